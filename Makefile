@@ -1,0 +1,74 @@
+# The front door.  CMakeLists.txt does the building; these targets say what one usually wants from it.
+#
+# SPDX-License-Identifier: Apache-2.0
+BUILD  ?= build
+PREFIX ?= /usr/local
+JOBS   ?= $(shell nproc 2>/dev/null || echo 2)
+CMAKE_FLAGS ?=
+
+# The demo: one process trains and saves, a fresh one loads and shows.
+DEMO = cd $(BUILD) && examples/lenet && examples/lenet --show
+
+CTEST   = ctest --output-on-failure --no-label-summary --no-tests=error -j $(JOBS)
+COMPILE = cmake --build $(1) -j $(JOBS)
+
+MAKEFLAGS += --no-print-directory
+.NOTPARALLEL:
+.PHONY: build demo test bench check install clean format help setup asan clang-build format-check layers setup-check
+
+build: ## the library, the examples, the tests and the benchmarks, in build/
+	@sh tools/setup.sh build
+	cmake -S . -B $(BUILD) -DGLUON_WERROR=ON $(CMAKE_FLAGS)
+	$(call COMPILE,$(BUILD))
+
+demo: ## train LeNet on Fashion-MNIST in C, then load it in a fresh process and show predictions
+	@sh tools/setup.sh build data
+	cmake -S . -B $(BUILD) -DGLUON_WERROR=ON $(CMAKE_FLAGS)
+	$(call COMPILE,$(BUILD)) --target example_lenet
+	$(DEMO)
+
+test: setup build asan ## all tests, then again under the address, leak and undefined-behaviour sanitizers
+	cd $(BUILD) && $(CTEST)
+	cd $(BUILD)/asan && $(CTEST) -LE release-only
+
+bench: ## measure, beside the machine's own limits (and oneDNN, where it is installed)
+	@sh tools/setup.sh build bench
+	cmake -S . -B $(BUILD) $(CMAKE_FLAGS)
+	$(call COMPILE,$(BUILD))
+	sh tools/bench.sh $(BUILD)/bench
+
+check: setup-check layers format-check clang-build asan ## layers, format, clang without warnings, sanitizers
+	cd $(BUILD)/asan && $(CTEST) -LE release-only
+
+install: build ## into PREFIX (default /usr/local); DESTDIR is respected
+	cmake --install $(BUILD) --prefix $(PREFIX)
+
+format: ## rewrite the sources in the house style
+	@sh tools/format.sh
+
+clean: ## remove everything that was built
+	rm -rf $(BUILD)
+
+help: ## this list
+	@awk -F ':.*## ' '/^[a-z-]+:.*## /{printf "make %-9s %s\n", $$1, $$2}' Makefile
+
+# ---- parts of the above ----
+setup:
+	@sh tools/setup.sh build test data
+
+setup-check:
+	@sh tools/setup.sh build test data check
+
+asan:
+	cmake -S . -B $(BUILD)/asan -DCMAKE_BUILD_TYPE=Debug -DGLUON_SANITIZE=ON -DGLUON_WERROR=ON -DGLUON_BENCH=OFF $(CMAKE_FLAGS)
+	$(call COMPILE,$(BUILD)/asan)
+
+clang-build:
+	cmake -S . -B $(BUILD)/clang -DCMAKE_C_COMPILER=clang -DGLUON_WERROR=ON $(CMAKE_FLAGS)
+	$(call COMPILE,$(BUILD)/clang)
+
+format-check:
+	@sh tools/format.sh --check
+
+layers:
+	@sh tools/check_layers.sh

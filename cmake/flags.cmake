@@ -1,0 +1,53 @@
+# Compiler settings: language, warnings, optimisation, sanitizers, instruction levels, optional libraries.
+#
+# SPDX-License-Identifier: Apache-2.0
+include(CheckCSourceCompiles)
+
+set(CMAKE_C_STANDARD 11)
+set(CMAKE_C_STANDARD_REQUIRED ON)
+set(CMAKE_C_EXTENSIONS ON)
+set(CMAKE_C_VISIBILITY_PRESET hidden)
+set(CMAKE_POSITION_INDEPENDENT_CODE ON)
+set(CMAKE_EXPORT_COMPILE_COMMANDS ON)
+if(NOT CMAKE_BUILD_TYPE)
+    set(CMAKE_BUILD_TYPE RelWithDebInfo CACHE STRING "Debug, Release or RelWithDebInfo" FORCE)
+endif()
+
+# Everything compiled here links this; it is never installed.
+add_library(gluon_flags INTERFACE)
+target_compile_options(gluon_flags INTERFACE
+    -Wall -Wextra -Wshadow -Wstrict-prototypes -Wmissing-prototypes
+    $<$<BOOL:${GLUON_WERROR}>:-Werror>)
+# The include order matters: src/gluon/ and include/gluon/ are both reached as "gluon/...", the public one first.
+target_include_directories(gluon_flags INTERFACE ${PROJECT_SOURCE_DIR}/include ${GEN}/include ${PROJECT_SOURCE_DIR}/src)
+
+set(GLUON_KERNEL_OPTIMIZE -O3)
+if(GLUON_SANITIZE)
+    set(sanitize -fsanitize=address,undefined -fno-sanitize-recover=all -fno-omit-frame-pointer)
+    target_compile_options(gluon_flags INTERFACE ${sanitize} -O1)
+    target_link_options(gluon_flags INTERFACE ${sanitize})
+    set(GLUON_KERNEL_OPTIMIZE -O1)
+elseif(CMAKE_BUILD_TYPE STREQUAL "Debug")
+    set(GLUON_KERNEL_OPTIMIZE -O1)
+endif()
+
+# Kernels are compiled once per level and chosen when the library is loaded (src/cpu/kernels/level.h).
+check_c_source_compiles("#ifndef __x86_64__\n#error other\n#endif\nint main(void) { return 0; }" GLUON_IS_X86_64)
+set(GLUON_LEVELS generic)
+if(GLUON_IS_X86_64)
+    list(APPEND GLUON_LEVELS avx2 avx512)
+    target_compile_definitions(gluon_flags INTERFACE MX_HAVE_X86_LEVELS)
+endif()
+set(GLUON_LEVEL_generic "")
+set(GLUON_LEVEL_avx2 -mavx2 -mfma -mf16c -mbmi2)
+set(GLUON_LEVEL_avx512 -mavx512f -mavx512bw -mavx512dq -mavx512vl -mfma -mf16c -mbmi2 -mprefer-vector-width=512)
+set(GLUON_KERNEL_FLAGS ${GLUON_KERNEL_OPTIMIZE} -fno-math-errno -fno-trapping-math -ffp-contract=fast)
+
+set(THREADS_PREFER_PTHREAD_FLAG ON)
+find_package(Threads REQUIRED)
+find_package(ZLIB)
+target_link_libraries(gluon_flags INTERFACE Threads::Threads m)
+if(ZLIB_FOUND)
+    target_compile_definitions(gluon_flags INTERFACE HAVE_ZLIB)
+    target_link_libraries(gluon_flags INTERFACE ZLIB::ZLIB)
+endif()

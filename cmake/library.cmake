@@ -1,0 +1,98 @@
+# The library: object libraries per step, the two generators between them, then libgluon.so and libgluon.a.
+#
+# SPDX-License-Identifier: Apache-2.0
+
+# Sets `result` to all C files in the given folders of src/.
+function(gluon_sources result)
+    set(all "")
+    foreach(folder IN LISTS ARGN)
+        file(GLOB files CONFIGURE_DEPENDS ${PROJECT_SOURCE_DIR}/src/${folder}/*.c)
+        list(APPEND all ${files})
+    endforeach()
+    set(${result} ${all} PARENT_SCOPE)
+endfunction()
+
+# An object library `name` with the house's flags.
+function(gluon_objects name)
+    add_library(${name} OBJECT ${ARGN})
+    target_link_libraries(${name} PRIVATE gluon_flags)
+    # Thread-locals (error record, scopes, recording mode) are on the hot path: no call to find them.
+    target_compile_options(${name} PRIVATE -ftls-model=initial-exec)
+endfunction()
+
+# Runs `tool header` and `tool source` into gen/include/gluon/NAME.gen.h and gen/NAME.gen.c.  Files are replaced only
+# when they change; the target `tool`_run stands for both.
+function(gluon_generate tool name)
+    # The tool reads descriptions, whose functions call what is compiled later: they are not run, so may be missing.
+    target_link_options(${tool} PRIVATE -no-pie -Wl,--unresolved-symbols=ignore-all)
+    set(header ${GEN}/include/gluon/${name}.gen.h)
+    set(source ${GEN}/${name}.gen.c)
+    add_custom_command(
+        OUTPUT ${GEN}/${tool}.stamp
+        BYPRODUCTS ${header} ${source}
+        COMMAND ${CMAKE_COMMAND} -E make_directory ${GEN}/include/gluon
+        COMMAND ${tool} header ${GEN}/${name}.h.new
+        COMMAND ${tool} source ${GEN}/${name}.c.new
+        COMMAND ${CMAKE_COMMAND} -E copy_if_different ${GEN}/${name}.h.new ${header}
+        COMMAND ${CMAKE_COMMAND} -E copy_if_different ${GEN}/${name}.c.new ${source}
+        COMMAND ${CMAKE_COMMAND} -E touch ${GEN}/${tool}.stamp
+        DEPENDS ${tool}
+        COMMENT "Writing gluon/${name}.gen.h"
+        VERBATIM)
+    add_custom_target(${tool}_run DEPENDS ${GEN}/${tool}.stamp)
+    set_source_files_properties(${source} PROPERTIES GENERATED TRUE)
+endfunction()
+
+# ---- step one: everything that knows what operators are ----------------------------------------------------
+gluon_sources(ops_files base ndarray op op/def)
+gluon_objects(gluon_ops ${ops_files} ${GEN}/op_families.gen.c)
+add_executable(opgen tools/opgen.c)
+target_link_libraries(opgen PRIVATE gluon_ops gluon_flags)
+gluon_generate(opgen op)
+
+# ---- step two: what computes, and the blocks ---------------------------------------------------------------
+set(computing "")
+foreach(level IN LISTS GLUON_LEVELS)
+    gluon_objects(kernels_${level} ${GLUON_KERNEL_FILES})
+    target_compile_options(kernels_${level} PRIVATE ${GLUON_KERNEL_FLAGS} ${GLUON_LEVEL_${level}})
+    target_compile_definitions(kernels_${level} PRIVATE MX_LEVEL=${level})
+    list(APPEND computing kernels_${level})
+endforeach()
+gluon_sources(run_files graph pass exec cpu)
+gluon_objects(gluon_run ${run_files} ${GEN}/cpu_families.gen.c ${GEN}/op.gen.c)
+gluon_sources(block_files gluon gluon/*)
+list(FILTER block_files EXCLUDE REGEX "/src/gluon/zoo/")
+gluon_objects(gluon_blocks ${block_files} ${GEN}/classes.gen.c)
+list(APPEND computing gluon_run gluon_blocks)
+foreach(step IN LISTS computing)
+    add_dependencies(${step} opgen_run)
+endforeach()
+add_executable(classgen tools/classgen.c)
+target_link_libraries(classgen PRIVATE gluon_ops ${computing} gluon_flags)
+gluon_generate(classgen nn)
+
+# ---- step three: what is written with the generated constructors -------------------------------------------
+gluon_sources(zoo_files gluon/zoo)
+gluon_objects(gluon_zoo ${zoo_files} ${GEN}/nn.gen.c)
+add_dependencies(gluon_zoo classgen_run)
+
+# ---- the libraries -----------------------------------------------------------------------------------------
+set(objects "")
+foreach(step gluon_ops ${computing} gluon_zoo)
+    list(APPEND objects $<TARGET_OBJECTS:${step}>)
+endforeach()
+add_library(gluon SHARED ${objects})
+add_library(gluon_static STATIC ${objects})
+foreach(library gluon gluon_static)
+    set_target_properties(${library} PROPERTIES OUTPUT_NAME gluon VERSION ${PROJECT_VERSION}
+        SOVERSION ${PROJECT_VERSION_MAJOR} LINKER_LANGUAGE C
+        LIBRARY_OUTPUT_DIRECTORY ${PROJECT_BINARY_DIR}/lib ARCHIVE_OUTPUT_DIRECTORY ${PROJECT_BINARY_DIR}/lib)
+    target_include_directories(${library} INTERFACE
+        $<BUILD_INTERFACE:${PROJECT_SOURCE_DIR}/include> $<BUILD_INTERFACE:${GEN}/include>
+        $<INSTALL_INTERFACE:${CMAKE_INSTALL_INCLUDEDIR}>)
+endforeach()
+target_link_libraries(gluon PRIVATE $<BUILD_INTERFACE:gluon_flags>)
+target_link_libraries(gluon_static PRIVATE $<BUILD_INTERFACE:gluon_flags> m Threads::Threads $<$<BOOL:${ZLIB_FOUND}>:ZLIB::ZLIB>)
+if(NOT GLUON_SANITIZE)
+    target_link_options(gluon PRIVATE -Wl,--no-undefined -Wl,--as-needed)
+endif()
