@@ -1,0 +1,313 @@
+/* The caching aligned allocator (see alloc.h).
+ *
+ * Size classes: four per power of two, from 64 bytes up.  Blocks up to SMALL_LIMIT are cached per thread without
+ * a lock; larger ones share one list per class under a lock.  A thread that hoards small blocks spills them to
+ * the shared lists, so memory freed on another thread is found again.
+ *
+ * Counting small blocks must cost nothing: each thread counts for itself, and the counters are summed when asked.
+ * A block freed by another thread than its maker makes one counter negative; the sum stays right.
+ *
+ * SPDX-License-Identifier: Apache-2.0 */
+#include "base/alloc.h"
+
+#include <pthread.h>
+#include <stdatomic.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "base/error.h"
+#include "base/flags.h"
+
+#define CLASSES 168 /* up to 2^48 bytes */
+#define SMALL_LIMIT ((size_t)1 << 15)
+#define THREAD_BYTES ((size_t)1 << 20) /* of one class that a thread keeps for itself */
+#define BIGGEST ((size_t)1 << 47)
+
+#if defined(__SANITIZE_ADDRESS__) || defined(__SANITIZE_THREAD__)
+#define CACHING 0 /* a reused block would hide a use after free */
+#elif defined(__has_feature)
+#if __has_feature(address_sanitizer) || __has_feature(thread_sanitizer)
+#define CACHING 0
+#endif
+#endif
+#ifndef CACHING
+#define CACHING 1
+#endif
+
+typedef struct block { struct block *next; } block;
+typedef struct { block *head; size_t length; } block_list;
+
+/* What a thread knows; linked into `caches` while the thread lives. */
+typedef struct thread_cache {
+    block_list lists[CLASSES];
+    _Atomic int64_t bytes, blocks, calls; /* written by the owner only */
+    bool registered;
+    struct thread_cache *next; /* under `lock` */
+} thread_cache;
+
+static _Thread_local thread_cache mine;
+
+static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
+static block_list shared[CLASSES];                     /* under `lock` */
+static thread_cache *caches;                           /* under `lock` */
+static int64_t ended_bytes, ended_blocks, ended_calls; /* counted by threads that have ended; under `lock` */
+
+static _Atomic int64_t large_bytes, large_peak, cached_bytes;
+static _Atomic size_t limit = BIGGEST; /* bytes of one block */
+static _Atomic int64_t fail_countdown; /* test hook: 0 off, 1 the next call fails */
+
+static pthread_key_t exit_key;
+static pthread_once_t once = PTHREAD_ONCE_INIT;
+static bool caching = CACHING;
+
+static int class_of(size_t bytes)
+{
+    if (bytes <= 64)
+        return 0;
+    int power = 63 - __builtin_clzll(bytes - 1);       /* 2^power < bytes <= 2^(power + 1) */
+    size_t quarter = ((bytes - 1) >> (power - 2)) & 3; /* which quarter of that interval */
+    return (power - 6) * 4 + (int)quarter + 1;
+}
+
+static size_t class_bytes(int class)
+{
+    if (class == 0)
+        return 64;
+    int power = (class - 1) / 4 + 6, quarter = (class - 1) % 4;
+    size_t bytes = ((size_t)1 << power) + (((size_t)quarter + 1) << (power - 2));
+    return (bytes + MX_ALIGN - 1) & ~(size_t)(MX_ALIGN - 1);
+}
+
+static inline void *pop(block_list *list)
+{
+    block *b = list->head;
+    if (b) {
+        list->head = b->next;
+        list->length--;
+    }
+    return b;
+}
+
+static inline void put(block_list *list, void *memory)
+{
+    block *b = memory;
+    b->next = list->head;
+    list->head = b;
+    list->length++;
+}
+
+static inline void add(_Atomic int64_t *counter, int64_t n) /* the owner's counter: no locked instruction */
+{
+    atomic_store_explicit(counter, atomic_load_explicit(counter, memory_order_relaxed) + n, memory_order_relaxed);
+}
+
+/* ---- threads come and go -------------------------------------------------------------------------------- */
+
+static void spill(thread_cache *from, int class, size_t keep)
+{
+    size_t moved = from->lists[class].length - keep;
+    pthread_mutex_lock(&lock);
+    for (size_t i = 0; i < moved; i++)
+        put(&shared[class], pop(&from->lists[class]));
+    pthread_mutex_unlock(&lock);
+    atomic_fetch_add_explicit(&cached_bytes, (int64_t)(moved * class_bytes(class)), memory_order_relaxed);
+}
+
+static void thread_exit(void *cache)
+{
+    thread_cache *self = cache;
+    for (int c = 0; c < CLASSES; c++)
+        if (self->lists[c].length)
+            spill(self, c, 0);
+    pthread_mutex_lock(&lock);
+    thread_cache **link = &caches;
+    while (*link && *link != self)
+        link = &(*link)->next;
+    if (*link)
+        *link = self->next;
+    ended_bytes += self->bytes, ended_blocks += self->blocks, ended_calls += self->calls;
+    self->bytes = self->blocks = self->calls = 0;
+    self->registered = false;
+    pthread_mutex_unlock(&lock);
+}
+
+static void lock_for_fork(void) { pthread_mutex_lock(&lock); }
+static void unlock_after_fork(void) { pthread_mutex_unlock(&lock); }
+static void unlock_in_child(void)
+{
+    mine.next = NULL; /* the other threads do not exist here */
+    caches = mine.registered ? &mine : NULL;
+    pthread_mutex_unlock(&lock);
+}
+
+static void start(void)
+{
+    pthread_key_create(&exit_key, thread_exit);
+    pthread_atfork(lock_for_fork, unlock_after_fork, unlock_in_child);
+    caching = CACHING && mx_flags_get()->alloc_cache != 0;
+}
+
+static void register_thread(void)
+{
+    pthread_once(&once, start);
+    pthread_setspecific(exit_key, &mine);
+    pthread_mutex_lock(&lock);
+    mine.next = caches;
+    caches = &mine;
+    mine.registered = true;
+    pthread_mutex_unlock(&lock);
+}
+
+/* ---- blocks --------------------------------------------------------------------------------------------- */
+
+static void *take_shared(int class)
+{
+    if (!atomic_load_explicit(&cached_bytes, memory_order_relaxed))
+        return NULL;
+    pthread_mutex_lock(&lock);
+    void *memory = pop(&shared[class]);
+    pthread_mutex_unlock(&lock);
+    return memory;
+}
+
+static void *from_system(size_t bytes)
+{
+    void *memory = aligned_alloc(MX_ALIGN, bytes);
+    if (!memory) {
+        mx_alloc_release_cache();
+        memory = aligned_alloc(MX_ALIGN, bytes);
+    }
+    return memory;
+}
+
+static void count_large(int64_t bytes)
+{
+    int64_t now = atomic_fetch_add_explicit(&large_bytes, bytes, memory_order_relaxed) + bytes;
+    int64_t peak = atomic_load_explicit(&large_peak, memory_order_relaxed);
+    while (now > peak && !atomic_compare_exchange_weak(&large_peak, &peak, now))
+        ;
+}
+
+static bool injected_failure(void)
+{
+    return atomic_load_explicit(&fail_countdown, memory_order_relaxed) > 0 && atomic_fetch_sub(&fail_countdown, 1) == 1;
+}
+
+static void *fail(size_t bytes)
+{
+    return mx_fail_null(MX_ERR_MEMORY, "out of memory: could not allocate %zu bytes", bytes);
+}
+
+void *mx_alloc(size_t bytes)
+{
+    if (!mine.registered)
+        register_thread();
+    if (bytes > atomic_load_explicit(&limit, memory_order_relaxed) || injected_failure())
+        return fail(bytes);
+    int class = class_of(bytes);
+    bool small = bytes <= SMALL_LIMIT;
+    void *memory = small ? pop(&mine.lists[class]) : NULL;
+    if (!memory && (memory = take_shared(class)))
+        atomic_fetch_sub_explicit(&cached_bytes, (int64_t)class_bytes(class), memory_order_relaxed);
+    if (!memory && !(memory = from_system(caching ? class_bytes(class) : (bytes + 63) / 64 * 64 + !bytes * 64)))
+        return fail(bytes);
+    add(&mine.bytes, (int64_t)bytes);
+    add(&mine.blocks, 1);
+    add(&mine.calls, 1);
+    if (!small)
+        count_large((int64_t)bytes);
+    return memory;
+}
+
+void mx_free(void *memory, size_t bytes)
+{
+    if (!memory)
+        return;
+    if (!mine.registered)
+        register_thread();
+    int class = class_of(bytes);
+    add(&mine.bytes, -(int64_t)bytes);
+    add(&mine.blocks, -1);
+    if (bytes > SMALL_LIMIT)
+        atomic_fetch_sub_explicit(&large_bytes, (int64_t)bytes, memory_order_relaxed);
+    if (!caching) {
+        free(memory);
+        return;
+    }
+    if (bytes <= SMALL_LIMIT) {
+        put(&mine.lists[class], memory);
+        size_t keep = THREAD_BYTES / class_bytes(class);
+        if (mine.lists[class].length > 2 * keep)
+            spill(&mine, class, keep);
+        return;
+    }
+    pthread_mutex_lock(&lock);
+    put(&shared[class], memory);
+    pthread_mutex_unlock(&lock);
+    atomic_fetch_add_explicit(&cached_bytes, (int64_t)class_bytes(class), memory_order_relaxed);
+}
+
+/* ---- conveniences --------------------------------------------------------------------------------------- */
+
+void *mx_alloc_zero(size_t bytes)
+{
+    void *memory = mx_alloc(bytes);
+    return memory ? memset(memory, 0, bytes) : NULL;
+}
+
+void *mx_realloc(void *memory, size_t old_bytes, size_t new_bytes)
+{
+    void *moved = mx_alloc(new_bytes);
+    if (!moved)
+        return NULL;
+    if (memory)
+        memcpy(moved, memory, old_bytes < new_bytes ? old_bytes : new_bytes);
+    mx_free(memory, old_bytes);
+    return moved;
+}
+
+char *mx_strdup(const char *text)
+{
+    size_t bytes = strlen(text) + 1;
+    char *copy = mx_alloc(bytes);
+    return copy ? memcpy(copy, text, bytes) : NULL;
+}
+
+void mx_strfree(char *text)
+{
+    if (text)
+        mx_free(text, strlen(text) + 1);
+}
+
+void mx_alloc_release_cache(void)
+{
+    for (int c = 0; c < CLASSES; c++) {
+        if (mine.lists[c].length)
+            spill(&mine, c, 0);
+        pthread_mutex_lock(&lock);
+        block_list list = shared[c];
+        shared[c] = (block_list){0};
+        pthread_mutex_unlock(&lock);
+        for (void *memory; (memory = pop(&list));)
+            free(memory);
+    }
+    atomic_store(&cached_bytes, 0);
+}
+
+mx_alloc_stats mx_alloc_get_stats(void)
+{
+    pthread_mutex_lock(&lock);
+    mx_alloc_stats s = {.live_bytes = ended_bytes, .live_blocks = ended_blocks, .calls = ended_calls};
+    for (thread_cache *c = caches; c; c = c->next)
+        s.live_bytes += c->bytes, s.live_blocks += c->blocks, s.calls += c->calls;
+    pthread_mutex_unlock(&lock);
+    s.cached_bytes = atomic_load(&cached_bytes);
+    s.peak_bytes = atomic_load(&large_peak);
+    return s;
+}
+
+void mx_alloc_set_limit(size_t bytes) { atomic_store(&limit, bytes && bytes < BIGGEST ? bytes : BIGGEST); }
+void mx_alloc_fail_at(int64_t n) { atomic_store(&fail_countdown, n); }
+
+/* Cached blocks are no leak, but a leak checker cannot know: at the end everything goes back. */
+__attribute__((destructor)) static void process_exit(void) { mx_alloc_release_cache(); }

@@ -1,0 +1,29 @@
+/* All environment variables, in one table.  SPDX-License-Identifier: Apache-2.0 */
+#ifndef MX_BASE_FLAGS_H
+#define MX_BASE_FLAGS_H
+
+#include "gluon/base.h"
+
+/*        C name        environment variable         type   default  meaning */
+#define MX_FLAGS(X) \
+    X(threads,    "MXNET_CPU_WORKER_NTHREADS", int,  0,   "threads of the CPU pool; 0: the CPUs of the process's cpuset") \
+    X(cpu_level,  "GLUON_CPU_LEVEL",           text, "",  "highest instruction level to use: generic, avx2 or avx512") \
+    X(home,       "MXNET_HOME",                text, "",  "folder for data sets and models; empty: ~/.mxnet") \
+    X(alloc_cache,"GLUON_ALLOC_CACHE",         int,  1,   "0: give freed memory back to the system at once (for debugging)") \
+    X(seed,       "MXNET_SEED",                int,  0,   "seed of the random number generator at start")
+
+typedef int64_t mx_flag_int;
+typedef const char *mx_flag_text;
+typedef struct mx_flags {
+#define MX_FLAG_FIELD(name, env, type, value, doc) mx_flag_##type name;
+    MX_FLAGS(MX_FLAG_FIELD)
+#undef MX_FLAG_FIELD
+} mx_flags;
+
+const mx_flags *mx_flags_get(void); /* read once, at the first call; a value that does not parse keeps its default */
+
+typedef struct mx_flag_row { const char *name, *value, *fallback, *doc; } mx_flag_row;
+/* Row i of the table for people (`gluon doctor`); NULL past the end. */
+MX_API const mx_flag_row *mx_flag_describe(int i);
+
+#endif
