@@ -1,0 +1,81 @@
+/* The inside of an array.
+ *
+ *     array ---> storage ---> device memory
+ *       | offset, shape           ^
+ *     view ---> (same storage) ---+
+ *
+ * Invariant: offset + size * itemsize <= storage->bytes; `size` is the product of `shape`.
+ * An abstract array (storage NULL) has shape and type but no data: what tracing and inference work on.
+ *
+ * SPDX-License-Identifier: Apache-2.0 */
+#ifndef MX_NDARRAY_ARRAY_H
+#define MX_NDARRAY_ARRAY_H
+
+#include "base/object.h"
+#include "gluon/array.h"
+#include "ndarray/device.h"
+#include "ndarray/shape.h"
+
+typedef struct mx_storage {
+    mx_object object;
+    mx_device *device; /* whose memory it is */
+    mx_context context;
+    void *memory; /* device address; NULL when bytes is 0 */
+    size_t bytes;
+    void (*release)(void *owner); /* for foreign memory: called instead of freeing; else NULL */
+    void *owner;
+} mx_storage;
+
+struct mx_array {
+    mx_object object;
+    mx_storage *storage; /* retained; NULL: abstract */
+    int64_t offset;      /* bytes into the storage */
+    int64_t size;        /* elements */
+    mx_context context;
+    int8_t dtype; /* mx_dtype */
+    int8_t ndim;
+    bool readonly;
+    uint8_t written;      /* bumped by writers: lets the trainer notice a fresh gradient */
+    uint32_t node_output; /* which output of `node` this is */
+    struct mx_node *node; /* history: the tape node that made it, or its variable node; retained; NULL: none */
+    int64_t shape[MX_MAX_NDIM];
+};
+
+extern const mx_kind mx_array_kind, mx_storage_kind;
+
+/* New reference (not in a scope). All return NULL with an error set. */
+mx_array *mx_array_new(const mx_shape_t *shape, mx_dtype dtype, mx_context context);
+mx_array *mx_array_abstract(const mx_shape_t *shape, mx_dtype dtype, mx_context context);
+/* A window into x's storage that starts byte_offset bytes after x does, without history. */
+mx_array *mx_array_view(const mx_array *x, int64_t byte_offset, const mx_shape_t *shape, mx_dtype dtype);
+/* Takes over foreign host memory; release(owner) runs when the last array dies (NULL: the memory outlives all arrays).
+ * On failure the caller still owns the memory. */
+mx_array *mx_array_adopt(const mx_shape_t *shape, mx_dtype dtype, void *memory, void (*release)(void *), void *owner);
+
+static inline void *mx_data(const mx_array *x) { return (char *)x->storage->memory + x->offset; }
+static inline bool mx_is_none(const mx_array *x) { return x == MX_NONE; }
+static inline size_t mx_bytes(const mx_array *x) { return (size_t)x->size * (size_t)mx_dtype_size((mx_dtype)x->dtype); }
+static inline mx_shape_t mx_array_shape(const mx_array *x)
+{
+    mx_shape_t shape = {.ndim = x->ndim};
+    for (int i = 0; i < x->ndim; i++)
+        shape.dim[i] = x->shape[i];
+    return shape;
+}
+/* True if x is a live array (not NULL, MX_NONE, MX_END); else records an error naming function and argument. */
+bool mx_array_ok(const mx_array *x, const char *function, const char *argument);
+/* Device copy between arrays of equal size and type, on any devices. */
+mx_code mx_array_copy_data(mx_array *destination, const mx_array *source);
+/* True if the two arrays touch common bytes. */
+bool mx_array_overlap(const mx_array *a, const mx_array *b);
+
+/* History belongs to exec/; arrays only release it. Set by exec before the first node is made. */
+static inline void mx_array_set_node(mx_array *x, struct mx_node *node, uint32_t output)
+{
+    struct mx_node *old = x->node;
+    x->node = mx_retain(node);
+    x->node_output = output;
+    mx_release(old);
+}
+
+#endif

@@ -1,0 +1,20 @@
+/* Records of .params files: one array each.  SPDX-License-Identifier: Apache-2.0 */
+#ifndef MX_NDARRAY_PARAMS_H
+#define MX_NDARRAY_PARAMS_H
+
+#include "base/file.h"
+#include "ndarray/array.h"
+
+/* The first word of a record says its version; any other word is the number of axes of a record of version 0. */
+#define MX_PARAMS_V1 0xF993FAC8u /* 64-bit sizes */
+#define MX_PARAMS_V2 0xF993FAC9u /* and storage kinds */
+#define MX_PARAMS_V3 0xF993FACAu /* and 0-d and zero-size arrays */
+#define MX_PARAMS_LIST 0x112u    /* first word of the file */
+
+/* A new reference on cpu(0); NULL with a file error.  Sparse records are expanded.  *none is set when the record
+ * stands for "no array" (then NULL without an error). */
+mx_array *mx_params_read_record(mx_reader *reader, bool *none);
+/* A failure to fetch the elements is recorded and fails the writer. */
+void mx_params_write_record(mx_writer *writer, mx_array *x);
+
+#endif
