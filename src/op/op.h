@@ -1,0 +1,195 @@
+/* Operators: what the registry knows about each of them.
+ *
+ * One file in op/def describes one operator or a tight family: an array `mx_op mx_family_<file>[]`, ended by an
+ * empty row.  Everything else (C functions, front ends, JSON, documentation, tests) is derived from these rows.
+ * Kernels are attached by the devices (cpu/, cuda/) as ordered lists; the first that does not decline wins.
+ *
+ * SPDX-License-Identifier: Apache-2.0 */
+#ifndef MX_OP_OP_H
+#define MX_OP_OP_H
+
+#include "gluon/op.h"
+#include "ndarray/array.h"
+#include "ndarray/dtype.h"
+#include "op/schema.h"
+
+#define MX_MAX_DECLARED 16 /* inputs that an operator names */
+#define MX_MAX_OUTPUTS 64 /* of one operator call; inputs have no limit */
+
+/* ---- inference ------------------------------------------------------------------------------------------ */
+/* Shapes and types of one call.  Inference fills in what follows from what is known, in both directions, and
+ * fails only on a contradiction; unknown parts may stay unknown.  Types are mx_dtype, MX_DTYPE_NONE if unknown. */
+typedef struct mx_infer {
+    const mx_op *op;
+    const void *attrs;
+    int n_in, n_out;
+    mx_shape_t *in, *out;
+    int *in_type, *out_type;
+    mx_array *const *values; /* the inputs, for results whose size depends on values; NULL while tracing */
+} mx_infer;
+
+/* ---- kernels -------------------------------------------------------------------------------------------- */
+typedef struct mx_kernel_call {
+    const mx_op *op;
+    const void *attrs;
+    int n_in, n_out;
+    mx_array *const *in;  /* absent optional inputs are MX_NONE */
+    mx_array *const *out; /* allocated; overlap with an input only for MX_OP_INPLACE ops, and then exactly */
+    bool training;
+    void *workspace; /* the bytes that the kernel asked for */
+} mx_kernel_call;
+
+#define MX_DECLINED ((mx_code)-1) /* "not me, ask the next kernel": nothing was written */
+typedef mx_code (*mx_kernel_fn)(const mx_kernel_call *call);
+typedef struct mx_kernel {
+    const char *op; /* canonical operator name */
+    mx_kernel_fn run;
+    size_t (*workspace)(const mx_kernel_call *call); /* NULL: none */
+} mx_kernel;
+#define MX_MAX_KERNELS 4 /* per operator and device */
+
+/* ---- gradients ------------------------------------------------------------------------------------------ */
+typedef struct mx_grad {
+    const mx_op *op;
+    const void *attrs;
+    int n_in, n_out;
+    mx_array *const *in;        /* only those named in op->grad_in; others NULL */
+    mx_array *const *out;       /* only those named in op->grad_out; others NULL */
+    mx_array *const *ograd;     /* gradient per output; NULL where none arrived (zero) */
+    mx_array **igrad;           /* to be filled for wanted inputs: owned by the scope; NULL means zero */
+    const bool *wanted;         /* per input */
+    const mx_shape_t *in_shape; /* shapes of the inputs, also of those that were not kept */
+    const int *in_type;
+    bool training;
+    bool create_graph; /* the gradient will be differentiated again: use compositions only */
+} mx_grad;
+
+#define MX_ALL_ARGS 0xffffffffu /* grad_in / grad_out: keep all of them */
+
+/* ---- samples -------------------------------------------------------------------------------------------- */
+/* One call that the tests run: value against `reference`, gradient against finite differences, every type,
+ * aliasing, empty inputs, one thread and several. */
+typedef struct mx_sample {
+    const char *shapes; /* "2,3;3" one shape per input, ';' between; "()" 0-d; for list inputs as many as wanted */
+    const char *attrs;  /* "axis=1, keepdims=True" */
+    double low, high;   /* inputs are drawn from here; 0,0: -2..2 */
+    const char
+        *note; /* special inputs: "int:1" input 1 holds integers in [low, high); "distinct", "positive" ... see tests */
+} mx_sample;
+/* Plain double-precision reference: inputs and outputs as doubles with the call's shapes. */
+typedef struct mx_reference_call {
+    const void *attrs;
+    int n_in, n_out;
+    const mx_shape_t *in_shape, *out_shape;
+    const double *const *in;
+    double *const *out;
+    bool training;
+} mx_reference_call;
+typedef void (*mx_reference_fn)(const mx_reference_call *call);
+
+/* ---- the row -------------------------------------------------------------------------------------------- */
+enum mx_op_flags {
+    MX_OP_LIST = 1,        /* the last declared input is a list of any length ("*data") */
+    MX_OP_INPLACE = 2,     /* kernels may run with out[0] being in[0] (or any input of the same shape) */
+    MX_OP_RANDOM = 4,      /* draws random numbers */
+    MX_OP_TRAINING = 8,    /* behaves differently in training mode */
+    MX_OP_HIDDEN = 16,     /* internal: no public C function, not in front ends */
+    MX_OP_NO_GRADIENT = 32,/* has no gradient: an error if one is asked for */
+    MX_OP_ZERO_GRADIENT = 64, /* piecewise constant: gradient zero */
+    MX_OP_VIEW = 128,      /* the elements of input 0 in another shape: the output shares its storage, no kernel */
+    MX_OP_CREATE = 256,    /* no array inputs; makes its output on attrs->ctx */
+};
+
+struct mx_op {
+    const char *name;    /* canonical, as in files: "Convolution" */
+    const char *aliases; /* "a b c" or NULL */
+    const char *doc;     /* first sentence: what it computes; then details */
+    const char *inputs;  /* "data weight bias?": '?' optional (MX_NONE allowed), "*data" a list */
+    const char *outputs; /* "output mean var"; NULL: "output" */
+    mx_schema *schema;   /* NULL: no attributes */
+    uint32_t flags;
+    int n_out;                               /* outputs, hidden ones included; 0 means 1 */
+    int n_visible;                           /* outputs that callers see; 0 means n_out */
+    int (*count_in)(const void *attrs);      /* inputs that a symbol needs; NULL: all that are not optional */
+    int (*count_out)(const void *attrs);     /* NULL: n_out */
+    int (*count_visible)(const void *attrs); /* NULL: n_visible */
+    mx_code (*infer_shape)(mx_infer *infer); /* NULL: all inputs and outputs have one shape */
+    mx_code (*infer_type)(mx_infer *infer);  /* NULL: all inputs and outputs have one type */
+    mx_code (*check)(const void *attrs);     /* NULL; cross-field checks of attributes beyond the schema's */
+    mx_code (*gradient)(mx_grad *grad);      /* NULL: none (see flags) */
+    uint32_t grad_in, grad_out;              /* bit i: the gradient looks at input / output i */
+    uint32_t mutates;                        /* bit i: input i is written (running statistics, optimizer state) */
+    uint32_t no_grad_inputs;                 /* bit i: no gradient flows to input i (indices, lengths, states) */
+    const char *c_name;                      /* of the C function, without mx_; NULL: the name in snake case */
+    const mx_sample *samples;                /* ended by a row without shapes */
+    mx_reference_fn reference;
+    const void *user; /* what a family's shared functions need to know about the row */
+
+    /* Filled in by the registry. */
+    int id, declared_inputs;
+    void *defaults;                              /* attribute struct with default values */
+    const mx_kernel *kernels[8][MX_MAX_KERNELS]; /* by device type, in order of preference, NULL-ended */
+};
+
+int mx_op_count_out(const mx_op *op, const void *attrs);
+int mx_op_count_visible(const mx_op *op, const void *attrs);
+/* Name of input i ("data", or "data3" for lists) into buffer (64 bytes). */
+const char *mx_op_input_name(const mx_op *op, int i, char *buffer);
+const char *mx_op_output_name(const mx_op *op, int i, char *buffer);
+bool mx_op_input_optional(const mx_op *op, int i);
+void mx_op_attach(mx_device_type device, const mx_kernel *kernel); /* appends; unknown names are an internal error */
+
+/* Runs shape and type inference; errors name the operator. */
+mx_code mx_op_infer(mx_infer *infer);
+
+/* ---- what inference functions use ----------------------------------------------------------------------- */
+/* Merge a shape or type into slot i; errors name the operator, the input and both shapes. */
+mx_code mx_infer_in(mx_infer *infer, int i, const mx_shape_t *shape);
+mx_code mx_infer_out(mx_infer *infer, int i, const mx_shape_t *shape);
+mx_code mx_infer_in_type(mx_infer *infer, int i, int dtype);
+mx_code mx_infer_out_type(mx_infer *infer, int i, int dtype);
+bool mx_infer_equal_shapes(mx_infer *infer); /* true: all inputs have one known shape, which the outputs now have too */
+mx_code mx_infer_same_shape(mx_infer *infer);
+mx_code mx_infer_same_type(mx_infer *infer);
+/* For backward operators: checks the shapes of the inputs against the forward rule.  in[i] and out[i] name the backward
+ * input that was the forward's input or output i; -1: unknown.  Lists are ended by -2. */
+mx_code mx_infer_through(mx_infer *infer, mx_code (*forward)(mx_infer *), const int *in, const int *out);
+/* "op: message" with code MX_ERR_SHAPE etc. */
+mx_code mx_op_fail(const mx_op *op, mx_code code, const char *format, ...) MX_PRINTF(3, 4);
+
+/* ---- what gradients use: compositions of operators, on arrays of any kind -------------------------------- */
+/* The operator of a literal name, looked up once per place. */
+#define MX_OP(name)                                                        \
+    __extension__({                                                        \
+        static mx_op *cached_op;                                           \
+        mx_op *found_op = __atomic_load_n(&cached_op, __ATOMIC_ACQUIRE);   \
+        if (!found_op) {                                                   \
+            found_op = mx_op_find(name);                                   \
+            __atomic_store_n(&cached_op, found_op, __ATOMIC_RELEASE);      \
+        }                                                                  \
+        found_op;                                                          \
+    })
+/* One-output calls; NULL inputs give NULL.  attrs: the operator's attribute struct, NULL for defaults. */
+mx_array *mx_g_call(mx_op *op, const void *attrs, int n_in, mx_array *const *in);
+/* Attributes as text, "axis=1, keepdims=True": for paths that are not hot. */
+mx_array *mx_g_text(mx_op *op, const char *attrs, int n_in, mx_array *const *in);
+#define mx_g1(name, a) mx_g_call(MX_OP(name), NULL, 1, (mx_array *const[]){a})
+#define mx_g2(name, a, b) mx_g_call(MX_OP(name), NULL, 2, (mx_array *const[]){a, b})
+#define mx_g3(name, a, b, c) mx_g_call(MX_OP(name), NULL, 3, (mx_array *const[]){a, b, c})
+mx_array *mx_g_add(mx_array *a, mx_array *b);
+mx_array *mx_g_sub(mx_array *a, mx_array *b);
+mx_array *mx_g_mul(mx_array *a, mx_array *b); /* broadcasting, as are add, sub and div */
+mx_array *mx_g_div(mx_array *a, mx_array *b);
+mx_array *mx_g_neg(mx_array *a);
+mx_array *mx_g_scale(mx_array *a, double factor);
+mx_array *mx_g_shift(mx_array *a, double addend);
+mx_array *mx_g_rsub(double c, mx_array *a); /* c - a */
+mx_array *mx_g_rdiv(double c, mx_array *a); /* c / a */
+mx_array *mx_g_power(mx_array *a, double exponent);
+mx_array *mx_g_reshape(mx_array *a, const mx_shape_t *shape);
+mx_array *mx_g_sum_to(mx_array *a, const mx_shape_t *shape); /* undoes broadcasting */
+mx_array *mx_g_broadcast_to(mx_array *a, const mx_shape_t *shape);
+
+extern mx_op *const mx_op_families[]; /* generated from the file names in op/def; NULL-ended */
+
+#endif
