@@ -1,0 +1,470 @@
+/* Convolution and Deconvolution, 1 to 3 spatial axes.
+ *
+ * Three bilinear operators are closed under differentiation, so every order works:
+ *
+ *     conv(x, w) -> y              dx = data_grad(dy, w)      dw = weight_grad(x, dy)
+ *     data_grad(y, w) -> x         dy = conv(dx, w)           dw = weight_grad(dx, y)
+ *     weight_grad(x, y) -> w       dx = data_grad(y, dw)      dy = conv(x, dw)
+ *
+ * Deconvolution is data_grad with a bias.
+ *
+ * SPDX-License-Identifier: Apache-2.0 */
+#include <string.h>
+
+#include "base/error.h"
+#include "op/op.h"
+
+#define LAYOUTS "NCW|NCHW|NCDHW|NWC|NHWC|NDHWC"
+#define CONV_COMMON(X, bias) \
+    X(INT, num_filter, REQUIRED, "1..", "number of output channels") \
+    X(INT, num_group, "1", "1..", "channels are split into this many independent groups") \
+    X(INT, workspace, "1024", "0..", "accepted for compatibility") \
+    X(BOOL, no_bias, bias, "", "leave the bias off") \
+    X(ENUM, cudnn_tune, "None", "off|limited_workspace|fastest", "accepted for compatibility") \
+    X(BOOL, cudnn_off, "False", "", "accepted for compatibility") \
+    X(ENUM, layout, "None", LAYOUTS, "order of the axes; None: channels first")
+#define CONV_GEOMETRY(X) \
+    X(DIMS, kernel, REQUIRED, "", "size of the window, per spatial axis") \
+    X(DIMS, stride, "()", "", "step of the window; (): 1") \
+    X(DIMS, dilate, "()", "", "distance between the points of the window; (): 1") \
+    X(DIMS, pad, "()", "", "zeros added on both sides; (): 0")
+
+#define CONVOLUTION_ATTRS(X) CONV_GEOMETRY(X) CONV_COMMON(X, "False")
+MX_ATTRS(convolution, CONVOLUTION_ATTRS)
+#define DECONVOLUTION_ATTRS(X) \
+    CONV_GEOMETRY(X) \
+    X(DIMS, adj, "()", "", "added to the output size, less than the stride; (): 0") \
+    X(DIMS, target_shape, "()", "", "spatial size of the output instead of pad and adj") \
+    CONV_COMMON(X, "True")
+MX_ATTRS(deconvolution, DECONVOLUTION_ATTRS)
+/* The hidden gradients need the shape of what they make: a stride hides it. */
+#define CONV_GRADIENT_ATTRS(X) CONVOLUTION_ATTRS(X) X(DIMS, shape, "()", "", "shape of the result")
+MX_ATTRS(conv_gradient, CONV_GRADIENT_ATTRS)
+
+enum { NCW, NCHW, NCDHW, NWC, NHWC, NDHWC };
+static bool channels_last(int layout) { return layout >= NWC; }
+
+/* ---- geometry ---------------------------------------------------------------------------------------------- */
+
+static int64_t at(const mx_dims *dims, int i, int64_t fallback) { return dims->n > i ? dims->d[i] : fallback; }
+
+static mx_code check_list(const char *op, const char *name, const mx_dims *dims, int axes, int64_t least)
+{
+    if (dims->n > 0 && dims->n != axes)
+        return mx_fail(MX_ERR_ATTRIBUTE, "%s: %s has %d numbers, kernel has %d", op, name, dims->n, axes);
+    for (int i = 0; i < dims->n; i++)
+        if (dims->d[i] < least || dims->d[i] > INT32_MAX)
+            return mx_fail(MX_ERR_ATTRIBUTE, "%s: %s[%d]=%lld, wanted %lld..%d", op, name, i, (long long)dims->d[i],
+                           (long long)least, INT32_MAX);
+    return MX_OK;
+}
+
+static mx_code check_geometry(const char *op, const mx_convolution_attrs *a)
+{
+    const int axes = a->kernel.n;
+    if (axes < 1 || axes > 3)
+        return mx_fail(MX_ERR_ATTRIBUTE, "%s: kernel has %d numbers, wanted 1 to 3", op, axes);
+    if (check_list(op, "kernel", &a->kernel, axes, 1) || check_list(op, "stride", &a->stride, axes, 1) ||
+        check_list(op, "dilate", &a->dilate, axes, 1) || check_list(op, "pad", &a->pad, axes, 0))
+        return mx_error_code();
+    return MX_OK;
+}
+
+static mx_code check_common(const char *op, int64_t filters, int64_t groups, int layout, int axes)
+{
+    if (filters % groups)
+        return mx_fail(MX_ERR_ATTRIBUTE, "%s: num_filter=%lld is not divisible by num_group=%lld", op,
+                       (long long)filters, (long long)groups);
+    if (layout >= 0 && layout % 3 + 1 != axes)
+        return mx_fail(MX_ERR_ATTRIBUTE, "%s: layout does not fit a kernel with %d numbers", op, axes);
+    return MX_OK;
+}
+
+static mx_code check_convolution(const void *attrs)
+{
+    const mx_convolution_attrs *a = attrs;
+    mx_code code = check_geometry("Convolution", a);
+    return code ? code : check_common("Convolution", a->num_filter, a->num_group, a->layout, a->kernel.n);
+}
+
+static mx_code check_deconvolution(const void *attrs)
+{
+    const mx_deconvolution_attrs *a = attrs;
+    mx_convolution_attrs geometry = {.kernel = a->kernel, .stride = a->stride, .dilate = a->dilate, .pad = a->pad};
+    mx_code code = check_geometry("Deconvolution", &geometry);
+    if (!code)
+        code = check_list("Deconvolution", "adj", &a->adj, a->kernel.n, 0);
+    if (!code)
+        code = check_list("Deconvolution", "target_shape", &a->target_shape, a->kernel.n, 0);
+    return code ? code : check_common("Deconvolution", a->num_filter, a->num_group, a->layout, a->kernel.n);
+}
+
+/* Axis of the channels, and the first spatial axis, of data and weight alike. */
+static int channel_axis(int layout, int axes) { return channels_last(layout) ? axes + 1 : 1; }
+static int spatial_axis(int layout) { return channels_last(layout) ? 1 : 2; }
+
+static mx_code check_rank(mx_infer *infer, int axes)
+{
+    const mx_shape_t *x = &infer->in[0];
+    char text[MX_SHAPE_TEXT];
+    if (x->ndim == axes + 2)
+        return MX_OK;
+    return mx_op_fail(infer->op, MX_ERR_SHAPE, "data has shape %s, wanted %d axes for a kernel with %d numbers",
+                      mx_shape_text(x, text), axes + 2, axes);
+}
+
+/* ---- Convolution -------------------------------------------------------------------------------------------- */
+
+static mx_code infer_convolution(mx_infer *infer)
+{
+    const mx_convolution_attrs *a = infer->attrs;
+    const mx_shape_t *x = &infer->in[0];
+    const int axes = a->kernel.n, first = spatial_axis(a->layout), channel = channel_axis(a->layout, axes);
+    char text[MX_SHAPE_TEXT];
+    if (x->ndim < 0)
+        return MX_OK;
+    if (check_rank(infer, axes))
+        return mx_error_code();
+    mx_shape_t weight = {.ndim = axes + 2}, bias = {.ndim = 1, .dim = {a->num_filter}}, out = {.ndim = axes + 2};
+    if (x->dim[channel] % a->num_group && x->dim[channel] > 0)
+        return mx_op_fail(infer->op, MX_ERR_SHAPE, "data has %lld channels, which num_group=%lld does not divide",
+                          (long long)x->dim[channel], (long long)a->num_group);
+    weight.dim[0] = a->num_filter;
+    weight.dim[channel] = x->dim[channel] < 0 ? -1 : x->dim[channel] / a->num_group;
+    out.dim[0] = x->dim[0], out.dim[channel] = a->num_filter;
+    for (int i = 0; i < axes; i++) {
+        const int64_t window = at(&a->dilate, i, 1) * (a->kernel.d[i] - 1) + 1, size = x->dim[first + i];
+        const int64_t padded = size + 2 * at(&a->pad, i, 0);
+        weight.dim[first + i] = a->kernel.d[i];
+        if (size >= 0 && padded < window)
+            return mx_op_fail(infer->op, MX_ERR_SHAPE,
+                              "the window of %lld does not fit into the padded size %lld on axis %d of data %s",
+                              (long long)window, (long long)padded, first + i, mx_shape_text(x, text));
+        out.dim[first + i] = size < 0 ? -1 : (padded - window) / at(&a->stride, i, 1) + 1;
+    }
+    if (mx_infer_in(infer, 1, &weight) || (!a->no_bias && mx_infer_in(infer, 2, &bias)))
+        return mx_error_code();
+    return mx_infer_out(infer, 0, &out);
+}
+
+static int count_convolution(const void *attrs) { return ((const mx_convolution_attrs *)attrs)->no_bias ? 2 : 3; }
+
+static mx_array *conv(const mx_convolution_attrs *a, mx_array *x, mx_array *w)
+{
+    mx_convolution_attrs attrs = *a;
+    attrs.no_bias = true;
+    return mx_g_call(MX_OP("Convolution"), &attrs, 2, (mx_array *const[]){x, w});
+}
+
+static mx_array *gradient_op(mx_op *op, const mx_convolution_attrs *a, mx_array *first, mx_array *second,
+                             const mx_shape_t *shape)
+{
+    mx_conv_gradient_attrs attrs;
+    memset(&attrs, 0, sizeof attrs);
+    memcpy(&attrs, a, sizeof *a); /* the geometry stands at the front of both */
+    attrs.shape = mx_dims_of_shape(shape);
+    return mx_g_call(op, &attrs, 2, (mx_array *const[]){first, second});
+}
+static mx_array *data_grad(const mx_convolution_attrs *a, mx_array *y, mx_array *w, const mx_shape_t *x)
+{
+    return gradient_op(MX_OP("_conv_data_grad"), a, y, w, x);
+}
+static mx_array *weight_grad(const mx_convolution_attrs *a, mx_array *x, mx_array *y, const mx_shape_t *w)
+{
+    return gradient_op(MX_OP("_conv_weight_grad"), a, x, y, w);
+}
+
+static mx_array *bias_grad(mx_array *g, int channel)
+{
+    return mx_g_text(MX_OP("sum"), channel == 1 ? "axis=1, exclude=True" : "axis=-1, exclude=True", 1, &g);
+}
+
+static mx_code done(mx_grad *grad)
+{
+    for (int i = 0; i < grad->n_in; i++)
+        if (grad->wanted[i] && !grad->igrad[i])
+            return mx_error_code();
+    return MX_OK;
+}
+
+static mx_code grad_convolution(mx_grad *grad)
+{
+    const mx_convolution_attrs *a = grad->attrs;
+    mx_array *g = grad->ograd[0];
+    if (grad->wanted[0])
+        grad->igrad[0] = data_grad(a, g, grad->in[1], &grad->in_shape[0]);
+    if (grad->wanted[1])
+        grad->igrad[1] = weight_grad(a, grad->in[0], g, &grad->in_shape[1]);
+    if (grad->wanted[2])
+        grad->igrad[2] = bias_grad(g, channel_axis(a->layout, a->kernel.n));
+    return done(grad);
+}
+
+/* ---- the hidden gradients -------------------------------------------------------------------------------------- */
+
+/* What is made must be what a convolution would have had: x, w and y are checked against each other. */
+static mx_code infer_gradient(mx_infer *infer, int x, int w, int y)
+{
+    mx_shape_t made = mx_shape_of_dims(&((const mx_conv_gradient_attrs *)infer->attrs)->shape);
+    mx_convolution_attrs attrs =
+        *(const mx_convolution_attrs *)infer->attrs; /* the geometry stands at the front of both */
+    attrs.no_bias = true;
+    if (made.ndim < 0)
+        return mx_error_code();
+    const mx_shape_t *all[] = {&infer->in[0], &infer->in[1], &made};
+    mx_shape_t in[3] = {*all[x], *all[w], MX_UNKNOWN_SHAPE}, out = *all[y];
+    mx_infer forward = {.op = infer->op, .attrs = &attrs, .n_in = 3, .n_out = 1, .in = in, .out = &out};
+    if (mx_shape_known(all[0]) && mx_shape_known(all[1]) && infer_convolution(&forward))
+        return mx_error_code();
+    return mx_infer_out(infer, 0, &made);
+}
+static mx_code infer_data_grad(mx_infer *infer) { return infer_gradient(infer, 2, 1, 0); }
+static mx_code infer_weight_grad(mx_infer *infer) { return infer_gradient(infer, 0, 2, 1); }
+
+static mx_code grad_data_grad(mx_grad *grad) /* x = data_grad(y, w) */
+{
+    const mx_convolution_attrs *a = grad->attrs;
+    mx_array *g = grad->ograd[0];
+    if (grad->wanted[0])
+        grad->igrad[0] = conv(a, g, grad->in[1]);
+    if (grad->wanted[1])
+        grad->igrad[1] = weight_grad(a, g, grad->in[0], &grad->in_shape[1]);
+    return done(grad);
+}
+
+static mx_code grad_weight_grad(mx_grad *grad) /* w = weight_grad(x, y) */
+{
+    const mx_convolution_attrs *a = grad->attrs;
+    mx_array *g = grad->ograd[0];
+    if (grad->wanted[0])
+        grad->igrad[0] = data_grad(a, grad->in[1], g, &grad->in_shape[0]);
+    if (grad->wanted[1])
+        grad->igrad[1] = conv(a, grad->in[0], g);
+    return done(grad);
+}
+
+/* ---- Deconvolution ---------------------------------------------------------------------------------------------- */
+
+/* Pad and extra size per axis; target_shape decides them when it is given. */
+static mx_code padding(const mx_deconvolution_attrs *a, int i, int64_t size, int64_t *pad, int64_t *extra)
+{
+    const int64_t stride = at(&a->stride, i, 1), window = at(&a->dilate, i, 1) * (a->kernel.d[i] - 1) + 1;
+    *pad = at(&a->pad, i, 0), *extra = at(&a->adj, i, 0);
+    if (a->target_shape.n > i && a->target_shape.d[i] > 0) {
+        int64_t total = stride * (size - 1) + window - a->target_shape.d[i];
+        if (total < 0)
+            return mx_fail(MX_ERR_ATTRIBUTE, "Deconvolution: target_shape[%d]=%lld is larger than the output can be", i,
+                           (long long)a->target_shape.d[i]);
+        *extra = total % 2;
+        *pad = (total + 1) / 2;
+    } else if (*extra >= stride)
+        return mx_fail(MX_ERR_ATTRIBUTE, "Deconvolution: adj[%d]=%lld must be less than the stride %lld", i,
+                       (long long)*extra, (long long)stride);
+    return MX_OK;
+}
+
+static mx_code infer_deconvolution(mx_infer *infer)
+{
+    const mx_deconvolution_attrs *a = infer->attrs;
+    const mx_shape_t *x = &infer->in[0];
+    const int axes = a->kernel.n, first = spatial_axis(a->layout), channel = channel_axis(a->layout, axes);
+    if (x->ndim < 0)
+        return MX_OK;
+    if (check_rank(infer, axes))
+        return mx_error_code();
+    mx_shape_t weight = {.ndim = axes + 2}, bias = {.ndim = 1, .dim = {a->num_filter}}, out = {.ndim = axes + 2};
+    weight.dim[0] = x->dim[channel];
+    weight.dim[channel] = a->num_filter / a->num_group;
+    out.dim[0] = x->dim[0], out.dim[channel] = a->num_filter;
+    for (int i = 0; i < axes; i++) {
+        int64_t pad, extra, size = x->dim[first + i];
+        weight.dim[first + i] = a->kernel.d[i];
+        out.dim[first + i] = -1;
+        if (size < 0)
+            continue;
+        if (size == 0)
+            return mx_op_fail(infer->op, MX_ERR_SHAPE, "axis %d of data is empty", first + i);
+        if (padding(a, i, size, &pad, &extra))
+            return mx_error_code();
+        const int64_t window = at(&a->dilate, i, 1) * (a->kernel.d[i] - 1) + 1;
+        out.dim[first + i] = at(&a->stride, i, 1) * (size - 1) + window - 2 * pad + extra;
+        if (out.dim[first + i] <= 0)
+            return mx_op_fail(infer->op, MX_ERR_SHAPE, "the output would have size %lld on axis %d",
+                              (long long)out.dim[first + i], first + i);
+    }
+    if (mx_infer_in(infer, 1, &weight) || (!a->no_bias && mx_infer_in(infer, 2, &bias)))
+        return mx_error_code();
+    return mx_infer_out(infer, 0, &out);
+}
+
+static int count_deconvolution(const void *attrs) { return ((const mx_deconvolution_attrs *)attrs)->no_bias ? 2 : 3; }
+
+/* The convolution whose data gradient this deconvolution is: it maps the output back to the input. */
+static mx_code as_convolution(const mx_deconvolution_attrs *a, const mx_shape_t *x, mx_convolution_attrs *c)
+{
+    const int first = spatial_axis(a->layout);
+    memset(c, 0, sizeof *c);
+    c->kernel = a->kernel, c->stride = a->stride, c->dilate = a->dilate, c->layout = a->layout;
+    c->num_filter = x->dim[channel_axis(a->layout, a->kernel.n)];
+    c->num_group = a->num_group, c->no_bias = true, c->cudnn_tune = -1;
+    c->pad.n = a->kernel.n;
+    for (int i = 0; i < a->kernel.n; i++) {
+        int64_t extra;
+        if (padding(a, i, x->dim[first + i], &c->pad.d[i], &extra))
+            return mx_error_code();
+    }
+    return MX_OK;
+}
+
+static mx_code grad_deconvolution(mx_grad *grad)
+{
+    const mx_deconvolution_attrs *a = grad->attrs;
+    mx_convolution_attrs c;
+    mx_array *g = grad->ograd[0];
+    if (as_convolution(a, &grad->in_shape[0], &c))
+        return mx_error_code();
+    if (grad->wanted[0])
+        grad->igrad[0] = conv(&c, g, grad->in[1]);
+    if (grad->wanted[1])
+        grad->igrad[1] = weight_grad(&c, g, grad->in[0], &grad->in_shape[1]);
+    if (grad->wanted[2])
+        grad->igrad[2] = bias_grad(g, channel_axis(a->layout, a->kernel.n));
+    return done(grad);
+}
+
+/* ---- references ----------------------------------------------------------------------------------------------- */
+
+/* Visits every product of one convolution: indices into x, w and y. */
+typedef void (*visit_fn)(const mx_reference_call *call, int64_t x, int64_t w, int64_t y);
+
+typedef struct sizes { int64_t n, c, o, g, in[3], out[3], k[3], s[3], d[3], p[3]; bool last; } sizes;
+
+static int64_t offset(const sizes *z, int64_t n, int64_t c, int64_t channels, const int64_t *at3, const int64_t *size)
+{
+    int64_t pixel = (at3[0] * size[1] + at3[1]) * size[2] + at3[2], area = size[0] * size[1] * size[2];
+    return z->last ? (n * area + pixel) * channels + c : (n * channels + c) * area + pixel;
+}
+
+static void walk(const mx_reference_call *call, const sizes *z, visit_fn visit)
+{
+    const int64_t cg = z->c / z->g, og = z->o / z->g;
+    for (int64_t n = 0; n < z->n; n++)
+        for (int64_t o = 0; o < z->o; o++)
+            for (int64_t c = 0; c < cg; c++)
+                for (int64_t y = 0; y < z->out[0] * z->out[1] * z->out[2]; y++)
+                    for (int64_t k = 0; k < z->k[0] * z->k[1] * z->k[2]; k++) {
+                        int64_t oy[3] = {y / z->out[2] / z->out[1], y / z->out[2] % z->out[1], y % z->out[2]};
+                        int64_t kk[3] = {k / z->k[2] / z->k[1], k / z->k[2] % z->k[1], k % z->k[2]}, ix[3];
+                        bool inside = true;
+                        for (int i = 0; i < 3; i++) {
+                            ix[i] = oy[i] * z->s[i] - z->p[i] + kk[i] * z->d[i];
+                            inside &= ix[i] >= 0 && ix[i] < z->in[i];
+                        }
+                        if (inside)
+                            visit(call, offset(z, n, o / og * cg + c, z->c, ix, z->in), offset(z, o, c, cg, kk, z->k),
+                                  offset(z, n, o, z->o, oy, z->out));
+                    }
+}
+
+static sizes sizes_of(const mx_convolution_attrs *a, const mx_shape_t *x, const mx_shape_t *y)
+{
+    const int axes = a->kernel.n, first = spatial_axis(a->layout), channel = channel_axis(a->layout, axes),
+              lead = 3 - axes;
+    sizes z = {.n = x->dim[0], .c = x->dim[channel], .o = y->dim[channel], .g = a->num_group, .in = {1, 1, 1}, .out = {1, 1, 1},
+               .k = {1, 1, 1}, .s = {1, 1, 1}, .d = {1, 1, 1}, .last = channels_last(a->layout)};
+    for (int i = 0; i < axes; i++) {
+        z.in[lead + i] = x->dim[first + i], z.out[lead + i] = y->dim[first + i], z.k[lead + i] = a->kernel.d[i];
+        z.s[lead + i] = at(&a->stride, i, 1), z.d[lead + i] = at(&a->dilate, i, 1), z.p[lead + i] = at(&a->pad, i, 0);
+    }
+    return z;
+}
+
+static void start_with_bias(const mx_reference_call *call, bool has_bias, int layout)
+{
+    const mx_shape_t *y = &call->out_shape[0];
+    const int channel = channels_last(layout) ? y->ndim - 1 : 1;
+    int64_t inner = 1;
+    for (int i = channel + 1; i < y->ndim; i++)
+        inner *= y->dim[i];
+    for (int64_t i = 0; i < mx_shape_size(y); i++)
+        call->out[0][i] = has_bias ? call->in[2][i / inner % y->dim[channel]] : 0;
+}
+
+static void visit_forward(const mx_reference_call *c, int64_t x, int64_t w, int64_t y)
+{
+    c->out[0][y] += c->in[0][x] * c->in[1][w];
+}
+static void visit_data(const mx_reference_call *c, int64_t x, int64_t w, int64_t y)
+{
+    c->out[0][x] += c->in[0][y] * c->in[1][w];
+}
+static void visit_weight(const mx_reference_call *c, int64_t x, int64_t w, int64_t y)
+{
+    c->out[0][w] += c->in[0][x] * c->in[1][y];
+}
+
+static void reference_convolution(const mx_reference_call *call)
+{
+    const mx_convolution_attrs *a = call->attrs;
+    sizes z = sizes_of(a, &call->in_shape[0], &call->out_shape[0]);
+    start_with_bias(call, !a->no_bias && call->n_in > 2 && call->in[2], a->layout);
+    walk(call, &z, visit_forward);
+}
+static void reference_data_grad(const mx_reference_call *call)
+{
+    sizes z = sizes_of(call->attrs, &call->out_shape[0], &call->in_shape[0]);
+    start_with_bias(call, false, -1);
+    walk(call, &z, visit_data);
+}
+static void reference_weight_grad(const mx_reference_call *call)
+{
+    sizes z = sizes_of(call->attrs, &call->in_shape[0], &call->in_shape[1]);
+    start_with_bias(call, false, -1);
+    walk(call, &z, visit_weight);
+}
+static void reference_deconvolution(const mx_reference_call *call)
+{
+    const mx_deconvolution_attrs *a = call->attrs;
+    mx_convolution_attrs c;
+    if (as_convolution(a, &call->in_shape[0], &c))
+        return;
+    sizes z = sizes_of(&c, &call->out_shape[0], &call->in_shape[0]);
+    start_with_bias(call, !a->no_bias && call->n_in > 2 && call->in[2], a->layout);
+    walk(call, &z, visit_data);
+}
+
+#define SAMPLES(...) (const mx_sample[]){__VA_ARGS__, {0}}
+mx_op mx_family_convolution[] = {
+    {.name = "Convolution", .aliases = "_npx_convolution Convolution_v1", .doc = "convolution over 1, 2 or 3 spatial axes", .inputs = "data weight bias?",
+     .schema = &convolution_schema, .count_in = count_convolution, .infer_shape = infer_convolution, .check = check_convolution,
+     .gradient = grad_convolution, .grad_in = 3, .reference = reference_convolution,
+     .samples = SAMPLES({"2,3,7,6;4,3,3,3;4", "kernel=(3, 3), num_filter=4", 0, 0, NULL},
+                        {"1,2,5,5;3,2,3,3", "kernel=(3, 3), num_filter=3, no_bias=True, pad=(1, 1), stride=(2, 2)", 0, 0, "absent:2"},
+                        {"2,4,6,5;4,2,3,2;4", "kernel=(3, 2), num_filter=4, num_group=2, pad=(1, 0)", 0, 0, NULL},
+                        {"1,2,9,8;2,2,3,3;2", "kernel=(3, 3), num_filter=2, dilate=(2, 2), pad=(1, 2)", 0, 0, NULL},
+                        {"2,3,8;4,3,3;4", "kernel=(3,), num_filter=4, stride=(2,)", 0, 0, NULL},
+                        {"1,2,4,5,4;3,2,2,3,2;3", "kernel=(2, 3, 2), num_filter=3, pad=(1, 1, 0)", 0, 0, NULL},
+                        {"2,5,5,3;4,3,3,3;4", "kernel=(3, 3), num_filter=4, layout=NHWC, pad=(1, 1)", 0, 0, NULL},
+                        {"2,3,5,5;4,3,1,1;4", "kernel=(1, 1), num_filter=4", 0, 0, NULL},
+                        {"2,3,6,6;3,1,3,3;3", "kernel=(3, 3), num_filter=3, num_group=3, pad=(1, 1)", 0, 0, NULL})},
+    {.name = "_conv_data_grad", .doc = "gradient of Convolution with respect to its data", .inputs = "output weight",
+     .schema = &conv_gradient_schema, .flags = MX_OP_HIDDEN, .check = check_convolution, .infer_shape = infer_data_grad, .gradient = grad_data_grad, .grad_in = 3,
+     .reference = reference_data_grad,
+     .samples = SAMPLES({"2,4,5,4;4,3,3,3", "kernel=(3, 3), num_filter=4, no_bias=True, shape=(2, 3, 7, 6)", 0, 0, NULL},
+                        {"1,4,3,3;4,1,3,3", "kernel=(3, 3), num_filter=4, num_group=2, stride=(2, 2), pad=(1, 1), no_bias=True, shape=(1, 2, 6, 5)", 0, 0, NULL})},
+    {.name = "_conv_weight_grad", .doc = "gradient of Convolution with respect to its weight", .inputs = "data output",
+     .schema = &conv_gradient_schema, .flags = MX_OP_HIDDEN, .check = check_convolution, .infer_shape = infer_weight_grad, .gradient = grad_weight_grad, .grad_in = 3,
+     .reference = reference_weight_grad,
+     .samples = SAMPLES({"2,3,7,6;2,4,5,4", "kernel=(3, 3), num_filter=4, no_bias=True, shape=(4, 3, 3, 3)", 0, 0, NULL},
+                        {"2,2,8;2,4,3", "kernel=(3,), num_filter=4, stride=(2,), num_group=2, no_bias=True, shape=(4, 1, 3)", 0, 0, NULL})},
+    {.name = "Deconvolution", .aliases = "_npx_deconvolution", .doc = "transposed convolution: the data gradient of a convolution, plus bias",
+     .inputs = "data weight bias?", .schema = &deconvolution_schema, .count_in = count_deconvolution, .infer_shape = infer_deconvolution,
+     .check = check_deconvolution, .gradient = grad_deconvolution, .grad_in = 3, .reference = reference_deconvolution,
+     .samples = SAMPLES({"2,3,4,3;3,4,3,3", "kernel=(3, 3), num_filter=4", 0, 0, "absent:2"},
+                        {"1,4,4,4;4,2,4,4;4", "kernel=(4, 4), num_filter=4, num_group=2, stride=(2, 2), pad=(1, 1), no_bias=False", 0, 0, NULL},
+                        {"2,3,5;3,2,3;2", "kernel=(3,), num_filter=2, stride=(2,), adj=(1,), no_bias=False", 0, 0, NULL},
+                        {"1,2,3,4;2,3,3,3", "kernel=(3, 3), num_filter=3, stride=(2, 2), target_shape=(6, 8)", 0, 0, "absent:2"},
+                        {"1,2,3,2,2;2,3,2,2,3;3", "kernel=(2, 2, 3), num_filter=3, no_bias=False, dilate=(1, 2, 1)", 0, 0, NULL},
+                        {"2,4,3,3;3,3,3,4", "kernel=(3, 3), num_filter=4, layout=NHWC", 0, 0, "absent:2"})},
+    {0},
+};

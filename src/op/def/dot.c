@@ -1,0 +1,234 @@
+/* Matrix products: dot, batch_dot, FullyConnected.
+ *
+ * Their gradients are products again, so every order of differentiation works.
+ *
+ * SPDX-License-Identifier: Apache-2.0 */
+#include "op/op.h"
+
+#define DOT_ATTRS(X) \
+    X(BOOL, transpose_a, "False", "", "use lhs with its first axis moved to the end (2-D: its transpose)") \
+    X(BOOL, transpose_b, "False", "", "use rhs with its last axis moved to the front (2-D: its transpose)") \
+    X(ENUM, forward_stype, "None", "default|row_sparse|csr", "accepted for compatibility: results are dense")
+MX_ATTRS(dot, DOT_ATTRS)
+
+#define DENSE_ATTRS(X) \
+    X(INT, num_hidden, REQUIRED, "1..", "number of outputs") \
+    X(BOOL, no_bias, "False", "", "leave the bias off") \
+    X(BOOL, flatten, "True", "", "take all axes but the first as features; else only the last")
+MX_ATTRS(dense, DENSE_ATTRS)
+
+static mx_shape_t matrix(int64_t rows, int64_t columns) { return (mx_shape_t){.ndim = 2, .dim = {rows, columns}}; }
+
+static int64_t product(const mx_shape_t *s, int begin, int end)
+{
+    int64_t n = 1;
+    for (int i = begin; i < end; i++)
+        n *= s->dim[i];
+    return n;
+}
+
+/* ---- dot: the last axis of lhs with the first of rhs -------------------------------------------------------- */
+
+static mx_code infer_dot(mx_infer *infer)
+{
+    const mx_dot_attrs *attrs = infer->attrs;
+    const mx_shape_t *a = &infer->in[0], *b = &infer->in[1];
+    if (!mx_shape_known(a) || !mx_shape_known(b))
+        return MX_OK;
+    char left[MX_SHAPE_TEXT], right[MX_SHAPE_TEXT];
+    if (a->ndim < 1 || b->ndim < 1)
+        return mx_op_fail(infer->op, MX_ERR_SHAPE, "shapes %s and %s: both must have at least one axis",
+                          mx_shape_text(a, left), mx_shape_text(b, right));
+    const int a_axis = attrs->transpose_a ? 0 : a->ndim - 1, b_axis = attrs->transpose_b ? b->ndim - 1 : 0;
+    if (a->dim[a_axis] != b->dim[b_axis])
+        return mx_op_fail(infer->op, MX_ERR_SHAPE, "shapes %s and %s: axis %d of lhs and axis %d of rhs must be equal",
+                          mx_shape_text(a, left), mx_shape_text(b, right), a_axis, b_axis);
+    mx_shape_t out = {0};
+    if (a->ndim + b->ndim - 2 > MX_MAX_NDIM)
+        return mx_op_fail(infer->op, MX_ERR_SHAPE, "the result would have %d axes, at most %d are possible",
+                          a->ndim + b->ndim - 2, MX_MAX_NDIM);
+    for (int i = 0; i < a->ndim; i++)
+        if (i != a_axis)
+            out.dim[out.ndim++] = a->dim[i];
+    for (int i = 0; i < b->ndim; i++)
+        if (i != b_axis)
+            out.dim[out.ndim++] = b->dim[i];
+    if (!out.ndim)
+        out = (mx_shape_t){.ndim = 1, .dim = {1}}; /* two vectors: a classic scalar */
+    return mx_infer_out(infer, 0, &out);
+}
+
+static mx_array *multiply(mx_array *a, bool transpose_a, mx_array *b, bool transpose_b)
+{
+    mx_dot_attrs attrs = {transpose_a, transpose_b, -1};
+    return mx_g_call(MX_OP("dot"), &attrs, 2, (mx_array *const[]){a, b});
+}
+
+/* With A (m, k) and B (k, n) after transposition, C = A B:  dA = dC B', dB = A' dC; transposed where the input was. */
+static mx_code grad_dot(mx_grad *grad)
+{
+    const mx_dot_attrs *attrs = grad->attrs;
+    const mx_shape_t *a = &grad->in_shape[0], *b = &grad->in_shape[1];
+    const bool ta = attrs->transpose_a, tb = attrs->transpose_b;
+    const int64_t k = ta ? a->dim[0] : a->dim[a->ndim - 1];
+    const int64_t m = ta ? product(a, 1, a->ndim) : product(a, 0, a->ndim - 1);
+    const int64_t n = tb ? product(b, 0, b->ndim - 1) : product(b, 1, b->ndim);
+    mx_shape_t a2 = ta ? matrix(k, m) : matrix(m, k), b2 = tb ? matrix(n, k) : matrix(k, n), g2 = matrix(m, n);
+    mx_array *g = mx_g_reshape(grad->ograd[0], &g2);
+    if (grad->wanted[0]) {
+        mx_array *other = mx_g_reshape(grad->in[1], &b2);
+        grad->igrad[0] = mx_g_reshape(ta ? multiply(other, tb, g, true) : multiply(g, false, other, !tb), a);
+    }
+    if (grad->wanted[1]) {
+        mx_array *other = mx_g_reshape(grad->in[0], &a2);
+        grad->igrad[1] = mx_g_reshape(tb ? multiply(g, true, other, ta) : multiply(other, !ta, g, false), b);
+    }
+    return (grad->wanted[0] && !grad->igrad[0]) || (grad->wanted[1] && !grad->igrad[1]) ? mx_error_code() : MX_OK;
+}
+
+static void reference_matmul(const double *a, bool ta, const double *b, bool tb, double *c, int64_t m, int64_t n,
+                             int64_t k)
+{
+    for (int64_t i = 0; i < m; i++)
+        for (int64_t j = 0; j < n; j++) {
+            double sum = 0;
+            for (int64_t p = 0; p < k; p++)
+                sum += a[ta ? p * m + i : i * k + p] * b[tb ? j * k + p : p * n + j];
+            c[i * n + j] = sum;
+        }
+}
+
+static void reference_dot(const mx_reference_call *call)
+{
+    const mx_dot_attrs *attrs = call->attrs;
+    const mx_shape_t *a = &call->in_shape[0], *b = &call->in_shape[1];
+    const int64_t k = attrs->transpose_a ? a->dim[0] : a->dim[a->ndim - 1];
+    reference_matmul(call->in[0], attrs->transpose_a, call->in[1], attrs->transpose_b, call->out[0],
+                     attrs->transpose_a ? product(a, 1, a->ndim) : product(a, 0, a->ndim - 1),
+                     attrs->transpose_b ? product(b, 0, b->ndim - 1) : product(b, 1, b->ndim), k);
+}
+
+/* ---- batch_dot: a product per leading index ------------------------------------------------------------------ */
+
+static mx_code infer_batch_dot(mx_infer *infer)
+{
+    const mx_dot_attrs *attrs = infer->attrs;
+    const mx_shape_t *a = &infer->in[0], *b = &infer->in[1];
+    if (!mx_shape_known(a) || !mx_shape_known(b))
+        return MX_OK;
+    char left[MX_SHAPE_TEXT], right[MX_SHAPE_TEXT];
+    const int n = a->ndim;
+    bool fits = n >= 3 && b->ndim == n;
+    for (int i = 0; fits && i < n - 2; i++)
+        fits = a->dim[i] == b->dim[i];
+    fits = fits && a->dim[attrs->transpose_a ? n - 2 : n - 1] == b->dim[attrs->transpose_b ? n - 1 : n - 2];
+    if (!fits)
+        return mx_op_fail(infer->op, MX_ERR_SHAPE,
+                          "shapes %s and %s (transpose_a=%d, transpose_b=%d) do not fit: wanted "
+                          "(..., m, k) and (..., k, n) with equal leading axes",
+                          mx_shape_text(a, left), mx_shape_text(b, right), attrs->transpose_a, attrs->transpose_b);
+    mx_shape_t out = *a;
+    out.dim[n - 2] = a->dim[attrs->transpose_a ? n - 1 : n - 2];
+    out.dim[n - 1] = b->dim[attrs->transpose_b ? n - 2 : n - 1];
+    return mx_infer_out(infer, 0, &out);
+}
+
+static mx_array *batch_multiply(mx_array *a, bool transpose_a, mx_array *b, bool transpose_b)
+{
+    mx_dot_attrs attrs = {transpose_a, transpose_b, -1};
+    return mx_g_call(MX_OP("batch_dot"), &attrs, 2, (mx_array *const[]){a, b});
+}
+
+static mx_code grad_batch_dot(mx_grad *grad)
+{
+    const mx_dot_attrs *attrs = grad->attrs;
+    const bool ta = attrs->transpose_a, tb = attrs->transpose_b;
+    mx_array *g = grad->ograd[0], *a = grad->in[0], *b = grad->in[1];
+    if (grad->wanted[0])
+        grad->igrad[0] = ta ? batch_multiply(b, tb, g, true) : batch_multiply(g, false, b, !tb);
+    if (grad->wanted[1])
+        grad->igrad[1] = tb ? batch_multiply(g, true, a, ta) : batch_multiply(a, !ta, g, false);
+    return (grad->wanted[0] && !grad->igrad[0]) || (grad->wanted[1] && !grad->igrad[1]) ? mx_error_code() : MX_OK;
+}
+
+static void reference_batch_dot(const mx_reference_call *call)
+{
+    const mx_dot_attrs *attrs = call->attrs;
+    const mx_shape_t *a = &call->in_shape[0], *out = &call->out_shape[0];
+    const int axes = out->ndim;
+    const int64_t m = out->dim[axes - 2], n = out->dim[axes - 1], k = a->dim[attrs->transpose_a ? axes - 2 : axes - 1];
+    for (int64_t i = 0; i < product(out, 0, axes - 2); i++)
+        reference_matmul(call->in[0] + i * m * k, attrs->transpose_a, call->in[1] + i * k * n, attrs->transpose_b,
+                         call->out[0] + i * m * n, m, n, k);
+}
+
+/* ---- FullyConnected: x W' + b ---------------------------------------------------------------------------------- */
+
+static mx_code infer_dense(mx_infer *infer)
+{
+    const mx_dense_attrs *attrs = infer->attrs;
+    const mx_shape_t *x = &infer->in[0];
+    mx_shape_t bias = {.ndim = 1, .dim = {attrs->num_hidden}}, weight = matrix(attrs->num_hidden, -1);
+    if (mx_shape_known(x)) {
+        if (x->ndim < 1)
+            return mx_op_fail(infer->op, MX_ERR_SHAPE, "data has shape (), wanted at least one axis");
+        weight.dim[1] = attrs->flatten ? product(x, 1, x->ndim) : x->dim[x->ndim - 1];
+        mx_shape_t out = attrs->flatten ? matrix(x->dim[0], 0) : *x;
+        out.dim[out.ndim - 1] = attrs->num_hidden;
+        if (mx_infer_out(infer, 0, &out))
+            return mx_error_code();
+    }
+    if (mx_infer_in(infer, 1, &weight))
+        return mx_error_code();
+    return attrs->no_bias ? MX_OK : mx_infer_in(infer, 2, &bias);
+}
+
+static int count_dense_inputs(const void *attrs) { return ((const mx_dense_attrs *)attrs)->no_bias ? 2 : 3; }
+
+/* dX = dY W,  dW = dY' X,  db = sum of dY over the rows */
+static mx_code grad_dense(mx_grad *grad)
+{
+    const int64_t hidden = grad->in_shape[1].dim[0], features = grad->in_shape[1].dim[1];
+    mx_shape_t data =
+        matrix(product(&grad->in_shape[0], 0, grad->in_shape[0].ndim) / (features ? features : 1), features);
+    mx_shape_t output = matrix(data.dim[0], hidden);
+    mx_array *g = mx_g_reshape(grad->ograd[0], &output);
+    bool ok = g != NULL;
+    if (ok && grad->wanted[0])
+        ok = (grad->igrad[0] = mx_g_reshape(multiply(g, false, grad->in[1], false), &grad->in_shape[0])) != NULL;
+    if (ok && grad->wanted[1])
+        ok = (grad->igrad[1] = multiply(g, true, mx_g_reshape(grad->in[0], &data), false)) != NULL;
+    if (ok && grad->wanted[2])
+        ok = (grad->igrad[2] = mx_g_sum_to(g, &grad->in_shape[2])) != NULL;
+    return ok ? MX_OK : mx_error_code();
+}
+
+static void reference_dense(const mx_reference_call *call)
+{
+    const mx_dense_attrs *attrs = call->attrs;
+    const int64_t hidden = attrs->num_hidden, features = call->in_shape[1].dim[1];
+    const int64_t rows = mx_shape_size(&call->out_shape[0]) / hidden;
+    reference_matmul(call->in[0], false, call->in[1], true, call->out[0], rows, hidden, features);
+    for (int64_t i = 0; i < rows * hidden && !attrs->no_bias && call->in[2]; i++)
+        call->out[0][i] += call->in[2][i % hidden];
+}
+
+#define SAMPLES(...) (const mx_sample[]){__VA_ARGS__, {0}}
+mx_op mx_family_dot[] = {
+    {.name = "dot", .aliases = "_sparse_dot", .doc = "product over the last axis of lhs and the first of rhs", .inputs = "lhs rhs",
+     .schema = &dot_schema, .infer_shape = infer_dot, .gradient = grad_dot, .grad_in = 3, .reference = reference_dot,
+     .samples = SAMPLES({"2,3;3,4", "", 0, 0, NULL}, {"3,2;3,4", "transpose_a=True", 0, 0, NULL}, {"2,3;4,3", "transpose_b=True", 0, 0, NULL},
+                        {"3,2;4,3", "transpose_a=True, transpose_b=True", 0, 0, NULL}, {"5;5", "", 0, 0, NULL}, {"2,3,4;4,5", "", 0, 0, NULL},
+                        {"3;3,4", "", 0, 0, NULL}, {"2,3;3", "", 0, 0, NULL}, {"17,33;33,19", "", 0, 0, NULL})},
+    {.name = "batch_dot", .aliases = "_npx_batch_dot", .doc = "matrix product per leading index", .inputs = "lhs rhs", .schema = &dot_schema,
+     .infer_shape = infer_batch_dot, .gradient = grad_batch_dot, .grad_in = 3, .reference = reference_batch_dot,
+     .samples = SAMPLES({"2,2,3;2,3,4", "", 0, 0, NULL}, {"2,3,2;2,3,4", "transpose_a=True", 0, 0, NULL},
+                        {"2,2,3;2,4,3", "transpose_b=True", 0, 0, NULL}, {"2,3,2;2,4,3", "transpose_a=True, transpose_b=True", 0, 0, NULL})},
+    {.name = "FullyConnected", .aliases = "_sparse_FullyConnected _npx_fully_connected", .doc = "data times the transposed weight, plus bias",
+     .inputs = "data weight bias?", .schema = &dense_schema, .count_in = count_dense_inputs, .infer_shape = infer_dense,
+     .gradient = grad_dense, .grad_in = 3, .reference = reference_dense,
+     .samples = SAMPLES({"2,3;4,3;4", "num_hidden=4", 0, 0, NULL}, {"2,3;4,3", "num_hidden=4, no_bias=True", 0, 0, "absent:2"},
+                        {"2,3,2;4,6;4", "num_hidden=4", 0, 0, NULL}, {"2,3,5;4,5;4", "num_hidden=4, flatten=False", 0, 0, NULL},
+                        {"1,1;1,1;1", "num_hidden=1", 0, 0, NULL}, {"9,33;17,33;17", "num_hidden=17", 0, 0, NULL})},
+    {0},
+};
