@@ -1,0 +1,228 @@
+/* The public face of differentiation: variables, backward, grad, custom functions.
+ *
+ * SPDX-License-Identifier: Apache-2.0 */
+#include "gluon/autograd.h"
+
+#include <string.h>
+
+#include "base/alloc.h"
+#include "base/error.h"
+#include "exec/backward.h"
+#include "exec/list.h"
+
+/* ---- variables ------------------------------------------------------------------------------------------- */
+
+static mx_code make_variable(mx_array *x, mx_array *grad, mx_grad_req req)
+{
+    if (req != MX_GRAD_NULL && req != MX_GRAD_WRITE && req != MX_GRAD_ADD)
+        return mx_fail(MX_ERR_ARGUMENT,
+                       "attach_grad: unknown request %d, wanted MX_GRAD_NULL, MX_GRAD_WRITE or MX_GRAD_ADD", req);
+    if (req == MX_GRAD_NULL) {
+        mx_array_set_node(x, NULL, 0);
+        return MX_OK;
+    }
+    mx_node *node = mx_node_new(0, 1, 0);
+    if (!node)
+        return mx_error_code();
+    node->grad = mx_retain(grad);
+    node->req = req;
+    node->context = x->context;
+    mx_array_set_node(x, node, 0);
+    mx_release(node);
+    return MX_OK;
+}
+
+mx_code mx_attach_grad(mx_array *x, mx_grad_req req)
+{
+    MX_SCOPE;
+    if (!mx_array_ok(x, "mx_attach_grad", "x"))
+        return mx_error_code();
+    mx_array *grad = req == MX_GRAD_NULL ? NULL : mx_g1("zeros_like", mx_detach(x));
+    if (req != MX_GRAD_NULL && !grad)
+        return mx_error_code();
+    return make_variable(x, grad, req);
+}
+
+mx_code mx_mark_variables(mx_arrays variables, mx_arrays gradients, const mx_grad_req *reqs)
+{
+    if (mx_list_check(&variables, "mx_mark_variables", "variables") ||
+        mx_list_check(&gradients, "mx_mark_variables", "gradients"))
+        return mx_error_code();
+    if (variables.n != gradients.n)
+        return mx_fail(MX_ERR_ARGUMENT, "mx_mark_variables: %lld variables but %lld gradients", (long long)variables.n,
+                       (long long)gradients.n);
+    for (int64_t i = 0; i < variables.n; i++) {
+        const mx_array *x = variables.v[i], *g = gradients.v[i];
+        if (x->ndim != g->ndim || memcmp(x->shape, g->shape, (size_t)x->ndim * sizeof x->shape[0]) ||
+            x->dtype != g->dtype)
+            return mx_fail(MX_ERR_SHAPE, "mx_mark_variables: gradient %lld has another shape or type than its variable",
+                           (long long)i);
+        if (make_variable(variables.v[i], gradients.v[i], reqs ? reqs[i] : MX_GRAD_WRITE))
+            return mx_error_code();
+    }
+    return MX_OK;
+}
+
+mx_array *mx_gradient(mx_array *x)
+{
+    if (!mx_array_ok(x, "mx_gradient", "x"))
+        return NULL;
+    mx_node *variable = mx_variable_node(x);
+    return variable ? variable->grad : NULL;
+}
+
+/* ---- backward -------------------------------------------------------------------------------------------- */
+
+static mx_code check_heads(mx_arrays *heads, mx_arrays *head_grads, const char *who)
+{
+    if (mx_list_check(heads, who, "heads"))
+        return mx_error_code();
+    for (int64_t i = 0; i < heads->n; i++)
+        if (!heads->v[i]->node)
+            return mx_fail(
+                MX_ERR_AUTOGRAD,
+                "%s: head %lld was not recorded; compute it inside mx_record() from a variable with a gradient "
+                "(mx_attach_grad)",
+                who, (long long)i);
+    if (!head_grads->v)
+        head_grads->n = 0;
+    if (head_grads->n && mx_list_check_optional(head_grads, who, "head_grads"))
+        return mx_error_code();
+    if (head_grads->n && head_grads->n != heads->n)
+        return mx_fail(MX_ERR_ARGUMENT, "%s: %lld heads but %lld head gradients", who, (long long)heads->n,
+                       (long long)head_grads->n);
+    for (int64_t i = 0; i < head_grads->n; i++) {
+        const mx_array *g = head_grads->v[i], *h = heads->v[i];
+        if (g != MX_NONE && (g->ndim != h->ndim || memcmp(g->shape, h->shape, (size_t)h->ndim * sizeof h->shape[0]) ||
+                             g->dtype != h->dtype))
+            return mx_fail(MX_ERR_SHAPE, "%s: head gradient %lld has another shape or type than its head", who,
+                           (long long)i);
+    }
+    return MX_OK;
+}
+
+mx_code mx_backward_all(mx_arrays heads, const mx_backward_options *options)
+{
+    mx_backward_options none = {0};
+    const mx_backward_options *o = options ? options : &none;
+    mx_arrays head_grads = o->head_grads;
+    mx_code code = check_heads(&heads, &head_grads, "mx_backward");
+    if (code)
+        return code;
+    mx_pass pass = {.retain = o->retain_graph, .predict = o->predict_mode};
+    code = mx_pass_run(&pass, heads, head_grads);
+    mx_pass_free(&pass);
+    return code;
+}
+
+mx_code mx_backward_one(const struct mx_backward_args *args)
+{
+    mx_array *grads[1] = {args->head_grad ? args->head_grad : MX_NONE};
+    mx_array *heads[1] = {args->head};
+    mx_backward_options options = {.head_grads = {grads, 1}, .retain_graph = args->retain_graph};
+    return mx_backward_all((mx_arrays){heads, 1}, &options);
+}
+
+/* A variable that the heads do not depend on has gradient zero. */
+static mx_array *result_for(mx_pass *pass, mx_array *variable)
+{
+    if (!variable->node)
+        return mx_fail_null(MX_ERR_AUTOGRAD,
+                            "mx_grad_of: a variable has no gradient attached (mx_attach_grad) and was not recorded");
+    if (variable->node->visit == pass->number) {
+        mx_slot *slot = &pass->slots[variable->node->slot + variable->node_output];
+        if (slot->sum)
+            return mx_scope_add(mx_retain(slot->sum));
+    }
+    return mx_g1("zeros_like", mx_detach(variable));
+}
+
+mx_arrays mx_grad_of(mx_arrays heads, mx_arrays variables, mx_arrays head_grads, bool retain_graph, bool create_graph)
+{
+    if (check_heads(&heads, &head_grads, "mx_grad_of") || mx_list_check(&variables, "mx_grad_of", "variables"))
+        return mx_list_failed();
+    mx_pass pass = {.retain = retain_graph || create_graph, .create_graph = create_graph, .keep_results = true};
+    mx_code code = mx_pass_run(&pass, heads, head_grads);
+    mx_array **results = code ? NULL : mx_list_new(variables.n);
+    for (int64_t i = 0; results && i < variables.n; i++)
+        if (!(results[i] = result_for(&pass, variables.v[i])))
+            results = NULL;
+    mx_pass_free(&pass);
+    return results ? (mx_arrays){results, variables.n} : mx_list_failed();
+}
+
+/* ---- custom functions -------------------------------------------------------------------------------------- */
+
+static mx_node *function_node(const mx_function *function, void *user, mx_arrays in)
+{
+    mx_node *node = mx_node_new((int)in.n, function->n_out, sizeof *function);
+    if (!node)
+        return NULL;
+    memcpy(node->attrs, function, sizeof *function);
+    node->function = node->attrs;
+    node->user = user;
+    node->context = in.n ? in.v[0]->context : mx_current_context();
+    for (int64_t i = 0; i < in.n; i++) {
+        const mx_array *x = in.v[i];
+        node->edges[i] = (mx_edge){mx_retain(x->node), x->node_output};
+        node->in_type[i] = x->dtype;
+        node->in_shape[i].ndim = x->ndim;
+        memcpy(node->in_shape[i].dim, x->shape, (size_t)x->ndim * sizeof x->shape[0]);
+    }
+    return node;
+}
+
+static bool any_history(mx_arrays in)
+{
+    for (int64_t i = 0; i < in.n; i++)
+        if (in.v[i]->node)
+            return true;
+    return false;
+}
+
+static mx_code run_forward(const mx_function *function, void *user, mx_arrays in, mx_array **out)
+{
+    mx_mode mode = mx_mode_enter(0, -1);
+    mx_code code = function->forward(user, (int)in.n, in.v, function->n_out, out);
+    mx_mode_leave(&mode);
+    if (code)
+        return mx_fail(MX_ERR_CALLBACK, "forward of function %s failed", function->name);
+    for (int i = 0; i < function->n_out; i++)
+        if (!mx_array_ok(out[i], function->name, "output"))
+            return mx_error_code();
+    return MX_OK;
+}
+
+/* Outputs are windows of their own, so that a forward which returns its input does not get a history twice. */
+static mx_code attach(mx_node *node, mx_array **out)
+{
+    for (int i = 0; i < node->n_out; i++) {
+        out[i] = mx_detach(out[i]);
+        if (!out[i])
+            return mx_error_code();
+        mx_array_set_node(out[i], node, (uint32_t)i);
+    }
+    return MX_OK;
+}
+
+mx_arrays mx_function_call(const mx_function *function, void *user, mx_arrays inputs)
+{
+    if (!function || !function->forward || !function->backward || function->n_out < 1 ||
+        function->n_out > MX_MAX_OUTPUTS)
+        return mx_fail(MX_ERR_ARGUMENT, "mx_function_call: function is NULL or lacks forward, backward or outputs"),
+               mx_list_failed();
+    if (mx_list_check(&inputs, function->name ? function->name : "function", "inputs"))
+        return mx_list_failed();
+    mx_array **out = mx_list_new(function->n_out);
+    if (!out || run_forward(function, user, inputs, out))
+        return mx_list_failed();
+    if (!mx_is_recording() || !any_history(inputs)) {
+        if (function->release)
+            function->release(user);
+        return (mx_arrays){out, function->n_out};
+    }
+    mx_node *node = function_node(function, user, inputs);
+    mx_code code = node ? attach(node, out) : mx_error_code();
+    mx_release(node);
+    return code ? mx_list_failed() : (mx_arrays){out, function->n_out};
+}

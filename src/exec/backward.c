@@ -1,0 +1,275 @@
+/* Running the tape backwards.
+ *
+ *     collect the nodes that the heads reach -> newest first -> each node turns the gradients of its outputs
+ *     into gradients of its inputs, which are summed per input -> variables store theirs
+ *
+ * Sequence numbers order the nodes, so no recursion is needed: tapes may be long.
+ *
+ * SPDX-License-Identifier: Apache-2.0 */
+#include "exec/backward.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+#include "base/alloc.h"
+#include "base/error.h"
+#include "base/vec.h"
+
+static _Atomic uint64_t next_pass = 1;
+
+/* ---- collecting ------------------------------------------------------------------------------------------ */
+
+static bool visit(mx_pass *pass, mx_node *node, mx_pointers *stack)
+{
+    if (!node || node->visit == pass->number)
+        return true;
+    node->visit = pass->number;
+    return mx_vec_push(stack, node) && mx_vec_push(&pass->nodes, node);
+}
+
+static int newest_first(const void *a, const void *b)
+{
+    const mx_node *x = *(mx_node *const *)a, *y = *(mx_node *const *)b;
+    return x->sequence < y->sequence ? 1 : -1;
+}
+
+static mx_code collect(mx_pass *pass, mx_arrays heads)
+{
+    mx_pointers stack = {0};
+    bool ok = true;
+    for (int64_t i = 0; ok && i < heads.n; i++)
+        ok = visit(pass, heads.v[i]->node, &stack);
+    while (ok && stack.length) {
+        mx_node *node = stack.items[--stack.length];
+        for (int i = 0; ok && i < node->n_in; i++)
+            ok = visit(pass, node->edges[i].node, &stack);
+    }
+    mx_vec_free(&stack);
+    if (!ok)
+        return mx_error_code();
+    qsort(pass->nodes.items, (size_t)pass->nodes.length, sizeof(void *), newest_first);
+    int64_t slots = 0;
+    for (int64_t i = 0; i < pass->nodes.length; i++) {
+        mx_node *node = pass->nodes.items[i];
+        node->slot = slots;
+        slots += node->n_out;
+    }
+    pass->slot_count = slots;
+    pass->slots = mx_alloc_zero((size_t)slots * sizeof *pass->slots);
+    return pass->slots ? MX_OK : mx_error_code();
+}
+
+/* ---- summing --------------------------------------------------------------------------------------------- */
+
+/* slot += g.  The first gradient is only remembered; from the second on the sum is an array of our own. */
+static mx_code add_to(mx_pass *pass, mx_slot *slot, mx_array *g)
+{
+    if (!slot->sum) {
+        slot->sum = mx_retain(g);
+        slot->ours = false;
+        return MX_OK;
+    }
+    mx_array *out[1] = {slot->ours && !pass->create_graph ? slot->sum : NULL};
+    mx_code code = mx_invoke(MX_OP("elemwise_add"), NULL, 2, (mx_array *const[]){slot->sum, g}, 1, out);
+    if (code || out[0] == slot->sum)
+        return code;
+    mx_release(slot->sum);
+    slot->sum = mx_retain(out[0]);
+    slot->ours = true;
+    return MX_OK;
+}
+
+static mx_code pass_on(mx_pass *pass, mx_node *node, mx_array **igrad)
+{
+    for (int i = 0; i < node->n_in; i++) {
+        mx_node *to = node->edges[i].node;
+        if (!to || !igrad[i])
+            continue;
+        mx_code code = add_to(pass, &pass->slots[to->slot + node->edges[i].output], igrad[i]);
+        if (code)
+            return code;
+    }
+    return MX_OK;
+}
+
+/* ---- one node -------------------------------------------------------------------------------------------- */
+
+static mx_code freed_error(const mx_node *node)
+{
+    return mx_fail(MX_ERR_AUTOGRAD,
+                   "backward: the graph through %s was freed by an earlier backward; pass retain_graph to run it twice",
+                   node->op ? node->op->name : "a custom function");
+}
+
+/* Kept outputs have no history on the node; for higher orders the gradient must see it. */
+static mx_code outputs_with_history(mx_node *node, mx_array **out)
+{
+    for (int i = 0; i < node->n_out; i++) {
+        mx_array *kept = node->out[i];
+        out[i] = NULL;
+        if (!kept)
+            continue;
+        mx_shape_t shape = {.ndim = kept->ndim};
+        memcpy(shape.dim, kept->shape, sizeof shape.dim);
+        out[i] = mx_scope_add(mx_array_view(kept, 0, &shape, (mx_dtype)kept->dtype));
+        if (!out[i])
+            return mx_error_code();
+        mx_array_set_node(out[i], node, (uint32_t)i);
+    }
+    return MX_OK;
+}
+
+static mx_code run_gradient(mx_pass *pass, mx_node *node, mx_array **ograd, mx_array **igrad, bool *wanted)
+{
+    mx_array *out[MX_MAX_OUTPUTS];
+    if (node->op->flags & MX_OP_ZERO_GRADIENT)
+        return MX_OK;
+    if (!node->op->gradient)
+        return mx_fail(MX_ERR_AUTOGRAD, "backward: operator %s has no gradient", node->op->name);
+    if (pass->create_graph && outputs_with_history(node, out))
+        return mx_error_code();
+    mx_grad grad = {node->op, node->attrs, node->n_in, node->n_out, node->in, pass->create_graph ? out : node->out,
+                    ograd,    igrad,       wanted,     node->in_shape, node->in_type, node->training, pass->create_graph};
+    const bool clean = !mx_has_error();
+    mx_code code = node->op->gradient(&grad);
+    if (!code && clean && mx_has_error()) /* a part that failed looks like "no gradient", which would mean zero */
+        return mx_error_code();
+    if (code && !mx_has_error())
+        return mx_fail(code, "backward: the gradient of %s failed", node->op->name);
+    return code;
+}
+
+static mx_code check_input_gradient(const mx_node *node, int i, const mx_array *g)
+{
+    char have[MX_SHAPE_TEXT], want[MX_SHAPE_TEXT];
+    if (!mx_array_ok(g, node->function->name, "input gradient"))
+        return mx_error_code();
+    mx_shape_t shape = {.ndim = g->ndim};
+    memcpy(shape.dim, g->shape, (size_t)g->ndim * sizeof shape.dim[0]);
+    if (mx_shape_equal(&shape, &node->in_shape[i]) && g->dtype == node->in_type[i])
+        return MX_OK;
+    return mx_fail(MX_ERR_SHAPE, "backward of function %s: the gradient of input %d is %s of %s, wanted %s of %s",
+                   node->function->name, i, mx_shape_text(&shape, have), mx_dtype_name((mx_dtype)g->dtype),
+                   mx_shape_text(&node->in_shape[i], want), mx_dtype_name((mx_dtype)node->in_type[i]));
+}
+
+static mx_code run_function(mx_node *node, mx_array **ograd, mx_array **igrad)
+{
+    for (int i = 0; i < node->n_out; i++)
+        if (!ograd[i])
+            return mx_fail(MX_ERR_AUTOGRAD, "backward: no gradient reached output %d of function %s", i,
+                           node->function->name);
+    mx_code code = node->function->backward(node->user, node->n_out, ograd, node->n_in, igrad);
+    if (code)
+        return mx_fail(MX_ERR_CALLBACK, "backward of function %s failed", node->function->name);
+    for (int i = 0; i < node->n_in; i++)
+        if (igrad[i] && check_input_gradient(node, i, igrad[i]))
+            return mx_error_code();
+    return MX_OK;
+}
+
+static mx_code through_node(mx_pass *pass, mx_node *node)
+{
+    MX_SCOPE;
+    mx_array *ograd[MX_MAX_OUTPUTS];
+    bool any = false;
+    for (int i = 0; i < node->n_out; i++) {
+        ograd[i] = pass->slots[node->slot + i].sum;
+        any |= ograd[i] != NULL;
+    }
+    if (!any)
+        return MX_OK;
+    if (node->freed)
+        return freed_error(node);
+    const size_t bytes = (size_t)node->n_in * (sizeof(mx_array *) + sizeof(bool));
+    mx_array **igrad = mx_alloc_zero(bytes);
+    if (!igrad)
+        return mx_error_code();
+    bool *wanted = (bool *)(igrad + node->n_in);
+    for (int i = 0; i < node->n_in; i++)
+        wanted[i] = node->edges[i].node && !(node->op && i < 32 && (node->op->no_grad_inputs >> i & 1));
+    mx_code code = node->op ? run_gradient(pass, node, ograd, igrad, wanted) : run_function(node, ograd, igrad);
+    if (!code)
+        code = pass_on(pass, node, igrad);
+    mx_free(igrad, bytes);
+    return code;
+}
+
+/* ---- variables ------------------------------------------------------------------------------------------- */
+
+/* The variable takes over the sum's memory when nobody else can see either of the two. */
+static bool swap_storage(mx_array *grad, mx_array *sum)
+{
+    if (sum->node || grad->storage->object.count != 1 || sum->storage->object.count != 1 || sum->object.count != 1 ||
+        grad->storage->bytes != sum->storage->bytes || grad->storage->release || sum->storage->release ||
+        mx_bytes(grad) != grad->storage->bytes || grad->dtype != sum->dtype)
+        return false;
+    mx_storage *mine = grad->storage;
+    grad->storage = sum->storage;
+    sum->storage = mine;
+    return true;
+}
+
+static mx_code store(mx_node *variable, mx_array *sum)
+{
+    mx_array *grad = variable->grad;
+    if (!grad || variable->req == MX_GRAD_NULL)
+        return MX_OK;
+    grad->written += grad->written < UINT8_MAX; /* many accumulations must not wrap to "nothing new" */
+    if (variable->req == MX_GRAD_ADD) {
+        mx_array *out[1] = {grad};
+        return sum ? mx_invoke(MX_OP("elemwise_add"), NULL, 2, (mx_array *const[]){grad, sum}, 1, out) : MX_OK;
+    }
+    if (!sum)
+        return mx_array_fill(grad, 0);
+    return swap_storage(grad, sum) ? MX_OK : mx_array_copy_data(grad, sum);
+}
+
+static mx_code process(mx_pass *pass, mx_node *node)
+{
+    if (node->op || node->function)
+        return through_node(pass, node);
+    return pass->keep_results ? MX_OK : store(node, pass->slots[node->slot].sum);
+}
+
+/* ---- the pass -------------------------------------------------------------------------------------------- */
+
+static void forget(mx_pass *pass, mx_node *node)
+{
+    if (!pass->retain && (node->op || node->function)) {
+        mx_node_free_kept(node);
+        node->freed = true;
+    }
+    for (int i = 0; i < node->n_out && !pass->keep_results; i++) {
+        mx_release(pass->slots[node->slot + i].sum);
+        pass->slots[node->slot + i].sum = NULL;
+    }
+}
+
+mx_code mx_pass_run(mx_pass *pass, mx_arrays heads, mx_arrays head_grads)
+{
+    pass->number = atomic_fetch_add(&next_pass, 1);
+    mx_mode mode = mx_mode_enter(pass->create_graph, !pass->predict);
+    mx_code code = collect(pass, heads);
+    for (int64_t i = 0; !code && i < heads.n; i++) {
+        MX_SCOPE;
+        mx_array *given = head_grads.n ? head_grads.v[i] : MX_NONE;
+        mx_array *g = given == MX_NONE ? mx_g1("ones_like", mx_detach(heads.v[i])) : given;
+        code = g ? add_to(pass, &pass->slots[heads.v[i]->node->slot + heads.v[i]->node_output], g) : mx_error_code();
+    }
+    for (int64_t i = 0; !code && i < pass->nodes.length; i++) {
+        code = process(pass, pass->nodes.items[i]);
+        if (!code)
+            forget(pass, pass->nodes.items[i]);
+    }
+    mx_mode_leave(&mode);
+    return code;
+}
+
+void mx_pass_free(mx_pass *pass)
+{
+    for (int64_t i = 0; pass->slots && i < pass->slot_count; i++)
+        mx_release(pass->slots[i].sum);
+    mx_free(pass->slots, (size_t)pass->slot_count * sizeof *pass->slots);
+    mx_vec_free(&pass->nodes);
+}

@@ -1,0 +1,28 @@
+/* One backward pass over the tape.  SPDX-License-Identifier: Apache-2.0 */
+#ifndef MX_EXEC_BACKWARD_H
+#define MX_EXEC_BACKWARD_H
+
+#include "base/vec.h"
+#include "exec/tape.h"
+
+typedef struct mx_slot {
+    mx_array *sum; /* gradient of one output of one node so far; retained; NULL: zero */
+    bool ours;     /* nobody else holds the sum: it may be added to in place */
+} mx_slot;
+
+typedef struct mx_pass {
+    uint64_t number;
+    mx_pointers nodes; /* mx_node, newest first; the heads keep them alive */
+    mx_slot *slots;    /* one per node output, from node->slot on */
+    int64_t slot_count;
+    bool retain;       /* the graph can be run again */
+    bool create_graph; /* gradients are recorded themselves */
+    bool predict;
+    bool keep_results; /* sums stay in their slots and variables are not written: for mx_grad_of */
+} mx_pass;
+
+/* heads and head_grads are checked arrays; heads.n and head_grads.n are counts (0: ones). */
+mx_code mx_pass_run(mx_pass *pass, mx_arrays heads, mx_arrays head_grads);
+void mx_pass_free(mx_pass *pass);
+
+#endif

@@ -1,0 +1,73 @@
+/* The tape: what was computed while recording, as a graph of nodes that hang on the arrays.
+ *
+ *     x (variable)          w (variable)
+ *        \                  /
+ *         node: dot, kept inputs {x, w}     array y ---> node (output 0)
+ *                                                          |
+ *     An array points to the node that made it; a node points to the nodes of its inputs.  There is no list
+ *     of all nodes: what no array reaches is freed.
+ *
+ * A node keeps only those inputs and outputs that its operator's gradient looks at.  Kept outputs are windows
+ * without history, or the node would hold itself alive.
+ * Variables have a node without an operator, which holds the gradient array.
+ * Invariant: the sequence number of a node is greater than those of its inputs' nodes.
+ *
+ * SPDX-License-Identifier: Apache-2.0 */
+#ifndef MX_EXEC_TAPE_H
+#define MX_EXEC_TAPE_H
+
+#include "gluon/autograd.h"
+#include "op/op.h"
+
+typedef struct mx_node mx_node;
+
+typedef struct mx_edge {
+    mx_node *node;   /* retained; NULL: a constant */
+    uint32_t output; /* of that node */
+} mx_edge;
+
+struct mx_node {
+    mx_object object;
+    const mx_op *op;   /* NULL: a variable, or a custom function */
+    uint64_t sequence; /* order of creation */
+    int n_in, n_out;
+    bool training;
+    bool freed;           /* backward ran without retain_graph: kept arrays are gone */
+    mx_edge *edges;       /* (n_in) */
+    mx_array **in;        /* (n_in) retained; NULL where the gradient does not look */
+    mx_array **out;       /* (n_out) windows without history; NULL where the gradient does not look */
+    mx_shape_t *in_shape; /* (n_in) */
+    int *in_type;         /* (n_in) */
+    void *attrs;          /* copy of the operator's attributes; NULL: none */
+    size_t bytes;         /* of this allocation, which holds all the arrays above */
+    mx_context context;
+
+    /* Variables. */
+    mx_array *grad; /* retained; NULL: none */
+    mx_grad_req req;
+
+    /* Custom functions. */
+    const mx_function *function; /* a copy inside this allocation */
+    void *user;
+
+    /* While a backward pass runs. */
+    uint64_t visit; /* number of the pass that saw it last */
+    int64_t slot;   /* its place in that pass */
+};
+
+extern const mx_kind mx_node_kind;
+
+/* Appends a call to the tape if an input has a history; outputs then point to the new node. */
+mx_code mx_tape_append(const mx_op *op, const void *attrs, int n_in, mx_array *const *in, int n_out, mx_array **out);
+mx_node *mx_node_new(int n_in, int n_out, size_t attr_bytes); /* zeroed, with its arrays in place */
+static inline bool mx_has_history(const mx_array *x) { return x->node != NULL; }
+mx_node *mx_variable_node(mx_array *x); /* x's variable node; NULL if it is none */
+void mx_node_free_kept(mx_node *node);
+
+/* The thread's modes. */
+typedef struct mx_modes {
+    bool recording, training;
+} mx_modes;
+extern _Thread_local mx_modes mx_thread_modes;
+
+#endif
