@@ -1,0 +1,96 @@
+/* The CPU as a device: host memory, immediate execution, and the choice of the instruction level.
+ *
+ * SPDX-License-Identifier: Apache-2.0 */
+#include <pthread.h>
+#include <string.h>
+
+#include "base/alloc.h"
+#include "base/flags.h"
+#include "cpu/kernel.h"
+#include "ndarray/device.h"
+
+/* ---- instruction levels ---------------------------------------------------------------------------------- */
+
+typedef struct level {
+    const char *name;
+    const mx_cpu_kernel *const *families;
+    bool (*usable)(void);
+} level;
+
+static bool always(void) { return true; }
+#ifdef MX_HAVE_X86_LEVELS
+static bool has_avx2(void)
+{
+    return __builtin_cpu_supports("avx2") && __builtin_cpu_supports("fma") && __builtin_cpu_supports("bmi2");
+}
+static bool has_avx512(void)
+{
+    return has_avx2() && __builtin_cpu_supports("avx512f") && __builtin_cpu_supports("avx512bw") &&
+           __builtin_cpu_supports("avx512dq") && __builtin_cpu_supports("avx512vl");
+}
+#endif
+
+static const level levels[] = { /* lowest first */
+    {"generic", mx_cpu_families_generic, always},
+#ifdef MX_HAVE_X86_LEVELS
+    {"avx2", mx_cpu_families_avx2, has_avx2},
+    {"avx512", mx_cpu_families_avx512, has_avx512},
+#endif
+};
+
+static const level *choose(void)
+{
+    const level *best = &levels[0];
+    for (size_t i = 0; i < sizeof levels / sizeof *levels && levels[i].usable(); i++) {
+        best = &levels[i];
+        if (!strcmp(best->name, mx_flags_get()->cpu_level))
+            break; /* the flag names the highest level wanted */
+    }
+    return best;
+}
+
+static const level *chosen;
+static pthread_once_t started = PTHREAD_ONCE_INIT;
+
+static void start(void)
+{
+    chosen = choose();
+    for (const mx_cpu_kernel *const *family = chosen->families; *family; family++)
+        for (const mx_cpu_kernel *k = *family; k->op; k++)
+            mx_op_attach(MX_CPU, k);
+}
+
+static void attach_kernels(void) { pthread_once(&started, start); }
+
+const char *mx_cpu_level(void)
+{
+    attach_kernels();
+    return chosen->name;
+}
+
+/* ---- memory and copies ----------------------------------------------------------------------------------- */
+
+static int count(void) { return 1; }
+static void *allocate(mx_context context, size_t bytes) { return (void)context, mx_alloc(bytes); }
+static void release(mx_context context, void *memory, size_t bytes) { (void)context, mx_free(memory, bytes); }
+static mx_code copy(mx_context context, void *to, const void *from, size_t bytes)
+{
+    (void)context;
+    memmove(to, from, bytes);
+    return MX_OK;
+}
+static void wait_for(mx_context context) { (void)context; /* kernels have finished when they return */ }
+
+static mx_device cpu = {
+    .name = "cpu",
+    .type = MX_CPU,
+    .count = count,
+    .alloc = allocate,
+    .free = release,
+    .copy = copy,
+    .to_host = copy,
+    .from_host = copy,
+    .wait = wait_for,
+    .attach_kernels = attach_kernels,
+};
+mx_device *const mx_cpu_device = &cpu;

@@ -1,0 +1,27 @@
+/* Kernels of the CPU: tables per file and level, chosen when the device starts.
+ *
+ * A file x.c in cpu/kernels ends with
+ *     MX_CPU_KERNELS(x) = {{"softmax", run_softmax, NULL}, {NULL}};
+ * and thereby attaches its kernels; in which order files attach is the order of their names, and within a file the
+ * order of the rows: the first kernel that does not decline wins.
+ *
+ * SPDX-License-Identifier: Apache-2.0 */
+#ifndef MX_CPU_KERNEL_H
+#define MX_CPU_KERNEL_H
+
+#include "op/op.h"
+
+typedef mx_kernel mx_cpu_kernel;
+
+#define MX_CPU_KERNELS(file) const mx_cpu_kernel MX_LEVEL_NAME(mx_cpu_kernels_##file)[]
+
+/* Generated from the file names; NULL-ended. */
+extern const mx_cpu_kernel *const mx_cpu_families_generic[];
+#ifdef MX_HAVE_X86_LEVELS
+extern const mx_cpu_kernel *const mx_cpu_families_avx2[];
+extern const mx_cpu_kernel *const mx_cpu_families_avx512[];
+#endif
+
+const char *mx_cpu_level(void); /* "generic", "avx2" or "avx512": the level in use */
+
+#endif

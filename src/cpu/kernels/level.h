@@ -1,0 +1,33 @@
+/* Instruction levels: every file of this folder is compiled once per level, with MX_LEVEL naming it.
+ *
+ * What such a file exports carries the level in its name, so that all levels live in one library and cpu/device.c
+ * picks one of them when the library is first used.
+ *
+ * SPDX-License-Identifier: Apache-2.0 */
+#ifndef MX_CPU_LEVEL_H
+#define MX_CPU_LEVEL_H
+
+#ifndef MX_LEVEL
+#define MX_LEVEL generic
+#endif
+
+#define MX_LEVEL_PASTE2(name, level) name##_##level
+#define MX_LEVEL_PASTE(name, level) MX_LEVEL_PASTE2(name, level)
+#define MX_LEVEL_NAME(name) MX_LEVEL_PASTE(name, MX_LEVEL)
+
+#if defined(__AVX512F__)
+#define MX_VECTOR_BYTES 64
+#elif defined(__AVX2__)
+#define MX_VECTOR_BYTES 32
+#else
+#define MX_VECTOR_BYTES 16
+#endif
+
+/* Before a loop whose iterations do not depend on each other; clang has no such pragma and checks at run time. */
+#if defined(__clang__)
+#define MX_IVDEP
+#else
+#define MX_IVDEP _Pragma("GCC ivdep")
+#endif
+
+#endif
