@@ -1,0 +1,132 @@
+/* The loops of one fold for one compute type; a body, included once per fold and type.
+ *
+ * The includer defines
+ *     T, A                  type of the elements, of the totals
+ *     FN(x)                 adds fold and type to a name
+ *     P                     type in which a block of elements is joined: T for sums, A where T could overflow
+ *     IDENTITY, MAP(v), JOIN(p, v), FINISH(t, count)
+ * and, where parts are not just totals of a narrower type,
+ *     PART_IDENTITY, WIDEN(p), JOIN_TOTAL(t, v)
+ * All but T and A are undefined at the end.
+ * Every loop runs over independent columns, so that it vectorises without reordering a sum.
+ *
+ * SPDX-License-Identifier: Apache-2.0 */
+
+#ifndef WIDEN
+#define PART_IDENTITY IDENTITY
+#define WIDEN(p) (p)
+#define JOIN_TOTAL JOIN
+#endif
+
+static inline P FN(map)(T v) { return (P)(MAP(v)); }
+static inline P FN(join)(P p, P v) { return (P)(JOIN(p, v)); }
+static inline A FN(join_total)(A p, A v) { return (A)(JOIN_TOTAL(p, v)); }
+
+/* part[j] is joined with `rows` rows; four at a time keep the part out of the way. */
+static inline __attribute__((always_inline)) void FN(block)(const T *x, int64_t step, int64_t rows, int64_t n,
+                                                            P *restrict part)
+{
+    int64_t r = 0;
+    for (; r + 4 <= rows; r += 4) {
+        const T *a = x + r * step, *b = a + step, *c = b + step, *d = c + step;
+        for (int64_t j = 0; j < n; j++) {
+            const P ab = FN(join)(FN(map)(a[j]), FN(map)(b[j])), cd = FN(join)(FN(map)(c[j]), FN(map)(d[j]));
+            part[j] = FN(join)(part[j], FN(join)(ab, cd));
+        }
+    }
+    for (; r < rows; r++)
+        for (int64_t j = 0; j < n; j++)
+            part[j] = FN(join)(part[j], FN(map)(x[r * step + j]));
+}
+
+static void FN(start)(void *totals, int64_t n)
+{
+    A *total = totals;
+    for (int64_t j = 0; j < n; j++)
+        total[j] = (A)(IDENTITY);
+}
+
+static void FN(merge)(const void *parts, int64_t n, void *totals)
+{
+    const A *part = parts;
+    A *total = totals;
+    for (int64_t j = 0; j < n; j++)
+        total[j] = FN(join_total)(total[j], part[j]);
+}
+
+static void FN(rows)(const void *elements, int64_t step, int64_t rows, int64_t n, void *totals)
+{
+    A *total = totals;
+    P part[FOLD_STRIP];
+    for (int64_t r = 0; r < rows; r += FOLD_BLOCK) {
+        const int64_t count = rows - r < FOLD_BLOCK ? rows - r : FOLD_BLOCK;
+        for (int64_t at = 0; at < n; at += FOLD_STRIP) {
+            const int64_t width = n - at < FOLD_STRIP ? n - at : FOLD_STRIP;
+            for (int64_t j = 0; j < width; j++)
+                part[j] = (P)(PART_IDENTITY);
+            FN(block)((const T *)elements + r * step + at, step, count, width, part);
+            for (int64_t j = 0; j < width; j++)
+                total[at + j] = FN(join_total)(total[at + j], (A)WIDEN(part[j]));
+        }
+    }
+}
+
+/* Up to FOLD_BLOCK rows of FOLD_LANES elements and what is left behind the last row. */
+static inline A FN(run_block)(const T *x, int64_t n)
+{
+    P part[FOLD_LANES];
+    const int64_t rows = n / FOLD_LANES, rest = n % FOLD_LANES;
+    for (int j = 0; j < FOLD_LANES; j++)
+        part[j] = (P)(PART_IDENTITY);
+    FN(block)(x, FOLD_LANES, rows, FOLD_LANES, part);
+    if (rest)
+        FN(block)(x + rows * FOLD_LANES, 0, 1, rest, part);
+    for (int half = FOLD_LANES / 2; half; half /= 2)
+        for (int j = 0; j < half; j++)
+            part[j] = FN(join)(part[j], part[j + half]);
+    return (A)WIDEN(part[0]);
+}
+
+static inline A FN(run)(const T *x, int64_t n)
+{
+    A sum = (A)(IDENTITY);
+    for (int64_t at = 0; at < n; at += FOLD_BLOCK * FOLD_LANES) {
+        const int64_t count = n - at < FOLD_BLOCK * FOLD_LANES ? n - at : FOLD_BLOCK * FOLD_LANES;
+        sum = FN(join_total)(sum, FN(run_block)(x + at, count));
+    }
+    return sum;
+}
+
+static void FN(runs)(const void *elements, int64_t n, int64_t count, void *totals)
+{
+    const T *x = elements;
+    A *total = totals;
+    for (int64_t k = 0; k < count; k++, x += n) {
+        if (n >= FOLD_SHORT) {
+            total[k] = FN(join_total)(total[k], FN(run)(x, n));
+            continue;
+        }
+        P single = (P)(PART_IDENTITY);
+        for (int64_t i = 0; i < n; i++)
+            single = FN(join)(single, FN(map)(x[i]));
+        total[k] = FN(join_total)(total[k], (A)WIDEN(single));
+    }
+}
+
+static void FN(finish)(void *totals, int64_t n, int64_t count)
+{
+    A *total = totals;
+    (void)count;
+    for (int64_t j = 0; j < n; j++)
+        total[j] = (A)(FINISH(total[j], count));
+}
+
+#undef P
+#undef IDENTITY
+#undef PART_IDENTITY
+#undef WIDEN
+#undef JOIN_TOTAL
+#undef MAP
+#undef JOIN
+#undef FINISH
+#undef FN

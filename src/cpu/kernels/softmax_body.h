@@ -1,0 +1,256 @@
+/* Softmax loops for element type T: included once per type with T, NAME(x), EXP, EXP_NEGATIVE and LOG defined (see softmax.c).
+ *
+ * Rows are contiguous (inner == 1) or stand side by side as columns of a block of up to COLUMNS.
+ *
+ * SPDX-License-Identifier: Apache-2.0 */
+
+/* y = exp(x - max) in pieces that stay in the first-level cache while they are summed; y may be x. */
+static T NAME(exp_sum)(const T *x, T *y, int64_t n, T max)
+{
+    T sum = 0;
+    for (int64_t at = 0; at < n; at += PIECE) {
+        const int64_t count = n - at < PIECE ? n - at : PIECE;
+        MX_IVDEP
+        for (int64_t i = 0; i < count; i++)
+            y[at + i] = EXP_NEGATIVE(x[at + i] - max);
+        sum += NAME(row_sum)(y + at, count);
+    }
+    return sum;
+}
+
+/* The sum of exp(x - max) without keeping the terms. */
+static T NAME(only_sum)(const T *x, int64_t n, T max)
+{
+    T piece[PIECE], sum = 0;
+    for (int64_t at = 0; at < n; at += PIECE)
+        sum += NAME(exp_sum)(x + at, piece, n - at < PIECE ? n - at : PIECE, max);
+    return sum;
+}
+
+/* One contiguous row of n values, of which the first `valid` count. */
+static void NAME(softmax_row)(const softmax_job *job, const T *x, T *y, int64_t valid)
+{
+    const T scale = (T)job->scale;
+    if (scale != 1)
+        NAME(row_multiply)(x, y, valid, scale), x = y;
+    const T max = NAME(row_max)(x, valid);
+    if (job->logarithm) {
+        const T log_sum = LOG(NAME(only_sum)(x, valid, max));
+        MX_IVDEP
+        for (int64_t i = 0; i < valid; i++)
+            y[i] = (x[i] - max) - log_sum; /* in this order: max + log_sum may lose log_sum */
+    } else {
+        const T sum = NAME(exp_sum)(x, y, valid, max);
+        NAME(row_multiply)(y, y, valid, 1 / sum);
+    }
+    for (int64_t i = valid; i < job->n; i++)
+        y[i] = 0;
+}
+
+/* Short rows, as many as fit into a piece: one long loop of exponentials instead of many short ones. */
+static void NAME(softmax_short)(const softmax_job *job, const T *x, T *y, int64_t rows)
+{
+    const int64_t n = job->n;
+    T term[PIECE];
+    for (int64_t row = 0; row < rows; row++) {
+        const T *from = x + row * n;
+        T *to = y + row * n;
+        if (job->scale != 1)
+            NAME(row_multiply)(from, to, n, (T)job->scale), from = to;
+        NAME(row_subtract)(from, to, n, NAME(row_max)(from, n));
+    }
+    T *result = job->logarithm ? term : y;
+    MX_IVDEP
+    for (int64_t i = 0; i < rows * n; i++)
+        result[i] = EXP_NEGATIVE(y[i]);
+    for (int64_t row = 0; row < rows; row++) {
+        const T sum = NAME(row_sum)(result + row * n, n);
+        if (job->logarithm)
+            NAME(row_subtract)(y + row * n, y + row * n, n, LOG(sum));
+        else
+            NAME(row_multiply)(y + row * n, y + row * n, n, 1 / sum);
+    }
+}
+
+/* `width` rows side by side: x (n, inner). */
+static void NAME(softmax_columns)(const softmax_job *job, const T *x, T *y, const int64_t *valid, int64_t width)
+{
+    const int64_t n = job->n, inner = job->inner;
+    const T scale = (T)job->scale;
+    T max[COLUMNS], sum[COLUMNS];
+    for (int64_t c = 0; c < width; c++)
+        max[c] = -(T)INFINITY, sum[c] = 0;
+    for (int64_t a = 0; a < n; a++)
+        for (int64_t c = 0; c < width; c++) {
+            const T value = x[a * inner + c] * scale;
+            max[c] = a < valid[c] && value > max[c] ? value : max[c];
+        }
+    for (int64_t a = 0; a < n; a++) {
+        T term[COLUMNS];
+        for (int64_t c = 0; c < width; c++)
+            term[c] = EXP_NEGATIVE(x[a * inner + c] * scale - max[c]);
+        for (int64_t c = 0; c < width; c++)
+            sum[c] += a < valid[c] ? term[c] : 0;
+        for (int64_t c = 0; c < width && !job->logarithm; c++)
+            y[a * inner + c] = a < valid[c] ? term[c] : 0;
+    }
+    for (int64_t c = 0; c < width; c++)
+        sum[c] = job->logarithm ? max[c] + LOG(sum[c]) : sum[c] != 0 ? 1 / sum[c] : 0;
+    for (int64_t a = 0; a < n; a++)
+        for (int64_t c = 0; c < width; c++) {
+            const int64_t i = a * inner + c;
+            y[i] = !job->logarithm ? y[i] * sum[c] : a < valid[c] ? x[i] * scale - sum[c] : 0;
+        }
+}
+
+static void NAME(softmax_range)(void *arg, int64_t begin, int64_t end)
+{
+    const softmax_job *job = arg;
+    const T *x = job->in[0];
+    T *y = job->out;
+    const int64_t together = job->n ? PIECE / job->n : 0;
+    if (job->inner == 1 && together > 1 && !job->valid) {
+        for (int64_t row = begin; row < end; row += together)
+            NAME(softmax_short)(job, x + row * job->n, y + row * job->n, end - row < together ? end - row : together);
+        return;
+    }
+    if (job->inner == 1) {
+        for (int64_t row = begin; row < end; row++)
+            NAME(softmax_row)(job, x + row * job->n, y + row * job->n, job->valid ? job->valid[row] : job->n);
+        return;
+    }
+    int64_t all[COLUMNS];
+    for (int64_t c = 0; c < COLUMNS; c++)
+        all[c] = job->n;
+    const int64_t blocks = (job->inner + COLUMNS - 1) / COLUMNS;
+    for (int64_t block = begin; block < end; block++) {
+        const int64_t o = block / blocks, c = block % blocks * COLUMNS, at = o * job->n * job->inner + c;
+        NAME(softmax_columns)(job, x + at, y + at, job->valid ? job->valid + o * job->inner + c : all,
+                              job->inner - c < COLUMNS ? job->inner - c : COLUMNS);
+    }
+}
+
+/* ---- gradients -------------------------------------------------------------------------------------------- */
+
+/* softmax: dx = scale y (g - sum(g y)); log_softmax: dx = scale (g - exp(y) sum(g)) */
+static void NAME(backward_row)(const softmax_job *job, const T *g, const T *y, T *dx)
+{
+    const int64_t n = job->n;
+    const T scale = (T)job->scale;
+    if (job->logarithm) {
+        const T sum = NAME(row_sum)(g, n);
+        MX_IVDEP
+        for (int64_t i = 0; i < n; i++)
+            dx[i] = scale * (g[i] - EXP(y[i]) * sum);
+        return;
+    }
+    const T sum = NAME(row_dot)(g, y, n);
+    MX_IVDEP
+    for (int64_t i = 0; i < n; i++)
+        dx[i] = scale * y[i] * (g[i] - sum);
+}
+
+static void NAME(backward_columns)(const softmax_job *job, const T *g, const T *y, T *dx, int64_t width)
+{
+    const int64_t n = job->n, inner = job->inner;
+    const T scale = (T)job->scale;
+    T sum[COLUMNS] = {0};
+    for (int64_t a = 0; a < n; a++)
+        for (int64_t c = 0; c < width; c++)
+            sum[c] += g[a * inner + c] * (job->logarithm ? 1 : y[a * inner + c]);
+    for (int64_t a = 0; a < n; a++)
+        for (int64_t c = 0; c < width; c++) {
+            const T gi = g[a * inner + c], yi = y[a * inner + c];
+            dx[a * inner + c] = scale * (job->logarithm ? gi - EXP(yi) * sum[c] : yi * (gi - sum[c]));
+        }
+}
+
+static void NAME(backward_range)(void *arg, int64_t begin, int64_t end)
+{
+    const softmax_job *job = arg;
+    const T *g = job->in[0], *y = job->in[1];
+    T *dx = job->out;
+    const int64_t blocks = (job->inner + COLUMNS - 1) / COLUMNS;
+    for (int64_t block = begin; block < end; block++) {
+        const int64_t c = block % blocks * COLUMNS, at = block / blocks * job->n * job->inner + c;
+        if (job->inner == 1)
+            NAME(backward_row)(job, g + at, y + at, dx + at);
+        else
+            NAME(backward_columns)(job, g + at, y + at, dx + at, job->inner - c < COLUMNS ? job->inner - c : COLUMNS);
+    }
+}
+
+/* ---- cross entropy ---------------------------------------------------------------------------------------- */
+
+/* lse of a row whose values stand `step` apart; one pass over memory, rescaled when a new maximum appears. */
+static T NAME(row_lse)(const T *x, int64_t n, int64_t step)
+{
+    T piece[PIECE], max = -(T)INFINITY, sum = 0;
+    for (int64_t at = 0; at < n; at += PIECE) {
+        const int64_t count = n - at < PIECE ? n - at : PIECE;
+        const T *source = x + at;
+        if (step != 1) {
+            for (int64_t i = 0; i < count; i++)
+                piece[i] = x[(at + i) * step];
+            source = piece;
+        }
+        const T top = NAME(row_max)(source, count);
+        if (top > max)
+            sum *= EXP(max - top), max = top;
+        sum += NAME(exp_sum)(source, piece, count, max);
+    }
+    return max + LOG(sum);
+}
+
+/* loss = lse - x[label], or sum(label (lse - x)) for distributions */
+static void NAME(ce_range)(void *arg, int64_t begin, int64_t end)
+{
+    const softmax_job *job = arg;
+    const int64_t n = job->n, inner = job->inner;
+    T *loss = job->out, *lses = job->lse;
+    for (int64_t row = begin; row < end; row++) {
+        const int64_t at = row / inner * n * inner + row % inner;
+        const T *x = (const T *)job->in[0] + at, lse = NAME(row_lse)(x, n, inner);
+        T value = 0;
+        if (job->valid)
+            value = lse - x[job->valid[row] * inner];
+        else
+            for (int64_t k = 0; k < n; k++)
+                value += ((const T *)job->in[1])[at + k * inner] * (lse - x[k * inner]);
+        loss[row] = value;
+        lses[row] = lse;
+    }
+}
+
+/* dx = g (mass exp(x - lse) - target), mass: sum of the targets */
+static void NAME(ce_backward_row)(const T *x, const T *target, T *dx, int64_t n, int64_t step, T g, T lse,
+                                  int64_t label)
+{
+    T mass = target ? 0 : 1;
+    for (int64_t k = 0; target && k < n; k++)
+        mass += target[k * step];
+    if (step == 1) {
+        MX_IVDEP
+        for (int64_t k = 0; k < n; k++)
+            dx[k] = g * mass * EXP_NEGATIVE(x[k] - lse);
+    } else {
+        for (int64_t k = 0; k < n; k++)
+            dx[k * step] = g * mass * EXP_NEGATIVE(x[k * step] - lse);
+    }
+    if (!target)
+        dx[label * step] -= g;
+    for (int64_t k = 0; target && k < n; k++)
+        dx[k * step] -= g * target[k * step];
+}
+
+static void NAME(ce_backward_range)(void *arg, int64_t begin, int64_t end)
+{
+    const softmax_job *job = arg;
+    const int64_t n = job->n, inner = job->inner;
+    const T *g = job->in[1], *lse = job->lse, *target = job->in[2];
+    for (int64_t row = begin; row < end; row++) {
+        const int64_t at = row / inner * n * inner + row % inner;
+        NAME(ce_backward_row)((const T *)job->in[0] + at, target ? target + at : NULL, (T *)job->out + at, n, inner,
+                              g[row], lse[row], job->valid ? job->valid[row] : 0);
+    }
+}
