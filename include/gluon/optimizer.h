@@ -1,0 +1,73 @@
+/* Optimizers, learning-rate schedules and the trainer that applies them.
+ *
+ *     mx_trainer *trainer = mx_trainer_new(mx_collect_params(net), "sgd", "learning_rate=0.1, momentum=0.9");
+ *     mx_trainer *trainer = mx_trainer_with(mx_collect_params(net), mx_adam(.learning_rate = 0.001));
+ *     ...
+ *     mx_trainer_step(trainer, batch_size);
+ *
+ * SPDX-License-Identifier: Apache-2.0 */
+#ifndef GLUON_OPTIMIZER_H
+#define GLUON_OPTIMIZER_H
+
+#include "gluon/parameter.h"
+
+typedef struct mx_optimizer mx_optimizer;             /* made by mx_sgd(), mx_adam() ... */
+typedef struct mx_optimizer_state mx_optimizer_state; /* what an optimizer remembers of one weight */
+typedef struct mx_lr_scheduler mx_lr_scheduler;       /* made by mx_factor_scheduler() ... */
+typedef struct mx_trainer mx_trainer;
+
+/* ---- schedules --------------------------------------------------------------------------------------------------- */
+MX_API double mx_lr_scheduler_rate(mx_lr_scheduler *scheduler, int64_t num_update); /* NaN on failure */
+MX_API double mx_lr_scheduler_base(const mx_lr_scheduler *scheduler);
+MX_API mx_code mx_lr_scheduler_set_base(mx_lr_scheduler *scheduler, double base_lr);
+/* A schedule of one's own; release(user), which may be NULL, is called when it dies. */
+typedef double (*mx_rate_fn)(void *user, double base_lr, int64_t num_update);
+MX_API mx_lr_scheduler *mx_lr_scheduler_custom(mx_rate_fn rate, double base_lr, void *user,
+                                               void (*release)(void *user));
+
+/* ---- optimizers -------------------------------------------------------------------------------------------------- */
+MX_API mx_optimizer *mx_optimizer_new(const char *name, const char *options); /* "sgd", "momentum=0.9" or NULL */
+MX_API const char *mx_optimizer_name(const mx_optimizer *optimizer);
+MX_API double mx_optimizer_learning_rate(mx_optimizer *optimizer);
+MX_API mx_code mx_optimizer_set_learning_rate(mx_optimizer *optimizer,
+                                              double rate); /* an error if there is a schedule */
+MX_API mx_code mx_optimizer_set_scheduler(mx_optimizer *optimizer, mx_lr_scheduler *scheduler); /* NULL: none */
+MX_API double mx_optimizer_rescale_grad(const mx_optimizer *optimizer);
+MX_API mx_code mx_optimizer_set_rescale_grad(mx_optimizer *optimizer, double factor);
+MX_API int64_t mx_optimizer_num_update(const mx_optimizer *optimizer);
+/* One update by hand; the trainer does this for every parameter. */
+MX_API mx_optimizer_state *mx_optimizer_state_new(mx_optimizer *optimizer, mx_array *weight);
+MX_API mx_code mx_optimizer_update(mx_optimizer *optimizer, mx_optimizer_state *state, mx_array *weight, mx_array *grad,
+                                   double lr_mult, double wd_mult);
+MX_API int mx_optimizer_state_count(const mx_optimizer_state *state);           /* arrays, a float32 master last */
+MX_API mx_array *mx_optimizer_state_at(const mx_optimizer_state *state, int i); /* NULL past the end */
+MX_API int64_t mx_optimizer_state_updates(const mx_optimizer_state *state);
+MX_API mx_code mx_optimizer_state_set_updates(mx_optimizer_state *state, int64_t updates);
+
+/* An optimizer of one's own: `states` zero arrays like the weight (at most 4) are kept per parameter.  grad comes as
+ * backward left it, times rescale_grad; nonzero: failed. */
+typedef mx_code (*mx_update_fn)(void *user, mx_array *weight, mx_array *grad, mx_array **states, double lr, double wd,
+                                int64_t t);
+MX_API mx_optimizer *mx_optimizer_custom(const char *name, mx_update_fn update, int states, double learning_rate,
+                                         void *user);
+
+/* ---- trainers ---------------------------------------------------------------------------------------------------- */
+/* optimizer: a registered name; options: "learning_rate=0.1, momentum=0.9" or NULL. */
+MX_API mx_trainer *mx_trainer_new(mx_params *params, const char *optimizer, const char *options);
+MX_API mx_trainer *mx_trainer_with(mx_params *params, mx_optimizer *optimizer);
+/* Parameters are taken in the order of their names: parameter i of the optimizer's states. */
+MX_API int64_t mx_trainer_count(const mx_trainer *trainer);
+MX_API mx_parameter *mx_trainer_at(const mx_trainer *trainer, int64_t i); /* NULL past the end */
+/* Sums the gradients over contexts, divides by batch_size and updates. */
+MX_API mx_code mx_trainer_step(mx_trainer *trainer, int64_t batch_size);
+MX_API mx_code mx_trainer_step_ignoring_stale(mx_trainer *trainer, int64_t batch_size);
+MX_API mx_code mx_trainer_allreduce_grads(mx_trainer *trainer);
+MX_API mx_code mx_trainer_update(mx_trainer *trainer, int64_t batch_size, bool ignore_stale);
+MX_API double mx_trainer_learning_rate(mx_trainer *trainer);
+MX_API mx_code mx_trainer_set_learning_rate(mx_trainer *trainer, double rate);
+MX_API mx_optimizer *mx_trainer_optimizer(mx_trainer *trainer);
+/* Optimizer states and update counts; the file is written atomically. */
+MX_API mx_code mx_trainer_save_states(mx_trainer *trainer, const char *path);
+MX_API mx_code mx_trainer_load_states(mx_trainer *trainer, const char *path);
+
+#endif

@@ -1,0 +1,96 @@
+/* Layers of plain products: Dense, Embedding.  SPDX-License-Identifier: Apache-2.0 */
+#include "gluon/layers.h"
+#include "gluon/op.gen.h"
+
+/* ---- Dense: activation(x W' + b) ------------------------------------------------------------------------------ */
+
+#define DENSE_OPTIONS(X) \
+    X(INT, units, REQUIRED, "1..", "number of outputs") \
+    X(STR, activation, "None", "", "relu, sigmoid, tanh, softrelu or softsign; None: linear") \
+    X(BOOL, use_bias, "True", "", "add a bias") \
+    X(BOOL, flatten, "True", "", "take all axes but the first as features; else only the last") \
+    X(DTYPE, dtype, "float32", "", "element type of the parameters") \
+    X(PTR, weight_initializer, "None", "mx_initializer", "None: the network's") \
+    X(PTR, bias_initializer, "zeros", "mx_initializer", "start of the bias") \
+    X(INT, in_units, "0", "0..", "number of inputs; 0: known at the first forward")
+MX_ATTRS(dense_layer, DENSE_OPTIONS)
+
+static mx_code build_dense(mx_block *self)
+{
+    MX_SCOPE;
+    const mx_dense_layer_attrs *o = mx_options(self);
+    mx_shape_t weight = {.ndim = 2, .dim = {o->units, mx_known_size(o->in_units)}},
+               bias = {.ndim = 1, .dim = {o->units}};
+    if (mx_layer_parameter(self, "weight", weight, o->weight_initializer, o->dtype, MX_GRAD_WRITE, true) < 0)
+        return mx_error_code();
+    if (o->use_bias && mx_layer_parameter(self, "bias", bias, mx_initializer_or(o->bias_initializer, "zeros"), o->dtype,
+                                          MX_GRAD_WRITE, true) < 0)
+        return mx_error_code();
+    return mx_layer_activation(self, o->activation) ? MX_OK : mx_error_code();
+}
+
+static mx_array *forward_dense(mx_block *self, mx_arrays in)
+{
+    const mx_dense_layer_attrs *o = mx_options(self);
+    mx_array *x = in.v[0];
+    mx_array *y = mx_fully_connected(x, mx_own(self, 0, x), mx_own(self, o->use_bias ? 1 : -1, x),
+                                     .num_hidden = o->units, .no_bias = !o->use_bias, .flatten = o->flatten);
+    return mx_activate(self, y);
+}
+
+static void print_dense(mx_block *self, mx_text *text)
+{
+    const mx_dense_layer_attrs *o = mx_options(self);
+    mx_text_add(text, "Dense(");
+    mx_print_size(text, mx_parameter_shape(self->own.items[0]).d[1]);
+    mx_text_print(text, " -> %lld, ", (long long)o->units);
+    if (o->activation)
+        mx_text_print(text, "Activation(%s))", o->activation);
+    else
+        mx_text_add(text, "linear)");
+}
+
+static const mx_layer dense_methods = {.build = build_dense, .forward = forward_dense, .print = print_dense};
+
+/* ---- Embedding: rows of a table --------------------------------------------------------------------------------- */
+
+#define EMBEDDING_OPTIONS(X) \
+    X(INT, input_dim, REQUIRED, "1..", "number of rows: size of the vocabulary") \
+    X(INT, output_dim, REQUIRED, "1..", "length of a row") \
+    X(DTYPE, dtype, "float32", "", "element type of the table") \
+    X(PTR, weight_initializer, "None", "mx_initializer", "None: the network's") \
+    X(BOOL, sparse_grad, "False", "", "accepted: the gradient is dense")
+MX_ATTRS(embedding_layer, EMBEDDING_OPTIONS)
+
+static mx_code build_embedding(mx_block *self)
+{
+    const mx_embedding_layer_attrs *o = mx_options(self);
+    mx_shape_t weight = {.ndim = 2, .dim = {o->input_dim, o->output_dim}};
+    int made = mx_layer_parameter(self, "weight", weight, o->weight_initializer, o->dtype, MX_GRAD_WRITE, true);
+    return made < 0 ? mx_error_code() : MX_OK;
+}
+
+static mx_array *forward_embedding(mx_block *self, mx_arrays in)
+{
+    const mx_embedding_layer_attrs *o = mx_options(self);
+    return mx_op_embedding(in.v[0], mx_own(self, 0, in.v[0]), .input_dim = o->input_dim, .output_dim = o->output_dim,
+                           .dtype = o->dtype);
+}
+
+static void print_embedding(mx_block *self, mx_text *text)
+{
+    const mx_embedding_layer_attrs *o = mx_options(self);
+    mx_text_print(text, "Embedding(%lld -> %lld, %s)", (long long)o->input_dim, (long long)o->output_dim,
+                  mx_dtype_name(o->dtype));
+}
+
+static const mx_layer embedding_methods = {
+    .build = build_embedding, .forward = forward_embedding, .print = print_embedding};
+
+mx_class mx_classes_dense[] = {
+    {.kind = MX_LAYER, .name = "Dense", .doc = "a fully connected layer: activation(x W' + b)", .schema = &dense_layer_schema, .positional = 1,
+     .methods = &dense_methods},
+    {.kind = MX_LAYER, .name = "Embedding", .doc = "turns integers into rows of a learned table", .schema = &embedding_layer_schema,
+     .positional = 2, .methods = &embedding_methods},
+    {0},
+};

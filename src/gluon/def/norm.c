@@ -1,0 +1,72 @@
+/* BatchNorm layers.  SPDX-License-Identifier: Apache-2.0 */
+#include "gluon/layers.h"
+#include "gluon/op.gen.h"
+
+#define BATCH_NORM_OPTIONS(X) \
+    X(INT, axis, "1", "", "axis of the channels") \
+    X(FLOAT, momentum, "0.9", "0..1", "of the running mean and variance") \
+    X(FLOAT, epsilon, "1e-05", "", "added to the variance") \
+    X(BOOL, center, "True", "", "learn beta") \
+    X(BOOL, scale, "True", "", "learn gamma") \
+    X(BOOL, use_global_stats, "False", "", "use the running statistics in training too") \
+    X(PTR, beta_initializer, "zeros", "mx_initializer", "start of beta") \
+    X(PTR, gamma_initializer, "ones", "mx_initializer", "start of gamma") \
+    X(PTR, running_mean_initializer, "zeros", "mx_initializer", "start of the running mean") \
+    X(PTR, running_variance_initializer, "ones", "mx_initializer", "start of the running variance") \
+    X(INT, in_channels, "0", "0..", "number of channels; 0: known at the first forward")
+MX_ATTRS(batch_norm_layer, BATCH_NORM_OPTIONS)
+
+static mx_code build_batch_norm(mx_block *self)
+{
+    MX_SCOPE;
+    const mx_batch_norm_layer_attrs *o = mx_options(self);
+    mx_shape_t shape = {.ndim = 1, .dim = {mx_known_size(o->in_channels)}};
+    if (mx_layer_affine(self, shape, o->scale, o->center, o->gamma_initializer, o->beta_initializer) ||
+        mx_layer_parameter(self, "running_mean", shape, mx_initializer_or(o->running_mean_initializer, "zeros"),
+                           MX_FLOAT32, MX_GRAD_NULL, false) < 0 ||
+        mx_layer_parameter(self, "running_var", shape, mx_initializer_or(o->running_variance_initializer, "ones"),
+                           MX_FLOAT32, MX_GRAD_NULL, false) < 0)
+        return mx_error_code();
+    return MX_OK;
+}
+
+static mx_array *forward_batch_norm(mx_block *self, mx_arrays in)
+{
+    const mx_batch_norm_layer_attrs *o = mx_options(self);
+    mx_array *x = in.v[0];
+    return mx_op_batch_norm(x, mx_own(self, 0, x), mx_own(self, 1, x), mx_own(self, 2, x), mx_own(self, 3, x),
+                            .eps = o->epsilon, .momentum = o->momentum, .fix_gamma = !o->scale,
+                            .use_global_stats = o->use_global_stats, .axis = o->axis);
+}
+
+static void print_batch_norm(mx_block *self, mx_text *text)
+{
+    const mx_batch_norm_layer_attrs *o = mx_options(self);
+    mx_text_print(text, "%s(axis=%lld, eps=", self->class_name, (long long)o->axis);
+    mx_text_add_number(text, o->epsilon);
+    mx_text_add(text, ", momentum=");
+    mx_text_add_number(text, o->momentum);
+    mx_text_print(text, ", fix_gamma=%s, use_global_stats=%s, in_channels=", o->scale ? "False" : "True",
+                  o->use_global_stats ? "True" : "False");
+    mx_print_size(text, mx_parameter_shape(self->own.items[0]).d[0]);
+    mx_text_add(text, ")");
+}
+
+/* BatchNorm followed by relu, as one layer. */
+static mx_array *forward_batch_norm_relu(mx_block *self, mx_arrays in) { return mx_relu(forward_batch_norm(self, in)); }
+
+static const mx_layer batch_norm = {.build = build_batch_norm,
+                                    .forward = forward_batch_norm,
+                                    .print = print_batch_norm,
+                                    .wide = true},
+                      batch_norm_relu = {.build = build_batch_norm,
+                                         .forward = forward_batch_norm_relu,
+                                         .print = print_batch_norm,
+                                         .wide = true};
+
+mx_class mx_classes_norm[] = {
+    {.kind = MX_LAYER, .name = "BatchNorm", .doc = "normalises each channel over the batch", .schema = &batch_norm_layer_schema, .methods = &batch_norm},
+    {.kind = MX_LAYER, .name = "BatchNormReLU", .doc = "BatchNorm followed by relu", .schema = &batch_norm_layer_schema, .methods = &batch_norm_relu,
+     .c_name = "batch_norm_relu"},
+    {0},
+};
