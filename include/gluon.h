@@ -1,0 +1,18 @@
+/* Gluon: the whole library in one header.  SPDX-License-Identifier: Apache-2.0 */
+#ifndef GLUON_H
+#define GLUON_H
+
+#include "gluon/array.h"
+#include "gluon/autograd.h"
+#include "gluon/base.h"
+#include "gluon/block.h"
+#include "gluon/class.h"
+#include "gluon/data.h"
+#include "gluon/metric.h"
+#include "gluon/nn.gen.h"
+#include "gluon/op.gen.h"
+#include "gluon/op.h"
+#include "gluon/optimizer.h"
+#include "gluon/parameter.h"
+
+#endif

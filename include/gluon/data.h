@@ -1,0 +1,104 @@
+/* Data sets, samplers and the loader that makes batches.
+ *
+ *     mx_loader *train = mx_data_loader(mx_fashion_mnist(.train = true), 64, .shuffle = true);
+ *     mx_for_each_batch(batch, train)
+ *         use(batch.data, batch.label, batch.size);
+ *
+ * SPDX-License-Identifier: Apache-2.0 */
+#ifndef GLUON_DATA_H
+#define GLUON_DATA_H
+
+#include "gluon/block.h"
+
+typedef struct mx_dataset mx_dataset;
+typedef struct mx_sampler mx_sampler;
+typedef struct mx_loader mx_loader;
+
+/* ---- data sets: numbered examples, each a list of arrays --------------------------------------------------------- */
+/* Example i is row i of every array. */
+MX_API mx_dataset *mx_array_dataset(mx_arrays arrays);
+/* Examples from a function, which returns mx_results(...); it may be called from several threads at once. */
+typedef mx_arrays (*mx_example_fn)(void *user, int64_t i);
+MX_API mx_dataset *mx_function_dataset(int64_t length, mx_example_fn example, void *user, void (*release)(void *user));
+/* The first array of every example goes through a block, such as mx_to_tensor(). */
+MX_API mx_dataset *mx_dataset_transform_first(mx_dataset *dataset, mx_block *transform);
+MX_API mx_dataset *mx_dataset_take(mx_dataset *dataset, int64_t count);                  /* the first `count` */
+MX_API mx_dataset *mx_dataset_shard(mx_dataset *dataset, int64_t shards, int64_t index); /* part `index` of `shards` */
+MX_API int64_t mx_dataset_length(const mx_dataset *dataset);
+MX_API mx_arrays mx_dataset_at(mx_dataset *dataset, int64_t i); /* belongs to the scope */
+
+/* Images and labels in idx files (gzip or not).  Images are float32 (1, 28, 28) in [0, 1], labels float32; with
+ * `raw`, uint8 (28, 28, 1) and int32.  root NULL: where Debian's dataset-fashion-mnist puts them, then
+ * $MXNET_HOME/datasets. */
+struct mx_mnist_args {
+    bool train;
+    bool raw;
+    const char *root;
+    char positional_;
+};
+#define mx_fashion_mnist(...) mx_fashion_mnist_make(&(struct mx_mnist_args){.train = true, .positional_ = 0, __VA_ARGS__})
+#define mx_mnist(...) mx_mnist_make(&(struct mx_mnist_args){.train = true, .positional_ = 0, __VA_ARGS__})
+MX_API mx_dataset *mx_fashion_mnist_make(const struct mx_mnist_args *args);
+MX_API mx_dataset *mx_mnist_make(const struct mx_mnist_args *args);
+MX_API const char *mx_fashion_mnist_class(int label); /* "trouser"; NULL if there is none */
+MX_API mx_array *mx_load_idx(const char *path);       /* any idx file, as an array */
+
+/* ---- samplers: in which order ------------------------------------------------------------------------------------- */
+MX_API mx_sampler *mx_sequential_sampler(int64_t length);
+MX_API mx_sampler *mx_random_sampler(int64_t length, uint64_t seed); /* a new order in every epoch */
+MX_API mx_sampler *mx_interval_sampler(int64_t length, int64_t interval, bool rollover);
+MX_API int64_t mx_sampler_length(const mx_sampler *sampler);
+/* The order of an epoch, `length` numbers; belongs to the scope. */
+MX_API const int64_t *mx_sampler_order(mx_sampler *sampler, int64_t epoch);
+
+/* ---- loader ---------------------------------------------------------------------------------------------------------- */
+typedef enum mx_last_batch {
+    MX_KEEP,     /* the last batch may be smaller */
+    MX_DISCARD,  /* it is left out */
+    MX_ROLLOVER, /* its examples begin the next epoch */
+} mx_last_batch;
+
+struct mx_loader_args {
+    bool shuffle;
+    mx_sampler *sampler; /* instead of shuffle */
+    mx_last_batch last_batch;
+    int num_workers;    /* threads that prepare batches ahead; 0: the caller prepares them */
+    int prefetch;       /* batches ahead, at least one per worker; 0: two per worker */
+    uint64_t seed;      /* of the shuffling; 0: from the random number generator */
+    mx_context context; /* where batches are put; default: the current one */
+    char positional_;
+    mx_dataset *dataset;
+    int64_t batch_size;
+};
+#define mx_data_loader(...) mx_data_loader_make(&(struct mx_loader_args){.positional_ = 0, __VA_ARGS__})
+MX_API mx_loader *mx_data_loader_make(const struct mx_loader_args *args);
+MX_API int64_t mx_loader_batches(const mx_loader *loader); /* in the coming epoch */
+MX_API int64_t mx_loader_examples(const mx_loader *loader);
+
+typedef struct mx_batch {
+    mx_array *data, *label; /* arrays 0 and 1 of the examples, stacked; label NULL if there is none */
+    mx_arrays arrays;       /* all of them */
+    int64_t size;           /* examples */
+    int64_t index;          /* of the batch in its epoch */
+} mx_batch;
+
+/* The next batch of the running epoch into *batch, owned by the scope; false at its end or on an error.  After the
+ * end the next call starts the next epoch. */
+MX_API bool mx_loader_next(mx_loader *loader, mx_batch *batch);
+MX_API void mx_loader_restart(mx_loader *loader); /* drops the rest of the running epoch */
+/* One scope per batch: what the body computes is released before the next batch. */
+typedef struct mx_epoch {
+    mx_loader *loader;
+    mx_scope scope;
+} mx_epoch;
+MX_API mx_epoch mx_epoch_begin(mx_loader *loader);
+MX_API bool mx_epoch_next(mx_epoch *epoch, mx_batch *batch);
+MX_API void mx_epoch_end(mx_epoch *epoch);
+#define mx_for_each_batch(batch, loader) \
+    MX_EPOCH_AS_(MX_CONCAT(mx_epoch_, __COUNTER__), MX_CONCAT(mx_once_, __COUNTER__), batch, loader)
+#define MX_EPOCH_AS_(epoch, once, batch, loader)                                                                  \
+    for (mx_epoch epoch __attribute__((cleanup(mx_epoch_end))) = mx_epoch_begin(loader), *once = &epoch; once;     \
+         once = NULL)                                                                                              \
+        for (mx_batch batch = {.size = 0}; mx_epoch_next(&epoch, &batch);)
+
+#endif
