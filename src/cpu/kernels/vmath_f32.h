@@ -160,8 +160,14 @@ MX_MATH float mx_log1p_f32(float x)
 
 MX_MATH float mx_tanh_f32(float x)
 {
-    const float a = mx_abs_f32(x), m = mx_expm1_f32(2.0f * (a > 9.1f ? 9.1f : a));
-    return mx_signed_f32(m / (m + 2.0f), x);
+    const float a = mx_abs_f32(x), z = a > 0.6f ? 0.36f : a * a;
+    float p = -5.90584474e-3f; /* (tanh(a) / a - 1) / a^2 below 0.6, where the other form cancels */
+    p = p * z + 2.08053626e-2f;
+    p = p * z + -5.37866764e-2f;
+    p = p * z + 1.33319587e-1f;
+    p = p * z + -3.33332986e-1f;
+    const float large = 1.0f - 2.0f / (mx_exp_f32(2.0f * (a > 9.1f ? 9.1f : a)) + 1.0f);
+    return mx_signed_f32(a > 0.6f ? large : p * z * a + a, x);
 }
 
 MX_MATH float mx_sigmoid_f32(float x)
