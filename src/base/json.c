@@ -108,7 +108,7 @@ static void put_utf8(parser *p, uint32_t code)
         *p->characters++ = (char)(0x80 | (code >> 6 * more & 0x3f));
 }
 
-/* \uXXXX, or two of them for a character outside the basic plane. */
+/* \u and four hexadecimal digits, or two of these for a character outside the basic plane. */
 static bool parse_unicode(parser *p)
 {
     const char *start = p->at;

@@ -231,23 +231,9 @@ static mx_code infer_total_ce(mx_infer *infer)
 /* _backward_softmax_ce(ograd, pred, label, lse) */
 static mx_code infer_ce_backward(mx_infer *infer)
 {
-    const mx_softmax_ce_attrs *attrs = infer->attrs;
-    const mx_shape_t *pred = &infer->in[1];
-    int axis;
-    if (pred->ndim < 0)
-        return MX_OK;
-    if (find_axis(infer, pred, attrs->axis, &axis))
+    if (mx_infer_through(infer, infer_ce, (const int[]){1, 2, -2}, (const int[]){0, 3, -2}))
         return mx_error_code();
-    mx_shape_t kept = *pred, rest = without_axis(pred, axis);
-    kept.dim[axis] = 1;
-    const bool kept_label = infer->in[2].ndim == kept.ndim && kept.ndim > 1;
-    if (mx_infer_in(infer, 0, &kept) || mx_infer_in(infer, 3, &kept) ||
-        mx_infer_in(infer, 2,
-                    !attrs->sparse_label ? pred
-                    : kept_label         ? &kept
-                                         : &rest))
-        return mx_error_code();
-    return mx_infer_out(infer, 0, pred);
+    return mx_infer_out(infer, 0, &infer->in[1]);
 }
 static mx_code infer_ce_backward_type(mx_infer *infer) { return mx_infer_out_type(infer, 0, infer->in_type[1]); }
 
