@@ -20,6 +20,7 @@
 
 #define CLASSES 168 /* up to 2^48 bytes */
 #define SMALL_LIMIT ((size_t)1 << 15)
+#define SMALL_CLASSES 37 /* class_of(SMALL_LIMIT) + 1: few, because thread-local space of a loaded library is scarce */
 #define THREAD_BYTES ((size_t)1 << 20) /* of one class that a thread keeps for itself */
 #define BIGGEST ((size_t)1 << 47)
 
@@ -39,7 +40,7 @@ typedef struct { block *head; size_t length; } block_list;
 
 /* What a thread knows; linked into `caches` while the thread lives. */
 typedef struct thread_cache {
-    block_list lists[CLASSES];
+    block_list lists[SMALL_CLASSES];
     _Atomic int64_t bytes, blocks, calls; /* written by the owner only */
     bool registered;
     struct thread_cache *next; /* under `lock` */
@@ -116,7 +117,7 @@ static void spill(thread_cache *from, int class, size_t keep)
 static void thread_exit(void *cache)
 {
     thread_cache *self = cache;
-    for (int c = 0; c < CLASSES; c++)
+    for (int c = 0; c < SMALL_CLASSES; c++)
         if (self->lists[c].length)
             spill(self, c, 0);
     pthread_mutex_lock(&lock);
@@ -282,7 +283,7 @@ void mx_strfree(char *text)
 void mx_alloc_release_cache(void)
 {
     for (int c = 0; c < CLASSES; c++) {
-        if (mine.lists[c].length)
+        if (c < SMALL_CLASSES && mine.lists[c].length)
             spill(&mine, c, 0);
         pthread_mutex_lock(&lock);
         block_list list = shared[c];

@@ -1,19 +1,45 @@
 /* The thread's error record: the first error since the last clear, with its message.
  *
+ * The text lives on the heap from the thread's first error on: thread-local space of a loaded library is scarce.
+ *
  * SPDX-License-Identifier: Apache-2.0 */
 #include "base/error.h"
 
+#include <pthread.h>
 #include <stdarg.h>
 #include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
 
 #define MESSAGE_BYTES 1024
 
 static _Thread_local struct {
-    mx_code code;                /* MX_OK: no error */
-    const char *context;         /* operator or block path that is running; not owned */
-    char message[MESSAGE_BYTES]; /* "context: what happened" */
+    mx_code code;        /* MX_OK: no error */
+    const char *context; /* operator or block path that is running; not owned */
+    char *message;       /* "context: what happened", MESSAGE_BYTES; owned; NULL: no error yet, or no memory for it */
 } record;
+
+static pthread_key_t exit_key;
+static pthread_once_t exit_once = PTHREAD_ONCE_INIT;
+
+static void forget_message(void *message)
+{
+    free(message);
+    record.message = NULL;
+}
+static void make_exit_key(void) { pthread_key_create(&exit_key, forget_message); }
+
+/* Room for the text; false if there is none: the code alone must do. */
+static bool have_message(void)
+{
+    if (record.message)
+        return true;
+    pthread_once(&exit_once, make_exit_key);
+    record.message = malloc(MESSAGE_BYTES);
+    if (record.message)
+        pthread_setspecific(exit_key, record.message);
+    return record.message != NULL;
+}
 
 static const char *const code_names[MX_ERR_COUNT] = {
     "no error",        "wrong argument", "wrong shape",     "wrong type",         "wrong attribute",
@@ -22,7 +48,12 @@ static const char *const code_names[MX_ERR_COUNT] = {
 };
 
 mx_code mx_error_code(void) { return record.code; }
-const char *mx_error_message(void) { return record.code ? record.message : ""; }
+const char *mx_error_message(void)
+{
+    if (!record.code)
+        return "";
+    return record.message ? record.message : "out of memory, also for the message";
+}
 const char *mx_error_name(mx_code code)
 {
     return code >= 0 && code < MX_ERR_COUNT ? code_names[code] : "unknown error";
@@ -41,6 +72,9 @@ mx_code mx_error_set(mx_code code, const char *format, ...)
 {
     if (record.code || code == MX_OK)
         return code; /* later errors are echoes of the first */
+    record.code = code;
+    if (!have_message())
+        return code;
     size_t used = 0;
     if (record.context)
         used = (size_t)snprintf(record.message, MESSAGE_BYTES, "%s: ", record.context);
@@ -50,14 +84,13 @@ mx_code mx_error_set(mx_code code, const char *format, ...)
     va_start(args, format);
     vsnprintf(record.message + used, MESSAGE_BYTES - used, format, args);
     va_end(args);
-    record.code = code;
     return code;
 }
 
 void mx_error_mention(const char *who)
 {
     const size_t length = strlen(who) + 2;
-    if (!record.code || strstr(record.message, who) || length >= MESSAGE_BYTES)
+    if (!record.code || !record.message || strstr(record.message, who) || length >= MESSAGE_BYTES)
         return;
     memmove(record.message + length, record.message, MESSAGE_BYTES - length);
     memcpy(record.message, who, length - 2);
@@ -69,7 +102,7 @@ int mx_check(const char *who)
 {
     if (!record.code)
         return 0;
-    fprintf(stderr, "%s: %s\n", who ? who : "gluon", record.message);
+    fprintf(stderr, "%s: %s\n", who ? who : "gluon", mx_error_message());
     mx_error_clear();
     return 1;
 }

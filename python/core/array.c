@@ -1,0 +1,409 @@
+/* NDArray: the Python object around an mx_array.  SPDX-License-Identifier: Apache-2.0 */
+#include <string.h>
+
+#include "core.h"
+
+/* ---- life ------------------------------------------------------------------------------------------------------ */
+
+/* Small arrays come and go by the million: a few dead objects wait to be used again (under the GIL). */
+#define WAITING 64
+static nd_object *waiting[WAITING];
+static int n_waiting;
+
+PyObject *nd_wrap(mx_array *array)
+{
+    if (!array)
+        return raise_error();
+    nd_object *self;
+    if (n_waiting) {
+        self = waiting[--n_waiting];
+        PyObject_Init((PyObject *)self, &nd_type);
+    } else if (!(self = PyObject_New(nd_object, &nd_type)))
+        return NULL;
+    self->array = mx_retain(array);
+    self->weakrefs = NULL;
+    return (PyObject *)self;
+}
+
+PyObject *nd_wrap_all(mx_arrays arrays)
+{
+    PyObject *list = PyList_New(arrays.n);
+    for (int64_t i = 0; list && i < arrays.n; i++) {
+        PyObject *item = arrays.v[i] == MX_NONE ? core_new_ref(Py_None) : nd_wrap(arrays.v[i]);
+        if (!item)
+            Py_CLEAR(list);
+        else
+            PyList_SET_ITEM(list, i, item);
+    }
+    return list;
+}
+
+static void nd_dealloc(PyObject *object)
+{
+    nd_object *self = (nd_object *)object;
+    if (self->weakrefs)
+        PyObject_ClearWeakRefs(object);
+    mx_release(self->array);
+    if (Py_IS_TYPE(object, &nd_type) && n_waiting < WAITING)
+        waiting[n_waiting++] = self;
+    else
+        Py_TYPE(object)->tp_free(object);
+}
+
+/* NDArray(other): another Python object around the same array; what subclasses build on. */
+static PyObject *nd_new(PyTypeObject *type, PyObject *args, PyObject *keywords)
+{
+    PyObject *source = NULL;
+    static char *names[] = {"handle", "writable", NULL};
+    int writable = 1;
+    if (!PyArg_ParseTupleAndKeywords(args, keywords, "O|p", names, &source, &writable))
+        return NULL;
+    if (!nd_check(source))
+        return PyErr_Format(PyExc_TypeError, "NDArray(handle): an NDArray is wanted, got %.200s; nd.array makes arrays from data",
+                            Py_TYPE(source)->tp_name);
+    nd_object *self = (nd_object *)type->tp_alloc(type, 0);
+    if (self)
+        self->array = mx_retain(nd_array(source));
+    return (PyObject *)self;
+}
+
+mx_arrays nd_list(PyObject *source, const char *who, mx_array ***items)
+{
+    *items = NULL;
+    PyObject *list = nd_check(source) ? PyTuple_Pack(1, source) : PySequence_Fast(source, "a list of NDArrays is wanted");
+    const Py_ssize_t n = list ? PySequence_Fast_GET_SIZE(list) : 0;
+    if (!list || !(*items = PyMem_Calloc((size_t)n + 1, sizeof **items)))
+        return Py_XDECREF(list), (mx_arrays){NULL, -2};
+    for (Py_ssize_t i = 0; i < n; i++) {
+        PyObject *item = PySequence_Fast_GET_ITEM(list, i);
+        if (!nd_check(item) && item != Py_None) {
+            PyErr_Format(PyExc_TypeError, "%s: element %zd must be an NDArray, got %.200s", who, i, Py_TYPE(item)->tp_name);
+            PyMem_Free(*items), Py_DECREF(list), *items = NULL;
+            return (mx_arrays){NULL, -2};
+        }
+        (*items)[i] = item == Py_None ? MX_NONE : nd_array(item);
+    }
+    Py_DECREF(list); /* the caller's own list keeps the arrays */
+    return (mx_arrays){*items, n};
+}
+
+/* ---- properties ------------------------------------------------------------------------------------------------ */
+
+static PyObject *get_shape(PyObject *self, void *unused)
+{
+    const mx_array *x = nd_array(self);
+    (void)unused;
+    return x->ndim < 0 ? core_new_ref(Py_None) : dims_to(x->shape, x->ndim);
+}
+static PyObject *get_size(PyObject *self, void *unused) { return (void)unused, PyLong_FromLongLong(nd_array(self)->size); }
+static PyObject *get_ndim(PyObject *self, void *unused) { return (void)unused, PyLong_FromLong(nd_array(self)->ndim); }
+static PyObject *get_dtype(PyObject *self, void *unused) { return (void)unused, dtype_to((mx_dtype)nd_array(self)->dtype); }
+static PyObject *get_context(PyObject *self, void *unused) { return (void)unused, context_to(nd_array(self)->context); }
+static PyObject *get_stype(PyObject *self, void *unused) { return (void)self, (void)unused, PyUnicode_InternFromString("default"); }
+static PyObject *get_transposed(PyObject *self, void *unused)
+{
+    (void)unused;
+    mx_array *x = nd_array(self);
+    return op_run(MX_OP("transpose"), NULL, 1, &x, NULL);
+}
+static PyObject *get_grad(PyObject *self, void *unused)
+{
+    (void)unused;
+    mx_array *grad = mx_gradient(nd_array(self));
+    return grad ? nd_wrap(grad) : core_new_ref(Py_None);
+}
+static PyObject *get_handle(PyObject *self, void *unused) { return (void)unused, core_new_ref(self); }
+static PyObject *get_fresh(PyObject *self, void *unused) { return (void)self, (void)unused, core_new_ref(Py_False); }
+static PyObject *get_writable(PyObject *self, void *unused) { return (void)unused, PyBool_FromLong(!nd_array(self)->readonly); }
+static PyObject *get_abstract(PyObject *self, void *unused)
+{
+    (void)unused;
+    return PyBool_FromLong(nd_array(self)->storage == NULL);
+}
+
+static PyGetSetDef nd_getset[] = {
+    {"shape", get_shape, NULL, "Sizes of the axes, a tuple.", NULL},
+    {"size", get_size, NULL, "Number of elements.", NULL},
+    {"ndim", get_ndim, NULL, "Number of axes.", NULL},
+    {"dtype", get_dtype, NULL, "Type of the elements, as NumPy names it.", NULL},
+    {"context", get_context, NULL, "Where the array lives.", NULL},
+    {"ctx", get_context, NULL, "Where the array lives.", NULL},
+    {"stype", get_stype, NULL, "Kind of storage: 'default' (dense).", NULL},
+    {"T", get_transposed, NULL, "The array with its axes in reverse order.", NULL},
+    {"grad", get_grad, NULL, "The gradient array that attach_grad() made; None if there is none.", NULL},
+    {"handle", get_handle, NULL, "The array itself.", NULL},
+    {"writable", get_writable, NULL, "Whether the array may be written.", NULL},
+    {"_fresh_grad", get_fresh, NULL, NULL, NULL},
+    {"_is_abstract", get_abstract, NULL, "Whether it has a shape but no data: shapes are being inferred.", NULL},
+    {NULL, NULL, NULL, NULL, NULL},
+};
+
+/* ---- methods --------------------------------------------------------------------------------------------------- */
+
+/* x.reshape(2, 3), x.reshape((2, 3)), x.reshape(shape=(2, 3), reverse=False): special codes as in nd.reshape. */
+static PyObject *nd_reshape(PyObject *self, PyObject *const *args, Py_ssize_t n, PyObject *keywords)
+{
+    PyObject *shape = NULL, *reverse = NULL;
+    const Py_ssize_t named = keywords ? PyTuple_GET_SIZE(keywords) : 0;
+    for (Py_ssize_t i = 0; i < named; i++) {
+        PyObject *name = PyTuple_GET_ITEM(keywords, i);
+        if (!PyUnicode_CompareWithASCIIString(name, "shape"))
+            shape = args[n + i];
+        else if (!PyUnicode_CompareWithASCIIString(name, "reverse"))
+            reverse = args[n + i];
+        else
+            return PyErr_Format(PyExc_TypeError, "reshape: unknown keyword %R; it takes shape and reverse", name);
+    }
+    struct { /* as the operator's schema: checked below */
+        mx_dims shape;
+    } wanted;
+    int failed = 0;
+    if (shape || n == 1)
+        failed = dims_from(shape ? shape : args[0], &wanted.shape, "reshape", "shape");
+    else {
+        PyObject *tuple = PyTuple_New(n);
+        for (Py_ssize_t i = 0; tuple && i < n; i++)
+            PyTuple_SET_ITEM(tuple, i, core_new_ref(args[i]));
+        failed = !tuple || dims_from(tuple, &wanted.shape, "reshape", "shape");
+        Py_XDECREF(tuple);
+    }
+    if (failed)
+        return NULL;
+    mx_op *op = MX_OP("Reshape");
+    _Alignas(16) char attrs[512];
+    if (op->schema->size > sizeof attrs)
+        return PyErr_NoMemory();
+    memcpy(attrs, op->defaults, op->schema->size);
+    const mx_field *field = mx_schema_find(op->schema, "shape");
+    memcpy(attrs + field->offset, &wanted.shape, sizeof wanted.shape);
+    if (reverse && field_set(mx_schema_find(op->schema, "reverse"), op->schema, attrs, reverse, "reshape"))
+        return NULL;
+    mx_array *x = nd_array(self);
+    PyObject *result = op_run(op, attrs, 1, &x, NULL);
+    return result;
+}
+
+static PyObject *nd_item(PyObject *self, PyObject *unused)
+{
+    (void)unused;
+    const mx_array *x = nd_array(self);
+    if (x->size != 1)
+        return PyErr_Format(PyExc_ValueError, "asscalar: the array has %lld elements, wanted one", (long long)x->size);
+    const double value = mx_item(x);
+    if (mx_error_code())
+        return raise_error();
+    const mx_dtype dtype = (mx_dtype)x->dtype;
+    if (dtype == MX_BOOL)
+        return PyBool_FromLong(value != 0);
+    if (dtype == MX_INT64) {
+        int64_t exact;
+        return mx_array_read(x, &exact, sizeof exact) ? raise_error() : PyLong_FromLongLong(exact);
+    }
+    return dtype == MX_INT8 || dtype == MX_UINT8 || dtype == MX_INT32 ? PyLong_FromLong((long)value) : PyFloat_FromDouble(value);
+}
+
+/* asscalar() gives NumPy's scalar type, as the classic interface does. */
+static PyObject *nd_asscalar(PyObject *self, PyObject *unused)
+{
+    PyObject *value = nd_item(self, unused);
+    PyObject *type = value ? dtype_to((mx_dtype)nd_array(self)->dtype) : NULL;
+    PyObject *result = type ? PyObject_CallFunctionObjArgs(type, value, NULL) : NULL;
+    Py_XDECREF(value), Py_XDECREF(type);
+    return result;
+}
+
+static PyObject *nd_tolist(PyObject *self, PyObject *unused)
+{
+    PyObject *copy = nd_asnumpy(self, unused);
+    PyObject *list = copy ? PyObject_CallMethod(copy, "tolist", NULL) : NULL;
+    Py_XDECREF(copy);
+    return list;
+}
+
+#define SCOPED_ARRAY(expression)                                             \
+    mx_scope scope = mx_scope_open();                                        \
+    PyThreadState *state = let_go(nd_array(self)->size > LONG_WORK);         \
+    mx_array *made = expression;                                             \
+    take_back(state);                                                        \
+    PyObject *result = made ? nd_wrap(made) : raise_error();                 \
+    mx_scope_close(&scope);                                                  \
+    return result
+
+static PyObject *nd_copy(PyObject *self, PyObject *unused)
+{
+    (void)unused;
+    mx_array *x = nd_array(self);
+    if (mx_is_recording())
+        return op_run(MX_OP("_copy"), NULL, 1, &x, NULL);
+    SCOPED_ARRAY(mx_array_copy(x));
+}
+static PyObject *nd_detach(PyObject *self, PyObject *unused)
+{
+    (void)unused;
+    SCOPED_ARRAY(mx_detach(nd_array(self)));
+}
+
+static PyObject *nd_as_in_context(PyObject *self, PyObject *where)
+{
+    mx_context context;
+    if (where == Py_None)
+        return PyErr_Format(PyExc_TypeError, "as_in_context: a context such as mx.cpu() is wanted, got None");
+    if (context_from(where, &context))
+        return NULL;
+    if (mx_context_equal(context, nd_array(self)->context))
+        return core_new_ref(self);
+    SCOPED_ARRAY(mx_array_to(nd_array(self), context));
+}
+
+static PyObject *nd_copyto(PyObject *self, PyObject *other)
+{
+    mx_context context;
+    if (nd_check(other)) {
+        if (nd_array(other) == nd_array(self))
+            return core_new_ref(other); /* a copy onto itself changes nothing */
+        const mx_array *from = nd_array(self), *to = nd_array(other);
+        if (from->size != to->size || from->ndim != to->ndim || memcmp(from->shape, to->shape, sizeof(int64_t) * (size_t)from->ndim))
+            return PyErr_Format(PyExc_ValueError, "copyto: the shapes differ: %R to %R", self, other);
+        PyThreadState *state = let_go(from->size > LONG_WORK);
+        const mx_code code = mx_array_set(nd_array(other), nd_array(self));
+        take_back(state);
+        return code ? raise_error() : core_new_ref(other);
+    }
+    if (context_from(other, &context))
+        return NULL;
+    if (mx_context_equal(context, nd_array(self)->context))
+        return nd_copy(self, NULL);
+    SCOPED_ARRAY(mx_array_to(nd_array(self), context));
+}
+
+static PyObject *nd_wait(PyObject *self, PyObject *unused)
+{
+    (void)unused;
+    Py_BEGIN_ALLOW_THREADS mx_array_wait(nd_array(self));
+    Py_END_ALLOW_THREADS Py_RETURN_NONE;
+}
+
+/* astype(dtype, copy=True) */
+static PyObject *nd_astype(PyObject *self, PyObject *args, PyObject *keywords)
+{
+    static char *names[] = {"dtype", "copy", NULL};
+    PyObject *type;
+    int copy = 1;
+    mx_dtype dtype;
+    if (!PyArg_ParseTupleAndKeywords(args, keywords, "O|p:astype", names, &type, &copy) || dtype_from(type, &dtype))
+        return NULL;
+    mx_array *x = nd_array(self);
+    if (dtype == MX_DTYPE_NONE)
+        dtype = MX_FLOAT32;
+    if (dtype == (mx_dtype)x->dtype)
+        return copy ? nd_copy(self, NULL) : core_new_ref(self);
+    struct {
+        mx_dtype dtype;
+    } attrs = {dtype};
+    return op_run(MX_OP("Cast"), &attrs, 1, &x, NULL);
+}
+
+static PyObject *nd_pickle(PyObject *self, PyObject *unused)
+{
+    PyObject *rebuild = from_package("mxnet.ndarray.ndarray", "_rebuild");
+    mx_array *x = nd_array(self);
+    PyObject *bytes = PyBytes_FromStringAndSize(NULL, (Py_ssize_t)mx_bytes(x));
+    (void)unused;
+    if (!rebuild || !bytes || mx_array_read(x, PyBytes_AS_STRING(bytes), mx_bytes(x))) {
+        Py_XDECREF(rebuild), Py_XDECREF(bytes);
+        return raise_error();
+    }
+    PyObject *shape = get_shape(self, NULL), *context = context_to(x->context), *type = core_new_ref(Py_TYPE(self));
+    return Py_BuildValue("N(NNNsN)", rebuild, type, bytes, shape, mx_dtype_name((mx_dtype)x->dtype), context);
+}
+
+static PyObject *nd_repr(PyObject *self)
+{
+    MX_SCOPE;
+    const char *text = mx_array_text(nd_array(self));
+    return text ? PyUnicode_FromFormat("\n%s", text) : raise_error();
+}
+
+static PyObject *nd_deepcopy(PyObject *self, PyObject *memo) { return (void)memo, nd_copy(self, NULL); }
+
+static PyMethodDef nd_methods[] = {
+    {"reshape", (PyCFunction)(void (*)(void))nd_reshape, METH_FASTCALL | METH_KEYWORDS,
+     "reshape(*shape, reverse=False): the same elements in another shape; 0, -1, -2, -3, -4 as in nd.reshape."},
+    {"item", nd_item, METH_NOARGS, "The only element as a Python number."},
+    {"asscalar", nd_asscalar, METH_NOARGS, "The only element as a NumPy scalar."},
+    {"tolist", nd_tolist, METH_NOARGS, "The elements as nested lists."},
+    {"copy", nd_copy, METH_NOARGS, "A copy on the same context."},
+    {"__copy__", nd_copy, METH_NOARGS, NULL},
+    {"__deepcopy__", nd_deepcopy, METH_O, NULL},
+    {"detach", nd_detach, METH_NOARGS, "The same data without history: gradients do not flow through it."},
+    {"as_in_context", nd_as_in_context, METH_O, "The array on a context; itself if it is there already."},
+    {"as_in_ctx", nd_as_in_context, METH_O, "The array on a context; itself if it is there already."},
+    {"as_nd_ndarray", (PyCFunction)get_handle, METH_NOARGS, "The array itself."},
+    {"copyto", nd_copyto, METH_O, "Copies to another array, or to a context as a new array."},
+    {"wait_to_read", nd_wait, METH_NOARGS, "Waits until the array is computed."},
+    {"wait_to_write", nd_wait, METH_NOARGS, "Waits until the array may be written."},
+    {"astype", (PyCFunction)(void (*)(void))nd_astype, METH_VARARGS | METH_KEYWORDS,
+     "astype(dtype, copy=True): the array with another element type."},
+    {"__reduce__", nd_pickle, METH_NOARGS, NULL},
+    {NULL, NULL, 0, NULL},
+};
+
+PyTypeObject nd_type = {
+    PyVarObject_HEAD_INIT(NULL, 0).tp_name = "mxnet.ndarray.NDArray",
+    .tp_basicsize = sizeof(nd_object),
+    .tp_doc = "An array of numbers of one type on one device.  Made by mx.nd.array, zeros, ones ... and by operators.",
+    .tp_flags = Py_TPFLAGS_DEFAULT | Py_TPFLAGS_BASETYPE,
+    .tp_new = nd_new,
+    .tp_dealloc = nd_dealloc,
+    .tp_weaklistoffset = offsetof(nd_object, weakrefs),
+    .tp_repr = nd_repr,
+    .tp_hash = (hashfunc)_Py_HashPointer,
+    .tp_richcompare = nd_richcompare,
+    .tp_iter = PySeqIter_New,
+    .tp_as_number = &nd_number,
+    .tp_as_mapping = &nd_mapping,
+    .tp_as_sequence = &nd_sequence,
+    .tp_as_buffer = &nd_buffer,
+    .tp_methods = nd_methods,
+    .tp_getset = nd_getset,
+};
+
+static int add_methods(PyMethodDef *methods)
+{
+    for (; methods->ml_name; methods++) {
+        PyObject *method = PyDescr_NewMethod(&nd_type, methods);
+        const int failed = !method || PyDict_SetItemString(nd_type.tp_dict, methods->ml_name, method);
+        Py_XDECREF(method);
+        if (failed)
+            return -1;
+    }
+    return 0;
+}
+
+/* Operators become methods: add_method(NDArray, "softmax", op).  The package's list of them is in ndarray/methods.py. */
+static PyObject *add_method(PyObject *self, PyObject *args)
+{
+    const char *name;
+    PyObject *value;
+    (void)self;
+    if (!PyArg_ParseTuple(args, "sO:add_method", &name, &value))
+        return NULL;
+    if (PyDict_SetItemString(nd_type.tp_dict, name, value))
+        return NULL;
+    PyType_Modified(&nd_type);
+    Py_RETURN_NONE;
+}
+
+static PyMethodDef functions[] = {
+    {"add_method", add_method, METH_VARARGS, "Adds a method or property to NDArray."},
+    {NULL, NULL, 0, NULL},
+};
+
+int add_arrays(PyObject *module)
+{
+    if (PyType_Ready(&nd_type) || add_methods(nd_exchange_methods))
+        return -1;
+    if (PyModule_AddObjectRef(module, "NDArray", (PyObject *)&nd_type))
+        return -1;
+    return PyModule_AddFunctions(module, functions);
+}

@@ -1,0 +1,111 @@
+/* mxnet._core: the Python skin over libgluon.
+ *
+ *     NDArray ---> mx_array        one count held by the Python object
+ *     Op      ---> mx_op           callable: mx.nd.softmax(x, axis=1); also what NDArray methods are
+ *
+ * Every entry from Python opens a scope, calls the library, takes out what it returns (nd_wrap) and closes the scope.
+ * A failure of the library becomes a Python exception in raise_error(); an exception of Python code that C called
+ * back wins over it.  Nothing here computes: what has a meaning lives in the library.
+ *
+ * SPDX-License-Identifier: Apache-2.0 */
+#ifndef MXNET_CORE_H
+#define MXNET_CORE_H
+
+#define PY_SSIZE_T_CLEAN
+#include <Python.h>
+
+#include "gluon/autograd.h"
+#include "gluon/op.h"
+#include "ndarray/array.h"
+#include "op/op.h"
+
+/* ---- arrays ------------------------------------------------------------------------------------------------ */
+typedef struct nd_object {
+    PyObject_HEAD
+    mx_array *array;    /* retained; never NULL once made */
+    PyObject *weakrefs; /* list of weak references */
+} nd_object;
+
+extern PyTypeObject nd_type;
+static inline bool nd_check(PyObject *x) { return Py_TYPE(x) == &nd_type || PyObject_TypeCheck(x, &nd_type); }
+static inline mx_array *nd_array(PyObject *x) { return ((nd_object *)x)->array; }
+PyObject *nd_wrap(mx_array *array);       /* a new NDArray; retains */
+PyObject *nd_wrap_all(mx_arrays arrays);  /* a list of them */
+/* The arrays of a list or tuple of NDArrays (or of one): n < 0 with an exception.  Borrowed; *items is for PyMem_Free. */
+mx_arrays nd_list(PyObject *source, const char *who, mx_array ***items);
+/* Any array-like as an NDArray: lists, numbers, NumPy arrays.  dtype MX_DTYPE_NONE: float32, or that of an NDArray. */
+PyObject *nd_from_any(PyObject *source, mx_context context, mx_dtype dtype);
+
+/* ---- operators --------------------------------------------------------------------------------------------- */
+extern PyTypeObject op_type;
+PyObject *op_new(mx_op *op, const char *name);
+/* One call with results as a Python object (an NDArray or a list); out: NDArray, list of them, or NULL. */
+PyObject *op_run(mx_op *op, const void *attrs, int n_in, mx_array *const *in, PyObject *out);
+
+/* ---- values ------------------------------------------------------------------------------------------------ */
+/* Sets a schema field from a Python object; -1 with an exception naming `who`. */
+int field_set(const mx_field *field, const mx_schema *schema, void *attrs, PyObject *value, const char *who);
+PyObject *field_get(const mx_field *field, const void *attrs); /* the Python value of a field */
+/* 0 and *dtype; -1 with TypeError.  None gives MX_DTYPE_NONE. */
+int dtype_from(PyObject *source, mx_dtype *dtype);
+PyObject *dtype_to(mx_dtype dtype); /* NumPy's type object */
+/* From a Context, None (type 0: the current one) or text such as "cpu(0)". */
+int context_from(PyObject *source, mx_context *context);
+PyObject *context_to(mx_context context);
+int dims_from(PyObject *source, mx_dims *dims, const char *who, const char *argument); /* an int or a sequence */
+PyObject *dims_to(const int64_t *dims, int count);
+bool is_number(PyObject *x); /* int, float, bool or a NumPy scalar of these */
+
+/* ---- errors ------------------------------------------------------------------------------------------------ */
+/* Turns the library's error (unless Python has one already) into an exception; returns NULL. */
+PyObject *raise_error(void);
+#define raise_if(code) ((code) ? raise_error() : Py_NewRef(Py_None))
+extern PyObject *deferred_error; /* for tests of the exception type; borrowed */
+
+/* ---- running ----------------------------------------------------------------------------------------------- */
+/* Work on more elements than this lets other Python threads run meanwhile. */
+#define LONG_WORK 16384
+static inline PyThreadState *let_go(bool long_work) { return long_work ? PyEval_SaveThread() : NULL; }
+static inline void take_back(PyThreadState *state)
+{
+    if (state)
+        PyEval_RestoreThread(state);
+}
+
+/* The attribute `name` of mxnet.<module>, imported at first use and kept; NULL with an exception.  New reference. */
+PyObject *from_package(const char *module, const char *name);
+
+/* ---- the parts of the module, each adds its types and functions --------------------------------------------- */
+int add_values(PyObject *module);
+int add_arrays(PyObject *module);
+int add_operators(PyObject *module);
+int add_autograd(PyObject *module);
+int add_files(PyObject *module);
+int add_exchange(PyObject *module);
+
+extern PyNumberMethods nd_number;
+extern PyMappingMethods nd_mapping;
+extern PySequenceMethods nd_sequence;
+extern PyBufferProcs nd_buffer;
+PyObject *nd_richcompare(PyObject *a, PyObject *b, int operation);
+extern PyMethodDef nd_exchange_methods[];
+PyObject *nd_asnumpy(PyObject *self, PyObject *unused);
+
+#if PY_VERSION_HEX < 0x030a0000
+static inline int PyModule_AddObjectRef(PyObject *module, const char *name, PyObject *value)
+{
+    Py_INCREF(value);
+    if (!PyModule_AddObject(module, name, value))
+        return 0;
+    Py_DECREF(value);
+    return -1;
+}
+static inline PyObject *Py_NewRef(PyObject *x)
+{
+    Py_INCREF(x);
+    return x;
+}
+#endif
+#define core_new_ref(x) Py_NewRef((PyObject *)(x))
+
+#endif

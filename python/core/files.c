@@ -1,0 +1,80 @@
+/* Array files: .params and NPY.  SPDX-License-Identifier: Apache-2.0 */
+#include "core.h"
+
+static PyObject *dict_to(mx_array_dict *dict)
+{
+    if (!dict)
+        return raise_error();
+    const int64_t n = mx_array_dict_count(dict);
+    const bool named = n && mx_array_dict_name(dict, 0);
+    PyObject *result = named ? PyDict_New() : PyList_New(0);
+    for (int64_t i = 0; result && i < n; i++) {
+        PyObject *item = nd_wrap(mx_array_dict_at(dict, i));
+        if (!item || (named ? PyDict_SetItemString(result, mx_array_dict_name(dict, i), item) : PyList_Append(result, item)))
+            Py_CLEAR(result);
+        Py_XDECREF(item);
+    }
+    return result;
+}
+
+static PyObject *load(PyObject *self, PyObject *path)
+{
+    PyObject *bytes;
+    (void)self;
+    if (!PyUnicode_FSConverter(path, &bytes))
+        return NULL;
+    mx_scope scope = mx_scope_open();
+    PyThreadState *state = let_go(true);
+    mx_array_dict *dict = mx_load(PyBytes_AS_STRING(bytes));
+    take_back(state);
+    PyObject *result = dict_to(dict);
+    mx_scope_close(&scope);
+    Py_DECREF(bytes);
+    return result;
+}
+
+static PyObject *load_buffer(PyObject *self, PyObject *source)
+{
+    Py_buffer view;
+    (void)self;
+    if (PyObject_GetBuffer(source, &view, PyBUF_SIMPLE))
+        return NULL;
+    mx_scope scope = mx_scope_open();
+    PyObject *result = dict_to(mx_load_buffer(view.buf, (size_t)view.len));
+    mx_scope_close(&scope);
+    PyBuffer_Release(&view);
+    return result;
+}
+
+/* save(path, arrays, names or None) */
+static PyObject *save(PyObject *self, PyObject *args)
+{
+    PyObject *path, *arrays, *names;
+    mx_array **items = NULL;
+    (void)self;
+    if (!PyArg_ParseTuple(args, "O&OO:save", PyUnicode_FSConverter, &path, &arrays, &names))
+        return NULL;
+    mx_arrays list = nd_list(arrays, "save", &items);
+    const char **texts = list.n >= 0 && names != Py_None ? PyMem_Calloc((size_t)list.n + 1, sizeof *texts) : NULL;
+    bool ok = list.n >= 0 && (names == Py_None || texts);
+    for (Py_ssize_t i = 0; ok && texts && i < list.n; i++) /* `names` keeps the texts alive */
+        ok = (texts[i] = PyUnicode_AsUTF8(PyList_GET_ITEM(names, i))) != NULL;
+    PyObject *result = NULL;
+    if (ok) {
+        PyThreadState *state = let_go(true);
+        const mx_code code = mx_save(PyBytes_AS_STRING(path), list, texts);
+        take_back(state);
+        result = raise_if(code);
+    }
+    PyMem_Free(items), PyMem_Free(texts), Py_DECREF(path);
+    return result;
+}
+
+static PyMethodDef functions[] = {
+    {"load", load, METH_O, "Arrays of a .params file: a dict, or a list if they have no names."},
+    {"load_buffer", load_buffer, METH_O, "The same from bytes."},
+    {"save", save, METH_VARARGS, "save(path, arrays, names or None)"},
+    {NULL, NULL, 0, NULL},
+};
+
+int add_files(PyObject *module) { return PyModule_AddFunctions(module, functions); }

@@ -1,0 +1,119 @@
+/* The module: errors, flags of the process, and the list of its parts.  SPDX-License-Identifier: Apache-2.0 */
+#include "base/error.h"
+#include "core.h"
+
+/* ---- errors ------------------------------------------------------------------------------------------------ */
+
+static PyObject *error_types[MX_ERR_COUNT]; /* by code; set by mxnet.error */
+PyObject *deferred_error;
+
+PyObject *raise_error(void)
+{
+    if (!PyErr_Occurred()) {
+        const mx_code code = mx_error_code();
+        PyObject *type = code > 0 && code < MX_ERR_COUNT ? error_types[code] : NULL;
+        PyErr_SetString(type ? type : PyExc_RuntimeError,
+                        code ? mx_error_message() : "the library failed without saying why");
+    }
+    mx_error_clear();
+    return NULL;
+}
+
+static PyObject *set_error_types(PyObject *self, PyObject *dict)
+{
+    (void)self;
+    for (int code = 1; code < MX_ERR_COUNT; code++) {
+        PyObject *type = PyDict_GetItemString(dict, mx_error_name((mx_code)code));
+        if (!type)
+            return PyErr_Format(PyExc_KeyError, "no exception type for '%s'", mx_error_name((mx_code)code));
+        Py_XSETREF(error_types[code], core_new_ref(type));
+    }
+    deferred_error = error_types[MX_ERR_DEFERRED];
+    Py_RETURN_NONE;
+}
+
+PyObject *from_package(const char *module, const char *name)
+{
+    PyObject *found = PyImport_ImportModule(module);
+    if (!found)
+        return NULL;
+    PyObject *value = PyObject_GetAttrString(found, name);
+    Py_DECREF(found);
+    return value;
+}
+
+/* ---- the process ------------------------------------------------------------------------------------------- */
+
+static PyObject *seed(PyObject *self, PyObject *value)
+{
+    (void)self;
+    const unsigned long long number = PyLong_AsUnsignedLongLongMask(value);
+    if (PyErr_Occurred())
+        return NULL;
+    mx_random_seed(number);
+    Py_RETURN_NONE;
+}
+
+static PyObject *wait_all(PyObject *self, PyObject *unused)
+{
+    (void)self, (void)unused;
+    Py_BEGIN_ALLOW_THREADS mx_wait_all();
+    Py_END_ALLOW_THREADS Py_RETURN_NONE;
+}
+
+static PyObject *num_gpus(PyObject *self, PyObject *unused)
+{
+    (void)self, (void)unused;
+    return PyLong_FromLong(mx_num_gpus());
+}
+
+static PyObject *num_threads(PyObject *self, PyObject *unused)
+{
+    (void)self, (void)unused;
+    return PyLong_FromLong(mx_num_threads());
+}
+
+static PyObject *set_num_threads(PyObject *self, PyObject *value)
+{
+    (void)self;
+    const long count = PyLong_AsLong(value);
+    if (count == -1 && PyErr_Occurred())
+        return NULL;
+    if (count < 1 || count > 4096)
+        return PyErr_Format(PyExc_ValueError, "set_num_threads: got %ld, wanted 1 to 4096", count);
+    mx_set_num_threads((int)count);
+    Py_RETURN_NONE;
+}
+
+static PyMethodDef functions[] = {
+    {"set_error_types", set_error_types, METH_O, "Exception classes by the library's names of errors."},
+    {"seed", seed, METH_O, "Seeds all random numbers."},
+    {"wait_all", wait_all, METH_NOARGS, "Waits until everything that was asked for is done."},
+    {"num_gpus", num_gpus, METH_NOARGS, "How many GPUs there are."},
+    {"num_threads", num_threads, METH_NOARGS, "How many threads kernels use."},
+    {"set_num_threads", set_num_threads, METH_O, "How many threads kernels may use."},
+    {NULL, NULL, 0, NULL},
+};
+
+static int fill(PyObject *module)
+{
+    if (add_values(module) || add_arrays(module) || add_exchange(module) || add_operators(module) || add_autograd(module) || add_files(module))
+        return -1;
+    return PyModule_AddStringConstant(module, "version", mx_version());
+}
+
+static PyModuleDef definition = {
+    PyModuleDef_HEAD_INIT, "mxnet._core", "The skin over libgluon: arrays, operators, autograd, blocks.", -1, functions,
+    NULL, NULL, NULL, NULL,
+};
+
+PyMODINIT_FUNC PyInit__core(void); /* Python finds it by name */
+PyMODINIT_FUNC PyInit__core(void)
+{
+    PyObject *module = PyModule_Create(&definition);
+    if (module && fill(module)) {
+        Py_DECREF(module);
+        return NULL;
+    }
+    return module;
+}

@@ -1,0 +1,417 @@
+/* Operators as Python callables.
+ *
+ *     mx.nd.Convolution(data, weight, bias, kernel=(3, 3), num_filter=8)
+ *
+ * Positional arguments are the inputs, then the attributes in the order of the schema; everything can be given by
+ * keyword.  Attributes are written straight into the operator's typed struct.  An Op is also a method descriptor, so
+ * that NDArray.softmax is the operator itself.
+ *
+ * SPDX-License-Identifier: Apache-2.0 */
+#include <string.h>
+
+#include "base/alloc.h"
+#include "core.h"
+#include <structmember.h>
+
+typedef struct op_object {
+    PyObject_HEAD
+    vectorcallfunc vectorcall;
+    mx_op *op;
+    PyObject *name;         /* the alias under which it is known here */
+    PyObject *module;       /* "mxnet.ndarray.op" */
+    PyObject **input_names; /* (declared_inputs) interned; the name of a list input without its star */
+    PyObject **attr_names;  /* (schema->count) interned */
+    int n_attrs;
+} op_object;
+
+/* One call while its arguments are taken in. */
+typedef struct call_state {
+    const op_object *self;
+    const char *who;
+    mx_array **in;
+    int n_in, room; /* inputs so far (MX_NONE where none came yet) and space for them */
+    void *attrs;    /* copy of the defaults */
+    PyObject *out;  /* borrowed; NULL: new arrays */
+    int next_attr;  /* which attribute the next positional argument is */
+} call_state;
+
+/* ---- running ------------------------------------------------------------------------------------------------- */
+
+static bool is_long(const mx_op *op, int n_in, mx_array *const *in)
+{
+    if (op->flags & MX_OP_CREATE)
+        return true;
+    int64_t work = 0;
+    for (int i = 0; i < n_in; i++)
+        work += in[i] == MX_NONE ? 0 : in[i]->size;
+    return work > LONG_WORK;
+}
+
+static int take_out(PyObject *out, int n, mx_array **results, const char *who)
+{
+    if (nd_check(out) && n == 1) {
+        results[0] = nd_array(out);
+        return 0;
+    }
+    if ((PyList_Check(out) || PyTuple_Check(out)) && PySequence_Fast_GET_SIZE(out) == n) {
+        for (int i = 0; i < n; i++) {
+            PyObject *item = PySequence_Fast_GET_ITEM(out, i);
+            if (!nd_check(item) && item != Py_None)
+                break;
+            results[i] = item == Py_None ? NULL : nd_array(item);
+            if (i == n - 1)
+                return 0;
+        }
+    }
+    PyErr_Format(PyExc_TypeError, "%s: out must be %s, got %.200s", who, n == 1 ? "an NDArray" : "a list of NDArrays, one per result",
+                 Py_TYPE(out)->tp_name);
+    return -1;
+}
+
+PyObject *op_run(mx_op *op, const void *attrs, int n_in, mx_array *const *in, PyObject *out)
+{
+    const int n_out = mx_op_count_visible(op, attrs ? attrs : op->defaults);
+    mx_array *results[MX_MAX_OUTPUTS] = {NULL};
+    if (out && out != Py_None && take_out(out, n_out, results, op->name))
+        return NULL;
+    PyObject *given = out && out != Py_None ? out : NULL;
+    mx_scope scope = mx_scope_open();
+    PyThreadState *state = let_go(is_long(op, n_in, in));
+    const mx_code code = mx_invoke(op, attrs, n_in, in, n_out, results);
+    take_back(state);
+    PyObject *result;
+    if (code)
+        result = raise_error();
+    else if (given)
+        result = core_new_ref(given);
+    else
+        result = n_out == 1 ? nd_wrap(results[0]) : nd_wrap_all((mx_arrays){results, n_out});
+    mx_scope_close(&scope);
+    return result;
+}
+
+/* ---- arguments ----------------------------------------------------------------------------------------------- */
+
+static int wrong_input(const call_state *call, int i, PyObject *value)
+{
+    char name[64];
+    PyErr_Format(PyExc_TypeError, "%s: input '%s' must be an NDArray, got %.200s%s", call->who,
+                 mx_op_input_name(call->self->op, i, name), Py_TYPE(value)->tp_name,
+                 PyObject_CheckBuffer(value) || PyList_Check(value) ? " (make one with nd.array)" : "");
+    return -1;
+}
+
+static int set_input(call_state *call, int i, PyObject *value)
+{
+    if (value != Py_None && !nd_check(value))
+        return wrong_input(call, i, value);
+    while (call->n_in <= i)
+        call->in[call->n_in++] = MX_NONE;
+    call->in[i] = value == Py_None ? MX_NONE : nd_array(value);
+    return 0;
+}
+
+static int set_attr(call_state *call, int i, PyObject *value)
+{
+    const mx_schema *schema = call->self->op->schema;
+    return field_set(&schema->fields[i], schema, call->attrs, value, call->who);
+}
+
+/* An optional input that gets a plain value was left out: the value is an attribute. */
+static bool is_attribute_value(PyObject *value) { return value != Py_None && !nd_check(value); }
+
+static int take_positional(call_state *call, PyObject *value)
+{
+    const mx_op *op = call->self->op;
+    if ((op->flags & MX_OP_LIST) && nd_check(value))
+        return set_input(call, call->n_in, value);
+    const bool wants_input = call->next_attr == 0 && call->n_in < op->declared_inputs && !(op->flags & MX_OP_LIST);
+    if (wants_input && !(is_attribute_value(value) && mx_op_input_optional(op, call->n_in)))
+        return set_input(call, call->n_in, value);
+    if (call->next_attr < call->self->n_attrs && !(op->flags & MX_OP_LIST && call->n_in == 0))
+        return set_attr(call, call->next_attr++, value);
+    if ((op->flags & MX_OP_LIST) && call->n_in == 0)
+        return wrong_input(call, 0, value);
+    PyErr_Format(PyExc_TypeError, "%s: takes at most %d inputs and %d attributes by position", call->who,
+                 op->declared_inputs, call->self->n_attrs);
+    return -1;
+}
+
+static int find_name(PyObject *const *names, int count, PyObject *name)
+{
+    for (int i = 0; i < count; i++)
+        if (names[i] == name)
+            return i;
+    for (int i = 0; i < count; i++)
+        if (PyUnicode_Compare(names[i], name) == 0)
+            return i;
+    return -1;
+}
+
+static bool is_named(PyObject *name, const char *text) { return !PyUnicode_CompareWithASCIIString(name, text); }
+
+static int unknown_keyword(const call_state *call, PyObject *name)
+{
+    PyObject *fail = from_package("mxnet._describe", "unknown_keyword");
+    PyObject *result = fail ? PyObject_CallFunctionObjArgs(fail, (PyObject *)call->self, name, NULL) : NULL;
+    Py_XDECREF(fail), Py_XDECREF(result);
+    return -1;
+}
+
+/* Inputs of a list operator may come as one keyword with a list, or as arg0, arg1 ... */
+static int take_list_keyword(call_state *call, PyObject *value)
+{
+    PyObject *items = PySequence_Fast(value, "a list of NDArrays is wanted");
+    int failed = items ? 0 : -1;
+    if (items && PySequence_Fast_GET_SIZE(items) > call->room) {
+        PyErr_Format(PyExc_TypeError, "%s: give the arrays by position", call->who);
+        failed = -1;
+    }
+    for (Py_ssize_t i = 0; !failed && i < PySequence_Fast_GET_SIZE(items); i++)
+        failed = set_input(call, (int)i, PySequence_Fast_GET_ITEM(items, i));
+    Py_XDECREF(items);
+    return failed;
+}
+
+static int take_keyword(call_state *call, PyObject *name, PyObject *value)
+{
+    const op_object *self = call->self;
+    int i = find_name(self->attr_names, self->n_attrs, name);
+    if (i >= 0)
+        return set_attr(call, i, value);
+    i = find_name(self->input_names, self->op->declared_inputs, name);
+    if (i >= 0)
+        return (self->op->flags & MX_OP_LIST) && i == self->op->declared_inputs - 1 && !nd_check(value)
+                   ? take_list_keyword(call, value)
+                   : set_input(call, i, value);
+    if (is_named(name, "out")) {
+        call->out = value;
+        return 0;
+    }
+    if (is_named(name, "name") || is_named(name, "attr") || is_named(name, "num_args")) /* what symbols and files say */
+        return 0;
+    return unknown_keyword(call, name);
+}
+
+static int take_arguments(call_state *call, PyObject *const *args, Py_ssize_t n, PyObject *keywords)
+{
+    for (Py_ssize_t i = 0; i < n; i++)
+        if (take_positional(call, args[i]))
+            return -1;
+    const Py_ssize_t named = keywords ? PyTuple_GET_SIZE(keywords) : 0;
+    for (Py_ssize_t i = 0; i < named; i++)
+        if (take_keyword(call, PyTuple_GET_ITEM(keywords, i), args[n + i]))
+            return -1;
+    return 0;
+}
+
+#define FEW_INPUTS 16
+#define FEW_BYTES 1024
+
+static PyObject *op_call(PyObject *callable, PyObject *const *args, size_t nargsf, PyObject *keywords)
+{
+    const op_object *self = (op_object *)callable;
+    const mx_op *op = self->op;
+    Py_ssize_t n = PyVectorcall_NARGS(nargsf);
+    PyObject *list = NULL;
+    if ((op->flags & MX_OP_LIST) && n == 1 && !keywords && (PyList_Check(args[0]) || PyTuple_Check(args[0]))) {
+        list = PySequence_Fast(args[0], ""); /* concat([a, b]) is concat(a, b) */
+        args = PySequence_Fast_ITEMS(list);
+        n = PySequence_Fast_GET_SIZE(list);
+    }
+    mx_array *few[FEW_INPUTS];
+    _Alignas(16) char small[FEW_BYTES];
+    const size_t bytes = op->schema ? op->schema->size : 0;
+    const int room = (int)n + op->declared_inputs + 256 * !!(op->flags & MX_OP_LIST);
+    call_state call = {self, op->name, few, 0, FEW_INPUTS, bytes <= FEW_BYTES ? small : PyMem_Malloc(bytes), NULL, 0};
+    if (room > FEW_INPUTS)
+        call.in = PyMem_Malloc((size_t)room * sizeof *call.in), call.room = room;
+    PyObject *result = NULL;
+    if (!call.attrs || !call.in)
+        PyErr_NoMemory();
+    else {
+        if (bytes)
+            memcpy(call.attrs, op->defaults, bytes);
+        if (!take_arguments(&call, args, n, keywords))
+            result = op_run(self->op, bytes ? call.attrs : NULL, call.n_in, call.in, call.out);
+    }
+    if (call.in != few)
+        PyMem_Free(call.in);
+    if (call.attrs != small)
+        PyMem_Free(call.attrs);
+    Py_XDECREF(list);
+    return result;
+}
+
+/* ---- the type -------------------------------------------------------------------------------------------------- */
+
+static void op_dealloc(PyObject *object)
+{
+    op_object *self = (op_object *)object;
+    for (int i = 0; self->input_names && i < self->op->declared_inputs; i++)
+        Py_XDECREF(self->input_names[i]);
+    for (int i = 0; self->attr_names && i < self->n_attrs; i++)
+        Py_XDECREF(self->attr_names[i]);
+    PyMem_Free(self->input_names), PyMem_Free(self->attr_names);
+    Py_XDECREF(self->name), Py_XDECREF(self->module);
+    Py_TYPE(object)->tp_free(object);
+}
+
+static PyObject *input_name(const mx_op *op, int i)
+{
+    char name[64];
+    mx_op_input_name(op, i, name);
+    const size_t length = strlen(name);
+    if ((op->flags & MX_OP_LIST) && i == op->declared_inputs - 1 && length && name[length - 1] == '0')
+        name[length - 1] = 0; /* "data0" stands for the list "data" */
+    return PyUnicode_InternFromString(name);
+}
+
+PyObject *op_new(mx_op *op, const char *name)
+{
+    op_object *self = PyObject_New(op_object, &op_type);
+    if (!self)
+        return NULL;
+    self->vectorcall = op_call, self->op = op;
+    self->name = PyUnicode_InternFromString(name);
+    self->module = NULL;
+    self->n_attrs = op->schema ? op->schema->count : 0;
+    self->input_names = PyMem_Calloc((size_t)op->declared_inputs + 1, sizeof *self->input_names);
+    self->attr_names = PyMem_Calloc((size_t)self->n_attrs + 1, sizeof *self->attr_names);
+    for (int i = 0; self->input_names && i < op->declared_inputs; i++)
+        self->input_names[i] = input_name(op, i);
+    for (int i = 0; self->attr_names && i < self->n_attrs; i++)
+        self->attr_names[i] = PyUnicode_InternFromString(op->schema->fields[i].name);
+    if (PyErr_Occurred() || !self->input_names || !self->attr_names) {
+        Py_DECREF(self);
+        return PyErr_Occurred() ? NULL : PyErr_NoMemory();
+    }
+    return (PyObject *)self;
+}
+
+static PyObject *op_get(PyObject *self, PyObject *instance, PyObject *type)
+{
+    (void)type;
+    return instance && instance != Py_None ? PyMethod_New(self, instance) : core_new_ref(self);
+}
+
+static PyObject *op_repr(PyObject *self) { return PyUnicode_FromFormat("<operator %U>", ((op_object *)self)->name); }
+
+static PyObject *described(PyObject *self, const char *what)
+{
+    PyObject *function = from_package("mxnet._describe", what);
+    PyObject *result = function ? PyObject_CallFunctionObjArgs(function, self, NULL) : NULL;
+    Py_XDECREF(function);
+    return result;
+}
+static PyObject *op_doc(PyObject *self, void *unused) { return (void)unused, described(self, "op_doc"); }
+static PyObject *op_signature(PyObject *self, void *unused) { return (void)unused, described(self, "op_signature"); }
+static PyObject *op_text_signature(PyObject *self, void *unused) { return (void)self, (void)unused, core_new_ref(Py_None); }
+static PyObject *op_canonical(PyObject *self, void *unused)
+{
+    (void)unused;
+    return PyUnicode_FromString(((op_object *)self)->op->name);
+}
+static PyObject *op_description(PyObject *self, void *unused)
+{
+    (void)unused;
+    MX_SCOPE;
+    const char *text = mx_op_describe(((op_object *)self)->op);
+    return text ? PyUnicode_FromString(text) : raise_error();
+}
+static PyObject *op_reduce(PyObject *self, PyObject *unused)
+{
+    (void)unused;
+    PyObject *find = from_package("mxnet._core", "operator");
+    return find ? Py_BuildValue("N(O)", find, ((op_object *)self)->name) : NULL;
+}
+
+static PyMemberDef op_members[] = {
+    {"__name__", T_OBJECT, offsetof(op_object, name), READONLY, NULL},
+    {"__qualname__", T_OBJECT, offsetof(op_object, name), READONLY, NULL},
+    {"__module__", T_OBJECT, offsetof(op_object, module), 0, NULL},
+    {NULL, 0, 0, 0, NULL},
+};
+static PyGetSetDef op_getset[] = {
+    {"__doc__", op_doc, NULL, NULL, NULL},
+    {"__signature__", op_signature, NULL, NULL, NULL},
+    {"__text_signature__", op_text_signature, NULL, NULL, NULL},
+    {"operator_name", op_canonical, NULL, "the name in files", NULL},
+    {"description", op_description, NULL, "everything about the operator as JSON", NULL},
+    {NULL, NULL, NULL, NULL, NULL},
+};
+static PyMethodDef op_methods[] = {{"__reduce__", op_reduce, METH_NOARGS, NULL}, {NULL, NULL, 0, NULL}};
+
+PyTypeObject op_type = {
+    PyVarObject_HEAD_INIT(NULL, 0).tp_name = "mxnet._core.Op",
+    .tp_basicsize = sizeof(op_object),
+    .tp_flags = Py_TPFLAGS_DEFAULT | Py_TPFLAGS_HAVE_VECTORCALL | Py_TPFLAGS_METHOD_DESCRIPTOR,
+    .tp_vectorcall_offset = offsetof(op_object, vectorcall),
+    .tp_call = PyVectorcall_Call,
+    .tp_dealloc = op_dealloc,
+    .tp_descr_get = op_get,
+    .tp_repr = op_repr,
+    .tp_members = op_members,
+    .tp_getset = op_getset,
+    .tp_methods = op_methods,
+};
+
+/* ---- the module's part ------------------------------------------------------------------------------------------ */
+
+/* Adds op under `name` to the dictionary. */
+static int add_name(PyObject *dict, mx_op *op, const char *name)
+{
+    PyObject *made = op_new(op, name);
+    const int failed = !made || PyDict_SetItemString(dict, name, made);
+    Py_XDECREF(made);
+    return failed;
+}
+
+static int add_aliases(PyObject *dict, mx_op *op)
+{
+    char name[128];
+    for (const char *at = op->aliases; at && *at;) {
+        const size_t length = strcspn(at, " ");
+        if (length && length < sizeof name) {
+            memcpy(name, at, length);
+            name[length] = 0;
+            if (add_name(dict, op, name))
+                return -1;
+        }
+        at += length + (at[length] == ' ');
+    }
+    return 0;
+}
+
+/* All operators by name and alias; hidden ones too, as other front ends and files know them. */
+static PyObject *operators(PyObject *self, PyObject *unused)
+{
+    (void)self, (void)unused;
+    PyObject *dict = PyDict_New();
+    mx_op *op;
+    for (int i = 0; dict && (op = mx_op_at(i)) != NULL; i++)
+        if (!(op->flags & MX_OP_HIDDEN) && (add_aliases(dict, op) || add_name(dict, op, op->name)))
+            Py_CLEAR(dict);
+    return dict;
+}
+
+static PyObject *find_operator(PyObject *self, PyObject *name)
+{
+    (void)self;
+    const char *text = PyUnicode_AsUTF8(name);
+    mx_op *op = text ? mx_op_find(text) : NULL;
+    return op ? op_new(op, text) : raise_error();
+}
+
+static PyMethodDef functions[] = {
+    {"operators", operators, METH_NOARGS, "All operators by name."},
+    {"operator", find_operator, METH_O, "The operator of a name or alias."},
+    {NULL, NULL, 0, NULL},
+};
+
+int add_operators(PyObject *module)
+{
+    if (PyType_Ready(&op_type) || PyModule_AddObjectRef(module, "Op", (PyObject *)&op_type))
+        return -1;
+    return PyModule_AddFunctions(module, functions);
+}

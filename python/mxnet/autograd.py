@@ -1,0 +1,76 @@
+"""Automatic differentiation: what runs inside `with autograd.record()` can be run backwards."""
+from . import _core
+from ._core import (is_recording, is_training, set_recording, set_training,  # noqa: F401
+                    record, pause, train_mode, predict_mode)
+from ._core import NDArray
+
+
+def _as_list(x):
+    return list(x) if isinstance(x, (list, tuple)) else [x]
+
+
+def mark_variables(variables, gradients, grad_reqs="write"):
+    """Makes arrays variables: backward writes their gradients to `gradients`."""
+    variables, gradients = _as_list(variables), _as_list(gradients)
+    reqs = [grad_reqs] * len(variables) if isinstance(grad_reqs, str) else list(grad_reqs)
+    _core.mark_variables(variables, gradients, reqs)
+
+
+def _head_grads(heads, head_grads):
+    if head_grads is None:
+        return None
+    head_grads = _as_list(head_grads)
+    if len(head_grads) != len(heads):
+        raise ValueError(f"autograd: {len(heads)} heads but {len(head_grads)} head gradients")
+    return head_grads
+
+
+def backward(heads, head_grads=None, retain_graph=False, train_mode=True):
+    """Gradients of heads with respect to all variables, into their .grad."""
+    heads = _as_list(heads)
+    _core.backward(heads, _head_grads(heads, head_grads), retain_graph, train_mode)
+
+
+def grad(heads, variables, head_grads=None, retain_graph=None, create_graph=False, train_mode=True):
+    """Gradients of heads with respect to variables as new arrays; their .grad stays as it is."""
+    heads = _as_list(heads)
+    single = isinstance(variables, NDArray)
+    variables = _as_list(variables)
+    if not variables:
+        raise ValueError("autograd.grad: variables is empty")
+    retain = create_graph if retain_graph is None else retain_graph
+    result = _core.grad(heads, variables, _head_grads(heads, head_grads), retain, create_graph, train_mode)
+    return result[0] if single else result
+
+
+class Function:
+    """A function with a gradient of its own: override forward and backward.
+
+    Both get and return NDArrays; what backward needs is kept with save_for_backward.  One call per object.
+    """
+
+    def __init__(self):
+        self._used = False
+        self.saved_tensors = ()
+
+    def save_for_backward(self, *arrays):
+        """Keeps arrays for backward, as self.saved_tensors."""
+        self.saved_tensors = arrays
+
+    def __call__(self, *inputs):
+        if getattr(self, "_used", False):
+            raise AssertionError(f"{type(self).__name__}: each call needs an object of its own")
+        self._used = True
+        with pause():
+            outputs = self.forward(*inputs)
+        if not is_recording():
+            return outputs
+        single = isinstance(outputs, NDArray)
+        made = _core.function_call(self, list(inputs), _as_list(outputs))
+        return made[0] if single else made
+
+    def forward(self, *inputs):
+        raise NotImplementedError(f"{type(self).__name__} does not override forward")
+
+    def backward(self, *output_grads):
+        raise NotImplementedError(f"{type(self).__name__} does not override backward")

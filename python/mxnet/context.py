@@ -1,0 +1,95 @@
+"""Contexts: where arrays live and operators run."""
+from . import _core
+
+_TYPES = {1: "cpu", 2: "gpu", 3: "cpu_pinned", 5: "cpu_shared"}
+_NUMBERS = {name: number for number, name in _TYPES.items()}
+
+
+class Context:
+    """A device: Context('gpu', 0), or mx.gpu(0).  As a `with` block it is the default for what is made inside."""
+
+    devtype2str = _TYPES
+    devstr2type = _NUMBERS
+
+    def __init__(self, device_type, device_id=0):
+        if isinstance(device_type, Context):
+            self.device_typeid, self.device_id = device_type.device_typeid, device_type.device_id
+            return
+        number = device_type if isinstance(device_type, int) else _NUMBERS.get(device_type)
+        if number not in _TYPES:
+            raise ValueError(f"Context: unknown device type {device_type!r}; there are {', '.join(_NUMBERS)}")
+        self.device_typeid = number
+        self.device_id = device_id
+        self._outer = []
+
+    @property
+    def device_type(self):
+        """'cpu', 'gpu', 'cpu_pinned' or 'cpu_shared'."""
+        return _TYPES[self.device_typeid]
+
+    @staticmethod
+    def from_text(text):
+        """Context of 'gpu(0)' or 'gpu'."""
+        name, _, rest = text.partition("(")
+        number = rest.rstrip(")") or "0"
+        if not number.isdigit():
+            raise ValueError(f"Context: {text!r} is not of the form 'cpu(0)'")
+        return Context(name, int(number))
+
+    def __hash__(self):
+        return hash((self.device_typeid, self.device_id))
+
+    def __eq__(self, other):
+        return (isinstance(other, Context) and self.device_typeid == other.device_typeid
+                and self.device_id == other.device_id)
+
+    def __repr__(self):
+        return f"{self.device_type}({self.device_id})"
+
+    def __enter__(self):
+        if not hasattr(self, "_outer"):
+            self._outer = []
+        self._outer.append(_core.set_current_context(self))
+        return self
+
+    def __exit__(self, *unused):
+        _core.set_current_context(self._outer.pop())
+
+    def empty_cache(self):
+        """Memory is given back by the allocator itself: nothing to do."""
+
+    default_ctx = property(lambda self: _core.current_context())
+
+
+_core.set_context_class(Context)
+
+
+def cpu(device_id=0):
+    """The CPU."""
+    return Context("cpu", device_id)
+
+
+def cpu_pinned(device_id=0):
+    """Host memory from which copies to a GPU are fast."""
+    return Context("cpu_pinned", device_id)
+
+
+def gpu(device_id=0):
+    """A GPU."""
+    return Context("gpu", device_id)
+
+
+def num_gpus():
+    """How many GPUs this process can use."""
+    return _core.num_gpus()
+
+
+def gpu_memory_info(device_id=0):
+    """(free, total) bytes of a GPU."""
+    from .error import DeviceError
+    raise DeviceError(f"gpu_memory_info: there is no gpu({device_id}); this machine has {num_gpus()}")
+
+
+def current_context():
+    """The context of the innermost `with` block; cpu(0) outside of all."""
+    return _core.current_context()
