@@ -5,6 +5,7 @@ BUILD  ?= build
 PREFIX ?= /usr/local
 JOBS   ?= $(shell nproc 2>/dev/null || echo 2)
 CMAKE_FLAGS ?=
+VENV    = $(BUILD)/venv
 
 # The demo: one process trains and saves, a fresh one loads and shows.
 DEMO = cd $(BUILD) && examples/lenet && examples/lenet --show
@@ -14,7 +15,7 @@ COMPILE = cmake --build $(1) -j $(JOBS)
 
 MAKEFLAGS += --no-print-directory
 .NOTPARALLEL:
-.PHONY: build demo test bench check install clean format help setup asan clang-build format-check layers setup-check
+.PHONY: build python demo test pytest bench check install clean format help setup asan clang-build format-check layers setup-check
 
 build: ## the library, the examples, the tests and the benchmarks, in build/
 	@sh tools/setup.sh build
@@ -27,9 +28,20 @@ demo: ## train LeNet on Fashion-MNIST in C, then load it in a fresh process and 
 	$(call COMPILE,$(BUILD)) --target example_lenet
 	$(DEMO)
 
-test: setup build asan ## all tests, then again under the address, leak and undefined-behaviour sanitizers
+python: ## the Python package: build/venv/bin/python then imports mxnet from this tree
+	@sh tools/setup.sh build
+	@sh tools/venv.sh $(VENV) numpy pytest
+	cmake -S . -B $(BUILD) -DGLUON_WERROR=ON -DGLUON_PYTHON=ON -DPython3_EXECUTABLE=$(abspath $(VENV))/bin/python $(CMAKE_FLAGS)
+	$(call COMPILE,$(BUILD)) --target python
+	@echo $(abspath $(BUILD))/python > $$($(VENV)/bin/python -c 'import sysconfig; print(sysconfig.get_path("purelib"))')/gluon.pth
+
+test: setup build asan python ## all tests: C, C under the sanitizers, Python
 	cd $(BUILD) && $(CTEST)
 	cd $(BUILD)/asan && $(CTEST) -LE release-only
+	$(VENV)/bin/python -m pytest tests/python
+
+pytest: python ## the Python tests only
+	$(VENV)/bin/python -m pytest tests/python
 
 bench: ## measure, beside the machine's own limits (and oneDNN, where it is installed)
 	@sh tools/setup.sh build bench

@@ -1,7 +1,7 @@
 #!/bin/sh
 # Installs what is missing: Debian packages, and only those that are not there yet.
 #
-#   tools/setup.sh GROUP...     groups: build test data bench check
+#   tools/setup.sh GROUP...     groups: build test data bench check python
 #
 # Where packages cannot be installed (no apt, not root, no network) it names them, and goes on if the compiler and
 # CMake are there: everything else is optional and the build says what it leaves out.
@@ -11,12 +11,13 @@ set -eu
 
 packages() {
     case $1 in
-        build) echo gcc libc6-dev make cmake zlib1g-dev ;;
+        build) echo gcc libc6-dev make cmake zlib1g-dev libjpeg-dev libpng-dev ;;
         test)  echo libcmocka-dev pkg-config ;;
         data)  echo dataset-fashion-mnist ;;
         bench) echo libdnnl-dev ;;
         check) echo clang clang-format ;;
-        *)     echo "setup: unknown group '$1' (known: build test data bench check)" >&2; exit 2 ;;
+        python) echo python3 python3-venv python3-dev ;;
+        *)     echo "setup: unknown group '$1' (known: build test data bench check python)" >&2; exit 2 ;;
     esac
 }
 

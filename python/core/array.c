@@ -104,7 +104,7 @@ static PyObject *get_transposed(PyObject *self, void *unused)
 {
     (void)unused;
     mx_array *x = nd_array(self);
-    return op_run(MX_OP("transpose"), NULL, 1, &x, NULL);
+    return x->ndim < 2 ? core_new_ref(self) : op_run(MX_OP("transpose"), NULL, 1, &x, NULL);
 }
 static PyObject *get_grad(PyObject *self, void *unused)
 {
@@ -121,6 +121,24 @@ static PyObject *get_abstract(PyObject *self, void *unused)
     return PyBool_FromLong(nd_array(self)->storage == NULL);
 }
 
+/* What NumPy and others read to see the memory itself; only host arrays have it. */
+static PyObject *get_interface(PyObject *self, void *unused)
+{
+    static const char *const kinds[MX_DTYPE_END] = {
+        [MX_FLOAT32] = "f4", [MX_FLOAT64] = "f8", [MX_FLOAT16] = "f2", [MX_UINT8] = "u1", [MX_INT32] = "i4",
+        [MX_INT8] = "i1",    [MX_INT64] = "i8",   [MX_BOOL] = "b1",
+    };
+    mx_array *x = nd_array(self);
+    (void)unused;
+    if (!x->storage || !mx_context_is_host(x->context) || !kinds[x->dtype])
+        return PyErr_Format(PyExc_AttributeError, "__array_interface__: only arrays on the CPU of NumPy's types have it");
+    mx_array_wait(x);
+    char type[4] = {PY_LITTLE_ENDIAN ? '<' : '>', kinds[x->dtype][0], kinds[x->dtype][1], 0};
+    return Py_BuildValue("{sNss s(NO) si}", "shape", dims_to(x->shape, x->ndim), "typestr", type, "data",
+                         PyLong_FromVoidPtr(x->size ? mx_data(x) : NULL), x->readonly ? Py_True : Py_False, "version", 3);
+}
+static PyObject *get_priority(PyObject *self, void *unused) { return (void)self, (void)unused, PyFloat_FromDouble(1000); }
+
 static PyGetSetDef nd_getset[] = {
     {"shape", get_shape, NULL, "Sizes of the axes, a tuple.", NULL},
     {"size", get_size, NULL, "Number of elements.", NULL},
@@ -132,6 +150,8 @@ static PyGetSetDef nd_getset[] = {
     {"T", get_transposed, NULL, "The array with its axes in reverse order.", NULL},
     {"grad", get_grad, NULL, "The gradient array that attach_grad() made; None if there is none.", NULL},
     {"handle", get_handle, NULL, "The array itself.", NULL},
+    {"__array_interface__", get_interface, NULL, NULL, NULL},
+    {"__array_priority__", get_priority, NULL, "High: number[NumPy] + array is our operator.", NULL},
     {"writable", get_writable, NULL, "Whether the array may be written.", NULL},
     {"_fresh_grad", get_fresh, NULL, NULL, NULL},
     {"_is_abstract", get_abstract, NULL, "Whether it has a shape but no data: shapes are being inferred.", NULL},
@@ -154,6 +174,8 @@ static PyObject *nd_reshape(PyObject *self, PyObject *const *args, Py_ssize_t n,
         else
             return PyErr_Format(PyExc_TypeError, "reshape: unknown keyword %R; it takes shape and reverse", name);
     }
+    if (!shape && !n)
+        return PyErr_Format(PyExc_AssertionError, "reshape: the shape is missing");
     struct { /* as the operator's schema: checked below */
         mx_dims shape;
     } wanted;
@@ -260,7 +282,7 @@ static PyObject *nd_copyto(PyObject *self, PyObject *other)
     mx_context context;
     if (nd_check(other)) {
         if (nd_array(other) == nd_array(self))
-            return core_new_ref(other); /* a copy onto itself changes nothing */
+            return PyErr_WarnEx(PyExc_RuntimeWarning, "copyto: the array is copied to itself", 1) ? NULL : core_new_ref(Py_False);
         const mx_array *from = nd_array(self), *to = nd_array(other);
         if (from->size != to->size || from->ndim != to->ndim || memcmp(from->shape, to->shape, sizeof(int64_t) * (size_t)from->ndim))
             return PyErr_Format(PyExc_ValueError, "copyto: the shapes differ: %R to %R", self, other);
@@ -394,14 +416,28 @@ static PyObject *add_method(PyObject *self, PyObject *args)
     Py_RETURN_NONE;
 }
 
+/* rebind(array, other): the Python object stands for other's array from now on; what __setstate__ does. */
+static PyObject *rebind(PyObject *self, PyObject *args)
+{
+    PyObject *target, *source;
+    (void)self;
+    if (!PyArg_ParseTuple(args, "O!O!:rebind", &nd_type, &target, &nd_type, &source))
+        return NULL;
+    mx_array *old = nd_array(target);
+    ((nd_object *)target)->array = mx_retain(nd_array(source));
+    mx_release(old);
+    Py_RETURN_NONE;
+}
+
 static PyMethodDef functions[] = {
+    {"rebind", rebind, METH_VARARGS, "rebind(array, other): the object stands for other's data from now on."},
     {"add_method", add_method, METH_VARARGS, "Adds a method or property to NDArray."},
     {NULL, NULL, 0, NULL},
 };
 
 int add_arrays(PyObject *module)
 {
-    if (PyType_Ready(&nd_type) || add_methods(nd_exchange_methods))
+    if (PyType_Ready(&nd_type) || add_methods(nd_exchange_methods) || add_methods(nd_dlpack_methods))
         return -1;
     if (PyModule_AddObjectRef(module, "NDArray", (PyObject *)&nd_type))
         return -1;

@@ -16,6 +16,8 @@
 
 #include "gluon/autograd.h"
 #include "gluon/op.h"
+#include "gluon/optimizer.h"
+#include "gluon/parameter.h"
 #include "ndarray/array.h"
 #include "op/op.h"
 
@@ -75,20 +77,63 @@ static inline void take_back(PyThreadState *state)
 /* The attribute `name` of mxnet.<module>, imported at first use and kept; NULL with an exception.  New reference. */
 PyObject *from_package(const char *module, const char *name);
 
+/* ---- described classes: initializers, schedules, optimizers, metrics, layers, losses ------------------------ */
+/* Fills `options` (cls->schema->size bytes, a copy of cls->defaults at first) from the arguments of a call: positional
+ * ones in the order of the schema, keywords by name.  extra: NULL-ended names of further keywords ("prefix", "params"),
+ * or NULL; their values are borrowed into extra_values (NULL where not given).  0, or -1 with a TypeError that names
+ * the class.  Objects that options point to belong to the current scope: open one around this and mx_class_make(). */
+struct mx_class;
+int options_from(const struct mx_class *cls, void *options, PyObject *const *args, Py_ssize_t n, PyObject *kwnames,
+                 const char *const *extra, PyObject **extra_values);
+/* One option by name from a Python object: 0, 1 if there is no such option (no exception), -1 with an exception. */
+int option_set(const struct mx_class *cls, void *options, PyObject *name, PyObject *value);
+/* The Python value of an option (objects: NULL without an exception); NULL without an exception: no such option. */
+PyObject *option_get(const struct mx_class *cls, const void *options, PyObject *name);
+
+/* An object of a class row as a Python object: base of the types for initializers, schedules, optimizers and metrics.
+ * Options that are neither class attributes nor in its __dict__ are read and written in the C struct. */
+typedef struct described_object {
+    PyObject_HEAD
+    const struct mx_class *cls; /* NULL before _start() */
+    void *object;               /* retained: mx_initializer, mx_optimizer ...; NULL before _start() */
+    void *options;              /* the object's own struct, borrowed; NULL: it has none */
+} described_object;
+extern PyTypeObject described_type;
+static inline bool described_check(PyObject *x) { return PyObject_TypeCheck(x, &described_type); }
+static inline void *described_get(PyObject *x) { return ((described_object *)x)->object; }
+/* The object behind x; NULL with an exception if __init__ of the base class was not called. */
+void *described_ready(PyObject *x);
+/* A type of module mxnet._core that derives from Described; 0 or -1. */
+int add_described_type(PyObject *module, PyTypeObject *type, const char *name);
+
+/* Scope-owned; from an Initializer, a registered name, JSON text '["xavier", {...}]', or any callable(desc, array).
+ * None gives NULL without an exception: ask PyErr_Occurred(). */
+mx_initializer *initializer_from(PyObject *source, const char *who);
+mx_lr_scheduler *scheduler_from(PyObject *source, const char *who); /* an LRScheduler, a callable, None */
+
+int add_described(PyObject *module);
+int add_initializers(PyObject *module);
+int add_optimizers(PyObject *module);
+int add_metrics(PyObject *module);
+int add_trainers(PyObject *module);
+
 /* ---- the parts of the module, each adds its types and functions --------------------------------------------- */
 int add_values(PyObject *module);
 int add_arrays(PyObject *module);
+int add_numbers(PyObject *module);
 int add_operators(PyObject *module);
 int add_autograd(PyObject *module);
 int add_files(PyObject *module);
 int add_exchange(PyObject *module);
+int add_runtime(PyObject *module);
+int add_dlpack(PyObject *module);
 
 extern PyNumberMethods nd_number;
 extern PyMappingMethods nd_mapping;
 extern PySequenceMethods nd_sequence;
 extern PyBufferProcs nd_buffer;
 PyObject *nd_richcompare(PyObject *a, PyObject *b, int operation);
-extern PyMethodDef nd_exchange_methods[];
+extern PyMethodDef nd_exchange_methods[], nd_dlpack_methods[];
 PyObject *nd_asnumpy(PyObject *self, PyObject *unused);
 
 #if PY_VERSION_HEX < 0x030a0000

@@ -383,6 +383,31 @@ PyMethodDef nd_exchange_methods[] = {
     {NULL, NULL, 0, NULL},
 };
 
+/* from_bytes(data, shape, dtype): a new array with the given elements; what pickle needs. */
+static PyObject *from_bytes(PyObject *self, PyObject *args)
+{
+    Py_buffer view;
+    PyObject *size, *type;
+    mx_dims dims;
+    mx_dtype dtype;
+    (void)self;
+    if (!PyArg_ParseTuple(args, "y*OO:from_bytes", &view, &size, &type))
+        return NULL;
+    MX_SCOPE;
+    PyObject *result = NULL;
+    if (!dtype_from(type, &dtype) && !dims_from(size, &dims, "from_bytes", "shape")) {
+        mx_array *x = mx_empty(dims, dtype == MX_DTYPE_NONE ? MX_FLOAT32 : dtype, mx_cpu(0));
+        if (x && mx_bytes(x) != (size_t)view.len)
+            PyErr_Format(PyExc_ValueError, "from_bytes: %zd bytes came, the shape wants %zu", view.len, mx_bytes(x));
+        else if (!x || (view.len && mx_array_write(x, view.buf, (size_t)view.len)))
+            raise_error();
+        else
+            result = nd_wrap(x);
+    }
+    PyBuffer_Release(&view);
+    return result;
+}
+
 /* Address of the elements, for __array_interface__ and the like. */
 static PyObject *data_address(PyObject *self, PyObject *source)
 {
@@ -398,6 +423,7 @@ static PyMethodDef functions[] = {
      "array(source_array, ctx=None, dtype=None)\n--\n\nAn array with the elements of source: nested lists, NumPy arrays, other arrays."},
     {"empty", (PyCFunction)(void (*)(void))empty, METH_VARARGS | METH_KEYWORDS,
      "empty(shape, ctx=None, dtype=None)\n--\n\nAn array whose elements are not set."},
+    {"from_bytes", from_bytes, METH_VARARGS, "from_bytes(data, shape, dtype): an array with these elements."},
     {"adopt", adopt, METH_O, "An array over the memory of a buffer."},
     {"data_address", data_address, METH_O, "Address of an array's elements."},
     {NULL, NULL, 0, NULL},

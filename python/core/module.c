@@ -1,19 +1,35 @@
 /* The module: errors, flags of the process, and the list of its parts.  SPDX-License-Identifier: Apache-2.0 */
+#include <string.h>
+
 #include "base/error.h"
 #include "core.h"
+#include "skin.h"
 
 /* ---- errors ------------------------------------------------------------------------------------------------ */
 
 static PyObject *error_types[MX_ERR_COUNT]; /* by code; set by mxnet.error */
 PyObject *deferred_error;
 
+/* Messages name functions as C does; Python's names lack the prefix: mx_attach_grad is attach_grad. */
+static PyObject *spoken(const char *message)
+{
+    PyObject *text = PyUnicode_DecodeUTF8(message, (Py_ssize_t)strlen(message), "replace");
+    if (!text || !strstr(message, "mx_"))
+        return text;
+    PyObject *result = PyObject_CallMethod(text, "replace", "ss", "mx_", "");
+    Py_DECREF(text);
+    return result;
+}
+
 PyObject *raise_error(void)
 {
     if (!PyErr_Occurred()) {
         const mx_code code = mx_error_code();
         PyObject *type = code > 0 && code < MX_ERR_COUNT ? error_types[code] : NULL;
-        PyErr_SetString(type ? type : PyExc_RuntimeError,
-                        code ? mx_error_message() : "the library failed without saying why");
+        PyObject *text = spoken(code ? mx_error_message() : "the library failed without saying why");
+        if (text)
+            PyErr_SetObject(type ? type : PyExc_RuntimeError, text);
+        Py_XDECREF(text);
     }
     mx_error_clear();
     return NULL;
@@ -95,10 +111,31 @@ static PyMethodDef functions[] = {
     {NULL, NULL, 0, NULL},
 };
 
+/* The parts of the module, one per file. */
+static int (*const parts[])(PyObject *module) = {
+    add_values,
+    add_arrays,
+    add_numbers,
+    add_runtime,
+    add_dlpack,
+    add_exchange,
+    add_operators,
+    add_autograd,
+    add_files,
+    add_described,
+    add_initializers,
+    add_parameters,
+    add_blocks,
+    add_optimizers,
+    add_metrics,
+    add_trainers,
+};
+
 static int fill(PyObject *module)
 {
-    if (add_values(module) || add_arrays(module) || add_exchange(module) || add_operators(module) || add_autograd(module) || add_files(module))
-        return -1;
+    for (size_t i = 0; i < sizeof parts / sizeof *parts; i++)
+        if (parts[i](module))
+            return -1;
     return PyModule_AddStringConstant(module, "version", mx_version());
 }
 

@@ -20,7 +20,10 @@ typedef struct binary_row {
     mx_op *array_op, *scalar_op, *reversed_op;
 } binary_row;
 
-enum { ADD, SUBTRACT, MULTIPLY, DIVIDE, REMAINDER, POWER, LESS, LESS_EQUAL, EQUAL, NOT_EQUAL, GREATER, GREATER_EQUAL };
+enum {
+    ADD, SUBTRACT, MULTIPLY, DIVIDE, REMAINDER, POWER, LESS, LESS_EQUAL, EQUAL, NOT_EQUAL, GREATER, GREATER_EQUAL,
+    MAXIMUM, MINIMUM, HYPOT, LOGICAL_AND, LOGICAL_OR, LOGICAL_XOR /* functions only: Python has no sign for them */
+};
 static binary_row rows[] = {
     [ADD] = {"+", "broadcast_add", "_plus_scalar", NULL, NULL, NULL, NULL},
     [SUBTRACT] = {"-", "broadcast_sub", "_minus_scalar", "_rminus_scalar", NULL, NULL, NULL},
@@ -34,6 +37,12 @@ static binary_row rows[] = {
     [NOT_EQUAL] = {"!=", "broadcast_not_equal", "_not_equal_scalar", NULL, NULL, NULL, NULL},
     [GREATER] = {">", "broadcast_greater", "_greater_scalar", "_lesser_scalar", NULL, NULL, NULL},
     [GREATER_EQUAL] = {">=", "broadcast_greater_equal", "_greater_equal_scalar", "_lesser_equal_scalar", NULL, NULL, NULL},
+    [MAXIMUM] = {"maximum", "broadcast_maximum", "_maximum_scalar", NULL, NULL, NULL, NULL},
+    [MINIMUM] = {"minimum", "broadcast_minimum", "_minimum_scalar", NULL, NULL, NULL, NULL},
+    [HYPOT] = {"hypot", "broadcast_hypot", "_hypot_scalar", NULL, NULL, NULL, NULL},
+    [LOGICAL_AND] = {"logical_and", "broadcast_logical_and", "_logical_and_scalar", NULL, NULL, NULL, NULL},
+    [LOGICAL_OR] = {"logical_or", "broadcast_logical_or", "_logical_or_scalar", NULL, NULL, NULL, NULL},
+    [LOGICAL_XOR] = {"logical_xor", "broadcast_logical_xor", "_logical_xor_scalar", NULL, NULL, NULL, NULL},
 };
 
 static binary_row *row_of(int i)
@@ -125,6 +134,119 @@ PyObject *nd_richcompare(PyObject *a, PyObject *b, int operation)
         [Py_LT] = LESS, [Py_LE] = LESS_EQUAL, [Py_EQ] = EQUAL, [Py_NE] = NOT_EQUAL, [Py_GT] = GREATER, [Py_GE] = GREATER_EQUAL};
     return binary(row[operation], a, b, NULL);
 }
+
+/* ---- functions of two numbers or arrays: nd.add(x, 1), nd.maximum(2, 3) ---------------------------------------- */
+
+static PyObject *plain_power(PyObject *a, PyObject *b) { return PyNumber_Power(a, b, Py_None); }
+
+/* Comparisons and logic of two numbers are 0 or 1. */
+static PyObject *plain_compare(int i, PyObject *a, PyObject *b)
+{
+    static const int operations[] = {[LESS] = Py_LT, [LESS_EQUAL] = Py_LE, [EQUAL] = Py_EQ, [NOT_EQUAL] = Py_NE,
+                                     [GREATER] = Py_GT, [GREATER_EQUAL] = Py_GE};
+    const int value = PyObject_RichCompareBool(a, b, operations[i]);
+    return value < 0 ? NULL : PyLong_FromLong(value);
+}
+static PyObject *plain_logic(int i, PyObject *a, PyObject *b)
+{
+    const int x = PyObject_IsTrue(a), y = PyObject_IsTrue(b);
+    if (x < 0 || y < 0)
+        return NULL;
+    return PyLong_FromLong(i == LOGICAL_AND ? x && y : i == LOGICAL_OR ? x || y : x != y);
+}
+static PyObject *plain_choice(int i, PyObject *a, PyObject *b)
+{
+    const int greater = PyObject_RichCompareBool(a, b, i == MAXIMUM ? Py_GT : Py_LT);
+    return greater < 0 ? NULL : core_new_ref(greater ? a : b);
+}
+static PyObject *plain_hypot(PyObject *a, PyObject *b)
+{
+    const double x = PyFloat_AsDouble(a), y = PyErr_Occurred() ? 0 : PyFloat_AsDouble(b);
+    return PyErr_Occurred() ? NULL : PyFloat_FromDouble(hypot(x, y));
+}
+
+static PyObject *plain(int i, PyObject *a, PyObject *b)
+{
+    static const binaryfunc arithmetic[] = {[ADD] = PyNumber_Add, [SUBTRACT] = PyNumber_Subtract, [MULTIPLY] = PyNumber_Multiply,
+                                            [DIVIDE] = PyNumber_TrueDivide, [REMAINDER] = PyNumber_Remainder, [POWER] = plain_power};
+    if (i <= POWER)
+        return arithmetic[i](a, b);
+    if (i <= GREATER_EQUAL)
+        return plain_compare(i, a, b);
+    if (i == HYPOT)
+        return plain_hypot(a, b);
+    return i == MAXIMUM || i == MINIMUM ? plain_choice(i, a, b) : plain_logic(i, a, b);
+}
+
+/* f(lhs, rhs), by position or keyword (power: base, exp). */
+static int two_arguments(const char *who, const char *const names[2], PyObject *const *args, Py_ssize_t n, PyObject *keywords,
+                         PyObject *pair[2])
+{
+    const Py_ssize_t named = keywords ? PyTuple_GET_SIZE(keywords) : 0;
+    pair[0] = n > 0 ? args[0] : NULL, pair[1] = n > 1 ? args[1] : NULL;
+    bool ok = n + named == 2;
+    for (Py_ssize_t i = 0; ok && i < named; i++) {
+        PyObject *name = PyTuple_GET_ITEM(keywords, i);
+        const int slot = !PyUnicode_CompareWithASCIIString(name, names[0])   ? 0
+                         : !PyUnicode_CompareWithASCIIString(name, names[1]) ? 1
+                                                                             : -1;
+        ok = slot >= 0 && !pair[slot];
+        if (ok)
+            pair[slot] = args[n + i];
+    }
+    if (!ok)
+        PyErr_Format(PyExc_TypeError, "%s: takes two arguments, %s and %s", who, names[0], names[1]);
+    return ok ? 0 : -1;
+}
+
+static PyObject *function_of_two(int i, const char *who, PyObject *const *args, Py_ssize_t n, PyObject *keywords)
+{
+    static const char *const usual[2] = {"lhs", "rhs"}, *const of_power[2] = {"base", "exp"};
+    PyObject *pair[2];
+    if (two_arguments(who, i == POWER ? of_power : usual, args, n, keywords, pair))
+        return NULL;
+    if (is_number(pair[0]) && is_number(pair[1]))
+        return plain(i, pair[0], pair[1]);
+    PyObject *result = nd_check(pair[0]) || nd_check(pair[1]) ? binary(i, pair[0], pair[1], NULL) : core_new_ref(Py_NotImplemented);
+    if (result != Py_NotImplemented)
+        return result;
+    Py_DECREF(result);
+    return PyErr_Format(PyExc_TypeError, "%s: two NDArrays, or an NDArray and a number are wanted, got %.200s and %.200s", who,
+                        Py_TYPE(pair[0])->tp_name, Py_TYPE(pair[1])->tp_name);
+}
+
+#define FUNCTIONS(X)                                                                                      \
+    X(add, ADD, "The sum, with broadcasting.")                                                            \
+    X(subtract, SUBTRACT, "The difference, with broadcasting.")                                           \
+    X(multiply, MULTIPLY, "The product of elements, with broadcasting.")                                  \
+    X(divide, DIVIDE, "The quotient of elements, with broadcasting.")                                     \
+    X(true_divide, DIVIDE, "The quotient of elements, with broadcasting.")                                \
+    X(modulo, REMAINDER, "The remainder of a division, with the sign of the divisor.")                    \
+    X(power, POWER, "base to the power exp, with broadcasting.")                                          \
+    X(maximum, MAXIMUM, "The larger of two elements, with broadcasting.")                                 \
+    X(minimum, MINIMUM, "The smaller of two elements, with broadcasting.")                                \
+    X(hypot, HYPOT, "The square root of the sum of squares, with broadcasting.")                          \
+    X(equal, EQUAL, "1 where elements are equal, else 0.")                                                \
+    X(not_equal, NOT_EQUAL, "1 where elements differ, else 0.")                                           \
+    X(greater, GREATER, "1 where the left element is greater, else 0.")                                   \
+    X(greater_equal, GREATER_EQUAL, "1 where the left element is greater or equal, else 0.")              \
+    X(lesser, LESS, "1 where the left element is smaller, else 0.")                                       \
+    X(lesser_equal, LESS_EQUAL, "1 where the left element is smaller or equal, else 0.")                  \
+    X(logical_and, LOGICAL_AND, "1 where both elements are not 0, else 0.")                               \
+    X(logical_or, LOGICAL_OR, "1 where one of the elements is not 0, else 0.")                            \
+    X(logical_xor, LOGICAL_XOR, "1 where exactly one of the elements is not 0, else 0.")
+#define DEFINE(name, row, doc)                                                                                                \
+    static PyObject *function_##name(PyObject *self, PyObject *const *args, Py_ssize_t n, PyObject *keywords)                 \
+    {                                                                                                                         \
+        return (void)self, function_of_two(row, #name, args, n, keywords);                                                    \
+    }
+FUNCTIONS(DEFINE)
+#define ENTRY(name, row, doc)                                                                  \
+    {#name, (PyCFunction)(void (*)(void))function_##name, METH_FASTCALL | METH_KEYWORDS,       \
+     row == POWER ? #name "(base, exp)\n--\n\n" doc : #name "(lhs, rhs)\n--\n\n" doc},
+static PyMethodDef functions[] = {FUNCTIONS(ENTRY){NULL, NULL, 0, NULL}};
+
+int add_numbers(PyObject *module) { return PyModule_AddFunctions(module, functions); }
 
 /* ---- as Python numbers -------------------------------------------------------------------------------------------- */
 

@@ -7,6 +7,7 @@
  * that NDArray.softmax is the operator itself.
  *
  * SPDX-License-Identifier: Apache-2.0 */
+#include <limits.h>
 #include <string.h>
 
 #include "base/alloc.h"
@@ -24,6 +25,8 @@ typedef struct op_object {
     int n_attrs;
 } op_object;
 
+#define FEW_INPUTS 16 /* calls with more go through the heap */
+
 /* One call while its arguments are taken in. */
 typedef struct call_state {
     const op_object *self;
@@ -32,7 +35,9 @@ typedef struct call_state {
     int n_in, room; /* inputs so far (MX_NONE where none came yet) and space for them */
     void *attrs;    /* copy of the defaults */
     PyObject *out;  /* borrowed; NULL: new arrays */
+    PyObject *held; /* the list of inputs, if they came as one; owned */
     int next_attr;  /* which attribute the next positional argument is */
+    mx_array *few[FEW_INPUTS];
 } call_state;
 
 /* ---- running ------------------------------------------------------------------------------------------------- */
@@ -90,35 +95,64 @@ PyObject *op_run(mx_op *op, const void *attrs, int n_in, mx_array *const *in, Py
     return result;
 }
 
+static PyObject *null_value; /* mxnet.base._Null: "not given" */
+
 /* ---- arguments ----------------------------------------------------------------------------------------------- */
 
 static int wrong_input(const call_state *call, int i, PyObject *value)
 {
     char name[64];
-    PyErr_Format(PyExc_TypeError, "%s: input '%s' must be an NDArray, got %.200s%s", call->who,
+    PyObject *type = from_package("mxnet.error", "InputError");
+    PyErr_Format(type ? type : PyExc_TypeError, "%s: input '%s' must be an NDArray, got %.200s%s", call->who,
                  mx_op_input_name(call->self->op, i, name), Py_TYPE(value)->tp_name,
                  PyObject_CheckBuffer(value) || PyList_Check(value) ? " (make one with nd.array)" : "");
+    Py_XDECREF(type);
     return -1;
+}
+
+/* Space for `count` inputs. */
+static int make_room(call_state *call, Py_ssize_t count)
+{
+    if (count <= call->room)
+        return 0;
+    mx_array **in = count < INT_MAX / 16 ? PyMem_Malloc((size_t)count * sizeof *in) : NULL;
+    if (!in)
+        return PyErr_NoMemory(), -1;
+    memcpy(in, call->in, (size_t)call->n_in * sizeof *in);
+    if (call->in != call->few)
+        PyMem_Free(call->in);
+    call->in = in, call->room = (int)count;
+    return 0;
 }
 
 static int set_input(call_state *call, int i, PyObject *value)
 {
-    if (value != Py_None && !nd_check(value))
+    const bool absent = value == Py_None || value == null_value;
+    if (!absent && !nd_check(value))
         return wrong_input(call, i, value);
+    if (i < call->n_in && call->in[i] != MX_NONE) {
+        char name[64];
+        PyErr_Format(PyExc_TypeError, "%s: input '%s' was given twice", call->who, mx_op_input_name(call->self->op, i, name));
+        return -1;
+    }
+    if (i >= call->room && make_room(call, 2 * (Py_ssize_t)i + 1))
+        return -1;
     while (call->n_in <= i)
         call->in[call->n_in++] = MX_NONE;
-    call->in[i] = value == Py_None ? MX_NONE : nd_array(value);
+    call->in[i] = absent ? MX_NONE : nd_array(value);
     return 0;
 }
 
 static int set_attr(call_state *call, int i, PyObject *value)
 {
+    if (value == null_value)
+        return 0;
     const mx_schema *schema = call->self->op->schema;
     return field_set(&schema->fields[i], schema, call->attrs, value, call->who);
 }
 
 /* An optional input that gets a plain value was left out: the value is an attribute. */
-static bool is_attribute_value(PyObject *value) { return value != Py_None && !nd_check(value); }
+static bool is_attribute_value(PyObject *value) { return value != Py_None && value != null_value && !nd_check(value); }
 
 static int take_positional(call_state *call, PyObject *value)
 {
@@ -158,19 +192,25 @@ static int unknown_keyword(const call_state *call, PyObject *name)
     return -1;
 }
 
-/* Inputs of a list operator may come as one keyword with a list, or as arg0, arg1 ... */
-static int take_list_keyword(call_state *call, PyObject *value)
+/* Inputs of a list operator may come as one list: concat([a, b], dim=1), concat(data=[a, b]).  A copy of the list is
+ * kept, since others may change theirs while the operator runs. */
+static int take_list(call_state *call, PyObject *value)
 {
-    PyObject *items = PySequence_Fast(value, "a list of NDArrays is wanted");
-    int failed = items ? 0 : -1;
-    if (items && PySequence_Fast_GET_SIZE(items) > call->room) {
-        PyErr_Format(PyExc_TypeError, "%s: give the arrays by position", call->who);
-        failed = -1;
+    const int first = call->self->op->declared_inputs - 1;
+    if (call->held) {
+        PyErr_Format(PyExc_TypeError, "%s: the list of arrays was given twice", call->who);
+        return -1;
     }
-    for (Py_ssize_t i = 0; !failed && i < PySequence_Fast_GET_SIZE(items); i++)
-        failed = set_input(call, (int)i, PySequence_Fast_GET_ITEM(items, i));
-    Py_XDECREF(items);
-    return failed;
+    if (!PyList_Check(value) && !PyTuple_Check(value))
+        return wrong_input(call, first, value);
+    call->held = PySequence_Tuple(value);
+    const Py_ssize_t n = call->held ? PyTuple_GET_SIZE(call->held) : 0;
+    if (!call->held || make_room(call, first + n))
+        return -1;
+    for (Py_ssize_t i = 0; i < n; i++)
+        if (set_input(call, first + (int)i, PyTuple_GET_ITEM(call->held, i)))
+            return -1;
+    return 0;
 }
 
 static int take_keyword(call_state *call, PyObject *name, PyObject *value)
@@ -182,7 +222,7 @@ static int take_keyword(call_state *call, PyObject *name, PyObject *value)
     i = find_name(self->input_names, self->op->declared_inputs, name);
     if (i >= 0)
         return (self->op->flags & MX_OP_LIST) && i == self->op->declared_inputs - 1 && !nd_check(value)
-                   ? take_list_keyword(call, value)
+                   ? take_list(call, value)
                    : set_input(call, i, value);
     if (is_named(name, "out")) {
         call->out = value;
@@ -195,7 +235,10 @@ static int take_keyword(call_state *call, PyObject *name, PyObject *value)
 
 static int take_arguments(call_state *call, PyObject *const *args, Py_ssize_t n, PyObject *keywords)
 {
-    for (Py_ssize_t i = 0; i < n; i++)
+    const bool list = (call->self->op->flags & MX_OP_LIST) && n && (PyList_Check(args[0]) || PyTuple_Check(args[0]));
+    if (list && take_list(call, args[0]))
+        return -1;
+    for (Py_ssize_t i = list; i < n; i++)
         if (take_positional(call, args[i]))
             return -1;
     const Py_ssize_t named = keywords ? PyTuple_GET_SIZE(keywords) : 0;
@@ -205,41 +248,32 @@ static int take_arguments(call_state *call, PyObject *const *args, Py_ssize_t n,
     return 0;
 }
 
-#define FEW_INPUTS 16
 #define FEW_BYTES 1024
 
 static PyObject *op_call(PyObject *callable, PyObject *const *args, size_t nargsf, PyObject *keywords)
 {
     const op_object *self = (op_object *)callable;
     const mx_op *op = self->op;
-    Py_ssize_t n = PyVectorcall_NARGS(nargsf);
-    PyObject *list = NULL;
-    if ((op->flags & MX_OP_LIST) && n == 1 && !keywords && (PyList_Check(args[0]) || PyTuple_Check(args[0]))) {
-        list = PySequence_Fast(args[0], ""); /* concat([a, b]) is concat(a, b) */
-        args = PySequence_Fast_ITEMS(list);
-        n = PySequence_Fast_GET_SIZE(list);
-    }
-    mx_array *few[FEW_INPUTS];
+    const Py_ssize_t n = PyVectorcall_NARGS(nargsf);
     _Alignas(16) char small[FEW_BYTES];
     const size_t bytes = op->schema ? op->schema->size : 0;
-    const int room = (int)n + op->declared_inputs + 256 * !!(op->flags & MX_OP_LIST);
-    call_state call = {self, op->name, few, 0, FEW_INPUTS, bytes <= FEW_BYTES ? small : PyMem_Malloc(bytes), NULL, 0};
-    if (room > FEW_INPUTS)
-        call.in = PyMem_Malloc((size_t)room * sizeof *call.in), call.room = room;
+    call_state call;
+    call.self = self, call.who = op->name, call.in = call.few, call.n_in = 0, call.room = FEW_INPUTS;
+    call.attrs = bytes <= FEW_BYTES ? small : PyMem_Malloc(bytes), call.out = call.held = NULL, call.next_attr = 0;
     PyObject *result = NULL;
-    if (!call.attrs || !call.in)
+    if (!call.attrs)
         PyErr_NoMemory();
-    else {
+    else if (!make_room(&call, n + op->declared_inputs)) {
         if (bytes)
             memcpy(call.attrs, op->defaults, bytes);
         if (!take_arguments(&call, args, n, keywords))
             result = op_run(self->op, bytes ? call.attrs : NULL, call.n_in, call.in, call.out);
     }
-    if (call.in != few)
+    if (call.in != call.few)
         PyMem_Free(call.in);
     if (call.attrs != small)
         PyMem_Free(call.attrs);
-    Py_XDECREF(list);
+    Py_XDECREF(call.held);
     return result;
 }
 
@@ -383,14 +417,17 @@ static int add_aliases(PyObject *dict, mx_op *op)
     return 0;
 }
 
-/* All operators by name and alias; hidden ones too, as other front ends and files know them. */
-static PyObject *operators(PyObject *self, PyObject *unused)
+/* operators(hidden=False): all operators by name and alias; hidden ones (backward operators) only for who asks. */
+static PyObject *operators(PyObject *self, PyObject *args)
 {
-    (void)self, (void)unused;
+    int hidden = 0;
+    (void)self;
+    if (!PyArg_ParseTuple(args, "|p:operators", &hidden))
+        return NULL;
     PyObject *dict = PyDict_New();
     mx_op *op;
     for (int i = 0; dict && (op = mx_op_at(i)) != NULL; i++)
-        if (!(op->flags & MX_OP_HIDDEN) && (add_aliases(dict, op) || add_name(dict, op, op->name)))
+        if ((hidden || !(op->flags & MX_OP_HIDDEN)) && (add_aliases(dict, op) || add_name(dict, op, op->name)))
             Py_CLEAR(dict);
     return dict;
 }
@@ -403,8 +440,16 @@ static PyObject *find_operator(PyObject *self, PyObject *name)
     return op ? op_new(op, text) : raise_error();
 }
 
+static PyObject *set_null(PyObject *self, PyObject *value)
+{
+    (void)self;
+    Py_XSETREF(null_value, core_new_ref(value));
+    Py_RETURN_NONE;
+}
+
 static PyMethodDef functions[] = {
-    {"operators", operators, METH_NOARGS, "All operators by name."},
+    {"set_null", set_null, METH_O, "The object that stands for an argument that was not given."},
+    {"operators", operators, METH_VARARGS, "operators(hidden=False): all operators by name."},
     {"operator", find_operator, METH_O, "The operator of a name or alias."},
     {NULL, NULL, 0, NULL},
 };

@@ -38,6 +38,8 @@ static mx_dtype find_dtype(const char *name)
 static mx_dtype ask_numpy(PyObject *source)
 {
     mx_dtype found = MX_DTYPE_NONE;
+    if (!PyUnicode_Check(source) && !PyType_Check(source) && !PyObject_HasAttrString(source, "itemsize"))
+        return found;
     PyObject *numpy = PyImport_ImportModule("numpy");
     PyObject *dtype = numpy ? PyObject_CallMethod(numpy, "dtype", "O", source) : NULL;
     PyObject *name = dtype ? PyObject_GetAttrString(dtype, "name") : NULL;

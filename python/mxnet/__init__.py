@@ -13,5 +13,34 @@ from . import ndarray
 from . import ndarray as nd
 from . import autograd
 from . import random
+from . import random as rnd
 
 __version__ = libinfo.__version__
+
+# Parts that are loaded when they are first used: attribute -> module of the package.
+_PARTS = {
+    "gluon": "gluon", "init": "initializer", "initializer": "initializer", "optimizer": "optimizer", "opt": "optimizer",
+    "lr_scheduler": "lr_scheduler", "metric": "metric", "kvstore": "kvstore", "kv": "kvstore", "callback": "callback",
+    "io": "io", "image": "image", "img": "image", "recordio": "recordio", "symbol": "symbol", "sym": "symbol",
+    "profiler": "profiler", "monitor": "monitor", "mon": "monitor", "visualization": "visualization",
+    "viz": "visualization", "test_utils": "test_utils", "name": "name", "attribute": "attribute", "util": "util",
+    "runtime": "runtime", "engine": "engine", "executor": "executor", "registry": "registry", "operator": "operator",
+    "model": "model", "dlpack": "dlpack", "contrib": "contrib", "log": "log",
+}
+# Names that live in one of them.
+_NAMES = {"AttrScope": "attribute", "NameManager": "name", "Prefix": "name", "Symbol": "symbol", "Monitor": "monitor"}
+
+
+def __getattr__(name):
+    import importlib
+    if name in _PARTS:
+        part = importlib.import_module("mxnet." + _PARTS[name])
+        globals()[name] = part
+        return part
+    if name in _NAMES:
+        return getattr(importlib.import_module("mxnet." + _NAMES[name]), name)
+    raise AttributeError(f"module 'mxnet' has no attribute '{name}'")
+
+
+def __dir__():
+    return sorted(set(globals()) | set(_PARTS) | set(_NAMES))

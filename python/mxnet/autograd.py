@@ -32,15 +32,19 @@ def backward(heads, head_grads=None, retain_graph=False, train_mode=True):
 
 
 def grad(heads, variables, head_grads=None, retain_graph=None, create_graph=False, train_mode=True):
-    """Gradients of heads with respect to variables as new arrays; their .grad stays as it is."""
+    """Gradients of heads with respect to variables as a list of new arrays; their .grad stays as it is."""
     heads = _as_list(heads)
-    single = isinstance(variables, NDArray)
     variables = _as_list(variables)
     if not variables:
-        raise ValueError("autograd.grad: variables is empty")
+        raise AssertionError("autograd.grad: variables is empty")
     retain = create_graph if retain_graph is None else retain_graph
-    result = _core.grad(heads, variables, _head_grads(heads, head_grads), retain, create_graph, train_mode)
-    return result[0] if single else result
+    return _core.grad(heads, variables, _head_grads(heads, head_grads), retain, create_graph, train_mode)
+
+
+def get_symbol(x):
+    """The recorded computation of an array as a Symbol."""
+    from .error import UnsupportedError
+    raise UnsupportedError("autograd.get_symbol: recorded computations cannot be turned into symbols")
 
 
 class Function:
@@ -65,12 +69,15 @@ class Function:
             outputs = self.forward(*inputs)
         if not is_recording():
             return outputs
-        single = isinstance(outputs, NDArray)
         made = _core.function_call(self, list(inputs), _as_list(outputs))
-        return made[0] if single else made
+        if isinstance(outputs, NDArray):
+            return made[0]
+        return tuple(made) if isinstance(outputs, tuple) else made
 
     def forward(self, *inputs):
+        """Computes the outputs; override it."""
         raise NotImplementedError(f"{type(self).__name__} does not override forward")
 
     def backward(self, *output_grads):
+        """Gradients of the inputs from those of the outputs; override it."""
         raise NotImplementedError(f"{type(self).__name__} does not override backward")

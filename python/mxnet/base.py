@@ -1,9 +1,12 @@
 """Names that the whole package shares."""
-from .error import MXNetError  # noqa: F401
+from .error import MXNetError, register_error  # noqa: F401
+from . import _core
+
+__all__ = ["MXNetError"]
 
 string_types = (str,)
-numeric_types = (float, int)
 integer_types = (int,)
+real_type = (float, int)
 
 
 class _NullType:
@@ -17,29 +20,61 @@ class _NullType:
 
 
 _Null = _NullType()
+_core.set_null(_Null)
 
 
-class NotImplementedForSymbol(MXNetError):
-    """An operation that only arrays with values have."""
+class _Refused(MXNetError):
+    """An operation that a kind of array does not have."""
+
+    kind = "this kind of array"
 
     def __init__(self, function, alias=None, *args):
         super().__init__()
         self.function = getattr(function, "__name__", str(function))
         self.alias = alias
+        self.args = args
 
     def __str__(self):
         advice = f" (use {self.alias})" if self.alias else ""
-        return f"{self.function} is not there for symbols: they have no values{advice}"
+        return f"{self.function} is not there for {self.kind}{advice}"
+
+
+class NotImplementedForSymbol(_Refused):
+    """An operation that only arrays with values have."""
+
+    kind = "symbols: they have no values"
+
+
+class NotSupportedForSparseNDArray(_Refused):
+    """An operation that only dense arrays have."""
+
+    kind = "sparse arrays"
+
+
+def _numeric_types():
+    import numpy
+    return (float, int, numpy.generic)
+
+
+def _bfloat16():
+    import numpy
+    return numpy.dtype([("bfloat16", numpy.uint16)])
+
+
+def _real():
+    import numpy
+    return numpy.float32
+
+
+# Made when somebody asks: they need NumPy, the package does not.
+_LATER = {"numeric_types": _numeric_types, "bfloat16": _bfloat16, "mx_real_t": _real}
 
 
 def __getattr__(name):
-    if name == "numeric_types_np":
-        import numpy
-        return (float, int, numpy.generic)
-    if name == "bfloat16":
-        import numpy
-        return numpy.dtype([("bfloat16", numpy.uint16)])
-    raise AttributeError(f"module 'mxnet.base' has no attribute '{name}'")
+    if name not in _LATER:
+        raise AttributeError(f"module 'mxnet.base' has no attribute '{name}'")
+    globals()[name] = value = _LATER[name]()
+    return value
 
 
 def check_call(ret):
@@ -49,8 +84,67 @@ def check_call(ret):
 
 
 def py_str(x):
+    """Text of UTF-8 bytes."""
     return x.decode("utf-8")
 
 
-def c_str(x):
-    return x.encode("utf-8")
+def c_str(string):
+    """Text as a zero-terminated string of ctypes."""
+    import ctypes
+    return ctypes.c_char_p(string.encode("utf-8"))
+
+
+def c_array(ctype, values):
+    """A ctypes array of values."""
+    return (ctype * len(values))(*values)
+
+
+def c_array_buf(ctype, buf):
+    """A ctypes array over a buffer."""
+    return (ctype * len(buf)).from_buffer(buf)
+
+
+def c_str_array(strings):
+    """A ctypes array of texts."""
+    import ctypes
+    return c_array(ctypes.c_char_p, [s.encode("utf-8") for s in strings])
+
+
+def with_metaclass(meta, *bases):
+    """A base class whose metaclass is `meta`."""
+    return meta("temporary_class", bases or (object,), {})
+
+
+class classproperty:
+    """A property of the class itself."""
+
+    def __init__(self, fget):
+        self.fget = fget
+
+    def __get__(self, instance, owner):
+        return self.fget(owner)
+
+
+def data_dir_default():
+    """Where data sets and models live if MXNET_HOME is not set."""
+    import os
+    return os.path.join(os.path.expanduser("~"), ".mxnet")
+
+
+def data_dir():
+    """Where data sets and models live: MXNET_HOME, or ~/.mxnet."""
+    import os
+    return os.environ.get("MXNET_HOME") or data_dir_default()
+
+
+def build_param_doc(arg_names, arg_types, arg_descs, remove_dup=True):
+    """The "Parameters" part of a docstring."""
+    lines, seen = ["Parameters", "----------"], set()
+    for name, kind, text in zip(arg_names, arg_types, arg_descs):
+        if name == "num_args" or (remove_dup and name in seen):
+            continue
+        seen.add(name)
+        lines.append(f"{name} : {kind}")
+        if text:
+            lines.append("    " + text)
+    return "\n".join(lines) + "\n"

@@ -1,13 +1,30 @@
 """Contexts: where arrays live and operators run."""
+from _thread import _local
+
 from . import _core
 
 _TYPES = {1: "cpu", 2: "gpu", 3: "cpu_pinned", 5: "cpu_shared"}
 _NUMBERS = {name: number for number, name in _TYPES.items()}
+_entered = _local()  # .outer: the contexts around this thread's `with` blocks
 
 
-class Context:
+class _ContextType(type):
+    """Gives the class its property default_ctx."""
+
+    @property
+    def default_ctx(cls):
+        """The current context."""
+        return _core.current_context()
+
+    @default_ctx.setter
+    def default_ctx(cls, context):
+        _core.set_current_context(context)
+
+
+class Context(metaclass=_ContextType):
     """A device: Context('gpu', 0), or mx.gpu(0).  As a `with` block it is the default for what is made inside."""
 
+    __slots__ = ("device_typeid", "device_id", "__weakref__")
     devtype2str = _TYPES
     devstr2type = _NUMBERS
 
@@ -17,10 +34,11 @@ class Context:
             return
         number = device_type if isinstance(device_type, int) else _NUMBERS.get(device_type)
         if number not in _TYPES:
-            raise ValueError(f"Context: unknown device type {device_type!r}; there are {', '.join(_NUMBERS)}")
+            raise KeyError(f"Context: unknown device type {device_type!r}; there are {', '.join(_NUMBERS)}")
+        if not hasattr(device_id, "__index__"):
+            raise TypeError(f"Context: device_id must be an int, got {type(device_id).__name__}")
         self.device_typeid = number
-        self.device_id = device_id
-        self._outer = []
+        self.device_id = device_id.__index__()
 
     @property
     def device_type(self):
@@ -46,19 +64,20 @@ class Context:
     def __repr__(self):
         return f"{self.device_type}({self.device_id})"
 
+    def __reduce__(self):
+        return Context, (self.device_type, self.device_id)
+
     def __enter__(self):
-        if not hasattr(self, "_outer"):
-            self._outer = []
-        self._outer.append(_core.set_current_context(self))
+        if not hasattr(_entered, "outer"):
+            _entered.outer = []
+        _entered.outer.append(_core.set_current_context(self))
         return self
 
     def __exit__(self, *unused):
-        _core.set_current_context(self._outer.pop())
+        _core.set_current_context(_entered.outer.pop())
 
     def empty_cache(self):
         """Memory is given back by the allocator itself: nothing to do."""
-
-    default_ctx = property(lambda self: _core.current_context())
 
 
 _core.set_context_class(Context)

@@ -18,6 +18,10 @@ class ArgumentError(MXNetError, TypeError, ValueError):
     """A wrong kind of object, an unknown name, too many or too few arguments."""
 
 
+class InputError(MXNetError, TypeError, AssertionError):
+    """Something that is not an NDArray where an operator wants one."""
+
+
 class ShapeError(MXNetError, ValueError):
     """Shapes that do not fit together."""
 

@@ -4,8 +4,8 @@ from . import _core
 __version__ = "1.9.1+gluon" + _core.version
 
 
-def find_lib_path():
-    """Path of the shared library: the extension module holds it."""
+def find_lib_path(prefix="libmxnet"):
+    """Path of the shared library: the extension module holds it, whatever the prefix."""
     return [_core.__file__]
 
 
@@ -14,3 +14,8 @@ def find_include_path():
     import os
     path = os.path.join(os.path.dirname(__file__), "include")
     return path if os.path.isdir(path) else ""
+
+
+def find_conf_path(prefix="tvmop"):
+    """Paths of configuration files: the package has none."""
+    return []

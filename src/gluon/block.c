@@ -50,16 +50,16 @@ static const char *lower(const char *text, char *buffer, size_t bytes)
     return buffer;
 }
 
-static mx_block *block_named(const char *class_name, const char *hint, const char *prefix, mx_params *params)
+mx_block *mx_block_named(const mx_block_naming *naming)
 {
     char buffer[128];
     mx_block *block = mx_alloc_zero(sizeof *block);
     if (!block)
         return NULL;
     mx_object_init(&block->object, &mx_block_kind);
-    block->class_name = mx_strdup(class_name);
-    if (!block->class_name ||
-        mx_name_block(block, hint ? hint : lower(class_name, buffer, sizeof buffer), prefix, params)) {
+    block->class_name = mx_strdup(naming->class_name);
+    const char *hint = naming->hint ? naming->hint : lower(naming->class_name, buffer, sizeof buffer);
+    if (!block->class_name || mx_name_block(block, hint, naming->prefix, naming->params)) {
         mx_release(block);
         return NULL;
     }
@@ -70,7 +70,7 @@ mx_block *mx_block_make(const struct mx_block_options *o)
 {
     if (!o || !o->class_name || (!o->forward && !o->forward_many))
         return mx_fail_null(MX_ERR_ARGUMENT, "mx_block_new: the class name or the forward function is NULL");
-    mx_block *block = block_named(o->class_name, NULL, o->prefix, o->params);
+    mx_block *block = mx_block_named(&(mx_block_naming){o->class_name, NULL, o->prefix, o->params});
     if (!block)
         return NULL;
     block->forward = o->forward, block->forward_many = o->forward_many;
@@ -79,18 +79,24 @@ mx_block *mx_block_make(const struct mx_block_options *o)
     return mx_scope_add(block);
 }
 
-mx_block *mx_layer_make(mx_class *cls, const void *options, const char *prefix, mx_params *params)
+/* Activation("relu") is called after its function: a hint "@act_type" names the option that holds it. */
+static const char *stem_of(const mx_class *cls, const void *options, char buffer[64])
 {
-    char hint[64];
+    if (!cls->hint || *cls->hint != '@')
+        return cls->hint;
+    const mx_field *field = mx_schema_find(cls->schema, cls->hint + 1);
+    const char *value = *(const char *const *)((const char *)options + field->offset);
+    return lower(value ? value : cls->name, buffer, 64);
+}
+
+mx_block *mx_layer_make(mx_class *cls, const void *options, const mx_block_naming *naming)
+{
+    char stem[64];
     const mx_layer *layer = cls->methods;
-    /* Activation("relu") is called after its function: a hint "@act_type" names the option that holds it. */
-    const char *stem = cls->hint;
-    if (stem && *stem == '@') {
-        const mx_field *field = mx_schema_find(cls->schema, stem + 1);
-        const char *value = *(const char *const *)((const char *)options + field->offset);
-        stem = lower(value ? value : cls->name, hint, sizeof hint);
-    }
-    mx_block *block = block_named(cls->name, stem, prefix, params);
+    mx_block_naming full = *naming;
+    full.class_name = full.class_name ? full.class_name : cls->name;
+    full.hint = full.hint ? full.hint : stem_of(cls, options, stem);
+    mx_block *block = mx_block_named(&full);
     if (!block)
         return NULL;
     block->cls = cls, block->layer = layer;
@@ -175,7 +181,12 @@ mx_parameter *mx_block_parameter_with(mx_block *block, const struct mx_parameter
     mx_parameter *p = mx_params_get_with(block->params, options);
     if (!p || mx_dict_find(&block->attributes, options->name)) /* asked for again: the same one */
         return p;
-    return mx_dict_set(&block->attributes, options->name, p) && mx_vec_push(&block->own, p) ? p : NULL;
+    return mx_block_attribute(block, options->name, p) ? NULL : p;
+}
+
+mx_code mx_block_attribute(mx_block *block, const char *name, mx_parameter *p)
+{
+    return mx_dict_set(&block->attributes, name, p) && mx_vec_push(&block->own, p) ? MX_OK : mx_error_code();
 }
 
 int mx_layer_parameter(mx_block *self, const char *name, mx_shape_t shape, mx_initializer *init, mx_dtype dtype,
@@ -189,10 +200,32 @@ int mx_layer_parameter(mx_block *self, const char *name, mx_shape_t shape, mx_in
     return p ? (int)self->own.length - 1 : -1;
 }
 
+/* Arrays that stand in for the parameters of one block while its forward runs (mx_layer_forward_with). */
+static _Thread_local struct {
+    const mx_block *block;
+    mx_arrays arrays;
+} substitutes;
+
+mx_array *mx_layer_forward_with(mx_block *self, mx_arrays in, mx_arrays parameters)
+{
+    if (!ok(self, "mx_layer_forward_with") || !self->layer)
+        return mx_fail_null(MX_ERR_ARGUMENT, "mx_layer_forward_with: a layer of the library is wanted");
+    if (parameters.n != self->own.length)
+        return mx_fail_null(MX_ERR_ARGUMENT, "%s (%s): got %lld parameters, wanted %lld", self->name, self->class_name,
+                            (long long)parameters.n, (long long)self->own.length);
+    const __typeof__(substitutes) outer = substitutes;
+    substitutes.block = self, substitutes.arrays = parameters;
+    mx_array *out = self->layer->forward(self, in);
+    substitutes = outer;
+    return out;
+}
+
 mx_array *mx_own(mx_block *self, int i, const mx_array *x)
 {
     if (i < 0)
         return MX_NONE;
+    if (substitutes.block == self)
+        return substitutes.arrays.v[i];
     return x ? mx_parameter_use(self->own.items[i], x->context) : NULL;
 }
 
@@ -224,7 +257,7 @@ mx_array *mx_activate(mx_block *self, mx_array *x)
 
 /* ---- containers --------------------------------------------------------------------------------------------- */
 
-static mx_arrays run_sequential(mx_block *self, mx_arrays in)
+mx_arrays mx_run_sequential(mx_block *self, mx_arrays in)
 {
     for (int64_t i = 0; i < self->children.length; i++) {
         in = mx_block_call_many(self->children.entries[i].pointer, in);
@@ -236,12 +269,12 @@ static mx_arrays run_sequential(mx_block *self, mx_arrays in)
 
 mx_block *mx_sequential_make(bool hybrid, mx_block *const *blocks)
 {
-    mx_block *block = block_named(hybrid ? "HybridSequential" : "Sequential", NULL, NULL, NULL);
+    mx_block *block = mx_block_named(&(mx_block_naming){.class_name = hybrid ? "HybridSequential" : "Sequential"});
     if (!block)
         return NULL;
     block->hybrid = hybrid;
     block->sequential = true;
-    block->forward_many = run_sequential;
+    block->forward_many = mx_run_sequential;
     for (int i = 0; blocks && blocks[i] != MX_LAST_BLOCK; i++)
         if (mx_sequential_add(block, blocks[i])) {
             mx_release(block);

@@ -7,6 +7,8 @@
 #include "base/alloc.h"
 #include "exec/list.h"
 #include "gluon/core.h"
+#include "gluon/trace.h"
+#include "graph/node.h"
 
 static mx_code run_hooks(mx_block *block, bool before, mx_arrays in, mx_arrays out)
 {
@@ -59,9 +61,28 @@ static mx_arrays forward(mx_block *block, mx_arrays in)
     return out;
 }
 
+/* On symbolic inputs forward makes nodes of a graph, named after the block. */
+static bool any_symbolic(mx_arrays in)
+{
+    for (int64_t i = 0; i < in.n; i++)
+        if (mx_is_symbolic(in.v[i]))
+            return true;
+    return false;
+}
+
+static mx_arrays forward_symbolic(mx_block *block, mx_arrays in)
+{
+    mx_trace_scope scope;
+    if (mx_trace_enter(&scope, block))
+        return mx_list_failed();
+    mx_arrays out = forward(block, in);
+    mx_trace_leave(&scope);
+    return out;
+}
+
 /* ---- deferred shapes ----------------------------------------------------------------------------------------- */
 
-static bool waits_for_shapes(const mx_block *block)
+bool mx_block_waits(const mx_block *block)
 {
     for (int64_t i = 0; i < block->own.length; i++)
         if (block->own.items[i]->deferred)
@@ -105,6 +126,14 @@ static void forget_abstract(mx_block *block)
     }
     for (int64_t i = 0; i < block->children.length; i++)
         forget_abstract(block->children.entries[i].pointer);
+}
+
+mx_code mx_block_finish_shapes(mx_block *block, bool learned)
+{
+    if (learned)
+        return finish(block);
+    forget_abstract(block);
+    return MX_OK;
 }
 
 static mx_code infer(mx_block *block, mx_arrays in)
@@ -158,11 +187,14 @@ mx_arrays mx_block_call_many(mx_block *block, mx_arrays in)
 {
     if (!mx_is_kind(block, &mx_block_kind, "mx_call", "block") || check_inputs(block, &in))
         return mx_list_failed();
+    if (any_symbolic(in))
+        return forward_symbolic(block, in);
+    block->seen_inputs = (int)in.n;
     if (mx_inferring())
         return forward(block, in); /* only for the shapes: hooks would see arrays without data */
     if (block->hooks.length && run_hooks(block, true, in, (mx_arrays){0}))
         return mx_list_failed();
-    if (block->hybrid && waits_for_shapes(block) && infer(block, in))
+    if (block->hybrid && mx_block_waits(block) && infer(block, in))
         return mx_list_failed();
     mx_arrays out = forward_scoped(block, in);
     if (out.n && block->hooks.length && run_hooks(block, false, in, out))

@@ -39,6 +39,8 @@ struct mx_parameter {
     mx_array *deferred_value;      /* retained; set_data before the shape was known */
 
     mx_array *abstract; /* stands for the data while shapes are inferred; retained */
+    mx_array *variable; /* stands for the parameter in graphs (gluon/trace.h); retained; NULL: in none yet */
+    void *front;        /* the object of another language that stands for this one; not retained */
 };
 
 struct mx_params {
@@ -46,6 +48,7 @@ struct mx_params {
     char *prefix;
     mx_dict entries;   /* full name -> mx_parameter, retained */
     mx_params *shared; /* retained; where missing ones are looked up */
+    void *front;       /* as in mx_parameter */
 };
 
 /* What a layer's class row gives (mx_class.methods of MX_LAYER and MX_LOSS). */
@@ -85,6 +88,8 @@ struct mx_block {
     void *user;
     void (*release)(void *user);
     MX_VEC(mx_hook) hooks;
+    int seen_inputs; /* how many inputs the last call had; 0: never called */
+    void *front; /* as in mx_parameter */
 };
 
 extern const mx_kind mx_block_kind, mx_parameter_kind, mx_params_kind;
@@ -122,6 +127,25 @@ mx_code mx_parameter_load(mx_parameter *p, mx_array *value);
 /* Prefix of a new block by the rules of the current name scope, and the dictionary for its parameters. */
 mx_code mx_name_block(mx_block *block, const char *hint, const char *prefix, mx_params *params);
 
-mx_block *mx_layer_make(mx_class *cls, const void *options, const char *prefix, mx_params *params);
+/* What a new block is called.  A subclass made by a front end has a class name of its own. */
+typedef struct mx_block_naming {
+    const char *class_name; /* NULL: that of the class row */
+    const char *hint;       /* of automatic names; NULL: the row's, or the class name in lower case */
+    const char *prefix;     /* NULL: automatic */
+    mx_params *params;      /* to share; NULL: own ones */
+} mx_block_naming;
+mx_block *mx_block_named(const mx_block_naming *naming); /* an empty block: new reference; class_name is not NULL */
+mx_block *mx_layer_make(mx_class *cls, const void *options, const mx_block_naming *naming);
+mx_arrays mx_run_sequential(mx_block *self, mx_arrays in); /* forward of containers */
+/* Registers a parameter that the block's dictionary holds under an attribute name. */
+mx_code mx_block_attribute(mx_block *block, const char *name, mx_parameter *p);
+
+/* ---- running layers for front ends --------------------------------------------------------------------------- */
+/* Forward of a layer with other arrays in place of its own parameters (MX_NONE: absent). */
+mx_array *mx_layer_forward_with(mx_block *self, mx_arrays in, mx_arrays parameters);
+bool mx_block_waits(const mx_block *block); /* one of its own parameters waits for its shape */
+/* After a forward on abstract arrays: own parameters take the shapes that were learned and are initialised; with
+ * learned == false what the run half learned is forgotten. */
+mx_code mx_block_finish_shapes(mx_block *block, bool learned);
 
 #endif

@@ -85,7 +85,7 @@ void *mx_class_make(mx_class *cls, const void *options, const char *prefix, void
         return NULL;
     switch (cls->kind) {
     case MX_LAYER:
-    case MX_LOSS: return mx_layer_make(cls, options, prefix, params);
+    case MX_LOSS: return mx_layer_make(cls, options, &(mx_block_naming){.prefix = prefix, .params = params});
     case MX_INITIALIZER: return mx_initializer_make(cls, options);
     case MX_OPTIMIZER: return mx_optimizer_make(cls, options);
     case MX_LR_SCHEDULER: return mx_lr_scheduler_make(cls, options);

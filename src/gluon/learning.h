@@ -38,6 +38,9 @@ struct mx_optimizer_state {
     mx_array *master;               /* retained: the float32 weight behind a 16-bit one; NULL: none */
     mx_array *grad32;               /* retained: the gradient as float32, when there is a master */
     int64_t updates;                /* how many there were */
+    int64_t index;                  /* number of the weight in its trainer */
+    void *own;                      /* what the hooks of a user's optimizer made; NULL: nothing */
+    void (*release_own)(void *own); /* NULL: nothing to do */
 };
 
 /* One update of one weight, as an optimizer sees it. */
@@ -82,12 +85,16 @@ struct mx_optimizer {
     char *name;               /* owned; of a user's optimizer */
     mx_update_fn user_update; /* of users' optimizers */
     int user_states;
+    mx_optimizer_hooks hooks; /* of users' optimizers with states of their own; update is NULL: none */
     void *user;
 };
 
 /* A number, flag or None (NaN) of the row's typed struct by name. */
 double mx_optimizer_float(const mx_optimizer *self, const char *option);
 mx_code mx_optimizer_zeros(mx_array *weight, int count, mx_array **state); /* `count` new zero arrays like the weight */
+mx_optimizer_state *mx_optimizer_state_of(mx_optimizer *self, int64_t index, mx_array *weight); /* scope-owned */
+/* One step of a row's optimizer with rates, states and count given by the caller. */
+mx_code mx_optimizer_apply(mx_optimizer *self, mx_update *u);
 /* mx_optimizer_update with the parameter's name for those that look at it, and clear messages. */
 mx_code mx_optimizer_update_named(mx_optimizer *self, mx_optimizer_state *state, mx_array *weight, mx_array *grad,
                                   double lr_mult, double wd_mult, const char *name);

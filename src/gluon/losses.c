@@ -8,7 +8,8 @@ mx_array *mx_loss_label(mx_arrays in)
     mx_array *pred = in.v[0], *label = in.v[1];
     if (!pred || !label)
         return NULL;
-    if (pred->ndim == label->ndim && !memcmp(pred->shape, label->shape, (size_t)pred->ndim * sizeof pred->shape[0]))
+    if (pred->ndim >= 0 && pred->ndim == label->ndim &&
+        !memcmp(pred->shape, label->shape, (size_t)pred->ndim * sizeof pred->shape[0]))
         return label;
     return mx_reshape_like(label, pred);
 }

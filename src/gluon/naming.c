@@ -1,6 +1,6 @@
 /* Names: how blocks and parameters are called.
  *
- *     outside any scope:      Dense -> "dense0_", "dense1_" ... (counters of the thread)
+ *     outside any scope:      Dense -> "dense0_", "dense1_" ... (counters of the thread, shared with symbols)
  *     in the scope of net0_:  Dense -> "net0_dense0_" ...       (counters of the block)
  *     prefix given:           as given, after the scope's prefix
  *     prefix "":              the block's own scope does nothing; children are named by the scope around it
@@ -8,42 +8,32 @@
  * Parameters are called prefix + name.  With `params` given, names use that dictionary's prefix: sharing.
  *
  * SPDX-License-Identifier: Apache-2.0 */
-#include <pthread.h>
 #include <string.h>
 
 #include "base/alloc.h"
 #include "gluon/core.h"
+#include "graph/names.h"
 
-static _Thread_local mx_block *scope;  /* innermost open name scope; its block is kept by whoever opened it */
-static _Thread_local mx_dict counters; /* outside any scope; freed when the thread ends */
-
-static pthread_key_t exit_key;
-static pthread_once_t once = PTHREAD_ONCE_INIT;
-static void forget_counters(void *dict) { mx_dict_free(dict); }
-static void make_exit_key(void) { pthread_key_create(&exit_key, forget_counters); }
-__attribute__((destructor)) static void process_exit(void) { mx_dict_free(&counters); }
-
-static mx_dict *thread_counters(void)
-{
-    pthread_once(&once, make_exit_key);
-    pthread_setspecific(exit_key, &counters);
-    return &counters;
-}
+static _Thread_local mx_block *scope; /* innermost open name scope; its block is kept by whoever opened it */
 
 mx_naming mx_naming_enter(mx_block *block)
 {
-    mx_naming naming = {scope, true};
-    if (mx_is_kind(block, &mx_block_kind, "mx_name_scope", "block") && !block->plain_scope)
+    mx_naming naming = {scope, true, false};
+    if (mx_is_kind(block, &mx_block_kind, "mx_name_scope", "block") && !block->plain_scope) {
         scope = block;
+        naming.named = !mx_names_push(block->prefix); /* symbols made inside are named after the block, too */
+    }
     return naming;
 }
 
 void mx_naming_leave(mx_naming *naming)
 {
-    if (naming && naming->open)
-        scope = naming->outer;
-    if (naming)
-        naming->open = false;
+    if (!naming || !naming->open)
+        return;
+    scope = naming->outer;
+    if (naming->named)
+        mx_names_pop();
+    naming->open = naming->named = false;
 }
 
 /* The part of the prefix that is the block's own: what was given, or hint and number. */
@@ -52,11 +42,17 @@ static char *own_part(const char *hint, const char *prefix)
     mx_text text = {0};
     if (prefix) {
         mx_text_add(&text, prefix);
-    } else {
-        int64_t n = mx_dict_count(scope ? &scope->counters : thread_counters(), hint);
+    } else if (scope) {
+        int64_t n = mx_dict_count(&scope->counters, hint);
         if (n < 0)
             return NULL;
         mx_text_print(&text, "%s%lld_", hint, (long long)n);
+    } else { /* the counters that automatic names of symbols use */
+        char *name = mx_names_make(NULL, hint);
+        if (!name)
+            return NULL;
+        mx_text_print(&text, "%s_", name);
+        mx_strfree(name);
     }
     return mx_text_take(&text);
 }

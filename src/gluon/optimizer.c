@@ -24,6 +24,8 @@ static void destroy_optimizer(mx_object *object)
     if (self->cls)
         mx_options_forget(self->cls, self->options);
     mx_release(self->scheduler);
+    if (self->hooks.release)
+        self->hooks.release(self->user);
     mx_strfree(self->name);
     mx_free(self, sizeof *self);
 }
@@ -90,6 +92,21 @@ mx_optimizer *mx_optimizer_make(mx_class *cls, const void *options)
     return mx_scope_add(self);
 }
 
+static mx_optimizer *new_named(const char *name, double learning_rate)
+{
+    mx_optimizer *self = mx_alloc_zero(sizeof *self);
+    if (!self)
+        return NULL;
+    mx_object_init(&self->object, &mx_optimizer_kind);
+    self->learning_rate = learning_rate;
+    self->rescale_grad = 1, self->clip_gradient = -1;
+    if (!(self->name = mx_strdup(name))) {
+        mx_release(self);
+        return NULL;
+    }
+    return self;
+}
+
 mx_optimizer *mx_optimizer_custom(const char *name, mx_update_fn update, int states, double learning_rate, void *user)
 {
     if (!name || !update)
@@ -97,18 +114,22 @@ mx_optimizer *mx_optimizer_custom(const char *name, mx_update_fn update, int sta
     if (states < 0 || states > MX_MAX_STATES)
         return mx_fail_null(MX_ERR_ARGUMENT, "mx_optimizer_custom: %s wants %d states, 0 to %d are possible", name,
                             states, MX_MAX_STATES);
-    mx_optimizer *self = mx_alloc_zero(sizeof *self);
+    mx_optimizer *self = new_named(name, learning_rate);
     if (!self)
         return NULL;
-    mx_object_init(&self->object, &mx_optimizer_kind);
-    self->learning_rate = learning_rate;
-    self->rescale_grad = 1, self->clip_gradient = -1;
     self->user_update = update, self->user_states = states, self->user = user;
-    if (!(self->name = mx_strdup(name))) {
-        mx_release(self);
-        return NULL;
-    }
     return mx_scope_add(self);
+}
+
+mx_optimizer *mx_optimizer_hooked(const mx_optimizer_hooks *hooks, void *user)
+{
+    if (!hooks || !hooks->name || !hooks->update)
+        return mx_fail_null(MX_ERR_ARGUMENT, "mx_optimizer_hooked: %s is NULL",
+                            !hooks ? "hooks" : hooks->name ? "update" : "name");
+    mx_optimizer *self = mx_scope_add(new_named(hooks->name, 0.01));
+    if (self) /* on failure the user's data stays the caller's */
+        self->hooks = *hooks, self->hooks.name = self->name, self->user = user;
+    return self;
 }
 
 mx_optimizer *mx_optimizer_new(const char *name, const char *options)
@@ -182,6 +203,8 @@ static void destroy_state(mx_object *object)
         mx_release(state->array[i]);
     mx_release(state->master);
     mx_release(state->grad32);
+    if (state->own && state->release_own)
+        state->release_own(state->own);
     mx_free(state, sizeof *state);
 }
 const mx_kind mx_optimizer_state_kind = {"optimizer state", destroy_state};
@@ -211,8 +234,19 @@ static mx_code make_master(mx_optimizer_state *state, mx_array *weight)
     return state->grad32 ? mx_array_set(state->master, weight) : mx_error_code();
 }
 
+static mx_code make_own(mx_optimizer *self, mx_optimizer_state *state, mx_array *weight)
+{
+    state->release_own = self->hooks.release_state;
+    if (self->hooks.make_state && self->hooks.make_state(self->user, state->index, weight, &state->own))
+        return mx_fail(MX_ERR_CALLBACK, "optimizer %s: making the state of weight %lld failed", self->name,
+                       (long long)state->index);
+    return MX_OK;
+}
+
 static mx_code make_arrays(mx_optimizer *self, mx_optimizer_state *state, mx_array *weight)
 {
+    if (self->hooks.update)
+        return make_own(self, state, weight);
     if (self->multi_precision && is_16_bit(weight) && make_master(state, weight))
         return mx_error_code();
     mx_array *updated = state->master ? state->master : weight;
@@ -224,6 +258,11 @@ static mx_code make_arrays(mx_optimizer *self, mx_optimizer_state *state, mx_arr
 
 mx_optimizer_state *mx_optimizer_state_new(mx_optimizer *self, mx_array *weight)
 {
+    return mx_optimizer_state_of(self, 0, weight);
+}
+
+mx_optimizer_state *mx_optimizer_state_of(mx_optimizer *self, int64_t index, mx_array *weight)
+{
     if (!ok(self, "mx_optimizer_state_new") || !mx_array_ok(weight, "mx_optimizer_state_new", "weight"))
         return NULL;
     if (!mx_dtype_is_float(weight->dtype))
@@ -234,6 +273,7 @@ mx_optimizer_state *mx_optimizer_state_new(mx_optimizer *self, mx_array *weight)
         return NULL;
     mx_object_init(&state->object, &mx_optimizer_state_kind);
     state->updates = self->begin_num_update;
+    state->index = index;
     mx_mode mode = mx_mode_enter(0, -1);
     mx_code code = make_arrays(self, state, weight);
     mx_mode_leave(&mode);
@@ -308,10 +348,31 @@ static mx_code update_by_user(mx_optimizer *self, mx_update *u)
     return MX_OK;
 }
 
+mx_code mx_optimizer_apply(mx_optimizer *self, mx_update *u)
+{
+    mx_code code = check_arrays(self, u->weight, u->grad, u->name);
+    if (code)
+        return code;
+    MX_SCOPE;
+    mx_mode mode = mx_mode_enter(0, -1);
+    code = ((const mx_optimizer_methods *)self->cls->methods)->update(self, u);
+    mx_mode_leave(&mode);
+    return code;
+}
+
+static mx_code run_hooks(mx_optimizer *self, mx_optimizer_state *state, mx_update *u)
+{
+    if (self->hooks.update(self->user, state->index, u->weight, u->grad, state->own))
+        return mx_fail(MX_ERR_CALLBACK, "optimizer %s: the update of weight %s failed", self->name, u->name);
+    return MX_OK;
+}
+
 static mx_code run(mx_optimizer *self, mx_optimizer_state *state, mx_update *u)
 {
     MX_SCOPE;
     mx_array *weight = u->weight;
+    if (self->hooks.update)
+        return run_hooks(self, state, u);
     if (state->master) {
         if (mx_array_set(state->grad32, u->grad))
             return mx_error_code();
@@ -334,6 +395,8 @@ mx_code mx_optimizer_update_named(mx_optimizer *self, mx_optimizer_state *state,
     if (state->updates > self->num_update)
         self->num_update = state->updates;
     const double lr = self->scheduler ? mx_lr_scheduler_rate(self->scheduler, self->num_update) : self->learning_rate;
+    if (isnan(lr) && mx_has_error()) /* a user's schedule failed */
+        return mx_error_code();
     mx_update update = {weight, grad, state->array, lr * lr_mult, self->wd * wd_mult, state->updates, lr, name};
     mx_mode mode = mx_mode_enter(0, -1);
     code = run(self, state, &update);

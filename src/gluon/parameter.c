@@ -10,6 +10,7 @@
 #include "exec/call.h"
 #include "gluon/core.h"
 #include "gluon/initialize.h"
+#include "gluon/trace.h"
 
 static void forget_data(mx_parameter *p)
 {
@@ -28,6 +29,7 @@ static void destroy_parameter(mx_object *object)
     mx_release(p->deferred_init);
     mx_release(p->deferred_value);
     mx_release(p->abstract);
+    mx_parameter_forget_variable(p);
     mx_strfree(p->name);
     mx_free(p, sizeof *p);
 }
@@ -157,6 +159,7 @@ mx_code mx_parameter_set_mults(mx_parameter *p, double lr_mult, double wd_mult)
     if (!ok(p, "mx_parameter_set_mults"))
         return mx_error_code();
     p->lr_mult = lr_mult, p->wd_mult = wd_mult;
+    mx_parameter_forget_variable(p);
     return MX_OK;
 }
 
@@ -326,6 +329,8 @@ mx_array *mx_parameter_data(mx_parameter *p, mx_context context)
 {
     if (!ok(p, "mx_parameter_data"))
         return NULL;
+    if (mx_tracing())
+        return mx_parameter_variable(p);
     int i = p->deferred ? -1 : find_context(p, context);
     return i < 0 ? (not_here(p, context), NULL) : p->data[i];
 }
@@ -350,6 +355,8 @@ bool mx_set_inferring(bool on)
 
 mx_array *mx_parameter_use(mx_parameter *p, mx_context context)
 {
+    if (mx_tracing())
+        return mx_parameter_variable(p);
     if (!p->deferred && p->count) {
         int i = find_context(p, context);
         return i < 0 ? (not_here(p, context), NULL) : p->data[i];

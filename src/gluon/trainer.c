@@ -44,16 +44,22 @@ static int by_name(const void *a, const void *b)
     return strcmp(((const mx_trainer_slot *)a)->parameter->name, ((const mx_trainer_slot *)b)->parameter->name);
 }
 
-static mx_code take_parameters(mx_trainer *self, const mx_params *params)
+/* A trainer with room for parameters, which the caller fills in. */
+static mx_trainer *new_trainer(mx_optimizer *optimizer, int64_t capacity)
 {
-    self->capacity = params->entries.length;
-    self->slots = mx_alloc_zero((size_t)self->capacity * sizeof *self->slots);
-    if (!self->slots)
-        return mx_error_code();
-    for (self->count = 0; self->count < self->capacity; self->count++)
-        self->slots[self->count].parameter = mx_retain(params->entries.entries[self->count].pointer);
-    qsort(self->slots, (size_t)self->count, sizeof *self->slots, by_name);
-    return MX_OK;
+    mx_trainer *self = mx_alloc_zero(sizeof *self);
+    if (!self)
+        return NULL;
+    mx_object_init(&self->object, &mx_trainer_kind);
+    self->optimizer = mx_retain(optimizer);
+    self->scale = optimizer->rescale_grad;
+    self->slots = mx_alloc_zero((size_t)capacity * sizeof *self->slots);
+    if (!self->slots) {
+        mx_release(self);
+        return NULL;
+    }
+    self->capacity = capacity;
+    return self;
 }
 
 mx_trainer *mx_trainer_with(mx_params *params, mx_optimizer *optimizer)
@@ -61,16 +67,27 @@ mx_trainer *mx_trainer_with(mx_params *params, mx_optimizer *optimizer)
     if (!mx_is_kind(params, &mx_params_kind, "mx_trainer_with", "params") ||
         !mx_is_kind(optimizer, &mx_optimizer_kind, "mx_trainer_with", "optimizer"))
         return NULL;
-    mx_trainer *self = mx_alloc_zero(sizeof *self);
+    mx_trainer *self = new_trainer(optimizer, params->entries.length);
     if (!self)
         return NULL;
-    mx_object_init(&self->object, &mx_trainer_kind);
-    self->optimizer = mx_retain(optimizer);
-    self->scale = optimizer->rescale_grad;
-    if (take_parameters(self, params)) {
-        mx_release(self);
+    for (; self->count < self->capacity; self->count++)
+        self->slots[self->count].parameter = mx_retain(params->entries.entries[self->count].pointer);
+    qsort(self->slots, (size_t)self->count, sizeof *self->slots, by_name);
+    return mx_scope_add(self);
+}
+
+mx_trainer *mx_trainer_over(mx_parameter *const *parameters, int64_t count, mx_optimizer *optimizer)
+{
+    if (!mx_is_kind(optimizer, &mx_optimizer_kind, "mx_trainer_over", "optimizer"))
         return NULL;
-    }
+    if (count < 0 || (count && !parameters))
+        return mx_fail_null(MX_ERR_ARGUMENT, "mx_trainer_over: got %lld parameters, wanted a list", (long long)count);
+    for (int64_t i = 0; i < count; i++)
+        if (!mx_is_kind(parameters[i], &mx_parameter_kind, "mx_trainer_over", "parameters"))
+            return NULL;
+    mx_trainer *self = new_trainer(optimizer, count);
+    for (; self && self->count < count; self->count++)
+        self->slots[self->count].parameter = mx_retain(parameters[self->count]);
     return mx_scope_add(self);
 }
 
@@ -131,7 +148,7 @@ static mx_code check_slot(const mx_parameter *p, bool ignore_stale)
     char text[32];
     if (!p->count)
         return mx_fail(MX_ERR_PARAMETER,
-                       "trainer: parameter %s has not been initialised; call mx_initialize() on the network first",
+                       "trainer: parameter %s has not been initialised; initialize the network first",
                        p->name);
     if (p->deferred)
         return mx_fail(MX_ERR_DEFERRED,
@@ -141,7 +158,7 @@ static mx_code check_slot(const mx_parameter *p, bool ignore_stale)
             return mx_fail(
                 MX_ERR_STATE,
                 "trainer: the gradient of parameter %s on %s was not computed by a backward since the last step; "
-                "if that is meant, use mx_trainer_step_ignoring_stale() or set its grad_req to MX_GRAD_NULL",
+                "if that is meant, let the step ignore stale gradients or set its grad_req to null",
                 p->name, mx_context_text(p->contexts[i], text));
     return MX_OK;
 }
@@ -150,9 +167,10 @@ static mx_code check(mx_trainer *self, int64_t batch_size, bool ignore_stale)
 {
     if (batch_size <= 0)
         return mx_fail(MX_ERR_ARGUMENT, "trainer: batch_size is %lld, wanted 1 or more", (long long)batch_size);
-    for (int64_t i = 0; i < self->count; i++)
-        if (learns(self->slots[i].parameter) && check_slot(self->slots[i].parameter, ignore_stale))
-            return mx_error_code();
+    for (int pass = 0; pass < 2 - ignore_stale; pass++) /* missing data is said before stale gradients */
+        for (int64_t i = 0; i < self->count; i++)
+            if (learns(self->slots[i].parameter) && check_slot(self->slots[i].parameter, !pass))
+                return mx_error_code();
     return MX_OK;
 }
 
@@ -211,7 +229,7 @@ mx_code mx_trainer_allreduce_grads(mx_trainer *self)
 
 static mx_code make_state(mx_trainer *self, mx_trainer_slot *slot)
 {
-    slot->state = mx_retain(mx_optimizer_state_new(self->optimizer, slot->parameter->data[0]));
+    slot->state = mx_retain(mx_optimizer_state_of(self->optimizer, slot - self->slots, slot->parameter->data[0]));
     return slot->state ? MX_OK : mx_error_code();
 }
 

@@ -20,6 +20,15 @@ static bool ok(const mx_trainer *self, const char *function)
     return mx_is_kind(self, &mx_trainer_kind, function, "trainer");
 }
 
+/* States that are a user's objects cannot be written as arrays. */
+static bool kept_by_user(const mx_trainer *self)
+{
+    if (self->optimizer->hooks.update)
+        mx_fail(MX_ERR_UNSUPPORTED, "trainer: the states of optimizer %s are objects of its own, which no file can hold",
+                mx_optimizer_name(self->optimizer));
+    return self->optimizer->hooks.update != NULL;
+}
+
 /* ---- saving ------------------------------------------------------------------------------------------------------ */
 
 typedef struct listing {
@@ -78,7 +87,7 @@ mx_code mx_trainer_save_states(mx_trainer *self, const char *path)
     MX_SCOPE;
     listing list = {0};
     char name[160];
-    if (!ok(self, "mx_trainer_save_states"))
+    if (!ok(self, "mx_trainer_save_states") || kept_by_user(self))
         return mx_error_code();
     snprintf(name, sizeof name, "optimizer:%s", mx_optimizer_name(self->optimizer));
     mx_code code = MX_OK;
@@ -185,7 +194,7 @@ static void take_over(mx_trainer *self, const loading *l)
 mx_code mx_trainer_load_states(mx_trainer *self, const char *path)
 {
     MX_SCOPE;
-    if (!ok(self, "mx_trainer_load_states"))
+    if (!ok(self, "mx_trainer_load_states") || kept_by_user(self))
         return mx_error_code();
     const size_t bytes = (size_t)self->count * 8;
     loading l = {.trainer = self, .path = path, .updates = mx_alloc_zero(bytes), .states = mx_alloc_zero(bytes)};

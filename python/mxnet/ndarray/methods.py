@@ -1,22 +1,85 @@
-"""Operators that are methods of NDArray too."""
-from .. import _core, autograd
-from . import _register
+"""What NDArray can do beside what the C type has: operators as methods, and a few methods of Python."""
+from .. import _core, autograd  # noqa: F401
+from .._core import NDArray
+from . import _internal, _register
+from .ndarray import _dense, _rebuild
 
 _NAMES = """
-abs arccos arccosh arcsin arcsinh arctan arctanh argmax argmax_channel argmin argsort broadcast_axes broadcast_like
-cbrt ceil clip cos cosh degrees depth_to_space diag exp expm1 fix flip floor log log10 log1p log2 log_softmax
-max mean min nanprod nansum norm one_hot ones_like pad pick prod radians rcbrt reciprocal relu repeat reshape_like rint
-round rsqrt shape_array sigmoid sign sin sinh size_array slice slice_axis slice_like softmax softmin sort
-space_to_depth split split_v2 sqrt square sum swapaxes take tan tanh tile topk transpose trunc zeros_like
+abs arccos arccosh arcsin arcsinh arctan arctanh argmax argmax_channel argmin argsort batch_dot batch_take
+broadcast_add broadcast_axes broadcast_axis broadcast_div broadcast_maximum broadcast_minimum broadcast_mul
+broadcast_power broadcast_sub cbrt ceil clip cos cosh cumsum degrees depth_to_space diag dot erf erfinv exp expm1 fix
+flip floor gamma gammaln gather_nd hard_sigmoid log log10 log1p log2 log_softmax logical_not max mean min nanprod
+nansum negative norm one_hot ones_like pad pick prod radians rcbrt reciprocal relu repeat reshape_like reverse rint
+round rsqrt scatter_nd shape_array sigmoid sign sin sinh size_array slice slice_axis slice_like smooth_l1 softmax
+softmin softsign sort space_to_depth split sqrt square stop_gradient sum swapaxes take tan tanh tile topk transpose
+trunc where zeros_like
 """.split()
 
-for _name in _NAMES:
-    if _name in _register.OPERATORS:
-        _core.add_method(_name, _register.OPERATORS[_name])
+
+def broadcast_to(self, shape):
+    """The array with axes of size 1 repeated to `shape`; 0 keeps an axis, missing leading axes are added."""
+    shape = (shape,) if isinstance(shape, int) else tuple(shape)
+    if len(shape) < self.ndim:
+        raise ValueError(f"broadcast_to: an array of shape {self.shape} does not broadcast to {shape}")
+    source = (1,) * (len(shape) - self.ndim) + self.shape
+    for have, want in zip(source, shape):
+        if want not in (0, have) and have != 1:
+            raise ValueError(f"broadcast_to: an array of shape {self.shape} does not broadcast to {shape}")
+    array = self if len(source) == self.ndim else self.reshape(source)
+    return _register.OPERATORS["broadcast_to"](array, shape=shape)
+
+
+def broadcast_like(self, other):
+    """The array broadcast to the shape of another."""
+    return self.broadcast_to(other.shape)
+
+
+def expand_dims(self, axis, inplace=False):
+    """The array with a new axis of size 1; shares memory either way."""
+    return _register.OPERATORS["expand_dims"](self, axis=axis)
+
+
+def squeeze(self, axis=None, inplace=False):
+    """The array without its axes of size 1, or without those named; shares memory either way."""
+    return _register.OPERATORS["squeeze"](self, axis=axis)
+
+
+def flatten(self, inplace=False):
+    """The array with all axes but the first made one; shares memory either way."""
+    return _register.OPERATORS["Flatten"](self)
+
+
+def split_v2(self, indices_or_sections, axis=0, squeeze_axis=False):
+    """Parts of the array: see nd.split_v2."""
+    from .ndarray import split_v2 as function
+    return function(self, indices_or_sections, axis, squeeze_axis)
+
+
+def slice_assign(self, rhs, begin, end, step):
+    """Writes rhs to the region begin:end:step, in place."""
+    return _internal._slice_assign(self, rhs, begin=begin, end=end, step=step, out=self)
+
+
+def slice_assign_scalar(self, value, begin, end, step):
+    """Writes a number to the region begin:end:step, in place."""
+    return _internal._slice_assign_scalar(self, scalar=value, begin=begin, end=end, step=step, out=self)
+
+
+def tostype(self, stype):
+    """A copy with another storage type; all arrays are dense, so only 'default' is there."""
+    _dense(stype, "tostype")
+    return self.copy()
+
+
+def as_np_ndarray(self):
+    """Refused: arrays of the NumPy interface are not there."""
+    from ..error import UnsupportedError
+    raise UnsupportedError("as_np_ndarray: the interface mx.np is not there; use asnumpy() for a NumPy array")
 
 
 def attach_grad(self, grad_req="write", stype=None):
     """Makes the array a variable: backward() computes its gradient into .grad."""
+    _dense(stype, "attach_grad")
     _core.attach_grad(self, grad_req)
 
 
@@ -25,5 +88,23 @@ def backward(self, out_grad=None, retain_graph=False, train_mode=True):
     _core.backward([self], None if out_grad is None else [out_grad], retain_graph, train_mode)
 
 
-for _method in (attach_grad, backward):
-    _core.add_method(_method.__name__, _method)
+def __getstate__(self):
+    return self.__reduce__()[1][1:]
+
+
+def __setstate__(self, state):
+    _core.rebind(self, _rebuild(NDArray, *state))
+
+
+def _add_all():
+    for name in _NAMES:
+        if name in _register.OPERATORS:
+            _core.add_method(name, _register.OPERATORS[name])
+    for method in (broadcast_to, broadcast_like, expand_dims, squeeze, flatten, split_v2, slice_assign,
+                   slice_assign_scalar, tostype, as_np_ndarray, attach_grad, backward, __getstate__, __setstate__):
+        _core.add_method(method.__name__, method)
+    for old, new in (("div", "truediv"), ("rdiv", "rtruediv"), ("idiv", "itruediv")):  # names of Python 2
+        _core.add_method(f"__{old}__", getattr(NDArray, f"__{new}__"))
+
+
+_add_all()

@@ -32,4 +32,7 @@ int64_t mx_sampler_bound(const mx_sampler *sampler); /* every number of an order
 /* A batch of examples as stacked arrays of the scope. */
 mx_arrays mx_dataset_gather(mx_dataset *dataset, const int64_t *index, int64_t n);
 
+/* Where the files of a data set are looked for, $MXNET_HOME/datasets/name or ~/.mxnet/datasets/name; of the scope. */
+const char *mx_dataset_folder(const char *name);
+
 #endif

@@ -178,12 +178,21 @@ static bool takes_batches(const mx_block *transform)
     return true;
 }
 
+static const mx_dataset_methods part_methods;
+
+/* Whether a data set makes batches by itself; otherwise examples may differ in shape until they are transformed. */
+static bool makes_batches(const mx_dataset *d)
+{
+    return d->methods == &part_methods ? makes_batches(d->base) : d->methods->gather != NULL;
+}
+
 mx_dataset *mx_dataset_transform_first(mx_dataset *dataset, mx_block *transform)
 {
     if (!ok(dataset, "mx_dataset_transform_first") ||
         !mx_is_kind(transform, &mx_block_kind, "mx_dataset_transform_first", "transform"))
         return NULL;
-    mx_dataset *d = mx_dataset_make(takes_batches(transform) ? &whole_batches : &one_by_one, dataset->length);
+    const bool batches = takes_batches(transform) && makes_batches(dataset);
+    mx_dataset *d = mx_dataset_make(batches ? &whole_batches : &one_by_one, dataset->length);
     if (!d)
         return NULL;
     d->base = mx_retain(dataset);

@@ -36,20 +36,20 @@ static const char *find_in(const char *folder, const char *file)
     return NULL;
 }
 
-static const char *data_folder(const source *s)
+const char *mx_dataset_folder(const char *name)
 {
     mx_text path = {0};
     const char *home = getenv("HOME");
     if (*mx_flags_get()->home)
-        mx_text_print(&path, "%s/datasets/%s", mx_flags_get()->home, s->folder);
+        mx_text_print(&path, "%s/datasets/%s", mx_flags_get()->home, name);
     else
-        mx_text_print(&path, "%s/.mxnet/datasets/%s", home ? home : ".", s->folder);
+        mx_text_print(&path, "%s/.mxnet/datasets/%s", home ? home : ".", name);
     return mx_text_to_scope(&path);
 }
 
 static const char *find(const source *s, const char *root, const char *file)
 {
-    const char *own = root ? root : data_folder(s);
+    const char *own = root ? root : mx_dataset_folder(s->folder);
     const char *path = !root && s->system ? find_in(s->system, file) : NULL;
     if (!path && own)
         path = find_in(own, file);

@@ -1,0 +1,762 @@
+/* Parameters and dictionaries of them: Python objects around mx_parameter and mx_params.
+ *
+ * There is at most one Python object per C object: the C object remembers it (`front`), without owning it, so that
+ * net.weight is net.weight.  The object is of the class that the package registered (gluon.Parameter ...), which may
+ * be subclassed.
+ *
+ * SPDX-License-Identifier: Apache-2.0 */
+#include <string.h>
+
+#include "base/error.h"
+#include "core.h"
+#include "gluon/core.h"
+#include "skin.h"
+
+/* ---- what both share ---------------------------------------------------------------------------------------------- */
+
+static PyObject *classes[FRONT_KINDS]; /* Python classes by kind */
+
+PyObject *front_class(front_kind kind) { return classes[kind]; }
+
+static PyObject *set_class(PyObject *self, PyObject *args)
+{
+    int kind;
+    PyObject *cls;
+    (void)self;
+    if (!PyArg_ParseTuple(args, "iO!:set_class", &kind, &PyType_Type, &cls))
+        return NULL;
+    if (kind < 0 || kind >= FRONT_KINDS)
+        return PyErr_Format(PyExc_ValueError, "set_class: unknown kind %d", kind);
+    Py_XSETREF(classes[kind], core_new_ref(cls));
+    Py_RETURN_NONE;
+}
+
+static PyTypeObject *class_or(front_kind kind, PyTypeObject *fallback)
+{
+    return classes[kind] ? (PyTypeObject *)classes[kind] : fallback;
+}
+
+#define CHECK_MADE(self, member)                                                                            \
+    if (!(self)->member)                                                                                    \
+        return PyErr_Format(PyExc_RuntimeError, "%.200s: super().__init__() was not called", Py_TYPE(self)->tp_name)
+
+int contexts_from(PyObject *source, mx_context *contexts, int *count)
+{
+    *count = 0;
+    if (!source || source == Py_None)
+        return 0;
+    PyObject *list = PyList_Check(source) || PyTuple_Check(source) ? core_new_ref(source) : PyTuple_Pack(1, source);
+    const Py_ssize_t n = list ? PySequence_Fast_GET_SIZE(list) : 0;
+    int failed = !list;
+    if (!failed && (n < 1 || n > MX_MAX_CONTEXTS)) {
+        PyErr_Format(PyExc_ValueError, "a context or a list of 1 to %d of them is wanted, got %zd", MX_MAX_CONTEXTS, n);
+        failed = 1;
+    }
+    for (Py_ssize_t i = 0; !failed && i < n; i++)
+        failed = context_from(PySequence_Fast_GET_ITEM(list, i), &contexts[i]);
+    Py_XDECREF(list);
+    *count = (int)n;
+    return failed ? -1 : 0;
+}
+
+static const struct {
+    const char *name;
+    mx_grad_req req;
+} grad_reqs[] = {{"null", MX_GRAD_NULL}, {"write", MX_GRAD_WRITE}, {"add", MX_GRAD_ADD}};
+
+static int parse_grad_req(PyObject *source, mx_grad_req *req)
+{
+    for (int i = 0; i < 3; i++)
+        if (PyUnicode_Check(source) && !PyUnicode_CompareWithASCIIString(source, grad_reqs[i].name)) {
+            *req = grad_reqs[i].req;
+            return 0;
+        }
+    PyErr_Format(PyExc_AssertionError, "grad_req must be one of 'write', 'add' and 'null', got %R", source);
+    return -1;
+}
+
+/* ---- Parameter ----------------------------------------------------------------------------------------------------- */
+
+typedef struct parameter_object {
+    PyObject_HEAD
+    mx_parameter *parameter; /* retained; NULL before __init__ */
+    PyObject *init;          /* the initializer as it was given; NULL: made by the library */
+    PyObject *dict, *weakrefs;
+} parameter_object;
+
+mx_parameter *parameter_of(PyObject *object)
+{
+    mx_parameter *p = ((parameter_object *)object)->parameter;
+    if (!p)
+        PyErr_Format(PyExc_RuntimeError, "%.200s: super().__init__() was not called", Py_TYPE(object)->tp_name);
+    return p;
+}
+
+PyObject *parameter_wrap(mx_parameter *p)
+{
+    if (!p)
+        return raise_error();
+    if (p->front)
+        return core_new_ref(p->front);
+    PyTypeObject *type = class_or(p->constant ? FRONT_CONSTANT : FRONT_PARAMETER, &parameter_type);
+    parameter_object *self = (parameter_object *)type->tp_alloc(type, 0);
+    if (self) {
+        self->parameter = mx_retain(p);
+        p->front = self;
+    }
+    return (PyObject *)self;
+}
+
+static int parameter_traverse(PyObject *object, visitproc visit, void *arg)
+{
+    Py_VISIT(((parameter_object *)object)->dict);
+    Py_VISIT(((parameter_object *)object)->init);
+    return 0;
+}
+static int parameter_clear(PyObject *object)
+{
+    Py_CLEAR(((parameter_object *)object)->dict);
+    Py_CLEAR(((parameter_object *)object)->init);
+    return 0;
+}
+static void parameter_dealloc(PyObject *object)
+{
+    parameter_object *self = (parameter_object *)object;
+    PyObject_GC_UnTrack(object);
+    if (self->weakrefs)
+        PyObject_ClearWeakRefs(object);
+    if (self->parameter && self->parameter->front == self)
+        self->parameter->front = NULL;
+    parameter_clear(object);
+    mx_release(self->parameter);
+    Py_TYPE(object)->tp_free(object);
+}
+
+/* The keywords of Parameter() and ParameterDict.get(); those that were not given keep the library's defaults. */
+typedef struct parameter_words {
+    PyObject *name, *grad_req, *shape, *dtype, *lr_mult, *wd_mult, *init, *deferred, *differentiable, *stype, *grad_stype;
+} parameter_words;
+
+static int read_double(PyObject *source, double *value)
+{
+    if (!source || source == Py_None)
+        return 0;
+    *value = PyFloat_AsDouble(source);
+    return *value == -1 && PyErr_Occurred() ? -1 : 0;
+}
+
+static int check_dense(PyObject *stype, const char *which)
+{
+    if (!stype || stype == Py_None || (PyUnicode_Check(stype) && !PyUnicode_CompareWithASCIIString(stype, "default")))
+        return 0;
+    PyErr_Format(PyExc_NotImplementedError, "Parameter: %s=%R: parameters are dense ('default') here", which, stype);
+    return -1;
+}
+
+static int read_words(const parameter_words *w, struct mx_parameter_options *o, const char *who)
+{
+    *o = (struct mx_parameter_options){MX_PARAMETER_DEFAULTS};
+    mx_dtype dtype;
+    if (!(o->name = PyUnicode_AsUTF8(w->name)))
+        return -1;
+    if (w->grad_req && w->grad_req != Py_None && parse_grad_req(w->grad_req, &o->grad_req))
+        return -1;
+    if (w->shape && w->shape != Py_None && dims_from(w->shape, &o->shape, who, "shape"))
+        return -1;
+    if (w->dtype && w->dtype != Py_None) {
+        if (dtype_from(w->dtype, &dtype))
+            return -1;
+        o->dtype = dtype;
+    }
+    if (read_double(w->lr_mult, &o->lr_mult) || read_double(w->wd_mult, &o->wd_mult))
+        return -1;
+    if (w->deferred)
+        o->allow_deferred_init = PyObject_IsTrue(w->deferred) == 1;
+    if (w->differentiable)
+        o->differentiable = PyObject_IsTrue(w->differentiable) == 1;
+    if (w->init && w->init != Py_None && !(o->init = initializer_from(w->init, who)))
+        return -1;
+    return check_dense(w->stype, "stype") || check_dense(w->grad_stype, "grad_stype") ? -1 : 0;
+}
+
+#define WORDS "name", "grad_req", "shape", "dtype", "lr_mult", "wd_mult", "init", "allow_deferred_init", "differentiable", "stype", "grad_stype"
+#define WORD_SLOTS(w) &(w).name, &(w).grad_req, &(w).shape, &(w).dtype, &(w).lr_mult, &(w).wd_mult, &(w).init, &(w).deferred, &(w).differentiable, &(w).stype, &(w).grad_stype
+
+static int adopt_parameter(parameter_object *self, mx_parameter *p, PyObject *init)
+{
+    if (!p)
+        return raise_error(), -1;
+    mx_release(self->parameter);
+    self->parameter = mx_retain(p);
+    p->front = self;
+    if (init && init != Py_None)
+        Py_XSETREF(self->init, core_new_ref(init));
+    return 0;
+}
+
+static int parameter_init(PyObject *object, PyObject *args, PyObject *keywords)
+{
+    static char *names[] = {WORDS, NULL};
+    parameter_words w = {0};
+    struct mx_parameter_options options;
+    if (!PyArg_ParseTupleAndKeywords(args, keywords, "U|OOOOOOOOOO:Parameter", names, WORD_SLOTS(w)))
+        return -1;
+    MX_SCOPE;
+    if (read_words(&w, &options, "Parameter"))
+        return -1;
+    return adopt_parameter((parameter_object *)object, mx_parameter_make(&options), w.init);
+}
+
+/* make_constant(object, name, value): fills a Constant. */
+static PyObject *make_constant(PyObject *self, PyObject *args)
+{
+    PyObject *object, *value;
+    const char *name;
+    (void)self;
+    if (!PyArg_ParseTuple(args, "O!sO!:Constant", &parameter_type, &object, &name, &nd_type, &value))
+        return NULL;
+    MX_SCOPE;
+    return adopt_parameter((parameter_object *)object, mx_constant_new(name, nd_array(value)), NULL) ? NULL : core_new_ref(Py_None);
+}
+
+/* initialize(init=None, ctx=None, default_init=None, force_reinit=False); an explicit init comes before the parameter's own. */
+static PyObject *parameter_initialize(PyObject *object, PyObject *args, PyObject *keywords)
+{
+    static char *names[] = {"init", "ctx", "default_init", "force_reinit", NULL};
+    PyObject *init = Py_None, *where = Py_None, *fallback = Py_None;
+    int force = 0, count;
+    mx_context contexts[MX_MAX_CONTEXTS];
+    mx_parameter *p = parameter_of(object);
+    if (!p || !PyArg_ParseTupleAndKeywords(args, keywords, "|OOOp:initialize", names, &init, &where, &fallback, &force) ||
+        contexts_from(where, contexts, &count))
+        return NULL;
+    MX_SCOPE;
+    mx_initializer *explicit = init == Py_None ? NULL : initializer_from(init, p->name);
+    mx_initializer *other = fallback == Py_None ? NULL : initializer_from(fallback, p->name);
+    if (PyErr_Occurred())
+        return NULL;
+    mx_initializer *own = p->init;
+    if (explicit)
+        p->init = explicit;
+    const mx_code code = mx_parameter_initialize(p, other, contexts, count, force);
+    p->init = own;
+    return raise_if(code);
+}
+
+static PyObject *parameter_data(PyObject *object, PyObject *args, PyObject *keywords)
+{
+    static char *names[] = {"ctx", NULL};
+    PyObject *where = Py_None;
+    mx_context context;
+    mx_parameter *p = parameter_of(object);
+    if (!p)
+        return NULL;
+    if ((PyTuple_GET_SIZE(args) || keywords) && !PyArg_ParseTupleAndKeywords(args, keywords, "|O:data", names, &where))
+        return NULL;
+    if (context_from(where, &context))
+        return NULL;
+    MX_SCOPE;
+    mx_array *x = mx_inferring() ? mx_parameter_use(p, context) : mx_parameter_data(p, context);
+    return x ? nd_wrap(x) : raise_error();
+}
+
+static PyObject *parameter_grad(PyObject *object, PyObject *args, PyObject *keywords)
+{
+    static char *names[] = {"ctx", NULL};
+    PyObject *where = Py_None;
+    mx_context context;
+    mx_parameter *p = parameter_of(object);
+    if (!p || !PyArg_ParseTupleAndKeywords(args, keywords, "|O:grad", names, &where) || context_from(where, &context))
+        return NULL;
+    mx_array *x = mx_parameter_grad(p, context);
+    return x ? nd_wrap(x) : raise_error();
+}
+
+static PyObject *list_of(PyObject *object, mx_array *(*get)(mx_parameter *, mx_context))
+{
+    mx_parameter *p = parameter_of(object);
+    if (!p)
+        return NULL;
+    PyObject *list = PyList_New(0);
+    for (int i = 0; list && (i < p->count || i == 0); i++) { /* one call at least: its error is the message */
+        mx_array *x = get(p, p->count ? p->contexts[i] : (mx_context){0});
+        PyObject *item = x ? nd_wrap(x) : raise_error();
+        if (!item || PyList_Append(list, item))
+            Py_CLEAR(list);
+        Py_XDECREF(item);
+    }
+    return list;
+}
+static PyObject *parameter_list_data(PyObject *self, PyObject *unused) { return (void)unused, list_of(self, mx_parameter_data); }
+static PyObject *parameter_list_grad(PyObject *self, PyObject *unused) { return (void)unused, list_of(self, mx_parameter_grad); }
+
+static PyObject *parameter_list_ctx(PyObject *object, PyObject *unused)
+{
+    mx_parameter *p = parameter_of(object);
+    (void)unused;
+    if (!p)
+        return NULL;
+    if (!p->count) {
+        mx_parameter_data(p, (mx_context){0});
+        return raise_error();
+    }
+    PyObject *list = PyList_New(p->count);
+    for (int i = 0; list && i < p->count; i++) {
+        PyObject *context = context_to(p->contexts[i]);
+        if (!context)
+            Py_CLEAR(list);
+        else
+            PyList_SET_ITEM(list, i, context);
+    }
+    return list;
+}
+
+static PyObject *parameter_set_data(PyObject *object, PyObject *value)
+{
+    mx_parameter *p = parameter_of(object);
+    if (!p)
+        return NULL;
+    PyObject *array = nd_check(value) ? core_new_ref(value) : nd_from_any(value, mx_cpu(0), p->dtype);
+    if (!array)
+        return NULL;
+    mx_mode mode = mx_mode_enter(0, -1);
+    const mx_code code = mx_parameter_set_data(p, nd_array(array));
+    mx_mode_leave(&mode);
+    Py_DECREF(array);
+    return raise_if(code);
+}
+static PyObject *parameter_zero_grad(PyObject *object, PyObject *unused)
+{
+    mx_parameter *p = parameter_of(object);
+    (void)unused;
+    return p ? raise_if(mx_parameter_zero_grad(p)) : NULL;
+}
+static PyObject *parameter_cast(PyObject *object, PyObject *type)
+{
+    mx_dtype dtype;
+    mx_parameter *p = parameter_of(object);
+    return !p || dtype_from(type, &dtype) ? NULL : raise_if(mx_parameter_cast(p, dtype));
+}
+static PyObject *parameter_reset_ctx(PyObject *object, PyObject *where)
+{
+    mx_context contexts[MX_MAX_CONTEXTS];
+    int count;
+    mx_parameter *p = parameter_of(object);
+    return !p || contexts_from(where, contexts, &count) ? NULL : raise_if(mx_parameter_reset_ctx(p, contexts, count));
+}
+static PyObject *parameter_finish(PyObject *object, PyObject *unused)
+{
+    mx_parameter *p = parameter_of(object);
+    (void)unused;
+    return p ? raise_if(mx_parameter_finish(p)) : NULL;
+}
+
+static PyMethodDef parameter_methods[] = {
+    {"initialize", (PyCFunction)(void (*)(void))parameter_initialize, METH_VARARGS | METH_KEYWORDS,
+     "initialize(init=None, ctx=None, default_init=None, force_reinit=False)\n--\n\nGives the parameter its start value."},
+    {"data", (PyCFunction)(void (*)(void))parameter_data, METH_VARARGS | METH_KEYWORDS, "data(ctx=None)\n--\n\nThe copy on a context."},
+    {"grad", (PyCFunction)(void (*)(void))parameter_grad, METH_VARARGS | METH_KEYWORDS, "grad(ctx=None)\n--\n\nThe gradient on a context."},
+    {"list_data", parameter_list_data, METH_NOARGS, "The copies on all contexts."},
+    {"list_grad", parameter_list_grad, METH_NOARGS, "The gradients on all contexts."},
+    {"list_ctx", parameter_list_ctx, METH_NOARGS, "The contexts on which it was initialized."},
+    {"set_data", parameter_set_data, METH_O, "Sets the value on all contexts."},
+    {"zero_grad", parameter_zero_grad, METH_NOARGS, "Sets the gradient to zero."},
+    {"cast", parameter_cast, METH_O, "Changes the element type of data and gradient."},
+    {"reset_ctx", parameter_reset_ctx, METH_O, "Moves the parameter to other contexts."},
+    {"_finish_deferred_init", parameter_finish, METH_NOARGS, "Carries out a deferred initialization."},
+    {NULL, NULL, 0, NULL},
+};
+
+/* ---- its properties -------------------------------------------------------------------------------------------------- */
+
+#define GETTER(name, expression)                                        \
+    static PyObject *name(PyObject *object, void *unused)               \
+    {                                                                   \
+        const mx_parameter *p = parameter_of(object);                   \
+        (void)unused;                                                   \
+        return p ? expression : NULL;                                   \
+    }
+GETTER(get_name, PyUnicode_FromString(p->name))
+GETTER(get_dtype, dtype_to(p->dtype))
+GETTER(get_lr_mult, PyFloat_FromDouble(p->lr_mult))
+GETTER(get_wd_mult, PyFloat_FromDouble(p->wd_mult))
+GETTER(get_grad_req, PyUnicode_FromString(grad_reqs[p->req == MX_GRAD_ADD ? 2 : p->req].name))
+GETTER(get_deferred, PyBool_FromLong(p->deferred))
+GETTER(get_allow_deferred, PyBool_FromLong(p->allow_deferred))
+GETTER(get_ready, PyBool_FromLong(p->count && !p->deferred))
+GETTER(get_initialized, PyBool_FromLong(p->count))
+GETTER(get_differentiable, PyBool_FromLong(p->differentiable))
+
+static PyObject *get_shape(PyObject *object, void *unused)
+{
+    mx_parameter *p = parameter_of(object);
+    (void)unused;
+    if (!p)
+        return NULL;
+    const mx_dims dims = mx_parameter_shape(p);
+    return dims.n < 0 ? core_new_ref(Py_None) : dims_to(dims.d, dims.n);
+}
+static int set_shape(PyObject *object, PyObject *value, void *unused)
+{
+    mx_parameter *p = parameter_of(object);
+    mx_dims dims;
+    (void)unused;
+    if (!p || !value || value == Py_None || dims_from(value, &dims, p->name, "shape"))
+        return PyErr_Occurred() ? -1 : 0;
+    if (!mx_parameter_set_shape(p, dims))
+        return 0;
+    PyErr_SetString(PyExc_AssertionError, mx_error_message());
+    mx_error_clear();
+    return -1;
+}
+static int set_dtype(PyObject *object, PyObject *value, void *unused)
+{
+    (void)unused;
+    PyObject *done = value ? parameter_cast(object, value) : NULL;
+    Py_XDECREF(done);
+    return done ? 0 : -1;
+}
+static int set_mult(PyObject *object, PyObject *value, void *which)
+{
+    mx_parameter *p = parameter_of(object);
+    double number = 1;
+    if (!p || !value || read_double(value, &number))
+        return -1;
+    *(which ? &p->wd_mult : &p->lr_mult) = number;
+    return 0;
+}
+static int set_grad_req(PyObject *object, PyObject *value, void *unused)
+{
+    mx_parameter *p = parameter_of(object);
+    mx_grad_req req;
+    (void)unused;
+    if (!p || !value || parse_grad_req(value, &req))
+        return -1;
+    return mx_parameter_set_grad_req(p, req) ? raise_error(), -1 : 0;
+}
+static PyObject *get_init(PyObject *object, void *unused)
+{
+    PyObject *init = ((parameter_object *)object)->init;
+    (void)unused;
+    return core_new_ref(init ? init : Py_None);
+}
+static int set_init(PyObject *object, PyObject *value, void *unused)
+{
+    mx_parameter *p = parameter_of(object);
+    (void)unused;
+    if (!p || !value)
+        return -1;
+    MX_SCOPE;
+    mx_initializer *init = value == Py_None ? NULL : initializer_from(value, p->name);
+    if (PyErr_Occurred())
+        return -1;
+    mx_release(p->init);
+    p->init = mx_retain(init);
+    Py_XSETREF(((parameter_object *)object)->init, core_new_ref(value));
+    return 0;
+}
+static PyObject *get_stype(PyObject *object, void *unused) { return (void)object, (void)unused, PyUnicode_FromString("default"); }
+
+static PyGetSetDef parameter_getset[] = {
+    {"name", get_name, NULL, "Full name.", NULL},
+    {"shape", get_shape, set_shape, "Shape; 0 where it is not known yet.", NULL},
+    {"_shape", get_shape, NULL, NULL, NULL},
+    {"dtype", get_dtype, set_dtype, "Element type.", NULL},
+    {"lr_mult", get_lr_mult, set_mult, "Multiplies the learning rate.", NULL},
+    {"wd_mult", get_wd_mult, set_mult, "Multiplies the weight decay.", (void *)1},
+    {"grad_req", get_grad_req, set_grad_req, "'write', 'add' or 'null'.", NULL},
+    {"init", get_init, set_init, "Initializer of its own; None: the network's.", NULL},
+    {"stype", get_stype, NULL, "Kind of storage.", NULL},
+    {"allow_deferred_init", get_allow_deferred, NULL, "Whether it may wait for its shape.", NULL},
+    {"_deferred_init", get_deferred, NULL, "Whether it waits for its shape.", NULL},
+    {"_is_ready", get_ready, NULL, "Whether it has data.", NULL},
+    {"_is_initialized", get_initialized, NULL, "Whether initialize() was called.", NULL},
+    {"_differentiable", get_differentiable, NULL, "Whether it can have a gradient.", NULL},
+    {"__dict__", PyObject_GenericGetDict, PyObject_GenericSetDict, NULL, NULL},
+    {NULL, NULL, NULL, NULL, NULL},
+};
+
+PyTypeObject parameter_type = {
+    PyVarObject_HEAD_INIT(NULL, 0).tp_name = "mxnet._core.Parameter",
+    .tp_basicsize = sizeof(parameter_object),
+    .tp_flags = Py_TPFLAGS_DEFAULT | Py_TPFLAGS_BASETYPE | Py_TPFLAGS_HAVE_GC,
+    .tp_new = PyType_GenericNew,
+    .tp_init = parameter_init,
+    .tp_traverse = parameter_traverse,
+    .tp_clear = parameter_clear,
+    .tp_dealloc = parameter_dealloc,
+    .tp_dictoffset = offsetof(parameter_object, dict),
+    .tp_weaklistoffset = offsetof(parameter_object, weakrefs),
+    .tp_methods = parameter_methods,
+    .tp_getset = parameter_getset,
+};
+
+/* ---- ParameterDict ---------------------------------------------------------------------------------------------------- */
+
+typedef struct params_object {
+    PyObject_HEAD
+    mx_params *params; /* retained; NULL before __init__ */
+    PyObject *held;    /* Parameter objects made by get(): they live as long as the dictionary does */
+    PyObject *dict, *weakrefs;
+} params_object;
+
+mx_params *params_of(PyObject *object)
+{
+    mx_params *params = ((params_object *)object)->params;
+    if (!params)
+        PyErr_Format(PyExc_RuntimeError, "%.200s: super().__init__() was not called", Py_TYPE(object)->tp_name);
+    return params;
+}
+
+PyObject *params_wrap(mx_params *params)
+{
+    if (!params)
+        return raise_error();
+    if (params->front)
+        return core_new_ref(params->front);
+    PyTypeObject *type = class_or(FRONT_PARAMS, &params_type);
+    params_object *self = (params_object *)type->tp_alloc(type, 0);
+    if (self) {
+        self->params = mx_retain(params);
+        params->front = self;
+    }
+    return (PyObject *)self;
+}
+
+static int params_traverse(PyObject *object, visitproc visit, void *arg)
+{
+    Py_VISIT(((params_object *)object)->dict);
+    Py_VISIT(((params_object *)object)->held);
+    return 0;
+}
+static int params_clear(PyObject *object)
+{
+    Py_CLEAR(((params_object *)object)->dict);
+    Py_CLEAR(((params_object *)object)->held);
+    return 0;
+}
+static void params_dealloc(PyObject *object)
+{
+    params_object *self = (params_object *)object;
+    PyObject_GC_UnTrack(object);
+    if (self->weakrefs)
+        PyObject_ClearWeakRefs(object);
+    if (self->params && self->params->front == self)
+        self->params->front = NULL;
+    params_clear(object);
+    mx_release(self->params);
+    Py_TYPE(object)->tp_free(object);
+}
+
+/* ParameterDict(prefix="", shared=None) */
+static int params_init(PyObject *object, PyObject *args, PyObject *keywords)
+{
+    static char *names[] = {"prefix", "shared", NULL};
+    const char *prefix = "";
+    PyObject *shared = Py_None;
+    if (!PyArg_ParseTupleAndKeywords(args, keywords, "|sO:ParameterDict", names, &prefix, &shared))
+        return -1;
+    if (shared != Py_None && !PyObject_TypeCheck(shared, &params_type)) {
+        PyErr_Format(PyExc_TypeError, "ParameterDict: shared must be a ParameterDict, got %.200s", Py_TYPE(shared)->tp_name);
+        return -1;
+    }
+    MX_SCOPE;
+    mx_params *made = mx_params_new(prefix, shared == Py_None ? NULL : params_of(shared));
+    if (!made)
+        return raise_error(), -1;
+    params_object *self = (params_object *)object;
+    mx_release(self->params);
+    self->params = mx_retain(made);
+    made->front = self;
+    return 0;
+}
+
+static PyObject *hold(params_object *self, PyObject *parameter)
+{
+    if (!parameter)
+        return NULL;
+    if (!self->held && !(self->held = PyList_New(0)))
+        return Py_DECREF(parameter), NULL;
+    if (!PySequence_Contains(self->held, parameter) && PyList_Append(self->held, parameter))
+        return Py_DECREF(parameter), NULL;
+    return parameter;
+}
+
+/* get(name, **keywords) */
+static PyObject *params_get(PyObject *object, PyObject *args, PyObject *keywords)
+{
+    static char *names[] = {WORDS, NULL};
+    parameter_words w = {0};
+    struct mx_parameter_options options;
+    mx_params *params = params_of(object);
+    if (!params || !PyArg_ParseTupleAndKeywords(args, keywords, "U|$OOOOOOOOOO:get", names, WORD_SLOTS(w)))
+        return NULL;
+    MX_SCOPE;
+    if (read_words(&w, &options, "ParameterDict.get"))
+        return NULL;
+    mx_parameter *p = mx_params_get_with(params, &options);
+    if (!p && (mx_error_code() == MX_ERR_SHAPE || mx_error_code() == MX_ERR_DTYPE || mx_error_code() == MX_ERR_PARAMETER)) {
+        PyErr_SetString(PyExc_AssertionError, mx_error_message());
+        return raise_error();
+    }
+    PyObject *made = p ? parameter_wrap(p) : raise_error();
+    if (made && w.init && w.init != Py_None && !((parameter_object *)made)->init)
+        ((parameter_object *)made)->init = core_new_ref(w.init);
+    return made ? hold((params_object *)object, made) : NULL;
+}
+
+static PyObject *params_add(PyObject *object, PyObject *parameter)
+{
+    mx_params *params = params_of(object);
+    if (!params)
+        return NULL;
+    if (!PyObject_TypeCheck(parameter, &parameter_type) || !parameter_of(parameter))
+        return PyErr_Format(PyExc_TypeError, "ParameterDict: a Parameter is wanted, got %.200s", Py_TYPE(parameter)->tp_name);
+    mx_parameter *known = mx_params_find(params, parameter_of(parameter)->name);
+    if (known && known != parameter_of(parameter))
+        return PyErr_Format(PyExc_AssertionError, "ParameterDict: another parameter is called %s already", known->name);
+    if (!known && mx_params_add(params, parameter_of(parameter)))
+        return raise_error();
+    return hold((params_object *)object, core_new_ref(parameter)); /* returned: the parameter */
+}
+
+static PyObject *params_find(PyObject *object, PyObject *name)
+{
+    mx_params *params = params_of(object);
+    const char *text = params ? PyUnicode_AsUTF8(name) : NULL;
+    mx_parameter *p = text ? mx_params_find(params, text) : NULL;
+    return !text ? NULL : p ? parameter_wrap(p) : core_new_ref(Py_None);
+}
+
+static PyObject *params_subscript(PyObject *object, PyObject *name)
+{
+    PyObject *found = params_find(object, name);
+    if (found != Py_None)
+        return found;
+    Py_DECREF(found);
+    PyErr_SetObject(PyExc_KeyError, name);
+    return NULL;
+}
+static Py_ssize_t params_length(PyObject *object)
+{
+    mx_params *params = params_of(object);
+    return params ? (Py_ssize_t)mx_params_count(params) : -1;
+}
+static int params_contains(PyObject *object, PyObject *name)
+{
+    PyObject *found = PyUnicode_Check(name) ? params_find(object, name) : core_new_ref(Py_None);
+    Py_XDECREF(found);
+    return found ? found != Py_None : -1;
+}
+
+/* what: 0 names, 1 parameters, 2 pairs */
+static PyObject *params_list(PyObject *object, int what)
+{
+    mx_params *params = params_of(object);
+    const int64_t n = params ? mx_params_count(params) : 0;
+    PyObject *list = params ? PyList_New(n) : NULL;
+    for (int64_t i = 0; list && i < n; i++) {
+        mx_parameter *p = mx_params_at(params, i);
+        PyObject *item = what == 0   ? PyUnicode_FromString(p->name)
+                         : what == 1 ? parameter_wrap(p)
+                                     : Py_BuildValue("sN", p->name, parameter_wrap(p));
+        if (!item)
+            Py_CLEAR(list);
+        else
+            PyList_SET_ITEM(list, i, item);
+    }
+    return list;
+}
+static PyObject *params_keys(PyObject *self, PyObject *unused) { return (void)unused, params_list(self, 0); }
+static PyObject *params_values(PyObject *self, PyObject *unused) { return (void)unused, params_list(self, 1); }
+static PyObject *params_items(PyObject *self, PyObject *unused) { return (void)unused, params_list(self, 2); }
+static PyObject *params_iter(PyObject *self)
+{
+    PyObject *list = params_list(self, 0);
+    PyObject *iterator = list ? PyObject_GetIter(list) : NULL;
+    Py_XDECREF(list);
+    return iterator;
+}
+
+static PyObject *params_zero_grad(PyObject *object, PyObject *unused)
+{
+    mx_params *params = params_of(object);
+    (void)unused;
+    return params ? raise_if(mx_params_zero_grad(params)) : NULL;
+}
+static PyObject *params_repr(PyObject *object)
+{
+    MX_SCOPE;
+    mx_params *params = params_of(object);
+    const char *text = params ? mx_params_text(params) : NULL;
+    return text ? PyUnicode_FromString(text) : raise_error();
+}
+static PyObject *params_prefix(PyObject *object, void *unused)
+{
+    mx_params *params = params_of(object);
+    (void)unused;
+    return params ? PyUnicode_FromString(params->prefix) : NULL;
+}
+static PyObject *params_shared(PyObject *object, void *unused)
+{
+    mx_params *params = params_of(object);
+    (void)unused;
+    return !params ? NULL : params->shared ? params_wrap(params->shared) : core_new_ref(Py_None);
+}
+
+static PyMethodDef params_methods[] = {
+    {"get", (PyCFunction)(void (*)(void))params_get, METH_VARARGS | METH_KEYWORDS,
+     "get(name, **keywords)\n--\n\nThe parameter prefix + name: an existing one, a shared one, or a new one."},
+    {"_add", params_add, METH_O, "Takes a parameter in."},
+    {"_find", params_find, METH_O, "The parameter of a full name; None if there is none."},
+    {"keys", params_keys, METH_NOARGS, "Full names in order of creation."},
+    {"values", params_values, METH_NOARGS, "The parameters."},
+    {"items", params_items, METH_NOARGS, "Pairs of name and parameter."},
+    {"zero_grad", params_zero_grad, METH_NOARGS, "Sets all gradients to zero."},
+    {NULL, NULL, 0, NULL},
+};
+static PyGetSetDef params_getset[] = {
+    {"prefix", params_prefix, NULL, "What the names of new parameters begin with.", NULL},
+    {"_shared", params_shared, NULL, NULL, NULL},
+    {"__dict__", PyObject_GenericGetDict, PyObject_GenericSetDict, NULL, NULL},
+    {NULL, NULL, NULL, NULL, NULL},
+};
+static PyMappingMethods params_mapping = {params_length, params_subscript, NULL};
+static PySequenceMethods params_sequence = {.sq_length = params_length, .sq_contains = params_contains};
+
+PyTypeObject params_type = {
+    PyVarObject_HEAD_INIT(NULL, 0).tp_name = "mxnet._core.ParameterDict",
+    .tp_basicsize = sizeof(params_object),
+    .tp_flags = Py_TPFLAGS_DEFAULT | Py_TPFLAGS_BASETYPE | Py_TPFLAGS_HAVE_GC,
+    .tp_new = PyType_GenericNew,
+    .tp_init = params_init,
+    .tp_traverse = params_traverse,
+    .tp_clear = params_clear,
+    .tp_dealloc = params_dealloc,
+    .tp_dictoffset = offsetof(params_object, dict),
+    .tp_weaklistoffset = offsetof(params_object, weakrefs),
+    .tp_iter = params_iter,
+    .tp_repr = params_repr,
+    .tp_as_mapping = &params_mapping,
+    .tp_as_sequence = &params_sequence,
+    .tp_methods = params_methods,
+    .tp_getset = params_getset,
+};
+
+/* ---- the module's part ------------------------------------------------------------------------------------------------- */
+
+static PyMethodDef functions[] = {
+    {"set_class", set_class, METH_VARARGS, "The Python class of parameters, constants, dictionaries ..."},
+    {"make_constant", make_constant, METH_VARARGS, NULL},
+    {NULL, NULL, 0, NULL},
+};
+
+int add_parameters(PyObject *module)
+{
+    if (PyType_Ready(&parameter_type) || PyType_Ready(&params_type))
+        return -1;
+    if (PyModule_AddObjectRef(module, "Parameter", (PyObject *)&parameter_type) ||
+        PyModule_AddObjectRef(module, "ParameterDict", (PyObject *)&params_type))
+        return -1;
+    return PyModule_AddFunctions(module, functions);
+}

@@ -1,0 +1,70 @@
+/* What this build can do, as mx.runtime tells it: names of the classic interface, then our own.
+ * SPDX-License-Identifier: Apache-2.0 */
+#include "core.h"
+
+#ifdef MX_HAVE_X86_LEVELS
+enum { X86 = 1 };
+#else
+enum { X86 = 0 };
+#endif
+#ifdef HAVE_ZLIB
+enum { ZLIB = 1 };
+#else
+enum { ZLIB = 0 };
+#endif
+#ifdef HAVE_JPEG
+enum { JPEG = 1 };
+#else
+enum { JPEG = 0 };
+#endif
+#ifdef HAVE_PNG
+enum { PNG = 1 };
+#else
+enum { PNG = 0 };
+#endif
+#ifdef GLUON_CUDA
+enum { CUDA = 1 };
+#else
+enum { CUDA = 0 };
+#endif
+#ifdef NDEBUG
+enum { DEBUG = 0 };
+#else
+enum { DEBUG = 1 };
+#endif
+
+static const struct {
+    const char *name;
+    bool enabled;
+} features[] = {
+    {"CUDA", CUDA},       {"CUDNN", CUDA},     {"NCCL", false},      {"TENSORRT", false},
+    {"CPU_SSE", X86},     {"CPU_SSE2", X86},   {"CPU_SSE3", X86},    {"CPU_SSE4_1", X86},
+    {"CPU_SSE4_2", X86},  {"CPU_AVX", X86},    {"CPU_AVX2", X86},    {"CPU_AVX512", X86},
+    {"F16C", X86},        {"OPENMP", false},   {"JEMALLOC", false},  {"BLAS_OPEN", false},
+    {"BLAS_ATLAS", false},{"BLAS_MKL", false}, {"BLAS_APPLE", false},{"LAPACK", true},
+    {"MKLDNN", false},    {"OPENCV", false},   {"DIST_KVSTORE", false}, {"INT64_TENSOR_SIZE", true},
+    {"SIGNAL_HANDLER", false}, {"PROFILER", true}, {"DEBUG", DEBUG}, {"TVM_OP", false},
+    {"GZIP", ZLIB},       {"JPEG", JPEG},      {"PNG", PNG},
+};
+
+static PyObject *list_features(PyObject *self, PyObject *unused)
+{
+    const Py_ssize_t n = sizeof features / sizeof *features;
+    PyObject *list = PyList_New(n);
+    (void)self, (void)unused;
+    for (Py_ssize_t i = 0; list && i < n; i++) {
+        PyObject *pair = Py_BuildValue("(sO)", features[i].name, features[i].enabled ? Py_True : Py_False);
+        if (!pair)
+            Py_CLEAR(list);
+        else
+            PyList_SET_ITEM(list, i, pair);
+    }
+    return list;
+}
+
+static PyMethodDef functions[] = {
+    {"features", list_features, METH_NOARGS, "Pairs of a feature's name and whether the build has it."},
+    {NULL, NULL, 0, NULL},
+};
+
+int add_runtime(PyObject *module) { return PyModule_AddFunctions(module, functions); }

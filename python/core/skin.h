@@ -1,0 +1,27 @@
+/* What the parts of the gluon skin share: parameters, dictionaries, blocks.  SPDX-License-Identifier: Apache-2.0 */
+#ifndef MXNET_SKIN_H
+#define MXNET_SKIN_H
+
+#include "core.h"
+#include "gluon/core.h"
+
+/* Python classes that the package registers, so that C can make objects of them. */
+typedef enum front_kind { FRONT_PARAMETER, FRONT_CONSTANT, FRONT_PARAMS, FRONT_BLOCK, FRONT_HYBRID_BLOCK, FRONT_KINDS } front_kind;
+PyObject *front_class(front_kind kind); /* borrowed; NULL: not registered */
+
+extern PyTypeObject parameter_type, params_type, block_type;
+mx_parameter *parameter_of(PyObject *object); /* borrowed; NULL with an exception before __init__ */
+mx_params *params_of(PyObject *object);
+mx_block *block_of(PyObject *object);
+/* The one Python object of a C object: new references. */
+PyObject *parameter_wrap(mx_parameter *p);
+PyObject *params_wrap(mx_params *params);
+PyObject *block_wrap(mx_block *block);
+
+/* A context, a list of them, or None (count 0). */
+int contexts_from(PyObject *source, mx_context *contexts, int *count);
+
+int add_parameters(PyObject *module);
+int add_blocks(PyObject *module);
+
+#endif

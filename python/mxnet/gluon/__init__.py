@@ -1,0 +1,20 @@
+"""Networks: blocks, layers, losses, parameters, training and data."""
+from .parameter import Parameter, Constant, ParameterDict, DeferredInitializationError, tensor_types
+from .block import Block, HybridBlock, SymbolBlock
+from .trainer import Trainer
+from . import nn, loss, utils
+
+__all__ = ["Block", "Constant", "DeferredInitializationError", "HybridBlock", "Parameter", "ParameterDict",
+           "SymbolBlock", "Trainer", "data", "loss", "model_zoo", "nn", "rnn", "tensor_types", "utils"]
+
+
+def __getattr__(name):
+    """Larger parts are loaded when they are first used; so are names that 0.11 programs reach through gluon."""
+    import importlib
+    if name in ("data", "rnn", "model_zoo", "contrib"):
+        return importlib.import_module("." + name, __name__)
+    if name in ("autograd", "ndarray", "initializer", "optimizer", "metric", "symbol"):
+        return importlib.import_module("mxnet." + name)
+    if name in ("Context", "cpu", "gpu"):
+        return getattr(importlib.import_module("mxnet.context"), name)
+    raise AttributeError(f"module 'mxnet.gluon' has no attribute '{name}'")

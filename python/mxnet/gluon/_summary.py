@@ -1,0 +1,58 @@
+"""The table that Block.summary() prints."""
+from .._core import NDArray
+
+_ROW = "{:>20}  {:>42} {:>15}"
+
+
+def _shapes(value):
+    if isinstance(value, NDArray):
+        return str(value.shape)
+    if isinstance(value, (list, tuple)):
+        return ", ".join(_shapes(item) for item in value)
+    return "-"
+
+
+def summarize(block, inputs):
+    """Runs the block once with hooks on every part and counts parameters."""
+    from .block import HybridBlock
+    rows, handles, seen = [], [], set()
+    totals = {"all": 0, "trainable": 0}
+
+    def count(part):
+        own = 0
+        for parameter in part.params.values():
+            size = 1
+            for dim in parameter.shape:
+                size *= dim
+            own += size
+            if parameter.name not in seen:
+                seen.add(parameter.name)
+                totals["all"] += size
+                totals["trainable"] += size if parameter.grad_req != "null" else 0
+        return own
+
+    def watch(part):
+        if isinstance(part, HybridBlock) and part._active:
+            raise AssertionError(f"{part.name}: the summary of a hybridized block cannot be shown; ask before hybridize()")
+        if part._children and hasattr(part, "add"):
+            return
+
+        def hook(hooked, _, outputs):
+            rows.append((f"{type(hooked).__name__}-{len(rows) + 1}", _shapes(outputs), count(hooked)))
+        handles.append(part.register_forward_hook(hook))
+
+    try:
+        block.apply(watch)
+        block(*inputs)
+    finally:
+        for handle in handles:
+            handle.detach()
+    lines = ["-" * 80, _ROW.format("Layer (type)", "Output Shape", "Param #"), "=" * 80,
+             _ROW.format("Input", _shapes(inputs), 0)]
+    lines += [_ROW.format(*row) for row in rows]
+    lines += ["=" * 80, "Parameters, those of shared blocks at every use",
+              f"  all: {sum(row[2] for row in rows)}", f"  trainable: {totals['trainable']}",
+              f"  fixed: {totals['all'] - totals['trainable']}",
+              f"Counted more than once: {sum(row[2] for row in rows) - totals['all']}",
+              f"Parameters of the model: {totals['all']}", "-" * 80]
+    return "\n".join(lines)

@@ -1,0 +1,9 @@
+"""Layers."""
+from .. import _layers
+from ..block import Block, HybridBlock, SymbolBlock  # noqa: F401
+from .containers import Sequential, HybridSequential, Lambda, HybridLambda, Concatenate, HybridConcatenate, Identity
+
+_made = _layers.make(_layers.LAYER, module=__name__)
+globals().update(_made)
+__all__ = ["Block", "HybridBlock", "SymbolBlock", "Sequential", "HybridSequential", "Lambda", "HybridLambda",
+           "Concatenate", "HybridConcatenate", "Identity"] + list(_made)

@@ -1,0 +1,140 @@
+"""Containers, and layers around Python functions."""
+from ... import _core
+from ... import ndarray as nd
+from ..block import Block, HybridBlock
+
+_RUN = _core.Block.forward  # runs the children one after the other
+
+
+class _Container:
+    """What Sequential and HybridSequential share."""
+
+    def __init__(self, prefix=None, params=None):
+        super().__init__(prefix=prefix, params=params)
+        self._set_native(type(self).forward is _RUN)
+
+    def add(self, *blocks):
+        """Appends blocks."""
+        for block in blocks:
+            self.register_child(block)
+
+    def __repr__(self):
+        from ..block import _indent
+        lines = "\n".join(f"  ({key}): {_indent(repr(child), 2)}" for key, child in self._children.items())
+        return f"{type(self).__name__}(\n{lines}\n)"
+
+    def __getitem__(self, key):
+        layers = list(self._children.values())[key]
+        if not isinstance(layers, list):
+            return layers
+        net = type(self)(prefix=self.prefix)
+        with net.name_scope():
+            net.add(*layers)
+        return net
+
+    def __len__(self):
+        return len(self._children)
+
+    def __iter__(self):
+        return iter(self._children.values())
+
+
+class Sequential(_Container, Block):
+    """Blocks that run one after the other.
+
+        net = nn.Sequential()
+        net.add(nn.Dense(64, activation="relu"), nn.Dense(10))
+    """
+
+    _kind = 2
+    forward = _RUN
+
+    def hybridize(self, active=True, **kwargs):
+        """Lets hybrid children run as compiled plans."""
+        import warnings
+        if self._children and all(isinstance(child, HybridBlock) for child in self._children.values()):
+            warnings.warn(f"all children of {self.name} are HybridBlocks: a HybridSequential would run as one plan",
+                          stacklevel=2)
+        super().hybridize(active, **kwargs)
+
+
+class HybridSequential(_Container, HybridBlock):
+    """Hybrid blocks that run one after the other, as one plan when hybridized."""
+
+    _kind = 3
+    forward = _RUN
+
+
+class Lambda(Block):
+    """A block that calls a function, or an operator of mx.nd by name."""
+
+    def __init__(self, function, prefix=None):
+        super().__init__(prefix=prefix)
+        self._func_name, self._func = _function(function, "Lambda")
+
+    def forward(self, *args):
+        return self._func(*args)
+
+    def __repr__(self):
+        return f"{type(self).__name__}({self._func_name})"
+
+
+class HybridLambda(HybridBlock):
+    """A hybrid block that calls function(F, x, ...), or an operator by name."""
+
+    def __init__(self, function, prefix=None):
+        super().__init__(prefix=prefix)
+        if isinstance(function, str):
+            _function(function, "HybridLambda")
+            self._func_name, self._func = function, lambda F, *args: getattr(F, function)(*args)
+        elif callable(function):
+            self._func_name, self._func = function.__name__, function
+        else:
+            _function(function, "HybridLambda")
+
+    def hybrid_forward(self, F, x, *args):
+        return self._func(F, x, *args)
+
+    def __repr__(self):
+        return f"{type(self).__name__}({self._func_name})"
+
+
+def _function(function, who):
+    if isinstance(function, str):
+        if not hasattr(nd, function):
+            raise AssertionError(f"{who}: '{function}' is not an operator of mx.nd")
+        return function, getattr(nd, function)
+    if callable(function):
+        return getattr(function, "__name__", type(function).__name__), function
+    raise ValueError(f"{who}: a function or the name of an operator is wanted, got {type(function).__name__}")
+
+
+class Identity(HybridBlock):
+    """Gives its input back."""
+
+    def hybrid_forward(self, F, x):
+        return x
+
+
+class Concatenate(Sequential):
+    """Runs every child on the same input and joins the results along an axis."""
+
+    def __init__(self, axis=-1, prefix=None, params=None):
+        super().__init__(prefix=prefix, params=params)
+        self.axis = axis
+
+    def forward(self, x):
+        return nd.concat(*[child(x) for child in self._children.values()], dim=self.axis)
+
+
+class HybridConcatenate(HybridSequential):
+    """The same for hybrid blocks."""
+
+    def __init__(self, axis=-1, prefix=None, params=None):
+        super().__init__(prefix=prefix, params=params)
+        self.axis = axis
+
+    forward = HybridBlock.forward
+
+    def hybrid_forward(self, F, x):
+        return F.concat(*[child(x) for child in self._children.values()], dim=self.axis)

@@ -1,0 +1,215 @@
+"""Parameters and dictionaries of them."""
+import warnings
+
+from .. import _core
+from .._core import NDArray
+from ..context import Context, cpu, current_context
+from ..error import DeferredInitializationError, MXNetError
+
+__all__ = ["DeferredInitializationError", "Parameter", "Constant", "ParameterDict", "tensor_types"]
+
+tensor_types = (NDArray,)
+
+
+def _default_init():
+    from .. import initializer
+    return initializer.Uniform()
+
+
+class Parameter(_core.Parameter):
+    """A named array that a network learns, with one copy per context.
+
+    A shape with a 0 in it is completed at the first forward (allow_deferred_init); until then data() raises
+    DeferredInitializationError.
+    """
+
+    def __repr__(self):
+        return f"{type(self).__name__} {self.name} (shape={self.shape}, dtype={self.dtype})"
+
+    def initialize(self, init=None, ctx=None, default_init=None, force_reinit=False):
+        """Gives the parameter its start value; `init` comes before its own initializer, `default_init` after it."""
+        if self._is_initialized and not force_reinit:
+            warnings.warn(f"Parameter '{self.name}' is initialized already; pass force_reinit=True to do it again",
+                          stacklevel=2)
+            return
+        if init is None and default_init is None and self.init is None:
+            default_init = _default_init()
+        try:
+            super().initialize(init, ctx, default_init, force_reinit)
+        except DeferredInitializationError:
+            raise
+        except MXNetError as error:
+            if "unknown shape" in str(error):
+                raise ValueError(str(error)) from None
+            raise
+
+    def var(self):
+        """The symbol that stands for this parameter in a graph."""
+        from .. import symbol
+        return symbol.var(self.name, shape=self.shape, dtype=self.dtype, lr_mult=self.lr_mult, wd_mult=self.wd_mult,
+                          init=self.init)
+
+    def row_sparse_data(self, row_id):
+        """Rows of a row_sparse parameter: parameters are dense here."""
+        raise RuntimeError(f"Parameter '{self.name}' is dense: use data() instead of row_sparse_data()")
+
+    def list_row_sparse_data(self, row_id):
+        """See row_sparse_data."""
+        raise RuntimeError(f"Parameter '{self.name}' is dense: use list_data() instead of list_row_sparse_data()")
+
+    def as_in_context(self, ctx):
+        """Moves the parameter to a context."""
+        self.reset_ctx(ctx)
+
+
+class Constant(Parameter):
+    """A parameter that never learns: its value is given and has no gradient."""
+
+    def __init__(self, name, value):
+        if not isinstance(value, NDArray):
+            value = _core.array(value, dtype="float32")
+        self.value = value
+        _core.make_constant(self, name, value)
+
+    @property
+    def grad_req(self):
+        """Always 'null'."""
+        return "null"
+
+    @grad_req.setter
+    def grad_req(self, req):
+        if req != "null":
+            warnings.warn(f"Constant '{self.name}' has no gradient: grad_req stays 'null'", stacklevel=2)
+
+
+class ParameterDict(_core.ParameterDict):
+    """Parameters by full name, in order of creation; `shared` is where missing ones are looked for."""
+
+    def __init__(self, prefix="", shared=None):
+        super().__init__(prefix, shared)
+
+    def __copy__(self):
+        other = ParameterDict(self.prefix, self._shared)
+        other.update(self)
+        return other
+
+    def get_constant(self, name, value=None):
+        """The constant prefix + name; it is made from value where there is none yet."""
+        full = self.prefix + name
+        found = self._find(full)
+        if found is None:
+            if value is None:
+                raise KeyError(f"ParameterDict: there is no constant named '{full}'; give its value to make it")
+            return self._add(Constant(full, value))
+        if value is not None:
+            import numpy
+            given = value.asnumpy() if isinstance(value, NDArray) else numpy.asarray(value)
+            if not isinstance(found, Constant) or found.shape != given.shape \
+                    or not (getattr(found, "value", None) is value or (found.value.asnumpy() == given).all()):
+                raise AssertionError(f"ParameterDict: '{full}' exists with another value")
+        return found
+
+    def update(self, other):
+        """Takes all parameters of another dictionary in."""
+        for parameter in other.values():
+            self._add(parameter)
+
+    def initialize(self, init=None, ctx=None, verbose=False, force_reinit=False):
+        """Initializes every parameter; those with an initializer of their own use it."""
+        if init is None:
+            init = _default_init()
+        if verbose:
+            init.set_verbosity(verbose=verbose)
+        for parameter in self.values():
+            parameter.initialize(None, ctx, init, force_reinit=force_reinit)
+
+    def list_ctx(self):
+        """Contexts on which the parameters are."""
+        found = []
+        for parameter in self.values():
+            found += [ctx for ctx in parameter.list_ctx() if ctx not in found]
+        return found
+
+    def reset_ctx(self, ctx):
+        """Moves all parameters to other contexts."""
+        for parameter in self.values():
+            parameter.reset_ctx(ctx)
+
+    def setattr(self, name, value):
+        """Sets an attribute of all parameters: params.setattr('grad_req', 'null')."""
+        for parameter in self.values():
+            setattr(parameter, name, value)
+
+    def save(self, filename, strip_prefix=""):
+        """Writes all values to a file, names without strip_prefix."""
+        arrays, names = [], []
+        for parameter in self.values():
+            if not parameter.name.startswith(strip_prefix):
+                raise ValueError(f"ParameterDict.save: '{parameter.name}' does not begin with '{strip_prefix}'")
+            arrays.append(parameter.list_data()[0].as_in_context(cpu()))
+            names.append(parameter.name[len(strip_prefix):])
+        _core.save(filename, arrays, names)
+
+    def load(self, filename, ctx=None, allow_missing=False, ignore_extra=False, restore_prefix="",
+             cast_dtype=False, dtype_source="current"):
+        """Reads values written by save()."""
+        loaded = _core.load(filename)
+        if not isinstance(loaded, dict):
+            raise ValueError(f"ParameterDict.load: '{filename}' holds arrays without names")
+        self.load_dict(loaded, ctx, allow_missing, ignore_extra, restore_prefix, filename, cast_dtype, dtype_source)
+
+    def load_dict(self, param_dict, ctx=None, allow_missing=False, ignore_extra=False, restore_prefix="",
+                  filename=None, cast_dtype=False, dtype_source="current"):
+        """The same from a dict of arrays."""
+        where = f"file '{filename}'" if filename else "param_dict"
+        values = {restore_prefix + name.split(":", 1)[-1] if name[:4] in ("arg:", "aux:") else restore_prefix + name: v
+                  for name, v in param_dict.items()}
+        if not allow_missing:
+            for name in self.keys():
+                if name not in values:
+                    raise AssertionError(f"ParameterDict.load: parameter '{name}' is not in {where}, which has "
+                                         f"{_some(values)}; set allow_missing=True to load the others")
+        for name, value in values.items():
+            parameter = self._find(name)
+            if parameter is None:
+                if not ignore_extra:
+                    raise AssertionError(f"ParameterDict.load: '{name}' from {where} is not a parameter here; there are "
+                                         f"{_some(self.keys())}; set ignore_extra=True to skip it")
+                continue
+            load_into(parameter, value, ctx, cast_dtype, dtype_source)
+
+
+def _some(names):
+    names = list(names)
+    return ", ".join(names[:5]) + (f", ... ({len(names)} in all)" if len(names) > 5 else "")
+
+
+def load_into(parameter, value, ctx=None, cast_dtype=False, dtype_source="current"):
+    """Gives a parameter a value from a file; one that was not initialized is put on ctx."""
+    if value.dtype != parameter.dtype:
+        if cast_dtype and dtype_source == "current":
+            value = value.astype(parameter.dtype)
+        elif cast_dtype and dtype_source == "saved":
+            parameter.cast(value.dtype)
+        elif not cast_dtype:
+            raise AssertionError(f"parameter '{parameter.name}' has dtype {_core.dtype_name(parameter.dtype)}, the file "
+                                 f"has {_core.dtype_name(value.dtype)}; set cast_dtype=True to convert")
+        else:
+            raise ValueError(f"dtype_source must be 'current' or 'saved', got {dtype_source!r}")
+    if parameter.shape is not None:
+        ok = len(parameter.shape) == len(value.shape) and all(a in (0, b) for a, b in zip(parameter.shape, value.shape))
+        if not ok:
+            raise AssertionError(f"parameter '{parameter.name}' has shape {parameter.shape}, the file has {value.shape}")
+    parameter.shape = value.shape
+    if not parameter._is_initialized:
+        parameter.initialize("zeros", ctx or current_context())
+    elif ctx is not None and not parameter._deferred_init:
+        wanted = [ctx] if isinstance(ctx, Context) else list(ctx)
+        if set(wanted) != set(parameter.list_ctx()):
+            parameter.reset_ctx(ctx)
+    parameter.set_data(value)
+
+
+_core.set_class(0, Parameter)
+_core.set_class(1, Constant)
+_core.set_class(2, ParameterDict)

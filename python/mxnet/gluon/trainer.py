@@ -1,0 +1,147 @@
+"""The trainer: applies an optimizer to the parameters of a network."""
+from .. import _core
+from ..error import StateError
+from .parameter import Parameter, ParameterDict
+
+__all__ = ["Trainer"]
+
+
+class StaleGradientError(StateError, UserWarning):
+    """A gradient that no backward computed since the last step."""
+
+
+_MODES = (None, "local", "device", "nccl", "local_update_cpu", "local_allreduce_cpu", "local_allreduce_device")
+# Methods of an optimizer that, once overridden, make the trainer call Python.
+_HOOKS = ("update", "update_multi_precision", "create_state", "create_state_multi_precision", "_update_count", "_get_lr",
+          "_get_wd", "_get_lrs", "_get_wds", "learning_rate")
+
+
+def _runs_in_c(optimizer):
+    from ..optimizer.optimizer import Optimizer, _RowOptimizer
+    kind = type(optimizer)
+    return isinstance(optimizer, _core.OptimizerRow) and all(
+        getattr(kind, name) is getattr(_RowOptimizer, name, getattr(Optimizer, name)) for name in _HOOKS)
+
+
+class Trainer(_core.Trainer):
+    """Applies an optimizer to parameters.
+
+    params: a ParameterDict or dict (taken in the order of names), or a list.  optimizer: a name with optimizer_params, or
+    an Optimizer.  Gradients of parameters on several contexts are summed; kvstore may be None, 'local' or 'device'.
+    """
+
+    def __init__(self, params, optimizer, optimizer_params=None, kvstore="device", compression_params=None,
+                 update_on_kvstore=None):
+        self._params = _listed(params)
+        self._param2idx = {p.name: i for i, p in enumerate(self._params)}
+        self._compression_params = compression_params
+        self._kvstore_params = {"kvstore": kvstore, "update_on_kvstore": update_on_kvstore}
+        self._kvstore, self._update_on_kvstore, self._distributed = _checked_store(kvstore), False, False
+        self._contexts = self._check_contexts()
+        self._start_with(self._made_optimizer(optimizer, optimizer_params))
+
+    def _check_contexts(self):
+        contexts = None
+        for p in self._params:
+            own = p.list_ctx()
+            if contexts is not None and contexts != own:
+                raise AssertionError(f"Trainer: all parameters must be on the same contexts, but {p.name} is on {own} and "
+                                     f"those before it on {contexts}")
+            contexts = own
+        return contexts
+
+    def _made_optimizer(self, optimizer, options):
+        from .. import optimizer as opt
+        if isinstance(optimizer, opt.Optimizer):
+            if options:
+                raise AssertionError("Trainer: optimizer_params go with the name of an optimizer, not with an Optimizer")
+            return optimizer
+        if not isinstance(optimizer, str):
+            raise TypeError(f"Trainer: optimizer must be a name or an Optimizer, got {type(optimizer).__name__}")
+        return opt.create(optimizer, **(options or {}))
+
+    def _start_with(self, optimizer):
+        optimizer.param_dict = dict(enumerate(self._params))
+        self._optimizer = optimizer
+        self._begin(self._params, optimizer, not _runs_in_c(optimizer), StaleGradientError)
+
+    @property
+    def optimizer(self):
+        """The optimizer."""
+        return self._optimizer
+
+    @property
+    def learning_rate(self):
+        """The learning rate now."""
+        return self._optimizer.learning_rate
+
+    def set_learning_rate(self, lr):
+        """Sets the learning rate; not if a schedule gives it."""
+        self._optimizer.set_learning_rate(lr)
+
+    @property
+    def _updaters(self):
+        """States in the shape of an Updater: for programs that look at trainer._updaters[0].states."""
+        from ..optimizer import Updater
+        updater = Updater(self._optimizer)
+        updater.states = self._all_states()
+        return [updater]
+
+    # ---- states
+
+    def _all_states(self):
+        called_back = not _runs_in_c(self._optimizer)
+        return {i: self._state(i) if called_back else self._optimizer._layout(self._state(i), p.data(self._contexts[0]))
+                for i, p in enumerate(self._params) if i in self._updates}
+
+    def save_states(self, fname):
+        """Saves what the optimizer remembers: arrays of the library's optimizers, Python objects of others."""
+        if _runs_in_c(self._optimizer):
+            return self._save(fname)
+        import pickle
+        with open(fname, "wb") as file:
+            pickle.dump((self._all_states(), self._optimizer), file)
+
+    def load_states(self, fname):
+        """Loads what save_states wrote, here or in MXNet."""
+        with open(fname, "rb") as file:
+            is_pickle = file.read(1) == b"\x80"
+        if not is_pickle:
+            return self._load(fname)
+        import pickle
+        with open(fname, "rb") as file:
+            states = pickle.load(file)
+        if isinstance(states, tuple):
+            states, optimizer = states
+            scale = self._scale
+            self._start_with(optimizer)
+            self._scale = scale
+        self._take_states(states)
+
+    def _take_states(self, states):
+        in_c = _runs_in_c(self._optimizer)
+        counts = self._optimizer._index_update_count
+        for i, state in states.items():
+            weight = self._params[i].data(self._contexts[0])
+            self._set_state(i, self._optimizer._unlayout(state, weight) if in_c else state,
+                            counts.get(i, self._optimizer.num_update))
+
+
+def _listed(params):
+    if isinstance(params, (dict, ParameterDict)):
+        params = [params[name] for name in sorted(params.keys())]
+    if not isinstance(params, (list, tuple)):
+        raise ValueError(f"Trainer: a list or dict of Parameters is wanted, got {type(params).__name__}")
+    for p in params:
+        if not isinstance(p, Parameter):
+            raise ValueError(f"Trainer: a list or dict of Parameters is wanted, it has a {type(p).__name__}")
+    return list(params)
+
+
+def _checked_store(kvstore):
+    """The store that was given: one process sums gradients itself, so only the name is looked at."""
+    name = kvstore if kvstore is None or isinstance(kvstore, str) else getattr(kvstore, "type", None)
+    if name not in _MODES and not (name is None or not isinstance(kvstore, str)):
+        from ..kvstore import create
+        create(name)  # says what is wrong with it
+    return kvstore if not isinstance(kvstore, str) else None

@@ -1,0 +1,128 @@
+"""Helpers for training: splitting batches, clipping gradients, hooks, files."""
+import hashlib
+import math
+import os
+import warnings
+
+from .._core import NDArray, array
+from ..context import cpu
+
+__all__ = ["split_data", "split_and_load", "clip_global_norm", "check_sha1", "download", "HookHandle"]
+
+
+class HookHandle:
+    """What register_forward_hook returns: detach() removes the hook; so does the end of a `with` block."""
+
+    def __init__(self, block, hooks, hook):
+        self._block, self._hooks, self._hook = block, hooks, hook
+        hooks.append(hook)
+
+    def detach(self):
+        """Removes the hook."""
+        if self._hook is not None and self._hook in self._hooks:
+            self._hooks.remove(self._hook)
+            self._block._hooks_changed()
+        self._hook = None
+
+    def __enter__(self):
+        return self
+
+    def __exit__(self, *unused):
+        self.detach()
+
+
+def split_data(data, num_slice, batch_axis=0, even_split=True):
+    """data cut into num_slice pieces along batch_axis."""
+    size = data.shape[batch_axis]
+    if size < num_slice:
+        raise ValueError(f"split_data: {size} examples cannot be cut into {num_slice} slices")
+    if even_split and size % num_slice:
+        raise ValueError(f"split_data: {size} examples cannot be cut evenly into {num_slice} slices; use a batch size that "
+                         f"is a multiple of {num_slice}, or set even_split=False")
+    if num_slice == 1:
+        return [data]
+    step = size // num_slice
+    bounds = [i * step for i in range(num_slice)] + [size]
+    if not even_split:
+        bounds = [i * size // num_slice for i in range(num_slice + 1)] if size % num_slice else bounds
+    if batch_axis == 0:
+        return [data[bounds[i]:bounds[i + 1]] for i in range(num_slice)]
+    return [data.slice_axis(axis=batch_axis, begin=bounds[i], end=bounds[i + 1]) for i in range(num_slice)]
+
+
+def split_and_load(data, ctx_list, batch_axis=0, even_split=True):
+    """data cut into one piece per context and copied there."""
+    if not isinstance(data, NDArray):
+        data = array(data, ctx=ctx_list[0])
+    if len(ctx_list) == 1:
+        return [data.as_in_context(ctx_list[0])]
+    return [piece.as_in_context(ctx) for piece, ctx in zip(split_data(data, len(ctx_list), batch_axis, even_split), ctx_list)]
+
+
+def clip_global_norm(arrays, max_norm, check_isfinite=True):
+    """Scales arrays in place so that the 2-norm of all of them together is at most max_norm; returns the norm."""
+    if not arrays:
+        raise AssertionError("clip_global_norm: there are no arrays")
+    from .. import ndarray as nd
+    total = nd.add_n(*[nd.square(x).sum().as_in_context(arrays[0].ctx) for x in arrays]).sqrt()
+    norm = total.asscalar() if check_isfinite else None
+    if check_isfinite and not math.isfinite(norm):
+        warnings.warn("clip_global_norm: the norm is not finite; the gradients are left to become NaN", stacklevel=2)
+    scale = nd.minimum(max_norm / (total + 1e-8), 1.0)
+    for x in arrays:
+        x *= scale.as_in_context(x.ctx).astype(x.dtype, copy=False)
+    return float(norm) if check_isfinite else total
+
+
+def check_sha1(filename, sha1_hash):
+    """Whether a file has this SHA-1."""
+    digest = hashlib.sha1()
+    with open(filename, "rb") as file:
+        for block in iter(lambda: file.read(1 << 20), b""):
+            digest.update(block)
+    return digest.hexdigest() == sha1_hash
+
+
+def download(url, path=None, overwrite=False, sha1_hash=None, retries=5, verify_ssl=True):
+    """Fetches a file unless it is there already; returns its path."""
+    name = url.split("/")[-1]
+    if not name:
+        raise AssertionError(f"download: no file name can be read from the URL {url!r}; give path")
+    if path is None:
+        target = name
+    else:
+        path = os.path.expanduser(path)
+        target = os.path.join(path, name) if os.path.isdir(path) else path
+    if retries < 0:
+        raise AssertionError("download: retries must not be negative")
+    if not overwrite and os.path.exists(target) and (not sha1_hash or check_sha1(target, sha1_hash)):
+        return target
+    _fetch(url, target, sha1_hash, retries, verify_ssl)
+    return target
+
+
+def _fetch(url, target, sha1_hash, retries, verify_ssl):
+    """Writes to a temporary file that replaces the target when it is whole."""
+    import ssl
+    import urllib.request
+    folder = os.path.dirname(os.path.abspath(os.path.expanduser(target)))
+    os.makedirs(folder, exist_ok=True)
+    context = None if verify_ssl else ssl._create_unverified_context()
+    problem = None
+    for _ in range(retries + 1):
+        part = f"{target}.{os.getpid()}.part"
+        try:
+            with urllib.request.urlopen(url, timeout=20, context=context) as source, open(part, "wb") as file:
+                for block in iter(lambda: source.read(1 << 20), b""):
+                    file.write(block)
+            if sha1_hash and not check_sha1(part, sha1_hash):
+                raise OSError("the file has another SHA-1 than it should have")
+            os.replace(part, target)
+            return
+        except OSError as error:
+            problem = error
+        finally:
+            if os.path.exists(part):
+                os.remove(part)
+    raise RuntimeError(f"download: {url} cannot be fetched ({problem}); is there a network? A file put at {target} by hand "
+                       "is used as it is")

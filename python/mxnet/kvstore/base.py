@@ -1,0 +1,125 @@
+"""The interface of key-value stores, and how they are made by name."""
+from .. import _core
+from ..error import UnsupportedError
+
+__all__ = ["KVStoreBase", "TestStore", "create"]
+
+_LOCAL = ("local", "device", "nccl", "local_update_cpu", "local_allreduce_cpu", "local_allreduce_device")
+
+
+class KVStoreBase:
+    """Base of stores: a subclass that is registered can be made by create() and given to a Trainer."""
+
+    OPTIMIZER = "optimizer"
+    kv_registry = {}
+
+    def broadcast(self, key, value, out, priority=0):
+        """Puts the value of a key into all arrays of `out`."""
+        raise NotImplementedError(f"{type(self).__name__} does not override broadcast")
+
+    def pushpull(self, key, value, out=None, priority=0):
+        """Sums `value` over contexts, into `out` or in place."""
+        raise NotImplementedError(f"{type(self).__name__} does not override pushpull")
+
+    def set_optimizer(self, optimizer):
+        """The optimizer that updates values."""
+        raise NotImplementedError(f"{type(self).__name__} does not override set_optimizer")
+
+    @staticmethod
+    def is_capable(capability):
+        """Whether the store can run an optimizer (capability 'optimizer')."""
+        raise NotImplementedError("is_capable is not overridden")
+
+    def save_optimizer_states(self, fname, dump_optimizer=False):
+        """Saves the optimizer's states."""
+        raise NotImplementedError(f"{type(self).__name__} does not override save_optimizer_states")
+
+    def load_optimizer_states(self, fname):
+        """Loads the optimizer's states."""
+        raise NotImplementedError(f"{type(self).__name__} does not override load_optimizer_states")
+
+    @property
+    def type(self):
+        """The name of the kind of store."""
+        raise NotImplementedError(f"{type(self).__name__} does not override type")
+
+    @property
+    def rank(self):
+        """The number of this process."""
+        raise NotImplementedError(f"{type(self).__name__} does not override rank")
+
+    @property
+    def num_workers(self):
+        """How many processes there are."""
+        raise NotImplementedError(f"{type(self).__name__} does not override num_workers")
+
+    @staticmethod
+    def register(klass):
+        """Registers a store class under its name in lower case."""
+        if not isinstance(klass, type):
+            raise AssertionError(f"KVStoreBase.register: a class is wanted, got {klass!r}")
+        KVStoreBase.kv_registry[klass.__name__.lower()] = klass
+        return klass
+
+
+def as_list(x):
+    """x itself if it is a list, else a list of it."""
+    return list(x) if isinstance(x, (list, tuple)) else [x]
+
+
+def total(arrays):
+    """The sum of arrays, on the context of the first."""
+    first = arrays[0]
+    if len(arrays) == 1:
+        return first.copy()
+    moved = [a.as_in_context(first.context) for a in arrays]
+    return _core.operator("add_n")(*moved)
+
+
+@KVStoreBase.register
+class TestStore(KVStoreBase):
+    """A store that keeps nothing: it only sums and copies."""
+
+    def broadcast(self, key, value, out, priority=0):
+        for array in as_list(out):
+            array[:] = value
+
+    def pushpull(self, key, value, out=None, priority=0):
+        values = as_list(value)
+        summed = total(values)
+        for array in values if out is None else as_list(out):
+            array[:] = summed
+
+    @staticmethod
+    def is_capable(capability):
+        if capability.lower() == KVStoreBase.OPTIMIZER:
+            return False
+        raise ValueError(f"is_capable: unknown capability {capability!r}")
+
+    type = property(lambda self: "teststore", doc="The name of the kind of store.")
+    rank = property(lambda self: 0, doc="The number of this process.")
+    num_workers = property(lambda self: 1, doc="How many processes there are.")
+
+    def set_optimizer(self, optimizer):
+        raise NotImplementedError("TestStore runs no optimizer")
+
+    def save_optimizer_states(self, fname, dump_optimizer=False):
+        raise NotImplementedError("TestStore runs no optimizer")
+
+    def load_optimizer_states(self, fname):
+        raise NotImplementedError("TestStore runs no optimizer")
+
+
+def create(name="local"):
+    """A store: 'local' or 'device', which sum over the contexts of this process."""
+    if not isinstance(name, str):
+        raise TypeError(f"kvstore.create: a name is wanted, got {type(name).__name__}")
+    kind = name.lower()
+    if kind in KVStoreBase.kv_registry:
+        return KVStoreBase.kv_registry[kind]()
+    if kind.startswith("dist") or kind in ("p3", "horovod", "byteps"):
+        raise UnsupportedError(f"kvstore '{name}': there is no training over several machines; use 'local' or 'device'")
+    if kind not in _LOCAL:
+        raise ValueError(f"kvstore '{name}': there are {', '.join(_LOCAL)}")
+    from .kvstore import KVStore
+    return KVStore(kind)

@@ -1,0 +1,53 @@
+"""What this build of the library can do."""
+from collections import OrderedDict
+
+from . import _core
+
+__all__ = ["Feature", "Features", "feature_list"]
+
+
+class Feature:
+    """A part of the library that a build may have or lack."""
+
+    def __init__(self, name, enabled):
+        self.name = name
+        self.enabled = enabled
+
+    def __repr__(self):
+        return f"{'✔' if self.enabled else '✖'} {self.name}"
+
+    def __eq__(self, other):
+        return isinstance(other, Feature) and (self.name, self.enabled) == (other.name, other.enabled)
+
+    def __hash__(self):
+        return hash((self.name, self.enabled))
+
+
+def feature_list():
+    """All features, a list of Feature."""
+    return [Feature(name, bool(on)) for name, on in _core.features()]
+
+
+class Features(OrderedDict):
+    """Features by name: Features().is_enabled('CUDA')."""
+
+    instance = None
+
+    def __new__(cls):
+        if cls.instance is None:
+            cls.instance = super().__new__(cls)
+            OrderedDict.__init__(cls.instance, [(f.name, f) for f in feature_list()])
+        return cls.instance
+
+    def __init__(self):  # the one object is filled where it is made
+        pass
+
+    def __repr__(self):
+        return str(list(self.values()))
+
+    def is_enabled(self, feature_name):
+        """Whether the build has a feature; RuntimeError for an unknown name."""
+        found = self.get(str(feature_name).upper())
+        if found is None:
+            raise RuntimeError(f"Feature '{feature_name}' is unknown; there are {', '.join(self)}")
+        return found.enabled

@@ -1,0 +1,49 @@
+"""What all tests of the Python package share.
+
+The suite runs on another context with MXNET_TEST_DEFAULT_CTX=gpu(0): tests compute on the default context, which is set
+here, and compare with NumPy on the host.
+"""
+import os
+
+import numpy as np
+import pytest
+
+import mxnet as mx
+
+
+@pytest.fixture(autouse=True)
+def same_numbers():
+    """Every test draws the same random numbers, whatever ran before it, and starts outside of all modes."""
+    np.random.seed(1234)
+    mx.random.seed(1234)
+    yield
+    assert not mx.autograd.is_recording(), "a test left recording on"
+    assert not mx.autograd.is_training(), "a test left training mode on"
+
+
+@pytest.fixture(autouse=True, scope="session")
+def default_context():
+    """The context of MXNET_TEST_DEFAULT_CTX, cpu(0) if it is not set, is the current one for all tests."""
+    context = mx.Context.from_text(os.environ.get("MXNET_TEST_DEFAULT_CTX", "cpu(0)"))
+    with context:
+        yield context
+
+
+@pytest.fixture
+def ctx():
+    """The context that tests compute on."""
+    return mx.current_context()
+
+
+@pytest.fixture
+def resident():
+    """A function that gives the process's resident memory in bytes."""
+    page = os.sysconf("SC_PAGE_SIZE")
+
+    def read():
+        with open("/proc/self/statm") as file:
+            return int(file.read().split()[1]) * page
+
+    if not os.path.exists("/proc/self/statm"):
+        pytest.skip("needs /proc")
+    return read
