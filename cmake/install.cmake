@@ -10,7 +10,7 @@ install(DIRECTORY ${GEN}/include/ DESTINATION ${CMAKE_INSTALL_INCLUDEDIR} FILES_
 
 # gluon.pc finds its prefix from its own place, so that an installed tree can be moved.
 string(REGEX REPLACE "[^/]+" ".." PC_PREFIX_FROM_HERE ${CMAKE_INSTALL_LIBDIR}/pkgconfig)
-set(PC_LIBS_PRIVATE "-lm -pthread$<$<BOOL:${ZLIB_FOUND}>: -lz>")
+set(PC_LIBS_PRIVATE "-lm -pthread$<$<BOOL:${JPEG_FOUND}>: -ljpeg>$<$<BOOL:${PNG_FOUND}>: -lpng>$<$<BOOL:${ZLIB_FOUND}>: -lz>")
 configure_file(${PROJECT_SOURCE_DIR}/cmake/gluon.pc.in ${PROJECT_BINARY_DIR}/gluon.pc.in @ONLY)
 file(GENERATE OUTPUT ${PROJECT_BINARY_DIR}/gluon.pc INPUT ${PROJECT_BINARY_DIR}/gluon.pc.in)
 install(FILES ${PROJECT_BINARY_DIR}/gluon.pc DESTINATION ${CMAKE_INSTALL_LIBDIR}/pkgconfig)

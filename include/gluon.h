@@ -8,11 +8,18 @@
 #include "gluon/block.h"
 #include "gluon/class.h"
 #include "gluon/data.h"
+#include "gluon/image.h"
+#include "gluon/deploy.h"
+#include "gluon/executor.h"
 #include "gluon/metric.h"
 #include "gluon/nn.gen.h"
 #include "gluon/op.gen.h"
 #include "gluon/op.h"
 #include "gluon/optimizer.h"
+#include "gluon/step.h"
 #include "gluon/parameter.h"
+#include "gluon/profiler.h"
+#include "gluon/recordio.h"
+#include "gluon/symbol.h"
 
 #endif

@@ -42,6 +42,45 @@ MX_API mx_dataset *mx_fashion_mnist_make(const struct mx_mnist_args *args);
 MX_API mx_dataset *mx_mnist_make(const struct mx_mnist_args *args);
 MX_API const char *mx_fashion_mnist_class(int label); /* "trouser"; NULL if there is none */
 MX_API mx_array *mx_load_idx(const char *path);       /* any idx file, as an array */
+/* Numbers in a text file, separated by commas, as many in every line: an array (lines, columns).  Lines may be empty;
+ * anything else that is not a number is an error that names the line. */
+MX_API mx_array *mx_load_csv(const char *path, mx_dtype dtype);
+
+/* CIFAR-10 and CIFAR-100 from their binary files.  Images are float32 (3, 32, 32) in [0, 1], labels float32; with `raw`,
+ * uint8 (32, 32, 3) and int32.  root NULL: $MXNET_HOME/datasets. */
+struct mx_cifar_args {
+    bool train;
+    bool raw;
+    bool fine_label; /* CIFAR-100: one of 100 classes instead of one of 20 */
+    const char *root;
+    char positional_;
+};
+#define mx_cifar10(...) mx_cifar10_make(&(struct mx_cifar_args){.train = true, .positional_ = 0, __VA_ARGS__})
+#define mx_cifar100(...) mx_cifar100_make(&(struct mx_cifar_args){.train = true, .positional_ = 0, __VA_ARGS__})
+MX_API mx_dataset *mx_cifar10_make(const struct mx_cifar_args *args);
+MX_API mx_dataset *mx_cifar100_make(const struct mx_cifar_args *args);
+
+/* Images in files: an example is the image, uint8 (H, W, C), and its label, float32.  Images are read when they are
+ * asked for; several threads may ask at once. */
+struct mx_images_args {
+    int flag;         /* 1: three channels, 0: gray, -1: what the file has */
+    const char *root; /* of a list: where its paths begin; NULL: in the folder of the list */
+    char positional_;
+    const char *path;
+};
+#define MX_IMAGES_ARGS_(...) (&(struct mx_images_args){.flag = 1, .positional_ = 0, __VA_ARGS__})
+/* mx_image_folder("pets"): pets/cat/1.jpg, pets/dog/2.png ...; folders in order of their names are the classes. */
+#define mx_image_folder(...) mx_image_folder_make(MX_IMAGES_ARGS_(__VA_ARGS__))
+MX_API mx_dataset *mx_image_folder_make(const struct mx_images_args *args);
+/* mx_image_list("train.lst"): lines "number TAB label [TAB label ...] TAB path". */
+#define mx_image_list(...) mx_image_list_make(MX_IMAGES_ARGS_(__VA_ARGS__))
+MX_API mx_dataset *mx_image_list_make(const struct mx_images_args *args);
+MX_API const char *mx_image_path(const mx_dataset *dataset, int64_t i);         /* of example i of these two */
+MX_API const char *mx_image_folder_class(const mx_dataset *dataset, int label); /* NULL if there is none */
+/* Records of x.rec in the order of x.idx: arrays of bytes, or images and their labels. */
+MX_API mx_dataset *mx_record_dataset(const char *path);
+#define mx_image_record_dataset(...) mx_image_record_dataset_make(MX_IMAGES_ARGS_(__VA_ARGS__))
+MX_API mx_dataset *mx_image_record_dataset_make(const struct mx_images_args *args);
 
 /* ---- samplers: in which order ------------------------------------------------------------------------------------- */
 MX_API mx_sampler *mx_sequential_sampler(int64_t length);

@@ -17,7 +17,7 @@
 typedef struct source {
     const char *name, *folder;
     const char *train[MOST_FILES], *test[MOST_FILES];
-    int labels; /* bytes before the pixels */
+    int labels;     /* bytes before the pixels */
     int classes[2]; /* by byte */
 } source;
 
@@ -36,14 +36,15 @@ static mx_array *load_file(const source *s, const char *root, const char *file)
     if (!name)
         return NULL;
     if (!mx_file_exists(name))
-        return mx_fail_null(MX_ERR_FILE,
-                            "%s: %s is not in %s; get the binary version of the data set (cs.toronto.edu/~kriz/cifar.html) and unpack its .bin files there",
-                            s->name, file, root);
+        return mx_fail_null(
+            MX_ERR_FILE,
+            "%s: %s is not in %s; get the binary version of the data set (cs.toronto.edu/~kriz/cifar.html) and unpack its .bin files there",
+            s->name, file, root);
     unsigned char *bytes = mx_file_read(name, LARGEST, &size);
     mx_array *rows = NULL;
     if (bytes && (size < 1 || size % row))
-        mx_fail(MX_ERR_FILE, "%s: has %lld bytes, wanted rows of %lld: truncated or another format", name, (long long)size,
-                (long long)row);
+        mx_fail(MX_ERR_FILE, "%s: has %lld bytes, wanted rows of %lld: truncated or another format", name,
+                (long long)size, (long long)row);
     else if (bytes)
         rows = mx_array_from(MX_DIMS(size / row, row), MX_UINT8, bytes);
     mx_free(bytes, (size_t)size + 1);
@@ -69,12 +70,15 @@ static mx_dataset *make(const source *s, const struct mx_cifar_args *a)
     const int byte = s->labels == 2 && a->fine_label;
     if (rows) {
         const int64_t n = mx_dim(rows, 0);
-        mx_array *labels = mx_reshape(mx_slice_axis(rows, .axis = 1, .begin = byte, .end = byte + 1), .shape = MX_DIMS(n));
-        mx_array *images = mx_reshape(mx_slice_axis(rows, .axis = 1, .begin = s->labels), .shape = MX_DIMS(n, 3, 32, 32));
+        mx_array *labels =
+            mx_reshape(mx_slice_axis(rows, .axis = 1, .begin = byte, .end = byte + 1), .shape = MX_DIMS(n));
+        mx_array *images =
+            mx_reshape(mx_slice_axis(rows, .axis = 1, .begin = s->labels), .shape = MX_DIMS(n, 3, 32, 32));
         images = mx_transpose(images, .axes = MX_DIMS(0, 2, 3, 1)); /* (N, 32, 32, 3) */
         const double most = labels ? mx_item(mx_max(labels)) : 0;
         if (most >= s->classes[byte])
-            mx_fail(MX_ERR_FILE, "%s: a label is %g, wanted below %d: the files are damaged", s->name, most, s->classes[byte]);
+            mx_fail(MX_ERR_FILE, "%s: a label is %g, wanted below %d: the files are damaged", s->name, most,
+                    s->classes[byte]);
         else
             d = mx_array_dataset(MX_ARRAYS(images, mx_cast(labels, .dtype = a->raw ? MX_INT32 : MX_FLOAT32)));
     }

@@ -31,7 +31,8 @@ static const char *skip_blanks(const char *p)
  * than this.  NULL: read it the slow way. */
 static const char *quick_number(const char *p, double *value)
 {
-    static const double power[] = {1e0, 1e1, 1e2, 1e3, 1e4, 1e5, 1e6, 1e7, 1e8, 1e9, 1e10, 1e11, 1e12, 1e13, 1e14, 1e15};
+    static const double power[] = {1e0, 1e1, 1e2,  1e3,  1e4,  1e5,  1e6,  1e7,
+                                   1e8, 1e9, 1e10, 1e11, 1e12, 1e13, 1e14, 1e15};
     const bool minus = *p == '-';
     int digits = 0, behind = 0;
     int64_t number = 0;
@@ -149,7 +150,8 @@ mx_array *mx_load_csv(const char *path, mx_dtype dtype)
 {
     int64_t size;
     if (!path || mx_dtype_size(dtype) < 1)
-        return mx_fail_null(MX_ERR_ARGUMENT, "mx_load_csv: %s", path ? "dtype is no element type" : "path is NULL, wanted a text");
+        return mx_fail_null(MX_ERR_ARGUMENT, "mx_load_csv: %s",
+                            path ? "dtype is no element type" : "path is NULL, wanted a text");
     char *text = mx_file_read(path, LARGEST, &size);
     if (!text)
         return NULL;

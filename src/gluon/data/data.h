@@ -29,6 +29,8 @@ struct mx_dataset {
 extern const mx_kind mx_dataset_kind, mx_sampler_kind;
 mx_dataset *mx_dataset_make(const mx_dataset_methods *methods, int64_t length); /* new reference */
 int64_t mx_sampler_bound(const mx_sampler *sampler); /* every number of an order is below it */
+/* Whether a transform takes a batch as well as one example. */
+bool mx_takes_batches(const mx_block *transform);
 /* A batch of examples as stacked arrays of the scope. */
 mx_arrays mx_dataset_gather(mx_dataset *dataset, const int64_t *index, int64_t n);
 

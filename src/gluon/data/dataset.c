@@ -168,12 +168,12 @@ static mx_arrays transform_gather(mx_dataset *self, const int64_t *index, int64_
 static const mx_dataset_methods one_by_one = {transform_at, NULL}, whole_batches = {transform_at, transform_gather};
 
 /* A container of such transforms takes batches too. */
-static bool takes_batches(const mx_block *transform)
+bool mx_takes_batches(const mx_block *transform)
 {
     if (!transform->sequential)
         return transform->layer && transform->layer->batched;
     for (int64_t i = 0; i < transform->children.length; i++)
-        if (!takes_batches(transform->children.entries[i].pointer))
+        if (!mx_takes_batches(transform->children.entries[i].pointer))
             return false;
     return true;
 }
@@ -191,7 +191,7 @@ mx_dataset *mx_dataset_transform_first(mx_dataset *dataset, mx_block *transform)
     if (!ok(dataset, "mx_dataset_transform_first") ||
         !mx_is_kind(transform, &mx_block_kind, "mx_dataset_transform_first", "transform"))
         return NULL;
-    const bool batches = takes_batches(transform) && makes_batches(dataset);
+    const bool batches = mx_takes_batches(transform) && makes_batches(dataset);
     mx_dataset *d = mx_dataset_make(batches ? &whole_batches : &one_by_one, dataset->length);
     if (!d)
         return NULL;

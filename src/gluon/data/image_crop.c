@@ -26,7 +26,8 @@ static bool image_ok(mx_array *image, const char *function)
     if (image->ndim == 3 || image->ndim == 4)
         return true;
     mx_shape_t shape = mx_array_shape(image);
-    mx_fail(MX_ERR_SHAPE, "%s: image has shape %s, wanted (H, W, C) or (N, H, W, C)", function, mx_shape_text(&shape, text));
+    mx_fail(MX_ERR_SHAPE, "%s: image has shape %s, wanted (H, W, C) or (N, H, W, C)", function,
+            mx_shape_text(&shape, text));
     return false;
 }
 static int64_t height_of(const mx_array *image) { return image->shape[image->ndim - 3]; }
@@ -74,7 +75,8 @@ mx_array *mx_image_resize_short(mx_array *image, int64_t size, int interp)
     if (size < 1 || size > INT32_MAX || height < 1 || width < 1 || height > INT32_MAX || width > INT32_MAX)
         return mx_fail_null(MX_ERR_ARGUMENT, "mx_image_resize_short: size is %lld for an image of %lld x %lld",
                             (long long)size, (long long)width, (long long)height);
-    return height > width ? resize(image, size, size * height / width, interp) : resize(image, size * width / height, size, interp);
+    return height > width ? resize(image, size, size * height / width, interp)
+                          : resize(image, size * width / height, size, interp);
 }
 
 mx_array *mx_image_fixed_crop(mx_array *image, mx_region region, int64_t width, int64_t height, int interp)
@@ -126,8 +128,11 @@ mx_array *mx_image_random_size_crop(mx_array *image, int64_t width, int64_t heig
 {
     if (!image_ok(image, "mx_image_random_size_crop"))
         return NULL;
-    if (!area || !ratio || !(area[0] > 0 && area[1] >= area[0]) || !(ratio[0] > 0 && ratio[1] >= ratio[0]) || width < 1 || height < 1)
-        return mx_fail_null(MX_ERR_ARGUMENT, "mx_image_random_size_crop: area and ratio are (least, most) above 0, and the size is positive");
+    if (!area || !ratio || !(area[0] > 0 && area[1] >= area[0]) || !(ratio[0] > 0 && ratio[1] >= ratio[0]) ||
+        width < 1 || height < 1)
+        return mx_fail_null(
+            MX_ERR_ARGUMENT,
+            "mx_image_random_size_crop: area and ratio are (least, most) above 0, and the size is positive");
     const double all = (double)height_of(image) * (double)width_of(image);
     for (int i = 0; i < TRIES; i++) {
         double a, b;

@@ -14,7 +14,8 @@ static mx_array *decode(const mx_image_file *file, int flag, bool rgb)
 {
     mx_image_info info;
     if (flag < -1 || flag > 1)
-        return mx_fail_null(MX_ERR_ARGUMENT, "%s: flag is %d, wanted 0 (gray), 1 (colour) or -1 (as it is)", file->name, flag);
+        return mx_fail_null(MX_ERR_ARGUMENT, "%s: flag is %d, wanted 0 (gray), 1 (colour) or -1 (as it is)", file->name,
+                            flag);
     if (!mx_image_probe(file, &info))
         return NULL;
     const int channels = flag == 1 ? 3 : flag == 0 ? 1 : info.channels;
@@ -39,7 +40,8 @@ mx_array *mx_imread_make(const struct mx_imread_args *args)
     if (!args->path)
         return mx_fail_null(MX_ERR_ARGUMENT, "mx_imread: path is NULL, wanted a text");
     unsigned char *bytes = mx_file_read(args->path, LARGEST, &size);
-    mx_array *image = bytes ? decode(&(mx_image_file){bytes, size, args->path, args->flag >= 0}, args->flag, args->to_rgb) : NULL;
+    mx_array *image =
+        bytes ? decode(&(mx_image_file){bytes, size, args->path, args->flag >= 0}, args->flag, args->to_rgb) : NULL;
     mx_free(bytes, (size_t)size + 1);
     return image;
 }
@@ -55,7 +57,8 @@ static mx_code encode(const struct mx_imencode_args *args, const char *function,
     char text[MX_SHAPE_TEXT];
     mx_shape_t shape = mx_array_shape(x);
     if (x->dtype != MX_UINT8 || x->size < 1 || (channels != 1 && channels != 3 && channels != 4))
-        return mx_fail(MX_ERR_SHAPE, "%s: image is %s of shape %s, wanted uint8 of (H, W) or (H, W, C) with 1, 3 or 4 channels",
+        return mx_fail(MX_ERR_SHAPE,
+                       "%s: image is %s of shape %s, wanted uint8 of (H, W) or (H, W, C) with 1, 3 or 4 channels",
                        function, mx_dtype_name((mx_dtype)x->dtype), mx_shape_text(&shape, text));
     unsigned char *data = mx_array_data(x);
     if (!data)

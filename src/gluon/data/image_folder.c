@@ -54,7 +54,8 @@ static mx_arrays example(void *user, int64_t i)
     mx_array *image = mx_imread(it->path, .flag = f->flag);
     if (!image)
         return (mx_arrays){0};
-    return mx_results(image, mx_array_from(it->n_labels == 1 ? MX_SCALAR_DIMS : MX_DIMS(it->n_labels), MX_FLOAT32, labels));
+    return mx_results(image,
+                      mx_array_from(it->n_labels == 1 ? MX_SCALAR_DIMS : MX_DIMS(it->n_labels), MX_FLOAT32, labels));
 }
 
 /* Hands the files to a data set; on failure they are freed. */
@@ -89,8 +90,10 @@ static bool list_folder(const char *path, names *out)
 {
     DIR *folder = opendir(path);
     if (!folder) {
-        mx_fail(MX_ERR_FILE, "mx_image_folder: %s cannot be read as a folder; wanted one folder per class, with .jpg and .png files in it",
-                path);
+        mx_fail(
+            MX_ERR_FILE,
+            "mx_image_folder: %s cannot be read as a folder; wanted one folder per class, with .jpg and .png files in it",
+            path);
         return false;
     }
     bool good = true;

@@ -217,8 +217,9 @@ mx_code mx_record_unpack(mx_array *record, mx_record_header *header, mx_array **
                                 get_number(bytes + 16, 8)};
     const int64_t rest = record->size - HEADER, used = (int64_t)h.flag * 4;
     if (used > rest)
-        return mx_fail(MX_ERR_FILE, "mx_record_unpack: the header speaks of %u labels, there are only %lld bytes behind it",
-                       h.flag, (long long)rest);
+        return mx_fail(MX_ERR_FILE,
+                       "mx_record_unpack: the header speaks of %u labels, there are only %lld bytes behind it", h.flag,
+                       (long long)rest);
     if (header)
         *header = h;
     mx_shape_t shape = {.ndim = 1, .dim = {rest - used}};

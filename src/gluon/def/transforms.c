@@ -27,10 +27,10 @@ static const mx_layer to_tensor = {.forward = forward_to_tensor, .batched = true
                       cast = {.forward = forward_cast, .batched = true};
 
 mx_class mx_classes_transforms[] = {
-    {.kind = MX_LAYER, .name = "ToTensor", .doc = "images (H, W, C) in 0..255 to tensors (C, H, W) in 0..1", .methods = &to_tensor},
-    {.kind = MX_LAYER, .name = "Normalize", .doc = "(x - mean) / std per channel", .schema = &normalize_layer_schema, .positional = 2,
+    {.kind = MX_LAYER, .group = "transforms", .name = "ToTensor", .doc = "images (H, W, C) in 0..255 to tensors (C, H, W) in 0..1", .methods = &to_tensor},
+    {.kind = MX_LAYER, .group = "transforms", .name = "Normalize", .doc = "(x - mean) / std per channel", .schema = &normalize_layer_schema, .positional = 2,
      .methods = &normalize},
-    {.kind = MX_LAYER, .name = "Cast", .doc = "converts the element type", .schema = &cast_layer_schema, .positional = 1, .methods = &cast,
+    {.kind = MX_LAYER, .group = "transforms", .name = "Cast", .doc = "converts the element type", .schema = &cast_layer_schema, .positional = 1, .methods = &cast,
      .c_name = "cast_layer"},
     {0},
 };

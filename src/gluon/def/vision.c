@@ -83,7 +83,8 @@ static mx_array *resized(mx_array *x, const mx_dims *size, bool keep_ratio, int6
 {
     if (!x || x->ndim < 3)
         return mx_image_resize(x, .size = *size);
-    const int interp = mx_image_interp((int)interpolation, x->shape[x->ndim - 3], x->shape[x->ndim - 2], height_of(size), width_of(size));
+    const int interp = mx_image_interp((int)interpolation, x->shape[x->ndim - 3], x->shape[x->ndim - 2],
+                                       height_of(size), width_of(size));
     return interp < 0 ? NULL : mx_image_resize(x, .size = *size, .keep_ratio = keep_ratio, .interp = interp);
 }
 
@@ -104,7 +105,8 @@ static mx_array *forward_random_crop(mx_block *self, mx_arrays in)
     const mx_random_crop_transform_attrs *o = mx_options(self);
     mx_array *x = in.v[0];
     if (o->pad)
-        x = mx_copy_make_border(x, .top = o->pad, .bot = o->pad, .left = o->pad, .right = o->pad, .value = o->pad_value);
+        x = mx_copy_make_border(x, .top = o->pad, .bot = o->pad, .left = o->pad, .right = o->pad,
+                                .value = o->pad_value);
     return mx_image_random_crop(x, width_of(&o->size), height_of(&o->size), (int)o->interpolation, NULL);
 }
 
@@ -138,8 +140,14 @@ static mx_array *forward_resized_crop(mx_block *self, mx_arrays in)
 
 /* ---- flips and colours --------------------------------------------------------------------------------------------- */
 
-static mx_array *forward_left_right(mx_block *self, mx_arrays in) { return (void)self, mx_image_random_flip_left_right(in.v[0]); }
-static mx_array *forward_top_bottom(mx_block *self, mx_arrays in) { return (void)self, mx_image_random_flip_top_bottom(in.v[0]); }
+static mx_array *forward_left_right(mx_block *self, mx_arrays in)
+{
+    return (void)self, mx_image_random_flip_left_right(in.v[0]);
+}
+static mx_array *forward_top_bottom(mx_block *self, mx_arrays in)
+{
+    return (void)self, mx_image_random_flip_top_bottom(in.v[0]);
+}
 
 /* The one option of a class: how far factors may be from 1. */
 static double least(mx_block *self) { return fmax(0, 1 - *(const double *)mx_options(self)); }
@@ -191,8 +199,8 @@ static mx_array *forward_gray(mx_block *self, mx_arrays in)
 static mx_array *rotated(const char *class_name, mx_array *x, double degrees, bool zoom_in, bool zoom_out)
 {
     if (x && x->dtype != MX_FLOAT32)
-        return mx_fail_null(MX_ERR_DTYPE, "%s: the image is %s, wanted float32 (C, H, W): apply ToTensor before", class_name,
-                            mx_dtype_name((mx_dtype)x->dtype));
+        return mx_fail_null(MX_ERR_DTYPE, "%s: the image is %s, wanted float32 (C, H, W): apply ToTensor before",
+                            class_name, mx_dtype_name((mx_dtype)x->dtype));
     return mx_image_rotate(x, mx_array_scalar(degrees), .zoom_in = zoom_in, .zoom_out = zoom_out);
 }
 
@@ -207,7 +215,9 @@ static mx_code build_rotation(mx_block *self)
     const mx_random_rotation_attrs *o = mx_options(self);
     if (o->angle_limits.n != 2 || !(o->angle_limits.d[0] < o->angle_limits.d[1]))
         return mx_fail(MX_ERR_ATTRIBUTE, "RandomRotation: angle_limits are two numbers, the lower one first");
-    return o->zoom_in && o->zoom_out ? mx_fail(MX_ERR_ATTRIBUTE, "RandomRotation: zoom_in and zoom_out exclude each other") : MX_OK;
+    return o->zoom_in && o->zoom_out
+               ? mx_fail(MX_ERR_ATTRIBUTE, "RandomRotation: zoom_in and zoom_out exclude each other")
+               : MX_OK;
 }
 
 static mx_array *forward_rotation(mx_block *self, mx_arrays in)
@@ -224,9 +234,9 @@ static mx_array *forward_rotation(mx_block *self, mx_arrays in)
 #define METHODS(name, ...) static const mx_layer name = {__VA_ARGS__}
 METHODS(resize, .build = build_size, .forward = forward_resize, .batched = true);
 METHODS(center_crop, .build = build_size, .forward = forward_center_crop, .batched = true);
-METHODS(random_crop, .build = build_size, .forward = forward_random_crop);
+METHODS(random_crop, .build = build_size, .forward = forward_random_crop, .plain = true);
 METHODS(crop_resize_methods, .build = build_crop_resize, .forward = forward_crop_resize, .batched = true);
-METHODS(resized_crop, .build = build_resized_crop, .forward = forward_resized_crop);
+METHODS(resized_crop, .build = build_resized_crop, .forward = forward_resized_crop, .plain = true);
 METHODS(left_right, .forward = forward_left_right, .batched = true);
 METHODS(top_bottom, .forward = forward_top_bottom, .batched = true);
 METHODS(brightness, .forward = forward_brightness, .batched = true);
@@ -235,36 +245,36 @@ METHODS(saturation, .forward = forward_saturation, .batched = true);
 METHODS(hue, .forward = forward_hue, .batched = true);
 METHODS(jitter, .forward = forward_jitter, .batched = true);
 METHODS(lighting, .forward = forward_lighting, .batched = true);
-METHODS(gray, .forward = forward_gray);
+METHODS(gray, .forward = forward_gray, .plain = true);
 METHODS(rotate_methods, .forward = forward_rotate, .batched = true);
-METHODS(rotation, .build = build_rotation, .forward = forward_rotation);
+METHODS(rotation, .build = build_rotation, .forward = forward_rotation, .plain = true);
 
 mx_class mx_classes_vision[] = {
-    {.kind = MX_LAYER, .name = "Resize", .doc = "images in another size", .schema = &resize_transform_schema, .positional = 1, .methods = &resize},
-    {.kind = MX_LAYER, .name = "CenterCrop", .doc = "the middle of images", .schema = &crop_transform_schema, .positional = 1, .methods = &center_crop},
-    {.kind = MX_LAYER, .name = "RandomCrop", .doc = "a random part of an image", .schema = &random_crop_transform_schema, .positional = 1,
+    {.kind = MX_LAYER, .group = "transforms", .name = "Resize", .doc = "images in another size", .schema = &resize_transform_schema, .positional = 1, .methods = &resize},
+    {.kind = MX_LAYER, .group = "transforms", .name = "CenterCrop", .doc = "the middle of images", .schema = &crop_transform_schema, .positional = 1, .methods = &center_crop},
+    {.kind = MX_LAYER, .group = "transforms", .name = "RandomCrop", .doc = "a random part of an image", .schema = &random_crop_transform_schema, .positional = 1,
      .methods = &random_crop},
-    {.kind = MX_LAYER, .name = "CropResize", .doc = "a rectangle of images, resized if a size is given", .schema = &crop_resize_schema,
+    {.kind = MX_LAYER, .group = "transforms", .name = "CropResize", .doc = "a rectangle of images, resized if a size is given", .schema = &crop_resize_schema,
      .positional = 4, .methods = &crop_resize_methods},
-    {.kind = MX_LAYER, .name = "RandomResizedCrop", .doc = "a random part of random shape, resized", .schema = &random_resized_crop_schema,
+    {.kind = MX_LAYER, .group = "transforms", .name = "RandomResizedCrop", .doc = "a random part of random shape, resized", .schema = &random_resized_crop_schema,
      .positional = 1, .methods = &resized_crop},
-    {.kind = MX_LAYER, .name = "RandomFlipLeftRight", .doc = "columns in reverse order with probability 1/2", .methods = &left_right},
-    {.kind = MX_LAYER, .name = "RandomFlipTopBottom", .doc = "rows in reverse order with probability 1/2", .methods = &top_bottom},
-    {.kind = MX_LAYER, .name = "RandomBrightness", .doc = "brighter or darker", .schema = &random_brightness_schema, .positional = 1, .methods = &brightness},
-    {.kind = MX_LAYER, .name = "RandomContrast", .doc = "nearer to or further from the mean", .schema = &random_contrast_schema, .positional = 1,
+    {.kind = MX_LAYER, .group = "transforms", .name = "RandomFlipLeftRight", .doc = "columns in reverse order with probability 1/2", .methods = &left_right},
+    {.kind = MX_LAYER, .group = "transforms", .name = "RandomFlipTopBottom", .doc = "rows in reverse order with probability 1/2", .methods = &top_bottom},
+    {.kind = MX_LAYER, .group = "transforms", .name = "RandomBrightness", .doc = "brighter or darker", .schema = &random_brightness_schema, .positional = 1, .methods = &brightness},
+    {.kind = MX_LAYER, .group = "transforms", .name = "RandomContrast", .doc = "nearer to or further from the mean", .schema = &random_contrast_schema, .positional = 1,
      .methods = &contrast},
-    {.kind = MX_LAYER, .name = "RandomSaturation", .doc = "more or less colourful", .schema = &random_saturation_schema, .positional = 1,
+    {.kind = MX_LAYER, .group = "transforms", .name = "RandomSaturation", .doc = "more or less colourful", .schema = &random_saturation_schema, .positional = 1,
      .methods = &saturation},
-    {.kind = MX_LAYER, .name = "RandomHue", .doc = "hues turned on the circle of colours", .schema = &random_hue_schema, .positional = 1, .methods = &hue},
-    {.kind = MX_LAYER, .name = "RandomColorJitter", .doc = "brightness, contrast, saturation and hue in random order",
+    {.kind = MX_LAYER, .group = "transforms", .name = "RandomHue", .doc = "hues turned on the circle of colours", .schema = &random_hue_schema, .positional = 1, .methods = &hue},
+    {.kind = MX_LAYER, .group = "transforms", .name = "RandomColorJitter", .doc = "brightness, contrast, saturation and hue in random order",
      .schema = &random_color_jitter_schema, .positional = 4, .methods = &jitter},
-    {.kind = MX_LAYER, .name = "RandomLighting", .doc = "colours shifted as light shifts those of photographs", .schema = &random_lighting_schema,
+    {.kind = MX_LAYER, .group = "transforms", .name = "RandomLighting", .doc = "colours shifted as light shifts those of photographs", .schema = &random_lighting_schema,
      .positional = 1, .methods = &lighting},
-    {.kind = MX_LAYER, .name = "RandomGray", .doc = "gray, in three channels, with a probability", .schema = &random_gray_schema, .positional = 1,
+    {.kind = MX_LAYER, .group = "transforms", .name = "RandomGray", .doc = "gray, in three channels, with a probability", .schema = &random_gray_schema, .positional = 1,
      .methods = &gray},
-    {.kind = MX_LAYER, .name = "Rotate", .doc = "float32 tensors (C, H, W) turned by an angle", .schema = &rotate_schema, .positional = 1,
+    {.kind = MX_LAYER, .group = "transforms", .name = "Rotate", .doc = "float32 tensors (C, H, W) turned by an angle", .schema = &rotate_schema, .positional = 1,
      .methods = &rotate_methods},
-    {.kind = MX_LAYER, .name = "RandomRotation", .doc = "float32 tensors (C, H, W) turned by a random angle", .schema = &random_rotation_schema,
+    {.kind = MX_LAYER, .group = "transforms", .name = "RandomRotation", .doc = "float32 tensors (C, H, W) turned by a random angle", .schema = &random_rotation_schema,
      .positional = 1, .methods = &rotation},
     {0},
 };

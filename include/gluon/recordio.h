@@ -1,0 +1,62 @@
+/* RecordIO: files of numbered byte strings (.rec), the index beside them (.idx), and the header of image records.
+ *
+ *     mx_record_writer *out = mx_record_writer_open("train.rec", "train.idx");
+ *     mx_record_write(out, "0", bytes, size);
+ *     mx_record_writer_close(out);
+ *
+ *     mx_record_reader *in = mx_record_reader_open("train.rec");
+ *     for (mx_array *record; (record = mx_record_read(in));)
+ *         use(mx_array_data(record), mx_size(record));
+ *
+ * A record is an array of bytes (uint8, one axis).  Writing is atomic: the files are there when the writer was closed,
+ * whole, and not before.  A damaged file gives MX_ERR_FILE; nothing larger than the file is ever allocated.
+ *
+ * SPDX-License-Identifier: Apache-2.0 */
+#ifndef GLUON_RECORDIO_H
+#define GLUON_RECORDIO_H
+
+#include "gluon/array.h"
+
+typedef struct mx_record_reader mx_record_reader;
+typedef struct mx_record_writer mx_record_writer;
+typedef struct mx_record_index mx_record_index;
+
+/* ---- reading ---------------------------------------------------------------------------------------------- */
+MX_API mx_record_reader *mx_record_reader_open(const char *path);
+/* The next record; NULL at the end, and NULL with an error recorded if the file is damaged. */
+MX_API mx_array *mx_record_read(mx_record_reader *reader);
+MX_API mx_array *mx_record_read_at(mx_record_reader *reader, int64_t position); /* seek, then read */
+MX_API int64_t mx_record_reader_position(const mx_record_reader *reader); /* bytes; where the next record begins */
+MX_API mx_code mx_record_reader_seek(mx_record_reader *reader, int64_t position); /* 0: the first record */
+MX_API void mx_record_reader_close(mx_record_reader *reader);                     /* the reader's death does it too */
+
+/* ---- writing ---------------------------------------------------------------------------------------------- */
+/* index_path NULL: no index.  A writer that dies without being closed leaves no file. */
+MX_API mx_record_writer *mx_record_writer_open(const char *path, const char *index_path);
+/* key: how the index names the record, without white space; NULL for writers without an index. */
+MX_API mx_code mx_record_write(mx_record_writer *writer, const char *key, const void *bytes, int64_t size);
+MX_API int64_t mx_record_writer_position(const mx_record_writer *writer); /* where the next record will begin */
+MX_API mx_code
+mx_record_writer_close(mx_record_writer *writer); /* now the files are there; closing twice is harmless */
+
+/* ---- index: lines "key TAB position" ------------------------------------------------------------------------ */
+MX_API mx_record_index *mx_record_index_load(const char *path);
+MX_API int64_t mx_record_index_count(const mx_record_index *index);
+MX_API const char *mx_record_index_key(const mx_record_index *index, int64_t i); /* in file order */
+MX_API int64_t mx_record_index_position(const mx_record_index *index,
+                                        int64_t i); /* -1 with an error if there is none */
+MX_API int64_t mx_record_index_find(const mx_record_index *index, const char *key); /* number; -1 without an error */
+
+/* ---- image records: a header, labels, the image file -------------------------------------------------------- */
+typedef struct mx_record_header {
+    uint32_t flag; /* 0: `label` is the label; n: n labels follow the header */
+    float label;   /* with flag > 0 it is written as 0 */
+    uint64_t id, id2;
+} mx_record_header;
+/* Header, labels (n > 0: sets flag to n; n == 0: header.label counts) and payload as one record. */
+MX_API mx_array *mx_record_pack(mx_record_header header, const float *labels, int64_t n, const void *bytes,
+                                int64_t size);
+/* Takes a record apart: *labels is (1) or (flag) float32, *payload the rest as bytes.  Each may be NULL. */
+MX_API mx_code mx_record_unpack(mx_array *record, mx_record_header *header, mx_array **labels, mx_array **payload);
+
+#endif

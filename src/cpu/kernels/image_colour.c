@@ -1,0 +1,202 @@
+/* Colour changes, one step after the other over each image (see op/def/image_colour.c).
+ *
+ * Pixels are widened tile by tile to doubles, changed, and narrowed: fractions of integers are cut, values outside their
+ * range held at its ends.  A later step reads what the earlier one wrote.
+ *
+ * SPDX-License-Identifier: Apache-2.0 */
+#include <math.h>
+#include <string.h>
+
+#include "base/rng.h"
+#include "base/threads.h"
+#include "cpu/kernel.h"
+#include "cpu/kernels/level.h"
+#include "gluon/op.gen.h"
+#include "ndarray/convert.h"
+#include "op/image.h"
+
+#define TILE 192 /* elements: a whole number of pixels of 1 or 3 channels */
+
+typedef struct step {
+    mx_colour_kind kind;
+    double alpha[3];
+} step;
+
+typedef struct colour_job {
+    step step;
+    const char *from;
+    char *to;
+    mx_dtype type;
+    int64_t channels, item;
+    double mean; /* of the image's gray, for contrast */
+} colour_job;
+
+static double gray(const double *pixel, int64_t channels)
+{
+    return channels == 1 ? pixel[0] : MX_RED * pixel[0] + MX_GREEN * pixel[1] + MX_BLUE * pixel[2];
+}
+
+static double mean_gray(const colour_job *j, int64_t pixels)
+{
+    double tile[TILE], sum = 0;
+    for (int64_t done = 0, all = pixels * j->channels; done < all; done += TILE) {
+        const int64_t n = all - done < TILE ? all - done : TILE;
+        mx_convert(tile, MX_FLOAT64, j->from + done * j->item, j->type, n);
+        for (int64_t i = 0; i < n; i += j->channels)
+            sum += gray(tile + i, j->channels);
+    }
+    return sum / (double)pixels;
+}
+
+static void change(const colour_job *j, double *v, int64_t n)
+{
+    const double a = j->step.alpha[0], *s = j->step.alpha;
+    switch (j->step.kind) {
+    case MX_BRIGHTNESS:
+        for (int64_t i = 0; i < n; i++)
+            v[i] *= a;
+        break;
+    case MX_CONTRAST:
+        for (int64_t i = 0; i < n; i++)
+            v[i] = v[i] * a + (1 - a) * j->mean;
+        break;
+    case MX_SATURATION:
+        for (int64_t i = 0; i < n && j->channels == 3; i += 3) {
+            const double other = (1 - a) * gray(v + i, 3);
+            v[i] = v[i] * a + other, v[i + 1] = v[i + 1] * a + other, v[i + 2] = v[i + 2] * a + other;
+        }
+        break;
+    case MX_HUE:
+        for (int64_t i = 0; i < n && j->channels == 3; i += 3) {
+            double turned[3];
+            mx_turn_hue(a, v + i, turned);
+            memcpy(v + i, turned, sizeof turned);
+        }
+        break;
+    case MX_LIGHTING:
+        for (int64_t i = 0; i < n && j->channels == 3; i++)
+            v[i] += mx_lighting_axes[i % 3][0] * s[0] + mx_lighting_axes[i % 3][1] * s[1] +
+                    mx_lighting_axes[i % 3][2] * s[2];
+        break;
+    default: break;
+    }
+}
+
+static void change_tiles(void *arg, int64_t begin, int64_t end)
+{
+    const colour_job *j = arg;
+    const bool whole = !mx_dtype_is_float(j->type);
+    double tile[TILE];
+    for (int64_t done = begin * j->channels, all = end * j->channels; done < all; done += TILE) {
+        const int64_t n = all - done < TILE ? all - done : TILE;
+        mx_convert(tile, MX_FLOAT64, j->from + done * j->item, j->type, n);
+        change(j, tile, n);
+        for (int64_t i = 0; whole && i < n; i++)
+            tile[i] += copysign(1e-6, tile[i]); /* what should be a whole number is not cut to the one below */
+        mx_convert(j->to + done * j->item, j->type, tile, MX_FLOAT64, n);
+    }
+}
+
+/* All steps on image n of the call. */
+static void change_image(const mx_kernel_call *call, int64_t n, const step *steps, int count)
+{
+    const mx_array *x = call->in[0];
+    const mx_image_size s = mx_image_size_of(x->ndim, x->shape);
+    const int64_t item = mx_dtype_size((mx_dtype)x->dtype), pixels = s.height * s.width,
+                  offset = n * pixels * s.channels * item;
+    colour_job j = {.from = (const char *)mx_data(x) + offset, .to = (char *)mx_data(call->out[0]) + offset,
+                    .type = (mx_dtype)x->dtype, .channels = s.channels, .item = item};
+    for (int i = 0; i < count; i++) {
+        j.step = steps[i];
+        if (j.step.kind == MX_CONTRAST)
+            j.mean = mean_gray(&j, pixels);
+        mx_parallel(pixels, MX_GRAIN / 8, change_tiles, &j);
+        j.from = j.to;
+    }
+}
+
+static int64_t images_of(const mx_kernel_call *call)
+{
+    return mx_image_size_of(call->in[0]->ndim, call->in[0]->shape).images;
+}
+
+/* ---- strengths ---------------------------------------------------------------------------------------------------------- */
+
+static mx_code run_factor(const mx_kernel_call *call, mx_colour_kind kind)
+{
+    const mx_image_random_factor_attrs *a = call->attrs;
+    const int64_t images = images_of(call);
+    const mx_rng rng = mx_rng_reserve((uint64_t)images);
+    for (int64_t n = 0; n < images; n++) {
+        uint32_t words[4];
+        mx_philox(rng.seed, rng.counter + (uint64_t)n, words);
+        const double alpha = a->min_factor + mx_uniform53(words[0], words[1]) * (a->max_factor - a->min_factor);
+        change_image(call, n, &(step){kind, {alpha}}, 1);
+    }
+    return MX_OK;
+}
+static mx_code run_brightness(const mx_kernel_call *call) { return run_factor(call, MX_BRIGHTNESS); }
+static mx_code run_contrast(const mx_kernel_call *call) { return run_factor(call, MX_CONTRAST); }
+static mx_code run_saturation(const mx_kernel_call *call) { return run_factor(call, MX_SATURATION); }
+static mx_code run_hue(const mx_kernel_call *call) { return run_factor(call, MX_HUE); }
+
+/* Two blocks of numbers per image: the strengths, and the order of the steps. */
+static mx_code run_jitter(const mx_kernel_call *call)
+{
+    const mx_image_random_color_jitter_attrs *a = call->attrs;
+    const double width[4] = {a->brightness, a->contrast, a->saturation, a->hue};
+    const int64_t images = images_of(call);
+    const mx_rng rng = mx_rng_reserve((uint64_t)images * 2);
+    for (int64_t n = 0; n < images; n++) {
+        uint32_t words[4], order[4];
+        step steps[4];
+        mx_philox(rng.seed, rng.counter + (uint64_t)n * 2, words);
+        mx_philox(rng.seed, rng.counter + (uint64_t)n * 2 + 1, order);
+        for (int i = 0; i < 4; i++) {
+            const double alpha = (i == 3 ? 0 : 1) + width[i] * (2 * (double)mx_uniform24(words[i]) - 1);
+            steps[i] = (step){(mx_colour_kind)i, {alpha < 0 && i < 3 ? 0 : alpha}};
+        }
+        for (int i = 3; i > 0; i--) {
+            const int k = (int)(order[i] % (uint32_t)(i + 1));
+            const step kept = steps[i];
+            steps[i] = steps[k], steps[k] = kept;
+        }
+        change_image(call, n, steps, 4);
+    }
+    return MX_OK;
+}
+
+static mx_code run_lighting(const mx_kernel_call *call)
+{
+    const double *alpha = ((const mx_image_adjust_lighting_attrs *)call->attrs)->alpha.d;
+    for (int64_t n = 0; n < images_of(call); n++)
+        change_image(call, n, &(step){MX_LIGHTING, {alpha[0], alpha[1], alpha[2]}}, 1);
+    return MX_OK;
+}
+
+/* Box and Muller: two even numbers give two normal ones. */
+static mx_code run_random_lighting(const mx_kernel_call *call)
+{
+    const double deviation = ((const mx_image_random_lighting_attrs *)call->attrs)->alpha_std;
+    const int64_t images = images_of(call);
+    const mx_rng rng = mx_rng_reserve((uint64_t)images);
+    for (int64_t n = 0; n < images; n++) {
+        uint32_t w[4];
+        double alpha[4];
+        mx_philox(rng.seed, rng.counter + (uint64_t)n, w);
+        for (int i = 0; i < 4; i += 2) {
+            const double radius = deviation * sqrt(-2 * log(1 - (double)mx_uniform24(w[i]))),
+                         angle = 6.28318530717958647692 * (double)mx_uniform24(w[i + 1]);
+            alpha[i] = radius * cos(angle), alpha[i + 1] = radius * sin(angle);
+        }
+        change_image(call, n, &(step){MX_LIGHTING, {alpha[0], alpha[1], alpha[2]}}, 1);
+    }
+    return MX_OK;
+}
+
+MX_CPU_KERNELS(image_colour) = {
+    {"_image_random_brightness", run_brightness, NULL}, {"_image_random_contrast", run_contrast, NULL},
+    {"_image_random_saturation", run_saturation, NULL}, {"_image_random_hue", run_hue, NULL},
+    {"_image_random_color_jitter", run_jitter, NULL},   {"_image_adjust_lighting", run_lighting, NULL},
+    {"_image_random_lighting", run_random_lighting, NULL}, {NULL, NULL, NULL},
+};

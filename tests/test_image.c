@@ -1,0 +1,439 @@
+/* Image files, resizing, crops, colours.  Numbers marked "classic" were computed by MXNet 1.9.1.
+ *
+ * SPDX-License-Identifier: Apache-2.0 */
+#include <unistd.h>
+
+#include "base/file.h"
+#include "base/image.h"
+#include "block_check.h"
+
+/* (6, 5, 3), the image that the classic numbers are about. */
+static mx_array *small_image(void)
+{
+    unsigned char pixels[90];
+    for (int i = 0; i < 90; i++)
+        pixels[i] = (unsigned char)(i * 37 % 251);
+    return mx_array_from(MX_DIMS(6, 5, 3), MX_UINT8, pixels);
+}
+
+/* A picture with areas and edges, as photographs have them. */
+static mx_array *picture(int64_t height, int64_t width, int channels)
+{
+    mx_array *x = mx_empty(channels ? MX_DIMS(height, width, channels) : MX_DIMS(height, width), MX_UINT8, mx_cpu(0));
+    unsigned char *p = mx_array_data(x);
+    const int n = channels ? channels : 1;
+    for (int64_t i = 0; i < height * width * n; i++) {
+        const int64_t y = i / (width * n), c = i % n, column = i / n % width;
+        p[i] = (unsigned char)(column > width / 2 ? 200 - 2 * y - 20 * c : 40 + 3 * column + 10 * c);
+    }
+    return x;
+}
+
+static bool have(const char *format)
+{
+    MX_SCOPE;
+    if (mx_imencode(picture(4, 4, 3), format))
+        return true;
+    check_error(MX_ERR_UNSUPPORTED, "install", "apt-get");
+    print_message("skipped: this build has no %s\n", format);
+    return false;
+}
+
+static double mean_difference(mx_array *a, mx_array *b)
+{
+    const unsigned char *p = mx_array_data(a), *q = mx_array_data(b);
+    double sum = 0;
+    assert_int_equal(mx_size(a), mx_size(b));
+    for (int64_t i = 0; i < mx_size(a); i++)
+        sum += abs(p[i] - q[i]);
+    return sum / (double)mx_size(a);
+}
+
+/* ---- files ------------------------------------------------------------------------------------------------------------ */
+
+static mx_array *decode(mx_array *file, int flag, bool rgb)
+{
+    return mx_imdecode(mx_array_data(file), mx_size(file), .flag = flag, .to_rgb = rgb);
+}
+
+static void check_format(const char *format, double loss)
+{
+    MX_SCOPE;
+    for (int channels = 1; channels <= 3; channels += 2) {
+        mx_array *x = picture(37, 53, channels), *file = mx_imencode(x, format);
+        mx_array *same = decode(file, -1, true), *colour = decode(file, 1, true), *gray = decode(file, 0, true);
+        check_no_error();
+        check_shape(same, MX_DIMS(37, 53, channels));
+        check_shape(colour, MX_DIMS(37, 53, 3));
+        check_shape(gray, MX_DIMS(37, 53, 1));
+        assert_true(mean_difference(x, same) <= loss);
+        if (channels == 1) {
+            assert_true(mean_difference(gray, same) <= 0);
+            continue;
+        }
+        mx_array *turned = mx_reverse(decode(file, 1, false), .axis = MX_DIMS(2)); /* B, G, R backwards */
+        check_same(turned, colour);
+        mx_array *swapped = mx_imencode(mx_reverse(x, .axis = MX_DIMS(2)), format, .rgb = false);
+        check_same(decode(swapped, 1, true), colour);
+        const unsigned char *c = mx_array_data(colour), *g = mx_array_data(gray);
+        for (int i = 0; i < 37 * 53; i++)
+            assert_true(fabs(0.299 * c[3 * i] + 0.587 * c[3 * i + 1] + 0.114 * c[3 * i + 2] - g[i]) < 2.5);
+    }
+    check_same(decode(mx_imencode(picture(20, 10, 0), format), 0, true),
+               decode(mx_imencode(picture(20, 10, 1), format), 0, true));
+}
+
+static void test_formats(void **state)
+{
+    (void)state;
+    check_format(".ppm", 0);
+    check_format(".PGM", 0);
+    if (have(".png"))
+        check_format(".png", 0);
+    if (have(".jpg"))
+        check_format(".JPEG", 2.5);
+    MX_SCOPE;
+    if (!have(".png"))
+        return;
+    mx_array *clear = picture(9, 7, 4);
+    check_same(decode(mx_imencode(clear, ".png"), -1, true), clear);
+    check_shape(decode(mx_imencode(clear, ".png"), 1, true), MX_DIMS(9, 7, 3));
+    assert_true(mx_size(mx_imencode(picture(90, 90, 3), ".png", .quality = 0)) >
+                mx_size(mx_imencode(picture(90, 90, 3), ".png", .quality = 9)));
+    if (have(".jpg"))
+        assert_true(mx_size(mx_imencode(picture(90, 90, 3), ".jpg", .quality = 95)) >
+                    mx_size(mx_imencode(picture(90, 90, 3), ".jpg", .quality = 20)));
+}
+
+static void test_bad_arguments(void **state)
+{
+    (void)state;
+    MX_SCOPE;
+    mx_array *x = picture(5, 5, 3);
+    assert_null(mx_imencode(x, ".gif"));
+    check_error(MX_ERR_ARGUMENT, ".gif", ".png");
+    assert_null(mx_imencode(x, NULL));
+    check_error(MX_ERR_ARGUMENT, "format");
+    assert_null(mx_imencode(mx_cast(x, .dtype = MX_FLOAT32), ".ppm"));
+    check_error(MX_ERR_SHAPE, "mx_imencode", "float32");
+    assert_null(mx_imencode(mx_empty(MX_DIMS(4, 4, 2), MX_UINT8, mx_cpu(0)), ".ppm"));
+    check_error(MX_ERR_SHAPE, "(4, 4, 2)");
+    assert_null(mx_imencode(mx_empty(MX_DIMS(0, 4, 3), MX_UINT8, mx_cpu(0)), ".ppm"));
+    check_error(MX_ERR_SHAPE, "(0, 4, 3)");
+    if (have(".jpg")) {
+        assert_null(mx_imencode(picture(4, 4, 4), ".jpg"));
+        check_error(MX_ERR_ARGUMENT, "JPEG");
+    }
+    assert_int_equal(mx_imwrite(x, "no_suffix"), MX_ERR_ARGUMENT);
+    check_error(MX_ERR_ARGUMENT, "suffix");
+    assert_int_equal(mx_imwrite(x, "/nowhere/x.ppm"), MX_ERR_FILE);
+    check_error(MX_ERR_FILE, "/nowhere");
+    assert_null(mx_imread("/nowhere/x.jpg"));
+    check_error(MX_ERR_FILE, "/nowhere/x.jpg");
+    assert_null(mx_imread(NULL));
+    check_error(MX_ERR_ARGUMENT, "path");
+    assert_null(mx_imdecode("P5 1 1 255 x", 12, .flag = 7));
+    check_error(MX_ERR_ARGUMENT, "flag");
+    assert_null(mx_imdecode(NULL, 5));
+    check_error(MX_ERR_ARGUMENT, "mx_imdecode");
+    assert_null(mx_imdecode("", 0));
+    check_error(MX_ERR_FILE, "no bytes");
+    assert_null(mx_imdecode("GIF89a not for us", 17));
+    check_error(MX_ERR_FILE, "JPEG");
+    const char *path = check_file("x.ppm");
+    assert_int_equal(mx_imwrite(x, path), MX_OK);
+    check_same(mx_imread(path), x);
+}
+
+/* Every cut is an error that says so; a JPEG file may lose its end mark (two bytes) and is still whole. */
+static void check_cuts(const char *format, int64_t spare)
+{
+    MX_SCOPE;
+    mx_array *file = mx_imencode(picture(19, 23, 3), format);
+    const unsigned char *bytes = mx_array_data(file);
+    for (int64_t n = 0; n < mx_size(file); n++) {
+        MX_SCOPE;
+        unsigned char *cut = malloc((size_t)n + 1); /* so that the sanitizer sees every byte behind the end */
+        memcpy(cut, bytes, (size_t)n);
+        mx_array *image = mx_imdecode(cut, n);
+        free(cut);
+        if (n >= mx_size(file) - spare && image)
+            continue;
+        assert_null(image);
+        check_error(MX_ERR_FILE, "mx_imdecode");
+    }
+}
+
+/* Any bytes give an image of a bounded size or an error. */
+static void check_flips(const char *format)
+{
+    MX_SCOPE;
+    mx_array *file = mx_imencode(picture(11, 9, 3), format);
+    const int64_t n = mx_size(file);
+    unsigned char *bytes = malloc((size_t)n);
+    for (int64_t i = 0; i < n; i++)
+        for (int bit = 0; bit < 8; bit++) {
+            MX_SCOPE;
+            memcpy(bytes, mx_array_data(file), (size_t)n);
+            bytes[i] = (unsigned char)(bytes[i] ^ 1 << bit);
+            mx_array *image = mx_imdecode(bytes, n, .flag = bit % 3 - 1);
+            if (image)
+                assert_true(mx_size(image) <= 4 * 8256 * n);
+            else
+                check_error(MX_ERR_FILE, "mx_imdecode");
+        }
+    free(bytes);
+}
+
+static void test_damage(void **state)
+{
+    (void)state;
+    check_cuts(".ppm", 0);
+    check_flips(".ppm");
+    if (have(".png")) {
+        check_cuts(".png", 0);
+        check_flips(".png");
+    }
+    if (have(".jpg")) {
+        check_cuts(".jpg", 2);
+        check_flips(".jpg");
+    }
+}
+
+static void test_huge(void **state)
+{
+    (void)state;
+    MX_SCOPE;
+    static const char *const plain[] = {"P5 999999 999999 255 x",
+                                        "P6 99999999999 1 255 x",
+                                        "P5 0 5 255 x",
+                                        "P5 5 5 65535 x",
+                                        "P5 -1 5 255 x",
+                                        "P5 5",
+                                        "P5\n#"};
+    for (size_t i = 0; i < sizeof plain / sizeof *plain; i++) {
+        assert_null(mx_imdecode(plain[i], (int64_t)strlen(plain[i])));
+        check_error(MX_ERR_FILE, "PNM");
+    }
+    if (have(".jpg")) { /* rows and columns of the frame set to 65500 */
+        mx_array *file = mx_imencode(picture(16, 16, 3), ".jpg");
+        unsigned char *p = mx_array_data(file);
+        for (int64_t i = 0; i + 9 < mx_size(file); i++)
+            if (p[i] == 0xff && p[i + 1] == 0xc0) {
+                p[i + 5] = p[i + 7] = 0xff, p[i + 6] = p[i + 8] = 0xdc;
+                break;
+            }
+        assert_null(decode(file, 1, true));
+        check_error(MX_ERR_FILE, "JPEG", "too many");
+    }
+    if (have(".png")) { /* 100000 x 100000: the check sum of the header is wrong then, too */
+        mx_array *file = mx_imencode(picture(16, 16, 3), ".png");
+        unsigned char *p = mx_array_data(file);
+        p[16 + 1] = p[20 + 1] = 1;
+        assert_null(decode(file, 1, true));
+        check_error(MX_ERR_FILE, "PNG");
+    }
+}
+
+/* How the camera was held: orientation o is noted in an EXIF segment behind the first mark. */
+static void test_orientation(void **state)
+{
+    (void)state;
+    if (!have(".jpg"))
+        return;
+    MX_SCOPE;
+    mx_array *file = mx_imencode(picture(16, 24, 3), ".jpg"), *plain = decode(file, 1, true);
+    for (int o = 1; o <= 8; o++) {
+        const unsigned char segment[] = {0xff, 0xe1, 0, 34, 'E', 'x', 'i', 'f', 0, 0, 'I', 'I', 42, 0, 8, 0, 0, 0, 1, 0,
+                                         0x12, 1, 3, 0, 1, 0, 0, 0, (unsigned char)o, 0, 0, 0, 0, 0, 0, 0};
+        unsigned char *bytes = malloc((size_t)mx_size(file) + sizeof segment);
+        memcpy(bytes, mx_array_data(file), 2);
+        memcpy(bytes + 2, segment, sizeof segment);
+        memcpy(bytes + 2 + sizeof segment, (char *)mx_array_data(file) + 2, (size_t)mx_size(file) - 2);
+        const int64_t n = mx_size(file) + (int64_t)sizeof segment;
+        mx_array *x = mx_imdecode(bytes, n), *wanted = plain;
+        if (o >= 5)
+            wanted = mx_transpose(plain, .axes = MX_DIMS(1, 0, 2));
+        if (o == 2 || o == 3 || o == 6 || o == 7)
+            wanted = mx_image_flip_left_right(wanted);
+        if (o == 3 || o == 4 || o == 7 || o == 8)
+            wanted = mx_image_flip_top_bottom(wanted);
+        check_same(x, wanted);
+        check_same(mx_imdecode(bytes, n, .flag = -1), plain);
+        free(bytes);
+    }
+}
+
+/* ---- sizes -------------------------------------------------------------------------------------------------------------- */
+
+/* Row 1 of the classic results. */
+static void test_resize_values(void **state)
+{
+    (void)state;
+    MX_SCOPE;
+    static const struct { int64_t w, h; int interp; unsigned char row[9]; } classic[] = {
+        {3, 4, 0, {53, 90, 127, 164, 201, 238, 135, 172, 209}}, {3, 4, 1, {130, 104, 141, 64, 101, 138, 123, 118, 92}},
+        {3, 4, 2, {143, 98, 135, 52, 98, 135, 122, 123, 85}},   {3, 4, 3, {133, 103, 140, 110, 113, 117, 137, 123, 93}},
+        {3, 4, 4, {159, 107, 127, 48, 105, 128, 131, 122, 86}}, {7, 8, 1, {33, 70, 107, 97, 133, 171, 131, 141, 178}},
+        {7, 8, 2, {19, 54, 91, 98, 163, 200, 137, 170, 206}},   {7, 8, 3, {35, 72, 109, 102, 139, 176, 135, 155, 192}},
+        {7, 5, 3, {71, 107, 145, 137, 124, 161, 154, 124, 160}},
+    };
+    for (size_t i = 0; i < sizeof classic / sizeof *classic; i++) {
+        mx_array *y = mx_imresize(small_image(), .w = classic[i].w, .h = classic[i].h, .interp = classic[i].interp);
+        check_shape(y, MX_DIMS(classic[i].h, classic[i].w, 3));
+        const unsigned char *row = (unsigned char *)mx_array_data(y) + classic[i].w * 3;
+        for (int k = 0; k < 9; k++)
+            assert_true(abs(row[k] - classic[i].row[k]) <= 1);
+    }
+    for (int interp = 0; interp <= 4; interp++) {
+        mx_array *x = picture(40, 30, 3);
+        check_same(mx_imresize(x, .w = 30, .h = 40, .interp = interp), x);
+    }
+    assert_null(mx_imresize(small_image(), .w = 3, .h = 4, .interp = 7));
+    check_error(MX_ERR_ATTRIBUTE, "interp");
+    assert_null(mx_imresize(small_image(), .w = 0, .h = 4));
+    check_error(MX_ERR_ATTRIBUTE, "w");
+    assert_null(mx_image_resize(small_image()));
+    check_error(MX_ERR_ATTRIBUTE, "size");
+    assert_null(mx_image_resize(mx_empty(MX_DIMS(0, 4, 3), MX_UINT8, mx_cpu(0)), .size = MX_DIMS(3)));
+    check_error(MX_ERR_SHAPE, "_image_resize");
+    assert_null(mx_image_resize(mx_empty(MX_DIMS(4, 4), MX_UINT8, mx_cpu(0)), .size = MX_DIMS(3)));
+    check_error(MX_ERR_SHAPE, "(4, 4)");
+}
+
+static void test_crops(void **state)
+{
+    (void)state;
+    MX_SCOPE;
+    mx_array *x = picture(7, 9, 3);
+    mx_region r;
+    check_shape(mx_image_center_crop(x, 4, 3, 2, &r), MX_DIMS(3, 4, 3));
+    assert_true(r.x == 2 && r.y == 2 && r.width == 4 && r.height == 3);
+    check_shape(mx_image_center_crop(x, 20, 4, 2, &r),
+                MX_DIMS(4, 20, 3)); /* too large: a smaller part, enlarged (classic) */
+    assert_true(r.x == 0 && r.y == 3 && r.width == 9 && r.height == 1);
+    int64_t w = 720, h = 120;
+    mx_image_scale_down(640, 480, &w, &h);
+    assert_true(w == 640 && h == 106);
+    check_shape(mx_image_resize_short(x, 4, 1), MX_DIMS(4, 5, 3));
+    check_shape(mx_image_resize_short(picture(9, 7, 1), 4, 9), MX_DIMS(5, 4, 1));
+    check_shape(mx_image_fixed_crop(x, (mx_region){1, 2, 3, 4}, 0, 0, 2), MX_DIMS(4, 3, 3));
+    check_shape(mx_image_fixed_crop(x, (mx_region){1, 2, 3, 4}, 6, 5, 9), MX_DIMS(5, 6, 3));
+    bool corners[3][4] = {{0}};
+    for (int i = 0; i < 200; i++) {
+        check_shape(mx_image_random_crop(x, 7, 4, 1, &r), MX_DIMS(4, 7, 3));
+        assert_true(r.x >= 0 && r.x <= 2 && r.y >= 0 && r.y <= 3);
+        corners[r.x][r.y] = true;
+        check_shape(mx_image_random_size_crop(x, 5, 6, (double[]){0.2, 0.9}, (double[]){0.75, 1.3}, 10, &r),
+                    MX_DIMS(6, 5, 3));
+        assert_true(r.x >= 0 && r.y >= 0 && r.x + r.width <= 9 && r.y + r.height <= 7 && r.width * r.height < 63);
+    }
+    for (int i = 0; i < 12; i++)
+        assert_true(corners[i / 4][i % 4]);
+    assert_int_equal(mx_image_interp(9, 10, 10, 20, 20), 2);
+    assert_int_equal(mx_image_interp(9, 10, 10, 5, 5), 3);
+    assert_int_equal(mx_image_interp(9, 10, 10, 5, 20), 1);
+    assert_int_equal(mx_image_interp(9, 0, 0, 0, 0), 2);
+    assert_int_equal(mx_image_interp(6, 0, 0, 0, 0), -1);
+    check_error(MX_ERR_ARGUMENT, "interp");
+    assert_null(mx_image_fixed_crop(x, (mx_region){8, 0, 3, 4}, 0, 0, 2));
+    check_error(MX_ERR_ATTRIBUTE, "_image_crop");
+    assert_null(mx_image_center_crop(x, 0, 3, 2, NULL));
+    check_error(MX_ERR_ARGUMENT, "crop");
+    assert_null(mx_image_random_size_crop(x, 5, 6, (double[]){0.9, 0.2}, (double[]){0.75, 1.3}, 1, NULL));
+    check_error(MX_ERR_ARGUMENT, "area");
+    assert_null(mx_image_center_crop(check_array(MX_DIMS(4, 4), 1), 2, 2, 1, NULL));
+    check_error(MX_ERR_SHAPE, "(4, 4)");
+    mx_array *mean = mx_array_from(MX_DIMS(3), MX_FLOAT32, (float[]){1, 2, 3}),
+             *std = mx_array_from(MX_DIMS(3), MX_FLOAT32, (float[]){4, 5, 6});
+    mx_array *pixel = mx_array_from(MX_DIMS(1, 1, 3), MX_FLOAT32, (float[]){9, 12, 6});
+    check_near(mx_image_color_normalize(pixel, mean, std), MX_DIMS(1, 1, 3), (double[]){2, 2, 0.5}, 1e-6);
+    check_near(mx_image_color_normalize(pixel, mean, MX_NONE), MX_DIMS(1, 1, 3), (double[]){8, 10, 3}, 1e-6);
+}
+
+/* ---- colours and rotation: pixel (1, 1), classic ---------------------------------------------------------------------------- */
+
+static void check_pixel(mx_array *y, double a, double b, double c)
+{
+    check_no_error();
+    const double *v = check_values(y) + 18, wanted[3] = {a, b, c};
+    for (int i = 0; i < 3; i++)
+        assert_true(fabs(v[i] - wanted[i]) < 1e-3);
+}
+
+static void test_colours(void **state)
+{
+    (void)state;
+    MX_SCOPE;
+    mx_array *x = mx_cast(small_image(), .dtype = MX_FLOAT32);
+    check_pixel(x, 164, 201, 238);
+    check_pixel(mx_image_random_brightness(x, .min_factor = 0.7, .max_factor = 0.7), 114.8, 140.7, 166.6);
+    check_pixel(mx_image_random_contrast(x, .min_factor = 0.7, .max_factor = 0.7), 152.1982, 178.0983, 203.9982);
+    check_pixel(mx_image_random_hue(x, .min_factor = 0.7, .max_factor = 0.7), 186.2, 238, 164);
+    check_pixel(mx_image_adjust_lighting(x, .alpha = MX_FLOATS(0.1, 0.2, 0.3)), 161.68028, 197.49423, 234.24193);
+    const double gray = 0.299 * 164 + 0.587 * 201 + 0.114 * 238;
+    check_pixel(mx_image_random_saturation(x, .min_factor = 0, .max_factor = 0), gray, gray, gray);
+    check_same(mx_image_random_hue(small_image(), .min_factor = 1, .max_factor = 1), small_image());
+    mx_array *batch = mx_broadcast_to(mx_reshape(x, .shape = MX_DIMS(1, 6, 5, 3)), .shape = MX_DIMS(16, 6, 5, 3));
+    batch = mx_image_random_brightness(batch, .min_factor = 0.5, .max_factor = 1.5);
+    const float *v = mx_array_data(batch); /* every image has a factor of its own */
+    int differing = 0;
+    for (int i = 1; i < 16; i++)
+        differing += v[i * 90 + 18] != v[18];
+    assert_int_equal(differing, 15);
+    assert_null(mx_image_random_contrast(check_array(MX_DIMS(4, 4, 2), 1), .min_factor = 1, .max_factor = 1));
+    check_error(MX_ERR_SHAPE, "channels");
+    assert_null(mx_image_adjust_lighting(x, .alpha = MX_FLOATS(1, 2)));
+    check_error(MX_ERR_ATTRIBUTE, "alpha");
+}
+
+static void test_rotation(void **state)
+{
+    (void)state;
+    MX_SCOPE;
+    mx_array *x =
+        mx_reshape(mx_mul_scalar(mx_arange(.start = 0, .stop = 40), .scalar = 0.05), .shape = MX_DIMS(2, 4, 5));
+    static const double classic[3][5] = {{1.04264426, 1.21094549, 1.37924671, 1.54754806, 1.71584940},
+                                         {1.18502784, 1.29790413, 1.41078031, 1.52365649, 1.63653266},
+                                         {0.28712142, 1.08128810, 1.33222961, 1.58317113, 0.07987132}};
+    for (int i = 0; i < 3; i++) {
+        mx_array *y = mx_image_rotate(x, mx_array_scalar(30), .zoom_in = i == 1, .zoom_out = i == 2);
+        for (int k = 0; k < 5; k++)
+            assert_true(fabs(check_values(y)[25 + k] - classic[i][k]) < 1e-5);
+    }
+    assert_null(mx_image_rotate(x, mx_array_scalar(30), .zoom_in = true, .zoom_out = true));
+    check_error(MX_ERR_ATTRIBUTE, "zoom_in");
+    assert_null(mx_image_rotate(x, check_array(MX_DIMS(3), 1)));
+    check_error(MX_ERR_SHAPE, "degrees");
+}
+
+static void test_borders(void **state)
+{
+    (void)state;
+    MX_SCOPE;
+    mx_array *x = mx_array_from(MX_DIMS(1, 3, 1), MX_UINT8, (unsigned char[]){1, 2, 3});
+    static const double wanted[5][7] = {{9, 9, 1, 2, 3, 9, 9},
+                                        {1, 1, 1, 2, 3, 3, 3},
+                                        {2, 1, 1, 2, 3, 3, 2},
+                                        {2, 3, 1, 2, 3, 1, 2},
+                                        {3, 2, 1, 2, 3, 2, 1}};
+    for (int type = 0; type < 5; type++)
+        check_near(mx_copy_make_border(x, .top = 0, .bot = 0, .left = 2, .right = 2, .type = type, .value = 9),
+                   MX_DIMS(1, 7, 1), wanted[type], 0);
+    assert_null(mx_copy_make_border(x, .top = -1, .bot = 0, .left = 2, .right = 2));
+    check_error(MX_ERR_ATTRIBUTE, "top");
+    assert_null(
+        mx_copy_make_border(small_image(), .top = 1, .bot = 0, .left = 2, .right = 2, .values = MX_FLOATS(1, 2)));
+    check_error(MX_ERR_ATTRIBUTE, "values");
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(test_formats),     cmocka_unit_test(test_bad_arguments), cmocka_unit_test(test_damage),
+        cmocka_unit_test(test_huge),        cmocka_unit_test(test_orientation),   cmocka_unit_test(test_resize_values),
+        cmocka_unit_test(test_crops),       cmocka_unit_test(test_colours),       cmocka_unit_test(test_rotation),
+        cmocka_unit_test(test_borders),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
