@@ -60,14 +60,28 @@ mx_array *ops_array(const mx_shape_t *shape, mx_dtype dtype, const double *value
     return x;
 }
 
+/* A copy of input 0 for cases that see it symmetric, else NULL. */
+static double *symmetric_input(const ops_case *c, const ops_values *in)
+{
+    if (!c->symmetric || !in->v[0])
+        return NULL;
+    double *copy = malloc(((size_t)in->size[0] + 1) * sizeof *copy);
+    memcpy(copy, in->v[0], (size_t)in->size[0] * sizeof *copy);
+    ops_make_symmetric(&in->shape[0], copy, in->size[0]);
+    return copy;
+}
+
 bool ops_arrays(const ops_case *c, const ops_values *in, const int *types, bool guarded, mx_array **arrays)
 {
+    double *symmetric = symmetric_input(c, in);
+    bool ok = true;
     for (int k = 0; k < c->n_in; k++) {
-        arrays[k] = c->absent[k] ? MX_NONE : ops_array(&in->shape[k], (mx_dtype)types[k], in->v[k], guarded);
-        if (!arrays[k])
-            return false;
+        const double *values = k == 0 && symmetric ? symmetric : in->v[k];
+        arrays[k] = c->absent[k] ? MX_NONE : ops_array(&in->shape[k], (mx_dtype)types[k], values, guarded);
+        ok &= arrays[k] != NULL;
     }
-    return true;
+    free(symmetric);
+    return ok;
 }
 
 /* ---- calls ---------------------------------------------------------------------------------------------- */
@@ -147,7 +161,11 @@ void ops_reference(const ops_case *c, const ops_values *in, ops_values *out)
     const double *values[OPS_MAX_IN] = {NULL};
     for (int k = 0; k < in->n; k++)
         values[k] = in->v[k];
+    double *symmetric = symmetric_input(c, in);
+    if (symmetric)
+        values[0] = symmetric;
     mx_reference_call call = {
         c->attrs ? c->attrs : c->op->defaults, c->n_in, out->n, in_shape, out->shape, values, out->v, c->train};
     c->op->reference(&call);
+    free(symmetric);
 }

@@ -84,7 +84,7 @@ static bool parse_notes(ops_case *c, bool *absent)
             bool *flag;
         } flags[] = {{"distinct", &c->distinct}, {"nograd", &c->nograd},        {"train", &c->train},
                      {"random", &c->random},     {"floatonly", &c->float_only}, {"f32only", &c->f32_only},
-                     {"positive", &c->positive}};
+                     {"positive", &c->positive}, {"dominant", &c->dominant},    {"symmetric", &c->symmetric}};
         bool known = false;
         for (size_t i = 0; i < sizeof flags / sizeof *flags; i++)
             if (n == strlen(flags[i].word) && !strncmp(p, flags[i].word, n))
@@ -291,6 +291,29 @@ repeated:
     return true;
 }
 
+/* A diagonal larger than the rest of its row, in all square matrices of the last two axes. */
+static void make_dominant(const ops_case *c, mx_dtype dtype, const mx_shape_t *shape, double *v, int64_t size)
+{
+    const int64_t n = shape->ndim < 2 ? 0 : shape->dim[shape->ndim - 1];
+    if (!n || shape->dim[shape->ndim - 2] != n)
+        return;
+    for (int64_t i = 0; i < size; i++)
+        if (i / n % n == i % n)
+            v[i] += (double)n * c->high;
+    round_to(v, size, dtype);
+}
+
+/* Input 0 of symmetric cases is seen as (A + A') / 2. */
+void ops_make_symmetric(const mx_shape_t *shape, double *v, int64_t size)
+{
+    const int64_t n = shape->ndim < 2 ? 0 : shape->dim[shape->ndim - 1];
+    for (int64_t i = 0; n && shape->dim[shape->ndim - 2] == n && i < size; i++) {
+        const int64_t mirror = i - i % (n * n) + i % n * n + i / n % n;
+        if (mirror > i)
+            v[i] = v[mirror] = (v[i] + v[mirror]) / 2;
+    }
+}
+
 bool ops_draw(const ops_case *c, mx_dtype dtype, ops_values *in)
 {
     bool ok = true;
@@ -299,6 +322,12 @@ bool ops_draw(const ops_case *c, mx_dtype dtype, ops_values *in)
         ops_values_add(in, &c->shape[k]);
         if (in->v[k])
             ok &= draw_one(c, k, dtype, in->v[k], in->size[k]);
+        if (in->v[k] && c->dominant)
+            make_dominant(c, dtype, &in->shape[k], in->v[k], in->size[k]);
+        if (in->v[k] && c->symmetric && !k) {
+            ops_make_symmetric(&in->shape[k], in->v[k], in->size[k]);
+            round_to(in->v[k], in->size[k], dtype);
+        }
     }
     if (!ok)
         ops_values_free(in);

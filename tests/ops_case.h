@@ -26,6 +26,8 @@ typedef struct ops_case {
     bool absent[OPS_MAX_IN];                                              /* MX_NONE is passed */
     bool integer[OPS_MAX_IN];                                             /* "int:K" */
     bool distinct, nograd, train, random, float_only, f32_only, positive; /* the other notes */
+    bool dominant;  /* square matrices get a large diagonal: they can be inverted */
+    bool symmetric; /* input 0 holds symmetric matrices, also when one of its elements is moved */
     double low, high;
     int n_out, n_visible;
 } ops_case;
@@ -62,6 +64,7 @@ void ops_check_error(const ops_case *c, const char *what);
 double ops_random(uint64_t *state); /* [0, 1) */
 uint64_t ops_seed(const ops_case *c, int stream);
 /* Inputs for a call in `dtype`; false if the sample cannot be drawn in that type.  Free with ops_values_free. */
+void ops_make_symmetric(const mx_shape_t *shape, double *v, int64_t size);
 bool ops_draw(const ops_case *c, mx_dtype dtype, ops_values *in);
 void ops_values_free(ops_values *values);
 void ops_values_copy(ops_values *to, const ops_values *from);

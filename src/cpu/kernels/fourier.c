@@ -1,0 +1,119 @@
+/* Fourier transforms on the CPU, and count_sketch.
+ *
+ * A length is split by its prime factors: a transform of p q is p transforms of q and q of p.  Computed in double.
+ *
+ * SPDX-License-Identifier: Apache-2.0 */
+#include <math.h>
+
+#include "base/alloc.h"
+#include "base/error.h"
+#include "base/threads.h"
+#include "cpu/kernels/plain.h"
+#include "gluon/op.gen.h"
+#include "ndarray/convert.h"
+
+typedef struct complex_number {
+    double re, im;
+} complex_number;
+
+typedef struct fft_job {
+    const mx_array *in;
+    mx_array *out;
+    int64_t d; /* length of a transform */
+    bool inverse;
+    const complex_number *roots; /* (d): e^(-2 pi i k / d), or its conjugate for the inverse */
+    int failed;
+} fft_job;
+
+static int64_t smallest_factor(int64_t n)
+{
+    for (int64_t p = 2; p * p <= n; p++)
+        if (n % p == 0)
+            return p;
+    return n;
+}
+
+/* to[k] = sum of from[j step] root^(j k), n numbers; `turn` is d / n.  scratch: n numbers. */
+static void transform(const fft_job *job, const complex_number *from, int64_t step, complex_number *to,
+                      complex_number *scratch, int64_t n, int64_t turn)
+{
+    if (n == 1) {
+        to[0] = from[0];
+        return;
+    }
+    const int64_t p = smallest_factor(n), q = n / p;
+    for (int64_t r = 0; r < p; r++)
+        transform(job, from + r * step, step * p, scratch + r * q, to + r * q, q, turn * p);
+    for (int64_t k = 0; k < n; k++) {
+        complex_number sum = scratch[k % q];
+        for (int64_t r = 1; r < p; r++) {
+            const complex_number w = job->roots[r * k % n * turn], x = scratch[r * q + k % q];
+            sum.re += w.re * x.re - w.im * x.im;
+            sum.im += w.re * x.im + w.im * x.re;
+        }
+        to[k] = sum;
+    }
+}
+
+static void transform_rows(void *arg, int64_t begin, int64_t end)
+{
+    fft_job *job = arg;
+    const int64_t d = job->d, wide = 2 * d, in = job->inverse ? wide : d, out = job->inverse ? d : wide;
+    const mx_dtype from = (mx_dtype)job->in->dtype, type = (mx_dtype)job->out->dtype;
+    const size_t bytes = (size_t)(4 * d) * sizeof(complex_number);
+    complex_number *room = mx_alloc(bytes);
+    if (!room) { /* errors are recorded per thread: the caller's thread reports */
+        mx_error_clear();
+        __atomic_store_n(&job->failed, 1, __ATOMIC_RELAXED);
+        return;
+    }
+    complex_number *x = room, *y = room + d;
+    double *plain = (double *)(room + 3 * d);
+    for (int64_t row = begin; row < end; row++) {
+        mx_convert(plain, MX_FLOAT64, (const char *)mx_data(job->in) + row * in * mx_dtype_size(from), from, in);
+        for (int64_t k = 0; k < d; k++)
+            x[k] = job->inverse ? (complex_number){plain[2 * k], plain[2 * k + 1]} : (complex_number){plain[k], 0};
+        transform(job, x, 1, y, room + 2 * d, d, 1);
+        for (int64_t k = 0; k < d && job->inverse; k++)
+            plain[k] = y[k].re;
+        mx_convert((char *)mx_data(job->out) + row * out * mx_dtype_size(type), type, job->inverse ? plain : &y[0].re,
+                   MX_FLOAT64, out);
+    }
+    mx_free(room, bytes);
+}
+
+static mx_code fourier(const mx_kernel_call *call, bool inverse)
+{
+    const mx_array *in = call->in[0], *real = inverse ? call->out[0] : in;
+    const int64_t d = real->shape[real->ndim - 1];
+    if (!mx_dtype_is_float(in->dtype))
+        return MX_DECLINED;
+    if (!in->size)
+        return MX_OK;
+    const size_t bytes = (size_t)d * sizeof(complex_number);
+    complex_number *roots = mx_alloc(bytes);
+    if (!roots)
+        return mx_error_code();
+    for (int64_t k = 0; k < d; k++) {
+        const double angle = 6.28318530717958647692 * (double)k / (double)d;
+        roots[k] = (complex_number){cos(angle), inverse ? sin(angle) : -sin(angle)};
+    }
+    fft_job job = {in, call->out[0], d, inverse, roots, 0};
+    mx_parallel(real->size / d, 1 + MX_GRAIN / (16 * d + 1), transform_rows, &job);
+    mx_free(roots, bytes);
+    return job.failed ? mx_fail(MX_ERR_MEMORY, "%s: out of memory", call->op->name) : MX_OK;
+}
+
+static mx_code run_fft(const mx_kernel_call *call) { return fourier(call, false); }
+static mx_code run_ifft(const mx_kernel_call *call) { return fourier(call, true); }
+
+static mx_code run_sketch(const mx_kernel_call *call)
+{
+    return mx_dtype_is_float(call->in[0]->dtype) ? mx_run_plain(call) : MX_DECLINED;
+}
+
+MX_CPU_KERNELS(fourier) = {{"_contrib_fft", run_fft, NULL},
+                           {"_contrib_ifft", run_ifft, NULL},
+                           {"_contrib_count_sketch", run_sketch, NULL},
+                           {"_backward__contrib_count_sketch", run_sketch, NULL},
+                           {NULL, NULL, NULL}};

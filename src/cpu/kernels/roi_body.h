@@ -1,0 +1,80 @@
+/* Pooling of regions for one element type: included with T and NAME(x) defined.
+ *
+ * Work is split by channels, so that backwards no two threads write to one place.  Where samples lie does not depend on
+ * the channel: the places and weights of a region are computed once and then run over all channels of a thread.
+ *
+ * SPDX-License-Identifier: Apache-2.0 */
+
+static void NAME(pool_channels)(void *arg, int64_t begin, int64_t end)
+{
+    const roi_job *job = arg;
+    const int64_t map = job->height * job->width, bins = job->rows * job->columns;
+    for (int64_t r = 0; r < job->regions; r++) {
+        const T *roi = (const T *)job->rois + 5 * r;
+        const bool exists = roi[0] >= 0 && roi[0] < (T)job->batch;
+        roi_window w = roi_window_of(job, (double)roi[1], (double)roi[2], (double)roi[3], (double)roi[4]);
+        for (int64_t c = begin; c < end; c++) {
+            const T *plane = exists ? (const T *)job->data + ((int64_t)roi[0] * job->channels + c) * map : NULL;
+            T *out = (T *)job->out + (r * job->channels + c) * bins;
+            int32_t *index = job->index + (r * job->channels + c) * bins;
+            for (int64_t b = 0; b < bins; b++) {
+                int64_t top, bottom, left, right, where = -1;
+                roi_bin(b / job->columns, job->rows, w.top, w.height, job->height, &top, &bottom);
+                roi_bin(b % job->columns, job->columns, w.left, w.width, job->width, &left, &right);
+                T best = 0;
+                for (int64_t y = top; y < bottom && exists; y++)
+                    for (int64_t x = left; x < right; x++)
+                        if (where < 0 ? plane[y * job->width + x] > -(T)INFINITY : plane[y * job->width + x] > best)
+                            best = plane[where = y * job->width + x];
+                out[b] = best;
+                index[b] = (int32_t)where;
+            }
+        }
+    }
+}
+
+static void NAME(pool_channels_back)(void *arg, int64_t begin, int64_t end)
+{
+    const roi_job *job = arg;
+    const int64_t map = job->height * job->width, bins = job->rows * job->columns;
+    for (int64_t n = 0; n < job->batch; n++)
+        memset((T *)job->out + (n * job->channels + begin) * map, 0, (size_t)((end - begin) * map) * sizeof(T));
+    for (int64_t r = 0; r < job->regions; r++) {
+        const T image = ((const T *)job->rois)[5 * r];
+        if (!(image >= 0 && image < (T)job->batch))
+            continue;
+        for (int64_t e = begin * bins; e < end * bins; e++) {
+            const int32_t where = job->index[r * job->channels * bins + e];
+            if (where >= 0 && where < map)
+                ((T *)job->out)[((int64_t)image * job->channels + e / bins) * map + where] +=
+                    ((const T *)job->data)[r * job->channels * bins + e];
+        }
+    }
+}
+
+/* Samples of one region: out[c][b] from the map, or the map from out[c][b]. */
+static void NAME(align_region)(const roi_job *job, int64_t r, const roi_tap *taps, const int64_t *first, int64_t begin,
+                               int64_t end)
+{
+    const int64_t map = job->height * job->width, bins = job->rows * job->columns;
+    const int64_t image = (int64_t)((const T *)job->rois)[5 * r],
+                  maps = job->sensitive ? job->channels * bins : job->channels;
+    for (int64_t c = begin; c < end; c++)
+        for (int64_t b = 0; b < bins; b++) {
+            const int64_t from = job->sensitive ? c * bins + b : c, at = (r * job->channels + c) * bins + b;
+            if (job->backward) {
+                T *plane = (T *)job->out + (image * maps + from) * map;
+                const T g = ((const T *)job->data)[at];
+                for (int64_t k = first[b]; k < first[b + 1]; k++)
+                    for (int q = 0; q < 4; q++)
+                        plane[taps[k].place[q]] += (T)taps[k].weight[q] * g;
+            } else {
+                const T *plane = (const T *)job->data + (image * maps + from) * map;
+                double sum = 0;
+                for (int64_t k = first[b]; k < first[b + 1]; k++)
+                    for (int q = 0; q < 4; q++)
+                        sum += taps[k].weight[q] * (double)plane[taps[k].place[q]];
+                ((T *)job->out)[at] = (T)sum;
+            }
+        }
+}

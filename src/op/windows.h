@@ -1,0 +1,31 @@
+/* Windows over the spatial axes of an array, up to three: what im2col and col2im share.
+ *
+ * data (N, C, ...sizes) <-> columns (N, C * cells of the kernel, places).  SPDX-License-Identifier: Apache-2.0 */
+#ifndef MX_OP_WINDOWS_H
+#define MX_OP_WINDOWS_H
+
+#include <stdbool.h>
+#include <stdint.h>
+
+typedef struct mx_windows {
+    int axes;
+    int64_t size[3], kernel[3], stride[3], dilate[3], pad[3]; /* per axis */
+    int64_t places[3];                                        /* windows along each axis */
+    int64_t all_sizes, cells, all_places;                     /* the products */
+} mx_windows;
+
+/* Where cell `cell` of window `place` lies in the data; -1: in the padding. */
+static inline int64_t mx_window_at(const mx_windows *w, int64_t cell, int64_t place)
+{
+    int64_t at = 0, step = 1;
+    for (int i = w->axes - 1; i >= 0; i--) {
+        const int64_t x = place % w->places[i] * w->stride[i] - w->pad[i] + cell % w->kernel[i] * w->dilate[i];
+        if (x < 0 || x >= w->size[i])
+            return -1;
+        at += x * step, step *= w->size[i];
+        place /= w->places[i], cell /= w->kernel[i];
+    }
+    return at;
+}
+
+#endif
