@@ -1,15 +1,17 @@
 /* Pointwise operators, reductions and casts: bytes per second, and the share of what copying memory reaches.
  *
- * Each operator runs through mx_invoke as a program would call it, with a result array that is there already, on
- * arrays inside the cache and far outside of it.  Bytes are those that must move: inputs read and outputs written.
+ * Each operator runs through mx_invoke as a program would call it, with a result array that is there already: on small
+ * arrays inside the cache, and on large ones alternating with a copy of memory.  Bytes are those that must move: inputs
+ * read and outputs written.  Reductions only read, so they can exceed a copy.
  *
- *     bench_pointwise [threads] [seconds per number]
+ *     bench_pointwise [threads] [seconds per number] [operator]
  *
  * SPDX-License-Identifier: Apache-2.0 */
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
+#include "beside.h"
 #include "gluon/array.h"
 #include "gluon/op.h"
 #include "machine.h"
@@ -32,6 +34,7 @@ static const row rows[] = {
     {"erf", "", 1, MX_FLOAT32, MX_FLOAT32, 0},            {"sin", "", 1, MX_FLOAT32, MX_FLOAT32, 0},
     {"clip", "a_min=-1, a_max=1", 1, MX_FLOAT32, MX_FLOAT32, 0}, {"where", "", 3, MX_FLOAT32, MX_FLOAT32, 0},
     {"elemwise_add", "", 2, MX_FLOAT16, MX_FLOAT16, 0},   {"elemwise_add", "", 2, MX_INT32, MX_INT32, 0},
+    {"elemwise_add", "", 2, MX_UINT8, MX_UINT8, 0},       {"_greater_scalar", "scalar=1", 1, MX_INT32, MX_INT32, 0},
     {"sum", "", 1, MX_FLOAT32, MX_FLOAT32, 0},            {"sum", "axis=1", 1, MX_FLOAT32, MX_FLOAT32, 1024},
     {"sum", "axis=0", 1, MX_FLOAT32, MX_FLOAT32, 1024},   {"sum", "axis=0", 1, MX_FLOAT32, MX_FLOAT32, 10},
     {"sum", "axis=1", 1, MX_FLOAT32, MX_FLOAT32, 10},     {"max", "axis=1", 1, MX_FLOAT32, MX_FLOAT32, 1024},
@@ -80,7 +83,7 @@ static mx_array *prepare(job *j, const row *r, int64_t n)
     return mx_invoke(j->op, j->attrs, j->n_in, j->in, MX_MAX_OUTPUTS, out) ? NULL : out[0];
 }
 
-static void measure(const row *r, int64_t n, double copy, double seconds)
+static void measure(const row *r, int64_t n, bool large, double seconds)
 {
     MX_SCOPE;
     job j;
@@ -93,13 +96,21 @@ static void measure(const row *r, int64_t n, double copy, double seconds)
     double bytes = (double)mx_bytes(j.out);
     for (int k = 0; k < r->n_in; k++)
         bytes += (double)mx_bytes(j.in[k]);
-    const double time = machine_time(body, &j, seconds);
+    beside b = {0, 0};
+    if (!large)
+        b.seconds = machine_time(body, &j, seconds);
+    else if (!beside_copy(body, &j, seconds, &b))
+        exit(fprintf(stderr, "%s\n", mx_error_message()));
     char shape[32];
     snprintf(shape, sizeof shape, r->columns ? "%lldx%lld" : "%lld", (long long)(r->columns ? n / r->columns : n),
              (long long)r->columns);
-    printf("  %-16s %-18s %-9s %-14s %8.1f us %7.1f GB/s %6.2f Gelem/s %5.0f %% of a copy\n", r->op, r->attrs,
-           mx_dtype_name(r->in), shape, time * 1e6, bytes / time * 1e-9, (double)n / time * 1e-9,
-           100 * bytes / time * 1e-9 / copy);
+    const double rate = bytes / b.seconds * 1e-9;
+    printf("  %-16s %-18s %-9s %-14s %8.1f us %7.3f ns each %7.1f GB/s", r->op, r->attrs, mx_dtype_name(r->in), shape,
+           b.seconds * 1e6, b.seconds * 1e9 / (double)n, rate);
+    if (large)
+        printf(" %5.0f %% of a copy (%.1f)", 100 * rate / b.copy_gbs, b.copy_gbs);
+    printf("\n");
+    fflush(stdout);
     free(j.attrs);
 }
 
@@ -109,12 +120,12 @@ int main(int argc, char **argv)
     const double seconds = argc > 2 ? atof(argv[2]) : 0.1;
     static const int64_t sizes[] = {1 << 12, 1 << 25};
     mx_set_num_threads(threads);
-    const double copy = machine_copy_gbs(threads);
-    printf("level %s, %d threads, copy %.1f GB/s\n", machine_level(), threads, copy);
+    printf("level %s, %d threads\n", machine_level(), threads);
     for (size_t s = 0; s < sizeof sizes / sizeof *sizes; s++) {
         printf("%lld elements\n", (long long)sizes[s]);
         for (size_t i = 0; i < sizeof rows / sizeof *rows; i++)
-            measure(&rows[i], sizes[s] - sizes[s] % (rows[i].columns ? rows[i].columns : 1), copy, seconds);
+            if (argc < 4 || !strcmp(argv[3], rows[i].op))
+                measure(&rows[i], sizes[s] - sizes[s] % (rows[i].columns ? rows[i].columns : 1), s > 0, seconds);
     }
     return 0;
 }

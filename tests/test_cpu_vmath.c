@@ -27,6 +27,8 @@ static double distance(float y, double exact)
 }
 
 static double sigmoid(double x) { return x < 0 ? exp(x) / (1 + exp(x)) : 1 / (1 + exp(-x)); }
+static double sin_near(double x) { return sin(x); }
+static double cos_near(double x) { return cos(x); }
 static double softplus(double x) { return x > 0 ? x + log1p(exp(-x)) : log1p(exp(x)); }
 
 static void check(const char *name, float (*ours)(float), double (*exact)(double), double limit, double bound)
@@ -56,7 +58,7 @@ static void check(const char *name, float (*ours)(float), double (*exact)(double
     F(softplus, EVERYWHERE, 2.2) F(sinh, EVERYWHERE, 2.4) F(cosh, EVERYWHERE, 1.8) F(asinh, EVERYWHERE, 2.4)          \
     F(acosh, EVERYWHERE, 2.2) F(atanh, EVERYWHERE, 2.6) F(sin, 6e7, 1.8) F(cos, 6e7, 1.8) F(tan, 6e7, 3.5)            \
     F(asin, EVERYWHERE, 2.6) F(acos, EVERYWHERE, 1.6) F(atan, EVERYWHERE, 1.8) F(erf, EVERYWHERE, 2.8)                \
-    F(cbrt, EVERYWHERE, 0.6) F(round, EVERYWHERE, 0)
+    F(cbrt, EVERYWHERE, 0.6) F(round, EVERYWHERE, 0) F(sin_near, MX_NEAR_F32, 2.2) F(cos_near, MX_NEAR_F32, 2.2)
 
 #define TEST(name, limit, bound)                                 \
     static float ours_##name(float x) { return mx_##name##_f32(x); } \

@@ -14,6 +14,9 @@
 #include <stdatomic.h>
 #include <stdlib.h>
 #include <string.h>
+#ifdef __linux__
+#include <sys/mman.h>
+#endif
 
 #include "base/error.h"
 #include "base/flags.h"
@@ -23,6 +26,8 @@
 #define SMALL_CLASSES 37 /* class_of(SMALL_LIMIT) + 1: few, because thread-local space of a loaded library is scarce */
 #define THREAD_BYTES ((size_t)1 << 20) /* of one class that a thread keeps for itself */
 #define BIGGEST ((size_t)1 << 47)
+#define HUGE_PAGE ((size_t)1 << 21)
+#define HUGE_LIMIT ((size_t)1 << 23) /* from here on size classes are multiples of huge pages */
 
 #if defined(__SANITIZE_ADDRESS__) || defined(__SANITIZE_THREAD__)
 #define CACHING 0 /* a reused block would hide a use after free */
@@ -171,12 +176,24 @@ static void *take_shared(int class)
     return memory;
 }
 
+/* Large blocks ask for huge pages: kernels that stream through memory otherwise spend half their time on page walks. */
+static void *system_block(size_t bytes)
+{
+    const bool huge = bytes >= HUGE_LIMIT && bytes % HUGE_PAGE == 0;
+    void *memory = aligned_alloc(huge ? HUGE_PAGE : MX_ALIGN, bytes);
+#ifdef MADV_HUGEPAGE
+    if (memory && huge)
+        madvise(memory, bytes, MADV_HUGEPAGE); /* only a wish: a system without them says no, and all is well */
+#endif
+    return memory;
+}
+
 static void *from_system(size_t bytes)
 {
-    void *memory = aligned_alloc(MX_ALIGN, bytes);
+    void *memory = system_block(bytes);
     if (!memory) {
         mx_alloc_release_cache();
-        memory = aligned_alloc(MX_ALIGN, bytes);
+        memory = system_block(bytes);
     }
     return memory;
 }

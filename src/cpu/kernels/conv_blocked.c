@@ -15,9 +15,20 @@
 #include "cpu/kernels/conv_pack.h"
 #include "cpu/kernels/conv_tile.h"
 
-#define WEIGHT_BYTES (640 * 1024) /* of the part of a weight block that one sum walks through */
+#define WEIGHT_BYTES (640 * 1024) /* of the part of a weight block that meets a packed tile at once */
 
-#define SUMS (64 * CONV_BLOCK)            /* floats kept for the sums of an inner tile, with spare rows behind them */
+/* Of the part of it that one pass over the tile walks through: a small tile of registers reads its weights so often
+ * that they must stay in the first-level cache. */
+#if defined(__AVX512F__)
+#define SLICE_BYTES WEIGHT_BYTES
+#else
+#define SLICE_BYTES (24 * 1024)
+#endif
+
+/* Where the taps of a class along the line meet padding. */
+typedef struct tap_edges {
+    bool first, last; /* the first tap at the first position, the last tap at the last position */
+} tap_edges;
 
 typedef struct blocked {
     const conv_job *job;
@@ -30,119 +41,113 @@ typedef struct blocked {
     size_t packed_bytes;
     int64_t *source_tap; /* (taps of the line axis) offsets into a packed line, classes one after the other ... */
     int64_t *w_tap[2];   /* ... and into a weight block of one and of two vectors */
+    tap_edges *edges;    /* (classes) */
     size_t tap_bytes;
     int64_t chunk;         /* source channels summed at once */
     int64_t height, tiles; /* result lines of a tile, tiles of an image */
     int64_t ranges;        /* parts into which the weight blocks are cut */
     bool pairs;            /* lines are short: run two at once */
-    bool straight;         /* ... and a pair is one vector of positions: sums go straight into the result */
     conv_tile *scratch;    /* one per part */
     int parts;
 } blocked;
 
-/* What is fixed while the positions of a line are walked. */
+/* What is fixed while the positions of one class of a line, or of a pair of lines, are walked. */
 typedef struct piece {
-    int64_t size;               /* channels of the weight block */
-    float *sums;                /* (positions of an inner tile, size) */
-    float *straight;            /* result of a pair of lines that makes up whole vectors, or NULL: no buffer then */
-    float *buffer_a, *buffer_b; /* line buffers (conv_finish.h) of the two lines, at the class being walked */
+    int64_t vectors;        /* of channels of the weight block */
+    int64_t count;          /* positions of the class */
+    int64_t source_at;      /* floats from a line to the first channel of the slice */
+    bool first, last;       /* the first tap of the first position, the last one of the last, is padding */
+    float *sums_a, *sums_b; /* of the first position, in each line */
     conv_micro micro;
-    conv_write write;
 } piece;
 
-/* Runs one inner tile into the line buffers; halves may overlap each other and what came before. */
-static void run_positions(piece *p, int64_t half)
+/* Runs one inner tile, `half` positions from a on and as many from b on; they may overlap. */
+static void run_positions(piece *p, int64_t a, int64_t b, int64_t half)
 {
-    const int64_t a = p->micro.at_a, b = p->micro.at_b;
-    (p->size == LANES ? conv_micro_one : conv_micro_two)[half](&p->micro, p->sums);
-    if (p->straight) {
-        conv_finish_square(&p->write, p->sums, p->straight);
-    } else if (p->buffer_a == p->buffer_b && b == a + half) {
-        conv_collect(&p->write, p->sums, 2 * half, a, p->buffer_a);
-    } else {
-        conv_collect(&p->write, p->sums, half, a, p->buffer_a);
-        conv_collect(&p->write, p->sums + half * p->size, half, b, p->buffer_b);
-    }
+    conv_micro *m = &p->micro;
+    m->at_a = p->source_at + a, m->at_b = p->source_at + b;
+    m->sum_a = p->sums_a + a * m->sum_step, m->sum_b = p->sums_b + b * m->sum_step;
+    m->first_a = p->first && a == 0, m->first_b = p->first && b == 0;
+    m->last_a = p->last && a + half == p->count, m->last_b = p->last && b + half == p->count;
+    conv_micro_table[p->vectors - 1][m->taps <= CONV_MICRO_TAPS ? m->taps : 0][half](m);
 }
 
 /* Two lines side by side: the halves stand at the same position of each. */
-static void run_pair(piece *p, int64_t count)
+static void run_pair(piece *p)
 {
-    const int64_t most = p->size == LANES ? CONV_HALF_ONE : CONV_HALF_TWO, steps = (count + most - 1) / most;
+    const int64_t most = p->vectors == 1 ? CONV_HALF_ONE : CONV_HALF_TWO, steps = (p->count + most - 1) / most;
     for (int64_t i = 0; i < steps; i++) {
-        p->micro.at_a = p->micro.at_b = count * i / steps;
-        run_positions(p, count * (i + 1) / steps - p->micro.at_a);
+        const int64_t at = p->count * i / steps;
+        run_positions(p, at, at, p->count * (i + 1) / steps - at);
     }
 }
 
 /* One line: the halves of a tile follow each other, overlapping by one at the end of a line of odd length. */
-static void run_single(piece *p, int64_t count)
+static void run_single(piece *p)
 {
-    const int64_t most = p->size == LANES ? CONV_HALF_ONE : CONV_HALF_TWO;
-    const int64_t units = (count + 1) / 2, steps = (units + most - 1) / most;
+    const int64_t most = p->vectors == 1 ? CONV_HALF_ONE : CONV_HALF_TWO;
+    const int64_t units = (p->count + 1) / 2, steps = (units + most - 1) / most;
     for (int64_t i = 0; i < steps; i++) {
-        const int64_t begin = units * i / steps, half = units * (i + 1) / steps - begin, left = count - 2 * begin;
-        p->micro.at_a = 2 * begin;
-        p->micro.at_b = 2 * begin + (left < 2 * half ? left - half : half);
-        run_positions(p, half);
+        const int64_t begin = units * i / steps, half = units * (i + 1) / steps - begin, left = p->count - 2 * begin;
+        run_positions(p, 2 * begin, 2 * begin + (left < 2 * half ? left - half : half), half);
     }
 }
 
-static float *result_line(const conv_job *job, float *image, int64_t number)
-{
-    const int64_t height = job->axis[1].result;
-    return image + number / height * job->result_at[0] + number % height * job->result_at[1];
-}
-
-/* One work of a tile with one weight block: every class of positions along the line, then the line is written. */
-static void run_work(const blocked *b, piece *p, const conv_work *work, float *buffer, float *image)
+/* One work of a tile with a slice of one weight block: every class of positions along the line.  `sums` are those of
+ * the tile, of which `begin` is the first line. */
+static void run_work(const blocked *b, piece *p, const conv_work *work, int64_t begin, float *sums)
 {
     const conv_axis *axis = &b->job->axis[2];
     const bool pair = work->line_b >= 0;
-    float *line_a = result_line(b->job, image, work->line_a);
-    p->straight = pair && b->straight && p->size == LANES ? line_a : NULL;
-    if (p->straight == NULL)
-        conv_prefetch_line(&p->write, axis->result, line_a);
+    const int64_t size = p->vectors * LANES, line_floats = axis->result * size;
+    p->micro.sum_step = axis->classes * size;
     for (int64_t c = 0; c < axis->classes; c++) {
+        const tap_edges *edges = &b->edges[c];
         p->micro.source_tap = b->source_tap + axis->first[c];
-        p->micro.w_tap = b->w_tap[p->size > LANES] + axis->first[c];
+        p->micro.w_tap = b->w_tap[p->vectors - 1] + axis->first[c];
         p->micro.taps = axis->first[c + 1] - axis->first[c];
-        p->buffer_a = buffer + c * p->write.buffer;
-        p->buffer_b = p->buffer_a + (pair ? axis->classes * p->write.buffer : 0);
-        (pair ? run_pair : run_single)(p, conv_axis_count(axis, c));
+        p->count = conv_axis_count(axis, c);
+        p->first = edges->first, p->last = edges->last;
+        p->sums_a = sums + (work->line_a - begin) * line_floats + c * size;
+        p->sums_b = pair ? sums + (work->line_b - begin) * line_floats + c * size : p->sums_a;
+        (pair ? run_pair : run_single)(p);
     }
-    if (p->straight)
-        return;
-    conv_finish_line(&p->write, buffer, axis->result, line_a);
-    if (pair)
-        conv_finish_line(&p->write, buffer + axis->classes * p->write.buffer, axis->result,
-                         result_line(b->job, image, work->line_b));
 }
 
-/* One weight block for a filled tile; `at` is the first source channel of the chunk, `count` its size. */
+/* One weight block for a filled tile; `at` is the first source channel of the chunk, `count` its size, `image` the
+ * result. */
 static void run_block(const blocked *b, const conv_tile *tile, int64_t group, int64_t block, int64_t at, int64_t count,
                       float *image)
 {
     const conv_job *job = b->job;
-    const conv_axis *axis = &job->axis[2];
-    const int64_t channel = block * CONV_BLOCK, left = job->to - channel, positions = conv_axis_count(axis, 0);
+    const int64_t channel = block * CONV_BLOCK, left = job->to - channel, width = job->axis[2].result;
     const int64_t size = conv_block_size(job->to, block), taps = b->weight.taps;
+    const int64_t bytes = count * b->weight.rows * taps * size * (int64_t)sizeof(float) / job->axis[2].classes;
+    const int64_t slices = (bytes - 1) / SLICE_BYTES + 1;
     const float *w = b->packed + group * b->packed_group + conv_block_at(&b->weight, block);
-    piece p = {
-        .size = size, .sums = tile->extra,
-        .micro = {.from = count, .source_channel = tile->channel,
-                  .w = w + at * taps * size, .w_row = job->from * taps * size, .w_from = taps * size},
-        .write = {.bias = b->bias && !at ? b->bias + group * job->to + channel : NULL, .add = at > 0,
-                  .relu = b->relu && at + count == job->from, .size = size, .channels = left < size ? left : size,
-                  .classes = axis->classes, .row = conv_buffer_row(positions),
-                  .buffer = conv_buffer_size(positions, size), .s_channel = job->result_channel,
-                  .s_position = job->result_at[2]},
-    };
-    for (int64_t i = 0; i < tile->work_count; i++) {
-        p.micro.lines = tile->lines + tile->works[i].first;
-        p.micro.line_count = tile->works[i].count;
-        run_work(b, &p, &tile->works[i], tile->extra + SUMS, image + channel * job->result_channel);
+    const conv_write write = {
+        .bias = b->bias && !at ? b->bias + group * job->to + channel : NULL, .add = at > 0,
+        .relu = b->relu && at + count == job->from, .size = size, .channels = left < size ? left : size,
+        .s_channel = job->result_channel, .s_position = job->result_at[2]};
+    piece p = {.vectors = size / LANES, .micro = {.source_channel = tile->channel, .w_row = job->from * taps * size,
+                                                  .w_from = taps * size}};
+    float *result = image + channel * job->result_channel;
+    for (int64_t s = 0; s < slices; s++) {
+        const int64_t first = count * s / slices;
+        p.micro.from = count * (s + 1) / slices - first;
+        p.micro.w = w + (at + first) * taps * size;
+        p.micro.add = s > 0;
+        p.source_at = first * tile->channel;
+        for (int64_t i = 0; i < tile->work_count; i++) {
+            const conv_work *work = &tile->works[i];
+            p.micro.lines = tile->lines + work->first;
+            p.micro.line_count = work->count;
+            if (s == slices - 1)
+                conv_prefetch_result(&write, width, result + work->line_a * job->result_at[1]);
+            run_work(b, &p, work, tile->begin, tile->extra);
+        }
     }
+    conv_finish(&write, tile->extra, (tile->end - tile->begin) * width, result + tile->begin * job->result_at[1]);
 }
 
 static void run_task(const blocked *b, conv_tile *tile, int64_t task)
@@ -190,24 +195,36 @@ static void choose_sizes(blocked *b)
     if (tasks % b->parts && tasks < 4 * b->parts)
         b->ranges = blocks < b->parts ? blocks : b->parts;
     b->parts = task_count(b) < b->parts ? (int)task_count(b) : b->parts;
-    b->pairs = conv_axis_count(&job->axis[2], 0) <= (job->to <= LANES ? CONV_HALF_ONE : CONV_HALF_TWO);
-    b->straight = job->axis[1].classes == 1 && job->axis[2].classes == 1 && job->result_at[2] == 1 &&
-                  2 * job->axis[2].result == LANES && LANES / 2 <= CONV_HALF_ONE;
+    const int64_t positions = conv_axis_count(&job->axis[2], 0);
+    const int64_t most = job->to <= LANES ? CONV_HALF_ONE : CONV_HALF_TWO;
+    b->pairs = positions <= most || (positions % 2 && positions < 2 * most + 2); /* an odd line wastes half a pair */
 }
 
+/* The taps of every class in the order of the source positions that they read. */
 static mx_code fill_taps(blocked *b)
 {
     const conv_axis *axis = &b->job->axis[2];
-    b->tap_bytes = (size_t)axis->kernel * 3 * sizeof(int64_t);
+    const size_t tables = (size_t)axis->kernel * 3 * sizeof(int64_t);
+    b->tap_bytes = tables + (size_t)axis->classes * sizeof(tap_edges);
     b->source_tap = mx_alloc(b->tap_bytes);
     if (!b->source_tap)
         return conv_scratch_failed("the tap table", b->tap_bytes);
     b->w_tap[0] = b->source_tap + axis->kernel;
     b->w_tap[1] = b->w_tap[0] + axis->kernel;
-    for (int64_t i = 0; i < axis->first[axis->classes]; i++) {
-        b->source_tap[i] = axis->phase[i] * axis->length + axis->offset[i];
-        b->w_tap[0][i] = axis->tap[i] * LANES;
-        b->w_tap[1][i] = axis->tap[i] * CONV_BLOCK;
+    b->edges = (tap_edges *)(b->w_tap[1] + axis->kernel);
+    for (int64_t c = 0; c < axis->classes; c++) {
+        const int64_t first = axis->first[c], end = axis->first[c + 1], count = conv_axis_count(axis, c);
+        b->edges[c] = (tap_edges){false, false};
+        for (int64_t i = first; i < end; i++) {
+            const int64_t from = b->job->gradient ? first + end - 1 - i : i, phase = axis->phase[from];
+            b->source_tap[i] = phase * axis->length + axis->offset[from];
+            b->w_tap[0][i] = axis->tap[from] * LANES;
+            b->w_tap[1][i] = axis->tap[from] * CONV_BLOCK;
+            if (i == first)
+                b->edges[c].first = axis->offset[from] < axis->begin[phase];
+            if (i == end - 1)
+                b->edges[c].last = axis->offset[from] + count > axis->end[phase];
+        }
     }
     return MX_OK;
 }
@@ -233,10 +250,9 @@ static mx_code open_scratch(blocked *b)
     b->scratch = mx_alloc_zero(bytes);
     if (!b->scratch)
         return conv_scratch_failed("the tile list", bytes);
-    const conv_axis *axis = &b->job->axis[2];
-    const int64_t buffer = conv_buffer_size(conv_axis_count(axis, 0), CONV_BLOCK) * axis->classes * 2;
+    const int64_t sums = (b->height * b->job->axis[2].result + LANES) * CONV_BLOCK;
     for (int i = 0; i < b->parts; i++) {
-        const mx_code code = conv_tile_open(&b->scratch[i], b->job, b->height, b->chunk, b->pairs, SUMS + buffer);
+        const mx_code code = conv_tile_open(&b->scratch[i], b->job, b->height, b->chunk, b->pairs, sums);
         if (code)
             return code;
     }

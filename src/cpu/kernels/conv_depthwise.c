@@ -66,7 +66,9 @@ CONV_INLINE void sum_rows(const int size, const int stride, const int rows, cons
 
 CONV_INLINE void correlate_plane(const int size, const int stride, const plane *p)
 {
-    for (int64_t i = 0; i < p->result_width; i += LANES) {
+    const int64_t last = p->result_width - LANES;
+    for (int64_t next = 0; next < p->result_width; next += LANES) {
+        const int64_t i = next > last && last > 0 ? last : next; /* the last vector overlaps: no part of it is masked */
         const conv_reading r = conv_reading_of(size, stride, i, p->result_width - i, p->pad[1], p->width);
         for (int64_t h = 0; h < p->result_height;) {
             const int64_t top = h * stride - p->pad[0], left = p->result_height - h;

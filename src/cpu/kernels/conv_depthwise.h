@@ -25,8 +25,9 @@
 typedef struct conv_reading {
     int64_t at;                            /* source position of lane 0 and tap 0 */
     bool whole;                            /* every lane of every tap is inside */
-    vector_part part[CONV_DEPTHWISE_MOST]; /* (taps) lanes inside the source */
-    vector_part next[CONV_DEPTHWISE_MOST]; /* ... of the vector after it: stride 2 takes every second float of two */
+    vector_part part[CONV_DEPTHWISE_MOST]; /* (taps) lanes inside the source; stride 2 looks at the first only */
+    vector_part next;                      /* stride 2 takes every second float of two vectors: those of the second */
+    bool tail[CONV_DEPTHWISE_MOST];        /* ... and whether the last lane of a tap is inside */
 } conv_reading;
 
 /* For the results from position i on, `count` of them, in a source line of `width` floats. */
@@ -35,12 +36,15 @@ CONV_INLINE conv_reading conv_reading_of(const int size, const int stride, int64
 {
     conv_reading r = {.at = i * stride - pad};
     r.whole = MASKS_COST && count >= LANES && r.at >= 0 && r.at + size + stride * LANES <= width;
+    /* Stride 2: the first taps lend their lanes to the others. */
+    const int64_t used = stride == 1 ? count : 2 * (count - 1) + size;
+    const int64_t end = r.at + used < width ? r.at + used : width;
     for (int k = 0; k < size; k++) {
-        const int64_t at = r.at + k, used = stride == 1 ? count : 2 * count;
-        const int64_t end = width - at < used ? width - at : used;
-        r.part[k] = vector_part_of(-at, end);
-        r.next[k] = vector_part_of(-at - LANES, end - LANES);
+        const int64_t at = r.at + k, last = at + stride * (LANES - 1), left = width - at;
+        r.part[k] = vector_part_of(-at, left < used ? left : used);
+        r.tail[k] = last >= 0 && last < end;
     }
+    r.next = vector_part_of(-r.at - LANES, end - r.at - LANES);
     return r;
 }
 
@@ -48,18 +52,21 @@ CONV_INLINE conv_reading conv_reading_of(const int size, const int stride, int64
 CONV_INLINE void conv_read_taps(const int size, const int stride, const bool whole, const conv_reading *r,
                                 const float *line, vfloat *v)
 {
-    _Pragma("GCC unroll 8") for (int k = 0; k < size; k += stride)
-    {
-        const vfloat low = whole ? vector_load(line + r->at + k) : vector_load_between(line, r->at + k, r->part[k]);
-        if (stride == 1) {
-            v[k] = low;
-            continue;
+    if (stride == 1) {
+        _Pragma("GCC unroll 8") for (int k = 0; k < size; k++)
+        {
+            v[k] = whole ? vector_load(line + r->at + k) : vector_load_between(line, r->at + k, r->part[k]);
         }
-        const vfloat high =
-            whole ? vector_load(line + r->at + k + LANES) : vector_load_between(line, r->at + k + LANES, r->next[k]);
-        v[k] = VECTOR_EVEN(low, high);
-        if (k + 1 < size)
-            v[k + 1] = VECTOR_ODD(low, high);
+        return;
+    }
+    const vfloat low = whole ? vector_load(line + r->at) : vector_load_between(line, r->at, r->part[0]);
+    const vfloat high = whole ? vector_load(line + r->at + LANES) : vector_load_between(line, r->at + LANES, r->next);
+    v[0] = VECTOR_EVEN(low, high);
+    v[1] = VECTOR_ODD(low, high);
+    _Pragma("GCC unroll 8") for (int k = 2; k < size; k++) /* the same positions, one lane further */
+    {
+        const vfloat last = vector_all(whole || r->tail[k] ? line[r->at + k + 2 * (LANES - 1)] : 0);
+        v[k] = VECTOR_FOLLOW(v[k - 2], last);
     }
 }
 

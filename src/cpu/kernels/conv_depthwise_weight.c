@@ -28,7 +28,8 @@ typedef struct column {
     const float *x, *dy;
     int64_t height, width; /* of x */
     int64_t result_width;
-    int64_t pad; /* lines */
+    int64_t pad;               /* lines */
+    int64_t x_ahead, dy_ahead; /* floats to the planes that come next: asked for meanwhile */
     conv_reading reading;
     int64_t i;        /* position of lane 0 of dy ... */
     vector_part part; /* ... and the lanes that it has */
@@ -40,14 +41,20 @@ CONV_INLINE void add_rows(const int size, const int stride, const int rows, cons
 {
     const int64_t top = h * stride - c->pad;
     vfloat d[ROWS];
-    UNROLL for (int row = 0; row < rows; row++)
-        d[row] = whole ? vector_load(c->dy + (h + row) * c->result_width + c->i)
-                       : vector_load_between(c->dy + (h + row) * c->result_width, c->i, c->part);
+    UNROLL for (int row = 0; row < rows; row++) {
+        const float *line = c->dy + (h + row) * c->result_width;
+        __builtin_prefetch(line + c->i + c->dy_ahead);
+        d[row] = whole ? vector_load(line + c->i) : vector_load_between(line, c->i, c->part);
+    }
     UNROLL for (int l = 0; l < (rows - 1) * stride + size; l++) {
         if (!inside && (top + l < 0 || top + l >= c->height))
             continue;
         vfloat v[CONV_DEPTHWISE_MOST];
-        conv_read_taps(size, stride, whole, &c->reading, c->x + (top + l) * c->width, v);
+        const float *line = c->x + (top + l) * c->width;
+        if (l < rows * stride)
+            UNROLL for (int part = 0; part < stride; part++)
+                __builtin_prefetch(line + c->reading.at + c->x_ahead + part * LANES);
+        conv_read_taps(size, stride, whole, &c->reading, line, v);
         UNROLL for (int row = 0; row < rows; row++)
             if (l >= row * stride && l < row * stride + size)
                 UNROLL for (int k = 0; k < size; k++)
@@ -60,7 +67,8 @@ CONV_INLINE void add_column(const int size, const int stride, const conv_job *jo
 {
     const int64_t width = job->axis[2].result, height = job->axis[1].result;
     const column c = {.x = x, .dy = dy, .height = job->axis[1].source, .width = job->axis[2].source,
-                      .result_width = width, .pad = job->shape.pad[1], .i = i, .part = vector_part_of(0, width - i),
+                      .result_width = width, .pad = job->shape.pad[1], .x_ahead = job->source_image,
+                      .dy_ahead = job->result_image, .i = i, .part = vector_part_of(0, width - i),
                       .reading = conv_reading_of(size, stride, i, width - i, job->shape.pad[2], job->axis[2].source)};
     vfloat sum[MOST_SUMS];
     UNROLL for (int k = 0; k < size * size; k++)

@@ -15,14 +15,16 @@ mx_code conv_scratch_failed(const char *who, size_t bytes)
 /* Source position of the tap is j * stride + k * dilate - pad: the phase is the rest of k * dilate by the stride. */
 static void forward_axis(conv_axis *a, int64_t stride, int64_t dilate, int64_t pad)
 {
-    a->phases = a->step = stride;
+    a->step = stride;
     a->shift = pad;
+    a->phases = 1;
     a->classes = 1;
     a->first[0] = 0;
     a->first[1] = a->kernel;
     for (int64_t k = 0; k < a->kernel; k++) {
         a->tap[k] = k;
         a->phase[k] = k * dilate % stride;
+        a->phases = a->phase[k] < a->phases ? a->phases : a->phase[k] + 1; /* a kernel may be smaller than the stride */
         a->offset[k] = k * dilate / stride;
     }
     a->length = (a->kernel - 1) * dilate / stride + a->result;
@@ -114,7 +116,7 @@ mx_code conv_job_open(conv_job *job, const mx_conv_shape *s, bool data_gradient)
         a->source = data_gradient ? s->out[i] : s->in[i];
         a->result = data_gradient ? s->in[i] : s->out[i];
         a->classes = !data_gradient ? 1 : s->stride[i] < s->in[i] ? s->stride[i] : s->in[i];
-        words += a->classes + 1 + 3 * a->kernel + 2 * s->stride[i]; /* phases are 1 or the stride */
+        words += a->classes + 1 + 3 * a->kernel + 2 * s->stride[i]; /* most phases are the stride */
     }
     job->memory_bytes = (size_t)words * sizeof(int64_t);
     int64_t *list = job->memory = mx_alloc(job->memory_bytes);
@@ -196,9 +198,35 @@ static void pack_transposed(const float *from, int64_t position, int64_t count, 
         }
 }
 
+/* LANES floats of a line of `width` from position `at` on, zero outside. */
+static inline vfloat load_inside(const float *line, int64_t at, int64_t width)
+{
+    return at >= 0 && at + LANES <= width ? vector_load(line + at)
+                                          : vector_load_between(line, at, vector_part_of(-at, width - at));
+}
+
+/* One channel of a line that lies without gaps, for steps of 1 and 2. */
+static void pack_plain(const conv_axis *a, const float *line, float *to)
+{
+    for (int64_t f = 0; f < a->phases; f++, to += a->length)
+        for (int64_t i = 0; i < a->length; i += LANES) {
+            const int64_t at = i * a->step + f - a->shift;
+            vfloat v = load_inside(line, at, a->source);
+            if (a->step == 2) {
+                const vfloat next = load_inside(line, at + LANES, a->source);
+                v = VECTOR_EVEN(v, next);
+            }
+            vector_store(to + i, v); /* what it writes too much is written again, or spare */
+        }
+}
+
 void conv_pack_line(const conv_axis *a, const float *line, int64_t at, int64_t channel, int64_t channels, float *packed)
 {
     const int64_t width = a->phases * a->length; /* of one packed channel */
+    if (at == 1 && channels == 1 && a->step <= 2) {
+        pack_plain(a, line, packed);
+        return;
+    }
     for (int64_t f = 0; f < a->phases; f++) {
         const int64_t begin = a->begin[f], end = a->end[f];
         float *to = packed + f * a->length;

@@ -79,7 +79,7 @@ static inline int64_t conv_axis_count(const conv_axis *a, int64_t c)
 }
 
 /* Copies one source line of `channels` channels into `packed` (channels, phases, length).  `line` points at element 0
- * of the line in its first channel. */
+ * of the line in its first channel.  Up to LANES floats behind `packed` may be overwritten. */
 void conv_pack_line(const conv_axis *axis, const float *line, int64_t at, int64_t channel, int64_t channels,
                     float *packed);
 

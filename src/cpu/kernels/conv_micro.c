@@ -7,37 +7,59 @@
 
 #define UNROLL _Pragma("GCC unroll 32")
 
-CONV_INLINE void correlate(const int half, const int vectors, const conv_micro *m, float *tile)
+/* One step: the sums of all positions take their products of one channel and tap.  skip: (2 * half). */
+CONV_INLINE void correlate_step(const int half, const int vectors, const float *xa, const float *xb, const float *w,
+                                const bool *skip, vfloat *sum)
+{
+    const vfloat w0 = vector_load(w), w1 = vectors > 1 ? vector_load(w + LANES) : w0;
+    UNROLL for (int p = 0; p < 2 * half; p++) {
+        if (skip[p])
+            continue;
+        const vfloat x = vector_all(p < half ? xa[p] : xb[p - half]);
+        sum[p * vectors] += x * w0;
+        if (vectors > 1)
+            sum[p * vectors + 1] += x * w1;
+    }
+}
+
+/* `taps` is the number of taps, or 0: then it is not known before. */
+CONV_INLINE void correlate(const int half, const int vectors, const int taps, const conv_micro *m)
 {
     vfloat sum[28];
+    float *row[2] = {m->sum_a, m->sum_b};
     UNROLL for (int i = 0; i < 2 * half * vectors; i++)
         sum[i] = (vfloat){0};
+    if (m->add)
+        UNROLL for (int i = 0; i < 2 * half * vectors; i++)
+            sum[i] = vector_load(row[i / vectors / half] + i / vectors % half * m->sum_step + i % vectors * LANES);
+    const int64_t *source_tap = m->source_tap, *w_tap = m->w_tap;
+    const bool first_a = m->first_a, first_b = m->first_b, last_a = m->last_a, last_b = m->last_b;
     for (int64_t l = 0; l < m->line_count; l++) {
         const float *a = m->lines[l].a + m->at_a, *b = m->lines[l].b + m->at_b;
-        const float *w_line = m->w + m->lines[l].kernel_row * m->w_row;
+        const float *w = m->w + m->lines[l].kernel_row * m->w_row;
         for (int64_t c = 0; c < m->from; c++) {
-            for (int64_t t = 0; t < m->taps; t++) {
-                const float *xa = a + m->source_tap[t], *xb = b + m->source_tap[t];
-                const float *wt = w_line + m->w_tap[t];
-                const vfloat w0 = vector_load(wt), w1 = vectors > 1 ? vector_load(wt + LANES) : w0;
-                UNROLL for (int p = 0; p < 2 * half; p++) {
-                    const vfloat x = vector_all(p < half ? xa[p] : xb[p - half]);
-                    sum[p * vectors] += x * w0;
-                    if (vectors > 1)
-                        sum[p * vectors + 1] += x * w1;
-                }
+            bool skip[24] = {false};
+            for (int64_t t = 0; taps == 0 && t < m->taps; t++)
+                correlate_step(half, vectors, a + source_tap[t], b + source_tap[t], w + w_tap[t], skip, sum);
+            UNROLL for (int t = 0; t < taps; t++) {
+                skip[0] = t == 0 && first_a, skip[half] = t == 0 && first_b;
+                skip[half - 1] |= t == taps - 1 && last_a, skip[2 * half - 1] |= t == taps - 1 && last_b;
+                correlate_step(half, vectors, a + source_tap[t], b + source_tap[t], w + w_tap[t], skip, sum);
             }
             a += m->source_channel;
             b += m->source_channel;
-            w_line += m->w_from;
+            w += m->w_from;
         }
     }
     UNROLL for (int i = 0; i < 2 * half * vectors; i++)
-        vector_store(tile + i * LANES, sum[i]);
+        vector_store(row[i / vectors / half] + i / vectors % half * m->sum_step + i % vectors * LANES, sum[i]);
 }
 
+#define CORRELATE_TAPS(half, vectors, taps) \
+    static void correlate_##half##_##vectors##_##taps(const conv_micro *m) { correlate(half, vectors, taps, m); }
 #define CORRELATE(half, vectors) \
-    static void correlate_##half##_##vectors(const conv_micro *m, float *tile) { correlate(half, vectors, m, tile); }
+    CORRELATE_TAPS(half, vectors, 0) CORRELATE_TAPS(half, vectors, 1) \
+    CORRELATE_TAPS(half, vectors, 2) CORRELATE_TAPS(half, vectors, 3)
 
 CORRELATE(1, 1) CORRELATE(2, 1) CORRELATE(3, 1) CORRELATE(4, 1) CORRELATE(5, 1) CORRELATE(6, 1)
 CORRELATE(1, 2) CORRELATE(2, 2) CORRELATE(3, 2)
@@ -46,18 +68,21 @@ CORRELATE(7, 1) CORRELATE(8, 1) CORRELATE(9, 1) CORRELATE(10, 1) CORRELATE(11, 1
 CORRELATE(4, 2) CORRELATE(5, 2) CORRELATE(6, 2) CORRELATE(7, 2)
 #endif
 
-const conv_micro_fn conv_micro_one[CONV_HALF_ONE + 1] = {
-    NULL, correlate_1_1, correlate_2_1, correlate_3_1, correlate_4_1, correlate_5_1, correlate_6_1,
+#define N(half, vectors, taps) correlate_##half##_##vectors##_##taps
 #if CONV_HALF_TWO == 7
-    correlate_7_1, correlate_8_1, correlate_9_1, correlate_10_1, correlate_11_1, correlate_12_1,
+#define HALVES_1(t) \
+    {NULL, N(1, 1, t), N(2, 1, t), N(3, 1, t), N(4, 1, t), N(5, 1, t), N(6, 1, t), N(7, 1, t), N(8, 1, t), N(9, 1, t), \
+     N(10, 1, t), N(11, 1, t), N(12, 1, t)}
+#define HALVES_2(t) {NULL, N(1, 2, t), N(2, 2, t), N(3, 2, t), N(4, 2, t), N(5, 2, t), N(6, 2, t), N(7, 2, t)}
+#else
+#define HALVES_1(t) {NULL, N(1, 1, t), N(2, 1, t), N(3, 1, t), N(4, 1, t), N(5, 1, t), N(6, 1, t)}
+#define HALVES_2(t) {NULL, N(1, 2, t), N(2, 2, t), N(3, 2, t)}
 #endif
+const conv_micro_fn conv_micro_table[2][CONV_MICRO_TAPS + 1][CONV_HALF_ONE + 1] = {
+    {HALVES_1(0), HALVES_1(1), HALVES_1(2), HALVES_1(3)},
+    {HALVES_2(0), HALVES_2(1), HALVES_2(2), HALVES_2(3)},
 };
-const conv_micro_fn conv_micro_two[CONV_HALF_TWO + 1] = {
-    NULL, correlate_1_2, correlate_2_2, correlate_3_2,
-#if CONV_HALF_TWO == 7
-    correlate_4_2, correlate_5_2, correlate_6_2, correlate_7_2,
-#endif
-};
+#undef N
 
 CONV_INLINE void gradient(const int vectors, const int taps, const int channels, const conv_grad *g)
 {

@@ -3,6 +3,8 @@
  * Correlation: a tile of 2 * half positions x `vectors` vectors of channels stays in registers while the sum over
  * lines, channels and taps runs.  The two halves come from two source lines (or two places of one line), so short
  * lines are paired.  One multiplication-add per register and step; the source is broadcast, the weight is a vector.
+ * Where the first tap of a line meets padding at the first position, or the last tap at the last, its products are
+ * left out: they are a tenth of a line of seven.
  *
  * Weight gradient: a tile of channels x taps x `vectors` vectors stays in registers while the sum over positions runs.
  *
@@ -10,11 +12,12 @@
 #ifndef MX_CPU_CONV_MICRO_H
 #define MX_CPU_CONV_MICRO_H
 
+#include <stdbool.h>
+
 #include "cpu/kernels/conv_vector.h"
 
 /* What one level exports carries its name. */
-#define conv_micro_one MX_LEVEL_NAME(conv_micro_one)
-#define conv_micro_two MX_LEVEL_NAME(conv_micro_two)
+#define conv_micro_table MX_LEVEL_NAME(conv_micro_table)
 #define conv_grad_table MX_LEVEL_NAME(conv_grad_table)
 
 #if defined(__AVX512F__) /* 32 registers, otherwise 16 */
@@ -42,14 +45,19 @@ typedef struct conv_micro {
     int64_t w_row, w_from;             /* strides of it */
     const int64_t *source_tap, *w_tap; /* (taps) offsets in floats, into a line and into the weight */
     int64_t taps;
-    int64_t at_a, at_b; /* first position of each half */
+    int64_t at_a, at_b;    /* floats from a line to the first position of each half */
+    float *sum_a, *sum_b;  /* (half, vectors * LANES) the sums of each half ... */
+    int64_t sum_step;      /* ... and the floats from one position to the next */
+    bool add;              /* the sums go on from what they hold */
+    bool first_a, first_b; /* the first tap of the first position of a half is padding: needs no product */
+    bool last_a, last_b;   /* the last tap of the last position is */
 } conv_micro;
 
-typedef void (*conv_micro_fn)(const conv_micro *m, float *tile); /* tile: (2 * half, vectors * LANES) */
+typedef void (*conv_micro_fn)(const conv_micro *m);
 
-/* Indexed by half; the tables are defined in conv_micro.c. */
-extern const conv_micro_fn conv_micro_one[CONV_HALF_ONE + 1];
-extern const conv_micro_fn conv_micro_two[CONV_HALF_TWO + 1];
+/* Indexed by [vectors - 1][taps, or 0 for any number of taps][half]; NULL where there is no such tile. */
+#define CONV_MICRO_TAPS 3
+extern const conv_micro_fn conv_micro_table[2][CONV_MICRO_TAPS + 1][CONV_HALF_ONE + 1];
 
 typedef struct conv_grad_lines {
     const float *source; /* packed source line (channels, phases, length) */

@@ -28,7 +28,7 @@ static bool fits_in_place(const conv_job *job, int64_t channels)
     const conv_axis *w = &job->axis[2];
     const int64_t *pad = job->shape.pad;
     const int64_t image = channels * job->source_channel * (int64_t)sizeof(float);
-    return !job->gradient && !pad[0] && !pad[1] && !pad[2] && w->phases == 1 && w->length <= w->source &&
+    return !job->gradient && !pad[0] && !pad[1] && !pad[2] && w->step == 1 && w->length <= w->source &&
            job->source_at[2] == 1 && image <= TILE_BYTES;
 }
 
@@ -43,7 +43,7 @@ mx_code conv_tile_open(conv_tile *t, const conv_job *job, int64_t capacity, int6
     t->begin = t->end = -1;
     t->in_place = fits_in_place(job, channels);
     t->channel = t->in_place ? job->source_channel : w->phases * w->length;
-    t->line = channels * w->phases * w->length;
+    t->line = channels * w->phases * w->length + LANES;
     const int64_t touched = capacity * d->kernel * h->kernel, sources = d->source * h->source;
     const size_t packed = padded((smaller(touched, sources) + 1) * t->line * (int64_t)sizeof(float));
     const size_t slots = padded((sources + 1) * (int64_t)sizeof(int64_t));

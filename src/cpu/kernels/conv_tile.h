@@ -35,7 +35,7 @@ typedef struct conv_tile {
     int64_t channels;    /* most source channels at once */
     bool in_place;       /* lines are read where they stand, not packed */
     int64_t channel;     /* floats between the channels of a line */
-    int64_t line;        /* floats of a packed source line: channels * phases * length */
+    int64_t line;        /* floats of a packed source line: channels * phases * length, and spare ones */
     int64_t begin, end;  /* result lines that `works` was made for */
     const float *source; /* ... and where `lines` point when in_place */
     bool pairs;          /* pair neighbouring lines where possible */

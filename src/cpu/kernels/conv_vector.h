@@ -139,7 +139,7 @@ CONV_INLINE float vector_sum(vfloat v)
 
 /* Transposes a LANES x LANES block held in v: one exchange of half-size blocks per stage.  A stage of distance D takes
  * rows i and i + D and swaps their off-diagonal D x D blocks.  WEAVE interleaves two vectors, EVEN
- * and ODD take every second float of two. */
+ * and ODD take every second float of two, FOLLOW takes all but the first of a and the first of b. */
 #if LANES == 16
 #define VECTOR_LOW_8(a, b) __builtin_shufflevector(a, b, 0, 1, 2, 3, 4, 5, 6, 7, 16, 17, 18, 19, 20, 21, 22, 23)
 #define VECTOR_HIGH_8(a, b) __builtin_shufflevector(a, b, 8, 9, 10, 11, 12, 13, 14, 15, 24, 25, 26, 27, 28, 29, 30, 31)
@@ -154,6 +154,7 @@ CONV_INLINE float vector_sum(vfloat v)
     __builtin_shufflevector(a, b, 8, 24, 9, 25, 10, 26, 11, 27, 12, 28, 13, 29, 14, 30, 15, 31)
 #define VECTOR_EVEN(a, b) __builtin_shufflevector(a, b, 0, 2, 4, 6, 8, 10, 12, 14, 16, 18, 20, 22, 24, 26, 28, 30)
 #define VECTOR_ODD(a, b) __builtin_shufflevector(a, b, 1, 3, 5, 7, 9, 11, 13, 15, 17, 19, 21, 23, 25, 27, 29, 31)
+#define VECTOR_FOLLOW(a, b) __builtin_shufflevector(a, b, 1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11, 12, 13, 14, 15, 16)
 #elif LANES == 8
 #define VECTOR_LOW_4(a, b) __builtin_shufflevector(a, b, 0, 1, 2, 3, 8, 9, 10, 11)
 #define VECTOR_HIGH_4(a, b) __builtin_shufflevector(a, b, 4, 5, 6, 7, 12, 13, 14, 15)
@@ -163,6 +164,7 @@ CONV_INLINE float vector_sum(vfloat v)
 #define VECTOR_HIGH_1(a, b) __builtin_shufflevector(a, b, 1, 9, 3, 11, 5, 13, 7, 15)
 #define VECTOR_WEAVE_LOW(a, b) __builtin_shufflevector(a, b, 0, 8, 1, 9, 2, 10, 3, 11)
 #define VECTOR_WEAVE_HIGH(a, b) __builtin_shufflevector(a, b, 4, 12, 5, 13, 6, 14, 7, 15)
+#define VECTOR_FOLLOW(a, b) __builtin_shufflevector(a, b, 1, 2, 3, 4, 5, 6, 7, 8)
 #if defined(__AVX2__) /* two steps: within halves, then their quarters in order; compilers find three */
 #define VECTOR_HALVES(a, b, pick) \
     (vfloat)_mm256_permute4x64_pd(_mm256_castps_pd(_mm256_shuffle_ps((__m256)(a), (__m256)(b), pick)), 0xd8)
@@ -179,6 +181,7 @@ CONV_INLINE float vector_sum(vfloat v)
 #define VECTOR_HIGH_1(a, b) __builtin_shufflevector(a, b, 1, 5, 3, 7)
 #define VECTOR_WEAVE_LOW(a, b) __builtin_shufflevector(a, b, 0, 4, 1, 5)
 #define VECTOR_WEAVE_HIGH(a, b) __builtin_shufflevector(a, b, 2, 6, 3, 7)
+#define VECTOR_FOLLOW(a, b) __builtin_shufflevector(a, b, 1, 2, 3, 4)
 #define VECTOR_EVEN(a, b) __builtin_shufflevector(a, b, 0, 2, 4, 6)
 #define VECTOR_ODD(a, b) __builtin_shufflevector(a, b, 1, 3, 5, 7)
 #endif

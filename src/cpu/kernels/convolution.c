@@ -19,7 +19,7 @@
 #define conv_reference_backward_weight_f64 MX_LEVEL_NAME(conv_reference_backward_weight_f64)
 
 /* What the operators have in common: they map two arrays to a third, in one of three directions. */
-typedef enum direction { FORWARD, DATA, WEIGHT } direction;
+typedef enum direction { FORWARD, FORWARD_RELU, DATA, WEIGHT } direction;
 
 /* Geometry as the attribute structs of all convolution operators begin with it. */
 typedef struct geometry {
@@ -46,7 +46,8 @@ static mx_code run_f32(direction d, const mx_conv_shape *s, const float *a, cons
                        float *out)
 {
     switch (d) {
-    case FORWARD: return conv_forward(s, a, b, bias, false, out);
+    case FORWARD:
+    case FORWARD_RELU: return conv_forward(s, a, b, bias, d == FORWARD_RELU, out);
     case DATA: return conv_backward_data(s, a, b, out);
     default: return conv_backward_weight(s, a, b, out, NULL);
     }
@@ -56,7 +57,8 @@ static mx_code run_f64(direction d, const mx_conv_shape *s, const double *a, con
                        double *out)
 {
     switch (d) {
-    case FORWARD: return conv_reference_f64(s, a, b, bias, false, out);
+    case FORWARD:
+    case FORWARD_RELU: return conv_reference_f64(s, a, b, bias, d == FORWARD_RELU, out);
     case DATA: return conv_reference_backward_data_f64(s, a, b, out);
     default: return conv_reference_backward_weight_f64(s, a, b, out, NULL);
     }
@@ -95,12 +97,14 @@ static mx_code run(direction d, const mx_conv_shape *s, const mx_kernel_call *ca
     }
 }
 
-static mx_code run_convolution(const mx_kernel_call *call)
+static mx_code run_forward(const mx_kernel_call *call, direction d)
 {
     const mx_convolution_attrs *a = call->attrs;
     mx_conv_shape s = shape_of((const geometry *)a, a->num_group, a->layout, call->in[0], call->out[0]);
-    return run(FORWARD, &s, call, a->no_bias || mx_is_none(call->in[2]) ? NULL : call->in[2]);
+    return run(d, &s, call, a->no_bias || mx_is_none(call->in[2]) ? NULL : call->in[2]);
 }
+static mx_code run_convolution(const mx_kernel_call *call) { return run_forward(call, FORWARD); }
+static mx_code run_convolution_relu(const mx_kernel_call *call) { return run_forward(call, FORWARD_RELU); }
 
 static mx_code run_data_grad(const mx_kernel_call *call)
 {
@@ -180,6 +184,7 @@ static mx_code run_deconvolution(const mx_kernel_call *call)
 }
 
 MX_CPU_KERNELS(convolution) = {{"Convolution", run_convolution, NULL},
+                               {"_convolution_relu", run_convolution_relu, NULL},
                                {"_conv_data_grad", run_data_grad, NULL},
                                {"_conv_weight_grad", run_weight_grad, NULL},
                                {"Deconvolution", run_deconvolution, NULL},

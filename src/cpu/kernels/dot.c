@@ -17,13 +17,14 @@ typedef struct product {
     mx_array *c;
     bool trans_a, trans_b;
     int64_t m, n, k, batch;
+    bool relu;
 } product;
 
 static mx_code run_f32(const product *p, const float *a, const float *b, const float *bias, float *c)
 {
     mx_gemm_f32 g = {.trans_a = p->trans_a, .trans_b = p->trans_b, .m = p->m, .n = p->n, .k = p->k, .alpha = 1,
                      .a = a, .lda = p->trans_a ? p->m : p->k, .b = b, .ldb = p->trans_b ? p->k : p->n, .c = c, .ldc = p->n,
-                     .bias = bias, .batch = p->batch, .stride_a = p->m * p->k, .stride_b = p->k * p->n, .stride_c = p->m * p->n};
+                     .bias = bias, .relu = p->relu, .batch = p->batch, .stride_a = p->m * p->k, .stride_b = p->k * p->n, .stride_c = p->m * p->n};
     return mx_gemm_f32_run(&g);
 }
 
@@ -31,7 +32,7 @@ static mx_code run_f64(const product *p)
 {
     mx_gemm_f64 g = {.trans_a = p->trans_a, .trans_b = p->trans_b, .m = p->m, .n = p->n, .k = p->k, .alpha = 1,
                      .a = mx_data(p->a), .lda = p->trans_a ? p->m : p->k, .b = mx_data(p->b), .ldb = p->trans_b ? p->k : p->n,
-                     .c = mx_data(p->c), .ldc = p->n, .bias = p->bias ? mx_data(p->bias) : NULL, .batch = p->batch,
+                     .c = mx_data(p->c), .ldc = p->n, .bias = p->bias ? mx_data(p->bias) : NULL, .relu = p->relu, .batch = p->batch,
                      .stride_a = p->m * p->k, .stride_b = p->k * p->n, .stride_c = p->m * p->n};
     return mx_gemm_f64_run(&g);
 }
@@ -81,7 +82,7 @@ static mx_code run_dot(const mx_kernel_call *call)
         m *= i == (attrs->transpose_a ? 0 : a->ndim - 1) ? 1 : a->shape[i];
     for (int i = 0; i < b->ndim; i++)
         n *= i == (attrs->transpose_b ? b->ndim - 1 : 0) ? 1 : b->shape[i];
-    product p = {a, b, NULL, call->out[0], attrs->transpose_a, attrs->transpose_b, m, n, k, 1};
+    product p = {a, b, NULL, call->out[0], attrs->transpose_a, attrs->transpose_b, m, n, k, 1, false};
     return run_product(&p);
 }
 
@@ -92,21 +93,24 @@ static mx_code run_batch_dot(const mx_kernel_call *call)
     const int axes = out->ndim;
     const int64_t m = out->shape[axes - 2], n = out->shape[axes - 1];
     product p = {a, call->in[1], NULL, call->out[0], attrs->transpose_a, attrs->transpose_b, m, n,
-                 a->shape[attrs->transpose_a ? axes - 2 : axes - 1], out->size / (m * n)};
+                 a->shape[attrs->transpose_a ? axes - 2 : axes - 1], out->size / (m * n), false};
     return run_product(&p);
 }
 
-static mx_code run_dense(const mx_kernel_call *call)
+static mx_code run_affine(const mx_kernel_call *call, bool relu)
 {
     const mx_dense_attrs *attrs = call->attrs;
     const mx_array *weight = call->in[1];
     const bool has_bias = !attrs->no_bias && !mx_is_none(call->in[2]);
     product p = {call->in[0], weight, has_bias ? call->in[2] : NULL, call->out[0], false, true,
-                 call->out[0]->size / attrs->num_hidden, attrs->num_hidden, weight->shape[1], 1};
+                 call->out[0]->size / attrs->num_hidden, attrs->num_hidden, weight->shape[1], 1, relu};
     return run_product(&p);
 }
+static mx_code run_dense(const mx_kernel_call *call) { return run_affine(call, false); }
+static mx_code run_dense_relu(const mx_kernel_call *call) { return run_affine(call, true); }
 
 MX_CPU_KERNELS(dot) = {{"dot", run_dot, NULL},
                        {"batch_dot", run_batch_dot, NULL},
                        {"FullyConnected", run_dense, NULL},
+                       {"_dense_relu", run_dense_relu, NULL},
                        {NULL, NULL, NULL}};

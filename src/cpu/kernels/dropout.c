@@ -1,18 +1,21 @@
 /* Dropout: masks from Philox groups, applied in the same pass where every element has its own decision.
  *
  * An element is kept if its 16 random bits reach the threshold p 65536.  Elements 128 j ... 128 j + 127 use group j of
- * philox.h: element e the lower (e < 64) or upper half of word e % 64.
+ * philox.h: element e the e % 4-th quarter of pair e / 4, lowest bits first.
  *
  * SPDX-License-Identifier: Apache-2.0 */
 #include <string.h>
 
 #include "base/threads.h"
 #include "cpu/kernels/philox.h"
+#include "cpu/kernels/stream.h"
 #include "cpu/kernels/widen.h"
 #include "gluon/op.gen.h"
 #include "ndarray/convert.h"
 
 #define BLOCK 128
+#define TILE_BLOCKS 4 /* made at a time */
+#define TILE (TILE_BLOCKS * BLOCK)
 
 typedef struct dropout_job {
     const void *in;
@@ -22,18 +25,26 @@ typedef struct dropout_job {
     mx_rng rng;
     uint32_t threshold;
     double scale;
-    int ndim; /* the data's axes and, in elements, the mask's steps over them; 0 where it is broadcast */
+    bool stream; /* results are too large for the caches: written past them */
+    int ndim;    /* the data's axes and, in elements, the mask's steps over them; 0 where it is broadcast */
     int64_t dim[MX_MAX_NDIM], step[MX_MAX_NDIM];
 } dropout_job;
 
 static void mask_block(const dropout_job *job, int64_t block, uint8_t *mask)
 {
-    uint32_t words[PHILOX_GROUP];
-    philox_group(job->rng.seed, job->rng.counter + (uint64_t)block * PHILOX_LANES, words);
-    for (int i = 0; i < 64; i++)
-        mask[i] = (words[i] & 0xffff) >= job->threshold;
-    for (int i = 0; i < 64; i++)
-        mask[64 + i] = words[i] >> 16 >= job->threshold;
+    _Alignas(64) union {
+        uint64_t pairs[PHILOX_GROUP / 2];
+        uint16_t quarters[BLOCK];
+    } bits;
+    philox_pairs(job->rng.seed, job->rng.counter + (uint64_t)block * PHILOX_LANES, bits.pairs);
+    const uint16_t threshold = (uint16_t)job->threshold, some = job->threshold < 65536;
+#if defined(__BYTE_ORDER__) && __BYTE_ORDER__ == __ORDER_BIG_ENDIAN__
+    for (int i = 0; i < BLOCK; i++)
+        mask[i] = (uint16_t)(bits.pairs[i / 4] >> i % 4 * 16) >= threshold && some;
+#else
+    for (int i = 0; i < BLOCK; i++)
+        mask[i] = (uint8_t)((bits.quarters[i] >= threshold) & some);
+#endif
 }
 
 #define APPLY(name, type)                                                                    \
@@ -46,19 +57,39 @@ static void mask_block(const dropout_job *job, int64_t block, uint8_t *mask)
 APPLY(apply_f, float)
 APPLY(apply_d, double)
 
+/* Up to TILE elements from a block's first one on. */
+static void drop_tile(const dropout_job *job, int64_t at, int64_t count, bool wide)
+{
+    uint8_t mask[TILE];
+    _Alignas(64) double result[TILE];
+    const int64_t item = wide ? sizeof(double) : sizeof(float);
+    for (int64_t done = 0; done < count; done += BLOCK)
+        mask_block(job, (at + done) / BLOCK, mask + done);
+    if (!job->in) {
+        memcpy(job->mask + at, mask, (size_t)count);
+        return;
+    }
+    void *out = job->stream ? (void *)result : (char *)job->out + at * item;
+    if (wide)
+        apply_d((const double *)job->in + at, mask, out, count, job->scale);
+    else
+        apply_f((const float *)job->in + at, mask, out, count, (float)job->scale);
+    if (!job->stream) {
+        memcpy(job->mask + at, mask, (size_t)count);
+        return;
+    }
+    mx_stream((char *)job->out + at * item, result, (size_t)(count * item));
+    mx_stream(job->mask + at, mask, (size_t)count);
+}
+
 static void drop_blocks(void *arg, int64_t begin, int64_t end, bool wide)
 {
     const dropout_job *job = arg;
-    for (int64_t block = begin; block < end; block++) {
-        const int64_t at = block * BLOCK, count = job->size - at < BLOCK ? job->size - at : BLOCK;
-        uint8_t mask[BLOCK];
-        mask_block(job, block, mask);
-        memcpy(job->mask + at, mask, (size_t)count);
-        if (job->in && wide)
-            apply_d((const double *)job->in + at, mask, (double *)job->out + at, count, job->scale);
-        else if (job->in)
-            apply_f((const float *)job->in + at, mask, (float *)job->out + at, count, (float)job->scale);
+    for (int64_t block = begin; block < end; block += TILE_BLOCKS) {
+        const int64_t last = block + TILE_BLOCKS < end ? block + TILE_BLOCKS : end, at = block * BLOCK;
+        drop_tile(job, at, (last * BLOCK < job->size ? last * BLOCK : job->size) - at, wide);
     }
+    mx_stream_end();
 }
 static void drop_blocks_f(void *arg, int64_t begin, int64_t end) { drop_blocks(arg, begin, end, false); }
 static void drop_blocks_d(void *arg, int64_t begin, int64_t end) { drop_blocks(arg, begin, end, true); }
@@ -160,6 +191,7 @@ static mx_code run_dropout(const mx_kernel_call *call)
     job.rng = mx_rng_reserve((uint64_t)blocks * PHILOX_LANES);
     job.threshold = (uint32_t)(attrs->p * 65536 + 0.5);
     job.scale = attrs->p < 1 ? 1 / (1 - attrs->p) : 0;
+    job.stream = own && job.in != job.out && (int64_t)mx_bytes(call->out[0]) >= MX_STREAM_BYTES;
     mx_parallel(blocks, MX_GRAIN / BLOCK, wide ? drop_blocks_d : drop_blocks_f, &job);
     if (own)
         return MX_OK;

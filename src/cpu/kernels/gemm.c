@@ -31,7 +31,9 @@
 #define PLACE_ROWS (ROWS > 8 ? INT64_MAX : 128) /* rows of B, each on a page of its own, that are read in place: a
                                                  * narrow tile is done with a row before its page is looked up */
 #define DOT_COLUMNS 4
+#define DOT_BYTES (24 * 1024)    /* rows of a tile of dots that stay in the first-level cache */
 #define DEPTH_BYTES 1600         /* of the common dimension at a time: a panel of A stays in the first-level cache */
+#define PACKED_PANELS 80         /* of A that are packed at a time: as much as B needs to be worth packing */
 #define SMALL_BYTES (16 * 1024)  /* packed B that goes on the stack */
 #if defined(__AVX2__)
 #define MASKED_LOADS 1           /* an edge of B can be read in place */

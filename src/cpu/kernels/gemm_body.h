@@ -8,7 +8,8 @@
  *
  * Straight and swapped share one loop nest, outermost first: columns in chunks, so that packed B stays in the
  * second-level cache; the common dimension in blocks, so that a panel of A stays in the first; panels of ROWS
- * rows; tiles.  Every unit of the grid is computed by one thread with a buffer of its own.
+ * rows; tiles.  Where A is packed, too, the blocks stand outside and A is packed once for all chunks.  Every unit of
+ * the grid is computed by one thread with a buffer of its own.
  *
  * SPDX-License-Identifier: Apache-2.0 */
 
@@ -35,8 +36,9 @@ typedef struct FN(plan) {
     int64_t stride_a, stride_b;
     bool pack_a, pack_b;
     gemm_grid grid;
-    T *buffer; /* packed B, one piece of `buffer_size` elements per thread */
+    T *buffer; /* packed B and A, one piece of `buffer_size` elements per thread */
     int64_t buffer_size;
+    int64_t b_size; /* ... of which the first are B's */
 } FN(plan);
 
 typedef struct FN(block) { /* a rectangle of C in the plan's orientation */
@@ -69,6 +71,15 @@ static void FN(store_turned)(const FN(tile) *t, const T *turned, T *c, const T *
 
 /* ---- straight and swapped --------------------------------------------------------------------------------- */
 
+/* Asks for the part of C that a tile adds to; a short tile would wait for the asking. */
+static void FN(fetch_c)(const FN(tile) *t, int64_t rows)
+{
+    for (int64_t i = 0; t->k >= 64 && i < rows; i++) {
+        __builtin_prefetch(t->c + i * t->c_row, 1);
+        __builtin_prefetch(t->c + i * t->c_row + t->columns - 1, 1);
+    }
+}
+
 /* One panel of rows against a chunk of columns.  t holds A and the factors; `bias` is NULL but in the last block. */
 static void FN(panel)(const FN(plan) *p, FN(tile) *t, T *c, const T *bias, const FN(block) *at, const T *b,
                       int64_t b_panel)
@@ -85,6 +96,7 @@ static void FN(panel)(const FN(plan) *p, FN(tile) *t, T *c, const T *bias, const
         const FN(tile_fn) run = FN(tiles)[at->rows - 1][shape];
         if (!swapped) {
             t->c = c + at->row * t->c_row + j, t->bias = bias ? bias + j : NULL;
+            FN(fetch_c)(t, at->rows);
             run(t);
             continue;
         }
@@ -95,11 +107,21 @@ static void FN(panel)(const FN(plan) *p, FN(tile) *t, T *c, const T *bias, const
     }
 }
 
-/* One chunk of columns and one block [first, first + depth) of the common dimension. */
-static void FN(chunk)(const FN(plan) *p, const T *a, const T *b, T *c, const FN(block) *at, int64_t first,
-                      int64_t depth, T *buffer)
+/* Panel i of the rows of a block, without its columns.  Panels are of even height: 20 rows are 10 + 10, not 14 + 6. */
+static int64_t FN(panels)(const FN(block) *at) { return (at->rows + ROWS - 1) / ROWS; }
+static FN(block) FN(strip)(const FN(block) *at, int64_t i)
 {
-    T a_buffer[PANEL_ROWS * DEPTH] __attribute__((aligned(64)));
+    FN(block) strip = *at;
+    strip.row = at->row + at->rows * i / FN(panels)(at);
+    strip.rows = at->row + at->rows * (i + 1) / FN(panels)(at) - strip.row;
+    return strip;
+}
+
+/* One chunk of columns and one block [first, first + depth) of the common dimension; `buffer` gets B and, for the
+ * first chunk, A. */
+static void FN(chunk)(const FN(plan) *p, const T *a, const T *b, T *c, const FN(block) *at, int64_t first,
+                      int64_t depth, T *buffer, bool first_chunk)
+{
     const bool last = first + depth == p->k;
     int64_t b_row = p->b_row, b_panel = COLUMNS;
     b += first * p->b_row + at->column * p->b_col;
@@ -107,33 +129,46 @@ static void FN(chunk)(const FN(plan) *p, const T *a, const T *b, T *c, const FN(
         FN(pack_b)(buffer, b, p->b_row, p->b_col, depth, at->columns);
         b = buffer, b_row = COLUMNS, b_panel = depth * COLUMNS;
     }
-    const int64_t panels = (at->rows + ROWS - 1) / ROWS; /* of even height: 20 rows are 10 + 10, not 14 + 6 */
-    for (int64_t i = 0; i < panels; i++) {
-        FN(block) strip = *at;
-        strip.row = at->row + at->rows * i / panels;
-        strip.rows = at->row + at->rows * (i + 1) / panels - strip.row;
+    T *packed = buffer + p->b_size;
+    for (int64_t i = 0; i < FN(panels)(at); i++, packed += PANEL_ROWS * depth) {
+        const FN(block) strip = FN(strip)(at, i);
         FN(tile) t = {.k = depth, .a = a + strip.row * p->a_row + first * p->a_col, .a_row = p->a_row,
                       .a_col = p->a_col, .b_row = b_row, .c_row = p->g->ldc, .alpha = p->g->alpha,
                       .beta = first ? 1 : p->g->beta, .floor = last && p->g->relu ? 0 : -INFINITY};
-        if (p->pack_a)
-            FN(pack_a)(a_buffer, &t, strip.rows);
+        if (p->pack_a && first_chunk)
+            FN(pack_a)(packed, &t, strip.rows);
+        if (p->pack_a) {
+            t.a = packed;
+            *(t.a_col == 1 ? &t.a_row : &t.a_col) = t.a_col == 1 ? depth : PANEL_ROWS;
+        }
         FN(panel)(p, &t, c, last ? p->g->bias : NULL, &strip, b, b_panel);
+    }
+}
+
+/* The columns and the common dimension of some rows. */
+static void FN(unit_rows)(const FN(plan) *p, const T *a, const T *b, T *c, const FN(block) *at, T *buffer)
+{
+    const int64_t depth = !p->pack_b && p->b_row * T_BYTES >= 2048 ? min_int(DEPTH, PLACE_ROWS) : DEPTH;
+    const int64_t blocks = p->k > depth ? (p->k + depth - 1) / depth : 1;
+    const int64_t chunks = (at->columns + CHUNK - 1) / CHUNK;
+    for (int64_t s = 0; s < chunks * blocks; s++) {
+        const int64_t i = p->pack_a ? s % chunks : s / blocks, q = p->pack_a ? s / chunks : s % blocks;
+        const int64_t first = p->k * q / blocks, last = p->k * (q + 1) / blocks;
+        FN(block) part = *at;
+        part.column = at->column + cut(at->columns, COLUMNS, i, chunks);
+        part.columns = at->column + cut(at->columns, COLUMNS, i + 1, chunks) - part.column;
+        FN(chunk)(p, a, b, c, &part, first, last - first, buffer, i == 0);
     }
 }
 
 static void FN(unit_tiles)(const FN(plan) *p, const T *a, const T *b, T *c, const FN(block) *at, T *buffer)
 {
-    const int64_t depth = !p->pack_b && p->b_row * T_BYTES >= 2048 ? min_int(DEPTH, PLACE_ROWS) : DEPTH;
-    const int64_t blocks = p->k > depth ? (p->k + depth - 1) / depth : 1;
-    const int64_t chunks = (at->columns + CHUNK - 1) / CHUNK;
-    for (int64_t i = 0; i < chunks; i++) {
-        FN(block) part = *at;
-        part.column = at->column + cut(at->columns, COLUMNS, i, chunks);
-        part.columns = at->column + cut(at->columns, COLUMNS, i + 1, chunks) - part.column;
-        for (int64_t q = 0; q < blocks; q++) {
-            const int64_t first = p->k * q / blocks, last = p->k * (q + 1) / blocks;
-            FN(chunk)(p, a, b, c, &part, first, last - first, buffer);
-        }
+    const int64_t most = p->pack_a ? PACKED_PANELS * ROWS : at->rows, parts = (at->rows + most - 1) / most;
+    for (int64_t i = 0; i < parts; i++) {
+        FN(block) rows = *at;
+        rows.row = at->row + cut(at->rows, ROWS, i, parts);
+        rows.rows = at->row + cut(at->rows, ROWS, i + 1, parts) - rows.row;
+        FN(unit_rows)(p, a, b, c, &rows, buffer);
     }
 }
 
@@ -185,7 +220,8 @@ static double FN(tiles_cost)(int64_t m, int64_t n, int64_t k, bool transpose_b, 
 
 static double FN(dots_cost)(int64_t m, int64_t n, int64_t k)
 {
-    return (double)m * (double)round_up(n, DOT_COLUMNS) * ((double)(round_up(k, VL) / VL) + 3);
+    const bool far = k * (DOT_ROWS + DOT_COLUMNS) * T_BYTES > DOT_BYTES; /* rows come from the second-level cache */
+    return (double)m * (double)round_up(n, DOT_COLUMNS) * ((far ? 1.4 : 1) * (double)(round_up(k, VL) / VL) + 3);
 }
 
 static void FN(plan_swap)(FN(plan) *p)
@@ -196,15 +232,15 @@ static void FN(plan_swap)(FN(plan) *p)
     p->b = s.a, p->b_row = s.a_col, p->b_col = s.a_row, p->stride_b = s.stride_a;
 }
 
-/* A is read in place unless its panels would push themselves out of the first-level cache: rows a multiple of a page
+/* A is read in place unless its panels would push themselves out of the first-level cache: lines a multiple of a page
  * apart share their cache sets, and narrow columns leave most of each cache line unused. */
 static bool FN(must_pack_a)(const FN(plan) *p)
 {
-    if (p->n <= 4 * COLUMNS)
+    if (p->n <= 4 * COLUMNS || p->m <= 8)
         return false;
     if (p->a_col == 1)
-        return ROWS > 8 && p->m > 8 && p->a_row * T_BYTES % 4096 == 0;
-    return ROWS * T_BYTES <= 32 && p->k > DEPTH / 2;
+        return ROWS > 8 && p->a_row * T_BYTES % 4096 == 0;
+    return p->k > DEPTH / 2 && (ROWS * T_BYTES <= 32 || p->a_col * T_BYTES % 4096 == 0);
 }
 
 /* B is read in place while few panels of rows go over it; a narrow tile feels it when its rows straddle cache lines. */
@@ -246,7 +282,9 @@ static FN(plan) FN(plan_make)(const GEMM *g)
     const bool dot = p.way == FN(DOT);
     p.grid = grid_make(g->batch, p.m, p.n, p.k, dot ? DOT_ROWS : ROWS, dot ? DOT_COLUMNS : COLUMNS);
     if (p.pack_b)
-        p.buffer_size = min_int(p.k, DEPTH) * min_int(round_up(p.n, COLUMNS), CHUNK);
+        p.b_size = min_int(p.k, DEPTH) * min_int(round_up(p.n, COLUMNS), CHUNK);
+    const int64_t panels = min_int((p.m + ROWS - 1) / ROWS, PACKED_PANELS);
+    p.buffer_size = p.b_size + (p.pack_a ? panels * PANEL_ROWS * min_int(p.k, DEPTH) : 0);
     return p;
 }
 

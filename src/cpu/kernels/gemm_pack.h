@@ -8,17 +8,12 @@
 
 #undef PANEL_ROWS
 #define PANEL_ROWS ((ROWS + VL - 1) / VL * VL) /* ROWS in whole vectors */
+#undef ROWS_AHEAD
+#define ROWS_AHEAD 2 /* between asking memory for a row and copying it: rows may lie a page apart */
 
-/* One panel from rows that lie along the panel: B(p, j) = b[p * b_row + j]. */
+/* The last, narrow panel from rows that lie along the panel: B(p, j) = b[p * b_row + j]. */
 static void FN(pack_rows)(T *out, const T *b, int64_t b_row, int64_t k, int64_t columns)
 {
-    if (columns == COLUMNS) {
-        for (int64_t p = 0; p < k; p++, b += b_row, out += COLUMNS) {
-            FN(store)(out, FN(load)(b));
-            FN(store)(out + VL, FN(load)(b + VL));
-        }
-        return;
-    }
     const int64_t first = min_int(columns, VL);
     const FN(mask) mask0 = FN(mask_first)(first), mask1 = FN(mask_first)(columns - first);
     for (int64_t p = 0; p < k; p++, b += b_row, out += COLUMNS) {
@@ -50,38 +45,56 @@ static void FN(pack_across)(T *out, const T *b, int64_t b_col, int64_t k, int64_
     }
 }
 
+/* `panels` whole panels from rows that lie along them: row by row, because these are long runs of memory. */
+static void FN(pack_panels)(T *out, const T *b, int64_t b_row, int64_t k, int64_t panels)
+{
+    for (int64_t p = 0; p < k; p++, b += b_row, out += COLUMNS)
+        for (int64_t j = 0; j < panels; j++) {
+            const T *from = b + j * COLUMNS;
+            T *to = out + j * k * COLUMNS;
+            for (int line = 0; line < COLUMNS; line += 64 / T_BYTES)
+                __builtin_prefetch(from + ROWS_AHEAD * b_row + line);
+            FN(store)(to, FN(load)(from));
+            FN(store)(to + VL, FN(load)(from + VL));
+        }
+}
+
 /* (k, columns) of B, with strides of which one is 1, into panels. */
 static void FN(pack_b)(T *out, const T *b, int64_t b_row, int64_t b_col, int64_t k, int64_t columns)
 {
+    if (b_col == 1) {
+        const int64_t whole = columns / COLUMNS * COLUMNS;
+        FN(pack_panels)(out, b, b_row, k, whole / COLUMNS);
+        if (whole < columns)
+            FN(pack_rows)(out + k * whole, b + whole, b_row, k, columns - whole);
+        return;
+    }
     for (int64_t j = 0; j < columns; j += COLUMNS, out += k * COLUMNS) {
         const int64_t width = min_int(columns - j, COLUMNS);
-        if (b_col == 1) {
-            FN(pack_rows)(out, b + j, b_row, k, width);
-            continue;
-        }
         FN(pack_across)(out, b + j * b_col, b_col, k, min_int(width, VL));
         if (width > VL)
             FN(pack_across)(out + VL, b + (j + VL) * b_col, b_col, k, width - VL);
     }
 }
 
-/* (rows, k) of A, with strides of which one is 1, copied together; gives the strides of the copy. */
-static void FN(pack_a)(T *out, FN(tile) *t, int64_t rows)
+/* (rows, k) of A, with strides of which one is 1, copied together: (rows, k) or (k, PANEL_ROWS). */
+static void FN(pack_a)(T *out, const FN(tile) *t, int64_t rows)
 {
     const T *a = t->a;
     if (t->a_col == 1) {
-        for (int64_t i = 0; i < rows; i++)
-            memcpy(out + i * t->k, a + i * t->a_row, (size_t)t->k * sizeof(T));
-        t->a_row = t->k;
-    } else {
-        const FN(mask) mask = FN(mask_first)((rows - 1) % VL + 1);
-        for (int64_t p = 0; p < t->k; p++, a += t->a_col) {
-            int64_t i = 0;
-            for (; i + VL < rows; i += VL)
-                FN(store)(out + p * PANEL_ROWS + i, FN(load)(a + i));
-            FN(store)(out + p * PANEL_ROWS + i, FN(load_mask)(a + i, mask));
+        for (int64_t i = 0; i < rows; i++, a += t->a_row) {
+            for (int64_t p = 0; p < t->k; p += 64 / T_BYTES)
+                __builtin_prefetch(a + ROWS_AHEAD * t->a_row + p);
+            memcpy(out + i * t->k, a, (size_t)t->k * sizeof(T));
         }
-        t->a_col = PANEL_ROWS;
+        return;
     }
-    t->a = out;
+    const FN(mask) mask = FN(mask_first)((rows - 1) % VL + 1);
+    for (int64_t p = 0; p < t->k; p++, a += t->a_col, out += PANEL_ROWS) {
+        int64_t i = 0;
+        __builtin_prefetch(a + 4 * ROWS_AHEAD * t->a_col);
+        for (; i + VL < rows; i += VL)
+            FN(store)(out + i, FN(load)(a + i));
+        FN(store)(out + i, FN(load_mask)(a + i, mask));
+    }
 }

@@ -10,6 +10,7 @@
 #define MX_CPU_PHILOX_H
 
 #include <stdint.h>
+#include <string.h>
 
 #if defined(__SSE2__)
 #include <immintrin.h>
@@ -40,29 +41,57 @@ static inline philox_vector philox_product(philox_vector a, uint32_t factor)
 #endif
 }
 
-static inline void philox_group(uint64_t seed, uint64_t counter, uint32_t out[PHILOX_GROUP])
+/* Two vectors of lanes at a time, because they and their products fit into the registers. */
+typedef struct philox_two { philox_vector c0[2], c1[2], c2[2], c3[2]; } philox_two;
+
+static inline philox_two philox_rounds(uint64_t seed, uint64_t counter, int first)
 {
-    philox_vector c0[PHILOX_VECTORS], c1[PHILOX_VECTORS], c2[PHILOX_VECTORS] = {{0}}, c3[PHILOX_VECTORS] = {{0}};
-    union { uint64_t lane[PHILOX_LANES]; philox_vector vector[PHILOX_VECTORS]; } start;
-    for (int l = 0; l < PHILOX_LANES; l++)
-        start.lane[l] = counter + (uint64_t)l;
-    for (int v = 0; v < PHILOX_VECTORS; v++)
-        c0[v] = start.vector[v], c1[v] = start.vector[v] >> 32;
+    static const uint64_t lanes[PHILOX_LANES] = {0, 1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11, 12, 13, 14, 15};
+    philox_two s = {.c2 = {{0}}, .c3 = {{0}}};
+    for (int v = 0; v < 2; v++) {
+        memcpy(&s.c0[v], lanes + (first + v) * PHILOX_WIDTH, sizeof s.c0[v]);
+        s.c0[v] += counter;
+        s.c1[v] = s.c0[v] >> 32;
+    }
     uint32_t k0 = (uint32_t)seed, k1 = (uint32_t)(seed >> 32);
     for (int round = 0; round < 10; round++) {
-        for (int v = 0; v < PHILOX_VECTORS; v++) {
-            const philox_vector p0 = philox_product(c0[v], 0xD2511F53u), p1 = philox_product(c2[v], 0xCD9E8D57u);
-            c0[v] = (p1 >> 32) ^ c1[v] ^ (uint64_t)k0;
-            c2[v] = (p0 >> 32) ^ c3[v] ^ (uint64_t)k1;
-            c1[v] = p1, c3[v] = p0;
+        for (int v = 0; v < 2; v++) {
+            const philox_vector p0 = philox_product(s.c0[v], 0xD2511F53u), p1 = philox_product(s.c2[v], 0xCD9E8D57u);
+            s.c0[v] = (p1 >> 32) ^ s.c1[v] ^ (uint64_t)k0;
+            s.c2[v] = (p0 >> 32) ^ s.c3[v] ^ (uint64_t)k1;
+            s.c1[v] = p1, s.c3[v] = p0;
         }
         k0 += 0x9E3779B9u, k1 += 0xBB67AE85u;
     }
-    for (int v = 0; v < PHILOX_VECTORS; v++) {
-        *(philox_words *)(out + v * PHILOX_WIDTH) = __builtin_convertvector(c0[v], philox_words);
-        *(philox_words *)(out + 16 + v * PHILOX_WIDTH) = __builtin_convertvector(c1[v], philox_words);
-        *(philox_words *)(out + 32 + v * PHILOX_WIDTH) = __builtin_convertvector(c2[v], philox_words);
-        *(philox_words *)(out + 48 + v * PHILOX_WIDTH) = __builtin_convertvector(c3[v], philox_words);
+    return s;
+}
+
+static inline void philox_group(uint64_t seed, uint64_t counter, uint32_t out[PHILOX_GROUP])
+{
+    for (int first = 0; first < PHILOX_VECTORS; first += 2) {
+        const philox_two s = philox_rounds(seed, counter, first);
+        for (int v = 0; v < 2; v++) {
+            uint32_t *to = out + (first + v) * PHILOX_WIDTH;
+            *(philox_words *)to = __builtin_convertvector(s.c0[v], philox_words);
+            *(philox_words *)(to + 16) = __builtin_convertvector(s.c1[v], philox_words);
+            *(philox_words *)(to + 32) = __builtin_convertvector(s.c2[v], philox_words);
+            *(philox_words *)(to + 48) = __builtin_convertvector(s.c3[v], philox_words);
+        }
+    }
+}
+
+/* The same group as 32 pairs of words in whole vectors, which is faster where the order of the words does not matter:
+ * words 0 and 1 of lane l are pair l, words 2 and 3 pair 16 + l. */
+static inline void philox_pairs(uint64_t seed, uint64_t counter, uint64_t out[PHILOX_GROUP / 2])
+{
+    for (int first = 0; first < PHILOX_VECTORS; first += 2) {
+        const philox_two s = philox_rounds(seed, counter, first);
+        for (int v = 0; v < 2; v++) {
+            const philox_vector low = (s.c0[v] & 0xffffffffu) | s.c1[v] << 32;
+            const philox_vector high = (s.c2[v] & 0xffffffffu) | s.c3[v] << 32;
+            memcpy(out + (first + v) * PHILOX_WIDTH, &low, sizeof low);
+            memcpy(out + 16 + (first + v) * PHILOX_WIDTH, &high, sizeof high);
+        }
     }
 }
 

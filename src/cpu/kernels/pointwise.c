@@ -1,7 +1,7 @@
 /* Pointwise kernels: which loop, over which runs, on which threads.
  *
- * Arithmetic is done in float, double or int64.  Other element types are converted in tiles that stay in the
- * first-level cache.  Broadcasting becomes runs that are long and plain: in each run both operands advance, or one
+ * Arithmetic is done in float, double or integers.  Other element types (and integers of mixed types) are converted in
+ * tiles that stay in the first-level cache.  Broadcasting becomes runs that are long and plain: in each run both operands advance, or one
  * of them is a single number.
  *
  * SPDX-License-Identifier: Apache-2.0 */
@@ -13,7 +13,7 @@
 
 #define TILE 512 /* elements converted at a time */
 
-typedef union { float f; double d; int64_t i; } number;
+typedef union { float f; double d; int64_t i; } number; /* or a smaller integer at its beginning */
 
 /* One operand (or the result) as the loops see it. */
 typedef struct operand {
@@ -42,16 +42,50 @@ typedef struct job {
     bool short_in[2]; /* with short runs: this operand is not laid out as the output is */
 } job;
 
-static const mx_dtype compute_dtypes[] = {MX_FLOAT32, MX_FLOAT64, MX_INT64};
-static const mx_pointwise_loops *const tables[] = {mx_pointwise_f32, mx_pointwise_f64, mx_pointwise_i64};
+static const mx_dtype compute_dtypes[] = {MX_FLOAT32, MX_FLOAT64, MX_INT64, MX_INT32, MX_INT8, MX_UINT8};
+static const mx_pointwise_loops *const tables[] = {mx_pointwise_f32, mx_pointwise_f64, mx_pointwise_i64,
+                                                   mx_pointwise_i32, mx_pointwise_i8,  mx_pointwise_u8};
 
-static int compute_type(int dtype, bool binary)
+static number number_of(double scalar, int compute)
 {
+    number n = {.f = (float)scalar};
+    if (compute != MX_COMPUTE_F32)
+        mx_convert(&n, compute_dtypes[compute], &scalar, MX_FLOAT64, 1);
+    return n;
+}
+
+/* mx_scalar_attrs begins with the number */
+static double scalar_of(const mx_kernel_call *call) { return *(const double *)call->attrs; }
+
+static bool fits(double scalar, int compute)
+{
+    const number small = number_of(scalar, compute);
+    int64_t widened;
+    mx_convert(&widened, MX_INT64, &small, compute_dtypes[compute], 1);
+    return widened == number_of(scalar, MX_COMPUTE_I64).i;
+}
+
+/* Integers are computed as what they are if all arrays are of one type and the number fits into it, else as int64. */
+static int integer_type(const mx_kernel_call *call, const mx_pointwise *use)
+{
+    const int dtype = call->out[0]->dtype;
+    const int own = dtype == MX_INT32 ? MX_COMPUTE_I32 : dtype == MX_INT8 ? MX_COMPUTE_I8 : MX_COMPUTE_U8;
+    for (int k = 0; k < call->n_in; k++)
+        if (call->in[k]->dtype != dtype)
+            return MX_COMPUTE_I64;
+    if (dtype != (int)compute_dtypes[own] || (use->form >= MX_FORM_SCALAR && !fits(scalar_of(call), own)))
+        return MX_COMPUTE_I64;
+    return own;
+}
+
+static int compute_type(const mx_kernel_call *call, const mx_pointwise *use)
+{
+    const int dtype = call->in[0]->dtype;
     if (dtype == MX_FLOAT64)
         return MX_COMPUTE_F64;
     if (mx_dtype_is_float(dtype))
         return MX_COMPUTE_F32;
-    return binary ? MX_COMPUTE_I64 : MX_COMPUTE_F64;
+    return use->form >= MX_FORM_BINARY ? integer_type(call, use) : MX_COMPUTE_F64;
 }
 
 static operand operand_of(mx_array *x, mx_dtype compute)
@@ -252,17 +286,6 @@ static walk make_walk(const mx_array *a, const mx_array *b, const mx_array *out)
 
 /* ---- entry ----------------------------------------------------------------------------------------------------- */
 
-static number number_of(double scalar, int compute)
-{
-    if (compute == MX_COMPUTE_F32)
-        return (number){.f = (float)scalar};
-    if (compute == MX_COMPUTE_F64)
-        return (number){.d = scalar};
-    number n;
-    mx_convert(&n.i, MX_INT64, &scalar, MX_FLOAT64, 1);
-    return n;
-}
-
 static bool same_size(const mx_kernel_call *call)
 {
     for (int k = 0; k < call->n_in; k++)
@@ -295,7 +318,7 @@ static bool run_small(const mx_kernel_call *call, const mx_pointwise *use, int c
     job j;
     j.loops = &tables[compute][use->row], j.form = use->form;
     if (use->form >= MX_FORM_SCALAR)
-        j.constant = number_of(*(const double *)call->attrs, compute);
+        j.constant = number_of(scalar_of(call), compute);
     run_loop(&j, in, (int64_t[2]){1, 1}, mx_data(out), out->size);
     return true;
 }
@@ -304,7 +327,7 @@ static mx_code run_pointwise(const mx_kernel_call *call)
 {
     const mx_pointwise *use = call->op->user;
     mx_array *out = call->out[0];
-    const int compute = compute_type(call->in[0]->dtype, use->form >= MX_FORM_BINARY);
+    const int compute = compute_type(call, use);
     if (run_small(call, use, compute))
         return MX_OK;
     job j = {
@@ -314,7 +337,7 @@ static mx_code run_pointwise(const mx_kernel_call *call)
     j.out = operand_of(out, j.compute);
     j.stream = (int64_t)mx_bytes(out) >= MX_STREAM_BYTES && !in_place(&j);
     if (use->form >= MX_FORM_SCALAR)
-        j.constant = number_of(*(const double *)call->attrs, compute); /* mx_scalar_attrs begins with the number */
+        j.constant = number_of(scalar_of(call), compute);
     if (same_size(call)) {
         mx_parallel(out->size, MX_GRAIN, run_flat, &j);
         return MX_OK;

@@ -1,6 +1,7 @@
 /* Loops of every row of the pointwise table for one compute type T; included once per type.
  *
- * NAME(x) adds the type to a name.  With MX_INTEGER_ROWS defined only the rows of two arguments are made.
+ * NAME(x) adds the type to a name.  With MX_INTEGER_ROWS defined only the rows of two arguments are made, and WIDE is
+ * a type in which their results do not overflow (the compiler narrows what it can).
  * Every loop may run in place (out equal to an input).
  *
  * SPDX-License-Identifier: Apache-2.0 */
@@ -8,6 +9,7 @@
 #define LOOP MX_IVDEP for (int64_t i = 0; i < n; i++)
 
 #ifndef MX_INTEGER_ROWS
+#define WIDE T
 #define UNARY_LOOP(name, aliases, forward, ...)                     \
     static void NAME(unary_##name)(const T *in, T *out, int64_t n)  \
     {                                                               \
@@ -48,21 +50,21 @@ MX_UNARY_ROWS(BACKWARD_LOOP)
         if (step_a && step_b)                                                                                      \
             LOOP                                                                                                   \
             {                                                                                                      \
-                T a = pa[i], b = pb[i];                                                                            \
+                WIDE a = pa[i], b = pb[i];                                                                         \
                 out[i] = (T)(forward);                                                                             \
             }                                                                                                      \
         else if (step_a) {                                                                                         \
-            const T b = *pb;                                                                                       \
+            const WIDE b = *pb;                                                                                    \
             LOOP                                                                                                   \
             {                                                                                                      \
-                T a = pa[i];                                                                                       \
+                WIDE a = pa[i];                                                                                    \
                 out[i] = (T)(forward);                                                                             \
             }                                                                                                      \
         } else {                                                                                                   \
-            const T a = *pa, b0 = *pb;                                                                             \
+            const WIDE a = *pa, b0 = *pb;                                                                          \
             LOOP                                                                                                   \
             {                                                                                                      \
-                T b = step_b ? pb[i] : b0;                                                                         \
+                WIDE b = step_b ? pb[i] : b0;                                                                      \
                 out[i] = (T)(forward);                                                                             \
             }                                                                                                      \
         }                                                                                                          \
@@ -76,3 +78,4 @@ MX_COMPARE_ROWS(COMPARE_ROW_LOOPS)
 #undef BINARY_ROW_LOOPS
 #undef COMPARE_ROW_LOOPS
 #undef LOOP
+#undef WIDE

@@ -7,7 +7,7 @@
 #include "cpu/kernels/level.h"
 #include "op/pointwise.h"
 
-enum { MX_COMPUTE_F32, MX_COMPUTE_F64, MX_COMPUTE_I64, MX_COMPUTE_TYPES };
+enum { MX_COMPUTE_F32, MX_COMPUTE_F64, MX_COMPUTE_I64, MX_COMPUTE_I32, MX_COMPUTE_I8, MX_COMPUTE_U8 };
 
 /* Pointers are to elements of the compute type; a NULL function means that the row has no such loop. */
 typedef void (*mx_unary_fn)(const void *x, void *out, int64_t n);
@@ -23,8 +23,12 @@ typedef struct mx_pointwise_loops {
 #define mx_pointwise_f32 MX_LEVEL_NAME(mx_pointwise_f32)
 #define mx_pointwise_f64 MX_LEVEL_NAME(mx_pointwise_f64)
 #define mx_pointwise_i64 MX_LEVEL_NAME(mx_pointwise_i64)
+#define mx_pointwise_i32 MX_LEVEL_NAME(mx_pointwise_i32)
+#define mx_pointwise_i8 MX_LEVEL_NAME(mx_pointwise_i8)
+#define mx_pointwise_u8 MX_LEVEL_NAME(mx_pointwise_u8)
 extern const mx_pointwise_loops mx_pointwise_f32[MX_ROW_COUNT], mx_pointwise_f64[MX_ROW_COUNT],
-    mx_pointwise_i64[MX_ROW_COUNT];
+    mx_pointwise_i64[MX_ROW_COUNT], mx_pointwise_i32[MX_ROW_COUNT], mx_pointwise_i8[MX_ROW_COUNT],
+    mx_pointwise_u8[MX_ROW_COUNT];
 
 /* For the tables at the end of pointwise_<type>.c. */
 #define MX_UNARY_ENTRY(name, ...) \

@@ -6,10 +6,11 @@
  *
  * SPDX-License-Identifier: Apache-2.0 */
 
-#define FOLD_STRIP 128 /* columns folded at a time: their parts stay in the first-level cache */
-#define FOLD_LANES 64  /* a contiguous run is folded as rows of this many columns */
-#define FOLD_BLOCK 128 /* rows that are joined before they join the total */
-#define FOLD_SHORT 12  /* runs that are folded one by one */
+#define FOLD_STRIP 1024   /* columns folded at a time: their parts stay in the first-level cache */
+#define FOLD_LANES 64     /* a contiguous run is folded as rows of this many columns */
+#define FOLD_BLOCK 128    /* rows that are joined before they join the total */
+#define FOLD_STREAM 65536 /* elements of a long run that are read from four places at once */
+#define FOLD_SHORT 12     /* runs that are folded one by one */
 
 #define AS_IS(t, count) (t)
 #define PLAIN(v) (v)

@@ -13,6 +13,7 @@
 #include "ndarray/convert.h"
 
 #define PIECE 1024  /* elements that are exponentiated, then summed */
+#define PIECES 64   /* of a row that have maxima of their own; the pieces of longer rows are longer */
 #define COLUMNS 64  /* rows that are worked on side by side when the axis is not the last one */
 
 typedef struct softmax_job {
@@ -25,7 +26,7 @@ typedef struct softmax_job {
     bool logarithm;
 } softmax_job;
 
-/* exp(x) for x <= 0 (or little above), a third cheaper than for all x: nothing overflows, what is below 1e-38 is 0. */
+/* exp(x) for x <= 80, a third cheaper than for all x: nothing overflows, what is below 1e-38 is 0. */
 static inline float exp_of_negative(float x)
 {
     const float t = x * 1.44269504f + MX_ROUND_F32, k = t - MX_ROUND_F32;

@@ -18,57 +18,84 @@ static T NAME(exp_sum)(const T *x, T *y, int64_t n, T max)
     return sum;
 }
 
-/* The sum of exp(x - max) without keeping the terms. */
-static T NAME(only_sum)(const T *x, int64_t n, T max)
+/* Maximum and sum of exp(x - maximum) of a row whose values stand `step` apart, in one pass: each piece takes the
+ * largest value so far as its own maximum, and the sum is scaled when a larger one comes.  With `terms` (then step is 1)
+ * the exponentials are kept there and the maximum of each piece in `tops`. */
+static T NAME(row_online)(const T *x, int64_t n, int64_t step, int64_t length, T *terms, T *tops, T *maximum)
 {
-    T piece[PIECE], sum = 0;
-    for (int64_t at = 0; at < n; at += PIECE)
-        sum += NAME(exp_sum)(x + at, piece, n - at < PIECE ? n - at : PIECE, max);
+    T piece[PIECE], max = -(T)INFINITY, sum = 0;
+    for (int64_t at = 0; at < n; at += length) {
+        const int64_t count = n - at < length ? n - at : length;
+        const T *source = x + at;
+        if (step != 1) {
+            for (int64_t i = 0; i < count; i++)
+                piece[i] = x[(at + i) * step];
+            source = piece;
+        }
+        const T top = NAME(row_max)(source, count);
+        if (top > max)
+            sum *= EXP(max - top), max = top;
+        sum += NAME(exp_sum)(source, terms ? terms + at : piece, count, max > -(T)INFINITY ? max : 0);
+        if (tops)
+            tops[at / length] = max;
+    }
+    *maximum = max;
     return sum;
 }
 
 /* One contiguous row of n values, of which the first `valid` count. */
 static void NAME(softmax_row)(const softmax_job *job, const T *x, T *y, int64_t valid)
 {
-    const T scale = (T)job->scale;
-    if (scale != 1)
-        NAME(row_multiply)(x, y, valid, scale), x = y;
-    const T max = NAME(row_max)(x, valid);
+    T tops[PIECES], max;
+    if (job->scale != 1)
+        NAME(row_multiply)(x, y, valid, (T)job->scale), x = y;
     if (job->logarithm) {
-        const T log_sum = LOG(NAME(only_sum)(x, valid, max));
+        const T log_sum = LOG(NAME(row_online)(x, valid, 1, PIECE, NULL, NULL, &max));
         MX_IVDEP
         for (int64_t i = 0; i < valid; i++)
             y[i] = (x[i] - max) - log_sum; /* in this order: max + log_sum may lose log_sum */
     } else {
-        const T sum = NAME(exp_sum)(x, y, valid, max);
-        NAME(row_multiply)(y, y, valid, 1 / sum);
+        const int64_t length = (1 + valid / (PIECE * PIECES)) * PIECE;
+        const T sum = NAME(row_online)(x, valid, 1, length, y, tops, &max);
+        for (int64_t at = 0; at < valid; at += length)
+            NAME(row_multiply)(y + at, y + at, valid - at < length ? valid - at : length,
+                               EXP(tops[at / length] - max) / sum);
     }
     for (int64_t i = valid; i < job->n; i++)
         y[i] = 0;
 }
 
+/* True if no exponential of these leaves the range, so that no maximum has to be subtracted. */
+static bool NAME(is_moderate)(const T *x, int64_t n)
+{
+    int far = 0;
+    for (int64_t i = 0; i < n; i++)
+        far |= !((x[i] < 0 ? -x[i] : x[i]) <= 64);
+    return !far;
+}
+
 /* Short rows, as many as fit into a piece: one long loop of exponentials instead of many short ones. */
 static void NAME(softmax_short)(const softmax_job *job, const T *x, T *y, int64_t rows)
 {
-    const int64_t n = job->n;
-    T term[PIECE];
-    for (int64_t row = 0; row < rows; row++) {
-        const T *from = x + row * n;
-        T *to = y + row * n;
+    const int64_t n = job->n, total = rows * n;
+    T kept[PIECE], *terms = job->logarithm ? kept : y;
+    const bool moderate = !job->logarithm && job->scale == 1 && NAME(is_moderate)(x, total);
+    for (int64_t at = 0; at < total && !moderate; at += n) {
+        const T *from = x + at;
         if (job->scale != 1)
-            NAME(row_multiply)(from, to, n, (T)job->scale), from = to;
-        NAME(row_subtract)(from, to, n, NAME(row_max)(from, n));
+            NAME(row_multiply)(from, y + at, n, (T)job->scale), from = y + at;
+        NAME(row_subtract)(from, y + at, n, NAME(row_max)(from, n));
     }
-    T *result = job->logarithm ? term : y;
+    const T *exponents = moderate ? x : y;
     MX_IVDEP
-    for (int64_t i = 0; i < rows * n; i++)
-        result[i] = EXP_NEGATIVE(y[i]);
-    for (int64_t row = 0; row < rows; row++) {
-        const T sum = NAME(row_sum)(result + row * n, n);
+    for (int64_t i = 0; i < total; i++)
+        terms[i] = EXP_NEGATIVE(exponents[i]);
+    for (int64_t at = 0; at < total; at += n) {
+        const T sum = NAME(row_sum)(terms + at, n);
         if (job->logarithm)
-            NAME(row_subtract)(y + row * n, y + row * n, n, LOG(sum));
+            NAME(row_subtract)(y + at, y + at, n, LOG(sum));
         else
-            NAME(row_multiply)(y + row * n, y + row * n, n, 1 / sum);
+            NAME(row_multiply)(y + at, y + at, n, 1 / sum);
     }
 }
 
@@ -182,26 +209,6 @@ static void NAME(backward_range)(void *arg, int64_t begin, int64_t end)
 
 /* ---- cross entropy ---------------------------------------------------------------------------------------- */
 
-/* lse of a row whose values stand `step` apart; one pass over memory, rescaled when a new maximum appears. */
-static T NAME(row_lse)(const T *x, int64_t n, int64_t step)
-{
-    T piece[PIECE], max = -(T)INFINITY, sum = 0;
-    for (int64_t at = 0; at < n; at += PIECE) {
-        const int64_t count = n - at < PIECE ? n - at : PIECE;
-        const T *source = x + at;
-        if (step != 1) {
-            for (int64_t i = 0; i < count; i++)
-                piece[i] = x[(at + i) * step];
-            source = piece;
-        }
-        const T top = NAME(row_max)(source, count);
-        if (top > max)
-            sum *= EXP(max - top), max = top;
-        sum += NAME(exp_sum)(source, piece, count, max);
-    }
-    return max + LOG(sum);
-}
-
 /* loss = lse - x[label], or sum(label (lse - x)) for distributions */
 static void NAME(ce_range)(void *arg, int64_t begin, int64_t end)
 {
@@ -210,8 +217,9 @@ static void NAME(ce_range)(void *arg, int64_t begin, int64_t end)
     T *loss = job->out, *lses = job->lse;
     for (int64_t row = begin; row < end; row++) {
         const int64_t at = row / inner * n * inner + row % inner;
-        const T *x = (const T *)job->in[0] + at, lse = NAME(row_lse)(x, n, inner);
-        T value = 0;
+        const T *x = (const T *)job->in[0] + at;
+        T max, value = 0;
+        const T sum = NAME(row_online)(x, n, inner, PIECE, NULL, NULL, &max), lse = max + LOG(sum);
         if (job->valid)
             value = lse - x[job->valid[row] * inner];
         else

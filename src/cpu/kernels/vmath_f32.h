@@ -3,7 +3,7 @@
  * No function branches or calls another library: special cases are selects.  Errors are below 3 units in the last
  * place over the whole range; infinities, NaN, signed zeros and denormal numbers give what C's libm gives.  sin, cos
  * and tan keep this up to |x| = 2^26 (2^50 where there are fused multiply-adds); beyond, neighbouring floats are many
- * periods apart.  Polynomials are minimax fits of the function named above them, lowest degree first.
+ * periods apart.  Polynomials are minimax fits of the function named above them, highest degree first.
  *
  * SPDX-License-Identifier: Apache-2.0 */
 #ifndef MX_CPU_VMATH_F32_H
@@ -61,22 +61,32 @@ MX_MATH float mx_reduce_exp_f32(float x, int32_t *n)
     return (x - k * 0.693359375f) - k * -2.12194440e-4f;
 }
 
-/* e^x * 2^shift; the scale is applied in two steps, so that denormal results round once. */
-MX_MATH float mx_exp_shifted_f32(float x, int32_t shift)
+/* e^x * 2^shift for -105 <= x <= 90 or NaN.  The scale is applied in two steps, so that denormal results round once:
+ * adding 254 makes the low bits n + 254, whose halves are the two exponents with their bias of 127. */
+MX_MATH float mx_exp_clamped_f32(float x, int32_t shift)
 {
-    int32_t n;
-    const float clamped = x > 90.0f ? 90.0f : x < -105.0f ? -105.0f : x;
-    const float r = mx_reduce_exp_f32(clamped, &n);
+    const float round = MX_ROUND_F32 + 254.0f, t = x * 1.44269504f + round, k = t - round;
+    const float r = (x - k * 0.693359375f) - k * -2.12194440e-4f;
     float p = 1.38131424e-3f; /* (e^r - 1 - r) / r^2 */
     p = p * r + 8.36941879e-3f;
     p = p * r + 4.16684560e-2f;
     p = p * r + 1.66665152e-1f;
     p = p * r + 4.99999940e-1f;
     p = (p * r * r + r) + 1.0f;
-    n += shift;
-    return p * mx_pow2_f32(n >> 1) * mx_pow2_f32(n - (n >> 1));
+    const uint32_t bits = (uint32_t)(mx_bits_f32(t) + shift), half = bits >> 1;
+    return p * mx_from_bits_f32((int32_t)(half << 23)) * mx_from_bits_f32((int32_t)((bits - half) << 23));
+}
+MX_MATH float mx_exp_shifted_f32(float x, int32_t shift)
+{
+    return mx_exp_clamped_f32(x > 90.0f ? 90.0f : x < -105.0f ? -105.0f : x, shift);
 }
 MX_MATH float mx_exp_f32(float x) { return mx_exp_shifted_f32(x, 0); }
+/* e^-|x| */
+MX_MATH float mx_exp_falling_f32(float x)
+{
+    const float a = -mx_abs_f32(x);
+    return mx_exp_clamped_f32(a < -105.0f ? -105.0f : a, 0);
+}
 
 MX_MATH float mx_expm1_f32(float x)
 {
@@ -158,21 +168,25 @@ MX_MATH float mx_log1p_f32(float x)
 
 /* ---- hyperbolic functions and their like ----------------------------------------------------------------------- */
 
+/* tanh(a) = m / (m + 2) with m = e^2a - 1 = 2^n (e^r - 1) + (2^n - 1), which cancels nowhere */
 MX_MATH float mx_tanh_f32(float x)
 {
-    const float a = mx_abs_f32(x), z = a > 0.6f ? 0.36f : a * a;
-    float p = -5.90584474e-3f; /* (tanh(a) / a - 1) / a^2 below 0.6, where the other form cancels */
-    p = p * z + 2.08053626e-2f;
-    p = p * z + -5.37866764e-2f;
-    p = p * z + 1.33319587e-1f;
-    p = p * z + -3.33332986e-1f;
-    const float large = 1.0f - 2.0f / (mx_exp_f32(2.0f * (a > 9.1f ? 9.1f : a)) + 1.0f);
-    return mx_signed_f32(a > 0.6f ? large : p * z * a + a, x);
+    const float a = mx_abs_f32(x), b = a > 9.1f ? 9.1f : a;
+    const float round = MX_ROUND_F32 + 127.0f, t = b * 2.88539008f + round, k = t - round;
+    const float r = (2.0f * b - k * 0.693359375f) - k * -2.12194440e-4f;
+    float p = 1.38825236e-3f; /* (e^r - 1 - r) / r^2 */
+    p = p * r + 8.36654101e-3f;
+    p = p * r + 4.16672006e-2f;
+    p = p * r + 1.66665435e-1f;
+    p = p * r + 4.99999970e-1f;
+    p = p * (r * r) + r;
+    const float scale = mx_from_bits_f32((int32_t)((uint32_t)mx_bits_f32(t) << 23)), m = scale * p + (scale - 1.0f);
+    return mx_signed_f32(m / (m + 2.0f), x);
 }
 
 MX_MATH float mx_sigmoid_f32(float x)
 {
-    const float e = mx_exp_f32(-mx_abs_f32(x));
+    const float e = mx_exp_falling_f32(x);
     return (x < 0 ? e : 1.0f) / (1.0f + e);
 }
 
@@ -180,7 +194,7 @@ MX_MATH float mx_sigmoid_f32(float x)
 MX_MATH float mx_softplus_f32(float x)
 {
     float exponent, tail;
-    const float e = mx_exp_f32(-mx_abs_f32(x)), u = 1.0f + e, lost = (e - (u - 1.0f)) / u;
+    const float e = mx_exp_falling_f32(x), u = 1.0f + e, lost = (e - (u - 1.0f)) / u;
     const float f = mx_reduce_log_f32(u, &exponent, &tail);
     const float y = (f + (tail + exponent * -2.12194440e-4f)) + exponent * 0.693359375f + lost;
     return (x < 0 ? 0.0f : x) + y; /* NaN comes through the first term */
@@ -253,6 +267,40 @@ MX_MATH float mx_sine_f32(float x, int32_t quarter)
 MX_MATH float mx_sin_f32(float x) { return x == 0 ? x : mx_sine_f32(x, 0); }
 MX_MATH float mx_cos_f32(float x) { return mx_sine_f32(x, 1); }
 
+/* The same for |x| <= MX_NEAR_F32, three times as fast: x = k pi + r, reduced in float by fused multiply-adds, of which
+ * the first one is exact. */
+#define MX_NEAR_F32 131072.0f
+#if defined(__FMA__) || defined(__ARM_FEATURE_FMA)
+MX_MATH float mx_sine_near_f32(float x, float k)
+{
+    float r = __builtin_fmaf(k, -3.14159274f, x);
+    r = __builtin_fmaf(k, 8.74227766e-8f, r);
+    r = __builtin_fmaf(k, 3.43024902e-15f, r);
+    const float z = r * r;
+    float p = 2.60402429e-6f; /* (sin(r) - r) / r^3 */
+    p = p * z + -1.98088480e-4f;
+    p = p * z + 8.33305656e-3f;
+    p = p * z + -1.66666592e-1f;
+    return p * (z * r) + r;
+}
+MX_MATH float mx_sin_near_f32(float x)
+{
+    const float a = mx_abs_f32(x), t = a * 0.318309886f + MX_ROUND_F32, y = mx_sine_near_f32(a, t - MX_ROUND_F32);
+    const int32_t odd = (int32_t)((uint32_t)mx_bits_f32(t) << 31), negative = mx_bits_f32(x) & INT32_MIN;
+    return mx_from_bits_f32(mx_bits_f32(y) ^ odd ^ negative);
+}
+/* cos(x) = -sin(x - pi / 2): k is half of an odd number */
+MX_MATH float mx_cos_near_f32(float x)
+{
+    const float t = (x * 0.318309886f - 0.5f) + MX_ROUND_F32;
+    const float y = mx_sine_near_f32(x, (t - MX_ROUND_F32) + 0.5f);
+    return mx_from_bits_f32(mx_bits_f32(y) ^ (int32_t)((uint32_t)~mx_bits_f32(t) << 31));
+}
+#else
+MX_MATH float mx_sin_near_f32(float x) { return mx_sin_f32(x); }
+MX_MATH float mx_cos_near_f32(float x) { return mx_cos_f32(x); }
+#endif
+
 MX_MATH float mx_tan_f32(float x)
 {
     float s, c;
@@ -310,25 +358,25 @@ MX_MATH float mx_atan_f32(float x)
 
 /* ---- others ---------------------------------------------------------------------------------------------------- */
 
+/* erf(a) / a = c + p(a^2) / q(a^2): where the result is near 1 the constant is most of it and the quotient's errors
+ * count little. */
 MX_MATH float mx_erf_f32(float x)
 {
-    const float a = mx_abs_f32(x), b = a > 4.0f ? 4.0f : a, z = b > 1.0f ? 1.0f : b * b;
-    float p = 7.85352531e-5f; /* erf(x) / x below 1 */
-    p = p * z + -8.01009999e-4f;
-    p = p * z + 5.18831797e-3f;
-    p = p * z + -2.68538073e-2f;
-    p = p * z + 1.12835847e-1f;
-    p = p * z + -3.76126260e-1f;
-    p = p * z + 1.12837911f;
-    float q = -2.16976787e-5f; /* log(1 - erf(a)) above 1 */
-    q = q * b + 4.41473443e-4f;
-    q = q * b + -4.20528883e-3f;
-    q = q * b + 2.52103508e-2f;
-    q = q * b + -1.08422115e-1f;
-    q = q * b + -6.33216381e-1f;
-    q = q * b + -1.12958038f;
-    q = q * b + 1.88469625e-4f;
-    return mx_signed_f32(a > 1.0f ? 1.0f - mx_exp_f32(q) : p * a, x);
+    const float a = mx_abs_f32(x), b = a > 3.93f ? 3.93f : a, z = b * b;
+    float p = -8.64658614e-6f;
+    p = p * z + -4.29095307e-5f;
+    p = p * z + -4.38410469e-4f;
+    p = p * z + 2.06553470e-2f;
+    p = p * z + 4.94813733e-2f;
+    p = p * z + 8.47129166e-1f;
+    float q = 3.80036763e-5f;
+    q = q * z + 1.16521236e-3f;
+    q = q * z + 1.49974991e-2f;
+    q = q * z + 1.14257731e-1f;
+    q = q * z + 5.02411127e-1f;
+    q = q * z + 1.0f;
+    const float y = b * 0.28125f + b * p / q;
+    return mx_signed_f32(y > 1.0f ? 1.0f : y, x);
 }
 
 /* |a|^b = 2^(b log2 |a|) in double, which keeps all bits of a float; then C's special cases. */

@@ -410,6 +410,12 @@ static void reference_convolution(const mx_reference_call *call)
     start_with_bias(call, !a->no_bias && call->n_in > 2 && call->in[2], a->layout);
     walk(call, &z, visit_forward);
 }
+static void reference_convolution_relu(const mx_reference_call *call)
+{
+    reference_convolution(call);
+    for (int64_t i = 0; i < mx_shape_size(&call->out_shape[0]); i++)
+        call->out[0][i] = call->out[0][i] < 0 ? 0 : call->out[0][i];
+}
 static void reference_data_grad(const mx_reference_call *call)
 {
     sizes z = sizes_of(call->attrs, &call->out_shape[0], &call->in_shape[0]);
@@ -447,6 +453,13 @@ mx_op mx_family_convolution[] = {
                         {"2,5,5,3;4,3,3,3;4", "kernel=(3, 3), num_filter=4, layout=NHWC, pad=(1, 1)", 0, 0, NULL},
                         {"2,3,5,5;4,3,1,1;4", "kernel=(1, 1), num_filter=4", 0, 0, NULL},
                         {"2,3,6,6;3,1,3,3;3", "kernel=(3, 3), num_filter=3, num_group=3, pad=(1, 1)", 0, 0, NULL})},
+    {.name = "_convolution_relu", .doc = "relu(Convolution(...)): what plans make of the two", .inputs = "data weight bias?",
+     .schema = &convolution_schema, .flags = MX_OP_HIDDEN | MX_OP_NO_GRADIENT, .count_in = count_convolution,
+     .infer_shape = infer_convolution, .check = check_convolution, .reference = reference_convolution_relu,
+     .samples = SAMPLES({"2,3,7,6;4,3,3,3;4", "kernel=(3, 3), num_filter=4", 0, 0, NULL},
+                        {"1,2,5,5;3,2,3,3", "kernel=(3, 3), num_filter=3, no_bias=True, pad=(1, 1), stride=(2, 2)", 0, 0, "absent:2"},
+                        {"2,3,6,6;3,1,3,3;3", "kernel=(3, 3), num_filter=3, num_group=3, pad=(1, 1)", 0, 0, NULL},
+                        {"2,3,5,5;4,3,1,1;4", "kernel=(1, 1), num_filter=4", 0, 0, NULL})},
     {.name = "_conv_data_grad", .doc = "gradient of Convolution with respect to its data", .inputs = "output weight",
      .schema = &conv_gradient_schema, .flags = MX_OP_HIDDEN, .check = check_convolution, .infer_shape = infer_data_grad, .gradient = grad_data_grad, .grad_in = 3,
      .reference = reference_data_grad,
