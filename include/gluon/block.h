@@ -69,6 +69,7 @@ MX_API mx_code mx_sequential_add(mx_block *sequential, mx_block *block);
 typedef struct mx_naming {
     mx_block *outer; /* to be restored */
     bool open;
+    bool named; /* a scope for the names of symbols was opened, too */
 } mx_naming;
 MX_API mx_naming mx_naming_enter(mx_block *block);
 MX_API void mx_naming_leave(mx_naming *naming);
@@ -80,7 +81,16 @@ MX_API void mx_naming_leave(mx_naming *naming);
 MX_API mx_array *mx_block_call(mx_block *block, mx_arrays in);      /* the first result */
 MX_API mx_arrays mx_block_call_many(mx_block *block, mx_arrays in); /* all results */
 #define mx_call(block, ...) mx_block_call(block, MX_ARRAYS(__VA_ARGS__))
-MX_API mx_code mx_hybridize(mx_block *block); /* from now on run as a plan, where the block allows it */
+/* From now on the block runs as a compiled plan, one per shape and mode of its inputs, where it allows that. */
+MX_API mx_code mx_hybridize(mx_block *block);
+struct mx_hybridize_options {
+    bool active;          /* false: run imperatively again */
+    bool static_alloc;    /* results live in the same arrays every time; copy what must outlast the next call */
+    bool static_shape;    /* accepted: plans have fixed shapes in any case */
+    int64_t inline_limit; /* accepted, as are the two below: a plan is one call whatever its size */
+    int64_t forward_bulk_size, backward_bulk_size;
+};
+MX_API mx_code mx_hybridize_with(mx_block *block, const struct mx_hybridize_options *options);
 typedef mx_code (*mx_hook_fn)(mx_block *block, mx_arrays in, mx_arrays out, void *user);
 /* before: out is empty.  Returns a handle for mx_block_unhook, 0 on failure. */
 MX_API uint64_t mx_block_hook(mx_block *block, bool before, mx_hook_fn hook, void *user);

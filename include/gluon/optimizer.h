@@ -51,11 +51,25 @@ typedef mx_code (*mx_update_fn)(void *user, mx_array *weight, mx_array *grad, mx
 MX_API mx_optimizer *mx_optimizer_custom(const char *name, mx_update_fn update, int states, double learning_rate,
                                          void *user);
 
+/* An optimizer whose states are objects of the user's, which keeps its own rates and counts. */
+typedef struct mx_optimizer_hooks {
+    const char *name;
+    /* What is remembered of weight number `index` (of a trainer; by hand 0); *state may stay NULL.  Nonzero: failed. */
+    mx_code (*make_state)(void *user, int64_t index, mx_array *weight, void **state);
+    /* grad is as backward left it: multiply it by what mx_optimizer_rescale_grad() says.  Nonzero: failed. */
+    mx_code (*update)(void *user, int64_t index, mx_array *weight, mx_array *grad, void *state);
+    void (*release_state)(void *state); /* when a state dies; NULL: nothing to do */
+    void (*release)(void *user);        /* when the optimizer dies; NULL: nothing to do */
+} mx_optimizer_hooks;
+MX_API mx_optimizer *mx_optimizer_hooked(const mx_optimizer_hooks *hooks, void *user);
+
 /* ---- trainers ---------------------------------------------------------------------------------------------------- */
 /* optimizer: a registered name; options: "learning_rate=0.1, momentum=0.9" or NULL. */
 MX_API mx_trainer *mx_trainer_new(mx_params *params, const char *optimizer, const char *options);
 MX_API mx_trainer *mx_trainer_with(mx_params *params, mx_optimizer *optimizer);
-/* Parameters are taken in the order of their names: parameter i of the optimizer's states. */
+/* Over a list of parameters, in its order. */
+MX_API mx_trainer *mx_trainer_over(mx_parameter *const *parameters, int64_t count, mx_optimizer *optimizer);
+/* Parameters of a dictionary are taken in the order of their names: parameter i of the optimizer's states. */
 MX_API int64_t mx_trainer_count(const mx_trainer *trainer);
 MX_API mx_parameter *mx_trainer_at(const mx_trainer *trainer, int64_t i); /* NULL past the end */
 /* Sums the gradients over contexts, divides by batch_size and updates. */

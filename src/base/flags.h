@@ -10,7 +10,8 @@
     X(cpu_level,  "GLUON_CPU_LEVEL",           text, "",  "highest instruction level to use: generic, avx2 or avx512") \
     X(home,       "MXNET_HOME",                text, "",  "folder for data sets and models; empty: ~/.mxnet") \
     X(alloc_cache,"GLUON_ALLOC_CACHE",         int,  1,   "0: give freed memory back to the system at once (for debugging)") \
-    X(seed,       "MXNET_SEED",                int,  0,   "seed of the random number generator at start")
+    X(seed,       "MXNET_SEED",                int,  0,   "seed of the random number generator at start") \
+    X(plan_dump,  "MXNET_PLAN_DUMP",           text, "",  "folder into which every plan is written after every pass, as text and DOT")
 
 typedef int64_t mx_flag_int;
 typedef const char *mx_flag_text;

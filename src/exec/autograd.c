@@ -9,6 +9,7 @@
 #include "base/error.h"
 #include "exec/backward.h"
 #include "exec/list.h"
+#include "graph/node.h"
 
 /* ---- variables ------------------------------------------------------------------------------------------- */
 
@@ -17,6 +18,8 @@ static mx_code make_variable(mx_array *x, mx_array *grad, mx_grad_req req)
     if (req != MX_GRAD_NULL && req != MX_GRAD_WRITE && req != MX_GRAD_ADD)
         return mx_fail(MX_ERR_ARGUMENT,
                        "attach_grad: unknown request %d, wanted MX_GRAD_NULL, MX_GRAD_WRITE or MX_GRAD_ADD", req);
+    if (!x->storage)
+        return mx_fail(MX_ERR_STATE, "attach_grad: the array is symbolic or only has a shape: it has no gradient");
     if (req == MX_GRAD_NULL) {
         mx_array_set_node(x, NULL, 0);
         return MX_OK;
@@ -37,8 +40,8 @@ mx_code mx_attach_grad(mx_array *x, mx_grad_req req)
     MX_SCOPE;
     if (!mx_array_ok(x, "mx_attach_grad", "x"))
         return mx_error_code();
-    mx_array *grad = req == MX_GRAD_NULL ? NULL : mx_g1("zeros_like", mx_detach(x));
-    if (req != MX_GRAD_NULL && !grad)
+    mx_array *grad = req == MX_GRAD_NULL || !x->storage ? NULL : mx_g1("zeros_like", mx_detach(x));
+    if (req != MX_GRAD_NULL && x->storage && !grad)
         return mx_error_code();
     return make_variable(x, grad, req);
 }
@@ -53,7 +56,7 @@ mx_code mx_mark_variables(mx_arrays variables, mx_arrays gradients, const mx_gra
                        (long long)gradients.n);
     for (int64_t i = 0; i < variables.n; i++) {
         const mx_array *x = variables.v[i], *g = gradients.v[i];
-        if (x->ndim != g->ndim || memcmp(x->shape, g->shape, (size_t)x->ndim * sizeof x->shape[0]) ||
+        if (x->ndim != g->ndim || memcmp(x->shape, g->shape, (size_t)(x->ndim < 0 ? 0 : x->ndim) * sizeof x->shape[0]) ||
             x->dtype != g->dtype)
             return mx_fail(MX_ERR_SHAPE, "mx_mark_variables: gradient %lld has another shape or type than its variable",
                            (long long)i);
@@ -78,7 +81,7 @@ static mx_code check_heads(mx_arrays *heads, mx_arrays *head_grads, const char *
     if (mx_list_check(heads, who, "heads"))
         return mx_error_code();
     for (int64_t i = 0; i < heads->n; i++)
-        if (!heads->v[i]->node)
+        if (!mx_tape_node(heads->v[i]))
             return mx_fail(
                 MX_ERR_AUTOGRAD,
                 "%s: head %lld was not recorded; compute it inside mx_record() from a variable with a gradient "
@@ -126,7 +129,7 @@ mx_code mx_backward_one(const struct mx_backward_args *args)
 /* A variable that the heads do not depend on has gradient zero. */
 static mx_array *result_for(mx_pass *pass, mx_array *variable)
 {
-    if (!variable->node)
+    if (!mx_tape_node(variable))
         return mx_fail_null(MX_ERR_AUTOGRAD,
                             "mx_grad_of: a variable has no gradient attached (mx_attach_grad) and was not recorded");
     if (variable->node->visit == pass->number) {
@@ -175,7 +178,7 @@ static mx_node *function_node(const mx_function *function, void *user, mx_arrays
 static bool any_history(mx_arrays in)
 {
     for (int64_t i = 0; i < in.n; i++)
-        if (in.v[i]->node)
+        if (mx_tape_node(in.v[i]))
             return true;
     return false;
 }
@@ -213,6 +216,11 @@ mx_arrays mx_function_call(const mx_function *function, void *user, mx_arrays in
                mx_list_failed();
     if (mx_list_check(&inputs, function->name ? function->name : "function", "inputs"))
         return mx_list_failed();
+    for (int64_t i = 0; i < inputs.n; i++)
+        if (mx_is_symbolic(inputs.v[i]))
+            return mx_fail(MX_ERR_UNSUPPORTED, "%s: a function with a backward of its own cannot be part of a graph; "
+                           "its input %lld is symbolic", function->name ? function->name : "function", (long long)i),
+                   mx_list_failed();
     mx_array **out = mx_list_new(function->n_out);
     if (!out || run_forward(function, user, inputs, out))
         return mx_list_failed();

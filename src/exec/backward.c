@@ -14,6 +14,7 @@
 #include "base/alloc.h"
 #include "base/error.h"
 #include "base/vec.h"
+#include "exec/plan.h"
 
 static _Atomic uint64_t next_pass = 1;
 
@@ -66,7 +67,7 @@ static mx_code add_to(mx_pass *pass, mx_slot *slot, mx_array *g)
 {
     if (!slot->sum) {
         slot->sum = mx_retain(g);
-        slot->ours = false;
+        slot->ours = slot->direct; /* a compiled call wrote it where it belongs */
         return MX_OK;
     }
     mx_array *out[1] = {slot->ours && !pass->create_graph ? slot->sum : NULL};
@@ -98,7 +99,7 @@ static mx_code freed_error(const mx_node *node)
 {
     return mx_fail(MX_ERR_AUTOGRAD,
                    "backward: the graph through %s was freed by an earlier backward; pass retain_graph to run it twice",
-                   node->op ? node->op->name : "a custom function");
+                   node->op ? node->op->name : node->compiled ? "a hybridized block" : "a custom function");
 }
 
 /* Kept outputs have no history on the node; for higher orders the gradient must see it. */
@@ -168,6 +169,13 @@ static mx_code run_function(mx_node *node, mx_array **ograd, mx_array **igrad)
     return MX_OK;
 }
 
+static mx_code run_node(mx_pass *pass, mx_node *node, mx_array **ograd, mx_array **igrad, bool *wanted)
+{
+    if (node->compiled)
+        return mx_frame_gradient(pass, node, ograd, igrad);
+    return node->op ? run_gradient(pass, node, ograd, igrad, wanted) : run_function(node, ograd, igrad);
+}
+
 static mx_code through_node(mx_pass *pass, mx_node *node)
 {
     MX_SCOPE;
@@ -188,7 +196,7 @@ static mx_code through_node(mx_pass *pass, mx_node *node)
     bool *wanted = (bool *)(igrad + node->n_in);
     for (int i = 0; i < node->n_in; i++)
         wanted[i] = node->edges[i].node && !(node->op && i < 32 && (node->op->no_grad_inputs >> i & 1));
-    mx_code code = node->op ? run_gradient(pass, node, ograd, igrad, wanted) : run_function(node, ograd, igrad);
+    mx_code code = run_node(pass, node, ograd, igrad, wanted);
     if (!code)
         code = pass_on(pass, node, igrad);
     mx_free(igrad, bytes);
@@ -216,6 +224,8 @@ static mx_code store(mx_node *variable, mx_array *sum)
     if (!grad || variable->req == MX_GRAD_NULL)
         return MX_OK;
     grad->written += grad->written < UINT8_MAX; /* many accumulations must not wrap to "nothing new" */
+    if (sum == grad)
+        return MX_OK; /* it was computed in place */
     if (variable->req == MX_GRAD_ADD) {
         mx_array *out[1] = {grad};
         return sum ? mx_invoke(MX_OP("elemwise_add"), NULL, 2, (mx_array *const[]){grad, sum}, 1, out) : MX_OK;
@@ -227,7 +237,7 @@ static mx_code store(mx_node *variable, mx_array *sum)
 
 static mx_code process(mx_pass *pass, mx_node *node)
 {
-    if (node->op || node->function)
+    if (!mx_node_is_variable(node))
         return through_node(pass, node);
     return pass->keep_results ? MX_OK : store(node, pass->slots[node->slot].sum);
 }
@@ -236,7 +246,7 @@ static mx_code process(mx_pass *pass, mx_node *node)
 
 static void forget(mx_pass *pass, mx_node *node)
 {
-    if (!pass->retain && (node->op || node->function)) {
+    if (!pass->retain && !mx_node_is_variable(node)) {
         mx_node_free_kept(node);
         node->freed = true;
     }

@@ -8,6 +8,7 @@
 typedef struct mx_slot {
     mx_array *sum; /* gradient of one output of one node so far; retained; NULL: zero */
     bool ours;     /* nobody else holds the sum: it may be added to in place */
+    bool direct;   /* the sum is the variable's gradient array itself */
 } mx_slot;
 
 typedef struct mx_pass {

@@ -18,7 +18,9 @@
 #include <string.h>
 
 #include "base/error.h"
+#include "exec/index_symbol.h"
 #include "exec/tape.h"
+#include "graph/node.h"
 
 static bool is_recorded(const mx_array *x) { return mx_thread_modes.recording && mx_has_history(x); }
 
@@ -65,12 +67,22 @@ static mx_array *read_by_places(mx_array *x, const mx_selection *s)
     return mx_g_reshape(mx_g2("gather_nd", x, mx_selection_places(x, s)), &s->shape);
 }
 
+static bool any_symbolic(const mx_key *keys, int count)
+{
+    for (int i = 0; keys && i < count; i++)
+        if (keys[i].kind == MX_KEY_ARRAY && keys[i].index && mx_is_symbolic(keys[i].index))
+            return true;
+    return false;
+}
+
 mx_array *mx_index_keys(mx_array *x, const mx_key *keys, int count)
 {
     mx_selection s;
     int64_t offset;
     if (!mx_array_ok(x, "mx_index", "x"))
         return NULL;
+    if (mx_is_symbolic(x) || any_symbolic(keys, count))
+        return mx_index_symbolic(x, keys, count);
     if (mx_select(x, keys, count, "mx_index", &s))
         return NULL;
     if (s.arrays == 1 && !s.integers)

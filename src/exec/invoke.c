@@ -3,7 +3,8 @@
  *     check arguments -> infer -> allocate outputs -> run the first kernel that accepts -> append to the tape
  *
  * On abstract arrays (no storage) only inference happens: outputs are abstract too, and what inference learned
- * about inputs of unknown shape is written back to them.
+ * about inputs of unknown shape is written back to them.  On symbolic arrays (abstract ones that stand for a node of a
+ * graph) a node is made instead (graph/call.h).
  *
  * SPDX-License-Identifier: Apache-2.0 */
 #include <string.h>
@@ -12,7 +13,9 @@
 #include "base/alloc.h"
 #include "base/error.h"
 #include "exec/call.h"
+#include "exec/profile.h"
 #include "exec/tape.h"
+#include "graph/call.h"
 
 #define FEW 8 /* inputs or outputs that fit on the stack */
 
@@ -69,6 +72,16 @@ static mx_code check_arguments(invocation *v, int n_out)
     return MX_OK;
 }
 
+static bool is_symbolic_call(const invocation *v)
+{
+    if (!v->n_in)
+        return mx_thread_modes.tracing;
+    for (int i = 0; i < v->n_in; i++)
+        if (mx_is_symbolic(v->in[i]))
+            return true;
+    return false;
+}
+
 /* All inputs must be on one device; it is the device of the outputs. */
 static mx_code find_context(invocation *v)
 {
@@ -80,7 +93,7 @@ static mx_code find_context(invocation *v)
         v->abstract |= !x->storage;
         if (!v->context.type)
             v->context = x->context;
-        else if (!mx_context_equal(v->context, x->context)) {
+        else if (!mx_context_equal(v->context, x->context) && !is_symbolic_call(v)) {
             char a[32], b[32], name[64];
             return mx_op_fail(
                 v->op, MX_ERR_DEVICE, "input %s is on %s, the ones before it on %s; use mx_array_to() first",
@@ -313,9 +326,7 @@ static mx_code deliver(invocation *v)
 
 static mx_code compute(invocation *v, mx_array **out)
 {
-    mx_code code = find_context(v);
-    if (!code)
-        code = run_inference(v);
+    mx_code code = run_inference(v);
     if (!code)
         code = make_outputs(v, out);
     if (!code && !v->abstract && !is_view(v) && !nothing_to_do(v))
@@ -371,10 +382,13 @@ mx_code mx_invoke(mx_op *op, const void *attrs, int n_in, mx_array *const *in, i
     invocation v;
     v.op = op, v.attrs = attrs ? attrs : op->defaults, v.n_in = n_in, v.in = in, v.abstract = false;
     mx_code code = check_arguments(&v, n_out);
+    code = code ? code : find_context(&v);
     if (code && clean)
         mx_error_mention(op->name);
     if (code)
         return code;
+    if (__builtin_expect(v.abstract || !n_in, 0) && is_symbolic_call(&v))
+        return mx_graph_call(op, v.attrs, n_in, in, n_out, out);
     /* Few arguments live on the stack; a long list of them is one allocation. */
     const bool many = n_in > FEW || v.n_out > FEW;
     const size_t total = (size_t)n_in + (size_t)v.n_out;
@@ -388,7 +402,10 @@ mx_code mx_invoke(mx_op *op, const void *attrs, int n_in, mx_array *const *in, i
     v.infer = (mx_infer){op, v.attrs, n_in, v.n_out, shapes, shapes + n_in, types, types + n_in, NULL};
     for (int i = 0; i < v.n_out; i++)
         v.out[i] = NULL;
+    const double start = mx_profile_start(MX_PROFILE_CALLS);
     code = compute(&v, out);
+    if (!v.abstract)
+        mx_profile_end(start, op->name, n_in, in);
     code = hand_out(&v, code, out);
     mx_free(memory, bytes);
     if (code && clean)

@@ -31,6 +31,8 @@ void mx_node_free_kept(mx_node *node)
         mx_release(node->out[i]);
         node->out[i] = NULL;
     }
+    mx_release(node->frame);
+    node->frame = NULL;
 }
 
 /* One allocation: the node, then its arrays, then the attributes. */
@@ -58,7 +60,11 @@ mx_node *mx_node_new(int n_in, int n_out, size_t attr_bytes)
     return node;
 }
 
-mx_node *mx_variable_node(mx_array *x) { return x->node && !x->node->op && !x->node->function ? x->node : NULL; }
+mx_node *mx_variable_node(mx_array *x)
+{
+    mx_node *node = mx_tape_node(x);
+    return node && mx_node_is_variable(node) ? node : NULL;
+}
 
 static bool keeps(uint32_t mask, int i) { return mask == MX_ALL_ARGS || (i < 32 && (mask >> i & 1)); }
 

@@ -28,7 +28,7 @@ typedef struct mx_edge {
 
 struct mx_node {
     mx_object object;
-    const mx_op *op;   /* NULL: a variable, or a custom function */
+    const mx_op *op;   /* NULL: a variable, a custom function or a compiled call */
     uint64_t sequence; /* order of creation */
     int n_in, n_out;
     bool training;
@@ -50,6 +50,10 @@ struct mx_node {
     const mx_function *function; /* a copy inside this allocation */
     void *user;
 
+    /* Compiled calls (exec/plan.h). */
+    bool compiled;
+    struct mx_frame *frame; /* retained; where the forward part ran; NULL: freed */
+
     /* While a backward pass runs. */
     uint64_t visit; /* number of the pass that saw it last */
     int64_t slot;   /* its place in that pass */
@@ -61,12 +65,16 @@ extern const mx_kind mx_node_kind;
 mx_code mx_tape_append(const mx_op *op, const void *attrs, int n_in, mx_array *const *in, int n_out, mx_array **out);
 mx_node *mx_node_new(int n_in, int n_out, size_t attr_bytes); /* zeroed, with its arrays in place */
 static inline bool mx_has_history(const mx_array *x) { return x->node != NULL; }
+/* The node on the tape that made x; NULL: none, or x is symbolic. */
+static inline mx_node *mx_tape_node(const mx_array *x) { return x->storage ? x->node : NULL; }
+static inline bool mx_node_is_variable(const mx_node *node) { return !node->op && !node->function && !node->compiled; }
 mx_node *mx_variable_node(mx_array *x); /* x's variable node; NULL if it is none */
 void mx_node_free_kept(mx_node *node);
 
 /* The thread's modes. */
 typedef struct mx_modes {
     bool recording, training;
+    bool tracing; /* operators without inputs (zeros, random numbers) make graph nodes, too */
 } mx_modes;
 extern _Thread_local mx_modes mx_thread_modes;
 

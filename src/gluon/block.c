@@ -8,6 +8,7 @@
 #include "base/alloc.h"
 #include "exec/list.h"
 #include "gluon/core.h"
+#include "gluon/hybrid.h"
 
 static void destroy_block(mx_object *object)
 {
@@ -18,6 +19,7 @@ static void destroy_block(mx_object *object)
     mx_dict_free(&block->attributes);
     mx_dict_free(&block->counters);
     mx_vec_free(&block->own);
+    mx_hybrid_free(block->plans);
     mx_vec_free(&block->hooks);
     mx_release(block->params);
     if (block->release)
@@ -100,7 +102,7 @@ mx_block *mx_layer_make(mx_class *cls, const void *options, const mx_block_namin
     if (!block)
         return NULL;
     block->cls = cls, block->layer = layer;
-    block->hybrid = true;
+    block->hybrid = !layer->plain;
     if (mx_options_keep(cls, options, &block->options) || (layer->build && layer->build(block))) {
         mx_release(block);
         return NULL;
@@ -167,6 +169,7 @@ mx_block *mx_block_child(mx_block *block, const char *name, mx_block *child)
         name = number;
     }
     mx_block *before = mx_dict_get(&block->children, name);
+    mx_hybrid_changed();
     if (!mx_dict_set(&block->children, name, child))
         return NULL;
     mx_retain(child);
@@ -323,6 +326,7 @@ uint64_t mx_block_hook(mx_block *block, bool before, mx_hook_fn hook, void *user
     if (!hook)
         return mx_fail(MX_ERR_ARGUMENT, "mx_block_hook: hook is NULL, wanted a function"), 0;
     mx_hook row = {next++, before, hook, user};
+    mx_hybrid_changed();
     return mx_vec_push(&block->hooks, row) ? row.handle : 0;
 }
 
@@ -335,6 +339,7 @@ void mx_block_unhook(mx_block *block, uint64_t handle)
             memmove(&block->hooks.items[i], &block->hooks.items[i + 1],
                     (size_t)(block->hooks.length - i - 1) * sizeof(mx_hook));
             block->hooks.length--;
+            mx_hybrid_changed();
             return;
         }
 }

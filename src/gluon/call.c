@@ -7,6 +7,7 @@
 #include "base/alloc.h"
 #include "exec/list.h"
 #include "gluon/core.h"
+#include "gluon/hybrid.h"
 #include "gluon/trace.h"
 #include "graph/node.h"
 
@@ -196,7 +197,9 @@ mx_arrays mx_block_call_many(mx_block *block, mx_arrays in)
         return mx_list_failed();
     if (block->hybrid && mx_block_waits(block) && infer(block, in))
         return mx_list_failed();
-    mx_arrays out = forward_scoped(block, in);
+    mx_arrays out;
+    if (!block->hybridized || !mx_hybrid_call(block, in, &out))
+        out = forward_scoped(block, in);
     if (out.n && block->hooks.length && run_hooks(block, false, in, out))
         return mx_list_failed();
     return out;
@@ -204,13 +207,19 @@ mx_arrays mx_block_call_many(mx_block *block, mx_arrays in)
 
 mx_array *mx_block_call(mx_block *block, mx_arrays in) { return mx_block_call_many(block, in).v[0]; }
 
-mx_code mx_hybridize(mx_block *block)
+mx_code mx_hybridize_with(mx_block *block, const struct mx_hybridize_options *options)
 {
     if (!mx_is_kind(block, &mx_block_kind, "mx_hybridize", "block"))
         return mx_error_code();
-    block->hybridized = block->hybrid;
+    if (!options)
+        return mx_fail(MX_ERR_ARGUMENT, "mx_hybridize_with: options is NULL");
+    block->hybridized = block->hybrid && options->active;
+    block->static_alloc = options->static_alloc;
+    mx_hybrid_forget(block);
     for (int64_t i = 0; i < block->children.length; i++)
-        if (mx_hybridize(block->children.entries[i].pointer))
+        if (mx_hybridize_with(block->children.entries[i].pointer, options))
             return mx_error_code();
     return MX_OK;
 }
+
+mx_code mx_hybridize(mx_block *block) { return mx_hybridize_with(block, &(struct mx_hybridize_options){.active = true}); }

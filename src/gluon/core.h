@@ -58,6 +58,7 @@ typedef struct mx_layer {
     void (*print)(mx_block *self, mx_text *text); /* NULL: class name and children */
     int min_inputs, max_inputs;                   /* 0, 0: exactly one */
     bool batched;                                 /* a transform that takes a batch as well as one example */
+    bool plain;                                   /* forward draws numbers or looks at values: no plan can be made of it */
     bool wide;                                    /* parameters stay float32 when a network is cast to 16 bits */
 } mx_layer;
 
@@ -78,6 +79,8 @@ struct mx_block {
     mx_dict children;           /* attribute name -> mx_block, retained */
     MX_VEC(mx_parameter *) own; /* own parameters by number, for layers: mx_own(self, 0) */
     bool hybrid, hybridized, sequential;
+    bool static_alloc;       /* hybridized: results live in the same arrays every time */
+    struct mx_hybrid *plans; /* compiled forwards (gluon/hybrid.h); owned; NULL: none yet */
     const mx_class *cls;   /* NULL: a user's block */
     const mx_layer *layer; /* NULL: a user's block */
     void *options;         /* the layer's typed options */

@@ -1,6 +1,6 @@
 /* Everything about a class as JSON: what documentation, stubs and foreign front ends are made from.
  *
- *     {"kind": "optimizer", "name": "SGD", "aliases": ["ccsgd"], "doc": "...", "positional": 0,
+ *     {"kind": "optimizer", "name": "SGD", "aliases": ["ccsgd"], "doc": "...", "group": null, "positional": 0,
  *      "options": [{"name": "momentum", "type": "float", "required": false, "default": "0.0", "rule": "",
  *                   "doc": "..."}]}
  *
@@ -98,6 +98,7 @@ const char *mx_class_describe(const mx_class *cls)
     member(&out, "name", cls->name);
     write_aliases(&out, cls->aliases);
     member(&out, "doc", cls->doc);
+    member(&out, "group", cls->group);
     mx_text_print(&out, ", \"positional\": %d, \"options\": [", cls->positional);
     for (int i = 0; cls->schema && i < cls->schema->count; i++) {
         mx_text_add(&out, i ? ", " : "");

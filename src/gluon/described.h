@@ -21,6 +21,7 @@ struct mx_class {
     const char *hint;  /* of automatic names; NULL: the name in lower case */
     const void *methods;
     const char *c_name; /* constructor without mx_; NULL: the name in snake case */
+    const char *group;  /* "transforms": where front ends put it apart from the others of its kind; NULL: nowhere */
 
     /* Filled in by the registry. */
     int id;

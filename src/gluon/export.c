@@ -10,7 +10,7 @@
 #include "gluon/trace.h"
 #include "graph/symbol.h"
 
-/* ---- parameters --------------------------------------------------------------------------------------------------- */
+/* ---- parameters ------------------------------------------------------------------------------------------------ */
 
 typedef struct table {
     MX_VEC(char *) names;      /* owned: "arg:..." and "aux:..." */
@@ -74,7 +74,7 @@ static mx_code save_values(const mx_symbol *symbol, const char *path)
     return code;
 }
 
-/* ---- both files --------------------------------------------------------------------------------------------------- */
+/* ---- both files ------------------------------------------------------------------------------------------------ */
 
 static mx_code save_both(const mx_symbol *symbol, const char *path, int epoch)
 {

@@ -125,7 +125,9 @@ mx_optimizer *mx_optimizer_hooked(const mx_optimizer_hooks *hooks, void *user)
 {
     if (!hooks || !hooks->name || !hooks->update)
         return mx_fail_null(MX_ERR_ARGUMENT, "mx_optimizer_hooked: %s is NULL",
-                            !hooks ? "hooks" : hooks->name ? "update" : "name");
+                            !hooks        ? "hooks"
+                            : hooks->name ? "update"
+                                          : "name");
     mx_optimizer *self = mx_scope_add(new_named(hooks->name, 0.01));
     if (self) /* on failure the user's data stays the caller's */
         self->hooks = *hooks, self->hooks.name = self->name, self->user = user;

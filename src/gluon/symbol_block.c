@@ -1,7 +1,8 @@
 /* A block that computes a symbol.
  *
- * Its variables are inputs (those that were named so) or parameters; auxiliary states are parameters without a gradient.
+ * Its variables are inputs (those that were named) or parameters; auxiliary states are parameters without a gradient.
  * Called on arrays the graph is run node by node; called on symbolic arrays it is composed with them, so names stay.
+ * The block has variable nodes of its own, copies of the symbol's, which know the parameters that they stand for.
  *
  * SPDX-License-Identifier: Apache-2.0 */
 #include <string.h>
@@ -11,7 +12,7 @@
 #include "exec/list.h"
 #include "gluon/core.h"
 #include "gluon/deploy.h"
-#include "gluon/trace.h"
+#include "graph/call.h"
 #include "graph/infer.h"
 #include "graph/rewrite.h"
 #include "graph/symbol.h"
@@ -28,6 +29,9 @@ static void release(void *user)
 {
     symbol_block *s = user;
     const size_t n = (size_t)s->graph.n;
+    for (size_t i = 0; i < n; i++)
+        if (!s->graph.nodes[i]->op)
+            s->graph.nodes[i]->owner = NULL; /* graphs that were traced from here may live on */
     mx_free(s->input, n * sizeof *s->input);
     mx_free(s->parameter, n * sizeof *s->parameter);
     mx_free((void *)(uintptr_t)s->names.v, (size_t)s->names.n * sizeof(char *));
@@ -36,7 +40,7 @@ static void release(void *user)
     mx_free(s, sizeof *s);
 }
 
-/* ---- running ---------------------------------------------------------------------------------------------------- */
+/* ---- running --------------------------------------------------------------------------------------------------- */
 
 static mx_arrays hand_out(mx_code code, int64_t n, mx_array **heads)
 {
@@ -74,24 +78,20 @@ static mx_arrays run(mx_block *self, symbol_block *s, mx_arrays in)
     return out;
 }
 
-/* ---- composing -------------------------------------------------------------------------------------------------- */
+/* ---- composing ------------------------------------------------------------------------------------------------- */
 
 typedef struct substitution {
     symbol_block *block;
-    mx_arrays in;
+    mx_gentry *entries; /* per input */
 } substitution;
 
 static bool replace(const mx_graph *graph, int64_t i, void *user, mx_gentry *other)
 {
     substitution *sub = user;
     const int input = sub->block->input[i];
-    mx_array *x = graph->nodes[i]->op ? NULL
-                  : input >= 0        ? sub->in.v[input]
-                  : sub->block->parameter[i] ? mx_parameter_variable(sub->block->parameter[i])
-                                             : NULL;
-    if (!x || !mx_is_symbolic(x))
+    if (graph->nodes[i]->op || input < 0)
         return false;
-    *other = mx_entry_of(x);
+    *other = sub->entries[input];
     return true;
 }
 
@@ -99,14 +99,21 @@ static mx_arrays compose(symbol_block *s, mx_arrays in)
 {
     const int64_t n = s->graph.n_heads;
     mx_gentry *heads = mx_alloc_zero((size_t)n * sizeof *heads);
+    mx_gentry *entries = mx_alloc_zero((size_t)in.n * sizeof *entries);
     mx_array **arrays = mx_alloc_zero((size_t)n * sizeof *arrays);
-    substitution sub = {s, in};
-    mx_code code = heads && arrays ? mx_graph_rebuild(&s->graph, replace, &sub, heads) : MX_ERR_MEMORY;
+    substitution sub = {s, entries};
+    mx_code code = heads && arrays && entries ? MX_OK : MX_ERR_MEMORY;
+    for (int64_t i = 0; !code && i < in.n; i++)
+        code = mx_entry_for(in.v[i], &entries[i]);
+    code = code ? code : mx_graph_rebuild(&s->graph, replace, &sub, heads);
     for (int64_t i = 0; !code && i < n; i++)
         code = (arrays[i] = mx_array_symbolic(heads[i].node, heads[i].output)) ? MX_OK : mx_error_code();
     mx_arrays out = arrays ? hand_out(code, n, arrays) : mx_list_failed();
     for (int64_t i = 0; heads && i < n; i++)
         mx_release(heads[i].node);
+    for (int64_t i = 0; entries && i < in.n; i++)
+        mx_release(entries[i].node);
+    mx_free(entries, (size_t)in.n * sizeof *entries);
     mx_free(heads, (size_t)n * sizeof *heads);
     mx_free(arrays, (size_t)n * sizeof *arrays);
     return out;
@@ -128,7 +135,7 @@ static mx_arrays forward(mx_block *self, mx_arrays in)
     return symbolic ? compose(s, in) : run(self, s, in);
 }
 
-/* ---- making ----------------------------------------------------------------------------------------------------- */
+/* ---- making ---------------------------------------------------------------------------------------------------- */
 
 /* Splits "a b, c" in place. */
 static mx_code split_names(symbol_block *s, const char *inputs)
@@ -171,6 +178,23 @@ static mx_code find_inputs(symbol_block *s)
     return MX_OK;
 }
 
+/* What the notes of a variable say about the parameter. */
+static double noted_number(const mx_gnode *node, const char *key, double fallback)
+{
+    const char *text = mx_note_get(node, key);
+    char *end = NULL;
+    const double value = text ? mx_text_to_number(text, &end) : fallback;
+    return text && (end == text || *end) ? fallback : value;
+}
+
+static mx_initializer *noted_init(const mx_gnode *node)
+{
+    const char *text = mx_note_get(node, "__init__");
+    if (node->value)
+        return mx_initializer_of_value(node->value);
+    return text && (!strcmp(text, "zeros") || !strcmp(text, "ones")) ? mx_initializer_named(text) : NULL;
+}
+
 /* What follows for a parameter from its own notes and the rest of the graph. */
 static mx_code make_parameter(mx_block *block, symbol_block *s, int64_t i, bool aux, const mx_shape_t *shape, int type)
 {
@@ -180,16 +204,18 @@ static mx_code make_parameter(mx_block *block, symbol_block *s, int64_t i, bool 
         dims.d[k] = shape->dim[k] < 0 ? 0 : shape->dim[k];
     mx_parameter *p = mx_params_find(block->params, node->name);
     if (!p) {
-        p = mx_params_get(block->params, node->name, .shape = dims,
-                          .dtype = type == MX_DTYPE_NONE ? MX_FLOAT32 : (mx_dtype)type,
-                          .grad_req = aux ? MX_GRAD_NULL : MX_GRAD_WRITE, .differentiable = !aux,
-                          .allow_deferred_init = true, .init = node->value ? mx_initializer_of_value(node->value) : NULL);
+        p = mx_params_get(
+            block->params, node->name, .shape = dims, .dtype = type == MX_DTYPE_NONE ? MX_FLOAT32 : (mx_dtype)type,
+            .grad_req = aux ? MX_GRAD_NULL : MX_GRAD_WRITE, .differentiable = !aux, .allow_deferred_init = true,
+            .init = noted_init(node), .lr_mult = noted_number(node, "__lr_mult__", 1),
+            .wd_mult = noted_number(node, "__wd_mult__", 1));
         if (!p || mx_block_attribute(block, node->name, p))
             return mx_error_code();
         if (node->value && mx_parameter_load(p, node->value))
             return mx_error_code();
     }
     s->parameter[i] = p;
+    node->owner = p;
     return MX_OK;
 }
 
@@ -215,12 +241,53 @@ static mx_code make_parameters(mx_block *block, symbol_block *s)
     return code;
 }
 
+/* The symbol's graph with copies of its variables. */
+typedef struct copying {
+    mx_pointers made; /* retained */
+    bool failed;
+} copying;
+
+static bool copy_variable(const mx_graph *graph, int64_t i, void *user, mx_gentry *other)
+{
+    copying *c = user;
+    if (graph->nodes[i]->op || c->failed)
+        return false;
+    mx_gnode *copy = mx_gnode_with_inputs(graph->nodes[i], NULL);
+    if (copy)
+        copy->owner = NULL; /* what it stands for here is decided later */
+    if (!copy || !mx_vec_push(&c->made, (void *)copy)) {
+        mx_release(copy);
+        c->failed = true;
+        return false;
+    }
+    *other = (mx_gentry){copy, 0};
+    return true;
+}
+
+static mx_code copy_graph(symbol_block *s, const mx_symbol *outputs)
+{
+    mx_graph graph = {0};
+    copying c = {0};
+    mx_gentry *heads = mx_alloc_zero((size_t)outputs->n * sizeof *heads);
+    mx_code code = heads ? mx_graph_of(&graph, outputs->n, outputs->outputs) : MX_ERR_MEMORY;
+    code = code ? code : mx_graph_rebuild(&graph, copy_variable, &c, heads);
+    code = code ? code : c.failed ? mx_error_code() : mx_graph_of(&s->graph, outputs->n, heads);
+    for (int64_t i = 0; heads && i < outputs->n; i++)
+        mx_release(heads[i].node);
+    for (int64_t i = 0; i < c.made.length; i++)
+        mx_release(c.made.items[i]);
+    mx_vec_free(&c.made);
+    mx_free(heads, (size_t)outputs->n * sizeof *heads);
+    mx_graph_free(&graph);
+    return code;
+}
+
 static symbol_block *new_state(const mx_symbol *outputs, const char *inputs)
 {
     symbol_block *s = mx_alloc_zero(sizeof *s);
     if (!s)
         return NULL;
-    mx_code code = mx_graph_of(&s->graph, outputs->n, outputs->outputs);
+    mx_code code = copy_graph(s, outputs);
     if (!code) {
         s->input = mx_alloc_zero((size_t)s->graph.n * sizeof *s->input);
         s->parameter = mx_alloc_zero((size_t)s->graph.n * sizeof *s->parameter);

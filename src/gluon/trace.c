@@ -7,6 +7,7 @@
  * SPDX-License-Identifier: Apache-2.0 */
 #include "gluon/trace.h"
 
+#include <pthread.h>
 #include <stdio.h>
 #include <string.h>
 
@@ -17,7 +18,7 @@
 #include "gluon/initialize.h"
 #include "graph/names.h"
 
-/* ---- names ---------------------------------------------------------------------------------------------------- */
+/* ---- names ----------------------------------------------------------------------------------------------------- */
 
 /* Layers whose operator is called "fwd"; the others let it be named automatically. */
 static bool names_its_operator(const mx_block *block)
@@ -55,7 +56,7 @@ void mx_trace_leave(mx_trace_scope *scope)
         mx_names_pop();
 }
 
-/* ---- parameters ----------------------------------------------------------------------------------------------- */
+/* ---- parameters ------------------------------------------------------------------------------------------------ */
 
 static void write_value(mx_text *text, const mx_field *f, const void *options)
 {
@@ -140,7 +141,10 @@ void mx_parameter_forget_variable(mx_parameter *p)
     p->variable = NULL;
 }
 
-mx_array *mx_parameter_variable(mx_parameter *p)
+/* Threads may trace networks that share parameters. */
+static pthread_mutex_t variables_lock = PTHREAD_MUTEX_INITIALIZER;
+
+static mx_array *find_or_make(mx_parameter *p)
 {
     if (p->variable && mx_shape_equal(&node_of(p)->out_shape[0], &p->shape) && p->variable->dtype == (int)p->dtype)
         return p->variable;
@@ -152,7 +156,15 @@ mx_array *mx_parameter_variable(mx_parameter *p)
     return p->variable;
 }
 
-/* ---- the whole block ------------------------------------------------------------------------------------------ */
+mx_array *mx_parameter_variable(mx_parameter *p)
+{
+    pthread_mutex_lock(&variables_lock);
+    mx_array *variable = find_or_make(p);
+    pthread_mutex_unlock(&variables_lock);
+    return variable;
+}
+
+/* ---- the whole block ------------------------------------------------------------------------------------------- */
 
 /* Variables "data", or "data0", "data1" ..., with what is known of the inputs. */
 static mx_code make_inputs(mx_arrays in, mx_array **variables)

@@ -147,8 +147,7 @@ static mx_code check_slot(const mx_parameter *p, bool ignore_stale)
 {
     char text[32];
     if (!p->count)
-        return mx_fail(MX_ERR_PARAMETER,
-                       "trainer: parameter %s has not been initialised; initialize the network first",
+        return mx_fail(MX_ERR_PARAMETER, "trainer: parameter %s has not been initialised; initialize the network first",
                        p->name);
     if (p->deferred)
         return mx_fail(MX_ERR_DEFERRED,

@@ -24,7 +24,7 @@ static bool ok(const mx_trainer *self, const char *function)
 static bool kept_by_user(const mx_trainer *self)
 {
     if (self->optimizer->hooks.update)
-        mx_fail(MX_ERR_UNSUPPORTED, "trainer: the states of optimizer %s are objects of its own, which no file can hold",
+        mx_fail(MX_ERR_UNSUPPORTED, "trainer: the states of optimizer %s are objects of its own, no arrays",
                 mx_optimizer_name(self->optimizer));
     return self->optimizer->hooks.update != NULL;
 }

@@ -7,10 +7,9 @@
  * SPDX-License-Identifier: Apache-2.0 */
 #include "ndarray/array.h"
 
-#include <string.h>
-
 #include "base/alloc.h"
 #include "base/error.h"
+#include "gluon/op.h"
 #include "ndarray/dtype.h"
 
 #define MOST_BYTES ((int64_t)1 << 47)
@@ -241,12 +240,6 @@ bool mx_array_overlap(const mx_array *a, const mx_array *b)
 }
 
 /* ---- public constructors -------------------------------------------------------------------------------- */
-static mx_shape_t shape_of(const mx_array *x)
-{
-    mx_shape_t shape = {.ndim = x->ndim};
-    memcpy(shape.dim, x->shape, (size_t)x->ndim * sizeof *shape.dim);
-    return shape;
-}
 
 mx_array *mx_empty(mx_dims dims, mx_dtype dtype, mx_context context)
 {
@@ -275,7 +268,7 @@ mx_array *mx_array_from(mx_dims dims, mx_dtype dtype, const void *data)
 /* A deep copy on `context`; the caller has checked x. */
 static mx_array *copy_on(const mx_array *x, mx_context context)
 {
-    mx_shape_t shape = shape_of(x);
+    mx_shape_t shape = mx_array_shape(x);
     mx_array *copy = mx_array_new(&shape, (mx_dtype)x->dtype, context);
     if (copy && mx_array_copy_data(copy, x)) {
         mx_release(copy);
@@ -284,21 +277,36 @@ static mx_array *copy_on(const mx_array *x, mx_context context)
     return mx_scope_add(copy);
 }
 
-mx_array *mx_array_copy(mx_array *x) { return mx_array_ok(x, "mx_array_copy", "x") ? copy_on(x, x->context) : NULL; }
+/* A symbolic array through an operator of one input. */
+static mx_array *through(const char *op, mx_array *x)
+{
+    mx_array *out[1] = {NULL};
+    return mx_invoke(mx_op_find(op), NULL, 1, &x, 1, out) ? NULL : out[0];
+}
+static bool is_symbolic(const mx_array *x) { return !x->storage && x->node; }
+
+mx_array *mx_array_copy(mx_array *x)
+{
+    if (!mx_array_ok(x, "mx_array_copy", "x"))
+        return NULL;
+    return is_symbolic(x) ? through("_copy", x) : copy_on(x, x->context);
+}
 
 mx_array *mx_array_to(mx_array *x, mx_context context)
 {
     if (!mx_array_ok(x, "mx_array_to", "x"))
         return NULL;
     context = mx_context_resolve(context);
-    return mx_context_equal(x->context, context) ? x : copy_on(x, context);
+    return mx_context_equal(x->context, context) || is_symbolic(x) ? x : copy_on(x, context);
 }
 
 mx_array *mx_detach(mx_array *x)
 {
     if (!mx_array_ok(x, "mx_detach", "x"))
         return NULL;
-    mx_shape_t shape = shape_of(x);
+    if (is_symbolic(x))
+        return through("BlockGrad", x);
+    mx_shape_t shape = mx_array_shape(x);
     return mx_scope_add(mx_array_view(x, 0, &shape, (mx_dtype)x->dtype));
 }
 
@@ -313,7 +321,7 @@ mx_dims mx_shape(const mx_array *x)
 {
     if (!mx_array_ok(x, "mx_shape", "x"))
         return MX_NO_DIMS;
-    mx_shape_t shape = shape_of(x);
+    mx_shape_t shape = mx_array_shape(x);
     return mx_dims_of_shape(&shape);
 }
 

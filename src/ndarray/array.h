@@ -37,7 +37,8 @@ struct mx_array {
     bool readonly;
     uint8_t written;      /* bumped by writers: lets the trainer notice a fresh gradient */
     uint32_t node_output; /* which output of `node` this is */
-    struct mx_node *node; /* history: the tape node that made it, or its variable node; retained; NULL: none */
+    struct mx_node *node; /* history: the tape node that made it, or its variable node; without storage: the graph node
+                             (graph/node.h) that it stands for; retained; NULL: none */
     int64_t shape[MX_MAX_NDIM];
 };
 

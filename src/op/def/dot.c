@@ -213,6 +213,13 @@ static void reference_dense(const mx_reference_call *call)
         call->out[0][i] += call->in[2][i % hidden];
 }
 
+static void reference_dense_relu(const mx_reference_call *call)
+{
+    reference_dense(call);
+    for (int64_t i = 0; i < mx_shape_size(&call->out_shape[0]); i++)
+        call->out[0][i] = call->out[0][i] < 0 ? 0 : call->out[0][i];
+}
+
 #define SAMPLES(...) (const mx_sample[]){__VA_ARGS__, {0}}
 mx_op mx_family_dot[] = {
     {.name = "dot", .aliases = "_sparse_dot", .doc = "product over the last axis of lhs and the first of rhs", .inputs = "lhs rhs",
@@ -230,5 +237,10 @@ mx_op mx_family_dot[] = {
      .samples = SAMPLES({"2,3;4,3;4", "num_hidden=4", 0, 0, NULL}, {"2,3;4,3", "num_hidden=4, no_bias=True", 0, 0, "absent:2"},
                         {"2,3,2;4,6;4", "num_hidden=4", 0, 0, NULL}, {"2,3,5;4,5;4", "num_hidden=4, flatten=False", 0, 0, NULL},
                         {"1,1;1,1;1", "num_hidden=1", 0, 0, NULL}, {"9,33;17,33;17", "num_hidden=17", 0, 0, NULL})},
+    {.name = "_dense_relu", .doc = "relu(FullyConnected(...)): what plans make of the two", .inputs = "data weight bias?",
+     .schema = &dense_schema, .flags = MX_OP_HIDDEN | MX_OP_NO_GRADIENT, .count_in = count_dense_inputs,
+     .infer_shape = infer_dense, .reference = reference_dense_relu,
+     .samples = SAMPLES({"2,3;4,3;4", "num_hidden=4", 0, 0, NULL}, {"2,3;4,3", "num_hidden=4, no_bias=True", 0, 0, "absent:2"},
+                        {"9,33;17,33;17", "num_hidden=17", 0, 0, NULL})},
     {0},
 };

@@ -1,0 +1,30 @@
+/* From blocks to symbols and back: tracing, exporting, running what was exported.
+ *
+ *     mx_export(net, "lenet", 0);                                     lenet-symbol.json and lenet-0000.params
+ *     mx_block *net = mx_import("lenet-symbol.json", "data", "lenet-0000.params");
+ *     mx_array *y = mx_call(net, x);
+ *
+ * SPDX-License-Identifier: Apache-2.0 */
+#ifndef GLUON_DEPLOY_H
+#define GLUON_DEPLOY_H
+
+#include "gluon/block.h"
+#include "gluon/symbol.h"
+
+/* What the block computes from inputs like these.  Their shapes and types count, their elements do not; symbolic ones
+ * are used as they are, the others become variables "data", or "data0", "data1" ... */
+#define mx_trace(block, ...) mx_trace_arrays(block, MX_ARRAYS(__VA_ARGS__))
+MX_API mx_symbol *mx_trace_arrays(mx_block *block, mx_arrays in);
+
+/* Writes path-symbol.json and path-NNNN.params (NNNN: epoch), each atomically, as classic MXNet reads them.  The graph
+ * holds for inputs of any shape, unless the forward looks at shapes: then give examples of the inputs. */
+MX_API mx_code mx_export(mx_block *block, const char *path, int epoch);
+MX_API mx_code mx_export_like(mx_block *block, const char *path, int epoch, mx_arrays examples);
+
+/* A block that computes `outputs` from the variables named in `inputs` (separated by spaces or commas); the other
+ * variables are its parameters. */
+MX_API mx_block *mx_symbol_block(mx_symbol *outputs, const char *inputs);
+/* The same from files; params NULL: the parameters are not loaded. */
+MX_API mx_block *mx_import(const char *symbol_path, const char *inputs, const char *params_path);
+
+#endif

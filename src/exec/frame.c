@@ -1,0 +1,335 @@
+/* Frames: making them, binding them, running them (see plan.h).  SPDX-License-Identifier: Apache-2.0 */
+#include <string.h>
+
+#include "base/alloc.h"
+#include "base/error.h"
+#include "exec/call.h"
+#include "exec/plan.h"
+#include "exec/profile.h"
+
+#define MOST_FREE 4 /* unused frames that a plan keeps */
+
+/* ---- ending ------------------------------------------------------------------------------------------------------ */
+
+void mx_frame_free(mx_frame *frame, const mx_program *program)
+{
+    const int64_t externals = program->externals.length, heads = program->heads.length;
+    for (int64_t i = 0; i < externals; i++)
+        mx_release(frame->externals[i]);
+    for (int64_t i = 0; i < heads; i++)
+        mx_release(frame->heads[i]);
+    mx_release(frame->arena);
+    mx_free(frame, frame->bytes);
+}
+
+static void forget_gradients(mx_frame *frame)
+{
+    const mx_program *program = &frame->plan->program;
+    for (int64_t i = program->forward_heads; i < program->heads.length; i++) {
+        mx_release(frame->heads[i]);
+        frame->heads[i] = NULL;
+    }
+}
+
+void mx_frame_forget(mx_frame *frame)
+{
+    const mx_program *program = &frame->plan->program;
+    for (int64_t i = 0; i < program->externals.length; i++)
+        if (program->externals.items[i].kind == MX_EXTERNAL_INPUT) {
+            mx_release(frame->externals[i]);
+            frame->externals[i] = NULL;
+        }
+    forget_gradients(frame);
+}
+
+/* A frame that nobody holds goes back to its plan; one too many is freed. */
+static void destroy_frame(mx_object *object)
+{
+    mx_frame *frame = (mx_frame *)object;
+    mx_plan *plan = frame->plan;
+    mx_frame_forget(frame);
+    pthread_mutex_lock(&plan->lock);
+    const bool kept = plan->free_count < MOST_FREE;
+    if (kept) {
+        frame->next = plan->free;
+        plan->free = frame;
+        plan->free_count++;
+    }
+    pthread_mutex_unlock(&plan->lock);
+    if (!kept)
+        mx_frame_free(frame, &plan->program);
+    mx_release(plan);
+}
+const mx_kind mx_frame_kind = {"frame of a plan", destroy_frame};
+
+/* ---- making ------------------------------------------------------------------------------------------------------ */
+
+static void make_header(mx_frame *frame, int64_t v)
+{
+    const mx_value *value = &frame->plan->program.values.items[v];
+    const mx_place *place = &frame->plan->memory.place[v];
+    mx_array *x = &frame->headers[v];
+    mx_object_init(&x->object, &mx_array_kind);
+    x->context = frame->plan->program.context;
+    x->dtype = (int8_t)value->dtype;
+    x->ndim = (int8_t)value->shape.ndim;
+    x->size = mx_shape_size(&value->shape);
+    memcpy(x->shape, value->shape.dim, sizeof x->shape);
+    if (place->kind == MX_PLACE_ARENA && frame->arena)
+        x->storage = frame->arena->storage, x->offset = place->at;
+}
+
+static void make_calls(mx_frame *frame)
+{
+    const mx_plan *plan = frame->plan;
+    const int device = plan->program.context.type == MX_GPU ? MX_GPU : MX_CPU;
+    mx_array **list = frame->lists;
+    for (int32_t c = 0; c < plan->n_calls; c++) {
+        const mx_step *step = &plan->program.steps.items[plan->calls[c]];
+        const int64_t workspace = plan->memory.workspace[plan->calls[c]];
+        mx_array **in = list, **out = list + step->n_in;
+        for (int k = 0; k < step->n_in; k++)
+            in[k] = step->in[k] < 0 ? MX_NONE : &frame->headers[step->in[k]];
+        for (int k = 0; k < step->n_out; k++)
+            out[k] = &frame->headers[step->out[k]];
+        list = out + step->n_out;
+        void *room = workspace < 0 ? NULL : (char *)mx_data(frame->arena) + workspace;
+        frame->calls[c].kernels = step->op->kernels[device];
+        frame->calls[c].call = (mx_kernel_call){step->op, step->attrs, step->n_in, step->n_out,
+                                                in,       out,         step->training, room};
+    }
+}
+
+static mx_frame *new_frame(mx_plan *plan)
+{
+    const mx_program *program = &plan->program;
+    const size_t values = (size_t)program->values.length, calls = (size_t)plan->n_calls;
+    const size_t pointers = (size_t)plan->list_length + (size_t)program->externals.length + (size_t)program->heads.length;
+    const size_t bytes = sizeof(mx_frame) + values * sizeof(mx_array) + calls * sizeof(mx_bound_call) +
+                         pointers * sizeof(mx_array *);
+    mx_frame *frame = mx_alloc_zero(bytes);
+    if (!frame)
+        return NULL;
+    mx_object_init(&frame->object, &mx_frame_kind);
+    frame->bytes = bytes;
+    frame->plan = plan;
+    frame->headers = (mx_array *)(frame + 1);
+    frame->calls = (mx_bound_call *)(frame->headers + values);
+    frame->lists = (mx_array **)(frame->calls + calls);
+    frame->externals = frame->lists + plan->list_length;
+    frame->heads = frame->externals + program->externals.length;
+    mx_shape_t room = {.ndim = 1, .dim = {plan->memory.arena}};
+    frame->arena = mx_array_new(&room, MX_UINT8, program->context);
+    if (!frame->arena) {
+        mx_free(frame, bytes);
+        return NULL;
+    }
+    for (int64_t v = 0; v < program->values.length; v++)
+        make_header(frame, v);
+    make_calls(frame);
+    for (int64_t e = 0; e < program->externals.length; e++)
+        frame->externals[e] = mx_retain(program->externals.items[e].array);
+    return frame;
+}
+
+mx_frame *mx_plan_frame(mx_plan *plan)
+{
+    pthread_mutex_lock(&plan->lock);
+    mx_frame *frame = plan->free;
+    if (frame) {
+        plan->free = frame->next;
+        plan->free_count--;
+    }
+    pthread_mutex_unlock(&plan->lock);
+    if (frame)
+        mx_object_init(&frame->object, &mx_frame_kind);
+    else if (!(frame = new_frame(plan)))
+        return NULL;
+    frame->plan = mx_retain(plan);
+    frame->next = NULL;
+    frame->spent = false;
+    return frame;
+}
+
+/* ---- binding ----------------------------------------------------------------------------------------------------- */
+
+static mx_code check_fit(const mx_frame *frame, int64_t slot, const mx_array *x)
+{
+    const mx_array *header = &frame->headers[frame->plan->program.externals.items[slot].value];
+    char have[MX_SHAPE_TEXT], want[MX_SHAPE_TEXT];
+    mx_shape_t shape = mx_array_shape(x), wanted = mx_array_shape(header);
+    if (!x->storage)
+        return mx_fail(MX_ERR_STATE, "%s: an array without elements cannot be run", frame->plan->name);
+    if (!mx_shape_equal(&shape, &wanted) || x->dtype != header->dtype)
+        return mx_fail(MX_ERR_SHAPE, "%s: the plan wants %s of %s, got %s of %s", frame->plan->name,
+                       mx_shape_text(&wanted, want), mx_dtype_name((mx_dtype)header->dtype),
+                       mx_shape_text(&shape, have), mx_dtype_name((mx_dtype)x->dtype));
+    if (!mx_context_equal(x->context, header->context))
+        return mx_fail(MX_ERR_DEVICE, "%s: an input is on another device than the plan", frame->plan->name);
+    return MX_OK;
+}
+
+mx_code mx_frame_bind(mx_frame *frame, int64_t slot, mx_array *array)
+{
+    if (frame->externals[slot] == array)
+        return MX_OK;
+    mx_code code = check_fit(frame, slot, array);
+    if (code)
+        return code;
+    mx_retain(array);
+    mx_release(frame->externals[slot]);
+    frame->externals[slot] = array;
+    return MX_OK;
+}
+
+static mx_code patch(mx_frame *frame, int64_t count, const mx_patch *patches, mx_array *const *arrays)
+{
+    for (int64_t i = 0; i < count; i++) {
+        const mx_array *from = arrays[patches[i].from];
+        mx_array *x = &frame->headers[patches[i].value];
+        if (!from)
+            return mx_fail(MX_ERR_STATE, "%s: external %d is not bound", frame->plan->name, patches[i].from);
+        x->storage = from->storage;
+        x->offset = from->offset;
+    }
+    return MX_OK;
+}
+
+/* An output array that nobody else holds any more is used again. */
+static bool reusable(const mx_frame *frame, const mx_array *x)
+{
+    return x && (frame->plan->static_outputs || (x->object.count == 1 && x->storage->object.count == 1));
+}
+
+static mx_code fresh_head(mx_frame *frame, int64_t h)
+{
+    mx_array *x = frame->heads[h];
+    if (reusable(frame, x)) {
+        if (x->node)
+            mx_array_set_node(x, NULL, 0);
+        return MX_OK;
+    }
+    const mx_value *value = &frame->plan->program.values.items[frame->plan->program.heads.items[h]];
+    mx_release(x);
+    frame->heads[h] = mx_array_new(&value->shape, (mx_dtype)value->dtype, frame->plan->program.context);
+    return frame->heads[h] ? MX_OK : mx_error_code();
+}
+
+/* ---- running ----------------------------------------------------------------------------------------------------- */
+
+static mx_code run_watched(mx_bound_call *c)
+{
+    const double start = mx_profiler_now();
+    const mx_code code = c->kernels[0]->run(&c->call);
+    if (mx_kernel_seconds)
+        *mx_kernel_seconds += 1e-6 * (mx_profiler_now() - start);
+    if (mx_profile_watches(MX_PROFILE_NODES))
+        mx_profile_end(start, c->call.op->name, c->call.n_in, c->call.in);
+    return code;
+}
+
+static mx_code run_one(mx_bound_call *c)
+{
+    const bool watched = __builtin_expect(mx_kernel_seconds != NULL, 0) || mx_profile_watches(MX_PROFILE_NODES);
+    return watched ? run_watched(c) : c->kernels[0]->run(&c->call);
+}
+
+/* The kernel declined, once and for all as shapes, types and attributes stay; or it failed. */
+static mx_code handle(mx_frame *frame, int32_t c, mx_code code)
+{
+    mx_bound_call *bound = &frame->calls[c];
+    const mx_step *step = &frame->plan->program.steps.items[frame->plan->calls[c]];
+    const bool clean = !mx_has_error();
+    while (code == MX_DECLINED && bound->kernels[1]) {
+        bound->kernels++;
+        code = run_one(bound);
+    }
+    if (code == MX_DECLINED)
+        return mx_fail(MX_ERR_UNSUPPORTED, "%s (%s): there is no kernel for these types and attributes", step->name,
+                       step->op->name);
+    if (code && clean)
+        mx_error_mention(step->op->name);
+    return code;
+}
+
+static mx_code run_calls(mx_frame *frame, int32_t begin, int32_t end)
+{
+    for (int32_t c = begin; c < end; c++) {
+        mx_code code = run_one(&frame->calls[c]);
+        if (__builtin_expect(code != MX_OK, 0) && (code = handle(frame, c, code)))
+            return code;
+    }
+    return MX_OK;
+}
+
+static mx_code prepare_forward(mx_frame *frame)
+{
+    const mx_plan *plan = frame->plan;
+    for (int64_t h = 0; h < plan->program.forward_heads; h++)
+        if (fresh_head(frame, h))
+            return mx_error_code();
+    if (patch(frame, plan->from_heads.length, plan->from_heads.items, frame->heads))
+        return mx_error_code();
+    return MX_OK;
+}
+
+mx_code mx_frame_forward(mx_frame *frame)
+{
+    const mx_plan *plan = frame->plan;
+    mx_code code = prepare_forward(frame);
+    for (int64_t i = 0; !code && i < plan->from_externals.length; i++) {
+        /* Externals of the second part (gradients of the heads) are bound later. */
+        const mx_patch *p = &plan->from_externals.items[i];
+        if (frame->externals[p->from])
+            code = patch(frame, 1, p, frame->externals);
+    }
+    return code ? code : run_calls(frame, 0, plan->n_forward);
+}
+
+static mx_code run_second(mx_frame *frame)
+{
+    const mx_plan *plan = frame->plan;
+    mx_code code = patch(frame, plan->from_externals.length, plan->from_externals.items, frame->externals);
+    if (!code)
+        code = patch(frame, plan->to_heads.length, plan->to_heads.items, frame->heads);
+    return code ? code : run_calls(frame, plan->n_forward, plan->n_calls);
+}
+
+/* A backward that may run again works on a copy of the arena's contents. */
+static mx_code run_second_twice(mx_frame *frame)
+{
+    MX_SCOPE;
+    mx_array *saved = mx_array_copy(frame->arena);
+    mx_code code = saved ? run_second(frame) : mx_error_code();
+    return code ? code : mx_array_copy_data(frame->arena, saved);
+}
+
+mx_code mx_frame_backward(mx_frame *frame, mx_array **destination, bool keep)
+{
+    const mx_program *program = &frame->plan->program;
+    for (int64_t h = program->forward_heads; h < program->heads.length; h++) {
+        const int32_t v = program->heads.items[h];
+        mx_array **to = &destination[h - program->forward_heads];
+        if (v < 0)
+            continue;
+        const mx_value *value = &program->values.items[v];
+        if (!*to && !(*to = mx_scope_add(mx_array_new(&value->shape, (mx_dtype)value->dtype, program->context))))
+            return mx_error_code();
+        mx_release(frame->heads[h]);
+        frame->heads[h] = mx_retain(*to);
+    }
+    frame->spent = !keep;
+    mx_code code = keep ? run_second_twice(frame) : run_second(frame);
+    forget_gradients(frame);
+    return code;
+}
+
+mx_code mx_frame_run(mx_frame *frame)
+{
+    mx_code code = prepare_forward(frame);
+    if (!code)
+        code = patch(frame, frame->plan->from_externals.length, frame->plan->from_externals.items, frame->externals);
+    if (!code)
+        code = patch(frame, frame->plan->to_heads.length, frame->plan->to_heads.items, frame->heads);
+    return code ? code : run_calls(frame, 0, frame->plan->n_calls);
+}

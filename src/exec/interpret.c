@@ -1,0 +1,131 @@
+/* Running a graph node by node (see interpret.h).  SPDX-License-Identifier: Apache-2.0 */
+#include "exec/interpret.h"
+
+#include <string.h>
+
+#include "base/alloc.h"
+#include "base/error.h"
+
+typedef struct run {
+    const mx_interpretation *what;
+    const mx_graph *graph;
+    mx_array **value; /* per entry; retained; NULL: not computed, or not needed any more */
+    int64_t *users;   /* per entry: nodes and heads that still want it */
+    mx_array **in;    /* inputs of the node at hand */
+} run;
+
+static void count_users(run *r)
+{
+    const mx_graph *g = r->graph;
+    for (int64_t i = 0; i < g->in_row[g->n]; i++)
+        if (g->in_entry[i] >= 0)
+            r->users[g->in_entry[i]]++;
+    for (int64_t i = 0; i < g->n_heads; i++)
+        r->users[g->heads[i]]++;
+}
+
+static void used(run *r, int64_t entry)
+{
+    if (--r->users[entry])
+        return;
+    mx_release(r->value[entry]);
+    r->value[entry] = NULL;
+}
+
+static mx_code set_variable(run *r, int64_t i)
+{
+    mx_gnode *node = r->graph->nodes[i];
+    mx_array *x = r->what->values && r->what->values[i] ? r->what->values[i] : node->value;
+    if (!x)
+        return mx_fail(MX_ERR_ARGUMENT, "variable %s has no value", node->name);
+    r->value[r->graph->row[i]] = mx_retain(x);
+    return MX_OK;
+}
+
+static mx_code gather(run *r, int64_t i)
+{
+    const mx_gnode *node = r->graph->nodes[i];
+    for (int k = 0; k < node->n_in; k++) {
+        const int64_t e = r->graph->in_entry[r->graph->in_row[i] + k];
+        r->in[k] = e < 0 ? MX_NONE : r->value[e];
+        if (!r->in[k])
+            return mx_fail(MX_ERR_UNSUPPORTED, "%s: input %d is output %u of %s, which only its gradient sees",
+                           node->name, k, node->in[k].output, node->in[k].node->name);
+    }
+    return MX_OK;
+}
+
+static mx_code show(run *r, const mx_gnode *node, uint32_t output, mx_array *value)
+{
+    mx_text text = {0};
+    mx_gentry entry = {(mx_gnode *)(uintptr_t)node, output};
+    mx_gentry_name(&entry, &text);
+    const char *name = mx_text_get(&text);
+    mx_code code = !name ? mx_error_code() : r->what->watch(r->what->user, name, value);
+    mx_text_free(&text);
+    return code && !mx_has_error() ? mx_fail(MX_ERR_CALLBACK, "%s: the monitor failed", node->name) : code;
+}
+
+static mx_code watch_node(run *r, const mx_gnode *node, mx_array **out)
+{
+    for (int k = 0; r->what->watch_all && k < node->n_in; k++)
+        if (r->in[k] != MX_NONE && !node->in[k].node->op && show(r, node->in[k].node, 0, r->in[k]))
+            return mx_error_code();
+    for (int k = 0; k < node->n_visible; k++)
+        if (show(r, node, (uint32_t)k, out[k]))
+            return mx_error_code();
+    return MX_OK;
+}
+
+static mx_code run_node(run *r, int64_t i)
+{
+    MX_SCOPE;
+    const mx_graph *g = r->graph;
+    mx_gnode *node = g->nodes[i];
+    mx_array *out[MX_MAX_OUTPUTS] = {NULL};
+    if (!node->op)
+        return set_variable(r, i);
+    const bool clean = !mx_has_error();
+    mx_code code = gather(r, i);
+    code = code ? code : mx_invoke(node->op, node->attrs, node->n_in, r->in, MX_MAX_OUTPUTS, out);
+    if (!code && r->what->watch)
+        code = watch_node(r, node, out);
+    if (code && clean)
+        mx_error_mention(node->name);
+    for (int k = 0; !code && k < node->n_visible; k++)
+        if (r->users[g->row[i] + k])
+            r->value[g->row[i] + k] = mx_retain(out[k]);
+    for (int k = 0; !code && k < node->n_in; k++)
+        if (g->in_entry[g->in_row[i] + k] >= 0)
+            used(r, g->in_entry[g->in_row[i] + k]);
+    return code;
+}
+
+mx_code mx_interpret(const mx_interpretation *what, mx_array **heads)
+{
+    const mx_graph *g = what->graph;
+    size_t entries = (size_t)g->row[g->n], most = 1;
+    for (int64_t i = 0; i < g->n; i++)
+        most = (size_t)g->nodes[i]->n_in > most ? (size_t)g->nodes[i]->n_in : most;
+    const size_t words = 2 * entries + most, bytes = words * sizeof(int64_t);
+    char *memory = mx_alloc_zero(bytes);
+    if (!memory)
+        return MX_ERR_MEMORY;
+    run r = {what, g, (mx_array **)(void *)memory, (int64_t *)(void *)memory + entries, NULL};
+    r.in = (mx_array **)(void *)(memory + 2 * entries * sizeof(int64_t));
+    count_users(&r);
+    mx_code code = MX_OK;
+    for (int64_t i = 0; !code && i < g->n; i++)
+        code = run_node(&r, i);
+    for (int64_t i = 0; !code && i < g->n_heads; i++) {
+        heads[i] = r.value[g->heads[i]];
+        if (!heads[i])
+            code = mx_fail(MX_ERR_UNSUPPORTED, "output %lld is one that only gradients see", (long long)i);
+    }
+    for (int64_t i = 0; i < g->n_heads; i++)
+        heads[i] = code ? NULL : mx_retain(heads[i]);
+    for (size_t e = 0; e < entries; e++)
+        mx_release(r.value[e]);
+    mx_free(memory, bytes);
+    return code;
+}

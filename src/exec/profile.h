@@ -1,0 +1,75 @@
+/* The profiler's inside: hooks for those who run operators, and the events for those who write them.
+ *
+ *     const double start = mx_profile_start(MX_PROFILE_CALLS);      // 0: nobody watches
+ *     ... run ...
+ *     mx_profile_end(start, op->name, n_in, in);
+ *
+ * SPDX-License-Identifier: Apache-2.0 */
+#ifndef MX_EXEC_PROFILE_H
+#define MX_EXEC_PROFILE_H
+
+#include <pthread.h>
+#include <stdatomic.h>
+
+#include "base/dict.h"
+#include "base/vec.h"
+#include "gluon/profiler.h"
+#include "ndarray/array.h"
+
+enum {
+    MX_PROFILE_CALLS = 1,  /* operators called one by one */
+    MX_PROFILE_NODES = 2,  /* operators of plans */
+    MX_PROFILE_MEMORY = 4, /* memory in use */
+    MX_PROFILE_OWN = 8,    /* events of the program */
+};
+extern _Atomic unsigned mx_profiling; /* which of them are watched right now; 0: the profiler is off or pauses */
+
+static inline bool mx_profile_watches(unsigned what)
+{
+    return __builtin_expect(atomic_load_explicit(&mx_profiling, memory_order_relaxed) & what, 0) != 0;
+}
+static inline double mx_profile_start(unsigned what) { return mx_profile_watches(what) ? mx_profiler_now() : 0; }
+
+void mx_profile_call(double start, const char *name, int n_in, mx_array *const *in);
+static inline void mx_profile_end(double start, const char *name, int n_in, mx_array *const *in)
+{
+    if (__builtin_expect(start != 0, 0))
+        mx_profile_call(start, name, n_in, in);
+}
+
+/* ---- what was recorded -------------------------------------------------------------------------------------------- */
+typedef struct mx_statistic {
+    int64_t count;
+    double total, least, most; /* microseconds, or the counter's unit */
+    bool is_counter;
+} mx_statistic;
+
+typedef struct mx_profile_domain {
+    struct mx_profile_domain *next;
+    char *name;    /* owned; "operator" for operators */
+    mx_dict names; /* -> mx_statistic, owned; the keys live as long as the process */
+} mx_profile_domain;
+
+typedef struct mx_event {
+    const char *name;      /* a key of the domain's dictionary */
+    const char *domain;    /* its name */
+    double start, value;   /* microseconds; duration, or what a counter shows */
+    int64_t shapes;        /* where they begin in `shapes`: number of arrays, then rank and dims of each; -1: none */
+    int32_t thread;        /* numbered from 1 in the order of their first event */
+    char phase;            /* as the trace writes it: X work, C counter, i marker */
+    char scope;            /* of a marker: g p t */
+} mx_event;
+
+typedef struct mx_profile {
+    pthread_mutex_t lock;         /* guards everything below */
+    mx_profile_domain *domains;   /* the newest first */
+    MX_VEC(mx_event) events;      /* in the order of their ends */
+    MX_VEC(int64_t) shapes;
+    int64_t dropped;              /* events that found no room; the statistics have them */
+    char *filename;               /* owned; NULL: "profile.json" */
+    unsigned watched;             /* MX_PROFILE_... as configured; 0: never configured */
+    bool running, paused, finished;
+} mx_profile;
+extern mx_profile mx_the_profile;
+
+#endif

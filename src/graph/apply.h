@@ -1,0 +1,15 @@
+/* What calls by name and readers of files share.  SPDX-License-Identifier: Apache-2.0 */
+#ifndef MX_GRAPH_APPLY_H
+#define MX_GRAPH_APPLY_H
+
+#include "graph/node.h"
+
+/* Sets one typed attribute from text and marks it as given; errors name `who` and the operator. */
+mx_code mx_apply_attribute(mx_op *op, void *attrs, uint64_t *given, const char *who, const char *name,
+                           const char *text);
+/* Inputs that a call must have, absent optional ones not counted. */
+int mx_op_needed_inputs(const mx_op *op, const void *attrs);
+/* Optional input i is switched off by an attribute (use_<input> false or no_<input> true). */
+bool mx_input_switched_off(const mx_op *op, const void *attrs, int i);
+
+#endif

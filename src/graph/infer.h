@@ -1,0 +1,14 @@
+/* Inference over a whole graph.  SPDX-License-Identifier: Apache-2.0 */
+#ifndef MX_GRAPH_INFER_H
+#define MX_GRAPH_INFER_H
+
+#include "graph/node.h"
+
+/* shape, type: (row[n]) per entry; what is known on entry (shapes of the variables, say) and, on return, all that
+ * follows from it in both directions.  Variables' own knowledge (out_shape, out_type) counts where the caller said
+ * nothing.  What stays unknown is no error; a contradiction is one that names node, operator, input and both shapes. */
+mx_code mx_graph_infer(const mx_graph *graph, mx_shape_t *shape, int *type);
+/* All entries unknown: what to start from. */
+void mx_graph_infer_start(const mx_graph *graph, mx_shape_t *shape, int *type);
+
+#endif

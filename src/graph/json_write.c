@@ -1,0 +1,197 @@
+/* Symbols as JSON that classic MXNet reads.
+ *
+ *     {"nodes": [{"op": "null", "name": "data", "inputs": []}, ...], "arg_nodes": [...], "node_row_ptr": [...],
+ *      "heads": [[id, output, version]], "attrs": {"mxnet_version": ["int", 10901]}}
+ *
+ * Nodes stand in post-order.  The version of an edge counts the writers of its variable so far, the reader included
+ * when it writes.  Casts that automatic mixed precision put in are left out.
+ *
+ * SPDX-License-Identifier: Apache-2.0 */
+#include <stdio.h>
+#include <string.h>
+
+#include "base/alloc.h"
+#include "base/error.h"
+#include "base/file.h"
+#include "base/json.h"
+#include "graph/attrs.h"
+#include "graph/symbol.h"
+
+#define FORMAT_VERSION 10901 /* 1.9.1: what the spelling below is */
+
+typedef struct writing {
+    const mx_graph *graph;
+    mx_text *out;
+    int64_t *number;  /* (n) id in the file; -1: left out */
+    int64_t *written; /* (n) writers of a variable so far */
+    int64_t count;    /* nodes in the file */
+} writing;
+
+/* ---- what goes into the file ----------------------------------------------------------------------------------- */
+
+static bool is_amp_cast(const mx_gnode *node)
+{
+    return node->op && (!strcmp(node->op->name, "amp_cast") || !strcmp(node->op->name, "amp_multicast"));
+}
+
+/* The entry itself, or what stands behind the casts that are left out. */
+static int64_t behind_casts(const mx_graph *g, int64_t entry)
+{
+    for (;;) {
+        const int64_t i = mx_graph_node_of(g, entry), output = entry - g->row[i];
+        if (!is_amp_cast(g->nodes[i]) || output >= g->nodes[i]->n_in || g->in_entry[g->in_row[i] + output] < 0)
+            return entry;
+        entry = g->in_entry[g->in_row[i] + output];
+    }
+}
+
+/* Operators of our own that classic files know under another name. */
+static const char *file_name(const mx_op *op)
+{
+    static const char *const names[][2] = {{"_reshape_to", "Reshape"}, {"_broadcast_to", "broadcast_to"}};
+    for (size_t i = 0; i < sizeof names / sizeof *names; i++)
+        if (!strcmp(op->name, names[i][0]))
+            return names[i][1];
+    return op->name;
+}
+
+/* ---- pieces ---------------------------------------------------------------------------------------------------- */
+
+static bool write_attrs(mx_text *out, const mx_gnode *node)
+{
+    mx_attr_list attrs = {0};
+    bool ok = mx_node_attrs(node, &attrs);
+    if (ok && attrs.length)
+        mx_text_add(out, "      \"attrs\": {");
+    for (int64_t i = 0; ok && i < attrs.length; i++) {
+        mx_text_add(out, i ? ", \n        " : attrs.length > 1 ? "\n        " : "");
+        mx_json_write_text(out, attrs.items[i].key);
+        mx_text_add(out, ": ");
+        mx_json_write_text(out, attrs.items[i].text);
+    }
+    if (ok && attrs.length)
+        mx_text_add(out, attrs.length > 1 ? "\n      }, \n" : "}, \n");
+    mx_node_attrs_free(&attrs);
+    return ok;
+}
+
+static void write_inputs(writing *w, int64_t i)
+{
+    const mx_graph *g = w->graph;
+    const mx_gnode *node = g->nodes[i];
+    bool first = true;
+    mx_text_add(w->out, "      \"inputs\": [");
+    for (int k = 0; k < node->n_in; k++) {
+        const int64_t entry = g->in_entry[g->in_row[i] + k];
+        if (entry < 0)
+            continue;
+        const int64_t real = behind_casts(g, entry), from = mx_graph_node_of(g, real);
+        if (mx_gnode_mutates(node, k) && !g->nodes[from]->op)
+            w->written[from]++;
+        mx_text_print(w->out, "%s[%lld, %lld, %lld]", first ? "" : ", ", (long long)w->number[from],
+                      (long long)(real - g->row[from]), (long long)w->written[from]);
+        first = false;
+    }
+    mx_text_add(w->out, "]\n");
+}
+
+static bool write_node(writing *w, int64_t i)
+{
+    const mx_gnode *node = w->graph->nodes[i];
+    mx_text_add(w->out, w->count ? ", \n    {\n      \"op\": " : "\n    {\n      \"op\": ");
+    mx_json_write_text(w->out, node->op ? file_name(node->op) : "null");
+    mx_text_add(w->out, ", \n      \"name\": ");
+    mx_json_write_text(w->out, node->name);
+    mx_text_add(w->out, ", \n");
+    if (!write_attrs(w->out, node))
+        return false;
+    write_inputs(w, i);
+    mx_text_add(w->out, "    }");
+    return true;
+}
+
+static bool write_nodes(writing *w)
+{
+    mx_text_add(w->out, "{\n  \"nodes\": [");
+    for (int64_t i = 0; i < w->graph->n; i++) {
+        w->number[i] = is_amp_cast(w->graph->nodes[i]) ? -1 : w->count;
+        if (w->number[i] < 0)
+            continue;
+        if (!write_node(w, i))
+            return false;
+        w->count++;
+    }
+    mx_text_add(w->out, "\n  ], \n");
+    return true;
+}
+
+static void write_lists(writing *w)
+{
+    const mx_graph *g = w->graph;
+    int64_t outputs = 0;
+    bool first = true;
+    mx_text_add(w->out, "  \"arg_nodes\": [");
+    for (int64_t i = 0; i < g->n; i++)
+        if (!g->nodes[i]->op) {
+            mx_text_print(w->out, "%s%lld", first ? "" : ", ", (long long)w->number[i]);
+            first = false;
+        }
+    mx_text_add(w->out, "], \n  \"node_row_ptr\": [0");
+    for (int64_t i = 0; i < g->n; i++)
+        if (w->number[i] >= 0) {
+            outputs += g->nodes[i]->n_out;
+            mx_text_print(w->out, ", %lld", (long long)outputs);
+        }
+    mx_text_add(w->out, "], \n  \"heads\": [");
+}
+
+static void write_heads(writing *w)
+{
+    const mx_graph *g = w->graph;
+    for (int64_t i = 0; i < g->n_heads; i++) {
+        const int64_t real = behind_casts(g, g->heads[i]), from = mx_graph_node_of(g, real);
+        mx_text_print(w->out, "%s[%lld, %lld, %lld]", i ? ", " : "", (long long)w->number[from],
+                      (long long)(real - g->row[from]), (long long)w->written[from]);
+    }
+    mx_text_print(w->out, "], \n  \"attrs\": {\"mxnet_version\": [\"int\", %d]}\n}", FORMAT_VERSION);
+}
+
+/* ---- the whole ------------------------------------------------------------------------------------------------- */
+
+static bool write_symbol(const mx_symbol *symbol, mx_text *out)
+{
+    mx_graph graph = {0};
+    if (mx_graph_of(&graph, symbol->n, symbol->outputs))
+        return false;
+    const size_t bytes = 2 * (size_t)graph.n * sizeof(int64_t);
+    int64_t *memory = mx_alloc_zero(bytes);
+    writing w = {&graph, out, memory, memory + graph.n, 0};
+    bool ok = memory && write_nodes(&w);
+    if (ok) {
+        write_lists(&w);
+        write_heads(&w);
+    }
+    mx_free(memory, bytes);
+    mx_graph_free(&graph);
+    return ok && !out->failed;
+}
+
+const char *mx_symbol_json(const mx_symbol *symbol)
+{
+    mx_text text = {0};
+    if (mx_symbol_ok(symbol, "mx_symbol_json") && write_symbol(symbol, &text))
+        return mx_text_to_scope(&text);
+    mx_text_free(&text);
+    return NULL;
+}
+
+mx_code mx_symbol_save(const mx_symbol *symbol, const char *path)
+{
+    mx_text text = {0};
+    if (!path)
+        return mx_fail(MX_ERR_ARGUMENT, "mx_symbol_save: path is NULL");
+    bool ok = mx_symbol_ok(symbol, "mx_symbol_save") && write_symbol(symbol, &text) &&
+              mx_file_write(path, mx_text_get(&text), (int64_t)text.length);
+    mx_text_free(&text);
+    return ok ? MX_OK : mx_error_code();
+}

@@ -1,0 +1,136 @@
+/* Scopes that name nodes (see names.h).  SPDX-License-Identifier: Apache-2.0 */
+#include "graph/names.h"
+
+#include <ctype.h>
+#include <pthread.h>
+#include <stdio.h>
+#include <string.h>
+
+#include "base/alloc.h"
+#include "base/error.h"
+#include "base/vec.h"
+#include "gluon/symbol.h"
+
+typedef struct manager {
+    char *prefix;     /* owned; NULL: none */
+    mx_dict counters; /* per hint */
+} manager;
+
+static _Thread_local manager outermost;
+static _Thread_local MX_VEC(manager) managers; /* those that were opened */
+static _Thread_local const char *next_name;
+
+/* A thread that ends gives its counters back. */
+static pthread_key_t exit_key;
+static pthread_once_t once = PTHREAD_ONCE_INIT;
+
+static void free_manager(manager *m)
+{
+    mx_strfree(m->prefix);
+    mx_dict_free(&m->counters);
+    m->prefix = NULL;
+}
+
+static void thread_exit(void *unused)
+{
+    (void)unused;
+    while (managers.length)
+        free_manager(&managers.items[--managers.length]);
+    mx_vec_free(&managers);
+    free_manager(&outermost);
+}
+static void make_exit_key(void) { pthread_key_create(&exit_key, thread_exit); }
+__attribute__((destructor)) static void process_exit(void) { thread_exit(NULL); }
+
+static manager *current(void)
+{
+    pthread_once(&once, make_exit_key);
+    pthread_setspecific(exit_key, &outermost);
+    return managers.length ? &managers.items[managers.length - 1] : &outermost;
+}
+
+mx_code mx_names_push(const char *prefix)
+{
+    current();
+    manager m = {.prefix = prefix && *prefix ? mx_strdup(prefix) : NULL};
+    if (prefix && *prefix && !m.prefix)
+        return mx_error_code();
+    if (mx_vec_push(&managers, m))
+        return MX_OK;
+    free_manager(&m);
+    return mx_error_code();
+}
+
+void mx_names_pop(void)
+{
+    if (managers.length)
+        free_manager(&managers.items[--managers.length]);
+}
+
+const char *mx_names_next(const char *name)
+{
+    const char *waiting = next_name;
+    next_name = name;
+    return waiting;
+}
+
+char *mx_names_make(const char *name, const char *hint)
+{
+    manager *m = current();
+    mx_text text = {0};
+    mx_text_add(&text, m->prefix);
+    if (!name && next_name) {
+        name = next_name;
+        next_name = NULL;
+    }
+    if (name) {
+        mx_text_add(&text, name);
+        return mx_text_take(&text);
+    }
+    int64_t n = mx_dict_count(&m->counters, hint);
+    if (n < 0)
+        return mx_text_free(&text), NULL;
+    mx_text_print(&text, "%s%lld", hint, (long long)n);
+    return mx_text_take(&text);
+}
+
+/* What the classic interface calls these operators when they are written as a + b, a * 2 ... */
+static const char *const spoken[][2] = {
+    {"elemwise_add", "_plus"},           {"elemwise_sub", "_minus"},           {"elemwise_mul", "_mul"},
+    {"elemwise_div", "_div"},            {"_plus_scalar", "_plusscalar"},      {"_minus_scalar", "_minusscalar"},
+    {"_rminus_scalar", "_rminusscalar"}, {"_mul_scalar", "_mulscalar"},        {"_div_scalar", "_divscalar"},
+    {"_rdiv_scalar", "_rdivscalar"},     {"_power_scalar", "_powerscalar"},    {"_rpower_scalar", "_rpowerscalar"},
+    {"_maximum_scalar", "_maximumscalar"}, {"_minimum_scalar", "_minimumscalar"}, {"SliceChannel", "split"},
+};
+
+const char *mx_names_usual_hint(const mx_op *op, char *buffer)
+{
+    for (size_t i = 0; i < sizeof spoken / sizeof *spoken; i++)
+        if (!strcmp(op->name, spoken[i][0]))
+            return mx_names_hint(spoken[i][1], buffer);
+    return mx_names_hint(op->name, buffer);
+}
+
+const char *mx_names_hint(const char *called, char *buffer)
+{
+    snprintf(buffer, 64, "%s", called);
+    for (char *p = buffer; *p; p++)
+        *p = (char)tolower((unsigned char)*p);
+    return buffer;
+}
+
+mx_code mx_symbol_names_enter(const char *prefix) { return mx_names_push(prefix); }
+void mx_symbol_names_leave(void) { mx_names_pop(); }
+
+const char *mx_symbol_name_for(const char *name, const char *hint)
+{
+    if (!name && !hint)
+        return mx_fail_null(MX_ERR_ARGUMENT, "mx_symbol_name_for: both name and hint are NULL");
+    char *made = mx_names_make(name, hint);
+    mx_text text = {0};
+    mx_text_add(&text, made);
+    if (!made)
+        return mx_text_free(&text), NULL;
+    mx_strfree(made);
+    return mx_text_to_scope(&text);
+}

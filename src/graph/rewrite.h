@@ -1,0 +1,13 @@
+/* Making a graph anew with some values replaced.  SPDX-License-Identifier: Apache-2.0 */
+#ifndef MX_GRAPH_REWRITE_H
+#define MX_GRAPH_REWRITE_H
+
+#include "graph/node.h"
+
+/* Called for the nodes in order: true puts `other` (not retained) in the place of output 0 of node i. */
+typedef bool (*mx_replace_fn)(const mx_graph *graph, int64_t i, void *user, mx_gentry *other);
+
+/* heads (graph->n_heads) receives the new heads, nodes retained; nodes that nothing changed for are shared. */
+mx_code mx_graph_rebuild(const mx_graph *graph, mx_replace_fn replace, void *user, mx_gentry *heads);
+
+#endif

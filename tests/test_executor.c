@@ -1,0 +1,139 @@
+/* Executors: bind, simple_bind, forward, backward, reshape, monitor, eval.  SPDX-License-Identifier: Apache-2.0 */
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include <cmocka.h>
+
+#include "gluon.h"
+
+static int clean(void **state)
+{
+    (void)state;
+    mx_error_clear();
+    return 0;
+}
+
+static void assert_ok(void)
+{
+    if (mx_error_code())
+        fail_msg("%s", mx_error_message());
+}
+
+static mx_symbol *dense(mx_array *x)
+{
+    const char *keys[] = {"num_hidden"}, *values[] = {"3"};
+    return mx_symbol_apply("FullyConnected", &(struct mx_symbol_args){.name = "fc", .n_in = 1, .in = &x, .n_attrs = 1,
+                                                                      .attr_names = keys, .attr_values = values});
+}
+
+static const char *const data[] = {"x"};
+
+static void test_simple_bind(void **state)
+{
+    (void)state;
+    MX_SCOPE;
+    mx_symbol *net = mx_symbol_of(MX_ARRAYS(mx_tanh(mx_symbol_at(dense(mx_variable("x")), 0))));
+    mx_executor *e = mx_simple_bind(net, mx_cpu(0),
+                                    &(struct mx_known){.count = 1, .names = data, .shapes = (mx_dims[]){MX_DIMS(2, 4)}},
+                                    MX_GRAD_WRITE);
+    assert_ok();
+    mx_array *x = mx_random_uniform(.shape = MX_DIMS(2, 4)), *w = mx_random_uniform(.shape = MX_DIMS(3, 4)), *y;
+    mx_executor_set(e, "x", x);
+    mx_executor_set(e, "fc_weight", w);
+    mx_arrays out = mx_executor_forward(e, true);
+    assert_ok();
+    mx_attach_grad(w, MX_GRAD_WRITE);
+    mx_record()
+        y = mx_tanh(mx_fully_connected(x, w, MX_NONE, .num_hidden = 3, .no_bias = true));
+    mx_backward(y);
+    assert_true(mx_item(mx_max(mx_abs(mx_sub(y, out.v[0])))) < 1e-6);
+    assert_int_equal(mx_executor_backward(e, (mx_arrays){0}), MX_OK);
+    assert_true(mx_item(mx_max(mx_abs(mx_sub(mx_gradient(w), mx_executor_gradient(e, "fc_weight"))))) < 1e-6);
+    assert_int_equal(mx_executor_arguments(e).n, 3);
+    assert_int_equal(mx_executor_gradients(e).n, 3);
+    assert_int_equal(mx_executor_outputs(e).n, 1);
+    /* Another batch size: parameters are shared. */
+    mx_executor *f =
+        mx_executor_reshape(e, &(struct mx_known){.count = 1, .names = data, .shapes = (mx_dims[]){MX_DIMS(5, 4)}});
+    assert_ok();
+    assert_ptr_equal(mx_executor_array(f, "fc_weight"), mx_executor_array(e, "fc_weight"));
+    assert_int_equal(mx_dim(mx_executor_forward(f, false).v[0], 0), 5);
+    /* Mistakes. */
+    assert_int_equal(mx_executor_backward(f, (mx_arrays){0}), MX_ERR_STATE);
+    mx_error_clear();
+    assert_int_equal(mx_executor_set(e, "x", mx_random_uniform(.shape = MX_DIMS(3, 4))), MX_ERR_SHAPE);
+    assert_non_null(strstr(mx_error_message(), "(3, 4)"));
+    mx_error_clear();
+    assert_null(mx_executor_array(e, "nobody"));
+    mx_error_clear();
+    assert_null(mx_simple_bind(net, mx_cpu(0), NULL, MX_GRAD_WRITE));
+    mx_error_clear();
+}
+
+static void test_bind(void **state)
+{
+    (void)state;
+    MX_SCOPE;
+    mx_array *a = mx_variable("a"), *b = mx_variable("b");
+    mx_symbol *s = mx_symbol_of(MX_ARRAYS(mx_mul(a, b), mx_relu(a)));
+    mx_array *x = mx_array_scalar(3), *y = mx_array_scalar(4), *gx = mx_array_scalar(0), *gy = mx_array_scalar(10);
+    mx_executor *e = mx_bind(s, mx_cpu(0), &(struct mx_bindings){.arguments = MX_ARRAYS(x, y),
+                             .gradients = MX_ARRAYS(gx, gy),
+                             .reqs = (mx_grad_req[]){MX_GRAD_WRITE, MX_GRAD_ADD}});
+    assert_ok();
+    mx_arrays out = mx_executor_forward(e, true);
+    assert_true(mx_item(out.v[0]) == 12 && mx_item(out.v[1]) == 3);
+    assert_int_equal(mx_executor_backward(e, MX_ARRAYS(mx_array_scalar(1), mx_array_scalar(2))), MX_OK);
+    assert_true(mx_item(gx) == 6 && mx_item(gy) == 13);
+    assert_int_equal(mx_executor_backward(e, MX_ARRAYS(mx_array_scalar(1))), MX_ERR_ARGUMENT);
+    mx_error_clear();
+    assert_null(mx_bind(s, mx_cpu(0), &(struct mx_bindings){.arguments = MX_ARRAYS(x)}));
+    mx_error_clear();
+    mx_array *wide = mx_random_uniform(.shape = MX_DIMS(2, 2)), *odd = mx_random_uniform(.shape = MX_DIMS(3, 3));
+    assert_null(mx_bind(s, mx_cpu(0), &(struct mx_bindings){.arguments = MX_ARRAYS(wide, odd)}));
+    assert_non_null(strstr(mx_error_message(), "(3, 3)"));
+    mx_error_clear();
+}
+
+static mx_code count_calls(void *user, const char *name, mx_array *value)
+{
+    int *n = user;
+    assert_non_null(name);
+    assert_true(mx_size(value) > 0);
+    return ++*n > 100;
+}
+
+static void test_monitor_and_eval(void **state)
+{
+    (void)state;
+    MX_SCOPE;
+    mx_symbol *s = mx_symbol_of(MX_ARRAYS(mx_exp(mx_negative(mx_variable("x")))));
+    mx_arrays out = mx_symbol_eval(s, 1, data, MX_ARRAYS(mx_array_scalar(0)));
+    assert_int_equal(out.n, 1);
+    assert_true(mx_item(out.v[0]) == 1);
+    assert_int_equal(mx_symbol_eval(s, 0, NULL, (mx_arrays){0}).n, 0);
+    assert_non_null(strstr(mx_error_message(), "x has no value"));
+    mx_error_clear();
+    mx_executor *e = mx_bind(s, mx_cpu(0), &(struct mx_bindings){.arguments = MX_ARRAYS(mx_array_scalar(1))});
+    int calls = 0;
+    mx_executor_monitor(e, count_calls, &calls, false);
+    mx_executor_forward(e, false);
+    assert_int_equal(calls, 2);
+    calls = 100;
+    assert_int_equal(mx_executor_forward(e, false).n, 0);
+    assert_int_equal(mx_error_code(), MX_ERR_CALLBACK);
+    mx_error_clear();
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test_teardown(test_simple_bind, clean),
+        cmocka_unit_test_teardown(test_bind, clean),
+        cmocka_unit_test_teardown(test_monitor_and_eval, clean),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
