@@ -15,18 +15,18 @@ COMPILE = cmake --build $(1) -j $(JOBS)
 
 MAKEFLAGS += --no-print-directory
 .NOTPARALLEL:
-.PHONY: build python demo test pytest bench check install clean format help setup asan clang-build format-check layers setup-check
+.PHONY: build python demo test pytest oracle oracle-venv bench check install clean format help setup asan clang-build format-check layers setup-check
 
 build: ## the library, the examples, the tests and the benchmarks, in build/
 	@sh tools/setup.sh build
 	cmake -S . -B $(BUILD) -DGLUON_WERROR=ON $(CMAKE_FLAGS)
 	$(call COMPILE,$(BUILD))
 
-demo: ## train LeNet on Fashion-MNIST in C, then load it in a fresh process and show predictions
-	@sh tools/setup.sh build data
-	cmake -S . -B $(BUILD) -DGLUON_WERROR=ON $(CMAKE_FLAGS)
+demo: python ## train LeNet on Fashion-MNIST in C and in Python, and show predictions of the saved network
+	@sh tools/setup.sh data
 	$(call COMPILE,$(BUILD)) --target example_lenet
 	$(DEMO)
+	cd $(BUILD) && venv/bin/python ../examples/python/lenet.py
 
 python: ## the Python package: build/venv/bin/python then imports mxnet from this tree
 	@sh tools/setup.sh build
@@ -35,19 +35,22 @@ python: ## the Python package: build/venv/bin/python then imports mxnet from thi
 	$(call COMPILE,$(BUILD)) --target python
 	@echo $(abspath $(BUILD))/python > $$($(VENV)/bin/python -c 'import sysconfig; print(sysconfig.get_path("purelib"))')/gluon.pth
 
-test: setup build asan python ## all tests: C, C under the sanitizers, Python
+test: setup build asan python oracle-venv ## all tests: C, C under the sanitizers, Python, comparison with MXNet 1.9.1
 	cd $(BUILD) && $(CTEST)
 	cd $(BUILD)/asan && $(CTEST) -LE release-only
-	$(VENV)/bin/python -m pytest tests/python
+	$(VENV)/bin/python -m pytest tests/python tests/oracle
 
 pytest: python ## the Python tests only
 	$(VENV)/bin/python -m pytest tests/python
 
-bench: ## measure, beside the machine's own limits (and oneDNN, where it is installed)
+oracle: python oracle-venv ## ours against the archived MXNet 1.9.1, in an environment of its own
+	$(VENV)/bin/python -m pytest tests/oracle
+
+bench: python ## measure, beside the machine's limits and NumPy; PEERS="mxnet torch jax onnxruntime openvino": beside them
 	@sh tools/setup.sh build bench
 	cmake -S . -B $(BUILD) $(CMAKE_FLAGS)
 	$(call COMPILE,$(BUILD))
-	sh tools/bench.sh $(BUILD)/bench
+	PEERS="$(PEERS)" sh tools/bench.sh $(BUILD)
 
 check: setup-check layers format-check clang-build asan ## layers, format, clang without warnings, sanitizers
 	cd $(BUILD)/asan && $(CTEST) -LE release-only
@@ -70,6 +73,9 @@ setup:
 
 setup-check:
 	@sh tools/setup.sh build test data check
+
+oracle-venv:
+	@sh tools/venv.sh $(BUILD)/oracle mxnet==1.9.1 numpy==1.23.5 || echo "oracle: mxnet==1.9.1 cannot be had: its tests will be skipped"
 
 asan:
 	cmake -S . -B $(BUILD)/asan -DCMAKE_BUILD_TYPE=Debug -DGLUON_SANITIZE=ON -DGLUON_WERROR=ON -DGLUON_BENCH=OFF $(CMAKE_FLAGS)

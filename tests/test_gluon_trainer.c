@@ -384,6 +384,76 @@ static void steps_allocate_nothing_that_stays(void **state)
     assert_int_equal(mx_alloc_get_stats().live_blocks, before);
 }
 
+/* ---- optimizers with states of their own ----------------------------------------------------------------------- */
+
+typedef struct own_states {
+    int made, released, updates, last_index;
+    bool gone, refuse;
+} own_states;
+
+static mx_code make_own(void *user, int64_t index, mx_array *weight, void **state)
+{
+    own_states *own = user;
+    (void)weight;
+    if (own->refuse)
+        return MX_ERR_STATE;
+    own->made++, own->last_index = (int)index;
+    *state = own;
+    return MX_OK;
+}
+static mx_code update_own(void *user, int64_t index, mx_array *weight, mx_array *grad, void *state)
+{
+    own_states *own = state;
+    assert_ptr_equal(user, state);
+    own->updates++, own->last_index = (int)index;
+    mx_array_set(weight, mx_sub(weight, grad)); /* mx_optimizer_rescale_grad is left to the user */
+    return MX_OK;
+}
+static void release_own(void *state) { ((own_states *)state)->released++; }
+static void forget_own(void *user) { ((own_states *)user)->gone = true; }
+
+static void optimizers_keep_states_of_their_own(void **state)
+{
+    (void)state;
+    own_states own = {0};
+    const mx_optimizer_hooks hooks = {"own", make_own, update_own, release_own, forget_own};
+    {
+        MX_SCOPE;
+        mx_params *params = make_params(NULL, 0);
+        /* A list keeps its order: "b" is number 0. */
+        mx_parameter *const list[] = {mx_params_find(params, "b"), mx_params_find(params, "a")};
+        mx_trainer *trainer = mx_trainer_over(list, 2, mx_optimizer_hooked(&hooks, &own));
+        assert_fine();
+        assert_string_equal(mx_parameter_name(mx_trainer_at(trainer, 0)), "b");
+        own.refuse = true;
+        backward(params, "a", 2, ANYWHERE);
+        backward(params, "b", 2, ANYWHERE);
+        mx_trainer_step(trainer, 4);
+        assert_error(MX_ERR_CALLBACK, "own");
+        own.refuse = false;
+        for (int i = 0; i < 2; i++) {
+            backward(params, "a", 2, ANYWHERE);
+            backward(params, "b", 3, ANYWHERE);
+            mx_trainer_step(trainer, 4);
+            assert_fine();
+        }
+        assert_int_equal(own.made, 2);
+        assert_int_equal(own.updates, 4);
+        assert_int_equal(own.last_index, 1);
+        assert_close(mx_optimizer_rescale_grad(mx_trainer_optimizer(trainer)), 0.25);
+        assert_close(mx_item(mx_sum(mx_parameter_data(list[0], ANYWHERE))), 2 * (1 - 2 * 3));
+        mx_trainer_save_states(trainer, "/nowhere");
+        assert_error(MX_ERR_UNSUPPORTED, "own");
+    }
+    assert_int_equal(own.released, 2);
+    assert_true(own.gone);
+    MX_SCOPE;
+    assert_null(mx_optimizer_hooked(&(mx_optimizer_hooks){"x", NULL, NULL, NULL, NULL}, NULL));
+    assert_error(MX_ERR_ARGUMENT, "update");
+    assert_null(mx_trainer_over(NULL, 2, mx_sgd()));
+    assert_error(MX_ERR_ARGUMENT, "2 parameters");
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -400,6 +470,7 @@ int main(void)
         cmocka_unit_test(wrong_files_change_nothing),
         cmocka_unit_test(nothing_leaks_when_memory_runs_out),
         cmocka_unit_test(steps_allocate_nothing_that_stays),
+        cmocka_unit_test(optimizers_keep_states_of_their_own),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

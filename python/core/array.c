@@ -1,7 +1,9 @@
 /* NDArray: the Python object around an mx_array.  SPDX-License-Identifier: Apache-2.0 */
 #include <string.h>
 
+#include "base/error.h"
 #include "core.h"
+#include "symbol.h"
 
 /* ---- life ------------------------------------------------------------------------------------------------------ */
 
@@ -14,6 +16,8 @@ PyObject *nd_wrap(mx_array *array)
 {
     if (!array)
         return raise_error();
+    if (!array->storage && array->node)
+        return sym_wrap_array(array);
     nd_object *self;
     if (n_waiting) {
         self = waiting[--n_waiting];
@@ -59,7 +63,8 @@ static PyObject *nd_new(PyTypeObject *type, PyObject *args, PyObject *keywords)
     if (!PyArg_ParseTupleAndKeywords(args, keywords, "O|p", names, &source, &writable))
         return NULL;
     if (!nd_check(source))
-        return PyErr_Format(PyExc_TypeError, "NDArray(handle): an NDArray is wanted, got %.200s; nd.array makes arrays from data",
+        return PyErr_Format(PyExc_TypeError,
+                            "NDArray(handle): an NDArray is wanted, got %.200s; nd.array makes arrays from data",
                             Py_TYPE(source)->tp_name);
     nd_object *self = (nd_object *)type->tp_alloc(type, 0);
     if (self)
@@ -70,14 +75,16 @@ static PyObject *nd_new(PyTypeObject *type, PyObject *args, PyObject *keywords)
 mx_arrays nd_list(PyObject *source, const char *who, mx_array ***items)
 {
     *items = NULL;
-    PyObject *list = nd_check(source) ? PyTuple_Pack(1, source) : PySequence_Fast(source, "a list of NDArrays is wanted");
+    PyObject *list =
+        nd_check(source) ? PyTuple_Pack(1, source) : PySequence_Fast(source, "a list of NDArrays is wanted");
     const Py_ssize_t n = list ? PySequence_Fast_GET_SIZE(list) : 0;
     if (!list || !(*items = PyMem_Calloc((size_t)n + 1, sizeof **items)))
         return Py_XDECREF(list), (mx_arrays){NULL, -2};
     for (Py_ssize_t i = 0; i < n; i++) {
         PyObject *item = PySequence_Fast_GET_ITEM(list, i);
         if (!nd_check(item) && item != Py_None) {
-            PyErr_Format(PyExc_TypeError, "%s: element %zd must be an NDArray, got %.200s", who, i, Py_TYPE(item)->tp_name);
+            PyErr_Format(PyExc_TypeError, "%s: element %zd must be an NDArray, got %.200s", who, i,
+                         Py_TYPE(item)->tp_name);
             PyMem_Free(*items), Py_DECREF(list), *items = NULL;
             return (mx_arrays){NULL, -2};
         }
@@ -95,11 +102,20 @@ static PyObject *get_shape(PyObject *self, void *unused)
     (void)unused;
     return x->ndim < 0 ? core_new_ref(Py_None) : dims_to(x->shape, x->ndim);
 }
-static PyObject *get_size(PyObject *self, void *unused) { return (void)unused, PyLong_FromLongLong(nd_array(self)->size); }
+static PyObject *get_size(PyObject *self, void *unused)
+{
+    return (void)unused, PyLong_FromLongLong(nd_array(self)->size);
+}
 static PyObject *get_ndim(PyObject *self, void *unused) { return (void)unused, PyLong_FromLong(nd_array(self)->ndim); }
-static PyObject *get_dtype(PyObject *self, void *unused) { return (void)unused, dtype_to((mx_dtype)nd_array(self)->dtype); }
+static PyObject *get_dtype(PyObject *self, void *unused)
+{
+    return (void)unused, dtype_to((mx_dtype)nd_array(self)->dtype);
+}
 static PyObject *get_context(PyObject *self, void *unused) { return (void)unused, context_to(nd_array(self)->context); }
-static PyObject *get_stype(PyObject *self, void *unused) { return (void)self, (void)unused, PyUnicode_InternFromString("default"); }
+static PyObject *get_stype(PyObject *self, void *unused)
+{
+    return (void)self, (void)unused, PyUnicode_InternFromString("default");
+}
 static PyObject *get_transposed(PyObject *self, void *unused)
 {
     (void)unused;
@@ -114,7 +130,10 @@ static PyObject *get_grad(PyObject *self, void *unused)
 }
 static PyObject *get_handle(PyObject *self, void *unused) { return (void)unused, core_new_ref(self); }
 static PyObject *get_fresh(PyObject *self, void *unused) { return (void)self, (void)unused, core_new_ref(Py_False); }
-static PyObject *get_writable(PyObject *self, void *unused) { return (void)unused, PyBool_FromLong(!nd_array(self)->readonly); }
+static PyObject *get_writable(PyObject *self, void *unused)
+{
+    return (void)unused, PyBool_FromLong(!nd_array(self)->readonly);
+}
 static PyObject *get_abstract(PyObject *self, void *unused)
 {
     (void)unused;
@@ -131,13 +150,18 @@ static PyObject *get_interface(PyObject *self, void *unused)
     mx_array *x = nd_array(self);
     (void)unused;
     if (!x->storage || !mx_context_is_host(x->context) || !kinds[x->dtype])
-        return PyErr_Format(PyExc_AttributeError, "__array_interface__: only arrays on the CPU of NumPy's types have it");
+        return PyErr_Format(PyExc_AttributeError,
+                            "__array_interface__: only arrays on the CPU of NumPy's types have it");
     mx_array_wait(x);
     char type[4] = {PY_LITTLE_ENDIAN ? '<' : '>', kinds[x->dtype][0], kinds[x->dtype][1], 0};
     return Py_BuildValue("{sNss s(NO) si}", "shape", dims_to(x->shape, x->ndim), "typestr", type, "data",
-                         PyLong_FromVoidPtr(x->size ? mx_data(x) : NULL), x->readonly ? Py_True : Py_False, "version", 3);
+                         PyLong_FromVoidPtr(x->size ? mx_data(x) : NULL), x->readonly ? Py_True : Py_False, "version",
+                         3);
 }
-static PyObject *get_priority(PyObject *self, void *unused) { return (void)self, (void)unused, PyFloat_FromDouble(1000); }
+static PyObject *get_priority(PyObject *self, void *unused)
+{
+    return (void)self, (void)unused, PyFloat_FromDouble(1000);
+}
 
 static PyGetSetDef nd_getset[] = {
     {"shape", get_shape, NULL, "Sizes of the axes, a tuple.", NULL},
@@ -221,7 +245,8 @@ static PyObject *nd_item(PyObject *self, PyObject *unused)
         int64_t exact;
         return mx_array_read(x, &exact, sizeof exact) ? raise_error() : PyLong_FromLongLong(exact);
     }
-    return dtype == MX_INT8 || dtype == MX_UINT8 || dtype == MX_INT32 ? PyLong_FromLong((long)value) : PyFloat_FromDouble(value);
+    return dtype == MX_INT8 || dtype == MX_UINT8 || dtype == MX_INT32 ? PyLong_FromLong((long)value)
+                                                                      : PyFloat_FromDouble(value);
 }
 
 /* asscalar() gives NumPy's scalar type, as the classic interface does. */
@@ -255,14 +280,50 @@ static PyObject *nd_copy(PyObject *self, PyObject *unused)
 {
     (void)unused;
     mx_array *x = nd_array(self);
-    if (mx_is_recording())
+    if (mx_is_recording() || !x->storage)
         return op_run(MX_OP("_copy"), NULL, 1, &x, NULL);
     SCOPED_ARRAY(mx_array_copy(x));
 }
 static PyObject *nd_detach(PyObject *self, PyObject *unused)
 {
     (void)unused;
-    SCOPED_ARRAY(mx_detach(nd_array(self)));
+    mx_array *x = nd_array(self);
+    if (!x->storage)
+        return op_run(MX_OP("BlockGrad"), NULL, 1, &x, NULL);
+    SCOPED_ARRAY(mx_detach(x));
+}
+
+/* A copy on another context that the tape knows: the gradient comes back to where the array was. */
+typedef struct moved {
+    mx_context to, back;
+} moved;
+
+static mx_code move_forward(void *user, int n_in, mx_array *const *in, int n_out, mx_array **out)
+{
+    (void)n_in, (void)n_out;
+    out[0] = mx_array_to(in[0], ((moved *)user)->to);
+    return out[0] ? MX_OK : mx_error_code();
+}
+static mx_code move_backward(void *user, int n_out, mx_array *const *out_grads, int n_in, mx_array **in_grads)
+{
+    (void)n_in, (void)n_out;
+    in_grads[0] = mx_array_to(out_grads[0], ((moved *)user)->back);
+    return in_grads[0] ? MX_OK : mx_error_code();
+}
+
+static mx_array *move_recorded(mx_array *x, mx_context to)
+{
+    static const mx_function function = {"as_in_context", move_forward, move_backward, PyMem_RawFree, 1};
+    moved *user = PyMem_RawMalloc(sizeof *user);
+    if (!user)
+        return mx_error_set(MX_ERR_MEMORY, "as_in_context: out of memory"), NULL;
+    *user = (moved){to, x->context};
+    return mx_function_call(&function, user, (mx_arrays){&x, 1}).v[0];
+}
+
+static mx_array *move(mx_array *x, mx_context to)
+{
+    return mx_is_recording() && x->storage ? move_recorded(x, to) : mx_array_to(x, to);
 }
 
 static PyObject *nd_as_in_context(PyObject *self, PyObject *where)
@@ -274,28 +335,49 @@ static PyObject *nd_as_in_context(PyObject *self, PyObject *where)
         return NULL;
     if (mx_context_equal(context, nd_array(self)->context))
         return core_new_ref(self);
-    SCOPED_ARRAY(mx_array_to(nd_array(self), context));
+    SCOPED_ARRAY(move(nd_array(self), context));
+}
+
+/* Elements of one array over those of another of the same shape; while recording the copy is part of the tape. */
+static mx_code copy_over(mx_array *to, mx_array *from)
+{
+    const mx_key whole = MX_ELLIPSIS;
+    char a[MX_SHAPE_TEXT], b[MX_SHAPE_TEXT];
+    const mx_shape_t from_shape = mx_array_shape(from), to_shape = mx_array_shape(to);
+    if (!mx_shape_equal(&from_shape, &to_shape))
+        return mx_error_set(MX_ERR_SHAPE, "copyto: the shapes differ: %s to %s", mx_shape_text(&from_shape, a),
+                            mx_shape_text(&to_shape, b));
+    if (!mx_is_recording())
+        return mx_array_set(to, from);
+    MX_SCOPE;
+    mx_array *here = mx_context_equal(from->context, to->context) ? from : move(from, to->context);
+    return here ? mx_assign_keys(to, &whole, 1, here) : mx_error_code();
+}
+
+static PyObject *copy_to_array(PyObject *self, PyObject *other)
+{
+    if (nd_array(other) == nd_array(self)) {
+        const int raised = PyErr_WarnEx(PyExc_RuntimeWarning, "copyto: the array is copied to itself", 1);
+        return raised ? NULL : core_new_ref(Py_False);
+    }
+    PyThreadState *state = let_go(nd_array(self)->size > LONG_WORK);
+    const mx_code code = copy_over(nd_array(other), nd_array(self));
+    take_back(state);
+    return code ? raise_error() : core_new_ref(other);
 }
 
 static PyObject *nd_copyto(PyObject *self, PyObject *other)
 {
     mx_context context;
-    if (nd_check(other)) {
-        if (nd_array(other) == nd_array(self))
-            return PyErr_WarnEx(PyExc_RuntimeWarning, "copyto: the array is copied to itself", 1) ? NULL : core_new_ref(Py_False);
-        const mx_array *from = nd_array(self), *to = nd_array(other);
-        if (from->size != to->size || from->ndim != to->ndim || memcmp(from->shape, to->shape, sizeof(int64_t) * (size_t)from->ndim))
-            return PyErr_Format(PyExc_ValueError, "copyto: the shapes differ: %R to %R", self, other);
-        PyThreadState *state = let_go(from->size > LONG_WORK);
-        const mx_code code = mx_array_set(nd_array(other), nd_array(self));
-        take_back(state);
-        return code ? raise_error() : core_new_ref(other);
-    }
+    if (nd_check(other))
+        return copy_to_array(self, other);
+    if (other == Py_None)
+        return PyErr_Format(PyExc_TypeError, "copyto: an NDArray or a context such as mx.cpu() is wanted, got None");
     if (context_from(other, &context))
         return NULL;
     if (mx_context_equal(context, nd_array(self)->context))
         return nd_copy(self, NULL);
-    SCOPED_ARRAY(mx_array_to(nd_array(self), context));
+    SCOPED_ARRAY(move(nd_array(self), context));
 }
 
 static PyObject *nd_wait(PyObject *self, PyObject *unused)
@@ -402,7 +484,7 @@ static int add_methods(PyMethodDef *methods)
     return 0;
 }
 
-/* Operators become methods: add_method(NDArray, "softmax", op).  The package's list of them is in ndarray/methods.py. */
+/* Operators become methods: add_method("softmax", op).  The package's list of them is in ndarray/methods.py. */
 static PyObject *add_method(PyObject *self, PyObject *args)
 {
     const char *name;

@@ -1,10 +1,16 @@
 /* mx.autograd: modes, backward, gradients, functions of one's own.  SPDX-License-Identifier: Apache-2.0 */
 #include "core.h"
 
-/* ---- modes --------------------------------------------------------------------------------------------------------- */
+/* ---- modes ----------------------------------------------------------------------------------------------------- */
 
-static PyObject *is_recording(PyObject *self, PyObject *unused) { return (void)self, (void)unused, PyBool_FromLong(mx_is_recording()); }
-static PyObject *is_training(PyObject *self, PyObject *unused) { return (void)self, (void)unused, PyBool_FromLong(mx_is_training()); }
+static PyObject *is_recording(PyObject *self, PyObject *unused)
+{
+    return (void)self, (void)unused, PyBool_FromLong(mx_is_recording());
+}
+static PyObject *is_training(PyObject *self, PyObject *unused)
+{
+    return (void)self, (void)unused, PyBool_FromLong(mx_is_training());
+}
 static PyObject *set_recording(PyObject *self, PyObject *on)
 {
     (void)self;
@@ -20,9 +26,8 @@ static PyObject *set_training(PyObject *self, PyObject *on)
 
 /* `with record():` one small object that remembers what to restore; it may be entered again. */
 typedef struct mode_object {
-    PyObject_HEAD
-    int recording, training; /* -1: leave as it is */
-    mx_mode saved[8];        /* of nested entries of the same object */
+    PyObject_HEAD int recording, training; /* -1: leave as it is */
+    mx_mode saved[8];                      /* of nested entries of the same object */
     int depth;
 } mode_object;
 
@@ -87,7 +92,7 @@ static PyObject *pause_recording(PyObject *self, PyObject *const *args, Py_ssize
 static PyObject *train_mode(PyObject *self, PyObject *unused) { return (void)self, (void)unused, mode_new(-1, 1); }
 static PyObject *predict_mode(PyObject *self, PyObject *unused) { return (void)self, (void)unused, mode_new(-1, 0); }
 
-/* ---- variables ------------------------------------------------------------------------------------------------------- */
+/* ---- variables ------------------------------------------------------------------------------------------------- */
 
 static int grad_req_from(PyObject *source, mx_grad_req *req)
 {
@@ -127,8 +132,8 @@ static PyObject *mark_variables(PyObject *self, PyObject *args)
     if (vs.n >= 0)
         gs = nd_list(gradients, "mark_variables", &g);
     if (gs.n >= 0 && (gs.n != vs.n || PySequence_Size(how) != vs.n))
-        PyErr_Format(PyExc_ValueError, "mark_variables: %lld variables, %lld gradients and %zd grad_reqs", (long long)vs.n,
-                     (long long)gs.n, PySequence_Size(how));
+        PyErr_Format(PyExc_ValueError, "mark_variables: %lld variables, %lld gradients and %zd grad_reqs",
+                     (long long)vs.n, (long long)gs.n, PySequence_Size(how));
     else if (gs.n >= 0 && (reqs = PyMem_Calloc((size_t)vs.n + 1, sizeof *reqs))) {
         int failed = 0;
         for (Py_ssize_t i = 0; !failed && i < vs.n; i++) {
@@ -143,7 +148,7 @@ static PyObject *mark_variables(PyObject *self, PyObject *args)
     return result;
 }
 
-/* ---- backward ---------------------------------------------------------------------------------------------------------- */
+/* ---- backward -------------------------------------------------------------------------------------------------- */
 
 /* backward(heads, head_grads or None, retain_graph, train_mode) */
 static PyObject *backward(PyObject *self, PyObject *args)
@@ -200,10 +205,11 @@ static PyObject *grad(PyObject *self, PyObject *args)
     return result;
 }
 
-/* ---- functions of one's own --------------------------------------------------------------------------------------------- */
+/* ---- functions of one's own ------------------------------------------------------------------------------------ */
 
 /* Calls object.method(*arrays) and puts the results, kept by the scope, into out. */
-static mx_code call_method(PyObject *object, const char *method, int n_in, mx_array *const *in, int n_out, mx_array **out)
+static mx_code call_method(PyObject *object, const char *method, int n_in, mx_array *const *in, int n_out,
+                           mx_array **out)
 {
     PyObject *args = PyTuple_New(n_in);
     for (int i = 0; args && i < n_in; i++) {
@@ -216,11 +222,13 @@ static mx_code call_method(PyObject *object, const char *method, int n_in, mx_ar
     PyObject *function = args ? PyObject_GetAttrString(object, method) : NULL;
     PyObject *result = function ? PyObject_CallObject(function, args) : NULL;
     Py_XDECREF(function), Py_XDECREF(args);
-    PyObject *list = !result ? NULL : nd_check(result) ? PyTuple_Pack(1, result) : PySequence_Fast(result, "an NDArray or a list of them must be returned");
+    PyObject *list = !result            ? NULL
+                     : nd_check(result) ? PyTuple_Pack(1, result)
+                                        : PySequence_Fast(result, "an NDArray or a list of them must be returned");
     Py_XDECREF(result);
     if (list && PySequence_Fast_GET_SIZE(list) != n_out) {
-        PyErr_Format(PyExc_AssertionError, "%s of %.200s returned %zd arrays, wanted %d", method, Py_TYPE(object)->tp_name,
-                     PySequence_Fast_GET_SIZE(list), n_out);
+        PyErr_Format(PyExc_AssertionError, "%s of %.200s returned %zd arrays, wanted %d", method,
+                     Py_TYPE(object)->tp_name, PySequence_Fast_GET_SIZE(list), n_out);
         Py_CLEAR(list);
     }
     for (int i = 0; list && i < n_out; i++) {
@@ -230,7 +238,8 @@ static mx_code call_method(PyObject *object, const char *method, int n_in, mx_ar
         else if (nd_check(item))
             out[i] = mx_scope_add(mx_retain(nd_array(item)));
         else {
-            PyErr_Format(PyExc_TypeError, "%s of %.200s must return NDArrays, got %.200s", method, Py_TYPE(object)->tp_name, Py_TYPE(item)->tp_name);
+            PyErr_Format(PyExc_TypeError, "%s of %.200s must return NDArrays, got %.200s", method,
+                         Py_TYPE(object)->tp_name, Py_TYPE(item)->tp_name);
             Py_CLEAR(list);
         }
     }
@@ -299,7 +308,7 @@ static PyObject *function_call(PyObject *self, PyObject *args)
     return result;
 }
 
-/* ---- the module's part ------------------------------------------------------------------------------------------------------ */
+/* ---- the module's part ----------------------------------------------------------------------------------------- */
 
 #define FAST(function) (PyCFunction)(void (*)(void))function, METH_FASTCALL | METH_KEYWORDS
 static PyMethodDef functions[] = {
@@ -308,7 +317,8 @@ static PyMethodDef functions[] = {
     {"set_recording", set_recording, METH_O, "Sets recording, returns what it was."},
     {"set_training", set_training, METH_O, "Sets training mode, returns what it was."},
     {"record", FAST(record), "record(train_mode=True)\n--\n\nA `with` block whose operators are written to the tape."},
-    {"pause", FAST(pause_recording), "pause(train_mode=False)\n--\n\nA `with` block whose operators are not written to the tape."},
+    {"pause", FAST(pause_recording),
+     "pause(train_mode=False)\n--\n\nA `with` block whose operators are not written to the tape."},
     {"train_mode", train_mode, METH_NOARGS, "A `with` block in which layers behave as in training."},
     {"predict_mode", predict_mode, METH_NOARGS, "A `with` block in which layers behave as in prediction."},
     {"attach_grad", attach_grad, METH_VARARGS, NULL},

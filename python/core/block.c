@@ -11,23 +11,12 @@
 #include <string.h>
 
 #include "base/error.h"
-#include "exec/list.h"
-#include "skin.h"
+#include "block.h"
+#include "exec/tape.h"
+#include "gluon/hybrid.h"
+#include "gluon/trace.h"
 
-typedef struct block_object {
-    PyObject_HEAD
-    mx_block *block;    /* retained; NULL before __init__ */
-    PyObject *children; /* dict: attribute name -> Block, in order */
-    PyObject *params;   /* dict: attribute name -> Parameter (made from the mx_block's when asked) */
-    PyObject *before, *after; /* hooks: lists of callables, NULL: none */
-    bool native;        /* no Python code in its forward */
-    uint64_t checked;   /* structure version for which `all_native` holds */
-    bool all_native;    /* a container whose children all run in C */
-    PyObject *dict, *weakrefs;
-} block_object;
-
-/* Grows whenever a child or hook is added anywhere: containers then look again whether they can run in C. */
-static uint64_t structure_version = 1;
+uint64_t structure_version = 1;
 
 mx_block *block_of(PyObject *object)
 {
@@ -41,7 +30,7 @@ mx_block *block_of(PyObject *object)
 
 static PyObject *layer_classes; /* address of an mx_class -> Python class */
 
-static void attach(block_object *self, mx_block *block) /* takes over the reference */
+void block_attach(block_object *self, mx_block *block)
 {
     mx_release(self->block);
     self->block = block;
@@ -62,7 +51,7 @@ PyObject *block_wrap(mx_block *block)
     PyTypeObject *type = cls ? (PyTypeObject *)cls : &block_type;
     block_object *self = (block_object *)type->tp_alloc(type, 0);
     if (self) {
-        attach(self, mx_retain(block));
+        block_attach(self, mx_retain(block));
         self->native = true;
     }
     return (PyObject *)self;
@@ -75,6 +64,7 @@ static int block_traverse(PyObject *object, visitproc visit, void *arg)
     Py_VISIT(self->params);
     Py_VISIT(self->before);
     Py_VISIT(self->after);
+    Py_VISIT(self->watcher);
     Py_VISIT(self->dict);
     return 0;
 }
@@ -85,6 +75,10 @@ static int block_clear(PyObject *object)
     Py_CLEAR(self->params);
     Py_CLEAR(self->before);
     Py_CLEAR(self->after);
+    Py_CLEAR(self->watcher);
+    Py_CLEAR(self->in_form);
+    Py_CLEAR(self->out_form[0]);
+    Py_CLEAR(self->out_form[1]);
     Py_CLEAR(self->dict);
     return 0;
 }
@@ -96,73 +90,12 @@ static void block_dealloc(PyObject *object)
         PyObject_ClearWeakRefs(object);
     if (self->block && self->block->front == self)
         self->block->front = NULL;
+    if (self->block)
+        block_drop_hooks(self);
     block_clear(object);
+    PyMem_Free(self->seen.shape), PyMem_Free(self->seen.type);
     mx_release(self->block);
     Py_TYPE(object)->tp_free(object);
-}
-
-/* ---- called back by C -------------------------------------------------------------------------------------------- */
-
-static PyObject *tuple_of(mx_arrays in)
-{
-    PyObject *args = PyTuple_New(in.n);
-    for (int64_t i = 0; args && i < in.n; i++) {
-        PyObject *item = in.v[i] == MX_NONE ? core_new_ref(Py_None) : nd_wrap(in.v[i]);
-        if (!item)
-            Py_CLEAR(args);
-        else
-            PyTuple_SET_ITEM(args, i, item);
-    }
-    return args;
-}
-
-/* Arrays in a result of nested lists, in order, into list; -1 with an exception. */
-static int flatten(PyObject *value, mx_array **list, int64_t *n, int64_t room)
-{
-    if (PyList_Check(value) || PyTuple_Check(value)) {
-        for (Py_ssize_t i = 0; i < PySequence_Fast_GET_SIZE(value); i++)
-            if (flatten(PySequence_Fast_GET_ITEM(value, i), list, n, room))
-                return -1;
-        return 0;
-    }
-    if ((!nd_check(value) && value != Py_None) || *n == room) {
-        PyErr_Format(PyExc_TypeError, "forward must return NDArrays (at most %lld), got %.200s", (long long)room, Py_TYPE(value)->tp_name);
-        return -1;
-    }
-    list[(*n)++] = value == Py_None ? MX_NONE : mx_scope_add(mx_retain(nd_array(value)));
-    return 0;
-}
-
-static mx_arrays results_of(PyObject *value)
-{
-    mx_array *found[64];
-    int64_t n = 0;
-    if (flatten(value, found, &n, 64))
-        return mx_list_failed();
-    mx_array **list = mx_list_new(n);
-    if (list)
-        memcpy(list, found, (size_t)n * sizeof *list);
-    return list ? (mx_arrays){list, n} : mx_list_failed();
-}
-
-/* forward_many of every block whose forward is written in Python. */
-static mx_arrays python_forward(mx_block *block, mx_arrays in)
-{
-    PyGILState_STATE state = PyGILState_Ensure();
-    mx_arrays out = mx_list_failed();
-    PyObject *object = block->front ? core_new_ref(block->front) : NULL;
-    if (!object)
-        mx_fail(MX_ERR_STATE, "%s (%s): its Python object is gone", block->name, block->class_name);
-    PyObject *args = object && !PyErr_Occurred() ? tuple_of(in) : NULL;
-    PyObject *function = args ? PyObject_GetAttrString(object, "forward") : NULL;
-    PyObject *result = function ? PyObject_CallObject(function, args) : NULL;
-    if (result)
-        out = results_of(result);
-    Py_XDECREF(result), Py_XDECREF(function), Py_XDECREF(args), Py_XDECREF(object);
-    if (!out.n)
-        mx_fail(MX_ERR_CALLBACK, "%s (%s): forward failed in Python", block->name, block->class_name);
-    PyGILState_Release(state);
-    return out;
 }
 
 /* ---- making ------------------------------------------------------------------------------------------------------ */
@@ -197,7 +130,7 @@ static int read_params(PyObject *source, mx_params **params)
     return *params ? 0 : -1;
 }
 
-static int prepare(block_object *self)
+int block_prepare(block_object *self)
 {
     if (!self->children && !(self->children = PyDict_New()))
         return -1;
@@ -223,7 +156,7 @@ static PyObject *block_start(PyObject *object, PyObject *args)
     const char *prefix;
     PyObject *shared;
     mx_params *params;
-    if (!PyArg_ParseTuple(args, "izO:Block", &kind, &prefix, &shared) || read_params(shared, &params) || prepare(self))
+    if (!PyArg_ParseTuple(args, "izO:Block", &kind, &prefix, &shared) || read_params(shared, &params) || block_prepare(self))
         return NULL;
     PyObject *hint = alias_of(object);
     if (!hint)
@@ -236,7 +169,7 @@ static PyObject *block_start(PyObject *object, PyObject *args)
     block->hybrid = kind & 1;
     block->sequential = kind >= 2;
     block->forward_many = kind >= 2 ? mx_run_sequential : python_forward;
-    attach(self, block);
+    block_attach(self, block);
     Py_RETURN_NONE;
 }
 
@@ -248,7 +181,7 @@ static PyObject *block_start_layer(PyObject *object, PyObject *const *args, Py_s
     mx_class *cls = n >= 2 ? PyLong_AsVoidPtr(args[0]) : NULL;
     PyObject *given[2], *base = args[1];
     mx_params *params;
-    if (!cls || prepare(self))
+    if (!cls || block_prepare(self))
         return NULL;
     const size_t bytes = cls->schema ? cls->schema->size : 0;
     void *options = PyMem_Malloc(bytes + 1);
@@ -265,8 +198,12 @@ static PyObject *block_start_layer(PyObject *object, PyObject *const *args, Py_s
             block = mx_layer_make(cls, options, &(mx_block_naming){name, NULL, prefix, params});
     }
     if (block) {
-        attach(self, mx_retain(block));
-        self->native = inherits(object, "forward", base) && inherits(object, "hybrid_forward", base);
+        block_attach(self, mx_retain(block));
+        const bool own_forward = !inherits(object, "forward", base);
+        self->overrides_hybrid = !own_forward && !inherits(object, "hybrid_forward", base);
+        self->native = !own_forward && !self->overrides_hybrid;
+        if (!self->native)
+            block->forward_many = python_forward;
     }
     mx_scope_close(&scope);
     PyMem_Free(options);
@@ -389,7 +326,7 @@ static PyObject *get_reg_params(PyObject *object, void *unused)
 {
     block_object *self = (block_object *)object;
     (void)unused;
-    if (!block_of(object) || prepare(self))
+    if (!block_of(object) || block_prepare(self))
         return NULL;
     const mx_dict *own = &self->block->attributes;
     for (int64_t i = 0; i < own->length; i++) {
@@ -405,7 +342,7 @@ static PyObject *get_children(PyObject *object, void *unused)
 {
     block_object *self = (block_object *)object;
     (void)unused;
-    if (!block_of(object) || prepare(self))
+    if (!block_of(object) || block_prepare(self))
         return NULL;
     const mx_dict *own = &self->block->children;
     for (int64_t i = 0; i < own->length && PyDict_GET_SIZE(self->children) < own->length; i++) {
@@ -417,221 +354,6 @@ static PyObject *get_children(PyObject *object, void *unused)
         Py_DECREF(child);
     }
     return core_new_ref(self->children);
-}
-
-/* ---- calls --------------------------------------------------------------------------------------------------------- */
-
-/* Whether the whole block runs in C: no Python forward, no hooks, in it or in any child. */
-static bool runs_in_c(block_object *self)
-{
-    if (self->before || self->after)
-        return false;
-    if (self->native && !self->block->sequential)
-        return true;
-    if (!self->block->sequential || !self->native)
-        return false;
-    if (self->checked == structure_version)
-        return self->all_native;
-    bool all = true;
-    PyObject *key, *child;
-    Py_ssize_t at = 0;
-    while (all && PyDict_Next(self->children, &at, &key, &child))
-        all = runs_in_c((block_object *)child);
-    self->checked = structure_version;
-    return self->all_native = all;
-}
-
-static PyObject *wrap_results(mx_arrays out)
-{
-    if (!out.n || mx_error_code())
-        return raise_error();
-    if (out.n == 1)
-        return out.v[0] == MX_NONE ? core_new_ref(Py_None) : nd_wrap(out.v[0]);
-    return nd_wrap_all(out);
-}
-
-#define FEW_ARGUMENTS 8
-/* The arrays of args (and of keywords that layers name, such as sample_weight): -1 with an exception. */
-static int take_arrays(block_object *self, PyObject *args, mx_array **in, int64_t *n, int64_t *work)
-{
-    *n = PyTuple_GET_SIZE(args), *work = 0;
-    if (*n > FEW_ARGUMENTS) {
-        PyErr_Format(PyExc_TypeError, "%s (%s): got %lld inputs, at most %d are possible", self->block->name, self->block->class_name, (long long)*n, FEW_ARGUMENTS);
-        return -1;
-    }
-    for (int64_t i = 0; i < *n; i++) {
-        PyObject *item = PyTuple_GET_ITEM(args, i);
-        if (item == Py_None)
-            in[i] = MX_NONE;
-        else if (nd_check(item)) {
-            in[i] = nd_array(item);
-            *work += in[i]->size;
-        } else {
-            PyErr_Format(PyExc_TypeError, "%s (%s): input %lld must be an NDArray, got %.200s%s", self->block->name, self->block->class_name,
-                         (long long)i, Py_TYPE(item)->tp_name, PyObject_CheckBuffer(item) || PyList_Check(item) ? " (make one with nd.array)" : "");
-            return -1;
-        }
-    }
-    return 0;
-}
-
-static PyObject *call_in_c(block_object *self, PyObject *args)
-{
-    mx_array *in[FEW_ARGUMENTS];
-    int64_t n, work;
-    if (take_arrays(self, args, in, &n, &work))
-        return NULL;
-    mx_block *block = self->block;
-    mx_scope scope = mx_scope_open();
-    PyThreadState *state = let_go(work > LONG_WORK / 16);
-    mx_arrays out = mx_block_call_many(block, (mx_arrays){in, n});
-    take_back(state);
-    PyObject *result = wrap_results(out);
-    mx_scope_close(&scope);
-    return result;
-}
-
-/* Optional inputs of losses by name: loss(pred, label, sample_weight=w). */
-static PyObject *with_keywords(block_object *self, PyObject *args, PyObject *keywords)
-{
-    static const char *const names[] = {"pred", "label", "sample_weight", "pred_lengths", "label_lengths"};
-    PyObject *all[8] = {NULL};
-    Py_ssize_t n = PyTuple_GET_SIZE(args), at = 0;
-    PyObject *key, *value;
-    const bool loss = self->block->cls && self->block->cls->kind == MX_LOSS;
-    const bool ctc = loss && !strcmp(self->block->cls->name, "CTCLoss");
-    for (Py_ssize_t i = 0; i < n && i < 8; i++)
-        all[i] = PyTuple_GET_ITEM(args, i);
-    while (PyDict_Next(keywords, &at, &key, &value)) {
-        int place = -1;
-        for (int i = 0; i < 5 && loss; i++)
-            if (!PyUnicode_CompareWithASCIIString(key, names[i]))
-                place = !ctc || i < 2 ? i : i == 2 ? 4 : i - 1;
-        if (place < 0 || all[place])
-            return PyErr_Format(PyExc_TypeError, "%s (%s): unexpected keyword '%U'", self->block->name, self->block->class_name, key);
-        all[place] = value;
-        n = place >= n ? place + 1 : n;
-    }
-    PyObject *tuple = PyTuple_New(n);
-    for (Py_ssize_t i = 0; tuple && i < n; i++)
-        PyTuple_SET_ITEM(tuple, i, core_new_ref(all[i] ? all[i] : Py_None));
-    return tuple;
-}
-
-static int run_hooks(PyObject *hooks, PyObject *object, PyObject *args, PyObject *result)
-{
-    PyObject *copy = PySequence_Tuple(hooks); /* a hook may remove itself */
-    int failed = !copy;
-    for (Py_ssize_t i = 0; !failed && i < PyTuple_GET_SIZE(copy); i++) {
-        PyObject *done = PyObject_CallFunctionObjArgs(PyTuple_GET_ITEM(copy, i), object, args, result, NULL);
-        failed = !done;
-        Py_XDECREF(done);
-    }
-    Py_XDECREF(copy);
-    return failed;
-}
-
-/* x through the children one after the other, each called as Python would; several results are several inputs. */
-static PyObject *run_children(block_object *self, PyObject *args)
-{
-    PyObject *key, *child, *x = core_new_ref(args);
-    Py_ssize_t at = 0;
-    bool tuple = true;
-    while (x && PyDict_Next(self->children, &at, &key, &child)) {
-        PyObject *inputs = tuple ? core_new_ref(x) : PyTuple_Pack(1, x);
-        PyObject *next = inputs ? PyObject_CallObject(child, inputs) : NULL;
-        Py_XDECREF(inputs), Py_DECREF(x);
-        x = next;
-        tuple = false;
-        if (x && (PyTuple_Check(x) || PyList_Check(x))) {
-            PyObject *as_tuple = PySequence_Tuple(x);
-            Py_DECREF(x);
-            x = as_tuple;
-            tuple = true;
-        }
-    }
-    if (x && tuple && PyTuple_GET_SIZE(x) == 1) {
-        PyObject *only = core_new_ref(PyTuple_GET_ITEM(x, 0));
-        Py_DECREF(x);
-        x = only;
-    }
-    return x;
-}
-
-static PyObject *call_forward(PyObject *object, PyObject *args, PyObject *keywords)
-{
-    static PyObject *name;
-    block_object *self = (block_object *)object;
-    if (!name && !(name = PyUnicode_InternFromString("forward")))
-        return NULL;
-    if (self->native && self->block->sequential && !keywords)
-        return run_children(self, args);
-    PyObject *forward = PyObject_GetAttr(object, name);
-    if (!forward)
-        return NULL;
-    const char *outer = mx_error_context(self->block->name);
-    PyObject *result = PyObject_Call(forward, args, keywords);
-    mx_error_context(outer);
-    Py_DECREF(forward);
-    return result;
-}
-
-static PyObject *block_call(PyObject *object, PyObject *args, PyObject *keywords)
-{
-    block_object *self = (block_object *)object;
-    if (!block_of(object))
-        return NULL;
-    if (keywords && !PyDict_GET_SIZE(keywords))
-        keywords = NULL;
-    if (runs_in_c(self)) {
-        if (!keywords)
-            return call_in_c(self, args);
-        PyObject *all = with_keywords(self, args, keywords);
-        PyObject *result = all ? call_in_c(self, all) : NULL;
-        Py_XDECREF(all);
-        return result;
-    }
-    if (self->before && run_hooks(self->before, object, args, NULL))
-        return NULL;
-    PyObject *result = call_forward(object, args, keywords);
-    if (result && self->after && run_hooks(self->after, object, args, result))
-        Py_CLEAR(result);
-    return result;
-}
-
-/* forward() of a layer of the library, for subclasses and for those who call it by name. */
-static PyObject *block_forward(PyObject *object, PyObject *args)
-{
-    block_object *self = (block_object *)object;
-    if (!block_of(object))
-        return NULL;
-    if (self->block->sequential)
-        return run_children(self, args);
-    if (!self->block->layer)
-        return PyErr_Format(PyExc_NotImplementedError, "%s (%s): forward is not overridden", self->block->name, self->block->class_name);
-    return call_in_c(self, args);
-}
-
-/* _layer_forward(inputs, parameters): hybrid_forward of a layer of the library, with the parameters that were passed. */
-static PyObject *block_layer_forward(PyObject *object, PyObject *args)
-{
-    block_object *self = (block_object *)object;
-    PyObject *inputs, *given;
-    mx_array *in[FEW_ARGUMENTS], *own[FEW_ARGUMENTS];
-    int64_t n, work;
-    if (!block_of(object) || !PyArg_ParseTuple(args, "O!O!:hybrid_forward", &PyTuple_Type, &inputs, &PyDict_Type, &given) ||
-        take_arrays(self, inputs, in, &n, &work))
-        return NULL;
-    const mx_dict *attributes = &self->block->attributes;
-    for (int64_t i = 0; i < attributes->length && i < FEW_ARGUMENTS; i++) {
-        PyObject *value = PyDict_GetItemString(given, attributes->entries[i].key);
-        own[i] = value && nd_check(value) ? nd_array(value) : MX_NONE;
-    }
-    mx_scope scope = mx_scope_open();
-    mx_array *out = mx_layer_forward_with(self->block, (mx_arrays){in, n}, (mx_arrays){own, attributes->length});
-    PyObject *result = out ? nd_wrap(out) : raise_error();
-    mx_scope_close(&scope);
-    return result;
 }
 
 /* ---- shapes of deferred parameters --------------------------------------------------------------------------------- */
@@ -687,21 +409,31 @@ static PyObject *block_infer(PyObject *object, PyObject *args)
     return raise_if(mx_block_finish_shapes(self->block, true));
 }
 
+/* Where the first array in x is. */
+static mx_context context_of(PyObject *x)
+{
+    if ((PyList_Check(x) || PyTuple_Check(x)) && PySequence_Fast_GET_SIZE(x))
+        return context_of(PySequence_Fast_GET_ITEM(x, 0));
+    return nd_check(x) ? nd_array(x)->context : mx_current_context();
+}
+
 /* _own_data(x): own parameters as arrays where x is, a dict of keywords for hybrid_forward; None: shapes are missing. */
 static PyObject *block_own_data(PyObject *object, PyObject *x)
 {
     block_object *self = (block_object *)object;
     if (!block_of(object))
         return NULL;
-    const mx_context context = nd_check(x) ? nd_array(x)->context : mx_current_context();
+    const mx_context context = context_of(x);
     const mx_dict *own = &self->block->attributes;
     if (!own->length)
         return PyDict_New();
-    if (!mx_inferring() && mx_block_waits(self->block))
+    const bool symbolic = mx_thread_modes.tracing || sym_check(x);
+    if (!mx_inferring() && !symbolic && mx_block_waits(self->block))
         Py_RETURN_NONE;
     PyObject *dict = PyDict_New();
     for (int64_t i = 0; dict && i < own->length; i++) {
-        mx_array *data = mx_parameter_use(own->entries[i].pointer, context);
+        mx_parameter *p = own->entries[i].pointer;
+        mx_array *data = symbolic ? mx_parameter_variable(p) : mx_parameter_use(p, context);
         PyObject *value = data ? nd_wrap(data) : raise_error();
         if (!value || PyDict_SetItemString(dict, own->entries[i].key, value))
             Py_CLEAR(dict);
@@ -825,32 +557,6 @@ static PyObject *block_text(PyObject *object, PyObject *unused)
     return text ? PyUnicode_FromString(text) : raise_error();
 }
 
-static PyObject *hook_list(PyObject *object, PyObject *args)
-{
-    block_object *self = (block_object *)object;
-    int before;
-    if (!PyArg_ParseTuple(args, "p:hooks", &before))
-        return NULL;
-    PyObject **list = before ? &self->before : &self->after;
-    if (!*list && !(*list = PyList_New(0)))
-        return NULL;
-    structure_version++;
-    return core_new_ref(*list);
-}
-
-/* Forgets empty lists, so that the block can run in C again. */
-static PyObject *hooks_changed(PyObject *object, PyObject *unused)
-{
-    block_object *self = (block_object *)object;
-    (void)unused;
-    if (self->before && !PyList_GET_SIZE(self->before))
-        Py_CLEAR(self->before);
-    if (self->after && !PyList_GET_SIZE(self->after))
-        Py_CLEAR(self->after);
-    structure_version++;
-    Py_RETURN_NONE;
-}
-
 /* _set_native(on): forward of a container is not overridden, so that C may run it. */
 static PyObject *set_native(PyObject *object, PyObject *on)
 {
@@ -864,15 +570,27 @@ static PyObject *set_native(PyObject *object, PyObject *on)
     Py_RETURN_NONE;
 }
 
-static PyObject *block_hybridize(PyObject *object, PyObject *on)
+/* _set_active(active, static_alloc): of this block alone; plans are made anew. */
+static PyObject *set_active(PyObject *object, PyObject *args)
 {
+    int active, fixed;
     mx_block *block = block_of(object);
-    if (!block)
-        return NULL;
-    const int active = PyObject_IsTrue(on);
-    if (active < 0)
+    if (!block || !PyArg_ParseTuple(args, "pp:hybridize", &active, &fixed))
         return NULL;
     block->hybridized = active && block->hybrid;
+    block->static_alloc = fixed;
+    mx_hybrid_forget(block);
+    Py_RETURN_NONE;
+}
+
+/* _forget(): plans are made anew: parameters were cast, or forward does something else now. */
+static PyObject *forget(PyObject *object, PyObject *unused)
+{
+    mx_block *block = block_of(object);
+    (void)unused;
+    if (!block)
+        return NULL;
+    mx_hybrid_forget(block);
     Py_RETURN_NONE;
 }
 
@@ -912,10 +630,15 @@ static PyMethodDef block_methods[] = {
     {"_infer", block_infer, METH_O, NULL},
     {"_own_data", block_own_data, METH_O, NULL},
     {"_layer_forward", block_layer_forward, METH_VARARGS, NULL},
-    {"_hooks", hook_list, METH_VARARGS, NULL},
-    {"_hooks_changed", hooks_changed, METH_NOARGS, NULL},
+    {"_hooks", block_hook_list, METH_VARARGS, NULL},
+    {"_hooks_changed", block_hooks_changed, METH_NOARGS, NULL},
     {"_set_native", set_native, METH_O, NULL},
-    {"_set_active", block_hybridize, METH_O, NULL},
+    {"_set_active", set_active, METH_VARARGS, NULL},
+    {"_forget", forget, METH_NOARGS, NULL},
+    {"_export", block_export, METH_VARARGS, NULL},
+    {"_trace", block_trace, METH_VARARGS, NULL},
+    {"_start_symbol", block_start_symbol, METH_VARARGS, NULL},
+    {"_watch", block_watch, METH_VARARGS, NULL},
     {"forward", block_forward, METH_VARARGS, "forward(*inputs): override it to say what the block computes."},
     {"name_scope", block_name_scope, METH_NOARGS, "A `with` block in which new blocks and parameters get this block's prefix."},
     {NULL, NULL, 0, NULL},
@@ -951,7 +674,7 @@ PyTypeObject block_type = {
 
 /* ---- the module's part ------------------------------------------------------------------------------------------------ */
 
-/* layers(): (kind, name, address, description) of every layer and loss. */
+/* layers(): (kind, name, address, group or None, whether plans can be made of it) of every layer and loss. */
 static PyObject *layers(PyObject *self, PyObject *unused)
 {
     (void)self, (void)unused;
@@ -960,7 +683,8 @@ static PyObject *layers(PyObject *self, PyObject *unused)
     for (int i = 0; list && (cls = mx_class_at(i)) != NULL; i++) {
         if (cls->kind != MX_LAYER && cls->kind != MX_LOSS)
             continue;
-        PyObject *row = Py_BuildValue("isN", (int)cls->kind, cls->name, PyLong_FromVoidPtr(cls));
+        PyObject *row = Py_BuildValue("isNzO", (int)cls->kind, cls->name, PyLong_FromVoidPtr(cls), cls->group,
+                                      ((const mx_layer *)cls->methods)->plain ? Py_False : Py_True);
         if (!row || PyList_Append(list, row))
             Py_CLEAR(list);
         Py_XDECREF(row);

@@ -31,7 +31,7 @@ typedef struct nd_object {
 extern PyTypeObject nd_type;
 static inline bool nd_check(PyObject *x) { return Py_TYPE(x) == &nd_type || PyObject_TypeCheck(x, &nd_type); }
 static inline mx_array *nd_array(PyObject *x) { return ((nd_object *)x)->array; }
-PyObject *nd_wrap(mx_array *array);       /* a new NDArray; retains */
+PyObject *nd_wrap(mx_array *array);       /* a new NDArray, or a Symbol of a symbolic array; retains */
 PyObject *nd_wrap_all(mx_arrays arrays);  /* a list of them */
 /* The arrays of a list or tuple of NDArrays (or of one): n < 0 with an exception.  Borrowed; *items is for PyMem_Free. */
 mx_arrays nd_list(PyObject *source, const char *who, mx_array ***items);
@@ -39,7 +39,18 @@ mx_arrays nd_list(PyObject *source, const char *who, mx_array ***items);
 PyObject *nd_from_any(PyObject *source, mx_context context, mx_dtype dtype);
 
 /* ---- operators --------------------------------------------------------------------------------------------- */
+typedef struct op_object {
+    PyObject_HEAD vectorcallfunc vectorcall;
+    mx_op *op;
+    PyObject *name;         /* the alias under which it is known here */
+    PyObject *module;       /* "mxnet.ndarray.op" */
+    PyObject **input_names; /* (declared_inputs) interned; the name of a list input without its star */
+    PyObject **attr_names;  /* (schema->count) interned */
+    int n_attrs;
+    bool symbolic;          /* one of mx.sym: makes nodes of a graph */
+} op_object;
 extern PyTypeObject op_type;
+extern PyObject *null_value; /* mxnet.base._Null: "not given" */
 PyObject *op_new(mx_op *op, const char *name);
 /* One call with results as a Python object (an NDArray or a list); out: NDArray, list of them, or NULL. */
 PyObject *op_run(mx_op *op, const void *attrs, int n_in, mx_array *const *in, PyObject *out);
@@ -85,10 +96,6 @@ PyObject *from_package(const char *module, const char *name);
 struct mx_class;
 int options_from(const struct mx_class *cls, void *options, PyObject *const *args, Py_ssize_t n, PyObject *kwnames,
                  const char *const *extra, PyObject **extra_values);
-/* One option by name from a Python object: 0, 1 if there is no such option (no exception), -1 with an exception. */
-int option_set(const struct mx_class *cls, void *options, PyObject *name, PyObject *value);
-/* The Python value of an option (objects: NULL without an exception); NULL without an exception: no such option. */
-PyObject *option_get(const struct mx_class *cls, const void *options, PyObject *name);
 
 /* An object of a class row as a Python object: base of the types for initializers, schedules, optimizers and metrics.
  * Options that are neither class attributes nor in its __dict__ are read and written in the C struct. */
@@ -127,9 +134,11 @@ int add_files(PyObject *module);
 int add_exchange(PyObject *module);
 int add_runtime(PyObject *module);
 int add_dlpack(PyObject *module);
+int add_profiler(PyObject *module);
 
 extern PyNumberMethods nd_number;
 extern PyMappingMethods nd_mapping;
+PyObject *nd_index(PyObject *self, mx_array *x, PyObject *key); /* self[key], where self stands for x */
 extern PySequenceMethods nd_sequence;
 extern PyBufferProcs nd_buffer;
 PyObject *nd_richcompare(PyObject *a, PyObject *b, int operation);

@@ -12,7 +12,7 @@
 #include "core.h"
 #include "gluon/learning.h"
 
-/* ---- options ------------------------------------------------------------------------------------------------- */
+/* ---- options ---------------------------------------------------------------------------------------------------- */
 
 static int count_of(const mx_class *cls) { return cls->schema ? cls->schema->count : 0; }
 
@@ -43,18 +43,6 @@ static int set_field(const mx_class *cls, const mx_field *field, void *options, 
     if (field->type == MX_FIELD_PTR)
         return set_object(cls, field, (void **)((char *)options + field->offset), value);
     return field_set(field, cls->schema, options, value, cls->name);
-}
-
-int option_set(const mx_class *cls, void *options, PyObject *name, PyObject *value)
-{
-    const mx_field *field = find_option(cls, name);
-    return field ? set_field(cls, field, options, value) : 1;
-}
-
-PyObject *option_get(const mx_class *cls, const void *options, PyObject *name)
-{
-    const mx_field *field = find_option(cls, name);
-    return field && field->type != MX_FIELD_PTR ? field_get(field, options) : NULL;
 }
 
 static PyObject *option_names(const mx_class *cls, const char *const *extra)
@@ -125,7 +113,7 @@ int options_from(const mx_class *cls, void *options, PyObject *const *args, Py_s
     return 0;
 }
 
-/* ---- objects --------------------------------------------------------------------------------------------------- */
+/* ---- objects ---------------------------------------------------------------------------------------------------- */
 
 static PyObject *described_new(PyTypeObject *type, PyObject *args, PyObject *keywords)
 {
@@ -215,34 +203,31 @@ static PyObject *described_options(PyObject *object, PyObject *unused)
     return dict;
 }
 
-static PyObject *described_getattro(PyObject *object, PyObject *name)
+/* The option that an attribute stands for; NULL: none, or the class has an attribute of that name.  Objects among the
+ * options stay as they were made. */
+static const mx_field *attribute_field(PyObject *object, PyObject *name)
 {
-    described_object *self = (described_object *)object;
-    PyObject *value = PyObject_GenericGetAttr(object, name);
-    if (value || !self->options || !PyErr_ExceptionMatches(PyExc_AttributeError))
-        return value;
-    PyObject *type, *error, *trace;
-    PyErr_Fetch(&type, &error, &trace);
-    value = option_get(self->cls, self->options, name);
-    if (!value && !PyErr_Occurred()) {
-        PyErr_Restore(type, error, trace);
+    const described_object *self = (described_object *)object;
+    const mx_field *field = self->options ? find_option(self->cls, name) : NULL;
+    if (!field || field->type == MX_FIELD_PTR || PyObject_HasAttr((PyObject *)Py_TYPE(object), name))
         return NULL;
-    }
-    Py_XDECREF(type), Py_XDECREF(error), Py_XDECREF(trace);
-    return value;
+    return field;
 }
 
-/* Objects among the options stay as they were made: their holder keeps them retained. */
+static PyObject *described_getattro(PyObject *object, PyObject *name)
+{
+    const mx_field *field = attribute_field(object, name);
+    return field ? field_get(field, ((described_object *)object)->options) : PyObject_GenericGetAttr(object, name);
+}
+
 static int described_setattro(PyObject *object, PyObject *name, PyObject *value)
 {
     described_object *self = (described_object *)object;
-    const mx_field *field = self->options && value ? find_option(self->cls, name) : NULL;
-    if (!field || field->type == MX_FIELD_PTR || PyObject_HasAttr((PyObject *)Py_TYPE(object), name))
-        return PyObject_GenericSetAttr(object, name, value);
-    return set_field(self->cls, field, self->options, value);
+    const mx_field *field = value ? attribute_field(object, name) : NULL;
+    return field ? set_field(self->cls, field, self->options, value) : PyObject_GenericSetAttr(object, name, value);
 }
 
-#define FAST(function) (PyCFunction)(void (*)(void))function, METH_FASTCALL | METH_KEYWORDS
+#define FAST(function) (PyCFunction)(void (*)(void)) function, METH_FASTCALL | METH_KEYWORDS
 static PyMethodDef described_methods[] = {
     {"_start", FAST(described_start), "_start(kind, row name, options...): makes the object of the library."},
     {"_options", described_options, METH_NOARGS, "All options as a dict."},
@@ -269,7 +254,7 @@ int add_described_type(PyObject *module, PyTypeObject *type, const char *name)
     return PyType_Ready(type) ? -1 : PyModule_AddObjectRef(module, name, (PyObject *)type);
 }
 
-/* ---- rows --------------------------------------------------------------------------------------------------------- */
+/* ---- rows ------------------------------------------------------------------------------------------------------- */
 
 /* The default of an option; a whole number stays one. */
 static PyObject *default_of(const mx_class *cls, const mx_field *field)
@@ -290,8 +275,8 @@ static PyObject *row_options(const mx_class *cls)
     for (int i = 0; tuple && i < count_of(cls); i++) {
         const mx_field *field = &cls->schema->fields[i];
         PyObject *value = default_of(cls, field);
-        PyObject *item = value ? Py_BuildValue("sNOs", field->name, value, field->fallback ? Py_False : Py_True, field->doc)
-                               : NULL;
+        PyObject *item =
+            value ? Py_BuildValue("sNOs", field->name, value, field->fallback ? Py_False : Py_True, field->doc) : NULL;
         if (!item)
             Py_CLEAR(tuple);
         else
@@ -327,9 +312,15 @@ static PyMethodDef functions[] = {
 
 int add_described(PyObject *module)
 {
-    static const struct { const char *name; int kind; } kinds[] = {
-        {"LAYER", MX_LAYER}, {"LOSS", MX_LOSS}, {"INITIALIZER", MX_INITIALIZER}, {"OPTIMIZER", MX_OPTIMIZER},
-        {"LR_SCHEDULER", MX_LR_SCHEDULER}, {"METRIC", MX_METRIC}};
+    static const struct {
+        const char *name;
+        int kind;
+    } kinds[] = {{"LAYER", MX_LAYER},
+                 {"LOSS", MX_LOSS},
+                 {"INITIALIZER", MX_INITIALIZER},
+                 {"OPTIMIZER", MX_OPTIMIZER},
+                 {"LR_SCHEDULER", MX_LR_SCHEDULER},
+                 {"METRIC", MX_METRIC}};
     for (size_t i = 0; i < sizeof kinds / sizeof *kinds; i++)
         if (PyModule_AddIntConstant(module, kinds[i].name, kinds[i].kind))
             return -1;

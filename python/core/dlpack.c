@@ -65,13 +65,13 @@ static dl_device device_of(const mx_array *x)
     return (dl_device){gpu ? DL_CUDA : DL_CPU, gpu ? x->context.id : 0};
 }
 
-/* ---- out --------------------------------------------------------------------------------------------------------- */
+/* ---- out ------------------------------------------------------------------------------------------------------- */
 
 typedef struct exported {
     union {
         dl_managed plain;
         dl_versioned versioned;
-    } head; /* what the other library sees; its owner field points back here */
+    } head;          /* what the other library sees; its owner field points back here */
     mx_array *array; /* retained */
     int64_t strides[MX_MAX_NDIM];
 } exported;
@@ -115,7 +115,8 @@ static PyObject *capsule_of(PyObject *self, bool versioned, bool writing)
     if (!x->storage)
         return PyErr_Format(PyExc_BufferError, "__dlpack__: the array has no values: its shape is only being inferred");
     if (x->readonly && (writing || !versioned))
-        return PyErr_Format(PyExc_BufferError, "__dlpack__: the array is read-only, which this form of DLPack cannot say");
+        return PyErr_Format(PyExc_BufferError,
+                            "__dlpack__: the array is read-only, which this form of DLPack cannot say");
     mx_array_wait(x);
     exported *e = PyMem_RawCalloc(1, sizeof *e);
     if (!e)
@@ -153,8 +154,9 @@ static PyObject *nd_dlpack(PyObject *self, PyObject *args, PyObject *keywords)
         if (!PyArg_ParseTuple(device, "ii;dl_device must be a pair of numbers", &wanted.type, &wanted.id))
             return NULL;
         if (wanted.type != ours.type || wanted.id != ours.id)
-            return PyErr_Format(PyExc_BufferError, "__dlpack__: the array is not on device (%d, %d); copy it there first",
-                                wanted.type, wanted.id);
+            return PyErr_Format(PyExc_BufferError,
+                                "__dlpack__: the array is not on device (%d, %d); copy it there first", wanted.type,
+                                wanted.id);
     }
     if (copy == Py_True && !(source = PyObject_CallMethod(self, "copy", NULL)))
         return NULL;
@@ -171,7 +173,7 @@ static PyObject *nd_dlpack_device(PyObject *self, PyObject *unused)
     return Py_BuildValue("(ii)", device.type, device.id);
 }
 
-/* ---- in ---------------------------------------------------------------------------------------------------------- */
+/* ---- in -------------------------------------------------------------------------------------------------------- */
 
 static void release_plain(void *owner)
 {
@@ -189,7 +191,8 @@ static void release_versioned(void *owner)
 static int shape_of(const dl_tensor *t, mx_shape_t *shape)
 {
     if (t->ndim < 0 || t->ndim > MX_MAX_NDIM) {
-        PyErr_Format(PyExc_BufferError, "from_dlpack: the tensor has %d axes; at most %d are possible", (int)t->ndim, MX_MAX_NDIM);
+        PyErr_Format(PyExc_BufferError, "from_dlpack: the tensor has %d axes; at most %d are possible", (int)t->ndim,
+                     MX_MAX_NDIM);
         return -1;
     }
     *shape = (mx_shape_t){.ndim = t->ndim};
@@ -233,7 +236,8 @@ static mx_array *array_of(const dl_tensor *t, bool readonly, void (*release)(voi
     if (t->device.type != DL_CPU && t->device.type != DL_CUDA_HOST)
         return PyErr_Format(PyExc_BufferError, "from_dlpack: the tensor is not in the memory of the CPU"), NULL;
     if (dtype == MX_DTYPE_NONE)
-        return PyErr_Format(PyExc_BufferError, "from_dlpack: arrays have no elements of DLPack type (code %d, %d bits, %d lanes)",
+        return PyErr_Format(PyExc_BufferError,
+                            "from_dlpack: arrays have no elements of DLPack type (code %d, %d bits, %d lanes)",
                             t->dtype.code, t->dtype.bits, t->dtype.lanes),
                NULL;
     if (shape_of(t, &shape))
@@ -267,19 +271,21 @@ static PyObject *from_dlpack(PyObject *self, PyObject *capsule)
     } else if (PyCapsule_IsValid(capsule, versioned_name)) {
         dl_versioned *m = PyCapsule_GetPointer(capsule, versioned_name);
         if (m->major > 1)
-            return PyErr_Format(PyExc_BufferError, "from_dlpack: version %u.%u of DLPack is not known here", m->major, m->minor);
+            return PyErr_Format(PyExc_BufferError, "from_dlpack: version %u.%u of DLPack is not known here", m->major,
+                                m->minor);
         x = array_of(&m->tensor, m->flags & DL_READ_ONLY, release_versioned, m, &taken);
         if (taken)
             PyCapsule_SetName(capsule, "used_dltensor_versioned");
     } else
-        return PyErr_Format(PyExc_TypeError, "from_dlpack: a DLPack capsule that was not used yet is wanted, got %.200s",
+        return PyErr_Format(PyExc_TypeError,
+                            "from_dlpack: a DLPack capsule that was not used yet is wanted, got %.200s",
                             Py_TYPE(capsule)->tp_name);
     PyObject *result = x ? nd_wrap(x) : NULL;
     mx_release(x);
     return result;
 }
 
-/* ---- the module's part --------------------------------------------------------------------------------------------- */
+/* ---- the module's part ----------------------------------------------------------------------------------------- */
 
 PyMethodDef nd_dlpack_methods[] = {
     {"to_dlpack_for_read", for_reading, METH_NOARGS, "A DLPack capsule of the array, for reading."},

@@ -9,7 +9,7 @@
 #include "core.h"
 #include "ndarray/convert.h"
 
-/* ---- formats of buffers -------------------------------------------------------------------------------------------- */
+/* ---- formats of buffers ---------------------------------------------------------------------------------------- */
 
 static const char *const formats[MX_DTYPE_END] = {
     [MX_FLOAT32] = "f", [MX_FLOAT64] = "d", [MX_FLOAT16] = "e", [MX_UINT8] = "B", [MX_INT32] = "i",
@@ -32,7 +32,7 @@ static mx_dtype dtype_of_format(const char *format, Py_ssize_t itemsize)
     return MX_DTYPE_NONE;
 }
 
-/* ---- in -------------------------------------------------------------------------------------------------------------- */
+/* ---- in -------------------------------------------------------------------------------------------------------- */
 
 static mx_array *new_array(const mx_shape_t *shape, mx_dtype dtype, mx_context context)
 {
@@ -91,12 +91,14 @@ static PyObject *from_buffer(PyObject *source, mx_context context, mx_dtype dtyp
 /* Types that we do not have (int16, uint32, big-endian, complex ...): the owner converts. */
 static PyObject *from_foreign_type(PyObject *source, mx_context context, mx_dtype dtype)
 {
-    PyObject *converted = PyObject_HasAttrString(source, "astype")
-                              ? PyObject_CallMethod(source, "astype", "s", dtype == MX_BFLOAT16 ? "float32" : mx_dtype_name(dtype))
-                              : NULL;
+    PyObject *converted =
+        PyObject_HasAttrString(source, "astype")
+            ? PyObject_CallMethod(source, "astype", "s", dtype == MX_BFLOAT16 ? "float32" : mx_dtype_name(dtype))
+            : NULL;
     if (!converted) {
         if (!PyErr_Occurred())
-            PyErr_Format(PyExc_TypeError, "nd.array: %.200s has elements of a type that arrays do not have", Py_TYPE(source)->tp_name);
+            PyErr_Format(PyExc_TypeError, "nd.array: %.200s has elements of a type that arrays do not have",
+                         Py_TYPE(source)->tp_name);
         return NULL;
     }
     PyObject *result = from_buffer(converted, context, dtype);
@@ -179,7 +181,8 @@ static PyObject *through_numpy(PyObject *source, mx_context context, mx_dtype dt
         result = from_buffer(array, context, dtype);
     else if (!PyErr_Occurred() || PyErr_ExceptionMatches(PyExc_ValueError)) {
         PyErr_Clear();
-        PyErr_Format(PyExc_TypeError, "nd.array: the source must be array-like (numbers in nested lists of equal lengths), got %.200s",
+        PyErr_Format(PyExc_TypeError,
+                     "nd.array: the source must be array-like (numbers in nested lists of equal lengths), got %.200s",
                      Py_TYPE(source)->tp_name);
     }
     Py_XDECREF(letter), Py_XDECREF(kind), Py_XDECREF(array), Py_XDECREF(numpy);
@@ -246,7 +249,7 @@ static PyObject *empty(PyObject *self, PyObject *args, PyObject *keywords)
     return nd_wrap(mx_empty(dims, dtype == MX_DTYPE_NONE ? MX_FLOAT32 : dtype, context));
 }
 
-/* ---- zero copy ---------------------------------------------------------------------------------------------------- */
+/* ---- zero copy ------------------------------------------------------------------------------------------------- */
 
 static void release_view(void *owner)
 {
@@ -271,10 +274,10 @@ static PyObject *adopt(PyObject *self, PyObject *source)
     mx_shape_t shape = {.ndim = view->ndim};
     for (int i = 0; i < view->ndim && i < MX_MAX_NDIM; i++)
         shape.dim[i] = view->shape[i];
-    const char *wrong = dtype == MX_DTYPE_NONE               ? "its element type is one that arrays do not have"
-                        : view->ndim > MX_MAX_NDIM           ? "it has too many axes"
-                        : !PyBuffer_IsContiguous(view, 'C')  ? "it is not contiguous in C order"
-                                                             : NULL;
+    const char *wrong = dtype == MX_DTYPE_NONE              ? "its element type is one that arrays do not have"
+                        : view->ndim > MX_MAX_NDIM          ? "it has too many axes"
+                        : !PyBuffer_IsContiguous(view, 'C') ? "it is not contiguous in C order"
+                                                            : NULL;
     if (wrong)
         PyErr_Format(PyExc_ValueError, "from_numpy: the memory cannot be shared: %s", wrong);
     mx_array *x = wrong ? NULL : mx_array_adopt(&shape, dtype, view->buf, release_view, view);
@@ -287,7 +290,7 @@ static PyObject *adopt(PyObject *self, PyObject *source)
     return wrap_new(x);
 }
 
-/* ---- out ----------------------------------------------------------------------------------------------------------- */
+/* ---- out ------------------------------------------------------------------------------------------------------- */
 
 typedef struct exported {
     Py_ssize_t shape[MX_MAX_NDIM], strides[MX_MAX_NDIM];
@@ -317,7 +320,8 @@ static int get_buffer(PyObject *self, Py_buffer *view, int flags)
         out->strides[i] = stride;
         stride *= out->shape[i];
     }
-    *view = (Py_buffer){.buf = memory ? memory : "", .obj = core_new_ref(self), .len = (Py_ssize_t)mx_bytes(x), .itemsize = itemsize,
+    *view = (Py_buffer){.buf = memory ? memory : "", .obj = core_new_ref(self), .len = (Py_ssize_t)mx_bytes(x),
+                        .itemsize = itemsize,
                         .readonly = x->readonly, .ndim = x->ndim, .internal = out};
     view->format = flags & PyBUF_FORMAT ? (char *)formats[x->dtype] : NULL;
     view->shape = flags & PyBUF_ND ? out->shape : NULL;
@@ -343,8 +347,9 @@ PyObject *nd_asnumpy(PyObject *self, PyObject *unused)
     (void)unused;
     mx_array *x = nd_array(self);
     if (!x->storage)
-        return PyErr_Format(PyExc_ValueError, "asnumpy: the array has no values: its shape is only being inferred (a hybrid "
-                                              "forward must not depend on values)");
+        return PyErr_Format(PyExc_ValueError,
+                            "asnumpy: the array has no values: its shape is only being inferred (a hybrid "
+                            "forward must not depend on values)");
     PyObject *result = numpy_empty(x);
     Py_buffer view;
     if (!result || PyObject_GetBuffer(result, &view, PyBUF_WRITABLE | PyBUF_C_CONTIGUOUS)) {
@@ -420,7 +425,8 @@ static PyObject *data_address(PyObject *self, PyObject *source)
 
 static PyMethodDef functions[] = {
     {"array", (PyCFunction)(void (*)(void))array, METH_VARARGS | METH_KEYWORDS,
-     "array(source_array, ctx=None, dtype=None)\n--\n\nAn array with the elements of source: nested lists, NumPy arrays, other arrays."},
+     "array(source_array, ctx=None, dtype=None)\n--\n\n"
+     "An array with the elements of source: nested lists, NumPy arrays, other arrays."},
     {"empty", (PyCFunction)(void (*)(void))empty, METH_VARARGS | METH_KEYWORDS,
      "empty(shape, ctx=None, dtype=None)\n--\n\nAn array whose elements are not set."},
     {"from_bytes", from_bytes, METH_VARARGS, "from_bytes(data, shape, dtype): an array with these elements."},

@@ -1,5 +1,6 @@
 /* Array files: .params and NPY.  SPDX-License-Identifier: Apache-2.0 */
 #include "core.h"
+#include "gluon/data.h"
 
 static PyObject *dict_to(mx_array_dict *dict)
 {
@@ -10,7 +11,8 @@ static PyObject *dict_to(mx_array_dict *dict)
     PyObject *result = named ? PyDict_New() : PyList_New(0);
     for (int64_t i = 0; result && i < n; i++) {
         PyObject *item = nd_wrap(mx_array_dict_at(dict, i));
-        if (!item || (named ? PyDict_SetItemString(result, mx_array_dict_name(dict, i), item) : PyList_Append(result, item)))
+        if (!item ||
+            (named ? PyDict_SetItemString(result, mx_array_dict_name(dict, i), item) : PyList_Append(result, item)))
             Py_CLEAR(result);
         Py_XDECREF(item);
     }
@@ -46,6 +48,19 @@ static PyObject *load_buffer(PyObject *self, PyObject *source)
     return result;
 }
 
+static PyObject *load_idx(PyObject *self, PyObject *path)
+{
+    PyObject *bytes;
+    (void)self;
+    if (!PyUnicode_FSConverter(path, &bytes))
+        return NULL;
+    mx_scope scope = mx_scope_open();
+    PyObject *result = nd_wrap(mx_load_idx(PyBytes_AS_STRING(bytes)));
+    mx_scope_close(&scope);
+    Py_DECREF(bytes);
+    return result;
+}
+
 /* save(path, arrays, names or None) */
 static PyObject *save(PyObject *self, PyObject *args)
 {
@@ -73,6 +88,7 @@ static PyObject *save(PyObject *self, PyObject *args)
 static PyMethodDef functions[] = {
     {"load", load, METH_O, "Arrays of a .params file: a dict, or a list if they have no names."},
     {"load_buffer", load_buffer, METH_O, "The same from bytes."},
+    {"load_idx", load_idx, METH_O, "The array of an idx file, as MNIST has them; gzip or not."},
     {"save", save, METH_VARARGS, "save(path, arrays, names or None)"},
     {NULL, NULL, 0, NULL},
 };

@@ -98,13 +98,13 @@ mx_initializer *initializer_from(PyObject *source, const char *who)
         return mx_scope_add(mx_retain(described_get(source)));
     if (PyCallable_Check(source) && !PyType_Check(source))
         return call_back(source);
-    PyErr_Format(PyExc_TypeError, "%s: an initializer such as mx.init.Xavier() or its name is wanted, got %.200s%s", who,
-                 PyType_Check(source) ? ((PyTypeObject *)source)->tp_name : Py_TYPE(source)->tp_name,
+    PyErr_Format(PyExc_TypeError, "%s: an initializer such as mx.init.Xavier() or its name is wanted, got %.200s%s",
+                 who, PyType_Check(source) ? ((PyTypeObject *)source)->tp_name : Py_TYPE(source)->tp_name,
                  PyType_Check(source) ? ", which is a class: add ()" : "");
     return NULL;
 }
 
-/* ---- the type ----------------------------------------------------------------------------------------------------- */
+/* ---- the type --------------------------------------------------------------------------------------------------- */
 
 /* _fill(name, array) */
 static PyObject *row_fill(PyObject *self, PyObject *args)

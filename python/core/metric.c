@@ -51,7 +51,7 @@ static PyObject *clear(PyObject *self, PyObject *global)
     Py_RETURN_NONE;
 }
 
-/* ---- counts ------------------------------------------------------------------------------------------------------- */
+/* ---- counts ----------------------------------------------------------------------------------------------------- */
 
 typedef enum count { SUM, COUNT, GLOBAL_SUM, GLOBAL_COUNT } count;
 
@@ -67,7 +67,8 @@ static PyObject *get_count(PyObject *self, void *which)
     if (!metric)
         return NULL;
     const double number = *slot_of(metric, (count)(intptr_t)which);
-    return (intptr_t)which % 2 == COUNT && number == floor(number) ? PyLong_FromDouble(number) : PyFloat_FromDouble(number);
+    return (intptr_t)which % 2 == COUNT && number == floor(number) ? PyLong_FromDouble(number)
+                                                                   : PyFloat_FromDouble(number);
 }
 
 static int set_count(PyObject *self, PyObject *number, void *which)
@@ -88,8 +89,8 @@ static int set_count(PyObject *self, PyObject *number, void *which)
 
 static PyObject *tally_to(const mx_tally *t)
 {
-    return Py_BuildValue("(dddddddd)Ly#", t->sum, t->count, t->state[0], t->state[1], t->state[2], t->state[3], t->state[4],
-                         t->state[5], (long long)t->side, t->table ? (const char *)t->table : "",
+    return Py_BuildValue("(dddddddd)Ly#", t->sum, t->count, t->state[0], t->state[1], t->state[2], t->state[3],
+                         t->state[4], t->state[5], (long long)t->side, t->table ? (const char *)t->table : "",
                          (Py_ssize_t)((size_t)(t->side * t->side) * sizeof(double)));
 }
 
@@ -98,8 +99,8 @@ static int tally_from(PyObject *source, mx_tally *t)
     const char *table;
     Py_ssize_t bytes;
     long long side;
-    if (!PyArg_ParseTuple(source, "(dddddddd)Ly#", &t->sum, &t->count, &t->state[0], &t->state[1], &t->state[2], &t->state[3],
-                          &t->state[4], &t->state[5], &side, &table, &bytes))
+    if (!PyArg_ParseTuple(source, "(dddddddd)Ly#", &t->sum, &t->count, &t->state[0], &t->state[1], &t->state[2],
+                          &t->state[3], &t->state[4], &t->state[5], &side, &table, &bytes))
         return -1;
     if (side < 0 || side > 65536 || (size_t)bytes != (size_t)(side * side) * sizeof(double)) {
         PyErr_SetString(PyExc_ValueError, "metric: the saved counts are damaged");
@@ -140,7 +141,7 @@ static PyObject *get_shown_name(PyObject *self, void *unused)
     return metric ? PyUnicode_FromString(metric->name) : NULL;
 }
 
-/* ---- the type ----------------------------------------------------------------------------------------------------- */
+/* ---- the type --------------------------------------------------------------------------------------------------- */
 
 static PyMethodDef methods[] = {
     {"_update", update, METH_VARARGS, "_update(labels or None, preds)"},
@@ -148,7 +149,10 @@ static PyMethodDef methods[] = {
     {"_clear", clear, METH_O, "_clear(global too)"},
     {NULL, NULL, 0, NULL},
 };
-#define NUMBER(name, which, doc) {name, get_count, set_count, doc, (void *)(intptr_t)which}
+#define NUMBER(name, which, doc) \
+    { \
+        name, get_count, set_count, doc, (void *)(intptr_t)which \
+    }
 static PyGetSetDef getset[] = {
     NUMBER("sum_metric", SUM, "what was summed since the last reset"),
     NUMBER("num_inst", COUNT, "how many were counted since the last reset"),

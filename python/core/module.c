@@ -4,6 +4,8 @@
 #include "base/error.h"
 #include "core.h"
 #include "skin.h"
+#include "block.h"
+#include "symbol.h"
 
 /* ---- errors ------------------------------------------------------------------------------------------------ */
 
@@ -35,9 +37,15 @@ PyObject *raise_error(void)
     return NULL;
 }
 
+/* Types and exceptions belong to the interpreter that imported the module first: a second one is sent away. */
 static PyObject *set_error_types(PyObject *self, PyObject *dict)
 {
+    static PyInterpreterState *home;
     (void)self;
+    if (home && home != PyInterpreterState_Get())
+        return PyErr_Format(PyExc_ImportError, "mxnet: another interpreter of this process has imported it already; "
+                                               "there can be only one");
+    home = PyInterpreterState_Get();
     for (int code = 1; code < MX_ERR_COUNT; code++) {
         PyObject *type = PyDict_GetItemString(dict, mx_error_name((mx_code)code));
         if (!type)
@@ -120,15 +128,25 @@ static int (*const parts[])(PyObject *module) = {
     add_dlpack,
     add_exchange,
     add_operators,
+    add_symbols,
+    add_symbol_operators,
+    add_symbol_numbers,
+    add_symbol_questions,
+    add_executors,
     add_autograd,
     add_files,
     add_described,
     add_initializers,
     add_parameters,
     add_blocks,
+    add_data,
+    add_records,
+    add_images,
     add_optimizers,
     add_metrics,
     add_trainers,
+    add_train_steps,
+    add_profiler,
 };
 
 static int fill(PyObject *module)

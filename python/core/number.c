@@ -7,6 +7,7 @@
 #include <math.h>
 
 #include "core.h"
+#include "symbol.h"
 
 /* As the schema of all scalar operators (op/def/pointwise.c); checked when the module starts. */
 typedef struct scalar_attrs {
@@ -15,8 +16,8 @@ typedef struct scalar_attrs {
 } scalar_attrs;
 
 typedef struct binary_row {
-    const char *symbol;                     /* "+", for messages */
-    const char *array, *scalar, *reversed;  /* operators; reversed NULL: order does not matter */
+    const char *symbol;                    /* "+", for messages */
+    const char *array, *scalar, *reversed; /* operators; reversed NULL: order does not matter */
     mx_op *array_op, *scalar_op, *reversed_op;
 } binary_row;
 
@@ -36,7 +37,8 @@ static binary_row rows[] = {
     [EQUAL] = {"==", "broadcast_equal", "_equal_scalar", NULL, NULL, NULL, NULL},
     [NOT_EQUAL] = {"!=", "broadcast_not_equal", "_not_equal_scalar", NULL, NULL, NULL, NULL},
     [GREATER] = {">", "broadcast_greater", "_greater_scalar", "_lesser_scalar", NULL, NULL, NULL},
-    [GREATER_EQUAL] = {">=", "broadcast_greater_equal", "_greater_equal_scalar", "_lesser_equal_scalar", NULL, NULL, NULL},
+    [GREATER_EQUAL] = {">=", "broadcast_greater_equal", "_greater_equal_scalar", "_lesser_equal_scalar",
+                       NULL, NULL, NULL},
     [MAXIMUM] = {"maximum", "broadcast_maximum", "_maximum_scalar", NULL, NULL, NULL, NULL},
     [MINIMUM] = {"minimum", "broadcast_minimum", "_minimum_scalar", NULL, NULL, NULL, NULL},
     [HYPOT] = {"hypot", "broadcast_hypot", "_hypot_scalar", NULL, NULL, NULL, NULL},
@@ -109,7 +111,10 @@ static PyObject *nd_power(PyObject *a, PyObject *b, PyObject *modulus)
         return PyErr_Format(PyExc_TypeError, "pow() of arrays takes no modulus");
     return binary(POWER, a, b, NULL);
 }
-static PyObject *nd_inplace_power(PyObject *a, PyObject *b, PyObject *modulus) { return (void)modulus, binary(POWER, a, b, a); }
+static PyObject *nd_inplace_power(PyObject *a, PyObject *b, PyObject *modulus)
+{
+    return (void)modulus, binary(POWER, a, b, a);
+}
 
 static PyObject *nd_matmul(PyObject *a, PyObject *b)
 {
@@ -131,7 +136,8 @@ static PyObject *nd_positive(PyObject *self) { return core_new_ref(self); }
 PyObject *nd_richcompare(PyObject *a, PyObject *b, int operation)
 {
     static const int row[] = {
-        [Py_LT] = LESS, [Py_LE] = LESS_EQUAL, [Py_EQ] = EQUAL, [Py_NE] = NOT_EQUAL, [Py_GT] = GREATER, [Py_GE] = GREATER_EQUAL};
+        [Py_LT] = LESS,      [Py_LE] = LESS_EQUAL, [Py_EQ] = EQUAL,
+        [Py_NE] = NOT_EQUAL, [Py_GT] = GREATER,    [Py_GE] = GREATER_EQUAL};
     return binary(row[operation], a, b, NULL);
 }
 
@@ -167,8 +173,9 @@ static PyObject *plain_hypot(PyObject *a, PyObject *b)
 
 static PyObject *plain(int i, PyObject *a, PyObject *b)
 {
-    static const binaryfunc arithmetic[] = {[ADD] = PyNumber_Add, [SUBTRACT] = PyNumber_Subtract, [MULTIPLY] = PyNumber_Multiply,
-                                            [DIVIDE] = PyNumber_TrueDivide, [REMAINDER] = PyNumber_Remainder, [POWER] = plain_power};
+    static const binaryfunc arithmetic[] = {
+        [ADD] = PyNumber_Add,           [SUBTRACT] = PyNumber_Subtract,   [MULTIPLY] = PyNumber_Multiply,
+        [DIVIDE] = PyNumber_TrueDivide, [REMAINDER] = PyNumber_Remainder, [POWER] = plain_power};
     if (i <= POWER)
         return arithmetic[i](a, b);
     if (i <= GREATER_EQUAL)
@@ -179,8 +186,8 @@ static PyObject *plain(int i, PyObject *a, PyObject *b)
 }
 
 /* f(lhs, rhs), by position or keyword (power: base, exp). */
-static int two_arguments(const char *who, const char *const names[2], PyObject *const *args, Py_ssize_t n, PyObject *keywords,
-                         PyObject *pair[2])
+static int two_arguments(const char *who, const char *const names[2], PyObject *const *args, Py_ssize_t n,
+                         PyObject *keywords, PyObject *pair[2])
 {
     const Py_ssize_t named = keywords ? PyTuple_GET_SIZE(keywords) : 0;
     pair[0] = n > 0 ? args[0] : NULL, pair[1] = n > 1 ? args[1] : NULL;
@@ -207,11 +214,15 @@ static PyObject *function_of_two(int i, const char *who, PyObject *const *args, 
         return NULL;
     if (is_number(pair[0]) && is_number(pair[1]))
         return plain(i, pair[0], pair[1]);
-    PyObject *result = nd_check(pair[0]) || nd_check(pair[1]) ? binary(i, pair[0], pair[1], NULL) : core_new_ref(Py_NotImplemented);
+    if (sym_check(pair[0]) || sym_check(pair[1]))
+        return sym_binary(i, pair[0], pair[1]);
+    PyObject *result =
+        nd_check(pair[0]) || nd_check(pair[1]) ? binary(i, pair[0], pair[1], NULL) : core_new_ref(Py_NotImplemented);
     if (result != Py_NotImplemented)
         return result;
     Py_DECREF(result);
-    return PyErr_Format(PyExc_TypeError, "%s: two NDArrays, or an NDArray and a number are wanted, got %.200s and %.200s", who,
+    return PyErr_Format(PyExc_TypeError,
+                        "%s: two NDArrays, or an NDArray and a number are wanted, got %.200s and %.200s", who,
                         Py_TYPE(pair[0])->tp_name, Py_TYPE(pair[1])->tp_name);
 }
 
@@ -235,10 +246,10 @@ static PyObject *function_of_two(int i, const char *who, PyObject *const *args, 
     X(logical_and, LOGICAL_AND, "1 where both elements are not 0, else 0.")                               \
     X(logical_or, LOGICAL_OR, "1 where one of the elements is not 0, else 0.")                            \
     X(logical_xor, LOGICAL_XOR, "1 where exactly one of the elements is not 0, else 0.")
-#define DEFINE(name, row, doc)                                                                                                \
-    static PyObject *function_##name(PyObject *self, PyObject *const *args, Py_ssize_t n, PyObject *keywords)                 \
-    {                                                                                                                         \
-        return (void)self, function_of_two(row, #name, args, n, keywords);                                                    \
+#define DEFINE(name, row, doc)                                                                                \
+    static PyObject *function_##name(PyObject *self, PyObject *const *args, Py_ssize_t n, PyObject *keywords) \
+    {                                                                                                         \
+        return (void)self, function_of_two(row, #name, args, n, keywords);                                    \
     }
 FUNCTIONS(DEFINE)
 #define ENTRY(name, row, doc)                                                                  \
@@ -248,11 +259,16 @@ static PyMethodDef functions[] = {FUNCTIONS(ENTRY){NULL, NULL, 0, NULL}};
 
 int add_numbers(PyObject *module) { return PyModule_AddFunctions(module, functions); }
 
-/* ---- as Python numbers -------------------------------------------------------------------------------------------- */
+/* ---- as Python numbers ----------------------------------------------------------------------------------------- */
 
 static int nd_bool(PyObject *self)
 {
     const mx_array *x = nd_array(self);
+    if (!x->storage) {
+        PyErr_SetString(PyExc_ValueError, "the array has no values: its shape is only being inferred (a hybrid forward "
+                                          "must not depend on values)");
+        return -1;
+    }
     if (x->size == 0)
         return 0;
     if (x->size != 1) {
@@ -292,7 +308,7 @@ static PyObject *nd_int(PyObject *self)
     return mx_error_code() ? raise_error() : PyLong_FromDouble(value);
 }
 
-static PyObject *nd_index(PyObject *self)
+static PyObject *nd_as_index(PyObject *self)
 {
     const int dtype = nd_array(self)->dtype;
     if (dtype == MX_FLOAT32 || dtype == MX_FLOAT64 || dtype == MX_FLOAT16 || dtype == MX_BFLOAT16)
@@ -320,5 +336,5 @@ PyNumberMethods nd_number = {
     .nb_bool = nd_bool,
     .nb_float = nd_float,
     .nb_int = nd_int,
-    .nb_index = nd_index,
+    .nb_index = nd_as_index,
 };

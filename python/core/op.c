@@ -12,18 +12,8 @@
 
 #include "base/alloc.h"
 #include "core.h"
+#include "symbol.h"
 #include <structmember.h>
-
-typedef struct op_object {
-    PyObject_HEAD
-    vectorcallfunc vectorcall;
-    mx_op *op;
-    PyObject *name;         /* the alias under which it is known here */
-    PyObject *module;       /* "mxnet.ndarray.op" */
-    PyObject **input_names; /* (declared_inputs) interned; the name of a list input without its star */
-    PyObject **attr_names;  /* (schema->count) interned */
-    int n_attrs;
-} op_object;
 
 #define FEW_INPUTS 16 /* calls with more go through the heap */
 
@@ -37,6 +27,7 @@ typedef struct call_state {
     PyObject *out;  /* borrowed; NULL: new arrays */
     PyObject *held; /* the list of inputs, if they came as one; owned */
     int next_attr;  /* which attribute the next positional argument is */
+    bool symbolic;  /* a symbol came: the call makes a node */
     mx_array *few[FEW_INPUTS];
 } call_state;
 
@@ -54,6 +45,8 @@ static bool is_long(const mx_op *op, int n_in, mx_array *const *in)
 
 static int take_out(PyObject *out, int n, mx_array **results, const char *who)
 {
+    if (n == 0)
+        return 0; /* an operator that only writes to its inputs */
     if (nd_check(out) && n == 1) {
         results[0] = nd_array(out);
         return 0;
@@ -68,8 +61,8 @@ static int take_out(PyObject *out, int n, mx_array **results, const char *who)
                 return 0;
         }
     }
-    PyErr_Format(PyExc_TypeError, "%s: out must be %s, got %.200s", who, n == 1 ? "an NDArray" : "a list of NDArrays, one per result",
-                 Py_TYPE(out)->tp_name);
+    PyErr_Format(PyExc_TypeError, "%s: out must be %s, got %.200s", who,
+                 n == 1 ? "an NDArray" : "a list of NDArrays, one per result", Py_TYPE(out)->tp_name);
     return -1;
 }
 
@@ -95,12 +88,14 @@ PyObject *op_run(mx_op *op, const void *attrs, int n_in, mx_array *const *in, Py
     return result;
 }
 
-static PyObject *null_value; /* mxnet.base._Null: "not given" */
+PyObject *null_value;
 
 /* ---- arguments ----------------------------------------------------------------------------------------------- */
 
-static int wrong_input(const call_state *call, int i, PyObject *value)
+static int wrong_input(call_state *call, int i, PyObject *value)
 {
+    if ((call->symbolic = sym_check(value)))
+        return -1;
     char name[64];
     PyObject *type = from_package("mxnet.error", "InputError");
     PyErr_Format(type ? type : PyExc_TypeError, "%s: input '%s' must be an NDArray, got %.200s%s", call->who,
@@ -132,7 +127,8 @@ static int set_input(call_state *call, int i, PyObject *value)
         return wrong_input(call, i, value);
     if (i < call->n_in && call->in[i] != MX_NONE) {
         char name[64];
-        PyErr_Format(PyExc_TypeError, "%s: input '%s' was given twice", call->who, mx_op_input_name(call->self->op, i, name));
+        PyErr_Format(PyExc_TypeError, "%s: input '%s' was given twice", call->who,
+                     mx_op_input_name(call->self->op, i, name));
         return -1;
     }
     if (i >= call->room && make_room(call, 2 * (Py_ssize_t)i + 1))
@@ -152,12 +148,12 @@ static int set_attr(call_state *call, int i, PyObject *value)
 }
 
 /* An optional input that gets a plain value was left out: the value is an attribute. */
-static bool is_attribute_value(PyObject *value) { return value != Py_None && value != null_value && !nd_check(value); }
+static bool is_attribute_value(PyObject *value) { return value != Py_None && value != null_value && !any_check(value); }
 
 static int take_positional(call_state *call, PyObject *value)
 {
     const mx_op *op = call->self->op;
-    if ((op->flags & MX_OP_LIST) && nd_check(value))
+    if ((op->flags & MX_OP_LIST) && any_check(value))
         return set_input(call, call->n_in, value);
     const bool wants_input = call->next_attr == 0 && call->n_in < op->declared_inputs && !(op->flags & MX_OP_LIST);
     if (wants_input && !(is_attribute_value(value) && mx_op_input_optional(op, call->n_in)))
@@ -260,6 +256,7 @@ static PyObject *op_call(PyObject *callable, PyObject *const *args, size_t nargs
     call_state call;
     call.self = self, call.who = op->name, call.in = call.few, call.n_in = 0, call.room = FEW_INPUTS;
     call.attrs = bytes <= FEW_BYTES ? small : PyMem_Malloc(bytes), call.out = call.held = NULL, call.next_attr = 0;
+    call.symbolic = false;
     PyObject *result = NULL;
     if (!call.attrs)
         PyErr_NoMemory();
@@ -269,6 +266,8 @@ static PyObject *op_call(PyObject *callable, PyObject *const *args, size_t nargs
         if (!take_arguments(&call, args, n, keywords))
             result = op_run(self->op, bytes ? call.attrs : NULL, call.n_in, call.in, call.out);
     }
+    if (call.symbolic)
+        result = sym_call(self, args, n, keywords); /* what you pass in is what you get out */
     if (call.in != call.few)
         PyMem_Free(call.in);
     if (call.attrs != small)
@@ -309,6 +308,7 @@ PyObject *op_new(mx_op *op, const char *name)
     self->vectorcall = op_call, self->op = op;
     self->name = PyUnicode_InternFromString(name);
     self->module = NULL;
+    self->symbolic = false;
     self->n_attrs = op->schema ? op->schema->count : 0;
     self->input_names = PyMem_Calloc((size_t)op->declared_inputs + 1, sizeof *self->input_names);
     self->attr_names = PyMem_Calloc((size_t)self->n_attrs + 1, sizeof *self->attr_names);
@@ -340,7 +340,10 @@ static PyObject *described(PyObject *self, const char *what)
 }
 static PyObject *op_doc(PyObject *self, void *unused) { return (void)unused, described(self, "op_doc"); }
 static PyObject *op_signature(PyObject *self, void *unused) { return (void)unused, described(self, "op_signature"); }
-static PyObject *op_text_signature(PyObject *self, void *unused) { return (void)self, (void)unused, core_new_ref(Py_None); }
+static PyObject *op_text_signature(PyObject *self, void *unused)
+{
+    return (void)self, (void)unused, core_new_ref(Py_None);
+}
 static PyObject *op_canonical(PyObject *self, void *unused)
 {
     (void)unused;
@@ -352,6 +355,22 @@ static PyObject *op_description(PyObject *self, void *unused)
     MX_SCOPE;
     const char *text = mx_op_describe(((op_object *)self)->op);
     return text ? PyUnicode_FromString(text) : raise_error();
+}
+/* The calls that the library's own tests make: dicts of shapes ("2,3;3"), attrs ("axis=1"), low, high, note. */
+static PyObject *op_samples(PyObject *self, void *unused)
+{
+    const mx_sample *sample = ((op_object *)self)->op->samples;
+    PyObject *list = PyList_New(0);
+    (void)unused;
+    for (; list && sample && sample->shapes; sample++) {
+        PyObject *item =
+            Py_BuildValue("{sssssdsdsz}", "shapes", sample->shapes, "attrs", sample->attrs ? sample->attrs : "", "low",
+                          sample->low, "high", sample->high, "note", sample->note);
+        if (!item || PyList_Append(list, item))
+            Py_CLEAR(list);
+        Py_XDECREF(item);
+    }
+    return list;
 }
 static PyObject *op_reduce(PyObject *self, PyObject *unused)
 {
@@ -371,6 +390,7 @@ static PyGetSetDef op_getset[] = {
     {"__signature__", op_signature, NULL, NULL, NULL},
     {"__text_signature__", op_text_signature, NULL, NULL, NULL},
     {"operator_name", op_canonical, NULL, "the name in files", NULL},
+    {"samples", op_samples, NULL, "the calls that the library's tests make, a list of dicts", NULL},
     {"description", op_description, NULL, "everything about the operator as JSON", NULL},
     {NULL, NULL, NULL, NULL, NULL},
 };
@@ -447,7 +467,26 @@ static PyObject *set_null(PyObject *self, PyObject *value)
     Py_RETURN_NONE;
 }
 
+/* samples(name): what the tests run, rows (shapes, attributes, low, high, note). */
+static PyObject *samples(PyObject *self, PyObject *name)
+{
+    (void)self;
+    const char *text = PyUnicode_AsUTF8(name);
+    const mx_op *op = text ? mx_op_find(text) : NULL;
+    if (!op)
+        return raise_error();
+    PyObject *list = PyList_New(0);
+    for (const mx_sample *s = op->samples; list && s && s->shapes; s++) {
+        PyObject *row = Py_BuildValue("szddz", s->shapes, s->attrs, s->low, s->high, s->note);
+        if (!row || PyList_Append(list, row))
+            Py_CLEAR(list);
+        Py_XDECREF(row);
+    }
+    return list;
+}
+
 static PyMethodDef functions[] = {
+    {"samples", samples, METH_O, "The sample calls of an operator."},
     {"set_null", set_null, METH_O, "The object that stands for an argument that was not given."},
     {"operators", operators, METH_VARARGS, "operators(hidden=False): all operators by name."},
     {"operator", find_operator, METH_O, "The operator of a name or alias."},

@@ -65,8 +65,8 @@ mx_lr_scheduler *scheduler_from(PyObject *source, const char *who)
     if (is_plain(source))
         return mx_scope_add(mx_retain(described_get(source)));
     if (!PyCallable_Check(source) || PyType_Check(source)) {
-        PyErr_Format(PyExc_TypeError, "%s: lr_scheduler must be an LRScheduler or a callable(num_update), got %.200s", who,
-                     Py_TYPE(source)->tp_name);
+        PyErr_Format(PyExc_TypeError, "%s: lr_scheduler must be an LRScheduler or a callable(num_update), got %.200s",
+                     who, Py_TYPE(source)->tp_name);
         return NULL;
     }
     mx_lr_scheduler *made = mx_lr_scheduler_custom(rate_by_python, base_of(source), source, release_python);
@@ -123,7 +123,8 @@ static int set_memory(PyObject *self, PyObject *value, void *unused)
 {
     mx_lr_scheduler *s = described_ready(self);
     (void)unused;
-    return s && value && PyArg_ParseTuple(value, "ddddd", &s->base_lr, &s->state[0], &s->state[1], &s->state[2], &s->state[3])
+    return s && value &&
+                   PyArg_ParseTuple(value, "ddddd", &s->base_lr, &s->state[0], &s->state[1], &s->state[2], &s->state[3])
                ? 0
                : -1;
 }
@@ -240,8 +241,7 @@ static PyObject *make_states(PyObject *self, PyObject *weight)
     o->multi_precision = false;
     mx_optimizer_state *state = mx_optimizer_state_new(o, nd_array(weight));
     o->multi_precision = masters;
-    PyObject *result =
-        state ? nd_wrap_all((mx_arrays){state->array, mx_optimizer_state_count(state)}) : raise_error();
+    PyObject *result = state ? nd_wrap_all((mx_arrays){state->array, mx_optimizer_state_count(state)}) : raise_error();
     mx_scope_close(&scope);
     return result;
 }
@@ -254,8 +254,8 @@ static PyObject *apply(PyObject *self, PyObject *args)
     long long t;
     mx_update u = {0};
     mx_optimizer *o = described_ready(self);
-    if (!o || !PyArg_ParseTuple(args, "O!O!OddLds:_apply", &nd_type, &weight, &nd_type, &grad, &states, &u.lr, &u.wd, &t,
-                                &u.base_lr, &u.name))
+    if (!o || !PyArg_ParseTuple(args, "O!O!OddLds:_apply", &nd_type, &weight, &nd_type, &grad, &states, &u.lr, &u.wd,
+                                &t, &u.base_lr, &u.name))
         return NULL;
     mx_arrays list = nd_list(states, o->cls->name, &items);
     if (list.n < 0)
@@ -276,7 +276,10 @@ static PyMethodDef optimizer_methods[] = {
     {"_apply", apply, METH_VARARGS, "_apply(weight, grad, states, lr, wd, t, base_lr, name): one step."},
     {NULL, NULL, 0, NULL},
 };
-#define NUMBER(name, which, doc) {name, get_number, set_number, doc, (void *)(intptr_t)which}
+#define NUMBER(name, which, doc) \
+    { \
+        name, get_number, set_number, doc, (void *)(intptr_t)which \
+    }
 static PyGetSetDef optimizer_getset[] = {
     NUMBER("lr", LR, "the learning rate, before the schedule"),
     NUMBER("wd", WD, "weight decay"),

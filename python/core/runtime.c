@@ -1,5 +1,6 @@
 /* What this build can do, as mx.runtime tells it: names of the classic interface, then our own.
  * SPDX-License-Identifier: Apache-2.0 */
+#include "base/alloc.h"
 #include "core.h"
 
 #ifdef MX_HAVE_X86_LEVELS
@@ -37,14 +38,37 @@ static const struct {
     const char *name;
     bool enabled;
 } features[] = {
-    {"CUDA", CUDA},       {"CUDNN", CUDA},     {"NCCL", false},      {"TENSORRT", false},
-    {"CPU_SSE", X86},     {"CPU_SSE2", X86},   {"CPU_SSE3", X86},    {"CPU_SSE4_1", X86},
-    {"CPU_SSE4_2", X86},  {"CPU_AVX", X86},    {"CPU_AVX2", X86},    {"CPU_AVX512", X86},
-    {"F16C", X86},        {"OPENMP", false},   {"JEMALLOC", false},  {"BLAS_OPEN", false},
-    {"BLAS_ATLAS", false},{"BLAS_MKL", false}, {"BLAS_APPLE", false},{"LAPACK", true},
-    {"MKLDNN", false},    {"OPENCV", false},   {"DIST_KVSTORE", false}, {"INT64_TENSOR_SIZE", true},
-    {"SIGNAL_HANDLER", false}, {"PROFILER", true}, {"DEBUG", DEBUG}, {"TVM_OP", false},
-    {"GZIP", ZLIB},       {"JPEG", JPEG},      {"PNG", PNG},
+    {"CUDA", CUDA},
+    {"CUDNN", CUDA},
+    {"NCCL", false},
+    {"TENSORRT", false},
+    {"CPU_SSE", X86},
+    {"CPU_SSE2", X86},
+    {"CPU_SSE3", X86},
+    {"CPU_SSE4_1", X86},
+    {"CPU_SSE4_2", X86},
+    {"CPU_AVX", X86},
+    {"CPU_AVX2", X86},
+    {"CPU_AVX512", X86},
+    {"F16C", X86},
+    {"OPENMP", false},
+    {"JEMALLOC", false},
+    {"BLAS_OPEN", false},
+    {"BLAS_ATLAS", false},
+    {"BLAS_MKL", false},
+    {"BLAS_APPLE", false},
+    {"LAPACK", true},
+    {"MKLDNN", false},
+    {"OPENCV", false},
+    {"DIST_KVSTORE", false},
+    {"INT64_TENSOR_SIZE", true},
+    {"SIGNAL_HANDLER", false},
+    {"PROFILER", true},
+    {"DEBUG", DEBUG},
+    {"TVM_OP", false},
+    {"GZIP", ZLIB},
+    {"JPEG", JPEG},
+    {"PNG", PNG},
 };
 
 static PyObject *list_features(PyObject *self, PyObject *unused)
@@ -62,7 +86,19 @@ static PyObject *list_features(PyObject *self, PyObject *unused)
     return list;
 }
 
+/* set_memory_limit(bytes): single allocations above it fail; 0: no limit.  What tests of bad input use. */
+static PyObject *set_memory_limit(PyObject *self, PyObject *value)
+{
+    (void)self;
+    const size_t bytes = PyLong_AsSize_t(value);
+    if (bytes == (size_t)-1 && PyErr_Occurred())
+        return NULL;
+    mx_alloc_set_limit(bytes);
+    Py_RETURN_NONE;
+}
+
 static PyMethodDef functions[] = {
+    {"set_memory_limit", set_memory_limit, METH_O, "Single allocations above this many bytes fail; 0: no limit."},
     {"features", list_features, METH_NOARGS, "Pairs of a feature's name and whether the build has it."},
     {NULL, NULL, 0, NULL},
 };

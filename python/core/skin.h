@@ -17,11 +17,17 @@ mx_block *block_of(PyObject *object);
 PyObject *parameter_wrap(mx_parameter *p);
 PyObject *params_wrap(mx_params *params);
 PyObject *block_wrap(mx_block *block);
+bool block_in_c(PyObject *object); /* no Python code and no hooks in its forward, nor in its children's */
 
 /* A context, a list of them, or None (count 0). */
 int contexts_from(PyObject *source, mx_context *contexts, int *count);
 
+mx_trainer *trainer_of(PyObject *object); /* borrowed; NULL with an exception */
+
 int add_parameters(PyObject *module);
 int add_blocks(PyObject *module);
+int add_data(PyObject *module);
+int add_records(PyObject *module);
+int add_images(PyObject *module);
 
 #endif

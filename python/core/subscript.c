@@ -1,5 +1,6 @@
 /* x[key] and x[key] = value.  Keys become mx_key; the library does the rest.  SPDX-License-Identifier: Apache-2.0 */
 #include "core.h"
+#include "symbol.h"
 
 #define MAX_KEYS (2 * MX_MAX_NDIM + 2)
 
@@ -29,12 +30,24 @@ static int bound(PyObject *value, int64_t *slot)
     return *slot == -1 && PyErr_Occurred() ? -1 : 0;
 }
 
+static bool has_booleans(PyObject *buffer)
+{
+    Py_buffer view;
+    if (PyObject_GetBuffer(buffer, &view, PyBUF_FULL_RO))
+        return PyErr_Clear(), false;
+    const bool result = view.format && view.format[0] == '?';
+    PyBuffer_Release(&view);
+    return result;
+}
+
 static bool is_boolean_index(PyObject *item)
 {
     if (PyBool_Check(item))
         return true;
+    if (nd_check(item))
+        return nd_array(item)->dtype == MX_BOOL;
     if (!PyList_Check(item) && !PyTuple_Check(item))
-        return nd_check(item) && nd_array(item)->dtype == MX_BOOL;
+        return PyObject_CheckBuffer(item) && has_booleans(item);
     return PySequence_Fast_GET_SIZE(item) && PyBool_Check(PySequence_Fast_GET_ITEM(item, 0));
 }
 
@@ -46,17 +59,19 @@ static int array_key(keys *k, PyObject *item, mx_context context)
         return -1;
     }
     mx_key *key = &k->key[k->count];
-    PyObject *made = nd_check(item) ? core_new_ref(item) : NULL;
+    PyObject *made = any_check(item) ? core_new_ref(item) : NULL;
     if (!made && (PyList_Check(item) || PyTuple_Check(item) || PyRange_Check(item) || PyObject_CheckBuffer(item)))
         made = nd_from_any(item, context, MX_INT64);
     if (!made) {
         if (!PyErr_Occurred())
-            PyErr_Format(PyExc_ValueError, "NDArray: an index may be int, slice, None, ... or an array of ints, got %.200s",
+            PyErr_Format(PyExc_ValueError,
+                         "NDArray: an index may be int, slice, None, ... or an array of ints, got %.200s",
                          Py_TYPE(item)->tp_name);
         return -1;
     }
     key->kind = MX_KEY_ARRAY;
-    key->index = nd_array(made);
+    if (!(key->index = any_array(made, "index")))
+        return Py_DECREF(made), -1;
     k->made[k->count++] = made;
     return 0;
 }
@@ -78,7 +93,7 @@ static int add_key(keys *k, PyObject *item, mx_context context)
         key->kind = MX_KEY_SLICE;
         if (bound(slice->start, &key->start) || bound(slice->stop, &key->stop) || bound(slice->step, &key->step))
             return -1;
-    } else if (!nd_check(item) && PyIndex_Check(item) && !PyBool_Check(item) && !PySequence_Check(item)) {
+    } else if (!any_check(item) && PyIndex_Check(item) && !PyBool_Check(item) && !PySequence_Check(item)) {
         key->kind = MX_KEY_INT;
         if (bound(item, &key->start))
             return -1;
@@ -107,9 +122,8 @@ static bool is_whole(PyObject *key)
     return PySlice_Check(key) && slice->start == Py_None && slice->stop == Py_None && slice->step == Py_None;
 }
 
-static PyObject *get(PyObject *self, PyObject *key)
+PyObject *nd_index(PyObject *self, mx_array *x, PyObject *key)
 {
-    mx_array *x = nd_array(self);
     if (is_whole(key))
         return core_new_ref(self);
     keys k;
@@ -122,6 +136,8 @@ static PyObject *get(PyObject *self, PyObject *key)
     forget(&k);
     return result;
 }
+
+static PyObject *get(PyObject *self, PyObject *key) { return nd_index(self, nd_array(self), key); }
 
 static PyObject *item_at(PyObject *self, Py_ssize_t i)
 {
@@ -174,8 +190,8 @@ static int set(PyObject *self, PyObject *key, PyObject *value)
     }
     if (check_writable(x))
         return -1;
-    const bool whole = is_whole(key), number = is_number(value);
-    if (whole && number && !mx_is_recording())
+    const bool whole = is_whole(key) && !mx_is_recording(); /* the tape must see writes */
+    if (whole && is_number(value))
         return fill(x, value);
     PyObject *array = nd_check(value) ? core_new_ref(value) : nd_from_any(value, x->context, (mx_dtype)x->dtype);
     if (!array)

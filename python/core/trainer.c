@@ -1,7 +1,7 @@
 /* Trainers: parameters and the optimizer that changes them.
  *
- * An optimizer of the library steps in C alone.  One that overrides update() or create_state() in Python is called back:
- * its states are Python objects that the library's slots keep.
+ * An optimizer of the library steps in C alone.  One that overrides update() or create_state() in Python is called
+ * back: its states are Python objects that the library's slots keep.
  *
  * SPDX-License-Identifier: Apache-2.0 */
 #include "gluon/trainer.h"
@@ -11,11 +11,10 @@
 #include "skin.h"
 
 typedef struct trainer_object {
-    PyObject_HEAD
-    mx_trainer *trainer;  /* retained; NULL before _begin() */
-    PyObject *optimizer;  /* the Python object */
-    bool called_back;     /* the optimizer's update() is Python's */
-    PyObject *stale_type; /* class of the exception for stale gradients */
+    PyObject_HEAD mx_trainer *trainer; /* retained; NULL before _begin() */
+    PyObject *optimizer;               /* the Python object */
+    bool called_back;                  /* the optimizer's update() is Python's */
+    PyObject *stale_type;              /* class of the exception for stale gradients */
 } trainer_object;
 
 static mx_trainer *ready(PyObject *self)
@@ -26,13 +25,14 @@ static mx_trainer *ready(PyObject *self)
     return trainer;
 }
 
-/* ---- optimizers written in Python ---------------------------------------------------------------------------------- */
+/* ---- optimizers written in Python ------------------------------------------------------------------------------- */
 
 static mx_code make_state(void *user, int64_t index, mx_array *weight, void **state)
 {
     PyGILState_STATE gil = PyGILState_Ensure();
     PyObject *array = PyErr_Occurred() ? NULL : nd_wrap(weight);
-    PyObject *made = array ? PyObject_CallMethod(user, "create_state_multi_precision", "LO", (long long)index, array) : NULL;
+    PyObject *made =
+        array ? PyObject_CallMethod(user, "create_state_multi_precision", "LO", (long long)index, array) : NULL;
     Py_XDECREF(array);
     *state = made;
     PyGILState_Release(gil);
@@ -43,8 +43,9 @@ static mx_code update_by_python(void *user, int64_t index, mx_array *weight, mx_
 {
     PyGILState_STATE gil = PyGILState_Ensure();
     PyObject *w = PyErr_Occurred() ? NULL : nd_wrap(weight), *g = w ? nd_wrap(grad) : NULL;
-    PyObject *done = g ? PyObject_CallMethod(user, "update_multi_precision", "LOOO", (long long)index, w, g, (PyObject *)state)
-                       : NULL;
+    PyObject *done =
+        g ? PyObject_CallMethod(user, "update_multi_precision", "LOOO", (long long)index, w, g, (PyObject *)state)
+          : NULL;
     const bool ok = done != NULL;
     Py_XDECREF(done), Py_XDECREF(g), Py_XDECREF(w);
     PyGILState_Release(gil);
@@ -63,7 +64,8 @@ static mx_optimizer *optimizer_for(PyObject *source, bool called_back)
 {
     if (!called_back)
         return mx_scope_add(mx_retain(described_ready(source)));
-    const mx_optimizer_hooks hooks = {Py_TYPE(source)->tp_name, make_state, update_by_python, release_python, release_python};
+    const mx_optimizer_hooks hooks = {Py_TYPE(source)->tp_name, make_state, update_by_python, release_python,
+                                      release_python};
     mx_optimizer *made = mx_optimizer_hooked(&hooks, source);
     PyObject *scale = made ? PyObject_GetAttrString(source, "rescale_grad") : NULL;
     if (!made)
@@ -74,7 +76,7 @@ static mx_optimizer *optimizer_for(PyObject *source, bool called_back)
     return PyErr_Occurred() ? NULL : made;
 }
 
-/* ---- making --------------------------------------------------------------------------------------------------------- */
+/* ---- making ----------------------------------------------------------------------------------------------------- */
 
 static mx_trainer *make_trainer(PyObject *list, mx_optimizer *optimizer)
 {
@@ -132,7 +134,7 @@ static PyObject *trainer_new(PyTypeObject *type, PyObject *args, PyObject *keywo
     return type->tp_alloc(type, 0);
 }
 
-/* ---- stepping -------------------------------------------------------------------------------------------------------- */
+/* ---- stepping --------------------------------------------------------------------------------------------------- */
 
 /* A gradient that no backward computed is a UserWarning, as an exception. */
 static PyObject *fail(trainer_object *self)
@@ -148,7 +150,8 @@ static PyObject *fail(trainer_object *self)
 static int tell_scale(trainer_object *self, double scale)
 {
     PyObject *number = self->called_back ? PyFloat_FromDouble(scale) : NULL;
-    const int failed = self->called_back && (!number || PyObject_SetAttrString(self->optimizer, "rescale_grad", number));
+    const int failed =
+        self->called_back && (!number || PyObject_SetAttrString(self->optimizer, "rescale_grad", number));
     Py_XDECREF(number);
     return failed;
 }
@@ -209,7 +212,7 @@ static PyObject *allreduce_grads(PyObject *self, PyObject *unused)
     return ready(self) ? raise_if(mx_trainer_allreduce_grads(((trainer_object *)self)->trainer)) : NULL;
 }
 
-/* ---- states ----------------------------------------------------------------------------------------------------------- */
+/* ---- states ----------------------------------------------------------------------------------------------------- */
 
 static PyObject *with_path(PyObject *self, PyObject *path, mx_code (*function)(mx_trainer *, const char *))
 {
@@ -251,7 +254,8 @@ static mx_code copy_arrays(mx_optimizer_state *state, mx_arrays list)
 {
     const int n = mx_optimizer_state_count(state);
     if (list.n != n)
-        return mx_fail(MX_ERR_ARGUMENT, "Trainer: a state of %lld arrays came, the optimizer has %d", (long long)list.n, n);
+        return mx_fail(MX_ERR_ARGUMENT, "Trainer: a state of %lld arrays came, the optimizer has %d", (long long)list.n,
+                       n);
     for (int k = 0; k < n; k++)
         if (mx_array_set(mx_optimizer_state_at(state, k), list.v[k]))
             return mx_error_code();
@@ -324,16 +328,17 @@ static int set_scale(PyObject *self, PyObject *value, void *unused)
     return 0;
 }
 
-/* ---- the type ---------------------------------------------------------------------------------------------------------- */
+/* ---- the type --------------------------------------------------------------------------------------------------- */
 
-#define FAST(function) (PyCFunction)(void (*)(void))function, METH_FASTCALL | METH_KEYWORDS
+#define FAST(function) (PyCFunction)(void (*)(void)) function, METH_FASTCALL | METH_KEYWORDS
 static PyMethodDef methods[] = {
     {"_begin", begin, METH_VARARGS, NULL},
     {"step", FAST(step),
-     "step($self, batch_size, ignore_stale_grad=False)\n--\n\nSums the gradients over contexts, divides them by batch_size and "
-     "updates the parameters."},
+     "step($self, batch_size, ignore_stale_grad=False)\n--\n\nSums the gradients over contexts, divides them "
+     "by batch_size and updates the parameters."},
     {"update", FAST(update),
-     "update($self, batch_size, ignore_stale_grad=False)\n--\n\nUpdates the parameters; allreduce_grads() comes before it."},
+     "update($self, batch_size, ignore_stale_grad=False)\n--\n\nUpdates the parameters; allreduce_grads() "
+     "comes before it."},
     {"allreduce_grads", allreduce_grads, METH_NOARGS,
      "allreduce_grads($self)\n--\n\nSums the gradients over contexts: for a look at them between backward and update."},
     {"_save", save, METH_O, NULL},
@@ -357,6 +362,14 @@ static PyTypeObject trainer_type = {
     .tp_getset = getset,
     .tp_doc = "Applies an optimizer to parameters.",
 };
+
+mx_trainer *trainer_of(PyObject *object)
+{
+    if (PyObject_TypeCheck(object, &trainer_type))
+        return ready(object);
+    PyErr_Format(PyExc_TypeError, "a Trainer is wanted, got %.200s", Py_TYPE(object)->tp_name);
+    return NULL;
+}
 
 int add_trainers(PyObject *module)
 {

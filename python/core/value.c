@@ -23,8 +23,8 @@ bool is_number(PyObject *x)
 
 /* ---- element types ------------------------------------------------------------------------------------------- */
 
-static PyObject *dtype_cache;                /* Python object -> number of the type */
-static PyObject *numpy_types[MX_DTYPE_END];  /* number -> NumPy's type object */
+static PyObject *dtype_cache;               /* Python object -> number of the type */
+static PyObject *numpy_types[MX_DTYPE_END]; /* number -> NumPy's type object */
 
 static mx_dtype find_dtype(const char *name)
 {
@@ -34,12 +34,25 @@ static mx_dtype find_dtype(const char *name)
     return MX_DTYPE_NONE;
 }
 
+/* NumPy has no bfloat16: the package's stand-in is a structured type. */
+static bool is_bfloat16(PyObject *source)
+{
+    PyObject *names = PyObject_GetAttrString(source, "names");
+    PyObject *first = names && PyTuple_Check(names) && PyTuple_GET_SIZE(names) == 1 ? PyTuple_GET_ITEM(names, 0) : NULL;
+    const bool yes = first && PyUnicode_Check(first) && !PyUnicode_CompareWithASCIIString(first, "bfloat16");
+    Py_XDECREF(names);
+    PyErr_Clear();
+    return yes;
+}
+
 /* NumPy's name of whatever stands for a type there: numpy.float32, dtype('float32'), float ... */
 static mx_dtype ask_numpy(PyObject *source)
 {
     mx_dtype found = MX_DTYPE_NONE;
     if (!PyUnicode_Check(source) && !PyType_Check(source) && !PyObject_HasAttrString(source, "itemsize"))
         return found;
+    if (is_bfloat16(source))
+        return MX_BFLOAT16;
     PyObject *numpy = PyImport_ImportModule("numpy");
     PyObject *dtype = numpy ? PyObject_CallMethod(numpy, "dtype", "O", source) : NULL;
     PyObject *name = dtype ? PyObject_GetAttrString(dtype, "name") : NULL;
@@ -104,8 +117,9 @@ PyObject *dtype_to(mx_dtype dtype)
     if (dtype < 0 || dtype >= MX_DTYPE_END)
         Py_RETURN_NONE;
     if (!numpy_types[dtype])
-        numpy_types[dtype] = dtype == MX_BFLOAT16 ? from_package("mxnet.base", "bfloat16")
-                                                  : from_package("numpy", dtype == MX_BOOL ? "bool_" : mx_dtype_name(dtype));
+        numpy_types[dtype] = dtype == MX_BFLOAT16
+                                 ? from_package("mxnet.base", "bfloat16")
+                                 : from_package("numpy", dtype == MX_BOOL ? "bool_" : mx_dtype_name(dtype));
     return numpy_types[dtype] ? core_new_ref(numpy_types[dtype]) : NULL;
 }
 
@@ -125,7 +139,7 @@ static PyObject *dtype_name(PyObject *self, PyObject *source)
 
 /* ---- contexts ------------------------------------------------------------------------------------------------ */
 
-static PyObject *context_class;    /* mxnet.Context */
+static PyObject *context_class;       /* mxnet.Context */
 static PyObject *context_cache[8][8]; /* by type and small id */
 
 static PyObject *set_context_class(PyObject *self, PyObject *cls)
@@ -247,8 +261,8 @@ int dims_from(PyObject *source, mx_dims *dims, const char *who, const char *argu
     }
     Py_XDECREF(list);
     if (!ok)
-        PyErr_Format(PyExc_TypeError, "%s: %s must be an integer or a tuple of at most %d integers, got %R", who, argument,
-                     MX_MAX_TUPLE, source);
+        PyErr_Format(PyExc_TypeError, "%s: %s must be an integer or a tuple of at most %d integers, got %R", who,
+                     argument, MX_MAX_TUPLE, source);
     return ok ? 0 : -1;
 }
 
@@ -363,7 +377,8 @@ PyObject *field_get(const mx_field *field, const void *attrs)
     switch (field->type) {
     case MX_FIELD_BOOL: return PyBool_FromLong(*(const bool *)slot);
     case MX_FIELD_INT:
-        return *(const int64_t *)slot == MX_NONE_INT ? core_new_ref(Py_None) : PyLong_FromLongLong(*(const int64_t *)slot);
+        return *(const int64_t *)slot == MX_NONE_INT ? core_new_ref(Py_None)
+                                                     : PyLong_FromLongLong(*(const int64_t *)slot);
     case MX_FIELD_FLOAT:
         return isnan(*(const double *)slot) ? core_new_ref(Py_None) : PyFloat_FromDouble(*(const double *)slot);
     case MX_FIELD_DIMS: {

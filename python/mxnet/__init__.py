@@ -28,7 +28,9 @@ _PARTS = {
     "model": "model", "dlpack": "dlpack", "contrib": "contrib", "log": "log",
 }
 # Names that live in one of them.
-_NAMES = {"AttrScope": "attribute", "NameManager": "name", "Prefix": "name", "Symbol": "symbol", "Monitor": "monitor"}
+_NAMES = {"AttrScope": "attribute", "NameManager": "name", "Prefix": "name", "Symbol": "symbol", "Monitor": "monitor",
+          "is_np_array": "util", "is_np_shape": "util", "np_array": "util", "np_shape": "util", "set_np_shape": "util",
+          "use_np": "util", "use_np_array": "util", "use_np_shape": "util"}
 
 
 def __getattr__(name):

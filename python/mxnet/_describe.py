@@ -8,45 +8,52 @@ def _described(op):
     return json.loads(op.description)
 
 
+# ---- help() --------------------------------------------------------------------------------------------------------
+
+def _attribute_head(attribute):
+    """'act_type : {'relu', 'sigmoid'}, required'"""
+    choices, rule = attribute.get("choices"), attribute.get("rule")
+    kind = "{" + ", ".join(repr(c) for c in choices) + "}" if choices else attribute["type"]
+    kind = "tuple of ints" if kind == "tuple" else "tuple of floats" if kind == "floats" else kind
+    where = f" in {rule}" if rule and not choices else ""
+    default = ", required" if attribute.get("required") else f", default {attribute.get('default')}"
+    return f"{attribute['name']} : {kind}{where}{default}"
+
+
+def _input_head(item):
+    kind = "NDArrays" if item.get("list") else "NDArray"
+    star = "*" if item.get("list") else ""
+    notes = [note for note, on in (("optional", item.get("optional")), ("written to", item.get("mutated"))) if on]
+    return f"{star}{item['name']} : {', '.join([kind] + notes)}"
+
+
+def _returns(described):
+    names = described.get("outputs") or ["output"]
+    count = described.get("visible_outputs", len(names))
+    names = names[:count] if isinstance(count, int) and count > 0 else names
+    return "NDArray: " + names[0] if len(names) == 1 else "list of NDArrays: " + ", ".join(names)
+
+
 def op_doc(op):
+    """The docstring of an operator."""
     d = _described(op)
-    lines = [d["doc"], ""]
-    rows = [(i["name"] + (", optional" if i.get("optional") else ""), i.get("doc", "array"))
-            for i in d["inputs"]]
-    rows += [(f"{a['name']} : {a['type']}" + (f", default {a['default']}" if a.get("default") is not None else ", required"),
-              a.get("doc", "")) for a in d["attributes"]]
-    if rows:
-        lines.append("Parameters")
-        lines.append("----------")
-        for head, text in rows:
-            lines.append(head)
-            if text:
-                lines.append("    " + text)
-    lines += ["out : NDArray, optional", "    where to write the result", "", "Returns", "-------",
-              ", ".join(d.get("outputs", ["output"]))]
+    text = d["doc"][:1].upper() + d["doc"][1:]
+    lines = [text if text.endswith(".") else text + ".", "", "Parameters", "----------"]
+    lines += [_input_head(i) for i in d["inputs"]]
+    for attribute in d["attributes"]:
+        lines.append(_attribute_head(attribute))
+        if attribute.get("doc"):
+            lines.append("    " + attribute["doc"])
+    lines += ["out : NDArray, optional", "    where to write the result", "", "Returns", "-------", _returns(d)]
+    names = [n for n in d.get("aliases", []) if not n.startswith("_")]
+    if names:
+        lines += ["", "Also called " + ", ".join(names) + "."]
+    if d.get("differentiable") == "no":
+        lines += ["", "It has no gradient."]
     return "\n".join(lines)
 
 
-def op_signature(op):
-    d = _described(op)
-    kind = inspect.Parameter
-    parameters = []
-    for i in d["inputs"]:
-        if i.get("list"):
-            parameters.append(kind(i["name"], kind.VAR_POSITIONAL))
-        else:
-            parameters.append(kind(i["name"], kind.POSITIONAL_OR_KEYWORD, default=None))
-    variadic = any(p.kind == kind.VAR_POSITIONAL for p in parameters)
-    for a in d["attributes"]:
-        where = kind.KEYWORD_ONLY if variadic else kind.POSITIONAL_OR_KEYWORD
-        default = a.get("default")
-        parameters.append(kind(a["name"], where, default=_Spelled(default) if default is not None else _Spelled("required")))
-    names = {p.name for p in parameters}
-    for name in ("out", "name"):
-        if name not in names:
-            parameters.append(kind(name, kind.KEYWORD_ONLY, default=None))
-    return inspect.Signature(parameters)
-
+# ---- signatures ----------------------------------------------------------------------------------------------------
 
 class _Spelled:
     """A default value that prints as the library spells it."""
@@ -58,7 +65,42 @@ class _Spelled:
         return self.text
 
 
+def _input_parameters(inputs):
+    kind, required = inspect.Parameter, True
+    for i in inputs:
+        required = required and not i.get("optional")
+        if i.get("list"):
+            yield kind(i["name"], kind.VAR_POSITIONAL)
+        elif required:
+            yield kind(i["name"], kind.POSITIONAL_OR_KEYWORD)
+        else:
+            yield kind(i["name"], kind.POSITIONAL_OR_KEYWORD, default=None)
+
+
+def op_signature(op):
+    """The signature of an operator, for completion and help()."""
+    d = _described(op)
+    kind = inspect.Parameter
+    parameters = list(_input_parameters(d["inputs"]))
+    variadic = any(p.kind == kind.VAR_POSITIONAL for p in parameters)
+    some_default = any(p.default is not kind.empty for p in parameters)
+    for a in d["attributes"]:
+        where = kind.KEYWORD_ONLY if variadic else kind.POSITIONAL_OR_KEYWORD
+        if a.get("required"):
+            default = kind.empty if variadic or not some_default else _Spelled("required")
+        else:
+            default = _Spelled(a.get("default"))
+        some_default = some_default or default is not kind.empty
+        parameters.append(kind(a["name"], where, default=default))
+    names = {p.name for p in parameters}
+    parameters += [kind(name, kind.KEYWORD_ONLY, default=None) for name in ("out", "name") if name not in names]
+    return inspect.Signature(parameters)
+
+
+# ---- errors --------------------------------------------------------------------------------------------------------
+
 def unknown_keyword(op, name):
+    """Raises for a keyword that the operator does not take, with a suggestion."""
     d = _described(op)
     known = [i["name"] for i in d["inputs"]] + [a["name"] for a in d["attributes"]] + ["out"]
     close = difflib.get_close_matches(name, known, 1)

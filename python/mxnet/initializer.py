@@ -142,7 +142,7 @@ for _cls, _aliases in registry.row_classes(_core.INITIALIZER, _RowInitializer, _
     alias(*_aliases)(_cls)
 
 
-# ---- Constant: of an array too ----------------------------------------------------------------------------------------
+# ---- Constant: of an array too ------------------------------------------------------------------------------------
 
 def _begin_constant(self, options, unknown):
     value = options["value"]
@@ -179,7 +179,7 @@ Constant._begin, Constant._init_weight = _begin_constant, _constant_weight
 Constant.dumps, Constant.__eq__, Constant.__hash__ = _constant_dumps, _constant_equal, object.__hash__
 
 
-# ---- FusedRNN: its inner initializer may be spelled ---------------------------------------------------------------------
+# ---- FusedRNN: its inner initializer may be spelled ---------------------------------------------------------------
 
 def _fused_dumps(self):
     inner = self._kwargs["init"]
@@ -190,7 +190,7 @@ def _fused_dumps(self):
 globals()["FusedRNN"].dumps = _fused_dumps
 
 
-# ---- initializers made of others ----------------------------------------------------------------------------------------
+# ---- initializers made of others ----------------------------------------------------------------------------------
 
 class Load:
     """Start values from arrays by name (a dict or a .params file); default_init serves the names it does not have."""
@@ -200,7 +200,7 @@ class Load:
             from .ndarray import load
             param = load(param)
         if not isinstance(param, dict):
-            raise AssertionError(f"Load: a dict of arrays or a file of named arrays is wanted, got {type(param).__name__}")
+            raise AssertionError(f"Load: a dict or a file of named arrays is wanted, got {type(param).__name__}")
         self.param = {k[4:] if k.startswith(("arg:", "aux:")) else k: v for k, v in param.items()}
         self.default_init, self.verbose = default_init, verbose
 

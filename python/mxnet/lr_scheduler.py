@@ -16,7 +16,7 @@ class LRScheduler:
         self.warmup_steps, self.warmup_begin_lr, self.warmup_mode = warmup_steps, warmup_begin_lr, warmup_mode
         self.warmup_final_lr = base_lr
         if warmup_begin_lr > base_lr:
-            raise ValueError(f"{type(self).__name__}: warmup_begin_lr={warmup_begin_lr} is higher than base_lr={base_lr}")
+            raise ValueError(f"{type(self).__name__}: warmup_begin_lr={warmup_begin_lr} is higher than {base_lr=}")
         if warmup_steps < 0:
             raise ValueError(f"{type(self).__name__}: warmup_steps={warmup_steps} is negative")
         if warmup_mode not in ("linear", "constant"):
@@ -54,8 +54,8 @@ class _RowScheduler(LRScheduler):
         for name, value in options.items():
             wanted = (list, tuple) if name == "step" and self._row == "MultiFactorScheduler" else int
             if name in ("step", "max_update") and not isinstance(value, wanted):
-                raise AssertionError(f"{type(self).__name__}: {name} must be {'an int' if wanted is int else 'a list'}, "
-                                     f"got {value!r}")
+                kind = "an int" if wanted is int else "a list"
+                raise AssertionError(f"{type(self).__name__}: {name} must be {kind}, got {value!r}")
 
     @property
     def warmup_final_lr(self):
@@ -71,10 +71,23 @@ class _RowScheduler(LRScheduler):
         return {**self.__dict__, "_now": (self._options(), self._memory)}
 
     def __setstate__(self, state):
+        if "_now" not in state:
+            return self._from_plain(state)
         options, memory = state.pop("_now")
         self.__dict__.update(state)
         self._start(_core.LR_SCHEDULER, type(self)._row, **options)
         self._memory = memory
+
+
+    def _from_plain(self, state):
+        """From the attributes of a schedule that MXNet pickled."""
+        state = {"pwr": state.get("power"), **state}
+        row = next(row for row in _core.class_rows(_core.LR_SCHEDULER) if row[0] == type(self)._row)
+        options = {option[0]: state[option[0]] for option in row[3] if state.get(option[0]) is not None}
+        first = state.get("base_lr_orig", state["warmup_final_lr"])
+        self._start(_core.LR_SCHEDULER, type(self)._row, **{**options, "base_lr": first})
+        self._memory = (state["base_lr"], first, state.get("count", 0) if self._row == "FactorScheduler"
+                        else state.get("cur_step_ind", 0), 0.0, 0.0)
 
 
 _core.set_scheduler_method(_RowScheduler.__call__)

@@ -82,7 +82,7 @@ def unknown_option(who, name, known):
 
 
 def row_classes(kind, base, row_type, module, orders=None, parents=None, extra=(), hidden=()):
-    """Classes of all rows of a kind, each with an __init__ of the right signature that calls self._begin(options, rest).
+    """Classes of all rows of a kind; each __init__ has the right signature and calls self._begin(options, rest).
 
     orders: parameters by position where they differ from the row's; parents: other base classes; extra: (name, default)
     of parameters that only Python has; hidden: options that come in **kwargs.  Yields (class, aliases).

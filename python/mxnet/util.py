@@ -48,7 +48,7 @@ def get_cuda_compute_capability(ctx):
     raise DeviceError(f"get_cuda_compute_capability: there is no {ctx}; this machine has {get_gpu_count()} GPUs")
 
 
-# ---- the NumPy interface: off -----------------------------------------------------------------------------------------
+# ---- the NumPy interface: off --------------------------------------------------------------------------------------
 
 def is_np_array():
     """Whether arrays are those of mx.np: never."""

@@ -2,10 +2,11 @@
 from .parameter import Parameter, Constant, ParameterDict, DeferredInitializationError, tensor_types
 from .block import Block, HybridBlock, SymbolBlock
 from .trainer import Trainer
+from .train_step import TrainStep
 from . import nn, loss, utils
 
 __all__ = ["Block", "Constant", "DeferredInitializationError", "HybridBlock", "Parameter", "ParameterDict",
-           "SymbolBlock", "Trainer", "data", "loss", "model_zoo", "nn", "rnn", "tensor_types", "utils"]
+           "SymbolBlock", "TrainStep", "Trainer", "data", "loss", "model_zoo", "nn", "rnn", "tensor_types", "utils"]
 
 
 def __getattr__(name):

@@ -3,7 +3,7 @@ import inspect
 import json
 
 from .. import _core
-from .block import _LayerBase
+from .block import Block, _LayerBase
 
 LAYER, LOSS = 0, 1
 
@@ -60,13 +60,24 @@ class _Signature:
         return inspect.Signature(fixed)
 
 
-def make(kind, base=_LayerBase, module=None):
-    """Classes of a kind by name."""
+class _PlainLayerBase(Block):
+    """Base of those that no plan can be made of: they draw numbers or look at values in forward."""
+
+    _address = None
+
+    def __init__(self, *args, **kwargs):
+        self._start_layer(self._address, self._made, *args, **kwargs)
+
+    forward = _core.Block.forward
+
+
+def make(kind, base=_LayerBase, module=None, group=None):
+    """Classes of a kind (and of a group in it, such as "transforms") by name."""
     made = {}
-    for row_kind, name, address in _core.layers():
-        if row_kind != kind:
+    for row_kind, name, address, row_group, hybrid in _core.layers():
+        if row_kind != kind or row_group != group:
             continue
-        cls = type(name, (base,), {"__doc__": _Doc(), "__module__": module or __name__, "_address": address,
+        cls = type(name, (base if hybrid else _PlainLayerBase,), {"__doc__": _Doc(), "__module__": module or __name__, "_address": address,
                                    "__signature__": _Signature()})
         cls._made = cls
         _core.register_layer(address, cls)

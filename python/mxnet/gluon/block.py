@@ -4,7 +4,7 @@ import warnings
 from collections import OrderedDict
 
 from .. import _core
-from .._core import NDArray
+from .._core import NDArray, Symbol
 from .. import ndarray as nd
 from .parameter import ParameterDict, load_into
 from .utils import HookHandle
@@ -42,7 +42,7 @@ class Block(_core.Block):
 
     def __repr__(self):
         if self._is_layer:
-            return self._text()
+            return type(self).__name__ + self._text()[len(self._made.__name__):]
         lines = "\n".join(f"  ({key}): {_indent(repr(child), 2)}" for key, child in self._children.items())
         return f"{type(self).__name__}(\n{lines}\n)"
 
@@ -184,12 +184,24 @@ class Block(_core.Block):
         print(summarize(self, inputs))
 
 
+def _both():
+    """mx.sym, when a forward first runs on symbols."""
+    global _SYMBOLS
+    from .. import symbol
+    _SYMBOLS = symbol
+    return symbol
+
+
+_SYMBOLS = None
+
+
 class HybridBlock(Block):
     """A block made of operators only, which can be traced and run as a plan.  Subclasses override
 
         hybrid_forward(self, F, x, *args, **parameters)
 
-    where F is mx.nd or mx.sym and the block's own parameters come as keywords; or forward, as in Block.
+    where F is mx.nd or mx.sym and the block's own parameters come as keywords; or forward, as in Block.  Called with
+    arrays it gives arrays, called with Symbols it gives Symbols.
     """
 
     _kind = 1
@@ -203,18 +215,31 @@ class HybridBlock(Block):
 
     def hybridize(self, active=True, static_alloc=False, static_shape=False, inline_limit=2,
                   forward_bulk_size=None, backward_bulk_size=None, **kwargs):
-        """Runs the block as a compiled plan from now on."""
-        self._set_active(active)
+        """Runs the block as a compiled plan from now on, one per shape of inputs and mode.
+
+        static_alloc: results live in the same arrays every time.  The other flags are accepted: plans have fixed shapes
+        and are one call in any case.
+        """
+        self._set_active(active, static_alloc)
         super().hybridize(active, static_alloc=static_alloc, static_shape=static_shape, inline_limit=inline_limit,
-                          **kwargs)
+                          forward_bulk_size=forward_bulk_size, backward_bulk_size=backward_bulk_size, **kwargs)
+
+    def cast(self, dtype):
+        """Changes the element type of all parameters."""
+        self._forget()
+        super().cast(dtype)
 
     def forward(self, x, *args):
-        """Calls hybrid_forward with the operators of arrays and the block's own parameters."""
+        """Calls hybrid_forward with the operators of arrays or of symbols and the block's own parameters."""
         parameters = self._own_data(x)
         if parameters is None:
             self._infer((x,) + args)
             parameters = self._own_data(x)
-        return self.hybrid_forward(nd, x, *args, **parameters)
+        if type(x) is NDArray or not (_core.is_tracing() or isinstance(x, Symbol)):
+            return self.hybrid_forward(nd, x, *args, **parameters)
+        return self.hybrid_forward(_SYMBOLS or _both(), x, *args, **parameters)
+
+    _forward_by_hybrid = forward
 
     def hybrid_forward(self, F, x, *args, **kwargs):
         """Override it to say what the block computes."""
@@ -229,11 +254,25 @@ class HybridBlock(Block):
         for parameter in self.collect_params().values():
             if parameter.dtype != args[0].dtype:
                 parameter.cast(args[0].dtype)
+        self._forget()
 
-    def optimize_for(self, x, *args, backend=None, clear=True, **kwargs):
+    def optimize_for(self, x, *args, backend=None, backend_opts=None, clear=True, **kwargs):
         """Prepares the block for inputs like these: hybridizes it and runs it once."""
         self.hybridize(True, **{k: v for k, v in kwargs.items() if k in ("static_alloc", "static_shape")})
         return self(x, *args)
+
+    def register_op_hook(self, callback, monitor_all=False):
+        """callback(name of the tensor, name of the operator, array) for every operator that the hybridized block runs; with
+        monitor_all for inputs as well."""
+        self._watch(callback, monitor_all)
+
+    def export(self, path, epoch=0, remove_amp_cast=True):
+        """Writes path-symbol.json and path-NNNN.params, which SymbolBlock.imports, mx.model and the C library read.
+
+        The block must be hybridized and must have run once.  Returns the names of both files.
+        """
+        self._export(path, epoch)
+        return f"{path}-symbol.json", f"{path}-{epoch:04d}.params"
 
 
 class _LayerBase(HybridBlock):
@@ -261,8 +300,81 @@ class _LayerBase(HybridBlock):
         return self._layer_forward(inputs, given)
 
 
+def _common_prefix(names):
+    """What all names begin with."""
+    names = list(names)
+    if not names:
+        return ""
+    first, last = min(names), max(names)
+    length = 0
+    while length < len(first) and length < len(last) and first[length] == last[length]:
+        length += 1
+    return first[:length]
+
+
 class SymbolBlock(HybridBlock):
-    """A block made from a symbol: what imports() of an exported model gives."""
+    """A block that computes a Symbol: what SymbolBlock.imports() of an exported model gives.
+
+    inputs are the variables (or their names) that calls give values for, in order; the other variables are parameters.
+    """
+
+    def __init__(self, outputs, inputs, params=None):
+        outputs = _grouped(outputs, "outputs")
+        names = [_variable_name(x) for x in (inputs if isinstance(inputs, (list, tuple)) else [inputs])]
+        known = set(outputs.list_inputs())
+        for name in names:
+            if name not in known:
+                raise ValueError(f"SymbolBlock: '{name}' is not a variable of the outputs, which have {', '.join(sorted(known))}")
+        self._start_symbol(outputs, " ".join(names))
+        self._outputs = outputs
+        if params is not None:
+            self._share(params)
+
+    @staticmethod
+    def imports(symbol_file, input_names, param_file=None, ctx=None, allow_missing=False, ignore_extra=False):
+        """The block of an exported model: imports("net-symbol.json", ["data"], "net-0000.params")."""
+        from .. import symbol
+        names = [input_names] if isinstance(input_names, str) else list(input_names)
+        block = SymbolBlock(symbol.load(symbol_file), [symbol.var(name) for name in names])
+        if param_file is not None:
+            block.collect_params().load(param_file, ctx=ctx, allow_missing=allow_missing, ignore_extra=ignore_extra,
+                                        cast_dtype=True, dtype_source="saved")
+        return block
+
+    def _share(self, params):
+        """Takes the values of parameters of these names."""
+        for name, parameter in self.params.items():
+            if name in params:
+                other = params[name]
+                load_into(parameter, other if isinstance(other, NDArray) else other.data(), cast_dtype=True,
+                          dtype_source="saved")
+
+    def _collect_params_with_prefix(self, prefix=""):
+        """Structural names: those of the parameters without what all of them begin with."""
+        prefix = prefix + "." if prefix else ""
+        cut = len(_common_prefix(self.params.keys()))
+        return {prefix + name[cut:]: parameter for name, parameter in self.params.items()}
+
+    def __repr__(self):
+        return f"{type(self).__name__}(\n{self._outputs!r} : {' '.join(self._outputs.list_outputs())}\n)"
+
+
+def _grouped(outputs, who):
+    if isinstance(outputs, Symbol):
+        return outputs
+    if isinstance(outputs, (list, tuple)) and outputs and all(isinstance(x, Symbol) for x in outputs):
+        return outputs[0] if len(outputs) == 1 else _core.group(outputs)
+    raise TypeError(f"SymbolBlock: {who} must be a Symbol or a list of them, got {type(outputs).__name__}")
+
+
+def _variable_name(x):
+    if isinstance(x, str):
+        return x
+    if not isinstance(x, Symbol):
+        raise TypeError(f"SymbolBlock: inputs must be variables, got {type(x).__name__}")
+    if x.list_inputs() != [x.name]:
+        raise ValueError(f"SymbolBlock: inputs must be variables, '{x.name}' is the result of an operator")
+    return x.name
 
 
 _CPU = None

@@ -24,7 +24,7 @@ class Parameter(_core.Parameter):
     """
 
     def __repr__(self):
-        return f"{type(self).__name__} {self.name} (shape={self.shape}, dtype={self.dtype})"
+        return f"{type(self).__name__} {self.name} (shape={self.shape}, dtype={_core.dtype_name(self.dtype)})"
 
     def initialize(self, init=None, ctx=None, default_init=None, force_reinit=False):
         """Gives the parameter its start value; `init` comes before its own initializer, `default_init` after it."""

@@ -12,8 +12,8 @@ class StaleGradientError(StateError, UserWarning):
 
 _MODES = (None, "local", "device", "nccl", "local_update_cpu", "local_allreduce_cpu", "local_allreduce_device")
 # Methods of an optimizer that, once overridden, make the trainer call Python.
-_HOOKS = ("update", "update_multi_precision", "create_state", "create_state_multi_precision", "_update_count", "_get_lr",
-          "_get_wd", "_get_lrs", "_get_wds", "learning_rate")
+_HOOKS = ("update", "update_multi_precision", "create_state", "create_state_multi_precision", "_update_count",
+          "_get_lr", "_get_wd", "_get_lrs", "_get_wds", "learning_rate")
 
 
 def _runs_in_c(optimizer):
@@ -26,8 +26,8 @@ def _runs_in_c(optimizer):
 class Trainer(_core.Trainer):
     """Applies an optimizer to parameters.
 
-    params: a ParameterDict or dict (taken in the order of names), or a list.  optimizer: a name with optimizer_params, or
-    an Optimizer.  Gradients of parameters on several contexts are summed; kvstore may be None, 'local' or 'device'.
+    params: a ParameterDict or dict (taken in the order of names), or a list.  optimizer: a name with optimizer_params,
+    or an Optimizer.  Gradients of parameters on several contexts are summed; kvstore may be None, 'local' or 'device'.
     """
 
     def __init__(self, params, optimizer, optimizer_params=None, kvstore="device", compression_params=None,
@@ -45,8 +45,8 @@ class Trainer(_core.Trainer):
         for p in self._params:
             own = p.list_ctx()
             if contexts is not None and contexts != own:
-                raise AssertionError(f"Trainer: all parameters must be on the same contexts, but {p.name} is on {own} and "
-                                     f"those before it on {contexts}")
+                raise AssertionError(f"Trainer: all parameters must be on the same contexts, but {p.name} is on {own} "
+                                     f"and those before it on {contexts}")
             contexts = own
         return contexts
 
@@ -54,7 +54,7 @@ class Trainer(_core.Trainer):
         from .. import optimizer as opt
         if isinstance(optimizer, opt.Optimizer):
             if options:
-                raise AssertionError("Trainer: optimizer_params go with the name of an optimizer, not with an Optimizer")
+                raise AssertionError("Trainer: optimizer_params go with a name of an optimizer, not with an Optimizer")
             return optimizer
         if not isinstance(optimizer, str):
             raise TypeError(f"Trainer: optimizer must be a name or an Optimizer, got {type(optimizer).__name__}")
@@ -105,12 +105,11 @@ class Trainer(_core.Trainer):
     def load_states(self, fname):
         """Loads what save_states wrote, here or in MXNet."""
         with open(fname, "rb") as file:
-            is_pickle = file.read(1) == b"\x80"
-        if not is_pickle:
+            data = file.read()
+        if data[:1] != b"\x80":  # no pickle
             return self._load(fname)
-        import pickle
-        with open(fname, "rb") as file:
-            states = pickle.load(file)
+        from ..optimizer._states import load_states
+        states = load_states(data)
         if isinstance(states, tuple):
             states, optimizer = states
             scale = self._scale

@@ -7,7 +7,7 @@ __all__ = ["KVStore"]
 
 
 class KVStore(KVStoreBase):
-    """Values by key (int or str).  push() sums over contexts, pull() copies to all; an updater may merge what is pushed."""
+    """Values by key: push() sums over contexts, through an updater if there is one; pull() copies to all."""
 
     def __init__(self, handle="local"):
         self._type = handle

@@ -40,7 +40,7 @@ def _regroup(arrays, form):
     return result
 
 
-# ---- control flow -----------------------------------------------------------------------------------------------------
+# ---- control flow --------------------------------------------------------------------------------------------------
 
 def foreach(body, data, init_states):
     """Runs body(slice, states) -> (output, states) over the first axis of data.
@@ -112,7 +112,7 @@ def cond(pred, then_func, else_func):
     return then_func() if _truth(pred, "cond") else else_func()
 
 
-# ---- tests of numbers -------------------------------------------------------------------------------------------------
+# ---- tests of numbers ----------------------------------------------------------------------------------------------
 
 def isnan(data):
     """1 where an element is not a number, else 0."""
@@ -129,7 +129,7 @@ def isfinite(data):
     return _op.abs(data) < math.inf
 
 
-# ---- sampling ---------------------------------------------------------------------------------------------------------
+# ---- sampling ------------------------------------------------------------------------------------------------------
 
 def rand_zipfian(true_classes, num_sampled, range_max, ctx=None):
     """Candidate classes for sampled softmax from an approximately Zipfian distribution.
@@ -149,7 +149,7 @@ def rand_zipfian(true_classes, num_sampled, range_max, ctx=None):
     return samples, expected(true_classes), expected(samples)
 
 
-# ---- updates ----------------------------------------------------------------------------------------------------------
+# ---- updates -------------------------------------------------------------------------------------------------------
 
 def _rescale(rescale_grad, like):
     """The factor of gradients as an array; None if it is not finite: the step is then skipped."""

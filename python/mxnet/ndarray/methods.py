@@ -22,8 +22,8 @@ def broadcast_to(self, shape):
     if len(shape) < self.ndim:
         raise ValueError(f"broadcast_to: an array of shape {self.shape} does not broadcast to {shape}")
     source = (1,) * (len(shape) - self.ndim) + self.shape
-    for have, want in zip(source, shape):
-        if want not in (0, have) and have != 1:
+    for have, want in zip(source, shape):  # -1: a size that is still being inferred
+        if have != -1 and want not in (0, have) and have != 1:
             raise ValueError(f"broadcast_to: an array of shape {self.shape} does not broadcast to {shape}")
     array = self if len(source) == self.ndim else self.reshape(source)
     return _register.OPERATORS["broadcast_to"](array, shape=shape)

@@ -8,8 +8,10 @@ from . import _internal
 from . import op as _op
 
 __all__ = ["NDArray", "array", "empty", "zeros", "ones", "full", "arange", "linspace", "eye", "concatenate", "moveaxis",
-           "split_v2", "histogram", "onehot_encode", "imdecode", "waitall", "save", "load", "load_frombuffer", "loads",
-           "from_numpy", "from_dlpack", "to_dlpack_for_read", "to_dlpack_for_write", "add", "subtract", "multiply",
+           "split_v2", "histogram", "onehot_encode", "fill_element_0index", "imdecode", "Custom", "waitall", "save",
+           "load",
+           "load_frombuffer", "loads", "from_numpy", "from_dlpack", "to_dlpack_for_read", "to_dlpack_for_write", "add",
+           "subtract", "multiply",
            "divide", "true_divide", "modulo", "power", "maximum", "minimum", "hypot", "equal", "not_equal", "greater",
            "greater_equal", "lesser", "lesser_equal", "logical_and", "logical_or", "logical_xor",
            "indexing_key_expand_implicit_axes", "get_indexing_dispatch_code", "get_oshape_of_gather_nd_op",
@@ -20,7 +22,7 @@ def _rebuild(cls, data, shape, dtype, ctx):
     """An array from pickled bytes; on the CPU if its context is not there."""
     from ..context import num_gpus
     made = _core.from_bytes(data, shape, dtype)
-    if ctx is not None and ctx.device_type == "gpu" and ctx.device_id < num_gpus():
+    if ctx is not None and (ctx.device_type != "gpu" or ctx.device_id < num_gpus()):
         made = made.as_in_context(ctx)
     return made if cls is NDArray else cls(made)
 
@@ -142,6 +144,13 @@ def onehot_encode(indices, out):
     return out
 
 
+def fill_element_0index(lhs, mhs, rhs):
+    """A copy of the matrix lhs in which element rhs[i] of row i is mhs[i]."""
+    result = lhs.copy()
+    result[_internal._arange(start=0, stop=lhs.shape[0], ctx=lhs.context), rhs] = mhs
+    return result
+
+
 def imdecode(str_img, clip_rect=(0, 0, 0, 0), out=None, index=0, channels=3, mean=None):
     """An image file's bytes as an array (1, channels, height, width), perhaps cropped and with a mean subtracted."""
     from .. import image
@@ -159,6 +168,12 @@ def imdecode(str_img, clip_rect=(0, 0, 0, 0), out=None, index=0, channels=3, mea
     else:
         out[:] = decoded.reshape(out.shape)
     return out
+
+
+def Custom(*args, **kwargs):
+    """An operator written in Python: nd.Custom(data, op_type="name"); see mx.operator."""
+    from ..operator import custom
+    return custom(*args, **kwargs)
 
 
 def waitall():
@@ -276,4 +291,5 @@ def check_boolean_array_dimension(array_shape, axis, bool_shape):
     """IndexError unless a boolean index of bool_shape fits array_shape from `axis` on."""
     for i, size in enumerate(bool_shape):
         if array_shape[axis + i] != size:
-            raise IndexError(f"a boolean index of size {size} does not fit axis {axis + i} of size {array_shape[axis + i]}")
+            raise IndexError(f"a boolean index of size {size} does not fit axis {axis + i} "
+                             f"of size {array_shape[axis + i]}")

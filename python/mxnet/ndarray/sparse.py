@@ -88,3 +88,8 @@ def cast_storage(data, stype, out=None):
 def retain(data, indices, **kwargs):
     """Refused: it takes a row_sparse array."""
     _refuse("retain", "row_sparse")
+
+
+# Dense operators that the classic module has under this name too.
+for _name in ("arccos", "arccosh", "cos", "cosh", "gamma", "gammaln", "negative"):
+    globals().setdefault(_name, _register.OPERATORS[_name])

@@ -4,6 +4,7 @@ import warnings
 
 from .. import _core, registry
 from .._core import NDArray
+from ._states import load_states
 
 _WHOLE = ("learning_rate", "wd", "rescale_grad", "clip_gradient", "lr_scheduler", "begin_num_update", "multi_precision",
           "aggregate_num")  # options that all optimizers have
@@ -46,8 +47,9 @@ class Optimizer:
     def _settle_rate(self, learning_rate):
         base = getattr(self.lr_scheduler, "base_lr", 0.01)
         if learning_rate is not None and learning_rate != base:
-            warnings.warn(UserWarning(f"{type(self).__name__}: learning_rate={learning_rate} replaces the base rate {base} "
-                                      "of the schedule"), stacklevel=4)
+            depth = 5 if isinstance(self, _RowOptimizer) else 4  # the line that makes the optimizer
+            warnings.warn(f"{type(self).__name__}: learning_rate={learning_rate} replaces the base rate {base} of the "
+                          "schedule", UserWarning, stacklevel=depth)
         self.lr = base if learning_rate is None else learning_rate
         if hasattr(self.lr_scheduler, "base_lr"):
             self.lr_scheduler.base_lr = self.lr
@@ -61,7 +63,8 @@ class Optimizer:
             raise AssertionError(f"optimizer.register: a class is wanted, got {klass!r}")
         name = klass.__name__.lower()
         if name in Optimizer.opt_registry:
-            warnings.warn(f"optimizer.register: {klass.__module__}.{klass.__name__} replaces {Optimizer.opt_registry[name]}")
+            old = Optimizer.opt_registry[name]
+            warnings.warn(f"optimizer.register: {klass.__module__}.{klass.__name__} replaces {old.__module__}.{name}")
         Optimizer.opt_registry[name] = klass
         return klass
 
@@ -70,7 +73,8 @@ class Optimizer:
         """An optimizer by its name, in any case."""
         found = Optimizer.opt_registry.get(name.lower())
         if found is None:
-            raise ValueError(f"there is no optimizer named '{name}'{registry._advice(name.lower(), Optimizer.opt_registry)}")
+            advice = registry._advice(name.lower(), Optimizer.opt_registry)
+            raise ValueError(f"there is no optimizer named '{name}'{advice}")
         return found(**kwargs)
 
     # ---- rates and counts
@@ -83,7 +87,7 @@ class Optimizer:
     def set_learning_rate(self, lr):
         """Sets the rate; not if a schedule gives it."""
         if self.lr_scheduler is not None:
-            raise UserWarning(f"{type(self).__name__}: the learning rate comes from a schedule; set the schedule's base_lr")
+            raise UserWarning(f"{type(self).__name__}: the learning rate comes from a schedule; set its base_lr")
         self.lr = lr
 
     def set_lr_scale(self, args_lrscale):
@@ -99,7 +103,7 @@ class Optimizer:
         self.lr_mult = {**self._multipliers_of_symbol("__lr_mult__"), **args_lr_mult}
 
     def set_wd_mult(self, args_wd_mult):
-        """Multipliers of the weight decay by name or index; named weights that are no weight or gamma decay not at all."""
+        """Multipliers of the weight decay by name or index; what is named, but no weight or gamma, does not decay."""
         plain = {n: 0.0 for n in self.idx2name.values() if not n.endswith(("_weight", "_gamma"))}
         self.wd_mult = {**plain, **self._multipliers_of_symbol("__wd_mult__"), **args_wd_mult}
 
@@ -141,8 +145,8 @@ class Optimizer:
             master = weight.astype("float32")
             return (master, self.create_state(index, master))
         if _is_half(weight):
-            warnings.warn(f"{type(self).__name__}: updates in float16 lose accuracy; multi_precision=True keeps a float32 "
-                          "master")
+            warnings.warn(f"{type(self).__name__}: updates in float16 lose accuracy; multi_precision=True keeps a "
+                          "float32 master")
         return self.create_state(index, weight)
 
     def update(self, index, weight, grad, state):
@@ -273,7 +277,8 @@ class _RowOptimizer(Optimizer):
             setattr(self, name, value)
 
 
-_NUMBERS = ("lr", "wd", "rescale_grad", "clip_gradient", "begin_num_update", "num_update", "multi_precision")
+_NUMBERS = ("lr", "wd", "rescale_grad", "clip_gradient", "begin_num_update", "num_update", "multi_precision",
+            "aggregate_num")
 _COMMON = ("rescale_grad", "param_idx2name", "wd", "clip_gradient", "learning_rate", "lr_scheduler", "sym",
            "begin_num_update", "multi_precision", "param_dict", "aggregate_num")
 
@@ -348,7 +353,7 @@ class Updater:
 
     def set_states(self, states):
         """Takes over what get_states gave."""
-        states = pickle.loads(states)
+        states = load_states(states)
         if isinstance(states, tuple) and len(states) == 2:
             self.states, self.optimizer = states
         else:

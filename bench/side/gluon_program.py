@@ -1,0 +1,253 @@
+"""The Gluon programs: the same text runs on this library and on MXNet, since both import as mxnet.
+
+SPDX-License-Identifier: Apache-2.0
+"""
+import mxnet as mx
+from mxnet import autograd, gluon, nd
+from mxnet.gluon import nn
+
+from timing import Workloads, repeated
+from workloads import BATCH, ENCODER, FASHION_MNIST, LSTM, MLP
+
+OURS = hasattr(mx, "_core")
+work = Workloads("gluon" if OURS else "mxnet", mx.__version__)
+
+
+def waiting(call):
+    """The call and what waits for everything that it started."""
+    return call, nd.waitall
+
+
+# ---- small ----------------------------------------------------------------------------------------------------------
+
+@work("add", "imperative")
+def add():
+    a, b = nd.ones((16,)), nd.ones((16,))
+    return waiting(lambda: a + b)
+
+
+@work("add_recorded", "imperative")
+def add_recorded():
+    a, b = nd.ones((16,)), nd.ones((16,))
+    a.attach_grad()
+
+    def recorded():
+        with autograd.record():
+            for _ in range(100):
+                a + b
+    return waiting(repeated(100, recorded))
+
+
+@work("reshape", "imperative")
+def reshape():
+    x = nd.ones((4, 4))
+    return waiting(lambda: x.reshape((2, 8)))
+
+
+@work("index", "imperative")
+def index():
+    x = nd.ones((4, 4))
+    return waiting(lambda: x[0])
+
+
+@work("dot", "imperative")
+def dot():
+    a, b = nd.ones((4, 4)), nd.ones((4, 4))
+    return waiting(lambda: nd.dot(a, b))
+
+
+def small_dense(layers, hybrid):
+    net = nn.HybridSequential()
+    for _ in range(layers):
+        net.add(nn.Dense(16))
+    net = net if layers > 1 else net[0]
+    net.initialize()
+    if hybrid:
+        hybridize(net)
+    x = nd.ones((4, 16))
+    return waiting(lambda: net(x))
+
+
+def hybridize(net):
+    net.hybridize(static_alloc=True, static_shape=True)
+
+
+work("dense", "imperative")(lambda: small_dense(1, False))
+work("dense", "hybridized")(lambda: small_dense(1, True))
+work("sequential", "imperative")(lambda: small_dense(3, False))
+work("sequential", "hybridized")(lambda: small_dense(3, True))
+
+
+# ---- networks -------------------------------------------------------------------------------------------------------
+
+def mlp():
+    net = nn.HybridSequential()
+    for units in MLP[1:-1]:
+        net.add(nn.Dense(units, activation="relu"))
+    net.add(nn.Dense(MLP[-1]))
+    return net, (MLP[0],)
+
+
+def lenet():
+    net = nn.HybridSequential()
+    net.add(nn.Conv2D(6, kernel_size=5, padding=2, activation="relu"), nn.MaxPool2D(2),
+            nn.Conv2D(16, kernel_size=5, activation="relu"), nn.MaxPool2D(2),
+            nn.Dense(120, activation="relu"), nn.Dense(84, activation="relu"), nn.Dense(10))
+    return net, (1, 28, 28)
+
+
+def training(make, lane):
+    """A step of the usual loop: record, loss, backward, SGD with momentum."""
+    net, shape = make()
+    net.initialize(mx.init.Xavier())
+    criterion = gluon.loss.SoftmaxCrossEntropyLoss()
+    data, label = nd.random.uniform(shape=(BATCH,) + shape), nd.floor(nd.random.uniform(0, 10, shape=(BATCH,)))
+    net(data)
+    if lane != "imperative":
+        hybridize(net)
+        hybridize(criterion)
+    trainer = gluon.Trainer(net.collect_params(), "sgd", {"learning_rate": 0.001, "momentum": 0.9})
+    if lane == "one plan":
+        whole = gluon.TrainStep(net, criterion, trainer)
+        return lambda: whole(data, label).wait_to_read()
+
+    def step():
+        with autograd.record():
+            loss = criterion(net(data), label)
+        loss.backward()
+        trainer.step(BATCH)
+        nd.waitall()
+    return step
+
+
+def inference(make, batch, hybrid):
+    net, shape = make()
+    net.initialize(mx.init.Xavier())
+    if hybrid:
+        hybridize(net)
+    data = nd.random.uniform(shape=(batch,) + shape)
+    return lambda: net(data).wait_to_read()
+
+
+def zoo(name):
+    """A network of the model zoo; a package without one raises, and the row says so."""
+    from mxnet.gluon.model_zoo import vision
+    return lambda: (getattr(vision, name)(), (3, 224, 224))
+
+
+for lane in ("imperative", "hybridized") + (("one plan",) if hasattr(gluon, "TrainStep") else ()):
+    work("mlp_train", lane)(lambda lane=lane: training(mlp, lane))
+    work("lenet_train", lane)(lambda lane=lane: training(lenet, lane))
+for lane in ("imperative", "hybridized"):
+    hybrid = lane == "hybridized"
+    work("mlp_infer", lane)(lambda h=hybrid: inference(mlp, BATCH, h))
+    work("lenet_infer", lane)(lambda h=hybrid: inference(lenet, BATCH, h))
+    work("lenet_infer1", lane)(lambda h=hybrid: inference(lenet, 1, h))
+    for row, name in (("resnet18_infer1", "resnet18_v1"), ("resnet50_infer1", "resnet50_v1"),
+                      ("mobilenet2_infer1", "mobilenet_v2_1_0")):
+        work(row, lane)(lambda h=hybrid, name=name: inference(zoo(name), 1, h))
+
+
+class LanguageModel(gluon.Block):
+    """Words to an embedding, a stacked LSTM, and scores of the next word."""
+
+    def __init__(self):
+        super().__init__()
+        with self.name_scope():
+            self.embed = nn.Embedding(LSTM["vocabulary"], LSTM["embed"])
+            self.lstm = gluon.rnn.LSTM(LSTM["hidden"], LSTM["layers"])
+            self.scores = nn.Dense(LSTM["vocabulary"], flatten=False)
+
+    def forward(self, words):  # (T, N)
+        return self.scores(self.lstm(self.embed(words)))
+
+
+@work("lstm_train", "imperative")
+def lstm_train():
+    net = LanguageModel()
+    net.initialize(mx.init.Xavier())
+    shape = LSTM["steps"], LSTM["batch"]
+    words, following = (nd.floor(nd.random.uniform(0, LSTM["vocabulary"], shape=shape)) for _ in range(2))
+    criterion = gluon.loss.SoftmaxCrossEntropyLoss()
+    trainer = gluon.Trainer(net.collect_params(), "sgd", {"learning_rate": 0.1})
+
+    def step():
+        with autograd.record():
+            loss = criterion(net(words), following)
+        loss.backward()
+        trainer.step(LSTM["batch"])
+        nd.waitall()
+    return step
+
+
+class Encoder(gluon.HybridBlock):
+    """One encoder layer: self-attention and a feed-forward part, each with a sum and a normalisation behind it."""
+
+    def __init__(self, units, heads, hidden):
+        super().__init__()
+        self.units, self.heads = units, heads
+        with self.name_scope():
+            self.project = nn.Dense(3 * units, flatten=False)
+            self.out = nn.Dense(units, flatten=False)
+            self.wide = nn.Dense(hidden, flatten=False, activation="relu")
+            self.narrow = nn.Dense(units, flatten=False)
+            self.norm1, self.norm2 = nn.LayerNorm(), nn.LayerNorm()
+
+    def split(self, F, x):  # (N, T, C) -> (N * heads, T, C / heads)
+        x = F.transpose(F.reshape(x, shape=(0, 0, self.heads, -1)), axes=(0, 2, 1, 3))
+        return F.reshape(x, shape=(-1, 0, 0), reverse=True)
+
+    def join(self, F, x):  # back
+        x = F.transpose(F.reshape(x, shape=(-1, self.heads, 0, 0), reverse=True), axes=(0, 2, 1, 3))
+        return F.reshape(x, shape=(0, 0, -1))
+
+    def hybrid_forward(self, F, x):
+        query, key, value = (self.split(F, part) for part in F.split(self.project(x), 3, axis=2))
+        weights = F.softmax(F.batch_dot(query, key, transpose_b=True) / (self.units / self.heads) ** 0.5)
+        x = self.norm1(x + self.out(self.join(F, F.batch_dot(weights, value))))
+        return self.norm2(x + self.narrow(self.wide(x)))
+
+
+def encoder():
+    return Encoder(ENCODER["units"], ENCODER["heads"], ENCODER["hidden"]), (ENCODER["steps"], ENCODER["units"])
+
+
+work("encoder_infer", "imperative")(lambda: inference(encoder, ENCODER["batch"], False))
+work("encoder_infer", "hybridized")(lambda: inference(encoder, ENCODER["batch"], True))
+
+
+# ---- data -----------------------------------------------------------------------------------------------------------
+
+def fashion_mnist():
+    """The data set; MXNet knows only the files of its own server, so it gets the same arrays in a plain data set."""
+    if OURS:
+        return gluon.data.vision.FashionMNIST(root=FASHION_MNIST, train=True)
+    import gzip
+    import os
+    import numpy as np
+    with gzip.open(os.path.join(FASHION_MNIST, "train-images-idx3-ubyte.gz")) as file:
+        images = np.frombuffer(file.read(), "uint8", offset=16).reshape(-1, 28, 28, 1)
+    with gzip.open(os.path.join(FASHION_MNIST, "train-labels-idx1-ubyte.gz")) as file:
+        labels = np.frombuffer(file.read(), "uint8", offset=8).astype("int32")
+    return gluon.data.ArrayDataset(nd.array(images, dtype="uint8"), labels)
+
+
+def loading(**options):
+    from mxnet.gluon.data import DataLoader
+    from mxnet.gluon.data.vision import transforms
+    images = fashion_mnist().transform_first(transforms.ToTensor())
+    loader = DataLoader(images, batch_size=BATCH, shuffle=True, last_batch="discard", **options)
+
+    def endless():
+        while True:
+            yield from loader
+    batches = endless()
+    return waiting(lambda: next(batches))
+
+
+work("loader", "caller's thread")(lambda: loading())
+work("loader", "2 threads")(lambda: loading(num_workers=2, thread_pool=True))
+work("loader", "2 processes")(lambda: loading(num_workers=2))
+
+if __name__ == "__main__":
+    work.serve()

@@ -1,0 +1,212 @@
+"""Side by side: the same programs on this library and on its peers, in one run on one machine.
+
+Every peer is a process of its own, in its own environment, once with one thread and once with all; they take turns,
+round by round, so that what else happens on the machine meets all of them.  A number is the median of the rounds, with
+the lowest and the highest.
+
+    run.py --peer gluon=build/venv/bin/python --path gluon=build/python --peer numpy=... --out build/bench/side
+
+writes OUT.json and OUT.svg and prints tables.
+
+SPDX-License-Identifier: Apache-2.0
+"""
+import argparse
+import json
+import os
+import platform
+import statistics
+import subprocess
+import sys
+import tempfile
+import time
+
+import report
+from workloads import IMPORTS, PROGRAMS, ROWS
+
+HERE = os.path.dirname(os.path.abspath(__file__))
+THREAD_SETTINGS = ("OMP_NUM_THREADS", "OPENBLAS_NUM_THREADS", "MKL_NUM_THREADS", "MXNET_CPU_WORKER_NTHREADS",
+                   "SIDE_THREADS")
+LIMIT = 60  # seconds; what takes longer for its warm-up and one measurement is left out
+
+
+class Peer:
+    """One process that measures when asked."""
+
+    def __init__(self, name, python, path, threads):
+        self.name, self.threads, self.absent = name, threads, {}
+        environment = surroundings(path)
+        environment.update({setting: str(threads) for setting in THREAD_SETTINGS})
+        errors = tempfile.TemporaryFile("w+")  # a pipe would fill with warnings
+        self.process = subprocess.Popen([python, os.path.join(HERE, PROGRAMS[name])], env=environment, text=True,
+                                        stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=errors)
+        line = self.process.stdout.readline()
+        if not line:
+            errors.seek(0)
+            said = errors.read().strip().splitlines()
+            raise RuntimeError(said[-1] if said else "it did not start")
+        self.lanes, self.version = json.loads(line)["lanes"], json.loads(line)["version"]
+
+    def ask(self, **question):
+        self.process.stdin.write(json.dumps(question) + "\n")
+        self.process.stdin.flush()
+        line = self.process.stdout.readline()
+        if not line:
+            return {"absent": f"the process ended with code {self.process.wait()}"}
+        return json.loads(line)
+
+    def close(self):
+        self.process.stdin.close()
+        try:
+            self.process.wait(10)
+        except subprocess.TimeoutExpired:
+            self.process.kill()
+
+
+def surroundings(path):
+    environment = {key: value for key, value in os.environ.items() if key != "PYTHONPATH"}
+    if path:
+        environment["PYTHONPATH"] = path
+    environment["PYTHONDONTWRITEBYTECODE"] = "1"
+    return environment
+
+
+def start_all(options):
+    """The peers that answer, each with one thread and with all; the others are named."""
+    peers, cores = [], len(os.sched_getaffinity(0))
+    for name, python in options.peer.items():
+        try:
+            for threads in sorted({1, cores}):
+                peers.append(Peer(name, python, options.path.get(name), threads))
+            print(f"{name} {peers[-1].version}: {python}")
+        except (OSError, RuntimeError) as error:
+            print(f"{name}: left out, {error}")
+    return peers
+
+
+def lanes_of(row, peers):
+    """Who runs a row, in which ways: small operations do not depend on the number of threads."""
+    most = max(peer.threads for peer in peers)
+    for peer in peers:
+        if row.group in ("small", "data") and peer.threads != most:
+            continue
+        for lane in peer.lanes.get(row.name, ()):
+            yield peer, lane
+
+
+def measure_row(row, peers, options):
+    """Rounds in turns; {(peer, lane): seconds of every round}."""
+    found = {}
+    for turn in range(options.rounds + 1):
+        for peer, lane in lanes_of(row, peers):
+            key = peer, lane
+            if turn and key not in found:
+                continue
+            start = time.time()
+            answer = peer.ask(ask="time", name=row.name, lane=lane, seconds=options.seconds)
+            if "absent" in answer:
+                peer.absent[row.name] = answer["absent"]
+            elif turn == 0:  # warm-up: compiling, first touches
+                if time.time() - start < LIMIT:
+                    found[key] = []
+            else:
+                found[key].append(answer["seconds"])
+    for (peer, lane), times in found.items():
+        yield result(row, peer.name, lane, peer.threads, times)
+
+
+def result(row, peer, lane, threads, samples):
+    return {"workload": row.name, "peer": peer, "lane": lane, "threads": threads,
+            "median": statistics.median(samples), "low": min(samples), "high": max(samples), "samples": samples}
+
+
+def measure_import(row, options, peers):
+    """A fresh interpreter each time; its own start is not counted."""
+    names = list(dict.fromkeys(peer.name for peer in peers))
+    times = {name: [] for name in names}
+    for turn in range(options.rounds + 1):
+        for name in names:
+            text = f"import time; t = time.perf_counter(); {IMPORTS[name]}; print(time.perf_counter() - t)"
+            environment = {key: value for key, value in surroundings(options.path.get(name)).items()
+                           if key != "PYTHONDONTWRITEBYTECODE"}
+            done = subprocess.run([options.peer[name], "-c", text], env=environment, capture_output=True, text=True)
+            if turn and not done.returncode:
+                times[name].append(float(done.stdout.split()[-1]))
+    for name, samples in times.items():
+        if samples:
+            yield result(row, name, "", 1, samples)
+
+
+def measure_memory(row, options, peers):
+    """The most a fresh process ever held, after a stretch of LeNet training."""
+    for known in {peer.name: peer for peer in peers}.values():
+        for lane in known.lanes.get("lenet_train", ()):
+            fresh = Peer(known.name, options.peer[known.name], options.path.get(known.name), known.threads)
+            answer = fresh.ask(ask="time", name="lenet_train", lane=lane, seconds=0.2)
+            size = fresh.ask(ask="memory")
+            fresh.close()
+            if "absent" not in answer and "absent" not in size:
+                yield result(row, known.name, lane, known.threads, [size["bytes"]])
+
+
+def measure(options, peers):
+    for row in ROWS:
+        if options.only and row.name not in options.only:
+            continue
+        if row.name == "import":
+            results = measure_import(row, options, peers)
+        elif row.name == "memory":
+            results = measure_memory(row, options, peers)
+        else:
+            results = measure_row(row, peers, options)
+        results = sorted(results, key=lambda r: r["median"])
+        report.print_row(row, results, {peer.name: peer.absent[row.name] for peer in peers if row.name in peer.absent})
+        yield from results
+
+
+def machine():
+    model = platform.processor() or platform.machine()
+    try:
+        with open("/proc/cpuinfo") as file:
+            model = next(line.split(":", 1)[1].strip() for line in file if line.startswith("model name"))
+    except (OSError, StopIteration):
+        pass
+    return {"cpu": model, "cores": len(os.sched_getaffinity(0)), "load": os.getloadavg()[0],
+            "python": platform.python_version(), "date": time.strftime("%Y-%m-%d")}
+
+
+def pair(text):
+    name, _, value = text.partition("=")
+    if not value or name not in PROGRAMS:
+        raise argparse.ArgumentTypeError(f"{text}: wanted NAME=VALUE, NAME one of {', '.join(PROGRAMS)}")
+    return name, value
+
+
+def main():
+    parser = argparse.ArgumentParser(description="Measures this library beside its peers.")
+    parser.add_argument("--peer", type=pair, action="append", required=True, metavar="NAME=PYTHON")
+    parser.add_argument("--path", type=pair, action="append", default=[], metavar="NAME=FOLDER", help="its PYTHONPATH")
+    parser.add_argument("--rounds", type=int, default=5)
+    parser.add_argument("--seconds", type=float, default=0.2, help="of one measurement")
+    parser.add_argument("--only", nargs="*", metavar="ROW", help="only these rows")
+    parser.add_argument("--out", default="side", help="OUT.json and OUT.svg are written")
+    options = parser.parse_args()
+    options.peer, options.path = dict(options.peer), dict(options.path)
+
+    facts = machine()
+    print(f"{facts['cpu']}, {facts['cores']} cores, load {facts['load']:.1f} at the start")
+    peers = start_all(options)
+    if not peers:
+        sys.exit("nobody to measure")
+    try:
+        results = list(measure(options, peers))
+    finally:
+        for peer in peers:
+            peer.close()
+    facts["versions"] = {peer.name: peer.version for peer in peers}
+    facts["load_at_end"] = os.getloadavg()[0]
+    report.print_summary(results, list(facts["versions"]))
+    report.write(options.out, facts, results)
+
+
+if __name__ == "__main__":
+    main()

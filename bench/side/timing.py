@@ -1,0 +1,104 @@
+"""What every program of the comparison shares: a list of workloads, and a loop that measures the one asked for.
+
+A program registers makers and serves them:
+
+    work = Workloads("numpy", numpy.__version__)
+
+    @work("add", "plain")
+    def add():
+        a, b = ...
+        return lambda: a + b            # one call; or (call, wait) where wait() ends what runs behind the back
+
+    work.serve()
+
+The driver (run.py) starts it as a process of its own and asks, line by line in JSON; nothing runs between questions.
+
+SPDX-License-Identifier: Apache-2.0
+"""
+import json
+import os
+import resource
+import sys
+import time
+
+CHUNKS = 5  # a measurement is the median of so many stretches of calls
+
+
+class Workloads:
+    """The workloads of one program: {name: {lane: maker}}, a lane being a way to run it (imperative, compiled ...)."""
+
+    def __init__(self, peer, version):
+        self.peer, self.version = peer, version
+        self.makers, self.made, self.counts = {}, {}, {}
+
+    def __call__(self, name, lane):
+        def register(maker):
+            self.makers.setdefault(name, {})[lane] = maker
+            return maker
+        return register
+
+    def prepare(self, name, lane):
+        """The call and the wait of a workload, made, warm and with a number of calls that takes a useful time."""
+        key = name, lane
+        if key not in self.made:
+            made = self.makers[name][lane]()
+            call, wait = made if isinstance(made, tuple) else (made, lambda: None)
+            for _ in range(3):
+                call()
+                wait()
+            self.made[key] = call, wait
+        return self.made[key]
+
+    def measure(self, name, lane, seconds):
+        """Seconds per call: the median of a few stretches that take `seconds` together."""
+        call, wait = self.prepare(name, lane)
+        key = name, lane
+        if key not in self.counts:
+            count, target = 1, seconds / CHUNKS
+            while True:
+                took = stretch(call, wait, count)
+                if took > target / 2 or count > 1 << 22:
+                    break
+                count = min(8 * count, int(count * target / max(took, 1e-9)) + 1)
+            self.counts[key] = count
+        count = self.counts[key]
+        times = sorted(stretch(call, wait, count) / count for _ in range(CHUNKS))
+        return times[CHUNKS // 2] / getattr(call, "repeats", 1)
+
+    def answer(self, question):
+        """The answer to one question of the driver, as a dictionary."""
+        try:
+            if question["ask"] == "memory":
+                return {"bytes": 1024 * resource.getrusage(resource.RUSAGE_SELF).ru_maxrss}
+            return {"seconds": self.measure(question["name"], question["lane"], question["seconds"])}
+        except Exception as error:  # a package that lacks the feature says so in its own way
+            return {"absent": f"{type(error).__name__}: {str(error).splitlines()[0][:160] if str(error) else ''}"}
+
+    def serve(self):
+        """Answers questions until the driver closes the pipe.  What packages print goes to the error stream."""
+        replies = os.fdopen(os.dup(1), "w")
+        os.dup2(2, 1)
+        lanes = {name: list(makers) for name, makers in self.makers.items()}
+        print(json.dumps({"version": self.version, "lanes": lanes}), file=replies, flush=True)
+        for line in sys.stdin:
+            print(json.dumps(self.answer(json.loads(line))), file=replies, flush=True)
+
+
+def stretch(call, wait, count):
+    """The seconds that `count` calls take, with all that they started."""
+    start = time.perf_counter()
+    for _ in range(count):
+        call()
+    wait()
+    return time.perf_counter() - start
+
+
+def repeated(count, call):
+    """Marks a call that does what is measured `count` times."""
+    call.repeats = count
+    return call
+
+
+def threads():
+    """How many threads this process may use, as the driver set it."""
+    return int(os.environ.get("SIDE_THREADS", "0")) or os.cpu_count()

@@ -1,0 +1,90 @@
+"""LeNet on Fashion-MNIST: trains imperatively, then hybridized, and shows loss, accuracy and speed of both.
+
+    python lenet.py [--epochs 3] [--batch-size 64] [--lr 0.1] [--save lenet]
+"""
+import argparse
+import sys
+import time
+
+import mxnet as mx
+from mxnet import autograd, gluon
+from mxnet.gluon import nn
+from mxnet.gluon.data.vision import FashionMNIST, transforms
+
+
+def lenet():
+    net = nn.HybridSequential()
+    with net.name_scope():
+        net.add(nn.Conv2D(6, kernel_size=5, activation="relu"), nn.MaxPool2D(pool_size=2),
+                nn.Conv2D(16, kernel_size=5, activation="relu"), nn.MaxPool2D(pool_size=2),
+                nn.Dense(120, activation="relu"), nn.Dense(84, activation="relu"), nn.Dense(10))
+    return net
+
+
+def loader(train, batch_size):
+    """All images as one array: batches are then gathered without a step in Python per image."""
+    dataset = FashionMNIST(train=train)
+    images = transforms.ToTensor()(dataset._data)
+    return gluon.data.DataLoader(gluon.data.ArrayDataset(images, dataset._label), batch_size, shuffle=train)
+
+
+def accuracy(net, batches):
+    metric = mx.metric.Accuracy()
+    for data, label in batches:
+        metric.update(label, net(data))
+    return metric.get()[1]
+
+
+def progress(done, total, loss):
+    if sys.stdout.isatty():
+        filled = 30 * done // total
+        print(f"\r  [{'#' * filled}{'.' * (30 - filled)}] loss {loss:.4f}", end="", flush=True)
+
+
+def train(net, train_data, test_data, epochs, lr):
+    loss_of = gluon.loss.SoftmaxCrossEntropyLoss()
+    trainer = gluon.Trainer(net.collect_params(), "sgd", {"learning_rate": lr})
+    for epoch in range(epochs):
+        start, total, seen = time.time(), 0.0, 0
+        for i, (data, label) in enumerate(train_data):
+            with autograd.record():
+                loss = loss_of(net(data), label)
+            loss.backward()
+            trainer.step(data.shape[0])
+            total += float(loss.mean())
+            seen += data.shape[0]
+            if i % 50 == 0:
+                progress(i + 1, len(train_data), total / (i + 1))
+        seconds = time.time() - start
+        print(f"\r  epoch {epoch + 1}: loss {total / len(train_data):.4f}, test accuracy "
+              f"{100 * accuracy(net, test_data):.2f} %, {seen / seconds:,.0f} images/s" + " " * 20)
+
+
+def main():
+    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
+    parser.add_argument("--epochs", type=int, default=3)
+    parser.add_argument("--batch-size", type=int, default=64)
+    parser.add_argument("--lr", type=float, default=0.1)
+    parser.add_argument("--seed", type=int, default=1)
+    parser.add_argument("--save", default="lenet", help="prefix of the files that are written")
+    parser.add_argument("--examples", type=int, help="use only so many training images")
+    args = parser.parse_args()
+
+    train_data, test_data = loader(True, args.batch_size), loader(False, 1000)
+    if args.examples:
+        part = train_data._dataset.take(args.examples)
+        train_data = gluon.data.DataLoader(part, args.batch_size, shuffle=True)
+    for hybrid in (False, True):
+        mx.random.seed(args.seed)
+        net = lenet()
+        net.initialize(mx.init.Xavier())
+        if hybrid:
+            net.hybridize()
+        print("hybridized" if hybrid else "imperative")
+        train(net, train_data, test_data, args.epochs, args.lr)
+    net.save_parameters(args.save + ".params")
+    print(f"parameters are in {args.save}.params")
+
+
+if __name__ == "__main__":
+    main()

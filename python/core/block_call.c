@@ -1,0 +1,535 @@
+/* Calls of blocks from Python, and of Python's forward from C.
+ *
+ *     net(x)  --- native or hybridized ---> mx_block_call_many --- python_forward() ---> net.forward(x)
+ *        \--- else ---> hooks, net.forward(x)                                             on arrays or symbols
+ *
+ * A hybridized block is one call of the library, which runs a plan; making the plan calls forward back with symbols.
+ * Arguments and results may be nested lists of arrays: they are flattened for the library, and how they were nested is
+ * kept with the block.  The GIL is let go before the library's locks are taken, since making a plan takes it again.
+ *
+ * SPDX-License-Identifier: Apache-2.0 */
+#include <string.h>
+
+#include "base/error.h"
+#include "block.h"
+#include "exec/list.h"
+#include "exec/tape.h"
+#include "gluon/hybrid.h"
+#include "gluon/trace.h"
+
+static _Thread_local block_object *hooked; /* its hooks are being run by Python: the library's are to pass over it */
+
+/* ---- nested lists ------------------------------------------------------------------------------------------------ */
+
+PyObject *form_take(PyObject *value, mx_array **list, int64_t *n, const char *who)
+{
+    if (PyList_Check(value) || PyTuple_Check(value)) {
+        const Py_ssize_t length = PySequence_Fast_GET_SIZE(value);
+        PyObject *form = PyList_Check(value) ? PyList_New(length) : PyTuple_New(length);
+        for (Py_ssize_t i = 0; form && i < length; i++) {
+            PyObject *part = form_take(PySequence_Fast_GET_ITEM(value, i), list, n, who);
+            if (!part)
+                return Py_DECREF(form), NULL;
+            if (PyList_Check(value))
+                PyList_SET_ITEM(form, i, part);
+            else
+                PyTuple_SET_ITEM(form, i, part);
+        }
+        return form;
+    }
+    if (value == Py_None || any_check(value)) {
+        mx_array *x = value == Py_None ? MX_NONE : any_array(value, who);
+        if (!x)
+            return NULL;
+        if (*n == MOST_ARRAYS)
+            return PyErr_Format(PyExc_ValueError, "%s: more than %d arrays in one call", who, MOST_ARRAYS);
+        list[(*n)++] = x == MX_NONE ? x : mx_scope_add(mx_retain(x));
+        return core_new_ref(Py_None);
+    }
+    PyObject *type = from_package("mxnet.error", "ArgumentError");
+    PyErr_Format(type ? type : PyExc_TypeError, "%s: arrays, or nested lists of them, are wanted, got %.200s%s", who,
+                 Py_TYPE(value)->tp_name, PyObject_CheckBuffer(value) ? " (make one with nd.array)" : "");
+    Py_XDECREF(type);
+    return NULL;
+}
+
+PyObject *form_give(PyObject *form, mx_arrays arrays, int64_t *at)
+{
+    if (form == Py_None) {
+        if (*at >= arrays.n)
+            return PyErr_Format(PyExc_RuntimeError, "a block returned fewer arrays than before");
+        mx_array *x = arrays.v[(*at)++];
+        return x == MX_NONE ? core_new_ref(Py_None) : nd_wrap(x);
+    }
+    const Py_ssize_t n = PySequence_Fast_GET_SIZE(form);
+    PyObject *made = PyList_Check(form) ? PyList_New(n) : PyTuple_New(n);
+    for (Py_ssize_t i = 0; made && i < n; i++) {
+        PyObject *part = form_give(PySequence_Fast_GET_ITEM(form, i), arrays, at);
+        if (!part)
+            return Py_DECREF(made), NULL;
+        if (PyList_Check(form))
+            PyList_SET_ITEM(made, i, part);
+        else
+            PyTuple_SET_ITEM(made, i, part);
+    }
+    return made;
+}
+
+/* ---- called back by C -------------------------------------------------------------------------------------------- */
+
+static PyObject *arguments_of(block_object *self, mx_arrays in)
+{
+    int64_t at = 0;
+    if (self->in_form)
+        return form_give(self->in_form, in, &at);
+    PyObject *args = PyTuple_New((Py_ssize_t)in.n);
+    for (int64_t i = 0; args && i < in.n; i++) {
+        PyObject *item = in.v[i] == MX_NONE ? core_new_ref(Py_None) : nd_wrap(in.v[i]);
+        if (!item)
+            Py_CLEAR(args);
+        else
+            PyTuple_SET_ITEM(args, i, item);
+    }
+    return args;
+}
+
+static mx_arrays results_of(block_object *self, PyObject *value)
+{
+    mx_array *found[MOST_ARRAYS];
+    int64_t n = 0;
+    PyObject *form = form_take(value, found, &n, "forward's result");
+    if (!form)
+        return mx_list_failed();
+    Py_XSETREF(self->out_form[mx_thread_modes.training], form);
+    mx_array **list = n ? mx_list_new(n) : NULL;
+    if (!n)
+        mx_fail(MX_ERR_CALLBACK, "%s (%s): forward returned no array", self->block->name, self->block->class_name);
+    else if (list)
+        memcpy(list, found, (size_t)n * sizeof *list);
+    return list ? (mx_arrays){list, n} : mx_list_failed();
+}
+
+mx_arrays python_forward(mx_block *block, mx_arrays in)
+{
+    PyGILState_STATE state = PyGILState_Ensure();
+    mx_arrays out = mx_list_failed();
+    block_object *self = block->front ? (block_object *)core_new_ref(block->front) : NULL;
+    if (!self)
+        mx_fail(MX_ERR_STATE, "%s (%s): its Python object is gone", block->name, block->class_name);
+    PyObject *manager = sym_swap_manager(NULL); /* the block's own scope names its nodes */
+    PyObject *args = self && !PyErr_Occurred() ? arguments_of(self, in) : NULL;
+    PyObject *function = args ? PyObject_GetAttrString((PyObject *)self, "forward") : NULL;
+    PyObject *result = function ? PyObject_CallObject(function, args) : NULL;
+    if (result)
+        out = results_of(self, result);
+    sym_swap_manager(manager);
+    Py_XDECREF(result), Py_XDECREF(function), Py_XDECREF(args), Py_XDECREF(self);
+    if (!out.n && !mx_has_error())
+        mx_fail(MX_ERR_CALLBACK, "%s (%s): forward failed in Python", block->name, block->class_name);
+    PyGILState_Release(state);
+    return out;
+}
+
+/* ---- hooks --------------------------------------------------------------------------------------------------------- */
+
+static int run_hooks(PyObject *hooks, PyObject *object, PyObject *args, PyObject *result)
+{
+    PyObject *copy = PySequence_Tuple(hooks); /* a hook may remove itself */
+    int failed = !copy;
+    for (Py_ssize_t i = 0; !failed && i < PyTuple_GET_SIZE(copy); i++) {
+        PyObject *done = PyObject_CallFunctionObjArgs(PyTuple_GET_ITEM(copy, i), object, args, result, NULL);
+        failed = !done;
+        Py_XDECREF(done);
+    }
+    Py_XDECREF(copy);
+    return failed;
+}
+
+static PyObject *wrap_results(block_object *self, mx_arrays out)
+{
+    PyObject *form = self->native ? NULL : self->out_form[mx_thread_modes.training];
+    int64_t at = 0;
+    if (form)
+        return form_give(form, out, &at);
+    if (out.n == 1)
+        return out.v[0] == MX_NONE ? core_new_ref(Py_None) : nd_wrap(out.v[0]);
+    return nd_wrap_all(out);
+}
+
+/* Where the library runs the block, it calls Python's hooks. */
+static mx_code run_from_c(block_object *self, mx_arrays in, mx_arrays out, PyObject *hooks)
+{
+    if (hooked == self || !hooks)
+        return MX_OK;
+    PyGILState_STATE state = PyGILState_Ensure();
+    PyObject *args = PyErr_Occurred() ? NULL : arguments_of(self, in);
+    PyObject *result = args && out.n ? wrap_results(self, out) : NULL;
+    const bool failed = !args || (out.n && !result) || run_hooks(hooks, (PyObject *)self, args, result);
+    Py_XDECREF(args), Py_XDECREF(result);
+    PyGILState_Release(state);
+    return failed ? mx_error_set(MX_ERR_CALLBACK, "%s: a hook failed", self->block->name) : MX_OK;
+}
+static mx_code run_before(mx_block *block, mx_arrays in, mx_arrays out, void *user)
+{
+    return (void)block, run_from_c(user, in, out, ((block_object *)user)->before);
+}
+static mx_code run_after(mx_block *block, mx_arrays in, mx_arrays out, void *user)
+{
+    return (void)block, run_from_c(user, in, out, ((block_object *)user)->after);
+}
+
+PyObject *block_hook_list(PyObject *object, PyObject *args)
+{
+    block_object *self = (block_object *)object;
+    int before;
+    if (!block_of(object) || !PyArg_ParseTuple(args, "p:hooks", &before))
+        return NULL;
+    PyObject **list = before ? &self->before : &self->after;
+    uint64_t *handle = before ? &self->before_handle : &self->after_handle;
+    if (!*list && !(*list = PyList_New(0)))
+        return NULL;
+    if (!*handle && !(*handle = mx_block_hook(self->block, before, before ? run_before : run_after, self)))
+        return raise_error();
+    structure_version++;
+    return core_new_ref(*list);
+}
+
+void block_drop_hooks(block_object *self)
+{
+    if (self->before_handle)
+        mx_block_unhook(self->block, self->before_handle);
+    if (self->after_handle)
+        mx_block_unhook(self->block, self->after_handle);
+    self->before_handle = self->after_handle = 0;
+}
+
+/* Forgets empty lists, so that the block can run in C again. */
+PyObject *block_hooks_changed(PyObject *object, PyObject *unused)
+{
+    block_object *self = (block_object *)object;
+    (void)unused;
+    if (self->before && !PyList_GET_SIZE(self->before)) {
+        Py_CLEAR(self->before);
+        mx_block_unhook(self->block, self->before_handle);
+        self->before_handle = 0;
+    }
+    if (self->after && !PyList_GET_SIZE(self->after)) {
+        Py_CLEAR(self->after);
+        mx_block_unhook(self->block, self->after_handle);
+        self->after_handle = 0;
+    }
+    structure_version++;
+    Py_RETURN_NONE;
+}
+
+/* ---- in the library ------------------------------------------------------------------------------------------------ */
+
+/* Whether the whole block runs in C: no Python forward, no hooks, in it or in any child. */
+static bool runs_in_c(block_object *self)
+{
+    if (self->before || self->after || !self->native)
+        return false;
+    if (!self->block->sequential)
+        return true;
+    if (self->checked == structure_version)
+        return self->all_native;
+    bool all = true;
+    PyObject *key, *child;
+    Py_ssize_t at = 0;
+    while (all && PyDict_Next(self->children, &at, &key, &child))
+        all = runs_in_c((block_object *)child);
+    self->checked = structure_version;
+    return self->all_native = all;
+}
+
+bool block_in_c(PyObject *object) { return block_of(object) && runs_in_c((block_object *)object); }
+
+/* The arrays of a call. */
+typedef struct inputs {
+    mx_array *v[MOST_ARRAYS];
+    int64_t n, work;
+    PyObject *form; /* owned; NULL: no nested lists */
+} inputs;
+
+static int take_nested(block_object *self, PyObject *args, inputs *in)
+{
+    PyObject *who = PyUnicode_FromFormat("%s (%s)", self->block->name, self->block->class_name);
+    in->n = 0;
+    in->form = who ? form_take(args, in->v, &in->n, PyUnicode_AsUTF8(who)) : NULL;
+    Py_XDECREF(who);
+    return in->form ? 0 : -1;
+}
+
+/* 0, or -1 with an exception; a scope is open. */
+static int take_arrays(block_object *self, PyObject *args, inputs *in)
+{
+    in->n = PyTuple_GET_SIZE(args), in->work = 0, in->form = NULL;
+    if (in->n > MOST_ARRAYS)
+        return take_nested(self, args, in);
+    for (int64_t i = 0; i < in->n; i++) {
+        PyObject *item = PyTuple_GET_ITEM(args, i);
+        if (nd_check(item)) {
+            in->v[i] = nd_array(item);
+            in->work += in->v[i]->size;
+        } else if (item == Py_None)
+            in->v[i] = MX_NONE;
+        else if (!sym_check(item))
+            return take_nested(self, args, in);
+        else if (!(in->v[i] = sym_array(item, self->block->name)))
+            return -1;
+    }
+    return 0;
+}
+
+/* Arguments that are nested in another way than before need plans of their own. */
+static int keep_form(block_object *self, PyObject *form)
+{
+    const int same = !form || !self->in_form ? form == self->in_form : PyObject_RichCompareBool(form, self->in_form, Py_EQ);
+    if (same)
+        return same < 0 ? -1 : 0;
+    Py_XSETREF(self->in_form, form ? core_new_ref(form) : NULL);
+    mx_hybrid_forget(self->block);
+    return 0;
+}
+
+static PyObject *call_in_c(block_object *self, PyObject *args)
+{
+    inputs in;
+    mx_block *block = self->block;
+    mx_scope scope = mx_scope_open();
+    PyObject *result = NULL;
+    if (!take_arrays(self, args, &in) && ((!in.form && !self->in_form) || self->native || !keep_form(self, in.form))) {
+        const mx_arrays list = {in.v, in.n};
+        if (block->hybridized && !self->seen.n)
+            block_remember(self, list);
+        PyThreadState *state = let_go(block->hybridized || in.work > LONG_WORK / 16);
+        mx_arrays out = self->watcher ? block_run_watched(self, list) : mx_block_call_many(block, list);
+        take_back(state);
+        result = !out.n || mx_error_code() ? raise_error() : wrap_results(self, out);
+    }
+    mx_scope_close(&scope);
+    if (in.form)
+        Py_DECREF(in.form);
+    return result;
+}
+
+/* Optional inputs of losses by name: loss(pred, label, sample_weight=w). */
+static PyObject *with_keywords(block_object *self, PyObject *args, PyObject *keywords)
+{
+    static const char *const names[] = {"pred", "label", "sample_weight", "pred_lengths", "label_lengths"};
+    PyObject *all[8] = {NULL};
+    Py_ssize_t n = PyTuple_GET_SIZE(args), at = 0;
+    PyObject *key, *value;
+    const bool loss = self->block->cls && self->block->cls->kind == MX_LOSS;
+    const bool ctc = loss && !strcmp(self->block->cls->name, "CTCLoss");
+    for (Py_ssize_t i = 0; i < n && i < 8; i++)
+        all[i] = PyTuple_GET_ITEM(args, i);
+    while (PyDict_Next(keywords, &at, &key, &value)) {
+        int place = -1;
+        for (int i = 0; i < 5 && loss; i++)
+            if (!PyUnicode_CompareWithASCIIString(key, names[i]))
+                place = !ctc || i < 2 ? i : i == 2 ? 4 : i - 1;
+        if (place < 0 || all[place])
+            return PyErr_Format(PyExc_TypeError, "%s (%s): unexpected keyword '%U'", self->block->name,
+                                self->block->class_name, key);
+        all[place] = value;
+        n = place >= n ? place + 1 : n;
+    }
+    PyObject *tuple = PyTuple_New(n);
+    for (Py_ssize_t i = 0; tuple && i < n; i++)
+        PyTuple_SET_ITEM(tuple, i, core_new_ref(all[i] ? all[i] : Py_None));
+    return tuple;
+}
+
+/* ---- in Python ----------------------------------------------------------------------------------------------------- */
+
+/* x through the children one after the other, each called as Python would; several results are several inputs. */
+static PyObject *run_children(block_object *self, PyObject *args)
+{
+    PyObject *key, *child, *x = core_new_ref(args);
+    Py_ssize_t at = 0;
+    bool tuple = true;
+    while (x && PyDict_Next(self->children, &at, &key, &child)) {
+        PyObject *given = tuple ? core_new_ref(x) : PyTuple_Pack(1, x);
+        PyObject *next = given ? PyObject_CallObject(child, given) : NULL;
+        Py_XDECREF(given), Py_DECREF(x);
+        x = next;
+        tuple = false;
+        if (x && (PyTuple_Check(x) || PyList_Check(x))) {
+            PyObject *as_tuple = PySequence_Tuple(x);
+            Py_DECREF(x);
+            x = as_tuple;
+            tuple = true;
+        }
+    }
+    if (x && tuple && PyTuple_GET_SIZE(x) == 1) {
+        PyObject *only = core_new_ref(PyTuple_GET_ITEM(x, 0));
+        Py_DECREF(x);
+        x = only;
+    }
+    return x;
+}
+
+static PyObject *call_forward(PyObject *object, PyObject *args, PyObject *keywords)
+{
+    static PyObject *name;
+    block_object *self = (block_object *)object;
+    if (!name && !(name = PyUnicode_InternFromString("forward")))
+        return NULL;
+    if (self->native && self->block->sequential && !keywords)
+        return run_children(self, args);
+    PyObject *forward = PyObject_GetAttr(object, name);
+    if (!forward)
+        return NULL;
+    const char *outer = mx_error_context(self->block->name);
+    PyObject *result = PyObject_Call(forward, args, keywords);
+    mx_error_context(outer);
+    Py_DECREF(forward);
+    return result;
+}
+
+static bool any_symbol(PyObject *value)
+{
+    if (sym_check(value))
+        return true;
+    if (!PyList_Check(value) && !PyTuple_Check(value))
+        return false;
+    for (Py_ssize_t i = 0; i < PySequence_Fast_GET_SIZE(value); i++)
+        if (any_symbol(PySequence_Fast_GET_ITEM(value, i)))
+            return true;
+    return false;
+}
+
+/* Forward on symbols: nodes are named after the block, parameters are variables. */
+static PyObject *call_traced(PyObject *object, PyObject *args, PyObject *keywords)
+{
+    mx_trace_scope scope;
+    if (mx_trace_enter(&scope, ((block_object *)object)->block))
+        return raise_error();
+    PyObject *manager = sym_swap_manager(NULL);
+    PyObject *result = call_forward(object, args, keywords);
+    sym_swap_manager(manager);
+    mx_trace_leave(&scope);
+    return result;
+}
+
+static PyObject *call_in_python(PyObject *object, PyObject *args, PyObject *keywords)
+{
+    block_object *self = (block_object *)object, *outer = hooked;
+    if (self->before && run_hooks(self->before, object, args, NULL))
+        return NULL;
+    if (self->before || self->after)
+        hooked = self;
+    PyObject *result = any_symbol(args) ? call_traced(object, args, keywords) : call_forward(object, args, keywords);
+    hooked = outer;
+    if (result && self->after && run_hooks(self->after, object, args, result))
+        Py_CLEAR(result);
+    return result;
+}
+
+PyObject *block_call(PyObject *object, PyObject *args, PyObject *keywords)
+{
+    block_object *self = (block_object *)object;
+    if (!block_of(object))
+        return NULL;
+    if (keywords && !PyDict_GET_SIZE(keywords))
+        keywords = NULL;
+    const bool compiled = self->block->hybridized && !(keywords && !self->native) && !mx_inferring();
+    if (!(compiled && (self->native || !any_symbol(args))) && !runs_in_c(self))
+        return call_in_python(object, args, keywords);
+    if (!keywords)
+        return call_in_c(self, args);
+    PyObject *all = with_keywords(self, args, keywords);
+    PyObject *result = all ? call_in_c(self, all) : NULL;
+    Py_XDECREF(all);
+    return result;
+}
+
+/* ---- layers of the library ------------------------------------------------------------------------------------------- */
+
+static mx_code infer_layer(mx_block *block, mx_arrays in)
+{
+    mx_array *abstract[MOST_ARRAYS];
+    for (int64_t i = 0; i < in.n; i++) {
+        mx_shape_t shape = mx_array_shape(in.v[i]);
+        abstract[i] = in.v[i] == MX_NONE ? MX_NONE
+                                         : mx_scope_add(mx_array_abstract(&shape, (mx_dtype)in.v[i]->dtype, in.v[i]->context));
+        if (!abstract[i])
+            return mx_error_code();
+    }
+    const bool previous = mx_set_inferring(true);
+    mx_mode mode = mx_mode_enter(0, -1);
+    mx_array *out = block->layer->forward(block, (mx_arrays){abstract, in.n});
+    mx_mode_leave(&mode);
+    mx_set_inferring(previous);
+    mx_block_finish_shapes(block, out != NULL);
+    return out ? MX_OK : mx_error_code();
+}
+
+/* super().forward(x) in a subclass of a layer: what the layer itself computes. */
+static PyObject *layer_itself(block_object *self, PyObject *args)
+{
+    inputs in;
+    mx_block *block = self->block;
+    mx_scope scope = mx_scope_open();
+    PyObject *result = NULL;
+    if (!take_arrays(self, args, &in)) {
+        const mx_arrays list = {in.v, in.n};
+        const bool waits = !mx_inferring() && !mx_thread_modes.tracing && mx_block_waits(block);
+        mx_array *out = waits && infer_layer(block, list) ? NULL : block->layer->forward(block, list);
+        result = out ? nd_wrap(out) : raise_error();
+    }
+    mx_scope_close(&scope);
+    if (in.form)
+        Py_DECREF(in.form);
+    return result;
+}
+
+/* forward() of a layer of the library, for subclasses and for those who call it by name. */
+PyObject *block_forward(PyObject *object, PyObject *args)
+{
+    block_object *self = (block_object *)object;
+    if (!block_of(object))
+        return NULL;
+    if (self->block->sequential)
+        return run_children(self, args);
+    if (self->overrides_hybrid) {
+        PyObject *forward = PyObject_GetAttrString(object, "_forward_by_hybrid");
+        PyObject *result = forward ? PyObject_CallObject(forward, args) : NULL;
+        Py_XDECREF(forward);
+        return result;
+    }
+    if (self->native)
+        return call_in_c(self, args);
+    if (!self->block->layer)
+        return PyErr_Format(PyExc_NotImplementedError, "%s (%s): forward is not overridden", self->block->name,
+                            self->block->class_name);
+    return layer_itself(self, args);
+}
+
+/* _layer_forward(inputs, parameters): hybrid_forward of a layer of the library, with the parameters that were passed. */
+PyObject *block_layer_forward(PyObject *object, PyObject *args)
+{
+    block_object *self = (block_object *)object;
+    PyObject *tuple, *given, *result = NULL;
+    mx_array *own[MOST_ARRAYS];
+    inputs in;
+    if (!block_of(object) || !PyArg_ParseTuple(args, "O!O!:hybrid_forward", &PyTuple_Type, &tuple, &PyDict_Type, &given))
+        return NULL;
+    mx_scope scope = mx_scope_open();
+    const mx_dict *attributes = &self->block->attributes;
+    bool ok = !take_arrays(self, tuple, &in);
+    for (int64_t i = 0; ok && i < attributes->length && i < MOST_ARRAYS; i++) {
+        PyObject *value = PyDict_GetItemString(given, attributes->entries[i].key);
+        own[i] = value && any_check(value) ? any_array(value, "hybrid_forward") : MX_NONE;
+        ok = own[i] != NULL;
+    }
+    if (ok) {
+        mx_array *out = mx_layer_forward_with(self->block, (mx_arrays){in.v, in.n}, (mx_arrays){own, attributes->length});
+        result = out ? nd_wrap(out) : raise_error();
+    }
+    mx_scope_close(&scope);
+    if (in.form)
+        Py_DECREF(in.form);
+    return result;
+}

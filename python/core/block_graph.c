@@ -1,0 +1,200 @@
+/* Blocks and graphs: exporting a block, its symbol, blocks made from symbols, watching every node.
+ *
+ * SPDX-License-Identifier: Apache-2.0 */
+#include <stdio.h>
+#include <string.h>
+
+#include "base/alloc.h"
+#include "base/error.h"
+#include "block.h"
+#include "exec/interpret.h"
+#include "exec/list.h"
+#include "exec/tape.h"
+#include "gluon/deploy.h"
+#include "graph/symbol.h"
+
+/* ---- inputs like those of the first call ---------------------------------------------------------------------------- */
+
+void block_remember(block_object *self, mx_arrays in)
+{
+    seen_inputs *seen = &self->seen;
+    seen->shape = PyMem_Calloc((size_t)in.n + 1, sizeof *seen->shape);
+    seen->type = PyMem_Calloc((size_t)in.n + 1, sizeof *seen->type);
+    for (int64_t i = 0; seen->shape && seen->type && i < in.n; i++) {
+        seen->shape[i] = in.v[i] == MX_NONE ? MX_UNKNOWN_SHAPE : mx_array_shape(in.v[i]);
+        seen->type[i] = in.v[i]->dtype;
+    }
+    if (seen->shape && seen->type)
+        seen->n = (int)in.n;
+}
+
+/* Arrays without elements of those shapes, owned by the scope. */
+static int examples_of(const block_object *self, mx_array **list)
+{
+    for (int i = 0; i < self->seen.n; i++) {
+        const bool absent = self->seen.shape[i].ndim < 0;
+        list[i] = absent ? MX_NONE
+                         : mx_scope_add(mx_array_abstract(&self->seen.shape[i], (mx_dtype)self->seen.type[i], (mx_context){0}));
+        if (!list[i])
+            return raise_error(), -1;
+    }
+    return 0;
+}
+
+/* ---- export ----------------------------------------------------------------------------------------------------------- */
+
+/* _export(path, epoch) */
+PyObject *block_export(PyObject *object, PyObject *args)
+{
+    block_object *self = (block_object *)object;
+    mx_block *block = block_of(object);
+    PyObject *path;
+    int epoch;
+    if (!block || !PyArg_ParseTuple(args, "O&i:export", PyUnicode_FSConverter, &path, &epoch))
+        return NULL;
+    mx_array *examples[MOST_ARRAYS];
+    mx_scope scope = mx_scope_open();
+    PyObject *result = NULL;
+    if (!self->seen.n || !block->hybridized)
+        PyErr_Format(PyExc_RuntimeError, "%s: export needs a hybridized block that ran; call hybridize(), then the block once",
+                     block->name);
+    else if (!examples_of(self, examples)) {
+        PyThreadState *state = let_go(true);
+        const mx_code code = mx_export_like(block, PyBytes_AS_STRING(path), epoch, (mx_arrays){examples, self->seen.n});
+        take_back(state);
+        result = raise_if(code);
+    }
+    mx_scope_close(&scope);
+    Py_DECREF(path);
+    return result;
+}
+
+/* _trace(*inputs): the block's graph for arrays like these; without arguments for those of its first call. */
+PyObject *block_trace(PyObject *object, PyObject *args)
+{
+    block_object *self = (block_object *)object;
+    mx_array *list[MOST_ARRAYS];
+    int64_t n = 0;
+    PyObject *result = NULL, *form = NULL;
+    if (!block_of(object))
+        return NULL;
+    mx_scope scope = mx_scope_open();
+    bool ok;
+    if (PyTuple_GET_SIZE(args))
+        ok = (form = form_take(args, list, &n, self->block->name)) != NULL;
+    else
+        ok = !examples_of(self, list), n = self->seen.n;
+    if (ok)
+        result = sym_wrap(mx_trace_arrays(self->block, (mx_arrays){list, n}));
+    mx_scope_close(&scope);
+    Py_XDECREF(form);
+    return result;
+}
+
+/* ---- blocks made from symbols ------------------------------------------------------------------------------------------ */
+
+/* _start_symbol(outputs, "names of inputs", prefix): makes the object a SymbolBlock. */
+PyObject *block_start_symbol(PyObject *object, PyObject *args)
+{
+    block_object *self = (block_object *)object;
+    PyObject *outputs;
+    const char *inputs;
+    if (!PyArg_ParseTuple(args, "O!s:SymbolBlock", &sym_type, &outputs, &inputs) || block_prepare(self))
+        return NULL;
+    mx_symbol *symbol = sym_symbol(outputs);
+    if (!symbol)
+        return NULL;
+    mx_scope scope = mx_scope_open();
+    mx_block *block = mx_symbol_block(symbol, inputs);
+    if (block) {
+        block_attach(self, mx_retain(block));
+        self->native = true;
+    }
+    mx_scope_close(&scope);
+    return block ? core_new_ref(Py_None) : raise_error();
+}
+
+/* ---- watching nodes ------------------------------------------------------------------------------------------------------ */
+
+typedef struct watching {
+    block_object *self;
+    const mx_graph *graph;
+} watching;
+
+static const char *operator_of(const mx_graph *graph, const char *output)
+{
+    const mx_gnode *best = NULL;
+    for (int64_t i = 0; i < graph->n; i++) {
+        const size_t length = strlen(graph->nodes[i]->name);
+        if (!strncmp(graph->nodes[i]->name, output, length) && (!best || strlen(best->name) < length))
+            best = graph->nodes[i];
+    }
+    return best && best->op ? best->op->name : "null";
+}
+
+static mx_code show(void *user, const char *name, mx_array *value)
+{
+    const watching *w = user;
+    PyGILState_STATE state = PyGILState_Ensure();
+    PyObject *array = PyErr_Occurred() ? NULL : nd_wrap(value);
+    PyObject *done =
+        array ? PyObject_CallFunction(w->self->watcher, "ssO", name, operator_of(w->graph, name), array) : NULL;
+    const bool ok = done != NULL;
+    Py_XDECREF(array), Py_XDECREF(done);
+    PyGILState_Release(state);
+    return ok ? MX_OK : mx_error_set(MX_ERR_CALLBACK, "%s: an operator hook failed", w->self->block->name);
+}
+
+/* The values of the graph's variables: parameters, and inputs by their names data, data0, data1 ... */
+static mx_code give_values(const mx_graph *graph, mx_arrays in, mx_array **values)
+{
+    const mx_context context = in.n ? in.v[0]->context : mx_current_context();
+    for (int64_t i = 0; i < graph->n; i++) {
+        const mx_gnode *node = graph->nodes[i];
+        int number = 0;
+        if (node->op || node->value)
+            continue;
+        if (node->owner)
+            values[i] = mx_parameter_use(node->owner, context);
+        else if (!strcmp(node->name, "data") || sscanf(node->name, "data%d", &number) == 1)
+            values[i] = number < in.n ? in.v[number] : NULL;
+        if (!values[i])
+            return mx_has_error() ? mx_error_code() : mx_fail(MX_ERR_ARGUMENT, "variable %s has no value", node->name);
+    }
+    return MX_OK;
+}
+
+mx_arrays block_run_watched(block_object *self, mx_arrays in)
+{
+    if (self->block->hybrid && mx_block_waits(self->block))
+        return mx_block_call_many(self->block, in); /* the first call, which learns shapes */
+    mx_symbol *symbol = mx_trace_arrays(self->block, in);
+    mx_graph graph = {0};
+    if (!symbol || mx_graph_of(&graph, symbol->n, symbol->outputs))
+        return mx_list_failed();
+    mx_array **values = mx_alloc_zero((size_t)graph.n * sizeof *values), **heads = mx_list_new(graph.n_heads);
+    watching w = {self, &graph};
+    const mx_interpretation what = {&graph, values, show, &w, self->watch_all};
+    mx_code code = values && heads ? give_values(&graph, in, values) : mx_error_code();
+    code = code ? code : mx_interpret(&what, heads);
+    for (int64_t i = 0; !code && i < graph.n_heads; i++)
+        if (!mx_scope_add(heads[i]))
+            code = mx_error_code();
+    const int64_t n = graph.n_heads;
+    mx_free(values, (size_t)graph.n * sizeof *values);
+    mx_graph_free(&graph);
+    return code ? mx_list_failed() : (mx_arrays){heads, n};
+}
+
+/* _watch(callback or None, inputs too) */
+PyObject *block_watch(PyObject *object, PyObject *args)
+{
+    block_object *self = (block_object *)object;
+    PyObject *callback;
+    int all;
+    if (!block_of(object) || !PyArg_ParseTuple(args, "Op:register_op_hook", &callback, &all))
+        return NULL;
+    Py_XSETREF(self->watcher, callback == Py_None ? NULL : core_new_ref(callback));
+    self->watch_all = all;
+    Py_RETURN_NONE;
+}

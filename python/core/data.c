@@ -1,0 +1,310 @@
+/* Data: orders of samplers, arrays in shared memory, data sets of files.  SPDX-License-Identifier: Apache-2.0 */
+#ifndef _GNU_SOURCE
+#define _GNU_SOURCE /* memfd_create */
+#endif
+#include <fcntl.h>
+#include <stdatomic.h>
+#include <stdio.h>
+#include <string.h>
+#include <sys/mman.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include "base/rng.h"
+#include "core.h"
+#include "gluon/data/data.h"
+#include "skin.h"
+
+static uint64_t draw(void)
+{
+    const mx_rng rng = mx_rng_reserve(1);
+    uint32_t words[4];
+    mx_philox(rng.seed, rng.counter, words);
+    return (uint64_t)words[0] << 32 | words[1];
+}
+
+static PyObject *random_seed(PyObject *self, PyObject *unused)
+{
+    (void)self, (void)unused;
+    return PyLong_FromUnsignedLong((unsigned long)(draw() & 0x7fffffff));
+}
+
+/* permutation(n): 0 ... n - 1 in an order that follows the seed; a list. */
+static PyObject *permutation(PyObject *self, PyObject *value)
+{
+    (void)self;
+    const long long n = PyLong_AsLongLong(value);
+    if (n == -1 && PyErr_Occurred())
+        return NULL;
+    if (n < 0)
+        return PyErr_Format(PyExc_ValueError, "a sampler's length must not be negative, got %lld", n);
+    if (n == 0)
+        return PyList_New(0);
+    MX_SCOPE;
+    mx_sampler *sampler = mx_random_sampler(n, draw());
+    const int64_t *order = sampler ? mx_sampler_order(sampler, 0) : NULL;
+    PyObject *list = order ? PyList_New((Py_ssize_t)n) : raise_error();
+    for (Py_ssize_t i = 0; list && i < n; i++) {
+        PyObject *item = PyLong_FromLongLong(order[i]);
+        if (!item)
+            Py_CLEAR(list);
+        else
+            PyList_SET_ITEM(list, i, item);
+    }
+    return list;
+}
+
+/* ---- arrays in shared memory -------------------------------------------------------------------------------------------
+ *
+ * Arrays lie one behind the other in a file without a name, each at a multiple of ALIGNMENT:
+ *
+ *     process A: store_arrays([x, y]) -> (descriptor, [(offset, shape, type), ...]) -- socket --> process B: map_arrays(...)
+ */
+
+#define ALIGNMENT 64
+
+static int64_t aligned(int64_t offset) { return (offset + ALIGNMENT - 1) / ALIGNMENT * ALIGNMENT; }
+
+static int nameless_file(void)
+{
+#ifdef MFD_CLOEXEC
+    const int descriptor = memfd_create("mxnet-batch", MFD_CLOEXEC);
+    if (descriptor >= 0)
+        return descriptor;
+#endif
+    FILE *file = tmpfile();
+    const int copy = file ? fcntl(fileno(file), F_DUPFD_CLOEXEC, 0) : -1;
+    if (file)
+        fclose(file);
+    return copy;
+}
+
+/* Copies the arrays into a file; its descriptor, -1 with an exception. */
+static int write_arrays(mx_arrays arrays, int64_t bytes)
+{
+    const int file = nameless_file();
+    char *memory = MAP_FAILED;
+    if (file >= 0 && !ftruncate(file, bytes))
+        memory = mmap(NULL, (size_t)bytes, PROT_READ | PROT_WRITE, MAP_SHARED, file, 0);
+    bool good = memory != MAP_FAILED;
+    if (!good)
+        PyErr_SetFromErrno(PyExc_OSError);
+    int64_t at = 0;
+    PyThreadState *state = let_go(bytes > LONG_WORK);
+    for (int64_t i = 0; good && i < arrays.n; at = aligned(at + (int64_t)mx_bytes(arrays.v[i])), i++)
+        good = !arrays.v[i]->size || !mx_array_read(arrays.v[i], memory + at, mx_bytes(arrays.v[i]));
+    take_back(state);
+    if (memory != MAP_FAILED)
+        munmap(memory, (size_t)bytes);
+    if (good)
+        return file;
+    raise_error();
+    if (file >= 0)
+        close(file);
+    return -1;
+}
+
+/* store_arrays(list): (descriptor, [(offset, shape, type number), ...]) */
+static PyObject *store_arrays(PyObject *self, PyObject *source)
+{
+    mx_array **items;
+    (void)self;
+    mx_arrays arrays = nd_list(source, "store_arrays", &items);
+    PyObject *layout = arrays.n < 0 ? NULL : PyList_New((Py_ssize_t)arrays.n);
+    int64_t at = 0;
+    for (int64_t i = 0; layout && i < arrays.n; i++) {
+        mx_array *x = arrays.v[i];
+        PyObject *row = Py_BuildValue("LNi", (long long)at, dims_to(x->shape, x->ndim), (int)x->dtype);
+        if (!row)
+            Py_CLEAR(layout);
+        else
+            PyList_SET_ITEM(layout, (Py_ssize_t)i, row);
+        at = aligned(at + (int64_t)mx_bytes(x));
+    }
+    const int file = layout ? write_arrays(arrays, at ? at : 1) : -1;
+    if (arrays.n >= 0)
+        PyMem_Free(items);
+    if (file < 0) {
+        Py_XDECREF(layout);
+        return NULL;
+    }
+    return Py_BuildValue("iN", file, layout);
+}
+
+/* A mapped file; the last array over it unmaps it. */
+typedef struct mapping {
+    void *memory;
+    size_t bytes;
+    atomic_long users;
+} mapping;
+
+static void unmap(void *owner)
+{
+    mapping *m = owner;
+    if (atomic_fetch_sub(&m->users, 1) > 1)
+        return;
+    munmap(m->memory, m->bytes);
+    PyMem_RawFree(m);
+}
+
+static mapping *map_file(int descriptor)
+{
+    struct stat status;
+    mapping *m = PyMem_RawMalloc(sizeof *m);
+    if (!m)
+        return PyErr_NoMemory(), NULL;
+    *m = (mapping){.memory = MAP_FAILED};
+    int flags = MAP_SHARED;
+#ifdef MAP_POPULATE
+    flags |= MAP_POPULATE; /* one call instead of a fault per page */
+#endif
+    if (!fstat(descriptor, &status) && status.st_size > 0) {
+        m->bytes = (size_t)status.st_size;
+        m->memory = mmap(NULL, m->bytes, PROT_READ | PROT_WRITE, flags, descriptor, 0);
+    }
+    atomic_init(&m->users, 1);
+    if (m->memory != MAP_FAILED)
+        return m;
+    PyErr_SetFromErrno(PyExc_OSError);
+    PyMem_RawFree(m);
+    return NULL;
+}
+
+/* One array of the file; NULL with an exception. */
+static PyObject *mapped_array(mapping *m, PyObject *row)
+{
+    long long offset;
+    PyObject *sizes;
+    int type;
+    mx_dims dims;
+    if (!PyArg_ParseTuple(row, "LOi:map_arrays", &offset, &sizes, &type) || dims_from(sizes, &dims, "map_arrays", "shape"))
+        return NULL;
+    const mx_shape_t shape = mx_shape_of_dims(&dims);
+    const int64_t size = mx_shape_size(&shape);
+    const int64_t width = type >= 0 && type < MX_DTYPE_END ? (int64_t)mx_dtype_size((mx_dtype)type) : 0;
+    if (size < 0 || !width || offset < 0 || offset % ALIGNMENT || (size_t)offset > m->bytes ||
+        (uint64_t)size > (m->bytes - (size_t)offset) / (uint64_t)width)
+        return mx_error_clear(), PyErr_Format(PyExc_ValueError, "map_arrays: an array does not lie in the file");
+    atomic_fetch_add(&m->users, 1);
+    mx_array *x = mx_array_adopt(&shape, (mx_dtype)type, (char *)m->memory + offset, unmap, m);
+    if (!x) {
+        unmap(m);
+        return raise_error();
+    }
+    PyObject *result = nd_wrap(x);
+    mx_release(x);
+    return result;
+}
+
+/* map_arrays(descriptor, layout): the arrays, without a copy; the descriptor may be closed then. */
+static PyObject *map_arrays(PyObject *self, PyObject *args)
+{
+    int descriptor;
+    PyObject *layout;
+    (void)self;
+    if (!PyArg_ParseTuple(args, "iO!:map_arrays", &descriptor, &PyList_Type, &layout))
+        return NULL;
+    mapping *m = map_file(descriptor);
+    PyObject *list = m ? PyList_New(PyList_GET_SIZE(layout)) : NULL;
+    for (Py_ssize_t i = 0; list && i < PyList_GET_SIZE(layout); i++) {
+        PyObject *array = mapped_array(m, PyList_GET_ITEM(layout, i));
+        if (!array)
+            Py_CLEAR(list);
+        else
+            PyList_SET_ITEM(list, i, array);
+    }
+    if (m)
+        unmap(m);
+    return list;
+}
+
+/* ---- files of data sets -------------------------------------------------------------------------------------------- */
+
+/* The two arrays of a raw data set: images uint8 (N, H, W, C), labels int32 (N). */
+static PyObject *both_arrays(mx_dataset *dataset)
+{
+    return dataset ? nd_wrap_all((mx_arrays){dataset->arrays, dataset->n_arrays}) : raise_error();
+}
+
+/* load_mnist(name, root or None, train) */
+static PyObject *load_mnist(PyObject *self, PyObject *args)
+{
+    const char *name, *root;
+    int train;
+    (void)self;
+    if (!PyArg_ParseTuple(args, "szp:load_mnist", &name, &root, &train))
+        return NULL;
+    MX_SCOPE;
+    const struct mx_mnist_args options = {.train = train, .raw = true, .root = root};
+    mx_dataset *(*const make)(const struct mx_mnist_args *) = !strcmp(name, "mnist") ? mx_mnist_make : mx_fashion_mnist_make;
+    PyThreadState *state = let_go(true);
+    mx_dataset *dataset = make(&options);
+    take_back(state);
+    return both_arrays(dataset);
+}
+
+/* load_cifar(classes, root or None, train, fine) */
+static PyObject *load_cifar(PyObject *self, PyObject *args)
+{
+    const char *root;
+    int classes, train, fine;
+    (void)self;
+    if (!PyArg_ParseTuple(args, "izpp:load_cifar", &classes, &root, &train, &fine))
+        return NULL;
+    MX_SCOPE;
+    const struct mx_cifar_args options = {.train = train, .raw = true, .fine_label = fine, .root = root};
+    PyThreadState *state = let_go(true);
+    mx_dataset *dataset = classes == 100 ? mx_cifar100_make(&options) : mx_cifar10_make(&options);
+    take_back(state);
+    return both_arrays(dataset);
+}
+
+/* load_idx(path): the array in an idx file. */
+static PyObject *load_idx(PyObject *self, PyObject *source)
+{
+    PyObject *path;
+    (void)self;
+    if (!PyUnicode_FSConverter(source, &path))
+        return NULL;
+    MX_SCOPE;
+    mx_array *x = mx_load_idx(PyBytes_AS_STRING(path));
+    Py_DECREF(path);
+    return x ? nd_wrap(x) : raise_error();
+}
+
+/* load_csv(path, dtype): an array (lines, columns). */
+static PyObject *load_csv(PyObject *self, PyObject *args)
+{
+    PyObject *path, *type;
+    mx_dtype dtype;
+    (void)self;
+    if (!PyArg_ParseTuple(args, "O&O:load_csv", PyUnicode_FSConverter, &path, &type))
+        return NULL;
+    MX_SCOPE;
+    mx_array *x = dtype_from(type, &dtype) ? NULL : mx_load_csv(PyBytes_AS_STRING(path), dtype == MX_DTYPE_NONE ? MX_FLOAT32 : dtype);
+    Py_DECREF(path);
+    return x ? nd_wrap(x) : raise_error();
+}
+
+/* takes_batches(block): whether the library runs this transform on a batch as on every example by itself. */
+static PyObject *takes_batches(PyObject *self, PyObject *object)
+{
+    (void)self;
+    return PyBool_FromLong(PyObject_TypeCheck(object, &block_type) && block_in_c(object) &&
+                           mx_takes_batches(block_of(object)));
+}
+
+static PyMethodDef functions[] = {
+    {"permutation", permutation, METH_O, "0 ... n - 1 in a random order."},
+    {"random_seed", random_seed, METH_NOARGS, "A seed that follows from the current one."},
+    {"store_arrays", store_arrays, METH_O, "Arrays in a file without a name."},
+    {"map_arrays", map_arrays, METH_VARARGS, "The arrays of such a file."},
+    {"load_mnist", load_mnist, METH_VARARGS, "Images and labels of MNIST or FashionMNIST."},
+    {"load_cifar", load_cifar, METH_VARARGS, "Images and labels of CIFAR10 or CIFAR100."},
+    {"load_idx", load_idx, METH_O, "The array in an idx file."},
+    {"load_csv", load_csv, METH_VARARGS, "The numbers in a text file."},
+    {"takes_batches", takes_batches, METH_O, "Whether a transform can be run on whole batches."},
+    {NULL, NULL, 0, NULL},
+};
+
+int add_data(PyObject *module) { return PyModule_AddFunctions(module, functions); }

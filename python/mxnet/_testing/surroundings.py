@@ -1,0 +1,196 @@
+"""Environment variables, data files and other things around tests."""
+import contextlib
+import os
+import time
+
+import numpy as np
+
+from .. import _core
+from ..base import data_dir
+
+
+@contextlib.contextmanager
+def environment(*args):
+    """A `with` block with environment variables: (name, value) or a dict of them; None unsets."""
+    if len(args) == 1 and isinstance(args[0], dict):
+        wanted = args[0]
+    elif len(args) == 2:
+        wanted = {args[0]: args[1]}
+    else:
+        raise AssertionError("environment: a name and a value, or a dict of them is wanted")
+    before = {name: os.environ.get(name) for name in wanted}
+    try:
+        _set(wanted)
+        yield
+    finally:
+        _set(before)
+
+
+def _set(values):
+    for name, value in values.items():
+        if value is None:
+            os.environ.pop(name, None)
+        else:
+            os.environ[name] = str(value)
+
+
+def set_env_var(key, val, default_val=""):
+    """Sets an environment variable, returns what it was."""
+    before = os.environ.get(key, default_val)
+    os.environ[key] = val
+    return before
+
+
+@contextlib.contextmanager
+def discard_stderr():
+    """A `with` block whose standard error goes nowhere."""
+    import sys
+    sys.stderr.flush()
+    keep, nowhere = os.dup(2), os.open(os.devnull, os.O_WRONLY)
+    try:
+        os.dup2(nowhere, 2)
+        yield
+    finally:
+        os.dup2(keep, 2)
+        os.close(keep)
+        os.close(nowhere)
+
+
+def retry(n):
+    """Decorator: a test may fail n - 1 times before it fails."""
+    if n < 1:
+        raise AssertionError("retry: at least one try is wanted")
+
+    def decorate(test):
+        import functools
+
+        @functools.wraps(test)
+        def run(*args, **kwargs):
+            for left in range(n, 0, -1):
+                try:
+                    return test(*args, **kwargs)
+                except AssertionError:
+                    if left == 1:
+                        raise
+        return run
+    return decorate
+
+
+# ---- data ----------------------------------------------------------------------------------------------------------
+
+def _find(folder_names, file):
+    places = [os.path.join(data_dir(), "datasets", name) for name in folder_names] + ["data", "."]
+    for place in places:
+        for name in (file, file + ".gz"):
+            path = os.path.join(place, name)
+            if os.path.exists(path):
+                return path
+    from ..error import FileError
+    raise FileError(f"{file}: not found in {', '.join(places)}; put the file there (nothing is downloaded)")
+
+
+def get_mnist():
+    """MNIST from local files: a dict of train_data (N, 1, 28, 28) in [0, 1], train_label, test_data, test_label."""
+    result = {}
+    for part, prefix in (("train", "train"), ("test", "t10k")):
+        images = np.asarray(_core.load_idx(_find(["mnist"], prefix + "-images-idx3-ubyte")).asnumpy())
+        labels = np.asarray(_core.load_idx(_find(["mnist"], prefix + "-labels-idx1-ubyte")).asnumpy())
+        result[part + "_data"] = images.reshape(-1, 1, 28, 28).astype("float32") / 255
+        result[part + "_label"] = labels.astype("int64")
+    return result
+
+
+def get_mnist_ubyte():
+    """Checks that MNIST's files are there."""
+    for prefix in ("train", "t10k"):
+        _find(["mnist"], prefix + "-images-idx3-ubyte")
+        _find(["mnist"], prefix + "-labels-idx1-ubyte")
+
+
+def get_mnist_iterator(batch_size, input_shape, num_parts=1, part_index=0):
+    """(training, validation) iterators over MNIST; input_shape (784,) or (1, 28, 28)."""
+    from ..io import NDArrayIter
+    data = get_mnist()
+    iterators = []
+    for part in ("train", "test"):
+        images = data[part + "_data"][part_index::num_parts].reshape((-1,) + tuple(input_shape))
+        labels = data[part + "_label"][part_index::num_parts].astype("float32")
+        iterators.append(NDArrayIter(images, labels, batch_size, shuffle=part == "train"))
+    return tuple(iterators)
+
+
+def download(url, fname=None, dirname=None, overwrite=False, retries=5):
+    """The file of a URL if it is there already; nothing is downloaded."""
+    path = os.path.join(dirname or "", fname or url.split("/")[-1])
+    if os.path.exists(path) and not overwrite:
+        return path
+    from ..error import FileError
+    raise FileError(f"download: {path} is not there and nothing is downloaded from {url}; put the file there")
+
+
+def get_cifar10():
+    """Checks that CIFAR-10's record files are there."""
+    for part in ("train", "test"):
+        _find(["cifar10", "cifar"], part + ".rec")
+
+
+class DummyIter:
+    """An iterator that gives the first batch of another one again and again."""
+
+    def __init__(self, real_iter):
+        self.real_iter = real_iter
+        self.provide_data = real_iter.provide_data
+        self.provide_label = real_iter.provide_label
+        self.batch_size = real_iter.batch_size
+        self.the_batch = next(iter(real_iter))
+
+    def __iter__(self):
+        return self
+
+    def next(self):
+        """The batch."""
+        return self.the_batch
+
+    __next__ = next
+
+    def reset(self):
+        """Nothing to do."""
+
+
+def check_speed(sym, location=None, ctx=None, N=20, grad_req=None, typ="whole", **kwargs):
+    """Seconds of one run (of forward and backward if typ is 'whole'), averaged over N."""
+    from .gradient import runner_of
+    if typ not in ("whole", "forward"):
+        raise ValueError(f"check_speed: typ must be 'whole' or 'forward', got {typ!r}")
+    if location is None:
+        location = {name: np.random.normal(size=shape) for name, shape in kwargs.items()}
+    runner = runner_of(sym, location, ctx=ctx, dtype="float32")
+    step = (lambda: runner.backward(None)) if typ == "whole" else (lambda: runner.forward(False))
+    step()
+    _core.wait_all()
+    start = time.perf_counter()
+    for _ in range(N):
+        step()
+    _core.wait_all()
+    return (time.perf_counter() - start) / N
+
+
+def is_cd_run():
+    """Whether this is a run that publishes results."""
+    return os.environ.get("CD_JOB", "0") == "1"
+
+
+def is_aarch64_run():
+    """Whether the machine has a 64-bit ARM processor."""
+    import platform
+    return platform.machine() == "aarch64"
+
+
+def has_tvm_ops():
+    """Whether operators made by TVM are there: no."""
+    return False
+
+
+def is_op_runnable():
+    """Whether operators made by TVM would run here: nothing prevents it."""
+    return True

@@ -1,0 +1,200 @@
+"""Executors: symbols bound to arrays, ready to run forwards and backwards."""
+import warnings
+
+from . import _core
+from ._core import NDArray
+from .context import Context
+
+__all__ = ["Executor"]
+
+
+class Executor(_core.Executor):
+    """What Symbol.bind and Symbol.simple_bind give.
+
+        executor = net.simple_bind(mx.cpu(), data=(64, 100))
+        executor.arg_dict["data"][:] = batch
+        output, = executor.forward(is_train=True)
+        executor.backward()
+        executor.grad_dict["fc_weight"]
+    """
+
+    def _start(self, symbol, ctx, arguments, gradients, reqs, auxiliary):
+        self._symbol, self._ctx, self._reqs = symbol, ctx, reqs
+        self._arg_names, self._aux_names = symbol.list_arguments(), symbol.list_auxiliary_states()
+        self._bind(symbol, ctx, arguments, gradients, reqs, auxiliary)
+        return self
+
+    def forward(self, is_train=False, **kwargs):
+        """Computes the outputs, a list; keywords set arguments first."""
+        arguments = self.arg_dict if kwargs else None
+        for name, value in kwargs.items():
+            if name not in arguments:
+                raise ValueError(f"forward: the symbol has no argument named '{name}'")
+            if not isinstance(value, NDArray):
+                value = _core.array(value, ctx=self._ctx)
+            if value.shape != arguments[name].shape:
+                raise ValueError(f"forward: argument '{name}' has shape {arguments[name].shape}, got {value.shape}; reshape() "
+                                 "makes an executor for other shapes")
+            arguments[name][:] = value
+        return self._forward(is_train)
+
+    def backward(self, out_grads=None, is_train=True):
+        """Computes the gradients after forward(is_train=True); out_grads: those of the outputs, ones if not given."""
+        if isinstance(out_grads, NDArray):
+            out_grads = [out_grads]
+        elif isinstance(out_grads, dict):
+            out_grads = [out_grads[name] for name in self._symbol.list_outputs()]
+        self._backward(out_grads)
+
+    def set_monitor_callback(self, callback, monitor_all=False):
+        """callback(name, array) is called with every output that forward computes, with inputs too if monitor_all."""
+        self._monitor(callback, monitor_all)
+
+    @property
+    def arg_dict(self):
+        """Arguments by name."""
+        return _by_name(self._arg_names, self.arg_arrays)
+
+    @property
+    def grad_dict(self):
+        """Gradients of arguments by name; None where there is none."""
+        return _by_name(self._arg_names, self.grad_arrays)
+
+    @property
+    def aux_dict(self):
+        """Auxiliary states by name."""
+        return _by_name(self._aux_names, self.aux_arrays)
+
+    @property
+    def output_dict(self):
+        """Outputs of the last forward by name."""
+        return _by_name(self._symbol.list_outputs(), self.outputs)
+
+    def copy_params_from(self, arg_params, aux_params=None, allow_extra_params=False):
+        """Copies values into the arguments and auxiliary states of these names."""
+        for given, own in ((arg_params, self.arg_dict), (aux_params or {}, self.aux_dict)):
+            for name, array in given.items():
+                if name in own:
+                    own[name][:] = array.astype(own[name].dtype, copy=False).as_in_context(own[name].context)
+                elif not allow_extra_params:
+                    raise ValueError(f"copy_params_from: the symbol has no argument named '{name}'; set "
+                                     "allow_extra_params=True to skip it")
+
+    def reshape(self, partial_shaping=False, allow_up_sizing=False, **kwargs):
+        """An executor for other input shapes; arrays whose shape stays are shared."""
+        (shapes, _, aux_shapes), _, complete, _ = self._symbol._infer(list(kwargs), list(kwargs.values()), None, True)
+        if not complete:
+            raise ValueError("reshape: the shapes of all arguments do not follow from what was given")
+        arguments, gradients = [], []
+        for name, old, grad, shape in zip(self._arg_names, self.arg_arrays, self.grad_arrays, shapes):
+            if old.shape != shape and name not in kwargs and not partial_shaping:
+                raise AssertionError(f"reshape: the shape of '{name}' would change from {old.shape} to {shape}; set "
+                                     "partial_shaping=True to allow that")
+            arguments.append(_resized(old, shape, name, allow_up_sizing))
+            gradients.append(None if grad is None else _resized(grad, shape, name, allow_up_sizing))
+        auxiliary = [_resized(old, shape, name, allow_up_sizing)
+                     for name, old, shape in zip(self._aux_names, self.aux_arrays, aux_shapes)]
+        return Executor()._start(self._symbol, self._ctx, arguments, gradients, self._reqs, auxiliary)
+
+    def debug_str(self):
+        """The graph as text."""
+        return self._symbol.debug_str()
+
+    def get_optimized_symbol(self):
+        """The symbol that is run."""
+        return self._symbol
+
+
+def _by_name(names, arrays):
+    if len(set(names)) != len(names):
+        warnings.warn(f"names of arguments are not unique: {names}", stacklevel=3)
+    return dict(zip(names, arrays))
+
+
+def _resized(old, shape, name, may_grow):
+    if old.shape == shape:
+        return old
+    size = 1
+    for dim in shape:
+        size *= dim
+    if size > old.size and not may_grow:
+        raise AssertionError(f"reshape: '{name}' would grow from {old.shape} to {shape}; set allow_up_sizing=True to allow that")
+    return _zeros(shape, old.context, old.dtype)
+
+
+def _zeros(shape, ctx, dtype):
+    from .ndarray import zeros
+    return zeros(shape, ctx=ctx, dtype="float32" if dtype is None else dtype)
+
+
+def _requests(grad_req, names):
+    """One of 'write', 'add', 'null' per argument from a text, list or dict."""
+    if isinstance(grad_req, str):
+        return [grad_req] * len(names)
+    if isinstance(grad_req, dict):
+        return [grad_req.get(name, "null") for name in names]
+    if isinstance(grad_req, (list, tuple)):
+        if len(grad_req) != len(names):
+            raise ValueError(f"bind: {len(grad_req)} grad_req were given for {len(names)} arguments")
+        return list(grad_req)
+    raise TypeError(f"bind: grad_req must be text, a list or a dict, got {type(grad_req).__name__}")
+
+
+def _in_order(given, names, what, may_miss=False):
+    """Arrays in the order of the names, from a list or dict."""
+    if isinstance(given, dict):
+        missing = [name for name in names if name not in given]
+        if missing and not may_miss:
+            raise ValueError(f"bind: {what} '{missing[0]}' is missing; there are {', '.join(given)}")
+        given = [given.get(name) for name in names]
+    elif isinstance(given, (list, tuple)):
+        if len(given) != len(names):
+            raise ValueError(f"bind: {len(given)} arrays were given for {len(names)} {what}s: {', '.join(names)}")
+    else:
+        raise TypeError(f"bind: {what}s must be a list or a dict of NDArrays, got {type(given).__name__}")
+    for name, array in zip(names, given):
+        if not isinstance(array, NDArray) and not (array is None and may_miss):
+            raise TypeError(f"bind: {what} '{name}' must be an NDArray, got {type(array).__name__}")
+    return list(given)
+
+
+def bind(symbol, ctx, args, args_grad, grad_req, aux_states):
+    """An Executor on given arrays."""
+    if not isinstance(ctx, Context):
+        raise TypeError(f"bind: ctx must be a Context such as mx.cpu(), got {type(ctx).__name__}")
+    names = symbol.list_arguments()
+    auxiliary = _in_order(aux_states or ({} if not symbol.list_auxiliary_states() else []), symbol.list_auxiliary_states(),
+                          "auxiliary state")
+    if isinstance(args, dict):
+        args = {**{name: c for name in names if (c := symbol._constant(name)) is not None}, **args}
+    arguments = _in_order(args, names, "argument")
+    gradients = _in_order(args_grad, names, "gradient", may_miss=True) if args_grad else [None] * len(names)
+    reqs = ["null" if g is None else r for g, r in zip(gradients, _requests(grad_req, names))]
+    return Executor()._start(symbol, ctx, arguments, gradients, reqs, auxiliary)
+
+
+def simple_bind(symbol, ctx, grad_req, type_dict, shared_exec, shapes):
+    """An Executor with arrays of its own, filled with zeros."""
+    names, aux_names = symbol.list_arguments(), symbol.list_auxiliary_states()
+    known = set(names) | set(aux_names)
+    for name in list(shapes) + list(type_dict or {}):
+        if name not in known:
+            raise ValueError(f"simple_bind: the symbol has no argument named '{name}'; there are {', '.join(names)}")
+    listed = list(dict.fromkeys(list(shapes) + list(type_dict or {})))
+    (arg_shapes, _, aux_shapes), (arg_types, _, aux_types), _, _ = symbol._infer(
+        listed, [shapes.get(n) for n in listed], [(type_dict or {}).get(n) for n in listed], False)
+    shared = shared_exec.arg_dict if shared_exec is not None else {}
+
+    def own(name, shape, dtype):
+        constant = symbol._constant(name)
+        if constant is not None:
+            return constant
+        old = shared.get(name)
+        return old if old is not None and old.shape == shape else _zeros(shape, ctx, dtype)
+
+    arguments = [own(*row) for row in zip(names, arg_shapes, arg_types)]
+    reqs = _requests(grad_req, names)
+    gradients = [None if r == "null" else _zeros(*row) for r, row in
+                 zip(reqs, zip(arg_shapes, [ctx] * len(names), arg_types))]
+    auxiliary = [_zeros(shape, ctx, dtype) for shape, dtype in zip(aux_shapes, aux_types)]
+    return Executor()._start(symbol, ctx, arguments, gradients, reqs, auxiliary)

@@ -1,0 +1,115 @@
+"""The loader: batches of a data set, made ahead of time by threads or processes.
+
+    for data, label in gluon.data.DataLoader(dataset, batch_size=64, shuffle=True, num_workers=4):
+
+Without workers batches are made when they are asked for.  With workers, `prefetch` batches are under way: in processes
+(examples are Python code, which one interpreter runs in one thread at a time) or, with thread_pool=True and where a batch is
+made by the library alone (_whole.py), in threads.  Batches always come in the sampler's order.
+"""
+import weakref
+
+from . import batchify, sampler as _sampler
+from ._whole import whole_batches
+from ._workers import ProcessWorkers, ThreadWorkers
+
+__all__ = ["DataLoader", "default_batchify_fn", "default_mp_batchify_fn"]
+
+
+def default_batchify_fn(data):
+    """Stacks examples: tuples become a list of batches, dicts a dict of them, everything else one array."""
+    first = data[0]
+    if isinstance(first, tuple):
+        return [default_batchify_fn(part) for part in zip(*data)]
+    if isinstance(first, dict):
+        return {key: default_batchify_fn([item[key] for item in data]) for key in first}
+    return batchify.stack(data)
+
+
+default_mp_batchify_fn = default_batchify_fn
+
+
+class _Maker:
+    """indices -> batch."""
+
+    def __init__(self, dataset, batchify_fn):
+        self._dataset, self._batchify = dataset, batchify_fn or default_batchify_fn
+        self._whole = whole_batches(dataset) if batchify_fn in (None, default_batchify_fn) else None
+
+    @property
+    def in_library(self):
+        """Whether a batch is made by the library alone."""
+        return self._whole is not None
+
+    def __call__(self, indices):
+        parts = self._whole.gather(indices) if self._whole is not None else None
+        if parts is None:
+            dataset = self._dataset
+            return self._batchify([dataset[i] for i in indices])
+        return parts[0] if self._whole.single else parts
+
+
+class DataLoader:
+    """Batches of a data set.
+
+    batch_size, shuffle, sampler, last_batch ('keep', 'discard', 'rollover') or a batch_sampler say which examples make a
+    batch; batchify_fn makes it.  num_workers > 0 makes batches ahead of time; timeout is in seconds.
+    """
+
+    def __init__(self, dataset, batch_size=None, shuffle=False, sampler=None, last_batch=None, batch_sampler=None,
+                 batchify_fn=None, num_workers=0, pin_memory=False, pin_device_id=0, prefetch=None, thread_pool=False,
+                 timeout=120, try_nopython=None, auto_reload=False):
+        if timeout <= 0:
+            raise AssertionError(f"DataLoader: timeout must be positive, got {timeout}")
+        self._dataset = dataset
+        self._batch_sampler = batch_sampler or _make_sampler(dataset, batch_size, shuffle, sampler, last_batch)
+        if batch_sampler is not None and (batch_size is not None or shuffle or sampler is not None or last_batch is not None):
+            raise ValueError("DataLoader: batch_sampler excludes batch_size, shuffle, sampler and last_batch")
+        self._make = _Maker(dataset, batchify_fn)
+        self._workers = max(0, num_workers)
+        self._prefetch = max(0, 2 * self._workers if prefetch is None else prefetch)
+        self._threads, self._timeout = thread_pool, timeout
+        self._pool = None
+
+    def __len__(self):
+        return len(self._batch_sampler)
+
+    def __iter__(self):
+        return self._ahead() if self._workers else map(self._make, self._batch_sampler)
+
+    def _ahead(self):
+        """Keeps `prefetch` batches under way."""
+        if self._pool is None:
+            kind = ThreadWorkers if self._threads or self._make.in_library else ProcessWorkers
+            self._pool = kind(self._make, self._workers)
+            self._finalizer = weakref.finalize(self, self._pool.stop)  # when the loader or the process ends
+        pool, under_way = self._pool, []
+        try:
+            for indices in self._batch_sampler:
+                under_way.append(pool.ask(indices))
+                if len(under_way) > max(1, self._prefetch):
+                    yield pool.receive(under_way.pop(0), self._timeout)
+            while under_way:
+                yield pool.receive(under_way.pop(0), self._timeout)
+        finally:
+            for job in under_way:
+                pool.forget(job)
+
+    def clean(self):
+        """Stops the workers; the next epoch starts new ones."""
+        if self._pool is not None:
+            self._finalizer()
+            self._pool = None
+
+    refresh = clean
+
+
+def _make_sampler(dataset, batch_size, shuffle, sampler, last_batch):
+    if batch_size is None:
+        raise ValueError("DataLoader: batch_size (or batch_sampler) must be given")
+    if isinstance(batch_size, bool) or not isinstance(batch_size, int) or batch_size < 1:
+        raise ValueError(f"DataLoader: batch_size must be a positive integer, got {batch_size!r}")
+    if sampler is None:
+        sampler = _sampler.RandomSampler(len(dataset)) if shuffle else _sampler.SequentialSampler(len(dataset))
+    elif shuffle:
+        raise ValueError("DataLoader: a sampler and shuffle=True exclude each other")
+    return _sampler.BatchSampler(sampler, batch_size, last_batch or "keep")

@@ -1,0 +1,100 @@
+"""Samplers: in which order examples are taken."""
+
+from ... import _core
+
+__all__ = ["Sampler", "SequentialSampler", "RandomSampler", "FilterSampler", "BatchSampler", "IntervalSampler"]
+
+
+class Sampler:
+    """Something that gives indices of examples.  Subclasses have __iter__ and __len__."""
+
+    def __len__(self):
+        raise NotImplementedError(f"{type(self).__name__} has no __len__")
+
+    def __iter__(self):
+        raise NotImplementedError(f"{type(self).__name__} has no __iter__")
+
+
+class SequentialSampler(Sampler):
+    """start, start + 1, ..., start + length - 1."""
+
+    def __init__(self, length, start=0):
+        self._length, self._start = length, start
+
+    def __iter__(self):
+        return iter(range(self._start, self._start + self._length))
+
+    def __len__(self):
+        return self._length
+
+
+class RandomSampler(Sampler):
+    """0 ... length - 1 in an order that follows mx.random.seed()."""
+
+    def __init__(self, length):
+        self._length = length
+
+    def __iter__(self):
+        return iter(_core.permutation(self._length))
+
+    def __len__(self):
+        return self._length
+
+
+class FilterSampler(Sampler):
+    """Indices of the examples for which fn(example) holds."""
+
+    def __init__(self, fn, dataset):
+        self._indices = [i for i in range(len(dataset)) if fn(dataset[i])]
+
+    def __iter__(self):
+        return iter(self._indices)
+
+    def __len__(self):
+        return len(self._indices)
+
+
+class IntervalSampler(Sampler):
+    """Every interval-th index; with rollover then those that were skipped, and so on."""
+
+    def __init__(self, length, interval, rollover=True):
+        if interval > length:
+            raise AssertionError(f"IntervalSampler: interval {interval} is greater than length {length}")
+        self._length, self._interval, self._rollover = length, interval, rollover
+
+    def __iter__(self):
+        for start in range(self._interval if self._rollover else 1):
+            yield from range(start, self._length, self._interval)
+
+    def __len__(self):
+        return self._length if self._rollover else len(range(0, self._length, self._interval))
+
+
+class BatchSampler(Sampler):
+    """Lists of batch_size indices of another sampler; last_batch: 'keep', 'discard' or 'rollover' to the next epoch."""
+
+    def __init__(self, sampler, batch_size, last_batch="keep"):
+        if last_batch not in ("keep", "discard", "rollover"):
+            raise ValueError(f"BatchSampler: last_batch must be 'keep', 'discard' or 'rollover', got {last_batch!r}")
+        self._sampler, self._batch_size, self._last_batch = sampler, batch_size, last_batch
+        self._left = []
+
+    def __iter__(self):
+        batch, self._left = self._left, []
+        for i in self._sampler:
+            batch.append(i)
+            if len(batch) == self._batch_size:
+                yield batch
+                batch = []
+        if batch and self._last_batch == "keep":
+            yield batch
+        elif batch and self._last_batch == "rollover":
+            self._left = batch
+
+    def __len__(self):
+        n = len(self._sampler)
+        if self._last_batch == "keep":
+            return (n + self._batch_size - 1) // self._batch_size
+        if self._last_batch == "discard":
+            return n // self._batch_size
+        return (n + len(self._left)) // self._batch_size

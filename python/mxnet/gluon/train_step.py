@@ -1,0 +1,23 @@
+"""Whole training steps."""
+from .. import _core
+
+__all__ = ["TrainStep"]
+
+
+class TrainStep(_core.TrainStep):
+    """Forward, loss, backward and the optimizer's update as one compiled plan, with the numbers of the plain loop.
+
+        step = gluon.TrainStep(net, loss, trainer)
+        for data, label in batches:
+            loss = step(data, label)
+
+    The result is the loss of every example; the size of the batch is that of data's first axis.  What cannot be compiled
+    into one plan (the first step of a network that still learns its shapes, hooks, optimizers written in Python) runs as
+    the plain loop; `compiled` tells how the last step ran.
+    """
+
+    def __init__(self, net, loss, trainer):
+        self._start(net, loss, trainer)
+
+    def __call__(self, data, label):
+        return self._run(data, label)

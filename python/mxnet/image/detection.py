@@ -1,0 +1,343 @@
+"""Images with boxes: augmenters that change both, and an iterator.
+
+A label is a NumPy array (objects, 5 or more): class, left, top, right, bottom, ...; places are shares of width and height.
+"""
+import json
+import math
+import random
+
+from .. import ndarray as nd
+from .augment import Augmenter, CastAug, ForceResizeAug, ResizeAug, colour_augmenters, normalization
+from .image import copyMakeBorder, fixed_crop
+from .iterator import ImageIter
+
+__all__ = ["DetAugmenter", "DetBorrowAug", "DetRandomSelectAug", "DetHorizontalFlipAug", "DetRandomCropAug",
+           "DetRandomPadAug", "CreateMultiRandCropAugmenter", "CreateDetAugmenter", "ImageDetIter"]
+
+
+class DetAugmenter:
+    """Base of these augmenters: subclasses have __call__(image, label) -> (image, label)."""
+
+    def __init__(self, **kwargs):
+        self._kwargs = {key: value.tolist() if hasattr(value, "tolist") else value for key, value in kwargs.items()}
+
+    def dumps(self):
+        """Name and arguments as JSON."""
+        return json.dumps([type(self).__name__.lower(), self._kwargs])
+
+    def __call__(self, src, label):
+        raise NotImplementedError(f"{type(self).__name__} has no __call__")
+
+
+class DetBorrowAug(DetAugmenter):
+    """An augmenter of images that leaves boxes where they are."""
+
+    def __init__(self, augmenter):
+        if not isinstance(augmenter, Augmenter):
+            raise TypeError(f"DetBorrowAug: an Augmenter is wanted, got {type(augmenter).__name__}")
+        super().__init__()
+        self.augmenter = augmenter
+
+    def dumps(self):
+        """Name and the augmenter in it."""
+        return [type(self).__name__.lower(), self.augmenter.dumps()]
+
+    def __call__(self, src, label):
+        return self.augmenter(src), label
+
+
+class DetRandomSelectAug(DetAugmenter):
+    """One of several augmenters, or none with probability skip_prob."""
+
+    def __init__(self, aug_list, skip_prob=0):
+        super().__init__(skip_prob=skip_prob)
+        self.aug_list = list(aug_list) if isinstance(aug_list, (list, tuple)) else [aug_list]
+        for aug in self.aug_list:
+            if not isinstance(aug, DetAugmenter):
+                raise ValueError(f"DetRandomSelectAug: DetAugmenters are wanted, got {type(aug).__name__}")
+        self.skip_prob = skip_prob if self.aug_list else 1
+
+    def dumps(self):
+        """Name and the augmenters in it."""
+        return [type(self).__name__.lower(), [aug.dumps() for aug in self.aug_list]]
+
+    def __call__(self, src, label):
+        if random.random() < self.skip_prob:
+            return src, label
+        return random.choice(self.aug_list)(src, label)
+
+
+class DetHorizontalFlipAug(DetAugmenter):
+    """Columns in reverse order with probability p."""
+
+    def __init__(self, p):
+        super().__init__(p=p)
+        self.p = p
+
+    def __call__(self, src, label):
+        if random.random() < self.p:
+            src = nd.flip(src, axis=1)
+            label = label.copy()
+            left = 1.0 - label[:, 1]
+            label[:, 1] = 1.0 - label[:, 3]
+            label[:, 3] = left
+        return src, label
+
+
+def _range(value, name, who):
+    low, high = value if isinstance(value, (list, tuple)) else (value, value)
+    if not 0 <= low <= high:
+        raise ValueError(f"{who}: {name} is {value}, wanted (least, greatest)")
+    return low, high
+
+
+def _area(boxes):
+    """(N, 4) left, top, right, bottom -> (N)"""
+    import numpy
+    return numpy.maximum(0, boxes[:, 2] - boxes[:, 0]) * numpy.maximum(0, boxes[:, 3] - boxes[:, 1])
+
+
+class DetRandomCropAug(DetAugmenter):
+    """A random part with area_range of the area and aspect_ratio_range of width to height, in which at least one object is
+    covered by min_object_covered or more.  Objects of which less than min_eject_coverage is left are dropped.  After
+    max_attempts without such a part the image stays as it is."""
+
+    def __init__(self, min_object_covered=0.1, aspect_ratio_range=(0.75, 1.33), area_range=(0.05, 1.0),
+                 min_eject_coverage=0.3, max_attempts=50):
+        super().__init__(min_object_covered=min_object_covered, aspect_ratio_range=aspect_ratio_range,
+                         area_range=area_range, min_eject_coverage=min_eject_coverage, max_attempts=max_attempts)
+        self.min_object_covered, self.min_eject_coverage = min_object_covered, min_eject_coverage
+        self.aspect_ratio_range = _range(aspect_ratio_range, "aspect_ratio_range", "DetRandomCropAug")
+        self.area_range = _range(area_range, "area_range", "DetRandomCropAug")
+        self.max_attempts = max_attempts
+        self.enabled = self.area_range[1] > 0
+
+    def __call__(self, src, label):
+        height, width = src.shape[:2]
+        for _ in range(self.max_attempts if self.enabled else 0):
+            region = self._region(width, height)
+            kept = region and self._boxes(label, region, width, height)
+            if kept is not None:
+                return fixed_crop(src, *region), kept
+        return src, label
+
+    def _region(self, width, height):
+        """(x, y, w, h) in pixels; None if what was drawn does not fit."""
+        area = random.uniform(self.area_range[0], min(1.0, self.area_range[1])) * width * height
+        ratio = random.uniform(*self.aspect_ratio_range)
+        w, h = int(round(math.sqrt(area * ratio))), int(round(math.sqrt(area / max(ratio, 1e-6))))
+        if not (0 < w <= width and 0 < h <= height):
+            return None
+        return random.randint(0, width - w), random.randint(0, height - h), w, h
+
+    def _boxes(self, label, region, width, height):
+        """The objects in the region, in its coordinates; None if it does not cover enough."""
+        import numpy
+        x, y, w, h = region
+        part = numpy.array([x / width, y / height, (x + w) / width, (y + h) / height])
+        boxes = label[:, 1:5]
+        inside = numpy.concatenate([numpy.maximum(boxes[:, :2], part[:2]), numpy.minimum(boxes[:, 2:], part[2:])], axis=1)
+        covered = _area(inside) / numpy.maximum(_area(boxes), 1e-12)
+        if not len(covered) or covered.max() < max(self.min_object_covered, 1e-12):
+            return None
+        keep = covered > self.min_eject_coverage
+        if not keep.any():
+            return None
+        kept = label[keep].copy()
+        kept[:, [1, 3]] = (inside[keep][:, [0, 2]] - part[0]) / (part[2] - part[0])
+        kept[:, [2, 4]] = (inside[keep][:, [1, 3]] - part[1]) / (part[3] - part[1])
+        kept[:, 1:5] = numpy.clip(kept[:, 1:5], 0, 1)
+        return kept
+
+
+class DetRandomPadAug(DetAugmenter):
+    """The image at a random place in a larger one: area_range times its area, aspect_ratio_range of width to height."""
+
+    def __init__(self, aspect_ratio_range=(0.75, 1.33), area_range=(1.0, 3.0), max_attempts=50, pad_val=(128, 128, 128)):
+        super().__init__(aspect_ratio_range=aspect_ratio_range, area_range=area_range, max_attempts=max_attempts,
+                         pad_val=pad_val)
+        self.pad_val = pad_val if isinstance(pad_val, (list, tuple)) else (pad_val,) * 3
+        self.aspect_ratio_range = _range(aspect_ratio_range, "aspect_ratio_range", "DetRandomPadAug")
+        self.area_range = _range(area_range, "area_range", "DetRandomPadAug")
+        self.max_attempts = max_attempts
+        self.enabled = self.area_range[1] > 1.0
+
+    def __call__(self, src, label):
+        height, width = src.shape[:2]
+        for _ in range(self.max_attempts if self.enabled else 0):
+            area = random.uniform(max(1.0, self.area_range[0]), self.area_range[1]) * width * height
+            ratio = random.uniform(*self.aspect_ratio_range)
+            w, h = int(round(math.sqrt(area * ratio))), int(round(math.sqrt(area / max(ratio, 1e-6))))
+            if w < width + 2 or h < height + 2:  # no room around it
+                continue
+            x, y = random.randint(0, w - width), random.randint(0, h - height)
+            moved = label.copy()
+            moved[:, [1, 3]] = (label[:, [1, 3]] * width + x) / w
+            moved[:, [2, 4]] = (label[:, [2, 4]] * height + y) / h
+            return copyMakeBorder(src, y, h - height - y, x, w - width - x, values=self.pad_val), moved
+        return src, label
+
+
+def CreateMultiRandCropAugmenter(min_object_covered=0.1, aspect_ratio_range=(0.75, 1.33), area_range=(0.05, 1.0),
+                                 min_eject_coverage=0.3, max_attempts=50, skip_prob=0):
+    """One of several random crops: arguments may be lists, one entry per crop."""
+    def as_list(value):
+        many = isinstance(value, list) or (isinstance(value, tuple) and value and isinstance(value[0], (list, tuple)))
+        return list(value) if many else [value]
+
+    given = [as_list(x) for x in (min_object_covered, aspect_ratio_range, area_range, min_eject_coverage, max_attempts)]
+    count = max(map(len, given))
+    if any(len(x) not in (1, count) for x in given):
+        raise ValueError("CreateMultiRandCropAugmenter: the lists have different lengths: "
+                         + ", ".join(str(len(x)) for x in given))
+    crops = [DetRandomCropAug(*arguments) for arguments in zip(*[x * count if len(x) == 1 else x for x in given])]
+    return DetRandomSelectAug(crops, skip_prob=skip_prob)
+
+
+def CreateDetAugmenter(data_shape, resize=0, rand_crop=0, rand_pad=0, rand_gray=0, rand_mirror=False, mean=None, std=None,
+                       brightness=0, contrast=0, saturation=0, pca_noise=0, hue=0, inter_method=2, min_object_covered=0.1,
+                       aspect_ratio_range=(0.75, 1.33), area_range=(0.05, 3.0), min_eject_coverage=0.3, max_attempts=50,
+                       pad_val=(127, 127, 127)):
+    """The usual augmenters for images with boxes of data_shape (C, H, W), as a list; rand_crop and rand_pad are
+    probabilities."""
+    augmenters = [DetBorrowAug(ResizeAug(resize, inter_method))] if resize > 0 else []
+    if rand_crop > 0:
+        augmenters.append(CreateMultiRandCropAugmenter(min_object_covered, aspect_ratio_range, area_range,
+                                                       min_eject_coverage, max_attempts, skip_prob=1 - rand_crop))
+    if rand_mirror:
+        augmenters.append(DetHorizontalFlipAug(0.5))
+    if rand_pad > 0:
+        pad = DetRandomPadAug(aspect_ratio_range, (1.0, area_range[1]), max_attempts, pad_val)
+        augmenters.append(DetRandomSelectAug([pad], 1 - rand_pad))
+    augmenters.append(DetBorrowAug(ForceResizeAug((data_shape[2], data_shape[1]), inter_method)))
+    borrowed = [CastAug()] + colour_augmenters(brightness, contrast, saturation, hue, pca_noise, rand_gray)
+    return augmenters + [DetBorrowAug(aug) for aug in borrowed + normalization(mean, std, "CreateDetAugmenter")]
+
+
+class ImageDetIter(ImageIter):
+    """Batches of images with boxes.  A label in the file is: length of its header, numbers per object, the rest of the
+    header, then the objects (class, left, top, right, bottom, ...).  A batch of labels is (N, most objects, numbers per
+    object), filled up with -1."""
+
+    def __init__(self, batch_size, data_shape, path_imgrec=None, path_imglist=None, path_root=None, path_imgidx=None,
+                 shuffle=False, part_index=0, num_parts=1, aug_list=None, imglist=None, data_name="data",
+                 label_name="label", last_batch_handle="pad", **kwargs):
+        super().__init__(batch_size, data_shape, path_imgrec=path_imgrec, path_imglist=path_imglist, path_root=path_root,
+                         path_imgidx=path_imgidx, shuffle=shuffle, part_index=part_index, num_parts=num_parts, aug_list=[],
+                         imglist=imglist, data_name=data_name, label_name=label_name, last_batch_handle=last_batch_handle)
+        self.auglist = CreateDetAugmenter(data_shape, **kwargs) if aug_list is None else aug_list
+        self.label_name = label_name
+        self.label_shape = self._estimate_label_shape()
+        self._describe()
+
+    def _describe(self):
+        self.provide_data = [(self.provide_data[0][0], (self.batch_size,) + self.data_shape)]
+        self.provide_label = [(self.label_name, (self.batch_size,) + self.label_shape)]
+
+    def _estimate_label_shape(self):
+        """(most objects, numbers per object) over the whole file."""
+        count, width = 0, 5
+        self.reset()
+        try:
+            while True:
+                label = self._parse_label(self.next_sample()[0])
+                if label is not None:
+                    count, width = max(count, label.shape[0]), label.shape[1]
+        except StopIteration:
+            self.reset()
+        return count, width
+
+    def _parse_label(self, label):
+        """(objects, numbers per object); None if no box has an area."""
+        import numpy
+        raw = numpy.asarray(label.asnumpy() if hasattr(label, "asnumpy") else label, dtype="float32").ravel()
+        if raw.size < 7:
+            raise RuntimeError(f"ImageDetIter: a label has {raw.size} numbers, too few for a header and an object")
+        header, width = int(raw[0]), int(raw[1])
+        if header < 2 or width < 5 or (raw.size - header) % width:
+            raise RuntimeError(f"ImageDetIter: a label of {raw.size} numbers does not hold objects of {width} after a header "
+                               f"of {header}")
+        objects = raw[header:].reshape(-1, width)
+        objects = objects[(objects[:, 3] > objects[:, 1]) & (objects[:, 4] > objects[:, 2])]
+        return objects if len(objects) else None
+
+    def _checked(self, label):
+        objects = self._parse_label(label)
+        if objects is None:
+            raise RuntimeError("it has no box with an area")
+        return objects
+
+    def _finish(self, image, label):
+        image, objects = self.augmentation_transform(image, label)
+        if image.shape[:2] != self.data_shape[1:]:
+            raise ValueError(f"ImageDetIter: an image has shape {image.shape} after the augmenters, data_shape is {self.data_shape}")
+        return self.postprocess_data(image), objects
+
+    def augmentation_transform(self, data, label):
+        """Image and boxes through all augmenters."""
+        for aug in self.auglist:
+            data, label = aug(data, label)
+        return data, label
+
+    def _labels(self, labels):
+        import numpy
+        rows = numpy.full((len(labels),) + self.label_shape, -1, dtype="float32")
+        for row, label in zip(rows, labels):
+            n = min(len(label), self.label_shape[0])
+            row[:n, :label.shape[1]] = label[:n]
+        return nd.array(rows)
+
+    def reshape(self, data_shape=None, label_shape=None):
+        """Changes the shapes of data and labels."""
+        if data_shape is not None:
+            self.check_data_shape(data_shape)
+            self.data_shape = tuple(data_shape)
+        if label_shape is not None:
+            self.check_label_shape(label_shape)
+            self.label_shape = tuple(label_shape)
+        self._describe()
+
+    def check_label_shape(self, label_shape):
+        """Wants at least the current number of objects and of numbers per object."""
+        if len(label_shape) != 2:
+            raise ValueError(f"ImageDetIter: label_shape is {tuple(label_shape)}, wanted (objects, numbers per object)")
+        if label_shape[0] < self.label_shape[0] or label_shape[1] != self.label_shape[1]:
+            raise ValueError(f"ImageDetIter: label_shape {tuple(label_shape)} does not hold labels of {self.label_shape}")
+
+    def sync_label_shape(self, it, verbose=False):
+        """Gives this and another iterator the larger of their label shapes."""
+        if not isinstance(it, ImageDetIter):
+            raise AssertionError(f"ImageDetIter.sync_label_shape: an ImageDetIter is wanted, got {type(it).__name__}")
+        shape = tuple(max(a, b) for a, b in zip(self.label_shape, it.label_shape))
+        for one in (self, it):
+            if one.label_shape != shape:
+                one.reshape(None, shape)
+        return it
+
+    def draw_next(self, color=None, thickness=2, mean=None, std=None, clip=True, waitKey=None, window_name="draw_next",
+                  id2labels=None):
+        """Images with their boxes drawn in, as uint8 NumPy arrays, one after the other.  waitKey is not offered: show them
+        with the program of your choice."""
+        if waitKey is not None:
+            raise ValueError("ImageDetIter.draw_next: there are no windows here; show the images that it gives yourself")
+        import numpy
+        while True:
+            try:
+                image, label = self._example()
+            except StopIteration:
+                return
+            picture = nd.transpose(image, axes=(1, 2, 0)).asnumpy().astype("float32")
+            picture = picture * (1 if std is None else numpy.asarray(std)) + (0 if mean is None else numpy.asarray(mean))
+            picture = numpy.clip(picture, 0, 255).astype("uint8") if clip else picture
+            for box in label:
+                _frame(picture, box[1:5], thickness, color or [random.randint(0, 255) for _ in range(3)])
+            yield picture
+
+
+def _frame(picture, box, thickness, color):
+    """Draws the edges of a box into the picture."""
+    height, width = picture.shape[:2]
+    x0, y0, x1, y1 = [int(round(float(v) * n)) for v, n in zip(box, (width, height, width, height))]
+    for rows, columns in ((slice(y0, y0 + thickness), slice(x0, x1)), (slice(max(0, y1 - thickness), y1), slice(x0, x1)),
+                          (slice(y0, y1), slice(x0, x0 + thickness)), (slice(y0, y1), slice(max(0, x1 - thickness), x1))):
+        picture[rows, columns] = color

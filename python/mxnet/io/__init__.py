@@ -1,0 +1,7 @@
+"""Iterators over batches, for programs that are written with them; new ones use gluon.data."""
+from .io import *  # noqa: F401,F403
+from .files import *  # noqa: F401,F403
+from .records import *  # noqa: F401,F403
+from . import io, files, records
+
+__all__ = io.__all__ + files.__all__ + records.__all__

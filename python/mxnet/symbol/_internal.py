@@ -1,0 +1,4 @@
+"""Operators whose names start with an underscore."""
+from . import _register
+
+globals().update(_register.internal())

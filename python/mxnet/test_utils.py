@@ -1,0 +1,10 @@
+"""Helpers for tests: comparing, random data, checks of gradients and of random numbers."""
+from ._testing.tolerance import *  # noqa: F401,F403
+from ._testing.tolerance import checkShapes  # noqa: F401
+from ._testing.making import *  # noqa: F401,F403
+from ._testing.statistics import (chi_square_check, gen_buckets_probs_with_ppf, mean_check,  # noqa: F401
+                                  var_check, verify_generator)
+from ._testing.surroundings import *  # noqa: F401,F403
+from ._testing.gradient import (check_consistency, check_gluon_hybridize_consistency,  # noqa: F401
+                                check_numeric_gradient, check_symbolic_backward, check_symbolic_forward,
+                                compare_optimizer, numeric_grad, same_symbol_structure, simple_forward)

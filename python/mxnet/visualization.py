@@ -1,0 +1,253 @@
+"""Drawings and tables of graphs: mx.viz."""
+import json
+
+from ._core import Symbol
+
+__all__ = ["print_summary", "plot_network"]
+
+_HIDDEN = ("_weight", "_bias", "_gamma", "_beta", "_moving_var", "_moving_mean", "_running_var", "_running_mean", "_alpha",
+           "_parameters")
+
+# Colours by kind of operator.
+_KINDS = (
+    ("input", "#8dd3c7", ()),
+    ("layer with weights", "#fb8072", ("FullyConnected", "Convolution", "Deconvolution", "Embedding", "RNN")),
+    ("normalization", "#bebada", ("BatchNorm", "LayerNorm", "InstanceNorm", "GroupNorm", "L2Normalization", "LRN",
+                                  "_contrib_SyncBatchNorm")),
+    ("activation", "#ffffb3", ("Activation", "LeakyReLU", "relu", "sigmoid", "tanh", "softsign", "softrelu")),
+    ("pooling", "#80b1d3", ("Pooling", "_contrib_AdaptiveAvgPooling2D", "UpSampling")),
+    ("shape", "#fdb462", ("Concat", "Flatten", "Reshape", "transpose", "expand_dims", "squeeze", "SliceChannel", "slice",
+                          "slice_axis", "stack", "Pad", "SwapAxis")),
+    ("sum", "#b3de69", ("elemwise_add", "broadcast_add", "add_n", "elemwise_sub", "broadcast_sub")),
+    ("softmax", "#fccde5", ("Softmax", "SoftmaxOutput", "softmax", "log_softmax", "LinearRegressionOutput",
+                            "LogisticRegressionOutput", "MakeLoss", "softmax_cross_entropy")),
+)
+_OTHER = "#d9d9d9"
+
+
+def _colour(op):
+    if op == "null":
+        return _KINDS[0][1]
+    return next((colour for _, colour, ops in _KINDS if op in ops), _OTHER)
+
+
+def _check(symbol, who):
+    if not isinstance(symbol, Symbol):
+        raise TypeError(f"{who}: a Symbol is wanted, got {type(symbol).__name__}")
+
+
+def _output_shapes(symbol, shape, dtype=None):
+    """Shapes of all outputs of all nodes by their names; empty without a shape to start from."""
+    if shape is None:
+        return {}
+    internals = symbol.get_internals()
+    names = list(dict.fromkeys(list(shape) + list(dtype or {})))
+    (_, outputs, _), _, complete, _ = internals._infer(names, [shape.get(n) for n in names],
+                                                        [(dtype or {}).get(n) for n in names], True)
+    if not complete:
+        raise ValueError("the shapes of the graph do not follow from those given")
+    return dict(zip(internals.list_outputs(), outputs))
+
+
+def _nodes(symbol):
+    graph = json.loads(symbol.tojson())
+    for node in graph["nodes"]:
+        node.setdefault("attrs", node.get("param", {}))
+    return graph["nodes"], {head[0] for head in graph["heads"]}
+
+
+def _is_hidden(node):
+    return node["op"] == "null" and node["name"].endswith(_HIDDEN)
+
+
+def _numbers(text):
+    return "x".join(part.strip() for part in (text or "").strip("()[] ").split(",") if part.strip())
+
+
+def _label(node):
+    """What stands in the box of a node."""
+    op, attrs = node["op"], node["attrs"]
+    if op == "null":
+        return node["name"]
+    if op in ("Convolution", "Deconvolution"):
+        return f"{op}\n{_numbers(attrs.get('kernel'))}/{_numbers(attrs.get('stride')) or '1'}, {attrs.get('num_filter')}"
+    if op == "FullyConnected":
+        return f"{op}\n{attrs.get('num_hidden')}"
+    if op == "Pooling":
+        how = attrs.get("pool_type", "max")
+        if attrs.get("global_pool") in ("True", "1"):
+            return f"{op}\nglobal {how}"
+        return f"{op}\n{how}, {_numbers(attrs.get('kernel'))}/{_numbers(attrs.get('stride')) or '1'}"
+    if op in ("Activation", "LeakyReLU"):
+        return f"{op}\n{attrs.get('act_type', 'leaky')}"
+    if op.endswith("_scalar"):
+        return f"{op.strip('_')}\n{attrs.get('scalar')}"
+    return f"{op}\n{node['name']}"
+
+
+class Dot:
+    """A drawing as DOT text: what plot_network gives where the Python package graphviz is not installed."""
+
+    def __init__(self, name="plot", format="pdf"):
+        self.name, self.format, self._lines = name, format, []
+
+    @staticmethod
+    def _quoted(text):
+        return '"' + str(text).replace("\\", "\\\\").replace('"', '\\"').replace("\n", "\\n") + '"'
+
+    def _attributes(self, attrs):
+        return " [" + " ".join(f"{key}={self._quoted(value)}" for key, value in attrs.items()) + "]" if attrs else ""
+
+    def node(self, name, label=None, **attrs):
+        """Adds a box."""
+        if label is not None:
+            attrs = {"label": label, **attrs}
+        self._lines.append(f"\t{self._quoted(name)}{self._attributes(attrs)}")
+
+    def edge(self, tail_name, head_name, label=None, **attrs):
+        """Adds an arrow."""
+        if label is not None:
+            attrs = {"label": label, **attrs}
+        self._lines.append(f"\t{self._quoted(tail_name)} -> {self._quoted(head_name)}{self._attributes(attrs)}")
+
+    @property
+    def source(self):
+        """The drawing as text for the program `dot`."""
+        return f"digraph {self._quoted(self.name)} {{\n" + "\n".join(self._lines) + "\n}\n"
+
+    def save(self, filename=None, directory=None):
+        """Writes the text to a file, by default <name>.gv, and returns its path."""
+        import os
+        path = os.path.join(directory or "", filename or self.name + ".gv")
+        with open(path, "w", encoding="utf-8") as file:
+            file.write(self.source)
+        return path
+
+    def render(self, filename=None, directory=None, view=False, cleanup=False, format=None):
+        """Writes the text and, where the program `dot` is installed, the picture; returns the path of what was made."""
+        import shutil
+        import subprocess
+        import warnings
+        path = self.save(filename, directory)
+        if shutil.which("dot") is None:
+            warnings.warn("plot_network: the program 'dot' (graphviz) is not installed: only the text was written", stacklevel=2)
+            return path
+        kind = format or self.format
+        subprocess.run(["dot", f"-T{kind}", "-O", path], check=True)
+        return f"{path}.{kind}"
+
+    def view(self, *args, **kwargs):
+        """Renders; there is no program to show it."""
+        return self.render(*args, **kwargs)
+
+    def __str__(self):
+        return self.source
+
+
+def _new_drawing(title, save_format):
+    try:
+        from graphviz import Digraph
+    except ImportError:
+        return Dot(title, save_format)
+    return Digraph(name=title, format=save_format)
+
+
+def plot_network(symbol, title="plot", save_format="pdf", shape=None, dtype=None, node_attrs={}, hide_weights=True):
+    """A drawing of a graph, from the outputs at the bottom up: a graphviz.Digraph, or text where that is not installed.
+
+    shape: a dict of input shapes; arrows then show the shapes that flow.  Weights are left out unless hide_weights is
+    False.
+    """
+    _check(symbol, "plot_network")
+    if not isinstance(node_attrs, dict):
+        raise TypeError(f"plot_network: node_attrs must be a dict, got {type(node_attrs).__name__}")
+    if len(set(symbol.get_internals().list_outputs())) != len(symbol.get_internals().list_outputs()):
+        import warnings
+        warnings.warn("plot_network: names of nodes are not unique: some are drawn as one", stacklevel=2)
+    shapes = _output_shapes(symbol, shape, dtype)
+    nodes, _ = _nodes(symbol)
+    drawing = _new_drawing(title, save_format)
+    look = {"shape": "box", "fixedsize": "true", "width": "1.3", "height": "0.8034", "style": "filled", **node_attrs}
+    hidden = {i for i, node in enumerate(nodes) if hide_weights and _is_hidden(node)}
+    for i, node in enumerate(nodes):
+        if i not in hidden:
+            own = dict(look, fillcolor=_colour(node["op"]))
+            if node["op"] == "null":
+                own["shape"] = "oval"
+            drawing.node(name=node["name"], label=_label(node), **own)
+    outputs = _names_of_outputs(symbol, nodes)
+    for i, node in enumerate(nodes):
+        for source, number, *_ in node["inputs"] if i not in hidden else ():
+            if source not in hidden:
+                drawing.edge(tail_name=node["name"], head_name=nodes[source]["name"],
+                             label=_flow(shapes.get(outputs.get((source, number)))), dir="back", arrowtail="open")
+    return drawing
+
+
+def _names_of_outputs(symbol, nodes):
+    """{(number of a node, number of its output): name of the output}"""
+    names, at = {}, {}
+    order = {node["name"]: i for i, node in enumerate(nodes)}
+    for output, name in zip(symbol.get_internals(), symbol.get_internals().list_outputs()):
+        i = order[output.name]
+        names[(i, at.get(i, 0))] = name
+        at[i] = at.get(i, 0) + 1
+    return names
+
+
+def _flow(shape):
+    """'3x8x8' of (1, 3, 8, 8): the batch is left out."""
+    return "" if shape is None else "x".join(str(dim) for dim in shape[1:]) or str(shape[0])
+
+
+# ---- the table ------------------------------------------------------------------------------------------------------------
+
+def print_summary(symbol, shape=None, line_length=120, positions=(.44, .64, .74, 1.)):
+    """Prints a table of the nodes with output shapes, numbers of parameters and inputs."""
+    _check(symbol, "print_summary")
+    columns = [int(line_length * p) if p <= 1 else int(p) for p in positions]
+    shapes = _output_shapes(symbol, shape)
+    nodes, heads = _nodes(symbol)
+    auxiliary = set(symbol.list_auxiliary_states())
+    outputs = _names_of_outputs(symbol, nodes)
+
+    def row(*fields):
+        line = ""
+        for field, end in zip(fields, columns):
+            line = (line + str(field))[:end]
+            line += " " * (end - len(line))
+        print(line)
+
+    def parameters(node):
+        total = 0
+        for source, *_ in node["inputs"]:
+            name = nodes[source]["name"]
+            if nodes[source]["op"] == "null" and _is_hidden(nodes[source]) and name not in auxiliary and name in shapes:
+                size = 1
+                for dim in shapes[name]:
+                    size *= dim
+                total += size
+        return total
+
+    print("_" * line_length)
+    row("Layer (type)", "Output Shape", "Param #", "Previous Layer")
+    print("=" * line_length)
+    shown = [i for i, node in enumerate(nodes) if node["op"] != "null" or i in heads or not _is_parameter(node, nodes)]
+    total = 0
+    for place, i in enumerate(shown):
+        node = nodes[i]
+        count = parameters(node)
+        total += count
+        before = [nodes[source]["name"] for source, *_ in node["inputs"] if source in shown]
+        row(f"{node['name']}({node['op']})", _flow(shapes.get(outputs.get((i, 0)))), count, before[0] if before else "")
+        for name in before[1:]:
+            row("", "", "", name)
+        print(("=" if place == len(shown) - 1 else "_") * line_length)
+    print(f"Total params: {total}")
+    print("_" * line_length)
+
+
+def _is_parameter(node, nodes):
+    """A variable that is not the first input of anything: a weight or a label."""
+    firsts = {n["inputs"][0][0] for n in nodes if n["inputs"]}
+    return _is_hidden(node) or nodes.index(node) not in firsts

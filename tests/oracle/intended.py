@@ -1,0 +1,28 @@
+"""Differences from MXNet 1.9.1 that are meant, with the reason for each."""
+
+OPERATORS = {
+    "Pooling": "its max pooling gives the gradient to a wrong element when recorded in prediction mode",
+    "LeakyReLU": "its selu gradient and its rrelu in prediction mode do not follow the formulas",
+    "SoftmaxActivation": "its instance mode takes only the last axis of an instance, which is documented otherwise",
+    "RNN": "it ignores sequence lengths and state clipping on the CPU",
+    "GridGenerator": "it divides by zero for a target of one row or column",
+    "scatter_nd": "with repeated indices the last one wins here; there the order is not defined",
+    "_unravel_index": "it flattens arrays of indices with several axes",
+    "_contrib_allclose": "its result has no axes although arrays without axes are not legal there otherwise",
+    "_image_random_saturation": "its gray is 0.114 of blue alone",
+    "_image_flip_left_right": "its gradient is not flipped, and its result in place can be half written",
+    "_image_flip_top_bottom": "the same",
+}
+# These give garbage from memory that was never written, or die, there: what comes out differs from run to run.
+UNDEFINED_THERE = {"_image_random_hue", "_image_random_color_jitter", "gather_nd", "_image_adjust_lighting", "_image_random_lighting"}
+
+AREAS = {
+    "layer {'expression': 'nn.Conv2D(4, 3, groups=2, dilation=2)', 'shape': (1, 2, 9, 9)}":
+        "it prints the input channels of one group as those of the layer",
+    "layer {'expression': 'nn.Conv2DTranspose(3, 3, strides=2, output_padding=1)', 'shape': (2, 4, 5, 5)}":
+        "it prints input and output channels of transposed convolutions the wrong way round",
+    "layer {'expression': 'nn.Conv1DTranspose(3, 3)', 'shape': (2, 4, 5)}": "the same",
+    "layer {'expression': 'nn.BatchNorm(scale=False, center=False, momentum=0.5)', 'shape': (4, 3)}":
+        "it overwrites a gamma that is not used with ones",
+    "layer {'expression': 'nn.SELU()', 'shape': (3, 4)}": "its gradient does not follow the formula for negative numbers",
+}

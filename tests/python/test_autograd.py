@@ -1,0 +1,295 @@
+"""Recording, backward, gradients of any order, functions of one's own."""
+import gc
+import weakref
+
+import numpy as np
+import pytest
+
+import mxnet as mx
+from mxnet import autograd, nd
+from mxnet.error import AutogradError
+
+
+def variable(values, req="write"):
+    x = nd.array(values)
+    x.attach_grad(req)
+    return x
+
+
+def test_modes():
+    state = lambda: (autograd.is_recording(), autograd.is_training())  # noqa: E731
+    assert state() == (False, False)
+    with autograd.record():
+        assert state() == (True, True)
+        with autograd.pause():
+            assert state() == (False, False)
+            with autograd.train_mode():
+                assert state() == (False, True)
+        with autograd.pause(train_mode=True):
+            assert state() == (False, True)
+        with autograd.predict_mode():
+            assert state() == (True, False)
+        assert state() == (True, True)
+    with autograd.record(train_mode=False):
+        assert state() == (True, False)
+    with autograd.record(False):
+        assert state() == (True, False)
+    assert autograd.set_recording(True) is False and autograd.set_recording(False) is True
+    assert autograd.set_training(True) is False and autograd.set_training(False) is True
+    with pytest.raises(ZeroDivisionError):
+        with autograd.record():
+            1 / 0
+    assert state() == (False, False)
+    for wrong in (lambda: autograd.record(1, 2), lambda: autograd.record(mode=1), lambda: autograd.train_mode(1)):
+        with pytest.raises(TypeError):
+            wrong()
+
+
+def test_backward_and_reqs():
+    x = variable([1, 2, 3])
+    with autograd.record():
+        y = (x * x).sum()
+    y.backward()
+    assert x.grad.asnumpy().tolist() == [2, 4, 6]
+    a = variable([1.0], "add")
+    for _ in range(3):
+        with autograd.record():
+            z = a * 2
+        z.backward()
+    assert a.grad.asnumpy().tolist() == [6]
+    n = nd.ones(2)
+    n.attach_grad("null")
+    assert n.grad is None
+    with pytest.raises(KeyError):
+        n.attach_grad("foo")
+    with pytest.raises(mx.error.UnsupportedError):
+        n.attach_grad(stype="row_sparse")
+
+
+def test_head_gradients_and_lists():
+    x = variable([1, 2])
+    with autograd.record():
+        y, z = x * 2, x * x
+    autograd.backward([y, z], [nd.array([1, 10]), None])
+    assert x.grad.asnumpy().tolist() == [4, 24]
+    with autograd.record():
+        y = x * 3
+    y.backward(nd.array([2, 0.5]))
+    assert x.grad.asnumpy().tolist() == [6, 1.5]
+    with autograd.record():
+        y = x * 3
+    with pytest.raises(ValueError):
+        y.backward(nd.ones((3,)))
+    with pytest.raises(ValueError):
+        autograd.backward([y], [nd.ones(2), nd.ones(2)])
+    for wrong in (3, [3], None, "x"):
+        with pytest.raises(TypeError):
+            autograd.backward(wrong)
+
+
+def test_retain():
+    x = variable([3.0])
+    with autograd.record():
+        y = x * x
+    y.backward(retain_graph=True)
+    y.backward()
+    assert x.grad.asscalar() == 6
+    with pytest.raises(AutogradError):
+        y.backward()
+
+
+def test_unrecorded():
+    x = variable([1.0])
+    for head in (x * 2, nd.ones(2)):
+        with pytest.raises(mx.MXNetError):
+            head.backward()
+    with autograd.record():
+        y = x.detach() * 2
+    with pytest.raises(mx.MXNetError):
+        y.backward()
+
+
+def test_grad_of():
+    x, w = variable([2.0]), variable([5.0])
+    with autograd.record():
+        y = x * x * w
+    gx, gw = autograd.grad(y, [x, w])
+    assert (gx.asscalar(), gw.asscalar()) == (20, 4) and x.grad.asscalar() == 0
+    with autograd.record():
+        y = x * x
+    assert isinstance(autograd.grad(y, x), list)
+    with pytest.raises(AssertionError):
+        autograd.grad(y, [])
+    with autograd.record():
+        y = x * x
+    with pytest.raises(mx.MXNetError):
+        autograd.grad(y, [nd.ones(1)])
+
+
+@pytest.mark.parametrize("order", [1, 2, 3, 4])
+def test_higher_orders(order):
+    """Derivatives of x^5 and of sin(x) * exp(x)."""
+    x = variable([1.5])
+    with autograd.record():
+        y, z = x ** 5, nd.sin(x) * nd.exp(x)
+        for _ in range(order):
+            y = autograd.grad(y, [x], create_graph=True)[0]
+            z = autograd.grad(z, [x], create_graph=True)[0]
+    coefficient = np.prod([5 - i for i in range(order)])
+    assert y.asscalar() == pytest.approx(coefficient * 1.5 ** (5 - order), rel=1e-4)
+    # the n-th derivative of exp(x) sin(x) is 2^(n/2) exp(x) sin(x + n pi/4)
+    assert z.asscalar() == pytest.approx(2 ** (order / 2) * np.exp(1.5) * np.sin(1.5 + order * np.pi / 4), rel=1e-3,
+                                         abs=1e-4)
+
+
+def test_mark_variables():
+    x, g = nd.ones(2), nd.zeros(2)
+    autograd.mark_variables([x], [g])
+    with autograd.record():
+        y = x * 3
+    y.backward()
+    assert g.asnumpy().tolist() == [3, 3]
+    autograd.mark_variables(x, g, "add")
+    with autograd.record():
+        y = x * 3
+    y.backward()
+    assert g.asnumpy().tolist() == [6, 6]
+    for wrong in (([x], []), ([x], [3]), (3, 4), ([x], [nd.zeros(3)])):
+        with pytest.raises((TypeError, ValueError)):
+            autograd.mark_variables(*wrong)
+
+
+def test_attach_in_the_middle_cuts():
+    x = variable([2.0])
+    with autograd.record():
+        y = x * 3
+    y.attach_grad()
+    with autograd.record():
+        z = y * y
+    z.backward()
+    assert y.grad.asscalar() == 12 and x.grad.asscalar() == 0
+
+
+def test_casts_and_copies_are_recorded():
+    x = variable([1.0, 2.0])
+    with autograd.record():
+        y = x.astype("float64").copy().reshape((2, 1)).T.as_in_context(x.context)
+        z = (y * y).sum()
+    z.backward()
+    assert x.grad.dtype is np.float32 and x.grad.asnumpy().tolist() == [2, 4]
+
+
+def test_copies_between_contexts_are_recorded():
+    x = variable([1.0, 2.0])
+    other = mx.cpu(1)
+    target = lambda **kw: nd.zeros((2,), **kw)  # noqa: E731
+    for copy in (lambda: x.as_in_context(other), lambda: x.copyto(other), lambda: x.copyto(target(ctx=other)),
+                 lambda: x.copyto(target()), lambda: x.copyto(target(dtype="float64")), lambda: x.copyto(x.context)):
+        with autograd.record():
+            y = copy() * 3
+        y.backward()
+        assert x.grad.asnumpy().tolist() == [3, 3] and x.grad.context == x.context
+        x.grad[:] = 0
+
+
+def test_deep_tape():
+    x = variable([1.0])
+    with autograd.record():
+        y = x
+        for _ in range(20000):
+            y = y + 1
+    y.backward()
+    assert x.grad.asscalar() == 1
+
+
+# ---- functions of one's own ----------------------------------------------------------------------------------------
+
+class Sigmoid(autograd.Function):
+    def forward(self, x):
+        y = 1 / (1 + nd.exp(-x))
+        self.save_for_backward(y)
+        return y
+
+    def backward(self, dy):
+        y, = self.saved_tensors
+        return dy * y * (1 - y)
+
+
+class Pair(autograd.Function):
+    def forward(self, a, b):
+        self.save_for_backward(a, b)
+        return a * b, a + b
+
+    def backward(self, d_product, d_sum):
+        a, b = self.saved_tensors
+        return d_product * b + d_sum, d_product * a + d_sum
+
+
+def test_function():
+    x = variable([0.0, 1.0])
+    with autograd.record():
+        y = Sigmoid()(x) * 2
+    y.backward()
+    s = 1 / (1 + np.exp(-np.array([0.0, 1.0])))
+    assert np.allclose(x.grad.asnumpy(), 2 * s * (1 - s))
+    a, b = variable([2.0]), variable([3.0])
+    with autograd.record():
+        product, total = Pair()(a, b)
+        z = product * 10 + total
+    z.backward()
+    assert (a.grad.asscalar(), b.grad.asscalar()) == (31, 21)
+    assert isinstance(Pair()(a, b), tuple)
+
+
+def test_function_errors():
+    x = variable([1.0])
+    f = Sigmoid()
+    f(x)
+    with pytest.raises(AssertionError):
+        f(x)
+
+    class Wrong(autograd.Function):
+        def __init__(self, result):
+            super().__init__()
+            self.result = result
+
+        def forward(self, a):
+            return a * 2
+
+        def backward(self, d):
+            if isinstance(self.result, Exception):
+                raise self.result
+            return self.result
+
+    for result, kind in ((KeyError("boo"), KeyError), ((x, x), AssertionError), (3, TypeError), ("a", TypeError),
+                         ([object()], TypeError)):
+        with autograd.record():
+            y = Wrong(result)(x)
+        with pytest.raises(kind):
+            y.backward()
+        assert (x * 1).asscalar() == 1  # the library is in order
+    with pytest.raises(NotImplementedError):
+        autograd.Function()(x)
+    with pytest.raises(TypeError):
+        with autograd.record():
+            Wrong(None)(3)
+
+
+def test_function_is_released():
+    """What a function saved must not keep the tape alive."""
+    x = variable([1.0])
+    for backward in (False, True):
+        f = Sigmoid()
+        alive = weakref.ref(f)
+        with autograd.record():
+            y = f(x)
+        if backward:
+            y.backward()
+        del f, y
+        gc.collect()
+        assert alive() is None
+
+
+def test_get_symbol_of_an_unrecorded_array():
+    with pytest.raises(mx.MXNetError):
+        autograd.get_symbol(nd.ones(1))

@@ -1,0 +1,99 @@
+"""Operators written in Python: mx.operator and nd.Custom."""
+import numpy as np
+import pytest
+
+import mxnet as mx
+from mxnet import autograd, nd
+
+
+class Scale(mx.operator.CustomOp):
+    def __init__(self, factor):
+        super().__init__()
+        self.factor = factor
+        self.trained = None
+
+    def forward(self, is_train, req, in_data, out_data, aux):
+        self.trained = is_train
+        self.assign(out_data[0], req[0], in_data[0] * self.factor)
+
+    def backward(self, req, out_grad, in_data, out_data, in_grad, aux):
+        self.assign(in_grad[0], req[0], out_grad[0] * self.factor)
+
+
+@mx.operator.register("test_scale")
+class ScaleProp(mx.operator.CustomOpProp):
+    def __init__(self, factor="2"):
+        super().__init__(need_top_grad=True)
+        self.factor = float(factor)
+
+    def create_operator(self, ctx, in_shapes, in_dtypes):
+        return Scale(self.factor)
+
+
+@mx.operator.register("test_dense")
+class DenseProp(mx.operator.CustomOpProp):
+    def list_arguments(self):
+        return ["data", "weight"]
+
+    def list_outputs(self):
+        return ["product", "total"]
+
+    def infer_shape(self, in_shape):
+        data, weight = in_shape
+        return [data, [weight[0], data[1]]], [[data[0], weight[0]], [1]], []
+
+    def create_operator(self, ctx, in_shapes, in_dtypes):
+        class Dense(mx.operator.CustomOp):
+            def forward(self, is_train, req, in_data, out_data, aux):
+                product = nd.dot(in_data[0], in_data[1], transpose_b=True)
+                self.assign(out_data[0], req[0], product)
+                self.assign(out_data[1], req[1], product.sum())
+
+            def backward(self, req, out_grad, in_data, out_data, in_grad, aux):
+                g = out_grad[0] + out_grad[1].reshape((1, 1))
+                self.assign(in_grad[0], req[0], nd.dot(g, in_data[1]))
+                self.assign(in_grad[1], req[1], nd.dot(g, in_data[0], transpose_a=True))
+        return Dense()
+
+
+def test_custom():
+    x = nd.array([1, 2, 3])
+    x.attach_grad()
+    with autograd.record():
+        y = nd.Custom(x, op_type="test_scale", factor=3)
+    y.backward()
+    assert y.asnumpy().tolist() == [3, 6, 9] and x.grad.asnumpy().tolist() == [3, 3, 3]
+    assert nd.Custom(data=x, op_type="test_scale", name="n").asnumpy().tolist() == [2, 4, 6]
+    out = nd.zeros(3)
+    assert nd.Custom(x, op_type="test_scale", out=out) is out and out.asnumpy().tolist() == [2, 4, 6]
+
+
+def test_two_inputs_and_outputs():
+    a, w = nd.array(np.random.rand(2, 3)), nd.array(np.random.rand(4, 3))
+    mx.test_utils.check_numeric_gradient(lambda data, weight: nd.Custom(data, weight, op_type="test_dense"),
+                                         {"data": a, "weight": w})
+    product, total = nd.Custom(a, weight=w, op_type="test_dense")
+    assert product.shape == (2, 4) and abs(total.asscalar() - product.sum().asscalar()) < 1e-4
+
+
+@pytest.mark.parametrize("call, kind", [
+    (lambda x: nd.Custom(x, op_type="no_such_operator"), ValueError), (lambda x: nd.Custom(x), ValueError),
+    (lambda x: nd.Custom(op_type="test_scale"), TypeError), (lambda x: nd.Custom(x, x, op_type="test_scale"),
+                                                             TypeError),
+    (lambda x: nd.Custom(3, op_type="test_scale"), TypeError), (lambda x: nd.Custom(x, op_type="test_scale", foo=1),
+                                                                TypeError),
+    (lambda x: nd.Custom(nd.ones((2, 3)), nd.ones((4, 5)), op_type="test_dense"), ValueError),
+    (lambda x: mx.operator.CustomOp().assign(x, "often", x), ValueError),
+    (lambda x: mx.operator.NumpyOp(), NotImplementedError)])
+def test_wrong_calls(call, kind):
+    with pytest.raises(kind):
+        call(nd.ones(2))
+
+
+def test_registry():
+    assert "test_scale" in mx.operator.get_all_registered()
+    assert "Convolution" in mx.operator.get_all_registered_operators()
+    arguments = mx.operator.get_operator_arguments("Activation")
+    assert arguments.names == ["data", "act_type"] and arguments.narg == 2
+    with pytest.raises(mx.MXNetError):
+        mx.operator.get_operator_arguments("no_such_operator")

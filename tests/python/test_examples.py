@@ -1,0 +1,43 @@
+"""Every example runs as a newcomer would run it, in a process of its own, on less data where it takes long."""
+import os
+import subprocess
+import sys
+
+import pytest
+
+FOLDER = os.path.join(os.path.dirname(os.path.abspath(__file__)), "..", "..", "examples", "python")
+# Arguments that make an example short, and what its output must contain.
+RUNS = {
+    "lenet.py": (["--epochs", "1", "--examples", "6400"], ["imperative", "hybridized", "test accuracy"]),
+    "vae.py": (["--epochs", "1", "--examples", "2000"], ["epoch 1: loss"]),
+    "linear_regression.py": ([], ["from scratch", "with Gluon", "bias 4.2"]),
+    "tree_lstm.py": ([], ["epoch 4"]),
+    "gan.py": ([], ["mean of the points"]),
+    "custom_function.py": ([], ["finite differences"]),
+    "custom_dataset.py": ([], ["inside? [1. 0.]"]),
+}
+
+
+def test_all_examples_are_run():
+    assert sorted(RUNS) == sorted(f for f in os.listdir(FOLDER) if f.endswith(".py"))
+
+
+@pytest.mark.parametrize("name", sorted(RUNS))
+def test_example(name, tmp_path):
+    arguments, wanted = RUNS[name]
+    if name in ("lenet.py", "vae.py"):
+        if not _have_images():
+            pytest.skip("Fashion-MNIST is not here (Debian package dataset-fashion-mnist)")
+    done = subprocess.run([sys.executable, os.path.join(FOLDER, name)] + arguments, cwd=tmp_path, timeout=600,
+                          stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True)
+    assert done.returncode == 0, done.stdout[-3000:]
+    for text in wanted:
+        assert text in done.stdout, done.stdout[-3000:]
+
+
+def _have_images():
+    from mxnet.gluon.data.vision import FashionMNIST
+    try:
+        return len(FashionMNIST(train=False)) > 0
+    except OSError:
+        return False

@@ -1,0 +1,80 @@
+"""Local key-value stores: sums over contexts, lists of keys, updaters and optimizers."""
+import numpy as np
+import pytest
+
+import mxnet as mx
+from mxnet import nd
+
+
+def pulled(store, key, shape=(2, 2)):
+    out = nd.zeros(shape)
+    store.pull(key, out=out)
+    return out.asnumpy()
+
+
+@pytest.mark.parametrize("kind", ["local", "device"])
+def test_push_sums(kind):
+    store = mx.kv.create(kind)
+    assert (store.type, store.rank, store.num_workers) == (kind, 0, 1)
+    store.init(3, nd.ones((2, 2)))
+    assert (pulled(store, 3) == 1).all()
+    store.push(3, [nd.ones((2, 2)), nd.ones((2, 2)) * 2])
+    assert (pulled(store, 3) == 3).all()
+
+
+def test_lists_of_keys():
+    store = mx.kv.create()
+    store.init(["a", "b"], [nd.ones(2), nd.ones(2) * 2])
+    outs = [[nd.zeros(2), nd.zeros(2)], [nd.zeros(2), nd.zeros(2)]]
+    store.pushpull(["a", "b"], [[nd.ones(2)] * 2, [nd.ones(2) * 3] * 2], out=outs)
+    assert all((o.asnumpy() == 2).all() for o in outs[0]) and all((o.asnumpy() == 6).all() for o in outs[1])
+    out = nd.zeros(2)
+    store.broadcast("c", nd.ones(2) * 5, out=out)
+    assert (out.asnumpy() == 5).all()
+
+
+def test_updater():
+    store = mx.kv.create("local")
+    store.init("w", nd.ones(2))
+    store._set_updater(lambda key, pushed, stored: stored.__iadd__(pushed * 2))
+    store.push("w", nd.ones(2))
+    assert (pulled(store, "w", 2) == 3).all()
+
+
+def test_optimizer(tmp_path):
+    store = mx.kv.create("local")
+    store.init(0, nd.ones(2))
+    store.set_optimizer(mx.optimizer.SGD(learning_rate=0.5, momentum=0.5))
+    for _ in range(2):
+        store.push(0, [nd.ones(2)] * 2)
+    np.testing.assert_allclose(pulled(store, 0, 2), 1 - 1 - 1.5)
+    path = str(tmp_path / "states")
+    store.save_optimizer_states(path)
+    store._updater.states.clear()
+    store.load_optimizer_states(path)
+    np.testing.assert_allclose(store._updater.states[0].asnumpy(), -1.5)
+    assert store.is_capable("optimizer")
+
+
+@pytest.mark.parametrize("call, kind, part", [
+    (lambda s: mx.kv.create("dist_sync"), NotImplementedError, "several machines"),
+    (lambda s: mx.kv.create("nope"), ValueError, "nope"), (lambda s: mx.kv.create(3), TypeError, "int"),
+    (lambda s: s.init("a", nd.ones(2)), mx.MXNetError, "before"),
+    (lambda s: s.push("b", nd.ones(2)), mx.MXNetError, "not initialized"),
+    (lambda s: s.push(1, nd.ones(2)), mx.MXNetError, "all strings"),
+    (lambda s: s.push("a", 3), TypeError, "int"), (lambda s: s.pull("a"), AssertionError, "out"),
+    (lambda s: s.row_sparse_pull("a", out=nd.ones(2)), NotImplementedError, "dense"),
+    (lambda s: s.save_optimizer_states("x"), AssertionError, "no optimizer"),
+    (lambda s: s.init(["b", "c"], [nd.ones(2)]), AssertionError, "2 keys")])
+def test_errors(call, kind, part):
+    store = mx.kv.create("local")
+    store.init("a", nd.ones(2))
+    with pytest.raises(kind, match=part):
+        call(store)
+
+
+def test_registered_store():
+    assert isinstance(mx.kv.create("teststore"), mx.kvstore.KVStoreBase)
+    a, b = nd.ones(2), nd.ones(2)
+    mx.kv.create("teststore").pushpull(0, [a, b])
+    assert (a.asnumpy() == 2).all() and (b.asnumpy() == 2).all()

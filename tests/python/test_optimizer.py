@@ -1,0 +1,195 @@
+"""Optimizers by hand: formulas against NumPy, states, rates by weight, users' own, the updater."""
+import pickle
+
+import numpy as np
+import pytest
+
+import mxnet as mx
+from mxnet import nd, optimizer
+
+LR, WD, SCALE, CLIP = 0.1, 0.01, 0.5, 0.4
+COMMON = dict(learning_rate=LR, wd=WD, rescale_grad=SCALE, clip_gradient=CLIP)
+
+
+def cut(g):
+    return np.clip(SCALE * g, -CLIP, CLIP)
+
+
+def sgd(w, g, s, t):
+    return w - LR * (cut(g) + WD * w)
+
+
+def momentum(w, g, s, t):
+    s[0] = 0.9 * s[0] - LR * (cut(g) + WD * w)
+    return w + s[0]
+
+
+def adam(w, g, s, t):
+    g = np.clip(SCALE * g + WD * w, -CLIP, CLIP)
+    s[0] = 0.9 * s[0] + 0.1 * g
+    s[1] = 0.999 * s[1] + 0.001 * g * g
+    return w - LR * np.sqrt(1 - 0.999 ** t) / (1 - 0.9 ** t) * s[0] / (np.sqrt(s[1]) + 1e-8)
+
+
+def adagrad(w, g, s, t):
+    s[0] = s[0] + cut(g) ** 2
+    return w - LR * (cut(g) / np.sqrt(s[0] + 1e-7) + WD * w)
+
+
+def rmsprop(w, g, s, t):
+    g = np.clip(SCALE * g + WD * w, -CLIP, CLIP)
+    s[0] = 0.9 * s[0] + 0.1 * g * g
+    return w - LR * g / np.sqrt(s[0] + 1e-8)
+
+
+def signum(w, g, s, t):
+    s[0] = 0.9 * s[0] - 0.1 * (WD * w + cut(g))
+    return w + LR * np.sign(s[0])
+
+
+def adamax(w, g, s, t):
+    g = np.clip(SCALE * g + WD * w, -CLIP, CLIP)
+    s[0] = 0.9 * s[0] + 0.1 * g
+    s[1] = np.maximum(0.999 * s[1], np.abs(g))
+    return w - LR / (1 - 0.9 ** t) * s[0] / s[1]
+
+
+@pytest.mark.parametrize("name, options, step, layout", [
+    ("sgd", {}, sgd, 0), ("ccsgd", {}, sgd, 0), ("sgd", {"momentum": 0.9}, momentum, 1), ("adam", {}, adam, 2),
+    ("adagrad", {}, adagrad, 1), ("rmsprop", {}, rmsprop, (1,)), ("signum", {}, signum, 1), ("adamax", {}, adamax, 2)])
+@pytest.mark.parametrize("dtype", ["float32", "float64"])
+def test_formulas(name, options, step, layout, dtype):
+    made = optimizer.create(name, **COMMON, **options)
+    w = np.random.randn(3, 4).astype(dtype)
+    weight = nd.array(w, dtype=dtype)
+    state = made.create_state(7, weight)
+    expected = {0: type(None), 1: nd.NDArray}.get(layout, tuple)
+    assert isinstance(state, expected)
+    s = [np.zeros_like(w), np.zeros_like(w)]
+    for t in range(1, 5):
+        g = np.random.randn(3, 4).astype(dtype)
+        w = step(w, g, s, t)
+        made.update(7, weight, nd.array(g, dtype=dtype), state)
+        np.testing.assert_allclose(weight.asnumpy(), w, rtol=2e-5, atol=1e-6)
+    assert made.num_update == 4 == made._index_update_count[7]
+
+
+@pytest.mark.parametrize("name", sorted(optimizer.Optimizer.opt_registry))
+def test_every_optimizer_goes_downhill(name):
+    if name in ("test", "groupadagrad", "sgld", "adadelta", "lars"):
+        options = {"lars": {"learning_rate": 100, "momentum": 0.0}}.get(name, {})
+    else:
+        options = {"learning_rate": 0.05}
+    if name == "test":
+        pytest.skip("it adds the gradient")
+    made = optimizer.create(name, **options)
+    weight = nd.array([[2.0, -3.0], [1.5, 4.0]])
+    updater = optimizer.get_updater(made)
+    before = weight.norm().asscalar()
+    for _ in range(30):
+        updater(0, 2 * weight, weight)
+    assert weight.norm().asscalar() < before
+    assert isinstance(pickle.loads(pickle.dumps(made)), type(made))
+
+
+def test_multi_precision():
+    made = optimizer.SGD(learning_rate=1e-4, momentum=0.9, multi_precision=True)
+    weight, grad = nd.ones(4, dtype="float16"), nd.ones(4, dtype="float16")
+    state = made.create_state_multi_precision(0, weight)
+    assert state[0].dtype == state[1].dtype == np.float32  # momentum, master
+    for _ in range(3):
+        made.update_multi_precision(0, weight, grad, state)
+    wanted = 1 - 1e-4 * (1 + 1.9 + 2.71)
+    np.testing.assert_allclose(state[1].asnumpy(), wanted, rtol=1e-6)
+    np.testing.assert_allclose(weight.asnumpy(), np.float16(wanted))
+    master, inner = optimizer.Adam(multi_precision=True).create_state_multi_precision(0, weight)
+    assert master.dtype == np.float32 and len(inner) == 2
+
+
+def test_numbers_are_attributes():
+    made = optimizer.Adam(beta1=0.8, wd=0.1)
+    assert (made.lr, made.learning_rate, made.beta1, made.beta2, made.wd) == (0.001, 0.001, 0.8, 0.999, 0.1)
+    assert made.clip_gradient is None and made.rescale_grad == 1 and made.lr_scheduler is None
+    made.beta1, made.rescale_grad, made.clip_gradient, made.wd = 0.5, 0.25, 2.0, 0.0
+    made.set_learning_rate(0.5)
+    assert (made.beta1, made.rescale_grad, made.clip_gradient, made.lr) == (0.5, 0.25, 2.0, 0.5)
+    with pytest.raises(AttributeError):
+        made.momentum
+    twin = pickle.loads(pickle.dumps(made))
+    assert (twin.beta1, twin.rescale_grad, twin.clip_gradient, twin.lr) == (0.5, 0.25, 2.0, 0.5)
+
+
+def test_multipliers():
+    made = optimizer.SGD(learning_rate=1, wd=0.1, param_idx2name={0: "a_weight", 1: "a_bias", 2: "a_gamma"})
+    assert made.wd_mult == {"a_bias": 0.0}
+    made.set_lr_mult({"a_weight": 0.5})
+    made.set_wd_mult({"a_weight": 3, 2: 4})
+    assert made._get_lrs([0, 1]) == [0.5, 1]
+    np.testing.assert_allclose(made._get_wds([0, 1, 2]), [0.3, 0, 0.4])
+    weight = nd.ones(1)
+    made.update(0, weight, nd.ones(1), None)
+    np.testing.assert_allclose(weight.asnumpy(), 1 - 0.5 * 1.3, rtol=1e-6)
+
+
+def test_lists_of_weights():
+    made = optimizer.SGD(learning_rate=1)
+    weights = [nd.ones(2), nd.ones(3)]
+    made.update([0, 1], weights, [nd.ones(2), nd.ones(3)], [None, None])
+    assert all((w.asnumpy() == 0).all() for w in weights)
+
+
+@optimizer.register
+class Sloppy(optimizer.Optimizer):
+    """Keeps a dict per weight."""
+
+    def __init__(self, keep=0.5, **kwargs):
+        super().__init__(**kwargs)
+        self.keep = keep
+
+    def create_state(self, index, weight):
+        return {"step": nd.zeros(weight.shape), "count": 0}
+
+    def update(self, index, weight, grad, state):
+        self._update_count(index)
+        state["count"] += 1
+        state["step"][:] = self.keep * state["step"] + self._get_lr(index) * self.rescale_grad * grad
+        weight[:] = weight - state["step"]
+
+
+def test_own_optimizer():
+    made = optimizer.create("sloppy", keep=0.25, learning_rate=2, begin_num_update=10)
+    updater = optimizer.get_updater(made)
+    weight = nd.zeros(2)
+    updater(3, nd.ones(2), weight)
+    updater(3, nd.ones(2), weight)
+    np.testing.assert_allclose(weight.asnumpy(), -(2 + 2.5))
+    assert made.num_update == 12 and updater.states[3]["count"] == 2
+    with pytest.raises(NotImplementedError):
+        optimizer.Optimizer().update(0, weight, weight, None)
+
+
+def test_updater_states():
+    updater = optimizer.get_updater(optimizer.SGD(momentum=0.9))
+    weight = nd.ones((2, 2))
+    updater(0, weight, weight.copy())
+    other = optimizer.get_updater(optimizer.SGD(momentum=0.9))
+    other.set_states(updater.get_states())
+    np.testing.assert_array_equal(other.states[0].asnumpy(), updater.states[0].asnumpy())
+    other.set_states(updater.get_states(dump_optimizer=True))
+    assert other.optimizer.momentum == 0.9 and other.optimizer.num_update == 1
+
+
+@pytest.mark.parametrize("call, kind, part", [
+    (lambda: optimizer.create("sdg"), ValueError, "did you mean 'sgd'"),
+    (lambda: optimizer.SGD(momentun=1), TypeError, "did you mean 'momentum'"),
+    (lambda: optimizer.SGD(learning_rate="a"), TypeError, "number"),
+    (lambda: optimizer.SGD(lr_scheduler=3), TypeError, "lr_scheduler"),
+    (lambda: optimizer.register(3), AssertionError, "class"),
+    (lambda: optimizer.Optimizer(param_idx2name=3), AssertionError, "dict"),
+    (lambda: optimizer.SGD().update(0, nd.ones(2), nd.ones(3), None), mx.MXNetError, r"\(3,\)"),
+    (lambda: optimizer.SGD().update(0, nd.ones(2), nd.ones(2, dtype="float16"), None), mx.MXNetError, "float16"),
+    (lambda: optimizer.SGD().create_state(0, 3), TypeError, "NDArray"),
+    (lambda: optimizer.GroupAdaGrad(wd=1), AssertionError, "decay")])
+def test_errors(call, kind, part):
+    with pytest.raises(kind, match=part):
+        call()

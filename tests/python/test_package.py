@@ -1,0 +1,110 @@
+"""The package around arrays: contexts, util, runtime, engine, base, version."""
+import pickle
+
+import numpy as np
+import pytest
+
+import mxnet as mx
+from mxnet import nd
+
+
+def test_version_and_info():
+    assert mx.__version__.startswith("1.9.1") and mx.libinfo.__version__ == mx.__version__
+    assert mx.libinfo.find_lib_path()[0].endswith(".so") or mx.libinfo.find_lib_path()
+    assert mx.base.MXNetError is mx.MXNetError is mx.error.MXNetError
+
+
+def test_contexts(ctx):
+    assert mx.cpu() == mx.Context("cpu", 0) and mx.cpu(1) != mx.cpu() and repr(mx.gpu(1)) == "gpu(1)"
+    assert mx.Context(mx.cpu(2)).device_id == 2 and mx.Context("gpu").device_type == "gpu"
+    assert len({mx.cpu(), mx.cpu(0), mx.gpu()}) == 2
+    assert pickle.loads(pickle.dumps(mx.gpu(3))) == mx.gpu(3)
+    assert mx.current_context() == ctx and mx.Context.default_ctx == ctx
+    with mx.cpu(7):
+        assert mx.current_context() == mx.cpu(7) and nd.zeros((1,)).context == mx.cpu(7)
+        with mx.cpu(8):
+            assert mx.current_context() == mx.cpu(8)
+        assert mx.current_context() == mx.cpu(7)
+    assert mx.current_context() == ctx
+    with pytest.raises(ZeroDivisionError):
+        with mx.cpu(9):
+            1 / 0
+    assert mx.current_context() == ctx
+    for wrong in ("foo", 99, None, object()):
+        with pytest.raises(KeyError):
+            mx.Context(wrong)
+    with pytest.raises(TypeError):
+        mx.cpu("a")
+    with pytest.raises(TypeError):
+        nd.zeros((1,)).as_in_context(3)
+    assert isinstance(mx.num_gpus(), int)
+    if mx.num_gpus() == 0:
+        with pytest.raises(mx.MXNetError):
+            nd.zeros((1,), ctx=mx.gpu())
+        with pytest.raises(mx.MXNetError):
+            mx.context.gpu_memory_info()
+
+
+def test_runtime():
+    features = mx.runtime.Features()
+    assert features is mx.runtime.Features() and "CUDA" in features
+    assert features.is_enabled("cuda") == bool(features["CUDA"].enabled)
+    assert features.is_enabled("INT64_TENSOR_SIZE")
+    with pytest.raises(RuntimeError):
+        features.is_enabled("NO_SUCH_FEATURE")
+    assert [f.name for f in mx.runtime.feature_list()] == list(features)
+    assert "CUDA" in repr(features)
+
+
+def test_util(tmp_path):
+    assert not mx.util.is_np_array() and not mx.is_np_shape()
+    mx.util.makedirs(str(tmp_path / "a" / "b"))
+    assert (tmp_path / "a" / "b").is_dir()
+    mx.util.setenv("GLUON_TEST_ENV", 5)
+    assert mx.util.getenv("GLUON_TEST_ENV") == "5"
+    mx.util.setenv("GLUON_TEST_ENV", None)
+    assert mx.util.getenv("GLUON_TEST_ENV") is None
+    assert mx.util.get_gpu_count() == mx.num_gpus()
+    for refused in (mx.util.set_np, lambda: mx.util.set_np_shape(True), lambda: mx.np_array()):
+        with pytest.raises(mx.error.UnsupportedError):
+            refused()
+    mx.util.reset_np()
+    with mx.np_shape(False):
+        pass
+
+    @mx.use_np
+    class Net:
+        pass
+
+    assert Net().__class__ is Net
+
+
+def test_engine():
+    before = mx.engine.set_bulk_size(7)
+    with mx.engine.bulk(3):
+        assert (nd.ones(2) + 1).sum().asscalar() == 4
+    assert mx.engine.set_bulk_size(before) == 7
+
+
+def test_base():
+    assert mx.base.numeric_types[-1] is np.generic and mx.base.mx_real_t is np.float32
+    assert not mx.base._Null and nd.sum(nd.ones((2, 2)), axis=mx.base._Null).shape == (1,)
+    assert "relu" in str(mx.base.NotImplementedForSymbol(nd.relu, "x")) and mx.base.data_dir()
+    with pytest.raises(AttributeError):
+        mx.base.no_such_name
+    with pytest.raises(AttributeError):
+        mx.no_such_name
+
+
+def test_stubs():
+    """The stubs that the build wrote name every operator and are Python."""
+    import ast
+    import os
+    folder = os.path.dirname(mx.__file__)
+    path = os.path.join(folder, "ndarray", "op.pyi")
+    if not os.path.exists(path):
+        pytest.skip("the package was not staged by the build")
+    with open(path) as file:
+        names = {node.name for node in ast.walk(ast.parse(file.read())) if isinstance(node, ast.FunctionDef)}
+    assert {n for n in dir(nd.op) if isinstance(getattr(nd.op, n), mx._core.Op)} <= names
+    assert os.path.exists(os.path.join(folder, "py.typed"))
