@@ -121,5 +121,10 @@ MX_API mx_array *mx_array_dict_at(const mx_array_dict *dict, int64_t i);
 MX_API mx_array *mx_array_dict_get(const mx_array_dict *dict, const char *name); /* NULL without an error if absent */
 MX_API mx_array *mx_load_npy(const char *path);
 MX_API mx_code mx_save_npy(const char *path, mx_array *x);
+/* Other files of named arrays; every array wants a name of its own.  Written atomically. */
+MX_API mx_array_dict *mx_load_safetensors(const char *path);
+MX_API mx_code mx_save_safetensors(const char *path, mx_arrays arrays, const char *const *names);
+MX_API mx_array_dict *mx_load_npz(const char *path); /* packed entries need zlib */
+MX_API mx_code mx_save_npz(const char *path, mx_arrays arrays, const char *const *names);
 
 #endif

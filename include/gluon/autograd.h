@@ -68,7 +68,8 @@ MX_API mx_arrays mx_grad_of(mx_arrays heads, mx_arrays variables, mx_arrays head
 
 /* ---- custom functions ------------------------------------------------------------------------------------ */
 /* A function with a gradient of its own.  Both callbacks return MX_OK and fill their outputs with arrays of the
- * scope; `user` is passed through, `release` (may be NULL) is called with it when the tape forgets the call. */
+ * scope; `user` is passed through, `release` (may be NULL) is called with it when the tape forgets the call, or at
+ * once if the call fails or is not recorded. */
 typedef struct mx_function {
     const char *name;
     mx_code (*forward)(void *user, int n_in, mx_array *const *in, int n_out, mx_array **out);

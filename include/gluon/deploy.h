@@ -27,4 +27,11 @@ MX_API mx_block *mx_symbol_block(mx_symbol *outputs, const char *inputs);
 /* The same from files; params NULL: the parameters are not loaded. */
 MX_API mx_block *mx_import(const char *symbol_path, const char *inputs, const char *params_path);
 
+/* Writes the network as one C99 file without dependencies: its weights, the kernels that it uses and
+ *     int NAME_run(const float *in, float *out);
+ * for inputs of fixed shapes (`inputs` names them; NULL: the symbol knows).  params: as mx_load() reads them, names with
+ * or without arg: and aux:.  An operator that cannot be written gives an error that names the node.  Atomic. */
+MX_API mx_code mx_compile_to_c(const mx_symbol *symbol, const mx_array_dict *params, const struct mx_known *inputs,
+                               const char *path, const char *name);
+
 #endif

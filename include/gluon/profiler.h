@@ -7,8 +7,9 @@
  *     mx_profiler_dump(true);            // for chrome://tracing, Perfetto or speedscope
  *     puts(mx_profiler_table());         // per operator: count, total, least, most, mean
  *
- * Operators are watched one by one where they are called, and inside of plans.  A program's own pieces of work, counters
- * and markers stand beside them.  While it does not run, the profiler costs a look at one variable per operator.
+ * Operators are watched one by one where they are called, and inside of plans.  A program's own pieces of work,
+ * counters and markers stand beside them.  While it does not run, the profiler costs a look at one variable per
+ * operator.
  *
  * SPDX-License-Identifier: Apache-2.0 */
 #ifndef GLUON_PROFILER_H
@@ -29,7 +30,7 @@ struct mx_profiler_args {
         .filename = "profile.json", .imperative = true, .symbolic = true, .positional_ = 0, __VA_ARGS__})
 MX_API mx_code mx_profiler_configure(const struct mx_profiler_args *args);
 
-MX_API void mx_profiler_run(bool on);       /* begins or ends recording */
+MX_API void mx_profiler_run(bool on); /* begins or ends recording */
 MX_API bool mx_profiler_running(void);
 MX_API void mx_profiler_pause(bool paused); /* leaves out a stretch; survives mx_profiler_run() */
 
@@ -38,8 +39,8 @@ MX_API void mx_profiler_pause(bool paused); /* leaves out a stretch; survives mx
 MX_API mx_code mx_profiler_dump(bool finished);
 
 struct mx_profiler_table_args {
-    bool reset;          /* the statistics begin anew afterwards */
-    bool json;           /* for programs instead of people */
+    bool reset; /* the statistics begin anew afterwards */
+    bool json;  /* for programs instead of people */
     bool ascending;
     const char *sort_by; /* total, avg, min, max or count */
     char positional_;
@@ -49,7 +50,7 @@ struct mx_profiler_table_args {
     mx_profiler_table_make(&(struct mx_profiler_table_args){.sort_by = "total", .positional_ = 0, __VA_ARGS__})
 MX_API const char *mx_profiler_table_make(const struct mx_profiler_table_args *args);
 
-/* ---- a program's own events: ignored while the profiler does not run ----------------------------------------------- */
+/* ---- a program's own events: ignored while the profiler does not run --------------------------------------------- */
 MX_API double mx_profiler_now(void); /* microseconds of the clock that events use */
 /* A piece of work that began at `start` and ends now. */
 MX_API void mx_profiler_span(const char *domain, const char *name, double start);

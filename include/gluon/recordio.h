@@ -25,6 +25,8 @@ typedef struct mx_record_index mx_record_index;
 MX_API mx_record_reader *mx_record_reader_open(const char *path);
 /* The next record; NULL at the end, and NULL with an error recorded if the file is damaged. */
 MX_API mx_array *mx_record_read(mx_record_reader *reader);
+/* Past the next record without reading it; false at the end, and false with an error if the file is damaged. */
+MX_API bool mx_record_skip(mx_record_reader *reader);
 MX_API mx_array *mx_record_read_at(mx_record_reader *reader, int64_t position); /* seek, then read */
 MX_API int64_t mx_record_reader_position(const mx_record_reader *reader); /* bytes; where the next record begins */
 MX_API mx_code mx_record_reader_seek(mx_record_reader *reader, int64_t position); /* 0: the first record */
@@ -33,7 +35,7 @@ MX_API void mx_record_reader_close(mx_record_reader *reader);                   
 /* ---- writing ---------------------------------------------------------------------------------------------- */
 /* index_path NULL: no index.  A writer that dies without being closed leaves no file. */
 MX_API mx_record_writer *mx_record_writer_open(const char *path, const char *index_path);
-/* key: how the index names the record, without white space; NULL for writers without an index. */
+/* key: how the index names the record, without white space; NULL: it does not, or there is no index. */
 MX_API mx_code mx_record_write(mx_record_writer *writer, const char *key, const void *bytes, int64_t size);
 MX_API int64_t mx_record_writer_position(const mx_record_writer *writer); /* where the next record will begin */
 MX_API mx_code

@@ -4,9 +4,11 @@
  *     mx_for_each_batch(batch, train)
  *         mx_array *loss = mx_train_step_run(step, batch.data, batch.label);
  *
- * The numbers are those of the plain loop (record, backward, mx_trainer_step with the size of the batch): rates, schedules,
+ * The numbers are those of the plain loop (record, backward, mx_trainer_step with the size of the batch): rates,
+ * schedules,
  * multipliers, clipping and counts of updates included; gradients and running statistics are left as it leaves them.
- * What cannot be compiled into one plan (a first step that still has to learn shapes, hooks, optimizers whose update is no
+ * What cannot be compiled into one plan (a first step that still has to learn shapes, hooks, optimizers whose update is
+ * no
  * single operator, gradients that add up) runs as the plain loop.
  *
  * SPDX-License-Identifier: Apache-2.0 */

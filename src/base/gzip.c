@@ -113,6 +113,31 @@ void *mx_gzip_read(const char *path, int64_t limit, int64_t *size)
     return exact;
 }
 
+bool mx_inflate(const char *who, const void *packed, int64_t packed_size, void *bytes, int64_t size)
+{
+    z_stream stream = {0};
+    const unsigned char *from = packed;
+    unsigned char *to = bytes, spare;
+    int result = Z_OK;
+    if (inflateInit2(&stream, -15) != Z_OK) { /* the largest window; no header */
+        mx_fail(MX_ERR_MEMORY, "%s: zlib cannot start", who);
+        return false;
+    }
+    stream.next_in = (unsigned char *)(uintptr_t)from;
+    stream.next_out = size ? to : &spare;
+    while (result == Z_OK) {
+        const int64_t in_left = packed_size - (stream.next_in - from), left = size ? size - (stream.next_out - to) : 0;
+        stream.avail_in = (uInt)(in_left < STEP_BYTES ? in_left : STEP_BYTES);
+        stream.avail_out = (uInt)(left < STEP_BYTES ? left : STEP_BYTES);
+        result = inflate(&stream, Z_NO_FLUSH);
+    }
+    const bool whole = result == Z_STREAM_END && (!size || stream.next_out == to + size);
+    inflateEnd(&stream);
+    if (!whole)
+        mx_fail(MX_ERR_FILE, "%s: packed data is damaged, or unpacks to another size than it claims", who);
+    return whole;
+}
+
 #else
 
 bool mx_gzip_available(void) { return false; }
@@ -125,6 +150,14 @@ void *mx_gzip_read(const char *path, int64_t limit, int64_t *size)
                         "%s: this build has no zlib and cannot unpack it; "
                         "unpack it with gunzip, or build with zlib",
                         path ? path : "gzip file");
+}
+
+
+bool mx_inflate(const char *who, const void *packed, int64_t packed_size, void *bytes, int64_t size)
+{
+    (void)packed, (void)packed_size, (void)bytes, (void)size;
+    mx_fail(MX_ERR_UNSUPPORTED, "%s: this build has no zlib and cannot unpack it", who);
+    return false;
 }
 
 #endif

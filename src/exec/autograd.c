@@ -208,29 +208,46 @@ static mx_code attach(mx_node *node, mx_array **out)
     return MX_OK;
 }
 
+/* `user` belongs to the call, also to one that fails. */
+static mx_arrays give_up(const mx_function *function, void *user)
+{
+    if (function->release)
+        function->release(user);
+    return mx_list_failed();
+}
+
+static mx_code check_function_inputs(const mx_function *function, mx_arrays *inputs)
+{
+    const char *name = function->name ? function->name : "function";
+    if (mx_list_check(inputs, name, "inputs"))
+        return mx_error_code();
+    for (int64_t i = 0; i < inputs->n; i++)
+        if (mx_is_symbolic(inputs->v[i]))
+            return mx_fail(MX_ERR_UNSUPPORTED,
+                           "%s: a function with a backward of its own cannot be part of a graph; its input %lld is symbolic",
+                           name, (long long)i);
+    return MX_OK;
+}
+
 mx_arrays mx_function_call(const mx_function *function, void *user, mx_arrays inputs)
 {
     if (!function || !function->forward || !function->backward || function->n_out < 1 ||
         function->n_out > MX_MAX_OUTPUTS)
         return mx_fail(MX_ERR_ARGUMENT, "mx_function_call: function is NULL or lacks forward, backward or outputs"),
                mx_list_failed();
-    if (mx_list_check(&inputs, function->name ? function->name : "function", "inputs"))
-        return mx_list_failed();
-    for (int64_t i = 0; i < inputs.n; i++)
-        if (mx_is_symbolic(inputs.v[i]))
-            return mx_fail(MX_ERR_UNSUPPORTED, "%s: a function with a backward of its own cannot be part of a graph; "
-                           "its input %lld is symbolic", function->name ? function->name : "function", (long long)i),
-                   mx_list_failed();
+    if (check_function_inputs(function, &inputs))
+        return give_up(function, user);
     mx_array **out = mx_list_new(function->n_out);
     if (!out || run_forward(function, user, inputs, out))
-        return mx_list_failed();
+        return give_up(function, user);
     if (!mx_is_recording() || !any_history(inputs)) {
-        if (function->release)
-            function->release(user);
+        give_up(function, user); /* nothing will run backwards */
         return (mx_arrays){out, function->n_out};
     }
     mx_node *node = function_node(function, user, inputs);
-    mx_code code = node ? attach(node, out) : mx_error_code();
+    if (!node)
+        return give_up(function, user);
+    mx_code code = attach(node, out);
     mx_release(node);
     return code ? mx_list_failed() : (mx_arrays){out, function->n_out};
 }

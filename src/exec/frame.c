@@ -95,8 +95,8 @@ static void make_calls(mx_frame *frame)
         list = out + step->n_out;
         void *room = workspace < 0 ? NULL : (char *)mx_data(frame->arena) + workspace;
         frame->calls[c].kernels = step->op->kernels[device];
-        frame->calls[c].call = (mx_kernel_call){step->op, step->attrs, step->n_in, step->n_out,
-                                                in,       out,         step->training, room};
+        frame->calls[c].call =
+            (mx_kernel_call){step->op, step->attrs, step->n_in, step->n_out, in, out, step->training, room};
     }
 }
 
@@ -104,9 +104,10 @@ static mx_frame *new_frame(mx_plan *plan)
 {
     const mx_program *program = &plan->program;
     const size_t values = (size_t)program->values.length, calls = (size_t)plan->n_calls;
-    const size_t pointers = (size_t)plan->list_length + (size_t)program->externals.length + (size_t)program->heads.length;
-    const size_t bytes = sizeof(mx_frame) + values * sizeof(mx_array) + calls * sizeof(mx_bound_call) +
-                         pointers * sizeof(mx_array *);
+    const size_t pointers =
+        (size_t)plan->list_length + (size_t)program->externals.length + (size_t)program->heads.length;
+    const size_t bytes =
+        sizeof(mx_frame) + values * sizeof(mx_array) + calls * sizeof(mx_bound_call) + pointers * sizeof(mx_array *);
     mx_frame *frame = mx_alloc_zero(bytes);
     if (!frame)
         return NULL;
@@ -147,8 +148,24 @@ mx_frame *mx_plan_frame(mx_plan *plan)
         return NULL;
     frame->plan = mx_retain(plan);
     frame->next = NULL;
-    frame->spent = false;
     return frame;
+}
+
+#define LITTLE (4 << 20) /* bytes of an arena that are not worth giving back */
+
+void mx_plan_trim(mx_plan *plan)
+{
+    if (plan->memory.arena < LITTLE)
+        return;
+    pthread_mutex_lock(&plan->lock);
+    mx_frame *unused = plan->free;
+    plan->free = NULL;
+    plan->free_count = 0;
+    pthread_mutex_unlock(&plan->lock);
+    for (mx_frame *next; unused; unused = next) {
+        next = unused->next;
+        mx_frame_free(unused, &plan->program);
+    }
 }
 
 /* ---- binding ----------------------------------------------------------------------------------------------------- */
@@ -318,7 +335,6 @@ mx_code mx_frame_backward(mx_frame *frame, mx_array **destination, bool keep)
         mx_release(frame->heads[h]);
         frame->heads[h] = mx_retain(*to);
     }
-    frame->spent = !keep;
     mx_code code = keep ? run_second_twice(frame) : run_second(frame);
     forget_gradients(frame);
     return code;

@@ -5,6 +5,8 @@
 
 #include "base/alloc.h"
 #include "base/error.h"
+#include "exec/tape.h"
+#include "graph/infer.h"
 
 typedef struct run {
     const mx_interpretation *what;
@@ -12,6 +14,8 @@ typedef struct run {
     mx_array **value; /* per entry; retained; NULL: not computed, or not needed any more */
     int64_t *users;   /* per entry: nodes and heads that still want it */
     mx_array **in;    /* inputs of the node at hand */
+    mx_shape_t *shape; /* per entry, where some node leaves sizes open; else NULL */
+    size_t shape_bytes;
 } run;
 
 static void count_users(run *r)
@@ -41,6 +45,56 @@ static mx_code set_variable(run *r, int64_t i)
     r->value[r->graph->row[i]] = mx_retain(x);
     return MX_OK;
 }
+
+/* ---- sizes that are left open ------------------------------------------------------------------------------------ */
+
+static bool any_open(const mx_graph *g)
+{
+    for (int64_t i = 0; i < g->n; i++)
+        if (g->nodes[i]->op && mx_open_shape(g->nodes[i]->op, g->nodes[i]->attrs))
+            return true;
+    return false;
+}
+
+/* Shapes of all entries from those of the variables' values.  While tracing sizes stay open. */
+static mx_code find_shapes(run *r)
+{
+    const mx_graph *g = r->graph;
+    const size_t entries = (size_t)g->row[g->n];
+    if (mx_thread_modes.tracing || !any_open(g))
+        return MX_OK;
+    r->shape_bytes = entries * (sizeof(mx_shape_t) + sizeof(int));
+    if (!(r->shape = mx_alloc(r->shape_bytes)))
+        return MX_ERR_MEMORY;
+    int *type = (int *)(r->shape + entries);
+    mx_graph_infer_start(g, r->shape, type);
+    for (int64_t i = 0; i < g->n; i++) {
+        const mx_gnode *node = g->nodes[i];
+        const mx_array *x = node->op ? NULL : r->what->values && r->what->values[i] ? r->what->values[i] : node->value;
+        if (!x)
+            continue;
+        r->shape[g->row[i]] = mx_array_shape(x);
+        type[g->row[i]] = x->dtype;
+    }
+    return mx_graph_infer(g, r->shape, type);
+}
+
+/* Runs an operator without inputs, with its shape as the rest of the graph wants it. */
+static mx_code run_open(const run *r, int64_t i, const mx_field *field, mx_array **out)
+{
+    mx_gnode *node = r->graph->nodes[i];
+    const size_t bytes = node->op->schema->size;
+    char *attrs = mx_alloc(bytes);
+    if (!attrs)
+        return MX_ERR_MEMORY;
+    memcpy(attrs, node->attrs, bytes);
+    *(mx_dims *)(void *)(attrs + field->offset) = mx_dims_of_shape(&r->shape[r->graph->row[i]]);
+    mx_code code = mx_invoke(node->op, attrs, 0, NULL, MX_MAX_OUTPUTS, out);
+    mx_free(attrs, bytes);
+    return code;
+}
+
+/* ---- nodes ----------------------------------------------------------------------------------------------------- */
 
 static mx_code gather(run *r, int64_t i)
 {
@@ -87,7 +141,10 @@ static mx_code run_node(run *r, int64_t i)
         return set_variable(r, i);
     const bool clean = !mx_has_error();
     mx_code code = gather(r, i);
-    code = code ? code : mx_invoke(node->op, node->attrs, node->n_in, r->in, MX_MAX_OUTPUTS, out);
+    const mx_field *open = r->shape ? mx_open_shape(node->op, node->attrs) : NULL;
+    if (!code)
+        code = open ? run_open(r, i, open, out)
+                    : mx_invoke(node->op, node->attrs, node->n_in, r->in, MX_MAX_OUTPUTS, out);
     if (!code && r->what->watch)
         code = watch_node(r, node, out);
     if (code && clean)
@@ -111,10 +168,10 @@ mx_code mx_interpret(const mx_interpretation *what, mx_array **heads)
     char *memory = mx_alloc_zero(bytes);
     if (!memory)
         return MX_ERR_MEMORY;
-    run r = {what, g, (mx_array **)(void *)memory, (int64_t *)(void *)memory + entries, NULL};
+    run r = {what, g, (mx_array **)(void *)memory, (int64_t *)(void *)memory + entries, NULL, NULL, 0};
     r.in = (mx_array **)(void *)(memory + 2 * entries * sizeof(int64_t));
     count_users(&r);
-    mx_code code = MX_OK;
+    mx_code code = find_shapes(&r);
     for (int64_t i = 0; !code && i < g->n; i++)
         code = run_node(&r, i);
     for (int64_t i = 0; !code && i < g->n_heads; i++) {
@@ -126,6 +183,7 @@ mx_code mx_interpret(const mx_interpretation *what, mx_array **heads)
         heads[i] = code ? NULL : mx_retain(heads[i]);
     for (size_t e = 0; e < entries; e++)
         mx_release(r.value[e]);
+    mx_free(r.shape, r.shape_bytes);
     mx_free(memory, bytes);
     return code;
 }

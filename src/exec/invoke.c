@@ -142,7 +142,8 @@ static mx_code run_inference(invocation *v)
         v->infer.out[i].ndim = -1;
         v->infer.out_type[i] = MX_DTYPE_NONE;
     }
-    v->infer.values = v->abstract ? NULL : v->in;
+    static mx_array *const nothing[1]; /* not NULL: values are known, there are none */
+    v->infer.values = v->abstract ? NULL : v->in ? v->in : nothing;
     mx_code code = mx_op_infer(&v->infer);
     for (int i = 0; !code && i < v->n_in; i++)
         if (v->abstract)

@@ -106,8 +106,8 @@ static size_t most_workspace(const mx_program *program, const mx_step *step, mx_
             describe(&arrays[k], &program->values.items[v], program->context);
         lists[k] = v >= 0 ? &arrays[k] : MX_NONE;
     }
-    mx_kernel_call call = {step->op, step->attrs, step->n_in, step->n_out, lists, lists + step->n_in, step->training,
-                           NULL};
+    mx_kernel_call call = {step->op, step->attrs,        step->n_in,     step->n_out,
+                           lists,    lists + step->n_in, step->training, NULL};
     for (int i = 0; i < MX_MAX_KERNELS && step->op->kernels[device][i]; i++) {
         const mx_kernel *kernel = step->op->kernels[device][i];
         const size_t bytes = kernel->workspace ? kernel->workspace(&call) : 0;

@@ -47,8 +47,8 @@ static mx_array *direct_target(mx_pass *pass, mx_node *node, int i)
 static bool fits(const mx_program *program, int32_t value, const mx_array *x)
 {
     mx_shape_t shape = mx_array_shape(x);
-    return mx_shape_equal(&shape, &program->values.items[value].shape) && x->dtype == program->values.items[value].dtype &&
-           mx_context_equal(x->context, program->context);
+    return mx_shape_equal(&shape, &program->values.items[value].shape) &&
+           x->dtype == program->values.items[value].dtype && mx_context_equal(x->context, program->context);
 }
 
 /* Gradients of heads that nobody asked for are zero. */

@@ -82,7 +82,7 @@ void mx_profiler_pause(bool paused)
     pthread_mutex_unlock(&p->lock);
 }
 
-/* ---- recording, under the lock ------------------------------------------------------------------------------------- */
+/* ---- recording, under the lock ----------------------------------------------------------------------------------- */
 
 static mx_profile_domain *find_domain(mx_profile *p, const char *name)
 {
@@ -176,14 +176,20 @@ static void record(mx_event event, const char *domain, const char *name, int n, 
 
 void mx_profile_call(double start, const char *name, int n_in, mx_array *const *in)
 {
+    while (n_in && in[n_in - 1] == MX_NONE) /* optional inputs that were left off */
+        n_in--;
     record((mx_event){.start = start, .value = mx_profiler_now() - start, .phase = 'X'}, "operator", name, n_in, in);
     if (mx_profile_watches(MX_PROFILE_MEMORY)) {
-        const mx_event sample = {.start = mx_profiler_now(), .value = (double)mx_alloc_get_stats().live_bytes, .phase = 'C'};
+        const mx_event sample = {
+            .start = mx_profiler_now(), .value = (double)mx_alloc_get_stats().live_bytes, .phase = 'C'};
         record(sample, "Device Storage", "Memory: cpu/0", 0, NULL);
     }
 }
 
-static bool wanted(const char *domain, const char *name) { return mx_profile_watches(MX_PROFILE_OWN) && domain && name; }
+static bool wanted(const char *domain, const char *name)
+{
+    return mx_profile_watches(MX_PROFILE_OWN) && domain && name;
+}
 
 void mx_profiler_span(const char *domain, const char *name, double start)
 {

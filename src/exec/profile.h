@@ -37,7 +37,7 @@ static inline void mx_profile_end(double start, const char *name, int n_in, mx_a
         mx_profile_call(start, name, n_in, in);
 }
 
-/* ---- what was recorded -------------------------------------------------------------------------------------------- */
+/* ---- what was recorded ------------------------------------------------------------------------------------------- */
 typedef struct mx_statistic {
     int64_t count;
     double total, least, most; /* microseconds, or the counter's unit */
@@ -51,23 +51,23 @@ typedef struct mx_profile_domain {
 } mx_profile_domain;
 
 typedef struct mx_event {
-    const char *name;      /* a key of the domain's dictionary */
-    const char *domain;    /* its name */
-    double start, value;   /* microseconds; duration, or what a counter shows */
-    int64_t shapes;        /* where they begin in `shapes`: number of arrays, then rank and dims of each; -1: none */
-    int32_t thread;        /* numbered from 1 in the order of their first event */
-    char phase;            /* as the trace writes it: X work, C counter, i marker */
-    char scope;            /* of a marker: g p t */
+    const char *name;    /* a key of the domain's dictionary */
+    const char *domain;  /* its name */
+    double start, value; /* microseconds; duration, or what a counter shows */
+    int64_t shapes;      /* where they begin in `shapes`: number of arrays, then rank and dims of each; -1: none */
+    int32_t thread;      /* numbered from 1 in the order of their first event */
+    char phase;          /* as the trace writes it: X work, C counter, i marker */
+    char scope;          /* of a marker: g p t */
 } mx_event;
 
 typedef struct mx_profile {
-    pthread_mutex_t lock;         /* guards everything below */
-    mx_profile_domain *domains;   /* the newest first */
-    MX_VEC(mx_event) events;      /* in the order of their ends */
+    pthread_mutex_t lock;       /* guards everything below */
+    mx_profile_domain *domains; /* the newest first */
+    MX_VEC(mx_event) events;    /* in the order of their ends */
     MX_VEC(int64_t) shapes;
-    int64_t dropped;              /* events that found no room; the statistics have them */
-    char *filename;               /* owned; NULL: "profile.json" */
-    unsigned watched;             /* MX_PROFILE_... as configured; 0: never configured */
+    int64_t dropped;  /* events that found no room; the statistics have them */
+    char *filename;   /* owned; NULL: "profile.json" */
+    unsigned watched; /* MX_PROFILE_... as configured; 0: never configured */
     bool running, paused, finished;
 } mx_profile;
 extern mx_profile mx_the_profile;

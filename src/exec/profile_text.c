@@ -9,7 +9,7 @@
 #include "base/json.h"
 #include "exec/profile.h"
 
-/* ---- the trace ---------------------------------------------------------------------------------------------------- */
+/* ---- the trace --------------------------------------------------------------------------------------------------- */
 
 /* "(64, 1, 28, 28) (6, 1, 5, 5) None" */
 static void write_shapes(mx_text *out, const int64_t *at)
@@ -64,14 +64,15 @@ static void put(mx_writer *writer, mx_text *text)
 static void write_trace(mx_writer *writer, const mx_profile *p)
 {
     mx_text text = {0};
-    mx_text_print(&text, "{\"traceEvents\": [\n{\"name\": \"process_name\", \"ph\": \"M\", \"pid\": %d, \"args\": {\"name\": \"gluon\"}}",
-                  (int)getpid());
+    mx_text_add(&text, "{\"traceEvents\": [\n{\"name\": \"process_name\", \"ph\": \"M\", ");
+    mx_text_print(&text, "\"pid\": %d, \"args\": {\"name\": \"gluon\"}}", (int)getpid());
     for (int64_t i = 0; i < p->events.length; i++) {
         mx_text_add(&text, ",\n");
         write_event(&text, p, &p->events.items[i]);
         put(writer, &text);
     }
-    mx_text_print(&text, "\n],\n\"displayTimeUnit\": \"ms\",\n\"otherData\": {\"dropped\": %lld}}\n", (long long)p->dropped);
+    mx_text_print(&text, "\n],\n\"displayTimeUnit\": \"ms\",\n\"otherData\": {\"dropped\": %lld}}\n",
+                  (long long)p->dropped);
     put(writer, &text);
     mx_text_free(&text);
 }
@@ -94,7 +95,7 @@ mx_code mx_profiler_dump(bool finished)
     return done ? MX_OK : mx_error_code();
 }
 
-/* ---- tables ------------------------------------------------------------------------------------------------------- */
+/* ---- tables ------------------------------------------------------------------------------------------------------ */
 
 static double by_total(const mx_statistic *s) { return s->total; }
 static double by_mean(const mx_statistic *s) { return s->count ? s->total / (double)s->count : 0; }
@@ -191,7 +192,8 @@ static void print_json(mx_text *out, const mx_profile_domain *d, const section *
 }
 
 /* All domains of one section; JSON gets them as members of an object. */
-static void print_section(mx_text *out, const char *title, bool counters, int order, const struct mx_profiler_table_args *args)
+static void print_section(mx_text *out, const char *title, bool counters, int order,
+                          const struct mx_profiler_table_args *args)
 {
     bool first = true;
     if (args->json)

@@ -209,16 +209,18 @@ static _Thread_local struct {
     mx_arrays arrays;
 } substitutes;
 
-mx_array *mx_layer_forward_with(mx_block *self, mx_arrays in, mx_arrays parameters)
+mx_arrays mx_layer_forward_with(mx_block *self, mx_arrays in, mx_arrays parameters)
 {
     if (!ok(self, "mx_layer_forward_with") || !self->layer)
-        return mx_fail_null(MX_ERR_ARGUMENT, "mx_layer_forward_with: a layer of the library is wanted");
-    if (parameters.n != self->own.length)
-        return mx_fail_null(MX_ERR_ARGUMENT, "%s (%s): got %lld parameters, wanted %lld", self->name, self->class_name,
-                            (long long)parameters.n, (long long)self->own.length);
+        return mx_fail(MX_ERR_ARGUMENT, "mx_layer_forward_with: a layer of the library is wanted"), mx_list_failed();
+    if (parameters.n != self->own.length) {
+        mx_fail(MX_ERR_ARGUMENT, "%s (%s): got %lld parameters, wanted %lld", self->name, self->class_name,
+                (long long)parameters.n, (long long)self->own.length);
+        return mx_list_failed();
+    }
     const __typeof__(substitutes) outer = substitutes;
     substitutes.block = self, substitutes.arrays = parameters;
-    mx_array *out = self->layer->forward(self, in);
+    mx_arrays out = mx_layer_run(self, in);
     substitutes = outer;
     return out;
 }

@@ -48,12 +48,17 @@ static mx_arrays one(mx_array *x)
     return (mx_arrays){list, 1};
 }
 
+mx_arrays mx_layer_run(mx_block *self, mx_arrays in)
+{
+    return self->layer->forward_many ? self->layer->forward_many(self, in) : one(self->layer->forward(self, in));
+}
+
 static mx_arrays forward(mx_block *block, mx_arrays in)
 {
     const char *outer = mx_error_context(block->name);
     mx_arrays out;
-    if (block->layer)
-        out = one(block->layer->forward(block, in));
+    if (block->layer && !block->forward_many) /* a front end's subclass of a layer has a forward of its own */
+        out = mx_layer_run(block, in);
     else
         out = block->forward_many ? block->forward_many(block, in) : one(block->forward(block, in));
     mx_error_context(outer);
@@ -190,7 +195,7 @@ mx_arrays mx_block_call_many(mx_block *block, mx_arrays in)
         return mx_list_failed();
     if (any_symbolic(in))
         return forward_symbolic(block, in);
-    block->seen_inputs = (int)in.n;
+    __atomic_store_n(&block->seen_inputs, (int)in.n, __ATOMIC_RELAXED); /* threads may share a block */
     if (mx_inferring())
         return forward(block, in); /* only for the shapes: hooks would see arrays without data */
     if (block->hooks.length && run_hooks(block, true, in, (mx_arrays){0}))
@@ -198,8 +203,13 @@ mx_arrays mx_block_call_many(mx_block *block, mx_arrays in)
     if (block->hybrid && mx_block_waits(block) && infer(block, in))
         return mx_list_failed();
     mx_arrays out;
-    if (!block->hybridized || !mx_hybrid_call(block, in, &out))
+    bool waits = false;
+    if (!block->hybridized || !mx_hybrid_call(block, in, &out, &waits)) {
+        const bool outer = mx_hybrid_paused;
+        mx_hybrid_paused |= waits;
         out = forward_scoped(block, in);
+        mx_hybrid_paused = outer;
+    }
     if (out.n && block->hooks.length && run_hooks(block, false, in, out))
         return mx_list_failed();
     return out;

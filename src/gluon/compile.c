@@ -1,6 +1,7 @@
 /* Compiling a block: trace, gradient, program, plan.
  *
- * The block's forward runs once on symbolic arrays of the call's shapes; each operator's gradient, on symbolic arrays as
+ * The block's forward runs once on symbolic arrays of the call's shapes; each operator's gradient, on symbolic arrays
+ * as
  * well, adds the backward part; both become one program and one plan, so that memory is planned together.
  *
  * SPDX-License-Identifier: Apache-2.0 */
@@ -43,8 +44,8 @@ typedef MX_VEC(mx_gnode *) nodes;
 typedef struct work {
     const struct mx_compile_request *request;
     mx_compiled *made;
-    nodes inputs;     /* variables of the inputs, then of the gradients of the heads; retained */
-    nodes parameters; /* variables with an owner */
+    nodes inputs;             /* variables of the inputs, then of the gradients of the heads; retained */
+    nodes parameters;         /* variables with an owner */
     entries heads, gradients; /* retained; gradients: of the inputs, then of the parameters */
     uint64_t last_forward;
 } work;
@@ -185,8 +186,8 @@ static mx_code add_gradients(work *w)
         if (!mx_vec_push(&wanted, want ? node : NULL) || !mx_vec_push(&w->gradients, ((mx_gentry){0})))
             code = MX_ERR_MEMORY;
     }
-    struct mx_gradient_request request = {w->heads.length, w->heads.items, given, wanted.length, wanted.items,
-                                          key->training};
+    struct mx_gradient_request request = {w->heads.length, w->heads.items, given,
+                                          wanted.length,   wanted.items,   key->training};
     if (!code)
         code = mx_gradient_graph(&request, w->gradients.items);
     mx_vec_free(&wanted);
@@ -198,11 +199,19 @@ static mx_code add_gradients(work *w)
 static mx_code make_plan(work *w)
 {
     const mx_plan_key *key = w->request->key;
-    struct mx_program_source source = {
-        .n_heads = w->heads.length, .heads = w->heads.items, .n_gradients = w->gradients.length,
-        .gradients = w->gradients.items, .n_inputs = w->inputs.length, .n_forward_inputs = key->n_in,
-        .inputs = w->inputs.items, .n_parameters = w->parameters.length, .parameters = w->parameters.items,
-        .training = key->training, .last_forward = w->last_forward, .context = key->context, .unplanned = w->request->unplanned};
+    struct mx_program_source source = {.n_heads = w->heads.length,
+                                       .heads = w->heads.items,
+                                       .n_gradients = w->gradients.length,
+                                       .gradients = w->gradients.items,
+                                       .n_inputs = w->inputs.length,
+                                       .n_forward_inputs = key->n_in,
+                                       .inputs = w->inputs.items,
+                                       .n_parameters = w->parameters.length,
+                                       .parameters = w->parameters.items,
+                                       .training = key->training,
+                                       .last_forward = w->last_forward,
+                                       .context = key->context,
+                                       .unplanned = w->request->unplanned};
     mx_program program;
     if (mx_program_build(&program, &source))
         return mx_error_code();

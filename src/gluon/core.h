@@ -55,7 +55,9 @@ struct mx_params {
 typedef struct mx_layer {
     mx_code (*build)(mx_block *self); /* makes parameters and children; NULL: none */
     mx_array *(*forward)(mx_block *self, mx_arrays in);
+    mx_arrays (*forward_many)(mx_block *self, mx_arrays in); /* instead of forward, for several results */
     void (*print)(mx_block *self, mx_text *text); /* NULL: class name and children */
+    void (*file_key)(const mx_block *self, const char *attribute, mx_text *key); /* in parameter files; NULL: attribute */
     int min_inputs, max_inputs;                   /* 0, 0: exactly one */
     bool batched;                                 /* a transform that takes a batch as well as one example */
     bool plain;                                   /* forward draws numbers or looks at values: no plan can be made of it */
@@ -145,7 +147,8 @@ mx_code mx_block_attribute(mx_block *block, const char *name, mx_parameter *p);
 
 /* ---- running layers for front ends --------------------------------------------------------------------------- */
 /* Forward of a layer with other arrays in place of its own parameters (MX_NONE: absent). */
-mx_array *mx_layer_forward_with(mx_block *self, mx_arrays in, mx_arrays parameters);
+mx_arrays mx_layer_forward_with(mx_block *self, mx_arrays in, mx_arrays parameters);
+mx_arrays mx_layer_run(mx_block *self, mx_arrays in); /* forward of a layer of the library, all its results */
 bool mx_block_waits(const mx_block *block); /* one of its own parameters waits for its shape */
 /* After a forward on abstract arrays: own parameters take the shapes that were learned and are initialised; with
  * learned == false what the run half learned is forgotten. */

@@ -1,6 +1,7 @@
 /* Calls of hybridized blocks: finding or making the plan, binding, running, recording (see hybrid.h).
  *
- * A block runs imperatively instead while a parameter's shape is unknown (its first forward), while a block inside it has
+ * A block runs imperatively instead while a parameter's shape is unknown (its first forward), while a block inside it
+ * has
  * hooks, and where the results' shapes depend on values, so that no plan can be made.
  *
  * SPDX-License-Identifier: Apache-2.0 */
@@ -129,6 +130,8 @@ static mx_compiled *look_up(struct mx_hybrid *h, const mx_plan_key *key)
         mx_compiled *c = h->plans[i];
         if (!mx_plan_key_equal(&c->key, key))
             continue;
+        if (i > 0)
+            mx_plan_trim(h->plans[0]->plan);
         for (int k = i; k > 0; k--)
             h->plans[k] = h->plans[k - 1];
         h->plans[0] = c;
@@ -142,6 +145,8 @@ static mx_compiled *look_up(struct mx_hybrid *h, const mx_plan_key *key)
 
 static void insert(struct mx_hybrid *h, mx_compiled *c)
 {
+    if (h->count)
+        mx_plan_trim(h->plans[0]->plan);
     if (h->count == MX_MAX_PLANS)
         mx_release(h->plans[--h->count]);
     for (int k = h->count; k > 0; k--)
@@ -150,7 +155,7 @@ static void insert(struct mx_hybrid *h, mx_compiled *c)
     h->count++;
 }
 
-/* ---- what cannot be compiled --------------------------------------------------------------------------------------- */
+/* ---- what cannot be compiled ------------------------------------------------------------------------------------- */
 
 static bool tree_has_hooks(const mx_block *block)
 {
@@ -175,31 +180,42 @@ static bool tree_waits(const mx_block *block)
 
 bool mx_hybrid_possible(const mx_block *block) { return !tree_has_hooks(block) && !tree_waits(block); }
 
-/* The plan for this call, retained; NULL: none, with or without an error.  The caller holds the lock. */
-static mx_compiled *find_or_compile(mx_block *block, struct mx_hybrid *h, const mx_plan_key *key)
+/* The plan for this call if there is one, retained; *compile: it may be made. */
+static mx_compiled *find(mx_block *block, struct mx_hybrid *h, const mx_plan_key *key, bool *compile, bool *waits)
 {
     const uint64_t now = atomic_load_explicit(&changes, memory_order_relaxed);
+    pthread_mutex_lock(&h->lock);
     if (h->changes != now) {
         drop_plans(h);
         h->changes = now;
         h->imperative = tree_has_hooks(block);
     }
-    mx_compiled *c = h->imperative ? NULL : look_up(h, key);
-    if (c || h->imperative || tree_waits(block))
-        return mx_retain(c);
-    const bool clean = !mx_has_error();
-    bool unplanned = false;
-    c = mx_compile(&(struct mx_compile_request){.block = block, .key = key, .unplanned = &unplanned});
-    if (c)
-        insert(h, c);
-    else if (clean && unplanned) {
-        mx_error_clear();
-        h->imperative = true;
-    }
+    mx_compiled *c = h->imperative ? NULL : mx_retain(look_up(h, key));
+    *waits = !c && !h->imperative && tree_waits(block);
+    *compile = !c && !h->imperative && !*waits;
+    pthread_mutex_unlock(&h->lock);
     return c;
 }
 
-/* ---- running ------------------------------------------------------------------------------------------------------ */
+/* Compiling runs the block's forward, which may be a user's code that waits for other threads: nobody waits for it
+ * here.  Two threads may compile the same; the later plan is the one that stays in front. */
+static mx_compiled *make(mx_block *block, struct mx_hybrid *h, const mx_plan_key *key)
+{
+    const bool clean = !mx_has_error();
+    bool unplanned = false;
+    mx_compiled *c = mx_compile(&(struct mx_compile_request){.block = block, .key = key, .unplanned = &unplanned});
+    pthread_mutex_lock(&h->lock);
+    if (c)
+        insert(h, c);
+    else if (clean && unplanned)
+        h->imperative = true;
+    pthread_mutex_unlock(&h->lock);
+    if (clean && unplanned)
+        mx_error_clear();
+    return c;
+}
+
+/* ---- running ----------------------------------------------------------------------------------------------------- */
 
 mx_code mx_compiled_bind(const mx_compiled *c, mx_frame *frame, mx_arrays in)
 {
@@ -274,8 +290,13 @@ static mx_arrays run(const mx_compiled *c, mx_arrays in)
     return code ? mx_list_failed() : (mx_arrays){list, n};
 }
 
-bool mx_hybrid_call(mx_block *block, mx_arrays in, mx_arrays *out)
+_Thread_local bool mx_hybrid_paused;
+
+bool mx_hybrid_call(mx_block *block, mx_arrays in, mx_arrays *out, bool *waits)
 {
+    *waits = false;
+    if (mx_hybrid_paused)
+        return false;
     mx_plan_key key;
     struct mx_hybrid *h = cache_of(block);
     *out = mx_list_failed();
@@ -283,10 +304,11 @@ bool mx_hybrid_call(mx_block *block, mx_arrays in, mx_arrays *out)
         return true;
     if (!mx_plan_key_make(&key, in))
         return false;
-    pthread_mutex_lock(&h->lock);
     const bool clean = !mx_has_error();
-    mx_compiled *c = find_or_compile(block, h, &key);
-    pthread_mutex_unlock(&h->lock);
+    bool compile;
+    mx_compiled *c = find(block, h, &key, &compile, waits);
+    if (!c && compile)
+        c = make(block, h, &key);
     if (!c)
         return clean && mx_has_error();
     const char *outer = mx_error_context(block->name);

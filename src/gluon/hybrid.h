@@ -11,18 +11,19 @@
 #include "exec/plan.h"
 #include "gluon/core.h"
 
-#define MX_MAX_PLANS 16       /* of one block; the one that was not used for longest goes */
+#define MX_MAX_PLANS 16       /* of one block; the one that was not used for longest goes; only the last one used keeps
+                                 a large arena */
 #define MX_MAX_PLAN_INPUTS 16 /* a call with more runs imperatively */
 
-/* What a compiled forward was made for. */
-typedef struct mx_plan_key {
+    /* What a compiled forward was made for. */
+    typedef struct mx_plan_key {
     int n_in;
     bool training;
-    bool recording;                        /* somebody wants gradients */
+    bool recording; /* somebody wants gradients */
     mx_context context;
-    mx_shape_t shape[MX_MAX_PLAN_INPUTS];  /* ndim -1: the input is absent */
+    mx_shape_t shape[MX_MAX_PLAN_INPUTS]; /* ndim -1: the input is absent */
     int type[MX_MAX_PLAN_INPUTS];
-    bool wanted[MX_MAX_PLAN_INPUTS];       /* input i has a history */
+    bool wanted[MX_MAX_PLAN_INPUTS]; /* input i has a history */
 } mx_plan_key;
 
 typedef struct mx_compiled {
@@ -40,7 +41,8 @@ struct mx_compile_request {
     const mx_plan_key *key;
     bool *unplanned; /* NULL; set if values decide about shapes, so that there can be no plan */
     bool whole;      /* the heads' gradients are ones, and all of it runs at once */
-    mx_code (*finish)(mx_program *program, const mx_compiled *made, void *user); /* NULL; adds steps before the passes */
+    mx_code (*finish)(mx_program *program, const mx_compiled *made,
+                      void *user); /* NULL; adds steps before the passes */
     void *user;
 };
 /* New reference; NULL with an error. */
@@ -56,10 +58,12 @@ bool mx_hybrid_possible(const mx_block *block);      /* all shapes are known and
 /* Binds inputs and parameters. */
 mx_code mx_compiled_bind(const mx_compiled *compiled, mx_frame *frame, mx_arrays in);
 
-/* True: the block ran, or failed, as a plan, and *out is the result.  False: it is to be run imperatively. */
-bool mx_hybrid_call(mx_block *block, mx_arrays in, mx_arrays *out);
-void mx_hybrid_changed(void); /* a hook or a child was added or removed somewhere */
-void mx_hybrid_forget(mx_block *block); /* plans are made anew */
+/* True: the block ran, or failed, as a plan, and *out is the result.  False: it is to be run imperatively; *waits: only
+ * this once, to learn shapes, so that plans of the blocks inside would be made in vain (mx_hybrid_paused). */
+bool mx_hybrid_call(mx_block *block, mx_arrays in, mx_arrays *out, bool *waits);
+extern _Thread_local bool mx_hybrid_paused; /* blocks of this thread run imperatively */
+void mx_hybrid_changed(void);               /* a hook or a child was added or removed somewhere */
+void mx_hybrid_forget(mx_block *block);     /* plans are made anew */
 void mx_hybrid_free(struct mx_hybrid *plans);
 /* Number of plans that the block holds; the plan last used (not retained; NULL: none). For tests and benchmarks. */
 int mx_hybrid_count(const mx_block *block);

@@ -47,10 +47,20 @@ static char *join(const char *before, const char *name, const char *after)
     return mx_text_take(&text);
 }
 
+static char *key_of(const mx_block *block, const char *prefix, const char *attribute)
+{
+    if (!block->layer || !block->layer->file_key)
+        return join(prefix, attribute, "");
+    mx_text text = {0};
+    mx_text_add(&text, prefix);
+    block->layer->file_key(block, attribute, &text);
+    return mx_text_take(&text);
+}
+
 static mx_code list_structure(mx_block *block, const char *prefix, listing *l)
 {
     for (int64_t i = 0; i < block->attributes.length; i++)
-        if (list_add(l, join(prefix, block->attributes.entries[i].key, ""), block->attributes.entries[i].pointer))
+        if (list_add(l, key_of(block, prefix, block->attributes.entries[i].key), block->attributes.entries[i].pointer))
             return mx_error_code();
     for (int64_t i = 0; i < block->children.length; i++) {
         char *deeper = join(prefix, block->children.entries[i].key, ".");

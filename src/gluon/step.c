@@ -3,8 +3,10 @@
  *     net, loss --trace--> forward --gradient--> backward (gradients into the parameters' arrays)
  *     optimizer --on symbolic arrays, calls caught--> one update operator per parameter, appended to the program
  *
- * An update's attributes (rate, decay, bias corrections ...) change with every step.  So in every step the optimizer's own
- * code runs once per parameter on symbolic arrays; its calls are caught and their attributes written into the plan, which
+ * An update's attributes (rate, decay, bias corrections ...) change with every step.  So in every step the optimizer's
+ * own
+ * code runs once per parameter on symbolic arrays; its calls are caught and their attributes written into the plan,
+ * which
  * then runs as a whole.
  *
  * Invariant: a compiled step leaves behind what the plain loop would: weights, states, counts, gradients.
@@ -45,7 +47,7 @@ struct mx_train_step {
     bool refused;  /* the optimizer cannot be caught: not tried again */
 };
 
-/* ---- making and ending ---------------------------------------------------------------------------------------------- */
+/* ---- making and ending ------------------------------------------------------------------------------------------- */
 
 static void drop_plan(mx_train_step *self, step_plan *plan)
 {
@@ -100,7 +102,7 @@ bool mx_train_step_compiled(const mx_train_step *self)
     return mx_is_kind(self, &step_kind, "mx_train_step_compiled", "step") && self->compiled;
 }
 
-/* ---- catching an update ------------------------------------------------------------------------------------------------ */
+/* ---- catching an update ------------------------------------------------------------------------------------------ */
 
 static mx_array *symbol_like(const mx_array *x, const char *name)
 {
@@ -178,7 +180,7 @@ static mx_code catch_update(mx_optimizer *o, const mx_trainer_slot *slot, stand_
     return code;
 }
 
-/* ---- compiling ---------------------------------------------------------------------------------------------------------- */
+/* ---- compiling --------------------------------------------------------------------------------------------------- */
 
 #define ATTR_ROOM 512
 
@@ -233,7 +235,8 @@ static mx_code add_update(adding *a, mx_program *program, const mx_compiled *mad
         if (in[k] < 0)
             return MX_ERR_MEMORY;
     }
-    mx_step step = {.op = c.op, .attrs = room, .in = in, .n_in = c.n_in, .training = true, .name = slot->parameter->name};
+    mx_step step = {
+        .op = c.op, .attrs = room, .in = in, .n_in = c.n_in, .training = true, .name = slot->parameter->name};
     return mx_program_update(program, &step, weight);
 }
 
@@ -304,9 +307,13 @@ static step_plan *compile(mx_train_step *self, const mx_plan_key *key)
     step_plan made = {.update = mx_alloc((size_t)self->slots * sizeof *made.update)};
     adding a = {self, false};
     if (made.update)
-        made.compiled = mx_compile(&(struct mx_compile_request){
-            .block = self->net, .loss = self->loss, .key = key, .unplanned = &unplanned, .whole = true,
-            .finish = add_updates, .user = &a});
+        made.compiled = mx_compile(&(struct mx_compile_request){.block = self->net,
+                                                                .loss = self->loss,
+                                                                .key = key,
+                                                                .unplanned = &unplanned,
+                                                                .whole = true,
+                                                                .finish = add_updates,
+                                                                .user = &a});
     if (!made.compiled) {
         mx_free(made.update, (size_t)self->slots * sizeof *made.update);
         if (a.uncaught || unplanned) { /* the plain loop does it */
@@ -342,7 +349,7 @@ static step_plan *find_plan(mx_train_step *self, const mx_plan_key *key)
     return compile(self, key);
 }
 
-/* ---- running ------------------------------------------------------------------------------------------------------------- */
+/* ---- running ----------------------------------------------------------------------------------------------------- */
 
 /* Counts the update as mx_optimizer_update_named does and writes its attributes into the plan. */
 static mx_code refresh(mx_train_step *self, const step_plan *plan, int64_t i)
@@ -423,7 +430,8 @@ static mx_array *run_plan(mx_train_step *self, const step_plan *plan, mx_arrays 
 static mx_array *run_plainly(mx_train_step *self, mx_arrays in)
 {
     mx_array *loss;
-    mx_record() loss = mx_call(self->loss, mx_call(self->net, in.v[0]), in.v[1]);
+    mx_record()
+        loss = mx_call(self->loss, mx_call(self->net, in.v[0]), in.v[1]);
     if (!loss || mx_backward(loss) || mx_trainer_step(self->trainer, in.v[0]->shape[0]))
         return NULL;
     return mx_detach(loss);

@@ -138,6 +138,35 @@ static mx_code sweep(inference *v)
     return MX_OK;
 }
 
+const mx_field *mx_open_shape(const mx_op *op, const void *attrs)
+{
+    const mx_field *field = op->flags & MX_OP_CREATE && op->schema ? mx_schema_find(op->schema, "shape") : NULL;
+    if (!field || field->type != MX_FIELD_DIMS)
+        return NULL;
+    const mx_dims *dims = (const mx_dims *)((const char *)attrs + field->offset);
+    for (int i = 0; i < dims->n; i++)
+        if (!dims->d[i])
+            return field;
+    return NULL;
+}
+
+/* Arrays made from nothing leave sizes open (op/def/fill.c); what no use of them has said by now is 0.  Whether there
+ * were any. */
+static bool empty_sources(inference *v)
+{
+    bool any = false;
+    for (int64_t i = 0; i < v->graph->n; i++) {
+        const mx_gnode *node = v->graph->nodes[i];
+        if (!node->op || node->n_in || v->done[i])
+            continue;
+        mx_shape_t *shape = &v->shape[v->graph->row[i]];
+        for (int k = 0; k < shape->ndim; k++)
+            if (shape->dim[k] < 0)
+                shape->dim[k] = 0, any = true;
+    }
+    return any;
+}
+
 void mx_graph_infer_start(const mx_graph *graph, mx_shape_t *shape, int *type)
 {
     for (int64_t e = 0; e < graph->row[graph->n]; e++) {
@@ -177,6 +206,8 @@ mx_code mx_graph_infer(const mx_graph *graph, mx_shape_t *shape, int *type)
     inference v = {graph, shape, type, (bool *)(types + most), memory, memory + most_in, types, types + most_in, false};
     use_variables(graph, shape, type);
     mx_code code = sweep(&v);
+    if (!code && empty_sources(&v))
+        code = sweep(&v);
     mx_free(memory, bytes);
     return code;
 }

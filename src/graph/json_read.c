@@ -90,6 +90,12 @@ static bool is_input_note(const draft *d, const char *key)
     return false;
 }
 
+/* A classic loss gives broadcast_maximum an axis, which it does not have. */
+static bool is_stray_axis(const draft *d, const char *key)
+{
+    return !strcmp(key, "axis") && !d->op->schema && !strncmp(d->op->name, "broadcast_", 10);
+}
+
 static mx_code read_attribute(const reading *r, draft *d, const char *key, const char *text)
 {
     if (is_old_argmax(r, d, key, text))
@@ -98,7 +104,7 @@ static mx_code read_attribute(const reading *r, draft *d, const char *key, const
     if (field)
         return mx_apply_attribute(d->op, d->attrs, &d->given, d->name, key, text);
     const char *stored = mx_notes_key(key);
-    if (d->op && strncmp(stored, "__", 2) && !is_input_note(d, key))
+    if (d->op && strncmp(stored, "__", 2) && !is_input_note(d, key) && !is_stray_axis(d, key))
         return mx_fail(MX_ERR_ATTRIBUTE, "%s: %s has no attribute '%.80s'", d->name, d->op->name, key);
     return mx_dict_set(&d->notes, stored, (void *)(uintptr_t)text) ? MX_OK : mx_error_code();
 }

@@ -6,6 +6,8 @@
  * dictionary; only the three keys with literals of the right kind are accepted.
  *
  * SPDX-License-Identifier: Apache-2.0 */
+#include "ndarray/npy.h"
+
 #include <inttypes.h>
 #include <string.h>
 
@@ -220,7 +222,7 @@ static bool read_elements(const header *h, mx_array *x)
     return fine;
 }
 
-static mx_array *read_npy(mx_reader *reader)
+mx_array *mx_npy_read(mx_reader *reader)
 {
     header h = {.reader = reader, .at = ""};
     if (!read_header(&h))
@@ -243,14 +245,13 @@ mx_array *mx_load_npy(const char *path)
         return mx_fail_null(MX_ERR_ARGUMENT, "mx_load_npy: path is NULL");
     if (!mx_reader_open(&reader, path))
         return NULL;
-    mx_array *x = read_npy(&reader);
+    mx_array *x = mx_npy_read(&reader);
     mx_reader_close(&reader);
     return mx_scope_add(x);
 }
 
 /* ---- writing ----------------------------------------------------------------------------------------------- */
-/* The header, padded so that the elements start at a multiple of 64 bytes. */
-static void write_header(mx_text *text, const mx_array *x)
+void mx_npy_header(mx_text *text, const mx_array *x)
 {
     mx_text_print(text, "{'descr': '%s', 'fortran_order': False, 'shape': (", mx_dtype_table[x->dtype].npy);
     for (int i = 0; i < x->ndim; i++)
@@ -272,7 +273,7 @@ mx_code mx_save_npy(const char *path, mx_array *x)
         return mx_fail(MX_ERR_STATE, "mx_save_npy: x has no elements: it was made while tracing");
     size_t bytes = mx_bytes(x);
     mx_text text = {0};
-    write_header(&text, x);
+    mx_npy_header(&text, x);
     char *stage = mx_alloc(bytes);
     if (text.failed || !stage || mx_array_read(x, stage, bytes) || !mx_writer_open(&writer, path)) {
         mx_text_free(&text);

@@ -111,16 +111,34 @@ static bool read_list(mx_array_dict *dict, mx_reader *reader)
     return true;
 }
 
+mx_array_dict *mx_array_dict_new(void)
+{
+    mx_array_dict *dict = mx_alloc_zero(sizeof *dict);
+    if (dict)
+        mx_object_init(&dict->object, &dict_kind);
+    return dict;
+}
+
+bool mx_array_dict_add(mx_array_dict *dict, const char *name, mx_array *x)
+{
+    char *copy = x ? mx_strdup(name) : NULL;
+    if (!copy || !mx_vec_push(&dict->arrays, x)) {
+        mx_release(x);
+        mx_strfree(copy);
+        return false;
+    }
+    if (!mx_vec_push(&dict->names, copy))
+        return mx_strfree(copy), false;
+    return mx_dict_set_number(&dict->places, name, dict->names.length);
+}
+
 /* Reads and closes. */
 static mx_array_dict *read_dict(mx_reader *reader)
 {
-    mx_array_dict *dict = mx_alloc_zero(sizeof *dict);
-    if (dict) {
-        mx_object_init(&dict->object, &dict_kind);
-        if (!read_list(dict, reader)) {
-            mx_release(dict);
-            dict = NULL;
-        }
+    mx_array_dict *dict = mx_array_dict_new();
+    if (dict && !read_list(dict, reader)) {
+        mx_release(dict);
+        dict = NULL;
     }
     mx_reader_close(reader);
     return mx_scope_add(dict);
@@ -184,7 +202,7 @@ mx_array *mx_array_dict_get(const mx_array_dict *dict, const char *name)
 }
 
 /* ---- writing ----------------------------------------------------------------------------------------------- */
-static void put_elements(mx_writer *writer, mx_array *x)
+void mx_save_elements(mx_writer *writer, mx_array *x)
 {
     size_t bytes = mx_bytes(x);
     if (mx_context_is_host(x->storage->context)) {
@@ -212,24 +230,23 @@ void mx_params_write_record(mx_writer *writer, mx_array *x)
     mx_writer_u32(writer, MX_CPU); /* elements are stored from host memory, wherever the array lives */
     mx_writer_u32(writer, 0);
     mx_writer_u32(writer, (uint32_t)x->dtype);
-    put_elements(writer, x);
+    mx_save_elements(writer, x);
 }
 
-/* How many arrays there are; -1 with an error if one of them cannot be saved. */
-static int64_t check_list(mx_arrays arrays, const char *const *names)
+int64_t mx_save_check(const char *who, mx_arrays arrays, const char *const *names)
 {
     if (!arrays.v && arrays.n)
-        return mx_fail(MX_ERR_ARGUMENT, "mx_save: arrays.v is NULL"), -1;
+        return mx_fail(MX_ERR_ARGUMENT, "%s: arrays.v is NULL", who), -1;
     int64_t i = 0;
     for (; arrays.n < 0 ? arrays.v[i] != MX_END : i < arrays.n; i++) {
         char argument[48];
         snprintf(argument, sizeof argument, "array %" PRId64, i);
-        if (!mx_array_ok(arrays.v[i], "mx_save", argument))
+        if (!mx_array_ok(arrays.v[i], who, argument))
             return -1;
         if (!arrays.v[i]->storage)
-            return mx_fail(MX_ERR_STATE, "mx_save: %s has no elements: it was made while tracing", argument), -1;
+            return mx_fail(MX_ERR_STATE, "%s: %s has no elements: it was made while tracing", who, argument), -1;
         if (names && !names[i])
-            return mx_fail(MX_ERR_ARGUMENT, "mx_save: the name of %s is NULL", argument), -1;
+            return mx_fail(MX_ERR_ARGUMENT, "%s: the name of %s is NULL", who, argument), -1;
     }
     return i;
 }
@@ -239,7 +256,7 @@ mx_code mx_save(const char *path, mx_arrays arrays, const char *const *names)
     mx_writer writer;
     if (!path)
         return mx_fail(MX_ERR_ARGUMENT, "mx_save: path is NULL");
-    int64_t count = check_list(arrays, names);
+    int64_t count = mx_save_check("mx_save", arrays, names);
     if (count < 0 || !mx_writer_open(&writer, path))
         return mx_error_code();
     mx_writer_u64(&writer, MX_PARAMS_LIST);

@@ -17,4 +17,13 @@ mx_array *mx_params_read_record(mx_reader *reader, bool *none);
 /* A failure to fetch the elements is recorded and fails the writer. */
 void mx_params_write_record(mx_writer *writer, mx_array *x);
 
+/* ---- lists of named arrays, which other formats fill, too ----------------------------------------------------- */
+mx_array_dict *mx_array_dict_new(void); /* new reference */
+/* Appends; takes over the reference to x, also on failure.  A NULL x fails. */
+bool mx_array_dict_add(mx_array_dict *dict, const char *name, mx_array *x);
+/* How many arrays a list for a file has; -1 with an error that names `who` if one of them cannot be saved. */
+int64_t mx_save_check(const char *who, mx_arrays arrays, const char *const *names);
+/* The elements of x; a failure to fetch them fails the writer. */
+void mx_save_elements(mx_writer *writer, mx_array *x);
+
 #endif

@@ -94,7 +94,7 @@ mx_code mx_infer_same_shape(mx_infer *infer)
         for (int i = 0; i < infer->n_out; i++)
             if (mx_infer_out(infer, i, &all) || !mx_shape_merge(&all, &infer->out[i], NULL))
                 return mx_error_code();
-        if (mx_shape_known(&all) && infer->n_in <= 1)
+        if (mx_shape_known(&all) && (infer->n_in < 1 || (infer->n_in == 1 && mx_shape_known(&infer->in[0]))))
             break;
     }
     return MX_OK;

@@ -186,11 +186,14 @@ static void bias_plain(void *arg, int64_t begin, int64_t end)
     const bias_run *r = arg;
     const int64_t size = out_size(r->s);
     for (int64_t o = begin; o < end; o++) {
-        vfloat sum = {0};
-        for (int64_t n = 0; n < r->s->batch; n++)
+        double total = 0; /* images are summed exactly, so that a large batch does not lose digits */
+        for (int64_t n = 0; n < r->s->batch; n++) {
+            vfloat sum = {0};
             for (int64_t i = 0; i < size; i += LANES)
                 sum += vector_load_part(r->dy + (n * r->s->out_channels + o) * size + i, size - i);
-        r->dbias[o] = vector_sum(sum);
+            total += (double)vector_sum(sum);
+        }
+        r->dbias[o] = (float)total;
     }
 }
 

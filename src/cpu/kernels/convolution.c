@@ -8,6 +8,7 @@
 #include "cpu/kernel.h"
 #include "cpu/kernels/conv.h"
 #include "cpu/kernels/level.h"
+#include "cpu/kernels/widen.h"
 #include "gluon/op.gen.h"
 #include "ndarray/convert.h"
 
@@ -120,6 +121,22 @@ static mx_code run_weight_grad(const mx_kernel_call *call)
     return run(WEIGHT, &s, call, NULL);
 }
 
+/* Weight and bias at once; types other than float32 and float64 widen as a whole. */
+static mx_code run_weight_bias_grad(const mx_kernel_call *call)
+{
+    const mx_conv_gradient_attrs *a = call->attrs;
+    const mx_dtype compute = mx_compute_type(call);
+    if (!mx_all_of_type(call, compute))
+        return mx_run_widened(call, compute, run_weight_bias_grad);
+    if (!mx_inputs_are(call, compute, 0))
+        return MX_DECLINED;
+    mx_conv_shape s = shape_of((const geometry *)a, a->num_group, a->layout, call->in[0], call->in[1]);
+    const void *x = mx_data(call->in[0]), *dy = mx_data(call->in[1]);
+    void *dw = mx_data(call->out[0]), *db = mx_data(call->out[1]);
+    return compute == MX_FLOAT32 ? conv_backward_weight(&s, x, dy, dw, db)
+                                 : conv_reference_backward_weight_f64(&s, x, dy, dw, db);
+}
+
 /* ---- Deconvolution: the data gradient, then the bias ----------------------------------------------------------- */
 
 /* The pad that the inferred output size implies (target_shape and adj went into it). */
@@ -187,5 +204,6 @@ MX_CPU_KERNELS(convolution) = {{"Convolution", run_convolution, NULL},
                                {"_convolution_relu", run_convolution_relu, NULL},
                                {"_conv_data_grad", run_data_grad, NULL},
                                {"_conv_weight_grad", run_weight_grad, NULL},
+                               {"_conv_weight_bias_grad", run_weight_bias_grad, NULL},
                                {"Deconvolution", run_deconvolution, NULL},
                                {NULL, NULL, NULL}};

@@ -81,19 +81,19 @@ typedef struct folding {
     double eps;
 } folding;
 
-#define FOLD(T, name)                                                                                        \
-    static void name(void *arg, int64_t begin, int64_t end)                                                  \
-    {                                                                                                        \
-        const folding *f = arg;                                                                              \
-        const T *gamma = f->gamma, *bias = f->bias, *mean = f->mean, *var = f->var, *beta = f->beta;         \
-        for (int64_t c = begin; c < end; c++) {                                                              \
-            const T s = (T)((gamma ? (double)gamma[c] : 1) / sqrt((double)var[c] + f->eps));                 \
-            const T *from = (const T *)f->weight + c * f->each;                                              \
-            T *to = (T *)f->new_weight + c * f->each;                                                        \
-            for (int64_t i = 0; i < f->each; i++)                                                            \
-                to[i] = from[i] * s;                                                                         \
-            ((T *)f->new_bias)[c] = ((bias ? bias[c] : 0) - mean[c]) * s + beta[c];                          \
-        }                                                                                                    \
+#define FOLD(T, name) \
+    static void name(void *arg, int64_t begin, int64_t end) \
+    { \
+        const folding *f = arg; \
+        const T *gamma = f->gamma, *bias = f->bias, *mean = f->mean, *var = f->var, *beta = f->beta; \
+        for (int64_t c = begin; c < end; c++) { \
+            const T s = (T)((gamma ? (double)gamma[c] : 1) / sqrt((double)var[c] + f->eps)); \
+            const T *from = (const T *)f->weight + c * f->each; \
+            T *to = (T *)f->new_weight + c * f->each; \
+            for (int64_t i = 0; i < f->each; i++) \
+                to[i] = from[i] * s; \
+            ((T *)f->new_bias)[c] = ((bias ? bias[c] : 0) - mean[c]) * s + beta[c]; \
+        } \
     }
 FOLD(float, fold_f)
 FOLD(double, fold_d)
@@ -107,10 +107,16 @@ static mx_code run_fold(const mx_kernel_call *call)
     if (!mx_inputs_are(call, compute, 0))
         return MX_DECLINED;
     const mx_array *weight = call->in[0];
-    folding f = {.weight = mx_data(weight), .gamma = a->fix_gamma ? NULL : mx_data(call->in[1]),
-                 .beta = mx_data(call->in[2]), .mean = mx_data(call->in[3]), .var = mx_data(call->in[4]),
-                 .bias = mx_is_none(call->in[5]) ? NULL : mx_data(call->in[5]), .new_weight = mx_data(call->out[0]),
-                 .new_bias = mx_data(call->out[1]), .each = weight->size / weight->shape[0], .eps = a->eps};
+    folding f = {.weight = mx_data(weight),
+                 .gamma = a->fix_gamma ? NULL : mx_data(call->in[1]),
+                 .beta = mx_data(call->in[2]),
+                 .mean = mx_data(call->in[3]),
+                 .var = mx_data(call->in[4]),
+                 .bias = mx_is_none(call->in[5]) ? NULL : mx_data(call->in[5]),
+                 .new_weight = mx_data(call->out[0]),
+                 .new_bias = mx_data(call->out[1]),
+                 .each = weight->size / weight->shape[0],
+                 .eps = a->eps};
     const int64_t channels = weight->shape[0], grain = 1 + MX_GRAIN / (f.each + 1);
     mx_parallel(channels, grain, compute == MX_FLOAT64 ? fold_d : fold_f, &f);
     return MX_OK;

@@ -55,8 +55,8 @@ static const char *find(const source *s, const char *root, const char *file)
         path = find_in(own, file);
     if (path || mx_has_error())
         return path;
-    return mx_fail_null(MX_ERR_FILE, "%s: %s.gz is neither in %s%s%s; %s", s->name, file, own,
-                        !root && s->system ? " nor in " : "", !root && s->system ? s->system : "", s->advice);
+    return mx_fail_null(MX_ERR_FILE, "%s: %s.gz is not in %s%s%s; %s", s->name, file, own,
+                        !root && s->system ? " and not in " : "", !root && s->system ? s->system : "", s->advice);
 }
 
 static mx_array *load(const source *s, const struct mx_mnist_args *a, const char *what)

@@ -80,10 +80,9 @@ static bool read_part_head(mx_reader *f, part *p)
     return mx_reader_need(f, padded(p->length), "a record");
 }
 
-/* Length of the whole record at the current position, which is left where it is: allocation comes after checking. */
-static int64_t measure(mx_reader *f)
+/* Goes past the record at the current position; its length, -1 if it is damaged. */
+static int64_t skip_parts(mx_reader *f)
 {
-    const int64_t begin = f->position;
     int64_t total = 0;
     for (bool more = true, started = false; more; started = true) {
         part p;
@@ -98,7 +97,14 @@ static int64_t measure(mx_reader *f)
             return -1;
         total += p.length + (more ? 4 : 0);
     }
-    return mx_reader_seek(f, begin, "a record") ? total : -1;
+    return total;
+}
+
+/* Length of the record at the current position, which is left where it is: allocation comes after checking. */
+static int64_t measure(mx_reader *f)
+{
+    const int64_t begin = f->position, total = skip_parts(f);
+    return total >= 0 && mx_reader_seek(f, begin, "a record") ? total : -1;
 }
 
 static bool read_parts(mx_reader *f, unsigned char *to)
@@ -135,6 +141,18 @@ mx_array *mx_record_read(mx_record_reader *reader)
     if (!open_reader(reader, "mx_record_read") || !mx_reader_left(&reader->file))
         return NULL;
     return read_record(&reader->file);
+}
+
+bool mx_record_skip(mx_record_reader *reader)
+{
+    if (!open_reader(reader, "mx_record_skip") || !mx_reader_left(&reader->file))
+        return false;
+    mx_reader *f = &reader->file;
+    const int64_t begin = f->position;
+    const bool good = skip_parts(f) >= 0;
+    if (!good)
+        f->failed = false, f->position = begin;
+    return good;
 }
 
 mx_array *mx_record_read_at(mx_record_reader *reader, int64_t position)
@@ -238,9 +256,11 @@ static mx_code put_key(mx_record_writer *w, const char *key)
 {
     if (!w->indexed)
         return key ? mx_fail(MX_ERR_ARGUMENT, "mx_record_write: a key '%s' for a writer without an index", key) : MX_OK;
-    if (!key || !*key || strlen(key) >= LONGEST_KEY || strpbrk(key, " \t\r\n"))
+    if (!key)
+        return MX_OK;
+    if (!*key || strlen(key) >= LONGEST_KEY || strpbrk(key, " \t\r\n"))
         return mx_fail(MX_ERR_ARGUMENT, "mx_record_write: the key '%s' is empty, too long or has white space in it",
-                       key ? key : "NULL");
+                       key);
     char line[LONGEST_KEY + 32];
     const int length = snprintf(line, sizeof line, "%s\t%lld\n", key, (long long)w->file.position);
     mx_writer_put(&w->index, line, (size_t)length);

@@ -16,18 +16,18 @@
 #include "base/text.h"
 #include "graph/node.h"
 
-typedef enum mx_place_kind {
-    MX_PLACE_NONE,   /* nobody needs it, or the emitter cannot make it */
-    MX_PLACE_WEIGHT, /* number: which weight */
-    MX_PLACE_INPUT,  /* number: first element in the caller's input */
-    MX_PLACE_OUTPUT, /* the same in the caller's output */
-    MX_PLACE_ARENA   /* the same in the arena */
-} mx_place_kind;
+typedef enum mx_spot_kind {
+    MX_SPOT_NONE,   /* nobody needs it, or the emitter cannot make it */
+    MX_SPOT_WEIGHT, /* number: which weight */
+    MX_SPOT_INPUT,  /* number: first element in the caller's input */
+    MX_SPOT_OUTPUT, /* the same in the caller's output */
+    MX_SPOT_ARENA   /* the same in the arena */
+} mx_spot_kind;
 
-typedef struct mx_place {
-    mx_place_kind kind;
+typedef struct mx_spot {
+    mx_spot_kind kind;
     int64_t number;
-} mx_place;
+} mx_spot;
 
 typedef struct mx_emit {
     const char *name;        /* of the function, without _run */
@@ -36,7 +36,7 @@ typedef struct mx_emit {
     mx_array **value;        /* (nodes) of a variable: its weight; NULL: none; not retained */
     int64_t *root;           /* (entries) the entry whose memory it shares; itself */
     bool *needed;            /* (entries) some call reads it or it is an output */
-    mx_place *place;         /* (entries) of the roots */
+    mx_spot *place;         /* (entries) of the roots */
     int64_t inputs, outputs; /* elements of the caller's arrays */
     int64_t arena;           /* elements */
     mx_text body;            /* calls, one per line */
@@ -62,6 +62,7 @@ typedef struct mx_emit_row {
     int reads;        /* how many inputs it looks at; 0: all */
 } mx_emit_row;
 const mx_emit_row *mx_emit_find(const mx_gnode *node); /* NULL, without an error: not supported */
+bool mx_emit_writes_all(const mx_emit_row *row);       /* every output, not only the first */
 
 /* ---- text ---------------------------------------------------------------------------------------------------- */
 /* "w3", "in + 5", "arena + 64" of an entry into a buffer of 48 bytes. */

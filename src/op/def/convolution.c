@@ -220,6 +220,12 @@ static mx_code infer_gradient(mx_infer *infer, int x, int w, int y)
 }
 static mx_code infer_data_grad(mx_infer *infer) { return infer_gradient(infer, 2, 1, 0); }
 static mx_code infer_weight_grad(mx_infer *infer) { return infer_gradient(infer, 0, 2, 1); }
+static mx_code infer_weight_bias_grad(mx_infer *infer)
+{
+    mx_shape_t bias = {.ndim = 1, .dim = {((const mx_conv_gradient_attrs *)infer->attrs)->num_filter}};
+    mx_code code = infer_weight_grad(infer);
+    return code ? code : mx_infer_out(infer, 1, &bias);
+}
 
 static mx_code grad_data_grad(mx_grad *grad) /* x = data_grad(y, w) */
 {
@@ -428,6 +434,19 @@ static void reference_weight_grad(const mx_reference_call *call)
     start_with_bias(call, false, -1);
     walk(call, &z, visit_weight);
 }
+static void reference_weight_bias_grad(const mx_reference_call *call)
+{
+    const mx_conv_gradient_attrs *a = call->attrs;
+    const mx_shape_t *y = &call->in_shape[1];
+    int64_t inner = 1;
+    reference_weight_grad(call);
+    for (int i = channel_axis(a->layout, a->kernel.n) + 1; i < y->ndim; i++)
+        inner *= y->dim[i];
+    for (int64_t o = 0; o < a->num_filter; o++)
+        call->out[1][o] = 0;
+    for (int64_t i = 0; i < mx_shape_size(y); i++)
+        call->out[1][i / inner % a->num_filter] += call->in[1][i];
+}
 static void reference_deconvolution(const mx_reference_call *call)
 {
     const mx_deconvolution_attrs *a = call->attrs;
@@ -469,6 +488,12 @@ mx_op mx_family_convolution[] = {
      .schema = &conv_gradient_schema, .flags = MX_OP_HIDDEN, .check = check_convolution, .infer_shape = infer_weight_grad, .gradient = grad_weight_grad, .grad_in = 3,
      .reference = reference_weight_grad,
      .samples = SAMPLES({"2,3,7,6;2,4,5,4", "kernel=(3, 3), num_filter=4, no_bias=True, shape=(4, 3, 3, 3)", 0, 0, NULL},
+                        {"2,2,8;2,4,3", "kernel=(3,), num_filter=4, stride=(2,), num_group=2, no_bias=True, shape=(4, 1, 3)", 0, 0, NULL})},
+    {.name = "_conv_weight_bias_grad", .doc = "gradients of Convolution with respect to weight and bias: what plans make of the two",
+     .inputs = "data output", .outputs = "weight bias", .n_out = 2, .schema = &conv_gradient_schema, .flags = MX_OP_HIDDEN | MX_OP_NO_GRADIENT,
+     .check = check_convolution, .infer_shape = infer_weight_bias_grad, .reference = reference_weight_bias_grad,
+     .samples = SAMPLES({"2,3,7,6;2,4,5,4", "kernel=(3, 3), num_filter=4, no_bias=True, shape=(4, 3, 3, 3)", 0, 0, NULL},
+                        {"2,5,5,3;2,3,3,4", "kernel=(3, 3), num_filter=4, layout=NHWC, no_bias=True, shape=(4, 3, 3, 3)", 0, 0, NULL},
                         {"2,2,8;2,4,3", "kernel=(3,), num_filter=4, stride=(2,), num_group=2, no_bias=True, shape=(4, 1, 3)", 0, 0, NULL})},
     {.name = "Deconvolution", .aliases = "_npx_deconvolution", .doc = "transposed convolution: the data gradient of a convolution, plus bias",
      .inputs = "data weight bias?", .schema = &deconvolution_schema, .count_in = count_deconvolution, .infer_shape = infer_deconvolution,

@@ -12,10 +12,14 @@ MX_ATTRS(fill, FILL_ATTRS)
 #define FULL_ATTRS(X) FILL_ATTRS(X) X(FLOAT, value, REQUIRED, "", "the value")
 MX_ATTRS(full, FULL_ATTRS)
 
+/* In graphs 0 stands for a size that follows from where the array is used: states of recurrent cells before the batch
+ * is known.  Where nothing says it, the array is empty (graph/infer.c). */
 static mx_code infer_shape(mx_infer *infer)
 {
     const mx_fill_attrs *attrs = infer->attrs;
     mx_shape_t shape = mx_shape_of_dims(&attrs->shape);
+    for (int i = 0; i < shape.ndim && !infer->values; i++)
+        shape.dim[i] = shape.dim[i] ? shape.dim[i] : -1;
     return shape.ndim < 0 ? mx_error_code() : mx_infer_out(infer, 0, &shape);
 }
 

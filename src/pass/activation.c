@@ -1,0 +1,40 @@
+/* Convolution or dense, then relu: one step, the relu applied while the result is still in registers.
+ *
+ * SPDX-License-Identifier: Apache-2.0 */
+#include <string.h>
+
+#include "gluon/op.gen.h"
+#include "pass/passes.h"
+
+static const struct {
+    const char *plain, *joined;
+} rows[] = {{"Convolution", "_convolution_relu"}, {"FullyConnected", "_dense_relu"}};
+
+static bool is_relu(const mx_step *step)
+{
+    return !strcmp(step->op->name, "relu") ||
+           (!strcmp(step->op->name, "Activation") &&
+            ((const mx_activation_attrs *)step->attrs)->act_type == MX_ACTIVATION_RELU);
+}
+
+mx_code mx_pass_activation(mx_program *program)
+{
+    for (int64_t i = 0; i < program->steps.length; i++) {
+        mx_step *relu = &program->steps.items[i];
+        const mx_value *x = relu->n_in && relu->in[0] >= 0 ? &program->values.items[relu->in[0]] : NULL;
+        if (!x || x->uses != 1 || x->maker < 0 || !is_relu(relu) ||
+            (x->maker < program->forward) != (i < program->forward))
+            continue;
+        mx_step *maker = &program->steps.items[x->maker];
+        for (size_t k = 0; k < sizeof rows / sizeof *rows; k++) {
+            if (maker->dead || strcmp(maker->op->name, rows[k].plain))
+                continue;
+            maker->op = mx_op_find(rows[k].joined);
+            maker->out[0] = relu->out[0];
+            relu->dead = true;
+            break;
+        }
+    }
+    mx_program_sweep(program);
+    return MX_OK;
+}

@@ -1,0 +1,53 @@
+/* The gradients of a convolution's weight and bias as one step: both walk over the same array.
+ *
+ *     dw = _conv_weight_grad(x, dy); db = sum(dy) over all axes but the channels
+ *         ->  dw, db = _conv_weight_bias_grad(x, dy)
+ *
+ * SPDX-License-Identifier: Apache-2.0 */
+#include <string.h>
+
+#include "base/error.h"
+#include "gluon/op.gen.h"
+#include "pass/passes.h"
+
+static bool sums_channels(const mx_program *program, const mx_step *sum, const mx_step *weight)
+{
+    const mx_conv_gradient_attrs *c = weight->attrs;
+    const mx_value *dy = &program->values.items[weight->in[1]], *out = &program->values.items[sum->out[0]];
+    const int channel = c->layout >= MX_CONVOLUTION_NWC ? dy->shape.ndim - 1 : 1;
+    if (strcmp(sum->op->name, "sum") || sum->in[0] != weight->in[1])
+        return false;
+    const mx_reduce_attrs *a = sum->attrs;
+    return a->exclude && a->axis.n == 1 && mx_axis(a->axis.d[0], dy->shape.ndim) == channel && out->shape.ndim == 1 &&
+           out->dtype == program->values.items[weight->out[0]].dtype;
+}
+
+static mx_code join(mx_program *program, mx_step *weight, mx_step *sum)
+{
+    int32_t *out = mx_program_alloc(program, 2 * sizeof *out);
+    if (!out)
+        return MX_ERR_MEMORY;
+    out[0] = weight->out[0], out[1] = sum->out[0];
+    weight->op = MX_OP("_conv_weight_bias_grad");
+    weight->out = out, weight->n_out = 2;
+    sum->dead = true;
+    return MX_OK;
+}
+
+mx_code mx_pass_bias(mx_program *program)
+{
+    mx_step *steps = program->steps.items;
+    for (int64_t i = 0; i < program->steps.length; i++) {
+        if (steps[i].dead || strcmp(steps[i].op->name, "_conv_weight_grad"))
+            continue;
+        for (int64_t k = i + 1; k < program->steps.length; k++) {
+            if (steps[k].dead || !sums_channels(program, &steps[k], &steps[i]))
+                continue;
+            if (join(program, &steps[i], &steps[k]))
+                return MX_ERR_MEMORY;
+            break;
+        }
+    }
+    mx_program_sweep(program);
+    return MX_OK;
+}

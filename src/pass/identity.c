@@ -1,0 +1,63 @@
+/* Identity removal: steps that give back their first input.
+ *
+ * Copies, gradient blocks, dropout while predicting, transposes and reshapes that change nothing, multiplication by one
+ * and
+ * addition of zero.  Copies of externals that a step writes to stay: they say which state is meant.
+ *
+ * SPDX-License-Identifier: Apache-2.0 */
+#include <string.h>
+
+#include "gluon/op.gen.h"
+#include "pass/passes.h"
+
+static bool always(const mx_step *step) { return step != NULL; }
+
+static bool dropout(const mx_step *step)
+{
+    const mx_dropout_attrs *a = step->attrs;
+    return (a->mode == MX_DROPOUT_TRAINING && !step->training) || a->p == 0;
+}
+
+static bool times_one(const mx_step *step) { return ((const mx_scalar_attrs *)step->attrs)->scalar == 1; }
+static bool plus_zero(const mx_step *step) { return ((const mx_scalar_attrs *)step->attrs)->scalar == 0; }
+
+static const struct {
+    const char *op;
+    bool (*holds)(const mx_step *step);
+} rules[] = {
+    {"_copy", always},           {"BlockGrad", always},        {"make_loss", always},      {"MakeLoss", always},
+    {"Dropout", dropout},        {"_mul_scalar", times_one},   {"_div_scalar", times_one}, {"_power_scalar", times_one},
+    {"_plus_scalar", plus_zero}, {"_minus_scalar", plus_zero},
+};
+
+static bool is_identity(const mx_program *program, const mx_step *step)
+{
+    const mx_value *in = step->n_in && step->in[0] >= 0 ? &program->values.items[step->in[0]] : NULL,
+                   *out = &program->values.items[step->out[0]];
+    if (!in || in->dtype != out->dtype || !mx_shape_equal(&in->shape, &out->shape) ||
+        mx_step_reads_written(program, step) || out->external >= 0)
+        return false;
+    for (int k = 1; k < step->n_out; k++)
+        if (program->values.items[step->out[k]].uses)
+            return false;
+    if (step->op->flags & MX_OP_VIEW) /* the same shape again */
+        return true;
+    for (size_t i = 0; i < sizeof rules / sizeof *rules; i++)
+        if (!strcmp(rules[i].op, step->op->name))
+            return rules[i].holds(step);
+    return false;
+}
+
+mx_code mx_pass_identity(mx_program *program)
+{
+    mx_program_count(program);
+    for (int64_t i = 0; i < program->steps.length; i++) {
+        mx_step *step = &program->steps.items[i];
+        if (step->dead || !is_identity(program, step))
+            continue;
+        mx_program_replace(program, step->out[0], step->in[0]);
+        step->dead = true;
+    }
+    mx_program_sweep(program);
+    return MX_OK;
+}

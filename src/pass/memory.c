@@ -1,0 +1,281 @@
+/* The memory pass: liveness, views, in-place results, one arena.
+ *
+ *     value -> buffer (values that share memory: views, in-place results) -> place in the arena
+ *
+ * A buffer lives from the first step that writes it to the last that reads it.  Buffers are placed greedily, the
+ * largest
+ * first, each at the lowest offset where no buffer that lives at the same time lies.  What the backward part reads
+ * stays
+ * where it is until then; after that its memory is free for the rest of the backward part.
+ *
+ * SPDX-License-Identifier: Apache-2.0 */
+#include "pass/memory.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+#include "base/alloc.h"
+#include "base/error.h"
+
+typedef struct buffer {
+    int64_t bytes;
+    int32_t first, last; /* steps between which it lives, both included */
+    int32_t external, head;
+    int64_t offset;
+} buffer;
+
+typedef struct planner {
+    const mx_program *program;
+    mx_memory *memory;
+    int32_t *of; /* (values) buffer; -1: none */
+    MX_VEC(buffer) buffers;
+    int32_t *last_use; /* (values) last step that reads it */
+} planner;
+
+static int64_t rounded(int64_t bytes) { return (bytes + MX_ALIGN - 1) / MX_ALIGN * MX_ALIGN; }
+
+static int32_t new_buffer(planner *p, buffer b)
+{
+    b.offset = -1;
+    return mx_vec_push(&p->buffers, b) ? (int32_t)p->buffers.length - 1 : -1;
+}
+
+/* ---- buffers ----------------------------------------------------------------------------------------------------- */
+
+static void find_last_uses(planner *p)
+{
+    const mx_program *g = p->program;
+    for (int64_t v = 0; v < g->values.length; v++)
+        p->last_use[v] = -1;
+    for (int64_t s = 0; s < g->steps.length; s++)
+        for (int k = 0; k < g->steps.items[s].n_in; k++)
+            if (g->steps.items[s].in[k] >= 0)
+                p->last_use[g->steps.items[s].in[k]] = (int32_t)s;
+}
+
+static void touch(planner *p, int32_t b, int32_t step)
+{
+    buffer *x = &p->buffers.items[b];
+    x->first = step < x->first ? step : x->first;
+    x->last = step > x->last ? step : x->last;
+}
+
+/* Everything that lies in the buffer is read for the last time by this step. */
+static bool ends_here(const planner *p, int32_t b, int32_t step)
+{
+    return p->buffers.items[b].external < 0 && p->buffers.items[b].last <= step;
+}
+
+static bool same_layout(const mx_value *a, const mx_value *b)
+{
+    return a->dtype == b->dtype && mx_shape_size(&a->shape) == mx_shape_size(&b->shape);
+}
+
+/* An input whose memory the first output may take over; -1: none. */
+static int32_t input_to_reuse(const planner *p, int32_t s)
+{
+    const mx_program *g = p->program;
+    const mx_step *step = &g->steps.items[s];
+    const mx_value *out = &g->values.items[step->out[0]];
+    if (!(step->op->flags & MX_OP_INPLACE) || out->external >= 0 || mx_step_mutates(step))
+        return -1;
+    for (int k = 0; k < step->n_in; k++) {
+        const int32_t v = step->in[k];
+        if (v < 0 || p->of[v] < 0 || !ends_here(p, p->of[v], s) || !same_layout(&g->values.items[v], out))
+            continue;
+        if (s >= g->forward && p->buffers.items[p->of[v]].first < g->forward)
+            continue;          /* a gradient's array is not known yet while the forward part runs */
+        bool overlaps = false; /* another input in the same memory, laid out differently */
+        for (int j = 0; j < step->n_in; j++)
+            overlaps |= step->in[j] >= 0 && step->in[j] != v && p->of[step->in[j]] == p->of[v] &&
+                        !same_layout(&g->values.items[step->in[j]], out);
+        if (!overlaps)
+            return v;
+    }
+    return -1;
+}
+
+/* The buffer's life must reach the last use of every value in it before anybody asks whether it ends. */
+static void extend(planner *p, int32_t value, int32_t step)
+{
+    touch(p, p->of[value], step);
+    if (p->last_use[value] >= 0)
+        touch(p, p->of[value], p->last_use[value]);
+}
+
+static mx_code place_output(planner *p, int32_t s, int k)
+{
+    const mx_program *g = p->program;
+    const mx_step *step = &g->steps.items[s];
+    const int32_t v = step->out[k];
+    const mx_value *value = &g->values.items[v];
+    if (value->external >= 0)
+        return MX_OK;
+    int32_t from = -1;
+    if (k == 0 && (step->op->flags & MX_OP_VIEW))
+        from = step->in[0];
+    else if (k == 0)
+        from = input_to_reuse(p, s);
+    p->of[v] =
+        from >= 0
+            ? p->of[from]
+            : new_buffer(
+                  p,
+                  (buffer){.bytes = rounded(mx_value_bytes(value)), .first = s, .last = s, .external = -1, .head = -1});
+    if (p->of[v] < 0)
+        return MX_ERR_MEMORY;
+    extend(p, v, s);
+    return MX_OK;
+}
+
+static mx_code make_buffers(planner *p)
+{
+    const mx_program *g = p->program;
+    for (int64_t v = 0; v < g->values.length; v++)
+        p->of[v] = -1;
+    for (int64_t e = 0; e < g->externals.length; e++) {
+        const int32_t b = new_buffer(p, (buffer){.external = (int32_t)e, .head = -1, .last = INT32_MAX});
+        if (b < 0)
+            return MX_ERR_MEMORY;
+        p->of[g->externals.items[e].value] = b;
+    }
+    for (int64_t h = 0; h < g->heads.length; h++) { /* heads outlive everything: nobody takes their memory over */
+        const int32_t v = g->heads.items[h];
+        if (v >= 0)
+            p->last_use[v] = INT32_MAX;
+    }
+    for (int64_t s = 0; s < g->steps.length; s++)
+        for (int k = 0; k < g->steps.items[s].n_out; k++)
+            if (place_output(p, (int32_t)s, k))
+                return MX_ERR_MEMORY;
+    for (int64_t h = 0; h < g->heads.length; h++)
+        if (g->heads.items[h] >= 0)
+            p->buffers.items[p->of[g->heads.items[h]]].head = (int32_t)h;
+    return MX_OK;
+}
+
+static mx_code add_workspace(planner *p, const size_t *workspace)
+{
+    for (int64_t s = 0; s < p->program->steps.length; s++) {
+        p->memory->workspace[s] = -1;
+        if (!workspace || !workspace[s])
+            continue;
+        const int32_t b = new_buffer(p, (buffer){.bytes = rounded((int64_t)workspace[s]),
+                                                 .first = (int32_t)s,
+                                                 .last = (int32_t)s,
+                                                 .external = -1,
+                                                 .head = -1});
+        if (b < 0)
+            return MX_ERR_MEMORY;
+        p->memory->workspace[s] = b; /* becomes an offset when the buffers are placed */
+    }
+    return MX_OK;
+}
+
+/* ---- places ------------------------------------------------------------------------------------------------------ */
+
+static bool in_arena(const buffer *b) { return b->external < 0 && b->head < 0 && b->bytes > 0; }
+
+static _Thread_local const buffer *sorted_buffers; /* qsort has no argument for it */
+static int largest_first(const void *a, const void *b)
+{
+    const buffer *x = &sorted_buffers[*(const int32_t *)a], *y = &sorted_buffers[*(const int32_t *)b];
+    if (x->bytes != y->bytes)
+        return x->bytes > y->bytes ? -1 : 1;
+    return x->first < y->first ? -1 : x->first > y->first;
+}
+
+/* Placed buffers stand in `placed` by offset; the first gap that no living one touches is taken. */
+static void place(planner *p, int32_t which, int32_t *placed, int64_t *count)
+{
+    buffer *b = &p->buffers.items[which];
+    int64_t at = 0, position = 0;
+    for (int64_t i = 0; i < *count; i++) {
+        const buffer *other = &p->buffers.items[placed[i]];
+        if (other->last < b->first || other->first > b->last)
+            continue;
+        if (other->offset >= at + b->bytes)
+            break;
+        if (other->offset + other->bytes > at)
+            at = other->offset + other->bytes;
+    }
+    b->offset = at;
+    while (position < *count && p->buffers.items[placed[position]].offset <= at)
+        position++;
+    memmove(placed + position + 1, placed + position, (size_t)(*count - position) * sizeof *placed);
+    placed[position] = which;
+    (*count)++;
+    if (at + b->bytes > p->memory->arena)
+        p->memory->arena = at + b->bytes;
+}
+
+static mx_code place_buffers(planner *p)
+{
+    const int64_t n = p->buffers.length;
+    int32_t *order = mx_alloc((size_t)n * 2 * sizeof *order);
+    if (!order)
+        return MX_ERR_MEMORY;
+    int64_t used = 0, count = 0;
+    for (int32_t i = 0; i < n; i++)
+        if (in_arena(&p->buffers.items[i]))
+            order[used++] = i;
+    sorted_buffers = p->buffers.items;
+    qsort(order, (size_t)used, sizeof *order, largest_first);
+    for (int64_t i = 0; i < used; i++)
+        place(p, order[i], order + n, &count);
+    mx_free(order, (size_t)n * 2 * sizeof *order);
+    return MX_OK;
+}
+
+static void write_places(planner *p)
+{
+    mx_memory *m = p->memory;
+    for (int64_t v = 0; v < m->values; v++) {
+        const buffer *b = p->of[v] < 0 ? NULL : &p->buffers.items[p->of[v]];
+        m->place[v] = (mx_place){MX_PLACE_NOWHERE, 0};
+        if (b && b->external >= 0)
+            m->place[v] = (mx_place){MX_PLACE_EXTERNAL, b->external};
+        else if (b && b->head >= 0)
+            m->place[v] = (mx_place){MX_PLACE_HEAD, b->head};
+        else if (b)
+            m->place[v] = (mx_place){MX_PLACE_ARENA, b->bytes ? b->offset : 0};
+    }
+    for (int64_t s = 0; s < m->steps; s++)
+        if (m->workspace[s] >= 0)
+            m->workspace[s] = p->buffers.items[m->workspace[s]].offset;
+}
+
+mx_code mx_memory_plan(mx_memory *memory, const mx_program *program, const size_t *workspace)
+{
+    const size_t values = (size_t)program->values.length, steps = (size_t)program->steps.length;
+    *memory = (mx_memory){.values = program->values.length, .steps = program->steps.length};
+    planner p = {.program = program, .memory = memory};
+    memory->place = mx_alloc(values * sizeof *memory->place);
+    memory->workspace = mx_alloc(steps * sizeof *memory->workspace);
+    p.of = mx_alloc(values * sizeof *p.of);
+    p.last_use = mx_alloc(values * sizeof *p.last_use);
+    mx_code code = memory->place && memory->workspace && p.of && p.last_use ? MX_OK : MX_ERR_MEMORY;
+    if (!code)
+        find_last_uses(&p);
+    if (!code)
+        code = make_buffers(&p);
+    if (!code)
+        code = add_workspace(&p, workspace);
+    if (!code)
+        code = place_buffers(&p);
+    if (!code)
+        write_places(&p);
+    mx_vec_free(&p.buffers);
+    mx_free(p.of, values * sizeof *p.of);
+    mx_free(p.last_use, values * sizeof *p.last_use);
+    if (code)
+        mx_memory_free(memory);
+    return code;
+}
+
+void mx_memory_free(mx_memory *memory)
+{
+    mx_free(memory->place, (size_t)memory->values * sizeof *memory->place);
+    mx_free(memory->workspace, (size_t)memory->steps * sizeof *memory->workspace);
+    *memory = (mx_memory){0};
+}

@@ -1,0 +1,28 @@
+/* The passes over programs, in the order of pipeline.c.  SPDX-License-Identifier: Apache-2.0 */
+#ifndef MX_PASS_PASSES_H
+#define MX_PASS_PASSES_H
+
+#include "pass/program.h"
+
+/* Each changes the program and returns MX_OK or a code with an error recorded. */
+mx_code mx_pass_identity(mx_program *program);  /* copies, dropout while predicting ... : uses of the input instead */
+mx_code mx_pass_constants(mx_program *program); /* steps whose inputs are constants are run now */
+mx_code mx_pass_common(mx_program *program);    /* equal steps are joined */
+mx_code mx_pass_dead(mx_program *program);      /* steps whose results nobody uses are dropped */
+mx_code mx_pass_norm(mx_program *program);      /* while predicting: batch normalisation into convolutions */
+mx_code mx_pass_pool(mx_program *program);      /* relu then max pooling: the pooling first, the relu on what is left */
+mx_code mx_pass_bias(mx_program *program);      /* gradients of a convolution's weight and bias: one step */
+mx_code mx_pass_activation(mx_program *program); /* convolution or dense, then relu: one step */
+mx_code mx_pass_pointwise(mx_program *program);  /* chains of pointwise steps: one loop over tiles */
+mx_code mx_pass_heads(mx_program *program);      /* every head gets memory of its own */
+
+/* All of them, in order; with the verifier between them in debug builds, and dumps if the flag asks for them. */
+mx_code mx_pipeline_run(mx_program *program, const char *name);
+
+/* Checks the invariants of program.h; the error says what is broken after which pass. */
+mx_code mx_program_verify(const mx_program *program, const char *after);
+/* The program as text, one step per line, or as DOT for graphviz. */
+void mx_program_text(const mx_program *program, mx_text *text);
+void mx_program_dot(const mx_program *program, mx_text *text);
+
+#endif

@@ -1,0 +1,71 @@
+/* What happens to a program between its building and its binding, as a list.
+ *
+ *     trace -> gradient -> build (infer) -> [ the list below ] -> memory -> bind
+ *
+ * The flag MXNET_PLAN_DUMP names a folder: every program is written there after every pass, as text and as DOT.
+ *
+ * SPDX-License-Identifier: Apache-2.0 */
+#include <stdio.h>
+
+#include "base/error.h"
+#include "base/file.h"
+#include "base/flags.h"
+#include "pass/passes.h"
+
+// clang-format off
+static const struct {
+    const char *name;
+    mx_code (*run)(mx_program *program);
+} passes[] = {
+    {"identity", mx_pass_identity},
+    {"constants", mx_pass_constants},
+    {"common", mx_pass_common},
+    {"dead", mx_pass_dead},
+    {"norm", mx_pass_norm},
+    {"pool", mx_pass_pool},
+    {"bias", mx_pass_bias},
+    {"activation", mx_pass_activation},
+    {"pointwise", mx_pass_pointwise},
+    {"heads", mx_pass_heads},
+};
+// clang-format on
+
+static void write_dump(const mx_program *program, const char *name, int number, const char *pass)
+{
+    static _Atomic int dumps;
+    static _Thread_local int dump;
+    const char *folder = mx_flags_get()->plan_dump;
+    if (!*folder)
+        return;
+    if (!number)
+        dump = atomic_fetch_add(&dumps, 1);
+    for (int dot = 0; dot < 2; dot++) {
+        char path[4300];
+        mx_text text = {0};
+        (dot ? mx_program_dot : mx_program_text)(program, &text);
+        snprintf(path, sizeof path, "%s/%03d-%.100s-%02d-%s.%s", folder, dump, name, number, pass, dot ? "dot" : "txt");
+        FILE *file = mx_text_get(&text) ? fopen(path, "w") : NULL; /* a dump that fails is no error of the plan */
+        if (file) {
+            fputs(mx_text_get(&text), file);
+            fclose(file);
+        }
+        mx_text_free(&text);
+    }
+}
+
+mx_code mx_pipeline_run(mx_program *program, const char *name)
+{
+    const int count = (int)(sizeof passes / sizeof *passes);
+    write_dump(program, name, 0, "built");
+    for (int i = 0; i < count; i++) {
+        mx_code code = passes[i].run(program);
+#if !defined(NDEBUG) || defined(__SANITIZE_ADDRESS__)
+        if (!code)
+            code = mx_program_verify(program, passes[i].name);
+#endif
+        if (code)
+            return mx_has_error() ? mx_error_code() : mx_fail(code, "plan: pass %s found no memory", passes[i].name);
+        write_dump(program, name, i + 1, passes[i].name);
+    }
+    return MX_OK;
+}

@@ -1,0 +1,113 @@
+/* Programs: graphs as flat lists that passes can change.
+ *
+ *     values    v0 (64, 1, 28, 28)   v1 (6, 1, 5, 5) ...          shapes and types are known: a program is typed
+ *     steps     s0: v3 = Convolution(v0, v1, v2)   s1: v4 = Activation(v3) ...
+ *               [0, forward) the forward part, [forward, n) the backward part and the update
+ *     externals v0 input 0, v1 parameter conv0_weight ...          arrays that whoever runs the program brings along
+ *     heads     values that it gives back: results of the forward part, then gradients
+ *
+ * Steps stand in the order of their creation, which is that of the imperative run: random numbers, running statistics
+ * and updates happen in the same order in both.  Passes replace, join or kill steps but never move one across another
+ * that writes to an external or draws random numbers.
+ *
+ * Invariants (verify.c): an input of a step is an external or made by an earlier live step; a value has one maker,
+ * except externals, which steps may write to (`out` names the external value itself).
+ *
+ * SPDX-License-Identifier: Apache-2.0 */
+#ifndef MX_PASS_PROGRAM_H
+#define MX_PASS_PROGRAM_H
+
+#include "base/vec.h"
+#include "graph/node.h"
+
+typedef struct mx_value {
+    mx_shape_t shape; /* known */
+    int dtype;        /* known */
+    int32_t maker;    /* step that makes it; -1: an external, or nobody any more */
+    int32_t external; /* slot; -1: none */
+    int32_t uses;     /* by live steps and heads; kept by mx_program_count */
+} mx_value;
+
+typedef struct mx_step {
+    mx_op *op;
+    void *attrs;         /* typed, in the program's memory; NULL: the operator has none */
+    int32_t *in, *out;   /* (n_in), (n_out) values in the program's memory; in: -1 absent */
+    int32_t n_in, n_out; /* all declared inputs stand there, as kernels expect it */
+    bool training;       /* mode that its kernel sees */
+    bool dead;           /* to be forgotten by mx_program_sweep */
+    const char *name;    /* of its node, in the program's memory */
+} mx_step;
+
+typedef enum mx_external_kind {
+    MX_EXTERNAL_INPUT,
+    MX_EXTERNAL_PARAMETER,
+    MX_EXTERNAL_CONSTANT, /* never changes */
+    MX_EXTERNAL_STATE,    /* what an optimizer remembers */
+} mx_external_kind;
+typedef struct mx_external {
+    mx_external_kind kind;
+    int32_t value;   /* that stands for it */
+    int64_t index;   /* of an input: its position; of a parameter: its number in the source's list */
+    mx_array *array; /* of a constant or state: retained */
+    bool written;    /* some step writes to it */
+} mx_external;
+
+typedef struct mx_chunk {
+    struct mx_chunk *next;
+    size_t bytes, used; /* of the memory behind this struct */
+} mx_chunk;
+
+typedef struct mx_program {
+    MX_VEC(mx_value) values;
+    MX_VEC(mx_step) steps;
+    MX_VEC(mx_external) externals;
+    MX_VEC(int32_t) heads; /* values; -1: a gradient that is zero */
+    int64_t forward;       /* steps of the forward part */
+    int64_t forward_heads; /* heads that the forward part gives */
+    int64_t n_inputs;      /* inputs of the forward part; those behind them are gradients of its heads */
+    mx_context context;
+    mx_chunk *memory; /* lists, attributes and names: freed with the program */
+} mx_program;
+
+/* One graph with two groups of heads: what the forward part gives, and what the second part gives (entries with node
+ * NULL are zero).  `inputs` are variables in the order of the caller's arrays; other variables are parameters (they
+ * have
+ * an owner) or constants (they have a value).  Shapes must be known. */
+struct mx_program_source {
+    int64_t n_heads, n_gradients;
+    const mx_gentry *heads, *gradients;
+    int64_t n_inputs, n_forward_inputs; /* those behind the first n_forward_inputs are gradients of the heads */
+    mx_gnode *const *inputs;
+    int64_t n_parameters;
+    mx_gnode *const *parameters; /* variables with an owner: external parameter i is number i of these */
+    bool training;               /* of the forward part; steps of the second part always train */
+    uint64_t last_forward;       /* nodes with a greater sequence number belong to the second part */
+    mx_context context;
+    bool *unplanned; /* set if a shape does not follow from those of the inputs: values decide it */
+};
+mx_code mx_program_build(mx_program *program, const struct mx_program_source *source);
+void mx_program_free(mx_program *program);
+
+/* What passes use. */
+void *mx_program_alloc(mx_program *program, size_t bytes);                         /* zeroed; freed with the program */
+int32_t mx_program_value(mx_program *program, const mx_shape_t *shape, int dtype); /* a new value; -1: no memory */
+int32_t mx_program_constant(mx_program *program, mx_array *array);                 /* a value that stands for it */
+/* The value of an optimizer's state; index: whatever the caller wants to find it by. */
+int32_t mx_program_state(mx_program *program, mx_array *array, int64_t index);
+/* Appends a step whose first output is written over external value `target`; attrs are copied. */
+mx_code mx_program_update(mx_program *program, const mx_step *step, int32_t target);
+/* Every use of `from` becomes one of `to`. */
+void mx_program_replace(mx_program *program, int32_t from, int32_t to);
+void mx_program_count(mx_program *program); /* uses and makers anew */
+void mx_program_sweep(mx_program *program); /* forgets dead steps */
+static inline bool mx_step_mutates(const mx_step *step) { return step->op->mutates != 0; }
+/* The step's effect is more than its results: it may not be removed, doubled or joined with an equal one. */
+bool mx_step_has_effects(const mx_program *program, const mx_step *step);
+/* The step reads an external that some step writes to: when it runs matters. */
+bool mx_step_reads_written(const mx_program *program, const mx_step *step);
+static inline int64_t mx_value_bytes(const mx_value *value)
+{
+    return mx_shape_size(&value->shape) * mx_dtype_size((mx_dtype)value->dtype);
+}
+
+#endif
