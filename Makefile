@@ -7,9 +7,6 @@ JOBS   ?= $(shell nproc 2>/dev/null || echo 2)
 CMAKE_FLAGS ?=
 VENV    = $(BUILD)/venv
 
-# The demo: one process trains and saves, a fresh one loads and shows.
-DEMO = cd $(BUILD) && examples/lenet && examples/lenet --show
-
 CTEST   = ctest --output-on-failure --no-label-summary --no-tests=error -j $(JOBS)
 COMPILE = cmake --build $(1) -j $(JOBS)
 
@@ -22,11 +19,10 @@ build: ## the library, the examples, the tests and the benchmarks, in build/
 	cmake -S . -B $(BUILD) -DGLUON_WERROR=ON $(CMAKE_FLAGS)
 	$(call COMPILE,$(BUILD))
 
-demo: python ## train LeNet on Fashion-MNIST in C and in Python, and show predictions of the saved network
+demo: python ## train LeNet on Fashion-MNIST in C and in Python, export it, run the exported model from C
 	@sh tools/setup.sh data
-	$(call COMPILE,$(BUILD)) --target example_lenet
-	$(DEMO)
-	cd $(BUILD) && venv/bin/python ../examples/python/lenet.py
+	$(call COMPILE,$(BUILD)) --target example_lenet example_deploy gluon_command
+	sh tools/demo.sh $(BUILD)
 
 python: ## the Python package: build/venv/bin/python then imports mxnet from this tree
 	@sh tools/setup.sh build

@@ -41,8 +41,8 @@ static mx_symbol *graph_of(const ops_case *c, const ops_values *in)
     for (int i = 0; i < c->n_in; i++) {
         char name[16];
         snprintf(name, sizeof name, "x%d", i);
-        variables[i] = c->absent[i] ? MX_NONE
-                                    : mx_variable(name, .shape = mx_dims_of_shape(&in->shape[i]), .dtype = MX_FLOAT32);
+        variables[i] =
+            c->absent[i] ? MX_NONE : mx_variable(name, .shape = mx_dims_of_shape(&in->shape[i]), .dtype = MX_FLOAT32);
     }
     if (mx_invoke(c->op, c->attrs, c->n_in, variables, c->n_visible, out))
         return NULL;
@@ -216,11 +216,13 @@ static void test_failing_allocations(void **state)
     assert_int_equal(mx_invoke(mx_op_find("Concat"), NULL, 2, both, 1, &joined), MX_OK);
     mx_symbol *symbol = mx_symbol_of(MX_ARRAYS(joined));
     bool failed = true;
-    mx_scoped() assert_int_equal(mx_compile_to_c(symbol, NULL, NULL, path, "net"), MX_OK);
+    mx_scoped()
+        assert_int_equal(mx_compile_to_c(symbol, NULL, NULL, path, "net"), MX_OK);
     const int64_t live = mx_alloc_get_stats().live_blocks;
     for (int n = 1; failed && n < 1000; n++) {
         mx_alloc_fail_at(n);
-        mx_scoped() mx_compile_to_c(symbol, NULL, NULL, path, "net");
+        mx_scoped()
+            mx_compile_to_c(symbol, NULL, NULL, path, "net");
         mx_alloc_fail_at(0);
         failed = mx_error_code() != MX_OK;
         if (failed)

@@ -256,7 +256,8 @@ static void test_failing_allocations(void **state)
         bool failed = true;
         mx_array *list[] = {counting(MX_DIMS(2, 3), MX_FLOAT32), counting(MX_DIMS(4), MX_INT64)};
         assert_int_equal(formats[f].save(path_of("a"), (mx_arrays){list, 2}, names), MX_OK);
-        mx_scoped() formats[f].load(path_of("a"));
+        mx_scoped()
+            formats[f].load(path_of("a"));
         const int64_t live = mx_alloc_get_stats().live_blocks;
         for (int n = 1; failed && n < 300; n++) {
             mx_alloc_fail_at(n);
@@ -271,7 +272,8 @@ static void test_failing_allocations(void **state)
             assert_int_equal(mx_alloc_get_stats().live_blocks, live);
         }
         assert_false(failed);
-        mx_scoped() assert_int_equal(mx_array_dict_count(formats[f].load(path_of("a"))), 2);
+        mx_scoped()
+            assert_int_equal(mx_array_dict_count(formats[f].load(path_of("a"))), 2);
     }
 }
 

@@ -13,7 +13,7 @@ check=false
 if [ "${1:-}" = --check ]; then check=true; shift; fi
 if [ $# = 0 ]; then
     # Names of our files have no spaces.
-    set -- $(find src include examples tests bench tools \( -name '*.[ch]' -o -name '*.inc' \) | sort)
+    set -- $(find src include cli python examples tests bench tools \( -name '*.[ch]' -o -name '*.inc' \) | sort)
 fi
 if ! command -v clang-format >/dev/null 2>&1; then
     echo "format: clang-format is not there (Debian package clang-format)" >&2

@@ -1,6 +1,9 @@
-"""LeNet on Fashion-MNIST: trains imperatively, then hybridized, and shows loss, accuracy and speed of both.
+"""LeNet on Fashion-MNIST: trains imperatively, then hybridized, shows loss, accuracy and speed of both, and exports.
 
-    python lenet.py [--epochs 3] [--batch-size 64] [--lr 0.1] [--save lenet]
+    python lenet.py [--epochs 3] [--batch-size 64] [--lr 0.03] [--save fashion]
+
+The exported model (fashion-symbol.json, fashion-0000.params) runs in C without Python: see examples/c/deploy.c and
+`gluon compile`.  One test image and the network's scores for it lie beside it, in fashion.npy and fashion.scores.
 """
 import argparse
 import sys
@@ -43,7 +46,7 @@ def progress(done, total, loss):
 
 def train(net, train_data, test_data, epochs, lr):
     loss_of = gluon.loss.SoftmaxCrossEntropyLoss()
-    trainer = gluon.Trainer(net.collect_params(), "sgd", {"learning_rate": lr})
+    trainer = gluon.Trainer(net.collect_params(), "sgd", {"learning_rate": lr, "momentum": 0.9})
     for epoch in range(epochs):
         start, total, seen = time.time(), 0.0, 0
         for i, (data, label) in enumerate(train_data):
@@ -60,13 +63,25 @@ def train(net, train_data, test_data, epochs, lr):
               f"{100 * accuracy(net, test_data):.2f} %, {seen / seconds:,.0f} images/s" + " " * 20)
 
 
+def export(net, prefix, images):
+    """Writes the model, one image, and what the network says to it."""
+    import numpy as np
+    net.export(prefix)
+    image = images[0][0][0:1]
+    scores = net(image)
+    np.save(prefix + ".npy", image.asnumpy())
+    np.savetxt(prefix + ".scores", scores.asnumpy().ravel())
+    print(f"exported: {prefix}-symbol.json, {prefix}-0000.params; the first test image is class "
+          f"{int(scores.argmax(axis=1).asscalar())}")
+
+
 def main():
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("--epochs", type=int, default=3)
     parser.add_argument("--batch-size", type=int, default=64)
-    parser.add_argument("--lr", type=float, default=0.1)
+    parser.add_argument("--lr", type=float, default=0.03)
     parser.add_argument("--seed", type=int, default=1)
-    parser.add_argument("--save", default="lenet", help="prefix of the files that are written")
+    parser.add_argument("--save", default="fashion", help="prefix of the files that are written")
     parser.add_argument("--examples", type=int, help="use only so many training images")
     args = parser.parse_args()
 
@@ -82,8 +97,7 @@ def main():
             net.hybridize()
         print("hybridized" if hybrid else "imperative")
         train(net, train_data, test_data, args.epochs, args.lr)
-    net.save_parameters(args.save + ".params")
-    print(f"parameters are in {args.save}.params")
+    export(net, args.save, list(test_data)[:1])
 
 
 if __name__ == "__main__":

@@ -22,7 +22,8 @@ mx_block *block_of(PyObject *object)
 {
     mx_block *block = ((block_object *)object)->block;
     if (!block)
-        PyErr_Format(PyExc_RuntimeError, "%.200s: super().__init__() was not called before the block was used", Py_TYPE(object)->tp_name);
+        PyErr_Format(PyExc_RuntimeError, "%.200s: super().__init__() was not called before the block was used",
+                     Py_TYPE(object)->tp_name);
     return block;
 }
 
@@ -156,13 +157,15 @@ static PyObject *block_start(PyObject *object, PyObject *args)
     const char *prefix;
     PyObject *shared;
     mx_params *params;
-    if (!PyArg_ParseTuple(args, "izO:Block", &kind, &prefix, &shared) || read_params(shared, &params) || block_prepare(self))
+    if (!PyArg_ParseTuple(args, "izO:Block", &kind, &prefix, &shared) || read_params(shared, &params) ||
+        block_prepare(self))
         return NULL;
     PyObject *hint = alias_of(object);
     if (!hint)
         return NULL;
     MX_SCOPE;
-    mx_block *block = mx_block_named(&(mx_block_naming){short_name(Py_TYPE(object)), hint == Py_None ? NULL : PyUnicode_AsUTF8(hint), prefix, params});
+    mx_block *block = mx_block_named(&(mx_block_naming){
+        short_name(Py_TYPE(object)), hint == Py_None ? NULL : PyUnicode_AsUTF8(hint), prefix, params});
     Py_DECREF(hint);
     if (!block)
         return raise_error();
@@ -173,7 +176,7 @@ static PyObject *block_start(PyObject *object, PyObject *args)
     Py_RETURN_NONE;
 }
 
-/* _start_layer(address of the class row, Python class made for it, *arguments, **keywords): a layer or loss of the library. */
+/* _start_layer(address of the class row, class made for it, *arguments, **keywords): a layer or loss of the library. */
 static PyObject *block_start_layer(PyObject *object, PyObject *const *args, Py_ssize_t n, PyObject *names)
 {
     static const char *const extra[] = {"prefix", "params", NULL};
@@ -210,7 +213,7 @@ static PyObject *block_start_layer(PyObject *object, PyObject *const *args, Py_s
     return block ? core_new_ref(Py_None) : raise_error();
 }
 
-/* ---- children and parameters -------------------------------------------------------------------------------------- */
+/* ---- children and parameters ------------------------------------------------------------------------------------- */
 
 static PyObject *block_register_child(PyObject *object, PyObject *args)
 {
@@ -220,10 +223,12 @@ static PyObject *block_register_child(PyObject *object, PyObject *args)
     if (!block || !PyArg_ParseTuple(args, "O|O:register_child", &child, &name))
         return NULL;
     if (!PyObject_TypeCheck(child, &block_type))
-        return PyErr_Format(PyExc_TypeError, "%s: a child must be a Block, got %.200s", block->name, Py_TYPE(child)->tp_name);
+        return PyErr_Format(PyExc_TypeError, "%s: a child must be a Block, got %.200s", block->name,
+                            Py_TYPE(child)->tp_name);
     if (!block_of(child))
         return NULL;
-    PyObject *key = name == Py_None ? PyUnicode_FromFormat("%lld", (long long)block->children.length) : PyObject_Str(name);
+    PyObject *key =
+        name == Py_None ? PyUnicode_FromFormat("%lld", (long long)block->children.length) : PyObject_Str(name);
     const char *text = key ? PyUnicode_AsUTF8(key) : NULL;
     if (text && !mx_block_child(block, text, block_of(child)))
         raise_error();
@@ -246,7 +251,8 @@ static int register_parameter(block_object *self, PyObject *name, PyObject *valu
     if (known == p)
         return PyDict_SetItem(self->params, name, value);
     if (known) {
-        PyErr_Format(PyExc_AssertionError, "%s: the parameter '%s' cannot be replaced by another one", self->block->name, text);
+        PyErr_Format(PyExc_AssertionError, "%s: the parameter '%s' cannot be replaced by another one",
+                     self->block->name, text);
         return -1;
     }
     /* `attributes` does not own: the block's dictionary does, also parameters that were made elsewhere. */
@@ -266,8 +272,8 @@ static int check_kind(block_object *self, PyObject *name, PyObject *value)
         before = self->params ? PyDict_GetItem(self->params, name) : NULL;
     if (!before || (was_block ? PyObject_TypeCheck(value, &block_type) : PyObject_TypeCheck(value, &parameter_type)))
         return 0;
-    PyErr_Format(PyExc_TypeError, "%.200s: attribute '%U' is a %.200s and cannot become a %.200s", Py_TYPE(self)->tp_name, name,
-                 Py_TYPE(before)->tp_name, Py_TYPE(value)->tp_name);
+    PyErr_Format(PyExc_TypeError, "%.200s: attribute '%U' is a %.200s and cannot become a %.200s",
+                 Py_TYPE(self)->tp_name, name, Py_TYPE(before)->tp_name, Py_TYPE(value)->tp_name);
     return -1;
 }
 
@@ -303,7 +309,9 @@ static PyObject *missing_attribute(PyObject *object, PyObject *name)
         mx_block *child = mx_dict_get(&self->block->children, text);
         if (child)
             return block_wrap(child);
-        const mx_field *field = self->block->cls && self->block->cls->schema && *text == '_' ? mx_schema_find(self->block->cls->schema, text + 1) : NULL;
+        const mx_field *field = self->block->cls && self->block->cls->schema && *text == '_'
+                                    ? mx_schema_find(self->block->cls->schema, text + 1)
+                                    : NULL;
         if (field && field->type != MX_FIELD_PTR)
             return field_get(field, self->block->options);
         if (self->block->cls && mx_schema_find(self->block->cls->schema, text))
@@ -356,7 +364,7 @@ static PyObject *get_children(PyObject *object, void *unused)
     return core_new_ref(self->children);
 }
 
-/* ---- shapes of deferred parameters --------------------------------------------------------------------------------- */
+/* ---- shapes of deferred parameters ------------------------------------------------------------------------------- */
 
 static PyObject *abstract_of(PyObject *value)
 {
@@ -384,11 +392,37 @@ static PyObject *abstract_of(PyObject *value)
     return list;
 }
 
-/* _infer(args): runs forward on arrays without data, from which the shapes of parameters follow, and makes them. */
-static PyObject *block_infer(PyObject *object, PyObject *args)
+/* Whether everything that waits in the block itself has learned its shape. */
+static bool all_learned(const mx_block *block)
+{
+    for (int64_t i = 0; i < block->own.length; i++) {
+        const mx_parameter *p = block->own.items[i];
+        mx_shape_t shape = p->abstract ? mx_array_shape(p->abstract) : p->shape;
+        if (p->deferred && !mx_shape_known(&shape))
+            return false;
+    }
+    return true;
+}
+
+static mx_code finish_children(mx_block *block)
+{
+    mx_code code = MX_OK;
+    for (int64_t i = 0; !code && i < block->children.length; i++) {
+        mx_block *child = block->children.entries[i].pointer;
+        code = all_learned(child) ? mx_block_finish_shapes(child, true) : MX_OK;
+        code = code ? code : finish_children(child);
+    }
+    return code;
+}
+
+/* _infer(args, children): runs forward on arrays without data, from which the shapes of parameters follow, and makes
+ * them; those of children wait for their own forward unless asked for. */
+PyObject *block_infer(PyObject *object, PyObject *arguments)
 {
     block_object *self = (block_object *)object;
-    if (!block_of(object))
+    PyObject *args;
+    int children = 0;
+    if (!block_of(object) || !PyArg_ParseTuple(arguments, "O!|p:infer_shape", &PyTuple_Type, &args, &children))
         return NULL;
     PyObject *abstract = abstract_of(args);
     PyObject *forward = abstract ? PyObject_GetAttrString(object, "forward") : NULL;
@@ -406,7 +440,10 @@ static PyObject *block_infer(PyObject *object, PyObject *args)
         mx_block_finish_shapes(self->block, false);
         return NULL;
     }
-    return raise_if(mx_block_finish_shapes(self->block, true));
+    if (!all_learned(self->block) && block_infer_by_graph(self, args))
+        return NULL;
+    mx_code code = mx_block_finish_shapes(self->block, true);
+    return raise_if(code || !children ? code : finish_children(self->block));
 }
 
 /* Where the first array in x is. */
@@ -417,7 +454,7 @@ static mx_context context_of(PyObject *x)
     return nd_check(x) ? nd_array(x)->context : mx_current_context();
 }
 
-/* _own_data(x): own parameters as arrays where x is, a dict of keywords for hybrid_forward; None: shapes are missing. */
+/* _own_data(x): own parameters where x is, a dict of keywords for hybrid_forward; None: shapes are missing. */
 static PyObject *block_own_data(PyObject *object, PyObject *x)
 {
     block_object *self = (block_object *)object;
@@ -442,11 +479,10 @@ static PyObject *block_own_data(PyObject *object, PyObject *x)
     return dict;
 }
 
-/* ---- name scopes ------------------------------------------------------------------------------------------------------ */
+/* ---- name scopes ------------------------------------------------------------------------------------------------- */
 
 typedef struct scope_object {
-    PyObject_HEAD
-    PyObject *owner; /* the block; retained */
+    PyObject_HEAD PyObject *owner; /* the block; retained */
     mx_naming saved[16];
     int depth;
 } scope_object;
@@ -498,7 +534,7 @@ static PyObject *block_name_scope(PyObject *object, PyObject *unused)
     return (PyObject *)scope;
 }
 
-/* ---- what is done to a whole network ------------------------------------------------------------------------------------ */
+/* ---- what is done to a whole network ----------------------------------------------------------------------------- */
 
 static PyObject *block_collect(PyObject *object, PyObject *unused)
 {
@@ -536,7 +572,8 @@ static PyObject *block_load(PyObject *object, PyObject *args)
     PyObject *path;
     int missing, extra, cast;
     mx_block *block = block_of(object);
-    if (!block || !PyArg_ParseTuple(args, "O&ppp:load_parameters", PyUnicode_FSConverter, &path, &missing, &extra, &cast))
+    if (!block ||
+        !PyArg_ParseTuple(args, "O&ppp:load_parameters", PyUnicode_FSConverter, &path, &missing, &extra, &cast))
         return NULL;
     const struct mx_load_options options = {.allow_missing = missing, .ignore_extra = extra, .cast_dtype = cast};
     mx_mode mode = mx_mode_enter(0, -1);
@@ -627,7 +664,7 @@ static PyMethodDef block_methods[] = {
     {"_save", block_save, METH_O, NULL},
     {"_load", block_load, METH_VARARGS, NULL},
     {"_text", block_text, METH_NOARGS, NULL},
-    {"_infer", block_infer, METH_O, NULL},
+    {"_infer", block_infer, METH_VARARGS, NULL},
     {"_own_data", block_own_data, METH_O, NULL},
     {"_layer_forward", block_layer_forward, METH_VARARGS, NULL},
     {"_hooks", block_hook_list, METH_VARARGS, NULL},
@@ -640,7 +677,8 @@ static PyMethodDef block_methods[] = {
     {"_start_symbol", block_start_symbol, METH_VARARGS, NULL},
     {"_watch", block_watch, METH_VARARGS, NULL},
     {"forward", block_forward, METH_VARARGS, "forward(*inputs): override it to say what the block computes."},
-    {"name_scope", block_name_scope, METH_NOARGS, "A `with` block in which new blocks and parameters get this block's prefix."},
+    {"name_scope", block_name_scope, METH_NOARGS,
+     "A `with` block in which new blocks and parameters get this block's prefix."},
     {NULL, NULL, 0, NULL},
 };
 static PyGetSetDef block_getset[] = {
@@ -672,7 +710,7 @@ PyTypeObject block_type = {
     .tp_getset = block_getset,
 };
 
-/* ---- the module's part ------------------------------------------------------------------------------------------------ */
+/* ---- the module's part ------------------------------------------------------------------------------------------- */
 
 /* layers(): (kind, name, address, group or None, whether plans can be made of it) of every layer and loss. */
 static PyObject *layers(PyObject *self, PyObject *unused)
@@ -712,7 +750,10 @@ static PyObject *describe_class(PyObject *self, PyObject *address)
     return text ? PyUnicode_FromString(text) : raise_error();
 }
 
-static PyObject *is_inferring(PyObject *self, PyObject *unused) { return (void)self, (void)unused, PyBool_FromLong(mx_inferring()); }
+static PyObject *is_inferring(PyObject *self, PyObject *unused)
+{
+    return (void)self, (void)unused, PyBool_FromLong(mx_inferring());
+}
 
 static PyMethodDef functions[] = {
     {"layers", layers, METH_NOARGS, "Layers and losses of the library."},

@@ -1,4 +1,4 @@
-/* The inside of Block objects, shared by block.c, block_call.c and block_graph.c.  SPDX-License-Identifier: Apache-2.0 */
+/* The inside of Block objects: block.c, block_call.c, block_graph.c.  SPDX-License-Identifier: Apache-2.0 */
 #ifndef MXNET_BLOCK_H
 #define MXNET_BLOCK_H
 
@@ -9,23 +9,22 @@
 
 /* Shapes and types of the inputs of a call, for those who trace the block later. */
 typedef struct seen_inputs {
-    int n; /* 0: never called */
+    int n;             /* 0: never called */
     mx_shape_t *shape; /* (n) ndim -1: absent */
     int *type;
 } seen_inputs;
 
 typedef struct block_object {
-    PyObject_HEAD
-    mx_block *block;    /* retained; NULL before __init__ */
-    PyObject *children; /* dict: attribute name -> Block, in order */
-    PyObject *params;   /* dict: attribute name -> Parameter (made from the mx_block's when asked) */
-    PyObject *before, *after;  /* hooks: lists of callables, NULL: none */
+    PyObject_HEAD mx_block *block;        /* retained; NULL before __init__ */
+    PyObject *children;                   /* dict: attribute name -> Block, in order */
+    PyObject *params;                     /* dict: attribute name -> Parameter (made from the mx_block's when asked) */
+    PyObject *before, *after;             /* hooks: lists of callables, NULL: none */
     uint64_t before_handle, after_handle; /* the library's hooks that run them; 0: none */
-    bool native;           /* no Python code in its forward */
-    bool overrides_hybrid; /* a layer of the library whose subclass has a hybrid_forward of its own */
-    uint64_t checked;      /* structure version for which `all_native` holds */
-    bool all_native;       /* a container whose children all run in C */
-    PyObject *in_form;     /* how the arrays of a call are nested; NULL: one after the other */
+    bool native;                          /* no Python code in its forward */
+    bool overrides_hybrid;                /* a layer of the library whose subclass has a hybrid_forward of its own */
+    uint64_t checked;                     /* structure version for which `all_native` holds */
+    bool all_native;                      /* a container whose children all run in C */
+    PyObject *in_form;                    /* how the arrays of a call are nested; NULL: one after the other */
     PyObject *out_form[2]; /* how the results are nested, outside and inside of training; NULL: not known */
     seen_inputs seen;      /* of the first call while hybridized */
     PyObject *watcher;     /* callable(name, operator, array) for every node that runs; NULL: none */
@@ -51,6 +50,9 @@ PyObject *form_give(PyObject *form, mx_arrays arrays, int64_t *at);
 
 /* What graphs are made for: export, symbols of blocks, watching nodes (block_graph.c). */
 PyObject *block_export(PyObject *object, PyObject *args);
+PyObject *block_infer(PyObject *object, PyObject *arguments);
+/* Shapes of parameters that follow only from the graph as a whole; -1 with an exception. */
+int block_infer_by_graph(block_object *self, PyObject *args);
 PyObject *block_trace(PyObject *object, PyObject *args);
 PyObject *block_start_symbol(PyObject *object, PyObject *args);
 PyObject *block_watch(PyObject *object, PyObject *args);

@@ -130,7 +130,7 @@ mx_arrays python_forward(mx_block *block, mx_arrays in)
     return out;
 }
 
-/* ---- hooks --------------------------------------------------------------------------------------------------------- */
+/* ---- hooks ------------------------------------------------------------------------------------------------------- */
 
 static int run_hooks(PyObject *hooks, PyObject *object, PyObject *args, PyObject *result)
 {
@@ -222,7 +222,7 @@ PyObject *block_hooks_changed(PyObject *object, PyObject *unused)
     Py_RETURN_NONE;
 }
 
-/* ---- in the library ------------------------------------------------------------------------------------------------ */
+/* ---- in the library ---------------------------------------------------------------------------------------------- */
 
 /* Whether the whole block runs in C: no Python forward, no hooks, in it or in any child. */
 static bool runs_in_c(block_object *self)
@@ -284,7 +284,8 @@ static int take_arrays(block_object *self, PyObject *args, inputs *in)
 /* Arguments that are nested in another way than before need plans of their own. */
 static int keep_form(block_object *self, PyObject *form)
 {
-    const int same = !form || !self->in_form ? form == self->in_form : PyObject_RichCompareBool(form, self->in_form, Py_EQ);
+    const int same =
+        !form || !self->in_form ? form == self->in_form : PyObject_RichCompareBool(form, self->in_form, Py_EQ);
     if (same)
         return same < 0 ? -1 : 0;
     Py_XSETREF(self->in_form, form ? core_new_ref(form) : NULL);
@@ -341,7 +342,7 @@ static PyObject *with_keywords(block_object *self, PyObject *args, PyObject *key
     return tuple;
 }
 
-/* ---- in Python ----------------------------------------------------------------------------------------------------- */
+/* ---- in Python --------------------------------------------------------------------------------------------------- */
 
 /* x through the children one after the other, each called as Python would; several results are several inputs. */
 static PyObject *run_children(block_object *self, PyObject *args)
@@ -427,6 +428,15 @@ static PyObject *call_in_python(PyObject *object, PyObject *args, PyObject *keyw
     return result;
 }
 
+/* Own parameters of a block whose forward is Python's get their shapes before the library runs it. */
+static int learn_shapes(PyObject *object, PyObject *args)
+{
+    PyObject *arguments = PyTuple_Pack(1, args);
+    PyObject *done = arguments ? block_infer(object, arguments) : NULL;
+    Py_XDECREF(arguments), Py_XDECREF(done);
+    return done ? 0 : -1;
+}
+
 PyObject *block_call(PyObject *object, PyObject *args, PyObject *keywords)
 {
     block_object *self = (block_object *)object;
@@ -437,6 +447,8 @@ PyObject *block_call(PyObject *object, PyObject *args, PyObject *keywords)
     const bool compiled = self->block->hybridized && !(keywords && !self->native) && !mx_inferring();
     if (!(compiled && (self->native || !any_symbol(args))) && !runs_in_c(self))
         return call_in_python(object, args, keywords);
+    if (!self->native && self->block->own.length && mx_block_waits(self->block) && learn_shapes(object, args))
+        return NULL;
     if (!keywords)
         return call_in_c(self, args);
     PyObject *all = with_keywords(self, args, keywords);
@@ -445,25 +457,31 @@ PyObject *block_call(PyObject *object, PyObject *args, PyObject *keywords)
     return result;
 }
 
-/* ---- layers of the library ------------------------------------------------------------------------------------------- */
+/* ---- layers of the library --------------------------------------------------------------------------------------- */
 
 static mx_code infer_layer(mx_block *block, mx_arrays in)
 {
     mx_array *abstract[MOST_ARRAYS];
     for (int64_t i = 0; i < in.n; i++) {
         mx_shape_t shape = mx_array_shape(in.v[i]);
-        abstract[i] = in.v[i] == MX_NONE ? MX_NONE
-                                         : mx_scope_add(mx_array_abstract(&shape, (mx_dtype)in.v[i]->dtype, in.v[i]->context));
+        abstract[i] = in.v[i] == MX_NONE
+                          ? MX_NONE
+                          : mx_scope_add(mx_array_abstract(&shape, (mx_dtype)in.v[i]->dtype, in.v[i]->context));
         if (!abstract[i])
             return mx_error_code();
     }
     const bool previous = mx_set_inferring(true);
     mx_mode mode = mx_mode_enter(0, -1);
-    mx_array *out = block->layer->forward(block, (mx_arrays){abstract, in.n});
+    const bool learned = mx_layer_run(block, (mx_arrays){abstract, in.n}).n > 0;
     mx_mode_leave(&mode);
     mx_set_inferring(previous);
-    mx_block_finish_shapes(block, out != NULL);
-    return out ? MX_OK : mx_error_code();
+    mx_block_finish_shapes(block, learned);
+    return learned ? MX_OK : mx_error_code();
+}
+
+static PyObject *wrap_layer(mx_arrays out)
+{
+    return !out.n ? raise_error() : out.n == 1 ? nd_wrap(out.v[0]) : nd_wrap_all(out);
 }
 
 /* super().forward(x) in a subclass of a layer: what the layer itself computes. */
@@ -476,8 +494,8 @@ static PyObject *layer_itself(block_object *self, PyObject *args)
     if (!take_arrays(self, args, &in)) {
         const mx_arrays list = {in.v, in.n};
         const bool waits = !mx_inferring() && !mx_thread_modes.tracing && mx_block_waits(block);
-        mx_array *out = waits && infer_layer(block, list) ? NULL : block->layer->forward(block, list);
-        result = out ? nd_wrap(out) : raise_error();
+        mx_arrays out = waits && infer_layer(block, list) ? mx_list_failed() : mx_layer_run(block, list);
+        result = wrap_layer(out);
     }
     mx_scope_close(&scope);
     if (in.form)
@@ -507,14 +525,15 @@ PyObject *block_forward(PyObject *object, PyObject *args)
     return layer_itself(self, args);
 }
 
-/* _layer_forward(inputs, parameters): hybrid_forward of a layer of the library, with the parameters that were passed. */
+/* _layer_forward(inputs, parameters): hybrid_forward of a layer of the library, with the parameters passed. */
 PyObject *block_layer_forward(PyObject *object, PyObject *args)
 {
     block_object *self = (block_object *)object;
     PyObject *tuple, *given, *result = NULL;
     mx_array *own[MOST_ARRAYS];
     inputs in;
-    if (!block_of(object) || !PyArg_ParseTuple(args, "O!O!:hybrid_forward", &PyTuple_Type, &tuple, &PyDict_Type, &given))
+    if (!block_of(object) ||
+        !PyArg_ParseTuple(args, "O!O!:hybrid_forward", &PyTuple_Type, &tuple, &PyDict_Type, &given))
         return NULL;
     mx_scope scope = mx_scope_open();
     const mx_dict *attributes = &self->block->attributes;
@@ -525,8 +544,9 @@ PyObject *block_layer_forward(PyObject *object, PyObject *args)
         ok = own[i] != NULL;
     }
     if (ok) {
-        mx_array *out = mx_layer_forward_with(self->block, (mx_arrays){in.v, in.n}, (mx_arrays){own, attributes->length});
-        result = out ? nd_wrap(out) : raise_error();
+        mx_arrays out =
+            mx_layer_forward_with(self->block, (mx_arrays){in.v, in.n}, (mx_arrays){own, attributes->length});
+        result = wrap_layer(out);
     }
     mx_scope_close(&scope);
     if (in.form)

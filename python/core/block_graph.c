@@ -11,9 +11,10 @@
 #include "exec/list.h"
 #include "exec/tape.h"
 #include "gluon/deploy.h"
+#include "graph/infer.h"
 #include "graph/symbol.h"
 
-/* ---- inputs like those of the first call ---------------------------------------------------------------------------- */
+/* ---- inputs like those of the first call ------------------------------------------------------------------------- */
 
 void block_remember(block_object *self, mx_arrays in)
 {
@@ -33,15 +34,17 @@ static int examples_of(const block_object *self, mx_array **list)
 {
     for (int i = 0; i < self->seen.n; i++) {
         const bool absent = self->seen.shape[i].ndim < 0;
-        list[i] = absent ? MX_NONE
-                         : mx_scope_add(mx_array_abstract(&self->seen.shape[i], (mx_dtype)self->seen.type[i], (mx_context){0}));
+        list[i] =
+            absent
+                ? MX_NONE
+                : mx_scope_add(mx_array_abstract(&self->seen.shape[i], (mx_dtype)self->seen.type[i], (mx_context){0}));
         if (!list[i])
             return raise_error(), -1;
     }
     return 0;
 }
 
-/* ---- export ----------------------------------------------------------------------------------------------------------- */
+/* ---- export ------------------------------------------------------------------------------------------------------ */
 
 /* _export(path, epoch) */
 PyObject *block_export(PyObject *object, PyObject *args)
@@ -56,7 +59,8 @@ PyObject *block_export(PyObject *object, PyObject *args)
     mx_scope scope = mx_scope_open();
     PyObject *result = NULL;
     if (!self->seen.n || !block->hybridized)
-        PyErr_Format(PyExc_RuntimeError, "%s: export needs a hybridized block that ran; call hybridize(), then the block once",
+        PyErr_Format(PyExc_RuntimeError,
+                     "%s: export needs a hybridized block that ran; call hybridize(), then the block once",
                      block->name);
     else if (!examples_of(self, examples)) {
         PyThreadState *state = let_go(true);
@@ -91,7 +95,44 @@ PyObject *block_trace(PyObject *object, PyObject *args)
     return result;
 }
 
-/* ---- blocks made from symbols ------------------------------------------------------------------------------------------ */
+/* ---- shapes of parameters ---------------------------------------------------------------------------------------- */
+
+/* What the graph says about a parameter's shape is taken over as what an abstract run would have learned. */
+static mx_code learn(const mx_graph *graph, const mx_shape_t *shape)
+{
+    for (int64_t i = 0; i < graph->n; i++) {
+        mx_parameter *p = graph->nodes[i]->owner;
+        if (p && p->deferred && mx_shape_known(&shape[graph->row[i]]) &&
+            !mx_shape_merge(&p->shape, &shape[graph->row[i]], NULL))
+            return mx_fail(MX_ERR_SHAPE, "parameter %s: its shape contradicts the inputs", p->name);
+    }
+    return MX_OK;
+}
+
+int block_infer_by_graph(block_object *self, PyObject *args)
+{
+    PyObject *symbol = block_trace((PyObject *)self, args);
+    mx_graph graph = {0};
+    if (!symbol)
+        return -1;
+    mx_symbol *outputs = sym_symbol(symbol);
+    mx_code code = outputs ? mx_graph_of(&graph, outputs->n, outputs->outputs) : MX_ERR_STATE;
+    const size_t entries = code ? 0 : (size_t)graph.row[graph.n];
+    mx_shape_t *shape = mx_alloc(entries * sizeof *shape);
+    int *type = mx_alloc(entries * sizeof *type);
+    if (!code && shape && type) {
+        mx_graph_infer_start(&graph, shape, type);
+        code = mx_graph_infer(&graph, shape, type);
+        code = code ? code : learn(&graph, shape);
+    }
+    mx_free(shape, entries * sizeof *shape);
+    mx_free(type, entries * sizeof *type);
+    mx_graph_free(&graph);
+    Py_DECREF(symbol);
+    return code ? raise_error(), -1 : 0;
+}
+
+/* ---- blocks made from symbols ------------------------------------------------------------------------------------ */
 
 /* _start_symbol(outputs, "names of inputs", prefix): makes the object a SymbolBlock. */
 PyObject *block_start_symbol(PyObject *object, PyObject *args)
@@ -114,7 +155,7 @@ PyObject *block_start_symbol(PyObject *object, PyObject *args)
     return block ? core_new_ref(Py_None) : raise_error();
 }
 
-/* ---- watching nodes ------------------------------------------------------------------------------------------------------ */
+/* ---- watching nodes ---------------------------------------------------------------------------------------------- */
 
 typedef struct watching {
     block_object *self;

@@ -23,16 +23,15 @@
 
 /* ---- arrays ------------------------------------------------------------------------------------------------ */
 typedef struct nd_object {
-    PyObject_HEAD
-    mx_array *array;    /* retained; never NULL once made */
-    PyObject *weakrefs; /* list of weak references */
+    PyObject_HEAD mx_array *array; /* retained; never NULL once made */
+    PyObject *weakrefs;            /* list of weak references */
 } nd_object;
 
 extern PyTypeObject nd_type;
 static inline bool nd_check(PyObject *x) { return Py_TYPE(x) == &nd_type || PyObject_TypeCheck(x, &nd_type); }
 static inline mx_array *nd_array(PyObject *x) { return ((nd_object *)x)->array; }
-PyObject *nd_wrap(mx_array *array);       /* a new NDArray, or a Symbol of a symbolic array; retains */
-PyObject *nd_wrap_all(mx_arrays arrays);  /* a list of them */
+PyObject *nd_wrap(mx_array *array);      /* a new NDArray, or a Symbol of a symbolic array; retains */
+PyObject *nd_wrap_all(mx_arrays arrays); /* a list of them */
 /* The arrays of a list or tuple of NDArrays (or of one): n < 0 with an exception.  Borrowed; *items is for PyMem_Free. */
 mx_arrays nd_list(PyObject *source, const char *who, mx_array ***items);
 /* Any array-like as an NDArray: lists, numbers, NumPy arrays.  dtype MX_DTYPE_NONE: float32, or that of an NDArray. */
@@ -47,7 +46,7 @@ typedef struct op_object {
     PyObject **input_names; /* (declared_inputs) interned; the name of a list input without its star */
     PyObject **attr_names;  /* (schema->count) interned */
     int n_attrs;
-    bool symbolic;          /* one of mx.sym: makes nodes of a graph */
+    bool symbolic; /* one of mx.sym: makes nodes of a graph */
 } op_object;
 extern PyTypeObject op_type;
 extern PyObject *null_value; /* mxnet.base._Null: "not given" */
@@ -100,10 +99,9 @@ int options_from(const struct mx_class *cls, void *options, PyObject *const *arg
 /* An object of a class row as a Python object: base of the types for initializers, schedules, optimizers and metrics.
  * Options that are neither class attributes nor in its __dict__ are read and written in the C struct. */
 typedef struct described_object {
-    PyObject_HEAD
-    const struct mx_class *cls; /* NULL before _start() */
-    void *object;               /* retained: mx_initializer, mx_optimizer ...; NULL before _start() */
-    void *options;              /* the object's own struct, borrowed; NULL: it has none */
+    PyObject_HEAD const struct mx_class *cls; /* NULL before _start() */
+    void *object;                             /* retained: mx_initializer, mx_optimizer ...; NULL before _start() */
+    void *options;                            /* the object's own struct, borrowed; NULL: it has none */
 } described_object;
 extern PyTypeObject described_type;
 static inline bool described_check(PyObject *x) { return PyObject_TypeCheck(x, &described_type); }

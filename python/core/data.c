@@ -54,14 +54,19 @@ static PyObject *permutation(PyObject *self, PyObject *value)
     return list;
 }
 
-/* ---- arrays in shared memory -------------------------------------------------------------------------------------------
+/* ---- arrays in shared memory ---------------------------------------------------------------------------------
  *
  * Arrays lie one behind the other in a file without a name, each at a multiple of ALIGNMENT:
  *
- *     process A: store_arrays([x, y]) -> (descriptor, [(offset, shape, type), ...]) -- socket --> process B: map_arrays(...)
+ *     store_arrays([x, y]) -> (descriptor, [(offset, shape, type), ...]) -- socket --> map_arrays(descriptor, ...)
  */
 
 #define ALIGNMENT 64
+#ifdef MAP_POPULATE
+#define WHOLE MAP_POPULATE /* one call instead of a fault per page */
+#else
+#define WHOLE 0
+#endif
 
 static int64_t aligned(int64_t offset) { return (offset + ALIGNMENT - 1) / ALIGNMENT * ALIGNMENT; }
 
@@ -85,7 +90,7 @@ static int write_arrays(mx_arrays arrays, int64_t bytes)
     const int file = nameless_file();
     char *memory = MAP_FAILED;
     if (file >= 0 && !ftruncate(file, bytes))
-        memory = mmap(NULL, (size_t)bytes, PROT_READ | PROT_WRITE, MAP_SHARED, file, 0);
+        memory = mmap(NULL, (size_t)bytes, PROT_READ | PROT_WRITE, MAP_SHARED | WHOLE, file, 0);
     bool good = memory != MAP_FAILED;
     if (!good)
         PyErr_SetFromErrno(PyExc_OSError);
@@ -154,13 +159,9 @@ static mapping *map_file(int descriptor)
     if (!m)
         return PyErr_NoMemory(), NULL;
     *m = (mapping){.memory = MAP_FAILED};
-    int flags = MAP_SHARED;
-#ifdef MAP_POPULATE
-    flags |= MAP_POPULATE; /* one call instead of a fault per page */
-#endif
     if (!fstat(descriptor, &status) && status.st_size > 0) {
         m->bytes = (size_t)status.st_size;
-        m->memory = mmap(NULL, m->bytes, PROT_READ | PROT_WRITE, flags, descriptor, 0);
+        m->memory = mmap(NULL, m->bytes, PROT_READ | PROT_WRITE, MAP_SHARED | WHOLE, descriptor, 0);
     }
     atomic_init(&m->users, 1);
     if (m->memory != MAP_FAILED)
@@ -177,7 +178,8 @@ static PyObject *mapped_array(mapping *m, PyObject *row)
     PyObject *sizes;
     int type;
     mx_dims dims;
-    if (!PyArg_ParseTuple(row, "LOi:map_arrays", &offset, &sizes, &type) || dims_from(sizes, &dims, "map_arrays", "shape"))
+    if (!PyArg_ParseTuple(row, "LOi:map_arrays", &offset, &sizes, &type) ||
+        dims_from(sizes, &dims, "map_arrays", "shape"))
         return NULL;
     const mx_shape_t shape = mx_shape_of_dims(&dims);
     const int64_t size = mx_shape_size(&shape);
@@ -218,7 +220,7 @@ static PyObject *map_arrays(PyObject *self, PyObject *args)
     return list;
 }
 
-/* ---- files of data sets -------------------------------------------------------------------------------------------- */
+/* ---- files of data sets --------------------------------------------------------------------------------------- */
 
 /* The two arrays of a raw data set: images uint8 (N, H, W, C), labels int32 (N). */
 static PyObject *both_arrays(mx_dataset *dataset)
@@ -236,7 +238,8 @@ static PyObject *load_mnist(PyObject *self, PyObject *args)
         return NULL;
     MX_SCOPE;
     const struct mx_mnist_args options = {.train = train, .raw = true, .root = root};
-    mx_dataset *(*const make)(const struct mx_mnist_args *) = !strcmp(name, "mnist") ? mx_mnist_make : mx_fashion_mnist_make;
+    mx_dataset *(*const make)(const struct mx_mnist_args *) =
+        !strcmp(name, "mnist") ? mx_mnist_make : mx_fashion_mnist_make;
     PyThreadState *state = let_go(true);
     mx_dataset *dataset = make(&options);
     take_back(state);
@@ -281,7 +284,9 @@ static PyObject *load_csv(PyObject *self, PyObject *args)
     if (!PyArg_ParseTuple(args, "O&O:load_csv", PyUnicode_FSConverter, &path, &type))
         return NULL;
     MX_SCOPE;
-    mx_array *x = dtype_from(type, &dtype) ? NULL : mx_load_csv(PyBytes_AS_STRING(path), dtype == MX_DTYPE_NONE ? MX_FLOAT32 : dtype);
+    mx_array *x = NULL;
+    if (!dtype_from(type, &dtype))
+        x = mx_load_csv(PyBytes_AS_STRING(path), dtype == MX_DTYPE_NONE ? MX_FLOAT32 : dtype);
     Py_DECREF(path);
     return x ? nd_wrap(x) : raise_error();
 }
@@ -294,6 +299,13 @@ static PyObject *takes_batches(PyObject *self, PyObject *object)
                            mx_takes_batches(block_of(object)));
 }
 
+/* runs_in_c(block): whether no Python code runs when the block is called. */
+static PyObject *runs_in_c(PyObject *self, PyObject *object)
+{
+    (void)self;
+    return PyBool_FromLong(PyObject_TypeCheck(object, &block_type) && block_in_c(object));
+}
+
 static PyMethodDef functions[] = {
     {"permutation", permutation, METH_O, "0 ... n - 1 in a random order."},
     {"random_seed", random_seed, METH_NOARGS, "A seed that follows from the current one."},
@@ -303,6 +315,7 @@ static PyMethodDef functions[] = {
     {"load_cifar", load_cifar, METH_VARARGS, "Images and labels of CIFAR10 or CIFAR100."},
     {"load_idx", load_idx, METH_O, "The array in an idx file."},
     {"load_csv", load_csv, METH_VARARGS, "The numbers in a text file."},
+    {"runs_in_c", runs_in_c, METH_O, "Whether no Python code runs when a block is called."},
     {"takes_batches", takes_batches, METH_O, "Whether a transform can be run on whole batches."},
     {NULL, NULL, 0, NULL},
 };

@@ -6,9 +6,8 @@
 #include "symbol.h"
 
 typedef struct executor_object {
-    PyObject_HEAD
-    mx_executor *executor; /* retained; NULL before a bind */
-    PyObject *monitor;     /* callable(name, array), or NULL */
+    PyObject_HEAD mx_executor *executor; /* retained; NULL before a bind */
+    PyObject *monitor;                   /* callable(name, array), or NULL */
     PyObject *dict;
 } executor_object;
 
@@ -51,7 +50,7 @@ static int take(PyObject *self, mx_executor *executor)
     return 0;
 }
 
-/* ---- binding ------------------------------------------------------------------------------------------------------ */
+/* ---- binding ----------------------------------------------------------------------------------------------------- */
 
 static int read_req(PyObject *source, mx_grad_req *req)
 {
@@ -72,7 +71,8 @@ static PyObject *executor_bind(PyObject *self, PyObject *args)
     mx_context context;
     mx_array **items[3] = {NULL};
     mx_arrays arrays[3];
-    if (!PyArg_ParseTuple(args, "O!OOOO!O:bind", &sym_type, &symbol, &where, &lists[0], &lists[1], &PyList_Type, &reqs, &lists[2]) ||
+    if (!PyArg_ParseTuple(args, "O!OOOO!O:bind", &sym_type, &symbol, &where, &lists[0], &lists[1], &PyList_Type, &reqs,
+                          &lists[2]) ||
         context_from(where, &context) || !sym_symbol(symbol))
         return NULL;
     const Py_ssize_t n = PyList_GET_SIZE(reqs);
@@ -94,7 +94,7 @@ static PyObject *executor_bind(PyObject *self, PyObject *args)
     return failed ? NULL : core_new_ref(Py_None);
 }
 
-/* ---- running ------------------------------------------------------------------------------------------------------ */
+/* ---- running ----------------------------------------------------------------------------------------------------- */
 
 static PyObject *executor_forward(PyObject *self, PyObject *training)
 {
@@ -150,17 +150,17 @@ static PyObject *executor_monitor(PyObject *object, PyObject *args)
     Py_RETURN_NONE;
 }
 
-/* ---- looking ------------------------------------------------------------------------------------------------------ */
+/* ---- looking ----------------------------------------------------------------------------------------------------- */
 
-#define ARRAYS(function, source)                                            \
-    static PyObject *function(PyObject *self, void *unused)                 \
-    {                                                                       \
-        (void)unused;                                                       \
-        mx_executor *executor = ready(self);                                \
-        if (!executor)                                                      \
-            return NULL;                                                    \
-        MX_SCOPE;                                                           \
-        return nd_wrap_all(source(executor));                               \
+#define ARRAYS(function, source) \
+    static PyObject *function(PyObject *self, void *unused) \
+    { \
+        (void)unused; \
+        mx_executor *executor = ready(self); \
+        if (!executor) \
+            return NULL; \
+        MX_SCOPE; \
+        return nd_wrap_all(source(executor)); \
     }
 ARRAYS(get_arguments, mx_executor_arguments)
 ARRAYS(get_gradients, mx_executor_gradients)
@@ -210,5 +210,6 @@ static PyTypeObject executor_type = {
 
 int add_executors(PyObject *module)
 {
-    return PyType_Ready(&executor_type) || PyModule_AddObjectRef(module, "Executor", (PyObject *)&executor_type) ? -1 : 0;
+    return PyType_Ready(&executor_type) || PyModule_AddObjectRef(module, "Executor", (PyObject *)&executor_type) ? -1
+                                                                                                                 : 0;
 }

@@ -78,9 +78,8 @@ static int parse_grad_req(PyObject *source, mx_grad_req *req)
 /* ---- Parameter ----------------------------------------------------------------------------------------------------- */
 
 typedef struct parameter_object {
-    PyObject_HEAD
-    mx_parameter *parameter; /* retained; NULL before __init__ */
-    PyObject *init;          /* the initializer as it was given; NULL: made by the library */
+    PyObject_HEAD mx_parameter *parameter; /* retained; NULL before __init__ */
+    PyObject *init;                        /* the initializer as it was given; NULL: made by the library */
     PyObject *dict, *weakrefs;
 } parameter_object;
 
@@ -134,7 +133,8 @@ static void parameter_dealloc(PyObject *object)
 
 /* The keywords of Parameter() and ParameterDict.get(); those that were not given keep the library's defaults. */
 typedef struct parameter_words {
-    PyObject *name, *grad_req, *shape, *dtype, *lr_mult, *wd_mult, *init, *deferred, *differentiable, *stype, *grad_stype;
+    PyObject *name, *grad_req, *shape, *dtype, *lr_mult, *wd_mult, *init, *deferred, *differentiable, *stype,
+        *grad_stype;
 } parameter_words;
 
 static int read_double(PyObject *source, double *value)
@@ -216,7 +216,9 @@ static PyObject *make_constant(PyObject *self, PyObject *args)
     if (!PyArg_ParseTuple(args, "O!sO!:Constant", &parameter_type, &object, &name, &nd_type, &value))
         return NULL;
     MX_SCOPE;
-    return adopt_parameter((parameter_object *)object, mx_constant_new(name, nd_array(value)), NULL) ? NULL : core_new_ref(Py_None);
+    return adopt_parameter((parameter_object *)object, mx_constant_new(name, nd_array(value)), NULL)
+               ? NULL
+               : core_new_ref(Py_None);
 }
 
 /* initialize(init=None, ctx=None, default_init=None, force_reinit=False); an explicit init comes before the parameter's own. */
@@ -227,7 +229,8 @@ static PyObject *parameter_initialize(PyObject *object, PyObject *args, PyObject
     int force = 0, count;
     mx_context contexts[MX_MAX_CONTEXTS];
     mx_parameter *p = parameter_of(object);
-    if (!p || !PyArg_ParseTupleAndKeywords(args, keywords, "|OOOp:initialize", names, &init, &where, &fallback, &force) ||
+    if (!p ||
+        !PyArg_ParseTupleAndKeywords(args, keywords, "|OOOp:initialize", names, &init, &where, &fallback, &force) ||
         contexts_from(where, contexts, &count))
         return NULL;
     MX_SCOPE;
@@ -287,8 +290,14 @@ static PyObject *list_of(PyObject *object, mx_array *(*get)(mx_parameter *, mx_c
     }
     return list;
 }
-static PyObject *parameter_list_data(PyObject *self, PyObject *unused) { return (void)unused, list_of(self, mx_parameter_data); }
-static PyObject *parameter_list_grad(PyObject *self, PyObject *unused) { return (void)unused, list_of(self, mx_parameter_grad); }
+static PyObject *parameter_list_data(PyObject *self, PyObject *unused)
+{
+    return (void)unused, list_of(self, mx_parameter_data);
+}
+static PyObject *parameter_list_grad(PyObject *self, PyObject *unused)
+{
+    return (void)unused, list_of(self, mx_parameter_grad);
+}
 
 static PyObject *parameter_list_ctx(PyObject *object, PyObject *unused)
 {
@@ -455,7 +464,10 @@ static int set_init(PyObject *object, PyObject *value, void *unused)
     Py_XSETREF(((parameter_object *)object)->init, core_new_ref(value));
     return 0;
 }
-static PyObject *get_stype(PyObject *object, void *unused) { return (void)object, (void)unused, PyUnicode_FromString("default"); }
+static PyObject *get_stype(PyObject *object, void *unused)
+{
+    return (void)object, (void)unused, PyUnicode_FromString("default");
+}
 
 static PyGetSetDef parameter_getset[] = {
     {"name", get_name, NULL, "Full name.", NULL},
@@ -494,9 +506,8 @@ PyTypeObject parameter_type = {
 /* ---- ParameterDict ---------------------------------------------------------------------------------------------------- */
 
 typedef struct params_object {
-    PyObject_HEAD
-    mx_params *params; /* retained; NULL before __init__ */
-    PyObject *held;    /* Parameter objects made by get(): they live as long as the dictionary does */
+    PyObject_HEAD mx_params *params; /* retained; NULL before __init__ */
+    PyObject *held;                  /* Parameter objects made by get(): they live as long as the dictionary does */
     PyObject *dict, *weakrefs;
 } params_object;
 
@@ -557,7 +568,8 @@ static int params_init(PyObject *object, PyObject *args, PyObject *keywords)
     if (!PyArg_ParseTupleAndKeywords(args, keywords, "|sO:ParameterDict", names, &prefix, &shared))
         return -1;
     if (shared != Py_None && !PyObject_TypeCheck(shared, &params_type)) {
-        PyErr_Format(PyExc_TypeError, "ParameterDict: shared must be a ParameterDict, got %.200s", Py_TYPE(shared)->tp_name);
+        PyErr_Format(PyExc_TypeError, "ParameterDict: shared must be a ParameterDict, got %.200s",
+                     Py_TYPE(shared)->tp_name);
         return -1;
     }
     MX_SCOPE;
@@ -595,7 +607,8 @@ static PyObject *params_get(PyObject *object, PyObject *args, PyObject *keywords
     if (read_words(&w, &options, "ParameterDict.get"))
         return NULL;
     mx_parameter *p = mx_params_get_with(params, &options);
-    if (!p && (mx_error_code() == MX_ERR_SHAPE || mx_error_code() == MX_ERR_DTYPE || mx_error_code() == MX_ERR_PARAMETER)) {
+    if (!p &&
+        (mx_error_code() == MX_ERR_SHAPE || mx_error_code() == MX_ERR_DTYPE || mx_error_code() == MX_ERR_PARAMETER)) {
         PyErr_SetString(PyExc_AssertionError, mx_error_message());
         return raise_error();
     }
@@ -611,7 +624,8 @@ static PyObject *params_add(PyObject *object, PyObject *parameter)
     if (!params)
         return NULL;
     if (!PyObject_TypeCheck(parameter, &parameter_type) || !parameter_of(parameter))
-        return PyErr_Format(PyExc_TypeError, "ParameterDict: a Parameter is wanted, got %.200s", Py_TYPE(parameter)->tp_name);
+        return PyErr_Format(PyExc_TypeError, "ParameterDict: a Parameter is wanted, got %.200s",
+                            Py_TYPE(parameter)->tp_name);
     mx_parameter *known = mx_params_find(params, parameter_of(parameter)->name);
     if (known && known != parameter_of(parameter))
         return PyErr_Format(PyExc_AssertionError, "ParameterDict: another parameter is called %s already", known->name);

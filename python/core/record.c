@@ -1,11 +1,12 @@
 /* Record files: readers and writers of gluon/recordio.h as Python objects, image records taken apart.
  *
- * Reading is by position (pread), so a reader that was inherited by a forked process reads on by itself.  A writer belongs
- * to the process that opened it; mxnet/recordio.py sees to that.
+ * Reading is by position (pread), so a reader that was inherited by a forked process reads on by itself.  A writer
+ * belongs to the process that opened it; mxnet/recordio.py sees to that.
  *
  * SPDX-License-Identifier: Apache-2.0 */
 #include <math.h>
 #include <string.h>
+#include <unistd.h>
 
 #include "base/error.h"
 #include "core.h"
@@ -13,15 +14,18 @@
 #include "skin.h"
 
 typedef struct record_object {
-    PyObject_HEAD
-    void *file; /* retained: mx_record_reader or mx_record_writer; NULL after close() */
+    PyObject_HEAD void *file; /* retained: mx_record_reader or mx_record_writer; NULL after close() */
+    pid_t owner;              /* process that opened it */
 } record_object;
 
 static PyTypeObject reader_type, writer_type;
 
+/* The death of a writer removes its unfinished files: not so in a forked process, to which they do not belong. */
 static void record_dealloc(PyObject *object)
 {
-    mx_release(((record_object *)object)->file);
+    record_object *self = (record_object *)object;
+    if (Py_TYPE(object) != &writer_type || self->owner == getpid())
+        mx_release(self->file);
     Py_TYPE(object)->tp_free(object);
 }
 
@@ -45,12 +49,14 @@ static PyObject *wrap_file(PyTypeObject *type, void *file)
     record_object *self = file ? (record_object *)type->tp_alloc(type, 0) : NULL;
     if (!file)
         return raise_error();
-    if (self)
+    if (self) {
         self->file = mx_retain(file);
+        self->owner = getpid();
+    }
     return (PyObject *)self;
 }
 
-/* ---- reading ------------------------------------------------------------------------------------------------------- */
+/* ---- reading -------------------------------------------------------------------------------------------------- */
 
 static PyObject *reader_new(PyTypeObject *type, PyObject *args, PyObject *keywords)
 {
@@ -74,6 +80,17 @@ static PyObject *reader_read(PyObject *object, PyObject *unused)
     if (!record && !mx_has_error())
         Py_RETURN_NONE;
     return bytes_of(record);
+}
+
+/* read_at(position): in one call, so that several threads may ask one reader. */
+static PyObject *reader_read_at(PyObject *object, PyObject *position)
+{
+    mx_record_reader *file = file_of(object);
+    const long long at = PyLong_AsLongLong(position);
+    if (!file || (at == -1 && PyErr_Occurred()))
+        return NULL;
+    MX_SCOPE;
+    return bytes_of(mx_record_read_at(file, at));
 }
 
 /* positions(): where every record begins; the reader then stands at the beginning. */
@@ -126,6 +143,7 @@ static PyObject *reader_close(PyObject *object, PyObject *unused)
 static PyMethodDef reader_methods[] = {
     {"read", reader_read, METH_NOARGS, "The next record; None at the end."},
     {"seek", reader_seek, METH_O, "Goes to the record at a byte of the file."},
+    {"read_at", reader_read_at, METH_O, "The record at a byte of the file."},
     {"positions", reader_positions, METH_NOARGS, "Where every record begins."},
     {"tell", reader_tell, METH_NOARGS, "Where the next record begins."},
     {"close", reader_close, METH_NOARGS, "Closes the file."},
@@ -141,12 +159,13 @@ static PyTypeObject reader_type = {
     .tp_methods = reader_methods,
 };
 
-/* ---- writing ------------------------------------------------------------------------------------------------------- */
+/* ---- writing -------------------------------------------------------------------------------------------------- */
 
 static PyObject *writer_new(PyTypeObject *type, PyObject *args, PyObject *keywords)
 {
     PyObject *path, *index = NULL;
-    if (keywords || !PyArg_ParseTuple(args, "O&|O&:RecordWriter", PyUnicode_FSConverter, &path, PyUnicode_FSConverter, &index))
+    if (keywords ||
+        !PyArg_ParseTuple(args, "O&|O&:RecordWriter", PyUnicode_FSConverter, &path, PyUnicode_FSConverter, &index))
         return NULL;
     MX_SCOPE;
     PyObject *self =
@@ -204,7 +223,7 @@ static PyTypeObject writer_type = {
     .tp_methods = writer_methods,
 };
 
-/* ---- index and image records ------------------------------------------------------------------------------------------ */
+/* ---- index and image records --------------------------------------------------------------------------------- */
 
 /* record_index(path): a list of (key, position) in the order of the file. */
 static PyObject *record_index(PyObject *self, PyObject *source)
@@ -219,7 +238,8 @@ static PyObject *record_index(PyObject *self, PyObject *source)
     const int64_t n = index ? mx_record_index_count(index) : 0;
     PyObject *list = index ? PyList_New((Py_ssize_t)n) : raise_error();
     for (int64_t i = 0; list && i < n; i++) {
-        PyObject *row = Py_BuildValue("sL", mx_record_index_key(index, i), (long long)mx_record_index_position(index, i));
+        const long long position = mx_record_index_position(index, i);
+        PyObject *row = Py_BuildValue("sL", mx_record_index_key(index, i), position);
         if (!row)
             Py_CLEAR(list);
         else
@@ -240,13 +260,16 @@ static PyObject *record_pack(PyObject *self, PyObject *args)
     mx_record_header header = {.id = id, .id2 = id2};
     PyObject *result = NULL;
     MX_SCOPE;
-    const bool several = PyObject_CheckBuffer(label) && !is_number(label);
-    if (several ? PyObject_GetBuffer(label, &labels, PyBUF_C_CONTIGUOUS) : (header.label = (float)PyFloat_AsDouble(label), PyErr_Occurred() != NULL))
-        goto done;
-    result = bytes_of(mx_record_pack(header, labels.buf, labels.len / (Py_ssize_t)sizeof(float), payload.buf, payload.len));
-    if (several)
+    if (is_number(label))
+        header.label = (float)PyFloat_AsDouble(label);
+    else
+        PyObject_GetBuffer(label, &labels, PyBUF_C_CONTIGUOUS);
+    if (!PyErr_Occurred()) {
+        const int64_t n = labels.len / (Py_ssize_t)sizeof(float);
+        result = bytes_of(mx_record_pack(header, labels.buf, n, payload.buf, payload.len));
+    }
+    if (labels.obj)
         PyBuffer_Release(&labels);
-done:
     PyBuffer_Release(&payload);
     return result;
 }

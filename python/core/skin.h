@@ -6,7 +6,14 @@
 #include "gluon/core.h"
 
 /* Python classes that the package registers, so that C can make objects of them. */
-typedef enum front_kind { FRONT_PARAMETER, FRONT_CONSTANT, FRONT_PARAMS, FRONT_BLOCK, FRONT_HYBRID_BLOCK, FRONT_KINDS } front_kind;
+typedef enum front_kind {
+    FRONT_PARAMETER,
+    FRONT_CONSTANT,
+    FRONT_PARAMS,
+    FRONT_BLOCK,
+    FRONT_HYBRID_BLOCK,
+    FRONT_KINDS
+} front_kind;
 PyObject *front_class(front_kind kind); /* borrowed; NULL: not registered */
 
 extern PyTypeObject parameter_type, params_type, block_type;

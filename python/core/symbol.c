@@ -50,8 +50,8 @@ mx_array *sym_array(PyObject *x, const char *who)
     if (!symbol)
         return NULL;
     if (symbol->n != 1) {
-        PyErr_Format(PyExc_ValueError, "%s: a symbol with one output is wanted, this one has %lld; pick one with [i]", who,
-                     (long long)symbol->n);
+        PyErr_Format(PyExc_ValueError, "%s: a symbol with one output is wanted, this one has %lld; pick one with [i]",
+                     who, (long long)symbol->n);
         return NULL;
     }
     mx_scope scope = mx_scope_open();
@@ -105,7 +105,8 @@ static PyObject *sym_new(PyTypeObject *type, PyObject *args, PyObject *keywords)
 PyObject *sym_refuse(const char *what)
 {
     PyObject *refuse = from_package("mxnet.symbol._refuse", "refuse");
-    PyObject *done = refuse ? PyObject_CallFunction(refuse, "sO", what, mx_thread_modes.tracing ? Py_True : Py_False) : NULL;
+    PyObject *done =
+        refuse ? PyObject_CallFunction(refuse, "sO", what, mx_thread_modes.tracing ? Py_True : Py_False) : NULL;
     Py_XDECREF(refuse), Py_XDECREF(done);
     return NULL;
 }
@@ -115,8 +116,10 @@ static PyObject *no_iteration_end(void) { return PyErr_SetNone(PyExc_IndexError)
 
 static PyObject *unknown(const char *what)
 {
-    return PyErr_Format(PyExc_AttributeError, "the %s of this symbol is not known; infer_shape and infer_type tell what follows "
-                        "from the inputs", what);
+    return PyErr_Format(PyExc_AttributeError,
+                        "the %s of this symbol is not known; infer_shape and infer_type tell what follows "
+                        "from the inputs",
+                        what);
 }
 
 static PyObject *get_shape(PyObject *self, void *unused)
@@ -182,7 +185,8 @@ static PyObject *get_transposed(PyObject *self, void *unused)
 
 static PyGetSetDef sym_getset[] = {
     {"name", get_name, NULL, "Name of its node; None for a group.", NULL},
-    {"shape", get_shape, NULL, "Sizes of the axes where they are known: while a block is traced, or given to sym.var.", NULL},
+    {"shape", get_shape, NULL, "Sizes of the axes where they are known: while a block is traced, or given to sym.var.",
+     NULL},
     {"ndim", get_ndim, NULL, "Number of axes where it is known.", NULL},
     {"size", get_size, NULL, "Number of elements where it is known.", NULL},
     {"dtype", get_dtype, NULL, "Type of the elements where it is known.", NULL},
@@ -196,7 +200,7 @@ static PyGetSetDef sym_getset[] = {
 
 /* ---- outputs and elements -------------------------------------------------------------------------------------- */
 
-/* One output seen from inside a block that is traced is an array: x[0] is a row of it.  Otherwise [i] picks an output. */
+/* One output inside a block that is traced is an array: x[0] is a row of it.  Otherwise [i] picks an output. */
 static bool is_like_array(PyObject *self) { return mx_thread_modes.tracing && sym_count(self) == 1; }
 
 static PyObject *output_at(PyObject *self, int64_t i)
@@ -339,17 +343,20 @@ static PyObject *sym_compose(PyObject *self, PyObject *args, PyObject *keywords)
             continue;
         }
         if (!sym_check(value))
-            return PyErr_Format(PyExc_TypeError, "Symbol: '%s' must be a Symbol, got %.200s", text, Py_TYPE(value)->tp_name);
+            return PyErr_Format(PyExc_TypeError, "Symbol: '%s' must be a Symbol, got %.200s", text,
+                                Py_TYPE(value)->tp_name);
         names[count] = text;
         if (!(values[count++] = sym_symbol(value)))
             return NULL;
     }
     if (n && count)
-        return PyErr_Format(PyExc_TypeError, "Symbol: variables are replaced by position or by name, not both in one call");
+        return PyErr_Format(PyExc_TypeError,
+                            "Symbol: variables are replaced by position or by name, not both in one call");
     for (Py_ssize_t i = 0; i < n; i++) {
         PyObject *item = PyTuple_GET_ITEM(args, i);
         if (!sym_check(item))
-            return PyErr_Format(PyExc_TypeError, "Symbol: argument %zd must be a Symbol, got %.200s", i, Py_TYPE(item)->tp_name);
+            return PyErr_Format(PyExc_TypeError, "Symbol: argument %zd must be a Symbol, got %.200s", i,
+                                Py_TYPE(item)->tp_name);
         if (!(values[count++] = sym_symbol(item)))
             return NULL;
     }
@@ -377,14 +384,15 @@ PyTypeObject sym_type = {
     .tp_methods = sym_ask_methods,
 };
 
-/* ---- the module's part ------------------------------------------------------------------------------------------ */
+/* ---- the module's part ------------------------------------------------------------------------------------------- */
 
 static PyObject *add_method(PyObject *self, PyObject *args)
 {
     const char *name;
     PyObject *value;
     (void)self;
-    if (!PyArg_ParseTuple(args, "sO:add_symbol_method", &name, &value) || PyDict_SetItemString(sym_type.tp_dict, name, value))
+    if (!PyArg_ParseTuple(args, "sO:add_symbol_method", &name, &value) ||
+        PyDict_SetItemString(sym_type.tp_dict, name, value))
         return NULL;
     PyType_Modified(&sym_type);
     Py_RETURN_NONE;

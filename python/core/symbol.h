@@ -13,10 +13,9 @@
 #include "gluon/symbol.h"
 
 typedef struct sym_object {
-    PyObject_HEAD
-    mx_symbol *symbol;  /* retained; NULL: not asked for yet */
-    mx_array *array;    /* retained; NULL: not asked for yet, or there are several outputs */
-    PyObject *weakrefs; /* list of weak references */
+    PyObject_HEAD mx_symbol *symbol; /* retained; NULL: not asked for yet */
+    mx_array *array;                 /* retained; NULL: not asked for yet, or there are several outputs */
+    PyObject *weakrefs;              /* list of weak references */
 } sym_object;
 
 extern PyTypeObject sym_type;

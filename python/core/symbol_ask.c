@@ -11,7 +11,7 @@
 #include "pass/gradient.h"
 #include "symbol.h"
 
-/* ---- lists -------------------------------------------------------------------------------------------------------- */
+/* ---- lists ------------------------------------------------------------------------------------------------------- */
 
 PyObject *names_to(mx_names names)
 {
@@ -28,13 +28,13 @@ PyObject *names_to(mx_names names)
     return list;
 }
 
-#define NAMES(function, source)                                \
+#define NAMES(function, source) \
     static PyObject *function(PyObject *self, PyObject *unused) \
-    {                                                          \
-        mx_symbol *symbol = sym_symbol(self);                  \
-        (void)unused;                                          \
-        MX_SCOPE;                                              \
-        return symbol ? names_to(source(symbol)) : NULL;       \
+    { \
+        mx_symbol *symbol = sym_symbol(self); \
+        (void)unused; \
+        MX_SCOPE; \
+        return symbol ? names_to(source(symbol)) : NULL; \
     }
 NAMES(list_arguments, mx_symbol_arguments)
 NAMES(list_auxiliary, mx_symbol_auxiliary)
@@ -43,36 +43,36 @@ NAMES(list_outputs, mx_symbol_outputs)
 NAMES(list_attrs, mx_symbol_attrs)
 NAMES(list_attrs_deep, mx_symbol_attrs_deep)
 
-#define SYMBOL(function, source)                               \
+#define SYMBOL(function, source) \
     static PyObject *function(PyObject *self, PyObject *unused) \
-    {                                                          \
-        mx_symbol *symbol = sym_symbol(self);                  \
-        (void)unused;                                          \
-        if (!symbol)                                           \
-            return NULL;                                       \
-        MX_SCOPE;                                              \
-        mx_symbol *made = source(symbol);                      \
+    { \
+        mx_symbol *symbol = sym_symbol(self); \
+        (void)unused; \
+        if (!symbol) \
+            return NULL; \
+        MX_SCOPE; \
+        mx_symbol *made = source(symbol); \
         return !made && !mx_error_code() ? core_new_ref(Py_None) : sym_wrap(made); \
     }
 SYMBOL(get_internals, mx_symbol_internals)
 SYMBOL(get_children, mx_symbol_children)
 
-#define TEXT(function, source)                                 \
+#define TEXT(function, source) \
     static PyObject *function(PyObject *self, PyObject *unused) \
-    {                                                          \
-        mx_symbol *symbol = sym_symbol(self);                  \
-        (void)unused;                                          \
-        if (!symbol)                                           \
-            return NULL;                                       \
-        MX_SCOPE;                                              \
-        const char *text = source(symbol);                     \
+    { \
+        mx_symbol *symbol = sym_symbol(self); \
+        (void)unused; \
+        if (!symbol) \
+            return NULL; \
+        MX_SCOPE; \
+        const char *text = source(symbol); \
         return text ? PyUnicode_FromString(text) : raise_error(); \
     }
 TEXT(json, mx_symbol_json)
 TEXT(debug, mx_symbol_debug)
 TEXT(dot, mx_symbol_dot)
 
-/* ---- attributes --------------------------------------------------------------------------------------------------- */
+/* ---- attributes -------------------------------------------------------------------------------------------------- */
 
 static PyObject *attr(PyObject *self, PyObject *key)
 {
@@ -94,14 +94,15 @@ static PyObject *set_attr(PyObject *self, PyObject *args, PyObject *keywords)
         return NULL;
     while (keywords && PyDict_Next(keywords, &at, &key, &value)) {
         if (!PyUnicode_Check(value))
-            return PyErr_Format(PyExc_ValueError, "_set_attr: attributes of a symbol must be text, %U is %R", key, value);
+            return PyErr_Format(PyExc_ValueError, "_set_attr: attributes of a symbol must be text, %U is %R", key,
+                                value);
         if (mx_symbol_set_attr(symbol, PyUnicode_AsUTF8(key), PyUnicode_AsUTF8(value)))
             return raise_error();
     }
     Py_RETURN_NONE;
 }
 
-/* ---- shapes and types --------------------------------------------------------------------------------------------- */
+/* ---- shapes and types -------------------------------------------------------------------------------------------- */
 
 typedef struct known {
     int n;
@@ -110,10 +111,7 @@ typedef struct known {
     mx_dtype *types;
 } known;
 
-static void free_known(known *k)
-{
-    PyMem_Free(k->names), PyMem_Free(k->shapes), PyMem_Free(k->types);
-}
+static void free_known(known *k) { PyMem_Free(k->names), PyMem_Free(k->shapes), PyMem_Free(k->types); }
 
 /* Lists of names (or None), shapes (or None) and types (or None) of one length. */
 static int read_known(known *k, PyObject *names, PyObject *shapes, PyObject *types)
@@ -192,7 +190,7 @@ static PyObject *infer(PyObject *self, PyObject *args)
     return result;
 }
 
-/* ---- files -------------------------------------------------------------------------------------------------------- */
+/* ---- files ------------------------------------------------------------------------------------------------------- */
 
 static PyObject *save(PyObject *self, PyObject *path)
 {
@@ -243,7 +241,7 @@ static PyObject *rebind(PyObject *self, PyObject *args)
     Py_RETURN_NONE;
 }
 
-/* ---- making ------------------------------------------------------------------------------------------------------- */
+/* ---- making ------------------------------------------------------------------------------------------------------ */
 
 /* variable(name, shape or None, dtype or None, init text or None, lr_mult or None, wd_mult or None) */
 static PyObject *variable(PyObject *self, PyObject *args)
@@ -263,7 +261,8 @@ static PyObject *variable(PyObject *self, PyObject *args)
     for (int i = 0; i < dims.n; i++)
         dims.d[i] = dims.d[i] == -1 ? 0 : dims.d[i]; /* both say that a size is unknown */
     MX_SCOPE;
-    return sym_wrap_array(mx_variable(name, .shape = dims, .dtype = dtype, .init = init, .lr_mult = lr_mult, .wd_mult = wd_mult));
+    return sym_wrap_array(
+        mx_variable(name, .shape = dims, .dtype = dtype, .init = init, .lr_mult = lr_mult, .wd_mult = wd_mult));
 }
 
 static PyObject *group(PyObject *self, PyObject *list)
@@ -299,7 +298,7 @@ static PyObject *constant(PyObject *self, PyObject *name)
     return value ? nd_wrap(value) : mx_error_code() ? raise_error() : core_new_ref(Py_None);
 }
 
-/* ---- gradients ------------------------------------------------------------------------------------------------------ */
+/* ---- gradients --------------------------------------------------------------------------------------------------- */
 
 static mx_gnode *find_variable(const mx_graph *graph, const char *name)
 {
@@ -323,7 +322,13 @@ static mx_symbol *gradient_of(const mx_symbol *symbol, int64_t n, const char *co
         ok = (wanted[i] = find_variable(&graph, names[i])) != NULL;
     for (int64_t i = 0; ok && i < symbol->n; i++) {
         mx_array *head = mx_symbol_at(symbol, i);
-        ok = head && !mx_invoke(mx_op_find("ones_like"), NULL, 1, &head, 1, &heads[i]);
+        mx_shape_t shape = head ? mx_array_shape(head) : MX_UNKNOWN_SHAPE;
+        if (head && !mx_shape_known(&shape))
+            mx_error_set(MX_ERR_UNSUPPORTED,
+                         "gradient: the shape of output %lld is not known, and gradients depend on shapes; "
+                         "give the variables shapes (sym.var(name, shape=...)), or bind the symbol",
+                         (long long)i);
+        ok = head && mx_shape_known(&shape) && !mx_invoke(mx_op_find("ones_like"), NULL, 1, &head, 1, &heads[i]);
     }
     struct mx_gradient_request request = {symbol->n, symbol->outputs, heads, n, wanted, true};
     ok = ok && !mx_gradient_graph(&request, found);
@@ -363,7 +368,7 @@ static PyObject *gradient(PyObject *self, PyObject *wrt)
     return result;
 }
 
-/* ---- scopes --------------------------------------------------------------------------------------------------------- */
+/* ---- scopes ------------------------------------------------------------------------------------------------------ */
 
 static PyObject *names_enter(PyObject *self, PyObject *prefix)
 {
@@ -412,8 +417,10 @@ static PyObject *attrs_leave(PyObject *self, PyObject *unused)
 }
 
 PyMethodDef sym_ask_methods[] = {
-    {"list_arguments", list_arguments, METH_NOARGS, "Names of the variables, in order; those that operators write are not among them."},
-    {"list_auxiliary_states", list_auxiliary, METH_NOARGS, "Names of the variables that operators write: running statistics."},
+    {"list_arguments", list_arguments, METH_NOARGS,
+     "Names of the variables, in order; those that operators write are not among them."},
+    {"list_auxiliary_states", list_auxiliary, METH_NOARGS,
+     "Names of the variables that operators write: running statistics."},
     {"list_inputs", list_inputs, METH_NOARGS, "Names of all variables."},
     {"list_outputs", list_outputs, METH_NOARGS, "Names of the outputs."},
     {"_list_attrs", list_attrs, METH_NOARGS, NULL},
@@ -424,11 +431,13 @@ PyMethodDef sym_ask_methods[] = {
     {"_dot", dot, METH_NOARGS, NULL},
     {"debug_str", debug, METH_NOARGS, "Every node with its inputs and attributes, as text."},
     {"attr", attr, METH_O, "An attribute of the symbol's node as text; None if it has none."},
-    {"_set_attr", (PyCFunction)(void (*)(void))set_attr, METH_VARARGS | METH_KEYWORDS, "Sets attributes: _set_attr(key='text')."},
+    {"_set_attr", (PyCFunction)(void (*)(void))set_attr, METH_VARARGS | METH_KEYWORDS,
+     "Sets attributes: _set_attr(key='text')."},
     {"_infer", infer, METH_VARARGS, NULL},
     {"_save", save, METH_O, NULL},
     {"_constant", constant, METH_O, "The array that a constant of the graph stands for; None for other names."},
-    {"gradient", gradient, METH_O, "gradient(wrt): gradients of the outputs' sum with respect to variables, as a symbol."},
+    {"gradient", gradient, METH_O,
+     "gradient(wrt): gradients of the outputs' sum with respect to variables, as a symbol."},
     {NULL, NULL, 0, NULL},
 };
 

@@ -6,25 +6,49 @@
  * SPDX-License-Identifier: Apache-2.0 */
 #include <math.h>
 
+#include "exec/tape.h"
 #include "symbol.h"
 
 typedef struct row {
-    const char *equal, *broadcast;  /* operators of two arrays */
-    const char *scalar, *reversed;  /* of an array and a number; reversed NULL: order does not matter */
+    const char *equal, *broadcast;                  /* operators of two arrays */
+    const char *scalar, *reversed;                  /* of an array and a number; reversed NULL: order does not matter */
     const char *hint, *scalar_hint, *reversed_hint; /* of automatic names */
 } row;
 
-enum { ADD, SUBTRACT, MULTIPLY, DIVIDE, REMAINDER, POWER, LESS, LESS_EQUAL, EQUAL, NOT_EQUAL, GREATER, GREATER_EQUAL, MAXIMUM,
-       MINIMUM, HYPOT, LOGICAL_AND, LOGICAL_OR, LOGICAL_XOR };
+enum {
+    ADD,
+    SUBTRACT,
+    MULTIPLY,
+    DIVIDE,
+    REMAINDER,
+    POWER,
+    LESS,
+    LESS_EQUAL,
+    EQUAL,
+    NOT_EQUAL,
+    GREATER,
+    GREATER_EQUAL,
+    MAXIMUM,
+    MINIMUM,
+    HYPOT,
+    LOGICAL_AND,
+    LOGICAL_OR,
+    LOGICAL_XOR
+};
 #define COMPARISON(name, other) \
-    {"_" name, "broadcast_" name, "_" name "_scalar", "_" other "_scalar", "_" name, "_" name "_scalar", "_" other "_scalar"}
+    { \
+        "_" name, "broadcast_" name, "_" name "_scalar", "_" other "_scalar", "_" name, "_" name "_scalar", \
+            "_" other "_scalar" \
+    }
 static const row rows[] = {
     [ADD] = {"elemwise_add", "broadcast_add", "_plus_scalar", NULL, "_plus", "_plusscalar", NULL},
-    [SUBTRACT] = {"elemwise_sub", "broadcast_sub", "_minus_scalar", "_rminus_scalar", "_minus", "_minusscalar", "_rminusscalar"},
+    [SUBTRACT] = {"elemwise_sub", "broadcast_sub", "_minus_scalar", "_rminus_scalar", "_minus", "_minusscalar",
+                  "_rminusscalar"},
     [MULTIPLY] = {"elemwise_mul", "broadcast_mul", "_mul_scalar", NULL, "_mul", "_mulscalar", NULL},
     [DIVIDE] = {"elemwise_div", "broadcast_div", "_div_scalar", "_rdiv_scalar", "_div", "_divscalar", "_rdivscalar"},
     [REMAINDER] = {"_mod", "broadcast_mod", "_mod_scalar", "_rmod_scalar", "_mod", "_modscalar", "_rmodscalar"},
-    [POWER] = {"_power", "broadcast_power", "_power_scalar", "_rpower_scalar", "_power", "_powerscalar", "_rpower_scalar"},
+    [POWER] = {"_power", "broadcast_power", "_power_scalar", "_rpower_scalar", "_power", "_powerscalar",
+               "_rpower_scalar"},
     [LESS] = COMPARISON("lesser", "greater"),
     [LESS_EQUAL] = COMPARISON("lesser_equal", "greater_equal"),
     [EQUAL] = COMPARISON("equal", "equal"),
@@ -34,30 +58,43 @@ static const row rows[] = {
     [MAXIMUM] = {"_maximum", "broadcast_maximum", "_maximum_scalar", NULL, "_maximum", "_maximumscalar", NULL},
     [MINIMUM] = {"_minimum", "broadcast_minimum", "_minimum_scalar", NULL, "_minimum", "_minimumscalar", NULL},
     [HYPOT] = {"_hypot", "broadcast_hypot", "_hypot_scalar", NULL, "_hypot", "_hypotscalar", NULL},
-    [LOGICAL_AND] = {"_logical_and", "broadcast_logical_and", "_logical_and_scalar", NULL, "_logical_and", "_logical_and_scalar", NULL},
-    [LOGICAL_OR] = {"_logical_or", "broadcast_logical_or", "_logical_or_scalar", NULL, "_logical_or", "_logical_or_scalar", NULL},
-    [LOGICAL_XOR] = {"_logical_xor", "broadcast_logical_xor", "_logical_xor_scalar", NULL, "_logical_xor", "_logical_xor_scalar", NULL},
+    [LOGICAL_AND] = {"_logical_and", "broadcast_logical_and", "_logical_and_scalar", NULL, "_logical_and",
+                     "_logical_and_scalar", NULL},
+    [LOGICAL_OR] = {"_logical_or", "broadcast_logical_or", "_logical_or_scalar", NULL, "_logical_or",
+                    "_logical_or_scalar", NULL},
+    [LOGICAL_XOR] = {"_logical_xor", "broadcast_logical_xor", "_logical_xor_scalar", NULL, "_logical_xor",
+                     "_logical_xor_scalar", NULL},
 };
 
-static PyObject *apply(const char *op, const char *hint, int n_in, mx_array *const *in, int n_attrs, const char *const *keys,
-                       const char *const *values)
+static PyObject *apply(const char *op, const char *hint, int n_in, mx_array *const *in, int n_attrs,
+                       const char *const *keys, const char *const *values)
 {
     MX_SCOPE;
     const char *name = sym_name(NULL, hint);
     if (!name)
         return NULL;
-    struct mx_symbol_args args = {.name = name, .verbatim = true, .n_in = n_in, .in = in, .n_attrs = n_attrs,
-                                  .attr_names = keys, .attr_values = values};
+    struct mx_symbol_args args = {.name = name,
+                                  .verbatim = true,
+                                  .n_in = n_in,
+                                  .in = in,
+                                  .n_attrs = n_attrs,
+                                  .attr_names = keys,
+                                  .attr_values = values};
     return sym_wrap(mx_symbol_apply(op, &args));
 }
 
-static bool same_known_shape(const mx_array *a, const mx_array *b)
+/* Nothing is known against equal shapes.  Of a parameter and something unknown inside a block that is traced this is
+ * too much to hope. */
+static bool seem_equal(const mx_array *a, const mx_array *b)
 {
+    if (a->ndim < 0 && b->ndim < 0)
+        return true;
     if (a->ndim < 0 || b->ndim < 0)
-        return !a->storage && !b->storage; /* two symbols: nothing is known against it */
+        return !a->storage && !b->storage && !mx_thread_modes.tracing;
     bool same = a->ndim == b->ndim;
     for (int i = 0; i < a->ndim && same; i++)
-        same = a->shape[i] == b->shape[i] || a->shape[i] < 0 || b->shape[i] < 0;
+        same = a->shape[i] == b->shape[i] || (a->shape[i] < 0 && b->shape[i] != 1) ||
+               (b->shape[i] < 0 && a->shape[i] != 1);
     return same;
 }
 
@@ -66,7 +103,7 @@ static PyObject *of_arrays(const row *r, mx_array *a, mx_array *b)
     if (!a || !b)
         return NULL;
     mx_array *in[2] = {a, b};
-    const bool same = same_known_shape(a, b);
+    const bool same = seem_equal(a, b);
     return apply(same ? r->equal : r->broadcast, same ? r->hint : r->broadcast, 2, in, 0, NULL, NULL);
 }
 
@@ -107,7 +144,8 @@ static PyObject *binary(int i, PyObject *a, PyObject *b)
 
 PyObject *sym_binary(int i, PyObject *a, PyObject *b) { return binary(i, a, b); }
 
-#define BINARY(name, row) static PyObject *sym_##name(PyObject *a, PyObject *b) { return binary(row, a, b); }
+#define BINARY(name, row) \
+    static PyObject *sym_##name(PyObject *a, PyObject *b) { return binary(row, a, b); }
 BINARY(add, ADD)
 BINARY(subtract, SUBTRACT)
 BINARY(multiply, MULTIPLY)
@@ -143,12 +181,12 @@ static PyObject *sym_positive(PyObject *self) { return core_new_ref(self); }
 
 PyObject *sym_richcompare(PyObject *a, PyObject *b, int operation)
 {
-    static const int which[] = {[Py_LT] = LESS, [Py_LE] = LESS_EQUAL, [Py_EQ] = EQUAL,
-                                [Py_NE] = NOT_EQUAL, [Py_GT] = GREATER, [Py_GE] = GREATER_EQUAL};
+    static const int which[] = {[Py_LT] = LESS,      [Py_LE] = LESS_EQUAL, [Py_EQ] = EQUAL,
+                                [Py_NE] = NOT_EQUAL, [Py_GT] = GREATER,    [Py_GE] = GREATER_EQUAL};
     return binary(which[operation], a, b);
 }
 
-/* ---- a symbol is no number ---------------------------------------------------------------------------------------- */
+/* ---- a symbol is no number --------------------------------------------------------------------------------------- */
 
 static int sym_bool(PyObject *self) { return (void)self, sym_refuse("bool()"), -1; }
 static PyObject *sym_float(PyObject *self) { return (void)self, sym_refuse("float()"); }
@@ -170,7 +208,7 @@ PyNumberMethods sym_number = {
     .nb_int = sym_int,
 };
 
-/* ---- functions of two symbols or numbers: sym.maximum(x, 0) ------------------------------------------------------- */
+/* ---- functions of two symbols or numbers: sym.maximum(x, 0) ------------------------------------------------------ */
 
 /* symbol_binary(number of the row, lhs, rhs): NotImplemented if neither is a symbol. */
 static PyObject *symbol_binary(PyObject *self, PyObject *args)

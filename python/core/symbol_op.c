@@ -2,10 +2,10 @@
  *
  *     mx.sym.Convolution(data=x, kernel=(3, 3), num_filter=8, name="conv0", attr={"__lr_mult__": "2"})
  *
- * Arguments are taken as by the operators on arrays: inputs first, then attributes in the order of the schema, everything
- * by keyword as well.  Attributes are read into the operator's typed struct, so that all spellings of Python are
- * understood, and handed on as the library spells them, together with which of them were named.  Inputs that are missing
- * become variables.
+ * Arguments are taken as by the operators on arrays: inputs first, then attributes in the order of the schema,
+ * everything by keyword as well.  Attributes are read into the operator's typed struct, so that all spellings of Python
+ * are understood, and handed on as the library spells them, together with which of them were named.  Inputs that are
+ * missing become variables.
  *
  * SPDX-License-Identifier: Apache-2.0 */
 #include <ctype.h>
@@ -19,15 +19,15 @@
 typedef struct call_state {
     const op_object *self;
     const mx_op *op;
-    MX_VEC(mx_array *) in;          /* borrowed from the arguments or from `held` */
-    MX_VEC(const char *) in_names;  /* NULL: by position */
-    MX_VEC(const char *) keys;      /* of attributes and notes */
-    MX_VEC(char *) values;          /* owned */
-    MX_VEC(char *) names;           /* owned: texts that in_names points to */
-    MX_VEC(PyObject *) held;        /* outputs of symbols with several */
-    void *attrs;                    /* typed; what values are read into on their way to text */
-    const char *name;               /* borrowed; NULL: automatic */
-    int next_input, next_attr;      /* for arguments by position */
+    MX_VEC(mx_array *) in;         /* borrowed from the arguments or from `held` */
+    MX_VEC(const char *) in_names; /* NULL: by position */
+    MX_VEC(const char *) keys;     /* of attributes and notes */
+    MX_VEC(char *) values;         /* owned */
+    MX_VEC(char *) names;          /* owned: texts that in_names points to */
+    MX_VEC(PyObject *) held;       /* outputs of symbols with several */
+    void *attrs;                   /* typed; what values are read into on their way to text */
+    const char *name;              /* borrowed; NULL: automatic */
+    int next_input, next_attr;     /* for arguments by position */
 } call_state;
 
 static int no_memory(void) { return PyErr_NoMemory(), -1; }
@@ -141,7 +141,7 @@ static int add_input(call_state *c, int i, PyObject *value)
     return push_input(c, copy, any_array(value, c->op->name));
 }
 
-/* ---- attributes --------------------------------------------------------------------------------------------------- */
+/* ---- attributes -------------------------------------------------------------------------------------------------- */
 
 static int add_text(call_state *c, const char *key, const char *text)
 {
@@ -182,7 +182,8 @@ static int add_notes(call_state *c, PyObject *dict)
     if (dict == Py_None || dict == null_value)
         return 0;
     if (!PyDict_Check(dict)) {
-        PyErr_Format(PyExc_TypeError, "%s: attr must be a dict of texts, got %.200s", c->op->name, Py_TYPE(dict)->tp_name);
+        PyErr_Format(PyExc_TypeError, "%s: attr must be a dict of texts, got %.200s", c->op->name,
+                     Py_TYPE(dict)->tp_name);
         return -1;
     }
     while (PyDict_Next(dict, &at, &key, &value))
@@ -191,7 +192,7 @@ static int add_notes(call_state *c, PyObject *dict)
     return 0;
 }
 
-/* ---- arguments ----------------------------------------------------------------------------------------------------- */
+/* ---- arguments --------------------------------------------------------------------------------------------------- */
 
 static int take_positional(call_state *c, PyObject *value)
 {
@@ -258,7 +259,8 @@ static int take_keyword(call_state *c, PyObject *name, PyObject *value)
         return !strcmp(text, "num_args") ? 0 : add_attr(c, i, value);
     i = find_name(c->self->input_names, c->op->declared_inputs, name);
     if (i >= 0)
-        return c->op->flags & MX_OP_LIST && i == c->op->declared_inputs - 1 ? add_list(c, value) : add_input(c, i, value);
+        return c->op->flags & MX_OP_LIST && i == c->op->declared_inputs - 1 ? add_list(c, value)
+                                                                            : add_input(c, i, value);
     if (!strcmp(text, "name"))
         return take_name(c, value);
     if (!strcmp(text, "attr"))
@@ -287,7 +289,7 @@ static int take_arguments(call_state *c, PyObject *const *args, Py_ssize_t n, Py
     return 0;
 }
 
-/* ---- the call ------------------------------------------------------------------------------------------------------ */
+/* ---- the call ---------------------------------------------------------------------------------------------------- */
 
 static PyObject *apply(call_state *c)
 {
@@ -297,8 +299,13 @@ static PyObject *apply(call_state *c)
     const char *name = sym_name(c->name, hint);
     if (!name)
         return NULL;
-    struct mx_symbol_args args = {.name = name, .verbatim = true, .n_in = (int)c->in.length, .in_names = c->in_names.items,
-                                  .in = c->in.items, .n_attrs = (int)c->keys.length, .attr_names = c->keys.items,
+    struct mx_symbol_args args = {.name = name,
+                                  .verbatim = true,
+                                  .n_in = (int)c->in.length,
+                                  .in_names = c->in_names.items,
+                                  .in = c->in.items,
+                                  .n_attrs = (int)c->keys.length,
+                                  .attr_names = c->keys.items,
                                   .attr_values = (const char *const *)(void *)c->values.items};
     return sym_wrap(mx_symbol_apply(c->op->name, &args));
 }
@@ -334,14 +341,15 @@ static PyObject *symbol_op_call(PyObject *callable, PyObject *const *args, size_
     return sym_call((op_object *)callable, args, PyVectorcall_NARGS(nargsf), keywords);
 }
 
-/* ---- the module's part ---------------------------------------------------------------------------------------------- */
+/* ---- the module's part ------------------------------------------------------------------------------------------- */
 
 /* symbol_operator(op): the operator of mx.nd as one of mx.sym. */
 static PyObject *symbol_operator(PyObject *self, PyObject *op)
 {
     (void)self;
     if (!PyObject_TypeCheck(op, &op_type))
-        return PyErr_Format(PyExc_TypeError, "symbol_operator: an operator is wanted, got %.200s", Py_TYPE(op)->tp_name);
+        return PyErr_Format(PyExc_TypeError, "symbol_operator: an operator is wanted, got %.200s",
+                            Py_TYPE(op)->tp_name);
     op_object *made = (op_object *)op_new(((op_object *)op)->op, PyUnicode_AsUTF8(((op_object *)op)->name));
     if (made) {
         made->vectorcall = symbol_op_call;
@@ -360,7 +368,8 @@ static PyObject *swap_manager(PyObject *self, PyObject *other)
 
 static PyMethodDef functions[] = {
     {"symbol_operator", symbol_operator, METH_O, "An operator as one on symbols."},
-    {"swap_name_manager", swap_manager, METH_O, "The object whose get(name, hint) names nodes; returns the one before."},
+    {"swap_name_manager", swap_manager, METH_O,
+     "The object whose get(name, hint) names nodes; returns the one before."},
     {NULL, NULL, 0, NULL},
 };
 

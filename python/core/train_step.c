@@ -3,9 +3,8 @@
 #include "gluon/step.h"
 
 typedef struct step_object {
-    PyObject_HEAD
-    mx_train_step *step;            /* retained; NULL before __init__ */
-    PyObject *net, *loss, *trainer; /* kept alive: the library's objects call them back */
+    PyObject_HEAD mx_train_step *step; /* retained; NULL before __init__ */
+    PyObject *net, *loss, *trainer;    /* kept alive: the library's objects call them back */
     PyObject *dict;
 } step_object;
 
@@ -43,8 +42,8 @@ static PyObject *step_start(PyObject *object, PyObject *args)
     if (!PyArg_ParseTuple(args, "OOO:TrainStep", &net, &loss, &trainer))
         return NULL;
     if (!PyObject_TypeCheck(net, &block_type) || !PyObject_TypeCheck(loss, &block_type))
-        return PyErr_Format(PyExc_TypeError, "TrainStep: net and loss must be Blocks, got %.100s and %.100s", Py_TYPE(net)->tp_name,
-                            Py_TYPE(loss)->tp_name);
+        return PyErr_Format(PyExc_TypeError, "TrainStep: net and loss must be Blocks, got %.100s and %.100s",
+                            Py_TYPE(net)->tp_name, Py_TYPE(loss)->tp_name);
     mx_trainer *found = trainer_of(trainer);
     if (!found || !block_of(net) || !block_of(loss))
         return NULL;

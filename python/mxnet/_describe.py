@@ -44,13 +44,18 @@ def op_doc(op):
         lines.append(_attribute_head(attribute))
         if attribute.get("doc"):
             lines.append("    " + attribute["doc"])
-    lines += ["out : NDArray, optional", "    where to write the result", "", "Returns", "-------", _returns(d)]
+    if op.symbolic:
+        lines += ["name : str, optional", "    name of the node", "attr : dict of str, optional", "    notes of the node"]
+    else:
+        lines += ["out : NDArray, optional", "    where to write the result"]
+    lines += ["", "Returns", "-------", _returns(d)]
     names = [n for n in d.get("aliases", []) if not n.startswith("_")]
     if names:
         lines += ["", "Also called " + ", ".join(names) + "."]
     if d.get("differentiable") == "no":
         lines += ["", "It has no gradient."]
-    return "\n".join(lines)
+    text = "\n".join(lines)
+    return text.replace("NDArray", "Symbol") if op.symbolic else text
 
 
 # ---- signatures ----------------------------------------------------------------------------------------------------

@@ -33,8 +33,8 @@ class Executor(_core.Executor):
             if not isinstance(value, NDArray):
                 value = _core.array(value, ctx=self._ctx)
             if value.shape != arguments[name].shape:
-                raise ValueError(f"forward: argument '{name}' has shape {arguments[name].shape}, got {value.shape}; reshape() "
-                                 "makes an executor for other shapes")
+                raise ValueError(f"forward: argument '{name}' has shape {arguments[name].shape}, got {value.shape}; "
+                                 "reshape() makes an executor for other shapes")
             arguments[name][:] = value
         return self._forward(is_train)
 
@@ -118,7 +118,8 @@ def _resized(old, shape, name, may_grow):
     for dim in shape:
         size *= dim
     if size > old.size and not may_grow:
-        raise AssertionError(f"reshape: '{name}' would grow from {old.shape} to {shape}; set allow_up_sizing=True to allow that")
+        raise AssertionError(f"reshape: '{name}' would grow from {old.shape} to {shape}; set allow_up_sizing=True to "
+                             "allow that")
     return _zeros(shape, old.context, old.dtype)
 
 
@@ -162,9 +163,8 @@ def bind(symbol, ctx, args, args_grad, grad_req, aux_states):
     """An Executor on given arrays."""
     if not isinstance(ctx, Context):
         raise TypeError(f"bind: ctx must be a Context such as mx.cpu(), got {type(ctx).__name__}")
-    names = symbol.list_arguments()
-    auxiliary = _in_order(aux_states or ({} if not symbol.list_auxiliary_states() else []), symbol.list_auxiliary_states(),
-                          "auxiliary state")
+    names, aux_names = symbol.list_arguments(), symbol.list_auxiliary_states()
+    auxiliary = _in_order(aux_states or [], aux_names, "auxiliary state")
     if isinstance(args, dict):
         args = {**{name: c for name in names if (c := symbol._constant(name)) is not None}, **args}
     arguments = _in_order(args, names, "argument")

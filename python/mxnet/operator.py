@@ -8,7 +8,7 @@
 from collections import namedtuple
 
 from . import autograd
-from ._core import NDArray
+from ._core import NDArray, Symbol
 from .error import UnsupportedError
 
 __all__ = ["CustomOp", "CustomOpProp", "register", "get_all_registered", "get_all_registered_operators",
@@ -135,6 +135,9 @@ def custom(*args, op_type=None, name=None, out=None, **kwargs):
     """Runs a registered operator: nd.Custom(data, op_type="square", ...); options go to its properties as text."""
     if op_type not in _registered:
         raise ValueError(f"Custom: no operator is registered as {op_type!r}; there are {sorted(_registered)}")
+    if any(isinstance(x, Symbol) for x in list(args) + list(kwargs.values())):
+        raise UnsupportedError(f"Custom '{op_type}': operators written in Python run on arrays only, a graph cannot hold "
+                               "them; leave the block that calls it without hybridize()")
     options = {key: str(value) for key, value in kwargs.items() if not isinstance(value, NDArray)}
     prop = _registered[op_type](**options)
     names, aux_names = prop.list_arguments(), prop.list_auxiliary_states()

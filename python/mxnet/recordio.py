@@ -66,7 +66,8 @@ class MXRecordIO:
         if self.pid == os.getpid():
             return
         if self.writable:
-            raise RuntimeError(f"{type(self).__name__}.{what}: {self.uri} is being written by another process, which forked "
+            raise RuntimeError(f"{type(self).__name__}.{what}: {self.uri} is being written by another process, "
+                               f"which forked "
                                "this one")
         self.reset()  # readers of two processes do not disturb each other
 
@@ -134,8 +135,7 @@ class MXIndexedRecordIO(MXRecordIO):
 
     def read_idx(self, idx):
         """The record with this key."""
-        self.seek(idx)
-        return self.handle.read()
+        return self._reader("read_idx").read_at(self.idx[idx])
 
     def write_idx(self, idx, buf):
         """Appends a record under a key."""
@@ -156,7 +156,8 @@ def pack(header, s):
     label = header.label
     if not isinstance(label, numbers.Number):
         import numpy
-        label = numpy.ascontiguousarray(label.asnumpy() if isinstance(label, NDArray) else label, dtype="float32").reshape(-1)
+        label = numpy.ascontiguousarray(label.asnumpy() if isinstance(label, NDArray) else label,
+                                        dtype="float32").reshape(-1)
     for name in ("id", "id2"):
         value = getattr(header, name)
         if not 0 <= value < 2 ** 64:
@@ -179,7 +180,7 @@ def unpack_img(s, iscolor=-1):
 
 
 def pack_img(header, img, quality=95, img_fmt=".jpg"):
-    """A record from a header and an image (H, W, 3) in the order blue, green, red, or (H, W).  quality: of JPEG 1 to 100,
-    of PNG the compression 0 to 9."""
+    """A record from a header and an image (H, W, 3) in the order blue, green, red, or (H, W). quality: of JPEG 1 to
+    100, of PNG the compression 0 to 9."""
     image = img if isinstance(img, NDArray) else _core.array(img, dtype="uint8")
     return pack(header, _core.imencode(image, img_fmt, quality, False))

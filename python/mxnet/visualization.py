@@ -5,8 +5,8 @@ from ._core import Symbol
 
 __all__ = ["print_summary", "plot_network"]
 
-_HIDDEN = ("_weight", "_bias", "_gamma", "_beta", "_moving_var", "_moving_mean", "_running_var", "_running_mean", "_alpha",
-           "_parameters")
+_HIDDEN = ("_weight", "_bias", "_gamma", "_beta", "_moving_var", "_moving_mean", "_running_var", "_running_mean",
+           "_alpha", "_parameters")
 
 # Colours by kind of operator.
 _KINDS = (
@@ -16,8 +16,8 @@ _KINDS = (
                                   "_contrib_SyncBatchNorm")),
     ("activation", "#ffffb3", ("Activation", "LeakyReLU", "relu", "sigmoid", "tanh", "softsign", "softrelu")),
     ("pooling", "#80b1d3", ("Pooling", "_contrib_AdaptiveAvgPooling2D", "UpSampling")),
-    ("shape", "#fdb462", ("Concat", "Flatten", "Reshape", "transpose", "expand_dims", "squeeze", "SliceChannel", "slice",
-                          "slice_axis", "stack", "Pad", "SwapAxis")),
+    ("shape", "#fdb462", ("Concat", "Flatten", "Reshape", "transpose", "expand_dims", "squeeze", "SliceChannel",
+                          "slice", "slice_axis", "stack", "Pad", "SwapAxis")),
     ("sum", "#b3de69", ("elemwise_add", "broadcast_add", "add_n", "elemwise_sub", "broadcast_sub")),
     ("softmax", "#fccde5", ("Softmax", "SoftmaxOutput", "softmax", "log_softmax", "LinearRegressionOutput",
                             "LogisticRegressionOutput", "MakeLoss", "softmax_cross_entropy")),
@@ -67,17 +67,18 @@ def _numbers(text):
 def _label(node):
     """What stands in the box of a node."""
     op, attrs = node["op"], node["attrs"]
+    window = f"{_numbers(attrs.get('kernel'))}/{_numbers(attrs.get('stride')) or '1'}"
     if op == "null":
         return node["name"]
     if op in ("Convolution", "Deconvolution"):
-        return f"{op}\n{_numbers(attrs.get('kernel'))}/{_numbers(attrs.get('stride')) or '1'}, {attrs.get('num_filter')}"
+        return f"{op}\n{window}, {attrs.get('num_filter')}"
     if op == "FullyConnected":
         return f"{op}\n{attrs.get('num_hidden')}"
     if op == "Pooling":
         how = attrs.get("pool_type", "max")
         if attrs.get("global_pool") in ("True", "1"):
             return f"{op}\nglobal {how}"
-        return f"{op}\n{how}, {_numbers(attrs.get('kernel'))}/{_numbers(attrs.get('stride')) or '1'}"
+        return f"{op}\n{how}, {window}"
     if op in ("Activation", "LeakyReLU"):
         return f"{op}\n{attrs.get('act_type', 'leaky')}"
     if op.endswith("_scalar"):
@@ -130,7 +131,8 @@ class Dot:
         import warnings
         path = self.save(filename, directory)
         if shutil.which("dot") is None:
-            warnings.warn("plot_network: the program 'dot' (graphviz) is not installed: only the text was written", stacklevel=2)
+            warnings.warn("plot_network: the program 'dot' (graphviz) is not installed: only the text was written",
+                          stacklevel=2)
             return path
         kind = format or self.format
         subprocess.run(["dot", f"-T{kind}", "-O", path], check=True)
@@ -200,7 +202,7 @@ def _flow(shape):
     return "" if shape is None else "x".join(str(dim) for dim in shape[1:]) or str(shape[0])
 
 
-# ---- the table ------------------------------------------------------------------------------------------------------------
+# ---- the table -----------------------------------------------------------------------------------------------------
 
 def print_summary(symbol, shape=None, line_length=120, positions=(.44, .64, .74, 1.)):
     """Prints a table of the nodes with output shapes, numbers of parameters and inputs."""

@@ -152,7 +152,6 @@ void *mx_gzip_read(const char *path, int64_t limit, int64_t *size)
                         path ? path : "gzip file");
 }
 
-
 bool mx_inflate(const char *who, const void *packed, int64_t packed_size, void *bytes, int64_t size)
 {
     (void)packed, (void)packed_size, (void)bytes, (void)size;

@@ -56,7 +56,8 @@ mx_code mx_mark_variables(mx_arrays variables, mx_arrays gradients, const mx_gra
                        (long long)gradients.n);
     for (int64_t i = 0; i < variables.n; i++) {
         const mx_array *x = variables.v[i], *g = gradients.v[i];
-        if (x->ndim != g->ndim || memcmp(x->shape, g->shape, (size_t)(x->ndim < 0 ? 0 : x->ndim) * sizeof x->shape[0]) ||
+        if (x->ndim != g->ndim ||
+            memcmp(x->shape, g->shape, (size_t)(x->ndim < 0 ? 0 : x->ndim) * sizeof x->shape[0]) ||
             x->dtype != g->dtype)
             return mx_fail(MX_ERR_SHAPE, "mx_mark_variables: gradient %lld has another shape or type than its variable",
                            (long long)i);
@@ -223,9 +224,10 @@ static mx_code check_function_inputs(const mx_function *function, mx_arrays *inp
         return mx_error_code();
     for (int64_t i = 0; i < inputs->n; i++)
         if (mx_is_symbolic(inputs->v[i]))
-            return mx_fail(MX_ERR_UNSUPPORTED,
-                           "%s: a function with a backward of its own cannot be part of a graph; its input %lld is symbolic",
-                           name, (long long)i);
+            return mx_fail(
+                MX_ERR_UNSUPPORTED,
+                "%s: a function with a backward of its own cannot be part of a graph; its input %lld is symbolic", name,
+                (long long)i);
     return MX_OK;
 }
 

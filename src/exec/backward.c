@@ -99,7 +99,9 @@ static mx_code freed_error(const mx_node *node)
 {
     return mx_fail(MX_ERR_AUTOGRAD,
                    "backward: the graph through %s was freed by an earlier backward; pass retain_graph to run it twice",
-                   node->op ? node->op->name : node->compiled ? "a hybridized block" : "a custom function");
+                   node->op         ? node->op->name
+                   : node->compiled ? "a hybridized block"
+                                    : "a custom function");
 }
 
 /* Kept outputs have no history on the node; for higher orders the gradient must see it. */

@@ -7,13 +7,14 @@
 #include "base/error.h"
 #include "exec/tape.h"
 #include "graph/infer.h"
+#include "graph/open.h"
 
 typedef struct run {
     const mx_interpretation *what;
     const mx_graph *graph;
-    mx_array **value; /* per entry; retained; NULL: not computed, or not needed any more */
-    int64_t *users;   /* per entry: nodes and heads that still want it */
-    mx_array **in;    /* inputs of the node at hand */
+    mx_array **value;  /* per entry; retained; NULL: not computed, or not needed any more */
+    int64_t *users;    /* per entry: nodes and heads that still want it */
+    mx_array **in;     /* inputs of the node at hand */
     mx_shape_t *shape; /* per entry, where some node leaves sizes open; else NULL */
     size_t shape_bytes;
 } run;
@@ -48,20 +49,12 @@ static mx_code set_variable(run *r, int64_t i)
 
 /* ---- sizes that are left open ------------------------------------------------------------------------------------ */
 
-static bool any_open(const mx_graph *g)
-{
-    for (int64_t i = 0; i < g->n; i++)
-        if (g->nodes[i]->op && mx_open_shape(g->nodes[i]->op, g->nodes[i]->attrs))
-            return true;
-    return false;
-}
-
 /* Shapes of all entries from those of the variables' values.  While tracing sizes stay open. */
 static mx_code find_shapes(run *r)
 {
     const mx_graph *g = r->graph;
     const size_t entries = (size_t)g->row[g->n];
-    if (mx_thread_modes.tracing || !any_open(g))
+    if (mx_thread_modes.tracing || !mx_graph_open(g))
         return MX_OK;
     r->shape_bytes = entries * (sizeof(mx_shape_t) + sizeof(int));
     if (!(r->shape = mx_alloc(r->shape_bytes)))
@@ -83,14 +76,11 @@ static mx_code find_shapes(run *r)
 static mx_code run_open(const run *r, int64_t i, const mx_field *field, mx_array **out)
 {
     mx_gnode *node = r->graph->nodes[i];
-    const size_t bytes = node->op->schema->size;
-    char *attrs = mx_alloc(bytes);
+    void *attrs = mx_sized_attrs(node, field, &r->shape[r->graph->row[i]]);
     if (!attrs)
         return MX_ERR_MEMORY;
-    memcpy(attrs, node->attrs, bytes);
-    *(mx_dims *)(void *)(attrs + field->offset) = mx_dims_of_shape(&r->shape[r->graph->row[i]]);
     mx_code code = mx_invoke(node->op, attrs, 0, NULL, MX_MAX_OUTPUTS, out);
-    mx_free(attrs, bytes);
+    mx_free(attrs, node->op->schema->size);
     return code;
 }
 
@@ -143,8 +133,8 @@ static mx_code run_node(run *r, int64_t i)
     mx_code code = gather(r, i);
     const mx_field *open = r->shape ? mx_open_shape(node->op, node->attrs) : NULL;
     if (!code)
-        code = open ? run_open(r, i, open, out)
-                    : mx_invoke(node->op, node->attrs, node->n_in, r->in, MX_MAX_OUTPUTS, out);
+        code =
+            open ? run_open(r, i, open, out) : mx_invoke(node->op, node->attrs, node->n_in, r->in, MX_MAX_OUTPUTS, out);
     if (!code && r->what->watch)
         code = watch_node(r, node, out);
     if (code && clean)

@@ -232,4 +232,7 @@ mx_code mx_hybridize_with(mx_block *block, const struct mx_hybridize_options *op
     return MX_OK;
 }
 
-mx_code mx_hybridize(mx_block *block) { return mx_hybridize_with(block, &(struct mx_hybridize_options){.active = true}); }
+mx_code mx_hybridize(mx_block *block)
+{
+    return mx_hybridize_with(block, &(struct mx_hybridize_options){.active = true});
+}

@@ -14,6 +14,7 @@
 #include "gluon/trace.h"
 #include "graph/call.h"
 #include "graph/names.h"
+#include "graph/open.h"
 #include "pass/gradient.h"
 
 static void destroy_compiled(mx_object *object)
@@ -129,6 +130,25 @@ static mx_code trace_forward(work *w)
     return MX_OK;
 }
 
+/* Zeros whose batch the network left open get the size that these inputs give them. */
+static mx_code fill_open(work *w)
+{
+    mx_graph graph;
+    const int64_t n = w->heads.length;
+    const size_t bytes = (size_t)n * sizeof(mx_gentry);
+    mx_gentry *heads = NULL;
+    mx_code code = mx_graph_of(&graph, n, w->heads.items);
+    if (!code && mx_graph_open(&graph))
+        code = (heads = mx_alloc_zero(bytes)) ? mx_graph_fill_open(&graph, heads) : MX_ERR_MEMORY;
+    mx_graph_free(&graph);
+    for (int64_t i = 0; heads && !code && i < n; i++) {
+        mx_release(w->heads.items[i].node);
+        w->heads.items[i] = heads[i];
+    }
+    mx_free(heads, bytes);
+    return code;
+}
+
 /* ---- parameters -------------------------------------------------------------------------------------------------- */
 
 static mx_code find_parameters(work *w)
@@ -231,6 +251,8 @@ static mx_code compile(work *w)
 {
     MX_SCOPE;
     mx_code code = trace_forward(w);
+    if (!code)
+        code = fill_open(w);
     if (!code)
         code = find_parameters(w);
     mx_gnode *mark = code ? NULL : mx_gnode_variable("mark", NULL, MX_DTYPE_NONE); /* everything older is forward */

@@ -56,12 +56,13 @@ typedef struct mx_layer {
     mx_code (*build)(mx_block *self); /* makes parameters and children; NULL: none */
     mx_array *(*forward)(mx_block *self, mx_arrays in);
     mx_arrays (*forward_many)(mx_block *self, mx_arrays in); /* instead of forward, for several results */
-    void (*print)(mx_block *self, mx_text *text); /* NULL: class name and children */
-    void (*file_key)(const mx_block *self, const char *attribute, mx_text *key); /* in parameter files; NULL: attribute */
-    int min_inputs, max_inputs;                   /* 0, 0: exactly one */
-    bool batched;                                 /* a transform that takes a batch as well as one example */
-    bool plain;                                   /* forward draws numbers or looks at values: no plan can be made of it */
-    bool wide;                                    /* parameters stay float32 when a network is cast to 16 bits */
+    void (*print)(mx_block *self, mx_text *text);            /* NULL: class name and children */
+    void (*file_key)(const mx_block *self, const char *attribute,
+                     mx_text *key); /* in parameter files; NULL: attribute */
+    int min_inputs, max_inputs;     /* 0, 0: exactly one */
+    bool batched;                   /* a transform that takes a batch as well as one example */
+    bool plain;                     /* forward draws numbers or looks at values: no plan can be made of it */
+    bool wide;                      /* parameters stay float32 when a network is cast to 16 bits */
 } mx_layer;
 
 typedef struct mx_hook {
@@ -83,10 +84,10 @@ struct mx_block {
     bool hybrid, hybridized, sequential;
     bool static_alloc;       /* hybridized: results live in the same arrays every time */
     struct mx_hybrid *plans; /* compiled forwards (gluon/hybrid.h); owned; NULL: none yet */
-    const mx_class *cls;   /* NULL: a user's block */
-    const mx_layer *layer; /* NULL: a user's block */
-    void *options;         /* the layer's typed options */
-    void *prepared;        /* attributes of the operator that the layer runs; NULL: none */
+    const mx_class *cls;     /* NULL: a user's block */
+    const mx_layer *layer;   /* NULL: a user's block */
+    void *options;           /* the layer's typed options */
+    void *prepared;          /* attributes of the operator that the layer runs; NULL: none */
     size_t prepared_bytes;
     mx_forward_fn forward;
     mx_forward_many_fn forward_many;
@@ -94,7 +95,7 @@ struct mx_block {
     void (*release)(void *user);
     MX_VEC(mx_hook) hooks;
     int seen_inputs; /* how many inputs the last call had; 0: never called */
-    void *front; /* as in mx_parameter */
+    void *front;     /* as in mx_parameter */
 };
 
 extern const mx_kind mx_block_kind, mx_parameter_kind, mx_params_kind;
@@ -149,7 +150,7 @@ mx_code mx_block_attribute(mx_block *block, const char *name, mx_parameter *p);
 /* Forward of a layer with other arrays in place of its own parameters (MX_NONE: absent). */
 mx_arrays mx_layer_forward_with(mx_block *self, mx_arrays in, mx_arrays parameters);
 mx_arrays mx_layer_run(mx_block *self, mx_arrays in); /* forward of a layer of the library, all its results */
-bool mx_block_waits(const mx_block *block); /* one of its own parameters waits for its shape */
+bool mx_block_waits(const mx_block *block);           /* one of its own parameters waits for its shape */
 /* After a forward on abstract arrays: own parameters take the shapes that were learned and are initialised; with
  * learned == false what the run half learned is forgotten. */
 mx_code mx_block_finish_shapes(mx_block *block, bool learned);

@@ -138,19 +138,7 @@ static mx_code sweep(inference *v)
     return MX_OK;
 }
 
-const mx_field *mx_open_shape(const mx_op *op, const void *attrs)
-{
-    const mx_field *field = op->flags & MX_OP_CREATE && op->schema ? mx_schema_find(op->schema, "shape") : NULL;
-    if (!field || field->type != MX_FIELD_DIMS)
-        return NULL;
-    const mx_dims *dims = (const mx_dims *)((const char *)attrs + field->offset);
-    for (int i = 0; i < dims->n; i++)
-        if (!dims->d[i])
-            return field;
-    return NULL;
-}
-
-/* Arrays made from nothing leave sizes open (op/def/fill.c); what no use of them has said by now is 0.  Whether there
+/* Arrays made from nothing leave sizes open (graph/open.h); what no use of them has said by now is 0.  Whether there
  * were any. */
 static bool empty_sources(inference *v)
 {

@@ -11,8 +11,4 @@ mx_code mx_graph_infer(const mx_graph *graph, mx_shape_t *shape, int *type);
 /* All entries unknown: what to start from. */
 void mx_graph_infer_start(const mx_graph *graph, mx_shape_t *shape, int *type);
 
-/* The sizes that an operator without inputs leaves open, shape=(2, 0): they follow from the uses of the array.  The
- * field, if the attributes hold such a shape; else NULL. */
-const mx_field *mx_open_shape(const mx_op *op, const void *attrs);
-
 #endif

@@ -18,13 +18,13 @@
 #include "ndarray/npy.h"
 #include "ndarray/params.h"
 
-#define LOCAL 0x04034b50u     /* first words of the parts */
+#define LOCAL 0x04034b50u /* first words of the parts */
 #define ENTRY 0x02014b50u
 #define END 0x06054b50u
 #define END_64 0x06064b50u
 #define LOCATOR_64 0x07064b50u
-#define MOST_COMMENT 65535    /* bytes behind the end record */
-#define MOST_GROWTH 1032      /* zlib never unpacks a byte to more */
+#define MOST_COMMENT 65535 /* bytes behind the end record */
+#define MOST_GROWTH 1032   /* zlib never unpacks a byte to more */
 
 enum { STORED = 0, PACKED = 8 };
 
@@ -87,7 +87,8 @@ static bool read_end_64(mx_reader *reader, int64_t at, directory *d)
     unsigned char locator[20] = {0}, end[56] = {0};
     if (at < 20)
         return true;
-    if (!mx_reader_seek(reader, at - 20, "the archive's end") || !mx_reader_get(reader, locator, 20, "the archive's end"))
+    if (!mx_reader_seek(reader, at - 20, "the archive's end") ||
+        !mx_reader_get(reader, locator, 20, "the archive's end"))
         return false;
     if (get32(locator) != LOCATOR_64)
         return true;
@@ -114,8 +115,9 @@ static bool read_end(mx_reader *reader, directory *d)
     if ((d->count == 0xffff || d->size == 0xffffffffu || d->at == 0xffffffffu) && !read_end_64(reader, at, d))
         return false;
     if (d->at > (uint64_t)at || d->size > (uint64_t)at - d->at || d->count > d->size / 46)
-        return mx_reader_fail(reader, "the directory (%" PRIu64 " entries, %" PRIu64 " bytes at %" PRIu64
-                                      ") lies outside the file", d->count, d->size, d->at);
+        return mx_reader_fail(
+            reader, "the directory (%" PRIu64 " entries, %" PRIu64 " bytes at %" PRIu64 ") lies outside the file",
+            d->count, d->size, d->at);
     return true;
 }
 
@@ -145,8 +147,8 @@ static bool check_entry(mx_reader *reader, const entry *e, const unsigned char *
     if (e->at > size || e->packed > size - e->at)
         return mx_reader_fail(reader, "entry '%.64s' lies outside the file", e->name);
     if (e->method == STORED ? e->size != e->packed : e->size / MOST_GROWTH > e->packed)
-        return mx_reader_fail(reader, "entry '%.64s' claims %" PRIu64 " bytes, which its %" PRIu64 " cannot hold", e->name,
-                              e->size, e->packed);
+        return mx_reader_fail(reader, "entry '%.64s' claims %" PRIu64 " bytes, which its %" PRIu64 " cannot hold",
+                              e->name, e->size, e->packed);
     return true;
 }
 
@@ -158,8 +160,11 @@ static bool read_entry(mx_reader *reader, entry *e)
         return false;
     if (get32(head) != ENTRY)
         return mx_reader_fail(reader, "the directory is damaged");
-    *e = (entry){.method = (int)get16(head + 10), .crc = get32(head + 16), .packed = get32(head + 20),
-                 .size = get32(head + 24), .at = get32(head + 42)};
+    *e = (entry){.method = (int)get16(head + 10),
+                 .crc = get32(head + 16),
+                 .packed = get32(head + 20),
+                 .size = get32(head + 24),
+                 .at = get32(head + 42)};
     const size_t name = get16(head + 28), extra = get16(head + 30), comment = get16(head + 32), room = name + extra + 1;
     unsigned char *bytes = mx_alloc_zero(room);
     bool fine = bytes && mx_reader_get(reader, bytes, (int64_t)(name + extra), "a name") &&

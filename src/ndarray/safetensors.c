@@ -21,10 +21,14 @@
 
 #define MOST_HEADER ((int64_t)16 << 20) /* bytes: room for 100,000 arrays */
 
-static const struct { const char *name; int wire; } types[] = {
-    {"F32", MX_FLOAT32}, {"F64", MX_FLOAT64}, {"F16", MX_FLOAT16}, {"BF16", MX_BFLOAT16}, {"U8", MX_UINT8},
-    {"I8", MX_INT8}, {"I32", MX_INT32}, {"I64", MX_INT64}, {"BOOL", MX_BOOL}, {"I16", MX_WIRE_INT16},
-    {"U16", MX_WIRE_UINT16}, {"U32", MX_WIRE_UINT32}, {"U64", MX_WIRE_UINT64},
+static const struct {
+    const char *name;
+    int wire;
+} types[] = {
+    {"F32", MX_FLOAT32},     {"F64", MX_FLOAT64},    {"F16", MX_FLOAT16},     {"BF16", MX_BFLOAT16},
+    {"U8", MX_UINT8},        {"I8", MX_INT8},        {"I32", MX_INT32},       {"I64", MX_INT64},
+    {"BOOL", MX_BOOL},       {"I16", MX_WIRE_INT16}, {"U16", MX_WIRE_UINT16}, {"U32", MX_WIRE_UINT32},
+    {"U64", MX_WIRE_UINT64},
 };
 #define TYPES ((int)(sizeof types / sizeof *types))
 
@@ -45,7 +49,8 @@ static bool parse_type(mx_reader *reader, const mx_json *value, row *r)
         if (!strcmp(type, types[i].name))
             r->wire = mx_wire_of(types[i].wire);
     if (type && !r->wire)
-        return mx_reader_fail(reader, "array '%.64s' has elements of type '%.16s', which cannot be read", r->name, type);
+        return mx_reader_fail(reader, "array '%.64s' has elements of type '%.16s', which cannot be read", r->name,
+                              type);
     return r->wire != NULL;
 }
 
@@ -68,17 +73,19 @@ static bool parse_range(mx_reader *reader, const mx_json *value, row *r, int64_t
 {
     const mx_json *range = mx_json_member(value, "data_offsets", MX_JSON_ARRAY);
     if (!range || !mx_json_int(mx_json_at(range, 0), &r->begin) || !mx_json_int(mx_json_at(range, 1), &r->end))
-        return range && !mx_error_code() ? mx_reader_fail(reader, "array '%.64s': data_offsets wants two numbers", r->name)
-                                         : false;
+        return range && !mx_error_code()
+                   ? mx_reader_fail(reader, "array '%.64s': data_offsets wants two numbers", r->name)
+                   : false;
     const int64_t count = mx_wire_elements(reader, r->shape.dim, r->shape.ndim, "an array");
     int64_t bytes;
     if (count < 0)
         return false;
     if (mx_json_count(range) != 2 || r->begin < 0 || r->end < r->begin || r->end > data ||
         __builtin_mul_overflow(count, (int64_t)r->wire->size, &bytes) || bytes != r->end - r->begin)
-        return mx_reader_fail(reader, "array '%.64s': the range %" PRId64 "..%" PRId64
-                                      " does not fit its shape, or the %" PRId64 " bytes of data", r->name, r->begin,
-                              r->end, data);
+        return mx_reader_fail(reader,
+                              "array '%.64s': the range %" PRId64 "..%" PRId64
+                              " does not fit its shape, or the %" PRId64 " bytes of data",
+                              r->name, r->begin, r->end, data);
     return true;
 }
 
@@ -103,8 +110,9 @@ static bool check_cover(mx_reader *reader, const rows *list, int64_t data)
         qsort(sorted, (size_t)list->length, sizeof *sorted, by_begin);
     for (int64_t i = 0; fine && i < list->length; at = sorted[i].end, i++)
         if (sorted[i].begin != at)
-            fine = mx_reader_fail(reader, "array '%.64s' starts at byte %" PRId64 " of the data, wanted %" PRId64
-                                          ": a gap or an overlap", sorted[i].name, sorted[i].begin, at);
+            fine = mx_reader_fail(
+                reader, "array '%.64s' starts at byte %" PRId64 " of the data, wanted %" PRId64 ": a gap or an overlap",
+                sorted[i].name, sorted[i].begin, at);
     if (fine && at != data)
         fine = mx_reader_fail(reader, "%" PRId64 " bytes of data belong to no array", data - at);
     mx_free(sorted, bytes + 1);
@@ -151,8 +159,8 @@ static bool read_file(mx_array_dict *dict, mx_reader *reader)
         return mx_reader_fail(reader, "the header has %" PRIu64 " bytes, wanted at most %" PRId64, length, MOST_HEADER);
     char *text = mx_alloc((size_t)length + 1);
     const char *context = mx_error_context(reader->name);
-    mx_json *root = text && mx_reader_get(reader, text, (int64_t)length, "the header")
-                        ? mx_json_parse(text, (size_t)length) : NULL;
+    mx_json *root =
+        text && mx_reader_get(reader, text, (int64_t)length, "the header") ? mx_json_parse(text, (size_t)length) : NULL;
     rows list = {0};
     const int64_t start = 8 + (int64_t)length;
     bool fine = root && parse_rows(reader, root, &list, reader->size - start);
@@ -200,7 +208,8 @@ static mx_code write_header(mx_text *text, int64_t count, mx_array *const *array
     for (int64_t i = 0; !code && i < count; i++) {
         const mx_array *x = arrays[i];
         if (mx_dict_find(&seen, names[i]) || !strcmp(names[i], "__metadata__"))
-            code = mx_fail(MX_ERR_ARGUMENT, "mx_save_safetensors: the name '%.64s' is there twice or reserved", names[i]);
+            code =
+                mx_fail(MX_ERR_ARGUMENT, "mx_save_safetensors: the name '%.64s' is there twice or reserved", names[i]);
         else if (!mx_dict_set_number(&seen, names[i], 1))
             code = MX_ERR_MEMORY;
         mx_text_add(text, i ? "," : "");

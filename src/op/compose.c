@@ -61,7 +61,8 @@ static mx_array *with_shape(mx_op *op, mx_array *a, const mx_shape_t *shape)
 
 static bool has_shape(const mx_array *a, const mx_shape_t *shape)
 {
-    return a && a->ndim >= 0 && a->ndim == shape->ndim && !memcmp(a->shape, shape->dim, (size_t)a->ndim * sizeof a->shape[0]);
+    return a && a->ndim >= 0 && a->ndim == shape->ndim &&
+           !memcmp(a->shape, shape->dim, (size_t)a->ndim * sizeof a->shape[0]);
 }
 
 mx_array *mx_g_reshape(mx_array *a, const mx_shape_t *shape)

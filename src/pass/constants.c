@@ -4,7 +4,7 @@
  *
  * SPDX-License-Identifier: Apache-2.0 */
 #include "base/error.h"
-#include "graph/infer.h"
+#include "graph/open.h"
 #include "pass/passes.h"
 
 #define MOST_BYTES (1 << 20)

@@ -7,6 +7,7 @@ import numpy as np
 import mxnet as mx
 from mxnet import autograd, gluon, nd
 from mxnet.gluon import nn
+from graphs import read_export, symbol, write_export  # noqa: F401
 
 
 def fill(block, seed=0):

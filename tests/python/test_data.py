@@ -1,4 +1,5 @@
-"""Data sets, samplers, batchify functions and the loader: values, order, types, workers and what can go wrong with them."""
+"""Data sets, samplers, batchify functions and the loader: values, order, types, workers and what can go wrong with
+them."""
 import os
 import random
 import signal
@@ -33,14 +34,15 @@ def values(loader):
     return [[x.asnumpy().tolist() for x in batch] for batch in loader]
 
 
-# ---- data sets ---------------------------------------------------------------------------------------------------------
+# ---- data sets -----------------------------------------------------------------------------------------------------
 
 def test_array_dataset():
     x, y = np.arange(12.0).reshape(4, 3), nd.array([1, 2, 3, 4])
     dataset = gdata.ArrayDataset(x, y)
     assert len(dataset) == 4
     item = dataset[2]
-    assert isinstance(item, tuple) and item[0].tolist() == [6, 7, 8] and isinstance(item[1], np.float32) and item[1] == 3
+    assert isinstance(item, tuple) and item[0].tolist() == [6, 7, 8]
+    assert isinstance(item[1], np.float32) and item[1] == 3
     assert gdata.ArrayDataset(nd.array(x))[1].asnumpy().tolist() == [3, 4, 5]
     with pytest.raises(AssertionError, match="argument 1 has 3 examples"):
         gdata.ArrayDataset(x, y[:3])
@@ -72,7 +74,7 @@ def test_parts_of_datasets():
         dataset.shard(2, 2)
 
 
-# ---- samplers ----------------------------------------------------------------------------------------------------------
+# ---- samplers ------------------------------------------------------------------------------------------------------
 
 def test_samplers():
     assert list(gdata.SequentialSampler(3)) == [0, 1, 2] and list(gdata.SequentialSampler(2, 4)) == [4, 5]
@@ -103,7 +105,7 @@ def test_shuffling_follows_the_seed():
     assert first[0] != first[1], "every epoch has its own order"
 
 
-# ---- batches -------------------------------------------------------------------------------------------------------------
+# ---- batches -------------------------------------------------------------------------------------------------------
 
 X, Y = np.arange(30.0).reshape(10, 3), np.arange(10)
 
@@ -162,7 +164,8 @@ def test_arguments():
             DataLoader(dataset, **options)
     with pytest.raises(AssertionError):
         DataLoader(dataset, 2, timeout=0)
-    loader = DataLoader(dataset, batch_sampler=[[1], [0, 1]], pin_memory=True, pin_device_id=0, prefetch=3, auto_reload=True)
+    loader = DataLoader(dataset, batch_sampler=[[1], [0, 1]], pin_memory=True, pin_device_id=0, prefetch=3,
+                        auto_reload=True)
     assert [x.asnumpy().tolist() for x in loader] == [[2], [1, 2]]
 
 
@@ -176,19 +179,21 @@ def test_sampler_of_ones_own():
 
     for dataset in (gdata.SimpleDataset(nd.arange(6)), gdata.SimpleDataset(list(range(6)))):
         assert next(iter(DataLoader(dataset, 3, sampler=Odd()))).asnumpy().tolist() == [1, 3, 5]
-    for dataset in (gdata.SimpleDataset(nd.arange(3)), gdata.SimpleDataset(np.arange(3)), gdata.SimpleDataset([1, 2, 3])):
+    for data in (nd.arange(3), np.arange(3), [1, 2, 3]):
+        dataset = gdata.SimpleDataset(data)
         with pytest.raises(IndexError):
             list(DataLoader(dataset, 3, sampler=Odd()))
 
 
-# ---- whole batches equal single examples -----------------------------------------------------------------------------------
+# ---- whole batches equal single examples ---------------------------------------------------------------------------
 
 def chains():
     images = nd.array(np.random.RandomState(0).randint(0, 255, (20, 6, 5, 3)), dtype="uint8")
     base = gdata.ArrayDataset(images, np.arange(20).astype("int32"))
     compose = transforms.Compose([transforms.ToTensor(), transforms.Normalize((0.1, 0.2, 0.3), 0.5)])
     return [base, base.transform_first(transforms.ToTensor()), base.transform_first(compose), base.take(7),
-            base.transform_first(compose).shard(3, 1), base.filter(lambda item: item[1] % 2 == 0).transform_first(compose),
+            base.transform_first(compose).shard(3, 1),
+            base.filter(lambda item: item[1] % 2 == 0).transform_first(compose),
             gdata.SimpleDataset(images).transform(transforms.ToTensor()),
             base.transform_first(transforms.Resize((4, 3))).transform_first(transforms.ToTensor()),
             base.transform_first(transforms.CenterCrop(4)), base.transform_first(transforms.Cast("float16"))]
@@ -237,7 +242,7 @@ def test_numpy_data_is_not_frozen():
     assert next(iter(loader)).asnumpy().sum() == 8
 
 
-# ---- workers ---------------------------------------------------------------------------------------------------------------
+# ---- workers -------------------------------------------------------------------------------------------------------
 
 WORKERS = [{"num_workers": 2}, {"num_workers": 2, "thread_pool": True}]
 
@@ -352,7 +357,8 @@ def test_leaving_a_loop_early():
     assert len(list(loader)) == 20
 
 
-def children():
+def processes(field, value):
+    """Numbers of the running processes with this parent (field 1) or group (field 2)."""
     found = set()
     for name in os.listdir("/proc"):
         if name.isdigit():
@@ -361,9 +367,13 @@ def children():
                     fields = file.read().rsplit(")", 1)[1].split()
             except OSError:
                 continue
-            if int(fields[1]) == os.getpid() and fields[0] != "Z":
+            if int(fields[field]) == value and fields[0] != "Z":
                 found.add(int(name))
     return found
+
+
+def children():
+    return processes(1, os.getpid())
 
 
 @pytest.mark.skipif(not os.path.isdir("/proc/self"), reason="needs /proc")
@@ -402,8 +412,8 @@ for n, batch in enumerate(loader):
 @pytest.mark.skipif(not os.path.isdir("/proc/self"), reason="needs /proc")
 @pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGKILL])
 def test_end_of_the_loaders_process(number):
-    program = subprocess.Popen([sys.executable, "-c", SCRIPT], stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True,
-                               start_new_session=True)
+    program = subprocess.Popen([sys.executable, "-c", SCRIPT], stdout=subprocess.PIPE, stderr=subprocess.PIPE,
+                               text=True, start_new_session=True)
     program.stdout.readline()
     if number == signal.SIGINT:
         os.killpg(program.pid, number)  # what Ctrl-C does: workers get it, too
@@ -413,17 +423,9 @@ def test_end_of_the_loaders_process(number):
     if number == signal.SIGINT:
         assert text.count("Traceback") == 1 and "KeyboardInterrupt" in text
     deadline = time.monotonic() + 10
-    while time.monotonic() < deadline and alive(program.pid):
-        time.sleep(0.05)
-    assert not alive(program.pid), "workers end with the loader's process"
-
-
-def alive(group):
-    try:
-        os.killpg(group, 0)
-    except ProcessLookupError:
-        return False
-    return True
+    while time.monotonic() < deadline and processes(2, program.pid):
+        time.sleep(0.02)
+    assert not processes(2, program.pid), "workers end with the loader's process"
 
 
 class Drawn(gdata.Dataset):
@@ -459,7 +461,7 @@ def test_workers_do_not_disturb_a_forked_process():
     assert len(list(batches)) == 3
 
 
-# ---- batchify ----------------------------------------------------------------------------------------------------------------
+# ---- batchify ------------------------------------------------------------------------------------------------------
 
 def test_batchify():
     from mxnet.gluon.data import batchify

@@ -198,3 +198,51 @@ def test_gluon_at_a_glance():
     exec("loss = gluon" + tail, space)
     space["net"].hybridize()
     assert space["net"](batches()[0][0]).shape == (16, 10)
+
+
+def test_symbols_go_through_networks():
+    """Document 002, number 5: what is passed in is what comes out, and the graph can be drawn."""
+    code = with_text(fragments("002"), 'net(mx.sym.var("x"))', "plot_network")[0]
+    space = names()
+    drawn = []
+    plot = mx.viz.plot_network
+    try:
+        mx.viz.plot_network = lambda *args, **kwargs: drawn.append(plot(*args, **kwargs)) or drawn[-1]
+        exec(code, space)
+    finally:
+        mx.viz.plot_network = plot
+    symbol, net = space["net_symbol"], space["net"]
+    assert isinstance(symbol, mx.sym.Symbol)
+    weights = [name for name in symbol.list_arguments() if name != "x"]
+    assert weights == list(net.collect_params().keys()) and len(weights) == 6
+    assert symbol.infer_shape(x=(2, 7))[1] == [(2, 64)]
+    assert drawn[0].source.count("FullyConnected") == 3
+    net.initialize()
+    x = nd.random.uniform(shape=(2, 7))
+    wanted = net(x).asnumpy()
+    values = {name: p.data() for name, p in net.collect_params().items()}
+    np.testing.assert_allclose(symbol.eval(x=x, **values)[0].asnumpy(), wanted, rtol=1e-5, atol=1e-6)
+
+
+@pytest.mark.parametrize("which", range(2))
+def test_slicing_symbols(which):
+    """Document 002, numbers 1 and 3, on symbols: x[:, :, 1:, 1:] and F.slice make the same node."""
+    space = names()
+    exec(with_text(fragments("002"), "class HybridNet")[which], space)
+    symbol = space["HybridNet"]()(mx.sym.var("x"))
+    x = nd.arange(2 * 3 * 4 * 4).reshape((2, 3, 4, 4))
+    np.testing.assert_array_equal(symbol.eval(x=x)[0].asnumpy(), x.asnumpy()[:, :, 1:, 1:])
+
+
+def test_residual_unit_written_with_symbols():
+    """Document 003: the layers of a residual network as the symbol interface spells them."""
+    code = with_text(fragments("003"), "sym.BatchNorm(data=data")[0]
+    space = names(sym=mx.sym, data=mx.sym.Variable("data"))
+    exec(code, space)
+    conv = space["conv1"]
+    assert conv.list_arguments()[:3] == ["data", space["bn1"].name + "_gamma", space["bn1"].name + "_beta"]
+    assert conv.list_auxiliary_states() == [space["bn1"].name + "_moving_mean", space["bn1"].name + "_moving_var"]
+    assert conv.infer_shape(data=(2, 4, 6, 6))[1] == [(2, 8, 4, 4)]
+    executor = conv.simple_bind(mx.current_context(), data=(2, 4, 6, 6))
+    assert executor.forward(is_train=True)[0].shape == (2, 8, 4, 4)
+    executor.backward()

@@ -13,7 +13,12 @@ def __getattr__(name):
     """Larger parts are loaded when they are first used; so are names that 0.11 programs reach through gluon."""
     import importlib
     if name in ("data", "rnn", "model_zoo", "contrib"):
-        return importlib.import_module("." + name, __name__)
+        try:
+            return importlib.import_module("." + name, __name__)
+        except ModuleNotFoundError as e:
+            if e.name == f"{__name__}.{name}":
+                raise AttributeError(f"module 'mxnet.gluon' has no attribute '{name}'") from None
+            raise
     if name in ("autograd", "ndarray", "initializer", "optimizer", "metric", "symbol"):
         return importlib.import_module("mxnet." + name)
     if name in ("Context", "cpu", "gpu"):

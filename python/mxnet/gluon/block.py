@@ -76,8 +76,8 @@ class Block(_core.Block):
                 if isinstance(item, Block):
                     children = set(map(id, self._children.values())) if children is None else children
                     if id(item) not in children:
-                        warnings.warn(f"{self.name}: '{key}' is a plain {type(value).__name__} with Blocks in it, which "
-                                      "are not registered; use Sequential or register_child", stacklevel=3)
+                        warnings.warn(f"{self.name}: '{key}' is a plain {type(value).__name__} with Blocks in it, "
+                                      "which are not registered; use Sequential or register_child", stacklevel=3)
                         return
 
     def apply(self, fn):
@@ -210,7 +210,8 @@ class HybridBlock(Block):
         """Makes a hybrid block a child."""
         if not isinstance(block, HybridBlock):
             raise ValueError(f"{self.name} ({type(self).__name__}): children of a HybridBlock must be HybridBlocks, "
-                             f"{getattr(block, 'name', block)!s} ({type(block).__name__}) is not; use Block as the parent")
+                             f"{getattr(block, 'name', block)!s} ({type(block).__name__}) is not; use Block as the "
+                             "parent")
         super().register_child(block, name)
 
     def hybridize(self, active=True, static_alloc=False, static_shape=False, inline_limit=2,
@@ -247,7 +248,7 @@ class HybridBlock(Block):
 
     def infer_shape(self, *args):
         """Infers the shapes of parameters from inputs."""
-        self._infer(args)
+        self._infer(args, True)
 
     def infer_type(self, *args):
         """Casts the parameters to the type of the inputs."""
@@ -262,8 +263,8 @@ class HybridBlock(Block):
         return self(x, *args)
 
     def register_op_hook(self, callback, monitor_all=False):
-        """callback(name of the tensor, name of the operator, array) for every operator that the hybridized block runs; with
-        monitor_all for inputs as well."""
+        """callback(name of the tensor, name of the operator, array) for every operator that the hybridized block runs;
+        with monitor_all for inputs as well."""
         self._watch(callback, monitor_all)
 
     def export(self, path, epoch=0, remove_amp_cast=True):
@@ -324,7 +325,8 @@ class SymbolBlock(HybridBlock):
         known = set(outputs.list_inputs())
         for name in names:
             if name not in known:
-                raise ValueError(f"SymbolBlock: '{name}' is not a variable of the outputs, which have {', '.join(sorted(known))}")
+                raise ValueError(f"SymbolBlock: '{name}' is not a variable of the outputs, which have "
+                                 f"{', '.join(sorted(known))}")
         self._start_symbol(outputs, " ".join(names))
         self._outputs = outputs
         if params is not None:

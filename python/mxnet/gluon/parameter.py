@@ -2,13 +2,13 @@
 import warnings
 
 from .. import _core
-from .._core import NDArray
+from .._core import NDArray, Symbol
 from ..context import Context, cpu, current_context
 from ..error import DeferredInitializationError, MXNetError
 
 __all__ = ["DeferredInitializationError", "Parameter", "Constant", "ParameterDict", "tensor_types"]
 
-tensor_types = (NDArray,)
+tensor_types = (Symbol, NDArray)
 
 
 def _default_init():

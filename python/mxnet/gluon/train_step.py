@@ -11,9 +11,9 @@ class TrainStep(_core.TrainStep):
         for data, label in batches:
             loss = step(data, label)
 
-    The result is the loss of every example; the size of the batch is that of data's first axis.  What cannot be compiled
-    into one plan (the first step of a network that still learns its shapes, hooks, optimizers written in Python) runs as
-    the plain loop; `compiled` tells how the last step ran.
+    The result is the loss of every example; the size of the batch is that of data's first axis.  What cannot be
+    compiled into one plan (the first step of a network that still learns its shapes, hooks, optimizers written in
+    Python) runs as the plain loop; `compiled` tells how the last step ran.
     """
 
     def __init__(self, net, loss, trainer):

@@ -13,7 +13,8 @@ def read_list(path):
             try:
                 if len(fields) < 3:
                     raise ValueError
-                rows.append((int(fields[0]), numpy.array([float(x) for x in fields[1:-1]], dtype="float32"), fields[-1]))
+                rows.append((int(fields[0]), numpy.array([float(x) for x in fields[1:-1]], dtype="float32"),
+                             fields[-1]))
             except ValueError:
                 raise ValueError(f"{path}, line {number}: wanted number, labels and path separated by tabs, got "
                                  f"{line.strip()!r}") from None

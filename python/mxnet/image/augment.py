@@ -44,12 +44,18 @@ def lighted(src, alpha, eigval, eigvec):
     return src + nd.array(numpy.dot(numpy.asarray(eigvec) * alpha, eigval), ctx=src.context)
 
 
+def _plain(value):
+    """Arrays as lists, for JSON."""
+    if isinstance(value, NDArray):
+        value = value.asnumpy()
+    return value.tolist() if hasattr(value, "tolist") else value
+
+
 class Augmenter:
     """Base of augmenters: subclasses have __call__(image); keywords of __init__ are what dumps() shows."""
 
     def __init__(self, **kwargs):
-        self._kwargs = {key: value.tolist() if hasattr(value, "tolist") else
-                        value.asnumpy().tolist() if isinstance(value, NDArray) else value for key, value in kwargs.items()}
+        self._kwargs = {key: _plain(value) for key, value in kwargs.items()}
 
     def dumps(self):
         """Name and arguments as JSON."""
@@ -223,7 +229,8 @@ class ColorNormalizeAug(Augmenter):
         self.mean, self.std = _array_or_none(mean), _array_or_none(std)
 
     def __call__(self, src):
-        return color_normalize(src, self.mean, self.std)
+        mean, std = [x if x is None else x.as_in_context(src.context) for x in (self.mean, self.std)]
+        return color_normalize(src, mean, std)
 
 
 def _array_or_none(x):

@@ -1,13 +1,15 @@
 """Images with boxes: augmenters that change both, and an iterator.
 
-A label is a NumPy array (objects, 5 or more): class, left, top, right, bottom, ...; places are shares of width and height.
+A label is a NumPy array (objects, 5 or more): class, left, top, right, bottom, ...; places are shares of width and
+height.
 """
 import json
 import math
 import random
 
 from .. import ndarray as nd
-from .augment import Augmenter, CastAug, ForceResizeAug, ResizeAug, colour_augmenters, normalization
+from ..context import cpu
+from .augment import Augmenter, CastAug, ForceResizeAug, ResizeAug, _plain, colour_augmenters, normalization
 from .image import copyMakeBorder, fixed_crop
 from .iterator import ImageIter
 
@@ -19,7 +21,7 @@ class DetAugmenter:
     """Base of these augmenters: subclasses have __call__(image, label) -> (image, label)."""
 
     def __init__(self, **kwargs):
-        self._kwargs = {key: value.tolist() if hasattr(value, "tolist") else value for key, value in kwargs.items()}
+        self._kwargs = {key: _plain(value) for key, value in kwargs.items()}
 
     def dumps(self):
         """Name and arguments as JSON."""
@@ -98,9 +100,9 @@ def _area(boxes):
 
 
 class DetRandomCropAug(DetAugmenter):
-    """A random part with area_range of the area and aspect_ratio_range of width to height, in which at least one object is
-    covered by min_object_covered or more.  Objects of which less than min_eject_coverage is left are dropped.  After
-    max_attempts without such a part the image stays as it is."""
+    """A random part with area_range of the area and aspect_ratio_range of width to height, in which at least one
+    object is covered by min_object_covered or more.  Objects of which less than min_eject_coverage is left are
+    dropped.  After max_attempts without such a part the image stays as it is."""
 
     def __init__(self, min_object_covered=0.1, aspect_ratio_range=(0.75, 1.33), area_range=(0.05, 1.0),
                  min_eject_coverage=0.3, max_attempts=50):
@@ -136,7 +138,8 @@ class DetRandomCropAug(DetAugmenter):
         x, y, w, h = region
         part = numpy.array([x / width, y / height, (x + w) / width, (y + h) / height])
         boxes = label[:, 1:5]
-        inside = numpy.concatenate([numpy.maximum(boxes[:, :2], part[:2]), numpy.minimum(boxes[:, 2:], part[2:])], axis=1)
+        inside = numpy.concatenate([numpy.maximum(boxes[:, :2], part[:2]), numpy.minimum(boxes[:, 2:], part[2:])],
+                                   axis=1)
         covered = _area(inside) / numpy.maximum(_area(boxes), 1e-12)
         if not len(covered) or covered.max() < max(self.min_object_covered, 1e-12):
             return None
@@ -153,7 +156,8 @@ class DetRandomCropAug(DetAugmenter):
 class DetRandomPadAug(DetAugmenter):
     """The image at a random place in a larger one: area_range times its area, aspect_ratio_range of width to height."""
 
-    def __init__(self, aspect_ratio_range=(0.75, 1.33), area_range=(1.0, 3.0), max_attempts=50, pad_val=(128, 128, 128)):
+    def __init__(self, aspect_ratio_range=(0.75, 1.33), area_range=(1.0, 3.0), max_attempts=50,
+                 pad_val=(128, 128, 128)):
         super().__init__(aspect_ratio_range=aspect_ratio_range, area_range=area_range, max_attempts=max_attempts,
                          pad_val=pad_val)
         self.pad_val = pad_val if isinstance(pad_val, (list, tuple)) else (pad_val,) * 3
@@ -194,8 +198,10 @@ def CreateMultiRandCropAugmenter(min_object_covered=0.1, aspect_ratio_range=(0.7
     return DetRandomSelectAug(crops, skip_prob=skip_prob)
 
 
-def CreateDetAugmenter(data_shape, resize=0, rand_crop=0, rand_pad=0, rand_gray=0, rand_mirror=False, mean=None, std=None,
-                       brightness=0, contrast=0, saturation=0, pca_noise=0, hue=0, inter_method=2, min_object_covered=0.1,
+def CreateDetAugmenter(data_shape, resize=0, rand_crop=0, rand_pad=0, rand_gray=0, rand_mirror=False, mean=None,
+                       std=None,
+                       brightness=0, contrast=0, saturation=0, pca_noise=0, hue=0, inter_method=2,
+                       min_object_covered=0.1,
                        aspect_ratio_range=(0.75, 1.33), area_range=(0.05, 3.0), min_eject_coverage=0.3, max_attempts=50,
                        pad_val=(127, 127, 127)):
     """The usual augmenters for images with boxes of data_shape (C, H, W), as a list; rand_crop and rand_pad are
@@ -222,9 +228,12 @@ class ImageDetIter(ImageIter):
     def __init__(self, batch_size, data_shape, path_imgrec=None, path_imglist=None, path_root=None, path_imgidx=None,
                  shuffle=False, part_index=0, num_parts=1, aug_list=None, imglist=None, data_name="data",
                  label_name="label", last_batch_handle="pad", **kwargs):
-        super().__init__(batch_size, data_shape, path_imgrec=path_imgrec, path_imglist=path_imglist, path_root=path_root,
-                         path_imgidx=path_imgidx, shuffle=shuffle, part_index=part_index, num_parts=num_parts, aug_list=[],
-                         imglist=imglist, data_name=data_name, label_name=label_name, last_batch_handle=last_batch_handle)
+        super().__init__(batch_size, data_shape, path_imgrec=path_imgrec, path_imglist=path_imglist,
+                         path_root=path_root,
+                         path_imgidx=path_imgidx, shuffle=shuffle, part_index=part_index, num_parts=num_parts,
+                         aug_list=[],
+                         imglist=imglist, data_name=data_name, label_name=label_name,
+                         last_batch_handle=last_batch_handle)
         self.auglist = CreateDetAugmenter(data_shape, **kwargs) if aug_list is None else aug_list
         self.label_name = label_name
         self.label_shape = self._estimate_label_shape()
@@ -255,7 +264,8 @@ class ImageDetIter(ImageIter):
             raise RuntimeError(f"ImageDetIter: a label has {raw.size} numbers, too few for a header and an object")
         header, width = int(raw[0]), int(raw[1])
         if header < 2 or width < 5 or (raw.size - header) % width:
-            raise RuntimeError(f"ImageDetIter: a label of {raw.size} numbers does not hold objects of {width} after a header "
+            raise RuntimeError(f"ImageDetIter: a label of {raw.size} numbers does not hold objects of {width} after "
+                               f"a header "
                                f"of {header}")
         objects = raw[header:].reshape(-1, width)
         objects = objects[(objects[:, 3] > objects[:, 1]) & (objects[:, 4] > objects[:, 2])]
@@ -270,7 +280,8 @@ class ImageDetIter(ImageIter):
     def _finish(self, image, label):
         image, objects = self.augmentation_transform(image, label)
         if image.shape[:2] != self.data_shape[1:]:
-            raise ValueError(f"ImageDetIter: an image has shape {image.shape} after the augmenters, data_shape is {self.data_shape}")
+            raise ValueError(f"ImageDetIter: an image has shape {image.shape} after the augmenters, data_shape is "
+                             f"{self.data_shape}")
         return self.postprocess_data(image), objects
 
     def augmentation_transform(self, data, label):
@@ -285,7 +296,7 @@ class ImageDetIter(ImageIter):
         for row, label in zip(rows, labels):
             n = min(len(label), self.label_shape[0])
             row[:n, :label.shape[1]] = label[:n]
-        return nd.array(rows)
+        return nd.array(rows, ctx=cpu(0))
 
     def reshape(self, data_shape=None, label_shape=None):
         """Changes the shapes of data and labels."""
@@ -302,7 +313,8 @@ class ImageDetIter(ImageIter):
         if len(label_shape) != 2:
             raise ValueError(f"ImageDetIter: label_shape is {tuple(label_shape)}, wanted (objects, numbers per object)")
         if label_shape[0] < self.label_shape[0] or label_shape[1] != self.label_shape[1]:
-            raise ValueError(f"ImageDetIter: label_shape {tuple(label_shape)} does not hold labels of {self.label_shape}")
+            raise ValueError(f"ImageDetIter: label_shape {tuple(label_shape)} does not hold labels of "
+                             f"{self.label_shape}")
 
     def sync_label_shape(self, it, verbose=False):
         """Gives this and another iterator the larger of their label shapes."""
@@ -316,10 +328,11 @@ class ImageDetIter(ImageIter):
 
     def draw_next(self, color=None, thickness=2, mean=None, std=None, clip=True, waitKey=None, window_name="draw_next",
                   id2labels=None):
-        """Images with their boxes drawn in, as uint8 NumPy arrays, one after the other.  waitKey is not offered: show them
-        with the program of your choice."""
+        """Images with their boxes drawn in, as uint8 NumPy arrays, one after the other. waitKey is not offered: show
+        them with the program of your choice."""
         if waitKey is not None:
-            raise ValueError("ImageDetIter.draw_next: there are no windows here; show the images that it gives yourself")
+            raise ValueError("ImageDetIter.draw_next: there are no windows here; show the images that it gives "
+                             "yourself")
         import numpy
         while True:
             try:
@@ -327,7 +340,7 @@ class ImageDetIter(ImageIter):
             except StopIteration:
                 return
             picture = nd.transpose(image, axes=(1, 2, 0)).asnumpy().astype("float32")
-            picture = picture * (1 if std is None else numpy.asarray(std)) + (0 if mean is None else numpy.asarray(mean))
+            picture = picture * numpy.asarray(1 if std is None else std) + numpy.asarray(0 if mean is None else mean)
             picture = numpy.clip(picture, 0, 255).astype("uint8") if clip else picture
             for box in label:
                 _frame(picture, box[1:5], thickness, color or [random.randint(0, 255) for _ in range(3)])
@@ -338,6 +351,8 @@ def _frame(picture, box, thickness, color):
     """Draws the edges of a box into the picture."""
     height, width = picture.shape[:2]
     x0, y0, x1, y1 = [int(round(float(v) * n)) for v, n in zip(box, (width, height, width, height))]
-    for rows, columns in ((slice(y0, y0 + thickness), slice(x0, x1)), (slice(max(0, y1 - thickness), y1), slice(x0, x1)),
-                          (slice(y0, y1), slice(x0, x0 + thickness)), (slice(y0, y1), slice(max(0, x1 - thickness), x1))):
+    for rows, columns in ((slice(y0, y0 + thickness), slice(x0, x1)),
+                          (slice(max(0, y1 - thickness), y1), slice(x0, x1)),
+                          (slice(y0, y1), slice(x0, x0 + thickness)),
+                          (slice(y0, y1), slice(max(0, x1 - thickness), x1))):
         picture[rows, columns] = color

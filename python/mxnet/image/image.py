@@ -1,7 +1,7 @@
 """Reading images, their sizes and crops.
 
-Numbers for interp: 0 nearest, 1 linear, 2 cubic, 3 area, 4 Lanczos, 9 by the sizes, 10 at random.  What is drawn at random
-here comes from Python's module random, as in MXNet: random.seed() repeats it.
+Numbers for interp: 0 nearest, 1 linear, 2 cubic, 3 area, 4 Lanczos, 9 by the sizes, 10 at random.  What is drawn at
+random here comes from Python's module random, as in MXNet: random.seed() repeats it.
 """
 import math
 import random
@@ -22,15 +22,16 @@ def _into(image, out):
 
 
 def imread(filename, flag=1, to_rgb=True, out=None):
-    """The image in a JPEG, PNG, PGM or PPM file, uint8 (H, W, C).  flag: 1 colour, 0 gray, -1 as stored; to_rgb: channels in
-    the order red, green, blue, else blue, green, red."""
+    """The image in a JPEG, PNG, PGM or PPM file, uint8 (H, W, C). flag: 1 colour, 0 gray, -1 as stored; to_rgb:
+    channels in the order red, green, blue, else blue, green, red."""
     return _into(_core.imread(filename, flag, to_rgb), out)
 
 
 def imdecode(buf, flag=1, to_rgb=True, out=None):
     """The image in the bytes of such a file: bytes, bytearray, or an array of uint8."""
     if isinstance(buf, str) or not (isinstance(buf, NDArray) or _is_bytes(buf)):
-        raise ValueError(f"imdecode: buf must be the bytes of an image file (bytes, bytearray or an array of uint8), got "
+        raise ValueError(f"imdecode: buf must be the bytes of an image file (bytes, bytearray or an array of "
+                         f"uint8), got "
                          f"{type(buf).__name__}; a file is read by imread")
     return _into(_core.imdecode(buf, flag, to_rgb), out)
 
@@ -58,8 +59,8 @@ def scale_down(src_size, size):
 
 
 def copyMakeBorder(src, top, bot, left, right, type=0, value=0.0, values=(), out=None):  # noqa: A002
-    """The image with a border.  type: 0 filled with value (or values, one per channel), 1 the edge repeated, 2 reflected
-    with the edge, 3 wrapped around, 4 reflected without it."""
+    """The image with a border. type: 0 filled with value (or values, one per channel), 1 the edge repeated, 2
+    reflected with the edge, 3 wrapped around, 4 reflected without it."""
     return nd._internal._cvcopyMakeBorder(src, top=top, bot=bot, left=left, right=right, type=type, value=value,
                                           values=values, out=out)
 
@@ -93,8 +94,8 @@ def center_crop(src, size, interp=2):
 
 
 def random_size_crop(src, size, area, ratio, interp=2, **kwargs):
-    """(crop, (x0, y0, w, h)) of a random part of the area (least, or (least, greatest) share) with a random ratio of width
-    to height between ratio[0] and ratio[1], resized to size (w, h)."""
+    """(crop, (x0, y0, w, h)) of a random part of the area (least, or (least, greatest) share) with a random ratio of
+    width to height between ratio[0] and ratio[1], resized to size (w, h)."""
     if "min_area" in kwargs:
         area = kwargs.pop("min_area")
     if kwargs:
@@ -119,8 +120,8 @@ def color_normalize(src, mean, std=None):
 
 
 def imrotate(src, rotation_degrees, zoom_in=False, zoom_out=False):
-    """float32 images (C, H, W) or (N, C, H, W) turned around their centre, by one angle or by one per image.  zoom_in: no
-    border is seen; zoom_out: all of the image is seen."""
+    """float32 images (C, H, W) or (N, C, H, W) turned around their centre, by one angle or by one per image. zoom_in:
+    no border is seen; zoom_out: all of the image is seen."""
     if zoom_in and zoom_out:
         raise ValueError("imrotate: zoom_in and zoom_out exclude each other")
     if _core.dtype_name(src.dtype) != "float32":

@@ -5,6 +5,7 @@ import random
 
 from .. import _core, recordio
 from .. import ndarray as nd
+from ..context import cpu
 from ..error import MXNetError
 from ..io import DataBatch, DataIter
 from ._lists import read_list
@@ -15,15 +16,16 @@ __all__ = ["ImageIter"]
 
 
 class ImageIter(DataIter):
-    """Batches (N, C, H, W) of images from path_imgrec (a .rec file, with path_imgidx to shuffle it), path_imglist (a .lst file)
-    or imglist (a list of [label, path]); paths begin in path_root.
+    """Batches (N, C, H, W) of images from path_imgrec (a .rec file, with path_imgidx to shuffle it), path_imglist (a
+    .lst file) or imglist (a list of [label, path]); paths begin in path_root.
 
-    aug_list: augmenters; other keywords are those of CreateAugmenter.  Images that cannot be decoded are left out with a
-    message.  last_batch_handle: 'pad', 'discard' or 'roll_over'.
+    aug_list: augmenters; other keywords are those of CreateAugmenter.  Images that cannot be decoded are left out
+    with a message. last_batch_handle: 'pad', 'discard' or 'roll_over'.
     """
 
     def __init__(self, batch_size, data_shape, label_width=1, path_imgrec=None, path_imglist=None, path_root=None,
-                 path_imgidx=None, shuffle=False, part_index=0, num_parts=1, aug_list=None, imglist=None, data_name="data",
+                 path_imgidx=None, shuffle=False, part_index=0, num_parts=1, aug_list=None, imglist=None,
+                 data_name="data",
                  label_name="softmax_label", dtype="float32", last_batch_handle="pad", **kwargs):
         super().__init__(batch_size)
         who = type(self).__name__
@@ -32,7 +34,8 @@ class ImageIter(DataIter):
         if _core.dtype_name(dtype) not in ("int32", "float32", "int64", "float64"):
             raise AssertionError(f"{who}: dtype is {dtype}, wanted int32, float32, int64 or float64")
         if last_batch_handle not in ("pad", "discard", "roll_over"):
-            raise NotImplementedError(f"{who}: last_batch_handle is {last_batch_handle!r}, wanted 'pad', 'discard' or 'roll_over'")
+            raise NotImplementedError(f"{who}: last_batch_handle is {last_batch_handle!r}, wanted 'pad', 'discard' "
+                                      f"or 'roll_over'")
         self.check_data_shape(data_shape)
         self.dtype, self.last_batch_handle = dtype, last_batch_handle
         self.imgrec = self.imgidx = self.imglist = None
@@ -67,8 +70,10 @@ class ImageIter(DataIter):
         if path_imglist:
             self.imglist = {key: (label, path) for key, label, path in read_list(path_imglist)}
         elif isinstance(imglist, list):
-            self.imglist = {str(i): (numpy.reshape(numpy.array(row[:-1] if len(row) > 2 else row[0], dtype="float32"), -1),
-                                     row[-1]) for i, row in enumerate(imglist, 1)}
+            self.imglist = {}
+            for i, row in enumerate(imglist, 1):
+                label = row[:-1] if len(row) > 2 else row[0]
+                self.imglist[str(i)] = (numpy.array(label, dtype="float32").reshape(-1), row[-1])
         if self.imgrec is None:
             return list(self.imglist)
         return self.imgidx
@@ -80,7 +85,7 @@ class ImageIter(DataIter):
         if data_shape[0] != 3:
             raise ValueError(f"{type(self).__name__}: data_shape is {tuple(data_shape)}, wanted 3 channels")
 
-    # ---- reading ---------------------------------------------------------------------------------------------------------
+    # ---- reading ---------------------------------------------------------------------------------------------------
 
     def reset(self):
         """Back to the beginning."""
@@ -137,7 +142,7 @@ class ImageIter(DataIter):
         """(H, W, C) to (C, H, W)."""
         return nd.transpose(datum, axes=(2, 0, 1))
 
-    # ---- batches ---------------------------------------------------------------------------------------------------------
+    # ---- batches ---------------------------------------------------------------------------------------------------
 
     def _example(self):
         """(tensor, label) of the next image that can be decoded."""
@@ -159,7 +164,8 @@ class ImageIter(DataIter):
     def _finish(self, image, label):
         image = self.augmentation_transform(image)
         if image.shape[:2] != self.data_shape[1:]:
-            raise ValueError(f"{type(self).__name__}: an image has shape {image.shape} after the augmenters, data_shape is "
+            raise ValueError(f"{type(self).__name__}: an image has shape {image.shape} after the augmenters, "
+                             f"data_shape is "
                              f"{self.data_shape}")
         return self.postprocess_data(image), label
 
@@ -194,4 +200,4 @@ class ImageIter(DataIter):
         rows = numpy.zeros((len(labels), self.label_width), dtype="float32")
         for row, label in zip(rows, labels):
             row[:] = numpy.reshape(label, -1)
-        return nd.array(rows[:, 0] if self.label_width == 1 else rows)
+        return nd.array(rows[:, 0] if self.label_width == 1 else rows, ctx=cpu(0))

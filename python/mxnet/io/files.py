@@ -7,8 +7,9 @@ __all__ = ["CSVIter", "MNISTIter", "LibSVMIter"]
 
 
 class _RowsIter(MXDataIter):
-    """Batches of rows of arrays that are in memory.  round_batch: the last batch is filled up from the beginning, and the
-    next epoch begins after those examples; else it is filled with the beginning, too, but every epoch begins at 0."""
+    """Batches of rows of arrays that are in memory. round_batch: the last batch is filled up from the beginning, and
+    the next epoch begins after those examples; else it is filled with the beginning, too, but every epoch begins at
+    0."""
 
     def __init__(self, data, label, batch_size, names, round_batch=True, order=None):
         super().__init__(batch_size)
@@ -44,8 +45,9 @@ class _RowsIter(MXDataIter):
         self._start = pad % self._length if self._round else 0
         if self._order is not None:
             rows = [self._order[i] for i in rows]
-        taken = _core.array(rows, dtype="int64")
-        self._batch = DataBatch([nd.take(self._arrays[0], taken)], [nd.take(self._arrays[1], taken)], pad, self._index(rows))
+        taken = _core.array(rows, ctx=self._arrays[0].context, dtype="int64")
+        self._batch = DataBatch([nd.take(self._arrays[0], taken)], [nd.take(self._arrays[1], taken)], pad,
+                                self._index(rows))
         return True
 
     def _index(self, rows):
@@ -80,14 +82,14 @@ def _part(n, num_parts, part_index, who):
 
 
 class CSVIter(_RowsIter):
-    """Batches of the lines of a text file of numbers separated by commas; each line has data_shape elements.  Labels come
-    from label_csv, or are zero."""
+    """Batches of the lines of a text file of numbers separated by commas; each line has data_shape elements.  Labels
+    come from label_csv, or are zero."""
 
     def __init__(self, data_csv, data_shape, batch_size, label_csv="NULL", label_shape=(1,), round_batch=True,
                  prefetch_buffer=4, ctx="cpu", dtype=None, data_name="data", label_name="softmax_label"):
         data = _csv(data_csv, data_shape, dtype, "data")
         if label_csv in (None, "NULL", ""):
-            label = nd.zeros((data.shape[0],) + _shape(label_shape), dtype=dtype or "float32")
+            label = nd.zeros((data.shape[0],) + _shape(label_shape), ctx=data.context, dtype=dtype or "float32")
         else:
             label = _csv(label_csv, label_shape, dtype, "label")
         if label.shape[0] != data.shape[0]:
@@ -112,10 +114,11 @@ def _csv(path, shape, dtype, what):
 
 
 class MNISTIter(_RowsIter):
-    """Batches of images in [0, 1], (1, 28, 28) or flat (784), and labels, from two idx files (gzip or not).  The last examples
-    that do not fill a batch are left out."""
+    """Batches of images in [0, 1], (1, 28, 28) or flat (784), and labels, from two idx files (gzip or not).  The last
+    examples that do not fill a batch are left out."""
 
-    def __init__(self, image="./train-images-idx3-ubyte", label="./train-labels-idx1-ubyte", batch_size=128, shuffle=True,
+    def __init__(self, image="./train-images-idx3-ubyte", label="./train-labels-idx1-ubyte", batch_size=128,
+                 shuffle=True,
                  flat=False, seed=0, silent=False, num_parts=1, part_index=0, prefetch_buffer=4, ctx="cpu", dtype=None,
                  data_name="data", label_name="softmax_label", input_shape=None):
         images, labels = _core.load_idx(image), _core.load_idx(label)
@@ -139,5 +142,6 @@ class MNISTIter(_RowsIter):
 
 def LibSVMIter(*args, **kwargs):
     """Sparse rows: arrays are dense here."""
-    raise NotImplementedError("LibSVMIter: its batches are sparse arrays, which this library does not have; convert the file "
+    raise NotImplementedError("LibSVMIter: its batches are sparse arrays, which this library does not have; convert "
+                              "the file "
                               "to CSV (CSVIter) or load it into a NumPy array (NDArrayIter)")

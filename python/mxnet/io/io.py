@@ -40,7 +40,8 @@ def _float32():
 
 
 class DataBatch:
-    """Lists of arrays data and label; pad: how many examples at the end only fill it up; index: numbers of the examples."""
+    """Lists of arrays data and label; pad: how many examples at the end only fill it up; index: numbers of the
+    examples."""
 
     def __init__(self, data, label=None, pad=None, index=None, bucket_key=None, provide_data=None, provide_label=None):
         for name, value in (("data", data), ("label", label)):
@@ -242,8 +243,8 @@ class _Ahead:
 class NDArrayIter(DataIter):
     """Batches of arrays: an array, a list or a dict of them, NDArray or NumPy, whose first axis counts the examples.
 
-    last_batch_handle: 'pad' fills the last batch up from the beginning, 'discard' leaves it out, 'roll_over' begins the next
-    epoch with it.  shuffle follows numpy.random.seed().
+    last_batch_handle: 'pad' fills the last batch up from the beginning, 'discard' leaves it out, 'roll_over' begins
+    the next epoch with it. shuffle follows numpy.random.seed().
     """
 
     def __init__(self, data, label=None, batch_size=1, shuffle=False, last_batch_handle="pad", data_name="data",
@@ -251,14 +252,16 @@ class NDArrayIter(DataIter):
         super().__init__(batch_size)
         import numpy
         if last_batch_handle not in ("pad", "discard", "roll_over"):
-            raise ValueError(f"NDArrayIter: last_batch_handle is {last_batch_handle!r}, wanted 'pad', 'discard' or 'roll_over'")
+            raise ValueError(f"NDArrayIter: last_batch_handle is {last_batch_handle!r}, wanted 'pad', 'discard' or "
+                             f"'roll_over'")
         self.data = _named_arrays(data, False, data_name)
         self.label = _named_arrays(label, True, label_name)
         self.data_list = [x for _, x in self.data + self.label]
         self.num_source, self.num_data = len(self.data_list), self.data_list[0].shape[0]
         for name, x in self.data + self.label:
             if x.shape[0] != self.num_data:
-                raise ValueError(f"NDArrayIter: '{name}' has {x.shape[0]} examples, '{self.data[0][0]}' has {self.num_data}")
+                raise ValueError(f"NDArrayIter: '{name}' has {x.shape[0]} examples, '{self.data[0][0]}' has "
+                                 f"{self.num_data}")
         self.idx, self.shuffle = numpy.arange(self.num_data), shuffle
         self.last_batch_handle, self.layout = last_batch_handle, layout
         self._shuffled = numpy.arange(self.num_data)
@@ -355,6 +358,7 @@ def _as_array(x, name):
     if isinstance(x, NDArray):
         return x
     if isinstance(x, (str, bytes)) or not hasattr(x, "shape"):
-        raise TypeError(f"NDArrayIter: '{name}' is {type(x).__name__}, wanted NDArrays or NumPy arrays, a list or a dict of "
+        raise TypeError(f"NDArrayIter: '{name}' is {type(x).__name__}, wanted NDArrays or NumPy arrays, a list or a "
+                        f"dict of "
                         "them")
     return nd.array(x)

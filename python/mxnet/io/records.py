@@ -1,22 +1,23 @@
 """Iterators over record files of images.
 
-A batch is made by threads: each reads a record, decodes the image, crops and mirrors it (the library lets other threads run
-meanwhile); then the batch is put together and normalized as a whole.  `prefetch_buffer` batches are under way.  What is drawn
-for an image depends on seed, epoch and record only, not on the threads.
+A batch is made by threads: each reads a record, decodes the image, crops and mirrors it (the library lets other
+threads run meanwhile); then the batch is put together and normalized as a whole. `prefetch_buffer` batches are under
+way.  What is drawn for an image depends on seed, epoch and record only, not on the threads.
 """
 import math
 import os
 import random
-import threading
 
 from .. import _core
 from .. import ndarray as nd
+from ..context import cpu
 from .io import DataBatch, DataDesc, MXDataIter
 
 __all__ = ["ImageRecordIter", "ImageRecordUInt8Iter", "ImageRecordInt8Iter", "ImageDetRecordIter"]
 
 # Options that are known but not offered: name -> value that changes nothing.
-_REFUSED = {"aug_seq": "aug_default", "max_rotate_angle": 0, "max_shear_ratio": 0, "max_crop_size": -1, "min_crop_size": -1,
+_REFUSED = {"aug_seq": "aug_default", "max_rotate_angle": 0, "max_shear_ratio": 0, "max_crop_size": -1,
+            "min_crop_size": -1,
             "max_random_scale": 1, "min_random_scale": 1, "max_img_size": 1e10, "min_img_size": 0, "random_h": 0,
             "random_s": 0, "random_l": 0, "rotate": -1, "mean_img": "", "max_random_contrast": 0,
             "max_random_illumination": 0}
@@ -24,18 +25,19 @@ _IGNORED = {"verbose", "device_id", "shuffle_chunk_size", "shuffle_chunk_seed", 
 
 
 class ImageRecordIter(MXDataIter):
-    """Batches of images of a .rec file, (N, C, H, W): resized (shorter side), cropped to data_shape in the middle or at random,
-    mirrored, coloured, then (x - mean) / std * scale per channel.
+    """Batches of images of a .rec file, (N, C, H, W): resized (shorter side), cropped to data_shape in the middle or
+    at random, mirrored, coloured, then (x - mean) / std * scale per channel.
 
-    path_imgidx or a file x.idx beside x.rec is used if it is there; without one the file is scanned once.  path_imglist gives
-    labels by the numbers of the records.  round_batch: the last batch is filled up from the beginning and the next epoch
-    begins after that.
+    path_imgidx or a file x.idx beside x.rec is used if it is there; without one the file is scanned once.
+    path_imglist gives labels by the numbers of the records. round_batch: the last batch is filled up from the
+    beginning and the next epoch begins after that.
     """
 
     _dtype = "float32"
 
     def __init__(self, path_imgrec, data_shape, batch_size, path_imglist="", path_imgidx="", label_width=1,
-                 preprocess_threads=4, num_parts=1, part_index=0, shuffle=False, seed=0, seed_aug=None, round_batch=True,
+                 preprocess_threads=4, num_parts=1, part_index=0, shuffle=False, seed=0, seed_aug=None,
+                 round_batch=True,
                  prefetch_buffer=4, dtype=None, mirror=False, rand_mirror=False, mean_r=0.0, mean_g=0.0, mean_b=0.0,
                  mean_a=0.0, std_r=1.0, std_g=1.0, std_b=1.0, std_a=1.0, scale=1.0, resize=-1, rand_crop=False,
                  random_resized_crop=False, max_aspect_ratio=0.0, min_aspect_ratio=None, max_random_area=1.0,
@@ -44,12 +46,14 @@ class ImageRecordIter(MXDataIter):
         super().__init__(batch_size)
         self._refuse(others)
         if len(data_shape) != 3 or data_shape[0] not in (1, 3, 4):
-            raise ValueError(f"{type(self).__name__}: data_shape is {tuple(data_shape)}, wanted (C, H, W) with 1, 3 or 4 channels")
+            raise ValueError(f"{type(self).__name__}: data_shape is {tuple(data_shape)}, wanted (C, H, W) with 1, 3 "
+                             f"or 4 channels")
         if batch_size < 1 or preprocess_threads < 1:
             raise ValueError(f"{type(self).__name__}: batch_size and preprocess_threads must be positive")
         self._shape, self._label_width = tuple(data_shape), label_width
         self._out_type = dtype or self._dtype
-        self._options = dict(mirror=mirror, rand_mirror=rand_mirror, resize=resize, rand_crop=rand_crop, inter=inter_method,
+        self._options = dict(mirror=mirror, rand_mirror=rand_mirror, resize=resize, rand_crop=rand_crop,
+                             inter=inter_method,
                              resized_crop=random_resized_crop, area=(min_random_area, max_random_area), pad=pad,
                              ratio=_ratios(min_aspect_ratio, max_aspect_ratio), fill=fill_value, pca_noise=pca_noise,
                              jitter=(brightness, contrast, saturation))
@@ -57,7 +61,7 @@ class ImageRecordIter(MXDataIter):
         self._mean = [mean_r, mean_g, mean_b, mean_a][:n]
         self._std = [std_r, std_g, std_b, std_a][:n]
         self._scale, self._names = scale, (data_name, label_name)
-        self._reader, self._lock = _core.RecordReader(path_imgrec), threading.Lock()
+        self._reader = _core.RecordReader(path_imgrec)
         self._positions = _positions(self._reader, path_imgrec, path_imgidx, num_parts, part_index, type(self).__name__)
         self._labels = _labels(path_imglist)
         self._shuffle, self._seed, self._aug_seed = shuffle, seed, seed if seed_aug is None else seed_aug
@@ -71,7 +75,8 @@ class ImageRecordIter(MXDataIter):
             if name not in _REFUSED and name not in _IGNORED:
                 raise TypeError(f"{type(self).__name__}: unexpected keyword '{name}'")
             if name in _REFUSED and value != _REFUSED[name]:
-                raise NotImplementedError(f"{type(self).__name__}: {name}={value!r} is not offered; use a gluon.data.DataLoader "
+                raise NotImplementedError(f"{type(self).__name__}: {name}={value!r} is not offered; use a "
+                                          f"gluon.data.DataLoader "
                                           "with ImageRecordDataset and transforms of your own")
 
     @property
@@ -86,7 +91,7 @@ class ImageRecordIter(MXDataIter):
         width = () if self._label_width == 1 else (self._label_width,)
         return [DataDesc(self._names[1], (self.batch_size,) + width)]
 
-    # ---- order ---------------------------------------------------------------------------------------------------------
+    # ---- order -----------------------------------------------------------------------------------------------------
 
     def reset(self):
         for jobs, _ in self._under_way:
@@ -138,13 +143,10 @@ class ImageRecordIter(MXDataIter):
     def getpad(self):
         return self._batch.pad
 
-    # ---- examples ------------------------------------------------------------------------------------------------------
+    # ---- examples --------------------------------------------------------------------------------------------------
 
     def _example(self, i, epoch):
-        with self._lock:
-            self._reader.seek(self._positions[i])
-            record = self._reader.read()
-        flag, label, number, _, payload = _core.record_unpack(record)
+        flag, label, number, _, payload = _core.record_unpack(self._reader.read_at(self._positions[i]))
         if self._labels is not None:
             if number not in self._labels:
                 raise KeyError(f"{type(self).__name__}: record {number} is not in path_imglist")
@@ -213,9 +215,10 @@ class ImageRecordIter(MXDataIter):
         for row, label in zip(rows, labels):
             label = numpy.reshape(label, -1)
             if len(label) != self._label_width:
-                raise ValueError(f"{type(self).__name__}: a record has {len(label)} labels, label_width is {self._label_width}")
+                raise ValueError(f"{type(self).__name__}: a record has {len(label)} labels, label_width is "
+                                 f"{self._label_width}")
             row[:] = label
-        return nd.array(rows[:, 0] if self._label_width == 1 else rows)
+        return nd.array(rows[:, 0] if self._label_width == 1 else rows, ctx=cpu(0))
 
 
 class ImageRecordUInt8Iter(ImageRecordIter):

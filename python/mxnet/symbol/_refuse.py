@@ -7,7 +7,8 @@ from ..base import NotImplementedForSymbol
 _PACKAGE = os.path.dirname(os.path.dirname(os.path.abspath(__file__)))
 
 _REMEDY = ("a block that is traced (hybridize, export) must compute the same operators whatever the values are: use "
-           "F.where, F.contrib.cond, F.contrib.foreach or F.contrib.while_loop, or leave this block without hybridize()")
+           "F.where, F.contrib.cond, F.contrib.foreach or F.contrib.while_loop, or leave this block "
+           "without hybridize()")
 
 
 class SymbolValueError(NotImplementedForSymbol, TypeError):

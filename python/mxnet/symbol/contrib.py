@@ -31,8 +31,9 @@ def _shape(x, who):
     try:
         return x.shape
     except AttributeError:
-        raise UnsupportedError(f"{who}: the shape of '{x.name}' is not known here, so the steps cannot be written out; give "
-                               "the variable a shape, or hybridize the block, which is then traced with known shapes") from None
+        message = (f"{who}: the shape of '{x.name}' is not known here, so the steps cannot be written out; give the "
+                   "variable a shape, or hybridize the block, which is then traced with known shapes")
+        raise UnsupportedError(message) from None
 
 
 def _row(x, i, ndim):
@@ -107,7 +108,7 @@ def cond(pred, then_func, else_func, name="cond"):
     return _regroup([_choose(pred, a, b, "cond") for a, b in zip(one, other)], form)
 
 
-# ---- tests of numbers ---------------------------------------------------------------------------------------------------
+# ---- tests of numbers ----------------------------------------------------------------------------------------------
 
 def isnan(data):
     """1 where an element is not a number, else 0."""

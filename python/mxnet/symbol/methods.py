@@ -9,7 +9,7 @@ from ._refuse import refuse
 from .symbol import load_json, split_v2 as _split_v2
 
 
-# ---- operators whose methods take arguments of their own ----------------------------------------------------------------
+# ---- operators whose methods take arguments of their own -----------------------------------------------------------
 
 def reshape(self, *args, **kwargs):
     """x.reshape(2, 3), x.reshape((2, 3)), x.reshape(shape=(2, 3), reverse=False)."""
@@ -65,7 +65,7 @@ def copy(self):
     return _register.OPERATORS["_copy"](self) if _core.is_tracing() else refuse("copy()", False)
 
 
-# ---- questions ------------------------------------------------------------------------------------------------------------
+# ---- questions -----------------------------------------------------------------------------------------------------
 
 def list_attr(self, recursive=False):
     """Attributes of the symbol's node as a dict."""
@@ -119,7 +119,8 @@ def infer_shape(self, *args, **kwargs):
     if complete:
         return arguments, outputs, auxiliary
     missing = [f"{name}: {shape}" for name, shape in zip(self.list_arguments(), arguments) if not shape or 0 in shape]
-    warnings.warn("infer_shape: these shapes do not follow from what was given: " + ", ".join(missing[:10]), stacklevel=2)
+    warnings.warn("infer_shape: these shapes do not follow from what was given: " + ", ".join(missing[:10]),
+                  stacklevel=2)
     return None, None, None
 
 
@@ -144,7 +145,7 @@ def infer_type_partial(self, *args, **kwargs):
     return _types(self, args, kwargs)[1]
 
 
-# ---- files and pickles ------------------------------------------------------------------------------------------------------
+# ---- files and pickles ---------------------------------------------------------------------------------------------
 
 def save(self, fname, remove_amp_cast=True):
     """Writes the graph to a file as JSON."""
@@ -183,7 +184,7 @@ def __deepcopy__(self, memo):
     return _rebuild(type(self), self._json())
 
 
-# ---- running ----------------------------------------------------------------------------------------------------------------
+# ---- running -------------------------------------------------------------------------------------------------------
 
 def simple_bind(self, ctx, grad_req="write", type_dict=None, stype_dict=None, group2ctx=None, shared_arg_names=None,
                 shared_exec=None, shared_buffer=None, **kwargs):
@@ -234,18 +235,18 @@ def _refused(name):
     return method
 
 
-_WITHOUT_VALUE = ("asnumpy", "asscalar", "item", "tolist", "wait_to_read", "wait_to_write", "backward", "attach_grad", "copyto",
-                  "__array__")
+_WITHOUT_VALUE = ("asnumpy", "asscalar", "item", "tolist", "wait_to_read", "wait_to_write", "backward", "attach_grad",
+                  "copyto", "__array__")
 
 
 def _add_all():
     for name in _NAMES:
         if name in _register.OPERATORS:
             _core.add_symbol_method(name, _register.OPERATORS[name])
-    for method in (reshape, astype, expand_dims, squeeze, flatten, broadcast_like, split_v2, as_in_context, detach, copy,
-                   list_attr, attr_dict, infer_shape, infer_shape_partial, infer_type, infer_type_partial, save, tojson,
-                   __reduce__, __getstate__, __setstate__, __copy__, __deepcopy__, simple_bind, bind, eval, optimize_for,
-                   get_backend_symbol, as_nd_ndarray, as_np_ndarray):
+    for method in (reshape, astype, expand_dims, squeeze, flatten, broadcast_like, split_v2, as_in_context, detach,
+                   copy, list_attr, attr_dict, infer_shape, infer_shape_partial, infer_type, infer_type_partial, save,
+                   tojson, __reduce__, __getstate__, __setstate__, __copy__, __deepcopy__, simple_bind, bind, eval,
+                   optimize_for, get_backend_symbol, as_nd_ndarray, as_np_ndarray):
         _core.add_symbol_method(method.__name__, method)
     _core.add_symbol_method("as_in_ctx", as_in_context)
     _core.add_symbol_method("broadcast_to", _register.OPERATORS["broadcast_to"])

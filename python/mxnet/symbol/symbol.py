@@ -3,10 +3,10 @@ from .. import _core
 from .._core import Symbol
 from . import _internal
 
-__all__ = ["Symbol", "var", "Variable", "Group", "load", "load_json", "fromjson", "zeros", "ones", "full", "arange", "linspace",
-           "eye", "histogram", "split_v2", "concatenate", "Custom", "pow", "power", "maximum", "minimum", "hypot", "add",
-           "subtract", "multiply", "divide", "true_divide", "modulo", "equal", "not_equal", "greater", "greater_equal",
-           "lesser", "lesser_equal", "logical_and", "logical_or", "logical_xor"]
+__all__ = ["Symbol", "var", "Variable", "Group", "load", "load_json", "fromjson", "zeros", "ones", "full", "arange",
+           "linspace", "eye", "histogram", "split_v2", "concatenate", "Custom", "pow", "power", "maximum", "minimum",
+           "hypot", "add", "subtract", "multiply", "divide", "true_divide", "modulo", "equal", "not_equal", "greater",
+           "greater_equal", "lesser", "lesser_equal", "logical_and", "logical_or", "logical_xor"]
 
 
 def _init_text(init):
@@ -67,7 +67,7 @@ def load_json(json_str):
 fromjson = load_json
 
 
-# ---- creation ---------------------------------------------------------------------------------------------------------
+# ---- creation ------------------------------------------------------------------------------------------------------
 
 def _type(dtype):
     return "float32" if dtype is None else dtype
@@ -104,7 +104,7 @@ def eye(N, M=0, k=0, dtype=None, **kwargs):
     return _internal._eye(N=N, M=M, k=k, dtype=_type(dtype), **kwargs)
 
 
-# ---- functions ----------------------------------------------------------------------------------------------------------
+# ---- functions -----------------------------------------------------------------------------------------------------
 
 def histogram(a, bins=10, range=None, **kwargs):
     """(counts, edges): how many elements fall into each of `bins` equal bins of a range, or between given edges."""

@@ -115,7 +115,8 @@ static mx_code build(mx_block *self, const recurrent *r, const char *layout, voi
     *kept = *r;
     kept->batch_first = layout && !strcmp(layout, "NTC");
     if (!kept->batch_first && (!layout || strcmp(layout, "TNC")))
-        return mx_fail(MX_ERR_ATTRIBUTE, "%s: layout='%s', wanted TNC or NTC", self->class_name, layout ? layout : "None");
+        return mx_fail(MX_ERR_ATTRIBUTE, "%s: layout='%s', wanted TNC or NTC", self->class_name,
+                       layout ? layout : "None");
     if (isnan(r->clip_min) != isnan(r->clip_max) || r->clip_min > r->clip_max)
         return mx_fail(MX_ERR_ATTRIBUTE, "%s: state_clip_min=%g and state_clip_max=%g, wanted both, in this order",
                        self->class_name, r->clip_min, r->clip_max);
@@ -254,12 +255,11 @@ static mx_arrays forward(mx_block *self, mx_arrays in)
             return mx_list_failed();
     if (!parameters)
         return mx_list_failed();
-    mx_arrays out = mx_op_rnn(x, parameters, g.state[0], .state_cell = g.state[1], .sequence_length = g.lengths,
-                              .state_size = r->hidden, .num_layers = r->layers, .bidirectional = r->bidirectional,
-                              .mode = r->mode, .p = r->dropout, .state_outputs = g.states,
-                              .projection_size = r->projection, .lstm_state_clip_min = r->clip_min,
-                              .lstm_state_clip_max = r->clip_max, .lstm_state_clip_nan = r->clip_nan,
-                              .use_sequence_length = r->lengths);
+    mx_arrays out = mx_op_rnn(
+        x, parameters, g.state[0], .state_cell = g.state[1], .sequence_length = g.lengths, .state_size = r->hidden,
+        .num_layers = r->layers, .bidirectional = r->bidirectional, .mode = r->mode, .p = r->dropout,
+        .state_outputs = g.states, .projection_size = r->projection, .lstm_state_clip_min = r->clip_min,
+        .lstm_state_clip_max = r->clip_max, .lstm_state_clip_nan = r->clip_nan, .use_sequence_length = r->lengths);
     if (!out.n || !r->batch_first)
         return out;
     mx_array **list = mx_list_new(out.n);
@@ -274,7 +274,7 @@ static mx_arrays forward(mx_block *self, mx_arrays in)
 static void print(mx_block *self, mx_text *text)
 {
     const recurrent *r = layer_of(self);
-    mx_text_print(text, "%s(", self->class_name);
+    mx_text_print(text, "%s(", self->cls->name);
     mx_print_size(text, mx_parameter_shape(self->own.items[0]).d[1]);
     mx_text_print(text, " -> %lld, %s", (long long)r->hidden, r->batch_first ? "NTC" : "TNC");
     if (r->layers != 1)

@@ -92,7 +92,10 @@ static mx_emit_node node_at(mx_emit *emit, int64_t i)
 {
     const mx_graph *g = emit->graph;
     const int64_t *in = g->in_entry + g->in_row[i];
-    return (mx_emit_node){.emit = emit, .node = g->nodes[i], .in = in, .out = g->row[i],
+    return (mx_emit_node){.emit = emit,
+                          .node = g->nodes[i],
+                          .in = in,
+                          .out = g->row[i],
                           .x = g->nodes[i]->n_in && in[0] >= 0 ? &emit->shape[in[0]] : NULL,
                           .y = &emit->shape[g->row[i]]};
 }
@@ -163,8 +166,8 @@ static void give_roots(mx_emit *emit)
         if (!emit->needed[out])
             continue;
         if (!g->nodes[i]->op) {
-            emit->place[out] = emit->value[i] ? (mx_spot){MX_SPOT_WEIGHT, weights++}
-                                              : (mx_spot){MX_SPOT_INPUT, emit->inputs};
+            emit->place[out] =
+                emit->value[i] ? (mx_spot){MX_SPOT_WEIGHT, weights++} : (mx_spot){MX_SPOT_INPUT, emit->inputs};
             emit->inputs += emit->value[i] ? 0 : mx_shape_size(&emit->shape[out]);
         } else if (!mx_emit_find(g->nodes[i])->write)
             emit->root[out] = emit->root[g->in_entry[g->in_row[i]]];
@@ -177,8 +180,10 @@ static void give_roots(mx_emit *emit)
 static void add_comment(mx_text *text, const char *comment)
 {
     for (; *comment; comment++)
-        mx_text_add_char(text, (comment[0] == '*' && comment[1] == '/') || (comment[0] == '/' && comment[1] == '*')  ||
-                                       (unsigned char)*comment < ' ' ? '_' : *comment);
+        mx_text_add_char(text, (comment[0] == '*' && comment[1] == '/') || (comment[0] == '/' && comment[1] == '*') ||
+                                       (unsigned char)*comment < ' '
+                                   ? '_'
+                                   : *comment);
 }
 
 static mx_code write_node(mx_emit *emit, int64_t i)
@@ -306,18 +311,25 @@ static void put_head(mx_writer *writer, mx_text *text, const mx_emit *emit, cons
     const char *s = emit->name;
     mx_text_print(text, "/* A neural network, written by gluon %s.\n *\n", mx_version());
     mx_text_print(text, " *     int %s_run(const float *in, float *out);                    0: it went well\n", s);
-    mx_text_print(text, " *     int %s_run_in(const float *in, float *out, float *arena);   the same from many threads, each\n"
-                        " *                                                     with its own %s_ARENA numbers\n *\n", s, big);
+    mx_text_print(
+        text,
+        " *     int %s_run_in(const float *in, float *out, float *arena);   the same from many threads, each\n"
+        " *                                                     with its own %s_ARENA numbers\n *\n",
+        s, big);
     add_layout(text, emit);
-    mx_text_print(text, " *\n *     cc -O2 %s.c -lm                    a program: float32 values from stdin, results as text\n", s);
+    mx_text_print(
+        text, " *\n *     cc -O2 %s.c -lm                    a program: float32 values from stdin, results as text\n",
+        s);
     mx_text_print(text, " *     cc -O2 -D%s_NO_MAIN -c %s.c        a part of another program\n */\n", big, s);
     mx_text_print(text, "#include <math.h>\n#include <stddef.h>\n#include <stdio.h>\n#include <string.h>\n\n");
-    mx_text_print(text, "#define %s_INPUT %lld   /* numbers in `in` */\n#define %s_OUTPUT %lld  /* numbers in `out` */\n"
-                        "#define %s_ARENA %lld   /* numbers in between */\n\n",
+    mx_text_print(text,
+                  "#define %s_INPUT %lld   /* numbers in `in` */\n#define %s_OUTPUT %lld  /* numbers in `out` */\n"
+                  "#define %s_ARENA %lld   /* numbers in between */\n\n",
                   big, (long long)emit->inputs, big, (long long)emit->outputs, big,
                   (long long)(emit->arena ? emit->arena : 1));
-    mx_text_print(text, "int %s_run_in(const float *in, float *out, float *arena);\nint %s_run(const float *in, float *out);\n\n",
-                  s, s);
+    mx_text_print(
+        text, "int %s_run_in(const float *in, float *out, float *arena);\nint %s_run(const float *in, float *out);\n\n",
+        s, s);
     put(writer, text);
 }
 
@@ -337,19 +349,25 @@ static void put_kernels(mx_writer *writer, mx_text *text, mx_emit *emit)
 static void put_run(mx_writer *writer, mx_text *text, mx_emit *emit, const char *big)
 {
     const char *s = emit->name;
-    mx_text_print(text, "\nint %s_run_in(const float *in, float *out, float *arena)\n{\n"
-                        "    if (!in || !out || !arena)\n        return -1;\n", s);
+    mx_text_print(text,
+                  "\nint %s_run_in(const float *in, float *out, float *arena)\n{\n"
+                  "    if (!in || !out || !arena)\n        return -1;\n",
+                  s);
     put(writer, text);
     put(writer, &emit->body);
-    mx_text_print(text, "    return 0;\n}\n\n/* Not for several threads at a time. */\n"
-                        "int %s_run(const float *in, float *out)\n{\n    static float arena[%s_ARENA];\n"
-                        "    return %s_run_in(in, out, arena);\n}\n", s, big, s);
-    mx_text_print(text, "\n#ifndef %s_NO_MAIN\nint main(void)\n{\n    static float in[%s_INPUT + 1], out[%s_OUTPUT + 1];\n"
-                        "    if (fread(in, sizeof *in, %s_INPUT, stdin) != %s_INPUT) {\n"
-                        "        fprintf(stderr, \"%s: wanted %%d float32 values on stdin\\n\", %s_INPUT);\n"
-                        "        return 1;\n    }\n    if (%s_run(in, out))\n        return 1;\n"
-                        "    for (long i = 0; i < %s_OUTPUT; i++)\n        printf(\"%%.9g\\n\", (double)out[i]);\n"
-                        "    return 0;\n}\n#endif\n", big, big, big, big, big, s, big, s, big);
+    mx_text_print(text,
+                  "    return 0;\n}\n\n/* Not for several threads at a time. */\n"
+                  "int %s_run(const float *in, float *out)\n{\n    static float arena[%s_ARENA];\n"
+                  "    return %s_run_in(in, out, arena);\n}\n",
+                  s, big, s);
+    mx_text_print(text,
+                  "\n#ifndef %s_NO_MAIN\nint main(void)\n{\n    static float in[%s_INPUT + 1], out[%s_OUTPUT + 1];\n"
+                  "    if (fread(in, sizeof *in, %s_INPUT, stdin) != %s_INPUT) {\n"
+                  "        fprintf(stderr, \"%s: wanted %%d float32 values on stdin\\n\", %s_INPUT);\n"
+                  "        return 1;\n    }\n    if (%s_run(in, out))\n        return 1;\n"
+                  "    for (long i = 0; i < %s_OUTPUT; i++)\n        printf(\"%%.9g\\n\", (double)out[i]);\n"
+                  "    return 0;\n}\n#endif\n",
+                  big, big, big, big, big, s, big, s, big);
     put(writer, text);
 }
 
@@ -382,8 +400,10 @@ static mx_code check_name(const char *name)
     for (size_t i = 0; fine && i < length; i++)
         fine = isalnum((unsigned char)name[i]) || name[i] == '_';
     return fine ? MX_OK
-                : mx_fail(MX_ERR_ARGUMENT, "mx_compile_to_c: '%s' is no name for a C function; wanted letters, digits "
-                                           "and _, 63 at most", name ? name : "NULL");
+                : mx_fail(MX_ERR_ARGUMENT,
+                          "mx_compile_to_c: '%s' is no name for a C function; wanted letters, digits "
+                          "and _, 63 at most",
+                          name ? name : "NULL");
 }
 
 static mx_code run(mx_emit *emit, const mx_array_dict *params, const struct mx_known *inputs, const char *path)

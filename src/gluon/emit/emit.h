@@ -36,7 +36,7 @@ typedef struct mx_emit {
     mx_array **value;        /* (nodes) of a variable: its weight; NULL: none; not retained */
     int64_t *root;           /* (entries) the entry whose memory it shares; itself */
     bool *needed;            /* (entries) some call reads it or it is an output */
-    mx_spot *place;         /* (entries) of the roots */
+    mx_spot *place;          /* (entries) of the roots */
     int64_t inputs, outputs; /* elements of the caller's arrays */
     int64_t arena;           /* elements */
     mx_text body;            /* calls, one per line */
@@ -49,8 +49,8 @@ typedef struct mx_emit {
 typedef struct mx_emit_node {
     mx_emit *emit;
     const mx_gnode *node;
-    const int64_t *in; /* (node->n_in) entries; -1: absent */
-    int64_t out;       /* entry of output 0 */
+    const int64_t *in;       /* (node->n_in) entries; -1: absent */
+    int64_t out;             /* entry of output 0 */
     const mx_shape_t *x, *y; /* shapes of input 0 (NULL: no inputs) and output 0 */
 } mx_emit_node;
 
@@ -67,19 +67,19 @@ bool mx_emit_writes_all(const mx_emit_row *row);       /* every output, not only
 /* ---- text ---------------------------------------------------------------------------------------------------- */
 /* "w3", "in + 5", "arena + 64" of an entry into a buffer of 48 bytes. */
 const char *mx_emit_at(const mx_emit *emit, int64_t entry, char *buffer);
-void mx_emit_float(mx_text *text, double value);                          /* 1.5f, INFINITY */
-void mx_emit_longs(mx_text *text, int n, const int64_t *numbers);         /* (const long[]){1, 2} */
+void mx_emit_float(mx_text *text, double value);                  /* 1.5f, INFINITY */
+void mx_emit_longs(mx_text *text, int n, const int64_t *numbers); /* (const long[]){1, 2} */
 /* "    kernel(" and the places of the first `count` inputs and of output 0, each followed by ", ". */
 void mx_emit_open(const mx_emit_node *n, const char *kernel, int count);
 mx_code mx_emit_fail(const mx_emit_node *n, const char *format, ...) MX_PRINTF(2, 3); /* names node and operator */
 
 /* ---- kernels.c ------------------------------------------------------------------------------------------------- */
-void mx_emit_use(mx_emit *emit, const char *kernel);                 /* notes a fixed kernel and what it calls */
-const char *mx_emit_kernel(int i, const char **name);                /* text of fixed kernel i; NULL past the end */
+void mx_emit_use(mx_emit *emit, const char *kernel);  /* notes a fixed kernel and what it calls */
+const char *mx_emit_kernel(int i, const char **name); /* text of fixed kernel i; NULL past the end */
 
 /* ---- pointwise.c ----------------------------------------------------------------------------------------------- */
-const mx_emit_row *mx_emit_find_pointwise(const mx_op *op);          /* a row of the pointwise table; NULL: none */
-mx_code mx_emit_unary(const mx_emit_node *n, const char *function);  /* by the name of its row */
+const mx_emit_row *mx_emit_find_pointwise(const mx_op *op);         /* a row of the pointwise table; NULL: none */
+mx_code mx_emit_unary(const mx_emit_node *n, const char *function); /* by the name of its row */
 mx_code mx_emit_zip(const mx_emit_node *n, const char *function, int64_t a, int64_t b, int64_t y);
 
 /* ---- memory.c -------------------------------------------------------------------------------------------------- */

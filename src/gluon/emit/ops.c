@@ -105,7 +105,8 @@ static mx_code write_matmul(const mx_emit_node *n, bool ta, bool tb, double alph
     const int64_t m = a->dim[a->ndim - (ta ? 1 : 2)], k = a->dim[a->ndim - (ta ? 2 : 1)];
     const int64_t cols = b->dim[b->ndim - (tb ? 2 : 1)];
     mx_emit_open(n, "matmul", 2);
-    mx_text_print(body(n), "%lld, %lld, %lld, %lld, %d, %d", (long long)over(size(n->y), m * cols), (long long)m, (long long)cols, (long long)k, ta, tb);
+    mx_text_print(body(n), "%lld, %lld, %lld, %lld, %d, %d", (long long)over(size(n->y), m * cols), (long long)m,
+                  (long long)cols, (long long)k, ta, tb);
     add_float(n, alpha);
     mx_text_add(body(n), ");\n");
     return MX_OK;
@@ -337,8 +338,8 @@ static mx_code write_prelu(const mx_emit_node *n)
     const int axis = n->x->ndim > 1 ? 1 : 0;
     const int64_t inner = channels == 1 ? 1 : mx_split_at(n->x, axis).after;
     mx_emit_open(n, "leaky", 2);
-    mx_text_print(body(n), "%lld, %lld, %lld);\n", (long long)over(all, channels * inner),
-                  (long long)channels, (long long)inner);
+    mx_text_print(body(n), "%lld, %lld, %lld);\n", (long long)over(all, channels * inner), (long long)channels,
+                  (long long)inner);
     return MX_OK;
 }
 
@@ -466,9 +467,10 @@ static void write_move(const mx_emit_node *n, const mx_move *move)
         mx_emit_float(body(n), move->value);
         mx_text_add(body(n), "}, ");
     } else
-        mx_text_print(body(n), "%s + %lld, ",
-                      mx_emit_at(n->emit, move->input == MX_FROM_OUTPUT ? n->out + move->output : n->in[move->input], from),
-                      (long long)move->from_offset);
+        mx_text_print(
+            body(n), "%s + %lld, ",
+            mx_emit_at(n->emit, move->input == MX_FROM_OUTPUT ? n->out + move->output : n->in[move->input], from),
+            (long long)move->from_offset);
     mx_text_print(body(n), "%s + %lld, %lld, %d, ", mx_emit_at(n->emit, n->out + move->output, to),
                   (long long)move->to_offset, (long long)count, move->ndim);
     mx_emit_longs(body(n), move->ndim, move->dim);
@@ -491,12 +493,13 @@ static mx_code write_movement(const mx_emit_node *n)
         return mx_emit_fail(n, "%d inputs and outputs, at most %d can be written as C", n_in + n_out, MOST);
     for (int i = 0; i < n_in + n_out; i++) {
         const int64_t entry = i < n_in ? n->in[i] : n->out + i - n_in;
-        arrays[i] = entry < 0 ? MX_NONE : mx_scope_add(mx_array_abstract(&n->emit->shape[entry], MX_FLOAT32, mx_cpu(0)));
+        arrays[i] =
+            entry < 0 ? MX_NONE : mx_scope_add(mx_array_abstract(&n->emit->shape[entry], MX_FLOAT32, mx_cpu(0)));
         if (!arrays[i])
             return mx_error_code();
     }
-    const mx_kernel_call call = {.op = n->node->op, .attrs = n->node->attrs, .n_in = n_in, .n_out = n_out,
-                                 .in = arrays, .out = arrays + n_in};
+    const mx_kernel_call call = {
+        .op = n->node->op, .attrs = n->node->attrs, .n_in = n_in, .n_out = n_out, .in = arrays, .out = arrays + n_in};
     for (int i = 0;; i++) {
         mx_move move = {0};
         if (!rule->plan(&call, i, &move))
@@ -553,30 +556,78 @@ static mx_code write_take(const mx_emit_node *n)
 
 static const mx_emit_row rows[] = {
     /* the output is the input, perhaps in another shape */
-    {"Reshape", NULL, 1}, {"_reshape_to", NULL, 1}, {"Flatten", NULL, 1}, {"expand_dims", NULL, 1}, {"squeeze", NULL, 1},
-    {"reshape_like", NULL, 1}, {"_copy", NULL, 1}, {"BlockGrad", NULL, 1}, {"make_loss", NULL, 1}, {"MakeLoss", NULL, 1},
-    {"_identity_with_attr_like_rhs", NULL, 1}, {"Dropout", NULL, 1}, {"LinearRegressionOutput", NULL, 1},
-    {"MAERegressionOutput", NULL, 1}, {"SVMOutput", NULL, 1}, {"IdentityAttachKLSparseReg", NULL, 1},
-    {"_contrib_gradientmultiplier", NULL, 1}, {"cast_storage", NULL, 1}, {"amp_cast", NULL, 1},
+    {"Reshape", NULL, 1},
+    {"_reshape_to", NULL, 1},
+    {"Flatten", NULL, 1},
+    {"expand_dims", NULL, 1},
+    {"squeeze", NULL, 1},
+    {"reshape_like", NULL, 1},
+    {"_copy", NULL, 1},
+    {"BlockGrad", NULL, 1},
+    {"make_loss", NULL, 1},
+    {"MakeLoss", NULL, 1},
+    {"_identity_with_attr_like_rhs", NULL, 1},
+    {"Dropout", NULL, 1},
+    {"LinearRegressionOutput", NULL, 1},
+    {"MAERegressionOutput", NULL, 1},
+    {"SVMOutput", NULL, 1},
+    {"IdentityAttachKLSparseReg", NULL, 1},
+    {"_contrib_gradientmultiplier", NULL, 1},
+    {"cast_storage", NULL, 1},
+    {"amp_cast", NULL, 1},
     /* moves */
-    {"transpose", write_movement, 0}, {"SwapAxis", write_movement, 0}, {"reverse", write_movement, 0},
-    {"depth_to_space", write_movement, 0}, {"space_to_depth", write_movement, 0}, {"slice", write_movement, 0},
-    {"slice_axis", write_movement, 0}, {"slice_like", write_movement, 1}, {"Crop", write_movement, 1},
-    {"Concat", write_movement, 0}, {"stack", write_movement, 0}, {"SliceChannel", write_movement, 0},
-    {"_split_v2", write_movement, 0}, {"tile", write_movement, 0}, {"repeat", write_movement, 0},
-    {"Pad", write_movement, 0}, {"broadcast_to", write_broadcast, 1}, {"broadcast_axis", write_broadcast, 1},
+    {"transpose", write_movement, 0},
+    {"SwapAxis", write_movement, 0},
+    {"reverse", write_movement, 0},
+    {"depth_to_space", write_movement, 0},
+    {"space_to_depth", write_movement, 0},
+    {"slice", write_movement, 0},
+    {"slice_axis", write_movement, 0},
+    {"slice_like", write_movement, 1},
+    {"Crop", write_movement, 1},
+    {"Concat", write_movement, 0},
+    {"stack", write_movement, 0},
+    {"SliceChannel", write_movement, 0},
+    {"_split_v2", write_movement, 0},
+    {"tile", write_movement, 0},
+    {"repeat", write_movement, 0},
+    {"Pad", write_movement, 0},
+    {"broadcast_to", write_broadcast, 1},
+    {"broadcast_axis", write_broadcast, 1},
     {"broadcast_like", write_broadcast, 1},
     /* arithmetic */
-    {"FullyConnected", write_dense, 0}, {"dot", write_dot, 0}, {"batch_dot", write_dot, 0},
-    {"_linalg_gemm2", write_gemm2, 0}, {"Convolution", write_convolution, 0}, {"Deconvolution", write_deconvolution, 0},
-    {"Pooling", write_pooling, 0}, {"BatchNorm", write_batch_norm, 5}, {"LayerNorm", write_layer_norm, 0},
-    {"GroupNorm", write_group_norm, 0}, {"InstanceNorm", write_instance_norm, 0}, {"L2Normalization", write_l2, 0},
-    {"softmax", write_softmax, 1}, {"log_softmax", write_softmax, 1}, {"softmin", write_softmax, 1},
-    {"SoftmaxOutput", write_softmax_output, 1}, {"SoftmaxActivation", write_softmax_activation, 0},
-    {"LogisticRegressionOutput", write_logistic, 1}, {"Activation", write_activation, 0}, {"LeakyReLU", write_leaky, 0},
-    {"Cast", write_cast, 0}, {"clip", write_clip, 0}, {"hard_sigmoid", write_hard_sigmoid, 0}, {"add_n", write_add_n, 0}, {"sum", write_fold, 0},
-    {"mean", write_fold, 0}, {"prod", write_fold, 0}, {"max", write_fold, 0}, {"min", write_fold, 0},
-    {"norm", write_norm, 0}, {"Embedding", write_embedding, 0}, {"take", write_take, 0},
+    {"FullyConnected", write_dense, 0},
+    {"dot", write_dot, 0},
+    {"batch_dot", write_dot, 0},
+    {"_linalg_gemm2", write_gemm2, 0},
+    {"Convolution", write_convolution, 0},
+    {"Deconvolution", write_deconvolution, 0},
+    {"Pooling", write_pooling, 0},
+    {"BatchNorm", write_batch_norm, 5},
+    {"LayerNorm", write_layer_norm, 0},
+    {"GroupNorm", write_group_norm, 0},
+    {"InstanceNorm", write_instance_norm, 0},
+    {"L2Normalization", write_l2, 0},
+    {"softmax", write_softmax, 1},
+    {"log_softmax", write_softmax, 1},
+    {"softmin", write_softmax, 1},
+    {"SoftmaxOutput", write_softmax_output, 1},
+    {"SoftmaxActivation", write_softmax_activation, 0},
+    {"LogisticRegressionOutput", write_logistic, 1},
+    {"Activation", write_activation, 0},
+    {"LeakyReLU", write_leaky, 0},
+    {"Cast", write_cast, 0},
+    {"clip", write_clip, 0},
+    {"hard_sigmoid", write_hard_sigmoid, 0},
+    {"add_n", write_add_n, 0},
+    {"sum", write_fold, 0},
+    {"mean", write_fold, 0},
+    {"prod", write_fold, 0},
+    {"max", write_fold, 0},
+    {"min", write_fold, 0},
+    {"norm", write_norm, 0},
+    {"Embedding", write_embedding, 0},
+    {"take", write_take, 0},
 };
 
 const mx_emit_row *mx_emit_find(const mx_gnode *node)

@@ -14,7 +14,7 @@
 #include "gluon/op.gen.h"
 
 typedef struct formula {
-    const char *name, *text; /* over x, or over a and b */
+    const char *name, *text;                      /* over x, or over a and b */
     const char *elementwise, *broadcast, *scalar; /* operators; NULL: a function of x, whose operator is `name` */
 } formula;
 
@@ -31,21 +31,27 @@ static const formula formulas[] = {
 };
 #define FORMULAS ((int)(sizeof formulas / sizeof *formulas))
 
-static const struct { const char *id, *op; } reversed[] = {
+static const struct {
+    const char *id, *op;
+} reversed[] = {
 #define R(id, name, ...) {#id, name},
     MX_REVERSED_ROWS(R)
 #undef R
 };
 
 /* What m_* functions are called in the file; those that are not here and not helpers of kernels.c have no float form. */
-static const struct { const char *name, *text; } spelling[] = {
-    {"T", "float"}, {"m_half", "0.5f"}, {"m_degree", "57.295780f"}, {"m_fabs", "fabsf"}, {"m_sqrt", "sqrtf"},
-    {"m_cbrt", "cbrtf"}, {"m_exp", "expf"}, {"m_expm1", "expm1f"}, {"m_log", "logf"}, {"m_log10", "log10f"},
-    {"m_log2", "log2f"}, {"m_log1p", "log1pf"}, {"m_sin", "sinf"}, {"m_cos", "cosf"}, {"m_tan", "tanf"},
-    {"m_asin", "asinf"}, {"m_acos", "acosf"}, {"m_atan", "atanf"}, {"m_sinh", "sinhf"}, {"m_cosh", "coshf"},
-    {"m_tanh", "tanhf"}, {"m_asinh", "asinhf"}, {"m_acosh", "acoshf"}, {"m_atanh", "atanhf"}, {"m_tgamma", "tgammaf"},
-    {"m_lgamma", "lgammaf"}, {"m_erf", "erff"}, {"m_rint", "rintf"}, {"m_round", "roundf"}, {"m_ceil", "ceilf"},
-    {"m_floor", "floorf"}, {"m_trunc", "truncf"}, {"m_hypot", "hypotf"}, {"m_pow", "powf"},
+static const struct {
+    const char *name, *text;
+} spelling[] = {
+    {"T", "float"},          {"m_half", "0.5f"},      {"m_degree", "57.295780f"}, {"m_fabs", "fabsf"},
+    {"m_sqrt", "sqrtf"},     {"m_cbrt", "cbrtf"},     {"m_exp", "expf"},          {"m_expm1", "expm1f"},
+    {"m_log", "logf"},       {"m_log10", "log10f"},   {"m_log2", "log2f"},        {"m_log1p", "log1pf"},
+    {"m_sin", "sinf"},       {"m_cos", "cosf"},       {"m_tan", "tanf"},          {"m_asin", "asinf"},
+    {"m_acos", "acosf"},     {"m_atan", "atanf"},     {"m_sinh", "sinhf"},        {"m_cosh", "coshf"},
+    {"m_tanh", "tanhf"},     {"m_asinh", "asinhf"},   {"m_acosh", "acoshf"},      {"m_atanh", "atanhf"},
+    {"m_tgamma", "tgammaf"}, {"m_lgamma", "lgammaf"}, {"m_erf", "erff"},          {"m_rint", "rintf"},
+    {"m_round", "roundf"},   {"m_ceil", "ceilf"},     {"m_floor", "floorf"},      {"m_trunc", "truncf"},
+    {"m_hypot", "hypotf"},   {"m_pow", "powf"},
 };
 static const char *const helpers[] = {"m_sigmoid", "m_softplus", "m_sign", "m_max", "m_min", "m_div", "m_mod"};
 

@@ -164,10 +164,22 @@ static void reference_batch_dot(const mx_reference_call *call)
 
 /* ---- FullyConnected: x W' + b ---------------------------------------------------------------------------------- */
 
+/* The batch of data may follow from the output's. */
+static mx_code infer_batch(mx_infer *infer)
+{
+    mx_shape_t x = infer->in[0];
+    if (x.ndim < 1 || x.dim[0] >= 0 || infer->out[0].ndim < 1)
+        return MX_OK;
+    x.dim[0] = infer->out[0].dim[0];
+    return mx_infer_in(infer, 0, &x);
+}
+
 static mx_code infer_dense(mx_infer *infer)
 {
     const mx_dense_attrs *attrs = infer->attrs;
     const mx_shape_t *x = &infer->in[0];
+    if (infer_batch(infer))
+        return mx_error_code();
     mx_shape_t bias = {.ndim = 1, .dim = {attrs->num_hidden}}, weight = matrix(attrs->num_hidden, -1);
     if (mx_shape_known(x)) {
         if (x->ndim < 1)

@@ -13,7 +13,7 @@ MX_ATTRS(fill, FILL_ATTRS)
 MX_ATTRS(full, FULL_ATTRS)
 
 /* In graphs 0 stands for a size that follows from where the array is used: states of recurrent cells before the batch
- * is known.  Where nothing says it, the array is empty (graph/infer.c). */
+ * is known.  Where nothing says it, the array is empty (graph/open.h). */
 static mx_code infer_shape(mx_infer *infer)
 {
     const mx_fill_attrs *attrs = infer->attrs;

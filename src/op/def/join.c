@@ -296,11 +296,30 @@ static mx_shape_t part_shape(const mx_shape_t *in, const cuts *c, int i)
     return out;
 }
 
+/* Equal parts say how large the whole is. */
+static mx_code infer_whole(mx_infer *infer)
+{
+    const mx_split_attrs *attrs = infer->attrs;
+    if (((const split_rule *)infer->op->user)->find != find_split || attrs->squeeze_axis)
+        return MX_OK;
+    for (int i = 0; i < infer->n_out; i++) {
+        mx_shape_t whole = infer->out[i];
+        const int axis = mx_shape_known(&whole) ? mx_axis(attrs->axis, whole.ndim) : -1;
+        if (axis < 0)
+            continue;
+        whole.dim[axis] *= attrs->num_outputs;
+        return mx_infer_in(infer, 0, &whole);
+    }
+    return MX_OK;
+}
+
 static mx_code infer_split(mx_infer *infer)
 {
     const mx_shape_t *in = &infer->in[0];
     char text[MX_SHAPE_TEXT];
     cuts c = {0};
+    if (!mx_shape_known(in) && infer_whole(infer))
+        return mx_error_code();
     if (!mx_shape_known(in))
         return MX_OK;
     bool fits = find_cuts(infer->op, infer->attrs, in, &c);

@@ -1,8 +1,8 @@
 """Batches made as a whole, without a Python call per example.
 
-Where examples are rows of arrays, perhaps with a transform of the library on the first part and a choice of examples, a batch
-is one gathering of rows per array and one call of the transform.  whole_batches() finds out whether a data set is of this
-kind; what it makes equals what default_batchify_fn makes of the single examples.
+Where examples are rows of arrays, perhaps with a transform of the library on the first part and a choice of examples,
+a batch is one gathering of rows per array and one call of the transform. whole_batches() finds out whether a data set
+is of this kind; what it makes equals what default_batchify_fn makes of the single examples.
 """
 from ... import _core
 from ..._core import NDArray
@@ -25,7 +25,8 @@ class _Rows:
         for array in self.arrays:
             n = len(array)
             if rows.min() < -n or rows.max() >= n:
-                raise IndexError(f"DataLoader: the sampler gave index {rows.max() if rows.max() >= n else rows.min()} for a "
+                raise IndexError(f"DataLoader: the sampler gave index "
+                                 f"{rows.max() if rows.max() >= n else rows.min()} for a "
                                  f"data set of {n} examples")
             if isinstance(array, NDArray):
                 where = _core.array(rows if rows.min() >= 0 else rows % n, ctx=array.context, dtype="int64")
@@ -62,8 +63,8 @@ class _Chosen:
 
 
 def whole_batches(dataset):
-    """An object with gather(indices) -> list of arrays (None: make this batch from single examples) and `single`; None for
-    other data sets."""
+    """An object with gather(indices) -> list of arrays (None: make this batch from single examples) and `single`;
+    None for other data sets."""
     from . import dataset as kinds
     from .vision import datasets as files
     kind = type(dataset)
@@ -96,8 +97,26 @@ def _transformed(dataset):
     return _First(base, fn) if _core.takes_batches(fn) else None
 
 
+def made_by_library(dataset):
+    """Whether making an example is nearly all work of the library, which lets other threads run: then threads do
+    better than processes, whose results must be carried over."""
+    from . import dataset as kinds
+    from .vision import datasets as files
+    kind = type(dataset)
+    if kind is kinds._TransformedDataset:
+        fn = dataset._fn._fn if type(dataset._fn) is kinds._TransformFirst else dataset._fn
+        return _core.runs_in_c(fn) and made_by_library(dataset._data)
+    if kind is kinds._SampledDataset:
+        return made_by_library(dataset._data)
+    if kind in (files.ImageRecordDataset, files.ImageFolderDataset):
+        return dataset._transform is None
+    return kind is files.ImageListDataset or whole_batches(dataset) is not None
+
+
 def _has_rows(array):
     if isinstance(array, NDArray):
         return len(array.shape) > 0
     kind = type(array)
-    return kind.__module__ == "numpy" and kind.__name__ == "ndarray" and array.ndim > 0 and str(array.dtype) in _NUMPY_TYPES
+    if kind.__module__ != "numpy" or kind.__name__ != "ndarray":
+        return False
+    return array.ndim > 0 and str(array.dtype) in _NUMPY_TYPES

@@ -1,9 +1,9 @@
 """Workers of the loader: threads, or forked processes that hand arrays over in shared memory.
 
-A process gets lists of indices through a pipe and sends back what it made.  Batch number i goes to process i modulo their
-number, and every process answers in order: which process draws which random numbers does not depend on timing.  The arrays
-of a batch lie one behind the other in one file without a name, whose descriptor travels through the pipe; the receiver maps
-it into memory.  So nothing is copied twice, and whatever dies leaves no file behind.
+A process gets lists of indices through a pipe and sends back what it made.  Batch number i goes to process i modulo
+their number, and every process answers in order: which process draws which random numbers does not depend on timing.
+The arrays of a batch lie one behind the other in one file without a name, whose descriptor travels through the pipe;
+the receiver maps it into memory.  So nothing is copied twice, and whatever dies leaves no file behind.
 """
 import os
 import pickle
@@ -84,8 +84,8 @@ class ProcessWorkers:
 
 
 def _late(timeout):
-    return RuntimeError(f"DataLoader: a worker took longer than {timeout} s for a batch; is it stuck? raise timeout, or use "
-                        "num_workers=0 to see where")
+    return RuntimeError(f"DataLoader: a worker took longer than {timeout} s for a batch; is it stuck? raise "
+                        "timeout, or use num_workers=0 to see where")
 
 
 class _Process:
@@ -145,7 +145,8 @@ class _Process:
 
     def _dead(self):
         self._process.join(1)
-        return RuntimeError(f"DataLoader: worker process {self._rank} died (exit code {self._process.exitcode}; a negative one "
+        return RuntimeError(f"DataLoader: worker process {self._rank} died (exit code {self._process.exitcode}; a "
+                            f"negative one "
                             "is a signal: -9 may be a lack of memory); use num_workers=0 to see the cause")
 
     def stop(self):
@@ -161,7 +162,7 @@ class _Remote(Exception):
     """The traceback of another process, as the cause of an exception."""
 
 
-# ---- messages: 8 bytes of length, of which the first may carry a descriptor, then a pickle ------------------------------
+# ---- messages: 8 bytes of length, of which the first may carry a descriptor, then a pickle -------------------------
 
 def _send(sock, message, descriptor=None):
     body = pickle.dumps(message, protocol=pickle.HIGHEST_PROTOCOL)
@@ -206,7 +207,7 @@ def _exactly(sock, count):
     return bytes(data)
 
 
-# ---- inside a worker process ---------------------------------------------------------------------------------------------
+# ---- inside a worker process ---------------------------------------------------------------------------------------
 
 def _work(make, sock, other, rank, seed):
     """The life of a worker: answers requests until the loader is gone."""

@@ -17,7 +17,8 @@ def to_array(x):
     """An NDArray with the values and, where there is one, the type of a NumPy array."""
     from ... import ndarray as nd
     if x.dtype.kind not in "fiub":
-        raise TypeError(f"a batch cannot be made of {x.dtype} values, only of numbers; give the DataLoader a batchify_fn for "
+        raise TypeError(f"a batch cannot be made of {x.dtype} values, only of numbers; give the DataLoader a "
+                        f"batchify_fn for "
                         "others")
     return nd.array(x, dtype=_NEAREST.get(x.dtype.name, x.dtype))
 
@@ -44,7 +45,8 @@ class Stack:
 class Pad:
     """Stacks arrays after padding them with `val` to the longest along every axis (or along `axis`)."""
 
-    def __init__(self, axis=None, val=0, num_shards=1, ret_length=False, dtype=None, round_to=None, use_shared_mem=False):
+    def __init__(self, axis=None, val=0, num_shards=1, ret_length=False, dtype=None, round_to=None,
+                 use_shared_mem=False):
         self._axis, self._val, self._lengths, self._dtype, self._round_to = axis, val, ret_length, dtype, round_to
 
     def __call__(self, data):
@@ -53,7 +55,8 @@ class Pad:
         arrays = [numpy.asarray(_np(x)) for x in data]
         shape = [max(x.shape[i] for x in arrays) for i in range(arrays[0].ndim)]
         if self._round_to:
-            shape = [-(-n // self._round_to) * self._round_to if self._axis in (None, i) else n for i, n in enumerate(shape)]
+            step = self._round_to
+            shape = [-(-n // step) * step if self._axis in (None, i) else n for i, n in enumerate(shape)]
         dtype = self._dtype or arrays[0].dtype
         out = numpy.full([len(arrays)] + shape, self._val, dtype=dtype)
         for i, x in enumerate(arrays):

@@ -2,14 +2,14 @@
 
     for data, label in gluon.data.DataLoader(dataset, batch_size=64, shuffle=True, num_workers=4):
 
-Without workers batches are made when they are asked for.  With workers, `prefetch` batches are under way: in processes
-(examples are Python code, which one interpreter runs in one thread at a time) or, with thread_pool=True and where a batch is
-made by the library alone (_whole.py), in threads.  Batches always come in the sampler's order.
+Without workers batches are made when they are asked for.  With workers, `prefetch` batches are under way: in
+processes (examples are Python code, which one interpreter runs in one thread at a time) or, with thread_pool=True and
+where a batch is made by the library alone (_whole.py), in threads.  Batches always come in the sampler's order.
 """
 import weakref
 
 from . import batchify, sampler as _sampler
-from ._whole import whole_batches
+from ._whole import made_by_library, whole_batches
 from ._workers import ProcessWorkers, ThreadWorkers
 
 __all__ = ["DataLoader", "default_batchify_fn", "default_mp_batchify_fn"]
@@ -35,10 +35,9 @@ class _Maker:
         self._dataset, self._batchify = dataset, batchify_fn or default_batchify_fn
         self._whole = whole_batches(dataset) if batchify_fn in (None, default_batchify_fn) else None
 
-    @property
     def in_library(self):
-        """Whether a batch is made by the library alone."""
-        return self._whole is not None
+        """Whether a batch is made by the library alone, or nearly so."""
+        return self._whole is not None or (self._batchify is default_batchify_fn and made_by_library(self._dataset))
 
     def __call__(self, indices):
         parts = self._whole.gather(indices) if self._whole is not None else None
@@ -51,8 +50,8 @@ class _Maker:
 class DataLoader:
     """Batches of a data set.
 
-    batch_size, shuffle, sampler, last_batch ('keep', 'discard', 'rollover') or a batch_sampler say which examples make a
-    batch; batchify_fn makes it.  num_workers > 0 makes batches ahead of time; timeout is in seconds.
+    batch_size, shuffle, sampler, last_batch ('keep', 'discard', 'rollover') or a batch_sampler say which examples
+    make a batch; batchify_fn makes it. num_workers > 0 makes batches ahead of time; timeout is in seconds.
     """
 
     def __init__(self, dataset, batch_size=None, shuffle=False, sampler=None, last_batch=None, batch_sampler=None,
@@ -61,9 +60,11 @@ class DataLoader:
         if timeout <= 0:
             raise AssertionError(f"DataLoader: timeout must be positive, got {timeout}")
         self._dataset = dataset
-        self._batch_sampler = batch_sampler or _make_sampler(dataset, batch_size, shuffle, sampler, last_batch)
-        if batch_sampler is not None and (batch_size is not None or shuffle or sampler is not None or last_batch is not None):
+        if batch_sampler is None:
+            batch_sampler = _make_sampler(dataset, batch_size, shuffle, sampler, last_batch)
+        elif batch_size is not None or shuffle or sampler is not None or last_batch is not None:
             raise ValueError("DataLoader: batch_sampler excludes batch_size, shuffle, sampler and last_batch")
+        self._batch_sampler = batch_sampler
         self._make = _Maker(dataset, batchify_fn)
         self._workers = max(0, num_workers)
         self._prefetch = max(0, 2 * self._workers if prefetch is None else prefetch)
@@ -79,7 +80,7 @@ class DataLoader:
     def _ahead(self):
         """Keeps `prefetch` batches under way."""
         if self._pool is None:
-            kind = ThreadWorkers if self._threads or self._make.in_library else ProcessWorkers
+            kind = ThreadWorkers if self._threads or self._make.in_library() else ProcessWorkers
             self._pool = kind(self._make, self._workers)
             self._finalizer = weakref.finalize(self, self._pool.stop)  # when the loader or the process ends
         pool, under_way = self._pool, []

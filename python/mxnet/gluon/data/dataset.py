@@ -107,7 +107,8 @@ class ArrayDataset(Dataset):
         self._data = []
         for i, data in enumerate(args):
             if len(data) != self._length:
-                raise AssertionError(f"ArrayDataset: argument {i} has {len(data)} examples, argument 0 has {self._length}")
+                raise AssertionError(f"ArrayDataset: argument {i} has {len(data)} examples, argument 0 has "
+                                     f"{self._length}")
             if isinstance(data, NDArray) and len(data.shape) == 1:
                 data = data.asnumpy()  # labels come out as numbers
             self._data.append(data)

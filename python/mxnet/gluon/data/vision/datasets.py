@@ -1,11 +1,17 @@
-"""Data sets of images.  Nothing is downloaded: the files must be there, and errors say how to get them."""
+"""Data sets of images.
+
+Nothing is downloaded: the files must be there, in root or in the usual places (MXNET_HOME/datasets/<name>; Debian's
+package dataset-fashion-mnist), and errors say how to get them.
+"""
 import os
 import warnings
 
 from .... import _core
+from ....base import MXNetError
 from ..dataset import ArrayDataset, Dataset, RecordFileDataset
 
-__all__ = ["MNIST", "FashionMNIST", "CIFAR10", "CIFAR100", "ImageRecordDataset", "ImageFolderDataset", "ImageListDataset"]
+__all__ = ["MNIST", "FashionMNIST", "CIFAR10", "CIFAR100", "ImageRecordDataset", "ImageFolderDataset",
+           "ImageListDataset"]
 
 
 class _FileDataset(ArrayDataset):
@@ -29,6 +35,25 @@ class _FileDataset(ArrayDataset):
         return [self._data, self._label]
 
     def _get_data(self):
+        """From root, or, if the files are not there, from where they usually are."""
+        try:
+            return self._load(self._root)
+        except MXNetError:
+            if self._root is None or os.path.exists(os.path.join(self._root, self._first_file())) or \
+                    os.path.exists(os.path.join(self._root, self._first_file() + ".gz")):
+                raise
+            try:
+                return self._load(None)
+            except MXNetError:
+                pass
+            raise
+
+    def _load(self, root):
+        """(images, labels)"""
+        raise NotImplementedError
+
+    def _first_file(self):
+        """Name of a file that must be in root."""
         raise NotImplementedError
 
 
@@ -41,8 +66,11 @@ class MNIST(_FileDataset):
         self._train = train
         super().__init__(root, transform)
 
-    def _get_data(self):
-        return _core.load_mnist(self._name, self._root, self._train)
+    def _load(self, root):
+        return _core.load_mnist(self._name, root, self._train)
+
+    def _first_file(self):
+        return f"{'train' if self._train else 't10k'}-images-idx3-ubyte"
 
 
 class FashionMNIST(MNIST):
@@ -60,8 +88,11 @@ class CIFAR10(_FileDataset):
         self._train = train
         super().__init__(root, transform)
 
-    def _get_data(self):
-        return _core.load_cifar(self._classes, self._root, self._train, self._fine_label)
+    def _load(self, root):
+        return _core.load_cifar(self._classes, root, self._train, self._fine_label)
+
+    def _first_file(self):
+        return "data_batch_1.bin" if self._train else "test_batch.bin"
 
 
 class CIFAR100(CIFAR10):
@@ -72,6 +103,9 @@ class CIFAR100(CIFAR10):
     def __init__(self, root=None, fine_label=False, train=True, transform=None):
         self._fine_label = fine_label
         super().__init__(root, train, transform)
+
+    def _first_file(self):
+        return "train.bin" if self._train else "test.bin"
 
 
 class ImageRecordDataset(RecordFileDataset):
@@ -104,7 +138,8 @@ class ImageFolderDataset(Dataset):
 
     def _list_images(self, root):
         if not os.path.isdir(root):
-            raise FileNotFoundError(f"ImageFolderDataset: '{root}' is no folder; wanted one with a folder of images per class")
+            raise FileNotFoundError(f"ImageFolderDataset: '{root}' is no folder; wanted one with a folder of images "
+                                    f"per class")
         for folder in sorted(os.listdir(root)):
             path = os.path.join(root, folder)
             if not os.path.isdir(path):
@@ -115,7 +150,8 @@ class ImageFolderDataset(Dataset):
             for name in sorted(os.listdir(path)):
                 suffix = os.path.splitext(name)[1]
                 if suffix.lower() not in self._suffixes:
-                    warnings.warn(f"ImageFolderDataset: {os.path.join(path, name)} is left out: '{suffix}' is not one of "
+                    warnings.warn(f"ImageFolderDataset: {os.path.join(path, name)} is left out: '{suffix}' is not "
+                                  f"one of "
                                   + ", ".join(self._suffixes), stacklevel=4)
                     continue
                 self.items.append((os.path.join(path, name), label))
@@ -155,7 +191,8 @@ def _read_list(source):
         from ....image._lists import read_list
         return [(key, label[0] if len(label) == 1 else label, path) for key, label, path in read_list(source)]
     if not isinstance(source, (list, tuple)):
-        raise ValueError(f"ImageListDataset: imglist must be the name of a .lst file or a list, got {type(source).__name__}")
+        raise ValueError(f"ImageListDataset: imglist must be the name of a .lst file or a list, got "
+                         f"{type(source).__name__}")
     rows = []
     for i, (label, path) in enumerate(source):
         label = numpy.asarray(label, dtype="float32").reshape(-1)

@@ -56,7 +56,8 @@ class HybridRandomApply(HybridSequential):
         super().__init__()
         self.transforms = _one(transforms, HybridCompose)
         if not isinstance(self.transforms, HybridBlock):
-            raise AssertionError(f"HybridRandomApply: {type(self.transforms).__name__} is not a HybridBlock; use RandomApply")
+            raise AssertionError(f"HybridRandomApply: {type(self.transforms).__name__} is not a HybridBlock; use "
+                                 f"RandomApply")
         self.p = p
 
     forward = HybridBlock.forward

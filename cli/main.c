@@ -1,0 +1,55 @@
+/* gluon: look at exported networks, run them, turn them into other files.  SPDX-License-Identifier: Apache-2.0 */
+#include <string.h>
+
+#include "cli.h"
+
+static const cli_command *const commands[] = {&cli_predict, &cli_summary, &cli_plot,  &cli_compile,
+                                              &cli_convert, &cli_bench,   &cli_doctor};
+enum { COMMANDS = sizeof commands / sizeof *commands };
+
+static void help(FILE *stream)
+{
+    fprintf(stream, "usage: gluon COMMAND ...\n\n");
+    for (int i = 0; i < COMMANDS; i++)
+        fprintf(stream, "  %-9s %.*s\n", commands[i]->name, (int)strcspn(commands[i]->help, "\n"), commands[i]->help);
+    fprintf(stream, "\n'gluon COMMAND --help' says more.  MODEL is a prefix, as export takes it (lenet stands for\n"
+                    "lenet-symbol.json and the newest lenet-NNNN.params), or the path of a -symbol.json.\n");
+}
+
+static int run(const cli_command *command, int argc, char **argv)
+{
+    cli_args args;
+    const int parsed = cli_parse(command, argc, argv, &args);
+    if (parsed)
+        return parsed < 0 ? CLI_OK : parsed;
+    MX_SCOPE;
+    char who[64];
+    snprintf(who, sizeof who, "gluon %s", command->name);
+    const int result = command->run(&args);
+    const int failed = mx_check(who);
+    if (fflush(stdout) || ferror(stdout)) {
+        fprintf(stderr, "%s: the output cannot be written\n", who);
+        return CLI_FAILED;
+    }
+    return result ? result : failed ? CLI_FAILED : CLI_OK;
+}
+
+int main(int argc, char **argv)
+{
+    const char *word = argc > 1 ? argv[1] : "";
+    if (!strcmp(word, "--help") || !strcmp(word, "-h") || !strcmp(word, "help")) {
+        help(stdout);
+        return CLI_OK;
+    }
+    if (!strcmp(word, "--version")) {
+        printf("gluon %s\n", mx_version());
+        return CLI_OK;
+    }
+    for (int i = 0; i < COMMANDS; i++)
+        if (!strcmp(commands[i]->name, word))
+            return run(commands[i], argc - 2, argv + 2);
+    if (*word)
+        fprintf(stderr, "gluon: there is no command '%s'\n\n", word);
+    help(stderr);
+    return CLI_USAGE;
+}

@@ -1,0 +1,144 @@
+/* gluon plot: a drawing of a model.
+ *
+ * DOT text is written by itself; svg, png and pdf through the program dot, into a file beside the target that takes the
+ * target's name when it is whole.
+ *
+ * SPDX-License-Identifier: Apache-2.0 */
+#include <stdlib.h>
+#include <string.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include "base/file.h"
+#include "base/text.h"
+#include "cli.h"
+#include "graph.h"
+
+/* Colours by kind of operator; the last row is for all others. */
+static const struct {
+    const char *part, *colour;
+} colours[] = {
+    {"Convolution", "#fb8072"},    {"Deconvolution", "#fb8072"},
+    {"FullyConnected", "#fb8072"}, {"BatchNorm", "#bebada"},
+    {"Norm", "#bebada"},           {"Activation", "#ffffb3"},
+    {"LeakyReLU", "#ffffb3"},      {"relu", "#ffffb3"},
+    {"Pooling", "#80b1d3"},        {"Concat", "#fdb462"},
+    {"Flatten", "#fdb462"},        {"Reshape", "#fdb462"},
+    {"oftmax", "#b3de69"},         {"", "#fccde5"},
+};
+
+static const char *colour_of(const mx_gnode *node)
+{
+    size_t i = 0;
+    if (!node->op)
+        return "#8dd3c7";
+    while (!strstr(node->op->name, colours[i].part))
+        i++;
+    return colours[i].colour;
+}
+
+static void add_quoted(mx_text *text, const char *more)
+{
+    for (; *more; more++) {
+        if (*more == '"' || *more == '\\')
+            mx_text_add_char(text, '\\');
+        mx_text_add_char(text, *more == '\n' ? ' ' : *more);
+    }
+}
+
+static void draw(mx_text *text, const cli_graph *g, bool weights)
+{
+    const mx_graph *graph = &g->graph;
+    char shape[MX_SHAPE_TEXT];
+    mx_text_add(text, "digraph {\n    node [shape=box, style=\"rounded,filled\", fontname=\"Helvetica\"];\n"
+                      "    edge [fontname=\"Helvetica\", fontsize=10];\n");
+    for (int64_t i = 0; i < graph->n; i++) {
+        if (!g->data[i] && !weights)
+            continue;
+        mx_text_print(text, "    n%lld [fillcolor=\"%s\", label=\"", (long long)i, colour_of(graph->nodes[i]));
+        add_quoted(text, graph->nodes[i]->name);
+        mx_text_print(text, "\\n%s\"];\n", graph->nodes[i]->op ? graph->nodes[i]->op->name : "input");
+        for (int64_t k = graph->in_row[i]; k < graph->in_row[i + 1]; k++) {
+            const int64_t entry = graph->in_entry[k], from = entry < 0 ? -1 : mx_graph_node_of(graph, entry);
+            if (from < 0 || (!g->data[from] && !weights))
+                continue;
+            mx_text_print(text, "    n%lld -> n%lld [label=\"%s\"];\n", (long long)from, (long long)i,
+                          mx_shape_known(&g->shape[entry]) ? mx_shape_text(&g->shape[entry], shape) : "");
+        }
+    }
+    mx_text_add(text, "}\n");
+}
+
+/* Runs  dot -Tformat -o output input ; its exit status, -1: it could not be started. */
+static int run_dot(const char *format, const char *input, const char *output)
+{
+    char flag[16];
+    snprintf(flag, sizeof flag, "-T%s", format);
+    const pid_t child = fork();
+    if (child == 0) {
+        execlp("dot", "dot", flag, "-o", output, input, (char *)NULL);
+        _exit(127);
+    }
+    int status = 0;
+    if (child < 0 || waitpid(child, &status, 0) != child || !WIFEXITED(status))
+        return -1;
+    return WEXITSTATUS(status);
+}
+
+static mx_code render(const mx_text *text, const char *path, const char *format)
+{
+    char source[4200], target[4200];
+    snprintf(source, sizeof source, "%s.%ld.dot", path, (long)getpid());
+    snprintf(target, sizeof target, "%s.%ld.tmp", path, (long)getpid());
+    if (!mx_file_write(source, text->data, (int64_t)text->length))
+        return mx_error_code();
+    const int status = run_dot(format, source, target);
+    unlink(source);
+    if (status == 0 && rename(target, path) == 0)
+        return MX_OK;
+    unlink(target);
+    return status == 127
+               ? mx_error_set(MX_ERR_UNSUPPORTED,
+                              "%s: drawing %s needs the program dot (Debian package graphviz); without it write "
+                              "a .dot file",
+                              path, format)
+               : mx_error_set(MX_ERR_FILE, "%s: dot could not write it", path);
+}
+
+static int run(const cli_args *args)
+{
+    cli_model model;
+    cli_graph g;
+    const char *path = cli_option_of(args, "--output"), *dot = path ? strrchr(path, '.') : NULL;
+    if (!path)
+        return cli_usage(args, "-o FILE.svg, FILE.png or FILE.dot is missing");
+    if (!dot || (strcmp(dot, ".dot") && strcmp(dot, ".svg") && strcmp(dot, ".png") && strcmp(dot, ".pdf")))
+        return cli_usage(args, "%s: wanted a name that ends in .dot, .svg, .png or .pdf", path);
+    if (!cli_model_load(&model, args, args->values[0]) || !cli_graph_make(&g, &model))
+        return CLI_FAILED;
+    mx_text text = {0};
+    draw(&text, &g, cli_option_of(args, "--weights") != NULL);
+    mx_code code = text.failed ? MX_ERR_MEMORY : MX_OK;
+    if (!code)
+        code = strcmp(dot, ".dot")                                    ? render(&text, path, dot + 1)
+               : mx_file_write(path, text.data, (int64_t)text.length) ? MX_OK
+                                                                      : mx_error_code();
+    mx_text_free(&text);
+    cli_graph_free(&g);
+    return code ? CLI_FAILED : CLI_OK;
+}
+
+static const cli_option options[] = {
+    {"--output", "FILE", "the file to write (also -o): .dot, or .svg, .png, .pdf where dot is installed"},
+    {"--weights", NULL, "draw the weights, too"},
+    CLI_MODEL_OPTIONS,
+    {NULL, NULL, NULL},
+};
+
+const cli_command cli_plot = {"plot",
+                              "MODEL -o net.svg [--shape 1,3,224,224]",
+                              "Draws the network: operators as boxes, shapes on the edges.",
+                              1,
+                              1,
+                              options,
+                              run};

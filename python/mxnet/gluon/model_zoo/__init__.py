@@ -1,0 +1,12 @@
+"""Networks that are ready to use, and the folder of their trained parameters."""
+from . import model_store, vision
+
+__all__ = ["model_store", "vision"]
+
+
+def __getattr__(name):
+    """The layers of 0.11's custom_layers are loaded by those who ask for them."""
+    if name == "custom_layers":
+        import importlib
+        return importlib.import_module("." + name, __name__)
+    raise AttributeError(f"module '{__name__}' has no attribute '{name}'")

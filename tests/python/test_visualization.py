@@ -1,0 +1,73 @@
+"""Drawings and tables of graphs."""
+import pytest
+
+import mxnet as mx
+from mxnet import nd, sym
+from mxnet.gluon import nn
+
+
+def net_of():
+    net = sym.Convolution(sym.var("data"), kernel=(3, 3), num_filter=8, name="conv")
+    net = sym.BatchNorm(net, name="bn")
+    net = sym.Activation(net, act_type="relu", name="act")
+    net = sym.Pooling(net, kernel=(2, 2), stride=(2, 2), pool_type="max", name="pool")
+    return sym.FullyConnected(net, num_hidden=10, name="fc")
+
+
+def test_plot_network():
+    drawing = mx.viz.plot_network(net_of(), title="net", shape={"data": (1, 3, 8, 8)})
+    text = drawing.source
+    for part in ("digraph", "conv", "3x8x8", "8x6x6", "8x3x3", "Convolution", "#fb8072"):
+        assert part in text
+    assert "conv_weight" not in text
+    shown = mx.viz.plot_network(net_of(), hide_weights=False, node_attrs={"shape": "oval"}).source
+    assert "conv_weight" in shown and "bn_moving_mean" in shown
+
+
+def test_text_without_the_package(tmp_path, monkeypatch):
+    import builtins
+    real = builtins.__import__
+
+    def without(name, *args, **kwargs):
+        if name == "graphviz":
+            raise ImportError(name)
+        return real(name, *args, **kwargs)
+
+    monkeypatch.setattr(builtins, "__import__", without)
+    drawing = mx.viz.plot_network(net_of(), title="a b", shape={"data": (1, 3, 8, 8)})
+    assert drawing.source.startswith('digraph "a b" {') and str(drawing) == drawing.source
+    path = drawing.save("x.gv", str(tmp_path))
+    assert open(path).read() == drawing.source
+    monkeypatch.setenv("PATH", "")
+    with pytest.warns(UserWarning, match="dot"):
+        drawing.render("y.gv", str(tmp_path))
+
+
+def test_print_summary(capsys):
+    mx.viz.print_summary(net_of(), shape={"data": (1, 3, 8, 8)})
+    text = capsys.readouterr().out
+    lines = {line.split("(")[0]: line for line in text.split("\n")}
+    assert "224" in lines["conv"] and "8x6x6" in lines["conv"] and "730" in lines["fc"] and "16" in lines["bn"]
+    assert "Total params: 970" in text
+    mx.viz.print_summary(net_of())
+    assert "fc(FullyConnected)" in capsys.readouterr().out
+
+
+def test_blocks_are_drawn():
+    net = nn.HybridSequential()
+    net.add(nn.Dense(4, activation="relu"), nn.Dense(2))
+    assert "FullyConnected" in mx.viz.plot_network(net(sym.var("x"))).source
+    net.initialize()
+    net(nd.ones((1, 3)))
+    assert 'label=4' in mx.viz.plot_network(net(sym.var("x")), shape={"x": (1, 3)}).source.replace('"', "")
+
+
+def test_refusals():
+    with pytest.raises(TypeError):
+        mx.viz.plot_network("text")
+    with pytest.raises(TypeError):
+        mx.viz.print_summary(nd.ones((1,)))
+    with pytest.raises(TypeError):
+        mx.viz.plot_network(net_of(), node_attrs=3)
+    with pytest.raises((ValueError, mx.MXNetError)):
+        mx.viz.plot_network(net_of(), shape={})
