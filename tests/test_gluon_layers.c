@@ -269,6 +269,46 @@ static void layer_norm(const plain *c) { normalize(c, size(&c->in) / c->in.d[c->
 static void instance_norm(const plain *c) { normalize(c, c->in.d[0] * c->in.d[1], example_channel, channel); }
 static void group_norm(const plain *c) { normalize(c, c->in.d[0] * c->k[0], example_group, group_number); }
 
+/* ---- recurrent layers: one layer and direction; k: kind of cell, gates ------------------------------------------------------- */
+
+enum { RELU, TANH, LSTM, GRU, CELL_SIZE = 3 };
+
+/* a: i2h x + bias, b: h2h h + bias, both (G H) */
+static void step(int64_t kind, const double *a, const double *b, double *h, double *cells)
+{
+    enum { H = CELL_SIZE };
+    for (int j = 0; j < H; j++) {
+        const double sum = a[j] + b[j], next = a[H + j] + b[H + j];
+        if (kind == LSTM) {
+            cells[j] = sigmoid(next) * cells[j] + sigmoid(sum) * tanh(a[2 * H + j] + b[2 * H + j]);
+            h[j] = sigmoid(a[3 * H + j] + b[3 * H + j]) * tanh(cells[j]);
+        } else if (kind == GRU)
+            h[j] = (1 - sigmoid(next)) * tanh(a[2 * H + j] + sigmoid(sum) * b[2 * H + j]) + sigmoid(next) * h[j];
+        else
+            h[j] = kind == TANH ? tanh(sum) : sum > 0 ? sum : 0;
+    }
+}
+
+static void recurrent(const plain *c)
+{
+    enum { H = CELL_SIZE };
+    const int64_t steps = c->in.d[0], batch = c->in.d[1], features = c->in.d[2], gates = c->k[1] * H;
+    for (int64_t n = 0; n < batch; n++) {
+        double h[H] = {0}, cells[H] = {0}, a[4 * H] = {0}, b[4 * H] = {0};
+        for (int64_t t = 0; t < steps; t++) {
+            for (int64_t g = 0; g < gates; g++) {
+                a[g] = c->p[2][g], b[g] = c->p[3][g];
+                for (int64_t f = 0; f < features; f++)
+                    a[g] += c->p[0][g * features + f] * c->x[(t * batch + n) * features + f];
+                for (int64_t j = 0; j < H; j++)
+                    b[g] += c->p[1][g * H + j] * h[j];
+            }
+            step(c->k[0], a, b, h, cells);
+            memcpy(c->y + (t * batch + n) * H, h, sizeof h);
+        }
+    }
+}
+
 /* ---- the cases ---------------------------------------------------------------------------------------------------------------- */
 
 #define D(...) {.n = MX_COUNT(__VA_ARGS__), .d = {__VA_ARGS__}}
@@ -276,6 +316,10 @@ static const layer_case cases[] = {
     {"Dense", "units=4", D(3, 5), D(3, 4), dense, .k = {0}},
     {"Dense", "units=4, activation=relu", D(3, 2, 3), D(3, 4), dense, .k = {1}},
     {"Dense", "units=4, flatten=False, use_bias=False", D(3, 2, 5), D(3, 2, 4), dense, .k = {0}},
+    {"RNN", "hidden_size=3, activation=relu", D(4, 2, 5), D(4, 2, 3), recurrent, .k = {RELU, 1}},
+    {"RNN", "hidden_size=3, activation=tanh", D(4, 2, 5), D(4, 2, 3), recurrent, .k = {TANH, 1}},
+    {"LSTM", "hidden_size=3", D(4, 2, 5), D(4, 2, 3), recurrent, .k = {LSTM, 4}},
+    {"GRU", "hidden_size=3", D(4, 2, 5), D(4, 2, 3), recurrent, .k = {GRU, 3}},
     {"Embedding", "input_dim=7, output_dim=3", D(2, 4), D(2, 4, 3), embedding, .k = {0}, .integers = true},
     {"Conv1D", "channels=3, kernel_size=3", D(2, 2, 8), D(2, 3, 6), convolution, .k = {3, 1, 0, 1, 1}},
     {"Conv2D", "channels=4, kernel_size=3, strides=2, padding=1", D(2, 3, 7, 6), D(2, 4, 4, 3), convolution, .k = {3, 2, 1, 1, 1}},
@@ -578,10 +622,44 @@ static void test_registry(void **state)
     }
 }
 
+/* States go in and come out; in files parameters are called after cells; wrong inputs are errors. */
+static void test_recurrent_states(void **state)
+{
+    MX_SCOPE;
+    (void)state;
+    mx_block *net = mx_lstm(3, .num_layers = 2, .bidirectional = true, .layout = "NTC", .prefix = "net_");
+    mx_initialize(net, mx_xavier(), mx_cpu(0));
+    mx_array *x = check_array((mx_dims)D(2, 5, 4), 1), *h = check_array((mx_dims)D(4, 2, 3), 2),
+             *c = check_array((mx_dims)D(4, 2, 3), 3);
+    mx_arrays out = mx_block_call_many(net, MX_ARRAYS(x, h, c));
+    check_no_error();
+    assert_int_equal(out.n, 3);
+    assert_true(mx_shape(out.v[0]).d[1] == 5 && mx_shape(out.v[0]).d[2] == 6 && mx_shape(out.v[2]).d[0] == 4);
+    mx_arrays first = mx_block_call_many(net, MX_ARRAYS(mx_slice_axis(x, .axis = 1, .begin = 0, .end = 5), h, c));
+    mx_hybridize(net);
+    mx_arrays plan = mx_block_call_many(net, MX_ARRAYS(x, h, c));
+    check_no_error();
+    for (int i = 0; i < 3; i++)
+        for (int64_t k = 0; k < mx_size(out.v[i]); k++)
+            assert_true(check_values(out.v[i])[k] == check_values(first.v[i])[k] &&
+                        fabs(check_values(plan.v[i])[k] - check_values(out.v[i])[k]) < 1e-6);
+    assert_int_equal(mx_block_call_many(net, MX_ARRAYS(x, h)).n, 0);
+    assert_int_equal(mx_error_code(), MX_ERR_ARGUMENT);
+    mx_error_clear();
+    assert_int_equal(mx_block_call_many(net, MX_ARRAYS(check_array((mx_dims)D(2, 5, 7), 1))).n, 0);
+    assert_int_equal(mx_error_code(), MX_ERR_SHAPE);
+    mx_error_clear();
+    assert_null(mx_lstm(3, .layout = "CNT"));
+    mx_error_clear();
+    assert_null(mx_rnn(3, .activation = "gelu"));
+    mx_error_clear();
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_every_class_has_a_case), cmocka_unit_test(test_every_case), cmocka_unit_test(test_dropout),
+        cmocka_unit_test(test_every_class_has_a_case), cmocka_unit_test(test_every_case), cmocka_unit_test(test_recurrent_states),
+        cmocka_unit_test(test_dropout),
         cmocka_unit_test(test_running_statistics), cmocka_unit_test(test_bad_options), cmocka_unit_test(test_wrong_inputs),
         cmocka_unit_test(test_options_are_kept), cmocka_unit_test(test_registry),
     };

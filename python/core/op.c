@@ -468,26 +468,7 @@ static PyObject *set_null(PyObject *self, PyObject *value)
     Py_RETURN_NONE;
 }
 
-/* samples(name): what the tests run, rows (shapes, attributes, low, high, note). */
-static PyObject *samples(PyObject *self, PyObject *name)
-{
-    (void)self;
-    const char *text = PyUnicode_AsUTF8(name);
-    const mx_op *op = text ? mx_op_find(text) : NULL;
-    if (!op)
-        return raise_error();
-    PyObject *list = PyList_New(0);
-    for (const mx_sample *s = op->samples; list && s && s->shapes; s++) {
-        PyObject *row = Py_BuildValue("szddz", s->shapes, s->attrs, s->low, s->high, s->note);
-        if (!row || PyList_Append(list, row))
-            Py_CLEAR(list);
-        Py_XDECREF(row);
-    }
-    return list;
-}
-
 static PyMethodDef functions[] = {
-    {"samples", samples, METH_O, "The sample calls of an operator."},
     {"set_null", set_null, METH_O, "The object that stands for an argument that was not given."},
     {"operators", operators, METH_VARARGS, "operators(hidden=False): all operators by name."},
     {"operator", find_operator, METH_O, "The operator of a name or alias."},

@@ -1,5 +1,5 @@
-/* Sizes that are left open: an array made from nothing with 0 in its shape, zeros(shape=(2, 0)), gets in a graph the size
- * that its uses want.  So states of recurrent cells are written before the batch is known.
+/* Sizes that are left open: an array made from nothing with 0 in its shape, zeros(shape=(2, 0)), gets in a graph the
+ * size that its uses want.  So states of recurrent cells are written before the batch is known.
  *
  * SPDX-License-Identifier: Apache-2.0 */
 #ifndef MX_GRAPH_OPEN_H

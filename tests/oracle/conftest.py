@@ -1,5 +1,6 @@
-"""Lets the tests of this folder import the modules beside them."""
+"""Lets the tests of this folder import the modules beside them, and the operators' samples of tests/python."""
 import os
 import sys
 
-sys.path.insert(0, os.path.dirname(__file__))
+HERE = os.path.dirname(os.path.abspath(__file__))
+sys.path[:0] = [HERE, os.path.join(HERE, "..", "python")]

@@ -6,9 +6,9 @@ each with its reason; a difference that is no longer one fails too, so that the 
 import numpy as np
 import pytest
 
+import cases
 import driver
 import intended
-import samples
 
 pytestmark = pytest.mark.skipif(driver.oracle() is None,
                                 reason="the archived mxnet==1.9.1 is not installed (make oracle does it, from PyPI)")
@@ -57,8 +57,8 @@ def compare(ours, theirs):
 
 @pytest.fixture(scope="module")
 def operator_results(tmp_path_factory):
-    cases = samples.cases()
-    return list(zip(cases, driver.both(cases, tmp_path_factory.mktemp("operators"))))
+    listed = cases.operator_cases()
+    return list(zip(listed, driver.both(listed, tmp_path_factory.mktemp("operators"))))
 
 
 def test_operators(operator_results):
@@ -132,14 +132,14 @@ METRICS = [
 
 
 def area_cases():
-    cases = [("layer", {"expression": e, "shape": s}) for e, s in LAYERS]
-    cases += [("loss", dict(extra, expression=e, shapes=s)) for e, s, extra in LOSSES]
-    cases += [("optimizer", {"name": n, "options": o}) for n, o in OPTIMIZERS]
-    cases += [("schedule", {"expression": e}) for e in SCHEDULES]
-    cases += [("initializer", {"expression": e}) for e in INITIALIZERS]
-    cases += [("metric", {"expression": e, "shapes": s, "classes": c}) for e, s, c in METRICS]
-    cases += [(area, {}) for area in ("naming", "printing", "indexing", "conversions", "recordio")]
-    return [{"area": area, "arguments": arguments, "label": f"{area} {arguments}"} for area, arguments in cases]
+    listed = [("layer", {"expression": e, "shape": s}) for e, s in LAYERS]
+    listed += [("loss", dict(extra, expression=e, shapes=s)) for e, s, extra in LOSSES]
+    listed += [("optimizer", {"name": n, "options": o}) for n, o in OPTIMIZERS]
+    listed += [("schedule", {"expression": e}) for e in SCHEDULES]
+    listed += [("initializer", {"expression": e}) for e in INITIALIZERS]
+    listed += [("metric", {"expression": e, "shapes": s, "classes": c}) for e, s, c in METRICS]
+    listed += [(area, {}) for area in ("naming", "printing", "indexing", "conversions", "recordio")]
+    return [{"area": area, "arguments": arguments, "label": f"{area} {arguments}"} for area, arguments in listed]
 
 
 AREA_CASES = area_cases()
@@ -173,8 +173,8 @@ def test_parameter_files_both_ways(tmp_path):
     written = [driver.results(python, [{"area": "write_params", "arguments": {"folder": str(folder)}}], str(tmp_path), "write")[0]
                for python, folder in zip((sys.executable, driver.oracle()), folders)]
     assert written[0]["bytes"] == written[1]["bytes"], "the same arrays give other bytes"
-    cases = [{"area": "read_params", "arguments": {"folder": str(folder)}} for folder in folders]
-    ours, theirs = (driver.results(python, cases, str(tmp_path), "read") for python in (sys.executable, driver.oracle()))
+    listed = [{"area": "read_params", "arguments": {"folder": str(folder)}} for folder in folders]
+    ours, theirs = (driver.results(python, listed, str(tmp_path), "read") for python in (sys.executable, driver.oracle()))
     for a in ours + theirs:
         assert "raises" not in a and "died" not in a, a
         assert difference(a, theirs[1]) is None

@@ -70,13 +70,15 @@ def test_layers_against_numpy(mode, layers, bi, layout):
     for _ in range(2):
         output, last = net(data, states)
         want, want_last = plain(mode, x, [s.asnumpy() for s in states], net, layers, 1 + bi)
-        np.testing.assert_allclose(output.asnumpy(), want if layout == "TNC" else want.swapaxes(0, 1), rtol=1e-4, atol=1e-5)
+        want = want if layout == "TNC" else want.swapaxes(0, 1)
+        np.testing.assert_allclose(output.asnumpy(), want, rtol=1e-4, atol=1e-5)
         assert isinstance(last, list)
         for got, wanted in zip(last, want_last):
             np.testing.assert_allclose(got.asnumpy(), wanted, rtol=1e-4, atol=1e-5)
         alone = net(data)
         want, _ = plain(mode, x, [np.zeros(s.shape) for s in states], net, layers, 1 + bi)
-        np.testing.assert_allclose(alone.asnumpy(), want if layout == "TNC" else want.swapaxes(0, 1), rtol=1e-4, atol=1e-5)
+        want = want if layout == "TNC" else want.swapaxes(0, 1)
+        np.testing.assert_allclose(alone.asnumpy(), want, rtol=1e-4, atol=1e-5)
         net.hybridize()
 
 
@@ -145,7 +147,8 @@ def test_names_shapes_and_text():
     net = rnn.LSTM(4, 2, bidirectional=True, dropout=0.3, prefix="n_")
     assert repr(net) == "LSTM(None -> 4, TNC, num_layers=2, dropout=0.3, bidirectional)"
     shapes = {key: p.shape for key, p in net.collect_params().items()}
-    assert list(shapes)[:5] == ["n_l0_i2h_weight", "n_l0_h2h_weight", "n_l0_i2h_bias", "n_l0_h2h_bias", "n_r0_i2h_weight"]
+    assert list(shapes)[:5] == ["n_l0_i2h_weight", "n_l0_h2h_weight", "n_l0_i2h_bias", "n_l0_h2h_bias",
+                                "n_r0_i2h_weight"]
     assert shapes["n_l0_i2h_weight"] == (16, 0) and shapes["n_r1_i2h_weight"] == (16, 8) and len(shapes) == 16
     net.initialize()
     net(nd.ones((2, 1, 5)))
@@ -155,7 +158,8 @@ def test_names_shapes_and_text():
     assert repr(rnn.RNN(3)) == "RNN(None -> 3, TNC)" and rnn.RNN(3).prefix.startswith("rnn")
     assert net.state_info(7)[0] == {"shape": (4, 7, 4), "__layout__": "LNC", "dtype": "float32"}
     cells = [(rnn.RNNCell(3), "RNNCell(None -> 3, tanh)"), (rnn.LSTMCell(3), "LSTMCell(None -> 12)"),
-             (rnn.GRUCell(3, input_size=2), "GRUCell(2 -> 9)"), (rnn.DropoutCell(0.3), "DropoutCell(rate=0.3, axes=())")]
+             (rnn.GRUCell(3, input_size=2), "GRUCell(2 -> 9)"),
+             (rnn.DropoutCell(0.3), "DropoutCell(rate=0.3, axes=())")]
     for cell, text in cells:
         assert repr(cell) == text
     inner = rnn.LSTMCell(4, prefix="c_")
@@ -175,7 +179,8 @@ class Tagger(gluon.HybridBlock):
         self.kind = kind
         with self.name_scope():
             self.embedding = nn.Embedding(10, 6)
-            self.body = {"lstm": lambda: rnn.LSTM(7, 2, layout="NTC"), "gru": lambda: rnn.GRU(7, bidirectional=True, layout="NTC"),
+            self.body = {"lstm": lambda: rnn.LSTM(7, 2, layout="NTC"),
+                         "gru": lambda: rnn.GRU(7, bidirectional=True, layout="NTC"),
                          "cell": lambda: rnn.GRUCell(7)}[kind]()
             self.output = nn.Dense(10, flatten=False)
 
@@ -291,7 +296,10 @@ def test_symbols():
     merged, _ = rnn.GRUCell(4, prefix="g_").unroll(3, sym.var("data"), merge_outputs=True)
     executor = merged.simple_bind(mx.current_context(), data=(2, 3, 5))
     assert executor.forward()[0].shape == (2, 3, 4)
-    layer = rnn.LSTM(4, input_size=5, prefix="l_")
+    double = rnn.LSTM(4, 2, bidirectional=True, prefix="d_")(sym.var("data"))
+    shapes = dict(zip(double.list_arguments(), double.infer_shape(data=(3, 2, 5))[0]))
+    assert shapes["d_l0_i2h_weight"] == shapes["d_r0_i2h_weight"] == (16, 5)
+    layer = rnn.LSTM(4, prefix="l_")
     output = layer(sym.var("data"))
     assert output.infer_shape(data=(3, 2, 5))[1] == [(3, 2, 4)]
     assert "l_h0_1" in [name.replace("_output", "") for name in output.get_internals().list_outputs()]

@@ -71,6 +71,22 @@ static mx_code common_shape(mx_infer *infer, int64_t dim, mx_shape_t *common, in
 }
 
 /* What is common goes everywhere; along the axis the output is the sum, and one unknown input is the rest. */
+/* Parameters of a recurrent layer: those of unknown size are the input weights of both directions, which are alike. */
+static mx_code infer_alike(mx_infer *infer, int axis, int64_t rest, int unknown)
+{
+    if (strcmp(infer->op->name, "_rnn_param_concat") || rest % unknown)
+        return MX_OK;
+    for (int i = 0; i < infer->n_in; i++) {
+        mx_shape_t shape = infer->in[i];
+        if (shape.dim[axis] >= 0)
+            continue;
+        shape.dim[axis] = rest / unknown;
+        if (mx_infer_in(infer, i, &shape))
+            return mx_error_code();
+    }
+    return MX_OK;
+}
+
 static mx_code infer_concat(mx_infer *infer)
 {
     const mx_concat_attrs *attrs = infer->attrs;
@@ -98,6 +114,8 @@ static mx_code infer_concat(mx_infer *infer)
         rest.dim[axis] = infer->out[0].dim[axis] - sum;
         return mx_infer_in(infer, which, &rest);
     }
+    if (unknown > 1 && infer->out[0].dim[axis] >= sum)
+        return infer_alike(infer, axis, infer->out[0].dim[axis] - sum, unknown);
     return MX_OK;
 }
 

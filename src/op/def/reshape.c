@@ -207,10 +207,31 @@ static mx_dims older_codes(const mx_reshape_attrs *attrs)
 
 /* ---- inference -------------------------------------------------------------------------------------------- */
 
+/* A single unknown size of data follows from the number of elements of a known output. */
+static mx_code infer_size(mx_infer *infer)
+{
+    mx_shape_t in = infer->in[0];
+    int unknown = 0, which = 0;
+    int64_t known = 1;
+    for (int i = 0; i < in.ndim; i++) {
+        if (in.dim[i] < 0)
+            unknown++, which = i;
+        else if (__builtin_mul_overflow(known, in.dim[i], &known))
+            return MX_OK;
+    }
+    const int64_t size = mx_shape_known(&infer->out[0]) ? mx_shape_size(&infer->out[0]) : -1;
+    if (unknown != 1 || size < 0 || !known || size % known)
+        return MX_OK;
+    in.dim[which] = size / known;
+    return mx_infer_in(infer, 0, &in);
+}
+
 static mx_code infer_reshape(mx_infer *infer)
 {
     const mx_reshape_attrs *attrs = infer->attrs;
     mx_shape_t out;
+    if (!mx_shape_known(&infer->in[0]) && infer_size(infer))
+        return mx_error_code();
     if (!mx_shape_known(&infer->in[0]))
         return MX_OK;
     const bool older = attrs->shape.n <= 0 && attrs->target_shape.n > 0;

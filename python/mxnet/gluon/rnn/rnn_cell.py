@@ -44,7 +44,7 @@ class RecurrentCell(Block):
 
     def _check_not_modified(self):
         if self._modified:
-            raise AssertionError(f"{self.name} ({type(self).__name__}) is inside a modifier cell: call that one instead")
+            raise AssertionError(f"{self.name} ({type(self).__name__}) is inside a modifier cell: call that one")
 
     def begin_state(self, batch_size=0, func=nd.zeros, **kwargs):
         """States to begin with: func(shape=..., ...) for each; keywords go to func."""
@@ -113,7 +113,8 @@ class _GatedCell(HybridRecurrentCell):
         rows = self._gates * hidden_size
         for name, shape, init in (("i2h_weight", (rows, input_size), i2h_weight_initializer),
                                   ("h2h_weight", (rows, hidden_size), h2h_weight_initializer),
-                                  ("i2h_bias", (rows,), i2h_bias_initializer), ("h2h_bias", (rows,), h2h_bias_initializer)):
+                                  ("i2h_bias", (rows,), i2h_bias_initializer),
+                                  ("h2h_bias", (rows,), h2h_bias_initializer)):
             setattr(self, name, self.params.get(name, shape=shape, init=init, allow_deferred_init=True))
 
     def _state(self, batch_size):
@@ -181,7 +182,8 @@ class LSTMCell(_GatedCell):
         new = self._get_activation(F, gates[2], self._activation, name=step + "c")
         c = F.elemwise_add(F.elemwise_mul(f, states[1], name=step + "mul0"), F.elemwise_mul(i, new, name=step + "mul1"),
                            name=step + "state")
-        h = F.elemwise_mul(o, self._get_activation(F, c, self._activation, name=step + "activation0"), name=step + "out")
+        active = self._get_activation(F, c, self._activation, name=step + "activation0")
+        h = F.elemwise_mul(o, active, name=step + "out")
         return h, [h, c]
 
 
@@ -373,10 +375,10 @@ class ZoneoutCell(ModifierCell):
 
     def __init__(self, base_cell, zoneout_outputs=0.0, zoneout_states=0.0):
         if isinstance(base_cell, BidirectionalCell):
-            raise AssertionError("ZoneoutCell: a BidirectionalCell cannot be stepped; put ZoneoutCells around its cells")
-        if isinstance(base_cell, SequentialRNNCell) and any(isinstance(c, BidirectionalCell) for c in base_cell):
-            raise AssertionError("ZoneoutCell: a BidirectionalCell in the stack cannot be stepped; put ZoneoutCells around "
-                                 "its cells")
+            raise AssertionError("ZoneoutCell: a BidirectionalCell cannot be stepped; put ZoneoutCells inside it")
+        if isinstance(base_cell, _Stack) and any(isinstance(c, BidirectionalCell) for c in base_cell):
+            raise AssertionError("ZoneoutCell: a BidirectionalCell in the stack cannot be stepped; put ZoneoutCells "
+                                 "inside it")
         super().__init__(base_cell)
         self.zoneout_outputs = zoneout_outputs
         self.zoneout_states = zoneout_states

@@ -1,5 +1,5 @@
-"""Recurrent layers over whole sequences.  The layers themselves are the library's (mx_rnn, mx_lstm, mx_gru); here is how
-states are passed and what a layer is made of."""
+"""Recurrent layers over whole sequences.  The layers themselves are the library's (mx_rnn, mx_lstm, mx_gru); here is
+how states are passed and what a layer is made of."""
 from ... import _core
 from ... import ndarray as nd
 from ..block import _LayerBase
@@ -81,8 +81,8 @@ class _RNNLayer(_LayerBase):
             states = [states]
         if sequence_length is not None:
             if not self._use_sequence_length:
-                raise ValueError(f"{self.name} ({type(self).__name__}): sequence_length is given, but the layer was made "
-                                 "without use_sequence_length=True")
+                raise ValueError(f"{self.name} ({type(self).__name__}): sequence_length is given, but the layer was "
+                                 "made without use_sequence_length=True")
             return states, sequence_length
         return () if states is None else (list(states),)
 
