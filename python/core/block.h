@@ -1,4 +1,4 @@
-/* The inside of Block objects: block.c, block_call.c, block_graph.c.  SPDX-License-Identifier: Apache-2.0 */
+/* The inside of Block objects: block.c, block_call.c, block_graph.c, block_network.c.  SPDX-License-Identifier: Apache-2.0 */
 #ifndef MXNET_BLOCK_H
 #define MXNET_BLOCK_H
 
@@ -60,6 +60,19 @@ mx_arrays block_run_watched(block_object *self, mx_arrays in);
 void block_remember(block_object *self, mx_arrays in);
 void block_attach(block_object *self, mx_block *block); /* takes over the reference */
 int block_prepare(block_object *self);
+
+/* Shapes of deferred parameters, name scopes, files, modes (block_network.c). */
+PyObject *block_own_data(PyObject *object, PyObject *x);
+PyObject *block_name_scope(PyObject *object, PyObject *unused);
+PyObject *block_collect(PyObject *object, PyObject *unused);
+PyObject *block_cast(PyObject *object, PyObject *type);
+PyObject *block_save(PyObject *object, PyObject *path);
+PyObject *block_load(PyObject *object, PyObject *args);
+PyObject *block_text(PyObject *object, PyObject *unused);
+PyObject *block_set_native(PyObject *object, PyObject *on);
+PyObject *block_set_active(PyObject *object, PyObject *args);
+PyObject *block_forget(PyObject *object, PyObject *unused);
+extern PyTypeObject block_scope_type;
 
 int add_train_steps(PyObject *module);
 

@@ -138,6 +138,7 @@ static int (*const parts[])(PyObject *module) = {
     add_described,
     add_initializers,
     add_parameters,
+    add_params,
     add_blocks,
     add_data,
     add_records,

@@ -31,7 +31,22 @@ int contexts_from(PyObject *source, mx_context *contexts, int *count);
 
 mx_trainer *trainer_of(PyObject *object); /* borrowed; NULL with an exception */
 
+PyTypeObject *class_or(front_kind kind, PyTypeObject *fallback); /* the registered class */
+
+/* The keywords of Parameter() and ParameterDict.get(); those that were not given keep the library's defaults. */
+typedef struct parameter_words {
+    PyObject *name, *grad_req, *shape, *dtype, *lr_mult, *wd_mult, *init, *deferred, *differentiable, *stype,
+        *grad_stype;
+} parameter_words;
+/* The library's options from keywords; the initializer belongs to the scope.  -1 with an exception naming `who`. */
+int read_words(const parameter_words *words, struct mx_parameter_options *options, const char *who);
+#define WORDS "name", "grad_req", "shape", "dtype", "lr_mult", "wd_mult", "init", "allow_deferred_init", "differentiable", "stype", "grad_stype"
+#define WORD_SLOTS(w) &(w).name, &(w).grad_req, &(w).shape, &(w).dtype, &(w).lr_mult, &(w).wd_mult, &(w).init, &(w).deferred, &(w).differentiable, &(w).stype, &(w).grad_stype
+PyObject **parameter_init_slot(
+    PyObject *parameter); /* the initializer as it was given; NULL inside: made by the library */
+
 int add_parameters(PyObject *module);
+int add_params(PyObject *module);
 int add_blocks(PyObject *module);
 int add_data(PyObject *module);
 int add_records(PyObject *module);

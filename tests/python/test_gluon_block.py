@@ -260,3 +260,18 @@ def test_memory_is_stable(resident):
         round_trip()
     gc.collect()
     assert resident() - before < 3 << 20
+
+
+def test_subclass_of_a_layer_prints_under_its_own_name():
+    class MyDense(nn.Dense):
+        pass
+
+    class Norm(nn.LayerNorm):
+        pass
+
+    class Flat(nn.Flatten):
+        pass
+
+    assert repr(MyDense(3, in_units=2)) == "MyDense(2 -> 3, linear)"
+    assert repr(Norm()).startswith("Norm(eps=")
+    assert repr(Flat()) == "Flat"

@@ -42,7 +42,8 @@ class Block(_core.Block):
 
     def __repr__(self):
         if self._is_layer:
-            return type(self).__name__ + self._text()[len(self._made.__name__):]
+            text = self._text()  # begins with the class's name, the library's or the subclass's
+            return type(self).__name__ + (text[text.index("("):] if "(" in text else "")
         lines = "\n".join(f"  ({key}): {_indent(repr(child), 2)}" for key, child in self._children.items())
         return f"{type(self).__name__}(\n{lines}\n)"
 

@@ -1,0 +1,276 @@
+/* What is done to blocks as a whole: shapes of deferred parameters, name scopes, files, modes.
+ *
+ * SPDX-License-Identifier: Apache-2.0 */
+#include <string.h>
+#include "base/error.h"
+#include "block.h"
+#include "exec/tape.h"
+#include "gluon/hybrid.h"
+#include "gluon/trace.h"
+
+/* ---- shapes of deferred parameters ------------------------------------------------------------------------------- */
+
+static PyObject *abstract_of(PyObject *value)
+{
+    if (nd_check(value)) {
+        const mx_array *x = nd_array(value);
+        mx_shape_t shape = mx_array_shape(x);
+        mx_array *made = mx_array_abstract(&shape, (mx_dtype)x->dtype, x->context);
+        PyObject *result = made ? nd_wrap(made) : raise_error();
+        mx_release(made);
+        return result;
+    }
+    if (!PyList_Check(value) && !PyTuple_Check(value))
+        return core_new_ref(value);
+    const Py_ssize_t n = PySequence_Fast_GET_SIZE(value);
+    PyObject *list = PyTuple_Check(value) ? PyTuple_New(n) : PyList_New(n);
+    for (Py_ssize_t i = 0; list && i < n; i++) {
+        PyObject *item = abstract_of(PySequence_Fast_GET_ITEM(value, i));
+        if (!item)
+            Py_CLEAR(list);
+        else if (PyTuple_Check(value))
+            PyTuple_SET_ITEM(list, i, item);
+        else
+            PyList_SET_ITEM(list, i, item);
+    }
+    return list;
+}
+
+/* Whether everything that waits in the block itself has learned its shape. */
+static bool all_learned(const mx_block *block)
+{
+    for (int64_t i = 0; i < block->own.length; i++) {
+        const mx_parameter *p = block->own.items[i];
+        mx_shape_t shape = p->abstract ? mx_array_shape(p->abstract) : p->shape;
+        if (p->deferred && !mx_shape_known(&shape))
+            return false;
+    }
+    return true;
+}
+
+static mx_code finish_children(mx_block *block)
+{
+    mx_code code = MX_OK;
+    for (int64_t i = 0; !code && i < block->children.length; i++) {
+        mx_block *child = block->children.entries[i].pointer;
+        code = all_learned(child) ? mx_block_finish_shapes(child, true) : MX_OK;
+        code = code ? code : finish_children(child);
+    }
+    return code;
+}
+
+/* _infer(args, children): runs forward on arrays without data, from which the shapes of parameters follow, and makes
+ * them; those of children wait for their own forward unless asked for. */
+PyObject *block_infer(PyObject *object, PyObject *arguments)
+{
+    block_object *self = (block_object *)object;
+    PyObject *args;
+    int children = 0;
+    if (!block_of(object) || !PyArg_ParseTuple(arguments, "O!|p:infer_shape", &PyTuple_Type, &args, &children))
+        return NULL;
+    PyObject *abstract = abstract_of(args);
+    PyObject *forward = abstract ? PyObject_GetAttrString(object, "forward") : NULL;
+    if (!forward)
+        return Py_XDECREF(abstract), NULL;
+    const bool previous = mx_set_inferring(true);
+    mx_mode mode = mx_mode_enter(0, -1);
+    PyObject *out = PyObject_CallObject(forward, abstract);
+    mx_mode_leave(&mode);
+    mx_set_inferring(previous);
+    Py_DECREF(forward), Py_DECREF(abstract);
+    const bool learned = out != NULL;
+    Py_XDECREF(out);
+    if (!learned) {
+        mx_block_finish_shapes(self->block, false);
+        return NULL;
+    }
+    if (!all_learned(self->block) && block_infer_by_graph(self, args))
+        return NULL;
+    mx_code code = mx_block_finish_shapes(self->block, true);
+    return raise_if(code || !children ? code : finish_children(self->block));
+}
+
+/* Where the first array in x is. */
+static mx_context context_of(PyObject *x)
+{
+    if ((PyList_Check(x) || PyTuple_Check(x)) && PySequence_Fast_GET_SIZE(x))
+        return context_of(PySequence_Fast_GET_ITEM(x, 0));
+    return nd_check(x) ? nd_array(x)->context : mx_current_context();
+}
+
+/* _own_data(x): own parameters where x is, a dict of keywords for hybrid_forward; None: shapes are missing. */
+PyObject *block_own_data(PyObject *object, PyObject *x)
+{
+    block_object *self = (block_object *)object;
+    if (!block_of(object))
+        return NULL;
+    const mx_context context = context_of(x);
+    const mx_dict *own = &self->block->attributes;
+    if (!own->length)
+        return PyDict_New();
+    const bool symbolic = mx_thread_modes.tracing || sym_check(x);
+    if (!mx_inferring() && !symbolic && mx_block_waits(self->block))
+        Py_RETURN_NONE;
+    PyObject *dict = PyDict_New();
+    for (int64_t i = 0; dict && i < own->length; i++) {
+        mx_parameter *p = own->entries[i].pointer;
+        mx_array *data = symbolic ? mx_parameter_variable(p) : mx_parameter_use(p, context);
+        PyObject *value = data ? nd_wrap(data) : raise_error();
+        if (!value || PyDict_SetItemString(dict, own->entries[i].key, value))
+            Py_CLEAR(dict);
+        Py_XDECREF(value);
+    }
+    return dict;
+}
+
+/* ---- name scopes ------------------------------------------------------------------------------------------------- */
+
+typedef struct scope_object {
+    PyObject_HEAD PyObject *owner; /* the block; retained */
+    mx_naming saved[16];
+    int depth;
+} scope_object;
+
+static PyObject *scope_enter(PyObject *object, PyObject *unused)
+{
+    scope_object *self = (scope_object *)object;
+    (void)unused;
+    if (self->depth == 16)
+        return PyErr_Format(PyExc_RuntimeError, "name_scope: entered more than 16 times");
+    self->saved[self->depth++] = mx_naming_enter(block_of(self->owner));
+    return core_new_ref(object);
+}
+static PyObject *scope_exit(PyObject *object, PyObject *const *args, Py_ssize_t n)
+{
+    scope_object *self = (scope_object *)object;
+    (void)args, (void)n;
+    if (self->depth)
+        mx_naming_leave(&self->saved[--self->depth]);
+    Py_RETURN_NONE;
+}
+static void scope_dealloc(PyObject *object)
+{
+    Py_DECREF(((scope_object *)object)->owner);
+    PyObject_Free(object);
+}
+static PyMethodDef scope_methods[] = {
+    {"__enter__", scope_enter, METH_NOARGS, NULL},
+    {"__exit__", (PyCFunction)(void (*)(void))scope_exit, METH_FASTCALL, NULL},
+    {NULL, NULL, 0, NULL},
+};
+PyTypeObject block_scope_type = {
+    PyVarObject_HEAD_INIT(NULL, 0).tp_name = "mxnet.gluon.block._BlockScope",
+    .tp_basicsize = sizeof(scope_object),
+    .tp_flags = Py_TPFLAGS_DEFAULT,
+    .tp_dealloc = scope_dealloc,
+    .tp_methods = scope_methods,
+    .tp_doc = "What Block.name_scope() returns: blocks made inside get the block's prefix.",
+};
+
+PyObject *block_name_scope(PyObject *object, PyObject *unused)
+{
+    (void)unused;
+    if (!block_of(object))
+        return NULL;
+    scope_object *scope = PyObject_New(scope_object, &block_scope_type);
+    if (scope)
+        scope->owner = core_new_ref(object), scope->depth = 0;
+    return (PyObject *)scope;
+}
+
+/* ---- what is done to a whole network ----------------------------------------------------------------------------- */
+
+PyObject *block_collect(PyObject *object, PyObject *unused)
+{
+    mx_block *block = block_of(object);
+    (void)unused;
+    if (!block)
+        return NULL;
+    MX_SCOPE;
+    return params_wrap(mx_collect_params(block));
+}
+
+PyObject *block_cast(PyObject *object, PyObject *type)
+{
+    mx_dtype dtype;
+    mx_block *block = block_of(object);
+    return !block || dtype_from(type, &dtype) ? NULL : raise_if(mx_block_cast(block, dtype));
+}
+
+PyObject *block_save(PyObject *object, PyObject *path)
+{
+    PyObject *bytes;
+    mx_block *block = block_of(object);
+    if (!block || !PyUnicode_FSConverter(path, &bytes))
+        return NULL;
+    PyThreadState *state = let_go(true);
+    const mx_code code = mx_save_parameters(block, PyBytes_AS_STRING(bytes));
+    take_back(state);
+    Py_DECREF(bytes);
+    return raise_if(code);
+}
+
+/* _load(path, allow_missing, ignore_extra, cast_dtype) */
+PyObject *block_load(PyObject *object, PyObject *args)
+{
+    PyObject *path;
+    int missing, extra, cast;
+    mx_block *block = block_of(object);
+    if (!block ||
+        !PyArg_ParseTuple(args, "O&ppp:load_parameters", PyUnicode_FSConverter, &path, &missing, &extra, &cast))
+        return NULL;
+    const struct mx_load_options options = {.allow_missing = missing, .ignore_extra = extra, .cast_dtype = cast};
+    mx_mode mode = mx_mode_enter(0, -1);
+    const mx_code code = mx_load_parameters_with(block, PyBytes_AS_STRING(path), &options);
+    mx_mode_leave(&mode);
+    Py_DECREF(path);
+    return raise_if(code);
+}
+
+PyObject *block_text(PyObject *object, PyObject *unused)
+{
+    mx_block *block = block_of(object);
+    (void)unused;
+    if (!block)
+        return NULL;
+    MX_SCOPE;
+    const char *text = mx_block_text(block);
+    return text ? PyUnicode_FromString(text) : raise_error();
+}
+
+/* _set_native(on): forward of a container is not overridden, so that C may run it. */
+PyObject *block_set_native(PyObject *object, PyObject *on)
+{
+    block_object *self = (block_object *)object;
+    if (!block_of(object))
+        return NULL;
+    self->native = PyObject_IsTrue(on) == 1;
+    if (!self->native)
+        self->block->forward_many = python_forward;
+    structure_version++;
+    Py_RETURN_NONE;
+}
+
+/* _set_active(active, static_alloc): of this block alone; plans are made anew. */
+PyObject *block_set_active(PyObject *object, PyObject *args)
+{
+    int active, fixed;
+    mx_block *block = block_of(object);
+    if (!block || !PyArg_ParseTuple(args, "pp:hybridize", &active, &fixed))
+        return NULL;
+    block->hybridized = active && block->hybrid;
+    block->static_alloc = fixed;
+    mx_hybrid_forget(block);
+    Py_RETURN_NONE;
+}
+
+/* _forget(): plans are made anew: parameters were cast, or forward does something else now. */
+PyObject *block_forget(PyObject *object, PyObject *unused)
+{
+    mx_block *block = block_of(object);
+    (void)unused;
+    if (!block)
+        return NULL;
+    mx_hybrid_forget(block);
+    Py_RETURN_NONE;
+}
