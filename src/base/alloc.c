@@ -12,10 +12,12 @@
 
 #include <pthread.h>
 #include <stdatomic.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #ifdef __linux__
 #include <sys/mman.h>
+#include <sys/sysinfo.h>
 #endif
 
 #include "base/error.h"
@@ -59,7 +61,8 @@ static thread_cache *caches;                           /* under `lock` */
 static int64_t ended_bytes, ended_blocks, ended_calls; /* counted by threads that have ended; under `lock` */
 
 static _Atomic int64_t large_bytes, large_peak, cached_bytes;
-static _Atomic size_t limit = BIGGEST; /* bytes of one block */
+static _Atomic size_t limit = BIGGEST; /* bytes of one block; from start() on at most the machine's memory */
+static size_t machine = BIGGEST;       /* memory that there is at all */
 static _Atomic int64_t fail_countdown; /* test hook: 0 off, 1 the next call fails */
 
 static pthread_key_t exit_key;
@@ -146,8 +149,28 @@ static void unlock_in_child(void)
     pthread_mutex_unlock(&lock);
 }
 
+/* What a block can have at most.  Systems that promise any amount would otherwise kill the process when it is used. */
+static size_t machine_memory(void)
+{
+    unsigned long long bytes = BIGGEST, group;
+#ifdef __linux__
+    struct sysinfo info;
+    if (!sysinfo(&info))
+        bytes = ((unsigned long long)info.totalram + info.totalswap) * info.mem_unit;
+#endif
+    FILE *file = fopen("/sys/fs/cgroup/memory.max", "r"); /* of the container; "max": none */
+    if (file && fscanf(file, "%llu", &group) == 1 && group < bytes)
+        bytes = group;
+    if (file)
+        fclose(file);
+    return bytes && bytes < BIGGEST ? (size_t)bytes : BIGGEST;
+}
+
 static void start(void)
 {
+    size_t none = BIGGEST;
+    machine = machine_memory();
+    atomic_compare_exchange_strong(&limit, &none, machine); /* one that a test has set stays */
     pthread_key_create(&exit_key, thread_exit);
     pthread_atfork(lock_for_fork, unlock_after_fork, unlock_in_child);
     caching = CACHING && mx_flags_get()->alloc_cache != 0;
@@ -224,6 +247,8 @@ void *mx_alloc(size_t bytes)
         return fail(bytes);
     int class = class_of(bytes);
     bool small = bytes <= SMALL_LIMIT;
+    if (!small && (size_t)atomic_load_explicit(&large_bytes, memory_order_relaxed) + bytes > machine)
+        return fail(bytes);
     void *memory = small ? pop(&mine.lists[class]) : NULL;
     if (!memory && (memory = take_shared(class)))
         atomic_fetch_sub_explicit(&cached_bytes, (int64_t)class_bytes(class), memory_order_relaxed);
@@ -324,7 +349,7 @@ mx_alloc_stats mx_alloc_get_stats(void)
     return s;
 }
 
-void mx_alloc_set_limit(size_t bytes) { atomic_store(&limit, bytes && bytes < BIGGEST ? bytes : BIGGEST); }
+void mx_alloc_set_limit(size_t bytes) { atomic_store(&limit, bytes && bytes < machine ? bytes : machine); }
 void mx_alloc_fail_at(int64_t n) { atomic_store(&fail_countdown, n); }
 
 /* Cached blocks are no leak, but a leak checker cannot know: at the end everything goes back. */

@@ -28,7 +28,7 @@ typedef struct mx_alloc_stats {
 } mx_alloc_stats;
 mx_alloc_stats mx_alloc_get_stats(void);
 
-/* Single allocations above this many bytes fail; 0: back to no limit. */
+/* Single allocations above this many bytes fail; 0: only those above the machine's memory (or the container's). */
 void mx_alloc_set_limit(size_t bytes);
 
 /* Test hook: the n-th allocation from now on fails (1 = the next); 0 switches it off. Affects the whole process. */

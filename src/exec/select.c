@@ -145,7 +145,7 @@ mx_code mx_select(const mx_array *x, const mx_key *keys, int count, const char *
 {
     static const mx_key all = MX_ALL;
     placing place = {0, 0};
-    int axis = 0, whole;
+    int axis = 0, whole = 0;
     mx_code code = check_keys(x, keys, count, who, &whole);
     s->ndim = x->ndim, s->arrays = s->integers = s->n_result = 0, s->broadcast.ndim = 0;
     bool ellipsis = false;

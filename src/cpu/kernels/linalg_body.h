@@ -226,6 +226,8 @@ static mx_code NAME(lu)(T *a, int64_t lda, int64_t rows, int64_t from, int64_t n
 static mx_code NAME(lu_copy)(const linalg_job *job, int64_t which, T *scratch, int64_t *pivot)
 {
     const int64_t n = job->n;
+    if (!n) /* empty matrices have no memory */
+        return MX_OK;
     memcpy(scratch, (const T *)job->in[0] + which * n * n, (size_t)(n * n) * sizeof(T));
     return NAME(lu)(scratch, n, n, 0, n, pivot);
 }

@@ -190,7 +190,6 @@ static void ref_slogdet(const mx_reference_call *call)
 static mx_code infer_gelqf(mx_infer *infer)
 {
     const mx_shape_t *a = &infer->in[0];
-    mx_shape_t l = *a;
     char text[MX_SHAPE_TEXT];
     if (mx_infer_out(infer, 0, a) || mx_infer_in(infer, 0, &infer->out[0]))
         return mx_error_code();
@@ -201,6 +200,7 @@ static mx_code infer_gelqf(mx_infer *infer)
     if (a->dim[a->ndim - 2] > a->dim[a->ndim - 1])
         return mx_op_fail(infer->op, MX_ERR_SHAPE, "A has shape %s, wanted no more rows than columns",
                           mx_shape_text(a, text));
+    mx_shape_t l = *a; /* now that it is known, perhaps from Q */
     l.dim[l.ndim - 1] = l.dim[l.ndim - 2];
     return mx_infer_out(infer, 1, &l);
 }
