@@ -18,7 +18,7 @@ from mxnet.gluon.data.vision import FashionMNIST, transforms
 def lenet():
     net = nn.HybridSequential()
     with net.name_scope():
-        net.add(nn.Conv2D(6, kernel_size=5, activation="relu"), nn.MaxPool2D(pool_size=2),
+        net.add(nn.Conv2D(6, kernel_size=5, padding=2, activation="relu"), nn.MaxPool2D(pool_size=2),
                 nn.Conv2D(16, kernel_size=5, activation="relu"), nn.MaxPool2D(pool_size=2),
                 nn.Dense(120, activation="relu"), nn.Dense(84, activation="relu"), nn.Dense(10))
     return net
@@ -46,7 +46,8 @@ def progress(done, total, loss):
 
 def train(net, train_data, test_data, epochs, lr):
     loss_of = gluon.loss.SoftmaxCrossEntropyLoss()
-    trainer = gluon.Trainer(net.collect_params(), "sgd", {"learning_rate": lr, "momentum": 0.9})
+    falling = mx.lr_scheduler.CosineScheduler(epochs * len(train_data), base_lr=lr)
+    trainer = gluon.Trainer(net.collect_params(), "sgd", {"momentum": 0.9, "lr_scheduler": falling})
     for epoch in range(epochs):
         start, total, seen = time.time(), 0.0, 0
         for i, (data, label) in enumerate(train_data):
