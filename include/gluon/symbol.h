@@ -61,6 +61,8 @@ MX_API mx_symbol *mx_symbol_apply(const char *op, const struct mx_symbol_args *a
 
 /* ---- lists of outputs -------------------------------------------------------------------------------------- */
 MX_API mx_symbol *mx_symbol_of(mx_arrays arrays); /* a symbol of these outputs; what has elements becomes a constant */
+/* What was recorded to compute x; variables and arrays without history become variables var0, var1 ... */
+MX_API mx_symbol *mx_symbol_recorded(mx_array *x);
 MX_API mx_symbol *mx_symbol_group(mx_symbol *const *symbols, int count);
 MX_API int64_t mx_symbol_count(const mx_symbol *symbol);
 MX_API mx_array *mx_symbol_at(const mx_symbol *symbol, int64_t i);                  /* output i as a symbolic array */

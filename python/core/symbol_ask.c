@@ -441,7 +441,19 @@ PyMethodDef sym_ask_methods[] = {
     {NULL, NULL, 0, NULL},
 };
 
+/* symbol_recorded(array): what was recorded to compute it. */
+static PyObject *recorded(PyObject *self, PyObject *array)
+{
+    (void)self;
+    if (!nd_check(array))
+        return PyErr_Format(PyExc_TypeError, "get_symbol: an NDArray is wanted, got %.200s", Py_TYPE(array)->tp_name);
+    MX_SCOPE;
+    mx_symbol *symbol = mx_symbol_recorded(nd_array(array));
+    return symbol ? sym_wrap(symbol) : raise_error();
+}
+
 static PyMethodDef functions[] = {
+    {"symbol_recorded", recorded, METH_O, "A recorded computation as a symbol."},
     {"symbol_load", load, METH_O, "A symbol from a file."},
     {"symbol_load_json", load_json, METH_O, "A symbol from JSON text."},
     {"rebind_symbol", rebind, METH_VARARGS, "The object stands for another graph from now on."},

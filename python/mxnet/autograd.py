@@ -42,9 +42,8 @@ def grad(heads, variables, head_grads=None, retain_graph=None, create_graph=Fals
 
 
 def get_symbol(x):
-    """The recorded computation of an array as a Symbol."""
-    from .error import UnsupportedError
-    raise UnsupportedError("autograd.get_symbol: recorded computations cannot be turned into symbols")
+    """The recorded computation of an array as a Symbol; what it starts from are variables var0, var1 ..."""
+    return _core.symbol_recorded(x)
 
 
 class Function:

@@ -210,3 +210,30 @@ def recordio():
     with open(path, "rb") as file:
         data = file.read()
     return {"bytes": data, "labels": [np.array(h.label) for h, _ in unpacked], "payload": [p for _, p in unpacked]}
+
+
+WRONG_CALLS = [
+    "x + 'a'", "nd.array('abc')", "nd.array([[1, 2], [3]])", "x[5]", "x[1.5]", "x['a']", "nd.zeros((2, 3))[1, 2, 3]",
+    "nd.zeros((2, 3)) + nd.zeros((4, 5))", "nd.Convolution(x, x, x)", "nd.sum(x, axes=1)", "nd.load('no such file')",
+    "x.backward()", "x.asscalar()", "bool(x)", "x.astype('foo')", "nd.zeros((2,), ctx=mx.gpu(99))",
+    "gluon.Parameter('a', shape=(2,)).data()", "gluon.Parameter('a', shape=(2,), grad_req='foo')",
+    "gluon.Parameter('a', shape=(0,)).initialize()", "nn.Dense(3).weight.data()", "mx.optimizer.create('foo')",
+    "gluon.Trainer([x], 'sgd')", "nn.Activation('foo')(x)", "gluon.loss.L2Loss()(x)", "mx.init.Xavier('foo')(mx.init.InitDesc('w'), x)",
+    "nn.HybridSequential().add(gluon.Block())", "nn.Dense(2).load_parameters('no such file')", "mx.metric.create('foo')",
+    "gluon.data.ArrayDataset(x, nd.zeros((5,)))", "gluon.utils.split_data(x, 2)", "autograd.grad(x, [x])",
+    "nd.dot(nd.zeros((2, 3)), nd.zeros((2, 3)))", "nd.concat(x, nd.zeros((2, 2)), dim=0)", "nd.FullyConnected(x, x, x)",
+]
+
+
+def errors():
+    """What wrong calls raise: names of the exception's classes, the nearest first; None if nothing."""
+    x = nd.array([1, 2, 3])
+    space = {"nd": nd, "mx": mx, "gluon": gluon, "nn": nn, "x": x, "autograd": autograd}
+    raised = {}
+    for call in WRONG_CALLS:
+        try:
+            eval(call, dict(space))
+            raised[call] = None
+        except Exception as error:
+            raised[call] = [c.__name__ for c in type(error).__mro__]
+    return raised

@@ -27,3 +27,5 @@ AREAS = {
         "it overwrites a gamma that is not used with ones",
     "layer {'expression': 'nn.SELU()', 'shape': (3, 4)}": "its gradient does not follow the formula for negative numbers",
 }
+
+EXCEPTIONS = {}  # call -> reason; none so far

@@ -178,3 +178,15 @@ def test_parameter_files_both_ways(tmp_path):
     for a in ours + theirs:
         assert "raises" not in a and "died" not in a, a
         assert difference(a, theirs[1]) is None
+
+
+def test_exceptions(tmp_path):
+    """Who catches what MXNet raises catches what we raise."""
+    (ours, theirs), = driver.both([{"area": "errors", "arguments": {}}], tmp_path)
+    wrong = []
+    for call, kinds in theirs.items():
+        if kinds is None or call in intended.EXCEPTIONS:
+            continue  # we may refuse what it lets pass
+        if ours[call] is None or kinds[0] not in ours[call]:
+            wrong.append(f"{call}: {kinds[0]} there, {ours[call] and ours[call][0]} here")
+    assert not wrong, "\n".join(wrong)

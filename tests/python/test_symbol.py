@@ -7,7 +7,7 @@ import numpy as np
 import pytest
 
 import mxnet as mx
-from mxnet import nd, sym
+from mxnet import autograd, nd, sym
 from mxnet.symbol import Symbol
 
 
@@ -374,3 +374,19 @@ def test_parameter_as_variable():
     net = nn.Dense(3, in_units=2, weight_initializer="ones")
     variable = net.weight.var()
     assert variable.name == net.weight.name and variable.shape == (3, 2)
+
+
+def test_recorded_computation_as_a_symbol():
+    x, w = nd.array([[1.0, 2.0]]), nd.array([[3.0, 4.0], [5.0, 6.0]])
+    w.attach_grad()
+    with autograd.record():
+        y = nd.FullyConnected(x, w, no_bias=True, num_hidden=2)
+        z = nd.tanh(y * 0.1) + y
+    symbol = autograd.get_symbol(z)
+    names = symbol.list_arguments()
+    assert len(names) == 2
+    shapes = dict(zip(names, symbol.infer_shape(**{names[0]: (1, 2), names[1]: (2, 2)})[0]))
+    values = {name: x if shape == (1, 2) else w for name, shape in shapes.items()}
+    np.testing.assert_allclose(symbol.eval(**values)[0].asnumpy(), z.asnumpy(), rtol=1e-6)
+    with pytest.raises(mx.MXNetError):
+        autograd.get_symbol(nd.ones((2,)))
