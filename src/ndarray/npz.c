@@ -254,21 +254,7 @@ static bool read_file(mx_array_dict *dict, mx_reader *reader)
     return fine;
 }
 
-mx_array_dict *mx_load_npz(const char *path)
-{
-    mx_reader reader;
-    if (!path)
-        return mx_fail_null(MX_ERR_ARGUMENT, "mx_load_npz: path is NULL");
-    if (!mx_reader_open(&reader, path))
-        return NULL;
-    mx_array_dict *dict = mx_array_dict_new();
-    if (dict && !read_file(dict, &reader)) {
-        mx_release(dict);
-        dict = NULL;
-    }
-    mx_reader_close(&reader);
-    return mx_scope_add(dict);
-}
+mx_array_dict *mx_load_npz(const char *path) { return mx_load_with(path, "mx_load_npz", read_file); }
 
 /* ---- writing --------------------------------------------------------------------------------------------------- */
 

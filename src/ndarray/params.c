@@ -111,7 +111,7 @@ static bool read_list(mx_array_dict *dict, mx_reader *reader)
     return true;
 }
 
-mx_array_dict *mx_array_dict_new(void)
+static mx_array_dict *new_dict(void)
 {
     mx_array_dict *dict = mx_alloc_zero(sizeof *dict);
     if (dict)
@@ -133,10 +133,10 @@ bool mx_array_dict_add(mx_array_dict *dict, const char *name, mx_array *x)
 }
 
 /* Reads and closes. */
-static mx_array_dict *read_dict(mx_reader *reader)
+static mx_array_dict *read_dict(mx_reader *reader, mx_read_arrays_fn read)
 {
-    mx_array_dict *dict = mx_array_dict_new();
-    if (dict && !read_list(dict, reader)) {
+    mx_array_dict *dict = new_dict();
+    if (dict && !read(dict, reader)) {
         mx_release(dict);
         dict = NULL;
     }
@@ -144,20 +144,23 @@ static mx_array_dict *read_dict(mx_reader *reader)
     return mx_scope_add(dict);
 }
 
-mx_array_dict *mx_load(const char *path)
+mx_array_dict *mx_load_with(const char *path, const char *who, mx_read_arrays_fn read)
 {
     mx_reader reader;
     if (!path)
-        return mx_fail_null(MX_ERR_ARGUMENT, "mx_load: path is NULL");
-    return mx_reader_open(&reader, path) ? read_dict(&reader) : NULL;
+        return mx_fail_null(MX_ERR_ARGUMENT, "%s: path is NULL", who);
+    return mx_reader_open(&reader, path) ? read_dict(&reader, read) : NULL;
 }
+
+mx_array_dict *mx_load(const char *path) { return mx_load_with(path, "mx_load", read_list); }
 
 mx_array_dict *mx_load_buffer(const void *bytes, size_t count)
 {
     mx_reader reader;
     if (!bytes)
         return mx_fail_null(MX_ERR_ARGUMENT, "mx_load_buffer: bytes is NULL");
-    return mx_reader_open_memory(&reader, bytes, (int64_t)count, "mx_load_buffer") ? read_dict(&reader) : NULL;
+    return mx_reader_open_memory(&reader, bytes, (int64_t)count, "mx_load_buffer") ? read_dict(&reader, read_list)
+                                                                                   : NULL;
 }
 
 /* ---- looking ----------------------------------------------------------------------------------------------- */

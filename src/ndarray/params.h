@@ -18,7 +18,10 @@ mx_array *mx_params_read_record(mx_reader *reader, bool *none);
 void mx_params_write_record(mx_writer *writer, mx_array *x);
 
 /* ---- lists of named arrays, which other formats fill, too ----------------------------------------------------- */
-mx_array_dict *mx_array_dict_new(void); /* new reference */
+/* Fills the list from a file; false with a file error. */
+typedef bool (*mx_read_arrays_fn)(mx_array_dict *dict, mx_reader *reader);
+/* The arrays of a file of any format; belongs to the scope.  Errors about the path name `who`. */
+mx_array_dict *mx_load_with(const char *path, const char *who, mx_read_arrays_fn read);
 /* Appends; takes over the reference to x, also on failure.  A NULL x fails. */
 bool mx_array_dict_add(mx_array_dict *dict, const char *name, mx_array *x);
 /* How many arrays a list for a file has; -1 with an error that names `who` if one of them cannot be saved. */

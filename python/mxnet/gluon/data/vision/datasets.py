@@ -50,11 +50,11 @@ class _FileDataset(ArrayDataset):
 
     def _load(self, root):
         """(images, labels)"""
-        raise NotImplementedError
+        raise NotImplementedError(f"{type(self).__name__} does not say how its files are read (_load)")
 
     def _first_file(self):
         """Name of a file that must be in root."""
-        raise NotImplementedError
+        raise NotImplementedError(f"{type(self).__name__} does not name its first file (_first_file)")
 
 
 class MNIST(_FileDataset):
