@@ -5,7 +5,9 @@
 CASES is a pickle of cases; results are appended to RESULTS one by one, so that a case that kills the process is known.
 A result is a dict of plain NumPy arrays, texts and numbers, or {"raises": name of the exception}.
 """
+import faulthandler
 import pickle
+import signal
 import sys
 
 import numpy as np
@@ -13,6 +15,7 @@ import numpy as np
 from mxnet import autograd, nd
 from portable import plain, whole
 
+PATIENCE = 120  # seconds for one case, after which the process ends as if the case had killed it
 PREFIXES = {"_contrib_": "contrib", "_linalg_": "linalg", "_image_": "image", "_random_": "random", "_sparse_": "sparse"}
 
 
@@ -66,7 +69,14 @@ def run(case):
         return {"raises": kinds, "message": str(error)[:300]}
 
 
+def die_at_once():
+    """MXNet answers a signal with exit() from its handler, which may wait for ever on a lock that the signal found taken."""
+    for name in ("SIGSEGV", "SIGABRT", "SIGFPE", "SIGBUS", "SIGILL"):
+        signal.signal(getattr(signal, name), signal.SIG_DFL)
+
+
 def main():
+    die_at_once()
     with open(sys.argv[1], "rb") as file:
         cases = whole(pickle.load(file))
     first = int(sys.argv[3]) if len(sys.argv) > 3 else 0
@@ -74,6 +84,7 @@ def main():
         for number in range(first, len(cases)):
             pickle.dump(("start", number), out)
             out.flush()
+            faulthandler.dump_traceback_later(PATIENCE, exit=True)
             pickle.dump(("done", number, plain(run(cases[number]))), out, protocol=4)
             out.flush()
 
