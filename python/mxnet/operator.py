@@ -1,13 +1,17 @@
 """Operators written in Python: subclass CustomOp and CustomOpProp, register, call mx.nd.Custom(..., op_type="name").
 
+mx.sym.Custom makes a node of a graph, which calls back whenever the graph is run: by executors and hybridized blocks,
+and after reading it from a file, which keeps op_type and the options.
+
     @mx.operator.register("square")
     class SquareProp(mx.operator.CustomOpProp):
         def create_operator(self, ctx, in_shapes, in_dtypes):
             return Square()
 """
 from collections import namedtuple
+from functools import partial
 
-from . import autograd
+from . import _core
 from ._core import NDArray, Symbol
 from .error import UnsupportedError
 
@@ -86,6 +90,7 @@ def register(reg_name):
     """Decorator that makes a CustomOpProp known as op_type=reg_name."""
     def remember(prop_cls):
         _registered[reg_name] = prop_cls
+        _core.custom_register(reg_name, partial(_Use, reg_name))
         return prop_cls
     return remember
 
@@ -97,60 +102,53 @@ def get_all_registered():
 
 # ---- running -------------------------------------------------------------------------------------------------------
 
-class _Run(autograd.Function):
-    """One call of a custom operator, known to the tape."""
+class _Use:
+    """One use of a registered operator: what the library asks and calls."""
 
-    def __init__(self, prop, op, aux, shapes, types):
-        super().__init__()
-        self.prop, self.op, self.aux, self.shapes, self.types = prop, op, aux, shapes, types
-        self.training = autograd.is_training()
+    def __init__(self, op_type, options):
+        self.prop = _registered[op_type](**options)
 
-    def forward(self, *inputs):
-        from .ndarray import empty
-        outputs = [empty(shape, ctx=inputs[0].context if inputs else None, dtype=dtype)
-                   for shape, dtype in zip(self.shapes, self.types)]
-        self.op.forward(self.training, ["write"] * len(outputs), list(inputs), outputs, self.aux)
-        self.save_for_backward(inputs, outputs)
-        return outputs[0] if len(outputs) == 1 else outputs
+    def names(self, which):
+        """Names of arguments, outputs or auxiliary states."""
+        return (self.prop.list_arguments, self.prop.list_outputs, self.prop.list_auxiliary_states)[which]()
 
-    def backward(self, *output_grads):
-        inputs, outputs = self.saved_tensors
-        grads = [x.zeros_like() for x in inputs]
-        self.op.backward(["write"] * len(grads), list(output_grads), list(inputs), outputs, grads, self.aux)
-        return grads[0] if len(grads) == 1 else grads
+    def infer(self, shapes, types):
+        """(shapes of arguments, outputs, auxiliary states, types of them); types are None while none is known."""
+        found = self.prop.infer_shape(shapes)
+        shapes = tuple(found) if len(found) == 3 else (*found, [])
+        if types and types[0] is None:
+            return (*shapes, None, None, None)
+        types = [types[0] if t is None else t for t in types]
+        found = self.prop.infer_type(types)
+        return (*shapes, *(found if len(found) == 3 else (*found, [])))
 
+    def forward(self, ctx, training, in_data, out_data, aux):
+        """Runs a new operator, which is returned: its backward may follow."""
+        op = self.prop.create_operator(ctx, [x.shape for x in in_data], [x.dtype for x in in_data])
+        op.forward(training, ["write"] * len(out_data), in_data, out_data, aux)
+        return op
 
-def _by_name(names, args, kwargs, op_type):
-    """The inputs and auxiliary states in order, from positions and keywords; keywords that are left are options."""
-    if len(args) > len(names):
-        raise TypeError(f"Custom '{op_type}': {len(args)} arrays came, it takes {len(names)}: {', '.join(names)}")
-    arrays = list(args) + [kwargs.pop(name, None) for name in names[len(args):]]
-    for name, array in zip(names, arrays):
-        if not isinstance(array, NDArray):
-            raise TypeError(f"Custom '{op_type}': input '{name}' must be an NDArray, got {type(array).__name__}")
-    return arrays
+    def backward(self, op, out_grad, in_data, out_data, in_grad, aux):
+        """Writes the gradients into in_grad."""
+        op.backward(["write"] * len(in_grad), out_grad, in_data, out_data, in_grad, aux)
 
 
-def custom(*args, op_type=None, name=None, out=None, **kwargs):
-    """Runs a registered operator: nd.Custom(data, op_type="square", ...); options go to its properties as text."""
+def custom(*args, op_type=None, name=None, out=None, _symbolic=False, **kwargs):
+    """A registered operator: nd.Custom(data, op_type="square", ...); options go to its properties as text."""
     if op_type not in _registered:
         raise ValueError(f"Custom: no operator is registered as {op_type!r}; there are {sorted(_registered)}")
-    if any(isinstance(x, Symbol) for x in list(args) + list(kwargs.values())):
-        raise UnsupportedError(f"Custom '{op_type}': operators written in Python run on arrays only, a graph cannot hold "
-                               "them; leave the block that calls it without hybridize()")
-    options = {key: str(value) for key, value in kwargs.items() if not isinstance(value, NDArray)}
-    prop = _registered[op_type](**options)
-    names, aux_names = prop.list_arguments(), prop.list_auxiliary_states()
-    arrays = _by_name(names + aux_names, args, {k: v for k, v in kwargs.items() if isinstance(v, NDArray)}, op_type)
-    inputs, aux = arrays[:len(names)], arrays[len(names):]
-    shapes = prop.infer_shape([list(x.shape) for x in inputs])
-    types = prop.infer_type([x.dtype for x in inputs])
-    for given, wanted, what in zip(inputs, shapes[0], names):
-        if tuple(wanted) != given.shape:
-            raise ValueError(f"Custom '{op_type}': input '{what}' has shape {given.shape}, wanted {tuple(wanted)}")
-    ctx = inputs[0].context if inputs else None
-    op = prop.create_operator(ctx, [x.shape for x in inputs], [x.dtype for x in inputs])
-    result = _Run(prop, op, aux, [tuple(s) for s in shapes[1]], list(types[1]))(*inputs)
+    inputs, names, keys, values = list(args), [None] * len(args), [], []
+    for key, value in kwargs.items():
+        if isinstance(value, (NDArray, Symbol)):
+            inputs.append(value)
+            names.append(key)
+        else:
+            keys.append(key)
+            values.append(str(value))
+    for x in inputs:
+        if not isinstance(x, (NDArray, Symbol)):
+            raise TypeError(f"Custom '{op_type}': inputs must be arrays or symbols, got {type(x).__name__}")
+    result = _core.custom(op_type, name, _symbolic, inputs, names, keys, values)
     if out is None:
         return result
     for target, value in zip(out if isinstance(out, (list, tuple)) else [out],
@@ -170,7 +168,6 @@ def get_all_registered_operators():
 def get_operator_arguments(op_name):
     """Number, names and types of an operator's inputs and attributes."""
     import json
-    from . import _core
     described = json.loads(_core.operator(op_name).description)
     rows = [(i["name"], "NDArray[]" if i["list"] else "NDArray") for i in described["inputs"]]
     rows += [(a["name"], a["type"]) for a in described["attributes"]]
@@ -181,7 +178,13 @@ class _Older:
     """The interface before CustomOp: it was for symbols only and is gone."""
 
     def __init__(self, *args, **kwargs):
+        self._refuse()
+
+    def _refuse(self, *args, **kwargs):
+        """Refuses: use CustomOp and CustomOpProp."""
         raise UnsupportedError(f"{type(self).__name__}: use CustomOp and CustomOpProp")
+
+    __call__ = get_symbol = forward = backward = infer_shape = list_arguments = list_outputs = need_top_grad = _refuse
 
 
 class PythonOp(_Older):

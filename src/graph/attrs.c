@@ -26,14 +26,35 @@ static bool add(mx_attr_list *list, const char *key, const char *text)
     return false;
 }
 
+/* Texts are written whole, whatever their length. */
+static const char *value_text(const mx_field *field, const void *attrs, char *buffer)
+{
+    const char *text = field->type == MX_FIELD_STR ? *(char *const *)((const char *)attrs + field->offset) : NULL;
+    return text ? text : mx_field_text(field, attrs, buffer);
+}
+
+/* What a user's operator was given besides. */
+static bool add_options(mx_attr_list *list, const mx_gnode *node)
+{
+    const mx_callee *callee = node->op ? mx_callee_of(node->op, node->attrs) : NULL;
+    const char *key, *text;
+    bool ok = true;
+    for (int i = 0; ok && callee && callee->methods && callee->methods->option; i++) {
+        if (!callee->methods->option(callee, i, &key, &text))
+            break;
+        ok = add(list, key, text);
+    }
+    return ok;
+}
+
 bool mx_node_attrs(const mx_gnode *node, mx_attr_list *list)
 {
     char text[MX_VALUE_TEXT];
-    bool ok = true;
     const mx_schema *schema = node->op ? node->op->schema : NULL;
+    bool ok = add_options(list, node);
     for (int i = 0; ok && schema && i < schema->count && i < 64; i++)
         if (node->given >> i & 1)
-            ok = add(list, schema->fields[i].name, mx_field_text(&schema->fields[i], node->attrs, text));
+            ok = add(list, schema->fields[i].name, value_text(&schema->fields[i], node->attrs, text));
     for (int64_t i = 0; ok && i < node->notes.length; i++)
         if (!schema || !mx_schema_find(schema, node->notes.entries[i].key))
             ok = add(list, node->notes.entries[i].key, node->notes.entries[i].pointer);

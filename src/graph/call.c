@@ -64,6 +64,17 @@ static mx_code hand_out(mx_gnode *node, int n_out, mx_array **out)
 }
 
 _Thread_local mx_catch mx_catcher;
+_Thread_local mx_pointers *mx_graph_draws;
+
+mx_code mx_graph_note_draw(mx_gnode *node)
+{
+    if (!mx_graph_draws || !(node->op->flags & MX_OP_RANDOM))
+        return MX_OK;
+    if (!mx_vec_push(mx_graph_draws, node))
+        return MX_ERR_MEMORY;
+    mx_retain(node);
+    return MX_OK;
+}
 
 mx_code mx_graph_call(mx_op *op, const void *attrs, int n_in, mx_array *const *in, int n_out, mx_array **out)
 {
@@ -80,7 +91,7 @@ mx_code mx_graph_call(mx_op *op, const void *attrs, int n_in, mx_array *const *i
     for (int i = 0; i < n_in; i++)
         mx_release(entries[i].node);
     mx_free(entries, bytes);
-    mx_code code = node ? hand_out(node, n_out, out) : mx_error_code();
+    mx_code code = !node || mx_graph_note_draw(node) ? mx_error_code() : hand_out(node, n_out, out);
     mx_release(node);
     return code;
 }

@@ -2,6 +2,7 @@
 #ifndef MX_GRAPH_CALL_H
 #define MX_GRAPH_CALL_H
 
+#include "base/vec.h"
 #include "graph/node.h"
 
 /* Makes a node for a call whose arguments were checked; inputs with elements become constants.  out (visible outputs)
@@ -19,5 +20,10 @@ typedef struct mx_catch {
     void *user;
 } mx_catch;
 extern _Thread_local mx_catch mx_catcher;
+
+/* While a list is set, nodes that draw random numbers are appended to it, retained, in the order of their making: numbers
+ * are drawn in an imperative run even where nobody uses them.  NULL: nobody wants to know. */
+extern _Thread_local mx_pointers *mx_graph_draws;
+mx_code mx_graph_note_draw(mx_gnode *node); /* a node was made by a call */
 
 #endif

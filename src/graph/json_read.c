@@ -2,7 +2,7 @@
  *
  * The text is parsed strictly (base/json.h: depth and memory are bounded by its size); then nodes are made in file
  * order, each from nodes before it, so there can be no cycle.  Every id, output number and attribute is checked;
- * messages name the node, the line and (from mx_symbol_load) the file.
+ * messages name the node, the line and (from mx_symbol_load) the file.  Subgraphs of a node are read in the same way.
  *
  * What older versions wrote differently is brought up to date while reading:
  *     attributes stood under "attr" and "param"
@@ -20,7 +20,9 @@
 #include "base/json.h"
 #include "base/vec.h"
 #include "graph/apply.h"
+#include "graph/custom.h"
 #include "graph/names.h"
+#include "graph/subgraph.h"
 #include "graph/symbol.h"
 
 #define LARGEST_FILE ((int64_t)1 << 30)
@@ -32,6 +34,8 @@ typedef struct reading {
     int64_t version;      /* major * 10000 + minor * 100 + patch */
 } reading;
 
+typedef MX_VEC(const char *) texts;
+
 /* A node while it is read. */
 typedef struct draft {
     const mx_json *json;
@@ -42,8 +46,12 @@ typedef struct draft {
     mx_dict notes;      /* texts of the JSON, not owned */
     mx_gentry *entries; /* (room) references held by `reading` or, for made-up variables, by `extra` */
     int n_in, room;
-    mx_pointers extra; /* variables made for inputs that old files leave out; retained */
+    mx_pointers extra;   /* variables made for inputs that old files leave out; retained */
+    texts keys, options; /* what a user's operator is given; texts of the JSON, not owned */
+    mx_callee *callee;   /* subgraphs, or what a user's operator is; retained, and in attrs */
 } draft;
+
+static mx_symbol *read_graph(const mx_json *root, int64_t version);
 
 /* ---- entries: [node, output] or [node, output, version] -------------------------------------------------------- */
 
@@ -103,6 +111,8 @@ static mx_code read_attribute(const reading *r, draft *d, const char *key, const
     const bool field = d->op && mx_schema_find(d->op->schema, key);
     if (field)
         return mx_apply_attribute(d->op, d->attrs, &d->given, d->name, key, text);
+    if (d->op && mx_op_is_custom(d->op) && strncmp(key, "__", 2))
+        return mx_vec_push(&d->keys, key) && mx_vec_push(&d->options, text) ? MX_OK : MX_ERR_MEMORY;
     const char *stored = mx_notes_key(key);
     if (d->op && strncmp(stored, "__", 2) && !is_input_note(d, key) && !is_stray_axis(d, key))
         return mx_fail(MX_ERR_ATTRIBUTE, "%s: %s has no attribute '%.80s'", d->name, d->op->name, key);
@@ -193,6 +203,45 @@ static mx_code add_missing(const reading *r, draft *d)
     return MX_OK;
 }
 
+/* ---- what operators call ----------------------------------------------------------------------------------------- */
+
+static mx_callee *read_subgraphs(const reading *r, const draft *d)
+{
+    mx_symbol *parts[3] = {NULL};
+    const mx_json *list = mx_json_member(d->json, "subgraphs", MX_JSON_ARRAY);
+    const int wanted = mx_control_parts(mx_control_kind_of(d->op));
+    if (!list)
+        return NULL;
+    if (mx_json_count(list) != wanted) {
+        mx_json_fail(list, "node %s (%s): has %lld subgraphs, wanted %d", d->name, d->type,
+                     (long long)mx_json_count(list), wanted);
+        return NULL;
+    }
+    int n = 0;
+    while (n < wanted && (parts[n] = read_graph(mx_json_at(list, n), r->version)))
+        n++;
+    mx_control *control = n == wanted ? mx_control_new(d->op, d->attrs, d->name, d->n_in, n, parts) : NULL;
+    for (int i = 0; i < n; i++)
+        mx_release(parts[i]);
+    return control ? &control->callee : NULL;
+}
+
+/* The object goes to the last field of the attributes (op/control.h). */
+static mx_code read_callee(const reading *r, draft *d)
+{
+    if (!d->op || !mx_op_calls(d->op))
+        return MX_OK;
+    const mx_field *last = &d->op->schema->fields[d->op->schema->count - 1];
+    const bool control = mx_control_kind_of(d->op) != MX_CONTROL_KINDS;
+    if (!control && !mx_op_is_custom(d->op))
+        return mx_json_fail(d->json, "node %s: %s is no operator for files", d->name, d->type), mx_error_code();
+    d->callee = control
+                    ? read_subgraphs(r, d)
+                    : mx_custom_callee(mx_custom_type(d->attrs), (int)d->keys.length, d->keys.items, d->options.items);
+    *(void **)((char *)d->attrs + last->offset) = d->callee;
+    return d->callee ? MX_OK : mx_error_code();
+}
+
 /* ---- nodes ----------------------------------------------------------------------------------------------------- */
 
 /* Shape and type of a variable stand in its notes. */
@@ -247,6 +296,7 @@ static mx_code make_node(const reading *r, draft *d, mx_gnode **made)
     mx_code code = read_attributes(r, d);
     code = code ? code : read_inputs(r, d);
     code = code ? code : add_missing(r, d);
+    code = code ? code : read_callee(r, d);
     if (code)
         return code;
     struct mx_gnode_args args = {d->op, d->op && d->op->schema ? d->attrs : NULL, &d->given, d->name, d->n_in,
@@ -263,6 +313,9 @@ static void free_draft(draft *d)
     mx_free(d->attrs, d->op && d->op->schema ? d->op->schema->size : 0);
     mx_free(d->entries, (size_t)d->room * sizeof *d->entries);
     mx_dict_free(&d->notes);
+    mx_release(d->callee);
+    mx_vec_free(&d->keys);
+    mx_vec_free(&d->options);
     for (int64_t i = 0; i < d->extra.length; i++)
         mx_release(d->extra.items[i]);
     mx_vec_free(&d->extra);
@@ -327,9 +380,9 @@ static mx_symbol *read_heads(const reading *r, const mx_json *root)
     return symbol;
 }
 
-static mx_symbol *read_root(const mx_json *root)
+static mx_symbol *read_graph(const mx_json *root, int64_t version)
 {
-    reading r = {.version = read_version(root)};
+    reading r = {.version = version};
     r.nodes = mx_json_member(root, "nodes", MX_JSON_ARRAY);
     const int64_t n = mx_json_count(r.nodes);
     if (!r.nodes || !(r.made = mx_alloc_zero((size_t)n * sizeof *r.made)))
@@ -351,7 +404,7 @@ mx_symbol *mx_symbol_from_json(const char *text, size_t length)
     mx_json *root = mx_json_parse(text, length);
     if (!root)
         return NULL;
-    mx_symbol *symbol = read_root(root);
+    mx_symbol *symbol = read_graph(root, read_version(root));
     mx_json_free(root);
     return mx_scope_add(symbol);
 }

@@ -17,6 +17,7 @@ static _Atomic uint64_t next_sequence = 1;
 static void destroy_node(mx_object *object)
 {
     mx_gnode *node = (mx_gnode *)object;
+    mx_callee_drop(node->op, node->attrs);
     for (int i = 0; i < node->n_in; i++)
         mx_release(node->in[i].node);
     for (int64_t i = 0; i < node->notes.length; i++)
@@ -98,6 +99,8 @@ static uint64_t fields_to_name(const mx_op *op, const void *attrs)
     for (int i = 0; op->schema && i < op->schema->count && i < 64; i++) {
         const mx_field *f = &op->schema->fields[i];
         const char *value = (const char *)attrs + f->offset, *usual = (const char *)op->defaults + f->offset;
+        if (f->type == MX_FIELD_PTR)
+            continue;
         if (!f->fallback || !mx_field_types[f->type].equal(value, usual) || !strcmp(f->name, "scalar"))
             given |= (uint64_t)1 << i;
     }
@@ -171,6 +174,7 @@ mx_gnode *mx_gnode_make(const struct mx_gnode_args *args)
     node->n_visible = mx_op_count_visible(op, attrs);
     if (attr_bytes)
         memcpy(node->attrs, attrs, attr_bytes);
+    mx_callee_keep(op, node->attrs);
     node->given = args->given ? *args->given : fields_to_name(op, attrs);
     node->n_in = n_in;
     if (op->flags & MX_OP_LIST)
@@ -232,6 +236,14 @@ mx_code mx_note_set(mx_gnode *node, const char *key, const char *text)
     return MX_OK;
 }
 
+static const char *output_name(const mx_gnode *node, int output, char buffer[64])
+{
+    const mx_callee *callee = mx_callee_of(node->op, node->attrs);
+    if (callee && callee->methods && callee->methods->output_name && output < node->n_visible)
+        return callee->methods->output_name(callee, output);
+    return callee && node->n_visible == 1 && !output ? "output" : mx_op_output_name(node->op, output, buffer);
+}
+
 void mx_gentry_name(const mx_gentry *entry, mx_text *text)
 {
     char output[64];
@@ -239,7 +251,7 @@ void mx_gentry_name(const mx_gentry *entry, mx_text *text)
     if (!entry->node->op)
         return;
     mx_text_add_char(text, '_');
-    mx_text_add(text, mx_op_output_name(entry->node->op, (int)entry->output, output));
+    mx_text_add(text, output_name(entry->node, (int)entry->output, output));
 }
 
 /* ---- symbolic arrays ------------------------------------------------------------------------------------------- */

@@ -19,7 +19,7 @@
 
 #include "base/dict.h"
 #include "base/text.h"
-#include "op/op.h"
+#include "op/control.h"
 
 typedef struct mx_gnode mx_gnode;
 
@@ -36,7 +36,7 @@ struct mx_gnode {
     char *name;                 /* owned; never NULL */
     int n_in, n_out, n_visible; /* a variable: 0, 1, 1.  Absent inputs at the end are left off */
     mx_gentry *in;              /* (n_in) nodes retained */
-    void *attrs;                /* copy of the operator's attribute struct; NULL: it has none */
+    void *attrs;                /* copy of the operator's attribute struct; NULL: none.  What it calls is kept */
     uint64_t given;             /* bit i: field i of the schema was named by the caller, so files name it, too */
     mx_dict notes;              /* text attributes that are not the operator's: __shape__, __lr_mult__, ctx_group ...;
                                      entry.pointer: owned text (mx_note_set, mx_note_get) */
@@ -70,7 +70,7 @@ mx_gnode *mx_gnode_with_inputs(const mx_gnode *node, const mx_gentry *in);
 static inline bool mx_gnode_is_variable(const mx_gnode *node) { return !node->op; }
 static inline bool mx_gnode_mutates(const mx_gnode *node, int i) /* input i is written: an auxiliary state */
 {
-    return node->op && i < 32 && (node->op->mutates >> i & 1);
+    return node->op && mx_op_writes(node->op, node->attrs, i);
 }
 const char *mx_note_get(const mx_gnode *node, const char *key);         /* NULL: absent */
 mx_code mx_note_set(mx_gnode *node, const char *key, const char *text); /* text NULL: removes it */

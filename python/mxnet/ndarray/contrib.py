@@ -5,39 +5,13 @@ loops would; what they do is recorded like everything else.
 """
 import math
 
+from .. import _control
 from .._core import NDArray
 from . import _internal, _register
 from . import op as _op
 from .random import uniform  # noqa: F401
 
 globals().update(_register.family("contrib"))
-
-
-# ---- nested lists of arrays -----------------------------------------------------------------------------------------
-
-def _flatten(value, who):
-    """(arrays, form) of a nested list; form: None for one array, else a list of forms."""
-    if isinstance(value, NDArray):
-        return [value], None
-    if not isinstance(value, (list, tuple)):
-        raise AssertionError(f"{who}: NDArrays or (nested) lists of them are wanted, got {type(value).__name__}")
-    arrays, form = [], []
-    for item in value:
-        inner, shape = _flatten(item, who)
-        arrays += inner
-        form.append((len(inner), shape))
-    return arrays, form
-
-
-def _regroup(arrays, form):
-    """The nested list that _flatten took apart."""
-    if form is None:
-        return arrays[0]
-    result = []
-    for count, inner in form:
-        result.append(_regroup(arrays[:count], inner))
-        arrays = arrays[count:]
-    return result
 
 
 # ---- control flow --------------------------------------------------------------------------------------------------
@@ -47,27 +21,7 @@ def foreach(body, data, init_states):
 
     Returns (outputs stacked along a new first axis, the last states); data, states and outputs may be nested lists.
     """
-    arrays, form = _flatten(data, "foreach data")
-    _flatten(init_states, "foreach init_states")
-    lengths = {x.shape[0] for x in arrays}
-    if len(lengths) != 1:
-        raise AssertionError(f"foreach: the first axes of data differ: {sorted(lengths)}")
-    states, outputs, out_form = init_states, [], None
-    for i in range(lengths.pop()):
-        output, states = body(_regroup([x[i] for x in arrays], form), states)
-        flat, out_form = _flatten(output, "foreach output")
-        outputs.append(flat)
-    stacked = [_op.stack(*column, axis=0) for column in zip(*outputs)]
-    return (_regroup(stacked, out_form) if outputs else []), states
-
-
-def _truth(value, who):
-    if isinstance(value, NDArray):
-        value = value.asscalar()
-    try:
-        return bool(value)
-    except Exception as error:
-        raise ValueError(f"{who}: the condition must be a number, got {type(value).__name__}") from error
+    return _control.foreach(NDArray, body, data, init_states, None)
 
 
 def while_loop(cond, func, loop_vars, max_iterations=None):
@@ -76,40 +30,12 @@ def while_loop(cond, func, loop_vars, max_iterations=None):
     Returns (step outputs stacked along a new first axis of length max_iterations, the last loop_vars).  Rows of steps
     that did not happen are zeros.
     """
-    if max_iterations is None:
-        raise ValueError("while_loop: max_iterations is missing")
-    max_iterations = int(max_iterations)
-    if isinstance(loop_vars, (list, tuple)) and not loop_vars:
-        raise ValueError("while_loop: loop_vars is empty")
-    single = isinstance(loop_vars, NDArray)
-    loop_vars = [loop_vars] if single else list(loop_vars)
-    outputs, form, steps = [], None, 0
-    while steps < max_iterations and _truth(cond(*loop_vars), "while_loop"):
-        output, new = func(*loop_vars)
-        new = [new] if isinstance(new, NDArray) or not isinstance(new, (list, tuple)) else list(new)
-        if len(new) != len(loop_vars):
-            raise ValueError(f"while_loop: func returned {len(new)} loop_vars, wanted {len(loop_vars)}")
-        flat, form = _flatten([] if output is None else output, "while_loop output")
-        if outputs and len(flat) != len(outputs[0]):
-            raise ValueError(f"while_loop: func returned {len(flat)} outputs after {len(outputs[0])}")
-        outputs.append(flat)
-        loop_vars, steps = new, steps + 1
-    stacked = [_padded(column, max_iterations) for column in zip(*outputs)]
-    result = _regroup(stacked, form) if stacked else []
-    return result, loop_vars[0] if single else loop_vars
-
-
-def _padded(rows, length):
-    """Rows stacked along a new first axis, with rows of zeros up to `length`."""
-    rows = list(rows)
-    if len(rows) < length:
-        rows += [_op.zeros_like(rows[0])] * (length - len(rows))
-    return _op.stack(*rows, axis=0)
+    return _control.while_loop(NDArray, cond, func, loop_vars, max_iterations, None)
 
 
 def cond(pred, then_func, else_func):
     """then_func() if pred (an NDArray of one element) is not 0, else else_func()."""
-    return then_func() if _truth(pred, "cond") else else_func()
+    return _control.cond_arrays(pred, then_func, else_func)
 
 
 # ---- tests of numbers ----------------------------------------------------------------------------------------------

@@ -148,15 +148,19 @@ def infer_type_partial(self, *args, **kwargs):
 # ---- files and pickles ---------------------------------------------------------------------------------------------
 
 def save(self, fname, remove_amp_cast=True):
-    """Writes the graph to a file as JSON."""
+    """Writes the graph to a file as JSON, without the casts of mixed precision if remove_amp_cast."""
     if not isinstance(fname, str):
         raise TypeError(f"save: the name of a file is wanted, got {type(fname).__name__}")
-    self._save(fname)
+    if remove_amp_cast:
+        self._save(fname)
+    else:
+        with open(fname, "w", encoding="utf8") as file:
+            file.write(self._json_with_casts())
 
 
 def tojson(self, remove_amp_cast=True):
-    """The graph as JSON text."""
-    return self._json()
+    """The graph as JSON text, without the casts of mixed precision if remove_amp_cast."""
+    return self._json() if remove_amp_cast else self._json_with_casts()
 
 
 def _rebuild(cls, text):
@@ -165,7 +169,7 @@ def _rebuild(cls, text):
 
 
 def __reduce__(self):
-    return _rebuild, (type(self), self._json())
+    return _rebuild, (type(self), self._json_with_casts())
 
 
 def __getstate__(self):

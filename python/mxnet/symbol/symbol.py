@@ -137,7 +137,7 @@ def concatenate(arrays, axis=0, always_copy=True):
 def Custom(*args, **kwargs):
     """An operator written in Python: see mx.operator."""
     from ..operator import custom
-    return custom(*args, **kwargs)
+    return custom(*args, _symbolic=True, **kwargs)
 
 
 # Functions of two symbols, or of a symbol and a number: number of the row in the library, what it does, plain numbers.

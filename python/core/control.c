@@ -1,0 +1,464 @@
+/* Loops, conditions and operators written in Python: their functions as callbacks of the library.
+ *
+ *     _core.foreach(body, data, states, name)                  body(rows, states) -> (outputs, states), flat lists
+ *     _core.while_loop(cond, func, variables, steps, name)     cond(variables), func(variables) -> (outputs, variables)
+ *     _core.cond(predicate, then, otherwise, name)             then() -> outputs
+ *     _core.custom_register(op_type, factory)                  factory(options) -> an object that mx.operator defines
+ *
+ * Loops and conditions run with the GIL held, as all they do is call Python.  Users' operators are called by whoever
+ * runs a graph, so they take it.
+ *
+ * SPDX-License-Identifier: Apache-2.0 */
+#include "symbol.h"
+
+#include "exec/list.h"
+#include "gluon/control.h"
+#include "gluon/custom.h"
+
+/* ---- lists ------------------------------------------------------------------------------------------------------- */
+
+/* The arrays of a list of NDArrays and Symbols, kept by the scope; n < 0 with an exception. */
+static mx_arrays arrays_from(PyObject *source, const char *who)
+{
+    PyObject *list = PySequence_Fast(source, "a list of arrays is wanted");
+    const Py_ssize_t n = list ? PySequence_Fast_GET_SIZE(list) : 0;
+    mx_array **arrays = list ? mx_list_new(n) : NULL;
+    bool ok = arrays != NULL;
+    for (Py_ssize_t i = 0; ok && i < n; i++) {
+        mx_array *x = any_array(PySequence_Fast_GET_ITEM(list, i), who);
+        ok = x && (arrays[i] = mx_scope_add(mx_retain(x)));
+    }
+    Py_XDECREF(list);
+    if (ok)
+        return (mx_arrays){arrays, n};
+    if (!PyErr_Occurred())
+        raise_error();
+    return (mx_arrays){NULL, -1};
+}
+
+static mx_code callback_failed(const char *who)
+{
+    return mx_error_set(MX_ERR_CALLBACK, "%s: a Python function failed", who);
+}
+
+/* The two lists that a step gives. */
+static mx_code read_step(PyObject *result, const char *who, mx_arrays *outputs, mx_arrays *next)
+{
+    PyObject *first, *second;
+    mx_code code = MX_OK;
+    if (!result || !PyArg_ParseTuple(result, "OO", &first, &second))
+        code = callback_failed(who);
+    if (!code) {
+        *outputs = arrays_from(first, who);
+        *next = outputs->n < 0 ? *outputs : arrays_from(second, who);
+        code = next->n < 0 ? callback_failed(who) : MX_OK;
+    }
+    Py_XDECREF(result);
+    return code;
+}
+
+static PyObject *loop_result(const mx_loop *loop)
+{
+    if (loop->failed || PyErr_Occurred())
+        return raise_error();
+    PyObject *outputs = nd_wrap_all(loop->outputs), *states = outputs ? nd_wrap_all(loop->states) : NULL;
+    PyObject *result = states ? PyTuple_Pack(2, outputs, states) : NULL;
+    Py_XDECREF(outputs), Py_XDECREF(states);
+    return result;
+}
+
+/* ---- loops ------------------------------------------------------------------------------------------------------- */
+
+static mx_code foreach_body(void *user, mx_arrays data, mx_arrays states, mx_arrays *outputs, mx_arrays *next)
+{
+    PyObject *rows = nd_wrap_all(data), *old = rows ? nd_wrap_all(states) : NULL;
+    PyObject *result = old ? PyObject_CallFunctionObjArgs(user, rows, old, NULL) : NULL;
+    Py_XDECREF(rows), Py_XDECREF(old);
+    return read_step(result, "foreach", outputs, next);
+}
+
+static PyObject *foreach(PyObject *self, PyObject *args)
+{
+    PyObject *body, *data, *states, *result = NULL;
+    const char *name;
+    (void)self;
+    if (!PyArg_ParseTuple(args, "OOOz:foreach", &body, &data, &states, &name))
+        return NULL;
+    mx_scope scope = mx_scope_open();
+    mx_arrays xs = arrays_from(data, "foreach"), ss = xs.n < 0 ? xs : arrays_from(states, "foreach");
+    if (ss.n >= 0) {
+        mx_control_name(name);
+        mx_loop loop = mx_foreach(foreach_body, body, xs, ss);
+        mx_control_name(NULL);
+        result = loop_result(&loop);
+    }
+    mx_scope_close(&scope);
+    return result;
+}
+
+typedef struct while_functions {
+    PyObject *condition, *step; /* borrowed */
+} while_functions;
+
+/* What a condition gives: an array, or anything that Python takes for true or false. */
+static mx_array *condition_from(PyObject *result)
+{
+    if (result && any_check(result)) {
+        mx_array *x = any_array(result, "condition");
+        return x ? mx_scope_add(mx_retain(x)) : NULL;
+    }
+    const int holds = result ? PyObject_IsTrue(result) : -1;
+    return holds < 0 ? NULL : mx_array_scalar(holds);
+}
+
+static mx_array *while_condition(void *user, mx_arrays variables)
+{
+    PyObject *list = nd_wrap_all(variables);
+    PyObject *result = list ? PyObject_CallOneArg(((while_functions *)user)->condition, list) : NULL;
+    mx_array *x = condition_from(result);
+    Py_XDECREF(list), Py_XDECREF(result);
+    if (!x)
+        callback_failed("while_loop");
+    return x;
+}
+
+static mx_code while_step(void *user, mx_arrays variables, mx_arrays *outputs, mx_arrays *next)
+{
+    PyObject *list = nd_wrap_all(variables);
+    PyObject *result = list ? PyObject_CallOneArg(((while_functions *)user)->step, list) : NULL;
+    Py_XDECREF(list);
+    return read_step(result, "while_loop", outputs, next);
+}
+
+static PyObject *while_loop(PyObject *self, PyObject *args)
+{
+    PyObject *variables, *result = NULL;
+    while_functions functions;
+    const char *name;
+    long long steps;
+    (void)self;
+    if (!PyArg_ParseTuple(args, "OOOLz:while_loop", &functions.condition, &functions.step, &variables, &steps, &name))
+        return NULL;
+    mx_scope scope = mx_scope_open();
+    mx_arrays list = arrays_from(variables, "while_loop");
+    if (list.n >= 0) {
+        mx_control_name(name);
+        mx_loop loop = mx_while_loop(while_condition, while_step, &functions, list, steps);
+        mx_control_name(NULL);
+        result = loop_result(&loop);
+    }
+    mx_scope_close(&scope);
+    return result;
+}
+
+/* ---- conditions -------------------------------------------------------------------------------------------------- */
+
+typedef struct branches {
+    PyObject *first, *second; /* borrowed */
+} branches;
+
+static mx_code run_branch(PyObject *function, mx_arrays *outputs)
+{
+    PyObject *result = PyObject_CallNoArgs(function);
+    *outputs = result ? arrays_from(result, "cond") : (mx_arrays){NULL, -1};
+    Py_XDECREF(result);
+    return outputs->n < 0 ? callback_failed("cond") : MX_OK;
+}
+static mx_code first_branch(void *user, mx_arrays *outputs) { return run_branch(((branches *)user)->first, outputs); }
+static mx_code second_branch(void *user, mx_arrays *outputs) { return run_branch(((branches *)user)->second, outputs); }
+
+static PyObject *cond(PyObject *self, PyObject *args)
+{
+    PyObject *predicate, *result = NULL;
+    branches functions;
+    const char *name;
+    (void)self;
+    if (!PyArg_ParseTuple(args, "OOOz:cond", &predicate, &functions.first, &functions.second, &name))
+        return NULL;
+    mx_scope scope = mx_scope_open();
+    mx_array *x = condition_from(predicate);
+    if (x) {
+        mx_control_name(name);
+        mx_arrays out = mx_cond(x, first_branch, second_branch, &functions);
+        mx_control_name(NULL);
+        result = mx_error_code() || PyErr_Occurred() ? raise_error() : nd_wrap_all(out);
+    } else if (!PyErr_Occurred()) {
+        raise_error();
+    }
+    mx_scope_close(&scope);
+    return result;
+}
+
+/* ---- users' operators -------------------------------------------------------------------------------------------- */
+
+typedef struct custom_use {
+    PyObject *object;      /* what the factory gave; retained */
+    PyObject *tuples[3];   /* names of arguments, outputs, auxiliary states; retained */
+    const char **names[3]; /* texts inside the tuples */
+} custom_use;
+
+static void custom_release(void *self)
+{
+    custom_use *use = self;
+    if (!Py_IsInitialized())
+        return;
+    PyGILState_STATE state = PyGILState_Ensure();
+    PyObject *type, *value, *trace; /* an exception may be on its way */
+    PyErr_Fetch(&type, &value, &trace);
+    Py_XDECREF(use->object);
+    for (int i = 0; i < 3; i++) {
+        Py_XDECREF(use->tuples[i]);
+        PyMem_Free(use->names[i]);
+    }
+    PyErr_Restore(type, value, trace);
+    PyMem_Free(use);
+    PyGILState_Release(state);
+}
+
+static bool read_names(custom_use *use, int which)
+{
+    PyObject *list = PyObject_CallMethod(use->object, "names", "i", which);
+    PyObject *tuple = use->tuples[which] = list ? PySequence_Tuple(list) : NULL;
+    Py_XDECREF(list);
+    const Py_ssize_t n = tuple ? PyTuple_GET_SIZE(tuple) : 0;
+    use->names[which] = tuple ? PyMem_Calloc((size_t)n + 1, sizeof(char *)) : NULL;
+    bool ok = use->names[which] != NULL;
+    for (Py_ssize_t i = 0; ok && i < n; i++)
+        ok = (use->names[which][i] = PyUnicode_AsUTF8(PyTuple_GET_ITEM(tuple, i))) != NULL;
+    return ok;
+}
+
+static PyObject *options_dict(int n, const char *const *keys, const char *const *values)
+{
+    PyObject *dict = PyDict_New();
+    for (int i = 0; dict && i < n; i++) {
+        PyObject *text = PyUnicode_FromString(values[i]);
+        if (!text || PyDict_SetItemString(dict, keys[i], text))
+            Py_CLEAR(dict);
+        Py_XDECREF(text);
+    }
+    return dict;
+}
+
+static void *custom_create(void *user, int n, const char *const *keys, const char *const *values)
+{
+    PyGILState_STATE state = PyGILState_Ensure();
+    custom_use *use = PyMem_Calloc(1, sizeof *use);
+    PyObject *options = use ? options_dict(n, keys, values) : NULL;
+    bool ok = options && (use->object = PyObject_CallOneArg(user, options));
+    for (int i = 0; ok && i < 3; i++)
+        ok = read_names(use, i);
+    Py_XDECREF(options);
+    if (!ok && use) {
+        custom_release(use);
+        use = NULL;
+    }
+    PyGILState_Release(state);
+    return use;
+}
+
+static const char *const *custom_names(void *self, enum mx_custom_list which, int *n)
+{
+    const custom_use *use = self;
+    PyGILState_STATE state = PyGILState_Ensure();
+    *n = (int)PyTuple_GET_SIZE(use->tuples[which]);
+    PyGILState_Release(state);
+    return use->names[which];
+}
+
+/* Shapes as lists; an unknown one is empty.  Types as NumPy's; unknown ones are None. */
+static PyObject *shapes_to(int n, const mx_dims *dims)
+{
+    PyObject *list = PyList_New(n);
+    for (int i = 0; list && i < n; i++) {
+        PyObject *tuple = dims_to(dims[i].d, dims[i].n < 0 ? 0 : dims[i].n);
+        PyObject *shape = tuple ? PySequence_List(tuple) : NULL;
+        Py_XDECREF(tuple);
+        if (shape)
+            PyList_SET_ITEM(list, i, shape);
+        else
+            Py_CLEAR(list);
+    }
+    return list;
+}
+
+static PyObject *types_to(int n, const mx_dtype *types)
+{
+    PyObject *list = PyList_New(n);
+    for (int i = 0; list && i < n; i++) {
+        PyObject *type = types[i] == MX_DTYPE_NONE ? Py_NewRef(Py_None) : dtype_to(types[i]);
+        if (type)
+            PyList_SET_ITEM(list, i, type);
+        else
+            Py_CLEAR(list);
+    }
+    return list;
+}
+
+static bool shapes_from(PyObject *source, int n, mx_dims *dims, const char *what)
+{
+    PyObject *list = PySequence_Fast(source, "infer_shape must give lists of shapes");
+    bool ok = list != NULL;
+    if (ok && PySequence_Fast_GET_SIZE(list) != n) {
+        PyErr_Format(PyExc_ValueError, "infer_shape of a custom operator gave %zd shapes of %s, wanted %d",
+                     PySequence_Fast_GET_SIZE(list), what, n);
+        ok = false;
+    }
+    for (int i = 0; ok && i < n; i++) {
+        mx_dims shape;
+        ok = !dims_from(PySequence_Fast_GET_ITEM(list, i), &shape, "infer_shape", what);
+        if (ok && (shape.n || dims[i].n == 0 || what[0] != 'a')) /* () of an input that is unknown says nothing */
+            dims[i] = shape;
+    }
+    Py_XDECREF(list);
+    return ok;
+}
+
+static bool types_from(PyObject *source, int n, mx_dtype *types, const char *what)
+{
+    if (source == Py_None)
+        return true;
+    PyObject *list = PySequence_Fast(source, "infer_type must give lists of types");
+    bool ok = list != NULL;
+    if (ok && PySequence_Fast_GET_SIZE(list) != n) {
+        PyErr_Format(PyExc_ValueError, "infer_type of a custom operator gave %zd types of %s, wanted %d",
+                     PySequence_Fast_GET_SIZE(list), what, n);
+        ok = false;
+    }
+    for (int i = 0; ok && i < n; i++)
+        ok = !dtype_from(PySequence_Fast_GET_ITEM(list, i), &types[i]);
+    Py_XDECREF(list);
+    return ok;
+}
+
+static bool read_inference(PyObject *result, const mx_custom_shapes *s)
+{
+    PyObject *a, *b, *c, *d, *e, *f;
+    return result && PyArg_ParseTuple(result, "OOOOOO", &a, &b, &c, &d, &e, &f) &&
+           shapes_from(a, s->n_arguments, s->arguments, "arguments") &&
+           shapes_from(b, s->n_outputs, s->outputs, "outputs") &&
+           shapes_from(c, s->n_auxiliary, s->auxiliary, "states") &&
+           types_from(d, s->n_arguments, s->argument_types, "arguments") &&
+           types_from(e, s->n_outputs, s->output_types, "outputs") &&
+           types_from(f, s->n_auxiliary, s->auxiliary_types, "states");
+}
+
+static mx_code custom_infer(void *self, const mx_custom_shapes *s)
+{
+    PyGILState_STATE state = PyGILState_Ensure();
+    PyObject *shapes = shapes_to(s->n_arguments, s->arguments);
+    PyObject *types = shapes ? types_to(s->n_arguments, s->argument_types) : NULL;
+    PyObject *result = types ? PyObject_CallMethod(((custom_use *)self)->object, "infer", "OO", shapes, types) : NULL;
+    const bool ok = read_inference(result, s);
+    Py_XDECREF(shapes), Py_XDECREF(types), Py_XDECREF(result);
+    PyGILState_Release(state);
+    return ok ? MX_OK : callback_failed("Custom");
+}
+
+static mx_code custom_call(void *self, mx_custom_run *run, bool backwards)
+{
+    PyGILState_STATE gil = PyGILState_Ensure();
+    PyObject *in = nd_wrap_all(run->arguments), *out = nd_wrap_all(run->outputs), *aux = nd_wrap_all(run->auxiliary);
+    PyObject *first = backwards ? nd_wrap_all(run->output_grads) : context_to(run->context);
+    PyObject *second = backwards ? nd_wrap_all(run->argument_grads) : PyBool_FromLong(run->training);
+    PyObject *result = NULL;
+    if (in && out && aux && first && second && !PyErr_Occurred())
+        result = backwards ? PyObject_CallMethod(((custom_use *)self)->object, "backward", "OOOOOO", run->state, first,
+                                                 in, out, second, aux)
+                           : PyObject_CallMethod(((custom_use *)self)->object, "forward", "OOOOO", first, second, in,
+                                                 out, aux);
+    Py_XDECREF(in), Py_XDECREF(out), Py_XDECREF(aux), Py_XDECREF(first), Py_XDECREF(second);
+    const bool ok = result != NULL;
+    if (!backwards)
+        run->state = result;
+    else
+        Py_XDECREF(result);
+    PyGILState_Release(gil);
+    return ok ? MX_OK : callback_failed("Custom");
+}
+static mx_code custom_forward(void *self, mx_custom_run *run) { return custom_call(self, run, false); }
+static mx_code custom_backward(void *self, mx_custom_run *run) { return custom_call(self, run, true); }
+
+static void custom_release_state(void *state)
+{
+    if (!Py_IsInitialized())
+        return;
+    PyGILState_STATE gil = PyGILState_Ensure();
+    Py_DECREF((PyObject *)state);
+    PyGILState_Release(gil);
+}
+
+static PyObject *custom_register(PyObject *self, PyObject *args)
+{
+    const char *name;
+    PyObject *factory;
+    (void)self;
+    if (!PyArg_ParseTuple(args, "sO:custom_register", &name, &factory))
+        return NULL;
+    const mx_custom_class row = {name,         Py_NewRef(factory), custom_create,   custom_release,      custom_names,
+                                 custom_infer, custom_forward,     custom_backward, custom_release_state};
+    return raise_if(mx_custom_register(&row));
+}
+
+/* Texts of a list of str and None; NULL with an exception.  For PyMem_Free. */
+static const char **texts_from(PyObject *list, Py_ssize_t n)
+{
+    const char **texts = PyMem_Calloc((size_t)n + 1, sizeof *texts);
+    if (!texts)
+        return (const char **)PyErr_NoMemory();
+    for (Py_ssize_t i = 0; i < n; i++) {
+        PyObject *item = PyList_GET_ITEM(list, i);
+        if (item != Py_None && !(texts[i] = PyUnicode_AsUTF8(item))) {
+            PyMem_Free(texts);
+            return NULL;
+        }
+    }
+    return texts;
+}
+
+static PyObject *custom_result(mx_arrays out)
+{
+    if (mx_error_code() || PyErr_Occurred())
+        return raise_error();
+    if (out.n > 1 && mx_symbolic(out.v[0]))
+        return sym_wrap(mx_symbol_of(out));
+    return out.n == 1 ? nd_wrap(out.v[0]) : nd_wrap_all(out);
+}
+
+/* custom(op_type, name, symbolic, inputs, names of inputs, keys, values) */
+static PyObject *custom(PyObject *self, PyObject *args)
+{
+    struct mx_custom_args call = {0};
+    int symbolic;
+    PyObject *inputs, *names, *keys, *values, *result = NULL;
+    (void)self;
+    if (!PyArg_ParseTuple(args, "szpOO!O!O!:custom", &call.op_type, &call.name, &symbolic, &inputs, &PyList_Type,
+                          &names, &PyList_Type, &keys, &PyList_Type, &values))
+        return NULL;
+    mx_scope scope = mx_scope_open();
+    mx_arrays in = arrays_from(inputs, "Custom");
+    const Py_ssize_t n = PyList_GET_SIZE(keys);
+    const char **in_names = in.n < 0 ? NULL : texts_from(names, in.n), **k = in_names ? texts_from(keys, n) : NULL,
+               **v = k ? texts_from(values, n) : NULL;
+    if (v) {
+        call.n_in = (int)in.n, call.in = in.v, call.in_names = in_names, call.symbolic = symbolic;
+        call.n_options = (int)n, call.keys = k, call.values = v;
+        result = custom_result(mx_custom(&call));
+    }
+    PyMem_Free(in_names), PyMem_Free(k), PyMem_Free(v);
+    mx_scope_close(&scope);
+    return result;
+}
+
+/* ---- the module's part ------------------------------------------------------------------------------------------- */
+
+static PyMethodDef functions[] = {
+    {"foreach", foreach, METH_VARARGS, "foreach(body, data, states, name): flat lists in and out."},
+    {"while_loop", while_loop, METH_VARARGS, "while_loop(cond, func, variables, max_iterations, name)."},
+    {"cond", cond, METH_VARARGS, "cond(predicate, then, otherwise, name)."},
+    {"custom_register", custom_register, METH_VARARGS, "custom_register(op_type, factory)."},
+    {"custom", custom, METH_VARARGS, "custom(op_type, name, symbolic, inputs, names, keys, values)."},
+    {NULL, NULL, 0, NULL},
+};
+
+int add_control(PyObject *module) { return PyModule_AddFunctions(module, functions); }
