@@ -7,6 +7,7 @@
  * SPDX-License-Identifier: Apache-2.0 */
 #include <stdio.h>
 #include <stdlib.h>
+#include <string.h>
 
 #include "exec/call.h"
 #include "gluon.h"
@@ -160,6 +161,43 @@ static void bench_forward(const char *what, mx_block *(*make)(void), mx_dims sha
            best[1] / best[0]);
 }
 
+/* ---- convolutional networks -------------------------------------------------------------------------------------- */
+
+/* Multiplications and additions of the products of a plan's convolutions and dense layers. */
+static double products(mx_block *net)
+{
+    const mx_program *program = &mx_hybrid_last(net)->program;
+    double sum = 0;
+    for (int64_t i = 0; i < program->steps.length; i++) {
+        const mx_step *step = &program->steps.items[i];
+        if (strcmp(step->op->name, "Convolution") && strcmp(step->op->name, "FullyConnected"))
+            continue;
+        const mx_shape_t *y = &program->values.items[step->out[0]].shape,
+                         *w = &program->values.items[step->in[1]].shape;
+        sum += 2. * (double)mx_shape_size(w) * (double)mx_shape_size(y) / (double)y->dim[1];
+    }
+    return sum;
+}
+
+static mx_block *resnet18(void) { return resnet(false, (const int[]){2, 2, 2, 2}); }
+static mx_block *resnet50(void) { return resnet(true, (const int[]){3, 4, 6, 3}); }
+
+/* The share of the peak counts the products of the plain sums: Winograd's method makes fewer of them. */
+static void bench_convnet(const char *what, mx_block *(*make)(void), int64_t batch, double seconds)
+{
+    MX_SCOPE;
+    double best[2];
+    job jobs[2] = {make_job(make, MX_DIMS(batch, 3, 224, 224), 0), make_job(make, MX_DIMS(batch, 3, 224, 224), 1)};
+    time_in_turns(forward, jobs, 2, seconds, best);
+    mx_array *loss;
+    mx_record()
+        loss = mx_mean(mx_call(jobs[1].net, jobs[1].data)); /* the plan for training has the plain steps */
+    (void)loss;
+    const double flops = products(jobs[1].net), peak = machine_fma_gflops(mx_num_threads());
+    printf("%-18s imperative %7.2f ms   hybridized %7.2f ms (%.2fx)   %.1f GFLOP/s, %.0f %% of the FMA peak\n", what,
+           1e3 * best[0], 1e3 * best[1], best[1] / best[0], 1e-9 * flops / best[1], 1e-7 * flops / best[1] / peak);
+}
+
 /* ---- cost per node ----------------------------------------------------------------------------------------------- */
 
 enum { CHAIN = 1000 };
@@ -214,8 +252,9 @@ static void compile(const char *what, mx_block *net, mx_dims shape, bool trainin
     if (!c)
         return;
     const double arena = (double)c->plan->memory.arena, sum = (double)c->plan->imperative_bytes;
-    printf("%-28s %4d calls, built in %6.2f ms, arena %7.1f MB, intermediates %7.1f MB (%.2fx)\n", what,
-           c->plan->n_calls, 1e3 * best, 1e-6 * arena, 1e-6 * sum, arena / sum);
+    printf("%-28s %4d calls, built in %6.2f ms, arena %7.1f MB, intermediates %7.1f MB (%.2fx), prepared %7.1f MB\n",
+           what, c->plan->n_calls, 1e3 * best, 1e-6 * arena, 1e-6 * sum, arena / sum,
+           1e-6 * (double)c->plan->memory.prepared);
     mx_release(c);
 }
 
@@ -246,6 +285,8 @@ int main(int argc, char **argv)
         bench_forward("LeNet b64 forward", lenet, MX_DIMS(64, 1, 28, 28), seconds);
         bench_forward("LeNet b1 forward", lenet, MX_DIMS(1, 1, 28, 28), seconds);
         bench_forward("MLP b1 forward", mlp, MX_DIMS(1, 784), seconds);
+        bench_convnet("ResNet-18 b1", resnet18, 1, seconds);
+        bench_convnet("ResNet-50 b1", resnet50, 1, seconds);
     }
     bench_node(seconds);
     return mx_check("bench_plan");

@@ -8,11 +8,13 @@
 #include "base/flags.h"
 #include "cpu/kernel.h"
 #include "ndarray/device.h"
+#include "op/blocked.h"
 
 /* ---- instruction levels ---------------------------------------------------------------------------------- */
 
 typedef struct level {
     const char *name;
+    int block; /* channels of a block of data: the lanes of a vector; 0: data stays plain */
     const mx_cpu_kernel *const *families;
     bool (*usable)(void);
 } level;
@@ -31,10 +33,10 @@ static bool has_avx512(void)
 #endif
 
 static const level levels[] = { /* lowest first */
-    {"generic", mx_cpu_families_generic, always},
+    {"generic", 0, mx_cpu_families_generic, always},
 #ifdef MX_HAVE_X86_LEVELS
-    {"avx2", mx_cpu_families_avx2, has_avx2},
-    {"avx512", mx_cpu_families_avx512, has_avx512},
+    {"avx2", 8, mx_cpu_families_avx2, has_avx2},
+    {"avx512", 16, mx_cpu_families_avx512, has_avx512},
 #endif
 };
 
@@ -66,6 +68,12 @@ const char *mx_cpu_level(void)
 {
     attach_kernels();
     return chosen->name;
+}
+
+int mx_cpu_block(void)
+{
+    attach_kernels();
+    return chosen->block;
 }
 
 /* ---- memory and copies ----------------------------------------------------------------------------------- */

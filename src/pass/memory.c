@@ -8,6 +8,9 @@
  * stays
  * where it is until then; after that its memory is free for the rest of the backward part.
  *
+ * What prepared steps make stands in a block of its own, because it outlives the run: what later steps read of it lives
+ * for ever, the rest until its last use.
+ *
  * SPDX-License-Identifier: Apache-2.0 */
 #include "pass/memory.h"
 
@@ -21,6 +24,7 @@ typedef struct buffer {
     int64_t bytes;
     int32_t first, last; /* steps between which it lives, both included */
     int32_t external, head;
+    bool prepared; /* in the block of what was prepared */
     int64_t offset;
 } buffer;
 
@@ -51,6 +55,10 @@ static void find_last_uses(planner *p)
         for (int k = 0; k < g->steps.items[s].n_in; k++)
             if (g->steps.items[s].in[k] >= 0)
                 p->last_use[g->steps.items[s].in[k]] = (int32_t)s;
+    for (int64_t s = 0; s < g->prepared; s++)
+        for (int k = 0; k < g->steps.items[s].n_out; k++)
+            if (p->last_use[g->steps.items[s].out[k]] >= g->prepared)
+                p->last_use[g->steps.items[s].out[k]] = INT32_MAX;
 }
 
 static void touch(planner *p, int32_t b, int32_t step)
@@ -116,12 +124,10 @@ static mx_code place_output(planner *p, int32_t s, int k)
         from = step->in[0];
     else if (k == 0)
         from = input_to_reuse(p, s);
-    p->of[v] =
-        from >= 0
-            ? p->of[from]
-            : new_buffer(
-                  p,
-                  (buffer){.bytes = rounded(mx_value_bytes(value)), .first = s, .last = s, .external = -1, .head = -1});
+    p->of[v] = from >= 0 ? p->of[from]
+                         : new_buffer(p,
+                  (buffer){.bytes = rounded(mx_value_bytes(value)), .first = s, .last = s, .external = -1, .head = -1,
+                           .prepared = s < g->prepared});
     if (p->of[v] < 0)
         return MX_ERR_MEMORY;
     extend(p, v, s);
@@ -192,7 +198,7 @@ static void place(planner *p, int32_t which, int32_t *placed, int64_t *count)
     int64_t at = 0, position = 0;
     for (int64_t i = 0; i < *count; i++) {
         const buffer *other = &p->buffers.items[placed[i]];
-        if (other->last < b->first || other->first > b->last)
+        if (other->last < b->first || other->first > b->last || other->prepared != b->prepared)
             continue;
         if (other->offset >= at + b->bytes)
             break;
@@ -205,8 +211,9 @@ static void place(planner *p, int32_t which, int32_t *placed, int64_t *count)
     memmove(placed + position + 1, placed + position, (size_t)(*count - position) * sizeof *placed);
     placed[position] = which;
     (*count)++;
-    if (at + b->bytes > p->memory->arena)
-        p->memory->arena = at + b->bytes;
+    int64_t *size = b->prepared ? &p->memory->prepared : &p->memory->arena;
+    if (at + b->bytes > *size)
+        *size = at + b->bytes;
 }
 
 static mx_code place_buffers(planner *p)
@@ -238,7 +245,7 @@ static void write_places(planner *p)
         else if (b && b->head >= 0)
             m->place[v] = (mx_place){MX_PLACE_HEAD, b->head};
         else if (b)
-            m->place[v] = (mx_place){MX_PLACE_ARENA, b->bytes ? b->offset : 0};
+            m->place[v] = (mx_place){b->prepared ? MX_PLACE_PREPARED : MX_PLACE_ARENA, b->bytes ? b->offset : 0};
     }
     for (int64_t s = 0; s < m->steps; s++)
         if (m->workspace[s] >= 0)

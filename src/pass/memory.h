@@ -9,6 +9,7 @@ typedef enum mx_place_kind {
     MX_PLACE_ARENA,    /* `at`: offset in bytes */
     MX_PLACE_EXTERNAL, /* `at`: slot */
     MX_PLACE_HEAD,     /* `at`: head whose array it is */
+    MX_PLACE_PREPARED, /* `at`: offset in bytes into what was prepared */
 } mx_place_kind;
 typedef struct mx_place {
     mx_place_kind kind;
@@ -19,6 +20,7 @@ typedef struct mx_memory {
     mx_place *place;    /* (values) */
     int64_t values;     /* for freeing */
     int64_t arena;      /* bytes */
+    int64_t prepared;   /* bytes of what prepared steps make */
     int64_t *workspace; /* (steps) offset of the step's workspace in the arena; -1: none */
     int64_t steps;      /* for freeing */
 } mx_memory;

@@ -3,8 +3,8 @@
  *     y = Convolution(x, w, b); z = BatchNorm(y, gamma, beta, mean, var)
  *         ->  w', b' = _fold_norm(w, gamma, beta, mean, var, b); z = Convolution(x, w', b')
  *
- * The weights are folded in every run, because somebody may have changed them; so this is done where the weights are
- * fewer than the results that a normalisation would walk over.
+ * In a program that only predicts the folding is done once (prepare.c).  Where there is a second part the weights are
+ * folded in every run; so it is done where they are fewer than the results that a normalisation would walk over.
  *
  * SPDX-License-Identifier: Apache-2.0 */
 #include <string.h>
@@ -35,7 +35,8 @@ static bool fits(const mx_program *program, const mx_step *conv, const mx_step *
         if (norm->in[k] < 0 || program->values.items[norm->in[k]].dtype != MX_FLOAT32)
             return false;
     const int channel = c->layout >= MX_CONVOLUTION_NWC ? y->shape.ndim - 1 : 1;
-    return mx_axis(n->axis, y->shape.ndim) == channel && 2 * mx_shape_size(&w->shape) <= mx_shape_size(&y->shape);
+    return mx_axis(n->axis, y->shape.ndim) == channel &&
+           (program->forward == program->steps.length || 2 * mx_shape_size(&w->shape) <= mx_shape_size(&y->shape));
 }
 
 /* The convolution's place is taken by the folding, the normalisation's by the convolution. */

@@ -13,8 +13,14 @@ mx_code mx_pass_norm(mx_program *program);      /* while predicting: batch norma
 mx_code mx_pass_pool(mx_program *program);      /* relu then max pooling: the pooling first, the relu on what is left */
 mx_code mx_pass_bias(mx_program *program);      /* gradients of a convolution's weight and bias: one step */
 mx_code mx_pass_activation(mx_program *program); /* convolution or dense, then relu: one step */
+mx_code mx_pass_layout(mx_program *program);     /* while predicting: blocked channels inside, plain at the edges */
+mx_code mx_pass_residual(mx_program *program);   /* blocked convolution, then addition and relu or clip: one step */
 mx_code mx_pass_pointwise(mx_program *program);  /* chains of pointwise steps: one loop over tiles */
 mx_code mx_pass_heads(mx_program *program);      /* every head gets memory of its own */
+mx_code mx_pass_prepare(mx_program *program);    /* while predicting: what follows from parameters alone is made once */
+
+/* The value is a parameter or constant that no step of the program writes to. */
+bool mx_value_lasts(const mx_program *program, int32_t v);
 
 /* All of them, in order; with the verifier between them in debug builds, and dumps if the flag asks for them. */
 mx_code mx_pipeline_run(mx_program *program, const char *name);

@@ -25,8 +25,11 @@ static const struct {
     {"pool", mx_pass_pool},
     {"bias", mx_pass_bias},
     {"activation", mx_pass_activation},
+    {"layout", mx_pass_layout},
+    {"residual", mx_pass_residual},
     {"pointwise", mx_pass_pointwise},
     {"heads", mx_pass_heads},
+    {"prepare", mx_pass_prepare},
 };
 // clang-format on
 

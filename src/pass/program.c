@@ -36,6 +36,9 @@ void mx_program_free(mx_program *program)
 {
     for (int64_t i = 0; i < program->externals.length; i++)
         mx_release(program->externals.items[i].array);
+    for (int64_t i = 0; i < program->kept.length; i++)
+        mx_release(program->kept.items[i]);
+    mx_vec_free(&program->kept);
     mx_vec_free(&program->values);
     mx_vec_free(&program->steps);
     mx_vec_free(&program->externals);
@@ -136,6 +139,18 @@ static mx_code check_known(const builder *b, const mx_gnode *node, int64_t entry
                    mx_shape_text(&b->shape[entry], text), node->name);
 }
 
+/* Subgraphs and the like live as long as the program. */
+static mx_code keep_callee(mx_program *program, const mx_gnode *node)
+{
+    mx_callee *callee = mx_callee_of(node->op, node->attrs);
+    if (!callee)
+        return MX_OK;
+    if (!mx_vec_push(&program->kept, callee))
+        return MX_ERR_MEMORY;
+    mx_retain(callee);
+    return MX_OK;
+}
+
 static mx_code add_step(builder *b, int64_t i)
 {
     const mx_gnode *node = b->graph.nodes[i];
@@ -147,7 +162,7 @@ static mx_code add_step(builder *b, int64_t i)
     step.name = step.in ? copy_text(b->program, node->name) : NULL;
     if (step.name && node->op->schema && (step.attrs = mx_program_alloc(b->program, node->op->schema->size)))
         memcpy(step.attrs, node->attrs, node->op->schema->size);
-    if (!step.name || (node->op->schema && !step.attrs))
+    if (!step.name || (node->op->schema && !step.attrs) || keep_callee(b->program, node))
         return MX_ERR_MEMORY;
     step.out = step.in + n_in;
     for (int k = 0; k < n_in; k++) {
@@ -206,8 +221,8 @@ static void mark_written(mx_program *program)
 {
     for (int64_t i = 0; i < program->steps.length; i++) {
         const mx_step *step = &program->steps.items[i];
-        for (int k = 0; k < step->n_in && k < 32; k++)
-            if ((step->op->mutates >> k & 1) && step->in[k] >= 0) {
+        for (int k = 0; k < step->n_in && (k < 32 || mx_op_calls(step->op)); k++)
+            if (mx_op_writes(step->op, step->attrs, k) && step->in[k] >= 0) {
                 const int32_t slot = program->values.items[step->in[k]].external;
                 if (slot >= 0)
                     program->externals.items[slot].written = true;
@@ -218,7 +233,7 @@ static void mark_written(mx_program *program)
 static mx_code build(builder *b)
 {
     const struct mx_program_source *s = b->source;
-    const size_t bytes = (size_t)(s->n_heads + s->n_gradients) * sizeof(mx_gentry);
+    const size_t bytes = (size_t)(s->n_heads + s->n_gradients + s->n_kept) * sizeof(mx_gentry);
     mx_gentry *all = mx_alloc(bytes);
     if (!all)
         return MX_ERR_MEMORY;
@@ -228,6 +243,8 @@ static mx_code build(builder *b)
         if (e.node)
             all[count++] = e;
     }
+    for (int64_t i = 0; i < s->n_kept; i++)
+        all[count++] = s->kept[i];
     mx_code code = mx_graph_of(&b->graph, count, all);
     mx_free(all, bytes);
     if (code)

@@ -2,7 +2,8 @@
  *
  *     values    v0 (64, 1, 28, 28)   v1 (6, 1, 5, 5) ...          shapes and types are known: a program is typed
  *     steps     s0: v3 = Convolution(v0, v1, v2)   s1: v4 = Activation(v3) ...
- *               [0, forward) the forward part, [forward, n) the backward part and the update
+ *               [0, forward) the forward part, [forward, n) the backward part and the update;
+ *               [0, prepared) what follows from parameters alone: run when one of them changed
  *     externals v0 input 0, v1 parameter conv0_weight ...          arrays that whoever runs the program brings along
  *     heads     values that it gives back: results of the forward part, then gradients
  *
@@ -63,10 +64,12 @@ typedef struct mx_program {
     MX_VEC(mx_external) externals;
     MX_VEC(int32_t) heads; /* values; -1: a gradient that is zero */
     int64_t forward;       /* steps of the forward part */
+    int64_t prepared;      /* the first of them, which follow from parameters alone (prepare.c) */
     int64_t forward_heads; /* heads that the forward part gives */
     int64_t n_inputs;      /* inputs of the forward part; those behind them are gradients of its heads */
     mx_context context;
     mx_chunk *memory; /* lists, attributes and names: freed with the program */
+    mx_pointers kept; /* what steps call (op/control.h); retained */
 } mx_program;
 
 /* One graph with two groups of heads: what the forward part gives, and what the second part gives (entries with node
@@ -76,6 +79,8 @@ typedef struct mx_program {
 struct mx_program_source {
     int64_t n_heads, n_gradients;
     const mx_gentry *heads, *gradients;
+    int64_t n_kept; /* nodes of the forward part that run although no head needs them: they draw random numbers */
+    const mx_gentry *kept;
     int64_t n_inputs, n_forward_inputs; /* those behind the first n_forward_inputs are gradients of the heads */
     mx_gnode *const *inputs;
     int64_t n_parameters;

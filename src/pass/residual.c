@@ -1,0 +1,109 @@
+/* Blocked convolutions take over what follows them: the addition of another value, then relu or clip.
+ *
+ *     t = _blocked_convolution(x, w, b); s = t + shortcut; y = relu(s)
+ *         ->  y = _blocked_convolution(x, w, b, shortcut)  [low = 0]
+ *
+ * The addition is made where the sum was: the convolution moves there, behind whatever makes the other operand.  A relu
+ * behind max pooling goes into the convolution before the pooling, where it costs nothing.
+ *
+ * SPDX-License-Identifier: Apache-2.0 */
+#include <math.h>
+#include <string.h>
+
+#include "base/alloc.h"
+#include "gluon/op.gen.h"
+#include "pass/passes.h"
+
+enum { DATA, WEIGHT, BIAS, ADDEND };
+
+static bool is(const mx_step *step, const char *name) { return !strcmp(step->op->name, name); }
+
+/* The step that makes v, if it is `op` and nobody but one step reads v. */
+static mx_step *only_maker(const mx_program *program, int32_t v, const char *op)
+{
+    const mx_value *value = v < 0 ? NULL : &program->values.items[v];
+    mx_step *step = value && value->maker >= 0 && value->uses == 1 ? &program->steps.items[value->maker] : NULL;
+    return step && !step->dead && is(step, op) ? step : NULL;
+}
+
+static bool unlimited(const mx_step *conv)
+{
+    const mx_blocked_convolution_attrs *a = conv->attrs;
+    return isnan(a->low) && isnan(a->high);
+}
+
+/* ---- addition ---------------------------------------------------------------------------------------------------- */
+
+/* The step becomes the convolution that made operand k, with the other operand as its addend. */
+static bool take_addition(mx_program *program, mx_step *sum, int k)
+{
+    mx_step *conv = only_maker(program, sum->in[k], "_blocked_convolution");
+    const int32_t other = sum->in[1 - k];
+    if (!conv || !unlimited(conv) || conv->in[ADDEND] >= 0 || other == sum->in[k] || other < 0 ||
+        !mx_shape_equal(&program->values.items[other].shape, &program->values.items[conv->out[0]].shape))
+        return false;
+    const int32_t out = sum->out[0];
+    *sum = *conv;
+    sum->in[ADDEND] = other;
+    sum->out[0] = out;
+    conv->dead = true;
+    return true;
+}
+
+static bool add(mx_program *program, mx_step *step)
+{
+    if (!is(step, "elemwise_add") && !is(step, "broadcast_add"))
+        return false;
+    /* The operand that was made last: the other one is there before it in most networks. */
+    const int last = program->values.items[step->in[0]].maker < program->values.items[step->in[1]].maker;
+    return take_addition(program, step, last) || take_addition(program, step, 1 - last);
+}
+
+/* ---- limits ------------------------------------------------------------------------------------------------------ */
+
+static bool limits_of(const mx_step *step, double *low, double *high)
+{
+    *low = 0, *high = NAN;
+    if (is(step, "relu"))
+        return true;
+    if (is(step, "Activation"))
+        return ((const mx_activation_attrs *)step->attrs)->act_type == MX_ACTIVATION_RELU;
+    const mx_clip_attrs *clip = step->attrs;
+    if (!is(step, "clip"))
+        return false;
+    *low = clip->a_min, *high = clip->a_max;
+    return !isnan(*low) && !isnan(*high);
+}
+
+static bool limit(mx_program *program, mx_step *step)
+{
+    double low, high;
+    if (!limits_of(step, &low, &high))
+        return false;
+    mx_step *pool = only_maker(program, step->in[0], "_blocked_pooling");
+    if (pool && ((const mx_blocked_pooling_attrs *)pool->attrs)->pool_type != MX_BLOCKED_POOLING_MAX)
+        return false;
+    mx_step *conv = only_maker(program, pool ? pool->in[0] : step->in[0], "_blocked_convolution");
+    if (!conv || !unlimited(conv))
+        return false;
+    mx_blocked_convolution_attrs *a = conv->attrs;
+    a->low = low, a->high = high;
+    (pool ? pool : conv)->out[0] = step->out[0];
+    step->dead = true;
+    return true;
+}
+
+mx_code mx_pass_residual(mx_program *program)
+{
+    bool changed = false;
+    for (int64_t i = 0; i < program->steps.length; i++) {
+        mx_step *step = &program->steps.items[i];
+        if (step->dead || !step->n_in || !(add(program, step) || limit(program, step)))
+            continue;
+        mx_program_count(program);
+        changed = true;
+    }
+    if (changed)
+        mx_program_sweep(program);
+    return MX_OK;
+}
