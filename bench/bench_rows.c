@@ -3,10 +3,10 @@
  *
  *     bench_rows [threads] [seconds per line] [megabytes per array]
  *
- * What a line is compared with: results that go to another array with a copy that alternates with it; updates in
- * place with a plain loop that updates in place, because a line of memory that was just read is written back cheaper
- * than a copy writes.  A copy is half writes, so what reads more than it writes (norms while training, gradients) can
- * still exceed 100 %.
+ * What a line is compared with: a copy that alternates with it, by the rate of the bytes read and written; updates in
+ * place also with a plain loop that updates in place, because a line of memory that was just read is written back
+ * cheaper than a copy writes.  A copy is half writes, so what reads more than it writes (norms while training,
+ * gradients) can exceed 100 %.
  *
  * SPDX-License-Identifier: Apache-2.0 */
 #include <stdio.h>
@@ -137,9 +137,11 @@ static void measure(const line *l, int64_t bytes, double seconds, double in_plac
         return;
     const double rate = (double)l->passes * (double)(mx_size(j.out) * 4) / b.seconds * 1e-9;
     mx_set_training(false);
-    printf("%-20s %7.2f ms %7.1f GB/s %4.0f %% of %s (%.1f)\n", l->what, b.seconds * 1e3, rate,
-           100 * rate / (l->in_place ? in_place : b.copy_gbs), l->in_place ? "a loop in place" : "a copy",
-           l->in_place ? in_place : b.copy_gbs);
+    printf("%-20s %7.2f ms %7.1f GB/s %4.0f %% of a copy (%.1f)", l->what, b.seconds * 1e3, rate,
+           100 * rate / b.copy_gbs, b.copy_gbs);
+    if (l->in_place)
+        printf(", %.0f %% of a loop in place (%.1f)", 100 * rate / in_place, in_place);
+    puts("");
     fflush(stdout);
 }
 

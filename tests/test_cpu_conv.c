@@ -191,6 +191,26 @@ static void conv_chosen_shapes(void **unused)
         }
 }
 
+/* The sizes in which networks begin and end: square planes that are one vector wide, pairs of small images, many
+ * positions for few channels. */
+static void conv_network_shapes(void **unused)
+{
+    (void)unused;
+    for (int64_t size = 7; size <= 14; size += 7)
+        for (int64_t groups = 1; groups <= 3; groups++) {
+            check_conv(&(mx_conv_shape){3, groups, groups, groups, 2, {size, size}, {size, size}, {3, 3}, {1, 1},
+                                        {1, 1}, {1, 1}, false});
+            check_conv(&(mx_conv_shape){3, groups, groups, groups, 2, {2 * size, 2 * size * groups},
+                                        {size, size * groups}, {3, 3}, {2, 2}, {1, 1}, {1, 1}, false});
+        }
+    for (int64_t batch = 1; batch <= 5; batch++)
+        for (int64_t stride = 1; stride <= 2; stride++)
+            check_conv(&(mx_conv_shape){batch, 24, 40, 1, 2, {7 * stride, 7 * stride}, {7, 7}, {3, 3},
+                                        {stride, stride}, {1, 1}, {1, 1}, false});
+    check_conv(&(mx_conv_shape){2, 3, 20, 1, 2, {32, 32}, {32, 32}, {3, 3}, {1, 1}, {1, 1}, {1, 1}, false});
+    check_conv(&(mx_conv_shape){2, 3, 33, 1, 2, {28, 28}, {14, 14}, {7, 7}, {2, 2}, {1, 1}, {3, 3}, false});
+}
+
 /* Every allocation fails once: the answer is the error code, and nothing is lost. */
 static void conv_without_memory(void **unused)
 {
@@ -272,7 +292,8 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(conv_random_shapes), cmocka_unit_test(conv_chosen_shapes),
-        cmocka_unit_test(conv_without_memory), cmocka_unit_test(pool_random_shapes),
+        cmocka_unit_test(conv_network_shapes), cmocka_unit_test(conv_without_memory),
+        cmocka_unit_test(pool_random_shapes),
         cmocka_unit_test(pool_known_values),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);

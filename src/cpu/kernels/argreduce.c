@@ -5,7 +5,7 @@
  * SPDX-License-Identifier: Apache-2.0 */
 #include <string.h>
 
-#include "base/alloc.h"
+#include "base/scratch.h"
 #include "base/error.h"
 #include "base/threads.h"
 #include "cpu/kernel.h"
@@ -99,14 +99,14 @@ static mx_code run_search(const mx_kernel_call *call, int64_t axis)
     void *converted = NULL;
     if (!direct) {
         j.compute = mx_dtype_is_float(in->dtype) ? MX_FLOAT32 : MX_INT64;
-        if (!(converted = mx_alloc((size_t)in->size * 8)))
+        if (!(converted = mx_scratch_take((size_t)in->size * 8)))
             return mx_error_code();
         mx_convert_fast(converted, j.compute, j.in, (mx_dtype)in->dtype, in->size);
         j.in = converted;
     }
     const int64_t strips = (j.inner + COLUMNS - 1) / COLUMNS, work = j.n * (j.inner < COLUMNS ? j.inner : COLUMNS);
     mx_parallel(outer * strips, work < MX_GRAIN ? MX_GRAIN / work : 1, search_part, &j);
-    mx_free(converted, (size_t)in->size * 8);
+    mx_scratch_give(converted, (size_t)in->size * 8);
     return MX_OK;
 }
 

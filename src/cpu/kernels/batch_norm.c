@@ -4,7 +4,7 @@
 #include <math.h>
 #include <string.h>
 
-#include "base/alloc.h"
+#include "base/scratch.h"
 #include "base/threads.h"
 #include "cpu/kernels/pointwise_loops.h"
 #include "cpu/kernels/rows.h"
@@ -66,14 +66,14 @@ static mx_code over(norm_job *job, mx_dtype dtype, bool backward)
         return MX_OK;
     }
     const size_t bytes = (size_t)((2 * job->chunks + 3) * job->channels * mx_dtype_size(dtype));
-    if (!(job->partial = mx_alloc(bytes)))
+    if (!(job->partial = mx_scratch_take(bytes)))
         return MX_ERR_MEMORY;
     job->scale = (char *)job->partial + 2 * job->chunks * job->channels * mx_dtype_size(dtype);
     if (backward)
         (dtype == MX_FLOAT32 ? linear_backward_f : linear_backward_d)(job);
     else
         (dtype == MX_FLOAT32 ? linear_f : linear_d)(job);
-    mx_free(job->partial, bytes);
+    mx_scratch_give(job->partial, bytes);
     return MX_OK;
 }
 

@@ -1,14 +1,14 @@
 /* The blocked convolution: forward and data gradient with output channels as lanes.
  *
- * Model.  Weights are packed once (conv_pack.h).  The work is cut into tasks (image, group, tile of result lines, range
- * of weight blocks).  A task packs the source lines of its tile (conv_tile.h) into a scratch that fits the cache, and
- * runs the inner loop (conv_micro.h) over weight blocks, lines and positions.  Sums too long for the cache are cut
- * into chunks of channels, added up in the result.
+ * Model.  Weights are packed once (conv_pack.h).  The work is cut into tasks (image or pair of images, group, tile of
+ * result lines, range of weight blocks).  A task packs the source lines of its tile (conv_tile.h) into a scratch that
+ * fits the cache, and runs the inner loop (conv_micro.h) over weight blocks, lines and positions.  Sums too long for
+ * the cache are cut into chunks of channels, added up in the result.
  *
  * Accepts every shape; it is the last of the lists in conv.c.
  *
  * SPDX-License-Identifier: Apache-2.0 */
-#include "base/alloc.h"
+#include "base/scratch.h"
 #include "base/error.h"
 #include "base/threads.h"
 #include "cpu/kernels/conv_finish.h"
@@ -46,7 +46,8 @@ typedef struct blocked {
     int64_t chunk;         /* source channels summed at once */
     int64_t height, tiles; /* result lines of a tile, tiles of an image */
     int64_t ranges;        /* parts into which the weight blocks are cut */
-    bool pairs;            /* lines are short: run two at once */
+    bool pairs;            /* lines are short: run two at once ... */
+    int images;            /* ... and take them from so many images, 1 or 2 */
     conv_tile *scratch;    /* one per part */
     int parts;
 } blocked;
@@ -147,27 +148,35 @@ static void run_block(const blocked *b, const conv_tile *tile, int64_t group, in
             run_work(b, &p, work, tile->begin, tile->extra);
         }
     }
-    conv_finish(&write, tile->extra, (tile->end - tile->begin) * width, result + tile->begin * job->result_at[1]);
+    const int64_t positions = (tile->end - tile->begin) * width;
+    for (int i = 0; i < tile->images; i++)
+        conv_finish(&write, tile->extra + i * positions * size, positions,
+                    result + i * job->result_image + tile->begin * job->result_at[1]);
 }
 
 static void run_task(const blocked *b, conv_tile *tile, int64_t task)
 {
     const conv_job *job = b->job;
     const int64_t range = task % b->ranges, t = task / b->ranges % b->tiles, blocks = conv_blocks(job->to);
-    const int64_t group = task / b->ranges / b->tiles % job->groups, image = task / b->ranges / b->tiles / job->groups;
+    const int64_t group = task / b->ranges / b->tiles % job->groups;
+    const int64_t image = task / b->ranges / b->tiles / job->groups * b->images;
+    const int images = image + b->images <= job->batch ? b->images : 1;
     const int64_t lines = job->axis[0].result * job->axis[1].result;
     const int64_t begin = t * b->height, end = begin + b->height < lines ? begin + b->height : lines;
     const float *source = b->source + image * job->source_image + group * job->from * job->source_channel;
     float *result = b->result + image * job->result_image + group * job->to * job->result_channel;
     for (int64_t at = 0; at < job->from; at += b->chunk) {
         const int64_t count = job->from - at < b->chunk ? job->from - at : b->chunk;
-        conv_tile_fill(tile, source + at * job->source_channel, count, begin, end);
+        conv_tile_fill(tile, source + at * job->source_channel, images, count, begin, end);
         for (int64_t i = blocks * range / b->ranges; i < blocks * (range + 1) / b->ranges; i++)
             run_block(b, tile, group, i, at, count, result);
     }
 }
 
-static int64_t task_count(const blocked *b) { return b->job->batch * b->job->groups * b->tiles * b->ranges; }
+static int64_t task_count(const blocked *b)
+{
+    return (b->job->batch + b->images - 1) / b->images * b->job->groups * b->tiles * b->ranges;
+}
 
 static void run_part(void *arg, int part, int parts)
 {
@@ -190,14 +199,15 @@ static void choose_sizes(blocked *b)
     b->height = conv_tile_height(job, b->chunk);
     b->tiles = (lines + b->height - 1) / b->height;
     b->ranges = 1;
+    const int64_t positions = conv_axis_count(&job->axis[2], 0);
+    const int64_t most = job->to <= LANES ? CONV_HALF_ONE : CONV_HALF_TWO;
+    b->pairs = positions <= most || (positions % 2 && positions < 2 * most + 2); /* an odd line wastes half a pair */
     b->parts = mx_num_threads();
+    b->images = b->pairs && job->batch * job->groups * b->tiles >= 2 * b->parts && job->batch > 1 ? 2 : 1;
     const int64_t tasks = task_count(b);
     if (tasks % b->parts && tasks < 4 * b->parts)
         b->ranges = blocks < b->parts ? blocks : b->parts;
     b->parts = task_count(b) < b->parts ? (int)task_count(b) : b->parts;
-    const int64_t positions = conv_axis_count(&job->axis[2], 0);
-    const int64_t most = job->to <= LANES ? CONV_HALF_ONE : CONV_HALF_TWO;
-    b->pairs = positions <= most || (positions % 2 && positions < 2 * most + 2); /* an odd line wastes half a pair */
 }
 
 /* The taps of every class in the order of the source positions that they read. */
@@ -206,7 +216,7 @@ static mx_code fill_taps(blocked *b)
     const conv_axis *axis = &b->job->axis[2];
     const size_t tables = (size_t)axis->kernel * 3 * sizeof(int64_t);
     b->tap_bytes = tables + (size_t)axis->classes * sizeof(tap_edges);
-    b->source_tap = mx_alloc(b->tap_bytes);
+    b->source_tap = mx_scratch_take(b->tap_bytes);
     if (!b->source_tap)
         return conv_scratch_failed("the tap table", b->tap_bytes);
     b->w_tap[0] = b->source_tap + axis->kernel;
@@ -236,7 +246,7 @@ static mx_code pack_weights(blocked *b)
                               job->w_to, job->w_from, job->w_tap};
     b->packed_group = conv_packed_size(&b->weight);
     b->packed_bytes = (size_t)(b->packed_group * job->groups) * sizeof(float);
-    b->packed = mx_alloc(b->packed_bytes);
+    b->packed = mx_scratch_take(b->packed_bytes);
     if (!b->packed)
         return conv_scratch_failed("the packed weight", b->packed_bytes);
     for (int64_t g = 0; g < job->groups; g++)
@@ -247,12 +257,12 @@ static mx_code pack_weights(blocked *b)
 static mx_code open_scratch(blocked *b)
 {
     const size_t bytes = (size_t)b->parts * sizeof(conv_tile);
-    b->scratch = mx_alloc_zero(bytes);
+    b->scratch = mx_scratch_take_zero(bytes);
     if (!b->scratch)
         return conv_scratch_failed("the tile list", bytes);
-    const int64_t sums = (b->height * b->job->axis[2].result + LANES) * CONV_BLOCK;
+    const int64_t sums = (b->images * b->height * b->job->axis[2].result + LANES) * CONV_BLOCK;
     for (int i = 0; i < b->parts; i++) {
-        const mx_code code = conv_tile_open(&b->scratch[i], b->job, b->height, b->chunk, b->pairs, sums);
+        const mx_code code = conv_tile_open(&b->scratch[i], b->job, b->images, b->height, b->chunk, b->pairs, sums);
         if (code)
             return code;
     }
@@ -263,9 +273,9 @@ static void close_all(blocked *b)
 {
     for (int i = 0; b->scratch && i < b->parts; i++)
         conv_tile_close(&b->scratch[i]);
-    mx_free(b->scratch, (size_t)b->parts * sizeof(conv_tile));
-    mx_free(b->source_tap, b->tap_bytes);
-    mx_free(b->packed, b->packed_bytes);
+    mx_scratch_give(b->scratch, (size_t)b->parts * sizeof(conv_tile));
+    mx_scratch_give(b->source_tap, b->tap_bytes);
+    mx_scratch_give(b->packed, b->packed_bytes);
 }
 
 mx_code conv_blocked_run(const conv_job *job, const float *source, const float *w, const float *bias, bool relu,

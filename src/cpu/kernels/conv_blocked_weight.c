@@ -2,20 +2,22 @@
  *
  *     dw[o, c, k] = sum over n, p of  dy[n, o, p] * x[n, c, p * stride - pad + k * dilate]
  *
- * Model.  Tasks are (image, group, tile of result lines).  A task packs the source lines of its tile (conv_tile.h) and
- * the lines of dy as (blocks, lines, positions, channels of the block).  For every block, kernel row, few channels and
- * few taps the inner loop (conv_micro.h) walks all positions of the tile with its sums in registers.  Every part of
- * the thread pool has sums of its own, in the packed order of conv_pack.h; they are added in the order of the parts.
+ * Model.  Tasks are (image or two small ones, group, tile of result lines).  A task packs the source lines of its tile
+ * (conv_tile.h) and the lines of dy as (blocks, lines, positions, channels of the block).  For every block, kernel row,
+ * few channels and few taps the inner loop (conv_micro.h) walks all positions of the tile with its sums in registers.
+ * Every part of the thread pool has sums of its own, in the packed order of conv_pack.h; they are added in the order of
+ * the parts.
  *
  * Invariant: the same number of threads gives the same bits.
  *
  * SPDX-License-Identifier: Apache-2.0 */
-#include "base/alloc.h"
+#include "base/scratch.h"
 #include "base/error.h"
 #include "base/threads.h"
 #include "cpu/kernels/conv_pack.h"
 #include "cpu/kernels/conv_tile.h"
 
+#define SMALL_TILE 64                  /* positions of a tile of which two are worked on at once */
 #define SUM_BYTES ((int64_t)256 << 20) /* of the sums of all parts together */
 
 typedef struct part_scratch {
@@ -30,6 +32,7 @@ typedef struct weight_run {
     conv_weight weight;   /* of one group */
     int64_t group_floats; /* of packed sums */
     int64_t height, tiles;
+    int images;          /* of a tile: two small ones share the way of the sums from memory and back */
     int64_t *source_tap; /* (taps along the line) offsets into a packed line */
     size_t tap_bytes, dy_bytes, line_bytes;
     int parts;             /* wanted; the pool may give fewer */
@@ -39,45 +42,77 @@ typedef struct weight_run {
     size_t sum_bytes;
 } weight_run;
 
+/* LANES channels x LANES positions of dy, turned.  Lines a multiple of a page apart share their cache sets: they are
+ * loaded once, not by quarters. */
+static void turn_square(const float *dy, int64_t s_channel, int64_t size, float *to)
+{
+    vfloat v[LANES];
+    if (s_channel % 1024) {
+        vector_load_turned(v, dy, s_channel);
+    } else {
+        _Pragma("GCC unroll 16") for (int i = 0; i < LANES; i++) v[i] = vector_load(dy + i * s_channel);
+        vector_transpose(v);
+    }
+    _Pragma("GCC unroll 16") for (int i = 0; i < LANES; i++) vector_store(to + i * size, v[i]);
+}
+
+/* At most so many; absent channels are zero. */
+static void turn_edge(const float *dy, int64_t s_channel, int64_t channels, int64_t positions, int64_t size, float *to)
+{
+    vfloat v[LANES];
+    for (int64_t i = 0; i < LANES; i++)
+        v[i] = i < channels ? vector_load_part(dy + i * s_channel, positions) : (vfloat){0};
+    vector_transpose(v);
+    for (int64_t i = 0; i < positions && i < LANES; i++)
+        vector_store(to + i * size, v[i]);
+}
+
+/* Some positions of dy whose channels lie side by side: channels last. */
+static void pack_dy_beside(const float *dy, int64_t s_position, int64_t channels, int64_t positions, int64_t size,
+                           float *to)
+{
+    for (int64_t p = 0; p < positions; p++)
+        for (int64_t c = 0; c < size; c += LANES)
+            vector_store(to + p * size + c,
+                         channels > c ? vector_load_part(dy + p * s_position + c, channels - c) : (vfloat){0});
+}
+
 /* One line of dy, (channels, positions) with these strides, as (positions, size). */
 static void pack_dy_line(const float *dy, int64_t s_channel, int64_t s_position, int64_t channels, int64_t positions,
                          int64_t size, float *to)
 {
+    if (s_channel == 1) {
+        pack_dy_beside(dy, s_position, channels, positions, size, to);
+        return;
+    }
     for (int64_t c = 0; c < size; c += LANES)
         for (int64_t p = 0; p < positions; p += LANES) {
-            vfloat v[LANES];
-            const int64_t left = channels - c, rows = positions - p < LANES ? positions - p : LANES;
-            if (s_channel == 1) {
-                for (int64_t i = 0; i < rows; i++)
-                    vector_store(to + (p + i) * size + c,
-                                 left > 0 ? vector_load_part(dy + (p + i) * s_position + c, left) : (vfloat){0});
-                continue;
-            }
-            for (int64_t i = 0; i < LANES; i++)
-                v[i] = i < left ? vector_load_part(dy + (c + i) * s_channel + p, rows) : (vfloat){0};
-            vector_transpose(v);
-            for (int64_t i = 0; i < rows; i++)
-                vector_store(to + (p + i) * size + c, v[i]);
+            const float *from = dy + c * s_channel + p;
+            if (channels - c >= LANES && positions - p >= LANES)
+                turn_square(from, s_channel, size, to + p * size + c);
+            else
+                turn_edge(from, s_channel, channels - c, positions - p, size, to + p * size + c);
         }
 }
 
 /* Where the packed dy of a block begins. */
 static int64_t dy_block_at(const weight_run *r, int64_t block)
 {
-    return block * CONV_BLOCK * r->height * r->job->axis[2].result;
+    return block * CONV_BLOCK * r->images * r->height * r->job->axis[2].result;
 }
 
-/* Lines follow each other without gaps, so those of a tile are packed as one. */
-static void pack_dy(const weight_run *r, const float *dy, int64_t begin, int64_t end, float *to)
+/* Lines follow each other without gaps, so those of a tile are packed as one; a second image follows the first. */
+static void pack_dy(const weight_run *r, const float *dy, int images, int64_t begin, int64_t end, float *to)
 {
     const conv_job *job = r->job;
-    const int64_t positions = job->axis[2].result;
-    for (int64_t b = 0; b < conv_blocks(job->to); b++) {
-        const int64_t channel = b * CONV_BLOCK;
-        pack_dy_line(dy + channel * job->result_channel + begin * job->result_at[1], job->result_channel,
-                     job->result_at[2], job->to - channel, (end - begin) * positions, conv_block_size(job->to, b),
-                     to + dy_block_at(r, b));
-    }
+    const int64_t positions = (end - begin) * job->axis[2].result;
+    for (int64_t b = 0; b < conv_blocks(job->to); b++)
+        for (int i = 0; i < images; i++) {
+            const int64_t channel = b * CONV_BLOCK, size = conv_block_size(job->to, b);
+            pack_dy_line(dy + i * job->result_image + channel * job->result_channel + begin * job->result_at[1],
+                         job->result_channel, job->result_at[2], job->to - channel, positions, size,
+                         to + dy_block_at(r, b) + i * positions * size);
+        }
 }
 
 /* The lines of the tile that meet kernel row `row`, each with its line of dy. */
@@ -87,10 +122,15 @@ static int64_t lines_of_row(const weight_run *r, const part_scratch *s, int64_t 
     int64_t count = 0;
     for (int64_t i = 0; i < s->tile.work_count; i++) {
         const conv_work *work = &s->tile.works[i];
-        for (int64_t j = work->first; j < work->first + work->count; j++)
-            if (s->tile.lines[j].kernel_row == row)
-                s->lines[count++] = (conv_grad_lines){
-                    s->tile.lines[j].a, s->dy + dy_block_at(r, block) + (work->line_a - begin) * floats};
+        const float *dy = s->dy + dy_block_at(r, block) - begin * floats;
+        for (int64_t j = work->first; j < work->first + work->count; j++) {
+            const conv_lines *lines = &s->tile.lines[j];
+            if (lines->kernel_row != row)
+                continue;
+            s->lines[count++] = (conv_grad_lines){lines->a, dy + work->line_a * floats};
+            if (s->tile.images > 1)
+                s->lines[count++] = (conv_grad_lines){lines->b, dy + work->line_b * floats};
+        }
     }
     return count;
 }
@@ -118,12 +158,14 @@ static void run_row(const weight_run *r, const part_scratch *s, int64_t lines, i
 static void run_task(const weight_run *r, part_scratch *s, int64_t task, float *sums)
 {
     const conv_job *job = r->job;
-    const int64_t t = task % r->tiles, group = task / r->tiles % job->groups, image = task / r->tiles / job->groups;
+    const int64_t t = task % r->tiles, group = task / r->tiles % job->groups;
+    const int64_t image = task / r->tiles / job->groups * r->images;
+    const int images = image + r->images <= job->batch ? r->images : 1;
     const int64_t lines = job->axis[0].result * job->axis[1].result;
     const int64_t begin = t * r->height, end = begin + r->height < lines ? begin + r->height : lines;
-    conv_tile_fill(&s->tile, r->x + image * job->source_image + group * job->from * job->source_channel, job->from,
-                   begin, end);
-    pack_dy(r, r->dy + image * job->result_image + group * job->to * job->result_channel, begin, end, s->dy);
+    conv_tile_fill(&s->tile, r->x + image * job->source_image + group * job->from * job->source_channel, images,
+                   job->from, begin, end);
+    pack_dy(r, r->dy + image * job->result_image + group * job->to * job->result_channel, images, begin, end, s->dy);
     for (int64_t b = 0; b < conv_blocks(job->to); b++)
         for (int64_t row = 0; row < r->weight.rows; row++) {
             const int64_t size = conv_block_size(job->to, b), count = lines_of_row(r, s, row, b, begin);
@@ -133,7 +175,10 @@ static void run_task(const weight_run *r, part_scratch *s, int64_t task, float *
         }
 }
 
-static int64_t task_count(const weight_run *r) { return r->job->batch * r->job->groups * r->tiles; }
+static int64_t task_count(const weight_run *r)
+{
+    return (r->job->batch + r->images - 1) / r->images * r->job->groups * r->tiles;
+}
 static int64_t part_floats(const weight_run *r) { return r->group_floats * r->job->groups; }
 
 static void run_part(void *arg, int part, int parts)
@@ -163,11 +208,11 @@ static void add_parts(void *arg, int64_t begin, int64_t end)
 
 static mx_code open_part(weight_run *r, part_scratch *s)
 {
-    const mx_code code = conv_tile_open(&s->tile, r->job, r->height, r->job->from, false, 0);
+    const mx_code code = conv_tile_open(&s->tile, r->job, r->images, r->height, r->job->from, false, 0);
     if (code)
         return code;
-    s->dy = mx_alloc(r->dy_bytes);
-    s->lines = s->dy ? mx_alloc(r->line_bytes) : NULL;
+    s->dy = mx_scratch_take(r->dy_bytes);
+    s->lines = s->dy ? mx_scratch_take(r->line_bytes) : NULL;
     return s->lines ? MX_OK : conv_scratch_failed("a tile of the output's gradient", r->dy_bytes + r->line_bytes);
 }
 
@@ -175,12 +220,12 @@ static mx_code open_all(weight_run *r)
 {
     const conv_axis *axis = &r->job->axis[2];
     r->tap_bytes = (size_t)axis->kernel * sizeof(int64_t);
-    r->dy_bytes = (size_t)(conv_blocks(r->job->to) * CONV_BLOCK * r->height * axis->result) * sizeof(float);
-    r->line_bytes = (size_t)r->height * sizeof(conv_grad_lines);
+    r->dy_bytes = (size_t)dy_block_at(r, conv_blocks(r->job->to)) * sizeof(float);
+    r->line_bytes = (size_t)(r->images * r->height) * sizeof(conv_grad_lines);
     r->sum_bytes = (size_t)(part_floats(r) * r->parts) * sizeof(float);
-    r->source_tap = mx_alloc(r->tap_bytes);
-    r->sums = mx_alloc(r->sum_bytes);
-    r->scratch = mx_alloc_zero((size_t)r->parts * sizeof(part_scratch));
+    r->source_tap = mx_scratch_take(r->tap_bytes);
+    r->sums = mx_scratch_take(r->sum_bytes);
+    r->scratch = mx_scratch_take_zero((size_t)r->parts * sizeof(part_scratch));
     if (!r->source_tap || !r->sums || !r->scratch)
         return conv_scratch_failed("the weight gradient", r->sum_bytes);
     for (int64_t i = 0; i < axis->kernel; i++)
@@ -195,12 +240,12 @@ static void close_all(weight_run *r)
 {
     for (int i = 0; r->scratch && i < r->parts; i++) {
         conv_tile_close(&r->scratch[i].tile);
-        mx_free(r->scratch[i].dy, r->dy_bytes);
-        mx_free(r->scratch[i].lines, r->line_bytes);
+        mx_scratch_give(r->scratch[i].dy, r->dy_bytes);
+        mx_scratch_give(r->scratch[i].lines, r->line_bytes);
     }
-    mx_free(r->scratch, (size_t)r->parts * sizeof(part_scratch));
-    mx_free(r->sums, r->sum_bytes);
-    mx_free(r->source_tap, r->tap_bytes);
+    mx_scratch_give(r->scratch, (size_t)r->parts * sizeof(part_scratch));
+    mx_scratch_give(r->sums, r->sum_bytes);
+    mx_scratch_give(r->source_tap, r->tap_bytes);
 }
 
 mx_code conv_blocked_weight(const conv_job *job, const float *x, const float *dy, float *dw)
@@ -214,6 +259,8 @@ mx_code conv_blocked_weight(const conv_job *job, const float *x, const float *dy
     r.tiles = (lines + r.height - 1) / r.height;
     const int64_t room = SUM_BYTES / (part_floats(&r) * (int64_t)sizeof(float)) + 1;
     r.parts = mx_num_threads() < room ? mx_num_threads() : (int)room;
+    const bool small = r.height * job->axis[2].result <= SMALL_TILE;
+    r.images = small && job->batch > 1 && job->batch * job->groups * r.tiles >= 2 * r.parts ? 2 : 1;
     r.parts = task_count(&r) < r.parts ? (int)task_count(&r) : r.parts;
     const mx_code code = open_all(&r);
     if (!code) {

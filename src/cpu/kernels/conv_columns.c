@@ -15,8 +15,10 @@
  * Tasks are (image, group).  Both use the inner loop of conv_pixels.h.
  *
  * SPDX-License-Identifier: Apache-2.0 */
-#include "base/alloc.h"
+#include <math.h>
+
 #include "base/error.h"
+#include "base/scratch.h"
 #include "base/threads.h"
 #include "cpu/kernels/conv_pixels.h"
 
@@ -41,8 +43,10 @@ typedef struct columns {
     bool relu;
     bool gradient;
     bool gather;         /* all sums are kept, then gathered line by line */
+    bool direct;         /* sums go straight into the result */
     int64_t positions;   /* of y */
-    int64_t row;         /* floats of a column row: positions, padded to vectors */
+    int64_t vectors;     /* that hold them */
+    int64_t row;         /* floats from a column row to the next */
     int64_t sums, terms; /* rows of the product, and over how many terms each sum runs */
     tap_reach *taps;     /* (taps of the kernel) */
     int64_t *offset;     /* (terms) where the rows that are summed begin */
@@ -131,24 +135,29 @@ static void move_rows(const columns *r, int64_t begin, int64_t end, float *image
     }
 }
 
-/* One block of results of the forward product, with bias and relu. */
-static void write_results(const columns *r, int64_t first, int64_t count, int64_t group, const float *sums,
-                          float *result)
+/* One block of results of the forward product. */
+static void write_results(const columns *r, int64_t first, int64_t count, const float *sums, float *result)
 {
     const conv_job *job = r->job;
     for (int64_t c = 0; c < count; c++) {
-        const float bias = r->bias ? r->bias[group * job->to + first + c] : 0;
         float *to = result + (first + c) * job->result_channel;
         const float *from = sums + c * r->row;
         if (job->result_at[2] == 1)
-            for (int64_t p = 0; p < r->positions; p += LANES) {
-                const vfloat v = vector_load(from + p) + vector_all(bias);
-                vector_store_part(to + p, r->relu ? vector_max((vfloat){0}, v) : v, r->positions - p);
-            }
+            for (int64_t p = 0; p < r->positions; p += LANES)
+                vector_store_part(to + p, vector_load(from + p), r->positions - p);
         else
             for (int64_t p = 0; p < r->positions; p++)
-                to[p * job->result_at[2]] = r->relu && from[p] + bias < 0 ? 0 : from[p] + bias;
+                to[p * job->result_at[2]] = from[p];
     }
+}
+
+/* The products of sums [first, end). */
+static void run_sums(const columns *r, int64_t group, int64_t first, int64_t end, const float *rows, float *to,
+                     int64_t s_to)
+{
+    conv_pixels_sum[end - first](rows, r->offset, r->terms, r->packed + (group * r->sums + first) * r->terms,
+                                 r->bias ? r->bias + group * r->sums + first : conv_pixels_zero,
+                                 r->relu ? 0 : -INFINITY, to, s_to, r->vectors);
 }
 
 static void run_task(const columns *r, int64_t task, float *rows)
@@ -169,14 +178,17 @@ static void run_task(const columns *r, int64_t task, float *rows)
     }
     for (int64_t b = 0; b < block_count(r); b++) {
         const int64_t first = block_begin(r, b), end = block_begin(r, b + 1);
-        conv_pixels_sum[end - first](rows, r->offset, r->terms, r->packed + (group * r->sums + first) * r->terms,
-                                     sums + (r->gather ? first * r->row : 0), r->row, r->row / LANES);
+        if (r->direct) {
+            run_sums(r, group, first, end, rows, result + first * job->result_channel, job->result_channel);
+            continue;
+        }
+        run_sums(r, group, first, end, rows, sums + (r->gather ? first * r->row : 0), r->row);
         if (r->gather)
             continue;
         if (r->gradient)
             move_rows(r, first, end, result, job->result_channel, job->result_at, sums, true);
         else
-            write_results(r, first, end - first, group, sums, result);
+            write_results(r, first, end - first, sums, result);
     }
     if (r->gather)
         conv_gather(job, sums, r->row, result);
@@ -236,6 +248,14 @@ static void pack(const columns *r)
                 }
 }
 
+/* What lies behind the positions in the last vector of a row is summed, too: it must not be slow numbers. */
+static void clear_tails(const columns *r, float *rows)
+{
+    const int64_t tail = r->vectors * LANES - r->positions;
+    for (int64_t term = 0; tail && term < r->terms; term++)
+        memset(rows + term * r->row + r->positions, 0, (size_t)tail * sizeof(float));
+}
+
 static size_t padded(int64_t bytes) { return ((size_t)bytes + MX_ALIGN - 1) / MX_ALIGN * MX_ALIGN; }
 
 static mx_code open_all(columns *r)
@@ -248,7 +268,7 @@ static mx_code open_all(columns *r)
     const size_t weights = padded(job->groups * r->sums * r->terms * (int64_t)sizeof(float));
     const size_t taps = padded(job->taps * (int64_t)sizeof(tap_reach));
     r->bytes = taps + offsets + weights + padded(r->part_floats * r->parts * (int64_t)sizeof(float));
-    char *memory = r->memory = mx_alloc(r->bytes);
+    char *memory = r->memory = mx_scratch_take(r->bytes);
     if (!memory)
         return conv_scratch_failed("the columns", r->bytes);
     r->taps = (tap_reach *)memory;
@@ -257,10 +277,18 @@ static mx_code open_all(columns *r)
     r->scratch = (float *)(memory + weights);
     for (int64_t i = 0; i < r->terms; i++)
         r->offset[i] = i * r->row;
-    memset(r->scratch, 0, (size_t)(r->part_floats * r->parts) * sizeof(float));
+    for (int part = 0; part < r->parts; part++)
+        clear_tails(r, r->scratch + part * r->part_floats);
     fill_taps(r);
     pack(r);
     return MX_OK;
+}
+
+/* An odd number of cache lines: rows a multiple of a page apart would push each other out of the first-level cache. */
+static int64_t row_floats(int64_t floats)
+{
+    const int64_t lines = (floats + 15) / 16;
+    return (lines | 1) * 16;
 }
 
 mx_code conv_columns_run(const conv_job *job, const float *source, const float *w, const float *bias, bool relu,
@@ -268,13 +296,15 @@ mx_code conv_columns_run(const conv_job *job, const float *source, const float *
 {
     columns r = {.job = job, .source = source, .w = w, .bias = bias, .relu = relu, .result = result,
                  .gradient = job->gradient, .positions = job->shape.out[0] * job->shape.out[1] * job->shape.out[2]};
-    r.row = (r.positions + LANES - 1) / LANES * LANES;
+    r.vectors = (r.positions + LANES - 1) / LANES;
+    r.row = row_floats(r.vectors * LANES);
+    r.direct = !job->gradient && job->result_at[2] == 1 && r.positions % LANES == 0;
     r.sums = job->gradient ? job->to * job->taps : job->to;
     r.terms = job->gradient ? job->from : job->from * job->taps;
     r.gather = conv_can_gather(job) && r.sums * r.row * (int64_t)sizeof(float) <= GATHER_BYTES;
     const mx_code code = open_all(&r);
     if (!code)
         mx_parallel_parts(r.parts, run_part, &r);
-    mx_free(r.memory, r.bytes);
+    mx_scratch_give(r.memory, r.bytes);
     return code;
 }

@@ -1,7 +1,7 @@
 /* Gathering and scattering compact planes (model in conv_compact.h).  SPDX-License-Identifier: Apache-2.0 */
 #include "cpu/kernels/conv_compact.h"
 
-#include "base/alloc.h"
+#include "base/scratch.h"
 #include "base/threads.h"
 #include "cpu/kernels/conv_vector.h"
 
@@ -19,13 +19,13 @@ mx_code conv_compact_open(conv_compact *c, const mx_conv_shape *s, bool of_resul
     c->image = joined ? plane : c->channels * plane;
     c->channel = joined ? c->images * plane : plane;
     c->bytes = (size_t)(c->images * c->channels * plane) * sizeof(float);
-    c->data = mx_alloc(c->bytes);
+    c->data = mx_scratch_take(c->bytes);
     return c->data ? MX_OK : conv_scratch_failed("a compact copy of the positions", c->bytes);
 }
 
 void conv_compact_close(conv_compact *c)
 {
-    mx_free(c->data, c->bytes);
+    mx_scratch_give(c->data, c->bytes);
     c->data = NULL;
 }
 

@@ -4,7 +4,9 @@
  * odd positions of a line on their own and weaves them together.  Tasks are planes.
  *
  * SPDX-License-Identifier: Apache-2.0 */
-#include "cpu/kernels/conv_depthwise.h"
+#include "cpu/kernels/conv_depthwise_halved.h"
+
+#include <math.h>
 
 #include "base/threads.h"
 
@@ -77,6 +79,10 @@ CONV_INLINE void correlate_plane(const int size, const int stride, const plane *
                 sum_rows(size, stride, ROWS, true, true, p, &r, h, i), h += ROWS;
             else if (left >= ROWS && inside)
                 sum_rows(size, stride, ROWS, true, false, p, &r, h, i), h += ROWS;
+            else if (left >= ROWS)
+                sum_rows(size, stride, ROWS, false, false, p, &r, h, i), h += ROWS;
+            else if (left >= ROWS / 2)
+                sum_rows(size, stride, ROWS / 2, false, false, p, &r, h, i), h += ROWS / 2;
             else if (left >= 2)
                 sum_rows(size, stride, 2, false, false, p, &r, h, i), h += 2;
             else
@@ -132,6 +138,30 @@ CONV_INLINE void spread_plane(const int size, const int odd_w, const plane *p)
     }
 }
 
+#if defined(__AVX2__)
+static void correlate_halved(const plane *p)
+{
+    vfloat w[9];
+    const vfloat floor = vector_all(p->relu ? 0 : -INFINITY);
+    UNROLL for (int i = 0; i < 9; i++)
+        w[i] = vector_all(p->w[i]);
+    for (int64_t i = 0, lanes; i < p->result_width; i += lanes) {
+        const halved c = halved_at(i, p->result_width);
+        lanes = c.lanes;
+        for (int64_t h = 0; h < p->result_height; h += HALVED_ROWS) {
+            vfloat sum[HALVED_ROWS];
+            UNROLL for (int row = 0; row < HALVED_ROWS; row++)
+                sum[row] = vector_all(p->bias);
+            HALVED_LINES(&c, p->source, p->width, h, sum[row] += v[k] * w[3 * line + k])
+            UNROLL for (int row = 0; row < HALVED_ROWS; row++)
+                halved_store(&c, p->result + (h + row) * p->result_width + c.i, vector_max(floor, sum[row]));
+        }
+    }
+}
+#else
+#define correlate_halved correlate_3_2
+#endif
+
 typedef void (*plane_fn)(const plane *p);
 static void correlate_3_1(const plane *p) { correlate_plane(3, 1, p); }
 static void correlate_3_2(const plane *p) { correlate_plane(3, 2, p); }
@@ -146,14 +176,50 @@ static const plane_fn plane_table[2][2][2] = {
     {{correlate_3_1, spread_3}, {correlate_5_1, spread_5}},
 };
 
+#if defined(__AVX2__)
+SMALL_SEVEN(SMALL_PLANE, plane_seven, eight_store, eight_store_seven, eight_all, eight_max)
+#if defined(__AVX512F__)
+SMALL_FOURTEEN(SMALL_PLANE, plane_fourteen, vector_store, sixteen_store_fourteen, vector_all, vector_max)
+#else
+static void plane_fourteen(const float *x, const float *w, float bias, float floor, float *y)
+{
+    quarter_plane(0, 0, x, w, bias, floor, y);
+    quarter_plane(0, 6, x, w, bias, floor, y);
+    quarter_plane(7, 0, x, w, bias, floor, y);
+    quarter_plane(7, 6, x, w, bias, floor, y);
+}
+#endif
+
+static void run_small_planes(const depthwise *d, int64_t begin, int64_t end)
+{
+    const conv_job *job = d->job;
+    for (int64_t i = begin; i < end; i++) {
+        const int64_t channel = i % job->groups;
+        float turned[9];
+        for (int k = 0; job->gradient && k < 9; k++)
+            turned[k] = d->w[channel * 9 + 8 - k];
+        (job->shape.in[1] == 7 ? plane_seven : plane_fourteen)(
+            d->source + i * job->source_channel, job->gradient ? turned : d->w + channel * 9,
+            d->bias ? d->bias[channel] : 0, d->relu ? 0 : -INFINITY, d->result + i * job->result_channel);
+    }
+}
+#else
+static void run_small_planes(const depthwise *d, int64_t begin, int64_t end) { (void)d, (void)begin, (void)end; }
+#endif
+
 static void run_planes(void *arg, int64_t begin, int64_t end)
 {
     const depthwise *d = arg;
     const conv_job *job = d->job;
+    if (conv_is_small_plane(job)) {
+        run_small_planes(d, begin, end);
+        return;
+    }
     const mx_conv_shape *s = &job->shape;
     const int size = (int)s->kernel[2], taps = size * size;
     const bool turned = job->gradient && s->stride[2] == 1;
-    const plane_fn run = plane_table[job->gradient][size == 5][s->stride[2] == 2];
+    const plane_fn run =
+        conv_is_halved(job) ? correlate_halved : plane_table[job->gradient][size == 5][s->stride[2] == 2];
     plane p = {.height = job->axis[1].source, .width = job->axis[2].source, .result_height = job->axis[1].result,
                .result_width = job->axis[2].result, .relu = d->relu,
                .pad = {turned ? size - 1 - s->pad[1] : s->pad[1], turned ? size - 1 - s->pad[2] : s->pad[2]}};

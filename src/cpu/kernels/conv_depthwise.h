@@ -27,7 +27,7 @@ typedef struct conv_reading {
     bool whole;                            /* every lane of every tap is inside */
     vector_part part[CONV_DEPTHWISE_MOST]; /* (taps) lanes inside the source; stride 2 looks at the first only */
     vector_part next;                      /* stride 2 takes every second float of two vectors: those of the second */
-    bool tail[CONV_DEPTHWISE_MOST];        /* ... and whether the last lane of a tap is inside */
+    vector_part tail[CONV_DEPTHWISE_MOST]; /* ... and, as lane 0, whether the last lane of a tap is inside */
 } conv_reading;
 
 /* For the results from position i on, `count` of them, in a source line of `width` floats. */
@@ -42,7 +42,7 @@ CONV_INLINE conv_reading conv_reading_of(const int size, const int stride, int64
     for (int k = 0; k < size; k++) {
         const int64_t at = r.at + k, last = at + stride * (LANES - 1), left = width - at;
         r.part[k] = vector_part_of(-at, left < used ? left : used);
-        r.tail[k] = last >= 0 && last < end;
+        r.tail[k] = vector_part_of(0, last >= 0 && last < end);
     }
     r.next = vector_part_of(-r.at - LANES, end - r.at - LANES);
     return r;
@@ -65,7 +65,8 @@ CONV_INLINE void conv_read_taps(const int size, const int stride, const bool who
     v[1] = VECTOR_ODD(low, high);
     _Pragma("GCC unroll 8") for (int k = 2; k < size; k++) /* the same positions, one lane further */
     {
-        const vfloat last = vector_all(whole || r->tail[k] ? line[r->at + k + 2 * (LANES - 1)] : 0);
+        const int64_t at = r->at + k + 2 * (LANES - 1);
+        const vfloat last = whole ? (vfloat){line[at]} : vector_load_between(line, at, r->tail[k]);
         v[k] = VECTOR_FOLLOW(v[k - 2], last);
     }
 }

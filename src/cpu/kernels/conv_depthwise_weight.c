@@ -7,7 +7,7 @@
  *
  * SPDX-License-Identifier: Apache-2.0 */
 #include "base/threads.h"
-#include "cpu/kernels/conv_depthwise.h"
+#include "cpu/kernels/conv_depthwise_halved.h"
 
 #define UNROLL _Pragma("GCC unroll 32")
 #if defined(__AVX512F__) /* lines of dy at once */
@@ -109,11 +109,86 @@ static void channels_3_2(void *arg, int64_t begin, int64_t end) { run_channels(3
 static void channels_5_1(void *arg, int64_t begin, int64_t end) { run_channels(5, 1, arg, begin, end); }
 static void channels_5_2(void *arg, int64_t begin, int64_t end) { run_channels(5, 2, arg, begin, end); }
 
+#if defined(__AVX2__)
+SMALL_SEVEN(SMALL_WEIGHT, weight_seven, eight_sum)
+#if defined(__AVX512F__)
+SMALL_FOURTEEN(SMALL_WEIGHT, weight_fourteen, vector_sum)
+#else
+static void weight_fourteen(const conv_job *job, const float *x, const float *dy, float *dw)
+{
+    veight sum[9];
+    UNROLL for (int k = 0; k < 9; k++)
+        sum[k] = (veight){0};
+    for (int64_t n = 0; n < job->batch; n++, x += job->source_image, dy += job->result_image) {
+        quarter_weight(0, 0, x, dy, sum);
+        quarter_weight(0, 6, x, dy, sum);
+        quarter_weight(7, 0, x, dy, sum);
+        quarter_weight(7, 6, x, dy, sum);
+    }
+    for (int k = 0; k < 9; k++)
+        dw[k] = eight_sum(sum[k]);
+}
+#endif
+
+/* The plane of one image, added to the sums. */
+static void add_halved(const conv_job *job, const float *x, const float *dy, vfloat total[9])
+{
+    const int64_t width = job->axis[2].result;
+    vfloat sum[9];
+    UNROLL for (int k = 0; k < 9; k++)
+        sum[k] = total[k];
+    for (int64_t i = 0, lanes; i < width; i += lanes) {
+        const halved c = halved_at(i, width);
+        lanes = c.lanes;
+        for (int64_t h = 0; h < job->axis[1].result; h += HALVED_ROWS) {
+            vfloat d[HALVED_ROWS];
+            UNROLL for (int row = 0; row < HALVED_ROWS; row++) {
+                const float *line = dy + (h + row) * width + c.i, *below = x + 2 * (h + row) * 2 * width + 2 * c.i;
+                d[row] = vector_load_between(line, 0, c.results);
+                __builtin_prefetch(line + job->result_image); /* the next image */
+                __builtin_prefetch(below + job->source_image);
+                __builtin_prefetch(below + job->source_image + 2 * width);
+            }
+            HALVED_LINES(&c, x, job->axis[2].source, h, sum[3 * line + k] += v[k] * d[row])
+        }
+    }
+    UNROLL for (int k = 0; k < 9; k++)
+        total[k] = sum[k];
+}
+
+static void channels_halved(void *arg, int64_t begin, int64_t end)
+{
+    const weight_run *r = arg;
+    const conv_job *job = r->job;
+    for (int64_t c = begin; c < end; c++) {
+        vfloat sum[9] = {{0}};
+        for (int64_t n = 0; n < job->batch; n++)
+            add_halved(job, r->x + n * job->source_image + c * job->source_channel,
+                       r->dy + n * job->result_image + c * job->result_channel, sum);
+        for (int k = 0; k < 9; k++)
+            r->dw[c * 9 + k] = vector_sum(sum[k]);
+    }
+}
+
+static void channels_small(void *arg, int64_t begin, int64_t end)
+{
+    const weight_run *r = arg;
+    const conv_job *job = r->job;
+    for (int64_t c = begin; c < end; c++)
+        (job->shape.in[1] == 7 ? weight_seven : weight_fourteen)(job, r->x + c * job->source_channel,
+                                                                 r->dy + c * job->result_channel, r->dw + c * 9);
+}
+#else
+#define channels_small channels_3_1
+#define channels_halved channels_3_2
+#endif
+
 mx_code conv_depthwise_weight(const conv_job *job, const float *x, const float *dy, float *dw)
 {
     static const mx_range_fn table[2][2] = {{channels_3_1, channels_3_2}, {channels_5_1, channels_5_2}};
     const int64_t work = job->batch * (job->source_channel + job->result_channel);
-    mx_parallel(job->groups, MX_GRAIN / (work + 1) + 1, table[job->shape.kernel[2] == 5][job->shape.stride[2] == 2],
-                &(weight_run){job, x, dy, dw});
+    const mx_range_fn run = table[job->shape.kernel[2] == 5][job->shape.stride[2] == 2];
+    const mx_range_fn best = conv_is_small_plane(job) ? channels_small : conv_is_halved(job) ? channels_halved : run;
+    mx_parallel(job->groups, MX_GRAIN / (work + 1) + 1, best, &(weight_run){job, x, dy, dw});
     return MX_OK;
 }

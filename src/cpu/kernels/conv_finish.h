@@ -10,6 +10,8 @@
 #ifndef MX_CPU_CONV_FINISH_H
 #define MX_CPU_CONV_FINISH_H
 
+#include <math.h>
+
 #include "cpu/kernels/conv_vector.h"
 
 typedef struct conv_write {
@@ -53,21 +55,61 @@ static inline void finish_channels(const conv_write *f, const float *sums, int64
         }
 }
 
+/* A whole square: LANES channels and positions. */
+CONV_INLINE void finish_square(const bool add, const float *sums, int64_t size, const float *bias, vfloat floor,
+                               float *to, int64_t s_channel)
+{
+    vfloat v[LANES];
+    vector_load_turned(v, sums, size);
+    _Pragma("GCC unroll 16") for (int i = 0; i < LANES; i++, to += s_channel)
+    {
+        v[i] += vector_all(bias[i]);
+        if (add)
+            v[i] += vector_load(to);
+        vector_store(to, vector_max(floor, v[i]));
+    }
+}
+
+static inline void finish_square_add(const float *sums, int64_t size, const float *bias, vfloat floor, float *to,
+                                     int64_t s_channel)
+{
+    finish_square(true, sums, size, bias, floor, to, s_channel);
+}
+static inline void finish_square_new(const float *sums, int64_t size, const float *bias, vfloat floor, float *to,
+                                     int64_t s_channel)
+{
+    finish_square(false, sums, size, bias, floor, to, s_channel);
+}
+
+/* What is left of a row of squares from position p on, or a square of fewer channels. */
+static inline void finish_edge(const conv_write *f, const float *sums, int64_t c, int64_t p, int64_t count,
+                               float *result)
+{
+    const int64_t channels = f->channels - c < LANES ? f->channels - c : LANES;
+    vfloat v[LANES];
+    for (int64_t i = 0; i < LANES; i++)
+        v[i] = vector_load(sums + (p + i) * f->size + c);
+    vector_transpose(v);
+    float *to = result + c * f->s_channel + p;
+    for (int64_t i = 0; i < channels; i++, to += f->s_channel) {
+        const vfloat bias = vector_all(f->bias ? f->bias[c + i] : 0);
+        vector_store_part(to, finish_vector(f, v[i], bias, to, count - p), count - p);
+    }
+}
+
 /* LANES channels from c on. */
 static inline void finish_plain(const conv_write *f, const float *sums, int64_t c, int64_t count, float *result)
 {
-    const int64_t channels = f->channels - c < LANES ? f->channels - c : LANES;
-    for (int64_t p = 0; p < count; p += LANES) {
-        vfloat v[LANES];
-        for (int64_t i = 0; i < LANES; i++)
-            v[i] = vector_load(sums + (p + i) * f->size + c);
-        vector_transpose(v);
-        float *to = result + c * f->s_channel + p;
-        for (int64_t i = 0; i < channels; i++, to += f->s_channel) {
-            const vfloat bias = vector_all(f->bias ? f->bias[c + i] : 0);
-            vector_store_part(to, finish_vector(f, v[i], bias, to, count - p), count - p);
-        }
-    }
+    static const float none[LANES] = {0};
+    const vfloat floor = vector_all(f->relu ? 0 : -INFINITY);
+    const float *bias = f->bias ? f->bias + c : none;
+    float *to = result + c * f->s_channel;
+    int64_t p = 0;
+    for (; f->channels - c >= LANES && p + LANES <= count; p += LANES)
+        (f->add ? finish_square_add : finish_square_new)(sums + p * f->size + c, f->size, bias, floor, to + p,
+                                                         f->s_channel);
+    for (; p < count; p += LANES)
+        finish_edge(f, sums, c, p, count, result);
 }
 
 /* Writes `count` neighbouring positions of the result from their sums. */

@@ -3,7 +3,7 @@
  * SPDX-License-Identifier: Apache-2.0 */
 #include "cpu/kernels/conv_job.h"
 
-#include "base/alloc.h"
+#include "base/scratch.h"
 #include "base/error.h"
 #include "cpu/kernels/conv_vector.h"
 
@@ -119,7 +119,7 @@ mx_code conv_job_open(conv_job *job, const mx_conv_shape *s, bool data_gradient)
         words += a->classes + 1 + 3 * a->kernel + 2 * s->stride[i]; /* most phases are the stride */
     }
     job->memory_bytes = (size_t)words * sizeof(int64_t);
-    int64_t *list = job->memory = mx_alloc(job->memory_bytes);
+    int64_t *list = job->memory = mx_scratch_take(job->memory_bytes);
     if (!list)
         return conv_scratch_failed("the tap table", job->memory_bytes);
     for (int i = 0; i < 3; i++) {
@@ -141,7 +141,7 @@ mx_code conv_job_open(conv_job *job, const mx_conv_shape *s, bool data_gradient)
 
 void conv_job_close(conv_job *job)
 {
-    mx_free(job->memory, job->memory_bytes);
+    mx_scratch_give(job->memory, job->memory_bytes);
     job->memory = NULL;
 }
 

@@ -7,7 +7,9 @@
  * SPDX-License-Identifier: Apache-2.0 */
 #include "cpu/kernels/conv_pixels.h"
 
-#include "base/alloc.h"
+#include <math.h>
+
+#include "base/scratch.h"
 #include "base/error.h"
 #include "base/threads.h"
 
@@ -16,11 +18,11 @@
 
 /* Sums channels x vectors results from q on: x points at the packed source + q, w holds (k, channels). */
 CONV_INLINE void sum_tile(const int channels, const int vectors, const float *x, const int64_t *offset, int64_t count,
-                          const float *w, float *to, int64_t s_to)
+                          const float *w, const float *start, float floor, float *to, int64_t s_to)
 {
     vfloat sum[25];
     UNROLL for (int i = 0; i < channels * vectors; i++)
-        sum[i] = (vfloat){0};
+        sum[i] = vector_all(start[i / vectors]);
     for (int64_t k = 0; k < count; k++, w += channels) {
         const float *from = x + offset[k];
         vfloat v[10];
@@ -34,21 +36,21 @@ CONV_INLINE void sum_tile(const int channels, const int vectors, const float *x,
     }
     UNROLL for (int c = 0; c < channels; c++)
         UNROLL for (int i = 0; i < vectors; i++)
-            vector_store(to + c * s_to + i * LANES, sum[c * vectors + i]);
+            vector_store(to + c * s_to + i * LANES, vector_max(vector_all(floor), sum[c * vectors + i]));
 }
 
 /* All q of a span: full tiles of `most` vectors, then what is left with narrower ones. */
 #define SUM_SPAN(channels, most)                                                                                    \
-    static void sum_span_##channels(const float *x, const int64_t *offset, int64_t count, const float *w, float *to,   \
-                                    int64_t s_to, int64_t vectors)                                                  \
+    static void sum_span_##channels(const float *x, const int64_t *offset, int64_t count, const float *w,              \
+                                    const float *start, float floor, float *to, int64_t s_to, int64_t vectors)      \
     {                                                                                                               \
         int64_t i = 0;                                                                                              \
         for (; i + most <= vectors; i += most)                                                                      \
-            sum_tile(channels, most, x + i * LANES, offset, count, w, to + i * LANES, s_to);                        \
+            sum_tile(channels, most, x + i * LANES, offset, count, w, start, floor, to + i * LANES, s_to);          \
         for (; i + 2 <= vectors; i += 2)                                                                            \
-            sum_tile(channels, 2, x + i * LANES, offset, count, w, to + i * LANES, s_to);                           \
+            sum_tile(channels, 2, x + i * LANES, offset, count, w, start, floor, to + i * LANES, s_to);             \
         for (; i < vectors; i++)                                                                                    \
-            sum_tile(channels, 1, x + i * LANES, offset, count, w, to + i * LANES, s_to);                           \
+            sum_tile(channels, 1, x + i * LANES, offset, count, w, start, floor, to + i * LANES, s_to);             \
     }
 #if defined(__AVX512F__)
 SUM_SPAN(1, 8) SUM_SPAN(2, 8) SUM_SPAN(3, 7) SUM_SPAN(4, 6) SUM_SPAN(5, 5) SUM_SPAN(6, 4)
@@ -56,6 +58,7 @@ SUM_SPAN(1, 8) SUM_SPAN(2, 8) SUM_SPAN(3, 7) SUM_SPAN(4, 6) SUM_SPAN(5, 5) SUM_S
 SUM_SPAN(1, 6) SUM_SPAN(2, 4) SUM_SPAN(3, 3) SUM_SPAN(4, 3) SUM_SPAN(5, 2) SUM_SPAN(6, 2)
 #endif
 
+const float conv_pixels_zero[CONV_PIXELS_CHANNELS] = {0};
 const conv_pixels_fn conv_pixels_sum[CONV_PIXELS_CHANNELS + 1] = {NULL,       sum_span_1, sum_span_2, sum_span_3,
                                                                   sum_span_4, sum_span_5, sum_span_6};
 
@@ -86,35 +89,46 @@ typedef struct pixels {
 /* Block b of the result channels: blocks differ by at most one. */
 static int64_t block_begin(const pixels *p, int64_t b) { return p->planes.job->to * b / p->blocks; }
 
-/* Writes one result row of a class from the buffer. */
-static void write_row(const pixels *p, const result_class *rc, const float *from, float bias, float *line)
+/* Rows of `count` neighbouring results from the buffer, whose rows are `length` floats, to lines `s_line` apart. */
+static void write_plain(const float *from, int64_t length, int64_t count, int64_t rows, float *to, int64_t s_line)
 {
-    const conv_axis *w = &p->planes.job->axis[2];
-    const int64_t count = conv_axis_count(w, rc->c[2]), step = w->classes * p->planes.job->result_at[2];
-    float *to = line + rc->c[2] * p->planes.job->result_at[2];
-    if (step == 1)
-        for (int64_t i = 0; i < count; i += LANES) {
-            const vfloat v = vector_load(from + i) + vector_all(bias);
-            vector_store_part(to + i, p->relu ? vector_max((vfloat){0}, v) : v, count - i);
+    for (int64_t y = 0; y < rows; y++, from += length, to += s_line) {
+        if (count < LANES) {
+            vector_store_part(to, vector_load(from), count);
+            continue;
         }
-    else
-        for (int64_t i = 0; i < count; i++) {
-            const float v = from[i] + bias;
-            to[i * step] = p->relu && v < 0 ? 0 : v;
+        for (int64_t i = 0; i < count; i += LANES) { /* the last vector overlaps the one before */
+            const int64_t at = i + LANES <= count ? i : count - LANES;
+            vector_store(to + at, vector_load(from + at));
         }
+    }
+}
+
+/* The same for results that are `step` floats apart. */
+static void write_spread(const float *from, int64_t length, int64_t count, int64_t rows, float *to, int64_t s_line,
+                         int64_t step)
+{
+    for (int64_t y = 0; y < rows; y++, from += length, to += s_line)
+        for (int64_t i = 0; i < count; i++)
+            to[i * step] = from[i];
 }
 
 static void write_rows(const pixels *p, const result_class *rc, const float *buffer, int64_t first, int64_t rows,
-                       float bias, float *result)
+                       float *result)
 {
     const conv_job *job = p->planes.job;
-    const conv_axis *d = &job->axis[0], *h = &job->axis[1];
-    for (int64_t z = 0; z < conv_axis_count(d, rc->c[0]); z++)
-        for (int64_t y = 0; y < rows; y++) {
-            const int64_t rd = rc->c[0] + z * d->classes, rh = rc->c[1] + (first + y) * h->classes;
-            write_row(p, rc, buffer + (z * p->planes.height + y) * job->axis[2].length, bias,
-                      result + rd * job->result_at[0] + rh * job->result_at[1]);
-        }
+    const conv_axis *d = &job->axis[0], *h = &job->axis[1], *w = &job->axis[2];
+    const int64_t count = conv_axis_count(w, rc->c[2]), step = w->classes * job->result_at[2];
+    const int64_t s_line = h->classes * job->result_at[1], length = w->length;
+    for (int64_t z = 0; z < conv_axis_count(d, rc->c[0]); z++) {
+        const int64_t rd = rc->c[0] + z * d->classes, rh = rc->c[1] + first * h->classes;
+        float *to = result + rd * job->result_at[0] + rh * job->result_at[1] + rc->c[2] * job->result_at[2];
+        const float *from = buffer + z * p->planes.height * length;
+        if (step == 1)
+            write_plain(from, length, count, rows, to, s_line);
+        else
+            write_spread(from, length, count, rows, to, s_line, step);
+    }
 }
 
 static void run_class(const pixels *p, const result_class *rc, int64_t group, int64_t tile, const float *packed,
@@ -129,10 +143,11 @@ static void run_class(const pixels *p, const result_class *rc, int64_t group, in
     const float *w = rc->w + group * job->to * rc->k;
     for (int64_t b = 0; b < p->blocks; b++) {
         const int64_t at = block_begin(p, b), channels = block_begin(p, b + 1) - at;
-        conv_pixels_sum[channels](packed, rc->offset, rc->k, w + at * rc->k, buffer, p->buffer_row, vectors);
+        conv_pixels_sum[channels](packed, rc->offset, rc->k, w + at * rc->k,
+                                  p->bias ? p->bias + group * job->to + at : conv_pixels_zero, p->relu ? 0 : -INFINITY,
+                                  buffer, p->buffer_row, vectors);
         for (int64_t c = 0; c < channels; c++)
-            write_rows(p, rc, buffer + c * p->buffer_row, first, rows, p->bias ? p->bias[group * job->to + at + c] : 0,
-                       result + (at + c) * job->result_channel);
+            write_rows(p, rc, buffer + c * p->buffer_row, first, rows, result + (at + c) * job->result_channel);
     }
 }
 
@@ -204,7 +219,7 @@ static mx_code open_all(pixels *p)
     const size_t offsets = padded(k * (int64_t)sizeof(int64_t)), taps = padded(job->taps * (int64_t)sizeof(int64_t));
     const size_t weights = padded(k * job->to * job->groups * (int64_t)sizeof(float));
     p->bytes = classes + offsets + taps + weights + padded(p->part_floats * p->parts * (int64_t)sizeof(float));
-    char *memory = p->memory = mx_alloc(p->bytes);
+    char *memory = p->memory = mx_scratch_take(p->bytes);
     if (!memory)
         return conv_scratch_failed("the packed planes", p->bytes);
     p->classes = (result_class *)memory;
@@ -222,6 +237,6 @@ mx_code conv_pixels_run(const conv_job *job, const float *source, const float *w
     const mx_code code = open_all(&p);
     if (!code)
         mx_parallel_parts(p.parts, run_part, &p);
-    mx_free(p.memory, p.bytes);
+    mx_scratch_give(p.memory, p.bytes);
     return code;
 }

@@ -20,11 +20,14 @@
 #define conv_pixels_share MX_LEVEL_NAME(conv_pixels_share)
 
 #define conv_pixels_sum MX_LEVEL_NAME(conv_pixels_sum)
+#define conv_pixels_zero MX_LEVEL_NAME(conv_pixels_zero)
 
 #define CONV_PIXELS_CHANNELS 6         /* most results of one register tile */
-/* to[t][q] = sum over k < count of x[offset[k] + q] * w[k][t], for `vectors` vectors of q; indexed by how many t. */
-typedef void (*conv_pixels_fn)(const float *x, const int64_t *offset, int64_t count, const float *w, float *to,
-                               int64_t s_to, int64_t vectors);
+/* to[t][q] = max(floor, start[t] + sum over k < count of x[offset[k] + q] * w[k][t]), for `vectors` vectors of q;
+ * indexed by how many t. */
+typedef void (*conv_pixels_fn)(const float *x, const int64_t *offset, int64_t count, const float *w, const float *start,
+                               float floor, float *to, int64_t s_to, int64_t vectors);
+extern const float conv_pixels_zero[CONV_PIXELS_CHANNELS]; /* where sums without a bias start */
 extern const conv_pixels_fn conv_pixels_sum[CONV_PIXELS_CHANNELS + 1];
 
 #define CONV_PIXELS_SPARE (16 * LANES) /* floats that vectors may read or write behind the last plane */

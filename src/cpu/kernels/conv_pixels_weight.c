@@ -9,7 +9,7 @@
  * Invariant: the same number of threads gives the same bits.
  *
  * SPDX-License-Identifier: Apache-2.0 */
-#include "base/alloc.h"
+#include "base/scratch.h"
 #include "base/error.h"
 #include "base/threads.h"
 #include "cpu/kernels/conv_pixels.h"
@@ -188,7 +188,7 @@ static mx_code open_all(grad_run *r)
     const size_t offsets = padded(r->k * (int64_t)sizeof(int64_t)), taps = padded(job->taps * (int64_t)sizeof(int64_t));
     const size_t sums = padded(r->part_sums * r->parts * (int64_t)sizeof(float));
     r->bytes = offsets + taps + sums + padded(r->part_scratch * r->parts * (int64_t)sizeof(float));
-    char *memory = r->memory = mx_alloc(r->bytes);
+    char *memory = r->memory = mx_scratch_take(r->bytes);
     if (!memory)
         return conv_scratch_failed("the weight gradient", r->bytes);
     r->offset = (int64_t *)memory;
@@ -208,6 +208,6 @@ mx_code conv_pixels_weight(const conv_job *job, const float *x, const float *dy,
         mx_parallel_parts(r.parts, run_part, &r);
         mx_parallel(job->groups * job->to * r.k, MX_GRAIN / LANES, add_up, &r);
     }
-    mx_free(r.memory, r.bytes);
+    mx_scratch_give(r.memory, r.bytes);
     return code;
 }

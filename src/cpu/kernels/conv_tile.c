@@ -1,7 +1,7 @@
 /* Filling tiles (model in conv_tile.h).  SPDX-License-Identifier: Apache-2.0 */
 #include "cpu/kernels/conv_tile.h"
 
-#include "base/alloc.h"
+#include "base/scratch.h"
 
 #define TILE_BYTES (240 * 1024) /* packed source lines of a tile; leaves room for a weight block in a 1 MB cache */
 
@@ -32,7 +32,8 @@ static bool fits_in_place(const conv_job *job, int64_t channels)
            job->source_at[2] == 1 && image <= TILE_BYTES;
 }
 
-mx_code conv_tile_open(conv_tile *t, const conv_job *job, int64_t capacity, int64_t channels, bool pairs, int64_t extra)
+mx_code conv_tile_open(conv_tile *t, const conv_job *job, int images, int64_t capacity, int64_t channels, bool pairs,
+                       int64_t extra)
 {
     const conv_axis *d = &job->axis[0], *h = &job->axis[1], *w = &job->axis[2];
     memset(t, 0, sizeof *t);
@@ -45,12 +46,13 @@ mx_code conv_tile_open(conv_tile *t, const conv_job *job, int64_t capacity, int6
     t->channel = t->in_place ? job->source_channel : w->phases * w->length;
     t->line = channels * w->phases * w->length + LANES;
     const int64_t touched = capacity * d->kernel * h->kernel, sources = d->source * h->source;
-    const size_t packed = padded((smaller(touched, sources) + 1) * t->line * (int64_t)sizeof(float));
+    t->twin = t->in_place ? job->source_image : smaller(touched, sources) * t->line;
+    const size_t packed = padded((images * smaller(touched, sources) + 1) * t->line * (int64_t)sizeof(float));
     const size_t slots = padded((sources + 1) * (int64_t)sizeof(int64_t));
     const size_t lines = padded(touched * (int64_t)sizeof(conv_lines));
     const size_t works = padded(capacity * (int64_t)sizeof(conv_work));
     t->bytes = packed + 2 * slots + lines + works + padded(extra * (int64_t)sizeof(float));
-    char *memory = t->memory = mx_alloc(t->bytes);
+    char *memory = t->memory = mx_scratch_take(t->bytes);
     if (!memory)
         return conv_scratch_failed("a tile of packed lines", t->bytes);
     t->packed = (float *)memory;
@@ -65,7 +67,7 @@ mx_code conv_tile_open(conv_tile *t, const conv_job *job, int64_t capacity, int6
 
 void conv_tile_close(conv_tile *t)
 {
-    mx_free(t->memory, t->bytes);
+    mx_scratch_give(t->memory, t->bytes);
     t->memory = NULL;
 }
 
@@ -92,7 +94,7 @@ static const float *source_line(conv_tile *t, int64_t depth, int64_t row)
 
 /* Plain layout: channel by channel, because the lines of a channel are neighbours in memory.  Channels last: line by
  * line, because the channels are. */
-static void pack_lines(const conv_tile *t, const float *source, int64_t channels)
+static void pack_lines(const conv_tile *t, const float *source, int64_t channels, float *packed)
 {
     const conv_job *job = t->job;
     const conv_axis *w = &job->axis[2];
@@ -105,7 +107,7 @@ static void pack_lines(const conv_tile *t, const float *source, int64_t channels
                 for (int64_t p = 0; p < width; p += 16)
                     __builtin_prefetch(line + AHEAD * job->source_channel + p);
             conv_pack_line(w, line, job->source_at[2], job->source_channel, step,
-                           t->packed + i * t->line + c * w->phases * w->length);
+                           packed + i * t->line + c * w->phases * w->length);
         }
 }
 
@@ -144,8 +146,17 @@ static int64_t partner(const conv_tile *t, int64_t begin, int64_t end, int64_t n
     return number + h->classes < to ? number + h->classes : -1;
 }
 
+/* What result line a needs, and the same line of the second image. */
+static int64_t add_twins(conv_tile *t, int64_t a, conv_lines *lines)
+{
+    const int64_t count = add_lines(t, a, -1, lines);
+    for (int64_t i = 0; i < count; i++)
+        lines[i].b = lines[i].a + t->twin;
+    return count;
+}
+
 /* Works out what to do for result lines [begin, end). */
-static void plan(conv_tile *t, int64_t begin, int64_t end)
+static void plan(conv_tile *t, int images, int64_t begin, int64_t end)
 {
     const int64_t sources = t->job->axis[0].source * t->job->axis[1].source;
     for (int64_t i = 0; i < sources; i++)
@@ -154,13 +165,14 @@ static void plan(conv_tile *t, int64_t begin, int64_t end)
     t->work_count = 0;
     t->used = 1;
     for (int64_t a = begin; a < end; a++) {
-        const int64_t b = partner(t, begin, end, a);
+        const int64_t b = images > 1 ? a + end - begin : partner(t, begin, end, a);
         if (b == -2)
             continue;
-        const int64_t count = add_lines(t, a, b, t->lines + first);
+        const int64_t count = images > 1 ? add_twins(t, a, t->lines + first) : add_lines(t, a, b, t->lines + first);
         t->works[t->work_count++] = (conv_work){a, b, first, count};
         first += count;
     }
+    t->images = images;
     t->begin = begin;
     t->end = end;
 }
@@ -176,14 +188,14 @@ static void move_lines(conv_tile *t, const float *source)
     t->source = source;
 }
 
-void conv_tile_fill(conv_tile *t, const float *source, int64_t channels, int64_t begin, int64_t end)
+void conv_tile_fill(conv_tile *t, const float *source, int images, int64_t channels, int64_t begin, int64_t end)
 {
-    const bool planned = t->begin == begin && t->end == end;
+    const bool planned = t->begin == begin && t->end == end && t->images == images;
     if (planned && t->in_place)
         move_lines(t, source);
     t->source = source;
     if (!planned)
-        plan(t, begin, end);
-    if (!t->in_place)
-        pack_lines(t, source, channels);
+        plan(t, images, begin, end);
+    for (int i = 0; !t->in_place && i < images; i++)
+        pack_lines(t, source + i * t->job->source_image, channels, t->packed + i * t->twin);
 }

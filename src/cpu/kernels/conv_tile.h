@@ -4,7 +4,8 @@
  * that a tap touches is packed once; lines outside the source (padding) are left out.  Small plain images without
  * padding and strides need no packing: there `lines` point into the source itself.  What to do is the same for every
  * image, so it is worked out again only when another range of lines comes.  `works` says what to do: one
- * entry per result line, or per pair of lines when lines are short.
+ * entry per result line, or per pair of lines when lines are short.  A tile of two images pairs every line with that of
+ * the other image: no line is left over, and none meets the padding while its partner does not.
  *
  *     works:  | line 0 | line 1 | line 2+3 | ...        lines:  | a b row | a b row | a b row | ...
  *                 \_________________________ first, count ________/
@@ -25,7 +26,7 @@
 #define conv_tile_height MX_LEVEL_NAME(conv_tile_height)
 
 typedef struct conv_work {
-    int64_t line_a, line_b; /* result line numbers; line_b < 0: no pair */
+    int64_t line_a, line_b; /* result line numbers; line_b < 0: no pair; lines of a second image follow the first's */
     int64_t first, count;   /* its part of `lines` */
 } conv_work;
 
@@ -36,7 +37,9 @@ typedef struct conv_tile {
     bool in_place;       /* lines are read where they stand, not packed */
     int64_t channel;     /* floats between the channels of a line */
     int64_t line;        /* floats of a packed source line: channels * phases * length, and spare ones */
-    int64_t begin, end;  /* result lines that `works` was made for */
+    int64_t twin;        /* floats between a source line of the first and of the second image */
+    int images;          /* 1 or 2, that `works` was made for ... */
+    int64_t begin, end;  /* ... and result lines */
     const float *source; /* ... and where `lines` point when in_place */
     bool pairs;          /* pair neighbouring lines where possible */
     float *packed;       /* source lines in order of first use, after one line of zeros */
@@ -54,11 +57,13 @@ typedef struct conv_tile {
 /* How many result lines a tile should have so that its packed lines of `channels` channels stay in the cache. */
 int64_t conv_tile_height(const conv_job *job, int64_t channels);
 
-mx_code conv_tile_open(conv_tile *t, const conv_job *job, int64_t capacity, int64_t channels, bool pairs,
+/* images: most images at once, 1 or 2. */
+mx_code conv_tile_open(conv_tile *t, const conv_job *job, int images, int64_t capacity, int64_t channels, bool pairs,
                        int64_t extra);
 void conv_tile_close(conv_tile *t);
 
-/* Packs the lines for result lines [begin, end); `source` points at channel 0 of the group's part to be summed. */
-void conv_tile_fill(conv_tile *t, const float *source, int64_t channels, int64_t begin, int64_t end);
+/* Packs the lines for result lines [begin, end) of an image, or of it and the next; `source` points at channel 0 of the
+ * group's part to be summed. */
+void conv_tile_fill(conv_tile *t, const float *source, int images, int64_t channels, int64_t begin, int64_t end);
 
 #endif

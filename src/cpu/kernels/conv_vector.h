@@ -205,4 +205,46 @@ CONV_INLINE void vector_transpose(vfloat v[LANES])
     VECTOR_STAGE(1)
 }
 
+/* v[j] = column j of LANES rows at p, `row` floats apart.  Quarters of the vectors are put to their place by the loads;
+ * what is left is to transpose four by four within them. */
+#if defined(__AVX512F__)
+CONV_INLINE vfloat vector_load_quarters(const float *p, int64_t row)
+{
+    __m512 x = _mm512_broadcast_f32x4(_mm_loadu_ps(p));
+    x = _mm512_mask_broadcast_f32x4(x, 0x00f0, _mm_loadu_ps(p + 4 * row));
+    x = _mm512_mask_broadcast_f32x4(x, 0x0f00, _mm_loadu_ps(p + 8 * row));
+    return (vfloat)_mm512_mask_broadcast_f32x4(x, 0xf000, _mm_loadu_ps(p + 12 * row));
+}
+#define VECTOR_UNPACK(type, a, b) (vfloat)_mm512_unpack##type((__m512)(a), (__m512)(b))
+#define VECTOR_UNPACK_PAIRS(type, a, b) \
+    (vfloat)_mm512_castpd_ps(_mm512_unpack##type(_mm512_castps_pd((__m512)(a)), _mm512_castps_pd((__m512)(b))))
+#elif defined(__AVX2__)
+CONV_INLINE vfloat vector_load_quarters(const float *p, int64_t row)
+{
+    return (vfloat)_mm256_insertf128_ps(_mm256_castps128_ps256(_mm_loadu_ps(p)), _mm_loadu_ps(p + 4 * row), 1);
+}
+#define VECTOR_UNPACK(type, a, b) (vfloat)_mm256_unpack##type((__m256)(a), (__m256)(b))
+#define VECTOR_UNPACK_PAIRS(type, a, b) \
+    (vfloat)_mm256_castpd_ps(_mm256_unpack##type(_mm256_castps_pd((__m256)(a)), _mm256_castps_pd((__m256)(b))))
+#endif
+
+CONV_INLINE void vector_load_turned(vfloat v[LANES], const float *p, int64_t row)
+{
+#if defined(__AVX2__)
+    _Pragma("GCC unroll 4") for (int j = 0; j < LANES; j += 4)
+    {
+        const vfloat a = vector_load_quarters(p + j, row), b = vector_load_quarters(p + row + j, row);
+        const vfloat c = vector_load_quarters(p + 2 * row + j, row), d = vector_load_quarters(p + 3 * row + j, row);
+        const vfloat ab = VECTOR_UNPACK(lo_ps, a, b), cd = VECTOR_UNPACK(lo_ps, c, d);
+        const vfloat ab2 = VECTOR_UNPACK(hi_ps, a, b), cd2 = VECTOR_UNPACK(hi_ps, c, d);
+        v[j] = VECTOR_UNPACK_PAIRS(lo_pd, ab, cd), v[j + 1] = VECTOR_UNPACK_PAIRS(hi_pd, ab, cd);
+        v[j + 2] = VECTOR_UNPACK_PAIRS(lo_pd, ab2, cd2), v[j + 3] = VECTOR_UNPACK_PAIRS(hi_pd, ab2, cd2);
+    }
+#else
+    for (int i = 0; i < LANES; i++)
+        v[i] = vector_load(p + i * row);
+    vector_transpose(v);
+#endif
+}
+
 #endif

@@ -3,7 +3,7 @@
  * float32 runs the fast kernels, float64 the plain ones; 16-bit floats are widened to float32 and back.
  *
  * SPDX-License-Identifier: Apache-2.0 */
-#include "base/alloc.h"
+#include "base/scratch.h"
 #include "base/error.h"
 #include "cpu/kernel.h"
 #include "cpu/kernels/conv.h"
@@ -69,7 +69,7 @@ static mx_code run_half(direction d, const mx_conv_shape *s, const mx_array *a, 
                         mx_array *out)
 {
     const size_t count = (size_t)(a->size + b->size + out->size + (bias ? bias->size : 0));
-    float *wide = mx_alloc(count * sizeof *wide);
+    float *wide = mx_scratch_take(count * sizeof *wide);
     if (!wide)
         return mx_error_code();
     float *wide_b = wide + a->size, *wide_out = wide_b + b->size, *wide_bias = bias ? wide_out + out->size : NULL;
@@ -80,7 +80,7 @@ static mx_code run_half(direction d, const mx_conv_shape *s, const mx_array *a, 
     mx_code code = run_f32(d, s, wide, wide_b, wide_bias, wide_out);
     if (!code)
         mx_convert(mx_data(out), (mx_dtype)out->dtype, wide_out, MX_FLOAT32, out->size);
-    mx_free(wide, count * sizeof *wide);
+    mx_scratch_give(wide, count * sizeof *wide);
     return code;
 }
 
@@ -178,14 +178,14 @@ static mx_code add_bias(const mx_array *bias, mx_array *out, bool channels_last)
     if (out->dtype == MX_FLOAT64)
         return add_f64(mx_data(out), mx_data(bias), outer, channels, inner), MX_OK;
     const size_t count = (size_t)(out->size + channels);
-    float *wide = mx_alloc(count * sizeof *wide);
+    float *wide = mx_scratch_take(count * sizeof *wide);
     if (!wide)
         return mx_error_code();
     mx_convert(wide, MX_FLOAT32, mx_data(out), (mx_dtype)out->dtype, out->size);
     mx_convert(wide + out->size, MX_FLOAT32, mx_data(bias), (mx_dtype)bias->dtype, channels);
     add_f32(wide, wide + out->size, outer, channels, inner);
     mx_convert(mx_data(out), (mx_dtype)out->dtype, wide, MX_FLOAT32, out->size);
-    mx_free(wide, count * sizeof *wide);
+    mx_scratch_give(wide, count * sizeof *wide);
     return MX_OK;
 }
 

@@ -3,7 +3,7 @@
  * float32 and float64 run directly; 16-bit floats are widened to float32 and the result is narrowed.
  *
  * SPDX-License-Identifier: Apache-2.0 */
-#include "base/alloc.h"
+#include "base/scratch.h"
 #include "base/error.h"
 #include "cpu/kernel.h"
 #include "cpu/kernels/gemm.h"
@@ -50,14 +50,14 @@ static float *widen(float **room, const mx_array *x)
 static mx_code run_half(const product *p)
 {
     const size_t bytes = (size_t)(p->a->size + p->b->size + p->c->size + (p->bias ? p->bias->size : 0)) * sizeof(float);
-    float *scratch = mx_alloc(bytes), *room = scratch;
+    float *scratch = mx_scratch_take(bytes), *room = scratch;
     if (!scratch)
         return mx_error_code();
     float *a = widen(&room, p->a), *b = widen(&room, p->b), *bias = widen(&room, p->bias);
     mx_code code = run_f32(p, a, b, bias, room);
     if (!code)
         mx_convert(mx_data(p->c), (mx_dtype)p->c->dtype, room, MX_FLOAT32, p->c->size);
-    mx_free(scratch, bytes);
+    mx_scratch_give(scratch, bytes);
     return code;
 }
 

@@ -4,11 +4,12 @@
  *
  * SPDX-License-Identifier: Apache-2.0 */
 #include <math.h>
+#include <string.h>
 
 #include "base/alloc.h"
 #include "base/error.h"
 #include "base/threads.h"
-#include "cpu/kernels/plain.h"
+#include "cpu/kernels/widen.h"
 #include "gluon/op.gen.h"
 #include "ndarray/convert.h"
 
@@ -107,9 +108,50 @@ static mx_code fourier(const mx_kernel_call *call, bool inverse)
 static mx_code run_fft(const mx_kernel_call *call) { return fourier(call, false); }
 static mx_code run_ifft(const mx_kernel_call *call) { return fourier(call, true); }
 
+/* ---- count_sketch: rows on several threads, columns in their order -------------------------------------------- */
+
+typedef struct sketch_job {
+    const mx_array *in;
+    mx_array *out;
+    const mx_array *h, *s; /* (narrow): where column i goes, and its sign; of the compute type */
+    int64_t narrow, wide;  /* columns of the plain side and of the sketch */
+    bool back;             /* sketch -> columns */
+} sketch_job;
+
+#define SKETCH(name, T)                                                                                      \
+    static void name(void *arg, int64_t begin, int64_t end)                                                  \
+    {                                                                                                        \
+        const sketch_job *job = arg;                                                                         \
+        const T *h = mx_data(job->h), *s = mx_data(job->s);                                                  \
+        for (int64_t row = begin; row < end; row++) {                                                        \
+            const T *in = (const T *)mx_data(job->in) + row * (job->back ? job->wide : job->narrow);         \
+            T *out = (T *)mx_data(job->out) + row * (job->back ? job->narrow : job->wide);                   \
+            if (!job->back)                                                                                  \
+                memset(out, 0, (size_t)job->wide * sizeof(T));                                               \
+            for (int64_t i = 0; i < job->narrow; i++) {                                                      \
+                const bool inside = h[i] >= 0 && h[i] < (T)job->wide;                                        \
+                if (job->back)                                                                               \
+                    out[i] = inside ? s[i] * in[(int64_t)h[i]] : 0;                                          \
+                else if (inside)                                                                             \
+                    out[(int64_t)h[i]] += s[i] * in[i];                                                      \
+            }                                                                                                \
+        }                                                                                                    \
+    }
+SKETCH(sketch_rows_f, float)
+SKETCH(sketch_rows_d, double)
+
 static mx_code run_sketch(const mx_kernel_call *call)
 {
-    return mx_dtype_is_float(call->in[0]->dtype) ? mx_run_plain(call) : MX_DECLINED;
+    const mx_dtype compute = mx_compute_type(call);
+    if (!mx_all_of_type(call, compute))
+        return mx_run_widened(call, compute, run_sketch);
+    if (!mx_inputs_are(call, compute, 0))
+        return MX_DECLINED;
+    sketch_job job = {.in = call->in[0], .out = call->out[0], .h = call->in[1], .s = call->in[2], .narrow = call->in[1]->size,
+                      .wide = ((const mx_count_sketch_attrs *)call->attrs)->out_dim, .back = !strcmp(call->op->name, "_backward__contrib_count_sketch")};
+    mx_parallel(call->in[0]->shape[0], 1 + MX_GRAIN / (job.narrow + job.wide + 1),
+                compute == MX_FLOAT32 ? sketch_rows_f : sketch_rows_d, &job);
+    return MX_OK;
 }
 
 MX_CPU_KERNELS(fourier) = {{"_contrib_fft", run_fft, NULL},

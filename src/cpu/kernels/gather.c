@@ -18,7 +18,7 @@ static int64_t *load_places(const mx_op *op, const mx_array *indices, const mx_a
         places *= indices->shape[i];
     for (int i = 0; i < whole->ndim; i++)
         *(i < m ? &blocks : &after) *= whole->shape[i];
-    int64_t *index = mx_load_indices(indices), *place = mx_alloc_zero((size_t)places * sizeof *place);
+    int64_t *index = mx_load_indices(indices), *place = mx_scratch_take_zero((size_t)places * sizeof *place);
     bool ok = index && place;
     for (int64_t i = 0; ok && i < m; i++) {
         ok = !mx_settle_indices(op, index + i * places, places, whole->shape[i], MX_INDEX_RAISE);
@@ -29,11 +29,14 @@ static int64_t *load_places(const mx_op *op, const mx_array *indices, const mx_a
     *rows = (mx_rows){1, places, blocks, after, place, (mx_dtype)whole->dtype};
     if (ok)
         return place;
-    mx_free(place, (size_t)places * sizeof *place);
+    mx_scratch_give(place, (size_t)places * sizeof *place);
     return NULL;
 }
 
-static void free_places(int64_t *place, const mx_rows *rows) { mx_free(place, (size_t)rows->n * sizeof *place); }
+static void free_places(int64_t *place, const mx_rows *rows)
+{
+    mx_scratch_give(place, (size_t)rows->n * sizeof *place);
+}
 
 static mx_code run_gather(const mx_kernel_call *call)
 {
@@ -76,7 +79,7 @@ static mx_code put_into(const mx_kernel_call *call, const mx_array *start, const
     const void *from = mx_data(data);
     char *copy = NULL;
     if (data->size && mx_array_overlap(data, out)) {
-        copy = mx_alloc(mx_bytes(data));
+        copy = mx_scratch_take(mx_bytes(data));
         if (!copy)
             return MX_ERR_MEMORY;
         from = memcpy(copy, from, mx_bytes(data));
@@ -84,7 +87,7 @@ static mx_code put_into(const mx_kernel_call *call, const mx_array *start, const
     if (mx_data(out) != mx_data(start))
         memcpy(mx_data(out), mx_data(start), mx_bytes(out));
     mx_cpu_put_rows(rows, mx_data(out), from);
-    mx_free(copy, mx_bytes(data));
+    mx_scratch_give(copy, mx_bytes(data));
     return MX_OK;
 }
 
@@ -120,8 +123,8 @@ static mx_code run_index_copy(const mx_kernel_call *call)
 static int64_t *load_mask(const mx_array *mask, int64_t *count)
 {
     const size_t n = (size_t)mask->size;
-    int64_t *index = mx_alloc(n * sizeof *index);
-    bool *set = mx_alloc(n);
+    int64_t *index = mx_scratch_take(n * sizeof *index);
+    bool *set = mx_scratch_take(n);
     *count = 0;
     if (index && set) {
         mx_convert(set, MX_BOOL, mx_data(mask), (mx_dtype)mask->dtype, mask->size);
@@ -129,10 +132,10 @@ static int64_t *load_mask(const mx_array *mask, int64_t *count)
             if (set[i])
                 index[(*count)++] = i;
     }
-    mx_free(set, n);
+    mx_scratch_give(set, n);
     if (set)
         return index;
-    mx_free(index, n * sizeof *index);
+    mx_scratch_give(index, n * sizeof *index);
     return NULL;
 }
 

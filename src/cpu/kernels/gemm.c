@@ -5,6 +5,7 @@
  *     gemm_turn.h     transposition
  *     gemm_pack.h     packing of panels
  *     gemm_dot.h      the tile for rows times rows
+ *     gemm_row.h      one row times a matrix
  *     gemm_body.h     which way to go, blocking, threads
  *
  * SPDX-License-Identifier: Apache-2.0 */
@@ -31,6 +32,7 @@
 #define PLACE_ROWS (ROWS > 8 ? INT64_MAX : 128) /* rows of B, each on a page of its own, that are read in place: a
                                                  * narrow tile is done with a row before its page is looked up */
 #define DOT_COLUMNS 4
+#define ROW_LINES 8              /* rows of B that are read side by side for a single row of A */
 #define DOT_BYTES (24 * 1024)    /* rows of a tile of dots that stay in the first-level cache */
 #define DEPTH_BYTES 1600         /* of the common dimension at a time: a panel of A stays in the first-level cache */
 #define PACKED_PANELS 80         /* of A that are packed at a time: as much as B needs to be worth packing */

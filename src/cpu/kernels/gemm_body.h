@@ -1,10 +1,11 @@
 /* The matrix product around its micro-kernels: a body, included once per type.
  *
- * There are three ways to compute a product; plan_make() estimates each and takes the cheapest:
+ * There are four ways to compute a product; plan_make() estimates them and takes the cheapest:
  *
  *     straight   vectors along the columns of C; B is read in place or packed into panels
  *     swapped    the same for the transposed product, vectors along the rows of C; tiles are turned when stored
  *     dot        vectors along the common dimension (gemm_dot.h)
+ *     row        one row of C: B is read once, in the order in which it lies (gemm_row.h)
  *
  * Straight and swapped share one loop nest, outermost first: columns in chunks, so that packed B stays in the
  * second-level cache; the common dimension in blocks, so that a panel of A stays in the first; panels of ROWS
@@ -18,13 +19,14 @@
 #include "cpu/kernels/gemm_turn.h"
 #include "cpu/kernels/gemm_pack.h"
 #include "cpu/kernels/gemm_dot.h"
+#include "cpu/kernels/gemm_row.h"
 
 #undef DEPTH
 #undef CHUNK
 #define DEPTH (DEPTH_BYTES / T_BYTES)
 #define CHUNK (CHUNK_BYTES / DEPTH_BYTES / COLUMNS * COLUMNS)
 
-enum { FN(STRAIGHT), FN(SWAPPED), FN(DOT) };
+enum { FN(STRAIGHT), FN(SWAPPED), FN(DOT), FN(ROW) };
 
 /* What all units share.  For the swapped way A and B, m and n have changed places; C and bias have not. */
 typedef struct FN(plan) {
@@ -207,6 +209,32 @@ static void FN(unit_dots)(const FN(plan) *p, const T *a, const T *b, T *c, const
     }
 }
 
+/* ---- row -------------------------------------------------------------------------------------------------- */
+
+/* The sums of `columns` columns whose rows of B lie along the common dimension. */
+static void FN(row_dots_all)(const FN(plan) *p, const T *a, const T *b, int64_t columns, T *sums)
+{
+    for (int64_t j = 0; j < columns; j += ROW_LINES) {
+        const T *row[ROW_LINES];
+        for (int64_t q = 0; q < ROW_LINES; q++)
+            row[q] = b + min_int(j + q, columns - 1) * p->b_col; /* those behind the edge repeat the last one */
+        FN(row_dots)(p->k, a, row, sums + j);
+    }
+}
+
+static void FN(unit_row)(const FN(plan) *p, const T *a, const T *b, T *c, const FN(block) *at)
+{
+    T sums[ROW_CHUNK + ROW_LINES + VL] __attribute__((aligned(64)));
+    for (int64_t j = at->column; j < at->column + at->columns; j += ROW_CHUNK) {
+        const int64_t columns = min_int(at->column + at->columns - j, ROW_CHUNK);
+        if (p->b_col == 1)
+            FN(row_sums)(p->k, a, p->a_col, b + j, p->b_row, columns, sums);
+        else
+            FN(row_dots_all)(p, a, b + j * p->b_col, columns, sums);
+        FN(row_finish)(p->g, sums, c + j, p->g->bias ? p->g->bias + j : NULL, columns);
+    }
+}
+
 /* ---- planning --------------------------------------------------------------------------------------------- */
 
 /* Estimates in vector instructions; measured: a transposed element costs 0.4, a sum over a vector 3. */
@@ -254,6 +282,10 @@ static bool FN(must_pack_b)(const FN(plan) *p)
 
 static void FN(plan_choose)(FN(plan) *p)
 {
+    if (p->m == 1 && p->k > 0 && (p->b_col == 1 ? p->n >= 2 * COLUMNS : p->a_col == 1 && p->b_row == 1)) {
+        p->way = FN(ROW);
+        return;
+    }
     const double straight = FN(tiles_cost)(p->m, p->n, p->k, p->b_col != 1, false);
     const double swapped = FN(tiles_cost)(p->n, p->m, p->k, p->a_row != 1, true);
     const bool along = p->a_col == 1 && p->b_row == 1;
@@ -304,7 +336,9 @@ static void FN(run_unit)(const FN(plan) *p, int64_t unit, T *buffer)
         return;
     const T *a = p->a + item * p->stride_a, *b = p->b + item * p->stride_b;
     T *c = p->g->c + item * p->g->stride_c;
-    if (dot)
+    if (p->way == FN(ROW))
+        FN(unit_row)(p, a, b, c, &at);
+    else if (dot)
         FN(unit_dots)(p, a, b, c, &at);
     else
         FN(unit_tiles)(p, a, b, c, &at, buffer);

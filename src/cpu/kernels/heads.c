@@ -2,7 +2,7 @@
 #include <math.h>
 #include <string.h>
 
-#include "base/alloc.h"
+#include "base/scratch.h"
 #include "base/threads.h"
 #include "cpu/kernels/pointwise_loops.h"
 #include "cpu/kernels/widen.h"
@@ -145,7 +145,7 @@ static mx_code run_softmax_backward(const mx_kernel_call *call)
     if (soft && label->dtype != (int)compute)
         return MX_DECLINED;
     if (!soft) {
-        if (!(job.label = mx_alloc(bytes)))
+        if (!(job.label = mx_scratch_take(bytes)))
             return MX_ERR_MEMORY;
         mx_convert(job.label, MX_FLOAT64, mx_data(label), (mx_dtype)label->dtype, label->size);
     }
@@ -153,7 +153,7 @@ static mx_code run_softmax_backward(const mx_kernel_call *call)
     job.scale = soft ? job.attrs->grad_scale : job.attrs->grad_scale / divisor(&job, label->size, y->shape[0]);
     mx_parallel(job.outer * job.inner, 1 + MX_GRAIN / (job.n + 1),
                 compute == MX_FLOAT32 ? softmax_rows_f : softmax_rows_d, &job);
-    mx_free(job.label, bytes);
+    mx_scratch_give(job.label, bytes);
     return MX_OK;
 }
 

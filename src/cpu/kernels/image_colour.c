@@ -1,7 +1,7 @@
 /* Colour changes, one step after the other over each image (see op/def/image_colour.c).
  *
- * Pixels are widened tile by tile to doubles, changed, and narrowed: fractions of integers are cut, values outside their
- * range held at its ends.  A later step reads what the earlier one wrote.
+ * Pixels are widened tile by tile to doubles, changed, and narrowed: fractions of integers are cut, values outside
+ * their range held at its ends.  A later step reads what the earlier one wrote.
  *
  * SPDX-License-Identifier: Apache-2.0 */
 #include <math.h>
@@ -86,13 +86,21 @@ static void change_tiles(void *arg, int64_t begin, int64_t end)
 {
     const colour_job *j = arg;
     const bool whole = !mx_dtype_is_float(j->type);
+    const double low = j->type == MX_UINT8  ? 0
+                       : j->type == MX_INT8 ? -128
+                                            : -0x1p31,
+                 high = j->type == MX_UINT8  ? 255
+                        : j->type == MX_INT8 ? 127
+                                             : 0x1p31 - 1;
     double tile[TILE];
     for (int64_t done = begin * j->channels, all = end * j->channels; done < all; done += TILE) {
         const int64_t n = all - done < TILE ? all - done : TILE;
         mx_convert(tile, MX_FLOAT64, j->from + done * j->item, j->type, n);
         change(j, tile, n);
-        for (int64_t i = 0; whole && i < n; i++)
+        for (int64_t i = 0; whole && i < n; i++) {
             tile[i] += copysign(1e-6, tile[i]); /* what should be a whole number is not cut to the one below */
+            tile[i] = tile[i] < low ? low : tile[i] > high ? high : tile[i];
+        }
         mx_convert(j->to + done * j->item, j->type, tile, MX_FLOAT64, n);
     }
 }
@@ -120,7 +128,7 @@ static int64_t images_of(const mx_kernel_call *call)
     return mx_image_size_of(call->in[0]->ndim, call->in[0]->shape).images;
 }
 
-/* ---- strengths ---------------------------------------------------------------------------------------------------------- */
+/* ---- strengths ------------------------------------------------------------------------------------------------ */
 
 static mx_code run_factor(const mx_kernel_call *call, mx_colour_kind kind)
 {

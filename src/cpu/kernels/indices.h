@@ -3,23 +3,24 @@
 #define MX_CPU_INDICES_H
 
 #include "base/alloc.h"
+#include "base/scratch.h"
 #include "cpu/kernels/level.h"
 #include "ndarray/convert.h"
 #include "op/op.h"
 
 enum { MX_INDEX_RAISE, MX_INDEX_WRAP, MX_INDEX_CLIP };
 
-/* The elements of x as int64, (x->size), to be freed with mx_free(..., x->size * 8); NULL with an error. */
+/* The elements of x as int64, (x->size), to be given back with mx_free_indices; NULL with an error. */
 static inline int64_t *mx_load_indices(const mx_array *x)
 {
-    int64_t *index = mx_alloc((size_t)x->size * sizeof *index);
+    int64_t *index = mx_scratch_take((size_t)x->size * sizeof *index);
     if (index)
         mx_convert(index, MX_INT64, mx_data(x), (mx_dtype)x->dtype, x->size);
     return index;
 }
 static inline void mx_free_indices(int64_t *index, const mx_array *x)
 {
-    mx_free(index, (size_t)x->size * sizeof *index);
+    mx_scratch_give(index, (size_t)x->size * sizeof *index);
 }
 
 /* Brings n indices into [0, size); size > 0 unless n is 0.  Only MX_INDEX_RAISE can fail. */

@@ -7,7 +7,7 @@
 #include <math.h>
 #include <string.h>
 
-#include "base/alloc.h"
+#include "base/scratch.h"
 #include "base/threads.h"
 #include "cpu/kernels/rows.h"
 #include "cpu/kernels/widen.h"
@@ -73,11 +73,11 @@ static mx_code forward(row_job *job, const mx_kernel_call *call)
     job->out = mx_data(call->out[0]), job->mean = mx_data(call->out[1]), job->std = mx_data(call->out[2]);
     job->buffer = job->step == 1 ? 0 : job->n;
     const size_t bytes = (size_t)(job->chunks * job->buffer * mx_dtype_size(dtype));
-    if (bytes && !(job->buffers = mx_alloc(bytes)))
+    if (bytes && !(job->buffers = mx_scratch_take(bytes)))
         return MX_ERR_MEMORY;
     mx_parallel(job->chunks, 1 + MX_GRAIN / 2 / (job->chunk * job->n + 1), dtype == MX_FLOAT32 ? forward_f : forward_d,
                 job);
-    mx_free(job->buffers, bytes);
+    mx_scratch_give(job->buffers, bytes);
     return MX_OK;
 }
 
@@ -91,17 +91,17 @@ static mx_code backward(row_job *job, const mx_kernel_call *call)
     const size_t bytes = (size_t)(job->chunks * job->buffer * mx_dtype_size(dtype));
     const size_t sum_bytes = job->groups ? (size_t)job->rows * 2 * sizeof *job->sums : 0;
     if (bytes)
-        job->buffers = mx_alloc(bytes);
+        job->buffers = mx_scratch_take(bytes);
     if (sum_bytes)
-        job->sums = mx_alloc(sum_bytes);
+        job->sums = mx_scratch_take(sum_bytes);
     const bool ok = (!bytes || job->buffers) && (!sum_bytes || job->sums);
     if (ok) {
         mx_parallel(job->chunks, 1 + MX_GRAIN / 2 / (job->chunk * job->n + 1),
                     dtype == MX_FLOAT32 ? backward_f : backward_d, job);
         (dtype == MX_FLOAT32 ? finish_f : finish_d)(job);
     }
-    mx_free(job->buffers, bytes);
-    mx_free(job->sums, sum_bytes);
+    mx_scratch_give(job->buffers, bytes);
+    mx_scratch_give(job->sums, sum_bytes);
     return ok ? MX_OK : MX_ERR_MEMORY;
 }
 

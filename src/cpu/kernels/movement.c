@@ -224,7 +224,7 @@ MX_CPU_KERNELS(movement) = {
     {"_unslice", run_moves, NULL},       {"_slice_assign", run_moves, NULL},  {"_slice_assign_scalar", run_moves, NULL},
     {"Concat", run_moves, NULL},         {"_rnn_param_concat", run_moves, NULL}, {"stack", run_moves, NULL},
     {"SliceChannel", run_moves, NULL},   {"_split_v2", run_moves, NULL},      {"tile", run_moves, NULL},
-    {"repeat", run_moves, NULL},         {"UpSampling", run_moves, NULL},     {"Pad", run_moves, NULL},
+    {"repeat", run_moves, NULL},         {"Pad", run_moves, NULL},
     {"diag", run_moves, NULL},           {"_undiag", run_moves, NULL},        {"_image_crop", run_moves, NULL},
     {"_image_flip_left_right", run_moves, NULL}, {"_image_flip_top_bottom", run_moves, NULL}, {NULL, NULL, NULL},
 };

@@ -1,8 +1,8 @@
 /* Pointwise kernels: which loop, over which runs, on which threads.
  *
  * Arithmetic is done in float, double or integers.  Other element types (and integers of mixed types) are converted in
- * tiles that stay in the first-level cache.  Broadcasting becomes runs that are long and plain: in each run both operands advance, or one
- * of them is a single number.
+ * tiles that stay in the first-level cache.  Broadcasting becomes runs that are long and plain: in each run both
+ * operands advance, or one of them is a single number.
  *
  * SPDX-License-Identifier: Apache-2.0 */
 #include "base/threads.h"
@@ -46,9 +46,14 @@ static const mx_dtype compute_dtypes[] = {MX_FLOAT32, MX_FLOAT64, MX_INT64, MX_I
 static const mx_pointwise_loops *const tables[] = {mx_pointwise_f32, mx_pointwise_f64, mx_pointwise_i64,
                                                    mx_pointwise_i32, mx_pointwise_i8,  mx_pointwise_u8};
 
+/* Numbers beyond all integers stay above or below all of them. */
 static number number_of(double scalar, int compute)
 {
     number n = {.f = (float)scalar};
+    if (compute == MX_COMPUTE_I64 && !(scalar > -0x1p63 && scalar < 0x1p63)) {
+        n.i = scalar > 0 ? INT64_MAX : scalar < 0 ? INT64_MIN : 0;
+        return n;
+    }
     if (compute != MX_COMPUTE_F32)
         mx_convert(&n, compute_dtypes[compute], &scalar, MX_FLOAT64, 1);
     return n;

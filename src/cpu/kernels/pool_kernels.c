@@ -149,18 +149,21 @@ static void pairs_range(void *arg, int64_t begin, int64_t end)
     const mx_pool_shape *s = &r->plan.shape;
     const int64_t width = s->in[2], plane = s->in[1] * width;
     const float scale = s->type == MX_POOL_AVG ? 0.25f : 1;
-    for (int64_t task = begin; task < end; task++)
+    for (int64_t task = begin; task < end; task++) {
+        if (!r->dy && s->type == MX_POOL_MAX) {
+            pairs_max_plane(r->x + task * plane, width, r->result + task * s->out[1] * s->out[2], s->out[1], s->out[2]);
+            continue;
+        }
         for (int64_t i = 0; i < s->out[1]; i++) {
             const int64_t in = task * plane + 2 * i * width, out = (task * s->out[1] + i) * s->out[2];
-            if (!r->dy && s->type == MX_POOL_MAX)
-                pairs_max_forward(r->x + in, width, r->result + out, s->out[2]);
-            else if (!r->dy)
+            if (!r->dy)
                 pairs_sum_forward(r->x + in, width, scale, r->result + out, s->out[2]);
             else if (s->type == MX_POOL_MAX)
                 pairs_max_backward(r->x + in, r->dy + out, width, r->result + in, s->out[2]);
             else
                 pairs_sum_backward(r->dy + out, width, scale, r->result + in, s->out[2]);
         }
+    }
 }
 
 /* ---- entries -------------------------------------------------------------------------------------------- */

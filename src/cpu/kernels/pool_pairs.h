@@ -45,10 +45,40 @@ CONV_INLINE vfloat pairs_max(pair_rows p)
     return vector_max(p.o1, vector_max(p.e1, upper));
 }
 
-static inline void pairs_max_forward(const float *x, int64_t width, float *y, int64_t count)
+/* The larger of either row at x, at the lanes of the part. */
+CONV_INLINE vfloat pairs_rows_max(const float *x, int64_t width, const bool whole, vector_part part)
 {
-    PAIRS_FOR(i, n, count)
-    vector_store_part(y + i, pairs_max(pairs_load(x + 2 * i, width, n)), n);
+    const vfloat upper = whole ? vector_load(x) : vector_load_between(x, 0, part);
+    const vfloat lower = whole ? vector_load(x + width) : vector_load_between(x + width, 0, part);
+    return vector_max(lower, vector_max(upper, vector_all(-INFINITY)));
+}
+
+/* One column of result vectors of a plane (rows, count), from column i on; `whole`: it has LANES columns. */
+CONV_INLINE void pairs_max_column(const bool whole, const float *x, int64_t width, float *y, int64_t rows,
+                                  int64_t count, int64_t i)
+{
+    const vector_part low = vector_part_of(0, 2 * (count - i)), high = vector_part_of(0, 2 * (count - i) - LANES);
+    const float *end = y + rows * count;
+    x += 2 * i;
+    for (y += i; y < end; y += count, x += 2 * width) {
+        const vfloat a = pairs_rows_max(x, width, whole, low), b = pairs_rows_max(x + LANES, width, whole, high);
+        const vfloat most = vector_max(VECTOR_ODD(a, b), VECTOR_EVEN(a, b));
+        if (whole || y + LANES <= end) /* what it writes too much belongs to the next row, which comes later */
+            vector_store(y, most);
+        else
+            vector_store_part(y, most, count - i);
+    }
+}
+
+/* A plane: two by two of x, whose rows have `width` floats, to (rows, count). */
+static inline void pairs_max_plane(const float *x, int64_t width, float *y, int64_t rows, int64_t count)
+{
+    if (count < LANES) {
+        pairs_max_column(false, x, width, y, rows, count, 0);
+        return;
+    }
+    for (int64_t i = 0; i < count; i += LANES) /* the last vector overlaps the one before */
+        pairs_max_column(true, x, width, y, rows, count, i + LANES <= count ? i : count - LANES);
 }
 
 static inline void pairs_sum_forward(const float *x, int64_t width, float scale, float *y, int64_t count)

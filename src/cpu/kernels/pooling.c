@@ -1,5 +1,5 @@
 /* Pooling operators on top of the pooling kernels of pool.h.  SPDX-License-Identifier: Apache-2.0 */
-#include "base/alloc.h"
+#include "base/scratch.h"
 #include "base/error.h"
 #include "cpu/kernel.h"
 #include "cpu/kernels/level.h"
@@ -33,7 +33,7 @@ static mx_pool_shape shape_of(const mx_pooling_attrs *a, const mx_array *x, cons
 static mx_code run_half(const mx_pool_shape *s, const mx_array *x, const mx_array *dy, mx_array *out)
 {
     const size_t count = (size_t)(x->size + out->size + (dy ? dy->size : 0));
-    float *wide = mx_alloc(count * sizeof *wide);
+    float *wide = mx_scratch_take(count * sizeof *wide);
     if (!wide)
         return mx_error_code();
     float *wide_out = wide + x->size, *wide_dy = wide_out + out->size;
@@ -43,7 +43,7 @@ static mx_code run_half(const mx_pool_shape *s, const mx_array *x, const mx_arra
     mx_code code = dy ? pool_backward(s, wide, wide_dy, wide_out) : pool_forward(s, wide, wide_out);
     if (!code)
         mx_convert(mx_data(out), (mx_dtype)out->dtype, wide_out, MX_FLOAT32, out->size);
-    mx_free(wide, count * sizeof *wide);
+    mx_scratch_give(wide, count * sizeof *wide);
     return code;
 }
 

@@ -10,7 +10,7 @@
  * Chunks have a fixed size, so that results do not depend on the number of threads.
  *
  * SPDX-License-Identifier: Apache-2.0 */
-#include "base/alloc.h"
+#include "base/scratch.h"
 #include "base/error.h"
 #include "base/threads.h"
 #include "cpu/kernel.h"
@@ -225,7 +225,7 @@ static void merge_parts(const fold_job *j, total *totals, const total *parts, in
 
 static mx_code run_in_chunks(fold_job *j, int64_t results)
 {
-    j->parts = mx_alloc((size_t)(j->chunks + 1) * (size_t)results * sizeof *j->parts);
+    j->parts = mx_scratch_take((size_t)(j->chunks + 1) * (size_t)results * sizeof *j->parts);
     if (!j->parts)
         return mx_error_code();
     total *totals = j->parts + j->chunks * results;
@@ -238,7 +238,7 @@ static mx_code run_in_chunks(fold_job *j, int64_t results)
             merge_parts(j, totals + k, j->parts + k * j->chunks, j->chunks, 1);
     }
     put(j, totals, 0, results);
-    mx_free(j->parts, (size_t)(j->chunks + 1) * (size_t)results * sizeof *j->parts);
+    mx_scratch_give(j->parts, (size_t)(j->chunks + 1) * (size_t)results * sizeof *j->parts);
     return MX_OK;
 }
 

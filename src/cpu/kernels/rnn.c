@@ -6,7 +6,7 @@
 #include <math.h>
 #include <string.h>
 
-#include "base/alloc.h"
+#include "base/scratch.h"
 #include "base/error.h"
 #include "base/threads.h"
 #include "cpu/kernels/gemm.h"
@@ -79,12 +79,12 @@ static mx_code run_layers(rnn_job *job, mx_dtype compute, double elements, mx_co
     const mx_array *given = lengths_of(job->call);
     const size_t bytes = (size_t)elements * (size_t)mx_dtype_size(compute);
     int64_t *lengths = given ? mx_load_indices(given) : NULL;
-    void *scratch = given && !lengths ? NULL : mx_alloc(bytes);
+    void *scratch = given && !lengths ? NULL : mx_scratch_take(bytes);
     for (int64_t n = 0; lengths && n < job->shape.batch; n++)
         lengths[n] = lengths[n] < 0 ? 0 : lengths[n] > job->shape.steps ? job->shape.steps : lengths[n];
     job->lengths = lengths;
     mx_code code = !scratch ? mx_error_code() : compute == MX_FLOAT32 ? single(job, scratch) : wide(job, scratch);
-    mx_free(scratch, bytes);
+    mx_scratch_give(scratch, bytes);
     if (lengths)
         mx_free_indices(lengths, given);
     return code;

@@ -57,7 +57,7 @@ static void NAME(align_region)(const roi_job *job, int64_t r, const roi_tap *tap
                                int64_t end)
 {
     const int64_t map = job->height * job->width, bins = job->rows * job->columns;
-    const int64_t image = (int64_t)((const T *)job->rois)[5 * r],
+    const int64_t image = (int64_t)((const T *)job->rois)[numbers(job) * r],
                   maps = job->sensitive ? job->channels * bins : job->channels;
     for (int64_t c = begin; c < end; c++)
         for (int64_t b = 0; b < bins; b++) {

@@ -148,7 +148,7 @@ mx_code mx_cpu_add_rows(const mx_rows *rows, void *out, const void *data)
         return MX_OK;
     }
     const size_t bytes = (size_t)(n_in + n_out) * (size_t)mx_dtype_size(type);
-    char *wide = mx_alloc(bytes), *sums = wide ? wide + n_in * mx_dtype_size(type) : NULL;
+    char *wide = mx_scratch_take(bytes), *sums = wide ? wide + n_in * mx_dtype_size(type) : NULL;
     if (!wide)
         return MX_ERR_MEMORY;
     mx_rows exact = *rows;
@@ -156,6 +156,6 @@ mx_code mx_cpu_add_rows(const mx_rows *rows, void *out, const void *data)
     mx_convert(wide, type, data, rows->type, n_in);
     add_exact(&exact, sums, wide);
     mx_convert(out, rows->type, sums, type, n_out);
-    mx_free(wide, bytes);
+    mx_scratch_give(wide, bytes);
     return MX_OK;
 }

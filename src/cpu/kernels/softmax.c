@@ -3,7 +3,7 @@
  * SPDX-License-Identifier: Apache-2.0 */
 #include <math.h>
 
-#include "base/alloc.h"
+#include "base/scratch.h"
 #include "base/error.h"
 #include "base/threads.h"
 #include "cpu/kernels/math_f32.h"
@@ -77,7 +77,7 @@ static void split(softmax_job *job, const mx_array *x, int64_t axis)
 /* Lengths or class numbers of any type as integers in [0, limit]; NULL with an error if memory ran out. */
 static int64_t *integers(const mx_array *x, int64_t limit)
 {
-    int64_t *values = mx_alloc((size_t)x->size * sizeof *values);
+    int64_t *values = mx_scratch_take((size_t)x->size * sizeof *values);
     if (!values)
         return NULL;
     mx_convert(values, MX_INT64, mx_data(x), (mx_dtype)x->dtype, x->size);
@@ -112,7 +112,7 @@ static mx_code run_kind(const mx_kernel_call *call, mx_kernel_fn self, bool loga
         return MX_ERR_MEMORY;
     over_blocks(&job, compute == MX_FLOAT32 ? softmax_range_f : softmax_range_d);
     if (lengths)
-        mx_free(job.valid, (size_t)call->in[1]->size * sizeof *job.valid);
+        mx_scratch_give(job.valid, (size_t)call->in[1]->size * sizeof *job.valid);
     return MX_OK;
 }
 static mx_code run_softmax(const mx_kernel_call *call) { return run_kind(call, run_softmax, false, 1); }
@@ -188,7 +188,7 @@ static mx_code take_labels(softmax_job *job, const mx_array *label, bool sparse,
 static void drop_labels(softmax_job *job, const mx_array *label)
 {
     if (job->valid)
-        mx_free(job->valid, (size_t)label->size * sizeof *job->valid);
+        mx_scratch_give(job->valid, (size_t)label->size * sizeof *job->valid);
 }
 
 static mx_code cross_entropy(const mx_kernel_call *call, int64_t axis, bool sparse, void *loss)
@@ -224,13 +224,13 @@ static mx_code run_total_ce(const mx_kernel_call *call)
         return MX_DECLINED;
     const int64_t rows = call->out[1]->size;
     const size_t bytes = mx_bytes(call->out[1]);
-    void *loss = mx_alloc(bytes);
+    void *loss = mx_scratch_take(bytes);
     mx_code code = !loss ? MX_ERR_MEMORY : rows ? cross_entropy(call, 1, true, loss) : MX_OK;
     if (!code && compute == MX_FLOAT32)
         *(float *)mx_data(call->out[0]) = row_sum_f(loss, rows);
     else if (!code)
         *(double *)mx_data(call->out[0]) = row_sum_d(loss, rows);
-    mx_free(loss, bytes);
+    mx_scratch_give(loss, bytes);
     return code;
 }
 

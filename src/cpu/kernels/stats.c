@@ -4,7 +4,7 @@
 #include <math.h>
 #include <stdatomic.h>
 
-#include "base/alloc.h"
+#include "base/scratch.h"
 #include "base/error.h"
 #include "base/threads.h"
 #include "cpu/kernel.h"
@@ -66,7 +66,7 @@ static mx_code run_moments(const mx_kernel_call *call)
     mx_array *mean = call->out[0], *var = call->out[1];
     const int mask = mx_fold_axes(call->op, &((const mx_moments_attrs *)call->attrs)->axes, false, in->ndim);
     const size_t bytes = 2 * (size_t)mean->size * sizeof(double);
-    double *sums = mask < 0 ? NULL : mx_alloc_zero(bytes);
+    double *sums = mask < 0 ? NULL : mx_scratch_take_zero(bytes);
     if (!sums)
         return mx_error_code();
     const double count = (double)(in->size / mean->size);
@@ -78,7 +78,7 @@ static mx_code run_moments(const mx_kernel_call *call)
     }
     mx_convert_fast(mx_data(mean), (mx_dtype)mean->dtype, sums, MX_FLOAT64, mean->size);
     mx_convert_fast(mx_data(var), (mx_dtype)var->dtype, sums + mean->size, MX_FLOAT64, var->size);
-    mx_free(sums, bytes);
+    mx_scratch_give(sums, bytes);
     return MX_OK;
 }
 

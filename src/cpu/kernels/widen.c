@@ -3,7 +3,7 @@
 
 #include <string.h>
 
-#include "base/alloc.h"
+#include "base/scratch.h"
 #include "base/error.h"
 #include "base/threads.h"
 #include "ndarray/convert.h"
@@ -74,7 +74,7 @@ mx_code mx_run_widened(const mx_kernel_call *call, mx_dtype compute, mx_kernel_f
 {
     const int total = call->n_in + call->n_out;
     const size_t bytes = (size_t)total * sizeof(mx_array *);
-    mx_array **in = mx_alloc_zero(bytes), **out = in + call->n_in;
+    mx_array **in = mx_scratch_take_zero(bytes), **out = in + call->n_in;
     if (!in)
         return MX_ERR_MEMORY;
     mx_kernel_call widened = *call;
@@ -86,6 +86,6 @@ mx_code mx_run_widened(const mx_kernel_call *call, mx_dtype compute, mx_kernel_f
         give_back(call, in, out);
     drop(in, call->in, call->n_in);
     drop(out, call->out, call->n_out);
-    mx_free(in, bytes);
+    mx_scratch_give(in, bytes);
     return code;
 }
