@@ -7,7 +7,7 @@ from mxnet import autograd, gluon, nd
 from mxnet.gluon import nn
 
 from timing import Workloads, repeated
-from workloads import BATCH, ENCODER, FASHION_MNIST, LSTM, MLP
+from workloads import BATCH, ENCODER, FASHION_MNIST, LANGUAGE, LSTM, MLP, TRANSFORMER
 
 OURS = hasattr(mx, "_core")
 work = Workloads("gluon" if OURS else "mxnet", mx.__version__)
@@ -97,16 +97,20 @@ def lenet():
 
 
 def training(make, lane):
-    """A step of the usual loop: record, loss, backward, SGD with momentum."""
+    """A step of the usual loop on images or vectors of ten classes."""
     net, shape = make()
-    net.initialize(mx.init.Xavier())
-    criterion = gluon.loss.SoftmaxCrossEntropyLoss()
     data, label = nd.random.uniform(shape=(BATCH,) + shape), nd.floor(nd.random.uniform(0, 10, shape=(BATCH,)))
+    return steps(net, gluon.loss.SoftmaxCrossEntropyLoss(), data, label, lane, learning_rate=0.001, momentum=0.9)
+
+
+def steps(net, criterion, data, label, lane, **options):
+    """A training step: record, loss, backward, SGD; as one plan where there is such a thing."""
+    net.initialize(mx.init.Xavier())
     net(data)
     if lane != "imperative":
         hybridize(net)
         hybridize(criterion)
-    trainer = gluon.Trainer(net.collect_params(), "sgd", {"learning_rate": 0.001, "momentum": 0.9})
+    trainer = gluon.Trainer(net.collect_params(), "sgd", options)
     if lane == "one plan":
         whole = gluon.TrainStep(net, criterion, trainer)
         return lambda: whole(data, label).wait_to_read()
@@ -115,7 +119,7 @@ def training(make, lane):
         with autograd.record():
             loss = criterion(net(data), label)
         loss.backward()
-        trainer.step(BATCH)
+        trainer.step(data.shape[0])
         nd.waitall()
     return step
 
@@ -135,7 +139,8 @@ def zoo(name):
     return lambda: (getattr(vision, name)(), (3, 224, 224))
 
 
-for lane in ("imperative", "hybridized") + (("one plan",) if hasattr(gluon, "TrainStep") else ()):
+TRAINING_LANES = ("imperative", "hybridized") + (("one plan",) if hasattr(gluon, "TrainStep") else ())
+for lane in TRAINING_LANES:
     work("mlp_train", lane)(lambda lane=lane: training(mlp, lane))
     work("lenet_train", lane)(lambda lane=lane: training(lenet, lane))
 for lane in ("imperative", "hybridized"):
@@ -148,36 +153,42 @@ for lane in ("imperative", "hybridized"):
         work(row, lane)(lambda h=hybrid, name=name: inference(zoo(name), 1, h))
 
 
-class LanguageModel(gluon.Block):
+def zoo_training(name, lane, batch=8):
+    net, shape = zoo(name)()
+    data, label = nd.random.uniform(shape=(batch,) + shape), nd.floor(nd.random.uniform(0, 1000, shape=(batch,)))
+    return steps(net, gluon.loss.SoftmaxCrossEntropyLoss(), data, label, lane, learning_rate=0.001, momentum=0.9)
+
+
+for lane in TRAINING_LANES[1:]:
+    work("resnet18_train", lane)(lambda lane=lane: zoo_training("resnet18_v1", lane))
+    work("mobilenet2_train", lane)(lambda lane=lane: zoo_training("mobilenet_v2_1_0", lane))
+work("resnet50_infer32", "hybridized")(lambda: inference(zoo("resnet50_v1"), 32, True))
+work("mobilenet2_infer32", "hybridized")(lambda: inference(zoo("mobilenet_v2_1_0"), 32, True))
+
+
+class LanguageModel(gluon.HybridBlock):
     """Words to an embedding, a stacked LSTM, and scores of the next word."""
 
-    def __init__(self):
+    def __init__(self, sizes):
         super().__init__()
         with self.name_scope():
-            self.embed = nn.Embedding(LSTM["vocabulary"], LSTM["embed"])
-            self.lstm = gluon.rnn.LSTM(LSTM["hidden"], LSTM["layers"])
-            self.scores = nn.Dense(LSTM["vocabulary"], flatten=False)
+            self.embed = nn.Embedding(sizes["vocabulary"], sizes["embed"])
+            self.lstm = gluon.rnn.LSTM(sizes["hidden"], sizes["layers"], input_size=sizes["embed"])
+            self.scores = nn.Dense(sizes["vocabulary"], flatten=False, in_units=sizes["hidden"])
 
-    def forward(self, words):  # (T, N)
+    def hybrid_forward(self, F, words):  # (T, N)
         return self.scores(self.lstm(self.embed(words)))
 
 
-@work("lstm_train", "imperative")
-def lstm_train():
-    net = LanguageModel()
-    net.initialize(mx.init.Xavier())
-    shape = LSTM["steps"], LSTM["batch"]
-    words, following = (nd.floor(nd.random.uniform(0, LSTM["vocabulary"], shape=shape)) for _ in range(2))
-    criterion = gluon.loss.SoftmaxCrossEntropyLoss()
-    trainer = gluon.Trainer(net.collect_params(), "sgd", {"learning_rate": 0.1})
+def language(sizes, lane):
+    shape = sizes["steps"], sizes["batch"]
+    words, following = (nd.floor(nd.random.uniform(0, sizes["vocabulary"], shape=shape)) for _ in range(2))
+    return steps(LanguageModel(sizes), gluon.loss.SoftmaxCrossEntropyLoss(), words, following, lane, learning_rate=0.1)
 
-    def step():
-        with autograd.record():
-            loss = criterion(net(words), following)
-        loss.backward()
-        trainer.step(LSTM["batch"])
-        nd.waitall()
-    return step
+
+for lane in TRAINING_LANES:
+    work("lstm_train", lane)(lambda lane=lane: language(LSTM, lane))
+    work("language_train", lane)(lambda lane=lane: language(LANGUAGE, lane))
 
 
 class Encoder(gluon.HybridBlock):
@@ -212,6 +223,23 @@ def encoder():
     return Encoder(ENCODER["units"], ENCODER["heads"], ENCODER["hidden"]), (ENCODER["steps"], ENCODER["units"])
 
 
+def transformer():
+    net = nn.HybridSequential()
+    for _ in range(TRANSFORMER["layers"]):
+        net.add(Encoder(TRANSFORMER["units"], TRANSFORMER["heads"], TRANSFORMER["hidden"]))
+    return net
+
+
+def transformer_training(lane):
+    data, label = (nd.random.normal(shape=(8, 64, TRANSFORMER["units"])) for _ in range(2))
+    return steps(transformer(), gluon.loss.L2Loss(), data, label, lane, learning_rate=0.001, momentum=0.9)
+
+
+for lane in TRAINING_LANES:
+    work("transformer_train", lane)(lambda lane=lane: transformer_training(lane))
+for lane in ("imperative", "hybridized"):
+    work("transformer_infer1", lane)(
+        lambda h=lane == "hybridized": inference(lambda: (transformer(), (128, TRANSFORMER["units"])), 1, h))
 work("encoder_infer", "imperative")(lambda: inference(encoder, ENCODER["batch"], False))
 work("encoder_infer", "hybridized")(lambda: inference(encoder, ENCODER["batch"], True))
 

@@ -11,7 +11,7 @@ import jax  # noqa: E402
 import jax.numpy as jnp  # noqa: E402
 import numpy as np  # noqa: E402
 
-from workloads import BATCH, MLP  # noqa: E402
+from workloads import BATCH, LANGUAGE, LSTM, MLP, TRANSFORMER  # noqa: E402
 
 work = Workloads("jax", jax.__version__)
 
@@ -110,15 +110,20 @@ def training(make):
     values, run, shape = make()
     data = jnp.asarray(np.random.uniform(size=(BATCH,) + shape), "float32")
     label = jnp.asarray(np.random.randint(0, 10, BATCH))
+    return steps(values, lambda parameters: cross_entropy(run(parameters, data), label), 0.001, 0.9)
 
-    def loss(parameters):
-        scores = jax.nn.log_softmax(run(parameters, data))
-        return -jnp.take_along_axis(scores, label[:, None], 1).mean()
 
-    def update(parameters, momentum):
+def cross_entropy(scores, label):
+    return -jnp.take_along_axis(jax.nn.log_softmax(scores), label[..., None], -1).mean()
+
+
+def steps(values, loss, rate, momentum):
+    """A step of SGD as one compiled function."""
+
+    def update(parameters, momenta):
         value, gradient = jax.value_and_grad(loss)(parameters)
-        momentum = jax.tree_util.tree_map(lambda m, g: 0.9 * m - 0.001 * g, momentum, gradient)
-        return value, jax.tree_util.tree_map(jnp.add, parameters, momentum), momentum
+        momenta = jax.tree_util.tree_map(lambda m, g: momentum * m - rate * g, momenta, gradient)
+        return value, jax.tree_util.tree_map(jnp.add, parameters, momenta), momenta
 
     compiled = jax.jit(update, donate_argnums=(0, 1))
     state = [values, jax.tree_util.tree_map(jnp.zeros_like, values)]
@@ -141,6 +146,76 @@ work("lenet_train", "jit")(lambda: training(lenet))
 work("mlp_infer", "jit")(lambda: inference(mlp, BATCH))
 work("lenet_infer", "jit")(lambda: inference(lenet, BATCH))
 work("lenet_infer1", "jit")(lambda: inference(lenet, 1))
+
+
+# ---- sequences ------------------------------------------------------------------------------------------------------
+
+def lstm_layer(values, x):  # (T, N, C)
+    wx, wh, bias = values
+
+    def step(state, gates):
+        h, c = state
+        i, f, g, o = jnp.split(gates + h @ wh, 4, axis=1)
+        c = jax.nn.sigmoid(f) * c + jax.nn.sigmoid(i) * jnp.tanh(g)
+        h = jax.nn.sigmoid(o) * jnp.tanh(c)
+        return (h, c), h
+
+    zeros = jnp.zeros((x.shape[1], wh.shape[0]))
+    return jax.lax.scan(step, (zeros, zeros), x @ wx + bias)[1]
+
+
+def language(sizes):
+    words, embed, hidden = sizes["vocabulary"], sizes["embed"], sizes["hidden"]
+    values = {"embed": weights(words, embed), "scores": (weights(hidden, words), jnp.zeros(words)),
+              "lstm": [(weights(hidden if i else embed, 4 * hidden), weights(hidden, 4 * hidden), jnp.zeros(4 * hidden))
+                       for i in range(sizes["layers"])]}
+    data, label = (jnp.asarray(np.random.randint(0, words, (sizes["steps"], sizes["batch"]))) for _ in range(2))
+
+    def loss(parameters):
+        x = parameters["embed"][data]
+        for layer in parameters["lstm"]:
+            x = lstm_layer(layer, x)
+        return cross_entropy(x @ parameters["scores"][0] + parameters["scores"][1], label)
+    return steps(values, loss, 0.1, 0.0)
+
+
+work("lstm_train", "jit")(lambda: language(LSTM))
+work("language_train", "jit")(lambda: language(LANGUAGE))
+
+
+def normalised(x, gamma, beta):
+    x = x - x.mean(-1, keepdims=True)
+    return gamma * x * jax.lax.rsqrt((x * x).mean(-1, keepdims=True) + 1e-5) + beta
+
+
+def transformer_values():
+    units, hidden = TRANSFORMER["units"], TRANSFORMER["hidden"]
+    return [{"project": (weights(units, 3 * units), jnp.zeros(3 * units)), "out": (weights(units, units), jnp.zeros(units)),
+             "wide": (weights(units, hidden), jnp.zeros(hidden)), "narrow": (weights(hidden, units), jnp.zeros(units)),
+             "norms": [(jnp.ones(units), jnp.zeros(units)) for _ in range(2)]} for _ in range(TRANSFORMER["layers"])]
+
+
+def transformer(values, x):  # (N, T, C)
+    heads = TRANSFORMER["heads"]
+    for layer in values:
+        parts = (x @ layer["project"][0] + layer["project"][1]).reshape(x.shape[0], x.shape[1], 3, heads, -1)
+        query, key, value = parts[:, :, 0], parts[:, :, 1], parts[:, :, 2]
+        chances = jax.nn.softmax(jnp.einsum("nqhd,nkhd->nhqk", query, key) / query.shape[-1] ** 0.5)
+        means = jnp.einsum("nhqk,nkhd->nqhd", chances, value).reshape(x.shape)
+        x = normalised(x + means @ layer["out"][0] + layer["out"][1], *layer["norms"][0])
+        inner = jax.nn.relu(x @ layer["wide"][0] + layer["wide"][1])
+        x = normalised(x + inner @ layer["narrow"][0] + layer["narrow"][1], *layer["norms"][1])
+    return x
+
+
+@work("transformer_train", "jit")
+def transformer_train():
+    data, label = (jnp.asarray(np.random.normal(size=(8, 64, TRANSFORMER["units"])), "float32") for _ in range(2))
+    return steps(transformer_values(), lambda values: ((transformer(values, data) - label) ** 2).mean() / 2, 0.001, 0.9)
+
+
+work("transformer_infer1", "jit")(lambda: inference(lambda: (transformer_values(), transformer,
+                                                             (128, TRANSFORMER["units"])), 1))
 
 if __name__ == "__main__":
     work.serve()

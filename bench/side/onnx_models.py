@@ -3,7 +3,7 @@ import numpy as np
 import onnx
 from onnx import TensorProto, helper, numpy_helper
 
-from workloads import MLP
+from workloads import MLP, TRANSFORMER
 
 
 class Model:
@@ -31,10 +31,21 @@ class Model:
                 self.add("Relu")
         return self
 
-    def bytes(self, batch):
-        out = helper.make_tensor_value_info(self.last, TensorProto.FLOAT, [batch, 10])
+    def integers(self, *numbers):
+        """A constant list of whole numbers, for shapes."""
+        name = f"w{len(self.values)}"
+        self.values.append(numpy_helper.from_array(np.array(numbers, "int64"), name))
+        return name
+
+    def at(self, value):
+        """Goes on from another value."""
+        self.last = value
+        return self
+
+    def bytes(self, batch, shape=(10,), opset=13):
+        out = helper.make_tensor_value_info(self.last, TensorProto.FLOAT, [batch, *shape])
         graph = helper.make_graph(self.nodes, "net", [self.input], [out], self.values)
-        model = helper.make_model(graph, opset_imports=[helper.make_opsetid("", 13)])
+        model = helper.make_model(graph, opset_imports=[helper.make_opsetid("", opset)])
         model.ir_version = 8
         onnx.checker.check_model(model)
         return model.SerializeToString()
@@ -57,5 +68,37 @@ def lenet(batch):
     return model.dense((400, 120, 84, 10)).bytes(batch), shape
 
 
+def transformer(batch, steps=128):
+    """Encoder cells: attention and dense layers, each with a sum and a normalisation behind it."""
+    units, heads, hidden = TRANSFORMER["units"], TRANSFORMER["heads"], TRANSFORMER["hidden"]
+    shape = [batch, steps, units]
+    model = Model(shape)
+
+    def dense(before, after):
+        return model.add("MatMul", model.weight(before, after)).add("Add", model.weight(after)).last
+
+    def normalised(added):
+        model.add("Add", added).add("LayerNormalization", model.weight(units), model.weight(units), epsilon=1e-5)
+        return model.last
+
+    def split_heads(x, order):
+        return model.at(x).add("Reshape", model.integers(0, 0, heads, units // heads)).add("Transpose", perm=order).last
+
+    for _ in range(TRANSFORMER["layers"]):
+        x = model.last
+        query, key, value = [split_heads(dense(units, units) if model.at(x) else None, order)
+                             for order in ([0, 2, 1, 3], [0, 2, 3, 1], [0, 2, 1, 3])]
+        scale = model.weight(1)
+        model.at(query).add("MatMul", key).add("Mul", scale).add("Softmax", axis=3).add("MatMul", value)
+        model.add("Transpose", perm=[0, 2, 1, 3]).add("Reshape", model.integers(0, 0, units))
+        dense(units, units)
+        x = normalised(x)
+        dense(units, hidden)
+        model.add("Relu")
+        dense(hidden, units)
+        normalised(x)
+    return model.bytes(batch, shape[1:], 17), shape
+
+
 # row, maker, batch
-INFERENCE = (("mlp_infer", mlp, 64), ("lenet_infer", lenet, 64), ("lenet_infer1", lenet, 1))
+INFERENCE = (("transformer_infer1", transformer, 1), ("mlp_infer", mlp, 64), ("lenet_infer", lenet, 64), ("lenet_infer1", lenet, 1))

@@ -6,7 +6,7 @@ import torch
 from torch import nn
 
 from timing import Workloads, threads
-from workloads import BATCH, ENCODER, FASHION_MNIST, LSTM, MLP
+from workloads import BATCH, ENCODER, FASHION_MNIST, LANGUAGE, LSTM, MLP, TRANSFORMER
 
 torch.set_num_threads(threads())
 work = Workloads("torch", torch.__version__)
@@ -122,30 +122,74 @@ for row, name in (("resnet18_infer1", "resnet18"), ("resnet50_infer1", "resnet50
     work(row, "eager")(lambda name=name: inference(zoo(name), 1, False))
 
 
+work("resnet50_infer32", "eager")(lambda: inference(zoo("resnet50"), 32, False))
+work("mobilenet2_infer32", "eager")(lambda: inference(zoo("mobilenet_v2"), 32, False))
+
+
+def stepping(run, criterion, optimizer):
+    def step():
+        optimizer.zero_grad()
+        criterion(run()).backward()
+        optimizer.step()
+    return step
+
+
+def zoo_training(name, batch=8):
+    net, shape = zoo(name)()
+    net = net.to(memory_format=torch.channels_last)
+    data = torch.rand(batch, *shape).to(memory_format=torch.channels_last)
+    label, loss = torch.randint(0, 1000, (batch,)), nn.CrossEntropyLoss()
+    optimizer = torch.optim.SGD(net.parameters(), lr=0.001, momentum=0.9)
+    return stepping(lambda: net(data), lambda scores: loss(scores, label), optimizer)
+
+
+work("resnet18_train", "eager, channels last")(lambda: zoo_training("resnet18"))
+work("mobilenet2_train", "eager, channels last")(lambda: zoo_training("mobilenet_v2"))
+
+
 class LanguageModel(nn.Module):
     """Words to an embedding, a stacked LSTM, and scores of the next word."""
 
-    def __init__(self):
+    def __init__(self, sizes):
         super().__init__()
-        self.embed = nn.Embedding(LSTM["vocabulary"], LSTM["embed"])
-        self.lstm = nn.LSTM(LSTM["embed"], LSTM["hidden"], LSTM["layers"])
-        self.scores = nn.Linear(LSTM["hidden"], LSTM["vocabulary"])
+        self.embed = nn.Embedding(sizes["vocabulary"], sizes["embed"])
+        self.lstm = nn.LSTM(sizes["embed"], sizes["hidden"], sizes["layers"])
+        self.scores = nn.Linear(sizes["hidden"], sizes["vocabulary"])
 
     def forward(self, words):  # (T, N)
         return self.scores(self.lstm(self.embed(words))[0])
 
 
-@work("lstm_train", "eager")
-def lstm_train():
-    net = LanguageModel()
-    words, following = (torch.randint(0, LSTM["vocabulary"], (LSTM["steps"], LSTM["batch"])) for _ in range(2))
-    optimizer, criterion = torch.optim.SGD(net.parameters(), lr=0.1), nn.CrossEntropyLoss()
+def language(sizes):
+    net = LanguageModel(sizes)
+    words, following = (torch.randint(0, sizes["vocabulary"], (sizes["steps"], sizes["batch"])) for _ in range(2))
+    loss = nn.CrossEntropyLoss()
+    return stepping(lambda: net(words), lambda scores: loss(scores.flatten(0, 1), following.flatten()),
+                    torch.optim.SGD(net.parameters(), lr=0.1))
 
-    def step():
-        optimizer.zero_grad()
-        criterion(net(words).flatten(0, 1), following.flatten()).backward()
-        optimizer.step()
-    return step
+
+work("lstm_train", "eager")(lambda: language(LSTM))
+work("language_train", "eager")(lambda: language(LANGUAGE))
+
+
+def transformer():
+    layer = nn.TransformerEncoderLayer(TRANSFORMER["units"], TRANSFORMER["heads"], TRANSFORMER["hidden"], dropout=0.0,
+                                       batch_first=True)
+    return nn.TransformerEncoder(layer, TRANSFORMER["layers"], enable_nested_tensor=False)
+
+
+@work("transformer_train", "eager")
+def transformer_train():
+    net = transformer()
+    data, label = torch.randn(8, 64, TRANSFORMER["units"]), torch.randn(8, 64, TRANSFORMER["units"])
+    loss = nn.MSELoss()
+    return stepping(lambda: net(data), lambda out: loss(out, label),
+                    torch.optim.SGD(net.parameters(), lr=0.001, momentum=0.9))
+
+
+for lane in ("eager", "compiled"):
+    work("transformer_infer1", lane)(
+        lambda c=lane == "compiled": inference(lambda: (transformer(), (128, TRANSFORMER["units"])), 1, c))
 
 
 # ---- data -----------------------------------------------------------------------------------------------------------

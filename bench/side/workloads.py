@@ -12,6 +12,8 @@ MLP = (784, 256, 128, 10)
 # LeNet: conv 6@5x5 (padding 2), pool, conv 16@5x5, pool, 120, 84, 10, with ReLU, on 28x28
 LSTM = dict(vocabulary=10000, embed=200, hidden=200, layers=2, steps=35, batch=20)
 ENCODER = dict(units=256, heads=4, hidden=1024, steps=64, batch=8)
+LANGUAGE = dict(vocabulary=10000, embed=650, hidden=650, layers=2, steps=35, batch=20)
+TRANSFORMER = dict(layers=6, units=512, heads=8, hidden=2048)
 
 ROWS = [
     Row("add", "small", "a + b, 16 elements"),
@@ -27,10 +29,17 @@ ROWS = [
     Row("lenet_infer", "network", "LeNet, batch 64, inference"),
     Row("lenet_infer1", "network", "LeNet, batch 1, inference"),
     Row("lstm_train", "network", "LSTM 2x200, 20 x 35 words, training step"),
+    Row("language_train", "network", "LSTM 2x650, 20 x 35 of 10,000 words, training step"),
+    Row("transformer_train", "network", "Transformer encoder 6x512, 8 x 64, training step"),
+    Row("transformer_infer1", "network", "Transformer encoder 6x512, 1 x 128, inference"),
+    Row("resnet18_train", "network", "ResNet-18 v1, 224x224, batch 8, training step"),
+    Row("mobilenet2_train", "network", "MobileNet v2, 224x224, batch 8, training step"),
     Row("encoder_infer", "network", "Transformer layer 256, 8 x 64, inference"),
     Row("resnet18_infer1", "network", "ResNet-18 v1, 224x224, batch 1, inference"),
     Row("resnet50_infer1", "network", "ResNet-50 v1, 224x224, batch 1, inference"),
     Row("mobilenet2_infer1", "network", "MobileNet v2, 224x224, batch 1, inference"),
+    Row("resnet50_infer32", "network", "ResNet-50 v1, 224x224, batch 32, inference"),
+    Row("mobilenet2_infer32", "network", "MobileNet v2, 224x224, batch 32, inference"),
     Row("loader", "data", "Fashion-MNIST, 64 shuffled images, ToTensor"),
     Row("import", "process", "import"),
     Row("memory", "process", "peak memory of LeNet training, batch 64"),

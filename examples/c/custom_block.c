@@ -27,7 +27,8 @@ static mx_code clamp_backward(void *user, int n_out, mx_array *const *out_grads,
 
 static mx_array *clamp(mx_array *x)
 {
-    static const mx_function function = {"clamp", clamp_forward, clamp_backward, NULL, 1};
+    static const mx_function function = {
+        .name = "clamp", .forward = clamp_forward, .backward = clamp_backward, .n_out = 1};
     return mx_function_call(&function, NULL, MX_ARRAYS(x)).v[0];
 }
 

@@ -6,16 +6,17 @@
 They take images as (batch, 3, height, width), normalised to mean 0.485, 0.456, 0.406 and deviation 0.229, 0.224, 0.225
 of values between 0 and 1 where trained parameters are used.
 """
-from . import alexnet as _alexnet, densenet, inception, mobilenet, resnet, squeezenet, vgg
+from . import alexnet as _alexnet, densenet, inception, mobilenet, nasnet, resnet, squeezenet, vgg
 from .alexnet import *  # noqa: F401,F403
 from .densenet import *  # noqa: F401,F403
 from .inception import *  # noqa: F401,F403
 from .mobilenet import *  # noqa: F401,F403
+from .nasnet import *  # noqa: F401,F403
 from .resnet import *  # noqa: F401,F403
 from .squeezenet import *  # noqa: F401,F403
 from .vgg import *  # noqa: F401,F403
 
-_PARTS = (resnet, vgg, _alexnet, densenet, squeezenet, inception, mobilenet)
+_PARTS = (resnet, vgg, _alexnet, densenet, squeezenet, inception, mobilenet, nasnet)
 __all__ = [name for part in _PARTS for name in part.__all__] + ["get_model"]
 
 # Names that differ from those of the functions.
@@ -23,7 +24,8 @@ _SPELLED = {"squeezenet1_0": "squeezenet1.0", "squeezenet1_1": "squeezenet1.1", 
             "mobilenet1_0": "mobilenet1.0", "mobilenet0_75": "mobilenet0.75", "mobilenet0_5": "mobilenet0.5",
             "mobilenet0_25": "mobilenet0.25", "mobilenet_v2_1_0": "mobilenetv2_1.0",
             "mobilenet_v2_0_75": "mobilenetv2_0.75", "mobilenet_v2_0_5": "mobilenetv2_0.5",
-            "mobilenet_v2_0_25": "mobilenetv2_0.25"}
+            "mobilenet_v2_0_25": "mobilenetv2_0.25", "mobilenet_v3_large": "mobilenetv3_large",
+            "mobilenet_v3_small": "mobilenetv3_small"}
 _MODELS = {_SPELLED.get(name, name): globals()[name] for name in __all__ if name == name.lower() and name[:4] != "get_"}
 
 

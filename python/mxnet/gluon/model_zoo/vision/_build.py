@@ -1,32 +1,44 @@
-"""What the networks are put together from: rows of layers, and functions with fixed arguments."""
+"""Classes and functions of the zoo, made from the library's descriptions.
+
+The networks live in the library: _core.models() says which class with which options a name stands for.
+"""
 import os
 
-from .... import base
-from ... import nn
-from ...block import HybridBlock
+from .... import _core, base
+from ....context import cpu
+from ... import _layers
 
 ROOT = os.path.join(base.data_dir(), "models")
+CLASSES = _layers.make(_layers.LAYER, module=__package__, group="zoo")
+MODELS = {name: (cls, options) for name, cls, options, _ in _core.models()}
 
 
-class Classifier(HybridBlock):
-    """A network of two parts: features, whose result can be used by itself, and output, which scores the classes."""
+def checked(cls):
+    """The class, with AssertionError for arguments that do not fit each other."""
+    made = CLASSES[cls]
 
-    def hybrid_forward(self, F, x):
-        return self.output(self.features(x))
+    def __init__(self, *args, **kwargs):
+        try:
+            made.__init__(self, *args, **kwargs)
+        except ValueError as error:
+            raise AssertionError(str(error)) from None
 
-
-def sequence(*layers, prefix=""):
-    """A HybridSequential of layers; lists among them are taken apart."""
-    net = nn.HybridSequential(prefix=prefix)
-    for layer in layers:
-        net.add(*(layer if isinstance(layer, (list, tuple)) else (layer,)))
-    return net
+    return replaced(cls, type(cls, (made,), {"__init__": __init__, "__module__": __package__}))
 
 
-def conv_norm(channels, kernel, stride=1, pad=0, groups=1, eps=1e-5, activation="relu"):
-    """Convolution without bias, batch normalisation, activation (None: none): a list of layers."""
-    layers = [nn.Conv2D(channels, kernel, stride, pad, groups=groups, use_bias=False), nn.BatchNorm(epsilon=eps)]
-    return layers + ([nn.Activation(activation)] if activation else [])
+def replaced(name, cls):
+    """Makes cls the class of what the library builds under a name."""
+    cls._made = cls
+    CLASSES[name] = cls
+    _core.register_layer(cls._address, cls)
+    return cls
+
+
+def model(name, pretrained=False, ctx=cpu(), root=ROOT, **kwargs):
+    """The network of a name; pretrained=True loads its parameters from the folder root."""
+    cls, options = MODELS[name]
+    net = CLASSES[cls](**{**options, **kwargs})
+    return load_pretrained(net, name, pretrained, ctx, root)
 
 
 def load_pretrained(net, name, pretrained, ctx, root):
@@ -37,14 +49,28 @@ def load_pretrained(net, name, pretrained, ctx, root):
     return net
 
 
-def named(name, make, *args, **fixed):
-    """The function of a name that calls make with these arguments and with those that users add."""
-    def build(**kwargs):
-        return make(*args, **fixed, **kwargs)
+def functions(scope, **names):
+    """Puts a function for each network into scope: functions(globals(), vgg11="vgg11")."""
+    for function, name in names.items():
+        def build(name=name, **kwargs):
+            return model(name, **kwargs)
 
-    build.__name__ = build.__qualname__ = name
-    build.__module__ = make.__module__
-    given = [repr(value) for value in args] + [f"{key}={value!r}" for key, value in fixed.items()]
-    build.__doc__ = (f"{make.__name__}({', '.join(given)}, ...); further arguments: pretrained, ctx, root, classes, "
-                     "prefix and those of the network's class.")
-    return build
+        build.__name__ = build.__qualname__ = function
+        build.__module__ = scope["__name__"]
+        cls, options = MODELS[name]
+        given = "".join(f"{key}={value!r}, " for key, value in options.items())
+        build.__doc__ = (f"{cls}({given}...); further arguments: pretrained, ctx, root, classes, prefix and those of the "
+                         "network's class.")
+        scope[function] = build
+    return list(names)
+
+
+def by_number(pattern):
+    """{number of layers: options} of the names that a pattern with {} gives."""
+    before, after = pattern.split("{}")
+    found = {}
+    for name, (_, options) in MODELS.items():
+        number = name[len(before):len(name) - len(after)] if after else name[len(before):]
+        if name.startswith(before) and name.endswith(after) and number.isdigit():
+            found[int(number)] = options
+    return found

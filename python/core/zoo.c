@@ -1,0 +1,109 @@
+/* The model zoo's names, files and residual blocks that Python makes.  SPDX-License-Identifier: Apache-2.0 */
+#include <string.h>
+
+#include "base/alloc.h"
+#include "base/error.h"
+#include "core.h"
+#include "gluon/zoo.h"
+#include "gluon/zoo/zoo.h"
+#include "skin.h"
+
+/* Whether a list "a=1, b=2" sets the option `name`. */
+static bool sets(const char *list, const char *name)
+{
+    const size_t n = strlen(name);
+    for (const char *p = strstr(list, name); p; p = strstr(p + 1, name))
+        if ((p == list || p[-1] == ' ') && p[n] == '=')
+            return true;
+    return false;
+}
+
+/* The options that a name stands for as a dict. */
+static PyObject *options_of(const mx_model_row *row)
+{
+    mx_class *cls = mx_class_find(MX_LAYER, row->class);
+    void *typed = cls ? mx_alloc(cls->schema->size) : NULL;
+    if (!typed)
+        return raise_error();
+    memcpy(typed, cls->defaults, cls->schema->size);
+    PyObject *dict =
+        *row->options && mx_schema_parse(cls->schema, typed, row->name, row->options) ? raise_error() : PyDict_New();
+    for (int i = 0; dict && i < cls->schema->count; i++) {
+        const mx_field *field = &cls->schema->fields[i];
+        if (!sets(row->options, field->name))
+            continue;
+        PyObject *value = field_get(field, typed);
+        if (!value || PyDict_SetItemString(dict, field->name, value))
+            Py_CLEAR(dict);
+        Py_XDECREF(value);
+    }
+    mx_free(typed, cls->schema->size);
+    return dict;
+}
+
+/* models() -> [(name, class, {option: value}, hash or None), ...] */
+static PyObject *models(PyObject *module, PyObject *unused)
+{
+    (void)module, (void)unused;
+    PyObject *list = PyList_New(0);
+    for (const mx_model_row *row = mx_models; list && row->name; row++) {
+        PyObject *options = options_of(row);
+        PyObject *item = options ? Py_BuildValue("ssNz", row->name, row->class, options, row->hash) : NULL;
+        if (!item || PyList_Append(list, item))
+            Py_CLEAR(list);
+        Py_XDECREF(item);
+    }
+    return list;
+}
+
+/* model_file(name, root) -> path */
+static PyObject *model_file(PyObject *module, PyObject *args)
+{
+    const char *name, *root;
+    (void)module;
+    if (!PyArg_ParseTuple(args, "ss:model_file", &name, &root))
+        return NULL;
+    MX_SCOPE;
+    const char *path = mx_model_file(name, root);
+    return path ? PyUnicode_FromString(path) : raise_error();
+}
+
+/* A block of a residual network from Python: make(channels, stride, downsample, in_channels=..., prefix=""), which
+ * keeps the Python object. */
+static mx_block *make_residual(void *user, int64_t channels, int64_t stride, bool downsample, int64_t in_channels)
+{
+    PyObject *args = Py_BuildValue("LLO", (long long)channels, (long long)stride, downsample ? Py_True : Py_False);
+    PyObject *words = Py_BuildValue("{s:L,s:s}", "in_channels", (long long)in_channels, "prefix", "");
+    PyObject *made = args && words ? PyObject_Call(user, args, words) : NULL;
+    Py_XDECREF(args), Py_XDECREF(words);
+    if (made && !PyObject_TypeCheck(made, &block_type)) {
+        PyErr_Format(PyExc_TypeError, "residual network: block made a %.200s, wanted a HybridBlock",
+                     Py_TYPE(made)->tp_name);
+        Py_CLEAR(made);
+    }
+    mx_block *block = made ? mx_scope_add(mx_retain(block_of(made))) : NULL;
+    Py_XDECREF(made);
+    return block ? block : mx_fail_null(MX_ERR_CALLBACK, "residual network: the class of blocks failed");
+}
+
+/* with_residual_blocks(make, function): function() while make makes the blocks of residual networks. */
+static PyObject *with_residual_blocks(PyObject *module, PyObject *args)
+{
+    PyObject *make, *function;
+    (void)module;
+    if (!PyArg_ParseTuple(args, "OO:with_residual_blocks", &make, &function))
+        return NULL;
+    mx_residual_maker_set(make_residual, make);
+    PyObject *result = PyObject_CallNoArgs(function);
+    mx_residual_maker_set(NULL, NULL);
+    return result;
+}
+
+static PyMethodDef functions[] = {
+    {"models", models, METH_NOARGS, "Names of networks, their classes, options and sums."},
+    {"model_file", model_file, METH_VARARGS, "The file of a network's trained parameters in a folder."},
+    {"with_residual_blocks", with_residual_blocks, METH_VARARGS, "Calls a function while another makes residual blocks."},
+    {NULL, NULL, 0, NULL},
+};
+
+int add_zoo(PyObject *module) { return PyModule_AddFunctions(module, functions); }
