@@ -25,7 +25,9 @@ _PARTS = {
     "profiler": "profiler", "monitor": "monitor", "mon": "monitor", "visualization": "visualization",
     "viz": "visualization", "test_utils": "test_utils", "name": "name", "attribute": "attribute", "util": "util",
     "runtime": "runtime", "engine": "engine", "executor": "executor", "registry": "registry", "operator": "operator",
-    "model": "model", "dlpack": "dlpack", "contrib": "contrib", "log": "log",
+    "model": "model", "dlpack": "dlpack", "contrib": "contrib", "log": "log", "module": "module", "mod": "module",
+    "rnn": "rnn", "rtc": "rtc", "th": "torch", "torch": "torch", "executor_manager": "executor_manager",
+    "library": "library", "onnx": "contrib.onnx",
 }
 # Names that live in one of them.
 _NAMES = {"AttrScope": "attribute", "NameManager": "name", "Prefix": "name", "Symbol": "symbol", "Monitor": "monitor",

@@ -77,7 +77,8 @@ class Context(metaclass=_ContextType):
         _core.set_current_context(_entered.outer.pop())
 
     def empty_cache(self):
-        """Memory is given back by the allocator itself: nothing to do."""
+        """Gives memory of the device that no array uses back to the system."""
+        _core.empty_cache(self)
 
 
 _core.set_context_class(Context)
@@ -105,8 +106,7 @@ def num_gpus():
 
 def gpu_memory_info(device_id=0):
     """(free, total) bytes of a GPU."""
-    from .error import DeviceError
-    raise DeviceError(f"gpu_memory_info: there is no gpu({device_id}); this machine has {num_gpus()}")
+    return _core.memory_info(gpu(device_id))
 
 
 def current_context():

@@ -35,6 +35,16 @@ class LRScheduler:
         raise NotImplementedError(f"{type(self).__name__} does not override __call__")
 
 
+_TUPLE = 16  # numbers of a tuple of the library; further steps go as a text
+
+
+def _split_steps(options):
+    steps = options.get("step")
+    if not isinstance(steps, (list, tuple)) or len(steps) <= _TUPLE:
+        return options
+    return {**options, "step": steps[:_TUPLE], "more_steps": " ".join(str(int(s)) for s in steps[_TUPLE:])}
+
+
 class _RowScheduler(LRScheduler):
     """What the library's schedules have in common."""
 
@@ -42,7 +52,7 @@ class _RowScheduler(LRScheduler):
         if unknown:
             registry.unknown_option(type(self)._row, next(iter(unknown)), list(options))
         self._checks(options)
-        self._start(_core.LR_SCHEDULER, type(self)._row, **options)
+        self._start(_core.LR_SCHEDULER, type(self)._row, **_split_steps(options))
 
     def _checks(self, options):
         steps = options["warmup_steps"]
@@ -85,12 +95,22 @@ class _RowScheduler(LRScheduler):
         row = next(row for row in _core.class_rows(_core.LR_SCHEDULER) if row[0] == type(self)._row)
         options = {option[0]: state[option[0]] for option in row[3] if state.get(option[0]) is not None}
         first = state.get("base_lr_orig", state["warmup_final_lr"])
-        self._start(_core.LR_SCHEDULER, type(self)._row, **{**options, "base_lr": first})
+        self._start(_core.LR_SCHEDULER, type(self)._row, **_split_steps({**options, "base_lr": first}))
         self._memory = (state["base_lr"], first, state.get("count", 0) if self._row == "FactorScheduler"
                         else state.get("cur_step_ind", 0), 0.0, 0.0)
 
 
 _core.set_scheduler_method(_RowScheduler.__call__)
 
-for _cls, _ in registry.row_classes(_core.LR_SCHEDULER, _RowScheduler, _core.SchedulerRow, __name__):
+for _cls, _ in registry.row_classes(_core.LR_SCHEDULER, _RowScheduler, _core.SchedulerRow, __name__,
+                                        hidden=("more_steps",)):
     globals()[_cls.__name__] = _cls
+
+
+def _all_steps(self):
+    """After how many updates the rate changes."""
+    options = self._options()
+    return tuple(options["step"]) + tuple(int(s) for s in (options["more_steps"] or "").split())
+
+
+MultiFactorScheduler.step = property(_all_steps)  # noqa: F821 - the class is one of those made above

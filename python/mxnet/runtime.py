@@ -10,8 +10,17 @@ class Feature:
     """A part of the library that a build may have or lack."""
 
     def __init__(self, name, enabled):
-        self.name = name
-        self.enabled = enabled
+        self._name, self._enabled = name, enabled
+
+    @property
+    def name(self):
+        """What it is called."""
+        return self._name
+
+    @property
+    def enabled(self):
+        """Whether this build has it."""
+        return self._enabled
 
     def __repr__(self):
         return f"{'✔' if self.enabled else '✖'} {self.name}"

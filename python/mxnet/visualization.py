@@ -8,21 +8,21 @@ __all__ = ["print_summary", "plot_network"]
 _HIDDEN = ("_weight", "_bias", "_gamma", "_beta", "_moving_var", "_moving_mean", "_running_var", "_running_mean",
            "_alpha", "_parameters")
 
-# Colours by kind of operator.
+# Colours by kind of operator, as `gluon plot` has them.
 _KINDS = (
-    ("input", "#8dd3c7", ()),
-    ("layer with weights", "#fb8072", ("FullyConnected", "Convolution", "Deconvolution", "Embedding", "RNN")),
-    ("normalization", "#bebada", ("BatchNorm", "LayerNorm", "InstanceNorm", "GroupNorm", "L2Normalization", "LRN",
+    ("input", "#d3efea", ()),
+    ("layer with weights", "#fbc4bd", ("FullyConnected", "Convolution", "Deconvolution", "Embedding", "RNN")),
+    ("normalization", "#dedcec", ("BatchNorm", "LayerNorm", "InstanceNorm", "GroupNorm", "L2Normalization", "LRN",
                                   "_contrib_SyncBatchNorm")),
-    ("activation", "#ffffb3", ("Activation", "LeakyReLU", "relu", "sigmoid", "tanh", "softsign", "softrelu")),
-    ("pooling", "#80b1d3", ("Pooling", "_contrib_AdaptiveAvgPooling2D", "UpSampling")),
-    ("shape", "#fdb462", ("Concat", "Flatten", "Reshape", "transpose", "expand_dims", "squeeze", "SliceChannel",
+    ("activation", "#ffffd0", ("Activation", "LeakyReLU", "relu", "sigmoid", "tanh", "softsign", "softrelu")),
+    ("pooling", "#c5dcec", ("Pooling", "_contrib_AdaptiveAvgPooling2D", "UpSampling")),
+    ("shape", "#fde2c4", ("Concat", "Flatten", "Reshape", "transpose", "expand_dims", "squeeze", "SliceChannel",
                           "slice", "slice_axis", "stack", "Pad", "SwapAxis")),
-    ("sum", "#b3de69", ("elemwise_add", "broadcast_add", "add_n", "elemwise_sub", "broadcast_sub")),
-    ("softmax", "#fccde5", ("Softmax", "SoftmaxOutput", "softmax", "log_softmax", "LinearRegressionOutput",
+    ("sum", "#d9efbb", ("elemwise_add", "broadcast_add", "add_n", "elemwise_sub", "broadcast_sub")),
+    ("softmax", "#fbe3ef", ("Softmax", "SoftmaxOutput", "softmax", "log_softmax", "LinearRegressionOutput",
                             "LogisticRegressionOutput", "MakeLoss", "softmax_cross_entropy")),
 )
-_OTHER = "#d9d9d9"
+_OTHER = "#ececec"
 
 
 def _colour(op):
@@ -67,7 +67,8 @@ def _numbers(text):
 def _label(node):
     """What stands in the box of a node."""
     op, attrs = node["op"], node["attrs"]
-    window = f"{_numbers(attrs.get('kernel'))}/{_numbers(attrs.get('stride')) or '1'}"
+    stride = _numbers(attrs.get("stride"))
+    window = _numbers(attrs.get("kernel")) + (f"/{stride}" if stride.strip("1x") else "")
     if op == "null":
         return node["name"]
     if op in ("Convolution", "Deconvolution"):
@@ -81,8 +82,12 @@ def _label(node):
         return f"{op}\n{how}, {window}"
     if op in ("Activation", "LeakyReLU"):
         return f"{op}\n{attrs.get('act_type', 'leaky')}"
+    if op == "Dropout":
+        return f"{op}\n{attrs.get('p', '0.5')}"
     if op.endswith("_scalar"):
         return f"{op.strip('_')}\n{attrs.get('scalar')}"
+    if op in _KINDS[2][2] or op in _KINDS[5][2]:
+        return op
     return f"{op}\n{node['name']}"
 
 
@@ -98,6 +103,10 @@ class Dot:
 
     def _attributes(self, attrs):
         return " [" + " ".join(f"{key}={self._quoted(value)}" for key, value in attrs.items()) + "]" if attrs else ""
+
+    def attr(self, kw=None, **attrs):
+        """Sets what all boxes ("node"), all arrows ("edge") or the drawing ("graph", None) look like."""
+        self._lines.append(f"\t{kw or 'graph'}{self._attributes(attrs)}")
 
     def node(self, name, label=None, **attrs):
         """Adds a box."""
@@ -169,20 +178,24 @@ def plot_network(symbol, title="plot", save_format="pdf", shape=None, dtype=None
     shapes = _output_shapes(symbol, shape, dtype)
     nodes, _ = _nodes(symbol)
     drawing = _new_drawing(title, save_format)
-    look = {"shape": "box", "fixedsize": "true", "width": "1.3", "height": "0.8034", "style": "filled", **node_attrs}
+    drawing.attr("graph", ranksep="0.35", nodesep="0.4")
+    drawing.attr("node", fontname="Helvetica", fontsize="12", color="#888888")
+    drawing.attr("edge", fontname="Helvetica", fontsize="10", fontcolor="#444444", color="#555555", arrowsize="0.7")
+    look = {"shape": "box", "width": "1.3", "height": "0.6", "style": "rounded,filled", **node_attrs}
     hidden = {i for i, node in enumerate(nodes) if hide_weights and _is_hidden(node)}
     for i, node in enumerate(nodes):
         if i not in hidden:
             own = dict(look, fillcolor=_colour(node["op"]))
             if node["op"] == "null":
-                own["shape"] = "oval"
+                own["shape"], own["style"] = "oval", "filled"
             drawing.node(name=node["name"], label=_label(node), **own)
     outputs = _names_of_outputs(symbol, nodes)
     for i, node in enumerate(nodes):
-        for source, number, *_ in node["inputs"] if i not in hidden else ():
-            if source not in hidden:
+        for place, (source, number, *_) in enumerate(node["inputs"] if i not in hidden else ()):
+            if source not in hidden:  # first inputs make the straight lines of the drawing
                 drawing.edge(tail_name=node["name"], head_name=nodes[source]["name"],
-                             label=_flow(shapes.get(outputs.get((source, number)))), dir="back", arrowtail="open")
+                             label=_flow(shapes.get(outputs.get((source, number)))), dir="back", arrowtail="open",
+                             weight="1" if place else "8")
     return drawing
 
 
@@ -234,7 +247,9 @@ def print_summary(symbol, shape=None, line_length=120, positions=(.44, .64, .74,
     print("_" * line_length)
     row("Layer (type)", "Output Shape", "Param #", "Previous Layer")
     print("=" * line_length)
-    shown = [i for i, node in enumerate(nodes) if node["op"] != "null" or i in heads or not _is_parameter(node, nodes)]
+    given = {name for name in shape or () if not name.endswith(_HIDDEN + ("label",))}
+    shown = [i for i, node in enumerate(nodes)
+             if node["op"] != "null" or i in heads or node["name"] in given or not _is_parameter(node, nodes)]
     total = 0
     for place, i in enumerate(shown):
         node = nodes[i]

@@ -16,6 +16,8 @@ def results(python, cases, folder, name):
         pickle.dump(plain(cases), file, protocol=4)
     found, first = {}, 0
     environment = dict(os.environ, PYTHONWARNINGS="ignore", OMP_NUM_THREADS="1", MXNET_SAFE_ACCUMULATION="0")
+    if python != sys.executable:
+        environment.pop("PYTHONPATH", None)  # it would give the other interpreter our package
     while first < len(cases):
         if os.path.exists(out_file):
             os.remove(out_file)

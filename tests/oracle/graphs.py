@@ -5,7 +5,7 @@ import os
 import numpy as np
 
 import mxnet as mx
-from mxnet import gluon, nd, sym
+from mxnet import autograd, gluon, nd, sym
 from mxnet.gluon import nn
 
 SYMBOLS = {
@@ -27,6 +27,16 @@ SYMBOLS = {
     "functions": ("sym.maximum(d, 2) + sym.minimum(d, sym.var('o')) + sym.hypot(d, 1)", {"data": (3, 5)}),
     "notes": ("sym.FullyConnected(d, num_hidden=2, name='fc', attr={'__lr_mult__': '2'})", {"data": (3, 5)}),
     "backwards": ("sym.relu(sym.var('a')) + d", {"data": (3, 5)}),
+    "foreach": ("sym.contrib.foreach(lambda x, s: (sym.FullyConnected(x, num_hidden=4, name='fc') + s[0],"
+                " [s[0] * sym.exp(sym.var('k'))]), d, [sym.var('h')])[0]", {"data": (3, 2, 5), "h": (2, 4)}),
+    "foreach of several": ("sym.Group(sum(sym.contrib.foreach(lambda x, s: ([x[0] + s[0], x[1]], [s[1], s[0]]),"
+                           " [d, d * 2], [sym.sum(d, axis=0), sym.max(d, axis=0)]), []))",
+                           {"data": (3, 5)}),
+    # Shapes of these two are not inferred there.
+    "while_loop": ("sym.Group(sum(sym.contrib.while_loop(lambda i, s: i < 5, lambda i, s: ([s + d, i],"
+                   " [i + 1, s * d]), [sym.sum(d), sym.exp(d)], max_iterations=4), []))", None),
+    "cond": ("sym.Group(sym.contrib.cond(sym.sum(d) > 3, lambda: [d * 2, d], lambda: [sym.exp(d) + 1, d * 3]))",
+             None),
 }
 NETWORKS = {
     "dense": ("nn.Dense(3, activation='relu', prefix='n_')", (4, 5)),
@@ -37,9 +47,54 @@ NETWORKS = {
               " nn.GroupNorm(2), nn.LayerNorm(), nn.GlobalAvgPool2D(), nn.Flatten())", (2, 3, 9, 9)),
     "transposed": ("seq(nn.Conv2DTranspose(3, 3, strides=2, output_padding=1), nn.PReLU(), nn.SELU(), nn.GELU(),"
                    " nn.ELU(), nn.MaxPool2D(3, 2, ceil_mode=True))", (2, 4, 5, 5)),
+    "foreach": ("seq(nn.Dense(4, flatten=False), nn.HybridLambda(lambda F, x: F.contrib.foreach(lambda r, s:"
+                " (F.tanh(r + s), F.relu(r) - s), x, F.zeros((2, 4)))[0]), nn.Dense(3, flatten=False))", (5, 2, 3)),
+    "while_loop": ("seq(nn.Dense(4, flatten=False, in_units=3), nn.HybridLambda(lambda F, x: F.contrib.while_loop("
+                   "lambda i, s: i < 3, lambda i, s: (s + 1, [i + 1, s * 2]), [F.zeros((1,)), x], max_iterations=3)[1][1]))",
+                   (5, 3)),
+    "cond": ("seq(nn.Dense(4, flatten=False, in_units=3), nn.HybridLambda(lambda F, x: F.contrib.cond(F.sum(x) < 0,"
+             " lambda: x * 2, lambda: x - 1)))", (5, 3)),
     "lambda": ("seq(nn.HybridLambda(lambda F, x: F.broadcast_mul(x, x.mean(axis=1, keepdims=True)) - 0.5),"
                " nn.Dense(2))", (3, 4)),
 }
+
+
+# Functions of F and arrays x, h: loops and conditions with their gradients.  Rows that a while_loop did not reach hold
+# whatever was in memory there, and its gradients read them; so all rows are reached here, and only values compared.
+FLOWS = {
+    "foreach": ("sum(F.contrib.foreach(lambda r, s: ([F.tanh(r + s[0]), r * 2], [F.relu(r) - s[0]]), x, [h]), [])",
+                True),
+    "foreach of a vector": ("[F.contrib.foreach(lambda r, s: (r * s, s + r), F.reshape(x, shape=(-1,)),"
+                            " F.sum(h))[0]]", True),
+    "foreach inside foreach": ("[F.contrib.foreach(lambda r, s: (F.contrib.foreach(lambda q, t: (F.broadcast_mul(q, t),"
+                               " t * 0.5), r, F.sum(s))[0], s + 1), x, h)[0]]", True),
+    "cond": ("[F.contrib.cond(F.sum(h) > 0, lambda: h * h, lambda: F.exp(h))]", True),
+    "other cond": ("[F.contrib.cond(F.sum(h) < 0, lambda: h * h, lambda: F.exp(h))]", True),
+    "while_loop": ("sum(F.contrib.while_loop(lambda i, s: i < 3, lambda i, s: ([s + 1, i], [i + 1, s * F.exp(h)]),"
+                   " [F.zeros((1,)), h], max_iterations=3), [])", False),
+}
+
+
+def flow(name):
+    """Outputs and gradients on arrays and on symbols."""
+    expression, differentiate = FLOWS[name]
+    values = [np.random.RandomState(3).uniform(-1, 1, shape) for shape in ((4, 2, 3), (2, 3))]
+    x, h = (nd.array(v) for v in values)
+    x.attach_grad(), h.attach_grad()
+    with autograd.record():
+        outputs = eval(expression, {"F": nd, "x": x, "h": h})
+    result = {"outputs": [y.asnumpy() for y in outputs]}
+    if differentiate:
+        autograd.backward(outputs)
+        result["gradients"] = [x.grad.asnumpy(), h.grad.asnumpy()]
+    made = sym.Group(eval(expression, {"F": sym, "x": sym.var("x"), "h": sym.var("h")}))
+    arguments = {n: nd.array(v) for n, v in zip("xh", values) if n in made.list_arguments()}
+    executor = made.bind(mx.cpu(), arguments, {n: nd.zeros(v.shape) for n, v in arguments.items()})
+    result["symbol"] = [y.asnumpy() for y in executor.forward(is_train=differentiate)]
+    if differentiate:
+        executor.backward([nd.ones(y.shape) for y in executor.outputs])
+        result["symbol gradients"] = {n: g.asnumpy() for n, g in executor.grad_dict.items()}
+    return result
 
 
 def symbol(name):
@@ -53,7 +108,7 @@ def symbol(name):
             "outputs": made.list_outputs(), "internals": made.get_internals().list_outputs(),
             "name": made.name, "text": repr(made),
             "children": children.list_outputs() if children is not None else None,
-            "shapes": made.infer_shape(**shapes), "types": str(made.infer_type(data="float32")),
+            "shapes": made.infer_shape(**shapes) if shapes else None, "types": str(made.infer_type(data="float32")),
             "nodes": [(n["name"], n["op"], n["inputs"]) for n in graph["nodes"]], "arg_nodes": graph["arg_nodes"],
             "heads": graph["heads"], "again": sym.load_json(made.tojson()).list_arguments()}
 

@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 
 import driver
-from graphs import NETWORKS, SYMBOLS
+from graphs import FLOWS, NETWORKS, SYMBOLS
 from test_oracle import difference
 
 pytestmark = pytest.mark.skipif(driver.oracle() is None,
@@ -24,6 +24,19 @@ def symbol_results(tmp_path_factory):
 @pytest.mark.parametrize("name", list(SYMBOLS))
 def test_symbols(symbol_results, name):
     ours, theirs = symbol_results[name]
+    assert "raises" not in theirs and "raises" not in ours, (ours, theirs)
+    assert difference(ours, theirs) is None
+
+
+@pytest.fixture(scope="module")
+def flow_results(tmp_path_factory):
+    cases = [{"area": "flow", "arguments": {"name": name}} for name in FLOWS]
+    return dict(zip(FLOWS, driver.both(cases, tmp_path_factory.mktemp("flows"))))
+
+
+@pytest.mark.parametrize("name", list(FLOWS))
+def test_flows(flow_results, name):
+    ours, theirs = flow_results[name]
     assert "raises" not in theirs and "raises" not in ours, (ours, theirs)
     assert difference(ours, theirs) is None
 

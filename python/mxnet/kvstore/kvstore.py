@@ -1,7 +1,9 @@
 """The local store: values by key, sums over contexts, an optimizer if wanted."""
+from .. import _core
 from .._core import NDArray
 from ..error import MXNetError, UnsupportedError
 from .base import KVStoreBase, as_list, total
+from .compression import TwoBit
 
 __all__ = ["KVStore"]
 
@@ -12,7 +14,7 @@ class KVStore(KVStoreBase):
     def __init__(self, handle="local"):
         self._type = handle
         self._values, self._updater, self._updater_func = {}, None, None
-        self._keys_are_text = None
+        self._keys_are_text = self._compression = None
 
     # ---- arguments
 
@@ -60,7 +62,10 @@ class KVStore(KVStoreBase):
     def push(self, key, value, priority=0):
         """Sums the arrays of a key over contexts; the sum replaces the value, or goes through the updater."""
         for k, arrays in self._pairs(key, value, "kvstore.push"):
-            stored, summed = self._known(k), total(arrays)
+            stored = self._known(k)
+            if self._compression is not None and len(arrays) > 1:
+                arrays = self._compression.pressed(k, arrays)
+            summed = total(arrays)
             if self._updater is None:
                 self._values[k] = summed.as_in_context(stored.context)
             else:
@@ -86,8 +91,21 @@ class KVStore(KVStoreBase):
         self.pull(key, out, priority)
 
     def row_sparse_pull(self, key, out=None, priority=0, row_ids=None):
-        """Rows of a sparse value: values are dense here."""
-        raise UnsupportedError("kvstore.row_sparse_pull: values are dense here; use pull()")
+        """Copies rows of values into row_sparse arrays: row_ids, one list of numbers for all of `out`, or one each."""
+        if out is None or row_ids is None:
+            raise AssertionError("kvstore.row_sparse_pull: out and row_ids are wanted")
+        keys, row_ids = self._pairs(key, out, "kvstore.row_sparse_pull"), as_list(row_ids)
+        targets = [(k, array) for k, arrays in keys for array in arrays]
+        if len(row_ids) == 1:
+            row_ids = row_ids * len(targets)
+        if len(row_ids) != len(targets):
+            raise ValueError(f"kvstore.row_sparse_pull: {len(targets)} arrays but {len(row_ids)} lists of rows")
+        for (k, array), rows in zip(targets, row_ids):
+            if array.stype != "row_sparse":
+                raise ValueError(f"kvstore.row_sparse_pull: out must be row_sparse, got '{array.stype}'")
+            value = self._known(k)
+            rows = rows.reshape((-1,)).as_in_context(value.context)
+            array[:] = value.retain(rows) if value.stype == "row_sparse" else _core.sparse_pick(value, rows)
 
     # ---- optimizer
 
@@ -105,14 +123,16 @@ class KVStore(KVStoreBase):
     def _set_updater(self, updater):
         self._updater = self._updater_func = updater
 
-    set_updater = _set_updater
+    def set_updater(self, updater):
+        """updater(key, pushed, stored) is called with every value that is pushed."""
+        self._set_updater(updater)
 
     def set_gradient_compression(self, compression_params):
-        """Only stores over several machines compress."""
-        if "type" not in compression_params:
-            raise ValueError("kvstore: compression_params needs a 'type'")
+        """{'type': '2bit', 'threshold': 0.5}: gradients of several contexts are summed in two bits per element."""
+        compression = TwoBit.from_params(compression_params)
         if self._type not in ("device", "local_allreduce_device", "nccl"):
-            raise UnsupportedError(f"kvstore '{self._type}': gradients are not compressed inside one process")
+            raise UnsupportedError(f"kvstore '{self._type}': gradients are compressed by 'device' stores only")
+        self._compression = compression
 
     def save_optimizer_states(self, fname, dump_optimizer=False):
         """Saves the states of the optimizer to a file."""

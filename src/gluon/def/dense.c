@@ -59,22 +59,25 @@ static const mx_layer dense_methods = {.build = build_dense, .forward = forward_
     X(INT, output_dim, REQUIRED, "1..", "length of a row") \
     X(DTYPE, dtype, "float32", "", "element type of the table") \
     X(PTR, weight_initializer, "None", "mx_initializer", "None: the network's") \
-    X(BOOL, sparse_grad, "False", "", "accepted: the gradient is dense")
+    X(BOOL, sparse_grad, "False", "", "the gradient is row_sparse: only the rows that were looked up")
 MX_ATTRS(embedding_layer, EMBEDDING_OPTIONS)
 
 static mx_code build_embedding(mx_block *self)
 {
     const mx_embedding_layer_attrs *o = mx_options(self);
     mx_shape_t weight = {.ndim = 2, .dim = {o->input_dim, o->output_dim}};
-    int made = mx_layer_parameter(self, "weight", weight, o->weight_initializer, o->dtype, MX_GRAD_WRITE, true);
-    return made < 0 ? mx_error_code() : MX_OK;
+    const mx_dims dims = mx_dims_of_shape(&weight);
+    const mx_stype stype = o->sparse_grad ? MX_ROW_SPARSE : MX_STYPE_DEFAULT;
+    mx_parameter *made = mx_block_parameter(self, "weight", .shape = dims, .init = o->weight_initializer,
+                                            .dtype = o->dtype, .allow_deferred_init = true, .grad_stype = stype);
+    return made ? MX_OK : mx_error_code();
 }
 
 static mx_array *forward_embedding(mx_block *self, mx_arrays in)
 {
     const mx_embedding_layer_attrs *o = mx_options(self);
     return mx_op_embedding(in.v[0], mx_own(self, 0, in.v[0]), .input_dim = o->input_dim, .output_dim = o->output_dim,
-                           .dtype = o->dtype);
+                           .dtype = o->dtype, .sparse_grad = o->sparse_grad);
 }
 
 static void print_embedding(mx_block *self, mx_text *text)

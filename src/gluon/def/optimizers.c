@@ -13,7 +13,7 @@
 /* ---- SGD, NAG ---------------------------------------------------------------------------------------------------- */
 #define SGD_OPTIONS(X) \
     X(FLOAT, momentum, "0.0", "", "how much of the last step is kept") \
-    X(BOOL, lazy_update, "True", "", "accepted for compatibility") MX_OPTIMIZER_COMMON(X, "None")
+    X(BOOL, lazy_update, "True", "", "with a row_sparse gradient only its rows are updated") MX_OPTIMIZER_COMMON(X, "None")
 MX_ATTRS(sgd_optimizer, SGD_OPTIONS)
 #define NAG_OPTIONS(X) X(FLOAT, momentum, "0.0", "", "how much of the last step is kept") MX_OPTIMIZER_COMMON(X, "None")
 MX_ATTRS(nag_optimizer, NAG_OPTIONS)
@@ -28,28 +28,28 @@ static mx_code make_nag(mx_optimizer *self, mx_array *weight, mx_array **state)
     return mx_optimizer_zeros(weight, ((const mx_nag_optimizer_attrs *)self->options)->momentum != 0, state);
 }
 
-static mx_code update_plain(mx_optimizer *self, mx_update *u)
+static mx_code update_plain(mx_optimizer *self, mx_update *u, bool lazy)
 {
-    const mx_sgd_update_attrs attrs = {COMMON, .lazy_update = true};
+    const mx_sgd_update_attrs attrs = {COMMON, .lazy_update = lazy};
     return mx_run_update(MX_OP("sgd_update"), &attrs, u, 0);
 }
 
-static mx_code update_momentum(mx_optimizer *self, mx_update *u, double momentum)
+static mx_code update_momentum(mx_optimizer *self, mx_update *u, double momentum, bool lazy)
 {
-    const mx_sgd_mom_update_attrs attrs = {COMMON, .momentum = momentum, .lazy_update = true};
+    const mx_sgd_mom_update_attrs attrs = {COMMON, .momentum = momentum, .lazy_update = lazy};
     return mx_run_update(MX_OP("sgd_mom_update"), &attrs, u, 1);
 }
 
 static mx_code update_sgd(mx_optimizer *self, mx_update *u)
 {
-    return u->state[0] ? update_momentum(self, u, ((const mx_sgd_optimizer_attrs *)self->options)->momentum)
-                       : update_plain(self, u);
+    const mx_sgd_optimizer_attrs *o = self->options;
+    return u->state[0] ? update_momentum(self, u, o->momentum, o->lazy_update) : update_plain(self, u, o->lazy_update);
 }
 
 static mx_code update_nag(mx_optimizer *self, mx_update *u)
 {
     if (!u->state[0])
-        return update_plain(self, u);
+        return update_plain(self, u, true);
     const mx_nag_mom_update_attrs attrs = {COMMON,
                                            .momentum = ((const mx_nag_optimizer_attrs *)self->options)->momentum};
     return mx_run_update(MX_OP("nag_mom_update"), &attrs, u, 1);
@@ -129,7 +129,7 @@ static mx_code update_test(mx_optimizer *self, mx_update *u)
 mx_class mx_classes_optimizers[] = {
     {.kind = MX_OPTIMIZER, .name = "SGD", .aliases = "ccsgd",
      .doc = "stochastic gradient descent, with momentum if wanted",
-     .schema = &sgd_optimizer_schema, .methods = METHODS(.make_states = make_sgd, .update = update_sgd)},
+     .schema = &sgd_optimizer_schema, .methods = METHODS(.make_states = make_sgd, .update = update_sgd, .lazy = true)},
     {.kind = MX_OPTIMIZER, .name = "NAG", .doc = "Nesterov's accelerated gradient", .schema = &nag_optimizer_schema,
      .methods = METHODS(.make_states = make_nag, .update = update_nag)},
     {.kind = MX_OPTIMIZER, .name = "Signum", .doc = "descent along the sign of the momentum",

@@ -19,14 +19,15 @@ static double collected(double beta, int64_t t) { return 1 - pow(beta, (double)t
     X(FLOAT, beta1, "0.9", "", "decay of the mean") \
     X(FLOAT, beta2, "0.999", "", "decay of the mean square") \
     X(FLOAT, epsilon, "1e-08", "", "added where a division by zero threatens") \
-    X(BOOL, lazy_update, "True", "", "accepted for compatibility") MX_OPTIMIZER_COMMON(X, "0.001")
+    X(BOOL, lazy_update, "True", "", "with a row_sparse gradient only its rows are updated") MX_OPTIMIZER_COMMON(X, "0.001")
 MX_ATTRS(adam_optimizer, ADAM_OPTIONS)
 
 static mx_code update_adam(mx_optimizer *self, mx_update *u)
 {
     const mx_adam_optimizer_attrs *o = self->options;
     const double rate = u->lr * sqrt(collected(o->beta2, u->t)) / collected(o->beta1, u->t);
-    const mx_adam_update_attrs attrs = {COMMON, BETAS, .lr = rate, .epsilon = o->epsilon, .lazy_update = true};
+    const mx_adam_update_attrs attrs = {COMMON, BETAS, .lr = rate, .epsilon = o->epsilon,
+                                        .lazy_update = o->lazy_update};
     return mx_run_update(MX_OP("adam_update"), &attrs, u, 2);
 }
 
@@ -197,7 +198,7 @@ static mx_code update_rmsprop(mx_optimizer *self, mx_update *u)
 
 mx_class mx_classes_optimizers_adaptive[] = {
     {.kind = MX_OPTIMIZER, .name = "Adam", .doc = "steps of the running mean over the root of the running mean square",
-     .schema = &adam_optimizer_schema, .methods = METHODS(.states = 2, .update = update_adam)},
+     .schema = &adam_optimizer_schema, .methods = METHODS(.states = 2, .update = update_adam, .lazy = true)},
     {.kind = MX_OPTIMIZER, .name = "Adamax", .doc = "Adam with the largest gradient in place of the mean square",
      .schema = &adamax_optimizer_schema, .methods = METHODS(.states = 2, .update = update_adamax)},
     {.kind = MX_OPTIMIZER, .name = "Nadam", .doc = "Adam with Nesterov's momentum", .schema = &nadam_optimizer_schema,
@@ -206,14 +207,14 @@ mx_class mx_classes_optimizers_adaptive[] = {
      .methods = METHODS(.states = 3, .update = update_ftml)},
     {.kind = MX_OPTIMIZER, .name = "Ftrl", .doc = "follow the regularised leader: sparse weights",
      .schema = &ftrl_optimizer_schema,
-     .methods = METHODS(.states = 2, .update = update_ftrl)},
+     .methods = METHODS(.states = 2, .update = update_ftrl, .lazy = true)},
     {.kind = MX_OPTIMIZER, .name = "AdaGrad", .c_name = "adagrad",
      .doc = "gradients over the root of the sum of their squares",
-     .schema = &adagrad_optimizer_schema, .methods = METHODS(.states = 1, .update = update_adagrad)},
+     .schema = &adagrad_optimizer_schema, .methods = METHODS(.states = 1, .update = update_adagrad, .lazy = true)},
     {.kind = MX_OPTIMIZER, .name = "GroupAdaGrad", .c_name = "group_adagrad",
      .doc = "AdaGrad with one size per row, for embeddings",
      .schema = &group_adagrad_optimizer_schema, .methods = METHODS(.make_states = make_group, .update = update_group,
-     .start = start_group)},
+     .start = start_group, .lazy = true)},
     {.kind = MX_OPTIMIZER, .name = "AdaDelta", .c_name = "adadelta",
      .doc = "steps of the size of earlier steps; no learning rate",
      .schema = &adadelta_optimizer_schema, .methods = METHODS(.states = 2, .update = update_adadelta)},

@@ -5,6 +5,7 @@
  *
  * SPDX-License-Identifier: Apache-2.0 */
 #include <math.h>
+#include <stdlib.h>
 #include <string.h>
 
 #include "base/error.h"
@@ -32,7 +33,8 @@ MX_ATTRS(factor_scheduler, FACTOR_OPTIONS)
 
 #define MULTI_FACTOR_OPTIONS(X) \
     X(DIMS, step, REQUIRED, "", "after how many updates the rate changes, rising") \
-    X(FLOAT, factor, "1", "..1", "what the rate is multiplied by") WARMUP(X)
+    X(FLOAT, factor, "1", "..1", "what the rate is multiplied by") WARMUP(X) \
+    X(STR, more_steps, "None", "", "further numbers as a text, '170 180 190': for more of them than a tuple holds")
 MX_ATTRS(multi_factor_scheduler, MULTI_FACTOR_OPTIONS)
 
 #define POLY_OPTIONS(X) \
@@ -101,15 +103,38 @@ static double factor_rate(mx_lr_scheduler *self, int64_t n)
 
 /* ---- MultiFactorScheduler ---------------------------------------------------------------------------------------- */
 
+/* Step i, first those of the tuple, then those of the text; -1: there are no more; 0: that is no number. */
+static int64_t step_at(const mx_multi_factor_scheduler_attrs *o, int64_t i)
+{
+    if (i < o->step.n)
+        return o->step.d[i];
+    const char *p = o->more_steps ? o->more_steps : "";
+    for (int64_t skip = i - (o->step.n > 0 ? o->step.n : 0);; skip--) {
+        char *end;
+        p += strspn(p, " ,");
+        if (!*p)
+            return -1;
+        const long long value = strtoll(p, &end, 10);
+        if (end == p || value < 1)
+            return 0;
+        if (!skip)
+            return value;
+        p = end;
+    }
+}
+
 static mx_code start_multi_factor(mx_lr_scheduler *self)
 {
     const mx_multi_factor_scheduler_attrs *o = self->options;
+    int64_t last = 0, value;
     if (o->step.n < 1)
         return mx_fail(MX_ERR_ATTRIBUTE, "MultiFactorScheduler: step is empty, wanted rising numbers of updates");
-    for (int i = 0; i < o->step.n; i++)
-        if (o->step.d[i] < 1 || (i && o->step.d[i] <= o->step.d[i - 1]))
-            return mx_fail(MX_ERR_ATTRIBUTE, "MultiFactorScheduler: step %d is %lld, wanted rising numbers from 1", i,
-                           (long long)o->step.d[i]);
+    for (int64_t i = 0; (i < o->step.n || step_at(o, i) != -1); i++, last = value) {
+        value = step_at(o, i);
+        if (value <= last)
+            return mx_fail(MX_ERR_ATTRIBUTE, "MultiFactorScheduler: step %lld is %lld, wanted rising numbers from 1",
+                           (long long)i, (long long)value);
+    }
     return start(self, warmup_of(o));
 }
 
@@ -118,8 +143,8 @@ static double multi_factor_rate(mx_lr_scheduler *self, int64_t n)
     const mx_multi_factor_scheduler_attrs *o = self->options;
     if (n < o->warmup_steps)
         return warmup_rate(self, warmup_of(o), n);
-    for (int i = (int)self->state[COUNT]; i < o->step.n && n > o->step.d[i]; i++) {
-        self->state[COUNT] = i + 1;
+    for (int64_t i = (int64_t)self->state[COUNT]; step_at(o, i) > 0 && n > step_at(o, i); i++) {
+        self->state[COUNT] = (double)(i + 1);
         self->base_lr *= o->factor;
     }
     return self->base_lr;

@@ -1,0 +1,16 @@
+"""Parts beside the core: mixed precision, texts, iterators; those that are not here say so when they are used."""
+import importlib
+
+__all__ = ["amp", "autograd", "io", "nd", "ndarray", "onnx", "quantization", "svrg_optimization", "sym", "symbol",
+           "tensorboard", "text"]
+_ELSEWHERE = {"nd": "mxnet.ndarray.contrib", "ndarray": "mxnet.ndarray.contrib", "sym": "mxnet.symbol.contrib",
+              "symbol": "mxnet.symbol.contrib"}
+_PARTS = ("amp", "autograd", "io", "onnx", "quantization", "svrg_optimization", "tensorboard", "text")
+
+
+def __getattr__(name):
+    if name in _ELSEWHERE:
+        return importlib.import_module(_ELSEWHERE[name])
+    if name in _PARTS:
+        return importlib.import_module("." + name, __name__)
+    raise AttributeError(f"module 'mxnet.contrib' has no attribute '{name}'")

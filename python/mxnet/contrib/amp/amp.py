@@ -1,0 +1,222 @@
+"""Mixed precision as programs use it:
+
+    amp.init()
+    amp.init_trainer(trainer)
+    with autograd.record():
+        loss = criterion(net(x), y)
+        with amp.scale_loss(loss, trainer) as scaled:
+            autograd.backward(scaled)
+    trainer.step(batch_size)
+
+On the CPU operators compute in float32 whatever the arrays are stored in, so init() has nothing to change there; the
+scaling of losses, the look for overflows and the conversion of networks are real.
+"""
+import contextlib
+import logging
+import os
+import tempfile
+
+from ... import ndarray as nd
+from ... import symbol as symbols
+from ...context import current_context
+from ...gluon import HybridBlock, SymbolBlock, Trainer
+from ...gluon.parameter import load_into
+from . import lists
+from .convert import rewrite
+from .loss_scaler import LossScaler
+
+__all__ = ["init", "init_trainer", "scale_loss", "unscale", "convert_model", "convert_symbol", "convert_hybrid_block",
+           "convert_bucketing_module", "list_lp16_ops", "list_fp32_ops", "list_lp16_fp32_ops",
+           "list_conditional_fp32_ops", "list_widest_type_cast", "list_loss_output_functions",
+           "list_lp16_use_fp32_params"]
+
+_state = {"dtype": None}
+
+
+def _name(target_dtype, who):
+    """'float16' or 'bfloat16' from a name or a type."""
+    name = target_dtype if isinstance(target_dtype, str) else \
+        getattr(target_dtype, "name", None) or getattr(target_dtype, "__name__", str(target_dtype))
+    if name not in ("float16", "bfloat16"):
+        raise ValueError(f"{who}: target_dtype={target_dtype!r}, wanted 'float16' or 'bfloat16'")
+    return name
+
+
+def init(target_dtype="float16", target_precision_ops=None, conditional_fp32_ops=None, fp32_ops=None):
+    """Turns mixed precision on; the lists of operators are taken and checked, as operators compute in float32 here."""
+    name = _name(target_dtype, "amp.init")
+    for given, what in ((target_precision_ops, "target_precision_ops"), (conditional_fp32_ops, "conditional_fp32_ops"),
+                        (fp32_ops, "fp32_ops")):
+        if given is not None and not isinstance(given, (list, tuple)):
+            raise AssertionError(f"amp.init: {what} must be a list, got {type(given).__name__}")
+    if _state["dtype"] is None:
+        _state["dtype"] = name
+        logging.getLogger(__name__).info("amp: losses are scaled; operators compute in float32")
+
+
+def _trainer(given, who):
+    if not isinstance(given, Trainer):
+        raise TypeError(f"{who}: a gluon.Trainer is wanted, got {type(given).__name__}")
+    return given
+
+
+def init_trainer(optimizer_or_trainer):
+    """Gives a trainer a scale of losses: its steps divide by it, and are left out where a gradient is not finite."""
+    if _state["dtype"] is None:
+        raise AssertionError("amp.init_trainer: call amp.init() first")
+    trainer = _trainer(optimizer_or_trainer, "amp.init_trainer")
+    trainer._amp_loss_scaler = LossScaler()
+    trainer._amp_loss_scaler._attach(trainer)
+
+
+def _scaler(given, who):
+    scaler = getattr(_trainer(given, who), "_amp_loss_scaler", None)
+    if scaler is None:
+        raise AssertionError(f"{who}: the trainer has no scale; call amp.init_trainer(trainer) first")
+    return scaler
+
+
+@contextlib.contextmanager
+def scale_loss(loss, optimizer_or_trainer):
+    """with scale_loss(loss, trainer) as scaled: the loss, or list of losses, multiplied by the scale."""
+    scaler = _scaler(optimizer_or_trainer, "amp.scale_loss")
+    if isinstance(loss, (list, tuple)):
+        yield [scaler._scale(one) for one in loss]
+    else:
+        yield scaler._scale(loss)
+
+
+def unscale(optimizer_or_trainer):
+    """Divides the gradients by the scale now, so that they can be clipped before the step."""
+    _scaler(optimizer_or_trainer, "amp.unscale")._unscale(optimizer_or_trainer)
+
+
+# ---- conversion ------------------------------------------------------------------------------------------------------
+
+
+def convert_symbol(sym, target_dtype="float16", target_dtype_ops=None, fp32_ops=None, conditional_fp32_ops=None,
+                   excluded_sym_names=None, data_names=None, cast_optional_params=False):
+    """A graph in which products run in 16 bits, and what needs the digits in float32."""
+    if not isinstance(sym, symbols.Symbol):
+        raise AssertionError(f"convert_symbol: a Symbol is wanted, got {type(sym).__name__}")
+    excluded = set(excluded_sym_names or ())
+    known = set(sym.get_internals().list_outputs())
+    for name in excluded:
+        if name not in known and f"{name}_output" not in known and f"{name}_output0" not in known:
+            raise ValueError(f"convert_symbol: excluded_sym_names has '{name}', which the symbol has not")
+    return symbols.load_json(rewrite(sym.tojson(remove_amp_cast=False), _name(target_dtype, "convert_symbol"),
+                                     target_dtype_ops, fp32_ops, conditional_fp32_ops, excluded))
+
+
+def convert_model(sym, arg_params, aux_params, target_dtype="float16", target_dtype_ops=None, fp32_ops=None,
+                  conditional_fp32_ops=None, excluded_sym_names=None, cast_optional_params=False):
+    """(symbol, arg_params, aux_params) in mixed precision; cast_optional_params stores those parameters in 16 bits that
+    are only used so."""
+    for value, what in ((arg_params, "arg_params"), (aux_params, "aux_params")):
+        if not isinstance(value, dict):
+            raise AssertionError(f"convert_model: {what} must be a dict, got {type(value).__name__}")
+    made = convert_symbol(sym, target_dtype, target_dtype_ops, fp32_ops, conditional_fp32_ops, excluded_sym_names)
+    narrow = _only_cast(made, _name(target_dtype, "convert_model")) if cast_optional_params else ()
+    converted = [{name: value.astype(target_dtype) if name in narrow else value.copy() for name, value in given.items()}
+                 for given in (arg_params, aux_params)]
+    return (made, *converted)
+
+
+def _only_cast(symbol, target):
+    """Names of the variables that only casts to `target` read."""
+    import json
+    nodes = json.loads(symbol.tojson(remove_amp_cast=False))["nodes"]
+    readers = {}
+    for node in nodes:
+        for entry in node["inputs"]:
+            wanted = node["op"] == "amp_cast" and node.get("attrs", {}).get("dtype") == target
+            readers.setdefault(nodes[entry[0]]["name"], []).append(wanted)
+    return {name for name, wanted in readers.items() if all(wanted)}
+
+
+def convert_hybrid_block(block, target_dtype="float16", target_dtype_ops=None, fp32_ops=None, conditional_fp32_ops=None,
+                         excluded_sym_names=None, ctx=None, cast_optional_params=False):
+    """A block in mixed precision from one that was hybridized and has run once; it shares nothing with it."""
+    if not isinstance(block, HybridBlock):
+        raise AssertionError(f"convert_hybrid_block: a HybridBlock is wanted, got {type(block).__name__}")
+    context = current_context() if ctx is None else ctx
+    with tempfile.TemporaryDirectory() as folder:
+        path = os.path.join(folder, "net")
+        symbol_file, param_file = block.export(path)
+        values = {key.partition(":")[2]: value for key, value in nd.load(param_file).items()}
+        symbol = symbols.load(symbol_file)
+    auxiliary = set(symbol.list_auxiliary_states())
+    inputs = [name for name in symbol.list_arguments() if name not in values]
+    made, arguments, others = convert_model(
+        symbol, {k: v for k, v in values.items() if k not in auxiliary},
+        {k: v for k, v in values.items() if k in auxiliary},
+        target_dtype, target_dtype_ops, fp32_ops, conditional_fp32_ops, excluded_sym_names, cast_optional_params)
+    result = SymbolBlock(made, [symbols.var(name) for name in inputs])
+    for name, parameter in result.collect_params().items():
+        value = arguments[name] if name in arguments else others[name]
+        load_into(parameter, value, context, cast_dtype=True, dtype_source="saved")
+    result.hybridize()
+    return result
+
+
+def convert_bucketing_module(bucketing_mod, target_dtype="float16", target_dtype_ops=None, fp32_ops=None,
+                             conditional_fp32_ops=None, excluded_sym_names=None, cast_optional_params=False):
+    """A BucketingModule whose buckets are converted, with the same parameters."""
+    from ...module import BucketingModule
+    if not isinstance(bucketing_mod, BucketingModule):
+        raise AssertionError(f"convert_bucketing_module: a BucketingModule is wanted, got "
+                             f"{type(bucketing_mod).__name__}")
+
+    def converted(key):
+        symbol, data_names, label_names = bucketing_mod._symgen(key)
+        return (convert_symbol(symbol, target_dtype, target_dtype_ops, fp32_ops, conditional_fp32_ops,
+                               excluded_sym_names), data_names, label_names)
+
+    arguments, auxiliary = bucketing_mod.get_params()
+    return BucketingModule.load_dict(symgen=converted, default_bucket_key=bucketing_mod._default_bucket_key,
+                                     arg_params=arguments, aux_params=auxiliary, **bucketing_mod._options)
+
+
+# ---- lists -----------------------------------------------------------------------------------------------------------
+
+
+def list_lp16_ops(target_dtype):
+    """Operators that run in 16 bits."""
+    _name(target_dtype, "list_lp16_ops")
+    return list(lists.TARGET)
+
+
+def list_fp32_ops(target_dtype):
+    """Operators that run in float32."""
+    _name(target_dtype, "list_fp32_ops")
+    return list(lists.FLOAT32)
+
+
+def list_lp16_fp32_ops(target_dtype):
+    """Operators that take data in any precision, with parameters in float32."""
+    _name(target_dtype, "list_lp16_fp32_ops")
+    return list(lists.BOTH)
+
+
+def list_conditional_fp32_ops(target_dtype):
+    """(operator, attribute, values) that run in float32."""
+    _name(target_dtype, "list_conditional_fp32_ops")
+    return list(lists.CONDITIONAL)
+
+
+def list_widest_type_cast(target_dtype):
+    """Operators whose inputs become the widest of their types."""
+    _name(target_dtype, "list_widest_type_cast")
+    return list(lists.WIDEST)
+
+
+def list_loss_output_functions(target_dtype):
+    """Operators that are losses."""
+    _name(target_dtype, "list_loss_output_functions")
+    return list(lists.LOSSES)
+
+
+def list_lp16_use_fp32_params(target_dtype):
+    """Arguments that stay in float32 where the operator runs in 16 bits: none."""
+    _name(target_dtype, "list_lp16_use_fp32_params")
+    return []

@@ -1,0 +1,34 @@
+"""Deformable convolutions: the library's rows, which also take two options of MXNet that only chose the operator."""
+from .._rows import MADE
+
+__all__ = ["DeformableConvolution", "ModulatedDeformableConvolution"]
+
+
+def _checked(kwargs, name):
+    """Takes op_name and adj out of the options."""
+    operator, adj = kwargs.pop("op_name", name), kwargs.pop("adj", None)
+    if operator != name:
+        raise ValueError(f"{name}: op_name={operator!r}, wanted {name!r}")
+    if adj is not None:
+        raise ValueError(f"{name}: adj={adj!r}, wanted None: the layer is not transposed")
+    return kwargs
+
+
+class DeformableConvolution(MADE["DeformableConvolution"]):
+    __doc__ = MADE["DeformableConvolution"].__doc__
+
+    def __init__(self, channels, *args, **kwargs):
+        super().__init__(channels, *args, **_checked(kwargs, "DeformableConvolution"))
+
+    def _alias(self):
+        return "deformable_conv"
+
+
+class ModulatedDeformableConvolution(MADE["ModulatedDeformableConvolution"]):
+    __doc__ = MADE["ModulatedDeformableConvolution"].__doc__
+
+    def __init__(self, channels, *args, **kwargs):
+        super().__init__(channels, *args, **_checked(kwargs, "ModulatedDeformableConvolution"))
+
+    def _alias(self):
+        return "modulated_deformable_conv"

@@ -1,0 +1,288 @@
+"""Handlers: what happens when training, an epoch or a batch begins and ends.
+
+A handler derives from the classes of the events that it wants.  Handlers with a lower `priority` come first.  A
+batch_end or epoch_end that gives True ends the training.
+"""
+import logging
+import sys
+import time
+
+from .... import metric as metrics
+
+__all__ = ["EventHandler", "TrainBegin", "TrainEnd", "EpochBegin", "EpochEnd", "BatchBegin", "BatchEnd",
+           "StoppingHandler", "MetricHandler", "ValidationHandler", "LoggingHandler", "ProgressBarHandler",
+           "GradientUpdateHandler"]
+
+
+class EventHandler:
+    """Base of handlers."""
+
+
+class TrainBegin(EventHandler):
+    """Wants to know that training begins."""
+
+    def train_begin(self, estimator, *args, **kwargs):
+        """Called once, before the first epoch."""
+
+
+class TrainEnd(EventHandler):
+    """Wants to know that training ended."""
+
+    def train_end(self, estimator, *args, **kwargs):
+        """Called once, after the last epoch."""
+
+
+class EpochBegin(EventHandler):
+    """Wants to know that an epoch begins."""
+
+    def epoch_begin(self, estimator, *args, **kwargs):
+        """Called before the first batch of an epoch."""
+
+
+class EpochEnd(EventHandler):
+    """Wants to know that an epoch ended."""
+
+    def epoch_end(self, estimator, *args, **kwargs):
+        """Called after the last batch of an epoch; True ends the training."""
+        return False
+
+
+class BatchBegin(EventHandler):
+    """Wants to know that a batch begins."""
+
+    def batch_begin(self, estimator, *args, **kwargs):
+        """Called with batch=..., before it is computed."""
+
+
+class BatchEnd(EventHandler):
+    """Wants to know that a batch ended."""
+
+    def batch_end(self, estimator, *args, **kwargs):
+        """Called with batch, pred, label and loss, lists over contexts; True ends the training."""
+        return False
+
+
+def check_metrics(given, who):
+    """A list of metrics from one, several or None."""
+    listed = [] if given is None else list(given) if isinstance(given, (list, tuple)) else [given]
+    for metric in listed:
+        if not isinstance(metric, metrics.EvalMetric):
+            raise ValueError(f"{who}: metrics must be EvalMetrics, got {type(metric).__name__}")
+    return listed
+
+
+class StoppingHandler(TrainBegin, BatchEnd, EpochEnd):
+    """Ends the training after max_epoch epochs or max_batch batches."""
+
+    def __init__(self, max_epoch=None, max_batch=None):
+        self.max_epoch, self.max_batch = max_epoch, max_batch
+        self.current_batch = self.current_epoch = 0
+        self.stop_training = False
+
+    def train_begin(self, estimator, *args, **kwargs):
+        """Begins to count; limits are the estimator's, which another handler may have changed."""
+        self.max_epoch, self.max_batch = estimator.max_epoch, estimator.max_batch
+        self.current_batch = self.current_epoch = 0
+        self.stop_training = False
+
+    def batch_end(self, estimator, *args, **kwargs):
+        """Counts a batch."""
+        self.current_batch += 1
+        self.stop_training = self.stop_training or self.current_batch == self.max_batch
+        return self.stop_training
+
+    def epoch_end(self, estimator, *args, **kwargs):
+        """Counts an epoch."""
+        self.current_epoch += 1
+        self.stop_training = self.stop_training or self.current_epoch == self.max_epoch
+        return self.stop_training
+
+
+class MetricHandler(EpochBegin, BatchEnd):
+    """Resets metrics when an epoch begins and counts every batch into them."""
+
+    def __init__(self, metrics, priority=-1000):
+        self.metrics, self.priority = check_metrics(metrics, "MetricHandler"), priority
+
+    def epoch_begin(self, estimator, *args, **kwargs):
+        """Resets the metrics."""
+        for metric in self.metrics:
+            metric.reset()
+
+    def batch_end(self, estimator, *args, **kwargs):
+        """Counts predictions and labels, or losses into metrics of losses."""
+        for metric in self.metrics:
+            if isinstance(metric, metrics.Loss):
+                metric.update(0, kwargs["loss"])
+            else:
+                metric.update(kwargs["label"], kwargs["pred"])
+
+
+class ValidationHandler(TrainBegin, BatchEnd, EpochEnd):
+    """Evaluates on other data every epoch_period epochs, and every batch_period batches."""
+
+    def __init__(self, val_data, eval_fn, epoch_period=1, batch_period=None, priority=-1000, event_handlers=None):
+        self.val_data, self.eval_fn, self.event_handlers = val_data, eval_fn, event_handlers
+        self.epoch_period, self.batch_period, self.priority = epoch_period, batch_period, priority
+        self.current_batch = self.current_epoch = 0
+
+    def train_begin(self, estimator, *args, **kwargs):
+        """Begins to count."""
+        self.current_batch = self.current_epoch = 0
+
+    def _evaluate(self, estimator, count, period):
+        if period and count % period == 0:
+            self.eval_fn(val_data=self.val_data, batch_axis=estimator.batch_axis, event_handlers=self.event_handlers)
+
+    def batch_end(self, estimator, *args, **kwargs):
+        """Counts a batch, and evaluates if it is time."""
+        self.current_batch += 1
+        self._evaluate(estimator, self.current_batch, self.batch_period)
+
+    def epoch_end(self, estimator, *args, **kwargs):
+        """Counts an epoch, and evaluates if it is time."""
+        self.current_epoch += 1
+        self._evaluate(estimator, self.current_epoch, self.epoch_period)
+
+
+class GradientUpdateHandler(BatchEnd):
+    """Updates the parameters after every batch."""
+
+    def __init__(self, priority=-2000):
+        self.priority = priority
+
+    def batch_end(self, estimator, *args, **kwargs):
+        """trainer.step with the size of the batch."""
+        losses = kwargs["loss"]
+        losses = losses if isinstance(losses, (list, tuple)) else [losses]
+        size = sum(loss.shape[estimator.batch_axis] if loss.shape else 1 for loss in losses)
+        estimator.trainer.step(size)
+
+
+def _values(listed):
+    """ 'name: 0.1234, ...' of metrics."""
+    pairs = [pair for metric in listed for pair in metric.get_name_value()]
+    return "".join(f", {name}: {value:.4f}" for name, value in pairs)
+
+
+class LoggingHandler(TrainBegin, TrainEnd, EpochBegin, EpochEnd, BatchBegin, BatchEnd):
+    """Logs metrics after every epoch, or after every log_interval batches."""
+
+    def __init__(self, log_interval="epoch", metrics=None, priority=float("inf")):
+        if not isinstance(log_interval, int) and log_interval != "epoch":
+            raise ValueError(f"LoggingHandler: log_interval={log_interval!r}, wanted 'epoch' or a number of batches")
+        self.metrics = check_metrics(metrics, "LoggingHandler")
+        self.log_interval, self.priority = log_interval, priority
+        self.batch_index = self.current_epoch = self.processed_samples = 0
+        self.log_interval_time = 0
+
+    def train_begin(self, estimator, *args, **kwargs):
+        """Logs the optimizer and how long the training will be."""
+        self.train_start = time.time()
+        trainer = estimator.trainer
+        estimator.logger.info("Training begin: using optimizer %s with current learning rate %.4f ",
+                              type(trainer.optimizer).__name__, trainer.learning_rate)
+        if estimator.max_epoch:
+            estimator.logger.info("Train for %d epochs.", estimator.max_epoch)
+        else:
+            estimator.logger.info("Train for %d batches.", estimator.max_batch)
+        self.current_epoch = self.batch_index = self.processed_samples = 0
+        self.log_interval_time = 0
+
+    def train_end(self, estimator, *args, **kwargs):
+        """Logs the time and the last values."""
+        estimator.logger.info("Train finished using total %ds with %d epochs%s", time.time() - self.train_start,
+                              self.current_epoch, _values(self.metrics))
+
+    def batch_begin(self, estimator, *args, **kwargs):
+        """Starts the clock of the batch."""
+        if isinstance(self.log_interval, int):
+            self.batch_start = time.time()
+
+    def batch_end(self, estimator, *args, **kwargs):
+        """Logs the values so far every log_interval batches."""
+        if not isinstance(self.log_interval, int):
+            return
+        self.log_interval_time += time.time() - self.batch_start
+        self.processed_samples += kwargs["batch"][0].shape[estimator.batch_axis]
+        if self.batch_index % self.log_interval == 0:
+            estimator.logger.info("[Epoch %d][Batch %d][Samples %d] time/interval: %.3fs%s", self.current_epoch,
+                                  self.batch_index, self.processed_samples, self.log_interval_time,
+                                  _values(self.metrics))
+            self.log_interval_time = 0
+        self.batch_index += 1
+
+    def epoch_begin(self, estimator, *args, **kwargs):
+        """Logs the learning rate, or that a validation begins."""
+        self.epoch_start = time.time()
+        training = any(metric in estimator.train_metrics for metric in self.metrics)
+        if not training and self.metrics:
+            estimator.logger.info("Validation Begin")
+        elif training:
+            estimator.logger.info("[Epoch %d] Begin, current learning rate: %.4f", self.current_epoch,
+                                  estimator.trainer.learning_rate)
+
+    def epoch_end(self, estimator, *args, **kwargs):
+        """Logs the time and the values of the epoch."""
+        estimator.logger.info("[Epoch %d] Finished in %.3fs%s", self.current_epoch, time.time() - self.epoch_start,
+                              _values(self.metrics))
+        self.current_epoch += 1
+        self.batch_index = self.processed_samples = 0
+
+
+class ProgressBarHandler(TrainBegin, EpochBegin, BatchEnd, EpochEnd):
+    """Draws a line that grows with the batches of an epoch, with the metrics behind it.
+
+    The line is redrawn in place on a terminal, at most ten times a second; elsewhere one line per epoch is written.
+    """
+
+    def __init__(self, metrics=None, length=30, file=None, priority=float("inf")):
+        self.metrics, self.length, self.priority = check_metrics(metrics, "ProgressBarHandler"), length, priority
+        self._file, self._epoch, self._batch, self._total, self._drawn = file, 0, 0, None, 0.0
+
+    def train_begin(self, estimator, *args, **kwargs):
+        """Begins to count."""
+        self._epoch, self._total = 0, getattr(estimator, "batches_per_epoch", None)
+
+    def epoch_begin(self, estimator, *args, **kwargs):
+        """A new line."""
+        self._batch, self._start, self._drawn = 0, time.time(), 0.0
+
+    def text(self):
+        """The line as it is now."""
+        share = 1.0 if not self._total else min(1.0, self._batch / self._total)
+        filled = int(round(share * self.length))
+        count = f"{self._batch}/{self._total}" if self._total else str(self._batch)
+        bar = "=" * filled + " " * (self.length - filled)
+        return f"[Epoch {self._epoch}] [{bar}] {count} {time.time() - self._start:.1f}s{_values(self.metrics)}"
+
+    def _write(self, end):
+        file = self._file or sys.stderr
+        file.write(("\r" if _terminal(file) else "") + self.text() + end)
+        file.flush()
+
+    def batch_end(self, estimator, *args, **kwargs):
+        """One batch more."""
+        self._batch += 1
+        if _terminal(self._file or sys.stderr) and time.time() - self._drawn > 0.1:
+            self._drawn = time.time()
+            self._write("")
+
+    def epoch_end(self, estimator, *args, **kwargs):
+        """The whole line."""
+        self._write("\n")
+        self._total = self._total or self._batch
+        self._epoch += 1
+
+
+def _terminal(file):
+    return getattr(file, "isatty", lambda: False)()
+
+
+def default_logger():
+    """The logger of estimators: lines as they are, to the terminal."""
+    logger = logging.getLogger("mxnet.gluon.contrib.estimator")
+    if not logger.handlers:
+        logger.addHandler(logging.StreamHandler(sys.stdout))
+        logger.setLevel(logging.INFO)
+    return logger
