@@ -7,12 +7,13 @@ JOBS   ?= $(shell nproc 2>/dev/null || echo 2)
 CMAKE_FLAGS ?=
 VENV    = $(BUILD)/venv
 
-CTEST   = ctest --output-on-failure --no-label-summary --no-tests=error -j $(JOBS)
+CTEST   = ctest --output-on-failure --no-label-summary --no-tests=error --timeout 900 -j $(JOBS)
+PYTEST  = timeout -k 10 2400 $(VENV)/bin/python -m pytest
 COMPILE = cmake --build $(1) -j $(JOBS)
 
 MAKEFLAGS += --no-print-directory
 .NOTPARALLEL:
-.PHONY: build python demo test pytest oracle oracle-venv bench check install clean format help setup asan clang-build format-check layers setup-check
+.PHONY: build python demo test test-gpu pytest oracle oracle-venv bench check install clean format help setup asan tsan clang-build format-check layers setup-check
 
 build: ## the library, the examples, the tests and the benchmarks, in build/
 	@sh tools/setup.sh build
@@ -34,13 +35,19 @@ python: ## the Python package: build/venv/bin/python then imports mxnet from thi
 test: setup build asan python oracle-venv ## all tests: C, C under the sanitizers, Python, comparison with MXNet 1.9.1
 	cd $(BUILD) && $(CTEST)
 	cd $(BUILD)/asan && $(CTEST) -LE release-only
-	$(VENV)/bin/python -m pytest tests/python tests/oracle
+	$(PYTEST) tests/python tests/oracle
 
 pytest: python ## the Python tests only
-	$(VENV)/bin/python -m pytest tests/python
+	$(PYTEST) tests/python
 
 oracle: python oracle-venv ## ours against the archived MXNet 1.9.1, in an environment of its own
-	$(VENV)/bin/python -m pytest tests/oracle
+	$(PYTEST) tests/oracle
+
+test-gpu: ## on a machine with a GPU: the Python tests on gpu(0); needs nvcc, cuDNN, and NumPy and pytest of python3, no network
+	cmake -S . -B $(BUILD)/gpu -DGLUON_CUDA=ON -DGLUON_PYTHON=ON -DGLUON_TESTS=OFF -DGLUON_BENCH=OFF $(CMAKE_FLAGS)
+	$(call COMPILE,$(BUILD)/gpu) --target python
+	PYTHONPATH=$(BUILD)/gpu/python GLUON_CUDA_TF32=0 python3 -m pytest tests/python/test_gpu.py
+	PYTHONPATH=$(BUILD)/gpu/python GLUON_CUDA_TF32=0 MXNET_TEST_DEFAULT_CTX="gpu(0)" python3 -m pytest tests/python $(GPU_TESTS)
 
 bench: python ## measure, beside the machine's limits and NumPy; PEERS="mxnet torch jax onnxruntime openvino": beside them
 	@sh tools/setup.sh build bench
@@ -76,6 +83,13 @@ oracle-venv:
 asan:
 	cmake -S . -B $(BUILD)/asan -DCMAKE_BUILD_TYPE=Debug -DGLUON_SANITIZE=ON -DGLUON_WERROR=ON -DGLUON_BENCH=OFF $(CMAKE_FLAGS)
 	$(call COMPILE,$(BUILD)/asan)
+
+# Threads under the thread sanitizer: plans, hybridized blocks, training steps.  Not part of `check`.
+THREADED := test_plan test_hybrid_changes test_train_step
+tsan:
+	cmake -S . -B $(BUILD)/tsan -DCMAKE_BUILD_TYPE=RelWithDebInfo -DGLUON_TSAN=ON -DGLUON_BENCH=OFF $(CMAKE_FLAGS)
+	$(call COMPILE,$(BUILD)/tsan) --target $(THREADED)
+	cd $(BUILD)/tsan && for name in $(THREADED); do TSAN_OPTIONS=halt_on_error=1 tests/$$name || exit 1; done
 
 clang-build:
 	cmake -S . -B $(BUILD)/clang -DCMAKE_C_COMPILER=clang -DGLUON_WERROR=ON $(CMAKE_FLAGS)

@@ -22,6 +22,10 @@ target_compile_options(gluon_flags INTERFACE
 target_include_directories(gluon_flags INTERFACE ${PROJECT_SOURCE_DIR}/include ${GEN}/include ${PROJECT_SOURCE_DIR}/src)
 
 set(GLUON_KERNEL_OPTIMIZE -O3)
+if(GLUON_TSAN)
+    target_compile_options(gluon_flags INTERFACE -fsanitize=thread -fno-omit-frame-pointer -g -O1)
+    target_link_options(gluon_flags INTERFACE -fsanitize=thread)
+endif()
 if(GLUON_SANITIZE)
     set(sanitize -fsanitize=address,undefined -fno-sanitize-recover=all -fno-omit-frame-pointer)
     target_compile_options(gluon_flags INTERFACE ${sanitize} -O1)

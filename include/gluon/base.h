@@ -26,7 +26,7 @@
 /* Named optional arguments: defaults come first, a later designator overrides them.  That is meant. */
 #if defined(__clang__)
 #pragma clang diagnostic ignored "-Winitializer-overrides"
-#elif defined(__GNUC__)
+#elif defined(__GNUC__) && !defined(__cplusplus)
 #pragma GCC diagnostic ignored "-Woverride-init"
 #endif
 

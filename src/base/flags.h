@@ -11,6 +11,8 @@
     X(home,       "MXNET_HOME",                text, "",  "folder for data sets and models; empty: ~/.mxnet") \
     X(alloc_cache,"GLUON_ALLOC_CACHE",         int,  1,   "0: give freed memory back to the system at once (for debugging)") \
     X(seed,       "MXNET_SEED",                int,  0,   "seed of the random number generator at start") \
+    X(cuda_library,"GLUON_CUDA_LIBRARY",       text, "",  "file of the CUDA part; empty: libgluon_cuda.so beside the library, or where the system looks") \
+    X(cuda_tf32,  "GLUON_CUDA_TF32",           int,  1,   "0: float32 products and convolutions on GPUs in full precision instead of TF32") \
     X(plan_dump,  "MXNET_PLAN_DUMP",           text, "",  "folder into which every plan is written after every pass, as text and DOT")
 
 typedef int64_t mx_flag_int;

@@ -21,8 +21,8 @@ typedef struct mx_kind {
 
 struct mx_object {
     const mx_kind *kind;
-    _Atomic int32_t count; /* references */
-    uint32_t guard;        /* MX_OBJECT_ALIVE, cleared when freed, so that most stale pointers are recognised */
+    _Atomic(int32_t) count; /* references */
+    uint32_t guard;         /* MX_OBJECT_ALIVE, cleared when freed, so that most stale pointers are recognised */
 };
 
 void mx_object_init(mx_object *self, const mx_kind *kind); /* count 1 */

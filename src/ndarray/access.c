@@ -12,6 +12,7 @@
 #include "ndarray/array.h"
 #include "ndarray/convert.h"
 #include "ndarray/dtype.h"
+#include "ndarray/sparse.h"
 
 /* ---- checks --------------------------------------------------------------------------------------------- */
 static bool has_data(const mx_array *x, const char *function, const char *argument)
@@ -57,7 +58,10 @@ static mx_code write_bytes(mx_array *x, const void *source)
 {
     const mx_storage *storage = x->storage;
     x->written++;
-    return x->size ? storage->device->from_host(storage->context, mx_data(x), source, mx_bytes(x)) : MX_OK;
+    const mx_code code =
+        x->size ? storage->device->from_host(storage->context, mx_data(x), source, mx_bytes(x)) : MX_OK;
+    mx_array_changed(x);
+    return code;
 }
 
 mx_code mx_array_read(const mx_array *x, void *destination, size_t bytes)
@@ -80,7 +84,7 @@ mx_code mx_array_write(mx_array *x, const void *source, size_t bytes)
 
 void mx_array_wait(const mx_array *x)
 {
-    if (mx_array_ok(x, "mx_array_wait", "x") && x->storage)
+    if (mx_array_any_ok(x, "mx_array_wait", "x") && x->storage)
         x->storage->device->wait(x->storage->context);
 }
 
@@ -95,6 +99,7 @@ void *mx_array_data(mx_array *x)
                             "use mx_array_read",
                             mx_context_text(x->context, text));
     x->storage->device->wait(x->storage->context);
+    mx_array_expose(x);
     return mx_data(x);
 }
 
@@ -180,8 +185,10 @@ mx_code mx_array_fill(mx_array *x, double value)
     if (x->size == 0)
         return MX_OK;
     if (on_host(x)) {
-        fill_memory(mx_array_data(x), (mx_dtype)x->dtype, value, x->size);
+        x->storage->device->wait(x->storage->context);
+        fill_memory(mx_data(x), (mx_dtype)x->dtype, value, x->size);
         x->written++;
+        mx_array_changed(x);
         return MX_OK;
     }
     void *stage = mx_alloc(mx_bytes(x));
@@ -253,11 +260,12 @@ static mx_code set_converted(mx_array *x, const mx_array *value, const broadcast
     char *elements = converted(x, value), *target = NULL;
     mx_code code = MX_ERR_MEMORY;
     if (elements)
-        target = on_host(x) ? mx_array_data(x) : mx_alloc(mx_bytes(x));
+        target = on_host(x) ? mx_data(x) : mx_alloc(mx_bytes(x));
     if (target) {
         run_broadcast(plan, 0, target, elements);
         code = on_host(x) ? MX_OK : write_bytes(x, target);
         x->written++;
+        mx_array_changed(x);
     }
     if (target && !on_host(x))
         mx_free(target, mx_bytes(x));
@@ -267,6 +275,8 @@ static mx_code set_converted(mx_array *x, const mx_array *value, const broadcast
 
 mx_code mx_array_set(mx_array *x, mx_array *value)
 {
+    if (mx_stype_of(x) != MX_STYPE_DEFAULT || mx_stype_of(value) != MX_STYPE_DEFAULT)
+        return mx_sparse_assign(x, value);
     char text[MX_SHAPE_TEXT], wanted[MX_SHAPE_TEXT];
     broadcast plan;
     if (!writable(x, "mx_array_set", "x") || !has_data(value, "mx_array_set", "value"))

@@ -11,6 +11,7 @@
 #include "base/error.h"
 #include "gluon/op.h"
 #include "ndarray/dtype.h"
+#include "ndarray/sparse.h"
 
 #define MOST_BYTES ((int64_t)1 << 47)
 
@@ -116,6 +117,8 @@ static mx_storage *new_storage(mx_device *device, mx_context context, size_t byt
     storage->bytes = bytes;
     storage->release = NULL;
     storage->owner = NULL;
+    atomic_init(&storage->stamp, 0);
+    atomic_init(&storage->exposed, false);
     storage->memory = inside ? inline_memory(storage) : bytes ? device->alloc(context, bytes) : NULL;
     if (bytes && !storage->memory) {
         mx_free(storage, sizeof *storage);
@@ -188,6 +191,27 @@ mx_array *mx_array_adopt(const mx_shape_t *shape, mx_dtype dtype, void *memory, 
     return x;
 }
 
+/* ---- stamps --------------------------------------------------------------------------------------------- */
+
+void mx_array_expose(const mx_array *x)
+{
+    atomic_store(&x->storage->exposed, true);
+    mx_array_changed(x);
+}
+
+uint64_t mx_array_stamp(const mx_array *x)
+{
+    static _Atomic(uint64_t) last;
+    mx_storage *storage = x->storage;
+    if (storage->release || atomic_load(&storage->exposed))
+        return 0;
+    uint64_t stamp = atomic_load_explicit(&storage->stamp, memory_order_acquire);
+    if (stamp)
+        return stamp;
+    const uint64_t fresh = atomic_fetch_add(&last, 1) + 1;
+    return atomic_compare_exchange_strong(&storage->stamp, &stamp, fresh) ? fresh : stamp;
+}
+
 /* ---- copying -------------------------------------------------------------------------------------------- */
 /* Between two devices that do not know each other: through host memory, in pieces. */
 static mx_code copy_staged(mx_array *destination, const mx_array *source, size_t bytes)
@@ -208,6 +232,19 @@ static mx_code copy_staged(mx_array *destination, const mx_array *source, size_t
     return code;
 }
 
+static mx_code copy_bytes(mx_array *destination, const mx_array *source, size_t bytes)
+{
+    const mx_storage *to = destination->storage, *from = source->storage;
+    const bool from_host = mx_context_is_host(from->context), to_host = mx_context_is_host(to->context);
+    if ((from_host && to_host) || mx_context_equal(from->context, to->context))
+        return to->device->copy(to->context, mx_data(destination), mx_data(source), bytes);
+    if (to_host)
+        return from->device->to_host(from->context, mx_data(destination), mx_data(source), bytes);
+    if (from_host)
+        return to->device->from_host(to->context, mx_data(destination), mx_data(source), bytes);
+    return copy_staged(destination, source, bytes);
+}
+
 mx_code mx_array_copy_data(mx_array *destination, const mx_array *source)
 {
     const mx_storage *to = destination->storage, *from = source->storage;
@@ -218,15 +255,10 @@ mx_code mx_array_copy_data(mx_array *destination, const mx_array *source)
         return mx_fail(MX_ERR_SHAPE, "copy: source has %zu bytes, destination %zu", bytes, mx_bytes(destination));
     if (bytes == 0)
         return MX_OK;
-    bool from_host = mx_context_is_host(from->context), to_host = mx_context_is_host(to->context);
     destination->written++;
-    if ((from_host && to_host) || mx_context_equal(from->context, to->context))
-        return to->device->copy(to->context, mx_data(destination), mx_data(source), bytes);
-    if (to_host)
-        return from->device->to_host(from->context, mx_data(destination), mx_data(source), bytes);
-    if (from_host)
-        return to->device->from_host(to->context, mx_data(destination), mx_data(source), bytes);
-    return copy_staged(destination, source, bytes);
+    mx_code code = copy_bytes(destination, source, bytes);
+    mx_array_changed(destination);
+    return code;
 }
 
 bool mx_array_overlap(const mx_array *a, const mx_array *b)
@@ -285,25 +317,42 @@ static mx_array *through(const char *op, mx_array *x)
 }
 static bool is_symbolic(const mx_array *x) { return !x->storage && x->node; }
 
+static mx_array *sparse_to(mx_array *x, mx_context context)
+{
+    return mx_context_equal(x->context, mx_context_resolve(context)) ? x : mx_sparse_copy(x, context);
+}
+static mx_array *sparse_detached(mx_array *x)
+{
+    const mx_sparse *s = mx_sparse_of(x);
+    mx_shape_t shape = mx_array_shape(x);
+    return mx_sparse_made(s->stype, &shape, s->data, s->indices, s->indptr);
+}
+
 mx_array *mx_array_copy(mx_array *x)
 {
-    if (!mx_array_ok(x, "mx_array_copy", "x"))
+    if (!mx_array_any_ok(x, "mx_array_copy", "x"))
         return NULL;
+    if (mx_is_sparse(x))
+        return mx_sparse_copy(x, x->context);
     return is_symbolic(x) ? through("_copy", x) : copy_on(x, x->context);
 }
 
 mx_array *mx_array_to(mx_array *x, mx_context context)
 {
-    if (!mx_array_ok(x, "mx_array_to", "x"))
+    if (!mx_array_any_ok(x, "mx_array_to", "x"))
         return NULL;
+    if (mx_is_sparse(x))
+        return sparse_to(x, context);
     context = mx_context_resolve(context);
     return mx_context_equal(x->context, context) || is_symbolic(x) ? x : copy_on(x, context);
 }
 
 mx_array *mx_detach(mx_array *x)
 {
-    if (!mx_array_ok(x, "mx_detach", "x"))
+    if (!mx_array_any_ok(x, "mx_detach", "x"))
         return NULL;
+    if (mx_is_sparse(x))
+        return sparse_detached(x);
     if (is_symbolic(x))
         return through("BlockGrad", x);
     mx_shape_t shape = mx_array_shape(x);
@@ -319,18 +368,18 @@ mx_array *mx_array_scalar(double value)
 /* ---- public getters ------------------------------------------------------------------------------------- */
 mx_dims mx_shape(const mx_array *x)
 {
-    if (!mx_array_ok(x, "mx_shape", "x"))
+    if (!mx_array_any_ok(x, "mx_shape", "x"))
         return MX_NO_DIMS;
     mx_shape_t shape = mx_array_shape(x);
     return mx_dims_of_shape(&shape);
 }
 
-int mx_ndim(const mx_array *x) { return mx_array_ok(x, "mx_ndim", "x") ? x->ndim : -1; }
-int64_t mx_size(const mx_array *x) { return mx_array_ok(x, "mx_size", "x") ? x->size : -1; }
+int mx_ndim(const mx_array *x) { return mx_array_any_ok(x, "mx_ndim", "x") ? x->ndim : -1; }
+int64_t mx_size(const mx_array *x) { return mx_array_any_ok(x, "mx_size", "x") ? x->size : -1; }
 
 int64_t mx_dim(const mx_array *x, int axis)
 {
-    if (!mx_array_ok(x, "mx_dim", "x"))
+    if (!mx_array_any_ok(x, "mx_dim", "x"))
         return -1;
     int i = mx_axis(axis, x->ndim);
     if (i < 0)
@@ -340,10 +389,10 @@ int64_t mx_dim(const mx_array *x, int axis)
 
 mx_dtype mx_dtype_of(const mx_array *x)
 {
-    return mx_array_ok(x, "mx_dtype_of", "x") ? (mx_dtype)x->dtype : MX_DTYPE_NONE;
+    return mx_array_any_ok(x, "mx_dtype_of", "x") ? (mx_dtype)x->dtype : MX_DTYPE_NONE;
 }
 
 mx_context mx_context_of(const mx_array *x)
 {
-    return mx_array_ok(x, "mx_context_of", "x") ? x->context : (mx_context){0};
+    return mx_array_any_ok(x, "mx_context_of", "x") ? x->context : (mx_context){0};
 }

@@ -7,9 +7,16 @@
  * Invariant: offset + size * itemsize <= storage->bytes; `size` is the product of `shape`.
  * An abstract array (storage NULL) has shape and type but no data: what tracing and inference work on.
  *
+ * Stamps let somebody who made something from a storage's contents (a plan: packed weights) see whether they are still
+ * the same: a stamp is unique in the process, given on demand, and gone after every write.  Writers call mx_array_changed
+ * when they are done.  Whoever hands out an address that can be written through at any time calls mx_array_expose: such
+ * a storage never has a stamp again; foreign memory never had one.
+ *
  * SPDX-License-Identifier: Apache-2.0 */
 #ifndef MX_NDARRAY_ARRAY_H
 #define MX_NDARRAY_ARRAY_H
+
+#include <stdatomic.h>
 
 #include "base/object.h"
 #include "gluon/array.h"
@@ -24,6 +31,8 @@ typedef struct mx_storage {
     size_t bytes;
     void (*release)(void *owner); /* for foreign memory: called instead of freeing; else NULL */
     void *owner;
+    _Atomic(uint64_t) stamp; /* of the contents; 0: nobody asked since they were last written */
+    _Atomic(bool) exposed;   /* somebody outside may write at any time */
 } mx_storage;
 
 struct mx_array {
@@ -70,11 +79,20 @@ mx_code mx_array_copy_data(mx_array *destination, const mx_array *source);
 /* True if the two arrays touch common bytes. */
 bool mx_array_overlap(const mx_array *a, const mx_array *b);
 
+/* The elements of x were written; called after the write. */
+static inline void mx_array_changed(const mx_array *x)
+{
+    if (x->storage && atomic_load_explicit(&x->storage->stamp, memory_order_relaxed))
+        atomic_store_explicit(&x->storage->stamp, 0, memory_order_release);
+}
+void mx_array_expose(const mx_array *x);
+uint64_t mx_array_stamp(const mx_array *x); /* of its storage's contents; 0: they may change without notice */
+
 /* History belongs to exec/; arrays only release it. Set by exec before the first node is made. */
 static inline void mx_array_set_node(mx_array *x, struct mx_node *node, uint32_t output)
 {
     struct mx_node *old = x->node;
-    x->node = mx_retain(node);
+    x->node = (struct mx_node *)mx_retain(node);
     x->node_output = output;
     mx_release(old);
 }

@@ -1,23 +1,18 @@
 /* Contexts: which device an array lives on, and the table of devices.
  *
- * Pinned and shared host memory are plain host memory in a build without a GPU.  Any cpu id is legal: cpu(0) and
+ * Pinned and shared host memory are plain host memory.  Any cpu id is legal: cpu(0) and
  * cpu(1) are different names for the same memory, which lets programs for several devices run on one.
  *
  * SPDX-License-Identifier: Apache-2.0 */
 #include "ndarray/device.h"
 
+#include <stdatomic.h>
 #include <stdio.h>
 
 #include "base/error.h"
+#include "gluon/device.h"
 
 #define DEVICE_TYPES 6
-
-/* By mx_device_type; the entries point to constants that other files define. */
-static mx_device *const *const devices[DEVICE_TYPES] = {
-    [MX_CPU] = &mx_cpu_device,
-    [MX_CPU_PINNED] = &mx_cpu_device,
-    [MX_CPU_SHARED] = &mx_cpu_device,
-};
 
 static const char *const type_names[DEVICE_TYPES] = {
     [MX_CPU] = "cpu", [MX_GPU] = "gpu", [MX_CPU_PINNED] = "cpu_pinned", [MX_CPU_SHARED] = "cpu_shared",
@@ -44,21 +39,66 @@ mx_context mx_set_current_context(mx_context context)
     return previous;
 }
 
-int mx_num_gpus(void) { return 0; }
+int mx_num_gpus(void)
+{
+    const char *why;
+    mx_device *gpu = mx_gpu_device(&why);
+    return gpu ? gpu->count() : 0;
+}
 
-void mx_wait_all(void) { mx_cpu_device->wait(mx_cpu(0)); }
+static _Atomic(bool) gpu_used; /* a program that never asks for a GPU must not start one by waiting for it */
+
+void mx_wait_all(void)
+{
+    mx_cpu_device->wait(mx_cpu(0));
+    for (int i = 0; atomic_load(&gpu_used) && i < mx_num_gpus(); i++) {
+        const char *why;
+        mx_gpu_device(&why)->wait(mx_gpu(i));
+    }
+}
+
+static mx_device *gpu_of(mx_context context, const char *who)
+{
+    char text[32];
+    const char *why;
+    mx_device *gpu = mx_gpu_device(&why);
+    if (!gpu)
+        return mx_fail_null(MX_ERR_DEVICE, "%s: %s was asked for, but there is no GPU to use: %s; use cpu(0)", who,
+                            mx_context_text(context, text), why);
+    if (context.id >= gpu->count())
+        return mx_fail_null(MX_ERR_DEVICE, "%s: %s was asked for, this machine has %d GPU(s), from gpu(0) on", who,
+                            mx_context_text(context, text), gpu->count());
+    atomic_store(&gpu_used, true);
+    return gpu;
+}
 
 mx_device *mx_device_of(mx_context context, const char *who)
 {
-    char text[32];
     context = mx_context_resolve(context);
     if (!type_known(context.type) || context.id < 0)
         return mx_fail_null(MX_ERR_DEVICE, "%s: there is no device of type %d with id %d", who, (int)context.type,
                             (int)context.id);
-    if (!devices[context.type])
-        return mx_fail_null(MX_ERR_DEVICE, "%s: %s was asked for, but this build has no GPU support; use cpu(0)", who,
-                            mx_context_text(context, text));
-    return *devices[context.type];
+    return context.type == MX_GPU ? gpu_of(context, who) : mx_cpu_device;
+}
+
+mx_code mx_memory_info(mx_context context, size_t *unused, size_t *all)
+{
+    mx_device *device = mx_device_of(context, "mx_memory_info");
+    if (!device)
+        return mx_error_code();
+    if (!unused || !all)
+        return mx_fail(MX_ERR_ARGUMENT, "mx_memory_info: %s is NULL", unused ? "all" : "unused");
+    if (!device->memory_info)
+        return mx_fail(MX_ERR_UNSUPPORTED, "mx_memory_info: the memory of a %s is not known", device->name);
+    return device->memory_info(mx_context_resolve(context), unused, all);
+}
+
+mx_code mx_empty_cache(mx_context context)
+{
+    mx_device *device = mx_device_of(context, "mx_empty_cache");
+    if (device && device->empty_cache)
+        device->empty_cache(mx_context_resolve(context));
+    return device ? MX_OK : mx_error_code();
 }
 
 const char *mx_context_text(mx_context context, char buffer[32])

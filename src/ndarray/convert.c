@@ -14,21 +14,16 @@
 #pragma GCC optimize("O3") /* the loops below are worth vectorising at any level of the build */
 #endif
 
-/* ---- to integers: saturating, NaN gives 0 ---------------------------------------------------------------- */
-/* `low` and `beyond` (the first value too large) are exact in both float types. */
-#define SATURATE(name, type, wide, lowest, low, highest, beyond) \
-    static inline type name(wide v) \
-    { \
-        return v >= (wide)beyond ? highest : v > (wide)low ? (type)v : v == v ? lowest : 0; \
-    }
-SATURATE(float_to_int8, int8_t, float, INT8_MIN, -0x1p7, INT8_MAX, 0x1p7)
-SATURATE(double_to_int8, int8_t, double, INT8_MIN, -0x1p7, INT8_MAX, 0x1p7)
-SATURATE(float_to_uint8, uint8_t, float, 0, 0.0, UINT8_MAX, 0x1p8)
-SATURATE(double_to_uint8, uint8_t, double, 0, 0.0, UINT8_MAX, 0x1p8)
-SATURATE(float_to_int32, int32_t, float, INT32_MIN, -0x1p31, INT32_MAX, 0x1p31)
-SATURATE(double_to_int32, int32_t, double, INT32_MIN, -0x1p31, INT32_MAX, 0x1p31)
-SATURATE(float_to_int64, int64_t, float, INT64_MIN, -0x1p63, INT64_MAX, 0x1p63)
-SATURATE(double_to_int64, int64_t, double, INT64_MIN, -0x1p63, INT64_MAX, 0x1p63)
+/* ---- to integers: fractions are cut off ------------------------------------------------------------------- */
+/* What does not fit behaves everywhere as on x86, where NumPy and MXNet leave it to the machine: numbers beyond int32
+ * or int64 (and NaN) become the lowest one, and the small types are the low byte of an int32.  `beyond` is exact in
+ * both float types. */
+#define WHOLE(name, type, wide, lowest, beyond) \
+    static inline type name(wide v) { return v >= -(wide)beyond && v < (wide)beyond ? (type)v : lowest; }
+WHOLE(float_to_int32, int32_t, float, INT32_MIN, 0x1p31)
+WHOLE(double_to_int32, int32_t, double, INT32_MIN, 0x1p31)
+WHOLE(float_to_int64, int64_t, float, INT64_MIN, 0x1p63)
+WHOLE(double_to_int64, int64_t, double, INT64_MIN, 0x1p63)
 
 static inline int32_t int32_same(int32_t v) { return v; }
 static inline int64_t int64_same(int64_t v) { return v; }
@@ -79,9 +74,9 @@ static inline float bfloat_value(uint16_t bits) { return mx_bfloat_to_float((mx_
 #define TO_MX_FLOAT32(v) ((float)(v))
 #define TO_MX_FLOAT64(v) ((double)(v))
 #define TO_MX_FLOAT16(v) mx_half_bits(NARROW(v))
-#define TO_MX_UINT8(v) ((uint8_t)INTEGER(uint8, v))
+#define TO_MX_UINT8(v) ((uint8_t)INTEGER(int32, v))
 #define TO_MX_INT32(v) ((int32_t)INTEGER(int32, v))
-#define TO_MX_INT8(v) ((int8_t)INTEGER(int8, v))
+#define TO_MX_INT8(v) ((int8_t)INTEGER(int32, v))
 #define TO_MX_INT64(v) ((int64_t)INTEGER(int64, v))
 #define TO_MX_BOOL(v) ((uint8_t)((v) != 0))
 #define TO_MX_BFLOAT16(v) (mx_bfloat_from_float(NARROW(v)).bits)

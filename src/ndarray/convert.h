@@ -1,7 +1,7 @@
 /* Converting elements between types in host memory.
  *
- * Rounding is to nearest even and happens once (int64 -> float16 does not go through a rounded float).  A float that
- * an integer cannot hold becomes the nearest one it can, NaN becomes 0; integers wrap as in C.  To bool: != 0.
+ * Rounding is to nearest even and happens once (int64 -> float16 does not go through a rounded float).  To integers:
+ * fractions are cut off; what does not fit is the same on all machines (see convert.c); integers wrap as in C.  To bool: != 0.
  *
  * SPDX-License-Identifier: Apache-2.0 */
 #ifndef MX_NDARRAY_CONVERT_H

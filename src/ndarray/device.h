@@ -17,6 +17,8 @@ struct mx_device {
     mx_code (*to_host)(mx_context context, void *to, const void *from, size_t bytes); /* waits */
     mx_code (*from_host)(mx_context context, void *to, const void *from, size_t bytes);
     void (*wait)(mx_context context);
+    void (*empty_cache)(mx_context context); /* gives memory that nobody uses back to the system; NULL: nothing to do */
+    mx_code (*memory_info)(mx_context context, size_t *unused, size_t *all); /* in bytes; NULL: not known */
     void (*attach_kernels)(
         void); /* gives operators their kernels (mx_op_attach); called at first use, may be called again */
 };
@@ -29,6 +31,7 @@ static inline bool mx_context_equal(mx_context a, mx_context b) { return a.type 
 /* Host-visible memory (cpu, cpu_pinned, cpu_shared). */
 static inline bool mx_context_is_host(mx_context c) { return c.type != MX_GPU; }
 
-extern mx_device *const mx_cpu_device; /* defined in cpu/ */
+extern mx_device *const mx_cpu_device;      /* defined in cpu/ */
+mx_device *mx_gpu_device(const char **why); /* cuda/load.c: opened at the first call; NULL: none, and why */
 
 #endif

@@ -7,8 +7,8 @@
 #include "ndarray/half.h"
 
 const mx_dtype_row mx_dtype_table[MX_DTYPE_END] = {
-#define ROW(ctype, dtype, text, kind, descriptor) \
-    [dtype] = {.name = text, .npy = descriptor, .size = sizeof(ctype), .class = kind},
+#define ROW(ctype, dtype, text, letter, descriptor) \
+    [dtype] = {.name = text, .npy = descriptor, .size = sizeof(ctype), .kind = letter},
     MX_DTYPES(ROW)
 #undef ROW
 };

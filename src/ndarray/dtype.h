@@ -24,7 +24,7 @@ typedef struct { uint16_t bits; } mx_bfloat;   /* the upper half of a float */
 typedef struct mx_dtype_row {
     const char *name, *npy;
     int8_t size; /* bytes; 0: not a type of ours */
-    char class;  /* 'f' 'i' 'u' 'b' */
+    char kind;   /* 'f' 'i' 'u' 'b' */
 } mx_dtype_row;
 extern const mx_dtype_row mx_dtype_table[MX_DTYPE_END];
 
@@ -32,7 +32,7 @@ static inline bool mx_dtype_valid(int dtype)
 {
     return dtype >= 0 && dtype < MX_DTYPE_END && mx_dtype_table[dtype].size > 0;
 }
-static inline bool mx_dtype_is_float(int dtype) { return mx_dtype_valid(dtype) && mx_dtype_table[dtype].class == 'f'; }
+static inline bool mx_dtype_is_float(int dtype) { return mx_dtype_valid(dtype) && mx_dtype_table[dtype].kind == 'f'; }
 
 static inline float mx_bfloat_to_float(mx_bfloat b)
 {

@@ -16,6 +16,7 @@
 #include "base/error.h"
 #include "base/vec.h"
 #include "ndarray/dtype.h"
+#include "ndarray/sparse.h"
 
 struct mx_array_dict {
     mx_object object;
@@ -222,21 +223,49 @@ void mx_save_elements(mx_writer *writer, mx_array *x)
     mx_free(stage, bytes);
 }
 
-void mx_params_write_record(mx_writer *writer, mx_array *x)
+static void put_shape(mx_writer *writer, const mx_array *x)
 {
-    bool classic = x->ndim > 0 && x->size > 0;
-    mx_writer_u32(writer, classic ? MX_PARAMS_V2 : MX_PARAMS_V3);
-    mx_writer_u32(writer, 0); /* dense */
     mx_writer_u32(writer, (uint32_t)x->ndim);
     for (int i = 0; i < x->ndim; i++)
         mx_writer_u64(writer, (uint64_t)x->shape[i]);
+}
+
+static void write_sparse(mx_writer *writer, const mx_sparse *x)
+{
+    mx_array *aux[2] = {x->stype == MX_CSR ? x->indptr : x->indices, x->stype == MX_CSR ? x->indices : NULL};
+    mx_writer_u32(writer, MX_PARAMS_V2);
+    mx_writer_u32(writer, (uint32_t)x->stype);
+    put_shape(writer, x->data);
+    put_shape(writer, &x->array);
+    mx_writer_u32(writer, MX_CPU);
+    mx_writer_u32(writer, 0);
+    mx_writer_u32(writer, (uint32_t)x->array.dtype);
+    for (int i = 0; i < (int)x->stype; i++) {
+        mx_writer_u32(writer, MX_INT64);
+        put_shape(writer, aux[i]);
+    }
+    mx_save_elements(writer, x->data);
+    for (int i = 0; i < (int)x->stype; i++)
+        mx_save_elements(writer, aux[i]);
+}
+
+void mx_params_write_record(mx_writer *writer, mx_array *x)
+{
+    if (mx_is_sparse(x)) {
+        write_sparse(writer, mx_sparse_of(x));
+        return;
+    }
+    bool classic = x->ndim > 0 && x->size > 0;
+    mx_writer_u32(writer, classic ? MX_PARAMS_V2 : MX_PARAMS_V3);
+    mx_writer_u32(writer, 0); /* dense */
+    put_shape(writer, x);
     mx_writer_u32(writer, MX_CPU); /* elements are stored from host memory, wherever the array lives */
     mx_writer_u32(writer, 0);
     mx_writer_u32(writer, (uint32_t)x->dtype);
     mx_save_elements(writer, x);
 }
 
-int64_t mx_save_check(const char *who, mx_arrays arrays, const char *const *names)
+static int64_t check_list(const char *who, mx_arrays arrays, const char *const *names, bool sparse)
 {
     if (!arrays.v && arrays.n)
         return mx_fail(MX_ERR_ARGUMENT, "%s: arrays.v is NULL", who), -1;
@@ -244,9 +273,9 @@ int64_t mx_save_check(const char *who, mx_arrays arrays, const char *const *name
     for (; arrays.n < 0 ? arrays.v[i] != MX_END : i < arrays.n; i++) {
         char argument[48];
         snprintf(argument, sizeof argument, "array %" PRId64, i);
-        if (!mx_array_ok(arrays.v[i], who, argument))
+        if (!(sparse ? mx_array_any_ok : mx_array_ok)(arrays.v[i], who, argument))
             return -1;
-        if (!arrays.v[i]->storage)
+        if (!arrays.v[i]->storage && !mx_is_sparse(arrays.v[i]))
             return mx_fail(MX_ERR_STATE, "%s: %s has no elements: it was made while tracing", who, argument), -1;
         if (names && !names[i])
             return mx_fail(MX_ERR_ARGUMENT, "%s: the name of %s is NULL", who, argument), -1;
@@ -254,12 +283,17 @@ int64_t mx_save_check(const char *who, mx_arrays arrays, const char *const *name
     return i;
 }
 
+int64_t mx_save_check(const char *who, mx_arrays arrays, const char *const *names)
+{
+    return check_list(who, arrays, names, false);
+}
+
 mx_code mx_save(const char *path, mx_arrays arrays, const char *const *names)
 {
     mx_writer writer;
     if (!path)
         return mx_fail(MX_ERR_ARGUMENT, "mx_save: path is NULL");
-    int64_t count = mx_save_check("mx_save", arrays, names);
+    int64_t count = check_list("mx_save", arrays, names, true);
     if (count < 0 || !mx_writer_open(&writer, path))
         return mx_error_code();
     mx_writer_u64(&writer, MX_PARAMS_LIST);

@@ -5,22 +5,22 @@
  *     V2/3: magic, stype, [stored], shape | context, dtype, [aux types and shapes], elements, [aux elements]
  *
  * Nothing is allocated for elements before the file is known to hold them, so memory stays within the size of the file
- * (twice that for integers that are read into a wider type).  A sparse record is expanded; it may grow to
- * SPARSE_FREE bytes, or to SPARSE_GROWTH times its size in the file.
+ * (twice that for integers that are read into a wider type).  A sparse record becomes a sparse array.
  *
  * SPDX-License-Identifier: Apache-2.0 */
 #include "ndarray/params.h"
 
 #include <inttypes.h>
-#include <string.h>
+#include <stdio.h>
 
 #include "base/alloc.h"
 #include "ndarray/convert.h"
+#include "base/error.h"
 #include "ndarray/dtype.h"
+#include "ndarray/sparse.h"
 #include "ndarray/wire.h"
 
-#define SPARSE_FREE ((int64_t)64 << 20)
-#define SPARSE_GROWTH 1024
+#define MOST_EMPTY_ROWS ((int64_t)1 << 22) /* of a csr that has neither elements nor row starts in the file */
 
 enum { DENSE = 0, ROW_SPARSE = 1, CSR = 2 };
 
@@ -154,98 +154,73 @@ static bool get_sparse_head(record *r)
         return false;
     if (!(r->stype == CSR ? csr_fits(r) : row_sparse_fits(r)))
         return mx_reader_fail(r->reader, "the shapes of the parts of a sparse array contradict each other");
-    int64_t bytes = r->size * mx_dtype_size((mx_dtype)r->data.wire->dtype), stored = r->data.size * r->data.wire->size;
-    for (int i = 0; i < r->stype; i++)
-        stored += r->aux[i].size * r->aux[i].wire->size;
-    if (bytes > SPARSE_FREE && bytes / SPARSE_GROWTH > stored)
-        return mx_reader_fail(r->reader,
-                              "a sparse array of %" PRId64 " stored bytes would grow to %" PRId64
-                              " bytes when expanded, which is refused",
-                              stored, bytes);
     return true;
 }
 
-/* Reads an index array as int64 into memory of its own, (p->size). */
-static int64_t *read_indices(record *r, const part *p)
+/* A part as an array of its own; index arrays become int64. */
+static mx_array *read_part(record *r, const part *p, mx_dtype type, const char *what)
 {
-    size_t bytes = (size_t)p->size * sizeof(int64_t);
-    int64_t *indices = mx_alloc(bytes);
-    void *narrow = indices ? mx_alloc((size_t)(p->size * mx_dtype_size((mx_dtype)p->wire->dtype))) : NULL;
-    if (narrow && mx_wire_read(r->reader, p->wire, false, narrow, p->size, "the indices")) {
-        mx_convert(indices, MX_INT64, narrow, (mx_dtype)p->wire->dtype, p->size);
-    } else {
-        mx_free(indices, bytes);
-        indices = NULL;
+    const mx_dtype stored = (mx_dtype)p->wire->dtype;
+    mx_array *x = mx_array_new(&p->shape, stored, mx_cpu(0));
+    if (x && !mx_wire_read(r->reader, p->wire, false, mx_data(x), x->size, what)) {
+        mx_release(x);
+        return NULL;
     }
-    mx_free(narrow, (size_t)(p->size * mx_dtype_size((mx_dtype)p->wire->dtype)));
-    return indices;
+    if (!x || stored == type)
+        return x;
+    mx_array *wide = mx_array_new(&p->shape, type, mx_cpu(0));
+    if (wide)
+        mx_convert(mx_data(wide), type, mx_data(x), stored, x->size);
+    mx_release(x);
+    return wide;
 }
 
-static bool bad_index(record *r, int64_t index, int64_t limit)
+/* MXNet writes a csr without elements with an empty indptr, too. */
+static mx_array *read_starts(record *r)
 {
-    return mx_reader_fail(r->reader, "a sparse array has the index %" PRId64 ", wanted 0 to %" PRId64, index,
-                          limit - 1);
+    const bool empty = r->aux[0].size == 0 && r->shape.dim[0] >= 0;
+    if (!empty)
+        return read_part(r, &r->aux[0], MX_INT64, "the row starts");
+    mx_shape_t shape = {.ndim = 1, .dim = {r->shape.dim[0] + 1}};
+    if (shape.dim[0] > MOST_EMPTY_ROWS)
+        return mx_reader_fail(r->reader, "an empty csr array has too many rows"), NULL;
+    mx_array *x = mx_array_new(&shape, MX_INT64, mx_cpu(0));
+    if (x && mx_array_fill(x, 0)) {
+        mx_release(x);
+        return NULL;
+    }
+    return x;
 }
 
-/* x[indices[i]] = data[i], rows of `row` bytes */
-static bool expand_rows(record *r, char *x, const char *data, const int64_t *indices)
+/* The parts are checked as a user's are; what is wrong is said as an error of the file. */
+static mx_array *assemble(record *r, mx_array *data, mx_array *indptr, mx_array *indices)
 {
-    size_t row = (size_t)mx_dtype_size((mx_dtype)r->data.wire->dtype);
-    for (int i = 1; i < r->shape.ndim; i++)
-        row *= (size_t)r->shape.dim[i];
-    for (int64_t i = 0; i < r->aux[0].size; i++) {
-        if (indices[i] < 0 || indices[i] >= r->shape.dim[0])
-            return bad_index(r, indices[i], r->shape.dim[0]);
-        memcpy(x + (size_t)indices[i] * row, data + (size_t)i * row, row);
+    MX_SCOPE;
+    const bool clean = !mx_has_error();
+    mx_dims dims = mx_dims_of_shape(&r->shape);
+    mx_array *x = mx_retain(r->stype == CSR ? mx_csr(dims, data, indices, indptr) : mx_row_sparse(dims, data, indices));
+    if (!x && clean && mx_error_code() != MX_ERR_MEMORY) {
+        char why[256];
+        snprintf(why, sizeof why, "%s", mx_error_message());
+        mx_error_clear();
+        mx_reader_fail(r->reader, "%s", why);
     }
-    return true;
-}
-
-/* x[i, indices[j]] = data[j] for j in [start[i], start[i + 1]) */
-static bool expand_csr(record *r, char *x, const char *data, const int64_t *start, const int64_t *indices)
-{
-    size_t item = (size_t)mx_dtype_size((mx_dtype)r->data.wire->dtype);
-    int64_t rows = r->shape.dim[0], columns = r->shape.dim[1];
-    if (r->aux[0].size == 0)
-        return true;
-    if (start[0] != 0 || start[rows] != r->data.size)
-        return mx_reader_fail(r->reader, "the row starts of a csr array do not cover its %" PRId64 " elements",
-                              r->data.size);
-    for (int64_t i = 0; i < rows; i++) {
-        if (start[i + 1] < start[i] || start[i + 1] > r->data.size)
-            return mx_reader_fail(r->reader, "row %" PRId64 " of a csr array ends before it starts", i);
-        for (int64_t j = start[i]; j < start[i + 1]; j++) {
-            if (indices[j] < 0 || indices[j] >= columns)
-                return bad_index(r, indices[j], columns);
-            memcpy(x + (size_t)(i * columns + indices[j]) * item, data + (size_t)j * item, item);
-        }
-    }
-    return true;
+    return x;
 }
 
 static mx_array *read_sparse(record *r)
 {
     if (!get_sparse_head(r))
         return NULL;
-    size_t bytes = (size_t)(r->data.size * mx_dtype_size((mx_dtype)r->data.wire->dtype));
-    char *data = mx_alloc(bytes);
-    int64_t *aux[2] = {NULL, NULL};
-    bool fine = data && mx_wire_read(r->reader, r->data.wire, false, data, r->data.size, "the stored elements");
-    for (int i = 0; fine && i < r->stype; i++)
-        fine = (aux[i] = read_indices(r, &r->aux[i])) != NULL;
-    mx_array *x = fine ? new_array(r) : NULL;
-    if (x && x->size) {
-        memset(mx_data(x), 0, mx_bytes(x));
-        fine = r->stype == CSR ? expand_csr(r, mx_data(x), data, aux[0], aux[1])
-                               : expand_rows(r, mx_data(x), data, aux[0]);
-    }
-    for (int i = 0; i < r->stype; i++)
-        mx_free(aux[i], (size_t)r->aux[i].size * sizeof(int64_t));
-    mx_free(data, bytes);
-    if (fine)
-        return x;
-    mx_release(x);
-    return NULL;
+    const bool csr = r->stype == CSR;
+    mx_array *data = read_part(r, &r->data, (mx_dtype)r->data.wire->dtype, "the stored elements");
+    mx_array *indptr = data && csr ? read_starts(r) : NULL;
+    mx_array *indices = data && (!csr || indptr) ? read_part(r, &r->aux[csr], MX_INT64, "the indices") : NULL;
+    mx_array *x = indices ? assemble(r, data, indptr, indices) : NULL;
+    mx_release(data);
+    mx_release(indptr);
+    mx_release(indices);
+    return x;
 }
 
 /* ---- a record ---------------------------------------------------------------------------------------------- */

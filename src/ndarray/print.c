@@ -18,6 +18,7 @@
 #include "ndarray/convert.h"
 #include "ndarray/digits.h"
 #include "ndarray/dtype.h"
+#include "ndarray/sparse.h"
 
 #define PRECISION 8
 #define THRESHOLD 1000
@@ -288,7 +289,7 @@ static element_fn choose_float_format(printer *p)
 
 static element_fn choose_format(printer *p)
 {
-    char class = mx_dtype_table[p->dtype].class;
+    char class = mx_dtype_table[p->dtype].kind;
     if (class == 'f')
         return choose_float_format(p);
     if (class == 'b') {
@@ -301,7 +302,7 @@ static element_fn choose_format(printer *p)
 
 static void write_scalar(printer *p)
 {
-    char class = mx_dtype_table[p->dtype].class;
+    char class = mx_dtype_table[p->dtype].kind;
     if (class == 'f')
         add_float_scalar(&p->text, value_at(p, 0), p->dtype);
     else if (class == 'b')
@@ -326,8 +327,9 @@ static void write_elements(printer *p, const mx_array *x)
 /* "<NDArray 2x3 @cpu(0)>" */
 static void write_footer(mx_text *text, const mx_array *x)
 {
+    static const char *const names[] = {"\n<NDArray ", "<RowSparseNDArray ", "<CSRNDArray "};
     char context[32];
-    mx_text_add(text, "\n<NDArray ");
+    mx_text_add(text, names[mx_stype_of(x)]);
     for (int i = 0; i < x->ndim; i++)
         mx_text_print(text, "%s%" PRId64, i ? "x" : "", x->shape[i]);
     mx_text_print(text, " @%s>", mx_context_text(x->context, context));
@@ -335,12 +337,12 @@ static void write_footer(mx_text *text, const mx_array *x)
 
 const char *mx_array_text(const mx_array *x)
 {
-    if (!mx_array_ok(x, "mx_array_text", "x"))
+    if (!mx_array_any_ok(x, "mx_array_text", "x"))
         return NULL;
     printer p = {.shape = x->shape, .ndim = x->ndim, .dtype = (mx_dtype)x->dtype, .summary = x->size > THRESHOLD};
     void *stage = NULL;
     if (!x->storage) {
-        mx_text_add(&p.text, "[abstract]");
+        mx_text_add(&p.text, mx_is_sparse(x) ? "" : "[abstract]");
     } else if (mx_context_is_host(x->storage->context)) {
         mx_array_wait(x);
         p.elements = mx_data(x);

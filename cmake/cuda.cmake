@@ -1,0 +1,54 @@
+# The CUDA part: libgluon_cuda.so, which the library opens at the first use of a GPU (src/cuda/load.c).
+#
+# Built where nvcc, cuBLAS and cuDNN are found; a machine without a GPU can compile it.  GLUON_CUDA=OFF leaves it out.
+# CMAKE_CUDA_ARCHITECTURES: Hopper's code and an intermediate form that the driver compiles for others from Turing on.
+#
+# SPDX-License-Identifier: Apache-2.0
+option(GLUON_CUDA "Build the CUDA part if nvcc is found" ON)
+set(GLUON_HAVE_CUDA OFF)
+if(GLUON_CUDA AND NOT GLUON_SANITIZE)
+    include(CheckLanguage)
+    if(NOT DEFINED CMAKE_CUDA_ARCHITECTURES)
+        set(CMAKE_CUDA_ARCHITECTURES 75-virtual 90-real)
+    endif()
+    check_language(CUDA)
+    if(CMAKE_CUDA_COMPILER)
+        find_package(CUDAToolkit QUIET)
+        find_path(CUDNN_INCLUDE cudnn.h HINTS ${CUDAToolkit_INCLUDE_DIRS})
+        find_library(CUDNN_LIBRARY NAMES cudnn libcudnn.so.9 HINTS ${CUDAToolkit_LIBRARY_DIR})
+        if(TARGET CUDA::cublas AND CUDNN_INCLUDE AND CUDNN_LIBRARY)
+            set(GLUON_HAVE_CUDA ON)
+        else()
+            message(STATUS "CUDA part: left out, cuBLAS or cuDNN was not found")
+        endif()
+    endif()
+endif()
+
+if(GLUON_HAVE_CUDA)
+    enable_language(CUDA)
+    file(GLOB cuda_kernels CONFIGURE_DEPENDS ${PROJECT_SOURCE_DIR}/src/cuda/kernels/*.cu)
+    file(GLOB cuda_files CONFIGURE_DEPENDS ${PROJECT_SOURCE_DIR}/src/cuda/*.cu)
+    set(table_files "")
+    foreach(path IN LISTS cuda_kernels)
+        file(STRINGS ${path} table REGEX "^MX_CUDA_KERNELS\\(" LIMIT_COUNT 1)
+        if(table)
+            list(APPEND table_files ${path})
+        endif()
+    endforeach()
+    gluon_names(cuda_families ${table_files})
+    set(body "")
+    gluon_append_list(body "const mx_kernel" mx_cuda_families mx_cuda_kernels_ "" ${cuda_families})
+    gluon_write_list(cuda_families.gen.c op/op.h src/cuda/kernels "${body}")
+    # Files without state are compiled into both sides of the border (src/cuda/plugin.h).
+    set(shared_files src/ndarray/dtype.c src/ndarray/shape.c src/ndarray/convert.c)
+    add_library(gluon_cuda SHARED ${cuda_files} ${cuda_kernels} ${shared_files} ${GEN}/cuda_families.gen.c)
+    target_include_directories(gluon_cuda PRIVATE src include ${GEN}/include ${CUDNN_INCLUDE})
+    target_compile_options(gluon_cuda PRIVATE -fPIC
+        $<$<COMPILE_LANGUAGE:CUDA>:--extended-lambda -Xcompiler=-Wall,-fvisibility=hidden>
+        $<$<COMPILE_LANGUAGE:C>:-O2;-fvisibility=hidden>)
+    target_link_libraries(gluon_cuda PRIVATE CUDA::cudart_static CUDA::cublas ${CUDNN_LIBRARY})
+    target_link_options(gluon_cuda PRIVATE -Wl,--no-undefined)
+    set_target_properties(gluon_cuda PROPERTIES CUDA_STANDARD 17 LIBRARY_OUTPUT_DIRECTORY ${PROJECT_BINARY_DIR}/lib)
+    add_dependencies(gluon_cuda opgen_run)
+    install(TARGETS gluon_cuda LIBRARY DESTINATION ${CMAKE_INSTALL_LIBDIR})
+endif()

@@ -1,0 +1,23 @@
+/* Matrix products for kernels that need them inside.  SPDX-License-Identifier: Apache-2.0 */
+#ifndef MX_CUDA_GEMM_H
+#define MX_CUDA_GEMM_H
+
+#include "cuda/cuda.h"
+
+/* C (m, n) = op(A) op(B) + beta C; all stored by rows that are lda, ldb, ldc elements apart, of one floating type. */
+struct mx_cuda_gemm {
+    bool trans_a, trans_b;
+    int64_t m, n, k;
+    const void *a;
+    int64_t lda;
+    const void *b;
+    int64_t ldb;
+    void *c;
+    int64_t ldc;
+    double alpha, beta;
+    int64_t batch, stride_a, stride_b, stride_c; /* in elements */
+};
+
+mx_code mx_cuda_gemm_run(const mx_kernel_call *call, int dtype, const mx_cuda_gemm &g);
+
+#endif

@@ -1,0 +1,133 @@
+/* Strided copies: the kernel of every operator that only moves elements (op/movement.h).
+ *
+ * SPDX-License-Identifier: Apache-2.0 */
+#include <cstring>
+
+#include "cuda/cuda.h"
+extern "C" {
+#include "op/movement.h"
+}
+
+struct strided {
+    int ndim;
+    int64_t dim[MX_MOVE_AXES], to[MX_MOVE_AXES], from[MX_MOVE_AXES];
+};
+
+/* Fewest axes that describe the same move. */
+static strided simplify(const mx_move *move)
+{
+    strided s = {};
+    for (int i = 0; i < move->ndim; i++) {
+        const int last = s.ndim - 1;
+        if (move->dim[i] == 1)
+            continue;
+        if (last >= 0 && s.to[last] == move->to[i] * move->dim[i] && s.from[last] == move->from[i] * move->dim[i]) {
+            s.dim[last] *= move->dim[i];
+            s.to[last] = move->to[i], s.from[last] = move->from[i];
+            continue;
+        }
+        s.dim[s.ndim] = move->dim[i], s.to[s.ndim] = move->to[i], s.from[s.ndim] = move->from[i];
+        s.ndim++;
+    }
+    return s;
+}
+
+/* from NULL: `value` everywhere. */
+template <class T> static mx_code move_as(const mx_kernel_call *call, const strided &s, int64_t n, T *to, const T *from, T value)
+{
+    return mx_cuda_each(call, n, [=] __device__(int64_t i) {
+        int64_t rest = i, target = 0, source = 0;
+        for (int axis = s.ndim - 1; axis >= 0; axis--) {
+            const int64_t k = rest % s.dim[axis];
+            rest /= s.dim[axis];
+            target += k * s.to[axis], source += k * s.from[axis];
+        }
+        to[target] = from ? from[source] : value;
+    });
+}
+
+template <class T> static mx_code run_one(const mx_kernel_call *call, const mx_move *move, void *to, const void *from, uint64_t value)
+{
+    int64_t n = 1;
+    for (int i = 0; i < move->ndim; i++)
+        n *= move->dim[i];
+    T element;
+    memcpy(&element, &value, sizeof element);
+    return move_as<T>(call, simplify(move), n, (T *)to + move->to_offset,
+                      from ? (const T *)from + move->from_offset : nullptr, element);
+}
+
+/* An in-place operator's input 1 that shares memory with the output is moved away first. */
+static mx_code rescue(const mx_kernel_call *call, mx_array **copy)
+{
+    *copy = nullptr;
+    if (!(call->op->flags & MX_OP_INPLACE) || call->n_in < 2 || !mx_array_overlap(call->in[1], call->out[0]))
+        return MX_OK;
+    const mx_shape_t shape = mx_array_shape(call->in[1]);
+    *copy = mx_array_new(&shape, (mx_dtype)call->in[1]->dtype, call->in[1]->context);
+    return *copy ? mx_cuda_cast(call, call->in[1], *copy) : mx_error_code();
+}
+
+static mx_code run_move(const mx_kernel_call *call, mx_move *move, const mx_array *copy)
+{
+    const mx_array *out = call->out[move->output];
+    const void *from = nullptr;
+    uint64_t value = 0;
+    if (move->input >= 0)
+        from = mx_data(move->input == 1 && copy ? copy : call->in[move->input]);
+    else if (move->input == MX_FROM_OUTPUT)
+        from = mx_data(out);
+    else
+        mx_convert(&value, (mx_dtype)out->dtype, &move->value, MX_FLOAT64, 1);
+    if (from == mx_data(out) && move->input == 0)
+        return MX_OK; /* in place: what is copied first is there already */
+    switch (mx_dtype_size((mx_dtype)out->dtype)) {
+    case 1: return run_one<uint8_t>(call, move, mx_data(out), from, value);
+    case 2: return run_one<uint16_t>(call, move, mx_data(out), from, value);
+    case 4: return run_one<uint32_t>(call, move, mx_data(out), from, value);
+    default: return run_one<uint64_t>(call, move, mx_data(out), from, value);
+    }
+}
+
+static mx_code run_moves(const mx_kernel_call *call)
+{
+    const mx_movement *rule = (const mx_movement *)call->op->user;
+    mx_array *copy;
+    mx_code code = rescue(call, &copy);
+    for (int i = 0; !code; i++) {
+        mx_move move = {};
+        if (!rule->plan(call, i, &move))
+            break;
+        code = run_move(call, &move, copy);
+    }
+    mx_release(copy);
+    return code;
+}
+
+/* Broadcasting is a move whose source has steps of 0. */
+static mx_code run_broadcast(const mx_kernel_call *call)
+{
+    const mx_array *in = call->in[0], *out = call->out[0];
+    mx_move move = {};
+    int64_t from = 1, to = 1;
+    move.ndim = out->ndim;
+    for (int axis = out->ndim - 1, k = in->ndim - 1; axis >= 0; axis--, k--) {
+        const int64_t dim = k >= 0 ? in->shape[k] : 1;
+        move.dim[axis] = out->shape[axis], move.to[axis] = to, move.from[axis] = dim == 1 ? 0 : from;
+        to *= out->shape[axis], from *= dim;
+    }
+    return run_move(call, &move, nullptr);
+}
+
+MX_CUDA_KERNELS(movement) = {
+    {"transpose", run_moves, NULL},      {"SwapAxis", run_moves, NULL},       {"reverse", run_moves, NULL},
+    {"depth_to_space", run_moves, NULL}, {"space_to_depth", run_moves, NULL}, {"slice", run_moves, NULL},
+    {"slice_axis", run_moves, NULL},     {"slice_like", run_moves, NULL},     {"Crop", run_moves, NULL},
+    {"_unslice", run_moves, NULL},       {"_slice_assign", run_moves, NULL},  {"_slice_assign_scalar", run_moves, NULL},
+    {"Concat", run_moves, NULL},         {"_rnn_param_concat", run_moves, NULL}, {"stack", run_moves, NULL},
+    {"SliceChannel", run_moves, NULL},   {"_split_v2", run_moves, NULL},      {"tile", run_moves, NULL},
+    {"repeat", run_moves, NULL},         {"Pad", run_moves, NULL},            {"diag", run_moves, NULL},
+    {"_undiag", run_moves, NULL},        {"_image_crop", run_moves, NULL},    {"_image_flip_left_right", run_moves, NULL},
+    {"_image_flip_top_bottom", run_moves, NULL},
+    {"broadcast_to", run_broadcast, NULL},   {"broadcast_axis", run_broadcast, NULL},
+    {"broadcast_like", run_broadcast, NULL}, {"_broadcast_to", run_broadcast, NULL}, {NULL, NULL, NULL}};

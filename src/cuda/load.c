@@ -1,0 +1,76 @@
+/* Finding and opening the CUDA part at the first use of a GPU.
+ *
+ * Looked for: GLUON_CUDA_LIBRARY, then beside the file that holds this code, then where the system looks.
+ *
+ * SPDX-License-Identifier: Apache-2.0 */
+#define _GNU_SOURCE
+#include <dlfcn.h>
+#include <pthread.h>
+#include <stdio.h>
+#include <string.h>
+
+#include "base/error.h"
+#include "cuda/plugin.h"
+
+#define FILE_NAME "libgluon_cuda.so"
+
+static const char absence[] = "the file " FILE_NAME " is not there (it is built where nvcc is found)";
+static mx_device *device;
+static char reason[512]; /* why there is none */
+static pthread_once_t once = PTHREAD_ONCE_INIT;
+
+static void *open_beside_us(void)
+{
+    Dl_info self;
+    char path[4096];
+    const char *slash =
+        dladdr((void *)(uintptr_t)absence, &self) && self.dli_fname ? strrchr(self.dli_fname, '/') : NULL;
+    if (!slash || (size_t)(slash - self.dli_fname) + sizeof FILE_NAME + 1 > sizeof path)
+        return NULL;
+    snprintf(path, sizeof path, "%.*s/%s", (int)(slash - self.dli_fname), self.dli_fname, FILE_NAME);
+    return dlopen(path, RTLD_NOW | RTLD_LOCAL);
+}
+
+static void *open_part(void)
+{
+    const char *named = mx_flags_get()->cuda_library;
+    if (*named)
+        return dlopen(named, RTLD_NOW | RTLD_LOCAL);
+    void *part = open_beside_us();
+    return part ? part : dlopen(FILE_NAME, RTLD_NOW | RTLD_LOCAL);
+}
+
+/* The loader names the file in the message of the last failure; a missing one deserves plainer words. */
+static void explain_failure(void)
+{
+    const char *text = dlerror();
+    snprintf(reason, sizeof reason, "%s", !text || strstr(text, FILE_NAME ": cannot open") ? absence : text);
+}
+
+static void load(void)
+{
+    const mx_cuda_library library = {
+        .border = MX_CUDA_BORDER, .none = MX_NONE, .error_set = mx_error_set, .op_fail = mx_op_fail, .error_code = mx_error_code,
+        .attach = mx_op_attach, .rng_reserve = mx_rng_reserve, .flags = mx_flags_get,
+        .array_new = mx_array_new, .array_overlap = mx_array_overlap, .release = mx_release};
+    void *part = open_part();
+    if (!part) {
+        explain_failure();
+        return;
+    }
+    mx_cuda_open_fn open = (mx_cuda_open_fn)(uintptr_t)dlsym(part, MX_CUDA_OPEN);
+    const bool clean = !mx_has_error();
+    device = open ? open(&library) : NULL;
+    if (device)
+        return;
+    snprintf(reason, sizeof reason, "%s", open && clean ? mx_error_message() : "its CUDA part is not of this version");
+    if (clean)
+        mx_error_clear();
+}
+
+mx_device *mx_gpu_device(const char **why)
+{
+    pthread_once(&once, load);
+    *why = reason;
+    return device;
+}

@@ -1,0 +1,36 @@
+/* The border between the library and its CUDA part.
+ *
+ * The CUDA part is a shared object of its own, libgluon_cuda.so, which the library opens when a GPU is first asked for;
+ * so one library serves machines with and without one.  Symbols of the library may be hidden (it can be linked into a
+ * program or a Python module), so what the CUDA part calls is handed over in a table; src/cuda/bridge.cu gives those
+ * functions their usual names again.  Files without state (types, shapes, conversion) are compiled into both.
+ *
+ * SPDX-License-Identifier: Apache-2.0 */
+#ifndef MX_CUDA_PLUGIN_H
+#define MX_CUDA_PLUGIN_H
+
+#include "base/flags.h"
+#include "base/rng.h"
+#include "op/op.h"
+
+#define MX_CUDA_BORDER 1 /* changes with this struct: both sides must have been built from the same source */
+
+typedef struct mx_cuda_library {
+    int border;
+    mx_array *none; /* MX_NONE */
+    mx_code (*error_set)(mx_code code, const char *format, ...);
+    mx_code (*op_fail)(const mx_op *op, mx_code code, const char *format, ...);
+    mx_code (*error_code)(void);
+    void (*attach)(mx_device_type device, const mx_kernel *kernel);
+    mx_rng (*rng_reserve)(uint64_t blocks);
+    const mx_flags *(*flags)(void);
+    mx_array *(*array_new)(const mx_shape_t *shape, mx_dtype dtype, mx_context context);
+    bool (*array_overlap)(const mx_array *a, const mx_array *b);
+    void (*release)(void *object);
+} mx_cuda_library;
+
+/* The one function that libgluon_cuda.so exports: the device, or NULL with an error. */
+#define MX_CUDA_OPEN "mx_cuda_open"
+typedef mx_device *(*mx_cuda_open_fn)(const mx_cuda_library *library);
+
+#endif
