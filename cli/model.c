@@ -53,8 +53,8 @@ bool cli_model_paths(const char *name, char symbol[4096], char params[4096])
     snprintf(symbol, 4096, "%s%s", prefix, *suffix ? suffix : "-symbol.json");
     if (access(symbol, R_OK)) {
         mx_error_set(MX_ERR_FILE,
-                     "%s cannot be read: MODEL '%s' must be a prefix as export takes it, or the path of a "
-                     "-symbol.json",
+                     "%s cannot be read: MODEL '%s' must be a prefix as export takes it, the path of a "
+                     "-symbol.json, or the name of a network of the zoo",
                      symbol, name);
         return false;
     }
@@ -134,22 +134,39 @@ static void take_noted_shapes(cli_model *model)
         mx_error_clear();
 }
 
+/* A network of the model zoo, where there is no file of that name: its graph, without parameters. */
+static bool take_network(cli_model *model, const char *name)
+{
+    int i = 0;
+    while (mx_model_name(i) && strcmp(mx_model_name(i), name))
+        i++;
+    if (!mx_model_name(i))
+        return false;
+    mx_error_clear();
+    snprintf(model->symbol_path, sizeof model->symbol_path, "%s", name);
+    model->params_path[0] = 0;
+    model->symbol = mx_trace(mx_model(name, .prefix = ""), mx_variable("data"));
+    return model->symbol != NULL;
+}
+
 bool cli_model_load(cli_model *model, const cli_args *args, const char *name)
 {
     *model = (cli_model){0};
     const char *params = cli_option_of(args, "--params");
-    if (!cli_model_paths(name, model->symbol_path, model->params_path))
+    const bool found = cli_model_paths(name, model->symbol_path, model->params_path);
+    if (!found && !take_network(model, name))
         return false;
     if (params)
         snprintf(model->params_path, sizeof model->params_path, "%s", params);
-    model->symbol = mx_symbol_load(model->symbol_path);
-    if (!model->symbol)
+    if (found && !(model->symbol = mx_symbol_load(model->symbol_path)))
         return false;
     if (model->params_path[0] && !(model->params = mx_load(model->params_path)))
         return false;
     if (!find_inputs(model))
         return false;
     take_noted_shapes(model);
+    if (!found) /* images as the zoo's networks are trained on */
+        model->shapes[0] = !strcmp(name, "inceptionv3") ? MX_DIMS(1, 3, 299, 299) : MX_DIMS(1, 3, 224, 224);
     const char *text;
     for (int i = 0; (text = cli_option_at(args, "--shape", i)); i++)
         if (!take_shape(model, text, i))

@@ -7,10 +7,14 @@
 #include "gluon/base.h"
 #include "gluon/block.h"
 #include "gluon/class.h"
+#include "gluon/control.h"
+#include "gluon/custom.h"
 #include "gluon/data.h"
 #include "gluon/image.h"
 #include "gluon/deploy.h"
+#include "gluon/device.h"
 #include "gluon/executor.h"
+#include "gluon/loss_scaler.h"
 #include "gluon/metric.h"
 #include "gluon/nn.gen.h"
 #include "gluon/op.gen.h"
@@ -20,6 +24,8 @@
 #include "gluon/parameter.h"
 #include "gluon/profiler.h"
 #include "gluon/recordio.h"
+#include "gluon/sparse.h"
 #include "gluon/symbol.h"
+#include "gluon/zoo.h"
 
 #endif

@@ -50,6 +50,7 @@ falls linear_scratch
 falls linear_gluon
 falls tree_lstm --epochs 4
 falls custom_block --steps 200
+falls language_model --quick
 [ "${data:-yes}" = yes ] || exit 0
 
 falls lenet --epochs 2 --examples 2000

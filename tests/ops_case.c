@@ -224,7 +224,7 @@ void ops_values_copy(ops_values *to, const ops_values *from)
 /* What a type can hold: integers in tests stay small enough for every type. */
 static void type_range(mx_dtype dtype, double *low, double *high)
 {
-    const char class = mx_dtype_table[dtype].class;
+    const char class = mx_dtype_table[dtype].kind;
     *low = class == 'u' || class == 'b' ? 0 : -127;
     *high = class == 'b' ? 1 : class == 'u' ? 255 : 127;
 }

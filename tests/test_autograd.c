@@ -417,7 +417,8 @@ static mx_code backward(void *user, int n_out, mx_array *const *out_grads, int n
 }
 
 static void count_release(void *user) { ((counters *)user)->releases++; }
-static const mx_function square_function = {"my_square", forward, backward, count_release, 1};
+static const mx_function square_function = {
+    .name = "my_square", .forward = forward, .backward = backward, .release = count_release, .n_out = 1};
 
 static void test_function(void **state)
 {

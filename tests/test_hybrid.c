@@ -1,13 +1,14 @@
-/* Hybridized blocks: imperative = recorded = hybridized for every layer and loss, and for whole networks.
+/* Hybridized blocks: imperative = recorded = hybridized = exported and loaded = compiled as a C file, for every layer and
+ * loss, and for whole networks.
  *
- * Each case runs one forward and backward imperatively, then hybridized, from the same parameters and the same seed,
- * and
+ * Each case runs one forward and backward imperatively, then hybridized, from the same parameters and the same seed, and
  * compares results, gradients of inputs and parameters, and what the forward wrote to parameters (running statistics).
  *
  * SPDX-License-Identifier: Apache-2.0 */
 #include <pthread.h>
 
 #include "block_check.h"
+#include "deploy_check.h"
 #include "exec/plan.h"
 #include "gluon/hybrid.h"
 
@@ -106,6 +107,25 @@ static void compare(const outcome *a, const outcome *b, mx_params *params, const
     }
 }
 
+/* The only ones that are not written as C. */
+static bool may_be_refused(const char *what)
+{
+    static const char *const names[] = {"CTCLoss", "DeformableConvolution", "ModulatedDeformableConvolution"};
+    for (size_t i = 0; i < sizeof names / sizeof *names; i++)
+        if (!strncmp(what, names[i], strlen(names[i])))
+            return true;
+    return false;
+}
+
+static void check_files(mx_block *block, mx_arrays in, const char *what)
+{
+    mx_hybridize_with(block, &(struct mx_hybridize_options){.active = false});
+    mx_array *wanted = mx_array_copy(mx_block_call(block, in));
+    check_no_error();
+    if (!check_deployed(block, in, wanted, strchr(what, '(') ? "-O1" : "-O2", what) && !may_be_refused(what))
+        fail_msg("%s: cannot be written as C", what);
+}
+
 static void check_block(mx_block *block, mx_arrays in, const bool *wants, const char *what)
 {
     check_no_error();
@@ -142,6 +162,8 @@ static void check_block(mx_block *block, mx_arrays in, const bool *wants, const 
         mx_mode_leave(&mode);
         check_equal(plain.out, out, name, "the result without recording");
     }
+    copy_parameters(params, start, true);
+    check_files(block, in, what);
 }
 
 /* ---- every layer ------------------------------------------------------------------------------------------------- */
@@ -212,6 +234,55 @@ static const layer_case layers[] = {
     {"LSTM", "hidden_size=4, num_layers=2", {.n = 3, .d = {5, 2, 3}}, 0},
     {"GRU", "hidden_size=4, bidirectional=True", {.n = 3, .d = {5, 2, 3}}, 0},
     {"ReflectionPad2D", "padding=1", {.n = 4, .d = {2, 3, 4, 4}}, 0},
+    {"RNNCell", "hidden_size=4", {.n = 2, .d = {2, 3}}, 0},
+    {"LSTMCell", "hidden_size=4", {.n = 2, .d = {2, 3}}, 0},
+    {"GRUCell", "hidden_size=4", {.n = 2, .d = {2, 3}}, 0},
+    {"MultiHeadAttention", "units=6, num_heads=2", {.n = 3, .d = {2, 5, 6}}, 0},
+    {"PositionwiseFFN", "units=6, hidden_size=8", {.n = 3, .d = {2, 5, 6}}, 0},
+    {"TransformerEncoderCell", "units=6, hidden_size=8, num_heads=2", {.n = 3, .d = {2, 5, 6}}, 0},
+    {"TransformerEncoder", "num_layers=2, units=6, hidden_size=8, num_heads=2", {.n = 3, .d = {2, 5, 6}}, 0},
+    {"SinusoidalPositionalEmbedding", "units=6", {.n = 3, .d = {2, 5, 6}}, 0},
+    {"PixelShuffle1D", "factor=2", {.n = 3, .d = {2, 4, 3}}, 0},
+    {"PixelShuffle2D", "factor=(2, 3)", {.n = 4, .d = {2, 6, 3, 2}}, 0},
+    {"PixelShuffle3D", "factor=2", {.n = 5, .d = {1, 8, 2, 3, 2}}, 0},
+    {"DeformableConvolution", "channels=4, kernel_size=(3, 3)", {.n = 4, .d = {2, 3, 5, 5}}, 0},
+    {"ModulatedDeformableConvolution", "channels=4, kernel_size=(3, 3)", {.n = 4, .d = {2, 3, 5, 5}}, 0},
+    {"Conv1DRNNCell",
+     "input_shape=(3, 6), hidden_channels=3, i2h_kernel=3, h2h_kernel=3, i2h_pad=1",
+     {.n = 3, .d = {2, 3, 6}},
+     0},
+    {"Conv1DLSTMCell",
+     "input_shape=(3, 6), hidden_channels=3, i2h_kernel=3, h2h_kernel=3, i2h_pad=1",
+     {.n = 3, .d = {2, 3, 6}},
+     0},
+    {"Conv1DGRUCell",
+     "input_shape=(3, 6), hidden_channels=3, i2h_kernel=3, h2h_kernel=3, i2h_pad=1",
+     {.n = 3, .d = {2, 3, 6}},
+     0},
+    {"Conv2DRNNCell",
+     "input_shape=(3, 5, 4), hidden_channels=3, i2h_kernel=3, h2h_kernel=3, i2h_pad=1",
+     {.n = 4, .d = {2, 3, 5, 4}},
+     0},
+    {"Conv2DLSTMCell",
+     "input_shape=(3, 5, 4), hidden_channels=3, i2h_kernel=3, h2h_kernel=3, i2h_pad=1",
+     {.n = 4, .d = {2, 3, 5, 4}},
+     0},
+    {"Conv2DGRUCell",
+     "input_shape=(3, 5, 4), hidden_channels=3, i2h_kernel=3, h2h_kernel=3, i2h_pad=1",
+     {.n = 4, .d = {2, 3, 5, 4}},
+     0},
+    {"Conv3DRNNCell",
+     "input_shape=(2, 3, 4, 3), hidden_channels=3, i2h_kernel=3, h2h_kernel=3, i2h_pad=1",
+     {.n = 5, .d = {1, 2, 3, 4, 3}},
+     0},
+    {"Conv3DLSTMCell",
+     "input_shape=(2, 3, 4, 3), hidden_channels=3, i2h_kernel=3, h2h_kernel=3, i2h_pad=1",
+     {.n = 5, .d = {1, 2, 3, 4, 3}},
+     0},
+    {"Conv3DGRUCell",
+     "input_shape=(2, 3, 4, 3), hidden_channels=3, i2h_kernel=3, h2h_kernel=3, i2h_pad=1",
+     {.n = 5, .d = {1, 2, 3, 4, 3}},
+     0},
 };
 
 static void test_layers(void **state)
@@ -232,6 +303,24 @@ static void test_layers(void **state)
     }
 }
 
+/* Layers that look at a second input. */
+static const char *const decoders[] = {"TransformerDecoderCell", "TransformerDecoder"};
+
+static void test_decoders(void **state)
+{
+    (void)state;
+    for (size_t i = 0; i < sizeof decoders / sizeof *decoders; i++) {
+        MX_SCOPE;
+        mx_class *cls = mx_class_find(MX_LAYER, decoders[i]);
+        mx_array *in[] = {check_array(MX_DIMS(2, 5, 6), 1), check_array(MX_DIMS(2, 3, 6), 2)};
+        char what[128];
+        snprintf(what, sizeof what, "%s()", decoders[i]);
+        check_block(mx_class_create(cls, i ? "num_layers=2, units=6, hidden_size=8, num_heads=2"
+                                           : "units=6, hidden_size=8, num_heads=2"),
+                    (mx_arrays){in, 2}, (const bool[]){true, true}, what);
+    }
+}
+
 static void test_all_layers_have_cases(void **state)
 {
     (void)state;
@@ -241,6 +330,11 @@ static void test_all_layers_have_cases(void **state)
             mx_class_kind_of(mx_class_at(k)) != MX_LAYER || !strncmp(mx_class_name(mx_class_at(k)), "Random", 6);
         for (size_t i = 0; i < sizeof layers / sizeof *layers && !found; i++)
             found = !strcmp(layers[i].cls, mx_class_name(mx_class_at(k)));
+        for (size_t i = 0; i < sizeof decoders / sizeof *decoders && !found; i++)
+            found = !strcmp(decoders[i], mx_class_name(mx_class_at(k)));
+        const char *group = mx_class_at(k)->group;
+        /* Networks of the zoo have tests of their own, which go through containers. */
+        found |= group && (!strcmp(group, "containers") || !strcmp(group, "zoo"));
         if (!found && !((const mx_layer *)mx_class_at(k)->methods)->batched) /* transforms of images are no layers */
             fail_msg("layer %s has no case", mx_class_name(mx_class_at(k)));
     }
@@ -384,6 +478,7 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_layers),   cmocka_unit_test(test_all_layers_have_cases),
+        cmocka_unit_test(test_decoders),
         cmocka_unit_test(test_losses),   cmocka_unit_test(test_all_losses_have_cases),
         cmocka_unit_test(test_networks), cmocka_unit_test(test_batch_sizes),
     };

@@ -9,6 +9,7 @@
 #define GLUON_AUTOGRAD_H
 
 #include "gluon/array.h"
+#include "gluon/sparse.h"
 
 typedef enum mx_grad_req {
     MX_GRAD_NULL = 0,  /* no gradient */
@@ -42,6 +43,8 @@ MX_API void mx_mode_leave(mx_mode *mode);
 /* ---- variables ------------------------------------------------------------------------------------------ */
 /* Makes x a variable: its history is dropped, its gradient is a new array of zeros. */
 MX_API mx_code mx_attach_grad(mx_array *x, mx_grad_req req);
+/* The same with a gradient of this storage type: row_sparse for weights of which a step touches few rows. */
+MX_API mx_code mx_attach_grad_as(mx_array *x, mx_grad_req req, mx_stype stype);
 MX_API mx_code mx_mark_variables(mx_arrays variables, mx_arrays gradients, const mx_grad_req *reqs);
 MX_API mx_array *mx_gradient(mx_array *x); /* NULL without an error if none is attached; owned by x */
 
@@ -76,6 +79,7 @@ typedef struct mx_function {
     mx_code (*backward)(void *user, int n_out, mx_array *const *out_grads, int n_in, mx_array **in_grads);
     void (*release)(void *user);
     int n_out;
+    bool zeros_left_out; /* out_grads of outputs that no gradient reached are NULL; without this that is an error */
 } mx_function;
 MX_API mx_arrays mx_function_call(const mx_function *function, void *user, mx_arrays inputs);
 

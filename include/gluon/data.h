@@ -45,6 +45,9 @@ MX_API mx_array *mx_load_idx(const char *path);       /* any idx file, as an arr
 /* Numbers in a text file, separated by commas, as many in every line: an array (lines, columns).  Lines may be empty;
  * anything else that is not a number is an error that names the line. */
 MX_API mx_array *mx_load_csv(const char *path, mx_dtype dtype);
+/* Lines "label column:value column:value ...", columns from 0: a csr array (lines, columns) and the labels (lines), or
+ * (lines, n) if every line begins with n of them, separated by commas. */
+MX_API mx_code mx_load_libsvm(const char *path, int64_t columns, mx_dtype dtype, mx_array **data, mx_array **label);
 
 /* CIFAR-10 and CIFAR-100 from their binary files.  Images are float32 (3, 32, 32) in [0, 1], labels float32; with `raw`,
  * uint8 (32, 32, 3) and int32.  root NULL: $MXNET_HOME/datasets. */

@@ -9,6 +9,7 @@
 
 #include "gluon/array.h"
 #include "gluon/autograd.h"
+#include "gluon/sparse.h"
 
 typedef struct mx_parameter mx_parameter;
 typedef struct mx_params mx_params;           /* a dictionary of parameters, in order of creation */
@@ -22,12 +23,15 @@ struct mx_parameter_options {
     mx_initializer *init;    /* NULL: the one given to mx_initialize */
     bool allow_deferred_init;
     bool differentiable; /* false: never has a gradient */
+    mx_stype stype;      /* row_sparse: see mx_parameter_rows */
+    mx_stype grad_stype; /* row_sparse: a step touches few rows of it (gluon/sparse.h) */
     char positional_;
     const char *name;
 };
 #define MX_PARAMETER_DEFAULTS                                                                              \
     .shape = {.n = -1}, .dtype = MX_FLOAT32, .grad_req = MX_GRAD_WRITE, .lr_mult = 1, .wd_mult = 1,        \
-    .init = NULL, .allow_deferred_init = false, .differentiable = true, .positional_ = 0
+    .init = NULL, .allow_deferred_init = false, .differentiable = true, .stype = MX_STYPE_DEFAULT,            \
+    .grad_stype = MX_STYPE_DEFAULT, .positional_ = 0
 #define mx_parameter_new(...) mx_parameter_make(&(struct mx_parameter_options){MX_PARAMETER_DEFAULTS, __VA_ARGS__})
 MX_API mx_parameter *mx_parameter_make(const struct mx_parameter_options *options);
 MX_API mx_parameter *mx_constant_new(const char *name, mx_array *value); /* a parameter that never learns */
@@ -50,6 +54,8 @@ MX_API int mx_parameter_contexts(const mx_parameter *p, mx_context *contexts, in
 /* The copy on a context (type 0: the only one, or the one on the current context). Owned by the parameter. */
 MX_API mx_array *mx_parameter_data(mx_parameter *p, mx_context context);
 MX_API mx_array *mx_parameter_grad(mx_parameter *p, mx_context context);
+/* Rows by number (any order, repeated ones once) as a row_sparse array; its gradient flows to the parameter. */
+MX_API mx_array *mx_parameter_rows(mx_parameter *p, mx_array *row_ids);
 MX_API mx_code mx_parameter_set_data(mx_parameter *p, mx_array *value); /* on all contexts; kept if deferred */
 MX_API mx_code mx_parameter_zero_grad(mx_parameter *p);
 MX_API mx_code mx_parameter_cast(mx_parameter *p, mx_dtype dtype);

@@ -117,6 +117,7 @@ MX_API const mx_inferred *mx_symbol_infer(const mx_symbol *symbol, const struct 
 
 /* ---- files and text ---------------------------------------------------------------------------------------- */
 MX_API const char *mx_symbol_json(const mx_symbol *symbol);               /* as classic files; belongs to the scope */
+MX_API const char *mx_symbol_json_with_casts(const mx_symbol *symbol);    /* with those of mixed precision */
 MX_API mx_code mx_symbol_save(const mx_symbol *symbol, const char *path); /* atomic */
 MX_API mx_symbol *mx_symbol_from_json(const char *text, size_t length);
 MX_API mx_symbol *mx_symbol_load(const char *path);

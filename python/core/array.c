@@ -3,6 +3,7 @@
 
 #include "base/error.h"
 #include "core.h"
+#include "ndarray/sparse.h"
 #include "symbol.h"
 
 /* ---- life ------------------------------------------------------------------------------------------------------ */
@@ -16,6 +17,8 @@ PyObject *nd_wrap(mx_array *array)
 {
     if (!array)
         return raise_error();
+    if (!array->storage && mx_is_sparse(array))
+        return sparse_wrap(array);
     if (!array->storage && array->node)
         return sym_wrap_array(array);
     nd_object *self;
@@ -114,7 +117,7 @@ static PyObject *get_dtype(PyObject *self, void *unused)
 static PyObject *get_context(PyObject *self, void *unused) { return (void)unused, context_to(nd_array(self)->context); }
 static PyObject *get_stype(PyObject *self, void *unused)
 {
-    return (void)self, (void)unused, PyUnicode_InternFromString("default");
+    return (void)unused, PyUnicode_InternFromString(mx_stype_name(mx_stype_of(nd_array(self))));
 }
 static PyObject *get_transposed(PyObject *self, void *unused)
 {
@@ -153,6 +156,8 @@ static PyObject *get_interface(PyObject *self, void *unused)
         return PyErr_Format(PyExc_AttributeError,
                             "__array_interface__: only arrays on the CPU of NumPy's types have it");
     mx_array_wait(x);
+    if (!x->readonly)
+        mx_array_expose(x);
     char type[4] = {PY_LITTLE_ENDIAN ? '<' : '>', kinds[x->dtype][0], kinds[x->dtype][1], 0};
     return Py_BuildValue("{sNss s(NO) si}", "shape", dims_to(x->shape, x->ndim), "typestr", type, "data",
                          PyLong_FromVoidPtr(x->size ? mx_data(x) : NULL), x->readonly ? Py_True : Py_False, "version",
@@ -170,7 +175,7 @@ static PyGetSetDef nd_getset[] = {
     {"dtype", get_dtype, NULL, "Type of the elements, as NumPy names it.", NULL},
     {"context", get_context, NULL, "Where the array lives.", NULL},
     {"ctx", get_context, NULL, "Where the array lives.", NULL},
-    {"stype", get_stype, NULL, "Kind of storage: 'default' (dense).", NULL},
+    {"stype", get_stype, NULL, "Kind of storage: 'default' (dense), 'row_sparse' or 'csr'.", NULL},
     {"T", get_transposed, NULL, "The array with its axes in reverse order.", NULL},
     {"grad", get_grad, NULL, "The gradient array that attach_grad() made; None if there is none.", NULL},
     {"handle", get_handle, NULL, "The array itself.", NULL},

@@ -107,15 +107,17 @@ static int grad_req_from(PyObject *source, mx_grad_req *req)
     return -1;
 }
 
-/* attach_grad(array, grad_req) */
+/* attach_grad(array, grad_req, stype=None) */
 static PyObject *attach_grad(PyObject *self, PyObject *args)
 {
-    PyObject *x, *how;
+    PyObject *x, *how, *type = Py_None;
     mx_grad_req req;
+    mx_stype stype;
     (void)self;
-    if (!PyArg_ParseTuple(args, "O!O:attach_grad", &nd_type, &x, &how) || grad_req_from(how, &req))
+    if (!PyArg_ParseTuple(args, "O!O|O:attach_grad", &nd_type, &x, &how, &type) || grad_req_from(how, &req) ||
+        stype_from(type, &stype, "attach_grad"))
         return NULL;
-    return raise_if(mx_attach_grad(nd_array(x), req));
+    return raise_if(type == Py_None ? mx_attach_grad(nd_array(x), req) : mx_attach_grad_as(nd_array(x), req, stype));
 }
 
 /* mark_variables(variables, gradients, grad_reqs): lists of equal length. */

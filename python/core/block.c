@@ -48,7 +48,8 @@ PyObject *block_wrap(mx_block *block)
     PyObject *cls = key && layer_classes ? PyDict_GetItem(layer_classes, key) : NULL;
     Py_XDECREF(key);
     if (!cls)
-        cls = front_class(block->hybrid ? FRONT_HYBRID_BLOCK : FRONT_BLOCK);
+        cls = front_class((block->hybrid ? FRONT_HYBRID_BLOCK : FRONT_BLOCK) +
+                          (block->sequential && !block->layer ? FRONT_SEQUENTIAL - FRONT_BLOCK : 0));
     PyTypeObject *type = cls ? (PyTypeObject *)cls : &block_type;
     block_object *self = (block_object *)type->tp_alloc(type, 0);
     if (self) {
@@ -295,6 +296,15 @@ static int block_setattr(PyObject *object, PyObject *name, PyObject *value)
     return PyObject_GenericSetAttr(object, name, value);
 }
 
+/* The Python object of a child that was made in C; kept, so that its hooks and attributes live as long as the parent. */
+static PyObject *keep_child(block_object *self, PyObject *name, mx_block *child)
+{
+    PyObject *object = block_prepare(self) ? NULL : block_wrap(child);
+    if (object && PyDict_SetItem(self->children, name, object))
+        Py_CLEAR(object);
+    return object;
+}
+
 /* Attributes that a layer of the library has in C: its parameters, its children, its options (with an underscore). */
 static PyObject *missing_attribute(PyObject *object, PyObject *name)
 {
@@ -308,7 +318,7 @@ static PyObject *missing_attribute(PyObject *object, PyObject *name)
             return parameter_wrap(p);
         mx_block *child = mx_dict_get(&self->block->children, text);
         if (child)
-            return block_wrap(child);
+            return keep_child(self, name, child);
         const mx_field *field = self->block->cls && self->block->cls->schema && *text == '_'
                                     ? mx_schema_find(self->block->cls->schema, text + 1)
                                     : NULL;

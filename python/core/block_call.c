@@ -126,6 +126,8 @@ mx_arrays python_forward(mx_block *block, mx_arrays in)
     Py_XDECREF(result), Py_XDECREF(function), Py_XDECREF(args), Py_XDECREF(self);
     if (!out.n && !mx_has_error())
         mx_fail(MX_ERR_CALLBACK, "%s (%s): forward failed in Python", block->name, block->class_name);
+    if (!out.n && mx_learning)
+        PyErr_Clear();
     PyGILState_Release(state);
     return out;
 }
@@ -225,21 +227,31 @@ PyObject *block_hooks_changed(PyObject *object, PyObject *unused)
 /* ---- in the library ---------------------------------------------------------------------------------------------- */
 
 /* Whether the whole block runs in C: no Python forward, no hooks, in it or in any child. */
+static bool runs_in_c(block_object *self);
+
+/* The same for the children of a container; those that nobody looked at from Python have no Python object. */
+static bool children_run_in_c(const mx_block *block)
+{
+    for (int64_t i = 0; i < block->children.length; i++) {
+        const mx_block *child = block->children.entries[i].pointer;
+        if (child->front ? !runs_in_c(child->front) : child->sequential && !children_run_in_c(child))
+            return false;
+    }
+    return true;
+}
+
+static bool is_container(const mx_block *block) { return block->sequential && !block->layer; }
+
 static bool runs_in_c(block_object *self)
 {
     if (self->before || self->after || !self->native)
         return false;
-    if (!self->block->sequential)
+    if (!is_container(self->block))
         return true;
     if (self->checked == structure_version)
         return self->all_native;
-    bool all = true;
-    PyObject *key, *child;
-    Py_ssize_t at = 0;
-    while (all && PyDict_Next(self->children, &at, &key, &child))
-        all = runs_in_c((block_object *)child);
     self->checked = structure_version;
-    return self->all_native = all;
+    return self->all_native = children_run_in_c(self->block);
 }
 
 bool block_in_c(PyObject *object) { return block_of(object) && runs_in_c((block_object *)object); }
@@ -347,10 +359,12 @@ static PyObject *with_keywords(block_object *self, PyObject *args, PyObject *key
 /* x through the children one after the other, each called as Python would; several results are several inputs. */
 static PyObject *run_children(block_object *self, PyObject *args)
 {
-    PyObject *key, *child, *x = core_new_ref(args);
+    PyObject *key, *child, *children = PyObject_GetAttrString((PyObject *)self, "_children"), *x = core_new_ref(args);
     Py_ssize_t at = 0;
     bool tuple = true;
-    while (x && PyDict_Next(self->children, &at, &key, &child)) {
+    if (!children)
+        Py_CLEAR(x);
+    while (x && PyDict_Next(children, &at, &key, &child)) {
         PyObject *given = tuple ? core_new_ref(x) : PyTuple_Pack(1, x);
         PyObject *next = given ? PyObject_CallObject(child, given) : NULL;
         Py_XDECREF(given), Py_DECREF(x);
@@ -363,6 +377,7 @@ static PyObject *run_children(block_object *self, PyObject *args)
             tuple = true;
         }
     }
+    Py_XDECREF(children);
     if (x && tuple && PyTuple_GET_SIZE(x) == 1) {
         PyObject *only = core_new_ref(PyTuple_GET_ITEM(x, 0));
         Py_DECREF(x);
@@ -377,7 +392,7 @@ static PyObject *call_forward(PyObject *object, PyObject *args, PyObject *keywor
     block_object *self = (block_object *)object;
     if (!name && !(name = PyUnicode_InternFromString("forward")))
         return NULL;
-    if (self->native && self->block->sequential && !keywords)
+    if (self->native && is_container(self->block) && !keywords)
         return run_children(self, args);
     PyObject *forward = PyObject_GetAttr(object, name);
     if (!forward)

@@ -11,6 +11,7 @@
 #include "exec/list.h"
 #include "exec/tape.h"
 #include "gluon/deploy.h"
+#include "gluon/hybrid.h"
 #include "graph/infer.h"
 #include "graph/symbol.h"
 
@@ -207,15 +208,19 @@ static mx_code give_values(const mx_graph *graph, mx_arrays in, mx_array **value
 
 mx_arrays block_run_watched(block_object *self, mx_arrays in)
 {
-    if (self->block->hybrid && mx_block_waits(self->block))
-        return mx_block_call_many(self->block, in); /* the first call, which learns shapes */
+    mx_plan_key key;
+    if (self->block->hybrid && mx_plan_key_make(&key, in) &&
+        mx_learn_shapes(&(struct mx_compile_request){.block = self->block, .key = &key}))
+        return mx_list_failed();
+    if (self->block->hybrid && mx_tree_waits(self->block))
+        return mx_block_call_many(self->block, in); /* its random numbers and initialisations want their order */
     mx_symbol *symbol = mx_trace_arrays(self->block, in);
     mx_graph graph = {0};
     if (!symbol || mx_graph_of(&graph, symbol->n, symbol->outputs))
         return mx_list_failed();
     mx_array **values = mx_alloc_zero((size_t)graph.n * sizeof *values), **heads = mx_list_new(graph.n_heads);
     watching w = {self, &graph};
-    const mx_interpretation what = {&graph, values, show, &w, self->watch_all};
+    const mx_interpretation what = {&graph, values, show, &w, self->watch_all, NULL};
     mx_code code = values && heads ? give_values(&graph, in, values) : mx_error_code();
     code = code ? code : mx_interpret(&what, heads);
     for (int64_t i = 0; !code && i < graph.n_heads; i++)

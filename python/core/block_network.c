@@ -251,16 +251,18 @@ PyObject *block_set_native(PyObject *object, PyObject *on)
     Py_RETURN_NONE;
 }
 
-/* _set_active(active, static_alloc): of this block alone; plans are made anew. */
+/* _set_active(active, static_alloc, clear=True): of this block alone; clear: plans are made anew, as they are if
+ * static_alloc changes. */
 PyObject *block_set_active(PyObject *object, PyObject *args)
 {
-    int active, fixed;
+    int active, fixed, clear = 1;
     mx_block *block = block_of(object);
-    if (!block || !PyArg_ParseTuple(args, "pp:hybridize", &active, &fixed))
+    if (!block || !PyArg_ParseTuple(args, "pp|p:hybridize", &active, &fixed, &clear))
         return NULL;
     block->hybridized = active && block->hybrid;
+    if (clear || block->static_alloc != (bool)fixed)
+        mx_hybrid_forget(block);
     block->static_alloc = fixed;
-    mx_hybrid_forget(block);
     Py_RETURN_NONE;
 }
 

@@ -32,6 +32,8 @@ static inline bool nd_check(PyObject *x) { return Py_TYPE(x) == &nd_type || PyOb
 static inline mx_array *nd_array(PyObject *x) { return ((nd_object *)x)->array; }
 PyObject *nd_wrap(mx_array *array);      /* a new NDArray, or a Symbol of a symbolic array; retains */
 PyObject *nd_wrap_all(mx_arrays arrays); /* a list of them */
+PyObject *sparse_wrap(mx_array *array);  /* of a sparse array (sparse.c); retains */
+int stype_from(PyObject *source, mx_stype *stype, const char *who); /* text or None: 'default'; -1 with ValueError */
 /* The arrays of a list or tuple of NDArrays (or of one): n < 0 with an exception.  Borrowed; *items is for PyMem_Free. */
 mx_arrays nd_list(PyObject *source, const char *who, mx_array ***items);
 /* Any array-like as an NDArray: lists, numbers, NumPy arrays.  dtype MX_DTYPE_NONE: float32, or that of an NDArray. */
@@ -121,6 +123,7 @@ int add_initializers(PyObject *module);
 int add_optimizers(PyObject *module);
 int add_metrics(PyObject *module);
 int add_trainers(PyObject *module);
+int add_loss_scalers(PyObject *module);
 
 /* ---- the parts of the module, each adds its types and functions --------------------------------------------- */
 int add_values(PyObject *module);
@@ -128,11 +131,13 @@ int add_arrays(PyObject *module);
 int add_numbers(PyObject *module);
 int add_operators(PyObject *module);
 int add_autograd(PyObject *module);
+int add_control(PyObject *module);
 int add_files(PyObject *module);
 int add_exchange(PyObject *module);
 int add_runtime(PyObject *module);
 int add_dlpack(PyObject *module);
 int add_profiler(PyObject *module);
+int add_sparse(PyObject *module);
 
 extern PyNumberMethods nd_number;
 extern PyMappingMethods nd_mapping;

@@ -118,6 +118,8 @@ static PyObject *capsule_of(PyObject *self, bool versioned, bool writing)
         return PyErr_Format(PyExc_BufferError,
                             "__dlpack__: the array is read-only, which this form of DLPack cannot say");
     mx_array_wait(x);
+    if (!x->readonly)
+        mx_array_expose(x);
     exported *e = PyMem_RawCalloc(1, sizeof *e);
     if (!e)
         return PyErr_NoMemory();

@@ -204,8 +204,20 @@ static PyObject *from_ndarray(mx_array *source, mx_context context, mx_dtype dty
     return x ? nd_wrap(x) : raise_error();
 }
 
+/* A SciPy matrix as a csr array. */
+static PyObject *from_scipy(PyObject *source, mx_context context, mx_dtype dtype)
+{
+    PyObject *make = from_package("mxnet.ndarray.sparse", "array");
+    PyObject *where = context.type ? context_to(context) : core_new_ref(Py_None);
+    PyObject *type = dtype == MX_DTYPE_NONE ? core_new_ref(Py_None) : dtype_to(dtype);
+    PyObject *made = make && where && type ? PyObject_CallFunctionObjArgs(make, source, where, type, NULL) : NULL;
+    Py_XDECREF(make), Py_XDECREF(where), Py_XDECREF(type);
+    return made;
+}
+
 PyObject *nd_from_any(PyObject *source, mx_context context, mx_dtype dtype)
 {
+    const mx_dtype given = dtype;
     if (nd_check(source))
         return from_ndarray(nd_array(source), context, dtype);
     if (dtype == MX_DTYPE_NONE)
@@ -216,6 +228,8 @@ PyObject *nd_from_any(PyObject *source, mx_context context, mx_dtype dtype)
     }
     if (PyObject_CheckBuffer(source) && !PyUnicode_Check(source) && !PyBytes_Check(source))
         return from_buffer(source, context, dtype);
+    if (PyObject_HasAttrString(source, "tocsr")) /* a SciPy matrix */
+        return from_scipy(source, context, given);
     return through_numpy(source, context, dtype);
 }
 

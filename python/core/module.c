@@ -3,6 +3,7 @@
 
 #include "base/error.h"
 #include "core.h"
+#include "gluon/device.h"
 #include "skin.h"
 #include "block.h"
 #include "symbol.h"
@@ -87,8 +88,34 @@ static PyObject *wait_all(PyObject *self, PyObject *unused)
 
 static PyObject *num_gpus(PyObject *self, PyObject *unused)
 {
+    int count;
     (void)self, (void)unused;
-    return PyLong_FromLong(mx_num_gpus());
+    Py_BEGIN_ALLOW_THREADS count = mx_num_gpus(); /* the first call starts the driver */
+    Py_END_ALLOW_THREADS return PyLong_FromLong(count);
+}
+
+static PyObject *memory_info(PyObject *self, PyObject *object)
+{
+    mx_context context;
+    size_t unused, all;
+    (void)self;
+    if (context_from(object, &context))
+        return NULL;
+    if (mx_memory_info(context, &unused, &all))
+        return raise_error();
+    return Py_BuildValue("(KK)", (unsigned long long)unused, (unsigned long long)all);
+}
+
+static PyObject *empty_cache(PyObject *self, PyObject *object)
+{
+    mx_context context;
+    mx_code code;
+    (void)self;
+    if (context_from(object, &context))
+        return NULL;
+    Py_BEGIN_ALLOW_THREADS code = mx_empty_cache(context);
+    Py_END_ALLOW_THREADS if (code) return raise_error();
+    Py_RETURN_NONE;
 }
 
 static PyObject *num_threads(PyObject *self, PyObject *unused)
@@ -114,6 +141,8 @@ static PyMethodDef functions[] = {
     {"seed", seed, METH_O, "Seeds all random numbers."},
     {"wait_all", wait_all, METH_NOARGS, "Waits until everything that was asked for is done."},
     {"num_gpus", num_gpus, METH_NOARGS, "How many GPUs there are."},
+    {"memory_info", memory_info, METH_O, "(free, total) bytes of a device."},
+    {"empty_cache", empty_cache, METH_O, "Gives memory that nobody uses back to the system."},
     {"num_threads", num_threads, METH_NOARGS, "How many threads kernels use."},
     {"set_num_threads", set_num_threads, METH_O, "How many threads kernels may use."},
     {NULL, NULL, 0, NULL},
@@ -134,6 +163,7 @@ static int (*const parts[])(PyObject *module) = {
     add_symbol_questions,
     add_executors,
     add_autograd,
+    add_control,
     add_files,
     add_described,
     add_initializers,
@@ -143,11 +173,14 @@ static int (*const parts[])(PyObject *module) = {
     add_data,
     add_records,
     add_images,
+    add_zoo,
     add_optimizers,
     add_metrics,
     add_trainers,
+    add_loss_scalers,
     add_train_steps,
     add_profiler,
+    add_sparse,
 };
 
 static int fill(PyObject *module)

@@ -141,11 +141,11 @@ static int read_double(PyObject *source, double *value)
     return *value == -1 && PyErr_Occurred() ? -1 : 0;
 }
 
-static int check_dense(PyObject *stype, const char *which)
+static int read_stype(PyObject *source, mx_stype *stype, const char *which)
 {
-    if (!stype || stype == Py_None || (PyUnicode_Check(stype) && !PyUnicode_CompareWithASCIIString(stype, "default")))
+    if (!stype_from(source, stype, which))
         return 0;
-    PyErr_Format(PyExc_NotImplementedError, "Parameter: %s=%R: parameters are dense ('default') here", which, stype);
+    PyErr_Format(PyExc_AssertionError, "Parameter: %s must be 'default', 'row_sparse' or 'csr', got %R", which, source);
     return -1;
 }
 
@@ -172,7 +172,9 @@ int read_words(const parameter_words *w, struct mx_parameter_options *o, const c
         o->differentiable = PyObject_IsTrue(w->differentiable) == 1;
     if (w->init && w->init != Py_None && !(o->init = initializer_from(w->init, who)))
         return -1;
-    return check_dense(w->stype, "stype") || check_dense(w->grad_stype, "grad_stype") ? -1 : 0;
+    if (read_stype(w->stype, &o->stype, "stype") || read_stype(w->grad_stype, &o->grad_stype, "grad_stype"))
+        return -1;
+    return 0;
 }
 
 static int adopt_parameter(parameter_object *self, mx_parameter *p, PyObject *init)
@@ -457,9 +459,11 @@ static int set_init(PyObject *object, PyObject *value, void *unused)
     Py_XSETREF(((parameter_object *)object)->init, core_new_ref(value));
     return 0;
 }
-static PyObject *get_stype(PyObject *object, void *unused)
+/* which: NULL: of the data; else of the gradient */
+static PyObject *get_stype(PyObject *object, void *which)
 {
-    return (void)object, (void)unused, PyUnicode_FromString("default");
+    const mx_parameter *p = parameter_of(object);
+    return p ? PyUnicode_FromString(mx_stype_name(which ? p->grad_stype : p->stype)) : NULL;
 }
 
 static PyGetSetDef parameter_getset[] = {
@@ -472,6 +476,8 @@ static PyGetSetDef parameter_getset[] = {
     {"grad_req", get_grad_req, set_grad_req, "'write', 'add' or 'null'.", NULL},
     {"init", get_init, set_init, "Initializer of its own; None: the network's.", NULL},
     {"stype", get_stype, NULL, "Kind of storage.", NULL},
+    {"_stype", get_stype, NULL, NULL, NULL},
+    {"_grad_stype", get_stype, NULL, "Kind of storage of the gradient.", (void *)1},
     {"allow_deferred_init", get_allow_deferred, NULL, "Whether it may wait for its shape.", NULL},
     {"_deferred_init", get_deferred, NULL, "Whether it waits for its shape.", NULL},
     {"_is_ready", get_ready, NULL, "Whether it has data.", NULL},

@@ -12,6 +12,8 @@ typedef enum front_kind {
     FRONT_PARAMS,
     FRONT_BLOCK,
     FRONT_HYBRID_BLOCK,
+    FRONT_SEQUENTIAL,
+    FRONT_HYBRID_SEQUENTIAL,
     FRONT_KINDS
 } front_kind;
 PyObject *front_class(front_kind kind); /* borrowed; NULL: not registered */
@@ -51,5 +53,6 @@ int add_blocks(PyObject *module);
 int add_data(PyObject *module);
 int add_records(PyObject *module);
 int add_images(PyObject *module);
+int add_zoo(PyObject *module);
 
 #endif

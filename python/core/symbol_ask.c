@@ -69,6 +69,7 @@ SYMBOL(get_children, mx_symbol_children)
         return text ? PyUnicode_FromString(text) : raise_error(); \
     }
 TEXT(json, mx_symbol_json)
+TEXT(json_with_casts, mx_symbol_json_with_casts)
 TEXT(debug, mx_symbol_debug)
 TEXT(dot, mx_symbol_dot)
 
@@ -428,6 +429,7 @@ PyMethodDef sym_ask_methods[] = {
     {"get_internals", get_internals, METH_NOARGS, "All outputs of all nodes, as a group."},
     {"get_children", get_children, METH_NOARGS, "The inputs of the symbol's node; None if it has none."},
     {"_json", json, METH_NOARGS, NULL},
+    {"_json_with_casts", json_with_casts, METH_NOARGS, NULL},
     {"_dot", dot, METH_NOARGS, NULL},
     {"debug_str", debug, METH_NOARGS, "Every node with its inputs and attributes, as text."},
     {"attr", attr, METH_O, "An attribute of the symbol's node as text; None if it has none."},

@@ -76,7 +76,7 @@ mx_code mx_error_set(mx_code code, const char *format, ...)
     if (!have_message())
         return code;
     size_t used = 0;
-    if (record.context)
+    if (record.context && *record.context)
         used = (size_t)snprintf(record.message, MESSAGE_BYTES, "%s: ", record.context);
     if (used >= MESSAGE_BYTES)
         used = 0;

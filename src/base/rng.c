@@ -28,8 +28,21 @@ static void unlock_state(void) { pthread_mutex_unlock(&lock); }
 /* A child of fork must not inherit the lock in another thread's hands. */
 __attribute__((constructor)) static void watch_forks(void) { pthread_atfork(lock_state, unlock_state, unlock_state); }
 
+static _Thread_local mx_rng *followed; /* NULL: the process-wide state */
+
+mx_rng *mx_rng_follow(mx_rng *own)
+{
+    mx_rng *previous = followed;
+    followed = own;
+    return previous;
+}
+
 mx_rng mx_rng_reserve(uint64_t blocks)
 {
+    if (followed) {
+        followed->counter += blocks;
+        return (mx_rng){followed->seed, followed->counter - blocks};
+    }
     lock_state();
     mx_rng reserved = state;
     state.counter += blocks;

@@ -19,6 +19,9 @@ mx_rng mx_rng_reserve(uint64_t blocks);
 /* The current position, to be put back: how a random operator is run again with the same numbers. */
 mx_rng mx_rng_state(void);
 void mx_rng_restore(mx_rng state);
+/* The thread's reservations come from *own until it follows another one again (NULL: the process-wide generator).
+ * Returns what it followed: how a piece of a computation is repeated while other threads go on. */
+mx_rng *mx_rng_follow(mx_rng *own);
 
 static inline void mx_philox(uint64_t seed, uint64_t counter, uint32_t out[4])
 {

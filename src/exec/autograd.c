@@ -9,6 +9,7 @@
 #include "base/error.h"
 #include "exec/backward.h"
 #include "exec/list.h"
+#include "exec/sparse.h"
 #include "graph/node.h"
 
 /* ---- variables ------------------------------------------------------------------------------------------- */
@@ -18,7 +19,7 @@ static mx_code make_variable(mx_array *x, mx_array *grad, mx_grad_req req)
     if (req != MX_GRAD_NULL && req != MX_GRAD_WRITE && req != MX_GRAD_ADD)
         return mx_fail(MX_ERR_ARGUMENT,
                        "attach_grad: unknown request %d, wanted MX_GRAD_NULL, MX_GRAD_WRITE or MX_GRAD_ADD", req);
-    if (!x->storage)
+    if (!x->storage && !mx_is_sparse(x))
         return mx_fail(MX_ERR_STATE, "attach_grad: the array is symbolic or only has a shape: it has no gradient");
     if (req == MX_GRAD_NULL) {
         mx_array_set_node(x, NULL, 0);
@@ -38,6 +39,8 @@ static mx_code make_variable(mx_array *x, mx_array *grad, mx_grad_req req)
 mx_code mx_attach_grad(mx_array *x, mx_grad_req req)
 {
     MX_SCOPE;
+    if (x && x->object.guard == MX_OBJECT_ALIVE && mx_is_sparse(x))
+        return mx_attach_grad_as(x, req, mx_sparse_of(x)->stype);
     if (!mx_array_ok(x, "mx_attach_grad", "x"))
         return mx_error_code();
     mx_array *grad = req == MX_GRAD_NULL || !x->storage ? NULL : mx_g1("zeros_like", mx_detach(x));
@@ -46,10 +49,29 @@ mx_code mx_attach_grad(mx_array *x, mx_grad_req req)
     return make_variable(x, grad, req);
 }
 
+mx_code mx_attach_grad_as(mx_array *x, mx_grad_req req, mx_stype stype)
+{
+    MX_SCOPE;
+    if (!mx_array_any_ok(x, "mx_attach_grad_as", "x"))
+        return mx_error_code();
+    if (stype == MX_STYPE_DEFAULT && x->storage)
+        return mx_attach_grad(x, req);
+    mx_shape_t shape = mx_array_shape(x);
+    mx_array *grad = NULL;
+    if (req == MX_GRAD_WRITE || req == MX_GRAD_ADD) {
+        const mx_dtype dtype = (mx_dtype)x->dtype;
+        grad = stype == MX_STYPE_DEFAULT ? mx_scope_add(mx_array_new(&shape, dtype, x->context))
+                                         : mx_sparse_zeros(stype, mx_dims_of_shape(&shape), dtype, x->context);
+        if (!grad || (grad->storage && mx_array_fill(grad, 0)))
+            return mx_error_code();
+    }
+    return make_variable(x, grad, req);
+}
+
 mx_code mx_mark_variables(mx_arrays variables, mx_arrays gradients, const mx_grad_req *reqs)
 {
-    if (mx_list_check(&variables, "mx_mark_variables", "variables") ||
-        mx_list_check(&gradients, "mx_mark_variables", "gradients"))
+    if (mx_list_check_any(&variables, "mx_mark_variables", "variables") ||
+        mx_list_check_any(&gradients, "mx_mark_variables", "gradients"))
         return mx_error_code();
     if (variables.n != gradients.n)
         return mx_fail(MX_ERR_ARGUMENT, "mx_mark_variables: %lld variables but %lld gradients", (long long)variables.n,
@@ -69,7 +91,7 @@ mx_code mx_mark_variables(mx_arrays variables, mx_arrays gradients, const mx_gra
 
 mx_array *mx_gradient(mx_array *x)
 {
-    if (!mx_array_ok(x, "mx_gradient", "x"))
+    if (!mx_array_any_ok(x, "mx_gradient", "x"))
         return NULL;
     mx_node *variable = mx_variable_node(x);
     return variable ? variable->grad : NULL;
@@ -130,7 +152,7 @@ mx_code mx_backward_one(const struct mx_backward_args *args)
 /* A variable that the heads do not depend on has gradient zero. */
 static mx_array *result_for(mx_pass *pass, mx_array *variable)
 {
-    if (!mx_tape_node(variable))
+    if (!(mx_is_sparse(variable) ? variable->node : mx_tape_node(variable)))
         return mx_fail_null(MX_ERR_AUTOGRAD,
                             "mx_grad_of: a variable has no gradient attached (mx_attach_grad) and was not recorded");
     if (variable->node->visit == pass->number) {
@@ -143,7 +165,7 @@ static mx_array *result_for(mx_pass *pass, mx_array *variable)
 
 mx_arrays mx_grad_of(mx_arrays heads, mx_arrays variables, mx_arrays head_grads, bool retain_graph, bool create_graph)
 {
-    if (check_heads(&heads, &head_grads, "mx_grad_of") || mx_list_check(&variables, "mx_grad_of", "variables"))
+    if (check_heads(&heads, &head_grads, "mx_grad_of") || mx_list_check_any(&variables, "mx_grad_of", "variables"))
         return mx_list_failed();
     mx_pass pass = {.retain = retain_graph || create_graph, .create_graph = create_graph, .keep_results = true};
     mx_code code = mx_pass_run(&pass, heads, head_grads);

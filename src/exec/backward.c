@@ -15,17 +15,18 @@
 #include "base/error.h"
 #include "base/vec.h"
 #include "exec/plan.h"
+#include "exec/sparse.h"
 
 static _Atomic uint64_t next_pass = 1;
 
 /* ---- collecting ------------------------------------------------------------------------------------------ */
 
-static bool visit(mx_pass *pass, mx_node *node, mx_pointers *stack)
+static bool visit(mx_pass *pass, mx_node *node, uint64_t oldest, mx_pointers *stack, mx_pointers *nodes)
 {
-    if (!node || node->visit == pass->number)
+    if (!node || node->visit == pass->number || node->sequence < oldest)
         return true;
     node->visit = pass->number;
-    return mx_vec_push(stack, node) && mx_vec_push(&pass->nodes, node);
+    return mx_vec_push(stack, node) && mx_vec_push(nodes, node);
 }
 
 static int newest_first(const void *a, const void *b)
@@ -34,30 +35,44 @@ static int newest_first(const void *a, const void *b)
     return x->sequence < y->sequence ? 1 : -1;
 }
 
-static mx_code collect(mx_pass *pass, mx_arrays heads)
+/* Slots for the outputs of these nodes, behind those that there are. */
+static mx_code add_slots(mx_pass *pass, const mx_pointers *nodes)
+{
+    int64_t count = pass->slot_count;
+    for (int64_t i = 0; i < nodes->length; i++) {
+        mx_node *node = nodes->items[i];
+        node->slot = count;
+        count += node->n_out;
+    }
+    mx_slot *slots = mx_alloc_zero((size_t)count * sizeof *slots);
+    if (!slots)
+        return mx_error_code();
+    if (pass->slot_count)
+        memcpy(slots, pass->slots, (size_t)pass->slot_count * sizeof *slots);
+    mx_free(pass->slots, (size_t)pass->slot_count * sizeof *slots);
+    pass->slots = slots;
+    pass->slot_count = count;
+    return MX_OK;
+}
+
+/* Nodes that the heads reach and the pass has not seen, none made before `oldest`; the newest first. */
+static mx_code collect(mx_pass *pass, mx_arrays heads, uint64_t oldest, mx_pointers *nodes)
 {
     mx_pointers stack = {0};
     bool ok = true;
     for (int64_t i = 0; ok && i < heads.n; i++)
-        ok = visit(pass, heads.v[i]->node, &stack);
+        ok = visit(pass, heads.v[i]->node, oldest, &stack, nodes);
     while (ok && stack.length) {
         mx_node *node = stack.items[--stack.length];
         for (int i = 0; ok && i < node->n_in; i++)
-            ok = visit(pass, node->edges[i].node, &stack);
+            ok = visit(pass, node->edges[i].node, oldest, &stack, nodes);
     }
     mx_vec_free(&stack);
     if (!ok)
         return mx_error_code();
-    qsort(pass->nodes.items, (size_t)pass->nodes.length, sizeof(void *), newest_first);
-    int64_t slots = 0;
-    for (int64_t i = 0; i < pass->nodes.length; i++) {
-        mx_node *node = pass->nodes.items[i];
-        node->slot = slots;
-        slots += node->n_out;
-    }
-    pass->slot_count = slots;
-    pass->slots = mx_alloc_zero((size_t)slots * sizeof *pass->slots);
-    return pass->slots ? MX_OK : mx_error_code();
+    if (nodes->length)
+        qsort(nodes->items, (size_t)nodes->length, sizeof(void *), newest_first);
+    return add_slots(pass, nodes);
 }
 
 /* ---- summing --------------------------------------------------------------------------------------------- */
@@ -70,7 +85,7 @@ static mx_code add_to(mx_pass *pass, mx_slot *slot, mx_array *g)
         slot->ours = slot->direct; /* a compiled call wrote it where it belongs */
         return MX_OK;
     }
-    mx_array *out[1] = {slot->ours && !pass->create_graph ? slot->sum : NULL};
+    mx_array *out[1] = {slot->ours && !pass->create_graph && slot->sum->storage ? slot->sum : NULL};
     mx_code code = mx_invoke(MX_OP("elemwise_add"), NULL, 2, (mx_array *const[]){slot->sum, g}, 1, out);
     if (code || out[0] == slot->sum)
         return code;
@@ -86,6 +101,8 @@ static mx_code pass_on(mx_pass *pass, mx_node *node, mx_array **igrad)
         mx_node *to = node->edges[i].node;
         if (!to || !igrad[i])
             continue;
+        if (!igrad[i]->storage && !mx_node_is_variable(to) && !(igrad[i] = mx_sparse_dense(igrad[i])))
+            return mx_error_code(); /* only variables take sparse gradients */
         mx_code code = add_to(pass, &pass->slots[to->slot + node->edges[i].output], igrad[i]);
         if (code)
             return code;
@@ -159,7 +176,7 @@ static mx_code check_input_gradient(const mx_node *node, int i, const mx_array *
 static mx_code run_function(mx_node *node, mx_array **ograd, mx_array **igrad)
 {
     for (int i = 0; i < node->n_out; i++)
-        if (!ograd[i])
+        if (!ograd[i] && !node->function->zeros_left_out)
             return mx_fail(MX_ERR_AUTOGRAD, "backward: no gradient reached output %d of function %s", i,
                            node->function->name);
     mx_code code = node->function->backward(node->user, node->n_out, ograd, node->n_in, igrad);
@@ -228,6 +245,8 @@ static mx_code store(mx_node *variable, mx_array *sum)
     grad->written += grad->written < UINT8_MAX; /* many accumulations must not wrap to "nothing new" */
     if (sum == grad)
         return MX_OK; /* it was computed in place */
+    if (!grad->storage || (sum && !sum->storage))
+        return mx_sparse_store(grad, sum, variable->req);
     if (variable->req == MX_GRAD_ADD) {
         mx_array *out[1] = {grad};
         return sum ? mx_invoke(MX_OP("elemwise_add"), NULL, 2, (mx_array *const[]){grad, sum}, 1, out) : MX_OK;
@@ -246,23 +265,47 @@ static mx_code process(mx_pass *pass, mx_node *node)
 
 /* ---- the pass -------------------------------------------------------------------------------------------- */
 
+static void empty_slots(mx_pass *pass, const mx_node *node)
+{
+    for (int i = 0; i < node->n_out; i++) {
+        mx_release(pass->slots[node->slot + i].sum);
+        pass->slots[node->slot + i].sum = NULL;
+    }
+}
+
 static void forget(mx_pass *pass, mx_node *node)
 {
     if (!pass->retain && !mx_node_is_variable(node)) {
         mx_node_free_kept(node);
         node->freed = true;
     }
-    for (int i = 0; i < node->n_out && !pass->keep_results; i++) {
-        mx_release(pass->slots[node->slot + i].sum);
-        pass->slots[node->slot + i].sum = NULL;
+    if (!pass->keep_results)
+        empty_slots(pass, node);
+}
+
+mx_code mx_pass_detour(mx_pass *pass, uint64_t oldest, mx_arrays heads, mx_array *const *ograd)
+{
+    mx_pointers nodes = {0};
+    mx_code code = collect(pass, heads, oldest, &nodes);
+    for (int64_t i = 0; !code && i < heads.n; i++) {
+        const mx_node *node = heads.v[i]->node;
+        if (node && ograd[i])
+            code = add_to(pass, &pass->slots[node->slot + heads.v[i]->node_output], ograd[i]);
     }
+    for (int64_t i = 0; !code && i < nodes.length; i++) {
+        code = through_node(pass, nodes.items[i]);
+        if (!code)
+            empty_slots(pass, nodes.items[i]);
+    }
+    mx_vec_free(&nodes);
+    return code;
 }
 
 mx_code mx_pass_run(mx_pass *pass, mx_arrays heads, mx_arrays head_grads)
 {
     pass->number = atomic_fetch_add(&next_pass, 1);
     mx_mode mode = mx_mode_enter(pass->create_graph, !pass->predict);
-    mx_code code = collect(pass, heads);
+    mx_code code = collect(pass, heads, 0, &pass->nodes);
     for (int64_t i = 0; !code && i < heads.n; i++) {
         MX_SCOPE;
         mx_array *given = head_grads.n ? head_grads.v[i] : MX_NONE;

@@ -24,6 +24,9 @@ typedef struct mx_pass {
 
 /* heads and head_grads are checked arrays; heads.n and head_grads.n are counts (0: ones). */
 mx_code mx_pass_run(mx_pass *pass, mx_arrays heads, mx_arrays head_grads);
+/* Goes on through nodes that were made while the pass ran, newest first, down to those made before `oldest`, which the
+ * pass knows: ograd[i] (NULL: none) is the gradient of heads.v[i].  The heads keep the new nodes alive. */
+mx_code mx_pass_detour(mx_pass *pass, uint64_t oldest, mx_arrays heads, mx_array *const *ograd);
 void mx_pass_free(mx_pass *pass);
 
 #endif

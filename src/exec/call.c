@@ -22,7 +22,7 @@ mx_array *mx_call_one(mx_op *op, const void *attrs, int n_in, mx_array *const *i
 mx_arrays mx_call_many(mx_op *op, const void *attrs, int n_in, mx_array *const *in, mx_arrays out)
 {
     mx_array *results[MX_MAX_OUTPUTS] = {NULL};
-    if (!op || (out.v && mx_list_check(&out, op->name, "out")))
+    if (!op || (out.v && mx_list_check_any(&out, op->name, "out")))
         return mx_list_failed();
     if (out.v && out.n > MX_MAX_OUTPUTS)
         return mx_op_fail(op, MX_ERR_ARGUMENT, "out has %lld arrays, at most %d are possible", (long long)out.n,
@@ -43,7 +43,7 @@ mx_arrays mx_call_many(mx_op *op, const void *attrs, int n_in, mx_array *const *
 mx_arrays mx_call_list(mx_op *op, const void *attrs, int n_before, mx_array *const *before, mx_arrays list,
                        mx_arrays out)
 {
-    if (!op || mx_list_check_optional(&list, op->name, "the list of inputs"))
+    if (!op || mx_list_check_inputs(&list, op->name, "the list of inputs"))
         return mx_list_failed();
     const size_t bytes = ((size_t)n_before + (size_t)list.n) * sizeof(mx_array *);
     mx_array **in = mx_alloc(bytes);

@@ -285,7 +285,7 @@ mx_arrays mx_executor_forward(mx_executor *e, bool training)
     for (int64_t i = 0; i < e->graph.n; i++)
         if (!e->graph.nodes[i]->op)
             values[i] = e->place[i] >= 0 ? e->windows[e->place[i]] : e->aux[-1 - e->place[i]];
-    mx_interpretation what = {&e->graph, values, e->monitor, e->user, e->monitor_all};
+    mx_interpretation what = {&e->graph, values, e->monitor, e->user, e->monitor_all, NULL};
     mx_mode mode = mx_mode_enter(training, training);
     mx_code code = mx_interpret(&what, e->outputs);
     mx_mode_leave(&mode);

@@ -6,19 +6,21 @@
 #include "exec/call.h"
 #include "exec/plan.h"
 #include "exec/profile.h"
-
-#define MOST_FREE 4 /* unused frames that a plan keeps */
+#include "exec/region.h"
 
 /* ---- ending ------------------------------------------------------------------------------------------------------ */
 
 void mx_frame_free(mx_frame *frame, const mx_program *program)
 {
     const int64_t externals = program->externals.length, heads = program->heads.length;
+    for (int64_t i = 0; i < frame->plan->regions.length; i++)
+        mx_history_free(&frame->headers[frame->plan->regions.items[i]]);
     for (int64_t i = 0; i < externals; i++)
         mx_release(frame->externals[i]);
     for (int64_t i = 0; i < heads; i++)
         mx_release(frame->heads[i]);
     mx_release(frame->arena);
+    mx_scratch_free(&frame->scratch);
     mx_free(frame, frame->bytes);
 }
 
@@ -34,6 +36,8 @@ static void forget_gradients(mx_frame *frame)
 void mx_frame_forget(mx_frame *frame)
 {
     const mx_program *program = &frame->plan->program;
+    for (int64_t i = 0; i < frame->plan->regions.length; i++)
+        mx_history_forget(&frame->headers[frame->plan->regions.items[i]]);
     for (int64_t i = 0; i < program->externals.length; i++)
         if (program->externals.items[i].kind == MX_EXTERNAL_INPUT) {
             mx_release(frame->externals[i]);
@@ -49,7 +53,7 @@ static void destroy_frame(mx_object *object)
     mx_plan *plan = frame->plan;
     mx_frame_forget(frame);
     pthread_mutex_lock(&plan->lock);
-    const bool kept = plan->free_count < MOST_FREE;
+    const bool kept = plan->free_count < plan->most_free;
     if (kept) {
         frame->next = plan->free;
         plan->free = frame;
@@ -79,6 +83,12 @@ static void make_header(mx_frame *frame, int64_t v)
         x->storage = frame->arena->storage, x->offset = place->at;
 }
 
+/* What a region recorded is an output that only its backward sees; without one it need not record. */
+static bool records(const mx_plan *plan, const mx_step *step, int k)
+{
+    return !mx_is_history(step->op, k, step->n_out) || plan->program.values.items[step->out[k]].uses;
+}
+
 static void make_calls(mx_frame *frame)
 {
     const mx_plan *plan = frame->plan;
@@ -91,7 +101,7 @@ static void make_calls(mx_frame *frame)
         for (int k = 0; k < step->n_in; k++)
             in[k] = step->in[k] < 0 ? MX_NONE : &frame->headers[step->in[k]];
         for (int k = 0; k < step->n_out; k++)
-            out[k] = &frame->headers[step->out[k]];
+            out[k] = records(plan, step, k) ? &frame->headers[step->out[k]] : MX_NONE;
         list = out + step->n_out;
         void *room = workspace < 0 ? NULL : (char *)mx_data(frame->arena) + workspace;
         frame->calls[c].kernels = step->op->kernels[device];
@@ -155,6 +165,7 @@ mx_frame *mx_plan_frame(mx_plan *plan)
 
 void mx_plan_trim(mx_plan *plan)
 {
+    mx_plan_forget_prepared(plan, false);
     if (plan->memory.arena < LITTLE)
         return;
     pthread_mutex_lock(&plan->lock);
@@ -184,6 +195,15 @@ static mx_code check_fit(const mx_frame *frame, int64_t slot, const mx_array *x)
     if (!mx_context_equal(x->context, header->context))
         return mx_fail(MX_ERR_DEVICE, "%s: an input is on another device than the plan", frame->plan->name);
     return MX_OK;
+}
+
+bool mx_frame_fits(const mx_frame *frame, int64_t slot, const mx_array *x)
+{
+    const mx_value *value = &frame->plan->program.values.items[frame->plan->program.externals.items[slot].value];
+    if (frame->externals[slot] == x)
+        return true;
+    mx_shape_t shape = mx_array_shape(x);
+    return mx_shape_equal(&shape, &value->shape) && x->dtype == value->dtype;
 }
 
 mx_code mx_frame_bind(mx_frame *frame, int64_t slot, mx_array *array)
@@ -269,14 +289,29 @@ static mx_code handle(mx_frame *frame, int32_t c, mx_code code)
     return code;
 }
 
-static mx_code run_calls(mx_frame *frame, int32_t begin, int32_t end)
+mx_code mx_frame_run_calls(mx_frame *frame, int32_t begin, int32_t end)
 {
+    mx_scratch *outer = mx_scratch_enter(&frame->scratch);
+    mx_code code = MX_OK;
     for (int32_t c = begin; c < end; c++) {
-        mx_code code = run_one(&frame->calls[c]);
+        code = run_one(&frame->calls[c]);
         if (__builtin_expect(code != MX_OK, 0) && (code = handle(frame, c, code)))
-            return code;
+            break;
     }
-    return MX_OK;
+    mx_scratch_leave(&frame->scratch, outer);
+    return code;
+}
+
+/* Results and written externals have new elements. */
+static void tell_changes(const mx_frame *frame, int64_t head, int64_t end)
+{
+    const mx_program *program = &frame->plan->program;
+    for (; head < end; head++)
+        if (frame->heads[head])
+            mx_array_changed(frame->heads[head]);
+    for (int64_t e = 0; frame->plan->writes && e < program->externals.length; e++)
+        if (program->externals.items[e].written && frame->externals[e])
+            mx_array_changed(frame->externals[e]);
 }
 
 static mx_code prepare_forward(mx_frame *frame)
@@ -300,7 +335,16 @@ mx_code mx_frame_forward(mx_frame *frame)
         if (frame->externals[p->from])
             code = patch(frame, 1, p, frame->externals);
     }
-    return code ? code : run_calls(frame, 0, plan->n_forward);
+    if (plan->replay)
+        frame->rng = mx_rng_state();
+    if (!code)
+        code = mx_frame_prepare(frame);
+    if (!code)
+        code = mx_frame_run_calls(frame, plan->n_prepared, plan->n_forward);
+    mx_release(frame->prepared);
+    frame->prepared = NULL;
+    tell_changes(frame, 0, plan->program.forward_heads);
+    return code;
 }
 
 static mx_code run_second(mx_frame *frame)
@@ -309,15 +353,21 @@ static mx_code run_second(mx_frame *frame)
     mx_code code = patch(frame, plan->from_externals.length, plan->from_externals.items, frame->externals);
     if (!code)
         code = patch(frame, plan->to_heads.length, plan->to_heads.items, frame->heads);
-    return code ? code : run_calls(frame, plan->n_forward, plan->n_calls);
+    if (!code)
+        code = mx_frame_run_calls(frame, plan->n_forward, plan->n_calls);
+    tell_changes(frame, plan->program.forward_heads, plan->program.heads.length);
+    return code;
 }
 
 /* A backward that may run again works on a copy of the arena's contents. */
 static mx_code run_second_twice(mx_frame *frame)
 {
     MX_SCOPE;
+    const bool retain = mx_thread_modes.retain;
     mx_array *saved = mx_array_copy(frame->arena);
+    mx_thread_modes.retain = true;
     mx_code code = saved ? run_second(frame) : mx_error_code();
+    mx_thread_modes.retain = retain;
     return code ? code : mx_array_copy_data(frame->arena, saved);
 }
 
@@ -347,5 +397,12 @@ mx_code mx_frame_run(mx_frame *frame)
         code = patch(frame, frame->plan->from_externals.length, frame->plan->from_externals.items, frame->externals);
     if (!code)
         code = patch(frame, frame->plan->to_heads.length, frame->plan->to_heads.items, frame->heads);
-    return code ? code : run_calls(frame, 0, frame->plan->n_calls);
+    if (!code)
+        code = mx_frame_prepare(frame);
+    if (!code)
+        code = mx_frame_run_calls(frame, frame->plan->n_prepared, frame->plan->n_calls);
+    mx_release(frame->prepared);
+    frame->prepared = NULL;
+    tell_changes(frame, 0, frame->plan->program.heads.length);
+    return code;
 }

@@ -99,25 +99,33 @@ static mx_code gather(run *r, int64_t i)
     return MX_OK;
 }
 
-static mx_code show(run *r, const mx_gnode *node, uint32_t output, mx_array *value)
+static mx_code show(run *r, const mx_gnode *node, mx_text *text, mx_array *value)
 {
-    mx_text text = {0};
-    mx_gentry entry = {(mx_gnode *)(uintptr_t)node, output};
-    mx_gentry_name(&entry, &text);
-    const char *name = mx_text_get(&text);
+    const char *name = mx_text_get(text);
     mx_code code = !name ? mx_error_code() : r->what->watch(r->what->user, name, value);
-    mx_text_free(&text);
+    mx_text_free(text);
     return code && !mx_has_error() ? mx_fail(MX_ERR_CALLBACK, "%s: the monitor failed", node->name) : code;
 }
 
+/* An input is named after its user: conv0_weight for what node conv0 calls weight. */
 static mx_code watch_node(run *r, const mx_gnode *node, mx_array **out)
 {
-    for (int k = 0; r->what->watch_all && k < node->n_in; k++)
-        if (r->in[k] != MX_NONE && !node->in[k].node->op && show(r, node->in[k].node, 0, r->in[k]))
+    char name[64];
+    for (int k = 0; r->what->watch_all && k < node->n_in; k++) {
+        mx_text text = {0};
+        if (r->in[k] == MX_NONE)
+            continue;
+        mx_text_print(&text, "%s_%s", node->name, mx_op_input_name(node->op, k, name));
+        if (show(r, node, &text, r->in[k]))
             return mx_error_code();
-    for (int k = 0; k < node->n_visible; k++)
-        if (show(r, node, (uint32_t)k, out[k]))
+    }
+    for (int k = 0; k < node->n_visible; k++) {
+        mx_text text = {0};
+        mx_gentry entry = {(mx_gnode *)(uintptr_t)node, (uint32_t)k};
+        mx_gentry_name(&entry, &text);
+        if (show(r, node, &text, out[k]))
             return mx_error_code();
+    }
     return MX_OK;
 }
 
@@ -163,7 +171,7 @@ mx_code mx_interpret(const mx_interpretation *what, mx_array **heads)
     count_users(&r);
     mx_code code = find_shapes(&r);
     for (int64_t i = 0; !code && i < g->n; i++)
-        code = run_node(&r, i);
+        code = run_node(&r, what->order ? what->order[i] : i);
     for (int64_t i = 0; !code && i < g->n_heads; i++) {
         heads[i] = r.value[g->heads[i]];
         if (!heads[i])

@@ -14,7 +14,8 @@ typedef struct mx_interpretation {
     mx_array *const *values; /* (graph->n) arrays for the variables that have none of their own; others NULL */
     mx_watch_fn watch;       /* NULL: nobody looks */
     void *user;
-    bool watch_all; /* inputs of nodes are shown as well */
+    bool watch_all;       /* inputs of nodes are shown as well */
+    const int64_t *order; /* (graph->n) nodes in the order to run them, inputs before users; NULL: as they stand */
 } mx_interpretation;
 
 /* heads (graph->n_heads) receives new references.  What no later node needs is given back on the way.  While recording

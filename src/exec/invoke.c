@@ -14,6 +14,8 @@
 #include "base/error.h"
 #include "exec/call.h"
 #include "exec/profile.h"
+#include "exec/region.h"
+#include "exec/sparse.h"
 #include "exec/tape.h"
 #include "graph/call.h"
 
@@ -46,6 +48,8 @@ static mx_code check_input(const invocation *v, int i)
         return MX_OK;
     if (!x && mx_has_error())
         return mx_error_code(); /* an earlier failure flows through */
+    if (x && x->object.guard == MX_OBJECT_ALIVE && mx_is_sparse(x))
+        return MX_SPARSE_CALL;
     return mx_op_fail(v->op, MX_ERR_ARGUMENT, "input %s is %s, wanted an array", mx_op_input_name(v->op, i, name),
                       x ? "not an array" : "NULL");
 }
@@ -302,6 +306,16 @@ static mx_code run(invocation *v)
     return no_kernel(v);
 }
 
+/* Arrays that the caller gave were written, perhaps in part. */
+static void tell_changes(const invocation *v)
+{
+    for (int i = 0; i < v->n_out; i++)
+        mx_array_changed(v->out[i]);
+    for (int i = 0; v->op->mutates && i < v->n_in; i++)
+        if (v->in[i] != MX_NONE)
+            mx_array_changed(v->in[i]);
+}
+
 static bool nothing_to_do(const invocation *v)
 {
     for (int i = 0; i < v->n_out; i++)
@@ -331,7 +345,7 @@ static mx_code compute(invocation *v, mx_array **out)
     if (!code)
         code = make_outputs(v, out);
     if (!code && !v->abstract && !is_view(v) && !nothing_to_do(v))
-        code = run(v);
+        code = run(v), tell_changes(v);
     if (!code && !v->abstract)
         code = deliver(v);
     if (!code && mx_thread_modes.recording && !v->abstract)
@@ -384,12 +398,17 @@ mx_code mx_invoke(mx_op *op, const void *attrs, int n_in, mx_array *const *in, i
     v.op = op, v.attrs = attrs ? attrs : op->defaults, v.n_in = n_in, v.in = in, v.abstract = false;
     mx_code code = check_arguments(&v, n_out);
     code = code ? code : find_context(&v);
-    if (code && clean)
-        mx_error_mention(op->name);
-    if (code)
+    if (__builtin_expect(code != MX_OK, 0)) {
+        if (code == MX_SPARSE_CALL)
+            code = mx_sparse_invoke(op, v.attrs, n_in, in, n_out, out);
+        if (code && clean)
+            mx_error_mention(op->name);
         return code;
-    if (__builtin_expect(v.abstract || !n_in, 0) && is_symbolic_call(&v))
+    }
+    if (__builtin_expect(v.abstract || !n_in, 0) && is_symbolic_call(&v) && !mx_control_unrolls(op, v.attrs, in))
         return mx_graph_call(op, v.attrs, n_in, in, n_out, out);
+    if (__builtin_expect(mx_op_calls(op), 0) && (!v.abstract || mx_control_unrolls(op, v.attrs, in)))
+        return mx_region_call(op, v.attrs, n_in, in, n_out, out);
     /* Few arguments live on the stack; a long list of them is one allocation. */
     const bool many = n_in > FEW || v.n_out > FEW;
     const size_t total = (size_t)n_in + (size_t)v.n_out;

@@ -5,6 +5,7 @@
 
 #include "base/alloc.h"
 #include "base/error.h"
+#include "ndarray/sparse.h"
 
 #define LONGEST 1000000 /* a list without MX_END is noticed here at the latest */
 
@@ -41,7 +42,7 @@ mx_arrays mx_list_failed(void)
     return (mx_arrays){nothing, 0};
 }
 
-static mx_code check(mx_arrays *list, const char *who, const char *argument, bool optional)
+static mx_code check(mx_arrays *list, const char *who, const char *argument, bool optional, bool sparse)
 {
     if (!list->v && list->n)
         return mx_fail(MX_ERR_ARGUMENT, "%s: %s is NULL, wanted a list of arrays", who, argument);
@@ -50,16 +51,25 @@ static mx_code check(mx_arrays *list, const char *who, const char *argument, boo
             if (list->n == LONGEST)
                 return mx_fail(MX_ERR_ARGUMENT, "%s: %s has no end", who, argument);
     for (int64_t i = 0; i < list->n; i++)
-        if (!(optional && list->v[i] == MX_NONE) && !mx_array_ok(list->v[i], who, argument))
+        if (!(optional && list->v[i] == MX_NONE) &&
+            !(sparse ? mx_array_any_ok : mx_array_ok)(list->v[i], who, argument))
             return mx_error_code();
     return MX_OK;
 }
 
 mx_code mx_list_check(mx_arrays *list, const char *who, const char *argument)
 {
-    return check(list, who, argument, false);
+    return check(list, who, argument, false, false);
 }
 mx_code mx_list_check_optional(mx_arrays *list, const char *who, const char *argument)
 {
-    return check(list, who, argument, true);
+    return check(list, who, argument, true, false);
+}
+mx_code mx_list_check_any(mx_arrays *list, const char *who, const char *argument)
+{
+    return check(list, who, argument, false, true);
+}
+mx_code mx_list_check_inputs(mx_arrays *list, const char *who, const char *argument)
+{
+    return check(list, who, argument, true, true);
 }

@@ -5,7 +5,10 @@
 
 #include "base/alloc.h"
 #include "base/error.h"
+#include "exec/region.h"
 #include "pass/passes.h"
+
+#define MOST_FREE 4 /* unused frames that a plan keeps, if nobody says otherwise */
 
 static void destroy_plan(mx_object *object)
 {
@@ -18,9 +21,15 @@ static void destroy_plan(mx_object *object)
     mx_vec_free(&plan->from_externals);
     mx_vec_free(&plan->from_heads);
     mx_vec_free(&plan->to_heads);
+    mx_vec_free(&plan->regions);
+    mx_vec_free(&plan->from_prepared);
+    mx_vec_free(&plan->origins);
+    mx_plan_forget_prepared(plan, true);
     mx_memory_free(&plan->memory);
+    mx_replay_free(plan->replay);
     mx_program_free(&plan->program);
     mx_strfree(plan->name);
+    pthread_mutex_destroy(&plan->preparing);
     pthread_mutex_destroy(&plan->lock);
     mx_free(plan, sizeof *plan);
 }
@@ -58,8 +67,12 @@ static mx_code find_calls(mx_plan *plan)
             continue;
         if (!step->op->kernels[device][0])
             return no_kernel(plan, step);
+        if (mx_is_history(step->op, step->n_out - 1, step->n_out) &&
+            !mx_vec_push(&plan->regions, step->out[step->n_out - 1]))
+            return MX_ERR_MEMORY;
         plan->calls[plan->n_calls++] = (int32_t)i;
         plan->n_forward += i < program->forward;
+        plan->n_prepared += i < program->prepared;
         plan->list_length += step->n_in + step->n_out;
     }
     return MX_OK;
@@ -67,6 +80,8 @@ static mx_code find_calls(mx_plan *plan)
 
 static mx_code find_patches(mx_plan *plan)
 {
+    for (int64_t e = 0; e < plan->program.externals.length; e++)
+        plan->writes |= plan->program.externals.items[e].written;
     for (int64_t v = 0; v < plan->memory.values; v++) {
         const mx_place *place = &plan->memory.place[v];
         const mx_patch patch = {(int32_t)v, (int32_t)place->at};
@@ -157,6 +172,7 @@ static mx_code make(mx_plan *plan, const char *name)
     if (!device || !(plan->name = mx_strdup(name)))
         return mx_error_code();
     device->attach_kernels();
+    mx_region_attach();
     plan->imperative_bytes = sum_of_results(&plan->program);
     mx_code code = mx_pipeline_run(&plan->program, name);
     if (!code)
@@ -165,6 +181,8 @@ static mx_code make(mx_plan *plan, const char *name)
         code = find_calls(plan);
     if (!code)
         code = find_patches(plan);
+    if (!code)
+        code = mx_plan_find_prepared(plan);
     return code;
 }
 
@@ -176,7 +194,9 @@ mx_plan *mx_plan_new(mx_program *program, const char *name)
         return NULL;
     }
     mx_object_init(&plan->object, &mx_plan_kind);
+    pthread_mutex_init(&plan->preparing, NULL);
     pthread_mutex_init(&plan->lock, NULL);
+    plan->most_free = MOST_FREE;
     plan->program = *program;
     *program = (mx_program){0};
     if (!make(plan, name))

@@ -15,17 +15,27 @@
 
 #include <pthread.h>
 
+#include "base/rng.h"
+#include "base/scratch.h"
 #include "exec/backward.h"
 #include "pass/memory.h"
 #include "pass/program.h"
 
 typedef struct mx_frame mx_frame;
+typedef struct mx_replay mx_replay;
 
 /* Values whose storage comes from outside. */
 typedef struct mx_patch {
     int32_t value;
     int32_t from; /* slot of the external or number of the head */
 } mx_patch;
+
+/* A parameter that prepared steps read. */
+typedef struct mx_origin {
+    int32_t slot;   /* of the external */
+    uint64_t stamp; /* of the contents that were read; 0: they may change at any time */
+    int64_t offset; /* of the bound array in its storage */
+} mx_origin;
 
 typedef struct mx_plan {
     mx_object object;
@@ -34,13 +44,22 @@ typedef struct mx_plan {
     mx_memory memory;
     int32_t *calls; /* (n_calls) steps that have a kernel, in order */
     int32_t n_calls, n_forward;
+    int32_t n_prepared;                                    /* the first calls: run only when a parameter changed */
     int32_t list_length;                                   /* inputs and outputs of all calls together */
     MX_VEC(mx_patch) from_externals, from_heads, to_heads; /* heads of the forward part, heads of the second part */
-    int64_t imperative_bytes; /* of all intermediate arrays that the imperative run would make */
-    bool static_outputs;      /* the same output arrays every time, whoever holds them */
+    MX_VEC(int32_t) regions;                               /* values that stand for what a region recorded (region.h) */
+    int64_t imperative_bytes;      /* of all intermediate arrays that the imperative run would make */
+    bool writes;                   /* some step writes to an external */
+    bool static_outputs;           /* the same output arrays every time, whoever holds them */
+    mx_replay *replay;             /* the forward part as a graph (replay.c); owned; NULL: none is needed */
+    MX_VEC(int32_t) from_prepared; /* values that stand in what was prepared */
+    MX_VEC(mx_origin) origins;     /* guarded by `preparing` */
+    mx_array *prepared; /* what prepared steps made from the origins; NULL: nothing yet; retained, guarded alike */
+    pthread_mutex_t preparing; /* held while prepared calls run */
     pthread_mutex_t lock;
     mx_frame *free; /* unused frames, guarded by the lock */
     int free_count;
+    int most_free; /* unused frames that are kept */
 } mx_plan;
 
 typedef struct mx_bound_call {
@@ -58,6 +77,9 @@ struct mx_frame {
     mx_array **lists;     /* arguments of all calls */
     mx_array **externals; /* (externals) what is bound; retained */
     mx_array **heads;     /* (heads) arrays of the results; retained, without history */
+    mx_array *prepared;   /* that this run reads; retained while it runs */
+    mx_scratch scratch;   /* what kernels need while they run */
+    mx_rng rng;           /* where random numbers stood when the forward part began, if the plan has a replay */
     size_t bytes;         /* of this allocation, which holds all of the above but the arena */
 };
 
@@ -73,6 +95,7 @@ void mx_plan_trim(mx_plan *plan);
 
 /* Binds external `slot`; the array must have its shape, type and context. */
 mx_code mx_frame_bind(mx_frame *frame, int64_t slot, mx_array *array);
+bool mx_frame_fits(const mx_frame *frame, int64_t slot, const mx_array *array); /* it has that shape and type */
 /* Runs the forward part; results are in frame->heads. */
 mx_code mx_frame_forward(mx_frame *frame);
 /* Runs the second part: head forward_heads + i is written into destination[i] (NULL: a new array, which is stored
@@ -83,10 +106,37 @@ mx_code mx_frame_run(mx_frame *frame);
 void mx_frame_free(mx_frame *frame, const mx_program *program); /* for good */
 void mx_frame_forget(mx_frame *frame);                          /* lets go of the bound inputs */
 
+/* Runs the bound calls [begin, end). */
+mx_code mx_frame_run_calls(mx_frame *frame, int32_t begin, int32_t end);
+
+/* ---- what follows from parameters alone (prepare.c) --------------------------------------------------------------- */
+mx_code mx_plan_find_prepared(mx_plan *plan); /* while the plan is made */
+mx_code mx_frame_prepare(mx_frame *frame);    /* parameters are bound: makes frame->prepared up to date */
+/* Gives the memory back if the plan ends, or if plans hold much. */
+void mx_plan_forget_prepared(mx_plan *plan, bool ends);
+
 /* ---- recorded calls (plan_tape.c) -------------------------------------------------------------------------------- */
 /* Puts a compiled call on the tape: `in` are the arrays that the gradient heads belong to, `out` new arrays of the
  * results.  The node holds the frame until its backward ran. */
 mx_code mx_tape_append_frame(mx_frame *frame, int n_in, mx_array *const *in, int n_out, mx_array *const *out);
 mx_code mx_frame_gradient(mx_pass *pass, mx_node *node, mx_array **ograd, mx_array **igrad);
+
+/* ---- gradients of gradients (replay.c) --------------------------------------------------------------------------- */
+/* What a compiled call computed, to be recorded operator by operator: the graph of its forward part, and the variables
+ * that its inputs and parameters are, in the order of the edges of the call's node on the tape. */
+struct mx_replay_source {
+    int64_t n_heads;
+    const mx_gentry *heads;
+    int64_t n_kept; /* nodes that draw random numbers which nobody uses */
+    const mx_gentry *kept;
+    int64_t n_inputs;
+    mx_gnode *const *inputs; /* NULL: absent */
+    int64_t n_parameters;
+    mx_gnode *const *parameters;
+};
+mx_replay *mx_replay_new(const struct mx_replay_source *source); /* owned by the caller; NULL with an error */
+void mx_replay_free(mx_replay *replay);
+/* Runs the call's forward again, recorded, with the same random numbers, and the pass through what was recorded. */
+mx_code mx_replay_gradient(mx_pass *pass, mx_node *node, mx_array *const *ograd);
 
 #endif

@@ -4,6 +4,7 @@
  *
  * Externals of the program: inputs of the call come first, the gradients of its heads after them.  Gradient head i
  * belongs to edge i.  Where a variable's gradient is simply to be written, the plan writes it straight into that array.
+ * Gradients that are to be differentiated again come from a replay of the call (replay.c).
  *
  * SPDX-License-Identifier: Apache-2.0 */
 #include "base/alloc.h"
@@ -39,7 +40,7 @@ static mx_array *direct_target(mx_pass *pass, mx_node *node, int i)
     if (!to || pass->keep_results || !mx_node_is_variable(to) || to->req != MX_GRAD_WRITE || !to->grad)
         return NULL;
     mx_slot *slot = &pass->slots[to->slot];
-    if (slot->sum || slot->direct || to->grad->readonly)
+    if (slot->sum || slot->direct || to->grad->readonly || !to->grad->storage)
         return NULL;
     return to->grad;
 }
@@ -78,10 +79,7 @@ mx_code mx_frame_gradient(mx_pass *pass, mx_node *node, mx_array **ograd, mx_arr
     mx_frame *frame = node->frame;
     const mx_program *program = &frame->plan->program;
     if (pass->create_graph)
-        return mx_fail(MX_ERR_AUTOGRAD,
-                       "backward: %s is hybridized, so its gradient is compiled and cannot be differentiated again; "
-                       "call it without mx_hybridize() where create_graph is wanted",
-                       frame->plan->name);
+        return mx_replay_gradient(pass, node, ograd);
     if (bind_head_gradients(frame, ograd))
         return mx_error_code();
     for (int i = 0; i < node->n_in; i++) {

@@ -5,6 +5,7 @@
 
 #include "base/alloc.h"
 #include "base/error.h"
+#include "ndarray/sparse.h"
 
 static _Atomic uint64_t next_sequence = 1;
 
@@ -62,7 +63,7 @@ mx_node *mx_node_new(int n_in, int n_out, size_t attr_bytes)
 
 mx_node *mx_variable_node(mx_array *x)
 {
-    mx_node *node = mx_tape_node(x);
+    mx_node *node = mx_is_sparse(x) ? x->node : mx_tape_node(x);
     return node && mx_node_is_variable(node) ? node : NULL;
 }
 

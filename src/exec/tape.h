@@ -75,7 +75,11 @@ void mx_node_free_kept(mx_node *node);
 typedef struct mx_modes {
     bool recording, training;
     bool tracing; /* operators without inputs (zeros, random numbers) make graph nodes, too */
+    bool retain;  /* a plan's backward runs that may run again: regions keep what they recorded */
+    bool plans;   /* recorded subgraphs may run as plans: nobody differentiates their gradients again */
+    int unroll;   /* loops of at most so many steps are written out into the graph: a plan is being made; 0: none */
 } mx_modes;
 extern _Thread_local mx_modes mx_thread_modes;
+#define MX_MOST_UNROLLED 64 /* steps of a loop, or of loops inside each other, that a plan holds one by one */
 
 #endif

@@ -31,7 +31,7 @@ mx_arrays mx_invoke_text(mx_op *op, mx_arrays in, int n_attrs, const char *const
                        : n_attrs < 0 ? "n_attrs is negative"
                                      : "names or values is NULL"),
                mx_list_failed();
-    if (mx_list_check_optional(&in, op->name, "the list of inputs"))
+    if (mx_list_check_inputs(&in, op->name, "the list of inputs"))
         return mx_list_failed();
     if (in.n > INT32_MAX)
         return mx_op_fail(op, MX_ERR_ARGUMENT, "got %lld inputs", (long long)in.n), mx_list_failed();

@@ -169,7 +169,7 @@ mx_block *mx_block_child(mx_block *block, const char *name, mx_block *child)
         name = number;
     }
     mx_block *before = mx_dict_get(&block->children, name);
-    mx_hybrid_changed();
+    mx_hybrid_changed(block);
     if (!mx_dict_set(&block->children, name, child))
         return NULL;
     mx_retain(child);
@@ -328,7 +328,7 @@ uint64_t mx_block_hook(mx_block *block, bool before, mx_hook_fn hook, void *user
     if (!hook)
         return mx_fail(MX_ERR_ARGUMENT, "mx_block_hook: hook is NULL, wanted a function"), 0;
     mx_hook row = {next++, before, hook, user};
-    mx_hybrid_changed();
+    mx_hybrid_changed(block);
     return mx_vec_push(&block->hooks, row) ? row.handle : 0;
 }
 
@@ -341,7 +341,7 @@ void mx_block_unhook(mx_block *block, uint64_t handle)
             memmove(&block->hooks.items[i], &block->hooks.items[i + 1],
                     (size_t)(block->hooks.length - i - 1) * sizeof(mx_hook));
             block->hooks.length--;
-            mx_hybrid_changed();
+            mx_hybrid_changed(block);
             return;
         }
 }

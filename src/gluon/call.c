@@ -1,7 +1,7 @@
 /* Running blocks: hooks, deferred parameters, forward.
  *
  * The first forward of a hybrid block with parameters of unknown shape runs twice: once on abstract arrays, from
- * which the shapes follow, then for real.
+ * which the shapes follow, then for real.  A hybridized one learns them from its trace (gluon/compile.c).
  *
  * SPDX-License-Identifier: Apache-2.0 */
 #include "base/alloc.h"
@@ -23,7 +23,7 @@ static mx_code run_hooks(mx_block *block, bool before, mx_arrays in, mx_arrays o
 
 static mx_code check_inputs(const mx_block *block, mx_arrays *in)
 {
-    if (mx_list_check_optional(in, block->name, "input"))
+    if (mx_list_check_inputs(in, block->name, "input"))
         return mx_error_code();
     if (!block->layer)
         return MX_OK;
@@ -200,11 +200,11 @@ mx_arrays mx_block_call_many(mx_block *block, mx_arrays in)
         return forward(block, in); /* only for the shapes: hooks would see arrays without data */
     if (block->hooks.length && run_hooks(block, true, in, (mx_arrays){0}))
         return mx_list_failed();
-    if (block->hybrid && mx_block_waits(block) && infer(block, in))
-        return mx_list_failed();
     mx_arrays out;
     bool waits = false;
     if (!block->hybridized || !mx_hybrid_call(block, in, &out, &waits)) {
+        if (block->hybrid && mx_block_waits(block) && infer(block, in))
+            return mx_list_failed();
         const bool outer = mx_hybrid_paused;
         mx_hybrid_paused |= waits;
         out = forward_scoped(block, in);

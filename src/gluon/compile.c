@@ -1,11 +1,12 @@
 /* Compiling a block: trace, gradient, program, plan.
  *
  * The block's forward runs once on symbolic arrays of the call's shapes; each operator's gradient, on symbolic arrays
- * as
- * well, adds the backward part; both become one program and one plan, so that memory is planned together.
+ * as well, adds the backward part; both become one program and one plan, so that memory is planned together.
+ * Where parameters wait for their shapes, a trace before it tells these.
  *
  * SPDX-License-Identifier: Apache-2.0 */
 #include <stdio.h>
+#include <string.h>
 
 #include "base/alloc.h"
 #include "base/error.h"
@@ -13,6 +14,7 @@
 #include "gluon/hybrid.h"
 #include "gluon/trace.h"
 #include "graph/call.h"
+#include "graph/infer.h"
 #include "graph/names.h"
 #include "graph/open.h"
 #include "pass/gradient.h"
@@ -31,7 +33,7 @@ static const mx_kind compiled_kind = {"compiled block", destroy_compiled};
 
 bool mx_parameter_learns(const mx_parameter *p, mx_context context)
 {
-    for (int i = 0; i < p->count && p->req != MX_GRAD_NULL; i++)
+    for (int i = 0; i < p->count && p->req != MX_GRAD_NULL && !p->deferred; i++)
         if (mx_context_equal(p->contexts[i], context))
             return mx_variable_node(p->data[i]) != NULL;
     return false;
@@ -48,6 +50,8 @@ typedef struct work {
     nodes inputs;             /* variables of the inputs, then of the gradients of the heads; retained */
     nodes parameters;         /* variables with an owner */
     entries heads, gradients; /* retained; gradients: of the inputs, then of the parameters */
+    mx_pointers draws;        /* nodes that draw random numbers; retained */
+    entries kept;             /* those of them that no head needs; not retained */
     uint64_t last_forward;
 } work;
 
@@ -63,6 +67,10 @@ static void close_work(work *w)
     for (int64_t i = 0; i < w->inputs.length; i++)
         mx_release(w->inputs.items[i]);
     mx_vec_free(&w->inputs);
+    for (int64_t i = 0; i < w->draws.length; i++)
+        mx_release(w->draws.items[i]);
+    mx_vec_free(&w->draws);
+    mx_vec_free(&w->kept);
     mx_vec_free(&w->parameters);
     release_entries(&w->heads);
     release_entries(&w->gradients);
@@ -115,9 +123,18 @@ static mx_code trace_forward(work *w)
         } else if (!(in[i] = new_input(w, "data", i, &key->shape[i], key->type[i])))
             return mx_error_code();
     }
+    mx_pointers *outer = mx_graph_draws;
+    mx_graph_draws = &w->draws;
     mx_arrays out = trace(w, (mx_arrays){in, key->n_in});
+    mx_graph_draws = outer;
     if (!out.n)
         return mx_error_code();
+    if (out.n > MX_MAX_OUTPUTS && key->recording) { /* a node on the tape has no more */
+        if (w->request->unplanned)
+            *w->request->unplanned = true;
+        return mx_fail(MX_ERR_UNSUPPORTED, "%s: %lld results of one call cannot be recorded as one",
+                       mx_block_name(w->request->block), (long long)out.n);
+    }
     for (int64_t i = 0; i < out.n; i++) {
         mx_gentry entry;
         if (mx_entry_for(out.v[i], &entry))
@@ -149,7 +166,77 @@ static mx_code fill_open(work *w)
     return code;
 }
 
+/* ---- random numbers that nobody uses ----------------------------------------------------------------------------- */
+
+/* The node draws in this mode. */
+static bool draws(const work *w, const mx_gnode *node)
+{
+    return w->request->key->training || !(node->op->flags & MX_OP_TRAINING);
+}
+
+/* The node, or what it became when open sizes were filled, is part of the graph. */
+static bool contains(const mx_graph *graph, const mx_gnode *node)
+{
+    for (int64_t i = 0; i < graph->n; i++)
+        if (graph->nodes[i] == node || (graph->nodes[i]->op == node->op && !strcmp(graph->nodes[i]->name, node->name)))
+            return true;
+    return false;
+}
+
+/* All that the node needs comes from the inputs and parameters of the plan (not from a loop's body, say). */
+static mx_code has_all(const work *w, mx_gnode *node, bool *all)
+{
+    mx_graph graph;
+    mx_code code = mx_graph_of(&graph, 1, &(mx_gentry){node, 0});
+    *all = true;
+    for (int64_t i = 0; !code && i < graph.n; i++) {
+        const mx_gnode *variable = graph.nodes[i];
+        bool known = variable->op || variable->value || variable->owner;
+        for (int64_t k = 0; !known && k < w->inputs.length; k++)
+            known = w->inputs.items[k] == variable;
+        *all &= known;
+    }
+    mx_graph_free(&graph);
+    return code;
+}
+
+static mx_code keep_draws(work *w)
+{
+    mx_graph graph;
+    mx_code code = w->draws.length ? mx_graph_of(&graph, w->heads.length, w->heads.items) : MX_OK;
+    if (code || !w->draws.length)
+        return code;
+    for (int64_t i = 0; !code && i < w->draws.length; i++) {
+        mx_gnode *node = w->draws.items[i];
+        bool all = false;
+        if (!draws(w, node) || contains(&graph, node))
+            continue;
+        code = has_all(w, node, &all);
+        if (!code && all && !mx_vec_push(&w->kept, ((mx_gentry){node, 0})))
+            code = MX_ERR_MEMORY;
+    }
+    mx_graph_free(&graph);
+    return code;
+}
+
 /* ---- parameters -------------------------------------------------------------------------------------------------- */
+
+static mx_code check_ready(const work *w, const mx_parameter *p)
+{
+    if (p->count && !p->deferred && p->grad_stype == MX_STYPE_DEFAULT)
+        return MX_OK;
+    if (p->count && !p->deferred) { /* gradients in graphs are dense */
+        if (!w->request->key->recording || !mx_parameter_learns(p, w->request->key->context))
+            return MX_OK;
+        if (w->request->unplanned)
+            *w->request->unplanned = true;
+        return mx_fail(MX_ERR_UNSUPPORTED, "%s: the gradient of parameter %s is sparse, which no plan can compute",
+                       mx_block_name(w->request->block), p->name);
+    }
+    if (w->request->waits)
+        *w->request->waits = true;
+    return mx_fail(MX_ERR_DEFERRED, "%s: parameter %s has no value yet", mx_block_name(w->request->block), p->name);
+}
 
 static mx_code find_parameters(work *w)
 {
@@ -172,8 +259,10 @@ static mx_code find_parameters(work *w)
     for (int64_t i = 0; i < c->n_parameters; i++) {
         c->parameters[i] = mx_retain(w->parameters.items[i]->owner);
         c->wanted[i] = mx_parameter_learns(c->parameters[i], w->request->key->context);
+        if (!code)
+            code = check_ready(w, c->parameters[i]);
     }
-    return MX_OK;
+    return code;
 }
 
 /* ---- gradients --------------------------------------------------------------------------------------------------- */
@@ -223,6 +312,8 @@ static mx_code make_plan(work *w)
                                        .heads = w->heads.items,
                                        .n_gradients = w->gradients.length,
                                        .gradients = w->gradients.items,
+                                       .n_kept = w->kept.length,
+                                       .kept = w->kept.items,
                                        .n_inputs = w->inputs.length,
                                        .n_forward_inputs = key->n_in,
                                        .inputs = w->inputs.items,
@@ -244,7 +335,13 @@ static mx_code make_plan(work *w)
     if (!w->made->plan)
         return mx_error_code();
     w->made->plan->static_outputs = w->request->block->static_alloc;
-    return MX_OK;
+    if (!key->recording || w->request->whole)
+        return MX_OK;
+    const struct mx_replay_source replay = {w->heads.length, w->heads.items,      w->kept.length,      w->kept.items,
+                                            key->n_in,       w->inputs.items,     w->parameters.length,
+                                            w->parameters.items};
+    w->made->plan->replay = mx_replay_new(&replay);
+    return w->made->plan->replay ? MX_OK : mx_error_code();
 }
 
 static mx_code compile(work *w)
@@ -253,6 +350,8 @@ static mx_code compile(work *w)
     mx_code code = trace_forward(w);
     if (!code)
         code = fill_open(w);
+    if (!code)
+        code = keep_draws(w);
     if (!code)
         code = find_parameters(w);
     mx_gnode *mark = code ? NULL : mx_gnode_variable("mark", NULL, MX_DTYPE_NONE); /* everything older is forward */
@@ -268,6 +367,22 @@ static mx_code compile(work *w)
     return code ? code : make_plan(w);
 }
 
+/* Runs `action` as the traced call would run: in its mode, with counters of names of their own, so that names of later
+ * blocks do not depend on plans. */
+static mx_code run_apart(work *w, mx_code (*action)(work *w))
+{
+    mx_code code = mx_names_push("");
+    if (code)
+        return code;
+    mx_mode mode = mx_mode_enter(0, w->request->key->training);
+    mx_thread_modes.unroll = MX_MOST_UNROLLED;
+    code = action(w);
+    mx_thread_modes.unroll = 0;
+    mx_mode_leave(&mode);
+    mx_names_pop();
+    return code;
+}
+
 mx_compiled *mx_compile(const struct mx_compile_request *request)
 {
     mx_compiled *c = mx_alloc_zero(sizeof *c);
@@ -276,13 +391,7 @@ mx_compiled *mx_compile(const struct mx_compile_request *request)
     mx_object_init(&c->object, &compiled_kind);
     c->key = *request->key;
     work w = {.request = request, .made = c};
-    mx_code code = mx_names_push(""); /* counters of their own: names of later blocks do not depend on plans */
-    if (!code) {
-        mx_mode mode = mx_mode_enter(0, request->key->training);
-        code = compile(&w);
-        mx_mode_leave(&mode);
-        mx_names_pop();
-    }
+    mx_code code = run_apart(&w, compile);
     close_work(&w);
     if (!code)
         return c;
@@ -290,4 +399,97 @@ mx_compiled *mx_compile(const struct mx_compile_request *request)
         mx_fail(code, "%s: could not be compiled", mx_block_name(request->block));
     mx_release(c);
     return NULL;
+}
+
+/* ---- shapes that the first call tells ---------------------------------------------------------------------------- */
+
+/* Shapes of parameters that wait, as they follow from the graph; *all: every one of these is known. */
+static mx_code take_shapes(const work *w, bool *all)
+{
+    mx_graph graph;
+    mx_code code = mx_graph_of(&graph, w->heads.length, w->heads.items);
+    const size_t places = code ? 0 : (size_t)graph.row[graph.n];
+    mx_shape_t *shape = mx_alloc(places * sizeof *shape);
+    int *type = mx_alloc(places * sizeof *type);
+    if (!code && (!shape || !type))
+        code = MX_ERR_MEMORY;
+    if (!code) {
+        mx_graph_infer_start(&graph, shape, type);
+        code = mx_graph_infer(&graph, shape, type);
+    }
+    for (int64_t i = 0; !code && i < graph.n; i++) {
+        mx_parameter *p = graph.nodes[i]->owner;
+        const mx_shape_t *found = &shape[graph.row[i]];
+        if (!p || !p->deferred)
+            continue;
+        *all &= mx_shape_known(found);
+        if (mx_shape_known(found))
+            mx_shape_merge(&p->shape, found, NULL); /* inference started from p->shape: they agree */
+    }
+    mx_free(shape, places * sizeof *shape);
+    mx_free(type, places * sizeof *type);
+    mx_graph_free(&graph);
+    return code;
+}
+
+static bool any_draws(const work *w)
+{
+    for (int64_t i = 0; i < w->draws.length; i++)
+        if (draws(w, w->draws.items[i]))
+            return true;
+    return false;
+}
+
+static mx_code initialise(const mx_block *block)
+{
+    for (int64_t i = 0; i < block->own.length; i++) {
+        mx_parameter *p = block->own.items[i];
+        if (p->deferred && mx_shape_known(&p->shape) && mx_parameter_finish(p))
+            return mx_error_code();
+    }
+    return MX_OK;
+}
+
+_Thread_local bool mx_learning;
+
+/* A forward that looks at shapes which are not known yet fails here: *traced stays false. */
+static mx_code trace_waiting(work *w, mx_pointers *entered, bool *traced)
+{
+    mx_pointers *outer = mx_trace_waiting;
+    const bool clean = !mx_has_error(), before = mx_learning;
+    mx_trace_waiting = entered;
+    mx_learning = true;
+    mx_code code = trace_forward(w);
+    mx_learning = before;
+    mx_trace_waiting = outer;
+    *traced = !code;
+    if (!code || !clean || mx_error_code() == MX_ERR_MEMORY)
+        return code;
+    mx_error_clear();
+    return MX_OK;
+}
+
+static mx_code learn(work *w)
+{
+    MX_SCOPE;
+    mx_pointers entered = {0};
+    bool all = true, traced = false;
+    mx_code code = trace_waiting(w, &entered, &traced);
+    if (!code && !traced && w->request->waits)
+        *w->request->waits = true;
+    if (!code && traced && !any_draws(w)) {
+        code = take_shapes(w, &all);
+        for (int64_t i = 0; !code && all && i < entered.length; i++)
+            code = initialise(entered.items[i]);
+    }
+    mx_vec_free(&entered);
+    return code;
+}
+
+mx_code mx_compile_learn(const struct mx_compile_request *request)
+{
+    work w = {.request = request};
+    mx_code code = run_apart(&w, learn);
+    close_work(&w);
+    return code;
 }

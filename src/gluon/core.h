@@ -25,6 +25,8 @@ struct mx_parameter {
     mx_shape_t shape; /* -1 where unknown */
     mx_dtype dtype;
     mx_grad_req req;
+    mx_stype stype;      /* row_sparse: rows are asked for with mx_parameter_rows; the data is dense all the same */
+    mx_stype grad_stype; /* of the gradient */
     double lr_mult, wd_mult;
     mx_initializer *init; /* retained; NULL: the network's */
     bool allow_deferred, differentiable, constant;
@@ -83,6 +85,7 @@ struct mx_block {
     MX_VEC(mx_parameter *) own; /* own parameters by number, for layers: mx_own(self, 0) */
     bool hybrid, hybridized, sequential;
     bool static_alloc;       /* hybridized: results live in the same arrays every time */
+    uint64_t changed;        /* stamp of the last change of children or hooks (gluon/hybrid.h) */
     struct mx_hybrid *plans; /* compiled forwards (gluon/hybrid.h); owned; NULL: none yet */
     const mx_class *cls;     /* NULL: a user's block */
     const mx_layer *layer;   /* NULL: a user's block */

@@ -1,8 +1,12 @@
 /* Calls of hybridized blocks: finding or making the plan, binding, running, recording (see hybrid.h).
  *
- * A block runs imperatively instead while a parameter's shape is unknown (its first forward), while a block inside it
- * has
- * hooks, and where the results' shapes depend on values, so that no plan can be made.
+ * A block runs imperatively instead while a block inside it has hooks, where the results' shapes depend on values, so
+ * that no plan can be made, and once if random numbers are drawn between the initialisations of parameters whose shapes
+ * the first call tells.
+ *
+ * What a plan was made for may change: children and hooks come and go.  Every block carries a stamp of its last change,
+ * taken from one count of all changes; a plan remembers the count and the stamps of its tree.  While the count stands
+ * still, nothing has to be looked at; when it moved, the stamps say whether it was one of this tree's blocks.
  *
  * SPDX-License-Identifier: Apache-2.0 */
 #include "gluon/hybrid.h"
@@ -16,29 +20,75 @@ struct mx_hybrid {
     pthread_mutex_t lock;
     mx_compiled *plans[MX_MAX_PLANS]; /* retained; most recently used first; guarded by the lock, as all below */
     int count;
-    uint64_t changes; /* state of the block's tree that these were made for */
-    bool imperative;  /* in this state the block cannot be compiled */
+    mx_tree_state tree; /* of the block, when these were made */
+    bool imperative;    /* in this state the block cannot be compiled */
+    bool unrecorded;    /* the same, while recording only: a parameter wants a sparse gradient */
 };
 
-static _Atomic uint64_t changes = 1;
 static pthread_mutex_t making = PTHREAD_MUTEX_INITIALIZER; /* of the caches themselves */
 
-void mx_hybrid_changed(void) { atomic_fetch_add(&changes, 1); }
+/* ---- changes of trees -------------------------------------------------------------------------------------------- */
+
+static _Atomic(uint64_t) changes = 1; /* of all blocks of the process */
+
+void mx_hybrid_changed(mx_block *block)
+{
+    __atomic_store_n(&block->changed, atomic_fetch_add(&changes, 1) + 1, __ATOMIC_RELAXED);
+}
+
+/* Folds the stamps of a tree into one number; *hooks: a block below the root has some. */
+static uint64_t fold(const mx_block *block, uint64_t sum, bool *hooks)
+{
+    sum = (sum ^ __atomic_load_n(&block->changed, __ATOMIC_RELAXED)) * 0x9e3779b97f4a7c15u + 1;
+    for (int64_t i = 0; i < block->children.length; i++) {
+        const mx_block *child = block->children.entries[i].pointer;
+        *hooks |= child->hooks.length > 0;
+        sum = fold(child, sum, hooks);
+    }
+    return sum;
+}
+
+bool mx_tree_changed(mx_tree_state *state, const mx_block *block)
+{
+    const uint64_t now = atomic_load_explicit(&changes, memory_order_relaxed);
+    if (state->seen == now)
+        return false;
+    bool hooks = false;
+    const uint64_t stamps = fold(block, 0, &hooks);
+    const bool same = state->seen && stamps == state->stamps;
+    *state = (mx_tree_state){now, stamps, hooks};
+    return !same;
+}
 
 /* ---- the cache --------------------------------------------------------------------------------------------------- */
 
-static void drop_plans(struct mx_hybrid *h)
+/* Plans that left a cache while its lock was held.  They are released after it: the end of a parameter may run code of
+ * a front end, which has locks of its own. */
+typedef struct dropped {
+    mx_compiled *plans[MX_MAX_PLANS + 1];
+    int count;
+} dropped;
+
+static void drop_plans(struct mx_hybrid *h, dropped *out)
 {
     while (h->count)
-        mx_release(h->plans[--h->count]);
-    h->imperative = false;
+        out->plans[out->count++] = h->plans[--h->count];
+    h->imperative = h->unrecorded = false;
+}
+
+static void release_dropped(dropped *out)
+{
+    while (out->count)
+        mx_release(out->plans[--out->count]);
 }
 
 void mx_hybrid_free(struct mx_hybrid *h)
 {
     if (!h)
         return;
-    drop_plans(h);
+    dropped out = {.count = 0};
+    drop_plans(h, &out);
+    release_dropped(&out);
     pthread_mutex_destroy(&h->lock);
     mx_free(h, sizeof *h);
 }
@@ -62,9 +112,11 @@ void mx_hybrid_forget(mx_block *block)
     struct mx_hybrid *h = __atomic_load_n(&block->plans, __ATOMIC_ACQUIRE);
     if (!h)
         return;
+    dropped out = {.count = 0};
     pthread_mutex_lock(&h->lock);
-    drop_plans(h);
+    drop_plans(h, &out);
     pthread_mutex_unlock(&h->lock);
+    release_dropped(&out);
 }
 
 int mx_hybrid_count(const mx_block *block) { return block->plans ? block->plans->count : 0; }
@@ -124,7 +176,7 @@ bool mx_compiled_valid(const mx_compiled *c)
     return true;
 }
 
-static mx_compiled *look_up(struct mx_hybrid *h, const mx_plan_key *key)
+static mx_compiled *look_up(struct mx_hybrid *h, const mx_plan_key *key, dropped *out)
 {
     for (int i = 0; i < h->count; i++) {
         mx_compiled *c = h->plans[i];
@@ -137,80 +189,77 @@ static mx_compiled *look_up(struct mx_hybrid *h, const mx_plan_key *key)
         h->plans[0] = c;
         if (mx_compiled_valid(c))
             return c;
-        drop_plans(h);
+        drop_plans(h, out);
         return NULL;
     }
     return NULL;
 }
 
-static void insert(struct mx_hybrid *h, mx_compiled *c)
+static void insert(struct mx_hybrid *h, mx_compiled *c, dropped *out)
 {
     if (h->count)
         mx_plan_trim(h->plans[0]->plan);
     if (h->count == MX_MAX_PLANS)
-        mx_release(h->plans[--h->count]);
+        out->plans[out->count++] = h->plans[--h->count];
     for (int k = h->count; k > 0; k--)
         h->plans[k] = h->plans[k - 1];
     h->plans[0] = mx_retain(c);
     h->count++;
 }
 
-/* ---- what cannot be compiled ------------------------------------------------------------------------------------- */
+/* ---- finding and making ------------------------------------------------------------------------------------------ */
 
-static bool tree_has_hooks(const mx_block *block)
-{
-    for (int64_t i = 0; i < block->children.length; i++) {
-        const mx_block *child = block->children.entries[i].pointer;
-        if (child->hooks.length || tree_has_hooks(child))
-            return true;
-    }
-    return false;
-}
-
-static bool tree_waits(const mx_block *block)
+bool mx_tree_waits(const mx_block *block)
 {
     for (int64_t i = 0; i < block->own.length; i++)
-        if (block->own.items[i]->deferred || !block->own.items[i]->count)
+        if (block->own.items[i]->deferred)
             return true;
     for (int64_t i = 0; i < block->children.length; i++)
-        if (tree_waits(block->children.entries[i].pointer))
+        if (mx_tree_waits(block->children.entries[i].pointer))
             return true;
     return false;
 }
 
-bool mx_hybrid_possible(const mx_block *block) { return !tree_has_hooks(block) && !tree_waits(block); }
+mx_code mx_learn_shapes(const struct mx_compile_request *request)
+{
+    const bool waits = mx_tree_waits(request->block) || (request->loss && mx_tree_waits(request->loss));
+    return waits ? mx_compile_learn(request) : MX_OK;
+}
 
 /* The plan for this call if there is one, retained; *compile: it may be made. */
-static mx_compiled *find(mx_block *block, struct mx_hybrid *h, const mx_plan_key *key, bool *compile, bool *waits)
+static mx_compiled *find(mx_block *block, struct mx_hybrid *h, const mx_plan_key *key, bool *compile)
 {
-    const uint64_t now = atomic_load_explicit(&changes, memory_order_relaxed);
+    dropped out = {.count = 0};
     pthread_mutex_lock(&h->lock);
-    if (h->changes != now) {
-        drop_plans(h);
-        h->changes = now;
-        h->imperative = tree_has_hooks(block);
+    if (mx_tree_changed(&h->tree, block)) {
+        drop_plans(h, &out);
+        h->imperative = h->tree.hooks;
     }
-    mx_compiled *c = h->imperative ? NULL : mx_retain(look_up(h, key));
-    *waits = !c && !h->imperative && tree_waits(block);
-    *compile = !c && !h->imperative && !*waits;
+    const bool plain = h->imperative || (key->recording && h->unrecorded);
+    mx_compiled *c = plain ? NULL : mx_retain(look_up(h, key, &out));
+    *compile = !c && !plain;
     pthread_mutex_unlock(&h->lock);
+    release_dropped(&out);
     return c;
 }
 
 /* Compiling runs the block's forward, which may be a user's code that waits for other threads: nobody waits for it
  * here.  Two threads may compile the same; the later plan is the one that stays in front. */
-static mx_compiled *make(mx_block *block, struct mx_hybrid *h, const mx_plan_key *key)
+static mx_compiled *make(mx_block *block, struct mx_hybrid *h, const mx_plan_key *key, bool *waits)
 {
     const bool clean = !mx_has_error();
     bool unplanned = false;
-    mx_compiled *c = mx_compile(&(struct mx_compile_request){.block = block, .key = key, .unplanned = &unplanned});
+    const struct mx_compile_request request = {.block = block, .key = key, .unplanned = &unplanned, .waits = waits};
+    mx_compiled *c = mx_learn_shapes(&request) || *waits ? NULL : mx_compile(&request);
+    dropped out = {.count = 0};
     pthread_mutex_lock(&h->lock);
     if (c)
-        insert(h, c);
+        insert(h, c, &out);
     else if (clean && unplanned)
-        h->imperative = true;
+        *(key->recording ? &h->unrecorded : &h->imperative) = true;
     pthread_mutex_unlock(&h->lock);
-    if (clean && unplanned)
+    release_dropped(&out);
+    if (!c && clean && (unplanned || *waits))
         mx_error_clear();
     return c;
 }
@@ -227,8 +276,8 @@ mx_code mx_compiled_bind(const mx_compiled *c, mx_frame *frame, mx_arrays in)
             continue;
         if (x->kind == MX_EXTERNAL_INPUT)
             array = in.v[x->index];
-        else
-            array = mx_parameter_use(c->parameters[x->index], c->key.context);
+        else if ((array = mx_parameter_use(c->parameters[x->index], c->key.context)) && !mx_frame_fits(frame, e, array))
+            return MX_DECLINED;
         if (!array || mx_frame_bind(frame, e, array))
             return mx_error_code();
     }
@@ -270,7 +319,8 @@ static mx_array *result(mx_frame *frame, int64_t h, bool recorded)
     return mx_scope_add(mx_array_view(x, 0, &shape, (mx_dtype)x->dtype));
 }
 
-static mx_arrays run(const mx_compiled *c, mx_arrays in)
+/* *stale: parameters have other shapes or types than the plan was made for. */
+static mx_arrays run(const mx_compiled *c, mx_arrays in, bool *stale)
 {
     mx_frame *frame = mx_plan_frame(c->plan);
     if (!frame)
@@ -279,6 +329,7 @@ static mx_arrays run(const mx_compiled *c, mx_arrays in)
     const bool recorded = any_wanted(c);
     mx_array **list = mx_list_new(n);
     mx_code code = list ? mx_compiled_bind(c, frame, in) : mx_error_code();
+    *stale = code == MX_DECLINED;
     if (!code)
         code = mx_frame_forward(frame);
     for (int64_t i = 0; !code && i < n; i++)
@@ -305,15 +356,20 @@ bool mx_hybrid_call(mx_block *block, mx_arrays in, mx_arrays *out, bool *waits)
     if (!mx_plan_key_make(&key, in))
         return false;
     const bool clean = !mx_has_error();
-    bool compile;
-    mx_compiled *c = find(block, h, &key, &compile, waits);
-    if (!c && compile)
-        c = make(block, h, &key);
-    if (!c)
-        return clean && mx_has_error();
-    const char *outer = mx_error_context(block->name);
-    *out = run(c, in);
-    mx_error_context(outer);
-    mx_release(c);
-    return true;
+    for (int attempt = 0; attempt < 2; attempt++) {
+        bool compile, stale = false;
+        mx_compiled *c = find(block, h, &key, &compile);
+        if (!c && compile)
+            c = make(block, h, &key, waits);
+        if (!c)
+            return clean && mx_has_error();
+        const char *outer = mx_error_context(block->name);
+        *out = run(c, in, &stale);
+        mx_error_context(outer);
+        mx_release(c);
+        if (!stale)
+            return true;
+        mx_hybrid_forget(block); /* parameters were cast: another plan, now */
+    }
+    return false;
 }

@@ -40,6 +40,7 @@ struct mx_compile_request {
     mx_block *loss; /* NULL; else the result is loss(block(input 0), input 1 ...), as a training step needs it */
     const mx_plan_key *key;
     bool *unplanned; /* NULL; set if values decide about shapes, so that there can be no plan */
+    bool *waits;     /* NULL; set if a parameter waits for its shape, so that there can be no plan yet */
     bool whole;      /* the heads' gradients are ones, and all of it runs at once */
     mx_code (*finish)(mx_program *program, const mx_compiled *made,
                       void *user); /* NULL; adds steps before the passes */
@@ -47,6 +48,15 @@ struct mx_compile_request {
 };
 /* New reference; NULL with an error. */
 mx_compiled *mx_compile(const struct mx_compile_request *request);
+/* Parameters that wait for their shapes learn them from a trace and are initialised, in the order in which the
+ * imperative run does it.  Where that run would draw random numbers in between, they go on waiting.
+ * mx_learn_shapes: if any waits. */
+mx_code mx_compile_learn(const struct mx_compile_request *request);
+/* The thread runs a forward for that alone; one that fails is no error yet: the imperative run, which knows more,
+ * tells.  So front ends forget what was raised. */
+extern _Thread_local bool mx_learning;
+mx_code mx_learn_shapes(const struct mx_compile_request *request);
+bool mx_tree_waits(const mx_block *block); /* a parameter of the block or inside it waits for its shape */
 /* Parameter p takes part in gradients on this context. */
 bool mx_parameter_learns(const mx_parameter *p, mx_context context);
 
@@ -54,15 +64,24 @@ bool mx_parameter_learns(const mx_parameter *p, mx_context context);
 bool mx_plan_key_make(mx_plan_key *key, mx_arrays in);
 bool mx_plan_key_equal(const mx_plan_key *a, const mx_plan_key *b);
 bool mx_compiled_valid(const mx_compiled *compiled); /* its parameters still learn, or do not, as they did */
-bool mx_hybrid_possible(const mx_block *block);      /* all shapes are known and no block inside has hooks */
-/* Binds inputs and parameters. */
+/* Binds inputs and parameters; MX_DECLINED, without an error: a parameter has another shape or type than the plan. */
 mx_code mx_compiled_bind(const mx_compiled *compiled, mx_frame *frame, mx_arrays in);
+
+/* What a tree of blocks was like when somebody looked at it last. */
+typedef struct mx_tree_state {
+    uint64_t seen;   /* changes of blocks in the process until then; 0: never looked */
+    uint64_t stamps; /* of the tree's blocks, folded */
+    bool hooks;      /* a block below the root has hooks */
+} mx_tree_state;
+/* Children or hooks of the tree changed since the last look, or this is the first.  Looks at one number if no block of
+ * the process changed. */
+bool mx_tree_changed(mx_tree_state *state, const mx_block *block);
+void mx_hybrid_changed(mx_block *block); /* a hook or a child of this block was added or removed */
 
 /* True: the block ran, or failed, as a plan, and *out is the result.  False: it is to be run imperatively; *waits: only
  * this once, to learn shapes, so that plans of the blocks inside would be made in vain (mx_hybrid_paused). */
 bool mx_hybrid_call(mx_block *block, mx_arrays in, mx_arrays *out, bool *waits);
 extern _Thread_local bool mx_hybrid_paused; /* blocks of this thread run imperatively */
-void mx_hybrid_changed(void);               /* a hook or a child was added or removed somewhere */
 void mx_hybrid_forget(mx_block *block);     /* plans are made anew */
 void mx_hybrid_free(struct mx_hybrid *plans);
 /* Number of plans that the block holds; the plan last used (not retained; NULL: none). For tests and benchmarks. */

@@ -59,6 +59,7 @@ typedef struct mx_optimizer_methods {
                            mx_array **state); /* new references; NULL: `states` zeros */
     mx_code (*update)(mx_optimizer *self, mx_update *update);
     mx_code (*start)(mx_optimizer *self); /* checks options beyond the schema's rules; NULL: nothing to do */
+    bool lazy; /* takes row_sparse gradients and updates their rows only; others get them made dense */
 } mx_optimizer_methods;
 
 /* The options that all optimizers share; each row's schema begins with its own and ends with these. */

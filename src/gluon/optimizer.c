@@ -11,6 +11,7 @@
 #include "base/alloc.h"
 #include "base/error.h"
 #include "exec/call.h"
+#include "exec/sparse.h"
 #include "gluon/autograd.h"
 #include "gluon/core.h"
 #include "gluon/learning.h"
@@ -265,7 +266,7 @@ mx_optimizer_state *mx_optimizer_state_new(mx_optimizer *self, mx_array *weight)
 
 mx_optimizer_state *mx_optimizer_state_of(mx_optimizer *self, int64_t index, mx_array *weight)
 {
-    if (!ok(self, "mx_optimizer_state_new") || !mx_array_ok(weight, "mx_optimizer_state_new", "weight"))
+    if (!ok(self, "mx_optimizer_state_new") || !mx_array_any_ok(weight, "mx_optimizer_state_new", "weight"))
         return NULL;
     if (!mx_dtype_is_float(weight->dtype))
         return mx_fail_null(MX_ERR_DTYPE, "%s: the weight is %s, wanted a floating type", mx_optimizer_name(self),
@@ -350,6 +351,15 @@ static mx_code update_by_user(mx_optimizer *self, mx_update *u)
     return MX_OK;
 }
 
+/* A sparse gradient is made dense for those who do not know it. */
+static mx_code fit_gradient(const mx_optimizer *self, mx_update *u, bool master)
+{
+    const bool lazy = !master && !self->user_update && ((const mx_optimizer_methods *)self->cls->methods)->lazy;
+    if (!lazy && !u->grad->storage)
+        u->grad = mx_sparse_dense(u->grad);
+    return u->grad ? MX_OK : mx_error_code();
+}
+
 mx_code mx_optimizer_apply(mx_optimizer *self, mx_update *u)
 {
     mx_code code = check_arrays(self, u->weight, u->grad, u->name);
@@ -357,7 +367,9 @@ mx_code mx_optimizer_apply(mx_optimizer *self, mx_update *u)
         return code;
     MX_SCOPE;
     mx_mode mode = mx_mode_enter(0, -1);
-    code = ((const mx_optimizer_methods *)self->cls->methods)->update(self, u);
+    code = fit_gradient(self, u, false);
+    if (!code)
+        code = ((const mx_optimizer_methods *)self->cls->methods)->update(self, u);
     mx_mode_leave(&mode);
     return code;
 }
@@ -375,6 +387,8 @@ static mx_code run(mx_optimizer *self, mx_optimizer_state *state, mx_update *u)
     mx_array *weight = u->weight;
     if (self->hooks.update)
         return run_hooks(self, state, u);
+    if (fit_gradient(self, u, state->master != NULL))
+        return mx_error_code();
     if (state->master) {
         if (mx_array_set(state->grad32, u->grad))
             return mx_error_code();
@@ -410,7 +424,8 @@ mx_code mx_optimizer_update(mx_optimizer *self, mx_optimizer_state *state, mx_ar
                             double lr_mult, double wd_mult)
 {
     if (!ok(self, "mx_optimizer_update") || !state_ok(state, "mx_optimizer_update") ||
-        !mx_array_ok(weight, "mx_optimizer_update", "weight") || !mx_array_ok(grad, "mx_optimizer_update", "grad"))
+        !mx_array_any_ok(weight, "mx_optimizer_update", "weight") ||
+        !mx_array_any_ok(grad, "mx_optimizer_update", "grad"))
         return mx_error_code();
     return mx_optimizer_update_named(self, state, weight, grad, lr_mult, wd_mult, "");
 }

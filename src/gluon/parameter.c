@@ -8,6 +8,7 @@
 
 #include "base/alloc.h"
 #include "exec/call.h"
+#include "exec/sparse.h"
 #include "gluon/core.h"
 #include "gluon/initialize.h"
 #include "gluon/trace.h"
@@ -66,10 +67,13 @@ mx_parameter *mx_parameter_make(const struct mx_parameter_options *options)
                             options->shape.n, MX_MAX_NDIM);
     if (!mx_dtype_size(options->dtype))
         return mx_fail_null(MX_ERR_DTYPE, "parameter %s: %d is not an element type", options->name, options->dtype);
+    if (options->stype < 0 || options->stype > MX_CSR || options->grad_stype < 0 || options->grad_stype > MX_CSR)
+        return mx_fail_null(MX_ERR_ARGUMENT, "parameter %s: unknown storage type", options->name);
     mx_parameter *p = mx_alloc_zero(sizeof *p);
     if (!p)
         return NULL;
     mx_object_init(&p->object, &mx_parameter_kind);
+    p->stype = options->stype, p->grad_stype = options->grad_stype;
     p->name = mx_strdup(options->name);
     p->shape = from_classic(&options->shape);
     p->dtype = options->dtype;
@@ -167,7 +171,7 @@ mx_code mx_parameter_set_mults(mx_parameter *p, double lr_mult, double wd_mult)
 
 static mx_code attach(mx_parameter *p, mx_array *data)
 {
-    return p->req == MX_GRAD_NULL ? MX_OK : mx_attach_grad(data, p->req);
+    return p->req == MX_GRAD_NULL ? MX_OK : mx_attach_grad_as(data, p->req, p->grad_stype);
 }
 
 /* Values are made once on the CPU and copied, so that all contexts start alike.  All copies are made before one is
@@ -371,14 +375,14 @@ mx_array *mx_parameter_use(mx_parameter *p, mx_context context)
 mx_code mx_parameter_set_data(mx_parameter *p, mx_array *value)
 {
     MX_SCOPE;
-    if (!ok(p, "mx_parameter_set_data") || !mx_array_ok(value, "mx_parameter_set_data", "value"))
+    if (!ok(p, "mx_parameter_set_data") || !mx_array_any_ok(value, "mx_parameter_set_data", "value"))
         return mx_error_code();
     if (!p->count)
         return not_here(p, (mx_context){0});
     mx_shape_t shape = mx_array_shape(value);
     mx_code code = merge_shape(p, &shape);
-    if (code)
-        return code;
+    if (code || !(value = mx_sparse_dense(value)))
+        return mx_error_code();
     if (p->deferred) {
         mx_array *copy = mx_array_copy(value);
         mx_release(p->deferred_value);
@@ -390,6 +394,21 @@ mx_code mx_parameter_set_data(mx_parameter *p, mx_array *value)
     return code;
 }
 
+mx_array *mx_parameter_rows(mx_parameter *p, mx_array *row_ids)
+{
+    if (!ok(p, "mx_parameter_rows") || !mx_array_ok(row_ids, "mx_parameter_rows", "row_ids"))
+        return NULL;
+    mx_array *data = mx_parameter_data(p, row_ids->context);
+    if (!data || !row_ids->storage || !data->storage)
+        return data ? mx_fail_null(MX_ERR_STATE, "parameter %s: rows of it cannot be part of a graph", p->name) : NULL;
+    mx_mode mode = mx_mode_enter(0, -1);
+    mx_array *rows = mx_sparse_pick(data, row_ids, p->name);
+    mx_mode_leave(&mode);
+    if (rows)
+        mx_array_set_node(rows, data->node, data->node_output);
+    return rows;
+}
+
 mx_code mx_parameter_zero_grad(mx_parameter *p)
 {
     if (!ok(p, "mx_parameter_zero_grad"))
@@ -397,7 +416,9 @@ mx_code mx_parameter_zero_grad(mx_parameter *p)
     for (int i = 0; i < p->count && p->req != MX_GRAD_NULL && !p->deferred; i++) {
         mx_array *grad = mx_gradient(p->data[i]);
         const uint8_t written = grad->written; /* zeros are no new gradient for the trainer */
-        if (mx_array_fill(grad, 0))
+        if (!grad->storage)
+            mx_sparse_clear(grad);
+        else if (mx_array_fill(grad, 0))
             return mx_error_code();
         grad->written = written;
     }
@@ -416,7 +437,7 @@ mx_code mx_parameter_set_grad_req(mx_parameter *p, mx_grad_req req)
         return MX_OK;
     p->req = req;
     for (int i = 0; i < p->count && !p->deferred; i++)
-        if (mx_attach_grad(p->data[i], req))
+        if (mx_attach_grad_as(p->data[i], req, p->grad_stype))
             return mx_error_code();
     return MX_OK;
 }

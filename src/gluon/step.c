@@ -4,10 +4,8 @@
  *     optimizer --on symbolic arrays, calls caught--> one update operator per parameter, appended to the program
  *
  * An update's attributes (rate, decay, bias corrections ...) change with every step.  So in every step the optimizer's
- * own
- * code runs once per parameter on symbolic arrays; its calls are caught and their attributes written into the plan,
- * which
- * then runs as a whole.
+ * own code runs once per parameter on symbolic arrays; its calls are caught and their attributes written into the plan,
+ * which then runs as a whole.
  *
  * Invariant: a compiled step leaves behind what the plain loop would: weights, states, counts, gradients.
  *
@@ -38,13 +36,14 @@ struct mx_train_step {
     mx_object object;
     mx_block *net, *loss;
     mx_trainer *trainer;
-    pthread_mutex_t lock;        /* one step at a time */
+    pthread_mutex_t lock;        /* one step at a time; knows its owner */
     int64_t slots;               /* of the trainer when the step was made */
     stand_in *stands;            /* (slots) */
     step_plan plans[MOST_PLANS]; /* most recently used first */
     int count;
-    bool compiled; /* the last run was */
-    bool refused;  /* the optimizer cannot be caught: not tried again */
+    mx_tree_state net_state, loss_state; /* when the plans were made */
+    bool compiled;                       /* the last run was; read without the lock */
+    bool refused;                        /* the optimizer cannot be caught: not tried again */
 };
 
 /* ---- making and ending ------------------------------------------------------------------------------------------- */
@@ -56,11 +55,16 @@ static void drop_plan(mx_train_step *self, step_plan *plan)
     *plan = (step_plan){0};
 }
 
+static void drop_plans(mx_train_step *self)
+{
+    while (self->count)
+        drop_plan(self, &self->plans[--self->count]);
+}
+
 static void destroy(mx_object *object)
 {
     mx_train_step *self = (mx_train_step *)object;
-    while (self->count)
-        drop_plan(self, &self->plans[--self->count]);
+    drop_plans(self);
     for (int64_t i = 0; self->stands && i < self->slots; i++) {
         mx_release(self->stands[i].weight);
         mx_release(self->stands[i].grad);
@@ -76,6 +80,16 @@ static void destroy(mx_object *object)
 }
 static const mx_kind step_kind = {"training step", destroy};
 
+/* A forward that calls the step it is part of gets an error instead of waiting for itself. */
+static void make_lock(pthread_mutex_t *lock)
+{
+    pthread_mutexattr_t kind;
+    pthread_mutexattr_init(&kind);
+    pthread_mutexattr_settype(&kind, PTHREAD_MUTEX_ERRORCHECK);
+    pthread_mutex_init(lock, &kind);
+    pthread_mutexattr_destroy(&kind);
+}
+
 mx_train_step *mx_train_step_new(mx_block *net, mx_block *loss, mx_trainer *trainer)
 {
     if (!mx_is_kind(net, &mx_block_kind, "mx_train_step_new", "net") ||
@@ -86,7 +100,7 @@ mx_train_step *mx_train_step_new(mx_block *net, mx_block *loss, mx_trainer *trai
     if (!self)
         return NULL;
     mx_object_init(&self->object, &step_kind);
-    pthread_mutex_init(&self->lock, NULL);
+    make_lock(&self->lock);
     self->net = mx_retain(net), self->loss = mx_retain(loss), self->trainer = mx_retain(trainer);
     self->slots = trainer->count;
     self->stands = mx_alloc_zero((size_t)self->slots * sizeof *self->stands);
@@ -99,7 +113,8 @@ mx_train_step *mx_train_step_new(mx_block *net, mx_block *loss, mx_trainer *trai
 
 bool mx_train_step_compiled(const mx_train_step *self)
 {
-    return mx_is_kind(self, &step_kind, "mx_train_step_compiled", "step") && self->compiled;
+    return mx_is_kind(self, &step_kind, "mx_train_step_compiled", "step") &&
+           __atomic_load_n(&self->compiled, __ATOMIC_RELAXED);
 }
 
 /* ---- catching an update ------------------------------------------------------------------------------------------ */
@@ -285,6 +300,17 @@ static bool suits(const mx_train_step *self)
     return true;
 }
 
+/* Every parameter that is to be updated has a value. */
+static bool ready(const mx_train_step *self)
+{
+    for (int64_t i = 0; i < self->slots; i++) {
+        const mx_parameter *p = self->trainer->slots[i].parameter;
+        if (learns(&self->trainer->slots[i]) && (p->deferred || !p->count))
+            return false;
+    }
+    return true;
+}
+
 static mx_code make_states(mx_train_step *self)
 {
     MX_SCOPE;
@@ -301,25 +327,26 @@ static mx_code make_states(mx_train_step *self)
 
 static step_plan *compile(mx_train_step *self, const mx_plan_key *key)
 {
-    if (make_states(self) || !suits(self))
-        return NULL;
-    bool unplanned = false;
-    step_plan made = {.update = mx_alloc((size_t)self->slots * sizeof *made.update)};
+    bool unplanned = false, waits = false;
     adding a = {self, false};
+    const struct mx_compile_request request = {.block = self->net,
+                                               .loss = self->loss,
+                                               .key = key,
+                                               .unplanned = &unplanned,
+                                               .waits = &waits,
+                                               .whole = true,
+                                               .finish = add_updates,
+                                               .user = &a};
+    if (mx_learn_shapes(&request) || waits || !ready(self) || make_states(self) || !suits(self))
+        return NULL;
+    step_plan made = {.update = mx_alloc((size_t)self->slots * sizeof *made.update)};
     if (made.update)
-        made.compiled = mx_compile(&(struct mx_compile_request){.block = self->net,
-                                                                .loss = self->loss,
-                                                                .key = key,
-                                                                .unplanned = &unplanned,
-                                                                .whole = true,
-                                                                .finish = add_updates,
-                                                                .user = &a});
+        made.compiled = mx_compile(&request);
     if (!made.compiled) {
         mx_free(made.update, (size_t)self->slots * sizeof *made.update);
-        if (a.uncaught || unplanned) { /* the plain loop does it */
+        if (a.uncaught || unplanned || waits) /* the plain loop does it */
             mx_error_clear();
-            self->refused = true;
-        }
+        self->refused |= a.uncaught || unplanned;
         return NULL;
     }
     find_updates(self, made.compiled, made.update);
@@ -337,8 +364,7 @@ static step_plan *find_plan(mx_train_step *self, const mx_plan_key *key)
         if (!mx_plan_key_equal(&self->plans[i].compiled->key, key))
             continue;
         if (!mx_compiled_valid(self->plans[i].compiled)) {
-            while (self->count)
-                drop_plan(self, &self->plans[--self->count]);
+            drop_plans(self);
             break;
         }
         step_plan found = self->plans[i];
@@ -404,12 +430,15 @@ static void mark_used(mx_train_step *self)
     }
 }
 
-static mx_array *run_plan(mx_train_step *self, const step_plan *plan, mx_arrays in)
+/* *stale: parameters were cast since the plan was made; nothing has run. */
+static mx_array *run_plan(mx_train_step *self, const step_plan *plan, mx_arrays in, bool *stale)
 {
     mx_frame *frame = mx_plan_frame(plan->compiled->plan);
     if (!frame)
         return NULL;
     mx_code code = mx_compiled_bind(plan->compiled, frame, in);
+    if ((*stale = code == MX_DECLINED))
+        return mx_release(frame), NULL;
     if (!code)
         code = bind_states(self, frame);
     if (!code)
@@ -430,28 +459,48 @@ static mx_array *run_plan(mx_train_step *self, const step_plan *plan, mx_arrays 
 static mx_array *run_plainly(mx_train_step *self, mx_arrays in)
 {
     mx_array *loss;
-    mx_record()
+    mx_loss_scaler *scaler = self->trainer->scaler;
+    mx_array *head = NULL;
+    mx_record() {
         loss = mx_call(self->loss, mx_call(self->net, in.v[0]), in.v[1]);
-    if (!loss || mx_backward(loss) || mx_trainer_step(self->trainer, in.v[0]->shape[0]))
+        head = scaler ? mx_scale_loss(scaler, loss) : loss;
+    }
+    if (!head || mx_backward(head) || mx_trainer_step(self->trainer, in.v[0]->shape[0]))
         return NULL;
     return mx_detach(loss);
 }
 
-static mx_array *run(mx_train_step *self, mx_arrays in)
+static step_plan *plan_for(mx_train_step *self, mx_arrays in)
 {
     mx_plan_key key;
     step_plan *plan = NULL;
-    const bool clean = !mx_has_error();
-    if (!self->refused && mx_hybrid_possible(self->net) && mx_hybrid_possible(self->loss)) {
-        mx_mode mode = mx_mode_enter(1, 1);
-        if (mx_plan_key_make(&key, in) && !key.wanted[0] && !key.wanted[1])
-            plan = find_plan(self, &key);
-        mx_mode_leave(&mode);
-    }
-    if (clean && mx_has_error())
+    const bool net_changed = mx_tree_changed(&self->net_state, self->net);
+    if (mx_tree_changed(&self->loss_state, self->loss) || net_changed)
+        drop_plans(self);
+    if (self->refused || self->trainer->scaler || self->net_state.hooks || self->loss_state.hooks)
         return NULL;
-    self->compiled = plan != NULL;
-    return plan ? run_plan(self, plan, in) : run_plainly(self, in);
+    mx_mode mode = mx_mode_enter(1, 1);
+    if (mx_plan_key_make(&key, in) && !key.wanted[0] && !key.wanted[1])
+        plan = find_plan(self, &key);
+    mx_mode_leave(&mode);
+    return plan;
+}
+
+static mx_array *run(mx_train_step *self, mx_arrays in)
+{
+    const bool clean = !mx_has_error();
+    for (int attempt = 0; attempt < 2; attempt++) {
+        const step_plan *plan = plan_for(self, in);
+        bool stale = false;
+        if (clean && mx_has_error())
+            return NULL;
+        __atomic_store_n(&self->compiled, plan != NULL, __ATOMIC_RELAXED);
+        mx_array *loss = plan ? run_plan(self, plan, in, &stale) : run_plainly(self, in);
+        if (!stale)
+            return loss;
+        drop_plans(self);
+    }
+    return run_plainly(self, in);
 }
 
 mx_array *mx_train_step_run(mx_train_step *self, mx_array *data, mx_array *label)
@@ -461,7 +510,10 @@ mx_array *mx_train_step_run(mx_train_step *self, mx_array *data, mx_array *label
         return NULL;
     if (data->ndim < 1 || data->shape[0] < 1)
         return mx_fail_null(MX_ERR_SHAPE, "mx_train_step_run: data has no batch: its first axis must be 1 or more");
-    pthread_mutex_lock(&self->lock);
+    if (pthread_mutex_lock(&self->lock))
+        return mx_fail_null(MX_ERR_STATE,
+                            "mx_train_step_run: the step is under way in this thread: its network or loss "
+                            "must not call it");
     mx_array *in[] = {data, label};
     mx_array *loss = run(self, (mx_arrays){in, 2});
     pthread_mutex_unlock(&self->lock);

@@ -8,6 +8,7 @@
 #include <string.h>
 
 #include "base/alloc.h"
+#include "base/json.h"
 #include "exec/interpret.h"
 #include "exec/list.h"
 #include "gluon/core.h"
@@ -187,12 +188,50 @@ static double noted_number(const mx_gnode *node, const char *key, double fallbac
     return text && (end == text || *end) ? fallback : value;
 }
 
+/* "sigma=0.1, ..." of {"sigma": 0.1, ...} */
+static void add_options(mx_text *text, const mx_json *options)
+{
+    for (int64_t i = 0; i < mx_json_count(options); i++) {
+        const mx_json *value = mx_json_at(options, i);
+        bool truth = false;
+        mx_text_print(text, "%s%s=", i ? ", " : "", mx_json_key(value));
+        switch (mx_json_kind_of(value)) {
+        case MX_JSON_NULL: mx_text_add(text, "None"); break;
+        case MX_JSON_BOOL: mx_text_add(text, mx_json_bool(value, &truth) && truth ? "True" : "False"); break;
+        case MX_JSON_TEXT: mx_text_add(text, mx_json_text(value)); break;
+        default: mx_json_write(text, value);
+        }
+    }
+}
+
+/* zeros, "zeros" or ["xavier", {"magnitude": 3}], as files have it; NULL, perhaps with an error: none that is known */
+static mx_initializer *initializer_of_text(const char *text)
+{
+    if (*text != '[' && *text != '"')
+        return mx_initializer_named(text);
+    mx_json *root = mx_json_parse(text, strlen(text));
+    const mx_json *name = mx_json_kind_of(root) == MX_JSON_ARRAY ? mx_json_at(root, 0) : root;
+    mx_text options = {0};
+    if (name != root)
+        add_options(&options, mx_json_at(root, 1));
+    mx_class *cls = mx_json_kind_of(name) == MX_JSON_TEXT ? mx_class_find(MX_INITIALIZER, mx_json_text(name)) : NULL;
+    mx_initializer *made = cls ? mx_class_create(cls, mx_text_get(&options)) : NULL;
+    mx_text_free(&options);
+    mx_json_free(root);
+    return made;
+}
+
+/* An initializer that only another program knows is passed over: the network's own does it. */
 static mx_initializer *noted_init(const mx_gnode *node)
 {
     const char *text = mx_note_get(node, "__init__");
     if (node->value)
         return mx_initializer_of_value(node->value);
-    return text && (!strcmp(text, "zeros") || !strcmp(text, "ones")) ? mx_initializer_named(text) : NULL;
+    const bool clean = !mx_has_error();
+    mx_initializer *made = text ? initializer_of_text(text) : NULL;
+    if (!made && clean && mx_error_code() != MX_ERR_MEMORY)
+        mx_error_clear();
+    return made;
 }
 
 /* What follows for a parameter from its own notes and the rest of the graph. */

@@ -35,9 +35,13 @@ static bool names_its_operator(const mx_block *block)
     return !strncmp(name, "Conv", 4) || strstr(name, "Pool");
 }
 
+_Thread_local mx_pointers *mx_trace_waiting;
+
 mx_code mx_trace_enter(mx_trace_scope *scope, const mx_block *block)
 {
     *scope = (mx_trace_scope){.tracing = mx_thread_modes.tracing};
+    if (mx_trace_waiting && mx_block_waits(block) && !mx_vec_push(mx_trace_waiting, (void *)(uintptr_t)block))
+        return MX_ERR_MEMORY;
     if (!block->plain_scope) {
         if (mx_names_push(block->prefix))
             return mx_error_code();

@@ -14,6 +14,8 @@ typedef struct mx_trace_scope {
     bool named;       /* a scope for names was opened */
     const char *next; /* name that waited for the next node */
 } mx_trace_scope;
+/* While a list is set, blocks whose own parameters wait for their shapes are appended to it as they are entered. */
+extern _Thread_local mx_pointers *mx_trace_waiting; /* not retained */
 mx_code mx_trace_enter(mx_trace_scope *scope, const mx_block *block);
 void mx_trace_leave(mx_trace_scope *scope);
 

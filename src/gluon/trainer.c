@@ -17,6 +17,7 @@
 #include "base/alloc.h"
 #include "base/error.h"
 #include "exec/call.h"
+#include "exec/sparse.h"
 
 static void destroy(mx_object *object)
 {
@@ -28,6 +29,7 @@ static void destroy(mx_object *object)
     }
     mx_free(self->slots, (size_t)self->capacity * sizeof *self->slots);
     mx_release(self->optimizer);
+    mx_release(self->scaler);
     mx_free(self, sizeof *self);
 }
 const mx_kind mx_trainer_kind = {"trainer", destroy};
@@ -173,11 +175,24 @@ static mx_code check(mx_trainer *self, int64_t batch_size, bool ignore_stale)
     return MX_OK;
 }
 
+/* Few rows: the sum is a new array every time. */
+static mx_array *sum_sparse(mx_trainer_slot *slot)
+{
+    mx_parameter *p = slot->parameter;
+    mx_array *sum = mx_gradient(p->data[0]);
+    for (int i = 1; sum && i < p->count; i++)
+        sum = mx_g2("elemwise_add", sum, mx_sparse_copy(mx_gradient(p->data[i]), p->contexts[0]));
+    mx_release(slot->sum);
+    return slot->sum = mx_retain(sum);
+}
+
 /* The sum of the gradients of all copies, on the context of the first; kept by the slot. */
 static mx_array *sum_gradients(mx_trainer_slot *slot)
 {
     MX_SCOPE;
     mx_parameter *p = slot->parameter;
+    if (p->grad_stype != MX_STYPE_DEFAULT)
+        return sum_sparse(slot);
     if (!slot->sum) {
         mx_shape_t shape = mx_array_shape(p->data[0]);
         slot->sum = mx_array_new(&shape, p->dtype, p->contexts[0]);
@@ -254,11 +269,17 @@ static mx_code update(mx_trainer *self, int64_t batch_size, bool ignore_stale, b
     mx_code code = check(self, batch_size, ignore_stale);
     if (code)
         return code;
-    self->optimizer->rescale_grad = self->scale / (double)batch_size;
+    double scale = self->scale / (double)batch_size;
     mx_mode mode = mx_mode_enter(0, -1);
+    const bool skips = self->scaler && mx_loss_scaler_skips(self, &scale);
+    if (skips)
+        code = mx_has_error() ? mx_error_code() : MX_OK;
+    self->optimizer->rescale_grad = scale;
     for (int64_t i = 0; !code && i < self->count; i++) {
         mx_trainer_slot *slot = &self->slots[i];
-        if (learns(slot->parameter) && (!ignore_stale || any_fresh(slot->parameter)))
+        if (skips && learns(slot->parameter))
+            mark_used(slot->parameter);
+        else if (learns(slot->parameter) && (!ignore_stale || any_fresh(slot->parameter)))
             code = update_slot(self, slot, reduce);
     }
     mx_mode_leave(&mode);

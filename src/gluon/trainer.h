@@ -4,6 +4,7 @@
 
 #include "gluon/core.h"
 #include "gluon/learning.h"
+#include "gluon/loss_scaler.h"
 
 typedef struct mx_trainer_slot {
     mx_parameter *parameter;   /* retained */
@@ -17,8 +18,13 @@ struct mx_trainer {
     double scale;            /* the optimizer's rescale_grad at the start; divided by the batch size in each step */
     mx_trainer_slot *slots;  /* (count), in order of parameter names */
     int64_t count, capacity;
+    mx_loss_scaler *scaler; /* retained; NULL: losses are not scaled */
 };
 
 extern const mx_kind mx_trainer_kind;
+
+/* Before an update: whether it must be left out, because a gradient is not finite.  *scale is divided by the scale of the
+ * loss.  After an error, which mx_has_error() tells, it is left out too. */
+bool mx_loss_scaler_skips(mx_trainer *trainer, double *scale);
 
 #endif

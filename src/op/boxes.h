@@ -36,7 +36,7 @@ static inline double mx_box_overlap(mx_box a, mx_box b)
 }
 
 /* Offsets of a box from an anchor: centres in units of the anchor, logarithms of the ratios of sizes. */
-static inline void mx_box_encode(mx_box anchor, mx_box box, double *to)
+static inline void mx_box_offsets(mx_box anchor, mx_box box, double *to)
 {
     const double width = anchor.right - anchor.left, height = anchor.bottom - anchor.top;
     to[0] = ((box.left + box.right) - (anchor.left + anchor.right)) / 2 / width;
@@ -45,7 +45,8 @@ static inline void mx_box_encode(mx_box anchor, mx_box box, double *to)
     to[3] = log((box.bottom - box.top) / height);
 }
 
-/* Sorts n numbers of rows so that their scores fall; equal ones keep their order, NaN comes last.  A heap: no memory. */
+/* Sorts n numbers of rows so that their scores fall; equal ones keep their order, NaN comes last.  A heap: it needs
+ * no memory. */
 static inline bool mx_score_before(const double *score, int64_t a, int64_t b)
 {
     if (score[a] > score[b] || (score[b] != score[b] && score[a] == score[a]))

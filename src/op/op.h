@@ -98,6 +98,7 @@ enum mx_op_flags {
     MX_OP_ZERO_GRADIENT = 64, /* piecewise constant: gradient zero */
     MX_OP_VIEW = 128,      /* the elements of input 0 in another shape: the output shares its storage, no kernel */
     MX_OP_CREATE = 256,    /* no array inputs; makes its output on attrs->ctx */
+    MX_OP_CALLS = 512,     /* calls subgraphs or a user's code: see op/control.h */
 };
 
 struct mx_op {

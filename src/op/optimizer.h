@@ -22,7 +22,7 @@
 #define RESCALE(X) X(FLOAT, rescale_grad, "1.0", "", "the gradient is multiplied by it")
 #define CLIPPING(X) X(FLOAT, clip_gradient, "-1.0", "", "the gradient is clipped to [-c, c]; negative: not at all")
 #define COMMON(X) WD(X) RESCALE(X) CLIPPING(X)
-#define LAZY(X) X(BOOL, lazy_update, "True", "", "accepted for compatibility; dense arrays are updated whole")
+#define LAZY(X) X(BOOL, lazy_update, "True", "", "with a row_sparse gradient only its rows are updated")
 #define MOMENTUM(X) X(FLOAT, momentum, "0.0", "", "decay of the momentum")
 #define BETAS(X) X(FLOAT, beta1, "0.9", "", "decay of the mean") X(FLOAT, beta2, "0.999", "", "decay of the variance")
 #define EPSILON(X, value) X(FLOAT, epsilon, value, "", "added where a division by zero threatens")

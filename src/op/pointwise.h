@@ -30,19 +30,19 @@
     U(log2, "_sparse_log2", m_log2(x), X, m_log2_e / x, mx_g_div(mx_g_scale(g, 1.4426950408889634074), x), 0.1, 4, "logarithm of base 2") \
     U(log1p, "_sparse_log1p", m_log1p(x), X, 1 / (1 + x), mx_g_div(g, mx_g_shift(x, 1)), -0.8, 3, "log(1 + x), exact near 0") \
     U(sin, "_sparse_sin", m_sin(x), X, m_cos(x), mx_g_mul(g, mx_g1("cos", x)), -3, 3, "sine") \
-    U(cos, "", m_cos(x), X, -m_sin(x), mx_g_neg(mx_g_mul(g, mx_g1("sin", x))), -3, 3, "cosine") \
+    U(cos, "_sparse_cos", m_cos(x), X, -m_sin(x), mx_g_neg(mx_g_mul(g, mx_g1("sin", x))), -3, 3, "cosine") \
     U(tan, "_sparse_tan", m_tan(x), Y, 1 + y * y, mx_g_mul(g, mx_g_shift(mx_g1("square", y), 1)), -1, 1, "tangent") \
     U(arcsin, "_sparse_arcsin", m_asin(x), X, 1 / m_sqrt(1 - x * x), mx_g_mul(g, mx_g1("rsqrt", mx_g_rsub(1, mx_g1("square", x)))), -0.8, 0.8, "inverse of sin") \
-    U(arccos, "", m_acos(x), X, -1 / m_sqrt(1 - x * x), mx_g_neg(mx_g_mul(g, mx_g1("rsqrt", mx_g_rsub(1, mx_g1("square", x))))), -0.8, 0.8, "inverse of cos") \
+    U(arccos, "_sparse_arccos", m_acos(x), X, -1 / m_sqrt(1 - x * x), mx_g_neg(mx_g_mul(g, mx_g1("rsqrt", mx_g_rsub(1, mx_g1("square", x))))), -0.8, 0.8, "inverse of cos") \
     U(arctan, "_sparse_arctan", m_atan(x), X, 1 / (1 + x * x), mx_g_div(g, mx_g_shift(mx_g1("square", x), 1)), -2, 2, "inverse of tan") \
     U(sinh, "_sparse_sinh", m_sinh(x), X, m_cosh(x), mx_g_mul(g, mx_g1("cosh", x)), -2, 2, "hyperbolic sine") \
-    U(cosh, "", m_cosh(x), X, m_sinh(x), mx_g_mul(g, mx_g1("sinh", x)), -2, 2, "hyperbolic cosine") \
+    U(cosh, "_sparse_cosh", m_cosh(x), X, m_sinh(x), mx_g_mul(g, mx_g1("sinh", x)), -2, 2, "hyperbolic cosine") \
     U(tanh, "_sparse_tanh", m_tanh(x), Y, 1 - y * y, mx_g_mul(g, mx_g_rsub(1, mx_g1("square", y))), -2, 2, "hyperbolic tangent") \
     U(arcsinh, "_sparse_arcsinh", m_asinh(x), X, 1 / m_sqrt(x * x + 1), mx_g_mul(g, mx_g1("rsqrt", mx_g_shift(mx_g1("square", x), 1))), -2, 2, "inverse of sinh") \
-    U(arccosh, "", m_acosh(x), X, 1 / m_sqrt(x * x - 1), mx_g_mul(g, mx_g1("rsqrt", mx_g_shift(mx_g1("square", x), -1))), 1.3, 4, "inverse of cosh") \
+    U(arccosh, "_sparse_arccosh", m_acosh(x), X, 1 / m_sqrt(x * x - 1), mx_g_mul(g, mx_g1("rsqrt", mx_g_shift(mx_g1("square", x), -1))), 1.3, 4, "inverse of cosh") \
     U(arctanh, "_sparse_arctanh", m_atanh(x), X, 1 / (1 - x * x), mx_g_div(g, mx_g_rsub(1, mx_g1("square", x))), -0.8, 0.8, "inverse of tanh") \
-    U(gamma, "", m_tgamma(x), XY, y * m_digamma(x), mx_g_mul(g, mx_g_mul(y, mx_g1("_digamma", x))), 0.5, 4, "the gamma function") \
-    U(gammaln, "", m_lgamma(x), X, m_digamma(x), mx_g_mul(g, mx_g1("_digamma", x)), 0.5, 4, "logarithm of the absolute value of the gamma function") \
+    U(gamma, "_sparse_gamma", m_tgamma(x), XY, y * m_digamma(x), mx_g_mul(g, mx_g_mul(y, mx_g1("_digamma", x))), 0.5, 4, "the gamma function") \
+    U(gammaln, "_sparse_gammaln", m_lgamma(x), X, m_digamma(x), mx_g_mul(g, mx_g1("_digamma", x)), 0.5, 4, "logarithm of the absolute value of the gamma function") \
     U(_digamma, "", m_digamma(x), X, m_trigamma(x), mx_g_mul(g, mx_g1("_trigamma", x)), 0.5, 4, "derivative of gammaln") \
     U(_trigamma, "", m_trigamma(x), X, m_tetragamma(x), no_higher_order("gammaln"), 0.5, 4, "second derivative of gammaln") \
     U(erf, "", m_erf(x), X, m_two_over_sqrt_pi * m_exp(-x * x), mx_g_mul(g, mx_g_scale(mx_g1("exp", mx_g_neg(mx_g1("square", x))), 1.1283791670955125739)), -2, 2, "the error function") \
@@ -57,7 +57,7 @@
 
 /* L(name, aliases, forward(x), composition, low, high, doc): linear, the gradient looks at nothing. */
 #define MX_LINEAR_ROWS(L) \
-    L(negative, "_np_negative", -x, mx_g_neg(g), -2, 2, "-x") \
+    L(negative, "_sparse_negative _np_negative", -x, mx_g_neg(g), -2, 2, "-x") \
     L(degrees, "_sparse_degrees", x * m_degree, mx_g_scale(g, 57.29577951308232088), -2, 2, "radians to degrees") \
     L(radians, "_sparse_radians", x / m_degree, mx_g_scale(g, 0.01745329251994329577), -90, 90, "degrees to radians")
 
@@ -126,9 +126,10 @@ enum mx_pointwise_row {
 };
 
 /* How a row is used by an operator. */
+enum mx_pointwise_form { MX_FORM_UNARY, MX_FORM_BACKWARD, MX_FORM_BINARY, MX_FORM_SCALAR, MX_FORM_REVERSED };
 typedef struct mx_pointwise {
     int row;
-    enum { MX_FORM_UNARY, MX_FORM_BACKWARD, MX_FORM_BINARY, MX_FORM_SCALAR, MX_FORM_REVERSED } form;
+    enum mx_pointwise_form form;
 } mx_pointwise;
 
 #endif

@@ -25,11 +25,13 @@ typedef enum mx_distribution {
     MX_DRAW_COUNT
 } mx_distribution;
 
+enum mx_random_form { MX_RANDOM_NEW, MX_RANDOM_LIKE, MX_RANDOM_SAMPLE };
+
 /* op->user of all of these operators. */
 typedef struct mx_random_use {
     mx_distribution distribution;
     int parameters; /* 1 or 2 */
-    enum { MX_RANDOM_NEW, MX_RANDOM_LIKE, MX_RANDOM_SAMPLE } form;
+    enum mx_random_form form;
 } mx_random_use;
 
 #endif

@@ -14,7 +14,7 @@
  * The rule column: ENUM: the choices "relu|sigmoid"; INT and FLOAT: a range "1..", "0..1", or "".
  *
  *     type    C type       None is
- *     BOOL    bool         false
+ *     BOOL    bool         its default
  *     INT     int64_t      MX_NONE_INT
  *     FLOAT   double       NaN
  *     ENUM    int          -1

@@ -62,12 +62,13 @@ static bool scan_float(const char **text, double *value)
 
 static bool parse_bool(const mx_field *f, const char *text, void *value)
 {
-    (void)f;
-    static const char *const yes[] = {"True", "true", "1"}, *const no[] = {"False", "false", "0", "None"};
+    static const char *const yes[] = {"True", "true", "1"}, *const no[] = {"False", "false", "0"};
+    if (is_word(text, "None")) /* not given: the default */
+        text = f->fallback && !is_word(f->fallback, "None") ? f->fallback : "False";
     for (int i = 0; i < 3; i++)
         if (is_word(text, yes[i]))
             return *(bool *)value = true;
-    for (int i = 0; i < 4; i++)
+    for (int i = 0; i < 3; i++)
         if (is_word(text, no[i])) {
             *(bool *)value = false;
             return true;
@@ -344,8 +345,8 @@ const mx_field_type_row mx_field_types[MX_FIELD_TYPES] = {
     [MX_FIELD_ENUM] = {"enum", "one of", parse_enum, print_enum, equal_enum, none_enum, is_none_enum, check_enum},
     [MX_FIELD_DTYPE] = {"dtype", "an element type such as float32", parse_dtype, print_dtype, equal_enum, none_enum,
                         is_none_enum, check_dtype},
-    [MX_FIELD_DIMS] = {"tuple", "a tuple of integers", parse_dims, print_dims, equal_tuple, none_tuple, is_none_tuple, check_tuple},
-    [MX_FIELD_FLOATS] = {"floats", "a tuple of numbers", parse_floats, print_floats, equal_tuple, none_tuple, is_none_tuple,
+    [MX_FIELD_DIMS] = {"tuple", "a tuple of at most 16 integers", parse_dims, print_dims, equal_tuple, none_tuple, is_none_tuple, check_tuple},
+    [MX_FIELD_FLOATS] = {"floats", "a tuple of at most 16 numbers", parse_floats, print_floats, equal_tuple, none_tuple, is_none_tuple,
                          check_tuple},
     [MX_FIELD_STR] = {"str", "a text", parse_str, print_str, equal_str, none_ptr, is_none_ptr, NULL},
     [MX_FIELD_CTX] = {"context", "a device such as cpu(0)", parse_ctx, print_ctx, equal_ctx, none_ctx, is_none_ctx, NULL},

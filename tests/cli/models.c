@@ -85,15 +85,33 @@ static mx_block *mixed(void) { return mx_hybrid_lambda(mixture); }
 static mx_array *sorted(mx_array *x) { return mx_sort(x); }
 static mx_block *sorting(void) { return mx_hybrid_lambda(sorted); }
 
+/* Nothing in it is written as C. */
+static mx_array *summed(mx_array *x) { return mx_cumsum(x, .axis = 1); }
+static mx_block *running(void) { return mx_hybrid_lambda(summed); }
+
+/* Words, a recurrent layer, channels last. */
+static mx_block *words(void) { return mx_hybrid_sequential(mx_lstm(5, .bidirectional = true), mx_gru(3), mx_dense(2)); }
+static mx_block *last(void)
+{
+    return mx_hybrid_sequential(mx_conv2d(4, MX_DIMS(3, 3), .layout = "NHWC", .activation = "relu"),
+                                mx_max_pool2d(MX_DIMS(2, 2), .layout = "NHWC"), mx_batch_norm(.axis = 3), mx_dense(3));
+}
+
 static const struct model {
     const char *name;
     mx_block *(*make)(void);
     mx_dims shape;
 } models[] = {
-    {"lenet", lenet, {4, {1, 1, 28, 28}}},       {"mlp", mlp, {2, {3, 20}}},
-    {"residual", residual, {4, {1, 3, 32, 32}}}, {"mobile", mobile, {4, {2, 3, 21, 21}}},
-    {"waves", waves, {3, {2, 4, 30}}},           {"mixed", mixed, {3, {2, 3, 4}}},
+    {"lenet", lenet, {4, {1, 1, 28, 28}}},
+    {"mlp", mlp, {2, {3, 20}}},
+    {"residual", residual, {4, {1, 3, 32, 32}}},
+    {"mobile", mobile, {4, {2, 3, 21, 21}}},
+    {"waves", waves, {3, {2, 4, 30}}},
+    {"mixed", mixed, {3, {2, 3, 4}}},
     {"sorting", sorting, {2, {2, 5}}},
+    {"running", running, {2, {2, 5}}},
+    {"words", words, {3, {4, 2, 3}}},
+    {"last", last, {4, {2, 8, 8, 3}}},
 };
 
 static mx_code write_texts(const struct model *model, mx_array *x, mx_array *y)

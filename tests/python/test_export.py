@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 import mxnet as mx
-from mxnet import autograd, gluon, nd
+from mxnet import autograd, gluon, nd, sym
 from mxnet.gluon import nn
 from hybrid_cases import ALL, LAYERS, NETWORKS, Residual, TwoResults, inputs_of
 
@@ -205,3 +205,38 @@ def test_damaged_files(tmp_path):
     exported(other, [nd.ones((1, 4))], path + "2")
     with pytest.raises((AssertionError, mx.MXNetError)):
         gluon.SymbolBlock.imports(path + "-symbol.json", ["data"], path + "2-0000.params")
+
+
+def test_notes_about_initializers(tmp_path):
+    """__init__ of a variable in a file says how its parameter starts."""
+    data = sym.var("data")
+    net = sym.FullyConnected(data, weight=sym.var("w", init=mx.init.Constant(0.25)),
+                             bias=sym.var("b", init=mx.init.Normal(2.0)), num_hidden=300)
+    net = sym.FullyConnected(net, weight=sym.var("v", init="ones"), num_hidden=2, name="last")
+    net.save(str(tmp_path / "net-symbol.json"))
+    block = gluon.SymbolBlock.imports(str(tmp_path / "net-symbol.json"), ["data"])
+    block.initialize(mx.init.Zero())
+    block(nd.zeros((1, 4)))
+    values = {name: p.data().asnumpy() for name, p in block.collect_params().items()}
+    assert (values["w"] == 0.25).all() and (values["v"] == 1).all() and (values["last_bias"] == 0).all()
+    assert 1.5 < values["b"].std() < 2.5
+    text = (tmp_path / "net-symbol.json").read_text().replace('[\\"constant\\", {\\"value\\": 0.25}]', "no such thing")
+    (tmp_path / "net-symbol.json").write_text(text)
+    block = gluon.SymbolBlock.imports(str(tmp_path / "net-symbol.json"), ["data"])
+    block.initialize(mx.init.One())
+    block(nd.zeros((1, 4)))
+    assert (block.collect_params()["w"].data().asnumpy() == 1).all()
+
+
+def test_hidden_outputs_are_counted_as_mxnet_does():
+    def rows(symbol):
+        return json.loads(symbol.tojson())["node_row_ptr"]
+    data = sym.var("data")
+    recurrent = dict(parameters=sym.var("p"), state=sym.var("s"), state_size=3, num_layers=1)
+    assert rows(sym.RNN(data, mode="gru", **recurrent)) == [0, 1, 2, 3, 4]
+    assert rows(sym.RNN(data, mode="gru", state_outputs=True, **recurrent)[0]) == [0, 1, 2, 3, 5]
+    assert rows(sym.RNN(data, mode="lstm", state_cell=sym.var("c"), state_outputs=True, **recurrent)[0]) == \
+        [0, 1, 2, 3, 4, 7]
+    assert rows(sym.LeakyReLU(data, act_type="leaky")) == [0, 1, 2]
+    assert rows(sym.LeakyReLU(data, act_type="rrelu")) == [0, 1, 3]
+    assert rows(sym.BatchNorm(data)) == [0, 1, 2, 3, 4, 5, 8]

@@ -175,6 +175,26 @@ def test_containers_of_functions():
     assert joined(x).asnumpy().tolist() == [[-1, 2, 0, 2]]
 
 
+def test_summary_of_branches(capsys):
+    class Branches(nn.HybridBlock):
+        def __init__(self):
+            super().__init__()
+            with self.name_scope():
+                self.a = nn.Dense(3)
+                self.norm = nn.BatchNorm()
+                self.again = nn.Dense(3, params=self.a.params)
+
+        def hybrid_forward(self, F, x, y):
+            return self.norm(self.a(x)), self.again(y)
+    net = Branches()
+    net.initialize()
+    net.summary(nd.ones((2, 5)), nd.ones((4, 5)))
+    text = capsys.readouterr().out
+    for line in ("Input", "(2, 5), (4, 5)", "Dense-1", "(2, 3)", "BatchNorm-2", "Dense-3", "(4, 3)", "all: 48",
+                 "trainable: 42", "fixed: 6", "more than once: 18", "of the model: 30"):
+        assert line in text
+
+
 def test_summary(capsys):
     net = Net()
     net.initialize()

@@ -238,6 +238,34 @@ def test_frozen_and_freed_parameters():
     assert float(net[0].weight.grad().abs().sum().asscalar()) > 0
 
 
+def test_forwards_that_look_at_shapes_of_parameters():
+    """They cannot be traced before these are known: the first call is imperative."""
+    class Curious(gluon.HybridBlock):
+        def __init__(self):
+            super().__init__()
+            with self.name_scope():
+                self.a, self.b = nn.Dense(3), nn.Dense(2)
+
+        def hybrid_forward(self, F, x):
+            y = self.a(x)
+            if not self.a.weight.shape[1]:
+                raise ValueError("not known yet")
+            return self.b(y) / self.a.weight.shape[1]
+    net = Curious()
+    net.initialize()
+    net.hybridize()
+    first = net(nd.ones((2, 4)))
+    assert first.shape == (2, 2)
+    close(net(nd.ones((2, 4))), first)
+    trainer = gluon.Trainer(net.collect_params(), "sgd", {"learning_rate": 0.1})
+    other = Curious()
+    other.initialize()
+    step = gluon.TrainStep(other, gluon.loss.L2Loss(), gluon.Trainer(other.collect_params(), "sgd"))
+    for _ in range(3):
+        assert step(nd.ones((2, 4)), nd.ones((2, 2))).shape == (2,)
+    assert step.compiled and trainer
+
+
 def test_cast_after_hybridize():
     net = nn.HybridSequential()
     net.add(nn.Dense(3, in_units=4))
@@ -481,10 +509,35 @@ def test_operator_hooks():
 def test_optimize_for_and_flags():
     net = nn.Dense(3, in_units=4)
     net.initialize()
-    out = net.optimize_for(nd.ones((2, 4)), backend="anything", clear=False)
-    assert out.shape == (2, 3) and net._active
+    assert net.optimize_for(nd.ones((2, 4)), backend="anything", clear=False) is None
+    assert net._active
+    out = net(nd.ones((2, 4)))
+    assert out.shape == (2, 3)
     net.hybridize(static_alloc=True, static_shape=True, inline_limit=1, forward_bulk_size=2, backward_bulk_size=3)
     close(net(nd.ones((2, 4))), out)
+    first, second = net(nd.ones((2, 4))), net(nd.zeros((2, 4)))
+    close(first, second)  # they are the same memory
+    with pytest.raises(ValueError, match="static_alloc"):
+        net.hybridize(static_shape=True)
+    outer = nn.Sequential()
+    outer.add(net)
+    outer.hybridize(static_alloc=True, inline_limit=3)
+    close(outer(nd.ones((2, 4))), out)
+
+
+def test_op_hooks_show_inputs_by_the_operators_names():
+    net = nn.HybridSequential(prefix="n_")
+    with net.name_scope():
+        net.add(nn.Dense(3, activation="relu"), nn.BatchNorm(), nn.Dropout(0.5))
+    net.initialize()
+    net.hybridize()
+    seen = []
+    net.register_op_hook(lambda name, op, array: seen.append((name, op, array.shape)), monitor_all=True)
+    net(nd.ones((2, 4)))  # the first call, too, although shapes follow from it
+    assert seen[:4] == [("n_dense0_fwd_data", "FullyConnected", (2, 4)), ("n_dense0_fwd_weight", "FullyConnected", (3, 4)),
+                        ("n_dense0_fwd_bias", "FullyConnected", (3,)), ("n_dense0_fwd_output", "FullyConnected", (2, 3))]
+    assert ("n_batchnorm0_fwd_moving_var", "BatchNorm", (3,)) in seen
+    assert seen[-1] == ("n_dropout0_fwd_output", "Dropout", (2, 3))
 
 
 # ---- threads, whole steps ------------------------------------------------------------------------------------------
@@ -555,3 +608,179 @@ def test_train_step_wants_blocks_and_a_trainer():
     step = gluon.TrainStep(net, gluon.loss.L2Loss(), trainer)
     with pytest.raises(TypeError):
         step([1, 2], nd.ones((1, 2)))
+
+
+# ---- gradients of gradients ----------------------------------------------------------------------------------------
+
+class Critic(gluon.HybridBlock):
+    """A small critic of a Wasserstein network; its forward is Python's."""
+
+    def __init__(self, **kwargs):
+        super().__init__(**kwargs)
+        with self.name_scope():
+            self.conv = nn.Conv2D(4, 3)
+            self.norm = nn.LayerNorm()
+            self.out = nn.Dense(1)
+            self.drop = nn.Dropout(0.3)
+            self.scale = self.params.get("scale", shape=(1,), init="ones")
+
+    def hybrid_forward(self, F, x, scale):
+        h = self.drop(F.tanh(self.norm(self.conv(x))))
+        return F.broadcast_mul(self.out(h), scale)
+
+
+def penalties(hybrid, steps=3):
+    mx.random.seed(4)
+    net = Critic(prefix="critic_")
+    net.initialize(mx.init.Xavier())
+    net(nd.zeros((2, 2, 6, 6)))
+    if hybrid:
+        net.hybridize()
+    trainer = gluon.Trainer(net.collect_params(), "sgd", {"learning_rate": 0.05})
+    found = []
+    for step in range(steps):
+        rng = np.random.RandomState(step)
+        real, fake = nd.array(rng.randn(4, 2, 6, 6)), nd.array(rng.randn(4, 2, 6, 6))
+        mix = 0.3 * real + 0.7 * fake
+        mix.attach_grad()
+        with autograd.record():
+            slope = autograd.grad(net(mix), mix, create_graph=True, retain_graph=True)[0]
+            length = nd.sqrt(nd.sum(slope ** 2, axis=(1, 2, 3)) + 1e-12)
+            loss = net(fake).mean() - net(real).mean() + 10 * ((length - 1) ** 2).mean()
+        loss.backward()
+        trainer.step(1)
+        found += [loss.asnumpy(), mix.grad.asnumpy()] + [p.data().asnumpy() for p in net.collect_params().values()]
+    return found
+
+
+def test_gradient_penalty():
+    for a, b in zip(penalties(False), penalties(True)):
+        np.testing.assert_allclose(a, b, rtol=1e-5, atol=1e-6)
+
+
+# ---- what the first call makes ---------------------------------------------------------------------------------------
+
+def test_first_call_names_and_numbers():
+    """hybridize() before or after the first call, or never: the same parameters, names and results."""
+    def run(when):
+        mx.random.seed(8)
+        with mx.name.NameManager():
+            net = nn.HybridSequential(prefix="net_")
+            with net.name_scope():
+                net.add(nn.Conv2D(3, 3, activation="relu"), nn.BatchNorm(), nn.Flatten(), nn.Dense(4), nn.Dense(2))
+        net.initialize(mx.init.Normal(0.2))
+        if when == "before":
+            net.hybridize()
+        x = nd.array(np.random.RandomState(1).randn(2, 1, 6, 6))
+        outs = [net(x).asnumpy()]
+        if when == "after":
+            net.hybridize()
+        outs.append(net(x).asnumpy())
+        return outs + [(p.name, p.data().asnumpy().tolist()) for p in net.collect_params().values()]
+    never, before, after = run("never"), run("before"), run("after")
+    for a, b, c in zip(never, before, after):
+        if isinstance(a, tuple):
+            assert a == b == c
+        else:
+            np.testing.assert_allclose(a, b, rtol=1e-5, atol=1e-6)
+            np.testing.assert_allclose(a, c, rtol=1e-5, atol=1e-6)
+
+
+def test_forwards_that_look_at_shapes_of_parameters():
+    """They cannot be traced before these are known: the first call is imperative."""
+    class Curious(gluon.HybridBlock):
+        def __init__(self):
+            super().__init__()
+            with self.name_scope():
+                self.a, self.b = nn.Dense(3), nn.Dense(2)
+
+        def hybrid_forward(self, F, x):
+            y = self.a(x)
+            if not self.a.weight.shape[1]:
+                raise ValueError("not known yet")
+            return self.b(y) / self.a.weight.shape[1]
+    net = Curious()
+    net.initialize()
+    net.hybridize()
+    first = net(nd.ones((2, 4)))
+    assert first.shape == (2, 2)
+    close(net(nd.ones((2, 4))), first)
+    trainer = gluon.Trainer(net.collect_params(), "sgd", {"learning_rate": 0.1})
+    other = Curious()
+    other.initialize()
+    step = gluon.TrainStep(other, gluon.loss.L2Loss(), gluon.Trainer(other.collect_params(), "sgd"))
+    for _ in range(3):
+        assert step(nd.ones((2, 4)), nd.ones((2, 2))).shape == (2,)
+    assert step.compiled and trainer
+
+
+def test_cast_after_hybridize():
+    net = nn.HybridSequential()
+    net.add(nn.Embedding(5, 4), nn.Dense(3, flatten=False))
+    net.initialize()
+    net.hybridize()
+    x = nd.array([1, 2, 3])
+    first = net(x)
+    for dtype in ("float64", "float16", "float32"):
+        net.cast(dtype)
+        for parameter in net.collect_params().values():
+            assert parameter.data().dtype == np.dtype(dtype)
+        again = net(x)
+        assert again.dtype == np.dtype(dtype)
+        np.testing.assert_allclose(again.asnumpy(), first.asnumpy(), rtol=1e-2, atol=1e-3)
+
+
+def test_unused_random_numbers():
+    class Wasteful(gluon.HybridBlock):
+        def hybrid_forward(self, F, x):
+            F.random.uniform(shape=(3, 3))
+            F.Dropout(x, p=0.5)
+            return F.Dropout(x, p=0.5) + F.random.normal(shape=(2, 5))
+
+    def run(hybrid, recorded):
+        net = Wasteful()
+        if hybrid:
+            net.hybridize()
+        mx.random.seed(5)
+        outs = []
+        for _ in range(3):
+            if recorded:
+                with autograd.record():
+                    outs.append(net(nd.ones((2, 5))).asnumpy())
+            else:
+                outs.append(net(nd.ones((2, 5))).asnumpy())
+        return outs
+    for recorded in (False, True):
+        for a, b in zip(run(False, recorded), run(True, recorded)):
+            np.testing.assert_allclose(a, b, rtol=1e-6)
+
+
+def test_threads_share_a_step_and_a_block_of_python():
+    """Plans are made while other threads run; the forward is Python's, so the GIL changes hands."""
+    net = Residual()
+    net.initialize()
+    head = nn.HybridSequential()
+    head.add(net, nn.Flatten(), nn.Dense(3))
+    head.initialize()
+    head.hybridize()
+    trainer = gluon.Trainer(head.collect_params(), "adam", {"learning_rate": 0.001})
+    step = gluon.TrainStep(head, gluon.loss.SoftmaxCrossEntropyLoss(), trainer)
+    problems = []
+
+    def work(i):
+        try:
+            for k in range(8):
+                batch = 1 + (i + k) % 3
+                x, y = nd.ones((batch, 4, 6, 6)), nd.zeros((batch,))
+                assert np.isfinite(step(x, y).asnumpy()).all()
+                assert head(x).shape == (batch, 3)
+                if k == 4:
+                    head.hybridize()
+        except Exception as error:  # pylint: disable=broad-except
+            problems.append(error)
+    threads = [threading.Thread(target=work, args=(i,), daemon=True) for i in range(4)]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join(60)
+    assert not problems and not any(thread.is_alive() for thread in threads)

@@ -63,7 +63,7 @@ def test_optimizer(tmp_path):
     (lambda s: s.push("b", nd.ones(2)), mx.MXNetError, "not initialized"),
     (lambda s: s.push(1, nd.ones(2)), mx.MXNetError, "all strings"),
     (lambda s: s.push("a", 3), TypeError, "int"), (lambda s: s.pull("a"), AssertionError, "out"),
-    (lambda s: s.row_sparse_pull("a", out=nd.ones(2)), NotImplementedError, "dense"),
+    (lambda s: s.row_sparse_pull("a", out=nd.ones(2), row_ids=nd.ones(1)), ValueError, "row_sparse"),
     (lambda s: s.save_optimizer_states("x"), AssertionError, "no optimizer"),
     (lambda s: s.init(["b", "c"], [nd.ones(2)]), AssertionError, "2 keys")])
 def test_errors(call, kind, part):

@@ -94,3 +94,15 @@ def test_overriding_a_row():
 
     optimizer = mx.optimizer.SGD(lr_scheduler=Double(1, 0.5, base_lr=0.1))
     assert optimizer.learning_rate == pytest.approx(0.2)
+
+
+def test_many_steps():
+    """More steps than a tuple of the library holds."""
+    steps = list(range(2, 82, 2))
+    schedule = lr_scheduler.MultiFactorScheduler(steps, 0.5, base_lr=1)
+    assert list(schedule.step) == steps
+    np.testing.assert_allclose(rates(schedule, 100), [0.5 ** sum(n > s for s in steps) for n in range(1, 101)])
+    copy = pickle.loads(pickle.dumps(lr_scheduler.MultiFactorScheduler(steps, 0.5, base_lr=1)))
+    np.testing.assert_allclose(copy(70), 0.5 ** 34)
+    with pytest.raises(ValueError):
+        lr_scheduler.MultiFactorScheduler(steps + [3])

@@ -131,8 +131,36 @@ def test_scores_of_the_original(name):
     np.testing.assert_allclose(net(x).asnumpy()[0, :3], SCORES[name], rtol=2e-3, atol=2e-4)
 
 
+# Networks that came after the original package: a size of image, the number of trained elements with 1000 classes.
+NEWER = {
+    "mobilenetv3_large": (32, 5483032),
+    "mobilenetv3_small": (32, 2542856),
+    "nasnet_4_1056": (65, 5289978),
+    "nasnet_5_1538": (65, None),
+    "nasnet_7_1920": (65, None),
+    "nasnet_6_4032": (65, 88753150),
+}
+
+
+@pytest.mark.parametrize("name", ["mobilenetv3_large", "mobilenetv3_small", "nasnet_4_1056"])
+def test_newer_networks(name):
+    size, elements = NEWER[name]
+    net = vision.get_model(name)
+    net.initialize(mx.init.Xavier())
+    x = nd.random.normal(shape=(2, 3, size, size))
+    plain = net(x)
+    assert plain.shape == (2, 1000)
+    assert sum(p.data().size for p in net.collect_params().values() if "running" not in p.name) == elements
+    net.hybridize()
+    np.testing.assert_allclose(net(x).asnumpy(), plain.asnumpy(), rtol=1e-3, atol=1e-5)
+    with autograd.record():
+        loss = (net(x) ** 2).sum()
+    loss.backward()
+    assert all(np.isfinite(p.grad().asnumpy()).all() for p in net.collect_params().values() if p.grad_req != "null")
+
+
 def test_functions_and_names():
-    by_name = set(FACTS)
+    by_name = set(FACTS) | set(NEWER)
     assert set(vision._MODELS) == by_name
     for name, function in vision._MODELS.items():
         assert getattr(vision, function.__name__) is function and function.__name__ in vision.__all__
@@ -168,6 +196,58 @@ def test_own_sizes(version):
     dense = vision.DenseNet(8, 4, [2, 2], dropout=0.1, classes=5)
     dense.initialize()
     assert dense(nd.ones((1, 3, 56, 56))).shape == (1, 5)
+
+
+class Squeezed(gluon.HybridBlock):
+    """A block of residual networks that the library does not know."""
+
+    def __init__(self, channels, stride, downsample=False, in_channels=0, **kwargs):
+        super().__init__(**kwargs)
+        self.body = gluon.nn.Conv2D(channels, 3, stride, 1, in_channels=in_channels)
+        self.downsample = gluon.nn.Conv2D(channels, 1, stride) if downsample else None
+
+    def hybrid_forward(self, F, x):
+        return F.tanh(self.body(x)) + (self.downsample(x) if self.downsample else x)
+
+
+class Own(vision.ResNetV1):
+    """A network that changes what it inherits."""
+
+    def hybrid_forward(self, F, x):
+        return F.softmax(super().hybrid_forward(F, x))
+
+
+@pytest.mark.parametrize("hybrid", [False, True])
+def test_parts_of_ones_own(hybrid):
+    import gc
+    net = Own(Squeezed, [1, 2], [8, 8, 16], classes=3, thumbnail=True)
+    gc.collect()
+    assert isinstance(net.features[1][0], Squeezed) and net.name.startswith("own")
+    net.initialize()
+    if hybrid:
+        net.hybridize()
+    scores = net(nd.ones((2, 3, 8, 8)))
+    np.testing.assert_allclose(scores.sum(axis=1).asnumpy(), np.ones(2), rtol=1e-5)
+
+    other = vision.resnet18_v1(thumbnail=True)
+    with other.name_scope():
+        other.output = gluon.nn.Dense(4)
+    other.initialize()
+    seen = []
+    other.features[1].register_forward_hook(lambda block, x, y: seen.append(y.shape))
+    if hybrid:
+        other.hybridize()
+    assert other(nd.ones((2, 3, 16, 16))).shape == (2, 4) and seen[-1] == (2, 64, 16, 16)
+    assert other.features[:2](nd.ones((2, 3, 16, 16))).shape == (2, 64, 16, 16)
+    assert isinstance(other.features, gluon.nn.HybridSequential) and "BasicBlockV1" in repr(other)
+    fresh = gluon.nn.HybridSequential()
+    fresh.add(other.features[1], gluon.nn.GlobalAvgPool2D())
+    assert fresh(nd.ones((1, 64, 4, 4))).shape == (1, 64, 1, 1)
+
+    def wrong(*args, **kwargs):
+        raise KeyError("no blocks today")
+    with pytest.raises(KeyError):
+        vision.ResNetV1(wrong, [1], [8, 8])
 
 
 def test_training_lowers_the_loss():

@@ -152,8 +152,10 @@ def test_random_data():
     assert tu.np_reduce(np.ones((2, 3)), 1, True, np.sum).tolist() == [[3], [3]]
     x = nd.ones((2, 2))
     assert tu.same_array(x, x.reshape((2, 2))) and not tu.same_array(x, x.copy())
-    with pytest.raises(mx.error.UnsupportedError):
-        tu.rand_ndarray((2, 2), "csr")
+    assert tu.rand_ndarray((2, 2), "csr").stype == "csr"
+    rows, (values, numbers) = tu.rand_sparse_ndarray((6, 2), "row_sparse", rsp_indices=[1, 4])
+    assert rows.indices.asnumpy().tolist() == [1, 4] == numbers.tolist() and values.shape == (2, 2)
+    assert tu.create_sparse_array_zd((3, 3), "csr", density=0).data.shape == (0,)
     assert tu.default_context() == mx.current_context() and tu.default_dtype() is np.float32
     assert len(tu.list_gpus()) == mx.num_gpus()
 

@@ -81,33 +81,61 @@ def random_sample(population, k):
     return [population[i] for i in chosen]
 
 
-def _sparse(who, stype):
-    from ..error import UnsupportedError
-    raise UnsupportedError(f"{who}: storage type '{stype}' is not there: all arrays are dense")
-
-
 def rand_ndarray(shape, stype="default", density=None, dtype=None, modifier_func=None, shuffle_csr_indices=False,
                  distribution=None, ctx=None):
     """Uniform numbers in [-1, 1) in an array."""
     if stype != "default":
-        _sparse("rand_ndarray", stype)
+        return create_sparse_array(shape, stype, density=0.5 if density is None else density, dtype=dtype,
+                                   modifier_func=modifier_func)
     values = np.random.uniform(-1, 1, size=shape)
     if modifier_func is not None:
         values = np.vectorize(modifier_func)(values)
     return array(values, ctx=ctx or default_context(), dtype=dtype or default_dtype())
 
 
-def rand_sparse_ndarray(shape, stype, *args, **kwargs):
-    """Refused: there are no sparse arrays."""
-    _sparse("rand_sparse_ndarray", stype)
+def rand_sparse_ndarray(shape, stype, density=None, dtype=None, distribution=None, data_init=None, rsp_indices=None,
+                        modifier_func=None, shuffle_csr_indices=False, ctx=None):
+    """A random sparse array and its parts as NumPy arrays: (values, rows), or (indptr, columns, values) of a csr.
+
+    density: share of rows or elements that are there; rsp_indices: these rows; data_init: one value for all of them.
+    """
+    from ..ndarray import sparse
+    density = np.random.rand() if density is None else density
+    dtype = default_dtype() if dtype is None else dtype
+    count = shape[0] if stype == "row_sparse" else int(np.prod(shape))
+    there = np.flatnonzero(np.random.rand(count) < density)
+    if stype == "row_sparse" and rsp_indices is not None:
+        there = np.array(sorted(rsp_indices), dtype="int64")
+    size = (len(there),) + tuple(shape[1:]) if stype == "row_sparse" else (len(there),)
+    values = np.random.uniform(-1, 1, size) if data_init is None else np.full(size, data_init)
+    if modifier_func is not None:
+        values = np.vectorize(modifier_func, otypes=[float])(values)
+    values = values.astype(dtype)
+    if stype == "row_sparse":
+        return sparse.row_sparse_array((values, there), shape=shape, ctx=ctx, dtype=dtype), (values, there)
+    rows, columns = there // shape[1], there % shape[1]
+    starts = np.searchsorted(rows, np.arange(shape[0] + 1))
+    return (sparse.csr_matrix((values, columns, starts), shape=shape, ctx=ctx, dtype=dtype),
+            (starts, columns, values))
 
 
-create_sparse_array = create_sparse_array_zd = rand_sparse_ndarray
+def create_sparse_array(shape, stype, data_init=None, rsp_indices=None, dtype=None, modifier_func=None, density=0.5,
+                        shuffle_csr_indices=False):
+    """A random sparse array."""
+    return rand_sparse_ndarray(shape, stype, density, dtype, None, data_init, rsp_indices, modifier_func)[0]
+
+
+def create_sparse_array_zd(shape, stype, density, data_init=None, rsp_indices=None, dtype=None, modifier_func=None,
+                           shuffle_csr_indices=False):
+    """A random sparse array; with density 0 nothing is in it."""
+    rsp_indices = [] if density == 0 else rsp_indices
+    return create_sparse_array(shape, stype, data_init, rsp_indices, dtype, modifier_func, density)
 
 
 def shuffle_csr_column_indices(csr):
-    """Refused: there are no sparse arrays."""
-    _sparse("shuffle_csr_column_indices", "csr")
+    """Refused: the columns of a row always ascend."""
+    from ..error import UnsupportedError
+    raise UnsupportedError("shuffle_csr_column_indices: the columns of a csr array are always in order")
 
 
 def create_2d_tensor(rows, columns, dtype=np.int64):

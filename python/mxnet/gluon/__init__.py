@@ -21,6 +21,8 @@ def __getattr__(name):
             raise
     if name in ("autograd", "ndarray", "initializer", "optimizer", "metric", "symbol"):
         return importlib.import_module("mxnet." + name)
+    if name == "MXNetError":
+        return importlib.import_module("mxnet.base").MXNetError
     if name in ("Context", "cpu", "gpu"):
         return getattr(importlib.import_module("mxnet.context"), name)
     raise AttributeError(f"module 'mxnet.gluon' has no attribute '{name}'")

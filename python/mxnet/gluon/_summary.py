@@ -16,7 +16,7 @@ def summarize(block, inputs):
     """Runs the block once with hooks on every part and counts parameters."""
     from .block import HybridBlock
     rows, handles, seen = [], [], set()
-    totals = {"all": 0, "trainable": 0}
+    totals = {"all": 0, "trainable": 0, "once": 0}
 
     def count(part):
         own = 0
@@ -25,10 +25,10 @@ def summarize(block, inputs):
             for dim in parameter.shape:
                 size *= dim
             own += size
-            if parameter.name not in seen:
-                seen.add(parameter.name)
-                totals["all"] += size
-                totals["trainable"] += size if parameter.grad_req != "null" else 0
+            totals["trainable"] += size if parameter.grad_req != "null" else 0
+            totals["once"] += size if parameter.name not in seen else 0
+            seen.add(parameter.name)
+        totals["all"] += own
         return own
 
     def watch(part):
@@ -51,8 +51,8 @@ def summarize(block, inputs):
              _ROW.format("Input", _shapes(inputs), 0)]
     lines += [_ROW.format(*row) for row in rows]
     lines += ["=" * 80, "Parameters, those of shared blocks at every use",
-              f"  all: {sum(row[2] for row in rows)}", f"  trainable: {totals['trainable']}",
+              f"  all: {totals['all']}", f"  trainable: {totals['trainable']}",
               f"  fixed: {totals['all'] - totals['trainable']}",
-              f"Counted more than once: {sum(row[2] for row in rows) - totals['all']}",
-              f"Parameters of the model: {totals['all']}", "-" * 80]
+              f"Counted more than once: {totals['all'] - totals['once']}",
+              f"Parameters of the model: {totals['once']}", "-" * 80]
     return "\n".join(lines)

@@ -5,6 +5,7 @@ from collections import OrderedDict
 
 from .. import _core
 from .._core import NDArray, Symbol
+from .. import autograd
 from .. import ndarray as nd
 from .parameter import ParameterDict, load_into
 from .utils import HookHandle
@@ -156,6 +157,20 @@ class Block(_core.Block):
                 continue
             load_into(params[name], value, ctx, cast_dtype, dtype_source)
 
+    def save(self, prefix):
+        """Writes prefix-model.json, what the network is made of, and prefix-model.params."""
+        import json
+        with open(f"{prefix}-model.json", "w", encoding="utf8") as file:
+            json.dump(_structure(self), file)
+        self.save_parameters(f"{prefix}-model.params")
+
+    def load(self, prefix):
+        """Reads what save() wrote into a network that is made of the same parts."""
+        import json
+        with open(f"{prefix}-model.json", encoding="utf8") as file:
+            _check_structure(self, json.load(file), prefix)
+        self.load_parameters(f"{prefix}-model.params")
+
     def save_params(self, filename):
         """The old form: full names without this block's prefix."""
         self.collect_params().save(filename, strip_prefix=self.prefix)
@@ -179,10 +194,32 @@ class Block(_core.Block):
         for child in self._children.values():
             child.hybridize(active, **kwargs)
 
+    def register_op_hook(self, callback, monitor_all=False):
+        """callback(name of the tensor, name of the operator, array) for every operator that hybridized children run."""
+        for child in self._children.values():
+            child.register_op_hook(callback, monitor_all)
+
     def summary(self, *inputs):
         """Prints a table of layers with output shapes and numbers of parameters for these inputs."""
         from ._summary import summarize
         print(summarize(self, inputs))
+
+
+def _structure(block):
+    return {"name": block.name, "class": type(block).__name__, "hybridized": bool(getattr(block, "_active", False)),
+            "children": {key: _structure(child) for key, child in block._children.items()}}
+
+
+def _check_structure(block, saved, prefix):
+    if not isinstance(saved, dict) or not isinstance(saved.get("children"), dict):
+        raise ValueError(f"load: '{prefix}-model.json' does not describe a network")
+    if list(saved["children"]) != list(block._children):
+        raise ValueError(f"load: {block.name} has children {list(block._children)}, '{prefix}-model.json' has "
+                         f"{list(saved['children'])}")
+    for key, child in block._children.items():
+        _check_structure(child, saved["children"][key], prefix)
+    if saved.get("hybridized") and isinstance(block, HybridBlock):
+        block._set_active(True, False)
 
 
 def _both():
@@ -215,16 +252,20 @@ class HybridBlock(Block):
                              "parent")
         super().register_child(block, name)
 
-    def hybridize(self, active=True, static_alloc=False, static_shape=False, inline_limit=2,
+    def hybridize(self, active=True, backend=None, clear=True, static_alloc=False, static_shape=False, inline_limit=2,
                   forward_bulk_size=None, backward_bulk_size=None, **kwargs):
         """Runs the block as a compiled plan from now on, one per shape of inputs and mode.
 
-        static_alloc: results live in the same arrays every time.  The other flags are accepted: plans have fixed shapes
-        and are one call in any case.
+        static_alloc: results live in the same arrays every time.  static_shape needs it; plans have fixed shapes anyway.
+        clear=False: plans that were made stay.  The other flags are accepted: a plan is one call whatever its size, and
+        there is one backend.
         """
-        self._set_active(active, static_alloc)
-        super().hybridize(active, static_alloc=static_alloc, static_shape=static_shape, inline_limit=inline_limit,
-                          forward_bulk_size=forward_bulk_size, backward_bulk_size=backward_bulk_size, **kwargs)
+        if static_shape and not static_alloc:
+            raise ValueError(f"{self.name}: hybridize(static_shape=True) needs static_alloc=True")
+        self._set_active(active, static_alloc, clear)
+        super().hybridize(active, clear=clear, static_alloc=static_alloc, static_shape=static_shape,
+                          inline_limit=inline_limit, forward_bulk_size=forward_bulk_size,
+                          backward_bulk_size=backward_bulk_size)
 
     def cast(self, dtype):
         """Changes the element type of all parameters."""
@@ -258,10 +299,13 @@ class HybridBlock(Block):
                 parameter.cast(args[0].dtype)
         self._forget()
 
-    def optimize_for(self, x, *args, backend=None, backend_opts=None, clear=True, **kwargs):
-        """Prepares the block for inputs like these: hybridizes it and runs it once."""
-        self.hybridize(True, **{k: v for k, v in kwargs.items() if k in ("static_alloc", "static_shape")})
-        return self(x, *args)
+    def optimize_for(self, x, *args, backend=None, clear=False, static_alloc=False, static_shape=False, inline_limit=2,
+                     forward_bulk_size=None, backward_bulk_size=None, **kwargs):
+        """Hybridizes the block and makes its plan for predicting on inputs like these; flags as in hybridize()."""
+        self.hybridize(True, backend, clear, static_alloc, static_shape, inline_limit, forward_bulk_size,
+                       backward_bulk_size)
+        with autograd.pause(train_mode=False):
+            self(x, *args)
 
     def register_op_hook(self, callback, monitor_all=False):
         """callback(name of the tensor, name of the operator, array) for every operator that the hybridized block runs;
@@ -286,6 +330,11 @@ class _LayerBase(HybridBlock):
         self._start_layer(self._address, self._made, *args, **kwargs)
 
     forward = _core.Block.forward
+
+    def cast(self, dtype):
+        """Changes the element type of the parameters; normalisations keep float32 where 16 bits are wanted."""
+        self._forget()
+        self._cast(dtype)
 
     def hybrid_forward(self, F, *args, **parameters):
         """What the layer computes, with these arrays in place of its parameters."""
@@ -343,6 +392,10 @@ class SymbolBlock(HybridBlock):
             block.collect_params().load(param_file, ctx=ctx, allow_missing=allow_missing, ignore_extra=ignore_extra,
                                         cast_dtype=True, dtype_source="saved")
         return block
+
+    def reset_ctx(self, ctx):
+        """Moves the parameters to other contexts."""
+        self.collect_params().reset_ctx(ctx)
 
     def _share(self, params):
         """Takes the values of parameters of these names."""

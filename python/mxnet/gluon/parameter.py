@@ -50,12 +50,15 @@ class Parameter(_core.Parameter):
                           init=self.init)
 
     def row_sparse_data(self, row_id):
-        """Rows of a row_sparse parameter: parameters are dense here."""
-        raise RuntimeError(f"Parameter '{self.name}' is dense: use data() instead of row_sparse_data()")
+        """Rows by number, as a row_sparse array; gradients flow back to the parameter."""
+        if self.stype != "row_sparse":
+            raise RuntimeError(f"Parameter '{self.name}' has the storage type '{self.stype}': use data() instead of "
+                               "row_sparse_data()")
+        return _core.parameter_rows(self, row_id)
 
     def list_row_sparse_data(self, row_id):
-        """See row_sparse_data."""
-        raise RuntimeError(f"Parameter '{self.name}' is dense: use list_data() instead of list_row_sparse_data()")
+        """The same rows of the copies on all contexts."""
+        return [self.row_sparse_data(row_id.as_in_context(ctx)) for ctx in self.list_ctx()]
 
     def as_in_context(self, ctx):
         """Moves the parameter to a context."""

@@ -1,6 +1,6 @@
 """The trainer: applies an optimizer to the parameters of a network."""
 from .. import _core
-from ..error import StateError
+from ..error import StateError, UnsupportedError
 from .parameter import Parameter, ParameterDict
 
 __all__ = ["Trainer"]
@@ -38,6 +38,8 @@ class Trainer(_core.Trainer):
         self._kvstore_params = {"kvstore": kvstore, "update_on_kvstore": update_on_kvstore}
         self._kvstore, self._update_on_kvstore, self._distributed = _checked_store(kvstore), False, False
         self._contexts = self._check_contexts()
+        if compression_params is not None:
+            _check_compression(compression_params, self._contexts)
         self._start_with(self._made_optimizer(optimizer, optimizer_params))
 
     def _check_contexts(self):
@@ -64,6 +66,9 @@ class Trainer(_core.Trainer):
         optimizer.param_dict = dict(enumerate(self._params))
         self._optimizer = optimizer
         self._begin(self._params, optimizer, not _runs_in_c(optimizer), StaleGradientError)
+        scaler = self.__dict__.get("_amp_loss_scaler")
+        if scaler is not None:
+            scaler._attach(self)
 
     @property
     def optimizer(self):
@@ -135,6 +140,14 @@ def _listed(params):
         if not isinstance(p, Parameter):
             raise ValueError(f"Trainer: a list or dict of Parameters is wanted, it has a {type(p).__name__}")
     return list(params)
+
+
+def _check_compression(params, contexts):
+    """What one context computes is not compressed; sums over several ones are, by a KVStore that the program calls."""
+    from ..kvstore.compression import TwoBit
+    if TwoBit.from_params(params) is not None and len(contexts or ()) > 1:
+        raise UnsupportedError("Trainer: gradients of several contexts are not compressed here; leave compression_params "
+                               "out, or push them to a kvstore 'device' with set_gradient_compression")
 
 
 def _checked_store(kvstore):

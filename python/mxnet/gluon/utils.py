@@ -7,7 +7,8 @@ import warnings
 from .._core import NDArray, array
 from ..context import cpu
 
-__all__ = ["split_data", "split_and_load", "clip_global_norm", "check_sha1", "download", "HookHandle"]
+__all__ = ["split_data", "split_and_load", "clip_global_norm", "check_sha1", "download", "HookHandle",
+           "replace_file"]
 
 
 class HookHandle:
@@ -72,6 +73,11 @@ def clip_global_norm(arrays, max_norm, check_isfinite=True):
     for x in arrays:
         x *= scale.as_in_context(x.ctx).astype(x.dtype, copy=False)
     return float(norm) if check_isfinite else total
+
+
+def replace_file(src, dst):
+    """Gives a file another name, in one step: whoever looks finds the old or the new one, whole."""
+    os.replace(src, dst)
 
 
 def check_sha1(filename, sha1_hash):

@@ -1,4 +1,4 @@
-"""Iterators over files of numbers: CSV and MNIST's idx."""
+"""Iterators over files of numbers: CSV, LibSVM and MNIST's idx."""
 from .. import _core
 from .. import ndarray as nd
 from .io import DataBatch, DataDesc, MXDataIter
@@ -140,8 +140,22 @@ class MNISTIter(_RowsIter):
         self._length = n
 
 
-def LibSVMIter(*args, **kwargs):
-    """Sparse rows: arrays are dense here."""
-    raise NotImplementedError("LibSVMIter: its batches are sparse arrays, which this library does not have; convert "
-                              "the file "
-                              "to CSV (CSVIter) or load it into a NumPy array (NDArrayIter)")
+class LibSVMIter(_RowsIter):
+    """Batches of lines "label column:value ..." as csr arrays.  Labels come from the lines, or from label_libsvm: then
+    they are rows of label_shape, read from its columns."""
+
+    def __init__(self, data_libsvm, data_shape, batch_size, label_libsvm="NULL", label_shape=(1,), num_parts=1,
+                 part_index=0, round_batch=True, prefetch_buffer=4, ctx="cpu", dtype=None, data_name="data",
+                 label_name="softmax_label"):
+        shape = _shape(data_shape)
+        if len(shape) != 1:
+            raise ValueError(f"LibSVMIter: data_shape is {shape}, wanted (columns,)")
+        data, label = _core.load_libsvm(data_libsvm, shape[0], dtype)
+        if label_libsvm not in (None, "NULL", ""):
+            label = _core.load_libsvm(label_libsvm, _shape(label_shape)[0], dtype)[0].tostype("default")
+            label = label.reshape((-1,)) if label.shape[1] == 1 else label
+        if label.shape[0] != data.shape[0]:
+            raise ValueError(f"LibSVMIter: '{data_libsvm}' has {data.shape[0]} examples, '{label_libsvm}' has "
+                             f"{label.shape[0]}")
+        begin, end = _part(data.shape[0], num_parts, part_index, "LibSVMIter")
+        super().__init__(data[begin:end], label[begin:end], batch_size, (data_name, label_name), round_batch)

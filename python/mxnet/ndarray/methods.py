@@ -2,7 +2,7 @@
 from .. import _core, autograd  # noqa: F401
 from .._core import NDArray
 from . import _internal, _register
-from .ndarray import _dense, _rebuild
+from .ndarray import _rebuild
 
 _NAMES = """
 abs arccos arccosh arcsin arcsinh arctan arctanh argmax argmax_channel argmin argsort batch_dot batch_take
@@ -66,9 +66,9 @@ def slice_assign_scalar(self, value, begin, end, step):
 
 
 def tostype(self, stype):
-    """A copy with another storage type; all arrays are dense, so only 'default' is there."""
-    _dense(stype, "tostype")
-    return self.copy()
+    """A copy in another storage: 'default', 'row_sparse' or 'csr'."""
+    made = _core.tostype(self, stype)
+    return self.copy() if made is self else made
 
 
 def as_np_ndarray(self):
@@ -79,8 +79,7 @@ def as_np_ndarray(self):
 
 def attach_grad(self, grad_req="write", stype=None):
     """Makes the array a variable: backward() computes its gradient into .grad."""
-    _dense(stype, "attach_grad")
-    _core.attach_grad(self, grad_req)
+    _core.attach_grad(self, grad_req, stype)
 
 
 def backward(self, out_grad=None, retain_graph=False, train_mode=True):

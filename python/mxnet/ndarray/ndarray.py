@@ -29,20 +29,22 @@ def _rebuild(cls, data, shape, dtype, ctx):
 
 def _dense(stype, who):
     if stype not in (None, "default"):
-        raise UnsupportedError(f"{who}: storage type '{stype}' is not there: all arrays are dense ('default')")
+        raise UnsupportedError(f"{who}: storage type '{stype}' is not there: symbols stand for dense arrays")
 
 
 # ---- creation -------------------------------------------------------------------------------------------------------
 
 def empty(shape, ctx=None, dtype=None, stype=None):
-    """An array whose elements are not set."""
-    _dense(stype, "empty")
+    """An array whose elements are not set; a sparse one has none."""
+    if stype not in (None, "default"):
+        return _core.sparse_zeros(stype, shape, ctx, dtype)
     return _empty(shape, ctx, dtype)
 
 
 def zeros(shape, ctx=None, dtype=None, stype=None, **kwargs):
     """An array of zeros."""
-    _dense(stype, "zeros")
+    if stype not in (None, "default"):
+        return _core.sparse_zeros(stype, shape, ctx, dtype)
     return _internal._zeros(shape=shape, ctx=ctx, dtype="float32" if dtype is None else dtype, **kwargs)
 
 

@@ -173,7 +173,7 @@ class Optimizer:
 
 
 def _is_half(weight):
-    return weight.dtype.__name__ in ("float16", "bfloat16") if isinstance(weight.dtype, type) else False
+    return _core.dtype_name(weight.dtype) in ("float16", "bfloat16")
 
 
 class _RowOptimizer(Optimizer):

@@ -60,7 +60,7 @@ static mx_code encode(const struct mx_imencode_args *args, const char *function,
         return mx_fail(MX_ERR_SHAPE,
                        "%s: image is %s of shape %s, wanted uint8 of (H, W) or (H, W, C) with 1, 3 or 4 channels",
                        function, mx_dtype_name((mx_dtype)x->dtype), mx_shape_text(&shape, text));
-    unsigned char *data = mx_array_data(x);
+    unsigned char *data = mx_array_data(mx_array_to(x, mx_cpu(0)));
     if (!data)
         return mx_error_code();
     const mx_image_pixels pixels = {data, x->shape[0], x->shape[1], channels, args->rgb};

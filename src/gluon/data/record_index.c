@@ -207,7 +207,7 @@ static mx_array *labels_of(const unsigned char *bytes, const mx_record_header *h
 
 mx_code mx_record_unpack(mx_array *record, mx_record_header *header, mx_array **labels, mx_array **payload)
 {
-    if (!mx_array_ok(record, "mx_record_unpack", "record"))
+    if (!mx_array_ok(record, "mx_record_unpack", "record") || !(record = mx_array_to(record, mx_cpu(0))))
         return mx_error_code();
     const unsigned char *bytes = record->dtype == MX_UINT8 && record->ndim == 1 ? mx_array_data(record) : NULL;
     if (!bytes || record->size < HEADER)

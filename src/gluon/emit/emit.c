@@ -13,6 +13,7 @@
 #include "base/file.h"
 #include "gluon/deploy.h"
 #include "gluon/op.gen.h"
+#include "gluon/sparse.h"
 #include "graph/infer.h"
 #include "graph/symbol.h"
 
@@ -27,7 +28,7 @@ static mx_array *find_value(const mx_array_dict *params, const char *name)
         snprintf(buffer, sizeof buffer, "%s%s", prefixes[i], name);
         mx_array *found = mx_array_dict_get(params, buffer);
         if (found)
-            return found;
+            return mx_tostype(found, MX_STYPE_DEFAULT);
     }
     return NULL;
 }
@@ -97,7 +98,8 @@ static mx_emit_node node_at(mx_emit *emit, int64_t i)
                           .in = in,
                           .out = g->row[i],
                           .x = g->nodes[i]->n_in && in[0] >= 0 ? &emit->shape[in[0]] : NULL,
-                          .y = &emit->shape[g->row[i]]};
+                          .y = &emit->shape[g->row[i]],
+                          .scratch = emit->scratch[i]};
 }
 
 static bool any_needed(const mx_emit *emit, int64_t i)
@@ -111,7 +113,8 @@ static bool any_needed(const mx_emit *emit, int64_t i)
 /* Gamma of a normalisation that counts it as 1; -1: all inputs count. */
 static int ignored_input(const mx_gnode *node)
 {
-    return !strcmp(node->op->name, "BatchNorm") && ((const mx_batch_norm_attrs *)node->attrs)->fix_gamma ? 1 : -1;
+    const mx_field *fixed = strstr(node->op->name, "BatchNorm") ? mx_schema_find(node->op->schema, "fix_gamma") : NULL;
+    return fixed && *(const bool *)((const char *)node->attrs + fixed->offset) ? 1 : -1;
 }
 
 static mx_code need_inputs(mx_emit *emit, int64_t i)
@@ -123,11 +126,11 @@ static mx_code need_inputs(mx_emit *emit, int64_t i)
     if (!strcmp(n.node->op->name, "Dropout") && ((const mx_dropout_attrs *)n.node->attrs)->mode == MX_DROPOUT_ALWAYS)
         return mx_emit_fail(&n, "mode=always draws random numbers, which cannot be written as C");
     const int ignored = ignored_input(n.node);
-    for (int k = 0; k < n.node->n_in && (!row->reads || k < row->reads); k++)
+    for (int k = 0; k < n.node->n_in && (!row->reads || k < row->reads); k++) /* -1: none */
         if (n.in[k] >= 0 && k != ignored)
             emit->needed[n.in[k]] = true;
     for (int64_t e = n.out + 1; e < emit->graph->row[i + 1]; e++)
-        if (emit->needed[e] && !mx_emit_writes_all(row))
+        if (emit->needed[e] && !row->all)
             return mx_emit_fail(&n, "its output %d is used, only the first one can be written as C", (int)(e - n.out));
     return MX_OK;
 }
@@ -337,7 +340,7 @@ static void put_kernels(mx_writer *writer, mx_text *text, mx_emit *emit)
 {
     const char *name, *code;
     for (int i = 0; (code = mx_emit_kernel(i, &name)); i++)
-        if (emit->used >> i & 1)
+        if (emit->used[i])
             mx_text_print(text, "\n%s", code);
     put(writer, text);
     if (emit->kernels.length)
@@ -415,7 +418,10 @@ static mx_code run(mx_emit *emit, const mx_array_dict *params, const struct mx_k
     emit->root = mx_alloc_zero(entries * sizeof *emit->root);
     emit->needed = mx_alloc_zero(entries);
     emit->place = mx_alloc_zero(entries * sizeof *emit->place);
-    mx_code code = emit->shape && emit->value && emit->root && emit->needed && emit->place ? MX_OK : MX_ERR_MEMORY;
+    emit->scratch = mx_alloc_zero((size_t)g->n * sizeof *emit->scratch);
+    mx_code code = emit->shape && emit->value && emit->root && emit->needed && emit->place && emit->scratch
+                       ? MX_OK
+                       : MX_ERR_MEMORY;
     code = code ? code : infer(emit, params, inputs);
     code = code ? code : find_needed(emit);
     if (!code)
@@ -428,6 +434,7 @@ static mx_code run(mx_emit *emit, const mx_array_dict *params, const struct mx_k
     mx_free(emit->root, entries * sizeof *emit->root);
     mx_free(emit->needed, entries);
     mx_free(emit->place, entries * sizeof *emit->place);
+    mx_free(emit->scratch, (size_t)g->n * sizeof *emit->scratch);
     return code;
 }
 

@@ -7,13 +7,7 @@
 
 #include "gluon/emit/emit.h"
 
-typedef struct kernel {
-    const char *name;
-    const char *needs; /* another kernel that it calls; NULL: none */
-    const char *text;
-} kernel;
-
-static const kernel kernels[] = {
+static const mx_emit_text plain[] = {
     {"advance", NULL,
      "/* Moves a position in a box on by one, in C order, and two offsets with it. */\n"
      "static void advance(int n, long *at, const long *dim, const long *a_step, long *a, const long *b_step, long *b)\n"
@@ -79,103 +73,6 @@ static const kernel kernels[] = {
      "                y[i * n + j] = alpha * sum;\n"
      "            }\n"
      "}\n"},
-    {"window", NULL,
-     "/* Window over one image axis: sizes in and out, kernel, stride, pad, dilation. */\n"
-     "typedef struct window {\n"
-     "    long in, out, kernel, stride, pad, dilate;\n"
-     "} window;\n"},
-    {"fill_bias", NULL,
-     "/* y (batch, channels, pixels) = bias, or 0 where there is none */\n"
-     "static void fill_bias(float *y, const float *bias, long batch, long channels, long pixels)\n"
-     "{\n"
-     "    for (long i = 0; i < batch * channels; i++)\n"
-     "        for (long p = 0; p < pixels; p++)\n"
-     "            y[i * pixels + p] = bias ? bias[i % channels] : 0;\n"
-     "}\n"},
-    {"reach", "window",
-     "/* Outputs [*begin, *end) whose kernel cell k lies inside the image. */\n"
-     "static void reach(const window *w, long k, long *begin, long *end)\n"
-     "{\n"
-     "    const long shift = k * w->dilate - w->pad, last = w->in - 1 - shift;\n"
-     "    *begin = shift >= 0 ? 0 : (-shift + w->stride - 1) / w->stride;\n"
-     "    *end = last < 0 ? 0 : last / w->stride + 1;\n"
-     "    *end = *end < w->out ? *end : w->out;\n"
-     "}\n"},
-    {"plane", "reach",
-     "/* y (h.out, w.out) += x (h.in, w.in) correlated with one kernel plane */\n"
-     "static void plane(const float *x, const float *weight, float *y, const window *h, const window *w)\n"
-     "{\n"
-     "    for (long i = 0; i < h->kernel; i++)\n"
-     "        for (long j = 0; j < w->kernel; j++) {\n"
-     "            long top, bottom, left, right;\n"
-     "            const float factor = weight[i * w->kernel + j];\n"
-     "            reach(h, i, &top, &bottom);\n"
-     "            reach(w, j, &left, &right);\n"
-     "            for (long r = top; r < bottom; r++) {\n"
-     "                const float *from = x + (r * h->stride + i * h->dilate - h->pad) * w->in + j * w->dilate - w->pad;\n"
-     "                float *to = y + r * w->out;\n"
-     "                if (w->stride == 1)\n"
-     "                    for (long c = left; c < right; c++)\n"
-     "                        to[c] += factor * from[c];\n"
-     "                else\n"
-     "                    for (long c = left; c < right; c++)\n"
-     "                        to[c] += factor * from[c * w->stride];\n"
-     "            }\n"
-     "        }\n"
-     "}\n"},
-    {"convolution", "plane fill_bias",
-     "/* x (batch, c, h.in, w.in), weight (f, c / groups, kernels) -> y (batch, f, h.out, w.out) */\n"
-     "static void convolution(const float *x, const float *weight, float *y, const float *bias, long batch, long c, long f,\n"
-     "                        long groups, window h, window w)\n"
-     "{\n"
-     "    const long each = c / groups, cells = h.kernel * w.kernel, pixels = h.out * w.out;\n"
-     "    fill_bias(y, bias, batch, f, pixels);\n"
-     "    for (long n = 0; n < batch; n++)\n"
-     "        for (long o = 0; o < f; o++)\n"
-     "            for (long i = 0; i < each; i++)\n"
-     "                plane(x + (n * c + o / (f / groups) * each + i) * h.in * w.in, weight + (o * each + i) * cells,\n"
-     "                      y + (n * f + o) * pixels, &h, &w);\n"
-     "}\n"},
-    {"deconvolution", "window fill_bias",
-     "/* x (batch, c, h.in, w.in), weight (c, f / groups, kernels) -> y (batch, f, h.out, w.out): adds every input's kernel */\n"
-     "static void deconvolution(const float *x, const float *weight, float *y, const float *bias, long batch, long c, long f,\n"
-     "                          long groups, window h, window w)\n"
-     "{\n"
-     "    const long each = f / groups, from = c / groups;\n"
-     "    fill_bias(y, bias, batch, f, h.out * w.out);\n"
-     "    for (long t = 0; t < batch * c * h.in * w.in; t++) {\n"
-     "        const long col = t % w.in, row = t / w.in % h.in, i = t / w.in / h.in % c, n = t / w.in / h.in / c;\n"
-     "        for (long o = 0; o < each; o++)\n"
-     "            for (long k = 0; k < h.kernel * w.kernel; k++) {\n"
-     "                const long p = row * h.stride - h.pad + k / w.kernel * h.dilate;\n"
-     "                const long q = col * w.stride - w.pad + k % w.kernel * w.dilate;\n"
-     "                if (p >= 0 && p < h.out && q >= 0 && q < w.out)\n"
-     "                    y[((n * f + i / from * each + o) * h.out + p) * w.out + q] +=\n"
-     "                        x[t] * weight[(i * each + o) * h.kernel * w.kernel + k];\n"
-     "            }\n"
-     "    }\n"
-     "}\n"},
-    {"pooling", "window",
-     "/* kind: 0 max, 1 average, 2 sum; whole: the average counts the padding, too */\n"
-     "static void pooling(const float *x, float *y, long planes, int kind, int whole, window h, window w)\n"
-     "{\n"
-     "    for (long t = 0; t < planes * h.out * w.out; t++) {\n"
-     "        const long row = t / w.out % h.out * h.stride - h.pad, col = t % w.out * w.stride - w.pad;\n"
-     "        const long low = row + h.kernel < h.in + h.pad ? row + h.kernel : h.in + h.pad;\n"
-     "        const long far = col + w.kernel < w.in + w.pad ? col + w.kernel : w.in + w.pad;\n"
-     "        const long top = row < 0 ? 0 : row, bottom = low < h.in ? low : h.in;\n"
-     "        const long left = col < 0 ? 0 : col, right = far < w.in ? far : w.in;\n"
-     "        const long count = whole ? (low - row) * (far - col) : (bottom - top) * (right - left);\n"
-     "        const float *from = x + t / (h.out * w.out) * h.in * w.in;\n"
-     "        float best = kind ? 0 : -INFINITY;\n"
-     "        for (long i = top; i < bottom; i++)\n"
-     "            for (long j = left; j < right; j++) {\n"
-     "                const float v = from[i * w.in + j];\n"
-     "                best = kind ? best + v : v > best || v != v ? v : best;\n"
-     "            }\n"
-     "        y[t] = kind == 1 ? best / (float)count : best;\n"
-     "    }\n"
-     "}\n"},
     {"batch_norm", NULL,
      "/* x (outer, c, inner); gamma NULL counts as 1 */\n"
      "static void batch_norm(const float *x, float *y, const float *gamma, const float *beta, const float *mean,\n"
@@ -221,21 +118,42 @@ static const kernel kernels[] = {
      "    }\n"
      "}\n"},
     {"softmax", NULL,
-     "/* x (outer, n, inner) times scale; the values along n sum to one (logs: their logarithms) */\n"
-     "static void softmax(const float *x, float *y, long outer, long n, long inner, float scale, int logs)\n"
+     "/* x (outer, n, inner) times scale; the values along n, or the first `length` of them, sum to one (logs: their\n"
+     " * logarithms) */\n"
+     "static void softmax(const float *x, float *y, const float *length, long outer, long n, long inner, float scale, int logs)\n"
      "{\n"
      "    for (long t = 0; t < outer * inner; t++) {\n"
-     "        const float *from = x + t / inner * n * inner + t % inner;\n"
-     "        float *to = y + (from - x), most = -INFINITY;\n"
+     "        const long first = t / inner * n * inner + t % inner, some = length ? (long)length[t] : n;\n"
+     "        const float *from = x + first;\n"
+     "        float *to = y + first, most = -INFINITY;\n"
      "        double sum = 0;\n"
-     "        for (long k = 0; k < n; k++)\n"
+     "        for (long k = 0; k < some; k++)\n"
      "            most = from[k * inner] * scale > most ? from[k * inner] * scale : most;\n"
-     "        for (long k = 0; k < n; k++)\n"
+     "        for (long k = 0; k < some; k++)\n"
      "            sum += expf(from[k * inner] * scale - most);\n"
      "        for (long k = 0; k < n; k++) {\n"
-     "            const float v = from[k * inner] * scale - most;\n"
-     "            to[k * inner] = logs ? v - (float)log(sum) : expf(v) / (float)sum;\n"
+     "            const float v = k < some ? from[k * inner] * scale - most : 0;\n"
+     "            to[k * inner] = k >= some ? 0 : logs ? v - (float)log(sum) : expf(v) / (float)sum;\n"
      "        }\n"
+     "    }\n"
+     "}\n"},
+    {"cross_entropy", NULL,
+     "/* x (outer, n, inner): minus the logarithm of softmax at the label's class, or over all classes by the label's shares */\n"
+     "static void cross_entropy(const float *x, const float *label, float *y, long outer, long n, long inner, int numbers)\n"
+     "{\n"
+     "    for (long t = 0; t < outer * inner; t++) {\n"
+     "        const long first = t / inner * n * inner + t % inner;\n"
+     "        const float *from = x + first;\n"
+     "        float most = -INFINITY;\n"
+     "        double sum = 0, loss = 0;\n"
+     "        for (long k = 0; k < n; k++)\n"
+     "            most = from[k * inner] > most ? from[k * inner] : most;\n"
+     "        for (long k = 0; k < n; k++)\n"
+     "            sum += expf(from[k * inner] - most);\n"
+     "        const long at = numbers ? (label[t] <= 0 ? 0 : label[t] >= (float)(n - 1) ? n - 1 : (long)label[t]) : 0;\n"
+     "        for (long k = 0; k < n; k++)\n"
+     "            loss -= (numbers ? k == at : label[first + k * inner]) * (from[k * inner] - most - log(sum));\n"
+     "        y[t] = (float)loss;\n"
      "    }\n"
      "}\n"},
     {"fold", "advance",
@@ -305,6 +223,64 @@ static const kernel kernels[] = {
      "        y[i] = v < 0 ? 0 : v > 1 ? 1 : v;\n"
      "    }\n"
      "}\n"},
+    {"scale", NULL,
+     "static void scale(const float *x, float *y, long n, float factor)\n"
+     "{\n"
+     "    for (long i = 0; i < n; i++)\n"
+     "        y[i] = factor * x[i];\n"
+     "}\n"},
+    {"ramp", NULL,
+     "static void ramp(float *y, long n, long repeat, float start, float step)\n"
+     "{\n"
+     "    for (long i = 0; i < n; i++)\n"
+     "        y[i] = start + step * (float)(i / repeat);\n"
+     "}\n"},
+    {"match_keys", NULL,
+     "/* q (lq, batch, heads, q_roles, d) and k, role q_roles == 1 ? 0 : 1 of (lk, batch, heads, k_roles, d)\n"
+     " * -> y (batch * heads, lq, lk) = q k' / sqrt(d) */\n"
+     "static void match_keys(const float *q, const float *k, float *y, long lq, long lk, long batch, long heads, long d,\n"
+     "                       int q_roles, int k_roles)\n"
+     "{\n"
+     "    const long groups = batch * heads, key = q_roles == 1 ? 0 : 1;\n"
+     "    for (long t = 0; t < groups * lq * lk; t++) {\n"
+     "        const long j = t % lk, i = t / lk % lq, g = t / lk / lq;\n"
+     "        const float *a = q + (i * groups + g) * q_roles * d, *b = k + ((j * groups + g) * k_roles + key) * d;\n"
+     "        float sum = 0;\n"
+     "        for (long p = 0; p < d; p++)\n"
+     "            sum += a[p] * b[p];\n"
+     "        y[t] = sum / sqrtf((float)d);\n"
+     "    }\n"
+     "}\n"},
+    {"weigh_values", NULL,
+     "/* v, the last role of (lk, batch, heads, roles, d); weight (batch * heads, lq, lk) -> y (lq, batch, heads, d) */\n"
+     "static void weigh_values(const float *v, const float *weight, float *y, long lq, long lk, long batch, long heads, long d,\n"
+     "                         int roles)\n"
+     "{\n"
+     "    const long groups = batch * heads;\n"
+     "    for (long t = 0; t < lq * groups * d; t++) {\n"
+     "        const long p = t % d, g = t / d % groups, i = t / d / groups;\n"
+     "        float sum = 0;\n"
+     "        for (long j = 0; j < lk; j++)\n"
+     "            sum += weight[(g * lq + i) * lk + j] * v[((j * groups + g) * roles + roles - 1) * d + p];\n"
+     "        y[t] = sum;\n"
+     "    }\n"
+     "}\n"},
+    {"smooth_l1", NULL,
+     "/* A parabola up to `end`, a line beyond. */\n"
+     "static void smooth_l1(const float *x, float *y, long n, float square, float end)\n"
+     "{\n"
+     "    for (long i = 0; i < n; i++) {\n"
+     "        const float v = fabsf(x[i]);\n"
+     "        y[i] = v > end ? v - 0.5f * end : 0.5f * square * v * v;\n"
+     "    }\n"
+     "}\n"},
+    {"choose", NULL,
+     "/* y = condition ? a : b; one condition for `each` values */\n"
+     "static void choose(const float *condition, const float *a, const float *b, float *y, long n, long each)\n"
+     "{\n"
+     "    for (long i = 0; i < n; i++)\n"
+     "        y[i] = condition[i / each] != 0 ? a[i] : b[i];\n"
+     "}\n"},
     {"m_sigmoid", NULL,
      "static float m_sigmoid(float x)\n{\n    return 1 / (1 + expf(-x));\n}\n"},
     {"m_softplus", NULL,
@@ -320,9 +296,19 @@ static const kernel kernels[] = {
      "    const float r = b == 0 ? 0 : fmodf(a, b);\n"
      "    return r != 0 && (r < 0) != (b < 0) ? r + b : r;\n"
      "}\n"},
+    {0},
 };
-#define COUNT ((int)(sizeof kernels / sizeof *kernels))
-_Static_assert(sizeof kernels / sizeof *kernels <= 64, "one bit per kernel");
+
+/* All tables as one list; the first ones stand first in the file. */
+static const mx_emit_text *text_at(int i)
+{
+    static const mx_emit_text *const tables[] = {plain, mx_emit_image_kernels, mx_emit_sequence_kernels};
+    for (size_t t = 0; t < sizeof tables / sizeof *tables; t++)
+        for (const mx_emit_text *row = tables[t]; row->name; row++)
+            if (!i--)
+                return row;
+    return NULL;
+}
 
 /* True if `name` is one of the words of `list`. */
 static bool listed(const char *list, const char *name)
@@ -336,19 +322,19 @@ static bool listed(const char *list, const char *name)
 
 void mx_emit_use(mx_emit *emit, const char *name)
 {
-    for (int i = 0; i < COUNT; i++)
-        if (!strcmp(kernels[i].name, name))
-            emit->used |= (uint64_t)1 << i;
-    for (int i = COUNT - 1; i >= 0; i--) /* what is needed stands before: one sweep finds all */
-        for (int k = 0; emit->used >> i & 1 && k < i; k++)
-            if (kernels[i].needs && listed(kernels[i].needs, kernels[k].name))
-                emit->used |= (uint64_t)1 << k;
+    const mx_emit_text *row;
+    for (int i = 0; i < MX_EMIT_KERNELS && (row = text_at(i)); i++)
+        if (!strcmp(row->name, name) && !emit->used[i]) {
+            emit->used[i] = true;
+            for (int k = 0; k < i; k++)
+                if (listed(row->needs, text_at(k)->name))
+                    mx_emit_use(emit, text_at(k)->name);
+        }
 }
 
 const char *mx_emit_kernel(int i, const char **name)
 {
-    if (i >= COUNT)
-        return NULL;
-    *name = kernels[i].name;
-    return kernels[i].text;
+    const mx_emit_text *row = i < MX_EMIT_KERNELS ? text_at(i) : NULL;
+    *name = row ? row->name : NULL;
+    return row ? row->text : NULL;
 }

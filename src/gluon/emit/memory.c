@@ -52,6 +52,30 @@ static mx_code take_gap(blocks *live, int64_t size, int64_t last, int64_t *begin
     return MX_OK;
 }
 
+/* What the call needs only while it runs. */
+static mx_code place_scratch(mx_emit *emit, blocks *live, int64_t i)
+{
+    const mx_graph *g = emit->graph;
+    const mx_emit_row *row = mx_emit_find(g->nodes[i]);
+    bool needed = false;
+    for (int64_t e = g->row[i]; e < g->row[i + 1]; e++)
+        needed |= emit->needed[e];
+    if (!needed || !row || !row->scratch)
+        return MX_OK;
+    const mx_emit_node n = {.emit = emit,
+                            .node = g->nodes[i],
+                            .in = g->in_entry + g->in_row[i],
+                            .out = g->row[i],
+                            .x = &emit->shape[g->in_entry[g->in_row[i]]],
+                            .y = &emit->shape[g->row[i]]};
+    const int64_t size = row->scratch(&n);
+    if (take_gap(live, size, i, &emit->scratch[i]))
+        return MX_ERR_MEMORY;
+    const int64_t end = emit->scratch[i] + size;
+    emit->arena = end > emit->arena ? end : emit->arena;
+    return MX_OK;
+}
+
 static mx_code place_node(mx_emit *emit, blocks *live, const int64_t *last, int64_t i)
 {
     const mx_graph *g = emit->graph;
@@ -66,7 +90,7 @@ static mx_code place_node(mx_emit *emit, blocks *live, const int64_t *last, int6
         const int64_t end = p->number + mx_shape_size(&emit->shape[entry]);
         emit->arena = end > emit->arena ? end : emit->arena;
     }
-    return MX_OK;
+    return place_scratch(emit, live, i);
 }
 
 mx_code mx_emit_place(mx_emit *emit)

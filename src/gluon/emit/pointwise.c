@@ -254,7 +254,7 @@ static mx_code write_row(const mx_emit_node *n)
 
 const mx_emit_row *mx_emit_find_pointwise(const mx_op *op)
 {
-    static const mx_emit_row row = {"", write_row, 0};
+    static const mx_emit_row row = {.op = "", .write = write_row};
     bool found = false;
     for (size_t i = 0; i < sizeof reversed / sizeof *reversed; i++)
         found |= !strcmp(reversed[i].op, op->name);

@@ -311,7 +311,7 @@ static void ref_backward(const mx_reference_call *call)
 
 #define FIVE "2,3,4;3;3;3;3"
 mx_op mx_family_batch_norm[] = {
-    {.name = "BatchNorm", .aliases = "_npx_batch_norm", .c_name = "op_batch_norm", .inputs = "data gamma beta moving_mean moving_var",
+    {.name = "BatchNorm", .aliases = "BatchNorm_v1 _npx_batch_norm", .c_name = "op_batch_norm", .inputs = "data gamma beta moving_mean moving_var",
      .outputs = "output mean var", .doc = "normalises each channel over the batch", .schema = &batch_norm_schema, .flags = MX_OP_TRAINING,
      .n_out = 3, .n_visible = 1, .count_visible = visible, .infer_shape = infer_shape, .infer_type = infer_type, .gradient = gradient,
      .grad_in = 3, .grad_out = 6, .mutates = 3 << 3, .no_grad_inputs = 3 << 3, .reference = ref_batch_norm,
@@ -324,7 +324,7 @@ mx_op mx_family_batch_norm[] = {
                                     {FIVE, "output_mean_var=True", 0.2, 2, "train nograd floatonly"},
                                     {"2,2,1100;2;2;2;2", "fix_gamma=False", 0.2, 2, "train nograd floatonly"},
                                     {"300,40;40;40;40;40", "", 0.2, 2, "train nograd floatonly"}, {0}}},
-    {.name = "_contrib_SyncBatchNorm", .c_name = "sync_batch_norm", .inputs = "data gamma beta moving_mean moving_var",
+    {.name = "_contrib_SyncBatchNorm", .c_name = "op_sync_batch_norm", .inputs = "data gamma beta moving_mean moving_var",
      .outputs = "output mean var", .doc = "BatchNorm whose layer is shared by devices", .schema = &sync_batch_norm_schema,
      .flags = MX_OP_TRAINING, .n_out = 3, .n_visible = 1, .count_visible = visible_sync, .infer_shape = infer_shape,
      .infer_type = infer_type, .gradient = gradient, .grad_in = 3, .grad_out = 6, .mutates = 3 << 3, .no_grad_inputs = 3 << 3,

@@ -1,6 +1,6 @@
 /* Rules over boxes: overlap, suppression, matching, encoding and decoding.
  *
- * The plain rule of each is also its kernel (cpu/kernels/plain.h).
+ * References here, kernels in cpu/kernels.
  *
  * SPDX-License-Identifier: Apache-2.0 */
 #include "op/boxes.h"
@@ -299,8 +299,8 @@ static void ref_encode(const mx_reference_call *call)
         const double which = call->in[1][i];
         const bool used = call->in[0][i] > 0.5 && which >= 0 && which < (double)boxes;
         if (used)
-            mx_box_encode(mx_box_of(call->in[2] + 4 * i, false),
-                          mx_box_of(call->in[3] + 4 * (i / n * boxes + (int64_t)which), false), to);
+            mx_box_offsets(mx_box_of(call->in[2] + 4 * i, false),
+                           mx_box_of(call->in[3] + 4 * (i / n * boxes + (int64_t)which), false), to);
         for (int k = 0; k < 4; k++) {
             to[k] = used ? (to[k] - call->in[4][k]) / call->in[5][k] : 0;
             mask[k] = used;

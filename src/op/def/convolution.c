@@ -15,10 +15,10 @@
 #include "op/op.h"
 
 #define LAYOUTS "NCW|NCHW|NCDHW|NWC|NHWC|NDHWC"
-#define CONV_COMMON(X, bias) \
+#define CONV_COMMON(X, bias, room) \
     X(INT, num_filter, REQUIRED, "1..", "number of output channels") \
     X(INT, num_group, "1", "1..", "channels are split into this many independent groups") \
-    X(INT, workspace, "1024", "0..", "accepted for compatibility") \
+    X(INT, workspace, room, "0..", "accepted for compatibility") \
     X(BOOL, no_bias, bias, "", "leave the bias off") \
     X(ENUM, cudnn_tune, "None", "off|limited_workspace|fastest", "accepted for compatibility") \
     X(BOOL, cudnn_off, "False", "", "accepted for compatibility") \
@@ -29,13 +29,13 @@
     X(DIMS, dilate, "()", "", "distance between the points of the window; (): 1") \
     X(DIMS, pad, "()", "", "zeros added on both sides; (): 0")
 
-#define CONVOLUTION_ATTRS(X) CONV_GEOMETRY(X) CONV_COMMON(X, "False")
+#define CONVOLUTION_ATTRS(X) CONV_GEOMETRY(X) CONV_COMMON(X, "False", "1024")
 MX_ATTRS(convolution, CONVOLUTION_ATTRS)
 #define DECONVOLUTION_ATTRS(X) \
     CONV_GEOMETRY(X) \
     X(DIMS, adj, "()", "", "added to the output size, less than the stride; (): 0") \
     X(DIMS, target_shape, "()", "", "spatial size of the output instead of pad and adj") \
-    CONV_COMMON(X, "True")
+    CONV_COMMON(X, "True", "512")
 MX_ATTRS(deconvolution, DECONVOLUTION_ATTRS)
 /* The hidden gradients need the shape of what they make: a stride hides it. */
 #define CONV_GRADIENT_ATTRS(X) CONVOLUTION_ATTRS(X) X(DIMS, shape, "()", "", "shape of the result")
@@ -125,6 +125,8 @@ static mx_code infer_convolution(mx_infer *infer)
         return MX_OK;
     if (check_rank(infer, axes))
         return mx_error_code();
+    if (x->dim[0] < 0 && infer->out[0].ndim == axes + 2) /* states of recurrent cells learn their batch from here */
+        infer->in[0].dim[0] = infer->out[0].dim[0];
     mx_shape_t weight = {.ndim = axes + 2}, bias = {.ndim = 1, .dim = {a->num_filter}}, out = {.ndim = axes + 2};
     if (x->dim[channel] % a->num_group && x->dim[channel] > 0)
         return mx_op_fail(infer->op, MX_ERR_SHAPE, "data has %lld channels, which num_group=%lld does not divide",

@@ -8,7 +8,7 @@
 #define DOT_ATTRS(X) \
     X(BOOL, transpose_a, "False", "", "use lhs with its first axis moved to the end (2-D: its transpose)") \
     X(BOOL, transpose_b, "False", "", "use rhs with its last axis moved to the front (2-D: its transpose)") \
-    X(ENUM, forward_stype, "None", "default|row_sparse|csr", "accepted for compatibility: results are dense")
+    X(ENUM, forward_stype, "None", "default|row_sparse|csr", "storage of the result if an input is sparse; None: what is natural")
 MX_ATTRS(dot, DOT_ATTRS)
 
 #define DENSE_ATTRS(X) \

@@ -1,6 +1,6 @@
 /* MultiBox: anchors over a feature map, targets for training a detector on them, detections from its predictions.
  *
- * The plain rule of each is also its kernel (cpu/kernels/plain.h).
+ * References here, kernels in cpu/kernels.
  *
  * SPDX-License-Identifier: Apache-2.0 */
 #include <string.h>
@@ -224,7 +224,7 @@ static void put_targets(const target_call *t, double *location, double *mask, do
         const bool positive = a->kind == 1;
         const double *label = positive ? t->labels + a->box * t->width : NULL;
         if (positive)
-            mx_box_encode(mx_box_of(t->anchors + 4 * i, false), mx_box_of(label + 1, false), location + 4 * i);
+            mx_box_offsets(mx_box_of(t->anchors + 4 * i, false), mx_box_of(label + 1, false), location + 4 * i);
         for (int k = 0; k < 4; k++) {
             location[4 * i + k] = positive ? location[4 * i + k] / t->attrs->variances.d[k] : 0;
             mask[4 * i + k] = positive;

@@ -1,4 +1,4 @@
-/* Elements more than once: tile, repeat, UpSampling by nearest neighbours.
+/* Elements more than once: tile and repeat.
  *
  * A repetition is a move with a stride of 0; its gradient sums over the repetitions.
  *
@@ -13,17 +13,6 @@ MX_ATTRS(tile, TILE_ATTRS)
     X(INT, repeats, REQUIRED, "0..", "how often each element stands in the result") \
     X(INT, axis, "None", "", "the axis; None: of the flat array")
 MX_ATTRS(repeat, REPEAT_ATTRS)
-
-#define UPSAMPLING_ATTRS(X) \
-    X(INT, scale, REQUIRED, "1..1000", "factor for height and width of the first input") \
-    X(INT, num_filter, "0", "0..", "accepted for compatibility") \
-    X(ENUM, sample_type, REQUIRED, "nearest|bilinear", "how new pixels are made; for bilinear use Deconvolution") \
-    X(ENUM, multi_input_mode, "concat", "concat|sum", "how several inputs are put together") \
-    X(INT, num_args, "None", "1..", "number of inputs; None: as many as are given") \
-    X(INT, workspace, "512", "0..", "accepted for compatibility")
-MX_ATTRS(upsampling, UPSAMPLING_ATTRS)
-enum { NEAREST, BILINEAR };
-enum { CONCAT, SUM };
 
 /* ---- tile --------------------------------------------------------------------------------------------------- */
 
@@ -173,98 +162,6 @@ static void ref_repeat(const mx_reference_call *call)
                 *to++ = call->in[0][b * after + a];
 }
 
-/* ---- UpSampling --------------------------------------------------------------------------------------------- */
-/* data (N, C, H, W) -> (N, C, H * scale, W * scale); further inputs are brought to the size of the first result. */
-
-static mx_code infer_upsampling(mx_infer *infer)
-{
-    const mx_upsampling_attrs *attrs = infer->attrs;
-    char text[MX_SHAPE_TEXT];
-    mx_shape_t out = {4, {0}};
-    if (attrs->sample_type == BILINEAR || (attrs->multi_input_mode == SUM && infer->n_in > 1))
-        return mx_op_fail(infer->op, MX_ERR_UNSUPPORTED, "%s; use %s",
-                          attrs->sample_type == BILINEAR ? "sample_type bilinear" : "multi_input_mode sum",
-                          attrs->sample_type == BILINEAR ? "Deconvolution with bilinear weights"
-                                                         : "one call per input and add them");
-    for (int i = 0; i < infer->n_in; i++) {
-        const mx_shape_t *in = &infer->in[i];
-        if (!mx_shape_known(in))
-            return MX_OK;
-        if (in->ndim == 4 && i == 0)
-            out = (mx_shape_t){4, {in->dim[0], 0, in->dim[2] * attrs->scale, in->dim[3] * attrs->scale}};
-        bool fits = in->ndim == 4 && in->dim[0] == out.dim[0] && in->dim[2] > 0 && in->dim[3] > 0 &&
-                    out.dim[2] % in->dim[2] == 0 && out.dim[3] % in->dim[3] == 0;
-        if (!fits)
-            return mx_op_fail(infer->op, MX_ERR_SHAPE,
-                              "input %d has shape %s, wanted (N, C, H, W) that divides the first result", i,
-                              mx_shape_text(in, text));
-        out.dim[1] += in->dim[1];
-    }
-    return infer->n_in ? mx_infer_out(infer, 0, &out) : mx_op_fail(infer->op, MX_ERR_ARGUMENT, "got no input");
-}
-
-static bool plan_upsampling(const mx_kernel_call *call, int i, mx_move *move)
-{
-    if (i >= call->n_in)
-        return false;
-    const mx_array *in = call->in[i], *out = call->out[0];
-    const int64_t height = in->shape[2], width = in->shape[3], high = out->shape[2] / height,
-                  wide = out->shape[3] / width;
-    int64_t channel = 0, plane = out->shape[2] * out->shape[3];
-    for (int k = 0; k < i; k++)
-        channel += call->in[k]->shape[1];
-    const int64_t dim[6] = {in->shape[0], in->shape[1], height, high, width, wide};
-    const int64_t to[6] = {out->shape[1] * plane, plane, high * out->shape[3], out->shape[3], wide, 1};
-    const int64_t from[6] = {in->shape[1] * height * width, height * width, width, 0, 1, 0};
-    move->input = i, move->ndim = 6, move->to_offset = channel * plane;
-    for (int k = 0; k < 6; k++)
-        move->dim[k] = dim[k], move->to[k] = to[k], move->from[k] = from[k];
-    return true;
-}
-
-static mx_code grad_upsampling(mx_grad *grad)
-{
-    const int64_t scale = ((const mx_upsampling_attrs *)grad->attrs)->scale;
-    const int64_t height = grad->in_shape[0].dim[2] * scale, width = grad->in_shape[0].dim[3] * scale;
-    int64_t channel = 0;
-    for (int i = 0; i < grad->n_in; i++) {
-        const mx_shape_t *in = &grad->in_shape[i];
-        if (grad->wanted[i]) {
-            mx_array *g =
-                grad->n_in == 1 ? grad->ograd[0] : mx_g_slice_axis(grad->ograd[0], 1, channel, channel + in->dim[1]);
-            g = mx_g_fold(g, in->dim[0] * in->dim[1] * in->dim[2], height / in->dim[2], width);
-            g = mx_g_fold(g, in->dim[0] * in->dim[1] * in->dim[2] * in->dim[3], width / in->dim[3], 1);
-            if (mx_give(grad, i, mx_g_reshape(g, in)))
-                return mx_error_code();
-        }
-        channel += in->dim[1];
-    }
-    return MX_OK;
-}
-
-static void ref_upsampling(const mx_reference_call *call)
-{
-    const mx_shape_t *out = &call->out_shape[0];
-    int64_t at[4], channel = 0;
-    for (int n = 0; n < call->n_in; n++) {
-        const mx_shape_t *in = &call->in_shape[n];
-        for (int64_t i = 0; i < mx_shape_size(out); i++) {
-            mx_position(out, i, at);
-            at[1] -= channel;
-            at[2] = at[2] * in->dim[2] / out->dim[2], at[3] = at[3] * in->dim[3] / out->dim[3];
-            if (at[1] >= 0 && at[1] < in->dim[1])
-                call->out[0][i] = call->in[n][mx_element(in, at)];
-        }
-        channel += in->dim[1];
-    }
-}
-
-static int count_upsampling(const void *attrs)
-{
-    const int64_t n = ((const mx_upsampling_attrs *)attrs)->num_args;
-    return n == MX_NONE_INT || n > INT32_MAX ? 1 : (int)n;
-}
-
 // clang-format off
 mx_op mx_family_repeat[] = {
     {.name = "tile", .aliases = "_npi_tile", .doc = "repeats the whole array along its axes", .inputs = "data",
@@ -279,12 +176,6 @@ mx_op mx_family_repeat[] = {
      .samples = (const mx_sample[]){{"2,3", "repeats=2", 0, 0, NULL}, {"2,3", "repeats=3, axis=1", 0, 0, NULL},
          {"2,3,4", "repeats=2, axis=0", 0, 0, NULL},
          {"2,3,2", "repeats=2, axis=-2", 0, 0, NULL}, {0}}},
-    {.name = "UpSampling", .c_name = "upsampling", .doc = "enlarges images by repeating pixels", .inputs = "*data",
-     .schema = &upsampling_schema, .flags = MX_OP_LIST,
-     .count_in = count_upsampling, .infer_shape = infer_upsampling, .gradient = grad_upsampling,
-     .reference = ref_upsampling, .user = &(const mx_movement){plan_upsampling},
-     .samples = (const mx_sample[]){{"1,2,3,2", "scale=2, sample_type=nearest, num_args=1", 0, 0, NULL},
-         {"2,1,2,2;2,2,4,4", "scale=4, sample_type=nearest, num_args=2", 0, 0, NULL}, {0}}},
     {0},
 };
 // clang-format on

@@ -1,10 +1,10 @@
-/* cast_storage and _sparse_retain on dense arrays.
+/* cast_storage and _sparse_retain on dense arrays; on sparse ones exec/sparse.c runs them.
  *
  * SPDX-License-Identifier: Apache-2.0 */
 #include "base/error.h"
 #include "op/op.h"
 
-#define STORAGE_ATTRS(X) X(ENUM, stype, REQUIRED, "default|row_sparse|csr", "accepted for compatibility: results are dense")
+#define STORAGE_ATTRS(X) X(ENUM, stype, REQUIRED, "default|row_sparse|csr", "storage of the result if data is sparse; dense data stays dense")
 MX_ATTRS(cast_storage, STORAGE_ATTRS)
 
 static mx_code give(mx_grad *grad, mx_array *value)
@@ -60,7 +60,7 @@ static void ref_retain(const mx_reference_call *call)
 
 #define SAMPLES(...) (const mx_sample[]){__VA_ARGS__, {0}}
 mx_op mx_family_storage[] = {
-    {.name = "cast_storage", .aliases = "_sparse_cast_storage", .inputs = "data", .doc = "the array; all storage is dense", .schema = &cast_storage_schema,
+    {.name = "cast_storage", .aliases = "_sparse_cast_storage", .inputs = "data", .doc = "the array in another storage; dense arrays stay dense (mx_tostype makes sparse ones)", .schema = &cast_storage_schema,
      .gradient = grad_cast, .reference = ref_cast, .samples = SAMPLES({"2,3", "stype=default", 0, 0, NULL}, {"4", "stype=row_sparse", 0, 0, NULL})},
     {.name = "_sparse_retain", .c_name = "sparse_retain", .inputs = "data indices", .doc = "the rows in the list; zeros in place of all others",
      .infer_shape = infer_retain, .infer_type = infer_retain_type, .gradient = grad_retain, .grad_in = 2, .no_grad_inputs = 2, .reference = ref_retain,

@@ -9,6 +9,7 @@
 #include <math.h>
 
 #include "op/movement.h"
+#include "op/sparse.h"
 #include "op/walk.h"
 
 #define TAKE_ATTRS(X) \
@@ -36,7 +37,7 @@ MX_ATTRS(one_hot, ONE_HOT_ATTRS)
     X(INT, input_dim, REQUIRED, "1..", "number of rows of the weight") \
     X(INT, output_dim, REQUIRED, "1..", "size of a row") \
     X(DTYPE, dtype, "float32", "", "type of the weight") \
-    X(BOOL, sparse_grad, "False", "", "accepted; the gradient of the weight is dense")
+    X(BOOL, sparse_grad, "False", "", "the gradient of the weight is row_sparse: only the rows that were looked up")
 MX_ATTRS(embedding, EMBEDDING_ATTRS)
 
 enum { RAISE, WRAP, CLIP };
@@ -200,8 +201,12 @@ static mx_code infer_embedding_type(mx_infer *infer)
 
 static mx_code grad_embedding(mx_grad *grad)
 {
+    const mx_embedding_attrs *attrs = grad->attrs;
     if (!grad->wanted[1])
         return MX_OK;
+    /* In graphs, and where it will be differentiated again, it is dense. */
+    if (attrs->sparse_grad && !grad->create_graph && grad->ograd[0]->storage && grad->in[0]->storage)
+        return mx_give(grad, 1, mx_g_row_sparse(grad->in[0], grad->ograd[0], &grad->in_shape[1]));
     return mx_give(grad, 1, add_back(MX_OP("_take_add"), grad->ograd[0], grad->in[0], 0, CLIP, &grad->in_shape[1]));
 }
 

@@ -3,7 +3,7 @@ from .. import _layers
 from ..block import Block, HybridBlock, SymbolBlock  # noqa: F401
 from .containers import Sequential, HybridSequential, Lambda, HybridLambda, Concatenate, HybridConcatenate, Identity
 
-_made = _layers.make(_layers.LAYER, module=__name__)
+_made = {**_layers.make(_layers.LAYER, module=__name__), **_layers.make(_layers.LAYER, module=__name__, group="transformer")}
 globals().update(_made)
 __all__ = ["Block", "HybridBlock", "SymbolBlock", "Sequential", "HybridSequential", "Lambda", "HybridLambda",
            "Concatenate", "HybridConcatenate", "Identity"] + list(_made)

@@ -130,11 +130,17 @@ class Concatenate(Sequential):
 class HybridConcatenate(HybridSequential):
     """The same for hybrid blocks."""
 
+    _address = next(row[2] for row in _core.layers() if row[1] == "HybridConcatenate")
+
     def __init__(self, axis=-1, prefix=None, params=None):
-        super().__init__(prefix=prefix, params=params)
-        self.axis = axis
+        self._start_layer(self._address, HybridConcatenate, axis, prefix=prefix, params=params)
 
-    forward = HybridBlock.forward
+    @property
+    def axis(self):
+        """The axis along which results follow each other."""
+        return self._axis
 
-    def hybrid_forward(self, F, x):
-        return F.concat(*[child(x) for child in self._children.values()], dim=self.axis)
+
+_core.register_layer(HybridConcatenate._address, HybridConcatenate)
+_core.set_class(5, Sequential)
+_core.set_class(6, HybridSequential)

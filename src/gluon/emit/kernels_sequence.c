@@ -1,0 +1,173 @@
+/* The fixed kernels of sequences and indices in a network that is written as C (see kernels.c).
+ *
+ * SPDX-License-Identifier: Apache-2.0 */
+#include "gluon/emit/emit.h"
+
+const mx_emit_text mx_emit_sequence_kernels[] = {
+    {"index_in", NULL,
+     "/* A number as an index below n: counted around, or moved to the nearest end. */\n"
+     "static long index_in(float v, long n, int around)\n"
+     "{\n"
+     "    if (around)\n"
+     "        return ((long)v % n + n) % n;\n"
+     "    return v >= (float)(n - 1) ? n - 1 : v > 0 ? (long)v : 0;\n"
+     "}\n"},
+    {"gather", "index_in",
+     "/* x (outer, n, inner), index (count) -> y (outer, count, inner) */\n"
+     "static void gather(const float *x, const float *index, float *y, long outer, long n, long inner, long count, int around)\n"
+     "{\n"
+     "    for (long t = 0; t < outer * count; t++)\n"
+     "        memcpy(y + t * inner, x + (t / count * n + index_in(index[t % count], n, around)) * inner,\n"
+     "               (size_t)inner * sizeof *y);\n"
+     "}\n"},
+    {"pick", "index_in",
+     "/* x (outer, n, inner), index (outer, inner) -> y (outer, inner) */\n"
+     "static void pick(const float *x, const float *index, float *y, long outer, long n, long inner, int around)\n"
+     "{\n"
+     "    for (long t = 0; t < outer * inner; t++)\n"
+     "        y[t] = x[(t / inner * n + index_in(index[t], n, around)) * inner + t % inner];\n"
+     "}\n"},
+    {"one_hot", NULL,
+     "static void one_hot(const float *index, float *y, long n, long depth, float on, float off)\n"
+     "{\n"
+     "    for (long i = 0; i < n * depth; i++)\n"
+     "        y[i] = (long)index[i / depth] == i % depth ? on : off;\n"
+     "}\n"},
+    {"arg", NULL,
+     "/* x (outer, n, inner): where the largest (sign 1) or least (sign -1) value stands */\n"
+     "static void arg(const float *x, float *y, long outer, long n, long inner, int sign)\n"
+     "{\n"
+     "    for (long t = 0; t < outer * inner; t++) {\n"
+     "        const float *from = x + t / inner * n * inner + t % inner;\n"
+     "        long best = 0;\n"
+     "        for (long k = 1; k < n; k++) {\n"
+     "            const float a = from[k * inner] * (float)sign, b = from[best * inner] * (float)sign;\n"
+     "            best = a > b || (a != a && b == b) ? k : best;\n"
+     "        }\n"
+     "        y[t] = (float)best;\n"
+     "    }\n"
+     "}\n"},
+    {"stands_before", NULL,
+     "/* Element a of a row stands before b; equal ones keep their order. */\n"
+     "static int stands_before(const float *row, long step, long a, long b, int up)\n"
+     "{\n"
+     "    const float x = row[a * step], y = row[b * step];\n"
+     "    return x == y ? a < b : up ? x < y : x > y;\n"
+     "}\n"},
+    {"rank", "stands_before",
+     "/* x (outer, n, inner): the first k along n in order.  what: 0 their values, 1 their places, 2 ones at their places */\n"
+     "static void rank(const float *x, float *y, long outer, long n, long inner, long k, int up, int what)\n"
+     "{\n"
+     "    for (long t = 0; t < outer * inner; t++) {\n"
+     "        const float *row = x + t / inner * n * inner + t % inner;\n"
+     "        float *to = y + t / inner * (what == 2 ? n : k) * inner + t % inner;\n"
+     "        for (long i = 0; what == 2 && i < n; i++)\n"
+     "            to[i * inner] = 0;\n"
+     "        for (long i = 0, last = -1; i < k; i++) {\n"
+     "            long best = -1;\n"
+     "            for (long j = 0; j < n; j++)\n"
+     "                if ((last < 0 || stands_before(row, inner, last, j, up)) &&\n"
+     "                    (best < 0 || stands_before(row, inner, j, best, up)))\n"
+     "                    best = j;\n"
+     "            last = best < 0 ? 0 : best;\n"
+     "            to[(what == 2 ? last : i) * inner] = what == 0 ? row[last * inner] : what == 1 ? (float)last : 1;\n"
+     "        }\n"
+     "    }\n"
+     "}\n"},
+    {"mask_steps", NULL,
+     "/* Steps of every sequence behind its length become `value`. */\n"
+     "static void mask_steps(const float *x, float *y, const float *length, long steps, long batch, long rest, long step,\n"
+     "                       long next, float value)\n"
+     "{\n"
+     "    for (long t = 0; t < steps * batch; t++) {\n"
+     "        const long s = t / batch, b = t % batch, at = s * step + b * next;\n"
+     "        for (long k = 0; k < rest; k++)\n"
+     "            y[at + k] = length && s >= (long)length[b] ? value : x[at + k];\n"
+     "    }\n"
+     "}\n"},
+    {"last_steps", NULL,
+     "/* The last step of every sequence. */\n"
+     "static void last_steps(const float *x, float *y, const float *length, long steps, long batch, long rest, long step,\n"
+     "                       long next)\n"
+     "{\n"
+     "    for (long b = 0; b < batch; b++) {\n"
+     "        const long last = (length ? (long)length[b] : steps) - 1;\n"
+     "        memcpy(y + b * rest, x + last * step + b * next, (size_t)rest * sizeof *y);\n"
+     "    }\n"
+     "}\n"},
+    {"turn_steps", NULL,
+     "/* Every sequence turned around; what is behind its length stays. */\n"
+     "static void turn_steps(const float *x, float *y, const float *length, long steps, long batch, long rest, long step,\n"
+     "                       long next)\n"
+     "{\n"
+     "    for (long t = 0; t < steps * batch; t++) {\n"
+     "        const long s = t / batch, b = t % batch, all = length ? (long)length[b] : steps;\n"
+     "        const long from = s < all ? all - 1 - s : s;\n"
+     "        memcpy(y + s * step + b * next, x + from * step + b * next, (size_t)rest * sizeof *y);\n"
+     "    }\n"
+     "}\n"},
+    {"rnn_cell", "m_sigmoid",
+     "/* One value of a cell: p, the side of the input, and q, that of h, hold its gates, `n` apart.\n"
+     " * mode: 0 relu, 1 tanh, 2 LSTM (input, forget, candidate, output), 3 GRU (reset, update, candidate) */\n"
+     "static void rnn_cell(int mode, const float *p, const float *q, long n, float *h, float *c)\n"
+     "{\n"
+     "    if (mode < 2) {\n"
+     "        const float v = p[0] + q[0];\n"
+     "        *h = mode ? tanhf(v) : v > 0 ? v : 0;\n"
+     "    } else if (mode == 2) {\n"
+     "        *c = m_sigmoid(p[n] + q[n]) * *c + m_sigmoid(p[0] + q[0]) * tanhf(p[2 * n] + q[2 * n]);\n"
+     "        *h = m_sigmoid(p[3 * n] + q[3 * n]) * tanhf(*c);\n"
+     "    } else {\n"
+     "        const float z = m_sigmoid(p[n] + q[n]);\n"
+     "        *h = (1 - z) * tanhf(p[2 * n] + m_sigmoid(p[0] + q[0]) * q[2 * n]) + z * *h;\n"
+     "    }\n"
+     "}\n"},
+    {"rnn_network", "rnn_cell dense",
+     "/* x (steps, batch, in) -> y (steps, batch, wide), columns [0, n), backwards if `back`; h, c (batch, n) are the states.\n"
+     " * weight: (gates * n, in), (gates * n, n); bias: gates * n twice; room: 2 * gates * n */\n"
+     "static void rnn_network(const float *x, const float *weight, const float *bias, float *h, float *c, float *y, float *room,\n"
+     "                        int mode, int gates, int back, long steps, long batch, long in, long n, long wide)\n"
+     "{\n"
+     "    float *p = room, *q = room + gates * n;\n"
+     "    for (long t = 0; t < steps * batch; t++) {\n"
+     "        const long s = back ? steps - 1 - t / batch : t / batch, b = t % batch;\n"
+     "        dense(x + (s * batch + b) * in, weight, p, bias, 1, gates * n, in);\n"
+     "        dense(h + b * n, weight + gates * n * in, q, bias + gates * n, 1, gates * n, n);\n"
+     "        for (long k = 0; k < n; k++) {\n"
+     "            rnn_cell(mode, p + k, q + k, n, &h[b * n + k], &c[b * n + k]);\n"
+     "            y[(s * batch + b) * wide + k] = h[b * n + k];\n"
+     "        }\n"
+     "    }\n"
+     "}\n"},
+    {"rnn", "rnn_network",
+     "/* Layers of one or two networks.  param: weights of all networks, then their biases; h0, c0, hn, cn (networks, batch, n),\n"
+     " * NULL: zero, not wanted; room: 2 * steps * batch * directions * n + 2 * batch * n + 8 * n */\n"
+     "static void rnn(const float *x, const float *param, float *y, const float *h0, const float *c0, float *hn, float *cn,\n"
+     "                float *room, int mode, long layers, int directions, long steps, long batch, long in, long n)\n"
+     "{\n"
+     "    const int gates = mode == 2 ? 4 : mode == 3 ? 3 : 1;\n"
+     "    const long wide = directions * n, state = batch * n;\n"
+     "    const float *weight = param;\n"
+     "    const float *bias = param + directions * gates * n * (in + n + (layers - 1) * (wide + n));\n"
+     "    float *h = room + 2 * steps * batch * wide, *c = h + state;\n"
+     "    for (long i = 0; i < layers * directions; i++, bias += 2 * gates * n) {\n"
+     "        const long layer = i / directions, width = layer ? wide : in;\n"
+     "        const int back = (int)(i % directions);\n"
+     "        const float *from = layer ? room + (layer - 1) % 2 * steps * batch * wide : x;\n"
+     "        float *to = layer == layers - 1 ? y : room + layer % 2 * steps * batch * wide;\n"
+     "        for (long k = 0; k < state; k++) {\n"
+     "            h[k] = h0 ? h0[i * state + k] : 0;\n"
+     "            c[k] = c0 ? c0[i * state + k] : 0;\n"
+     "        }\n"
+     "        rnn_network(from, weight, bias, h, c, to + back * n, c + state, mode, gates, back, steps, batch, width, n, wide);\n"
+     "        weight += gates * n * (width + n);\n"
+     "        for (long k = 0; k < state; k++) {\n"
+     "            if (hn)\n"
+     "                hn[i * state + k] = h[k];\n"
+     "            if (cn)\n"
+     "                cn[i * state + k] = c[k];\n"
+     "        }\n"
+     "    }\n"
+     "}\n"},
+    {0},
+};
