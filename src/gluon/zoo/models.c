@@ -65,12 +65,12 @@ const char *mx_model_name(int i)
 
 const mx_model_row *mx_model_find(const char *name)
 {
-    mx_text names = {0};
-    for (const mx_model_row *row = mx_models; row->name; row++) {
-        if (name && !strcasecmp(row->name, name))
+    for (const mx_model_row *row = mx_models; name && row->name; row++)
+        if (!strcasecmp(row->name, name))
             return row;
+    mx_text names = {0};
+    for (const mx_model_row *row = mx_models; row->name; row++)
         mx_text_print(&names, "%s%s", row == mx_models ? "" : ", ", row->name);
-    }
     mx_fail(MX_ERR_ARGUMENT, "mx_model: there is no network '%s'; there are %s", name ? name : "NULL",
             names.data ? names.data : "others");
     mx_text_free(&names);

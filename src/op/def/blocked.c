@@ -42,7 +42,7 @@ MX_ATTRS(blocked_convolution, BLOCKED_CONVOLUTION_ATTRS)
     X(BOOL, count_include_pad, "True", "", "avg divides by the whole window, padding included")
 MX_ATTRS(blocked_pooling, BLOCKED_POOLING_ATTRS)
 
-static int64_t up(int64_t a, int64_t b) { return (a + b - 1) / b; }
+static int64_t up(int64_t a, int64_t b) { return a / b + (a % b != 0); } /* of numbers as large as they like */
 static int64_t at(const mx_dims *dims, int i, int64_t fallback) { return dims->n > i ? dims->d[i] : fallback; }
 
 static mx_code wrong_rank(mx_infer *infer, int i, const char *wanted)
