@@ -43,7 +43,7 @@ if(GLUON_IS_X86_64)
     target_compile_definitions(gluon_flags INTERFACE MX_HAVE_X86_LEVELS)
 endif()
 set(GLUON_LEVEL_generic "")
-if(GLUON_IS_X86_64 AND GLUON_KERNEL_OPTIMIZE STREQUAL "-O3")
+if(GLUON_IS_X86_64 AND CMAKE_C_COMPILER_ID STREQUAL "GNU" AND GLUON_KERNEL_OPTIMIZE STREQUAL "-O3")
     set(GLUON_LEVEL_generic -O2) # hardly a machine runs this level here: small is better
 endif()
 set(GLUON_LEVEL_avx2 -mavx2 -mfma -mf16c -mbmi2)
