@@ -9,6 +9,12 @@
 
 #include "gluon/base.h"
 
+#ifdef __CUDACC__
+#define MX_ANY_DEVICE __host__ __device__
+#else
+#define MX_ANY_DEVICE
+#endif
+
 typedef struct mx_rng {
     uint64_t seed;    /* the key */
     uint64_t counter; /* the first counter reserved for this use */
@@ -23,7 +29,7 @@ void mx_rng_restore(mx_rng state);
  * Returns what it followed: how a piece of a computation is repeated while other threads go on. */
 mx_rng *mx_rng_follow(mx_rng *own);
 
-static inline void mx_philox(uint64_t seed, uint64_t counter, uint32_t out[4])
+MX_ANY_DEVICE static inline void mx_philox(uint64_t seed, uint64_t counter, uint32_t out[4])
 {
     uint32_t c0 = (uint32_t)counter, c1 = (uint32_t)(counter >> 32), c2 = 0, c3 = 0;
     uint32_t k0 = (uint32_t)seed, k1 = (uint32_t)(seed >> 32);
@@ -37,8 +43,8 @@ static inline void mx_philox(uint64_t seed, uint64_t counter, uint32_t out[4])
 }
 
 /* [0, 1) with 24 bits; (0, 1] for logarithms. */
-static inline float mx_uniform24(uint32_t word) { return (float)(word >> 8) * 0x1p-24f; }
-static inline double mx_uniform53(uint32_t high, uint32_t low)
+MX_ANY_DEVICE static inline float mx_uniform24(uint32_t word) { return (float)(word >> 8) * 0x1p-24f; }
+MX_ANY_DEVICE static inline double mx_uniform53(uint32_t high, uint32_t low)
 {
     return (double)(((uint64_t)high << 21) ^ (low >> 11)) * 0x1p-53;
 }

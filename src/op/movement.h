@@ -32,6 +32,32 @@ typedef struct mx_movement {
     bool (*plan)(const mx_kernel_call *call, int i, mx_move *move);
 } mx_movement;
 
+/* The operators of the family. */
+#define MX_MOVEMENT_ROWS(M) \
+    M("transpose") M("SwapAxis") M("reverse") M("depth_to_space") M("space_to_depth") M("slice") M("slice_axis") \
+    M("slice_like") M("Crop") M("_unslice") M("_slice_assign") M("_slice_assign_scalar") M("Concat") \
+    M("_rnn_param_concat") M("stack") M("SliceChannel") M("_split_v2") M("tile") M("repeat") M("Pad") M("diag") \
+    M("_undiag") M("_image_crop") M("_image_flip_left_right") M("_image_flip_top_bottom")
+
+/* Fewest axes that describe the same move. */
+static inline void mx_move_simplify(mx_move *move)
+{
+    int n = 0;
+    for (int i = 0; i < move->ndim; i++) {
+        const int64_t dim = move->dim[i], to = move->to[i], from = move->from[i];
+        if (dim == 1)
+            continue;
+        if (n && move->to[n - 1] == to * dim && move->from[n - 1] == from * dim) {
+            move->dim[n - 1] *= dim;
+            move->to[n - 1] = to, move->from[n - 1] = from;
+            continue;
+        }
+        move->dim[n] = dim, move->to[n] = to, move->from[n] = from;
+        n++;
+    }
+    move->ndim = n;
+}
+
 /* Strides of an array in C order. */
 void mx_strides(const mx_array *x, int64_t *stride);
 /* The box of x's shape: dim and, as strides of the destination, x's own. */

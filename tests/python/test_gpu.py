@@ -144,7 +144,7 @@ def train(name, context, hybrid, whole, optimizer="sgd", arguments=None):
 @needs_gpu
 @pytest.mark.parametrize("name", ["lenet", "mlp"])
 @pytest.mark.parametrize("hybrid, whole", [(False, False), (True, False), (True, True)])
-def test_training_is_that_of_the_cpu(name, hybrid, whole, monkeypatch):
+def test_training_is_that_of_the_cpu(name, hybrid, whole):
     tolerance = 1e-1 if os.environ.get("GLUON_CUDA_TF32") != "0" else 2e-4
     here, ours = train(name, mx.cpu(), hybrid, whole)
     there, theirs = train(name, mx.gpu(0), hybrid, whole)
@@ -157,8 +157,8 @@ def test_training_is_that_of_the_cpu(name, hybrid, whole, monkeypatch):
 @pytest.mark.parametrize("optimizer", ["sgd", "adam", "rmsprop", "adagrad", "nag", "ftrl", "adadelta", "adamax", "nadam", "signum"])
 def test_optimizers(optimizer):
     arguments = {} if optimizer == "adadelta" else {"learning_rate": 0.01}
-    here, ours = train("mlp", mx.cpu(), False, False, optimizer, arguments)
-    there, theirs = train("mlp", mx.gpu(0), False, False, optimizer, arguments)
+    here, _ = train("mlp", mx.cpu(), False, False, optimizer, arguments)
+    there, _ = train("mlp", mx.gpu(0), False, False, optimizer, arguments)
     np.testing.assert_allclose(here, there, rtol=3e-2, atol=3e-2)
 
 

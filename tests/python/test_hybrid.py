@@ -266,7 +266,7 @@ def test_forwards_that_look_at_shapes_of_parameters():
     assert step.compiled and trainer
 
 
-def test_cast_after_hybridize():
+def test_cast_with_its_input_after_hybridize():
     net = nn.HybridSequential()
     net.add(nn.Dense(3, in_units=4))
     net.initialize()
@@ -684,34 +684,6 @@ def test_first_call_names_and_numbers():
         else:
             np.testing.assert_allclose(a, b, rtol=1e-5, atol=1e-6)
             np.testing.assert_allclose(a, c, rtol=1e-5, atol=1e-6)
-
-
-def test_forwards_that_look_at_shapes_of_parameters():
-    """They cannot be traced before these are known: the first call is imperative."""
-    class Curious(gluon.HybridBlock):
-        def __init__(self):
-            super().__init__()
-            with self.name_scope():
-                self.a, self.b = nn.Dense(3), nn.Dense(2)
-
-        def hybrid_forward(self, F, x):
-            y = self.a(x)
-            if not self.a.weight.shape[1]:
-                raise ValueError("not known yet")
-            return self.b(y) / self.a.weight.shape[1]
-    net = Curious()
-    net.initialize()
-    net.hybridize()
-    first = net(nd.ones((2, 4)))
-    assert first.shape == (2, 2)
-    close(net(nd.ones((2, 4))), first)
-    trainer = gluon.Trainer(net.collect_params(), "sgd", {"learning_rate": 0.1})
-    other = Curious()
-    other.initialize()
-    step = gluon.TrainStep(other, gluon.loss.L2Loss(), gluon.Trainer(other.collect_params(), "sgd"))
-    for _ in range(3):
-        assert step(nd.ones((2, 4)), nd.ones((2, 2))).shape == (2,)
-    assert step.compiled and trainer
 
 
 def test_cast_after_hybridize():

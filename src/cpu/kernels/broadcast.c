@@ -6,6 +6,7 @@
 #include "base/threads.h"
 #include "cpu/kernel.h"
 #include "cpu/kernels/level.h"
+#include "op/walk.h"
 
 /* Axes that behave alike are merged; a step of 0 repeats. */
 typedef struct broadcast_job {
@@ -77,14 +78,10 @@ static mx_code run_broadcast(const mx_kernel_call *call)
 {
     const mx_array *in = call->in[0], *out = call->out[0];
     broadcast_job j = {mx_data(in), mx_data(out), mx_dtype_size((mx_dtype)out->dtype), 0, {0}, {0}};
-    int64_t step[MX_MAX_NDIM], running = 1;
+    int64_t step[MX_MAX_NDIM];
     if (!out->size)
         return MX_OK;
-    for (int axis = out->ndim - 1, k = in->ndim - 1; axis >= 0; axis--, k--) {
-        const int64_t dim = k >= 0 ? in->shape[k] : 1;
-        step[axis] = dim == 1 ? 0 : running;
-        running *= dim;
-    }
+    mx_broadcast_steps(in, out, step);
     for (int axis = 0; axis < out->ndim; axis++)
         if (out->shape[axis] != 1)
             add_axis(&j, out->shape[axis], step[axis]);

@@ -54,22 +54,14 @@ static void swap_axes(strided *s, int a, int b)
     s->dim[b] = keep[0], s->to[b] = keep[1], s->from[b] = keep[2];
 }
 
-/* Fewest axes that describe the same move. */
+/* The fewest axes, at least two, in the order that suits the planes. */
 static void simplify(const mx_move *move, strided *s)
 {
-    s->ndim = 0;
-    for (int i = 0; i < move->ndim; i++) {
-        const int last = s->ndim - 1;
-        if (move->dim[i] == 1)
-            continue;
-        if (last >= 0 && s->to[last] == move->to[i] * move->dim[i] && s->from[last] == move->from[i] * move->dim[i]) {
-            s->dim[last] *= move->dim[i];
-            s->to[last] = move->to[i], s->from[last] = move->from[i];
-            continue;
-        }
-        s->dim[s->ndim] = move->dim[i], s->to[s->ndim] = move->to[i], s->from[s->ndim] = move->from[i];
-        s->ndim++;
-    }
+    mx_move fewest = *move;
+    mx_move_simplify(&fewest);
+    s->ndim = fewest.ndim;
+    for (int i = 0; i < fewest.ndim; i++)
+        s->dim[i] = fewest.dim[i], s->to[i] = fewest.to[i], s->from[i] = fewest.from[i];
     /* A plane has two axes: missing ones are of size 1, on the left. */
     while (s->ndim < 2) {
         for (int i = s->ndim; i > 0; i--)
@@ -217,14 +209,5 @@ static mx_code run_moves(const mx_kernel_call *call)
     return MX_OK;
 }
 
-MX_CPU_KERNELS(movement) = {
-    {"transpose", run_moves, NULL},      {"SwapAxis", run_moves, NULL},       {"reverse", run_moves, NULL},
-    {"depth_to_space", run_moves, NULL}, {"space_to_depth", run_moves, NULL}, {"slice", run_moves, NULL},
-    {"slice_axis", run_moves, NULL},     {"slice_like", run_moves, NULL},     {"Crop", run_moves, NULL},
-    {"_unslice", run_moves, NULL},       {"_slice_assign", run_moves, NULL},  {"_slice_assign_scalar", run_moves, NULL},
-    {"Concat", run_moves, NULL},         {"_rnn_param_concat", run_moves, NULL}, {"stack", run_moves, NULL},
-    {"SliceChannel", run_moves, NULL},   {"_split_v2", run_moves, NULL},      {"tile", run_moves, NULL},
-    {"repeat", run_moves, NULL},         {"Pad", run_moves, NULL},
-    {"diag", run_moves, NULL},           {"_undiag", run_moves, NULL},        {"_image_crop", run_moves, NULL},
-    {"_image_flip_left_right", run_moves, NULL}, {"_image_flip_top_bottom", run_moves, NULL}, {NULL, NULL, NULL},
-};
+#define KERNEL(name) {name, run_moves, NULL},
+MX_CPU_KERNELS(movement) = {MX_MOVEMENT_ROWS(KERNEL){NULL, NULL, NULL}};

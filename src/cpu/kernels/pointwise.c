@@ -10,6 +10,7 @@
 #include "cpu/kernels/convert_level.h"
 #include "cpu/kernels/pointwise_loops.h"
 #include "cpu/kernels/stream.h"
+#include "op/walk.h"
 
 #define TILE 512 /* elements converted at a time */
 
@@ -23,13 +24,6 @@ typedef struct operand {
     bool direct;  /* already of the compute type */
 } operand;
 
-/* The walk over the output: axes with equal behaviour are merged, so most calls have one. */
-typedef struct walk {
-    int ndim;
-    int64_t dim[MX_MAX_NDIM];
-    int64_t step[2][MX_MAX_NDIM]; /* of each operand, in elements; 0 where it is broadcast */
-} walk;
-
 typedef struct job {
     const mx_pointwise_loops *loops;
     mx_dtype compute;
@@ -37,9 +31,9 @@ typedef struct job {
     operand in[3], out;
     number constant; /* of the scalar forms */
     int form;
-    bool stream;      /* the result is too large for the caches: write past them */
-    const walk *walk; /* of binary forms */
-    bool short_in[2]; /* with short runs: this operand is not laid out as the output is */
+    bool stream;              /* the result is too large for the caches: write past them */
+    const mx_pair_walk *walk; /* of binary forms */
+    bool short_in[2];         /* with short runs: this operand is not laid out as the output is */
 } job;
 
 static const mx_dtype compute_dtypes[] = {MX_FLOAT32, MX_FLOAT64, MX_INT64, MX_INT32, MX_INT8, MX_UINT8};
@@ -181,7 +175,7 @@ static inline void spread(char *to, const char *from, int64_t item, int64_t step
 /* Elements [begin, begin + n) of operand k as the output sees them. */
 static void gather(const job *j, int k, int64_t begin, int64_t n, char *tile)
 {
-    const walk *w = j->walk;
+    const mx_pair_walk *w = j->walk;
     const int last = w->ndim - 1;
     const int64_t item = j->in[k].item, *step = w->step[k];
     int64_t position[MX_MAX_NDIM], offset = 0;
@@ -226,7 +220,7 @@ static void run_short(void *arg, int64_t begin, int64_t end)
 static void run_walk(void *arg, int64_t begin, int64_t end)
 {
     const job *j = arg;
-    const walk *w = j->walk;
+    const mx_pair_walk *w = j->walk;
     int64_t position[MX_MAX_NDIM], offset[3] = {0};
     for (int64_t axis = w->ndim - 1, rest = begin; axis >= 0; rest /= w->dim[axis], axis--) {
         position[axis] = rest % w->dim[axis];
@@ -249,44 +243,6 @@ static void run_walk(void *arg, int64_t begin, int64_t end)
         }
     }
     finish_part(j);
-}
-
-/* ---- building the walk ----------------------------------------------------------------------------------------- */
-
-static void operand_steps(const mx_array *x, const mx_array *out, int64_t step[MX_MAX_NDIM])
-{
-    int64_t running = 1;
-    for (int axis = out->ndim - 1, k = x->ndim - 1; axis >= 0; axis--, k--) {
-        int64_t dim = k >= 0 ? x->shape[k] : 1;
-        step[axis] = dim == 1 ? 0 : running;
-        running *= dim;
-    }
-}
-
-/* Axes join when both operands walk over the pair as over one axis. */
-static walk make_walk(const mx_array *a, const mx_array *b, const mx_array *out)
-{
-    int64_t step[2][MX_MAX_NDIM];
-    operand_steps(a, out, step[0]);
-    operand_steps(b, out, step[1]);
-    walk w = {0};
-    for (int axis = 0; axis < out->ndim; axis++) {
-        const int64_t dim = out->shape[axis];
-        const int last = w.ndim - 1;
-        if (dim == 1)
-            continue;
-        if (w.ndim && w.step[0][last] == dim * step[0][axis] && w.step[1][last] == dim * step[1][axis]) {
-            w.dim[last] *= dim;
-            w.step[0][last] = step[0][axis], w.step[1][last] = step[1][axis];
-            continue;
-        }
-        w.dim[w.ndim] = dim;
-        w.step[0][w.ndim] = step[0][axis], w.step[1][w.ndim] = step[1][axis];
-        w.ndim++;
-    }
-    if (!w.ndim)
-        w = (walk){.ndim = 1, .dim = {1}, .step = {{1}, {1}}};
-    return w;
 }
 
 /* ---- entry ----------------------------------------------------------------------------------------------------- */
@@ -347,7 +303,8 @@ static mx_code run_pointwise(const mx_kernel_call *call)
         mx_parallel(out->size, MX_GRAIN, run_flat, &j);
         return MX_OK;
     }
-    walk w = make_walk(call->in[0], call->in[1], out);
+    mx_pair_walk w;
+    mx_pair_walk_set(&w, call->in[0], call->in[1], out);
     j.walk = &w;
     for (int k = 0; k < 2; k++)
         j.short_in[k] = call->in[k]->size != out->size;

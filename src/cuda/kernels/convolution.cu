@@ -9,7 +9,7 @@
 #include <map>
 #include <mutex>
 
-#include "cuda/cuda.h"
+#include "cuda/kernels/gemm.h"
 
 enum direction { FORWARD, DATA, WEIGHT };
 
@@ -217,25 +217,11 @@ static mx_code run(const mx_kernel_call *call, const shape &s)
     return dnn_fail(call, run_direction(d->dnn, s, p, mx_data(a), mx_data(b), mx_data(call->out[0]), workspace.memory));
 }
 
-/* y = y + bias per channel, then relu, in one pass. */
 static mx_code finish(const mx_kernel_call *call, const mx_array *bias, mx_array *out, bool last, bool relu)
 {
-    if ((!bias && !relu) || !out->size)
-        return MX_OK;
     const int64_t channels = bias ? bias->size : 1;
-    const int64_t inner = last || !bias ? 1 : out->size / ((out->shape[0] ? out->shape[0] : 1) * channels);
-    const void *b = bias ? mx_data(bias) : nullptr;
-    void *y = mx_data(out);
-    const int type = out->dtype;
-    if (type == MX_FLOAT64)
-        return mx_cuda_each(call, out->size, [=] __device__(int64_t i) {
-            const double v = ((double *)y)[i] + (b ? ((const double *)b)[i / inner % channels] : 0);
-            ((double *)y)[i] = relu && v < 0 ? 0 : v;
-        });
-    return mx_cuda_each(call, out->size, [=] __device__(int64_t i) {
-        const float v = mx_cuda_load<float>(y, type, i) + (b ? mx_cuda_load<float>(b, type, i / inner % channels) : 0);
-        mx_cuda_store<float>(y, type, i, relu && v < 0 ? 0 : v);
-    });
+    const int64_t inner = last || !bias || !out->size ? 1 : out->size / (out->shape[0] * channels);
+    return mx_cuda_bias_relu(call, out, bias, channels, inner, relu);
 }
 
 static mx_code run_forward(const mx_kernel_call *call, bool relu)

@@ -76,24 +76,22 @@ static mx_code multiply(const mx_kernel_call *call, const product &p)
                              p.trans_b ? p.k : p.n, mx_data(p.c), p.n, p.alpha, 0, p.batch, p.m * p.k, p.k * p.n, p.m * p.n});
 }
 
-/* Bias and relu in one pass over the result. */
-static mx_code finish(const mx_kernel_call *call, const product &p)
+mx_code mx_cuda_bias_relu(const mx_kernel_call *call, mx_array *out, const mx_array *bias, int64_t channels, int64_t inner,
+                          bool relu)
 {
-    void *c = mx_data(p.c);
-    const void *bias = p.bias ? mx_data(p.bias) : nullptr;
-    const int type = p.c->dtype;
-    const int64_t n = p.n;
-    const bool relu = p.relu;
-    if (!bias && !relu)
+    if ((!bias && !relu) || !out->size)
         return MX_OK;
+    void *y = mx_data(out);
+    const void *b = bias ? mx_data(bias) : nullptr;
+    const int type = out->dtype;
     if (type == MX_FLOAT64)
-        return mx_cuda_each(call, p.c->size, [=] __device__(int64_t i) {
-            const double x = ((double *)c)[i] + (bias ? ((const double *)bias)[i % n] : 0);
-            ((double *)c)[i] = relu && x < 0 ? 0 : x;
+        return mx_cuda_each(call, out->size, [=] __device__(int64_t i) {
+            const double x = ((double *)y)[i] + (b ? ((const double *)b)[i / inner % channels] : 0);
+            ((double *)y)[i] = relu && x < 0 ? 0 : x;
         });
-    return mx_cuda_each(call, p.c->size, [=] __device__(int64_t i) {
-        const float x = mx_cuda_load<float>(c, type, i) + (bias ? mx_cuda_load<float>(bias, type, i % n) : 0);
-        mx_cuda_store<float>(c, type, i, relu && x < 0 ? 0 : x);
+    return mx_cuda_each(call, out->size, [=] __device__(int64_t i) {
+        const float x = mx_cuda_load<float>(y, type, i) + (b ? mx_cuda_load<float>(b, type, i / inner % channels) : 0);
+        mx_cuda_store<float>(y, type, i, relu && x < 0 ? 0 : x);
     });
 }
 
@@ -110,7 +108,7 @@ static mx_code run_product(const mx_kernel_call *call, const product &p)
     if (!d)
         return mx_error_code();
     const mx_code code = p.k ? multiply(call, p) : zero(call, d, p.c);
-    return code ? code : finish(call, p);
+    return code ? code : mx_cuda_bias_relu(call, p.c, p.bias, p.n, 1, p.relu);
 }
 
 static mx_code run_dot(const mx_kernel_call *call)

@@ -1,4 +1,4 @@
-/* Matrix products for kernels that need them inside.  SPDX-License-Identifier: Apache-2.0 */
+/* Matrix products for kernels that need them inside, and what follows them.  SPDX-License-Identifier: Apache-2.0 */
 #ifndef MX_CUDA_GEMM_H
 #define MX_CUDA_GEMM_H
 
@@ -17,6 +17,11 @@ struct mx_cuda_gemm {
     double alpha, beta;
     int64_t batch, stride_a, stride_b, stride_c; /* in elements */
 };
+
+/* What follows a product or a convolution, in one pass: out (outer, channels, inner) += bias (channels), then relu.
+ * bias NULL: none. */
+mx_code mx_cuda_bias_relu(const mx_kernel_call *call, mx_array *out, const mx_array *bias, int64_t channels,
+                          int64_t inner, bool relu);
 
 mx_code mx_cuda_gemm_run(const mx_kernel_call *call, int dtype, const mx_cuda_gemm &g);
 

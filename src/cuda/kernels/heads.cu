@@ -1,5 +1,5 @@
 /* Heads: identity, sigmoid and softmax forward; gradients of their losses.  SPDX-License-Identifier: Apache-2.0 */
-#include "cuda/cuda.h"
+#include "cuda/kernels/softmax.h"
 
 static mx_code run_identity(const mx_kernel_call *call)
 {
@@ -36,13 +36,8 @@ template <class T> static mx_code softmax(const mx_kernel_call *call)
     T *y = (T *)mx_data(call->out[0]);
     return mx_cuda_rows(call, h.outer * h.inner, h.n, [=] __device__(int64_t row) {
         const int64_t at = h.start(row);
-        T most = -(T)INFINITY, sum = 0;
-        for (int64_t k = threadIdx.x; k < h.n; k += blockDim.x)
-            most = max(most, x[at + k * h.inner]);
-        most = mx_cuda_block_max(most);
-        for (int64_t k = threadIdx.x; k < h.n; k += blockDim.x)
-            sum += exp(x[at + k * h.inner] - most);
-        sum = mx_cuda_block_sum(sum);
+        T most;
+        const T sum = mx_cuda_softmax_sum(x + at, h.inner, h.n, (T)1, &most);
         for (int64_t k = threadIdx.x; k < h.n; k += blockDim.x)
             y[at + k * h.inner] = exp(x[at + k * h.inner] - most) / sum;
     });

@@ -50,22 +50,7 @@
 #define m_digamma (T)mx_cuda_digamma
 #define m_trigamma (T)mx_cuda_trigamma
 #define m_tetragamma (T)mx_cuda_tetragamma
-#define m_mod floor_mod
-#define m_mish_slope mish_slope
-
-/* Remainder with the sign of b; 0 when b is 0. */
-static __device__ inline T floor_mod(T a, T b)
-{
-    if (b == 0)
-        return 0;
-    const T r = fmodf(a, b);
-    return r != 0 && (r < 0) != (b < 0) ? r + b : r;
-}
-
-static __device__ inline T mish_slope(T x)
-{
-    const T t = tanhf(m_softplus(x));
-    return t + x * (1 - t * t) * m_sigmoid(x);
-}
+#define m_mod mx_cuda_floor_mod<T>
+#define m_mish_slope mx_cuda_mish_slope<T>
 
 #endif

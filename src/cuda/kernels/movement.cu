@@ -6,34 +6,11 @@
 #include "cuda/cuda.h"
 extern "C" {
 #include "op/movement.h"
-}
-
-struct strided {
-    int ndim;
-    int64_t dim[MX_MOVE_AXES], to[MX_MOVE_AXES], from[MX_MOVE_AXES];
-};
-
-/* Fewest axes that describe the same move. */
-static strided simplify(const mx_move *move)
-{
-    strided s = {};
-    for (int i = 0; i < move->ndim; i++) {
-        const int last = s.ndim - 1;
-        if (move->dim[i] == 1)
-            continue;
-        if (last >= 0 && s.to[last] == move->to[i] * move->dim[i] && s.from[last] == move->from[i] * move->dim[i]) {
-            s.dim[last] *= move->dim[i];
-            s.to[last] = move->to[i], s.from[last] = move->from[i];
-            continue;
-        }
-        s.dim[s.ndim] = move->dim[i], s.to[s.ndim] = move->to[i], s.from[s.ndim] = move->from[i];
-        s.ndim++;
-    }
-    return s;
+#include "op/walk.h"
 }
 
 /* from NULL: `value` everywhere. */
-template <class T> static mx_code move_as(const mx_kernel_call *call, const strided &s, int64_t n, T *to, const T *from, T value)
+template <class T> static mx_code move_as(const mx_kernel_call *call, const mx_move s, int64_t n, T *to, const T *from, T value)
 {
     return mx_cuda_each(call, n, [=] __device__(int64_t i) {
         int64_t rest = i, target = 0, source = 0;
@@ -53,7 +30,9 @@ template <class T> static mx_code run_one(const mx_kernel_call *call, const mx_m
         n *= move->dim[i];
     T element;
     memcpy(&element, &value, sizeof element);
-    return move_as<T>(call, simplify(move), n, (T *)to + move->to_offset,
+    mx_move fewest = *move;
+    mx_move_simplify(&fewest);
+    return move_as<T>(call, fewest, n, (T *)to + move->to_offset,
                       from ? (const T *)from + move->from_offset : nullptr, element);
 }
 
@@ -109,25 +88,15 @@ static mx_code run_broadcast(const mx_kernel_call *call)
 {
     const mx_array *in = call->in[0], *out = call->out[0];
     mx_move move = {};
-    int64_t from = 1, to = 1;
+    int64_t to = 1;
     move.ndim = out->ndim;
-    for (int axis = out->ndim - 1, k = in->ndim - 1; axis >= 0; axis--, k--) {
-        const int64_t dim = k >= 0 ? in->shape[k] : 1;
-        move.dim[axis] = out->shape[axis], move.to[axis] = to, move.from[axis] = dim == 1 ? 0 : from;
-        to *= out->shape[axis], from *= dim;
-    }
+    mx_broadcast_steps(in, out, move.from);
+    for (int axis = out->ndim - 1; axis >= 0; to *= out->shape[axis], axis--)
+        move.dim[axis] = out->shape[axis], move.to[axis] = to;
     return run_move(call, &move, nullptr);
 }
 
+#define KERNEL(name) {name, run_moves, NULL},
 MX_CUDA_KERNELS(movement) = {
-    {"transpose", run_moves, NULL},      {"SwapAxis", run_moves, NULL},       {"reverse", run_moves, NULL},
-    {"depth_to_space", run_moves, NULL}, {"space_to_depth", run_moves, NULL}, {"slice", run_moves, NULL},
-    {"slice_axis", run_moves, NULL},     {"slice_like", run_moves, NULL},     {"Crop", run_moves, NULL},
-    {"_unslice", run_moves, NULL},       {"_slice_assign", run_moves, NULL},  {"_slice_assign_scalar", run_moves, NULL},
-    {"Concat", run_moves, NULL},         {"_rnn_param_concat", run_moves, NULL}, {"stack", run_moves, NULL},
-    {"SliceChannel", run_moves, NULL},   {"_split_v2", run_moves, NULL},      {"tile", run_moves, NULL},
-    {"repeat", run_moves, NULL},         {"Pad", run_moves, NULL},            {"diag", run_moves, NULL},
-    {"_undiag", run_moves, NULL},        {"_image_crop", run_moves, NULL},    {"_image_flip_left_right", run_moves, NULL},
-    {"_image_flip_top_bottom", run_moves, NULL},
-    {"broadcast_to", run_broadcast, NULL},   {"broadcast_axis", run_broadcast, NULL},
+    MX_MOVEMENT_ROWS(KERNEL){"broadcast_to", run_broadcast, NULL}, {"broadcast_axis", run_broadcast, NULL},
     {"broadcast_like", run_broadcast, NULL}, {"_broadcast_to", run_broadcast, NULL}, {NULL, NULL, NULL}};

@@ -13,40 +13,6 @@ static const mx_cuda_row *rows_for(const mx_kernel_call *call, const mx_pointwis
     return *compute = MX_INT64, mx_cuda_rows_i64;
 }
 
-static void operand_steps(const mx_array *x, const mx_array *out, int64_t step[MX_MAX_NDIM])
-{
-    int64_t running = 1;
-    for (int axis = out->ndim - 1, k = x->ndim - 1; axis >= 0; axis--, k--) {
-        const int64_t dim = k >= 0 ? x->shape[k] : 1;
-        step[axis] = dim == 1 ? 0 : running;
-        running *= dim;
-    }
-}
-
-/* Axes join when both operands walk over the pair as over one axis. */
-static void make_walk(mx_cuda_pointwise *job, const mx_array *a, const mx_array *b, const mx_array *out)
-{
-    int64_t step[2][MX_MAX_NDIM];
-    operand_steps(a, out, step[0]);
-    operand_steps(b, out, step[1]);
-    for (int axis = 0; axis < out->ndim; axis++) {
-        const int64_t dim = out->shape[axis];
-        const int last = job->ndim - 1;
-        if (dim == 1)
-            continue;
-        if (job->ndim && job->step[0][last] == dim * step[0][axis] && job->step[1][last] == dim * step[1][axis]) {
-            job->dim[last] *= dim;
-            job->step[0][last] = step[0][axis], job->step[1][last] = step[1][axis];
-            continue;
-        }
-        job->dim[job->ndim] = dim;
-        job->step[0][job->ndim] = step[0][axis], job->step[1][job->ndim] = step[1][axis];
-        job->ndim++;
-    }
-    if (!job->ndim)
-        job->ndim = 1, job->dim[0] = 1;
-}
-
 static bool aligned(const mx_array *x) { return (uintptr_t)mx_data(x) % 16 == 0; }
 
 static mx_code run_pointwise(const mx_kernel_call *call)
@@ -72,7 +38,7 @@ static mx_code run_pointwise(const mx_kernel_call *call)
     if (use->form >= MX_FORM_SCALAR)
         job.scalar = *(const double *)call->attrs; /* the attributes begin with the number */
     if (!same)
-        make_walk(&job, call->in[0], call->in[1], out);
+        mx_pair_walk_set(&job.walk, call->in[0], call->in[1], out);
     const int64_t threads = job.plain ? job.n / 2 + 4 : job.n;
     (use->form == MX_FORM_BACKWARD ? row->backward : row->forward)(
         job, mx_cuda_blocks(d, (threads + MX_CUDA_BLOCK - 1) / MX_CUDA_BLOCK), d->stream);

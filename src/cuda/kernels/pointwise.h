@@ -5,6 +5,7 @@
 #include "cuda/cuda.h"
 extern "C" {
 #include "op/pointwise.h"
+#include "op/walk.h"
 }
 
 struct mx_cuda_operand {
@@ -18,9 +19,8 @@ struct mx_cuda_pointwise {
     int out_type;
     int64_t n;
     double scalar;
-    bool plain;                                     /* all arrays are of the compute type and of the output's shape */
-    int ndim;                                       /* 0: all operands have the output's shape */
-    int64_t dim[MX_MAX_NDIM], step[2][MX_MAX_NDIM]; /* of operands 0 and 1, in elements; 0 where they are broadcast */
+    bool plain;        /* all arrays are of the compute type and of the output's shape */
+    mx_pair_walk walk; /* of operands 0 and 1; without axes: all operands have the output's shape */
 };
 
 typedef void (*mx_cuda_pointwise_fn)(const mx_cuda_pointwise &job, unsigned blocks, cudaStream_t stream);

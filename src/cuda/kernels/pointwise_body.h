@@ -17,13 +17,13 @@ template <class Row> __global__ void general(mx_cuda_pointwise job)
     const T number = (T)job.scalar;
     for (int64_t i = (int64_t)blockIdx.x * blockDim.x + threadIdx.x; i < job.n; i += (int64_t)gridDim.x * blockDim.x) {
         int64_t at[2] = {i, i};
-        if (job.ndim) {
+        if (job.walk.ndim) {
             int64_t rest = i;
             at[0] = at[1] = 0;
-            for (int axis = job.ndim - 1; axis >= 0; axis--) {
-                const int64_t k = rest % job.dim[axis];
-                rest /= job.dim[axis];
-                at[0] += k * job.step[0][axis], at[1] += k * job.step[1][axis];
+            for (int axis = job.walk.ndim - 1; axis >= 0; axis--) {
+                const int64_t k = rest % job.walk.dim[axis];
+                rest /= job.walk.dim[axis];
+                at[0] += k * job.walk.step[0][axis], at[1] += k * job.walk.step[1][axis];
             }
         }
         const T a = operand_at(job.in[0], at[0], number), b = operand_at(job.in[1], at[1], number);

@@ -21,21 +21,7 @@
 #define m_digamma mx_cuda_digamma
 #define m_trigamma mx_cuda_trigamma
 #define m_tetragamma mx_cuda_tetragamma
-#define m_mod floor_mod
-#define m_mish_slope mish_slope
-
-static __device__ inline T floor_mod(T a, T b)
-{
-    if (b == 0)
-        return 0;
-    const T r = fmod(a, b);
-    return r != 0 && (r < 0) != (b < 0) ? r + b : r;
-}
-
-static __device__ inline T mish_slope(T x)
-{
-    const T t = tanh(m_softplus(x));
-    return t + x * (1 - t * t) * m_sigmoid(x);
-}
+#define m_mod mx_cuda_floor_mod<T>
+#define m_mish_slope mx_cuda_mish_slope<T>
 
 #include "cuda/kernels/pointwise_body.h"

@@ -12,19 +12,6 @@ extern "C" {
 #define GROUP 64
 #define LANES 16
 
-static __device__ void philox(uint64_t seed, uint64_t counter, uint32_t out[4])
-{
-    uint32_t c0 = (uint32_t)counter, c1 = (uint32_t)(counter >> 32), c2 = 0, c3 = 0;
-    uint32_t k0 = (uint32_t)seed, k1 = (uint32_t)(seed >> 32);
-    for (int round = 0; round < 10; round++) {
-        const uint64_t p0 = (uint64_t)0xD2511F53u * c0, p1 = (uint64_t)0xCD9E8D57u * c2;
-        const uint32_t n0 = (uint32_t)(p1 >> 32) ^ c1 ^ k0, n2 = (uint32_t)(p0 >> 32) ^ c3 ^ k1;
-        c1 = (uint32_t)p1, c3 = (uint32_t)p0, c0 = n0, c2 = n2;
-        k0 += 0x9E3779B9u, k1 += 0xBB67AE85u;
-    }
-    out[0] = c0, out[1] = c1, out[2] = c2, out[3] = c3;
-}
-
 struct draw {
     mx_rng rng;
     double a, b;
@@ -47,7 +34,7 @@ struct draw {
 static __device__ void uniform_lane(const draw &d, int64_t unit)
 {
     uint32_t words[4];
-    philox(d.rng.seed, d.rng.counter + (uint64_t)unit, words);
+    mx_philox(d.rng.seed, d.rng.counter + (uint64_t)unit, words);
     const float low = (float)d.a, width = (float)(d.b - d.a), last = nextafterf((float)d.b, low);
     for (int w = 0; w < 4; w++) {
         const float value = __fadd_rn(low, __fmul_rn(__fmul_rn((float)(int32_t)(words[w] >> 8), 0x1p-24f), width));
@@ -59,7 +46,7 @@ static __device__ void uniform_lane(const draw &d, int64_t unit)
 static __device__ void normal_lane(const draw &d, int64_t unit)
 {
     uint32_t words[4];
-    philox(d.rng.seed, d.rng.counter + (uint64_t)unit, words);
+    mx_philox(d.rng.seed, d.rng.counter + (uint64_t)unit, words);
     const float mean = (float)d.a, deviation = (float)d.b;
     for (int half = 0; half < 2; half++) {
         const float u = ((float)(int32_t)(words[2 * half] >> 8) + 1) * 0x1p-24f;
@@ -71,17 +58,12 @@ static __device__ void normal_lane(const draw &d, int64_t unit)
     }
 }
 
-static __device__ double uniform53(uint32_t high, uint32_t low)
-{
-    return (double)(((uint64_t)high << 21) ^ (low >> 11)) * 0x1p-53;
-}
-
 /* Two doubles of a lane: 32 j + l and 32 j + 16 + l. */
 static __device__ void double_lane(const draw &d, int64_t unit, bool uniform)
 {
     uint32_t words[4];
-    philox(d.rng.seed, d.rng.counter + (uint64_t)unit, words);
-    const double u = uniform53(words[0], words[1]), v = uniform53(words[2], words[3]);
+    mx_philox(d.rng.seed, d.rng.counter + (uint64_t)unit, words);
+    const double u = mx_uniform53(words[0], words[1]), v = mx_uniform53(words[2], words[3]);
     const int64_t at = unit / LANES * 32 + unit % LANES;
     const double radius = sqrt(-2 * log(1 - u)) * d.b, angle = 6.28318530717958647692 * v;
     d.put(at, uniform ? d.a + u * (d.b - d.a) : d.a + radius * cos(angle));
@@ -121,7 +103,7 @@ static mx_code run_randint(const mx_kernel_call *call)
     const int type = out->dtype;
     return mx_cuda_each(call, out->size, [=] __device__(int64_t i) {
         uint32_t words[4];
-        philox(rng.seed, rng.counter + (uint64_t)i, words);
+        mx_philox(rng.seed, rng.counter + (uint64_t)i, words);
         const uint64_t bits = (uint64_t)words[0] << 32 | words[1];
         mx_cuda_store<int64_t>(target, type, i, (int64_t)((uint64_t)low + __umul64hi(bits, range)));
     });
@@ -138,7 +120,7 @@ static mx_code make_mask(const mx_kernel_call *call, mx_array *mask, double p)
     const int64_t size = mask->size;
     return mx_cuda_each(call, blocks * LANES, [=] __device__(int64_t unit) {
         uint32_t words[4];
-        philox(rng.seed, rng.counter + (uint64_t)unit, words);
+        mx_philox(rng.seed, rng.counter + (uint64_t)unit, words);
         for (int half = 0; half < 2; half++) {
             const uint64_t bits = (uint64_t)words[2 * half] | (uint64_t)words[2 * half + 1] << 32;
             for (int quarter = 0; quarter < 4; quarter++) {

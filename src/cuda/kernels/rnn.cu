@@ -277,15 +277,9 @@ template <class T> static network<T> network_of(const job &j, int64_t layer, int
 
 static __device__ uint32_t random_word(mx_rng rng, int64_t i) /* word i of the groups of 64 (see random.cu) */
 {
-    const uint64_t counter = rng.counter + (uint64_t)(i / 64 * 16 + i % 16);
-    uint32_t c[4] = {(uint32_t)counter, (uint32_t)(counter >> 32), 0, 0}, k0 = (uint32_t)rng.seed, k1 = (uint32_t)(rng.seed >> 32);
-    for (int round = 0; round < 10; round++) {
-        const uint64_t p0 = (uint64_t)0xD2511F53u * c[0], p1 = (uint64_t)0xCD9E8D57u * c[2];
-        const uint32_t n0 = (uint32_t)(p1 >> 32) ^ c[1] ^ k0, n2 = (uint32_t)(p0 >> 32) ^ c[3] ^ k1;
-        c[1] = (uint32_t)p1, c[3] = (uint32_t)p0, c[0] = n0, c[2] = n2;
-        k0 += 0x9E3779B9u, k1 += 0xBB67AE85u;
-    }
-    return c[i % 64 / 16];
+    uint32_t words[4];
+    mx_philox(rng.seed, rng.counter + (uint64_t)(i / 64 * 16 + i % 16), words);
+    return words[i % 64 / 16];
 }
 
 /* Fills the mask, 0 or 1 / (1 - p), and applies it; without dropout in this call the mask is 1. */

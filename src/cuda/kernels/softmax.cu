@@ -1,7 +1,7 @@
 /* Softmax, its gradients and cross entropy: one block per row.  SPDX-License-Identifier: Apache-2.0 */
 #include <cmath>
 
-#include "cuda/cuda.h"
+#include "cuda/kernels/softmax.h"
 
 /* Rows of n values that stand `inner` apart. */
 struct rows {
@@ -13,20 +13,6 @@ struct rows {
     }
     __device__ int64_t start(int64_t row) const { return row / inner * n * inner + row % inner; }
 };
-
-/* Maximum and sum of exp(scale x - maximum) of the first `valid` values. */
-template <class T> __device__ T row_sum(const T *x, int64_t step, int64_t valid, T scale, T *maximum)
-{
-    T most = -(T)INFINITY, sum = 0;
-    for (int64_t i = threadIdx.x; i < valid; i += blockDim.x)
-        most = max(most, x[i * step] * scale);
-    most = mx_cuda_block_max(most);
-    const T shift = most > -(T)INFINITY ? most : 0;
-    for (int64_t i = threadIdx.x; i < valid; i += blockDim.x)
-        sum += exp(x[i * step] * scale - shift);
-    *maximum = shift;
-    return mx_cuda_block_sum(sum);
-}
 
 struct lengths {
     const void *data; /* NULL: all values count */
@@ -47,7 +33,7 @@ template <class T> static mx_code forward(const mx_kernel_call *call, const rows
     return mx_cuda_rows(call, r.count, r.n, [=] __device__(int64_t row) {
         const int64_t at = r.start(row), valid = l.of(row, r.n);
         T most;
-        const T sum = row_sum(x + at, r.inner, valid, scale, &most), logarithm_of_sum = log(sum);
+        const T sum = mx_cuda_softmax_sum(x + at, r.inner, valid, scale, &most), logarithm_of_sum = log(sum);
         for (int64_t i = threadIdx.x; i < r.n; i += blockDim.x) {
             const T v = x[at + i * r.inner] * scale - most;
             y[at + i * r.inner] = i >= valid ? 0 : logarithm ? v - logarithm_of_sum : exp(v) / sum;
@@ -129,7 +115,7 @@ template <class T> static mx_code entropy(const mx_kernel_call *call, int64_t ax
     return mx_cuda_rows(call, r.count, r.n, [=] __device__(int64_t row) {
         const int64_t at = r.start(row);
         T most, mine = 0;
-        const T total = log(row_sum(x + at, r.inner, r.n, (T)1, &most)) + most;
+        const T total = log(mx_cuda_softmax_sum(x + at, r.inner, r.n, (T)1, &most)) + most;
         for (int64_t i = threadIdx.x; !label.sparse && i < r.n; i += blockDim.x)
             mine += label.at(at + i * r.inner) * (total - x[at + i * r.inner]);
         const T sum = label.sparse ? total - x[at + label.of(row, r.n) * r.inner] : mx_cuda_block_sum(mine);

@@ -1,4 +1,4 @@
-/* Functions of the pointwise table that CUDA's library lacks, in double.  SPDX-License-Identifier: Apache-2.0 */
+/* Functions of the pointwise table that CUDA's library lacks.  SPDX-License-Identifier: Apache-2.0 */
 #ifndef MX_CUDA_SPECIAL_H
 #define MX_CUDA_SPECIAL_H
 
@@ -52,6 +52,22 @@ __device__ inline double mx_cuda_tetragamma(double x)
     const double r = 1 / (x * x);
     const double series = r * (0.5 - r * (1. / 6 - r * (1. / 6 - r * (0.3 - r * (5. / 6 - r * 691. / 210)))));
     return shift - r * (1 + 1 / x + series);
+}
+
+/* Remainder with the sign of b; 0 when b is 0. */
+template <class F> __device__ inline F mx_cuda_floor_mod(F a, F b)
+{
+    if (b == 0)
+        return 0;
+    const F r = fmod(a, b);
+    return r != 0 && (r < 0) != (b < 0) ? r + b : r;
+}
+
+/* Derivative of x tanh(log(1 + exp(x))). */
+template <class F> __device__ inline F mx_cuda_mish_slope(F x)
+{
+    const F t = tanh(x > 0 ? x + log1p(exp(-x)) : log1p(exp(x)));
+    return t + x * (1 - t * t) / (1 + exp(-x));
 }
 
 #endif

@@ -67,68 +67,9 @@ static void print_shuffle(mx_block *self, mx_text *text)
         mx_text_print(text, "%s(%s)", self->class_name, mx_dims_text(factor, buffer));
 }
 
-/* ---- batch normalisation for several devices --------------------------------------------------------------------- */
-
-#define SYNC_OPTIONS(X) \
-    X(INT, in_channels, "0", "0..", "number of channels; 0: known at the first forward") \
-    X(INT, num_devices, "None", "1..", "devices that share the statistics; None: one") \
-    X(FLOAT, momentum, "0.9", "0..1", "of the running mean and variance") \
-    X(FLOAT, epsilon, "1e-05", "", "added to the variance") \
-    X(BOOL, center, "True", "", "learn beta") \
-    X(BOOL, scale, "True", "", "learn gamma") \
-    X(BOOL, use_global_stats, "False", "", "use the running statistics in training too") \
-    X(PTR, beta_initializer, "zeros", "mx_initializer", "start of beta") \
-    X(PTR, gamma_initializer, "ones", "mx_initializer", "start of gamma") \
-    X(PTR, running_mean_initializer, "zeros", "mx_initializer", "start of the running mean") \
-    X(PTR, running_variance_initializer, "ones", "mx_initializer", "start of the running variance")
-MX_ATTRS(sync_batch_norm_layer, SYNC_OPTIONS)
-
-static mx_code build_sync(mx_block *self)
-{
-    MX_SCOPE;
-    const mx_sync_batch_norm_layer_attrs *o = mx_options(self);
-    mx_shape_t shape = {.ndim = 1, .dim = {mx_known_size(o->in_channels)}};
-    if (o->num_devices != MX_NONE_INT && o->num_devices != 1)
-        return mx_fail(MX_ERR_UNSUPPORTED,
-                       "%s: num_devices=%lld, but statistics are shared inside one device only; use one device, or "
-                       "BatchNorm on each",
-                       self->class_name, (long long)o->num_devices);
-    if (mx_layer_affine(self, shape, o->scale, o->center, o->gamma_initializer, o->beta_initializer) ||
-        mx_layer_parameter(self, "running_mean", shape, mx_initializer_or(o->running_mean_initializer, "zeros"),
-                           MX_FLOAT32, MX_GRAD_NULL, false) < 0 ||
-        mx_layer_parameter(self, "running_var", shape, mx_initializer_or(o->running_variance_initializer, "ones"),
-                           MX_FLOAT32, MX_GRAD_NULL, false) < 0)
-        return mx_error_code();
-    return MX_OK;
-}
-
-static mx_array *forward_sync(mx_block *self, mx_arrays in)
-{
-    const mx_sync_batch_norm_layer_attrs *o = mx_options(self);
-    mx_array *x = in.v[0];
-    return mx_op_sync_batch_norm(x, mx_own(self, 0, x), mx_own(self, 1, x), mx_own(self, 2, x), mx_own(self, 3, x),
-                                 .eps = o->epsilon, .momentum = o->momentum, .fix_gamma = !o->scale,
-                                 .use_global_stats = o->use_global_stats, .ndev = 1, .key = self->prefix);
-}
-
-static void print_sync(mx_block *self, mx_text *text)
-{
-    const mx_sync_batch_norm_layer_attrs *o = mx_options(self);
-    mx_text_print(text, "%s(eps=", self->class_name);
-    mx_text_add_number(text, o->epsilon);
-    mx_text_add(text, ", momentum=");
-    mx_text_add_number(text, o->momentum);
-    mx_text_print(text,
-                  ", fix_gamma=%s, use_global_stats=%s, ndev=1, key='%s', in_channels=", o->scale ? "False" : "True",
-                  o->use_global_stats ? "True" : "False", self->prefix);
-    mx_print_size(text, mx_parameter_shape(self->own.items[0]).d[0]);
-    mx_text_add(text, ")");
-}
-
 /* ---- the rows ---------------------------------------------------------------------------------------------------- */
 
-static const mx_layer shuffle = {.build = build_shuffle, .forward = forward_shuffle, .print = print_shuffle},
-                      sync = {.build = build_sync, .forward = forward_sync, .print = print_sync, .wide = true};
+static const mx_layer shuffle = {.build = build_shuffle, .forward = forward_shuffle, .print = print_shuffle};
 
 #define SHUFFLE(axes, shown) \
     {.kind = MX_LAYER, .name = "PixelShuffle" axes, .doc = "moves channels into space: (N, " shown ")", \
@@ -137,7 +78,5 @@ mx_class mx_classes_contrib[] = {
     SHUFFLE("1D", "C f, W) -> (N, C, W f"),
     SHUFFLE("2D", "C f1 f2, H, W) -> (N, C, H f1, W f2"),
     SHUFFLE("3D", "C f1 f2 f3, D, H, W) -> (N, C, D f1, H f2, W f3"),
-    {.kind = MX_LAYER, .name = "SyncBatchNorm", .doc = "normalises each channel over the batches of all devices", .schema = &sync_batch_norm_layer_schema,
-     .methods = &sync, .group = "contrib"},
     {0},
 };

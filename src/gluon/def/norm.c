@@ -2,8 +2,7 @@
 #include "gluon/layers.h"
 #include "gluon/op.gen.h"
 
-#define BATCH_NORM_OPTIONS(X) \
-    X(INT, axis, "1", "", "axis of the channels") \
+#define NORM_OPTIONS(X) \
     X(FLOAT, momentum, "0.9", "0..1", "of the running mean and variance") \
     X(FLOAT, epsilon, "1e-05", "", "added to the variance") \
     X(BOOL, center, "True", "", "learn beta") \
@@ -12,22 +11,40 @@
     X(PTR, beta_initializer, "zeros", "mx_initializer", "start of beta") \
     X(PTR, gamma_initializer, "ones", "mx_initializer", "start of gamma") \
     X(PTR, running_mean_initializer, "zeros", "mx_initializer", "start of the running mean") \
-    X(PTR, running_variance_initializer, "ones", "mx_initializer", "start of the running variance") \
-    X(INT, in_channels, "0", "0..", "number of channels; 0: known at the first forward")
+    X(PTR, running_variance_initializer, "ones", "mx_initializer", "start of the running variance")
+#define CHANNELS_OPTION(X) X(INT, in_channels, "0", "0..", "number of channels; 0: known at the first forward")
+
+#define BATCH_NORM_OPTIONS(X) X(INT, axis, "1", "", "axis of the channels") NORM_OPTIONS(X) CHANNELS_OPTION(X)
 MX_ATTRS(batch_norm_layer, BATCH_NORM_OPTIONS)
+
+#define SYNC_OPTIONS(X) \
+    CHANNELS_OPTION(X) \
+    X(INT, num_devices, "None", "1..", "devices that share the statistics; None: one") \
+    NORM_OPTIONS(X)
+MX_ATTRS(sync_batch_norm_layer, SYNC_OPTIONS)
+
+/* gamma, beta and the running statistics, of either kind of layer; o: its options. */
+#define ADD_PARAMETERS(self, o) \
+    add_parameters(self, (o)->in_channels, (o)->scale, (o)->center, (o)->gamma_initializer, (o)->beta_initializer, \
+                   (o)->running_mean_initializer, (o)->running_variance_initializer)
+static mx_code add_parameters(mx_block *self, int64_t channels, bool scale, bool center, mx_initializer *gamma,
+                              mx_initializer *beta, mx_initializer *mean, mx_initializer *variance)
+{
+    mx_shape_t shape = {.ndim = 1, .dim = {mx_known_size(channels)}};
+    if (mx_layer_affine(self, shape, scale, center, gamma, beta) ||
+        mx_layer_parameter(self, "running_mean", shape, mx_initializer_or(mean, "zeros"), MX_FLOAT32, MX_GRAD_NULL,
+                           false) < 0 ||
+        mx_layer_parameter(self, "running_var", shape, mx_initializer_or(variance, "ones"), MX_FLOAT32, MX_GRAD_NULL,
+                           false) < 0)
+        return mx_error_code();
+    return MX_OK;
+}
 
 static mx_code build_batch_norm(mx_block *self)
 {
     MX_SCOPE;
     const mx_batch_norm_layer_attrs *o = mx_options(self);
-    mx_shape_t shape = {.ndim = 1, .dim = {mx_known_size(o->in_channels)}};
-    if (mx_layer_affine(self, shape, o->scale, o->center, o->gamma_initializer, o->beta_initializer) ||
-        mx_layer_parameter(self, "running_mean", shape, mx_initializer_or(o->running_mean_initializer, "zeros"),
-                           MX_FLOAT32, MX_GRAD_NULL, false) < 0 ||
-        mx_layer_parameter(self, "running_var", shape, mx_initializer_or(o->running_variance_initializer, "ones"),
-                           MX_FLOAT32, MX_GRAD_NULL, false) < 0)
-        return mx_error_code();
-    return MX_OK;
+    return ADD_PARAMETERS(self, o);
 }
 
 static mx_array *forward_batch_norm(mx_block *self, mx_arrays in)
@@ -55,6 +72,45 @@ static void print_batch_norm(mx_block *self, mx_text *text)
 /* BatchNorm followed by relu, as one layer. */
 static mx_array *forward_batch_norm_relu(mx_block *self, mx_arrays in) { return mx_relu(forward_batch_norm(self, in)); }
 
+/* ---- for several devices -------------------------------------------------------------------------------------------- */
+
+static mx_code build_sync(mx_block *self)
+{
+    MX_SCOPE;
+    const mx_sync_batch_norm_layer_attrs *o = mx_options(self);
+    if (o->num_devices != MX_NONE_INT && o->num_devices != 1)
+        return mx_fail(MX_ERR_UNSUPPORTED,
+                       "%s: num_devices=%lld, but statistics are shared inside one device only; use one device, or "
+                       "BatchNorm on each",
+                       self->class_name, (long long)o->num_devices);
+    return ADD_PARAMETERS(self, o);
+}
+
+static mx_array *forward_sync(mx_block *self, mx_arrays in)
+{
+    const mx_sync_batch_norm_layer_attrs *o = mx_options(self);
+    mx_array *x = in.v[0];
+    return mx_op_sync_batch_norm(x, mx_own(self, 0, x), mx_own(self, 1, x), mx_own(self, 2, x), mx_own(self, 3, x),
+                                 .eps = o->epsilon, .momentum = o->momentum, .fix_gamma = !o->scale,
+                                 .use_global_stats = o->use_global_stats, .ndev = 1, .key = self->prefix);
+}
+
+static void print_sync(mx_block *self, mx_text *text)
+{
+    const mx_sync_batch_norm_layer_attrs *o = mx_options(self);
+    mx_text_print(text, "%s(eps=", self->class_name);
+    mx_text_add_number(text, o->epsilon);
+    mx_text_add(text, ", momentum=");
+    mx_text_add_number(text, o->momentum);
+    mx_text_print(text,
+                  ", fix_gamma=%s, use_global_stats=%s, ndev=1, key='%s', in_channels=", o->scale ? "False" : "True",
+                  o->use_global_stats ? "True" : "False", self->prefix);
+    mx_print_size(text, mx_parameter_shape(self->own.items[0]).d[0]);
+    mx_text_add(text, ")");
+}
+
+/* ---- the rows ---------------------------------------------------------------------------------------------------- */
+
 static const mx_layer batch_norm = {.build = build_batch_norm,
                                     .forward = forward_batch_norm,
                                     .print = print_batch_norm,
@@ -62,11 +118,14 @@ static const mx_layer batch_norm = {.build = build_batch_norm,
                       batch_norm_relu = {.build = build_batch_norm,
                                          .forward = forward_batch_norm_relu,
                                          .print = print_batch_norm,
-                                         .wide = true};
+                                         .wide = true},
+    sync = {.build = build_sync, .forward = forward_sync, .print = print_sync, .wide = true};
 
 mx_class mx_classes_norm[] = {
     {.kind = MX_LAYER, .name = "BatchNorm", .doc = "normalises each channel over the batch", .schema = &batch_norm_layer_schema, .methods = &batch_norm},
     {.kind = MX_LAYER, .name = "BatchNormReLU", .doc = "BatchNorm followed by relu", .schema = &batch_norm_layer_schema, .methods = &batch_norm_relu,
      .c_name = "batch_norm_relu"},
+    {.kind = MX_LAYER, .name = "SyncBatchNorm", .doc = "normalises each channel over the batches of all devices", .schema = &sync_batch_norm_layer_schema,
+     .methods = &sync, .group = "contrib"},
     {0},
 };
