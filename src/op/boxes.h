@@ -7,6 +7,7 @@
 #include <math.h>
 
 #include "base/alloc.h"
+#include "base/rng.h"
 #include "op/op.h"
 
 typedef struct mx_box {
@@ -14,35 +15,71 @@ typedef struct mx_box {
 } mx_box;
 
 /* From four numbers: corners, or centre and size. */
-static inline mx_box mx_box_of(const double *x, bool center)
+MX_ANY_DEVICE static inline mx_box mx_box_of(const double *x, bool center)
 {
     if (!center)
         return (mx_box){x[0], x[1], x[2], x[3]};
     return (mx_box){x[0] - x[2] / 2, x[1] - x[3] / 2, x[0] + x[2] / 2, x[1] + x[3] / 2};
 }
 
-static inline double mx_box_area(mx_box b)
+MX_ANY_DEVICE static inline double mx_box_area(mx_box b)
 {
     const double width = b.right - b.left, height = b.bottom - b.top;
     return width < 0 || height < 0 ? 0 : width * height;
 }
 
 /* Intersection over union; 0 where the union is empty. */
-static inline double mx_box_overlap(mx_box a, mx_box b)
+MX_ANY_DEVICE static inline double mx_box_overlap(mx_box a, mx_box b)
 {
     const mx_box both = {fmax(a.left, b.left), fmax(a.top, b.top), fmin(a.right, b.right), fmin(a.bottom, b.bottom)};
     const double common = mx_box_area(both), all = mx_box_area(a) + mx_box_area(b) - common;
     return all > 0 ? common / all : 0;
 }
 
+/* The same of boxes whose areas are known, without branches: for one box against many. */
+MX_ANY_DEVICE static inline double mx_box_overlap_of(mx_box a, double area_a, mx_box b, double area_b)
+{
+    const double left = a.left > b.left ? a.left : b.left, top = a.top > b.top ? a.top : b.top,
+                 right = a.right < b.right ? a.right : b.right, bottom = a.bottom < b.bottom ? a.bottom : b.bottom;
+    const double width = right > left ? right - left : 0, height = bottom > top ? bottom - top : 0,
+                 common = width * height, all = area_a + area_b - common;
+    return all > 0 ? common / all : 0;
+}
+
 /* Offsets of a box from an anchor: centres in units of the anchor, logarithms of the ratios of sizes. */
-static inline void mx_box_offsets(mx_box anchor, mx_box box, double *to)
+MX_ANY_DEVICE static inline void mx_box_offsets(mx_box anchor, mx_box box, double *to)
 {
     const double width = anchor.right - anchor.left, height = anchor.bottom - anchor.top;
     to[0] = ((box.left + box.right) - (anchor.left + anchor.right)) / 2 / width;
     to[1] = ((box.top + box.bottom) - (anchor.top + anchor.bottom)) / 2 / height;
     to[2] = log((box.right - box.left) / width);
     to[3] = log((box.bottom - box.top) / height);
+}
+
+/* The box at given offsets from an anchor. */
+MX_ANY_DEVICE static inline mx_box mx_box_moved(mx_box anchor, double x, double y, double log_width, double log_height)
+{
+    const double width = anchor.right - anchor.left, height = anchor.bottom - anchor.top;
+    const double centre_x = x * width + (anchor.left + anchor.right) / 2,
+                 centre_y = y * height + (anchor.top + anchor.bottom) / 2;
+    const double half_w = exp(log_width) * width / 2, half_h = exp(log_height) * height / 2;
+    return (mx_box){centre_x - half_w, centre_y - half_h, centre_x + half_w, centre_y + half_h};
+}
+
+/* Prior box number k around a centre, with `aspect` = height / width of the map: all sizes with the first ratio, then
+ * the first size with the other ratios. */
+MX_ANY_DEVICE static inline mx_box mx_prior_box(const mx_floats *sizes, const mx_floats *ratios, int64_t k,
+                                                double aspect, double x, double y)
+{
+    const double size = sizes->d[k < sizes->n ? k : 0], ratio = sqrt(ratios->d[k < sizes->n ? 0 : k - sizes->n + 1]);
+    const double half_w = size * aspect * ratio / 2, half_h = size / ratio / 2;
+    return (mx_box){x - half_w, y - half_h, x + half_w, y + half_h};
+}
+
+MX_ANY_DEVICE static inline mx_box mx_box_clip(mx_box b) /* to [0, 1] */
+{
+    return (mx_box){fmin(fmax(b.left, 0.0), 1.0), fmin(fmax(b.top, 0.0), 1.0), fmin(fmax(b.right, 0.0), 1.0),
+                    fmin(fmax(b.bottom, 0.0), 1.0)};
 }
 
 /* Sorts n numbers of rows so that their scores fall; equal ones keep their order, NaN comes last.  A heap: it needs

@@ -4,6 +4,7 @@
 
 #include <math.h>
 
+#include "base/rng.h"
 #include "op/op.h"
 
 /* Checks the number of axes; true if the shape is known and can be looked at, false with or without an error. */
@@ -24,7 +25,7 @@ static inline bool mx_infer_image(mx_infer *infer)
 typedef struct mx_image_size {
     int64_t images, height, width, channels;
 } mx_image_size;
-static inline mx_image_size mx_image_size_of(int ndim, const int64_t *dim)
+MX_ANY_DEVICE static inline mx_image_size mx_image_size_of(int ndim, const int64_t *dim)
 {
     return (mx_image_size){ndim == 4 ? dim[0] : 1, dim[ndim - 3], dim[ndim - 2], dim[ndim - 1]};
 }
@@ -39,21 +40,78 @@ typedef enum mx_colour_kind {
     MX_COLOUR_KINDS
 } mx_colour_kind;
 
+typedef struct mx_colour_step {
+    mx_colour_kind kind;
+    double alpha[3]; /* the strength; of lighting: one for every direction */
+} mx_colour_step;
+
+/* The strengths of image n: a function of the generator's state, so all devices draw the same.  One block of numbers per
+ * image; jitter takes two, for the strengths and for the order of its steps. */
+MX_ANY_DEVICE static inline double mx_colour_factor(mx_rng rng, int64_t n, double low, double high)
+{
+    uint32_t words[4];
+    mx_philox(rng.seed, rng.counter + (uint64_t)n, words);
+    return low + mx_uniform53(words[0], words[1]) * (high - low);
+}
+
+/* width: how far brightness, contrast, saturation and hue move */
+MX_ANY_DEVICE static inline void mx_colour_jitter(mx_rng rng, int64_t n, const double *width, mx_colour_step *steps)
+{
+    uint32_t words[4], order[4];
+    mx_philox(rng.seed, rng.counter + (uint64_t)n * 2, words);
+    mx_philox(rng.seed, rng.counter + (uint64_t)n * 2 + 1, order);
+    for (int i = 0; i < 4; i++) {
+        const double alpha = (i == 3 ? 0 : 1) + width[i] * (2 * (double)mx_uniform24(words[i]) - 1);
+        const mx_colour_step step = {(mx_colour_kind)i, {alpha < 0 && i < 3 ? 0 : alpha, 0, 0}};
+        steps[i] = step;
+    }
+    for (int i = 3; i > 0; i--) {
+        const int k = (int)(order[i] % (uint32_t)(i + 1));
+        const mx_colour_step kept = steps[i];
+        steps[i] = steps[k], steps[k] = kept;
+    }
+}
+
+/* Box and Muller: two even numbers give two normal ones. */
+MX_ANY_DEVICE static inline mx_colour_step mx_colour_lighting(mx_rng rng, int64_t n, double deviation)
+{
+    uint32_t w[4];
+    double alpha[4];
+    mx_philox(rng.seed, rng.counter + (uint64_t)n, w);
+    for (int i = 0; i < 4; i += 2) {
+        const double radius = deviation * sqrt(-2 * log(1 - (double)mx_uniform24(w[i]))),
+                     angle = 6.28318530717958647692 * (double)mx_uniform24(w[i + 1]);
+        alpha[i] = radius * cos(angle), alpha[i + 1] = radius * sin(angle);
+    }
+    const mx_colour_step step = {MX_LIGHTING, {alpha[0], alpha[1], alpha[2]}};
+    return step;
+}
+
 /* Gray: 0.299 R + 0.587 G + 0.114 B. */
 #define MX_RED 0.299
 #define MX_GREEN 0.587
 #define MX_BLUE 0.114
 
-/* The directions in which the colours of photographs vary, as measured on ImageNet, times their strength. */
-static const double mx_lighting_axes[3][3] = {
-    {55.46 * -0.5675, 4.794 * 0.7192, 1.148 * 0.4009},
-    {55.46 * -0.5808, 4.794 * -0.0045, 1.148 * -0.8140},
-    {55.46 * -0.5836, 4.794 * -0.6948, 1.148 * 0.4203},
-};
+MX_ANY_DEVICE static inline double mx_gray(const double *pixel, int64_t channels)
+{
+    return channels == 1 ? pixel[0] : MX_RED * pixel[0] + MX_GREEN * pixel[1] + MX_BLUE * pixel[2];
+}
+
+/* What lighting adds to channel c: the directions in which the colours of photographs vary, as measured on ImageNet, times
+ * their strength. */
+MX_ANY_DEVICE static inline double mx_lighting_shift(int64_t c, const double *alpha)
+{
+    const double axes[3][3] = {
+        {55.46 * -0.5675, 4.794 * 0.7192, 1.148 * 0.4009},
+        {55.46 * -0.5808, 4.794 * -0.0045, 1.148 * -0.8140},
+        {55.46 * -0.5836, 4.794 * -0.6948, 1.148 * 0.4203},
+    };
+    return axes[c][0] * alpha[0] + axes[c][1] * alpha[1] + axes[c][2] * alpha[2];
+}
 
 /* Turns the hue of one pixel by `turn` rounds: the largest and the smallest channel keep their values, so lightness and
  * saturation stay. */
-static inline void mx_turn_hue(double turn, const double *in, double *out)
+MX_ANY_DEVICE static inline void mx_turn_hue(double turn, const double *in, double *out)
 {
     const double most = in[0] > in[1] ? (in[0] > in[2] ? in[0] : in[2]) : (in[1] > in[2] ? in[1] : in[2]),
                  least = in[0] < in[1] ? (in[0] < in[2] ? in[0] : in[2]) : (in[1] < in[2] ? in[1] : in[2]),
@@ -71,6 +129,28 @@ static inline void mx_turn_hue(double turn, const double *in, double *out)
         const double share = 2 - 6 * away;
         out[c] = least + span * (share < 0 ? 0 : share > 1 ? 1 : share);
     }
+}
+
+/* What a changed element becomes that is a whole number in [low, high]: its fraction will be cut. */
+MX_ANY_DEVICE static inline double mx_colour_whole(double v, double low, double high)
+{
+    v += copysign(1e-6, v); /* what should be a whole number is not cut to the one below */
+    return v < low ? low : v > high ? high : v;
+}
+
+/* Where row or column i outside 0..n of a border comes from (types: see _cvcopyMakeBorder); -1: it holds a number. */
+MX_ANY_DEVICE static inline int64_t mx_border_fold(int64_t i, int64_t n, int64_t type)
+{
+    if (i >= 0 && i < n)
+        return i;
+    if (type == 0)
+        return -1;
+    if (type == 1 || n == 1)
+        return i < 0 ? 0 : n - 1;
+    const int64_t period = type == 3 ? n : type == 2 ? 2 * n : 2 * n - 2;
+    int64_t at = i % period;
+    at = at < 0 ? at + period : at;
+    return at < n ? at : type == 2 ? period - 1 - at : period - at;
 }
 
 #endif

@@ -47,6 +47,12 @@ typedef struct mx_kernel {
     size_t (*workspace)(const mx_kernel_call *call); /* NULL: none */
 } mx_kernel;
 #define MX_MAX_KERNELS 4 /* per operator and device */
+/* Runs n independent calls of one operator as one; they stand `stride` bytes apart.  May decline. */
+typedef mx_code (*mx_many_fn)(int n, const mx_kernel_call *first, size_t stride);
+static inline const mx_kernel_call *mx_call_at(const mx_kernel_call *first, size_t stride, int i)
+{
+    return (const mx_kernel_call *)((const char *)first + stride * (size_t)i);
+}
 
 /* ---- gradients ------------------------------------------------------------------------------------------ */
 typedef struct mx_grad {
@@ -130,6 +136,7 @@ struct mx_op {
     int id, declared_inputs;
     void *defaults;                              /* attribute struct with default values */
     const mx_kernel *kernels[8][MX_MAX_KERNELS]; /* by device type, in order of preference, NULL-ended */
+    mx_many_fn many[8];                          /* by device type; NULL: calls run one by one */
 };
 
 int mx_op_count_out(const mx_op *op, const void *attrs);
@@ -139,6 +146,7 @@ const char *mx_op_input_name(const mx_op *op, int i, char *buffer);
 const char *mx_op_output_name(const mx_op *op, int i, char *buffer);
 bool mx_op_input_optional(const mx_op *op, int i);
 void mx_op_attach(mx_device_type device, const mx_kernel *kernel); /* appends; unknown names are an internal error */
+void mx_op_attach_many(mx_device_type device, const char *op, mx_many_fn many);
 
 /* Runs shape and type inference; errors name the operator. */
 mx_code mx_op_infer(mx_infer *infer);

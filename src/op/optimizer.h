@@ -147,6 +147,18 @@ typedef struct mx_update {
     M(sgd_update, "mp_sgd_update", "", "weight grad weight32", 2, 0, 1 << 2) \
     M(sgd_mom_update, "mp_sgd_mom_update", "", "weight grad mom weight32", 3, 0, 3 << 2) \
     M(nag_mom_update, "mp_nag_mom_update", "", "weight grad mom weight32", 3, 0, 3 << 2) \
+    M(signsgd_update, "_mp_signsgd_update", "", "weight grad weight32", 2, 0, 1 << 2) \
+    M(signum_update, "_mp_signum_update", "", "weight grad mom weight32", 3, 0, 3 << 2) \
+    M(dcasgd_update, "_mp_dcasgd_update", "", "weight grad mom previous_weight weight32", 4, 0, 7 << 2) \
+    M(adam_update, "_mp_adam_update", "", "weight grad mean var weight32", 4, 0, 7 << 2) \
+    M(adamax_update, "_mp_adamax_update", "", "weight grad mean norm weight32", 4, 0, 7 << 2) \
+    M(nadam_update, "_mp_nadam_update", "", "weight grad mean var weight32", 4, 0, 7 << 2) \
+    M(ftml_update, "_mp_ftml_update", "", "weight grad d v z weight32", 5, 0, 15 << 2) \
+    M(ftrl_update, "_mp_ftrl_update", "", "weight grad z n weight32", 4, 0, 7 << 2) \
+    M(adagrad_update, "_mp_adagrad_update", "", "weight grad history weight32", 3, 0, 3 << 2) \
+    M(adadelta_update, "_mp_adadelta_update", "", "weight grad acc_g acc_delta weight32", 4, 0, 7 << 2) \
+    M(rmsprop_update, "_mp_rmsprop_update", "", "weight grad n weight32", 3, 0, 3 << 2) \
+    M(rmspropalex_update, "_mp_rmspropalex_update", "", "weight grad n g delta weight32", 5, 0, 15 << 2) \
     M(adamw_update, "_mp_adamw_update", "_contrib_mp_adamw_update", "weight grad mean var weight32 rescale_grad", 4, 5, 7 << 2) \
     M(lamb_update_phase1, "mp_lamb_update_phase1", "", "weight grad mean var weight32", 4, 0, 3 << 2) \
     M(lamb_update_phase2, "mp_lamb_update_phase2", "", "weight g r1 r2 weight32", 4, 2, 1 << 4)

@@ -6,15 +6,15 @@
 
 #include <math.h>
 
-#include "gluon/base.h"
+#include "base/rng.h"
 
 typedef struct mx_proposal_box {
     double left, top, right, bottom, score;
 } mx_proposal_box;
 
 /* Anchor number a at the first place of the map: all scales of the first ratio, then of the next. */
-static inline mx_proposal_box mx_proposal_anchor(const mx_floats *scales, const mx_floats *ratios, int64_t stride,
-                                                 int64_t a)
+MX_ANY_DEVICE static inline mx_proposal_box mx_proposal_anchor(const mx_floats *scales, const mx_floats *ratios,
+                                                               int64_t stride, int64_t a)
 {
     const double ratio = ratios->d[a / scales->n], scale = scales->d[a % scales->n],
                  middle = 0.5 * (double)(stride - 1);
@@ -25,7 +25,7 @@ static inline mx_proposal_box mx_proposal_anchor(const mx_floats *scales, const 
 }
 
 /* The anchor moved by the network's four numbers: corners, or centre and logarithms of sizes. */
-static inline mx_proposal_box mx_proposal_move(mx_proposal_box b, const double *by, bool corners)
+MX_ANY_DEVICE static inline mx_proposal_box mx_proposal_move(mx_proposal_box b, const double *by, bool corners)
 {
     if (corners)
         return (mx_proposal_box){b.left + by[0], b.top + by[1], b.right + by[2], b.bottom + by[3], b.score};
@@ -36,15 +36,30 @@ static inline mx_proposal_box mx_proposal_move(mx_proposal_box b, const double *
 }
 
 /* Cut to an image of height info[0] and width info[1]; boxes smaller than `least` grow by it and get the score -1. */
-static inline mx_proposal_box mx_proposal_cut(mx_proposal_box b, const double *info, double least)
+MX_ANY_DEVICE static inline mx_proposal_box mx_proposal_cut(mx_proposal_box b, const double *info, double least)
 {
-    b.left = fmax(fmin(b.left, info[1] - 1), 0), b.right = fmax(fmin(b.right, info[1] - 1), 0);
-    b.top = fmax(fmin(b.top, info[0] - 1), 0), b.bottom = fmax(fmin(b.bottom, info[0] - 1), 0);
+    b.left = fmax(fmin(b.left, info[1] - 1), 0.0), b.right = fmax(fmin(b.right, info[1] - 1), 0.0);
+    b.top = fmax(fmin(b.top, info[0] - 1), 0.0), b.bottom = fmax(fmin(b.bottom, info[0] - 1), 0.0);
     if (b.right - b.left + 1 < least || b.bottom - b.top + 1 < least) {
         b.left -= least / 2, b.right += least / 2, b.top -= least / 2, b.bottom += least / 2;
         b.score = -1;
     }
     return b;
+}
+
+MX_ANY_DEVICE static inline double mx_proposal_area(mx_proposal_box b)
+{
+    return (b.right - b.left + 1) * (b.bottom - b.top + 1);
+}
+
+/* Intersection over union, the areas given. */
+MX_ANY_DEVICE static inline double mx_proposal_overlap(mx_proposal_box a, double area_a, mx_proposal_box b,
+                                                       double area_b)
+{
+    const double width = fmin(a.right, b.right) - fmax(a.left, b.left) + 1,
+                 height = fmin(a.bottom, b.bottom) - fmax(a.top, b.top) + 1,
+                 common = width > 0 && height > 0 ? width * height : 0;
+    return common / (area_a + area_b - common);
 }
 
 #endif

@@ -11,6 +11,8 @@
 #include <stdbool.h>
 #include <stdint.h>
 
+#include "base/rng.h"
+
 enum { MX_INTERP_NEAREST, MX_INTERP_LINEAR, MX_INTERP_CUBIC, MX_INTERP_AREA, MX_INTERP_LANCZOS, MX_INTERP_BOX };
 
 typedef struct mx_resample {
@@ -20,20 +22,20 @@ typedef struct mx_resample {
 } mx_resample;
 
 /* interp: 0 nearest, 1 linear, 2 cubic, 3 area, 4 Lanczos.  Areas are averaged only if no axis grows. */
-static inline mx_resample mx_resample_axis(int interp, int64_t in, int64_t out, bool shrinks)
+MX_ANY_DEVICE static inline mx_resample mx_resample_axis(int interp, int64_t in, int64_t out, bool shrinks)
 {
     return (mx_resample){in, out, 1 / ((double)out / (double)in), /* so rounded, cells fall as in OpenCV */
                          interp == MX_INTERP_AREA && shrinks ? MX_INTERP_BOX : interp == 5 ? MX_INTERP_LINEAR : interp};
 }
 
 /* The most weights that an output cell has. */
-static inline int64_t mx_resample_most(const mx_resample *r)
+MX_ANY_DEVICE static inline int64_t mx_resample_most(const mx_resample *r)
 {
     static const int counts[] = {1, 2, 4, 2, 8};
     return r->method == MX_INTERP_BOX ? (int64_t)ceil(r->scale) + 1 : counts[r->method];
 }
 
-static inline double mx_lanczos(double x)
+MX_ANY_DEVICE static inline double mx_lanczos(double x)
 {
     if (fabs(x) < 1e-9)
         return 1;
@@ -42,7 +44,7 @@ static inline double mx_lanczos(double x)
 }
 
 /* The four weights of cubic convolution with a = -0.75 at the fraction t. */
-static inline void mx_cubic_weights(double t, double *weight)
+MX_ANY_DEVICE static inline void mx_cubic_weights(double t, double *weight)
 {
     const double a = -0.75, u = 1 - t;
     weight[0] = ((a * (t + 1) - 5 * a) * (t + 1) + 8 * a) * (t + 1) - 4 * a;
@@ -51,7 +53,7 @@ static inline void mx_cubic_weights(double t, double *weight)
     weight[3] = 1 - weight[0] - weight[1] - weight[2];
 }
 
-static inline int64_t mx_box_weights(const mx_resample *r, int64_t i, int64_t *first, double *weight)
+MX_ANY_DEVICE static inline int64_t mx_box_weights(const mx_resample *r, int64_t i, int64_t *first, double *weight)
 {
     const double begin = (double)i * r->scale, end = fmin(begin + r->scale, (double)r->in);
     int64_t count = 0;
@@ -62,7 +64,7 @@ static inline int64_t mx_box_weights(const mx_resample *r, int64_t i, int64_t *f
 }
 
 /* Weights of output cell i for the cells *first, *first + 1 ... (to be clamped to the source); returns their number. */
-static inline int64_t mx_resample_weights(const mx_resample *r, int64_t i, int64_t *first, double *weight)
+MX_ANY_DEVICE static inline int64_t mx_resample_weights(const mx_resample *r, int64_t i, int64_t *first, double *weight)
 {
     if (r->method == MX_INTERP_BOX)
         return mx_box_weights(r, i, first, weight);
@@ -89,7 +91,7 @@ static inline int64_t mx_resample_weights(const mx_resample *r, int64_t i, int64
     return 8;
 }
 
-static inline int64_t mx_resample_clamp(const mx_resample *r, int64_t cell)
+MX_ANY_DEVICE static inline int64_t mx_resample_clamp(const mx_resample *r, int64_t cell)
 {
     return cell < 0 ? 0 : cell >= r->in ? r->in - 1 : cell;
 }

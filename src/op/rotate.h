@@ -4,6 +4,7 @@
 
 #include <math.h>
 
+#include "base/rng.h"
 #include "op/op.h"
 
 typedef struct mx_rotation {
@@ -11,7 +12,8 @@ typedef struct mx_rotation {
     double centre_x, centre_y; /* in pixels */
 } mx_rotation;
 
-static inline mx_rotation mx_rotation_of(double degrees, int64_t height, int64_t width, bool zoom_in, bool zoom_out)
+MX_ANY_DEVICE static inline mx_rotation mx_rotation_of(double degrees, int64_t height, int64_t width, bool zoom_in,
+                                                       bool zoom_out)
 {
     const double angle = degrees * 3.14159265358979323846 / 180, h = (double)height, w = (double)width;
     double zoom = 1;
@@ -25,7 +27,7 @@ static inline mx_rotation mx_rotation_of(double degrees, int64_t height, int64_t
 }
 
 /* Where output pixel (row, column) is read. */
-static inline void mx_rotate_back(const mx_rotation *r, int64_t row, int64_t column, double *y, double *x)
+MX_ANY_DEVICE static inline void mx_rotate_back(const mx_rotation *r, int64_t row, int64_t column, double *y, double *x)
 {
     const double across = (double)column - r->centre_x, down = (double)row - r->centre_y;
     *x = r->centre_x + across * r->cosine - down * r->sine;

@@ -30,11 +30,8 @@ static inline void box_list_overlaps(const box_list *list, mx_box b, double area
     const double *left = list->left, *top = list->top, *right = list->right, *bottom = list->bottom,
                  *areas = list->area;
     for (int64_t k = begin; k < end; k++) {
-        const double l = b.left > left[k] ? b.left : left[k], t = b.top > top[k] ? b.top : top[k],
-                     r = b.right < right[k] ? b.right : right[k], o = b.bottom < bottom[k] ? b.bottom : bottom[k];
-        const double width = r > l ? r - l : 0, height = o > t ? o - t : 0, common = width * height,
-                     all = area + areas[k] - common;
-        overlap[k - begin] = all > 0 ? common / all : 0;
+        const mx_box other = {left[k], top[k], right[k], bottom[k]};
+        overlap[k - begin] = mx_box_overlap_of(b, area, other, areas[k]);
     }
 }
 

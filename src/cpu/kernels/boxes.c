@@ -241,14 +241,9 @@ static void decode_boxes(void *arg, int64_t begin, int64_t end)
     for (int64_t i = begin; i < end; i++) {
         const double *x = d->in[0] + 4 * i;
         const mx_box a = mx_box_of(d->in[1] + 4 * (i % anchors), p->format == MX_BOX_DECODE_CENTER);
-        const double width = a.right - a.left, height = a.bottom - a.top;
         const double w = p->clip > 0 ? fmin(x[2] * p->std2, p->clip) : x[2] * p->std2,
                      h = p->clip > 0 ? fmin(x[3] * p->std3, p->clip) : x[3] * p->std3;
-        const double cx = x[0] * p->std0 * width + (a.left + a.right) / 2,
-                     cy = x[1] * p->std1 * height + (a.top + a.bottom) / 2;
-        const double half_w = exp(w) * width / 2, half_h = exp(h) * height / 2;
-        double *to = d->out[0] + 4 * i;
-        to[0] = cx - half_w, to[1] = cy - half_h, to[2] = cx + half_w, to[3] = cy + half_h;
+        *(mx_box *)(d->out[0] + 4 * i) = mx_box_moved(a, x[0] * p->std0, x[1] * p->std1, w, h);
     }
 }
 

@@ -38,18 +38,9 @@ static mx_code run(const mx_kernel_call *call, mx_dtype compute, const mx_dims *
                    const mx_dims *dilate, const mx_dims *pad, bool back)
 {
     const mx_array *data = back ? call->out[0] : call->in[0];
-    columns_job job = {mx_data(call->in[0]),
-                       mx_data(call->out[0]),
-                       {.axes = kernel->n, .all_sizes = 1, .cells = 1, .all_places = 1},
-                       back};
-    mx_windows *w = &job.w;
-    for (int i = 0; i < kernel->n; i++) {
-        w->size[i] = data->shape[2 + i], w->kernel[i] = kernel->d[i], w->stride[i] = stride->n > i ? stride->d[i] : 1;
-        w->dilate[i] = dilate->n > i ? dilate->d[i] : 1, w->pad[i] = pad->n > i ? pad->d[i] : 0;
-        w->places[i] = (w->size[i] + 2 * w->pad[i] - (w->dilate[i] * (w->kernel[i] - 1) + 1)) / w->stride[i] + 1;
-        w->all_sizes *= w->size[i], w->cells *= w->kernel[i], w->all_places *= w->places[i];
-    }
-    mx_parallel(data->shape[0] * data->shape[1], 1 + MX_GRAIN / (8 * w->cells * w->all_places + 1),
+    columns_job job = {mx_data(call->in[0]), mx_data(call->out[0]),
+                       mx_windows_of(data->shape, kernel, stride, dilate, pad), back};
+    mx_parallel(data->shape[0] * data->shape[1], 1 + MX_GRAIN / (8 * job.w.cells * job.w.all_places + 1),
                 compute == MX_FLOAT32 ? planes_f : planes_d, &job);
     return MX_OK;
 }

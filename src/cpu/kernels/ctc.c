@@ -1,11 +1,7 @@
-/* CTCLoss: forward and backward sums in logarithms, one sequence per piece of work.
- *
- * The labels l1 l2 ... become states  b l1 b l2 b ...  with blanks between; alpha[t][s] is the log probability of all
- * paths that are in state s at time t, beta[t][s] that of all ways to go on.  Then
- *     loss = -log sum(alpha[0] beta[0]),  gradient[t][c] = softmax[t][c] - sum over states of class c of alpha beta / total
+/* CTCLoss: forward and backward sums in logarithms (op/ctc.h), one sequence per piece of work.
  *
  * SPDX-License-Identifier: Apache-2.0 */
-#include <math.h>
+#include "op/ctc.h"
 
 #include "base/alloc.h"
 #include "base/error.h"
@@ -25,12 +21,6 @@ typedef struct ctc_job {
     double *memory; /* (N, room) */
     int64_t room;   /* doubles per sequence */
 } ctc_job;
-
-static double log_add(double a, double b)
-{
-    const double max = a > b ? a : b, min = a > b ? b : a;
-    return min == -INFINITY ? max : max + log1p(exp(min - max));
-}
 
 static double element(const ctc_job *job, const void *array, int64_t i)
 {
@@ -59,69 +49,43 @@ static void log_probabilities(const ctc_job *job, int64_t n, double *logp)
     }
 }
 
-typedef struct states {
-    const int64_t *label;
-    int64_t count, blank;
-} states;
-static int64_t class_of(const states *q, int64_t s) { return s % 2 ? q->label[s / 2] : q->blank; }
-/* State s can follow s - 2 directly: another label, without a blank between. */
-static bool skips(const states *q, int64_t s) { return s % 2 && s > 1 && q->label[s / 2] != q->label[s / 2 - 1]; }
-
-static void go_forward(const states *q, const double *logp, int64_t time, int64_t classes, double *alpha)
+static void go_forward(const mx_ctc_states *q, const double *logp, int64_t time, int64_t classes, double *alpha)
 {
     for (int64_t t = 0; t < time; t++)
-        for (int64_t s = 0; s < q->count; s++) {
-            const double *before = alpha + (t - 1) * q->count;
-            double sum = t == 0 ? (s < 2 ? 0 : -INFINITY) : before[s];
-            if (t > 0 && s > 0)
-                sum = log_add(sum, before[s - 1]);
-            if (t > 0 && skips(q, s))
-                sum = log_add(sum, before[s - 2]);
-            alpha[t * q->count + s] = sum + logp[t * classes + class_of(q, s)];
-        }
+        for (int64_t s = 0; s < q->count; s++)
+            alpha[t * q->count + s] =
+                mx_ctc_arrive(q, t ? alpha + (t - 1) * q->count : NULL, s) + logp[t * classes + mx_ctc_class(q, s)];
 }
 
-/* beta is kept for one time only; what it is needed for is added to `total per class` at once. */
-static void go_backward(const states *q, const double *logp, int64_t t, int64_t time, int64_t classes,
-                        const double *after, double *beta)
+/* beta of one time; after: of the next one with the probabilities of its states, NULL at the last one */
+static void go_backward(const mx_ctc_states *q, const double *after, double *beta)
 {
-    for (int64_t s = 0; s < q->count; s++) {
-        double sum = -INFINITY;
-        if (t == time - 1)
-            sum = s >= q->count - 2 ? 0 : -INFINITY;
-        else
-            for (int64_t to = s; to <= s + 2 && to < q->count; to++)
-                if (to < s + 2 || skips(q, to))
-                    sum = log_add(sum, after[to] + logp[(t + 1) * classes + class_of(q, to)]);
-        beta[s] = sum;
-    }
-}
-
-static double last_sum(const states *q, const double *alpha, int64_t time)
-{
-    const double *last = alpha + (time - 1) * q->count;
-    return q->count > 1 ? log_add(last[q->count - 1], last[q->count - 2]) : last[0];
+    for (int64_t s = 0; s < q->count; s++)
+        beta[s] = mx_ctc_go_on(q, after, s);
 }
 
 static void one_sequence(const ctc_job *job, int64_t n)
 {
     const int64_t time = job->time[n], classes = job->classes;
-    const states q = {job->label + n * job->longest, 2 * job->count[n] + 1, job->blank};
+    const mx_ctc_states q = {job->label + n * job->longest, 2 * job->count[n] + 1, job->blank};
     double *logp = job->memory + n * job->room, *alpha = logp + job->steps * classes;
     double *beta = alpha + job->steps * (2 * job->longest + 1), *after = beta + 2 * job->longest + 1,
            *shares = after + 2 * job->longest + 1;
     log_probabilities(job, n, logp);
     go_forward(&q, logp, time, classes, alpha);
-    const double total = time ? last_sum(&q, alpha, time) : q.count > 1 ? -INFINITY : 0;
+    const double total = time ? mx_ctc_total(&q, alpha + (time - 1) * q.count) : q.count > 1 ? -INFINITY : 0;
     set_element(job, job->loss, n, -total);
     for (int64_t t = job->steps - 1; t >= 0; t--) {
         const int64_t at = (t * job->batch + n) * classes;
         for (int64_t c = 0; c < classes; c++)
             shares[c] = 0;
         if (t < time) {
-            go_backward(&q, logp, t, time, classes, after, beta);
-            for (int64_t s = 0; s < q.count && total > -INFINITY; s++)
-                shares[class_of(&q, s)] += exp(alpha[t * q.count + s] + beta[s] - total);
+            go_backward(&q, t == time - 1 ? NULL : after, beta);
+            for (int64_t s = 0; s < q.count; s++) {
+                const int64_t c = mx_ctc_class(&q, s);
+                shares[c] += total > -INFINITY ? exp(alpha[t * q.count + s] + beta[s] - total) : 0;
+                beta[s] += logp[t * classes + c];
+            }
             double *spare = after;
             after = beta, beta = spare;
         }

@@ -17,24 +17,14 @@
 
 #define TILE 192 /* elements: a whole number of pixels of 1 or 3 channels */
 
-typedef struct step {
-    mx_colour_kind kind;
-    double alpha[3];
-} step;
-
 typedef struct colour_job {
-    step step;
+    mx_colour_step step;
     const char *from;
     char *to;
     mx_dtype type;
     int64_t channels, item;
     double mean; /* of the image's gray, for contrast */
 } colour_job;
-
-static double gray(const double *pixel, int64_t channels)
-{
-    return channels == 1 ? pixel[0] : MX_RED * pixel[0] + MX_GREEN * pixel[1] + MX_BLUE * pixel[2];
-}
 
 static double mean_gray(const colour_job *j, int64_t pixels)
 {
@@ -43,14 +33,15 @@ static double mean_gray(const colour_job *j, int64_t pixels)
         const int64_t n = all - done < TILE ? all - done : TILE;
         mx_convert(tile, MX_FLOAT64, j->from + done * j->item, j->type, n);
         for (int64_t i = 0; i < n; i += j->channels)
-            sum += gray(tile + i, j->channels);
+            sum += mx_gray(tile + i, j->channels);
     }
     return sum / (double)pixels;
 }
 
 static void change(const colour_job *j, double *v, int64_t n)
 {
-    const double a = j->step.alpha[0], *s = j->step.alpha;
+    const double a = j->step.alpha[0];
+    double shift[3];
     switch (j->step.kind) {
     case MX_BRIGHTNESS:
         for (int64_t i = 0; i < n; i++)
@@ -62,7 +53,7 @@ static void change(const colour_job *j, double *v, int64_t n)
         break;
     case MX_SATURATION:
         for (int64_t i = 0; i < n && j->channels == 3; i += 3) {
-            const double other = (1 - a) * gray(v + i, 3);
+            const double other = (1 - a) * mx_gray(v + i, 3);
             v[i] = v[i] * a + other, v[i + 1] = v[i + 1] * a + other, v[i + 2] = v[i + 2] * a + other;
         }
         break;
@@ -74,9 +65,10 @@ static void change(const colour_job *j, double *v, int64_t n)
         }
         break;
     case MX_LIGHTING:
+        for (int64_t c = 0; c < 3; c++)
+            shift[c] = mx_lighting_shift(c, j->step.alpha);
         for (int64_t i = 0; i < n && j->channels == 3; i++)
-            v[i] += mx_lighting_axes[i % 3][0] * s[0] + mx_lighting_axes[i % 3][1] * s[1] +
-                    mx_lighting_axes[i % 3][2] * s[2];
+            v[i] += shift[i % 3];
         break;
     default: break;
     }
@@ -97,16 +89,14 @@ static void change_tiles(void *arg, int64_t begin, int64_t end)
         const int64_t n = all - done < TILE ? all - done : TILE;
         mx_convert(tile, MX_FLOAT64, j->from + done * j->item, j->type, n);
         change(j, tile, n);
-        for (int64_t i = 0; whole && i < n; i++) {
-            tile[i] += copysign(1e-6, tile[i]); /* what should be a whole number is not cut to the one below */
-            tile[i] = tile[i] < low ? low : tile[i] > high ? high : tile[i];
-        }
+        for (int64_t i = 0; whole && i < n; i++)
+            tile[i] = mx_colour_whole(tile[i], low, high);
         mx_convert(j->to + done * j->item, j->type, tile, MX_FLOAT64, n);
     }
 }
 
 /* All steps on image n of the call. */
-static void change_image(const mx_kernel_call *call, int64_t n, const step *steps, int count)
+static void change_image(const mx_kernel_call *call, int64_t n, const mx_colour_step *steps, int count)
 {
     const mx_array *x = call->in[0];
     const mx_image_size s = mx_image_size_of(x->ndim, x->shape);
@@ -136,10 +126,8 @@ static mx_code run_factor(const mx_kernel_call *call, mx_colour_kind kind)
     const int64_t images = images_of(call);
     const mx_rng rng = mx_rng_reserve((uint64_t)images);
     for (int64_t n = 0; n < images; n++) {
-        uint32_t words[4];
-        mx_philox(rng.seed, rng.counter + (uint64_t)n, words);
-        const double alpha = a->min_factor + mx_uniform53(words[0], words[1]) * (a->max_factor - a->min_factor);
-        change_image(call, n, &(step){kind, {alpha}}, 1);
+        const double alpha = mx_colour_factor(rng, n, a->min_factor, a->max_factor);
+        change_image(call, n, &(mx_colour_step){kind, {alpha}}, 1);
     }
     return MX_OK;
 }
@@ -148,7 +136,6 @@ static mx_code run_contrast(const mx_kernel_call *call) { return run_factor(call
 static mx_code run_saturation(const mx_kernel_call *call) { return run_factor(call, MX_SATURATION); }
 static mx_code run_hue(const mx_kernel_call *call) { return run_factor(call, MX_HUE); }
 
-/* Two blocks of numbers per image: the strengths, and the order of the steps. */
 static mx_code run_jitter(const mx_kernel_call *call)
 {
     const mx_image_random_color_jitter_attrs *a = call->attrs;
@@ -156,19 +143,8 @@ static mx_code run_jitter(const mx_kernel_call *call)
     const int64_t images = images_of(call);
     const mx_rng rng = mx_rng_reserve((uint64_t)images * 2);
     for (int64_t n = 0; n < images; n++) {
-        uint32_t words[4], order[4];
-        step steps[4];
-        mx_philox(rng.seed, rng.counter + (uint64_t)n * 2, words);
-        mx_philox(rng.seed, rng.counter + (uint64_t)n * 2 + 1, order);
-        for (int i = 0; i < 4; i++) {
-            const double alpha = (i == 3 ? 0 : 1) + width[i] * (2 * (double)mx_uniform24(words[i]) - 1);
-            steps[i] = (step){(mx_colour_kind)i, {alpha < 0 && i < 3 ? 0 : alpha}};
-        }
-        for (int i = 3; i > 0; i--) {
-            const int k = (int)(order[i] % (uint32_t)(i + 1));
-            const step kept = steps[i];
-            steps[i] = steps[k], steps[k] = kept;
-        }
+        mx_colour_step steps[4];
+        mx_colour_jitter(rng, n, width, steps);
         change_image(call, n, steps, 4);
     }
     return MX_OK;
@@ -178,26 +154,18 @@ static mx_code run_lighting(const mx_kernel_call *call)
 {
     const double *alpha = ((const mx_image_adjust_lighting_attrs *)call->attrs)->alpha.d;
     for (int64_t n = 0; n < images_of(call); n++)
-        change_image(call, n, &(step){MX_LIGHTING, {alpha[0], alpha[1], alpha[2]}}, 1);
+        change_image(call, n, &(mx_colour_step){MX_LIGHTING, {alpha[0], alpha[1], alpha[2]}}, 1);
     return MX_OK;
 }
 
-/* Box and Muller: two even numbers give two normal ones. */
 static mx_code run_random_lighting(const mx_kernel_call *call)
 {
     const double deviation = ((const mx_image_random_lighting_attrs *)call->attrs)->alpha_std;
     const int64_t images = images_of(call);
     const mx_rng rng = mx_rng_reserve((uint64_t)images);
     for (int64_t n = 0; n < images; n++) {
-        uint32_t w[4];
-        double alpha[4];
-        mx_philox(rng.seed, rng.counter + (uint64_t)n, w);
-        for (int i = 0; i < 4; i += 2) {
-            const double radius = deviation * sqrt(-2 * log(1 - (double)mx_uniform24(w[i]))),
-                         angle = 6.28318530717958647692 * (double)mx_uniform24(w[i + 1]);
-            alpha[i] = radius * cos(angle), alpha[i + 1] = radius * sin(angle);
-        }
-        change_image(call, n, &(step){MX_LIGHTING, {alpha[0], alpha[1], alpha[2]}}, 1);
+        const mx_colour_step step = mx_colour_lighting(rng, n, deviation);
+        change_image(call, n, &step, 1);
     }
     return MX_OK;
 }

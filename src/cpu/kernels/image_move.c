@@ -50,21 +50,6 @@ typedef struct border_job {
     bool one;
 } border_job;
 
-/* Where a row or column outside 0..n comes from; -1: it holds the number. */
-static int64_t fold(int64_t i, int64_t n, int64_t type)
-{
-    if (i >= 0 && i < n)
-        return i;
-    if (type == 0)
-        return -1;
-    if (type == 1 || n == 1)
-        return i < 0 ? 0 : n - 1;
-    const int64_t period = type == 3 ? n : type == 2 ? 2 * n : 2 * n - 2;
-    int64_t at = i % period;
-    at = at < 0 ? at + period : at;
-    return at < n ? at : type == 2 ? period - 1 - at : period - at;
-}
-
 static void fill_pixels(const border_job *j, char *to, int64_t count)
 {
     for (int64_t i = 0; i < count * j->in.channels; i++)
@@ -81,7 +66,7 @@ static void border_row(const border_job *j, char *to, const char *row)
     }
     memcpy(to + (size_t)a->left * j->pixel, row, (size_t)width * j->pixel);
     for (int64_t x = 0; x < j->out.width; x++) {
-        const int64_t at = fold(x - a->left, width, a->type);
+        const int64_t at = mx_border_fold(x - a->left, width, a->type);
         if (x == a->left && width > 0)
             x += width - 1; /* the inside is there */
         else if (at < 0)
@@ -96,7 +81,7 @@ static void border_rows(void *arg, int64_t begin, int64_t end)
     const border_job *j = arg;
     for (int64_t i = begin; i < end; i++) {
         const int64_t image = i / j->out.height,
-                      y = fold(i % j->out.height - j->attrs->top, j->in.height, j->attrs->type);
+                      y = mx_border_fold(i % j->out.height - j->attrs->top, j->in.height, j->attrs->type);
         const char *row = y < 0 ? NULL : j->from + (size_t)((image * j->in.height + y) * j->in.width) * j->pixel;
         border_row(j, j->to + (size_t)(i * j->out.width) * j->pixel, row);
     }

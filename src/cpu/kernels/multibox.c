@@ -23,16 +23,11 @@ static void prior_rows(void *arg, int64_t begin, int64_t end)
     const double step_y = p->steps.d[0] <= 0 ? 1 / (double)height : p->steps.d[0],
                  step_x = p->steps.d[1] <= 0 ? 1 / (double)width : p->steps.d[1];
     for (int64_t k = 0; k < each; k++) {
-        const double size = p->sizes.d[k < p->sizes.n ? k : 0],
-                     ratio = sqrt(p->ratios.d[k < p->sizes.n ? 0 : k - p->sizes.n + 1]);
-        const double half_w = size * (double)height / (double)width * ratio / 2, half_h = size / ratio / 2;
         for (int64_t place = begin * width; place < end * width; place++) {
             const double cx = ((double)(place % width) + p->offsets.d[1]) * step_x,
                          cy = ((double)(place / width) + p->offsets.d[0]) * step_y;
-            double *to = d->out[0] + 4 * (place * each + k);
-            to[0] = cx - half_w, to[1] = cy - half_h, to[2] = cx + half_w, to[3] = cy + half_h;
-            for (int c = 0; c < 4 && p->clip; c++)
-                to[c] = fmin(fmax(to[c], 0), 1);
+            const mx_box b = mx_prior_box(&p->sizes, &p->ratios, k, (double)height / (double)width, cx, cy);
+            *(mx_box *)(d->out[0] + 4 * (place * each + k)) = p->clip ? mx_box_clip(b) : b;
         }
     }
 }
@@ -240,14 +235,10 @@ static size_t detection_bytes(int64_t n)
 
 static void detect_row(const mx_multibox_detection_attrs *p, const double *anchor, const double *offset, double *row)
 {
-    const mx_box a = mx_box_of(anchor, false);
-    const double *v = p->variances.d, width = a.right - a.left, height = a.bottom - a.top;
-    const double cx = offset[0] * v[0] * width + (a.left + a.right) / 2,
-                 cy = offset[1] * v[1] * height + (a.top + a.bottom) / 2;
-    const double half_w = exp(offset[2] * v[2]) * width / 2, half_h = exp(offset[3] * v[3]) * height / 2;
-    row[2] = cx - half_w, row[3] = cy - half_h, row[4] = cx + half_w, row[5] = cy + half_h;
-    for (int k = 2; k < 6 && p->clip; k++)
-        row[k] = fmin(fmax(row[k], 0), 1);
+    const double *v = p->variances.d;
+    const mx_box b =
+        mx_box_moved(mx_box_of(anchor, false), offset[0] * v[0], offset[1] * v[1], offset[2] * v[2], offset[3] * v[3]);
+    *(mx_box *)(row + 2) = p->clip ? mx_box_clip(b) : b;
 }
 
 /* Rows (class, score, box) of the anchors whose best class is not too weak, in order of the anchors; score: scratch

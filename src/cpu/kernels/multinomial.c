@@ -2,9 +2,9 @@
 #include <math.h>
 #include <string.h>
 
+#include "op/draw.h" /* before op.gen.h, which has operators of the same names */
 #include "base/alloc.h"
 #include "base/threads.h"
-#include "cpu/kernels/philox.h"
 #include "cpu/kernels/widen.h"
 #include "gluon/op.gen.h"
 #include "ndarray/convert.h"
@@ -127,11 +127,11 @@ static mx_code run_zipfian(const mx_kernel_call *call)
         return MX_ERR_MEMORY;
     const mx_rng rng = mx_rng_reserve((uint64_t)batch);
     for (int64_t row = 0; row < batch; row++) {
-        philox_stream stream = {.seed = rng.seed, .counter = rng.counter + (uint64_t)row};
+        mx_rng_stream stream = {.seed = rng.seed, .counter = rng.counter + (uint64_t)row};
         memset(table, 0xff, (size_t)slots * sizeof *table);
         tries[row] = 0;
         for (int64_t found = 0; found < wanted; tries[row]++) {
-            const int64_t value = (int64_t)exp(philox_uniform(&stream) * log_range) - 1;
+            const int64_t value = (int64_t)exp(mx_rng_stream_uniform(&stream) * log_range) - 1;
             const int64_t c = value < 0 ? 0 : value >= attrs->range_max ? attrs->range_max - 1 : value;
             if (insert(table, slots, c))
                 samples[row * wanted + found++] = c;

@@ -52,18 +52,12 @@ static void make_boxes(void *arg, int64_t begin, int64_t end)
     }
 }
 
-static double area(const mx_proposal_box *b) { return (b->right - b->left + 1) * (b->bottom - b->top + 1); }
-
 static bool goes(const mx_proposal_box *kept, int64_t n, const mx_proposal_box *b, double threshold)
 {
-    const double own = area(b);
-    for (int64_t k = 0; k < n; k++) {
-        const double width = fmin(kept[k].right, b->right) - fmax(kept[k].left, b->left) + 1,
-                     height = fmin(kept[k].bottom, b->bottom) - fmax(kept[k].top, b->top) + 1;
-        const double common = width > 0 && height > 0 ? width * height : 0;
-        if (common / (own + area(&kept[k]) - common) > threshold)
+    const double own = mx_proposal_area(*b);
+    for (int64_t k = 0; k < n; k++)
+        if (mx_proposal_overlap(kept[k], mx_proposal_area(kept[k]), *b, own) > threshold)
             return true;
-    }
     return false;
 }
 

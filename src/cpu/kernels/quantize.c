@@ -7,6 +7,7 @@
 #include "cpu/kernels/doubles.h"
 #include "gluon/op.gen.h"
 #include "ndarray/convert.h"
+#include "op/quantize.h"
 
 #define TILE 1024
 
@@ -30,23 +31,19 @@ static void load(const quantize_job *job, int64_t at, int64_t n, float *tile)
 static void quantize_part(void *arg, int64_t begin, int64_t end)
 {
     const quantize_job *job = arg;
+    const float low = job->low, factor = job->factor;
     float tile[TILE];
     for (int64_t at = begin; at < end; at += TILE) {
         const int64_t n = end - at < TILE ? end - at : TILE;
         load(job, at, n, tile);
         if (job->bytes) {
             uint8_t *out = (uint8_t *)mx_data(job->out) + at;
-            for (int64_t i = 0; i < n; i++) {
-                const float v = (tile[i] - job->low) * job->factor + 0.5f;
-                out[i] = (uint8_t)(!(v > 0) ? 0 : v > 255 ? 255 : (int32_t)v);
-            }
+            for (int64_t i = 0; i < n; i++)
+                out[i] = mx_quantize_byte(tile[i], low, factor);
         } else {
             int8_t *out = (int8_t *)mx_data(job->out) + at;
-            for (int64_t i = 0; i < n; i++) {
-                const float v = fabsf(tile[i]) * job->factor + 0.5f;
-                const int32_t q = !(v < 127) ? (v == v ? 127 : 0) : (int32_t)v;
-                out[i] = (int8_t)(tile[i] < 0 ? -q : q);
-            }
+            for (int64_t i = 0; i < n; i++)
+                out[i] = mx_quantize_signed(tile[i], factor);
         }
     }
 }
@@ -72,16 +69,14 @@ static float number(const mx_array *x)
     return value;
 }
 
-static float largest(float low, float high) { return fmaxf(fabsf(low), fabsf(high)); }
-
 /* Quantizes to the range [low, high] and writes the range that follows. */
 static mx_code quantize_to(const mx_kernel_call *call, quantize_job *job, float low, float high)
 {
-    const float all = largest(low, high), span = job->bytes ? high - low : all;
-    job->low = low, job->factor = span > 0 ? (job->bytes ? 255 : 127) / span : 0;
+    const mx_quantize_scale scale = mx_quantize_scale_of(low, high, job->bytes);
+    job->low = scale.low, job->factor = scale.factor;
     mx_parallel(job->in->size, MX_GRAIN, quantize_part, job);
-    *(float *)mx_data(call->out[1]) = job->bytes ? low : -all;
-    *(float *)mx_data(call->out[2]) = job->bytes ? high : all;
+    *(float *)mx_data(call->out[1]) = scale.first;
+    *(float *)mx_data(call->out[2]) = scale.last;
     return MX_OK;
 }
 
@@ -112,8 +107,8 @@ static mx_code quantize_calibrated(const mx_kernel_call *call, float scale, bool
 }
 static mx_code run_requantize(const mx_kernel_call *call)
 {
-    return quantize_calibrated(call, (float)((double)largest(number(call->in[1]), number(call->in[2])) / 2147483647.0),
-                               true);
+    return quantize_calibrated(
+        call, (float)((double)mx_quantize_largest(number(call->in[1]), number(call->in[2])) / 2147483647.0), true);
 }
 static mx_code run_quantize_v2(const mx_kernel_call *call)
 {
@@ -138,7 +133,7 @@ static mx_code run_dequantize(const mx_kernel_call *call)
     quantize_job job = {.in = call->in[0],
                         .out = call->out[0],
                         .low = bytes ? low : 0,
-                        .factor = bytes ? (high - low) / 255 : largest(low, high) / 127};
+                        .factor = bytes ? (high - low) / 255 : mx_quantize_largest(low, high) / 127};
     mx_parallel(job.in->size, MX_GRAIN, dequantize_part, &job);
     return MX_OK;
 }

@@ -4,16 +4,16 @@
  * give every element a stream of its own, so that samplers which reject do not disturb their neighbours.
  *
  * SPDX-License-Identifier: Apache-2.0 */
-#include "op/random.h"
+#include "op/draw.h"
 
 #include <math.h>
 #include <string.h>
 
 #include "base/threads.h"
 #include "cpu/kernel.h"
-#include "cpu/kernels/draw.h"
 #include "cpu/kernels/level.h"
 #include "cpu/kernels/math_f32.h"
+#include "cpu/kernels/philox.h"
 #include "gluon/op.gen.h"
 #include "ndarray/convert.h"
 
@@ -24,6 +24,7 @@ typedef struct random_job {
     mx_rng rng;
     mx_distribution distribution;
     double parameter[2];
+    float last; /* of uniform floats: the largest below the upper bound, which rounding may not reach */
     const mx_array *parameters[2]; /* one per `repeat` elements; NULL: the numbers above */
     int64_t repeat;
     int64_t low; /* of randint */
@@ -35,7 +36,7 @@ typedef struct random_job {
 static void uniform_group_f(const random_job *job, const uint32_t *words, float *out)
 {
     const float low = (float)job->parameter[0], width = (float)(job->parameter[1] - job->parameter[0]);
-    const float last = nextafterf((float)job->parameter[1], low); /* rounding may not reach the upper bound */
+    const float last = job->last;
     for (int i = 0; i < PHILOX_GROUP; i++) {
         const float value = low + (float)(int32_t)(words[i] >> 8) * 0x1p-24f * width;
         out[i] = width > 0 && value > last ? last : value;
@@ -55,11 +56,11 @@ static void normal_group_f(const random_job *job, const uint32_t *words, float *
         angle[16 + l] = (float)(int32_t)(words[48 + l] >> 8) * (6.28318530717958648f * 0x1p-24f);
     }
     for (int l = 0; l < 32; l++)
-        radius[l] = m_sqrt(-2 * m_log(radius[l])) * deviation;
+        radius[l] = m_sqrt(-2 * mx_log_near_f32(radius[l])) * deviation;
     for (int l = 0; l < 32; l++)
-        cosine[l] = mean + radius[l] * m_cos(angle[l]);
+        cosine[l] = mean + radius[l] * mx_cos_near_f32(angle[l]);
     for (int l = 0; l < 32; l++)
-        sine[l] = mean + radius[l] * m_sin(angle[l]);
+        sine[l] = mean + radius[l] * mx_sin_near_f32(angle[l]);
     for (int half = 0; half < 2; half++) {
         memcpy(out + 32 * half, cosine + 16 * half, 16 * sizeof *out);
         memcpy(out + 32 * half + 16, sine + 16 * half, 16 * sizeof *out);
@@ -86,10 +87,11 @@ static void groups(void *arg, int64_t begin, int64_t end)
     const random_job *job = arg;
     const bool wide = job->dtype == MX_FLOAT64;
     const int64_t per_group = wide ? 32 : 64, item = mx_dtype_size(job->dtype);
+    const philox_keys keys = philox_schedule(job->rng.seed);
     for (int64_t group = begin; group < end; group++) {
         uint32_t words[PHILOX_GROUP];
         union { float f[64]; double d[32]; } values;
-        philox_group(job->rng.seed, job->rng.counter + (uint64_t)group * PHILOX_LANES, words);
+        philox_group(&keys, job->rng.counter + (uint64_t)group * PHILOX_LANES, words);
         if (wide)
             group_d(job, words, values.d);
         else if (job->distribution == MX_DRAW_uniform)
@@ -109,6 +111,7 @@ static void run_groups(random_job *job)
 {
     const int64_t per_group = job->dtype == MX_FLOAT64 ? 32 : 64, count = (job->size + per_group - 1) / per_group;
     job->rng = mx_rng_reserve((uint64_t)count * PHILOX_LANES);
+    job->last = nextafterf((float)job->parameter[1], (float)job->parameter[0]);
     mx_parallel(count, MX_GRAIN / 256, groups, job);
 }
 
@@ -130,8 +133,8 @@ static void streams(void *arg, int64_t begin, int64_t end)
     const random_job *job = arg;
     const int64_t item = mx_dtype_size(job->dtype);
     for (int64_t i = begin; i < end; i++) {
-        philox_stream stream = {.seed = job->rng.seed, .counter = job->rng.counter + (uint64_t)i};
-        const double value = draw(job->distribution, &stream, parameter_at(job, 0, i), parameter_at(job, 1, i));
+        mx_rng_stream stream = {.seed = job->rng.seed, .counter = job->rng.counter + (uint64_t)i};
+        const double value = mx_draw(job->distribution, &stream, parameter_at(job, 0, i), parameter_at(job, 1, i));
         mx_convert(job->out + i * item, job->dtype, &value, MX_FLOAT64, 1);
     }
 }

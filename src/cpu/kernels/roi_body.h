@@ -8,24 +8,25 @@
 static void NAME(pool_channels)(void *arg, int64_t begin, int64_t end)
 {
     const roi_job *job = arg;
-    const int64_t map = job->height * job->width, bins = job->rows * job->columns;
-    for (int64_t r = 0; r < job->regions; r++) {
-        const T *roi = (const T *)job->rois + 5 * r;
-        const bool exists = roi[0] >= 0 && roi[0] < (T)job->batch;
-        roi_window w = roi_window_of(job, (double)roi[1], (double)roi[2], (double)roi[3], (double)roi[4]);
+    const int64_t map = job->s.height * job->s.width, bins = job->s.rows * job->s.columns;
+    for (int64_t r = 0; r < job->s.regions; r++) {
+        double roi[6];
+        read_region(job, sizeof(T) == 4, r, roi);
+        const bool exists = mx_roi_exists(&job->s, roi[0]);
+        const mx_roi_window w = mx_roi_window_of(&job->s, roi);
         for (int64_t c = begin; c < end; c++) {
-            const T *plane = exists ? (const T *)job->data + ((int64_t)roi[0] * job->channels + c) * map : NULL;
-            T *out = (T *)job->out + (r * job->channels + c) * bins;
-            int32_t *index = job->index + (r * job->channels + c) * bins;
+            const T *plane = exists ? (const T *)job->data + ((int64_t)roi[0] * job->s.channels + c) * map : NULL;
+            T *out = (T *)job->out + (r * job->s.channels + c) * bins;
+            int32_t *index = job->index + (r * job->s.channels + c) * bins;
             for (int64_t b = 0; b < bins; b++) {
                 int64_t top, bottom, left, right, where = -1;
-                roi_bin(b / job->columns, job->rows, w.top, w.height, job->height, &top, &bottom);
-                roi_bin(b % job->columns, job->columns, w.left, w.width, job->width, &left, &right);
+                mx_roi_bin(b / job->s.columns, job->s.rows, w.top, w.height, job->s.height, &top, &bottom);
+                mx_roi_bin(b % job->s.columns, job->s.columns, w.left, w.width, job->s.width, &left, &right);
                 T best = 0;
                 for (int64_t y = top; y < bottom && exists; y++)
                     for (int64_t x = left; x < right; x++)
-                        if (where < 0 ? plane[y * job->width + x] > -(T)INFINITY : plane[y * job->width + x] > best)
-                            best = plane[where = y * job->width + x];
+                        if (where < 0 ? plane[y * job->s.width + x] > -(T)INFINITY : plane[y * job->s.width + x] > best)
+                            best = plane[where = y * job->s.width + x];
                 out[b] = best;
                 index[b] = (int32_t)where;
             }
@@ -36,32 +37,32 @@ static void NAME(pool_channels)(void *arg, int64_t begin, int64_t end)
 static void NAME(pool_channels_back)(void *arg, int64_t begin, int64_t end)
 {
     const roi_job *job = arg;
-    const int64_t map = job->height * job->width, bins = job->rows * job->columns;
-    for (int64_t n = 0; n < job->batch; n++)
-        memset((T *)job->out + (n * job->channels + begin) * map, 0, (size_t)((end - begin) * map) * sizeof(T));
-    for (int64_t r = 0; r < job->regions; r++) {
+    const int64_t map = job->s.height * job->s.width, bins = job->s.rows * job->s.columns;
+    for (int64_t n = 0; n < job->s.batch; n++)
+        memset((T *)job->out + (n * job->s.channels + begin) * map, 0, (size_t)((end - begin) * map) * sizeof(T));
+    for (int64_t r = 0; r < job->s.regions; r++) {
         const T image = ((const T *)job->rois)[5 * r];
-        if (!(image >= 0 && image < (T)job->batch))
+        if (!mx_roi_exists(&job->s, (double)image))
             continue;
         for (int64_t e = begin * bins; e < end * bins; e++) {
-            const int32_t where = job->index[r * job->channels * bins + e];
+            const int32_t where = job->index[r * job->s.channels * bins + e];
             if (where >= 0 && where < map)
-                ((T *)job->out)[((int64_t)image * job->channels + e / bins) * map + where] +=
-                    ((const T *)job->data)[r * job->channels * bins + e];
+                ((T *)job->out)[((int64_t)image * job->s.channels + e / bins) * map + where] +=
+                    ((const T *)job->data)[r * job->s.channels * bins + e];
         }
     }
 }
 
 /* Samples of one region: out[c][b] from the map, or the map from out[c][b]. */
-static void NAME(align_region)(const roi_job *job, int64_t r, const roi_tap *taps, const int64_t *first, int64_t begin,
-                               int64_t end)
+static void NAME(align_region)(const roi_job *job, int64_t r, const mx_roi_tap *taps, const int64_t *first,
+                               int64_t begin, int64_t end)
 {
-    const int64_t map = job->height * job->width, bins = job->rows * job->columns;
-    const int64_t image = (int64_t)((const T *)job->rois)[numbers(job) * r],
-                  maps = job->sensitive ? job->channels * bins : job->channels;
+    const int64_t map = job->s.height * job->s.width, bins = job->s.rows * job->s.columns;
+    const int64_t image = (int64_t)((const T *)job->rois)[mx_roi_numbers(&job->s) * r],
+                  maps = job->s.sensitive ? job->s.channels * bins : job->s.channels;
     for (int64_t c = begin; c < end; c++)
         for (int64_t b = 0; b < bins; b++) {
-            const int64_t from = job->sensitive ? c * bins + b : c, at = (r * job->channels + c) * bins + b;
+            const int64_t from = job->s.sensitive ? c * bins + b : c, at = (r * job->s.channels + c) * bins + b;
             if (job->backward) {
                 T *plane = (T *)job->out + (image * maps + from) * map;
                 const T g = ((const T *)job->data)[at];

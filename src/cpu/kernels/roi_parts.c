@@ -4,41 +4,21 @@
  * channels, or whole classes where gradients of movements are summed, so nobody writes where another does.
  *
  * SPDX-License-Identifier: Apache-2.0 */
-#include <math.h>
 #include <string.h>
 
 #include "base/threads.h"
 #include "cpu/kernels/widen.h"
 #include "gluon/op.gen.h"
+#include "op/roi_parts.h"
 
 typedef struct parts_job {
+    mx_roi_parts s;
     const void *map, *rois, *trans,
         *g;            /* (N, C, H, W), (R, 5), NULL or (R, 2 * classes, part, part), NULL or (R, dim, size, size) */
     void *out, *count; /* (R, dim, size, size) */
     const void *count_in;
     void *dmap, *dtrans;
-    int64_t batch, maps, height, width; /* of the data */
-    int64_t regions, dim, size, group, part, classes, samples;
-    double scale, deviation;
 } parts_job;
-
-typedef struct parts_region { /* in places of the map */
-    int64_t image;            /* -1: there is none */
-    double left, top, width, height;
-} parts_region;
-
-#define FAR 1e9 /* beyond any map: keeps numbers that are not sizes inside an integer */
-static double near(double x) { return x > FAR ? FAR : x > -FAR ? x : -FAR; }
-static double more(double x, double least) { return x > least ? x : least; }
-static int64_t within(double x, int64_t limit) { return !(x > 0) ? 0 : x > (double)limit ? limit : (int64_t)x; }
-
-static parts_region region_of(const parts_job *job, const double *roi, double shift)
-{
-    const double left = near(round(roi[1]) * job->scale) - shift, top = near(round(roi[2]) * job->scale) - shift;
-    const bool exists = roi[0] >= 0 && roi[0] < (double)job->batch && job->height > 0 && job->width > 0;
-    return (parts_region){exists ? (int64_t)roi[0] : -1, left, top, more(near((round(roi[3]) + 1) * job->scale) - shift - left, 0.1),
-                          more(near((round(roi[4]) + 1) * job->scale) - shift - top, 0.1)};
-}
 
 #define T float
 #define NAME(x) x##_f
@@ -53,12 +33,12 @@ static parts_region region_of(const parts_job *job, const double *roi, double sh
 
 static int64_t grain(const parts_job *job, int64_t items)
 {
-    return 1 + MX_GRAIN / (8 * job->regions * job->dim * job->size * job->size / (items ? items : 1) + 1);
+    return 1 + MX_GRAIN / (8 * job->s.regions * job->s.dim * job->s.size * job->s.size / (items ? items : 1) + 1);
 }
 
 static void data_sizes(parts_job *job, const int64_t *data)
 {
-    job->batch = data[0], job->maps = data[1], job->height = data[2], job->width = data[3];
+    job->s.batch = data[0], job->s.maps = data[1], job->s.height = data[2], job->s.width = data[3];
 }
 
 static mx_code run_ps(const mx_kernel_call *call)
@@ -70,16 +50,16 @@ static mx_code run_ps(const mx_kernel_call *call)
         return mx_run_widened(call, compute, run_ps);
     if (!mx_inputs_are(call, compute, 0))
         return MX_DECLINED;
-    parts_job job = {.map = mx_data(call->in[0]), .rois = mx_data(call->in[1]), .out = mx_data(call->out[0]), .regions = call->in[1]->shape[0],
-                     .dim = p->output_dim, .size = p->pooled_size, .group = p->group_size > 0 ? p->group_size : p->pooled_size,
-                     .scale = p->spatial_scale};
+    parts_job job = {.map = mx_data(call->in[0]), .rois = mx_data(call->in[1]), .out = mx_data(call->out[0]), .s.regions = call->in[1]->shape[0],
+                     .s.dim = p->output_dim, .s.size = p->pooled_size, .s.group = p->group_size > 0 ? p->group_size : p->pooled_size,
+                     .s.scale = p->spatial_scale};
     data_sizes(&job, (back ? call->out[0] : call->in[0])->shape);
     if (back) {
         job.g = job.map, job.dmap = job.out;
         if (mx_bytes(call->out[0]))
             memset(job.dmap, 0, mx_bytes(call->out[0]));
     }
-    mx_parallel(job.dim, grain(&job, job.dim), compute == MX_FLOAT32 ? means_f : means_d, &job);
+    mx_parallel(job.s.dim, grain(&job, job.s.dim), compute == MX_FLOAT32 ? means_f : means_d, &job);
     return MX_OK;
 }
 
@@ -95,9 +75,9 @@ static mx_code run_deformable(const mx_kernel_call *call, mx_kernel_fn self, boo
     if (trans && mx_is_none(trans))
         return mx_op_fail(call->op, MX_ERR_ARGUMENT, "trans is missing; without it, no_trans must be set");
     parts_job job = {.map = mx_data(call->in[back]), .rois = mx_data(call->in[back + 1]), .trans = trans ? mx_data(trans) : NULL,
-                     .regions = call->in[back + 1]->shape[0], .dim = p->output_dim, .size = p->pooled_size, .group = p->group_size,
-                     .part = p->part_size > 0 ? p->part_size : p->pooled_size, .classes = trans ? trans->shape[1] / 2 : 1,
-                     .samples = p->sample_per_part, .scale = p->spatial_scale, .deviation = p->trans_std};
+                     .s.regions = call->in[back + 1]->shape[0], .s.dim = p->output_dim, .s.size = p->pooled_size, .s.group = p->group_size,
+                     .s.part = p->part_size > 0 ? p->part_size : p->pooled_size, .s.classes = trans ? trans->shape[1] / 2 : 1,
+                     .s.samples = p->sample_per_part, .s.scale = p->spatial_scale, .s.deviation = p->trans_std};
     data_sizes(&job, call->in[back]->shape);
     if (back) {
         job.g = mx_data(call->in[0]), job.count_in = mx_data(call->in[3]), job.dmap = mx_data(call->out[0]);
@@ -107,7 +87,7 @@ static mx_code run_deformable(const mx_kernel_call *call, mx_kernel_fn self, boo
                 memset(mx_data(call->out[i]), 0, mx_bytes(call->out[i]));
     } else
         job.out = mx_data(call->out[0]), job.count = mx_data(call->out[1]);
-    const int64_t items = job.dtrans ? job.classes : job.dim;
+    const int64_t items = job.dtrans ? job.s.classes : job.s.dim;
     mx_parallel(items, grain(&job, items), compute == MX_FLOAT32 ? samples_f : samples_d, &job);
     return MX_OK;
 }

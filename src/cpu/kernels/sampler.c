@@ -1,23 +1,18 @@
 /* GridGenerator, BilinearSampler and SpatialTransformer on the CPU (bodies in sampler_body.h).
  *
  * SPDX-License-Identifier: Apache-2.0 */
-#include <math.h>
 #include <string.h>
 
 #include "base/threads.h"
 #include "cpu/kernels/widen.h"
 #include "gluon/op.gen.h"
+#include "op/sampler.h"
 
 typedef struct sampler_job {
     const void *data, *grid, *ograd; /* (N, C, H, W), (N, 2, places), (N, C, places) */
     void *out, *ddata, *dgrid;
     int64_t batch, channels, height, width, places;
 } sampler_job;
-
-typedef struct sampler_corners {
-    int64_t at[4];
-    double weight[4], dx[4], dy[4];
-} sampler_corners;
 
 typedef struct grid_job {
     const void *in;
@@ -48,8 +43,7 @@ typedef struct grid_job {
 static grid_job grid_of(const mx_array *in, mx_array *out, const mx_array *grid, bool warp)
 {
     grid_job job = {mx_data(in), mx_data(out), grid->shape[2], grid->shape[3], warp, {0, 0}};
-    job.pixel[0] = job.width > 1 ? 2 / (double)(job.width - 1) : 0;
-    job.pixel[1] = job.height > 1 ? 2 / (double)(job.height - 1) : 0;
+    job.pixel[0] = mx_grid_pixel(job.width), job.pixel[1] = mx_grid_pixel(job.height);
     return job;
 }
 

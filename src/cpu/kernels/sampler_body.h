@@ -5,22 +5,10 @@
  *
  * SPDX-License-Identifier: Apache-2.0 */
 
-/* x and y in pixels; pixels outside have place 0 and no weight. */
-static inline sampler_corners NAME(corners)(const sampler_job *job, const T *grid, int64_t p)
+static inline mx_sampler_corners NAME(corners)(const sampler_job *job, const T *grid, int64_t p)
 {
-    sampler_corners c;
-    const T x = (grid[p] + 1) * (T)(job->width - 1) / 2, y = (grid[job->places + p] + 1) * (T)(job->height - 1) / 2;
-    const T left = (T)floor((double)x), top = (T)floor((double)y), fx = x - left, fy = y - top;
-    for (int k = 0; k < 4; k++) {
-        const T cx = left + (T)(k % 2), cy = top + (T)(k / 2);
-        const bool inside = cx >= 0 && cx <= (T)(job->width - 1) && cy >= 0 && cy <= (T)(job->height - 1);
-        const T wx = k % 2 ? fx : 1 - fx, wy = k / 2 ? fy : 1 - fy;
-        c.at[k] = inside ? (int64_t)cy * job->width + (int64_t)cx : 0;
-        c.weight[k] = inside ? (double)(wx * wy) : 0;
-        c.dx[k] = inside ? (double)(k % 2 ? wy : -wy) : 0;
-        c.dy[k] = inside ? (double)(k / 2 ? wx : -wx) : 0;
-    }
-    return c;
+    return NAME(mx_sampler_corners)((grid[p] + 1) * (T)(job->width - 1) / 2,
+                                    (grid[job->places + p] + 1) * (T)(job->height - 1) / 2, job->height, job->width);
 }
 
 /* Places [begin, end) of all images. */
@@ -30,7 +18,7 @@ static void NAME(sample_places)(void *arg, int64_t begin, int64_t end)
     const int64_t map = job->height * job->width;
     for (int64_t e = begin; e < end; e++) {
         const int64_t n = e / job->places, p = e % job->places;
-        const sampler_corners c = NAME(corners)(job, (const T *)job->grid + n * 2 * job->places, p);
+        const mx_sampler_corners c = NAME(corners)(job, (const T *)job->grid + n * 2 * job->places, p);
         const T *data = (const T *)job->data + n * job->channels * map,
                 w[4] = {(T)c.weight[0], (T)c.weight[1], (T)c.weight[2], (T)c.weight[3]};
         T *out = (T *)job->out + n * job->channels * job->places + p;
@@ -47,7 +35,7 @@ static void NAME(sample_images_back)(void *arg, int64_t begin, int64_t end)
     memset((T *)job->ddata + begin * image, 0, (size_t)((end - begin) * image) * sizeof(T));
     for (int64_t e = begin * job->places; e < end * job->places; e++) {
         const int64_t n = e / job->places, p = e % job->places;
-        const sampler_corners c = NAME(corners)(job, (const T *)job->grid + n * 2 * job->places, p);
+        const mx_sampler_corners c = NAME(corners)(job, (const T *)job->grid + n * 2 * job->places, p);
         const T *g = (const T *)job->ograd + n * job->channels * job->places + p;
         double dx = 0, dy = 0;
         for (int64_t i = 0; i < job->channels; i++)
@@ -64,8 +52,6 @@ static void NAME(sample_images_back)(void *arg, int64_t begin, int64_t end)
     }
 }
 
-static double NAME(place)(int64_t i, int64_t n) { return n > 1 ? -1 + 2 * (double)i / (double)(n - 1) : -1; }
-
 /* Rows [begin, end) of all grids. */
 static void NAME(grid_rows)(void *arg, int64_t begin, int64_t end)
 {
@@ -73,10 +59,10 @@ static void NAME(grid_rows)(void *arg, int64_t begin, int64_t end)
     for (int64_t r = begin; r < end; r++) {
         const int64_t y = r % job->height, axis = r / job->height % 2, n = r / job->height / 2;
         const T *from = (const T *)job->in + (job->warp ? r * job->width : n * 6 + 3 * axis);
-        const double down = NAME(place)(y, job->height);
+        const double down = mx_grid_place(y, job->height);
         T *to = (T *)job->out + r * job->width;
         for (int64_t x = 0; x < job->width; x++) {
-            const double across = NAME(place)(x, job->width);
+            const double across = mx_grid_place(x, job->width);
             to[x] = job->warp ? (T)((axis ? down : across) + job->pixel[axis] * (double)from[x])
                               : (T)((double)from[0] * across + (double)from[1] * down + (double)from[2]);
         }
@@ -93,8 +79,8 @@ static void NAME(grid_back)(void *arg, int64_t begin, int64_t end) /* (image, ax
             const double v = (double)g[e];
             if (job->warp)
                 ((T *)job->out)[r * job->height * job->width + e] = (T)(v * job->pixel[r % 2]);
-            sum[0] += v * NAME(place)(e % job->width, job->width),
-                sum[1] += v * NAME(place)(e / job->width, job->height), sum[2] += v;
+            sum[0] += v * mx_grid_place(e % job->width, job->width),
+                sum[1] += v * mx_grid_place(e / job->width, job->height), sum[2] += v;
         }
         for (int k = 0; k < 3 && !job->warp; k++)
             ((T *)job->out)[r * 3 + k] = (T)sum[k];

@@ -1,0 +1,49 @@
+/* Where grids point: what the kernels of all devices share.
+ *
+ * A grid (N, 2, h, w) holds x and y in [-1, 1], from the centre of the first pixel to that of the last one.
+ *
+ * SPDX-License-Identifier: Apache-2.0 */
+#ifndef MX_OP_SAMPLER_H
+#define MX_OP_SAMPLER_H
+
+#include <math.h>
+#include <stdbool.h>
+#include <stdint.h>
+
+#include "base/rng.h"
+
+typedef struct mx_sampler_corners { /* the pixels around a place; those outside have place 0 and no weight */
+    int64_t at[4];
+    double weight[4], dx[4], dy[4]; /* and the weight's change as x and y grow */
+} mx_sampler_corners;
+
+/* x and y in pixels */
+#define MX_SAMPLER_CORNERS(name, T)                                                                            \
+    MX_ANY_DEVICE static inline mx_sampler_corners name(T x, T y, int64_t height, int64_t width)               \
+    {                                                                                                          \
+        mx_sampler_corners c;                                                                                  \
+        const T left = (T)floor((double)x), top = (T)floor((double)y), fx = x - left, fy = y - top;            \
+        for (int k = 0; k < 4; k++) {                                                                          \
+            const T cx = left + (T)(k % 2), cy = top + (T)(k / 2);                                             \
+            const bool inside = cx >= 0 && cx <= (T)(width - 1) && cy >= 0 && cy <= (T)(height - 1);           \
+            const T wx = k % 2 ? fx : 1 - fx, wy = k / 2 ? fy : 1 - fy;                                        \
+            c.at[k] = inside ? (int64_t)cy * width + (int64_t)cx : 0;                                          \
+            c.weight[k] = inside ? (double)(wx * wy) : 0;                                                      \
+            c.dx[k] = inside ? (double)(k % 2 ? wy : -wy) : 0;                                                 \
+            c.dy[k] = inside ? (double)(k / 2 ? wx : -wx) : 0;                                                 \
+        }                                                                                                      \
+        return c;                                                                                              \
+    }
+MX_SAMPLER_CORNERS(mx_sampler_corners_f, float)
+MX_SAMPLER_CORNERS(mx_sampler_corners_d, double)
+
+/* Where pixel i of n stands in a grid. */
+MX_ANY_DEVICE static inline double mx_grid_place(int64_t i, int64_t n)
+{
+    return n > 1 ? -1 + 2 * (double)i / (double)(n - 1) : -1;
+}
+
+/* What a flow of one pixel is in a grid of n pixels. */
+MX_ANY_DEVICE static inline double mx_grid_pixel(int64_t n) { return n > 1 ? 2 / (double)(n - 1) : 0; }
+
+#endif
