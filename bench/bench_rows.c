@@ -1,7 +1,7 @@
 /* Rows: softmax, norms and optimizer updates on arrays that do not fit into the caches, in GB/s of the bytes that
  * must be read and written once.
  *
- *     bench_rows [threads] [seconds per line] [megabytes per array]
+ *     bench_rows [threads] [seconds per line] [megabytes per array] [first letters of a line]
  *
  * What a line is compared with: a copy that alternates with it, by the rate of the bytes read and written; updates in
  * place also with a plain loop that updates in place, because a line of memory that was just read is written back
@@ -11,6 +11,7 @@
  * SPDX-License-Identifier: Apache-2.0 */
 #include <stdio.h>
 #include <stdlib.h>
+#include <string.h>
 
 #include "base/threads.h"
 #include "beside.h"
@@ -153,6 +154,7 @@ int main(int argc, char **argv)
     mx_set_num_threads(threads);
     printf("level %s, %d threads, arrays of %lld MB\n", machine_level(), threads, (long long)(bytes >> 20));
     for (size_t i = 0; i < sizeof lines / sizeof *lines; i++)
-        measure(&lines[i], bytes, seconds, lines[i].in_place ? in_place_gbs(bytes, seconds) : 0);
+        if (argc < 5 || !strncmp(lines[i].what, argv[4], strlen(argv[4])))
+            measure(&lines[i], bytes, seconds, lines[i].in_place ? in_place_gbs(bytes, seconds) : 0);
     return mx_check("bench_rows");
 }

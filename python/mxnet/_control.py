@@ -62,15 +62,22 @@ def foreach(kind, body, data, init_states, name):
     assert len(lengths) < 2, f"foreach: the first axes of data differ: {sorted(lengths)}"
     out_form, old_form = [], state_form
 
-    def step(rows, old):
+    def finish(result):
         nonlocal out_form, old_form
-        output, new = body(rows[0] if data_form is None else regroup(rows, data_form), regroup(old, old_form))
+        output, new = result
         flat, out_form = flatten(output, "foreach output", kind)
         flat_states, old_form = flatten(new, "foreach loop_vars", kind)
         assert kind is NDArray or old_form == state_form, "The input and output loop_vars have different format"
         return flat, flat_states
 
-    outputs, last = _core.foreach(step, arrays, states, name)
+    def step(rows, old):
+        return finish(body(rows[0] if data_form is None else regroup(rows, data_form), regroup(old, old_form)))
+
+    plain = kind is NDArray and data_form in (None, _FLAT) and state_form in (None, _FLAT)
+    outputs, last, forms = _core.foreach(step, arrays, states, name, body if plain else None, finish,
+                                         data_form is None, state_form is None)
+    if forms and outputs:
+        out_form, old_form = (None if one else _FLAT for one in forms)
     return regroup(outputs, out_form) if outputs else [], regroup(last, old_form)
 
 

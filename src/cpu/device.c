@@ -6,9 +6,12 @@
 
 #include "base/alloc.h"
 #include "base/flags.h"
+#include "base/threads.h"
 #include "cpu/kernel.h"
 #include "ndarray/device.h"
 #include "op/blocked.h"
+
+#define LARGE_COPY (2 << 20) /* bytes */
 
 /* ---- instruction levels ---------------------------------------------------------------------------------- */
 
@@ -32,7 +35,8 @@ static bool has_avx512(void)
 }
 #endif
 
-static const level levels[] = { /* lowest first */
+static const level levels[] = {
+    /* lowest first */
     {"generic", 0, mx_cpu_families_generic, always},
 #ifdef MX_HAVE_X86_LEVELS
     {"avx2", 8, mx_cpu_families_avx2, has_avx2},
@@ -79,12 +83,43 @@ int mx_cpu_block(void)
 /* ---- memory and copies ----------------------------------------------------------------------------------- */
 
 static int count(void) { return 1; }
-static void *allocate(mx_context context, size_t bytes) { return (void)context, mx_alloc(bytes); }
-static void release(mx_context context, void *memory, size_t bytes) { (void)context, mx_free(memory, bytes); }
+static mx_device *pinning(mx_context context)
+{
+    const char *why;
+    return context.type == MX_CPU_PINNED ? mx_gpu_device(&why) : NULL;
+}
+/* Pinned memory is the GPU's to give; where there is none, or it has no more, plain memory does as well. */
+static void *allocate(mx_context context, size_t bytes)
+{
+    const mx_device *gpu = pinning(context);
+    void *memory = gpu && gpu->pinned_alloc ? gpu->pinned_alloc(bytes) : NULL;
+    return memory ? memory : mx_alloc(bytes);
+}
+static void release(mx_context context, void *memory, size_t bytes)
+{
+    const mx_device *gpu = pinning(context);
+    if (!gpu || !gpu->pinned_free || !gpu->pinned_free(memory))
+        mx_free(memory, bytes);
+}
+/* Large copies by several threads: one of them does not use all of the memory's speed. */
+typedef struct copy_job {
+    char *to;
+    const char *from;
+} copy_job;
+static void copy_part(void *arg, int64_t begin, int64_t end)
+{
+    const copy_job *job = arg;
+    memcpy(job->to + begin, job->from + begin, (size_t)(end - begin));
+}
 static mx_code copy(mx_context context, void *to, const void *from, size_t bytes)
 {
     (void)context;
-    memmove(to, from, bytes);
+    copy_job job = {to, from};
+    const bool apart = job.to + bytes <= job.from || job.from + bytes <= job.to;
+    if (apart && bytes >= LARGE_COPY)
+        mx_parallel((int64_t)bytes, LARGE_COPY / 2, copy_part, &job);
+    else
+        memmove(to, from, bytes);
     return MX_OK;
 }
 static void wait_for(mx_context context) { (void)context; /* kernels have finished when they return */ }

@@ -100,6 +100,7 @@ typedef MX_VEC(mx_array *) arrays;
 typedef struct progress {
     const char *who;
     arrays states;  /* retained */
+    arrays room;    /* empty: for the states of the next step */
     arrays outputs; /* retained; n_outputs per step, step by step */
     int64_t n_outputs, steps;
 } progress;
@@ -134,14 +135,13 @@ static mx_code check_results(const progress *p, mx_arrays *outputs, mx_arrays *n
 /* A step ran: its outputs are kept, its states take the place of the old ones. */
 static mx_code advance(progress *p, mx_arrays outputs, mx_arrays next)
 {
-    arrays states = {0};
     mx_code code = check_results(p, &outputs, &next);
     p->n_outputs = outputs.n;
     code = code ? code : keep_all(&p->outputs, outputs);
-    code = code ? code : keep_all(&states, next);
+    code = code ? code : keep_all(&p->room, next);
     let_go(&p->states);
-    mx_vec_free(&p->states);
-    p->states = states;
+    const arrays old = p->states;
+    p->states = p->room, p->room = old;
     p->steps += !code;
     return code;
 }
@@ -176,6 +176,7 @@ static mx_loop close(progress *p, mx_code code, int64_t length)
     let_go(&p->states);
     let_go(&p->outputs);
     mx_vec_free(&p->states);
+    mx_vec_free(&p->room);
     mx_vec_free(&p->outputs);
     if (code && !mx_has_error())
         mx_fail(code == MX_ERR_MEMORY ? code : MX_ERR_CALLBACK, "%s: a step failed", p->who);

@@ -152,7 +152,7 @@ static void correlate_halved(const plane *p)
             vfloat sum[HALVED_ROWS];
             UNROLL for (int row = 0; row < HALVED_ROWS; row++)
                 sum[row] = vector_all(p->bias);
-            HALVED_LINES(&c, p->source, p->width, h, sum[row] += v[k] * w[3 * line + k])
+            HALVED_LINES(halved_taps, &c, p->source, p->width, h, sum[row] += v[k] * w[3 * line + k])
             UNROLL for (int row = 0; row < HALVED_ROWS; row++)
                 halved_store(&c, p->result + (h + row) * p->result_width + c.i, vector_max(floor, sum[row]));
         }

@@ -53,6 +53,13 @@ CONV_INLINE void halved_taps(const halved *c, const float *line, vfloat v[3])
 #endif
 }
 
+/* The same without what the lanes behind the column's results hold: a gradient of 0 times an infinity there is NaN. */
+CONV_INLINE void halved_own_taps(const halved *c, const float *line, vfloat v[3])
+{
+    halved_taps(c, line, v);
+    _Pragma("GCC unroll 4") for (int k = 0; k < 3; k++) v[k] = vector_keep(v[k], c->results);
+}
+
 /* Results of one line.  What a whole vector writes too much belongs to the next column, which comes later. */
 CONV_INLINE void halved_store(const halved *c, float *to, vfloat v)
 {
@@ -66,15 +73,15 @@ CONV_INLINE void halved_store(const halved *c, float *to, vfloat v)
 #endif
 }
 
-/* HALVED_ROWS result lines from h on: the last argument takes each product of tap v[k], kernel line `line` and
+/* HALVED_ROWS result lines from h on, their taps read by `taps`: the last argument takes each product of tap v[k], kernel line `line` and
  * result line `row` to its sum. */
-#define HALVED_LINES(c, x, width, h, ...)                                                     \
+#define HALVED_LINES(taps, c, x, width, h, ...)                                               \
     _Pragma("GCC unroll 16") for (int l = 0; l <= 2 * HALVED_ROWS; l++)                        \
     {                                                                                        \
         if (l == 0 && (h) == 0) /* the line of padding */                                    \
             continue;                                                                        \
         vfloat v[3];                                                                         \
-        halved_taps(c, (x) + (2 * (h) - 1 + l) * (width), v);                                \
+        taps(c, (x) + (2 * (h) - 1 + l) * (width), v);                                       \
         _Pragma("GCC unroll 16") for (int row = 0; row < HALVED_ROWS; row++)                 \
             _Pragma("GCC unroll 16") for (int k = 0; k < 3; k++)                             \
         {                                                                                    \

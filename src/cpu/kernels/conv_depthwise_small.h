@@ -135,7 +135,9 @@ CONV_INLINE void quarter_weight(const int top, const int left, const float *x, c
     SMALL_UNROLL for (int l = 0; l < 9; l++) {
         if (top + l == 0 || top + l == 15)
             continue;
-        const veight v[3] = QUARTER_SHIFTS(left, x + (top + l - 1) * 14 + left);
+        veight v[3] = QUARTER_SHIFTS(left, x + (top + l - 1) * 14 + left);
+        SMALL_UNROLL for (int k = 0; left && k < 3; k++) /* what is repeated may be an infinity */
+            v[k] = __builtin_shufflevector(v[k], (veight){0}, 8, 9, 2, 3, 4, 5, 6, 7);
         SMALL_UNROLL for (int i = 0; i < 9; i++)
             if (l >= i / 3 && l - i / 3 < 7)
                 sum[i] += v[i % 3] * d[l - i / 3];

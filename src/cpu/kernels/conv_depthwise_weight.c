@@ -55,6 +55,9 @@ CONV_INLINE void add_rows(const int size, const int stride, const int rows, cons
             UNROLL for (int part = 0; part < stride; part++)
                 __builtin_prefetch(line + c->reading.at + c->x_ahead + part * LANES);
         conv_read_taps(size, stride, whole, &c->reading, line, v);
+        if (stride == 2 && !whole) /* taps lend each other lanes: those without a result may hold an infinity */
+            UNROLL for (int k = 0; k < size; k++)
+                v[k] = vector_keep(v[k], c->part);
         UNROLL for (int row = 0; row < rows; row++)
             if (l >= row * stride && l < row * stride + size)
                 UNROLL for (int k = 0; k < size; k++)
@@ -149,7 +152,7 @@ static void add_halved(const conv_job *job, const float *x, const float *dy, vfl
                 __builtin_prefetch(below + job->source_image);
                 __builtin_prefetch(below + job->source_image + 2 * width);
             }
-            HALVED_LINES(&c, x, job->axis[2].source, h, sum[3 * line + k] += v[k] * d[row])
+            HALVED_LINES(halved_own_taps, &c, x, job->axis[2].source, h, sum[3 * line + k] += v[k] * d[row])
         }
     }
     UNROLL for (int k = 0; k < 9; k++)

@@ -111,6 +111,20 @@ CONV_INLINE vfloat vector_load_between(const float *from, int64_t at, vector_par
 #endif
 }
 
+/* The lanes of the part; the others become zero, whatever they were. */
+CONV_INLINE vfloat vector_keep(vfloat v, vector_part part)
+{
+#if defined(__AVX512F__)
+    return (vfloat)_mm512_maskz_mov_ps(part, (__m512)v);
+#elif defined(__AVX2__)
+    return (vfloat)_mm256_and_ps((__m256)v, _mm256_castsi256_ps(part));
+#else
+    for (int i = 0; i < LANES; i++)
+        v[i] = i >= part.begin && i < part.end ? v[i] : 0;
+    return v;
+#endif
+}
+
 /* a > b ? a : b in every lane; b where one of them is NaN. */
 CONV_INLINE vfloat vector_max(vfloat a, vfloat b)
 {

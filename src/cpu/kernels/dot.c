@@ -5,6 +5,7 @@
  * SPDX-License-Identifier: Apache-2.0 */
 #include "base/scratch.h"
 #include "base/error.h"
+#include "base/threads.h"
 #include "cpu/kernel.h"
 #include "cpu/kernels/gemm.h"
 #include "cpu/kernels/level.h"
@@ -109,8 +110,87 @@ static mx_code run_affine(const mx_kernel_call *call, bool relu)
 static mx_code run_dense(const mx_kernel_call *call) { return run_affine(call, false); }
 static mx_code run_dense_relu(const mx_kernel_call *call) { return run_affine(call, true); }
 
+/* Plans use it on devices where one product gives both; here it is the two kernels. */
+static mx_code run_dense_gradients(const mx_kernel_call *call)
+{
+    const mx_array *ograd = call->in[0], *data = call->in[1];
+    product p = {ograd,           data, NULL, call->out[0], true, false, ograd->shape[1], data->shape[1],
+                 ograd->shape[0], 1,    false};
+    mx_op *sum = MX_OP("_sum_to");
+    const mx_sum_to_attrs attrs = {.shape = {.n = 1, .d = {ograd->shape[1]}}};
+    mx_code code = run_product(&p);
+    const mx_kernel_call rest = {
+        .op = sum, .attrs = &attrs, .n_in = 1, .n_out = 1, .in = call->in, .out = call->out + 1};
+    return code ? code : sum->kernels[MX_CPU][0]->run(&rest);
+}
+
+/* ---- weights in panels ------------------------------------------------------------------------------------------- */
+
+#define STRIP 16 /* features at a time: their part of a panel stays in the first-level cache */
+
+typedef struct pack_job {
+    const float *weight; /* (outputs, features) */
+    float *panels;       /* (panels, features, columns) */
+    int64_t outputs, features, columns;
+} pack_job;
+
+static void pack_panels(void *arg, int64_t begin, int64_t end)
+{
+    const pack_job *job = arg;
+    const int64_t features = job->features, columns = job->columns, strips = (features + STRIP - 1) / STRIP;
+    for (int64_t i = begin * strips; i < end * strips; i++) {
+        const int64_t panel = i / strips, first = i % strips * STRIP;
+        const int64_t last = first + STRIP < features ? first + STRIP : features;
+        float *to = job->panels + panel * features * columns;
+        for (int64_t j = 0; j < columns; j++) {
+            const int64_t n = panel * columns + j;
+            const float *from = job->weight + n * features;
+            for (int64_t k = first; k < last; k++)
+                to[k * columns + j] = n < job->outputs ? from[k] : 0;
+        }
+    }
+}
+
+static mx_code run_pack(const mx_kernel_call *call)
+{
+    const mx_array *weight = call->in[0], *panels = call->out[0];
+    if (weight->dtype != MX_FLOAT32)
+        return MX_DECLINED;
+    pack_job job = {mx_data(weight), mx_data(panels), weight->shape[0], weight->shape[1], panels->shape[2]};
+    mx_parallel(panels->shape[0], 1 + MX_GRAIN / (job.features * job.columns + 1), pack_panels, &job);
+    return MX_OK;
+}
+
+/* Panels of this level's width are one product; others are a product each. */
+static mx_code run_packed(const mx_kernel_call *call)
+{
+    const mx_packed_dense_attrs *attrs = call->attrs;
+    const mx_array *x = call->in[0], *panels = call->in[1];
+    if (x->dtype != MX_FLOAT32 || panels->dtype != MX_FLOAT32)
+        return MX_DECLINED;
+    const int64_t n = attrs->num_hidden, k = panels->shape[1], columns = panels->shape[2];
+    const bool whole = columns == MX_GEMM_COLUMNS;
+    mx_gemm_f32 g = {.m = call->out[0]->size / n, .n = n, .k = k, .alpha = 1, .a = mx_data(x), .lda = k,
+                     .b = mx_data(panels), .ldb = columns, .c = mx_data(call->out[0]), .ldc = n,
+                     .bias = mx_is_none(call->in[2]) ? NULL : mx_data(call->in[2]), .relu = attrs->relu,
+                     .panels_b = whole, .batch = 1};
+    if (whole)
+        return mx_gemm_f32_run(&g);
+    mx_code code = MX_OK;
+    for (int64_t at = 0; at < n && !code; at += columns) {
+        mx_gemm_f32 part = g;
+        part.n = n - at < columns ? n - at : columns;
+        part.b += at * k, part.c += at, part.bias = g.bias ? g.bias + at : NULL;
+        code = mx_gemm_f32_run(&part);
+    }
+    return code;
+}
+
 MX_CPU_KERNELS(dot) = {{"dot", run_dot, NULL},
                        {"batch_dot", run_batch_dot, NULL},
                        {"FullyConnected", run_dense, NULL},
                        {"_dense_relu", run_dense_relu, NULL},
+                       {"_pack_dense", run_pack, NULL},
+                       {"_packed_dense", run_packed, NULL},
+                       {"_dense_gradients", run_dense_gradients, NULL},
                        {NULL, NULL, NULL}};

@@ -16,6 +16,7 @@
 #define BLOCK 128
 #define TILE_BLOCKS 4 /* made at a time */
 #define TILE (TILE_BLOCKS * BLOCK)
+#define AHEAD 512 /* elements: so long before they are needed they are fetched */
 
 typedef struct dropout_job {
     const void *in;
@@ -30,13 +31,13 @@ typedef struct dropout_job {
     int64_t dim[MX_MAX_NDIM], step[MX_MAX_NDIM];
 } dropout_job;
 
-static void mask_block(const dropout_job *job, int64_t block, uint8_t *mask)
+static void mask_block(const dropout_job *job, const philox_keys *keys, int64_t block, uint8_t *mask)
 {
     _Alignas(64) union {
         uint64_t pairs[PHILOX_GROUP / 2];
         uint16_t quarters[BLOCK];
     } bits;
-    philox_pairs(job->rng.seed, job->rng.counter + (uint64_t)block * PHILOX_LANES, bits.pairs);
+    philox_pairs(keys, job->rng.counter + (uint64_t)block * PHILOX_LANES, bits.pairs);
     const uint16_t threshold = (uint16_t)job->threshold, some = job->threshold < 65536;
 #if defined(__BYTE_ORDER__) && __BYTE_ORDER__ == __ORDER_BIG_ENDIAN__
     for (int i = 0; i < BLOCK; i++)
@@ -58,13 +59,17 @@ APPLY(apply_f, float)
 APPLY(apply_d, double)
 
 /* Up to TILE elements from a block's first one on. */
-static void drop_tile(const dropout_job *job, int64_t at, int64_t count, bool wide)
+static void drop_tile(const dropout_job *job, const philox_keys *keys, int64_t at, int64_t count, bool wide)
 {
     uint8_t mask[TILE];
     _Alignas(64) double result[TILE];
     const int64_t item = wide ? sizeof(double) : sizeof(float);
-    for (int64_t done = 0; done < count; done += BLOCK)
-        mask_block(job, (at + done) / BLOCK, mask + done);
+    for (int64_t done = 0; done < count; done += BLOCK) {
+        if (job->in) /* while random numbers are made, memory would rest */
+            for (int64_t line = 0; line < BLOCK * item; line += 64)
+                __builtin_prefetch((const char *)job->in + (at + done + AHEAD) * item + line);
+        mask_block(job, keys, (at + done) / BLOCK, mask + done);
+    }
     if (!job->in) {
         memcpy(job->mask + at, mask, (size_t)count);
         return;
@@ -85,9 +90,10 @@ static void drop_tile(const dropout_job *job, int64_t at, int64_t count, bool wi
 static void drop_blocks(void *arg, int64_t begin, int64_t end, bool wide)
 {
     const dropout_job *job = arg;
+    const philox_keys keys = philox_schedule(job->rng.seed);
     for (int64_t block = begin; block < end; block += TILE_BLOCKS) {
         const int64_t last = block + TILE_BLOCKS < end ? block + TILE_BLOCKS : end, at = block * BLOCK;
-        drop_tile(job, at, (last * BLOCK < job->size ? last * BLOCK : job->size) - at, wide);
+        drop_tile(job, &keys, at, (last * BLOCK < job->size ? last * BLOCK : job->size) - at, wide);
     }
     mx_stream_end();
 }

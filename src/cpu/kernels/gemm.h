@@ -27,6 +27,7 @@ typedef struct mx_gemm_f32 {
     bool relu;         /* the last step: negative results become 0, NaN stays */
     int64_t batch;     /* independent products; the strides below are elements from one to the next */
     int64_t stride_a, stride_b, stride_c;
+    bool panels_b; /* B lies in panels of MX_GEMM_COLUMNS columns, each (k, columns), the last filled up with zeros */
 } mx_gemm_f32;
 
 typedef struct mx_gemm_f64 { /* as mx_gemm_f32 */
@@ -43,7 +44,11 @@ typedef struct mx_gemm_f64 { /* as mx_gemm_f32 */
     bool relu;
     int64_t batch;
     int64_t stride_a, stride_b, stride_c;
+    bool panels_b;
 } mx_gemm_f64;
+
+/* Columns of a panel of floats: two vectors. */
+#define MX_GEMM_COLUMNS (2 * MX_VECTOR_BYTES / 4)
 
 /* Kernels of the same level write mx_gemm_f32_run(&g); everybody else goes through the level's table. */
 #define mx_gemm_f32_run MX_LEVEL_NAME(mx_gemm_f32_run)

@@ -126,7 +126,12 @@ static void FN(chunk)(const FN(plan) *p, const T *a, const T *b, T *c, const FN(
 {
     const bool last = first + depth == p->k;
     int64_t b_row = p->b_row, b_panel = COLUMNS;
-    b += first * p->b_row + at->column * p->b_col;
+    if (p->g->panels_b) { /* a cut of columns begins with a panel */
+        b += at->column * p->k + first * COLUMNS;
+        b_panel = p->k * COLUMNS;
+    } else {
+        b += first * p->b_row + at->column * p->b_col;
+    }
     if (p->pack_b) {
         FN(pack_b)(buffer, b, p->b_row, p->b_col, depth, at->columns);
         b = buffer, b_row = COLUMNS, b_panel = depth * COLUMNS;
@@ -282,6 +287,11 @@ static bool FN(must_pack_b)(const FN(plan) *p)
 
 static void FN(plan_choose)(FN(plan) *p)
 {
+    if (p->g->panels_b) {
+        p->way = FN(STRAIGHT), p->b_row = COLUMNS, p->b_col = 1;
+        p->pack_a = FN(must_pack_a)(p);
+        return;
+    }
     if (p->m == 1 && p->k > 0 && (p->b_col == 1 ? p->n >= 2 * COLUMNS : p->a_col == 1 && p->b_row == 1)) {
         p->way = FN(ROW);
         return;

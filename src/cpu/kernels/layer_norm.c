@@ -10,12 +10,14 @@
 #include "base/scratch.h"
 #include "base/threads.h"
 #include "cpu/kernels/rows.h"
+#include "cpu/kernels/stream.h"
 #include "cpu/kernels/widen.h"
 #include "gluon/op.gen.h"
 
 #define PIECE 4096 /* elements that are summed in the element type before the sum goes to double */
 #define CHUNK 8192 /* elements in a chunk, at least */
 #define CHUNKS 64  /* chunks, at most */
+#define STREAM_ROW 4096 /* elements of a row, at most, whose result is made in the first-level cache and streamed out */
 
 typedef struct row_job {
     const void *data, *ograd, *gamma, *beta;
@@ -27,6 +29,7 @@ typedef struct row_job {
     int64_t groups;                /* parameters belong to row % groups; 0: to the values */
     int64_t chunk, chunks, buffer; /* rows per chunk, chunks, elements per chunk's buffer */
     double eps;
+    bool stream; /* results are too large for the caches: written past them */
 } row_job;
 
 #define T float
@@ -72,6 +75,8 @@ static mx_code forward(row_job *job, const mx_kernel_call *call)
     job->data = mx_data(call->in[0]), job->gamma = mx_data(call->in[1]), job->beta = mx_data(call->in[2]);
     job->out = mx_data(call->out[0]), job->mean = mx_data(call->out[1]), job->std = mx_data(call->out[2]);
     job->buffer = job->step == 1 ? 0 : job->n;
+    job->stream = job->step == 1 && job->n <= STREAM_ROW && job->data != job->out &&
+                  (int64_t)mx_bytes(call->out[0]) >= MX_STREAM_BYTES;
     const size_t bytes = (size_t)(job->chunks * job->buffer * mx_dtype_size(dtype));
     if (bytes && !(job->buffers = mx_scratch_take(bytes)))
         return MX_ERR_MEMORY;

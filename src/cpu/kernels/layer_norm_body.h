@@ -39,12 +39,13 @@ static void NAME(forward)(void *arg, int64_t begin, int64_t end)
     const row_job *job = arg;
     const T *gamma = job->gamma, *beta = job->beta;
     const int64_t n = job->n;
+    _Alignas(64) T tile[STREAM_ROW];
     for (int64_t chunk = begin; chunk < end; chunk++) {
         T *buffer = (T *)job->buffers + chunk * job->buffer;
         const int64_t last = (chunk + 1) * job->chunk < job->rows ? (chunk + 1) * job->chunk : job->rows;
         for (int64_t row = chunk * job->chunk; row < last; row++) {
             const T *x = NAME(gather)(job, job->data, row, buffer);
-            T *y = job->step == 1 ? (T *)job->out + row * n : buffer;
+            T *y = job->stream ? tile : job->step == 1 ? (T *)job->out + row * n : buffer;
             NAME(row_statistics)(job, x, row);
             const T mean = ((T *)job->mean)[row], inverse = 1 / ((T *)job->std)[row];
             if (job->groups) {
@@ -57,10 +58,14 @@ static void NAME(forward)(void *arg, int64_t begin, int64_t end)
                 for (int64_t k = 0; k < n; k++)
                     y[k] = (x[k] - mean) * inverse * gamma[k] + beta[k];
             }
-            if (job->step != 1)
+            if (job->stream)
+                mx_stream((T *)job->out + row * n, tile, (size_t)n * sizeof(T));
+            else if (job->step != 1)
                 NAME(scatter)(job, row, y);
         }
     }
+    if (job->stream)
+        mx_stream_end();
 }
 
 /* One parameter per row: sums go to `sums` (rows, 2); dx = gamma (g - first) / std - (x - mean) second. */

@@ -1,7 +1,7 @@
 /* Pointwise loops for float.
  *
- * The table's loops of sin and cos are right for moderate numbers only.  Blocks that hold a larger one, which is rare,
- * go through slower loops.
+ * exp, sigmoid, log, sin and cos have shorter loops for moderate numbers.  Blocks that hold another one, which is rare,
+ * go through the loops for all numbers.
  *
  * SPDX-License-Identifier: Apache-2.0 */
 #include <stdbool.h>
@@ -17,6 +17,9 @@
 #define unary_cos_f32 near_cos
 #define backward_sin_f32 near_backward_sin
 #define backward_cos_f32 near_backward_cos
+#define unary_exp_f32 far_exp
+#define unary_sigmoid_f32 far_sigmoid
+#define unary_log_f32 far_log
 
 #define T float
 #define NAME(x) x##_f32
@@ -26,23 +29,49 @@
 #undef unary_cos_f32
 #undef backward_sin_f32
 #undef backward_cos_f32
+#undef unary_exp_f32
+#undef unary_sigmoid_f32
+#undef unary_log_f32
 
 #define BLOCK 1024
 
-static bool is_near(const float *x, int64_t n)
+static bool is_near(const float *x, int64_t n, float limit)
 {
     int32_t far = 0;
     for (int64_t i = 0; i < n; i++)
-        far |= !(mx_abs_f32(x[i]) <= MX_NEAR_F32);
+        far |= !(mx_abs_f32(x[i]) <= limit);
     return !far;
 }
+
+static bool is_normal(const float *x, int64_t n)
+{
+    int32_t others = 0;
+    for (int64_t i = 0; i < n; i++)
+        others |= !mx_is_normal_f32(x[i]);
+    return !others;
+}
+
+#define SHORTENED(name, is_moderate)                                                                                \
+    static void unary_##name##_f32(const float *in, float *out, int64_t n)                                          \
+    {                                                                                                               \
+        for (int64_t at = 0; at < n; at += BLOCK) {                                                                 \
+            const int64_t count = n - at < BLOCK ? n - at : BLOCK, end = at + count;                                \
+            if (is_moderate)                                                                                        \
+                MX_IVDEP for (int64_t i = at; i < end; i++) out[i] = mx_##name##_near_f32(in[i]);                   \
+            else                                                                                                    \
+                far_##name(in + at, out + at, count);                                                               \
+        }                                                                                                           \
+    }
+SHORTENED(exp, is_near(in + at, count, MX_EXP_NEAR_F32))
+SHORTENED(sigmoid, is_near(in + at, count, MX_EXP_NEAR_F32))
+SHORTENED(log, is_normal(in + at, count))
 
 #define GUARDED(name, far_forward, far_derivative)                                                                  \
     static void unary_##name##_f32(const float *in, float *out, int64_t n)                                          \
     {                                                                                                               \
         for (int64_t at = 0; at < n; at += BLOCK) {                                                                 \
             const int64_t count = n - at < BLOCK ? n - at : BLOCK, end = at + count;                                \
-            if (is_near(in + at, count))                                                                            \
+            if (is_near(in + at, count, MX_NEAR_F32))                                                               \
                 near_##name(in + at, out + at, count);                                                              \
             else                                                                                                    \
                 MX_IVDEP for (int64_t i = at; i < end; i++) out[i] = far_forward(in[i]);                            \
@@ -52,7 +81,7 @@ static bool is_near(const float *x, int64_t n)
     {                                                                                                               \
         for (int64_t at = 0; at < n; at += BLOCK) {                                                                 \
             const int64_t count = n - at < BLOCK ? n - at : BLOCK, end = at + count;                                \
-            if (is_near(x + at, count))                                                                             \
+            if (is_near(x + at, count, MX_NEAR_F32))                                                                \
                 near_backward_##name(g + at, x + at, unused, out + at, count);                                      \
             else                                                                                                    \
                 MX_IVDEP for (int64_t i = at; i < end; i++) out[i] = g[i] * far_derivative(x[i]);                   \

@@ -34,5 +34,8 @@ mx_code MX_LEVEL_NAME(pool_forward)(const mx_pool_shape *s, const float *x, floa
 mx_code MX_LEVEL_NAME(pool_backward)(const mx_pool_shape *s, const float *x, const float *dy, float *dx);
 mx_code MX_LEVEL_NAME(pool_forward_f64)(const mx_pool_shape *s, const double *x, double *y);
 mx_code MX_LEVEL_NAME(pool_backward_f64)(const mx_pool_shape *s, const double *x, const double *dy, double *dx);
+/* y: of every window, the value that stands where x is largest */
+mx_code MX_LEVEL_NAME(pool_pick)(const mx_pool_shape *s, const float *x, const float *values, float *y);
+mx_code MX_LEVEL_NAME(pool_pick_f64)(const mx_pool_shape *s, const double *x, const double *values, double *y);
 
 #endif

@@ -37,6 +37,22 @@ static void NAME(max_backward)(const pool_window *w, const T *x, const T *dy, T 
     }
 }
 
+/* values[first position of the largest x]; 0 if there is none */
+static void NAME(max_pick)(const pool_window *w, const T *x, const T *values, T *out)
+{
+    for (int64_t c = 0; c < w->inner; c++) {
+        T most = (T)-INFINITY;
+        bool found = false;
+        out[c] = 0;
+        EACH_ELEMENT(w, at)
+            if (x[at + c] > most || (!found && x[at + c] == most)) {
+                most = x[at + c];
+                out[c] = values[at + c];
+                found = true;
+            }
+    }
+}
+
 /* Sum and average: w->scale is 1 or 1 / size. */
 static void NAME(sum_forward)(const pool_window *w, const T *x, T *out)
 {
@@ -89,6 +105,7 @@ static void NAME(lp_backward)(const pool_window *w, const T *x, const T *dy, T *
 typedef struct NAME(run) {
     pool_plan plan;
     const T *x, *dy; /* dy: NULL in forward */
+    const T *values; /* of which those at the largest x are picked; else NULL */
     T *result;       /* y or dx */
 } NAME(run);
 
@@ -110,10 +127,12 @@ static void NAME(run_task)(const NAME(run) *r, int64_t task)
     const T *x = r->x + image * p->in_image + block * p->in_block;
     const int64_t out = image * p->out_image + block * p->out_block;
     pool_window w = {.inner = pool_inner(p, block), .p = p->shape.p, .at = {p->at[0], p->at[1], p->at[2]}};
-    T *dx = r->result + image * p->in_image + block * p->in_block;
+    T *dx = r->dy ? r->result + image * p->in_image + block * p->in_block : NULL;
     for (int64_t i = 0; i < p->positions; i++) {
         pool_window_set(p, i, &w);
-        if (r->dy)
+        if (r->values)
+            NAME(max_pick)(&w, x, r->values + (x - r->x), r->result + out + i * p->out_at);
+        else if (r->dy)
             NAME(table)[p->shape.type].backward(&w, x, r->dy + out + i * p->out_at, dx);
         else
             NAME(table)[p->shape.type].forward(&w, x, r->result + out + i * p->out_at);

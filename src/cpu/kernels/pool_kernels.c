@@ -214,3 +214,15 @@ mx_code MX_LEVEL_NAME(pool_backward_f64)(const mx_pool_shape *s, const double *x
 {
     return run_all_f64(s, x, dy, dx);
 }
+
+#define PICK(name, type, run, range)                                                                       \
+    mx_code MX_LEVEL_NAME(name)(const mx_pool_shape *s, const type *x, const type *values, type *y)        \
+    {                                                                                                      \
+        run r = {.x = x, .values = values, .result = y};                                                   \
+        const mx_code code = make_plan(&r.plan, s);                                                        \
+        if (!code)                                                                                         \
+            mx_parallel(r.plan.shape.batch * r.plan.blocks, task_grain(&r.plan), range, &r);               \
+        return code;                                                                                       \
+    }
+PICK(pool_pick, float, run_f32, run_range_f32)
+PICK(pool_pick_f64, double, run_f64, run_range_f64)

@@ -4,6 +4,7 @@
 #include "cpu/kernel.h"
 #include "cpu/kernels/level.h"
 #include "cpu/kernels/pool.h"
+#include "cpu/kernels/widen.h"
 #include "gluon/op.gen.h"
 #include "ndarray/convert.h"
 
@@ -11,6 +12,8 @@
 #define pool_backward MX_LEVEL_NAME(pool_backward)
 #define pool_forward_f64 MX_LEVEL_NAME(pool_forward_f64)
 #define pool_backward_f64 MX_LEVEL_NAME(pool_backward_f64)
+#define pool_pick MX_LEVEL_NAME(pool_pick)
+#define pool_pick_f64 MX_LEVEL_NAME(pool_pick_f64)
 
 static int64_t at(const mx_dims *dims, int i, int64_t fallback) { return dims->n > i ? dims->d[i] : fallback; }
 
@@ -75,5 +78,21 @@ static mx_code run_backward(const mx_kernel_call *call)
     }
 }
 
-MX_CPU_KERNELS(pooling) = {
-    {"Pooling", run_pooling, NULL}, {"_backward_Pooling", run_backward, NULL}, {NULL, NULL, NULL}};
+static mx_code run_pick(const mx_kernel_call *call)
+{
+    const mx_dtype compute = mx_compute_type(call);
+    if (!mx_all_of_type(call, compute))
+        return mx_run_widened(call, compute, run_pick);
+    if (!mx_inputs_are(call, compute, 0))
+        return MX_DECLINED;
+    const mx_array *values = call->in[0], *x = call->in[1];
+    mx_array *y = call->out[0];
+    const mx_pool_shape s = shape_of(call->attrs, x, y);
+    return compute == MX_FLOAT32 ? pool_pick(&s, mx_data(x), mx_data(values), mx_data(y))
+                                 : pool_pick_f64(&s, mx_data(x), mx_data(values), mx_data(y));
+}
+
+MX_CPU_KERNELS(pooling) = {{"Pooling", run_pooling, NULL},
+                           {"_backward_Pooling", run_backward, NULL},
+                           {"_pool_pick", run_pick, NULL},
+                           {NULL, NULL, NULL}};

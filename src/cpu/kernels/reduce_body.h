@@ -2,7 +2,8 @@
  *
  * The includer defines T (elements), A (totals), NAME(x), ADD(p, v), MULTIPLY(p, v), NEGATE(v), IS_NAN(v), LOWEST, HIGHEST,
  * ROOT(t) and AVERAGE(t, count); for the extremes ORDER, an integer type in which numbers are ordered as in T, with
- * TO_ORDER(v), FROM_ORDER(i) and the integers ORDER_MOST and ORDER_LEAST, which stand for NaN.
+ * TO_ORDER(v), FROM_ORDER(i) and the integers ORDER_MOST and ORDER_LEAST, which stand for NaN.  PLAIN_ADD: ADD is +, for
+ * vectors, too.
  *
  * SPDX-License-Identifier: Apache-2.0 */
 
@@ -20,6 +21,9 @@
 #define SMALLER(p, v) ((((v) < (p)) | IS_NAN(v)) ? (v) : (p))
 
 #define FN(x) NAME(x##_sum)
+#ifdef PLAIN_ADD
+#define PLAIN_SUM
+#endif
 #define P T
 #define IDENTITY 0
 #define MAP PLAIN
@@ -28,6 +32,9 @@
 #include "cpu/kernels/reduce_fold.h"
 
 #define FN(x) NAME(x##_mean)
+#ifdef PLAIN_ADD
+#define PLAIN_SUM
+#endif
 #define P T
 #define IDENTITY 0
 #define MAP PLAIN

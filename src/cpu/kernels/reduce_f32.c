@@ -28,6 +28,7 @@ static inline float from_order(int32_t i)
 #define A double
 #define NAME(x) x##_f32
 #define ADD(p, v) ((p) + (v))
+#define PLAIN_ADD
 #define MULTIPLY(p, v) ((p) * (v))
 #define NEGATE(v) (-(v))
 #define IS_NAN(v) ((v) != (v))

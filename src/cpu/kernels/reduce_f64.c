@@ -28,6 +28,7 @@ static inline double from_order(int64_t i)
 #define A double
 #define NAME(x) x##_f64
 #define ADD(p, v) ((p) + (v))
+#define PLAIN_ADD
 #define MULTIPLY(p, v) ((p) * (v))
 #define NEGATE(v) (-(v))
 #define IS_NAN(v) ((v) != (v))

@@ -7,6 +7,7 @@
  *     IDENTITY, MAP(v), JOIN(p, v), FINISH(t, count)
  * and, where parts are not just totals of a narrower type,
  *     PART_IDENTITY, WIDEN(p), JOIN_TOTAL(t, v)
+ *     PLAIN_SUM             elements of type T == P are added: the parts can be vectors
  * All but T and A are undefined at the end.
  * Every loop runs over independent columns, so that it vectorises without reordering a sum.
  *
@@ -92,13 +93,39 @@ static inline A FN(join_lanes)(P *part)
     return (A)WIDEN(part[0]);
 }
 
+#ifdef PLAIN_SUM
+/* The same sums as block's of rows that follow each other, with the part in registers. */
+static inline void FN(sum_rows)(const T *x, int64_t rows, P *part)
+{
+    typedef T vector __attribute__((vector_size(MX_VECTOR_BYTES), aligned(sizeof(T)), may_alias));
+    enum { LANES = MX_VECTOR_BYTES / sizeof(T), VECTORS = FOLD_LANES / LANES };
+    vector sum[VECTORS] = {{0}};
+    int64_t r = 0;
+    for (; r + 4 <= rows; r += 4, x += 4 * FOLD_LANES)
+        _Pragma("GCC unroll 16") for (int v = 0; v < VECTORS; v++)
+        {
+            const vector *a = (const vector *)(x + v * LANES), *b = (const vector *)(x + FOLD_LANES + v * LANES),
+                         *c = (const vector *)(x + 2 * FOLD_LANES + v * LANES),
+                         *d = (const vector *)(x + 3 * FOLD_LANES + v * LANES);
+            sum[v] += (*a + *b) + (*c + *d);
+        }
+    for (; r < rows; r++, x += FOLD_LANES)
+        _Pragma("GCC unroll 16") for (int v = 0; v < VECTORS; v++) sum[v] += *(const vector *)(x + v * LANES);
+    _Pragma("GCC unroll 16") for (int v = 0; v < VECTORS; v++) * (vector *)(part + v * LANES) = sum[v];
+}
+#endif
+
 /* Up to FOLD_BLOCK rows of FOLD_LANES elements and what is left behind the last row. */
 static inline A FN(run_block)(const T *x, int64_t n)
 {
     P part[FOLD_LANES];
     const int64_t rows = n / FOLD_LANES, rest = n % FOLD_LANES;
+#ifdef PLAIN_SUM
+    FN(sum_rows)(x, rows, part);
+#else
     FN(start_lanes)(part);
     FN(block)(x, FOLD_LANES, rows, FOLD_LANES, part);
+#endif
     if (rest)
         FN(block)(x + rows * FOLD_LANES, 0, 1, rest, part);
     return FN(join_lanes)(part);
@@ -153,6 +180,7 @@ static void FN(finish)(void *totals, int64_t n, int64_t count)
         total[j] = (A)(FINISH(total[j], count));
 }
 
+#undef PLAIN_SUM
 #undef P
 #undef IDENTITY
 #undef PART_IDENTITY

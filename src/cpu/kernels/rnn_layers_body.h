@@ -41,10 +41,11 @@ static void NAME(drop)(const rnn_job *job, T *x, T *mask, int64_t n)
     const uint32_t threshold = (uint32_t)(p * 65536);
     const T scale = p < 1 ? (T)(1 / (1 - p)) : 0;
     const mx_rng rng = p > 0 ? mx_rng_reserve((uint64_t)(n / PHILOX_GROUP + 1) * PHILOX_LANES) : (mx_rng){0};
+    const philox_keys keys = philox_schedule(rng.seed);
     uint32_t words[PHILOX_GROUP];
     for (int64_t i = 0; i < n; i++) {
         if (p > 0 && i % PHILOX_GROUP == 0)
-            philox_group(rng.seed, rng.counter + (uint64_t)(i / PHILOX_GROUP) * PHILOX_LANES, words);
+            philox_group(&keys, rng.counter + (uint64_t)(i / PHILOX_GROUP) * PHILOX_LANES, words);
         mask[i] = p > 0 ? ((words[i % PHILOX_GROUP] & 0xffff) >= threshold ? scale : 0) : 1;
         x[i] *= mask[i];
     }

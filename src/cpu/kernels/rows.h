@@ -10,6 +10,20 @@
 
 #include "cpu/kernels/level.h"
 
+#if defined(__AVX512F__)
+#include <immintrin.h>
+#define VECTOR_MAX_f(a, b) _mm512_max_ps((__m512)(a), (__m512)(b))
+#define VECTOR_MAX_d(a, b) _mm512_max_pd((__m512d)(a), (__m512d)(b))
+#elif defined(__AVX2__)
+#include <immintrin.h>
+#define VECTOR_MAX_f(a, b) _mm256_max_ps((__m256)(a), (__m256)(b))
+#define VECTOR_MAX_d(a, b) _mm256_max_pd((__m256d)(a), (__m256d)(b))
+#elif defined(__SSE2__)
+#include <emmintrin.h>
+#define VECTOR_MAX_f(a, b) _mm_max_ps((__m128)(a), (__m128)(b))
+#define VECTOR_MAX_d(a, b) _mm_max_pd((__m128d)(a), (__m128d)(b))
+#endif
+
 #pragma GCC diagnostic push
 #pragma GCC diagnostic ignored "-Wunused-function"
 #define T float

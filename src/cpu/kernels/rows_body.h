@@ -64,10 +64,14 @@ static inline T NAME(lanes_max)(V v)
     return max;
 }
 
+/* a > b ? a : b, so a NaN in a is passed over */
 static inline V NAME(larger)(V a, V b)
 {
-    const NAME(mask) greater = a > b;
-    return (V)(((NAME(mask))a & greater) | ((NAME(mask))b & ~greater));
+#if defined(__SSE2__)
+    return (V)NAME(VECTOR_MAX)(a, b);
+#else
+    return (V)LARGER(NAME(mask), a, b);
+#endif
 }
 
 static inline T NAME(row_max)(const T *x, int64_t n)

@@ -26,19 +26,35 @@ typedef struct softmax_job {
     bool logarithm;
 } softmax_job;
 
-/* exp(x) for x <= 80, a third cheaper than for all x: nothing overflows, what is below 1e-38 is 0. */
+/* exp(x) for x <= 80 (what is below 1e-38 is 0) of numbers or vectors; `bits` is the integer type of the same size.
+ * Errors are below 2 units in the last place. */
+#define EXP_OF_NEGATIVE(type, bits)                                            \
+    const type t = x * 1.44269504f + MX_ROUND_F32, k = t - MX_ROUND_F32;       \
+    const type r = (x - k * 0.693359375f) - k * -2.12194440e-4f;               \
+    type p = 8.28988850e-3f * r + 4.18990478e-2f; /* e^r */                    \
+    p = p * r + 1.66676491e-1f;                                                \
+    p = p * r + 4.99991417e-1f;                                                \
+    p = p * r + 9.99999702e-1f;                                                \
+    p = p * r + 1.0f;                                                          \
+    union { type value; bits word; } scale = {t}, result = {p};                \
+    result.word += scale.word << 23;
+
 static inline float exp_of_negative(float x)
 {
-    const float t = x * 1.44269504f + MX_ROUND_F32, k = t - MX_ROUND_F32;
-    const float r = (x - k * 0.693359375f) - k * -2.12194440e-4f;
-    float p = 1.38131424e-3f; /* (e^r - 1 - r) / r^2 */
-    p = p * r + 8.36941879e-3f;
-    p = p * r + 4.16684560e-2f;
-    p = p * r + 1.66665152e-1f;
-    p = p * r + 4.99999940e-1f;
-    p = (p * r * r + r) + 1.0f;
-    const float scale = mx_from_bits_f32((int32_t)(((uint32_t)mx_bits_f32(t) << 23) + 0x3f800000u));
-    return x < -87.0f ? 0 : p * scale;
+    EXP_OF_NEGATIVE(float, uint32_t)
+    return x < -87.0f ? 0 : result.value;
+}
+static inline vector_f exp_vector_f(vector_f x)
+{
+    EXP_OF_NEGATIVE(vector_f, mask_f)
+    result.word &= ~(x < -87.0f);
+    return result.value;
+}
+static inline vector_d exp_vector_d(vector_d x)
+{
+    for (int i = 0; i < (int)(MX_VECTOR_BYTES / sizeof(double)); i++)
+        x[i] = exp(x[i]);
+    return x;
 }
 
 #define T float

@@ -4,17 +4,20 @@
  *
  * SPDX-License-Identifier: Apache-2.0 */
 
-/* y = exp(x - max) in pieces that stay in the first-level cache while they are summed; y may be x. */
+/* y = exp(x - max), and their sum; y may be x. */
 static T NAME(exp_sum)(const T *x, T *y, int64_t n, T max)
 {
-    T sum = 0;
-    for (int64_t at = 0; at < n; at += PIECE) {
-        const int64_t count = n - at < PIECE ? n - at : PIECE;
-        MX_IVDEP
-        for (int64_t i = 0; i < count; i++)
-            y[at + i] = EXP_NEGATIVE(x[at + i] - max);
-        sum += NAME(row_sum)(y + at, count);
+    const int64_t lanes = MX_VECTOR_BYTES / sizeof(T);
+    NAME(vector) sums = {0};
+    int64_t at = 0;
+    for (; at + lanes <= n; at += lanes) {
+        const NAME(vector) terms = NAME(exp_vector)(*(const NAME(vector) *)(x + at) - max);
+        *(NAME(vector) *)(y + at) = terms;
+        sums += terms;
     }
+    T sum = NAME(lanes_sum)(sums);
+    for (; at < n; at++)
+        sum += y[at] = EXP_NEGATIVE(x[at] - max);
     return sum;
 }
 
@@ -130,20 +133,27 @@ static void NAME(softmax_columns)(const softmax_job *job, const T *x, T *y, cons
         }
 }
 
+/* Contiguous rows, some together if they are short. */
+static void NAME(softmax_rows)(const softmax_job *job, int64_t begin, int64_t end)
+{
+    const int64_t n = job->n, fit = n ? PIECE / n : 0, together = fit > 1 && !job->valid ? fit : 1;
+    for (int64_t row = begin; row < end; row += together) {
+        const T *x = (const T *)job->in[0] + row * n;
+        T *y = (T *)job->out + row * n;
+        if (together > 1)
+            NAME(softmax_short)(job, x, y, end - row < together ? end - row : together);
+        else
+            NAME(softmax_row)(job, x, y, job->valid ? job->valid[row] : n);
+    }
+}
+
 static void NAME(softmax_range)(void *arg, int64_t begin, int64_t end)
 {
     const softmax_job *job = arg;
     const T *x = job->in[0];
     T *y = job->out;
-    const int64_t together = job->n ? PIECE / job->n : 0;
-    if (job->inner == 1 && together > 1 && !job->valid) {
-        for (int64_t row = begin; row < end; row += together)
-            NAME(softmax_short)(job, x + row * job->n, y + row * job->n, end - row < together ? end - row : together);
-        return;
-    }
     if (job->inner == 1) {
-        for (int64_t row = begin; row < end; row++)
-            NAME(softmax_row)(job, x + row * job->n, y + row * job->n, job->valid ? job->valid[row] : job->n);
+        NAME(softmax_rows)(job, begin, end);
         return;
     }
     int64_t all[COLUMNS];

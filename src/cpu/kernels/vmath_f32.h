@@ -88,6 +88,22 @@ MX_MATH float mx_exp_falling_f32(float x)
     return mx_exp_clamped_f32(a < -105.0f ? -105.0f : a, 0);
 }
 
+/* e^x for |x| <= MX_EXP_NEAR_F32, a third cheaper: the result is a normal number, so its exponent is simply added. */
+#define MX_EXP_NEAR_F32 87.0f
+MX_MATH float mx_exp_near_f32(float x)
+{
+    const float t = x * 1.44269504f + MX_ROUND_F32, k = t - MX_ROUND_F32;
+    const float r = (x - k * 0.693359375f) - k * -2.12194440e-4f;
+    float p = 1.38186978e-3f; /* e^r, of which 1 + r are exact */
+    p = p * r + 8.36871634e-3f;
+    p = p * r + 4.16682917e-2f;
+    p = p * r + 1.66665209e-1f;
+    p = p * r + 4.99999940e-1f;
+    p = p * r + 1.0f;
+    p = p * r + 1.0f;
+    return mx_from_bits_f32((int32_t)((uint32_t)mx_bits_f32(p) + ((uint32_t)mx_bits_f32(t) << 23)));
+}
+
 MX_MATH float mx_expm1_f32(float x)
 {
     int32_t n;
@@ -143,6 +159,24 @@ MX_MATH float mx_log_f32(float x)
     return mx_log_special_f32(x, (f + (tail + e * -2.12194440e-4f)) + e * 0.693359375f);
 }
 
+/* The same for normal numbers above 0, which need no special cases. */
+MX_MATH float mx_log_near_f32(float x)
+{
+    const uint32_t bits = (uint32_t)mx_bits_f32(x) - 0x3f3504f3u;
+    const float e = (float)((int32_t)bits >> 23);
+    const float f = mx_from_bits_f32((int32_t)((bits & 0x7fffff) + 0x3f3504f3u)) - 1.0f, z = f * f;
+    float p = 8.68747160e-2f; /* (log(1 + f) - f + f^2 / 2) / f^3 */
+    p = p * f + -1.42742246e-1f;
+    p = p * f + 1.49216279e-1f;
+    p = p * f + -1.65770590e-1f;
+    p = p * f + 1.99624419e-1f;
+    p = p * f + -2.50013441e-1f;
+    p = p * f + 3.33339244e-1f;
+    p = p * f + -0.5f;
+    return (f + (p * z + e * -2.12194440e-4f)) + e * 0.693359375f;
+}
+MX_MATH int mx_is_normal_f32(float x) { return (uint32_t)mx_bits_f32(x) - 0x00800000u < 0x7f000000u; } /* and above 0 */
+
 MX_MATH float mx_log2_f32(float x)
 {
     float e, tail;
@@ -189,6 +223,9 @@ MX_MATH float mx_sigmoid_f32(float x)
     const float e = mx_exp_falling_f32(x);
     return (x < 0 ? e : 1.0f) / (1.0f + e);
 }
+
+/* The same for |x| <= MX_EXP_NEAR_F32. */
+MX_MATH float mx_sigmoid_near_f32(float x) { return 1.0f / (1.0f + mx_exp_near_f32(-x)); }
 
 /* log(1 + e^x) = max(x, 0) + log(1 + e^-|x|), whose argument needs none of the special cases of log1p */
 MX_MATH float mx_softplus_f32(float x)

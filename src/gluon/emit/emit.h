@@ -98,6 +98,9 @@ typedef struct mx_emit_text {
 } mx_emit_text;
 extern const mx_emit_text mx_emit_image_kernels[], mx_emit_sequence_kernels[]; /* the last one is empty */
 
+/* ---- move.c ---------------------------------------------------------------------------------------------------- */
+mx_code mx_emit_movement(const mx_emit_node *n); /* an operator that only moves elements, by its own rule */
+
 /* ---- pointwise.c ----------------------------------------------------------------------------------------------- */
 const mx_emit_row *mx_emit_find_pointwise(const mx_op *op);         /* a row of the pointwise table; NULL: none */
 mx_code mx_emit_unary(const mx_emit_node *n, const char *function); /* by the name of its row */

@@ -80,14 +80,51 @@ static mx_code write_deconvolution(const mx_emit_node *n)
     image_axes image;
     if (take_image(n, attrs->layout, &image))
         return mx_error_code();
-    if (image.last)
-        return mx_emit_fail(n, "channels last cannot be written as C; wanted NCW, NCHW or NCDHW");
-    mx_emit_open(n, "deconvolution", 2);
+    mx_emit_open(n, image.last ? "deconvolution_last" : "deconvolution", 2);
     mx_text_print(mx_emit_body(n), "%s, %lld, %lld, %lld, %lld", attrs->no_bias ? "NULL" : mx_emit_or_null(n, 2, bias),
                   (long long)n->x->dim[0], (long long)image.channels, (long long)attrs->num_filter,
                   (long long)attrs->num_group);
     write_windows(n, &image,
                   &(windows){attrs->kernel, attrs->stride, deconvolution_pad(attrs, n, &image), attrs->dilate});
+    return MX_OK;
+}
+
+/* mask and weight: their numbers among the inputs; the bias follows the weight. */
+static mx_code write_deformable_of(const mx_emit_node *n, int mask, int weight)
+{
+    const mx_deformable_attrs *attrs = n->node->attrs; /* both operators begin with the same attributes */
+    char place[5][48];
+    mx_emit_use(n->emit, "deformable");
+    mx_text_print(mx_emit_body(n), "    deformable(%s, %s, %s, %s, %s, %s, %lld, %lld, %lld, %lld, %lld",
+                  mx_emit_at(n->emit, n->in[0], place[0]), mx_emit_at(n->emit, n->in[1], place[1]),
+                  mask ? mx_emit_at(n->emit, n->in[mask], place[2]) : "NULL",
+                  mx_emit_at(n->emit, n->in[weight], place[3]),
+                  attrs->no_bias ? "NULL" : mx_emit_or_null(n, weight + 1, place[4]),
+                  mx_emit_at(n->emit, n->out, (char[48]){0}), (long long)n->x->dim[0], (long long)n->x->dim[1],
+                  (long long)attrs->num_filter, (long long)attrs->num_group, (long long)attrs->num_deformable_group);
+    for (int i = 0; i < 2; i++)
+        mx_text_print(mx_emit_body(n), ", (window){%lld, %lld, %lld, %lld, %lld, %lld}", (long long)n->x->dim[2 + i],
+                      (long long)n->y->dim[2 + i], (long long)attrs->kernel.d[i], (long long)at(&attrs->stride, i, 1),
+                      (long long)at(&attrs->pad, i, 0), (long long)at(&attrs->dilate, i, 1));
+    return mx_emit_close(n);
+}
+static mx_code write_deformable(const mx_emit_node *n) { return write_deformable_of(n, 0, 2); }
+static mx_code write_modulated(const mx_emit_node *n) { return write_deformable_of(n, 2, 3); }
+
+/* UpSampling with sample_type=bilinear: every channel's own transposed convolution; else pixels are moved. */
+static mx_code write_upsampling(const mx_emit_node *n)
+{
+    const mx_upsampling_attrs *attrs = n->node->attrs;
+    if (attrs->sample_type == MX_UPSAMPLING_NEAREST)
+        return mx_emit_movement(n);
+    const int64_t scale = attrs->scale, kernel = 2 * scale - scale % 2, channels = n->x->dim[1];
+    const image_axes image = {2, false, 2, channels};
+    mx_emit_open(n, "deconvolution", 2);
+    mx_text_print(mx_emit_body(n), "NULL, %lld, %lld, %lld, %lld", (long long)n->x->dim[0], (long long)channels,
+                  (long long)channels, (long long)channels);
+    write_windows(n, &image,
+                  &(windows){.kernel = MX_DIMS(kernel, kernel), .stride = MX_DIMS(scale, scale),
+                             .pad = MX_DIMS(scale / 2, scale / 2), .dilate = MX_NO_DIMS});
     return MX_OK;
 }
 
@@ -134,6 +171,9 @@ static mx_code write_lrn(const mx_emit_node *n)
 const mx_emit_row mx_emit_image_rows[] = {
     {.op = "Convolution", .write = write_convolution},
     {.op = "Deconvolution", .write = write_deconvolution},
+    {.op = "_contrib_DeformableConvolution", .write = write_deformable},
+    {.op = "_contrib_ModulatedDeformableConvolution", .write = write_modulated},
+    {.op = "UpSampling", .write = write_upsampling, .all = true},
     {.op = "Pooling", .write = write_pooling},
     {.op = "_contrib_AdaptiveAvgPooling2D", .write = write_adaptive},
     {.op = "LRN", .write = write_lrn},

@@ -81,7 +81,7 @@ static void write_move(const mx_emit_node *n, const mx_move *move)
 }
 
 /* The operator's own rule, asked with arrays that have shapes only. */
-static mx_code write_movement(const mx_emit_node *n)
+mx_code mx_emit_movement(const mx_emit_node *n)
 {
     MX_SCOPE;
     enum { MOST = 256 };
@@ -99,10 +99,9 @@ static mx_code write_movement(const mx_emit_node *n)
     }
     const mx_kernel_call call = {
         .op = n->node->op, .attrs = n->node->attrs, .n_in = n_in, .n_out = n_out, .in = arrays, .out = arrays + n_in};
-    if (!strcmp(n->node->op->name, "UpSampling") &&
-        (((const mx_upsampling_attrs *)n->node->attrs)->sample_type != MX_UPSAMPLING_NEAREST ||
-         ((const mx_upsampling_attrs *)n->node->attrs)->multi_input_mode == MX_UPSAMPLING_SUM))
-        return mx_emit_fail(n, "only sample_type=nearest and multi_input_mode=concat can be written as C");
+    if (!strcmp(n->node->op->name, "UpSampling") && n_in > 1 &&
+        ((const mx_upsampling_attrs *)n->node->attrs)->multi_input_mode == MX_UPSAMPLING_SUM)
+        return mx_emit_fail(n, "multi_input_mode=sum cannot be written as C, only concat");
     for (int i = 0;; i++) {
         mx_move move = {0};
         if (!rule->plan(&call, i, &move))
@@ -188,25 +187,24 @@ static mx_code write_arange_like(const mx_emit_node *n)
 /* ---- rows ------------------------------------------------------------------------------------------------------ */
 
 const mx_emit_row mx_emit_move_rows[] = {
-    {.op = "transpose", .write = write_movement, .all = true},
-    {.op = "SwapAxis", .write = write_movement, .all = true},
-    {.op = "reverse", .write = write_movement, .all = true},
-    {.op = "depth_to_space", .write = write_movement, .all = true},
-    {.op = "space_to_depth", .write = write_movement, .all = true},
-    {.op = "slice", .write = write_movement, .all = true},
-    {.op = "slice_axis", .write = write_movement, .all = true},
-    {.op = "slice_like", .write = write_movement, .reads = 1, .all = true},
-    {.op = "Crop", .write = write_movement, .reads = 1, .all = true},
-    {.op = "Concat", .write = write_movement, .all = true},
-    {.op = "_rnn_param_concat", .write = write_movement, .all = true},
-    {.op = "stack", .write = write_movement, .all = true},
-    {.op = "SliceChannel", .write = write_movement, .all = true},
-    {.op = "_split_v2", .write = write_movement, .all = true},
-    {.op = "tile", .write = write_movement, .all = true},
-    {.op = "repeat", .write = write_movement, .all = true},
-    {.op = "Pad", .write = write_movement, .all = true},
-    {.op = "UpSampling", .write = write_movement, .all = true},
-    {.op = "diag", .write = write_movement, .all = true},
+    {.op = "transpose", .write = mx_emit_movement, .all = true},
+    {.op = "SwapAxis", .write = mx_emit_movement, .all = true},
+    {.op = "reverse", .write = mx_emit_movement, .all = true},
+    {.op = "depth_to_space", .write = mx_emit_movement, .all = true},
+    {.op = "space_to_depth", .write = mx_emit_movement, .all = true},
+    {.op = "slice", .write = mx_emit_movement, .all = true},
+    {.op = "slice_axis", .write = mx_emit_movement, .all = true},
+    {.op = "slice_like", .write = mx_emit_movement, .reads = 1, .all = true},
+    {.op = "Crop", .write = mx_emit_movement, .reads = 1, .all = true},
+    {.op = "Concat", .write = mx_emit_movement, .all = true},
+    {.op = "_rnn_param_concat", .write = mx_emit_movement, .all = true},
+    {.op = "stack", .write = mx_emit_movement, .all = true},
+    {.op = "SliceChannel", .write = mx_emit_movement, .all = true},
+    {.op = "_split_v2", .write = mx_emit_movement, .all = true},
+    {.op = "tile", .write = mx_emit_movement, .all = true},
+    {.op = "repeat", .write = mx_emit_movement, .all = true},
+    {.op = "Pad", .write = mx_emit_movement, .all = true},
+    {.op = "diag", .write = mx_emit_movement, .all = true},
     {.op = "broadcast_to", .write = write_broadcast, .reads = 1},
     {.op = "broadcast_axis", .write = write_broadcast, .reads = 1},
     {.op = "broadcast_like", .write = write_broadcast, .reads = 1},

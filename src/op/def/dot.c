@@ -215,6 +215,32 @@ static mx_code grad_dense(mx_grad *grad)
     return ok ? MX_OK : mx_error_code();
 }
 
+/* _dense_gradients(ograd (rows, hidden), data (rows, features)) -> weight's (hidden, features), bias's (hidden) */
+static mx_code infer_dense_gradients(mx_infer *infer)
+{
+    const mx_shape_t *g = &infer->in[0], *x = &infer->in[1];
+    if (!mx_shape_known(g) || !mx_shape_known(x))
+        return MX_OK;
+    if (g->ndim != 2 || x->ndim != 2 || g->dim[0] != x->dim[0]) {
+        char left[MX_SHAPE_TEXT], right[MX_SHAPE_TEXT];
+        return mx_op_fail(infer->op, MX_ERR_SHAPE, "shapes %s and %s, wanted two matrices with equally many rows",
+                          mx_shape_text(g, left), mx_shape_text(x, right));
+    }
+    const mx_shape_t weight = matrix(g->dim[1], x->dim[1]), bias = {.ndim = 1, .dim = {g->dim[1]}};
+    return mx_infer_out(infer, 0, &weight) || mx_infer_out(infer, 1, &bias) ? mx_error_code() : MX_OK;
+}
+
+static void reference_dense_gradients(const mx_reference_call *call)
+{
+    const int64_t rows = call->in_shape[0].dim[0], hidden = call->in_shape[0].dim[1],
+                  features = call->in_shape[1].dim[1];
+    reference_matmul(call->in[0], true, call->in[1], false, call->out[0], hidden, features, rows);
+    for (int64_t h = 0; h < hidden; h++)
+        call->out[1][h] = 0;
+    for (int64_t i = 0; i < rows * hidden; i++)
+        call->out[1][i % hidden] += call->in[0][i];
+}
+
 static void reference_dense(const mx_reference_call *call)
 {
     const mx_dense_attrs *attrs = call->attrs;
@@ -249,6 +275,10 @@ mx_op mx_family_dot[] = {
      .samples = SAMPLES({"2,3;4,3;4", "num_hidden=4", 0, 0, NULL}, {"2,3;4,3", "num_hidden=4, no_bias=True", 0, 0, "absent:2"},
                         {"2,3,2;4,6;4", "num_hidden=4", 0, 0, NULL}, {"2,3,5;4,5;4", "num_hidden=4, flatten=False", 0, 0, NULL},
                         {"1,1;1,1;1", "num_hidden=1", 0, 0, NULL}, {"9,33;17,33;17", "num_hidden=17", 0, 0, NULL})},
+    {.name = "_dense_gradients", .doc = "gradients of FullyConnected with respect to weight and bias: what plans make of the two",
+     .inputs = "ograd data", .outputs = "weight bias", .n_out = 2, .flags = MX_OP_HIDDEN | MX_OP_NO_GRADIENT,
+     .infer_shape = infer_dense_gradients, .reference = reference_dense_gradients,
+     .samples = SAMPLES({"5,4;5,3", "", 0, 0, "floatonly"}, {"9,17;9,33", "", 0, 0, "floatonly"}, {"1,1;1,1", "", 0, 0, "floatonly"})},
     {.name = "_dense_relu", .doc = "relu(FullyConnected(...)): what plans make of the two", .inputs = "data weight bias?",
      .schema = &dense_schema, .flags = MX_OP_HIDDEN | MX_OP_NO_GRADIENT, .count_in = count_dense_inputs,
      .infer_shape = infer_dense, .reference = reference_dense_relu,

@@ -9,7 +9,7 @@
     X(DTYPE, dtype, "float32", "", "element type of the result")
 MX_ATTRS(fill, FILL_ATTRS)
 
-#define FULL_ATTRS(X) FILL_ATTRS(X) X(FLOAT, value, REQUIRED, "", "the value")
+#define FULL_ATTRS(X) FILL_ATTRS(X) X(FLOAT, value, "0.0", "", "the value; NaN is one, too")
 MX_ATTRS(full, FULL_ATTRS)
 
 /* In graphs 0 stands for a size that follows from where the array is used: states of recurrent cells before the batch

@@ -194,10 +194,27 @@ static void ref_index_copy(const mx_reference_call *call)
 /* The rows of data whose index is not zero.  How many there are is known only from the values, so this operator
  * cannot be traced without them. */
 
+#define COUNT_SET(T)                                                            \
+    for (int64_t i = 0; i < n; i++)                                             \
+        count += (T)(((const T *)value)[i] << real) != 0
+
+/* Elements that are not zero; the highest bit of a floating zero may be set. */
+static int64_t count_set(const void *value, int64_t n, mx_dtype dtype)
+{
+    const int real = mx_dtype_is_float(dtype);
+    int64_t count = 0;
+    switch (mx_dtype_size(dtype)) {
+    case 1: COUNT_SET(uint8_t); break;
+    case 2: COUNT_SET(uint16_t); break;
+    case 4: COUNT_SET(uint32_t); break;
+    default: COUNT_SET(uint64_t); break;
+    }
+    return count;
+}
+
 static mx_code infer_mask(mx_infer *infer)
 {
     mx_shape_t out = infer->in[0], index = {1, {out.ndim > 0 ? out.dim[0] : -1}};
-    int64_t count = 0;
     if (out.ndim < 0)
         return MX_OK;
     if (out.ndim == 0)
@@ -208,19 +225,11 @@ static mx_code infer_mask(mx_infer *infer)
     if (infer->values && out.dim[0]) {
         MX_SCOPE;
         mx_array *mask = infer->values[1];
-        const int64_t n = mask->size, bytes = n * mx_dtype_size((mx_dtype)mask->dtype), item = n ? bytes / n : 1;
         mx_array *host = mx_array_to(mask, mx_cpu(0));
-        const unsigned char *value = host ? mx_array_data(host) : NULL;
+        const void *value = host ? mx_array_data(host) : NULL;
         if (!value)
             return mx_error_code();
-        for (int64_t i = 0; i < n; i++) {
-            bool set = false;
-            for (int64_t k = 0; k < item; k++)
-                set |= value[i * item + k] &
-                       (k == item - 1 && mx_dtype_is_float(mask->dtype) ? 0x7f : 0xff); /* -0.0 is zero */
-            count += set;
-        }
-        out.dim[0] = count;
+        out.dim[0] = count_set(value, mask->size, (mx_dtype)mask->dtype);
     }
     return mx_infer_out(infer, 0, &out);
 }

@@ -58,11 +58,6 @@ static mx_code check_lighting(const void *attrs)
 /* d (x + constant) / d x = 1 */
 static mx_code grad_lighting(mx_grad *grad) { return mx_give(grad, 0, grad->ograd[0]); }
 
-static double gray(const double *pixel, int64_t channels)
-{
-    return channels == 1 ? pixel[0] : MX_RED * pixel[0] + MX_GREEN * pixel[1] + MX_BLUE * pixel[2];
-}
-
 /* The references know the strength: samples draw it from an interval of one number. */
 static void reference(const mx_reference_call *call, mx_colour_kind kind, const double *alpha)
 {
@@ -72,16 +67,13 @@ static void reference(const mx_reference_call *call, mx_colour_kind kind, const 
         const double *in = call->in[0] + p * channels, *image = call->in[0] + p / area * area * channels;
         double *out = call->out[0] + p * channels, other = 0;
         for (int64_t i = 0; kind == MX_CONTRAST && i < area; i++)
-            other += gray(image + i * channels, channels) / (double)area;
+            other += mx_gray(image + i * channels, channels) / (double)area;
         if (kind == MX_SATURATION)
-            other = gray(in, channels);
+            other = mx_gray(in, channels);
         if (kind == MX_HUE && channels == 3)
             mx_turn_hue(alpha[0], in, out);
         for (int64_t c = 0; c < channels && !(kind == MX_HUE && channels == 3); c++)
-            out[c] = kind == MX_LIGHTING ? in[c] + (channels == 3 ? mx_lighting_axes[c][0] * alpha[0] +
-                                                                        mx_lighting_axes[c][1] * alpha[1] +
-                                                                        mx_lighting_axes[c][2] * alpha[2]
-                                                                  : 0)
+            out[c] = kind == MX_LIGHTING ? in[c] + (channels == 3 ? mx_lighting_shift(c, alpha) : 0)
                      : kind == MX_HUE    ? in[c]
                                          : in[c] * alpha[0] + (1 - alpha[0]) * other;
     }

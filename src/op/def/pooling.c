@@ -97,13 +97,72 @@ static mx_code infer_backward(mx_infer *backward) /* (ograd, data) -> gradient o
     return mx_shape_known(&backward->in[1]) ? mx_infer_out(backward, 0, &backward->in[1]) : MX_OK;
 }
 
+/* The gradient is linear in ograd, and (but for lp) data decides only where it goes, so it is differentiated again as
+ *     avg, sum:  d/dograd = Pooling(gg)         max:  d/dograd = _pool_pick(gg, data), whose own gradient is max's again
+ */
+static mx_array *pool_back(const mx_pooling_attrs *a, mx_array *g, mx_array *data)
+{
+    return mx_g_call(MX_OP("_backward_Pooling"), a, 2, (mx_array *const[]){g, data});
+}
+
+/* lp as a composition: dx = x^(p - 1) times the sum's gradient of g / y^(p - 1); where y is 0 so is x */
+static mx_array *lp_gradient(const mx_pooling_attrs *a, mx_array *g, mx_array *x)
+{
+    mx_pooling_attrs sum = *a;
+    sum.pool_type = SUM;
+    if (a->p_value == 1)
+        return pool_back(&sum, g, x);
+    mx_array *y = mx_g_call(MX_OP("Pooling"), a, 1, &x);
+    mx_array *safe = mx_g_add(y, mx_g_text(MX_OP("_equal_scalar"), "scalar=0", 1, &y));
+    return a->p_value == 2 ? mx_g_mul(pool_back(&sum, mx_g_div(g, safe), x), x)
+                           : mx_g_mul(pool_back(&sum, mx_g_div(g, mx_g_mul(safe, safe)), x), mx_g_mul(x, x));
+}
+
 static mx_code gradient(mx_grad *grad)
 {
-    if (grad->create_graph)
-        return mx_fail(MX_ERR_AUTOGRAD, "Pooling has no second-order gradient");
-    grad->igrad[0] =
-        mx_g_call(MX_OP("_backward_Pooling"), grad->attrs, 2, (mx_array *const[]){grad->ograd[0], grad->in[0]});
+    if (grad->create_graph && ((const mx_pooling_attrs *)grad->attrs)->pool_type == LP) {
+        grad->igrad[0] = lp_gradient(grad->attrs, grad->ograd[0], grad->in[0]);
+        return grad->igrad[0] ? MX_OK : mx_error_code();
+    }
+    grad->igrad[0] = pool_back(grad->attrs, grad->ograd[0], grad->in[0]);
     return grad->igrad[0] ? MX_OK : mx_error_code();
+}
+
+static mx_code gradient_of_backward(mx_grad *grad) /* (ograd, data) */
+{
+    const int type = ((const mx_pooling_attrs *)grad->attrs)->pool_type;
+    if (type == LP)
+        return mx_fail(MX_ERR_AUTOGRAD, "_backward_Pooling with pool_type=lp has no second-order gradient");
+    if (grad->wanted[0])
+        grad->igrad[0] = type == MAX ? mx_g_call(MX_OP("_pool_pick"), grad->attrs, 2,
+                                                 (mx_array *const[]){grad->ograd[0], grad->in[1]})
+                                     : mx_g_call(MX_OP("Pooling"), grad->attrs, 1, grad->ograd);
+    return grad->wanted[0] && !grad->igrad[0] ? mx_error_code() : MX_OK;
+}
+
+/* _pool_pick(values, data): of every window, the value that stands where data is largest */
+static mx_code check_pick(const void *attrs)
+{
+    const mx_code code = check(attrs);
+    if (code || ((const mx_pooling_attrs *)attrs)->pool_type == MAX)
+        return code;
+    return mx_fail(MX_ERR_ATTRIBUTE, "_pool_pick: pool_type must be max");
+}
+
+static mx_code infer_pick(mx_infer *pick)
+{
+    if (mx_shape_known(&pick->in[1]) && mx_infer_in(pick, 0, &pick->in[1]))
+        return mx_error_code();
+    if (mx_shape_known(&pick->in[0]) && mx_infer_in(pick, 1, &pick->in[0]))
+        return mx_error_code();
+    return infer(pick);
+}
+
+static mx_code gradient_of_pick(mx_grad *grad)
+{
+    if (grad->wanted[0])
+        grad->igrad[0] = pool_back(grad->attrs, grad->ograd[0], grad->in[1]);
+    return grad->wanted[0] && !grad->igrad[0] ? mx_error_code() : MX_OK;
 }
 
 /* ---- reference: windows one by one ------------------------------------------------------------------------------ */
@@ -214,6 +273,32 @@ static void reference_backward(const mx_reference_call *call)
                        (const int64_t[]){y / z.out[2] / z.out[1], y / z.out[2] % z.out[1], y % z.out[2]});
 }
 
+static double pick(const sizes *z, const mx_reference_call *call, int64_t n, int64_t c, const window *w)
+{
+    double most = -INFINITY, value = 0;
+    for (int64_t i = w->begin[0]; i < w->end[0]; i++)
+        for (int64_t j = w->begin[1]; j < w->end[1]; j++)
+            for (int64_t k = w->begin[2]; k < w->end[2]; k++) {
+                const int64_t at_x = offset(z, n, c, i, j, k, z->in);
+                if (call->in[1][at_x] > most)
+                    most = call->in[1][at_x], value = call->in[0][at_x];
+            }
+    return value;
+}
+
+static void reference_pick(const mx_reference_call *call)
+{
+    const mx_pooling_attrs *a = call->attrs;
+    const sizes z = sizes_of(a, &call->in_shape[1], &call->out_shape[0]);
+    const int64_t pixels = z.out[0] * z.out[1] * z.out[2];
+    for (int64_t e = 0; e < z.outer * z.channels * pixels; e++) {
+        const int64_t y = e % pixels, c = e / pixels % z.channels, n = e / pixels / z.channels;
+        const int64_t o[3] = {y / z.out[2] / z.out[1], y / z.out[2] % z.out[1], y % z.out[2]};
+        const window w = window_of(a, &z, o);
+        call->out[0][offset(&z, n, c, o[0], o[1], o[2], z.out)] = pick(&z, call, n, c, &w);
+    }
+}
+
 #define SAMPLES(...) (const mx_sample[]){__VA_ARGS__, {0}}
 mx_op mx_family_pooling[] = {
     {.name = "Pooling", .aliases = "_npx_pooling Pooling_v1", .doc = "the largest, the mean, the sum or the norm of every window", .inputs = "data",
@@ -226,10 +311,20 @@ mx_op mx_family_pooling[] = {
                         {"2,3,9", "kernel=(3,), stride=(2,), pool_type=sum", 0, 0, "floatonly"},
                         {"1,2,4,5,4", "kernel=(2, 3, 2), pool_type=max", 0, 0, "distinct floatonly"},
                         {"1,2,4,4", "kernel=(2, 2), pool_type=lp, p_value=2", 0.2, 2, "floatonly"},
+                        {"1,2,4,5", "kernel=(2, 2), pool_type=lp, p_value=3", 0.2, 2, "floatonly"},
                         {"2,6,5,3", "kernel=(2, 2), stride=(2, 1), layout=NHWC", 0, 0, "distinct floatonly"})},
     {.name = "_backward_Pooling", .doc = "gradient of Pooling", .inputs = "ograd data", .schema = &pooling_schema,
-     .flags = MX_OP_HIDDEN | MX_OP_NO_GRADIENT, .check = check, .infer_shape = infer_backward, .reference = reference_backward,
+     .flags = MX_OP_HIDDEN, .check = check, .infer_shape = infer_backward, .gradient = gradient_of_backward, .grad_in = 2,
+     .reference = reference_backward,
      .samples = SAMPLES({"2,3,3,4;2,3,7,9", "kernel=(3, 3), stride=(2, 2), pool_type=avg", 0, 0, "floatonly"},
-                        {"2,3,3,4;2,3,6,8", "kernel=(2, 2), stride=(2, 2), pool_type=sum", 0, 0, "floatonly"})},
+                        {"2,3,3,4;2,3,6,8", "kernel=(2, 2), stride=(2, 2), pool_type=sum", 0, 0, "floatonly"},
+                        {"2,2,3,3;2,2,5,6", "kernel=(3, 3), stride=(2, 2), pad=(1, 1)", 0, 0, "distinct floatonly"})},
+    {.name = "_pool_pick", .doc = "of every window, the value that stands where data is largest", .inputs = "values data",
+     .schema = &pooling_schema, .flags = MX_OP_HIDDEN, .check = check_pick, .infer_shape = infer_pick,
+     .gradient = gradient_of_pick, .grad_in = 2, .reference = reference_pick,
+     .samples = SAMPLES({"2,3,6,8;2,3,6,8", "kernel=(2, 2), stride=(2, 2)", 0, 0, "distinct floatonly"},
+                        {"1,2,7,7;1,2,7,7", "kernel=(3, 3), stride=(2, 2), pad=(1, 1)", 0, 0, "distinct floatonly"},
+                        {"2,5,4,6;2,5,4,6", "kernel=(2, 3), layout=NHWC", 0, 0, "distinct floatonly"},
+                        {"2,3,9;2,3,9", "global_pool=True", 0, 0, "distinct floatonly"})},
     {0},
 };

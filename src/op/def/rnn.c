@@ -17,6 +17,7 @@
 #include "base/alloc.h"
 #include "base/error.h"
 #include "op/op.h"
+#include "op/rnn_compose.h"
 
 #define RNN_ATTRS(X) \
     X(INT, state_size, REQUIRED, "1..10000000", "size of the hidden state") \
@@ -130,20 +131,35 @@ static mx_code infer_type(mx_infer *infer)
 /* _backward_RNN(data, parameters, state, state_cell, sequence_length, output, reserve, gradients of the outputs) */
 enum { IN_OUTPUT = 5, IN_RESERVE, IN_GRADS, BACKWARD_INPUTS = IN_GRADS + 3 };
 
+/* With dropout between layers the masks are hidden in the reserve, which has no history. */
+static mx_code gradient_again(mx_grad *grad)
+{
+    const mx_rnn_attrs *attrs = grad->attrs;
+    const mx_rnn_shape s = geometry(attrs, &grad->in_shape[0]);
+    const int length = is_lstm(attrs) || grad->n_in > 4 ? 4 : 3;
+    if (grad->training && attrs->p > 0 && s.layers > 1)
+        return mx_fail(MX_ERR_AUTOGRAD, "RNN with dropout has no second-order gradient; cells of gluon.rnn have");
+    if (!s.steps || !s.batch)
+        return MX_OK;
+    return mx_rnn_compose(grad, &s, &(mx_rnn_limits){attrs->lstm_state_clip_min, attrs->lstm_state_clip_max},
+                          attrs->use_sequence_length && length < grad->n_in ? grad->in[length] : NULL);
+}
+
 static mx_code gradient(mx_grad *grad)
 {
     const mx_rnn_attrs *attrs = grad->attrs;
     mx_array *in[BACKWARD_INPUTS], *out[MX_MAX_OUTPUTS] = {NULL};
     bool any = false;
-    if (grad->create_graph)
-        return mx_fail(MX_ERR_AUTOGRAD, "RNN has no second-order gradient; cells of gluon.rnn have");
+    for (int i = 0; i < grad->n_out - 1; i++)
+        any |= grad->ograd[i] != NULL;
+    if (any && grad->create_graph)
+        return gradient_again(grad);
     for (int i = 0; i < 5; i++)
         in[i] = i < grad->n_in && grad->in[i] ? grad->in[i] : MX_NONE;
     in[IN_OUTPUT] = grad->out[0], in[IN_RESERVE] = grad->out[grad->n_out - 1];
     for (int i = 0; i < 3; i++) {
         const bool there = i < grad->n_out - 1 && grad->ograd[i];
         in[IN_GRADS + i] = there ? grad->ograd[i] : MX_NONE;
-        any |= there;
     }
     if (!any)
         return MX_OK;
