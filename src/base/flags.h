@@ -12,7 +12,10 @@
     X(alloc_cache,"GLUON_ALLOC_CACHE",         int,  1,   "0: give freed memory back to the system at once (for debugging)") \
     X(seed,       "MXNET_SEED",                int,  0,   "seed of the random number generator at start") \
     X(cuda_library,"GLUON_CUDA_LIBRARY",       text, "",  "file of the CUDA part; empty: libgluon_cuda.so beside the library, or where the system looks") \
+    X(cuda_graphs,"GLUON_CUDA_GRAPHS",         int,  1,   "0: plans on GPUs launch their kernels one by one instead of as a CUDA graph") \
     X(cuda_tf32,  "GLUON_CUDA_TF32",           int,  1,   "0: float32 products and convolutions on GPUs in full precision instead of TF32") \
+    X(cuda_queue, "GLUON_CUDA_QUEUE",          int,  16,  "small pointwise operators on a GPU that may wait to be launched together, 16 at most; 1: none waits") \
+    X(kernel_cache,"GLUON_KERNEL_CACHE",       text, "",  "folder for GPU kernels compiled at run time; empty: gluon in $XDG_CACHE_HOME or ~/.cache; -: none") \
     X(plan_dump,  "MXNET_PLAN_DUMP",           text, "",  "folder into which every plan is written after every pass, as text and DOT")
 
 typedef int64_t mx_flag_int;

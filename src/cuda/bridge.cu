@@ -46,10 +46,16 @@ mx_code mx_error_code(void) { return library->error_code(); }
 mx_rng mx_rng_reserve(uint64_t blocks) { return library->rng_reserve(blocks); }
 const mx_flags *mx_flags_get(void) { return library->flags(); }
 void mx_op_attach(mx_device_type device, const mx_kernel *kernel) { library->attach(device, kernel); }
+void mx_op_attach_many(mx_device_type device, const char *op, mx_many_fn many) { library->attach_many(device, op, many); }
+void mx_multi_constants(const mx_op *op, const void *attrs, int i, mx_update *k)
+{
+    library->multi_constants(op, attrs, i, k);
+}
 mx_array *mx_array_new(const mx_shape_t *shape, mx_dtype dtype, mx_context context)
 {
     return library->array_new(shape, dtype, context);
 }
 bool mx_array_overlap(const mx_array *a, const mx_array *b) { return library->array_overlap(a, b); }
 void mx_release(void *object) { library->release(object); }
+void mx_parallel(int64_t n, int64_t grain, mx_range_fn body, void *arg) { library->parallel(n, grain, body, arg); }
 }

@@ -36,12 +36,27 @@ extern "C" {
 typedef struct cublasContext *cublasHandle_t;
 typedef struct cudnnContext *cudnnHandle_t;
 
+/* What a kernel found wrong with values that the host has not seen: host memory that the device can write. */
+struct mx_cuda_alarm {
+    const mx_op *op;         /* NULL: nothing happened since it was last told */
+    mx_code code;            /* of the error */
+    const char *text;        /* how it is told, with up to two %lld */
+    long long first, second; /* for the text */
+};
+
 struct mx_cuda_device {
     int id, multiprocessors;
+    mx_cuda_alarm *alarm; /* told as an error when elements next come to the host (copy.cu) */
     cudaStream_t stream;
-    cublasHandle_t blas; /* NULL until mx_cuda_blas() */
-    cudnnHandle_t dnn;   /* NULL until mx_cuda_dnn() */
+    cublasHandle_t blas;       /* NULL until mx_cuda_blas() */
+    bool blas_used;            /* set by who works with it, and with its workspace (recording.cu) */
+    cudnnHandle_t dnn;         /* NULL until mx_cuda_dnn() */
+    struct mx_cuda_pool *pool; /* memory comes from here while launches are recorded (recording.cu); else NULL */
 };
+
+/* The device's handle of a library, made at the first call; NULL with an error. */
+cublasHandle_t mx_cuda_blas(mx_cuda_device *d);
+cudnnHandle_t mx_cuda_dnn(mx_cuda_device *d);
 
 bool mx_cuda_meet(const mx_cuda_library *given);           /* false: built from another source */
 mx_cuda_device *mx_cuda_of(mx_context context);            /* makes it the thread's device; NULL with an error */
@@ -53,6 +68,26 @@ static inline mx_cuda_device *mx_cuda_of(const mx_kernel_call *call)
 {
     return mx_cuda_of(call->n_out ? call->out[0]->context : call->in[0]->context);
 }
+
+/* For kernels: bell.ring(first, second) makes an error of the call, without anybody waiting for it. */
+struct mx_cuda_bell {
+    mx_cuda_alarm *alarm;
+    const mx_op *op;
+    mx_code code;
+    const char *text;
+    mx_cuda_bell() : alarm(nullptr), op(nullptr), code(MX_OK), text(nullptr) {}
+    mx_cuda_bell(const mx_kernel_call *call, mx_code error, const char *format)
+        : alarm(nullptr), op(call->op), code(error), text(format)
+    {
+        if (const mx_cuda_device *d = mx_cuda_of(call))
+            alarm = d->alarm;
+    }
+    __device__ void ring(int64_t first, int64_t second = 0) const
+    {
+        if (alarm && !atomicCAS((unsigned long long *)&alarm->op, 0ull, (unsigned long long)op))
+            alarm->code = code, alarm->text = text, alarm->first = first, alarm->second = second;
+    }
+};
 
 /* Scratch that lives until the end of the block. */
 struct mx_cuda_scratch {

@@ -11,7 +11,10 @@
 
 #include "base/flags.h"
 #include "base/rng.h"
+#include "base/threads.h"
 #include "op/op.h"
+
+struct mx_update; /* of op/optimizer.h */
 
 #define MX_CUDA_BORDER 1 /* changes with this struct: both sides must have been built from the same source */
 
@@ -22,11 +25,14 @@ typedef struct mx_cuda_library {
     mx_code (*op_fail)(const mx_op *op, mx_code code, const char *format, ...);
     mx_code (*error_code)(void);
     void (*attach)(mx_device_type device, const mx_kernel *kernel);
+    void (*attach_many)(mx_device_type device, const char *op, mx_many_fn many);
+    void (*multi_constants)(const mx_op *op, const void *attrs, int i, struct mx_update *k);
     mx_rng (*rng_reserve)(uint64_t blocks);
     const mx_flags *(*flags)(void);
     mx_array *(*array_new)(const mx_shape_t *shape, mx_dtype dtype, mx_context context);
     bool (*array_overlap)(const mx_array *a, const mx_array *b);
     void (*release)(void *object);
+    void (*parallel)(int64_t n, int64_t grain, mx_range_fn body, void *arg);
 } mx_cuda_library;
 
 /* The one function that libgluon_cuda.so exports: the device, or NULL with an error. */

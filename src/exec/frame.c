@@ -20,6 +20,7 @@ void mx_frame_free(mx_frame *frame, const mx_program *program)
     for (int64_t i = 0; i < heads; i++)
         mx_release(frame->heads[i]);
     mx_release(frame->arena);
+    mx_records_free(frame->records);
     mx_scratch_free(&frame->scratch);
     mx_free(frame, frame->bytes);
 }
@@ -110,6 +111,18 @@ static void make_calls(mx_frame *frame)
     }
 }
 
+/* Runs of calls that a device does as one: the updates of all parameters. */
+static void find_alike(mx_frame *frame)
+{
+    const mx_plan *plan = frame->plan;
+    const int device = plan->program.context.type == MX_GPU ? MX_GPU : MX_CPU;
+    for (int32_t c = plan->n_calls - 1; c >= 0; c--) {
+        const mx_op *op = frame->calls[c].call.op;
+        const bool joins = op->many[device] && c + 1 < plan->n_calls && frame->calls[c + 1].call.op == op;
+        frame->calls[c].alike = joins ? frame->calls[c + 1].alike + 1 : 1;
+    }
+}
+
 static mx_frame *new_frame(mx_plan *plan)
 {
     const mx_program *program = &plan->program;
@@ -138,6 +151,7 @@ static mx_frame *new_frame(mx_plan *plan)
     for (int64_t v = 0; v < program->values.length; v++)
         make_header(frame, v);
     make_calls(frame);
+    find_alike(frame);
     for (int64_t e = 0; e < program->externals.length; e++)
         frame->externals[e] = mx_retain(program->externals.items[e].array);
     return frame;
@@ -289,15 +303,36 @@ static mx_code handle(mx_frame *frame, int32_t c, mx_code code)
     return code;
 }
 
+static mx_code run_checked(mx_frame *frame, int32_t c)
+{
+    const mx_code code = run_one(&frame->calls[c]);
+    return __builtin_expect(code != MX_OK, 0) ? handle(frame, c, code) : MX_OK;
+}
+
+mx_code mx_frame_run_alike(mx_frame *frame, int32_t c, int32_t end, int32_t *next)
+{
+    mx_bound_call *first = &frame->calls[c];
+    const int device = frame->plan->program.context.type == MX_GPU ? MX_GPU : MX_CPU;
+    const int32_t n = first->alike < end - c ? first->alike : end - c;
+    mx_code code = n > 1 ? first->call.op->many[device](n, &first->call, sizeof *first) : MX_DECLINED;
+    *next = c + n;
+    for (int32_t i = c; code == MX_DECLINED && i < c + n; i++) {
+        const mx_code each = run_checked(frame, i);
+        if (each || i + 1 == c + n)
+            code = each;
+    }
+    return code;
+}
+
 mx_code mx_frame_run_calls(mx_frame *frame, int32_t begin, int32_t end)
 {
     mx_scratch *outer = mx_scratch_enter(&frame->scratch);
     mx_code code = MX_OK;
-    for (int32_t c = begin; c < end; c++) {
-        code = run_one(&frame->calls[c]);
-        if (__builtin_expect(code != MX_OK, 0) && (code = handle(frame, c, code)))
-            break;
-    }
+    if (mx_frame_records(frame, begin, end))
+        code = mx_frame_run_recorded(frame, begin, end);
+    else
+        for (int32_t c = begin; !code && c < end;)
+            code = mx_frame_run_alike(frame, c, end, &c);
     mx_scratch_leave(&frame->scratch, outer);
     return code;
 }

@@ -5,7 +5,9 @@
 
 #include "base/alloc.h"
 #include "base/error.h"
+#include "base/flags.h"
 #include "exec/region.h"
+#include "ndarray/device.h"
 #include "pass/passes.h"
 
 #define MOST_FREE 4 /* unused frames that a plan keeps, if nobody says otherwise */
@@ -54,6 +56,18 @@ static mx_code no_kernel(const mx_plan *plan, const mx_step *step)
                    mx_context_text(plan->program.context, text));
 }
 
+/* Nothing in it calls back into a user's code or decides on values. */
+static bool is_recordable(const mx_program *program)
+{
+    const mx_device *device = program->context.type == MX_GPU ? mx_device_of(program->context, "plan") : NULL;
+    if (!device || !device->recorder || !mx_flags_get()->cuda_graphs)
+        return false;
+    for (int64_t i = 0; i < program->steps.length; i++)
+        if (program->steps.items[i].op->flags & MX_OP_CALLS)
+            return false;
+    return true;
+}
+
 static mx_code find_calls(mx_plan *plan)
 {
     const mx_program *program = &plan->program;
@@ -75,6 +89,7 @@ static mx_code find_calls(mx_plan *plan)
         plan->n_prepared += i < program->prepared;
         plan->list_length += step->n_in + step->n_out;
     }
+    plan->recordable = is_recordable(program);
     return MX_OK;
 }
 

@@ -9,6 +9,7 @@
 
 #include "base/alloc.h"
 #include "base/error.h"
+#include "gluon/op.h"
 #include "ndarray/array.h"
 #include "ndarray/convert.h"
 #include "ndarray/dtype.h"
@@ -178,6 +179,18 @@ static void fill_memory(void *memory, mx_dtype dtype, double value, int64_t n)
         repeat(memory, item, (size_t)n * item);
 }
 
+static mx_code fill_there(mx_array *x, double value)
+{
+    uint64_t element = 0;
+    const mx_storage *storage = x->storage;
+    mx_convert(&element, (mx_dtype)x->dtype, &value, MX_FLOAT64, 1);
+    x->written++;
+    const mx_code code = storage->device->fill(storage->context, mx_data(x), &element,
+                                               (size_t)mx_dtype_size((mx_dtype)x->dtype), x->size);
+    mx_array_changed(x);
+    return code;
+}
+
 mx_code mx_array_fill(mx_array *x, double value)
 {
     if (!writable(x, "mx_array_fill", "x"))
@@ -191,6 +204,8 @@ mx_code mx_array_fill(mx_array *x, double value)
         mx_array_changed(x);
         return MX_OK;
     }
+    if (x->storage->device->fill)
+        return fill_there(x, value);
     void *stage = mx_alloc(mx_bytes(x));
     if (!stage)
         return MX_ERR_MEMORY;
@@ -273,6 +288,29 @@ static mx_code set_converted(mx_array *x, const mx_array *value, const broadcast
     return code;
 }
 
+/* The same by operators where x is, for devices that compute: nothing comes to the host unless value or x is there. */
+static mx_code set_there(mx_array *x, mx_array *value, const broadcast *plan)
+{
+    MX_SCOPE;
+    mx_array *out[1] = {NULL};
+    mx_shape_t shape = {.ndim = x->ndim}, to = mx_array_shape(x);
+    for (int i = 0; i < x->ndim; i++)
+        shape.dim[i] = plan->from[i];
+    mx_array *there = mx_array_overlap(x, value) ? mx_array_copy(value) : mx_array_to(value, x->context);
+    mx_array *view = there ? mx_scope_add(mx_array_view(there, 0, &shape, (mx_dtype)there->dtype)) : NULL;
+    mx_dims dims = mx_dims_of_shape(&to);
+    const mx_dtype type = (mx_dtype)x->dtype;
+    if (view && view->dtype != x->dtype && !mx_invoke(mx_op_find("Cast"), &type, 1, &view, 1, out))
+        view = out[0];
+    if (!view || view->dtype != x->dtype)
+        return mx_error_code();
+    if (view->size == x->size)
+        return mx_array_copy_data(x, view);
+    out[0] = NULL;
+    return mx_invoke(mx_op_find("_broadcast_to"), &dims, 1, &view, 1, out) ? mx_error_code()
+                                                                           : mx_array_copy_data(x, out[0]);
+}
+
 mx_code mx_array_set(mx_array *x, mx_array *value)
 {
     if (mx_stype_of(x) != MX_STYPE_DEFAULT || mx_stype_of(value) != MX_STYPE_DEFAULT)
@@ -293,5 +331,6 @@ mx_code mx_array_set(mx_array *x, mx_array *value)
         return MX_OK;
     if (same && !mx_array_overlap(x, value))
         return mx_array_copy_data(x, value);
-    return set_converted(x, value, &plan);
+    const mx_device *device = (on_host(x) ? value : x)->storage->device;
+    return device->fill ? set_there(x, value, &plan) : set_converted(x, value, &plan);
 }

@@ -232,7 +232,15 @@ static mx_code copy_staged(mx_array *destination, const mx_array *source, size_t
     return code;
 }
 
-static mx_code copy_bytes(mx_array *destination, const mx_array *source, size_t bytes)
+/* From host memory; fresh: nobody has used the array yet. */
+static mx_code copy_in(const mx_array *x, const void *from, bool fresh)
+{
+    const mx_storage *to = x->storage;
+    mx_code (*copy)(mx_context, void *, const void *, size_t) = fresh ? to->device->upload : NULL;
+    return (copy ? copy : to->device->from_host)(to->context, mx_data(x), from, mx_bytes(x));
+}
+
+static mx_code copy_bytes(mx_array *destination, const mx_array *source, size_t bytes, bool fresh)
 {
     const mx_storage *to = destination->storage, *from = source->storage;
     const bool from_host = mx_context_is_host(from->context), to_host = mx_context_is_host(to->context);
@@ -241,11 +249,13 @@ static mx_code copy_bytes(mx_array *destination, const mx_array *source, size_t 
     if (to_host)
         return from->device->to_host(from->context, mx_data(destination), mx_data(source), bytes);
     if (from_host)
-        return to->device->from_host(to->context, mx_data(destination), mx_data(source), bytes);
+        return copy_in(destination, mx_data(source), fresh);
+    if (to->device == from->device && to->device->between)
+        return to->device->between(to->context, mx_data(destination), from->context, mx_data(source), bytes);
     return copy_staged(destination, source, bytes);
 }
 
-mx_code mx_array_copy_data(mx_array *destination, const mx_array *source)
+static mx_code copy_data(mx_array *destination, const mx_array *source, bool fresh)
 {
     const mx_storage *to = destination->storage, *from = source->storage;
     size_t bytes = mx_bytes(source);
@@ -256,9 +266,24 @@ mx_code mx_array_copy_data(mx_array *destination, const mx_array *source)
     if (bytes == 0)
         return MX_OK;
     destination->written++;
-    mx_code code = copy_bytes(destination, source, bytes);
+    mx_code code = copy_bytes(destination, source, bytes, fresh);
     mx_array_changed(destination);
     return code;
+}
+
+mx_code mx_array_copy_data(mx_array *destination, const mx_array *source)
+{
+    return copy_data(destination, source, false);
+}
+
+mx_array *mx_array_of_bytes(const mx_shape_t *shape, mx_dtype dtype, mx_context context, const void *data)
+{
+    mx_array *x = mx_array_new(shape, dtype, context);
+    if (x && x->size && copy_in(x, data, true)) {
+        mx_release(x);
+        return NULL;
+    }
+    return x;
 }
 
 bool mx_array_overlap(const mx_array *a, const mx_array *b)
@@ -282,19 +307,9 @@ mx_array *mx_empty(mx_dims dims, mx_dtype dtype, mx_context context)
 mx_array *mx_array_from(mx_dims dims, mx_dtype dtype, const void *data)
 {
     mx_shape_t shape = mx_shape_of_dims(&dims);
-    mx_array *x = mx_array_new(&shape, dtype, (mx_context){0});
-    if (!x)
-        return NULL;
-    mx_code code = MX_OK;
-    if (!data && x->size)
-        code = mx_fail(MX_ERR_ARGUMENT, "mx_array_from: data is NULL, wanted the elements of the array");
-    else if (x->size)
-        code = x->storage->device->from_host(x->context, mx_data(x), data, mx_bytes(x));
-    if (code) {
-        mx_release(x);
-        return NULL;
-    }
-    return mx_scope_add(x);
+    if (!data && mx_shape_size(&shape) > 0)
+        return mx_fail_null(MX_ERR_ARGUMENT, "mx_array_from: data is NULL, wanted the elements of the array");
+    return mx_scope_add(mx_array_of_bytes(&shape, dtype, (mx_context){0}, data));
 }
 
 /* A deep copy on `context`; the caller has checked x. */
@@ -302,7 +317,7 @@ static mx_array *copy_on(const mx_array *x, mx_context context)
 {
     mx_shape_t shape = mx_array_shape(x);
     mx_array *copy = mx_array_new(&shape, (mx_dtype)x->dtype, context);
-    if (copy && mx_array_copy_data(copy, x)) {
+    if (copy && copy_data(copy, x, true)) {
         mx_release(copy);
         return NULL;
     }

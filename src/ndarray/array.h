@@ -56,6 +56,8 @@ extern const mx_kind mx_array_kind, mx_storage_kind;
 /* New reference (not in a scope). All return NULL with an error set. */
 mx_array *mx_array_new(const mx_shape_t *shape, mx_dtype dtype, mx_context context);
 mx_array *mx_array_abstract(const mx_shape_t *shape, mx_dtype dtype, mx_context context);
+/* With elements from host memory, which may be changed after the call. */
+mx_array *mx_array_of_bytes(const mx_shape_t *shape, mx_dtype dtype, mx_context context, const void *data);
 /* A window into x's storage that starts byte_offset bytes after x does, without history. */
 mx_array *mx_array_view(const mx_array *x, int64_t byte_offset, const mx_shape_t *shape, mx_dtype dtype);
 /* Takes over foreign host memory; release(owner) runs when the last array dies (NULL: the memory outlives all arrays).

@@ -1,6 +1,6 @@
 /* Contexts: which device an array lives on, and the table of devices.
  *
- * Pinned and shared host memory are plain host memory.  Any cpu id is legal: cpu(0) and
+ * Pinned host memory is the GPU's to allocate (cpu/device.c), shared memory is plain.  Any cpu id is legal: cpu(0) and
  * cpu(1) are different names for the same memory, which lets programs for several devices run on one.
  *
  * SPDX-License-Identifier: Apache-2.0 */
@@ -15,7 +15,10 @@
 #define DEVICE_TYPES 6
 
 static const char *const type_names[DEVICE_TYPES] = {
-    [MX_CPU] = "cpu", [MX_GPU] = "gpu", [MX_CPU_PINNED] = "cpu_pinned", [MX_CPU_SHARED] = "cpu_shared",
+    [MX_CPU] = "cpu",
+    [MX_GPU] = "gpu",
+    [MX_CPU_PINNED] = "cpu_pinned",
+    [MX_CPU_SHARED] = "cpu_shared",
 };
 
 static _Thread_local mx_context current = {MX_CPU, 0};
@@ -46,15 +49,16 @@ int mx_num_gpus(void)
     return gpu ? gpu->count() : 0;
 }
 
-static _Atomic(bool) gpu_used; /* a program that never asks for a GPU must not start one by waiting for it */
+static _Atomic(uint64_t) gpus_used; /* bit i: gpu(i) was asked for; waiting must not start one that was not */
 
 void mx_wait_all(void)
 {
     mx_cpu_device->wait(mx_cpu(0));
-    for (int i = 0; atomic_load(&gpu_used) && i < mx_num_gpus(); i++) {
-        const char *why;
-        mx_gpu_device(&why)->wait(mx_gpu(i));
-    }
+    const char *why;
+    const uint64_t used = atomic_load(&gpus_used);
+    for (int i = 0; i < 64; i++)
+        if (used >> i & 1)
+            mx_gpu_device(&why)->wait(mx_gpu(i));
 }
 
 static mx_device *gpu_of(mx_context context, const char *who)
@@ -68,7 +72,9 @@ static mx_device *gpu_of(mx_context context, const char *who)
     if (context.id >= gpu->count())
         return mx_fail_null(MX_ERR_DEVICE, "%s: %s was asked for, this machine has %d GPU(s), from gpu(0) on", who,
                             mx_context_text(context, text), gpu->count());
-    atomic_store(&gpu_used, true);
+    const uint64_t bit = (uint64_t)1 << (context.id & 63);
+    if (!(atomic_load_explicit(&gpus_used, memory_order_relaxed) & bit))
+        atomic_fetch_or(&gpus_used, bit);
     return gpu;
 }
 

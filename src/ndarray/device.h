@@ -6,6 +6,25 @@
 
 #include "gluon/array.h"
 
+/* Launches that are recorded instead of run, to be run again as a whole at small cost.  Between begin and end, and between
+ * begin_part and end_part, what the thread launches on the device is recorded; nothing may wait for the device there. */
+typedef struct mx_recording mx_recording;
+typedef struct mx_touch { /* memory that a part reads or writes */
+    const void *at;
+    size_t bytes;
+    bool written;
+} mx_touch;
+typedef struct mx_recorder {
+    mx_recording *(*begin)(mx_context context); /* NULL with an error */
+    /* A part ends here, which touches this memory: parts that do not touch each other's may run side by side. */
+    mx_code (*mark)(mx_recording *recording, int64_t n, const mx_touch *spans);
+    mx_code (*end)(mx_recording *recording);                  /* it can be run, or this fails */
+    mx_code (*begin_part)(mx_recording *recording, int part); /* records that part once more, with new arguments */
+    mx_code (*end_part)(mx_recording *recording);             /* fails if it does not launch the same things */
+    mx_code (*run)(mx_recording *recording);
+    void (*free)(mx_recording *recording);
+} mx_recorder;
+
 typedef struct mx_device mx_device;
 struct mx_device {
     const char *name;
@@ -16,9 +35,22 @@ struct mx_device {
     mx_code (*copy)(mx_context context, void *to, const void *from, size_t bytes);    /* within the device */
     mx_code (*to_host)(mx_context context, void *to, const void *from, size_t bytes); /* waits */
     mx_code (*from_host)(mx_context context, void *to, const void *from, size_t bytes);
+    /* from_host for memory that was just allocated; NULL: the same. */
+    mx_code (*upload)(mx_context context, void *to, const void *from, size_t bytes);
+    /* Between two devices of this type; NULL: over the host. */
+    mx_code (*between)(mx_context target, void *to, mx_context source, const void *from, size_t bytes);
+    /* n elements of `size` bytes; NULL: by the host. */
+    mx_code (*fill)(mx_context context, void *to, const void *element, size_t size, int64_t n);
+    /* Sums over n different devices of this type: of from[i] into to[i]; to[1] NULL: into to[0] alone.  The answer -1
+     * (MX_DECLINED): they must be added up by copies; NULL: always so. */
+    mx_code (*all_reduce)(int n, const mx_context *contexts, const void *const *from, void *const *to, int64_t count,
+                          mx_dtype dtype);
+    void *(*pinned_alloc)(size_t bytes); /* host memory that the device can read; NULL, without an error: none */
+    bool (*pinned_free)(void *memory);   /* false: the memory is not of pinned_alloc */
     void (*wait)(mx_context context);
     void (*empty_cache)(mx_context context); /* gives memory that nobody uses back to the system; NULL: nothing to do */
     mx_code (*memory_info)(mx_context context, size_t *unused, size_t *all); /* in bytes; NULL: not known */
+    const mx_recorder *recorder;                                             /* NULL: launches cannot be recorded */
     void (*attach_kernels)(
         void); /* gives operators their kernels (mx_op_attach); called at first use, may be called again */
 };

@@ -1,7 +1,9 @@
-/* The gradients of a convolution's weight and bias as one step: both walk over the same array.
+/* The gradients of a layer's weight and bias as one step: both walk over the same array.
  *
  *     dw = _conv_weight_grad(x, dy); db = sum(dy) over all axes but the channels
  *         ->  dw, db = _conv_weight_bias_grad(x, dy)
+ *     dw = dot(dy', x); db = _sum_to(dy)
+ *         ->  dw, db = _dense_gradients(dy, x)          on GPUs, where one product gives both
  *
  * SPDX-License-Identifier: Apache-2.0 */
 #include <string.h>
@@ -22,13 +24,31 @@ static bool sums_channels(const mx_program *program, const mx_step *sum, const m
            out->dtype == program->values.items[weight->out[0]].dtype;
 }
 
-static mx_code join(mx_program *program, mx_step *weight, mx_step *sum)
+static bool is_dense_gradient(const mx_program *program, const mx_step *step)
+{
+    if (program->context.type != MX_GPU || strcmp(step->op->name, "dot"))
+        return false;
+    const mx_dot_attrs *a = step->attrs;
+    const mx_value *dy = &program->values.items[step->in[0]], *x = &program->values.items[step->in[1]];
+    return a->transpose_a && !a->transpose_b && dy->shape.ndim == 2 && x->shape.ndim == 2 && dy->dtype == x->dtype &&
+           dy->dtype != MX_FLOAT64 && mx_dtype_is_float(dy->dtype);
+}
+
+static bool sums_columns(const mx_program *program, const mx_step *sum, const mx_step *weight)
+{
+    const mx_value *dy = &program->values.items[weight->in[0]], *out = &program->values.items[sum->out[0]];
+    return !strcmp(sum->op->name, "_sum_to") && sum->in[0] == weight->in[0] && out->dtype == dy->dtype &&
+           out->shape.ndim == 1 && out->shape.dim[0] == dy->shape.dim[1];
+}
+
+static mx_code join(mx_program *program, mx_step *weight, mx_step *sum, mx_op *both)
 {
     int32_t *out = mx_program_alloc(program, 2 * sizeof *out);
     if (!out)
         return MX_ERR_MEMORY;
     out[0] = weight->out[0], out[1] = sum->out[0];
-    weight->op = MX_OP("_conv_weight_bias_grad");
+    weight->op = both;
+    weight->attrs = both->schema ? weight->attrs : NULL;
     weight->out = out, weight->n_out = 2;
     sum->dead = true;
     return MX_OK;
@@ -38,12 +58,14 @@ mx_code mx_pass_bias(mx_program *program)
 {
     mx_step *steps = program->steps.items;
     for (int64_t i = 0; i < program->steps.length; i++) {
-        if (steps[i].dead || strcmp(steps[i].op->name, "_conv_weight_grad"))
+        const bool dense = !steps[i].dead && is_dense_gradient(program, &steps[i]);
+        if (steps[i].dead || (!dense && strcmp(steps[i].op->name, "_conv_weight_grad")))
             continue;
         for (int64_t k = i + 1; k < program->steps.length; k++) {
-            if (steps[k].dead || !sums_channels(program, &steps[k], &steps[i]))
+            if (steps[k].dead || !(dense ? sums_columns : sums_channels)(program, &steps[k], &steps[i]))
                 continue;
-            if (join(program, &steps[i], &steps[k]))
+            if (join(program, &steps[i], &steps[k],
+                     dense ? MX_OP("_dense_gradients") : MX_OP("_conv_weight_bias_grad")))
                 return MX_ERR_MEMORY;
             break;
         }

@@ -3,17 +3,25 @@
  * Large results stay steps: a plan should not hold what it can make anew in no time.
  *
  * SPDX-License-Identifier: Apache-2.0 */
+#include <string.h>
+
 #include "base/error.h"
 #include "graph/open.h"
 #include "pass/passes.h"
 
 #define MOST_BYTES (1 << 20)
 
+/* The elements of its input do not matter. */
+static bool looks_at_shapes(const mx_step *step)
+{
+    return !strcmp(step->op->name, "ones_like") || !strcmp(step->op->name, "zeros_like");
+}
+
 static bool foldable(const mx_program *program, const mx_step *step)
 {
     if (mx_step_has_effects(program, step) || step->op->flags & MX_OP_TRAINING)
         return false;
-    for (int k = 0; k < step->n_in; k++) {
+    for (int k = 0; k < step->n_in && !looks_at_shapes(step); k++) {
         const int32_t slot = step->in[k] < 0 ? -1 : program->values.items[step->in[k]].external;
         if (step->in[k] >= 0 && (slot < 0 || program->externals.items[slot].kind != MX_EXTERNAL_CONSTANT))
             return false;
@@ -26,12 +34,21 @@ static bool foldable(const mx_program *program, const mx_step *step)
     return step->n_in <= 32 && mx_op_count_visible(step->op, step->attrs) == step->n_out;
 }
 
+static mx_array *input(const mx_program *program, const mx_step *step, int k)
+{
+    const mx_value *value = step->in[k] < 0 ? NULL : &program->values.items[step->in[k]];
+    if (value && looks_at_shapes(step))
+        return mx_scope_add(mx_array_new(&value->shape, (mx_dtype)value->dtype, program->context));
+    return value ? program->externals.items[value->external].array : MX_NONE;
+}
+
 static mx_code fold(mx_program *program, mx_step *step)
 {
     MX_SCOPE;
     mx_array *in[32], *out[MX_MAX_OUTPUTS] = {NULL};
     for (int k = 0; k < step->n_in; k++)
-        in[k] = step->in[k] < 0 ? MX_NONE : program->externals.items[program->values.items[step->in[k]].external].array;
+        if (!(in[k] = input(program, step, k)))
+            return mx_error_code();
     if (mx_invoke(step->op, step->attrs, step->n_in, in, step->n_out, out))
         return mx_error_code();
     for (int k = 0; k < step->n_out; k++) {

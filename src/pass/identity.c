@@ -48,11 +48,29 @@ static bool is_identity(const mx_program *program, const mx_step *step)
     return false;
 }
 
+/* A sum or mean over axes of size one is a reshape. */
+static mx_code unfold(mx_program *program, mx_step *step)
+{
+    const mx_value *in = step->n_in == 1 && step->in[0] >= 0 ? &program->values.items[step->in[0]] : NULL,
+                   *out = &program->values.items[step->out[0]];
+    if (!in || step->n_out != 1 || (strcmp(step->op->name, "sum") && strcmp(step->op->name, "mean")) ||
+        in->dtype != out->dtype || mx_shape_size(&in->shape) != mx_shape_size(&out->shape))
+        return MX_OK;
+    mx_reshape_to_attrs *attrs = mx_program_alloc(program, sizeof *attrs);
+    if (!attrs)
+        return MX_ERR_MEMORY;
+    attrs->shape = mx_dims_of_shape(&out->shape);
+    step->op = MX_OP("_reshape_to"), step->attrs = attrs;
+    return MX_OK;
+}
+
 mx_code mx_pass_identity(mx_program *program)
 {
     mx_program_count(program);
     for (int64_t i = 0; i < program->steps.length; i++) {
         mx_step *step = &program->steps.items[i];
+        if (unfold(program, step))
+            return MX_ERR_MEMORY;
         if (step->dead || !is_identity(program, step))
             continue;
         mx_program_replace(program, step->out[0], step->in[0]);

@@ -6,18 +6,23 @@
 
 /* Each changes the program and returns MX_OK or a code with an error recorded. */
 mx_code mx_pass_identity(mx_program *program);  /* copies, dropout while predicting ... : uses of the input instead */
+mx_code mx_pass_entropy(mx_program *program);   /* softmax, pick, minus: one step; its gradient likewise */
 mx_code mx_pass_constants(mx_program *program); /* steps whose inputs are constants are run now */
 mx_code mx_pass_common(mx_program *program);    /* equal steps are joined */
 mx_code mx_pass_dead(mx_program *program);      /* steps whose results nobody uses are dropped */
 mx_code mx_pass_norm(mx_program *program);      /* while predicting: batch normalisation into convolutions */
 mx_code mx_pass_pool(mx_program *program);      /* relu then max pooling: the pooling first, the relu on what is left */
 mx_code mx_pass_bias(mx_program *program);      /* gradients of a convolution's weight and bias: one step */
-mx_code mx_pass_activation(mx_program *program); /* convolution or dense, then relu: one step */
-mx_code mx_pass_layout(mx_program *program);     /* while predicting: blocked channels inside, plain at the edges */
-mx_code mx_pass_residual(mx_program *program);   /* blocked convolution, then addition and relu or clip: one step */
-mx_code mx_pass_pointwise(mx_program *program);  /* chains of pointwise steps: one loop over tiles */
-mx_code mx_pass_heads(mx_program *program);      /* every head gets memory of its own */
-mx_code mx_pass_prepare(mx_program *program);    /* while predicting: what follows from parameters alone is made once */
+mx_code mx_pass_activation(mx_program *program);    /* convolution or dense, then relu: one step */
+mx_code mx_pass_layout(mx_program *program);        /* while predicting: blocked channels inside, plain at the edges */
+mx_code mx_pass_residual(mx_program *program);      /* blocked convolution, then addition and relu or clip: one step */
+mx_code mx_pass_dense(mx_program *program);         /* while predicting: weights of dense layers in panels */
+mx_code mx_pass_channels_last(mx_program *program); /* on a GPU: convolutions and what stands between them as NHWC */
+mx_code mx_pass_norm_parts(mx_program *program); /* on a GPU, training: normalisation, addition and relu as one walk */
+mx_code mx_pass_recompute(mx_program *program); /* on a GPU: large results of normalisations are made twice, not kept */
+mx_code mx_pass_pointwise(mx_program *program); /* chains of pointwise steps: one loop over tiles */
+mx_code mx_pass_heads(mx_program *program);     /* every head gets memory of its own */
+mx_code mx_pass_prepare(mx_program *program);   /* while predicting: what follows from parameters alone is made once */
 
 /* The value is a parameter or constant that no step of the program writes to. */
 bool mx_value_lasts(const mx_program *program, int32_t v);

@@ -18,6 +18,7 @@ static const struct {
     mx_code (*run)(mx_program *program);
 } passes[] = {
     {"identity", mx_pass_identity},
+    {"entropy", mx_pass_entropy},
     {"constants", mx_pass_constants},
     {"common", mx_pass_common},
     {"dead", mx_pass_dead},
@@ -27,6 +28,10 @@ static const struct {
     {"activation", mx_pass_activation},
     {"layout", mx_pass_layout},
     {"residual", mx_pass_residual},
+    {"dense", mx_pass_dense},
+    {"channels_last", mx_pass_channels_last},
+    {"norm_parts", mx_pass_norm_parts},
+    {"recompute", mx_pass_recompute},
     {"pointwise", mx_pass_pointwise},
     {"heads", mx_pass_heads},
     {"prepare", mx_pass_prepare},

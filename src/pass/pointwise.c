@@ -3,8 +3,7 @@
  *     t = conv + shortcut; y = relu(t)      ->     y = _pointwise(conv, shortcut)  [add, relu]
  *
  * A step takes over the step that makes one of its inputs if nobody else reads that value.  Only float32 values of one
- * size
- * are joined, within the forward part or within the backward part.
+ * size are joined, on GPUs those of 16 bits too, within the forward part or within the backward part.
  *
  * SPDX-License-Identifier: Apache-2.0 */
 #include <string.h>
@@ -60,14 +59,20 @@ static bool row_of(const mx_step *step, mx_fused_row *row)
     return found >= 0;
 }
 
+static bool joinable(const mx_program *program, int dtype)
+{
+    const bool narrow = dtype == MX_FLOAT16 || dtype == MX_BFLOAT16;
+    return dtype == MX_FLOAT32 || (narrow && program->context.type == MX_GPU);
+}
+
 static bool plain_values(const mx_program *program, const mx_step *step)
 {
     const mx_value *out = &program->values.items[step->out[0]];
-    if (step->n_out != 1 || out->external >= 0 || out->dtype != MX_FLOAT32 || step->n_in > 3)
+    if (step->n_out != 1 || out->external >= 0 || !joinable(program, out->dtype) || step->n_in > 3)
         return false;
     for (int k = 0; k < step->n_in; k++) {
         const mx_value *in = step->in[k] < 0 ? NULL : &program->values.items[step->in[k]];
-        if (!in || in->dtype != MX_FLOAT32 || !mx_shape_equal(&in->shape, &out->shape))
+        if (!in || in->dtype != out->dtype || !mx_shape_equal(&in->shape, &out->shape))
             return false;
     }
     return true;

@@ -4,8 +4,7 @@
  *     gy = pool'(gz, y); gx = relu'(gy, y)    ->    gz0 = relu'(gz, z); gx = pool'(gz0, x)
  *
  * Both give the same numbers, gradients included: where a window's largest element is positive it is the same element,
- * and
- * where it is not, nothing flows back in either order.  Only windows that lie inside the data are taken.
+ * and where it is not, nothing flows back in either order.  Only windows that lie inside the data are taken.
  *
  * SPDX-License-Identifier: Apache-2.0 */
 #include <string.h>
@@ -60,6 +59,13 @@ static void exchange(mx_step *a, mx_step *b) /* what they do, not where they sta
     *a = *b, *b = old;
 }
 
+/* A convolution that will take the relu for nothing (activation.c); while training the relu's gradient counts, too. */
+static bool takes_relu(const mx_program *program, int32_t x)
+{
+    const mx_value *value = &program->values.items[x];
+    return value->uses == 1 && value->maker >= 0 && is(&program->steps.items[value->maker], "Convolution");
+}
+
 /* relu step r whose result y only the pooling step reads, and the two gradients where there are some. */
 static mx_code rewrite(mx_program *program, int32_t r)
 {
@@ -67,7 +73,8 @@ static mx_code rewrite(mx_program *program, int32_t r)
     mx_step *steps = program->steps.items;
     const int32_t x = steps[r].in[0], y = steps[r].out[0];
     const int n = users(program, y, reads, 3);
-    if ((n != 1 && n != 3) || !is_max_pool(&steps[reads[0]]) || steps[reads[0]].n_out != 1)
+    if ((n != 1 && n != 3) || !is_max_pool(&steps[reads[0]]) || steps[reads[0]].n_out != 1 ||
+        (n == 1 && takes_relu(program, x)))
         return MX_OK;
     const int32_t p = reads[0], z = steps[p].out[0];
     int32_t pool_gradient = -1, relu_gradient = -1;

@@ -8,6 +8,7 @@
 
 #include "base/alloc.h"
 #include "base/error.h"
+#include "ndarray/device.h"
 #include "graph/infer.h"
 
 /* ---- memory ------------------------------------------------------------------------------------------------------ */
@@ -68,7 +69,12 @@ int32_t mx_program_value(mx_program *program, const mx_shape_t *shape, int dtype
 
 static int32_t new_external(mx_program *program, const mx_external *given, const mx_shape_t *shape, int dtype)
 {
+    MX_SCOPE;
     mx_external external = *given;
+    if (external.kind == MX_EXTERNAL_CONSTANT && !mx_context_equal(external.array->context, program->context))
+        external.array = mx_array_to(external.array, program->context); /* made on the current device, or by a user */
+    if (external.kind == MX_EXTERNAL_CONSTANT && !external.array)
+        return -1;
     external.value = mx_program_value(program, shape, dtype);
     if (external.value < 0 || !mx_vec_push(&program->externals, external))
         return -1;

@@ -1,0 +1,64 @@
+/* What the files of the device share with each other, and kernels need not know: memory, copies.
+ *
+ * The functions are the device's in the library's table (ndarray/device.h).
+ *
+ * SPDX-License-Identifier: Apache-2.0 */
+#ifndef MX_CUDA_DEVICE_H
+#define MX_CUDA_DEVICE_H
+
+#include "cuda/cuda.h"
+
+#define MX_CUDA_MOST 16 /* GPUs of one process */
+
+extern bool mx_cuda_forked; /* this process is a child of one that uses CUDA, which CUDA does not survive */
+
+/* The device, for those who launch nothing: what waits to be launched goes on waiting. */
+mx_cuda_device *mx_cuda_peek(mx_context context);
+
+/* ---- kernels/waiting.cu ---------------------------------------------------------------------------------------- */
+extern std::atomic<int> mx_cuda_waiting[MX_CUDA_MOST]; /* small calls that are not launched yet */
+mx_code mx_cuda_launch_waiting(const mx_cuda_device *d);
+
+/* ---- memory.cu ----------------------------------------------------------------------------------------------- */
+void *mx_cuda_allocate(mx_context context, size_t bytes);
+void mx_cuda_release(mx_context context, void *memory, size_t bytes);
+void mx_cuda_empty_cache(mx_context context);
+mx_code mx_cuda_memory_info(mx_context context, size_t *unused, size_t *all);
+
+/* ---- kernels/optimizer.cu ------------------------------------------------------------------------------------- */
+void mx_cuda_attach_updates(void); /* what runs the updates of many parameters at once */
+
+/* ---- recording.cu -------------------------------------------------------------------------------------------- */
+extern const mx_recorder mx_cuda_recorder;
+extern thread_local mx_cuda_device
+    *mx_cuda_recording_device; /* the twin of the device that the thread records; or NULL */
+void *mx_cuda_pool_take(mx_cuda_pool *pool, size_t bytes);
+void mx_cuda_pool_give(mx_cuda_pool *pool, void *memory, size_t bytes);
+
+/* ---- copy.cu ------------------------------------------------------------------------------------------------- */
+mx_code mx_cuda_copy_within(mx_context context, void *to, const void *from, size_t bytes);
+mx_code mx_cuda_to_host(mx_context context, void *to, const void *from, size_t bytes); /* waits */
+mx_code mx_cuda_from_host(mx_context context, void *to, const void *from, size_t bytes);
+mx_code mx_cuda_upload(mx_context context, void *to, const void *from, size_t bytes); /* `to` was just allocated */
+mx_code mx_cuda_copy_between(mx_context target, void *to, mx_context source, const void *from, size_t bytes);
+mx_code mx_cuda_fill(mx_context context, void *to, const void *element, size_t size, int64_t n);
+void mx_cuda_wait_for(mx_context context);
+/* What the allocator says: before it hands a block out again, and before it gives blocks back to the system. */
+void mx_cuda_target_freed(mx_cuda_device *d, void *memory);
+void mx_cuda_forget_targets(mx_cuda_device *d);
+
+/* ---- nccl.cu -------------------------------------------------------------------------------------------------- */
+mx_code mx_cuda_all_reduce(int n, const mx_context *contexts, const void *const *from, void *const *to, int64_t count,
+                           mx_dtype dtype);
+
+/* ---- staging.cu ---------------------------------------------------------------------------------------------- */
+struct mx_cuda_ring;
+mx_cuda_ring *mx_cuda_ring_new(size_t piece_bytes, int pieces); /* for one stream; the caller locks; never freed */
+mx_code mx_cuda_staged(mx_cuda_ring *ring, cudaStream_t stream, void *to, const void *from, size_t bytes);
+/* From the device, to `to`; waits. */
+mx_code mx_cuda_staged_back(mx_cuda_ring *ring, cudaStream_t stream, void *to, const void *from, size_t bytes);
+void *mx_cuda_pinned_alloc(size_t bytes);
+bool mx_cuda_pinned_free(void *memory);
+void mx_cuda_pinned_trim(void);
+
+#endif

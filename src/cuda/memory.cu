@@ -1,0 +1,128 @@
+/* Memory of the GPUs.
+ *
+ * Freed blocks wait in lists by size, so that most allocations need no call of the driver.  As all work goes to one
+ * stream, a block may be handed out again while the work that used it is still queued.
+ *
+ * SPDX-License-Identifier: Apache-2.0 */
+#include <mutex>
+#include <vector>
+
+#include "cuda/device.h"
+
+#define STEP 512    /* bytes; the smallest block */
+#define CLASSES 448 /* sizes: eight per power of two, up to all addresses */
+
+struct cache {
+    std::mutex lock;
+    std::vector<void *> blocks[CLASSES]; /* by class */
+};
+static cache *const caches = new cache[MX_CUDA_MOST]; /* never destroyed: arrays may die after the destructors have run */
+
+/* A size is k steps of STEP << shift, 8 <= k <= 16 (fewer without a shift); its class is 8 shift + k. */
+struct size_class {
+    size_t bytes;
+    int number;
+};
+
+static size_class class_of(size_t bytes)
+{
+    const int digits = 64 - __builtin_clzll(bytes | 1), shift = digits > 13 ? digits - 13 : 0;
+    const size_t step = (size_t)STEP << shift, k = (bytes + step - 1) / step;
+    return {k * step, 8 * shift + (int)k};
+}
+
+static void *take_cached(mx_cuda_device *d, const size_class &wanted)
+{
+    cache &c = caches[d->id];
+    std::lock_guard<std::mutex> guard(c.lock);
+    std::vector<void *> &blocks = c.blocks[wanted.number];
+    if (blocks.empty())
+        return nullptr;
+    void *memory = blocks.back();
+    blocks.pop_back();
+    return memory;
+}
+
+static void give_back(mx_cuda_device *d)
+{
+    cache &c = caches[d->id];
+    cudaMemPool_t pool;
+    mx_cuda_launch_waiting(d);
+    mx_cuda_forget_targets(d);
+    mx_cuda_pinned_trim();
+    {
+        std::lock_guard<std::mutex> guard(c.lock);
+        for (std::vector<void *> &blocks : c.blocks) {
+            for (void *memory : blocks)
+                cudaFreeAsync(memory, d->stream);
+            blocks.clear();
+        }
+    }
+    cudaStreamSynchronize(d->stream);
+    if (cudaDeviceGetDefaultMemPool(&pool, d->id) == cudaSuccess)
+        cudaMemPoolTrimTo(pool, 0);
+}
+
+/* A device whose context a kernel has broken gives no memory either; then that is what has to be said. */
+static void explain(const mx_cuda_device *d, size_t bytes, cudaError_t status)
+{
+    size_t unused = 0, all = 0;
+    if (status != cudaErrorMemoryAllocation || cudaMemGetInfo(&unused, &all) != cudaSuccess)
+        mx_cuda_fail(status, "gpu");
+    else
+        mx_fail(MX_ERR_MEMORY, "gpu(%d): %zu bytes were asked for, %zu of %zu are free", d->id, bytes, unused, all);
+}
+
+void *mx_cuda_alloc(mx_cuda_device *d, size_t bytes)
+{
+    if (d->pool)
+        return mx_cuda_pool_take(d->pool, bytes);
+    const size_class wanted = class_of(bytes);
+    void *memory = take_cached(d, wanted);
+    if (memory || cudaMallocAsync(&memory, wanted.bytes, d->stream) == cudaSuccess)
+        return memory;
+    cudaGetLastError();
+    give_back(d);
+    const cudaError_t status = cudaMallocAsync(&memory, wanted.bytes, d->stream);
+    if (status == cudaSuccess)
+        return memory;
+    cudaGetLastError(); /* the failure is told; the device works on */
+    explain(d, bytes, status);
+    return nullptr;
+}
+
+void mx_cuda_free(mx_cuda_device *d, void *memory, size_t bytes)
+{
+    if (!memory)
+        return;
+    if (d->pool)
+        return mx_cuda_pool_give(d->pool, memory, bytes);
+    mx_cuda_target_freed(d, memory);
+    cache &c = caches[d->id];
+    std::lock_guard<std::mutex> guard(c.lock);
+    c.blocks[class_of(bytes).number].push_back(memory);
+}
+
+void *mx_cuda_allocate(mx_context context, size_t bytes)
+{
+    mx_cuda_device *d = mx_cuda_peek(context);
+    return d && bytes ? mx_cuda_alloc(d, bytes) : nullptr;
+}
+
+void mx_cuda_release(mx_context context, void *memory, size_t bytes)
+{
+    mx_cuda_device *d = memory && !mx_cuda_forked ? mx_cuda_peek(context) : nullptr; /* the parent's memory is the parent's to free */
+    if (d)
+        mx_cuda_free(d, memory, bytes);
+}
+
+void mx_cuda_empty_cache(mx_context context)
+{
+    if (mx_cuda_device *d = mx_cuda_of(context))
+        give_back(d);
+}
+
+mx_code mx_cuda_memory_info(mx_context context, size_t *unused, size_t *all)
+{
+    return mx_cuda_of(context) ? mx_cuda_fail(cudaMemGetInfo(unused, all), "gpu_memory_info") : mx_error_code();
+}

@@ -1,0 +1,277 @@
+/* Recordings of launches: CUDA graphs that can be corrected part by part (ndarray/device.h).
+ *
+ * While a thread records, mx_cuda_of() gives it the device's twin, which has a stream and handles of its own; so other
+ * threads go on launching.  Memory that kernels ask for comes from the recording's pool, because the graph will use those
+ * addresses whenever it runs.  The graph itself runs in the device's one stream, in order with everything else.
+ *
+ *     nodes   n0 n1 | n2 | n3 n4 n5 | ...      parts, one for each call; recording_flow.cu says which wait for which
+ *     correct part 1: the call is recorded alone, and the arguments of its launches are written into n2
+ *
+ * SPDX-License-Identifier: Apache-2.0 */
+#include <cuda.h>
+#include <mutex>
+
+#include "cuda/recording.h"
+
+struct twin {
+    std::mutex recording; /* held by the thread that records */
+    mx_cuda_device device;
+};
+static twin twins[MX_CUDA_MOST];
+thread_local mx_cuda_device *mx_cuda_recording_device;
+
+/* ---- memory ------------------------------------------------------------------------------------------------------ */
+
+/* The smallest block that is large enough; one that was in use shortly before only if there is much memory already,
+ * because parts that share memory cannot run side by side. */
+static size_t choose(const mx_cuda_pool *pool, size_t bytes)
+{
+    const bool sparing = pool->bytes >= MX_CUDA_POOL_MUCH;
+    size_t best = SIZE_MAX;
+    for (size_t i = 0; i < pool->blocks.size(); i++) {
+        const mx_cuda_pool::block &b = pool->blocks[i];
+        const bool rested = sparing || pool->part - b.last >= MX_CUDA_POOL_REST || pool->part == b.last;
+        const bool allowed = pool->only ? b.last == pool->part : rested;
+        if (!b.used && b.bytes >= bytes && allowed && (best == SIZE_MAX || b.bytes < pool->blocks[best].bytes))
+            best = i;
+    }
+    return best;
+}
+
+void *mx_cuda_pool_take(mx_cuda_pool *pool, size_t bytes)
+{
+    const size_t found = choose(pool, bytes);
+    if (found != SIZE_MAX) {
+        mx_cuda_pool::block &b = pool->blocks[found];
+        b.used = true, b.last = pool->part;
+        if (!pool->only)
+            pool->touched.push_back({b.memory, b.bytes, true});
+        return b.memory;
+    }
+    if (pool->only)
+        return mx_fail(MX_ERR_MEMORY, "recording: the call wants more memory now"), nullptr;
+    void *memory = mx_cuda_alloc(pool->home, bytes);
+    if (memory) {
+        pool->blocks.push_back({memory, bytes, pool->part, true});
+        pool->touched.push_back({memory, bytes, true});
+        pool->bytes += bytes;
+    }
+    return memory;
+}
+
+void mx_cuda_pool_give(mx_cuda_pool *pool, void *memory, size_t bytes)
+{
+    for (mx_cuda_pool::block &block : pool->blocks)
+        if (block.memory == memory) {
+            block.used = false;
+            return;
+        }
+    mx_cuda_free(pool->home, memory, bytes); /* somebody else's */
+}
+
+/* ---- recording ---------------------------------------------------------------------------------------------------- */
+
+/* Handles must exist before a capture begins.  cuBLAS may not have been needed yet and still be asked for then. */
+static mx_code ready_twin(mx_cuda_device *home, mx_cuda_device *d)
+{
+    if (!d->stream) {
+        d->id = home->id, d->multiprocessors = home->multiprocessors, d->alarm = home->alarm;
+        if (mx_cuda_fail(cudaStreamCreateWithFlags(&d->stream, cudaStreamNonBlocking), "recording"))
+            return mx_error_code();
+    }
+    if (!mx_cuda_blas(home) || !mx_cuda_blas(d) || (home->dnn && !mx_cuda_dnn(d)))
+        return mx_error_code();
+    return MX_OK;
+}
+
+static mx_code begin_capture(mx_recording *r)
+{
+    twin &t = twins[r->home->id];
+    t.recording.lock();
+    mx_code code = ready_twin(r->home, &t.device);
+    if (!code) {
+        t.device.pool = &r->pool;
+        mx_cuda_recording_device = &t.device;
+        code = mx_cuda_fail(cudaStreamBeginCapture(t.device.stream, cudaStreamCaptureModeRelaxed), "recording");
+    }
+    if (code) {
+        t.device.pool = nullptr;
+        mx_cuda_recording_device = nullptr;
+        t.recording.unlock();
+    }
+    return code;
+}
+
+/* NULL with an error if something happened that cannot be recorded. */
+static cudaGraph_t end_capture(mx_recording *r)
+{
+    twin &t = twins[r->home->id];
+    cudaGraph_t graph = nullptr;
+    const cudaError_t status = cudaStreamEndCapture(t.device.stream, &graph);
+    t.device.pool = nullptr;
+    mx_cuda_recording_device = nullptr;
+    t.recording.unlock();
+    if (status != cudaSuccess) {
+        cudaGetLastError();
+        mx_cuda_fail(status, "recording");
+        return nullptr;
+    }
+    return graph;
+}
+
+static std::vector<cudaGraphNode_t> nodes_of(cudaGraph_t graph)
+{
+    size_t n = 0;
+    cudaGraphGetNodes(graph, nullptr, &n);
+    std::vector<cudaGraphNode_t> nodes(n);
+    if (n)
+        cudaGraphGetNodes(graph, nodes.data(), &n);
+    return nodes;
+}
+
+static void free_recording(mx_recording *r)
+{
+    if (r->ready)
+        cudaGraphExecDestroy(r->ready);
+    if (r->graph)
+        cudaGraphDestroy(r->graph);
+    for (const mx_cuda_pool::block &block : r->pool.blocks)
+        mx_cuda_free(r->home, block.memory, block.bytes);
+    delete r;
+}
+
+static mx_recording *begin(mx_context context)
+{
+    mx_cuda_device *d = mx_cuda_of(context);
+    if (!d)
+        return nullptr;
+    mx_recording *r = new mx_recording{};
+    r->home = r->pool.home = d;
+    if (!begin_capture(r))
+        return r;
+    free_recording(r);
+    return nullptr;
+}
+
+/* The launches since the last mark are one part.  Products of cuBLAS share a workspace. */
+static mx_code mark(mx_recording *r, int64_t n, const mx_touch *spans)
+{
+    mx_cuda_device *d = &twins[r->home->id].device;
+    cudaStreamCaptureStatus status;
+    cudaGraph_t graph = nullptr;
+    if (mx_cuda_fail(cudaStreamGetCaptureInfo(d->stream, &status, nullptr, &graph), "recording"))
+        return mx_error_code();
+    if (status != cudaStreamCaptureStatusActive)
+        return mx_fail(MX_ERR_DEVICE, "recording: something waited for gpu(%d)", r->home->id);
+    for (cudaGraphNode_t node : nodes_of(graph))
+        if (r->seen.insert(node).second)
+            r->nodes.push_back(node);
+    r->ends.push_back(r->nodes.size());
+    r->spans.emplace_back(spans, spans + n);
+    std::vector<mx_touch> &all = r->spans.back();
+    all.insert(all.end(), r->pool.touched.begin(), r->pool.touched.end());
+    if (d->blas_used)
+        all.push_back({d->blas, 1, true});
+    d->blas_used = false;
+    r->pool.touched.clear();
+    r->pool.blocks_of.push_back({});
+    for (const mx_cuda_pool::block &block : r->pool.blocks)
+        if (block.last == r->pool.part)
+            r->pool.blocks_of.back().push_back(block.memory);
+    r->pool.part++;
+    return MX_OK;
+}
+
+static mx_code end(mx_recording *r)
+{
+    r->graph = end_capture(r);
+    if (!r->graph)
+        return mx_error_code();
+    if (mx_cuda_flow(r))
+        return mx_error_code();
+    return mx_cuda_fail(cudaGraphInstantiate(&r->ready, r->graph, 0), "recording");
+}
+
+/* ---- correcting --------------------------------------------------------------------------------------------------- */
+
+/* Kernels of NVIDIA's libraries are known to the driver only, so its functions are asked. */
+static mx_code copy_kernel(mx_recording *r, cudaGraphNode_t to, cudaGraphNode_t from)
+{
+    typedef CUresult (*get_fn)(CUgraphNode, CUDA_KERNEL_NODE_PARAMS *);
+    typedef CUresult (*set_fn)(CUgraphExec, CUgraphNode, const CUDA_KERNEL_NODE_PARAMS *);
+    static get_fn get = nullptr;
+    static set_fn set = nullptr;
+    static std::once_flag once;
+    std::call_once(once, [] {
+        cudaDriverEntryPointQueryResult found;
+        cudaGetDriverEntryPointByVersion("cuGraphKernelNodeGetParams", (void **)&get, 12000, cudaEnableDefault, &found);
+        cudaGetDriverEntryPointByVersion("cuGraphExecKernelNodeSetParams", (void **)&set, 12000, cudaEnableDefault, &found);
+    });
+    CUDA_KERNEL_NODE_PARAMS params;
+    if (!get || !set || get(from, &params) || set(r->ready, to, &params))
+        return mx_fail(MX_ERR_DEVICE, "recording: the driver does not correct this launch");
+    return MX_OK;
+}
+
+static cudaError_t copy_transfer(mx_recording *r, cudaGraphNode_t to, cudaGraphNode_t from, cudaGraphNodeType type)
+{
+    cudaMemcpy3DParms copying = {};
+    cudaMemsetParams setting = {};
+    if (type == cudaGraphNodeTypeMemset) {
+        const cudaError_t status = cudaGraphMemsetNodeGetParams(from, &setting);
+        return status ? status : cudaGraphExecMemsetNodeSetParams(r->ready, to, &setting);
+    }
+    const cudaError_t status = cudaGraphMemcpyNodeGetParams(from, &copying);
+    return status ? status : cudaGraphExecMemcpyNodeSetParams(r->ready, to, &copying);
+}
+
+static mx_code copy_node(mx_recording *r, cudaGraphNode_t to, cudaGraphNode_t from)
+{
+    cudaGraphNodeType type = cudaGraphNodeTypeEmpty, type_to = cudaGraphNodeTypeEmpty;
+    cudaGraphNodeGetType(from, &type);
+    cudaGraphNodeGetType(to, &type_to);
+    if (type != type_to)
+        return mx_fail(MX_ERR_DEVICE, "recording: the call launches something else now");
+    if (type == cudaGraphNodeTypeKernel)
+        return copy_kernel(r, to, from);
+    if (type == cudaGraphNodeTypeMemset || type == cudaGraphNodeTypeMemcpy)
+        return mx_cuda_fail(copy_transfer(r, to, from, type), "recording");
+    return MX_OK;
+}
+
+/* Only the memory that the part had: other parts may use the rest at the same time. */
+static mx_code begin_part(mx_recording *r, int part)
+{
+    r->part = part;
+    r->pool.only = true, r->pool.part = part;
+    for (mx_cuda_pool::block &block : r->pool.blocks)
+        block.last = -1;
+    for (void *memory : r->pool.blocks_of[(size_t)part])
+        for (mx_cuda_pool::block &block : r->pool.blocks)
+            if (block.memory == memory)
+                block.last = part;
+    return begin_capture(r);
+}
+
+static mx_code end_part(mx_recording *r)
+{
+    cudaGraph_t graph = end_capture(r);
+    if (!graph)
+        return mx_error_code();
+    const std::vector<cudaGraphNode_t> nodes = nodes_of(graph);
+    const size_t first = r->part ? r->ends[(size_t)r->part - 1] : 0, last = r->ends[(size_t)r->part];
+    mx_code code = nodes.size() == last - first ? MX_OK : mx_fail(MX_ERR_DEVICE, "recording: the call launches more or less now");
+    for (size_t i = 0; !code && i < nodes.size(); i++)
+        code = copy_node(r, r->nodes[first + i], nodes[i]);
+    cudaGraphDestroy(graph);
+    return code;
+}
+
+static mx_code run(mx_recording *r)
+{
+    if (mx_cuda_waiting[r->home->id].load(std::memory_order_acquire) && mx_cuda_launch_waiting(r->home))
+        return mx_error_code();
+    return mx_cuda_fail(cudaGraphLaunch(r->ready, r->home->stream), "a recorded plan");
+}
+
+const mx_recorder mx_cuda_recorder = {begin, mark, end, begin_part, end_part, run, free_recording};

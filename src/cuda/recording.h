@@ -1,0 +1,45 @@
+/* What a recording holds (recording.cu, recording_flow.cu).  SPDX-License-Identifier: Apache-2.0 */
+#ifndef MX_CUDA_RECORDING_H
+#define MX_CUDA_RECORDING_H
+
+#include <unordered_set>
+#include <vector>
+
+#include "cuda/device.h"
+
+#define MX_CUDA_POOL_REST 6           /* parts that a block of memory rests, so that neighbours need not wait for it */
+#define MX_CUDA_POOL_MUCH (256u << 20) /* bytes from which on memory is shared by neighbours, too */
+
+/* Memory of a recording.  While a part is corrected, it gets only the blocks that it had. */
+struct mx_cuda_pool {
+    struct block {
+        void *memory;
+        size_t bytes;
+        int last; /* part that had it */
+        bool used;
+    };
+    mx_cuda_device *home;
+    std::vector<block> blocks;
+    size_t bytes;                               /* of all of them */
+    std::vector<mx_touch> touched;              /* by the part that is being recorded */
+    std::vector<std::vector<void *>> blocks_of; /* (parts) */
+    int part;
+    bool only; /* a part is corrected */
+};
+
+struct mx_recording {
+    mx_cuda_device *home;
+    cudaGraph_t graph;
+    cudaGraphExec_t ready;
+    std::vector<cudaGraphNode_t> nodes;       /* in order of the parts */
+    std::vector<size_t> ends;                 /* (parts) nodes before the end of each */
+    std::vector<std::vector<mx_touch>> spans; /* (parts) memory that it touches */
+    std::unordered_set<cudaGraphNode_t> seen;
+    mx_cuda_pool pool;
+    int part; /* that is being corrected */
+};
+
+/* Parts wait for those whose memory they touch, instead of for the one before them. */
+mx_code mx_cuda_flow(mx_recording *r);
+
+#endif

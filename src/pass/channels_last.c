@@ -1,0 +1,373 @@
+/* Channels last: on a GPU, convolutions and what stands between them work on (N, H, W, C), gradients included.
+ *
+ *     x (N, C, H, W) -> transpose -> Convolution [NHWC] -> BatchNorm [axis 3] -> ... -> transpose -> the rest
+ *
+ * That is the order in which tensor cores read.  Steps are taken in order: convolutions and their gradients always, others
+ * if everything that they read is there with channels last.  A value that is made with channels last gets its plain form
+ * when somebody first asks for it; one whose H and W are 1 is the same in both forms, so only its shape changes.  Weights
+ * (O, C, H, W) are treated alike.
+ *
+ * Few channels, as those of a picture, are filled up with zeros to what 16 bytes hold: tensor cores read no less.
+ *
+ * Dropout stays outside: its random numbers belong to places in memory.
+ *
+ * SPDX-License-Identifier: Apache-2.0 */
+#include <string.h>
+
+#include "base/alloc.h"
+#include "base/flags.h"
+#include "gluon/op.gen.h"
+#include "ndarray/device.h"
+#include "pass/passes.h"
+
+extern mx_op mx_family_pointwise[];
+
+typedef enum kind {
+    NONE,    /* stays as it is */
+    CONV,    /* data, weight */
+    NORM,    /* data */
+    BACK,    /* of a normalisation: gradient, data */
+    POOL,    /* data; of the gradient: gradient, data */
+    CHANNEL, /* Concat, slice_axis: data along the channels */
+    SAME,    /* pointwise */
+} kind;
+
+typedef struct rewriter {
+    mx_program *program;
+    MX_VEC(mx_step) steps;
+    int64_t values; /* when the pass began: twins come behind */
+    int32_t *twin;  /* (values) the value with channels last; -1: none yet */
+    int32_t *full;  /* (values) the same, filled up with channels of zeros; -1: none yet */
+    bool *moved;    /* (values) is made with channels last */
+    bool *plain;    /* (values) moved, and made plain again */
+} rewriter;
+
+static bool is(const mx_step *step, const char *name) { return !strcmp(step->op->name, name); }
+static const mx_value *value_of(const rewriter *r, int32_t v) { return &r->program->values.items[v]; }
+
+/* ---- which steps are taken --------------------------------------------------------------------------------------- */
+
+static bool image(const rewriter *r, int32_t v)
+{
+    return v >= 0 && value_of(r, v)->shape.ndim == 4 && mx_dtype_is_float(value_of(r, v)->dtype) &&
+           mx_shape_size(&value_of(r, v)->shape) > 0;
+}
+
+/* Both orders are one in memory. */
+static bool same_in_memory(const rewriter *r, int32_t v)
+{
+    const int64_t *dim = value_of(r, v)->shape.dim;
+    return dim[1] == 1 || dim[2] * dim[3] == 1;
+}
+
+static bool worth(const mx_convolution_attrs *a, int dtype)
+{
+    const bool narrow = dtype == MX_FLOAT16 || dtype == MX_BFLOAT16;
+    return a->kernel.n == 2 && a->num_group == 1 && a->num_filter % 8 == 0 &&
+           (a->layout < 0 || a->layout == MX_CONVOLUTION_NCHW) &&
+           (narrow || (dtype == MX_FLOAT32 && mx_flags_get()->cuda_tf32));
+}
+
+static bool is_convolution(const mx_step *step)
+{
+    return is(step, "Convolution") || is(step, "_convolution_relu") || is(step, "_conv_data_grad") ||
+           is(step, "_conv_weight_grad") || is(step, "_conv_weight_bias_grad");
+}
+
+static bool is_pointwise(const mx_step *step)
+{
+    static const char *const others[] = {
+        "Activation", "_backward_Activation", "clip", "_backward_clip", "Cast", "amp_cast", "add_n"};
+    for (size_t i = 0; i < sizeof others / sizeof *others; i++)
+        if (is(step, others[i]))
+            return true;
+    for (int n = 0; mx_family_pointwise[n].name; n++)
+        if (step->op == &mx_family_pointwise[n])
+            return true;
+    return false;
+}
+
+/* What the step could become; whether its inputs allow it is asked later. */
+static kind kind_of(const rewriter *r, const mx_step *step)
+{
+    if (!step->n_in || !step->n_out || !image(r, step->out[0]) || value_of(r, step->out[0])->external >= 0)
+        return NONE;
+    if (is_convolution(step))
+        return worth(step->attrs, value_of(r, step->in[0])->dtype) ? CONV : NONE;
+    if (is(step, "BatchNorm"))
+        return mx_axis(((const mx_batch_norm_attrs *)step->attrs)->axis, 4) == 1 ? NORM : NONE;
+    if (is(step, "_backward_BatchNorm"))
+        return mx_axis(((const mx_batch_norm_backward_attrs *)step->attrs)->axis, 4) == 1 ? BACK : NONE;
+    if (is(step, "Pooling") || is(step, "_backward_Pooling")) {
+        const int layout = ((const mx_pooling_attrs *)step->attrs)->layout;
+        return step->n_out == 1 && (layout < 0 || layout == MX_POOLING_NCHW) ? POOL : NONE;
+    }
+    if (is(step, "Concat"))
+        return mx_axis(((const mx_concat_attrs *)step->attrs)->dim, 4) == 1 ? CHANNEL : NONE;
+    if (is(step, "slice_axis"))
+        return mx_axis(((const mx_slice_axis_attrs *)step->attrs)->axis, 4) == 1 ? CHANNEL : NONE;
+    return step->n_out == 1 && is_pointwise(step) ? SAME : NONE;
+}
+
+/* The first inputs, which change their order; the others stay. */
+static int images_read(const mx_step *step, kind k)
+{
+    switch (k) {
+    case CONV:
+    case BACK: return 2;
+    case NORM: return 1;
+    default: return step->n_in;
+    }
+}
+
+/* Everything that it reads is there with channels last, or is the same in both orders. */
+static bool inputs_moved(const rewriter *r, const mx_step *step, kind k)
+{
+    bool any = false;
+    for (int i = 0; i < images_read(step, k); i++) {
+        if (!image(r, step->in[i]) || step->in[i] >= r->values ||
+            (!r->moved[step->in[i]] && !same_in_memory(r, step->in[i])))
+            return false;
+        any |= r->moved[step->in[i]];
+    }
+    return any;
+}
+
+/* ---- building steps ---------------------------------------------------------------------------------------------- */
+
+static const int to_last[4] = {0, 2, 3, 1}, to_first[4] = {0, 3, 1, 2};
+
+static mx_shape_t permuted(const mx_shape_t *s, const int *order)
+{
+    return (mx_shape_t){.ndim = 4, .dim = {s->dim[order[0]], s->dim[order[1]], s->dim[order[2]], s->dim[order[3]]}};
+}
+
+static void *copied(rewriter *r, const void *attrs, size_t bytes)
+{
+    void *copy = mx_program_alloc(r->program, bytes);
+    return copy ? memcpy(copy, attrs, bytes) : NULL;
+}
+
+/* to = from in the given order */
+static mx_code push_move(rewriter *r, int32_t from, int32_t to, const int *order, const char *name)
+{
+    mx_step step = {.n_in = 1, .n_out = 1, .name = name, .training = true};
+    int32_t *lists = mx_program_alloc(r->program, 2 * sizeof *lists);
+    if (!lists)
+        return MX_ERR_MEMORY;
+    lists[0] = from, lists[1] = to;
+    step.in = lists, step.out = lists + 1;
+    if (same_in_memory(r, order == to_last ? from : to)) {
+        const mx_reshape_to_attrs attrs = {.shape = mx_dims_of_shape(&value_of(r, to)->shape)};
+        step.op = MX_OP("_reshape_to"), step.attrs = copied(r, &attrs, sizeof attrs);
+    } else {
+        const mx_transpose_attrs attrs = {.axes = MX_DIMS(order[0], order[1], order[2], order[3])};
+        step.op = MX_OP("transpose"), step.attrs = copied(r, &attrs, sizeof attrs);
+    }
+    return step.attrs && mx_vec_push(&r->steps, step) ? MX_OK : MX_ERR_MEMORY;
+}
+
+static int32_t new_twin(rewriter *r, int32_t v)
+{
+    const mx_shape_t shape = permuted(&value_of(r, v)->shape, to_last);
+    return r->twin[v] = mx_program_value(r->program, &shape, value_of(r, v)->dtype);
+}
+
+/* The value with channels last; -1: no memory. */
+static int32_t last(rewriter *r, int32_t v, const char *name)
+{
+    if (r->twin[v] < 0 && (new_twin(r, v) < 0 || push_move(r, v, r->twin[v], to_last, name)))
+        return -1;
+    return r->twin[v];
+}
+
+/* Makes the plain form of a value that was made with channels last. */
+static mx_code give_plain(rewriter *r, int32_t v, const char *name)
+{
+    if (v < 0 || v >= r->values || !r->moved[v] || r->plain[v])
+        return MX_OK;
+    r->plain[v] = true;
+    return push_move(r, r->twin[v], v, to_first, name);
+}
+
+/* Channels that `channels` are filled up to. */
+static int64_t filled(int64_t channels, int dtype)
+{
+    const int64_t least = 16 / mx_dtype_size((mx_dtype)dtype);
+    return channels < least ? least : channels;
+}
+
+/* A step with one input and one new output of this many channels; -1: no memory. */
+static int32_t push_channels(rewriter *r, int32_t from, int64_t channels, mx_op *op, const void *attrs, size_t bytes,
+                             const char *name)
+{
+    mx_shape_t shape = value_of(r, from)->shape;
+    mx_step step = {.op = op, .n_in = 1, .n_out = 1, .name = name, .training = true, .attrs = copied(r, attrs, bytes)};
+    int32_t *lists = mx_program_alloc(r->program, 2 * sizeof *lists);
+    shape.dim[3] = channels;
+    const int32_t to = mx_program_value(r->program, &shape, value_of(r, from)->dtype);
+    if (!lists || !step.attrs || to < 0)
+        return -1;
+    lists[0] = from, lists[1] = to;
+    step.in = lists, step.out = lists + 1;
+    return mx_vec_push(&r->steps, step) ? to : -1;
+}
+
+/* The value with channels last, filled up; -1: no memory. */
+static int32_t full(rewriter *r, int32_t v, const char *name)
+{
+    const int64_t channels = value_of(r, v)->shape.dim[1], all = filled(channels, value_of(r, v)->dtype);
+    const int32_t from = last(r, v, name);
+    if (from < 0 || all == channels)
+        return from;
+    const mx_pad_attrs attrs = {.mode = MX_PAD_CONSTANT, .pad_width = MX_DIMS(0, 0, 0, 0, 0, 0, 0, all - channels)};
+    if (r->full[v] < 0)
+        r->full[v] = push_channels(r, from, all, MX_OP("Pad"), &attrs, sizeof attrs, name);
+    return r->full[v];
+}
+
+/* The step's attributes for channels last; NULL: no memory. */
+static void *attributes(rewriter *r, const mx_step *step, kind k)
+{
+    void *attrs = step->op->schema ? copied(r, step->attrs, step->op->schema->size) : NULL;
+    if (!attrs)
+        return NULL;
+    if (k == CONV) {
+        ((mx_convolution_attrs *)attrs)->layout = MX_CONVOLUTION_NHWC;
+        if (step->op->schema->size == sizeof(mx_conv_gradient_attrs)) {
+            mx_conv_gradient_attrs *gradient = attrs;
+            const mx_shape_t made = mx_shape_of_dims(&gradient->shape);
+            mx_shape_t turned = permuted(&made, to_last);
+            turned.dim[3] = filled(turned.dim[3], value_of(r, step->in[0])->dtype);
+            gradient->shape = mx_dims_of_shape(&turned);
+        }
+    } else if (k == NORM)
+        ((mx_batch_norm_attrs *)attrs)->axis = 3;
+    else if (k == BACK)
+        ((mx_batch_norm_backward_attrs *)attrs)->axis = 3;
+    else if (k == POOL)
+        ((mx_pooling_attrs *)attrs)->layout = MX_POOLING_NHWC;
+    else if (k == CHANNEL && is(step, "Concat"))
+        ((mx_concat_attrs *)attrs)->dim = 3;
+    else if (k == CHANNEL)
+        ((mx_slice_axis_attrs *)attrs)->axis = 3;
+    return attrs;
+}
+
+/* Input i of a taken step; -1 is no memory if it is an image. */
+static int32_t input_of(rewriter *r, const mx_step *step, kind k, int i)
+{
+    if (i >= images_read(step, k))
+        return step->in[i];
+    return k == CONV ? full(r, step->in[i], step->name) : last(r, step->in[i], step->name);
+}
+
+/* A gradient that was made with too many channels loses them. */
+static mx_code cut(rewriter *r, mx_step *taken, const mx_step *step)
+{
+    const mx_value *out = value_of(r, step->out[0]);
+    const int64_t channels = out->shape.dim[1], all = filled(channels, out->dtype);
+    if (step->op->schema->size != sizeof(mx_conv_gradient_attrs) || all == channels)
+        return mx_vec_push(&r->steps, *taken) ? MX_OK : MX_ERR_MEMORY;
+    mx_shape_t shape = value_of(r, taken->out[0])->shape;
+    shape.dim[3] = all;
+    const int32_t whole = mx_program_value(r->program, &shape, value_of(r, step->out[0])->dtype);
+    const mx_slice_axis_attrs attrs = {.axis = 3, .begin = 0, .end = channels};
+    taken->out[0] = whole;
+    if (whole < 0 || !mx_vec_push(&r->steps, *taken))
+        return MX_ERR_MEMORY;
+    r->twin[step->out[0]] = push_channels(r, whole, channels, MX_OP("slice_axis"), &attrs, sizeof attrs, step->name);
+    return r->twin[step->out[0]] < 0 ? MX_ERR_MEMORY : MX_OK;
+}
+
+static mx_code take(rewriter *r, const mx_step *step, kind k)
+{
+    mx_step taken = *step;
+    int32_t *lists = mx_program_alloc(r->program, (size_t)(step->n_in + step->n_out) * sizeof *lists);
+    taken.attrs = attributes(r, step, k);
+    if (!lists || (step->op->schema && !taken.attrs))
+        return MX_ERR_MEMORY;
+    for (int i = 0; i < step->n_in; i++)
+        if ((lists[i] = input_of(r, step, k, i)) < 0 && i < images_read(step, k))
+            return MX_ERR_MEMORY;
+    taken.in = lists, taken.out = lists + step->n_in;
+    memcpy(taken.out, step->out, (size_t)step->n_out * sizeof *lists);
+    if ((taken.out[0] = new_twin(r, step->out[0])) < 0)
+        return MX_ERR_MEMORY;
+    r->moved[step->out[0]] = true;
+    if (k == CONV)
+        return cut(r, &taken, step);
+    return mx_vec_push(&r->steps, taken) ? MX_OK : MX_ERR_MEMORY;
+}
+
+static bool is_head(const mx_program *program, int32_t v)
+{
+    for (int64_t h = 0; h < program->heads.length; h++)
+        if (program->heads.items[h] == v)
+            return true;
+    return false;
+}
+
+static mx_code rewrite_step(rewriter *r, const mx_step *step)
+{
+    kind k = kind_of(r, step);
+    if (k != NONE && k != CONV && !inputs_moved(r, step, k))
+        k = NONE;
+    if (k == CONV && (!image(r, step->in[0]) || !image(r, step->in[1])))
+        k = NONE;
+    for (int i = k ? images_read(step, k) : 0; i < step->n_in; i++)
+        if (give_plain(r, step->in[i], step->name))
+            return MX_ERR_MEMORY;
+    if (!k)
+        return mx_vec_push(&r->steps, *step) ? MX_OK : MX_ERR_MEMORY;
+    if (take(r, step, k))
+        return MX_ERR_MEMORY;
+    return is_head(r->program, step->out[0]) ? give_plain(r, step->out[0], step->name) : MX_OK;
+}
+
+/* ---- the pass ---------------------------------------------------------------------------------------------------- */
+
+static mx_code rewrite(rewriter *r)
+{
+    mx_program *program = r->program;
+    const int64_t forward = program->forward, count = program->steps.length;
+    for (int64_t i = 0; i < count; i++) {
+        if (i == forward)
+            program->forward = r->steps.length;
+        const mx_step step = program->steps.items[i];
+        if (rewrite_step(r, &step))
+            return MX_ERR_MEMORY;
+    }
+    if (forward == count)
+        program->forward = r->steps.length;
+    mx_vec_free(&program->steps);
+    program->steps.items = r->steps.items, program->steps.length = r->steps.length;
+    program->steps.capacity = r->steps.capacity;
+    mx_program_count(program);
+    return MX_OK;
+}
+
+mx_code mx_pass_channels_last(mx_program *program)
+{
+    bool any = false;
+    rewriter r = {.program = program, .values = program->values.length};
+    if (mx_context_is_host(program->context))
+        return MX_OK;
+    for (int64_t i = 0; i < program->steps.length && !any; i++) /* most programs have no convolution */
+        any = is_convolution(&program->steps.items[i]) && kind_of(&r, &program->steps.items[i]) == CONV;
+    if (!any)
+        return MX_OK;
+    const size_t bytes = (size_t)r.values * (2 * sizeof *r.twin + 2 * sizeof(bool));
+    char *memory = mx_alloc_zero(bytes);
+    if (!memory)
+        return MX_ERR_MEMORY;
+    r.twin = (int32_t *)memory, r.full = r.twin + r.values;
+    r.moved = (bool *)(r.full + r.values), r.plain = r.moved + r.values;
+    for (int64_t v = 0; v < r.values; v++)
+        r.twin[v] = r.full[v] = -1;
+    const mx_code code = rewrite(&r);
+    if (code)
+        mx_vec_free(&r.steps);
+    mx_free(memory, bytes);
+    return code;
+}

@@ -1,0 +1,380 @@
+/* Plans on a second device: the numbers of the CPU, imperatively, hybridized and as whole steps, whatever moves.
+ *
+ * The device is the one below: host memory that only kernels and copies can look at, and the CPU's kernels, as mx_gpu(0).  Its recorder keeps the calls that are made
+ * while it records, and runs them later in an order of its own that respects only what they say they touch; so an order
+ * that is needed but not told shows as wrong numbers.
+ *
+ * SPDX-License-Identifier: Apache-2.0 */
+#include <sys/mman.h>
+
+#include "base/error.h"
+#include "block_check.h"
+#include "ndarray/device.h"
+#include "op/op.h"
+
+enum { STEPS = 7, BATCH = 4 };
+
+static int recordings, runs, corrected;
+
+/* ---- memory ---------------------------------------------------------------------------------------------------------- */
+/* Nobody but kernels and copies may look at it: the process would end. */
+
+#define PAGE ((size_t)4096)
+#define MEMORY ((size_t)64 << 30) /* reserved; what is freed goes back to the system and is not used again */
+
+static char *memory;
+static size_t used;
+
+static bool guarded; /* which takes long in large networks */
+
+static void open_memory(bool open)
+{
+    if (used && (guarded || open))
+        mprotect(memory, used, open ? PROT_READ | PROT_WRITE : PROT_NONE);
+}
+
+/* ---- recorded calls ------------------------------------------------------------------------------------------------ */
+
+typedef struct kept_call {
+    mx_kernel_call call;
+    mx_array *arrays;    /* headers as they were */
+    mx_storage *storage; /* (arrays) */
+    mx_array **lists;
+    void *attrs;
+    int n;
+} kept_call;
+
+typedef struct kept_part {
+    kept_call *calls;
+    int n_calls;
+    mx_touch *touches;
+    int64_t n_touches;
+    bool done;
+} kept_part;
+
+struct mx_recording {
+    kept_part *parts;
+    int n_parts, correcting;
+};
+
+static _Thread_local struct mx_recording *recorder;
+
+static void drop_calls(kept_part *p)
+{
+    for (int c = 0; c < p->n_calls; c++) {
+        free(p->calls[c].arrays), free(p->calls[c].storage), free(p->calls[c].lists), free(p->calls[c].attrs);
+    }
+    free(p->calls);
+    p->calls = NULL, p->n_calls = 0;
+}
+
+static kept_part *current(struct mx_recording *r)
+{
+    if (r->correcting >= 0)
+        return &r->parts[r->correcting];
+    return &r->parts[r->n_parts]; /* the one behind the last mark */
+}
+
+static void keep(const mx_kernel_call *call)
+{
+    kept_part *p = current(recorder);
+    p->calls = realloc(p->calls, (size_t)(p->n_calls + 1) * sizeof *p->calls);
+    kept_call *k = &p->calls[p->n_calls++];
+    const int n = call->n_in + call->n_out;
+    const size_t bytes = call->op->schema ? call->op->schema->size : 0;
+    *k = (kept_call){.call = *call, .n = n};
+    k->arrays = calloc((size_t)n + 1, sizeof *k->arrays);
+    k->storage = calloc((size_t)n + 1, sizeof *k->storage);
+    k->lists = calloc((size_t)n + 1, sizeof *k->lists);
+    k->attrs = malloc(bytes + 1);
+    if (bytes)
+        memcpy(k->attrs, call->attrs, bytes);
+    for (int i = 0; i < n; i++) {
+        const mx_array *x = i < call->n_in ? call->in[i] : call->out[i - call->n_in];
+        k->lists[i] = x == MX_NONE ? MX_NONE : &k->arrays[i];
+        if (x == MX_NONE)
+            continue;
+        k->arrays[i] = *x;
+        if (x->storage) {
+            k->storage[i] = *x->storage;
+            k->arrays[i].storage = &k->storage[i];
+        }
+    }
+    k->call.in = k->lists, k->call.out = k->lists + call->n_in;
+    k->call.attrs = bytes ? k->attrs : call->attrs;
+}
+
+static mx_code run_on_cpu(const mx_kernel_call *call)
+{
+    mx_code code = MX_DECLINED;
+    open_memory(true);
+    for (int i = 0; code == MX_DECLINED && i < MX_MAX_KERNELS && call->op->kernels[MX_CPU][i]; i++)
+        code = call->op->kernels[MX_CPU][i]->run(call);
+    open_memory(false);
+    return code;
+}
+
+static mx_code run_kernel(const mx_kernel_call *call)
+{
+    if (!recorder)
+        return run_on_cpu(call);
+    keep(call);
+    return MX_OK;
+}
+
+static mx_code run_many(int n, const mx_kernel_call *first, size_t stride)
+{
+    mx_code code = MX_OK;
+    for (int i = n - 1; !code && i >= 0; i--) /* they are independent */
+        code = run_kernel(mx_call_at(first, stride, i));
+    return code;
+}
+
+/* ---- the recorder ---------------------------------------------------------------------------------------------------- */
+
+static mx_recording *begin(mx_context context)
+{
+    (void)context;
+    recorder = calloc(1, sizeof *recorder);
+    recorder->parts = calloc(1, sizeof *recorder->parts);
+    recorder->correcting = -1;
+    recordings++;
+    return recorder;
+}
+
+static mx_code mark(mx_recording *r, int64_t n, const mx_touch *touches)
+{
+    kept_part *p = &r->parts[r->n_parts++];
+    p->touches = malloc((size_t)(n + 1) * sizeof *touches);
+    memcpy(p->touches, touches, (size_t)n * sizeof *touches);
+    p->n_touches = n;
+    r->parts = realloc(r->parts, (size_t)(r->n_parts + 1) * sizeof *r->parts);
+    r->parts[r->n_parts] = (kept_part){0};
+    return MX_OK;
+}
+
+static mx_code end(mx_recording *r) { return r == recorder ? (recorder = NULL, MX_OK) : MX_ERR_STATE; }
+
+static mx_code begin_part(mx_recording *r, int part)
+{
+    r->correcting = part;
+    drop_calls(&r->parts[part]);
+    recorder = r;
+    corrected++;
+    return MX_OK;
+}
+
+static mx_code end_part(mx_recording *r)
+{
+    r->correcting = -1;
+    recorder = NULL;
+    return MX_OK;
+}
+
+static bool conflict(const kept_part *a, const kept_part *b)
+{
+    for (int64_t i = 0; i < a->n_touches; i++)
+        for (int64_t k = 0; k < b->n_touches; k++) {
+            const mx_touch *x = &a->touches[i], *y = &b->touches[k];
+            if ((x->written || y->written) && (const char *)x->at < (const char *)y->at + y->bytes &&
+                (const char *)y->at < (const char *)x->at + x->bytes)
+                return true;
+        }
+    return false;
+}
+
+/* The last part that waits for nothing goes first. */
+static int next_part(const mx_recording *r)
+{
+    for (int i = r->n_parts - 1; i >= 0; i--) {
+        bool waits = r->parts[i].done;
+        for (int k = 0; !waits && k < i; k++)
+            waits = !r->parts[k].done && conflict(&r->parts[i], &r->parts[k]);
+        if (!waits)
+            return i;
+    }
+    return -1;
+}
+
+static mx_code run(mx_recording *r)
+{
+    mx_code code = MX_OK;
+    for (int i = 0; i < r->n_parts; i++)
+        r->parts[i].done = false;
+    for (int i; !code && (i = next_part(r)) >= 0; r->parts[i].done = true)
+        for (int c = 0; !code && c < r->parts[i].n_calls; c++)
+            code = run_on_cpu(&r->parts[i].calls[c].call);
+    runs++;
+    return code;
+}
+
+static void free_recording(mx_recording *r)
+{
+    for (int i = 0; i <= r->n_parts; i++) {
+        drop_calls(&r->parts[i]);
+        free(r->parts[i].touches);
+    }
+    free(r->parts);
+    free(r);
+}
+
+static const mx_recorder host_recorder = {begin, mark, end, begin_part, end_part, run, free_recording};
+
+/* ---- the device ------------------------------------------------------------------------------------------------------- */
+
+static int count(void) { return 1; }
+
+static void *allocate(mx_context context, size_t bytes)
+{
+    (void)context;
+    const size_t size = (bytes + PAGE - 1) / PAGE * PAGE;
+    if (used + size > MEMORY)
+        return mx_fail(MX_ERR_MEMORY, "the second device is full"), NULL;
+    used += size;
+    return memory + used - size;
+}
+
+static void release(mx_context context, void *given, size_t bytes)
+{
+    (void)context;
+    madvise(given, (bytes + PAGE - 1) / PAGE * PAGE, MADV_DONTNEED);
+}
+
+static mx_code copy(mx_context context, void *to, const void *from, size_t bytes)
+{
+    (void)context;
+    open_memory(true);
+    memmove(to, from, bytes);
+    open_memory(false);
+    return MX_OK;
+}
+static void wait_for(mx_context context) { (void)context; }
+
+static void attach_kernels(void)
+{
+    static mx_kernel any[1024]; /* rows name their operator */
+    static bool attached;
+    int n = 0;
+    mx_cpu_device->attach_kernels();
+    for (mx_op *const *family = mx_op_families; !attached && *family; family++)
+        for (mx_op *op = *family; op->name; op++)
+            if (op->kernels[MX_CPU][0] && !op->kernels[MX_GPU][0] && n < 1024) {
+                any[n] = (mx_kernel){op->name, run_kernel, NULL};
+                mx_op_attach(MX_GPU, &any[n++]);
+                if (strstr(op->name, "_update"))
+                    mx_op_attach_many(MX_GPU, op->name, run_many);
+            }
+    attached = true;
+}
+
+/* Takes the place of the function that looks for the CUDA part. */
+mx_device *mx_gpu_device(const char **why)
+{
+    static mx_device device = {.name = "gpu", .type = MX_GPU, .count = count, .alloc = allocate, .free = release,
+                               .copy = copy, .to_host = copy, .from_host = copy, .wait = wait_for,
+                               .recorder = &host_recorder, .attach_kernels = attach_kernels};
+    if (!memory)
+        memory = mmap(NULL, MEMORY, PROT_NONE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
+    *why = memory == MAP_FAILED ? "no room" : "";
+    return memory == MAP_FAILED ? NULL : &device;
+}
+
+/* ---- training ------------------------------------------------------------------------------------------------------------ */
+
+static mx_block *lenet(void)
+{
+    return mx_hybrid_sequential(mx_conv2d(6, MX_DIMS(5, 5), .activation = "relu"), mx_max_pool2d(MX_DIMS(2, 2)),
+                                mx_conv2d(8, MX_DIMS(3, 3)), mx_batch_norm(), mx_activation("relu"), mx_flatten(),
+                                mx_dense(16, .activation = "relu"), mx_dropout(0.5), mx_dense(10));
+}
+
+static mx_block *residual(void) { return mx_model("resnet18_v1", .classes = 10); }
+
+enum mode { IMPERATIVE, HYBRIDIZED, WHOLE };
+
+typedef struct trained {
+    double losses[STEPS];
+    mx_block *net;
+} trained;
+
+static mx_array *there(mx_array *x, mx_context context) { return mx_array_to(x, context); }
+
+static trained train(mx_block *(*make)(void), mx_dims shape, mx_context context, enum mode mode, bool moves)
+{
+    const bool is_small = shape.d[1] == 1; /* deep networks blow rounding errors up: small steps */
+    trained t = {.net = make()};
+    mx_block *loss = mx_softmax_cross_entropy_loss();
+    mx_random_seed(3);
+    mx_initialize(t.net, mx_xavier(), context);
+    if (mode != IMPERATIVE)
+        mx_hybridize(t.net);
+    mx_array *x[STEPS], *y[STEPS];
+    for (int i = 0; i < STEPS; i++) {
+        mx_random_seed(moves ? 100 + (uint64_t)i : 100);
+        x[i] = there(mx_random_normal(.shape = shape, .ctx = mx_cpu(0)), context);
+        y[i] = there(check_integers(MX_DIMS(BATCH), moves ? i : 0, 10), context);
+    }
+    mx_call(t.net, x[0]);
+    mx_optimizer *o = mx_optimizer_new("sgd", is_small ? "learning_rate=0.02, momentum=0.9" : "learning_rate=0.0005");
+    mx_trainer *trainer = mx_trainer_with(mx_collect_params(t.net), o);
+    mx_train_step *step = mx_train_step_new(t.net, loss, trainer);
+    check_no_error();
+    mx_random_seed(7);
+    for (int i = 0; i < STEPS; i++) {
+        mx_array *value = NULL, *data = x[moves ? i : 0], *label = y[moves ? i : 0];
+        if (mode == WHOLE) {
+            value = mx_train_step_run(step, data, label);
+        } else {
+            mx_record()
+                value = mx_call(loss, mx_call(t.net, data), label);
+            mx_backward(value);
+            mx_trainer_step(trainer, BATCH);
+        }
+        check_no_error();
+        const double *v = check_values(there(value, mx_cpu(0)));
+        for (int k = 0; k < BATCH; k++)
+            t.losses[i] += v[k];
+        if (i == STEPS / 2)
+            mx_optimizer_set_learning_rate(o, is_small ? 0.005 : 0.0002);
+    }
+    return t;
+}
+
+static void compare(mx_block *(*make)(void), mx_dims shape, double tolerance, bool is_recorded)
+{
+    for (int moves = 0; moves < 2; moves++) {
+        MX_SCOPE;
+        const trained want = train(make, shape, mx_cpu(0), IMPERATIVE, moves);
+        for (enum mode mode = IMPERATIVE; mode <= WHOLE; mode++) {
+            const int before = runs;
+            const trained got = train(make, shape, mx_gpu(0), mode, moves);
+            for (int i = 0; i < STEPS; i++)
+                if (fabs(got.losses[i] - want.losses[i]) > tolerance * fabs(want.losses[i]))
+                    fail_msg("mode %d, moves %d: loss %d is %.9g, on the CPU %.9g", mode, moves, i, got.losses[i],
+                             want.losses[i]);
+            if (is_recorded)
+                assert_true(mode == IMPERATIVE ? runs == before : runs >= before + STEPS - 2);
+        }
+    }
+}
+
+static void test_small_network(void **state)
+{
+    (void)state;
+    guarded = true;
+    compare(lenet, MX_DIMS(BATCH, 1, 14, 14), 2e-4, true);
+    guarded = false;
+    assert_true(recordings > 0 && corrected > 0);
+}
+
+static void test_residual_network(void **state)
+{
+    (void)state;
+    compare(residual, MX_DIMS(BATCH, 3, 40, 40), 1e-2, true);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {cmocka_unit_test(test_small_network), cmocka_unit_test(test_residual_network)};
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
