@@ -39,15 +39,33 @@ if(GLUON_HAVE_CUDA)
     set(body "")
     gluon_append_list(body "const mx_kernel" mx_cuda_families mx_cuda_kernels_ "" ${cuda_families})
     gluon_write_list(cuda_families.gen.c op/op.h src/cuda/kernels "${body}")
+    # What programs compiled at run time include (src/cuda/compile.h), as text.
+    set(body "")
+    set(list "")
+    set(number 0)
+    foreach(name IN ITEMS op/pointwise.h cuda/kernels/special.h cuda/kernels/math_f32.h cuda/kernels/pointwise_rows.h
+            cuda/kernels/chain.h)
+        set_property(DIRECTORY APPEND PROPERTY CMAKE_CONFIGURE_DEPENDS ${PROJECT_SOURCE_DIR}/src/${name})
+        file(READ ${PROJECT_SOURCE_DIR}/src/${name} text HEX)
+        string(REGEX REPLACE "(..)" "0x\\1," text "${text}")
+        string(APPEND body "static const char text${number}[] = {${text}0};\n")
+        string(APPEND list "    {\"${name}\", text${number}},\n")
+        math(EXPR number "${number} + 1")
+    endforeach()
+    file(CONFIGURE OUTPUT ${GEN}/cuda_sources.gen.c CONTENT "/* Made by the build from src/cuda/kernels. */
+${body}const struct { const char *name, *text; } mx_cuda_sources[] = {\n${list}    {0, 0}};\n" @ONLY)
     # Files without state are compiled into both sides of the border (src/cuda/plugin.h).
     set(shared_files src/ndarray/dtype.c src/ndarray/shape.c src/ndarray/convert.c)
-    add_library(gluon_cuda SHARED ${cuda_files} ${cuda_kernels} ${shared_files} ${GEN}/cuda_families.gen.c)
+    add_library(gluon_cuda SHARED ${cuda_files} ${cuda_kernels} ${shared_files} ${GEN}/cuda_families.gen.c ${GEN}/cuda_sources.gen.c)
     target_include_directories(gluon_cuda PRIVATE src include ${GEN}/include ${CUDNN_INCLUDE})
     target_compile_options(gluon_cuda PRIVATE -fPIC
         $<$<COMPILE_LANGUAGE:CUDA>:--extended-lambda -Xcompiler=-Wall,-fvisibility=hidden>
         $<$<COMPILE_LANGUAGE:C>:-O2;-fvisibility=hidden>)
-    target_link_libraries(gluon_cuda PRIVATE CUDA::cudart_static CUDA::cublas ${CUDNN_LIBRARY})
-    target_link_options(gluon_cuda PRIVATE -Wl,--no-undefined)
+    target_link_libraries(gluon_cuda PRIVATE CUDA::cudart_static CUDA::cublas CUDA::cublasLt ${CUDNN_LIBRARY} ${CMAKE_DL_LIBS})
+    # What both sides define (src/cuda/plugin.h) stays apart, also in a program that links the library.
+    target_link_options(gluon_cuda PRIVATE -Wl,--no-undefined
+        -Wl,--version-script=${PROJECT_SOURCE_DIR}/cmake/cuda.map)
+    set_target_properties(gluon_cuda PROPERTIES LINK_DEPENDS ${PROJECT_SOURCE_DIR}/cmake/cuda.map)
     set_target_properties(gluon_cuda PROPERTIES CUDA_STANDARD 17 LIBRARY_OUTPUT_DIRECTORY ${PROJECT_BINARY_DIR}/lib)
     add_dependencies(gluon_cuda opgen_run)
     install(TARGETS gluon_cuda LIBRARY DESTINATION ${CMAKE_INSTALL_LIBDIR})

@@ -4,7 +4,7 @@
 
 #include "cuda/cuda.h"
 
-/* C (m, n) = op(A) op(B) + beta C; all stored by rows that are lda, ldb, ldc elements apart, of one floating type. */
+/* C (m, n) = alpha op(A) op(B) + beta C + bias, then relu; all stored by rows that are lda, ldb, ldc elements apart, of one floating type. */
 struct mx_cuda_gemm {
     bool trans_a, trans_b;
     int64_t m, n, k;
@@ -16,6 +16,10 @@ struct mx_cuda_gemm {
     int64_t ldc;
     double alpha, beta;
     int64_t batch, stride_a, stride_b, stride_c; /* in elements */
+    bool exact = false;                          /* float32 is multiplied as float32, whatever the flag for TF32 says */
+    const void *bias = nullptr;                  /* (n); NULL: none.  With bias or relu, C is contiguous */
+    bool relu = false;
+    void *sums = nullptr; /* (m); written: the sums of A's columns, for trans_a and alpha 1 only.  NULL: not wanted */
 };
 
 /* What follows a product or a convolution, in one pass: out (outer, channels, inner) += bias (channels), then relu.
@@ -24,5 +28,10 @@ mx_code mx_cuda_bias_relu(const mx_kernel_call *call, mx_array *out, const mx_ar
                           int64_t inner, bool relu);
 
 mx_code mx_cuda_gemm_run(const mx_kernel_call *call, int dtype, const mx_cuda_gemm &g);
+
+/* ---- small_gemm.cu ----------------------------------------------------------------------------------------------- */
+#define MX_CUDA_SMALL_TILINGS 4
+bool mx_cuda_small_gemm_suits(const mx_cuda_device *d, int dtype, const mx_cuda_gemm &g, bool tf32);
+cudaError_t mx_cuda_small_gemm(mx_cuda_device *d, const mx_cuda_gemm &g, int tiling);
 
 #endif

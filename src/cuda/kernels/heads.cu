@@ -32,14 +32,12 @@ static head split(const mx_softmax_output_attrs *a, const mx_array *x)
 template <class T> static mx_code softmax(const mx_kernel_call *call)
 {
     const head h = split((const mx_softmax_output_attrs *)call->attrs, call->in[0]);
-    const T *x = (const T *)mx_data(call->in[0]);
-    T *y = (T *)mx_data(call->out[0]);
+    const mx_cuda_values x(call->in[0]), y(call->out[0]);
     return mx_cuda_rows(call, h.outer * h.inner, h.n, [=] __device__(int64_t row) {
-        const int64_t at = h.start(row);
+        const mx_cuda_line at = {h.start(row), h.n, h.inner, false};
         T most;
-        const T sum = mx_cuda_softmax_sum(x + at, h.inner, h.n, (T)1, &most);
-        for (int64_t k = threadIdx.x; k < h.n; k += blockDim.x)
-            y[at + k * h.inner] = exp(x[at + k * h.inner] - most) / sum;
+        const T sum = mx_cuda_softmax_sum<T>(x, at, h.n, (T)1, &most);
+        mx_cuda_line_map<T>(x, y, at, [=](int64_t, T v) { return exp(v - most) / sum; });
     });
 }
 
@@ -114,7 +112,7 @@ template <class T> static mx_code svm_backward(const mx_kernel_call *call)
 }
 
 MX_CUDA_FLOATS(run_sigmoid, sigmoid)
-MX_CUDA_FLOATS(run_softmax, softmax)
+MX_CUDA_COMPUTES(run_softmax, softmax)
 MX_CUDA_FLOATS(run_softmax_backward, softmax_backward)
 MX_CUDA_FLOATS(run_svm_backward, svm_backward)
 

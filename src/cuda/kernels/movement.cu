@@ -9,31 +9,67 @@ extern "C" {
 #include "op/walk.h"
 }
 
-/* from NULL: `value` everywhere. */
-template <class T> static mx_code move_as(const mx_kernel_call *call, const mx_move s, int64_t n, T *to, const T *from, T value)
+/* from NULL: `value` everywhere.  N counts elements: 32 bits where they suffice, as their division is much quicker. */
+template <class T, class N>
+static mx_code move_as(const mx_kernel_call *call, const mx_move s, int64_t n, T *to, const T *from, T value)
 {
     return mx_cuda_each(call, n, [=] __device__(int64_t i) {
-        int64_t rest = i, target = 0, source = 0;
-        for (int axis = s.ndim - 1; axis >= 0; axis--) {
-            const int64_t k = rest % s.dim[axis];
-            rest /= s.dim[axis];
+        N rest = (N)i;
+        int64_t target = 0, source = 0;
+        for (int axis = s.ndim - 1; axis > 0; axis--) {
+            const N dim = (N)s.dim[axis], k = rest % dim;
+            rest /= dim;
             target += k * s.to[axis], source += k * s.from[axis];
         }
+        if (s.ndim)
+            target += rest * s.to[0], source += rest * s.from[0];
         to[target] = from ? from[source] : value;
     });
 }
 
-template <class T> static mx_code run_one(const mx_kernel_call *call, const mx_move *move, void *to, const void *from, uint64_t value)
+/* Neighbours that stay neighbours move together: elements of twice the size, if everything is a multiple of that. */
+static bool pair_up(mx_move *move, size_t item, const void *to, const void *from)
+{
+    const int last = move->ndim - 1;
+    if (last < 0 || item >= 16 || move->to[last] != 1 || move->from[last] != 1 || move->dim[last] % 2 ||
+        (uintptr_t)to % (2 * item) || (uintptr_t)from % (2 * item))
+        return false;
+    for (int i = 0; i < last; i++)
+        if (move->to[i] % 2 || move->from[i] % 2)
+            return false;
+    for (int i = 0; i < last; i++)
+        move->to[i] /= 2, move->from[i] /= 2;
+    move->dim[last] /= 2;
+    return true;
+}
+
+template <class T>
+static mx_code run_as(const mx_kernel_call *call, const mx_move &move, void *to, const void *from, uint64_t value)
 {
     int64_t n = 1;
-    for (int i = 0; i < move->ndim; i++)
-        n *= move->dim[i];
-    T element;
-    memcpy(&element, &value, sizeof element);
-    mx_move fewest = *move;
-    mx_move_simplify(&fewest);
-    return move_as<T>(call, fewest, n, (T *)to + move->to_offset,
-                      from ? (const T *)from + move->from_offset : nullptr, element);
+    for (int i = 0; i < move.ndim; i++)
+        n *= move.dim[i];
+    T element = {};
+    memcpy(&element, &value, sizeof element < sizeof value ? sizeof element : sizeof value);
+    return n < (int64_t)1 << 31 ? move_as<T, uint32_t>(call, move, n, (T *)to, (const T *)from, element)
+                                : move_as<T, int64_t>(call, move, n, (T *)to, (const T *)from, element);
+}
+
+static mx_code run_one(const mx_kernel_call *call, mx_move move, size_t item, void *to, const void *from,
+                       uint64_t value)
+{
+    to = (char *)to + move.to_offset * (int64_t)item;
+    from = from ? (const char *)from + move.from_offset * (int64_t)item : nullptr;
+    mx_move_simplify(&move);
+    while (from && pair_up(&move, item, to, from))
+        item *= 2;
+    switch (item) {
+    case 1: return run_as<uint8_t>(call, move, to, from, value);
+    case 2: return run_as<uint16_t>(call, move, to, from, value);
+    case 4: return run_as<uint32_t>(call, move, to, from, value);
+    case 8: return run_as<uint64_t>(call, move, to, from, value);
+    default: return run_as<uint4>(call, move, to, from, value);
+    }
 }
 
 /* An in-place operator's input 1 that shares memory with the output is moved away first. */
@@ -60,12 +96,7 @@ static mx_code run_move(const mx_kernel_call *call, mx_move *move, const mx_arra
         mx_convert(&value, (mx_dtype)out->dtype, &move->value, MX_FLOAT64, 1);
     if (from == mx_data(out) && move->input == 0)
         return MX_OK; /* in place: what is copied first is there already */
-    switch (mx_dtype_size((mx_dtype)out->dtype)) {
-    case 1: return run_one<uint8_t>(call, move, mx_data(out), from, value);
-    case 2: return run_one<uint16_t>(call, move, mx_data(out), from, value);
-    case 4: return run_one<uint32_t>(call, move, mx_data(out), from, value);
-    default: return run_one<uint64_t>(call, move, mx_data(out), from, value);
-    }
+    return run_one(call, *move, (size_t)mx_dtype_size((mx_dtype)out->dtype), mx_data(out), from, value);
 }
 
 static mx_code run_moves(const mx_kernel_call *call)
@@ -97,6 +128,8 @@ static mx_code run_broadcast(const mx_kernel_call *call)
 }
 
 #define KERNEL(name) {name, run_moves, NULL},
-MX_CUDA_KERNELS(movement) = {
-    MX_MOVEMENT_ROWS(KERNEL){"broadcast_to", run_broadcast, NULL}, {"broadcast_axis", run_broadcast, NULL},
-    {"broadcast_like", run_broadcast, NULL}, {"_broadcast_to", run_broadcast, NULL}, {NULL, NULL, NULL}};
+MX_CUDA_KERNELS(movement) = {MX_MOVEMENT_ROWS(KERNEL){"broadcast_to", run_broadcast, NULL},
+                             {"broadcast_axis", run_broadcast, NULL},
+                             {"broadcast_like", run_broadcast, NULL},
+                             {"_broadcast_to", run_broadcast, NULL},
+                             {NULL, NULL, NULL}};

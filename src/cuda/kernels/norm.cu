@@ -1,114 +1,18 @@
-/* Normalisation: BatchNorm by a block per channel, LayerNorm and its kin by a block per row.
+/* LayerNorm and its kin by a block per row.  (BatchNorm: dnn_norm.cu.)
  *
  * Sums are made in double; of x - shift, where shift is the first element, so that large means cost no digits.
  *
  * SPDX-License-Identifier: Apache-2.0 */
 #include "cuda/cuda.h"
 
+namespace
+{
+
 struct pair {
     double a, b;
 };
 
 static __device__ pair block_sums(double a, double b) { return {mx_cuda_block_sum(a), mx_cuda_block_sum(b)}; }
-
-/* ---- BatchNorm: x (outer, channels, inner) ------------------------------------------------------------------------ */
-
-struct channels_of {
-    int64_t outer, channels, inner;
-    double eps, momentum;
-    bool fix_gamma, batch;
-    __device__ int64_t each() const { return outer * inner; }
-    __device__ int64_t at(int64_t c, int64_t i) const { return (i / inner * channels + c) * inner + i % inner; }
-};
-
-template <class T> static mx_code normalise(const mx_kernel_call *call, channels_of s, bool relu)
-{
-    const T *x = (const T *)mx_data(call->in[0]), *gamma = (const T *)mx_data(call->in[1]), *beta = (const T *)mx_data(call->in[2]);
-    T *moving_mean = (T *)mx_data(call->in[3]), *moving_var = (T *)mx_data(call->in[4]);
-    T *y = (T *)mx_data(call->out[0]), *mean = (T *)mx_data(call->out[1]), *inverse = (T *)mx_data(call->out[2]);
-    s.batch &= call->in[0]->size > 0;
-    return mx_cuda_rows(call, s.channels, s.outer * s.inner, [=] __device__(int64_t c) {
-        double center = moving_mean[c], var = moving_var[c];
-        if (s.batch) {
-            const double shift = x[s.at(c, 0)];
-            double sum = 0, squares = 0;
-            for (int64_t i = threadIdx.x; i < s.each(); i += blockDim.x) {
-                const double v = x[s.at(c, i)] - shift;
-                sum += v, squares += v * v;
-            }
-            const pair sums = block_sums(sum, squares);
-            const double offset = sums.a / s.each();
-            var = fmax(sums.b / s.each() - offset * offset, 0.), center = shift + offset;
-        }
-        const double inv = 1 / sqrt(var + s.eps);
-        __syncthreads(); /* all have read the running statistics */
-        if (!threadIdx.x) {
-            mean[c] = (T)center, inverse[c] = (T)inv;
-            if (s.batch) {
-                moving_mean[c] = (T)(moving_mean[c] * s.momentum + center * (1 - s.momentum));
-                moving_var[c] = (T)(moving_var[c] * s.momentum + var * (1 - s.momentum));
-            }
-        }
-        const T middle = (T)center, scale = (T)inv * (s.fix_gamma ? (T)1 : gamma[c]), base = beta[c];
-        for (int64_t i = threadIdx.x; i < s.each(); i += blockDim.x) {
-            const T v = (x[s.at(c, i)] - middle) * scale + base;
-            y[s.at(c, i)] = relu && v < 0 ? 0 : v;
-        }
-    });
-}
-
-static channels_of split(const mx_array *x, int64_t axis)
-{
-    const mx_cuda_split s(x, mx_axis(axis, x->ndim));
-    channels_of n = {};
-    n.outer = s.outer, n.channels = s.n, n.inner = s.inner;
-    return n;
-}
-
-template <class T> static mx_code batch_norm_with(const mx_kernel_call *call, bool relu)
-{
-    const mx_batch_norm_attrs *a = (const mx_batch_norm_attrs *)call->attrs;
-    channels_of s = split(call->in[0], a->axis);
-    s.eps = a->eps, s.momentum = a->momentum, s.fix_gamma = a->fix_gamma;
-    s.batch = call->training && !a->use_global_stats;
-    return normalise<T>(call, s, relu);
-}
-template <class T> static mx_code sync_batch_norm(const mx_kernel_call *call)
-{
-    const mx_sync_batch_norm_attrs *a = (const mx_sync_batch_norm_attrs *)call->attrs;
-    channels_of s = split(call->in[0], 1);
-    s.eps = a->eps, s.momentum = a->momentum, s.fix_gamma = a->fix_gamma;
-    s.batch = call->training && !a->use_global_stats;
-    return normalise<T>(call, s, false);
-}
-template <class T> static mx_code batch_norm(const mx_kernel_call *call) { return batch_norm_with<T>(call, false); }
-template <class T> static mx_code batch_norm_relu(const mx_kernel_call *call) { return batch_norm_with<T>(call, true); }
-
-/* inputs: ograd, data, gamma, mean, inverse deviation; dx = p g + q (x - mean) + r */
-template <class T> static mx_code batch_norm_backward(const mx_kernel_call *call)
-{
-    const mx_batch_norm_backward_attrs *a = (const mx_batch_norm_backward_attrs *)call->attrs;
-    channels_of s = split(call->in[1], a->axis);
-    s.fix_gamma = a->fix_gamma, s.batch = a->batch_statistics;
-    const T *g = (const T *)mx_data(call->in[0]), *x = (const T *)mx_data(call->in[1]), *gamma = (const T *)mx_data(call->in[2]);
-    const T *mean = (const T *)mx_data(call->in[3]), *inverse = (const T *)mx_data(call->in[4]);
-    T *dx = (T *)mx_data(call->out[0]), *gamma_grad = (T *)mx_data(call->out[1]), *beta_grad = (T *)mx_data(call->out[2]);
-    return mx_cuda_rows(call, s.channels, s.outer * s.inner, [=] __device__(int64_t c) {
-        double sum = 0, products = 0;
-        const double middle = mean[c], inv = inverse[c];
-        for (int64_t i = threadIdx.x; i < s.each(); i += blockDim.x) {
-            const double slope = g[s.at(c, i)];
-            sum += slope, products += slope * (x[s.at(c, i)] - middle);
-        }
-        const pair sums = block_sums(sum, products);
-        if (!threadIdx.x)
-            gamma_grad[c] = s.fix_gamma ? (T)0 : (T)(sums.b * inv), beta_grad[c] = (T)sums.a;
-        const double count = (double)s.each(), p = (s.fix_gamma ? 1 : (double)gamma[c]) * inv;
-        const T q = s.batch ? (T)(-p * inv * inv * sums.b / count) : 0, r = s.batch ? (T)(-p * sums.a / count) : 0;
-        for (int64_t i = threadIdx.x; i < s.each(); i += blockDim.x)
-            dx[s.at(c, i)] = (T)p * g[s.at(c, i)] + q * (x[s.at(c, i)] - (T)middle) + r;
-    });
-}
 
 /* ---- LayerNorm (over an axis), GroupNorm and InstanceNorm (over groups of channels) -------------------------------- */
 
@@ -134,7 +38,8 @@ static rows in_groups(const mx_array *x, int64_t groups)
 
 template <class T> static mx_code normalise_rows(const mx_kernel_call *call, rows r)
 {
-    const T *x = (const T *)mx_data(call->in[0]), *gamma = (const T *)mx_data(call->in[1]), *beta = (const T *)mx_data(call->in[2]);
+    const T *x = (const T *)mx_data(call->in[0]), *gamma = (const T *)mx_data(call->in[1]),
+            *beta = (const T *)mx_data(call->in[2]);
     T *y = (T *)mx_data(call->out[0]), *mean = (T *)mx_data(call->out[1]), *deviation = (T *)mx_data(call->out[2]);
     return mx_cuda_rows(call, r.count, r.n, [=] __device__(int64_t row) {
         const int64_t at = r.start(row);
@@ -151,7 +56,8 @@ template <class T> static mx_code normalise_rows(const mx_kernel_call *call, row
             mean[row] = (T)center, deviation[row] = (T)std;
         const T middle = (T)center, inverse = (T)(1 / std);
         for (int64_t i = threadIdx.x; i < r.n; i += blockDim.x)
-            y[at + i * r.inner] = (x[at + i * r.inner] - middle) * inverse * gamma[r.parameter(row, i)] + beta[r.parameter(row, i)];
+            y[at + i * r.inner] =
+                (x[at + i * r.inner] - middle) * inverse * gamma[r.parameter(row, i)] + beta[r.parameter(row, i)];
     });
 }
 
@@ -179,7 +85,8 @@ template <class T> static mx_code group_norm(const mx_kernel_call *call)
 /* With h = g gamma and z = (x - mean) / std:  dx = (h - mean(h) - z mean(h z)) / std */
 template <class T> static mx_code rows_data_grad(const mx_kernel_call *call, const rows &r)
 {
-    const T *g = (const T *)mx_data(call->in[0]), *x = (const T *)mx_data(call->in[1]), *gamma = (const T *)mx_data(call->in[2]);
+    const T *g = (const T *)mx_data(call->in[0]), *x = (const T *)mx_data(call->in[1]),
+            *gamma = (const T *)mx_data(call->in[2]);
     const T *mean = (const T *)mx_data(call->in[3]), *deviation = (const T *)mx_data(call->in[4]);
     T *dx = (T *)mx_data(call->out[0]);
     return mx_cuda_rows(call, r.count, r.n, [=] __device__(int64_t row) {
@@ -273,7 +180,8 @@ template <class T> static mx_code l2(const mx_kernel_call *call)
 template <class T> static mx_code l2_backward(const mx_kernel_call *call)
 {
     const rows r = l2_rows(call->in[0], ((const mx_l2_normalization_attrs *)call->attrs)->mode);
-    const T *g = (const T *)mx_data(call->in[0]), *y = (const T *)mx_data(call->in[1]), *norms = (const T *)mx_data(call->in[2]);
+    const T *g = (const T *)mx_data(call->in[0]), *y = (const T *)mx_data(call->in[1]),
+            *norms = (const T *)mx_data(call->in[2]);
     T *dx = (T *)mx_data(call->out[0]);
     return mx_cuda_rows(call, r.count, r.n, [=] __device__(int64_t row) {
         const int64_t at = r.start(row);
@@ -288,21 +196,15 @@ template <class T> static mx_code l2_backward(const mx_kernel_call *call)
 
 MX_CUDA_FLOATS(run_l2, l2)
 MX_CUDA_FLOATS(run_l2_backward, l2_backward)
-MX_CUDA_FLOATS(run_batch_norm, batch_norm)
-MX_CUDA_FLOATS(run_batch_norm_relu, batch_norm_relu)
-MX_CUDA_FLOATS(run_sync_batch_norm, sync_batch_norm)
-MX_CUDA_FLOATS(run_batch_norm_backward, batch_norm_backward)
 MX_CUDA_FLOATS(run_layer_norm, layer_norm)
 MX_CUDA_FLOATS(run_instance_norm, instance_norm)
 MX_CUDA_FLOATS(run_group_norm, group_norm)
 MX_CUDA_FLOATS(run_layer_norm_backward, layer_norm_backward)
 MX_CUDA_FLOATS(run_group_norm_backward, group_norm_backward)
 
-MX_CUDA_KERNELS(norm) = {{"BatchNorm", run_batch_norm, NULL},
-                         {"_contrib_BatchNormWithReLU", run_batch_norm_relu, NULL},
-                         {"_contrib_SyncBatchNorm", run_sync_batch_norm, NULL},
-                         {"_backward_BatchNorm", run_batch_norm_backward, NULL},
-                         {"L2Normalization", run_l2, NULL},
+} // namespace
+
+MX_CUDA_KERNELS(norm) = {{"L2Normalization", run_l2, NULL},
                          {"_backward_L2Normalization", run_l2_backward, NULL},
                          {"LayerNorm", run_layer_norm, NULL},
                          {"InstanceNorm", run_instance_norm, NULL},

@@ -2,8 +2,6 @@
 #include "cuda/kernels/pointwise.h"
 
 #define T float
-#define VECTOR float4
-#define LANES 4
 #define TABLE mx_cuda_rows_f32
 #include "cuda/kernels/math_f32.h"
 #include "cuda/kernels/pointwise_body.h"

@@ -5,8 +5,6 @@
 #include "cuda/kernels/special.h"
 
 #define T double
-#define VECTOR double2
-#define LANES 2
 #define TABLE mx_cuda_rows_f64
 
 #undef m_lgamma

@@ -2,8 +2,6 @@
 #include "cuda/kernels/pointwise.h"
 
 #define T int64_t
-#define VECTOR longlong2
-#define LANES 2
 #define TABLE mx_cuda_rows_i64
 #define MX_INTEGER_ROWS
 

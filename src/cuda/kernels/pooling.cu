@@ -1,98 +1,27 @@
-/* Pooling: a thread per result.  The gradient of an element is gathered from the windows that hold it, so no two threads
- * write to one place and the order of additions is fixed.
+/* Pooling: a thread per result, or per V channels of one where channels are last.  The gradient of an element is gathered
+ * from the windows that hold it, so no two threads write to one place and the order of additions is fixed.
  *
  *     max   the largest element; of equal ones the first takes the gradient; NaN is never the largest
  *     avg   sum / window size, the window cut at the padded input (count_include_pad) or at the input itself
  *     lp    (sum of x^p)^(1/p)
  *
+ * For the gradient of max the windows first tell which of their elements won; then elements ask the windows around them.
+ *
  * SPDX-License-Identifier: Apache-2.0 */
 #include <cfloat>
 
-#include "cuda/cuda.h"
+#include "cuda/kernels/dnn_channels.h"
+
+namespace
+{
 
 struct pool {
     int type, p;
     bool include_pad, last;
-    int64_t channels, in[3], out[3], kernel[3], stride[3], pad[3]; /* three spatial axes; missing ones of size 1 */
-    int64_t in_all, out_all;                                       /* products of in, of out */
-
-    /* An element of x or y by its number: image, channel and position. */
-    __device__ void locate(int64_t i, const int64_t *size, int64_t all, int64_t *image, int64_t *channel, int64_t *at) const
-    {
-        const int64_t spatial = last ? i / channels % all : i % all;
-        *channel = last ? i % channels : i / all % channels;
-        *image = i / (channels * all);
-        at[0] = spatial / (size[1] * size[2]), at[1] = spatial / size[2] % size[1], at[2] = spatial % size[2];
-    }
-    __device__ int64_t place(const int64_t *size, int64_t all, int64_t image, int64_t channel, int64_t z, int64_t y, int64_t x) const
-    {
-        const int64_t spatial = (z * size[1] + y) * size[2] + x;
-        return last ? (image * all + spatial) * channels + channel : (image * channels + channel) * all + spatial;
-    }
+    int channels, in[3], out[3], kernel[3], stride[3], pad[3]; /* three spatial axes; missing ones of size 1 */
+    int in_all, out_all;                                       /* products of in, of out */
+    int64_t images;
 };
-
-struct window {
-    int64_t begin[3], end[3];
-    double scale; /* of sums */
-    bool empty;
-    __device__ window(const pool &s, const int64_t *at)
-    {
-        int64_t padded = 1, real = 1;
-        for (int a = 0; a < 3; a++) {
-            const int64_t first = at[a] * s.stride[a] - s.pad[a], most = s.in[a] + s.pad[a];
-            const int64_t behind = first + s.kernel[a] < most ? first + s.kernel[a] : most;
-            begin[a] = first > 0 ? first : 0;
-            end[a] = behind < s.in[a] ? behind : s.in[a];
-            padded *= behind > first ? behind - first : 0;
-            real *= end[a] > begin[a] ? end[a] - begin[a] : 0;
-        }
-        const int64_t size = s.type != MX_POOLING_AVG ? 1 : s.include_pad ? padded : real;
-        empty = real == 0;
-        scale = size > 0 ? 1 / (double)size : 0;
-    }
-};
-
-/* f(index of x) for every element of a window. */
-template <class F> __device__ void each_element(const pool &s, const window &w, int64_t image, int64_t channel, F f)
-{
-    for (int64_t z = w.begin[0]; z < w.end[0]; z++)
-        for (int64_t y = w.begin[1]; y < w.end[1]; y++)
-            for (int64_t x = w.begin[2]; x < w.end[2]; x++)
-                f(s.place(s.in, s.in_all, image, channel, z, y, x));
-}
-
-template <class T> __device__ T power(T v, int p) { return p == 1 ? v : p == 2 ? v * v : v * v * v; }
-template <class T> __device__ T root(T v, int p) { return p == 1 ? v : p == 2 ? sqrt(v) : cbrt(v); }
-
-template <class T> __device__ T pooled(const pool &s, const window &w, int64_t image, int64_t channel, const T *x)
-{
-    T result = s.type != MX_POOLING_MAX ? (T)0 : w.empty ? (sizeof(T) == 4 ? (T)-FLT_MAX : (T)-DBL_MAX) : (T)-INFINITY;
-    each_element(s, w, image, channel, [&](int64_t k) {
-        if (s.type == MX_POOLING_MAX)
-            result = x[k] > result ? x[k] : result;
-        else
-            result += s.type == MX_POOLING_LP ? power(x[k], s.p) : x[k];
-    });
-    return s.type == MX_POOLING_MAX ? result : s.type == MX_POOLING_LP ? root(result, s.p) : result * (T)w.scale;
-}
-
-/* The part of a window's gradient that element `me` gets, per unit. */
-template <class T> __device__ T share(const pool &s, const window &w, int64_t image, int64_t channel, const T *x, int64_t me)
-{
-    if (s.type == MX_POOLING_AVG || s.type == MX_POOLING_SUM)
-        return (T)w.scale;
-    if (s.type == MX_POOLING_LP) {
-        const T y = pooled(s, w, image, channel, x), ratio = y != 0 ? x[me] / y : 0;
-        return s.p == 1 ? 1 : s.p == 2 ? ratio : ratio * ratio;
-    }
-    int64_t best = -1;
-    T most = (T)-INFINITY;
-    each_element(s, w, image, channel, [&](int64_t k) {
-        if (x[k] > most || (best < 0 && x[k] == most))
-            most = x[k], best = k;
-    });
-    return best == me;
-}
 
 static pool shape_of(const mx_pooling_attrs *a, const mx_array *x, const mx_array *y)
 {
@@ -100,54 +29,366 @@ static pool shape_of(const mx_pooling_attrs *a, const mx_array *x, const mx_arra
     s.last = a->layout >= MX_POOLING_NWC;
     const int axes = x->ndim - 2, first = s.last ? 1 : 2, lead = 3 - axes;
     s.type = a->pool_type, s.p = a->p_value == MX_NONE_INT ? 2 : (int)a->p_value, s.include_pad = a->count_include_pad;
-    s.channels = x->shape[s.last ? axes + 1 : 1], s.in_all = s.out_all = 1;
+    s.channels = (int)x->shape[s.last ? axes + 1 : 1], s.in_all = s.out_all = 1, s.images = x->shape[0];
     for (int i = 0; i < 3; i++) {
         const int k = i - lead;
-        s.in[i] = k < 0 ? 1 : x->shape[first + k], s.out[i] = k < 0 ? 1 : y->shape[first + k];
-        s.kernel[i] = k < 0 ? 1 : a->global_pool ? s.in[i] : a->kernel.d[k];
-        s.stride[i] = k < 0 || a->global_pool || a->stride.n <= k ? 1 : a->stride.d[k];
-        s.pad[i] = k < 0 || a->global_pool || a->pad.n <= k ? 0 : a->pad.d[k];
+        s.in[i] = k < 0 ? 1 : (int)x->shape[first + k], s.out[i] = k < 0 ? 1 : (int)y->shape[first + k];
+        s.kernel[i] = k < 0 ? 1 : a->global_pool ? s.in[i] : (int)a->kernel.d[k];
+        s.stride[i] = k < 0 || a->global_pool || a->stride.n <= k ? 1 : (int)a->stride.d[k];
+        s.pad[i] = k < 0 || a->global_pool || a->pad.n <= k ? 0 : (int)a->pad.d[k];
         s.in_all *= s.in[i], s.out_all *= s.out[i];
     }
     return s;
 }
 
-template <class T> static mx_code forward(const mx_kernel_call *call)
+/* The elements of one image and channel: element q is base + q * step. */
+struct plane {
+    int64_t base;
+    int step;
+    __device__ plane(const pool &s, int all, int64_t image, int channel)
+        : base(s.last ? image * all * s.channels + channel : (image * s.channels + channel) * all),
+          step(s.last ? s.channels : 1)
+    {
+    }
+    __device__ int64_t at(int q) const { return base + (int64_t)q * step; }
+};
+
+/* f(image, channel, place) for every place of x or y, V channels at a time. */
+template <int V, class F> __global__ void each_place_kernel(pool s, int all, F f)
 {
+    const unsigned groups = (unsigned)s.channels / V, n = groups * (unsigned)all;
+    for (int64_t image = blockIdx.y; image < s.images; image += gridDim.y)
+        for (unsigned i = blockIdx.x * blockDim.x + threadIdx.x; i < n; i += gridDim.x * blockDim.x) {
+            const unsigned place = s.last ? i / groups : i % all, channel = s.last ? i % groups * V : i / all;
+            f(image, (int)channel, (int)place);
+        }
+}
+
+template <int V, class F> static mx_code each_place(const mx_kernel_call *call, const pool &s, int all, F f)
+{
+    mx_cuda_device *d = mx_cuda_of(call);
+    const int64_t n = (int64_t)all * s.channels / V;
+    if (!d)
+        return mx_error_code();
+    if (!n || !s.images)
+        return MX_OK;
+    if (n * V > INT32_MAX)
+        return mx_op_fail(call->op, MX_ERR_SHAPE, "an image of %lld elements is too large for gpu(%d)",
+                          (long long)(n * V), d->id);
+    const dim3 grid(mx_cuda_blocks(d, (n + MX_CUDA_BLOCK - 1) / MX_CUDA_BLOCK),
+                    (unsigned)mx_cuda_least(s.images, 65535));
+    each_place_kernel<V><<<grid, MX_CUDA_BLOCK, 0, d->stream>>>(s, all, f);
+    return mx_cuda_launched(call);
+}
+
+/* ---- windows --------------------------------------------------------------------------------------------------- */
+
+struct window {
+    int begin[3], end[3];
+    double scale; /* of sums */
+    bool empty;
+    __device__ window(const pool &s, int z, int y, int x)
+    {
+        const int at[3] = {z, y, x};
+        int64_t padded = 1, real = 1;
+        for (int a = 0; a < 3; a++) {
+            const int first = at[a] * s.stride[a] - s.pad[a], most = s.in[a] + s.pad[a];
+            const int behind = first + s.kernel[a] < most ? first + s.kernel[a] : most;
+            begin[a] = first > 0 ? first : 0;
+            end[a] = behind < s.in[a] ? behind : s.in[a];
+            padded *= behind > first ? behind - first : 0;
+            real *= end[a] > begin[a] ? end[a] - begin[a] : 0;
+        }
+        const int64_t size = s.include_pad ? padded : real;
+        empty = real == 0;
+        scale = s.type == MX_POOLING_AVG ? size > 0 ? 1 / (double)size : 0 : 1; /* divisions in double are slow */
+    }
+    __device__ window(const pool &s, int place)
+        : window(s, place / (s.out[1] * s.out[2]), place / s.out[2] % s.out[1], place % s.out[2])
+    {
+    }
+    /* Which element of the window's box: how `winners` are told. */
+    __device__ int number(const pool &s, int z, int y, int x) const
+    {
+        return ((z - begin[0]) * s.kernel[1] + y - begin[1]) * s.kernel[2] + x - begin[2];
+    }
+};
+
+/* f(place in x, number in the window) */
+template <class F> __device__ void each_element(const pool &s, const window &w, F f)
+{
+    for (int z = w.begin[0]; z < w.end[0]; z++)
+        for (int y = w.begin[1]; y < w.end[1]; y++)
+            for (int x = w.begin[2]; x < w.end[2]; x++)
+                f((z * s.in[1] + y) * s.in[2] + x, w.number(s, z, y, x));
+}
+
+template <class T> __device__ T power(T v, int p) { return p == 1 ? v : p == 2 ? v * v : v * v * v; }
+template <class T> __device__ T root(T v, int p) { return p == 1 ? v : p == 2 ? sqrt(v) : cbrt(v); }
+
+/* result[l] for V channels */
+template <class S, int V, class T>
+__device__ void pooled(const pool &s, const window &w, const plane &p, const S *x, T *result)
+{
+    for (int l = 0; l < V; l++)
+        result[l] = s.type != MX_POOLING_MAX ? (T)0
+                    : w.empty                ? (sizeof(T) == 4 ? (T)-FLT_MAX : (T)-DBL_MAX)
+                                             : (T)-INFINITY;
+    each_element(s, w, [&](int q, int) {
+        const mx_cuda_pack<S, V> k = mx_cuda_pack<S, V>::load(x, p.at(q));
+        for (int l = 0; l < V; l++) {
+            const T v = (T)k.v[l];
+            if (s.type == MX_POOLING_MAX)
+                result[l] = v > result[l] ? v : result[l];
+            else
+                result[l] += s.type == MX_POOLING_LP ? power(v, s.p) : v;
+        }
+    });
+    for (int l = 0; l < V && s.type != MX_POOLING_MAX; l++)
+        result[l] = s.type == MX_POOLING_LP ? root(result[l], s.p) : result[l] * (T)w.scale;
+}
+
+/* ---- forward --------------------------------------------------------------------------------------------------- */
+
+template <class S, int V> static mx_code forward(const mx_kernel_call *call)
+{
+    typedef mx_cuda_wide<S> T;
     const pool s = shape_of((const mx_pooling_attrs *)call->attrs, call->in[0], call->out[0]);
-    const T *x = (const T *)mx_data(call->in[0]);
-    T *y = (T *)mx_data(call->out[0]);
-    return mx_cuda_each(call, call->out[0]->size, [=] __device__(int64_t i) {
-        int64_t image, channel, at[3];
-        s.locate(i, s.out, s.out_all, &image, &channel, at);
-        y[i] = pooled(s, window(s, at), image, channel, x);
+    const S *x = (const S *)mx_data(call->in[0]);
+    S *y = (S *)mx_data(call->out[0]);
+    return each_place<V>(call, s, s.out_all, [=] __device__(int64_t image, int channel, int place) {
+        T result[V];
+        mx_cuda_pack<S, V> made;
+        pooled<S, V>(s, window(s, place), plane(s, s.in_all, image, channel), x, result);
+        for (int l = 0; l < V; l++)
+            made.v[l] = (S)result[l];
+        made.store(y, plane(s, s.out_all, image, channel).at(place));
     });
 }
 
-template <class T> static mx_code backward(const mx_kernel_call *call)
+/* One window as large as the data, channels first: a block per image and channel. */
+template <class S> static mx_code forward_whole(const mx_kernel_call *call)
 {
-    const pool s = shape_of((const mx_pooling_attrs *)call->attrs, call->in[1], call->in[0]);
-    const T *dy = (const T *)mx_data(call->in[0]), *x = (const T *)mx_data(call->in[1]);
-    T *dx = (T *)mx_data(call->out[0]);
-    return mx_cuda_each(call, call->out[0]->size, [=] __device__(int64_t i) {
-        int64_t image, channel, me[3], first[3], end[3], at[3];
-        s.locate(i, s.in, s.in_all, &image, &channel, me);
-        for (int a = 0; a < 3; a++) { /* the windows that hold the element */
-            const int64_t low = me[a] + s.pad[a] - s.kernel[a] + 1, high = (me[a] + s.pad[a]) / s.stride[a] + 1;
+    typedef mx_cuda_wide<S> T;
+    const pool s = shape_of((const mx_pooling_attrs *)call->attrs, call->in[0], call->out[0]);
+    const S *x = (const S *)mx_data(call->in[0]);
+    S *y = (S *)mx_data(call->out[0]);
+    const bool largest = s.type == MX_POOLING_MAX;
+    const T scale = s.type == MX_POOLING_AVG ? 1 / (T)s.in_all : (T)1;
+    return mx_cuda_rows(call, s.images * s.channels, s.in_all, [=] __device__(int64_t row) {
+        T mine = largest ? (T)-INFINITY : (T)0;
+        for (int i = threadIdx.x; i < s.in_all; i += blockDim.x) {
+            const T v = (T)x[row * s.in_all + i];
+            mine = !largest ? mine + v : v > mine ? v : mine;
+        }
+        const T all = largest ? mx_cuda_block_max(mine) : mx_cuda_block_sum(mine) * scale;
+        if (!threadIdx.x)
+            y[row] = (S)all;
+    });
+}
+
+/* ---- backward -------------------------------------------------------------------------------------------------- */
+
+/* The windows that hold an element. */
+struct holders {
+    int first[3], end[3], me[3];
+    __device__ holders(const pool &s, int place)
+    {
+        me[0] = place / (s.in[1] * s.in[2]), me[1] = place / s.in[2] % s.in[1], me[2] = place % s.in[2];
+        for (int a = 0; a < 3; a++) {
+            const int low = me[a] + s.pad[a] - s.kernel[a] + 1, high = (me[a] + s.pad[a]) / s.stride[a] + 1;
             first[a] = low > 0 ? (low + s.stride[a] - 1) / s.stride[a] : 0;
             end[a] = high < s.out[a] ? high : s.out[a];
         }
-        T sum = 0;
-        for (at[0] = first[0]; at[0] < end[0]; at[0]++)
-            for (at[1] = first[1]; at[1] < end[1]; at[1]++)
-                for (at[2] = first[2]; at[2] < end[2]; at[2]++)
-                    sum += share(s, window(s, at), image, channel, x, i) *
-                           dy[s.place(s.out, s.out_all, image, channel, at[0], at[1], at[2])];
-        dx[i] = sum;
+    }
+    /* f(z, y, x, place in y) */
+    template <class F> __device__ void each(const pool &s, F f) const
+    {
+        for (int z = first[0]; z < end[0]; z++)
+            for (int y = first[1]; y < end[1]; y++)
+                for (int x = first[2]; x < end[2]; x++)
+                    f(z, y, x, (z * s.out[1] + y) * s.out[2] + x);
+    }
+};
+
+/* avg, sum and lp: what element gets of its windows' gradients */
+template <class S, int V> static mx_code backward_sums(const mx_kernel_call *call, const pool &s)
+{
+    typedef mx_cuda_wide<S> T;
+    const S *dy = (const S *)mx_data(call->in[0]), *x = (const S *)mx_data(call->in[1]);
+    S *dx = (S *)mx_data(call->out[0]);
+    return each_place<V>(call, s, s.in_all, [=] __device__(int64_t image, int channel, int place) {
+        const plane in(s, s.in_all, image, channel), out(s, s.out_all, image, channel);
+        T sum[V] = {};
+        mx_cuda_pack<S, V> made;
+        holders(s, place).each(s, [&](int z, int y, int w, int q) {
+            const window win(s, z, y, w);
+            const mx_cuda_pack<S, V> g = mx_cuda_pack<S, V>::load(dy, out.at(q));
+            T whole[V];
+            if (s.type == MX_POOLING_LP)
+                pooled<S, V>(s, win, in, x, whole);
+            for (int l = 0; l < V; l++) {
+                const T ratio = s.type != MX_POOLING_LP ? (T)win.scale
+                                : whole[l] != 0         ? (T)x[in.at(place) + l] / whole[l]
+                                                        : 0;
+                sum[l] += (T)g.v[l] * (s.type != MX_POOLING_LP ? ratio
+                                       : s.p == 1              ? (T)1
+                                       : s.p == 2              ? ratio
+                                                               : ratio * ratio);
+            }
+        });
+        for (int l = 0; l < V; l++)
+            made.v[l] = (S)sum[l];
+        made.store(dx, in.at(place));
     });
 }
 
-MX_CUDA_FLOATS(run_pooling, forward)
-MX_CUDA_FLOATS(run_backward, backward)
+/* winners (as y): the number of the largest element in its window; as large as it gets: none */
+template <class S, int V, class W> static mx_code find_winners(const mx_kernel_call *call, const pool &s, W *winners)
+{
+    typedef mx_cuda_wide<S> T;
+    const S *x = (const S *)mx_data(call->in[1]);
+    return each_place<V>(call, s, s.out_all, [=] __device__(int64_t image, int channel, int place) {
+        const plane in(s, s.in_all, image, channel);
+        T most[V];
+        mx_cuda_pack<W, V> best;
+        for (int l = 0; l < V; l++)
+            most[l] = (T)-INFINITY, best.v[l] = (W)-1;
+        each_element(s, window(s, place), [&](int q, int number) {
+            const mx_cuda_pack<S, V> k = mx_cuda_pack<S, V>::load(x, in.at(q));
+            for (int l = 0; l < V; l++) {
+                const T v = (T)k.v[l];
+                if (v > most[l] || (best.v[l] == (W)-1 && v == most[l]))
+                    most[l] = v, best.v[l] = (W)number;
+            }
+        });
+        best.store(winners, plane(s, s.out_all, image, channel).at(place));
+    });
+}
 
-MX_CUDA_KERNELS(pooling) = {{"Pooling", run_pooling, NULL}, {"_backward_Pooling", run_backward, NULL}, {NULL, NULL, NULL}};
+/* Windows that do not overlap: each writes the gradient of all elements up to the next window. */
+template <class S, int V> static mx_code backward_apart(const mx_kernel_call *call, const pool &s)
+{
+    const S *dy = (const S *)mx_data(call->in[0]), *x = (const S *)mx_data(call->in[1]);
+    S *dx = (S *)mx_data(call->out[0]);
+    return each_place<V>(call, s, s.out_all, [=] __device__(int64_t image, int channel, int place) {
+        typedef mx_cuda_wide<S> T;
+        const int at[3] = {place / (s.out[1] * s.out[2]), place / s.out[2] % s.out[1], place % s.out[2]};
+        const plane in(s, s.in_all, image, channel), out(s, s.out_all, image, channel);
+        const mx_cuda_pack<S, V> g = mx_cuda_pack<S, V>::load(dy, out.at(place));
+        const window w(s, at[0], at[1], at[2]);
+        T most[V];
+        int winner[V];
+        for (int l = 0; l < V; l++)
+            most[l] = (T)-INFINITY, winner[l] = -1;
+        each_element(s, w, [&](int q, int) {
+            const mx_cuda_pack<S, V> k = mx_cuda_pack<S, V>::load(x, in.at(q));
+            for (int l = 0; l < V; l++)
+                if ((T)k.v[l] > most[l] || (winner[l] < 0 && (T)k.v[l] == most[l]))
+                    most[l] = (T)k.v[l], winner[l] = q;
+        });
+        int end[3];
+        for (int a = 0; a < 3; a++)
+            end[a] = at[a] + 1 < s.out[a] ? w.begin[a] + s.stride[a] : s.in[a];
+        for (int z = w.begin[0]; z < end[0]; z++)
+            for (int y = w.begin[1]; y < end[1]; y++)
+                for (int c = w.begin[2]; c < end[2]; c++) {
+                    const int q = (z * s.in[1] + y) * s.in[2] + c;
+                    mx_cuda_pack<S, V> made;
+                    for (int l = 0; l < V; l++)
+                        made.v[l] = q == winner[l] ? g.v[l] : (S)0.0f;
+                    made.store(dx, in.at(q));
+                }
+    });
+}
+
+static bool apart(const pool &s)
+{
+    for (int a = 0; a < 3; a++)
+        if (s.pad[a] || s.stride[a] < s.kernel[a] || (s.out[a] - 1) * s.stride[a] >= s.in[a])
+            return false;
+    return true;
+}
+
+template <class S, int V, class W> static mx_code backward_max(const mx_kernel_call *call, const pool &s)
+{
+    typedef mx_cuda_wide<S> T;
+    mx_cuda_device *d = mx_cuda_of(call);
+    const S *dy = (const S *)mx_data(call->in[0]);
+    S *dx = (S *)mx_data(call->out[0]);
+    mx_cuda_scratch room(d, (size_t)(s.images * s.out_all * s.channels) * sizeof(W));
+    if (!room.memory)
+        return mx_error_code();
+    W *winners = room.as<W>();
+    const mx_code code = find_winners<S, V, W>(call, s, winners);
+    return code ? code : each_place<V>(call, s, s.in_all, [=] __device__(int64_t image, int channel, int place) {
+        const holders h(s, place);
+        const plane out(s, s.out_all, image, channel);
+        T sum[V] = {};
+        mx_cuda_pack<S, V> made;
+        h.each(s, [&](int z, int y, int x, int q) {
+            const W me = (W)window(s, z, y, x).number(s, h.me[0], h.me[1], h.me[2]);
+            const mx_cuda_pack<W, V> won = mx_cuda_pack<W, V>::load(winners, out.at(q));
+            const mx_cuda_pack<S, V> g = mx_cuda_pack<S, V>::load(dy, out.at(q));
+            for (int l = 0; l < V; l++)
+                sum[l] += won.v[l] == me ? (T)g.v[l] : (T)0;
+        });
+        for (int l = 0; l < V; l++)
+            made.v[l] = (S)sum[l];
+        made.store(dx, plane(s, s.in_all, image, channel).at(place));
+    });
+}
+
+template <class S, int V> static mx_code backward(const mx_kernel_call *call)
+{
+    const pool s = shape_of((const mx_pooling_attrs *)call->attrs, call->in[1], call->in[0]);
+    if (!mx_cuda_of(call))
+        return mx_error_code();
+    if (!call->out[0]->size || !call->in[0]->size)
+        return mx_cuda_each(call, call->out[0]->size,
+                            [dx = (S *)mx_data(call->out[0])] __device__(int64_t i) { dx[i] = (S)(mx_cuda_wide<S>)0; });
+    if (s.type != MX_POOLING_MAX)
+        return backward_sums<S, V>(call, s);
+    if (apart(s))
+        return backward_apart<S, V>(call, s);
+    return (int64_t)s.kernel[0] * s.kernel[1] * s.kernel[2] < 255 ? backward_max<S, V, uint8_t>(call, s)
+                                                                  : backward_max<S, V, uint32_t>(call, s);
+}
+
+/* ---- element types --------------------------------------------------------------------------------------------- */
+
+/* 16 bytes of neighbouring channels can be moved at once in all arrays of the call. */
+static bool packed(const mx_kernel_call *call)
+{
+    const mx_pooling_attrs *a = (const mx_pooling_attrs *)call->attrs;
+    const mx_array *x = call->out[0];
+    return a->layout >= MX_POOLING_NWC && x->shape[x->ndim - 1] % (16 / mx_dtype_size((mx_dtype)x->dtype)) == 0 &&
+           mx_cuda_all_aligned({x, call->in[0], call->n_in > 1 ? call->in[1] : nullptr});
+}
+
+static bool whole(const mx_kernel_call *call)
+{
+    const mx_pooling_attrs *a = (const mx_pooling_attrs *)call->attrs;
+    return a->global_pool && a->layout < MX_POOLING_NWC && a->pool_type != MX_POOLING_LP &&
+           call->in[0]->size > 16 * call->out[0]->size;
+}
+
+static mx_code run_pooling(const mx_kernel_call *call)
+{
+    return mx_cuda_by_storage(call->in[0]->dtype, packed(call), [=](auto *type, auto lanes) {
+        typedef MX_CUDA_STORAGE(type) S;
+        return whole(call) ? forward_whole<S>(call) : forward<S, decltype(lanes)::value>(call);
+    });
+}
+
+static mx_code run_backward(const mx_kernel_call *call)
+{
+    return mx_cuda_by_storage(call->in[0]->dtype, packed(call), [=](auto *type, auto lanes) {
+        return backward<MX_CUDA_STORAGE(type), decltype(lanes)::value>(call);
+    });
+}
+
+} // namespace
+
+MX_CUDA_KERNELS(pooling) = {
+    {"Pooling", run_pooling, NULL}, {"_backward_Pooling", run_backward, NULL}, {NULL, NULL, NULL}};

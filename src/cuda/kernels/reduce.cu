@@ -1,8 +1,8 @@
 /* Reductions: sums and the like over axes, in double (or int64 for integers).
  *
- * The axes are split into kept and folded groups.  A result is made by one thread where neighbouring results stand side
- * by side in memory (the last axis is kept), else by a block; long folds are cut into parts, joined by a second launch.
- * The order of additions depends on the shape only.
+ * The axes are split into kept and folded groups.  Where neighbouring results stand side by side in memory (the last axis
+ * is kept), a block makes 32 of them, each by a column of threads; else a block makes one.  Short folds are one thread's.
+ * Long ones are cut into parts, joined by a second launch.  The order of additions depends on the shape only.
  *
  * SPDX-License-Identifier: Apache-2.0 */
 #include "cuda/cuda.h"
@@ -10,20 +10,29 @@ extern "C" {
 #include "op/reduce.h"
 }
 
-#define PARTS 64      /* at most, of one result */
-#define LEAST 2048    /* elements of a part */
+#define PARTS 64   /* at most, of one result */
+#define LEAST 2048 /* elements of a part that a block folds; of a part that a column of threads folds: */
+#define LEAST_COLUMN 64
+#define WIDE 32 /* results side by side */
+#define DEEP 8  /* threads of a column */
+#define SHORT 16 /* elements that one thread folds */
 
+namespace /* the name is also used elsewhere */
+{
 struct axes {
     int n;
     int64_t dim[MX_MAX_NDIM], step[MX_MAX_NDIM], size;
     __host__ __device__ int64_t offset(int64_t index) const
     {
         int64_t at = 0;
+        if (n < 2)
+            return n ? index * step[0] : 0;
         for (int i = n - 1; i >= 0; index /= dim[i], i--)
             at += index % dim[i] * step[i];
         return at;
     }
 };
+} // namespace
 
 struct folding {
     axes kept, folded;
@@ -79,11 +88,26 @@ template <class C> __device__ C finish(mx_fold fold, C total, int64_t count)
 
 /* ---- one result, or one part of it --------------------------------------------------------------------------------- */
 
+template <class C> __device__ C load(const folding &f, int64_t at)
+{
+    return element(f.fold, mx_cuda_load<C>(f.in, f.in_type, at));
+}
+
+/* Four elements at once where the fold walks in equal steps, so that their loads do not wait for each other. */
 template <class C> __device__ C fold_range(const folding &f, int64_t base, int64_t begin, int64_t end, int first, int step)
 {
     C total = start_of<C>(f.fold);
-    for (int64_t i = begin + first; i < end; i += step)
-        total = join(f.fold, total, element(f.fold, mx_cuda_load<C>(f.in, f.in_type, base + f.folded.offset(i))));
+    int64_t i = begin + first;
+    if (f.folded.n < 2) {
+        const int64_t stride = f.folded.n ? f.folded.step[0] : 0;
+        for (; i + 3 * step < end; i += 4 * step) {
+            const C a = load<C>(f, base + i * stride), b = load<C>(f, base + (i + step) * stride);
+            const C c = load<C>(f, base + (i + 2 * step) * stride), e = load<C>(f, base + (i + 3 * step) * stride);
+            total = join(f.fold, total, join(f.fold, join(f.fold, a, b), join(f.fold, c, e)));
+        }
+    }
+    for (; i < end; i += step)
+        total = join(f.fold, total, load<C>(f, base + f.folded.offset(i)));
     return total;
 }
 
@@ -96,13 +120,31 @@ template <class C> __device__ void put(const folding &f, int64_t unit, C total, 
         mx_cuda_store<C>(f.out, f.out_type, unit, finish(f.fold, total, f.folded.size));
 }
 
-template <class C> static mx_code by_threads(const mx_kernel_call *call, const folding &f, C *partial)
+/* blockIdx: columns, parts */
+template <class C> __global__ void columns_kernel(folding f, C *partial)
 {
-    return mx_cuda_each(call, f.kept.size * f.parts, [=] __device__(int64_t unit) {
-        const int64_t result = unit % f.kept.size, begin = unit / f.kept.size * f.part;
-        const int64_t end = begin + f.part < f.folded.size ? begin + f.part : f.folded.size;
-        put<C>(f, unit, fold_range<C>(f, f.kept.offset(result), begin, end, 0, 1), partial);
-    });
+    __shared__ C shared[DEEP][WIDE];
+    const int lane = threadIdx.x % WIDE, high = threadIdx.x / WIDE;
+    const int64_t result = (int64_t)blockIdx.x * WIDE + lane, begin = blockIdx.y * f.part;
+    const int64_t end = begin + f.part < f.folded.size ? begin + f.part : f.folded.size;
+    const bool inside = result < f.kept.size;
+    C total = inside ? fold_range<C>(f, f.kept.offset(result), begin, end, high, DEEP) : C();
+    shared[high][lane] = total;
+    __syncthreads();
+    if (high || !inside)
+        return;
+    for (int k = 1; k < DEEP; k++)
+        total = join(f.fold, total, shared[k][lane]);
+    put<C>(f, blockIdx.y * f.kept.size + result, total, partial);
+}
+
+template <class C> static mx_code by_columns(const mx_kernel_call *call, mx_cuda_device *d, const folding &f, C *partial)
+{
+    const int64_t tiles = (f.kept.size + WIDE - 1) / WIDE;
+    if (tiles > INT32_MAX)
+        return mx_op_fail(call->op, MX_ERR_SHAPE, "%lld results are too many for gpu(%d)", (long long)f.kept.size, d->id);
+    columns_kernel<C><<<dim3((unsigned)tiles, (unsigned)f.parts), WIDE * DEEP, 0, d->stream>>>(f, partial);
+    return mx_cuda_launched(call);
 }
 
 template <class C> static mx_code by_blocks(const mx_kernel_call *call, const folding &f, C *partial)
@@ -118,25 +160,37 @@ template <class C> static mx_code by_blocks(const mx_kernel_call *call, const fo
     });
 }
 
+/* As many parts as keep the device busy, but none too small. */
+static void cut(folding *f, const mx_cuda_device *d, bool side_by_side)
+{
+    const int64_t units = side_by_side ? (f->kept.size + WIDE - 1) / WIDE : f->kept.size;
+    const int64_t wanted = (int64_t)d->multiprocessors * 4 / (units + 1);
+    const int64_t room = f->folded.size / (side_by_side ? LEAST_COLUMN : LEAST);
+    f->parts = wanted < room ? wanted : room;
+    f->parts = f->parts < 1 ? 1 : f->parts > PARTS ? PARTS : f->parts;
+    f->part = (f->folded.size + f->parts - 1) / f->parts;
+}
+
 template <class C> static mx_code fold_as(const mx_kernel_call *call, folding f, bool side_by_side)
 {
     mx_cuda_device *d = mx_cuda_of(call);
     if (!d)
         return mx_error_code();
-    const int64_t wanted = (int64_t)d->multiprocessors * (side_by_side ? 1024 : 4) / (f.kept.size + 1);
-    const int64_t least = side_by_side ? 64 : LEAST, room = f.folded.size / least;
-    f.parts = wanted < room ? wanted : room;
-    f.parts = f.parts < 1 ? 1 : f.parts > PARTS ? PARTS : f.parts;
-    f.part = (f.folded.size + f.parts - 1) / f.parts;
+    if (f.folded.size <= SHORT) /* a thread for each result */
+        return mx_cuda_each(call, f.kept.size, [=] __device__(int64_t result) {
+            put<C>(f, result, fold_range<C>(f, f.kept.offset(result), 0, f.folded.size, 0, 1), (C *)nullptr);
+        });
+    cut(&f, d, side_by_side);
     mx_cuda_scratch scratch(d, f.parts > 1 ? (size_t)(f.parts * f.kept.size) * sizeof(C) : 0);
     C *partial = scratch.as<C>();
     if (f.parts > 1 && !partial)
         return mx_error_code();
-    mx_code code = side_by_side ? by_threads<C>(call, f, partial) : by_blocks<C>(call, f, partial);
+    mx_code code = side_by_side ? by_columns<C>(call, d, f, partial) : by_blocks<C>(call, f, partial);
     if (code || !partial)
         return code;
     return mx_cuda_each(call, f.kept.size, [=] __device__(int64_t result) {
         C total = start_of<C>(f.fold);
+#pragma unroll 8
         for (int64_t p = 0; p < f.parts; p++)
             total = join(f.fold, total, partial[p * f.kept.size + result]);
         put<C>(f, result, total, (C *)nullptr);
@@ -173,7 +227,8 @@ static mx_code fold_into(const mx_kernel_call *call, mx_fold fold, const mx_arra
             add_axis(mask >> axis & 1 ? &f.folded : &f.kept, in->shape[axis], step[axis]);
     if (!f.folded.size && MX_FOLD_HAS_NO_EMPTY(fold))
         return mx_op_fail(call->op, MX_ERR_SHAPE, "an axis of size 0 has no %s", fold == MX_FOLD_MAX ? "maximum" : "minimum");
-    f.in = mx_data(in), f.out = (char *)mx_data(out) + first * mx_dtype_size((mx_dtype)out->dtype), f.in_type = in->dtype, f.out_type = out->dtype, f.fold = fold;
+    f.in = mx_data(in), f.out = (char *)mx_data(out) + first * mx_dtype_size((mx_dtype)out->dtype);
+    f.in_type = in->dtype, f.out_type = out->dtype, f.fold = fold;
     const bool side_by_side = f.kept.n && f.kept.step[f.kept.n - 1] == 1 && f.kept.dim[f.kept.n - 1] >= 32;
     if (!mx_dtype_is_float(in->dtype) && !mx_dtype_is_float(out->dtype))
         return fold_as<int64_t>(call, f, side_by_side);

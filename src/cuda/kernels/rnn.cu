@@ -2,15 +2,20 @@
  *
  * The products with the inputs of all steps are one matrix product; then every step is a product with the state before and
  * one launch over the gates.  Backwards the gradients of all gates are kept, so that those of inputs and weights are
- * single products, too.
+ * single products, too.  Plain LSTM layers of moderate size run all their steps in one launch (dnn_lstm.cu).
  *
  * SPDX-License-Identifier: Apache-2.0 */
 #include <cmath>
 
+#include "cuda/kernels/dnn_channels.h"
+#include "cuda/kernels/dnn_lstm.h"
 #include "cuda/kernels/gemm.h"
 extern "C" {
 #include "op/rnn.h"
 }
+
+namespace
+{
 
 /* One call of RNN or _backward_RNN. */
 struct job {
@@ -53,8 +58,8 @@ template <class T> struct network {
 template <class T> constexpr int type_of() { return sizeof(T) == 8 ? MX_FLOAT64 : MX_FLOAT32; }
 
 template <class T>
-static mx_code product(const job &j, bool ta, bool tb, int64_t m, int64_t n, int64_t k, const T *a, int64_t lda, const T *b,
-                       int64_t ldb, double beta, T *c)
+static mx_code product(const job &j, bool ta, bool tb, int64_t m, int64_t n, int64_t k, const T *a, int64_t lda,
+                       const T *b, int64_t ldb, double beta, T *c)
 {
     if (!m || !n || !k)
         return MX_OK;
@@ -71,7 +76,8 @@ template <class T> static mx_code step_forward(const job &job, const network<T> 
     const int64_t H = w.s.hidden;
     return mx_cuda_each(job.call, w.s.batch * H, [=] __device__(int64_t i) {
         const int64_t n = i / H, j = i % H, row = t * w.s.batch + n;
-        T *g = w.gates + row * w.s.gates * H, *out = w.out + row * w.width, *h = w.s.projection ? w.raw + row * H : w.h + n * H;
+        T *g = w.gates + row * w.s.gates * H, *out = w.out + row * w.width,
+          *h = w.s.projection ? w.raw + row * H : w.h + n * H;
         if (!w.active(t, n)) {
             if (w.s.projection)
                 h[j] = 0;
@@ -91,7 +97,8 @@ template <class T> static mx_code step_forward(const job &job, const network<T> 
             h[j] = open * tanh(cell);
         } else if (w.s.mode == MX_CELL_GRU) {
             const T *gh = w.gh + n * 3 * H, hn = gh[2 * H + j] + w.bh[2 * H + j];
-            const T r = sigmoid(g[j] + w.bx[j] + gh[j] + w.bh[j]), z = sigmoid(g[H + j] + w.bx[H + j] + gh[H + j] + w.bh[H + j]);
+            const T r = sigmoid(g[j] + w.bx[j] + gh[j] + w.bh[j]),
+                    z = sigmoid(g[H + j] + w.bx[H + j] + gh[H + j] + w.bh[H + j]);
             const T fresh = tanh(g[2 * H + j] + w.bx[2 * H + j] + r * hn);
             g[j] = r, g[H + j] = z, g[2 * H + j] = fresh;
             w.extra[row * H + j] = hn;
@@ -119,12 +126,30 @@ template <class T> static mx_code project(const job &job, const network<T> w, in
     });
 }
 
+/* The layer for dnn_lstm.cu; false: it is none that is served there. */
+static bool as_lstm(const job &job, const network<float> &w, bool backward, mx_cuda_lstm *s)
+{
+    if (w.s.mode != MX_CELL_LSTM || w.s.projection || w.lengths || w.clip_min > -INFINITY || w.s.steps > INT32_MAX / 2)
+        return false;
+    *s = {};
+    s->steps = (int)w.s.steps, s->batch = (int)w.s.batch, s->hidden = (int)w.s.hidden, s->width = w.width,
+    s->reverse = w.reverse;
+    s->wh = w.wh, s->bias = w.bx, s->gates = w.gates, s->cells = w.extra, s->out = w.out, s->h = w.h, s->c = w.c;
+    s->c0 = w.c0, s->dout = w.dout, s->dgates = w.dgates, s->dh = w.dh, s->dc = w.dc;
+    return mx_cuda_lstm_suits(job.call, *s, backward);
+}
+static bool as_lstm(const job &, const network<double> &, bool, mx_cuda_lstm *) { return false; }
+
 template <class T> static mx_code forward(const job &job, const network<T> &w)
 {
     const mx_rnn_shape &s = w.s;
     const int64_t gates = s.gates * s.hidden, N = s.batch;
     const bool gru = s.mode == MX_CELL_GRU;
-    mx_code code = product<T>(job, false, true, s.steps * N, gates, w.inputs, w.x, w.inputs, w.wx, w.inputs, 0, w.gates);
+    mx_code code =
+        product<T>(job, false, true, s.steps * N, gates, w.inputs, w.x, w.inputs, w.wx, w.inputs, 0, w.gates);
+    mx_cuda_lstm lstm;
+    if (!code && as_lstm(job, w, false, &lstm))
+        return mx_cuda_lstm_forward(job.call, lstm);
     for (int64_t i = 0; i < s.steps && !code; i++) {
         const int64_t t = w.reverse ? s.steps - 1 - i : i;
         code = product<T>(job, false, true, N, gates, s.handed, w.h, s.handed, w.wh, s.handed, gru ? 0 : 1,
@@ -149,18 +174,21 @@ template <class T> static mx_code enter_step(const job &job, const network<T> w,
         if (w.s.projection)
             w.draw[row * P + j] = active ? w.dh[i] : 0;
     });
-    return code || !w.s.projection ? code
-                                   : product<T>(job, false, false, N, w.s.hidden, P, w.dh, P, w.wr, w.s.hidden, 0, w.dfull);
+    return code || !w.s.projection
+               ? code
+               : product<T>(job, false, false, N, w.s.hidden, P, w.dh, P, w.wr, w.s.hidden, 0, w.dfull);
 }
 
 /* dc += dh o (1 - tanh(c)^2), cut where the cell was clipped; then the gates' own slopes. */
-template <class T> __device__ void lstm_back(const network<T> &w, const T *g, int64_t row, int64_t t, int64_t n, int64_t j, T dh, T *d)
+template <class T>
+__device__ void lstm_back(const network<T> &w, const T *g, int64_t row, int64_t t, int64_t n, int64_t j, T dh, T *d)
 {
     const int64_t H = w.s.hidden;
     int64_t previous;
     const bool first = w.first(t, n, &previous);
     const T before = first ? w.c0[n * H + j] : w.extra[(previous * w.s.batch + n) * H + j];
-    const T in = g[j], forget = g[H + j], fresh = g[2 * H + j], open = g[3 * H + j], kept = w.extra[row * H + j], y = tanh(kept);
+    const T in = g[j], forget = g[H + j], fresh = g[2 * H + j], open = g[3 * H + j], kept = w.extra[row * H + j],
+            y = tanh(kept);
     T cell = w.dc[n * H + j] + dh * open * (1 - y * y);
     cell = w.clip_min > -(T)INFINITY && (kept <= w.clip_min || kept >= w.clip_max) ? 0 : cell;
     d[j] = cell * fresh * in * (1 - in);
@@ -211,16 +239,27 @@ template <class T> static mx_code gather_before(const job &job, const network<T>
     });
 }
 
-template <class T> static mx_code sum_columns(const job &job, const T *from, int64_t rows, int64_t columns, T *to)
+template <class T> struct column_sum {
+    typedef T number;
+    struct channel {
+    };
+    const T *from;
+    __device__ channel start(int64_t, int) const { return {}; }
+    __device__ void visit(const channel &, int64_t at, T *a, T *) const { *a += from[at]; }
+};
+
+/* to (columns), and `again` if there is one: sums over the rows */
+template <class T>
+static mx_code sum_columns(const job &job, const T *from, int64_t rows, int64_t columns, T *to, T *again)
 {
-    return mx_cuda_rows(job.call, columns, rows, [=] __device__(int64_t c) {
-        double mine = 0;
-        for (int64_t r = threadIdx.x; r < rows; r += blockDim.x)
-            mine += from[r * columns + c];
-        const double total = mx_cuda_block_sum(mine);
-        if (!threadIdx.x)
-            to[c] = (T)total;
-    });
+    mx_cuda_device *d = mx_cuda_of(job.call);
+    return !d ? mx_error_code()
+              : mx_cuda_channel_sums<1>(job.call, d, mx_cuda_channels(rows, columns), column_sum<T>{from},
+                                        [=] __device__(int64_t c, double sum, double) {
+                                            to[c] = (T)sum;
+                                            if (again)
+                                                again[c] = (T)sum;
+                                        });
 }
 
 /* The products over all steps: dW = dG' X, dX = dG W, db = sums of dG. */
@@ -228,11 +267,14 @@ template <class T> static mx_code finish(const job &job, const network<T> &w)
 {
     const mx_rnn_shape &s = w.s;
     const int64_t rows = s.steps * s.batch, gates = s.gates * s.hidden, P = s.handed, I = w.inputs;
-    mx_code code = sum_columns<T>(job, w.dgates, rows, gates, w.dbx);
-    code = code ? code : sum_columns<T>(job, w.dgh, rows, gates, w.dbh);
+    const bool both = w.dgh == w.dgates; /* but for GRU */
+    mx_code code = sum_columns<T>(job, w.dgates, rows, gates, w.dbx, both ? w.dbh : nullptr);
+    code = code || both ? code : sum_columns<T>(job, w.dgh, rows, gates, w.dbh, nullptr);
     code = code ? code : product<T>(job, true, false, gates, I, rows, w.dgates, gates, w.x, I, 0, w.dwx);
     code = code ? code : product<T>(job, true, false, gates, P, rows, w.dgh, gates, w.before, P, 0, w.dwh);
-    code = code || !s.projection ? code : product<T>(job, true, false, P, s.hidden, rows, w.draw, P, w.raw, s.hidden, 0, w.dwr);
+    code = code || !s.projection
+               ? code
+               : product<T>(job, true, false, P, s.hidden, rows, w.draw, P, w.raw, s.hidden, 0, w.dwr);
     return code ? code : product<T>(job, false, false, rows, I, gates, w.dgates, gates, w.wx, I, w.add_dx, w.dx);
 }
 
@@ -241,11 +283,18 @@ template <class T> static mx_code backward(const job &job, network<T> &w)
     const mx_rnn_shape &s = w.s;
     const int64_t gates = s.gates * s.hidden, N = s.batch;
     mx_code code = gather_before<T>(job, w);
+    mx_cuda_lstm lstm;
+    if (!code && as_lstm(job, w, true, &lstm)) {
+        code = mx_cuda_lstm_backward(job.call, lstm);
+        return code ? code : finish<T>(job, w);
+    }
     for (int64_t i = s.steps - 1; i >= 0 && !code; i--) {
         const int64_t t = w.reverse ? s.steps - 1 - i : i;
         code = enter_step<T>(job, w, t);
         code = code ? code : step_backward<T>(job, w, t);
-        code = code ? code : product<T>(job, false, false, N, s.handed, gates, w.dgh + t * N * gates, gates, w.wh, s.handed, 1, w.dh_next);
+        code = code ? code
+                    : product<T>(job, false, false, N, s.handed, gates, w.dgh + t * N * gates, gates, w.wh, s.handed, 1,
+                                 w.dh_next);
         T *swap = w.dh;
         w.dh = w.dh_next, w.dh_next = swap;
     }
@@ -254,12 +303,16 @@ template <class T> static mx_code backward(const job &job, network<T> &w)
 
 /* ---- all layers and directions ------------------------------------------------------------------------------------------ */
 
-template <class T> static T *reserve_block(const job &j, int64_t column) { return (T *)j.reserve + j.s.steps * j.s.batch * column; }
+template <class T> static T *reserve_block(const job &j, int64_t column)
+{
+    return (T *)j.reserve + j.s.steps * j.s.batch * column;
+}
 
 template <class T> static network<T> network_of(const job &j, int64_t layer, int64_t direction, void *output)
 {
     const mx_rnn_shape &s = j.s;
-    const int64_t gates = s.gates * s.hidden, inputs = mx_rnn_inputs(&s, layer), kept = mx_rnn_kept_column(&s, layer, direction);
+    const int64_t gates = s.gates * s.hidden, inputs = mx_rnn_inputs(&s, layer),
+                  kept = mx_rnn_kept_column(&s, layer, direction);
     const T *weight = (const T *)j.in[1] + mx_rnn_weight_at(&s, layer, direction);
     const T *bias = (const T *)j.in[1] + mx_rnn_bias_at(&s, layer, direction);
     const bool extra = s.mode == MX_CELL_LSTM || s.mode == MX_CELL_GRU;
@@ -268,8 +321,10 @@ template <class T> static network<T> network_of(const job &j, int64_t layer, int
     w.clip_min = (T)j.clip_min, w.clip_max = (T)j.clip_max, w.clip_nan = (T)j.clip_nan;
     w.inputs = inputs, w.width = s.directions * s.handed, w.reverse = direction == 1;
     w.x = layer ? reserve_block<T>(j, mx_rnn_input_column(&s, layer)) : (const T *)j.in[0];
-    w.wx = weight, w.wh = weight + gates * inputs, w.wr = weight + gates * (inputs + s.handed), w.bx = bias, w.bh = bias + gates;
-    w.out = (layer == s.layers - 1 ? (T *)output : reserve_block<T>(j, mx_rnn_input_column(&s, layer + 1))) + direction * s.handed;
+    w.wx = weight, w.wh = weight + gates * inputs, w.wr = weight + gates * (inputs + s.handed), w.bx = bias,
+    w.bh = bias + gates;
+    w.out = (layer == s.layers - 1 ? (T *)output : reserve_block<T>(j, mx_rnn_input_column(&s, layer + 1))) +
+            direction * s.handed;
     w.gates = reserve_block<T>(j, kept), w.extra = reserve_block<T>(j, kept + gates);
     w.raw = reserve_block<T>(j, kept + gates + (extra ? s.hidden : 0));
     return w;
@@ -295,7 +350,8 @@ template <class T> static mx_code drop(const job &j, T *x, T *mask, int64_t n)
     });
 }
 
-template <class T> static mx_code copy(const job &j, T *to, const void *from, int64_t at, int64_t n) /* from NULL: zeros */
+template <class T>
+static mx_code copy(const job &j, T *to, const void *from, int64_t at, int64_t n) /* from NULL: zeros */
 {
     const T *source = from ? (const T *)from + at : nullptr;
     return !to ? MX_OK : mx_cuda_each(j.call, n, [=] __device__(int64_t i) { to[i] = source ? source[i] : 0; });
@@ -324,12 +380,14 @@ template <class T> static mx_code forward_layers(const job &j, T *scratch)
             code = forward_direction<T>(j, layer, d, scratch);
         const int64_t column = mx_rnn_input_column(&s, layer + 1);
         if (!code && s.dropout && layer + 1 < s.layers)
-            code = drop<T>(j, reserve_block<T>(j, column), reserve_block<T>(j, column + width), s.steps * s.batch * width);
+            code =
+                drop<T>(j, reserve_block<T>(j, column), reserve_block<T>(j, column + width), s.steps * s.batch * width);
     }
     return code;
 }
 
-template <class T> static mx_code backward_direction(const job &j, int64_t layer, int64_t d, const T *dout, T *dx, T *scratch)
+template <class T>
+static mx_code backward_direction(const job &j, int64_t layer, int64_t d, const T *dout, T *dx, T *scratch)
 {
     const mx_rnn_shape &s = j.s;
     const int64_t N = s.batch, rows = s.steps * N, gates = s.gates * s.hidden, P = s.handed, H = s.hidden;
@@ -342,7 +400,8 @@ template <class T> static mx_code backward_direction(const job &j, int64_t layer
     w.dout = dout ? dout + d * P : nullptr, w.dx = dx, w.add_dx = d > 0;
     w.h0 = (const T *)j.in[2] + which * N * P;
     w.c0 = s.mode == MX_CELL_LSTM ? (const T *)j.in[3] + which * N * H : nullptr;
-    w.dwx = weight, w.dwh = weight + gates * inputs, w.dwr = weight + gates * (inputs + P), w.dbx = bias, w.dbh = bias + gates;
+    w.dwx = weight, w.dwh = weight + gates * inputs, w.dwr = weight + gates * (inputs + P), w.dbx = bias,
+    w.dbh = bias + gates;
     mx_code code = copy<T>(j, w.dh, j.ograd[1], which * N * P, N * P);
     code = code ? code : copy<T>(j, w.dc, j.ograd[2], which * N * H, N * H);
     code = code ? code : backward<T>(j, w);
@@ -373,9 +432,11 @@ template <class T> static mx_code backward_layers(const job &j, T *scratch)
 static mx_rnn_shape geometry(const mx_rnn_attrs *a, const mx_array *data)
 {
     mx_rnn_shape s = {};
-    s.mode = a->mode, s.steps = data->shape[0], s.batch = data->shape[1], s.input = data->shape[2], s.hidden = a->state_size;
+    s.mode = a->mode, s.steps = data->shape[0], s.batch = data->shape[1], s.input = data->shape[2],
+    s.hidden = a->state_size;
     s.projection = a->projection_size != MX_NONE_INT, s.handed = s.projection ? a->projection_size : a->state_size;
-    s.layers = a->num_layers, s.directions = a->bidirectional ? 2 : 1, s.gates = mx_rnn_gates(a->mode), s.dropout = a->p > 0;
+    s.layers = a->num_layers, s.directions = a->bidirectional ? 2 : 1, s.gates = mx_rnn_gates(a->mode),
+    s.dropout = a->p > 0;
     return s;
 }
 
@@ -446,5 +507,7 @@ template <class T> static mx_code rnn_backward(const mx_kernel_call *call)
 
 MX_CUDA_FLOATS(run_rnn, rnn)
 MX_CUDA_FLOATS(run_rnn_backward, rnn_backward)
+
+} // namespace
 
 MX_CUDA_KERNELS(rnn) = {{"RNN", run_rnn, NULL}, {"_backward_RNN", run_rnn_backward, NULL}, {NULL, NULL, NULL}};

@@ -1,165 +1,321 @@
-/* Softmax, its gradients and cross entropy: one block per row.  SPDX-License-Identifier: Apache-2.0 */
+/* Softmax, its gradients and cross entropy.
+ *
+ * Short rows that lie together are done by one warp each, which keeps them in registers; others by one block each.  Arrays
+ * are of any floating type, also of 16 bits: they are read and written as they are, and computed with as float.
+ *
+ * SPDX-License-Identifier: Apache-2.0 */
 #include <cmath>
 
 #include "cuda/kernels/softmax.h"
 
-/* Rows of n values that stand `inner` apart. */
+static bool by_fours(const mx_array *x) { return mx_cuda_aligned(mx_data(x), x->dtype) && mx_dtype_is_float(x->dtype); }
+
+/* Rows of n values that stand `inner` apart, of an array and of another one like it. */
+namespace /* the name is also used elsewhere */
+{
 struct rows {
     int64_t count, n, inner;
-    rows(const mx_array *x, int64_t axis)
+    bool fours;
+    rows(const mx_array *x, const mx_array *y, int64_t axis)
     {
         const mx_cuda_split s(x, mx_axis(axis, x->ndim));
         count = s.outer * s.inner, n = s.n, inner = s.inner;
+        fours = inner == 1 && n % MX_CUDA_LANES == 0 && by_fours(x) && by_fours(y);
     }
-    __device__ int64_t start(int64_t row) const { return row / inner * n * inner + row % inner; }
+    __device__ mx_cuda_line at(int64_t row) const { return {row / inner * n * inner + row % inner, n, inner, fours}; }
 };
+} // namespace
 
 struct lengths {
-    const void *data; /* NULL: all values count */
-    int type;
+    mx_cuda_values of_rows; /* absent: all values count */
     __device__ int64_t of(int64_t row, int64_t n) const
     {
-        if (!data)
+        if (!of_rows.data)
             return n;
-        const int64_t k = mx_cuda_load<int64_t>(data, type, row);
+        const int64_t k = of_rows.get<int64_t>(row);
         return k < 0 ? 0 : k > n ? n : k;
     }
 };
 
-template <class T> static mx_code forward(const mx_kernel_call *call, const rows &r, double factor, bool logarithm, lengths l)
+/* ---- a warp per row ---------------------------------------------------------------------------------------------- */
+
+#define WARPS 4      /* of a block */
+#define WARP_LOAD 128 /* values that a warp reads at once */
+#define WARP_MOST 1024
+
+template <class C, class F> __device__ inline C warp_join(C x, F join)
 {
-    const T *x = (const T *)mx_data(call->in[0]), scale = (T)factor;
-    T *y = (T *)mx_data(call->out[0]);
-    return mx_cuda_rows(call, r.count, r.n, [=] __device__(int64_t row) {
-        const int64_t at = r.start(row), valid = l.of(row, r.n);
-        T most;
-        const T sum = mx_cuda_softmax_sum(x + at, r.inner, valid, scale, &most), logarithm_of_sum = log(sum);
-        for (int64_t i = threadIdx.x; i < r.n; i += blockDim.x) {
-            const T v = x[at + i * r.inner] * scale - most;
-            y[at + i * r.inner] = i >= valid ? 0 : logarithm ? v - logarithm_of_sum : exp(v) / sum;
+    for (int step = 16; step; step /= 2)
+        x = join(x, __shfl_xor_sync(0xffffffffu, x, step));
+    return x;
+}
+
+/* Loads of a row: value l of load j of this lane is value 128 j + 4 lane + l. */
+template <class C, int LOADS> struct warp_row {
+    C v[LOADS][MX_CUDA_LANES];
+    static __device__ int place(int j) { return j * WARP_LOAD + (int)(threadIdx.x % 32) * MX_CUDA_LANES; }
+    __device__ void read(const mx_cuda_values &x, int64_t start, int n, bool aligned)
+    {
+#pragma unroll
+        for (int j = 0; j < LOADS; j++) {
+            const int lanes = n - place(j);
+            mx_cuda_load_lanes(v[j], x.data, x.type, start + place(j), lanes, aligned && lanes >= MX_CUDA_LANES);
         }
+    }
+    __device__ void write(const mx_cuda_values &x, int64_t start, int n, bool aligned) const
+    {
+#pragma unroll
+        for (int j = 0; j < LOADS; j++) {
+            const int lanes = n - place(j);
+            mx_cuda_store_lanes(v[j], x.data, x.type, start + place(j), lanes, aligned && lanes >= MX_CUDA_LANES);
+        }
+    }
+    /* f(value, whether it is one of the first `valid`) */
+    template <class F> __device__ void each(int valid, F f)
+    {
+#pragma unroll
+        for (int j = 0; j < LOADS; j++)
+#pragma unroll
+            for (int l = 0; l < MX_CUDA_LANES; l++)
+                f(v[j][l], place(j) + l < valid, j, l);
+    }
+};
+
+template <class C> struct job {
+    mx_cuda_values x, y, out; /* forward: x to out; backward: gradient x and result y to out */
+    lengths l;
+    int64_t count;
+    int n;
+    C scale;
+    bool logarithm, aligned;
+};
+
+template <class C, int LOADS> __global__ void warp_forward(const __grid_constant__ job<C> t)
+{
+    for (int64_t row = (int64_t)blockIdx.x * WARPS + threadIdx.x / 32; row < t.count; row += (int64_t)gridDim.x * WARPS) {
+        warp_row<C, LOADS> x;
+        const int valid = (int)t.l.of(row, t.n);
+        C most = -(C)INFINITY, sum = 0;
+        x.read(t.x, row * t.n, t.n, t.aligned);
+        x.each(valid, [&](C &v, bool in, int, int) { v *= t.scale, most = in ? max(most, v) : most; });
+        most = warp_join(most, mx_cuda_most<C>());
+        const C shift = most > -(C)INFINITY ? most : 0;
+        x.each(valid, [&](C &v, bool in, int, int) {
+            const C e = exp(v - shift);
+            sum += in ? e : 0;
+            v = t.logarithm ? v - shift : e;
+        });
+        sum = warp_join(sum, mx_cuda_plus<C>());
+        const C whole = t.logarithm ? log(sum) : 1 / sum;
+        x.each(valid, [&](C &v, bool in, int, int) { v = !in ? 0 : t.logarithm ? v - whole : v * whole; });
+        x.write(t.out, row * t.n, t.n, t.aligned);
+    }
+}
+
+template <class C, int LOADS> __global__ void warp_backward(const __grid_constant__ job<C> t)
+{
+    for (int64_t row = (int64_t)blockIdx.x * WARPS + threadIdx.x / 32; row < t.count; row += (int64_t)gridDim.x * WARPS) {
+        warp_row<C, LOADS> g, y;
+        C sum = 0;
+        g.read(t.x, row * t.n, t.n, t.aligned);
+        y.read(t.y, row * t.n, t.n, t.aligned);
+        g.each(t.n, [&](C v, bool in, int j, int l) { sum += !in ? 0 : t.logarithm ? v : v * y.v[j][l]; });
+        sum = warp_join(sum, mx_cuda_plus<C>());
+        g.each(t.n, [&](C &v, bool, int j, int l) {
+            v = t.scale * (t.logarithm ? v - exp(y.v[j][l]) * sum : y.v[j][l] * (v - sum));
+        });
+        g.write(t.out, row * t.n, t.n, t.aligned);
+    }
+}
+
+static bool suits_warps(const rows &r) { return r.inner == 1 && r.n <= WARP_MOST; }
+
+template <class C> static mx_code run_warps(const mx_kernel_call *call, const rows &r, job<C> t, bool backward)
+{
+    mx_cuda_device *d = mx_cuda_of(call);
+    if (!d)
+        return mx_error_code();
+    if (!r.count || !r.n)
+        return MX_OK;
+    t.count = r.count, t.n = (int)r.n;
+    t.aligned = r.fours && (!t.y.data || mx_cuda_aligned(t.y.data, t.y.type));
+    const int loads = (int)((r.n + WARP_LOAD - 1) / WARP_LOAD);
+    const auto kernel = backward ? loads <= 1   ? warp_backward<C, 1>
+                                   : loads <= 2 ? warp_backward<C, 2>
+                                   : loads <= 4 ? warp_backward<C, 4>
+                                                : warp_backward<C, 8>
+                        : loads <= 1 ? warp_forward<C, 1>
+                        : loads <= 2 ? warp_forward<C, 2>
+                        : loads <= 4 ? warp_forward<C, 4>
+                                     : warp_forward<C, 8>;
+    kernel<<<mx_cuda_blocks(d, (r.count + WARPS - 1) / WARPS), WARPS * 32, 0, d->stream>>>(t);
+    return mx_cuda_launched(call);
+}
+
+/* ---- softmax ----------------------------------------------------------------------------------------------------- */
+
+template <class C> static mx_code forward(const mx_kernel_call *call, const rows &r, double factor, bool logarithm, lengths l)
+{
+    const mx_cuda_values x(call->in[0]), y(call->out[0]);
+    const C scale = (C)factor;
+    if (suits_warps(r))
+        return run_warps<C>(call, r, {x, {}, y, l, 0, 0, scale, logarithm, false}, false);
+    return mx_cuda_rows(call, r.count, r.n, [=] __device__(int64_t row) {
+        const mx_cuda_line at = r.at(row);
+        const int64_t valid = l.of(row, r.n);
+        C most;
+        const C sum = mx_cuda_softmax_sum<C>(x, at, valid, scale, &most), logarithm_of_sum = log(sum);
+        mx_cuda_line_map<C>(x, y, at, [=](int64_t i, C v) {
+            const C shifted = v * scale - most;
+            return i >= valid ? (C)0 : logarithm ? shifted - logarithm_of_sum : exp(shifted) / sum;
+        });
     });
 }
 
 static double factor_of(const mx_softmax_attrs *a, double sign) { return sign / (std::isnan(a->temperature) ? 1 : a->temperature); }
 
-template <class T> static mx_code softmax_kind(const mx_kernel_call *call, bool logarithm, double sign)
+template <class C> static mx_code softmax_kind(const mx_kernel_call *call, bool logarithm, double sign)
 {
     const mx_softmax_attrs *a = (const mx_softmax_attrs *)call->attrs;
     lengths l = {};
     if (a->use_length && mx_is_none(call->in[1]))
         return mx_op_fail(call->op, MX_ERR_ARGUMENT, "use_length is True, but the input length is absent");
     if (a->use_length)
-        l = {mx_data(call->in[1]), call->in[1]->dtype};
-    return forward<T>(call, rows(call->in[0], a->axis), factor_of(a, sign), logarithm, l);
+        l.of_rows = mx_cuda_values(call->in[1]);
+    return forward<C>(call, rows(call->in[0], call->out[0], a->axis), factor_of(a, sign), logarithm, l);
 }
-template <class T> static mx_code softmax(const mx_kernel_call *call) { return softmax_kind<T>(call, false, 1); }
-template <class T> static mx_code log_softmax(const mx_kernel_call *call) { return softmax_kind<T>(call, true, 1); }
-template <class T> static mx_code softmin(const mx_kernel_call *call) { return softmax_kind<T>(call, false, -1); }
+template <class C> static mx_code softmax(const mx_kernel_call *call) { return softmax_kind<C>(call, false, 1); }
+template <class C> static mx_code log_softmax(const mx_kernel_call *call) { return softmax_kind<C>(call, true, 1); }
+template <class C> static mx_code softmin(const mx_kernel_call *call) { return softmax_kind<C>(call, false, -1); }
 
 /* dx = scale y (g - sum g y), of the logarithm: scale (g - exp(y) sum g) */
-template <class T> static mx_code backward_kind(const mx_kernel_call *call, bool logarithm, double sign)
+template <class C> static mx_code backward_kind(const mx_kernel_call *call, bool logarithm, double sign)
 {
     const mx_softmax_attrs *a = (const mx_softmax_attrs *)call->attrs;
-    const rows r(call->in[0], a->axis);
-    const T *g = (const T *)mx_data(call->in[0]), *y = (const T *)mx_data(call->in[1]), scale = (T)factor_of(a, sign);
-    T *dx = (T *)mx_data(call->out[0]);
+    const rows r(call->in[0], call->out[0], a->axis);
+    const mx_cuda_values g(call->in[0]), y(call->in[1]), dx(call->out[0]);
+    const C scale = (C)factor_of(a, sign);
+    if (suits_warps(r))
+        return run_warps<C>(call, r, {g, y, dx, {}, 0, 0, scale, logarithm, false}, true);
     return mx_cuda_rows(call, r.count, r.n, [=] __device__(int64_t row) {
-        const int64_t at = r.start(row);
-        T mine = 0;
-        for (int64_t i = threadIdx.x; i < r.n; i += blockDim.x)
-            mine += g[at + i * r.inner] * (logarithm ? (T)1 : y[at + i * r.inner]);
-        const T total = mx_cuda_block_sum(mine);
-        for (int64_t i = threadIdx.x; i < r.n; i += blockDim.x) {
-            const int64_t k = at + i * r.inner;
-            dx[k] = scale * (logarithm ? g[k] - exp(y[k]) * total : y[k] * (g[k] - total));
-        }
+        const mx_cuda_line at = r.at(row);
+        C mine = 0;
+        mx_cuda_line_each<C>(g, at, r.n, [&](int64_t i, C v) {
+            mine += v * (logarithm ? (C)1 : y.get<C>(at.start + i * at.inner));
+        });
+        const C total = mx_cuda_block_sum(mine);
+        mx_cuda_line_map<C>(g, dx, at, [=](int64_t i, C v) {
+            const C result = y.get<C>(at.start + i * at.inner);
+            return scale * (logarithm ? v - exp(result) * total : result * (v - total));
+        });
     });
 }
-template <class T> static mx_code backward_softmax(const mx_kernel_call *call) { return backward_kind<T>(call, false, 1); }
-template <class T> static mx_code backward_log_softmax(const mx_kernel_call *call) { return backward_kind<T>(call, true, 1); }
-template <class T> static mx_code backward_softmin(const mx_kernel_call *call) { return backward_kind<T>(call, false, -1); }
+template <class C> static mx_code backward_softmax(const mx_kernel_call *call) { return backward_kind<C>(call, false, 1); }
+template <class C> static mx_code backward_log_softmax(const mx_kernel_call *call) { return backward_kind<C>(call, true, 1); }
+template <class C> static mx_code backward_softmin(const mx_kernel_call *call) { return backward_kind<C>(call, false, -1); }
 
-template <class T> static mx_code activation(const mx_kernel_call *call)
+template <class C> static mx_code activation(const mx_kernel_call *call)
 {
-    rows r(call->in[0], 1);
+    rows r(call->in[0], call->out[0], 1);
     if (((const mx_softmax_activation_attrs *)call->attrs)->mode == MX_SOFTMAX_ACTIVATION_INSTANCE)
-        r.n *= r.inner, r.count /= r.inner ? r.inner : 1, r.inner = 1;
-    return forward<T>(call, r, 1, false, {});
+        r.n *= r.inner, r.count /= r.inner ? r.inner : 1, r.inner = 1, r.fours = false;
+    return forward<C>(call, r, 1, false, {});
 }
 
 /* ---- cross entropy ---------------------------------------------------------------------------------------------- */
 
 /* Class numbers (limited to [0, n)) or distributions. */
-template <class T> struct labels {
-    const void *data;
-    int type;
+struct labels {
+    mx_cuda_values values;
     bool sparse;
     __device__ int64_t of(int64_t row, int64_t n) const
     {
-        const int64_t k = mx_cuda_load<int64_t>(data, type, row);
+        const int64_t k = values.get<int64_t>(row);
         return k < 0 ? 0 : k >= n ? n - 1 : k;
     }
-    __device__ T at(int64_t k) const { return ((const T *)data)[k]; }
 };
 
 /* loss = lse - x[label], or sum of label (lse - x) */
-template <class T> static mx_code entropy(const mx_kernel_call *call, int64_t axis, bool sparse, T *loss)
+template <class C> static mx_code entropy(const mx_kernel_call *call, int64_t axis, bool sparse, mx_cuda_values loss)
 {
-    const rows r(call->in[0], axis);
+    const rows r(call->in[0], call->in[0], axis);
     if (!r.n)
         return mx_op_fail(call->op, MX_ERR_SHAPE, "there are no classes: the axis has size 0");
-    const T *x = (const T *)mx_data(call->in[0]);
-    T *lse = (T *)mx_data(call->out[1]);
-    const labels<T> label = {mx_data(call->in[1]), call->in[1]->dtype, sparse};
+    const mx_cuda_values x(call->in[0]), lse(call->out[1]);
+    const labels label = {mx_cuda_values(call->in[1]), sparse};
     return mx_cuda_rows(call, r.count, r.n, [=] __device__(int64_t row) {
-        const int64_t at = r.start(row);
-        T most, mine = 0;
-        const T total = log(mx_cuda_softmax_sum(x + at, r.inner, r.n, (T)1, &most)) + most;
-        for (int64_t i = threadIdx.x; !label.sparse && i < r.n; i += blockDim.x)
-            mine += label.at(at + i * r.inner) * (total - x[at + i * r.inner]);
-        const T sum = label.sparse ? total - x[at + label.of(row, r.n) * r.inner] : mx_cuda_block_sum(mine);
+        const mx_cuda_line at = r.at(row);
+        C most, mine = 0;
+        const C total = log(mx_cuda_softmax_sum<C>(x, at, r.n, (C)1, &most)) + most;
+        if (!label.sparse)
+            mx_cuda_line_each<C>(x, at, r.n, [&](int64_t i, C v) {
+                mine += label.values.get<C>(at.start + i * at.inner) * (total - v);
+            });
+        const C sum = label.sparse ? total - x.get<C>(at.start + label.of(row, r.n) * at.inner) : mx_cuda_block_sum(mine);
         if (!threadIdx.x)
-            loss[row] = sum, lse[row] = total;
+            loss.set<C>(row, sum), lse.set<C>(row, total);
     });
 }
 
-template <class T> static mx_code cross_entropy(const mx_kernel_call *call)
+template <class C> static mx_code cross_entropy(const mx_kernel_call *call)
 {
     const mx_softmax_ce_attrs *a = (const mx_softmax_ce_attrs *)call->attrs;
-    return entropy<T>(call, a->axis, a->sparse_label, (T *)mx_data(call->out[0]));
+    return entropy<C>(call, a->axis, a->sparse_label, mx_cuda_values(call->out[0]));
+}
+
+/* The sum of all losses. */
+template <class C> static mx_code total_cross_entropy(const mx_kernel_call *call)
+{
+    const int64_t rows = call->out[1]->size;
+    mx_cuda_device *d = mx_cuda_of(call);
+    if (!d)
+        return mx_error_code();
+    mx_cuda_scratch room(d, (size_t)rows * sizeof(C));
+    mx_cuda_values loss;
+    loss.data = room.memory, loss.type = sizeof(C) == 8 ? MX_FLOAT64 : MX_FLOAT32;
+    const mx_code code = !rows ? MX_OK : room.memory ? entropy<C>(call, 1, true, loss) : mx_error_code();
+    const mx_cuda_values sum(call->out[0]);
+    return code ? code : mx_cuda_rows(call, 1, rows, [=] __device__(int64_t) {
+        double mine = 0;
+        for (int64_t i = threadIdx.x; i < rows; i += blockDim.x)
+            mine += loss.get<double>(i);
+        const double total = mx_cuda_block_sum(mine);
+        if (!threadIdx.x)
+            sum.set<double>(0, total);
+    });
 }
 
 /* inputs: ograd, pred, label, lse; dx = g (softmax - label), a distribution's softmax times its sum */
-template <class T> static mx_code backward_cross_entropy(const mx_kernel_call *call)
+template <class C> static mx_code backward_cross_entropy(const mx_kernel_call *call)
 {
     const mx_softmax_ce_attrs *a = (const mx_softmax_ce_attrs *)call->attrs;
-    const rows r(call->in[1], a->axis);
-    const T *g = (const T *)mx_data(call->in[0]), *x = (const T *)mx_data(call->in[1]), *lse = (const T *)mx_data(call->in[3]);
-    const labels<T> label = {mx_data(call->in[2]), call->in[2]->dtype, a->sparse_label};
-    T *dx = (T *)mx_data(call->out[0]);
+    const rows r(call->in[1], call->out[0], a->axis);
+    const mx_cuda_values g(call->in[0]), x(call->in[1]), lse(call->in[3]), dx(call->out[0]);
+    const labels label = {mx_cuda_values(call->in[2]), a->sparse_label};
     return mx_cuda_rows(call, r.count, r.n, [=] __device__(int64_t row) {
-        const int64_t at = r.start(row), hit = label.sparse ? label.of(row, r.n) : -1;
-        T mine = 0;
+        const mx_cuda_line at = r.at(row);
+        const int64_t hit = label.sparse ? label.of(row, r.n) : -1;
+        C mine = 0;
         for (int64_t i = threadIdx.x; !label.sparse && i < r.n; i += blockDim.x)
-            mine += label.at(at + i * r.inner);
-        const T weight = label.sparse ? (T)1 : mx_cuda_block_sum(mine);
-        for (int64_t i = threadIdx.x; i < r.n; i += blockDim.x) {
-            const int64_t k = at + i * r.inner;
-            dx[k] = g[row] * (weight * exp(x[k] - lse[row]) - (label.sparse ? (T)(i == hit) : label.at(k)));
-        }
+            mine += label.values.get<C>(at.start + i * at.inner);
+        const C weight = label.sparse ? (C)1 : mx_cuda_block_sum(mine), factor = g.get<C>(row), total = lse.get<C>(row);
+        mx_cuda_line_map<C>(x, dx, at, [=](int64_t i, C v) {
+            const C target = label.sparse ? (C)(i == hit) : label.values.get<C>(at.start + i * at.inner);
+            return factor * (weight * exp(v - total) - target);
+        });
     });
 }
 
-MX_CUDA_FLOATS(run_softmax, softmax)
-MX_CUDA_FLOATS(run_log_softmax, log_softmax)
-MX_CUDA_FLOATS(run_softmin, softmin)
-MX_CUDA_FLOATS(run_backward_softmax, backward_softmax)
-MX_CUDA_FLOATS(run_backward_log_softmax, backward_log_softmax)
-MX_CUDA_FLOATS(run_backward_softmin, backward_softmin)
-MX_CUDA_FLOATS(run_activation, activation)
-MX_CUDA_FLOATS(run_ce, cross_entropy)
-MX_CUDA_FLOATS(run_backward_ce, backward_cross_entropy)
+MX_CUDA_COMPUTES(run_softmax, softmax)
+MX_CUDA_COMPUTES(run_log_softmax, log_softmax)
+MX_CUDA_COMPUTES(run_softmin, softmin)
+MX_CUDA_COMPUTES(run_backward_softmax, backward_softmax)
+MX_CUDA_COMPUTES(run_backward_log_softmax, backward_log_softmax)
+MX_CUDA_COMPUTES(run_backward_softmin, backward_softmin)
+MX_CUDA_COMPUTES(run_activation, activation)
+MX_CUDA_COMPUTES(run_ce, cross_entropy)
+MX_CUDA_COMPUTES(run_total_ce, total_cross_entropy)
+MX_CUDA_COMPUTES(run_backward_ce, backward_cross_entropy)
 
 MX_CUDA_KERNELS(softmax) = {{"softmax", run_softmax, NULL},
                             {"log_softmax", run_log_softmax, NULL},
@@ -170,4 +326,5 @@ MX_CUDA_KERNELS(softmax) = {{"softmax", run_softmax, NULL},
                             {"SoftmaxActivation", run_activation, NULL},
                             {"_softmax_ce", run_ce, NULL},
                             {"_backward_softmax_ce", run_backward_ce, NULL},
+                            {"softmax_cross_entropy", run_total_ce, NULL},
                             {NULL, NULL, NULL}};

@@ -4,7 +4,8 @@
  * An index outside its axis in mode "raise" is told by a flag that is read back: that mode waits for the device.
  *
  * SPDX-License-Identifier: Apache-2.0 */
-#include "cuda/cuda.h"
+#include "cuda/kernels/items.h"
+#include "cuda/kernels/places.h"
 
 enum { RAISE, WRAP, CLIP }; /* modes of take */
 
@@ -52,16 +53,6 @@ template <class F> static mx_code with_indices(const mx_kernel_call *call, const
     return outside ? mx_op_fail(call->op, MX_ERR_INDEX, "an index is outside an axis of size %lld", (long long)size) : code;
 }
 
-template <class F> static mx_code by_item(const mx_array *x, F f)
-{
-    switch (mx_dtype_size((mx_dtype)x->dtype)) {
-    case 1: return f((uint8_t)0);
-    case 2: return f((uint16_t)0);
-    case 4: return f((uint32_t)0);
-    default: return f((uint64_t)0);
-    }
-}
-
 /* ---- one list of indices for all blocks ------------------------------------------------------------------------ */
 
 /* out (outer, n, inner) = data (outer, size, inner) at the indices */
@@ -79,7 +70,7 @@ static mx_code take_from(const mx_kernel_call *call, const mx_array *data, const
 {
     const mx_cuda_split s(data, mx_axis(axis, data->ndim));
     return with_indices(call, list, s.n, mode, [&](indices index) {
-        return by_item(data, [&](auto item) { return take_rows<decltype(item)>(call, s, list->size, data, index); });
+        return mx_cuda_by_item(data, [&](auto item) { return take_rows<decltype(item)>(call, s, list->size, data, index); });
     });
 }
 
@@ -126,7 +117,7 @@ static mx_code take_along(const mx_kernel_call *call, const mx_cuda_split &s, in
 {
     const int64_t places = s.outer * s.inner, n = places ? call->in[1]->size / places : 0;
     return with_indices(call, call->in[1], s.n, mode, [&](indices index) {
-        return by_item(call->in[0], [&](auto item) { return take_at<decltype(item)>(call, s, n, index); });
+        return mx_cuda_by_item(call->in[0], [&](auto item) { return take_at<decltype(item)>(call, s, n, index); });
     });
 }
 
@@ -183,40 +174,7 @@ static mx_code run_one_hot(const mx_kernel_call *call)
 
 /* ---- gather_nd: indices (k, n) name the first k axes ----------------------------------------------------------------- */
 
-struct places {
-    const void *data;
-    int type, k;
-    int64_t n, after, dim[MX_MAX_NDIM];
-    __device__ int64_t at(int64_t i) const /* negative ones count from the end, the others are limited */
-    {
-        int64_t place = 0;
-        for (int a = 0; a < k; a++) {
-            int64_t x = mx_cuda_load<int64_t>(data, type, a * n + i);
-            x = x < 0 ? x + dim[a] : x;
-            place = place * dim[a] + (x < 0 ? 0 : x >= dim[a] ? dim[a] - 1 : x);
-        }
-        return place * after;
-    }
-};
-
-/* False with an error if there is nothing to point at. */
-static bool places_of(const mx_kernel_call *call, const mx_array *list, const mx_array *whole, places *made)
-{
-    places p = {mx_data(list), list->dtype, (int)list->shape[0], 1, 1, {}};
-    for (int a = 0; a < whole->ndim; a++)
-        if (a < p.k)
-            p.dim[a] = whole->shape[a];
-        else
-            p.after *= whole->shape[a];
-    p.n = p.k ? list->size / p.k : 0;
-    for (int a = 0; a < p.k; a++)
-        if (!p.dim[a] && p.n)
-            return mx_op_fail(call->op, MX_ERR_INDEX, "axis %d has size 0: it has no elements to index", a), false;
-    *made = p;
-    return true;
-}
-
-template <class T> static mx_code gather(const mx_kernel_call *call, const places &p)
+template <class T> static mx_code gather(const mx_kernel_call *call, const mx_cuda_places &p)
 {
     const T *from = (const T *)mx_data(call->in[0]);
     T *to = (T *)mx_data(call->out[0]);
@@ -225,16 +183,16 @@ template <class T> static mx_code gather(const mx_kernel_call *call, const place
 
 static mx_code run_gather_nd(const mx_kernel_call *call)
 {
-    places p;
-    if (!places_of(call, call->in[1], call->in[0], &p))
+    mx_cuda_places p;
+    if (!mx_cuda_places_of(call, call->in[1], call->in[0], &p))
         return mx_error_code();
-    return by_item(call->in[0], [&](auto item) { return gather<decltype(item)>(call, p); });
+    return mx_cuda_by_item(call->in[0], [&](auto item) { return gather<decltype(item)>(call, p); });
 }
 
 template <class T> static mx_code gather_back(const mx_kernel_call *call)
 {
-    places p;
-    if (!places_of(call, call->in[1], call->out[0], &p))
+    mx_cuda_places p;
+    if (!mx_cuda_places_of(call, call->in[1], call->out[0], &p))
         return mx_error_code();
     const T *from = (const T *)mx_data(call->in[0]);
     T *to = (T *)mx_data(call->out[0]);

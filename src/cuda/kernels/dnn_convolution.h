@@ -1,0 +1,34 @@
+/* Convolutions as cuDNN sees them: a geometry, a direction, three tensors.
+ *
+ *     FORWARD  y = conv(x, w)     DATA  x = gradient(y, w)     WEIGHT  w = gradient(x, y)
+ *
+ * SPDX-License-Identifier: Apache-2.0 */
+#ifndef MX_CUDA_DNN_CONVOLUTION_H
+#define MX_CUDA_DNN_CONVOLUTION_H
+
+#include <cudnn.h>
+
+#include "cuda/cuda.h"
+
+enum mx_cuda_direction { MX_CUDA_FORWARD, MX_CUDA_DATA, MX_CUDA_WEIGHT };
+
+/* Everything that the choice of an algorithm depends on; compared byte by byte, so all of it is int. */
+struct mx_cuda_convolution {
+    int device, axes, dtype, groups, last, direction; /* last: channels are the last axis, of the weight, too */
+    int exact;                                        /* float32 in full precision */
+    int aligned;                                      /* bytes to which all three tensors are aligned, at most 16 */
+    int batch, in_channels, out_channels;
+    int in[3], out[3], kernel[3], stride[3], dilate[3], pad[3];
+};
+
+/* The tensors; the one that the direction makes is written. */
+struct mx_cuda_convolved {
+    const void *x, *w, *y;
+};
+
+/* An error names the call's operator. */
+mx_code mx_cuda_dnn_fail(const mx_kernel_call *call, cudnnStatus_t status);
+/* s.device, s.exact and s.aligned are filled in here. */
+mx_code mx_cuda_convolve(const mx_kernel_call *call, mx_cuda_convolution s, const mx_cuda_convolved &tensors);
+
+#endif

@@ -1,0 +1,11 @@
+/* Convolutions that are too small for cuDNN's kernels.  SPDX-License-Identifier: Apache-2.0 */
+#ifndef MX_CUDA_SMALL_CONVOLUTION_H
+#define MX_CUDA_SMALL_CONVOLUTION_H
+
+#include "cuda/kernels/dnn_convolution.h"
+
+/* Declines what is large or of another form.  Forward: adds the bias (NULL: none) and applies relu in the same kernel. */
+mx_code mx_cuda_convolve_small(const mx_kernel_call *call, const mx_cuda_convolution &s, const mx_cuda_convolved &t,
+                               const mx_array *bias, bool relu);
+
+#endif
