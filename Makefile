@@ -13,7 +13,7 @@ COMPILE = cmake --build $(1) -j $(JOBS)
 
 MAKEFLAGS += --no-print-directory
 .NOTPARALLEL:
-.PHONY: build python demo test test-gpu pytest oracle oracle-venv bench check install clean format help setup asan tsan clang-build format-check layers setup-check
+.PHONY: build python demo test test-gpu test-gpu-sanitize pytest oracle oracle-venv bench check install clean format help setup asan tsan clang-build format-check layers setup-check
 
 build: ## the library, the examples, the tests and the benchmarks, in build/
 	@sh tools/setup.sh build
@@ -43,11 +43,11 @@ pytest: python ## the Python tests only
 oracle: python oracle-venv ## ours against the archived MXNet 1.9.1, in an environment of its own
 	$(PYTEST) tests/oracle
 
-test-gpu: ## on a machine with a GPU: the Python tests on gpu(0); needs nvcc, cuDNN, and NumPy and pytest of python3, no network
-	cmake -S . -B $(BUILD)/gpu -DGLUON_CUDA=ON -DGLUON_PYTHON=ON -DGLUON_TESTS=OFF -DGLUON_BENCH=OFF $(CMAKE_FLAGS)
-	$(call COMPILE,$(BUILD)/gpu) --target python
-	PYTHONPATH=$(BUILD)/gpu/python GLUON_CUDA_TF32=0 python3 -m pytest tests/python/test_gpu.py
-	PYTHONPATH=$(BUILD)/gpu/python GLUON_CUDA_TF32=0 MXNET_TEST_DEFAULT_CTX="gpu(0)" python3 -m pytest tests/python $(GPU_TESTS)
+test-gpu: ## on a machine with a GPU: everything on gpu(0) beside the CPU; needs what the machine has, no network
+	@CMAKE_FLAGS="$(CMAKE_FLAGS)" GPU_TESTS="$(GPU_TESTS)" sh tools/test_gpu.sh $(BUILD)/gpu
+
+test-gpu-sanitize: ## the operator samples under compute-sanitizer: memcheck, then racecheck
+	@CMAKE_FLAGS="$(CMAKE_FLAGS)" sh tools/test_gpu.sh $(BUILD)/gpu sanitize
 
 bench: python ## measure, beside the machine's limits and NumPy; PEERS="mxnet torch jax onnxruntime openvino": beside them
 	@sh tools/setup.sh build bench
@@ -68,7 +68,7 @@ clean: ## remove everything that was built
 	rm -rf $(BUILD)
 
 help: ## this list
-	@awk -F ':.*## ' '/^[a-z-]+:.*## /{printf "make %-9s %s\n", $$1, $$2}' Makefile
+	@awk -F ':.*## ' '/^[a-z-]+:.*## /{printf "make %-17s %s\n", $$1, $$2}' Makefile
 
 # ---- parts of the above ----
 setup:

@@ -2,6 +2,7 @@
 #ifndef GLUON_H
 #define GLUON_H
 
+#include "gluon/amp.h"
 #include "gluon/array.h"
 #include "gluon/autograd.h"
 #include "gluon/base.h"

@@ -100,7 +100,7 @@ static bool check_compiled(mx_arrays in, mx_array *wanted, const char *graph, co
     assert_int_equal(run(numbers, said), 0);
     for (int64_t i = 0; i < mx_size(wanted); i++)
         wide[i] = said[i];
-    agree(wanted, wide, 1e-5, what, "the C file");
+    agree(wanted, wide, 2e-6, what, "the C file");
     dlclose(library);
     return true;
 }

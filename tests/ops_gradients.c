@@ -250,7 +250,7 @@ static bool tape_second(job *j, ops_values *gx, ops_values *gw)
  * The exceptions: fused under another name, and the end of the chain of polygamma functions. */
 static bool may_lack_second_order(const mx_op *op)
 {
-    static const char *const exceptions[] = {"CTCLoss", "RNN", "SpatialTransformer", "_contrib_ModulatedDeformableConvolution",
+    static const char *const exceptions[] = {"CTCLoss", "SpatialTransformer", "_contrib_ModulatedDeformableConvolution",
                                              "_trigamma"};
     char name[128];
     snprintf(name, sizeof name, "_backward_%s", op->name);

@@ -97,7 +97,7 @@ static void compare(const ops_case *c, const ops_values *in, mx_array *const *re
             return;
         }
         for (int64_t i = 0; i < size; i++, said++)
-            if (!(fabs(*said - wanted[i]) <= 2e-5 * (1 + fabs(wanted[i]))) && *said != wanted[i] &&
+            if (!(fabs(*said - wanted[i]) <= 2e-6 * (1 + fabs(wanted[i]))) && *said != wanted[i] &&
                 !(isnan(*said) && isnan(wanted[i])))
                 ops_fail(c, "output %d, element %lld: the file gives %.9g, the library %.9g", k, (long long)i,
                          (double)*said, wanted[i]);

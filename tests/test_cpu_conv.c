@@ -211,6 +211,48 @@ static void conv_network_shapes(void **unused)
     check_conv(&(mx_conv_shape){2, 3, 33, 1, 2, {28, 28}, {14, 14}, {7, 7}, {2, 2}, {1, 1}, {3, 3}, false});
 }
 
+/* An infinity in one place of x, gradients that are all 1: a weight's gradient is infinite if its tap meets the place
+ * and finite if it does not, never NaN. */
+static void check_infinity(const mx_conv_shape *s, int64_t place)
+{
+    const int64_t size = s->in[0], out = s->out[0], kernel = s->kernel[0];
+    pair x = pair_new(2 * size * size, false), dy = pair_new(2 * out * out, false),
+         dw = pair_new(2 * kernel * kernel, false);
+    for (int64_t i = 0; i < 2 * size * size; i++)
+        x.f[i] = i == place ? INFINITY : 1;
+    for (int64_t i = 0; i < 2 * out * out; i++)
+        dy.f[i] = 1;
+    for (int l = 0; l < level_count(); l++) {
+        assert_int_equal(levels[l].backward_weight(s, x.f, dy.f, dw.f, NULL), MX_OK);
+        for (int64_t k = 0; k < 2 * kernel * kernel; k++) {
+            bool met = k < kernel * kernel;
+            for (int axis = 0; axis < 2; axis++) {
+                const int64_t at =
+                    (axis ? place % size : place / size) + s->pad[0] - (axis ? k % kernel : k / kernel % kernel);
+                met &= at >= 0 && at % s->stride[0] == 0 && at / s->stride[0] < out;
+            }
+            assert_false(isnan(dw.f[k]));
+            assert_true(!isinf(dw.f[k]) == !met);
+        }
+    }
+    pair_free(&x), pair_free(&dy), pair_free(&dw);
+}
+
+static void conv_infinities(void **unused)
+{
+    (void)unused;
+    static const int64_t sizes[] = {7, 13, 14, 19, 28, 42};
+    for (int64_t kernel = 3; kernel <= 5; kernel += 2)
+        for (int64_t stride = 1; stride <= 2; stride++)
+            for (size_t i = 0; i < sizeof sizes / sizeof *sizes; i++) {
+                const int64_t n = sizes[i], out = (n + kernel / 2 * 2 - kernel) / stride + 1, pad = kernel / 2;
+                const mx_conv_shape s = {1, 2, 2, 2, 2, {n, n}, {out, out}, {kernel, kernel}, {stride, stride}, {1, 1},
+                                         {pad, pad}, false};
+                for (int64_t place = 0; place < n * n; place += 3)
+                    check_infinity(&s, place);
+            }
+}
+
 /* Every allocation fails once: the answer is the error code, and nothing is lost. */
 static void conv_without_memory(void **unused)
 {
@@ -292,7 +334,7 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(conv_random_shapes), cmocka_unit_test(conv_chosen_shapes),
-        cmocka_unit_test(conv_network_shapes), cmocka_unit_test(conv_without_memory),
+        cmocka_unit_test(conv_network_shapes), cmocka_unit_test(conv_infinities), cmocka_unit_test(conv_without_memory),
         cmocka_unit_test(pool_random_shapes),
         cmocka_unit_test(pool_known_values),
     };

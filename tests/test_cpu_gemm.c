@@ -89,6 +89,24 @@ static void compare(const char *what, const mx_gemm_f64 *g, double got, double w
              (long long)g->k, g->trans_a, g->trans_b, got, wanted);
 }
 
+/* The same product with B in panels of the level's width. */
+static void check_panels(const mx_gemm_f64 *g, const mx_gemm_f32 *plain, int level, const double *before,
+                         const double *wanted)
+{
+    const int64_t columns = 8 << level, panels = (g->n + columns - 1) / columns, size = g->m * g->ldc;
+    float *b = test_calloc((size_t)(panels * columns * g->k + 1), sizeof *b), *c = narrowed(before, size);
+    for (int64_t j = 0; j < g->n; j++)
+        for (int64_t p = 0; p < g->k; p++)
+            b[(j / columns * g->k + p) * columns + j % columns] =
+                plain->b[g->trans_b ? j * g->ldb + p : p * g->ldb + j];
+    mx_gemm_f32 packed = *plain;
+    packed.b = b, packed.c = c, packed.trans_b = false, packed.ldb = columns, packed.panels_b = true;
+    assert_int_equal(levels[level].f32(&packed), MX_OK);
+    for (int64_t i = 0; i < size; i++)
+        compare(levels[level].name, g, c[i], wanted[i], 1e-6);
+    test_free(b), test_free(c);
+}
+
 static void check_case(int64_t m, int64_t n, int64_t k, int flags)
 {
     const bool ta = flags & 1, tb = flags & 2;
@@ -97,7 +115,7 @@ static void check_case(int64_t m, int64_t n, int64_t k, int flags)
     const int64_t sa = (ta ? k : m) * lda, sb = (tb ? n : k) * ldb, sc = m * ldc;
     double *a = numbers(batch * sa), *b = numbers(batch * sb), *c = numbers(batch * sc), *bias = numbers(n);
     mx_gemm_f64 g = {ta, tb, m, n, k, flags & 16 ? 0.5 : 1, flags & 32 ? 2 : 0, a, lda, b, ldb, NULL, ldc, flags & 64 ? bias : NULL, (flags & 128) != 0,
-                     batch, sa, sb, sc};
+                     batch, sa, sb, sc, false};
     double *wanted = test_malloc((size_t)(batch * sc + 1) * sizeof *wanted);
     memcpy(wanted, c, (size_t)(batch * sc) * sizeof *wanted);
     naive(&g, wanted);
@@ -106,7 +124,7 @@ static void check_case(int64_t m, int64_t n, int64_t k, int flags)
               *bias32 = narrowed(bias, n);
         mx_gemm_f32 g32 = {ta,  tb,  m,   n,   k,   (float)g.alpha,         (float)g.beta, a32,
                            lda, b32, ldb, c32, ldc, g.bias ? bias32 : NULL, g.relu,        batch,
-                           sa,  sb,  sc};
+                           sa,  sb,  sc,  false};
         assert_int_equal(levels[level].f32(&g32), MX_OK);
         double *c64 = test_malloc((size_t)(batch * sc + 1) * sizeof *c64);
         memcpy(c64, c, (size_t)(batch * sc) * sizeof *c64);
@@ -116,6 +134,8 @@ static void check_case(int64_t m, int64_t n, int64_t k, int flags)
             compare(levels[level].name, &g, c32[i], wanted[i], 1e-6); /* padding columns must be as they were */
             compare(levels[level].name, &g, c64[i], wanted[i], 1e-14);
         }
+        if (batch == 1)
+            check_panels(&g, &g32, level, c, wanted);
         test_free(a32), test_free(b32), test_free(c32), test_free(bias32), test_free(c64);
     }
     test_free(a), test_free(b), test_free(c), test_free(bias), test_free(wanted);
@@ -148,7 +168,7 @@ static void no_memory(void **unused)
 {
     (void)unused;
     double *a = numbers(400 * 400), *b = numbers(400 * 400), *c = numbers(400 * 400);
-    mx_gemm_f64 g = {true, true, 400, 400, 400, 1, 0, a, 400, b, 400, c, 400, NULL, false, 1, 0, 0, 0};
+    mx_gemm_f64 g = {true, true, 400, 400, 400, 1, 0, a, 400, b, 400, c, 400, NULL, false, 1, 0, 0, 0, false};
     for (int level = 0; level < level_count(); level++) {
         mx_alloc_fail_at(1);
         mx_code code = levels[level].f64(&g);

@@ -107,22 +107,12 @@ static void compare(const outcome *a, const outcome *b, mx_params *params, const
     }
 }
 
-/* The only ones that are not written as C. */
-static bool may_be_refused(const char *what)
-{
-    static const char *const names[] = {"CTCLoss", "DeformableConvolution", "ModulatedDeformableConvolution"};
-    for (size_t i = 0; i < sizeof names / sizeof *names; i++)
-        if (!strncmp(what, names[i], strlen(names[i])))
-            return true;
-    return false;
-}
-
 static void check_files(mx_block *block, mx_arrays in, const char *what)
 {
     mx_hybridize_with(block, &(struct mx_hybridize_options){.active = false});
     mx_array *wanted = mx_array_copy(mx_block_call(block, in));
     check_no_error();
-    if (!check_deployed(block, in, wanted, strchr(what, '(') ? "-O1" : "-O2", what) && !may_be_refused(what))
+    if (!check_deployed(block, in, wanted, strchr(what, '(') ? "-O1" : "-O2", what))
         fail_msg("%s: cannot be written as C", what);
 }
 

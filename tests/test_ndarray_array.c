@@ -75,8 +75,8 @@ static void impossible_shapes(void **state)
     expect_error(MX_ERR_SHAPE, "9 axes");
     assert_null(mx_empty(MX_DIMS(2), (mx_dtype)9, mx_cpu(0)));
     expect_error(MX_ERR_DTYPE, "9");
-    assert_null(mx_empty(MX_DIMS(2), MX_FLOAT32, mx_gpu(0)));
-    expect_error(MX_ERR_DEVICE, "gpu(0)");
+    assert_null(mx_empty(MX_DIMS(2), MX_FLOAT32, mx_gpu(97)));
+    expect_error(MX_ERR_DEVICE, "gpu(97)");
     assert_null(mx_empty(MX_DIMS(2), MX_FLOAT32, (mx_context){42, 0}));
     expect_error(MX_ERR_DEVICE, "42");
     assert_int_equal(mx_alloc_get_stats().calls, calls);
@@ -236,8 +236,14 @@ static mx_code move(mx_context context, void *to, const void *from, size_t bytes
 static void no_wait(mx_context context) { (void)context; }
 static void *flipped_alloc(mx_context context, size_t bytes) { return (void)context, mx_alloc(bytes); }
 static void flipped_free(mx_context context, void *memory, size_t bytes) { (void)context, mx_free(memory, bytes); }
-static mx_device flipped = {.name = "flipped", .type = MX_GPU, .alloc = flipped_alloc, .free = flipped_free,
-                            .copy = move, .to_host = flip, .from_host = flip, .wait = no_wait};
+static mx_device flipped = {.name = "flipped",
+                            .type = MX_GPU,
+                            .alloc = flipped_alloc,
+                            .free = flipped_free,
+                            .copy = move,
+                            .to_host = flip,
+                            .from_host = flip,
+                            .wait = no_wait};
 
 static mx_array *flipped_array(mx_dims dims, int id)
 {
@@ -282,8 +288,54 @@ static void contexts(void **state)
     mx_set_current_context((mx_context){9, 0});
     expect_error(MX_ERR_DEVICE, "type 9");
     assert_int_equal(mx_current_context().id, 0);
-    assert_int_equal(mx_num_gpus(), 0);
     mx_wait_all();
+}
+
+/* Pinned memory is host memory like any other; where there is a GPU it copies from it faster. */
+static void pinned_memory(void **state)
+{
+    (void)state;
+    MX_SCOPE;
+    const mx_context pinned = mx_cpu_pinned(0);
+    for (int64_t n = 1; n <= 1 << 20; n *= 32) {
+        mx_array *x = mx_empty(MX_DIMS(n), MX_INT32, pinned);
+        assert_non_null(x);
+        mx_array_fill(x, 7);
+        int32_t *elements = mx_array_data(x);
+        assert_int_equal(elements[0] + elements[n - 1], 14);
+        mx_array *copy = mx_array_to(x, mx_cpu(0));
+        assert_int_equal(mx_context_of(copy).type, MX_CPU);
+        assert_int_equal(((int32_t *)mx_array_data(copy))[n - 1], 7);
+    }
+    assert_int_equal(mx_error_code(), MX_OK);
+}
+
+/* Where there is a GPU: there and back, in all sizes of copies; the source may change as soon as the call is back. */
+static void gpu(void **state)
+{
+    (void)state;
+    if (!mx_num_gpus())
+        skip();
+    MX_SCOPE;
+    for (int64_t n = 1; n <= 1 << 22; n *= 16) {
+        mx_array *here = mx_empty(MX_DIMS(n), MX_FLOAT32, mx_cpu(0));
+        mx_array_fill(here, 3);
+        mx_array *there = mx_array_to(here, mx_gpu(0)), *other = mx_empty(MX_DIMS(n), MX_FLOAT32, mx_gpu(0));
+        mx_array_fill(here, 4);
+        mx_array_set(other, here);
+        mx_array_fill(here, 5);
+        mx_array_set(here, there);
+        assert_true(((float *)mx_array_data(here))[n - 1] == 3);
+        mx_array_set(here, other);
+        assert_true(((float *)mx_array_data(here))[n - 1] == 4);
+        mx_array_fill(other, 0.5);
+        mx_array_set(there, other);
+        assert_true(((float *)mx_array_data(mx_array_to(there, mx_cpu(0))))[n / 2] == 0.5f);
+    }
+    assert_null(mx_array_data(mx_array_to(mx_array_scalar(1), mx_gpu(0))));
+    expect_error(MX_ERR_DEVICE, "gpu(0)");
+    mx_wait_all();
+    assert_int_equal(mx_error_code(), MX_OK);
 }
 
 /* Whatever allocation fails, nothing leaks and an error is there. */
@@ -318,9 +370,12 @@ static void failing_allocations(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(making), cmocka_unit_test(impossible_shapes), cmocka_unit_test(wrong_objects),
-        cmocka_unit_test(views), cmocka_unit_test(adopting), cmocka_unit_test(filling), cmocka_unit_test(setting),
-        cmocka_unit_test(other_device), cmocka_unit_test(contexts), cmocka_unit_test(failing_allocations),
+        cmocka_unit_test(making),        cmocka_unit_test(impossible_shapes),
+        cmocka_unit_test(wrong_objects), cmocka_unit_test(views),
+        cmocka_unit_test(adopting),      cmocka_unit_test(filling),
+        cmocka_unit_test(setting),       cmocka_unit_test(other_device),
+        cmocka_unit_test(contexts),      cmocka_unit_test(failing_allocations),
+        cmocka_unit_test(pinned_memory), cmocka_unit_test(gpu),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -16,6 +16,7 @@ static mx_block *make_net(void)
 static mx_array *images(int i) { return check_array(MX_DIMS(BATCH, 1, 8, 8), i); }
 static mx_array *labels(int i) { return check_integers(MX_DIMS(BATCH), i, 4); }
 
+/* Plans compute the loss in one step, the plain loop in three: after some updates the last digits differ. */
 static void close_to(mx_array *a, mx_array *b, const char *what, const char *which)
 {
     check_no_error();
@@ -26,7 +27,7 @@ static void close_to(mx_array *a, mx_array *b, const char *what, const char *whi
     for (int64_t i = 0; i < mx_size(a); i++)
         scale = fabs(x[i]) > scale ? fabs(x[i]) : scale;
     for (int64_t i = 0; i < mx_size(a); i++)
-        if (x[i] != y[i] && !(fabs(x[i] - y[i]) <= 2e-6 * scale) && !(isnan(x[i]) && isnan(y[i])))
+        if (x[i] != y[i] && !(fabs(x[i] - y[i]) <= 5e-5 * scale) && !(isnan(x[i]) && isnan(y[i])))
             fail_msg("%s: %s[%lld] is %.9g after the plain loop, %.9g after whole steps", what, which, (long long)i,
                      x[i], y[i]);
 }

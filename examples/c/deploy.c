@@ -1,12 +1,14 @@
 /* Running an exported network: load it, set the input, run, read the answer; then the same from several threads.
  *
- *     deploy lenet-symbol.json lenet-0000.params input.npy [threads]
+ *     deploy [--gpu] lenet-symbol.json lenet-0000.params input.npy [threads]
  *
- * input.npy holds a batch as the network wants it, for example float32 (1, 1, 28, 28).
+ * input.npy holds a batch as the network wants it, for example float32 (1, 1, 28, 28).  With --gpu the network runs on
+ * the first GPU: parameters are loaded to the current context.
  *
  * SPDX-License-Identifier: Apache-2.0 */
 #include <pthread.h>
 #include <stdlib.h>
+#include <string.h>
 
 #include <gluon.h>
 
@@ -15,10 +17,10 @@ static int predict(const char *symbol, const char *params, const char *input)
 {
     MX_SCOPE;
     mx_block *net = mx_import(symbol, "data", params);
-    mx_array *x = mx_load_npy(input);
+    mx_array *x = mx_array_to(mx_load_npy(input), mx_current_context());
     mx_array *y = mx_call(net, x); /* an error above passes through */
     const int64_t count = mx_size(y);
-    float *values = mx_array_data(y);
+    const float *values = mx_array_data(mx_array_to(y, mx_cpu(0)));
     for (int64_t i = 0; values && i < count; i++)
         printf("%.9g\n", values[i]);
     return mx_check("deploy");
@@ -47,7 +49,7 @@ static int predict_from_threads(const char *symbol, const char *params, const ch
     pthread_t threads[MOST];
     struct job jobs[MOST];
     mx_block *net = mx_import(symbol, "data", params);
-    mx_array *x = mx_load_npy(input);
+    mx_array *x = mx_array_to(mx_load_npy(input), mx_current_context());
     int failed = 0, started = 0;
     for (; net && x && started < count && started < MOST; started++) {
         jobs[started] = (struct job){net, x, 0};
@@ -65,8 +67,12 @@ static int predict_from_threads(const char *symbol, const char *params, const ch
 
 int main(int argc, char **argv)
 {
+    if (argc > 1 && !strcmp(argv[1], "--gpu")) {
+        mx_set_current_context(mx_gpu(0));
+        argc--, argv++;
+    }
     if (argc < 4) {
-        fprintf(stderr, "usage: deploy SYMBOL.json PARAMS INPUT.npy [THREADS]\n");
+        fprintf(stderr, "usage: deploy [--gpu] SYMBOL.json PARAMS INPUT.npy [THREADS]\n");
         return 2;
     }
     const int threads = argc > 4 ? atoi(argv[4]) : 0;

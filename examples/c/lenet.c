@@ -1,6 +1,7 @@
 /* LeNet on Fashion-MNIST: trains, prints what it reaches, saves lenet.params.
  *
- *     lenet [--epochs 3] [--batch 64] [--lr 0.03] [--seed 1] [--examples 60000]
+ *     lenet [--epochs 3] [--batch 64] [--lr 0.03] [--seed 1] [--examples 60000] [--gpu]
+ *     lenet --gpu         trains on the first GPU
  *     lenet --show        loads lenet.params and shows test images with what the network says they are
  *
  * SPDX-License-Identifier: Apache-2.0 */
@@ -78,9 +79,11 @@ int main(int argc, char **argv)
         return mx_check("lenet");
     }
     mx_dataset *train_set = mx_dataset_take(mx_fashion_mnist(), (int64_t)option(argc, argv, "--examples", 60000));
-    mx_loader *train = mx_data_loader(train_set, (int64_t)option(argc, argv, "--batch", 64), .shuffle = true);
-    mx_loader *test = mx_data_loader(test_set, 250);
-    mx_initialize(net, mx_xavier(), mx_cpu(0));
+    const mx_context device = has_option(argc, argv, "--gpu") ? mx_gpu(0) : mx_cpu(0);
+    mx_loader *train =
+        mx_data_loader(train_set, (int64_t)option(argc, argv, "--batch", 64), .shuffle = true, .context = device);
+    mx_loader *test = mx_data_loader(test_set, 250, .context = device);
+    mx_initialize(net, mx_xavier(), device);
     mx_hybridize(net);
     const int epochs = (int)option(argc, argv, "--epochs", 3);
     mx_lr_scheduler *falling =

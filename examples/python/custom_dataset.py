@@ -23,7 +23,7 @@ class Circles(gluon.data.Dataset):
 def accuracy(net, batches):
     metric = mx.metric.Accuracy()
     for x, y in batches:
-        metric.update(y, net(x))
+        metric.update(y, net(x.as_in_context(mx.current_context())))
     return metric.get()[1]
 
 
@@ -38,6 +38,7 @@ def main(epochs=8, workers=2):
     loss_of = gluon.loss.SoftmaxCrossEntropyLoss()
     for epoch in range(epochs):
         for x, y in train:
+            x, y = (part.as_in_context(mx.current_context()) for part in (x, y))
             with autograd.record():
                 loss = loss_of(net(x), y)
             loss.backward()

@@ -1,6 +1,6 @@
 """LeNet on Fashion-MNIST: trains imperatively, then hybridized, shows loss, accuracy and speed of both, and exports.
 
-    python lenet.py [--epochs 3] [--batch-size 64] [--lr 0.03] [--save fashion]
+    python lenet.py [--epochs 3] [--batch-size 64] [--lr 0.03] [--save fashion] [--gpu]
 
 The exported model (fashion-symbol.json, fashion-0000.params) runs in C without Python: see examples/c/deploy.c and
 `gluon compile`.  One test image and the network's scores for it lie beside it, in fashion.npy and fashion.scores.
@@ -31,9 +31,15 @@ def loader(train, batch_size):
     return gluon.data.DataLoader(gluon.data.ArrayDataset(images, dataset._label), batch_size, shuffle=train)
 
 
+def on_device(batches):
+    """The batches where the network is."""
+    for batch in batches:
+        yield [part.as_in_context(mx.current_context()) for part in batch]
+
+
 def accuracy(net, batches):
     metric = mx.metric.Accuracy()
-    for data, label in batches:
+    for data, label in on_device(batches):
         metric.update(label, net(data))
     return metric.get()[1]
 
@@ -50,7 +56,7 @@ def train(net, train_data, test_data, epochs, lr):
     trainer = gluon.Trainer(net.collect_params(), "sgd", {"momentum": 0.9, "lr_scheduler": falling})
     for epoch in range(epochs):
         start, total, seen = time.time(), 0.0, 0
-        for i, (data, label) in enumerate(train_data):
+        for i, (data, label) in enumerate(on_device(train_data)):
             with autograd.record():
                 loss = loss_of(net(data), label)
             loss.backward()
@@ -68,7 +74,7 @@ def export(net, prefix, images):
     """Writes the model, one image, and what the network says to it."""
     import numpy as np
     net.export(prefix)
-    image = images[0][0][0:1]
+    image = images[0][0][0:1].as_in_context(mx.current_context())
     scores = net(image)
     np.save(prefix + ".npy", image.asnumpy())
     np.savetxt(prefix + ".scores", scores.asnumpy().ravel())
@@ -84,7 +90,10 @@ def main():
     parser.add_argument("--seed", type=int, default=1)
     parser.add_argument("--save", default="fashion", help="prefix of the files that are written")
     parser.add_argument("--examples", type=int, help="use only so many training images")
+    parser.add_argument("--gpu", action="store_true", help="train on the first GPU")
     args = parser.parse_args()
+    if args.gpu:
+        mx.Context.default_ctx = mx.gpu(0)
 
     train_data, test_data = loader(True, args.batch_size), loader(False, 1000)
     if args.examples:

@@ -49,6 +49,7 @@ def main():
     for epoch in range(args.epochs):
         total = 0.0
         for x in batches:
+            x = x.as_in_context(mx.current_context())
             noise = nd.random.normal(shape=(x.shape[0], 2))
             with autograd.record():
                 loss = net(x, noise)

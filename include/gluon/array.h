@@ -40,6 +40,8 @@ typedef struct mx_context {
 } mx_context;
 static inline mx_context mx_cpu(int id) { return (mx_context){MX_CPU, id}; }
 static inline mx_context mx_gpu(int id) { return (mx_context){MX_GPU, id}; }
+/* Host memory from which copies to a GPU are fastest; plain memory where there is none. */
+static inline mx_context mx_cpu_pinned(int id) { return (mx_context){MX_CPU_PINNED, id}; }
 MX_API mx_context mx_current_context(void);
 MX_API mx_context mx_set_current_context(mx_context context); /* returns the previous one */
 MX_API int mx_num_gpus(void);

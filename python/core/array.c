@@ -240,7 +240,7 @@ static PyObject *nd_item(PyObject *self, PyObject *unused)
     const mx_array *x = nd_array(self);
     if (x->size != 1)
         return PyErr_Format(PyExc_ValueError, "asscalar: the array has %lld elements, wanted one", (long long)x->size);
-    const double value = mx_item(x);
+    const double value = read_item(x);
     if (mx_error_code())
         return raise_error();
     const mx_dtype dtype = (mx_dtype)x->dtype;
@@ -274,7 +274,7 @@ static PyObject *nd_tolist(PyObject *self, PyObject *unused)
 
 #define SCOPED_ARRAY(expression)                                             \
     mx_scope scope = mx_scope_open();                                        \
-    PyThreadState *state = let_go(nd_array(self)->size > LONG_WORK);         \
+    PyThreadState *state = let_go_reading(nd_array(self));                   \
     mx_array *made = expression;                                             \
     take_back(state);                                                        \
     PyObject *result = made ? nd_wrap(made) : raise_error();                 \
@@ -365,7 +365,7 @@ static PyObject *copy_to_array(PyObject *self, PyObject *other)
         const int raised = PyErr_WarnEx(PyExc_RuntimeWarning, "copyto: the array is copied to itself", 1);
         return raised ? NULL : core_new_ref(Py_False);
     }
-    PyThreadState *state = let_go(nd_array(self)->size > LONG_WORK);
+    PyThreadState *state = let_go_reading(nd_array(self));
     const mx_code code = copy_over(nd_array(other), nd_array(self));
     take_back(state);
     return code ? raise_error() : core_new_ref(other);
@@ -389,7 +389,7 @@ static PyObject *nd_wait(PyObject *self, PyObject *unused)
 {
     (void)unused;
     Py_BEGIN_ALLOW_THREADS mx_array_wait(nd_array(self));
-    Py_END_ALLOW_THREADS Py_RETURN_NONE;
+    Py_END_ALLOW_THREADS return mx_error_code() ? raise_error() : core_new_ref(Py_None);
 }
 
 /* astype(dtype, copy=True) */

@@ -1,6 +1,6 @@
 /* Loops, conditions and operators written in Python: their functions as callbacks of the library.
  *
- *     _core.foreach(body, data, states, name)                  body(rows, states) -> (outputs, states), flat lists
+ *     _core.foreach(step, data, states, name, ...)             step(rows, states) -> (outputs, states), flat lists
  *     _core.while_loop(cond, func, variables, steps, name)     cond(variables), func(variables) -> (outputs, variables)
  *     _core.cond(predicate, then, otherwise, name)             then() -> outputs
  *     _core.custom_register(op_type, factory)                  factory(options) -> an object that mx.operator defines
@@ -69,28 +69,89 @@ static PyObject *loop_result(const mx_loop *loop)
 
 /* ---- loops ------------------------------------------------------------------------------------------------------- */
 
-static mx_code foreach_body(void *user, mx_arrays data, mx_arrays states, mx_arrays *outputs, mx_arrays *next)
+/* The user's function is called straight as long as what it takes and gives are arrays and plain lists of them. */
+typedef struct foreach_functions {
+    PyObject *step;          /* takes and gives flat lists; borrowed, like the others */
+    PyObject *body, *finish; /* NULL: always `step`; finish: what body gave -> two flat lists */
+    bool one_row, one_state; /* body takes an array, not a list */
+    bool one_output;         /* the last step gave an array */
+} foreach_functions;
+
+/* An array (then *one) or a plain list of arrays. */
+static bool is_plain(PyObject *x, bool *one)
 {
-    PyObject *rows = nd_wrap_all(data), *old = rows ? nd_wrap_all(states) : NULL;
-    PyObject *result = old ? PyObject_CallFunctionObjArgs(user, rows, old, NULL) : NULL;
-    Py_XDECREF(rows), Py_XDECREF(old);
-    return read_step(result, "foreach", outputs, next);
+    *one = Py_TYPE(x) == &nd_type;
+    if (*one || !PyList_CheckExact(x))
+        return *one;
+    for (Py_ssize_t i = 0; i < PyList_GET_SIZE(x); i++)
+        if (Py_TYPE(PyList_GET_ITEM(x, i)) != &nd_type)
+            return false;
+    return true;
 }
 
+static mx_arrays plain_arrays(PyObject *x, bool one)
+{
+    if (!one)
+        return arrays_from(x, "foreach");
+    mx_array **arrays = mx_list_new(1);
+    if (arrays && (arrays[0] = mx_scope_add(mx_retain(any_array(x, "foreach")))))
+        return (mx_arrays){arrays, 1};
+    raise_error();
+    return (mx_arrays){NULL, -1};
+}
+
+static mx_code read_plain(foreach_functions *f, PyObject *result, mx_arrays *outputs, mx_arrays *next)
+{
+    if (PyTuple_CheckExact(result) && PyTuple_GET_SIZE(result) == 2 &&
+        is_plain(PyTuple_GET_ITEM(result, 0), &f->one_output) && is_plain(PyTuple_GET_ITEM(result, 1), &f->one_state)) {
+        *outputs = plain_arrays(PyTuple_GET_ITEM(result, 0), f->one_output);
+        *next = outputs->n < 0 ? *outputs : plain_arrays(PyTuple_GET_ITEM(result, 1), f->one_state);
+        Py_DECREF(result);
+        return next->n < 0 ? callback_failed("foreach") : MX_OK;
+    }
+    PyObject *flat = PyObject_CallOneArg(f->finish, result);
+    f->body = NULL;
+    Py_DECREF(result);
+    return read_step(flat, "foreach", outputs, next);
+}
+
+static mx_code foreach_body(void *user, mx_arrays data, mx_arrays states, mx_arrays *outputs, mx_arrays *next)
+{
+    foreach_functions *f = user;
+    const bool plain = f->body != NULL;
+    PyObject *rows = plain && f->one_row ? nd_wrap(data.v[0]) : nd_wrap_all(data);
+    PyObject *old = !rows ? NULL : plain && f->one_state ? nd_wrap(states.v[0]) : nd_wrap_all(states);
+    PyObject *result = old ? PyObject_CallFunctionObjArgs(plain ? f->body : f->step, rows, old, NULL) : NULL;
+    Py_XDECREF(rows), Py_XDECREF(old);
+    return plain && result ? read_plain(f, result, outputs, next) : read_step(result, "foreach", outputs, next);
+}
+
+/* foreach(step, data, states, name, body, finish, one_row, one_state) -> outputs, states, (one_output, one_state) of the
+ * last step if body's results were plain to the end, else None.  Without body, every step is `step`. */
 static PyObject *foreach(PyObject *self, PyObject *args)
 {
-    PyObject *body, *data, *states, *result = NULL;
+    PyObject *data, *states, *result = NULL;
+    foreach_functions f = {0};
+    int one_row = 0, one_state = 0;
     const char *name;
     (void)self;
-    if (!PyArg_ParseTuple(args, "OOOz:foreach", &body, &data, &states, &name))
+    if (!PyArg_ParseTuple(args, "OOOz|OOpp:foreach", &f.step, &data, &states, &name, &f.body, &f.finish, &one_row,
+                          &one_state))
         return NULL;
+    f.one_row = one_row, f.one_state = one_state;
+    f.body = f.body == Py_None ? NULL : f.body;
     mx_scope scope = mx_scope_open();
     mx_arrays xs = arrays_from(data, "foreach"), ss = xs.n < 0 ? xs : arrays_from(states, "foreach");
     if (ss.n >= 0) {
         mx_control_name(name);
-        mx_loop loop = mx_foreach(foreach_body, body, xs, ss);
+        mx_loop loop = mx_foreach(foreach_body, &f, xs, ss);
         mx_control_name(NULL);
-        result = loop_result(&loop);
+        PyObject *both = loop_result(&loop);
+        result = !both     ? NULL
+                 : !f.body ? Py_BuildValue("(OOO)", PyTuple_GET_ITEM(both, 0), PyTuple_GET_ITEM(both, 1), Py_None)
+                           : Py_BuildValue("(OO(OO))", PyTuple_GET_ITEM(both, 0), PyTuple_GET_ITEM(both, 1),
+                                           f.one_output ? Py_True : Py_False, f.one_state ? Py_True : Py_False);
+        Py_XDECREF(both);
     }
     mx_scope_close(&scope);
     return result;

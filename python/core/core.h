@@ -86,6 +86,19 @@ static inline void take_back(PyThreadState *state)
         PyEval_RestoreThread(state);
 }
 
+/* Reading or moving elements is long work as well where they must be waited for. */
+static inline PyThreadState *let_go_reading(const mx_array *x)
+{
+    return let_go(x->size > LONG_WORK || x->context.type == MX_GPU);
+}
+static inline double read_item(const mx_array *x)
+{
+    PyThreadState *state = let_go_reading(x);
+    const double value = mx_item(x);
+    take_back(state);
+    return value;
+}
+
 /* The attribute `name` of mxnet.<module>, imported at first use and kept; NULL with an exception.  New reference. */
 PyObject *from_package(const char *module, const char *name);
 
@@ -123,6 +136,7 @@ int add_initializers(PyObject *module);
 int add_optimizers(PyObject *module);
 int add_metrics(PyObject *module);
 int add_trainers(PyObject *module);
+int add_amp(PyObject *module);
 int add_loss_scalers(PyObject *module);
 
 /* ---- the parts of the module, each adds its types and functions --------------------------------------------- */

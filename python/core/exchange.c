@@ -6,14 +6,15 @@
  * SPDX-License-Identifier: Apache-2.0 */
 #include <string.h>
 
+#include "base/threads.h"
 #include "core.h"
 #include "ndarray/convert.h"
 
 /* ---- formats of buffers ---------------------------------------------------------------------------------------- */
 
 static const char *const formats[MX_DTYPE_END] = {
-    [MX_FLOAT32] = "f", [MX_FLOAT64] = "d", [MX_FLOAT16] = "e", [MX_UINT8] = "B", [MX_INT32] = "i",
-    [MX_INT8] = "b",    [MX_INT64] = "l",   [MX_BOOL] = "?",
+    [MX_FLOAT32] = "f", [MX_FLOAT64] = "d", [MX_FLOAT16] = "e", [MX_UINT8] = "B",
+    [MX_INT32] = "i",   [MX_INT8] = "b",    [MX_INT64] = "l",   [MX_BOOL] = "?",
 };
 
 static mx_dtype dtype_of_format(const char *format, Py_ssize_t itemsize)
@@ -46,24 +47,42 @@ static PyObject *wrap_new(mx_array *x) /* steals the reference */
     return result;
 }
 
+typedef struct conversion {
+    char *to;
+    const char *from;
+    mx_dtype to_type, from_type;
+} conversion;
+
+static void convert_part(void *arg, int64_t begin, int64_t end)
+{
+    const conversion *c = arg;
+    mx_convert(c->to + begin * mx_dtype_size(c->to_type), c->to_type, c->from + begin * mx_dtype_size(c->from_type),
+               c->from_type, end - begin);
+}
+
 /* A new array from contiguous host memory of another type. */
+static mx_array *made_from(const mx_shape_t *shape, mx_dtype dtype, mx_context context, const void *data, mx_dtype from)
+{
+    context = mx_context_resolve(context);
+    if (!mx_context_is_host(context) && dtype == from)
+        return mx_array_of_bytes(shape, dtype, context, data);
+    mx_array *x = new_array(shape, dtype, mx_context_is_host(context) ? context : mx_cpu(0));
+    if (x && x->size) {
+        conversion c = {mx_data(x), data, dtype, from};
+        mx_parallel(x->size, 1 << 18, convert_part, &c);
+    }
+    if (!x || mx_context_is_host(context))
+        return x;
+    mx_array *there = mx_array_of_bytes(shape, dtype, context, x->size ? mx_data(x) : data);
+    mx_release(x);
+    return there;
+}
+
 static mx_array *array_of(const mx_shape_t *shape, mx_dtype dtype, mx_context context, const void *data, mx_dtype from)
 {
-    mx_array *x = new_array(shape, dtype, context);
-    if (!x || !x->size)
-        return x;
-    if (mx_context_is_host(x->context)) {
-        mx_convert(mx_data(x), dtype, data, from, x->size);
-        return x;
-    }
-    void *converted = PyMem_RawMalloc(mx_bytes(x));
-    if (converted)
-        mx_convert(converted, dtype, data, from, x->size);
-    if (!converted || mx_array_write(x, converted, mx_bytes(x))) {
-        mx_release(x);
-        x = NULL;
-    }
-    PyMem_RawFree(converted);
+    PyThreadState *state = let_go(mx_shape_size(shape) > LONG_WORK);
+    mx_array *x = made_from(shape, dtype, context, data, from);
+    take_back(state);
     return x;
 }
 
@@ -334,9 +353,13 @@ static int get_buffer(PyObject *self, Py_buffer *view, int flags)
         out->strides[i] = stride;
         stride *= out->shape[i];
     }
-    *view = (Py_buffer){.buf = memory ? memory : "", .obj = core_new_ref(self), .len = (Py_ssize_t)mx_bytes(x),
+    *view = (Py_buffer){.buf = memory ? memory : "",
+                        .obj = core_new_ref(self),
+                        .len = (Py_ssize_t)mx_bytes(x),
                         .itemsize = itemsize,
-                        .readonly = x->readonly, .ndim = x->ndim, .internal = out};
+                        .readonly = x->readonly,
+                        .ndim = x->ndim,
+                        .internal = out};
     view->format = flags & PyBUF_FORMAT ? (char *)formats[x->dtype] : NULL;
     view->shape = flags & PyBUF_ND ? out->shape : NULL;
     view->strides = (flags & PyBUF_STRIDES) == PyBUF_STRIDES ? out->strides : NULL;
@@ -370,7 +393,7 @@ PyObject *nd_asnumpy(PyObject *self, PyObject *unused)
         Py_XDECREF(result);
         return NULL;
     }
-    PyThreadState *state = let_go(x->size > LONG_WORK);
+    PyThreadState *state = let_go_reading(x);
     const mx_code code = mx_array_read(x, view.buf, (size_t)view.len);
     take_back(state);
     PyBuffer_Release(&view);

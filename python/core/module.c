@@ -83,7 +83,7 @@ static PyObject *wait_all(PyObject *self, PyObject *unused)
 {
     (void)self, (void)unused;
     Py_BEGIN_ALLOW_THREADS mx_wait_all();
-    Py_END_ALLOW_THREADS Py_RETURN_NONE;
+    Py_END_ALLOW_THREADS return mx_error_code() ? raise_error() : core_new_ref(Py_None);
 }
 
 static PyObject *num_gpus(PyObject *self, PyObject *unused)
@@ -177,6 +177,7 @@ static int (*const parts[])(PyObject *module) = {
     add_optimizers,
     add_metrics,
     add_trainers,
+    add_amp,
     add_loss_scalers,
     add_train_steps,
     add_profiler,

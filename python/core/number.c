@@ -275,7 +275,7 @@ static int nd_bool(PyObject *self)
         PyErr_SetString(PyExc_ValueError, "the truth value of an array with several elements is ambiguous");
         return -1;
     }
-    const double value = mx_item(x);
+    const double value = read_item(x);
     if (mx_error_code())
         return raise_error(), -1;
     return value != 0;
@@ -294,7 +294,7 @@ static PyObject *nd_float(PyObject *self)
 {
     if (!single(self, "float()"))
         return NULL;
-    const double value = mx_item(nd_array(self));
+    const double value = read_item(nd_array(self));
     return mx_error_code() ? raise_error() : PyFloat_FromDouble(value);
 }
 
@@ -304,7 +304,7 @@ static PyObject *nd_int(PyObject *self)
         return NULL;
     if (nd_array(self)->dtype == MX_INT64)
         return PyObject_CallMethod(self, "item", NULL);
-    const double value = mx_item(nd_array(self));
+    const double value = read_item(nd_array(self));
     return mx_error_code() ? raise_error() : PyLong_FromDouble(value);
 }
 

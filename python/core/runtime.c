@@ -2,6 +2,7 @@
  * SPDX-License-Identifier: Apache-2.0 */
 #include "base/alloc.h"
 #include "core.h"
+#include "exec/reduce.h"
 
 #ifdef MX_HAVE_X86_LEVELS
 enum { X86 = 1 };
@@ -40,7 +41,7 @@ static const struct {
 } features[] = {
     {"CUDA", CUDA},
     {"CUDNN", CUDA},
-    {"NCCL", false},
+    {"NCCL", CUDA},
     {"TENSORRT", false},
     {"CPU_SSE", X86},
     {"CPU_SSE2", X86},
@@ -97,7 +98,26 @@ static PyObject *set_memory_limit(PyObject *self, PyObject *value)
     Py_RETURN_NONE;
 }
 
+/* all_reduce([arrays on several devices]): each gets the sum of all. */
+static PyObject *all_reduce(PyObject *self, PyObject *list)
+{
+    enum { MOST = 64 };
+    mx_array *arrays[MOST];
+    const Py_ssize_t n = PyList_Check(list) ? PyList_GET_SIZE(list) : 0;
+    (void)self;
+    if (n < 1 || n > MOST)
+        return PyErr_Format(PyExc_ValueError, "all_reduce: a list of 1 to %d arrays is wanted", MOST);
+    for (Py_ssize_t i = 0; i < n; i++) {
+        if (!nd_check(PyList_GET_ITEM(list, i)))
+            return PyErr_Format(PyExc_TypeError, "all_reduce: an NDArray is wanted, got %.200s",
+                                Py_TYPE(PyList_GET_ITEM(list, i))->tp_name);
+        arrays[i] = nd_array(PyList_GET_ITEM(list, i));
+    }
+    return mx_all_reduce_arrays((int)n, arrays) ? raise_error() : core_new_ref(Py_None);
+}
+
 static PyMethodDef functions[] = {
+    {"all_reduce", all_reduce, METH_O, "Every array of the list gets the sum of all; they may be on several devices."},
     {"set_memory_limit", set_memory_limit, METH_O, "Single allocations above this many bytes fail; 0: no limit."},
     {"features", list_features, METH_NOARGS, "Pairs of a feature's name and whether the build has it."},
     {NULL, NULL, 0, NULL},

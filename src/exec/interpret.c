@@ -8,6 +8,7 @@
 #include "exec/tape.h"
 #include "graph/infer.h"
 #include "graph/open.h"
+#include "op/precision.h"
 
 typedef struct run {
     const mx_interpretation *what;
@@ -170,8 +171,10 @@ mx_code mx_interpret(const mx_interpretation *what, mx_array **heads)
     r.in = (mx_array **)(void *)(memory + 2 * entries * sizeof(int64_t));
     count_users(&r);
     mx_code code = find_shapes(&r);
+    mx_precision_settled++; /* what it says is what runs */
     for (int64_t i = 0; !code && i < g->n; i++)
         code = run_node(&r, what->order ? what->order[i] : i);
+    mx_precision_settled--;
     for (int64_t i = 0; !code && i < g->n_heads; i++) {
         heads[i] = r.value[g->heads[i]];
         if (!heads[i])

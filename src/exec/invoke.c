@@ -12,7 +12,9 @@
 
 #include "base/alloc.h"
 #include "base/error.h"
+#include "exec/amp.h"
 #include "exec/call.h"
+#include "exec/gather.h"
 #include "exec/profile.h"
 #include "exec/region.h"
 #include "exec/sparse.h"
@@ -291,6 +293,15 @@ static mx_code start_device(const invocation *v, int device)
     return MX_OK;
 }
 
+/* Who gathers calls may take this one; else it runs now, after those that wait. */
+static mx_code offer(const invocation *v, const mx_kernel_call *call)
+{
+    if (v->n_out == 1 && !v->given[0])
+        return mx_gather_call(call);
+    const mx_code code = mx_gather_flush();
+    return code ? code : MX_DECLINED;
+}
+
 static mx_code run(invocation *v)
 {
     const int device = v->context.type == MX_GPU ? MX_GPU : MX_CPU;
@@ -298,6 +309,11 @@ static mx_code run(invocation *v)
     if (start_device(v, device))
         return mx_error_code();
     mx_kernel_call call = {v->op, v->attrs, v->n_in, v->n_out, v->in, v->out, mx_thread_modes.training, NULL};
+    if (__builtin_expect(mx_gathering != NULL, 0)) {
+        mx_code code = offer(v, &call);
+        if (code != MX_DECLINED)
+            return code;
+    }
     for (int i = 0; kernels[i]; i++) {
         mx_code code = run_kernel(kernels[i], &call);
         if (code != MX_DECLINED)
@@ -385,6 +401,8 @@ mx_code mx_invoke(mx_op *op, const void *attrs, int n_in, mx_array *const *in, i
 {
     if (!op || n_in < 0 || (n_in && !in) || !out)
         return mx_fail(MX_ERR_ARGUMENT, "mx_invoke: %s is NULL", !op ? "op" : !out ? "out" : "in");
+    if (mx_amp_active())
+        return mx_amp_invoke(op, attrs, n_in, in, n_out, out);
     if (!(op->flags & MX_OP_LIST) && n_in > op->declared_inputs)
         return mx_op_fail(op, MX_ERR_ARGUMENT, "got %d inputs, wanted at most %d (%s)", n_in, op->declared_inputs,
                           op->inputs ? op->inputs : "none");

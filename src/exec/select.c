@@ -242,6 +242,18 @@ static bool open_reader(const mx_selection *s, int axis, reader *r)
     return true;
 }
 
+/* Checked here, where the indices are on the host: a device would have to be waited for. */
+static bool indices_fit(const mx_array *x, int axis, const reader *r)
+{
+    const int64_t size = x->shape[axis];
+    for (int64_t i = 0; r->value && i < r->count; i++)
+        if (r->value[i] < -size || r->value[i] >= size)
+            return mx_fail(MX_ERR_INDEX, "index %lld is outside axis %d of size %lld", (long long)r->value[i], axis,
+                           (long long)size),
+                   false;
+    return true;
+}
+
 /* Walks over the first n_walk axes of the result and writes one axis' indices. */
 static void write_indices(const mx_selection *s, const reader *r, int n_walk, int64_t places, int64_t *to)
 {
@@ -276,7 +288,7 @@ mx_array *mx_selection_places(const mx_array *x, const mx_selection *s)
     bool ok = places != NULL;
     for (int i = 0; ok && i < m; i++) {
         reader r;
-        ok = open_reader(s, i, &r);
+        ok = open_reader(s, i, &r) && indices_fit(x, i, &r);
         if (ok && shape.dim[1])
             write_indices(s, &r, n_walk, shape.dim[1], (int64_t *)mx_array_data(places) + i * shape.dim[1]);
         mx_free(r.value, (size_t)r.count * sizeof *r.value);

@@ -17,6 +17,7 @@
 #include "graph/infer.h"
 #include "graph/names.h"
 #include "graph/open.h"
+#include "op/precision.h"
 #include "pass/gradient.h"
 
 static void destroy_compiled(mx_object *object)
@@ -344,12 +345,9 @@ static mx_code make_plan(work *w)
     return w->made->plan->replay ? MX_OK : mx_error_code();
 }
 
-static mx_code compile(work *w)
+static mx_code compile_traced(work *w)
 {
-    MX_SCOPE;
-    mx_code code = trace_forward(w);
-    if (!code)
-        code = fill_open(w);
+    mx_code code = fill_open(w);
     if (!code)
         code = keep_draws(w);
     if (!code)
@@ -365,6 +363,17 @@ static mx_code compile(work *w)
         mx_mode_leave(&mode);
     }
     return code ? code : make_plan(w);
+}
+
+static mx_code compile(work *w)
+{
+    MX_SCOPE;
+    mx_code code = trace_forward(w);
+    mx_precision_settled++; /* by the trace */
+    if (!code)
+        code = compile_traced(w);
+    mx_precision_settled--;
+    return code;
 }
 
 /* Runs `action` as the traced call would run: in its mode, with counters of names of their own, so that names of later

@@ -13,6 +13,7 @@
 
 #include "base/alloc.h"
 #include "base/error.h"
+#include "exec/amp.h"
 #include "exec/list.h"
 #include "gluon/trace.h"
 
@@ -50,11 +51,12 @@ static uint64_t fold(const mx_block *block, uint64_t sum, bool *hooks)
 
 bool mx_tree_changed(mx_tree_state *state, const mx_block *block)
 {
-    const uint64_t now = atomic_load_explicit(&changes, memory_order_relaxed);
+    const uint64_t precision = mx_amp_version(); /* other casts make another plan */
+    const uint64_t now = atomic_load_explicit(&changes, memory_order_relaxed) + (precision << 48);
     if (state->seen == now)
         return false;
     bool hooks = false;
-    const uint64_t stamps = fold(block, 0, &hooks);
+    const uint64_t stamps = fold(block, precision, &hooks);
     const bool same = state->seen && stamps == state->stamps;
     *state = (mx_tree_state){now, stamps, hooks};
     return !same;

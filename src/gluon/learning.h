@@ -36,10 +36,10 @@ struct mx_optimizer_state {
     mx_object object;
     mx_array *array[MX_MAX_STATES]; /* retained; NULL behind the last */
     mx_array *master;               /* retained: the float32 weight behind a 16-bit one; NULL: none */
-    mx_array *grad32;               /* retained: the gradient as float32, when there is a master */
-    int64_t updates;                /* how many there were */
-    int64_t index;                  /* number of the weight in its trainer */
-    void *own;                      /* what the hooks of a user's optimizer made; NULL: nothing */
+    mx_array *grad32; /* retained: the gradient as float32, if there is a master and the optimizer not fused */
+    int64_t updates;  /* how many there were */
+    int64_t index;    /* number of the weight in its trainer */
+    void *own;        /* what the hooks of a user's optimizer made; NULL: nothing */
     void (*release_own)(void *own); /* NULL: nothing to do */
 };
 
@@ -51,6 +51,7 @@ typedef struct mx_update {
     int64_t t;        /* how often this weight was updated, this time included: 1, 2, ... */
     double base_lr;   /* without the parameter's multiplier */
     const char *name; /* of the parameter; "": unknown */
+    mx_array *master; /* the float32 weight behind a 16-bit one, for optimizers that are `fused`; NULL: none */
 } mx_update;
 
 typedef struct mx_optimizer_methods {
@@ -59,7 +60,8 @@ typedef struct mx_optimizer_methods {
                            mx_array **state); /* new references; NULL: `states` zeros */
     mx_code (*update)(mx_optimizer *self, mx_update *update);
     mx_code (*start)(mx_optimizer *self); /* checks options beyond the schema's rules; NULL: nothing to do */
-    bool lazy; /* takes row_sparse gradients and updates their rows only; others get them made dense */
+    bool lazy;  /* takes row_sparse gradients and updates their rows only; others get them made dense */
+    bool fused; /* an update is one MX_RUN_UPDATE(), which knows masters; others work on the master itself */
 } mx_optimizer_methods;
 
 /* The options that all optimizers share; each row's schema begins with its own and ends with these. */

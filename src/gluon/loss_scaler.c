@@ -63,18 +63,42 @@ mx_array *mx_scale_loss(mx_loss_scaler *self, mx_array *loss)
 /* Of a sparse array those that it has. */
 static mx_array *elements_of(mx_array *x) { return mx_stype_of(x) == MX_STYPE_DEFAULT ? x : mx_sparse_data(x); }
 
+/* Whether the gradients on one context, that of number `first`, are finite; one wait for all of them.  done[i] is set for
+ * those that were looked at. */
+static bool finite_on_context(mx_arrays gradients, int64_t first, bool *done)
+{
+    MX_SCOPE;
+    const mx_context context = mx_context_of(gradients.v[first]);
+    mx_array *answer = NULL;
+    for (int64_t i = first; i < gradients.n; i++) {
+        if (done[i] || !mx_context_equal(mx_context_of(gradients.v[i]), context))
+            continue;
+        answer = mx_all_finite(elements_of(gradients.v[i]), .init_output = !answer, .out = answer);
+        done[i] = true;
+        if (!answer)
+            return false;
+    }
+    return mx_item(answer) != 0;
+}
+
+static bool all_finite(mx_arrays gradients)
+{
+    bool finite = true;
+    bool *done = mx_alloc_zero((size_t)gradients.n * sizeof *done);
+    for (int64_t i = 0; done && finite && i < gradients.n; i++)
+        if (!done[i])
+            finite = finite_on_context(gradients, i, done);
+    mx_free(done, (size_t)gradients.n * sizeof *done);
+    return done && finite;
+}
+
 bool mx_loss_scaler_overflow(mx_loss_scaler *self, mx_arrays gradients)
 {
     if (!ok(self, "mx_loss_scaler_overflow") || mx_list_check_any(&gradients, "mx_loss_scaler_overflow", "gradients"))
         return true;
-    bool finite = true;
-    for (int64_t i = 0; finite && i < gradients.n; i++) { /* one by one: they may live on several devices */
-        MX_SCOPE;
-        mx_array *answer = mx_all_finite(elements_of(gradients.v[i]), .init_output = true);
-        if (!answer)
-            return true;
-        finite = mx_item(answer) != 0;
-    }
+    const bool finite = !gradients.n || all_finite(gradients);
+    if (mx_has_error())
+        return true;
     if (!finite) {
         self->scale = fmax(self->scale / self->factor, 1);
         self->quiet = 0;

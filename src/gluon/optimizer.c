@@ -11,11 +11,13 @@
 #include "base/alloc.h"
 #include "base/error.h"
 #include "exec/call.h"
+#include "exec/gather.h"
 #include "exec/sparse.h"
 #include "gluon/autograd.h"
 #include "gluon/core.h"
 #include "gluon/learning.h"
 #include "gluon/op.gen.h"
+#include "op/precision.h"
 
 /* ---- making ------------------------------------------------------------------------------------------------------ */
 
@@ -230,11 +232,18 @@ mx_code mx_optimizer_zeros(mx_array *weight, int count, mx_array **state)
 
 static bool is_16_bit(const mx_array *weight) { return weight->dtype == MX_FLOAT16 || weight->dtype == MX_BFLOAT16; }
 
-static mx_code make_master(mx_optimizer_state *state, mx_array *weight)
+static bool is_fused(const mx_optimizer *self)
+{
+    return self->cls && !self->user_update && !self->hooks.update &&
+           ((const mx_optimizer_methods *)self->cls->methods)->fused;
+}
+
+static mx_code make_master(const mx_optimizer *self, mx_optimizer_state *state, mx_array *weight)
 {
     state->master = new_like(weight, MX_FLOAT32);
-    state->grad32 = state->master ? new_like(weight, MX_FLOAT32) : NULL;
-    return state->grad32 ? mx_array_set(state->master, weight) : mx_error_code();
+    if (!is_fused(self) && !(state->grad32 = state->master ? new_like(weight, MX_FLOAT32) : NULL))
+        return mx_error_code();
+    return state->master ? mx_array_set(state->master, weight) : mx_error_code();
 }
 
 static mx_code make_own(mx_optimizer *self, mx_optimizer_state *state, mx_array *weight)
@@ -250,7 +259,7 @@ static mx_code make_arrays(mx_optimizer *self, mx_optimizer_state *state, mx_arr
 {
     if (self->hooks.update)
         return make_own(self, state, weight);
-    if (self->multi_precision && is_16_bit(weight) && make_master(state, weight))
+    if (self->multi_precision && is_16_bit(weight) && make_master(self, state, weight))
         return mx_error_code();
     mx_array *updated = state->master ? state->master : weight;
     const mx_optimizer_methods *methods = self->cls ? self->cls->methods : NULL;
@@ -389,14 +398,16 @@ static mx_code run(mx_optimizer *self, mx_optimizer_state *state, mx_update *u)
         return run_hooks(self, state, u);
     if (fit_gradient(self, u, state->master != NULL))
         return mx_error_code();
-    if (state->master) {
+    if (state->grad32) {
         if (mx_array_set(state->grad32, u->grad))
             return mx_error_code();
         u->weight = state->master, u->grad = state->grad32;
+    } else {
+        u->master = state->master;
     }
     mx_code code = self->user_update ? update_by_user(self, u)
                                      : ((const mx_optimizer_methods *)self->cls->methods)->update(self, u);
-    if (!code && state->master)
+    if (!code && state->grad32 && !(code = mx_gather_flush()))
         code = mx_array_set(weight, state->master);
     return code;
 }
@@ -413,9 +424,11 @@ mx_code mx_optimizer_update_named(mx_optimizer *self, mx_optimizer_state *state,
     const double lr = self->scheduler ? mx_lr_scheduler_rate(self->scheduler, self->num_update) : self->learning_rate;
     if (isnan(lr) && mx_has_error()) /* a user's schedule failed */
         return mx_error_code();
-    mx_update update = {weight, grad, state->array, lr * lr_mult, self->wd * wd_mult, state->updates, lr, name};
+    mx_update update = {weight, grad, state->array, lr * lr_mult, self->wd * wd_mult, state->updates, lr, name, NULL};
     mx_mode mode = mx_mode_enter(0, -1);
+    mx_precision_settled++;
     code = run(self, state, &update);
+    mx_precision_settled--;
     mx_mode_leave(&mode);
     return code;
 }

@@ -24,8 +24,14 @@
 
 /* What stands for one parameter while calls are caught. */
 typedef struct stand_in {
-    mx_array *weight, *grad, *state[MX_MAX_STATES]; /* symbolic; retained */
+    mx_array *weight, *grad, *state[MX_MAX_STATES + 1]; /* symbolic; retained; the last one for the master */
 } stand_in;
+
+#define MOST_STATES (MX_MAX_STATES + 1)
+static mx_array *state_array(const mx_optimizer_state *state, int64_t k)
+{
+    return k == MX_MAX_STATES ? state->master : state->array[k];
+}
 
 typedef struct step_plan {
     mx_compiled *compiled; /* retained */
@@ -68,7 +74,7 @@ static void destroy(mx_object *object)
     for (int64_t i = 0; self->stands && i < self->slots; i++) {
         mx_release(self->stands[i].weight);
         mx_release(self->stands[i].grad);
-        for (int k = 0; k < MX_MAX_STATES; k++)
+        for (int k = 0; k < MOST_STATES; k++)
             mx_release(self->stands[i].state[k]);
     }
     mx_free(self->stands, (size_t)self->slots * sizeof *self->stands);
@@ -133,9 +139,11 @@ static mx_code make_stand_in(stand_in *s, const mx_trainer_slot *slot)
     const mx_array *weight = slot->parameter->data[0];
     if (!s->weight && (!(s->weight = symbol_like(weight, "weight")) || !(s->grad = symbol_like(weight, "grad"))))
         return mx_error_code();
-    for (int k = 0; k < MX_MAX_STATES; k++)
-        if (!s->state[k] && slot->state->array[k] && !(s->state[k] = symbol_like(slot->state->array[k], "state")))
+    for (int k = 0; k < MOST_STATES; k++) {
+        const mx_array *array = state_array(slot->state, k);
+        if (!s->state[k] && array && !(s->state[k] = symbol_like(array, "state")))
             return mx_error_code();
+    }
     return MX_OK;
 }
 
@@ -146,7 +154,7 @@ typedef struct caught {
     void *attrs; /* room for `bytes`; receives the attributes */
     size_t bytes;
     int n_in;
-    int8_t in[2 + MX_MAX_STATES]; /* 0: weight, 1: gradient, 2...: states */
+    int8_t in[2 + MOST_STATES]; /* 0: weight, 1: gradient, 2...: states */
     int calls;
 } caught;
 
@@ -154,7 +162,7 @@ static int which(const stand_in *s, const mx_array *x)
 {
     if (x == s->weight || x == s->grad)
         return x == s->grad;
-    for (int k = 0; k < MX_MAX_STATES; k++)
+    for (int k = 0; k < MOST_STATES; k++)
         if (x == s->state[k] && x)
             return 2 + k;
     return -1;
@@ -165,7 +173,7 @@ static mx_code catch_call(void *user, mx_op *op, const void *attrs, int n_in, mx
 {
     caught *c = user;
     const size_t bytes = op->schema ? op->schema->size : 0;
-    if (c->calls++ || n_out < 1 || out[0] != c->stand->weight || n_in > 2 + MX_MAX_STATES ||
+    if (c->calls++ || n_out < 1 || out[0] != c->stand->weight || n_in > 2 + MOST_STATES ||
         mx_op_count_out(op, attrs) != 1 || (c->op && op != c->op) || bytes > c->bytes)
         return mx_fail(MX_ERR_UNSUPPORTED, "%s: the update is more than one operator", op->name);
     c->op = op, c->n_in = n_in;
@@ -184,7 +192,8 @@ static mx_code catch_update(mx_optimizer *o, const mx_trainer_slot *slot, stand_
 {
     MX_SCOPE;
     const mx_parameter *p = slot->parameter;
-    mx_update update = {s->weight, s->grad, s->state, lr * p->lr_mult, o->wd * p->wd_mult, t, lr, p->name};
+    mx_update update = {s->weight, s->grad, s->state, lr * p->lr_mult,        o->wd * p->wd_mult,
+                        t,         lr,      p->name,  s->state[MX_MAX_STATES]};
     c->stand = s, c->calls = 0;
     const mx_catch outer = mx_catcher;
     mx_catcher = (mx_catch){catch_call, c};
@@ -241,12 +250,12 @@ static mx_code add_update(adding *a, mx_program *program, const mx_compiled *mad
         a->uncaught = code != MX_ERR_MEMORY;
         return code;
     }
-    int32_t in[2 + MX_MAX_STATES];
+    int32_t in[2 + MOST_STATES];
     for (int k = 0; k < c.n_in; k++) {
         const int w = c.in[k];
         in[k] = w == 0   ? weight
                 : w == 1 ? grad
-                         : mx_program_state(program, slot->state->array[w - 2], i * MX_MAX_STATES + w - 2);
+                         : mx_program_state(program, state_array(slot->state, w - 2), i * MOST_STATES + w - 2);
         if (in[k] < 0)
             return MX_ERR_MEMORY;
     }
@@ -294,7 +303,7 @@ static bool suits(const mx_train_step *self)
         if (!learns(slot))
             continue;
         if (slot->parameter->req != MX_GRAD_WRITE || slot->parameter->count != 1 ||
-            (slot->state && (slot->state->master || slot->state->own)))
+            (slot->state && (slot->state->grad32 || slot->state->own)))
             return false;
     }
     return true;
@@ -399,8 +408,8 @@ static mx_code bind_states(mx_train_step *self, mx_frame *frame)
         const mx_external *x = &program->externals.items[e];
         if (x->kind != MX_EXTERNAL_STATE)
             continue;
-        const mx_trainer_slot *slot = &self->trainer->slots[x->index / MX_MAX_STATES];
-        if (mx_frame_bind(frame, e, slot->state->array[x->index % MX_MAX_STATES]))
+        const mx_trainer_slot *slot = &self->trainer->slots[x->index / MOST_STATES];
+        if (mx_frame_bind(frame, e, state_array(slot->state, x->index % MOST_STATES)))
             return mx_error_code();
     }
     return MX_OK;

@@ -17,6 +17,8 @@
 #include "base/alloc.h"
 #include "base/error.h"
 #include "exec/call.h"
+#include "exec/gather.h"
+#include "exec/reduce.h"
 #include "exec/sparse.h"
 
 static void destroy(mx_object *object)
@@ -197,19 +199,32 @@ static mx_array *sum_gradients(mx_trainer_slot *slot)
         mx_shape_t shape = mx_array_shape(p->data[0]);
         slot->sum = mx_array_new(&shape, p->dtype, p->contexts[0]);
     }
-    if (!slot->sum || mx_array_set(slot->sum, mx_gradient(p->data[0])))
-        return NULL;
-    for (int i = 1; i < p->count; i++) {
-        mx_array *there = mx_array_to(mx_gradient(p->data[i]), p->contexts[0]);
-        if (!mx_call_one(MX_OP("elemwise_add"), NULL, 2, (mx_array *const[]){slot->sum, there}, slot->sum))
-            return NULL;
+    mx_array *parts[MX_MAX_CONTEXTS];
+    for (int i = 0; i < p->count; i++)
+        parts[i] = mx_gradient(p->data[i]);
+    return slot->sum && !mx_reduce_arrays(slot->sum, p->count, parts) ? slot->sum : NULL;
+}
+
+/* Dense gradients of all copies become their sum; a stale one stays stale. */
+static mx_code add_up(mx_parameter *p)
+{
+    mx_array *parts[MX_MAX_CONTEXTS];
+    uint8_t written[MX_MAX_CONTEXTS];
+    for (int i = 0; i < p->count; i++) {
+        parts[i] = mx_gradient(p->data[i]);
+        written[i] = parts[i]->written;
     }
-    return slot->sum;
+    const mx_code code = mx_all_reduce_arrays(p->count, parts);
+    for (int i = 0; i < p->count; i++)
+        parts[i]->written = written[i];
+    return code;
 }
 
 static mx_code spread_gradient(mx_trainer_slot *slot)
 {
     mx_parameter *p = slot->parameter;
+    if (p->grad_stype == MX_STYPE_DEFAULT)
+        return add_up(p);
     mx_array *sum = sum_gradients(slot);
     for (int i = 0; sum && i < p->count; i++) {
         mx_array *grad = mx_gradient(p->data[i]);
@@ -257,11 +272,41 @@ static mx_code update_slot(mx_trainer *self, mx_trainer_slot *slot, bool reduce)
     mx_array *grad = reduce && p->count > 1 ? sum_gradients(slot) : mx_gradient(weight);
     if (!grad || mx_optimizer_update_named(self->optimizer, slot->state, weight, grad, p->lr_mult, p->wd_mult, p->name))
         return mx_error_code();
+    if (p->count > 1 && mx_gather_flush())
+        return mx_error_code();
     for (int i = 1; i < p->count; i++)
         if (mx_array_set(p->data[i], weight))
             return mx_error_code();
     mark_used(p);
     return MX_OK;
+}
+
+static mx_code update_slots(mx_trainer *self, bool ignore_stale, bool reduce)
+{
+    mx_code code = MX_OK;
+    for (int64_t i = 0; !code && i < self->count; i++) {
+        const mx_parameter *p = self->slots[i].parameter;
+        if (learns(p) && (!ignore_stale || any_fresh(p)))
+            code = update_slot(self, &self->slots[i], reduce);
+    }
+    return code;
+}
+
+/* Updates of our own optimizers are independent of each other: a device may do them all at once. */
+static mx_code update_together(mx_trainer *self, bool ignore_stale, bool reduce)
+{
+    mx_gather held;
+    if (self->optimizer->user_update || self->optimizer->hooks.update)
+        return update_slots(self, ignore_stale, reduce);
+    mx_gather_begin(&held);
+    return mx_gather_end(&held, update_slots(self, ignore_stale, reduce));
+}
+
+static void skip_slots(mx_trainer *self)
+{
+    for (int64_t i = 0; i < self->count; i++)
+        if (learns(self->slots[i].parameter))
+            mark_used(self->slots[i].parameter);
 }
 
 static mx_code update(mx_trainer *self, int64_t batch_size, bool ignore_stale, bool reduce)
@@ -275,13 +320,10 @@ static mx_code update(mx_trainer *self, int64_t batch_size, bool ignore_stale, b
     if (skips)
         code = mx_has_error() ? mx_error_code() : MX_OK;
     self->optimizer->rescale_grad = scale;
-    for (int64_t i = 0; !code && i < self->count; i++) {
-        mx_trainer_slot *slot = &self->slots[i];
-        if (skips && learns(slot->parameter))
-            mark_used(slot->parameter);
-        else if (learns(slot->parameter) && (!ignore_stale || any_fresh(slot->parameter)))
-            code = update_slot(self, slot, reduce);
-    }
+    if (skips && !code)
+        skip_slots(self);
+    else if (!code)
+        code = update_together(self, ignore_stale, reduce);
     mx_mode_leave(&mode);
     return code;
 }

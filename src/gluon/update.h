@@ -35,14 +35,19 @@ static inline mx_array *mx_put_added(mx_array *sum, double c, mx_array *x)
     return mx_put_sum(sum, sum, mx_put_scaled(NULL, x, c));
 }
 
-/* A fused update operator on (weight, grad, states...), the result in the weight. */
+/* A fused update operator on (weight, grad, states..., master if there is one), the result in the weight. */
 static inline mx_code mx_run_update(mx_op *op, const void *attrs, const mx_update *u, int states)
 {
-    mx_array *in[2 + MX_MAX_STATES] = {u->weight, u->grad};
+    mx_array *in[2 + MX_MAX_STATES + 1] = {u->weight, u->grad};
     for (int i = 0; i < states; i++)
         in[2 + i] = u->state[i];
-    return mx_call_one(op, attrs, 2 + states, in, u->weight) ? MX_OK : mx_error_code();
+    in[2 + states] = u->master;
+    return mx_call_one(op, attrs, 2 + states + (u->master != NULL), in, u->weight) ? MX_OK : mx_error_code();
 }
+
+/* By the operator, or by its multi-precision twin. */
+#define MX_RUN_UPDATE(name, twin, attrs, u, states) \
+    mx_run_update((u)->master ? MX_OP(twin) : MX_OP(name), attrs, u, states)
 
 static inline mx_code mx_put_done(const mx_array *last) { return last ? MX_OK : mx_error_code(); }
 

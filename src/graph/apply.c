@@ -218,6 +218,8 @@ static mx_code check_args(const char *op, const struct mx_symbol_args *args)
     return wrong ? mx_fail(MX_ERR_ARGUMENT, "mx_symbol_apply: %s is NULL", wrong) : MX_OK;
 }
 
+_Atomic(mx_entries_fn) mx_apply_precision;
+
 mx_symbol *mx_symbol_apply(const char *op, const struct mx_symbol_args *args)
 {
     application a = {0};
@@ -227,6 +229,8 @@ mx_symbol *mx_symbol_apply(const char *op, const struct mx_symbol_args *args)
     code = code ? code : place_inputs(&a, args);
     code = code ? code : choose_name(&a, op, args);
     code = code ? code : fill_missing(&a);
+    const mx_entries_fn cast = atomic_load(&mx_apply_precision);
+    code = code || !cast ? code : cast(a.op, a.attrs, a.n_in, a.entries);
     mx_gnode *node = code ? NULL : finish(&a);
     mx_symbol *symbol = node ? mx_symbol_of_node(node) : NULL;
     mx_release(node);

@@ -93,6 +93,13 @@ void mx_op_attach(mx_device_type device, const mx_kernel *kernel)
         }
 }
 
+void mx_op_attach_many(mx_device_type device, const char *name, mx_many_fn many)
+{
+    mx_op *op = mx_op_find(name);
+    if (op)
+        op->many[device] = many;
+}
+
 int mx_op_count_out(const mx_op *op, const void *attrs) { return op->count_out ? op->count_out(attrs) : op->n_out; }
 
 int mx_op_count_visible(const mx_op *op, const void *attrs)

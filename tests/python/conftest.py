@@ -36,6 +36,13 @@ def ctx():
 
 
 @pytest.fixture
+def on_host():
+    """For tests of what only arrays in host memory, or calls that wait, have."""
+    if mx.current_context().device_type == "gpu":
+        pytest.skip("arrays are not in host memory")
+
+
+@pytest.fixture
 def resident():
     """A function that gives the process's resident memory in bytes."""
     page = os.sysconf("SC_PAGE_SIZE")

@@ -116,7 +116,170 @@ def test_small_updates_are_not_lost():
 
 @pytest.fixture
 def initialized():
-    amp.init()
+    """Scaling alone: products stay in float32."""
+    amp.init(fp32_ops=amp.list_lp16_ops("float16"))
+    yield
+    amp.amp._off()
+
+
+# ---- casts -----------------------------------------------------------------------------------------------------------
+
+
+@pytest.fixture(params=HALVES)
+def target(request):
+    amp.init(request.param)
+    yield request.param
+    amp.amp._off()
+
+
+def test_operators_compute_in_their_precision(target):
+    x, w, b = nd.random.uniform(-1, 1, shape=(4, 6)), nd.random.uniform(-1, 1, shape=(3, 6)), nd.ones((3,))
+    y = nd.FullyConnected(x, w, b, num_hidden=3)
+    assert name_of(y) == target and name_of(nd.relu(y)) == target  # as it comes
+    assert name_of(nd.softmax(y)) == "float32" and name_of(nd.sum(y)) == "float32"
+    assert name_of(y + b) == "float32" and name_of(y + y) == target
+    assert name_of(nd.Activation(y, act_type="softrelu")) == "float32"
+    assert name_of(nd.Activation(y, act_type="tanh")) == target
+    gamma = nd.ones((3,))
+    assert name_of(nd.BatchNorm(y, gamma, gamma, gamma, gamma)) == target
+    wide = x.astype("float64")
+    assert name_of(nd.dot(wide, wide, transpose_b=True)) == "float64"  # left alone
+    assert name_of(nd.array([1, 2], dtype="int32") + nd.array([3, 4], dtype="int32")) == "int32"
+    out = nd.zeros((4, 3))
+    nd.FullyConnected(x, w, b, num_hidden=3, out=out)
+    assert np.array_equal(out.asnumpy(), y.astype("float32").asnumpy())
+    with pytest.raises(ValueError, match="FullyConnected"):
+        nd.FullyConnected(x, w, nd.ones((4,)), num_hidden=3)
+
+
+def test_gradients_come_back_in_the_types_of_their_arrays(target):
+    x, w = nd.random.uniform(-1, 1, shape=(4, 6)), nd.random.uniform(-1, 1, shape=(3, 6))
+    for array in (x, w):
+        array.attach_grad()
+    with autograd.record():
+        loss = (nd.FullyConnected(x, w, num_hidden=3, no_bias=True) ** 2).sum()
+    loss.backward()
+    assert name_of(x.grad) == name_of(w.grad) == "float32"
+    expected = 2 * (x.asnumpy() @ w.asnumpy().T) @ w.asnumpy()
+    assert np.allclose(x.grad.asnumpy(), expected, rtol=5e-2, atol=5e-2)
+
+
+def test_symbols_have_the_casts(target):
+    net = mx.sym.FullyConnected(mx.sym.var("data"), num_hidden=3, name="fc")
+    net = mx.sym.softmax(net, name="soft")
+    assert net.list_arguments() == ["data", "fc_weight", "fc_bias"] and net.list_outputs() == ["soft_output"]
+    casts = [n for n in net.get_internals().list_outputs() if "amp_cast" in n]
+    assert len(casts) == 4
+    assert "amp_cast" not in net.tojson() and "amp_cast" in net.tojson(remove_amp_cast=False)
+    result, = net.bind(mx.current_context(), {"data": nd.ones((2, 4)), "fc_weight": nd.ones((3, 4)),
+                                              "fc_bias": nd.zeros((3,))}).forward()
+    assert name_of(result) == "float32" and np.allclose(result.asnumpy(), 1 / 3, atol=1e-3)
+
+
+@pytest.mark.parametrize("mode", ["imperative", "hybrid", "whole"])
+def test_networks_learn_in_mixed_precision(target, mode):
+    net = network()
+    net.initialize(mx.init.Xavier())
+    if mode != "imperative":
+        net.hybridize()
+    trainer = gluon.Trainer(net.collect_params(), "sgd", {"learning_rate": 0.1, "momentum": 0.9})
+    amp.init_trainer(trainer)
+    if mode == "whole":
+        step = gluon.TrainStep(net, gluon.loss.SoftmaxCrossEntropyLoss(), trainer)
+        images, labels = (nd.array(part) for part in blobs())
+        for _ in range(6):
+            for at in range(0, 96, 24):
+                step(images[at:at + 24], labels[at:at + 24])
+        images, labels = blobs(seed=1)
+        right = (net(nd.array(images)).astype("float32").asnumpy().argmax(axis=1) == labels).mean()
+    else:
+        right = train(net, trainer, "float32", scaled=True)
+    assert right > 0.95
+    assert name_of(net(nd.array(blobs()[0]))) == target
+    assert {name_of(p.data()) for p in net.collect_params().values()} == {"float32"}
+
+
+def lenet_accuracy(dtype, hybrid):
+    """Of LeNet after four epochs on images of ten patterns with noise; the scale of float16 finds itself meanwhile."""
+    random = np.random.RandomState(0)
+    patterns = random.normal(size=(10, 1, 7, 7)).repeat(4, 2).repeat(4, 3)
+    labels = random.randint(0, 10, 640)
+    images = (patterns[labels] + random.normal(0, 0.5, (640, 1, 28, 28))).astype("float32")
+    mx.random.seed(1)
+    if dtype != "float32":
+        amp.init(dtype)
+    try:
+        net = nn.HybridSequential()
+        net.add(nn.Conv2D(6, 5, padding=2, activation="relu"), nn.MaxPool2D(2, 2), nn.Conv2D(16, 5, activation="relu"),
+                nn.MaxPool2D(2, 2), nn.Dense(120, activation="relu"), nn.Dense(84, activation="relu"), nn.Dense(10))
+        net.initialize(mx.init.Xavier())
+        if hybrid:
+            net.hybridize()
+        trainer = gluon.Trainer(net.collect_params(), "sgd", {"learning_rate": 0.02, "momentum": 0.9})
+        if dtype == "float16":
+            amp.init_trainer(trainer)
+        criterion, right = gluon.loss.SoftmaxCrossEntropyLoss(), 0
+        for at in list(range(0, 512, 32)) * 4:
+            x, y = nd.array(images[at:at + 32]), nd.array(labels[at:at + 32])
+            with autograd.record():
+                loss = criterion(net(x), y)
+                scaled = trainer._amp_loss_scaler._scale(loss) if dtype == "float16" else loss
+            scaled.backward()
+            trainer.step(32)
+        said = net(nd.array(images[512:])).astype("float32").asnumpy().argmax(axis=1)
+        return (said == labels[512:]).mean()
+    finally:
+        amp.amp._off()
+
+
+@pytest.mark.parametrize("hybrid", [False, True])
+def test_lenet_learns_as_in_float32(hybrid):
+    reached = {dtype: lenet_accuracy(dtype, hybrid) for dtype in ("float32", "float16", "bfloat16")}
+    assert min(reached.values()) > max(0.95, reached["float32"] - 0.02), reached
+
+
+@pytest.mark.parametrize("kind", ["lstm", "attention", "prelu", "embedding"])
+@pytest.mark.parametrize("hybrid", [False, True])
+def test_layers_run_in_mixed_precision(target, kind, hybrid):
+    made = {"lstm": lambda: gluon.rnn.LSTM(5, 2), "prelu": lambda: nn.PReLU(),
+            "attention": lambda: nn.LayerNorm(), "embedding": lambda: nn.Embedding(9, 4)}[kind]()
+    net = nn.HybridSequential()
+    net.add(made, nn.Dense(3, flatten=False))
+    net.initialize()
+    if hybrid:
+        net.hybridize()
+    x = nd.array(np.random.randint(0, 9, (4, 3))) if kind == "embedding" else nd.random.normal(shape=(4, 3, 6))
+    with autograd.record():
+        loss = (net(x) ** 2).mean()
+    loss.backward()
+    assert np.isfinite(loss.asscalar()) and name_of(loss) == "float32"
+    for p in net.collect_params().values():
+        assert name_of(p.grad()) == "float32" and np.isfinite(p.grad().asnumpy()).all()
+
+
+def test_own_lists_and_plans_made_before():
+    x = nd.random.uniform(-1, 1, shape=(4, 6))
+    net = nn.Dense(3)
+    net.initialize()
+    net.hybridize()
+    plain = net(x)
+    assert name_of(plain) == "float32"
+    try:
+        amp.init("bfloat16", target_precision_ops=["exp"], fp32_ops=["FullyConnected"],
+                 conditional_fp32_ops=[("Activation", "act_type", ["relu", "tanh"])])
+        assert name_of(nd.exp(x)) == "bfloat16" and np.array_equal(net(x).asnumpy(), plain.asnumpy())
+        assert name_of(nd.Activation(nd.exp(x), act_type="tanh")) == "float32"
+        assert name_of(nd.Activation(nd.exp(x), act_type="sigmoid")) == "bfloat16"
+    finally:
+        amp.amp._off()
+    with pytest.raises(mx.MXNetError, match="nothing"):
+        amp.init("bfloat16", fp32_ops=["nothing"])
+    amp.init("bfloat16")  # the failed call has left it off
+    try:
+        assert name_of(net(x)) == "bfloat16"
+    finally:
+        amp.amp._off()
+    assert np.array_equal(net(x).asnumpy(), plain.asnumpy())
 
 
 def test_scaled_losses_learn(initialized):

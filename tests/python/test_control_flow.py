@@ -359,7 +359,7 @@ def test_custom_symbol():
     node = json.loads(y.tojson())["nodes"][-1]
     assert node["op"] == "Custom" and node["attrs"] == {"op_type": "graph_affine", "factor": "3"}
     for symbol in (y, sym.load_json(y.tojson())):
-        executor = symbol.simple_bind(mx.cpu(), x=(2, 3))
+        executor = symbol.simple_bind(mx.current_context(), x=(2, 3))
         executor.arg_dict["x"][:], executor.arg_dict["op_w"][:] = 2, 5
         assert executor.forward(is_train=True)[0].asnumpy().tolist() == [[30] * 3] * 2
         executor.backward(nd.ones((2, 3)))

@@ -139,7 +139,7 @@ def test_nested_examples_and_dicts():
     nested = next(iter(DataLoader(gdata.SimpleDataset([(1, (2.0, np.zeros(2)))] * 4), 2)))
     assert nested[0].shape == (2,) and nested[1][0].shape == (2,) and nested[1][1].shape == (2, 2)
     for workers in (0, 1):
-        batch = next(iter(DataLoader(gdata.SimpleDataset([{"x": nd.ones(3), "y": i} for i in range(4)]), 2,
+        batch = next(iter(DataLoader(gdata.SimpleDataset([{"x": nd.ones(3, ctx=mx.cpu()), "y": i} for i in range(4)]), 2,
                                      num_workers=workers)))
         assert batch["x"].shape == (2, 3) and batch["y"].asnumpy().tolist() == [0, 1]
     with pytest.raises(TypeError, match="batchify_fn"):

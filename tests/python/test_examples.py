@@ -1,4 +1,7 @@
-"""Every example runs as a newcomer would run it, in a process of its own, on less data where it takes long."""
+"""Every example runs as a newcomer would run it, in a process of its own, on less data where it takes long.
+
+With MXNET_TEST_DEFAULT_CTX it runs with that context as the current one.
+"""
 import os
 import subprocess
 import sys
@@ -31,11 +34,22 @@ def test_example(name, tmp_path):
     if name in ("lenet.py", "vae.py"):
         if not _have_images():
             pytest.skip("Fashion-MNIST is not here (Debian package dataset-fashion-mnist)")
-    done = subprocess.run([sys.executable, os.path.join(FOLDER, name)] + arguments, cwd=tmp_path, timeout=600,
-                          stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True)
+    done = subprocess.run([sys.executable] + _program(os.path.join(FOLDER, name)) + arguments, cwd=tmp_path,
+                          timeout=600, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True)
     assert done.returncode == 0, done.stdout[-3000:]
     for text in wanted:
         assert text in done.stdout, done.stdout[-3000:]
+
+
+def _program(path):
+    context = os.environ.get("MXNET_TEST_DEFAULT_CTX")
+    return [path] if not context else ["-c", f"""
+import runpy, sys, mxnet
+sys.argv = [{path!r}] + sys.argv[1:]
+sys.path.insert(0, {os.path.dirname(path)!r})
+with mxnet.Context.from_text({context!r}):
+    runpy.run_path({path!r}, run_name="__main__")
+"""]
 
 
 def _have_images():

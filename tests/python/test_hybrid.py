@@ -313,7 +313,7 @@ def test_training_reduces_the_loss_as_the_imperative_loop_does():
             found.append(float(loss.mean().asscalar()))
         return found
     plain, compiled = losses(False), losses(True)
-    np.testing.assert_allclose(plain, compiled, rtol=1e-4)
+    np.testing.assert_allclose(plain, compiled, rtol=5e-4)  # a GPU may choose other algorithms
     assert plain[-1] < plain[0]
 
 
@@ -737,13 +737,13 @@ def test_threads_share_a_step_and_a_block_of_python():
     head.hybridize()
     trainer = gluon.Trainer(head.collect_params(), "adam", {"learning_rate": 0.001})
     step = gluon.TrainStep(head, gluon.loss.SoftmaxCrossEntropyLoss(), trainer)
-    problems = []
+    problems, context = [], mx.current_context()
 
     def work(i):
         try:
             for k in range(8):
                 batch = 1 + (i + k) % 3
-                x, y = nd.ones((batch, 4, 6, 6)), nd.zeros((batch,))
+                x, y = nd.ones((batch, 4, 6, 6), ctx=context), nd.zeros((batch,), ctx=context)
                 assert np.isfinite(step(x, y).asnumpy()).all()
                 assert head(x).shape == (batch, 3)
                 if k == 4:

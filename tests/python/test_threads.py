@@ -181,7 +181,7 @@ def test_the_watch_itself():
         assert_goes_on(lambda: held.usleep(50000))
 
 
-def test_others_run_during_training():
+def test_others_run_during_training(on_host):
     net = nn.HybridSequential()
     net.add(nn.Dense(1024, activation="relu"), nn.Dense(1024, activation="relu"), nn.Dense(10))
     net.initialize()

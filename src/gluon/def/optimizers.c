@@ -31,13 +31,13 @@ static mx_code make_nag(mx_optimizer *self, mx_array *weight, mx_array **state)
 static mx_code update_plain(mx_optimizer *self, mx_update *u, bool lazy)
 {
     const mx_sgd_update_attrs attrs = {COMMON, .lazy_update = lazy};
-    return mx_run_update(MX_OP("sgd_update"), &attrs, u, 0);
+    return MX_RUN_UPDATE("sgd_update", "mp_sgd_update", &attrs, u, 0);
 }
 
 static mx_code update_momentum(mx_optimizer *self, mx_update *u, double momentum, bool lazy)
 {
     const mx_sgd_mom_update_attrs attrs = {COMMON, .momentum = momentum, .lazy_update = lazy};
-    return mx_run_update(MX_OP("sgd_mom_update"), &attrs, u, 1);
+    return MX_RUN_UPDATE("sgd_mom_update", "mp_sgd_mom_update", &attrs, u, 1);
 }
 
 static mx_code update_sgd(mx_optimizer *self, mx_update *u)
@@ -52,7 +52,7 @@ static mx_code update_nag(mx_optimizer *self, mx_update *u)
         return update_plain(self, u, true);
     const mx_nag_mom_update_attrs attrs = {COMMON,
                                            .momentum = ((const mx_nag_optimizer_attrs *)self->options)->momentum};
-    return mx_run_update(MX_OP("nag_mom_update"), &attrs, u, 1);
+    return MX_RUN_UPDATE("nag_mom_update", "mp_nag_mom_update", &attrs, u, 1);
 }
 
 /* ---- Signum ------------------------------------------------------------------------------------------------------ */
@@ -71,10 +71,10 @@ static mx_code update_signum(mx_optimizer *self, mx_update *u)
     const mx_signum_optimizer_attrs *o = self->options;
     if (!u->state[0]) {
         const mx_signsgd_update_attrs plain = {COMMON};
-        return mx_run_update(MX_OP("signsgd_update"), &plain, u, 0);
+        return MX_RUN_UPDATE("signsgd_update", "_mp_signsgd_update", &plain, u, 0);
     }
     const mx_signum_update_attrs attrs = {COMMON, .momentum = o->momentum, .wd_lh = o->wd_lh};
-    return mx_run_update(MX_OP("signum_update"), &attrs, u, 1);
+    return MX_RUN_UPDATE("signum_update", "_mp_signum_update", &attrs, u, 1);
 }
 
 /* ---- DCASGD ------------------------------------------------------------------------------------------------------ */
@@ -95,7 +95,7 @@ static mx_code update_dcasgd(mx_optimizer *self, mx_update *u)
 {
     const mx_dcasgd_optimizer_attrs *o = self->options;
     const mx_dcasgd_update_attrs attrs = {COMMON, .momentum = o->momentum, .lamda = o->lamda};
-    return mx_run_update(MX_OP("_dcasgd_update"), &attrs, u, 2);
+    return MX_RUN_UPDATE("_dcasgd_update", "_mp_dcasgd_update", &attrs, u, 2);
 }
 
 /* ---- SGLD -------------------------------------------------------------------------------------------------------- */
@@ -129,15 +129,15 @@ static mx_code update_test(mx_optimizer *self, mx_update *u)
 mx_class mx_classes_optimizers[] = {
     {.kind = MX_OPTIMIZER, .name = "SGD", .aliases = "ccsgd",
      .doc = "stochastic gradient descent, with momentum if wanted",
-     .schema = &sgd_optimizer_schema, .methods = METHODS(.make_states = make_sgd, .update = update_sgd, .lazy = true)},
+     .schema = &sgd_optimizer_schema, .methods = METHODS(.make_states = make_sgd, .update = update_sgd, .fused = true, .lazy = true)},
     {.kind = MX_OPTIMIZER, .name = "NAG", .doc = "Nesterov's accelerated gradient", .schema = &nag_optimizer_schema,
-     .methods = METHODS(.make_states = make_nag, .update = update_nag)},
+     .methods = METHODS(.make_states = make_nag, .update = update_nag, .fused = true)},
     {.kind = MX_OPTIMIZER, .name = "Signum", .doc = "descent along the sign of the momentum",
      .schema = &signum_optimizer_schema,
-     .methods = METHODS(.make_states = make_signum, .update = update_signum)},
+     .methods = METHODS(.make_states = make_signum, .update = update_signum, .fused = true)},
     {.kind = MX_OPTIMIZER, .name = "DCASGD", .doc = "descent that compensates for gradients of older weights",
      .schema = &dcasgd_optimizer_schema,
-     .methods = METHODS(.make_states = make_dcasgd, .update = update_dcasgd)},
+     .methods = METHODS(.make_states = make_dcasgd, .update = update_dcasgd, .fused = true)},
     {.kind = MX_OPTIMIZER, .name = "SGLD", .doc = "stochastic gradient Langevin dynamics: descent with noise",
      .schema = &plain_optimizer_schema,
      .methods = METHODS(.update = update_sgld)},

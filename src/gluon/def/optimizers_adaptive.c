@@ -28,7 +28,7 @@ static mx_code update_adam(mx_optimizer *self, mx_update *u)
     const double rate = u->lr * sqrt(collected(o->beta2, u->t)) / collected(o->beta1, u->t);
     const mx_adam_update_attrs attrs = {COMMON, BETAS, .lr = rate, .epsilon = o->epsilon,
                                         .lazy_update = o->lazy_update};
-    return mx_run_update(MX_OP("adam_update"), &attrs, u, 2);
+    return MX_RUN_UPDATE("adam_update", "_mp_adam_update", &attrs, u, 2);
 }
 
 /* ---- Adamax ------------------------------------------------------------------------------------------------------ */
@@ -41,7 +41,7 @@ static mx_code update_adamax(mx_optimizer *self, mx_update *u)
 {
     const mx_adamax_optimizer_attrs *o = self->options;
     const mx_adamax_update_attrs attrs = {COMMON, BETAS, .lr = u->lr / collected(o->beta1, u->t)};
-    return mx_run_update(MX_OP("_adamax_update"), &attrs, u, 2);
+    return MX_RUN_UPDATE("_adamax_update", "_mp_adamax_update", &attrs, u, 2);
 }
 
 /* ---- Nadam ------------------------------------------------------------------------------------------------------- */
@@ -73,7 +73,7 @@ static mx_code update_nadam(mx_optimizer *self, mx_update *u)
     const mx_nadam_update_attrs attrs = {COMMON, BETAS, .epsilon = o->epsilon, .grad_factor = (1 - now) / (1 - product),
                                          .mean_factor = next / (1 - product * next),
      .var_factor = 1 / collected(o->beta2, u->t)};
-    return mx_run_update(MX_OP("_nadam_update"), &attrs, u, 2);
+    return MX_RUN_UPDATE("_nadam_update", "_mp_nadam_update", &attrs, u, 2);
 }
 
 /* ---- FTML -------------------------------------------------------------------------------------------------------- */
@@ -88,7 +88,7 @@ static mx_code update_ftml(mx_optimizer *self, mx_update *u)
     const mx_ftml_optimizer_attrs *o = self->options;
     const mx_ftml_update_attrs attrs = {BETAS, .lr = u->lr, .epsilon = o->epsilon, .t = u->t, .wd = u->wd,
                                         .rescale_grad = self->rescale_grad, .clip_grad = self->clip_gradient};
-    return mx_run_update(MX_OP("ftml_update"), &attrs, u, 3);
+    return MX_RUN_UPDATE("ftml_update", "_mp_ftml_update", &attrs, u, 3);
 }
 
 /* ---- Ftrl -------------------------------------------------------------------------------------------------------- */
@@ -101,7 +101,7 @@ static mx_code update_ftrl(mx_optimizer *self, mx_update *u)
 {
     const mx_ftrl_optimizer_attrs *o = self->options;
     const mx_ftrl_update_attrs attrs = {COMMON, .lamda1 = o->lamda1, .beta = o->beta};
-    return mx_run_update(MX_OP("ftrl_update"), &attrs, u, 2);
+    return MX_RUN_UPDATE("ftrl_update", "_mp_ftrl_update", &attrs, u, 2);
 }
 
 /* ---- AdaGrad, AdaDelta ------------------------------------------------------------------------------------------- */
@@ -117,7 +117,7 @@ static mx_code update_adagrad(mx_optimizer *self, mx_update *u)
 {
     const mx_adagrad_optimizer_attrs *o = self->options;
     const mx_adagrad_update_attrs attrs = {COMMON, .epsilon = o->eps};
-    return mx_run_update(MX_OP("_adagrad_update"), &attrs, u, 1);
+    return MX_RUN_UPDATE("_adagrad_update", "_mp_adagrad_update", &attrs, u, 1);
 }
 
 static mx_code update_adadelta(mx_optimizer *self, mx_update *u)
@@ -126,7 +126,7 @@ static mx_code update_adadelta(mx_optimizer *self, mx_update *u)
     const mx_adadelta_update_attrs attrs = {.rho = o->rho, .epsilon = o->epsilon, .wd = u->wd,
                                             .rescale_grad = self->rescale_grad,
                                             .clip_gradient = self->clip_gradient};
-    return mx_run_update(MX_OP("_adadelta_update"), &attrs, u, 2);
+    return MX_RUN_UPDATE("_adadelta_update", "_mp_adadelta_update", &attrs, u, 2);
 }
 
 /* ---- GroupAdaGrad ------------------------------------------------------------------------------------------------ */
@@ -187,39 +187,39 @@ static mx_code update_rmsprop(mx_optimizer *self, mx_update *u)
         const mx_rmspropalex_update_attrs attrs = {COMMON, .gamma1 = o->gamma1, .gamma2 = o->gamma2,
                                                    .epsilon = o->epsilon,
                                                    .clip_weights = clip_weights};
-        return mx_run_update(MX_OP("rmspropalex_update"), &attrs, u, 3);
+        return MX_RUN_UPDATE("rmspropalex_update", "_mp_rmspropalex_update", &attrs, u, 3);
     }
     const mx_rmsprop_update_attrs attrs = {COMMON, .gamma1 = o->gamma1, .epsilon = o->epsilon,
                                            .clip_weights = clip_weights};
-    return mx_run_update(MX_OP("rmsprop_update"), &attrs, u, 1);
+    return MX_RUN_UPDATE("rmsprop_update", "_mp_rmsprop_update", &attrs, u, 1);
 }
 
 #define METHODS(...) &(const mx_optimizer_methods){__VA_ARGS__}
 
 mx_class mx_classes_optimizers_adaptive[] = {
     {.kind = MX_OPTIMIZER, .name = "Adam", .doc = "steps of the running mean over the root of the running mean square",
-     .schema = &adam_optimizer_schema, .methods = METHODS(.states = 2, .update = update_adam, .lazy = true)},
+     .schema = &adam_optimizer_schema, .methods = METHODS(.states = 2, .update = update_adam, .fused = true, .lazy = true)},
     {.kind = MX_OPTIMIZER, .name = "Adamax", .doc = "Adam with the largest gradient in place of the mean square",
-     .schema = &adamax_optimizer_schema, .methods = METHODS(.states = 2, .update = update_adamax)},
+     .schema = &adamax_optimizer_schema, .methods = METHODS(.states = 2, .update = update_adamax, .fused = true)},
     {.kind = MX_OPTIMIZER, .name = "Nadam", .doc = "Adam with Nesterov's momentum", .schema = &nadam_optimizer_schema,
-     .methods = METHODS(.states = 2, .update = update_nadam, .start = start_nadam)},
+     .methods = METHODS(.states = 2, .update = update_nadam, .fused = true, .start = start_nadam)},
     {.kind = MX_OPTIMIZER, .name = "FTML", .doc = "follow the moving leader", .schema = &ftml_optimizer_schema,
-     .methods = METHODS(.states = 3, .update = update_ftml)},
+     .methods = METHODS(.states = 3, .update = update_ftml, .fused = true)},
     {.kind = MX_OPTIMIZER, .name = "Ftrl", .doc = "follow the regularised leader: sparse weights",
      .schema = &ftrl_optimizer_schema,
-     .methods = METHODS(.states = 2, .update = update_ftrl, .lazy = true)},
+     .methods = METHODS(.states = 2, .update = update_ftrl, .fused = true, .lazy = true)},
     {.kind = MX_OPTIMIZER, .name = "AdaGrad", .c_name = "adagrad",
      .doc = "gradients over the root of the sum of their squares",
-     .schema = &adagrad_optimizer_schema, .methods = METHODS(.states = 1, .update = update_adagrad, .lazy = true)},
+     .schema = &adagrad_optimizer_schema, .methods = METHODS(.states = 1, .update = update_adagrad, .fused = true, .lazy = true)},
     {.kind = MX_OPTIMIZER, .name = "GroupAdaGrad", .c_name = "group_adagrad",
      .doc = "AdaGrad with one size per row, for embeddings",
      .schema = &group_adagrad_optimizer_schema, .methods = METHODS(.make_states = make_group, .update = update_group,
      .start = start_group, .lazy = true)},
     {.kind = MX_OPTIMIZER, .name = "AdaDelta", .c_name = "adadelta",
      .doc = "steps of the size of earlier steps; no learning rate",
-     .schema = &adadelta_optimizer_schema, .methods = METHODS(.states = 2, .update = update_adadelta)},
+     .schema = &adadelta_optimizer_schema, .methods = METHODS(.states = 2, .update = update_adadelta, .fused = true)},
     {.kind = MX_OPTIMIZER, .name = "RMSProp", .c_name = "rmsprop",
      .doc = "gradients over the root of their running mean square",
-     .schema = &rmsprop_optimizer_schema, .methods = METHODS(.make_states = make_rmsprop, .update = update_rmsprop)},
+     .schema = &rmsprop_optimizer_schema, .methods = METHODS(.make_states = make_rmsprop, .update = update_rmsprop, .fused = true)},
     {0},
 };

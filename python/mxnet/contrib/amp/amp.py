@@ -8,14 +8,15 @@
             autograd.backward(scaled)
     trainer.step(batch_size)
 
-On the CPU operators compute in float32 whatever the arrays are stored in, so init() has nothing to change there; the
-scaling of losses, the look for overflows and the conversion of networks are real.
+init() holds for all operators that are called from then on, in every mode and on every device: the library casts the
+inputs of those in its lists.  Parameters stay float32; networks that were hybridized before are compiled anew.
 """
 import contextlib
 import logging
 import os
 import tempfile
 
+from ... import _core
 from ... import ndarray as nd
 from ... import symbol as symbols
 from ...context import current_context
@@ -43,15 +44,35 @@ def _name(target_dtype, who):
 
 
 def init(target_dtype="float16", target_precision_ops=None, conditional_fp32_ops=None, fp32_ops=None):
-    """Turns mixed precision on; the lists of operators are taken and checked, as operators compute in float32 here."""
+    """Turns mixed precision on; the lists replace the library's choice for their operators. Later calls change nothing.
+
+    target_precision_ops and fp32_ops: names of operators; conditional_fp32_ops: (operator, attribute, [values]).
+    """
     name = _name(target_dtype, "amp.init")
     for given, what in ((target_precision_ops, "target_precision_ops"), (conditional_fp32_ops, "conditional_fp32_ops"),
                         (fp32_ops, "fp32_ops")):
         if given is not None and not isinstance(given, (list, tuple)):
             raise AssertionError(f"amp.init: {what} must be a list, got {type(given).__name__}")
     if _state["dtype"] is None:
+        _core.amp_init(name)
+        try:
+            for precision, operators in (("target", target_precision_ops), ("float32", fp32_ops)):
+                for op in operators or ():
+                    _core.amp_set(op, precision)
+            for op, attribute, values in conditional_fp32_ops or ():
+                for value in values:
+                    _core.amp_set_where(op, attribute, str(value))
+        except BaseException:
+            _off()
+            raise
         _state["dtype"] = name
-        logging.getLogger(__name__).info("amp: losses are scaled; operators compute in float32")
+        logging.getLogger(__name__).info("amp: products are computed in %s", name)
+
+
+def _off():
+    """Turns mixed precision off again."""
+    _core.amp_init("float32")
+    _state["dtype"] = None
 
 
 def _trainer(given, who):

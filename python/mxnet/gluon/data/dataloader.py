@@ -5,9 +5,12 @@
 Without workers batches are made when they are asked for.  With workers, `prefetch` batches are under way: in
 processes (examples are Python code, which one interpreter runs in one thread at a time) or, with thread_pool=True and
 where a batch is made by the library alone (_whole.py), in threads.  Batches always come in the sampler's order.
+With pin_memory=True and a GPU batches lie in pinned memory, from which copies to the GPU are fastest.
 """
 import weakref
 
+from ..._core import NDArray
+from ...context import cpu_pinned, num_gpus
 from . import batchify, sampler as _sampler
 from ._whole import made_by_library, whole_batches
 from ._workers import ProcessWorkers, ThreadWorkers
@@ -47,11 +50,31 @@ class _Maker:
         return parts[0] if self._whole.single else parts
 
 
+def _moved(batch, context):
+    """The batch with its dense arrays in another context."""
+    if isinstance(batch, NDArray):
+        return batch.as_in_context(context) if batch.stype == "default" else batch
+    if isinstance(batch, dict):
+        return {key: _moved(part, context) for key, part in batch.items()}
+    return type(batch)(_moved(part, context) for part in batch) if type(batch) in (list, tuple) else batch
+
+
+class _Pinned:
+    """indices -> batch in pinned memory."""
+
+    def __init__(self, make, context):
+        self._make, self._context = make, context
+
+    def __call__(self, indices):
+        return _moved(self._make(indices), self._context)
+
+
 class DataLoader:
     """Batches of a data set.
 
     batch_size, shuffle, sampler, last_batch ('keep', 'discard', 'rollover') or a batch_sampler say which examples
-    make a batch; batchify_fn makes it. num_workers > 0 makes batches ahead of time; timeout is in seconds.
+    make a batch; batchify_fn makes it. num_workers > 0 makes batches ahead of time; timeout is in seconds. pin_memory
+    gives batches in cpu_pinned(pin_device_id) where there is a GPU.
     """
 
     def __init__(self, dataset, batch_size=None, shuffle=False, sampler=None, last_batch=None, batch_sampler=None,
@@ -70,30 +93,39 @@ class DataLoader:
         self._prefetch = max(0, 2 * self._workers if prefetch is None else prefetch)
         self._threads, self._timeout = thread_pool, timeout
         self._pool = None
+        self._pinned = cpu_pinned(pin_device_id) if pin_memory and num_gpus() else None
 
     def __len__(self):
         return len(self._batch_sampler)
 
     def __iter__(self):
-        return self._ahead() if self._workers else map(self._make, self._batch_sampler)
+        return self._ahead() if self._workers else map(self._maker(), self._batch_sampler)
+
+    def _maker(self):
+        return self._make if self._pinned is None else _Pinned(self._make, self._pinned)
 
     def _ahead(self):
         """Keeps `prefetch` batches under way."""
         if self._pool is None:
             kind = ThreadWorkers if self._threads or self._make.in_library() else ProcessWorkers
-            self._pool = kind(self._make, self._workers)
+            # Processes know no GPU: their batches are pinned when they arrive.
+            self._pool = kind(self._make if kind is ProcessWorkers else self._maker(), self._workers)
             self._finalizer = weakref.finalize(self, self._pool.stop)  # when the loader or the process ends
         pool, under_way = self._pool, []
         try:
             for indices in self._batch_sampler:
                 under_way.append(pool.ask(indices))
                 if len(under_way) > max(1, self._prefetch):
-                    yield pool.receive(under_way.pop(0), self._timeout)
+                    yield self._received(pool, under_way.pop(0))
             while under_way:
-                yield pool.receive(under_way.pop(0), self._timeout)
+                yield self._received(pool, under_way.pop(0))
         finally:
             for job in under_way:
                 pool.forget(job)
+
+    def _received(self, pool, job):
+        batch = pool.receive(job, self._timeout)
+        return batch if self._pinned is None else _moved(batch, self._pinned)
 
     def clean(self):
         """Stops the workers; the next epoch starts new ones."""

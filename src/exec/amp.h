@@ -1,0 +1,21 @@
+/* Mixed precision inside the library (see gluon/amp.h, amp.c).  SPDX-License-Identifier: Apache-2.0 */
+#ifndef MX_EXEC_AMP_H
+#define MX_EXEC_AMP_H
+
+#include "gluon/amp.h"
+#include "op/op.h"
+#include "op/precision.h"
+
+extern _Atomic(bool) mx_amp_on;
+
+static inline bool mx_amp_active(void)
+{
+    return __builtin_expect(atomic_load_explicit(&mx_amp_on, memory_order_relaxed), 0) && !mx_precision_settled;
+}
+
+/* mx_invoke with the inputs that the operator's precision wants. */
+mx_code mx_amp_invoke(mx_op *op, const void *attrs, int n_in, mx_array *const *in, int n_out, mx_array **out);
+/* Counts changes of the settings: what was traced under others is to be traced again. */
+uint64_t mx_amp_version(void);
+
+#endif

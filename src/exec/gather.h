@@ -1,0 +1,43 @@
+/* Calls held back to run as one: the updates of all parameters.
+ *
+ *     mx_gather held;
+ *     mx_gather_begin(&held);
+ *     ... calls that do not look at each other's results ...
+ *     code = mx_gather_end(&held, code);
+ *
+ * Between begin and end, calls of the thread whose operator can run many at once on their device (op->many) wait; they run
+ * when a call of another operator or on another device comes, at a flush, and at the end.  On devices without such
+ * operators nothing waits.  So the held calls must be independent, and nobody may look at their arrays before a flush.
+ *
+ * SPDX-License-Identifier: Apache-2.0 */
+#ifndef MX_EXEC_GATHER_H
+#define MX_EXEC_GATHER_H
+
+#include "base/vec.h"
+#include "op/op.h"
+
+#define MX_HELD_INPUTS 8
+#define MX_HELD_ATTRS 256
+
+/* A call that waits, with all that it needs. */
+typedef struct mx_held {
+    mx_kernel_call call;
+    mx_array *in[MX_HELD_INPUTS], *out[1]; /* retained */
+    _Alignas(16) char attrs[MX_HELD_ATTRS];
+} mx_held;
+
+typedef struct mx_gather {
+    MX_VEC(mx_held) calls;   /* all of one operator on one device; pointers into itself are set before they run */
+    struct mx_gather *outer; /* what the thread gathered before */
+} mx_gather;
+
+extern _Thread_local mx_gather *mx_gathering; /* NULL: calls run at once */
+
+void mx_gather_begin(mx_gather *gather);
+mx_code mx_gather_end(mx_gather *gather, mx_code code); /* after an error of the caller nothing runs */
+mx_code mx_gather_flush(void);                          /* runs what waits, if anything does */
+
+/* For mx_invoke: takes the call, or runs what waits and answers MX_DECLINED: the caller runs its own. */
+mx_code mx_gather_call(const mx_kernel_call *call);
+
+#endif

@@ -1,0 +1,193 @@
+"""What runs fused on a GPU gives the CPU's numbers: updates of all parameters, products, chains compiled at run time."""
+import os
+import subprocess
+import sys
+
+import numpy as np
+import pytest
+
+import mxnet as mx
+from mxnet import autograd, gluon, nd
+from mxnet.gluon import nn
+
+pytestmark = pytest.mark.skipif("mx.num_gpus() == 0", reason="there is no GPU")
+
+TOLERANCE = {"float32": 1e-5, "float16": 5e-3, "bfloat16": 4e-2}
+
+
+def close(got, wanted, dtype="float32"):
+    got, wanted = (x.astype("float64").asnumpy() if isinstance(x, nd.NDArray) else x for x in (got, wanted))
+    np.testing.assert_allclose(got, wanted, rtol=TOLERANCE[dtype], atol=TOLERANCE[dtype] * (np.abs(wanted).max() + 1e-9))
+
+
+# ---- updates of all parameters ----------------------------------------------------------------------------------------
+
+def trained(context, optimizer, options, whole, dtype, layers):
+    mx.random.seed(5)
+    net = nn.HybridSequential()
+    for _ in range(layers):
+        net.add(nn.Dense(17, activation="relu"))
+    net.add(nn.Dense(4))
+    net.initialize(mx.init.Xavier(), ctx=mx.cpu(0))
+    net(nd.ones((2, 9), ctx=mx.cpu(0)))
+    net.collect_params().reset_ctx(context)
+    net.cast(dtype)
+    net.hybridize()
+    for i, parameter in enumerate(net.collect_params().values()):
+        parameter.lr_mult = 1 + 0.1 * (i % 7)
+    loss, trainer = gluon.loss.SoftmaxCrossEntropyLoss(), gluon.Trainer(net.collect_params(), optimizer, options)
+    numbers = np.random.RandomState(1)
+    x = nd.array(numbers.rand(8, 9), ctx=context).astype(dtype)
+    y = nd.array(numbers.randint(0, 4, 8), ctx=context)
+    step = gluon.TrainStep(net, loss, trainer)
+    for _ in range(3):
+        if whole:
+            step(x, y)
+            continue
+        with autograd.record():
+            value = loss(net(x), y)
+        value.backward()
+        trainer.step(8)
+    assert not whole or step.compiled
+    return np.concatenate([p.data(context).astype("float64").asnumpy().ravel() for p in net.collect_params().values()])
+
+
+@pytest.mark.parametrize("whole", [False, True])
+@pytest.mark.parametrize("dtype", ["float32", "float16", "bfloat16"])
+@pytest.mark.parametrize("optimizer", ["sgd", "nag", "adam", "rmsprop", "ftrl", "adagrad"])
+def test_updates_of_all_parameters(optimizer, dtype, whole):
+    options = {"learning_rate": 0.01, "wd": 0.01, "multi_precision": dtype != "float32"}
+    cpu, gpu = (trained(context, optimizer, options, whole, dtype, 3) for context in (mx.cpu(0), mx.gpu(0)))
+    np.testing.assert_allclose(gpu, cpu, atol={"float32": 2e-4}.get(dtype, 2e-2))
+
+
+def test_more_tensors_than_one_launch_takes():
+    options = {"learning_rate": 0.01, "momentum": 0.9}
+    cpu, gpu = (trained(context, "sgd", options, False, "float32", 300) for context in (mx.cpu(0), mx.gpu(0)))
+    np.testing.assert_allclose(gpu, cpu, atol=2e-4)
+
+
+# ---- products ---------------------------------------------------------------------------------------------------------
+
+@pytest.mark.parametrize("dtype", sorted(TOLERANCE))
+@pytest.mark.parametrize("rows, features, hidden", [(64, 784, 256), (1, 100, 10), (7, 13, 5), (128, 64, 1), (3, 1, 8)])
+def test_dense_with_its_gradients(rows, features, hidden, dtype):
+    """Bias, relu and the gradient of the bias are parts of the products."""
+    results, values = [], np.random.RandomState(3)
+    x, w, b, g = (values.uniform(-1, 1, s) for s in ((rows, features), (hidden, features), (hidden,), (rows, hidden)))
+    for context, kind in ((mx.gpu(0), dtype), (mx.cpu(0), "float64")):
+        net = nn.Dense(hidden, in_units=features)
+        rectified = nn.Dense(hidden, in_units=features, activation="relu", params=net.params)
+        net.initialize(ctx=context)
+        net.cast(kind)
+        net.weight.set_data(nd.array(w, dtype=dtype).astype(kind))
+        net.bias.set_data(nd.array(b, dtype=dtype).astype(kind))
+        net.hybridize()
+        rectified.hybridize()
+        data, ograd = (nd.array(v, dtype=dtype).astype(kind).as_in_context(context) for v in (x, g))
+        data.attach_grad()
+        for _ in range(2):
+            with autograd.record():
+                y = net(data)
+            y.backward(ograd)
+        results.append([y, data.grad, net.weight.grad(context), net.bias.grad(context), rectified(data)])
+    for got, wanted in zip(*results):
+        close(got, wanted, "float16" if dtype == "float32" and os.environ.get("GLUON_CUDA_TF32") != "0" else dtype)
+
+
+# ---- chains -----------------------------------------------------------------------------------------------------------
+
+CHAINS = {
+    "add relu": lambda F, a, b: F.relu(a + b),
+    "scalars": lambda F, a, b: ((a * 2.5 - 1) / 3 + 0.25) * b - (1 - a),
+    "powers": lambda F, a, b: (F.abs(a) + 1) ** 3 * (F.abs(b) + 2) ** -0.5,
+    "functions": lambda F, a, b: F.tanh(F.exp(F.sin(a) * 0.5) + F.sigmoid(b)) - F.log(F.abs(b) + 1),
+    "comparisons": lambda F, a, b: (a > b) * a + (a <= b) * b * 2,
+}
+
+
+class Chain(gluon.HybridBlock):
+    def __init__(self, function):
+        super().__init__()
+        self.function = function
+
+    def hybrid_forward(self, F, a, b):
+        return self.function(F, a, b)
+
+
+@pytest.mark.parametrize("dtype", sorted(TOLERANCE))
+@pytest.mark.parametrize("name", sorted(CHAINS))
+def test_chains(name, dtype):
+    for shape in ((5,), (4099,), (64, 257)):
+        results, values = [], [np.random.uniform(-2, 2, shape) for _ in range(2)]
+        for context, kind in ((mx.gpu(0), dtype), (mx.cpu(0), "float64")):
+            a, b = (nd.array(v, dtype=dtype).astype(kind).as_in_context(context) for v in values)
+            a.attach_grad()
+            net = Chain(CHAINS[name])
+            net.hybridize()
+            with autograd.record():
+                y = net(a, b)
+            y.backward()
+            results.append([y, a.grad])
+        for got, wanted in zip(*results):
+            close(got, wanted, dtype)
+
+
+def test_kernels_are_kept_and_damaged_files_do_no_harm(tmp_path):
+    program = """
+import mxnet as mx
+from mxnet import nd, gluon
+net = gluon.nn.HybridLambda(lambda F, x: F.tanh(F.sin(x) * 2 + 1) * 3)
+net.hybridize()
+print(net(nd.ones((5,), ctx=mx.gpu(0))).asnumpy().tolist())
+"""
+    environment = dict(os.environ, GLUON_KERNEL_CACHE=str(tmp_path / "kernels"))
+
+    def run():
+        return subprocess.run([sys.executable, "-c", program], env=environment, capture_output=True, text=True,
+                              check=True).stdout
+    first = run()
+    files = sorted((tmp_path / "kernels").glob("*"))
+    if not files:
+        pytest.skip("there is no NVRTC")
+    whole = files[0].read_bytes()
+    for damaged in (b"", whole[:100], whole[:-1], whole[:200] + b"x" + whole[201:], b"x" * len(whole)):
+        files[0].write_bytes(damaged)
+        assert run() == first
+        assert files[0].read_bytes() == whole
+
+
+# ---- small calls that wait to be launched together --------------------------------------------------------------------
+
+def test_small_calls_keep_their_order():
+    """Whatever comes between them (products, copies, writes into views, uploads), calls see what was made before them."""
+    gpu, numbers = mx.gpu(0), np.random.RandomState(11)
+    values = [numbers.uniform(-1, 1, (16,)).astype("float32") for _ in range(5)]
+    arrays = [nd.array(v, ctx=gpu) for v in values]
+    large = numbers.uniform(-1, 1, (100000,)).astype("float32")
+    for step in range(1500):
+        i, j, k, kind = (int(n) for n in (*numbers.randint(0, 5, 3), numbers.randint(0, 9)))
+        (a, b), (x, y) = (arrays[i], arrays[j]), (values[i], values[j])
+        if kind < 3:
+            made, wanted = a + b, x + y
+        elif kind == 3:
+            made, wanted = nd.tanh(a) * b - 0.5, np.tanh(x) * y - 0.5
+        elif kind == 4:
+            a[3:7] = b[1:5]
+            values[i] = x = np.concatenate([x[:3], y[1:5], x[7:]])
+            made, wanted = a * 2, x * 2
+        elif kind == 5:
+            made = nd.dot(a.reshape((4, 4)), b.reshape((4, 4))).reshape((16,))
+            wanted = (x.reshape(4, 4) @ y.reshape(4, 4)).ravel()
+        elif kind == 6:
+            at = int(numbers.randint(0, 99984))
+            made, wanted = nd.array(large, ctx=gpu)[at:at + 16] + a, large[at:at + 16] + x
+        elif kind == 7:
+            made, wanted = a.copyto(mx.cpu(0)).as_in_context(gpu) + 1, x + 1
+        else:
+            made, wanted = a.sum() * nd.ones((16,), ctx=gpu), np.full(16, x.sum())
+        arrays[k], values[k] = made / (1 + nd.abs(made).max()), (wanted / (1 + np.abs(wanted).max())).astype("float32")
+        if step % 50 == 0:
+            for n, array in enumerate(arrays):
+                np.testing.assert_allclose(array.asnumpy(), values[n], atol=5e-3)
+                values[n] = array.asnumpy()

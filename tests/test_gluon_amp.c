@@ -1,0 +1,117 @@
+/* Mixed precision from C: types of results and gradients in all modes, settings, wrong arguments.
+ *
+ * SPDX-License-Identifier: Apache-2.0 */
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <string.h>
+
+#include <cmocka.h>
+
+#include <gluon.h>
+
+static void expect_error(mx_code code, const char *part)
+{
+    assert_int_equal(mx_error_code(), code);
+    if (!strstr(mx_error_message(), part))
+        fail_msg("\"%s\" lacks \"%s\"", mx_error_message(), part);
+    mx_error_clear();
+}
+
+static mx_block *network(void)
+{
+    mx_block *net =
+        mx_hybrid_sequential(mx_conv2d(4, MX_DIMS(3, 3), .activation = "relu"), mx_batch_norm(), mx_dense(5));
+    mx_initialize(net, mx_xavier(), mx_cpu(0));
+    return net;
+}
+
+static void types_of_results(void **state)
+{
+    (void)state;
+    const mx_dtype targets[] = {MX_FLOAT16, MX_BFLOAT16};
+    for (int i = 0; i < 2; i++) {
+        MX_SCOPE;
+        assert_int_equal(mx_amp_init(targets[i]), MX_OK);
+        assert_int_equal(mx_amp_target(), targets[i]);
+        mx_array *x = mx_ones(.shape = MX_DIMS(3, 4)), *y = mx_dot(x, mx_ones(.shape = MX_DIMS(4, 2)));
+        assert_int_equal(mx_dtype_of(y), targets[i]);
+        assert_int_equal(mx_dtype_of(mx_softmax(y)), MX_FLOAT32);
+        assert_int_equal(mx_dtype_of(mx_add(y, mx_ones(.shape = MX_DIMS(1, 2)))), MX_FLOAT32);
+        assert_int_equal(mx_dtype_of(mx_relu(y)), targets[i]);
+        assert_int_equal(mx_amp_set("relu", MX_PRECISION_FLOAT32), MX_OK);
+        assert_int_equal(mx_dtype_of(mx_relu(y)), MX_FLOAT32);
+        assert_int_equal(mx_amp_set_where("Activation", "act_type", "tanh"), MX_OK);
+        assert_int_equal(mx_dtype_of(mx_op_activation(y, .act_type = MX_ACTIVATION_TANH)), MX_FLOAT32);
+        assert_int_equal(mx_amp_init(MX_FLOAT32), MX_OK);
+        assert_int_equal(mx_dtype_of(mx_dot(x, mx_ones(.shape = MX_DIMS(4, 2)))), MX_FLOAT32);
+        assert_int_equal(mx_error_code(), MX_OK);
+    }
+}
+
+/* Shapes that the first call tells, recorded and compiled calls, plans that were made before the switch. */
+static void networks(void **state)
+{
+    (void)state;
+    MX_SCOPE;
+    for (int hybrid = 0; hybrid < 2; hybrid++) {
+        mx_block *net = network(), *criterion = mx_softmax_cross_entropy_loss();
+        mx_array *x = mx_random_uniform(.shape = MX_DIMS(2, 1, 6, 6)), *label = mx_ones(.shape = MX_DIMS(2)), *loss;
+        if (hybrid) {
+            mx_hybridize(net);
+            assert_int_equal(mx_dtype_of(mx_call(net, x)), MX_FLOAT32);
+        }
+        mx_amp_init(MX_FLOAT16);
+        mx_trainer *trainer = mx_trainer_new(mx_collect_params(net), "sgd", "learning_rate=0.1");
+        mx_trainer_set_loss_scaler(trainer, mx_loss_scaler_new(.scale = 128));
+        for (int step = 0; step < 3; step++) {
+            mx_record() {
+                mx_array *y = mx_call(net, x);
+                assert_int_equal(mx_dtype_of(y), MX_FLOAT16);
+                loss = mx_call(criterion, y, label);
+            }
+            assert_int_equal(mx_dtype_of(loss), MX_FLOAT32);
+            mx_backward(loss);
+            mx_trainer_step(trainer, 2);
+        }
+        mx_amp_init(MX_FLOAT32);
+        assert_int_equal(mx_dtype_of(mx_call(net, x)), MX_FLOAT32);
+        if (mx_error_code())
+            fail_msg("%s", mx_error_message());
+    }
+}
+
+static void wrong_arguments(void **state)
+{
+    (void)state;
+    assert_int_not_equal(mx_amp_init(MX_INT8), MX_OK);
+    expect_error(MX_ERR_DTYPE, "int8");
+    assert_int_not_equal(mx_amp_set("dot", MX_PRECISION_ANY), MX_OK);
+    expect_error(MX_ERR_STATE, "mx_amp_init");
+    mx_amp_init(MX_BFLOAT16);
+    assert_int_not_equal(mx_amp_set("nothing", MX_PRECISION_ANY), MX_OK);
+    expect_error(MX_ERR_ARGUMENT, "nothing");
+    assert_int_not_equal(mx_amp_set("dot", (mx_precision)77), MX_OK);
+    expect_error(MX_ERR_ARGUMENT, "77");
+    assert_int_not_equal(mx_amp_set(NULL, MX_PRECISION_ANY), MX_OK);
+    expect_error(MX_ERR_ARGUMENT, "NULL");
+    assert_int_not_equal(mx_amp_set_where("dot", "nothing", "1"), MX_OK);
+    expect_error(MX_ERR_ARGUMENT, "nothing");
+    assert_int_not_equal(mx_amp_set_where("dot", NULL, "1"), MX_OK);
+    expect_error(MX_ERR_ARGUMENT, "attribute");
+    mx_amp_init(MX_FLOAT32);
+    mx_amp_row row;
+    int rows = 0;
+    while (mx_amp_row_at(rows, &row))
+        assert_non_null(mx_op_find(row.op)), rows++;
+    assert_true(rows > 50);
+    assert_false(mx_amp_row_at(-1, &row));
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {cmocka_unit_test(types_of_results), cmocka_unit_test(networks),
+                                       cmocka_unit_test(wrong_arguments)};
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
