@@ -23,7 +23,7 @@
 
 typedef struct mx_frame mx_frame;
 typedef struct mx_replay mx_replay;
-typedef struct mx_record mx_record;
+typedef struct mx_recorded mx_recorded;
 
 /* Values whose storage comes from outside. */
 typedef struct mx_patch {
@@ -81,11 +81,10 @@ struct mx_frame {
     mx_array **externals; /* (externals) what is bound; retained */
     mx_array **heads;     /* (heads) arrays of the results; retained, without history */
     mx_array *prepared;   /* that this run reads; retained while it runs */
-    mx_record
-        *records;       /* its calls as recorded launches, where the device can do that (record.c); owned; NULL: none */
-    mx_scratch scratch; /* what kernels need while they run */
-    mx_rng rng;         /* where random numbers stood when the forward part began, if the plan has a replay */
-    size_t bytes;       /* of this allocation, which holds all of the above but the arena */
+    mx_recorded *records; /* its calls as recorded launches (record.c); owned; NULL: none */
+    mx_scratch scratch;   /* what kernels need while they run */
+    mx_rng rng;           /* where random numbers stood when the forward part began, if the plan has a replay */
+    size_t bytes;         /* of this allocation, which holds all of the above but the arena */
 };
 
 extern const mx_kind mx_plan_kind, mx_frame_kind;
@@ -118,7 +117,7 @@ mx_code mx_frame_run_alike(mx_frame *frame, int32_t c, int32_t end, int32_t *nex
 /* ---- recorded launches (record.c) --------------------------------------------------------------------------------- */
 bool mx_frame_records(const mx_frame *frame, int32_t begin, int32_t end); /* worth it, and possible */
 mx_code mx_frame_run_recorded(mx_frame *frame, int32_t begin, int32_t end);
-void mx_records_free(mx_record *records);
+void mx_records_free(mx_recorded *records);
 
 /* ---- what follows from parameters alone (prepare.c) --------------------------------------------------------------- */
 mx_code mx_plan_find_prepared(mx_plan *plan); /* while the plan is made */

@@ -27,9 +27,8 @@ typedef struct part {
     bool random;
 } part;
 
-struct mx_record {
-    mx_record
-        *next; /* of the same frame: another range */
+struct mx_recorded {
+    mx_recorded *next; /* of the same frame: another range */
     int32_t begin, end, n_parts, failures;
     bool warm; /* it has run */
     mx_recording *recording;
@@ -44,7 +43,7 @@ struct mx_record {
     const mx_recorder *recorder;
 };
 
-static void drop(mx_record *r)
+static void drop(mx_recorded *r)
 {
     if (r->recording)
         r->recorder->free(r->recording);
@@ -52,9 +51,9 @@ static void drop(mx_record *r)
     r->n_parts = 0;
 }
 
-void mx_records_free(mx_record *r)
+void mx_records_free(mx_recorded *r)
 {
-    for (mx_record *next; r; r = next) {
+    for (mx_recorded *next; r; r = next) {
         next = r->next;
         drop(r);
         mx_free(r->parts, (size_t)(r->end - r->begin) * sizeof *r->parts);
@@ -104,7 +103,7 @@ static bool same_attrs(const mx_frame *frame, int32_t begin, int32_t end, char *
 
 /* ---- arrays that move ------------------------------------------------------------------------------------------------ */
 
-static bool look_at(mx_record *r, const mx_frame *frame, int32_t value)
+static bool look_at(mx_recorded *r, const mx_frame *frame, int32_t value)
 {
     const mx_array *x = &frame->headers[value];
     void *at = x->storage ? mx_data(x) : NULL;
@@ -114,7 +113,7 @@ static bool look_at(mx_record *r, const mx_frame *frame, int32_t value)
 }
 
 /* True: something stands elsewhere. */
-static bool look_around(mx_record *r, const mx_frame *frame)
+static bool look_around(mx_recorded *r, const mx_frame *frame)
 {
     bool any = false;
     for (int64_t i = 0; i < r->n_watched; i++)
@@ -122,7 +121,7 @@ static bool look_around(mx_record *r, const mx_frame *frame)
     return any;
 }
 
-static bool touches_moved(const mx_record *r, const mx_frame *frame, const part *p)
+static bool touches_moved(const mx_recorded *r, const mx_frame *frame, const part *p)
 {
     for (int32_t c = p->begin; c < p->end; c++) {
         const mx_kernel_call *call = &frame->calls[c].call;
@@ -156,7 +155,7 @@ static int64_t spans_of(const mx_frame *frame, const part *p, mx_touch *spans)
     return n;
 }
 
-static mx_code mark(mx_record *r, const mx_frame *frame, const part *p)
+static mx_code mark(mx_recorded *r, const mx_frame *frame, const part *p)
 {
     int64_t most = 0;
     for (int32_t c = p->begin; c < p->end; c++)
@@ -170,7 +169,7 @@ static mx_code mark(mx_record *r, const mx_frame *frame, const part *p)
     return code;
 }
 
-static mx_code record_parts(mx_record *r, mx_frame *frame)
+static mx_code record_parts(mx_recorded *r, mx_frame *frame)
 {
     mx_code code = MX_OK;
     r->n_parts = 0;
@@ -186,7 +185,7 @@ static mx_code record_parts(mx_record *r, mx_frame *frame)
     return code;
 }
 
-static mx_code record(mx_record *r, mx_frame *frame)
+static mx_code record(mx_recorded *r, mx_frame *frame)
 {
     char *saved = r->attrs;
     same_attrs(frame, r->begin, r->end, &saved);
@@ -198,7 +197,7 @@ static mx_code record(mx_record *r, mx_frame *frame)
     return code ? code : ended;
 }
 
-static mx_code correct_part(mx_record *r, mx_frame *frame, int32_t number)
+static mx_code correct_part(mx_recorded *r, mx_frame *frame, int32_t number)
 {
     int32_t next;
     mx_code code = r->recorder->begin_part(r->recording, number);
@@ -216,7 +215,7 @@ static bool is_written(const mx_frame *frame, const mx_place *place)
 }
 
 /* An array that moved may touch another one now, which the order of the parts does not know of. */
-static bool collides(const mx_record *r, const mx_frame *frame, int32_t moved)
+static bool collides(const mx_recorded *r, const mx_frame *frame, int32_t moved)
 {
     const mx_place *place = frame->plan->memory.place, *mine = &place[moved];
     const char *at = r->seen[moved], *end = at + mx_bytes(&frame->headers[moved]);
@@ -231,7 +230,7 @@ static bool collides(const mx_record *r, const mx_frame *frame, int32_t moved)
     return false;
 }
 
-static bool any_collides(const mx_record *r, const mx_frame *frame)
+static bool any_collides(const mx_recorded *r, const mx_frame *frame)
 {
     for (int64_t i = 0; i < r->n_watched; i++)
         if (r->moved[r->watched[i]] && collides(r, frame, r->watched[i]))
@@ -239,7 +238,7 @@ static bool any_collides(const mx_record *r, const mx_frame *frame)
     return false;
 }
 
-static mx_code correct(mx_record *r, mx_frame *frame)
+static mx_code correct(mx_recorded *r, mx_frame *frame)
 {
     const bool any = look_around(r, frame);
     if (any && any_collides(r, frame))
@@ -258,7 +257,7 @@ static mx_code correct(mx_record *r, mx_frame *frame)
 /* ---- running ------------------------------------------------------------------------------------------------------------ */
 
 /* Headers that no call of the range touches may be stale: they get their storage before another part runs. */
-static void find_watched(mx_record *r, const mx_frame *frame)
+static void find_watched(mx_recorded *r, const mx_frame *frame)
 {
     for (int32_t c = r->begin; c < r->end; c++) {
         const mx_kernel_call *call = &frame->calls[c].call;
@@ -273,10 +272,9 @@ static void find_watched(mx_record *r, const mx_frame *frame)
     }
 }
 
-static mx_record *new_record(const mx_frame *frame, int32_t begin, int32_t end)
+static mx_recorded *new_record(const mx_frame *frame, int32_t begin, int32_t end)
 {
-    mx_record
-        *r = mx_alloc_zero(sizeof *r);
+    mx_recorded *r = mx_alloc_zero(sizeof *r);
     if (!r)
         return NULL;
     r->begin = begin, r->end = end;
@@ -296,13 +294,12 @@ static mx_record *new_record(const mx_frame *frame, int32_t begin, int32_t end)
     return r;
 }
 
-static mx_record *find_record(mx_frame *frame, int32_t begin, int32_t end)
+static mx_recorded *find_record(mx_frame *frame, int32_t begin, int32_t end)
 {
-    for (mx_record *r = frame->records; r; r = r->next)
+    for (mx_recorded *r = frame->records; r; r = r->next)
         if (r->begin == begin && r->end == end)
             return r;
-    mx_record
-        *r = new_record(frame, begin, end);
+    mx_recorded *r = new_record(frame, begin, end);
     if (r) {
         r->next = frame->records;
         frame->records = r;
@@ -327,8 +324,7 @@ bool mx_frame_records(const mx_frame *frame, int32_t begin, int32_t end)
 /* Nothing that was recorded in vain has run: the random numbers are drawn again, the error is forgotten. */
 mx_code mx_frame_run_recorded(mx_frame *frame, int32_t begin, int32_t end)
 {
-    mx_record
-        *r = find_record(frame, begin, end);
+    mx_recorded *r = find_record(frame, begin, end);
     if (!r)
         return mx_error_code();
     if (!r->warm || r->failures >= MOST_FAILURES) {
@@ -336,7 +332,10 @@ mx_code mx_frame_run_recorded(mx_frame *frame, int32_t begin, int32_t end)
         return run_plainly(frame, begin, end);
     }
     const mx_rng rng = mx_rng_state();
-    mx_code code = r->recording ? correct(r, frame) : record(r, frame);
+    const bool again = r->recording != NULL;
+    mx_code code = again ? correct(r, frame) : record(r, frame);
+    if (again && !code)
+        r->failures = 0;
     if (code) {
         drop(r);
         r->failures++;
