@@ -109,8 +109,8 @@ static bool bench_shape(const level *used, int s, size_t size, double peak, doub
     for (int way = 0; ok && way < 3; way++) {
         const bool ta = way == 2, tb = way == 1;
         job j = {.level = used,
-                 .f32 = {ta, tb, m, n, k, 1, 0, a, ta ? m : k, b, tb ? k : n, c, n, NULL, false, 1, 0, 0, 0},
-                 .f64 = {ta, tb, m, n, k, 1, 0, a, ta ? m : k, b, tb ? k : n, c, n, NULL, false, 1, 0, 0, 0}};
+                 .f32 = {ta, tb, m, n, k, 1, 0, a, ta ? m : k, b, tb ? k : n, c, n, NULL, false, 1, 0, 0, 0, false},
+                 .f64 = {ta, tb, m, n, k, 1, 0, a, ta ? m : k, b, tb ? k : n, c, n, NULL, false, 1, 0, 0, 0, false}};
         void (*theirs)(void *) = NULL;
 #ifdef HAVE_DNNL
         theirs = size == sizeof(float) ? run_dnnl : NULL;
