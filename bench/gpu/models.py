@@ -14,6 +14,8 @@ import time
 
 import numpy as np
 
+from peer_graph import as_graph
+
 ROWS = {"resnet50": ("img/s", 128), "resnet50_bf16": ("img/s", 128), "lstm": ("ms", 1), "bert": ("tok/s", 32 * 128)}
 LSTM = dict(vocabulary=10000, size=650, layers=2, steps=35, batch=20)
 BERT = dict(layers=12, units=768, heads=12, hidden=3072, batch=32, steps=128)
@@ -167,19 +169,6 @@ def peer_step(row):
         value.backward()
         optimizer.step()
     return step, torch.cuda.synchronize
-
-
-def as_graph(step):
-    import torch
-    side = torch.cuda.Stream()
-    with torch.cuda.stream(side):
-        for _ in range(3):
-            step()
-    torch.cuda.synchronize()
-    graph = torch.cuda.CUDAGraph()
-    with torch.cuda.graph(graph):
-        step()
-    return graph.replay
 
 
 # ---- rows -------------------------------------------------------------------------------------------------------------

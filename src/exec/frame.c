@@ -93,7 +93,7 @@ static bool records(const mx_plan *plan, const mx_step *step, int k)
 static void make_calls(mx_frame *frame)
 {
     const mx_plan *plan = frame->plan;
-    const int device = plan->program.context.type == MX_GPU ? MX_GPU : MX_CPU;
+    const int device = mx_kernel_device(plan->program.context);
     mx_array **list = frame->lists;
     for (int32_t c = 0; c < plan->n_calls; c++) {
         const mx_step *step = &plan->program.steps.items[plan->calls[c]];
@@ -115,7 +115,7 @@ static void make_calls(mx_frame *frame)
 static void find_alike(mx_frame *frame)
 {
     const mx_plan *plan = frame->plan;
-    const int device = plan->program.context.type == MX_GPU ? MX_GPU : MX_CPU;
+    const int device = mx_kernel_device(plan->program.context);
     for (int32_t c = plan->n_calls - 1; c >= 0; c--) {
         const mx_op *op = frame->calls[c].call.op;
         const bool joins = op->many[device] && c + 1 < plan->n_calls && frame->calls[c + 1].call.op == op;
@@ -312,7 +312,7 @@ static mx_code run_checked(mx_frame *frame, int32_t c)
 mx_code mx_frame_run_alike(mx_frame *frame, int32_t c, int32_t end, int32_t *next)
 {
     mx_bound_call *first = &frame->calls[c];
-    const int device = frame->plan->program.context.type == MX_GPU ? MX_GPU : MX_CPU;
+    const int device = mx_kernel_device(frame->plan->program.context);
     const int32_t n = first->alike < end - c ? first->alike : end - c;
     mx_code code = n > 1 ? first->call.op->many[device](n, &first->call, sizeof *first) : MX_DECLINED;
     *next = c + n;

@@ -3,7 +3,7 @@
 
 _Thread_local mx_gather *mx_gathering;
 
-static int device_of(const mx_kernel_call *call) { return call->out[0]->context.type == MX_GPU ? MX_GPU : MX_CPU; }
+static int device_of(const mx_kernel_call *call) { return mx_kernel_device(call->out[0]->context); }
 
 static void let_go(mx_gather *gather)
 {

@@ -304,7 +304,7 @@ static mx_code offer(const invocation *v, const mx_kernel_call *call)
 
 static mx_code run(invocation *v)
 {
-    const int device = v->context.type == MX_GPU ? MX_GPU : MX_CPU;
+    const int device = mx_kernel_device(v->context);
     const mx_kernel *const *kernels = v->op->kernels[device];
     if (start_device(v, device))
         return mx_error_code();

@@ -71,7 +71,7 @@ static bool is_recordable(const mx_program *program)
 static mx_code find_calls(mx_plan *plan)
 {
     const mx_program *program = &plan->program;
-    const int device = program->context.type == MX_GPU ? MX_GPU : MX_CPU;
+    const int device = mx_kernel_device(program->context);
     plan->calls = mx_alloc((size_t)program->steps.length * sizeof *plan->calls);
     if (!plan->calls)
         return MX_ERR_MEMORY;
@@ -128,7 +128,7 @@ static void describe(mx_array *x, const mx_value *value, mx_context context)
 
 static size_t most_workspace(const mx_program *program, const mx_step *step, mx_array *arrays, mx_array **lists)
 {
-    const int device = program->context.type == MX_GPU ? MX_GPU : MX_CPU;
+    const int device = mx_kernel_device(program->context);
     size_t most = 0;
     for (int k = 0; k < step->n_in + step->n_out; k++) {
         const int32_t v = k < step->n_in ? step->in[k] : step->out[k - step->n_in];

@@ -112,4 +112,19 @@ MX_ANY_DEVICE static inline double mx_draw(mx_distribution distribution, mx_rng_
     }
 }
 
+/* The first class whose running sum exceeds u times the total, by halving. */
+MX_ANY_DEVICE static inline int64_t mx_draw_class(const double *sums, int64_t classes, double u)
+{
+    const double wanted = u * sums[classes - 1];
+    int64_t low = 0, high = classes - 1;
+    while (low < high) {
+        const int64_t middle = (low + high) / 2;
+        if (sums[middle] > wanted)
+            high = middle;
+        else
+            low = middle + 1;
+    }
+    return low;
+}
+
 #endif

@@ -22,6 +22,27 @@ static inline mx_matrices mx_matrices_of(const mx_shape_t *shape)
     return m;
 }
 
+/* Matrices with their rows on some axis, (outer, rows, inner, columns), as runs of equally spaced ones. */
+typedef struct mx_strided {
+    int64_t rows, columns, row; /* row: elements from one row to the next */
+    int64_t runs, jump;         /* number of runs, elements from one to the next */
+    int64_t count, step;        /* matrices in a run, elements from one to the next */
+} mx_strided;
+
+static inline mx_strided mx_stride_by(const mx_array *x, int64_t axis)
+{
+    const int row = (int)(axis < 0 ? axis + x->ndim : axis);
+    const int64_t rows = x->shape[row], columns = x->shape[x->ndim - 1];
+    int64_t outer = 1, inner = 1;
+    for (int i = 0; i < row; i++)
+        outer *= x->shape[i];
+    for (int i = row + 1; i < x->ndim - 1; i++)
+        inner *= x->shape[i];
+    const mx_strided close = {rows, columns, columns, 1, 0, outer, rows * columns};
+    const mx_strided apart = {rows, columns, inner * columns, outer, rows * inner * columns, inner, columns};
+    return inner == 1 ? close : apart;
+}
+
 /* Checks that input i has at least `least` axes, and that its last two are equal if `square`. */
 mx_code mx_linalg_check(const mx_infer *infer, int i, int least, bool square);
 /* One shape for input and output, square matrices. */

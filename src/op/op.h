@@ -47,6 +47,8 @@ typedef struct mx_kernel {
     size_t (*workspace)(const mx_kernel_call *call); /* NULL: none */
 } mx_kernel;
 #define MX_MAX_KERNELS 4 /* per operator and device */
+/* Whose kernels compute on arrays of a context: pinned and shared memory are the CPU's. */
+static inline mx_device_type mx_kernel_device(mx_context context) { return context.type == MX_GPU ? MX_GPU : MX_CPU; }
 /* Runs n independent calls of one operator as one; they stand `stride` bytes apart.  May decline. */
 typedef mx_code (*mx_many_fn)(int n, const mx_kernel_call *first, size_t stride);
 static inline const mx_kernel_call *mx_call_at(const mx_kernel_call *first, size_t stride, int i)

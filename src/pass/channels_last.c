@@ -42,7 +42,6 @@ typedef struct rewriter {
     bool *plain;    /* (values) moved, and made plain again */
 } rewriter;
 
-static bool is(const mx_step *step, const char *name) { return !strcmp(step->op->name, name); }
 static const mx_value *value_of(const rewriter *r, int32_t v) { return &r->program->values.items[v]; }
 
 /* ---- which steps are taken --------------------------------------------------------------------------------------- */
@@ -70,8 +69,9 @@ static bool worth(const mx_convolution_attrs *a, int dtype)
 
 static bool is_convolution(const mx_step *step)
 {
-    return is(step, "Convolution") || is(step, "_convolution_relu") || is(step, "_conv_data_grad") ||
-           is(step, "_conv_weight_grad") || is(step, "_conv_weight_bias_grad");
+    return mx_step_is(step, "Convolution") || mx_step_is(step, "_convolution_relu") ||
+           mx_step_is(step, "_conv_data_grad") || mx_step_is(step, "_conv_weight_grad") ||
+           mx_step_is(step, "_conv_weight_bias_grad");
 }
 
 static bool is_pointwise(const mx_step *step)
@@ -79,7 +79,7 @@ static bool is_pointwise(const mx_step *step)
     static const char *const others[] = {
         "Activation", "_backward_Activation", "clip", "_backward_clip", "Cast", "amp_cast", "add_n"};
     for (size_t i = 0; i < sizeof others / sizeof *others; i++)
-        if (is(step, others[i]))
+        if (mx_step_is(step, others[i]))
             return true;
     for (int n = 0; mx_family_pointwise[n].name; n++)
         if (step->op == &mx_family_pointwise[n])
@@ -94,17 +94,17 @@ static kind kind_of(const rewriter *r, const mx_step *step)
         return NONE;
     if (is_convolution(step))
         return worth(step->attrs, value_of(r, step->in[0])->dtype) ? CONV : NONE;
-    if (is(step, "BatchNorm"))
+    if (mx_step_is(step, "BatchNorm"))
         return mx_axis(((const mx_batch_norm_attrs *)step->attrs)->axis, 4) == 1 ? NORM : NONE;
-    if (is(step, "_backward_BatchNorm"))
+    if (mx_step_is(step, "_backward_BatchNorm"))
         return mx_axis(((const mx_batch_norm_backward_attrs *)step->attrs)->axis, 4) == 1 ? BACK : NONE;
-    if (is(step, "Pooling") || is(step, "_backward_Pooling")) {
+    if (mx_step_is(step, "Pooling") || mx_step_is(step, "_backward_Pooling")) {
         const int layout = ((const mx_pooling_attrs *)step->attrs)->layout;
         return step->n_out == 1 && (layout < 0 || layout == MX_POOLING_NCHW) ? POOL : NONE;
     }
-    if (is(step, "Concat"))
+    if (mx_step_is(step, "Concat"))
         return mx_axis(((const mx_concat_attrs *)step->attrs)->dim, 4) == 1 ? CHANNEL : NONE;
-    if (is(step, "slice_axis"))
+    if (mx_step_is(step, "slice_axis"))
         return mx_axis(((const mx_slice_axis_attrs *)step->attrs)->axis, 4) == 1 ? CHANNEL : NONE;
     return step->n_out == 1 && is_pointwise(step) ? SAME : NONE;
 }
@@ -247,7 +247,7 @@ static void *attributes(rewriter *r, const mx_step *step, kind k)
         ((mx_batch_norm_backward_attrs *)attrs)->axis = 3;
     else if (k == POOL)
         ((mx_pooling_attrs *)attrs)->layout = MX_POOLING_NHWC;
-    else if (k == CHANNEL && is(step, "Concat"))
+    else if (k == CHANNEL && mx_step_is(step, "Concat"))
         ((mx_concat_attrs *)attrs)->dim = 3;
     else if (k == CHANNEL)
         ((mx_slice_axis_attrs *)attrs)->axis = 3;

@@ -20,21 +20,9 @@ typedef struct found {
     mx_step *negative, *put, *backward; /* all NULL: no gradient is computed */
 } found;
 
-static mx_step *maker(const mx_program *program, int32_t v, const char *op)
-{
-    const int32_t at = v < 0 ? -1 : program->values.items[v].maker;
-    mx_step *step = at < 0 ? NULL : &program->steps.items[at];
-    return step && !step->dead && !strcmp(step->op->name, op) ? step : NULL;
-}
-
-static mx_step *only_maker(const mx_program *program, int32_t v, const char *op)
-{
-    return v >= 0 && program->values.items[v].uses == 1 ? maker(program, v, op) : NULL;
-}
-
 static int32_t without_reshape(const mx_program *program, int32_t v)
 {
-    const mx_step *step = maker(program, v, "_reshape_to");
+    const mx_step *step = mx_step_maker(program, v, "_reshape_to");
     return step ? step->in[0] : v;
 }
 
@@ -66,8 +54,8 @@ static bool find_gradient(const mx_program *program, found *f)
         if (!step->dead && !strcmp(step->op->name, "_backward_log_softmax") && step->in[1] == p)
             f->backward = step;
     }
-    f->put = f->backward ? only_maker(program, f->backward->in[0], "_put_along") : NULL;
-    f->negative = f->put ? maker(program, f->put->in[0], "negative") : NULL;
+    f->put = f->backward ? mx_step_only_maker(program, f->backward->in[0], "_put_along") : NULL;
+    f->negative = f->put ? mx_step_maker(program, f->put->in[0], "negative") : NULL;
     return f->negative && without_reshape(program, f->put->in[1]) == without_reshape(program, f->pick->in[1]) &&
            mx_shape_equal(&program->values.items[f->negative->in[0]].shape,
                           &program->values.items[f->loss->out[0]].shape);
@@ -109,8 +97,8 @@ mx_code mx_pass_entropy(mx_program *program)
         found f = {.loss = &program->steps.items[i]};
         if (f.loss->dead || strcmp(f.loss->op->name, "negative"))
             continue;
-        f.pick = only_maker(program, f.loss->in[0], "pick");
-        f.log_softmax = f.pick ? maker(program, f.pick->in[0], "log_softmax") : NULL;
+        f.pick = mx_step_only_maker(program, f.loss->in[0], "pick");
+        f.log_softmax = f.pick ? mx_step_maker(program, f.pick->in[0], "log_softmax") : NULL;
         if (!f.log_softmax || !fits(program, &f) || !find_gradient(program, &f))
             continue;
         if (shorten(program, &f))

@@ -23,7 +23,6 @@
 
 extern mx_op mx_family_pointwise[];
 
-static bool is(const mx_step *step, const char *name) { return !strcmp(step->op->name, name); }
 static const mx_value *value_of(const mx_layout *l, int32_t v) { return &l->program->values.items[v]; }
 static int64_t up(int64_t a, int64_t b) { return (a + b - 1) / b; }
 
@@ -40,7 +39,8 @@ static bool from_parameters(const mx_layout *l, int32_t v)
     const mx_value *value = value_of(l, v);
     if (value->dtype != MX_FLOAT32)
         return false;
-    return value->maker >= 0 ? is(&l->program->steps.items[value->maker], "_fold_norm") : mx_value_lasts(l->program, v);
+    return value->maker >= 0 ? mx_step_is(&l->program->steps.items[value->maker], "_fold_norm")
+                             : mx_value_lasts(l->program, v);
 }
 
 #define WINOGRAD_GAIN 0.8 /* of the time of the plain sums: more is not worth the memory */
@@ -105,7 +105,7 @@ static const char *const tame[] = {"relu",         "Activation",    "clip",     
 static bool pointwise(const mx_step *step, bool whole)
 {
     for (size_t i = 0; i < sizeof tame / sizeof *tame; i++)
-        if (is(step, tame[i]))
+        if (mx_step_is(step, tame[i]))
             return true;
     for (int n = 0; whole && mx_family_pointwise[n].name; n++)
         if (step->op == &mx_family_pointwise[n])
@@ -116,7 +116,7 @@ static bool pointwise(const mx_step *step, bool whole)
 /* Pointwise steps whose inputs all have the result's shape; joins of whole blocks. */
 static mx_layout_kind same_kind(const mx_layout *l, const mx_step *step)
 {
-    const bool joins = is(step, "Concat");
+    const bool joins = mx_step_is(step, "Concat");
     if (!step->n_in || step->n_out != 1 || !image(l, step->out[0]) ||
         (joins && ((const mx_concat_attrs *)step->attrs)->dim != 1))
         return MX_LAYOUT_NONE;
@@ -135,13 +135,13 @@ static mx_layout_kind same_kind(const mx_layout *l, const mx_step *step)
 
 static mx_layout_kind kind_of(const mx_layout *l, const mx_step *step)
 {
-    if (mx_step_mutates(step) && !is(step, "BatchNorm"))
+    if (mx_step_mutates(step) && !mx_step_is(step, "BatchNorm"))
         return MX_LAYOUT_NONE;
-    if (is(step, "Convolution") || is(step, "_convolution_relu"))
+    if (mx_step_is(step, "Convolution") || mx_step_is(step, "_convolution_relu"))
         return convolution_kind(l, step);
-    if (is(step, "BatchNorm"))
+    if (mx_step_is(step, "BatchNorm"))
         return norm_kind(l, step);
-    return is(step, "Pooling") ? pooling_kind(l, step) : same_kind(l, step);
+    return mx_step_is(step, "Pooling") ? pooling_kind(l, step) : same_kind(l, step);
 }
 
 /* ---- what it is worth -------------------------------------------------------------------------------------------- */

@@ -21,12 +21,10 @@ typedef struct found {
     int32_t convolution, weight_gradient; /* before it, with a bias */
 } found;
 
-static bool is(const mx_step *step, const char *name) { return !strcmp(step->op->name, name); }
-
 static bool is_relu(const mx_step *step, const char *plain, const char *general)
 {
-    return is(step, plain) ||
-           (is(step, general) && ((const mx_activation_attrs *)step->attrs)->act_type == MX_ACTIVATION_RELU);
+    return mx_step_is(step, plain) ||
+           (mx_step_is(step, general) && ((const mx_activation_attrs *)step->attrs)->act_type == MX_ACTIVATION_RELU);
 }
 
 /* ---- finding ----------------------------------------------------------------------------------------------------- */
@@ -60,7 +58,7 @@ static void find_forward(const mx_program *program, found *f)
 {
     const mx_step *steps = program->steps.items;
     int32_t v = steps[f->norm].out[0], next = only_reader(program, v, f->norm);
-    if (next >= 0 && (is(&steps[next], "elemwise_add") || is(&steps[next], "broadcast_add")) &&
+    if (next >= 0 && (mx_step_is(&steps[next], "elemwise_add") || mx_step_is(&steps[next], "broadcast_add")) &&
         steps[next].in[0] != steps[next].in[1] && alike(program, steps[next].in[0], steps[next].in[1])) {
         f->add = next;
         v = steps[next].out[0], next = only_reader(program, v, next);
@@ -73,7 +71,7 @@ static void find_backward(const mx_program *program, found *f)
 {
     const mx_step *steps = program->steps.items;
     const int32_t i = reader(program, steps[f->norm].out[1], f->norm + 1, 3);
-    if (i < 0 || !is(&steps[i], "_backward_BatchNorm"))
+    if (i < 0 || !mx_step_is(&steps[i], "_backward_BatchNorm"))
         return;
     f->gradient = i;
     const int32_t g = steps[i].in[0], maker = program->values.items[g].maker;
@@ -88,13 +86,13 @@ static void find_convolution(const mx_program *program, found *f)
     const mx_step *norm = &program->steps.items[f->norm];
     const mx_value *x = &program->values.items[norm->in[0]];
     const mx_step *conv = x->maker < 0 ? NULL : &program->steps.items[x->maker];
-    if (!conv || conv->dead || !is(conv, "Convolution") || conv->n_in < 3 || conv->in[2] < 0 ||
+    if (!conv || conv->dead || !mx_step_is(conv, "Convolution") || conv->n_in < 3 || conv->in[2] < 0 ||
         ((const mx_convolution_attrs *)conv->attrs)->no_bias || x->uses != 1 + (f->gradient >= 0))
         return;
     f->convolution = x->maker;
     const int32_t i =
         f->gradient < 0 ? -1 : reader(program, program->steps.items[f->gradient].out[0], f->gradient + 1, 1);
-    if (i >= 0 && is(&program->steps.items[i], "_conv_weight_bias_grad"))
+    if (i >= 0 && mx_step_is(&program->steps.items[i], "_conv_weight_bias_grad"))
         f->weight_gradient = i;
 }
 
@@ -129,8 +127,9 @@ static void split_gradient(mx_program *program, int32_t *g, int32_t *more)
 {
     const mx_value *sum = &program->values.items[*g];
     mx_step *add = sum->maker < program->forward ? NULL : &program->steps.items[sum->maker];
-    if (!add || sum->uses != 1 || add->dead || (!is(add, "elemwise_add") && !is(add, "broadcast_add")) ||
-        !alike(program, add->in[0], *g) || !alike(program, add->in[1], *g))
+    if (!add || sum->uses != 1 || add->dead ||
+        (!mx_step_is(add, "elemwise_add") && !mx_step_is(add, "broadcast_add")) || !alike(program, add->in[0], *g) ||
+        !alike(program, add->in[1], *g))
         return;
     *g = add->in[0], *more = add->in[1];
     add->dead = true;
@@ -215,8 +214,8 @@ static mx_code rewrite(mx_program *program, int32_t i)
                .gradient = -1,
                .convolution = -1,
                .weight_gradient = -1};
-    if (norm->dead || !is(norm, "BatchNorm") || !norm->training || a->use_global_stats || i >= program->forward ||
-        !mx_shape_size(&program->values.items[norm->in[0]].shape))
+    if (norm->dead || !mx_step_is(norm, "BatchNorm") || !norm->training || a->use_global_stats ||
+        i >= program->forward || !mx_shape_size(&program->values.items[norm->in[0]].shape))
         return MX_OK;
     find_forward(program, &f);
     find_backward(program, &f);

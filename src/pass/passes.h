@@ -2,6 +2,8 @@
 #ifndef MX_PASS_PASSES_H
 #define MX_PASS_PASSES_H
 
+#include <string.h>
+
 #include "pass/program.h"
 
 /* Each changes the program and returns MX_OK or a code with an error recorded. */
@@ -23,6 +25,20 @@ mx_code mx_pass_recompute(mx_program *program); /* on a GPU: large results of no
 mx_code mx_pass_pointwise(mx_program *program); /* chains of pointwise steps: one loop over tiles */
 mx_code mx_pass_heads(mx_program *program);     /* every head gets memory of its own */
 mx_code mx_pass_prepare(mx_program *program);   /* while predicting: what follows from parameters alone is made once */
+
+static inline bool mx_step_is(const mx_step *step, const char *op) { return !strcmp(step->op->name, op); }
+/* The live step that makes v, if it is of this operator; else NULL. */
+static inline mx_step *mx_step_maker(const mx_program *program, int32_t v, const char *op)
+{
+    const int32_t at = v < 0 ? -1 : program->values.items[v].maker;
+    mx_step *step = at < 0 ? NULL : &program->steps.items[at];
+    return step && !step->dead && mx_step_is(step, op) ? step : NULL;
+}
+/* The same, if nobody but one step reads v. */
+static inline mx_step *mx_step_only_maker(const mx_program *program, int32_t v, const char *op)
+{
+    return v >= 0 && program->values.items[v].uses == 1 ? mx_step_maker(program, v, op) : NULL;
+}
 
 /* The value is a parameter or constant that no step of the program writes to. */
 bool mx_value_lasts(const mx_program *program, int32_t v);

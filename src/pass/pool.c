@@ -13,24 +13,23 @@
 #include "gluon/op.gen.h"
 #include "pass/passes.h"
 
-static bool is(const mx_step *step, const char *name) { return !strcmp(step->op->name, name); }
-
 static bool is_relu(const mx_step *step)
 {
-    return is(step, "relu") ||
-           (is(step, "Activation") && ((const mx_activation_attrs *)step->attrs)->act_type == MX_ACTIVATION_RELU);
+    return mx_step_is(step, "relu") || (mx_step_is(step, "Activation") &&
+                                        ((const mx_activation_attrs *)step->attrs)->act_type == MX_ACTIVATION_RELU);
 }
 
 static bool is_relu_gradient(const mx_step *step)
 {
-    return is(step, "_backward_relu") || (is(step, "_backward_Activation") &&
-                                          ((const mx_activation_attrs *)step->attrs)->act_type == MX_ACTIVATION_RELU);
+    return mx_step_is(step, "_backward_relu") ||
+           (mx_step_is(step, "_backward_Activation") &&
+            ((const mx_activation_attrs *)step->attrs)->act_type == MX_ACTIVATION_RELU);
 }
 
 static bool is_max_pool(const mx_step *step)
 {
     const mx_pooling_attrs *a = step->attrs;
-    if (!is(step, "Pooling") || a->pool_type != MX_POOLING_MAX || a->pooling_convention != MX_POOLING_VALID)
+    if (!mx_step_is(step, "Pooling") || a->pool_type != MX_POOLING_MAX || a->pooling_convention != MX_POOLING_VALID)
         return false;
     for (int i = 0; i < a->pad.n; i++)
         if (a->pad.d[i] && !a->global_pool)
@@ -63,7 +62,7 @@ static void exchange(mx_step *a, mx_step *b) /* what they do, not where they sta
 static bool takes_relu(const mx_program *program, int32_t x)
 {
     const mx_value *value = &program->values.items[x];
-    return value->uses == 1 && value->maker >= 0 && is(&program->steps.items[value->maker], "Convolution");
+    return value->uses == 1 && value->maker >= 0 && mx_step_is(&program->steps.items[value->maker], "Convolution");
 }
 
 /* relu step r whose result y only the pooling step reads, and the two gradients where there are some. */
@@ -80,7 +79,7 @@ static mx_code rewrite(mx_program *program, int32_t r)
     int32_t pool_gradient = -1, relu_gradient = -1;
     if (n == 3) {
         pool_gradient = reads[1], relu_gradient = reads[2];
-        if (!is(&steps[pool_gradient], "_backward_Pooling") || !is_relu_gradient(&steps[relu_gradient]) ||
+        if (!mx_step_is(&steps[pool_gradient], "_backward_Pooling") || !is_relu_gradient(&steps[relu_gradient]) ||
             users(program, steps[pool_gradient].out[0], gradient, 1) != 1 || gradient[0] != relu_gradient)
             return MX_OK;
     }

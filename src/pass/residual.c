@@ -16,16 +16,6 @@
 
 enum { DATA, WEIGHT, BIAS, ADDEND };
 
-static bool is(const mx_step *step, const char *name) { return !strcmp(step->op->name, name); }
-
-/* The step that makes v, if it is `op` and nobody but one step reads v. */
-static mx_step *only_maker(const mx_program *program, int32_t v, const char *op)
-{
-    const mx_value *value = v < 0 ? NULL : &program->values.items[v];
-    mx_step *step = value && value->maker >= 0 && value->uses == 1 ? &program->steps.items[value->maker] : NULL;
-    return step && !step->dead && is(step, op) ? step : NULL;
-}
-
 static bool unlimited(const mx_step *conv)
 {
     const mx_blocked_convolution_attrs *a = conv->attrs;
@@ -37,7 +27,7 @@ static bool unlimited(const mx_step *conv)
 /* The step becomes the convolution that made operand k, with the other operand as its addend. */
 static bool take_addition(mx_program *program, mx_step *sum, int k)
 {
-    mx_step *conv = only_maker(program, sum->in[k], "_blocked_convolution");
+    mx_step *conv = mx_step_only_maker(program, sum->in[k], "_blocked_convolution");
     const int32_t other = sum->in[1 - k];
     if (!conv || !unlimited(conv) || conv->in[ADDEND] >= 0 || other == sum->in[k] || other < 0 ||
         !mx_shape_equal(&program->values.items[other].shape, &program->values.items[conv->out[0]].shape))
@@ -52,7 +42,7 @@ static bool take_addition(mx_program *program, mx_step *sum, int k)
 
 static bool add(mx_program *program, mx_step *step)
 {
-    if (!is(step, "elemwise_add") && !is(step, "broadcast_add"))
+    if (!mx_step_is(step, "elemwise_add") && !mx_step_is(step, "broadcast_add"))
         return false;
     /* The operand that was made last: the other one is there before it in most networks. */
     const int last = program->values.items[step->in[0]].maker < program->values.items[step->in[1]].maker;
@@ -64,12 +54,12 @@ static bool add(mx_program *program, mx_step *step)
 static bool limits_of(const mx_step *step, double *low, double *high)
 {
     *low = 0, *high = NAN;
-    if (is(step, "relu"))
+    if (mx_step_is(step, "relu"))
         return true;
-    if (is(step, "Activation"))
+    if (mx_step_is(step, "Activation"))
         return ((const mx_activation_attrs *)step->attrs)->act_type == MX_ACTIVATION_RELU;
     const mx_clip_attrs *clip = step->attrs;
-    if (!is(step, "clip"))
+    if (!mx_step_is(step, "clip"))
         return false;
     *low = clip->a_min, *high = clip->a_max;
     return !isnan(*low) && !isnan(*high);
@@ -80,10 +70,10 @@ static bool limit(mx_program *program, mx_step *step)
     double low, high;
     if (!limits_of(step, &low, &high))
         return false;
-    mx_step *pool = only_maker(program, step->in[0], "_blocked_pooling");
+    mx_step *pool = mx_step_only_maker(program, step->in[0], "_blocked_pooling");
     if (pool && ((const mx_blocked_pooling_attrs *)pool->attrs)->pool_type != MX_BLOCKED_POOLING_MAX)
         return false;
-    mx_step *conv = only_maker(program, pool ? pool->in[0] : step->in[0], "_blocked_convolution");
+    mx_step *conv = mx_step_only_maker(program, pool ? pool->in[0] : step->in[0], "_blocked_convolution");
     if (!conv || !unlimited(conv))
         return false;
     mx_blocked_convolution_attrs *a = conv->attrs;

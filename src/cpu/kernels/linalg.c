@@ -14,6 +14,7 @@
 #include "cpu/kernels/gemm.h"
 #include "cpu/kernels/widen.h"
 #include "gluon/op.gen.h"
+#include "op/linalg.h"
 
 #define SMALL 24 /* rows of a block that is worked on directly */
 
@@ -96,27 +97,6 @@ static double cube(int64_t n) { return (double)n * (double)n * (double)n; }
 
 /* ---- products ------------------------------------------------------------------------------------------------------ */
 
-/* Matrices with their rows on some axis, (outer, rows, inner, columns), as runs of equally spaced ones. */
-typedef struct strided {
-    int64_t rows, columns, row; /* row: elements from one row to the next */
-    int64_t runs, jump;         /* number of runs, elements from one to the next */
-    int64_t count, step;        /* matrices in a run, elements from one to the next */
-} strided;
-
-static strided stride_by(const mx_array *x, int64_t axis)
-{
-    const int row = (int)(axis < 0 ? axis + x->ndim : axis);
-    const int64_t rows = x->shape[row], columns = x->shape[x->ndim - 1];
-    int64_t outer = 1, inner = 1;
-    for (int i = 0; i < row; i++)
-        outer *= x->shape[i];
-    for (int i = row + 1; i < x->ndim - 1; i++)
-        inner *= x->shape[i];
-    if (inner == 1)
-        return (strided){rows, columns, columns, 1, 0, outer, rows * columns};
-    return (strided){rows, columns, inner * columns, outer, rows * inner * columns, inner, columns};
-}
-
 #define PRODUCTS(GEMM, GEMM_RUN, T)                                                                                  \
     for (int64_t i = 0; i < c.runs && !code; i++) {                                                                  \
         GEMM g = {.trans_a = ta, .trans_b = tb, .m = c.rows, .n = c.columns, .k = ta ? a.rows : a.columns,           \
@@ -129,7 +109,8 @@ static strided stride_by(const mx_array *x, int64_t axis)
 
 static mx_code products(const mx_kernel_call *call, bool ta, bool tb, double alpha, double beta, int64_t axis)
 {
-    const strided a = stride_by(call->in[0], axis), b = stride_by(call->in[1], axis), c = stride_by(call->out[0], axis);
+    const mx_strided a = mx_stride_by(call->in[0], axis), b = mx_stride_by(call->in[1], axis),
+                     c = mx_stride_by(call->out[0], axis);
     mx_code code = MX_OK;
     if (!call->out[0]->size)
         return MX_OK;

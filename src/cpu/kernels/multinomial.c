@@ -23,21 +23,6 @@ static void put(mx_array *x, int64_t i, double value)
     mx_convert((char *)mx_data(x) + i * mx_dtype_size((mx_dtype)x->dtype), (mx_dtype)x->dtype, &value, MX_FLOAT64, 1);
 }
 
-/* The first class whose running sum exceeds u times the total, by halving. */
-static int64_t find(const double *sums, int64_t classes, double u)
-{
-    const double wanted = u * sums[classes - 1];
-    int64_t low = 0, high = classes - 1;
-    while (low < high) {
-        const int64_t middle = (low + high) / 2;
-        if (sums[middle] > wanted)
-            high = middle;
-        else
-            low = middle + 1;
-    }
-    return low;
-}
-
 static void draw_range(void *arg, int64_t begin, int64_t end)
 {
     const draw_job *job = arg;
@@ -45,7 +30,7 @@ static void draw_range(void *arg, int64_t begin, int64_t end)
         uint32_t words[4];
         mx_philox(job->rng.seed, job->rng.counter + (uint64_t)i, words);
         const double *sums = job->sums + i / job->draws * job->classes;
-        const int64_t c = find(sums, job->classes, mx_uniform53(words[0], words[1]));
+        const int64_t c = mx_draw_class(sums, job->classes, mx_uniform53(words[0], words[1]));
         put(job->drawn, i, (double)c);
         if (job->with_prob)
             put(job->prob, i, log(c ? sums[c] - sums[c - 1] : sums[0]));

@@ -1,28 +1,10 @@
 /* Linear algebra: products, triangular products and solves.  SPDX-License-Identifier: Apache-2.0 */
 #include "cuda/kernels/linalg.h"
+extern "C" {
+#include "op/linalg.h"
+}
 
 /* ---- products ---------------------------------------------------------------------------------------------------- */
-
-/* Matrices with their rows on some axis, (outer, rows, inner, columns), as runs of equally spaced ones. */
-struct strided {
-    int64_t rows, columns, row; /* row: elements from one row to the next */
-    int64_t runs, jump;         /* number of runs, elements from one to the next */
-    int64_t count, step;        /* matrices in a run, elements from one to the next */
-};
-
-static strided stride_by(const mx_array *x, int64_t axis)
-{
-    const int row = (int)(axis < 0 ? axis + x->ndim : axis);
-    const int64_t rows = x->shape[row], columns = x->shape[x->ndim - 1];
-    int64_t outer = 1, inner = 1;
-    for (int i = 0; i < row; i++)
-        outer *= x->shape[i];
-    for (int i = row + 1; i < x->ndim - 1; i++)
-        inner *= x->shape[i];
-    if (inner == 1)
-        return {rows, columns, columns, 1, 0, outer, rows * columns};
-    return {rows, columns, inner * columns, outer, rows * inner * columns, inner, columns};
-}
 
 /* out = beta out, where there is nothing to multiply */
 static mx_code scale(const mx_kernel_call *call, double beta)
@@ -40,7 +22,7 @@ static mx_code products(const mx_kernel_call *call, const mx_array *left, const 
     mx_array *out = call->out[0];
     if (!mx_dtype_is_float(out->dtype) || left->dtype != out->dtype || right->dtype != out->dtype)
         return MX_DECLINED;
-    const strided a = stride_by(left, axis), b = stride_by(right, axis), c = stride_by(out, axis);
+    const mx_strided a = mx_stride_by(left, axis), b = mx_stride_by(right, axis), c = mx_stride_by(out, axis);
     const int64_t item = mx_dtype_size((mx_dtype)out->dtype), k = ta ? a.rows : a.columns;
     if (!out->size || !k)
         return out->size ? scale(call, beta) : MX_OK;

@@ -4,21 +4,6 @@ extern "C" {
 #include "op/draw.h"
 }
 
-/* The first class whose running sum exceeds u times the total, by halving. */
-static __device__ int64_t find(const double *sums, int64_t classes, double u)
-{
-    const double wanted = u * sums[classes - 1];
-    int64_t low = 0, high = classes - 1;
-    while (low < high) {
-        const int64_t middle = (low + high) / 2;
-        if (sums[middle] > wanted)
-            high = middle;
-        else
-            low = middle + 1;
-    }
-    return low;
-}
-
 /* sums (rows, classes): running sums of the probabilities */
 static mx_code sum_rows(const mx_kernel_call *call, const mx_array *data, int64_t classes, double *sums)
 {
@@ -56,7 +41,7 @@ static mx_code run_multinomial(const mx_kernel_call *call)
         uint32_t words[4];
         mx_philox(rng.seed, rng.counter + (uint64_t)i, words);
         const double *mine = sums + i / draws * classes;
-        const int64_t c = find(mine, classes, mx_uniform53(words[0], words[1]));
+        const int64_t c = mx_draw_class(mine, classes, mx_uniform53(words[0], words[1]));
         mx_cuda_store<int64_t>(drawn, type, i, c);
         if (prob)
             mx_cuda_store<double>(prob, prob_type, i, log(c ? mine[c] - mine[c - 1] : mine[0]));

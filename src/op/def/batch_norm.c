@@ -10,6 +10,7 @@
 
 #include "base/error.h"
 #include "op/op.h"
+#include "op/walk.h"
 
 #define STATISTICS(X) \
     X(FLOAT, momentum, "0.9", "", "share that the running statistics keep") \
@@ -217,43 +218,28 @@ static mx_code gradient(mx_grad *grad)
 
 /* ---- references ------------------------------------------------------------------------------------------- */
 
-typedef struct split {
-    int64_t outer, channels, inner;
-} split;
-
-static split split_at(const mx_shape_t *shape, int64_t axis)
-{
-    const int at = mx_axis(axis, shape->ndim);
-    split s = {1, shape->dim[at], 1};
-    for (int i = 0; i < at; i++)
-        s.outer *= shape->dim[i];
-    for (int i = at + 1; i < shape->ndim; i++)
-        s.inner *= shape->dim[i];
-    return s;
-}
-
-static double channel_mean(const double *x, split s, int64_t c, double shift, int power)
+static double channel_mean(const double *x, mx_split s, int64_t c, double shift, int power)
 {
     double sum = 0;
-    for (int64_t o = 0; o < s.outer; o++)
-        for (int64_t i = 0; i < s.inner; i++)
-            sum += pow(x[(o * s.channels + c) * s.inner + i] - shift, power);
-    return sum / (double)(s.outer * s.inner);
+    for (int64_t o = 0; o < s.before; o++)
+        for (int64_t i = 0; i < s.after; i++)
+            sum += pow(x[(o * s.size + c) * s.after + i] - shift, power);
+    return sum / (double)(s.before * s.after);
 }
 
 static void reference(const mx_reference_call *call, settings set, double momentum, int moving)
 {
-    const split s = split_at(&call->in_shape[0], set.axis);
+    const mx_split s = mx_split_at(&call->in_shape[0], mx_axis(set.axis, call->in_shape[0].ndim));
     const bool batch = call->training && !set.use_global_stats;
-    for (int64_t c = 0; c < s.channels; c++) {
+    for (int64_t c = 0; c < s.size; c++) {
         double mean = call->in[3][c], var = call->in[4][c];
         if (batch) {
             mean = channel_mean(call->in[0], s, c, 0, 1);
             var = channel_mean(call->in[0], s, c, mean, 2);
         }
         const double inverse = 1 / sqrt(var + set.eps), gamma = set.fix_gamma ? 1 : call->in[1][c];
-        for (int64_t k = 0; k < s.outer * s.inner; k++) {
-            const int64_t at = (k / s.inner * s.channels + c) * s.inner + k % s.inner;
+        for (int64_t k = 0; k < s.before * s.after; k++) {
+            const int64_t at = (k / s.after * s.size + c) * s.after + k % s.after;
             call->out[0][at] = (call->in[0][at] - mean) * inverse * gamma + call->in[2][c];
         }
         call->out[1][c] = mean, call->out[2][c] = inverse;
@@ -286,17 +272,17 @@ static void ref_with_relu(const mx_reference_call *call)
 static void ref_backward(const mx_reference_call *call)
 {
     const mx_batch_norm_backward_attrs *attrs = call->attrs;
-    const split s = split_at(&call->in_shape[1], attrs->axis);
-    const double count = (double)(s.outer * s.inner);
-    for (int64_t c = 0; c < s.channels; c++) {
+    const mx_split s = mx_split_at(&call->in_shape[1], mx_axis(attrs->axis, call->in_shape[1].ndim));
+    const double count = (double)(s.before * s.after);
+    for (int64_t c = 0; c < s.size; c++) {
         const double mean = call->in[3][c], inverse = call->in[4][c], gamma = attrs->fix_gamma ? 1 : call->in[2][c];
         double sum = 0, products = 0;
-        for (int64_t k = 0; k < s.outer * s.inner; k++) {
-            const int64_t at = (k / s.inner * s.channels + c) * s.inner + k % s.inner;
+        for (int64_t k = 0; k < s.before * s.after; k++) {
+            const int64_t at = (k / s.after * s.size + c) * s.after + k % s.after;
             sum += call->in[0][at], products += call->in[0][at] * (call->in[1][at] - mean) * inverse;
         }
-        for (int64_t k = 0; k < s.outer * s.inner; k++) {
-            const int64_t at = (k / s.inner * s.channels + c) * s.inner + k % s.inner;
+        for (int64_t k = 0; k < s.before * s.after; k++) {
+            const int64_t at = (k / s.after * s.size + c) * s.after + k % s.after;
             const double normal = (call->in[1][at] - mean) * inverse;
             const double inside =
                 call->in[0][at] - (attrs->batch_statistics ? sum / count + normal * products / count : 0);

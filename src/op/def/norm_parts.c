@@ -12,6 +12,7 @@
 
 #include "base/error.h"
 #include "op/op.h"
+#include "op/walk.h"
 
 #define NORM_STATISTICS_ATTRS(X) \
     X(FLOAT, eps, "1e-3", "", "added to the variance") \
@@ -147,33 +148,21 @@ static int count_gradients(const void *attrs)
 
 /* ---- references -------------------------------------------------------------------------------------------------- */
 
-typedef struct split {
-    int64_t outer, channels, inner;
-} split;
-
-static split split_at(const mx_shape_t *shape, int64_t axis)
+static int64_t place(const mx_split *s, int64_t c, int64_t k)
 {
-    const int at = mx_axis(axis, shape->ndim);
-    split s = {1, shape->dim[at], 1};
-    for (int i = 0; i < shape->ndim; i++)
-        *(i < at ? &s.outer : i > at ? &s.inner : &(int64_t){1}) *= shape->dim[i];
-    return s;
-}
-static int64_t place(const split *s, int64_t c, int64_t k)
-{
-    return (k / s->inner * s->channels + c) * s->inner + k % s->inner;
+    return (k / s->after * s->size + c) * s->after + k % s->after;
 }
 
 static void ref_statistics(const mx_reference_call *call)
 {
     const mx_norm_statistics_attrs *a = call->attrs;
-    const split s = split_at(&call->in_shape[0], a->axis);
-    const double count = (double)(s.outer * s.inner);
-    for (int64_t c = 0; c < s.channels; c++) {
+    const mx_split s = mx_split_at(&call->in_shape[0], mx_axis(a->axis, call->in_shape[0].ndim));
+    const double count = (double)(s.before * s.after);
+    for (int64_t c = 0; c < s.size; c++) {
         double sum = 0, squares = 0;
-        for (int64_t k = 0; k < s.outer * s.inner; k++)
+        for (int64_t k = 0; k < s.before * s.after; k++)
             sum += call->in[0][place(&s, c, k)];
-        for (int64_t k = 0; k < s.outer * s.inner; k++)
+        for (int64_t k = 0; k < s.before * s.after; k++)
             squares += pow(call->in[0][place(&s, c, k)] - sum / count, 2);
         const double seen = sum / count + (call->n_in > 3 && call->in[3] ? call->in[3][c] : 0);
         call->out[0][c] = sum / count, call->out[1][c] = 1 / sqrt(squares / count + a->eps);
@@ -191,10 +180,10 @@ static double applied(const mx_reference_call *call, int first, bool fix_gamma, 
 static void ref_apply(const mx_reference_call *call)
 {
     const mx_norm_apply_attrs *a = call->attrs;
-    const split s = split_at(&call->in_shape[0], a->axis);
+    const mx_split s = mx_split_at(&call->in_shape[0], mx_axis(a->axis, call->in_shape[0].ndim));
     const double *addend = call->n_in > 5 ? call->in[5] : NULL;
-    for (int64_t c = 0; c < s.channels; c++)
-        for (int64_t k = 0; k < s.outer * s.inner; k++) {
+    for (int64_t c = 0; c < s.size; c++)
+        for (int64_t k = 0; k < s.before * s.after; k++) {
             const int64_t at = place(&s, c, k);
             const double v = applied(call, 1, a->fix_gamma, call->in[0][at], c) + (addend ? addend[at] : 0);
             call->out[0][at] = a->relu && v < 0 ? 0 : v;
@@ -206,14 +195,14 @@ static void ref_apply(const mx_reference_call *call)
 static void ref_backward(const mx_reference_call *call)
 {
     const mx_norm_gradient_attrs *a = call->attrs;
-    const split s = split_at(&call->in_shape[1], a->axis);
+    const mx_split s = mx_split_at(&call->in_shape[1], mx_axis(a->axis, call->in_shape[1].ndim));
     const double *y = call->n_in > 6 ? call->in[6] : NULL, *more = call->n_in > 7 ? call->in[7] : NULL,
-                 count = (double)(s.outer * s.inner);
-    for (int64_t c = 0; c < s.channels; c++) {
+                 count = (double)(s.before * s.after);
+    for (int64_t c = 0; c < s.size; c++) {
         const double mean = call->in[4][c], inverse = call->in[5][c], gamma = a->fix_gamma ? 1 : call->in[2][c];
         double sum = 0, products = 0;
         for (int pass = 0; pass < 2; pass++)
-            for (int64_t k = 0; k < s.outer * s.inner; k++) {
+            for (int64_t k = 0; k < s.before * s.after; k++) {
                 const int64_t at = place(&s, c, k);
                 const double x = call->in[1][at], z = (x - mean) * inverse;
                 const bool flows = !a->relu || (y ? y[at] : applied(call, 2, a->fix_gamma, x, c)) > 0;

@@ -9,6 +9,7 @@
 
 #include "base/error.h"
 #include "op/op.h"
+#include "op/walk.h"
 
 #define SOFTMAX_ATTRS(X) \
     X(INT, axis, "-1", "", "axis along which the values sum to one") \
@@ -279,19 +280,6 @@ static mx_code grad_total_ce(mx_grad *grad)
 
 /* ---- references ------------------------------------------------------------------------------------------- */
 
-typedef struct split {
-    int64_t outer, n, inner;
-} split;
-
-static split split_at(const mx_shape_t *shape, int64_t axis)
-{
-    const int at = mx_axis(axis, shape->ndim);
-    split s = {1, shape->dim[at], 1};
-    for (int i = 0; i < shape->ndim; i++)
-        *(i < at ? &s.outer : i > at ? &s.inner : &(int64_t){0}) *= shape->dim[i];
-    return s;
-}
-
 /* One row: n values with a step between them, of which the first `valid` count. */
 static void row_reference(const double *x, double *y, int64_t n, int64_t step, int64_t valid, double scale,
                           bool logarithm)
@@ -310,14 +298,14 @@ static void row_reference(const double *x, double *y, int64_t n, int64_t step, i
 static void softmax_reference(const mx_reference_call *call, int kind)
 {
     const mx_softmax_attrs *attrs = call->attrs;
-    const split s = split_at(&call->in_shape[0], attrs->axis);
+    const mx_split s = mx_split_at(&call->in_shape[0], mx_axis(attrs->axis, call->in_shape[0].ndim));
     const double scale = (kind == SOFTMIN ? -1 : 1) / (isnan(attrs->temperature) ? 1 : attrs->temperature);
-    for (int64_t o = 0; o < s.outer; o++)
-        for (int64_t i = 0; i < s.inner; i++) {
-            const int64_t at = o * s.n * s.inner + i;
-            double valid = attrs->use_length ? call->in[1][o * s.inner + i] : (double)s.n;
-            valid = fmax(0, fmin(valid, (double)s.n));
-            row_reference(call->in[0] + at, call->out[0] + at, s.n, s.inner, (int64_t)valid, scale,
+    for (int64_t o = 0; o < s.before; o++)
+        for (int64_t i = 0; i < s.after; i++) {
+            const int64_t at = o * s.size * s.after + i;
+            double valid = attrs->use_length ? call->in[1][o * s.after + i] : (double)s.size;
+            valid = fmax(0, fmin(valid, (double)s.size));
+            row_reference(call->in[0] + at, call->out[0] + at, s.size, s.after, (int64_t)valid, scale,
                           kind == LOG_SOFTMAX);
         }
 }
@@ -329,31 +317,31 @@ static void ref_activation(const mx_reference_call *call)
 {
     const mx_softmax_activation_attrs *attrs = call->attrs;
     const mx_shape_t *shape = &call->in_shape[0];
-    split s = split_at(shape, 1);
+    mx_split s = mx_split_at(shape, 1);
     if (attrs->mode == 0)
-        s = (split){shape->dim[0], s.n * s.inner, 1};
-    for (int64_t o = 0; o < s.outer; o++)
-        for (int64_t i = 0; i < s.inner; i++) {
-            const int64_t at = o * s.n * s.inner + i;
-            row_reference(call->in[0] + at, call->out[0] + at, s.n, s.inner, s.n, 1, false);
+        s = (mx_split){shape->dim[0], s.size * s.after, 1};
+    for (int64_t o = 0; o < s.before; o++)
+        for (int64_t i = 0; i < s.after; i++) {
+            const int64_t at = o * s.size * s.after + i;
+            row_reference(call->in[0] + at, call->out[0] + at, s.size, s.after, s.size, 1, false);
         }
 }
 
 static void backward_reference(const mx_reference_call *call, int kind)
 {
     const mx_softmax_attrs *attrs = call->attrs;
-    const split s = split_at(&call->in_shape[0], attrs->axis);
+    const mx_split s = mx_split_at(&call->in_shape[0], mx_axis(attrs->axis, call->in_shape[0].ndim));
     const double scale = (kind == SOFTMIN ? -1 : 1) / (isnan(attrs->temperature) ? 1 : attrs->temperature);
-    for (int64_t o = 0; o < s.outer; o++)
-        for (int64_t i = 0; i < s.inner; i++) {
-            const int64_t at = o * s.n * s.inner + i;
+    for (int64_t o = 0; o < s.before; o++)
+        for (int64_t i = 0; i < s.after; i++) {
+            const int64_t at = o * s.size * s.after + i;
             const double *g = call->in[0] + at, *y = call->in[1] + at;
             double sum = 0;
-            for (int64_t k = 0; k < s.n; k++)
-                sum += g[k * s.inner] * (kind == LOG_SOFTMAX ? 1 : y[k * s.inner]);
-            for (int64_t k = 0; k < s.n; k++) {
-                const double gk = g[k * s.inner], yk = y[k * s.inner];
-                call->out[0][at + k * s.inner] = scale * (kind == LOG_SOFTMAX ? gk - exp(yk) * sum : yk * (gk - sum));
+            for (int64_t k = 0; k < s.size; k++)
+                sum += g[k * s.after] * (kind == LOG_SOFTMAX ? 1 : y[k * s.after]);
+            for (int64_t k = 0; k < s.size; k++) {
+                const double gk = g[k * s.after], yk = y[k * s.after];
+                call->out[0][at + k * s.after] = scale * (kind == LOG_SOFTMAX ? gk - exp(yk) * sum : yk * (gk - sum));
             }
         }
 }
@@ -376,15 +364,15 @@ static double lse_reference(const double *x, int64_t n, int64_t step)
 static void ref_ce(const mx_reference_call *call)
 {
     const mx_softmax_ce_attrs *attrs = call->attrs;
-    const split s = split_at(&call->in_shape[0], attrs->axis);
-    for (int64_t row = 0; row < s.outer * s.inner; row++) {
-        const int64_t at = row / s.inner * s.n * s.inner + row % s.inner;
-        const double *x = call->in[0] + at, *label = call->in[1], lse = lse_reference(x, s.n, s.inner);
+    const mx_split s = mx_split_at(&call->in_shape[0], mx_axis(attrs->axis, call->in_shape[0].ndim));
+    for (int64_t row = 0; row < s.before * s.after; row++) {
+        const int64_t at = row / s.after * s.size * s.after + row % s.after;
+        const double *x = call->in[0] + at, *label = call->in[1], lse = lse_reference(x, s.size, s.after);
         double loss = 0;
         if (attrs->sparse_label)
-            loss = lse - x[class_of(label[row], s.n) * s.inner];
-        for (int64_t k = 0; k < s.n && !attrs->sparse_label; k++)
-            loss += label[at + k * s.inner] * (lse - x[k * s.inner]);
+            loss = lse - x[class_of(label[row], s.size) * s.after];
+        for (int64_t k = 0; k < s.size && !attrs->sparse_label; k++)
+            loss += label[at + k * s.after] * (lse - x[k * s.after]);
         call->out[0][row] = loss;
         if (call->n_out > 1)
             call->out[1][row] = lse;
@@ -406,15 +394,15 @@ static void ref_total_ce(const mx_reference_call *call)
 static void ref_backward_ce(const mx_reference_call *call)
 {
     const mx_softmax_ce_attrs *attrs = call->attrs;
-    const split s = split_at(&call->in_shape[1], attrs->axis);
-    for (int64_t row = 0; row < s.outer * s.inner; row++) {
-        const int64_t at = row / s.inner * s.n * s.inner + row % s.inner;
+    const mx_split s = mx_split_at(&call->in_shape[1], mx_axis(attrs->axis, call->in_shape[1].ndim));
+    for (int64_t row = 0; row < s.before * s.after; row++) {
+        const int64_t at = row / s.after * s.size * s.after + row % s.after;
         double mass = 0;
-        for (int64_t k = 0; k < s.n; k++)
-            mass += attrs->sparse_label ? (double)(k == 0) : call->in[2][at + k * s.inner];
-        for (int64_t k = 0; k < s.n; k++) {
-            const int64_t i = at + k * s.inner;
-            const double target = attrs->sparse_label ? k == class_of(call->in[2][row], s.n) : call->in[2][i];
+        for (int64_t k = 0; k < s.size; k++)
+            mass += attrs->sparse_label ? (double)(k == 0) : call->in[2][at + k * s.after];
+        for (int64_t k = 0; k < s.size; k++) {
+            const int64_t i = at + k * s.after;
+            const double target = attrs->sparse_label ? k == class_of(call->in[2][row], s.size) : call->in[2][i];
             call->out[0][i] = call->in[0][row] * (mass * exp(call->in[1][i] - call->in[3][row]) - target);
         }
     }
