@@ -10,42 +10,13 @@
 
 #include "base/alloc.h"
 #include "base/error.h"
-#include "base/vec.h"
-#include "exec/control.h"
+#include "exec/control_trace.h"
 #include "exec/list.h"
 #include "exec/region.h"
 #include "exec/tape.h"
 #include "gluon/symbol.h"
 #include "graph/call.h"
 #include "graph/names.h"
-
-#include "gluon/op.gen.h"
-
-typedef MX_VEC(mx_gentry) entries;
-
-/* One of the caller's functions while it is traced. */
-typedef struct traced {
-    const char *who;
-    char name[96];       /* of the subgraph */
-    int n;               /* variables that it is given */
-    mx_gnode **given;    /* (n) retained */
-    mx_array **symbolic; /* (n) of the scope */
-    entries heads;       /* retained */
-    mx_cutting cutting;
-    mx_pointers *draws; /* the list of nodes that draw, while it is not to be told (graph/call.h) */
-    int unroll;         /* mode to be restored: loops inside stay loops */
-} traced;
-
-/* A node under construction. */
-typedef struct build {
-    entries in;    /* inputs; retained */
-    entries given; /* what a loop's variables begin with; retained */
-    int *number;   /* (given) input that is variable i; -1: none so far */
-    mx_text locs[3];
-    int n_locs[3];
-    mx_symbol *parts[3]; /* retained by their cuttings */
-    int n_parts;
-} build;
 
 /* ---- names ------------------------------------------------------------------------------------------------------- */
 
@@ -58,14 +29,14 @@ const char *mx_control_name(const char *name)
     return waiting;
 }
 
-static void name_subgraph(traced *t, const char *name, const char *part)
+static void name_subgraph(mx_traced *t, const char *name, const char *part)
 {
     static _Atomic int64_t count;
     snprintf(t->name, sizeof t->name, "%.60s%s%lld", name, part, (long long)atomic_fetch_add(&count, 1));
 }
 
 /* "data-0"; a name that is taken gets a number more. */
-static mx_code name_variable(const traced *t, int i, const mx_gentry *entry, mx_text *text)
+static mx_code name_variable(const mx_traced *t, int i, const mx_gentry *entry, mx_text *text)
 {
     mx_text_print(text, "%s-%u", entry->node->name, entry->output);
     const size_t length = text->length;
@@ -81,7 +52,7 @@ static mx_code name_variable(const traced *t, int i, const mx_gentry *entry, mx_
 
 /* ---- the caller's function --------------------------------------------------------------------------------------- */
 
-static mx_code add_variable(traced *t, int i, const mx_gentry *entry, const mx_shape_t *shape, const mx_array *x)
+mx_code mx_traced_variable(mx_traced *t, int i, const mx_gentry *entry, const mx_shape_t *shape, const mx_array *x)
 {
     mx_text name = {0};
     mx_code code = name_variable(t, i, entry, &name);
@@ -97,15 +68,14 @@ static mx_code add_variable(traced *t, int i, const mx_gentry *entry, const mx_s
     return t->symbolic[i] ? MX_OK : mx_error_code();
 }
 
-static void leave_traced(const traced *t)
+void mx_traced_leave(const mx_traced *t)
 {
     mx_graph_draws = t->draws;
     mx_thread_modes.unroll = t->unroll;
     mx_symbol_attrs_leave();
 }
 
-/* Opens the subgraph: its notes, and the mark after which nodes belong to it. */
-static mx_code open_traced(traced *t, int64_t n, const char *name, const char *part)
+mx_code mx_traced_open(mx_traced *t, int64_t n, const char *name, const char *part)
 {
     const char *keys[1] = {"__subgraph_name__"}, *values[1];
     name_subgraph(t, name, part);
@@ -123,11 +93,11 @@ static mx_code open_traced(traced *t, int64_t n, const char *name, const char *p
     t->symbolic = mx_list_new(n);
     if (mark && t->given && t->symbolic)
         return MX_OK;
-    leave_traced(t);
+    mx_traced_leave(t);
     return MX_ERR_MEMORY;
 }
 
-static mx_code add_heads(traced *t, mx_arrays *results, const char *what)
+mx_code mx_traced_heads(mx_traced *t, mx_arrays *results, const char *what)
 {
     if (mx_list_check(results, t->who, what))
         return mx_error_code();
@@ -141,14 +111,14 @@ static mx_code add_heads(traced *t, mx_arrays *results, const char *what)
     return MX_OK;
 }
 
-static mx_code cut_out(traced *t)
+mx_code mx_traced_cut(mx_traced *t)
 {
     t->cutting.n_placeholders = t->n, t->cutting.placeholders = t->given;
     t->cutting.n_heads = t->heads.length, t->cutting.heads = t->heads.items;
     return mx_cut(&t->cutting);
 }
 
-static void close_traced(traced *t)
+void mx_traced_close(mx_traced *t)
 {
     mx_cutting_free(&t->cutting);
     for (int i = 0; i < t->n; i++)
@@ -158,7 +128,7 @@ static void close_traced(traced *t)
     mx_vec_free(&t->heads);
 }
 
-static mx_code failed(const traced *t, mx_code code)
+mx_code mx_traced_failed(const mx_traced *t, mx_code code)
 {
     return code && !mx_has_error() ? mx_fail(code == MX_ERR_MEMORY ? code : MX_ERR_CALLBACK, "%s: it failed", t->who)
                                    : code;
@@ -166,7 +136,7 @@ static mx_code failed(const traced *t, mx_code code)
 
 /* ---- the node ---------------------------------------------------------------------------------------------------- */
 
-static mx_code add_input(build *b, const mx_gentry *entry)
+mx_code mx_building_input(mx_building *b, const mx_gentry *entry)
 {
     if (!mx_vec_push(&b->in, *entry))
         return MX_ERR_MEMORY;
@@ -174,7 +144,7 @@ static mx_code add_input(build *b, const mx_gentry *entry)
     return MX_OK;
 }
 
-static mx_code add_arrays(entries *to, mx_arrays list)
+mx_code mx_entries_add(mx_entries *to, mx_arrays list)
 {
     for (int64_t i = 0; i < list.n; i++) {
         mx_gentry entry;
@@ -186,7 +156,7 @@ static mx_code add_arrays(entries *to, mx_arrays list)
     return MX_OK;
 }
 
-static bool is_variable(const build *b, int64_t input)
+static bool is_variable(const mx_building *b, int64_t input)
 {
     for (int64_t i = 0; i < b->given.length; i++)
         if (b->number[i] == input)
@@ -194,9 +164,7 @@ static bool is_variable(const build *b, int64_t input)
     return false;
 }
 
-/* The input of the node that is this value.  A variable of the graph becomes one at its first use; a result of an
- * operator is one of each subgraph that uses it, as in classic files; a variable of the loop is its own. */
-static mx_code input_for(build *b, const mx_gentry *entry, int *number)
+mx_code mx_building_input_for(mx_building *b, const mx_gentry *entry, int *number)
 {
     for (int64_t i = 0; i < b->in.length && !entry->node->op; i++)
         if (b->in.items[i].node == entry->node && !is_variable(b, i)) {
@@ -204,26 +172,26 @@ static mx_code input_for(build *b, const mx_gentry *entry, int *number)
             return MX_OK;
         }
     *number = (int)b->in.length;
-    return add_input(b, entry);
+    return mx_building_input(b, entry);
 }
 
-static mx_code input_for_variable(build *b, int i, int *number)
+mx_code mx_building_variable(mx_building *b, int i, int *number)
 {
     if (b->number[i] < 0) {
         b->number[i] = (int)b->in.length;
-        if (add_input(b, &b->given.items[i]))
+        if (mx_building_input(b, &b->given.items[i]))
             return MX_ERR_MEMORY;
     }
     *number = b->number[i];
     return MX_OK;
 }
 
-static void add_loc(build *b, int list, int number)
+void mx_building_loc(mx_building *b, int list, int number)
 {
     mx_text_print(&b->locs[list], "%s%d", b->n_locs[list]++ ? ", " : "", number);
 }
 
-static const char *locs_text(build *b, int list)
+const char *mx_building_locs(mx_building *b, int list)
 {
     mx_text text = {0};
     mx_text_print(&text, "[%s]", b->n_locs[list] ? mx_text_get(&b->locs[list]) : "");
@@ -256,8 +224,7 @@ static mx_code announce(mx_gnode *node)
     return MX_OK;
 }
 
-/* callee: the field in attrs that the subgraphs go to. */
-static mx_gnode *make_node(build *b, mx_op *op, void *attrs, void **callee)
+mx_gnode *mx_building_node(mx_building *b, mx_op *op, void *attrs, void **callee)
 {
     mx_control *control = mx_control_new(op, attrs, op->name, (int)b->in.length, b->n_parts, b->parts);
     if (!control)
@@ -281,8 +248,7 @@ static mx_array **inputs_of(const mx_gnode *node)
     return in;
 }
 
-/* All outputs of the node; those of a loop that is to be written out are results of its steps instead. */
-static mx_array **outputs_of(mx_gnode *node)
+mx_array **mx_node_outputs(mx_gnode *node)
 {
     mx_array **out = mx_list_new(node->n_visible), **in = inputs_of(node);
     if (!out || !in)
@@ -297,14 +263,14 @@ static mx_array **outputs_of(mx_gnode *node)
     return out;
 }
 
-static mx_loop loop_of(mx_gnode *node, int64_t n_out_data, int64_t n_states)
+mx_loop mx_node_loop(mx_gnode *node, int64_t n_out_data, int64_t n_states)
 {
-    mx_array **out = node ? outputs_of(node) : NULL;
+    mx_array **out = node ? mx_node_outputs(node) : NULL;
     mx_release(node);
     return out ? (mx_loop){{out, n_out_data}, {out + n_out_data, n_states}, false} : mx_loop_failed();
 }
 
-static void close_build(build *b)
+void mx_building_close(mx_building *b)
 {
     for (int64_t i = 0; i < b->in.length; i++)
         mx_release(b->in.items[i].node);
@@ -316,264 +282,8 @@ static void close_build(build *b)
         mx_text_free(&b->locs[i]);
 }
 
-static const char *name_or(const char *usual)
+const char *mx_control_name_or(const char *usual)
 {
     const char *name = mx_control_name(NULL);
     return name ? name : usual;
-}
-
-/* ---- foreach ----------------------------------------------------------------------------------------------------- */
-
-static mx_code trace_body(traced *t, const build *b, mx_foreach_fn body, void *user, mx_arrays data, mx_arrays states,
-                          int64_t *n_out_data)
-{
-    mx_arrays outputs = {0}, next = {0};
-    for (int64_t i = 0; i < data.n + states.n; i++) {
-        const mx_array *x = i < data.n ? data.v[i] : states.v[i - data.n];
-        const mx_shape_t shape = i < data.n ? mx_row_shape(x) : mx_array_shape(x);
-        if (i < data.n && !x->ndim)
-            return mx_fail(MX_ERR_SHAPE, "foreach: data %lld has no axis to run over", (long long)i);
-        if (add_variable(t, (int)i, &b->in.items[i], &shape, x))
-            return mx_error_code();
-    }
-    mx_code code =
-        body(user, (mx_arrays){t->symbolic, data.n}, (mx_arrays){t->symbolic + data.n, states.n}, &outputs, &next);
-    code = code ? code : add_heads(t, &outputs, "output of the body");
-    *n_out_data = t->heads.length;
-    code = code ? code : add_heads(t, &next, "state of the body");
-    if (!code && next.n != states.n)
-        return mx_fail(MX_ERR_ARGUMENT, "foreach: the body gave %lld states, wanted %lld", (long long)next.n,
-                       (long long)states.n);
-    if (!code && !t->heads.length)
-        return mx_fail(MX_ERR_ARGUMENT, "foreach: the body gives neither outputs nor states");
-    return code ? failed(t, code) : cut_out(t);
-}
-
-/* Which input of the subgraph every input of the node is. */
-static mx_code place_body(build *b, const traced *t, int n_data)
-{
-    for (int i = 0; i < t->n; i++) {
-        int j = 0;
-        while (j < t->cutting.n_in && t->cutting.placeholder[j] != i)
-            j++;
-        if (j == t->cutting.n_in)
-            return mx_fail(MX_ERR_ARGUMENT, "foreach: the %s arrays have to be used in the loop body: %s is not",
-                           i < n_data ? "data" : "state", t->given[i]->name);
-        add_loc(b, i < n_data ? 1 : 0, j);
-    }
-    for (int j = 0; j < t->cutting.n_in; j++) {
-        if (t->cutting.placeholder[j] >= 0)
-            continue;
-        add_loc(b, 2, j);
-        if (add_input(b, &t->cutting.outside[j]))
-            return MX_ERR_MEMORY;
-    }
-    return MX_OK;
-}
-
-static mx_gnode *foreach_node(build *b, const traced *t, int64_t n_data, int64_t n_out_data)
-{
-    if (place_body(b, t, (int)n_data))
-        return NULL;
-    b->parts[b->n_parts++] = t->cutting.symbol;
-    mx_foreach_attrs attrs = {.num_args = b->in.length + 1, .num_outputs = t->heads.length, .num_out_data = n_out_data};
-    attrs.in_state_locs = locs_text(b, 0), attrs.in_data_locs = locs_text(b, 1), attrs.remain_locs = locs_text(b, 2);
-    if (!attrs.in_state_locs || !attrs.in_data_locs || !attrs.remain_locs)
-        return NULL;
-    return make_node(b, mx_op_find("_foreach"), &attrs, &attrs.callee);
-}
-
-mx_loop mx_foreach_trace(mx_foreach_fn body, void *user, mx_arrays data, mx_arrays states)
-{
-    build b = {0};
-    traced t = {.who = "foreach"};
-    int64_t n_out_data = 0;
-    mx_code code =
-        !data.n ? mx_fail(MX_ERR_ARGUMENT, "foreach: there is no data to run over") : add_arrays(&b.in, data);
-    code = code ? code : add_arrays(&b.in, states);
-    if (!code && !(code = open_traced(&t, data.n + states.n, name_or("foreach"), ""))) {
-        code = trace_body(&t, &b, body, user, data, states, &n_out_data);
-        leave_traced(&t);
-    }
-    mx_gnode *node = code ? NULL : foreach_node(&b, &t, data.n, n_out_data);
-    mx_loop loop = loop_of(node, n_out_data, states.n);
-    close_traced(&t);
-    close_build(&b);
-    return loop;
-}
-
-/* ---- functions of the same variables ----------------------------------------------------------------------------- */
-
-/* Input j of the subgraph is which input of the node; inputs stand in the order of their first use. */
-static mx_code place_part(build *b, const traced *t, int list)
-{
-    for (int j = 0; j < t->cutting.n_in; j++) {
-        const int placeholder = t->cutting.placeholder[j];
-        int number;
-        if (placeholder < 0 ? input_for(b, &t->cutting.outside[j], &number)
-                            : input_for_variable(b, placeholder, &number))
-            return mx_error_code();
-        add_loc(b, list, number);
-    }
-    b->parts[b->n_parts++] = t->cutting.symbol;
-    return MX_OK;
-}
-
-static mx_code give_variables(traced *t, const build *b, mx_arrays variables)
-{
-    for (int64_t i = 0; i < variables.n; i++) {
-        const mx_shape_t shape = mx_array_shape(variables.v[i]);
-        if (add_variable(t, (int)i, &b->given.items[i], &shape, variables.v[i]))
-            return mx_error_code();
-    }
-    return MX_OK;
-}
-
-/* ---- while ------------------------------------------------------------------------------------------------------- */
-
-static mx_code trace_condition(traced *t, const build *b, mx_condition_fn condition, void *user, mx_arrays variables,
-                               const char *name)
-{
-    mx_code code = open_traced(t, variables.n, name, "_cond");
-    if (code)
-        return code;
-    code = give_variables(t, b, variables);
-    mx_array *answer = code ? NULL : condition(user, (mx_arrays){t->symbolic, variables.n});
-    mx_arrays one = {&answer, 1};
-    if (!code)
-        code = !answer ? failed(t, MX_ERR_CALLBACK) : add_heads(t, &one, "condition");
-    code = code ? code : cut_out(t);
-    leave_traced(t);
-    return code;
-}
-
-static mx_code trace_step(traced *t, const build *b, mx_step_fn step, void *user, mx_arrays variables, const char *name,
-                          int64_t *n_out_data)
-{
-    mx_arrays outputs = {0}, next = {0};
-    mx_code code = open_traced(t, variables.n, name, "_func");
-    if (code)
-        return code;
-    code = give_variables(t, b, variables);
-    code = code ? code : failed(t, step(user, (mx_arrays){t->symbolic, variables.n}, &outputs, &next));
-    code = code ? code : add_heads(t, &outputs, "output of the step");
-    *n_out_data = t->heads.length;
-    code = code ? code : add_heads(t, &next, "variable of the step");
-    if (!code && next.n != variables.n)
-        code = mx_fail(MX_ERR_ARGUMENT, "while_loop: the step gave %lld variables, wanted %lld", (long long)next.n,
-                       (long long)variables.n);
-    code = code ? code : cut_out(t);
-    leave_traced(t);
-    return code;
-}
-
-/* func_var_locs: input of the step that variable i is. */
-static mx_code place_variables(build *b, const traced *step)
-{
-    for (int i = 0; i < step->n; i++) {
-        int j = 0;
-        while (j < step->cutting.n_in && step->cutting.placeholder[j] != i)
-            j++;
-        if (j == step->cutting.n_in)
-            return mx_fail(MX_ERR_ARGUMENT, "while_loop: variable %d takes no part in the computation of a step", i);
-        add_loc(b, 2, j);
-    }
-    return MX_OK;
-}
-
-static mx_gnode *while_node(build *b, const traced *condition, const traced *step, int64_t n_out_data,
-                            int64_t max_iterations)
-{
-    if (place_part(b, condition, 0) || place_part(b, step, 1) || place_variables(b, step))
-        return NULL;
-    mx_while_loop_attrs attrs = {.num_args = b->in.length + 2,
-                                 .num_outputs = step->heads.length,
-                                 .num_out_data = n_out_data,
-                                 .max_iterations = max_iterations};
-    attrs.cond_input_locs = locs_text(b, 0), attrs.func_input_locs = locs_text(b, 1);
-    attrs.func_var_locs = locs_text(b, 2);
-    if (!attrs.cond_input_locs || !attrs.func_input_locs || !attrs.func_var_locs)
-        return NULL;
-    return make_node(b, mx_op_find("_while_loop"), &attrs, &attrs.callee);
-}
-
-mx_loop mx_while_loop_trace(mx_condition_fn condition, mx_step_fn step, void *user, mx_arrays variables,
-                            int64_t max_iterations)
-{
-    build b = {0};
-    traced holds = {.who = "while_loop"}, body = {.who = "while_loop"};
-    int64_t n_out_data = 0;
-    const char *name = name_or("while_loop");
-    b.number = mx_alloc((size_t)variables.n * sizeof *b.number);
-    for (int64_t i = 0; b.number && i < variables.n; i++)
-        b.number[i] = -1;
-    mx_code code = b.number ? add_arrays(&b.given, variables) : MX_ERR_MEMORY;
-    code = code ? code : trace_condition(&holds, &b, condition, user, variables, name);
-    code = code ? code : trace_step(&body, &b, step, user, variables, name, &n_out_data);
-    mx_gnode *node = code ? NULL : while_node(&b, &holds, &body, n_out_data, max_iterations);
-    mx_loop loop = loop_of(node, n_out_data, variables.n);
-    close_traced(&holds);
-    close_traced(&body);
-    mx_free(b.number, (size_t)variables.n * sizeof *b.number);
-    close_build(&b);
-    return loop;
-}
-
-/* ---- cond -------------------------------------------------------------------------------------------------------- */
-
-typedef struct branch {
-    mx_branch_fn run; /* NULL: the predicate itself */
-    mx_array *predicate;
-    void *user;
-    const char *name, *part;
-} branch;
-
-static mx_code trace_branch(traced *t, const branch *what)
-{
-    mx_arrays outputs = {&what->predicate, 1};
-    mx_code code = open_traced(t, 0, what->name, what->part);
-    if (code)
-        return code;
-    code = what->run ? failed(t, what->run(what->user, &outputs)) : MX_OK;
-    code = code ? code : add_heads(t, &outputs, "output of a branch");
-    code = code ? code : cut_out(t);
-    leave_traced(t);
-    return code;
-}
-
-static mx_gnode *cond_node(build *b, const traced *parts)
-{
-    for (int i = 0; i < 3; i++)
-        if (place_part(b, &parts[i], i))
-            return NULL;
-    mx_cond_attrs attrs = {.num_args = b->in.length + 3, .num_outputs = parts[1].heads.length};
-    attrs.cond_input_locs = locs_text(b, 0), attrs.then_input_locs = locs_text(b, 1);
-    attrs.else_input_locs = locs_text(b, 2);
-    if (!attrs.cond_input_locs || !attrs.then_input_locs || !attrs.else_input_locs)
-        return NULL;
-    return make_node(b, mx_op_find("_cond"), &attrs, &attrs.callee);
-}
-
-mx_arrays mx_cond_trace(mx_array *predicate, mx_branch_fn then_branch, mx_branch_fn else_branch, void *user)
-{
-    build b = {0};
-    traced parts[3] = {{.who = "cond"}, {.who = "cond"}, {.who = "cond"}};
-    const char *name = name_or("cond");
-    const branch what[3] = {{NULL, predicate, user, name, "_pred"},
-                            {then_branch, NULL, user, name, "_then"},
-                            {else_branch, NULL, user, name, "_else"}};
-    mx_code code = MX_OK;
-    for (int i = 0; !code && i < 3; i++)
-        code = trace_branch(&parts[i], &what[i]);
-    if (!code && parts[1].heads.length != parts[2].heads.length)
-        code = mx_fail(MX_ERR_ARGUMENT, "cond: the branches give %lld and %lld outputs, wanted as many of both",
-                       (long long)parts[1].heads.length, (long long)parts[2].heads.length);
-    mx_gnode *node = code ? NULL : cond_node(&b, parts);
-    mx_array **out = node ? outputs_of(node) : NULL;
-    const int64_t n = parts[1].heads.length;
-    mx_release(node);
-    for (int i = 0; i < 3; i++)
-        close_traced(&parts[i]);
-    close_build(&b);
-    return out ? (mx_arrays){out, n} : mx_list_failed();
 }
