@@ -114,14 +114,22 @@ template <class S, int V> struct columns {
     typedef float number;
     struct channel {
     };
-    const S *g, *x, *means, *deviations;
+    struct values {
+        mx_cuda_values<S, V, 2> packs;
+        S mean, deviation;
+    };
+    const S *from[2], *means, *deviations; /* from: g, x */
     int64_t n;
     __device__ channel start(int64_t, int) const { return {}; }
-    __device__ void visit(const channel &, int64_t at, float *a, float *b) const
+    __device__ values load(int64_t at) const
     {
-        const mx_cuda_pack<S, V> slope = mx_cuda_pack<S, V>::load(g, at), data = mx_cuda_pack<S, V>::load(x, at);
         const int64_t row = at / n;
-        const float mean = (float)means[row], inverse = 1 / (float)deviations[row];
+        return {mx_cuda_values<S, V, 2>::load(from, at), means[row], deviations[row]};
+    }
+    __device__ void visit(const channel &, const values &k, int64_t, float *a, float *b) const
+    {
+        const mx_cuda_pack<S, V> slope = k.packs.open(0), data = k.packs.open(1);
+        const float mean = (float)k.mean, inverse = 1 / (float)k.deviation;
         for (int l = 0; l < V; l++)
             a[l] += (float)slope.v[l], b[l] += (float)slope.v[l] * (((float)data.v[l] - mean) * inverse);
     }
@@ -162,7 +170,7 @@ static mx_code run_backward(const mx_kernel_call *call, mx_cuda_device *d, int64
     backward<S, V, W><<<mx_cuda_blocks(d, (rows * W + BLOCK - 1) / BLOCK), BLOCK, 0, d->stream>>>(
         rows, n, g, x, (const S *)mx_data(in[2]), means, deviations, (S *)mx_data(out[0]));
     S *gamma_grad = (S *)mx_data(out[1]), *beta_grad = (S *)mx_data(out[2]);
-    return mx_cuda_channel_sums<V>(call, d, mx_cuda_channels(in[1], -1), columns<S, V>{g, x, means, deviations, n},
+    return mx_cuda_channel_sums<V>(call, d, mx_cuda_channels(in[1], -1), columns<S, V>{{g, x}, means, deviations, n},
                                    [=] __device__(int64_t c, double sum, double products) {
                                        gamma_grad[c] = (S)(float)products, beta_grad[c] = (S)(float)sum;
                                    });

@@ -10,18 +10,35 @@
 namespace
 {
 
+/* Channels of a thread, of the lanes of mx_cuda_by_storage(): eight would leave no registers for reading. */
+template <class Lanes> constexpr int few = Lanes::value < 4 ? Lanes::value : 4;
+
 /* An array of numbers per channel; NULL data: none. */
 struct row {
     void *data;
     int type;
-    row() : data(nullptr), type(0) {}
+    bool packed; /* can be read as four floats at a time */
+    row() : data(nullptr), type(0), packed(false) {}
     explicit row(const mx_array *x)
-        : data(mx_is_none(x) || !x->size ? nullptr : mx_data(x)), type(mx_is_none(x) ? 0 : x->dtype)
+        : data(mx_is_none(x) || !x->size ? nullptr : mx_data(x)), type(mx_is_none(x) ? 0 : x->dtype),
+          packed(data && type == MX_FLOAT32 && (uintptr_t)data % 16 == 0)
     {
     }
     template <class T> __device__ T at(int64_t c, T absent = 0) const
     {
         return data ? mx_cuda_load<T>(data, type, c) : absent;
+    }
+    /* to[l]: of channel c + l * step */
+    template <class T, int V> __device__ void read(int64_t c, int step, T (&to)[V], T absent = 0) const
+    {
+        if (V == 4 && step && packed) {
+            const mx_cuda_pack<float, 4> p = mx_cuda_pack<float, 4>::load((const float *)data, c);
+            for (int l = 0; l < V; l++)
+                to[l] = (T)p.v[l];
+        } else {
+            for (int l = 0; l < V; l++)
+                to[l] = step || !l ? at<T>(c + l * step, absent) : to[0];
+        }
     }
     template <class T> __device__ void put(int64_t c, T v) const
     {
@@ -39,10 +56,11 @@ template <class T, int V> struct scaled {
     T middle[V], scale[V], base[V];
     __device__ scaled(const channel_rows &r, int64_t c, int step)
     {
-        for (int l = 0; l < V; l++) {
-            const int64_t k = c + l * step;
-            middle[l] = r.mean.at<T>(k), scale[l] = r.inverse.at<T>(k) * r.gamma.at<T>(k, 1), base[l] = r.beta.at<T>(k);
-        }
+        T gamma[V];
+        r.mean.read(c, step, middle), r.inverse.read(c, step, scale), r.gamma.read(c, step, gamma, (T)1),
+            r.beta.read(c, step, base);
+        for (int l = 0; l < V; l++)
+            scale[l] *= gamma[l];
     }
     __device__ T at(int l, T x) const { return (x - middle[l]) * scale[l] + base[l]; }
 };
@@ -51,21 +69,23 @@ template <class T, int V> struct scaled {
 
 template <class S, int V> struct spread {
     typedef mx_cuda_wide<S> number;
-    const S *x;
-    int64_t inner;
+    typedef mx_cuda_values<S, V, 1> values;
     struct channel {
         number shift[V];
     };
+    const S *x[1];
+    int64_t inner;
     __device__ channel start(int64_t c, int step) const
     {
         channel k;
         for (int l = 0; l < V; l++)
-            k.shift[l] = (number)x[(c + l * step) * inner];
+            k.shift[l] = (number)x[0][(c + l * step) * inner];
         return k;
     }
-    __device__ void visit(const channel &k, int64_t at, number *a, number *b) const
+    __device__ values load(int64_t at) const { return values::load(x, at); }
+    __device__ void visit(const channel &k, const values &from, int64_t, number *a, number *b) const
     {
-        const mx_cuda_pack<S, V> p = mx_cuda_pack<S, V>::load(x, at);
+        const mx_cuda_pack<S, V> p = from.open(0);
         for (int l = 0; l < V; l++) {
             const number v = (number)p.v[l] - k.shift[l];
             a[l] += v, b[l] += v * v;
@@ -86,13 +106,14 @@ static mx_code batch_statistics(const mx_kernel_call *call, mx_cuda_device *d, c
     const double count = (double)s.each();
     const int64_t inner = s.inner;
     return mx_cuda_channel_sums<V>(
-        call, d, s, spread<S, V>{x, inner}, [=] __device__(int64_t c, double sum, double squares) {
+        call, d, s, spread<S, V>{{x}, inner}, [=] __device__(int64_t c, double sum, double squares) {
             const double offset = sum / count, var = fmax(squares / count - offset * offset, 0.);
             const double center = (double)x[c * inner] + offset;
+            const double seen = center + t.bias.at<double>(c), old_mean = t.moving_mean.at<double>(c),
+                         old_var = t.moving_var.at<double>(c);
             t.mean.put<double>(c, center), t.inverse.put<double>(c, 1 / sqrt(var + t.eps));
-            const double seen = center + t.bias.at<double>(c);
-            t.moving_mean.put<double>(c, t.moving_mean.at<double>(c) * t.momentum + seen * (1 - t.momentum));
-            t.moving_var.put<double>(c, t.moving_var.at<double>(c) * t.momentum + var * (1 - t.momentum));
+            t.moving_mean.put<double>(c, old_mean * t.momentum + seen * (1 - t.momentum));
+            t.moving_var.put<double>(c, old_var * t.momentum + var * (1 - t.momentum));
         });
 }
 
@@ -106,104 +127,105 @@ static mx_code running_statistics(const mx_kernel_call *call, int64_t channels, 
 
 /* ---- y = (x - mean) inverse gamma + beta (+ addend), perhaps at least 0 ----------------------------------------- */
 
-template <class S, int V> struct applied {
+/* N 2: with an addend */
+template <class S, int V, int N> struct applied {
     typedef mx_cuda_wide<S> number;
+    typedef mx_cuda_values<S, V, N> values;
     typedef scaled<number, V> channel;
     channel_rows rows;
-    const S *x, *addend; /* addend NULL: none */
+    const S *from[N]; /* data, addend */
     S *y;
     bool relu;
     __device__ channel start(int64_t c, int step) const { return channel(rows, c, step); }
-    __device__ void visit(const channel &k, int64_t at) const
+    __device__ values load(int64_t at) const { return values::load(from, at); }
+    __device__ void visit(const channel &k, const values &x, int64_t at) const
     {
-        const mx_cuda_pack<S, V> p = mx_cuda_pack<S, V>::load(x, at);
-        mx_cuda_pack<S, V> q, plus;
-        if (addend)
-            plus = mx_cuda_pack<S, V>::load(addend, at);
+        const mx_cuda_pack<S, V> data = x.open(0), plus = x.open(N - 1);
+        mx_cuda_pack<S, V> out;
         for (int l = 0; l < V; l++) {
-            number v = k.at(l, (number)p.v[l]);
-            if (addend)
+            number v = k.at(l, (number)data.v[l]);
+            if (N == 2)
                 v += (number)plus.v[l];
-            q.v[l] = (S)(relu && v < 0 ? (number)0 : v);
+            out.v[l] = (S)(relu && v < 0 ? (number)0 : v);
         }
-        q.store(y, at);
+        out.store(y, at);
     }
 };
 
 /* ---- gradients ------------------------------------------------------------------------------------------------- */
 
 /* The incoming gradient where the result was positive: by the result itself, or by computing it again. */
-template <class S, int V> struct masked {
+template <class S, int V, int N> struct masked {
     typedef mx_cuda_wide<S> number;
-    const S *g, *more, *x, *y; /* more: another part of the gradient; more, y NULL: none */
+    typedef mx_cuda_values<S, V, N> values;
+    const S *from[N]; /* gradient, data; N 4: result and another part of the gradient, or NULL */
     bool relu;
     /* h: gradients behind the mask, centred: x - mean */
-    __device__ void load(const scaled<number, V> &k, int64_t at, number *h, number *centred) const
+    __device__ void open(const scaled<number, V> &k, const values &x, number *h, number *centred) const
     {
-        const mx_cuda_pack<S, V> slope = mx_cuda_pack<S, V>::load(g, at), data = mx_cuda_pack<S, V>::load(x, at);
-        mx_cuda_pack<S, V> result, other;
-        if (y)
-            result = mx_cuda_pack<S, V>::load(y, at);
-        if (more)
-            other = mx_cuda_pack<S, V>::load(more, at);
+        const mx_cuda_pack<S, V> slope = x.open(0), data = x.open(1), result = x.open(N - 2), other = x.open(N - 1);
         for (int l = 0; l < V; l++) {
-            const number v = (number)data.v[l], whole = (number)slope.v[l] + (more ? (number)other.v[l] : (number)0);
-            const bool flows = !relu || (y ? (number)result.v[l] > 0 : k.at(l, v) > 0);
-            h[l] = flows ? whole : (number)0;
-            centred[l] = v - k.middle[l];
+            const number v = (number)data.v[l];
+            const bool flows = !relu || (N == 4 && from[N - 2] ? (number)result.v[l] > 0 : k.at(l, v) > 0);
+            number whole = (number)slope.v[l];
+            if (N == 4 && from[N - 1])
+                whole += (number)other.v[l];
+            h[l] = flows ? whole : (number)0, centred[l] = v - k.middle[l];
         }
     }
 };
 
-template <class S, int V> struct slopes {
+template <class S, int V, int N> struct slopes {
     typedef mx_cuda_wide<S> number;
+    typedef mx_cuda_values<S, V, N> values;
     typedef scaled<number, V> channel;
     channel_rows rows;
-    masked<S, V> in;
-    S *kept; /* h itself; NULL: not wanted */
+    masked<S, V, N> in;
+    S *kept; /* N 4: h itself, or NULL */
     __device__ channel start(int64_t c, int step) const { return channel(rows, c, step); }
-    __device__ void visit(const channel &k, int64_t at, number *a, number *b) const
+    __device__ values load(int64_t at) const { return values::load(in.from, at); }
+    __device__ void visit(const channel &k, const values &x, int64_t at, number *a, number *b) const
     {
         number h[V], centred[V];
         mx_cuda_pack<S, V> out;
-        in.load(k, at, h, centred);
+        in.open(k, x, h, centred);
         for (int l = 0; l < V; l++) {
             out.v[l] = (S)h[l];
             a[l] += h[l], b[l] += h[l] * centred[l];
         }
-        if (kept)
+        if (N == 4 && kept)
             out.store(kept, at);
     }
 };
 
-/* dx = p h + q (x - mean) + r */
-template <class S, int V> struct back {
+/* dx = scale h + q (x - mean) + r */
+template <class S, int V, int N> struct back {
     typedef mx_cuda_wide<S> number;
+    typedef mx_cuda_values<S, V, N> values;
     struct channel {
         scaled<number, V> forward;
-        number p[V], q[V], r[V];
+        number q[V], r[V];
     };
     channel_rows rows;
-    masked<S, V> in;
-    const number *factors; /* (3, channels) */
+    masked<S, V, N> in;
+    const number *factors; /* (2, channels) */
     int64_t channels;
     S *dx;
     __device__ channel start(int64_t c, int step) const
     {
-        channel k = {scaled<number, V>(rows, c, step), {}, {}, {}};
-        for (int l = 0; l < V; l++) {
-            const number *f = factors + c + l * step;
-            k.p[l] = f[0], k.q[l] = f[channels], k.r[l] = f[2 * channels];
-        }
+        channel k = {scaled<number, V>(rows, c, step), {}, {}};
+        for (int l = 0; l < V; l++)
+            k.q[l] = factors[c + l * step], k.r[l] = factors[channels + c + l * step];
         return k;
     }
-    __device__ void visit(const channel &k, int64_t at) const
+    __device__ values load(int64_t at) const { return values::load(in.from, at); }
+    __device__ void visit(const channel &k, const values &x, int64_t at) const
     {
         number h[V], centred[V];
         mx_cuda_pack<S, V> out;
-        in.load(k.forward, at, h, centred);
+        in.open(k.forward, x, h, centred);
         for (int l = 0; l < V; l++)
-            out.v[l] = (S)(k.p[l] * h[l] + k.q[l] * centred[l] + k.r[l]);
+            out.v[l] = (S)(k.forward.scale[l] * h[l] + k.q[l] * centred[l] + k.r[l]);
         out.store(dx, at);
     }
 };
@@ -216,36 +238,40 @@ struct gradient_job {
     bool fix_gamma, relu, batch;
 };
 
-template <class S, int V>
+template <class S> static S *elements(const mx_array *x) { return x ? (S *)mx_data(x) : nullptr; }
+
+/* N 2: neither the result nor more of the gradient is there, and nobody wants the addend's */
+template <class S, int V, int N>
 static mx_code gradients(const mx_kernel_call *call, mx_cuda_device *d, const mx_cuda_channels &s,
                          const gradient_job &j)
 {
     typedef mx_cuda_wide<S> number;
-    mx_cuda_scratch factors(d, (size_t)(3 * s.channels) * sizeof(number));
+    mx_cuda_scratch factors(d, (size_t)(2 * s.channels) * sizeof(number));
     if (!factors.memory)
         return mx_error_code();
     number *f = factors.as<number>();
-    masked<S, V> in = {(const S *)mx_data(j.ograd), j.more ? (const S *)mx_data(j.more) : nullptr,
-                       (const S *)mx_data(j.data), j.output ? (const S *)mx_data(j.output) : nullptr, j.relu};
-    S *kept = j.addend_grad ? (S *)mx_data(j.addend_grad) : nullptr;
+    S *kept = elements<S>(j.addend_grad), *dx = elements<S>(j.data_grad);
+    masked<S, V, N> in = {{elements<S>(j.ograd), elements<S>(j.data)}, j.relu};
+    if (N == 4)
+        in.from[N - 2] = elements<S>(j.output), in.from[N - 1] = elements<S>(j.more);
     const double count = (double)s.each();
     const int64_t channels = s.channels;
     const channel_rows rows = j.rows;
     const row gamma_grad = j.gamma_grad, beta_grad = j.beta_grad, bias_grad = j.bias_grad;
     const bool fix_gamma = j.fix_gamma, batch = j.batch;
     const mx_code code = mx_cuda_channel_sums<V>(
-        call, d, s, slopes<S, V>{rows, in, kept}, [=] __device__(int64_t c, double sum, double products) {
+        call, d, s, slopes<S, V, N>{rows, in, kept}, [=] __device__(int64_t c, double sum, double products) {
             const double inv = rows.inverse.at<double>(c), p = rows.gamma.at<double>(c, 1) * inv;
             gamma_grad.put<double>(c, fix_gamma ? 0 : products * inv), beta_grad.put<double>(c, sum),
                 bias_grad.put<double>(c, 0);
-            f[c] = (number)p;
-            f[channels + c] = (number)(batch ? -p * inv * inv * products / count : 0);
-            f[2 * channels + c] = (number)(batch ? -p * sum / count : 0);
+            f[c] = (number)(batch ? -p * inv * inv * products / count : 0);
+            f[channels + c] = (number)(batch ? -p * sum / count : 0);
         });
+    if (code)
+        return code;
     if (kept) /* what stands behind the mask has just been written */
-        in = {kept, nullptr, in.x, nullptr, false};
-    return code ? code
-                : mx_cuda_channel_map<V>(call, d, s, back<S, V>{rows, in, f, channels, (S *)mx_data(j.data_grad)});
+        return mx_cuda_channel_map<V>(call, d, s, back<S, V, 2>{rows, {{kept, in.from[1]}, false}, f, channels, dx});
+    return mx_cuda_channel_map<V>(call, d, s, back<S, V, N>{rows, in, f, channels, dx});
 }
 
 /* ---- element types --------------------------------------------------------------------------------------------- */
@@ -264,7 +290,7 @@ static mx_code find_statistics(const mx_kernel_call *call, const mx_array *data,
     return mx_cuda_by_storage(
         data->dtype, s.packs(data->dtype) && mx_cuda_all_aligned({data}), [&](auto *type, auto lanes) {
             typedef MX_CUDA_STORAGE(type) S;
-            return batch_statistics<S, decltype(lanes)::value>(call, d, s, (const S *)mx_data(data), t);
+            return batch_statistics<S, few<decltype(lanes)>>(call, d, s, (const S *)mx_data(data), t);
         });
 }
 
@@ -280,11 +306,11 @@ static mx_code apply(const mx_kernel_call *call, const mx_array *data, int64_t a
     return mx_cuda_by_storage(
         data->dtype, s.packs(data->dtype) && mx_cuda_all_aligned({data, addend, out}), [&](auto *type, auto lanes) {
             typedef MX_CUDA_STORAGE(type) S;
-            constexpr int V = decltype(lanes)::value;
-            return mx_cuda_channel_map<V>(call, d, s,
-                                          applied<S, V>{rows, (const S *)mx_data(data),
-                                                        addend ? (const S *)mx_data(addend) : nullptr,
-                                                        (S *)mx_data(out), relu});
+            constexpr int V = few<decltype(lanes)>;
+            const S *x = elements<S>(data), *plus = elements<S>(addend);
+            S *y = elements<S>(out);
+            return plus ? mx_cuda_channel_map<V>(call, d, s, applied<S, V, 2>{rows, {x, plus}, y, relu})
+                        : mx_cuda_channel_map<V>(call, d, s, applied<S, V, 1>{rows, {x}, y, relu});
         });
 }
 
@@ -298,9 +324,11 @@ static mx_code go_back(const mx_kernel_call *call, int64_t axis, const gradient_
         return MX_OK;
     const bool packed =
         s.packs(j.data->dtype) && mx_cuda_all_aligned({j.ograd, j.more, j.data, j.output, j.data_grad, j.addend_grad});
+    const bool simple = !j.more && !j.output && !j.addend_grad;
     return mx_cuda_by_storage(j.data->dtype, packed, [&](auto *type, auto lanes) {
         typedef MX_CUDA_STORAGE(type) S;
-        return gradients<S, decltype(lanes)::value>(call, d, s, j);
+        constexpr int V = few<decltype(lanes)>;
+        return simple ? gradients<S, V, 2>(call, d, s, j) : gradients<S, V, 4>(call, d, s, j);
     });
 }
 
