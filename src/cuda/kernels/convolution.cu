@@ -5,6 +5,7 @@
  * SPDX-License-Identifier: Apache-2.0 */
 #include "cuda/kernels/dnn_channels.h"
 #include "cuda/kernels/dnn_convolution.h"
+#include "cuda/kernels/dnn_stem.h"
 #include "cuda/kernels/gemm.h"
 #include "cuda/kernels/small_convolution.h"
 
@@ -44,9 +45,12 @@ static mx_code finish(const mx_kernel_call *call, const mx_array *bias, mx_array
     return mx_cuda_bias_relu(call, out, bias, channels, inner, relu);
 }
 
-/* x, w and y are call->in[0], call->in[1] and call->out[0] in an order that depends on the direction. */
+static mx_code bias_grad(const mx_kernel_call *call, const mx_array *dy, mx_array *db, bool last);
+
+/* x, w and y are call->in[0], call->in[1] and call->out[0] in an order that depends on the direction.
+ * sums: the gradient of the bias is wanted there, beside the weight's. */
 static mx_code run(const mx_kernel_call *call, const mx_cuda_convolution &s, const mx_array *bias = nullptr,
-                   bool relu = false)
+                   bool relu = false, mx_array *sums = nullptr)
 {
     const mx_array *a = call->in[0], *b = call->in[1];
     mx_cuda_device *d = mx_cuda_of(call);
@@ -56,17 +60,20 @@ static mx_code run(const mx_kernel_call *call, const mx_cuda_convolution &s, con
         return mx_error_code();
     if (!a->size || !b->size || !call->out[0]->size) {
         const cudaError_t status = cudaMemsetAsync(mx_data(call->out[0]), 0, mx_bytes(call->out[0]), d->stream);
-        return status ? mx_cuda_fail(status, call->op->name) : finish(call, bias, call->out[0], s.last, relu);
+        return status ? mx_cuda_fail(status, call->op->name)
+               : sums ? bias_grad(call, b, sums, s.last)
+                      : finish(call, bias, call->out[0], s.last, relu);
     }
     const void *first = mx_data(a), *second = mx_data(b), *out = mx_data(call->out[0]);
     const mx_cuda_convolved tensors = s.direction == MX_CUDA_FORWARD ? mx_cuda_convolved{first, second, out}
                                       : s.direction == MX_CUDA_DATA  ? mx_cuda_convolved{out, second, first}
                                                                      : mx_cuda_convolved{first, out, second};
-    const mx_code small = mx_cuda_convolve_small(call, s, tensors, bias, relu);
+    const mx_code small = mx_cuda_convolve_small(call, s, tensors, bias, relu, sums);
     if (small != MX_DECLINED)
         return small;
-    const mx_code code = mx_cuda_convolve(call, s, tensors);
-    return code ? code : finish(call, bias, call->out[0], s.last, relu);
+    const mx_code stem = mx_cuda_convolve_stem(call, s, tensors);
+    const mx_code code = stem == MX_DECLINED ? mx_cuda_convolve(call, s, tensors) : stem;
+    return code ? code : sums ? bias_grad(call, b, sums, s.last) : finish(call, bias, call->out[0], s.last, relu);
 }
 
 static mx_code run_forward(const mx_kernel_call *call, bool relu)
@@ -85,22 +92,28 @@ static mx_code run_data_grad(const mx_kernel_call *call)
     return run(call, shape_of((const geometry *)a, a->num_group, a->layout, call->out[0], call->in[0], MX_CUDA_DATA));
 }
 
-static mx_code run_weight_grad(const mx_kernel_call *call)
+static mx_code run_weights(const mx_kernel_call *call, mx_array *sums)
 {
     const mx_conv_gradient_attrs *a = (const mx_conv_gradient_attrs *)call->attrs;
-    return run(call, shape_of((const geometry *)a, a->num_group, a->layout, call->in[0], call->in[1], MX_CUDA_WEIGHT));
+    const mx_cuda_convolution s =
+        shape_of((const geometry *)a, a->num_group, a->layout, call->in[0], call->in[1], MX_CUDA_WEIGHT);
+    return run(call, s, nullptr, false, sums);
 }
+static mx_code run_weight_grad(const mx_kernel_call *call) { return run_weights(call, nullptr); }
+static mx_code run_weight_bias_grad(const mx_kernel_call *call) { return run_weights(call, call->out[1]); }
 
 /* Sums of dy over everything but channels. */
 template <class S, int V> struct column_sum {
     typedef mx_cuda_wide<S> number;
+    typedef mx_cuda_values<S, V, 1> values;
     struct channel {
     };
-    const S *dy;
+    const S *dy[1];
     __device__ channel start(int64_t, int) const { return {}; }
-    __device__ void visit(const channel &, int64_t at, number *a, number *) const
+    __device__ values load(int64_t at) const { return values::load(dy, at); }
+    __device__ void visit(const channel &, const values &from, int64_t, number *a, number *) const
     {
-        const mx_cuda_pack<S, V> p = mx_cuda_pack<S, V>::load(dy, at);
+        const mx_cuda_pack<S, V> p = from.open(0);
         for (int l = 0; l < V; l++)
             a[l] += (number)p.v[l];
     }
@@ -112,7 +125,7 @@ static mx_code sum_channels(const mx_kernel_call *call, mx_cuda_device *d, const
 {
     S *sum = (S *)mx_data(db);
     return mx_cuda_channel_sums<V>(
-        call, d, s, column_sum<S, V>{(const S *)mx_data(dy)},
+        call, d, s, column_sum<S, V>{{(const S *)mx_data(dy)}},
         [=] __device__(int64_t c, double total, double) { sum[c] = (S)(mx_cuda_wide<S>)total; });
 }
 
@@ -125,13 +138,6 @@ static mx_code bias_grad(const mx_kernel_call *call, const mx_array *dy, mx_arra
     return mx_cuda_by_storage(dy->dtype, s.packs(dy->dtype) && mx_cuda_all_aligned({dy}), [&](auto *type, auto lanes) {
         return sum_channels<MX_CUDA_STORAGE(type), decltype(lanes)::value>(call, d, s, dy, db);
     });
-}
-
-static mx_code run_weight_bias_grad(const mx_kernel_call *call)
-{
-    const mx_conv_gradient_attrs *a = (const mx_conv_gradient_attrs *)call->attrs;
-    const mx_code code = run_weight_grad(call);
-    return code ? code : bias_grad(call, call->in[1], call->out[1], a->layout >= MX_CONVOLUTION_NWC);
 }
 
 /* The pad that the inferred output size implies (target_shape and adj went into it). */
