@@ -8,7 +8,7 @@
 #include "cuda/device.h"
 
 #define MX_CUDA_POOL_REST 6           /* parts that a block of memory rests, so that neighbours need not wait for it */
-#define MX_CUDA_POOL_MUCH (256u << 20) /* bytes from which on memory is shared by neighbours, too */
+#define MX_CUDA_POOL_MUCH (64u << 20)  /* bytes from which on memory is shared by neighbours, too */
 
 /* Memory of a recording.  While a part is corrected, it gets only the blocks that it had. */
 struct mx_cuda_pool {
@@ -39,7 +39,8 @@ struct mx_recording {
     int part; /* that is being corrected */
 };
 
-/* Parts wait for those whose memory they touch, instead of for the one before them. */
-mx_code mx_cuda_flow(mx_recording *r);
+/* Parts wait for those whose memory they touch, instead of for the one before them; early: kernels that wait inside start
+ * before what they wait for has ended. */
+mx_code mx_cuda_flow(mx_recording *r, bool early);
 
 #endif

@@ -37,7 +37,8 @@ typedef struct mx_movement {
     M("transpose") M("SwapAxis") M("reverse") M("depth_to_space") M("space_to_depth") M("slice") M("slice_axis") \
     M("slice_like") M("Crop") M("_unslice") M("_slice_assign") M("_slice_assign_scalar") M("Concat") \
     M("_rnn_param_concat") M("stack") M("SliceChannel") M("_split_v2") M("tile") M("repeat") M("Pad") M("diag") \
-    M("_undiag") M("_image_crop") M("_image_flip_left_right") M("_image_flip_top_bottom")
+    M("_undiag") M("_image_crop") M("_image_flip_left_right") M("_image_flip_top_bottom") M("_pixel_blocks") \
+    M("_from_pixel_blocks")
 
 /* Fewest axes that describe the same move. */
 static inline void mx_move_simplify(mx_move *move)

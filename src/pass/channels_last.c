@@ -7,7 +7,8 @@
  * when somebody first asks for it; one whose H and W are 1 is the same in both forms, so only its shape changes.  Weights
  * (O, C, H, W) are treated alike.
  *
- * Few channels, as those of a picture, are filled up with zeros to what 16 bytes hold: tensor cores read no less.
+ * Few channels, as those of a picture, are filled up with zeros to what 16 bytes hold: tensor cores read no less.  Where the
+ * stride is 2, too, squares of 2 x 2 pixels become channels, and the convolution one with stride 1 (op/def/pixel_blocks.c).
  *
  * Dropout stays outside: its random numbers belong to places in memory.
  *
@@ -148,23 +149,28 @@ static void *copied(rewriter *r, const void *attrs, size_t bytes)
     return copy ? memcpy(copy, attrs, bytes) : NULL;
 }
 
-/* to = from in the given order */
-static mx_code push_move(rewriter *r, int32_t from, int32_t to, const int *order, const char *name)
+/* to = op(from) */
+static mx_code push_made(rewriter *r, int32_t from, int32_t to, mx_op *op, const void *attrs, size_t bytes,
+                         const char *name)
 {
-    mx_step step = {.n_in = 1, .n_out = 1, .name = name, .training = true};
+    mx_step step = {.op = op, .n_in = 1, .n_out = 1, .name = name, .training = true, .attrs = copied(r, attrs, bytes)};
     int32_t *lists = mx_program_alloc(r->program, 2 * sizeof *lists);
-    if (!lists)
+    if (!lists || !step.attrs)
         return MX_ERR_MEMORY;
     lists[0] = from, lists[1] = to;
     step.in = lists, step.out = lists + 1;
+    return mx_vec_push(&r->steps, step) ? MX_OK : MX_ERR_MEMORY;
+}
+
+/* to = from in the given order */
+static mx_code push_move(rewriter *r, int32_t from, int32_t to, const int *order, const char *name)
+{
     if (same_in_memory(r, order == to_last ? from : to)) {
         const mx_reshape_to_attrs attrs = {.shape = mx_dims_of_shape(&value_of(r, to)->shape)};
-        step.op = MX_OP("_reshape_to"), step.attrs = copied(r, &attrs, sizeof attrs);
-    } else {
-        const mx_transpose_attrs attrs = {.axes = MX_DIMS(order[0], order[1], order[2], order[3])};
-        step.op = MX_OP("transpose"), step.attrs = copied(r, &attrs, sizeof attrs);
+        return push_made(r, from, to, MX_OP("_reshape_to"), &attrs, sizeof attrs, name);
     }
-    return step.attrs && mx_vec_push(&r->steps, step) ? MX_OK : MX_ERR_MEMORY;
+    const mx_transpose_attrs attrs = {.axes = MX_DIMS(order[0], order[1], order[2], order[3])};
+    return push_made(r, from, to, MX_OP("transpose"), &attrs, sizeof attrs, name);
 }
 
 static int32_t new_twin(rewriter *r, int32_t v)
@@ -202,15 +208,9 @@ static int32_t push_channels(rewriter *r, int32_t from, int64_t channels, mx_op 
                              const char *name)
 {
     mx_shape_t shape = value_of(r, from)->shape;
-    mx_step step = {.op = op, .n_in = 1, .n_out = 1, .name = name, .training = true, .attrs = copied(r, attrs, bytes)};
-    int32_t *lists = mx_program_alloc(r->program, 2 * sizeof *lists);
     shape.dim[3] = channels;
     const int32_t to = mx_program_value(r->program, &shape, value_of(r, from)->dtype);
-    if (!lists || !step.attrs || to < 0)
-        return -1;
-    lists[0] = from, lists[1] = to;
-    step.in = lists, step.out = lists + 1;
-    return mx_vec_push(&r->steps, step) ? to : -1;
+    return to < 0 || push_made(r, from, to, op, attrs, bytes, name) ? -1 : to;
 }
 
 /* The value with channels last, filled up; -1: no memory. */
@@ -280,6 +280,96 @@ static mx_code cut(rewriter *r, mx_step *taken, const mx_step *step)
     return r->twin[step->out[0]] < 0 ? MX_ERR_MEMORY : MX_OK;
 }
 
+/* ---- few channels and a stride of 2 ------------------------------------------------------------------------------- */
+
+static int64_t at(const mx_dims *dims, int i, int64_t fallback) { return dims->n > i ? dims->d[i] : fallback; }
+
+/* A convolution, or the gradient of its weight, whose data becomes blocks of pixels. */
+static bool in_blocks(const rewriter *r, const mx_step *step)
+{
+    const mx_convolution_attrs *a = step->attrs;
+    if (mx_step_is(step, "_conv_data_grad") || value_of(r, step->in[0])->shape.dim[1] > 4)
+        return false;
+    for (int i = 0; i < 2; i++)
+        if (at(&a->stride, i, 1) != 2 || at(&a->dilate, i, 1) != 1 || a->kernel.d[i] < 2)
+            return false;
+    return true;
+}
+
+/* v (N, C, H, W) as blocks of pixels; those that are there already, if they are the same.  -1: no memory. */
+static int32_t blocks(rewriter *r, int32_t v, const mx_pixel_blocks_attrs *attrs, const char *name)
+{
+    for (int64_t i = 0; i < r->steps.length; i++) {
+        const mx_step *step = &r->steps.items[i];
+        if (mx_step_is(step, "_pixel_blocks") && step->in[0] == v && !memcmp(step->attrs, attrs, sizeof *attrs))
+            return step->out[0];
+    }
+    const mx_shape_t shape = {4, {value_of(r, v)->shape.dim[0], attrs->size.d[0], attrs->size.d[1], attrs->channels}};
+    const int32_t to = mx_program_value(r->program, &shape, value_of(r, v)->dtype);
+    return to < 0 || push_made(r, v, to, MX_OP("_pixel_blocks"), attrs, sizeof *attrs, name) ? -1 : to;
+}
+
+/* How data and weight become blocks; a window of k becomes one of (k + 1) / 2. */
+typedef struct blocked {
+    mx_pixel_blocks_attrs picture, window;
+    bool gradient; /* of the weight */
+} blocked;
+
+static blocked find_blocks(const rewriter *r, const mx_step *step)
+{
+    const mx_convolution_attrs *a = step->attrs;
+    blocked b;
+    memset(&b, 0, sizeof b); /* attributes are compared byte by byte */
+    b.gradient = step->op->schema->size == sizeof(mx_conv_gradient_attrs);
+    const mx_value *x = value_of(r, step->in[0]), *y = value_of(r, b.gradient ? step->in[1] : step->out[0]);
+    const int64_t whole = 16 / mx_dtype_size((mx_dtype)x->dtype); /* channels that 16 bytes hold */
+    b.picture.channels = b.window.channels = (4 * x->shape.dim[1] + whole - 1) / whole * whole;
+    b.picture.size.n = b.picture.pad.n = b.window.size.n = b.window.pad.n = 2;
+    for (int i = 0; i < 2; i++) {
+        b.picture.pad.d[i] = at(&a->pad, i, 0), b.window.size.d[i] = (a->kernel.d[i] + 1) / 2;
+        b.picture.size.d[i] = y->shape.dim[2 + i] + b.window.size.d[i] - 1;
+    }
+    return b;
+}
+
+/* The gradient of the blocked weight, and out of it that of the plain one. */
+static mx_code push_weight_gradient(rewriter *r, mx_step *taken, const mx_step *step,
+                                    const mx_pixel_blocks_attrs *window)
+{
+    mx_conv_gradient_attrs *a = taken->attrs;
+    const mx_from_pixel_blocks_attrs back = {.shape = a->shape, .pad = MX_DIMS(0, 0)};
+    const mx_shape_t made = {4, {a->shape.d[0], window->size.d[0], window->size.d[1], window->channels}};
+    a->shape = mx_dims_of_shape(&made);
+    taken->out[0] = mx_program_value(r->program, &made, value_of(r, step->out[0])->dtype);
+    if (taken->out[0] < 0 || !mx_vec_push(&r->steps, *taken))
+        return MX_ERR_MEMORY;
+    return push_made(r, taken->out[0], step->out[0], MX_OP("_from_pixel_blocks"), &back, sizeof back, step->name);
+}
+
+/* y = conv(x, w), or gw = gradient(x, gy) */
+static mx_code take_blocks(rewriter *r, const mx_step *step)
+{
+    const blocked b = find_blocks(r, step);
+    mx_step taken = *step;
+    mx_convolution_attrs *a = taken.attrs = copied(r, step->attrs, step->op->schema->size);
+    int32_t *lists = mx_program_alloc(r->program, (size_t)(step->n_in + step->n_out) * sizeof *lists);
+    if (!a || !lists || give_plain(r, step->in[0], step->name) ||
+        (!b.gradient && give_plain(r, step->in[1], step->name)))
+        return MX_ERR_MEMORY;
+    a->kernel = b.window.size, a->stride = MX_DIMS(1, 1), a->pad = MX_DIMS(0, 0), a->layout = MX_CONVOLUTION_NHWC;
+    taken.in = memcpy(lists, step->in, (size_t)step->n_in * sizeof *lists);
+    taken.out = memcpy(lists + step->n_in, step->out, (size_t)step->n_out * sizeof *lists);
+    taken.in[0] = blocks(r, step->in[0], &b.picture, step->name);
+    taken.in[1] = b.gradient ? last(r, step->in[1], step->name) : blocks(r, step->in[1], &b.window, step->name);
+    if (taken.in[0] < 0 || taken.in[1] < 0)
+        return MX_ERR_MEMORY;
+    if (b.gradient)
+        return push_weight_gradient(r, &taken, step, &b.window);
+    taken.out[0] = new_twin(r, step->out[0]);
+    r->moved[step->out[0]] = true;
+    return taken.out[0] >= 0 && mx_vec_push(&r->steps, taken) ? MX_OK : MX_ERR_MEMORY;
+}
+
 static mx_code take(rewriter *r, const mx_step *step, kind k)
 {
     mx_step taken = *step;
@@ -320,7 +410,7 @@ static mx_code rewrite_step(rewriter *r, const mx_step *step)
             return MX_ERR_MEMORY;
     if (!k)
         return mx_vec_push(&r->steps, *step) ? MX_OK : MX_ERR_MEMORY;
-    if (take(r, step, k))
+    if (k == CONV && in_blocks(r, step) ? take_blocks(r, step) : take(r, step, k))
         return MX_ERR_MEMORY;
     return is_head(r->program, step->out[0]) ? give_plain(r, step->out[0], step->name) : MX_OK;
 }

@@ -21,12 +21,6 @@ typedef struct found {
     int32_t convolution, weight_gradient; /* before it, with a bias */
 } found;
 
-static bool is_relu(const mx_step *step, const char *plain, const char *general)
-{
-    return mx_step_is(step, plain) ||
-           (mx_step_is(step, general) && ((const mx_activation_attrs *)step->attrs)->act_type == MX_ACTIVATION_RELU);
-}
-
 /* ---- finding ----------------------------------------------------------------------------------------------------- */
 
 /* The first live step from `begin` on that reads v as input k (-1: any); -1: none. */
@@ -63,7 +57,7 @@ static void find_forward(const mx_program *program, found *f)
         f->add = next;
         v = steps[next].out[0], next = only_reader(program, v, next);
     }
-    if (next >= 0 && is_relu(&steps[next], "relu", "Activation"))
+    if (next >= 0 && mx_step_is_relu(&steps[next]))
         f->relu = next;
 }
 
@@ -75,7 +69,7 @@ static void find_backward(const mx_program *program, found *f)
         return;
     f->gradient = i;
     const int32_t g = steps[i].in[0], maker = program->values.items[g].maker;
-    if (f->relu >= 0 && maker >= program->forward && is_relu(&steps[maker], "_backward_relu", "_backward_Activation") &&
+    if (f->relu >= 0 && maker >= program->forward && mx_step_is_relu_gradient(&steps[maker]) &&
         steps[maker].in[1] == steps[f->relu].out[0] && (f->add >= 0 || program->values.items[g].uses == 1))
         f->relu_gradient = maker;
 }

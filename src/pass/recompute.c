@@ -4,8 +4,8 @@
  *     backward  y' = _norm_apply(x, mean, inverse); gw = weight gradient(y', gz)          x is kept anyway
  *
  * One more walk over memory instead of nearly half of what training a convolutional network keeps.  A result with an addend
- * is made again only if the addend is kept, so of a chain of residual blocks every second one.  Networks whose values need
- * little memory stay as they are.
+ * is made again if the addend is kept, so of a chain of residual blocks every second one; where that is not enough, the
+ * others are, too, from what was made again just before.  Networks whose values need little memory stay as they are.
  *
  * SPDX-License-Identifier: Apache-2.0 */
 #include <string.h>
@@ -15,19 +15,21 @@
 #include "ndarray/device.h"
 #include "pass/passes.h"
 
-#define LEAST_BYTES ((int64_t)8 << 30) /* that the backward part would find: less is not worth the time */
+#define LEAST_BYTES ((int64_t)8 << 30)    /* that the backward part would find: less is not worth the time */
+#define ENOUGH_BYTES ((int64_t)13 << 29) /* then no chains are made again */
 
 /* What the steps say about a value. */
 typedef struct use {
     int32_t first; /* step of the backward part that first reads it; -1: none */
     int32_t last;  /* the last such step */
-    bool remade;   /* it is made again there */
+    int32_t twin;  /* the value that is made again; -1: not yet */
+    bool remade;   /* it is made again before the first such step */
 } use;
 
 static void find_uses(const mx_program *program, use *uses)
 {
     for (int64_t v = 0; v < program->values.length; v++)
-        uses[v] = (use){-1, -1, false};
+        uses[v] = (use){-1, -1, -1, false};
     for (int64_t i = program->forward; i < program->steps.length; i++)
         for (int k = 0; k < program->steps.items[i].n_in; k++) {
             const int32_t v = program->steps.items[i].in[k];
@@ -62,47 +64,91 @@ static bool is_kept(const mx_program *program, const use *uses, int32_t v, int32
     return v < 0 || program->values.items[v].external >= 0 || (!uses[v].remade && uses[v].last >= step);
 }
 
-static bool suits(const mx_program *program, const use *uses, const mx_step *step)
+/* chain: of what is made again itself, too */
+static bool suits(const mx_program *program, const use *uses, const mx_step *step, bool chain)
 {
     const int32_t y = step->n_out == 1 ? step->out[0] : -1;
-    if (y < 0 || strcmp(step->op->name, "_norm_apply") || uses[y].first < 0 || is_head(program, y))
+    if (y < 0 || strcmp(step->op->name, "_norm_apply") || uses[y].first < 0 || uses[y].remade || is_head(program, y))
         return false;
-    for (int k = 0; k < step->n_in; k++)
-        if (!is_kept(program, uses, step->in[k], uses[y].first))
+    for (int k = 0; k < step->n_in; k++) {
+        const int32_t v = step->in[k];
+        if (!is_kept(program, uses, v, uses[y].first) && !(chain && uses[v].remade))
             return false;
+    }
     return true;
 }
 
-/* Steps to be made again, each before the backward step that first reads its result. */
-static mx_code rebuild(mx_program *program, const use *uses, const int32_t *again, int64_t count)
+/* Marks what is made again; what others are made of must be there when they are. */
+static int64_t choose(const mx_program *program, use *uses)
 {
-    const int64_t length = program->steps.length;
-    MX_VEC(mx_step) steps = {0};
-    for (int64_t i = 0; i < length; i++) {
-        for (int64_t k = 0; i >= program->forward && k < count; k++) {
-            const mx_step *made = &program->steps.items[again[k]];
-            const int32_t y = made->out[0];
-            if (uses[y].first != i)
-                continue;
-            const mx_value value = program->values.items[y];
-            const int32_t twin = mx_program_value(program, &value.shape, value.dtype);
-            int32_t *out = mx_program_alloc(program, sizeof *out);
-            mx_step copy = *made;
-            if (twin < 0 || !out || !mx_vec_push(&steps, copy)) {
-                mx_vec_free(&steps);
-                return MX_ERR_MEMORY;
+    int64_t kept = kept_bytes(program, uses), count = 0;
+    if (kept < LEAST_BYTES)
+        return 0;
+    for (int chain = 0; chain < 2; chain++)
+        for (int32_t i = 0; i < program->forward && (!chain || kept > ENOUGH_BYTES); i++)
+            if (suits(program, uses, &program->steps.items[i], chain)) {
+                const int32_t y = program->steps.items[i].out[0];
+                uses[y].remade = true;
+                kept -= mx_value_bytes(&program->values.items[y]);
+                count++;
             }
-            *out = twin;
-            steps.items[steps.length - 1].out = out;
-            for (int64_t s = i; s < length; s++)
-                for (int n = 0; n < program->steps.items[s].n_in; n++)
-                    if (program->steps.items[s].in[n] == y)
-                        program->steps.items[s].in[n] = twin;
+    for (int64_t i = program->forward - 1; i >= 0; i--) {
+        const mx_step *step = &program->steps.items[i];
+        for (int k = 0; step->n_out == 1 && uses[step->out[0]].remade && k < step->n_in; k++)
+            if (step->in[k] >= 0 && uses[step->in[k]].remade && uses[step->in[k]].first > uses[step->out[0]].first)
+                uses[step->in[k]].first = uses[step->out[0]].first;
+    }
+    return count;
+}
+
+/* The step once more, from what was made again and into a value of its own; MX_OK if there is memory. */
+static mx_code make_again(mx_program *program, use *uses, const mx_step *made, mx_step *copy)
+{
+    const mx_value value = program->values.items[made->out[0]];
+    const int32_t twin = mx_program_value(program, &value.shape, value.dtype);
+    int32_t *lists = mx_program_alloc(program, (size_t)(made->n_in + 1) * sizeof *lists);
+    if (twin < 0 || !lists)
+        return MX_ERR_MEMORY;
+    *copy = *made;
+    copy->in = lists, copy->out = lists + made->n_in;
+    for (int k = 0; k < made->n_in; k++)
+        lists[k] = made->in[k] >= 0 && uses[made->in[k]].remade ? uses[made->in[k]].twin : made->in[k];
+    *copy->out = uses[made->out[0]].twin = twin;
+    return MX_OK;
+}
+
+/* Readers of the backward part read what was made again. */
+static void redirect(mx_step *step, const use *uses, int64_t values)
+{
+    for (int k = 0; k < step->n_in; k++)
+        if (step->in[k] >= 0 && step->in[k] < values && uses[step->in[k]].remade)
+            step->in[k] = uses[step->in[k]].twin;
+}
+
+/* Steps are made again, in their order, before the backward step that first needs their result. */
+static mx_code rebuild(mx_program *program, use *uses)
+{
+    const int64_t length = program->steps.length, values = program->values.length;
+    MX_VEC(mx_step) steps = {0};
+    mx_code code = MX_OK;
+    for (int64_t i = 0; !code && i < length; i++) {
+        for (int64_t k = 0; !code && i >= program->forward && k < program->forward; k++) {
+            const mx_step *made = &program->steps.items[k];
+            mx_step copy;
+            if (made->n_out != 1 || !uses[made->out[0]].remade || uses[made->out[0]].first != i)
+                continue;
+            code = make_again(program, uses, made, &copy);
+            if (!code && !mx_vec_push(&steps, copy))
+                code = MX_ERR_MEMORY;
         }
-        if (!mx_vec_push(&steps, program->steps.items[i])) {
-            mx_vec_free(&steps);
-            return MX_ERR_MEMORY;
-        }
+        if (i >= program->forward)
+            redirect(&program->steps.items[i], uses, values);
+        if (!code && !mx_vec_push(&steps, program->steps.items[i]))
+            code = MX_ERR_MEMORY;
+    }
+    if (code) {
+        mx_vec_free(&steps);
+        return code;
     }
     mx_vec_free(&program->steps);
     program->steps.items = steps.items, program->steps.length = steps.length, program->steps.capacity = steps.capacity;
@@ -112,23 +158,14 @@ static mx_code rebuild(mx_program *program, const use *uses, const int32_t *agai
 
 mx_code mx_pass_recompute(mx_program *program)
 {
-    const size_t values = (size_t)program->values.length, steps = (size_t)program->forward;
-    if (mx_context_is_host(program->context) || program->forward == program->steps.length || !steps)
+    const size_t values = (size_t)program->values.length;
+    if (mx_context_is_host(program->context) || program->forward == program->steps.length || !program->forward)
         return MX_OK;
-    const size_t bytes = values * sizeof(use) + steps * sizeof(int32_t);
-    use *uses = mx_alloc(bytes);
+    use *uses = mx_alloc(values * sizeof *uses);
     if (!uses)
         return MX_ERR_MEMORY;
-    int32_t *again = (int32_t *)(uses + values);
-    int64_t count = 0;
     find_uses(program, uses);
-    const bool much = kept_bytes(program, uses) >= LEAST_BYTES;
-    for (int32_t i = 0; much && i < program->forward; i++)
-        if (suits(program, uses, &program->steps.items[i])) {
-            uses[program->steps.items[i].out[0]].remade = true;
-            again[count++] = i;
-        }
-    const mx_code code = count ? rebuild(program, uses, again, count) : MX_OK;
-    mx_free(uses, bytes);
+    const mx_code code = choose(program, uses) ? rebuild(program, uses) : MX_OK;
+    mx_free(uses, values * sizeof *uses);
     return code;
 }

@@ -16,8 +16,8 @@
 #include <vector>
 
 #define MOST_WORKSPACE ((size_t)64 << 20)
-#define MOST_CANDIDATES 5 /* engines that are measured */
-#define MOST_ENGINES 64   /* engines that are looked at */
+#define MOST_CANDIDATES 10 /* engines that are measured */
+#define MOST_ENGINES 64    /* engines that are looked at */
 
 mx_code mx_cuda_dnn_fail(const mx_kernel_call *call, cudnnStatus_t status)
 {
