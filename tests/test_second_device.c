@@ -373,8 +373,49 @@ static void test_residual_network(void **state)
     compare(residual, MX_DIMS(BATCH, 3, 40, 40), 1e-2, true);
 }
 
+/* Pictures under windows with a stride of 2, whose pixels become channels. */
+static const struct window {
+    mx_dims kernel, pad, shape;
+} windows[] = {{{2, {7, 7}}, {2, {3, 3}}, {4, {BATCH, 3, 16, 18}}},
+               {{2, {3, 3}}, {2, {1, 1}}, {4, {BATCH, 3, 15, 12}}},
+               {{2, {5, 2}}, {2, {0, 1}}, {4, {BATCH, 1, 13, 14}}},
+               {{2, {4, 6}}, {2, {2, 0}}, {4, {BATCH, 4, 10, 9}}}};
+static const struct window *window;
+
+static mx_block *strided(void)
+{
+    mx_block *first = mx_conv2d(8, window->kernel, .strides = MX_DIMS(2, 2), .padding = window->pad);
+    return mx_hybrid_sequential(first, mx_batch_norm(), mx_activation("relu"), mx_flatten(), mx_dense(10));
+}
+
+static void test_pictures(void **state)
+{
+    (void)state;
+    for (size_t i = 0; i < sizeof windows / sizeof *windows; i++) {
+        window = &windows[i];
+        compare(strided, window->shape, 2e-4, true);
+    }
+}
+
+/* relu before and behind max pooling, and between dense layers. */
+static mx_block *pooled(void)
+{
+    return mx_hybrid_sequential(mx_conv2d(5, MX_DIMS(3, 3), .activation = "relu"), mx_max_pool2d(MX_DIMS(2, 2)),
+                                mx_conv2d(8, MX_DIMS(3, 3), .padding = MX_DIMS(1, 1), .activation = "relu"),
+                                mx_max_pool2d(MX_DIMS(3, 3), .strides = MX_DIMS(2, 2), .padding = MX_DIMS(1, 1)),
+                                mx_batch_norm(), mx_activation("relu"), mx_max_pool2d(MX_DIMS(2, 2)),
+                                mx_dense(20, .activation = "relu"), mx_dense(12, .activation = "relu"), mx_dense(10));
+}
+
+static void test_gradients_of_relu(void **state)
+{
+    (void)state;
+    compare(pooled, MX_DIMS(BATCH, 1, 18, 18), 2e-4, true);
+}
+
 int main(void)
 {
-    const struct CMUnitTest tests[] = {cmocka_unit_test(test_small_network), cmocka_unit_test(test_residual_network)};
+    const struct CMUnitTest tests[] = {cmocka_unit_test(test_small_network), cmocka_unit_test(test_residual_network),
+                                       cmocka_unit_test(test_pictures), cmocka_unit_test(test_gradients_of_relu)};
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

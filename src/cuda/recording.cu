@@ -9,8 +9,10 @@
  *
  * SPDX-License-Identifier: Apache-2.0 */
 #include <cuda.h>
+#include <memory>
 #include <mutex>
 
+#include "cuda/entry.h"
 #include "cuda/recording.h"
 
 struct twin {
@@ -50,12 +52,12 @@ void *mx_cuda_pool_take(mx_cuda_pool *pool, size_t bytes)
     }
     if (pool->only)
         return mx_fail(MX_ERR_MEMORY, "recording: the call wants more memory now"), nullptr;
-    void *memory = mx_cuda_alloc(pool->home, bytes);
-    if (memory) {
-        pool->blocks.push_back({memory, bytes, pool->part, true});
-        pool->touched.push_back({memory, bytes, true});
-        pool->bytes += bytes;
-    }
+    pool->blocks.push_back({nullptr, bytes, pool->part, true});
+    void *memory = pool->blocks.back().memory = mx_cuda_alloc(pool->home, bytes);
+    if (!memory)
+        return pool->blocks.pop_back(), nullptr;
+    pool->bytes += bytes;
+    pool->touched.push_back({memory, bytes, true});
     return memory;
 }
 
@@ -75,7 +77,7 @@ void mx_cuda_pool_give(mx_cuda_pool *pool, void *memory, size_t bytes)
 static mx_code ready_twin(mx_cuda_device *home, mx_cuda_device *d)
 {
     if (!d->stream) {
-        d->id = home->id, d->multiprocessors = home->multiprocessors, d->alarm = home->alarm;
+        d->id = home->id, d->multiprocessors = home->multiprocessors, d->code = home->code, d->alarm = home->alarm;
         if (mx_cuda_fail(cudaStreamCreateWithFlags(&d->stream, cudaStreamNonBlocking), "recording"))
             return mx_error_code();
     }
@@ -187,9 +189,16 @@ static mx_code end(mx_recording *r)
     r->graph = end_capture(r);
     if (!r->graph)
         return mx_error_code();
-    if (mx_cuda_flow(r))
+    if ((size_t)r->pool.part != r->ends.size())
+        return mx_fail(MX_ERR_MEMORY, "recording: a part could not be noted");
+    if (mx_cuda_flow(r, true))
         return mx_error_code();
-    return mx_cuda_fail(cudaGraphInstantiate(&r->ready, r->graph, 0), "recording");
+    if (cudaGraphInstantiate(&r->ready, r->graph, 0) == cudaSuccess)
+        return MX_OK;
+    cudaGetLastError();
+    r->ready = nullptr;
+    return mx_cuda_flow(r, false) ? mx_error_code()
+                                  : mx_cuda_fail(cudaGraphInstantiate(&r->ready, r->graph, 0), "recording");
 }
 
 /* ---- correcting --------------------------------------------------------------------------------------------------- */
@@ -205,7 +214,8 @@ static mx_code copy_kernel(mx_recording *r, cudaGraphNode_t to, cudaGraphNode_t 
     std::call_once(once, [] {
         cudaDriverEntryPointQueryResult found;
         cudaGetDriverEntryPointByVersion("cuGraphKernelNodeGetParams", (void **)&get, 12000, cudaEnableDefault, &found);
-        cudaGetDriverEntryPointByVersion("cuGraphExecKernelNodeSetParams", (void **)&set, 12000, cudaEnableDefault, &found);
+        cudaGetDriverEntryPointByVersion("cuGraphExecKernelNodeSetParams", (void **)&set, 12000, cudaEnableDefault,
+                                         &found);
     });
     CUDA_KERNEL_NODE_PARAMS params;
     if (!get || !set || get(from, &params) || set(r->ready, to, &params))
@@ -253,18 +263,25 @@ static mx_code begin_part(mx_recording *r, int part)
     return begin_capture(r);
 }
 
+/* The nodes of the part as they are now go into the graph. */
+static mx_code copy_part(mx_recording *r, cudaGraph_t graph)
+{
+    const std::vector<cudaGraphNode_t> nodes = nodes_of(graph);
+    const size_t first = r->part ? r->ends[(size_t)r->part - 1] : 0, last = r->ends[(size_t)r->part];
+    mx_code code =
+        nodes.size() == last - first ? MX_OK : mx_fail(MX_ERR_DEVICE, "recording: the call launches more or less now");
+    for (size_t i = 0; !code && i < nodes.size(); i++)
+        code = copy_node(r, r->nodes[first + i], nodes[i]);
+    return code;
+}
+
 static mx_code end_part(mx_recording *r)
 {
     cudaGraph_t graph = end_capture(r);
     if (!graph)
         return mx_error_code();
-    const std::vector<cudaGraphNode_t> nodes = nodes_of(graph);
-    const size_t first = r->part ? r->ends[(size_t)r->part - 1] : 0, last = r->ends[(size_t)r->part];
-    mx_code code = nodes.size() == last - first ? MX_OK : mx_fail(MX_ERR_DEVICE, "recording: the call launches more or less now");
-    for (size_t i = 0; !code && i < nodes.size(); i++)
-        code = copy_node(r, r->nodes[first + i], nodes[i]);
-    cudaGraphDestroy(graph);
-    return code;
+    const std::unique_ptr<CUgraph_st, cudaError_t (*)(cudaGraph_t)> owner(graph, cudaGraphDestroy);
+    return copy_part(r, graph);
 }
 
 static mx_code run(mx_recording *r)
@@ -274,4 +291,6 @@ static mx_code run(mx_recording *r)
     return mx_cuda_fail(cudaGraphLaunch(r->ready, r->home->stream), "a recorded plan");
 }
 
-const mx_recorder mx_cuda_recorder = {begin, mark, end, begin_part, end_part, run, free_recording};
+const mx_recorder mx_cuda_recorder = {MX_CUDA_ENTRY(begin),         MX_CUDA_ENTRY(mark),     MX_CUDA_ENTRY(end),
+                                      MX_CUDA_ENTRY(begin_part),    MX_CUDA_ENTRY(end_part), MX_CUDA_ENTRY(run),
+                                      MX_CUDA_ENTRY(free_recording)};

@@ -7,6 +7,9 @@
  *
  * For small layers, which leave most of the device idle, this is much of the time.
  *
+ * Kernels that wait inside (kernels/early.h) were captured with edges that let them start early; new edges to them are such
+ * ones, too.  What one of them waits for has waited in turn, so an edge that follows from others is still needless.
+ *
  * SPDX-License-Identifier: Apache-2.0 */
 #include <cstdint>
 #include <unordered_map>
@@ -14,10 +17,39 @@
 #include "cuda/recording.h"
 
 typedef std::vector<cudaGraphNode_t> node_list;
+typedef std::unordered_set<cudaGraphNode_t> node_set;
 
+enum { PLAIN, EARLY, KINDS };
+static const cudaGraphEdgeData early_edge = {cudaGraphKernelNodePortProgrammatic, 0, cudaGraphDependencyTypeProgrammatic};
+
+/* Kinds are told to CUDA apart: a call that gets both takes plain edges for early ones. */
 struct edges {
-    node_list from, to;
+    node_list from[KINDS], to[KINDS];
+    void add(cudaGraphNode_t a, cudaGraphNode_t b, int kind) { from[kind].push_back(a), to[kind].push_back(b); }
+    template <class F> cudaError_t each_kind(cudaGraph_t graph, F call) const
+    {
+        const std::vector<cudaGraphEdgeData> data(from[EARLY].size(), early_edge);
+        cudaError_t status = cudaSuccess;
+        for (int k = 0; k < KINDS && !status; k++)
+            if (const size_t n = from[k].size())
+                status = call(graph, from[k].data(), to[k].data(), k == EARLY ? data.data() : nullptr, n);
+        return status;
+    }
 };
+
+/* The kind of an edge; KINDS: another one. */
+static int kind_of(const cudaGraphEdgeData &x)
+{
+    if (!x.from_port && !x.to_port && !x.type)
+        return PLAIN;
+    return x.from_port == early_edge.from_port && !x.to_port && x.type == early_edge.type ? EARLY : KINDS;
+}
+
+static bool is_kernel(cudaGraphNode_t node)
+{
+    cudaGraphNodeType type = cudaGraphNodeTypeEmpty;
+    return cudaGraphNodeGetType(node, &type) == cudaSuccess && type == cudaGraphNodeTypeKernel;
+}
 
 static bool conflict(const mx_touch &a, const mx_touch &b)
 {
@@ -64,10 +96,10 @@ static bool between_parts(const mx_recording *r, const std::vector<int> &part_of
     for (size_t i = 0; i < r->nodes.size(); i++)
         where[r->nodes[i]] = part_of[i];
     for (size_t i = 0; i < n; i++) {
-        if (data[i].from_port || data[i].to_port || data[i].type)
+        const int kind = kind_of(data[i]);
+        if (kind == KINDS)
             return false;
-        edges *e = where[from[i]] == where[to[i]] ? within : found;
-        e->from.push_back(from[i]), e->to.push_back(to[i]);
+        (where[from[i]] == where[to[i]] ? within : found)->add(from[i], to[i], kind);
     }
     return true;
 }
@@ -75,8 +107,11 @@ static bool between_parts(const mx_recording *r, const std::vector<int> &part_of
 /* The nodes of each part that none of its own comes before (after). */
 static void find_ends(const mx_recording *r, const edges &within, std::vector<node_list> *first, std::vector<node_list> *last)
 {
-    const std::unordered_set<cudaGraphNode_t> followers(within.to.begin(), within.to.end()),
-        leaders(within.from.begin(), within.from.end());
+    node_set followers, leaders;
+    for (int k = 0; k < KINDS; k++) {
+        followers.insert(within.to[k].begin(), within.to[k].end());
+        leaders.insert(within.from[k].begin(), within.from[k].end());
+    }
     for (size_t p = 0; p < r->ends.size(); p++)
         for (size_t i = begin_of(r, p); i < r->ends[p]; i++) {
             if (!followers.count(r->nodes[i]))
@@ -86,7 +121,9 @@ static void find_ends(const mx_recording *r, const edges &within, std::vector<no
         }
 }
 
-static edges true_edges(const mx_recording *r, const std::vector<node_list> &first, const std::vector<node_list> &last)
+/* waiting: nodes that wait inside */
+static edges true_edges(const mx_recording *r, const std::vector<node_list> &first, const std::vector<node_list> &last,
+                        const node_set &waiting)
 {
     const size_t n = r->ends.size();
     ancestry before(n);
@@ -98,12 +135,12 @@ static edges true_edges(const mx_recording *r, const std::vector<node_list> &fir
             before.add(p, q);
             for (cudaGraphNode_t from : last[q])
                 for (cudaGraphNode_t to : first[p])
-                    made.from.push_back(from), made.to.push_back(to);
+                    made.add(from, to, waiting.count(to) && is_kernel(from) ? EARLY : PLAIN);
         }
     return made;
 }
 
-mx_code mx_cuda_flow(mx_recording *r)
+mx_code mx_cuda_flow(mx_recording *r, bool early)
 {
     const size_t n = r->ends.size();
     std::vector<int> part_of(r->nodes.size());
@@ -112,13 +149,15 @@ mx_code mx_cuda_flow(mx_recording *r)
     for (size_t p = 0; p < n; p++)
         for (size_t i = begin_of(r, p); i < r->ends[p]; i++)
             part_of[i] = (int)p;
-    if (!between_parts(r, part_of, &old, &within) || old.from.empty())
+    if (!between_parts(r, part_of, &old, &within) || (old.from[PLAIN].empty() && old.from[EARLY].empty()))
         return MX_OK; /* one after the other is right, too */
     find_ends(r, within, &first, &last);
-    const edges made = true_edges(r, first, last);
-    if (cudaGraphRemoveDependencies(r->graph, old.from.data(), old.to.data(), nullptr, old.from.size()) != cudaSuccess ||
-        (!made.from.empty() &&
-         cudaGraphAddDependencies(r->graph, made.from.data(), made.to.data(), nullptr, made.from.size()) != cudaSuccess))
-        return mx_cuda_fail(cudaGetLastError(), "recording");
-    return MX_OK;
+    const node_set waiting(old.to[EARLY].begin(), early ? old.to[EARLY].end() : old.to[EARLY].begin());
+    edges made = true_edges(r, first, last, waiting);
+    for (size_t i = 0; !early && i < within.to[EARLY].size(); i++) { /* those inside of parts become plain, too */
+        old.add(within.from[EARLY][i], within.to[EARLY][i], EARLY);
+        made.add(within.from[EARLY][i], within.to[EARLY][i], PLAIN);
+    }
+    const cudaError_t status = old.each_kind(r->graph, cudaGraphRemoveDependencies);
+    return mx_cuda_fail(status ? status : made.each_kind(r->graph, cudaGraphAddDependencies), "recording");
 }

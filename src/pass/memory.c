@@ -8,6 +8,9 @@
  * stays
  * where it is until then; after that its memory is free for the rest of the backward part.
  *
+ * On a GPU steps run side by side where they touch nothing in common (cuda/recording_flow.cu), so there the values of a small
+ * program share nothing.
+ *
  * What prepared steps make stands in a block of its own, because it outlives the run: what later steps read of it lives
  * for ever, the rest until its last use.
  *
@@ -19,6 +22,8 @@
 
 #include "base/alloc.h"
 #include "base/error.h"
+
+#define SMALL ((int64_t)32 << 20) /* bytes; they fit into a GPU's cache */
 
 typedef struct buffer {
     int64_t bytes;
@@ -34,6 +39,7 @@ typedef struct planner {
     int32_t *of; /* (values) buffer; -1: none */
     MX_VEC(buffer) buffers;
     int32_t *last_use; /* (values) last step that reads it */
+    bool roomy;        /* memory is not used twice */
 } planner;
 
 static int64_t rounded(int64_t bytes) { return (bytes + MX_ALIGN - 1) / MX_ALIGN * MX_ALIGN; }
@@ -85,7 +91,7 @@ static int32_t input_to_reuse(const planner *p, int32_t s)
     const mx_program *g = p->program;
     const mx_step *step = &g->steps.items[s];
     const mx_value *out = &g->values.items[step->out[0]];
-    if (!(step->op->flags & MX_OP_INPLACE) || out->external >= 0 || mx_step_mutates(step))
+    if (p->roomy || !(step->op->flags & MX_OP_INPLACE) || out->external >= 0 || mx_step_mutates(step))
         return -1;
     for (int k = 0; k < step->n_in; k++) {
         const int32_t v = step->in[k];
@@ -198,7 +204,8 @@ static void place(planner *p, int32_t which, int32_t *placed, int64_t *count)
     int64_t at = 0, position = 0;
     for (int64_t i = 0; i < *count; i++) {
         const buffer *other = &p->buffers.items[placed[i]];
-        if (other->last < b->first || other->first > b->last || other->prepared != b->prepared)
+        const bool apart = !p->roomy && (other->last < b->first || other->first > b->last);
+        if (apart || other->prepared != b->prepared)
             continue;
         if (other->offset >= at + b->bytes)
             break;
@@ -252,11 +259,20 @@ static void write_places(planner *p)
             m->workspace[s] = p->buffers.items[m->workspace[s]].offset;
 }
 
+static bool is_roomy(const mx_program *program)
+{
+    int64_t bytes = 0;
+    for (int64_t s = 0; s < program->steps.length; s++)
+        for (int k = 0; k < program->steps.items[s].n_out; k++)
+            bytes += rounded(mx_value_bytes(&program->values.items[program->steps.items[s].out[k]]));
+    return program->context.type == MX_GPU && bytes <= SMALL;
+}
+
 mx_code mx_memory_plan(mx_memory *memory, const mx_program *program, const size_t *workspace)
 {
     const size_t values = (size_t)program->values.length, steps = (size_t)program->steps.length;
     *memory = (mx_memory){.values = program->values.length, .steps = program->steps.length};
-    planner p = {.program = program, .memory = memory};
+    planner p = {.program = program, .memory = memory, .roomy = is_roomy(program)};
     memory->place = mx_alloc(values * sizeof *memory->place);
     memory->workspace = mx_alloc(steps * sizeof *memory->workspace);
     p.of = mx_alloc(values * sizeof *p.of);

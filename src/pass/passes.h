@@ -14,6 +14,7 @@ mx_code mx_pass_common(mx_program *program);    /* equal steps are joined */
 mx_code mx_pass_dead(mx_program *program);      /* steps whose results nobody uses are dropped */
 mx_code mx_pass_norm(mx_program *program);      /* while predicting: batch normalisation into convolutions */
 mx_code mx_pass_pool(mx_program *program);      /* relu then max pooling: the pooling first, the relu on what is left */
+mx_code mx_pass_loss(mx_program *program);      /* on a GPU: cross-entropy and its gradient as one step */
 mx_code mx_pass_bias(mx_program *program);      /* gradients of a convolution's weight and bias: one step */
 mx_code mx_pass_activation(mx_program *program);    /* convolution or dense, then relu: one step */
 mx_code mx_pass_layout(mx_program *program);        /* while predicting: blocked channels inside, plain at the edges */
@@ -22,11 +23,14 @@ mx_code mx_pass_dense(mx_program *program);         /* while predicting: weights
 mx_code mx_pass_channels_last(mx_program *program); /* on a GPU: convolutions and what stands between them as NHWC */
 mx_code mx_pass_norm_parts(mx_program *program); /* on a GPU, training: normalisation, addition and relu as one walk */
 mx_code mx_pass_recompute(mx_program *program); /* on a GPU: large results of normalisations are made twice, not kept */
-mx_code mx_pass_pointwise(mx_program *program); /* chains of pointwise steps: one loop over tiles */
-mx_code mx_pass_heads(mx_program *program);     /* every head gets memory of its own */
-mx_code mx_pass_prepare(mx_program *program);   /* while predicting: what follows from parameters alone is made once */
+mx_code mx_pass_activation_gradient(mx_program *program); /* on a GPU: relu's gradient into the step beside it */
+mx_code mx_pass_pointwise(mx_program *program);           /* chains of pointwise steps: one loop over tiles */
+mx_code mx_pass_heads(mx_program *program);               /* every head gets memory of its own */
+mx_code mx_pass_prepare(mx_program *program); /* while predicting: what follows from parameters alone is made once */
 
 static inline bool mx_step_is(const mx_step *step, const char *op) { return !strcmp(step->op->name, op); }
+bool mx_step_is_relu(const mx_step *step);
+bool mx_step_is_relu_gradient(const mx_step *step);
 /* The live step that makes v, if it is of this operator; else NULL. */
 static inline mx_step *mx_step_maker(const mx_program *program, int32_t v, const char *op)
 {

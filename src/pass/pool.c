@@ -13,19 +13,6 @@
 #include "gluon/op.gen.h"
 #include "pass/passes.h"
 
-static bool is_relu(const mx_step *step)
-{
-    return mx_step_is(step, "relu") || (mx_step_is(step, "Activation") &&
-                                        ((const mx_activation_attrs *)step->attrs)->act_type == MX_ACTIVATION_RELU);
-}
-
-static bool is_relu_gradient(const mx_step *step)
-{
-    return mx_step_is(step, "_backward_relu") ||
-           (mx_step_is(step, "_backward_Activation") &&
-            ((const mx_activation_attrs *)step->attrs)->act_type == MX_ACTIVATION_RELU);
-}
-
 static bool is_max_pool(const mx_step *step)
 {
     const mx_pooling_attrs *a = step->attrs;
@@ -58,11 +45,16 @@ static void exchange(mx_step *a, mx_step *b) /* what they do, not where they sta
     *a = *b, *b = old;
 }
 
-/* A convolution that will take the relu for nothing (activation.c); while training the relu's gradient counts, too. */
-static bool takes_relu(const mx_program *program, int32_t x)
+/* A convolution that will take the relu for nothing (activation.c); while training the relu's gradient counts, too.  On a GPU
+ * the pooling's gradient takes that along where the convolution walks over its result for the bias anyway, and
+ * normalisations take both (norm_parts.c). */
+static bool takes_relu(const mx_program *program, int32_t x, bool training)
 {
-    const mx_value *value = &program->values.items[x];
-    return value->uses == 1 && value->maker >= 0 && mx_step_is(&program->steps.items[value->maker], "Convolution");
+    const mx_step *conv = mx_step_only_maker(program, x, "Convolution");
+    if (!training)
+        return conv != NULL;
+    return program->context.type == MX_GPU &&
+           (conv ? conv->n_in > 2 && conv->in[2] >= 0 : mx_step_only_maker(program, x, "BatchNorm") != NULL);
 }
 
 /* relu step r whose result y only the pooling step reads, and the two gradients where there are some. */
@@ -73,13 +65,14 @@ static mx_code rewrite(mx_program *program, int32_t r)
     const int32_t x = steps[r].in[0], y = steps[r].out[0];
     const int n = users(program, y, reads, 3);
     if ((n != 1 && n != 3) || !is_max_pool(&steps[reads[0]]) || steps[reads[0]].n_out != 1 ||
-        (n == 1 && takes_relu(program, x)))
+        takes_relu(program, x, n == 3))
         return MX_OK;
     const int32_t p = reads[0], z = steps[p].out[0];
     int32_t pool_gradient = -1, relu_gradient = -1;
     if (n == 3) {
         pool_gradient = reads[1], relu_gradient = reads[2];
-        if (!mx_step_is(&steps[pool_gradient], "_backward_Pooling") || !is_relu_gradient(&steps[relu_gradient]) ||
+        if (!mx_step_is(&steps[pool_gradient], "_backward_Pooling") ||
+            !mx_step_is_relu_gradient(&steps[relu_gradient]) ||
             users(program, steps[pool_gradient].out[0], gradient, 1) != 1 || gradient[0] != relu_gradient)
             return MX_OK;
     }
@@ -104,7 +97,7 @@ static mx_code rewrite(mx_program *program, int32_t r)
 mx_code mx_pass_pool(mx_program *program)
 {
     for (int32_t i = 0; i < program->steps.length; i++)
-        if (is_relu(&program->steps.items[i]) && rewrite(program, i))
+        if (mx_step_is_relu(&program->steps.items[i]) && rewrite(program, i))
             return MX_ERR_MEMORY;
     return MX_OK;
 }

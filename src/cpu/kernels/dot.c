@@ -9,6 +9,7 @@
 #include "cpu/kernel.h"
 #include "cpu/kernels/gemm.h"
 #include "cpu/kernels/level.h"
+#include "cpu/kernels/widen.h"
 #include "gluon/op.gen.h"
 #include "ndarray/convert.h"
 
@@ -124,6 +125,25 @@ static mx_code run_dense_gradients(const mx_kernel_call *call)
     return code ? code : sum->kernels[MX_CPU][0]->run(&rest);
 }
 
+/* Likewise: the product, then what relu lets through. */
+static mx_code run_dot_relu_grad(const mx_kernel_call *call)
+{
+    const mx_dtype compute = mx_compute_type(call);
+    if (!mx_all_of_type(call, compute))
+        return mx_run_widened(call, compute, run_dot_relu_grad);
+    if (!mx_inputs_are(call, compute, 0))
+        return MX_DECLINED;
+    const mx_code code = run_dot(call);
+    const void *y = mx_data(call->in[2]);
+    void *out = mx_data(call->out[0]);
+    for (int64_t i = 0; !code && i < call->out[0]->size; i++)
+        if (compute == MX_FLOAT32)
+            ((float *)out)[i] = ((const float *)y)[i] > 0 ? ((float *)out)[i] : 0;
+        else
+            ((double *)out)[i] = ((const double *)y)[i] > 0 ? ((double *)out)[i] : 0;
+    return code;
+}
+
 /* ---- weights in panels ------------------------------------------------------------------------------------------- */
 
 #define STRIP 16 /* features at a time: their part of a panel stays in the first-level cache */
@@ -193,4 +213,5 @@ MX_CPU_KERNELS(dot) = {{"dot", run_dot, NULL},
                        {"_pack_dense", run_pack, NULL},
                        {"_packed_dense", run_packed, NULL},
                        {"_dense_gradients", run_dense_gradients, NULL},
+                       {"_dot_relu_grad", run_dot_relu_grad, NULL},
                        {NULL, NULL, NULL}};

@@ -78,6 +78,23 @@ static mx_code run_backward(const mx_kernel_call *call)
     }
 }
 
+/* Plans use it on devices where one kernel does both; here relu has its turn after pooling. */
+static mx_code run_backward_relu(const mx_kernel_call *call)
+{
+    const mx_dtype compute = mx_compute_type(call);
+    if (!mx_all_of_type(call, compute))
+        return mx_run_widened(call, compute, run_backward_relu);
+    const mx_code code = run_backward(call);
+    const void *x = mx_data(call->in[1]);
+    void *dx = mx_data(call->out[0]);
+    for (int64_t i = 0; !code && i < call->out[0]->size; i++)
+        if (compute == MX_FLOAT32 && !(((const float *)x)[i] > 0))
+            ((float *)dx)[i] = 0;
+        else if (compute == MX_FLOAT64 && !(((const double *)x)[i] > 0))
+            ((double *)dx)[i] = 0;
+    return code;
+}
+
 static mx_code run_pick(const mx_kernel_call *call)
 {
     const mx_dtype compute = mx_compute_type(call);
@@ -94,5 +111,6 @@ static mx_code run_pick(const mx_kernel_call *call)
 
 MX_CPU_KERNELS(pooling) = {{"Pooling", run_pooling, NULL},
                            {"_backward_Pooling", run_backward, NULL},
+                           {"_backward_pool_relu", run_backward_relu, NULL},
                            {"_pool_pick", run_pick, NULL},
                            {NULL, NULL, NULL}};

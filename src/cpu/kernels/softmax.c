@@ -271,6 +271,27 @@ static mx_code run_backward_ce(const mx_kernel_call *call)
     return MX_OK;
 }
 
+/* inputs: pred, label, ograd.  Plans use it on devices where one kernel gives both; here it is the two kernels. */
+static mx_code run_ce_gradient(const mx_kernel_call *call)
+{
+    const mx_dtype compute = mx_compute_type(call);
+    if (!mx_all_of_type(call, compute))
+        return mx_run_widened(call, compute, run_ce_gradient);
+    const mx_array *loss = call->out[0];
+    const size_t bytes = mx_bytes(loss);
+    mx_storage room = {.memory = mx_scratch_take(bytes)};
+    mx_array lse = *loss;
+    lse.storage = &room, lse.offset = 0;
+    mx_kernel_call forward = *call, backward = *call;
+    forward.n_in = 2, forward.out = (mx_array *[]){call->out[0], &lse};
+    backward.n_in = 4, backward.in = (mx_array *[]){call->in[2], call->in[0], call->in[1], &lse};
+    backward.n_out = 1, backward.out = call->out + 1;
+    mx_code code = room.memory ? run_ce(&forward) : MX_ERR_MEMORY;
+    code = code ? code : run_backward_ce(&backward);
+    mx_scratch_give(room.memory, bytes);
+    return code;
+}
+
 MX_CPU_KERNELS(softmax) = {{"softmax", run_softmax, NULL},
                            {"log_softmax", run_log_softmax, NULL},
                            {"softmin", run_softmin, NULL},
@@ -280,5 +301,6 @@ MX_CPU_KERNELS(softmax) = {{"softmax", run_softmax, NULL},
                            {"SoftmaxActivation", run_activation, NULL},
                            {"_softmax_ce", run_ce, NULL},
                            {"_backward_softmax_ce", run_backward_ce, NULL},
+                           {"_softmax_ce_gradient", run_ce_gradient, NULL},
                            {"softmax_cross_entropy", run_total_ce, NULL},
                            {NULL, NULL, NULL}};

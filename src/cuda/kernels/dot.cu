@@ -8,6 +8,7 @@ struct product {
     bool trans_a, trans_b;
     int64_t m, n, k, batch;
     bool relu;
+    const mx_array *mask = nullptr; /* as c: what relu gave */
 };
 
 static mx_code multiply(const mx_kernel_call *call, const product &p)
@@ -15,7 +16,8 @@ static mx_code multiply(const mx_kernel_call *call, const product &p)
     return mx_cuda_gemm_run(call, p.c->dtype,
                             {p.trans_a, p.trans_b, p.m, p.n, p.k, mx_data(p.a), p.trans_a ? p.m : p.k, mx_data(p.b),
                              p.trans_b ? p.k : p.n, mx_data(p.c), p.n, 1, 0, p.batch, p.m * p.k, p.k * p.n, p.m * p.n, false,
-                             p.bias ? mx_data(p.bias) : nullptr, p.relu});
+                             p.bias ? mx_data(p.bias) : nullptr, p.relu, nullptr,
+                             p.mask ? mx_data(p.mask) : nullptr});
 }
 
 static mx_code zero(const mx_kernel_call *call, mx_cuda_device *d, const mx_array *x)
@@ -36,7 +38,7 @@ static mx_code run_product(const mx_kernel_call *call, const product &p)
     return code ? code : mx_cuda_bias_relu(call, p.c, p.bias, p.n, 1, p.relu);
 }
 
-static mx_code run_dot(const mx_kernel_call *call)
+static mx_code run_dot_masked(const mx_kernel_call *call, const mx_array *mask)
 {
     const mx_dot_attrs *attrs = (const mx_dot_attrs *)call->attrs;
     const mx_array *a = call->in[0], *b = call->in[1];
@@ -46,7 +48,12 @@ static mx_code run_dot(const mx_kernel_call *call)
         m *= i == (attrs->transpose_a ? 0 : a->ndim - 1) ? 1 : a->shape[i];
     for (int i = 0; i < b->ndim; i++)
         n *= i == (attrs->transpose_b ? b->ndim - 1 : 0) ? 1 : b->shape[i];
-    return run_product(call, {a, b, nullptr, call->out[0], attrs->transpose_a, attrs->transpose_b, m, n, k, 1, false});
+    return run_product(call, {a, b, nullptr, call->out[0], attrs->transpose_a, attrs->transpose_b, m, n, k, 1, false, mask});
+}
+static mx_code run_dot(const mx_kernel_call *call) { return run_dot_masked(call, nullptr); }
+static mx_code run_dot_relu_grad(const mx_kernel_call *call)
+{
+    return call->in[2]->dtype == call->out[0]->dtype ? run_dot_masked(call, call->in[2]) : MX_DECLINED;
 }
 
 static mx_code run_batch_dot(const mx_kernel_call *call)
@@ -92,4 +99,5 @@ MX_CUDA_KERNELS(dot) = {{"dot", run_dot, NULL},
                         {"FullyConnected", run_dense, NULL},
                         {"_dense_relu", run_dense_relu, NULL},
                         {"_dense_gradients", run_dense_gradients, NULL},
+                        {"_dot_relu_grad", run_dot_relu_grad, NULL},
                         {NULL, NULL, NULL}};

@@ -34,7 +34,8 @@
 struct kind {
     int64_t m, n, k, lda, ldb, ldc, batch, stride_a, stride_b, stride_c;
     int32_t device, dtype;
-    int8_t trans_a, trans_b, tf32, adds, bias, relu, sums, align_a, align_b, align_c, unused[6]; /* alignments in bytes, 16 at most */
+    int8_t trans_a, trans_b, tf32, adds, bias, relu, sums, mask;
+    int8_t align_a, align_b, align_c, unused[5]; /* in bytes, 16 at most */
     bool operator==(const kind &other) const { return !memcmp(this, &other, sizeof *this); }
 };
 
@@ -77,7 +78,8 @@ static kind kind_of(const mx_cuda_device *d, int dtype, const mx_cuda_gemm &g, b
     x.m = g.m, x.n = g.n, x.k = g.k, x.lda = g.lda, x.ldb = g.ldb, x.ldc = g.ldc;
     x.batch = g.batch, x.stride_a = g.stride_a, x.stride_b = g.stride_b, x.stride_c = g.stride_c;
     x.device = d->id, x.dtype = dtype, x.trans_a = g.trans_a, x.trans_b = g.trans_b, x.tf32 = tf32;
-    x.adds = g.beta != 0, x.bias = g.bias != nullptr, x.relu = g.relu, x.sums = g.sums != nullptr;
+    x.adds = g.beta != 0, x.bias = g.bias != nullptr, x.relu = g.relu;
+    x.sums = g.sums != nullptr, x.mask = g.mask != nullptr;
     x.align_a = alignment(g.a), x.align_b = alignment(g.b), x.align_c = alignment(g.c);
     return x;
 }
@@ -157,6 +159,22 @@ static mx_code add_up(const mx_kernel_call *call, mx_cuda_device *d, int dtype, 
     return mx_cuda_launched(call);
 }
 
+/* C = 0 where the mask is not positive */
+static mx_code put_mask(const mx_kernel_call *call, mx_cuda_device *d, int dtype, const mx_cuda_gemm &g)
+{
+    const void *mask = g.mask;
+    void *c = g.c;
+    const int64_t size = g.batch * g.m * g.n;
+    if (!mask)
+        return MX_OK;
+    const unsigned blocks = mx_cuda_blocks(d, (size + MX_CUDA_BLOCK - 1) / MX_CUDA_BLOCK);
+    mx_cuda_each_kernel<<<blocks, MX_CUDA_BLOCK, 0, d->stream>>>(size, [=] __device__(int64_t i) {
+        if (!(mx_cuda_load<double>(mask, dtype, i) > 0))
+            mx_cuda_store<float>(c, dtype, i, 0);
+    });
+    return mx_cuda_launched(call);
+}
+
 static mx_code run_classic(const mx_kernel_call *call, mx_cuda_device *d, int dtype, const mx_cuda_gemm &g, bool tf32)
 {
     d->blas_used = true;
@@ -169,6 +187,7 @@ static mx_code run_classic(const mx_kernel_call *call, mx_cuda_device *d, int dt
         alpha, g.b, type, (int)g.ldb, g.stride_b, g.a, type, (int)g.lda, g.stride_a, beta, g.c, type, (int)g.ldc, g.stride_c,
         (int)g.batch, compute_type(dtype, tf32), CUBLAS_GEMM_DEFAULT));
     code = code ? code : add_up(call, d, dtype, g);
+    code = code ? code : put_mask(call, d, dtype, g);
     return code ? code : add_bias(call, d, dtype, g.c, g.batch * g.m * g.n, g.bias, g.n, 1, g.relu);
 }
 
@@ -336,7 +355,10 @@ static void measure(const mx_kernel_call *call, mx_cuda_device *d, const kind &x
     for (int i = 0; i < n; i++) {
         choice next = *best;
         next.algorithm = found[i].algo, next.workspace = found[i].workspaceSize, next.by = BY_CUBLASLT;
-        const float time = timed(b, [&] { return run_lt(&b->device, next, g, b->workspace) != CUBLAS_STATUS_SUCCESS; });
+        const float time = timed(b, [&] {
+            return run_lt(&b->device, next, g, b->workspace) != CUBLAS_STATUS_SUCCESS ||
+                   put_mask(call, &b->device, x.dtype, g);
+        });
         if (time < least * NOISE)
             least = time, *best = next;
     }
@@ -407,5 +429,6 @@ mx_code mx_cuda_gemm_run(const mx_kernel_call *call, int dtype, const mx_cuda_ge
     mx_cuda_scratch workspace(d, c.workspace);
     if (c.workspace && !workspace.memory)
         return mx_error_code();
-    return blas_fail(call, run_lt(d, c, g, workspace.memory));
+    const mx_code code = blas_fail(call, run_lt(d, c, g, workspace.memory));
+    return code ? code : put_mask(call, d, dtype, g);
 }

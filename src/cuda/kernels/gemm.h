@@ -20,6 +20,7 @@ struct mx_cuda_gemm {
     const void *bias = nullptr;                  /* (n); NULL: none.  With bias or relu, C is contiguous */
     bool relu = false;
     void *sums = nullptr; /* (m); written: the sums of A's columns, for trans_a and alpha 1 only.  NULL: not wanted */
+    const void *mask = nullptr; /* (m, n); C, which is contiguous, becomes 0 where it is not positive.  NULL: none */
 };
 
 /* What follows a product or a convolution, in one pass: out (outer, channels, inner) += bias (channels), then relu.
@@ -30,7 +31,7 @@ mx_code mx_cuda_bias_relu(const mx_kernel_call *call, mx_array *out, const mx_ar
 mx_code mx_cuda_gemm_run(const mx_kernel_call *call, int dtype, const mx_cuda_gemm &g);
 
 /* ---- small_gemm.cu ----------------------------------------------------------------------------------------------- */
-#define MX_CUDA_SMALL_TILINGS 4
+#define MX_CUDA_SMALL_TILINGS 5
 bool mx_cuda_small_gemm_suits(const mx_cuda_device *d, int dtype, const mx_cuda_gemm &g, bool tf32);
 cudaError_t mx_cuda_small_gemm(mx_cuda_device *d, const mx_cuda_gemm &g, int tiling);
 

@@ -12,6 +12,7 @@
 #include <cmath>
 
 #include "cuda/device.h"
+#include "cuda/kernels/early.h"
 #include "cuda/kernels/lanes.h"
 using std::isfinite;
 
@@ -147,6 +148,7 @@ template <class Row, class T, int N> __global__ void update(const __grid_constan
     }
     const packed<Row, T> &x = all.x[low];
     const int64_t i = ((int64_t)(blockIdx.x - all.first[low]) * MX_CUDA_BLOCK + threadIdx.x) * MX_CUDA_LANES;
+    mx_cuda_wait_for_earlier();
     if (i >= x.size)
         return;
     const int lanes = x.size - i < MX_CUDA_LANES ? (int)(x.size - i) : MX_CUDA_LANES;
@@ -208,9 +210,9 @@ static mx_code launch(const mx_kernel_call *call, mx_cuda_device *d, int n, cons
         }
         blocks += more;
     }
-    if (blocks)
-        update<Row, T, N><<<(unsigned)blocks, MX_CUDA_BLOCK, 0, d->stream>>>(all);
-    return mx_cuda_launched(call);
+    return !blocks ? MX_OK
+                   : mx_cuda_fail(mx_cuda_launch_early(d, update<Row, T, N>, dim3((unsigned)blocks), MX_CUDA_BLOCK, all),
+                                  call->op->name);
 }
 
 template <class Row, class T>

@@ -1,152 +1,19 @@
 /* Pooling: a thread per result, or per V channels of one where channels are last.  The gradient of an element is gathered
- * from the windows that hold it, so no two threads write to one place and the order of additions is fixed.
+ * from the windows that hold it, so no two threads write to one place and the order of additions is fixed.  Windows of two
+ * by two beside each other, the most common ones, have kernels of their own.
  *
  *     max   the largest element; of equal ones the first takes the gradient; NaN is never the largest
  *     avg   sum / window size, the window cut at the padded input (count_include_pad) or at the input itself
  *     lp    (sum of x^p)^(1/p)
  *
  * For the gradient of max the windows first tell which of their elements won; then elements ask the windows around them.
+ * With relu before or behind it, windows whose largest element is not positive give nothing.
  *
  * SPDX-License-Identifier: Apache-2.0 */
-#include <cfloat>
-
-#include "cuda/kernels/dnn_channels.h"
+#include "cuda/kernels/pooling_squares.h"
 
 namespace
 {
-
-struct pool {
-    int type, p;
-    bool include_pad, last;
-    int channels, in[3], out[3], kernel[3], stride[3], pad[3]; /* three spatial axes; missing ones of size 1 */
-    int in_all, out_all;                                       /* products of in, of out */
-    int64_t images;
-};
-
-static pool shape_of(const mx_pooling_attrs *a, const mx_array *x, const mx_array *y)
-{
-    pool s = {};
-    s.last = a->layout >= MX_POOLING_NWC;
-    const int axes = x->ndim - 2, first = s.last ? 1 : 2, lead = 3 - axes;
-    s.type = a->pool_type, s.p = a->p_value == MX_NONE_INT ? 2 : (int)a->p_value, s.include_pad = a->count_include_pad;
-    s.channels = (int)x->shape[s.last ? axes + 1 : 1], s.in_all = s.out_all = 1, s.images = x->shape[0];
-    for (int i = 0; i < 3; i++) {
-        const int k = i - lead;
-        s.in[i] = k < 0 ? 1 : (int)x->shape[first + k], s.out[i] = k < 0 ? 1 : (int)y->shape[first + k];
-        s.kernel[i] = k < 0 ? 1 : a->global_pool ? s.in[i] : (int)a->kernel.d[k];
-        s.stride[i] = k < 0 || a->global_pool || a->stride.n <= k ? 1 : (int)a->stride.d[k];
-        s.pad[i] = k < 0 || a->global_pool || a->pad.n <= k ? 0 : (int)a->pad.d[k];
-        s.in_all *= s.in[i], s.out_all *= s.out[i];
-    }
-    return s;
-}
-
-/* The elements of one image and channel: element q is base + q * step. */
-struct plane {
-    int64_t base;
-    int step;
-    __device__ plane(const pool &s, int all, int64_t image, int channel)
-        : base(s.last ? image * all * s.channels + channel : (image * s.channels + channel) * all),
-          step(s.last ? s.channels : 1)
-    {
-    }
-    __device__ int64_t at(int q) const { return base + (int64_t)q * step; }
-};
-
-/* f(image, channel, place) for every place of x or y, V channels at a time. */
-template <int V, class F> __global__ void each_place_kernel(pool s, int all, F f)
-{
-    const unsigned groups = (unsigned)s.channels / V, n = groups * (unsigned)all;
-    for (int64_t image = blockIdx.y; image < s.images; image += gridDim.y)
-        for (unsigned i = blockIdx.x * blockDim.x + threadIdx.x; i < n; i += gridDim.x * blockDim.x) {
-            const unsigned place = s.last ? i / groups : i % all, channel = s.last ? i % groups * V : i / all;
-            f(image, (int)channel, (int)place);
-        }
-}
-
-template <int V, class F> static mx_code each_place(const mx_kernel_call *call, const pool &s, int all, F f)
-{
-    mx_cuda_device *d = mx_cuda_of(call);
-    const int64_t n = (int64_t)all * s.channels / V;
-    if (!d)
-        return mx_error_code();
-    if (!n || !s.images)
-        return MX_OK;
-    if (n * V > INT32_MAX)
-        return mx_op_fail(call->op, MX_ERR_SHAPE, "an image of %lld elements is too large for gpu(%d)",
-                          (long long)(n * V), d->id);
-    const dim3 grid(mx_cuda_blocks(d, (n + MX_CUDA_BLOCK - 1) / MX_CUDA_BLOCK),
-                    (unsigned)mx_cuda_least(s.images, 65535));
-    each_place_kernel<V><<<grid, MX_CUDA_BLOCK, 0, d->stream>>>(s, all, f);
-    return mx_cuda_launched(call);
-}
-
-/* ---- windows --------------------------------------------------------------------------------------------------- */
-
-struct window {
-    int begin[3], end[3];
-    double scale; /* of sums */
-    bool empty;
-    __device__ window(const pool &s, int z, int y, int x)
-    {
-        const int at[3] = {z, y, x};
-        int64_t padded = 1, real = 1;
-        for (int a = 0; a < 3; a++) {
-            const int first = at[a] * s.stride[a] - s.pad[a], most = s.in[a] + s.pad[a];
-            const int behind = first + s.kernel[a] < most ? first + s.kernel[a] : most;
-            begin[a] = first > 0 ? first : 0;
-            end[a] = behind < s.in[a] ? behind : s.in[a];
-            padded *= behind > first ? behind - first : 0;
-            real *= end[a] > begin[a] ? end[a] - begin[a] : 0;
-        }
-        const int64_t size = s.include_pad ? padded : real;
-        empty = real == 0;
-        scale = s.type == MX_POOLING_AVG ? size > 0 ? 1 / (double)size : 0 : 1; /* divisions in double are slow */
-    }
-    __device__ window(const pool &s, int place)
-        : window(s, place / (s.out[1] * s.out[2]), place / s.out[2] % s.out[1], place % s.out[2])
-    {
-    }
-    /* Which element of the window's box: how `winners` are told. */
-    __device__ int number(const pool &s, int z, int y, int x) const
-    {
-        return ((z - begin[0]) * s.kernel[1] + y - begin[1]) * s.kernel[2] + x - begin[2];
-    }
-};
-
-/* f(place in x, number in the window) */
-template <class F> __device__ void each_element(const pool &s, const window &w, F f)
-{
-    for (int z = w.begin[0]; z < w.end[0]; z++)
-        for (int y = w.begin[1]; y < w.end[1]; y++)
-            for (int x = w.begin[2]; x < w.end[2]; x++)
-                f((z * s.in[1] + y) * s.in[2] + x, w.number(s, z, y, x));
-}
-
-template <class T> __device__ T power(T v, int p) { return p == 1 ? v : p == 2 ? v * v : v * v * v; }
-template <class T> __device__ T root(T v, int p) { return p == 1 ? v : p == 2 ? sqrt(v) : cbrt(v); }
-
-/* result[l] for V channels */
-template <class S, int V, class T>
-__device__ void pooled(const pool &s, const window &w, const plane &p, const S *x, T *result)
-{
-    for (int l = 0; l < V; l++)
-        result[l] = s.type != MX_POOLING_MAX ? (T)0
-                    : w.empty                ? (sizeof(T) == 4 ? (T)-FLT_MAX : (T)-DBL_MAX)
-                                             : (T)-INFINITY;
-    each_element(s, w, [&](int q, int) {
-        const mx_cuda_pack<S, V> k = mx_cuda_pack<S, V>::load(x, p.at(q));
-        for (int l = 0; l < V; l++) {
-            const T v = (T)k.v[l];
-            if (s.type == MX_POOLING_MAX)
-                result[l] = v > result[l] ? v : result[l];
-            else
-                result[l] += s.type == MX_POOLING_LP ? power(v, s.p) : v;
-        }
-    });
-    for (int l = 0; l < V && s.type != MX_POOLING_MAX; l++)
-        result[l] = s.type == MX_POOLING_LP ? root(result[l], s.p) : result[l] * (T)w.scale;
-}
 
 /* ---- forward --------------------------------------------------------------------------------------------------- */
 
@@ -156,14 +23,17 @@ template <class S, int V> static mx_code forward(const mx_kernel_call *call)
     const pool s = shape_of((const mx_pooling_attrs *)call->attrs, call->in[0], call->out[0]);
     const S *x = (const S *)mx_data(call->in[0]);
     S *y = (S *)mx_data(call->out[0]);
-    return each_place<V>(call, s, s.out_all, [=] __device__(int64_t image, int channel, int place) {
-        T result[V];
-        mx_cuda_pack<S, V> made;
-        pooled<S, V>(s, window(s, place), plane(s, s.in_all, image, channel), x, result);
-        for (int l = 0; l < V; l++)
-            made.v[l] = (S)result[l];
-        made.store(y, plane(s, s.out_all, image, channel).at(place));
-    });
+    const mx_code done = try_squares<S, V>(call, s, x, nullptr, y, false);
+    return done != MX_DECLINED
+               ? done
+               : each_place<V>(call, s, s.out_all, [=] __device__(int64_t image, int channel, int place) {
+                     T result[V];
+                     mx_cuda_pack<S, V> made;
+                     pooled<S, V>(s, window(s, place), plane(s, s.in_all, image, channel), x, result);
+                     for (int l = 0; l < V; l++)
+                         made.v[l] = (S)result[l];
+                     made.store(y, plane(s, s.out_all, image, channel).at(place));
+                 });
 }
 
 /* One window as large as the data, channels first: a block per image and channel. */
@@ -244,7 +114,8 @@ template <class S, int V> static mx_code backward_sums(const mx_kernel_call *cal
 }
 
 /* winners (as y): the number of the largest element in its window; as large as it gets: none */
-template <class S, int V, class W> static mx_code find_winners(const mx_kernel_call *call, const pool &s, W *winners)
+template <class S, int V, class W>
+static mx_code find_winners(const mx_kernel_call *call, const pool &s, W *winners, bool relu)
 {
     typedef mx_cuda_wide<S> T;
     const S *x = (const S *)mx_data(call->in[1]);
@@ -262,12 +133,14 @@ template <class S, int V, class W> static mx_code find_winners(const mx_kernel_c
                     most[l] = v, best.v[l] = (W)number;
             }
         });
+        for (int l = 0; l < V; l++)
+            best.v[l] = relu && !(most[l] > 0) ? (W)-1 : best.v[l];
         best.store(winners, plane(s, s.out_all, image, channel).at(place));
     });
 }
 
 /* Windows that do not overlap: each writes the gradient of all elements up to the next window. */
-template <class S, int V> static mx_code backward_apart(const mx_kernel_call *call, const pool &s)
+template <class S, int V> static mx_code backward_apart(const mx_kernel_call *call, const pool &s, bool relu)
 {
     const S *dy = (const S *)mx_data(call->in[0]), *x = (const S *)mx_data(call->in[1]);
     S *dx = (S *)mx_data(call->out[0]);
@@ -287,6 +160,8 @@ template <class S, int V> static mx_code backward_apart(const mx_kernel_call *ca
                 if ((T)k.v[l] > most[l] || (winner[l] < 0 && (T)k.v[l] == most[l]))
                     most[l] = (T)k.v[l], winner[l] = q;
         });
+        for (int l = 0; l < V; l++)
+            winner[l] = relu && !(most[l] > 0) ? -1 : winner[l];
         int end[3];
         for (int a = 0; a < 3; a++)
             end[a] = at[a] + 1 < s.out[a] ? w.begin[a] + s.stride[a] : s.in[a];
@@ -310,7 +185,7 @@ static bool apart(const pool &s)
     return true;
 }
 
-template <class S, int V, class W> static mx_code backward_max(const mx_kernel_call *call, const pool &s)
+template <class S, int V, class W> static mx_code backward_max(const mx_kernel_call *call, const pool &s, bool relu)
 {
     typedef mx_cuda_wide<S> T;
     mx_cuda_device *d = mx_cuda_of(call);
@@ -320,7 +195,7 @@ template <class S, int V, class W> static mx_code backward_max(const mx_kernel_c
     if (!room.memory)
         return mx_error_code();
     W *winners = room.as<W>();
-    const mx_code code = find_winners<S, V, W>(call, s, winners);
+    const mx_code code = find_winners<S, V, W>(call, s, winners, relu);
     return code ? code : each_place<V>(call, s, s.in_all, [=] __device__(int64_t image, int channel, int place) {
         const holders h(s, place);
         const plane out(s, s.out_all, image, channel);
@@ -339,7 +214,7 @@ template <class S, int V, class W> static mx_code backward_max(const mx_kernel_c
     });
 }
 
-template <class S, int V> static mx_code backward(const mx_kernel_call *call)
+template <class S, int V> static mx_code backward(const mx_kernel_call *call, bool relu)
 {
     const pool s = shape_of((const mx_pooling_attrs *)call->attrs, call->in[1], call->in[0]);
     if (!mx_cuda_of(call))
@@ -349,10 +224,14 @@ template <class S, int V> static mx_code backward(const mx_kernel_call *call)
                             [dx = (S *)mx_data(call->out[0])] __device__(int64_t i) { dx[i] = (S)(mx_cuda_wide<S>)0; });
     if (s.type != MX_POOLING_MAX)
         return backward_sums<S, V>(call, s);
+    const mx_code done = try_squares<S, V>(call, s, (const S *)mx_data(call->in[1]), (const S *)mx_data(call->in[0]),
+                                           (S *)mx_data(call->out[0]), relu);
+    if (done != MX_DECLINED)
+        return done;
     if (apart(s))
-        return backward_apart<S, V>(call, s);
-    return (int64_t)s.kernel[0] * s.kernel[1] * s.kernel[2] < 255 ? backward_max<S, V, uint8_t>(call, s)
-                                                                  : backward_max<S, V, uint32_t>(call, s);
+        return backward_apart<S, V>(call, s, relu);
+    return (int64_t)s.kernel[0] * s.kernel[1] * s.kernel[2] < 255 ? backward_max<S, V, uint8_t>(call, s, relu)
+                                                                  : backward_max<S, V, uint32_t>(call, s, relu);
 }
 
 /* ---- element types --------------------------------------------------------------------------------------------- */
@@ -381,14 +260,18 @@ static mx_code run_pooling(const mx_kernel_call *call)
     });
 }
 
-static mx_code run_backward(const mx_kernel_call *call)
+static mx_code run_gradient(const mx_kernel_call *call, bool relu)
 {
     return mx_cuda_by_storage(call->in[0]->dtype, packed(call), [=](auto *type, auto lanes) {
-        return backward<MX_CUDA_STORAGE(type), decltype(lanes)::value>(call);
+        return backward<MX_CUDA_STORAGE(type), decltype(lanes)::value>(call, relu);
     });
 }
+static mx_code run_backward(const mx_kernel_call *call) { return run_gradient(call, false); }
+static mx_code run_backward_relu(const mx_kernel_call *call) { return run_gradient(call, true); }
 
 } // namespace
 
-MX_CUDA_KERNELS(pooling) = {
-    {"Pooling", run_pooling, NULL}, {"_backward_Pooling", run_backward, NULL}, {NULL, NULL, NULL}};
+MX_CUDA_KERNELS(pooling) = {{"Pooling", run_pooling, NULL},
+                            {"_backward_Pooling", run_backward, NULL},
+                            {"_backward_pool_relu", run_backward_relu, NULL},
+                            {NULL, NULL, NULL}};

@@ -6,6 +6,7 @@
  * SPDX-License-Identifier: Apache-2.0 */
 #include <cmath>
 
+#include "cuda/kernels/early.h"
 #include "cuda/kernels/softmax.h"
 
 static bool by_fours(const mx_array *x) { return mx_cuda_aligned(mx_data(x), x->dtype) && mx_dtype_is_float(x->dtype); }
@@ -40,7 +41,7 @@ struct lengths {
 /* ---- a warp per row ---------------------------------------------------------------------------------------------- */
 
 #define WARPS 4      /* of a block */
-#define WARP_LOAD 128 /* values that a warp reads at once */
+#define WARP_LOAD (32 * MX_CUDA_LANES) /* values that a warp reads at once */
 #define WARP_MOST 1024
 
 template <class C, class F> __device__ inline C warp_join(C x, F join)
@@ -50,16 +51,19 @@ template <class C, class F> __device__ inline C warp_join(C x, F join)
     return x;
 }
 
-/* Loads of a row: value l of load j of this lane is value 128 j + 4 lane + l. */
-template <class C, int LOADS> struct warp_row {
-    C v[LOADS][MX_CUDA_LANES];
-    static __device__ int place(int j) { return j * WARP_LOAD + (int)(threadIdx.x % 32) * MX_CUDA_LANES; }
+/* Loads of a row: value l of load j of this lane is value 32 L j + L lane + l. */
+template <class C, int LOADS, int L = MX_CUDA_LANES> struct warp_row {
+    C v[LOADS][L];
+    static __device__ int place(int j) { return (j * 32 + (int)(threadIdx.x % 32)) * L; }
     __device__ void read(const mx_cuda_values &x, int64_t start, int n, bool aligned)
     {
 #pragma unroll
         for (int j = 0; j < LOADS; j++) {
             const int lanes = n - place(j);
-            mx_cuda_load_lanes(v[j], x.data, x.type, start + place(j), lanes, aligned && lanes >= MX_CUDA_LANES);
+            if constexpr (L == 1)
+                v[j][0] = lanes > 0 ? x.get<C>(start + place(j)) : (C)0;
+            else
+                mx_cuda_load_lanes(v[j], x.data, x.type, start + place(j), lanes, aligned && lanes >= L);
         }
     }
     __device__ void write(const mx_cuda_values &x, int64_t start, int n, bool aligned) const
@@ -67,7 +71,10 @@ template <class C, int LOADS> struct warp_row {
 #pragma unroll
         for (int j = 0; j < LOADS; j++) {
             const int lanes = n - place(j);
-            mx_cuda_store_lanes(v[j], x.data, x.type, start + place(j), lanes, aligned && lanes >= MX_CUDA_LANES);
+            if (L > 1)
+                mx_cuda_store_lanes(v[j], x.data, x.type, start + place(j), lanes, aligned && lanes >= L);
+            else if (lanes > 0)
+                x.set<C>(start + place(j), v[j][0]);
         }
     }
     /* f(value, whether it is one of the first `valid`) */
@@ -76,7 +83,7 @@ template <class C, int LOADS> struct warp_row {
 #pragma unroll
         for (int j = 0; j < LOADS; j++)
 #pragma unroll
-            for (int l = 0; l < MX_CUDA_LANES; l++)
+            for (int l = 0; l < L; l++)
                 f(v[j][l], place(j) + l < valid, j, l);
     }
 };
@@ -235,49 +242,153 @@ struct labels {
     }
 };
 
-/* loss = lse - x[label], or sum of label (lse - x) */
-template <class C> static mx_code entropy(const mx_kernel_call *call, int64_t axis, bool sparse, mx_cuda_values loss)
+/* loss = lse - x[label], or sum of label (lse - x); dx = g (softmax - label), a distribution's softmax times its sum */
+template <class C> struct losses {
+    rows r;
+    mx_cuda_values x, loss, lse, g, dx; /* absent: not wanted */
+    labels label;
+    bool known; /* lse is read, not written */
+    static const int type = sizeof(C) == 8 ? MX_FLOAT64 : MX_FLOAT32;
+    bool plain() const /* all of them have elements of type C */
+    {
+        for (const mx_cuda_values &v : {x, loss, lse, g, dx, label.values})
+            if (v.data && v.type != type)
+                return false;
+        return true;
+    }
+};
+
+template <class C> static mx_code by_blocks(const mx_kernel_call *call, const losses<C> &t)
 {
-    const rows r(call->in[0], call->in[0], axis);
-    if (!r.n)
-        return mx_op_fail(call->op, MX_ERR_SHAPE, "there are no classes: the axis has size 0");
-    const mx_cuda_values x(call->in[0]), lse(call->out[1]);
-    const labels label = {mx_cuda_values(call->in[1]), sparse};
-    return mx_cuda_rows(call, r.count, r.n, [=] __device__(int64_t row) {
-        const mx_cuda_line at = r.at(row);
-        C most, mine = 0;
-        const C total = log(mx_cuda_softmax_sum<C>(x, at, r.n, (C)1, &most)) + most;
-        if (!label.sparse)
-            mx_cuda_line_each<C>(x, at, r.n, [&](int64_t i, C v) {
-                mine += label.values.get<C>(at.start + i * at.inner) * (total - v);
+    return mx_cuda_rows(call, t.r.count, t.r.n, [=] __device__(int64_t row) {
+        const mx_cuda_line at = t.r.at(row);
+        const int64_t n = t.r.n, hit = t.label.sparse ? t.label.of(row, n) : -1;
+        C most = 0, mine = 0, mass = 0;
+        const C total =
+            t.known ? t.lse.template get<C>(row) : log(mx_cuda_softmax_sum<C>(t.x, at, n, (C)1, &most)) + most;
+        if (!t.label.sparse)
+            mx_cuda_line_each<C>(t.x, at, n, [&](int64_t i, C v) {
+                const C part = t.label.values.template get<C>(at.start + i * at.inner);
+                mine += part * (total - v), mass += part;
             });
-        const C sum = label.sparse ? total - x.get<C>(at.start + label.of(row, r.n) * at.inner) : mx_cuda_block_sum(mine);
-        if (!threadIdx.x)
-            loss.set<C>(row, sum), lse.set<C>(row, total);
+        mass = t.label.sparse ? (C)1 : mx_cuda_block_sum(mass);
+        if (t.loss.data) {
+            const C sum =
+                t.label.sparse ? total - t.x.template get<C>(at.start + hit * at.inner) : mx_cuda_block_sum(mine);
+            if (!threadIdx.x)
+                t.loss.template set<C>(row, sum);
+        }
+        if (!t.known && t.lse.data && !threadIdx.x)
+            t.lse.template set<C>(row, total);
+        if (!t.dx.data)
+            return;
+        const C factor = t.g.template get<C>(row);
+        mx_cuda_line_map<C>(t.x, t.dx, at, [=](int64_t i, C v) {
+            const C target = t.label.sparse ? (C)(i == hit) : t.label.values.template get<C>(at.start + i * at.inner);
+            return factor * (mass * exp(v - total) - target);
+        });
     });
+}
+
+/* Where types are known, all reads are under way before the first is used. */
+template <class C, int LOADS, int L, bool PLAIN> __global__ void warp_losses(const __grid_constant__ losses<C> given)
+{
+    losses<C> t = given;
+    if (PLAIN)
+        t.x.type = t.loss.type = t.lse.type = t.g.type = t.dx.type = t.label.values.type = t.type;
+    const int64_t row = (int64_t)blockIdx.x * WARPS + threadIdx.x / 32;
+    const int n = (int)t.r.n;
+    mx_cuda_wait_for_earlier();
+    if (row >= t.r.count)
+        return;
+    warp_row<C, LOADS, L> x, part;
+    const int64_t start = row * n;
+    const int hit = t.label.sparse ? (int)t.label.of(row, n) : -1;
+    const C factor = t.dx.data ? t.g.template get<C>(row) : (C)0;
+    x.read(t.x, start, n, t.r.fours);
+    if (!t.label.sparse)
+        part.read(t.label.values, start, n, false);
+    else
+        part.each(n, [&](C &v, bool, int j, int l) { v = (C)(part.place(j) + l == hit); });
+    C total = 0, most = -(C)INFINITY, sum = 0;
+    if (t.known)
+        total = t.lse.template get<C>(row);
+    else {
+        x.each(n, [&](C v, bool in, int, int) { most = in ? max(most, v) : most; });
+        most = warp_join(most, mx_cuda_most<C>());
+        const C shift = most > -(C)INFINITY ? most : 0;
+        x.each(n, [&](C v, bool in, int, int) { sum += in ? exp(v - shift) : 0; });
+        total = log(warp_join(sum, mx_cuda_plus<C>())) + shift;
+    }
+    if (threadIdx.x % 32 == 0 && !t.known && t.lse.data)
+        t.lse.template set<C>(row, total);
+    C mass = 0, loss = 0;
+    x.each(n, [&](C v, bool in, int j, int l) {
+        const C p = in ? part.v[j][l] : (C)0;
+        mass += p, loss += !t.label.sparse ? p * (total - v) : p != 0 ? total - v : 0;
+    });
+    if (!t.label.sparse)
+        mass = warp_join(mass, mx_cuda_plus<C>());
+    if (t.loss.data) {
+        loss = warp_join(loss, mx_cuda_plus<C>());
+        if (threadIdx.x % 32 == 0)
+            t.loss.template set<C>(row, loss);
+    }
+    if (!t.dx.data)
+        return;
+    mass = t.label.sparse ? (C)1 : mass;
+    x.each(n, [&](C &v, bool, int j, int l) { v = factor * (mass * exp(v - total) - part.v[j][l]); });
+    x.write(t.dx, start, n, t.r.fours);
+}
+
+template <class C> static mx_code find_losses(const mx_kernel_call *call, const losses<C> &t)
+{
+    mx_cuda_device *d = mx_cuda_of(call);
+    if (!t.r.n)
+        return mx_op_fail(call->op, MX_ERR_SHAPE, "there are no classes: the axis has size 0");
+    if (!d)
+        return mx_error_code();
+    if (!t.r.count)
+        return MX_OK;
+    const int64_t blocks = (t.r.count + WARPS - 1) / WARPS;
+    if (!suits_warps(t.r) || blocks > INT32_MAX)
+        return by_blocks<C>(call, t);
+    const bool plain = t.plain();
+    const auto kernel = t.r.n <= 32              ? plain ? warp_losses<C, 1, 1, true> : warp_losses<C, 1, 1, false>
+                        : t.r.n <= WARP_LOAD     ? warp_losses<C, 1, MX_CUDA_LANES, false>
+                        : t.r.n <= 4 * WARP_LOAD ? warp_losses<C, 4, MX_CUDA_LANES, false>
+                                                 : warp_losses<C, 8, MX_CUDA_LANES, false>;
+    return mx_cuda_fail(mx_cuda_launch_early(d, kernel, dim3((unsigned)blocks), WARPS * 32, t), call->op->name);
 }
 
 template <class C> static mx_code cross_entropy(const mx_kernel_call *call)
 {
     const mx_softmax_ce_attrs *a = (const mx_softmax_ce_attrs *)call->attrs;
-    return entropy<C>(call, a->axis, a->sparse_label, mx_cuda_values(call->out[0]));
+    const mx_array *x = call->in[0];
+    return find_losses<C>(call, {rows(x, x, a->axis), mx_cuda_values(x), mx_cuda_values(call->out[0]),
+                                 mx_cuda_values(call->out[1]), {}, {}, {mx_cuda_values(call->in[1]), a->sparse_label}, false});
 }
 
 /* The sum of all losses. */
 template <class C> static mx_code total_cross_entropy(const mx_kernel_call *call)
 {
-    const int64_t rows = call->out[1]->size;
+    const mx_array *x = call->in[0];
+    const int64_t count = call->out[1]->size;
     mx_cuda_device *d = mx_cuda_of(call);
     if (!d)
         return mx_error_code();
-    mx_cuda_scratch room(d, (size_t)rows * sizeof(C));
+    mx_cuda_scratch room(d, (size_t)count * sizeof(C));
     mx_cuda_values loss;
     loss.data = room.memory, loss.type = sizeof(C) == 8 ? MX_FLOAT64 : MX_FLOAT32;
-    const mx_code code = !rows ? MX_OK : room.memory ? entropy<C>(call, 1, true, loss) : mx_error_code();
+    if (count && !room.memory)
+        return mx_error_code();
+    const mx_code code = !count ? MX_OK
+                                : find_losses<C>(call, {rows(x, x, 1), mx_cuda_values(x), loss, mx_cuda_values(call->out[1]),
+                                                        {}, {}, {mx_cuda_values(call->in[1]), true}, false});
     const mx_cuda_values sum(call->out[0]);
-    return code ? code : mx_cuda_rows(call, 1, rows, [=] __device__(int64_t) {
+    return code ? code : mx_cuda_rows(call, 1, count, [=] __device__(int64_t) {
         double mine = 0;
-        for (int64_t i = threadIdx.x; i < rows; i += blockDim.x)
+        for (int64_t i = threadIdx.x; i < count; i += blockDim.x)
             mine += loss.get<double>(i);
         const double total = mx_cuda_block_sum(mine);
         if (!threadIdx.x)
@@ -285,25 +396,24 @@ template <class C> static mx_code total_cross_entropy(const mx_kernel_call *call
     });
 }
 
-/* inputs: ograd, pred, label, lse; dx = g (softmax - label), a distribution's softmax times its sum */
+/* inputs: ograd, pred, label, lse */
 template <class C> static mx_code backward_cross_entropy(const mx_kernel_call *call)
 {
     const mx_softmax_ce_attrs *a = (const mx_softmax_ce_attrs *)call->attrs;
-    const rows r(call->in[1], call->out[0], a->axis);
-    const mx_cuda_values g(call->in[0]), x(call->in[1]), lse(call->in[3]), dx(call->out[0]);
-    const labels label = {mx_cuda_values(call->in[2]), a->sparse_label};
-    return mx_cuda_rows(call, r.count, r.n, [=] __device__(int64_t row) {
-        const mx_cuda_line at = r.at(row);
-        const int64_t hit = label.sparse ? label.of(row, r.n) : -1;
-        C mine = 0;
-        for (int64_t i = threadIdx.x; !label.sparse && i < r.n; i += blockDim.x)
-            mine += label.values.get<C>(at.start + i * at.inner);
-        const C weight = label.sparse ? (C)1 : mx_cuda_block_sum(mine), factor = g.get<C>(row), total = lse.get<C>(row);
-        mx_cuda_line_map<C>(x, dx, at, [=](int64_t i, C v) {
-            const C target = label.sparse ? (C)(i == hit) : label.values.get<C>(at.start + i * at.inner);
-            return factor * (weight * exp(v - total) - target);
-        });
-    });
+    const mx_array *x = call->in[1];
+    return find_losses<C>(call, {rows(x, call->out[0], a->axis), mx_cuda_values(x), {}, mx_cuda_values(call->in[3]),
+                                 mx_cuda_values(call->in[0]), mx_cuda_values(call->out[0]),
+                                 {mx_cuda_values(call->in[2]), a->sparse_label}, true});
+}
+
+/* inputs: pred, label, ograd; outputs: loss, gradient */
+template <class C> static mx_code cross_entropy_gradient(const mx_kernel_call *call)
+{
+    const mx_softmax_ce_attrs *a = (const mx_softmax_ce_attrs *)call->attrs;
+    const mx_array *x = call->in[0];
+    return find_losses<C>(call, {rows(x, call->out[1], a->axis), mx_cuda_values(x), mx_cuda_values(call->out[0]), {},
+                                 mx_cuda_values(call->in[2]), mx_cuda_values(call->out[1]),
+                                 {mx_cuda_values(call->in[1]), a->sparse_label}, false});
 }
 
 MX_CUDA_COMPUTES(run_softmax, softmax)
@@ -316,6 +426,7 @@ MX_CUDA_COMPUTES(run_activation, activation)
 MX_CUDA_COMPUTES(run_ce, cross_entropy)
 MX_CUDA_COMPUTES(run_total_ce, total_cross_entropy)
 MX_CUDA_COMPUTES(run_backward_ce, backward_cross_entropy)
+MX_CUDA_COMPUTES(run_ce_gradient, cross_entropy_gradient)
 
 MX_CUDA_KERNELS(softmax) = {{"softmax", run_softmax, NULL},
                             {"log_softmax", run_log_softmax, NULL},
@@ -326,5 +437,6 @@ MX_CUDA_KERNELS(softmax) = {{"softmax", run_softmax, NULL},
                             {"SoftmaxActivation", run_activation, NULL},
                             {"_softmax_ce", run_ce, NULL},
                             {"_backward_softmax_ce", run_backward_ce, NULL},
+                            {"_softmax_ce_gradient", run_ce_gradient, NULL},
                             {"softmax_cross_entropy", run_total_ce, NULL},
                             {NULL, NULL, NULL}};

@@ -241,6 +241,21 @@ static void reference_dense_gradients(const mx_reference_call *call)
         call->out[1][i % hidden] += call->in[0][i];
 }
 
+/* _dot_relu_grad(lhs, rhs, output): dot(lhs, rhs) where output is positive, else 0 */
+static mx_code infer_dot_relu_grad(mx_infer *infer)
+{
+    if (infer_dot(infer))
+        return mx_error_code();
+    return mx_shape_known(&infer->out[0]) ? mx_infer_in(infer, 2, &infer->out[0]) : MX_OK;
+}
+
+static void reference_dot_relu_grad(const mx_reference_call *call)
+{
+    reference_dot(call);
+    for (int64_t i = 0; i < mx_shape_size(&call->out_shape[0]); i++)
+        call->out[0][i] = call->in[2][i] > 0 ? call->out[0][i] : 0;
+}
+
 static void reference_dense(const mx_reference_call *call)
 {
     const mx_dense_attrs *attrs = call->attrs;
@@ -279,6 +294,11 @@ mx_op mx_family_dot[] = {
      .inputs = "ograd data", .outputs = "weight bias", .n_out = 2, .flags = MX_OP_HIDDEN | MX_OP_NO_GRADIENT,
      .infer_shape = infer_dense_gradients, .reference = reference_dense_gradients,
      .samples = SAMPLES({"5,4;5,3", "", 0, 0, "floatonly"}, {"9,17;9,33", "", 0, 0, "floatonly"}, {"1,1;1,1", "", 0, 0, "floatonly"})},
+    {.name = "_dot_relu_grad", .doc = "dot(lhs, rhs), then the gradient of the relu that made output: what plans make of the two",
+     .inputs = "lhs rhs output", .schema = &dot_schema, .flags = MX_OP_HIDDEN | MX_OP_NO_GRADIENT,
+     .infer_shape = infer_dot_relu_grad, .reference = reference_dot_relu_grad,
+     .samples = SAMPLES({"2,3;3,4;2,4", "", 0, 0, "floatonly"}, {"9,17;17,33;9,33", "", 0, 0, "floatonly"},
+                        {"3,2;4,3;2,4", "transpose_a=True, transpose_b=True", 0, 0, "floatonly"})},
     {.name = "_dense_relu", .doc = "relu(FullyConnected(...)): what plans make of the two", .inputs = "data weight bias?",
      .schema = &dense_schema, .flags = MX_OP_HIDDEN | MX_OP_NO_GRADIENT, .count_in = count_dense_inputs,
      .infer_shape = infer_dense, .reference = reference_dense_relu,

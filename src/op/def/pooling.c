@@ -141,12 +141,12 @@ static mx_code gradient_of_backward(mx_grad *grad) /* (ograd, data) */
 }
 
 /* _pool_pick(values, data): of every window, the value that stands where data is largest */
-static mx_code check_pick(const void *attrs)
+static mx_code check_max(const void *attrs)
 {
     const mx_code code = check(attrs);
     if (code || ((const mx_pooling_attrs *)attrs)->pool_type == MAX)
         return code;
-    return mx_fail(MX_ERR_ATTRIBUTE, "_pool_pick: pool_type must be max");
+    return mx_fail(MX_ERR_ATTRIBUTE, "_pool_pick, _backward_pool_relu: pool_type must be max");
 }
 
 static mx_code infer_pick(mx_infer *pick)
@@ -237,13 +237,13 @@ static void reference(const mx_reference_call *call)
             }
 }
 
-/* d out / d x: max: 1 at the first largest; avg: 1 / count; sum: 1; lp: sign(x) (|x| / y)^(p-1) */
+/* d out / d x: max: 1 at the first largest; avg: 1 / count; sum: 1; lp: sign(x) (|x| / y)^(p-1); relu: 0 if y <= 0 */
 static void spread(const mx_pooling_attrs *a, const sizes *z, const mx_reference_call *call, int64_t n, int64_t c,
-                   const int64_t *o)
+                   const int64_t *o, bool relu)
 {
     window w = window_of(a, z, o);
     const int64_t at_y = offset(z, n, c, o[0], o[1], o[2], z->out);
-    const double g = call->in[0][at_y], y = pool(a, z, call->in[1], n, c, &w);
+    const double y = pool(a, z, call->in[1], n, c, &w), g = relu && y <= 0 ? 0 : call->in[0][at_y];
     bool found = false;
     for (int64_t i = w.begin[0]; i < w.end[0]; i++)
         for (int64_t j = w.begin[1]; j < w.end[1]; j++)
@@ -260,7 +260,7 @@ static void spread(const mx_pooling_attrs *a, const sizes *z, const mx_reference
             }
 }
 
-static void reference_backward(const mx_reference_call *call)
+static void spread_all(const mx_reference_call *call, bool relu)
 {
     const mx_pooling_attrs *a = call->attrs;
     sizes z = sizes_of(a, &call->in_shape[1], &call->in_shape[0]);
@@ -270,8 +270,10 @@ static void reference_backward(const mx_reference_call *call)
         for (int64_t c = 0; c < z.channels; c++)
             for (int64_t y = 0; y < z.out[0] * z.out[1] * z.out[2]; y++)
                 spread(a, &z, call, n, c,
-                       (const int64_t[]){y / z.out[2] / z.out[1], y / z.out[2] % z.out[1], y % z.out[2]});
+                       (const int64_t[]){y / z.out[2] / z.out[1], y / z.out[2] % z.out[1], y % z.out[2]}, relu);
 }
+static void reference_backward(const mx_reference_call *call) { spread_all(call, false); }
+static void reference_backward_relu(const mx_reference_call *call) { spread_all(call, true); }
 
 static double pick(const sizes *z, const mx_reference_call *call, int64_t n, int64_t c, const window *w)
 {
@@ -319,8 +321,15 @@ mx_op mx_family_pooling[] = {
      .samples = SAMPLES({"2,3,3,4;2,3,7,9", "kernel=(3, 3), stride=(2, 2), pool_type=avg", 0, 0, "floatonly"},
                         {"2,3,3,4;2,3,6,8", "kernel=(2, 2), stride=(2, 2), pool_type=sum", 0, 0, "floatonly"},
                         {"2,2,3,3;2,2,5,6", "kernel=(3, 3), stride=(2, 2), pad=(1, 1)", 0, 0, "distinct floatonly"})},
+    {.name = "_backward_pool_relu", .doc = "gradient of max pooling and relu, one behind the other, by what stands before them",
+     .inputs = "ograd data", .schema = &pooling_schema, .flags = MX_OP_HIDDEN | MX_OP_NO_GRADIENT, .check = check_max,
+     .infer_shape = infer_backward, .reference = reference_backward_relu,
+     .samples = SAMPLES({"2,3,3,4;2,3,6,8", "kernel=(2, 2), stride=(2, 2)", 0, 0, "distinct floatonly"},
+                        {"2,2,2,3;2,2,5,6", "kernel=(2, 2), stride=(2, 2)", 0, 0, "distinct floatonly"},
+                        {"2,3,4,8;2,6,8,8", "kernel=(2, 2), stride=(2, 2), layout=NHWC", 0, 0, "distinct floatonly"},
+                        {"2,2,3,3;2,2,5,6", "kernel=(3, 3), stride=(2, 2), pad=(1, 1)", 0, 0, "distinct floatonly"})},
     {.name = "_pool_pick", .doc = "of every window, the value that stands where data is largest", .inputs = "values data",
-     .schema = &pooling_schema, .flags = MX_OP_HIDDEN, .check = check_pick, .infer_shape = infer_pick,
+     .schema = &pooling_schema, .flags = MX_OP_HIDDEN, .check = check_max, .infer_shape = infer_pick,
      .gradient = gradient_of_pick, .grad_in = 2, .reference = reference_pick,
      .samples = SAMPLES({"2,3,6,8;2,3,6,8", "kernel=(2, 2), stride=(2, 2)", 0, 0, "distinct floatonly"},
                         {"1,2,7,7;1,2,7,7", "kernel=(3, 3), stride=(2, 2), pad=(1, 1)", 0, 0, "distinct floatonly"},

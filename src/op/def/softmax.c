@@ -238,6 +238,25 @@ static mx_code infer_ce_backward(mx_infer *infer)
 }
 static mx_code infer_ce_backward_type(mx_infer *infer) { return mx_infer_out_type(infer, 0, infer->in_type[1]); }
 
+/* _softmax_ce_gradient(pred, label, ograd) -> loss, gradient of pred */
+static mx_code infer_ce_gradient(mx_infer *infer)
+{
+    if (mx_infer_through(infer, infer_ce, (const int[]){0, 1, -2}, (const int[]){2, 2, -2}))
+        return mx_error_code();
+    if (mx_shape_known(&infer->in[2]) && mx_infer_out(infer, 0, &infer->in[2]))
+        return mx_error_code();
+    return mx_infer_out(infer, 1, &infer->in[0]);
+}
+static mx_code infer_ce_gradient_type(mx_infer *infer)
+{
+    if (infer->in_type[1] == MX_DTYPE_NONE)
+        infer->in_type[1] = infer->in_type[0];
+    return mx_infer_in_type(infer, 2, infer->in_type[0]) || mx_infer_out_type(infer, 0, infer->in_type[0]) ||
+                   mx_infer_out_type(infer, 1, infer->in_type[0])
+               ? mx_error_code()
+               : MX_OK;
+}
+
 /* dpred = g (softmax(pred) - onehot(label)).  The fused operator gives the bracket; for higher orders its value is
  * rebuilt around a softmax that has a history: softmax(pred) + (value - softmax(pred) as constants). */
 static mx_array *ce_pred_gradient(mx_grad *grad, const mx_softmax_ce_attrs *attrs, mx_array *g, mx_array *lse)
@@ -391,21 +410,39 @@ static void ref_total_ce(const mx_reference_call *call)
     }
 }
 
-static void ref_backward_ce(const mx_reference_call *call)
+/* lse NULL: not known yet */
+static void backward_ce_reference(const mx_reference_call *call, const mx_shape_t *shape, const double *g,
+                                  const double *pred, const double *label, const double *lse, double *dx)
 {
     const mx_softmax_ce_attrs *attrs = call->attrs;
-    const mx_split s = mx_split_at(&call->in_shape[1], mx_axis(attrs->axis, call->in_shape[1].ndim));
+    const mx_split s = mx_split_at(shape, mx_axis(attrs->axis, shape->ndim));
     for (int64_t row = 0; row < s.before * s.after; row++) {
         const int64_t at = row / s.after * s.size * s.after + row % s.after;
+        const double total = lse ? lse[row] : lse_reference(pred + at, s.size, s.after);
         double mass = 0;
         for (int64_t k = 0; k < s.size; k++)
-            mass += attrs->sparse_label ? (double)(k == 0) : call->in[2][at + k * s.after];
+            mass += attrs->sparse_label ? (double)(k == 0) : label[at + k * s.after];
         for (int64_t k = 0; k < s.size; k++) {
             const int64_t i = at + k * s.after;
-            const double target = attrs->sparse_label ? k == class_of(call->in[2][row], s.size) : call->in[2][i];
-            call->out[0][i] = call->in[0][row] * (mass * exp(call->in[1][i] - call->in[3][row]) - target);
+            const double target = attrs->sparse_label ? k == class_of(label[row], s.size) : label[i];
+            dx[i] = g[row] * (mass * exp(pred[i] - total) - target);
         }
     }
+}
+
+static void ref_backward_ce(const mx_reference_call *call)
+{
+    const double *const *in = call->in;
+    backward_ce_reference(call, &call->in_shape[1], in[0], in[1], in[2], in[3], call->out[0]);
+}
+
+static void ref_ce_gradient(const mx_reference_call *call)
+{
+    const double *const *in = call->in;
+    mx_reference_call loss = *call;
+    loss.n_out = 1;
+    ref_ce(&loss);
+    backward_ce_reference(call, &call->in_shape[0], in[2], in[0], in[1], NULL, call->out[1]);
 }
 
 /* ---- the rows --------------------------------------------------------------------------------------------- */
@@ -459,6 +496,12 @@ mx_op mx_family_softmax[] = {
      .reference = ref_backward_ce,
      .samples = (const mx_sample[]){{"4,1;4,3;4;4,1", "", 0, 3, "int:2"}, {"2,1,4;2,3,4;2,4;2,1,4", "axis=1", 0, 3, "int:2"},
                                     {"3,1;3,5;3,5;3,1", "sparse_label=False", 0.1, 1, NULL}, {0}}},
+    {.name = "_softmax_ce_gradient", .inputs = "pred label ograd", .outputs = "loss gradient", .schema = &softmax_ce_schema,
+     .doc = "cross entropy and its gradient by pred: what plans make of the two", .n_out = 2, .flags = BACKWARD,
+     .infer_shape = infer_ce_gradient, .infer_type = infer_ce_gradient_type, .reference = ref_ce_gradient,
+     .samples = (const mx_sample[]){{"4,3;4;4,1", "", 0, 3, "int:1"}, {"2,3,4;2,4;2,1,4", "axis=1", 0, 3, "int:1"},
+                                    {"5,200;5;5,1", "", 0, 200, "int:1"}, {"2,2500;2;2,1", "", 0, 50, "int:1"},
+                                    {"3,5;3,5;3,1", "sparse_label=False", 0.1, 1, NULL}, {0}}},
     {.name = "softmax_cross_entropy", .inputs = "data label", .outputs = "output lse",
      .doc = "sum over the batch of the cross entropy of softmax(data) with class numbers", .n_out = 2, .n_visible = 1,
      .infer_shape = infer_total_ce, .infer_type = infer_ce_type, .gradient = grad_total_ce, .grad_in = 3, .grad_out = 2,
