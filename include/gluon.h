@@ -14,6 +14,7 @@
 #include "gluon/image.h"
 #include "gluon/deploy.h"
 #include "gluon/device.h"
+#include "gluon/dlpack.h"
 #include "gluon/executor.h"
 #include "gluon/loss_scaler.h"
 #include "gluon/metric.h"

@@ -5,7 +5,7 @@
 #                                   Python suite with gpu(0) as the default context, then C
 #                                   (GPU_TESTS: options for pytest)
 #     test_gpu.sh BUILD sanitize    the samples under compute-sanitizer: memcheck, then racecheck
-#                                   (GLUON_SAMPLES: a regular expression for the operators)
+#                                   (GLUON_SAMPLES: a regular expression for the operators; GPU_JOBS: processes at a time)
 #
 # Where there is no GPU it says so and succeeds.
 #
@@ -24,15 +24,32 @@ cmake --build "$build" -j "$(nproc)"
 PYTHONPATH=$(cd "$build" && pwd)/python
 export PYTHONPATH GLUON_CUDA_TF32=0
 
+# Options may leave no test of a folder: that is pytest's status 5.
+tests() {
+    python3 -m pytest "$@" ${GPU_TESTS:-} || [ $? = 5 ]
+}
+
+# One part of the samples: sanitized TOOL PART.  Each has a process and a log of its own.
+sanitized='
+    log=$LOGS/$0.${1%/*}
+    GLUON_SAMPLES_PART=$1 compute-sanitizer --tool $0 --error-exitcode 3 --target-processes all \
+        --kernel-regex-exclude kns=cudnn python3 -m pytest -q -p no:cacheprovider tests/python/test_gpu_samples.py >"$log" 2>&1
+    status=$?
+    grep -E "ERROR SUMMARY|RACECHECK SUMMARY| passed| failed| skipped" "$log" | sed "s|^|$0 $1: |"
+    [ $status = 0 ] || [ $status = 5 ] || { tail -n 200 "$log"; exit 1; }'
+
 if [ "$mode" = sanitize ]; then
-    export GLUON_SAMPLES_TYPES="${GLUON_SAMPLES_TYPES:-float32}"
+    GLUON_SAMPLES_TYPES=${GLUON_SAMPLES_TYPES:-float32}
+    LOGS=$(mktemp -d)
+    export GLUON_SAMPLES_TYPES LOGS
+    trap 'rm -rf "$LOGS"' EXIT
+    jobs=${GPU_JOBS:-4}
     for tool in memcheck racecheck; do
-        compute-sanitizer --tool $tool --error-exitcode 3 --target-processes all --kernel-regex-exclude kns=cudnn \
-            python3 -m pytest -q -p no:cacheprovider tests/python/test_gpu_samples.py
+        seq 0 $((jobs - 1)) | xargs -P "$jobs" -I{} sh -c "$sanitized" "$tool" "{}/$jobs"
     done
     exit 0
 fi
 
-python3 -m pytest tests/python/test_gpu*.py
-MXNET_TEST_DEFAULT_CTX="gpu(0)" python3 -m pytest tests/python --ignore-glob="*/test_gpu*.py" ${GPU_TESTS:-}
+tests tests/python/test_gpu*.py
+MXNET_TEST_DEFAULT_CTX="gpu(0)" tests tests/python --ignore-glob="*/test_gpu*.py"
 sh tests/gpu_examples.sh "$build/examples"

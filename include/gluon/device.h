@@ -11,6 +11,8 @@
 
 /* Bytes of a GPU that are free, and bytes in all. */
 MX_API mx_code mx_memory_info(mx_context context, size_t *unused, size_t *all);
+/* Bytes that arrays and running kernels of this process use: now, and the most that it has been. */
+MX_API mx_code mx_memory_used(mx_context context, size_t *now, size_t *most);
 /* Gives cached memory back to the system; arrays keep theirs. */
 MX_API mx_code mx_empty_cache(mx_context context);
 

@@ -1,6 +1,7 @@
 /* The module: errors, flags of the process, and the list of its parts.  SPDX-License-Identifier: Apache-2.0 */
 #include <string.h>
 
+#include "base/alloc.h"
 #include "base/error.h"
 #include "core.h"
 #include "gluon/device.h"
@@ -94,6 +95,16 @@ static PyObject *num_gpus(PyObject *self, PyObject *unused)
     Py_END_ALLOW_THREADS return PyLong_FromLong(count);
 }
 
+static PyObject *fail_allocation(PyObject *self, PyObject *number)
+{
+    (void)self;
+    const long long n = PyLong_AsLongLong(number);
+    if (PyErr_Occurred())
+        return NULL;
+    mx_alloc_fail_at(n);
+    Py_RETURN_NONE;
+}
+
 static PyObject *memory_info(PyObject *self, PyObject *object)
 {
     mx_context context;
@@ -104,6 +115,18 @@ static PyObject *memory_info(PyObject *self, PyObject *object)
     if (mx_memory_info(context, &unused, &all))
         return raise_error();
     return Py_BuildValue("(KK)", (unsigned long long)unused, (unsigned long long)all);
+}
+
+static PyObject *memory_used(PyObject *self, PyObject *object)
+{
+    mx_context context;
+    size_t now, most;
+    (void)self;
+    if (context_from(object, &context))
+        return NULL;
+    if (mx_memory_used(context, &now, &most))
+        return raise_error();
+    return Py_BuildValue("(KK)", (unsigned long long)now, (unsigned long long)most);
 }
 
 static PyObject *empty_cache(PyObject *self, PyObject *object)
@@ -142,6 +165,8 @@ static PyMethodDef functions[] = {
     {"wait_all", wait_all, METH_NOARGS, "Waits until everything that was asked for is done."},
     {"num_gpus", num_gpus, METH_NOARGS, "How many GPUs there are."},
     {"memory_info", memory_info, METH_O, "(free, total) bytes of a device."},
+    {"memory_used", memory_used, METH_O, "(now, at most) bytes that arrays of a device use."},
+    {"fail_allocation", fail_allocation, METH_O, "For tests: the n-th allocation from now on fails; 0: none."},
     {"empty_cache", empty_cache, METH_O, "Gives memory that nobody uses back to the system."},
     {"num_threads", num_threads, METH_NOARGS, "How many threads kernels use."},
     {"set_num_threads", set_num_threads, METH_O, "How many threads kernels may use."},

@@ -109,6 +109,11 @@ def gpu_memory_info(device_id=0):
     return _core.memory_info(gpu(device_id))
 
 
+def gpu_memory_used(device_id=0):
+    """(now, at most so far) bytes that arrays and kernels of this process use on a GPU, without what is cached."""
+    return _core.memory_used(gpu(device_id))
+
+
 def current_context():
     """The context of the innermost `with` block; cpu(0) outside of all."""
     return _core.current_context()

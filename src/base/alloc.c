@@ -229,7 +229,7 @@ static void count_large(int64_t bytes)
         ;
 }
 
-static bool injected_failure(void)
+bool mx_alloc_fails(void)
 {
     return atomic_load_explicit(&fail_countdown, memory_order_relaxed) > 0 && atomic_fetch_sub(&fail_countdown, 1) == 1;
 }
@@ -243,7 +243,7 @@ void *mx_alloc(size_t bytes)
 {
     if (!mine.registered)
         register_thread();
-    if (bytes > atomic_load_explicit(&limit, memory_order_relaxed) || injected_failure())
+    if (bytes > atomic_load_explicit(&limit, memory_order_relaxed) || mx_alloc_fails())
         return fail(bytes);
     int class = class_of(bytes);
     bool small = bytes <= SMALL_LIMIT;

@@ -33,5 +33,6 @@ void mx_alloc_set_limit(size_t bytes);
 
 /* Test hook: the n-th allocation from now on fails (1 = the next); 0 switches it off. Affects the whole process. */
 void mx_alloc_fail_at(int64_t n);
+bool mx_alloc_fails(void); /* counts as an allocation, of memory that comes from elsewhere: it must fail */
 
 #endif

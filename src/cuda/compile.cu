@@ -20,8 +20,7 @@
 
 /* ---- NVRTC ------------------------------------------------------------------------------------------------------- */
 
-#define FUNCTIONS(F) \
-    F(Version) F(CreateProgram) F(CompileProgram) F(DestroyProgram) F(GetCUBINSize) F(GetCUBIN)
+#define FUNCTIONS(F) F(Version) F(CreateProgram) F(CompileProgram) F(DestroyProgram) F(GetCUBINSize) F(GetCUBIN)
 
 static struct {
 #define POINTER(name) decltype(&nvrtc##name) name;
@@ -52,13 +51,16 @@ static std::string compile(const std::string &program, int architecture)
         names.push_back(s->name), texts.push_back(s->text);
     char target[32];
     snprintf(target, sizeof target, "--gpu-architecture=sm_%d", architecture);
-    const char *const options[] = {target, "-std=c++17"};
+    const char *const options[] = {target, "-std=c++17", "--minimal"};
+    const int known = nvrtc.version >= 13000 ? 3 : 2; /* --minimal: without what programs for hosts need */
     nvrtcProgram made;
     std::string code;
     size_t bytes = 0;
-    if (nvrtc.CreateProgram(&made, program.c_str(), "chain.cu", (int)names.size(), texts.data(), names.data()) != NVRTC_SUCCESS)
+    if (nvrtc.CreateProgram(&made, program.c_str(), "chain.cu", (int)names.size(), texts.data(), names.data()) !=
+        NVRTC_SUCCESS)
         return code;
-    if (nvrtc.CompileProgram(made, 2, options) == NVRTC_SUCCESS && nvrtc.GetCUBINSize(made, &bytes) == NVRTC_SUCCESS) {
+    if (nvrtc.CompileProgram(made, known, options) == NVRTC_SUCCESS &&
+        nvrtc.GetCUBINSize(made, &bytes) == NVRTC_SUCCESS) {
         code.resize(bytes);
         if (nvrtc.GetCUBIN(made, &code[0]) != NVRTC_SUCCESS)
             code.clear();
@@ -72,7 +74,7 @@ static std::string compile(const std::string &program, int architecture)
 /* The start of a file. */
 struct heading {
     char magic[8];
-    uint64_t key[2]; /* of what was compiled */
+    uint64_t key[2];     /* of what was compiled */
     uint64_t bytes, sum; /* of what follows */
 };
 static const char magic[8] = {'G', 'L', 'U', 'O', 'N', 'K', '0', '1'};
@@ -124,8 +126,9 @@ static std::string read_cached(const std::string &path, const uint64_t key[2])
     FILE *file = fopen(path.c_str(), "rb");
     if (!file)
         return code;
-    if (fread(&h, sizeof h, 1, file) == 1 && !memcmp(h.magic, magic, sizeof magic) && !memcmp(h.key, key, sizeof h.key) &&
-        !fstat(fileno(file), &about) && h.bytes == (uint64_t)about.st_size - sizeof h) {
+    if (fread(&h, sizeof h, 1, file) == 1 && !memcmp(h.magic, magic, sizeof magic) &&
+        !memcmp(h.key, key, sizeof h.key) && !fstat(fileno(file), &about) &&
+        h.bytes == (uint64_t)about.st_size - sizeof h) {
         code.resize(h.bytes);
         if (fread(&code[0], 1, h.bytes, file) != h.bytes || hashed(0, code.data(), code.size()) != h.sum)
             code.clear();
@@ -155,7 +158,8 @@ static cudaKernel_t load(const std::string &code, const char *entry)
 {
     cudaLibrary_t library;
     cudaKernel_t kernel = nullptr;
-    if (!code.empty() && cudaLibraryLoadData(&library, code.data(), nullptr, nullptr, 0, nullptr, nullptr, 0) == cudaSuccess &&
+    if (!code.empty() &&
+        cudaLibraryLoadData(&library, code.data(), nullptr, nullptr, 0, nullptr, nullptr, 0) == cudaSuccess &&
         cudaLibraryGetKernel(&kernel, library, entry) == cudaSuccess)
         return kernel;
     cudaGetLastError();

@@ -35,14 +35,13 @@ struct lane {
     std::unordered_map<void *, cudaEvent_t>
         targets; /* blocks that uploads went to; the event: freed last; NULL: never */
 };
-static lane *const lanes =
-    new lane[MX_CUDA_MOST](); /* never destroyed: arrays may die after the destructors have run */
+static mx_cuda_kept<lane[MX_CUDA_MOST]> lanes;
 
 /* ---- targets of uploads ---------------------------------------------------------------------------------------- */
 
 void mx_cuda_target_freed(mx_cuda_device *d, void *memory)
 {
-    lane &l = lanes[d->id];
+    lane &l = lanes.of[d->id];
     if (!l.count.load(std::memory_order_relaxed))
         return;
     std::lock_guard<std::mutex> guard(l.targets_lock);
@@ -58,7 +57,7 @@ void mx_cuda_target_freed(mx_cuda_device *d, void *memory)
 
 void mx_cuda_forget_targets(mx_cuda_device *d)
 {
-    lane &l = lanes[d->id];
+    lane &l = lanes.of[d->id];
     std::lock_guard<std::mutex> guard(l.targets_lock);
     for (auto &target : l.targets)
         if (target.second)
@@ -122,7 +121,7 @@ mx_code mx_cuda_from_host(mx_context context, void *to, const void *from, size_t
     mx_cuda_device *d = host_copy_on(context);
     if (!d)
         return mx_error_code();
-    lane &l = lanes[d->id];
+    lane &l = lanes.of[d->id];
     std::lock_guard<std::mutex> guard(l.lock);
     if (!l.ring)
         l.ring = mx_cuda_ring_new(PIECE / 4, 2);
@@ -156,7 +155,7 @@ mx_code mx_cuda_upload(mx_context context, void *to, const void *from, size_t by
     if (bytes < LARGE)
         return mx_cuda_from_host(context, to, from, bytes);
     mx_cuda_device *d = host_copy_on(context);
-    return d ? send(d, lanes[d->id], to, from, bytes, is_pinned(from)) : mx_error_code();
+    return d ? send(d, lanes.of[d->id], to, from, bytes, is_pinned(from)) : mx_error_code();
 }
 
 /* ---- other copies ---------------------------------------------------------------------------------------------- */
@@ -191,7 +190,7 @@ static mx_code bring(mx_cuda_device *d, void *to, const void *from, size_t bytes
 
 static mx_code bring_in_pieces(mx_cuda_device *d, void *to, const void *from, size_t bytes)
 {
-    lane &l = lanes[d->id];
+    lane &l = lanes.of[d->id];
     std::lock_guard<std::mutex> guard(l.back_lock);
     if (!l.back)
         l.back = mx_cuda_ring_new(PIECE, 3);
@@ -205,7 +204,10 @@ mx_code mx_cuda_to_host(mx_context context, void *to, const void *from, size_t b
         return mx_error_code();
     const mx_code code =
         bytes >= LARGE && !is_pinned(to) ? bring_in_pieces(d, to, from, bytes) : bring(d, to, from, bytes);
-    return code ? code : told(d);
+    if (code)
+        return code;
+    mx_cuda_release_retired();
+    return told(d);
 }
 
 /* An event behind all that `first` has been given, which `then` waits for. */
@@ -273,6 +275,8 @@ mx_code mx_cuda_fill(mx_context context, void *to, const void *element, size_t s
 void mx_cuda_wait_for(mx_context context)
 {
     mx_cuda_device *d = mx_cuda_of(context);
-    if (d && !mx_cuda_fail(cudaStreamSynchronize(d->stream), "wait"))
-        told(d);
+    if (!d || mx_cuda_fail(cudaStreamSynchronize(d->stream), "wait"))
+        return;
+    mx_cuda_release_retired();
+    told(d);
 }

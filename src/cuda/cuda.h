@@ -46,6 +46,7 @@ struct mx_cuda_alarm {
 
 struct mx_cuda_device {
     int id, multiprocessors;
+    int code; /* what our code on it was compiled for, 90 for Hopper; the driver may have made it from an older form */
     mx_cuda_alarm *alarm; /* told as an error when elements next come to the host (copy.cu) */
     cudaStream_t stream;
     cublasHandle_t blas;       /* NULL until mx_cuda_blas() */
@@ -62,7 +63,7 @@ bool mx_cuda_meet(const mx_cuda_library *given);           /* false: built from 
 mx_cuda_device *mx_cuda_of(mx_context context);            /* makes it the thread's device; NULL with an error */
 mx_code mx_cuda_fail(cudaError_t status, const char *who); /* MX_OK for cudaSuccess, else our error */
 void *mx_cuda_alloc(mx_cuda_device *d, size_t bytes);      /* in the order of the stream; NULL with an error */
-void mx_cuda_free(mx_cuda_device *d, void *memory, size_t bytes);
+void mx_cuda_free(mx_cuda_device *d, void *memory, size_t bytes) noexcept;
 
 static inline mx_cuda_device *mx_cuda_of(const mx_kernel_call *call)
 {
@@ -245,13 +246,13 @@ mx_code mx_cuda_widened(const mx_kernel_call *call, mx_dtype compute, mx_kernel_
 mx_code mx_cuda_cast(const mx_kernel_call *call, const mx_array *from, mx_array *to);
 
 /* A kernel written as template <class T> mx_code body<T>(call) becomes one for all floating types. */
-#define MX_CUDA_FLOATS(name, body)                                                   \
-    static mx_code name(const mx_kernel_call *call)                                  \
-    {                                                                                \
-        const mx_dtype compute = mx_cuda_compute_type(call);                         \
-        if (!mx_cuda_all_of_type(call, compute))                                     \
-            return mx_cuda_widened(call, compute, name);                             \
-        return compute == MX_FLOAT64 ? body<double>(call) : body<float>(call);       \
+#define MX_CUDA_FLOATS(name, body) \
+    static mx_code name(const mx_kernel_call *call) \
+    { \
+        const mx_dtype compute = mx_cuda_compute_type(call); \
+        if (!mx_cuda_all_of_type(call, compute)) \
+            return mx_cuda_widened(call, compute, name); \
+        return compute == MX_FLOAT64 ? body<double>(call) : body<float>(call); \
     }
 
 /* x seen as (outer, n, inner) around an axis. */

@@ -6,6 +6,7 @@
 #include <pthread.h>
 
 #include "cuda/device.h"
+#include "cuda/entry.h"
 
 static mx_cuda_device devices[MX_CUDA_MOST];
 static std::once_flag started[MX_CUDA_MOST];
@@ -31,6 +32,8 @@ static void keep_freed_memory(int id)
         cudaMemPoolSetAttribute(pool, cudaMemPoolAttrReleaseThreshold, &all);
 }
 
+static __global__ void any_kernel() {}
+
 static void start(int id)
 {
     mx_cuda_device *d = &devices[id];
@@ -39,6 +42,8 @@ static void start(int id)
         return;
     keep_freed_memory(id);
     cudaDeviceGetAttribute(&d->multiprocessors, cudaDevAttrMultiProcessorCount, id);
+    cudaFuncAttributes attributes;
+    d->code = cudaFuncGetAttributes(&attributes, any_kernel) == cudaSuccess ? attributes.ptxVersion : 0;
     d->id = id;
     d->stream = stream;
     void *alarm = nullptr;
@@ -46,16 +51,24 @@ static void start(int id)
         d->alarm = (mx_cuda_alarm *)memset(alarm, 0, sizeof *d->alarm);
 }
 
+/* Other libraries in the thread may have chosen another one. */
+static bool is_current(int id)
+{
+    int now = -1;
+    return device_count == 1 || (cudaGetDevice(&now) == cudaSuccess && now == id);
+}
+
 mx_cuda_device *mx_cuda_peek(mx_context context)
 {
-    static thread_local int current = -1;
+    static thread_local int current = -1; /* that we have chosen in this thread */
     const int id = context.id;
     if (mx_cuda_recording_device && mx_cuda_recording_device->id == id)
         return mx_cuda_recording_device;
-    if (id == current && !mx_cuda_forked)
+    if (id == current && !mx_cuda_forked && is_current(id))
         return &devices[id];
     if (mx_cuda_forked) {
-        mx_fail(MX_ERR_DEVICE, "gpu(%d): a process made by fork() cannot use the GPUs of its parent; use threads, or spawn", id);
+        mx_fail(MX_ERR_DEVICE,
+                "gpu(%d): a process made by fork() cannot use the GPUs of its parent; use threads, or spawn", id);
         return nullptr;
     }
     if (id < 0 || id >= device_count) {
@@ -67,9 +80,10 @@ mx_cuda_device *mx_cuda_peek(mx_context context)
         mx_fail(MX_ERR_DEVICE, "gpu(%d) could not be started: %s", id, cudaGetErrorString(cudaGetLastError()));
         return nullptr;
     }
-    if (current != id && !mx_cuda_fail(cudaSetDevice(id), "gpu"))
-        current = id;
-    return current == id ? &devices[id] : nullptr;
+    if (mx_cuda_fail(cudaSetDevice(id), "gpu"))
+        return nullptr;
+    current = id;
+    return &devices[id];
 }
 
 mx_cuda_device *mx_cuda_of(mx_context context)
@@ -108,13 +122,16 @@ extern "C" __attribute__((visibility("default"))) mx_device *mx_cuda_open(const 
     }
     pthread_atfork(nullptr, nullptr, [] { mx_cuda_forked = true; });
     device_count = device_count < MX_CUDA_MOST ? device_count : MX_CUDA_MOST;
-    table.name = "gpu", table.type = MX_GPU, table.count = count;
-    table.alloc = mx_cuda_allocate, table.free = mx_cuda_release, table.copy = mx_cuda_copy_within;
-    table.to_host = mx_cuda_to_host, table.from_host = mx_cuda_from_host, table.wait = mx_cuda_wait_for;
-    table.upload = mx_cuda_upload, table.between = mx_cuda_copy_between, table.fill = mx_cuda_fill;
-    table.all_reduce = mx_cuda_all_reduce;
-    table.pinned_alloc = mx_cuda_pinned_alloc, table.pinned_free = mx_cuda_pinned_free;
-    table.attach_kernels = attach_kernels, table.recorder = &mx_cuda_recorder;
-    table.empty_cache = mx_cuda_empty_cache, table.memory_info = mx_cuda_memory_info;
+    table.name = "gpu", table.type = MX_GPU, table.count = count, table.recorder = &mx_cuda_recorder;
+#define ENTRY(name, function) table.name = MX_CUDA_ENTRY(function)
+    ENTRY(alloc, mx_cuda_allocate), ENTRY(free, mx_cuda_release), ENTRY(copy, mx_cuda_copy_within);
+    ENTRY(to_host, mx_cuda_to_host), ENTRY(from_host, mx_cuda_from_host), ENTRY(wait, mx_cuda_wait_for);
+    ENTRY(upload, mx_cuda_upload), ENTRY(between, mx_cuda_copy_between), ENTRY(fill, mx_cuda_fill);
+    ENTRY(pinned_alloc, mx_cuda_pinned_alloc), ENTRY(pinned_free, mx_cuda_pinned_free);
+    ENTRY(empty_cache, mx_cuda_empty_cache), ENTRY(memory_info, mx_cuda_memory_info);
+    ENTRY(all_reduce, mx_cuda_all_reduce), ENTRY(attach_kernels, attach_kernels);
+    ENTRY(stream, mx_cuda_stream_number), ENTRY(lead, mx_cuda_lead), ENTRY(follow, mx_cuda_follow);
+    ENTRY(retire, mx_cuda_retire), ENTRY(gather, mx_cuda_gather);
+    ENTRY(memory_used, mx_cuda_memory_used);
     return &table;
 }

@@ -8,6 +8,13 @@
 
 #include "cuda/cuda.h"
 
+/* A global that is never destroyed: arrays may die after the destructors have run. */
+template <class T> union mx_cuda_kept {
+    T of;
+    mx_cuda_kept() : of() {}
+    ~mx_cuda_kept() {}
+};
+
 #define MX_CUDA_MOST 16 /* GPUs of one process */
 
 extern bool mx_cuda_forked; /* this process is a child of one that uses CUDA, which CUDA does not survive */
@@ -24,6 +31,7 @@ void *mx_cuda_allocate(mx_context context, size_t bytes);
 void mx_cuda_release(mx_context context, void *memory, size_t bytes);
 void mx_cuda_empty_cache(mx_context context);
 mx_code mx_cuda_memory_info(mx_context context, size_t *unused, size_t *all);
+mx_code mx_cuda_memory_used(mx_context context, size_t *now, size_t *most);
 
 /* ---- kernels/optimizer.cu ------------------------------------------------------------------------------------- */
 void mx_cuda_attach_updates(void); /* what runs the updates of many parameters at once */
@@ -46,6 +54,15 @@ void mx_cuda_wait_for(mx_context context);
 /* What the allocator says: before it hands a block out again, and before it gives blocks back to the system. */
 void mx_cuda_target_freed(mx_cuda_device *d, void *memory);
 void mx_cuda_forget_targets(mx_cuda_device *d);
+
+/* ---- foreign.cu ----------------------------------------------------------------------------------------------- */
+mx_code mx_cuda_stream_number(mx_context context, int64_t *number);
+mx_code mx_cuda_lead(mx_context context, int64_t stream);
+mx_code mx_cuda_follow(mx_context context, int64_t stream);
+void mx_cuda_retire(mx_context context, void (*release)(void *), void *owner);
+void mx_cuda_release_retired(void); /* what nothing queued uses any more */
+mx_code mx_cuda_gather(mx_context context, void *to, const void *from, const mx_dims *shape, const int64_t *strides,
+                       size_t item);
 
 /* ---- nccl.cu -------------------------------------------------------------------------------------------------- */
 mx_code mx_cuda_all_reduce(int n, const mx_context *contexts, const void *const *from, void *const *to, int64_t count,

@@ -9,6 +9,7 @@
 #include <stdio.h>
 #include <string.h>
 
+#include "base/alloc.h"
 #include "base/error.h"
 #include "cuda/plugin.h"
 #include "op/multi_optimizer.h"
@@ -54,7 +55,8 @@ static void load(void)
         .border = MX_CUDA_BORDER, .none = MX_NONE, .error_set = mx_error_set, .op_fail = mx_op_fail, .error_code = mx_error_code,
         .attach = mx_op_attach, .attach_many = mx_op_attach_many, .multi_constants = mx_multi_constants,
         .rng_reserve = mx_rng_reserve, .flags = mx_flags_get, .array_new = mx_array_new,
-        .array_overlap = mx_array_overlap, .release = mx_release, .parallel = mx_parallel};
+        .array_overlap = mx_array_overlap, .release = mx_release, .parallel = mx_parallel,
+        .alloc_fails = mx_alloc_fails};
     void *part = open_part();
     if (!part) {
         explain_failure();

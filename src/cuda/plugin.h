@@ -16,7 +16,7 @@
 
 struct mx_update; /* of op/optimizer.h */
 
-#define MX_CUDA_BORDER 1 /* changes with this struct: both sides must have been built from the same source */
+#define MX_CUDA_BORDER 2 /* changes with this struct: both sides must have been built from the same source */
 
 typedef struct mx_cuda_library {
     int border;
@@ -33,6 +33,7 @@ typedef struct mx_cuda_library {
     bool (*array_overlap)(const mx_array *a, const mx_array *b);
     void (*release)(void *object);
     void (*parallel)(int64_t n, int64_t grain, mx_range_fn body, void *arg);
+    bool (*alloc_fails)(void);
 } mx_cuda_library;
 
 /* The one function that libgluon_cuda.so exports: the device, or NULL with an error. */

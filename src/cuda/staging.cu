@@ -153,7 +153,8 @@ struct pinned {
     std::unordered_map<size_t, std::vector<void *>> unused; /* by size */
     std::unordered_map<void *, size_t> sizes;               /* of all blocks */
 };
-static pinned &arrays = *new pinned; /* never destroyed: arrays may die after the destructors have run */
+static mx_cuda_kept<pinned> kept;
+static pinned &arrays = kept.of;
 
 static size_t pinned_size(size_t bytes)
 {
@@ -163,24 +164,40 @@ static size_t pinned_size(size_t bytes)
     return size;
 }
 
+static void *take_unused(size_t size)
+{
+    std::lock_guard<std::mutex> guard(arrays.lock);
+    const auto found = arrays.unused.find(size);
+    if (found == arrays.unused.end() || found->second.empty())
+        return nullptr;
+    void *memory = found->second.back();
+    found->second.pop_back();
+    return memory;
+}
+
+/* False: there is no memory to note it in. */
+static bool note(void *memory, size_t size)
+{
+    std::lock_guard<std::mutex> guard(arrays.lock);
+    try {
+        arrays.sizes[memory] = size;
+        return true;
+    } catch (...) {
+        return false;
+    }
+}
+
 void *mx_cuda_pinned_alloc(size_t bytes)
 {
     const size_t size = pinned_size(bytes);
-    void *memory = nullptr;
     if (mx_cuda_forked)
         return nullptr;
-    std::lock_guard<std::mutex> guard(arrays.lock);
-    std::vector<void *> &list = arrays.unused[size];
-    if (!list.empty()) {
-        memory = list.back();
-        list.pop_back();
-    } else if (cudaHostAlloc(&memory, size, cudaHostAllocPortable) == cudaSuccess) {
-        arrays.sizes[memory] = size;
-    } else {
-        cudaGetLastError(); /* plain memory does as well */
-        memory = nullptr;
-    }
-    return memory;
+    void *memory = take_unused(size);
+    if (memory || (cudaHostAlloc(&memory, size, cudaHostAllocPortable) == cudaSuccess && note(memory, size)))
+        return memory;
+    cudaFreeHost(memory);
+    cudaGetLastError(); /* plain memory does as well */
+    return nullptr;
 }
 
 bool mx_cuda_pinned_free(void *memory)
@@ -189,9 +206,15 @@ bool mx_cuda_pinned_free(void *memory)
         return arrays.sizes.count(memory) > 0;
     std::lock_guard<std::mutex> guard(arrays.lock);
     const auto found = arrays.sizes.find(memory);
-    if (found != arrays.sizes.end())
+    if (found == arrays.sizes.end())
+        return false;
+    try {
         arrays.unused[found->second].push_back(memory);
-    return found != arrays.sizes.end();
+    } catch (...) { /* the list cannot grow */
+        cudaFreeHost(memory);
+        arrays.sizes.erase(found);
+    }
+    return true;
 }
 
 void mx_cuda_pinned_trim(void)

@@ -232,7 +232,8 @@ static bool swap_storage(mx_array *grad, mx_array *sum)
 {
     if (sum->node || grad->storage->object.count != 1 || sum->storage->object.count != 1 || sum->object.count != 1 ||
         grad->storage->bytes != sum->storage->bytes || grad->storage->release || sum->storage->release ||
-        mx_bytes(grad) != grad->storage->bytes || grad->dtype != sum->dtype)
+        mx_bytes(grad) != grad->storage->bytes || grad->dtype != sum->dtype ||
+        atomic_load_explicit(&grad->storage->exposed, memory_order_relaxed))
         return false;
     mx_storage *mine = grad->storage;
     grad->storage = sum->storage;

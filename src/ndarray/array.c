@@ -32,7 +32,9 @@ static void storage_destroy(mx_object *self)
         mx_free(storage, RECORD_BYTES + storage->bytes);
         return;
     }
-    if (storage->release)
+    if (storage->release && storage->device->retire)
+        storage->device->retire(storage->context, storage->release, storage->owner);
+    else if (storage->release)
         storage->release(storage->owner);
     else if (storage->memory)
         storage->device->free(storage->context, storage->memory, storage->bytes);
@@ -172,13 +174,13 @@ mx_array *mx_array_view(const mx_array *x, int64_t byte_offset, const mx_shape_t
 
 static void keep_foreign(void *owner) { (void)owner; }
 
-mx_array *mx_array_adopt(const mx_shape_t *shape, mx_dtype dtype, void *memory, void (*release)(void *), void *owner)
+mx_array *mx_array_adopt_on(mx_context context, const mx_shape_t *shape, mx_dtype dtype, void *memory,
+                            void (*release)(void *), void *owner)
 {
     int64_t size = checked_size(shape, dtype);
-    if (size < 0)
-        return NULL;
-    mx_array *x = bare_array(shape, size, dtype, mx_cpu(0));
-    mx_storage *storage = x ? new_storage(mx_cpu_device, mx_cpu(0), 0) : NULL;
+    mx_device *device = size < 0 ? NULL : mx_device_of(context, "array");
+    mx_array *x = device ? bare_array(shape, size, dtype, context) : NULL;
+    mx_storage *storage = x ? new_storage(device, context, 0) : NULL;
     if (!storage) {
         mx_release(x);
         return NULL;
@@ -189,6 +191,11 @@ mx_array *mx_array_adopt(const mx_shape_t *shape, mx_dtype dtype, void *memory, 
     storage->owner = owner;
     x->storage = storage;
     return x;
+}
+
+mx_array *mx_array_adopt(const mx_shape_t *shape, mx_dtype dtype, void *memory, void (*release)(void *), void *owner)
+{
+    return mx_array_adopt_on(mx_cpu(0), shape, dtype, memory, release, owner);
 }
 
 /* ---- stamps --------------------------------------------------------------------------------------------- */
@@ -291,8 +298,8 @@ bool mx_array_overlap(const mx_array *a, const mx_array *b)
     if (!a->storage || !b->storage || a->size == 0 || b->size == 0)
         return false;
     const char *p = mx_data(a), *q = mx_data(b);
-    bool comparable = a->storage == b->storage ||
-                      (mx_context_is_host(a->storage->context) && mx_context_is_host(b->storage->context));
+    const mx_context c = a->storage->context, d = b->storage->context; /* foreign memory may belong to two storages */
+    bool comparable = mx_context_equal(c, d) || (mx_context_is_host(c) && mx_context_is_host(d));
     return comparable && p < q + mx_bytes(b) && q < p + mx_bytes(a);
 }
 

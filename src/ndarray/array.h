@@ -60,9 +60,11 @@ mx_array *mx_array_abstract(const mx_shape_t *shape, mx_dtype dtype, mx_context 
 mx_array *mx_array_of_bytes(const mx_shape_t *shape, mx_dtype dtype, mx_context context, const void *data);
 /* A window into x's storage that starts byte_offset bytes after x does, without history. */
 mx_array *mx_array_view(const mx_array *x, int64_t byte_offset, const mx_shape_t *shape, mx_dtype dtype);
-/* Takes over foreign host memory; release(owner) runs when the last array dies (NULL: the memory outlives all arrays).
- * On failure the caller still owns the memory. */
+/* Takes over foreign memory (mx_array_adopt: of the host); release(owner) runs when the last array has died and nothing
+ * queued uses it (NULL: the memory outlives all arrays).  On failure the caller still owns the memory. */
 mx_array *mx_array_adopt(const mx_shape_t *shape, mx_dtype dtype, void *memory, void (*release)(void *), void *owner);
+mx_array *mx_array_adopt_on(mx_context context, const mx_shape_t *shape, mx_dtype dtype, void *memory,
+                            void (*release)(void *), void *owner);
 
 static inline void *mx_data(const mx_array *x) { return (char *)x->storage->memory + x->offset; }
 static inline bool mx_is_none(const mx_array *x) { return x == MX_NONE; }

@@ -99,6 +99,18 @@ mx_code mx_memory_info(mx_context context, size_t *unused, size_t *all)
     return device->memory_info(mx_context_resolve(context), unused, all);
 }
 
+mx_code mx_memory_used(mx_context context, size_t *now, size_t *most)
+{
+    mx_device *device = mx_device_of(context, "mx_memory_used");
+    if (!device)
+        return mx_error_code();
+    if (!now || !most)
+        return mx_fail(MX_ERR_ARGUMENT, "mx_memory_used: %s is NULL", now ? "most" : "now");
+    if (!device->memory_used)
+        return mx_fail(MX_ERR_UNSUPPORTED, "mx_memory_used: the memory of a %s is not counted", device->name);
+    return device->memory_used(mx_context_resolve(context), now, most);
+}
+
 mx_code mx_empty_cache(mx_context context)
 {
     mx_device *device = mx_device_of(context, "mx_empty_cache");

@@ -48,9 +48,19 @@ struct mx_device {
     void *(*pinned_alloc)(size_t bytes); /* host memory that the device can read; NULL, without an error: none */
     bool (*pinned_free)(void *memory);   /* false: the memory is not of pinned_alloc */
     void (*wait)(mx_context context);
+    /* What is shared with other libraries of the process (ndarray/dlpack.c); all NULL: work is done when a call returns.
+     * Streams are numbers as in gluon/dlpack.h. */
+    mx_code (*stream)(mx_context context, int64_t *number); /* where this device queues */
+    mx_code (*lead)(mx_context context, int64_t stream);    /* `stream` waits for what is queued here */
+    mx_code (*follow)(mx_context context, int64_t stream);  /* what is queued here from now on waits for `stream` */
+    void (*retire)(mx_context context, void (*release)(void *), void *owner); /* calls it after what is queued */
+    /* Elements of `item` bytes, which lie strides[] elements apart, without gaps. */
+    mx_code (*gather)(mx_context context, void *to, const void *from, const mx_dims *shape, const int64_t *strides,
+                      size_t item);
     void (*empty_cache)(mx_context context); /* gives memory that nobody uses back to the system; NULL: nothing to do */
     mx_code (*memory_info)(mx_context context, size_t *unused, size_t *all); /* in bytes; NULL: not known */
-    const mx_recorder *recorder;                                             /* NULL: launches cannot be recorded */
+    mx_code (*memory_used)(mx_context context, size_t *now, size_t *most); /* by arrays and kernels; NULL: not known */
+    const mx_recorder *recorder;                                           /* NULL: launches cannot be recorded */
     void (*attach_kernels)(
         void); /* gives operators their kernels (mx_op_attach); called at first use, may be called again */
 };

@@ -145,6 +145,19 @@ def test_dlpack_with_torch():
     assert y.dtype is np.int64 and y.asnumpy().tolist() == [0, 1, 2, 3]
 
 
+def test_gradients_that_others_see():
+    """A gradient keeps its memory once its address was given out."""
+    for share in (np.asarray, lambda x: np.from_dlpack(x) if hasattr(np, "from_dlpack") else np.asarray(x)):
+        x = nd.array(np.arange(1000.0))
+        x.attach_grad()
+        view = share(x.grad)
+        for i in range(1, 4):
+            with mx.autograd.record():
+                y = x * x * i
+            y.backward()
+            assert np.array_equal(view, 2 * i * np.arange(1000.0))
+
+
 def test_foreign_arrays_as_values():
     from array import array
     assert nd.array(array("d", [1, 2, 3])).asnumpy().tolist() == [1, 2, 3]

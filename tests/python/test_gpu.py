@@ -85,6 +85,18 @@ def test_memory_that_does_not_fit():
 
 
 @needs_gpu
+def test_memory_in_use():
+    """What arrays use is counted, without what is cached; the most so far stays."""
+    before, most = mx.context.gpu_memory_used(0)
+    big = nd.zeros((1 << 28,), ctx=mx.gpu(0))
+    during, most_then = mx.context.gpu_memory_used(0)
+    assert before + (1 << 30) <= during <= before + (1 << 30) + (64 << 20) and most_then >= max(during, most)
+    del big
+    after, most_later = mx.context.gpu_memory_used(0)
+    assert after < during and most_later == most_then
+
+
+@needs_gpu
 def test_random_numbers_are_those_of_the_cpu():
     for draw in (lambda c: nd.random.uniform(-1, 2, (1000,), ctx=c), lambda c: nd.random.normal(1, 2, (333,), ctx=c),
                  lambda c: nd.random.randint(0, 100, (77,), ctx=c),

@@ -239,3 +239,16 @@ def test_mixed_devices_name_both():
         with pytest.raises((mx.MXNetError, RuntimeError), match=r"cpu\(0\)"):
             call()
     assert (there + there).sum().asscalar() == 8 and net(there).shape == (2, 2)
+
+
+def test_waiting_tells_what_kernels_found():
+    """A matrix that cannot be factored is known only when the kernel has run: whoever waits is told, once."""
+    x = nd.ones((2,), ctx=mx.gpu(0))
+    wrong = nd.array([[-1.0]], ctx=mx.gpu(0))
+    for wait in (x.wait_to_read, nd.waitall, x.asnumpy, lambda: x.sum().asscalar(), lambda: x.copyto(mx.cpu())):
+        nd.waitall()
+        nd.linalg.potrf(wrong)
+        with pytest.raises(mx.MXNetError, match="linalg_potrf.*positive definite"):
+            wait()
+        wait()  # told once
+    assert x.asnumpy().tolist() == [1, 1]

@@ -133,6 +133,57 @@ def test_chains(name, dtype):
             close(got, wanted, dtype)
 
 
+UNARY = {  # by where they are defined
+    (-2, 2): "abs square exp expm1 sin cos arctan sinh cosh tanh arcsinh erf relu sigmoid log_sigmoid softsign mish degrees "
+             "radians sign rint round ceil floor trunc fix negative",
+    (0.3, 3): "sqrt rsqrt cbrt rcbrt reciprocal log log10 log2 log1p gamma gammaln",
+    (-0.5, 0.5): "tan arcsin arccos arctanh erfinv",
+    (1.2, 3): "arccosh",
+}
+BINARY = ("add sub mul div mod maximum minimum hypot power equal not_equal greater greater_equal lesser lesser_equal "
+          "logical_and logical_or logical_xor")
+
+
+@pytest.mark.parametrize("shape", [(64, 64), (63, 5)])
+def test_every_function_in_a_chain(shape):
+    """Each stands between two others, forward and backward, whether or not all elements are read four at a time."""
+    numbers = np.random.RandomState(1)
+    cases = [(lambda F, a, b, name=name: (getattr(F, name)(a * 1.25) + 0.25) * b, [low / 1.25, high / 1.25])
+             for (low, high), names in UNARY.items() for name in names.split()]
+    cases += [(lambda F, a, b, name=name: (getattr(F, "broadcast_" + name)(a * 1.5, b) + 0.25) * a, [0.3, 3])
+              for name in BINARY.split()]
+    cases += [(lambda F, a, b: (2 - a) / (3 / b) + 2 ** a + a ** 1.7 + (a > 1) * 2 + a % 0.7 + 0.7 % b, [0.3, 3])]
+    for function, interval in cases:
+        results, values = [], [numbers.uniform(*interval, shape).astype("float32") for _ in range(2)]
+        for context, kind in ((mx.gpu(0), "float32"), (mx.cpu(0), "float64")):
+            a, b = (nd.array(v, ctx=context, dtype=kind) for v in values)
+            a.attach_grad()
+            b.attach_grad()
+            net = Chain(function)
+            net.hybridize()
+            with autograd.record():
+                y = net(a, b)
+            y.backward()
+            results.append([y, a.grad, b.grad])
+        for got, wanted in zip(*results):
+            wanted = wanted.asnumpy()
+            np.testing.assert_allclose(got.asnumpy(), wanted, rtol=2e-4, atol=2e-4 * np.abs(wanted).max())
+
+
+@pytest.mark.parametrize("dtype", sorted(TOLERANCE))
+def test_chains_of_arrays_that_begin_anywhere(dtype):
+    """One plan, recorded once: its arrays move, and four elements cannot always be read at once."""
+    net = Chain(CHAINS["functions"])
+    net.hybridize(static_alloc=True, static_shape=True)
+    values = np.random.RandomState(2).uniform(-2, 2, 5000)
+    here = nd.array(values, ctx=mx.cpu(0), dtype=dtype).astype("float64").asnumpy()
+    there = nd.array(values, ctx=mx.gpu(0), dtype=dtype)
+    for begin in (0, 0, 0, 1, 2, 3, 4, 7, 8, 0):
+        a, b = here[begin:begin + 4096], here[10:10 + 4096]
+        wanted = np.tanh(np.exp(np.sin(a) * 0.5) + 1 / (1 + np.exp(-b))) - np.log(np.abs(b) + 1)
+        close(net(there[begin:begin + 4096], there[10:10 + 4096]), wanted, dtype)
+
+
 def test_kernels_are_kept_and_damaged_files_do_no_harm(tmp_path):
     program = """
 import mxnet as mx

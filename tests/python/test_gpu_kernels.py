@@ -168,3 +168,25 @@ def test_classes():
     chances = np.abs(waves(6, 1000)) / 1000
     same(lambda p: nd.random.multinomial(p, shape=500, get_prob=True), chances, gradient=False)
     same(lambda: nd._internal._sample_unique_zipfian(5000, shape=(3, 2000)), gradient=False, tolerance=0)
+
+
+@pytest.mark.parametrize("dtype", ["float32", "float64", "float16"])
+@pytest.mark.parametrize("shape, attributes", [
+    ((2, 3, 8, 6), {"kernel": (2, 2), "stride": (2, 2)}), ((1, 2, 7, 9), {"kernel": (3, 3), "stride": (2, 2), "pad": (1, 1)}),
+    ((2, 5, 4, 6), {"kernel": (2, 3), "layout": "NHWC"}), ((2, 3, 9), {"global_pool": True}), ((1, 2, 4, 5, 6), {"kernel": (2, 2, 3)}),
+])
+def test_max_pooling_is_differentiated_twice(shape, attributes, dtype):
+    def twice(context):
+        x = nd.array(np.random.RandomState(1).permutation(int(np.prod(shape))).reshape(shape) / 100, ctx=context).astype(dtype)
+        head = nd.ones_like(nd.Pooling(x, pool_type="max", **attributes)) * 3
+        x.attach_grad()
+        head.attach_grad()
+        with autograd.record():
+            y = nd.Pooling(x, pool_type="max", **attributes)
+            first = autograd.grad(y, x, head_grads=head, create_graph=True, retain_graph=True)[0]
+            z = (first * first * x).sum()
+        z.backward()
+        return first.asnumpy(), x.grad.asnumpy(), head.grad.asnumpy()
+
+    for here, there in zip(twice(mx.cpu()), twice(mx.gpu(0))):
+        np.testing.assert_allclose(there, here, rtol=2e-3 if dtype == "float16" else 1e-6, atol=1e-6)

@@ -43,6 +43,8 @@ def test_contexts(ctx):
             nd.zeros((1,), ctx=mx.gpu())
         with pytest.raises(mx.MXNetError):
             mx.context.gpu_memory_info()
+        with pytest.raises(mx.MXNetError):
+            mx.context.gpu_memory_used()
 
 
 def test_runtime():

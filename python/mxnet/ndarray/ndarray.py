@@ -238,8 +238,6 @@ def from_numpy(ndarray, zero_copy=True, array_cls=NDArray):
 
 def from_dlpack(dlpack):
     """An array over the memory of a DLPack capsule, or of an object that can export one."""
-    if hasattr(dlpack, "__dlpack__"):
-        dlpack = dlpack.__dlpack__()
     return _core.from_dlpack(dlpack)
 
 

@@ -12,9 +12,8 @@
 struct mx_chain {
     const void *in[MX_CHAIN_INPUTS];
     void *out;
-    long long n;
+    long long n, fours;          /* elements; how often four of them at once, from the first on */
     float scalar[MX_CHAIN_ROWS]; /* of each row */
-    bool aligned;                /* four elements at once */
 };
 
 #ifdef __CUDACC_RTC__
@@ -48,28 +47,20 @@ template <class S> struct alignas(4 * sizeof(S)) four {
     S x[4];
 };
 
-template <class S> __device__ inline void read(float *v, const void *x, long long i, int lanes, bool whole)
+/* The i-th four. */
+template <class S> __device__ inline void read(float *v, const void *x, long long i)
 {
-    if (whole) {
-        const four<S> all = *(const four<S> *)((const S *)x + i);
-        for (int l = 0; l < 4; l++)
-            v[l] = widen(all.x[l]);
-    } else {
-        for (int l = 0; l < 4; l++)
-            v[l] = l < lanes ? widen(((const S *)x)[i + l]) : 0;
-    }
+    const four<S> all = ((const four<S> *)x)[i];
+    for (int l = 0; l < 4; l++)
+        v[l] = widen(all.x[l]);
 }
 
-template <class S> __device__ inline void write(const float *v, void *x, long long i, int lanes, bool whole)
+template <class S> __device__ inline void write(const float *v, void *x, long long i)
 {
     four<S> all;
     for (int l = 0; l < 4; l++)
         narrow(v[l], &all.x[l]);
-    if (whole)
-        *(four<S> *)((S *)x + i) = all;
-    else
-        for (int l = 0; l < lanes; l++)
-            ((S *)x)[i + l] = all.x[l];
+    ((four<S> *)x)[i] = all;
 }
 #endif
 

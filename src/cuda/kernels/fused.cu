@@ -1,9 +1,10 @@
 /* Kernels of the operators that only plans use: chains of pointwise functions, folded normalisation.
  *
- * A chain is compiled at its first run (cuda/compile.h): its rows become one expression after the other, between four
- * elements read and four written.
+ * A chain is compiled at its first run (cuda/compile.h): its rows become one expression after the other in a function,
+ * which is called for four elements that are read and written at once, and, in a second loop, for those that are left
+ * over.  As that loop costs a third of the time of compiling, only arrays that leave something over get it.
  *
- *     [add, relu] of in0, in1   ->   r0 = binary_add::apply(x0[l], x1[l], 0); r1 = forward_relu::apply(r0, 0, 0); y[l] = r1;
+ *     [add, relu] of in0, in1   ->   a = x0, b = x1, r0 = a + b;   x = r0, r1 = x < 0 ? 0 : x;   return r1
  *
  * The rows are those of the pointwise table, by the same text as everywhere.  Their numbers are arguments, so chains that
  * differ in them are one kernel; only exponents stand in the text, as a constant power is much simpler.  Where nothing can
@@ -62,18 +63,28 @@ static mx_code interpret(const mx_kernel_call *call, const mx_fused *program)
 
 /* ---- writing a program ------------------------------------------------------------------------------------------- */
 
-#define ROW_NAME(name, ...) #name,
-static const char *const row_names[MX_ROW_COUNT] = {MX_UNARY_ROWS(ROW_NAME) MX_LINEAR_ROWS(ROW_NAME) MX_STEP_ROWS(ROW_NAME)
-                                                        MX_BINARY_ROWS(ROW_NAME) MX_COMPARE_ROWS(ROW_NAME)};
+/* The rows' expressions as they stand in the table; of a derivative also what it looks at. */
+struct words {
+    const char *forward, *derivative, *looks;
+};
+#define UNARY_WORDS(name, aliases, forward, looks, derivative, ...) {#forward, #derivative, #looks},
+#define STEP_WORDS(name, aliases, forward, ...) {#forward, "0", ""},
+#define BINARY_WORDS(id, en, ea, bn, ba, sn, sa, m1, m2, m3, m4, forward, ...) {#forward, "0", ""},
+#define COMPARE_WORDS(id, en, ea, bn, ba, sn, sa, forward, ...) {#forward, "0", ""},
+static const words row_words[MX_ROW_COUNT] = {MX_UNARY_ROWS(UNARY_WORDS) MX_LINEAR_ROWS(STEP_WORDS) MX_STEP_ROWS(
+    STEP_WORDS) MX_BINARY_ROWS(BINARY_WORDS) MX_COMPARE_ROWS(COMPARE_WORDS)};
 
-static const char *type_name(int dtype) { return dtype == MX_FLOAT16 ? "half" : dtype == MX_BFLOAT16 ? "bfloat" : "float"; }
+static const char *type_name(int dtype)
+{
+    return dtype == MX_FLOAT16 ? "half" : dtype == MX_BFLOAT16 ? "bfloat" : "float";
+}
 
 static std::string operand_text(const mx_fused_row &row, int k)
 {
     const int from = row.in[k];
     if (from < 0)
         return "0";
-    return from < MX_FUSED_INPUTS ? "x" + std::to_string(from) + "[l]" : "r" + std::to_string(from - MX_FUSED_INPUTS);
+    return from < MX_FUSED_INPUTS ? "x" + std::to_string(from) : "r" + std::to_string(from - MX_FUSED_INPUTS);
 }
 
 static std::string number_text(const mx_fused_row &row, int r)
@@ -85,55 +96,106 @@ static std::string number_text(const mx_fused_row &row, int r)
     return text;
 }
 
-/* const float r3 = binary_mul::apply(r1, r2, 0); */
-static std::string row_text(const mx_fused_row &row, int r)
+/* By which letters an expression calls its operands. */
+static std::string letters_of(const mx_fused_row &row)
 {
-    const bool binary = row.form >= MX_FORM_BINARY;
-    const std::string first = operand_text(row, 0), number = number_text(row, r);
-    const std::string a = row.form == MX_FORM_REVERSED ? number : first;
-    const std::string b = row.form == MX_FORM_REVERSED ? first : row.form == MX_FORM_SCALAR ? number : operand_text(row, 1);
-    const char *kind = binary ? "binary_" : row.form == MX_FORM_BACKWARD ? "backward_" : "forward_";
-    return "            const float r" + std::to_string(r) + " = " + kind + row_names[row.row] + "::apply(" + a + ", " + b + ", " +
-           operand_text(row, 2) + ");\n";
+    if (row.form >= MX_FORM_BINARY)
+        return "ab";
+    if (row.form == MX_FORM_UNARY)
+        return "x";
+    const std::string looks = row_words[row.row].looks;
+    return looks == "X" ? "gx" : looks == "Y" ? "gy" : "gxy";
 }
 
-static std::string program_text(const mx_kernel_call *call, const mx_fused *program)
+/* float r3; { const float a = r1, b = r2; r3 = (float)(a * b); } */
+static std::string row_text(const mx_fused_row &row, int r)
 {
-    std::string reads, rows;
+    const bool scalar = row.form == MX_FORM_SCALAR, reversed = row.form == MX_FORM_REVERSED;
+    const std::string first = operand_text(row, 0), number = number_text(row, r), letters = letters_of(row);
+    const std::string operands[] = {reversed ? number : first,
+                                    reversed ? first
+                                    : scalar ? number
+                                             : operand_text(row, 1),
+                                    operand_text(row, 2)};
+    const std::string name = "r" + std::to_string(r);
+    std::string text = "    float " + name + "; { const float ";
+    for (size_t k = 0; k < letters.size(); k++)
+        text += (k ? ", " : "") + letters.substr(k, 1) + " = " + operands[k];
+    const words &w = row_words[row.row];
+    const std::string made = row.form == MX_FORM_BACKWARD ? std::string("g * (") + w.derivative + ")" : w.forward;
+    return text + "; " + name + " = (float)(" + made + "); }\n";
+}
+
+/* What is said once for each input, one after the other: '#' is its number, '@' its type. */
+static std::string for_inputs(const mx_kernel_call *call, const mx_fused *program, const char *said,
+                              const char *between)
+{
+    std::string text;
     for (int k = 0; k < program->n_in; k++) {
-        const std::string n = std::to_string(k);
-        reads += "        float x" + n + "[4];\n        read<" + type_name(call->in[k]->dtype) + ">(x" + n + ", c.in[" + n +
-                 "], i, lanes, whole);\n";
+        text += k ? between : "";
+        for (const char *c = said; *c; c++)
+            text += *c == '#' ? std::to_string(k) : *c == '@' ? type_name(call->in[k]->dtype) : std::string(1, *c);
     }
+    return text;
+}
+
+/* What stands between two $ is filled in. */
+static const char whole_text[] = R"(#include "cuda/kernels/chain.h"
+#define T float
+#include "cuda/kernels/math_f32.h"
+__device__ inline float value(const mx_chain &c, $parameters$)
+{
+$rows$    return $last row$;
+}
+extern "C" __global__ void __launch_bounds__(256) chain(const __grid_constant__ mx_chain c)
+{
+    const long long first = (long long)blockIdx.x * blockDim.x + threadIdx.x;
+    const long long step = (long long)gridDim.x * blockDim.x;
+    for (long long i = first; i < c.fours; i += step) {
+        float y[4], $fours$;
+$reads$#pragma unroll
+        for (int l = 0; l < 4; l++)
+            y[l] = value(c, $lanes$);
+        write<$out$>(y, c.out, i);
+    }
+$rest$})";
+
+static const char rest_text[] = R"(    for (long long i = 4 * c.fours + first; i < c.n; i += step)
+        narrow(value(c, $elements$), ($out$ *)c.out + i);
+)";
+
+static void fill_in(std::string *text, const std::string &place, const std::string &what)
+{
+    for (size_t at; (at = text->find(place)) != std::string::npos;)
+        text->replace(at, place.size(), what);
+}
+
+static std::string program_text(const mx_kernel_call *call, const mx_fused *program, bool rest)
+{
+    std::string text = whole_text, rows;
+    const auto each = [&](const char *said, const char *between) { return for_inputs(call, program, said, between); };
     for (int r = 0; r < program->n_rows; r++)
         rows += row_text(program->rows[r], r);
-    return "#include \"cuda/kernels/chain.h\"\n"
-           "#include \"op/pointwise.h\"\n"
-           "#define T float\n"
-           "#include \"cuda/kernels/math_f32.h\"\n"
-           "#include \"cuda/kernels/pointwise_rows.h\"\n"
-           "extern \"C\" __global__ void __launch_bounds__(256) chain(const __grid_constant__ mx_chain c)\n"
-           "{\n"
-           "    const long long stride = (long long)gridDim.x * blockDim.x * 4;\n"
-           "    for (long long i = ((long long)blockIdx.x * blockDim.x + threadIdx.x) * 4; i < c.n; i += stride) {\n"
-           "        const int lanes = c.n - i < 4 ? (int)(c.n - i) : 4;\n"
-           "        const bool whole = c.aligned && lanes == 4;\n"
-           "        float y[4];\n" +
-           reads +
-           "#pragma unroll\n"
-           "        for (int l = 0; l < 4; l++) {\n" +
-           rows + "            y[l] = r" + std::to_string(program->n_rows - 1) + ";\n        }\n        write<" +
-           type_name(call->out[0]->dtype) + ">(y, c.out, i, lanes, whole);\n    }\n}\n";
+    fill_in(&text, "$rest$", rest ? rest_text : "");
+    fill_in(&text, "$rows$", rows);
+    fill_in(&text, "$last row$", "r" + std::to_string(program->n_rows - 1));
+    fill_in(&text, "$parameters$", each("float x#", ", "));
+    fill_in(&text, "$fours$", each("x#[4]", ", "));
+    fill_in(&text, "$reads$", each("        read<@>(x#, c.in[#], i);\n", ""));
+    fill_in(&text, "$lanes$", each("x#[l]", ", "));
+    fill_in(&text, "$elements$", each("widen(((const @ *)c.in[#])[i])", ", "));
+    fill_in(&text, "$out$", type_name(call->out[0]->dtype));
+    return text;
 }
 
 /* ---- compiled chains --------------------------------------------------------------------------------------------- */
 
 /* What the text depends on. */
-static std::string key_of(const mx_cuda_device *d, const mx_kernel_call *call, const mx_fused *program)
+static std::string key_of(const mx_cuda_device *d, const mx_kernel_call *call, const mx_fused *program, bool rest)
 {
     std::string key;
     key.reserve(16 + sizeof *program);
-    key += (char)d->id, key += (char)program->n_in, key += (char)call->out[0]->dtype;
+    key += (char)d->id, key += (char)rest, key += (char)program->n_in, key += (char)call->out[0]->dtype;
     for (int k = 0; k < program->n_in; k++)
         key += (char)call->in[k]->dtype;
     for (int r = 0; r < program->n_rows; r++) {
@@ -148,36 +210,43 @@ static std::string key_of(const mx_cuda_device *d, const mx_kernel_call *call, c
 }
 
 /* NULL: it is to be interpreted.  While launches are recorded nothing is compiled. */
-static cudaKernel_t compiled(const mx_cuda_device *d, const mx_kernel_call *call, const mx_fused *program)
+static cudaKernel_t compiled(const mx_cuda_device *d, const mx_kernel_call *call, const mx_fused *program, bool rest)
 {
     static std::mutex lock;
     static std::unordered_map<std::string, cudaKernel_t> table;
-    const std::string key = key_of(d, call, program);
+    const std::string key = key_of(d, call, program, rest);
     std::lock_guard<std::mutex> guard(lock);
     const auto found = table.find(key);
     if (found != table.end())
         return found->second;
     if (d->pool)
         return nullptr;
-    return table[key] = mx_cuda_compile(d, program_text(call, program), "chain");
+    return table[key] = mx_cuda_compile(d, program_text(call, program, rest), "chain");
 }
 
-static mx_code run_compiled(const mx_kernel_call *call, mx_cuda_device *d, const mx_fused *program, cudaKernel_t kernel)
+static mx_chain arguments_of(const mx_kernel_call *call, const mx_fused *program)
 {
     const mx_array *out = call->out[0];
     mx_chain c = {};
-    c.out = mx_data(out), c.n = out->size, c.aligned = mx_cuda_aligned(mx_data(out), out->dtype);
+    bool aligned = mx_cuda_aligned(mx_data(out), out->dtype);
     for (int k = 0; k < call->n_in; k++) {
         c.in[k] = mx_data(call->in[k]);
-        c.aligned &= mx_cuda_aligned(mx_data(call->in[k]), call->in[k]->dtype);
+        aligned &= mx_cuda_aligned(mx_data(call->in[k]), call->in[k]->dtype);
     }
+    c.out = mx_data(out), c.n = out->size, c.fours = aligned ? c.n / 4 : 0;
     for (int r = 0; r < program->n_rows; r++)
         c.scalar[r] = (float)program->rows[r].scalar;
-    void *arguments[] = {&c};
+    return c;
+}
+
+static mx_code run_compiled(const mx_kernel_call *call, mx_cuda_device *d, mx_chain *c, cudaKernel_t kernel)
+{
+    void *arguments[] = {c};
     const int64_t each = MX_CUDA_BLOCK * MX_CUDA_LANES;
-    const unsigned blocks = mx_cuda_blocks(d, (c.n + each - 1) / each);
-    return mx_cuda_fail(cudaLaunchKernel((const void *)kernel, dim3(blocks), dim3(MX_CUDA_BLOCK), arguments, 0, d->stream),
-                        call->op->name);
+    const unsigned blocks = mx_cuda_blocks(d, (c->n + each - 1) / each);
+    return mx_cuda_fail(
+        cudaLaunchKernel((const void *)kernel, dim3(blocks), dim3(MX_CUDA_BLOCK), arguments, 0, d->stream),
+        call->op->name);
 }
 
 static bool known_types(const mx_kernel_call *call)
@@ -196,13 +265,15 @@ static mx_code run_chain(const mx_kernel_call *call)
         return mx_error_code();
     if (!program)
         return mx_cuda_fail(cudaMemcpyAsync(mx_data(call->out[0]), mx_data(call->in[0]), mx_bytes(call->out[0]),
-                                            cudaMemcpyDeviceToDevice, d->stream), call->op->name);
+                                            cudaMemcpyDeviceToDevice, d->stream),
+                            call->op->name);
     if (!known_types(call))
         return MX_DECLINED;
     if (!call->out[0]->size)
         return MX_OK;
-    cudaKernel_t kernel = compiled(d, call, program);
-    return kernel ? run_compiled(call, d, program, kernel) : interpret(call, program);
+    mx_chain c = arguments_of(call, program);
+    cudaKernel_t kernel = compiled(d, call, program, c.n != 4 * c.fours);
+    return kernel ? run_compiled(call, d, &c, kernel) : interpret(call, program);
 }
 
 /* ---- _fold_norm: batch normalisation into the weights before it --------------------------------------------------------- */
@@ -214,8 +285,10 @@ template <class F> static mx_code fold(const mx_kernel_call *call)
     if (!weight->size)
         return MX_DECLINED;
     const int64_t each = weight->size / weight->shape[0];
-    const F *w = (const F *)mx_data(weight), *beta = (const F *)mx_data(call->in[2]), *mean = (const F *)mx_data(call->in[3]);
-    const F *var = (const F *)mx_data(call->in[4]), *gamma = attrs->fix_gamma ? nullptr : (const F *)mx_data(call->in[1]);
+    const F *w = (const F *)mx_data(weight), *beta = (const F *)mx_data(call->in[2]),
+            *mean = (const F *)mx_data(call->in[3]);
+    const F *var = (const F *)mx_data(call->in[4]),
+            *gamma = attrs->fix_gamma ? nullptr : (const F *)mx_data(call->in[1]);
     const F *bias = mx_is_none(call->in[5]) ? nullptr : (const F *)mx_data(call->in[5]);
     F *new_weight = (F *)mx_data(call->out[0]), *new_bias = (F *)mx_data(call->out[1]);
     const double eps = attrs->eps;

@@ -105,6 +105,7 @@ static __device__ inline void mx_cuda_nms_settle(const uint32_t *hits, unsigned 
                 left = ~now & ~((2u << bit) - 1);
             }
         }
+        __syncwarp(); /* all lanes have read */
         if (mine < MX_CUDA_NMS_WORDS)
             out[word] = all;
     }
