@@ -1,7 +1,7 @@
 # The CUDA part: libgluon_cuda.so, which the library opens at the first use of a GPU (src/cuda/load.c).
 #
 # Built where nvcc, cuBLAS and cuDNN are found; a machine without a GPU can compile it.  GLUON_CUDA=OFF leaves it out.
-# CMAKE_CUDA_ARCHITECTURES: Hopper's code and an intermediate form that the driver compiles for others from Turing on.
+# CMAKE_CUDA_ARCHITECTURES: Hopper's code, and forms that the driver compiles: for newer GPUs, and for older ones from Turing on.
 #
 # SPDX-License-Identifier: Apache-2.0
 option(GLUON_CUDA "Build the CUDA part if nvcc is found" ON)
@@ -9,7 +9,7 @@ set(GLUON_HAVE_CUDA OFF)
 if(GLUON_CUDA AND NOT GLUON_SANITIZE)
     include(CheckLanguage)
     if(NOT DEFINED CMAKE_CUDA_ARCHITECTURES)
-        set(CMAKE_CUDA_ARCHITECTURES 75-virtual 90-real)
+        set(CMAKE_CUDA_ARCHITECTURES 75-virtual 90)
     endif()
     check_language(CUDA)
     if(CMAKE_CUDA_COMPILER)
