@@ -112,6 +112,11 @@ static void wrong(void **state)
     expect_error(MX_ERR_UNSUPPORTED, "2.0");
     assert_null(mx_to_dlpack(NULL, 0));
     expect_error(MX_ERR_ARGUMENT, "mx_to_dlpack");
+    void *data = t.tensor.data;
+    t.tensor.data = NULL;
+    assert_null(mx_from_dlpack(&t));
+    expect_error(MX_ERR_ARGUMENT, "6 elements");
+    t.tensor.data = data;
     t.tensor.dtype = (mx_dl_type){5, 64, 1}; /* complex */
     assert_null(mx_from_dlpack(&t));
     expect_error(MX_ERR_DTYPE, "code 5");

@@ -206,11 +206,15 @@ static mx_array *array_of(const mx_dl_tensor *t, mx_context context, void (*rele
         return mx_fail_null(MX_ERR_DTYPE,
                             "mx_from_dlpack: arrays have no elements of DLPack type (code %d, %d bits, %d lanes)",
                             t->dtype.code, t->dtype.bits, t->dtype.lanes);
+    const mx_shape_t shape = mx_shape_of_dims(&dims);
+    const int64_t size = mx_shape_size(&shape);
+    if (size > 0 && !t->data)
+        return mx_fail_null(MX_ERR_ARGUMENT, "mx_from_dlpack: the tensor says that it has %lld elements, but not where",
+                            (long long)size);
     if (device->follow && device->follow(context, MX_DL_DEFAULT_STREAM))
         return NULL;
-    const mx_shape_t shape = mx_shape_of_dims(&dims);
     char *data = (char *)t->data + t->byte_offset;
-    if (mx_shape_size(&shape) > 0 && is_contiguous(t))
+    if (size > 0 && is_contiguous(t))
         return mx_array_adopt_on(context, &shape, dtype, data, release, owner);
     return copied(context, &shape, &dims, dtype, data, t);
 }
