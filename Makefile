@@ -85,7 +85,7 @@ asan:
 	$(call COMPILE,$(BUILD)/asan)
 
 # Threads under the thread sanitizer: plans, hybridized blocks, training steps.  Not part of `check`.
-THREADED := test_plan test_hybrid_changes test_train_step
+THREADED := test_exec_plan test_gluon_hybrid_changes test_gluon_train_step
 tsan:
 	cmake -S . -B $(BUILD)/tsan -DCMAKE_BUILD_TYPE=RelWithDebInfo -DGLUON_TSAN=ON -DGLUON_BENCH=OFF $(CMAKE_FLAGS)
 	$(call COMPILE,$(BUILD)/tsan) --target $(THREADED)

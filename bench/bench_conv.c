@@ -12,7 +12,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "cpu/kernels/conv.h"
+#include "cpu/kernels/conv/conv.h"
 #include "machine.h"
 #ifdef HAVE_DNNL
 #include <oneapi/dnnl/dnnl.h>

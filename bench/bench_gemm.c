@@ -12,7 +12,7 @@
 #include <string.h>
 #include <time.h>
 
-#include "cpu/kernels/gemm.h"
+#include "cpu/kernels/gemm/gemm.h"
 #include "machine.h"
 #ifdef HAVE_DNNL
 #include <oneapi/dnnl/dnnl.h>

@@ -11,7 +11,7 @@
 
 #include "exec/call.h"
 #include "gluon.h"
-#include "gluon/hybrid.h"
+#include "gluon/compile/hybrid.h"
 #include "machine.h"
 
 /* ---- networks ---------------------------------------------------------------------------------------------------- */

@@ -1,8 +1,8 @@
 # Lists derived from file names: a new file in these folders is registered by being there.
 #
-#   src/op/def/softmax.c      defines mx_op mx_family_softmax[]                    gen/op_families.gen.c
+#   src/op/def/*/softmax.c       defines mx_op mx_family_softmax[]                    gen/op_families.gen.c
 #   src/gluon/def/conv.c      defines mx_class mx_classes_conv[]                   gen/classes.gen.c
-#   src/cpu/kernels/pool.c    with a line MX_CPU_KERNELS(pool): a table per level  gen/cpu_families.gen.c
+#   src/cpu/kernels/*/pool.c   with a line MX_CPU_KERNELS(pool): a table per level  gen/cpu_families.gen.c
 #
 # SPDX-License-Identifier: Apache-2.0
 
@@ -36,7 +36,24 @@ function(gluon_write_list file header folder body)
         "/* Made by cmake/families.cmake from the file names in ${folder}. */\n#include <stddef.h>\n#include \"${header}\"\n${body}")
 endfunction()
 
-file(GLOB op_files CONFIGURE_DEPENDS ${PROJECT_SOURCE_DIR}/src/op/def/*.c)
+# Sets `result` to those of the given files in which a line begins with `mark`, in the order of their names: folders
+# group them for readers and mean nothing here.  Files without the mark are shared by others (a GEMM, say).
+function(gluon_marked result mark)
+    set(keyed "")
+    foreach(path IN LISTS ARGN)
+        file(STRINGS ${path} line REGEX "^${mark}" LIMIT_COUNT 1)
+        if(line)
+            get_filename_component(name ${path} NAME_WE)
+            list(APPEND keyed ${name}=${path})
+        endif()
+    endforeach()
+    list(SORT keyed)
+    list(TRANSFORM keyed REPLACE "^[^=]*=" "")
+    set(${result} ${keyed} PARENT_SCOPE)
+endfunction()
+
+file(GLOB_RECURSE op_files CONFIGURE_DEPENDS ${PROJECT_SOURCE_DIR}/src/op/def/*.c)
+gluon_marked(op_files "mx_op mx_family_" ${op_files})
 gluon_names(op_families ${op_files})
 set(body "")
 gluon_append_list(body "mx_op" mx_op_families mx_family_ "" ${op_families})
@@ -46,18 +63,11 @@ file(GLOB class_files CONFIGURE_DEPENDS ${PROJECT_SOURCE_DIR}/src/gluon/def/*.c)
 gluon_names(class_families ${class_files})
 set(body "")
 gluon_append_list(body "mx_class" mx_class_families mx_classes_ "" ${class_families})
-gluon_write_list(classes.gen.c gluon/described.h src/gluon/def "${body}")
+gluon_write_list(classes.gen.c gluon/class/class.h src/gluon/def "${body}")
 
-# Only files that define a table are listed; the others are shared by them (a GEMM, say).
-file(GLOB GLUON_KERNEL_FILES CONFIGURE_DEPENDS ${PROJECT_SOURCE_DIR}/src/cpu/kernels/*.c)
+file(GLOB_RECURSE GLUON_KERNEL_FILES CONFIGURE_DEPENDS ${PROJECT_SOURCE_DIR}/src/cpu/kernels/*.c)
 set_property(DIRECTORY APPEND PROPERTY CMAKE_CONFIGURE_DEPENDS ${GLUON_KERNEL_FILES})
-set(table_files "")
-foreach(path IN LISTS GLUON_KERNEL_FILES)
-    file(STRINGS ${path} table REGEX "^MX_CPU_KERNELS\\(" LIMIT_COUNT 1)
-    if(table)
-        list(APPEND table_files ${path})
-    endif()
-endforeach()
+gluon_marked(table_files "MX_CPU_KERNELS\\(" ${GLUON_KERNEL_FILES})
 gluon_names(kernel_families ${table_files})
 set(body "")
 foreach(level IN LISTS GLUON_LEVELS)

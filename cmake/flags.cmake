@@ -37,11 +37,15 @@ endif()
 
 # Kernels are compiled once per level and chosen when the library is loaded (src/cpu/kernels/level.h).
 check_c_source_compiles("#ifndef __x86_64__\n#error other\n#endif\nint main(void) { return 0; }" GLUON_IS_X86_64)
-set(GLUON_LEVELS generic)
+set(all_levels generic)
 if(GLUON_IS_X86_64)
-    list(APPEND GLUON_LEVELS avx2 avx512)
-    target_compile_definitions(gluon_flags INTERFACE MX_HAVE_X86_LEVELS)
+    list(APPEND all_levels avx2 avx512)
 endif()
+set(GLUON_LEVELS "${all_levels}" CACHE STRING "Instruction levels to build, generic always among them: fewer build faster")
+foreach(level IN LISTS GLUON_LEVELS)
+    string(TOUPPER MX_LEVEL_${level} name)
+    target_compile_definitions(gluon_flags INTERFACE ${name})
+endforeach()
 set(GLUON_LEVEL_generic "")
 if(GLUON_IS_X86_64 AND CMAKE_C_COMPILER_ID STREQUAL "GNU" AND GLUON_KERNEL_OPTIMIZE STREQUAL "-O3")
     set(GLUON_LEVEL_generic -O2) # hardly a machine runs this level here: small is better

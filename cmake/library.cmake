@@ -2,11 +2,11 @@
 #
 # SPDX-License-Identifier: Apache-2.0
 
-# Sets `result` to all C files in the given folders of src/.
+# Sets `result` to all C files in and below the given folders of src/.
 function(gluon_sources result)
     set(all "")
     foreach(folder IN LISTS ARGN)
-        file(GLOB files CONFIGURE_DEPENDS ${PROJECT_SOURCE_DIR}/src/${folder}/*.c)
+        file(GLOB_RECURSE files CONFIGURE_DEPENDS ${PROJECT_SOURCE_DIR}/src/${folder}/*.c)
         list(APPEND all ${files})
     endforeach()
     set(${result} ${all} PARENT_SCOPE)
@@ -44,7 +44,7 @@ function(gluon_generate tool name)
 endfunction()
 
 # ---- step one: everything that knows what operators are ----------------------------------------------------
-gluon_sources(ops_files base ndarray op op/def)
+gluon_sources(ops_files base ndarray op)
 gluon_objects(gluon_ops ${ops_files} ${GEN}/op_families.gen.c)
 add_executable(opgen tools/opgen.c)
 target_link_libraries(opgen PRIVATE gluon_ops gluon_flags)
@@ -59,8 +59,9 @@ foreach(level IN LISTS GLUON_LEVELS)
     list(APPEND computing kernels_${level})
 endforeach()
 gluon_sources(run_files graph pass exec cpu cuda)
+list(FILTER run_files EXCLUDE REGEX "/src/cpu/kernels/")
 gluon_objects(gluon_run ${run_files} ${GEN}/cpu_families.gen.c ${GEN}/op.gen.c)
-gluon_sources(block_files gluon gluon/*)
+gluon_sources(block_files gluon)
 list(FILTER block_files EXCLUDE REGEX "/src/gluon/zoo/")
 gluon_objects(gluon_blocks ${block_files} ${GEN}/classes.gen.c)
 list(APPEND computing gluon_run gluon_blocks)

@@ -5,7 +5,7 @@
  *
  * SPDX-License-Identifier: Apache-2.0 */
 #include "cgen.h"
-#include "gluon/described.h"
+#include "gluon/class/class.h"
 
 static const struct {
     const char *type; /* what the constructor returns */
@@ -105,7 +105,7 @@ static void write_source(void)
 {
     fprintf(file,
             "/* The constructors of nn.gen.h.  Made by classgen; do not edit.  SPDX-License-Identifier: Apache-2.0 */\n"
-            "#include \"gluon/nn.gen.h\"\n#include \"gluon/described.h\"\n");
+            "#include \"gluon/nn.gen.h\"\n#include \"gluon/class/class.h\"\n");
     for (int i = 0; mx_class_at(i); i++)
         write_definition(mx_class_at(i));
 }

@@ -7,7 +7,7 @@
  * arrays as its parts.  It goes wherever an mx_array * goes (files, gradients, optimizers, blocks), and whoever wants
  * plain elements refuses it by the check of the kind that is there anyway, with an error that names the remedy:
  * mx_tostype(x, MX_STYPE_DEFAULT).  So dense arrays pay nothing for sparse ones: mx_invoke, having refused an input,
- * looks whether a sparse one stands there and hands the whole call to exec/sparse.c, where operators that know sparse
+ * looks whether a sparse one stands there and hands the whole call to exec/sparse/sparse.c, where operators that know sparse
  * arrays are rows of a table:
  *
  *     dot                    csr with dense or row_sparse, either transposed; a transposed csr gives row_sparse

@@ -13,8 +13,8 @@
 #include "base/error.h"
 #include "block.h"
 #include "exec/tape.h"
-#include "gluon/hybrid.h"
-#include "gluon/trace.h"
+#include "gluon/compile/hybrid.h"
+#include "gluon/compile/trace.h"
 
 uint64_t structure_version = 1;
 

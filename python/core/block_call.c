@@ -14,8 +14,8 @@
 #include "block.h"
 #include "exec/list.h"
 #include "exec/tape.h"
-#include "gluon/hybrid.h"
-#include "gluon/trace.h"
+#include "gluon/compile/hybrid.h"
+#include "gluon/compile/trace.h"
 
 static _Thread_local block_object *hooked; /* its hooks are being run by Python: the library's are to pass over it */
 

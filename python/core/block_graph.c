@@ -11,7 +11,7 @@
 #include "exec/list.h"
 #include "exec/tape.h"
 #include "gluon/deploy.h"
-#include "gluon/hybrid.h"
+#include "gluon/compile/hybrid.h"
 #include "graph/infer.h"
 #include "graph/symbol.h"
 

@@ -10,7 +10,7 @@
 
 #include "base/alloc.h"
 #include "core.h"
-#include "gluon/learning.h"
+#include "gluon/train/learning.h"
 
 /* ---- options ---------------------------------------------------------------------------------------------------- */
 

@@ -8,7 +8,7 @@
 #include "base/error.h"
 #include "base/object.h"
 #include "core.h"
-#include "gluon/initialize.h"
+#include "gluon/block/initialize.h"
 
 static PyObject *plain_call, *plain_weight; /* __call__ and _init_weight of rows that nobody overrode */
 

@@ -6,7 +6,7 @@
 
 #include "base/alloc.h"
 #include "core.h"
-#include "gluon/learning.h"
+#include "gluon/train/learning.h"
 
 /* _update(labels or None, preds): lists of arrays */
 static PyObject *update(PyObject *self, PyObject *args)

@@ -9,7 +9,7 @@
 #include "core.h"
 #include "symbol.h"
 
-/* As the schema of all scalar operators (op/def/pointwise.c); checked when the module starts. */
+/* As the schema of all scalar operators (op/def/pointwise/pointwise.c); checked when the module starts. */
 typedef struct scalar_attrs {
     double scalar;
     bool is_int;

@@ -9,7 +9,7 @@
 
 #include "base/error.h"
 #include "core.h"
-#include "gluon/learning.h"
+#include "gluon/train/learning.h"
 
 /* ---- schedules -------------------------------------------------------------------------------------------------- */
 

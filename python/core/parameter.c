@@ -9,7 +9,7 @@
 
 #include "base/error.h"
 #include "core.h"
-#include "gluon/core.h"
+#include "gluon/block/core.h"
 #include "skin.h"
 
 /* ---- shared with dictionaries of parameters (params.c) ---------------------------------------------------------------------------------------------- */

@@ -2,7 +2,7 @@
  * SPDX-License-Identifier: Apache-2.0 */
 #include "base/alloc.h"
 #include "core.h"
-#include "exec/reduce.h"
+#include "exec/device_sum.h"
 
 #ifdef MX_HAVE_X86_LEVELS
 enum { X86 = 1 };

@@ -3,7 +3,7 @@
 #define MXNET_SKIN_H
 
 #include "core.h"
-#include "gluon/core.h"
+#include "gluon/block/core.h"
 
 /* Python classes that the package registers, so that C can make objects of them. */
 typedef enum front_kind {

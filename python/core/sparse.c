@@ -8,7 +8,7 @@
 #include <string.h>
 
 #include "core.h"
-#include "exec/sparse.h"
+#include "exec/sparse/sparse.h"
 #include "gluon/data.h"
 #include "gluon/parameter.h"
 #include "ndarray/sparse.h"

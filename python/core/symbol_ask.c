@@ -5,8 +5,8 @@
 #include <string.h>
 
 #include "base/alloc.h"
-#include "gluon/core.h"
-#include "gluon/trace.h"
+#include "gluon/block/core.h"
+#include "gluon/compile/trace.h"
 #include "graph/symbol.h"
 #include "pass/gradient.h"
 #include "symbol.h"

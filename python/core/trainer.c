@@ -4,7 +4,7 @@
  * back: its states are Python objects that the library's slots keep.
  *
  * SPDX-License-Identifier: Apache-2.0 */
-#include "gluon/trainer.h"
+#include "gluon/train/trainer.h"
 
 #include "base/error.h"
 #include "core.h"

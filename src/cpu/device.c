@@ -9,7 +9,7 @@
 #include "base/threads.h"
 #include "cpu/kernel.h"
 #include "ndarray/device.h"
-#include "op/blocked.h"
+#include "op/formula/blocked.h"
 
 #define LARGE_COPY (2 << 20) /* bytes */
 
@@ -23,12 +23,12 @@ typedef struct level {
 } level;
 
 static bool always(void) { return true; }
-#ifdef MX_HAVE_X86_LEVELS
-static bool has_avx2(void)
+#ifdef __x86_64__
+static inline bool has_avx2(void)
 {
     return __builtin_cpu_supports("avx2") && __builtin_cpu_supports("fma") && __builtin_cpu_supports("bmi2");
 }
-static bool has_avx512(void)
+static inline bool has_avx512(void)
 {
     return has_avx2() && __builtin_cpu_supports("avx512f") && __builtin_cpu_supports("avx512bw") &&
            __builtin_cpu_supports("avx512dq") && __builtin_cpu_supports("avx512vl");
@@ -38,8 +38,10 @@ static bool has_avx512(void)
 static const level levels[] = {
     /* lowest first */
     {"generic", 0, mx_cpu_families_generic, always},
-#ifdef MX_HAVE_X86_LEVELS
+#ifdef MX_LEVEL_AVX2
     {"avx2", 8, mx_cpu_families_avx2, has_avx2},
+#endif
+#ifdef MX_LEVEL_AVX512
     {"avx512", 16, mx_cpu_families_avx512, has_avx512},
 #endif
 };

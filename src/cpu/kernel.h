@@ -15,12 +15,10 @@ typedef mx_kernel mx_cpu_kernel;
 
 #define MX_CPU_KERNELS(file) const mx_cpu_kernel MX_LEVEL_NAME(mx_cpu_kernels_##file)[]
 
-/* Generated from the file names; NULL-ended. */
+/* Generated from the file names for the levels of this build (MX_LEVEL_AVX2, ...); NULL-ended. */
 extern const mx_cpu_kernel *const mx_cpu_families_generic[];
-#ifdef MX_HAVE_X86_LEVELS
 extern const mx_cpu_kernel *const mx_cpu_families_avx2[];
 extern const mx_cpu_kernel *const mx_cpu_families_avx512[];
-#endif
 
 const char *mx_cpu_level(void); /* "generic", "avx2" or "avx512": the level in use */
 

@@ -12,7 +12,7 @@
 #include "base/alloc.h"
 #include "base/error.h"
 #include "cuda/plugin.h"
-#include "op/multi_optimizer.h"
+#include "op/formula/multi_optimizer.h"
 
 #define FILE_NAME "libgluon_cuda.so"
 

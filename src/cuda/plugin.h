@@ -14,7 +14,7 @@
 #include "base/threads.h"
 #include "op/op.h"
 
-struct mx_update; /* of op/optimizer.h */
+struct mx_update; /* of op/formula/optimizer.h */
 
 #define MX_CUDA_BORDER 2 /* changes with this struct: both sides must have been built from the same source */
 

@@ -9,7 +9,7 @@
 #include "base/error.h"
 #include "exec/backward.h"
 #include "exec/list.h"
-#include "exec/sparse.h"
+#include "exec/sparse/sparse.h"
 #include "graph/node.h"
 
 /* ---- variables ------------------------------------------------------------------------------------------- */

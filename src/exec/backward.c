@@ -14,8 +14,8 @@
 #include "base/alloc.h"
 #include "base/error.h"
 #include "base/vec.h"
-#include "exec/plan.h"
-#include "exec/sparse.h"
+#include "exec/plan/plan.h"
+#include "exec/sparse/sparse.h"
 #include "op/precision.h"
 
 static _Atomic uint64_t next_pass = 1;

@@ -2,7 +2,7 @@
 #ifndef MX_EXEC_INDEX_H
 #define MX_EXEC_INDEX_H
 
-#include "op/movement.h"
+#include "op/formula/movement.h"
 
 typedef struct mx_source_axis {
     mx_span span;    /* of basic keys; an integer is a span of one */

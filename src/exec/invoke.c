@@ -14,10 +14,10 @@
 #include "base/error.h"
 #include "exec/amp.h"
 #include "exec/call.h"
-#include "exec/gather.h"
+#include "exec/plan/gather.h"
 #include "exec/profile.h"
-#include "exec/region.h"
-#include "exec/sparse.h"
+#include "exec/control/region.h"
+#include "exec/sparse/sparse.h"
 #include "exec/tape.h"
 #include "graph/call.h"
 

@@ -50,7 +50,7 @@ struct mx_node {
     const mx_function *function; /* a copy inside this allocation */
     void *user;
 
-    /* Compiled calls (exec/plan.h). */
+    /* Compiled calls (exec/plan/plan.h). */
     bool compiled;
     struct mx_frame *frame; /* retained; where the forward part ran; NULL: freed */
 

@@ -19,7 +19,7 @@ bool mx_op_is_custom(const mx_op *op);
 const char *mx_custom_type(const void *attrs); /* op_type in the attributes of Custom */
 /* A use of a registered class: new reference; NULL with an error. */
 mx_callee *mx_custom_callee(const char *op_type, int n, const char *const *keys, const char *const *values);
-/* Running it, defined by exec/custom.c. */
+/* Running it, defined by exec/control/custom.c. */
 mx_code mx_custom_run_on(mx_callee *callee, int n_in, mx_array *const *in, int n_out, mx_array **out);
 /* Shapes and types of outputs from those of the inputs, as inference does it. */
 mx_code mx_custom_infer(const mx_callee *callee, mx_infer *infer);

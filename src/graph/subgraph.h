@@ -19,7 +19,7 @@
 #include "graph/symbol.h"
 #include "op/control.h"
 
-/* Plans of a subgraph, by what they were made for (exec/control_plan.c). */
+/* Plans of a subgraph, by what they were made for (exec/control/subgraph_plan.c). */
 #define MX_MOST_PART_PLANS 8
 typedef struct mx_part_plans {
     pthread_mutex_t lock;
@@ -54,7 +54,7 @@ typedef struct mx_control {
 } mx_control;
 
 extern const mx_kind mx_control_object_kind;
-/* Inference and running, defined by exec/control.c. */
+/* Inference and running, defined by exec/control/control.c. */
 extern const mx_callee_methods mx_control_methods;
 mx_code mx_control_infer(const mx_callee *callee, mx_infer *infer);
 

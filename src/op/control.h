@@ -5,7 +5,7 @@
  *
  *     mx_invoke        on arrays: the callee runs, through mx_invoke itself, so what it does is recorded call by call
  *                      on symbolic arrays: one node
- *     plans            one step; its kernel (exec/region.c) runs the callee.  Where a gradient is wanted it records;
+ *     plans            one step; its kernel (exec/control/region.c) runs the callee.  Where a gradient is wanted it records;
  *                      the hidden last output, the "history", stands for what was recorded, _backward_call runs it
  *
  * Invariants: the last output of an operator with MX_OP_CALLS is hidden; no gradient reaches it.

@@ -8,7 +8,7 @@
  * (O, C, H, W) are treated alike.
  *
  * Few channels, as those of a picture, are filled up with zeros to what 16 bytes hold: tensor cores read no less.  Where the
- * stride is 2, too, squares of 2 x 2 pixels become channels, and the convolution one with stride 1 (op/def/pixel_blocks.c).
+ * stride is 2, too, squares of 2 x 2 pixels become channels, and the convolution one with stride 1 (op/def/movement/pixel_blocks.c).
  *
  * Dropout stays outside: its random numbers belong to places in memory.
  *

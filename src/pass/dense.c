@@ -1,4 +1,4 @@
-/* While predicting, dense layers take their weights as panels (op/def/packed.c), which the plan makes once (prepare.c).
+/* While predicting, dense layers take their weights as panels (op/def/gemm/dot_packed.c), which the plan makes once (prepare.c).
  *
  *     y = FullyConnected(x, w, b)   ->   w' = _pack_dense(w);  y = _packed_dense(x, w', b)
  *
@@ -10,7 +10,7 @@
 #include "base/alloc.h"
 #include "gluon/op.gen.h"
 #include "ndarray/device.h"
-#include "op/blocked.h"
+#include "op/formula/blocked.h"
 #include "pass/passes.h"
 
 enum { DATA, WEIGHT, BIAS };

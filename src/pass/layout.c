@@ -18,7 +18,7 @@
 #include "base/alloc.h"
 #include "gluon/op.gen.h"
 #include "ndarray/device.h"
-#include "op/blocked.h"
+#include "op/formula/blocked.h"
 #include "pass/passes.h"
 
 extern mx_op mx_family_pointwise[];

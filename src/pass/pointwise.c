@@ -10,7 +10,7 @@
 
 #include "base/alloc.h"
 #include "gluon/op.gen.h"
-#include "op/fused.h"
+#include "op/formula/fused.h"
 #include "pass/passes.h"
 
 extern mx_op mx_family_pointwise[];

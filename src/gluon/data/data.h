@@ -3,7 +3,7 @@
 #define MX_GLUON_DATA_DATA_H
 
 #include "base/object.h"
-#include "gluon/core.h"
+#include "gluon/block/core.h"
 #include "gluon/data.h"
 
 typedef struct mx_dataset_methods {

@@ -4,7 +4,7 @@
 #include "base/alloc.h"
 #include "base/error.h"
 #include "base/rng.h"
-#include "gluon/core.h"
+#include "gluon/block/core.h"
 #include "gluon/image.h"
 #include "gluon/op.gen.h"
 

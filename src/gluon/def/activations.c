@@ -2,7 +2,7 @@
 #include <string.h>
 
 #include "exec/call.h"
-#include "gluon/layers.h"
+#include "gluon/block/layers.h"
 #include "gluon/op.gen.h"
 
 /* ---- Activation -------------------------------------------------------------------------------------------------- */

@@ -1,5 +1,5 @@
 /* Normalisation of single examples: LayerNorm, InstanceNorm, GroupNorm.  SPDX-License-Identifier: Apache-2.0 */
-#include "gluon/layers.h"
+#include "gluon/block/layers.h"
 #include "gluon/op.gen.h"
 
 #define AFFINE_OPTIONS(X, scale_default) \

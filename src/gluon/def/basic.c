@@ -1,5 +1,5 @@
 /* Small layers: Dropout, Flatten, Identity, ReflectionPad2D; Lambda is mx_lambda().  SPDX-License-Identifier: Apache-2.0 */
-#include "gluon/layers.h"
+#include "gluon/block/layers.h"
 #include "gluon/op.gen.h"
 
 #define DROPOUT_OPTIONS(X) \

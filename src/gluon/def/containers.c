@@ -2,7 +2,7 @@
  *
  * SPDX-License-Identifier: Apache-2.0 */
 #include "exec/list.h"
-#include "gluon/layers.h"
+#include "gluon/block/layers.h"
 #include "gluon/op.gen.h"
 
 #define CONCATENATE_OPTIONS(X) X(INT, axis, "-1", "", "axis along which the results follow each other")

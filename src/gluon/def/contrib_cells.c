@@ -15,7 +15,7 @@
 #include <string.h>
 
 #include "exec/list.h"
-#include "gluon/layers.h"
+#include "gluon/block/layers.h"
 #include "gluon/op.gen.h"
 
 #define OPTIONS(X, zeros, ones, order) \

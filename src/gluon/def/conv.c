@@ -4,7 +4,7 @@
 #include <string.h>
 
 #include "exec/call.h"
-#include "gluon/layers.h"
+#include "gluon/block/layers.h"
 #include "gluon/op.gen.h"
 
 /* The options differ between the rows only in their default values. */

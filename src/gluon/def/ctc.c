@@ -1,5 +1,5 @@
 /* CTCLoss: connectionist temporal classification.  SPDX-License-Identifier: Apache-2.0 */
-#include "gluon/losses.h"
+#include "gluon/train/losses.h"
 
 #define CTC_OPTIONS(X) \
     X(STR, layout, "NTC", "", "axes of the predictions: NTC or TNC") \

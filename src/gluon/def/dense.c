@@ -1,5 +1,5 @@
 /* Layers of plain products: Dense, Embedding.  SPDX-License-Identifier: Apache-2.0 */
-#include "gluon/layers.h"
+#include "gluon/block/layers.h"
 #include "gluon/op.gen.h"
 
 /* ---- Dense: activation(x W' + b) ------------------------------------------------------------------------------ */

@@ -8,7 +8,7 @@
 
 #include "base/alloc.h"
 #include "base/error.h"
-#include "gluon/initialize.h"
+#include "gluon/block/initialize.h"
 #include "ndarray/array.h"
 
 static mx_code fill_zero(const void *options, const char *name, mx_array *array)

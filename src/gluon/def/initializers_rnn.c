@@ -8,7 +8,7 @@
  *
  * SPDX-License-Identifier: Apache-2.0 */
 #include "base/error.h"
-#include "gluon/initialize.h"
+#include "gluon/block/initialize.h"
 #include "ndarray/array.h"
 
 #define FUSED_RNN_OPTIONS(X) \

@@ -4,7 +4,7 @@
  * mean (KLDivLoss: the sum) over all axes but the batch axis.  `weight` multiplies it.
  *
  * SPDX-License-Identifier: Apache-2.0 */
-#include "gluon/losses.h"
+#include "gluon/train/losses.h"
 
 /* ---- regression ------------------------------------------------------------------------------------------------------ */
 

@@ -9,7 +9,7 @@
 
 #include "base/alloc.h"
 #include "base/error.h"
-#include "gluon/learning.h"
+#include "gluon/train/learning.h"
 #include "ndarray/array.h"
 
 /* ---- Accuracy ---------------------------------------------------------------------------------------------------- */

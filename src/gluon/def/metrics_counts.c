@@ -4,7 +4,7 @@
 #include <math.h>
 
 #include "base/error.h"
-#include "gluon/learning.h"
+#include "gluon/train/learning.h"
 #include "ndarray/array.h"
 
 /* Calls the class of each sample: predictions are (samples, classes). */

@@ -6,7 +6,7 @@
 #include <math.h>
 
 #include "base/error.h"
-#include "gluon/learning.h"
+#include "gluon/train/learning.h"
 #include "ndarray/array.h"
 
 /* ---- MAE, MSE, RMSE ---------------------------------------------------------------------------------------------- */

@@ -1,5 +1,5 @@
 /* BatchNorm layers.  SPDX-License-Identifier: Apache-2.0 */
-#include "gluon/layers.h"
+#include "gluon/block/layers.h"
 #include "gluon/op.gen.h"
 
 #define NORM_OPTIONS(X) \

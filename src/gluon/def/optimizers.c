@@ -1,11 +1,11 @@
 /* Optimizers that follow the gradient: SGD and its relatives.
  *
- * The formulas are those of the fused update operators (op/optimizer.h); here are options and states.
+ * The formulas are those of the fused update operators (op/formula/optimizer.h); here are options and states.
  *
  * SPDX-License-Identifier: Apache-2.0 */
 #include <math.h>
 
-#include "gluon/update.h"
+#include "gluon/train/update.h"
 
 /* What nearly all updates hand to their operator. */
 #define COMMON .lr = u->lr, .wd = u->wd, .rescale_grad = self->rescale_grad, .clip_gradient = self->clip_gradient

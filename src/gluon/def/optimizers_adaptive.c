@@ -1,12 +1,12 @@
 /* Optimizers that measure each weight's gradient: Adam and its relatives.
  *
- * The formulas are those of the fused update operators (op/optimizer.h); here are options, states and the factors
+ * The formulas are those of the fused update operators (op/formula/optimizer.h); here are options, states and the factors
  * that depend on the number of the update.
  *
  * SPDX-License-Identifier: Apache-2.0 */
 #include <math.h>
 
-#include "gluon/update.h"
+#include "gluon/train/update.h"
 
 #define COMMON .lr = u->lr, .wd = u->wd, .rescale_grad = self->rescale_grad, .clip_gradient = self->clip_gradient
 #define BETAS .beta1 = o->beta1, .beta2 = o->beta2

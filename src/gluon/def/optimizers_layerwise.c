@@ -4,7 +4,7 @@
 #include <math.h>
 #include <string.h>
 
-#include "gluon/update.h"
+#include "gluon/train/update.h"
 
 #define COMMON .wd = u->wd, .rescale_grad = self->rescale_grad, .clip_gradient = self->clip_gradient
 

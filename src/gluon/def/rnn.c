@@ -15,11 +15,11 @@
 #include <string.h>
 
 #include "exec/list.h"
-#include "gluon/layers.h"
+#include "gluon/block/layers.h"
 #include "gluon/op.gen.h"
 #include "graph/names.h"
 #include "graph/node.h"
-#include "op/rnn.h"
+#include "op/formula/rnn.h"
 
 #define INITIALIZERS(X) \
     X(PTR, i2h_weight_initializer, "None", "mx_initializer", "of the weights of inputs; None: the network's") \

@@ -11,7 +11,7 @@
  *
  * SPDX-License-Identifier: Apache-2.0 */
 #include "exec/list.h"
-#include "gluon/layers.h"
+#include "gluon/block/layers.h"
 #include "gluon/op.gen.h"
 
 #define SIZE(X) X(INT, hidden_size, REQUIRED, "1..10000000", "size of the state")

@@ -9,7 +9,7 @@
 #include <string.h>
 
 #include "base/error.h"
-#include "gluon/learning.h"
+#include "gluon/train/learning.h"
 
 #define WARMUP(X) \
     X(FLOAT, base_lr, "0.01", "", "rate after the warmup; an optimizer's own learning rate replaces it") \

@@ -1,5 +1,5 @@
 /* Losses that compare embeddings: Triplet, CosineEmbedding, SDML.  SPDX-License-Identifier: Apache-2.0 */
-#include "gluon/losses.h"
+#include "gluon/train/losses.h"
 
 #define TRIPLET_OPTIONS(X) X(FLOAT, margin, "1.0", "", "wanted difference of the distances") MX_LOSS_OPTIONS(X, "None")
 #define COSINE_OPTIONS(X) MX_LOSS_OPTIONS(X, "None") X(FLOAT, margin, "0.0", "", "dissimilar pairs may be this similar")

@@ -5,7 +5,7 @@
  *     mx_array *y = mx_call(encoder, x, valid_length);      x (N, T, units), valid_length (N)
  *
  * SPDX-License-Identifier: Apache-2.0 */
-#include "gluon/layers.h"
+#include "gluon/block/layers.h"
 #include "gluon/zoo/transformer.h"
 
 #define UNITS(X, fallback) X(INT, units, fallback, "1..10000000", "size of a position's vector")

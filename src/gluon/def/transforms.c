@@ -1,7 +1,7 @@
 /* Transforms of images: ToTensor, Normalize, Cast.  They work on one image and on a batch alike.
  *
  * SPDX-License-Identifier: Apache-2.0 */
-#include "gluon/layers.h"
+#include "gluon/block/layers.h"
 #include "gluon/op.gen.h"
 
 #define NORMALIZE_OPTIONS(X) \

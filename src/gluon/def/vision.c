@@ -7,7 +7,7 @@
 
 #include "base/rng.h"
 #include "gluon/image.h"
-#include "gluon/layers.h"
+#include "gluon/block/layers.h"
 #include "gluon/op.gen.h"
 
 #define RESIZE_OPTIONS(X) \

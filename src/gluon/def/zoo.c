@@ -4,7 +4,7 @@
  *     mx_block *same = mx_model("resnet18_v1", .classes = 10);
  *
  * SPDX-License-Identifier: Apache-2.0 */
-#include "gluon/layers.h"
+#include "gluon/block/layers.h"
 #include "gluon/op.gen.h"
 #include "gluon/zoo/zoo.h"
 

@@ -5,8 +5,8 @@
 
 #include "gluon/emit/emit.h"
 #include "gluon/op.gen.h"
-#include "op/movement.h"
-#include "op/reduce.h"
+#include "op/formula/movement.h"
+#include "op/formula/reduce.h"
 
 static mx_code write_fold_of(const mx_emit_node *n, int kind, int mask)
 {

@@ -1,10 +1,10 @@
-/* Pointwise kernels of a network that is written as C, made from the rows of op/pointwise.h.
+/* Pointwise kernels of a network that is written as C, made from the rows of op/formula/pointwise.h.
  *
  * A row's formula is C over m_* functions; here they become the float functions of <math.h> or small helpers that are
  * written out (kernels.c).
  *
  * SPDX-License-Identifier: Apache-2.0 */
-#include "op/pointwise.h"
+#include "op/formula/pointwise.h"
 
 #include <ctype.h>
 #include <stdio.h>

@@ -2,7 +2,7 @@
 #ifndef MX_GLUON_TRANSFORMER_H
 #define MX_GLUON_TRANSFORMER_H
 
-#include "gluon/core.h"
+#include "gluon/block/core.h"
 
 typedef struct mx_transformer_cell_sizes {
     int64_t units, hidden, heads;

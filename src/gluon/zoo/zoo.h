@@ -13,7 +13,7 @@
 #ifndef MX_GLUON_ZOO_H
 #define MX_GLUON_ZOO_H
 
-#include "gluon/core.h"
+#include "gluon/block/core.h"
 
 /* ---- what the families share (build.c) ----------------------------------------------------------------------- */
 typedef struct mx_conv_row { /* a convolution; channels 0 stands for pooling */

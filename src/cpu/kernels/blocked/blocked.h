@@ -1,0 +1,33 @@
+/* Kernels over blocked channels (float32): convolution, depthwise convolution, pooling.
+ *
+ *     blocked data (N, blocks, H, W, LANES): channel c stands in block c / LANES, lane c % LANES
+ *
+ * Lanes past the last channel hold what the operators make of zeros; nobody looks at them.
+ *
+ * SPDX-License-Identifier: Apache-2.0 */
+#ifndef MX_CPU_LAYOUT_H
+#define MX_CPU_LAYOUT_H
+
+#include "cpu/kernels/blocked/blocked_tile.h"
+#include "gluon/base.h"
+
+typedef struct layout_conv {
+    int64_t batch, height, width; /* of the data */
+    int64_t blocks;               /* of the data; plain data: channels */
+    bool plain;                   /* data (N, C, H, W) */
+    int64_t out_blocks, channels; /* of the result; channels: without padding */
+    int64_t out_height, out_width;
+    int64_t kernel[2], stride[2], dilate[2], pad[2];
+    const float *x, *w, *bias, *add; /* bias (channels), add as the result: may be NULL */
+    float *y;
+    layout_finish finish;
+} layout_conv;
+
+#define layout_convolve MX_LEVEL_NAME(layout_convolve)
+#define layout_depthwise MX_LEVEL_NAME(layout_depthwise)
+mx_code layout_convolve(const layout_conv *c); /* w (out_blocks, blocks, KH, KW, LANES or 1, LANES) */
+#define layout_winograd MX_LEVEL_NAME(layout_winograd)
+mx_code layout_winograd(const layout_conv *c);  /* 3x3, w (16, out_blocks, blocks, LANES, LANES) */
+mx_code layout_depthwise(const layout_conv *c); /* w (blocks, KH, KW, LANES), out_blocks = blocks */
+
+#endif

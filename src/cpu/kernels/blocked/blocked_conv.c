@@ -1,0 +1,318 @@
+/* Convolution over blocked channels: strips of rows, packed once, times groups of output blocks.
+ *
+ *     job = (strip, group)      strip: some output rows of one image, or several whole images
+ *                               group: LAYOUT_VECTORS output blocks
+ *
+ * Threads take runs of neighbouring jobs.  A strip's source stays in the second-level cache while the groups of a run
+ * pass over it.  If there is padding, the strip's source is copied into a frame of zeros first; rows that lie wholly in
+ * the padding are left out of the sums.
+ *
+ * SPDX-License-Identifier: Apache-2.0 */
+#include <string.h>
+
+#include "base/alloc.h"
+#include "base/threads.h"
+#include "cpu/kernels/blocked/blocked.h"
+
+#define STRIP_BYTES (256 << 10) /* of the source that a strip should have */
+
+typedef struct job {
+    const layout_conv *c;
+    int64_t inner;         /* floats of a pixel of the source: LANES, plain 1 */
+    int64_t height, width; /* of the result; a flat image is one row */
+    int64_t in_height, in_width;
+    bool packs;           /* the source is copied */
+    int64_t pack_width;   /* pixels of a packed row */
+    int64_t pack_rows;    /* most packed rows of an image's part */
+    int64_t images, rows; /* of a strip: whole images, or rows of one image */
+    int64_t strips, groups;
+    int64_t parts;
+    int source;          /* row of the table */
+    float *room;         /* (parts, pack_bytes) */
+    int64_t room_floats; /* of a part */
+} job;
+
+static int64_t up(int64_t a, int64_t b) { return (a + b - 1) / b; }
+static int64_t least(int64_t a, int64_t b) { return a < b ? a : b; }
+static int64_t most(int64_t a, int64_t b) { return a > b ? a : b; }
+
+/* ---- sizes ------------------------------------------------------------------------------------------------------- */
+
+static int64_t rows_for(const job *j, int64_t rows) /* source rows of so many result rows */
+{
+    return (rows - 1) * j->c->stride[0] + (j->c->kernel[0] - 1) * j->c->dilate[0] + 1;
+}
+
+static int64_t strip_bytes(const job *j, int64_t rows)
+{
+    return rows_for(j, rows) * most(j->pack_width, 1) * j->c->blocks * j->inner * 4;
+}
+
+static int find_source(const layout_conv *c)
+{
+    const int first = c->plain ? LAYOUT_PLAIN_1 : LAYOUT_BLOCKED_1;
+    return first + (c->stride[1] == 1 ? 0 : c->stride[1] == 2 ? 1 : 2);
+}
+
+/* Rows of a strip: about STRIP_BYTES of source, and the busiest thread has as little to do as possible. */
+static void choose_strips(job *j, int64_t threads)
+{
+    const layout_conv *c = j->c;
+    const int64_t image = strip_bytes(j, j->height);
+    if (image * 2 <= STRIP_BYTES && c->batch >= 2 * threads) { /* several images */
+        j->images = least(STRIP_BYTES / most(image, 1), up(c->batch, threads));
+        j->rows = j->height;
+        j->strips = up(c->batch, j->images);
+        return;
+    }
+    int64_t base = 1, best = 0;
+    while (base < j->height && strip_bytes(j, up(j->height, base)) > STRIP_BYTES)
+        base++;
+    double least_cost = 0;
+    for (int64_t n = base; n <= j->height && n <= base + 2 * threads; n++) {
+        const int64_t rows = up(j->height, n), strips = up(j->height, rows);
+        const double jobs = (double)up(c->batch * strips * j->groups, threads);
+        const double cost = jobs * ((double)rows + 0.02 * (double)rows_for(j, rows) + 0.05);
+        if (!best || cost < 0.995 * least_cost)
+            best = rows, least_cost = cost;
+    }
+    j->images = 1;
+    j->rows = best ? best : 1;
+    j->strips = c->batch * up(j->height, j->rows);
+}
+
+static void choose_sizes(job *j)
+{
+    const layout_conv *c = j->c;
+    const bool pads = c->pad[0] || c->pad[1];
+    const bool flat = !pads && c->kernel[0] == 1 && c->kernel[1] == 1 && c->stride[0] == 1 && c->stride[1] == 1;
+    j->inner = c->plain ? 1 : LANES;
+    j->source = find_source(c);
+    j->height = c->out_height, j->width = c->out_width, j->in_height = c->height, j->in_width = c->width;
+    /* Pixels of a 1x1 kernel are one long row, cut into rows of convenient length. */
+    if (flat) {
+        const int64_t pixels = j->height * j->width;
+        int64_t width = 2 * LAYOUT_HALF * 2;
+        if (pixels <= 8 * width || pixels % width) {
+            for (width = least(pixels, 4 * width); pixels % width; width--) {
+            }
+            width = width < 2 * LAYOUT_HALF ? pixels : width;
+        }
+        j->width = j->in_width = width;
+        j->height = j->in_height = pixels / width;
+    }
+    j->packs = pads;
+    j->pack_width = pads ? (j->width - 1) * c->stride[1] + (c->kernel[1] - 1) * c->dilate[1] + 1 : j->in_width;
+    j->groups = up(c->out_blocks, LAYOUT_VECTORS);
+    choose_strips(j, mx_num_threads());
+    j->pack_rows = rows_for(j, j->rows);
+    j->room_floats = j->packs ? j->images * c->blocks * j->pack_rows * j->pack_width * j->inner : 0;
+    j->parts = least(mx_num_threads(), j->strips * j->groups);
+}
+
+/* ---- packing ----------------------------------------------------------------------------------------------------- */
+
+/* One row of the source with zeros on both sides. */
+static void pack_row(const job *j, const float *from, float *to)
+{
+    const int64_t left = least(j->c->pad[1], j->pack_width), inner = j->inner;
+    const int64_t middle = least(j->in_width, j->pack_width - left), right = j->pack_width - left - middle;
+    memset(to, 0, (size_t)(left * inner) * sizeof *to);
+    memcpy(to + left * inner, from, (size_t)(middle * inner) * sizeof *to);
+    memset(to + (left + middle) * inner, 0, (size_t)(right * inner) * sizeof *to);
+}
+
+/* The source of result rows [row, row + rows) of one image: (blocks, pack_rows, pack_width, inner). */
+static void pack_image(const job *j, int64_t n, int64_t row, int64_t rows, float *to)
+{
+    const layout_conv *c = j->c;
+    const int64_t first = row * c->stride[0] - c->pad[0], count = rows_for(j, rows), line = j->pack_width * j->inner;
+    for (int64_t b = 0; b < c->blocks; b++) {
+        const float *plane = c->x + (n * c->blocks + b) * j->in_height * j->in_width * j->inner;
+        for (int64_t r = 0; r < count; r++) {
+            float *target = to + (b * j->pack_rows + r) * line;
+            if (first + r >= 0 && first + r < j->in_height)
+                pack_row(j, plane + (first + r) * j->in_width * j->inner, target);
+            else
+                memset(target, 0, (size_t)line * sizeof *target);
+        }
+    }
+}
+
+/* ---- tiles ------------------------------------------------------------------------------------------------------- */
+
+typedef struct strip {
+    int64_t n, images;               /* of the batch */
+    int64_t row, rows;               /* of the result, per image */
+    const float *x;                  /* source of the first result row's first kernel row, of image n */
+    int64_t x_image, x_block, x_row; /* strides; x_row: one source row */
+} strip;
+
+/* Kernel rows that meet the source at result row y: [*first, *end). */
+static void kernel_rows(const layout_conv *c, int64_t y, int64_t *first, int64_t *end)
+{
+    const int64_t top = y * c->stride[0] - c->pad[0], d = c->dilate[0];
+    *first = top >= 0 ? 0 : least(up(-top, d), c->kernel[0]);
+    *end = most(*first, least(c->kernel[0], top >= c->height ? 0 : up(c->height - top, d)));
+}
+
+typedef struct place { /* of the first pixel of a half */
+    int64_t n, y, x;
+} place;
+
+static const float *source_of(const job *j, const strip *s, const place *p)
+{
+    return s->x + (p->n - s->n) * s->x_image + (p->y - s->row) * j->c->stride[0] * s->x_row +
+           p->x * j->c->stride[1] * j->inner;
+}
+
+static int64_t result_of(const job *j, const place *p, int64_t block)
+{
+    return (((p->n * j->c->out_blocks + block) * j->height + p->y) * j->width + p->x) * LANES;
+}
+
+/* Two runs of `half` pixels times the output blocks [block, block + vectors). */
+static void run_halves(const job *j, const strip *s, const place *a, const place *b, int64_t half, int64_t block,
+                       int64_t vectors, const float *bias)
+{
+    const layout_conv *c = j->c;
+    int64_t first = 0, end = c->kernel[0], first_b = 0, end_b = 0;
+    if (j->packs) { /* both halves take the kernel rows that one of them needs */
+        kernel_rows(c, a->y, &first, &end);
+        kernel_rows(c, b->y, &first_b, &end_b);
+        first = least(first, first_b), end = most(end, end_b);
+    }
+    const int64_t w_row = c->kernel[1] * j->inner * LANES, w_all = c->kernel[0] * w_row;
+    const int64_t at_a = result_of(j, a, block), at_b = result_of(j, b, block);
+    const int64_t skip = first * c->dilate[0] * s->x_row;
+    const layout_tile t = {.a = source_of(j, s, a) + skip,
+                           .b = source_of(j, s, b) + skip,
+                           .blocks = c->blocks,
+                           .rows = end - first,
+                           .taps = c->kernel[1],
+                           .x_block = s->x_block,
+                           .x_row = c->dilate[0] * s->x_row,
+                           .x_tap = c->dilate[1] * j->inner,
+                           .x_pixel = c->stride[1] * j->inner,
+                           .w = c->w + block * c->blocks * w_all + first * w_row,
+                           .w_skip = w_all - (end - first) * w_row,
+                           .w_block = c->blocks * w_all,
+                           .bias = bias,
+                           .out_a = c->y + at_a,
+                           .out_b = c->y + at_b,
+                           .add_a = c->add ? c->add + at_a : NULL,
+                           .add_b = c->add ? c->add + at_b : NULL,
+                           .y_block = j->height * j->width * LANES,
+                           .finish = &c->finish};
+    layout_tile_table[j->source][vectors - 1][half](&t);
+}
+
+/* `count` neighbouring pixels of a row, at most 2 * LAYOUT_HALF. */
+static void run_pixels(const job *j, const strip *s, place at, int64_t count, int64_t block, int64_t vectors,
+                       const float *bias)
+{
+    const int64_t half = up(count, 2);
+    place b = at;
+    b.x += count - half;
+    run_halves(j, s, &at, &b, half, block, vectors, bias);
+}
+
+static void run_row(const job *j, const strip *s, place at, int64_t block, int64_t vectors, const float *bias)
+{
+    const int64_t tiles = up(j->width, 2 * LAYOUT_HALF);
+    for (int64_t i = 0; i < tiles; i++) {
+        const int64_t from = i * j->width / tiles, to = (i + 1) * j->width / tiles;
+        at.x = from;
+        run_pixels(j, s, at, to - from, block, vectors, bias);
+    }
+}
+
+/* Rows of at most LAYOUT_HALF pixels are taken in pairs, over the rows of all images of the strip. */
+static void run_short_rows(const job *j, const strip *s, int64_t block, int64_t vectors, const float *bias)
+{
+    const int64_t total = s->images * s->rows;
+    for (int64_t r = 0; r < total; r += 2) {
+        const int64_t next = r + 1;
+        const place a = {s->n + r / s->rows, s->row + r % s->rows, 0};
+        const place b = {s->n + next / s->rows, s->row + next % s->rows, 0};
+        if (next < total)
+            run_halves(j, s, &a, &b, j->width, block, vectors, bias);
+        else
+            run_pixels(j, s, a, j->width, block, vectors, bias);
+    }
+}
+
+static void run_job(const job *j, const strip *s, int64_t group)
+{
+    const layout_conv *c = j->c;
+    const int64_t block = group * LAYOUT_VECTORS, vectors = least(LAYOUT_VECTORS, c->out_blocks - block);
+    float bias[LAYOUT_VECTORS * LANES] = {0};
+    if (c->bias)
+        memcpy(bias, c->bias + block * LANES,
+               (size_t)least(vectors * LANES, c->channels - block * LANES) * sizeof *bias);
+    if (j->width <= LAYOUT_HALF) {
+        run_short_rows(j, s, block, vectors, bias);
+        return;
+    }
+    for (int64_t i = 0; i < s->images; i++)
+        for (int64_t r = 0; r < s->rows; r++)
+            run_row(j, s, (place){s->n + i, s->row + r, 0}, block, vectors, bias);
+}
+
+/* ---- strips ------------------------------------------------------------------------------------------------------ */
+
+static strip find_strip(const job *j, int64_t number)
+{
+    const int64_t per_image = up(j->height, j->rows);
+    strip s = {.n = number / per_image, .images = 1, .row = number % per_image * j->rows};
+    if (j->images > 1)
+        s.n = number * j->images, s.row = 0, s.images = least(j->images, j->c->batch - s.n);
+    s.rows = least(j->rows, j->height - s.row);
+    return s;
+}
+
+static void open_strip(const job *j, strip *s, float *room)
+{
+    const layout_conv *c = j->c;
+    if (!j->packs) {
+        s->x_row = j->in_width * j->inner;
+        s->x_block = j->in_height * s->x_row;
+        s->x_image = c->blocks * s->x_block;
+        s->x = c->x + s->n * s->x_image + s->row * c->stride[0] * s->x_row;
+        return;
+    }
+    s->x_row = j->pack_width * j->inner;
+    s->x_block = j->pack_rows * s->x_row;
+    s->x_image = c->blocks * s->x_block;
+    s->x = room;
+    for (int64_t i = 0; i < s->images; i++)
+        pack_image(j, s->n + i, s->row, s->rows, room + i * s->x_image);
+}
+
+static void run_part(void *arg, int part, int parts)
+{
+    const job *j = arg;
+    const int64_t total = j->strips * j->groups, begin = total * part / parts, end = total * (part + 1) / parts;
+    int64_t open = -1;
+    strip s = {0};
+    for (int64_t i = begin; i < end; i++) {
+        if (i / j->groups != open) {
+            open = i / j->groups;
+            s = find_strip(j, open);
+            open_strip(j, &s, j->room + part * j->room_floats);
+        }
+        run_job(j, &s, i % j->groups);
+    }
+}
+
+mx_code layout_convolve(const layout_conv *c)
+{
+    job j = {.c = c};
+    choose_sizes(&j);
+    const size_t bytes = (size_t)(j.parts * j.room_floats) * sizeof(float);
+    if (bytes && !(j.room = mx_alloc(bytes)))
+        return MX_ERR_MEMORY;
+    mx_parallel_parts((int)j.parts, run_part, &j);
+    mx_free(j.room, bytes);
+    return MX_OK;
+}

@@ -1,0 +1,163 @@
+/* BatchNorm: one pass for the statistics, one for the values; the same for the gradient.
+ *
+ * SPDX-License-Identifier: Apache-2.0 */
+#include <math.h>
+#include <string.h>
+
+#include "base/scratch.h"
+#include "base/threads.h"
+#include "cpu/kernels/pointwise/pointwise_loops.h"
+#include "cpu/kernels/loss/rows.h"
+#include "cpu/kernels/widen.h"
+#include "gluon/op.gen.h"
+
+#define PIECE 4096 /* elements that are summed in the element type before the sum goes to double */
+#define PLANE 1024 /* elements of a channel in one sample that are worth a walk of their own */
+#define CHUNK 4096 /* elements in a part of the samples, at least */
+#define CHUNKS 256 /* parts, at most */
+
+typedef struct norm_job {
+    const void *data, *ograd, *gamma, *beta; /* data (outer, channels, inner) */
+    void *out;                               /* the result, or the gradient of data */
+    void *mean, *inverse;                    /* (channels) */
+    void *moving_mean, *moving_var;          /* (channels) */
+    void *gamma_grad, *beta_grad;            /* (channels) */
+    void *partial, *scale;                   /* linear: (chunks, 2, channels); (3, channels) */
+    int64_t outer, channels, inner;
+    int64_t chunk, chunks; /* linear: samples per part, parts */
+    double eps, momentum;
+    bool fix_gamma;
+    bool batch; /* statistics of the batch, else the running ones */
+} norm_job;
+
+#define T float
+#define NAME(x) x##_f
+#include "cpu/kernels/norm/batch_norm_body.h"
+#undef T
+#undef NAME
+#define T double
+#define NAME(x) x##_d
+#include "cpu/kernels/norm/batch_norm_body.h"
+#undef T
+#undef NAME
+
+static void split(norm_job *job, const mx_array *data, int64_t axis)
+{
+    const int at = mx_axis(axis, data->ndim);
+    job->outer = job->inner = 1, job->channels = data->shape[at];
+    for (int i = 0; i < at; i++)
+        job->outer *= data->shape[i];
+    for (int i = at + 1; i < data->ndim; i++)
+        job->inner *= data->shape[i];
+    job->chunk = 1 + CHUNK / (job->channels * job->inner + 1);
+    if (job->outer / job->chunk >= CHUNKS)
+        job->chunk = job->outer / CHUNKS + 1;
+    job->chunks = (job->outer + job->chunk - 1) / job->chunk;
+}
+
+/* Planes need no memory; the linear way needs sums per part and factors per channel. */
+static mx_code over(norm_job *job, mx_dtype dtype, bool backward)
+{
+    if (job->inner >= PLANE) {
+        const mx_range_fn body = backward              ? dtype == MX_FLOAT32 ? planes_backward_f : planes_backward_d
+                                 : dtype == MX_FLOAT32 ? planes_f
+                                                       : planes_d;
+        mx_parallel(job->channels, 1 + MX_GRAIN / (job->outer * job->inner + 1), body, job);
+        return MX_OK;
+    }
+    const size_t bytes = (size_t)((2 * job->chunks + 3) * job->channels * mx_dtype_size(dtype));
+    if (!(job->partial = mx_scratch_take(bytes)))
+        return MX_ERR_MEMORY;
+    job->scale = (char *)job->partial + 2 * job->chunks * job->channels * mx_dtype_size(dtype);
+    if (backward)
+        (dtype == MX_FLOAT32 ? linear_backward_f : linear_backward_d)(job);
+    else
+        (dtype == MX_FLOAT32 ? linear_f : linear_d)(job);
+    mx_scratch_give(job->partial, bytes);
+    return MX_OK;
+}
+
+/* Without data there are no statistics of a batch: the running ones stay. */
+static mx_code normalise(const mx_kernel_call *call, norm_job *job, int64_t axis)
+{
+    split(job, call->in[0], axis);
+    job->data = mx_data(call->in[0]), job->gamma = mx_data(call->in[1]), job->beta = mx_data(call->in[2]);
+    job->moving_mean = mx_data(call->in[3]), job->moving_var = mx_data(call->in[4]);
+    job->out = mx_data(call->out[0]), job->mean = mx_data(call->out[1]), job->inverse = mx_data(call->out[2]);
+    job->batch &= call->in[0]->size > 0;
+    return job->channels ? over(job, (mx_dtype)call->in[0]->dtype, false) : MX_OK;
+}
+
+static mx_code run_batch_norm(const mx_kernel_call *call)
+{
+    const mx_batch_norm_attrs *attrs = call->attrs;
+    const mx_dtype compute = mx_compute_type(call);
+    if (!mx_all_of_type(call, compute))
+        return mx_run_widened(call, compute, run_batch_norm);
+    if (!mx_inputs_are(call, compute, 0))
+        return MX_DECLINED;
+    norm_job job = {.eps = attrs->eps, .momentum = attrs->momentum, .fix_gamma = attrs->fix_gamma};
+    job.batch = call->training && !attrs->use_global_stats;
+    return normalise(call, &job, attrs->axis);
+}
+
+typedef struct relu_job {
+    mx_unary_fn loop;
+    char *data;
+    int64_t item;
+} relu_job;
+
+static void relu_range(void *arg, int64_t begin, int64_t end)
+{
+    const relu_job *job = arg;
+    job->loop(job->data + begin * job->item, job->data + begin * job->item, end - begin);
+}
+
+static mx_code run_with_relu(const mx_kernel_call *call)
+{
+    const mx_dtype compute = mx_compute_type(call);
+    if (!mx_all_of_type(call, compute))
+        return mx_run_widened(call, compute, run_with_relu);
+    mx_code code = run_batch_norm(call);
+    const mx_pointwise_loops *table = compute == MX_FLOAT32 ? mx_pointwise_f32 : mx_pointwise_f64;
+    relu_job job = {table[MX_ROW_relu].unary, mx_data(call->out[0]), mx_dtype_size(compute)};
+    if (!code)
+        mx_parallel(call->out[0]->size, MX_GRAIN, relu_range, &job);
+    return code;
+}
+
+static mx_code run_sync_batch_norm(const mx_kernel_call *call)
+{
+    const mx_sync_batch_norm_attrs *attrs = call->attrs;
+    const mx_dtype compute = mx_compute_type(call);
+    if (!mx_all_of_type(call, compute))
+        return mx_run_widened(call, compute, run_sync_batch_norm);
+    if (!mx_inputs_are(call, compute, 0))
+        return MX_DECLINED;
+    norm_job job = {.eps = attrs->eps, .momentum = attrs->momentum, .fix_gamma = attrs->fix_gamma};
+    job.batch = call->training && !attrs->use_global_stats;
+    return normalise(call, &job, 1);
+}
+
+/* inputs: ograd, data, gamma, mean, inverse deviation */
+static mx_code run_backward(const mx_kernel_call *call)
+{
+    const mx_batch_norm_backward_attrs *attrs = call->attrs;
+    const mx_dtype compute = mx_compute_type(call);
+    if (!mx_all_of_type(call, compute))
+        return mx_run_widened(call, compute, run_backward);
+    if (!mx_inputs_are(call, compute, 0))
+        return MX_DECLINED;
+    norm_job job = {.ograd = mx_data(call->in[0]), .data = mx_data(call->in[1]), .gamma = mx_data(call->in[2]),
+                    .mean = mx_data(call->in[3]), .inverse = mx_data(call->in[4]), .out = mx_data(call->out[0]),
+                    .gamma_grad = mx_data(call->out[1]), .beta_grad = mx_data(call->out[2]),
+                    .fix_gamma = attrs->fix_gamma, .batch = attrs->batch_statistics};
+    split(&job, call->in[1], attrs->axis);
+    return job.channels ? over(&job, compute, true) : MX_OK;
+}
+
+MX_CPU_KERNELS(batch_norm) = {{"BatchNorm", run_batch_norm, NULL},
+                              {"_contrib_BatchNormWithReLU", run_with_relu, NULL},
+                              {"_contrib_SyncBatchNorm", run_sync_batch_norm, NULL},
+                              {"_backward_BatchNorm", run_backward, NULL},
+                              {NULL, NULL, NULL}};

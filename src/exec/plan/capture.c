@@ -1,0 +1,347 @@
+/* Parts of plans as recorded launches: on a GPU, running a plan again is one launch of a CUDA graph.
+ *
+ *     first run    call by call: kernels that decline are passed over, algorithms are chosen, memory is there
+ *     second run   recorded, then launched
+ *     later runs   what moved since is recorded again, call by call, and corrected in the whole; then one launch
+ *
+ * What moves: calls that draw random numbers; updates whose rate changed; calls that read or write an array which stands
+ * elsewhere than before (inputs, results, parameters with new memory).  In a training loop that is little or nothing.
+ * A plan that cannot be recorded, because a kernel waits for the device, runs call by call for ever.
+ *
+ * SPDX-License-Identifier: Apache-2.0 */
+#include <string.h>
+
+#include "base/alloc.h"
+#include "base/error.h"
+#include "base/flags.h"
+#include "exec/call.h"
+#include "exec/plan/plan.h"
+#include "exec/profile.h"
+#include "ndarray/device.h"
+
+#define LEAST_CALLS 4   /* fewer launches are as quick one by one */
+#define MOST_FAILURES 3 /* then it is not tried again */
+
+typedef struct part {
+    int32_t begin, end; /* calls */
+    bool random;
+} part;
+
+struct mx_recorded {
+    mx_recorded *next; /* of the same frame: another range */
+    int32_t begin, end, n_parts, failures;
+    bool warm; /* it has run */
+    mx_recording *recording;
+    part *parts;      /* (n_parts); room for one per call */
+    int32_t *watched; /* (n_watched) values from outside that the calls touch; room for all values */
+    int64_t n_watched;
+    void **seen;    /* (values) where those stood when it was recorded; NULL for others */
+    bool *moved;    /* (values) */
+    char *attrs;    /* attributes of updates, as recorded */
+    size_t n_attrs; /* bytes of them */
+    int64_t n_values;
+    const mx_recorder *recorder;
+};
+
+static void drop(mx_recorded *r)
+{
+    if (r->recording)
+        r->recorder->free(r->recording);
+    r->recording = NULL;
+    r->n_parts = 0;
+}
+
+void mx_records_free(mx_recorded *r)
+{
+    for (mx_recorded *next; r; r = next) {
+        next = r->next;
+        drop(r);
+        mx_free(r->parts, (size_t)(r->end - r->begin) * sizeof *r->parts);
+        mx_free(r->watched, (size_t)r->n_values * sizeof *r->watched);
+        mx_free(r->seen, (size_t)r->n_values * sizeof *r->seen);
+        mx_free(r->moved, (size_t)r->n_values);
+        mx_free(r->attrs, r->n_attrs);
+        mx_free(r, sizeof *r);
+    }
+}
+
+/* ---- attributes that change: those of updates ---------------------------------------------------------------------- */
+
+/* Only updates, which write to a parameter, get other attributes. */
+static size_t changing_bytes(const mx_frame *frame, const mx_kernel_call *call)
+{
+    bool updates = call->op->mutates != 0;
+    for (int k = 0; k < call->n_out && !updates; k++)
+        updates = call->out[k] != MX_NONE &&
+                  frame->plan->memory.place[call->out[k] - frame->headers].kind == MX_PLACE_EXTERNAL;
+    return updates && call->op->schema ? call->op->schema->size : 0;
+}
+
+static size_t attrs_of(const mx_frame *frame, int32_t begin, int32_t end)
+{
+    size_t bytes = 0;
+    for (int32_t c = begin; c < end; c++)
+        bytes += changing_bytes(frame, &frame->calls[c].call);
+    return bytes;
+}
+
+/* Attributes of the calls are as in `saved`; they are written there. */
+static bool same_attrs(const mx_frame *frame, int32_t begin, int32_t end, char **saved)
+{
+    bool same = true;
+    for (int32_t c = begin; c < end; c++) {
+        const mx_kernel_call *call = &frame->calls[c].call;
+        const size_t bytes = changing_bytes(frame, call);
+        if (bytes && memcmp(*saved, call->attrs, bytes)) {
+            memcpy(*saved, call->attrs, bytes);
+            same = false;
+        }
+        *saved += bytes;
+    }
+    return same;
+}
+
+/* ---- arrays that move ------------------------------------------------------------------------------------------------ */
+
+static bool look_at(mx_recorded *r, const mx_frame *frame, int32_t value)
+{
+    const mx_array *x = &frame->headers[value];
+    void *at = x->storage ? mx_data(x) : NULL;
+    r->moved[value] = at != r->seen[value];
+    r->seen[value] = at;
+    return r->moved[value];
+}
+
+/* True: something stands elsewhere. */
+static bool look_around(mx_recorded *r, const mx_frame *frame)
+{
+    bool any = false;
+    for (int64_t i = 0; i < r->n_watched; i++)
+        any |= look_at(r, frame, r->watched[i]);
+    return any;
+}
+
+static bool touches_moved(const mx_recorded *r, const mx_frame *frame, const part *p)
+{
+    for (int32_t c = p->begin; c < p->end; c++) {
+        const mx_kernel_call *call = &frame->calls[c].call;
+        for (int k = 0; k < call->n_in + call->n_out; k++) {
+            const mx_array *x = k < call->n_in ? call->in[k] : call->out[k - call->n_in];
+            if (x != MX_NONE && r->moved[x - frame->headers])
+                return true;
+        }
+    }
+    return false;
+}
+
+/* ---- recording --------------------------------------------------------------------------------------------------------- */
+
+/* Memory that calls touch; what a kernel asked for in advance counts as all of it. */
+static int64_t spans_of(const mx_frame *frame, const part *p, mx_touch *spans)
+{
+    int64_t n = 0;
+    for (int32_t c = p->begin; c < p->end; c++) {
+        const mx_kernel_call *call = &frame->calls[c].call;
+        for (int k = 0; k < call->n_in + call->n_out; k++) {
+            const bool is_in = k < call->n_in;
+            const mx_array *x = is_in ? call->in[k] : call->out[k - call->n_in];
+            if (x == MX_NONE || !x->size)
+                continue;
+            spans[n++] = (mx_touch){mx_data(x), mx_bytes(x), !is_in || (k < 32 && call->op->mutates >> k & 1)};
+        }
+        if (call->workspace)
+            spans[n++] = (mx_touch){mx_data(frame->arena), mx_bytes(frame->arena), true};
+    }
+    return n;
+}
+
+static mx_code mark(mx_recorded *r, const mx_frame *frame, const part *p)
+{
+    int64_t most = 0;
+    for (int32_t c = p->begin; c < p->end; c++)
+        most += frame->calls[c].call.n_in + frame->calls[c].call.n_out + 1;
+    const size_t bytes = (size_t)most * sizeof(mx_touch);
+    mx_touch *spans = mx_alloc(bytes);
+    if (!spans)
+        return MX_ERR_MEMORY;
+    const mx_code code = r->recorder->mark(r->recording, spans_of(frame, p, spans), spans);
+    mx_free(spans, bytes);
+    return code;
+}
+
+static mx_code record_parts(mx_recorded *r, mx_frame *frame)
+{
+    mx_code code = MX_OK;
+    r->n_parts = 0;
+    for (int32_t c = r->begin; !code && c < r->end;) {
+        const mx_rng before = mx_rng_state();
+        part *p = &r->parts[r->n_parts++];
+        p->begin = c;
+        code = mx_frame_run_alike(frame, c, r->end, &c);
+        p->end = c;
+        p->random = before.counter != mx_rng_state().counter;
+        code = code ? code : mark(r, frame, p);
+    }
+    return code;
+}
+
+static mx_code record(mx_recorded *r, mx_frame *frame)
+{
+    char *saved = r->attrs;
+    same_attrs(frame, r->begin, r->end, &saved);
+    look_around(r, frame);
+    r->recording = r->recorder->begin(frame->plan->program.context);
+    if (!r->recording)
+        return mx_error_code();
+    const mx_code code = record_parts(r, frame), ended = r->recorder->end(r->recording);
+    return code ? code : ended;
+}
+
+static mx_code correct_part(mx_recorded *r, mx_frame *frame, int32_t number)
+{
+    int32_t next;
+    mx_code code = r->recorder->begin_part(r->recording, number);
+    if (code)
+        return code;
+    code = mx_frame_run_alike(frame, r->parts[number].begin, r->parts[number].end, &next);
+    const mx_code ended = r->recorder->end_part(r->recording);
+    return code ? code : ended;
+}
+
+static bool is_written(const mx_frame *frame, const mx_place *place)
+{
+    return place->kind == MX_PLACE_HEAD ||
+           (place->kind == MX_PLACE_EXTERNAL && frame->plan->program.externals.items[place->at].written);
+}
+
+/* An array that moved may touch another one now, which the order of the parts does not know of. */
+static bool collides(const mx_recorded *r, const mx_frame *frame, int32_t moved)
+{
+    const mx_place *place = frame->plan->memory.place, *mine = &place[moved];
+    const char *at = r->seen[moved], *end = at + mx_bytes(&frame->headers[moved]);
+    for (int64_t i = 0; at && i < r->n_watched; i++) {
+        const int32_t v = r->watched[i];
+        const char *other = r->seen[v];
+        const bool same = place[v].kind == mine->kind && place[v].at == mine->at; /* two forms of one array */
+        if (other && !same && (is_written(frame, mine) || is_written(frame, &place[v])) &&
+            at < other + mx_bytes(&frame->headers[v]) && other < end)
+            return true;
+    }
+    return false;
+}
+
+static bool any_collides(const mx_recorded *r, const mx_frame *frame)
+{
+    for (int64_t i = 0; i < r->n_watched; i++)
+        if (r->moved[r->watched[i]] && collides(r, frame, r->watched[i]))
+            return true;
+    return false;
+}
+
+static mx_code correct(mx_recorded *r, mx_frame *frame)
+{
+    const bool any = look_around(r, frame);
+    if (any && any_collides(r, frame))
+        return mx_fail(MX_ERR_STATE, "recording: arrays share memory now");
+    char *saved = r->attrs;
+    mx_code code = MX_OK;
+    for (int32_t i = 0; !code && i < r->n_parts; i++) {
+        const part *p = &r->parts[i];
+        const bool same = same_attrs(frame, p->begin, p->end, &saved);
+        if (!same || p->random || (any && touches_moved(r, frame, p)))
+            code = correct_part(r, frame, i);
+    }
+    return code;
+}
+
+/* ---- running ------------------------------------------------------------------------------------------------------------ */
+
+/* Headers that no call of the range touches may be stale: they get their storage before another part runs. */
+static void find_watched(mx_recorded *r, const mx_frame *frame)
+{
+    for (int32_t c = r->begin; c < r->end; c++) {
+        const mx_kernel_call *call = &frame->calls[c].call;
+        for (int k = 0; k < call->n_in + call->n_out; k++) {
+            const mx_array *x = k < call->n_in ? call->in[k] : call->out[k - call->n_in];
+            const int64_t value = x == MX_NONE ? -1 : x - frame->headers;
+            if (value < 0 || r->moved[value] || frame->plan->memory.place[value].kind == MX_PLACE_ARENA)
+                continue;
+            r->moved[value] = true;
+            r->watched[r->n_watched++] = (int32_t)value;
+        }
+    }
+}
+
+static mx_recorded *new_record(const mx_frame *frame, int32_t begin, int32_t end)
+{
+    mx_recorded *r = mx_alloc_zero(sizeof *r);
+    if (!r)
+        return NULL;
+    r->begin = begin, r->end = end;
+    r->n_values = frame->plan->program.values.length;
+    r->n_attrs = attrs_of(frame, begin, end);
+    r->recorder = mx_device_of(frame->plan->program.context, "plan")->recorder;
+    r->parts = mx_alloc_zero((size_t)(end - begin) * sizeof *r->parts);
+    r->watched = mx_alloc_zero((size_t)r->n_values * sizeof *r->watched);
+    r->seen = mx_alloc_zero((size_t)r->n_values * sizeof *r->seen);
+    r->moved = mx_alloc_zero((size_t)r->n_values);
+    r->attrs = mx_alloc_zero(r->n_attrs);
+    if (!r->parts || !r->watched || !r->seen || !r->moved || (r->n_attrs && !r->attrs)) {
+        mx_records_free(r);
+        return NULL;
+    }
+    find_watched(r, frame);
+    return r;
+}
+
+static mx_recorded *find_record(mx_frame *frame, int32_t begin, int32_t end)
+{
+    for (mx_recorded *r = frame->records; r; r = r->next)
+        if (r->begin == begin && r->end == end)
+            return r;
+    mx_recorded *r = new_record(frame, begin, end);
+    if (r) {
+        r->next = frame->records;
+        frame->records = r;
+    }
+    return r;
+}
+
+static mx_code run_plainly(mx_frame *frame, int32_t begin, int32_t end)
+{
+    mx_code code = MX_OK;
+    for (int32_t c = begin; !code && c < end;)
+        code = mx_frame_run_alike(frame, c, end, &c);
+    return code;
+}
+
+bool mx_frame_records(const mx_frame *frame, int32_t begin, int32_t end)
+{
+    return frame->plan->recordable && end - begin >= LEAST_CALLS && !mx_kernel_seconds &&
+           !mx_profile_watches(MX_PROFILE_NODES) && !mx_has_error();
+}
+
+/* Nothing that was recorded in vain has run: the random numbers are drawn again, the error is forgotten. */
+mx_code mx_frame_run_recorded(mx_frame *frame, int32_t begin, int32_t end)
+{
+    mx_recorded *r = find_record(frame, begin, end);
+    if (!r)
+        return mx_error_code();
+    if (!r->warm || r->failures >= MOST_FAILURES) {
+        r->warm = true;
+        return run_plainly(frame, begin, end);
+    }
+    const mx_rng rng = mx_rng_state();
+    const bool again = r->recording != NULL;
+    mx_code code = again ? correct(r, frame) : record(r, frame);
+    if (again && !code)
+        r->failures = 0;
+    if (code) {
+        drop(r);
+        r->failures++;
+        mx_error_clear();
+        mx_rng_restore(rng);
+        return run_plainly(frame, begin, end);
+    }
+    return r->recorder->run(r->recording);
+}

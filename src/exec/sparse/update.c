@@ -1,0 +1,94 @@
+/* Updates with a row_sparse gradient: the same operator on the rows that the gradient has.
+ *
+ *     rows of weight and states --fetch--> operator on (rows, gradient's data, rows ...) --put back-->
+ *
+ * So every update that works element by element (or row by row) is lazy without a kernel of its own, and costs what the
+ * touched rows cost.  With lazy_update=False, and for updates that have no such option in this table, the gradient is
+ * made dense: rows without a gradient then decay and move by their momentum.
+ *
+ * SPDX-License-Identifier: Apache-2.0 */
+#include "base/error.h"
+#include "exec/call.h"
+#include "exec/sparse/sparse.h"
+
+#define MOST 6 /* inputs of an update */
+
+static bool is_lazy(const mx_sparse_call *call)
+{
+    const mx_field *lazy = mx_schema_find(call->op->schema, "lazy_update");
+    return !lazy || *(const bool *)((const char *)call->attrs + lazy->offset);
+}
+
+static mx_array *fetch(mx_array *x, mx_array *rows)
+{
+    if (!mx_is_sparse(x))
+        return mx_sparse_rows_of(x, rows);
+    mx_array *kept = mx_g2("_sparse_retain", x, rows);
+    return kept ? mx_sparse_of(kept)->data : NULL;
+}
+
+static mx_code put_back(mx_array *x, mx_array *rows, mx_array *values)
+{
+    if (!mx_is_sparse(x))
+        return mx_assign(x, values, MX_PICK(rows));
+    mx_shape_t shape = mx_array_shape(x);
+    mx_array *merged = mx_sparse_overlay(x, mx_sparse_made(MX_ROW_SPARSE, &shape, values, rows, NULL));
+    if (merged)
+        mx_sparse_take(x, merged);
+    return merged ? MX_OK : mx_error_code();
+}
+
+static mx_array *on_all(const mx_sparse_call *call)
+{
+    mx_array *in[MOST];
+    for (int i = 0; i < call->n_in; i++) {
+        in[i] = call->in[i];
+        if (i != 1 && mx_is_sparse(in[i]))
+            return mx_sparse_refuse(call, "with lazy_update=False only the gradient may be sparse");
+    }
+    in[1] = mx_sparse_dense(in[1]);
+    return in[1] ? mx_call_one(call->op, call->attrs, call->n_in, in, call->out) : NULL;
+}
+
+static mx_code on_rows(const mx_sparse_call *call, mx_array *weight, const mx_sparse *grad)
+{
+    mx_array *in[MOST];
+    for (int i = 0; i < call->n_in; i++)
+        if (!(in[i] = i == 1 ? grad->data : fetch(i ? call->in[i] : weight, grad->indices)))
+            return mx_error_code();
+    if (!mx_call_one(call->op, call->attrs, call->n_in, in, in[0]) || put_back(weight, grad->indices, in[0]))
+        return mx_error_code();
+    for (int i = 2; i < call->n_in; i++)
+        if ((call->op->mutates >> i & 1) && put_back(call->in[i], grad->indices, in[i]))
+            return mx_error_code();
+    return MX_OK;
+}
+
+static mx_code check(const mx_sparse_call *call)
+{
+    if (call->n_in < 2 || call->n_in > MOST || mx_stype_of(call->in[1]) != MX_ROW_SPARSE)
+        return mx_sparse_refuse(call, "the gradient must be row_sparse"), mx_error_code();
+    for (int i = 0; i < call->n_in; i++) {
+        const mx_array *x = call->in[i], *grad = call->in[1];
+        if (x == MX_NONE || mx_stype_of(x) == MX_CSR)
+            return mx_sparse_refuse(call, "weight and states must be dense or row_sparse"), mx_error_code();
+        if (x->ndim != grad->ndim || x->shape[0] != grad->shape[0] || x->dtype != grad->dtype)
+            return mx_op_fail(call->op, MX_ERR_SHAPE, "weight, gradient and states must have one shape and type");
+    }
+    return MX_OK;
+}
+
+mx_array *mx_sparse_update(const mx_sparse_call *call)
+{
+    if (check(call))
+        return NULL;
+    if (!is_lazy(call))
+        return on_all(call);
+    mx_array *weight = call->in[0];
+    if (call->out != weight) /* the caller wants the new weight elsewhere */
+        weight = mx_is_sparse(weight) ? mx_sparse_copy(weight, weight->context) : mx_array_copy(weight);
+    const mx_sparse *grad = mx_sparse_of(call->in[1]);
+    if (!weight || (grad->indices->size && on_rows(call, weight, grad)))
+        return NULL;
+    return weight;
+}

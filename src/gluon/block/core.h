@@ -1,0 +1,161 @@
+/* The inside of parameters and blocks.
+ *
+ *     block --children--> block ...          a layer is a block whose class row gives build and forward
+ *       | own params (mx_params)
+ *       +--> parameter --copies--> array per context, each a variable of the tape
+ *
+ * SPDX-License-Identifier: Apache-2.0 */
+#ifndef MX_GLUON_CORE_H
+#define MX_GLUON_CORE_H
+
+#include "base/dict.h"
+#include "base/error.h"
+#include "base/object.h"
+#include "base/text.h"
+#include "base/vec.h"
+#include "gluon/block.h"
+#include "gluon/class/class.h"
+#include "ndarray/array.h"
+
+#define MX_MAX_CONTEXTS 16
+
+struct mx_parameter {
+    mx_object object;
+    char *name;       /* full name */
+    mx_shape_t shape; /* -1 where unknown */
+    mx_dtype dtype;
+    mx_grad_req req;
+    mx_stype stype;      /* row_sparse: rows are asked for with mx_parameter_rows; the data is dense all the same */
+    mx_stype grad_stype; /* of the gradient */
+    double lr_mult, wd_mult;
+    mx_initializer *init; /* retained; NULL: the network's */
+    bool allow_deferred, differentiable, constant;
+    int count; /* contexts; 0: not initialised */
+    mx_context contexts[MX_MAX_CONTEXTS];
+    mx_array *data[MX_MAX_CONTEXTS]; /* retained; gradients hang on them */
+    uint8_t used[MX_MAX_CONTEXTS];   /* the gradient's `written` count at the last update: tells stale ones */
+
+    /* While initialisation waits for the shape. */
+    bool deferred;
+    mx_initializer *deferred_init; /* retained */
+    mx_array *deferred_value;      /* retained; set_data before the shape was known */
+
+    mx_array *abstract; /* stands for the data while shapes are inferred; retained */
+    mx_array *variable; /* stands for the parameter in graphs (gluon/compile/trace.h); retained; NULL: in none yet */
+    void *front;        /* the object of another language that stands for this one; not retained */
+};
+
+struct mx_params {
+    mx_object object;
+    char *prefix;
+    mx_dict entries;   /* full name -> mx_parameter, retained */
+    mx_params *shared; /* retained; where missing ones are looked up */
+    void *front;       /* as in mx_parameter */
+};
+
+/* What a layer's class row gives (mx_class.methods of MX_LAYER and MX_LOSS). */
+typedef struct mx_layer {
+    mx_code (*build)(mx_block *self); /* makes parameters and children; NULL: none */
+    mx_array *(*forward)(mx_block *self, mx_arrays in);
+    mx_arrays (*forward_many)(mx_block *self, mx_arrays in); /* instead of forward, for several results */
+    void (*print)(mx_block *self, mx_text *text);            /* NULL: class name and children */
+    void (*file_key)(const mx_block *self, const char *attribute,
+                     mx_text *key); /* in parameter files; NULL: attribute */
+    int min_inputs, max_inputs;     /* 0, 0: exactly one */
+    bool batched;                   /* a transform that takes a batch as well as one example */
+    bool plain;                     /* forward draws numbers or looks at values: no plan can be made of it */
+    bool wide;                      /* parameters stay float32 when a network is cast to 16 bits */
+} mx_layer;
+
+typedef struct mx_hook {
+    uint64_t handle;
+    bool before;
+    mx_hook_fn run;
+    void *user;
+} mx_hook;
+
+struct mx_block {
+    mx_object object;
+    char *class_name, *prefix, *name;
+    bool plain_scope;           /* prefix was given as "": the name scope does nothing */
+    mx_dict counters;           /* of automatic names of children */
+    mx_params *params;          /* own parameters; retained */
+    mx_dict attributes;         /* attribute name -> own mx_parameter (not owned: params holds it) */
+    mx_dict children;           /* attribute name -> mx_block, retained */
+    MX_VEC(mx_parameter *) own; /* own parameters by number, for layers: mx_own(self, 0) */
+    bool hybrid, hybridized, sequential;
+    bool static_alloc;       /* hybridized: results live in the same arrays every time */
+    uint64_t changed;        /* stamp of the last change of children or hooks (gluon/compile/hybrid.h) */
+    struct mx_hybrid *plans; /* compiled forwards (gluon/compile/hybrid.h); owned; NULL: none yet */
+    const mx_class *cls;     /* NULL: a user's block */
+    const mx_layer *layer;   /* NULL: a user's block */
+    void *options;           /* the layer's typed options */
+    void *prepared;          /* attributes of the operator that the layer runs; NULL: none */
+    size_t prepared_bytes;
+    mx_forward_fn forward;
+    mx_forward_many_fn forward_many;
+    void *user;
+    void (*release)(void *user);
+    MX_VEC(mx_hook) hooks;
+    int seen_inputs; /* how many inputs the last call had; 0: never called */
+    void *front;     /* as in mx_parameter */
+};
+
+extern const mx_kind mx_block_kind, mx_parameter_kind, mx_params_kind;
+
+/* ---- for layers ------------------------------------------------------------------------------------------ */
+/* The options of a layer as their struct: const mx_dense_attrs *o = mx_options(self); */
+static inline const void *mx_options(const mx_block *self) { return self->options; }
+/* Creates own parameter number n (0, 1, ... in order); returns its number, -1 on failure. */
+int mx_layer_parameter(mx_block *self, const char *name, mx_shape_t shape, mx_initializer *init, mx_dtype dtype,
+                       mx_grad_req req, bool differentiable);
+/* Data of own parameter i where x is; MX_NONE if i is negative (the layer has no such parameter). */
+mx_array *mx_own(mx_block *self, int i, const mx_array *x);
+/* Memory for the operator attributes, zeroed, freed with the block; NULL with an error. */
+void *mx_layer_prepare(mx_block *self, size_t bytes);
+/* The child that applies an activation ("relu" ...), named as such; true if there is none to make or it was made. */
+bool mx_layer_activation(mx_block *self, const char *act_type);
+/* x through that child; x itself if there is none. */
+mx_array *mx_activate(mx_block *self, mx_array *x);
+mx_initializer *mx_initializer_named(const char *name); /* "zeros", "ones" ...: owned by the scope */
+static inline mx_initializer *mx_initializer_or(void *given, const char *name)
+{
+    return given ? given : mx_initializer_named(name);
+}
+
+/* ---- parameters ------------------------------------------------------------------------------------------- */
+/* Data on a context; while shapes are inferred an abstract array if there is none yet. */
+mx_array *mx_parameter_use(mx_parameter *p, mx_context context);
+bool mx_inferring(void);                      /* the thread runs a forward only for its shapes */
+bool mx_set_inferring(bool on);               /* returns the previous value */
+mx_code mx_parameter_finish(mx_parameter *p); /* carries out a deferred initialisation, shape known */
+/* Sets the data; a parameter that was not initialised is put on the current context. */
+mx_code mx_parameter_load(mx_parameter *p, mx_array *value);
+
+/* ---- names ------------------------------------------------------------------------------------------------ */
+/* Prefix of a new block by the rules of the current name scope, and the dictionary for its parameters. */
+mx_code mx_name_block(mx_block *block, const char *hint, const char *prefix, mx_params *params);
+
+/* What a new block is called.  A subclass made by a front end has a class name of its own. */
+typedef struct mx_block_naming {
+    const char *class_name; /* NULL: that of the class row */
+    const char *hint;       /* of automatic names; NULL: the row's, or the class name in lower case */
+    const char *prefix;     /* NULL: automatic */
+    mx_params *params;      /* to share; NULL: own ones */
+} mx_block_naming;
+mx_block *mx_block_named(const mx_block_naming *naming); /* an empty block: new reference; class_name is not NULL */
+mx_block *mx_layer_make(mx_class *cls, const void *options, const mx_block_naming *naming);
+mx_arrays mx_run_sequential(mx_block *self, mx_arrays in); /* forward of containers */
+/* Registers a parameter that the block's dictionary holds under an attribute name. */
+mx_code mx_block_attribute(mx_block *block, const char *name, mx_parameter *p);
+
+/* ---- running layers for front ends --------------------------------------------------------------------------- */
+/* Forward of a layer with other arrays in place of its own parameters (MX_NONE: absent). */
+mx_arrays mx_layer_forward_with(mx_block *self, mx_arrays in, mx_arrays parameters);
+mx_arrays mx_layer_run(mx_block *self, mx_arrays in); /* forward of a layer of the library, all its results */
+bool mx_block_waits(const mx_block *block);           /* one of its own parameters waits for its shape */
+/* After a forward on abstract arrays: own parameters take the shapes that were learned and are initialised; with
+ * learned == false what the run half learned is forgotten. */
+mx_code mx_block_finish_shapes(mx_block *block, bool learned);
+
+#endif

@@ -1,0 +1,107 @@
+/* Names: how blocks and parameters are called.
+ *
+ *     outside any scope:      Dense -> "dense0_", "dense1_" ... (counters of the thread, shared with symbols)
+ *     in the scope of net0_:  Dense -> "net0_dense0_" ...       (counters of the block)
+ *     prefix given:           as given, after the scope's prefix
+ *     prefix "":              the block's own scope does nothing; children are named by the scope around it
+ *
+ * Parameters are called prefix + name.  With `params` given, names use that dictionary's prefix: sharing.
+ *
+ * SPDX-License-Identifier: Apache-2.0 */
+#include <string.h>
+
+#include "base/alloc.h"
+#include "gluon/block/core.h"
+#include "graph/names.h"
+
+static _Thread_local mx_block *scope; /* innermost open name scope; its block is kept by whoever opened it */
+
+mx_naming mx_naming_enter(mx_block *block)
+{
+    mx_naming naming = {scope, true, false};
+    if (mx_is_kind(block, &mx_block_kind, "mx_name_scope", "block") && !block->plain_scope) {
+        scope = block;
+        naming.named = !mx_names_push(block->prefix); /* symbols made inside are named after the block, too */
+    }
+    return naming;
+}
+
+void mx_naming_leave(mx_naming *naming)
+{
+    if (!naming || !naming->open)
+        return;
+    scope = naming->outer;
+    if (naming->named)
+        mx_names_pop();
+    naming->open = naming->named = false;
+}
+
+/* The part of the prefix that is the block's own: what was given, or hint and number. */
+static char *own_part(const char *hint, const char *prefix)
+{
+    mx_text text = {0};
+    if (prefix) {
+        mx_text_add(&text, prefix);
+    } else if (scope) {
+        int64_t n = mx_dict_count(&scope->counters, hint);
+        if (n < 0)
+            return NULL;
+        mx_text_print(&text, "%s%lld_", hint, (long long)n);
+    } else { /* the counters that automatic names of symbols use */
+        char *name = mx_names_make(NULL, hint);
+        if (!name)
+            return NULL;
+        mx_text_print(&text, "%s_", name);
+        mx_strfree(name);
+    }
+    return mx_text_take(&text);
+}
+
+static char *joined(const char *a, const char *b)
+{
+    mx_text text = {0};
+    mx_text_add(&text, a);
+    mx_text_add(&text, b);
+    return mx_text_take(&text);
+}
+
+static mx_params *dictionary(const char *own, mx_params *params)
+{
+    if (params)
+        return mx_params_new(params->prefix, params);
+    if (!scope)
+        return mx_params_new(own, NULL);
+    char *prefix = joined(scope->params->prefix, own);
+    mx_params *made = prefix ? mx_params_new(prefix, scope->params->shared) : NULL;
+    mx_strfree(prefix);
+    return made;
+}
+
+static char *name_of(const char *prefix)
+{
+    char *name = mx_strdup(prefix);
+    size_t length = name ? strlen(name) : 0;
+    if (!length || name[length - 1] != '_')
+        return name;
+    name[length - 1] = 0;
+    char *shorter = mx_strdup(name);
+    name[length - 1] = '_'; /* freed with the length it was made with */
+    mx_strfree(name);
+    return shorter;
+}
+
+mx_code mx_name_block(mx_block *block, const char *hint, const char *prefix, mx_params *params)
+{
+    MX_SCOPE;
+    if (params && !mx_is_kind(params, &mx_params_kind, block->class_name, "params"))
+        return mx_error_code();
+    char *own = own_part(hint, prefix);
+    if (!own)
+        return mx_error_code();
+    block->plain_scope = prefix && !*prefix;
+    block->prefix = scope ? joined(scope->prefix, own) : mx_strdup(own);
+    block->name = block->prefix ? name_of(block->prefix) : NULL;
+    block->params = mx_retain(dictionary(own, params));
+    mx_strfree(own);
+    return block->name && block->params ? MX_OK : mx_error_code();
+}

@@ -1,0 +1,372 @@
+/* A block that computes a symbol.
+ *
+ * Its variables are inputs (those that were named) or parameters; auxiliary states are parameters without a gradient.
+ * Called on arrays the graph is run node by node; called on symbolic arrays it is composed with them, so names stay.
+ * The block has variable nodes of its own, copies of the symbol's, which know the parameters that they stand for.
+ *
+ * SPDX-License-Identifier: Apache-2.0 */
+#include <string.h>
+
+#include "base/alloc.h"
+#include "base/json.h"
+#include "exec/interpret.h"
+#include "exec/list.h"
+#include "gluon/block/core.h"
+#include "gluon/deploy.h"
+#include "graph/call.h"
+#include "graph/infer.h"
+#include "graph/rewrite.h"
+#include "graph/symbol.h"
+
+typedef struct symbol_block {
+    mx_graph graph;
+    int *input;               /* (graph.n) number of the input that a variable is; -1: none */
+    mx_parameter **parameter; /* (graph.n) the parameter that it is (the block holds it); NULL: none */
+    mx_names names;           /* of the inputs */
+    char *list;               /* owned: the characters of `names` */
+} symbol_block;
+
+static void release(void *user)
+{
+    symbol_block *s = user;
+    const size_t n = (size_t)s->graph.n;
+    for (size_t i = 0; i < n; i++)
+        if (!s->graph.nodes[i]->op)
+            s->graph.nodes[i]->owner = NULL; /* graphs that were traced from here may live on */
+    mx_free(s->input, n * sizeof *s->input);
+    mx_free(s->parameter, n * sizeof *s->parameter);
+    mx_free((void *)(uintptr_t)s->names.v, (size_t)s->names.n * sizeof(char *));
+    mx_strfree(s->list);
+    mx_graph_free(&s->graph);
+    mx_free(s, sizeof *s);
+}
+
+/* ---- running --------------------------------------------------------------------------------------------------- */
+
+static mx_arrays hand_out(mx_code code, int64_t n, mx_array **heads)
+{
+    mx_array **list = code ? NULL : mx_list_new(n);
+    bool ok = list != NULL;
+    for (int64_t i = 0; i < n; i++) {
+        if (list)
+            ok &= (list[i] = mx_scope_add(heads[i])) != NULL;
+        else
+            mx_release(heads[i]);
+    }
+    return ok ? (mx_arrays){list, n} : mx_list_failed();
+}
+
+static mx_arrays run(mx_block *self, symbol_block *s, mx_arrays in)
+{
+    const mx_graph *g = &s->graph;
+    const size_t bytes = (size_t)(g->n + g->n_heads) * sizeof(mx_array *);
+    mx_array **values = mx_alloc_zero(bytes), **heads = values + g->n;
+    mx_context context = in.n ? in.v[0]->context : mx_current_context();
+    if (!values)
+        return mx_list_failed();
+    mx_code code = MX_OK;
+    for (int64_t i = 0; !code && i < g->n; i++) {
+        if (s->input[i] >= 0)
+            values[i] = in.v[s->input[i]];
+        else if (s->parameter[i] && !(values[i] = mx_parameter_use(s->parameter[i], context)))
+            code = mx_error_code();
+    }
+    mx_interpretation what = {.graph = g, .values = values};
+    code = code ? code : mx_interpret(&what, heads);
+    mx_arrays out = hand_out(code, g->n_heads, heads);
+    mx_free(values, bytes);
+    (void)self;
+    return out;
+}
+
+/* ---- composing ------------------------------------------------------------------------------------------------- */
+
+typedef struct substitution {
+    symbol_block *block;
+    mx_gentry *entries; /* per input */
+} substitution;
+
+static bool replace(const mx_graph *graph, int64_t i, void *user, mx_gentry *other)
+{
+    substitution *sub = user;
+    const int input = sub->block->input[i];
+    if (graph->nodes[i]->op || input < 0)
+        return false;
+    *other = sub->entries[input];
+    return true;
+}
+
+static mx_arrays compose(symbol_block *s, mx_arrays in)
+{
+    const int64_t n = s->graph.n_heads;
+    mx_gentry *heads = mx_alloc_zero((size_t)n * sizeof *heads);
+    mx_gentry *entries = mx_alloc_zero((size_t)in.n * sizeof *entries);
+    mx_array **arrays = mx_alloc_zero((size_t)n * sizeof *arrays);
+    substitution sub = {s, entries};
+    mx_code code = heads && arrays && entries ? MX_OK : MX_ERR_MEMORY;
+    for (int64_t i = 0; !code && i < in.n; i++)
+        code = mx_entry_for(in.v[i], &entries[i]);
+    code = code ? code : mx_graph_rebuild(&s->graph, replace, &sub, heads);
+    for (int64_t i = 0; !code && i < n; i++)
+        code = (arrays[i] = mx_array_symbolic(heads[i].node, heads[i].output)) ? MX_OK : mx_error_code();
+    mx_arrays out = arrays ? hand_out(code, n, arrays) : mx_list_failed();
+    for (int64_t i = 0; heads && i < n; i++)
+        mx_release(heads[i].node);
+    for (int64_t i = 0; entries && i < in.n; i++)
+        mx_release(entries[i].node);
+    mx_free(entries, (size_t)in.n * sizeof *entries);
+    mx_free(heads, (size_t)n * sizeof *heads);
+    mx_free(arrays, (size_t)n * sizeof *arrays);
+    return out;
+}
+
+static mx_arrays forward(mx_block *self, mx_arrays in)
+{
+    symbol_block *s = mx_block_user(self);
+    if (in.n != s->names.n)
+        return mx_fail(MX_ERR_ARGUMENT, "%s: got %lld inputs, wanted %lld", self->name, (long long)in.n,
+                       (long long)s->names.n),
+               mx_list_failed();
+    bool symbolic = false;
+    for (int64_t i = 0; i < in.n; i++) {
+        if (in.v[i] == MX_NONE)
+            return mx_fail(MX_ERR_ARGUMENT, "%s: input %s is missing", self->name, s->names.v[i]), mx_list_failed();
+        symbolic |= mx_is_symbolic(in.v[i]);
+    }
+    return symbolic ? compose(s, in) : run(self, s, in);
+}
+
+/* ---- making ---------------------------------------------------------------------------------------------------- */
+
+/* Splits "a b, c" in place. */
+static mx_code split_names(symbol_block *s, const char *inputs)
+{
+    s->list = mx_strdup(inputs);
+    if (!s->list)
+        return MX_ERR_MEMORY;
+    int64_t n = 0;
+    for (const char *p = s->list; *(p += strspn(p, " ,")); p += strcspn(p, " ,"))
+        n++;
+    const char **names = mx_alloc_zero((size_t)n * sizeof *names);
+    if (!names)
+        return MX_ERR_MEMORY;
+    s->names = (mx_names){names, n};
+    char *p = s->list;
+    for (int64_t i = 0; i < n; i++) {
+        p += strspn(p, " ,");
+        names[i] = p;
+        p += strcspn(p, " ,");
+        if (*p)
+            *p++ = 0;
+    }
+    return MX_OK;
+}
+
+static mx_code find_inputs(symbol_block *s)
+{
+    for (int64_t i = 0; i < s->graph.n; i++)
+        s->input[i] = -1;
+    for (int64_t k = 0; k < s->names.n; k++) {
+        bool found = false;
+        for (int64_t i = 0; i < s->graph.n; i++)
+            if (!s->graph.nodes[i]->op && !strcmp(s->graph.nodes[i]->name, s->names.v[k])) {
+                s->input[i] = (int)k;
+                found = true;
+            }
+        if (!found)
+            return mx_fail(MX_ERR_ARGUMENT, "mx_symbol_block: the symbol has no variable named '%s'", s->names.v[k]);
+    }
+    return MX_OK;
+}
+
+/* What the notes of a variable say about the parameter. */
+static double noted_number(const mx_gnode *node, const char *key, double fallback)
+{
+    const char *text = mx_note_get(node, key);
+    char *end = NULL;
+    const double value = text ? mx_text_to_number(text, &end) : fallback;
+    return text && (end == text || *end) ? fallback : value;
+}
+
+/* "sigma=0.1, ..." of {"sigma": 0.1, ...} */
+static void add_options(mx_text *text, const mx_json *options)
+{
+    for (int64_t i = 0; i < mx_json_count(options); i++) {
+        const mx_json *value = mx_json_at(options, i);
+        bool truth = false;
+        mx_text_print(text, "%s%s=", i ? ", " : "", mx_json_key(value));
+        switch (mx_json_kind_of(value)) {
+        case MX_JSON_NULL: mx_text_add(text, "None"); break;
+        case MX_JSON_BOOL: mx_text_add(text, mx_json_bool(value, &truth) && truth ? "True" : "False"); break;
+        case MX_JSON_TEXT: mx_text_add(text, mx_json_text(value)); break;
+        default: mx_json_write(text, value);
+        }
+    }
+}
+
+/* zeros, "zeros" or ["xavier", {"magnitude": 3}], as files have it; NULL, perhaps with an error: none that is known */
+static mx_initializer *initializer_of_text(const char *text)
+{
+    if (*text != '[' && *text != '"')
+        return mx_initializer_named(text);
+    mx_json *root = mx_json_parse(text, strlen(text));
+    const mx_json *name = mx_json_kind_of(root) == MX_JSON_ARRAY ? mx_json_at(root, 0) : root;
+    mx_text options = {0};
+    if (name != root)
+        add_options(&options, mx_json_at(root, 1));
+    mx_class *cls = mx_json_kind_of(name) == MX_JSON_TEXT ? mx_class_find(MX_INITIALIZER, mx_json_text(name)) : NULL;
+    mx_initializer *made = cls ? mx_class_create(cls, mx_text_get(&options)) : NULL;
+    mx_text_free(&options);
+    mx_json_free(root);
+    return made;
+}
+
+/* An initializer that only another program knows is passed over: the network's own does it. */
+static mx_initializer *noted_init(const mx_gnode *node)
+{
+    const char *text = mx_note_get(node, "__init__");
+    if (node->value)
+        return mx_initializer_of_value(node->value);
+    const bool clean = !mx_has_error();
+    mx_initializer *made = text ? initializer_of_text(text) : NULL;
+    if (!made && clean && mx_error_code() != MX_ERR_MEMORY)
+        mx_error_clear();
+    return made;
+}
+
+/* What follows for a parameter from its own notes and the rest of the graph. */
+static mx_code make_parameter(mx_block *block, symbol_block *s, int64_t i, bool aux, const mx_shape_t *shape, int type)
+{
+    mx_gnode *node = s->graph.nodes[i];
+    mx_dims dims = {.n = shape->ndim};
+    for (int k = 0; k < shape->ndim; k++)
+        dims.d[k] = shape->dim[k] < 0 ? 0 : shape->dim[k];
+    mx_parameter *p = mx_params_find(block->params, node->name);
+    if (!p) {
+        p = mx_params_get(
+            block->params, node->name, .shape = dims, .dtype = type == MX_DTYPE_NONE ? MX_FLOAT32 : (mx_dtype)type,
+            .grad_req = aux ? MX_GRAD_NULL : MX_GRAD_WRITE, .differentiable = !aux, .allow_deferred_init = true,
+            .init = noted_init(node), .lr_mult = noted_number(node, "__lr_mult__", 1),
+            .wd_mult = noted_number(node, "__wd_mult__", 1));
+        if (!p || mx_block_attribute(block, node->name, p))
+            return mx_error_code();
+        if (node->value && mx_parameter_load(p, node->value))
+            return mx_error_code();
+    }
+    s->parameter[i] = p;
+    node->owner = p;
+    return MX_OK;
+}
+
+static mx_code make_parameters(mx_block *block, symbol_block *s)
+{
+    const mx_graph *g = &s->graph;
+    const size_t entries = (size_t)g->row[g->n];
+    mx_shape_t *shape = mx_alloc(entries * sizeof *shape);
+    int *type = mx_alloc(entries * sizeof *type);
+    bool *is_aux = mx_alloc((size_t)g->n);
+    mx_code code = shape && type && is_aux ? MX_OK : MX_ERR_MEMORY;
+    if (!code) {
+        mx_graph_auxiliary(g, is_aux);
+        mx_graph_infer_start(g, shape, type);
+        code = mx_graph_infer(g, shape, type);
+    }
+    for (int64_t i = 0; !code && i < g->n; i++)
+        if (!g->nodes[i]->op && s->input[i] < 0)
+            code = make_parameter(block, s, i, is_aux[i], &shape[g->row[i]], type[g->row[i]]);
+    mx_free(shape, entries * sizeof *shape);
+    mx_free(type, entries * sizeof *type);
+    mx_free(is_aux, (size_t)g->n);
+    return code;
+}
+
+/* The symbol's graph with copies of its variables. */
+typedef struct copying {
+    mx_pointers made; /* retained */
+    bool failed;
+} copying;
+
+static bool copy_variable(const mx_graph *graph, int64_t i, void *user, mx_gentry *other)
+{
+    copying *c = user;
+    if (graph->nodes[i]->op || c->failed)
+        return false;
+    mx_gnode *copy = mx_gnode_with_inputs(graph->nodes[i], NULL);
+    if (copy)
+        copy->owner = NULL; /* what it stands for here is decided later */
+    if (!copy || !mx_vec_push(&c->made, (void *)copy)) {
+        mx_release(copy);
+        c->failed = true;
+        return false;
+    }
+    *other = (mx_gentry){copy, 0};
+    return true;
+}
+
+static mx_code copy_graph(symbol_block *s, const mx_symbol *outputs)
+{
+    mx_graph graph = {0};
+    copying c = {0};
+    mx_gentry *heads = mx_alloc_zero((size_t)outputs->n * sizeof *heads);
+    mx_code code = heads ? mx_graph_of(&graph, outputs->n, outputs->outputs) : MX_ERR_MEMORY;
+    code = code ? code : mx_graph_rebuild(&graph, copy_variable, &c, heads);
+    code = code ? code : c.failed ? mx_error_code() : mx_graph_of(&s->graph, outputs->n, heads);
+    for (int64_t i = 0; heads && i < outputs->n; i++)
+        mx_release(heads[i].node);
+    for (int64_t i = 0; i < c.made.length; i++)
+        mx_release(c.made.items[i]);
+    mx_vec_free(&c.made);
+    mx_free(heads, (size_t)outputs->n * sizeof *heads);
+    mx_graph_free(&graph);
+    return code;
+}
+
+static symbol_block *new_state(const mx_symbol *outputs, const char *inputs)
+{
+    symbol_block *s = mx_alloc_zero(sizeof *s);
+    if (!s)
+        return NULL;
+    mx_code code = copy_graph(s, outputs);
+    if (!code) {
+        s->input = mx_alloc_zero((size_t)s->graph.n * sizeof *s->input);
+        s->parameter = mx_alloc_zero((size_t)s->graph.n * sizeof *s->parameter);
+        code = s->input && s->parameter ? split_names(s, inputs) : MX_ERR_MEMORY;
+    }
+    code = code ? code : find_inputs(s);
+    if (!code)
+        return s;
+    release(s);
+    return NULL;
+}
+
+mx_block *mx_symbol_block(mx_symbol *outputs, const char *inputs)
+{
+    if (!mx_symbol_ok(outputs, "mx_symbol_block"))
+        return NULL;
+    if (!inputs)
+        return mx_fail_null(MX_ERR_ARGUMENT, "mx_symbol_block: inputs is NULL, wanted names of variables");
+    symbol_block *s = new_state(outputs, inputs);
+    if (!s)
+        return NULL;
+    mx_scope scope = mx_scope_open();
+    mx_block *block = mx_block_new("SymbolBlock", NULL, .forward_many = forward, .hybrid = true, .prefix = "",
+                                   .user = s, .release = release);
+    if (!block)
+        release(s);
+    else if (make_parameters(block, s))
+        block = NULL;
+    return mx_scope_return(&scope, block);
+}
+
+mx_block *mx_import(const char *symbol_path, const char *inputs, const char *params_path)
+{
+    mx_scope scope = mx_scope_open();
+    mx_symbol *symbol = mx_symbol_load(symbol_path);
+    mx_block *block = symbol ? mx_symbol_block(symbol, inputs) : NULL;
+    if (block && params_path) {
+        const struct mx_load_options options = {.cast_dtype = true};
+        if (mx_params_load(block->params, params_path, &options))
+            block = NULL;
+    }
+    return mx_scope_return(&scope, block);
+}

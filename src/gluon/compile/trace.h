@@ -1,0 +1,27 @@
+/* Blocks and parameters in graphs.  SPDX-License-Identifier: Apache-2.0 */
+#ifndef MX_GLUON_TRACE_H
+#define MX_GLUON_TRACE_H
+
+#include "exec/tape.h"
+#include "gluon/block/core.h"
+
+/* The thread runs a forward on symbolic arrays: parameters give variables, operators without inputs give nodes. */
+static inline bool mx_tracing(void) { return mx_thread_modes.tracing; }
+
+/* What one block's forward on symbolic arrays changes and gives back. */
+typedef struct mx_trace_scope {
+    bool tracing;     /* before */
+    bool named;       /* a scope for names was opened */
+    const char *next; /* name that waited for the next node */
+} mx_trace_scope;
+/* While a list is set, blocks whose own parameters wait for their shapes are appended to it as they are entered. */
+extern _Thread_local mx_pointers *mx_trace_waiting; /* not retained */
+mx_code mx_trace_enter(mx_trace_scope *scope, const mx_block *block);
+void mx_trace_leave(mx_trace_scope *scope);
+
+/* The variable of a parameter: one for all its uses, with its full name and, as notes, shape, type and multipliers.
+ * Owned by the parameter. */
+mx_array *mx_parameter_variable(mx_parameter *p);
+void mx_parameter_forget_variable(mx_parameter *p); /* it is made anew at the next use */
+
+#endif

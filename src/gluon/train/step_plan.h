@@ -1,0 +1,70 @@
+/* What the files of a whole training step share (gluon/step.h): the step, its plans, and the optimizer's calls caught.
+ *
+ *     step_catch.c     runs the optimizer on stand-ins for a parameter's arrays and catches the operator that it calls
+ *     step_compile.c   makes plans of network, loss and updates, and finds the one for a batch
+ *     step.c           making, ending, running
+ *
+ * SPDX-License-Identifier: Apache-2.0 */
+#ifndef MX_GLUON_STEP_PLAN_H
+#define MX_GLUON_STEP_PLAN_H
+
+#include "gluon/compile/hybrid.h"
+#include "gluon/step.h"
+#include "gluon/train/trainer.h"
+
+#define MX_MOST_STEP_PLANS 8
+#define MX_STEP_STATES (MX_MAX_STATES + 1) /* arrays of an optimizer's state for a parameter, the master included */
+
+/* What stands for one parameter while calls are caught. */
+typedef struct mx_stand_in {
+    mx_array *weight, *grad, *state[MX_STEP_STATES]; /* symbolic; retained; the last one for the master */
+} mx_stand_in;
+
+typedef struct mx_step_plan {
+    mx_compiled *compiled; /* retained */
+    int32_t *update;       /* (slots) step of the plan's program that updates slot i; -1: none */
+} mx_step_plan;
+
+struct mx_train_step {
+    mx_object object;
+    mx_block *net, *loss;
+    mx_trainer *trainer;
+    pthread_mutex_t lock;                   /* one step at a time; knows its owner */
+    int64_t slots;                          /* of the trainer when the step was made */
+    mx_stand_in *stands;                    /* (slots) */
+    mx_step_plan plans[MX_MOST_STEP_PLANS]; /* most recently used first */
+    int count;
+    mx_tree_state net_state, loss_state; /* when the plans were made */
+    bool compiled;                       /* the last run was; read without the lock */
+    bool refused;                        /* the optimizer cannot be caught: not tried again */
+};
+
+static inline mx_array *mx_step_state(const mx_optimizer_state *state, int64_t k)
+{
+    return k == MX_MAX_STATES ? state->master : state->array[k];
+}
+
+static inline bool mx_slot_learns(const mx_trainer_slot *slot) { return slot->parameter->req != MX_GRAD_NULL; }
+
+/* The one call that an update makes. */
+typedef struct mx_caught {
+    mx_op *op; /* NULL: any; else the one that is wanted */
+    const mx_stand_in *stand;
+    void *attrs; /* room for `bytes`; receives the attributes */
+    size_t bytes;
+    int n_in;
+    int8_t in[2 + MX_STEP_STATES]; /* 0: weight, 1: gradient, 2...: states */
+    int calls;
+} mx_caught;
+
+mx_code mx_stand_in_make(mx_stand_in *s, const mx_trainer_slot *slot);
+void mx_stand_in_drop(mx_stand_in *s);
+/* Runs the optimizer on the stand-ins; t is the number of this update, lr the rate before the parameter's factor. */
+mx_code mx_catch_update(mx_optimizer *o, const mx_trainer_slot *slot, mx_stand_in *s, int64_t t, double lr,
+                        mx_caught *c);
+
+/* The plan for a batch, made if there is none; NULL without an error: the plain loop has to do it. */
+mx_step_plan *mx_step_plan_for(mx_train_step *self, const mx_plan_key *key);
+void mx_step_plans_drop(mx_train_step *self);
+
+#endif

@@ -1,0 +1,355 @@
+/* Order: sort, argsort, topk; shuffle; histogram.
+ *
+ * Sorting is stable: equal elements keep their order, also when descending.  NaN counts as greater than every number.
+ * The gradient of sorted values goes back along the indices they came from (`_put_along`).
+ *
+ * SPDX-License-Identifier: Apache-2.0 */
+#include <math.h>
+#include <string.h>
+
+#include "op/formula/movement.h"
+#include "op/walk.h"
+
+#define SORT_ATTRS(X) \
+    X(INT, axis, "-1", "", "the axis; None: of the flat array") \
+    X(BOOL, is_ascend, "True", "", "smallest first")
+MX_ATTRS(sort, SORT_ATTRS)
+
+#define ARGSORT_ATTRS(X) SORT_ATTRS(X) X(DTYPE, dtype, "float32", "", "type of the indices")
+MX_ATTRS(argsort, ARGSORT_ATTRS)
+
+#define TOPK_ATTRS(X) \
+    X(INT, axis, "-1", "", "the axis; None: of the flat array") \
+    X(INT, k, "1", "", "how many; less than 1: all") \
+    X(ENUM, ret_typ, "indices", "value|indices|mask|both", "what is returned; mask: 1 where an element is among them") \
+    X(BOOL, is_ascend, "False", "", "the smallest instead of the largest") \
+    X(DTYPE, dtype, "float32", "", "type of the indices")
+MX_ATTRS(topk, TOPK_ATTRS)
+enum { VALUE, INDICES, MASK, BOTH };
+
+#define HISTOGRAM_ATTRS(X) \
+    X(INT, bin_cnt, "None", "1..1000000000", "number of bins of equal width; None: the edges are an input") \
+    X(FLOATS, range, "None", "", "lower end of the first bin and upper end of the last; None: those of the data")
+MX_ATTRS(histogram, HISTOGRAM_ATTRS)
+
+/* The shape that the operators work on: the given one, or all elements in one row. */
+static mx_shape_t row_shape(int64_t wanted, const mx_shape_t *in, int *axis)
+{
+    if (wanted != MX_NONE_INT && in->ndim > 0) {
+        *axis = mx_axis(wanted, in->ndim);
+        return *in;
+    }
+    *axis = 0;
+    return (mx_shape_t){1, {mx_shape_size(in)}};
+}
+
+static mx_code find_rows(mx_infer *infer, int64_t wanted, mx_shape_t *shape, int *axis)
+{
+    *shape = row_shape(wanted, &infer->in[0], axis);
+    if (*axis < 0)
+        return mx_op_fail(infer->op, MX_ERR_ATTRIBUTE, "axis %lld does not exist, data has %d axes", (long long)wanted,
+                          infer->in[0].ndim);
+    return MX_OK;
+}
+
+/* Largest integer up to which all are exact in the type. */
+static bool holds_index(int dtype, int64_t size)
+{
+    switch (dtype) {
+    case MX_UINT8: return size <= 256;
+    case MX_INT8: return size <= 128;
+    case MX_FLOAT16: return size <= 2049;
+    case MX_BFLOAT16: return size <= 257;
+    case MX_FLOAT32: return size <= (1 << 24) + 1;
+    case MX_INT32: return size <= (int64_t)INT32_MAX + 1;
+    case MX_BOOL: return false;
+    default: return true;
+    }
+}
+
+static mx_code check_index_type(mx_infer *infer, int dtype, int64_t size)
+{
+    if (holds_index(dtype, size))
+        return MX_OK;
+    return mx_op_fail(infer->op, MX_ERR_DTYPE, "dtype %s cannot hold the indices of an axis of size %lld",
+                      mx_dtype_name((mx_dtype)dtype), (long long)size);
+}
+
+/* ---- sort, argsort ------------------------------------------------------------------------------------------- */
+
+static mx_code infer_sort(mx_infer *infer)
+{
+    mx_shape_t shape;
+    int axis;
+    if (!mx_shape_known(&infer->in[0]))
+        return MX_OK;
+    if (find_rows(infer, ((const mx_sort_attrs *)infer->attrs)->axis, &shape, &axis))
+        return mx_error_code();
+    for (int i = 0; i < infer->n_out; i++)
+        if (mx_infer_out(infer, i, &shape))
+            return mx_error_code();
+    return MX_OK;
+}
+
+static mx_code infer_sort_type(mx_infer *infer)
+{
+    return mx_infer_out_type(infer, 0, infer->in_type[0]) ? mx_error_code() : mx_infer_out_type(infer, 1, MX_INT64);
+}
+
+static mx_code infer_argsort(mx_infer *infer)
+{
+    const mx_argsort_attrs *attrs = infer->attrs;
+    int axis;
+    if (mx_shape_known(&infer->in[0])) {
+        mx_shape_t shape = row_shape(attrs->axis, &infer->in[0], &axis);
+        if (axis >= 0 && check_index_type(infer, attrs->dtype, shape.dim[axis]))
+            return mx_error_code();
+    }
+    return infer_sort(infer);
+}
+
+static mx_code infer_argsort_type(mx_infer *infer)
+{
+    const mx_argsort_attrs *attrs = infer->attrs;
+    return mx_infer_out_type(infer, 0, attrs->dtype == MX_DTYPE_NONE ? MX_FLOAT32 : (int)attrs->dtype);
+}
+
+/* g (rows of k) goes back to the places that the indices name. */
+static mx_code send_back(mx_grad *grad, int64_t wanted_axis, mx_array *indices)
+{
+    int axis;
+    const mx_shape_t rows = row_shape(wanted_axis, &grad->in_shape[0], &axis);
+    struct { int64_t axis; int mode; mx_dims shape; } attrs = {axis, 2, mx_dims_of_shape(&rows)};
+    if (!grad->ograd[0])
+        return MX_OK;
+    mx_array *g = mx_g_call(MX_OP("_put_along"), &attrs, 2, (mx_array *const[]){grad->ograd[0], indices});
+    return mx_give(grad, 0, mx_g_reshape(g, &grad->in_shape[0]));
+}
+
+static mx_code grad_sort(mx_grad *grad)
+{
+    return send_back(grad, ((const mx_sort_attrs *)grad->attrs)->axis, grad->out[1]);
+}
+
+static bool before(double a, double b, bool ascending)
+{
+    const double low = ascending ? a : b, high = ascending ? b : a;
+    return isnan(high) ? !isnan(low) : low < high;
+}
+
+/* Rank of element i among the row: how many come before it. */
+static int64_t rank_of(const double *row, int64_t n, int64_t stride, int64_t i, bool ascending)
+{
+    int64_t rank = 0;
+    for (int64_t k = 0; k < n; k++) {
+        const double a = row[k * stride], b = row[i * stride];
+        rank += before(a, b, ascending) || (k < i && !before(b, a, ascending));
+    }
+    return rank;
+}
+
+/* The first k of every sorted row: their values, indices, or a mask over the row; each may be NULL. */
+static void reference_order(const mx_reference_call *call, int64_t wanted, int64_t k, bool ascending, double *values,
+                            double *indices, double *mask)
+{
+    int axis;
+    const mx_shape_t shape = row_shape(wanted, &call->in_shape[0], &axis);
+    const mx_split s = mx_split_at(&shape, axis);
+    for (int64_t b = 0; b < s.before; b++)
+        for (int64_t a = 0; a < s.after; a++)
+            for (int64_t i = 0; i < s.size; i++) {
+                const double *row = call->in[0] + b * s.size * s.after + a;
+                const int64_t rank = rank_of(row, s.size, s.after, i, ascending), to = (b * k + rank) * s.after + a;
+                if (mask)
+                    mask[(b * s.size + i) * s.after + a] = rank < k;
+                if (rank < k && values)
+                    values[to] = row[i * s.after];
+                if (rank < k && indices)
+                    indices[to] = (double)i;
+            }
+}
+
+static void ref_sort(const mx_reference_call *call)
+{
+    const mx_sort_attrs *attrs = call->attrs;
+    int axis;
+    const mx_shape_t shape = row_shape(attrs->axis, &call->in_shape[0], &axis);
+    reference_order(call, attrs->axis, shape.dim[axis], attrs->is_ascend, call->out[0],
+                    call->n_out > 1 ? call->out[1] : NULL, NULL);
+}
+
+static void ref_argsort(const mx_reference_call *call)
+{
+    const mx_argsort_attrs *attrs = call->attrs;
+    int axis;
+    const mx_shape_t shape = row_shape(attrs->axis, &call->in_shape[0], &axis);
+    reference_order(call, attrs->axis, shape.dim[axis], attrs->is_ascend, NULL, call->out[0], NULL);
+}
+
+/* ---- topk --------------------------------------------------------------------------------------------------- */
+/* Outputs: indices or mask alone; value and (for the gradient, unseen) its indices; both. */
+
+static int count_topk(const void *attrs)
+{
+    const int what = ((const mx_topk_attrs *)attrs)->ret_typ;
+    return what == INDICES || what == MASK ? 1 : 2;
+}
+static int visible_topk(const void *attrs) { return ((const mx_topk_attrs *)attrs)->ret_typ == BOTH ? 2 : 1; }
+
+static mx_code infer_topk(mx_infer *infer)
+{
+    const mx_topk_attrs *attrs = infer->attrs;
+    mx_shape_t out;
+    int axis;
+    if (!mx_shape_known(&infer->in[0]))
+        return MX_OK;
+    if (find_rows(infer, attrs->axis, &out, &axis))
+        return mx_error_code();
+    const int64_t size = out.dim[axis];
+    if (attrs->k > size)
+        return mx_op_fail(infer->op, MX_ERR_ATTRIBUTE, "k is %lld, the axis has only %lld elements",
+                          (long long)attrs->k, (long long)size);
+    if (attrs->ret_typ == MASK)
+        return mx_infer_out(infer, 0, &infer->in[0]);
+    if (attrs->ret_typ != VALUE && check_index_type(infer, attrs->dtype, size))
+        return mx_error_code();
+    out.dim[axis] = attrs->k < 1 ? size : attrs->k;
+    for (int i = 0; i < infer->n_out; i++)
+        if (mx_infer_out(infer, i, &out))
+            return mx_error_code();
+    return MX_OK;
+}
+
+static mx_code infer_topk_type(mx_infer *infer)
+{
+    const mx_topk_attrs *attrs = infer->attrs;
+    const int index_type = attrs->dtype == MX_DTYPE_NONE ? MX_FLOAT32 : (int)attrs->dtype;
+    if (attrs->ret_typ == INDICES)
+        return mx_infer_out_type(infer, 0, index_type);
+    if (mx_infer_out_type(infer, 0, infer->in_type[0]))
+        return mx_error_code();
+    return infer->n_out > 1 ? mx_infer_out_type(infer, 1, attrs->ret_typ == BOTH ? index_type : MX_INT64) : MX_OK;
+}
+
+static mx_code grad_topk(mx_grad *grad)
+{
+    const mx_topk_attrs *attrs = grad->attrs;
+    if (attrs->ret_typ == VALUE || attrs->ret_typ == BOTH)
+        return send_back(grad, attrs->axis, grad->out[1]);
+    return MX_OK; /* indices and masks are piecewise constant */
+}
+
+static void ref_topk(const mx_reference_call *call)
+{
+    const mx_topk_attrs *attrs = call->attrs;
+    int axis;
+    const mx_shape_t shape = row_shape(attrs->axis, &call->in_shape[0], &axis);
+    const int64_t k = attrs->k < 1 ? shape.dim[axis] : attrs->k;
+    const int what = attrs->ret_typ;
+    reference_order(call, attrs->axis, k, attrs->is_ascend, what == VALUE || what == BOTH ? call->out[0] : NULL,
+                    what == INDICES   ? call->out[0]
+                    : call->n_out > 1 ? call->out[1]
+                                      : NULL,
+                    what == MASK ? call->out[0] : NULL);
+}
+
+/* ---- histogram ---------------------------------------------------------------------------------------------- */
+
+static mx_code infer_histogram(mx_infer *infer)
+{
+    const mx_histogram_attrs *attrs = infer->attrs;
+    const bool given = attrs->bin_cnt != MX_NONE_INT;
+    if (given && attrs->range.n >= 0 && (attrs->range.n != 2 || !(attrs->range.d[0] <= attrs->range.d[1])))
+        return mx_op_fail(infer->op, MX_ERR_ATTRIBUTE, "range must be two numbers, the lower one first");
+    if (!given && infer->n_in > 1 && infer->in[1].ndim < 0)
+        return MX_OK;
+    if (!given && (infer->n_in < 2 || infer->in[1].ndim != 1 || infer->in[1].dim[0] == 1 || infer->in[1].dim[0] == 0))
+        return mx_op_fail(infer->op, MX_ERR_SHAPE,
+                          "bins must be a vector of at least two edges when bin_cnt is not given");
+    const int64_t edges = given ? attrs->bin_cnt + 1 : infer->in[1].dim[0];
+    mx_shape_t counts = {1, {edges < 0 ? -1 : edges - 1}}, bins = {1, {edges}};
+    return mx_infer_out(infer, 0, &counts) ? mx_error_code() : mx_infer_out(infer, 1, &bins);
+}
+
+static mx_code infer_histogram_type(mx_infer *infer)
+{
+    if (infer->n_in > 1 && mx_infer_in_type(infer, 1, infer->in_type[0]))
+        return mx_error_code();
+    return mx_infer_out_type(infer, 0, MX_INT64) ? mx_error_code() : mx_infer_out_type(infer, 1, infer->in_type[0]);
+}
+
+static int count_histogram(const void *attrs)
+{
+    return ((const mx_histogram_attrs *)attrs)->bin_cnt == MX_NONE_INT ? 2 : 1;
+}
+
+static void ref_histogram(const mx_reference_call *call)
+{
+    const mx_histogram_attrs *attrs = call->attrs;
+    const int64_t bins = call->out_shape[0].dim[0], n = mx_shape_size(&call->in_shape[0]);
+    double low = 0, high = 1;
+    for (int64_t i = 0; i < n; i++) {
+        low = i && low < call->in[0][i] ? low : call->in[0][i];
+        high = i && high > call->in[0][i] ? high : call->in[0][i];
+    }
+    if (attrs->range.n == 2)
+        low = attrs->range.d[0], high = attrs->range.d[1];
+    if (low == high)
+        low -= 0.5, high += 0.5;
+    for (int64_t i = 0; i <= bins; i++)
+        call->out[1][i] =
+            attrs->bin_cnt == MX_NONE_INT ? call->in[1][i] : low + (high - low) * (double)i / (double)bins;
+    for (int64_t b = 0; b < bins; b++) {
+        call->out[0][b] = 0;
+        for (int64_t i = 0; i < n; i++) {
+            const double x = call->in[0][i];
+            call->out[0][b] +=
+                x >= call->out[1][b] && (x < call->out[1][b + 1] || (b == bins - 1 && x == call->out[1][bins]));
+        }
+    }
+}
+
+// clang-format off
+mx_op mx_family_sort[] = {
+    {.name = "sort", .aliases = "_npi_sort", .doc = "sorts along an axis", .inputs = "data",
+     .outputs = "output indices", .schema = &sort_schema, .n_out = 2, .n_visible = 1,
+     .infer_shape = infer_sort, .infer_type = infer_sort_type, .gradient = grad_sort, .grad_out = 2,
+     .reference = ref_sort,
+     .samples = (const mx_sample[]){{"3,5", "", 0, 0, "distinct"}, {"3,5", "axis=0, is_ascend=False", 0, 0, "distinct"},
+         {"2,3,2", "axis=None", 0, 0, "distinct"}, {"2,300", "", 0, 0, "distinct"},
+         {"40,3", "axis=0", 0, 0, "distinct"}, {"6,4", "is_ascend=False", 0, 3, "int:0 nograd"},
+         {"2,0", "", 0, 0, NULL}, {0}}},
+    {.name = "argsort", .aliases = "_npi_argsort", .doc = "the indices that sort along an axis", .inputs = "data",
+     .schema = &argsort_schema, .flags = MX_OP_ZERO_GRADIENT,
+     .infer_shape = infer_argsort, .infer_type = infer_argsort_type, .reference = ref_argsort,
+     .samples = (const mx_sample[]){{"3,5", "", 0, 0, "distinct"},
+         {"3,5", "axis=0, is_ascend=False, dtype=int32", 0, 0, "distinct"},
+         {"2,6", "axis=None, dtype=int64", 0, 3, "int:0"}, {0}}},
+    {.name = "topk", .aliases = "_npx_topk",
+     .doc = "the k largest or smallest elements along an axis: values, indices, a mask, or both", .inputs = "data",
+     .outputs = "output indices",
+     .schema = &topk_schema, .count_out = count_topk, .count_visible = visible_topk,
+     .infer_shape = infer_topk, .infer_type = infer_topk_type, .gradient = grad_topk, .grad_out = 2,
+     .reference = ref_topk,
+     .samples = (const mx_sample[]){{"3,5", "k=2", 0, 0, "distinct nograd"},
+         {"3,5", "k=3, ret_typ=value", 0, 0, "distinct"}, {"4,3", "axis=0, k=2, ret_typ=both, is_ascend=True", 0, 0,
+     "distinct"},
+         {"3,5", "k=2, ret_typ=mask", 0, 0, "distinct nograd"},
+         {"2,6", "axis=None, k=4, ret_typ=value", 0, 0, "distinct"},
+         {"2,100", "k=3, ret_typ=both, dtype=int32", 0, 0, "distinct"},
+         {"3,4", "k=0, ret_typ=value", 0, 0, "distinct"}, {"2,9", "k=4, ret_typ=indices, dtype=int64", 0, 3,
+     "int:0 nograd"}, {0}}},
+    {.name = "_shuffle", .aliases = "shuffle _npi_shuffle", .doc = "the rows of the first axis in random order",
+     .inputs = "data", .flags = MX_OP_RANDOM | MX_OP_NO_GRADIENT,
+     .samples = (const mx_sample[]){{"5,3", "", 0, 0, "random"}, {"7", "", 0, 0, "random"}, {0}}},
+    {.name = "_histogram", .aliases = "_npi_histogram",
+     .doc = "how many elements fall into each bin, and the edges of the bins", .inputs = "data bins?",
+     .outputs = "counts edges",
+     .schema = &histogram_schema, .n_out = 2, .flags = MX_OP_NO_GRADIENT, .count_in = count_histogram,
+     .infer_shape = infer_histogram, .infer_type = infer_histogram_type,
+     .reference = ref_histogram,
+     .samples = (const mx_sample[]){{"4,5", "bin_cnt=4, range=(-2, 2)", 0, 0, "nograd f32only"},
+         {"9", "bin_cnt=3, range=(-1, 1)", 0, 0, "nograd f32only"}, {0}}},
+    {0},
+};
+// clang-format on

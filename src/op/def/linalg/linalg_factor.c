@@ -1,0 +1,401 @@
+/* Factorisations: potrf, potri, gelqf, syevd, inverse, det, slogdet, sumlogdiag.
+ *
+ * Matrices stand in the last two axes.  Gradients are products and triangular solves, so every order works.  Where a
+ * matrix is symmetric its gradient is, too.
+ *
+ * SPDX-License-Identifier: Apache-2.0 */
+#include <math.h>
+#include <string.h>
+
+#include "base/error.h"
+#include "op/formula/linalg.h"
+
+#define POTRF_ATTRS(X) X(BOOL, lower, "True", "", "factor A = L L' with L lower triangular; else A = U' U")
+MX_ATTRS(linalg_potrf, POTRF_ATTRS)
+
+static mx_code give(mx_grad *grad, mx_array *value)
+{
+    grad->igrad[0] = value;
+    return value ? MX_OK : mx_error_code();
+}
+
+static mx_array *flip(mx_array *a, bool yes) { return yes ? mx_linalg_transpose(a) : a; }
+
+/* ---- potrf: A = L L' -------------------------------------------------------------------------------------------- */
+
+/* With P = the lower triangle of L' dL, diagonal halved: dA = L'^-1 (P + P') / 2 L^-1 */
+static mx_code grad_potrf(mx_grad *grad)
+{
+    const bool upper = !((const mx_linalg_potrf_attrs *)grad->attrs)->lower;
+    mx_array *l = flip(grad->out[0], upper), *g = flip(grad->ograd[0], upper);
+    mx_array *p = mx_linalg_symmetric(mx_linalg_triangle(mx_linalg_multiply(l, true, g, false, 1), true, 0.5));
+    return give(grad, mx_linalg_solve(l, mx_linalg_solve(l, p, true, false, true), false, true, true));
+}
+
+static void cholesky(const double *a, double *l, int64_t n)
+{
+    memset(l, 0, (size_t)(n * n) * sizeof *l);
+    for (int64_t i = 0; i < n; i++)
+        for (int64_t j = 0; j <= i; j++) {
+            double sum = a[i * n + j];
+            for (int64_t k = 0; k < j; k++)
+                sum -= l[i * n + k] * l[j * n + k];
+            l[i * n + j] = i == j ? sqrt(sum) : sum / l[j * n + j];
+        }
+}
+
+static void transpose_in_place(double *a, int64_t n)
+{
+    for (int64_t i = 0; i < n; i++)
+        for (int64_t j = 0; j < i; j++) {
+            const double swap = a[i * n + j];
+            a[i * n + j] = a[j * n + i];
+            a[j * n + i] = swap;
+        }
+}
+
+static void ref_potrf(const mx_reference_call *call)
+{
+    const mx_matrices m = mx_matrices_of(&call->in_shape[0]);
+    for (int64_t b = 0; b < m.batch; b++) {
+        double *out = call->out[0] + b * m.rows * m.rows;
+        cholesky(call->in[0] + b * m.rows * m.rows, out, m.rows);
+        if (!((const mx_linalg_potrf_attrs *)call->attrs)->lower)
+            transpose_in_place(out, m.rows);
+    }
+}
+
+/* ---- potri: (L L')^-1 from L ---------------------------------------------------------------------------------------- */
+
+/* B = (L L')^-1: dL = the lower triangle of -B (dB + dB') L'^-1 */
+static mx_code grad_potri(mx_grad *grad)
+{
+    const bool upper = !((const mx_linalg_potrf_attrs *)grad->attrs)->lower;
+    mx_array *l = flip(grad->in[0], upper), *g = mx_linalg_symmetric(grad->ograd[0]);
+    mx_array *p = mx_linalg_solve(l, mx_linalg_multiply(grad->out[0], false, g, false, -2), true, true, true);
+    return give(grad, flip(mx_linalg_triangle(p, true, 1), upper));
+}
+
+/* Gauss-Jordan with the largest pivot; destroys a; returns the determinant (0: b is not the inverse). */
+static double invert(double *a, double *b, int64_t n)
+{
+    double determinant = 1;
+    for (int64_t e = 0; e < n * n; e++)
+        b[e] = e / n == e % n;
+    for (int64_t k = 0; k < n; k++) {
+        int64_t best = k;
+        for (int64_t i = k + 1; i < n; i++)
+            best = fabs(a[i * n + k]) > fabs(a[best * n + k]) ? i : best;
+        determinant *= (best == k ? 1 : -1) * a[best * n + k];
+        if (a[best * n + k] == 0)
+            return 0;
+        for (int64_t j = 0; j < n; j++) {
+            const double x = a[k * n + j], y = b[k * n + j];
+            a[k * n + j] = a[best * n + j], b[k * n + j] = b[best * n + j];
+            a[best * n + j] = x, b[best * n + j] = y;
+        }
+        const double pivot = a[k * n + k];
+        for (int64_t j = 0; j < n; j++)
+            a[k * n + j] /= pivot, b[k * n + j] /= pivot;
+        for (int64_t i = 0; i < n; i++) {
+            const double factor = a[i * n + k];
+            for (int64_t j = 0; j < n && i != k; j++)
+                a[i * n + j] -= factor * a[k * n + j], b[i * n + j] -= factor * b[k * n + j];
+        }
+    }
+    return determinant;
+}
+
+#define LARGEST 64 /* rows of a matrix in a sample */
+
+static void ref_potri(const mx_reference_call *call)
+{
+    const bool lower = ((const mx_linalg_potrf_attrs *)call->attrs)->lower;
+    const mx_matrices m = mx_matrices_of(&call->in_shape[0]);
+    static double product[LARGEST * LARGEST];
+    const int64_t n = m.rows;
+    for (int64_t b = 0; b < m.batch; b++) {
+        const double *l = call->in[0] + b * n * n;
+        for (int64_t i = 0; i < n; i++)
+            for (int64_t j = 0; j < n; j++) {
+                double sum = 0;
+                for (int64_t k = 0; k <= i && k <= j; k++)
+                    sum += lower ? l[i * n + k] * l[j * n + k] : l[k * n + i] * l[k * n + j];
+                product[i * n + j] = sum;
+            }
+        invert(product, call->out[0] + b * n * n, n);
+    }
+}
+
+/* ---- inverse, det, slogdet ------------------------------------------------------------------------------------------ */
+
+/* B = A^-1: dA = -B' dB B' */
+static mx_code grad_inverse(mx_grad *grad)
+{
+    mx_array *b = grad->out[0];
+    return give(grad, mx_linalg_multiply(mx_linalg_multiply(b, true, grad->ograd[0], false, -1), false, b, true, 1));
+}
+
+static void ref_inverse(const mx_reference_call *call)
+{
+    const mx_matrices m = mx_matrices_of(&call->in_shape[0]);
+    static double copy[LARGEST * LARGEST];
+    for (int64_t b = 0; b < m.batch; b++) {
+        memcpy(copy, call->in[0] + b * m.rows * m.rows, (size_t)(m.rows * m.rows) * sizeof *copy);
+        invert(copy, call->out[0] + b * m.rows * m.rows, m.rows);
+    }
+}
+
+/* The gradient of a determinant per matrix, times A'^-1; zero where A is singular. */
+static mx_code scaled_inverse(mx_grad *grad, mx_array *scale)
+{
+    mx_shape_t shape = grad->in_shape[0];
+    shape.dim[shape.ndim - 2] = shape.dim[shape.ndim - 1] = 1;
+    mx_array *inverse = mx_linalg_transpose(mx_g1("_linalg_inverse_or_zero", grad->in[0]));
+    return give(grad, mx_g_mul(mx_g_reshape(scale, &shape), inverse));
+}
+
+static mx_code grad_det(mx_grad *grad) { return scaled_inverse(grad, mx_g_mul(grad->ograd[0], grad->out[0])); }
+static mx_code grad_slogdet(mx_grad *grad) /* the sign is piecewise constant */
+{
+    return grad->ograd[1] ? scaled_inverse(grad, grad->ograd[1]) : MX_OK;
+}
+
+static double determinant(const double *a, int64_t n)
+{
+    static double copy[LARGEST * LARGEST], unused[LARGEST * LARGEST];
+    memcpy(copy, a, (size_t)(n * n) * sizeof *copy);
+    return invert(copy, unused, n);
+}
+
+static void ref_det(const mx_reference_call *call)
+{
+    const mx_matrices m = mx_matrices_of(&call->in_shape[0]);
+    for (int64_t b = 0; b < m.batch; b++)
+        call->out[0][b] = determinant(call->in[0] + b * m.rows * m.rows, m.rows);
+}
+
+static void ref_slogdet(const mx_reference_call *call)
+{
+    const mx_matrices m = mx_matrices_of(&call->in_shape[0]);
+    for (int64_t b = 0; b < m.batch; b++) {
+        const double value = determinant(call->in[0] + b * m.rows * m.rows, m.rows);
+        call->out[0][b] = (value > 0) - (value < 0);
+        call->out[1][b] = log(fabs(value));
+    }
+}
+
+/* ---- gelqf: A = L Q ------------------------------------------------------------------------------------------------- */
+
+static mx_code infer_gelqf(mx_infer *infer)
+{
+    const mx_shape_t *a = &infer->in[0];
+    char text[MX_SHAPE_TEXT];
+    if (mx_infer_out(infer, 0, a) || mx_infer_in(infer, 0, &infer->out[0]))
+        return mx_error_code();
+    if (!mx_shape_known(a))
+        return MX_OK;
+    if (mx_linalg_check(infer, 0, 2, false))
+        return mx_error_code();
+    if (a->dim[a->ndim - 2] > a->dim[a->ndim - 1])
+        return mx_op_fail(infer->op, MX_ERR_SHAPE, "A has shape %s, wanted no more rows than columns",
+                          mx_shape_text(a, text));
+    mx_shape_t l = *a; /* now that it is known, perhaps from Q */
+    l.dim[l.ndim - 1] = l.dim[l.ndim - 2];
+    return mx_infer_out(infer, 1, &l);
+}
+
+/* With M = L' dL - dQ Q' and its lower triangle copied to the upper: dA = L'^-1 (dQ + M Q) */
+static mx_code grad_gelqf(mx_grad *grad)
+{
+    mx_array *q = grad->out[0], *l = grad->out[1];
+    mx_array *dq = grad->ograd[0] ? grad->ograd[0] : mx_g1("zeros_like", q);
+    mx_array *dl = grad->ograd[1] ? grad->ograd[1] : mx_g1("zeros_like", l);
+    mx_array *m = mx_g_sub(mx_linalg_multiply(l, true, dl, false, 1), mx_linalg_multiply(dq, false, q, true, 1));
+    m = mx_g_add(mx_linalg_triangle(m, true, 1), mx_linalg_transpose(mx_linalg_triangle(m, true, 0)));
+    mx_array *sum = mx_g_add(dq, mx_linalg_multiply(m, false, q, false, 1));
+    return give(grad, mx_linalg_solve(l, sum, true, false, true));
+}
+
+/* Reflections I - v v' / c from the right make one row after the other end at its diagonal; Q is what they do to I. */
+static void reflect(double *rows, int64_t count, int64_t n, const double *v, double c)
+{
+    for (int64_t i = 0; i < count; i++) {
+        double dot = 0;
+        for (int64_t j = 0; j < n; j++)
+            dot += rows[i * n + j] * v[j];
+        for (int64_t j = 0; j < n; j++)
+            rows[i * n + j] -= dot / c * v[j];
+    }
+}
+
+static void ref_lq(const double *a, double *q, double *l, int64_t m, int64_t n)
+{
+    static double work[LARGEST * LARGEST], v[LARGEST][LARGEST], c[LARGEST];
+    memcpy(work, a, (size_t)(m * n) * sizeof *work);
+    for (int64_t k = 0; k < m; k++) {
+        double norm = 0;
+        for (int64_t j = 0; j < n; j++) {
+            v[k][j] = j < k ? 0 : work[k * n + j];
+            norm += v[k][j] * v[k][j];
+        }
+        norm = k == n - 1 ? -v[k][k] : copysign(sqrt(norm), v[k][k]); /* the last one has nothing to turn */
+        v[k][k] += norm;
+        c[k] = norm * v[k][k];
+        if (c[k] == 0)
+            v[k][k] = c[k] = 0;
+        else
+            reflect(work, m, n, v[k], c[k]);
+    }
+    for (int64_t e = 0; e < m * m; e++)
+        l[e] = e % m <= e / m ? work[e / m * n + e % m] : 0;
+    for (int64_t e = 0; e < m * n; e++)
+        q[e] = e / n == e % n;
+    for (int64_t k = m - 1; k >= 0; k--)
+        if (c[k] != 0)
+            reflect(q, m, n, v[k], c[k]);
+}
+
+static void ref_gelqf(const mx_reference_call *call)
+{
+    const mx_matrices s = mx_matrices_of(&call->in_shape[0]);
+    for (int64_t b = 0; b < s.batch; b++)
+        ref_lq(call->in[0] + b * s.rows * s.columns, call->out[0] + b * s.rows * s.columns,
+               call->out[1] + b * s.rows * s.rows, s.rows, s.columns);
+}
+
+/* ---- syevd: A = U' diag(L) U ------------------------------------------------------------------------------------------ */
+
+static mx_code infer_syevd(mx_infer *infer)
+{
+    if (mx_linalg_infer_square(infer) || infer->in[0].ndim < 0)
+        return mx_error_code();
+    mx_shape_t values = infer->in[0];
+    values.ndim--;
+    return mx_infer_out(infer, 1, &values);
+}
+
+/* With F[i][j] = 1 / (l[j] - l[i]), zero where they are equal: dA = U' (diag(dL) + sym(F * (U dU'))) U */
+static mx_code grad_syevd(mx_grad *grad)
+{
+    mx_array *u = grad->out[0], *values = grad->out[1], *inner = NULL;
+    if (grad->ograd[0]) {
+        mx_shape_t row = grad->in_shape[0], column = row;
+        row.dim[row.ndim - 2] = column.dim[row.ndim - 1] = 1;
+        mx_array *d = mx_g_sub(mx_g_reshape(values, &row), mx_g_reshape(values, &column));
+        mx_array *same = mx_g_text(MX_OP("_equal_scalar"), "scalar=0", 1, &d);
+        mx_array *f = mx_g_div(mx_g_rsub(1, same), mx_g_add(d, same));
+        inner = mx_linalg_symmetric(mx_g_mul(f, mx_linalg_multiply(u, false, grad->ograd[0], true, 1)));
+        if (!inner)
+            return mx_error_code();
+    }
+    mx_array *diagonal = grad->ograd[1] ? mx_g1("_linalg_makediag", grad->ograd[1]) : NULL;
+    if (grad->ograd[1] && !diagonal)
+        return mx_error_code();
+    mx_array *sum = inner && diagonal ? mx_g_add(inner, diagonal) : inner ? inner : diagonal;
+    return sum ? give(grad, mx_linalg_multiply(mx_linalg_multiply(u, true, sum, false, 1), false, u, false, 1)) : MX_OK;
+}
+
+/* Jacobi: one plane after the other is turned until nothing is left beside the diagonal of a; u collects the turns. */
+static void jacobi(double *a, double *u, int64_t n)
+{
+    for (int64_t e = 0; e < n * n; e++)
+        u[e] = e / n == e % n;
+    for (int sweep = 0; sweep < 30; sweep++)
+        for (int64_t p = 0; p < n; p++)
+            for (int64_t q = p + 1; q < n; q++) {
+                if (fabs(a[p * n + q]) < 1e-300)
+                    continue;
+                const double theta = (a[q * n + q] - a[p * n + p]) / (2 * a[p * n + q]);
+                const double t = (theta < 0 ? -1 : 1) / (fabs(theta) + sqrt(theta * theta + 1));
+                const double c = 1 / sqrt(t * t + 1), s = t * c;
+                for (int64_t k = 0; k < n; k++) {
+                    const double x = a[k * n + p], y = a[k * n + q];
+                    a[k * n + p] = c * x - s * y, a[k * n + q] = s * x + c * y;
+                }
+                for (int64_t k = 0; k < n; k++) {
+                    const double x = a[p * n + k], y = a[q * n + k], z = u[p * n + k], w = u[q * n + k];
+                    a[p * n + k] = c * x - s * y, a[q * n + k] = s * x + c * y;
+                    u[p * n + k] = c * z - s * w, u[q * n + k] = s * z + c * w;
+                }
+            }
+}
+
+static void ref_syevd(const mx_reference_call *call)
+{
+    static double a[LARGEST * LARGEST], u[LARGEST * LARGEST];
+    const mx_matrices m = mx_matrices_of(&call->in_shape[0]);
+    const int64_t n = m.rows;
+    for (int64_t b = 0; b < m.batch; b++) {
+        memcpy(a, call->in[0] + b * n * n, (size_t)(n * n) * sizeof *a);
+        jacobi(a, u, n);
+        for (int64_t i = 0; i < n; i++) {
+            int64_t rank = 0, largest = 0;
+            for (int64_t k = 0; k < n; k++) {
+                rank += a[k * n + k] < a[i * n + i] || (a[k * n + k] == a[i * n + i] && k < i);
+                largest = fabs(u[i * n + k]) > fabs(u[i * n + largest]) ? k : largest;
+            }
+            call->out[1][b * n + rank] = a[i * n + i];
+            for (int64_t k = 0; k < n; k++)
+                call->out[0][(b * n + rank) * n + k] = copysign(1, u[i * n + largest]) * u[i * n + k];
+        }
+    }
+}
+
+/* ---- sumlogdiag -------------------------------------------------------------------------------------------------------- */
+
+static mx_code grad_sumlogdiag(mx_grad *grad)
+{
+    mx_array *diagonal = mx_g1("_linalg_extractdiag", grad->in[0]);
+    mx_shape_t shape = grad->in_shape[0];
+    shape.dim[--shape.ndim - 1] = 1;
+    return give(grad, mx_g1("_linalg_makediag", mx_g_div(mx_g_reshape(grad->ograd[0], &shape), diagonal)));
+}
+
+static void ref_sumlogdiag(const mx_reference_call *call)
+{
+    const mx_matrices m = mx_matrices_of(&call->in_shape[0]);
+    for (int64_t b = 0; b < m.batch; b++) {
+        call->out[0][b] = 0;
+        for (int64_t i = 0; i < m.rows; i++)
+            call->out[0][b] += log(call->in[0][(b * m.rows + i) * m.rows + i]);
+    }
+}
+
+#define SAMPLES(...) (const mx_sample[]){__VA_ARGS__, {0}}
+#define SQUARE "floatonly dominant"
+#define SYMMETRIC "floatonly dominant symmetric"
+#define INVERSE_SAMPLES SAMPLES({"3,3", "", 0, 0, SQUARE}, {"2,4,4", "", 0, 0, SQUARE}, {"1,1", "", 0, 0, SQUARE}, {"50,50", "", 0, 0, SQUARE " nograd"})
+mx_op mx_family_linalg_factor[] = {
+    {.name = "_linalg_potrf", .aliases = "linalg_potrf", .c_name = "linalg_potrf", .inputs = "A", .schema = &linalg_potrf_schema,
+     .doc = "Cholesky factor of symmetric positive definite matrices, of which one triangle is read", .infer_shape = mx_linalg_infer_square,
+     .gradient = grad_potrf, .grad_out = 1, .reference = ref_potrf,
+     .samples = SAMPLES({"3,3", "", 0, 0, SYMMETRIC}, {"2,3,3", "lower=False", 0, 0, SYMMETRIC}, {"1,1", "", 0, 0, SYMMETRIC}, {"45,45", "", 0, 0, SYMMETRIC " nograd"})},
+    {.name = "_linalg_potri", .aliases = "linalg_potri", .c_name = "linalg_potri", .inputs = "A", .schema = &linalg_potrf_schema,
+     .doc = "the inverse of a matrix whose Cholesky factor is given", .infer_shape = mx_linalg_infer_square, .gradient = grad_potri,
+     .grad_in = 1, .grad_out = 1, .reference = ref_potri,
+     .samples = SAMPLES({"3,3", "", 0, 0, SQUARE}, {"2,3,3", "lower=False", 0, 0, SQUARE}, {"50,50", "", 0, 0, SQUARE " nograd"})},
+    {.name = "_linalg_gelqf", .aliases = "linalg_gelqf", .c_name = "linalg_gelqf", .inputs = "A", .outputs = "Q L", .n_out = 2,
+     .doc = "A = L Q with L lower triangular and orthonormal rows of Q", .infer_shape = infer_gelqf, .gradient = grad_gelqf, .grad_out = 3,
+     .reference = ref_gelqf, .samples = SAMPLES({"2,3", "", 0, 0, SQUARE}, {"3,3", "", 0, 0, SQUARE}, {"2,2,5", "", 0, 0, SQUARE}, {"1,1", "", 0, 0, SQUARE})},
+    {.name = "_linalg_syevd", .c_name = "linalg_syevd", .inputs = "A", .outputs = "U L", .n_out = 2,
+     .doc = "eigenvalues L, ascending, and eigenvectors, the rows of U, of symmetric matrices, of which the lower triangle is read; the largest "
+            "component of each eigenvector is positive",
+     .infer_shape = infer_syevd, .gradient = grad_syevd, .grad_out = 3, .reference = ref_syevd,
+     .samples = SAMPLES({"3,3", "", 0, 0, "floatonly symmetric"}, {"2,4,4", "", 0, 0, "floatonly symmetric"}, {"1,1", "", 0, 0, "floatonly symmetric"},
+                        {"20,20", "", 0, 0, "f32only symmetric nograd"})},
+    {.name = "_linalg_inverse", .aliases = "linalg_inverse _npi_inv", .c_name = "linalg_inverse", .inputs = "A", .doc = "the inverse of square matrices",
+     .infer_shape = mx_linalg_infer_square, .gradient = grad_inverse, .grad_out = 1, .reference = ref_inverse, .samples = INVERSE_SAMPLES},
+    {.name = "_linalg_inverse_or_zero", .inputs = "A", .doc = "the inverse, or zeros for a singular matrix", .flags = MX_OP_HIDDEN,
+     .infer_shape = mx_linalg_infer_square, .gradient = grad_inverse, .grad_out = 1, .reference = ref_inverse, .samples = INVERSE_SAMPLES},
+    {.name = "_linalg_det", .aliases = "linalg_det _npi_det", .c_name = "linalg_det", .inputs = "A", .doc = "the determinant of square matrices",
+     .infer_shape = mx_linalg_infer_scalar, .gradient = grad_det, .grad_in = 1, .grad_out = 1, .reference = ref_det,
+     .samples = SAMPLES({"3,3", "", 0, 0, "floatonly"}, {"2,4,4", "", 0, 0, "floatonly"}, {"2,3,1,1", "", 0, 0, "floatonly"})},
+    {.name = "_linalg_slogdet", .aliases = "linalg_slogdet _npi_slogdet", .c_name = "linalg_slogdet", .inputs = "A", .outputs = "sign logabsdet", .n_out = 2,
+     .doc = "sign and logarithm of the absolute value of the determinant", .infer_shape = mx_linalg_infer_scalar, .gradient = grad_slogdet,
+     .grad_in = 1, .reference = ref_slogdet, .samples = SAMPLES({"3,3", "", 0, 0, SQUARE}, {"2,4,4", "", 0, 0, SQUARE})},
+    {.name = "_linalg_sumlogdiag", .aliases = "linalg_sumlogdiag", .c_name = "linalg_sumlogdiag", .inputs = "A",
+     .doc = "sum of the logarithms of the diagonal", .infer_shape = mx_linalg_infer_scalar, .gradient = grad_sumlogdiag, .grad_in = 1,
+     .reference = ref_sumlogdiag, .samples = SAMPLES({"3,3", "", 0, 0, SQUARE}, {"2,4,4", "", 0, 0, SQUARE})},
+    {0},
+};

@@ -1,0 +1,192 @@
+/* Passes: what each of them makes of small networks, seen in the finished plan.  SPDX-License-Identifier: Apache-2.0 */
+#include "block_check.h"
+#include "exec/plan/plan.h"
+#include "gluon/compile/hybrid.h"
+#include "pass/passes.h"
+
+/* How often an operator occurs in the plan that the block last ran. */
+static int count(mx_block *block, const char *op)
+{
+    const mx_program *program = &mx_hybrid_last(block)->program;
+    int n = 0;
+    for (int64_t i = 0; i < program->steps.length; i++)
+        n += !strcmp(program->steps.items[i].op->name, op);
+    return n;
+}
+
+static int steps(mx_block *block) { return (int)mx_hybrid_last(block)->program.steps.length; }
+
+typedef mx_array *(*formula)(mx_array *x);
+static mx_array *apply(mx_block *self, mx_arrays in)
+{
+    formula f;
+    memcpy(&f, mx_block_user(self), sizeof f);
+    return f(in.v[0]);
+}
+
+/* Runs the formula imperatively and planned, compares, and returns the block. */
+static mx_block *planned(formula *f, mx_array *x, int recording)
+{
+    mx_block *block = mx_block_new("Formula", apply, .user = f, .hybrid = true);
+    mx_array *plain = mx_call(block, x);
+    mx_hybridize(block);
+    mx_mode mode = mx_mode_enter(recording, recording);
+    mx_array *out = mx_call(block, x);
+    mx_mode_leave(&mode);
+    check_no_error();
+    check_near(out, mx_shape(plain), check_values(plain), 1e-6);
+    assert_int_equal(mx_program_verify(&mx_hybrid_last(block)->program, "all"), MX_OK);
+    return block;
+}
+
+static mx_array *copies(mx_array *x)
+{
+    return mx_exp(mx_copy(mx_mul_scalar(mx_stop_gradient(mx_op_dropout(x, .p = 0.5)), .scalar = 1)));
+}
+static mx_array *twice(mx_array *x) { return mx_add(mx_softmax(x), mx_softmax(x)); }
+static mx_array *unused(mx_array *x) { return mx_softmax(x), mx_exp(x); }
+static mx_array *constants(mx_array *x)
+{
+    mx_array *c = mx_sqrt(mx_mul_scalar(mx_ones(.shape = MX_DIMS(2, 3)), .scalar = 4));
+    return mx_mul(x, c);
+}
+static mx_array *chain(mx_array *x)
+{
+    mx_array *y = mx_relu(mx_add(mx_mul_scalar(x, .scalar = 2), mx_tanh(x)));
+    return mx_rminus_scalar(mx_mul(y, y), .scalar = 1);
+}
+static mx_array *pooled(mx_array *x)
+{
+    return mx_pooling(mx_relu(x), .kernel = MX_DIMS(2, 2), .stride = MX_DIMS(2, 2), .pool_type = MX_POOLING_MAX);
+}
+static mx_array *padded(mx_array *x)
+{
+    return mx_pooling(mx_relu(x), .kernel = MX_DIMS(2, 2), .pad = MX_DIMS(1, 1), .pool_type = MX_POOLING_MAX);
+}
+
+static void simplification(void **state)
+{
+    (void)state;
+    MX_SCOPE;
+    mx_array *x = check_array(MX_DIMS(2, 3), 1);
+    formula f = copies;
+    assert_int_equal(steps(planned(&f, x, 0)), 1);
+    f = twice;
+    assert_int_equal(count(planned(&f, x, 0), "softmax"), 1);
+    f = unused;
+    assert_int_equal(steps(planned(&f, x, 0)), 1);
+    f = constants;
+    mx_block *block = planned(&f, x, 0);
+    assert_int_equal(steps(block), 1);
+}
+
+static void pointwise_chains(void **state)
+{
+    (void)state;
+    MX_SCOPE;
+    formula f = chain;
+    mx_block *block = planned(&f, check_array(MX_DIMS(2, 3), 1), 0);
+    assert_int_equal(steps(block), 1);
+    assert_int_equal(count(block, "_pointwise"), 1);
+    block = planned(&f, check_array(MX_DIMS(40, 90), 1), 0); /* more than one tile */
+    assert_int_equal(steps(block), 1);
+    /* With its gradient. */
+    mx_array *x = check_array(MX_DIMS(40, 90), 1), *y, *wanted;
+    mx_attach_grad(x, MX_GRAD_WRITE);
+    mx_record()
+        y = chain(x);
+    mx_backward(y);
+    wanted = mx_array_copy(mx_gradient(x));
+    mx_record()
+        y = mx_call(block, x);
+    mx_backward(y);
+    check_near(mx_gradient(x), MX_DIMS(40, 90), check_values(wanted), 1e-6);
+    assert_true(count(block, "_pointwise") >= 1);
+}
+
+static void pooling_before_relu(void **state)
+{
+    (void)state;
+    MX_SCOPE;
+    mx_array *x = check_array(MX_DIMS(2, 3, 6, 6), 1), *y, *wanted;
+    formula f = pooled, g = padded;
+    mx_block *block = planned(&f, x, 0);
+    assert_string_equal(mx_hybrid_last(block)->program.steps.items[0].op->name, "Pooling");
+    assert_string_equal(mx_hybrid_last(planned(&g, x, 0))->program.steps.items[0].op->name, "relu");
+    mx_attach_grad(x, MX_GRAD_WRITE);
+    mx_record()
+        y = pooled(x);
+    mx_backward(y);
+    wanted = mx_array_copy(mx_gradient(x));
+    mx_record()
+        y = mx_call(block, x);
+    mx_backward(y);
+    check_same(wanted, mx_gradient(x));
+    assert_string_equal(mx_hybrid_last(block)->program.steps.items[0].op->name, "Pooling");
+}
+
+static void joined_layers(void **state)
+{
+    (void)state;
+    MX_SCOPE;
+    mx_block *net = mx_hybrid_sequential(mx_conv2d(4, MX_DIMS(3, 3), .activation = "relu"),
+                                         mx_conv2d(4, MX_DIMS(3, 3), .use_bias = false), mx_batch_norm(),
+                                         mx_activation("relu"), mx_dense(5, .activation = "relu"));
+    mx_initialize(net, mx_xavier(), mx_cpu(0));
+    mx_array *x = check_array(MX_DIMS(4, 2, 12, 12), 1), *plain, *y;
+    mx_record()
+        plain = mx_call(net, x); /* moves the running statistics away from where they start */
+    plain = mx_array_copy(mx_call(net, x));
+    mx_hybridize(net);
+    y = mx_call(net, x);
+    check_near(y, mx_shape(plain), check_values(plain), 1e-6);
+    assert_int_equal(count(net, "_convolution_relu"), 2);
+    assert_int_equal(count(net, "_fold_norm"), 1);
+    assert_int_equal(count(net, "BatchNorm"), 0);
+    assert_int_equal(count(net, "_dense_relu") + count(net, "_packed_dense"), 1);
+    mx_record()
+        y = mx_call(net, x);
+    check_no_error();
+    assert_int_equal(count(net, "BatchNorm"), 1); /* the batch's own statistics */
+    assert_int_equal(count(net, "_fold_norm"), 0);
+}
+
+static void dumps_are_readable(void **state)
+{
+    (void)state;
+    MX_SCOPE;
+    formula f = chain;
+    mx_block *block = planned(&f, check_array(MX_DIMS(2, 3), 1), 0);
+    mx_text text = {0}, dot = {0};
+    mx_program_text(&mx_hybrid_last(block)->program, &text);
+    mx_program_dot(&mx_hybrid_last(block)->program, &dot);
+    assert_non_null(strstr(mx_text_get(&text), "_pointwise(v0:float32(2, 3))"));
+    assert_non_null(strstr(mx_text_get(&text), "input 0"));
+    assert_non_null(strstr(mx_text_get(&dot), "digraph plan {"));
+    mx_text_free(&text);
+    mx_text_free(&dot);
+}
+
+static void the_verifier_notices(void **state)
+{
+    (void)state;
+    MX_SCOPE;
+    formula f = twice;
+    mx_block *block = planned(&f, check_array(MX_DIMS(2, 3), 1), 0);
+    mx_program *program = &mx_hybrid_last(block)->program;
+    const int32_t input = program->steps.items[0].in[0];
+    program->steps.items[0].in[0] = program->steps.items[program->steps.length - 1].out[0];
+    assert_int_not_equal(mx_program_verify(program, "nonsense"), MX_OK);
+    check_error(MX_ERR_STATE, "nonsense", "before it is made");
+    program->steps.items[0].in[0] = input;
+    assert_int_equal(mx_program_verify(program, "nothing"), MX_OK);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(simplification), cmocka_unit_test(pointwise_chains),   cmocka_unit_test(pooling_before_relu),
+        cmocka_unit_test(joined_layers),  cmocka_unit_test(dumps_are_readable), cmocka_unit_test(the_verifier_notices),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
