@@ -4,7 +4,7 @@
 #include "core.h"
 #include "exec/device_sum.h"
 
-#ifdef MX_HAVE_X86_LEVELS
+#ifdef MX_LEVEL_AVX2
 enum { X86 = 1 };
 #else
 enum { X86 = 0 };
