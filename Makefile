@@ -5,21 +5,25 @@ BUILD  ?= build
 PREFIX ?= /usr/local
 JOBS   ?= $(shell nproc 2>/dev/null || echo 2)
 CMAKE_FLAGS ?=
+LEVELS ?= all
 VENV    = $(BUILD)/venv
 
 CTEST   = ctest --output-on-failure --no-label-summary --no-tests=error --timeout 900 -j $(JOBS)
 PYTEST  = timeout -k 10 2400 $(VENV)/bin/python -m pytest
+CONFIGURE = cmake -S . -B $(1) -DGLUON_WERROR=ON -DGLUON_LEVELS=$(LEVELS)
 COMPILE = cmake --build $(1) -j $(JOBS)
 
 MAKEFLAGS += --no-print-directory
 .NOTPARALLEL:
-.PHONY: build python demo test test-gpu test-gpu-sanitize pytest oracle oracle-venv bench check install clean format help setup asan tsan clang-build format-check layers setup-check
+.PHONY: build python demo test test-gpu test-gpu-sanitize pytest oracle oracle-venv bench check install clean format help setup asan tsan clang-build everything cuda cuda-check format-check layers setup-check
 
-build: ## the library, the examples, the tests and the benchmarks, in build/
+build: ## the library, the gluon command and the C examples, in build/
 	@sh tools/setup.sh build
-	cmake -S . -B $(BUILD) -DGLUON_WERROR=ON $(CMAKE_FLAGS)
-	$(call COMPILE,$(BUILD))
+	$(call CONFIGURE,$(BUILD)) $(CMAKE_FLAGS)
+	$(call COMPILE,$(BUILD)) --target product
 
+# What stays on this machine needs the instruction levels of this machine only.
+demo: LEVELS = native
 demo: python ## train LeNet on Fashion-MNIST in C and in Python, export it, run the exported model from C
 	@sh tools/setup.sh data
 	$(call COMPILE,$(BUILD)) --target example_lenet example_deploy gluon_command
@@ -28,11 +32,11 @@ demo: python ## train LeNet on Fashion-MNIST in C and in Python, export it, run 
 python: ## the Python package: build/venv/bin/python then imports mxnet from this tree
 	@sh tools/setup.sh build
 	@sh tools/venv.sh $(VENV) numpy pytest
-	cmake -S . -B $(BUILD) -DGLUON_WERROR=ON -DGLUON_PYTHON=ON -DPython3_EXECUTABLE=$(abspath $(VENV))/bin/python $(CMAKE_FLAGS)
+	$(call CONFIGURE,$(BUILD)) -DGLUON_PYTHON=ON -DPython3_EXECUTABLE=$(abspath $(VENV))/bin/python $(CMAKE_FLAGS)
 	$(call COMPILE,$(BUILD)) --target python
 	@echo $(abspath $(BUILD))/python > $$($(VENV)/bin/python -c 'import sysconfig; print(sysconfig.get_path("purelib"))')/gluon.pth
 
-test: setup build asan python oracle-venv ## all tests: C, C under the sanitizers, Python, comparison with MXNet 1.9.1
+test: setup python everything asan cuda-check oracle-venv ## all tests: C, C under the sanitizers, Python, comparison with MXNet 1.9.1
 	cd $(BUILD) && $(CTEST)
 	cd $(BUILD)/asan && $(CTEST) -LE release-only
 	$(PYTEST) tests/python tests/oracle
@@ -51,12 +55,10 @@ test-gpu-sanitize: ## the operator samples under compute-sanitizer: memcheck, th
 
 bench: python ## measure, beside the machine's limits and NumPy; PEERS="mxnet torch jax onnxruntime openvino": beside them
 	@sh tools/setup.sh build bench
-	cmake -S . -B $(BUILD) $(CMAKE_FLAGS)
 	$(call COMPILE,$(BUILD))
 	PEERS="$(PEERS)" sh tools/bench.sh $(BUILD)
 
-check: setup-check layers format-check clang-build asan ## layers, format, clang without warnings, sanitizers
-	cd $(BUILD)/asan && $(CTEST) -LE release-only
+check: setup-check layers format-check clang-build cuda ## layers, format, clang without warnings, the CUDA part as it is shipped
 
 install: build ## into PREFIX (default /usr/local); DESTDIR is respected
 	cmake --install $(BUILD) --prefix $(PREFIX)
@@ -80,9 +82,21 @@ setup-check:
 oracle-venv:
 	@sh tools/venv.sh $(BUILD)/oracle mxnet==1.9.1 numpy==1.23.5 || echo "oracle: mxnet==1.9.1 cannot be had: its tests will be skipped"
 
+# Tests and benchmarks, too.
+everything:
+	$(call COMPILE,$(BUILD))
+
+asan: LEVELS = native
 asan:
-	cmake -S . -B $(BUILD)/asan -DCMAKE_BUILD_TYPE=Debug -DGLUON_SANITIZE=ON -DGLUON_WERROR=ON -DGLUON_BENCH=OFF $(CMAKE_FLAGS)
+	$(call CONFIGURE,$(BUILD)/asan) -DCMAKE_BUILD_TYPE=Debug -DGLUON_SANITIZE=ON -DGLUON_BENCH=OFF $(CMAKE_FLAGS)
 	$(call COMPILE,$(BUILD)/asan)
+
+# The CUDA part, which needs nvcc and cuDNN but no GPU: does it compile; and as it is shipped.
+cuda-check: CUDA = CHECK
+cuda: CUDA = ON
+cuda-check cuda:
+	cmake -S . -B $(BUILD)/$@ -DGLUON_CUDA=$(CUDA) -DGLUON_TESTS=OFF -DGLUON_BENCH=OFF -DGLUON_EXAMPLES=OFF -DGLUON_CLI=OFF $(CMAKE_FLAGS)
+	$(call COMPILE,$(BUILD)/$@) --target gluon_cuda
 
 # Threads under the thread sanitizer: plans, hybridized blocks, training steps.  Not part of `check`.
 THREADED := test_exec_plan test_gluon_hybrid_changes test_gluon_train_step
@@ -92,7 +106,7 @@ tsan:
 	cd $(BUILD)/tsan && for name in $(THREADED); do TSAN_OPTIONS=halt_on_error=1 tests/$$name || exit 1; done
 
 clang-build:
-	cmake -S . -B $(BUILD)/clang -DCMAKE_C_COMPILER=clang -DGLUON_WERROR=ON $(CMAKE_FLAGS)
+	$(call CONFIGURE,$(BUILD)/clang) -DCMAKE_C_COMPILER=clang $(CMAKE_FLAGS)
 	$(call COMPILE,$(BUILD)/clang)
 
 format-check:

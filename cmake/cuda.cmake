@@ -1,14 +1,22 @@
 # The CUDA part: libgluon_cuda.so, which the library opens at the first use of a GPU (src/cuda/load.c).
 #
-# Built where nvcc, cuBLAS and cuDNN are found; a machine without a GPU can compile it.  GLUON_CUDA=OFF leaves it out.
+# GLUON_CUDA=AUTO builds it where a GPU, nvcc and cuDNN are found, ON also without a GPU, CHECK too but as fast as the
+# compiler can be (no optimisation, no machine code): does everything compile?  OFF leaves it out.
 # CMAKE_CUDA_ARCHITECTURES: Hopper's code, and forms that the driver compiles: for newer GPUs, and for older ones from Turing on.
 #
 # SPDX-License-Identifier: Apache-2.0
-option(GLUON_CUDA "Build the CUDA part if nvcc is found" ON)
+set(GLUON_CUDA AUTO CACHE STRING "Build the CUDA part: AUTO (where there is a GPU), ON, CHECK (fast, not to be run), OFF")
 set(GLUON_HAVE_CUDA OFF)
-if(GLUON_CUDA AND NOT GLUON_SANITIZE)
+set(wanted ${GLUON_CUDA})
+if(GLUON_CUDA STREQUAL "AUTO")
+    file(GLOB gpus /dev/nvidia[0-9]* /dev/dxg)
+    set(wanted ${gpus})
+endif()
+if(wanted AND NOT GLUON_SANITIZE)
     include(CheckLanguage)
-    if(NOT DEFINED CMAKE_CUDA_ARCHITECTURES)
+    if(GLUON_CUDA STREQUAL "CHECK")
+        set(CMAKE_CUDA_ARCHITECTURES 90-virtual)
+    elseif(NOT DEFINED CMAKE_CUDA_ARCHITECTURES)
         set(CMAKE_CUDA_ARCHITECTURES 75-virtual 90)
     endif()
     check_language(CUDA)
@@ -21,6 +29,8 @@ if(GLUON_CUDA AND NOT GLUON_SANITIZE)
         else()
             message(STATUS "CUDA part: left out, cuBLAS or cuDNN was not found")
         endif()
+    else()
+        message(STATUS "CUDA part: left out, nvcc was not found")
     endif()
 endif()
 
@@ -53,6 +63,7 @@ ${body}const struct { const char *name, *text; } mx_cuda_sources[] = {\n${list} 
     target_include_directories(gluon_cuda PRIVATE src include ${GEN}/include ${CUDNN_INCLUDE})
     target_compile_options(gluon_cuda PRIVATE -fPIC
         $<$<COMPILE_LANGUAGE:CUDA>:--extended-lambda -Xcompiler=-Wall,-fvisibility=hidden>
+        $<$<AND:$<COMPILE_LANGUAGE:CUDA>,$<STREQUAL:${GLUON_CUDA},CHECK>>:-Xcicc=-O0>
         $<$<COMPILE_LANGUAGE:C>:-O2;-fvisibility=hidden>)
     target_link_libraries(gluon_cuda PRIVATE CUDA::cudart_static CUDA::cublas CUDA::cublasLt ${CUDNN_LIBRARY} ${CMAKE_DL_LIBS})
     # What both sides define (src/cuda/plugin.h) stays apart, also in a program that links the library.
@@ -62,4 +73,6 @@ ${body}const struct { const char *name, *text; } mx_cuda_sources[] = {\n${list} 
     set_target_properties(gluon_cuda PROPERTIES CUDA_STANDARD 17 LIBRARY_OUTPUT_DIRECTORY ${PROJECT_BINARY_DIR}/lib)
     add_dependencies(gluon_cuda opgen_run)
     install(TARGETS gluon_cuda LIBRARY DESTINATION ${CMAKE_INSTALL_LIBDIR})
+elseif(GLUON_CUDA STREQUAL "CHECK")
+    add_custom_target(gluon_cuda COMMENT "There is no nvcc here, or no cuDNN: the CUDA part is not compiled")
 endif()

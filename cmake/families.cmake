@@ -70,7 +70,7 @@ set_property(DIRECTORY APPEND PROPERTY CMAKE_CONFIGURE_DEPENDS ${GLUON_KERNEL_FI
 gluon_marked(table_files "MX_CPU_KERNELS\\(" ${GLUON_KERNEL_FILES})
 gluon_names(kernel_families ${table_files})
 set(body "")
-foreach(level IN LISTS GLUON_LEVELS)
+foreach(level IN LISTS levels)
     gluon_append_list(body "const mx_cpu_kernel" mx_cpu_families_${level} mx_cpu_kernels_ _${level} ${kernel_families})
 endforeach()
 gluon_write_list(cpu_families.gen.c cpu/kernel.h src/cpu/kernels "${body}")

@@ -4,7 +4,7 @@
 #include "core.h"
 #include "exec/device_sum.h"
 
-#ifdef MX_LEVEL_AVX2
+#ifdef __x86_64__
 enum { X86 = 1 };
 #else
 enum { X86 = 0 };
