@@ -1,4 +1,4 @@
-/* index_array, ravel_multi_index, unravel_index, shape_array, size_array.  SPDX-License-Identifier: Apache-2.0 */
+/* index_array, ravel_multi_index, unravel_index.  SPDX-License-Identifier: Apache-2.0 */
 #include "cuda/cuda.h"
 
 /* Axes of a shape: what a kernel gets by value. */
@@ -69,28 +69,7 @@ static mx_code run_unravel(const mx_kernel_call *call)
     });
 }
 
-/* ---- what the host knows: sent along with the launch ------------------------------------------------------------- */
-
-static mx_code write_numbers(const mx_kernel_call *call, const axes &numbers)
-{
-    int64_t *to = (int64_t *)mx_data(call->out[0]);
-    return mx_cuda_each(call, numbers.n, [=] __device__(int64_t i) { to[i] = numbers.d[i]; });
-}
-
-static mx_code run_shape_array(const mx_kernel_call *call)
-{
-    const mx_array *in = call->in[0];
-    axes shape = {in->ndim, {}};
-    for (int i = 0; i < in->ndim; i++)
-        shape.d[i] = in->shape[i];
-    return write_numbers(call, shape);
-}
-
-static mx_code run_size_array(const mx_kernel_call *call) { return write_numbers(call, {1, {call->in[0]->size}}); }
-
 MX_CUDA_KERNELS(numbering) = {{"_contrib_index_array", run_index_array, NULL},
                               {"_ravel_multi_index", run_ravel, NULL},
                               {"_unravel_index", run_unravel, NULL},
-                              {"shape_array", run_shape_array, NULL},
-                              {"size_array", run_size_array, NULL},
                               {NULL, NULL, NULL}};

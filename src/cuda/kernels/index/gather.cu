@@ -1,5 +1,6 @@
-/* scatter_nd, _scatter_set_nd, index_copy, boolean_mask: rows that are put and taken.
+/* gather_nd, scatter_nd, _scatter_set_nd, index_copy, boolean_mask: blocks of elements that are put and taken.
  *
+ * The adjoint of gather_nd adds with atomics, so the order of additions is not fixed where a place is named twice.
  * Where a place is named twice the last one wins, as on the CPU: every row tells its number to its place first, the
  * largest stays and writes.
  *
@@ -10,6 +11,37 @@
 
 #include "cuda/kernels/movement/items.h"
 #include "cuda/kernels/index/places.h"
+
+/* ---- gather_nd: indices (k, n) name the first k axes ----------------------------------------------------------------- */
+
+template <class T> static mx_code gather(const mx_kernel_call *call, const mx_cuda_places &p)
+{
+    const T *from = (const T *)mx_data(call->in[0]);
+    T *to = (T *)mx_data(call->out[0]);
+    return mx_cuda_each(call, p.n * p.after, [=] __device__(int64_t i) { to[i] = from[p.at(i / p.after) + i % p.after]; });
+}
+
+static mx_code run_gather_nd(const mx_kernel_call *call)
+{
+    mx_cuda_places p;
+    if (!mx_cuda_places_of(call, call->in[1], call->in[0], &p))
+        return mx_error_code();
+    return mx_cuda_by_item(call->in[0], [&](auto item) { return gather<decltype(item)>(call, p); });
+}
+
+template <class T> static mx_code gather_back(const mx_kernel_call *call)
+{
+    mx_cuda_places p;
+    if (!mx_cuda_places_of(call, call->in[1], call->out[0], &p))
+        return mx_error_code();
+    const T *from = (const T *)mx_data(call->in[0]);
+    T *to = (T *)mx_data(call->out[0]);
+    mx_cuda_device *d = mx_cuda_of(call);
+    if (!d || mx_cuda_fail(cudaMemsetAsync(to, 0, mx_bytes(call->out[0]), d->stream), call->op->name))
+        return mx_error_code();
+    return mx_cuda_each(call, p.n * p.after, [=] __device__(int64_t i) { atomicAdd(&to[p.at(i / p.after) + i % p.after], from[i]); });
+}
+MX_CUDA_FLOATS(run_gather_back, gather_back)
 
 /* ---- putting rows ------------------------------------------------------------------------------------------------ */
 
@@ -156,7 +188,9 @@ static mx_code run_boolean_unmask(const mx_kernel_call *call)
     return run_mask(call, call->out[0], call->in[0], true);
 }
 
-MX_CUDA_KERNELS(gather) = {{"scatter_nd", run_scatter, NULL},
+MX_CUDA_KERNELS(gather) = {{"gather_nd", run_gather_nd, NULL},
+                           {"_backward_gather_nd", run_gather_back, NULL},
+                           {"scatter_nd", run_scatter, NULL},
                            {"_scatter_set_nd", run_set, NULL},
                            {"_contrib_index_copy", run_index_copy, NULL},
                            {"_contrib_boolean_mask", run_boolean_mask, NULL},

@@ -1,11 +1,10 @@
-/* take, Embedding, pick and their adjoints, one_hot, gather_nd.  Indices are read where they are used.
+/* take, Embedding, pick and their adjoints, one_hot.  Indices are read where they are used.
  *
  * Adjoints add with atomics on float32 and float64, so the order of additions is not fixed where an index comes twice.
  * An index outside its axis in mode "raise" is told by a flag that is read back: that mode waits for the device.
  *
  * SPDX-License-Identifier: Apache-2.0 */
 #include "cuda/kernels/movement/items.h"
-#include "cuda/kernels/index/places.h"
 
 enum { RAISE, WRAP, CLIP }; /* modes of take */
 
@@ -172,37 +171,6 @@ static mx_code run_one_hot(const mx_kernel_call *call)
     });
 }
 
-/* ---- gather_nd: indices (k, n) name the first k axes ----------------------------------------------------------------- */
-
-template <class T> static mx_code gather(const mx_kernel_call *call, const mx_cuda_places &p)
-{
-    const T *from = (const T *)mx_data(call->in[0]);
-    T *to = (T *)mx_data(call->out[0]);
-    return mx_cuda_each(call, p.n * p.after, [=] __device__(int64_t i) { to[i] = from[p.at(i / p.after) + i % p.after]; });
-}
-
-static mx_code run_gather_nd(const mx_kernel_call *call)
-{
-    mx_cuda_places p;
-    if (!mx_cuda_places_of(call, call->in[1], call->in[0], &p))
-        return mx_error_code();
-    return mx_cuda_by_item(call->in[0], [&](auto item) { return gather<decltype(item)>(call, p); });
-}
-
-template <class T> static mx_code gather_back(const mx_kernel_call *call)
-{
-    mx_cuda_places p;
-    if (!mx_cuda_places_of(call, call->in[1], call->out[0], &p))
-        return mx_error_code();
-    const T *from = (const T *)mx_data(call->in[0]);
-    T *to = (T *)mx_data(call->out[0]);
-    mx_cuda_device *d = mx_cuda_of(call);
-    if (!d || mx_cuda_fail(cudaMemsetAsync(to, 0, mx_bytes(call->out[0]), d->stream), call->op->name))
-        return mx_error_code();
-    return mx_cuda_each(call, p.n * p.after, [=] __device__(int64_t i) { atomicAdd(&to[p.at(i / p.after) + i % p.after], from[i]); });
-}
-MX_CUDA_FLOATS(run_gather_back, gather_back)
-
 MX_CUDA_KERNELS(take) = {{"take", run_take, NULL},
                          {"_take_add", run_take_add, NULL},
                          {"Embedding", run_embedding, NULL},
@@ -211,6 +179,4 @@ MX_CUDA_KERNELS(take) = {{"take", run_take, NULL},
                          {"pick", run_pick, NULL},
                          {"batch_take", run_batch_take, NULL},
                          {"one_hot", run_one_hot, NULL},
-                         {"gather_nd", run_gather_nd, NULL},
-                         {"_backward_gather_nd", run_gather_back, NULL},
                          {NULL, NULL, NULL}};

@@ -1,4 +1,4 @@
-/* Changing the element type, copies, and running kernels on widened arrays.  SPDX-License-Identifier: Apache-2.0 */
+/* Changing the element type, and running kernels on widened arrays.  SPDX-License-Identifier: Apache-2.0 */
 #include "cuda/cuda.h"
 
 #define MOST_ARRAYS 16
@@ -27,17 +27,6 @@ static mx_code run_cast(const mx_kernel_call *call)
     for (int i = 0; !code && i < call->n_out; i++)
         code = mx_cuda_cast(call, call->in[i], call->out[i]);
     return code;
-}
-
-static mx_code run_copy(const mx_kernel_call *call)
-{
-    mx_cuda_device *d = mx_cuda_of(call);
-    if (!d)
-        return mx_error_code();
-    if (mx_data(call->in[0]) == mx_data(call->out[0]))
-        return MX_OK;
-    return mx_cuda_fail(cudaMemcpyAsync(mx_data(call->out[0]), mx_data(call->in[0]), mx_bytes(call->out[0]),
-                                        cudaMemcpyDeviceToDevice, d->stream), call->op->name);
 }
 
 /* ---- kernels that know float and double, for the other floating types ------------------------------------------ */
@@ -110,7 +99,5 @@ mx_code mx_cuda_widened(const mx_kernel_call *call, mx_dtype compute, mx_kernel_
     return code;
 }
 
-MX_CUDA_KERNELS(cast) = {{"Cast", run_cast, NULL},      {"amp_cast", run_cast, NULL},  {"amp_multicast", run_cast, NULL},
-                         {"_copy", run_copy, NULL},     {"_copyto", run_copy, NULL},   {"BlockGrad", run_copy, NULL},
-                         {"make_loss", run_copy, NULL}, {"MakeLoss", run_copy, NULL},
-                         {"_identity_with_attr_like_rhs", run_copy, NULL}, {NULL, NULL, NULL}};
+MX_CUDA_KERNELS(cast) = {
+    {"Cast", run_cast, NULL}, {"amp_cast", run_cast, NULL}, {"amp_multicast", run_cast, NULL}, {NULL, NULL, NULL}};

@@ -1,4 +1,4 @@
-/* LayerNorm and its kin by a block per row.  (BatchNorm: dnn_norm.cu.)
+/* LayerNorm (over an axis), GroupNorm and InstanceNorm (over groups of channels) by a block per row.
  *
  * Sums are made in double; of x - shift, where shift is the first element, so that large means cost no digits.
  *
@@ -13,8 +13,6 @@ struct pair {
 };
 
 static __device__ pair block_sums(double a, double b) { return {mx_cuda_block_sum(a), mx_cuda_block_sum(b)}; }
-
-/* ---- LayerNorm (over an axis), GroupNorm and InstanceNorm (over groups of channels) -------------------------------- */
 
 struct rows {
     int64_t count, n, inner; /* values of a row stand `inner` apart */
@@ -141,61 +139,6 @@ template <class T> static mx_code group_norm_backward(const mx_kernel_call *call
     return rows_backward<T>(call, in_groups(call->in[1], ((const mx_group_norm_attrs *)call->attrs)->num_groups));
 }
 
-/* ---- L2Normalization --------------------------------------------------------------------------------------------------- */
-
-static rows l2_rows(const mx_array *x, int mode)
-{
-    rows r = {1, 1, 1, 0, 0};
-    for (int i = 0; i < x->ndim; i++)
-        *(mode == MX_L2_NORMALIZATION_INSTANCE  ? (i ? &r.n : &r.count)
-          : mode == MX_L2_NORMALIZATION_SPATIAL ? (i > 1 ? &r.n : &r.count)
-          : i == 0                              ? &r.count
-          : i == 1                              ? &r.n
-                                                : &r.inner) *= x->shape[i];
-    r.count *= r.inner;
-    return r;
-}
-
-template <class T> static mx_code l2(const mx_kernel_call *call)
-{
-    const mx_l2_normalization_attrs *a = (const mx_l2_normalization_attrs *)call->attrs;
-    const rows r = l2_rows(call->in[0], a->mode);
-    const T *x = (const T *)mx_data(call->in[0]);
-    T *y = (T *)mx_data(call->out[0]), *norms = (T *)mx_data(call->out[1]);
-    const double eps = a->eps;
-    return mx_cuda_rows(call, r.count, r.n, [=] __device__(int64_t row) {
-        const int64_t at = r.start(row);
-        double squares = 0;
-        for (int64_t i = threadIdx.x; i < r.n; i += blockDim.x)
-            squares += (double)x[at + i * r.inner] * (double)x[at + i * r.inner];
-        const double size = sqrt(mx_cuda_block_sum(squares) + eps);
-        if (!threadIdx.x)
-            norms[row] = (T)size;
-        for (int64_t i = threadIdx.x; i < r.n; i += blockDim.x)
-            y[at + i * r.inner] = x[at + i * r.inner] * (T)(1 / size);
-    });
-}
-
-/* inputs: ograd, output, norm; dx = (g - y sum(g y)) / norm */
-template <class T> static mx_code l2_backward(const mx_kernel_call *call)
-{
-    const rows r = l2_rows(call->in[0], ((const mx_l2_normalization_attrs *)call->attrs)->mode);
-    const T *g = (const T *)mx_data(call->in[0]), *y = (const T *)mx_data(call->in[1]),
-            *norms = (const T *)mx_data(call->in[2]);
-    T *dx = (T *)mx_data(call->out[0]);
-    return mx_cuda_rows(call, r.count, r.n, [=] __device__(int64_t row) {
-        const int64_t at = r.start(row);
-        double products = 0;
-        for (int64_t i = threadIdx.x; i < r.n; i += blockDim.x)
-            products += (double)g[at + i * r.inner] * (double)y[at + i * r.inner];
-        const T sum = (T)mx_cuda_block_sum(products), inverse = 1 / norms[row];
-        for (int64_t i = threadIdx.x; i < r.n; i += blockDim.x)
-            dx[at + i * r.inner] = (g[at + i * r.inner] - y[at + i * r.inner] * sum) * inverse;
-    });
-}
-
-MX_CUDA_FLOATS(run_l2, l2)
-MX_CUDA_FLOATS(run_l2_backward, l2_backward)
 MX_CUDA_FLOATS(run_layer_norm, layer_norm)
 MX_CUDA_FLOATS(run_instance_norm, instance_norm)
 MX_CUDA_FLOATS(run_group_norm, group_norm)
@@ -204,11 +147,9 @@ MX_CUDA_FLOATS(run_group_norm_backward, group_norm_backward)
 
 } // namespace
 
-MX_CUDA_KERNELS(layer_norm) = {{"L2Normalization", run_l2, NULL},
-                         {"_backward_L2Normalization", run_l2_backward, NULL},
-                         {"LayerNorm", run_layer_norm, NULL},
-                         {"InstanceNorm", run_instance_norm, NULL},
-                         {"GroupNorm", run_group_norm, NULL},
-                         {"_backward_LayerNorm", run_layer_norm_backward, NULL},
-                         {"_backward_GroupNorm", run_group_norm_backward, NULL},
-                         {NULL, NULL, NULL}};
+MX_CUDA_KERNELS(layer_norm) = {{"LayerNorm", run_layer_norm, NULL},
+                               {"InstanceNorm", run_instance_norm, NULL},
+                               {"GroupNorm", run_group_norm, NULL},
+                               {"_backward_LayerNorm", run_layer_norm_backward, NULL},
+                               {"_backward_GroupNorm", run_group_norm_backward, NULL},
+                               {NULL, NULL, NULL}};
