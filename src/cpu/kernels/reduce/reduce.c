@@ -322,8 +322,23 @@ static mx_code run_norm(const mx_kernel_call *call)
     return mask < 0 ? mx_error_code() : mx_fold_array(call->op, fold, call->in[0], mask, call->out[0]);
 }
 
+/* A result per array. */
+static mx_code run_multi_sum_sq(const mx_kernel_call *call)
+{
+    for (int k = 0; k < call->n_in; k++) {
+        const mx_array *in = call->in[k];
+        mx_array one = *call->out[0]; /* a window on element k */
+        one.offset += k * (int64_t)sizeof(float);
+        one.size = 1;
+        mx_code code = mx_fold_array(call->op, MX_FOLD_SQUARES, in, (1 << in->ndim) - 1, &one);
+        if (code)
+            return code;
+    }
+    return MX_OK;
+}
+
 MX_CPU_KERNELS(reduce) = {
     {"sum", run_reduce, NULL},    {"mean", run_reduce, NULL},    {"prod", run_reduce, NULL},
     {"nansum", run_reduce, NULL}, {"nanprod", run_reduce, NULL}, {"max", run_reduce, NULL},
     {"min", run_reduce, NULL},    {"_square_sum", run_reduce, NULL}, {"norm", run_norm, NULL},
-    {"_sum_to", run_sum_to, NULL}, {NULL, NULL, NULL}};
+    {"_sum_to", run_sum_to, NULL}, {"multi_sum_sq", run_multi_sum_sq, NULL}, {NULL, NULL, NULL}};

@@ -2,7 +2,7 @@
  *
  * SPDX-License-Identifier: Apache-2.0 */
 #include "cuda/kernels/numbers.h"
-#include "cuda/kernels/norm/planes.h"
+#include "cuda/kernels/planes.h"
 extern "C" {
 #include "op/formula/windows.h"
 }

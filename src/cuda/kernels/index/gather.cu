@@ -9,7 +9,7 @@
 #include <thrust/iterator/counting_iterator.h>
 #include <thrust/iterator/transform_iterator.h>
 
-#include "cuda/kernels/movement/items.h"
+#include "cuda/kernels/items.h"
 #include "cuda/kernels/index/places.h"
 
 /* ---- gather_nd: indices (k, n) name the first k axes ----------------------------------------------------------------- */

@@ -4,7 +4,7 @@
  * An index outside its axis in mode "raise" is told by a flag that is read back: that mode waits for the device.
  *
  * SPDX-License-Identifier: Apache-2.0 */
-#include "cuda/kernels/movement/items.h"
+#include "cuda/kernels/items.h"
 
 enum { RAISE, WRAP, CLIP }; /* modes of take */
 

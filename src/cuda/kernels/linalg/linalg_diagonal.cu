@@ -1,7 +1,7 @@
 /* Diagonals and triangles of matrices: elements are moved by their size, whatever their type.
  *
  * SPDX-License-Identifier: Apache-2.0 */
-#include "cuda/kernels/movement/items.h"
+#include "cuda/kernels/items.h"
 
 /* Where element (i, j) of an n x n matrix stands among the packed ones; -1: it is not among them. */
 struct part {

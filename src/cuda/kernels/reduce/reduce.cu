@@ -260,8 +260,7 @@ static mx_code run_norm(const mx_kernel_call *call)
                       mx_fold_axes(call->op, &a->axis, false, call->in[0]->ndim));
 }
 
-/* ---- over whole lists of arrays ---------------------------------------------------------------------------------------- */
-
+/* A result per array. */
 static mx_code run_multi_sum_sq(const mx_kernel_call *call)
 {
     mx_code code = MX_OK;
@@ -270,33 +269,7 @@ static mx_code run_multi_sum_sq(const mx_kernel_call *call)
     return code;
 }
 
-/* The output is 1 (or what it was); every array that holds an infinite number or NaN makes it 0. */
-static mx_code all_finite(const mx_kernel_call *call, bool fresh)
-{
-    float *all = (float *)mx_data(call->out[0]);
-    mx_code code = mx_cuda_each(call, 1, [=] __device__(int64_t) { *all = fresh || *all != 0; });
-    for (int k = 0; !code && k < call->n_in; k++) {
-        const void *x = mx_data(call->in[k]);
-        const int type = call->in[k]->dtype;
-        code = mx_cuda_each(call, call->in[k]->size, [=] __device__(int64_t i) {
-            if (!isfinite(mx_cuda_load<double>(x, type, i)))
-                *all = 0;
-        });
-    }
-    return code;
-}
-
-static mx_code run_all_finite(const mx_kernel_call *call)
-{
-    return all_finite(call, ((const mx_all_finite_attrs *)call->attrs)->init_output);
-}
-static mx_code run_multi_all_finite(const mx_kernel_call *call)
-{
-    return all_finite(call, ((const mx_multi_all_finite_attrs *)call->attrs)->init_output);
-}
-
-MX_CUDA_KERNELS(reduce) = {{"sum", run_reduce, NULL},    {"mean", run_reduce, NULL},    {"prod", run_reduce, NULL},
-                           {"nansum", run_reduce, NULL}, {"nanprod", run_reduce, NULL}, {"max", run_reduce, NULL},
-                           {"min", run_reduce, NULL},    {"_square_sum", run_reduce, NULL}, {"norm", run_norm, NULL},
-                           {"_sum_to", run_sum_to, NULL}, {"multi_sum_sq", run_multi_sum_sq, NULL},
-                           {"all_finite", run_all_finite, NULL}, {"multi_all_finite", run_multi_all_finite, NULL}, {NULL, NULL, NULL}};
+MX_CUDA_KERNELS(reduce) = {{"sum", run_reduce, NULL},     {"mean", run_reduce, NULL},        {"prod", run_reduce, NULL},
+                           {"nansum", run_reduce, NULL},  {"nanprod", run_reduce, NULL},     {"max", run_reduce, NULL},
+                           {"min", run_reduce, NULL},     {"_square_sum", run_reduce, NULL}, {"norm", run_norm, NULL},
+                           {"_sum_to", run_sum_to, NULL}, {"multi_sum_sq", run_multi_sum_sq, NULL}, {NULL, NULL, NULL}};

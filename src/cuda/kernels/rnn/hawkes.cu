@@ -3,7 +3,7 @@
  * A mark that names no kind makes the likelihood of its sample NaN and rings the bell: nobody waits here.
  *
  * SPDX-License-Identifier: Apache-2.0 */
-#include "cuda/kernels/movement/items.h"
+#include "cuda/kernels/items.h"
 extern "C" {
 #include "op/formula/hawkes.h"
 }

@@ -1,7 +1,7 @@
 /* Rows of sparse arrays: sums of chosen rows, rows that stay; cast_storage of dense memory is a copy.
  *
  * SPDX-License-Identifier: Apache-2.0 */
-#include "cuda/kernels/movement/items.h"
+#include "cuda/kernels/items.h"
 
 /* ---- _rows_sum: out[i] = sum over k in [start[i], start[i + 1]) of factor[k] data[row[k]] ------------------------ */
 
