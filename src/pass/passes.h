@@ -25,7 +25,7 @@ mx_code mx_pass_norm_parts(mx_program *program); /* on a GPU, training: normalis
 mx_code mx_pass_recompute(mx_program *program); /* on a GPU: large results of normalisations are made twice, not kept */
 mx_code mx_pass_activation_gradient(mx_program *program); /* on a GPU: relu's gradient into the step beside it */
 mx_code mx_pass_pointwise(mx_program *program);           /* chains of pointwise steps: one loop over tiles */
-mx_code mx_pass_heads(mx_program *program);               /* every head gets memory of its own */
+mx_code mx_pass_results(mx_program *program);             /* every result gets memory of its own */
 mx_code mx_pass_prepare(mx_program *program); /* while predicting: what follows from parameters alone is made once */
 
 static inline bool mx_step_is(const mx_step *step, const char *op) { return !strcmp(step->op->name, op); }

@@ -35,7 +35,7 @@ static const struct {
     {"recompute", mx_pass_recompute},
     {"activation_gradient", mx_pass_activation_gradient},
     {"pointwise", mx_pass_pointwise},
-    {"heads", mx_pass_heads},
+    {"results", mx_pass_results},
     {"prepare", mx_pass_prepare},
 };
 // clang-format on

@@ -1,8 +1,7 @@
-/* The heads pass: every head gets memory of its own.
+/* Every result of the program gets memory of its own.
  *
- * A head is written straight into the array that the caller gets.  That is not possible where the head is an external
- * (a net that returns its input), where two heads share memory (a value and its reshaped form, one value twice) or
- * where
+ * A result is written directly into the array that the caller gets.  That is not possible where it is an external (a
+ * net that returns its input), where two results share memory (a value and its reshaped form, one value twice) or where
  * a gradient is a view of something that the forward part made.  There a copy is made.
  *
  * SPDX-License-Identifier: Apache-2.0 */
@@ -55,7 +54,7 @@ static mx_code insert_copy(mx_program *program, int64_t h)
     return MX_OK;
 }
 
-mx_code mx_pass_heads(mx_program *program)
+mx_code mx_pass_results(mx_program *program)
 {
     for (int64_t h = 0; h < program->heads.length; h++)
         if (program->heads.items[h] >= 0 && needs_copy(program, h) && insert_copy(program, h))
