@@ -22,7 +22,7 @@ extern bool mx_cuda_forked; /* this process is a child of one that uses CUDA, wh
 /* The device, for those who launch nothing: what waits to be launched goes on waiting. */
 mx_cuda_device *mx_cuda_peek(mx_context context);
 
-/* ---- kernels/waiting.cu ---------------------------------------------------------------------------------------- */
+/* ---- kernels/pointwise/waiting.cu ------------------------------------------------------------------------------- */
 extern std::atomic<int> mx_cuda_waiting[MX_CUDA_MOST]; /* small calls that are not launched yet */
 mx_code mx_cuda_launch_waiting(const mx_cuda_device *d);
 
@@ -33,7 +33,7 @@ void mx_cuda_empty_cache(mx_context context);
 mx_code mx_cuda_memory_info(mx_context context, size_t *unused, size_t *all);
 mx_code mx_cuda_memory_used(mx_context context, size_t *now, size_t *most);
 
-/* ---- kernels/optimizer.cu ------------------------------------------------------------------------------------- */
+/* ---- kernels/optimizer/optimizer.cu ---------------------------------------------------------------------------- */
 void mx_cuda_attach_updates(void); /* what runs the updates of many parameters at once */
 
 /* ---- recording.cu -------------------------------------------------------------------------------------------- */

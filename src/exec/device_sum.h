@@ -1,6 +1,6 @@
-/* Sums of arrays that live on several devices (see reduce.c).  SPDX-License-Identifier: Apache-2.0 */
-#ifndef MX_EXEC_REDUCE_H
-#define MX_EXEC_REDUCE_H
+/* Sums of arrays that live on several devices (see device_sum.c).  SPDX-License-Identifier: Apache-2.0 */
+#ifndef MX_EXEC_DEVICE_SUM_H
+#define MX_EXEC_DEVICE_SUM_H
 
 #include "op/op.h"
 

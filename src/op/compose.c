@@ -44,7 +44,7 @@ mx_array *mx_g_mul(mx_array *a, mx_array *b) { return mx_g2("broadcast_mul", a, 
 mx_array *mx_g_div(mx_array *a, mx_array *b) { return mx_g2("broadcast_div", a, b); }
 mx_array *mx_g_neg(mx_array *a) { return mx_g1("negative", a); }
 
-/* All scalar operators have one attribute struct: see def/pointwise.c. */
+/* All scalar operators have one attribute struct: see def/pointwise/pointwise.c. */
 static mx_array *with_scalar(mx_op *op, mx_array *a, double scalar)
 {
     struct { double scalar; bool is_int; } attrs = {scalar, false};

@@ -1,5 +1,5 @@
-/* Tracing a caller's function into a subgraph, and building the node that holds subgraphs (control_trace.c); foreach,
- * while_loop and cond on symbols are made of these (control_symbols.c).  SPDX-License-Identifier: Apache-2.0 */
+/* Tracing a caller's function into a subgraph, and building the node that holds subgraphs (trace.c); foreach,
+ * while_loop and cond on symbols are made of these (symbols.c).  SPDX-License-Identifier: Apache-2.0 */
 #ifndef MX_EXEC_CONTROL_TRACE_H
 #define MX_EXEC_CONTROL_TRACE_H
 

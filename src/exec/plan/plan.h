@@ -125,7 +125,7 @@ mx_code mx_frame_prepare(mx_frame *frame);    /* parameters are bound: makes fra
 /* Gives the memory back if the plan ends, or if plans hold much. */
 void mx_plan_forget_prepared(mx_plan *plan, bool ends);
 
-/* ---- recorded calls (plan_tape.c) -------------------------------------------------------------------------------- */
+/* ---- recorded calls (tape_call.c) -------------------------------------------------------------------------------- */
 /* Puts a compiled call on the tape: `in` are the arrays that the gradient heads belong to, `out` new arrays of the
  * results.  The node holds the frame until its backward ran. */
 mx_code mx_tape_append_frame(mx_frame *frame, int n_in, mx_array *const *in, int n_out, mx_array *const *out);

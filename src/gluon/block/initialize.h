@@ -25,7 +25,7 @@ typedef struct mx_initializer_methods {
 extern const mx_kind mx_initializer_kind;
 mx_initializer *mx_initializer_make(mx_class *cls, const void *options); /* owned by the scope */
 
-/* ---- drawing (draw.c) -------------------------------------------------------------------------------------------- */
+/* ---- drawing (initial_values.c) ---------------------------------------------------------------------------------- */
 /* Random numbers by the operators, so that a seed reproduces them. */
 mx_code mx_draw_uniform(mx_array *array, double low, double high);
 mx_code mx_draw_normal(mx_array *array, double mean, double deviation);

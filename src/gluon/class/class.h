@@ -5,8 +5,8 @@
  * initialize.h, learning.h).
  *
  * SPDX-License-Identifier: Apache-2.0 */
-#ifndef MX_GLUON_DESCRIBED_H
-#define MX_GLUON_DESCRIBED_H
+#ifndef MX_GLUON_CLASS_CLASS_H
+#define MX_GLUON_CLASS_CLASS_H
 
 #include "gluon/class.h"
 #include "op/schema.h"

@@ -1,4 +1,4 @@
-/* The registry of classes (see described.h).  SPDX-License-Identifier: Apache-2.0 */
+/* The registry of classes (see class.h).  SPDX-License-Identifier: Apache-2.0 */
 #include "gluon/class/class.h"
 
 #include <ctype.h>

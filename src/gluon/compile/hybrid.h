@@ -11,12 +11,12 @@
 #include "exec/plan/plan.h"
 #include "gluon/block/core.h"
 
-#define MX_MAX_PLANS 16       /* of one block; the one that was not used for longest goes; only the last one used keeps
-                                 a large arena */
+/* Plans of one block: the one that was not used for longest goes; only the last one used keeps a large arena. */
+#define MX_MAX_PLANS 16
 #define MX_MAX_PLAN_INPUTS 16 /* a call with more runs imperatively */
 
-    /* What a compiled forward was made for. */
-    typedef struct mx_plan_key {
+/* What a compiled forward was made for. */
+typedef struct mx_plan_key {
     int n_in;
     bool training;
     bool recording; /* somebody wants gradients */

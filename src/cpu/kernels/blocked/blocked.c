@@ -1,6 +1,6 @@
-/* Operators over blocked channels on top of the kernels of layout.h; moving data and weights into that layout.
+/* Operators over blocked channels on top of the kernels of blocked.h; moving data and weights into that layout.
  *
- * Blocks as wide as a vector run the fast kernels; layout_plain.c takes the others.
+ * Blocks as wide as a vector run the fast kernels; blocked_reference.c takes the others.
  *
  * SPDX-License-Identifier: Apache-2.0 */
 #include "cpu/kernels/blocked/blocked.h"

@@ -5,8 +5,8 @@
  * Lanes past the last channel hold what the operators make of zeros; nobody looks at them.
  *
  * SPDX-License-Identifier: Apache-2.0 */
-#ifndef MX_CPU_LAYOUT_H
-#define MX_CPU_LAYOUT_H
+#ifndef MX_CPU_BLOCKED_H
+#define MX_CPU_BLOCKED_H
 
 #include "cpu/kernels/blocked/blocked_tile.h"
 #include "gluon/base.h"

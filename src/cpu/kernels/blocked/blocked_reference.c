@@ -17,7 +17,7 @@ static int64_t source(const mx_blocked_convolution_attrs *a, int axis, int64_t o
     return i < size ? i : -1;
 }
 
-/* Winograd's weights: see layout_winograd.c. */
+/* Winograd's weights: see blocked_winograd.c. */
 static float one_winograd_sum(const mx_kernel_call *call, int64_t i)
 {
     static const float before[4][4] = {{1, 0, -1, 0}, {0, 1, 1, 0}, {0, -1, 1, 0}, {0, 1, 0, -1}};

@@ -1,4 +1,4 @@
-/* Instances of the inner loops (model in layout_tile.h).
+/* Instances of the inner loops (model in blocked_tile.h).
  *
  * Each is one always-inlined function with constant tile sizes, so that its loops unroll and its sums become registers.
  *

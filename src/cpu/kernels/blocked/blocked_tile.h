@@ -11,8 +11,8 @@
  * Plain data (few channels, the first layer) is read in the same way: blocks of one channel.
  *
  * SPDX-License-Identifier: Apache-2.0 */
-#ifndef MX_CPU_LAYOUT_TILE_H
-#define MX_CPU_LAYOUT_TILE_H
+#ifndef MX_CPU_BLOCKED_TILE_H
+#define MX_CPU_BLOCKED_TILE_H
 
 #include <stdbool.h>
 

@@ -2,7 +2,7 @@
  *
  *     V = B' d B   16 numbers per tile of 4x4 pixels and channel        B' = ( 1  0 -1  0 |  0  1  1  0 |
  *     M = sum over channels of U V, number by number: 16 products              0 -1  1  0 |  0  1  0 -1 )
- *         of (tiles, C) and (C, O), by the tiles of layout_tile.h
+ *         of (tiles, C) and (C, O), by the tiles of blocked_tile.h
  *     y = A' M A   the 2x2 results of the tile                          A' = ( 1  1  1  0 |  0  1 -1 -1 )
  *
  * The weight U = G w G' is made beforehand (_block_weight).  Rounding stays near that of the plain sums: all factors of

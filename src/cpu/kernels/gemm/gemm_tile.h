@@ -38,8 +38,8 @@ static void TILE_NAME(TILE_ROWS, TILE_SHAPE)(const FN(tile) *t)
     UNROLL for (int g = 0; g < (rows + 2) / 3; g++)
         a[g] = t->a + 3 * g * a_row;
     UNROLL for (int lane = 0; lane < lanes; lane++)
-        EACH_ROW
-    acc[lane][i][0] = acc[lane][i][1] = (V){0};
+        UNROLL for (int i = 0; i < rows; i++)
+            acc[lane][i][0] = acc[lane][i][1] = (V){0};
 
 #define STEP(lane) do { \
         V b0 = masked && !two && MASKED_LOADS ? FN(load_mask)(b, mask) : FN(load)(b), b1 = b0; \
@@ -66,8 +66,7 @@ static void TILE_NAME(TILE_ROWS, TILE_SHAPE)(const FN(tile) *t)
         for (; p > 0; p--)
             STEP(0);
         UNROLL for (int lane = 1; lane < lanes; lane++)
-            EACH_ROW
-            {
+            UNROLL for (int i = 0; i < rows; i++) {
                 acc[0][i][0] += acc[lane][i][0];
                 acc[0][i][1] += acc[lane][i][1];
             }

@@ -1,6 +1,6 @@
 /* Convolution by cuDNN: the operator and its two gradients, each bilinear, in one of three directions.
  *
- * dnn_convolution.cu chooses the algorithm.  One spatial axis becomes two, the first of size 1.
+ * convolution_dnn.cu chooses the algorithm.  One spatial axis becomes two, the first of size 1.
  *
  * SPDX-License-Identifier: Apache-2.0 */
 #include "cuda/kernels/norm/channels.h"

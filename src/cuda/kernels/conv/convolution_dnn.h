@@ -3,8 +3,8 @@
  *     FORWARD  y = conv(x, w)     DATA  x = gradient(y, w)     WEIGHT  w = gradient(x, y)
  *
  * SPDX-License-Identifier: Apache-2.0 */
-#ifndef MX_CUDA_DNN_CONVOLUTION_H
-#define MX_CUDA_DNN_CONVOLUTION_H
+#ifndef MX_CUDA_CONVOLUTION_DNN_H
+#define MX_CUDA_CONVOLUTION_DNN_H
 
 #include <cudnn.h>
 

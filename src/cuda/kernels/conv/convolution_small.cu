@@ -1,7 +1,7 @@
 /* Small convolutions in float32, as products of matrices that are never written down.
  *
  * cuDNN's kernels want many channels; with few of them, or a small image, most of the time goes into changing layouts
- * and into filling the device.  small_convolution_tiles.cu works straight on plain NCHW arrays; here its tiles are
+ * and into filling the device.  convolution_small_tiles.cu works straight on plain NCHW arrays; here its tiles are
  * chosen: of all ways to cut the work the one that is estimated to take the least time.  A choice is remembered.
  *
  * SPDX-License-Identifier: Apache-2.0 */

@@ -1,6 +1,6 @@
 /* Convolutions that are too small for cuDNN's kernels.  SPDX-License-Identifier: Apache-2.0 */
-#ifndef MX_CUDA_SMALL_CONVOLUTION_H
-#define MX_CUDA_SMALL_CONVOLUTION_H
+#ifndef MX_CUDA_CONVOLUTION_SMALL_H
+#define MX_CUDA_CONVOLUTION_SMALL_H
 
 #include "cuda/kernels/conv/convolution_dnn.h"
 

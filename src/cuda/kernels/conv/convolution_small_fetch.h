@@ -1,12 +1,12 @@
-/* How small_convolution_tiles.cu brings chunks to shared memory, and where things are there.
+/* How convolution_small_tiles.cu brings chunks to shared memory, and where things are there.
  *
  *     stage:   source (channels, images, rows, columns) with zeros outside | other operand (n, k), padded to `line`
  *
- * Included by small_convolution_tiles.cu alone.
+ * Included by convolution_small_tiles.cu alone.
  *
  * SPDX-License-Identifier: Apache-2.0 */
-#ifndef MX_CUDA_SMALL_CONVOLUTION_FETCH_H
-#define MX_CUDA_SMALL_CONVOLUTION_FETCH_H
+#ifndef MX_CUDA_CONVOLUTION_SMALL_FETCH_H
+#define MX_CUDA_CONVOLUTION_SMALL_FETCH_H
 
 #include "cuda/kernels/conv/convolution_small_tiles.h"
 #include "cuda/kernels/gemm/tensor_cores.h"

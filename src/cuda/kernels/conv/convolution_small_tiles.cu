@@ -1,6 +1,6 @@
 /* The kernel of small convolutions: a block of warps, or a cluster of blocks, makes a tile by tensor cores.
  *
- * Chunks of k (small_convolution_tiles.h) stream into shared memory (small_convolution_fetch.h).
+ * Chunks of k (convolution_small_tiles.h) stream into shared memory (convolution_small_fetch.h).
  * A warp makes `height / warps_m` x `width` of the tile for every warps_k-th step of eight k.  In the end the warps'
  * sums are added in shared memory, those of a cluster's blocks in the memory of the block that owns n (n % ranks),
  * always in the same order; nothing else is launched.

@@ -11,8 +11,8 @@
  * place of the pixel + place of the tap in it.
  *
  * SPDX-License-Identifier: Apache-2.0 */
-#ifndef MX_CUDA_SMALL_CONVOLUTION_TILES_H
-#define MX_CUDA_SMALL_CONVOLUTION_TILES_H
+#ifndef MX_CUDA_CONVOLUTION_SMALL_TILES_H
+#define MX_CUDA_CONVOLUTION_SMALL_TILES_H
 
 #include "cuda/kernels/conv/convolution_dnn.h"
 

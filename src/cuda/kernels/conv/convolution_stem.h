@@ -1,6 +1,6 @@
 /* The first convolution of networks for pictures.  SPDX-License-Identifier: Apache-2.0 */
-#ifndef MX_CUDA_DNN_STEM_H
-#define MX_CUDA_DNN_STEM_H
+#ifndef MX_CUDA_CONVOLUTION_STEM_H
+#define MX_CUDA_CONVOLUTION_STEM_H
 
 #include "cuda/kernels/conv/convolution_dnn.h"
 

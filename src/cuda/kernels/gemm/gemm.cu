@@ -1,5 +1,5 @@
 /* Matrix products: by cuBLASLt with bias and relu in the same kernel, by cuBLAS, or by our own kernel for small ones
- * (small_gemm.cu), whichever was measured to be the fastest.
+ * (gemm_small.cu), whichever was measured to be the fastest.
  *
  * Our matrices are stored by rows; the libraries read them by columns, as their transposes: C = A B is C' = B' A'.
  *

@@ -30,7 +30,7 @@ mx_code mx_cuda_bias_relu(const mx_kernel_call *call, mx_array *out, const mx_ar
 
 mx_code mx_cuda_gemm_run(const mx_kernel_call *call, int dtype, const mx_cuda_gemm &g);
 
-/* ---- small_gemm.cu ----------------------------------------------------------------------------------------------- */
+/* ---- gemm_small.cu ----------------------------------------------------------------------------------------------- */
 #define MX_CUDA_SMALL_TILINGS 5
 bool mx_cuda_small_gemm_suits(const mx_cuda_device *d, int dtype, const mx_cuda_gemm &g, bool tf32);
 cudaError_t mx_cuda_small_gemm(mx_cuda_device *d, const mx_cuda_gemm &g, int tiling);

@@ -1,4 +1,4 @@
-/* BatchNorm in all its forms: sums over channels, then a map with numbers per channel (dnn_channels.h).
+/* BatchNorm in all its forms: sums over channels, then a map with numbers per channel (channels.h).
  *
  * 16-bit arrays are read and written as they are; sums and arithmetic are in float.  What belongs to channels (gamma, beta,
  * mean, ...) may be of any floating type and is read once per thread.  Sums are of x - shift, where shift is the first

@@ -16,8 +16,8 @@
  *     };
  *
  * SPDX-License-Identifier: Apache-2.0 */
-#ifndef MX_CUDA_DNN_CHANNELS_H
-#define MX_CUDA_DNN_CHANNELS_H
+#ifndef MX_CUDA_CHANNELS_H
+#define MX_CUDA_CHANNELS_H
 
 #include <initializer_list>
 #include <type_traits>

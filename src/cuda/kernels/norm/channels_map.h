@@ -1,8 +1,8 @@
 /* Functions of elements on arrays of any floating type: 16 bytes at a time, computed in float (double for double).
  *
  * SPDX-License-Identifier: Apache-2.0 */
-#ifndef MX_CUDA_DNN_MAP_H
-#define MX_CUDA_DNN_MAP_H
+#ifndef MX_CUDA_CHANNELS_MAP_H
+#define MX_CUDA_CHANNELS_MAP_H
 
 #include "cuda/kernels/norm/channels.h"
 

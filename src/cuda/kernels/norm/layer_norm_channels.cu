@@ -1,6 +1,6 @@
 /* LayerNorm over the last axis, rows of some thousand elements: a row stays in the registers of one warp or of a small block.
  *
- * 16-bit arrays are read and written as they are, arithmetic is in float.  Longer rows, other axes and double go to norm.cu.
+ * 16-bit arrays are read and written as they are, arithmetic is in float.  Longer rows, other axes and double go to layer_norm.cu.
  *
  * SPDX-License-Identifier: Apache-2.0 */
 #include "cuda/kernels/norm/channels.h"
