@@ -11,7 +11,7 @@ trap 'rm -rf "$work"' EXIT
 tree() {
     rm -rf "$work/t"
     mkdir -p "$work/t/include/gluon" "$work/t/examples/c"
-    for layer in base ndarray op graph pass exec gluon cpu/kernels; do mkdir -p "$work/t/src/$layer"; done
+    for layer in base ndarray op graph pass exec gluon cpu/kernels cuda/kernels; do mkdir -p "$work/t/src/$layer"; done
     echo '#include <stdint.h>' >"$work/t/include/gluon/array.h"
     echo '#include "gluon/array.h"' >"$work/t/src/base/a.h"
     printf '#include "base/a.h"\n#include "gluon/op.gen.h"\n' >"$work/t/src/exec/run.c"
@@ -36,6 +36,9 @@ expect fail src/exec/run.c '#include "cpu/device.h"'
 expect fail src/cpu/a.c '#include "exec/run.h"'
 expect fail src/cpu/a.c '#include "../op/op.h"'
 expect fail src/cpu/a.c '#include "cuda/device.h"'
+expect pass src/cuda/kernels/k.cu '#include "op/op.h"'
+expect fail src/cuda/kernels/k.cu '#include "exec/run.h"'
+expect fail src/cuda/kernels/k.cuh '#include "cpu/device.h"'
 expect fail include/gluon/array.h '#include "base/a.h"'
 expect fail include/gluon/array.h '#include <gluon/class.h>'
 expect fail src/gluon/array.h '#include <stdint.h>'

@@ -17,7 +17,7 @@ cd "${1:-$(dirname "$0")/..}"
 {
     for header in include/gluon/*.h; do echo "public ${header#include/}"; done
     for header in src/gluon/*.h; do [ -e "$header" ] && echo "internal ${header#src/}"; done
-    find src include examples -name '*.[ch]' -o -name '*.inc' | sort | while read -r file; do
+    find src include examples -name '*.[ch]' -o -name '*.cu' -o -name '*.cuh' -o -name '*.inc' | sort | while read -r file; do
         grep -nE '^[[:space:]]*#[[:space:]]*include[[:space:]]*[<"]' "$file" | sed "s|^|$file |" || true
     done
 } | awk '
