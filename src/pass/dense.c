@@ -91,7 +91,7 @@ mx_code mx_pass_dense(mx_program *program)
 {
     const int64_t columns = mx_context_is_host(program->context) ? 2 * mx_cpu_block() : 0;
     const int64_t steps = program->steps.length;
-    if (columns < 2 || program->forward < steps)
+    if (columns < 2 || !mx_program_predicts(program))
         return MX_OK;
     for (int64_t i = 0; i < steps; i++)
         if (wanted(program, &program->steps.items[i]) && rewrite(program, i, steps, columns))

@@ -265,7 +265,7 @@ mx_code mx_pass_layout(mx_program *program)
 {
     const int block = mx_context_is_host(program->context) ? mx_cpu_block() : 0;
     const size_t steps = (size_t)program->steps.length, values = (size_t)program->values.length;
-    if (block < 2 || program->forward < program->steps.length || !steps)
+    if (block < 2 || !mx_program_predicts(program) || !steps)
         return MX_OK;
     const size_t bytes = steps * (sizeof(double) + sizeof(mx_layout_kind) + sizeof(int32_t)) +
                          values * (sizeof(int32_t) + 2 * sizeof(bool));

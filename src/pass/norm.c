@@ -4,7 +4,8 @@
  *         ->  w', b' = _fold_norm(w, gamma, beta, mean, var, b); z = Convolution(x, w', b')
  *
  * In a program that only predicts the folding is done once (prepare.c).  Where there is a second part the weights are
- * folded in every run; so it is done where they are fewer than the results that a normalisation would walk over.
+ * folded in every run; so it is done where they are fewer than the results that a normalisation would walk over, and on
+ * GPUs only: on the CPU training rounds as the imperative run does.
  *
  * SPDX-License-Identifier: Apache-2.0 */
 #include <string.h>
@@ -75,6 +76,8 @@ static mx_code fold(mx_program *program, mx_step *conv, mx_step *norm)
 
 mx_code mx_pass_norm(mx_program *program)
 {
+    if (mx_context_is_host(program->context) && !mx_program_predicts(program))
+        return MX_OK;
     for (int64_t i = 0; i < program->steps.length; i++) {
         mx_step *norm = &program->steps.items[i];
         if (norm->dead || !uses_running_statistics(norm))

@@ -44,6 +44,12 @@ static inline mx_step *mx_step_only_maker(const mx_program *program, int32_t v, 
     return v >= 0 && program->values.items[v].uses == 1 ? mx_step_maker(program, v, op) : NULL;
 }
 
+/* Only predictions may be rounded otherwise than the imperative run: folded, blocked or packed weights. */
+static inline bool mx_program_predicts(const mx_program *program)
+{
+    return !program->training && program->forward == program->steps.length;
+}
+
 /* The value is a parameter or constant that no step of the program writes to. */
 bool mx_value_lasts(const mx_program *program, int32_t v);
 

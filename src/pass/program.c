@@ -275,8 +275,10 @@ static mx_code build(builder *b)
 
 mx_code mx_program_build(mx_program *program, const struct mx_program_source *source)
 {
-    *program = (mx_program){
-        .context = source->context, .forward_heads = source->n_heads, .n_inputs = source->n_forward_inputs};
+    *program = (mx_program){.context = source->context,
+                            .forward_heads = source->n_heads,
+                            .n_inputs = source->n_forward_inputs,
+                            .training = source->training};
     builder b = {.program = program, .source = source};
     mx_code code = build(&b);
     const size_t entries = b.graph.row ? (size_t)b.graph.row[b.graph.n] : 0;

@@ -67,6 +67,7 @@ typedef struct mx_program {
     int64_t prepared;      /* the first of them, which follow from parameters alone (prepare.c) */
     int64_t forward_heads; /* heads that the forward part gives */
     int64_t n_inputs;      /* inputs of the forward part; those behind them are gradients of its heads */
+    bool training;         /* the forward part runs as while training, whether or not a second part follows */
     mx_context context;
     mx_chunk *memory; /* lists, attributes and names: freed with the program */
     mx_pointers kept; /* what steps call (op/control.h); retained */

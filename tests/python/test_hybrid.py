@@ -86,7 +86,7 @@ def test_dropout_is_the_same_under_one_seed():
             with autograd.train_mode():
                 found.append([net(x).asnumpy() for _ in range(3)])
     for other in found[1:]:
-        np.testing.assert_allclose(np.array(found[0]), np.array(other), rtol=1e-6)
+        np.testing.assert_array_equal(np.array(found[0]), np.array(other))
     assert not np.array_equal(found[0][0], found[0][1])
 
 
