@@ -1,9 +1,11 @@
-/* The gradients of a layer's weight and bias as one step: both walk over the same array.
+/* On a GPU: the gradients of a layer's weight and bias as one step, since both walk over the same array.
  *
  *     dw = _conv_weight_grad(x, dy); db = sum(dy) over all axes but the channels
  *         ->  dw, db = _conv_weight_bias_grad(x, dy)
  *     dw = dot(dy', x); db = _sum_to(dy)
- *         ->  dw, db = _dense_gradients(dy, x)          on GPUs, where one product gives both
+ *         ->  dw, db = _dense_gradients(dy, x)          one product gives both
+ *
+ * On the CPU it would save nothing, and the sums would be rounded otherwise than by the operator.
  *
  * SPDX-License-Identifier: Apache-2.0 */
 #include <string.h>
@@ -26,7 +28,7 @@ static bool sums_channels(const mx_program *program, const mx_step *sum, const m
 
 static bool is_dense_gradient(const mx_program *program, const mx_step *step)
 {
-    if (program->context.type != MX_GPU || strcmp(step->op->name, "dot"))
+    if (strcmp(step->op->name, "dot"))
         return false;
     const mx_dot_attrs *a = step->attrs;
     const mx_value *dy = &program->values.items[step->in[0]], *x = &program->values.items[step->in[1]];
@@ -57,6 +59,8 @@ static mx_code join(mx_program *program, mx_step *weight, mx_step *sum, mx_op *b
 mx_code mx_pass_bias(mx_program *program)
 {
     mx_step *steps = program->steps.items;
+    if (program->context.type != MX_GPU)
+        return MX_OK;
     for (int64_t i = 0; i < program->steps.length; i++) {
         const bool dense = !steps[i].dead && is_dense_gradient(program, &steps[i]);
         if (steps[i].dead || (!dense && strcmp(steps[i].op->name, "_conv_weight_grad")))

@@ -3,9 +3,11 @@
  *     p = log_softmax(x); t = pick(p, label); loss = negative(t)
  *         ->  loss, lse = _softmax_ce(x, label)
  *     n = negative(g); s = _put_along(n, label); dx = _backward_log_softmax(s, p)
- *         ->  dx = _backward_softmax_ce(g, x, label, lse)
+ *         ->  dx = _backward_softmax_ce(g, x, label, lse)                on a GPU
+ *         ->  unused, dx = _softmax_ce_gradient(x, label, g)             on the CPU, where this rounds as the long form does
  *
- * Both happen or none: the gradient of the short form needs the logarithm that only the short form keeps.
+ * Both happen or none: the gradient of the short form needs no p, which only the long form has.  In 16 bits the long form
+ * rounds in between, so it stays on the CPU.
  *
  * SPDX-License-Identifier: Apache-2.0 */
 #include <math.h>
@@ -13,6 +15,7 @@
 
 #include "base/error.h"
 #include "gluon/op.gen.h"
+#include "ndarray/device.h"
 #include "pass/passes.h"
 
 typedef struct found {
@@ -35,6 +38,8 @@ static bool fits(const mx_program *program, const found *f)
                    *p = &program->values.items[f->log_softmax->out[0]], *t = &program->values.items[f->pick->out[0]],
                    *label = &program->values.items[f->pick->in[1]];
     const int axes = x->shape.ndim;
+    if (mx_context_is_host(program->context) && x->dtype != MX_FLOAT32 && x->dtype != MX_FLOAT64)
+        return false;
     return axes > 1 && x->dtype == p->dtype && isnan(soft->temperature) && pick->keepdims &&
            pick->mode == MX_PICK_CLIP && mx_axis(soft->axis, axes) == mx_axis(pick->axis, axes) &&
            mx_shape_size(&x->shape) && label->shape.ndim >= axes - 1 &&
@@ -71,9 +76,12 @@ static int32_t new_logarithm(mx_program *program, const found *f)
 static mx_code shorten(mx_program *program, const found *f)
 {
     const int32_t x = f->log_softmax->in[0], label = f->pick->in[1], lse = new_logarithm(program, f);
+    const mx_value loss = program->values.items[f->loss->out[0]];
     mx_softmax_ce_attrs *attrs = mx_program_alloc(program, sizeof *attrs);
-    int32_t *lists = mx_program_alloc(program, 8 * sizeof *lists);
-    if (lse < 0 || !attrs || !lists)
+    const bool host = mx_context_is_host(program->context);
+    const int32_t unused = f->backward && host ? mx_program_value(program, &loss.shape, loss.dtype) : 0;
+    int32_t *lists = mx_program_alloc(program, 9 * sizeof *lists);
+    if (lse < 0 || unused < 0 || !attrs || !lists)
         return MX_ERR_MEMORY;
     *attrs =
         (mx_softmax_ce_attrs){.axis = ((const mx_softmax_attrs *)f->log_softmax->attrs)->axis, .sparse_label = true};
@@ -83,9 +91,12 @@ static mx_code shorten(mx_program *program, const found *f)
     f->log_softmax->dead = f->pick->dead = true;
     if (!f->backward)
         return MX_OK;
-    memcpy(lists + 4, (int32_t[]){f->negative->in[0], x, label, lse}, 4 * sizeof *lists);
-    f->backward->op = MX_OP("_backward_softmax_ce"), f->backward->attrs = attrs;
-    f->backward->in = lists + 4, f->backward->n_in = 4;
+    const int32_t g = f->negative->in[0], dx = f->backward->out[0];
+    memcpy(lists + 4, host ? (int32_t[]){x, label, g, unused, dx} : (int32_t[]){g, x, label, lse, dx},
+           5 * sizeof *lists);
+    f->backward->op = host ? MX_OP("_softmax_ce_gradient") : MX_OP("_backward_softmax_ce"), f->backward->attrs = attrs;
+    f->backward->in = lists + 4, f->backward->n_in = host ? 3 : 4;
+    f->backward->out = f->backward->in + f->backward->n_in, f->backward->n_out = host ? 2 : 1;
     f->put->dead = true; /* what is left of the rest is dead code */
     return MX_OK;
 }

@@ -1,7 +1,7 @@
-/* On a GPU: cross-entropy and its gradient as one step.
+/* Cross-entropy and its gradient as one step.
  *
- * A launch waits for another one longer than short rows take.  So a loss whose own gradient is a constant, as in whole
- * steps, is one step with its gradient:
+ * On a GPU a launch waits for another one longer than short rows take; on the CPU the exponentials are computed once.  So a
+ * loss whose own gradient is a constant, as in whole steps, is one step with its gradient:
  *
  *     loss, lse = _softmax_ce(x, label); dx = _backward_softmax_ce(g, x, label, lse)
  *         ->  loss, dx = _softmax_ce_gradient(x, label, g)
@@ -18,31 +18,50 @@ static bool is_constant(const mx_program *program, int32_t v)
     return external >= 0 && program->externals.items[external].kind == MX_EXTERNAL_CONSTANT;
 }
 
-/* The loss that this gradient belongs to, if both can be one step; else NULL. */
-static mx_step *loss_of(const mx_program *program, const mx_step *gradient)
+/* What the gradient of a cross-entropy reads and makes. */
+typedef struct ce_gradient {
+    int32_t x, label, g, dx;
+} ce_gradient;
+
+static bool read_gradient(const mx_step *step, ce_gradient *r)
 {
-    mx_step *loss = mx_step_only_maker(program, gradient->in[3], "_softmax_ce");
-    const mx_value *x = &program->values.items[gradient->in[1]], *g = &program->values.items[gradient->in[0]];
-    if (!loss || loss->in[0] != gradient->in[1] || loss->in[1] != gradient->in[2] || g->dtype != x->dtype ||
-        !is_constant(program, gradient->in[0]))
+    if (mx_step_is(step, "_backward_softmax_ce"))
+        *r = (ce_gradient){.g = step->in[0], .x = step->in[1], .label = step->in[2], .dx = step->out[0]};
+    else if (mx_step_is(step, "_softmax_ce_gradient"))
+        *r = (ce_gradient){.x = step->in[0], .label = step->in[1], .g = step->in[2], .dx = step->out[1]};
+    else
+        return false;
+    return !step->dead;
+}
+
+/* The loss that a gradient belongs to, if both can be one step; else NULL. */
+static mx_step *loss_of(const mx_program *program, const mx_step *gradient, const ce_gradient *r)
+{
+    const mx_value *x = &program->values.items[r->x], *g = &program->values.items[r->g];
+    if (g->dtype != x->dtype || !is_constant(program, r->g))
         return NULL;
-    return memcmp(loss->attrs, gradient->attrs, sizeof(mx_softmax_ce_attrs)) ? NULL : loss;
+    for (mx_step *loss = program->steps.items; loss < gradient; loss++) {
+        if (loss->dead || !mx_step_is(loss, "_softmax_ce") || loss->in[0] != r->x || loss->in[1] != r->label ||
+            memcmp(loss->attrs, gradient->attrs, sizeof(mx_softmax_ce_attrs)))
+            continue;
+        const bool reads = mx_step_is(gradient, "_backward_softmax_ce") && gradient->in[3] == loss->out[1];
+        return program->values.items[loss->out[1]].uses == reads ? loss : NULL;
+    }
+    return NULL;
 }
 
 mx_code mx_pass_loss(mx_program *program)
 {
-    if (program->context.type != MX_GPU)
-        return MX_OK;
     for (int64_t i = 0; i < program->steps.length; i++) {
-        mx_step *gradient = &program->steps.items[i],
-                *loss = mx_step_is(gradient, "_backward_softmax_ce") ? loss_of(program, gradient) : NULL;
+        mx_step *gradient = &program->steps.items[i];
+        ce_gradient r;
+        mx_step *loss = read_gradient(gradient, &r) ? loss_of(program, gradient, &r) : NULL;
         int32_t *lists = loss ? mx_program_alloc(program, 5 * sizeof *lists) : NULL;
         if (loss && !lists)
             return MX_ERR_MEMORY;
         if (!loss)
             continue;
-        memcpy(lists, (int32_t[]){loss->in[0], loss->in[1], gradient->in[0], loss->out[0], gradient->out[0]},
-               5 * sizeof *lists);
+        memcpy(lists, (int32_t[]){r.x, r.label, r.g, loss->out[0], r.dx}, 5 * sizeof *lists);
         loss->op = MX_OP("_softmax_ce_gradient");
         loss->in = lists, loss->n_in = 3, loss->out = lists + 3, loss->n_out = 2;
         gradient->dead = true;

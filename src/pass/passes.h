@@ -14,8 +14,8 @@ mx_code mx_pass_common(mx_program *program);    /* equal steps are joined */
 mx_code mx_pass_dead(mx_program *program);      /* steps whose results nobody uses are dropped */
 mx_code mx_pass_norm(mx_program *program);      /* while predicting: batch normalisation into convolutions */
 mx_code mx_pass_pool(mx_program *program);      /* relu then max pooling: the pooling first, the relu on what is left */
-mx_code mx_pass_loss(mx_program *program);      /* on a GPU: cross-entropy and its gradient as one step */
-mx_code mx_pass_bias(mx_program *program);      /* gradients of a convolution's weight and bias: one step */
+mx_code mx_pass_loss(mx_program *program);      /* whole steps: cross-entropy and its gradient as one step */
+mx_code mx_pass_bias(mx_program *program);      /* on a GPU: gradients of a layer's weight and bias as one step */
 mx_code mx_pass_activation(mx_program *program);    /* convolution or dense, then relu: one step */
 mx_code mx_pass_layout(mx_program *program);        /* while predicting: blocked channels inside, plain at the edges */
 mx_code mx_pass_residual(mx_program *program);      /* blocked convolution, then addition and relu or clip: one step */

@@ -28,10 +28,8 @@
 #define ROW(level) \
     {conv_forward_##level, conv_backward_data_##level, conv_backward_weight_##level, pool_forward_##level, \
      pool_backward_##level},
-#if defined(__x86_64__)
 DECLARE(avx2)
 DECLARE(avx512)
-#endif
 
 typedef struct level {
     mx_code (*forward)(CONV_ARGS, const float *, bool, float *);
@@ -43,8 +41,11 @@ typedef struct level {
 
 static const level levels[] = {
     ROW(generic)
-#if defined(__x86_64__)
-    ROW(avx2) ROW(avx512)
+#if defined(MX_LEVEL_AVX2)
+    ROW(avx2)
+#if defined(MX_LEVEL_AVX512)
+    ROW(avx512)
+#endif
 #endif
 };
 
@@ -53,10 +54,12 @@ static int level_count(void)
 #if defined(__x86_64__)
     if (!__builtin_cpu_supports("avx2") || !__builtin_cpu_supports("fma"))
         return 1;
-    return __builtin_cpu_supports("avx512f") && __builtin_cpu_supports("avx512bw") &&
-                   __builtin_cpu_supports("avx512dq") && __builtin_cpu_supports("avx512vl")
-               ? 3
-               : 2;
+    const int built = (int)(sizeof levels / sizeof *levels);
+    const int most = __builtin_cpu_supports("avx512f") && __builtin_cpu_supports("avx512bw") &&
+                             __builtin_cpu_supports("avx512dq") && __builtin_cpu_supports("avx512vl")
+                         ? 3
+                         : 2;
+    return most < built ? most : built;
 #else
     return 1;
 #endif

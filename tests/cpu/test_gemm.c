@@ -20,12 +20,10 @@ typedef mx_code (*gemm_fn)(const mx_gemm_f32 *);
 typedef mx_code (*gemm64_fn)(const mx_gemm_f64 *);
 mx_code mx_gemm_f32_run_generic(const mx_gemm_f32 *);
 mx_code mx_gemm_f64_run_generic(const mx_gemm_f64 *);
-#if defined(__x86_64__)
 mx_code mx_gemm_f32_run_avx2(const mx_gemm_f32 *);
 mx_code mx_gemm_f64_run_avx2(const mx_gemm_f64 *);
 mx_code mx_gemm_f32_run_avx512(const mx_gemm_f32 *);
 mx_code mx_gemm_f64_run_avx512(const mx_gemm_f64 *);
-#endif
 
 static struct { const char *name; gemm_fn f32; gemm64_fn f64; } levels[3];
 
@@ -33,9 +31,11 @@ static int level_count(void)
 {
     int n = 0;
     levels[n].name = "generic", levels[n].f32 = mx_gemm_f32_run_generic, levels[n++].f64 = mx_gemm_f64_run_generic;
-#if defined(__x86_64__)
+#if defined(MX_LEVEL_AVX2)
     if (__builtin_cpu_supports("avx2") && __builtin_cpu_supports("fma"))
         levels[n].name = "avx2", levels[n].f32 = mx_gemm_f32_run_avx2, levels[n++].f64 = mx_gemm_f64_run_avx2;
+#endif
+#if defined(MX_LEVEL_AVX512)
     if (n == 2 && __builtin_cpu_supports("avx512f") && __builtin_cpu_supports("avx512vl") &&
         __builtin_cpu_supports("avx512dq"))
         levels[n].name = "avx512", levels[n].f32 = mx_gemm_f32_run_avx512, levels[n++].f64 = mx_gemm_f64_run_avx512;

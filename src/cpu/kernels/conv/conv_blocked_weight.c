@@ -5,10 +5,10 @@
  * Model.  Tasks are (image or two small ones, group, tile of result lines).  A task packs the source lines of its tile
  * (conv_tile.h) and the lines of dy as (blocks, lines, positions, channels of the block).  For every block, kernel row,
  * few channels and few taps the inner loop (conv_micro.h) walks all positions of the tile with its sums in registers.
- * Every part of the thread pool has sums of its own, in the packed order of conv_pack.h; they are added in the order of
- * the parts.
+ * Every slice of the tasks has sums of its own, in the packed order of conv_pack.h; they are added in the order of the
+ * slices.  Threads share the slices, and if they are few, the blocks of output channels in ranges.
  *
- * Invariant: the same number of threads gives the same bits.
+ * Invariant: the number of threads changes no bit (conv_weight_slices).
  *
  * SPDX-License-Identifier: Apache-2.0 */
 #include "base/scratch.h"
@@ -18,7 +18,6 @@
 #include "cpu/kernels/conv/conv_tile.h"
 
 #define SMALL_TILE 64                  /* positions of a tile of which two are worked on at once */
-#define SUM_BYTES ((int64_t)256 << 20) /* of the sums of all parts together */
 
 typedef struct part_scratch {
     conv_tile tile;
@@ -35,12 +34,17 @@ typedef struct weight_run {
     int images;          /* of a tile: two small ones share the way of the sums from memory and back */
     int64_t *source_tap; /* (taps along the line) offsets into a packed line */
     size_t tap_bytes, dy_bytes, line_bytes;
-    int parts;             /* wanted; the pool may give fewer */
-    int used;              /* parts that ran */
+    int parts;             /* of the thread pool */
+    int64_t slices;        /* of the tasks, each with sums of its own */
+    int64_t ranges;        /* of the blocks of output channels */
     part_scratch *scratch; /* (parts) */
-    float *sums;           /* (parts, groups, group_floats) */
+    float *sums;           /* (slices, groups, group_floats) */
     size_t sum_bytes;
 } weight_run;
+
+typedef struct span {
+    int64_t begin, end;
+} span;
 
 /* LANES channels x LANES positions of dy, turned.  Lines a multiple of a page apart share their cache sets: they are
  * loaded once, not by quarters. */
@@ -102,11 +106,12 @@ static int64_t dy_block_at(const weight_run *r, int64_t block)
 }
 
 /* Lines follow each other without gaps, so those of a tile are packed as one; a second image follows the first. */
-static void pack_dy(const weight_run *r, const float *dy, int images, int64_t begin, int64_t end, float *to)
+static void pack_dy(const weight_run *r, const float *dy, int images, int64_t begin, int64_t end, span blocks,
+                    float *to)
 {
     const conv_job *job = r->job;
     const int64_t positions = (end - begin) * job->axis[2].result;
-    for (int64_t b = 0; b < conv_blocks(job->to); b++)
+    for (int64_t b = blocks.begin; b < blocks.end; b++)
         for (int i = 0; i < images; i++) {
             const int64_t channel = b * CONV_BLOCK, size = conv_block_size(job->to, b);
             pack_dy_line(dy + i * job->result_image + channel * job->result_channel + begin * job->result_at[1],
@@ -155,7 +160,7 @@ static void run_row(const weight_run *r, const part_scratch *s, int64_t lines, i
     }
 }
 
-static void run_task(const weight_run *r, part_scratch *s, int64_t task, float *sums)
+static void run_task(const weight_run *r, part_scratch *s, int64_t task, span blocks, float *sums)
 {
     const conv_job *job = r->job;
     const int64_t t = task % r->tiles, group = task / r->tiles % job->groups;
@@ -165,8 +170,9 @@ static void run_task(const weight_run *r, part_scratch *s, int64_t task, float *
     const int64_t begin = t * r->height, end = begin + r->height < lines ? begin + r->height : lines;
     conv_tile_fill(&s->tile, r->x + image * job->source_image + group * job->from * job->source_channel, images,
                    job->from, begin, end);
-    pack_dy(r, r->dy + image * job->result_image + group * job->to * job->result_channel, images, begin, end, s->dy);
-    for (int64_t b = 0; b < conv_blocks(job->to); b++)
+    pack_dy(r, r->dy + image * job->result_image + group * job->to * job->result_channel, images, begin, end, blocks,
+            s->dy);
+    for (int64_t b = blocks.begin; b < blocks.end; b++)
         for (int64_t row = 0; row < r->weight.rows; row++) {
             const int64_t size = conv_block_size(job->to, b), count = lines_of_row(r, s, row, b, begin);
             run_row(r, s, count, size,
@@ -179,26 +185,35 @@ static int64_t task_count(const weight_run *r)
 {
     return (r->job->batch + r->images - 1) / r->images * r->job->groups * r->tiles;
 }
-static int64_t part_floats(const weight_run *r) { return r->group_floats * r->job->groups; }
+static int64_t slice_floats(const weight_run *r) { return r->group_floats * r->job->groups; }
+
+static void run_unit(const weight_run *r, part_scratch *s, int64_t slice, int64_t range)
+{
+    const int64_t tasks = task_count(r), blocks = conv_blocks(r->job->to);
+    const span part = {blocks * range / r->ranges, blocks * (range + 1) / r->ranges};
+    const int64_t at = conv_block_at(&r->weight, part.begin),
+                  end = part.end == blocks ? r->group_floats : conv_block_at(&r->weight, part.end);
+    float *sums = r->sums + slice * slice_floats(r);
+    for (int64_t g = 0; g < r->job->groups; g++)
+        memset(sums + g * r->group_floats + at, 0, (size_t)(end - at) * sizeof(float));
+    for (int64_t task = tasks * slice / r->slices; task < tasks * (slice + 1) / r->slices; task++)
+        run_task(r, s, task, part, sums);
+}
 
 static void run_part(void *arg, int part, int parts)
 {
-    weight_run *r = arg;
-    const int64_t tasks = task_count(r);
-    if (part == 0)
-        r->used = parts;
-    float *sums = r->sums + part * part_floats(r);
-    memset(sums, 0, (size_t)part_floats(r) * sizeof(float));
-    for (int64_t task = tasks * part / parts; task < tasks * (part + 1) / parts; task++)
-        run_task(r, &r->scratch[part], task, sums);
+    const weight_run *r = arg;
+    const int64_t units = r->slices * r->ranges;
+    for (int64_t unit = units * part / parts; unit < units * (part + 1) / parts; unit++)
+        run_unit(r, &r->scratch[part], unit / r->ranges, unit % r->ranges);
 }
 
-/* Adds the sums of the other parts to those of the first. */
-static void add_parts(void *arg, int64_t begin, int64_t end)
+/* Adds the sums of the other slices to those of the first. */
+static void add_slices(void *arg, int64_t begin, int64_t end)
 {
     const weight_run *r = arg;
-    for (int part = 1; part < r->used; part++) {
-        const float *from = r->sums + part * part_floats(r);
+    for (int64_t slice = 1; slice < r->slices; slice++) {
+        const float *from = r->sums + slice * slice_floats(r);
         for (int64_t i = begin; i < end; i++)
             r->sums[i] += from[i];
     }
@@ -222,7 +237,7 @@ static mx_code open_all(weight_run *r)
     r->tap_bytes = (size_t)axis->kernel * sizeof(int64_t);
     r->dy_bytes = (size_t)dy_block_at(r, conv_blocks(r->job->to)) * sizeof(float);
     r->line_bytes = (size_t)(r->images * r->height) * sizeof(conv_grad_lines);
-    r->sum_bytes = (size_t)(part_floats(r) * r->parts) * sizeof(float);
+    r->sum_bytes = (size_t)(slice_floats(r) * r->slices) * sizeof(float);
     r->source_tap = mx_scratch_take(r->tap_bytes);
     r->sums = mx_scratch_take(r->sum_bytes);
     r->scratch = mx_scratch_take_zero((size_t)r->parts * sizeof(part_scratch));
@@ -248,24 +263,36 @@ static void close_all(weight_run *r)
     mx_scratch_give(r->source_tap, r->tap_bytes);
 }
 
+/* Slices by the shape; ranges and parts by the threads, so that they get equal shares if they can. */
+static void choose_sizes(weight_run *r)
+{
+    const conv_job *job = r->job;
+    const int64_t lines = job->axis[0].result * job->axis[1].result, blocks = conv_blocks(job->to);
+    const int threads = mx_num_threads();
+    r->height = conv_tile_height(job, job->from);
+    r->tiles = (lines + r->height - 1) / r->height;
+    const int64_t tasks = job->batch * job->groups * r->tiles;
+    r->slices = conv_weight_slices(job, tasks, slice_floats(r));
+    const bool small = r->height * job->axis[2].result <= SMALL_TILE;
+    r->images = small && job->batch > 1 && tasks >= 2 * r->slices ? 2 : 1;
+    r->slices = task_count(r) < r->slices ? task_count(r) : r->slices;
+    r->ranges = 1;
+    while (r->slices * r->ranges % threads && r->slices * r->ranges < 4 * threads && r->ranges < blocks)
+        r->ranges++;
+    r->parts = r->slices * r->ranges < threads ? (int)(r->slices * r->ranges) : threads;
+}
+
 mx_code conv_blocked_weight(const conv_job *job, const float *x, const float *dy, float *dw)
 {
     weight_run r = {.job = job, .x = x, .dy = dy,
                     .weight = {job->to, job->from, job->axis[0].kernel * job->axis[1].kernel, job->axis[2].kernel,
                                job->w_to, job->w_from, job->w_tap}};
-    const int64_t lines = job->axis[0].result * job->axis[1].result;
     r.group_floats = conv_packed_size(&r.weight);
-    r.height = conv_tile_height(job, job->from);
-    r.tiles = (lines + r.height - 1) / r.height;
-    const int64_t room = SUM_BYTES / (part_floats(&r) * (int64_t)sizeof(float)) + 1;
-    r.parts = mx_num_threads() < room ? mx_num_threads() : (int)room;
-    const bool small = r.height * job->axis[2].result <= SMALL_TILE;
-    r.images = small && job->batch > 1 && job->batch * job->groups * r.tiles >= 2 * r.parts ? 2 : 1;
-    r.parts = task_count(&r) < r.parts ? (int)task_count(&r) : r.parts;
+    choose_sizes(&r);
     const mx_code code = open_all(&r);
     if (!code) {
         mx_parallel_parts(r.parts, run_part, &r);
-        mx_parallel(part_floats(&r), MX_GRAIN, add_parts, &r);
+        mx_parallel(slice_floats(&r), MX_GRAIN, add_slices, &r);
         for (int64_t g = 0; g < job->groups; g++)
             conv_unpack_weight(&r.weight, r.sums + g * r.group_floats, dw + g * job->w_group);
     }

@@ -78,6 +78,24 @@ static inline int64_t conv_axis_count(const conv_axis *a, int64_t c)
     return a->classes == 1 ? a->result : (a->result - c + a->classes - 1) / a->classes; /* a division is slow */
 }
 
+#define CONV_SLICES 16           /* at most */
+#define CONV_SLICE_SHORT 512     /* positions of a slice, if the sums stay in the cache ... */
+#define CONV_SLICE_BYTES (1 << 20)
+#define CONV_SLICE_LONG 4096     /* ... or not */
+
+/* A weight gradient sums over slices of its tasks, then adds up the slices in their order: so many that threads have work, so
+ * few that the `floats` sums of each cost little.  They follow from the shape alone: the number of threads changes no bit. */
+static inline int64_t conv_weight_slices(const conv_job *job, int64_t tasks, int64_t floats)
+{
+    const int64_t positions = job->batch * job->axis[0].result * job->axis[1].result * job->axis[2].result;
+    int64_t slices = 1;
+    while (
+        2 * slices <= CONV_SLICES && 2 * slices <= tasks && 2 * slices <= positions / CONV_SLICE_SHORT &&
+        (2 * slices * floats * (int64_t)sizeof(float) <= CONV_SLICE_BYTES || 2 * slices <= positions / CONV_SLICE_LONG))
+        slices *= 2;
+    return slices;
+}
+
 /* Copies one source line of `channels` channels into `packed` (channels, phases, length).  `line` points at element 0
  * of the line in its first channel.  Up to LANES floats behind `packed` may be overwritten. */
 void conv_pack_line(const conv_axis *axis, const float *line, int64_t at, int64_t channel, int64_t channels,

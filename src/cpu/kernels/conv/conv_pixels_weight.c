@@ -4,9 +4,9 @@
  *
  * dy is spread to the row length of the planes, zero between its lines.  A register tile of channels x k keeps one
  * vector of partial sums per element; they live in memory between images and are added up over lanes, and over the
- * parts of the thread pool in their order, at the end.
+ * slices of the tasks in their order, at the end.
  *
- * Invariant: the same number of threads gives the same bits.
+ * Invariant: the number of threads changes no bit (conv_weight_slices).
  *
  * SPDX-License-Identifier: Apache-2.0 */
 #include "base/scratch.h"
@@ -97,10 +97,10 @@ typedef struct grad_run {
     int64_t taps;
     int64_t dy_row; /* floats per channel of the spread dy */
     int64_t blocks; /* of result channels */
-    int parts;      /* wanted; the pool may give fewer */
-    int used;       /* parts that ran */
-    float *sums;    /* (parts, groups, to, k, LANES) */
-    int64_t part_sums;
+    int parts;      /* of the thread pool */
+    int64_t slices; /* of the tasks: their sums are added up at the end */
+    float *sums;    /* (slices, groups, to, k, LANES) */
+    int64_t slice_sums;
     float *scratch; /* (parts) packed planes, spread dy */
     int64_t part_scratch;
     void *memory;
@@ -136,17 +136,13 @@ static void run_tiles(const grad_run *r, const float *packed, const float *dy, i
     }
 }
 
-static void run_part(void *arg, int part, int parts)
+static void run_slice(const grad_run *r, int64_t slice, float *packed)
 {
-    grad_run *r = arg;
     const conv_job *job = r->planes.job;
-    if (part == 0)
-        r->used = parts;
     const int64_t tiles = r->planes.tiles, tasks = job->batch * job->groups * tiles, zero[3] = {0, 0, 0};
-    float *packed = r->scratch + part * r->part_scratch, *dy = packed + r->planes.floats;
-    float *sums = r->sums + part * r->part_sums;
-    memset(sums, 0, (size_t)r->part_sums * sizeof(float));
-    for (int64_t task = tasks * part / parts; task < tasks * (part + 1) / parts; task++) {
+    float *dy = packed + r->planes.floats, *sums = r->sums + slice * r->slice_sums;
+    memset(sums, 0, (size_t)r->slice_sums * sizeof(float));
+    for (int64_t task = tasks * slice / r->slices; task < tasks * (slice + 1) / r->slices; task++) {
         const int64_t tile = task % tiles, group = task / tiles % job->groups, image = task / tiles / job->groups;
         const int64_t first = tile * r->planes.rows, left = job->axis[1].result - first;
         const int64_t rows = left < r->planes.rows ? left : r->planes.rows;
@@ -158,15 +154,22 @@ static void run_part(void *arg, int part, int parts)
     }
 }
 
-/* Adds up parts and lanes of the elements [begin, end) of (groups, to, k). */
+static void run_part(void *arg, int part, int parts)
+{
+    const grad_run *r = arg;
+    for (int64_t slice = r->slices * part / parts; slice < r->slices * (part + 1) / parts; slice++)
+        run_slice(r, slice, r->scratch + part * r->part_scratch);
+}
+
+/* Adds up slices and lanes of the elements [begin, end) of (groups, to, k). */
 static void add_up(void *arg, int64_t begin, int64_t end)
 {
     const grad_run *r = arg;
     const conv_job *job = r->planes.job;
     for (int64_t i = begin; i < end; i++) {
         vfloat sum = {0};
-        for (int part = 0; part < r->used; part++)
-            sum += vector_load(r->sums + part * r->part_sums + i * LANES);
+        for (int64_t slice = 0; slice < r->slices; slice++)
+            sum += vector_load(r->sums + slice * r->slice_sums + i * LANES);
         const int64_t k = i % r->k, t = i / r->k % job->to, g = i / r->k / job->to;
         r->dw[g * job->w_group + t * job->w_to + k / r->taps * job->w_from + r->tap[k % r->taps] * job->w_tap] =
             vector_sum(sum);
@@ -180,13 +183,14 @@ static mx_code open_all(grad_run *r)
     const conv_job *job = r->planes.job;
     const int64_t tasks = job->batch * job->groups * r->planes.tiles, zero[3] = {0, 0, 0};
     r->k = job->from * job->taps;
-    r->parts = tasks < mx_num_threads() ? (int)tasks : mx_num_threads();
+    r->slice_sums = job->groups * job->to * r->k * LANES;
+    r->slices = conv_weight_slices(job, tasks, r->slice_sums);
+    r->parts = r->slices < mx_num_threads() ? (int)r->slices : mx_num_threads();
     r->blocks = (job->to + BLOCK_CHANNELS - 1) / BLOCK_CHANNELS;
     r->dy_row = (r->planes.plane + LANES - 1) / LANES * LANES + LANES;
-    r->part_sums = job->groups * job->to * r->k * LANES;
     r->part_scratch = (r->planes.floats + job->to * r->dy_row + 15) / 16 * 16;
     const size_t offsets = padded(r->k * (int64_t)sizeof(int64_t)), taps = padded(job->taps * (int64_t)sizeof(int64_t));
-    const size_t sums = padded(r->part_sums * r->parts * (int64_t)sizeof(float));
+    const size_t sums = padded(r->slice_sums * r->slices * (int64_t)sizeof(float));
     r->bytes = offsets + taps + sums + padded(r->part_scratch * r->parts * (int64_t)sizeof(float));
     char *memory = r->memory = mx_scratch_take(r->bytes);
     if (!memory)

@@ -3,8 +3,8 @@
  * Everything is row-major and may have any leading dimension.  Sizes may be zero; with k == 0 the product is zero
  * and only beta, bias and relu act.  beta == 0 never reads C.  C must not overlap A or B.
  *
- * The work is split over the thread pool when it pays; a result depends on the number of threads at most in the
- * order of rounding, and never on timing.  The functions fail only when a packing buffer cannot be had.
+ * The work is split over the thread pool when it pays; a result depends neither on the number of threads nor on timing.
+ * The functions fail only when a packing buffer cannot be had.
  *
  * SPDX-License-Identifier: Apache-2.0 */
 #ifndef MX_CPU_GEMM_H

@@ -12,6 +12,9 @@
  * rows; tiles.  Where A is packed, too, the blocks stand outside and A is packed once for all chunks.  Every unit of
  * the grid is computed by one thread with a buffer of its own.
  *
+ * Invariant: the number of threads changes no bit.  A tile of few rows adds in another order (gemm_tile.h), so the rows are
+ * divided into panels once, and threads get whole panels; columns are cut at multiples of a tile.
+ *
  * SPDX-License-Identifier: Apache-2.0 */
 
 #include "cpu/kernels/gemm/gemm_vector.h"
@@ -33,6 +36,7 @@ typedef struct FN(plan) {
     const GEMM *g;
     int way;
     int64_t m, n, k;
+    int64_t panels; /* of rows, of even height: 20 rows are 10 + 10, not 14 + 6 */
     const T *a, *b; /* A(i, p) = a[i * a_row + p * a_col], B(p, j) = b[p * b_row + j * b_col] */
     int64_t a_row, a_col, b_row, b_col;
     int64_t stride_a, stride_b;
@@ -45,6 +49,7 @@ typedef struct FN(plan) {
 
 typedef struct FN(block) { /* a rectangle of C in the plan's orientation */
     int64_t row, rows, column, columns;
+    int64_t panel, panels; /* straight and swapped: the panels that the rows are */
 } FN(block);
 
 /* ---- storing ---------------------------------------------------------------------------------------------- */
@@ -109,13 +114,14 @@ static void FN(panel)(const FN(plan) *p, FN(tile) *t, T *c, const T *bias, const
     }
 }
 
-/* Panel i of the rows of a block, without its columns.  Panels are of even height: 20 rows are 10 + 10, not 14 + 6. */
-static int64_t FN(panels)(const FN(block) *at) { return (at->rows + ROWS - 1) / ROWS; }
-static FN(block) FN(strip)(const FN(block) *at, int64_t i)
+/* Part i of n of the panels of a block, with all its columns. */
+static FN(block) FN(strip)(const FN(plan) *p, const FN(block) *at, int64_t i, int64_t n)
 {
     FN(block) strip = *at;
-    strip.row = at->row + at->rows * i / FN(panels)(at);
-    strip.rows = at->row + at->rows * (i + 1) / FN(panels)(at) - strip.row;
+    strip.panel = at->panel + at->panels * i / n;
+    strip.panels = at->panel + at->panels * (i + 1) / n - strip.panel;
+    strip.row = p->m * strip.panel / p->panels;
+    strip.rows = p->m * (strip.panel + strip.panels) / p->panels - strip.row;
     return strip;
 }
 
@@ -137,8 +143,8 @@ static void FN(chunk)(const FN(plan) *p, const T *a, const T *b, T *c, const FN(
         b = buffer, b_row = COLUMNS, b_panel = depth * COLUMNS;
     }
     T *packed = buffer + p->b_size;
-    for (int64_t i = 0; i < FN(panels)(at); i++, packed += PANEL_ROWS * depth) {
-        const FN(block) strip = FN(strip)(at, i);
+    for (int64_t i = 0; i < at->panels; i++, packed += PANEL_ROWS * depth) {
+        const FN(block) strip = FN(strip)(p, at, i, at->panels);
         FN(tile) t = {.k = depth, .a = a + strip.row * p->a_row + first * p->a_col, .a_row = p->a_row,
                       .a_col = p->a_col, .b_row = b_row, .c_row = p->g->ldc, .alpha = p->g->alpha,
                       .beta = first ? 1 : p->g->beta, .floor = last && p->g->relu ? 0 : -INFINITY};
@@ -170,11 +176,9 @@ static void FN(unit_rows)(const FN(plan) *p, const T *a, const T *b, T *c, const
 
 static void FN(unit_tiles)(const FN(plan) *p, const T *a, const T *b, T *c, const FN(block) *at, T *buffer)
 {
-    const int64_t most = p->pack_a ? PACKED_PANELS * ROWS : at->rows, parts = (at->rows + most - 1) / most;
+    const int64_t most = p->pack_a ? PACKED_PANELS : at->panels, parts = (at->panels + most - 1) / most;
     for (int64_t i = 0; i < parts; i++) {
-        FN(block) rows = *at;
-        rows.row = at->row + cut(at->rows, ROWS, i, parts);
-        rows.rows = at->row + cut(at->rows, ROWS, i + 1, parts) - rows.row;
+        const FN(block) rows = FN(strip)(p, at, i, parts);
         FN(unit_rows)(p, a, b, c, &rows, buffer);
     }
 }
@@ -276,12 +280,13 @@ static bool FN(must_pack_a)(const FN(plan) *p)
     return p->k > DEPTH / 2 && (ROWS * T_BYTES <= 32 || p->a_col * T_BYTES % 4096 == 0);
 }
 
-/* B is read in place while few panels of rows go over it; a narrow tile feels it when its rows straddle cache lines. */
+/* B is read in place while few panels of rows go over it; a narrow tile feels it when its rows straddle cache lines.  Where B
+ * stands must not matter: the blocks of the common dimension, and so the order of the sums, follow from this. */
 static bool FN(must_pack_b)(const FN(plan) *p)
 {
     if (p->b_col != 1 || (!MASKED_LOADS && p->n % COLUMNS != 0))
         return true;
-    const bool aligned = (uintptr_t)p->b % 64 == 0 && p->b_row * T_BYTES % 64 == 0;
+    const bool aligned = p->b_row * T_BYTES % 64 == 0;
     return p->m > (ROWS > 8 ? 256 : aligned ? 128 : 64);
 }
 
@@ -322,11 +327,11 @@ static FN(plan) FN(plan_make)(const GEMM *g)
         p.a_row = p.a_col = 1;
     FN(plan_choose)(&p);
     const bool dot = p.way == FN(DOT);
+    p.panels = (p.m + ROWS - 1) / ROWS;
     p.grid = grid_make(g->batch, p.m, p.n, p.k, dot ? DOT_ROWS : ROWS, dot ? DOT_COLUMNS : COLUMNS);
     if (p.pack_b)
         p.b_size = min_int(p.k, DEPTH) * min_int(round_up(p.n, COLUMNS), CHUNK);
-    const int64_t panels = min_int((p.m + ROWS - 1) / ROWS, PACKED_PANELS);
-    p.buffer_size = p.b_size + (p.pack_a ? panels * PANEL_ROWS * min_int(p.k, DEPTH) : 0);
+    p.buffer_size = p.b_size + (p.pack_a ? min_int(p.panels, PACKED_PANELS) * PANEL_ROWS * min_int(p.k, DEPTH) : 0);
     return p;
 }
 
@@ -336,11 +341,16 @@ static void FN(run_unit)(const FN(plan) *p, int64_t unit, T *buffer)
 {
     const gemm_grid *grid = &p->grid;
     const bool dot = p->way == FN(DOT);
-    const int64_t row_unit = dot ? DOT_ROWS : ROWS, column_unit = dot ? DOT_COLUMNS : COLUMNS;
+    const int64_t column_unit = dot ? DOT_COLUMNS : COLUMNS;
     const int64_t item = unit / (grid->rows * grid->columns), cell = unit % (grid->rows * grid->columns);
     const int64_t i = cell / grid->columns, j = cell % grid->columns;
-    FN(block) at = {.row = cut(p->m, row_unit, i, grid->rows), .column = cut(p->n, column_unit, j, grid->columns)};
-    at.rows = cut(p->m, row_unit, i + 1, grid->rows) - at.row;
+    const FN(block) all = {.panels = p->panels};
+    FN(block) at = FN(strip)(p, &all, i, grid->rows);
+    if (dot) {
+        at.row = cut(p->m, DOT_ROWS, i, grid->rows);
+        at.rows = cut(p->m, DOT_ROWS, i + 1, grid->rows) - at.row;
+    }
+    at.column = cut(p->n, column_unit, j, grid->columns);
     at.columns = cut(p->n, column_unit, j + 1, grid->columns) - at.column;
     if (at.rows == 0 || at.columns == 0)
         return;

@@ -20,6 +20,7 @@ typedef struct softmax_job {
     const void *in[3]; /* data; gradients: ograd, output; cross entropy: see the loops */
     void *out;
     void *lse;      /* (rows) cross entropy: log of the sum of exponentials */
+    void *loss;     /* (rows) cross entropy with its gradient, which is `out` */
     int64_t *valid; /* (rows) how many values count, or the class; NULL: all, or labels are distributions */
     int64_t outer, n, inner;
     double scale; /* of the data */
@@ -220,7 +221,11 @@ static mx_code cross_entropy(const mx_kernel_call *call, int64_t axis, bool spar
         return no_classes(call);
     if (take_labels(&job, call->in[1], sparse, 1))
         return MX_ERR_MEMORY;
-    over_rows(&job, call->in[0]->dtype == MX_FLOAT32 ? ce_range_f : ce_range_d);
+    const bool is_float = call->in[0]->dtype == MX_FLOAT32;
+    if (sparse)
+        over_blocks(&job, is_float ? ce_class_range_f : ce_class_range_d);
+    else
+        over_rows(&job, is_float ? ce_range_f : ce_range_d);
     drop_labels(&job, call->in[1]);
     return MX_OK;
 }
@@ -276,12 +281,9 @@ static mx_code run_backward_ce(const mx_kernel_call *call)
     return MX_OK;
 }
 
-/* inputs: pred, label, ograd.  Plans use it on devices where one kernel gives both; here it is the two kernels. */
-static mx_code run_ce_gradient(const mx_kernel_call *call)
+/* Distributions as labels: the two kernels, one after the other. */
+static mx_code run_ce_both(const mx_kernel_call *call)
 {
-    const mx_dtype compute = mx_compute_type(call);
-    if (!mx_all_of_type(call, compute))
-        return mx_run_widened(call, compute, run_ce_gradient);
     const mx_array *loss = call->out[0];
     const size_t bytes = mx_bytes(loss);
     mx_storage room = {.memory = mx_scratch_take(bytes)};
@@ -295,6 +297,30 @@ static mx_code run_ce_gradient(const mx_kernel_call *call)
     code = code ? code : run_backward_ce(&backward);
     mx_scratch_give(room.memory, bytes);
     return code;
+}
+
+/* inputs: pred, label, ograd */
+static mx_code run_ce_gradient(const mx_kernel_call *call)
+{
+    const mx_softmax_ce_attrs *attrs = call->attrs;
+    const mx_dtype compute = mx_compute_type(call);
+    if (!mx_all_of_type(call, compute))
+        return mx_run_widened(call, compute, run_ce_gradient);
+    if (!attrs->sparse_label)
+        return run_ce_both(call);
+    softmax_job job = {.in = {mx_data(call->in[0]), mx_data(call->in[2])},
+                       .out = mx_data(call->out[1]),
+                       .loss = mx_data(call->out[0])};
+    split(&job, call->in[0], attrs->axis);
+    if (!mx_inputs_are(call, compute, 2))
+        return MX_DECLINED;
+    if (!job.n)
+        return no_classes(call);
+    if (take_labels(&job, call->in[1], true, 2))
+        return MX_ERR_MEMORY;
+    over_blocks(&job, compute == MX_FLOAT32 ? ce_class_gradient_range_f : ce_class_gradient_range_d);
+    drop_labels(&job, call->in[1]);
+    return MX_OK;
 }
 
 MX_CPU_KERNELS(softmax) = {{"softmax", run_softmax, NULL},

@@ -77,7 +77,8 @@ static bool NAME(is_moderate)(const T *x, int64_t n)
     return !far;
 }
 
-/* Short rows, as many as fit into a piece: one long loop of exponentials instead of many short ones. */
+/* Short rows, as many as fit into a piece: one long loop of exponentials instead of many short ones.  Each row is treated as
+ * if it were alone: which rows come together depends on the threads. */
 static void NAME(softmax_short)(const softmax_job *job, const T *x, T *y, int64_t rows)
 {
     const int64_t n = job->n, total = rows * n;
@@ -87,7 +88,8 @@ static void NAME(softmax_short)(const softmax_job *job, const T *x, T *y, int64_
         const T *from = x + at;
         if (job->scale != 1)
             NAME(row_multiply)(from, y + at, n, (T)job->scale), from = y + at;
-        NAME(row_subtract)(from, y + at, n, NAME(row_max)(from, n));
+        const bool near = !job->logarithm && job->scale == 1 && NAME(is_moderate)(from, n);
+        NAME(row_subtract)(from, y + at, n, near ? 0 : NAME(row_max)(from, n));
     }
     const T *exponents = moderate ? x : y;
     MX_IVDEP
@@ -102,12 +104,13 @@ static void NAME(softmax_short)(const softmax_job *job, const T *x, T *y, int64_
     }
 }
 
-/* `width` rows side by side: x (n, inner). */
-static void NAME(softmax_columns)(const softmax_job *job, const T *x, T *y, const int64_t *valid, int64_t width)
+/* `width` rows side by side, x (n, inner): what is subtracted from their values, or multiplies the terms in y. */
+static inline void NAME(column_sums)(const softmax_job *job, const T *x, T *y, const int64_t *valid, int64_t width,
+                                     T *sum)
 {
     const int64_t n = job->n, inner = job->inner;
     const T scale = (T)job->scale;
-    T max[COLUMNS], sum[COLUMNS];
+    T max[COLUMNS];
     for (int64_t c = 0; c < width; c++)
         max[c] = -(T)INFINITY, sum[c] = 0;
     for (int64_t a = 0; a < n; a++)
@@ -126,6 +129,14 @@ static void NAME(softmax_columns)(const softmax_job *job, const T *x, T *y, cons
     }
     for (int64_t c = 0; c < width; c++)
         sum[c] = job->logarithm ? max[c] + LOG(sum[c]) : sum[c] != 0 ? 1 / sum[c] : 0;
+}
+
+static void NAME(softmax_columns)(const softmax_job *job, const T *x, T *y, const int64_t *valid, int64_t width)
+{
+    const int64_t n = job->n, inner = job->inner;
+    const T scale = (T)job->scale;
+    T sum[COLUMNS];
+    NAME(column_sums)(job, x, y, valid, width, sum);
     for (int64_t a = 0; a < n; a++)
         for (int64_t c = 0; c < width; c++) {
             const int64_t i = a * inner + c;
@@ -133,10 +144,17 @@ static void NAME(softmax_columns)(const softmax_job *job, const T *x, T *y, cons
         }
 }
 
+/* How many contiguous rows are worked on at once. */
+static inline int64_t NAME(rows_together)(const softmax_job *job)
+{
+    const int64_t fit = job->n ? PIECE / job->n : 0;
+    return fit > 1 && !job->valid ? fit : 1;
+}
+
 /* Contiguous rows, some together if they are short. */
 static void NAME(softmax_rows)(const softmax_job *job, int64_t begin, int64_t end)
 {
-    const int64_t n = job->n, fit = n ? PIECE / n : 0, together = fit > 1 && !job->valid ? fit : 1;
+    const int64_t n = job->n, together = NAME(rows_together)(job);
     for (int64_t row = begin; row < end; row += together) {
         const T *x = (const T *)job->in[0] + row * n;
         T *y = (T *)job->out + row * n;
@@ -169,6 +187,9 @@ static void NAME(softmax_range)(void *arg, int64_t begin, int64_t end)
 
 /* ---- gradients -------------------------------------------------------------------------------------------- */
 
+/* The gradient of a value of log_softmax. */
+static inline T NAME(log_slope)(T g, T y, T sum, T scale) { return scale * (g - EXP(y) * sum); }
+
 /* softmax: dx = scale y (g - sum(g y)); log_softmax: dx = scale (g - exp(y) sum(g)) */
 static void NAME(backward_row)(const softmax_job *job, const T *g, const T *y, T *dx)
 {
@@ -178,7 +199,7 @@ static void NAME(backward_row)(const softmax_job *job, const T *g, const T *y, T
         const T sum = NAME(row_sum)(g, n);
         MX_IVDEP
         for (int64_t i = 0; i < n; i++)
-            dx[i] = scale * (g[i] - EXP(y[i]) * sum);
+            dx[i] = NAME(log_slope)(g[i], y[i], sum, scale);
         return;
     }
     const T sum = NAME(row_dot)(g, y, n);
@@ -198,7 +219,7 @@ static void NAME(backward_columns)(const softmax_job *job, const T *g, const T *
     for (int64_t a = 0; a < n; a++)
         for (int64_t c = 0; c < width; c++) {
             const T gi = g[a * inner + c], yi = y[a * inner + c];
-            dx[a * inner + c] = scale * (job->logarithm ? gi - EXP(yi) * sum[c] : yi * (gi - sum[c]));
+            dx[a * inner + c] = job->logarithm ? NAME(log_slope)(gi, yi, sum[c], scale) : scale * (yi * (gi - sum[c]));
         }
 }
 
@@ -219,7 +240,112 @@ static void NAME(backward_range)(void *arg, int64_t begin, int64_t end)
 
 /* ---- cross entropy ---------------------------------------------------------------------------------------- */
 
-/* loss = lse - x[label], or sum(label (lse - x)) for distributions */
+/* Class numbers as labels: the loss is minus one value of log_softmax, and its gradient is log_softmax's for a gradient that
+ * is zero elsewhere.  Both go through the functions above, tile by tile, so the bits are those of the operators one by one. */
+
+static softmax_job NAME(ce_logarithms)(const softmax_job *job)
+{
+    return (softmax_job){.n = job->n, .inner = job->inner, .scale = 1, .logarithm = true};
+}
+
+static void NAME(ce_short)(const softmax_job *job, int64_t row, int64_t rows)
+{
+    const softmax_job log = NAME(ce_logarithms)(job);
+    const T *x = (const T *)job->in[0] + row * job->n;
+    T y[PIECE];
+    NAME(softmax_short)(&log, x, y, rows);
+    for (int64_t r = 0; r < rows; r++) {
+        const int64_t at = r * job->n + job->valid[row + r];
+        ((T *)job->out)[row + r] = -y[at];
+        ((T *)job->lse)[row + r] = x[at] - y[at];
+    }
+}
+
+static void NAME(ce_row)(const softmax_job *job, int64_t row)
+{
+    const T *x = (const T *)job->in[0] + row * job->n;
+    T max;
+    const T log_sum = LOG(NAME(row_online)(x, job->n, 1, PIECE, NULL, NULL, &max));
+    ((T *)job->out)[row] = -((x[job->valid[row]] - max) - log_sum);
+    ((T *)job->lse)[row] = max + log_sum;
+}
+
+static void NAME(ce_columns)(const softmax_job *job, int64_t block, int64_t blocks)
+{
+    const softmax_job log = NAME(ce_logarithms)(job);
+    const int64_t inner = job->inner, c = block % blocks * COLUMNS, row = block / blocks * inner + c;
+    const int64_t width = inner - c < COLUMNS ? inner - c : COLUMNS;
+    const T *x = (const T *)job->in[0] + block / blocks * job->n * inner + c;
+    int64_t all[COLUMNS];
+    for (int64_t k = 0; k < COLUMNS; k++)
+        all[k] = job->n;
+    T *lse = (T *)job->lse + row;
+    NAME(column_sums)(&log, x, NULL, all, width, lse);
+    for (int64_t k = 0; k < width; k++)
+        ((T *)job->out)[row + k] = -(x[job->valid[row + k] * inner + k] - lse[k]);
+}
+
+static void NAME(ce_class_range)(void *arg, int64_t begin, int64_t end)
+{
+    const softmax_job *job = arg, log = NAME(ce_logarithms)(job);
+    const int64_t blocks = (job->inner + COLUMNS - 1) / COLUMNS, together = NAME(rows_together)(&log);
+    for (int64_t row = begin; row < end; row += job->inner == 1 ? together : 1) {
+        if (job->inner > 1)
+            NAME(ce_columns)(job, row, blocks);
+        else if (together > 1)
+            NAME(ce_short)(job, row, end - row < together ? end - row : together);
+        else
+            NAME(ce_row)(job, row);
+    }
+}
+
+/* y holds log_softmax and becomes the gradient; the loss. */
+static T NAME(ce_slopes)(T *y, int64_t n, int64_t label, T g)
+{
+    const T loss = -y[label], own = -g, sum = 0 + own, there = NAME(log_slope)(own, y[label], sum, 1);
+    MX_IVDEP
+    for (int64_t i = 0; i < n; i++)
+        y[i] = NAME(log_slope)(0, y[i], sum, 1);
+    y[label] = there;
+    return loss;
+}
+
+static void NAME(ce_column_slopes)(const softmax_job *job, int64_t block, int64_t blocks)
+{
+    const int64_t n = job->n, inner = job->inner, c = block % blocks * COLUMNS, row = block / blocks * inner + c;
+    const int64_t width = inner - c < COLUMNS ? inner - c : COLUMNS;
+    const T *g = (const T *)job->in[1] + row;
+    T *y = (T *)job->out + block / blocks * n * inner + c, there[COLUMNS];
+    for (int64_t k = 0; k < width; k++) {
+        const T chosen = y[job->valid[row + k] * inner + k];
+        there[k] = NAME(log_slope)(-g[k], chosen, 0 + -g[k], 1);
+        ((T *)job->loss)[row + k] = -chosen;
+    }
+    for (int64_t a = 0; a < n; a++)
+        for (int64_t k = 0; k < width; k++)
+            y[a * inner + k] = NAME(log_slope)(0, y[a * inner + k], 0 + -g[k], 1);
+    for (int64_t k = 0; k < width; k++)
+        y[job->valid[row + k] * inner + k] = there[k];
+}
+
+static void NAME(ce_class_gradient_range)(void *arg, int64_t begin, int64_t end)
+{
+    const softmax_job *job = arg;
+    softmax_job log = NAME(ce_logarithms)(job);
+    const int64_t blocks = (job->inner + COLUMNS - 1) / COLUMNS, together = NAME(rows_together)(&log);
+    log.in[0] = job->in[0], log.out = job->out;
+    for (int64_t at = begin, next; at < end; at = next) {
+        next = job->inner > 1 ? at + 1 : end - at < together ? end : at + together;
+        NAME(softmax_range)(&log, at, next);
+        if (job->inner > 1)
+            NAME(ce_column_slopes)(job, at, blocks);
+        for (int64_t row = at; job->inner == 1 && row < next; row++)
+            ((T *)job->loss)[row] =
+                NAME(ce_slopes)((T *)job->out + row * job->n, job->n, job->valid[row], ((const T *)job->in[1])[row]);
+    }
+}
+
+/* Distributions as labels: loss = sum(label (lse - x)) */
 static void NAME(ce_range)(void *arg, int64_t begin, int64_t end)
 {
     const softmax_job *job = arg;
@@ -230,11 +356,8 @@ static void NAME(ce_range)(void *arg, int64_t begin, int64_t end)
         const T *x = (const T *)job->in[0] + at;
         T max, value = 0;
         const T sum = NAME(row_online)(x, n, inner, PIECE, NULL, NULL, &max), lse = max + LOG(sum);
-        if (job->valid)
-            value = lse - x[job->valid[row] * inner];
-        else
-            for (int64_t k = 0; k < n; k++)
-                value += ((const T *)job->in[1])[at + k * inner] * (lse - x[k * inner]);
+        for (int64_t k = 0; k < n; k++)
+            value += ((const T *)job->in[1])[at + k * inner] * (lse - x[k * inner]);
         loss[row] = value;
         lses[row] = lse;
     }

@@ -1,7 +1,8 @@
 /* Pointwise loops for float.
  *
- * exp, sigmoid, log, sin and cos have shorter loops for moderate numbers.  Blocks that hold another one, which is rare,
- * go through the loops for all numbers.
+ * exp, sigmoid, log, sin and cos have shorter forms for moderate numbers.  Blocks that hold another one, which is rare,
+ * compute both forms and choose number by number: a result must not depend on its neighbours, which are others in a fused
+ * loop or on another thread.
  *
  * SPDX-License-Identifier: Apache-2.0 */
 #include <stdbool.h>
@@ -35,56 +36,64 @@
 
 #define BLOCK 1024
 
-static bool is_near(const float *x, int64_t n, float limit)
-{
-    int32_t far = 0;
-    for (int64_t i = 0; i < n; i++)
-        far |= !(mx_abs_f32(x[i]) <= limit);
-    return !far;
-}
+#define IS_NEAR(x) (mx_abs_f32(x) <= MX_NEAR_F32)
+#define IS_EXP_NEAR(x) (mx_abs_f32(x) <= MX_EXP_NEAR_F32)
 
-static bool is_normal(const float *x, int64_t n)
-{
-    int32_t others = 0;
-    for (int64_t i = 0; i < n; i++)
-        others |= !mx_is_normal_f32(x[i]);
-    return !others;
-}
+#define ALL(name, is_moderate)                                                                                      \
+    static bool name(const float *x, int64_t n)                                                                     \
+    {                                                                                                               \
+        int32_t others = 0;                                                                                         \
+        for (int64_t i = 0; i < n; i++)                                                                             \
+            others |= !is_moderate(x[i]);                                                                           \
+        return !others;                                                                                             \
+    }
+ALL(all_near, IS_NEAR)
+ALL(all_exp_near, IS_EXP_NEAR)
+ALL(all_normal, mx_is_normal_f32)
 
-#define SHORTENED(name, is_moderate)                                                                                \
+#define SHORTENED(name, all_moderate, is_moderate)                                                                  \
     static void unary_##name##_f32(const float *in, float *out, int64_t n)                                          \
     {                                                                                                               \
-        for (int64_t at = 0; at < n; at += BLOCK) {                                                                 \
-            const int64_t count = n - at < BLOCK ? n - at : BLOCK, end = at + count;                                \
-            if (is_moderate)                                                                                        \
-                MX_IVDEP for (int64_t i = at; i < end; i++) out[i] = mx_##name##_near_f32(in[i]);                   \
-            else                                                                                                    \
-                far_##name(in + at, out + at, count);                                                               \
+        float far[BLOCK];                                                                                           \
+        for (int64_t at = 0; at < n; at += BLOCK, in += BLOCK, out += BLOCK) {                                      \
+            const int64_t count = n - at < BLOCK ? n - at : BLOCK;                                                  \
+            if (all_moderate(in, count)) {                                                                          \
+                MX_IVDEP for (int64_t i = 0; i < count; i++) out[i] = mx_##name##_near_f32(in[i]);                  \
+                continue;                                                                                           \
+            }                                                                                                       \
+            far_##name(in, far, count);                                                                             \
+            MX_IVDEP for (int64_t i = 0; i < count; i++)                                                            \
+                out[i] = is_moderate(in[i]) ? mx_##name##_near_f32(in[i]) : far[i];                                 \
         }                                                                                                           \
     }
-SHORTENED(exp, is_near(in + at, count, MX_EXP_NEAR_F32))
-SHORTENED(sigmoid, is_near(in + at, count, MX_EXP_NEAR_F32))
-SHORTENED(log, is_normal(in + at, count))
+SHORTENED(exp, all_exp_near, IS_EXP_NEAR)
+SHORTENED(sigmoid, all_exp_near, IS_EXP_NEAR)
+SHORTENED(log, all_normal, mx_is_normal_f32)
 
 #define GUARDED(name, far_forward, far_derivative)                                                                  \
     static void unary_##name##_f32(const float *in, float *out, int64_t n)                                          \
     {                                                                                                               \
-        for (int64_t at = 0; at < n; at += BLOCK) {                                                                 \
-            const int64_t count = n - at < BLOCK ? n - at : BLOCK, end = at + count;                                \
-            if (is_near(in + at, count, MX_NEAR_F32))                                                               \
-                near_##name(in + at, out + at, count);                                                              \
-            else                                                                                                    \
-                MX_IVDEP for (int64_t i = at; i < end; i++) out[i] = far_forward(in[i]);                            \
+        float near[BLOCK];                                                                                          \
+        for (int64_t at = 0; at < n; at += BLOCK, in += BLOCK, out += BLOCK) {                                      \
+            const int64_t count = n - at < BLOCK ? n - at : BLOCK;                                                  \
+            const bool all = all_near(in, count);                                                                   \
+            near_##name(in, all ? out : near, count);                                                               \
+            if (all)                                                                                                \
+                continue;                                                                                           \
+            MX_IVDEP for (int64_t i = 0; i < count; i++) out[i] = IS_NEAR(in[i]) ? near[i] : far_forward(in[i]);    \
         }                                                                                                           \
     }                                                                                                               \
     static void backward_##name##_f32(const float *g, const float *x, const float *unused, float *out, int64_t n)   \
     {                                                                                                               \
-        for (int64_t at = 0; at < n; at += BLOCK) {                                                                 \
-            const int64_t count = n - at < BLOCK ? n - at : BLOCK, end = at + count;                                \
-            if (is_near(x + at, count, MX_NEAR_F32))                                                                \
-                near_backward_##name(g + at, x + at, unused, out + at, count);                                      \
-            else                                                                                                    \
-                MX_IVDEP for (int64_t i = at; i < end; i++) out[i] = g[i] * far_derivative(x[i]);                   \
+        float near[BLOCK];                                                                                          \
+        for (int64_t at = 0; at < n; at += BLOCK, g += BLOCK, x += BLOCK, out += BLOCK) {                           \
+            const int64_t count = n - at < BLOCK ? n - at : BLOCK;                                                  \
+            const bool all = all_near(x, count);                                                                    \
+            near_backward_##name(g, x, unused, all ? out : near, count);                                            \
+            if (all)                                                                                                \
+                continue;                                                                                           \
+            MX_IVDEP for (int64_t i = 0; i < count; i++)                                                            \
+                out[i] = IS_NEAR(x[i]) ? near[i] : g[i] * far_derivative(x[i]);                                     \
         }                                                                                                           \
     }
 GUARDED(sin, mx_sin_f32, mx_cos_f32)
