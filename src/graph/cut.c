@@ -7,7 +7,6 @@
  * The nodes inside are made anew, in the order of their creation, so that random numbers keep their order.
  *
  * SPDX-License-Identifier: Apache-2.0 */
-#include <stdlib.h>
 #include <string.h>
 
 #include "base/alloc.h"
@@ -21,13 +20,6 @@ typedef struct cut {
     int64_t *order; /* (n) by creation */
     mx_gentry *now; /* (entries) what stands for an entry inside; retained; node NULL: not needed so far */
 } cut;
-
-static _Thread_local const mx_graph *ordered; /* qsort has no argument for it */
-static int by_creation(const void *a, const void *b)
-{
-    const uint64_t x = ordered->nodes[*(const int64_t *)a]->sequence, y = ordered->nodes[*(const int64_t *)b]->sequence;
-    return x < y ? -1 : x > y;
-}
 
 static int placeholder_of(const mx_cutting *what, const mx_gnode *node)
 {
@@ -177,10 +169,7 @@ static mx_code run(cut *c)
 {
     mx_cutting *what = c->what;
     const int64_t n = c->graph.n;
-    for (int64_t i = 0; i < n; i++)
-        c->order[i] = i;
-    ordered = &c->graph;
-    qsort(c->order, (size_t)n, sizeof *c->order, by_creation);
+    mx_graph_by_creation(&c->graph, c->order);
     for (int64_t k = 0; k < n; k++)
         if (is_inside(c, c->graph.nodes[c->order[k]]) && remake(c, c->order[k]))
             return mx_error_code();

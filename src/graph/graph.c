@@ -8,6 +8,7 @@
 
 #include "base/alloc.h"
 #include "base/error.h"
+#include "base/sort.h"
 #include "base/vec.h"
 #include "graph/node.h"
 
@@ -167,6 +168,20 @@ void mx_graph_free(mx_graph *graph)
         mx_release(graph->nodes[i]);
     mx_free(graph->nodes, graph->bytes);
     *graph = (mx_graph){0};
+}
+
+static int older(const void *a, const void *b, const void *graph)
+{
+    mx_gnode *const *nodes = ((const mx_graph *)graph)->nodes;
+    const uint64_t x = nodes[*(const int64_t *)a]->sequence, y = nodes[*(const int64_t *)b]->sequence;
+    return x < y ? -1 : x > y;
+}
+
+void mx_graph_by_creation(const mx_graph *graph, int64_t *order)
+{
+    for (int64_t i = 0; i < graph->n; i++)
+        order[i] = i;
+    mx_sort(order, graph->n, sizeof *order, older, graph);
 }
 
 int64_t mx_graph_node_of(const mx_graph *graph, int64_t entry)

@@ -105,6 +105,8 @@ mx_code mx_graph_of(mx_graph *graph, int64_t n_heads, const mx_gentry *heads);
 void mx_graph_free(mx_graph *graph);
 /* Node that makes an entry, by binary search in row. */
 int64_t mx_graph_node_of(const mx_graph *graph, int64_t entry);
+/* order (n): the numbers of the nodes as they were made, the oldest first. */
+void mx_graph_by_creation(const mx_graph *graph, int64_t *order);
 /* Variables that some node writes: is_aux (n) gets true for them. */
 void mx_graph_auxiliary(const mx_graph *graph, bool *is_aux);
 

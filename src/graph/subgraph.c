@@ -65,13 +65,6 @@ int mx_control_parts(mx_control_kind kind) { return kind == MX_FOREACH ? 1 : kin
 
 /* ---- parts ------------------------------------------------------------------------------------------------------- */
 
-static _Thread_local const mx_graph *ordered; /* qsort has no argument for it */
-static int by_creation(const void *a, const void *b)
-{
-    const uint64_t x = ordered->nodes[*(const int64_t *)a]->sequence, y = ordered->nodes[*(const int64_t *)b]->sequence;
-    return x < y ? -1 : x > y;
-}
-
 static mx_code fill_part(mx_subgraph *part, const mx_symbol *symbol)
 {
     if (mx_graph_of(&part->graph, symbol->n, symbol->outputs))
@@ -86,15 +79,12 @@ static mx_code fill_part(mx_subgraph *part, const mx_symbol *symbol)
     if (!part->variable || !part->from || !part->order || !part->plans)
         return mx_free(part->plans, sizeof *part->plans), part->plans = NULL, MX_ERR_MEMORY;
     pthread_mutex_init(&part->plans->lock, NULL);
-    for (int64_t i = 0, n = 0; i < g->n; i++) {
-        part->order[i] = i;
+    for (int64_t i = 0, n = 0; i < g->n; i++)
         if (!g->nodes[i]->op)
             part->variable[n++] = i;
-    }
     for (int j = 0; j < part->n_in; j++)
         part->from[j] = -1;
-    ordered = g;
-    qsort(part->order, (size_t)g->n, sizeof *part->order, by_creation);
+    mx_graph_by_creation(g, part->order);
     return MX_OK;
 }
 

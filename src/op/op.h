@@ -72,6 +72,13 @@ typedef struct mx_grad {
     bool create_graph; /* the gradient will be differentiated again: use compositions only */
 } mx_grad;
 
+/* The gradient of input i is `value`, as its composition returned it: NULL is an error that was recorded. */
+static inline mx_code mx_give(mx_grad *grad, int i, mx_array *value)
+{
+    grad->igrad[i] = value;
+    return value ? MX_OK : mx_error_code();
+}
+
 #define MX_ALL_ARGS 0xffffffffu /* grad_in / grad_out: keep all of them */
 
 /* ---- samples -------------------------------------------------------------------------------------------- */

@@ -8,7 +8,6 @@
  * SPDX-License-Identifier: Apache-2.0 */
 #include "pass/gradient.h"
 
-#include <stdlib.h>
 #include <string.h>
 
 #include "base/alloc.h"
@@ -20,7 +19,7 @@ typedef struct pass {
     mx_graph graph;
     mx_array **sum; /* (entries) gradient so far: symbolic, retained; NULL: zero */
     bool *needed;   /* (nodes) a wanted variable stands behind it */
-    int64_t *order; /* (nodes) newest first */
+    int64_t *order; /* (nodes) oldest first */
 } pass;
 
 static void mark_needed(pass *p)
@@ -148,14 +147,6 @@ static mx_code through_node(pass *p, int64_t i)
 
 /* ---- the pass ---------------------------------------------------------------------------------------------------- */
 
-static _Thread_local const mx_graph *ordered_graph; /* qsort has no argument for it */
-static int newest_first(const void *a, const void *b)
-{
-    const uint64_t x = ordered_graph->nodes[*(const int64_t *)a]->sequence,
-                   y = ordered_graph->nodes[*(const int64_t *)b]->sequence;
-    return x > y ? -1 : x < y;
-}
-
 static mx_code open(pass *p)
 {
     mx_code code = mx_graph_of(&p->graph, p->request->n_heads, p->request->heads);
@@ -167,10 +158,7 @@ static mx_code open(pass *p)
     p->order = mx_alloc(n * sizeof *p->order);
     if (!p->sum || !p->needed || !p->order)
         return MX_ERR_MEMORY;
-    for (int64_t i = 0; i < p->graph.n; i++)
-        p->order[i] = i;
-    ordered_graph = &p->graph;
-    qsort(p->order, n, sizeof *p->order, newest_first);
+    mx_graph_by_creation(&p->graph, p->order);
     mark_needed(p);
     return MX_OK;
 }
@@ -206,7 +194,7 @@ mx_code mx_gradient_graph(const struct mx_gradient_request *request, mx_gentry *
     for (int64_t i = 0; !code && i < request->n_heads; i++)
         if (request->head_gradients[i])
             code = add_to(&p, p.graph.heads[i], request->head_gradients[i]);
-    for (int64_t i = 0; !code && i < p.graph.n; i++)
+    for (int64_t i = p.graph.n; !code && i-- > 0;)
         code = through_node(&p, p.order[i]);
     if (!code)
         collect(&p, gradients);

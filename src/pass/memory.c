@@ -17,11 +17,11 @@
  * SPDX-License-Identifier: Apache-2.0 */
 #include "pass/memory.h"
 
-#include <stdlib.h>
 #include <string.h>
 
 #include "base/alloc.h"
 #include "base/error.h"
+#include "base/sort.h"
 
 #define SMALL ((int64_t)32 << 20) /* bytes; they fit into a GPU's cache */
 
@@ -188,13 +188,16 @@ static mx_code add_workspace(planner *p, const size_t *workspace)
 
 static bool in_arena(const buffer *b) { return b->external < 0 && b->head < 0 && b->bytes > 0; }
 
-static _Thread_local const buffer *sorted_buffers; /* qsort has no argument for it */
-static int largest_first(const void *a, const void *b)
+/* Numbers of buffers: the largest first, then those that are used earlier. */
+static int largest_first(const void *a, const void *b, const void *buffers)
 {
-    const buffer *x = &sorted_buffers[*(const int32_t *)a], *y = &sorted_buffers[*(const int32_t *)b];
+    const int32_t i = *(const int32_t *)a, j = *(const int32_t *)b;
+    const buffer *x = (const buffer *)buffers + i, *y = (const buffer *)buffers + j;
     if (x->bytes != y->bytes)
         return x->bytes > y->bytes ? -1 : 1;
-    return x->first < y->first ? -1 : x->first > y->first;
+    if (x->first != y->first)
+        return x->first < y->first ? -1 : 1;
+    return i < j ? -1 : i > j;
 }
 
 /* Placed buffers stand in `placed` by offset; the first gap that no living one touches is taken. */
@@ -233,8 +236,7 @@ static mx_code place_buffers(planner *p)
     for (int32_t i = 0; i < n; i++)
         if (in_arena(&p->buffers.items[i]))
             order[used++] = i;
-    sorted_buffers = p->buffers.items;
-    qsort(order, (size_t)used, sizeof *order, largest_first);
+    mx_sort(order, used, sizeof *order, largest_first, p->buffers.items);
     for (int64_t i = 0; i < used; i++)
         place(p, order[i], order + n, &count);
     mx_free(order, (size_t)n * 2 * sizeof *order);

@@ -3,7 +3,6 @@
  * SPDX-License-Identifier: Apache-2.0 */
 #include "pass/program.h"
 
-#include <stdlib.h>
 #include <string.h>
 
 #include "base/alloc.h"
@@ -186,20 +185,9 @@ static mx_code add_step(builder *b, int64_t i)
     return mx_vec_push(&b->program->steps, step) ? MX_OK : MX_ERR_MEMORY;
 }
 
-static _Thread_local const mx_graph *ordered_graph; /* qsort has no argument for it */
-static int by_creation(const void *a, const void *b)
-{
-    const uint64_t x = ordered_graph->nodes[*(const int64_t *)a]->sequence,
-                   y = ordered_graph->nodes[*(const int64_t *)b]->sequence;
-    return x < y ? -1 : x > y;
-}
-
 static mx_code add_nodes(builder *b)
 {
-    for (int64_t i = 0; i < b->graph.n; i++)
-        b->order[i] = i;
-    ordered_graph = &b->graph;
-    qsort(b->order, (size_t)b->graph.n, sizeof *b->order, by_creation);
+    mx_graph_by_creation(&b->graph, b->order);
     for (int64_t k = 0; k < b->graph.n; k++) {
         const int64_t i = b->order[k];
         const mx_gnode *node = b->graph.nodes[i];

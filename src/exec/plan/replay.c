@@ -11,7 +11,6 @@
  * updated twice.
  *
  * SPDX-License-Identifier: Apache-2.0 */
-#include <stdlib.h>
 
 #include "base/alloc.h"
 #include "base/error.h"
@@ -46,13 +45,6 @@ static int32_t position(int64_t n, mx_gnode *const *list, const mx_gnode *node)
     return -1;
 }
 
-static _Thread_local const mx_graph *ordered; /* qsort has no argument for it */
-static int by_creation(const void *a, const void *b)
-{
-    const uint64_t x = ordered->nodes[*(const int64_t *)a]->sequence, y = ordered->nodes[*(const int64_t *)b]->sequence;
-    return x < y ? -1 : x > y;
-}
-
 /* Heads of the call, then what runs although nobody needs it. */
 static mx_code make_graph(mx_graph *graph, const struct mx_replay_source *s)
 {
@@ -82,14 +74,12 @@ mx_replay *mx_replay_new(const struct mx_replay_source *s)
     for (int64_t i = 0; i < r->graph.n; i++) {
         const mx_gnode *node = r->graph.nodes[i];
         const int32_t parameter = node->op ? -1 : position(s->n_parameters, s->parameters, node);
-        r->order[i] = i;
         r->edge[i] = node->op         ? -1
                      : parameter >= 0 ? parameter + (int32_t)s->n_inputs
                                       : position(s->n_inputs, s->inputs, node);
     }
     mx_graph_auxiliary(&r->graph, r->auxiliary);
-    ordered = &r->graph;
-    qsort(r->order, n, sizeof *r->order, by_creation);
+    mx_graph_by_creation(&r->graph, r->order);
     return r;
 }
 

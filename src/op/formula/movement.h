@@ -77,11 +77,6 @@ typedef struct mx_span {
 mx_span mx_span_of(int64_t size, int64_t begin, int64_t end, int64_t step);
 
 /* ---- calls that gradients and indexing share ---------------------------------------------------------------- */
-static inline mx_code mx_give(mx_grad *grad, int i, mx_array *value)
-{
-    grad->igrad[i] = value;
-    return value ? MX_OK : mx_error_code();
-}
 mx_array *mx_g_slice(mx_array *x, const mx_span *span);                            /* one span per axis */
 mx_array *mx_g_unslice(mx_array *x, const mx_span *span, const mx_shape_t *shape); /* zeros with x in the slice */
 mx_array *mx_g_slice_axis(mx_array *x, int axis, int64_t begin, int64_t end);

@@ -120,25 +120,19 @@ static mx_code infer_col2im(mx_infer *infer)
     return mx_infer_out(infer, 0, &out);
 }
 
-static mx_code give(mx_grad *grad, mx_array *value)
-{
-    grad->igrad[0] = value;
-    return value ? MX_OK : mx_error_code();
-}
-
 static mx_code grad_im2col(mx_grad *grad)
 {
     const mx_im2col_attrs *p = grad->attrs;
     mx_shape_t spatial = {.ndim = p->kernel.n};
     memcpy(spatial.dim, grad->in_shape[0].dim + 2, (size_t)p->kernel.n * sizeof *spatial.dim);
     const mx_col2im_attrs attrs = {mx_dims_of_shape(&spatial), p->kernel, p->stride, p->dilate, p->pad};
-    return give(grad, mx_g_call(MX_OP("col2im"), &attrs, 1, &grad->ograd[0]));
+    return mx_give(grad, 0, mx_g_call(MX_OP("col2im"), &attrs, 1, &grad->ograd[0]));
 }
 
 static mx_code grad_col2im(mx_grad *grad)
 {
     const mx_im2col_attrs attrs = inner(grad->attrs);
-    return give(grad, mx_g_call(MX_OP("im2col"), &attrs, 1, &grad->ograd[0]));
+    return mx_give(grad, 0, mx_g_call(MX_OP("im2col"), &attrs, 1, &grad->ograd[0]));
 }
 
 static void ref_im2col(const mx_reference_call *call)

@@ -182,8 +182,7 @@ static mx_code grad_nms(mx_grad *grad)
 {
     if (grad->create_graph)
         return mx_fail(MX_ERR_AUTOGRAD, "_contrib_box_nms has no second-order gradient");
-    grad->igrad[0] = mx_g2("_backward__contrib_box_nms", grad->ograd[0], grad->out[1]);
-    return grad->igrad[0] ? MX_OK : mx_error_code();
+    return mx_give(grad, 0, mx_g2("_backward__contrib_box_nms", grad->ograd[0], grad->out[1]));
 }
 
 static mx_code infer_nms_backward(mx_infer *infer)

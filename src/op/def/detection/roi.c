@@ -91,9 +91,9 @@ static mx_code grad_pooling(mx_grad *grad)
     if (grad->create_graph)
         return mx_fail(MX_ERR_AUTOGRAD, "ROIPooling has no second-order gradient");
     const mx_roi_pooling_backward_attrs attrs = {mx_dims_of_shape(&grad->in_shape[0])};
-    grad->igrad[0] = mx_g_call(MX_OP("_backward_ROIPooling"), &attrs, 3,
-                               (mx_array *const[]){grad->ograd[0], grad->in[1], grad->out[1]});
-    return grad->igrad[0] ? MX_OK : mx_error_code();
+    return mx_give(grad, 0,
+                   mx_g_call(MX_OP("_backward_ROIPooling"), &attrs, 3,
+                             (mx_array *const[]){grad->ograd[0], grad->in[1], grad->out[1]}));
 }
 
 /* (ograd (R, C, h, w), rois (R, 5), maxidx (R, C, h, w)) -> data */

@@ -111,18 +111,18 @@ static mx_code grad_ps(mx_grad *grad)
     memset(&attrs, 0, sizeof attrs);
     memcpy(&attrs, grad->attrs, sizeof(mx_ps_roi_pooling_attrs)); /* they stand at its front */
     attrs.shape = mx_dims_of_shape(&grad->in_shape[0]);
-    grad->igrad[0] = mx_g_call(MX_OP("_backward__contrib_PSROIPooling"), &attrs, 2,
-                               (mx_array *const[]){grad->ograd[0], grad->in[1]});
-    return grad->igrad[0] ? MX_OK : mx_error_code();
+    return mx_give(grad, 0,
+                   mx_g_call(MX_OP("_backward__contrib_PSROIPooling"), &attrs, 2,
+                             (mx_array *const[]){grad->ograd[0], grad->in[1]}));
 }
 
 static mx_code grad_ps_backward(mx_grad *grad) /* linear: its transpose is the forward operator */
 {
     if (!grad->wanted[0])
         return MX_OK;
-    grad->igrad[0] =
-        mx_g_call(MX_OP("_contrib_PSROIPooling"), grad->attrs, 2, (mx_array *const[]){grad->ograd[0], grad->in[1]});
-    return grad->igrad[0] ? MX_OK : mx_error_code();
+    return mx_give(
+        grad, 0,
+        mx_g_call(MX_OP("_contrib_PSROIPooling"), grad->attrs, 2, (mx_array *const[]){grad->ograd[0], grad->in[1]}));
 }
 
 static int64_t clip(double x, int64_t limit) { return !(x > 0) ? 0 : x > (double)limit ? limit : (int64_t)x; }

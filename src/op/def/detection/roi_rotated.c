@@ -65,9 +65,9 @@ static mx_code gradient(mx_grad *grad)
                                                 mx_dims_of_shape(&grad->in_shape[0])};
     if (!grad->wanted[0])
         return MX_OK;
-    grad->igrad[0] =
-        mx_g_call(MX_OP("_backward__contrib_RROIAlign"), &attrs, 2, (mx_array *const[]){grad->ograd[0], grad->in[1]});
-    return grad->igrad[0] ? MX_OK : mx_error_code();
+    return mx_give(
+        grad, 0,
+        mx_g_call(MX_OP("_backward__contrib_RROIAlign"), &attrs, 2, (mx_array *const[]){grad->ograd[0], grad->in[1]}));
 }
 
 static mx_code gradient_backward(mx_grad *grad)
@@ -76,9 +76,8 @@ static mx_code gradient_backward(mx_grad *grad)
     const mx_rroi_align_attrs attrs = {p->pooled_size, p->spatial_scale, p->sampling_ratio};
     if (!grad->wanted[0])
         return MX_OK;
-    grad->igrad[0] =
-        mx_g_call(MX_OP("_contrib_RROIAlign"), &attrs, 2, (mx_array *const[]){grad->ograd[0], grad->in[1]});
-    return grad->igrad[0] ? MX_OK : mx_error_code();
+    return mx_give(grad, 0,
+                   mx_g_call(MX_OP("_contrib_RROIAlign"), &attrs, 2, (mx_array *const[]){grad->ograd[0], grad->in[1]}));
 }
 
 /* The weight of pixel (py, px) when the map is read at (y, x): edges continue for less than a pixel. */

@@ -82,8 +82,7 @@ static mx_code grad_normalize(mx_grad *grad)
 {
     mx_image_normalize_attrs a = *(const mx_image_normalize_attrs *)grad->attrs;
     a.mean = (mx_floats){.n = 1, .d = {0}};
-    grad->igrad[0] = mx_g_call(MX_OP("_image_normalize"), &a, 1, grad->ograd);
-    return grad->igrad[0] ? MX_OK : mx_error_code();
+    return mx_give(grad, 0, mx_g_call(MX_OP("_image_normalize"), &a, 1, grad->ograd));
 }
 
 mx_op mx_family_image[] = {

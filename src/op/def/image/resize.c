@@ -128,14 +128,13 @@ static mx_code infer_resample(mx_infer *infer)
     return is_image(&infer->in[0]) ? infer_image(infer, p->height, p->width) : wrong_shape(infer, 0);
 }
 
-static mx_code give(mx_grad *grad, mx_op *op, int kind)
+static mx_code resampled(mx_grad *grad, mx_op *op, int kind)
 {
     const mx_shape_t *in = &grad->in_shape[0];
     const mx_resample_attrs attrs = {in->dim[2], in->dim[3], kind};
     if (!grad->wanted[0])
         return MX_OK;
-    grad->igrad[0] = mx_g_call(op, &attrs, 1, &grad->ograd[0]);
-    return grad->igrad[0] ? MX_OK : mx_error_code();
+    return mx_give(grad, 0, mx_g_call(op, &attrs, 1, &grad->ograd[0]));
 }
 static int resize_kind(const void *a)
 {
@@ -143,16 +142,16 @@ static int resize_kind(const void *a)
 }
 static mx_code grad_resize(mx_grad *grad)
 {
-    return give(grad, MX_OP("_resample_transposed"), resize_kind(grad->attrs));
+    return resampled(grad, MX_OP("_resample_transposed"), resize_kind(grad->attrs));
 }
-static mx_code grad_adaptive(mx_grad *grad) { return give(grad, MX_OP("_resample_transposed"), MX_RESIZE_MEAN); }
+static mx_code grad_adaptive(mx_grad *grad) { return resampled(grad, MX_OP("_resample_transposed"), MX_RESIZE_MEAN); }
 static mx_code grad_transposed(mx_grad *grad)
 {
-    return give(grad, MX_OP("_resample"), ((const mx_resample_attrs *)grad->attrs)->kind);
+    return resampled(grad, MX_OP("_resample"), ((const mx_resample_attrs *)grad->attrs)->kind);
 }
 static mx_code grad_resample(mx_grad *grad)
 {
-    return give(grad, MX_OP("_resample_transposed"), ((const mx_resample_attrs *)grad->attrs)->kind);
+    return resampled(grad, MX_OP("_resample_transposed"), ((const mx_resample_attrs *)grad->attrs)->kind);
 }
 
 /* transposed: `small` is what the weights belong to, the input; else the output */

@@ -92,15 +92,14 @@ static mx_code infer_grid_backward(mx_infer *infer)
 /* Linear in the data (but for the warp's constant): the backward operator is the transpose. */
 static mx_code grad_grid(mx_grad *grad)
 {
-    grad->igrad[0] = mx_g_call(MX_OP("_backward_GridGenerator"), grad->attrs, 1, &grad->ograd[0]);
-    return grad->igrad[0] ? MX_OK : mx_error_code();
+    return mx_give(grad, 0, mx_g_call(MX_OP("_backward_GridGenerator"), grad->attrs, 1, &grad->ograd[0]));
 }
 static mx_code grad_grid_backward(mx_grad *grad)
 {
     const bool warp = ((const mx_grid_generator_attrs *)grad->attrs)->transform_type == WARP;
-    grad->igrad[0] =
-        mx_g_call(warp ? MX_OP("_backward_GridGenerator") : MX_OP("GridGenerator"), grad->attrs, 1, &grad->ograd[0]);
-    return grad->igrad[0] ? MX_OK : mx_error_code();
+    return mx_give(
+        grad, 0,
+        mx_g_call(warp ? MX_OP("_backward_GridGenerator") : MX_OP("GridGenerator"), grad->attrs, 1, &grad->ograd[0]));
 }
 
 static void ref_grid(const mx_reference_call *call)
@@ -280,8 +279,7 @@ static mx_code grad_transformer(mx_grad *grad)
     if (sampler_gradients(grad->ograd[0], grad->in[0], grad->out[1], both))
         return mx_error_code();
     grad->igrad[0] = both[0];
-    grad->igrad[1] = mx_g_call(MX_OP("_backward_GridGenerator"), &grid, 1, &both[1]);
-    return grad->igrad[1] ? MX_OK : mx_error_code();
+    return mx_give(grad, 1, mx_g_call(MX_OP("_backward_GridGenerator"), &grid, 1, &both[1]));
 }
 
 static void ref_transformer(const mx_reference_call *call)

@@ -22,12 +22,6 @@ MX_ATTRS(count_sketch, SKETCH_ATTRS)
 
 static const double two_pi = 6.28318530717958647692;
 
-static mx_code give(mx_grad *grad, mx_array *value)
-{
-    grad->igrad[0] = value;
-    return value ? MX_OK : mx_error_code();
-}
-
 /* ---- fft, ifft ------------------------------------------------------------------------------------------------------ */
 
 static mx_code infer_fft(mx_infer *infer)
@@ -58,11 +52,11 @@ static mx_code infer_ifft(mx_infer *infer)
 
 static mx_code grad_fft(mx_grad *grad)
 {
-    return give(grad, mx_g_call(MX_OP("_contrib_ifft"), grad->attrs, 1, &grad->ograd[0]));
+    return mx_give(grad, 0, mx_g_call(MX_OP("_contrib_ifft"), grad->attrs, 1, &grad->ograd[0]));
 }
 static mx_code grad_ifft(mx_grad *grad)
 {
-    return give(grad, mx_g_call(MX_OP("_contrib_fft"), grad->attrs, 1, &grad->ograd[0]));
+    return mx_give(grad, 0, mx_g_call(MX_OP("_contrib_fft"), grad->attrs, 1, &grad->ograd[0]));
 }
 
 static void ref_fft(const mx_reference_call *call)
@@ -125,9 +119,10 @@ static mx_code infer_unsketch(mx_infer *infer)
 
 static mx_code turn(mx_grad *grad, mx_op *op)
 {
-    return grad->wanted[0] ? give(grad, mx_g_call(op, grad->attrs, 3,
-                                                  (mx_array *const[]){grad->ograd[0], grad->in[1], grad->in[2]}))
-                           : MX_OK;
+    return grad->wanted[0]
+               ? mx_give(grad, 0,
+                         mx_g_call(op, grad->attrs, 3, (mx_array *const[]){grad->ograd[0], grad->in[1], grad->in[2]}))
+               : MX_OK;
 }
 static mx_code grad_sketch(mx_grad *grad) { return turn(grad, MX_OP("_backward__contrib_count_sketch")); }
 static mx_code grad_unsketch(mx_grad *grad) { return turn(grad, MX_OP("_contrib_count_sketch")); }

@@ -29,12 +29,6 @@ MX_ATTRS(linalg_fold, FOLD_ATTRS)
 
 static int64_t distance(int64_t offset) { return offset < 0 ? -offset : offset; }
 
-static mx_code give(mx_grad *grad, mx_array *value)
-{
-    grad->igrad[0] = value;
-    return value ? MX_OK : mx_error_code();
-}
-
 /* ---- diagonals: (..., n, n) <-> (..., n - |offset|) ---------------------------------------------------------------- */
 
 static mx_code too_far(const mx_infer *infer, int64_t offset, int64_t n)
@@ -74,11 +68,11 @@ static mx_code infer_make(mx_infer *infer)
 
 static mx_code grad_extract(mx_grad *grad)
 {
-    return give(grad, mx_g_call(MX_OP("_linalg_makediag"), grad->attrs, 1, &grad->ograd[0]));
+    return mx_give(grad, 0, mx_g_call(MX_OP("_linalg_makediag"), grad->attrs, 1, &grad->ograd[0]));
 }
 static mx_code grad_make(mx_grad *grad)
 {
-    return give(grad, mx_g_call(MX_OP("_linalg_extractdiag"), grad->attrs, 1, &grad->ograd[0]));
+    return mx_give(grad, 0, mx_g_call(MX_OP("_linalg_extractdiag"), grad->attrs, 1, &grad->ograd[0]));
 }
 
 static void ref_extract(const mx_reference_call *call)
@@ -143,11 +137,11 @@ static mx_code infer_make_triangle(mx_infer *infer)
 
 static mx_code grad_extract_triangle(mx_grad *grad)
 {
-    return give(grad, mx_g_call(MX_OP("_linalg_maketrian"), grad->attrs, 1, &grad->ograd[0]));
+    return mx_give(grad, 0, mx_g_call(MX_OP("_linalg_maketrian"), grad->attrs, 1, &grad->ograd[0]));
 }
 static mx_code grad_make_triangle(mx_grad *grad)
 {
-    return give(grad, mx_g_call(MX_OP("_linalg_extracttrian"), grad->attrs, 1, &grad->ograd[0]));
+    return mx_give(grad, 0, mx_g_call(MX_OP("_linalg_extracttrian"), grad->attrs, 1, &grad->ograd[0]));
 }
 
 /* Place of packed element i in the matrix. */
@@ -189,7 +183,7 @@ mx_array *mx_linalg_triangle(mx_array *a, bool lower, double diagonal)
 
 static mx_code grad_triangle(mx_grad *grad) /* linear and its own transpose */
 {
-    return give(grad, mx_g_call(MX_OP("_linalg_triangle"), grad->attrs, 1, &grad->ograd[0]));
+    return mx_give(grad, 0, mx_g_call(MX_OP("_linalg_triangle"), grad->attrs, 1, &grad->ograd[0]));
 }
 
 static void ref_triangle(const mx_reference_call *call)

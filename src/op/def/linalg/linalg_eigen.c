@@ -12,12 +12,6 @@
 
 #define LARGEST 64 /* rows of a matrix in a sample */
 
-static mx_code give(mx_grad *grad, mx_array *value)
-{
-    grad->igrad[0] = value;
-    return value ? MX_OK : mx_error_code();
-}
-
 /* ---- gelqf: A = L Q ------------------------------------------------------------------------------------------------- */
 
 static mx_code infer_gelqf(mx_infer *infer)
@@ -47,7 +41,7 @@ static mx_code grad_gelqf(mx_grad *grad)
     mx_array *m = mx_g_sub(mx_linalg_multiply(l, true, dl, false, 1), mx_linalg_multiply(dq, false, q, true, 1));
     m = mx_g_add(mx_linalg_triangle(m, true, 1), mx_linalg_transpose(mx_linalg_triangle(m, true, 0)));
     mx_array *sum = mx_g_add(dq, mx_linalg_multiply(m, false, q, false, 1));
-    return give(grad, mx_linalg_solve(l, sum, true, false, true));
+    return mx_give(grad, 0, mx_linalg_solve(l, sum, true, false, true));
 }
 
 /* Reflections I - v v' / c from the right make one row after the other end at its diagonal; Q is what they do to I. */
@@ -126,7 +120,7 @@ static mx_code grad_syevd(mx_grad *grad)
     if (grad->ograd[1] && !diagonal)
         return mx_error_code();
     mx_array *sum = inner && diagonal ? mx_g_add(inner, diagonal) : inner ? inner : diagonal;
-    return sum ? give(grad, mx_linalg_multiply(mx_linalg_multiply(u, true, sum, false, 1), false, u, false, 1)) : MX_OK;
+    return sum ? mx_give(grad, 0, mx_linalg_multiply(mx_linalg_multiply(u, true, sum, false, 1), false, u, false, 1)) : MX_OK;
 }
 
 /* Jacobi: one plane after the other is turned until nothing is left beside the diagonal of a; u collects the turns. */

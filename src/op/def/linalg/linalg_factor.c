@@ -13,12 +13,6 @@
 #define POTRF_ATTRS(X) X(BOOL, lower, "True", "", "factor A = L L' with L lower triangular; else A = U' U")
 MX_ATTRS(linalg_potrf, POTRF_ATTRS)
 
-static mx_code give(mx_grad *grad, mx_array *value)
-{
-    grad->igrad[0] = value;
-    return value ? MX_OK : mx_error_code();
-}
-
 static mx_array *flip(mx_array *a, bool yes) { return yes ? mx_linalg_transpose(a) : a; }
 
 /* ---- potrf: A = L L' -------------------------------------------------------------------------------------------- */
@@ -29,7 +23,7 @@ static mx_code grad_potrf(mx_grad *grad)
     const bool upper = !((const mx_linalg_potrf_attrs *)grad->attrs)->lower;
     mx_array *l = flip(grad->out[0], upper), *g = flip(grad->ograd[0], upper);
     mx_array *p = mx_linalg_symmetric(mx_linalg_triangle(mx_linalg_multiply(l, true, g, false, 1), true, 0.5));
-    return give(grad, mx_linalg_solve(l, mx_linalg_solve(l, p, true, false, true), false, true, true));
+    return mx_give(grad, 0, mx_linalg_solve(l, mx_linalg_solve(l, p, true, false, true), false, true, true));
 }
 
 static void cholesky(const double *a, double *l, int64_t n)
@@ -73,7 +67,7 @@ static mx_code grad_potri(mx_grad *grad)
     const bool upper = !((const mx_linalg_potrf_attrs *)grad->attrs)->lower;
     mx_array *l = flip(grad->in[0], upper), *g = mx_linalg_symmetric(grad->ograd[0]);
     mx_array *p = mx_linalg_solve(l, mx_linalg_multiply(grad->out[0], false, g, false, -2), true, true, true);
-    return give(grad, flip(mx_linalg_triangle(p, true, 1), upper));
+    return mx_give(grad, 0, flip(mx_linalg_triangle(p, true, 1), upper));
 }
 
 /* Gauss-Jordan with the largest pivot; destroys a; returns the determinant (0: b is not the inverse). */
@@ -133,7 +127,8 @@ static void ref_potri(const mx_reference_call *call)
 static mx_code grad_inverse(mx_grad *grad)
 {
     mx_array *b = grad->out[0];
-    return give(grad, mx_linalg_multiply(mx_linalg_multiply(b, true, grad->ograd[0], false, -1), false, b, true, 1));
+    return mx_give(grad, 0,
+                   mx_linalg_multiply(mx_linalg_multiply(b, true, grad->ograd[0], false, -1), false, b, true, 1));
 }
 
 static void ref_inverse(const mx_reference_call *call)
@@ -152,7 +147,7 @@ static mx_code scaled_inverse(mx_grad *grad, mx_array *scale)
     mx_shape_t shape = grad->in_shape[0];
     shape.dim[shape.ndim - 2] = shape.dim[shape.ndim - 1] = 1;
     mx_array *inverse = mx_linalg_transpose(mx_g1("_linalg_inverse_or_zero", grad->in[0]));
-    return give(grad, mx_g_mul(mx_g_reshape(scale, &shape), inverse));
+    return mx_give(grad, 0, mx_g_mul(mx_g_reshape(scale, &shape), inverse));
 }
 
 static mx_code grad_det(mx_grad *grad) { return scaled_inverse(grad, mx_g_mul(grad->ograd[0], grad->out[0])); }
@@ -192,7 +187,7 @@ static mx_code grad_sumlogdiag(mx_grad *grad)
     mx_array *diagonal = mx_g1("_linalg_extractdiag", grad->in[0]);
     mx_shape_t shape = grad->in_shape[0];
     shape.dim[--shape.ndim - 1] = 1;
-    return give(grad, mx_g1("_linalg_makediag", mx_g_div(mx_g_reshape(grad->ograd[0], &shape), diagonal)));
+    return mx_give(grad, 0, mx_g1("_linalg_makediag", mx_g_div(mx_g_reshape(grad->ograd[0], &shape), diagonal)));
 }
 
 static void ref_sumlogdiag(const mx_reference_call *call)

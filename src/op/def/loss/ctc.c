@@ -63,8 +63,7 @@ static mx_code gradient(mx_grad *grad)
         return MX_OK;
     if (grad->create_graph)
         return mx_op_fail(grad->op, MX_ERR_AUTOGRAD, "has no second-order gradient");
-    grad->igrad[0] = mx_g2("_backward_CTCLoss", grad->ograd[0], grad->out[1]);
-    return grad->igrad[0] ? MX_OK : mx_error_code();
+    return mx_give(grad, 0, mx_g2("_backward_CTCLoss", grad->ograd[0], grad->out[1]));
 }
 
 /* _backward_CTCLoss(ograd (N), gradient (T, N, C)) */

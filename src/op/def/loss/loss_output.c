@@ -34,12 +34,6 @@ enum { PER_NOTHING, PER_BATCH, PER_VALID };
     X(BOOL, use_linear, "False", "", "hinge loss; else its square")
 MX_ATTRS(svm_output, SVM_OUTPUT_ATTRS)
 
-static mx_code give(mx_grad *grad, mx_array *value)
-{
-    grad->igrad[0] = value;
-    return value ? MX_OK : mx_error_code();
-}
-
 /* ---- SoftmaxOutput ------------------------------------------------------------------------------------------ */
 
 /* Data as (outer, n, inner) with n the classes. */
@@ -107,7 +101,7 @@ static mx_code grad_softmax(mx_grad *grad)
 {
     const mx_softmax_output_attrs *attrs = grad->attrs;
     mx_array *const in[3] = {grad->out[0], grad->in[1], attrs->out_grad ? grad->ograd[0] : MX_NONE};
-    return give(grad, mx_g_call(MX_OP("_backward_SoftmaxOutput"), attrs, 3, in));
+    return mx_give(grad, 0, mx_g_call(MX_OP("_backward_SoftmaxOutput"), attrs, 3, in));
 }
 
 /* _backward_SoftmaxOutput(output, label, ograd?) */
@@ -186,8 +180,9 @@ static mx_code regression_gradient(mx_grad *grad, bool sign)
     const mx_shape_t *shape = &grad->in_shape[0];
     const int64_t batch = shape->ndim ? shape->dim[0] : 1, size = mx_shape_size(shape);
     mx_array *difference = mx_g_sub(grad->out[0], mx_g_reshape(grad->in[1], shape));
-    return give(grad, mx_g_scale(sign ? mx_g1("sign", difference) : difference,
-                                 size ? attrs->grad_scale * (double)batch / (double)size : 1));
+    return mx_give(grad, 0,
+                   mx_g_scale(sign ? mx_g1("sign", difference) : difference,
+                              size ? attrs->grad_scale * (double)batch / (double)size : 1));
 }
 static mx_code grad_difference(mx_grad *grad) { return regression_gradient(grad, false); }
 static mx_code grad_sign(mx_grad *grad) { return regression_gradient(grad, true); }
@@ -207,8 +202,9 @@ static void ref_sigmoid(const mx_reference_call *call)
 
 static mx_code grad_svm(mx_grad *grad)
 {
-    return give(grad,
-                mx_g_call(MX_OP("_backward_SVMOutput"), grad->attrs, 2, (mx_array *const[]){grad->in[0], grad->in[1]}));
+    return mx_give(
+        grad, 0,
+        mx_g_call(MX_OP("_backward_SVMOutput"), grad->attrs, 2, (mx_array *const[]){grad->in[0], grad->in[1]}));
 }
 
 static mx_code infer_svm(mx_infer *infer)

@@ -107,12 +107,6 @@ static mx_code infer_softmax_backward(mx_infer *infer)
 
 /* ---- gradients of softmax --------------------------------------------------------------------------------- */
 
-static mx_code give(mx_grad *grad, int i, mx_array *value)
-{
-    grad->igrad[i] = value;
-    return value ? MX_OK : mx_error_code();
-}
-
 static mx_array *sum_axis(mx_array *x, int64_t axis)
 {
     char text[64];
@@ -138,12 +132,12 @@ static mx_code softmax_gradient(mx_grad *grad, mx_op *fused, int kind)
     mx_array *g = grad->ograd[0], *y = grad->out[0];
     if (!grad->create_graph) {
         attrs.dtype = (mx_dtype)grad->in_type[0];
-        return give(grad, 0, mx_g_call(fused, &attrs, 2, (mx_array *const[]){g, y}));
+        return mx_give(grad, 0, mx_g_call(fused, &attrs, 2, (mx_array *const[]){g, y}));
     }
     const double scale = (kind == SOFTMIN ? -1 : 1) / (isnan(attrs.temperature) ? 1 : attrs.temperature);
     mx_array *dx = kind == LOG_SOFTMAX ? mx_g_sub(g, mx_g_mul(mx_g1("exp", y), sum_axis(g, attrs.axis)))
                                        : mx_g_mul(y, mx_g_sub(g, sum_axis(mx_g_mul(g, y), attrs.axis)));
-    return give(grad, 0, cast(scale == 1 ? dx : mx_g_scale(dx, scale), grad->in_type[0]));
+    return mx_give(grad, 0, cast(scale == 1 ? dx : mx_g_scale(dx, scale), grad->in_type[0]));
 }
 static mx_code grad_softmax(mx_grad *grad) { return softmax_gradient(grad, MX_OP("_backward_softmax"), SOFTMAX); }
 static mx_code grad_log_softmax(mx_grad *grad)
@@ -166,7 +160,7 @@ static mx_code grad_activation(mx_grad *grad)
     }
     mx_array *dx = grad->create_graph ? mx_g_mul(y, mx_g_sub(g, sum_axis(mx_g_mul(g, y), 1)))
                                       : mx_g_call(MX_OP("_backward_softmax"), &softmax, 2, (mx_array *const[]){g, y});
-    return give(grad, 0, mx_g_reshape(dx, full));
+    return mx_give(grad, 0, mx_g_reshape(dx, full));
 }
 
 static mx_code infer_activation(mx_infer *infer)
@@ -280,13 +274,13 @@ static mx_code grad_ce(mx_grad *grad)
     const mx_softmax_ce_attrs *attrs = grad->attrs;
     if (grad->ograd[1])
         return mx_op_fail(grad->op, MX_ERR_AUTOGRAD, "the hidden output has no gradient");
-    if (grad->wanted[0] && give(grad, 0, ce_pred_gradient(grad, attrs, grad->ograd[0], grad->out[1])))
+    if (grad->wanted[0] && mx_give(grad, 0, ce_pred_gradient(grad, attrs, grad->ograd[0], grad->out[1])))
         return mx_error_code();
     if (!grad->wanted[1] || attrs->sparse_label)
         return MX_OK;
     mx_softmax_attrs over = {.axis = attrs->axis, .temperature = NAN, .dtype = MX_DTYPE_NONE}; /* dlabel = -g log p */
     mx_array *log_p = mx_g_call(MX_OP("log_softmax"), &over, 1, &grad->in[0]);
-    return give(grad, 1, cast(mx_g_neg(mx_g_mul(grad->ograd[0], log_p)), grad->in_type[1]));
+    return mx_give(grad, 1, cast(mx_g_neg(mx_g_mul(grad->ograd[0], log_p)), grad->in_type[1]));
 }
 
 static mx_code grad_total_ce(mx_grad *grad)
@@ -294,7 +288,7 @@ static mx_code grad_total_ce(mx_grad *grad)
     const mx_softmax_ce_attrs attrs = {.axis = 1, .sparse_label = true};
     const mx_shape_t rows = {.ndim = 2, .dim = {grad->in_shape[0].dim[0], 1}}, one = {.ndim = 2, .dim = {1, 1}};
     mx_array *g = mx_g_broadcast_to(mx_g_reshape(grad->ograd[0], &one), &rows);
-    return give(grad, 0, ce_pred_gradient(grad, &attrs, g, grad->out[1]));
+    return mx_give(grad, 0, ce_pred_gradient(grad, &attrs, g, grad->out[1]));
 }
 
 /* ---- references ------------------------------------------------------------------------------------------- */

@@ -42,8 +42,7 @@ static mx_code gradient(mx_grad *grad)
     mx_array *mean = mx_g_reshape(grad->in[1], &open);
     mx_array *pull =
         mx_g_sub(mx_g_rdiv(1 - p->sparseness_target, mx_g_rsub(1, mean)), mx_g_rdiv(p->sparseness_target, mean));
-    grad->igrad[0] = mx_g_add(grad->ograd[0], mx_g_scale(pull, p->penalty));
-    return grad->igrad[0] ? MX_OK : mx_error_code();
+    return mx_give(grad, 0, mx_g_add(grad->ograd[0], mx_g_scale(pull, p->penalty)));
 }
 
 static void reference(const mx_reference_call *call)

@@ -28,11 +28,7 @@ static mx_code pass_on(mx_grad *grad)
 }
 
 /* Heads of losses start the gradient themselves: what arrives is not looked at. */
-static mx_code grad_ones(mx_grad *grad)
-{
-    grad->igrad[0] = mx_g1("ones_like", grad->ograd[0]);
-    return grad->igrad[0] ? MX_OK : mx_error_code();
-}
+static mx_code grad_ones(mx_grad *grad) { return mx_give(grad, 0, mx_g1("ones_like", grad->ograd[0])); }
 
 static mx_code grad_make_loss(mx_grad *grad)
 {

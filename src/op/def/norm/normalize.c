@@ -19,12 +19,6 @@ enum { INSTANCE, SPATIAL, CHANNEL };
     X(INT, nsize, REQUIRED, "1..", "channels in the window")
 MX_ATTRS(lrn, LRN_ATTRS)
 
-static mx_code give(mx_grad *grad, mx_array *value)
-{
-    grad->igrad[0] = value;
-    return value ? MX_OK : mx_error_code();
-}
-
 /* ---- L2Normalization --------------------------------------------------------------------------------------- */
 
 /* Data as (outer, n, inner): the norm is over n. */
@@ -71,8 +65,9 @@ static mx_code grad_l2(mx_grad *grad)
     if (!grad->ograd[0])
         return MX_OK;
     if (!grad->create_graph)
-        return give(grad, mx_g_call(MX_OP("_backward_L2Normalization"), attrs, 3,
-                                    (mx_array *const[]){grad->ograd[0], grad->out[0], grad->out[1]}));
+        return mx_give(grad, 0,
+                       mx_g_call(MX_OP("_backward_L2Normalization"), attrs, 3,
+                                 (mx_array *const[]){grad->ograd[0], grad->out[0], grad->out[1]}));
     const split s = split_by(attrs->mode, &grad->in_shape[0]);
     const mx_shape_t view = {.ndim = 3, .dim = {s.outer, s.n, s.inner}};
     mx_array *g = mx_g_reshape(grad->ograd[0], &view), *x = mx_g_reshape(grad->in[0], &view),
@@ -81,7 +76,7 @@ static mx_code grad_l2(mx_grad *grad)
         mx_g1("rsqrt", mx_g_shift(mx_g_text(MX_OP("sum"), "axis=1, keepdims=True", 1, &squares), attrs->eps));
     mx_array *y = mx_g_mul(x, inverse), *products = mx_g_mul(g, y);
     mx_array *projection = mx_g_mul(y, mx_g_text(MX_OP("sum"), "axis=1, keepdims=True", 1, &products));
-    return give(grad, mx_g_reshape(mx_g_mul(mx_g_sub(g, projection), inverse), &grad->in_shape[0]));
+    return mx_give(grad, 0, mx_g_reshape(mx_g_mul(mx_g_sub(g, projection), inverse), &grad->in_shape[0]));
 }
 
 /* (ograd, output, norm) */
@@ -151,18 +146,19 @@ static mx_code grad_lrn(mx_grad *grad)
     if (!g)
         return MX_OK;
     if (!grad->create_graph)
-        return give(grad, mx_g_call(MX_OP("_backward_LRN"), attrs, 3, (mx_array *const[]){g, x, grad->out[1]}));
+        return mx_give(grad, 0, mx_g_call(MX_OP("_backward_LRN"), attrs, 3, (mx_array *const[]){g, x, grad->out[1]}));
     const double scale = attrs->alpha / (double)attrs->nsize;
     mx_array *squares = mx_g1("square", x);
     mx_array *norm = mx_g_shift(mx_g_scale(mx_g_call(window, attrs, 1, &squares), scale), attrs->knorm);
     mx_array *inside = mx_g_mul(mx_g_mul(g, x), mx_g_power(norm, -attrs->beta - 1));
     mx_array *sum = mx_g_mul(x, mx_g_call(window, attrs, 1, &inside));
-    return give(grad, mx_g_sub(mx_g_mul(g, mx_g_power(norm, -attrs->beta)), mx_g_scale(sum, 2 * attrs->beta * scale)));
+    return mx_give(grad, 0,
+                   mx_g_sub(mx_g_mul(g, mx_g_power(norm, -attrs->beta)), mx_g_scale(sum, 2 * attrs->beta * scale)));
 }
 
 static mx_code grad_window(mx_grad *grad)
 {
-    return give(grad, mx_g_call(MX_OP("_channel_window_sum"), grad->attrs, 1, &grad->ograd[0]));
+    return mx_give(grad, 0, mx_g_call(MX_OP("_channel_window_sum"), grad->attrs, 1, &grad->ograd[0]));
 }
 
 static void ref_window(const mx_reference_call *call)

@@ -40,9 +40,9 @@ static mx_code grad_activation(mx_grad *grad)
 {
     const mx_activation_attrs *attrs = grad->attrs;
     mx_array *g = grad->ograd[0], *y = grad->out[0];
-    grad->igrad[0] = grad->create_graph ? mx_g_mul(g, activation_slope(attrs->act_type, y))
-                                        : mx_g_call(MX_OP("_backward_Activation"), attrs, 2, (mx_array *const[]){g, y});
-    return grad->igrad[0] ? MX_OK : mx_error_code();
+    return mx_give(grad, 0,
+                   grad->create_graph ? mx_g_mul(g, activation_slope(attrs->act_type, y))
+                                      : mx_g_call(MX_OP("_backward_Activation"), attrs, 2, (mx_array *const[]){g, y}));
 }
 
 static double activate(int type, double x)

@@ -33,12 +33,6 @@ static mx_code infer_broadcast(mx_infer *infer)
 
 /* ---- gradients of one argument --------------------------------------------------------------------------- */
 
-static mx_code give(mx_grad *grad, int i, mx_array *value)
-{
-    grad->igrad[i] = value;
-    return value ? MX_OK : mx_error_code();
-}
-
 static mx_array *no_higher_order(const char *op)
 {
     mx_error_set(MX_ERR_AUTOGRAD, "%s has no gradient of this order", op);
@@ -77,7 +71,7 @@ static mx_array *mx_silu_slope(mx_array *x)
     {                                                                                                           \
         mx_array *g = grad->ograd[0], *x = grad->in[0], *y = grad->out[0];                                      \
         (void)x, (void)y;                                                                                       \
-        return give(grad, 0, grad->create_graph ? (composition) : FUSED_##looks("_backward_" #name));           \
+        return mx_give(grad, 0, grad->create_graph ? (composition) : FUSED_##looks("_backward_" #name));           \
     }
 MX_UNARY_ROWS(UNARY_GRADIENT)
 
@@ -85,7 +79,7 @@ MX_UNARY_ROWS(UNARY_GRADIENT)
     static mx_code grad_##name(mx_grad *grad)                                \
     {                                                                        \
         mx_array *g = grad->ograd[0];                                        \
-        return give(grad, 0, composition);                                   \
+        return mx_give(grad, 0, composition);                                   \
     }
 MX_LINEAR_ROWS(LINEAR_GRADIENT)
 
@@ -145,14 +139,14 @@ static bool give_reduced(mx_grad *grad, int i, mx_array *value)
         mx_array *g = grad->ograd[0], *a = grad->in[0], *b = NULL, *y = grad->out[0];                             \
         double s = ((const mx_scalar_attrs *)grad->attrs)->scalar;                                                \
         (void)a, (void)b, (void)y, (void)s;                                                                       \
-        return give(grad, 0, for_a);                                                                              \
+        return mx_give(grad, 0, for_a);                                                                              \
     }                                                                                                             \
     __attribute__((unused)) static mx_code grad_reversed_##id(mx_grad *grad)                                      \
     {                                                                                                             \
         mx_array *g = grad->ograd[0], *a = NULL, *b = grad->in[0], *y = grad->out[0];                             \
         double s = ((const mx_scalar_attrs *)grad->attrs)->scalar;                                                \
         (void)a, (void)b, (void)y, (void)s;                                                                       \
-        return give(grad, 0, for_b);                                                                              \
+        return mx_give(grad, 0, for_b);                                                                              \
     }
 MX_BINARY_ROWS(BINARY_GRADIENT)
 

@@ -22,12 +22,6 @@ MX_ATTRS(hard_sigmoid, HARD_SIGMOID_ATTRS)
 #define ADD_N_ATTRS(X) X(INT, num_args, "None", "", "how many arrays; they are counted")
 MX_ATTRS(add_n, ADD_N_ATTRS)
 
-static mx_code give(mx_grad *grad, int i, mx_array *value)
-{
-    grad->igrad[i] = value;
-    return value ? MX_OK : mx_error_code();
-}
-
 /* ---- where ----------------------------------------------------------------------------------------------------- */
 
 /* The condition has the shape of x, or one axis: then it chooses whole rows. */
@@ -59,8 +53,8 @@ static mx_code infer_where_type(mx_infer *infer)
 static mx_code grad_where(mx_grad *grad)
 {
     mx_array *g = grad->ograd[0], *zero = mx_g1("zeros_like", g);
-    mx_code code = grad->wanted[1] ? give(grad, 1, mx_g3("where", grad->in[0], g, zero)) : MX_OK;
-    return code || !grad->wanted[2] ? code : give(grad, 2, mx_g3("where", grad->in[0], zero, g));
+    mx_code code = grad->wanted[1] ? mx_give(grad, 1, mx_g3("where", grad->in[0], g, zero)) : MX_OK;
+    return code || !grad->wanted[2] ? code : mx_give(grad, 2, mx_g3("where", grad->in[0], zero, g));
 }
 
 static void ref_where(const mx_reference_call *call)
@@ -75,16 +69,16 @@ static void ref_where(const mx_reference_call *call)
 /* dx = g where a_min <= x <= a_max; linear in g and piecewise constant in x, so it is its own gradient. */
 static mx_code grad_clip(mx_grad *grad)
 {
-    return give(grad, 0,
-                mx_g_call(MX_OP("_backward_clip"), grad->attrs, 2, (mx_array *const[]){grad->ograd[0], grad->in[0]}));
+    return mx_give(
+        grad, 0, mx_g_call(MX_OP("_backward_clip"), grad->attrs, 2, (mx_array *const[]){grad->ograd[0], grad->in[0]}));
 }
 
 static mx_code grad_backward_clip(mx_grad *grad)
 {
     if (!grad->wanted[0])
         return MX_OK;
-    return give(grad, 0,
-                mx_g_call(MX_OP("_backward_clip"), grad->attrs, 2, (mx_array *const[]){grad->ograd[0], grad->in[1]}));
+    return mx_give(
+        grad, 0, mx_g_call(MX_OP("_backward_clip"), grad->attrs, 2, (mx_array *const[]){grad->ograd[0], grad->in[1]}));
 }
 
 static mx_code check_clip(const void *attrs_)
@@ -125,7 +119,7 @@ static mx_array *clipped(mx_array *x, double low, double high)
 static mx_code grad_smooth_l1(mx_grad *grad)
 {
     const double sigma = ((const mx_smooth_l1_attrs *)grad->attrs)->scalar;
-    return give(grad, 0, mx_g_mul(grad->ograd[0], clipped(mx_g_scale(grad->in[0], sigma * sigma), -1, 1)));
+    return mx_give(grad, 0, mx_g_mul(grad->ograd[0], clipped(mx_g_scale(grad->in[0], sigma * sigma), -1, 1)));
 }
 
 static void ref_smooth_l1(const mx_reference_call *call)
@@ -143,7 +137,8 @@ static mx_code grad_hard_sigmoid(mx_grad *grad)
     const mx_hard_sigmoid_attrs *attrs = grad->attrs;
     mx_array *line = mx_g_shift(mx_g_scale(grad->in[0], attrs->alpha), attrs->beta),
              *g = mx_g_scale(grad->ograd[0], attrs->alpha);
-    return give(grad, 0, mx_g_call(MX_OP("_backward_clip"), &(mx_clip_attrs){0, 1}, 2, (mx_array *const[]){g, line}));
+    return mx_give(grad, 0,
+                   mx_g_call(MX_OP("_backward_clip"), &(mx_clip_attrs){0, 1}, 2, (mx_array *const[]){g, line}));
 }
 
 static void ref_hard_sigmoid(const mx_reference_call *call)

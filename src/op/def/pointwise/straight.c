@@ -25,33 +25,27 @@ MX_ATTRS(allclose, ALLCLOSE_ATTRS)
 #define KHATRI_RAO_ATTRS(X) X(INT, num_args, "None", "", "how many matrices; they are counted")
 MX_ATTRS(khatri_rao, KHATRI_RAO_ATTRS)
 
-static mx_code give(mx_grad *grad, mx_array *value)
-{
-    grad->igrad[0] = value;
-    return value ? MX_OK : mx_error_code();
-}
-
 /* ---- gradients ------------------------------------------------------------------------------------------------- */
 
-static mx_code pass_on(mx_grad *grad) { return give(grad, grad->ograd[0]); }
+static mx_code pass_on(mx_grad *grad) { return mx_give(grad, 0, grad->ograd[0]); }
 
 static mx_code grad_multiplier(mx_grad *grad)
 {
-    return give(grad, mx_g_scale(grad->ograd[0], ((const mx_gradientmultiplier_attrs *)grad->attrs)->scalar));
+    return mx_give(grad, 0, mx_g_scale(grad->ograd[0], ((const mx_gradientmultiplier_attrs *)grad->attrs)->scalar));
 }
 
 static double inverse_root(const mx_shape_t *in) { return in->ndim ? 1 / sqrt((double)in->dim[in->ndim - 1]) : 1; }
 
 static mx_code grad_div_sqrt(mx_grad *grad)
 {
-    return give(grad, mx_g_scale(grad->ograd[0], inverse_root(&grad->in_shape[0])));
+    return mx_give(grad, 0, mx_g_scale(grad->ograd[0], inverse_root(&grad->in_shape[0])));
 }
 
 /* dx = g (2 a x + b) */
 static mx_code grad_quadratic(mx_grad *grad)
 {
     const mx_quadratic_attrs *attrs = grad->attrs;
-    return give(grad, mx_g_mul(grad->ograd[0], mx_g_shift(mx_g_scale(grad->in[0], 2 * attrs->a), attrs->b)));
+    return mx_give(grad, 0, mx_g_mul(grad->ograd[0], mx_g_shift(mx_g_scale(grad->in[0], 2 * attrs->a), attrs->b)));
 }
 
 /* ---- inference ------------------------------------------------------------------------------------------------- */

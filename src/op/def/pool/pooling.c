@@ -121,11 +121,9 @@ static mx_array *lp_gradient(const mx_pooling_attrs *a, mx_array *g, mx_array *x
 static mx_code gradient(mx_grad *grad)
 {
     if (grad->create_graph && ((const mx_pooling_attrs *)grad->attrs)->pool_type == LP) {
-        grad->igrad[0] = lp_gradient(grad->attrs, grad->ograd[0], grad->in[0]);
-        return grad->igrad[0] ? MX_OK : mx_error_code();
+        return mx_give(grad, 0, lp_gradient(grad->attrs, grad->ograd[0], grad->in[0]));
     }
-    grad->igrad[0] = pool_back(grad->attrs, grad->ograd[0], grad->in[0]);
-    return grad->igrad[0] ? MX_OK : mx_error_code();
+    return mx_give(grad, 0, pool_back(grad->attrs, grad->ograd[0], grad->in[0]));
 }
 
 static mx_code gradient_of_backward(mx_grad *grad) /* (ograd, data) */

@@ -57,8 +57,7 @@ static mx_code gradient(mx_grad *grad)
         return MX_OK;
     if (grad->create_graph)
         return mx_op_fail(grad->op, MX_ERR_AUTOGRAD, "has no second-order gradient");
-    grad->igrad[0] = mx_g3("_backward__sample_multinomial", grad->ograd[1], grad->in[0], grad->out[0]);
-    return grad->igrad[0] ? MX_OK : mx_error_code();
+    return mx_give(grad, 0, mx_g3("_backward__sample_multinomial", grad->ograd[1], grad->in[0], grad->out[0]));
 }
 
 /* _backward__sample_multinomial(ograd, data, drawn) */

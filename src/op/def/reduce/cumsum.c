@@ -9,12 +9,6 @@
     X(DTYPE, dtype, "None", "", "element type of the result; None: that of a")
 MX_ATTRS(cumsum, CUMSUM_ATTRS)
 
-static mx_code give(mx_grad *grad, mx_array *value)
-{
-    grad->igrad[0] = value;
-    return value ? MX_OK : mx_error_code();
-}
-
 static mx_code infer_cumsum(mx_infer *infer)
 {
     const mx_cumsum_attrs *attrs = infer->attrs;
@@ -46,7 +40,7 @@ static mx_code grad_cumsum(mx_grad *grad)
     mx_array *turned = mx_g_text(MX_OP("reverse"), axis, 1, &grad->ograd[0]);
     turned = mx_g_call(MX_OP("_np_cumsum"), &again, 1, &turned);
     turned = mx_g_text(MX_OP("reverse"), axis, 1, &turned);
-    return give(grad, turned ? mx_g_reshape(turned, &grad->in_shape[0]) : NULL);
+    return mx_give(grad, 0, turned ? mx_g_reshape(turned, &grad->in_shape[0]) : NULL);
 }
 
 static void ref_cumsum(const mx_reference_call *call)

@@ -7,12 +7,6 @@
     X(BOOL, keepdims, "False", "", "the folded axes stay as axes of size 1")
 MX_ATTRS(moments, MOMENTS_ATTRS)
 
-static mx_code give(mx_grad *grad, mx_array *value)
-{
-    grad->igrad[0] = value;
-    return value ? MX_OK : mx_error_code();
-}
-
 static mx_code infer_moments(mx_infer *infer)
 {
     const mx_moments_attrs *attrs = infer->attrs;
@@ -46,7 +40,7 @@ static mx_code grad_moments(mx_grad *grad)
     }
     if ((grad->ograd[0] && !mean_part) || (grad->ograd[1] && !var_part))
         return mx_error_code();
-    return give(grad, mean_part && var_part ? mx_g_add(mean_part, var_part) : mean_part ? mean_part : var_part);
+    return mx_give(grad, 0, mean_part && var_part ? mx_g_add(mean_part, var_part) : mean_part ? mean_part : var_part);
 }
 
 static int64_t result_of(const mx_shape_t *in, int mask, int64_t index)

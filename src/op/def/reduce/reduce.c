@@ -97,19 +97,13 @@ static bool folding_of(const mx_grad *grad, const mx_dims *axis, bool exclude, f
 
 static mx_array *back(const folding *f, mx_array *y) { return mx_g_reshape(y, &f->ones); }
 
-static mx_code give(mx_grad *grad, mx_array *value)
-{
-    grad->igrad[0] = value;
-    return value ? MX_OK : mx_error_code();
-}
-
 static mx_code grad_sum(mx_grad *grad)
 {
     const mx_reduce_attrs *attrs = grad->attrs;
     folding f;
     if (!folding_of(grad, &attrs->axis, attrs->exclude, &f))
         return mx_error_code();
-    return give(grad, mx_g_broadcast_to(back(&f, grad->ograd[0]), f.in));
+    return mx_give(grad, 0, mx_g_broadcast_to(back(&f, grad->ograd[0]), f.in));
 }
 
 static mx_code grad_mean(mx_grad *grad)
@@ -118,7 +112,7 @@ static mx_code grad_mean(mx_grad *grad)
     folding f;
     if (!folding_of(grad, &attrs->axis, attrs->exclude, &f))
         return mx_error_code();
-    return give(grad, mx_g_broadcast_to(back(&f, mx_g_scale(grad->ograd[0], 1 / f.count)), f.in));
+    return mx_give(grad, 0, mx_g_broadcast_to(back(&f, mx_g_scale(grad->ograd[0], 1 / f.count)), f.in));
 }
 
 /* Zero where a number stands, one where NaN stands, and the other way round. */
@@ -135,7 +129,7 @@ static mx_code grad_nansum(mx_grad *grad)
     folding f;
     if (!folding_of(grad, &attrs->axis, attrs->exclude, &f))
         return mx_error_code();
-    return give(grad, mx_g_mul(back(&f, grad->ograd[0]), is_number(grad->in[0])));
+    return mx_give(grad, 0, mx_g_mul(back(&f, grad->ograd[0]), is_number(grad->in[0])));
 }
 
 /* dx = g y / x; a single zero makes this 0 / 0, so zeros are replaced by ones where the quotient is formed, and the
@@ -160,7 +154,7 @@ static mx_code grad_prod(mx_grad *grad)
     folding f;
     if (!folding_of(grad, &attrs->axis, attrs->exclude, &f))
         return mx_error_code();
-    return give(grad, mx_g_mul(back(&f, grad->ograd[0]), prod_slope(grad, &f, grad->in[0])));
+    return mx_give(grad, 0, mx_g_mul(back(&f, grad->ograd[0]), prod_slope(grad, &f, grad->in[0])));
 }
 
 static mx_code grad_nanprod(mx_grad *grad)
@@ -171,7 +165,7 @@ static mx_code grad_nanprod(mx_grad *grad)
     if (!folding_of(grad, &attrs->axis, attrs->exclude, &f))
         return mx_error_code();
     mx_array *slope = mx_g_mul(prod_slope(grad, &f, without_nan(x, 1)), is_number(x));
-    return give(grad, mx_g_mul(back(&f, grad->ograd[0]), slope));
+    return mx_give(grad, 0, mx_g_mul(back(&f, grad->ograd[0]), slope));
 }
 
 static mx_code grad_extreme(mx_grad *grad)
@@ -181,7 +175,7 @@ static mx_code grad_extreme(mx_grad *grad)
     if (!folding_of(grad, &attrs->axis, attrs->exclude, &f))
         return mx_error_code();
     mx_array *here = mx_g2("broadcast_equal", grad->in[0], back(&f, grad->out[0]));
-    return give(grad, mx_g_mul(here, back(&f, grad->ograd[0])));
+    return mx_give(grad, 0, mx_g_mul(here, back(&f, grad->ograd[0])));
 }
 
 static mx_code grad_squares(mx_grad *grad)
@@ -190,7 +184,7 @@ static mx_code grad_squares(mx_grad *grad)
     folding f;
     if (!folding_of(grad, &attrs->axis, attrs->exclude, &f))
         return mx_error_code();
-    return give(grad, mx_g_mul(grad->in[0], back(&f, mx_g_scale(grad->ograd[0], 2))));
+    return mx_give(grad, 0, mx_g_mul(grad->in[0], back(&f, mx_g_scale(grad->ograd[0], 2))));
 }
 
 static mx_array *cast_to(mx_array *x, int dtype)
@@ -208,11 +202,14 @@ static mx_code grad_norm(mx_grad *grad)
     if (!folding_of(grad, &attrs->axis, false, &f))
         return mx_error_code();
     if (attrs->ord == 1)
-        return give(grad, mx_g_mul(mx_g1("sign", x), back(&f, g)));
-    return give(grad, mx_g_mul(x, back(&f, mx_g_div(g, mx_g_add(y, mx_g1("logical_not", y))))));
+        return mx_give(grad, 0, mx_g_mul(mx_g1("sign", x), back(&f, g)));
+    return mx_give(grad, 0, mx_g_mul(x, back(&f, mx_g_div(g, mx_g_add(y, mx_g1("logical_not", y))))));
 }
 
-static mx_code grad_sum_to(mx_grad *grad) { return give(grad, mx_g_broadcast_to(grad->ograd[0], &grad->in_shape[0])); }
+static mx_code grad_sum_to(mx_grad *grad)
+{
+    return mx_give(grad, 0, mx_g_broadcast_to(grad->ograd[0], &grad->in_shape[0]));
+}
 
 /* ---- references ------------------------------------------------------------------------------------------------ */
 

@@ -7,13 +7,7 @@
 #define STORAGE_ATTRS(X) X(ENUM, stype, REQUIRED, "default|row_sparse|csr", "storage of the result if data is sparse; dense data stays dense")
 MX_ATTRS(cast_storage, STORAGE_ATTRS)
 
-static mx_code give(mx_grad *grad, mx_array *value)
-{
-    grad->igrad[0] = value;
-    return value ? MX_OK : mx_error_code();
-}
-
-static mx_code grad_cast(mx_grad *grad) { return give(grad, grad->ograd[0]); }
+static mx_code grad_cast(mx_grad *grad) { return mx_give(grad, 0, grad->ograd[0]); }
 
 static void ref_cast(const mx_reference_call *call)
 {
@@ -43,7 +37,7 @@ static mx_code infer_retain_type(mx_infer *infer)
 
 static mx_code grad_retain(mx_grad *grad) /* a mask: its own transpose */
 {
-    return grad->wanted[0] ? give(grad, mx_g2("_sparse_retain", grad->ograd[0], grad->in[1])) : MX_OK;
+    return grad->wanted[0] ? mx_give(grad, 0, mx_g2("_sparse_retain", grad->ograd[0], grad->in[1])) : MX_OK;
 }
 
 static void ref_retain(const mx_reference_call *call)
