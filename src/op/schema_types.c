@@ -287,7 +287,11 @@ static bool equal_int(const void *a, const void *b) { return *(const int64_t *)a
 static bool equal_float(const void *a, const void *b) { return !memcmp(a, b, sizeof(double)); }
 static bool equal_enum(const void *a, const void *b) { return *(const int *)a == *(const int *)b; }
 static bool equal_ptr(const void *a, const void *b) { return *(void *const *)a == *(void *const *)b; }
-static bool equal_ctx(const void *a, const void *b) { return !memcmp(a, b, sizeof(mx_context)); }
+static bool equal_ctx(const void *a, const void *b)
+{
+    const mx_context *x = a, *y = b;
+    return x->type == y->type && x->id == y->id;
+}
 static bool equal_str(const void *a, const void *b)
 {
     const char *x = *(const char *const *)a, *y = *(const char *const *)b;

@@ -68,7 +68,7 @@ static mx_step *relu_before(const mx_program *program, const mx_step *pool)
     const int32_t made = program->values.items[gradient->in[1]].maker;
     const mx_step *relu = made >= 0 ? &program->steps.items[made] : NULL,
                   *first = relu && mx_step_is_relu(relu) ? mx_step_maker(program, relu->in[0], "Pooling") : NULL;
-    return first && first->in[0] == pool->in[1] && !memcmp(first->attrs, pool->attrs, sizeof(mx_pooling_attrs))
+    return first && first->in[0] == pool->in[1] && mx_schema_equal(first->op->schema, first->attrs, pool->attrs)
                ? gradient
                : NULL;
 }

@@ -301,7 +301,8 @@ static int32_t blocks(rewriter *r, int32_t v, const mx_pixel_blocks_attrs *attrs
 {
     for (int64_t i = 0; i < r->steps.length; i++) {
         const mx_step *step = &r->steps.items[i];
-        if (mx_step_is(step, "_pixel_blocks") && step->in[0] == v && !memcmp(step->attrs, attrs, sizeof *attrs))
+        if (mx_step_is(step, "_pixel_blocks") && step->in[0] == v &&
+            mx_schema_equal(step->op->schema, step->attrs, attrs))
             return step->out[0];
     }
     const mx_shape_t shape = {4, {value_of(r, v)->shape.dim[0], attrs->size.d[0], attrs->size.d[1], attrs->channels}};

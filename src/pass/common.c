@@ -6,7 +6,6 @@
 #include <string.h>
 
 #include "base/alloc.h"
-#include "op/schema_types.h"
 #include "pass/passes.h"
 
 static uint64_t hash_of(const mx_step *step)
@@ -17,20 +16,10 @@ static uint64_t hash_of(const mx_step *step)
     return hash >> 16;
 }
 
-static bool equal_attrs(const mx_step *a, const mx_step *b)
-{
-    for (int i = 0; a->op->schema && i < a->op->schema->count; i++) {
-        const mx_field *f = &a->op->schema->fields[i];
-        if (!mx_field_types[f->type].equal((const char *)a->attrs + f->offset, (const char *)b->attrs + f->offset))
-            return false;
-    }
-    return true;
-}
-
 static bool equal(const mx_program *program, const mx_step *a, const mx_step *b)
 {
     if (a->op != b->op || a->n_in != b->n_in || a->n_out != b->n_out || a->training != b->training ||
-        memcmp(a->in, b->in, (size_t)a->n_in * sizeof *a->in) || !equal_attrs(a, b))
+        memcmp(a->in, b->in, (size_t)a->n_in * sizeof *a->in) || !mx_schema_equal(a->op->schema, a->attrs, b->attrs))
         return false;
     for (int k = 0; k < a->n_out; k++)
         if (!mx_shape_equal(&program->values.items[a->out[k]].shape, &program->values.items[b->out[k]].shape))

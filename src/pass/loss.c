@@ -42,7 +42,7 @@ static mx_step *loss_of(const mx_program *program, const mx_step *gradient, cons
         return NULL;
     for (mx_step *loss = program->steps.items; loss < gradient; loss++) {
         if (loss->dead || !mx_step_is(loss, "_softmax_ce") || loss->in[0] != r->x || loss->in[1] != r->label ||
-            memcmp(loss->attrs, gradient->attrs, sizeof(mx_softmax_ce_attrs)))
+            !mx_schema_equal(loss->op->schema, loss->attrs, gradient->attrs))
             continue;
         const bool reads = mx_step_is(gradient, "_backward_softmax_ce") && gradient->in[3] == loss->out[1];
         return program->values.items[loss->out[1]].uses == reads ? loss : NULL;

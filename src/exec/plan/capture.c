@@ -67,14 +67,14 @@ void mx_records_free(mx_recorded *r)
 
 /* ---- attributes that change: those of updates ---------------------------------------------------------------------- */
 
-/* Only updates, which write to a parameter, get other attributes. */
+/* Only updates, which write to a parameter, get other attributes: room for those of a call, aligned for any field. */
 static size_t changing_bytes(const mx_frame *frame, const mx_kernel_call *call)
 {
     bool updates = call->op->mutates != 0;
     for (int k = 0; k < call->n_out && !updates; k++)
         updates = call->out[k] != MX_NONE &&
                   frame->plan->memory.place[call->out[k] - frame->headers].kind == MX_PLACE_EXTERNAL;
-    return updates && call->op->schema ? call->op->schema->size : 0;
+    return updates && call->op->schema ? (call->op->schema->size + 15) / 16 * 16 : 0;
 }
 
 static size_t attrs_of(const mx_frame *frame, int32_t begin, int32_t end)
@@ -92,8 +92,8 @@ static bool same_attrs(const mx_frame *frame, int32_t begin, int32_t end, char *
     for (int32_t c = begin; c < end; c++) {
         const mx_kernel_call *call = &frame->calls[c].call;
         const size_t bytes = changing_bytes(frame, call);
-        if (bytes && memcmp(*saved, call->attrs, bytes)) {
-            memcpy(*saved, call->attrs, bytes);
+        if (bytes && !mx_schema_equal(call->op->schema, *saved, call->attrs)) {
+            memcpy(*saved, call->attrs, call->op->schema->size);
             same = false;
         }
         *saved += bytes;
