@@ -20,7 +20,7 @@ typedef enum mx_precision {
     MX_PRECISION_DATA,    /* data of any precision, with parameters in float32 */
 } mx_precision;
 
-/* target: MX_FLOAT16 or MX_BFLOAT16; MX_FLOAT32 turns it off.  Starts from the library's lists. */
+/* target: MX_FLOAT16 or MX_BFLOAT16; MX_FLOAT32 turns it off.  Starts from what the operators' descriptions say. */
 MX_API mx_code mx_amp_init(mx_dtype target);
 MX_API mx_dtype mx_amp_target(void); /* MX_FLOAT32: off */
 /* Another precision for an operator, for all attributes; after mx_amp_init. */
@@ -28,8 +28,8 @@ MX_API mx_code mx_amp_set(const char *op, mx_precision precision);
 /* An operator runs in float32 where an attribute has this value ("softrelu"), which is text as in mx_op_describe. */
 MX_API mx_code mx_amp_set_where(const char *op, const char *attribute, const char *value);
 
-/* Row i of the library's lists; false past the end.  attribute and value: NULL, or the condition under which it
- * holds. */
+/* What the descriptions of all operators say, one row at a time; false past the end.  attribute and value: NULL, or the
+ * condition under which it holds. */
 typedef struct mx_amp_row {
     const char *op;
     mx_precision precision;

@@ -2,7 +2,8 @@
  *
  *     mx_invoke(op, inputs) --> amp_cast of some inputs --> mx_invoke(op, cast inputs)
  *
- * The rules look at the operator and at the types of its inputs alone, so calls on arrays, on shapes and on symbols
+ * An operator's description says what it wants (mx_op.precision, float32_where); mx_amp_set may say otherwise.  The
+ * rules look at the operator and at the types of its inputs alone, so calls on arrays, on shapes and on symbols
  * get the same casts.  A call with a float64 or a sparse input is left alone.
  *
  * Invariant: while mx_amp_on is set, `rules` has a row for every operator; rows change only under `lock`, one word at
@@ -47,6 +48,34 @@ static mx_code cast_entries(mx_op *op, const void *attrs, int n_in, mx_gentry *e
 
 /* ---- settings -------------------------------------------------------------------------------------------------- */
 
+/* Row i of one operator: its precision first, if it has one, then a row per value that wants float32. */
+static bool row_of(const mx_op *op, int i, mx_amp_row *row)
+{
+    const bool loss = op->flags & MX_OP_LOSS;
+    const char *const *where = op->float32_where;
+    if (op->precision != MX_PRECISION_ANY && !i--) {
+        *row = (mx_amp_row){op->name, op->precision, loss, NULL, NULL};
+        return true;
+    }
+    for (int k = 1; where && where[k]; k++)
+        if (!i--) {
+            *row = (mx_amp_row){op->name, MX_PRECISION_FLOAT32, loss, where[0], where[k]};
+            return true;
+        }
+    return false;
+}
+
+bool mx_amp_row_at(int i, mx_amp_row *row)
+{
+    if (!row || i < 0)
+        return false;
+    for (int n = 0; mx_op_at(n); n++)
+        for (int k = 0; row_of(mx_op_at(n), k, row); k++)
+            if (!i--)
+                return true;
+    return false;
+}
+
 static int count_operators(void)
 {
     int n = 0;
@@ -75,23 +104,19 @@ static void forget_conditions(void)
         mx_strfree(conditions[--n_conditions].value);
 }
 
-static mx_code use_lists(void)
+static mx_code use_descriptions(void)
 {
     const int n = count_operators();
-    mx_amp_row row;
     if (!rules && !(rules = mx_alloc_zero((size_t)n * sizeof *rules)))
         return MX_ERR_MEMORY;
-    for (int i = 0; i < n; i++)
-        atomic_store(&rules[i], MX_PRECISION_ANY);
     forget_conditions();
-    for (int i = 0; mx_amp_row_at(i, &row); i++) {
-        const mx_op *op = mx_op_find(row.op);
-        if (!op)
-            return mx_error_code();
-        if (row.attribute && add_condition(op, row.attribute, row.value))
-            return mx_error_code();
-        if (!row.attribute)
-            atomic_store(&rules[op->id], (uint8_t)row.precision);
+    for (int i = 0; i < n; i++) {
+        const mx_op *op = mx_op_at(i);
+        const char *const *where = op->float32_where;
+        atomic_store(&rules[i], (uint8_t)op->precision);
+        for (int k = 1; where && where[k]; k++)
+            if (add_condition(op, where[0], where[k]))
+                return mx_error_code();
     }
     return MX_OK;
 }
@@ -102,7 +127,7 @@ mx_code mx_amp_init(mx_dtype wanted)
         return mx_fail(MX_ERR_DTYPE, "mx_amp_init: target is %s, wanted float16 or bfloat16, or float32 to turn it off",
                        mx_dtype_name(wanted));
     pthread_mutex_lock(&lock);
-    mx_code code = wanted == MX_FLOAT32 ? MX_OK : use_lists();
+    mx_code code = wanted == MX_FLOAT32 ? MX_OK : use_descriptions();
     if (!code)
         target = wanted;
     atomic_fetch_add(&version, 1);

@@ -3,7 +3,7 @@
  *     {"name": "softmax", "aliases": [...], "doc": "...", "c_name": "softmax",
  *      "inputs": [{"name": "data", "optional": false, "list": false}], "outputs": ["output"], "visible_outputs": 1,
  *      "attributes": [{"name": "axis", "type": "int", "default": "-1", "rule": "", "doc": "..."}],
- *      "flags": [...], "differentiable": "yes"}
+ *      "flags": [...], "differentiable": "yes", "precision": "float32"}
  *
  * A required attribute has "default": null and "required": true; an enum has "choices".  Counts that depend on the
  * attributes are null.
@@ -21,8 +21,9 @@ static const struct {
     uint32_t flag;
     const char *name;
 } flag_names[] = {
-    {MX_OP_LIST, "list"},     {MX_OP_INPLACE, "inplace"}, {MX_OP_RANDOM, "random"}, {MX_OP_TRAINING, "training"},
-    {MX_OP_HIDDEN, "hidden"}, {MX_OP_VIEW, "view"},       {MX_OP_CREATE, "create"},
+    {MX_OP_LIST, "list"},         {MX_OP_INPLACE, "inplace"}, {MX_OP_RANDOM, "random"},
+    {MX_OP_TRAINING, "training"}, {MX_OP_HIDDEN, "hidden"},   {MX_OP_VIEW, "view"},
+    {MX_OP_CREATE, "create"},     {MX_OP_LOSS, "loss"},       {MX_OP_IDENTITY, "identity"},
 };
 
 static void key(mx_text *out, const char *name, bool first)
@@ -177,6 +178,13 @@ static void write_flags(mx_text *out, const mx_op *op)
     member(out, "differentiable", op->flags & MX_OP_ZERO_GRADIENT ? "zero" : op->gradient ? "yes" : "no");
 }
 
+/* What mixed precision, sparse arrays and front ends go by. */
+static void write_facts(mx_text *out, const mx_op *op)
+{
+    static const char *const precisions[] = {"any", "target", "float32", "widest", "data"}; /* by mx_precision */
+    member(out, "precision", precisions[op->precision]);
+}
+
 const char *mx_op_describe(const mx_op *op)
 {
     mx_text out = {0};
@@ -192,6 +200,7 @@ const char *mx_op_describe(const mx_op *op)
     write_outputs(&out, op);
     write_attributes(&out, op->schema);
     write_flags(&out, op);
+    write_facts(&out, op);
     mx_text_add_char(&out, '}');
     return mx_text_to_scope(&out);
 }

@@ -8,6 +8,7 @@
 #ifndef MX_OP_OP_H
 #define MX_OP_OP_H
 
+#include "gluon/amp.h"
 #include "gluon/op.h"
 #include "ndarray/array.h"
 #include "ndarray/dtype.h"
@@ -114,7 +115,40 @@ enum mx_op_flags {
     MX_OP_VIEW = 128,      /* the elements of input 0 in another shape: the output shares its storage, no kernel */
     MX_OP_CREATE = 256,    /* no array inputs; makes its output on attrs->ctx */
     MX_OP_CALLS = 512,     /* calls subgraphs or a user's code: see op/control.h */
+    MX_OP_IDENTITY = 1024, /* output 0 is input 0 while predicting, unless a random number is drawn */
+    MX_OP_LOSS = 2048,     /* a loss */
 };
+
+/* What the operator does with sparse inputs; exec/sparse has a function for each of these. */
+typedef enum mx_sparse_rule {
+    MX_SPARSE_REFUSED,   /* it wants them dense */
+    MX_SPARSE_ZEROS,     /* f(0) = 0: works on the stored values alone */
+    MX_SPARSE_TWO,       /* + - * / of two arrays */
+    MX_SPARSE_SUM,       /* of any number of arrays */
+    MX_SPARSE_FOLD,      /* sum, mean or norm over axes */
+    MX_SPARSE_DOT,       /* matrix product */
+    MX_SPARSE_EMBEDDING, /* rows of a row_sparse weight */
+    MX_SPARSE_SLICE,     /* a range along the axes */
+    MX_SPARSE_CONCAT,    /* one behind the other */
+    MX_SPARSE_TAKE,      /* rows of a csr */
+    MX_SPARSE_RETAIN,    /* chosen rows of a row_sparse array */
+    MX_SPARSE_STORAGE,   /* conversion between storage types */
+    MX_SPARSE_UPDATE,    /* an optimizer's update: of the rows that the gradient has */
+    MX_SPARSE_RULES
+} mx_sparse_rule;
+
+/* How the operator's box is coloured in drawings of graphs (graph/dot.c). */
+typedef enum mx_look {
+    MX_LOOK_OTHER,
+    MX_LOOK_WEIGHTS,    /* layers with weights */
+    MX_LOOK_NORM,       /* normalizations */
+    MX_LOOK_ACTIVATION,
+    MX_LOOK_POOLING,    /* pooling and resizing */
+    MX_LOOK_SHAPE,      /* only shapes and places change */
+    MX_LOOK_SUM,
+    MX_LOOK_SOFTMAX,    /* softmax and losses */
+    MX_LOOKS
+} mx_look;
 
 struct mx_op {
     const char *name;    /* canonical, as in files: "Convolution" */
@@ -136,10 +170,23 @@ struct mx_op {
     uint32_t grad_in, grad_out;              /* bit i: the gradient looks at input / output i */
     uint32_t mutates;                        /* bit i: input i is written (running statistics, optimizer state) */
     uint32_t no_grad_inputs;                 /* bit i: no gradient flows to input i (indices, lengths, states) */
-    const char *c_name;                      /* of the C function, without mx_; NULL: the name in snake case */
     const mx_sample *samples;                /* ended by a row without shapes */
     mx_reference_fn reference;
-    const void *user; /* what a family's shared functions need to know about the row */
+    const struct mx_movement *movement; /* it only moves elements, by this rule (op/formula/movement.h); NULL: no */
+    const void *user;                   /* what a family's shared functions need to know about the row */
+
+    /* Facts that front ends, mixed precision, sparse arrays, drawings and emitted C files go by. */
+    const char *c_name;               /* of the C function, without mx_; NULL: the name in snake case */
+    const char *methods;              /* names as a method of arrays and symbols, "flip reverse"; NULL: none */
+    const char *hint;                 /* of automatic node names, "_plus"; NULL: the name in lower case */
+    mx_precision precision;           /* what it computes in under mixed precision; 0: takes inputs as they come */
+    const char *const *float32_where; /* {attribute, values ..., NULL}: float32 with these values */
+    mx_sparse_rule sparse;            /* what it does with sparse inputs; 0: refuses them */
+    bool sparse_gradient;             /* its gradient works with sparse inputs */
+    bool finite_at_zero;              /* zeros give a finite result: lanes of padding stay harmless (pass/layout.c) */
+    mx_look look;                     /* in drawings */
+    const char *shows;                /* attributes that its box in a drawing shows: "kernel/stride, num_filter" */
+    const struct mx_emission *emit;   /* how it is written into a C file (op/emit.h); NULL: see mx_emission_of */
 
     /* Filled in by the registry. */
     int id, declared_inputs;

@@ -22,7 +22,7 @@ static const formula formulas[] = {
 #define U(name, aliases, forward, ...) {#name, #forward, NULL, NULL, NULL},
 #define B(id, elementwise, a1, broadcast, a2, scalar, a3, i1, o1, i2, o2, forward, ...) \
     {#id, #forward, elementwise, broadcast, scalar},
-#define C(id, elementwise, a1, broadcast, a2, scalar, a3, forward, doc) \
+#define C(id, elementwise, a1, broadcast, a2, scalar, a3, forward, ...) \
     {#id, "(float)(" #forward ")", elementwise, broadcast, scalar},
     MX_UNARY_ROWS(U) MX_LINEAR_ROWS(U) MX_STEP_ROWS(U) MX_BINARY_ROWS(B) MX_COMPARE_ROWS(C)
 #undef U

@@ -70,7 +70,7 @@ MX_UNARY_ROWS(BACKWARD_LOOP)
         }                                                                                                          \
     }
 #define BINARY_ROW_LOOPS(id, en, ea, bn, ba, sn, sa, ki, ko, si, so, forward, ...) BINARY_LOOPS(id, forward)
-#define COMPARE_ROW_LOOPS(id, en, ea, bn, ba, sn, sa, forward, doc) BINARY_LOOPS(id, forward)
+#define COMPARE_ROW_LOOPS(id, en, ea, bn, ba, sn, sa, forward, ...) BINARY_LOOPS(id, forward)
 MX_BINARY_ROWS(BINARY_ROW_LOOPS)
 MX_COMPARE_ROWS(COMPARE_ROW_LOOPS)
 

@@ -128,7 +128,8 @@ static void ref_backward(const mx_reference_call *call)
 
 #define SAMPLES(...) (const mx_sample[]){__VA_ARGS__, {0}}
 mx_op mx_family_correlation[] = {
-    {.name = "Correlation", .inputs = "data1 data2", .doc = "how much patches of one map are like displaced patches of another",
+    {.name = "Correlation", .precision = MX_PRECISION_FLOAT32, .inputs = "data1 data2",
+     .doc = "how much patches of one map are like displaced patches of another",
      .schema = &correlation_schema, .check = check, .infer_shape = infer, .gradient = gradient, .grad_in = 3, .reference = reference,
      .samples = SAMPLES({"2,3,5,6;2,3,5,6", "", 0, 0, "floatonly"}, {"1,2,7,8;1,2,7,8", "kernel_size=3, max_displacement=2, stride2=2, pad_size=1", 0, 0, "floatonly"},
                         {"1,2,5,6;1,2,5,6", "kernel_size=3, max_displacement=1, stride1=2, pad_size=2", 0, 0, "floatonly"},

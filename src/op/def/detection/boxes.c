@@ -343,10 +343,12 @@ static void ref_decode(const mx_reference_call *call)
 
 #define SAMPLES(...) (const mx_sample[]){__VA_ARGS__, {0}}
 mx_op mx_family_boxes[] = {
-    {.name = "_contrib_box_iou", .c_name = "box_iou", .inputs = "lhs rhs", .doc = "intersection over union of all pairs of boxes", .schema = &box_iou_schema,
+    {.name = "_contrib_box_iou", .precision = MX_PRECISION_FLOAT32, .c_name = "box_iou", .inputs = "lhs rhs",
+     .doc = "intersection over union of all pairs of boxes", .schema = &box_iou_schema,
      .flags = MX_OP_ZERO_GRADIENT, .infer_shape = infer_iou, .reference = ref_iou,
      .samples = SAMPLES({"3,4;2,4", "", 0, 1, "f32only"}, {"2,3,4;4", "format=center", 0, 1, "f32only"})},
-    {.name = "_contrib_box_nms", .aliases = "_contrib_box_non_maximum_suppression", .c_name = "box_nms", .inputs = "data", .outputs = "output index",
+    {.name = "_contrib_box_nms", .precision = MX_PRECISION_FLOAT32, .aliases = "_contrib_box_non_maximum_suppression",
+     .c_name = "box_nms", .inputs = "data", .outputs = "output index",
      .doc = "boxes by falling score, without those that overlap a better one; what is left out becomes -1", .schema = &box_nms_schema, .n_out = 2,
      .n_visible = 1, .infer_shape = infer_nms, .infer_type = infer_nms_type, .gradient = grad_nms, .grad_out = 2, .reference = ref_nms,
      .samples = SAMPLES({"8,6", "", 0, 1, "f32only distinct"}, {"2,9,6", "id_index=0, topk=5, overlap_thresh=0.1", 0, 1, "f32only distinct"},

@@ -361,16 +361,19 @@ static void ref_detection(const mx_reference_call *call)
 
 #define SAMPLES(...) (const mx_sample[]){__VA_ARGS__, {0}}
 mx_op mx_family_multibox[] = {
-    {.name = "_contrib_MultiBoxPrior", .aliases = "_npx_multibox_prior", .c_name = "multibox_prior", .inputs = "data",
+    {.name = "_contrib_MultiBoxPrior", .precision = MX_PRECISION_FLOAT32, .aliases = "_npx_multibox_prior",
+     .c_name = "multibox_prior", .inputs = "data",
      .doc = "anchor boxes at every place of a feature map", .schema = &multibox_prior_schema, .flags = MX_OP_ZERO_GRADIENT, .check = check_prior,
      .infer_shape = infer_prior, .reference = ref_prior,
      .samples = SAMPLES({"1,3,2,3", "sizes=(0.5, 0.25), ratios=(1, 2, 0.5)", 0, 0, "floatonly"},
                         {"2,1,3,2", "sizes=(0.4,), ratios=(2, 3), clip=True, steps=(0.3, 0.2), offsets=(0.4, 0.6)", 0, 0, "floatonly"})},
-    {.name = "_contrib_MultiBoxTarget", .aliases = "_npx_multibox_target", .c_name = "multibox_target", .inputs = "anchor label cls_pred",
+    {.name = "_contrib_MultiBoxTarget", .precision = MX_PRECISION_FLOAT32, .aliases = "_npx_multibox_target",
+     .c_name = "multibox_target", .inputs = "anchor label cls_pred",
      .outputs = "loc_target loc_mask cls_target", .n_out = 3, .doc = "training targets of anchors: offsets, mask and class", .schema = &multibox_target_schema,
      .flags = MX_OP_ZERO_GRADIENT, .check = check_target, .infer_shape = infer_target, .reference = ref_target,
      .samples = SAMPLES({"1,7,4;2,3,5;2,3,7", "", 0, 1, "f32only"}, {"1,9,4;2,2,6;2,4,9", "overlap_threshold=0.1, negative_mining_ratio=2", 0, 1, "f32only"})},
-    {.name = "_contrib_MultiBoxDetection", .aliases = "_npx_multibox_detection", .c_name = "multibox_detection", .inputs = "cls_prob loc_pred anchor",
+    {.name = "_contrib_MultiBoxDetection", .precision = MX_PRECISION_FLOAT32, .aliases = "_npx_multibox_detection",
+     .c_name = "multibox_detection", .inputs = "cls_prob loc_pred anchor",
      .doc = "detections (class, score, box) by falling score; class -1: suppressed", .schema = &multibox_detection_schema,
      .flags = MX_OP_ZERO_GRADIENT, .check = check_detection, .infer_shape = infer_detection, .reference = ref_detection,
      .samples = SAMPLES({"2,3,7;2,28;1,7,4", "", 0, 1, "f32only distinct"},

@@ -295,7 +295,8 @@ static void ref_pooling_backward(const mx_reference_call *call)
 
 #define SAMPLES(...) (const mx_sample[]){__VA_ARGS__, {0}}
 mx_op mx_family_roi[] = {
-    {.name = "ROIPooling", .aliases = "_npx_roi_pooling", .c_name = "roi_pooling", .inputs = "data rois", .outputs = "output maxidx", .n_out = 2, .n_visible = 1,
+    {.name = "ROIPooling", .precision = MX_PRECISION_FLOAT32, .aliases = "_npx_roi_pooling", .c_name = "roi_pooling",
+     .inputs = "data rois", .outputs = "output maxidx", .n_out = 2, .n_visible = 1,
      .doc = "the largest value of each bin of regions", .schema = &roi_pooling_schema, .check = check_pooling, .infer_shape = infer_pooling,
      .infer_type = infer_pooling_type, .gradient = grad_pooling, .grad_in = 2, .grad_out = 2, .no_grad_inputs = 2, .reference = ref_pooling,
      .samples = SAMPLES({"2,3,6,7;4,5", "pooled_size=(2, 3), spatial_scale=1.0", 0, 5, "f32only distinct"},
@@ -304,7 +305,8 @@ mx_op mx_family_roi[] = {
      .flags = MX_OP_HIDDEN | MX_OP_NO_GRADIENT, .infer_shape = infer_pooling_backward, .infer_type = infer_pooling_backward_type,
      .reference = ref_pooling_backward,
      .samples = SAMPLES({"4,3,2,2;4,5;4,3,2,2", "shape=(2, 3, 3, 3)", 0, 3, "f32only int:1 int:2"})},
-    {.name = "_contrib_ROIAlign", .c_name = "roi_align", .inputs = "data rois", .doc = "the mean of bilinear samples in each bin of regions", .schema = &roi_align_schema,
+    {.name = "_contrib_ROIAlign", .precision = MX_PRECISION_FLOAT32, .c_name = "roi_align", .inputs = "data rois",
+     .doc = "the mean of bilinear samples in each bin of regions", .schema = &roi_align_schema,
      .check = check_align, .infer_shape = infer_align, .gradient = grad_align, .grad_in = 2, .no_grad_inputs = 2, .reference = ref_align,
      .samples = SAMPLES({"2,3,6,7;4,5", "pooled_size=(2, 3), spatial_scale=1.0, sample_ratio=2", 0, 5, "f32only"},
                         {"3,2,5,4;5,5", "pooled_size=(3, 2), spatial_scale=0.5", 0, 6, "f32only"},

@@ -201,7 +201,8 @@ static void ref_self_values(const mx_reference_call *call) { reference_values(ca
 static void ref_cross_values(const mx_reference_call *call) { reference_values(call, 2); }
 
 #define SAMPLES(...) (const mx_sample[]){__VA_ARGS__, {0}}
-#define PRODUCT(op, c) .name = "_contrib_interleaved_matmul_" op, .c_name = "interleaved_matmul_" c, .schema = &attention_heads_schema
+#define PRODUCT(op, c) .name = "_contrib_interleaved_matmul_" op, .c_name = "interleaved_matmul_" c, .schema = &attention_heads_schema, \
+    .precision = MX_PRECISION_TARGET
 mx_op mx_family_attention[] = {
     {PRODUCT("selfatt_qk", "selfatt_qk"), .inputs = "queries_keys_values", .doc = "scores of self attention", .infer_shape = infer_qk, .gradient = grad_qk,
      .grad_in = 1, .reference = ref_qk, .user = &self_roles, .samples = SAMPLES({"3,2,12", "heads=2", 0, 0, "floatonly"}, {"5,1,27", "heads=3", 0, 0, "floatonly"})},

@@ -275,16 +275,20 @@ static void reference_dense_relu(const mx_reference_call *call)
 
 #define SAMPLES(...) (const mx_sample[]){__VA_ARGS__, {0}}
 mx_op mx_family_dot[] = {
-    {.name = "dot", .aliases = "_sparse_dot", .doc = "product over the last axis of lhs and the first of rhs", .inputs = "lhs rhs",
+    {.name = "dot", .precision = MX_PRECISION_TARGET, .aliases = "_sparse_dot",
+     .doc = "product over the last axis of lhs and the first of rhs", .inputs = "lhs rhs",
      .schema = &dot_schema, .infer_shape = infer_dot, .gradient = grad_dot, .grad_in = 3, .reference = reference_dot,
      .samples = SAMPLES({"2,3;3,4", "", 0, 0, NULL}, {"3,2;3,4", "transpose_a=True", 0, 0, NULL}, {"2,3;4,3", "transpose_b=True", 0, 0, NULL},
                         {"3,2;4,3", "transpose_a=True, transpose_b=True", 0, 0, NULL}, {"5;5", "", 0, 0, NULL}, {"2,3,4;4,5", "", 0, 0, NULL},
                         {"3;3,4", "", 0, 0, NULL}, {"2,3;3", "", 0, 0, NULL}, {"17,33;33,19", "", 0, 0, NULL})},
-    {.name = "batch_dot", .aliases = "_npx_batch_dot", .doc = "matrix product per leading index", .inputs = "lhs rhs", .schema = &dot_schema,
+    {.name = "batch_dot", .precision = MX_PRECISION_TARGET, .aliases = "_npx_batch_dot",
+     .doc = "matrix product per leading index", .inputs = "lhs rhs", .schema = &dot_schema,
      .infer_shape = infer_batch_dot, .gradient = grad_batch_dot, .grad_in = 3, .reference = reference_batch_dot,
      .samples = SAMPLES({"2,2,3;2,3,4", "", 0, 0, NULL}, {"2,3,2;2,3,4", "transpose_a=True", 0, 0, NULL},
                         {"2,2,3;2,4,3", "transpose_b=True", 0, 0, NULL}, {"2,3,2;2,4,3", "transpose_a=True, transpose_b=True", 0, 0, NULL})},
-    {.name = "FullyConnected", .aliases = "_sparse_FullyConnected _npx_fully_connected", .doc = "data times the transposed weight, plus bias",
+    {.name = "FullyConnected", .precision = MX_PRECISION_TARGET,
+     .aliases = "_sparse_FullyConnected _npx_fully_connected",
+     .doc = "data times the transposed weight, plus bias",
      .inputs = "data weight bias?", .schema = &dense_schema, .count_in = count_dense_inputs, .infer_shape = infer_dense,
      .gradient = grad_dense, .grad_in = 3, .reference = reference_dense,
      .samples = SAMPLES({"2,3;4,3;4", "num_hidden=4", 0, 0, NULL}, {"2,3;4,3", "num_hidden=4, no_bias=True", 0, 0, "absent:2"},

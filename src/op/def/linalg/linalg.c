@@ -351,11 +351,13 @@ static void ref_trsm(const mx_reference_call *call)
     {"70,70;70,5", "alpha=3", 0, 0, "floatonly dominant nograd"}, {"70,70;70,5", "transpose=True", 0, 0, "floatonly dominant nograd"}, \
     {"5,5;70,5", "rightside=True", 0, 0, "floatonly dominant nograd"}, {"67,67;3,67", "rightside=True, lower=False", 0, 0, "floatonly dominant nograd"})
 mx_op mx_family_linalg[] = {
-    {.name = "_linalg_gemm", .aliases = "linalg_gemm", .c_name = "linalg_gemm", .inputs = "A B C", .schema = &linalg_gemm_schema,
+    {.name = "_linalg_gemm", .precision = MX_PRECISION_TARGET, .aliases = "linalg_gemm", .c_name = "linalg_gemm",
+     .inputs = "A B C", .schema = &linalg_gemm_schema,
      .doc = "alpha op(A) op(B) + beta C, per leading index", .infer_shape = infer_gemm, .gradient = grad_gemm, .grad_in = 3, .reference = ref_gemm,
      .samples = SAMPLES({"2,3;3,4;2,4", "", 0, 0, "floatonly"}, {"2,3,2;2,4,3;2,2,4", "transpose_a=True, transpose_b=True, alpha=2, beta=0.5", 0, 0, "floatonly"},
                         {"2,3,4;4,3,5;2,3,5", "axis=-3, alpha=0.5", 0, 0, "floatonly"}, {"2,4,3,2;2,4,3,5;2,2,3,5", "axis=1, transpose_a=True", 0, 0, "floatonly"})},
-    {.name = "_linalg_gemm2", .aliases = "linalg_gemm2", .c_name = "linalg_gemm2", .inputs = "A B", .schema = &linalg_gemm2_schema,
+    {.name = "_linalg_gemm2", .precision = MX_PRECISION_TARGET, .aliases = "linalg_gemm2", .c_name = "linalg_gemm2",
+     .inputs = "A B", .schema = &linalg_gemm2_schema,
      .doc = "alpha op(A) op(B), per leading index", .infer_shape = infer_gemm, .gradient = grad_gemm, .grad_in = 3, .reference = ref_gemm2,
      .samples = SAMPLES({"2,3;3,4", "", 0, 0, "floatonly"}, {"2,3,2;2,3,4", "transpose_a=True, alpha=2", 0, 0, "floatonly"}, {"2,2,3;2,4,3", "transpose_b=True", 0, 0, "floatonly"},
                         {"3,4,2;2,4,5", "axis=0", 0, 0, "floatonly"}, {"19,33;33,17", "", 0, 0, "floatonly"})},
@@ -365,7 +367,8 @@ mx_op mx_family_linalg[] = {
     {.name = "_linalg_trmm", .aliases = "linalg_trmm", .c_name = "linalg_trmm", .inputs = "A B", .schema = &linalg_triangular_schema,
      .doc = "product with a triangular matrix: alpha op(A) B, or alpha B op(A)", .infer_shape = infer_triangular, .gradient = grad_trmm, .grad_in = 3,
      .reference = ref_trmm, .samples = TRIANGULAR_SAMPLES},
-    {.name = "_linalg_trsm", .aliases = "linalg_trsm", .c_name = "linalg_trsm", .inputs = "A B", .schema = &linalg_triangular_schema,
+    {.name = "_linalg_trsm", .precision = MX_PRECISION_FLOAT32, .aliases = "linalg_trsm", .c_name = "linalg_trsm",
+     .inputs = "A B", .schema = &linalg_triangular_schema,
      .doc = "solves with a triangular matrix: op(A) X = alpha B, or X op(A) = alpha B", .infer_shape = infer_triangular, .gradient = grad_trsm,
      .grad_in = 1, .grad_out = 1, .reference = ref_trsm, .samples = TRIANGULAR_SAMPLES},
     {0},

@@ -164,7 +164,8 @@ static void reference(const mx_reference_call *call)
 }
 
 mx_op mx_family_ctc[] = {
-    {.name = "CTCLoss", .aliases = "ctc_loss _contrib_CTCLoss _contrib_ctc_loss", .c_name = "op_ctc_loss",
+    {.name = "CTCLoss", .flags = MX_OP_LOSS, .precision = MX_PRECISION_FLOAT32,
+     .aliases = "ctc_loss _contrib_CTCLoss _contrib_ctc_loss", .c_name = "op_ctc_loss",
      .inputs = "data label data_lengths? label_lengths?", .outputs = "output gradient", .schema = &ctc_schema,
      .doc = "connectionist temporal classification loss of unnormalised data (time, batch, classes) and labels (batch, labels)",
      .n_out = 2, .n_visible = 1, .count_in = count_in, .infer_shape = infer_shape, .infer_type = infer_type, .gradient = gradient,

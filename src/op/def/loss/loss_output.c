@@ -244,12 +244,14 @@ static void ref_svm_backward(const mx_reference_call *call)
 #define BACKWARD(rule) .flags = MX_OP_HIDDEN | MX_OP_NO_GRADIENT, .infer_shape = rule, .infer_type = infer_head_type
 #define REGRESSION(name_, doc_, gradient_, reference_)                                                                   \
     {.name = name_, .aliases = "_sparse_" name_, .doc = doc_, .inputs = "data label", .schema = &regression_output_schema, \
+     .flags = MX_OP_LOSS, .precision = MX_PRECISION_FLOAT32, \
      .infer_shape = infer_regression, .infer_type = infer_head_type, .gradient = gradient_, .grad_in = 2, .grad_out = 1, \
      .no_grad_inputs = 2, .reference = reference_,                                                                       \
      .samples = (const mx_sample[]){{"2,3;2,3", "", 0, 0, "nograd floatonly"}, {"4,1;4", "grad_scale=2", 0, 0, "nograd floatonly"}, {0}}}
 
 mx_op mx_family_loss_output[] = {
-    {.name = "SoftmaxOutput", .aliases = "Softmax", .inputs = "data label", .schema = &softmax_output_schema,
+    {.name = "SoftmaxOutput", .flags = MX_OP_LOSS, .precision = MX_PRECISION_FLOAT32, .aliases = "Softmax",
+     .inputs = "data label", .schema = &softmax_output_schema,
      .doc = "softmax whose gradient is that of cross entropy with the label", .infer_shape = infer_softmax,
      .infer_type = infer_head_type, .gradient = grad_softmax, .grad_in = 2, .grad_out = 1, .no_grad_inputs = 2,
      .reference = ref_softmax,
@@ -264,7 +266,8 @@ mx_op mx_family_loss_output[] = {
     REGRESSION("LinearRegressionOutput", "identity whose gradient is that of the squared error", grad_difference, ref_identity),
     REGRESSION("MAERegressionOutput", "identity whose gradient is that of the absolute error", grad_sign, ref_identity),
     REGRESSION("LogisticRegressionOutput", "sigmoid whose gradient is that of the logistic loss", grad_difference, ref_sigmoid),
-    {.name = "SVMOutput", .inputs = "data label", .schema = &svm_output_schema, .doc = "identity whose gradient is that of the hinge loss",
+    {.name = "SVMOutput", .flags = MX_OP_LOSS, .precision = MX_PRECISION_FLOAT32, .inputs = "data label",
+     .schema = &svm_output_schema, .doc = "identity whose gradient is that of the hinge loss",
      .infer_shape = infer_svm, .infer_type = infer_head_type, .gradient = grad_svm, .grad_in = 3, .no_grad_inputs = 2,
      .reference = ref_identity, .samples = (const mx_sample[]){{"3,4;3", "", 0, 4, "int:1 nograd"}, {0}}},
     {.name = "_backward_SVMOutput", .inputs = "data label", .schema = &svm_output_schema, BACKWARD(infer_svm_backward), .doc = "gradient of SVMOutput",

@@ -431,14 +431,16 @@ static int count_split(const void *attrs) { return (int)((const mx_split_attrs *
     .user = &(const mx_movement){plan_concat}
 
 mx_op mx_family_join[] = {
-    {.name = "Concat", .aliases = "_sparse_concat concat", .doc = "joins arrays along an axis", CONCAT,
+    {.name = "Concat", .precision = MX_PRECISION_WIDEST, .aliases = "_sparse_concat concat",
+     .doc = "joins arrays along an axis", CONCAT,
      .samples = (const mx_sample[]){{"2,3;2,4", "num_args=2", 0, 0, NULL},
          {"2,3;1,3;4,3", "num_args=3, dim=0", 0, 0, NULL}, {"2,3,2;2,3,1", "dim=-1", 0, 0, NULL},
          {"5", "dim=0", 0, 0, NULL}, {"2,0;2,3", "", 0, 0, NULL}, {0}}},
     {.name = "_rnn_param_concat", .aliases = "_npi_rnn_param_concat",
      .doc = "joins the parameters of a recurrent layer", CONCAT,
      .samples = (const mx_sample[]){{"6;4", "num_args=2, dim=0", 0, 0, NULL}, {0}}},
-    {.name = "stack", .doc = "joins arrays of one shape along a new axis", .inputs = "*data", .schema = &stack_schema,
+    {.name = "stack", .precision = MX_PRECISION_WIDEST, .doc = "joins arrays of one shape along a new axis",
+     .inputs = "*data", .schema = &stack_schema,
      .flags = MX_OP_LIST,
      .count_in = count_stack, .infer_shape = infer_stack, .gradient = grad_stack, .reference = ref_stack,
      .user = &(const mx_movement){plan_stack},

@@ -225,7 +225,8 @@ static void ref_lrn_backward(const mx_reference_call *call)
 
 #define BACKWARD(rule) .flags = MX_OP_HIDDEN | MX_OP_NO_GRADIENT, .infer_shape = rule
 mx_op mx_family_normalize[] = {
-    {.name = "L2Normalization", .inputs = "data", .outputs = "output norm", .schema = &l2_normalization_schema,
+    {.name = "L2Normalization", .precision = MX_PRECISION_FLOAT32, .inputs = "data", .outputs = "output norm",
+     .schema = &l2_normalization_schema,
      .doc = "divides by the square root of the sum of squares", .n_out = 2, .n_visible = 1, .infer_shape = infer_l2,
      .gradient = grad_l2, .grad_in = 1, .grad_out = 3, .reference = ref_l2,
      .samples = (const mx_sample[]){{"2,3,4", "", 0, 0, "floatonly"}, {"2,3,4", "mode=channel, eps=0.1", 0, 0, "floatonly"},
@@ -233,7 +234,8 @@ mx_op mx_family_normalize[] = {
     {.name = "_backward_L2Normalization", .inputs = "ograd output norm", .schema = &l2_normalization_schema, BACKWARD(infer_l2_backward),
      .doc = "gradient of L2Normalization", .reference = ref_l2_backward,
      .samples = (const mx_sample[]){{"3,37;3,37;3,1", "", 0.2, 2, "floatonly"}, {"2,3,4;2,3,4;2,4", "mode=channel", 0.2, 2, "floatonly"}, {0}}},
-    {.name = "LRN", .c_name = "lrn", .inputs = "data", .outputs = "output tmp_norm", .schema = &lrn_schema, .n_out = 2, .n_visible = 1,
+    {.name = "LRN", .precision = MX_PRECISION_FLOAT32, .c_name = "lrn", .inputs = "data", .outputs = "output tmp_norm",
+     .schema = &lrn_schema, .n_out = 2, .n_visible = 1,
      .doc = "divides by a norm over neighbouring channels", .infer_shape = infer_lrn, .check = check_lrn, .gradient = grad_lrn,
      .grad_in = 1, .grad_out = 2, .reference = ref_lrn,
      .samples = (const mx_sample[]){{"2,5,3", "nsize=3, alpha=0.3", 0, 0, "floatonly"}, {"1,4,2,2", "nsize=5, alpha=0.5, beta=0.5, knorm=1", 0, 0, "floatonly"}, {0}}},

@@ -66,7 +66,7 @@ static mx_array *mx_silu_slope(mx_array *x)
 #define INPUTS_Y "ograd output"
 #define INPUTS_XY "ograd data output"
 
-#define UNARY_GRADIENT(name, aliases, forward, looks, derivative, composition, low, high, doc)                  \
+#define UNARY_GRADIENT(name, aliases, forward, looks, derivative, composition, ...)                              \
     static mx_code grad_##name(mx_grad *grad)                                                                   \
     {                                                                                                           \
         mx_array *g = grad->ograd[0], *x = grad->in[0], *y = grad->out[0];                                      \
@@ -75,7 +75,7 @@ static mx_array *mx_silu_slope(mx_array *x)
     }
 MX_UNARY_ROWS(UNARY_GRADIENT)
 
-#define LINEAR_GRADIENT(name, aliases, forward, composition, low, high, doc) \
+#define LINEAR_GRADIENT(name, aliases, forward, composition, ...)            \
     static mx_code grad_##name(mx_grad *grad)                                \
     {                                                                        \
         mx_array *g = grad->ograd[0];                                        \
@@ -125,7 +125,7 @@ static bool give_reduced(mx_grad *grad, int i, mx_array *value)
     return grad->igrad[i] != NULL;
 }
 
-#define BINARY_GRADIENT(id, en, ea, bn, ba, sn, sa, ki, ko, si, so, forward, for_a, for_b, low, high, doc)                \
+#define BINARY_GRADIENT(id, en, ea, bn, ba, sn, sa, ki, ko, si, so, forward, for_a, for_b, ...)                           \
     static mx_code grad_##id(mx_grad *grad)                                                                       \
     {                                                                                                             \
         mx_array *g = grad->ograd[0], *a = grad->in[0], *b = grad->in[1], *y = grad->out[0];                      \
@@ -216,8 +216,8 @@ static double broadcast_at(const mx_reference_call *call, int input, int64_t ind
             call->out[0][i] = (forward);                                                          \
         }                                                                                         \
     }
-#define BINARY_REFERENCE(id, en, ea, bn, ba, sn, sa, ki, ko, si, so, forward, for_a, for_b, low, high, doc) BINARY_REFERENCE_(id, forward)
-#define COMPARE_REFERENCE(id, en, ea, bn, ba, sn, sa, forward, doc) BINARY_REFERENCE_(id, forward)
+#define BINARY_REFERENCE(id, en, ea, bn, ba, sn, sa, ki, ko, si, so, forward, ...) BINARY_REFERENCE_(id, forward)
+#define COMPARE_REFERENCE(id, en, ea, bn, ba, sn, sa, forward, ...) BINARY_REFERENCE_(id, forward)
 MX_BINARY_ROWS(BINARY_REFERENCE)
 MX_COMPARE_ROWS(COMPARE_REFERENCE)
 #undef T
@@ -236,37 +236,38 @@ MX_COMPARE_ROWS(COMPARE_REFERENCE)
 
 // clang-format off
 #define USE(row, form) .user = &(const mx_pointwise){MX_ROW_##row, MX_FORM_##form}
+#define FACTS(...) __VA_ARGS__ /* FACTS (.a = 1, .b = 2): a column of the table without its parentheses */
 
-#define UNARY_OP(name_, aliases_, forward, looks, derivative, composition, low, high, doc_) \
+#define UNARY_OP(name_, aliases_, forward, looks, derivative, composition, low, high, doc_, facts) \
     {.name = #name_, .aliases = aliases_, .doc = doc_, .inputs = "data", .flags = MX_OP_INPLACE, .gradient = grad_##name_, \
-     .grad_in = KEEP_IN_##looks, .grad_out = KEEP_OUT_##looks, .samples = UNARY_SAMPLES(low, high), .reference = ref_##name_, USE(name_, UNARY)},
-#define LINEAR_OP(name_, aliases_, forward, composition, low, high, doc_) \
+     .grad_in = KEEP_IN_##looks, .grad_out = KEEP_OUT_##looks, .samples = UNARY_SAMPLES(low, high), .reference = ref_##name_, USE(name_, UNARY), FACTS facts},
+#define LINEAR_OP(name_, aliases_, forward, composition, low, high, doc_, facts) \
     {.name = #name_, .aliases = aliases_, .doc = doc_, .inputs = "data", .flags = MX_OP_INPLACE, .gradient = grad_##name_, \
-     .samples = UNARY_SAMPLES(low, high), .reference = ref_##name_, USE(name_, UNARY)},
-#define BACKWARD_OP(name_, aliases_, forward, looks, derivative, composition, low, high, doc_) \
+     .samples = UNARY_SAMPLES(low, high), .reference = ref_##name_, USE(name_, UNARY), FACTS facts},
+#define BACKWARD_OP(name_, aliases_, forward, looks, derivative, composition, low, high, ...) \
     {.name = "_backward_" #name_, .doc = "gradient of " #name_, .inputs = INPUTS_##looks, .flags = MX_OP_INPLACE | MX_OP_HIDDEN | MX_OP_NO_GRADIENT, \
      .samples = BACKWARD_SAMPLES_##looks(low, high), .reference = ref_backward_##name_, USE(name_, BACKWARD)},
-#define STEP_OP(name_, aliases_, forward, low, high, doc_) \
+#define STEP_OP(name_, aliases_, forward, low, high, doc_, facts) \
     {.name = #name_, .aliases = aliases_, .doc = doc_, .inputs = "data", .flags = MX_OP_INPLACE | MX_OP_ZERO_GRADIENT, \
-     .samples = UNARY_SAMPLES(low, high), .reference = ref_##name_, USE(name_, UNARY)},
+     .samples = UNARY_SAMPLES(low, high), .reference = ref_##name_, USE(name_, UNARY), FACTS facts},
 
-#define BINARY_OP(id, en, ea, bn, ba, sn, sa, ki, ko, si, so, forward, for_a, for_b, low, high, doc_) \
+#define BINARY_OP(id, en, ea, bn, ba, sn, sa, ki, ko, si, so, forward, for_a, for_b, low, high, doc_, equal_facts, broadcast_facts, scalar_facts) \
     {.name = en, .c_name = "elemwise_" #id, .aliases = ea, .doc = doc_ ", elementwise", .inputs = "lhs rhs", .flags = MX_OP_INPLACE, .gradient = grad_##id, \
-     .grad_in = ki, .grad_out = ko, .samples = SAME_SAMPLES(low, high), .reference = ref_##id, USE(id, BINARY)}, \
+     .grad_in = ki, .grad_out = ko, .samples = SAME_SAMPLES(low, high), .reference = ref_##id, USE(id, BINARY), FACTS equal_facts}, \
     {.name = bn, .c_name = #id, .aliases = ba, .doc = doc_ ", with broadcasting", .inputs = "lhs rhs", .flags = MX_OP_INPLACE, .infer_shape = infer_broadcast, \
-     .gradient = grad_##id, .grad_in = ki, .grad_out = ko, .samples = BROADCAST_SAMPLES(low, high), .reference = ref_##id, USE(id, BINARY)}, \
+     .gradient = grad_##id, .grad_in = ki, .grad_out = ko, .samples = BROADCAST_SAMPLES(low, high), .reference = ref_##id, USE(id, BINARY), FACTS broadcast_facts}, \
     {.name = sn, .aliases = sa, .doc = doc_ ", where b is a number", .inputs = "data", .schema = &scalar_schema, .flags = MX_OP_INPLACE, \
-     .gradient = grad_scalar_##id, .grad_in = si, .grad_out = so, .samples = SCALAR_SAMPLES(low, high), .reference = ref_scalar_##id, USE(id, SCALAR)},
-#define REVERSED_OP(id, rn, ra, low, high, doc_) \
+     .gradient = grad_scalar_##id, .grad_in = si, .grad_out = so, .samples = SCALAR_SAMPLES(low, high), .reference = ref_scalar_##id, USE(id, SCALAR), FACTS scalar_facts},
+#define REVERSED_OP(id, rn, ra, low, high, doc_, facts) \
     {.name = rn, .aliases = ra, .doc = doc_ ", where a is a number", .inputs = "data", .schema = &scalar_schema, .flags = MX_OP_INPLACE, \
-     .gradient = grad_reversed_##id, .grad_in = 1, .grad_out = 1, .samples = SCALAR_SAMPLES(low, high), .reference = ref_reversed_##id, USE(id, REVERSED)},
-#define COMPARE_OP(id, en, ea, bn, ba, sn, sa, forward, doc_) \
+     .gradient = grad_reversed_##id, .grad_in = 1, .grad_out = 1, .samples = SCALAR_SAMPLES(low, high), .reference = ref_reversed_##id, USE(id, REVERSED), FACTS facts},
+#define COMPARE_OP(id, en, ea, bn, ba, sn, sa, forward, doc_, equal_facts, broadcast_facts, scalar_facts) \
     {.name = en, .c_name = "elemwise_" #id, .aliases = ea, .doc = doc_ ", elementwise", .inputs = "lhs rhs", .flags = MX_OP_INPLACE | MX_OP_ZERO_GRADIENT, \
-     .samples = SAME_SAMPLES(-1, 1), .reference = ref_##id, USE(id, BINARY)}, \
+     .samples = SAME_SAMPLES(-1, 1), .reference = ref_##id, USE(id, BINARY), FACTS equal_facts}, \
     {.name = bn, .c_name = #id, .aliases = ba, .doc = doc_ ", with broadcasting", .inputs = "lhs rhs", .flags = MX_OP_INPLACE | MX_OP_ZERO_GRADIENT, \
-     .infer_shape = infer_broadcast, .samples = BROADCAST_SAMPLES(-1, 1), .reference = ref_##id, USE(id, BINARY)}, \
+     .infer_shape = infer_broadcast, .samples = BROADCAST_SAMPLES(-1, 1), .reference = ref_##id, USE(id, BINARY), FACTS broadcast_facts}, \
     {.name = sn, .aliases = sa, .doc = doc_ ", where b is a number", .inputs = "data", .schema = &scalar_schema, \
-     .flags = MX_OP_INPLACE | MX_OP_ZERO_GRADIENT, .samples = SCALAR_SAMPLES(-1, 3), .reference = ref_scalar_##id, USE(id, SCALAR)},
+     .flags = MX_OP_INPLACE | MX_OP_ZERO_GRADIENT, .samples = SCALAR_SAMPLES(-1, 3), .reference = ref_scalar_##id, USE(id, SCALAR), FACTS scalar_facts},
 
 mx_op mx_family_pointwise[] = {
     MX_UNARY_ROWS(UNARY_OP)

@@ -175,7 +175,7 @@ static int count_args(const void *attrs)
 /* ---- the rows -------------------------------------------------------------------------------------------------- */
 
 mx_op mx_family_select[] = {
-    {.name = "where", .aliases = "_sparse_where _npi_where",
+    {.name = "where", .precision = MX_PRECISION_WIDEST, .aliases = "_sparse_where _npi_where",
      .doc = "elements of x where the condition is not 0, of y elsewhere",
      .inputs = "condition x y", .infer_shape = infer_where, .infer_type = infer_where_type, .gradient = grad_where,
      .grad_in = 1, .no_grad_inputs = 1, .reference = ref_where,
@@ -191,9 +191,9 @@ mx_op mx_family_select[] = {
      .flags = MX_OP_INPLACE | MX_OP_HIDDEN, .check = check_clip, .gradient = grad_backward_clip, .grad_in = 2,
      .no_grad_inputs = 2,
      .reference = ref_backward_clip, .samples = (const mx_sample[]){{"2,3;2,3", "a_min=-1, a_max=1", 0, 0, NULL}, {0}}},
-    {.name = "smooth_l1", .aliases = "_npx_smooth_l1",
+    {.name = "smooth_l1", .precision = MX_PRECISION_FLOAT32, .aliases = "_npx_smooth_l1",
      .doc = "a parabola near 0, |x| - 1 / (2 sigma^2) beyond 1 / sigma^2", .inputs = "data",
-     .schema = &smooth_l1_schema, .flags = MX_OP_INPLACE, .gradient = grad_smooth_l1, .grad_in = 1,
+     .schema = &smooth_l1_schema, .flags = MX_OP_LOSS | MX_OP_INPLACE, .gradient = grad_smooth_l1, .grad_in = 1,
      .reference = ref_smooth_l1,
      .samples = (const mx_sample[]){{"2,3", "", -3, 3, NULL}, {"5,4", "scalar=2", -1, 1, NULL}, {0}}},
     {.name = "hard_sigmoid", .doc = "alpha x + beta, bounded to [0, 1]", .inputs = "data",
@@ -201,7 +201,8 @@ mx_op mx_family_select[] = {
      .gradient = grad_hard_sigmoid, .grad_in = 1, .reference = ref_hard_sigmoid,
      .samples = (const mx_sample[]){{"2,3", "", -2, 2, "floatonly"},
                                     {"4,5", "alpha=0.7, beta=0.3", -2, 2, "floatonly"}, {0}}},
-    {.name = "add_n", .aliases = "_sparse_add_n _sparse_ElementWiseSum ElementWiseSum",
+    {.name = "add_n", .precision = MX_PRECISION_WIDEST,
+     .aliases = "_sparse_add_n _sparse_ElementWiseSum ElementWiseSum",
      .doc = "sum of arrays of one shape", .inputs = "*args",
      .schema = &add_n_schema, .flags = MX_OP_LIST | MX_OP_INPLACE, .count_in = count_args, .gradient = grad_add_n,
      .reference = ref_add_n,
