@@ -3,7 +3,8 @@
  *     {"name": "softmax", "aliases": [...], "doc": "...", "c_name": "softmax",
  *      "inputs": [{"name": "data", "optional": false, "list": false}], "outputs": ["output"], "visible_outputs": 1,
  *      "attributes": [{"name": "axis", "type": "int", "default": "-1", "rule": "", "doc": "..."}],
- *      "flags": [...], "differentiable": "yes", "precision": "float32"}
+ *      "flags": [...], "differentiable": "yes", "precision": "float32",
+ *      "sparse": "zeros", "sparse_gradient": false}
  *
  * A required attribute has "default": null and "required": true; an enum has "choices".  Counts that depend on the
  * attributes are null.
@@ -182,7 +183,11 @@ static void write_flags(mx_text *out, const mx_op *op)
 static void write_facts(mx_text *out, const mx_op *op)
 {
     static const char *const precisions[] = {"any", "target", "float32", "widest", "data"}; /* by mx_precision */
+    static const char *const rules[MX_SPARSE_RULES] = {"refused", "zeros", "two",    "sum",    "fold",    "dot",   "embedding",
+                                                       "slice",   "concat", "take",  "retain", "storage", "update"};
     member(out, "precision", precisions[op->precision]);
+    member(out, "sparse", rules[op->sparse]);
+    truth(out, "sparse_gradient", op->sparse_gradient);
 }
 
 const char *mx_op_describe(const mx_op *op)

@@ -1,92 +1,22 @@
-/* Calls with sparse arrays: the table of operators that know them, delivering, recording, gradients.
+/* Calls with sparse arrays: a function per rule that operators' descriptions name, delivering, recording, gradients.
  *
- *     mx_invoke --an input is sparse--> row of the table --> result (sparse or dense) --> out, tape
+ *     mx_invoke --an input is sparse--> function of op->sparse --> result (sparse or dense) --> out, tape
  *
- * Invariant: an operator without a row refuses, and says how to go on.
+ * Invariant: an operator without a rule refuses, and says how to go on.
  *
  * SPDX-License-Identifier: Apache-2.0 */
 #include "exec/sparse/sparse.h"
-
-#include <string.h>
 
 #include "base/error.h"
 #include "exec/tape.h"
 #include "graph/node.h"
 
-typedef struct row {
-    const char *name;
-    mx_sparse_fn run;
-    bool recorded; /* the operator's gradient works with sparse inputs */
-} row;
-
-static const row rows[] = {
-    {"dot", mx_sparse_dot, true},
-    {"Embedding", mx_sparse_embed, true},
-    {"elemwise_add", mx_sparse_combine, true},
-    {"elemwise_sub", mx_sparse_combine, true},
-    {"elemwise_mul", mx_sparse_combine, false},
-    {"elemwise_div", mx_sparse_combine, false},
-    {"broadcast_add", mx_sparse_combine, true},
-    {"broadcast_sub", mx_sparse_combine, true},
-    {"broadcast_mul", mx_sparse_combine, false},
-    {"broadcast_div", mx_sparse_combine, false},
-    {"add_n", mx_sparse_add_n, true},
-    {"sum", mx_sparse_fold, false},
-    {"mean", mx_sparse_fold, false},
-    {"norm", mx_sparse_fold, false},
-    {"slice", mx_sparse_slice, false},
-    {"Concat", mx_sparse_concat, false},
-    {"take", mx_sparse_take_rows, false},
-    {"_sparse_retain", mx_sparse_keep, false},
-    {"cast_storage", mx_sparse_cast, true},
-    {"sgd_update", mx_sparse_update, false},
-    {"sgd_mom_update", mx_sparse_update, false},
-    {"adam_update", mx_sparse_update, false},
-    {"_sparse_adagrad_update", mx_sparse_update, false},
-    {"ftrl_update", mx_sparse_update, false},
-    {"_contrib_group_adagrad_update", mx_sparse_update, false},
-    /* f(0) = 0 */
-    {"_mul_scalar", mx_sparse_map, true},
-    {"_div_scalar", mx_sparse_map, true},
-    {"_copy", mx_sparse_map, true},
-    {"BlockGrad", mx_sparse_map, true},
-    {"negative", mx_sparse_map, true},
-    {"Cast", mx_sparse_map, false},
-    {"clip", mx_sparse_map, false},
-    {"zeros_like", mx_sparse_map, false},
-    {"abs", mx_sparse_map, false},
-    {"sign", mx_sparse_map, false},
-    {"rint", mx_sparse_map, false},
-    {"ceil", mx_sparse_map, false},
-    {"floor", mx_sparse_map, false},
-    {"trunc", mx_sparse_map, false},
-    {"fix", mx_sparse_map, false},
-    {"round", mx_sparse_map, false},
-    {"square", mx_sparse_map, false},
-    {"sqrt", mx_sparse_map, false},
-    {"cbrt", mx_sparse_map, false},
-    {"expm1", mx_sparse_map, false},
-    {"log1p", mx_sparse_map, false},
-    {"sin", mx_sparse_map, false},
-    {"tan", mx_sparse_map, false},
-    {"arcsin", mx_sparse_map, false},
-    {"arctan", mx_sparse_map, false},
-    {"sinh", mx_sparse_map, false},
-    {"tanh", mx_sparse_map, false},
-    {"arcsinh", mx_sparse_map, false},
-    {"arctanh", mx_sparse_map, false},
-    {"degrees", mx_sparse_map, false},
-    {"radians", mx_sparse_map, false},
-    {"relu", mx_sparse_map, false},
+static const mx_sparse_fn functions[MX_SPARSE_RULES] = {
+    [MX_SPARSE_ZEROS] = mx_sparse_map,     [MX_SPARSE_TWO] = mx_sparse_combine,     [MX_SPARSE_SUM] = mx_sparse_add_n,
+    [MX_SPARSE_FOLD] = mx_sparse_fold,     [MX_SPARSE_DOT] = mx_sparse_dot,         [MX_SPARSE_EMBEDDING] = mx_sparse_embed,
+    [MX_SPARSE_SLICE] = mx_sparse_slice,   [MX_SPARSE_CONCAT] = mx_sparse_concat,   [MX_SPARSE_TAKE] = mx_sparse_take_rows,
+    [MX_SPARSE_RETAIN] = mx_sparse_keep,   [MX_SPARSE_STORAGE] = mx_sparse_cast,    [MX_SPARSE_UPDATE] = mx_sparse_update,
 };
-
-static const row *find_row(const char *name)
-{
-    for (size_t i = 0; i < sizeof rows / sizeof *rows; i++)
-        if (!strcmp(rows[i].name, name))
-            return &rows[i];
-    return NULL;
-}
 
 mx_array *mx_sparse_refuse(const mx_sparse_call *call, const char *wanted)
 {
@@ -156,11 +86,11 @@ static bool any_history(int n_in, mx_array *const *in)
     return false;
 }
 
-static mx_code record(const row *r, const mx_sparse_call *call, mx_array *result)
+static mx_code record(const mx_sparse_call *call, mx_array *result)
 {
     if (!mx_thread_modes.recording || !any_history(call->n_in, call->in))
         return MX_OK;
-    if (!r->recorded || call->op->grad_out)
+    if (!call->op->sparse_gradient || call->op->grad_out)
         return mx_op_fail(call->op, MX_ERR_AUTOGRAD,
                           "there is no gradient through this operator on sparse arrays; use tostype('default') first");
     return mx_tape_append(call->op, call->attrs, call->n_in, call->in, 1, &result);
@@ -169,19 +99,19 @@ static mx_code record(const row *r, const mx_sparse_call *call, mx_array *result
 mx_code mx_sparse_invoke(mx_op *op, const void *attrs, int n_in, mx_array *const *in, int n_out, mx_array **out)
 {
     const mx_sparse_call call = {op, attrs ? attrs : op->defaults, n_in, in, out[0]};
-    const row *r = find_row(op->name);
+    const mx_sparse_fn function = functions[op->sparse];
     if (check_inputs(op, n_in, in))
         return mx_error_code();
-    if (!r || n_out < 1)
+    if (!function || n_out < 1)
         return mx_sparse_refuse(&call, ""), mx_error_code();
     mx_array *result = NULL;
     mx_code code;
     { /* temporaries go at once, the result moves to the caller's scope */
         MX_SCOPE;
         mx_mode mode = mx_mode_enter(0, -1);
-        result = mx_retain(r->run(&call));
+        result = mx_retain(function(&call));
         mx_mode_leave(&mode);
-        code = result ? record(r, &call, result) : mx_error_code();
+        code = result ? record(&call, result) : mx_error_code();
         if (!code && out[0])
             code = deliver(&call, result, out[0]);
     }

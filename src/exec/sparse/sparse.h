@@ -12,7 +12,7 @@
 /* As mx_invoke. */
 mx_code mx_sparse_invoke(mx_op *op, const void *attrs, int n_in, mx_array *const *in, int n_out, mx_array **out);
 
-/* ---- the rows' functions ------------------------------------------------------------------------------------- */
+/* ---- functions of the rules (mx_sparse_rule) ------------------------------------------------------------------------------------- */
 typedef struct mx_sparse_call {
     mx_op *op;
     const void *attrs;

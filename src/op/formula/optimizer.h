@@ -64,83 +64,84 @@ typedef struct mx_update {
     bool skip; /* leave everything as it is */
 } mx_update;
 
-/* O(id, name, aliases, inputs, states, scalars, ATTRS, prepare, body, doc) */
+/* O(id, name, aliases, inputs, states, scalars, ATTRS, prepare, body, doc, facts)
+ * facts: fields of the description (op/op.h) that this row sets, in parentheses. */
 #define MX_UPDATE_ROWS(O) \
     O(sgd_update, "sgd_update", "_sparse_sgd_update", "weight grad", 0, 0, SGD_UPDATE_ATTRS, , \
       w = (1 - K(lr) * K(wd)) * w - K(lr) * CLIP(K(rescale_grad) * g), \
-      "stochastic gradient descent: w = (1 - lr wd) w - lr clip(g)") \
+      "stochastic gradient descent: w = (1 - lr wd) w - lr clip(g)", (.sparse = MX_SPARSE_UPDATE)) \
     O(sgd_mom_update, "sgd_mom_update", "_sparse_sgd_mom_update", "weight grad mom", 1, 0, SGD_MOM_UPDATE_ATTRS, , \
       a = K(momentum) * a - K(lr) * (CLIP(K(rescale_grad) * g) + K(wd) * w); w += a, \
-      "descent with momentum: m = momentum m - lr (clip(g) + wd w); w += m") \
+      "descent with momentum: m = momentum m - lr (clip(g) + wd w); w += m", (.sparse = MX_SPARSE_UPDATE)) \
     O(nag_mom_update, "nag_mom_update", "", "weight grad mom", 1, 0, NAG_MOM_UPDATE_ATTRS, , \
       const T d = K(lr) * (CLIP(K(rescale_grad) * g) + K(wd) * w); const T m = K(momentum) * a; \
       w += (K(momentum) + 1) * (m - d) - m; a = m - d, \
-      "Nesterov's accelerated gradient") \
+      "Nesterov's accelerated gradient", ()) \
     O(adam_update, "adam_update", "_sparse_adam_update", "weight grad mean var", 2, 0, ADAM_UPDATE_ATTRS, , \
       const T d = CLIP(K(rescale_grad) * g + K(wd) * w); a = K(beta1) * a + (1 - K(beta1)) * d; b = K(beta2) * b + (1 - K(beta2)) * d * d; \
       w -= K(lr) * a / (SQRT(b) + K(epsilon)), \
-      "Adam; the correction of the bias is in lr") \
+      "Adam; the correction of the bias is in lr", (.sparse = MX_SPARSE_UPDATE)) \
     O(adamw_update, "_adamw_update", "_contrib_adamw_update", "weight grad mean var rescale_grad", 2, 1, ADAMW_UPDATE_ATTRS, \
       k->rescale_grad = s[0]; k->skip = s[0] == 0 || !isfinite(s[0]), \
       const T d = CLIP(K(rescale_grad) * g); a = K(beta1) * a + (1 - K(beta1)) * d; b = K(beta2) * b + (1 - K(beta2)) * d * d; \
       w -= K(eta) * (K(lr) * a / (SQRT(b) + K(epsilon)) + K(wd) * w), \
-      "Adam with decoupled weight decay; nothing happens when rescale_grad is 0 or not finite") \
+      "Adam with decoupled weight decay; nothing happens when rescale_grad is 0 or not finite", ()) \
     O(ftml_update, "ftml_update", "", "weight grad d v z", 3, 0, FTML_UPDATE_ATTRS, \
       k->clip_gradient = k->clip_grad; k->x = (1 - pow(k->beta1, k->t)) / k->lr; k->y = 1 / (1 - pow(k->beta2, k->t)), \
       const T d = CLIP(K(rescale_grad) * g + K(wd) * w); b = K(beta2) * b + (1 - K(beta2)) * d * d; \
       const T next = K(x) * (SQRT(b * K(y)) + K(epsilon)); c = K(beta1) * c + (1 - K(beta1)) * d - (next - K(beta1) * a) * w; \
       a = next; w = -c / next, \
-      "follow the moving leader") \
+      "follow the moving leader", ()) \
     O(ftrl_update, "ftrl_update", "_sparse_ftrl_update", "weight grad z n", 2, 0, FTRL_UPDATE_ATTRS, , \
       const T d = CLIP(K(rescale_grad) * g); const T n = b + d * d; a += d - (SQRT(n) - SQRT(b)) * w / K(lr); b = n; \
       const T pull = a > 0 ? K(lamda1) : -K(lamda1); \
       w = FABS(a) > K(lamda1) ? (pull - a) / ((K(beta) + SQRT(n)) / K(lr) + K(wd)) : 0, \
-      "follow the regularised leader") \
+      "follow the regularised leader", (.sparse = MX_SPARSE_UPDATE)) \
     O(rmsprop_update, "rmsprop_update", "", "weight grad n", 1, 0, RMSPROP_UPDATE_ATTRS, , \
       const T d = CLIP(K(rescale_grad) * g + K(wd) * w); a = K(gamma1) * a + (1 - K(gamma1)) * d * d; \
       w = CLIP_WEIGHT(w - K(lr) * d / SQRT(a + K(epsilon))), \
-      "gradients divided by a running average of their size") \
+      "gradients divided by a running average of their size", ()) \
     O(rmspropalex_update, "rmspropalex_update", "", "weight grad n g delta", 3, 0, RMSPROPALEX_UPDATE_ATTRS, , \
       const T d = CLIP(K(rescale_grad) * g + K(wd) * w); a = K(gamma1) * a + (1 - K(gamma1)) * d * d; b = K(gamma1) * b + (1 - K(gamma1)) * d; \
       c = K(gamma2) * c - K(lr) * d / SQRT(a - b * b + K(epsilon)); w = CLIP_WEIGHT(w + c), \
-      "centered rmsprop with momentum") \
+      "centered rmsprop with momentum", ()) \
     O(signsgd_update, "signsgd_update", "", "weight grad", 0, 0, SIGNSGD_UPDATE_ATTRS, , \
       w = (1 - K(lr) * K(wd)) * w - K(lr) * SIGN(g), \
-      "descent along the sign of the gradient") \
+      "descent along the sign of the gradient", ()) \
     O(signum_update, "signum_update", "", "weight grad mom", 1, 0, SIGNUM_UPDATE_ATTRS, , \
       a = K(momentum) * a - (1 - K(momentum)) * (K(wd) * w + CLIP(K(rescale_grad) * g)); \
       w = (1 - K(lr) * K(wd_lh)) * w + K(lr) * SIGN(a), \
-      "descent along the sign of the momentum") \
+      "descent along the sign of the momentum", ()) \
     O(lamb_update_phase1, "lamb_update_phase1", "", "weight grad mean var", 2, 0, LAMB_UPDATE_PHASE1_ATTRS, \
       k->x = k->bias_correction ? 1 / (1 - pow(k->beta1, k->t)) : 1; k->y = k->bias_correction ? 1 / (1 - pow(k->beta2, k->t)) : 1, \
       const T d = CLIP(K(rescale_grad) * g); a = K(beta1) * a + (1 - K(beta1)) * d; b = K(beta2) * b + (1 - K(beta2)) * d * d; \
       w = a * K(x) / (SQRT(b * K(y)) + K(epsilon)) + K(wd) * w, \
-      "the direction of LAMB's step") \
+      "the direction of LAMB's step", ()) \
     O(lamb_update_phase2, "lamb_update_phase2", "", "weight g r1 r2", 0, 2, LAMB_UPDATE_PHASE2_ATTRS, \
       const double low = k->lower_bound < 0 || s[0] > k->lower_bound ? s[0] : k->lower_bound; \
       const double r1 = k->upper_bound < 0 || low < k->upper_bound ? low : k->upper_bound; \
       k->x = r1 == 0 || s[1] == 0 ? k->lr : k->lr * r1 / s[1], \
       w -= K(x) * g, \
-      "LAMB's step: lr r1 / r2 in direction g, r1 and r2 the norms of weight and g") \
+      "LAMB's step: lr r1 / r2 in direction g, r1 and r2 the norms of weight and g", ()) \
     O(adagrad_update, "_sparse_adagrad_update", "_adagrad_update", "weight grad history", 1, 0, ADAGRAD_UPDATE_ATTRS, , \
       const T d = CLIP(K(rescale_grad) * g); a += d * d; w -= K(lr) * (d / SQRT(a + K(epsilon)) + K(wd) * w), \
-      "gradients divided by the root of the sum of their squares") \
+      "gradients divided by the root of the sum of their squares", (.sparse = MX_SPARSE_UPDATE)) \
     O(adadelta_update, "_adadelta_update", "", "weight grad acc_g acc_delta", 2, 0, ADADELTA_UPDATE_ATTRS, , \
       const T d = CLIP(K(rescale_grad) * g); a = K(rho) * a + (1 - K(rho)) * d * d; \
       const T step = SQRT(b + K(epsilon)) / SQRT(a + K(epsilon)) * d; b = K(rho) * b + (1 - K(rho)) * step * step; \
       w -= step + K(wd) * w, \
-      "steps of the size of earlier steps, no learning rate") \
+      "steps of the size of earlier steps, no learning rate", ()) \
     O(adamax_update, "_adamax_update", "", "weight grad mean norm", 2, 0, ADAMAX_UPDATE_ATTRS, , \
       const T d = CLIP(K(rescale_grad) * g + K(wd) * w); a = K(beta1) * a + (1 - K(beta1)) * d; \
       const T size = FABS(d); b = K(beta2) * b > size ? K(beta2) * b : size; w -= b > 0 ? K(lr) * a / b : 0, \
-      "Adam with the maximum norm; the correction of the bias is in lr") \
+      "Adam with the maximum norm; the correction of the bias is in lr", ()) \
     O(nadam_update, "_nadam_update", "", "weight grad mean var", 2, 0, NADAM_UPDATE_ATTRS, , \
       const T d = CLIP(K(rescale_grad) * g + K(wd) * w); a = K(beta1) * a + (1 - K(beta1)) * d; b = K(beta2) * b + (1 - K(beta2)) * d * d; \
       w -= K(lr) * (K(grad_factor) * d + K(mean_factor) * a) / (SQRT(K(var_factor) * b) + K(epsilon)), \
-      "Adam with Nesterov momentum; the momentum schedule is in the factors") \
+      "Adam with Nesterov momentum; the momentum schedule is in the factors", ()) \
     O(dcasgd_update, "_dcasgd_update", "", "weight grad mom previous_weight", 2, 0, DCASGD_UPDATE_ATTRS, , \
       const T d = CLIP(K(rescale_grad) * g); a = K(momentum) * a - K(lr) * (d + K(wd) * w + K(lamda) * d * d * (w - b)); b = w; w += a, \
-      "delay-compensated descent")
+      "delay-compensated descent", ())
 
 /* M(row, name, aliases, inputs, place of the 32-bit weight, place of the scalars, mutated inputs): multi-precision twins */
 #define MX_PRECISION_ROWS(M) \

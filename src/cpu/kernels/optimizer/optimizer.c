@@ -53,7 +53,7 @@ void mx_update_run(mx_update_row row, const mx_update *k, const update_arrays *x
 
 /* ---- constants of a call: attributes, scalars, what the row derives from them -------------------------------- */
 
-#define PREPARE(id, name, aliases, inputs, states, scalars, ATTRS, prepare, body, doc)        \
+#define PREPARE(id, name, aliases, inputs, states, scalars, ATTRS, prepare, ...)              \
     static void prepare_##id(const mx_##id##_attrs *attrs, const double *s, mx_update *k)     \
     {                                                                                         \
         (void)s;                                                                              \

@@ -24,7 +24,7 @@ static inline T NAME(limited)(T v, T limit)
 #define LOAD_3 T a = pa[i], b = pb[i], c = pc[i];
 
 /* `to` may be `from` or the gradient; states are arrays of their own. */
-#define LOOP(id, name, aliases, inputs, states, scalars, ATTRS, prepare, body, doc)                                  \
+#define LOOP(id, name, aliases, inputs, states, scalars, ATTRS, prepare, body, ...)                                  \
     static void NAME(loop_##id)(const mx_update *constants, const update_arrays *x, int64_t begin, int64_t end)      \
     {                                                                                                                \
         const mx_update k = *constants;                                                                              \

@@ -47,7 +47,7 @@ static __host__ __device__ inline double limit_of(double given) { return given <
 #define PACK(type, name, ...) k.name = (T)u.name;
 #define UNPACK(type, name, ...) u.name = (double)k.name;
 
-#define ROW(id, name, aliases, inputs, states_, scalars_, ATTRS, prepare, body, doc)                       \
+#define ROW(id, name, aliases, inputs, states_, scalars_, ATTRS, prepare, body, ...)                       \
     struct row_##id {                                                                                      \
         static const int states = states_, scalars = scalars_;                                             \
         template <class T> struct constants : common_constants<T> {                                        \

@@ -275,7 +275,8 @@ static void reference_dense_relu(const mx_reference_call *call)
 
 #define SAMPLES(...) (const mx_sample[]){__VA_ARGS__, {0}}
 mx_op mx_family_dot[] = {
-    {.name = "dot", .precision = MX_PRECISION_TARGET, .aliases = "_sparse_dot",
+    {.name = "dot", .sparse = MX_SPARSE_DOT, .sparse_gradient = true, .precision = MX_PRECISION_TARGET,
+     .aliases = "_sparse_dot",
      .doc = "product over the last axis of lhs and the first of rhs", .inputs = "lhs rhs",
      .schema = &dot_schema, .infer_shape = infer_dot, .gradient = grad_dot, .grad_in = 3, .reference = reference_dot,
      .samples = SAMPLES({"2,3;3,4", "", 0, 0, NULL}, {"3,2;3,4", "transpose_a=True", 0, 0, NULL}, {"2,3;4,3", "transpose_b=True", 0, 0, NULL},

@@ -424,7 +424,8 @@ static void ref_one_hot(const mx_reference_call *call)
 #define ADJOINT INDEXED, .flags = MX_OP_HIDDEN, .schema = &take_add_schema
 
 mx_op mx_family_take[] = {
-    {.name = "take", .aliases = "_npi_take", .doc = "elements along an axis by index", .inputs = "a indices",
+    {.name = "take", .sparse = MX_SPARSE_TAKE, .aliases = "_npi_take", .doc = "elements along an axis by index",
+     .inputs = "a indices",
      .schema = &take_schema, INDEXED,
      .infer_shape = infer_take, .gradient = grad_take, .reference = ref_take,
      .samples = (const mx_sample[]){{"4,3;2", "", -2, 6, "int:1"}, {"4,3;2,2", "axis=1, mode=wrap", -5, 7, "int:1"},
@@ -436,7 +437,8 @@ mx_op mx_family_take[] = {
      .samples = (const mx_sample[]){{"5,3;5", "axis=0, shape=(4, 3)", -1, 6, "int:1"},
          {"2,2,3,2;2,3", "axis=1, mode=wrap, shape=(2, 4, 2)", -5, 7, "int:1"},
          {"9,33;9", "axis=0, shape=(3, 33)", 0, 3, "int:1"}, {0}}},
-    {.name = "Embedding", .aliases = "_sparse_Embedding _npx_embedding", .c_name = "op_embedding",
+    {.name = "Embedding", .sparse = MX_SPARSE_EMBEDDING, .sparse_gradient = true,
+     .aliases = "_sparse_Embedding _npx_embedding", .c_name = "op_embedding",
      .doc = "rows of the weight by index", .inputs = "data weight",
      .schema = &embedding_schema, .infer_shape = infer_embedding, .infer_type = infer_embedding_type,
      .no_grad_inputs = 1, .grad_in = 1,

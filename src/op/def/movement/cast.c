@@ -107,7 +107,8 @@ static void reference(const mx_reference_call *call)
 }
 
 mx_op mx_family_cast[] = {
-    {.name = "Cast", .aliases = "cast _npi_cast _npx_cast", .doc = "data as another element type", .inputs = "data",
+    {.name = "Cast", .sparse = MX_SPARSE_ZEROS, .aliases = "cast _npi_cast _npx_cast",
+     .doc = "data as another element type", .inputs = "data",
      .schema = &cast_schema, .infer_type = infer_type, .gradient = gradient, .reference = reference,
      .samples = (const mx_sample[]){{"2,3", "dtype=float64", 0, 0, NULL}, {"37", "dtype=float32", 0, 0, "nograd"},
                                     {"2,3", "dtype=int32", 0.1, 9, "nograd"},

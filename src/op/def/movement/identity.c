@@ -60,11 +60,13 @@ static void reference(const mx_reference_call *call)
 #define UNCHECKED (const mx_sample[]){{"2,3", "", 0, 0, "nograd"}, {"5", "", 0, 0, "nograd"}, {0}}
 
 mx_op mx_family_identity[] = {
-    {.name = "_copy", .aliases = "identity _np_copy", .c_name = "copy", .doc = "a copy of data", .inputs = "data",
+    {.name = "_copy", .sparse = MX_SPARSE_ZEROS, .sparse_gradient = true, .aliases = "identity _np_copy",
+     .c_name = "copy", .doc = "a copy of data", .inputs = "data",
      .flags = MX_OP_INPLACE, .gradient = pass_on, .samples = SAMPLES, .reference = reference},
     {.name = "_copyto", .aliases = "_npi_copyto", .doc = "a copy of data, written where the caller wants it",
      .inputs = "data", .flags = MX_OP_INPLACE, .gradient = pass_on, .samples = SAMPLES, .reference = reference},
-    {.name = "BlockGrad", .aliases = "_sparse_stop_gradient stop_gradient", .c_name = "stop_gradient",
+    {.name = "BlockGrad", .sparse = MX_SPARSE_ZEROS, .sparse_gradient = true,
+     .aliases = "_sparse_stop_gradient stop_gradient", .c_name = "stop_gradient",
      .doc = "a copy of data through which no gradient flows", .inputs = "data",
      .flags = MX_OP_INPLACE | MX_OP_ZERO_GRADIENT, .samples = UNCHECKED, .reference = reference},
     {.name = "make_loss", .precision = MX_PRECISION_FLOAT32, .aliases = "_sparse_make_loss",

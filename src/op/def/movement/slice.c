@@ -449,7 +449,7 @@ static void ref_assign_scalar(const mx_reference_call *call)
     .user = &(const slice_rule){{plan_assign}, find}
 
 mx_op mx_family_slice[] = {
-    {.name = "slice", .aliases = "_sparse_slice crop _npx_slice _npi_slice",
+    {.name = "slice", .sparse = MX_SPARSE_SLICE, .aliases = "_sparse_slice crop _npx_slice _npi_slice",
      .doc = "a region given by begin, end and step per axis", .inputs = "data",
      .schema = &slice_schema, READS(spans_slice, ref_slice),
      .samples = (const mx_sample[]){{"3,4", "begin=(0, 1), end=(2, 4)", 0, 0, NULL},

@@ -71,7 +71,7 @@ static mx_code infer_type(mx_infer *infer)
 #define CLIP_WEIGHT(v) LIMIT(v, k.clip_weights)
 
 /* One step of a row: reads in[], writes the new weight to out[0] and the states to the outputs after it. */
-#define STEP(id, name, aliases, inputs, states, scalars, ATTRS, prepare, body, doc)                                    \
+#define STEP(id, name, aliases, inputs, states, scalars, ATTRS, prepare, body, ...)                                    \
     static void step_##id(const mx_reference_call *call, const double *weight, int scalars_at, double *const *results) \
     {                                                                                                                  \
         const mx_##id##_attrs *attrs = call->attrs;                                                                    \
@@ -169,11 +169,12 @@ MX_PRECISION_ROWS(PRECISION_STEP)
 
 /* ---- the rows --------------------------------------------------------------------------------------------- */
 
-#define ROW(id, name_, aliases_, inputs_, states_, scalars_, ATTRS, prepare, body, doc_)                            \
+#define FACTS(...) __VA_ARGS__ /* FACTS (.a = 1, .b = 2): a column of the table without its parentheses */
+#define ROW(id, name_, aliases_, inputs_, states_, scalars_, ATTRS, prepare, body, doc_, facts)                     \
     {.name = name_, .aliases = aliases_, .doc = doc_, .inputs = inputs_, .schema = &id##_schema,                    \
      .flags = MX_OP_INPLACE | MX_OP_NO_GRADIENT, .infer_shape = infer_shape, .infer_type = infer_type,              \
      .mutates = ((1u << (states_)) - 1) << 2, .samples = SAMPLES_##id, .reference = ref_##id,                       \
-     .user = &(const mx_update_use){MX_UPDATE_##id, states_, scalars_, 2 + (states_), 0}},
+     .user = &(const mx_update_use){MX_UPDATE_##id, states_, scalars_, 2 + (states_), 0}, FACTS facts},
 
 #define STATES(id, name_, aliases_, inputs_, states_, scalars_, ...) STATES_##id = states_, SCALARS_##id = scalars_,
 enum { MX_UPDATE_ROWS(STATES) };

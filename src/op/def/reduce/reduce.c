@@ -315,10 +315,12 @@ static void ref_sum_to(const mx_reference_call *call)
     .infer_shape = infer_reduce, FOLD(x)
 
 mx_op mx_family_reduce[] = {
-    {ROW("sum", "_sparse_sum sum_axis", "sum over axes", SUM), .precision = MX_PRECISION_FLOAT32, .gradient = grad_sum,
+    {ROW("sum", "_sparse_sum sum_axis", "sum over axes", SUM), .sparse = MX_SPARSE_FOLD,
+     .precision = MX_PRECISION_FLOAT32, .gradient = grad_sum,
      .samples = SUM_SAMPLES,
      .reference = ref_sum},
-    {ROW("mean", "_sparse_mean", "arithmetic mean over axes", MEAN), .precision = MX_PRECISION_FLOAT32,
+    {ROW("mean", "_sparse_mean", "arithmetic mean over axes", MEAN), .sparse = MX_SPARSE_FOLD,
+     .precision = MX_PRECISION_FLOAT32,
      .gradient = grad_mean,
      .samples = SAMPLES(0, 0, NULL), .reference = ref_mean},
     {ROW("prod", NULL, "product over axes", PROD), .precision = MX_PRECISION_FLOAT32, .gradient = grad_prod,
@@ -336,7 +338,8 @@ mx_op mx_family_reduce[] = {
      .grad_in = 1, .grad_out = 1, .samples = SAMPLES(0, 0, "distinct"), .reference = ref_min},
     {ROW("_square_sum", NULL, "sum of squares over axes", SQUARES), .gradient = grad_squares, .grad_in = 1,
      .samples = SUM_SAMPLES, .reference = ref_squares},
-    {.name = "norm", .precision = MX_PRECISION_FLOAT32, .aliases = "_sparse_norm", .doc = "norm over axes",
+    {.name = "norm", .sparse = MX_SPARSE_FOLD, .precision = MX_PRECISION_FLOAT32, .aliases = "_sparse_norm",
+     .doc = "norm over axes",
      .inputs = "data", .schema = &norm_schema,
      .infer_shape = infer_norm,
      .infer_type = infer_norm_type, .gradient = grad_norm, .grad_in = 1, .grad_out = 1, .reference = ref_norm,

@@ -54,9 +54,13 @@ static void ref_retain(const mx_reference_call *call)
 
 #define SAMPLES(...) (const mx_sample[]){__VA_ARGS__, {0}}
 mx_op mx_family_storage[] = {
-    {.name = "cast_storage", .aliases = "_sparse_cast_storage", .inputs = "data", .doc = "the array in another storage; dense arrays stay dense (mx_tostype makes sparse ones)", .schema = &cast_storage_schema,
+    {.name = "cast_storage", .sparse = MX_SPARSE_STORAGE, .sparse_gradient = true, .aliases = "_sparse_cast_storage",
+     .inputs = "data",
+     .doc = "the array in another storage; dense arrays stay dense (mx_tostype makes sparse ones)",
+     .schema = &cast_storage_schema,
      .gradient = grad_cast, .reference = ref_cast, .samples = SAMPLES({"2,3", "stype=default", 0, 0, NULL}, {"4", "stype=row_sparse", 0, 0, NULL})},
-    {.name = "_sparse_retain", .c_name = "sparse_retain", .inputs = "data indices", .doc = "the rows in the list; zeros in place of all others",
+    {.name = "_sparse_retain", .sparse = MX_SPARSE_RETAIN, .c_name = "sparse_retain", .inputs = "data indices",
+     .doc = "the rows in the list; zeros in place of all others",
      .infer_shape = infer_retain, .infer_type = infer_retain_type, .gradient = grad_retain, .grad_in = 2, .no_grad_inputs = 2, .reference = ref_retain,
      .samples = SAMPLES({"5,3;2", "", 0, 5, "int:1"}, {"4;3", "", 0, 4, "int:1"}, {"6,2,2;4", "", 0, 6, "int:1"})},
     {0},
