@@ -8,6 +8,7 @@
 #include <new>
 
 #include "cuda/entry.h"
+#include "op/formula/movement.h"
 
 static mx_cuda_library table, *const library = &table;
 
@@ -86,6 +87,16 @@ static void attach(const mx_kernel *kernel)
     library->attach(MX_GPU, &row.shown);
 }
 
+/* A row of its own for every operator: the same kernel may be the first of one and the second of another. */
+static void attach_movements(const mx_kernel &kernel)
+{
+    for (int i = 0; const mx_op *op = library->op_at(i); i++)
+        if (op->movement && row_count < MOST_KERNELS) {
+            const mx_kernel one = {op->name, kernel.run, kernel.workspace};
+            attach(&one);
+        }
+}
+
 /* ---- the library's functions ------------------------------------------------------------------------------------- */
 
 #define FORMATTED(text) \
@@ -112,7 +123,10 @@ mx_code mx_op_fail(const mx_op *op, mx_code code, const char *format, ...)
 mx_code mx_error_code(void) { return library->error_code(); }
 mx_rng mx_rng_reserve(uint64_t blocks) { return library->rng_reserve(blocks); }
 const mx_flags *mx_flags_get(void) { return library->flags(); }
-void mx_op_attach(mx_device_type, const mx_kernel *kernel) { attach(kernel); }
+void mx_op_attach(mx_device_type, const mx_kernel *kernel)
+{
+    return strcmp(kernel->op, MX_ALL_MOVEMENTS) ? attach(kernel) : attach_movements(*kernel);
+}
 void mx_op_attach_many(mx_device_type device, const char *op, mx_many_fn many)
 {
     library->attach_many(device, op, many);

@@ -16,7 +16,7 @@
 
 struct mx_update; /* of op/formula/optimizer.h */
 
-#define MX_CUDA_BORDER 2 /* changes with this struct: both sides must have been built from the same source */
+#define MX_CUDA_BORDER 3 /* changes with this struct: both sides must have been built from the same source */
 
 typedef struct mx_cuda_library {
     int border;
@@ -24,6 +24,7 @@ typedef struct mx_cuda_library {
     mx_code (*error_set)(mx_code code, const char *format, ...);
     mx_code (*op_fail)(const mx_op *op, mx_code code, const char *format, ...);
     mx_code (*error_code)(void);
+    mx_op *(*op_at)(int i);
     void (*attach)(mx_device_type device, const mx_kernel *kernel);
     void (*attach_many)(mx_device_type device, const char *op, mx_many_fn many);
     void (*multi_constants)(const mx_op *op, const void *attrs, int i, struct mx_update *k);

@@ -13,6 +13,7 @@
 #include "base/dict.h"
 #include "base/error.h"
 #include "base/vec.h"
+#include "op/formula/movement.h"
 #include "op/op.h"
 
 static mx_dict by_name;     /* names and aliases -> mx_op */
@@ -83,14 +84,24 @@ mx_op *mx_op_at(int i)
 
 const char *mx_op_name(const mx_op *op) { return op ? op->name : "NULL"; }
 
-void mx_op_attach(mx_device_type device, const mx_kernel *kernel)
+static void attach(mx_op *op, mx_device_type device, const mx_kernel *kernel)
 {
-    mx_op *op = mx_op_find(kernel->op);
     for (int i = 0; op && i < MX_MAX_KERNELS - 1; i++)
         if (!op->kernels[device][i]) {
             op->kernels[device][i] = kernel;
             return;
         }
+}
+
+void mx_op_attach(mx_device_type device, const mx_kernel *kernel)
+{
+    if (strcmp(kernel->op, MX_ALL_MOVEMENTS)) {
+        attach(mx_op_find(kernel->op), device, kernel);
+        return;
+    }
+    for (int i = 0; mx_op_at(i); i++)
+        if (mx_op_at(i)->movement)
+            attach(mx_op_at(i), device, kernel);
 }
 
 void mx_op_attach_many(mx_device_type device, const char *name, mx_many_fn many)

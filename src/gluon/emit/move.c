@@ -87,7 +87,7 @@ mx_code mx_emit_movement(const mx_emit_node *n)
     enum { MOST = 256 };
     mx_array *arrays[MOST];
     const int n_in = n->node->n_in, n_out = n->node->n_out;
-    const mx_movement *rule = n->node->op->user;
+    const mx_movement *rule = n->node->op->movement ? n->node->op->movement : n->node->op->user;
     if (n_in + n_out > MOST)
         return mx_emit_fail(n, "%d inputs and outputs, at most %d can be written as C", n_in + n_out, MOST);
     for (int i = 0; i < n_in + n_out; i++) {

@@ -27,18 +27,13 @@ typedef struct mx_move {
     int64_t to_offset, from_offset;               /* in elements */
 } mx_move;
 
-/* Move number i of a call; false past the last one.  `move` comes in zeroed.  op->user points to the rule. */
+/* Move number i of a call; false past the last one.  `move` comes in zeroed.  op->movement points to the rule. */
 typedef struct mx_movement {
     bool (*plan)(const mx_kernel_call *call, int i, mx_move *move);
 } mx_movement;
 
-/* The operators of the family. */
-#define MX_MOVEMENT_ROWS(M) \
-    M("transpose") M("SwapAxis") M("reverse") M("depth_to_space") M("space_to_depth") M("slice") M("slice_axis") \
-    M("slice_like") M("Crop") M("_unslice") M("_slice_assign") M("_slice_assign_scalar") M("Concat") \
-    M("_rnn_param_concat") M("stack") M("SliceChannel") M("_split_v2") M("tile") M("repeat") M("Pad") M("diag") \
-    M("_undiag") M("_image_crop") M("_image_flip_left_right") M("_image_flip_top_bottom") M("_pixel_blocks") \
-    M("_from_pixel_blocks")
+/* In place of an operator's name in a table of kernels: all operators that have a rule. */
+#define MX_ALL_MOVEMENTS "*movements"
 
 /* Fewest axes that describe the same move. */
 static inline void mx_move_simplify(mx_move *move)

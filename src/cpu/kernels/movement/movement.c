@@ -179,7 +179,7 @@ static mx_code rescue_inputs(const mx_kernel_call *call, mx_array **in, mx_array
 
 static mx_code run_moves(const mx_kernel_call *call)
 {
-    const mx_movement *rule = call->op->user;
+    const mx_movement *rule = call->op->movement;
     const bool inplace = call->op->flags & MX_OP_INPLACE;
     mx_array *in[2] = {call->in[0], NULL}, *copy = NULL;
     if (inplace && rescue_inputs(call, in, &copy))
@@ -209,5 +209,4 @@ static mx_code run_moves(const mx_kernel_call *call)
     return MX_OK;
 }
 
-#define KERNEL(name) {name, run_moves, NULL},
-MX_CPU_KERNELS(movement) = {MX_MOVEMENT_ROWS(KERNEL){NULL, NULL, NULL}};
+MX_CPU_KERNELS(movement) = {{MX_ALL_MOVEMENTS, run_moves, NULL}, {NULL, NULL, NULL}};

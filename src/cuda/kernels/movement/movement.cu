@@ -210,7 +210,7 @@ static mx_code run_move(const mx_kernel_call *call, mx_move *move, const mx_arra
 
 static mx_code run_moves(const mx_kernel_call *call)
 {
-    const mx_movement *rule = (const mx_movement *)call->op->user;
+    const mx_movement *rule = call->op->movement;
     mx_array *copy;
     mx_code code = rescue(call, &copy);
     for (int i = 0; !code; i++) {
@@ -321,10 +321,9 @@ static mx_code run_blocks(const mx_kernel_call *call)
 
 } // namespace
 
-#define KERNEL(name) {name, run_moves, NULL},
 // clang-format off
 MX_CUDA_KERNELS(movement) = {{"_pixel_blocks", run_blocks, NULL}, /* the others move them phase by phase */
-                             MX_MOVEMENT_ROWS(KERNEL)
+                             {MX_ALL_MOVEMENTS, run_moves, NULL},
                              {"broadcast_to", run_broadcast, NULL},
                              {"broadcast_axis", run_broadcast, NULL},
                              {"broadcast_like", run_broadcast, NULL},

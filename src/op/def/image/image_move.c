@@ -180,14 +180,14 @@ static void reference_border(const mx_reference_call *call)
 
 mx_op mx_family_image_move[] = {
     {.name = "_image_crop", .aliases = "_npx__image_crop", .doc = "a rectangle of an image", .inputs = "data", .schema = &image_crop_schema,
-     .infer_shape = infer_crop, .gradient = grad_crop, .reference = reference_crop, .user = &(const mx_movement){plan_crop},
+     .infer_shape = infer_crop, .gradient = grad_crop, .reference = reference_crop, .movement = &(const mx_movement){plan_crop},
      .samples = (const mx_sample[]){{"7,9,3", "x=2, y=1, width=4, height=3", 0, 0, NULL}, {"2,5,4,1", "x=0, y=4, width=4, height=1", 0, 0, NULL}, {0}}},
     {.name = "_image_flip_left_right", .aliases = "_npx__image_flip_left_right", .doc = "an image with its columns in reverse order",
      .inputs = "data", .infer_shape = infer_flip, .gradient = grad_flip, .reference = reference_left_right,
-     .user = &(const mx_movement){plan_left_right}, .samples = FLIP_SAMPLES},
+     .movement = &(const mx_movement){plan_left_right}, .samples = FLIP_SAMPLES},
     {.name = "_image_flip_top_bottom", .aliases = "_npx__image_flip_top_bottom", .doc = "an image with its rows in reverse order",
      .inputs = "data", .infer_shape = infer_flip, .gradient = grad_flip, .reference = reference_top_bottom,
-     .user = &(const mx_movement){plan_top_bottom}, .samples = FLIP_SAMPLES},
+     .movement = &(const mx_movement){plan_top_bottom}, .samples = FLIP_SAMPLES},
     {.name = "_image_random_flip_left_right", .aliases = "_npx__image_random_flip_left_right",
      .doc = "columns in reverse order with probability 1/2, for each image of a batch by itself", .inputs = "data",
      .flags = MX_OP_RANDOM | MX_OP_NO_GRADIENT, .infer_shape = infer_flip, .samples = RANDOM_SAMPLES},

@@ -293,8 +293,8 @@ static bool find_split_v2(const void *attrs, const mx_shape_t *in, cuts *c)
     return true;
 }
 
+/* op->user: where the cuts are. */
 typedef struct split_rule {
-    mx_movement movement; /* first: the kernels look here */
     bool (*find)(const void *attrs, const mx_shape_t *in, cuts *c);
 } split_rule;
 
@@ -428,7 +428,7 @@ static int count_split(const void *attrs) { return (int)((const mx_split_attrs *
 // clang-format off
 #define CONCAT .inputs = "*data", .schema = &concat_schema, .flags = MX_OP_LIST, .count_in = count_concat, \
     .infer_shape = infer_concat, .gradient = grad_concat, .reference = ref_concat, \
-    .user = &(const mx_movement){plan_concat}
+    .movement = &(const mx_movement){plan_concat}
 
 mx_op mx_family_join[] = {
     {.name = "Concat", .sparse = MX_SPARSE_CONCAT, .precision = MX_PRECISION_WIDEST,
@@ -444,20 +444,20 @@ mx_op mx_family_join[] = {
      .inputs = "*data", .schema = &stack_schema,
      .flags = MX_OP_LIST,
      .count_in = count_stack, .infer_shape = infer_stack, .gradient = grad_stack, .reference = ref_stack,
-     .user = &(const mx_movement){plan_stack},
+     .movement = &(const mx_movement){plan_stack},
      .samples = (const mx_sample[]){{"2,3;2,3", "num_args=2", 0, 0, NULL}, {"2,3;2,3;2,3", "axis=1", 0, 0, NULL},
          {"4;4", "axis=-1", 0, 0, NULL}, {"();()", "", 0, 0, NULL}, {0}}},
     {.name = "SliceChannel", .aliases = "split", .c_name = "split", .doc = "cuts an axis into equal parts",
      .inputs = "data", .schema = &split_schema,
      .count_out = count_split, .infer_shape = infer_split, .gradient = grad_split, .reference = ref_split,
-     .user = &(const split_rule){{plan_split}, find_split},
+     .movement = &(const mx_movement){plan_split}, .user = &(const split_rule){find_split},
      .samples = (const mx_sample[]){{"2,6", "num_outputs=3", 0, 0, NULL}, {"4,3", "num_outputs=2, axis=0", 0, 0, NULL},
          {"2,3,2", "num_outputs=2, axis=-1, squeeze_axis=True", 0, 0, NULL},
          {"2,3", "num_outputs=1", 0, 0, NULL}, {0}}},
     {.name = "_split_v2", .aliases = "_npi_split", .doc = "cuts an axis into equal parts or at given indices",
      .inputs = "data", .schema = &split_v2_schema,
      .count_out = count_v2, .infer_shape = infer_split, .gradient = grad_split, .reference = ref_split_v2,
-     .user = &(const split_rule){{plan_split}, find_split_v2},
+     .movement = &(const mx_movement){plan_split}, .user = &(const split_rule){find_split_v2},
      .samples = (const mx_sample[]){{"2,6", "indices=(0, 2, 5)", 0, 0, NULL}, {"2,6", "indices=(2,)", 0, 0, NULL},
          {"6,2", "indices=(), sections=3, axis=0", 0, 0, NULL},
          {"3,2", "indices=(), sections=3, axis=0, squeeze_axis=True", 0, 0, NULL}, {0}}},

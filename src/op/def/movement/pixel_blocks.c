@@ -142,7 +142,7 @@ static void ref_back(const mx_reference_call *call)
 mx_op mx_family_pixel_blocks[] = {
     {.name = "_pixel_blocks", .doc = "squares of 2 x 2 pixels as channels, which are the last axis", .inputs = "data",
      .schema = &pixel_blocks_schema, .flags = MX_OP_HIDDEN | MX_OP_NO_GRADIENT, .infer_shape = infer_blocks,
-     .reference = ref_blocks, .user = &(const mx_movement){plan_blocks},
+     .reference = ref_blocks, .movement = &(const mx_movement){plan_blocks},
      .samples = (const mx_sample[]){{"2,3,6,8", "size=(3, 4), channels=12", 0, 0, NULL},
          {"2,3,7,9", "size=(6, 7), pad=(3, 3), channels=16", 0, 0, NULL},
          {"1,1,5,4", "size=(2, 4), pad=(2, 1), channels=4", 0, 0, NULL},
@@ -151,7 +151,7 @@ mx_op mx_family_pixel_blocks[] = {
          {"0,3,4,4", "size=(2, 2), channels=12", 0, 0, NULL}, {0}}},
     {.name = "_from_pixel_blocks", .doc = "pixels of which squares of 2 x 2 are channels", .inputs = "data",
      .schema = &from_pixel_blocks_schema, .flags = MX_OP_HIDDEN | MX_OP_NO_GRADIENT, .infer_shape = infer_back,
-     .reference = ref_back, .user = &(const mx_movement){plan_back},
+     .reference = ref_back, .movement = &(const mx_movement){plan_back},
      .samples = (const mx_sample[]){{"2,3,4,12", "shape=(2, 3, 6, 8)", 0, 0, NULL},
          {"5,4,4,16", "shape=(5, 3, 7, 7)", 0, 0, NULL},
          {"2,4,3,8", "shape=(2, 2, 4, 3), pad=(3, 2)", 0, 0, NULL},

@@ -134,8 +134,8 @@ static mx_code spans_crop(const mx_op *op, const void *attrs, int n_in, const mx
 
 /* ---- reading ------------------------------------------------------------------------------------------------ */
 
+/* op->user: which part is meant. */
 typedef struct slice_rule {
-    mx_movement movement; /* first: the kernels look here */
     find_spans spans;
 } slice_rule;
 
@@ -443,10 +443,10 @@ static void ref_assign_scalar(const mx_reference_call *call)
 // clang-format off
 #define READS(find, ref) \
     .infer_shape = infer_slice, .infer_type = infer_first_type, .gradient = grad_slice, .reference = ref, \
-    .user = &(const slice_rule){{plan_slice}, find}
+    .movement = &(const mx_movement){plan_slice}, .user = &(const slice_rule){find}
 #define WRITES(find, ref) \
     .flags = MX_OP_INPLACE, .infer_shape = infer_assign, .gradient = grad_assign, .reference = ref, \
-    .user = &(const slice_rule){{plan_assign}, find}
+    .movement = &(const mx_movement){plan_assign}, .user = &(const slice_rule){find}
 
 mx_op mx_family_slice[] = {
     {.name = "slice", .sparse = MX_SPARSE_SLICE, .aliases = "_sparse_slice crop _npx_slice _npi_slice",
@@ -477,7 +477,7 @@ mx_op mx_family_slice[] = {
     {.name = "_unslice", .doc = "zeros with data in a slice: the adjoint of slice", .inputs = "data",
      .schema = &unslice_schema, .flags = MX_OP_HIDDEN,
      .infer_shape = infer_unslice, .gradient = grad_unslice, .reference = ref_unslice,
-     .user = &(const mx_movement){plan_unslice},
+     .movement = &(const mx_movement){plan_unslice},
      .samples = (const mx_sample[]){{"2,3", "begin=(1, 0), step=(1, 2), shape=(4, 6)", 0, 0, NULL},
          {"3", "begin=(4,), step=(-2,), shape=(5,)", 0, 0, NULL},
          {"2,0", "begin=(0, 0), step=(1, 1), shape=(2, 3)", 0, 0, NULL}, {0}}},

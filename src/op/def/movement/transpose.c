@@ -292,7 +292,7 @@ static void depth_space_reference(const mx_reference_call *call, bool to_space)
 static void ref_to_space(const mx_reference_call *call) { depth_space_reference(call, true); }
 static void ref_to_depth(const mx_reference_call *call) { depth_space_reference(call, false); }
 
-#define MOVES(rule) .user = &(const mx_movement){rule}
+#define MOVES(rule) .movement = &(const mx_movement){rule}
 
 mx_op mx_family_transpose[] = {
     {.name = "transpose", .doc = "permutes the axes", .inputs = "data", .schema = &transpose_schema,
