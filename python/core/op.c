@@ -453,6 +453,30 @@ static PyObject *operators(PyObject *self, PyObject *args)
     return dict;
 }
 
+/* The words of a text, appended to a list. */
+static int append_words(PyObject *list, const char *text)
+{
+    PyObject *whole = PyUnicode_FromString(text), *words = whole ? PyUnicode_Split(whole, NULL, -1) : NULL;
+    PyObject *longer = words ? PySequence_InPlaceConcat(list, words) : NULL;
+    const int failed = !longer;
+    Py_XDECREF(longer);
+    Py_XDECREF(words);
+    Py_XDECREF(whole);
+    return failed;
+}
+
+/* operator_methods(): names under which operators are methods of arrays and symbols, as their descriptions say. */
+static PyObject *operator_methods(PyObject *self, PyObject *unused)
+{
+    PyObject *list = PyList_New(0);
+    const mx_op *op;
+    (void)self, (void)unused;
+    for (int i = 0; list && (op = mx_op_at(i)) != NULL; i++)
+        if (op->methods && append_words(list, op->methods))
+            Py_CLEAR(list);
+    return list;
+}
+
 static PyObject *find_operator(PyObject *self, PyObject *name)
 {
     (void)self;
@@ -472,6 +496,7 @@ static PyMethodDef functions[] = {
     {"set_null", set_null, METH_O, "The object that stands for an argument that was not given."},
     {"operators", operators, METH_VARARGS, "operators(hidden=False): all operators by name."},
     {"operator", find_operator, METH_O, "The operator of a name or alias."},
+    {"operator_methods", operator_methods, METH_NOARGS, "Names of the operators that are methods of arrays and symbols."},
     {NULL, NULL, 0, NULL},
 };
 

@@ -3,8 +3,8 @@
  *     {"name": "softmax", "aliases": [...], "doc": "...", "c_name": "softmax",
  *      "inputs": [{"name": "data", "optional": false, "list": false}], "outputs": ["output"], "visible_outputs": 1,
  *      "attributes": [{"name": "axis", "type": "int", "default": "-1", "rule": "", "doc": "..."}],
- *      "flags": [...], "differentiable": "yes", "precision": "float32",
- *      "sparse": "zeros", "sparse_gradient": false}
+ *      "flags": [...], "differentiable": "yes", "methods": ["softmax"],
+ *      "precision": "float32", "sparse": "zeros", "sparse_gradient": false}
  *
  * A required attribute has "default": null and "required": true; an enum has "choices".  Counts that depend on the
  * attributes are null.
@@ -179,12 +179,13 @@ static void write_flags(mx_text *out, const mx_op *op)
     member(out, "differentiable", op->flags & MX_OP_ZERO_GRADIENT ? "zero" : op->gradient ? "yes" : "no");
 }
 
-/* What mixed precision, sparse arrays and front ends go by. */
+/* What front ends, mixed precision and sparse arrays go by. */
 static void write_facts(mx_text *out, const mx_op *op)
 {
     static const char *const precisions[] = {"any", "target", "float32", "widest", "data"}; /* by mx_precision */
     static const char *const rules[MX_SPARSE_RULES] = {"refused", "zeros", "two",    "sum",    "fold",    "dot",   "embedding",
                                                        "slice",   "concat", "take",  "retain", "storage", "update"};
+    words(out, "methods", op->methods);
     member(out, "precision", precisions[op->precision]);
     member(out, "sparse", rules[op->sparse]);
     truth(out, "sparse_gradient", op->sparse_gradient);

@@ -4,17 +4,6 @@ from .._core import NDArray
 from . import _internal, _register
 from .ndarray import _rebuild
 
-_NAMES = """
-abs arccos arccosh arcsin arcsinh arctan arctanh argmax argmax_channel argmin argsort batch_dot batch_take
-broadcast_add broadcast_axes broadcast_axis broadcast_div broadcast_maximum broadcast_minimum broadcast_mul
-broadcast_power broadcast_sub cbrt ceil clip cos cosh cumsum degrees depth_to_space diag dot erf erfinv exp expm1 fix
-flip floor gamma gammaln gather_nd hard_sigmoid log log10 log1p log2 log_softmax logical_not max mean min nanprod
-nansum negative norm one_hot ones_like pad pick prod radians rcbrt reciprocal relu repeat reshape_like reverse rint
-round rsqrt scatter_nd shape_array sigmoid sign sin sinh size_array slice slice_axis slice_like smooth_l1 softmax
-softmin softsign sort space_to_depth split sqrt square stop_gradient sum swapaxes take tan tanh tile topk transpose
-trunc where zeros_like
-""".split()
-
 
 def broadcast_to(self, shape):
     """The array with axes of size 1 repeated to `shape`; 0 keeps an axis, missing leading axes are added."""
@@ -96,9 +85,8 @@ def __setstate__(self, state):
 
 
 def _add_all():
-    for name in _NAMES:
-        if name in _register.OPERATORS:
-            _core.add_method(name, _register.OPERATORS[name])
+    for name in _core.operator_methods():
+        _core.add_method(name, _register.OPERATORS[name])
     for method in (broadcast_to, broadcast_like, expand_dims, squeeze, flatten, split_v2, slice_assign,
                    slice_assign_scalar, tostype, as_np_ndarray, attach_grad, backward, __getstate__, __setstate__):
         _core.add_method(method.__name__, method)

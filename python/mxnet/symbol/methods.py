@@ -3,7 +3,6 @@ import warnings
 
 from .. import _core
 from .._core import Symbol
-from ..ndarray.methods import _NAMES
 from . import _register
 from ._refuse import refuse
 from .symbol import load_json, split_v2 as _split_v2
@@ -244,9 +243,8 @@ _WITHOUT_VALUE = ("asnumpy", "asscalar", "item", "tolist", "wait_to_read", "wait
 
 
 def _add_all():
-    for name in _NAMES:
-        if name in _register.OPERATORS:
-            _core.add_symbol_method(name, _register.OPERATORS[name])
+    for name in _core.operator_methods():
+        _core.add_symbol_method(name, _register.OPERATORS[name])
     for method in (reshape, astype, expand_dims, squeeze, flatten, broadcast_like, split_v2, as_in_context, detach,
                    copy, list_attr, attr_dict, infer_shape, infer_shape_partial, infer_type, infer_type_partial, save,
                    tojson, __reduce__, __getstate__, __setstate__, __copy__, __deepcopy__, simple_bind, bind, eval,

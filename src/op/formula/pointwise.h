@@ -16,61 +16,61 @@
 /* U(name, aliases, forward(x), what the derivative looks at: X or Y, derivative(x, y), composition, low, high, doc, facts)
  * low..high: where samples are drawn from; facts: fields of the description (op/op.h) that this row sets, in parentheses. */
 #define MX_UNARY_ROWS(U) \
-    U(abs, "_sparse_abs", m_fabs(x), X, m_sign(x), mx_g_mul(g, mx_g1("sign", x)), -2, 2, "absolute value", (.sparse = MX_SPARSE_ZEROS)) \
-    U(square, "_sparse_square", x * x, X, 2 * x, mx_g_mul(g, mx_g_scale(x, 2)), -2, 2, "x * x", (.precision = MX_PRECISION_FLOAT32, .sparse = MX_SPARSE_ZEROS)) \
-    U(sqrt, "_sparse_sqrt", m_sqrt(x), Y, m_half / y, mx_g_div(mx_g_scale(g, 0.5), y), 0.1, 4, "square root", (.sparse = MX_SPARSE_ZEROS)) \
-    U(rsqrt, "_sparse_rsqrt", 1 / m_sqrt(x), X, -m_half / (x * m_sqrt(x)), mx_g_scale(mx_g_mul(g, mx_g_power(x, -1.5)), -0.5), 0.2, 4, "1 / sqrt(x)", (.precision = MX_PRECISION_FLOAT32)) \
-    U(cbrt, "_sparse_cbrt", m_cbrt(x), Y, 1 / (3 * y * y), mx_g_div(g, mx_g_scale(mx_g1("square", y), 3)), 0.2, 4, "cube root", (.sparse = MX_SPARSE_ZEROS)) \
-    U(rcbrt, "_sparse_rcbrt", 1 / m_cbrt(x), X, -1 / (3 * x * m_cbrt(x)), mx_g_scale(mx_g_div(g, mx_g_mul(x, mx_g1("cbrt", x))), -1. / 3), 0.2, 4, "1 / cbrt(x)", (.precision = MX_PRECISION_FLOAT32)) \
-    U(reciprocal, "", 1 / x, X, -1 / (x * x), mx_g_neg(mx_g_mul(g, mx_g_power(x, -2))), 0.3, 3, "1 / x", (.precision = MX_PRECISION_FLOAT32)) \
-    U(exp, "_sparse_exp", m_exp(x), Y, y, mx_g_mul(g, y), -2, 2, "exponential", (.precision = MX_PRECISION_FLOAT32)) \
-    U(expm1, "_sparse_expm1", m_expm1(x), Y, y + 1, mx_g_mul(g, mx_g_shift(y, 1)), -2, 2, "exp(x) - 1, exact near 0", (.precision = MX_PRECISION_FLOAT32, .sparse = MX_SPARSE_ZEROS)) \
-    U(log, "_sparse_log", m_log(x), X, 1 / x, mx_g_div(g, x), 0.1, 4, "natural logarithm", (.precision = MX_PRECISION_FLOAT32)) \
-    U(log10, "_sparse_log10", m_log10(x), X, m_log10_e / x, mx_g_div(mx_g_scale(g, 0.43429448190325182765), x), 0.1, 4, "logarithm of base 10", (.precision = MX_PRECISION_FLOAT32)) \
-    U(log2, "_sparse_log2", m_log2(x), X, m_log2_e / x, mx_g_div(mx_g_scale(g, 1.4426950408889634074), x), 0.1, 4, "logarithm of base 2", (.precision = MX_PRECISION_FLOAT32)) \
-    U(log1p, "_sparse_log1p", m_log1p(x), X, 1 / (1 + x), mx_g_div(g, mx_g_shift(x, 1)), -0.8, 3, "log(1 + x), exact near 0", (.precision = MX_PRECISION_FLOAT32, .sparse = MX_SPARSE_ZEROS)) \
-    U(sin, "_sparse_sin", m_sin(x), X, m_cos(x), mx_g_mul(g, mx_g1("cos", x)), -3, 3, "sine", (.sparse = MX_SPARSE_ZEROS)) \
-    U(cos, "_sparse_cos", m_cos(x), X, -m_sin(x), mx_g_neg(mx_g_mul(g, mx_g1("sin", x))), -3, 3, "cosine", ()) \
-    U(tan, "_sparse_tan", m_tan(x), Y, 1 + y * y, mx_g_mul(g, mx_g_shift(mx_g1("square", y), 1)), -1, 1, "tangent", (.precision = MX_PRECISION_FLOAT32, .sparse = MX_SPARSE_ZEROS)) \
-    U(arcsin, "_sparse_arcsin", m_asin(x), X, 1 / m_sqrt(1 - x * x), mx_g_mul(g, mx_g1("rsqrt", mx_g_rsub(1, mx_g1("square", x)))), -0.8, 0.8, "inverse of sin", (.precision = MX_PRECISION_FLOAT32, .sparse = MX_SPARSE_ZEROS)) \
-    U(arccos, "_sparse_arccos", m_acos(x), X, -1 / m_sqrt(1 - x * x), mx_g_neg(mx_g_mul(g, mx_g1("rsqrt", mx_g_rsub(1, mx_g1("square", x))))), -0.8, 0.8, "inverse of cos", (.precision = MX_PRECISION_FLOAT32)) \
-    U(arctan, "_sparse_arctan", m_atan(x), X, 1 / (1 + x * x), mx_g_div(g, mx_g_shift(mx_g1("square", x), 1)), -2, 2, "inverse of tan", (.sparse = MX_SPARSE_ZEROS)) \
-    U(sinh, "_sparse_sinh", m_sinh(x), X, m_cosh(x), mx_g_mul(g, mx_g1("cosh", x)), -2, 2, "hyperbolic sine", (.precision = MX_PRECISION_FLOAT32, .sparse = MX_SPARSE_ZEROS)) \
-    U(cosh, "_sparse_cosh", m_cosh(x), X, m_sinh(x), mx_g_mul(g, mx_g1("sinh", x)), -2, 2, "hyperbolic cosine", (.precision = MX_PRECISION_FLOAT32)) \
-    U(tanh, "_sparse_tanh", m_tanh(x), Y, 1 - y * y, mx_g_mul(g, mx_g_rsub(1, mx_g1("square", y))), -2, 2, "hyperbolic tangent", (.sparse = MX_SPARSE_ZEROS)) \
-    U(arcsinh, "_sparse_arcsinh", m_asinh(x), X, 1 / m_sqrt(x * x + 1), mx_g_mul(g, mx_g1("rsqrt", mx_g_shift(mx_g1("square", x), 1))), -2, 2, "inverse of sinh", (.precision = MX_PRECISION_FLOAT32, .sparse = MX_SPARSE_ZEROS)) \
-    U(arccosh, "_sparse_arccosh", m_acosh(x), X, 1 / m_sqrt(x * x - 1), mx_g_mul(g, mx_g1("rsqrt", mx_g_shift(mx_g1("square", x), -1))), 1.3, 4, "inverse of cosh", (.precision = MX_PRECISION_FLOAT32)) \
-    U(arctanh, "_sparse_arctanh", m_atanh(x), X, 1 / (1 - x * x), mx_g_div(g, mx_g_rsub(1, mx_g1("square", x))), -0.8, 0.8, "inverse of tanh", (.precision = MX_PRECISION_FLOAT32, .sparse = MX_SPARSE_ZEROS)) \
-    U(gamma, "_sparse_gamma", m_tgamma(x), XY, y * m_digamma(x), mx_g_mul(g, mx_g_mul(y, mx_g1("_digamma", x))), 0.5, 4, "the gamma function", (.precision = MX_PRECISION_FLOAT32)) \
-    U(gammaln, "_sparse_gammaln", m_lgamma(x), X, m_digamma(x), mx_g_mul(g, mx_g1("_digamma", x)), 0.5, 4, "logarithm of the absolute value of the gamma function", (.precision = MX_PRECISION_FLOAT32)) \
+    U(abs, "_sparse_abs", m_fabs(x), X, m_sign(x), mx_g_mul(g, mx_g1("sign", x)), -2, 2, "absolute value", (.sparse = MX_SPARSE_ZEROS, .methods = "abs")) \
+    U(square, "_sparse_square", x * x, X, 2 * x, mx_g_mul(g, mx_g_scale(x, 2)), -2, 2, "x * x", (.precision = MX_PRECISION_FLOAT32, .sparse = MX_SPARSE_ZEROS, .methods = "square")) \
+    U(sqrt, "_sparse_sqrt", m_sqrt(x), Y, m_half / y, mx_g_div(mx_g_scale(g, 0.5), y), 0.1, 4, "square root", (.sparse = MX_SPARSE_ZEROS, .methods = "sqrt")) \
+    U(rsqrt, "_sparse_rsqrt", 1 / m_sqrt(x), X, -m_half / (x * m_sqrt(x)), mx_g_scale(mx_g_mul(g, mx_g_power(x, -1.5)), -0.5), 0.2, 4, "1 / sqrt(x)", (.precision = MX_PRECISION_FLOAT32, .methods = "rsqrt")) \
+    U(cbrt, "_sparse_cbrt", m_cbrt(x), Y, 1 / (3 * y * y), mx_g_div(g, mx_g_scale(mx_g1("square", y), 3)), 0.2, 4, "cube root", (.sparse = MX_SPARSE_ZEROS, .methods = "cbrt")) \
+    U(rcbrt, "_sparse_rcbrt", 1 / m_cbrt(x), X, -1 / (3 * x * m_cbrt(x)), mx_g_scale(mx_g_div(g, mx_g_mul(x, mx_g1("cbrt", x))), -1. / 3), 0.2, 4, "1 / cbrt(x)", (.precision = MX_PRECISION_FLOAT32, .methods = "rcbrt")) \
+    U(reciprocal, "", 1 / x, X, -1 / (x * x), mx_g_neg(mx_g_mul(g, mx_g_power(x, -2))), 0.3, 3, "1 / x", (.precision = MX_PRECISION_FLOAT32, .methods = "reciprocal")) \
+    U(exp, "_sparse_exp", m_exp(x), Y, y, mx_g_mul(g, y), -2, 2, "exponential", (.precision = MX_PRECISION_FLOAT32, .methods = "exp")) \
+    U(expm1, "_sparse_expm1", m_expm1(x), Y, y + 1, mx_g_mul(g, mx_g_shift(y, 1)), -2, 2, "exp(x) - 1, exact near 0", (.precision = MX_PRECISION_FLOAT32, .sparse = MX_SPARSE_ZEROS, .methods = "expm1")) \
+    U(log, "_sparse_log", m_log(x), X, 1 / x, mx_g_div(g, x), 0.1, 4, "natural logarithm", (.precision = MX_PRECISION_FLOAT32, .methods = "log")) \
+    U(log10, "_sparse_log10", m_log10(x), X, m_log10_e / x, mx_g_div(mx_g_scale(g, 0.43429448190325182765), x), 0.1, 4, "logarithm of base 10", (.precision = MX_PRECISION_FLOAT32, .methods = "log10")) \
+    U(log2, "_sparse_log2", m_log2(x), X, m_log2_e / x, mx_g_div(mx_g_scale(g, 1.4426950408889634074), x), 0.1, 4, "logarithm of base 2", (.precision = MX_PRECISION_FLOAT32, .methods = "log2")) \
+    U(log1p, "_sparse_log1p", m_log1p(x), X, 1 / (1 + x), mx_g_div(g, mx_g_shift(x, 1)), -0.8, 3, "log(1 + x), exact near 0", (.precision = MX_PRECISION_FLOAT32, .sparse = MX_SPARSE_ZEROS, .methods = "log1p")) \
+    U(sin, "_sparse_sin", m_sin(x), X, m_cos(x), mx_g_mul(g, mx_g1("cos", x)), -3, 3, "sine", (.sparse = MX_SPARSE_ZEROS, .methods = "sin")) \
+    U(cos, "_sparse_cos", m_cos(x), X, -m_sin(x), mx_g_neg(mx_g_mul(g, mx_g1("sin", x))), -3, 3, "cosine", (.methods = "cos")) \
+    U(tan, "_sparse_tan", m_tan(x), Y, 1 + y * y, mx_g_mul(g, mx_g_shift(mx_g1("square", y), 1)), -1, 1, "tangent", (.precision = MX_PRECISION_FLOAT32, .sparse = MX_SPARSE_ZEROS, .methods = "tan")) \
+    U(arcsin, "_sparse_arcsin", m_asin(x), X, 1 / m_sqrt(1 - x * x), mx_g_mul(g, mx_g1("rsqrt", mx_g_rsub(1, mx_g1("square", x)))), -0.8, 0.8, "inverse of sin", (.precision = MX_PRECISION_FLOAT32, .sparse = MX_SPARSE_ZEROS, .methods = "arcsin")) \
+    U(arccos, "_sparse_arccos", m_acos(x), X, -1 / m_sqrt(1 - x * x), mx_g_neg(mx_g_mul(g, mx_g1("rsqrt", mx_g_rsub(1, mx_g1("square", x))))), -0.8, 0.8, "inverse of cos", (.precision = MX_PRECISION_FLOAT32, .methods = "arccos")) \
+    U(arctan, "_sparse_arctan", m_atan(x), X, 1 / (1 + x * x), mx_g_div(g, mx_g_shift(mx_g1("square", x), 1)), -2, 2, "inverse of tan", (.sparse = MX_SPARSE_ZEROS, .methods = "arctan")) \
+    U(sinh, "_sparse_sinh", m_sinh(x), X, m_cosh(x), mx_g_mul(g, mx_g1("cosh", x)), -2, 2, "hyperbolic sine", (.precision = MX_PRECISION_FLOAT32, .sparse = MX_SPARSE_ZEROS, .methods = "sinh")) \
+    U(cosh, "_sparse_cosh", m_cosh(x), X, m_sinh(x), mx_g_mul(g, mx_g1("sinh", x)), -2, 2, "hyperbolic cosine", (.precision = MX_PRECISION_FLOAT32, .methods = "cosh")) \
+    U(tanh, "_sparse_tanh", m_tanh(x), Y, 1 - y * y, mx_g_mul(g, mx_g_rsub(1, mx_g1("square", y))), -2, 2, "hyperbolic tangent", (.sparse = MX_SPARSE_ZEROS, .methods = "tanh")) \
+    U(arcsinh, "_sparse_arcsinh", m_asinh(x), X, 1 / m_sqrt(x * x + 1), mx_g_mul(g, mx_g1("rsqrt", mx_g_shift(mx_g1("square", x), 1))), -2, 2, "inverse of sinh", (.precision = MX_PRECISION_FLOAT32, .sparse = MX_SPARSE_ZEROS, .methods = "arcsinh")) \
+    U(arccosh, "_sparse_arccosh", m_acosh(x), X, 1 / m_sqrt(x * x - 1), mx_g_mul(g, mx_g1("rsqrt", mx_g_shift(mx_g1("square", x), -1))), 1.3, 4, "inverse of cosh", (.precision = MX_PRECISION_FLOAT32, .methods = "arccosh")) \
+    U(arctanh, "_sparse_arctanh", m_atanh(x), X, 1 / (1 - x * x), mx_g_div(g, mx_g_rsub(1, mx_g1("square", x))), -0.8, 0.8, "inverse of tanh", (.precision = MX_PRECISION_FLOAT32, .sparse = MX_SPARSE_ZEROS, .methods = "arctanh")) \
+    U(gamma, "_sparse_gamma", m_tgamma(x), XY, y * m_digamma(x), mx_g_mul(g, mx_g_mul(y, mx_g1("_digamma", x))), 0.5, 4, "the gamma function", (.precision = MX_PRECISION_FLOAT32, .methods = "gamma")) \
+    U(gammaln, "_sparse_gammaln", m_lgamma(x), X, m_digamma(x), mx_g_mul(g, mx_g1("_digamma", x)), 0.5, 4, "logarithm of the absolute value of the gamma function", (.precision = MX_PRECISION_FLOAT32, .methods = "gammaln")) \
     U(_digamma, "", m_digamma(x), X, m_trigamma(x), mx_g_mul(g, mx_g1("_trigamma", x)), 0.5, 4, "derivative of gammaln", ()) \
     U(_trigamma, "", m_trigamma(x), X, m_tetragamma(x), no_higher_order("gammaln"), 0.5, 4, "second derivative of gammaln", ()) \
-    U(erf, "", m_erf(x), X, m_two_over_sqrt_pi * m_exp(-x * x), mx_g_mul(g, mx_g_scale(mx_g1("exp", mx_g_neg(mx_g1("square", x))), 1.1283791670955125739)), -2, 2, "the error function", ()) \
-    U(erfinv, "", m_erfinv(x), Y, m_exp(y * y) / m_two_over_sqrt_pi, mx_g_mul(g, mx_g_scale(mx_g1("exp", mx_g1("square", y)), 0.88622692545275801365)), -0.8, 0.8, "inverse of the error function", (.precision = MX_PRECISION_FLOAT32)) \
-    U(relu, "_sparse_relu", x < 0 ? 0 : x, Y, (T)(y > 0), mx_g_mul(g, mx_g1("sign", y)), -2, 2, "max(x, 0)", (.sparse = MX_SPARSE_ZEROS)) \
-    U(sigmoid, "_sparse_sigmoid", m_sigmoid(x), Y, y * (1 - y), mx_g_mul(g, mx_g_mul(y, mx_g_rsub(1, y))), -3, 3, "1 / (1 + exp(-x))", ()) \
+    U(erf, "", m_erf(x), X, m_two_over_sqrt_pi * m_exp(-x * x), mx_g_mul(g, mx_g_scale(mx_g1("exp", mx_g_neg(mx_g1("square", x))), 1.1283791670955125739)), -2, 2, "the error function", (.methods = "erf")) \
+    U(erfinv, "", m_erfinv(x), Y, m_exp(y * y) / m_two_over_sqrt_pi, mx_g_mul(g, mx_g_scale(mx_g1("exp", mx_g1("square", y)), 0.88622692545275801365)), -0.8, 0.8, "inverse of the error function", (.precision = MX_PRECISION_FLOAT32, .methods = "erfinv")) \
+    U(relu, "_sparse_relu", x < 0 ? 0 : x, Y, (T)(y > 0), mx_g_mul(g, mx_g1("sign", y)), -2, 2, "max(x, 0)", (.sparse = MX_SPARSE_ZEROS, .methods = "relu")) \
+    U(sigmoid, "_sparse_sigmoid", m_sigmoid(x), Y, y * (1 - y), mx_g_mul(g, mx_g_mul(y, mx_g_rsub(1, y))), -3, 3, "1 / (1 + exp(-x))", (.methods = "sigmoid")) \
     U(log_sigmoid, "", -m_softplus(-x), Y, 1 - m_exp(y), mx_g_mul(g, mx_g_rsub(1, mx_g1("exp", y))), -3, 3, "log(sigmoid(x)) without overflow", ()) \
-    U(softsign, "", x / (1 + m_fabs(x)), X, 1 / ((1 + m_fabs(x)) * (1 + m_fabs(x))), mx_g_mul(g, mx_g_power(mx_g_shift(mx_g1("abs", x), 1), -2)), -2, 2, "x / (1 + |x|)", ()) \
+    U(softsign, "", x / (1 + m_fabs(x)), X, 1 / ((1 + m_fabs(x)) * (1 + m_fabs(x))), mx_g_mul(g, mx_g_power(mx_g_shift(mx_g1("abs", x), 1), -2)), -2, 2, "x / (1 + |x|)", (.methods = "softsign")) \
     U(_softplus, "", m_softplus(x), Y, 1 - m_exp(-y), mx_g_mul(g, mx_g_rsub(1, mx_g1("exp", mx_g_neg(y)))), -3, 3, "log(1 + exp(x)) without overflow: Activation's softrelu", ()) \
     U(mish, "", x * m_tanh(m_softplus(x)), X, m_mish_slope(x), mx_g_mul(g, mx_mish_slope(x)), -3, 3, "x * tanh(log(1 + exp(x)))", ()) \
     U(_silu, "", x * m_sigmoid(x), X, m_sigmoid(x) * (1 + x * (1 - m_sigmoid(x))), mx_g_mul(g, mx_silu_slope(x)), -3, 3, "x * sigmoid(x)", ())
 
 /* L(name, aliases, forward(x), composition, low, high, doc, facts): linear, the gradient looks at nothing. */
 #define MX_LINEAR_ROWS(L) \
-    L(negative, "_sparse_negative _np_negative", -x, mx_g_neg(g), -2, 2, "-x", (.sparse = MX_SPARSE_ZEROS, .sparse_gradient = true)) \
-    L(degrees, "_sparse_degrees", x * m_degree, mx_g_scale(g, 57.29577951308232088), -2, 2, "radians to degrees", (.sparse = MX_SPARSE_ZEROS)) \
-    L(radians, "_sparse_radians", x / m_degree, mx_g_scale(g, 0.01745329251994329577), -90, 90, "degrees to radians", (.sparse = MX_SPARSE_ZEROS))
+    L(negative, "_sparse_negative _np_negative", -x, mx_g_neg(g), -2, 2, "-x", (.sparse = MX_SPARSE_ZEROS, .sparse_gradient = true, .methods = "negative")) \
+    L(degrees, "_sparse_degrees", x * m_degree, mx_g_scale(g, 57.29577951308232088), -2, 2, "radians to degrees", (.sparse = MX_SPARSE_ZEROS, .methods = "degrees")) \
+    L(radians, "_sparse_radians", x / m_degree, mx_g_scale(g, 0.01745329251994329577), -90, 90, "degrees to radians", (.sparse = MX_SPARSE_ZEROS, .methods = "radians"))
 
 /* Z(name, aliases, forward(x), low, high, doc, facts): piecewise constant, gradient zero. */
 #define MX_STEP_ROWS(Z) \
-    Z(sign, "_sparse_sign", m_sign(x), -2, 2, "-1, 0 or 1", (.sparse = MX_SPARSE_ZEROS)) \
-    Z(rint, "_sparse_rint", m_rint(x), -3, 3, "nearest integer, halves to even", (.sparse = MX_SPARSE_ZEROS)) \
-    Z(round, "_sparse_round", m_round(x), -3, 3, "nearest integer, halves away from zero", (.sparse = MX_SPARSE_ZEROS)) \
-    Z(ceil, "_sparse_ceil", m_ceil(x), -3, 3, "least integer not below x", (.sparse = MX_SPARSE_ZEROS)) \
-    Z(floor, "_sparse_floor", m_floor(x), -3, 3, "greatest integer not above x", (.sparse = MX_SPARSE_ZEROS)) \
-    Z(trunc, "_sparse_trunc", m_trunc(x), -3, 3, "x without its fraction", (.sparse = MX_SPARSE_ZEROS)) \
-    Z(fix, "_sparse_fix", m_trunc(x), -3, 3, "nearest integer towards zero", (.sparse = MX_SPARSE_ZEROS)) \
-    Z(logical_not, "_np_logical_not", (T)(x == 0), -1, 1, "1 where x is 0, else 0", ())
+    Z(sign, "_sparse_sign", m_sign(x), -2, 2, "-1, 0 or 1", (.sparse = MX_SPARSE_ZEROS, .methods = "sign")) \
+    Z(rint, "_sparse_rint", m_rint(x), -3, 3, "nearest integer, halves to even", (.sparse = MX_SPARSE_ZEROS, .methods = "rint")) \
+    Z(round, "_sparse_round", m_round(x), -3, 3, "nearest integer, halves away from zero", (.sparse = MX_SPARSE_ZEROS, .methods = "round")) \
+    Z(ceil, "_sparse_ceil", m_ceil(x), -3, 3, "least integer not below x", (.sparse = MX_SPARSE_ZEROS, .methods = "ceil")) \
+    Z(floor, "_sparse_floor", m_floor(x), -3, 3, "greatest integer not above x", (.sparse = MX_SPARSE_ZEROS, .methods = "floor")) \
+    Z(trunc, "_sparse_trunc", m_trunc(x), -3, 3, "x without its fraction", (.sparse = MX_SPARSE_ZEROS, .methods = "trunc")) \
+    Z(fix, "_sparse_fix", m_trunc(x), -3, 3, "nearest integer towards zero", (.sparse = MX_SPARSE_ZEROS, .methods = "fix")) \
+    Z(logical_not, "_np_logical_not", (T)(x == 0), -1, 1, "1 where x is 0, else 0", (.methods = "logical_not"))
 
 /* B(id, elementwise name, its aliases, broadcasting name, its aliases, scalar name, its aliases,
  *   kept inputs and outputs (masks) of the array forms, of the scalar form, forward(a, b), composition for a, composition for b, low, high, doc,
@@ -78,22 +78,22 @@
  * Compositions see g, a, b, y; a or b is NULL in the scalar forms, where the number s stands for it. */
 #define MX_BINARY_ROWS(B) \
     B(add, "elemwise_add", "_sparse_elemwise_add _grad_add _add _plus _Plus", "broadcast_add", "_sparse_broadcast_add _sparse_broadcast_plus broadcast_plus", \
-      "_plus_scalar", "_PlusScalar _scatter_plus_scalar", 0, 0, 0, 0, a + b, g, g, -2, 2, "a + b", (.precision = MX_PRECISION_WIDEST, .sparse = MX_SPARSE_TWO, .sparse_gradient = true), (.precision = MX_PRECISION_WIDEST, .sparse = MX_SPARSE_TWO, .sparse_gradient = true), ()) \
+      "_plus_scalar", "_PlusScalar _scatter_plus_scalar", 0, 0, 0, 0, a + b, g, g, -2, 2, "a + b", (.precision = MX_PRECISION_WIDEST, .sparse = MX_SPARSE_TWO, .sparse_gradient = true), (.precision = MX_PRECISION_WIDEST, .sparse = MX_SPARSE_TWO, .sparse_gradient = true, .methods = "broadcast_add"), ()) \
     B(sub, "elemwise_sub", "_sparse_elemwise_sub _sub _minus _Minus", "broadcast_sub", "_sparse_broadcast_sub _sparse_broadcast_minus broadcast_minus", \
-      "_minus_scalar", "_MinusScalar _scatter_minus_scalar", 0, 0, 0, 0, a - b, g, mx_g_neg(g), -2, 2, "a - b", (.precision = MX_PRECISION_WIDEST, .sparse = MX_SPARSE_TWO, .sparse_gradient = true), (.precision = MX_PRECISION_WIDEST, .sparse = MX_SPARSE_TWO, .sparse_gradient = true), ()) \
+      "_minus_scalar", "_MinusScalar _scatter_minus_scalar", 0, 0, 0, 0, a - b, g, mx_g_neg(g), -2, 2, "a - b", (.precision = MX_PRECISION_WIDEST, .sparse = MX_SPARSE_TWO, .sparse_gradient = true), (.precision = MX_PRECISION_WIDEST, .sparse = MX_SPARSE_TWO, .sparse_gradient = true, .methods = "broadcast_sub"), ()) \
     B(mul, "elemwise_mul", "_sparse_elemwise_mul _mul _Mul", "broadcast_mul", "_sparse_broadcast_mul", \
-      "_mul_scalar", "_MulScalar _sparse_mul_scalar", 3, 0, 0, 0, a * b, times(g, b, s), mx_g_mul(g, a), -2, 2, "a * b", (.precision = MX_PRECISION_WIDEST, .sparse = MX_SPARSE_TWO), (.precision = MX_PRECISION_WIDEST, .sparse = MX_SPARSE_TWO), (.sparse = MX_SPARSE_ZEROS, .sparse_gradient = true)) \
+      "_mul_scalar", "_MulScalar _sparse_mul_scalar", 3, 0, 0, 0, a * b, times(g, b, s), mx_g_mul(g, a), -2, 2, "a * b", (.precision = MX_PRECISION_WIDEST, .sparse = MX_SPARSE_TWO), (.precision = MX_PRECISION_WIDEST, .sparse = MX_SPARSE_TWO, .methods = "broadcast_mul"), (.sparse = MX_SPARSE_ZEROS, .sparse_gradient = true)) \
     B(div, "elemwise_div", "_sparse_elemwise_div _scatter_elemwise_div _div _Div", "broadcast_div", "_sparse_broadcast_div", \
       "_div_scalar", "_DivScalar _sparse_div_scalar", 2, 1, 0, 0, m_div(a, b), over(g, b, s), mx_g_neg(mx_g_div(mx_g_mul(g, y), b)), 0.5, 3, \
-      "a / b; integers are divided as integers, by zero gives 0", (.precision = MX_PRECISION_WIDEST, .sparse = MX_SPARSE_TWO), (.precision = MX_PRECISION_WIDEST, .sparse = MX_SPARSE_TWO), (.sparse = MX_SPARSE_ZEROS, .sparse_gradient = true)) \
+      "a / b; integers are divided as integers, by zero gives 0", (.precision = MX_PRECISION_WIDEST, .sparse = MX_SPARSE_TWO), (.precision = MX_PRECISION_WIDEST, .sparse = MX_SPARSE_TWO, .methods = "broadcast_div"), (.sparse = MX_SPARSE_ZEROS, .sparse_gradient = true)) \
     B(mod, "_mod", "_Mod", "broadcast_mod", "", "_mod_scalar", "_ModScalar", \
       3, 0, 0, 0, m_mod(a, b), g, mx_g_neg(mx_g_mul(g, mx_g1("floor", quotient(a, b, s)))), 0.5, 3, "remainder with the sign of b; by zero gives 0", (.precision = MX_PRECISION_WIDEST), (.precision = MX_PRECISION_WIDEST), ()) \
     B(power, "_power", "_Power", "broadcast_power", "", "_power_scalar", "_PowerScalar", \
-      3, 1, 1, 0, m_pow(a, b), power_base(g, a, b, s), power_exponent(g, a, y, s), 0.5, 2, "a to the power b", (.precision = MX_PRECISION_FLOAT32), (.precision = MX_PRECISION_FLOAT32), (.precision = MX_PRECISION_FLOAT32)) \
+      3, 1, 1, 0, m_pow(a, b), power_base(g, a, b, s), power_exponent(g, a, y, s), 0.5, 2, "a to the power b", (.precision = MX_PRECISION_FLOAT32), (.precision = MX_PRECISION_FLOAT32, .methods = "broadcast_power"), (.precision = MX_PRECISION_FLOAT32)) \
     B(maximum, "_maximum", "_Maximum", "broadcast_maximum", "_npi_maximum", "_maximum_scalar", "_MaximumScalar _npi_maximum_scalar", \
-      3, 0, 1, 0, m_max(a, b), mx_g_mul(g, at_least(a, b, s)), mx_g_mul(g, mx_g2("broadcast_lesser", a, b)), -2, 2, "the larger one", (.precision = MX_PRECISION_WIDEST), (.precision = MX_PRECISION_WIDEST), ()) \
+      3, 0, 1, 0, m_max(a, b), mx_g_mul(g, at_least(a, b, s)), mx_g_mul(g, mx_g2("broadcast_lesser", a, b)), -2, 2, "the larger one", (.precision = MX_PRECISION_WIDEST), (.precision = MX_PRECISION_WIDEST, .methods = "broadcast_maximum"), ()) \
     B(minimum, "_minimum", "_Minimum", "broadcast_minimum", "_npi_minimum", "_minimum_scalar", "_MinimumScalar _npi_minimum_scalar", \
-      3, 0, 1, 0, m_min(a, b), mx_g_mul(g, at_most(a, b, s)), mx_g_mul(g, mx_g2("broadcast_greater", a, b)), -2, 2, "the smaller one", (.precision = MX_PRECISION_WIDEST), (.precision = MX_PRECISION_WIDEST), ()) \
+      3, 0, 1, 0, m_min(a, b), mx_g_mul(g, at_most(a, b, s)), mx_g_mul(g, mx_g2("broadcast_greater", a, b)), -2, 2, "the smaller one", (.precision = MX_PRECISION_WIDEST), (.precision = MX_PRECISION_WIDEST, .methods = "broadcast_minimum"), ()) \
     B(hypot, "_hypot", "_Hypot", "broadcast_hypot", "", "_hypot_scalar", "_HypotScalar _npi_hypot_scalar", \
       3, 1, 1, 1, m_hypot(a, b), mx_g_mul(g, mx_g_div(a, y)), mx_g_mul(g, mx_g_div(b, y)), 0.5, 3, "sqrt(a * a + b * b)", (.precision = MX_PRECISION_WIDEST), (.precision = MX_PRECISION_WIDEST), ())
 

@@ -55,10 +55,10 @@ mx_op mx_family_fill[] = {
     {.name = "_full", .aliases = "_npi_full", .doc = "an array of one value", .schema = &full_schema, .flags = CREATE,
      .infer_shape = infer_shape, .infer_type = infer_type, .reference = reference_full,
      .samples = (const mx_sample[]){{"", "shape=(2, 3), value=2.5", 0, 0, NULL}, {0}}},
-    {.name = "zeros_like", .sparse = MX_SPARSE_ZEROS, .aliases = "_sparse_zeros_like",
+    {.name = "zeros_like", .methods = "zeros_like", .sparse = MX_SPARSE_ZEROS, .aliases = "_sparse_zeros_like",
      .doc = "zeros of the shape and type of data", .inputs = "data",
      .flags = MX_OP_ZERO_GRADIENT | MX_OP_INPLACE, .samples = LIKE_SAMPLES, .reference = reference_zero, .user = &zero},
-    {.name = "ones_like", .doc = "ones of the shape and type of data", .inputs = "data",
+    {.name = "ones_like", .methods = "ones_like", .doc = "ones of the shape and type of data", .inputs = "data",
      .flags = MX_OP_ZERO_GRADIENT | MX_OP_INPLACE, .samples = LIKE_SAMPLES, .reference = reference_one, .user = &one},
     {0},
 };

@@ -275,14 +275,15 @@ static void reference_dense_relu(const mx_reference_call *call)
 
 #define SAMPLES(...) (const mx_sample[]){__VA_ARGS__, {0}}
 mx_op mx_family_dot[] = {
-    {.name = "dot", .sparse = MX_SPARSE_DOT, .sparse_gradient = true, .precision = MX_PRECISION_TARGET,
+    {.name = "dot", .methods = "dot", .sparse = MX_SPARSE_DOT, .sparse_gradient = true,
+     .precision = MX_PRECISION_TARGET,
      .aliases = "_sparse_dot",
      .doc = "product over the last axis of lhs and the first of rhs", .inputs = "lhs rhs",
      .schema = &dot_schema, .infer_shape = infer_dot, .gradient = grad_dot, .grad_in = 3, .reference = reference_dot,
      .samples = SAMPLES({"2,3;3,4", "", 0, 0, NULL}, {"3,2;3,4", "transpose_a=True", 0, 0, NULL}, {"2,3;4,3", "transpose_b=True", 0, 0, NULL},
                         {"3,2;4,3", "transpose_a=True, transpose_b=True", 0, 0, NULL}, {"5;5", "", 0, 0, NULL}, {"2,3,4;4,5", "", 0, 0, NULL},
                         {"3;3,4", "", 0, 0, NULL}, {"2,3;3", "", 0, 0, NULL}, {"17,33;33,19", "", 0, 0, NULL})},
-    {.name = "batch_dot", .precision = MX_PRECISION_TARGET, .aliases = "_npx_batch_dot",
+    {.name = "batch_dot", .methods = "batch_dot", .precision = MX_PRECISION_TARGET, .aliases = "_npx_batch_dot",
      .doc = "matrix product per leading index", .inputs = "lhs rhs", .schema = &dot_schema,
      .infer_shape = infer_batch_dot, .gradient = grad_batch_dot, .grad_in = 3, .reference = reference_batch_dot,
      .samples = SAMPLES({"2,2,3;2,3,4", "", 0, 0, NULL}, {"2,3,2;2,3,4", "transpose_a=True", 0, 0, NULL},

@@ -278,7 +278,7 @@ static void ref_unmask(const mx_reference_call *call) { reference_mask(call, &ca
     .gradient = grad_scatter
 
 mx_op mx_family_gather[] = {
-    {.name = "gather_nd", .aliases = "_npi_gather_nd _npx_gather_nd",
+    {.name = "gather_nd", .methods = "gather_nd", .aliases = "_npi_gather_nd _npx_gather_nd",
      .doc = "elements or blocks at the places that the columns of indices name", .inputs = "data indices", INDEXED,
      .infer_shape = infer_gather, .gradient = grad_gather, .reference = ref_gather,
      .samples = (const mx_sample[]){{"3,4;2,5", "", 0, 3, "int:1"}, {"3,4,2;1,3", "", -3, 3, "int:1"},
@@ -287,7 +287,8 @@ mx_op mx_family_gather[] = {
      SCATTER, .flags = MX_OP_HIDDEN, .reference = ref_scatter_add,
      .samples = (const mx_sample[]){{"5;2,5", "shape=(2, 3)", 0, 2, "int:1"},
          {"4,2;1,4", "shape=(3, 2)", 0, 3, "int:1"}, {0}}},
-    {.name = "scatter_nd", .doc = "zeros with data written at the indices; of equal indices the last wins", SCATTER,
+    {.name = "scatter_nd", .methods = "scatter_nd",
+     .doc = "zeros with data written at the indices; of equal indices the last wins", SCATTER,
      .reference = ref_scatter,
      .samples = (const mx_sample[]){{"5;2,5", "shape=(4, 4)", 0, 4, "int:1 nograd"},
          {"2,3;1,2", "shape=(4, 3)", -4, 4, "int:1 nograd"}, {"1;2,1", "shape=(2, 3)", 0, 2, "int:1"}, {0}}},

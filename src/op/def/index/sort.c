@@ -250,7 +250,8 @@ static void ref_topk(const mx_reference_call *call)
 
 // clang-format off
 mx_op mx_family_sort[] = {
-    {.name = "sort", .precision = MX_PRECISION_FLOAT32, .aliases = "_npi_sort", .doc = "sorts along an axis",
+    {.name = "sort", .methods = "sort", .precision = MX_PRECISION_FLOAT32, .aliases = "_npi_sort",
+     .doc = "sorts along an axis",
      .inputs = "data",
      .outputs = "output indices", .schema = &sort_schema, .n_out = 2, .n_visible = 1,
      .infer_shape = infer_sort, .infer_type = infer_sort_type, .gradient = grad_sort, .grad_out = 2,
@@ -259,14 +260,14 @@ mx_op mx_family_sort[] = {
          {"2,3,2", "axis=None", 0, 0, "distinct"}, {"2,300", "", 0, 0, "distinct"},
          {"40,3", "axis=0", 0, 0, "distinct"}, {"6,4", "is_ascend=False", 0, 3, "int:0 nograd"},
          {"2,0", "", 0, 0, NULL}, {0}}},
-    {.name = "argsort", .precision = MX_PRECISION_FLOAT32, .aliases = "_npi_argsort",
+    {.name = "argsort", .methods = "argsort", .precision = MX_PRECISION_FLOAT32, .aliases = "_npi_argsort",
      .doc = "the indices that sort along an axis", .inputs = "data",
      .schema = &argsort_schema, .flags = MX_OP_ZERO_GRADIENT,
      .infer_shape = infer_argsort, .infer_type = infer_argsort_type, .reference = ref_argsort,
      .samples = (const mx_sample[]){{"3,5", "", 0, 0, "distinct"},
          {"3,5", "axis=0, is_ascend=False, dtype=int32", 0, 0, "distinct"},
          {"2,6", "axis=None, dtype=int64", 0, 3, "int:0"}, {0}}},
-    {.name = "topk", .precision = MX_PRECISION_FLOAT32, .aliases = "_npx_topk",
+    {.name = "topk", .methods = "topk", .precision = MX_PRECISION_FLOAT32, .aliases = "_npx_topk",
      .doc = "the k largest or smallest elements along an axis: values, indices, a mask, or both", .inputs = "data",
      .outputs = "output indices",
      .schema = &topk_schema, .count_out = count_topk, .count_visible = visible_topk,

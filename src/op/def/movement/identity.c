@@ -65,7 +65,7 @@ mx_op mx_family_identity[] = {
      .flags = MX_OP_INPLACE, .gradient = pass_on, .samples = SAMPLES, .reference = reference},
     {.name = "_copyto", .aliases = "_npi_copyto", .doc = "a copy of data, written where the caller wants it",
      .inputs = "data", .flags = MX_OP_INPLACE, .gradient = pass_on, .samples = SAMPLES, .reference = reference},
-    {.name = "BlockGrad", .sparse = MX_SPARSE_ZEROS, .sparse_gradient = true,
+    {.name = "BlockGrad", .methods = "stop_gradient", .sparse = MX_SPARSE_ZEROS, .sparse_gradient = true,
      .aliases = "_sparse_stop_gradient stop_gradient", .c_name = "stop_gradient",
      .doc = "a copy of data through which no gradient flows", .inputs = "data",
      .flags = MX_OP_INPLACE | MX_OP_ZERO_GRADIENT, .samples = UNCHECKED, .reference = reference},

@@ -327,7 +327,8 @@ static void ref_diag(const mx_reference_call *call)
 
 // clang-format off
 mx_op mx_family_pad[] = {
-    {.name = "Pad", .aliases = "pad", .doc = "puts a border around an array", .inputs = "data", .schema = &pad_schema,
+    {.name = "Pad", .methods = "pad", .aliases = "pad", .doc = "puts a border around an array", .inputs = "data",
+     .schema = &pad_schema,
      .infer_shape = infer_pad,
      .gradient = grad_pad, .reference = ref_pad, .movement = &(const mx_movement){plan_pad},
      .samples = (const mx_sample[]){{"1,2,3,4", "mode=constant, pad_width=(0, 0, 0, 0, 1, 2, 3, 1), constant_value=1.5",
@@ -338,7 +339,8 @@ mx_op mx_family_pad[] = {
          {"3", "mode=constant, pad_width=(2, 0)", 0, 0, NULL},
          {"1,1,3,2,3", "mode=reflect, pad_width=(0, 0, 0, 0, 1, 2, 1, 1, 0, 1)", 0, 0, NULL},
          {"0,2", "mode=constant, pad_width=(1, 1, 0, 0)", 0, 0, NULL}, {0}}},
-    {.name = "diag", .doc = "a diagonal of matrices, or the matrix that has a vector as diagonal", .inputs = "data",
+    {.name = "diag", .methods = "diag", .doc = "a diagonal of matrices, or the matrix that has a vector as diagonal",
+     .inputs = "data",
      .schema = &diag_schema, .infer_shape = infer_diag,
      .gradient = grad_diag, .reference = ref_diag, .movement = &(const mx_movement){plan_diag},
      .samples = (const mx_sample[]){{"3,4", "", 0, 0, NULL}, {"3,4", "k=1", 0, 0, NULL}, {"4,3", "k=-2", 0, 0, NULL},

@@ -402,7 +402,7 @@ mx_op mx_family_reshape[] = {
      .samples = (const mx_sample[]){{"1,3,1", "", 0, 0, NULL}, {"1,3,1", "axis=(0,)", 0, 0, NULL},
          {"1,3,1", "axis=-1", 0, 0, NULL},
                                     {"1,1", "", 0, 0, NULL}, {0}}},
-    {.name = "reshape_like", .aliases = "_npx_reshape_like",
+    {.name = "reshape_like", .methods = "reshape_like", .aliases = "_npx_reshape_like",
      .doc = "lhs in the shape of rhs, or with some axes taken from it",
      .inputs = "lhs rhs", .schema = &reshape_like_schema, .infer_shape = infer_like, .infer_type = infer_like_type,
      .no_grad_inputs = 2, VIEW,

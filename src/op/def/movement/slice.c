@@ -449,7 +449,8 @@ static void ref_assign_scalar(const mx_reference_call *call)
     .movement = &(const mx_movement){plan_assign}, .user = &(const slice_rule){find}
 
 mx_op mx_family_slice[] = {
-    {.name = "slice", .sparse = MX_SPARSE_SLICE, .aliases = "_sparse_slice crop _npx_slice _npi_slice",
+    {.name = "slice", .methods = "slice", .sparse = MX_SPARSE_SLICE,
+     .aliases = "_sparse_slice crop _npx_slice _npi_slice",
      .doc = "a region given by begin, end and step per axis", .inputs = "data",
      .schema = &slice_schema, READS(spans_slice, ref_slice),
      .samples = (const mx_sample[]){{"3,4", "begin=(0, 1), end=(2, 4)", 0, 0, NULL},
@@ -457,12 +458,13 @@ mx_op mx_family_slice[] = {
          {"3,4,2", "begin=(1,), end=(100,)", 0, 0, NULL}, {"7", "begin=(-2,), end=(0,), step=(-3,)", 0, 0, NULL},
          {"3,4", "begin=(2, 0), end=(1, 4)", 0, 0, NULL},
          {"2,9,3", "begin=(None, 8, 0), end=(None, None, 2), step=(None, -1, None)", 0, 0, NULL}, {0}}},
-    {.name = "slice_axis", .doc = "a range of one axis", .inputs = "data",
+    {.name = "slice_axis", .methods = "slice_axis", .doc = "a range of one axis", .inputs = "data",
      .schema = &slice_axis_schema, READS(spans_axis, ref_axis),
      .samples = (const mx_sample[]){{"3,4", "axis=1, begin=0, end=2", 0, 0, NULL},
          {"3,4", "axis=0, begin=-2, end=None", 0, 0, NULL},
          {"2,5,3", "axis=-2, begin=1, end=-1", 0, 0, NULL}, {"4", "axis=0, begin=2, end=2", 0, 0, NULL}, {0}}},
-    {.name = "slice_like", .doc = "cuts data to the size of another array", .inputs = "data shape_like",
+    {.name = "slice_like", .methods = "slice_like", .doc = "cuts data to the size of another array",
+     .inputs = "data shape_like",
      .schema = &slice_like_schema, .no_grad_inputs = 2,
      READS(spans_like, ref_like),
      .samples = (const mx_sample[]){{"3,4;2,3", "", 0, 0, NULL}, {"3,4;2,3", "axes=(0,)", 0, 0, NULL},

@@ -69,15 +69,16 @@ static void ref_channel(const mx_reference_call *call) { reference(call, 1, 1); 
                         {"3,100", "axis=-1", 0, 0, "distinct"}, {"7", "keepdims=True", 0, 0, "distinct"}, {0}}
 
 mx_op mx_family_argreduce[] = {
-    {.name = "argmax", .doc = "index of the largest element along an axis", .inputs = "data",
+    {.name = "argmax", .methods = "argmax", .doc = "index of the largest element along an axis", .inputs = "data",
      .schema = &argreduce_schema,
      .flags = MX_OP_ZERO_GRADIENT, .infer_shape = infer_shape, .samples = SAMPLES, .reference = ref_argmax,
      .user = &(const int){MX_FOLD_MAX}},
-    {.name = "argmin", .doc = "index of the smallest element along an axis", .inputs = "data",
+    {.name = "argmin", .methods = "argmin", .doc = "index of the smallest element along an axis", .inputs = "data",
      .schema = &argreduce_schema,
      .flags = MX_OP_ZERO_GRADIENT, .infer_shape = infer_shape, .samples = SAMPLES, .reference = ref_argmin,
      .user = &(const int){MX_FOLD_MIN}},
-    {.name = "argmax_channel", .doc = "index of the largest element along axis 1", .inputs = "data",
+    {.name = "argmax_channel", .methods = "argmax_channel", .doc = "index of the largest element along axis 1",
+     .inputs = "data",
      .flags = MX_OP_ZERO_GRADIENT,
      .infer_shape = infer_channel, .reference = ref_channel, .user = &(const int){MX_FOLD_MAX},
      .samples = (const mx_sample[]){{"2,3", "", 0, 0, "distinct"}, {"2,3,2", "", 0, 0, "distinct"}, {0}}},
