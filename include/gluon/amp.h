@@ -10,7 +10,7 @@
 #ifndef GLUON_AMP_H
 #define GLUON_AMP_H
 
-#include "gluon/op.h"
+#include "gluon/symbol.h"
 
 typedef enum mx_precision {
     MX_PRECISION_ANY,     /* takes inputs as they come */
@@ -37,5 +37,26 @@ typedef struct mx_amp_row {
     const char *attribute, *value;
 } mx_amp_row;
 MX_API bool mx_amp_row_at(int i, mx_amp_row *row);
+
+/* ---- graphs ---------------------------------------------------------------------------------------------- */
+/* A copy of a graph with casts, which computes in mixed precision whether that is on or off:
+ *     mx_amp_convert(symbol, .target = MX_BFLOAT16, .excluded = (const char *[]){"fc2", NULL})
+ * Casts are named after what they cast: fc1_weight_amp_cast_bfloat16. */
+struct mx_amp_convert_args {
+    mx_dtype target;                /* MX_FLOAT16 or MX_BFLOAT16 */
+    const char *const *target_ops;  /* operators in 16 bits; ended by NULL; NULL: the library's list */
+    const char *const *float32_ops; /* in float32; the same */
+    const mx_amp_row *conditions; /* in float32 where an attribute has a value; ended by op NULL; NULL: the library's */
+    const char *const *excluded;  /* names of nodes that stay in float32; ended by NULL; NULL: none */
+    char positional_;
+    const mx_symbol *symbol;
+};
+#define mx_amp_convert(...)                                                                                         \
+    mx_amp_convert_make(&(struct mx_amp_convert_args){.target = MX_FLOAT16, .target_ops = NULL, .float32_ops = NULL, \
+                                                      .conditions = NULL, .excluded = NULL, .positional_ = 0,        \
+                                                      __VA_ARGS__})
+MX_API mx_symbol *mx_amp_convert_make(const struct mx_amp_convert_args *args);
+/* Variables that only casts to `target` read: their values may as well be stored in it. */
+MX_API mx_names mx_amp_cast_variables(const mx_symbol *symbol, mx_dtype target);
 
 #endif

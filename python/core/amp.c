@@ -1,8 +1,8 @@
-/* Mixed precision: switching it, and the lists of operators.  SPDX-License-Identifier: Apache-2.0 */
+/* Mixed precision: switching it, the lists of operators, converted graphs.  SPDX-License-Identifier: Apache-2.0 */
 #include "gluon/amp.h"
 
 #include "base/error.h"
-#include "core.h"
+#include "symbol.h"
 
 static const char *const names[] = {"any", "target", "float32", "widest", "data"}; /* by mx_precision */
 
@@ -55,12 +55,88 @@ static PyObject *amp_rows(PyObject *self, PyObject *unused)
     return list;
 }
 
+/* ---- graphs ------------------------------------------------------------------------------------------------------ */
+
+/* The texts of a sequence of str, ended by NULL; empty without an exception for None.  For PyMem_Free. */
+static int texts_of(PyObject *sequence, PyObject **fast, const char ***texts)
+{
+    *fast = NULL, *texts = NULL;
+    if (sequence == Py_None)
+        return 0;
+    if (!(*fast = PySequence_Fast(sequence, "amp: a list of names is wanted")))
+        return -1;
+    const Py_ssize_t n = PySequence_Fast_GET_SIZE(*fast);
+    if (!(*texts = PyMem_Calloc((size_t)n + 1, sizeof **texts)))
+        return PyErr_NoMemory(), -1;
+    for (Py_ssize_t i = 0; i < n; i++)
+        if (!((*texts)[i] = PyUnicode_AsUTF8(PySequence_Fast_GET_ITEM(*fast, i))))
+            return -1;
+    return 0;
+}
+
+/* Conditions from operator, attribute, value, operator, attribute, value ...  For PyMem_Free. */
+static mx_amp_row *conditions_of(const char *const *texts, Py_ssize_t n)
+{
+    mx_amp_row *rows = PyMem_Calloc((size_t)n + 1, sizeof *rows);
+    for (Py_ssize_t i = 0; rows && i < n; i++)
+        rows[i] = (mx_amp_row){texts[3 * i], MX_PRECISION_FLOAT32, false, texts[3 * i + 1], texts[3 * i + 2]};
+    return rows ? rows : (mx_amp_row *)PyErr_NoMemory();
+}
+
+/* amp_convert(symbol, dtype, operators in 16 bits, in float32, [operator, attribute, value, ...], names of nodes that
+ * stay in float32); lists may be None. */
+static PyObject *amp_convert(PyObject *self, PyObject *args)
+{
+    PyObject *symbol, *type, *given[4], *fast[4] = {NULL}, *result = NULL;
+    const char **texts[4] = {NULL};
+    mx_amp_row *conditions = NULL;
+    mx_dtype dtype;
+    (void)self;
+    if (!PyArg_ParseTuple(args, "O!OOOOO:amp_convert", &sym_type, &symbol, &type, &given[0], &given[1], &given[2],
+                          &given[3]) ||
+        dtype_from(type, &dtype))
+        return NULL;
+    bool ok = sym_symbol(symbol);
+    for (int i = 0; ok && i < 4; i++)
+        ok = !texts_of(given[i], &fast[i], &texts[i]);
+    if (ok && texts[2])
+        ok = (conditions = conditions_of(texts[2], PySequence_Fast_GET_SIZE(fast[2]) / 3)) != NULL;
+    mx_scope scope = mx_scope_open();
+    if (ok)
+        result = sym_wrap(mx_amp_convert(sym_symbol(symbol), .target = dtype, .target_ops = texts[0],
+                                         .float32_ops = texts[1], .conditions = conditions, .excluded = texts[3]));
+    mx_scope_close(&scope);
+    PyMem_Free(conditions);
+    for (int i = 0; i < 4; i++)
+        PyMem_Free((void *)texts[i]), Py_XDECREF(fast[i]);
+    return result;
+}
+
+/* amp_cast_variables(symbol, dtype) */
+static PyObject *amp_cast_variables(PyObject *self, PyObject *args)
+{
+    PyObject *symbol, *type;
+    mx_dtype dtype;
+    (void)self;
+    if (!PyArg_ParseTuple(args, "O!O:amp_cast_variables", &sym_type, &symbol, &type) || dtype_from(type, &dtype) ||
+        !sym_symbol(symbol))
+        return NULL;
+    mx_scope scope = mx_scope_open();
+    PyObject *result = names_to(mx_amp_cast_variables(sym_symbol(symbol), dtype));
+    mx_scope_close(&scope);
+    return result;
+}
+
 static PyMethodDef functions[] = {
     {"amp_init", amp_init, METH_O, "Mixed precision in this type; 'float32': off."},
     {"amp_set", amp_set, METH_VARARGS, "amp_set(op, precision): 'any', 'target', 'float32', 'widest' or 'data'."},
     {"amp_set_where", amp_set_where, METH_VARARGS,
      "amp_set_where(op, attribute, value): float32 under this condition."},
     {"amp_rows", amp_rows, METH_NOARGS, "(op, precision, loss, attribute, value) of the library's lists."},
+    {"amp_convert", amp_convert, METH_VARARGS,
+     "amp_convert(symbol, dtype, target_ops, float32_ops, conditions, excluded): the graph with casts."},
+    {"amp_cast_variables", amp_cast_variables, METH_VARARGS,
+     "amp_cast_variables(symbol, dtype): variables that only casts to this type read."},
     {NULL, NULL, 0, NULL},
 };
 

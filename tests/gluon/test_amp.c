@@ -82,6 +82,109 @@ static void networks(void **state)
     }
 }
 
+/* ---- graphs ---------------------------------------------------------------------------------------------------- */
+
+static bool has_output(const mx_symbol *symbol, const char *name)
+{
+    MX_SCOPE;
+    const mx_names names = mx_symbol_outputs(mx_symbol_internals(symbol));
+    for (int64_t i = 0; i < names.n; i++)
+        if (!strcmp(names.v[i], name))
+            return true;
+    return false;
+}
+
+static mx_symbol *two_layers(void)
+{
+    const char *const wide[] = {"num_hidden"}, *const four[] = {"4"}, *const kind[] = {"act_type"},
+                      *const soft[] = {"softrelu"};
+    mx_array *data = mx_variable("data");
+    mx_symbol *fc1 = mx_symbol_apply(
+        "FullyConnected", &(struct mx_symbol_args){.name = "fc1", .n_in = 1, .in = &data, .n_attrs = 1,
+                                                   .attr_names = wide, .attr_values = four});
+    mx_array *hidden = mx_symbol_at(fc1, 0);
+    mx_symbol *act = mx_symbol_apply("Activation", &(struct mx_symbol_args){.name = "act", .n_in = 1, .in = &hidden,
+                                                                            .n_attrs = 1, .attr_names = kind,
+                                                                            .attr_values = soft});
+    mx_array *active = mx_symbol_at(act, 0);
+    return mx_symbol_apply(
+        "FullyConnected",
+                           &(struct mx_symbol_args){.name = "fc2", .n_in = 1, .in = &active, .n_attrs = 1,
+                                                    .attr_names = wide, .attr_values = four});
+}
+
+static void graphs(void **state)
+{
+    (void)state;
+    MX_SCOPE;
+    mx_symbol *plain = two_layers(), *made = mx_amp_convert(plain, .target = MX_BFLOAT16);
+    assert_non_null(made);
+    assert_string_equal(mx_symbol_arguments(made).v[0], "data");
+    assert_int_equal(mx_symbol_arguments(made).n, 5);
+    assert_true(has_output(made, "fc1_weight_amp_cast_bfloat16_output"));
+    assert_true(has_output(made, "fc1_amp_cast_float32_output")); /* the softrelu wants float32 */
+    assert_true(has_output(made, "act_amp_cast_bfloat16_output"));
+    assert_false(has_output(plain, "fc1_amp_cast_float32_output")); /* a copy */
+    const mx_names narrow = mx_amp_cast_variables(made, MX_BFLOAT16);
+    assert_int_equal(narrow.n, 5);
+    assert_int_equal(mx_amp_cast_variables(made, MX_FLOAT16).n, 0);
+    /* own lists replace the library's */
+    made = mx_amp_convert(plain, .excluded = (const char *[]){"fc1", NULL});
+    assert_false(has_output(made, "fc1_weight_amp_cast_float16_output"));
+    assert_true(has_output(made, "fc2_weight_amp_cast_float16_output"));
+    assert_int_equal(mx_amp_cast_variables(made, MX_FLOAT16).n, 2);
+    made = mx_amp_convert(plain, .conditions = (mx_amp_row[]){{.op = NULL}});
+    assert_false(has_output(made, "fc1_amp_cast_float32_output"));
+    made = mx_amp_convert(plain, .target_ops = (const char *[]){"Activation", NULL});
+    assert_true(has_output(made, "fc1_amp_cast_float16_output"));
+    assert_false(has_output(made, "fc1_weight_amp_cast_float16_output"));
+    made = mx_amp_convert(plain, .target_ops = (const char *[]){NULL});
+    assert_false(has_output(made, "fc1_weight_amp_cast_float16_output"));
+    assert_int_equal(mx_error_code(), MX_OK);
+}
+
+/* The converted graph computes nearly the same, in 16 bits; the original is left alone. */
+static void graphs_compute(void **state)
+{
+    (void)state;
+    MX_SCOPE;
+    mx_block *net = network();
+    mx_array *x = mx_random_uniform(.shape = MX_DIMS(2, 1, 6, 6)), *expected = mx_call(net, x);
+    mx_symbol *made = mx_amp_convert(mx_trace(net, x));
+    mx_block *half = mx_symbol_block(made, "data");
+    mx_initialize(half, NULL, mx_cpu(0));
+    mx_params *from = mx_collect_params(net), *to = mx_collect_params(half);
+    for (int64_t i = 0; i < mx_params_count(to); i++) {
+        mx_parameter *p = mx_params_at(to, i), *source = mx_params_find(from, mx_parameter_name(p));
+        assert_non_null(source);
+        mx_parameter_set_data(p, mx_parameter_data(source, mx_cpu(0)));
+    }
+    mx_array *y = mx_call(half, x);
+    assert_int_equal(mx_dtype_of(y), MX_FLOAT16);
+    const double error = mx_item(mx_max(mx_abs(mx_sub(mx_cast(y, .dtype = MX_FLOAT32), expected))));
+    assert_true(error > 0 && error < 0.05);
+    assert_int_equal(mx_dtype_of(mx_call(net, x)), MX_FLOAT32);
+    assert_int_equal(mx_error_code(), MX_OK);
+}
+
+static void wrong_conversions(void **state)
+{
+    (void)state;
+    MX_SCOPE;
+    mx_symbol *plain = two_layers();
+    assert_null(mx_amp_convert(plain, .target = MX_INT8));
+    expect_error(MX_ERR_DTYPE, "int8");
+    assert_null(mx_amp_convert(plain, .excluded = (const char *[]){"nothing", NULL}));
+    expect_error(MX_ERR_ARGUMENT, "nothing");
+    assert_null(mx_amp_convert(plain, .target_ops = (const char *[]){"no_operator", NULL}));
+    expect_error(MX_ERR_ARGUMENT, "no_operator");
+    assert_null(mx_amp_convert(plain, .conditions = (mx_amp_row[]){
+                                          {.op = "Activation", .attribute = "colour", .value = "1"}, {.op = NULL}}));
+    expect_error(MX_ERR_ARGUMENT, "colour");
+    assert_null(mx_amp_convert(NULL));
+    mx_error_clear();
+}
+
 static void wrong_arguments(void **state)
 {
     (void)state;
@@ -112,6 +215,8 @@ static void wrong_arguments(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {cmocka_unit_test(types_of_results), cmocka_unit_test(networks),
+                                       cmocka_unit_test(graphs), cmocka_unit_test(graphs_compute),
+                                       cmocka_unit_test(wrong_conversions),
                                        cmocka_unit_test(wrong_arguments)};
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

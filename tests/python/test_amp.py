@@ -416,6 +416,25 @@ def test_converted_symbols():
         amp.convert_symbol(net, excluded_sym_names=["nothing"])
 
 
+def test_conversions_take_own_lists():
+    data = mx.sym.var("data")
+    net = mx.sym.Activation(mx.sym.FullyConnected(data, num_hidden=4, name="fc"), act_type="tanh", name="act")
+
+    def casts(**lists):
+        outputs = amp.convert_symbol(net, **lists).get_internals().list_outputs()
+        return [name.replace("_output", "") for name in outputs if "amp_cast" in name]
+    cast = ["data_amp_cast_float16", "fc_weight_amp_cast_float16", "fc_bias_amp_cast_float16"]
+    assert casts() == cast
+    assert casts(conditional_fp32_ops=[("Activation", "act_type", ["relu", "tanh"])]) == cast + ["fc_amp_cast_float32"]
+    assert casts(target_dtype_ops=["Activation"]) == ["fc_amp_cast_float16"]
+    assert casts(target_dtype_ops=[]) == [] and casts(fp32_ops=["Activation"])[-1] == "fc_amp_cast_float32"
+    with pytest.raises(mx.MXNetError, match="no_operator"):
+        amp.convert_symbol(net, fp32_ops=["no_operator"])
+    split = mx.sym.split(mx.sym.FullyConnected(data, num_hidden=4, name="fc"), num_outputs=2, name="halves")
+    names = amp.convert_symbol(mx.sym.softmax(split[1])).get_internals().list_outputs()
+    assert "halves_1_amp_cast_float32_output" in names  # named after the second output
+
+
 @pytest.mark.parametrize("dtype", HALVES)
 def test_converted_blocks(dtype):
     net = network()

@@ -23,7 +23,6 @@ from ...context import current_context
 from ...gluon import HybridBlock, SymbolBlock, Trainer
 from ...gluon.parameter import load_into
 from . import lists
-from .convert import rewrite
 from .loss_scaler import LossScaler
 
 __all__ = ["init", "init_trainer", "scale_loss", "unscale", "convert_model", "convert_symbol", "convert_hybrid_block",
@@ -120,13 +119,11 @@ def convert_symbol(sym, target_dtype="float16", target_dtype_ops=None, fp32_ops=
     """A graph in which products run in 16 bits, and what needs the digits in float32."""
     if not isinstance(sym, symbols.Symbol):
         raise AssertionError(f"convert_symbol: a Symbol is wanted, got {type(sym).__name__}")
-    excluded = set(excluded_sym_names or ())
-    known = set(sym.get_internals().list_outputs())
-    for name in excluded:
-        if name not in known and f"{name}_output" not in known and f"{name}_output0" not in known:
-            raise ValueError(f"convert_symbol: excluded_sym_names has '{name}', which the symbol has not")
-    return symbols.load_json(rewrite(sym.tojson(remove_amp_cast=False), _name(target_dtype, "convert_symbol"),
-                                     target_dtype_ops, fp32_ops, conditional_fp32_ops, excluded))
+    conditions = None if conditional_fp32_ops is None else \
+        [text for op, attribute, values in conditional_fp32_ops for value in values
+         for text in (op, attribute, str(value))]
+    return _core.amp_convert(sym, _name(target_dtype, "convert_symbol"), target_dtype_ops, fp32_ops, conditions,
+                             excluded_sym_names)
 
 
 def convert_model(sym, arg_params, aux_params, target_dtype="float16", target_dtype_ops=None, fp32_ops=None,
@@ -137,22 +134,10 @@ def convert_model(sym, arg_params, aux_params, target_dtype="float16", target_dt
         if not isinstance(value, dict):
             raise AssertionError(f"convert_model: {what} must be a dict, got {type(value).__name__}")
     made = convert_symbol(sym, target_dtype, target_dtype_ops, fp32_ops, conditional_fp32_ops, excluded_sym_names)
-    narrow = _only_cast(made, _name(target_dtype, "convert_model")) if cast_optional_params else ()
+    narrow = _core.amp_cast_variables(made, _name(target_dtype, "convert_model")) if cast_optional_params else ()
     converted = [{name: value.astype(target_dtype) if name in narrow else value.copy() for name, value in given.items()}
                  for given in (arg_params, aux_params)]
     return (made, *converted)
-
-
-def _only_cast(symbol, target):
-    """Names of the variables that only casts to `target` read."""
-    import json
-    nodes = json.loads(symbol.tojson(remove_amp_cast=False))["nodes"]
-    readers = {}
-    for node in nodes:
-        for entry in node["inputs"]:
-            wanted = node["op"] == "amp_cast" and node.get("attrs", {}).get("dtype") == target
-            readers.setdefault(nodes[entry[0]]["name"], []).append(wanted)
-    return {name for name, wanted in readers.items() if all(wanted)}
 
 
 def convert_hybrid_block(block, target_dtype="float16", target_dtype_ops=None, fp32_ops=None, conditional_fp32_ops=None,
