@@ -24,6 +24,8 @@ MX_API mx_dataset *mx_function_dataset(int64_t length, mx_example_fn example, vo
 MX_API mx_dataset *mx_dataset_transform_first(mx_dataset *dataset, mx_block *transform);
 MX_API mx_dataset *mx_dataset_take(mx_dataset *dataset, int64_t count);                  /* the first `count` */
 MX_API mx_dataset *mx_dataset_shard(mx_dataset *dataset, int64_t shards, int64_t index); /* part `index` of `shards` */
+/* Where such a part of `length` examples begins; *count of them, the first parts may have one more.  -1: failed. */
+MX_API int64_t mx_shard_start(int64_t length, int64_t shards, int64_t index, int64_t *count);
 MX_API int64_t mx_dataset_length(const mx_dataset *dataset);
 MX_API mx_arrays mx_dataset_at(mx_dataset *dataset, int64_t i); /* belongs to the scope */
 
@@ -78,8 +80,13 @@ MX_API mx_dataset *mx_image_folder_make(const struct mx_images_args *args);
 /* mx_image_list("train.lst"): lines "number TAB label [TAB label ...] TAB path". */
 #define mx_image_list(...) mx_image_list_make(MX_IMAGES_ARGS_(__VA_ARGS__))
 MX_API mx_dataset *mx_image_list_make(const struct mx_images_args *args);
-MX_API const char *mx_image_path(const mx_dataset *dataset, int64_t i);         /* of example i of these two */
+MX_API const char *mx_image_path(const mx_dataset *dataset, int64_t i); /* of example i of these two */
+MX_API int64_t mx_image_key(const mx_dataset *dataset, int64_t i);      /* its number in the list */
+MX_API const float *mx_image_labels(const mx_dataset *dataset, int64_t i,
+                                    int64_t *count);                            /* (count) without the image */
 MX_API const char *mx_image_folder_class(const mx_dataset *dataset, int label); /* NULL if there is none */
+/* What was found in the folders and left out, as sentences: "pets/readme is not a folder ..."; NULL past the end. */
+MX_API const char *mx_image_folder_skipped(const mx_dataset *dataset, int64_t i);
 /* Records of x.rec in the order of x.idx: arrays of bytes, or images and their labels. */
 MX_API mx_dataset *mx_record_dataset(const char *path);
 #define mx_image_record_dataset(...) mx_image_record_dataset_make(MX_IMAGES_ARGS_(__VA_ARGS__))
@@ -99,6 +106,9 @@ typedef enum mx_last_batch {
     MX_DISCARD,  /* it is left out */
     MX_ROLLOVER, /* its examples begin the next epoch */
 } mx_last_batch;
+
+/* How many batches `examples` make; of MX_ROLLOVER, examples left over from the last epoch count. */
+MX_API int64_t mx_batch_count(int64_t examples, int64_t batch_size, mx_last_batch last_batch);
 
 struct mx_loader_args {
     bool shuffle;

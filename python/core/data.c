@@ -29,6 +29,22 @@ static PyObject *random_seed(PyObject *self, PyObject *unused)
     return PyLong_FromUnsignedLong((unsigned long)(draw() & 0x7fffffff));
 }
 
+/* The order of a sampler as a list; NULL raises the library's error. */
+static PyObject *order_of(mx_sampler *sampler)
+{
+    const int64_t *order = sampler ? mx_sampler_order(sampler, 0) : NULL;
+    const Py_ssize_t n = sampler ? (Py_ssize_t)mx_sampler_length(sampler) : 0;
+    PyObject *list = order ? PyList_New(n) : raise_error();
+    for (Py_ssize_t i = 0; list && i < n; i++) {
+        PyObject *item = PyLong_FromLongLong(order[i]);
+        if (!item)
+            Py_CLEAR(list);
+        else
+            PyList_SET_ITEM(list, i, item);
+    }
+    return list;
+}
+
 /* permutation(n): 0 ... n - 1 in an order that follows the seed; a list. */
 static PyObject *permutation(PyObject *self, PyObject *value)
 {
@@ -41,17 +57,47 @@ static PyObject *permutation(PyObject *self, PyObject *value)
     if (n == 0)
         return PyList_New(0);
     MX_SCOPE;
-    mx_sampler *sampler = mx_random_sampler(n, draw());
-    const int64_t *order = sampler ? mx_sampler_order(sampler, 0) : NULL;
-    PyObject *list = order ? PyList_New((Py_ssize_t)n) : raise_error();
-    for (Py_ssize_t i = 0; list && i < n; i++) {
-        PyObject *item = PyLong_FromLongLong(order[i]);
-        if (!item)
-            Py_CLEAR(list);
-        else
-            PyList_SET_ITEM(list, i, item);
-    }
-    return list;
+    return order_of(mx_random_sampler(n, draw()));
+}
+
+/* intervals(length, interval, rollover): every interval-th number, then, with rollover, those that were skipped. */
+static PyObject *intervals(PyObject *self, PyObject *args)
+{
+    long long n, interval;
+    int rollover;
+    (void)self;
+    if (!PyArg_ParseTuple(args, "LLp:intervals", &n, &interval, &rollover))
+        return NULL;
+    MX_SCOPE;
+    return order_of(mx_interval_sampler(n, interval, rollover));
+}
+
+/* batch_count(examples, batch size, last batch) */
+static PyObject *batch_count(PyObject *self, PyObject *args)
+{
+    static const char *const kinds[] = {"keep", "discard", "rollover"}; /* by mx_last_batch */
+    long long examples, size;
+    const char *kind;
+    int last = 2;
+    (void)self;
+    if (!PyArg_ParseTuple(args, "LLs:batch_count", &examples, &size, &kind))
+        return NULL;
+    while (last && strcmp(kinds[last], kind))
+        last--;
+    const int64_t n = mx_batch_count(examples, size, (mx_last_batch)last);
+    return n < 0 ? raise_error() : PyLong_FromLongLong(n);
+}
+
+/* shard(length, shards, index): (start, count) */
+static PyObject *shard(PyObject *self, PyObject *args)
+{
+    long long length, shards, index;
+    int64_t count;
+    (void)self;
+    if (!PyArg_ParseTuple(args, "LLL:shard", &length, &shards, &index))
+        return NULL;
+    const int64_t start = mx_shard_start(length, shards, index, &count);
+    return start < 0 ? raise_error() : Py_BuildValue("LL", (long long)start, (long long)count);
 }
 
 /* ---- arrays in shared memory ---------------------------------------------------------------------------------
@@ -291,6 +337,89 @@ static PyObject *load_csv(PyObject *self, PyObject *args)
     return x ? nd_wrap(x) : raise_error();
 }
 
+/* ---- image files ------------------------------------------------------------------------------------------------ */
+
+typedef PyObject *(*describe_fn)(const mx_dataset *dataset, int64_t i); /* NULL without an exception: past the end */
+
+static PyObject *path_to(const char *text) { return text ? PyUnicode_DecodeFSDefault(text) : NULL; }
+
+static PyObject *described(const mx_dataset *dataset, describe_fn describe)
+{
+    PyObject *list = PyList_New(0), *item;
+    for (int64_t i = 0; list && (item = describe(dataset, i)); i++) {
+        if (PyList_Append(list, item))
+            Py_CLEAR(list);
+        Py_DECREF(item);
+    }
+    if (PyErr_Occurred())
+        Py_CLEAR(list);
+    return list;
+}
+
+static PyObject *class_at(const mx_dataset *dataset, int64_t i)
+{
+    return path_to(mx_image_folder_class(dataset, (int)i));
+}
+static PyObject *skipped_at(const mx_dataset *dataset, int64_t i)
+{
+    return path_to(mx_image_folder_skipped(dataset, i));
+}
+static PyObject *file_at(const mx_dataset *dataset, int64_t i)
+{
+    if (i >= mx_dataset_length(dataset))
+        return NULL;
+    return Py_BuildValue("Nl", path_to(mx_image_path(dataset, i)), (long)*mx_image_labels(dataset, i, NULL));
+}
+
+/* (key, (labels), path) */
+static PyObject *line_at(const mx_dataset *dataset, int64_t i)
+{
+    int64_t n;
+    if (i >= mx_dataset_length(dataset))
+        return NULL;
+    const float *labels = mx_image_labels(dataset, i, &n);
+    PyObject *tuple = PyTuple_New((Py_ssize_t)n);
+    for (Py_ssize_t k = 0; tuple && k < n; k++)
+        PyTuple_SET_ITEM(tuple, k, PyFloat_FromDouble(labels[k]));
+    return tuple ? Py_BuildValue("LNN", (long long)mx_image_key(dataset, i), tuple, path_to(mx_image_path(dataset, i)))
+                 : NULL;
+}
+
+/* image_folder(root): (names of classes, [(path, label)], [what was left out and why]) */
+static PyObject *image_folder(PyObject *self, PyObject *source)
+{
+    PyObject *path;
+    (void)self;
+    if (!PyUnicode_FSConverter(source, &path))
+        return NULL;
+    MX_SCOPE;
+    PyThreadState *state = let_go(true);
+    mx_dataset *dataset = mx_image_folder(PyBytes_AS_STRING(path));
+    take_back(state);
+    Py_DECREF(path);
+    if (!dataset)
+        return raise_error();
+    return Py_BuildValue("NNN", described(dataset, class_at), described(dataset, file_at),
+                         described(dataset, skipped_at));
+}
+
+/* image_list(path): [(key, (labels), path)] */
+static PyObject *image_list(PyObject *self, PyObject *source)
+{
+    PyObject *path;
+    (void)self;
+    if (!PyUnicode_FSConverter(source, &path))
+        return NULL;
+    MX_SCOPE;
+    PyThreadState *state = let_go(true);
+    mx_dataset *dataset = mx_image_list(PyBytes_AS_STRING(path), .root = "");
+    take_back(state);
+    Py_DECREF(path);
+    return dataset ? described(dataset, line_at) : raise_error();
+}
+
+/* ---- transforms --------------------------------------------------------------------------------------------------- */
+
 /* takes_batches(block): whether the library runs this transform on a batch as on every example by itself. */
 static PyObject *takes_batches(PyObject *self, PyObject *object)
 {
@@ -308,6 +437,11 @@ static PyObject *runs_in_c(PyObject *self, PyObject *object)
 
 static PyMethodDef functions[] = {
     {"permutation", permutation, METH_O, "0 ... n - 1 in a random order."},
+    {"intervals", intervals, METH_VARARGS, "intervals(length, interval, rollover): the order of such a sampler."},
+    {"batch_count", batch_count, METH_VARARGS, "batch_count(examples, batch_size, last_batch)"},
+    {"shard", shard, METH_VARARGS, "shard(length, shards, index): (start, count) of a part."},
+    {"image_folder", image_folder, METH_O, "(classes, [(path, label)], [what was left out]) of folders of images."},
+    {"image_list", image_list, METH_O, "[(key, labels, path)] of a .lst file."},
     {"random_seed", random_seed, METH_NOARGS, "A seed that follows from the current one."},
     {"store_arrays", store_arrays, METH_O, "Arrays in a file without a name."},
     {"map_arrays", map_arrays, METH_VARARGS, "The arrays of such a file."},

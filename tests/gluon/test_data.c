@@ -261,6 +261,25 @@ static void test_samplers(void **state)
     check_error(MX_ERR_ARGUMENT, "-1");
 }
 
+static void test_counts(void **state)
+{
+    (void)state;
+    assert_int_equal(mx_batch_count(7, 3, MX_KEEP), 3);
+    assert_int_equal(mx_batch_count(6, 3, MX_KEEP), 2);
+    assert_int_equal(mx_batch_count(7, 3, MX_DISCARD), 2);
+    assert_int_equal(mx_batch_count(8, 3, MX_ROLLOVER), 2);
+    assert_int_equal(mx_batch_count(7, 0, MX_KEEP), -1);
+    check_error(MX_ERR_ARGUMENT, "batch_size");
+    int64_t count, next = 0;
+    for (int64_t i = 0; i < 3; i++, next += count) { /* the parts of 8 are 3, 3 and 2 */
+        assert_int_equal(mx_shard_start(8, 3, i, &count), next);
+        assert_int_equal(count, i < 2 ? 3 : 2);
+    }
+    assert_int_equal(next, 8);
+    assert_int_equal(mx_shard_start(8, 3, 3, &count), -1);
+    check_error(MX_ERR_ARGUMENT, "part 3 of 3");
+}
+
 /* ---- the loader -------------------------------------------------------------------------------------------------------------- */
 
 /* The first numbers of all examples of `epochs` epochs, "0 1 2 | 3 4 |" ...: '|' after a batch, '.' after an epoch. */
@@ -433,7 +452,7 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_idx), cmocka_unit_test(test_bad_idx), cmocka_unit_test(test_mnist_folder), cmocka_unit_test(test_fashion_mnist),
         cmocka_unit_test(test_array_dataset), cmocka_unit_test(test_transforms), cmocka_unit_test(test_function_dataset),
-        cmocka_unit_test(test_samplers), cmocka_unit_test(test_last_batch), cmocka_unit_test(test_shuffle_and_workers),
+        cmocka_unit_test(test_samplers), cmocka_unit_test(test_counts), cmocka_unit_test(test_last_batch), cmocka_unit_test(test_shuffle_and_workers),
         cmocka_unit_test(test_early_break), cmocka_unit_test(test_nested_loops), cmocka_unit_test(test_failing_examples),
         cmocka_unit_test(test_loader_arguments), cmocka_unit_test(test_nothing_is_left),
     };

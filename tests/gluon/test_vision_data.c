@@ -133,6 +133,13 @@ static void test_image_folder(void **state)
     assert_string_equal(mx_image_folder_class(d, 1), "dog");
     assert_null(mx_image_folder_class(d, 2));
     assert_non_null(strstr(mx_image_path(d, 1), "dog/a.PNG"));
+    assert_non_null(strstr(mx_image_folder_skipped(d, 0), "cat/notes.txt is left out: '.txt'"));
+    assert_non_null(strstr(mx_image_folder_skipped(d, 1), "list.txt is not a folder"));
+    assert_null(mx_image_folder_skipped(d, 2));
+    int64_t labels;
+    assert_true(mx_image_key(d, 2) == 2 && *mx_image_labels(d, 2, &labels) == 1 && labels == 1);
+    assert_null(mx_image_labels(d, 3, &labels));
+    check_error(MX_ERR_INDEX, "mx_image_labels");
     mx_arrays example = mx_dataset_at(d, 1);
     check_same(example.v[0], image_of(5, 6, 10));
     assert_true(mx_item(example.v[1]) == 1 && mx_ndim(example.v[1]) == 0);
@@ -168,7 +175,7 @@ static void test_image_list(void **state)
     const char *folder = path_of("listed");
     assert_true(mx_folder_make(folder));
     write_image(folder, "a.png", image_of(2, 3, 5));
-    const char text[] = "0\t7\tlisted/a.png\r\n\n1\t1.5\t-2\tlisted/a.png";
+    const char text[] = "0\t7\tlisted/a.png\r\n\n12\t1.5\t -2 \tlisted/a.png ";
     assert_true(mx_file_write(path_of("x.lst"), text, sizeof text - 1));
     mx_dataset *d = mx_image_list(path_of("x.lst"));
     check_no_error();
@@ -176,9 +183,13 @@ static void test_image_list(void **state)
     check_same(mx_dataset_at(d, 0).v[0], image_of(2, 3, 5));
     assert_true(mx_item(mx_dataset_at(d, 0).v[1]) == 7);
     check_near(mx_dataset_at(d, 1).v[1], MX_DIMS(2), (double[]){1.5, -2}, 0);
+    int64_t labels;
+    assert_true(mx_image_key(d, 1) == 12 && mx_image_labels(d, 1, &labels)[1] == -2 && labels == 2);
+    assert_string_equal(mx_image_path(mx_image_list(path_of("x.lst"), .root = ""), 1), "listed/a.png");
+    assert_string_equal(mx_image_path(mx_image_list(path_of("x.lst"), .root = "r/"), 1), "r/listed/a.png");
     assert_null(mx_dataset_at(mx_image_list(path_of("x.lst"), .root = "/elsewhere"), 0).v[0]);
     check_error(MX_ERR_FILE, "/elsewhere/listed/a.png");
-    static const char *const bad[] = {"0\n", "0\tx\ta.png\n", "0\t1\n", "0\t1\t\n", "a.png"};
+    static const char *const bad[] = {"0\n", "0\tx\ta.png\n", "0\t1\n", "0\t1\t\n", "a.png", "x\t1\ta.png"};
     for (size_t i = 0; i < sizeof bad / sizeof *bad; i++) {
         assert_true(mx_file_write(path_of("bad.lst"), bad[i], (int64_t)strlen(bad[i])));
         assert_null(mx_image_list(path_of("bad.lst")));

@@ -122,6 +122,21 @@ def test_image_folder(tmp_path):
         vision.ImageFolderDataset(str(tmp_path / "nowhere"))
 
 
+def test_image_folders_are_scanned_as_python_lists_them(tmp_path):
+    """Names that begin with a point count, suffixes of any case do, and links to folders."""
+    for folder in ("b", ".a", "B", "\u00e4"):
+        (tmp_path / folder).mkdir()
+        for name in ("x.JPG", ".y.png", ".jpeg", "z.jpeg.txt", "w"):
+            (tmp_path / folder / name).write_bytes(b"")
+    (tmp_path / "c").symlink_to(tmp_path / "b")
+    with pytest.warns(UserWarning) as warned:
+        dataset = vision.ImageFolderDataset(str(tmp_path) + "/")
+    assert dataset.synsets == sorted(os.listdir(tmp_path)) == [".a", "B", "b", "c", "\u00e4"]
+    assert dataset.items == [(f"{tmp_path}/{folder}/{name}", i) for i, folder in enumerate(dataset.synsets)
+                             for name in (".y.png", "x.JPG")]
+    assert len(warned) == 15
+
+
 def test_image_list(tmp_path):
     for value in (1, 2):
         (tmp_path / f"{value}.jpg").write_bytes(encoded(value, ".jpg"))

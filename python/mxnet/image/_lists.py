@@ -1,21 +1,15 @@
 """Lists of images: .lst files."""
+import os
+
+from .. import _core
+from ..error import FileError
 
 
 def read_list(path):
     """(key, labels as a float32 NumPy array, path) of every line "number TAB label [TAB label ...] TAB path"."""
     import numpy
-    rows = []
-    with open(path) as file:
-        for number, line in enumerate(file, 1):
-            fields = line.strip().split("\t")
-            if fields == [""]:
-                continue
-            try:
-                if len(fields) < 3:
-                    raise ValueError
-                rows.append((int(fields[0]), numpy.array([float(x) for x in fields[1:-1]], dtype="float32"),
-                             fields[-1]))
-            except ValueError:
-                raise ValueError(f"{path}, line {number}: wanted number, labels and path separated by tabs, got "
-                                 f"{line.strip()!r}") from None
-    return rows
+    os.stat(path)  # raises FileNotFoundError
+    try:
+        return [(key, numpy.array(labels, dtype="float32"), file) for key, labels, file in _core.image_list(path)]
+    except FileError as error:
+        raise ValueError(str(error)) from None

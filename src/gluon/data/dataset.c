@@ -233,16 +233,23 @@ mx_dataset *mx_dataset_take(mx_dataset *dataset, int64_t count)
     return part(dataset, 0, count < dataset->length ? count : dataset->length);
 }
 
+int64_t mx_shard_start(int64_t length, int64_t shards, int64_t index, int64_t *count)
+{
+    if (length < 0 || shards < 1 || index < 0 || index >= shards) {
+        mx_fail(MX_ERR_ARGUMENT, "mx_dataset_shard: part %lld of %lld does not exist", (long long)index,
+                (long long)shards);
+        return -1;
+    }
+    const int64_t each = length / shards, rest = length % shards; /* the first `rest` parts have one more */
+    *count = each + (index < rest);
+    return each * index + (index < rest ? index : rest);
+}
+
 mx_dataset *mx_dataset_shard(mx_dataset *dataset, int64_t shards, int64_t index)
 {
-    if (!ok(dataset, "mx_dataset_shard"))
-        return NULL;
-    if (shards < 1 || index < 0 || index >= shards)
-        return mx_fail_null(MX_ERR_ARGUMENT, "mx_dataset_shard: part %lld of %lld does not exist", (long long)index,
-                            (long long)shards);
-    const int64_t each = dataset->length / shards,
-                  rest = dataset->length % shards; /* the first `rest` parts have one more */
-    return part(dataset, each * index + (index < rest ? index : rest), each + (index < rest));
+    int64_t count;
+    const int64_t start = ok(dataset, "mx_dataset_shard") ? mx_shard_start(dataset->length, shards, index, &count) : -1;
+    return start < 0 ? NULL : part(dataset, start, count);
 }
 
 /* ---- looking ------------------------------------------------------------------------------------------------------------ */

@@ -159,9 +159,16 @@ static void keep_leftover(mx_loader *l, bool complete)
         l->leftover = 0; /* the error is recorded */
 }
 
+int64_t mx_batch_count(int64_t examples, int64_t batch_size, mx_last_batch last_batch)
+{
+    if (batch_size < 1)
+        return mx_fail(MX_ERR_ARGUMENT, "mx_batch_count: batch_size is %lld", (long long)batch_size), -1;
+    return examples / batch_size + (last_batch == MX_KEEP && examples % batch_size);
+}
+
 static int64_t count_batches(const mx_loader *l, int64_t examples)
 {
-    return l->last_batch == MX_KEEP ? (examples + l->batch_size - 1) / l->batch_size : examples / l->batch_size;
+    return mx_batch_count(examples, l->batch_size, l->last_batch);
 }
 
 static mx_code begin_epoch(mx_loader *l)

@@ -1,5 +1,5 @@
 """Data sets: numbered examples."""
-from ..._core import NDArray
+from ..._core import NDArray, shard
 
 __all__ = ["Dataset", "SimpleDataset", "ArrayDataset", "RecordFileDataset"]
 
@@ -46,9 +46,8 @@ class Dataset:
         """Part index of num_shards parts of nearly equal length."""
         if not 0 <= index < num_shards:
             raise AssertionError(f"Dataset.shard: index {index} is not one of {num_shards} shards")
-        length, rest = divmod(len(self), num_shards)
-        start = length * index + min(index, rest)
-        return _SampledDataset(self, range(start, start + length + (index < rest)))
+        start, count = shard(len(self), num_shards, index)
+        return _SampledDataset(self, range(start, start + count))
 
 
 class _TransformFirst:

@@ -63,11 +63,10 @@ class IntervalSampler(Sampler):
         self._length, self._interval, self._rollover = length, interval, rollover
 
     def __iter__(self):
-        for start in range(self._interval if self._rollover else 1):
-            yield from range(start, self._length, self._interval)
+        return iter(_core.intervals(self._length, self._interval, self._rollover))
 
     def __len__(self):
-        return self._length if self._rollover else len(range(0, self._length, self._interval))
+        return self._length if self._rollover else _core.batch_count(self._length, self._interval, "keep")
 
 
 class BatchSampler(Sampler):
@@ -92,9 +91,4 @@ class BatchSampler(Sampler):
             self._left = batch
 
     def __len__(self):
-        n = len(self._sampler)
-        if self._last_batch == "keep":
-            return (n + self._batch_size - 1) // self._batch_size
-        if self._last_batch == "discard":
-            return n // self._batch_size
-        return (n + len(self._left)) // self._batch_size
+        return _core.batch_count(len(self._sampler) + len(self._left), self._batch_size, self._last_batch)

@@ -129,8 +129,6 @@ def _unpack(record):
 class ImageFolderDataset(Dataset):
     """root/cat/1.jpg, root/dog/2.png ...: every folder is a class; synsets are their names, items (path, label)."""
 
-    _suffixes = (".jpg", ".jpeg", ".png")
-
     def __init__(self, root, flag=1, transform=None):
         self._root, self._flag, self._transform = os.path.expanduser(root), flag, transform
         self.synsets, self.items = [], []
@@ -140,21 +138,9 @@ class ImageFolderDataset(Dataset):
         if not os.path.isdir(root):
             raise FileNotFoundError(f"ImageFolderDataset: '{root}' is no folder; wanted one with a folder of images "
                                     f"per class")
-        for folder in sorted(os.listdir(root)):
-            path = os.path.join(root, folder)
-            if not os.path.isdir(path):
-                warnings.warn(f"ImageFolderDataset: {path} is not a folder and left out", stacklevel=4)
-                continue
-            label = len(self.synsets)
-            self.synsets.append(folder)
-            for name in sorted(os.listdir(path)):
-                suffix = os.path.splitext(name)[1]
-                if suffix.lower() not in self._suffixes:
-                    warnings.warn(f"ImageFolderDataset: {os.path.join(path, name)} is left out: '{suffix}' is not "
-                                  f"one of "
-                                  + ", ".join(self._suffixes), stacklevel=4)
-                    continue
-                self.items.append((os.path.join(path, name), label))
+        self.synsets, self.items, left_out = _core.image_folder(root)
+        for sentence in left_out:
+            warnings.warn(f"ImageFolderDataset: {sentence}", stacklevel=4)
 
     def __getitem__(self, idx):
         path, label = self.items[idx]
