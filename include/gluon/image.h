@@ -12,6 +12,7 @@
 #define GLUON_IMAGE_H
 
 #include "gluon/block.h"
+#include "gluon/symbol.h"
 
 /* ---- files ---------------------------------------------------------------------------------------------- */
 /* JPEG, PNG, PGM and PPM; JPEG and PNG if this build has their libraries. */
@@ -60,7 +61,33 @@ MX_API int mx_image_interp(int interp, int64_t height, int64_t width, int64_t ne
 /* The largest size of this shape that fits into the source: how crops treat images that are too small. */
 MX_API void mx_image_scale_down(int64_t source_width, int64_t source_height, int64_t *width, int64_t *height);
 MX_API mx_array *mx_image_resize_short(mx_array *image, int64_t size, int interp); /* the shorter side gets this size */
-/* The region, then resized to width x height unless they are 0. */
+/* Where random numbers come from; functions that take it use the library's generator if it is NULL. */
+typedef struct mx_draws {
+    double (*uniform)(void *user, double low, double high);    /* between the two */
+    int64_t (*integer)(void *user, int64_t low, int64_t high); /* one of low .. high */
+    void *user;
+} mx_draws;
+/* Where a crop of this size stands in an image of width x height; larger crops are scaled down. */
+MX_API mx_region mx_image_center_region(int64_t width, int64_t height, int64_t crop_width, int64_t crop_height);
+MX_API mx_region mx_image_random_region(int64_t width, int64_t height, int64_t crop_width, int64_t crop_height,
+                                        const mx_draws *draws);
+/* A part of an image with a share of its area and a ratio of width to height; false if it does not fit into it. */
+MX_API bool mx_image_part_size(int64_t width, int64_t height, double share, double ratio, mx_region *size);
+/* Random parts: shares of the area, ratios of width to height. */
+typedef struct mx_parts {
+    double area[2], ratio[2]; /* least, greatest */
+    bool log_ratio;           /* the logarithm of the ratio is drawn evenly, else the ratio */
+    int tries;                /* to find one that fits */
+} mx_parts;
+#define MX_CROP_TRIES 10 /* before the centre is taken */
+/* Such a part at a random place; false: none of the tries fits. */
+MX_API bool mx_image_random_part(int64_t width, int64_t height, const mx_parts *parts, const mx_draws *draws,
+                                 mx_region *region);
+/* A larger frame, areas relative to that of the image, which stands at a random place (x, y) in it; false: none of the
+ * tries has room for a border. */
+MX_API bool mx_image_random_frame(int64_t width, int64_t height, const mx_parts *parts, const mx_draws *draws,
+                                  mx_region *frame);
+/* The region, of which what lies outside is cut off, then resized to width x height unless they are 0. */
 MX_API mx_array *mx_image_fixed_crop(mx_array *image, mx_region region, int64_t width, int64_t height, int interp);
 /* These say where they cropped if `region` is not NULL. */
 MX_API mx_array *mx_image_center_crop(mx_array *image, int64_t width, int64_t height, int interp, mx_region *region);
@@ -68,8 +95,88 @@ MX_API mx_array *mx_image_random_crop(mx_array *image, int64_t width, int64_t he
 /* A random part of the area, area[0]..area[1], with a random ratio of width to height, ratio[0]..ratio[1]. */
 MX_API mx_array *mx_image_random_size_crop(mx_array *image, int64_t width, int64_t height, const double *area,
                                            const double *ratio, int interp, mx_region *region);
-/* (image - mean) / std; std may be MX_NONE. */
+
+/* ---- colours at given strengths, (..., 3) --------------------------------------------------------------------- */
+MX_API mx_array *mx_image_brightness(mx_array *image, double alpha); /* alpha * image */
+MX_API mx_array *mx_image_contrast(mx_array *image, double alpha);   /* from the mean brightness: 0 .. 1 nearer */
+MX_API mx_array *mx_image_saturation(mx_array *image, double alpha); /* from gray: 0 .. 1 nearer */
+MX_API mx_array *mx_image_hue(mx_array *image, double alpha);        /* hues turned by alpha half rounds (YIQ) */
+/* image + vectors (values * alpha): strengths (3) along the directions in which colours vary, sizes of the variation
+ * (3) and directions (3, 3) in columns; NULL: those of photographs. */
+MX_API mx_array *mx_image_lighting(mx_array *image, const double *alpha, const double *eigval, const double *eigvec);
+MX_API extern const double mx_image_eigval[3], mx_image_eigvec[9];
+MX_API mx_array *mx_image_gray(mx_array *image); /* in three channels */
+/* (image - mean) / std; either may be MX_NONE. */
 MX_API mx_array *mx_image_color_normalize(mx_array *image, mx_array *mean, mx_array *std);
+
+/* ---- boxes ---------------------------------------------------------------------------------------------------- */
+/* The objects in an image, an array (objects, 5 or more) of float32 or float64: class, left, top, right, bottom, ...;
+ * places are shares of width and height.  They change together with the image:
+ *
+ *     mx_region r;
+ *     mx_array *kept = mx_boxes_random_crop(boxes, width, height, &how, NULL, &r);
+ *     if (kept)
+ *         boxes = kept, image = mx_image_fixed_crop(image, r, 0, 0, 2);
+ *
+ * Results stand on the CPU. */
+MX_API mx_array *mx_boxes_flip(mx_array *boxes); /* left and right exchanged */
+/* How crops and frames are drawn, and which objects are left after a crop. */
+typedef struct mx_box_crop {
+    double min_object_covered; /* at least one object is covered so far */
+    double min_eject_coverage; /* objects of which no more than this is left are dropped */
+    mx_parts parts;            /* tries: how many are drawn before the image stays as it is */
+} mx_box_crop;
+/* The objects in a region, in its coordinates; NULL without error: it covers too little. */
+MX_API mx_array *mx_boxes_crop(mx_array *boxes, int64_t width, int64_t height, mx_region region,
+                               const mx_box_crop *how);
+/* A random region that covers enough; NULL without error: there was none. */
+MX_API mx_array *mx_boxes_random_crop(mx_array *boxes, int64_t width, int64_t height, const mx_box_crop *how,
+                                      const mx_draws *draws, mx_region *region);
+/* The objects of an image that is put at (x, y) of a frame of frame.width x frame.height. */
+MX_API mx_array *mx_boxes_pad(mx_array *boxes, int64_t width, int64_t height, mx_region frame);
+/* A random frame, areas relative to that of the image; NULL without error: none had room on all sides. */
+MX_API mx_array *mx_boxes_random_pad(mx_array *boxes, int64_t width, int64_t height, const mx_parts *parts,
+                                     const mx_draws *draws, mx_region *frame);
+/* The objects of a label as record files hold it: length of its header, numbers per object, the rest of the header,
+ * then the objects.  Those without an area are left out; NULL without error: all of them. */
+MX_API mx_array *mx_boxes_parse(mx_array *label);
+
+/* ---- augmenters ----------------------------------------------------------------------------------------------- */
+/* The usual changes of images (H, W, 3) before training, in the usual order; float32 results of height x width:
+ *
+ *     mx_block *augmenter = mx_augmenter(224, 224, .resize = 256, .rand_crop = 1, .rand_mirror = true);
+ *     mx_dataset *changed = mx_dataset_transform_first(images, augmenter);
+ */
+struct mx_augmenter_args {
+    int64_t resize;                                /* the shorter side first gets this size; 0: it does not */
+    double rand_crop;                              /* probability of a random crop; without boxes > 0 or not */
+    bool rand_resize;                              /* a random part of random shape is cropped; needs rand_crop */
+    bool rand_mirror;                              /* columns in reverse order for every second image */
+    mx_floats mean, std;                           /* (x - mean) / std: one number, three, or n = -1 */
+    double brightness, contrast, saturation;       /* factors 1 - b .. 1 + b, in random order */
+    double hue;                                    /* turns of -h .. h half rounds */
+    double pca_noise;                              /* standard deviation of the strengths of mx_image_lighting */
+    double rand_gray;                              /* probability */
+    int inter_method;                              /* of resizing: interp above */
+    double rand_pad, pad_value;                    /* probability of a frame, and what it holds; these and the */
+    double min_object_covered, min_eject_coverage; /* following hold for images with boxes, as in mx_box_crop */
+    double aspect_ratio_range[2], area_range[2];
+    int max_attempts;
+    char positional_;
+    int64_t height, width;
+};
+#define MX_AUGMENTER_ARGS(...)                                                                                  \
+    (&(struct mx_augmenter_args){.mean = {.n = -1}, .std = {.n = -1}, .inter_method = 2, .pad_value = 127,      \
+                                 .min_object_covered = 0.1, .min_eject_coverage = 0.3,                          \
+                                 .aspect_ratio_range = {0.75, 1.33}, .area_range = {0.05, 3}, .max_attempts = 50, \
+                                 .positional_ = 0, __VA_ARGS__})
+#define mx_augmenter(...) mx_augmenter_make(MX_AUGMENTER_ARGS(__VA_ARGS__))
+MX_API mx_block *mx_augmenter_make(const struct mx_augmenter_args *args);
+/* The same for an image with boxes, MX_AUGMENTER_ARGS(300, 300, .rand_crop = 0.5): both are replaced. */
+MX_API mx_code mx_augment_boxes(const struct mx_augmenter_args *args, mx_array **image, mx_array **boxes);
+/* What these do, by the names of MXNet's classes, in order: "ResizeAug", "CenterCropAug", "CastAug" ... */
+MX_API mx_names mx_augmenter_names(const struct mx_augmenter_args *args, bool boxes);
+MX_API extern const double mx_image_mean[3], mx_image_std[3]; /* of photographs, to normalize with */
 
 /* A transform that is applied with probability p. */
 MX_API mx_block *mx_random_apply(mx_block *transform, double p);

@@ -198,6 +198,7 @@ static int (*const parts[])(PyObject *module) = {
     add_data,
     add_records,
     add_images,
+    add_augmenters,
     add_zoo,
     add_optimizers,
     add_metrics,

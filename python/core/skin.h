@@ -53,6 +53,7 @@ int add_blocks(PyObject *module);
 int add_data(PyObject *module);
 int add_records(PyObject *module);
 int add_images(PyObject *module);
+int add_augmenters(PyObject *module);
 int add_zoo(PyObject *module);
 
 #endif

@@ -336,7 +336,8 @@ static void test_crops(void **state)
     assert_int_equal(mx_image_interp(9, 0, 0, 0, 0), 2);
     assert_int_equal(mx_image_interp(6, 0, 0, 0, 0), -1);
     check_error(MX_ERR_ARGUMENT, "interp");
-    assert_null(mx_image_fixed_crop(x, (mx_region){8, 0, 3, 4}, 0, 0, 2));
+    check_shape(mx_image_fixed_crop(x, (mx_region){8, 0, 3, 4}, 0, 0, 2), MX_DIMS(4, 1, 3)); /* cut at the edge */
+    assert_null(mx_image_fixed_crop(x, (mx_region){9, 0, 3, 4}, 0, 0, 2));
     check_error(MX_ERR_ATTRIBUTE, "_image_crop");
     assert_null(mx_image_center_crop(x, 0, 3, 2, NULL));
     check_error(MX_ERR_ARGUMENT, "crop");
@@ -359,6 +360,224 @@ static void check_pixel(mx_array *y, double a, double b, double c)
     const double *v = check_values(y) + 18, wanted[3] = {a, b, c};
     for (int i = 0; i < 3; i++)
         assert_true(fabs(v[i] - wanted[i]) < 1e-3);
+}
+
+/* Draws that give what a test wants, in order. */
+static double given_uniform(void *user, double low, double high)
+{
+    (void)low, (void)high;
+    return *(*(const double **)user)++;
+}
+static int64_t given_integer(void *user, int64_t low, int64_t high)
+{
+    const double number = *(*(const double **)user)++;
+    assert_true(number >= (double)low && number <= (double)high);
+    return (int64_t)number;
+}
+static mx_draws given(const double **numbers) { return (mx_draws){given_uniform, given_integer, (void *)numbers}; }
+
+static void test_regions(void **state)
+{
+    (void)state;
+    MX_SCOPE;
+    mx_region r = mx_image_center_region(9, 7, 4, 3);
+    assert_true(r.x == 2 && r.y == 2 && r.width == 4 && r.height == 3);
+    const double *next = (const double[]){5, 1};
+    mx_draws draws = given(&next);
+    r = mx_image_random_region(9, 7, 4, 3, &draws);
+    assert_true(r.x == 5 && r.y == 1 && r.width == 4 && r.height == 3);
+    assert_true(mx_image_part_size(10, 10, 0.25, 1, &r) && r.width == 5 && r.height == 5);
+    assert_true(mx_image_part_size(10, 10, 0.0625, 1, &r) && r.width == 2); /* 2.5 becomes the even one */
+    assert_false(mx_image_part_size(10, 10, 0.5, 4, &r));                   /* 14 x 4 does not fit */
+    assert_false(mx_image_part_size(10, 10, 0, 1, &r));
+    /* the first try does not fit, the second does */
+    const mx_parts parts = {.area = {0.1, 0.9}, .ratio = {0.5, 4}, .tries = 2};
+    next = (const double[]){0.5, 4, 0.25, 1, 3, 4};
+    assert_true(mx_image_random_part(10, 10, &parts, &draws, &r));
+    assert_true(r.x == 3 && r.y == 4 && r.width == 5 && r.height == 5);
+    next = (const double[]){0.5, 4, 0.5, 4};
+    assert_false(mx_image_random_part(10, 10, &parts, &draws, &r));
+    next = (const double[]){1, 1, 4, 1, 7, 10};
+    assert_true(mx_image_random_frame(10, 10, &parts, &draws, &r));
+    assert_true(r.x == 7 && r.y == 10 && r.width == 20 && r.height == 20);
+    for (int i = 0; i < 100; i++) { /* the library's own numbers */
+        assert_true(mx_image_random_part(10, 10, &(mx_parts){{0.2, 0.5}, {0.5, 2}, true, 50}, NULL, &r));
+        assert_true(r.x >= 0 && r.y >= 0 && r.x + r.width <= 10 && r.y + r.height <= 10);
+    }
+}
+
+static mx_array *boxes(int64_t n, const float *values) { return mx_array_from(MX_DIMS(n, 6), MX_FLOAT32, values); }
+
+static void test_boxes(void **state)
+{
+    (void)state;
+    MX_SCOPE;
+    /* class, left, top, right, bottom, a number that stays */
+    mx_array *x = boxes(2, (float[]){0, 0.1f, 0.2f, 0.5f, 0.6f, 7, 1, 0.5f, 0.5f, 1, 1, 8});
+    check_near(mx_boxes_flip(x), MX_DIMS(2, 6), (double[]){0, 0.5, 0.2, 0.9, 0.6, 7, 1, 0, 0.5, 0.5, 1, 8}, 1e-6);
+    assert_int_equal(mx_dtype_of(mx_boxes_flip(x)), MX_FLOAT32);
+    assert_int_equal(mx_dtype_of(mx_boxes_flip(mx_cast(x, .dtype = MX_FLOAT64))), MX_FLOAT64);
+    /* the left upper quarter of 10 x 20: all of the first box but a part of its height, none of the second */
+    mx_box_crop how = {.min_object_covered = 0.5, .min_eject_coverage = 0.3, .parts = {{0, 1}, {1, 1}, false, 3}};
+    const mx_region quarter = {0, 0, 5, 10};
+    check_near(mx_boxes_crop(x, 10, 20, quarter, &how), MX_DIMS(1, 6), (double[]){0, 0.2, 0.4, 1, 1, 7}, 1e-6);
+    how.min_object_covered = 0.8; /* 0.75 of it is covered */
+    assert_null(mx_boxes_crop(x, 10, 20, quarter, &how));
+    check_no_error();
+    how.min_object_covered = 0.1, how.min_eject_coverage = 0.75001;
+    assert_null(mx_boxes_crop(x, 10, 20, quarter, &how));
+    check_no_error();
+    how.min_eject_coverage = 0.3;
+    /* two tries: too large; the right lower quarter of 10 x 10 */
+    mx_region r;
+    const double *next = (const double[]){4, 1, 0.25, 1, 5, 5};
+    mx_draws draws = given(&next);
+    check_near(mx_boxes_random_crop(x, 10, 10, &how, &draws, &r), MX_DIMS(1, 6), (double[]){1, 0, 0, 1, 1, 8}, 1e-6);
+    assert_true(r.x == 5 && r.y == 5 && r.width == 5 && r.height == 5);
+    next = (const double[]){4, 1, 4, 1, 4, 1};
+    assert_null(mx_boxes_random_crop(x, 10, 10, &how, &draws, &r));
+    check_no_error();
+    check_near(mx_boxes_pad(x, 10, 10, (mx_region){10, 0, 20, 40}), MX_DIMS(2, 6),
+               (double[]){0, 0.55, 0.05, 0.75, 0.15, 7, 1, 0.75, 0.125, 1, 0.25, 8}, 1e-6);
+    next = (const double[]){4, 1, 0, 10};
+    check_near(mx_boxes_random_pad(x, 10, 10, &how.parts, &draws, &r), MX_DIMS(2, 6),
+               (double[]){0, 0.05, 0.6, 0.25, 0.8, 7, 1, 0.25, 0.75, 0.5, 1, 8}, 1e-6);
+    assert_null(mx_boxes_flip(check_array(MX_DIMS(3, 4), 1)));
+    check_error(MX_ERR_SHAPE, "(3, 4)");
+}
+
+static void test_labels(void **state)
+{
+    (void)state;
+    MX_SCOPE;
+    const float raw[] = {3, 5, 99, 0, 0.1f, 0.1f, 0.5f, 0.5f, 1, 0.4f, 0.1f, 0.4f, 0.5f, 2, 0, 0, 1, 1};
+    check_near(mx_boxes_parse(mx_array_from(MX_DIMS(18), MX_FLOAT32, raw)), MX_DIMS(2, 5),
+               (double[]){0, 0.1, 0.1, 0.5, 0.5, 2, 0, 0, 1, 1}, 1e-6); /* the second has no width */
+    assert_null(mx_boxes_parse(mx_array_from(MX_DIMS(7), MX_FLOAT32, (float[]){2, 5, 0, 0.5f, 0, 0.5f, 1})));
+    check_no_error();
+    assert_null(mx_boxes_parse(mx_array_from(MX_DIMS(17), MX_FLOAT32, raw)));
+    check_error(MX_ERR_ARGUMENT, "17 numbers", "header of 3");
+    assert_null(mx_boxes_parse(mx_array_from(MX_DIMS(6), MX_FLOAT32, raw)));
+    check_error(MX_ERR_ARGUMENT, "6 numbers");
+    assert_null(mx_boxes_parse(mx_array_from(MX_DIMS(7), MX_FLOAT32, (float[]){2, NAN, 0, 1, 2, 3, 4})));
+    check_error(MX_ERR_ARGUMENT, "header");
+}
+
+static void check_close(mx_array *a, mx_array *b, double most)
+{
+    const double error = mx_item(mx_max(mx_abs(mx_sub(a, b))));
+    if (!(error <= most))
+        fail_msg("they differ by %g", error);
+}
+
+/* Colours at given strengths agree with the operators that draw them. */
+static void test_given_colours(void **state)
+{
+    (void)state;
+    MX_SCOPE;
+    mx_array *x = mx_cast(picture(5, 4, 3), .dtype = MX_FLOAT32);
+    const double same = 1e-3;
+    check_close(mx_image_brightness(x, 0.7), mx_image_random_brightness(x, .min_factor = 0.7, .max_factor = 0.7), same);
+    check_close(mx_image_contrast(x, 0.7), mx_image_random_contrast(x, .min_factor = 0.7, .max_factor = 0.7), same);
+    check_close(mx_image_saturation(x, 0.7), mx_image_random_saturation(x, .min_factor = 0.7, .max_factor = 0.7), same);
+    check_close(mx_image_lighting(x, (double[]){0.1, 0.2, 0.3}, NULL, NULL),
+                mx_image_adjust_lighting(x, .alpha = MX_FLOATS(0.1, 0.2, 0.3)), same);
+    const double turned[9] = {0, 1, 0, 1, 0, 0, 0, 0, 1};
+    mx_array *pixel = mx_array_from(MX_DIMS(1, 1, 3), MX_FLOAT32, (float[]){10, 20, 30});
+    check_near(mx_image_lighting(pixel, (double[]){1, 2, 3}, (double[]){4, 5, 6}, turned), MX_DIMS(1, 1, 3),
+               (double[]){20, 24, 48}, 1e-4);
+    check_near(mx_image_gray(pixel), MX_DIMS(1, 1, 3), (double[]){18.6, 18.6, 18.6}, 1e-4);
+    assert_int_equal(mx_dtype_of(mx_image_gray(picture(2, 2, 3))), MX_UINT8);
+    check_near(mx_image_hue(pixel, 0), MX_DIMS(1, 1, 3), (double[]){10, 20, 30}, 0.2);
+    /* a half round: the brightness stays, the differences change their signs */
+    check_near(mx_image_hue(pixel, 1), MX_DIMS(1, 1, 3), (double[]){26.3, 16.3, 6.2}, 0.4);
+    check_near(mx_image_color_normalize(pixel, MX_NONE, mx_array_scalar(2)), MX_DIMS(1, 1, 3), (double[]){5, 10, 15},
+               1e-5);
+    assert_null(mx_image_hue(picture(2, 2, 1), 0.5));
+    check_error(MX_ERR_SHAPE, "(2, 2, 1)");
+    assert_null(mx_image_lighting(pixel, NULL, NULL, NULL));
+    check_error(MX_ERR_ARGUMENT, "alpha");
+}
+
+static const char *joined(mx_names names)
+{
+    static char text[512];
+    *text = 0;
+    for (int64_t i = 0; i < names.n; i++)
+        strcat(strcat(text, i ? " " : ""), names.v[i]);
+    return text;
+}
+
+static void test_augmenters(void **state)
+{
+    (void)state;
+    MX_SCOPE;
+    mx_array *x = picture(20, 30, 3);
+    mx_array *y = mx_call(mx_augmenter(8, 9, .mean = MX_FLOATS(10), .std = MX_FLOATS(2, 2, 4)), x);
+    mx_array *crop = mx_cast(mx_image_center_crop(x, 9, 8, 2, NULL), .dtype = MX_FLOAT32);
+    mx_array *half = mx_array_from(MX_DIMS(3), MX_FLOAT32, (float[]){0.5f, 0.5f, 0.25f});
+    check_shape(y, MX_DIMS(8, 9, 3));
+    check_close(y, mx_mul(mx_sub(crop, mx_array_scalar(10)), half), 1e-5);
+    mx_block *all =
+        mx_augmenter(8, 9, .resize = 12, .rand_crop = 1, .rand_resize = true, .rand_mirror = true, .brightness = 0.2,
+                     .contrast = 0.2, .saturation = 0.2, .hue = 0.1, .pca_noise = 0.1, .rand_gray = 0.5);
+    double least = 1e9, most = -1e9;
+    for (int i = 0; i < 30; i++) {
+        MX_SCOPE;
+        check_shape(mx_call(all, x), MX_DIMS(8, 9, 3));
+        const double mean = mx_item(mx_mean(mx_call(all, x)));
+        least = fmin(least, mean), most = fmax(most, mean);
+    }
+    assert_true(least < most);
+    check_no_error();
+    assert_string_equal(joined(mx_augmenter_names(MX_AUGMENTER_ARGS(8, 9), false)), "CenterCropAug CastAug");
+    assert_string_equal(
+        joined(mx_augmenter_names(
+            MX_AUGMENTER_ARGS(8, 9, .resize = 9, .rand_crop = 1, .rand_mirror = true, .hue = 1, .mean = MX_FLOATS(1)),
+            false)),
+        "ResizeAug RandomCropAug HorizontalFlipAug CastAug HueJitterAug ColorNormalizeAug");
+    assert_string_equal(joined(mx_augmenter_names(
+                            MX_AUGMENTER_ARGS(8, 9, .rand_crop = 0.5, .rand_pad = 0.5, .rand_mirror = true), true)),
+                        "DetRandomCropAug DetHorizontalFlipAug DetRandomPadAug ForceResizeAug CastAug");
+    assert_null(mx_augmenter(8, 9, .rand_resize = true));
+    check_error(MX_ERR_ARGUMENT, "rand_crop");
+    assert_null(mx_augmenter(0, 9));
+    check_error(MX_ERR_ARGUMENT, "height");
+    assert_null(mx_call(mx_augmenter(8, 9), picture(5, 5, 1)));
+    check_error(MX_ERR_SHAPE, "(5, 5, 1)");
+}
+
+/* A white box in a black image stays where its label says, whatever is done to both. */
+static void test_augmented_boxes(void **state)
+{
+    (void)state;
+    MX_SCOPE;
+    float pixels[40 * 60 * 3] = {0};
+    for (int i = 0; i < 40 * 60; i++)
+        for (int c = 0; c < 3; c++)
+            pixels[i * 3 + c] = i / 60 >= 10 && i / 60 < 30 && i % 60 >= 15 && i % 60 < 45 ? 255 : 0;
+    mx_array *x = mx_array_from(MX_DIMS(40, 60, 3), MX_FLOAT32, pixels);
+    mx_array *label = mx_array_from(MX_DIMS(1, 5), MX_FLOAT32, (float[]){3, 0.25f, 0.25f, 0.75f, 0.75f});
+    const struct mx_augmenter_args *args =
+        MX_AUGMENTER_ARGS(64, 64, .rand_crop = 0.7, .rand_pad = 0.7, .rand_mirror = true, .pad_value = 0,
+                          .area_range = {0.3, 2}, .min_object_covered = 0.5, .inter_method = 0);
+    for (int i = 0; i < 40; i++) {
+        MX_SCOPE;
+        mx_array *image = x, *boxes = label;
+        assert_int_equal(mx_augment_boxes(args, &image, &boxes), MX_OK);
+        check_shape(image, MX_DIMS(64, 64, 3));
+        check_shape(boxes, MX_DIMS(1, 5));
+        const double *box = check_values(boxes), area = (box[3] - box[1]) * (box[4] - box[2]);
+        assert_true(box[0] == 3 && box[1] >= 0 && box[2] >= 0 && box[3] <= 1 && box[4] <= 1);
+        /* as much is white as the box covers, and its middle is */
+        const double white = mx_item(mx_mean(image)) / 255;
+        if (fabs(white - area) > 0.06)
+            fail_msg("%g of the image is white, the box covers %g", white, area);
+        const mx_region middle = {(int64_t)(32 * (box[1] + box[3])), (int64_t)(32 * (box[2] + box[4])), 1, 1};
+        assert_true(mx_item(mx_mean(mx_image_fixed_crop(image, middle, 0, 0, 0))) == 255);
+    }
+    assert_int_not_equal(mx_augment_boxes(args, &x, NULL), MX_OK);
+    check_error(MX_ERR_ARGUMENT, "boxes");
 }
 
 static void test_colours(void **state)
@@ -432,7 +651,7 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_formats),     cmocka_unit_test(test_bad_arguments), cmocka_unit_test(test_damage),
         cmocka_unit_test(test_huge),        cmocka_unit_test(test_orientation),   cmocka_unit_test(test_resize_values),
-        cmocka_unit_test(test_crops),       cmocka_unit_test(test_colours),       cmocka_unit_test(test_rotation),
+        cmocka_unit_test(test_crops), cmocka_unit_test(test_regions), cmocka_unit_test(test_boxes), cmocka_unit_test(test_labels), cmocka_unit_test(test_given_colours), cmocka_unit_test(test_augmenters), cmocka_unit_test(test_augmented_boxes),       cmocka_unit_test(test_colours),       cmocka_unit_test(test_rotation),
         cmocka_unit_test(test_borders),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);

@@ -1,8 +1,8 @@
 """Augmenters: callables that change an image (H, W, C).  Random ones draw from Python's module random."""
 import json
-import math
 import random
 
+from .. import _core
 from .. import ndarray as nd
 from .._core import NDArray
 from .image import (center_crop, color_normalize, imresize, random_crop, random_size_crop, resize_short)
@@ -11,38 +11,6 @@ __all__ = ["Augmenter", "SequentialAug", "RandomOrderAug", "ResizeAug", "ForceRe
            "RandomSizedCropAug", "CenterCropAug", "BrightnessJitterAug", "ContrastJitterAug", "SaturationJitterAug",
            "HueJitterAug", "ColorJitterAug", "LightingAug", "ColorNormalizeAug", "RandomGrayAug", "HorizontalFlipAug",
            "CastAug", "CreateAugmenter"]
-
-_GRAY = [0.299, 0.587, 0.114]  # how bright red, green and blue look
-# Colours as brightness and two differences, and back: turning the differences turns the hue.
-_TO_YIQ = [[0.299, 0.587, 0.114], [0.596, -0.274, -0.321], [0.211, -0.523, 0.311]]
-_FROM_YIQ = [[1.0, 0.956, 0.621], [1.0, -0.272, -0.647], [1.0, -1.107, 1.705]]
-
-
-def _gray(src):
-    """(H, W, 1)"""
-    return nd.sum(src * nd.array(_GRAY, ctx=src.context), axis=2, keepdims=True)
-
-
-def brightened(src, alpha):
-    """alpha * src"""
-    return src * alpha
-
-
-def contrasted(src, alpha):
-    """alpha * src + (1 - alpha) * mean of its brightness"""
-    return src * alpha + nd.sum(_gray(src)) * ((1.0 - alpha) / (src.shape[0] * src.shape[1]))
-
-
-def saturated(src, alpha):
-    """alpha * src + (1 - alpha) * src in gray"""
-    return src * alpha + _gray(src) * (1.0 - alpha)
-
-
-def lighted(src, alpha, eigval, eigvec):
-    """src + eigvec (alpha * eigval)"""
-    import numpy
-    return src + nd.array(numpy.dot(numpy.asarray(eigvec) * alpha, eigval), ctx=src.context)
-
 
 def _plain(value):
     """Arrays as lists, for JSON."""
@@ -160,7 +128,7 @@ class BrightnessJitterAug(Augmenter):
         self.brightness = brightness
 
     def __call__(self, src):
-        return brightened(src, 1.0 + random.uniform(-self.brightness, self.brightness))
+        return _core.image_colour(src, "brightness", 1.0 + random.uniform(-self.brightness, self.brightness))
 
 
 class ContrastJitterAug(Augmenter):
@@ -171,7 +139,7 @@ class ContrastJitterAug(Augmenter):
         self.contrast = contrast
 
     def __call__(self, src):
-        return contrasted(src, 1.0 + random.uniform(-self.contrast, self.contrast))
+        return _core.image_colour(src, "contrast", 1.0 + random.uniform(-self.contrast, self.contrast))
 
 
 class SaturationJitterAug(Augmenter):
@@ -182,7 +150,7 @@ class SaturationJitterAug(Augmenter):
         self.saturation = saturation
 
     def __call__(self, src):
-        return saturated(src, 1.0 + random.uniform(-self.saturation, self.saturation))
+        return _core.image_colour(src, "saturation", 1.0 + random.uniform(-self.saturation, self.saturation))
 
 
 class HueJitterAug(Augmenter):
@@ -193,11 +161,7 @@ class HueJitterAug(Augmenter):
         self.hue = hue
 
     def __call__(self, src):
-        import numpy
-        alpha = random.uniform(-self.hue, self.hue)
-        u, w = math.cos(alpha * math.pi), math.sin(alpha * math.pi)
-        turn = numpy.array([[1.0, 0.0, 0.0], [0.0, u, -w], [0.0, w, u]])
-        return nd.dot(src, nd.array((numpy.array(_FROM_YIQ) @ turn @ numpy.array(_TO_YIQ)).T, ctx=src.context))
+        return _core.image_colour(src, "hue", random.uniform(-self.hue, self.hue))
 
 
 class ColorJitterAug(RandomOrderAug):
@@ -218,7 +182,7 @@ class LightingAug(Augmenter):
     def __call__(self, src):
         import numpy
         alpha = numpy.random.normal(0, self.alphastd, size=(3,))
-        return lighted(src, alpha, self.eigval, self.eigvec)
+        return _core.image_lighting(src, tuple(alpha), tuple(_plain(self.eigval)), tuple(map(tuple, _plain(self.eigvec))))
 
 
 class ColorNormalizeAug(Augmenter):
@@ -245,10 +209,7 @@ class RandomGrayAug(Augmenter):
         self.p = p
 
     def __call__(self, src):
-        if random.random() < self.p:
-            src = nd.dot(src.astype("float32"), nd.array([[0.21] * 3, [0.72] * 3, [0.07] * 3], ctx=src.context)) \
-                .astype(src.dtype)
-        return src
+        return _core.image_gray(src) if random.random() < self.p else src
 
 
 class HorizontalFlipAug(Augmenter):
@@ -273,10 +234,8 @@ class CastAug(Augmenter):
         return src.astype(self.typ)
 
 
-# Directions and sizes of the variation of colours, and means, of photographs (ImageNet).
-_EIGVAL = [55.46, 4.794, 1.148]
-_EIGVEC = [[-0.5675, 0.7192, 0.4009], [-0.5808, -0.0045, -0.8140], [-0.5836, -0.6948, 0.4203]]
-_MEAN, _STD = [123.68, 116.28, 103.53], [58.395, 57.12, 57.375]
+# Means and deviations, sizes and directions of the variation of the colours of photographs.
+_MEAN, _STD, _EIGVAL, _EIGVEC = _core.photograph_colours()
 
 
 def normalization(mean, std, who):
@@ -290,37 +249,30 @@ def normalization(mean, std, who):
         given[i] = value.asnumpy() if isinstance(value, NDArray) else numpy.array(value, dtype="float32")
         if given[i].shape not in ((1,), (3,)):
             raise AssertionError(f"{who}: {name} has shape {given[i].shape}, wanted one number or three")
-    return [] if given[0] is None and given[1] is None else [ColorNormalizeAug(*given)]
+    return None if given[0] is None and given[1] is None else ColorNormalizeAug(*given)
 
 
-def colour_augmenters(brightness, contrast, saturation, hue, pca_noise, rand_gray):
-    """Those that are asked for, in order."""
+def colour_makers(brightness, contrast, saturation, hue, pca_noise, rand_gray, normalize):
+    """Name -> maker of the augmenters of colours."""
     import numpy
-    made = []
-    if brightness or contrast or saturation:
-        made.append(ColorJitterAug(brightness, contrast, saturation))
-    if hue:
-        made.append(HueJitterAug(hue))
-    if pca_noise > 0:
-        made.append(LightingAug(pca_noise, numpy.array(_EIGVAL), numpy.array(_EIGVEC)))
-    if rand_gray > 0:
-        made.append(RandomGrayAug(rand_gray))
-    return made
+    return {"CastAug": CastAug, "ColorJitterAug": lambda: ColorJitterAug(brightness, contrast, saturation),
+            "HueJitterAug": lambda: HueJitterAug(hue),
+            "LightingAug": lambda: LightingAug(pca_noise, numpy.array(_EIGVAL), numpy.array(_EIGVEC)),
+            "RandomGrayAug": lambda: RandomGrayAug(rand_gray), "ColorNormalizeAug": lambda: normalize}
 
 
 def CreateAugmenter(data_shape, resize=0, rand_crop=False, rand_resize=False, rand_mirror=False, mean=None, std=None,
                     brightness=0, contrast=0, saturation=0, hue=0, pca_noise=0, rand_gray=0, inter_method=2):
     """The usual augmenters for images of data_shape (C, H, W), as a list."""
-    size = (data_shape[2], data_shape[1])
-    augmenters = [ResizeAug(resize, inter_method)] if resize > 0 else []
-    if rand_resize:
-        if not rand_crop:
-            raise AssertionError("CreateAugmenter: rand_resize needs rand_crop=True")
-        augmenters.append(RandomSizedCropAug(size, 0.08, (3.0 / 4.0, 4.0 / 3.0), inter_method))
-    else:
-        augmenters.append((RandomCropAug if rand_crop else CenterCropAug)(size, inter_method))
-    if rand_mirror:
-        augmenters.append(HorizontalFlipAug(0.5))
-    augmenters.append(CastAug())
-    augmenters += colour_augmenters(brightness, contrast, saturation, hue, pca_noise, rand_gray)
-    return augmenters + normalization(mean, std, "CreateAugmenter")
+    if rand_resize and not rand_crop:
+        raise AssertionError("CreateAugmenter: rand_resize needs rand_crop=True")
+    size, colours = (data_shape[2], data_shape[1]), (brightness, contrast, saturation, hue, pca_noise, rand_gray)
+    normalize = normalization(mean, std, "CreateAugmenter")
+    makers = {"ResizeAug": lambda: ResizeAug(resize, inter_method),
+              "RandomSizedCropAug": lambda: RandomSizedCropAug(size, 0.08, (3.0 / 4.0, 4.0 / 3.0), inter_method),
+              "RandomCropAug": lambda: RandomCropAug(size, inter_method),
+              "CenterCropAug": lambda: CenterCropAug(size, inter_method),
+              "HorizontalFlipAug": lambda: HorizontalFlipAug(0.5), **colour_makers(*colours, normalize)}
+    names = _core.augmenter_names(False, resize, rand_crop, rand_resize, rand_mirror, 0, *colours,
+                                  normalize is not None)
+    return [makers[name]() for name in names]

@@ -4,12 +4,12 @@ A label is a NumPy array (objects, 5 or more): class, left, top, right, bottom, 
 height.
 """
 import json
-import math
 import random
 
+from .. import _core
 from .. import ndarray as nd
 from ..context import cpu
-from .augment import Augmenter, CastAug, ForceResizeAug, ResizeAug, _plain, colour_augmenters, normalization
+from .augment import Augmenter, ForceResizeAug, ResizeAug, _plain, colour_makers, normalization
 from .image import copyMakeBorder, fixed_crop
 from .iterator import ImageIter
 
@@ -69,6 +69,11 @@ class DetRandomSelectAug(DetAugmenter):
         return random.choice(self.aug_list)(src, label)
 
 
+def _boxes(label):
+    """A label as the library takes it."""
+    return nd.array(label, ctx=cpu(0), dtype="float64" if label.dtype == "float64" else "float32")
+
+
 class DetHorizontalFlipAug(DetAugmenter):
     """Columns in reverse order with probability p."""
 
@@ -78,11 +83,7 @@ class DetHorizontalFlipAug(DetAugmenter):
 
     def __call__(self, src, label):
         if random.random() < self.p:
-            src = nd.flip(src, axis=1)
-            label = label.copy()
-            left = 1.0 - label[:, 1]
-            label[:, 1] = 1.0 - label[:, 3]
-            label[:, 3] = left
+            src, label = nd.flip(src, axis=1), _core.boxes_flip(_boxes(label)).asnumpy()
         return src, label
 
 
@@ -91,12 +92,6 @@ def _range(value, name, who):
     if not 0 <= low <= high:
         raise ValueError(f"{who}: {name} is {value}, wanted (least, greatest)")
     return low, high
-
-
-def _area(boxes):
-    """(N, 4) left, top, right, bottom -> (N)"""
-    import numpy
-    return numpy.maximum(0, boxes[:, 2] - boxes[:, 0]) * numpy.maximum(0, boxes[:, 3] - boxes[:, 1])
 
 
 class DetRandomCropAug(DetAugmenter):
@@ -115,42 +110,11 @@ class DetRandomCropAug(DetAugmenter):
         self.enabled = self.area_range[1] > 0
 
     def __call__(self, src, label):
-        height, width = src.shape[:2]
-        for _ in range(self.max_attempts if self.enabled else 0):
-            region = self._region(width, height)
-            kept = region and self._boxes(label, region, width, height)
-            if kept is not None:
-                return fixed_crop(src, *region), kept
-        return src, label
-
-    def _region(self, width, height):
-        """(x, y, w, h) in pixels; None if what was drawn does not fit."""
-        area = random.uniform(self.area_range[0], min(1.0, self.area_range[1])) * width * height
-        ratio = random.uniform(*self.aspect_ratio_range)
-        w, h = int(round(math.sqrt(area * ratio))), int(round(math.sqrt(area / max(ratio, 1e-6))))
-        if not (0 < w <= width and 0 < h <= height):
-            return None
-        return random.randint(0, width - w), random.randint(0, height - h), w, h
-
-    def _boxes(self, label, region, width, height):
-        """The objects in the region, in its coordinates; None if it does not cover enough."""
-        import numpy
-        x, y, w, h = region
-        part = numpy.array([x / width, y / height, (x + w) / width, (y + h) / height])
-        boxes = label[:, 1:5]
-        inside = numpy.concatenate([numpy.maximum(boxes[:, :2], part[:2]), numpy.minimum(boxes[:, 2:], part[2:])],
-                                   axis=1)
-        covered = _area(inside) / numpy.maximum(_area(boxes), 1e-12)
-        if not len(covered) or covered.max() < max(self.min_object_covered, 1e-12):
-            return None
-        keep = covered > self.min_eject_coverage
-        if not keep.any():
-            return None
-        kept = label[keep].copy()
-        kept[:, [1, 3]] = (inside[keep][:, [0, 2]] - part[0]) / (part[2] - part[0])
-        kept[:, [2, 4]] = (inside[keep][:, [1, 3]] - part[1]) / (part[3] - part[1])
-        kept[:, 1:5] = numpy.clip(kept[:, 1:5], 0, 1)
-        return kept
+        area = (self.area_range[0], min(1.0, self.area_range[1]))
+        found = self.enabled and _core.boxes_crop(_boxes(label), src.shape[1], src.shape[0], self.min_object_covered,
+                                                  self.min_eject_coverage, area, self.aspect_ratio_range,
+                                                  self.max_attempts, random)
+        return (fixed_crop(src, *found[1]), found[0].asnumpy()) if found else (src, label)
 
 
 class DetRandomPadAug(DetAugmenter):
@@ -168,18 +132,13 @@ class DetRandomPadAug(DetAugmenter):
 
     def __call__(self, src, label):
         height, width = src.shape[:2]
-        for _ in range(self.max_attempts if self.enabled else 0):
-            area = random.uniform(max(1.0, self.area_range[0]), self.area_range[1]) * width * height
-            ratio = random.uniform(*self.aspect_ratio_range)
-            w, h = int(round(math.sqrt(area * ratio))), int(round(math.sqrt(area / max(ratio, 1e-6))))
-            if w < width + 2 or h < height + 2:  # no room around it
-                continue
-            x, y = random.randint(0, w - width), random.randint(0, h - height)
-            moved = label.copy()
-            moved[:, [1, 3]] = (label[:, [1, 3]] * width + x) / w
-            moved[:, [2, 4]] = (label[:, [2, 4]] * height + y) / h
-            return copyMakeBorder(src, y, h - height - y, x, w - width - x, values=self.pad_val), moved
-        return src, label
+        area = (max(1.0, self.area_range[0]), self.area_range[1])
+        found = self.enabled and _core.boxes_pad(_boxes(label), width, height, area, self.aspect_ratio_range,
+                                                 self.max_attempts, random)
+        if not found:
+            return src, label
+        x, y, w, h = found[1]
+        return copyMakeBorder(src, y, h - height - y, x, w - width - x, values=self.pad_val), found[0].asnumpy()
 
 
 def CreateMultiRandCropAugmenter(min_object_covered=0.1, aspect_ratio_range=(0.75, 1.33), area_range=(0.05, 1.0),
@@ -206,18 +165,19 @@ def CreateDetAugmenter(data_shape, resize=0, rand_crop=0, rand_pad=0, rand_gray=
                        pad_val=(127, 127, 127)):
     """The usual augmenters for images with boxes of data_shape (C, H, W), as a list; rand_crop and rand_pad are
     probabilities."""
-    augmenters = [DetBorrowAug(ResizeAug(resize, inter_method))] if resize > 0 else []
-    if rand_crop > 0:
-        augmenters.append(CreateMultiRandCropAugmenter(min_object_covered, aspect_ratio_range, area_range,
-                                                       min_eject_coverage, max_attempts, skip_prob=1 - rand_crop))
-    if rand_mirror:
-        augmenters.append(DetHorizontalFlipAug(0.5))
-    if rand_pad > 0:
-        pad = DetRandomPadAug(aspect_ratio_range, (1.0, area_range[1]), max_attempts, pad_val)
-        augmenters.append(DetRandomSelectAug([pad], 1 - rand_pad))
-    augmenters.append(DetBorrowAug(ForceResizeAug((data_shape[2], data_shape[1]), inter_method)))
-    borrowed = [CastAug()] + colour_augmenters(brightness, contrast, saturation, hue, pca_noise, rand_gray)
-    return augmenters + [DetBorrowAug(aug) for aug in borrowed + normalization(mean, std, "CreateDetAugmenter")]
+    colours = (brightness, contrast, saturation, hue, pca_noise, rand_gray)
+    normalize = normalization(mean, std, "CreateDetAugmenter")
+    makers = {"DetRandomCropAug": lambda: CreateMultiRandCropAugmenter(
+                  min_object_covered, aspect_ratio_range, area_range, min_eject_coverage, max_attempts, 1 - rand_crop),
+              "DetHorizontalFlipAug": lambda: DetHorizontalFlipAug(0.5),
+              "DetRandomPadAug": lambda: DetRandomSelectAug(
+                  [DetRandomPadAug(aspect_ratio_range, (1.0, area_range[1]), max_attempts, pad_val)], 1 - rand_pad)}
+    borrowed = {"ResizeAug": lambda: ResizeAug(resize, inter_method),
+                "ForceResizeAug": lambda: ForceResizeAug((data_shape[2], data_shape[1]), inter_method),
+                **colour_makers(*colours, normalize)}
+    names = _core.augmenter_names(True, resize, rand_crop, False, rand_mirror, rand_pad, *colours,
+                                  normalize is not None)
+    return [makers[name]() if name in makers else DetBorrowAug(borrowed[name]()) for name in names]
 
 
 class ImageDetIter(ImageIter):
@@ -260,16 +220,8 @@ class ImageDetIter(ImageIter):
         """(objects, numbers per object); None if no box has an area."""
         import numpy
         raw = numpy.asarray(label.asnumpy() if hasattr(label, "asnumpy") else label, dtype="float32").ravel()
-        if raw.size < 7:
-            raise RuntimeError(f"ImageDetIter: a label has {raw.size} numbers, too few for a header and an object")
-        header, width = int(raw[0]), int(raw[1])
-        if header < 2 or width < 5 or (raw.size - header) % width:
-            raise RuntimeError(f"ImageDetIter: a label of {raw.size} numbers does not hold objects of {width} after "
-                               f"a header "
-                               f"of {header}")
-        objects = raw[header:].reshape(-1, width)
-        objects = objects[(objects[:, 3] > objects[:, 1]) & (objects[:, 4] > objects[:, 2])]
-        return objects if len(objects) else None
+        objects = _core.boxes_parse(nd.array(raw, ctx=cpu(0)))
+        return None if objects is None else objects.asnumpy()
 
     def _checked(self, label):
         objects = self._parse_label(label)

@@ -3,7 +3,6 @@
 Numbers for interp: 0 nearest, 1 linear, 2 cubic, 3 area, 4 Lanczos, 9 by the sizes, 10 at random.  What is drawn at
 random here comes from Python's module random, as in MXNet: random.seed() repeats it.
 """
-import math
 import random
 
 from .. import _core
@@ -72,25 +71,22 @@ def resize_short(src, size, interp=2):
 
 def fixed_crop(src, x0, y0, w, h, size=None, interp=2):
     """The part of the image that begins at (x0, y0), resized to size (w, h) if that is another one."""
-    w, h = max(0, min(w, src.shape[1] - x0)), max(0, min(h, src.shape[0] - y0))
     width, height = size if size is not None else (0, 0)
     return _core.fixed_crop(src, int(x0), int(y0), int(w), int(h), int(width), int(height), interp)
 
 
+def _crop(src, region, size, interp):
+    return fixed_crop(src, *region, size, interp), region
+
+
 def random_crop(src, size, interp=2):
     """(crop, (x0, y0, w, h)) of size (w, h) at a random place; smaller images are enlarged."""
-    height, width = src.shape[:2]
-    w, h = scale_down((width, height), size)
-    x0, y0 = random.randint(0, width - w), random.randint(0, height - h)
-    return fixed_crop(src, x0, y0, w, h, size, interp), (x0, y0, w, h)
+    return _crop(src, _core.crop_region(src.shape[1], src.shape[0], *map(int, size), random), size, interp)
 
 
 def center_crop(src, size, interp=2):
     """(crop, (x0, y0, w, h)) of size (w, h) from the middle; smaller images are enlarged."""
-    height, width = src.shape[:2]
-    w, h = scale_down((width, height), size)
-    x0, y0 = (width - w) // 2, (height - h) // 2
-    return fixed_crop(src, x0, y0, w, h, size, interp), (x0, y0, w, h)
+    return _crop(src, _core.crop_region(src.shape[1], src.shape[0], *map(int, size), None), size, interp)
 
 
 def random_size_crop(src, size, area, ratio, interp=2, **kwargs):
@@ -100,16 +96,9 @@ def random_size_crop(src, size, area, ratio, interp=2, **kwargs):
         area = kwargs.pop("min_area")
     if kwargs:
         raise TypeError(f"random_size_crop: unexpected keyword {next(iter(kwargs))!r}")
-    least, most = area if isinstance(area, (list, tuple)) else (area, 1.0)
-    height, width = src.shape[:2]
-    for _ in range(10):
-        wanted = random.uniform(least, most) * height * width
-        shape = math.exp(random.uniform(math.log(ratio[0]), math.log(ratio[1])))
-        w, h = int(round(math.sqrt(wanted * shape))), int(round(math.sqrt(wanted / shape)))
-        if 0 < w <= width and 0 < h <= height:
-            x0, y0 = random.randint(0, width - w), random.randint(0, height - h)
-            return fixed_crop(src, x0, y0, w, h, size, interp), (x0, y0, w, h)
-    return center_crop(src, size, interp)
+    area = tuple(area) if isinstance(area, (list, tuple)) else (area, 1.0)
+    region = _core.random_part(src.shape[1], src.shape[0], area, tuple(ratio), True, 10, random)
+    return center_crop(src, size, interp) if region is None else _crop(src, region, size, interp)
 
 
 def color_normalize(src, mean, std=None):

@@ -4,7 +4,6 @@ A batch is made by threads: each reads a record, decodes the image, crops and mi
 threads run meanwhile); then the batch is put together and normalized as a whole. `prefetch_buffer` batches are under
 way.  What is drawn for an image depends on seed, epoch and record only, not on the threads.
 """
-import math
 import os
 import random
 
@@ -173,28 +172,22 @@ class ImageRecordIter(MXDataIter):
         """(x, y, w, h) of the crop."""
         o = self._options
         if o["resized_crop"]:
-            for _ in range(10):
-                area, ratio = rng.uniform(*o["area"]) * width * height, rng.uniform(*o["ratio"])
-                w, h = int(round(math.sqrt(area * ratio))), int(round(math.sqrt(area / ratio)))
-                if 0 < w <= width and 0 < h <= height:
-                    return rng.randint(0, width - w), rng.randint(0, height - h), w, h
-        w, h = _core.scale_down(width, height, self._shape[2], self._shape[1])
-        if o["rand_crop"]:
-            return rng.randint(0, width - w), rng.randint(0, height - h), w, h
-        return (width - w) // 2, (height - h) // 2, w, h
+            region = _core.random_part(width, height, o["area"], o["ratio"], False, 10, rng)
+            if region is not None:
+                return region
+        return _core.crop_region(width, height, self._shape[2], self._shape[1], rng if o["rand_crop"] else None)
 
     def _colour(self, image, rng):
-        from ..image import augment
-        jitter = [(fn, amount) for fn, amount in zip((augment.brightened, augment.contrasted, augment.saturated),
-                                                     self._options["jitter"]) if amount]
+        jitter = [(what, amount) for what, amount in zip(("brightness", "contrast", "saturation"),
+                                                         self._options["jitter"]) if amount]
         noise = self._options["pca_noise"]
         if jitter or noise:
             image = image.astype("float32")
         rng.shuffle(jitter)
-        for fn, amount in jitter:
-            image = fn(image, 1.0 + rng.uniform(-amount, amount))
+        for what, amount in jitter:
+            image = _core.image_colour(image, what, 1.0 + rng.uniform(-amount, amount))
         if noise:
-            image = augment.lighted(image, [rng.gauss(0, noise) for _ in range(3)], augment._EIGVAL, augment._EIGVEC)
+            image = _core.image_lighting(image, tuple(rng.gauss(0, noise) for _ in range(3)), None, None)
         return image
 
     def _normalize(self, images):

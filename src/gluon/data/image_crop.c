@@ -1,22 +1,47 @@
-/* Crops and sizes of images, at fixed and at random places (see gluon/image.h).  SPDX-License-Identifier: Apache-2.0 */
+/* Crops and sizes of images, at fixed and at random places (see gluon/image.h).
+ *
+ * Where to crop is decided on numbers alone, then the crop is made:
+ *
+ *     sizes of image and crop, draws --> mx_region --> mx_image_fixed_crop
+ *
+ * SPDX-License-Identifier: Apache-2.0 */
 #include <math.h>
 
 #include "base/alloc.h"
 #include "base/error.h"
-#include "base/rng.h"
 #include "gluon/block/core.h"
+#include "gluon/data/draw.h"
 #include "gluon/image.h"
 #include "gluon/op.gen.h"
 
-/* Two numbers in [0, 1). */
-static void draw(double *a, double *b)
+/* ---- draws: the library's generator, unless the caller has another one -------------------------------------------- */
+
+typedef struct pair {
+    double second; /* the number that was drawn together with the last one */
+    bool waits;
+} pair;
+
+static double next(pair *p)
 {
-    const mx_rng rng = mx_rng_reserve(1);
-    uint32_t words[4];
-    mx_philox(rng.seed, rng.counter, words);
-    *a = mx_uniform53(words[0], words[1]);
-    *b = mx_uniform53(words[2], words[3]);
+    double first = p->second;
+    p->waits = !p->waits;
+    if (p->waits)
+        mx_draw_two(&first, &p->second);
+    return first;
 }
+static double own_uniform(void *user, double low, double high) { return low + next(user) * (high - low); }
+static int64_t own_integer(void *user, int64_t low, int64_t high)
+{
+    return low + (int64_t)(next(user) * (double)(high - low + 1));
+}
+
+/* Those of the caller, or else the library's with this state. */
+static mx_draws draws_or(const mx_draws *draws, pair *state)
+{
+    return draws ? *draws : (mx_draws){own_uniform, own_integer, state};
+}
+
+/* ---- sizes -------------------------------------------------------------------------------------------------------- */
 
 static bool image_ok(mx_array *image, const char *function)
 {
@@ -37,11 +62,8 @@ int mx_image_interp(int interp, int64_t height, int64_t width, int64_t new_heigh
 {
     if (interp >= 0 && interp <= 4)
         return interp;
-    if (interp == 10) {
-        double a, b;
-        draw(&a, &b);
-        return (int)(a * 5);
-    }
+    if (interp == 10)
+        return (int)(mx_draw_one() * 5);
     if (interp == 9) {
         if (!height || !width || !new_height || !new_width || (new_height > height && new_width > width))
             return 2;
@@ -79,33 +101,108 @@ mx_array *mx_image_resize_short(mx_array *image, int64_t size, int interp)
                           : resize(image, size * width / height, size, interp);
 }
 
-mx_array *mx_image_fixed_crop(mx_array *image, mx_region region, int64_t width, int64_t height, int interp)
+/* ---- regions ------------------------------------------------------------------------------------------------------ */
+
+/* The size of a crop: smaller if the image is, and at least one pixel. */
+static mx_region region_size(int64_t width, int64_t height, int64_t crop_width, int64_t crop_height)
+{
+    mx_region r = {.width = crop_width, .height = crop_height};
+    mx_image_scale_down(width, height, &r.width, &r.height);
+    r.width = r.width < 1 ? 1 : r.width, r.height = r.height < 1 ? 1 : r.height;
+    return r;
+}
+
+mx_region mx_image_center_region(int64_t width, int64_t height, int64_t crop_width, int64_t crop_height)
+{
+    mx_region r = region_size(width, height, crop_width, crop_height);
+    r.x = (width - r.width) / 2, r.y = (height - r.height) / 2;
+    return r;
+}
+
+mx_region mx_image_random_region(int64_t width, int64_t height, int64_t crop_width, int64_t crop_height,
+                                 const mx_draws *draws)
+{
+    pair state = {0};
+    const mx_draws d = draws_or(draws, &state);
+    mx_region r = region_size(width, height, crop_width, crop_height);
+    r.x = d.integer(d.user, 0, width - r.width);
+    r.y = d.integer(d.user, 0, height - r.height);
+    return r;
+}
+
+bool mx_image_part_size(int64_t width, int64_t height, double share, double ratio, mx_region *size)
+{
+    const double area = share * (double)height * (double)width;
+    *size = (mx_region){.width = (int64_t)rint(sqrt(area * ratio)),
+                        .height = (int64_t)rint(sqrt(area / (ratio < 1e-6 ? 1e-6 : ratio)))};
+    return size->width > 0 && size->width <= width && size->height > 0 && size->height <= height;
+}
+
+static double draw_ratio(const mx_draws *d, const mx_parts *parts)
+{
+    return parts->log_ratio ? exp(d->uniform(d->user, log(parts->ratio[0]), log(parts->ratio[1])))
+                            : d->uniform(d->user, parts->ratio[0], parts->ratio[1]);
+}
+
+bool mx_image_random_part(int64_t width, int64_t height, const mx_parts *parts, const mx_draws *draws,
+                          mx_region *region)
+{
+    pair state = {0};
+    const mx_draws d = draws_or(draws, &state);
+    for (int i = 0; i < parts->tries; i++) {
+        const double share = d.uniform(d.user, parts->area[0], parts->area[1]), ratio = draw_ratio(&d, parts);
+        if (!mx_image_part_size(width, height, share, ratio, region))
+            continue;
+        region->x = d.integer(d.user, 0, width - region->width);
+        region->y = d.integer(d.user, 0, height - region->height);
+        return true;
+    }
+    return false;
+}
+
+bool mx_image_random_frame(int64_t width, int64_t height, const mx_parts *parts, const mx_draws *draws,
+                           mx_region *frame)
+{
+    pair state = {0};
+    const mx_draws d = draws_or(draws, &state);
+    for (int i = 0; i < parts->tries; i++) {
+        const double share = d.uniform(d.user, parts->area[0], parts->area[1]), ratio = draw_ratio(&d, parts);
+        mx_image_part_size(width, height, share, ratio, frame);
+        if (frame->width < width + 2 || frame->height < height + 2)
+            continue;
+        frame->x = d.integer(d.user, 0, frame->width - width);
+        frame->y = d.integer(d.user, 0, frame->height - height);
+        return true;
+    }
+    return false;
+}
+
+/* ---- crops -------------------------------------------------------------------------------------------------------- */
+
+static int64_t at_most(int64_t n, int64_t most) { return n < most ? n : most < 0 ? 0 : most; }
+
+mx_array *mx_image_fixed_crop(mx_array *image, mx_region r, int64_t width, int64_t height, int interp)
 {
     if (!image_ok(image, "mx_image_fixed_crop"))
         return NULL;
-    mx_array *part = mx_image_crop(image, .x = region.x, .y = region.y, .width = region.width, .height = region.height);
-    if (!part || !width || !height || (width == region.width && height == region.height))
+    r.width = at_most(r.width, width_of(image) - r.x);
+    r.height = at_most(r.height, height_of(image) - r.y);
+    mx_array *part = mx_image_crop(image, .x = r.x, .y = r.y, .width = r.width, .height = r.height);
+    if (!part || !width || !height || (width == r.width && height == r.height))
         return part;
     return resize(part, width, height, interp);
 }
 
-/* The crop of this size (smaller if the image is), with its corner at the shares fx, fy of what is left over. */
-static mx_array *crop_at(mx_array *image, int64_t width, int64_t height, int interp, mx_region *region, bool centre)
+static bool size_ok(int64_t width, int64_t height)
 {
-    mx_region r = {.width = width, .height = height};
-    if (width < 1 || height < 1)
-        return mx_fail_null(MX_ERR_ARGUMENT, "image: a crop of %lld x %lld pixels was asked for", (long long)width,
-                            (long long)height);
-    mx_image_scale_down(width_of(image), height_of(image), &r.width, &r.height);
-    r.width = r.width < 1 ? 1 : r.width, r.height = r.height < 1 ? 1 : r.height;
-    const int64_t spare_x = width_of(image) - r.width, spare_y = height_of(image) - r.height;
-    double a, b;
-    if (centre)
-        r.x = spare_x / 2, r.y = spare_y / 2;
-    else {
-        draw(&a, &b);
-        r.x = (int64_t)(a * (double)(spare_x + 1)), r.y = (int64_t)(b * (double)(spare_y + 1));
-    }
+    if (width > 0 && height > 0)
+        return true;
+    mx_fail(MX_ERR_ARGUMENT, "image: a crop of %lld x %lld pixels was asked for", (long long)width, (long long)height);
+    return false;
+}
+
+static mx_array *crop_to(mx_array *image, int64_t width, int64_t height, int interp, mx_region r, mx_region *region)
+{
     if (region)
         *region = r;
     return mx_image_fixed_crop(image, r, width, height, interp);
@@ -113,15 +210,19 @@ static mx_array *crop_at(mx_array *image, int64_t width, int64_t height, int int
 
 mx_array *mx_image_center_crop(mx_array *image, int64_t width, int64_t height, int interp, mx_region *region)
 {
-    return image_ok(image, "mx_image_center_crop") ? crop_at(image, width, height, interp, region, true) : NULL;
+    if (!image_ok(image, "mx_image_center_crop") || !size_ok(width, height))
+        return NULL;
+    const mx_region r = mx_image_center_region(width_of(image), height_of(image), width, height);
+    return crop_to(image, width, height, interp, r, region);
 }
 
 mx_array *mx_image_random_crop(mx_array *image, int64_t width, int64_t height, int interp, mx_region *region)
 {
-    return image_ok(image, "mx_image_random_crop") ? crop_at(image, width, height, interp, region, false) : NULL;
+    if (!image_ok(image, "mx_image_random_crop") || !size_ok(width, height))
+        return NULL;
+    const mx_region r = mx_image_random_region(width_of(image), height_of(image), width, height, NULL);
+    return crop_to(image, width, height, interp, r, region);
 }
-
-#define TRIES 10 /* to find a part that fits, before the centre is taken */
 
 mx_array *mx_image_random_size_crop(mx_array *image, int64_t width, int64_t height, const double *area,
                                     const double *ratio, int interp, mx_region *region)
@@ -133,29 +234,11 @@ mx_array *mx_image_random_size_crop(mx_array *image, int64_t width, int64_t heig
         return mx_fail_null(
             MX_ERR_ARGUMENT,
             "mx_image_random_size_crop: area and ratio are (least, most) above 0, and the size is positive");
-    const double all = (double)height_of(image) * (double)width_of(image);
-    for (int i = 0; i < TRIES; i++) {
-        double a, b;
-        draw(&a, &b);
-        const double wanted = all * (area[0] + a * (area[1] - area[0])),
-                     shape = exp(log(ratio[0]) + b * (log(ratio[1]) - log(ratio[0])));
-        mx_region r = {.width = (int64_t)round(sqrt(wanted * shape)), .height = (int64_t)round(sqrt(wanted / shape))};
-        if (r.width < 1 || r.height < 1 || r.width > width_of(image) || r.height > height_of(image))
-            continue;
-        draw(&a, &b);
-        r.x = (int64_t)(a * (double)(width_of(image) - r.width + 1));
-        r.y = (int64_t)(b * (double)(height_of(image) - r.height + 1));
-        if (region)
-            *region = r;
-        return mx_image_fixed_crop(image, r, width, height, interp);
-    }
-    return mx_image_center_crop(image, width, height, interp, region);
-}
-
-mx_array *mx_image_color_normalize(mx_array *image, mx_array *mean, mx_array *std)
-{
-    mx_array *shifted = mx_sub(image, mean);
-    return !shifted || std == MX_NONE ? shifted : mx_div(shifted, std);
+    const mx_parts parts = {{area[0], area[1]}, {ratio[0], ratio[1]}, true, MX_CROP_TRIES};
+    mx_region r;
+    if (!mx_image_random_part(width_of(image), height_of(image), &parts, NULL, &r))
+        return mx_image_center_crop(image, width, height, interp, region);
+    return crop_to(image, width, height, interp, r, region);
 }
 
 /* ---- with a probability ------------------------------------------------------------------------------------------- */
@@ -168,9 +251,7 @@ typedef struct chance {
 static mx_array *forward_chance(mx_block *self, mx_arrays in)
 {
     const chance *c = mx_block_user(self);
-    double a, b;
-    draw(&a, &b);
-    return a < c->p ? mx_block_call(c->transform, in) : in.v[0];
+    return mx_draw_one() < c->p ? mx_block_call(c->transform, in) : in.v[0];
 }
 static void release_chance(void *user) { mx_free(user, sizeof(chance)); }
 

@@ -5,7 +5,7 @@
  * SPDX-License-Identifier: Apache-2.0 */
 #include <math.h>
 
-#include "base/rng.h"
+#include "gluon/data/draw.h"
 #include "gluon/image.h"
 #include "gluon/block/layers.h"
 #include "gluon/op.gen.h"
@@ -180,18 +180,10 @@ static mx_array *forward_lighting(mx_block *self, mx_arrays in)
     return mx_image_random_lighting(in.v[0], .alpha_std = ((const mx_random_lighting_attrs *)mx_options(self))->alpha);
 }
 
-static double draw(void)
-{
-    const mx_rng rng = mx_rng_reserve(1);
-    uint32_t words[4];
-    mx_philox(rng.seed, rng.counter, words);
-    return mx_uniform53(words[0], words[1]);
-}
-
 static mx_array *forward_gray(mx_block *self, mx_arrays in)
 {
     const mx_random_gray_attrs *o = mx_options(self);
-    return draw() < o->p ? mx_image_random_saturation(in.v[0], .min_factor = 0, .max_factor = 0) : in.v[0];
+    return mx_draw_one() < o->p ? mx_image_random_saturation(in.v[0], .min_factor = 0, .max_factor = 0) : in.v[0];
 }
 
 /* ---- rotations ------------------------------------------------------------------------------------------------------- */
@@ -223,9 +215,9 @@ static mx_code build_rotation(mx_block *self)
 static mx_array *forward_rotation(mx_block *self, mx_arrays in)
 {
     const mx_random_rotation_attrs *o = mx_options(self);
-    if (draw() >= o->rotate_with_proba)
+    if (mx_draw_one() >= o->rotate_with_proba)
         return in.v[0];
-    const double degrees = o->angle_limits.d[0] + draw() * (o->angle_limits.d[1] - o->angle_limits.d[0]);
+    const double degrees = o->angle_limits.d[0] + mx_draw_one() * (o->angle_limits.d[1] - o->angle_limits.d[0]);
     return rotated("RandomRotation", in.v[0], degrees, o->zoom_in, o->zoom_out);
 }
 

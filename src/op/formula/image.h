@@ -97,16 +97,23 @@ MX_ANY_DEVICE static inline double mx_gray(const double *pixel, int64_t channels
     return channels == 1 ? pixel[0] : MX_RED * pixel[0] + MX_GREEN * pixel[1] + MX_BLUE * pixel[2];
 }
 
-/* What lighting adds to channel c: the directions in which the colours of photographs vary, as measured on ImageNet, times
- * their strength. */
+/* How the colours of photographs vary, as measured on ImageNet: sizes of the variation and, in columns, its directions. */
+#define MX_COLOUR_SIZES 55.46, 4.794, 1.148
+#define MX_COLOUR_AXES -0.5675, 0.7192, 0.4009, -0.5808, -0.0045, -0.8140, -0.5836, -0.6948, 0.4203
+
+/* What lighting adds to channel c: the directions times their sizes and strengths. */
+MX_ANY_DEVICE static inline double mx_colour_shift(const double *sizes, const double *axes, int64_t c,
+                                                   const double *alpha)
+{
+    axes += 3 * c;
+    return sizes[0] * axes[0] * alpha[0] + sizes[1] * axes[1] * alpha[1] + sizes[2] * axes[2] * alpha[2];
+}
+
+/* The same for photographs. */
 MX_ANY_DEVICE static inline double mx_lighting_shift(int64_t c, const double *alpha)
 {
-    const double axes[3][3] = {
-        {55.46 * -0.5675, 4.794 * 0.7192, 1.148 * 0.4009},
-        {55.46 * -0.5808, 4.794 * -0.0045, 1.148 * -0.8140},
-        {55.46 * -0.5836, 4.794 * -0.6948, 1.148 * 0.4203},
-    };
-    return axes[c][0] * alpha[0] + axes[c][1] * alpha[1] + axes[c][2] * alpha[2];
+    const double sizes[3] = {MX_COLOUR_SIZES}, axes[9] = {MX_COLOUR_AXES};
+    return mx_colour_shift(sizes, axes, c, alpha);
 }
 
 /* Turns the hue of one pixel by `turn` rounds: the largest and the smallest channel keep their values, so lightness and
