@@ -19,6 +19,7 @@
 
 #include "base/alloc.h"
 #include "base/error.h"
+#include "base/vec.h"
 #include "exec/amp.h"
 #include "gluon/op.gen.h"
 #include "graph/symbol.h"
@@ -28,13 +29,15 @@ typedef struct mx_amp_convert_args options;
 
 typedef struct conversion {
     const options *options;
-    mx_graph graph;  /* the old one */
-    uint8_t *rules;  /* (n_rules) mx_precision by operator number */
-    int n_rules;     /* operators */
-    mx_gentry *now;  /* (entries) in the new graph; nodes retained */
-    mx_gnode **cast; /* (2 * entries) its cast to the target, to float32; retained; NULL: none yet */
-    bool *low;       /* (nodes) the results have 16 bits */
-    mx_gentry *in;   /* (most inputs) of the node that is being made; not retained */
+    mx_graph graph;                /* the old one */
+    uint8_t *rules;                /* (n_rules) mx_precision by operator number */
+    int n_rules;                   /* operators */
+    MX_VEC(mx_amp_row) conditions; /* under which an operator without a rule wants float32 */
+    mx_gentry *now;                /* (entries) in the new graph; nodes retained */
+    mx_gnode **cast;               /* (2 * entries) its cast to the target, to float32; retained; NULL: none yet */
+    bool *low;                     /* (nodes) the results have 16 bits */
+    bool *excluded;                /* (nodes) stays in float32 whatever its rule is */
+    mx_gentry *in;                 /* (most inputs) of the node that is being made; not retained */
 } conversion;
 
 /* ---- rules ----------------------------------------------------------------------------------------------------- */
@@ -49,6 +52,18 @@ static mx_code set_rules(conversion *c, const char *const *names, mx_precision p
         if (c->rules[op->id] != stays)
             c->rules[op->id] = (uint8_t)precision;
     }
+    return MX_OK;
+}
+
+static mx_code add_conditions(conversion *c)
+{
+    mx_amp_row row;
+    for (const mx_amp_row *own = c->options->conditions; own && own->op; own++)
+        if (!mx_vec_push(&c->conditions, *own))
+            return MX_ERR_MEMORY;
+    for (int i = 0; !c->options->conditions && mx_amp_row_at(i, &row); i++)
+        if (row.attribute && !mx_vec_push(&c->conditions, row))
+            return MX_ERR_MEMORY;
     return MX_OK;
 }
 
@@ -69,7 +84,7 @@ static mx_code make_rules(conversion *c)
         if (!row.attribute && !replaced)
             c->rules[op->id] = (uint8_t)row.precision;
     }
-    if (set_rules(c, c->options->float32_ops, MX_PRECISION_FLOAT32, MX_PRECISION_TARGET))
+    if (add_conditions(c) || set_rules(c, c->options->float32_ops, MX_PRECISION_FLOAT32, MX_PRECISION_TARGET))
         return mx_error_code();
     return set_rules(c, c->options->target_ops, MX_PRECISION_TARGET, -1);
 }
@@ -77,7 +92,7 @@ static mx_code make_rules(conversion *c)
 static bool holds(const mx_amp_row *row, const mx_gnode *node)
 {
     char text[MX_VALUE_TEXT];
-    if (!row->attribute || mx_op_find(row->op) != node->op)
+    if (mx_op_find(row->op) != node->op)
         return false;
     const mx_field *field = node->op->schema ? mx_schema_find(node->op->schema, row->attribute) : NULL;
     return field && !strcmp(mx_field_text(field, node->attrs ? node->attrs : node->op->defaults, text), row->value);
@@ -86,38 +101,19 @@ static bool holds(const mx_amp_row *row, const mx_gnode *node)
 /* Whether the node has an attribute with which it wants float32. */
 static bool conditional(const conversion *c, const mx_gnode *node)
 {
-    mx_amp_row row;
-    for (const mx_amp_row *own = c->options->conditions; own && own->op; own++)
-        if (holds(own, node))
-            return true;
-    for (int i = 0; !c->options->conditions && mx_amp_row_at(i, &row); i++)
-        if (holds(&row, node))
+    for (int64_t i = 0; i < c->conditions.length; i++)
+        if (holds(&c->conditions.items[i], node))
             return true;
     return false;
 }
 
-/* Whether `name` names a node or one of its outputs. */
-static bool names_node(const char *name, mx_gnode *node)
+static mx_precision rule_of(const conversion *c, int64_t i)
 {
-    bool same = !strcmp(name, node->name);
-    for (int i = 0; !same && node->op && i < node->n_visible; i++) {
-        mx_text text = {0};
-        mx_gentry_name(&(mx_gentry){node, (uint32_t)i}, &text);
-        same = mx_text_get(&text) && !strcmp(mx_text_get(&text), name);
-        mx_text_free(&text);
-    }
-    return same;
-}
-
-static mx_precision rule_of(const conversion *c, mx_gnode *node)
-{
+    const mx_gnode *node = c->graph.nodes[i];
     const mx_precision rule = (mx_precision)c->rules[node->op->id];
-    for (const char *const *name = c->options->excluded; name && *name; name++)
-        if (names_node(*name, node))
-            return MX_PRECISION_FLOAT32;
-    if (rule == MX_PRECISION_TARGET || rule == MX_PRECISION_FLOAT32)
-        return rule;
-    return conditional(c, node) ? MX_PRECISION_FLOAT32 : rule;
+    if (c->excluded[i] || rule == MX_PRECISION_FLOAT32)
+        return MX_PRECISION_FLOAT32;
+    return rule != MX_PRECISION_TARGET && conditional(c, node) ? MX_PRECISION_FLOAT32 : rule;
 }
 
 /* ---- casts ----------------------------------------------------------------------------------------------------- */
@@ -177,7 +173,7 @@ static inputs look(const conversion *c, int64_t i)
 static mx_code place_inputs(conversion *c, int64_t i)
 {
     mx_gnode *node = c->graph.nodes[i];
-    const mx_precision rule = rule_of(c, node);
+    const mx_precision rule = rule_of(c, i);
     const inputs low = look(c, i);
     const bool target = rule == MX_PRECISION_TARGET, data = rule == MX_PRECISION_DATA,
                mixed = !data && low.any && !low.all; /* without a rule: the wider type */
@@ -258,12 +254,34 @@ static mx_code check_conditions(const mx_amp_row *row)
     return MX_OK;
 }
 
-static mx_code check_excluded(const mx_graph *graph, const char *const *name)
+/* Whether `name` names the node or one of its outputs. */
+static mx_code names_node(const char *name, mx_gnode *node, bool *same)
 {
-    for (; name && *name; name++) {
-        bool found = false;
-        for (int64_t i = 0; !found && i < graph->n; i++)
-            found = names_node(*name, graph->nodes[i]);
+    *same = !strcmp(name, node->name);
+    for (int i = 0; !*same && node->op && i < node->n_visible; i++) {
+        mx_text text = {0};
+        mx_gentry_name(&(mx_gentry){node, (uint32_t)i}, &text);
+        const char *output = mx_text_get(&text);
+        *same = output && !strcmp(output, name);
+        mx_text_free(&text);
+        if (!output)
+            return MX_ERR_MEMORY;
+    }
+    return MX_OK;
+}
+
+static mx_code mark_excluded(conversion *c)
+{
+    if (!(c->excluded = mx_alloc_zero((size_t)c->graph.n)))
+        return MX_ERR_MEMORY;
+    for (const char *const *name = c->options->excluded; name && *name; name++) {
+        bool found = false, same;
+        for (int64_t i = 0; i < c->graph.n; i++) {
+            if (names_node(*name, c->graph.nodes[i], &same))
+                return mx_error_code();
+            c->excluded[i] |= same;
+            found |= same;
+        }
         if (!found)
             return mx_fail(MX_ERR_ARGUMENT, "mx_amp_convert: excluded has '%s', which is no node of the symbol", *name);
     }
@@ -281,10 +299,12 @@ mx_symbol *mx_amp_convert_make(const struct mx_amp_convert_args *args)
     if (mx_graph_of(&c.graph, args->symbol->n, args->symbol->outputs))
         return NULL;
     mx_code code = check_conditions(args->conditions);
-    code = code ? code : check_excluded(&c.graph, args->excluded);
+    code = code ? code : mark_excluded(&c);
     code = code ? code : make_rules(&c);
     mx_symbol *made = code ? NULL : convert(&c);
     mx_free(c.rules, (size_t)c.n_rules);
+    mx_vec_free(&c.conditions);
+    mx_free(c.excluded, (size_t)c.graph.n);
     mx_graph_free(&c.graph);
     return mx_scope_add(made);
 }

@@ -11,6 +11,8 @@
 
 #include <gluon.h>
 
+#include "block_check.h"
+
 static void expect_error(mx_code code, const char *part)
 {
     assert_int_equal(mx_error_code(), code);
@@ -167,6 +169,29 @@ static void graphs_compute(void **state)
     assert_int_equal(mx_error_code(), MX_OK);
 }
 
+/* Every allocation fails once: an error, nothing lost. */
+static void conversions_without_memory(void **state)
+{
+    (void)state;
+    MX_SCOPE;
+    mx_symbol *plain = two_layers();
+    bool good = false;
+    for (int64_t number = 1; !good; number++) {
+        const int64_t before = check_live();
+        mx_scoped() {
+            mx_alloc_fail_at(number);
+            mx_symbol *made = mx_amp_convert(plain, .excluded = (const char *[]){"fc2_output", NULL});
+            good = made && mx_amp_cast_variables(made, MX_FLOAT16).n == 3;
+            mx_alloc_fail_at(0);
+        }
+        if (!good)
+            expect_error(MX_ERR_MEMORY, "");
+        if (check_live() > before)
+            fail_msg("allocation %lld: %lld blocks before, %lld after", (long long)number, (long long)before,
+                     (long long)check_live());
+    }
+}
+
 static void wrong_conversions(void **state)
 {
     (void)state;
@@ -216,7 +241,7 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {cmocka_unit_test(types_of_results), cmocka_unit_test(networks),
                                        cmocka_unit_test(graphs), cmocka_unit_test(graphs_compute),
-                                       cmocka_unit_test(wrong_conversions),
+                                       cmocka_unit_test(conversions_without_memory), cmocka_unit_test(wrong_conversions),
                                        cmocka_unit_test(wrong_arguments)};
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -334,13 +334,25 @@ static bool read_csv(void)
     return mx_file_write(path_of("n.csv"), "1,2\n3,4\n", 8) && mx_load_csv(path_of("n.csv"), MX_FLOAT16);
 }
 
+static bool augment(void)
+{
+    mx_array *image = image_of(20, 30, 3);
+    mx_array *label = mx_array_from(MX_DIMS(12), MX_FLOAT32, (float[]){2, 5, 0, 0.1f, 0.1f, 0.5f, 0.6f, 1, 0, 0, 1, 1});
+    mx_array *boxes = label ? mx_boxes_parse(label) : NULL;
+    const struct mx_augmenter_args *args =
+        MX_AUGMENTER_ARGS(8, 8, .resize = 12, .rand_crop = 1, .rand_pad = 1, .rand_mirror = true, .contrast = 0.1,
+                          .saturation = 0.1, .hue = 0.1, .pca_noise = 0.1, .rand_gray = 1, .mean = MX_FLOATS(1, 2, 3));
+    return image && boxes && !mx_augment_boxes(args, &image, &boxes) && mx_call(mx_augmenter_make(args), image) &&
+           mx_augmenter_names(args, true).n > 0;
+}
+
 static void test_allocation(void **state)
 {
     (void)state;
     if (!have_png())
         return;
     bool (*const bodies[])(void) = {use_folder, use_list,          use_records,     write_record,
-                                    use_cifar,  encode_and_decode, resize_and_turn, read_csv};
+                                    use_cifar,  encode_and_decode, resize_and_turn, read_csv, augment};
     for (size_t i = 0; i < sizeof bodies / sizeof *bodies; i++) {
         bool good = false;
         mx_scoped()
