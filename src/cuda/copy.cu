@@ -84,14 +84,14 @@ static mx_code wait_until_unused(mx_cuda_device *d, lane &l, void *to, bool *idl
     return *idle ? MX_OK : mx_cuda_fail(cudaStreamWaitEvent(l.stream, event, 0), "copy from the host");
 }
 
-/* The device of a copy that host memory takes part in: such a copy cannot be recorded, as that memory will be
+/* The device of a copy that host memory takes part in: such a copy cannot be captured, as that memory will be
  * another. */
 static mx_cuda_device *host_copy_on(mx_context context)
 {
     mx_cuda_device *d = mx_cuda_of(context);
     if (!d || !d->pool)
         return d;
-    mx_fail(MX_ERR_STATE, "a copy from or to the host cannot be part of a recording");
+    mx_fail(MX_ERR_STATE, "a copy from or to the host cannot be part of a capture");
     return nullptr;
 }
 

@@ -50,9 +50,9 @@ struct mx_cuda_device {
     mx_cuda_alarm *alarm; /* told as an error when elements next come to the host (copy.cu) */
     cudaStream_t stream;
     cublasHandle_t blas;       /* NULL until mx_cuda_blas() */
-    bool blas_used;            /* set by who works with it, and with its workspace (recording.cu) */
+    bool blas_used;            /* set by who works with it, and with its workspace (capture.cu) */
     cudnnHandle_t dnn;         /* NULL until mx_cuda_dnn() */
-    struct mx_cuda_pool *pool; /* memory comes from here while launches are recorded (recording.cu); else NULL */
+    struct mx_cuda_pool *pool; /* memory comes from here while launches are captured (capture.cu); else NULL */
 };
 
 /* The device's handle of a library, made at the first call; NULL with an error. */

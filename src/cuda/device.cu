@@ -62,8 +62,8 @@ mx_cuda_device *mx_cuda_peek(mx_context context)
 {
     static thread_local int current = -1; /* that we have chosen in this thread */
     const int id = context.id;
-    if (mx_cuda_recording_device && mx_cuda_recording_device->id == id)
-        return mx_cuda_recording_device;
+    if (mx_cuda_capturing_device && mx_cuda_capturing_device->id == id)
+        return mx_cuda_capturing_device;
     if (id == current && !mx_cuda_forked && is_current(id))
         return &devices[id];
     if (mx_cuda_forked) {
@@ -122,7 +122,7 @@ extern "C" __attribute__((visibility("default"))) mx_device *mx_cuda_open(const 
     }
     pthread_atfork(nullptr, nullptr, [] { mx_cuda_forked = true; });
     device_count = device_count < MX_CUDA_MOST ? device_count : MX_CUDA_MOST;
-    table.name = "gpu", table.type = MX_GPU, table.count = count, table.recorder = &mx_cuda_recorder;
+    table.name = "gpu", table.type = MX_GPU, table.count = count, table.capturer = &mx_cuda_capturer;
 #define ENTRY(name, function) table.name = MX_CUDA_ENTRY(function)
     ENTRY(alloc, mx_cuda_allocate), ENTRY(free, mx_cuda_release), ENTRY(copy, mx_cuda_copy_within);
     ENTRY(to_host, mx_cuda_to_host), ENTRY(from_host, mx_cuda_from_host), ENTRY(wait, mx_cuda_wait_for);

@@ -36,10 +36,10 @@ mx_code mx_cuda_memory_used(mx_context context, size_t *now, size_t *most);
 /* ---- kernels/optimizer/optimizer.cu ---------------------------------------------------------------------------- */
 void mx_cuda_attach_updates(void); /* what runs the updates of many parameters at once */
 
-/* ---- recording.cu -------------------------------------------------------------------------------------------- */
-extern const mx_recorder mx_cuda_recorder;
+/* ---- capture.cu -------------------------------------------------------------------------------------------- */
+extern const mx_capturer mx_cuda_capturer;
 extern thread_local mx_cuda_device
-    *mx_cuda_recording_device; /* the twin of the device that the thread records; or NULL */
+    *mx_cuda_capturing_device; /* the twin of the device that the thread captures; or NULL */
 void *mx_cuda_pool_take(mx_cuda_pool *pool, size_t bytes);
 void mx_cuda_pool_give(mx_cuda_pool *pool, void *memory, size_t bytes);
 

@@ -8,11 +8,11 @@
 #include <mutex>
 #include <new>
 
-#include "cuda/recording.h"
+#include "cuda/capture.h"
 
 /* ---- streams ----------------------------------------------------------------------------------------------------- */
 
-/* The device itself, also while the thread records: others do not take part in that. */
+/* The device itself, also while the thread captures: others do not take part in that. */
 static mx_cuda_device *home_of(mx_context context)
 {
     mx_cuda_device *d = mx_cuda_of(context);

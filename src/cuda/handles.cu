@@ -20,7 +20,7 @@ static void refused(const mx_cuda_device *d, const char *library, const char *wh
             state == cudaSuccess || state == cudaErrorNotReady ? "" : cudaGetErrorString(state));
 }
 
-/* The workspace is ours, so that streams can be recorded. */
+/* The workspace is ours, so that streams can be captured. */
 cublasHandle_t mx_cuda_blas(mx_cuda_device *d)
 {
     std::lock_guard<std::mutex> guard(lock);

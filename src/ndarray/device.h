@@ -6,24 +6,24 @@
 
 #include "gluon/array.h"
 
-/* Launches that are recorded instead of run, to be run again as a whole at small cost.  Between begin and end, and between
- * begin_part and end_part, what the thread launches on the device is recorded; nothing may wait for the device there. */
-typedef struct mx_recording mx_recording;
+/* Launches that are captured instead of run, to be run again as a whole at small cost.  Between begin and end, and between
+ * begin_part and end_part, what the thread launches on the device is captured; nothing may wait for the device there. */
+typedef struct mx_capture mx_capture;
 typedef struct mx_touch { /* memory that a part reads or writes */
     const void *at;
     size_t bytes;
     bool written;
 } mx_touch;
-typedef struct mx_recorder {
-    mx_recording *(*begin)(mx_context context); /* NULL with an error */
+typedef struct mx_capturer {
+    mx_capture *(*begin)(mx_context context); /* NULL with an error */
     /* A part ends here, which touches this memory: parts that do not touch each other's may run side by side. */
-    mx_code (*mark)(mx_recording *recording, int64_t n, const mx_touch *spans);
-    mx_code (*end)(mx_recording *recording);                  /* it can be run, or this fails */
-    mx_code (*begin_part)(mx_recording *recording, int part); /* records that part once more, with new arguments */
-    mx_code (*end_part)(mx_recording *recording);             /* fails if it does not launch the same things */
-    mx_code (*run)(mx_recording *recording);
-    void (*free)(mx_recording *recording);
-} mx_recorder;
+    mx_code (*mark)(mx_capture *capture, int64_t n, const mx_touch *spans);
+    mx_code (*end)(mx_capture *capture);                  /* it can be run, or this fails */
+    mx_code (*begin_part)(mx_capture *capture, int part); /* captures that part once more, with new arguments */
+    mx_code (*end_part)(mx_capture *capture);             /* fails if it does not launch the same things */
+    mx_code (*run)(mx_capture *capture);
+    void (*free)(mx_capture *capture);
+} mx_capturer;
 
 typedef struct mx_device mx_device;
 struct mx_device {
@@ -60,7 +60,7 @@ struct mx_device {
     void (*empty_cache)(mx_context context); /* gives memory that nobody uses back to the system; NULL: nothing to do */
     mx_code (*memory_info)(mx_context context, size_t *unused, size_t *all); /* in bytes; NULL: not known */
     mx_code (*memory_used)(mx_context context, size_t *now, size_t *most); /* by arrays and kernels; NULL: not known */
-    const mx_recorder *recorder;                                           /* NULL: launches cannot be recorded */
+    const mx_capturer *capturer;                                           /* NULL: launches cannot be captured */
     void (*attach_kernels)(
         void); /* gives operators their kernels (mx_op_attach); called at first use, may be called again */
 };

@@ -8,7 +8,7 @@
  * stays
  * where it is until then; after that its memory is free for the rest of the backward part.
  *
- * On a GPU steps run side by side where they touch nothing in common (cuda/recording_flow.cu), so there the values of a small
+ * On a GPU steps run side by side where they touch nothing in common (cuda/capture_flow.cu), so there the values of a small
  * program share nothing.
  *
  * What prepared steps make stands in a block of its own, because it outlives the run: what later steps read of it lives

@@ -1,7 +1,7 @@
 /* Plans on a second device: the numbers of the CPU, imperatively, hybridized and as whole steps, whatever moves.
  *
- * The device is the one below: host memory that only kernels and copies can look at, and the CPU's kernels, as mx_gpu(0).  Its recorder keeps the calls that are made
- * while it records, and runs them later in an order of its own that respects only what they say they touch; so an order
+ * The device is the one below: host memory that only kernels and copies can look at, and the CPU's kernels, as mx_gpu(0).  Its capturer keeps the calls that are made
+ * while it captures, and runs them later in an order of its own that respects only what they say they touch; so an order
  * that is needed but not told shows as wrong numbers.
  *
  * SPDX-License-Identifier: Apache-2.0 */
@@ -14,7 +14,7 @@
 
 enum { STEPS = 7, BATCH = 4 };
 
-static int recordings, runs, corrected;
+static int captures, runs, corrected;
 
 /* ---- memory ---------------------------------------------------------------------------------------------------------- */
 /* Nobody but kernels and copies may look at it: the process would end. */
@@ -33,7 +33,7 @@ static void open_memory(bool open)
         mprotect(memory, used, open ? PROT_READ | PROT_WRITE : PROT_NONE);
 }
 
-/* ---- recorded calls ------------------------------------------------------------------------------------------------ */
+/* ---- captured calls ------------------------------------------------------------------------------------------------ */
 
 typedef struct kept_call {
     mx_kernel_call call;
@@ -52,12 +52,12 @@ typedef struct kept_part {
     bool done;
 } kept_part;
 
-struct mx_recording {
+struct mx_capture {
     kept_part *parts;
     int n_parts, correcting;
 };
 
-static _Thread_local struct mx_recording *recorder;
+static _Thread_local struct mx_capture *capturer;
 
 static void drop_calls(kept_part *p)
 {
@@ -68,7 +68,7 @@ static void drop_calls(kept_part *p)
     p->calls = NULL, p->n_calls = 0;
 }
 
-static kept_part *current(struct mx_recording *r)
+static kept_part *current(struct mx_capture *r)
 {
     if (r->correcting >= 0)
         return &r->parts[r->correcting];
@@ -77,7 +77,7 @@ static kept_part *current(struct mx_recording *r)
 
 static void keep(const mx_kernel_call *call)
 {
-    kept_part *p = current(recorder);
+    kept_part *p = current(capturer);
     p->calls = realloc(p->calls, (size_t)(p->n_calls + 1) * sizeof *p->calls);
     kept_call *k = &p->calls[p->n_calls++];
     const int n = call->n_in + call->n_out;
@@ -116,7 +116,7 @@ static mx_code run_on_cpu(const mx_kernel_call *call)
 
 static mx_code run_kernel(const mx_kernel_call *call)
 {
-    if (!recorder)
+    if (!capturer)
         return run_on_cpu(call);
     keep(call);
     return MX_OK;
@@ -130,19 +130,19 @@ static mx_code run_many(int n, const mx_kernel_call *first, size_t stride)
     return code;
 }
 
-/* ---- the recorder ---------------------------------------------------------------------------------------------------- */
+/* ---- the capturer ---------------------------------------------------------------------------------------------------- */
 
-static mx_recording *begin(mx_context context)
+static mx_capture *begin(mx_context context)
 {
     (void)context;
-    recorder = calloc(1, sizeof *recorder);
-    recorder->parts = calloc(1, sizeof *recorder->parts);
-    recorder->correcting = -1;
-    recordings++;
-    return recorder;
+    capturer = calloc(1, sizeof *capturer);
+    capturer->parts = calloc(1, sizeof *capturer->parts);
+    capturer->correcting = -1;
+    captures++;
+    return capturer;
 }
 
-static mx_code mark(mx_recording *r, int64_t n, const mx_touch *touches)
+static mx_code mark(mx_capture *r, int64_t n, const mx_touch *touches)
 {
     kept_part *p = &r->parts[r->n_parts++];
     p->touches = malloc((size_t)(n + 1) * sizeof *touches);
@@ -153,21 +153,21 @@ static mx_code mark(mx_recording *r, int64_t n, const mx_touch *touches)
     return MX_OK;
 }
 
-static mx_code end(mx_recording *r) { return r == recorder ? (recorder = NULL, MX_OK) : MX_ERR_STATE; }
+static mx_code end(mx_capture *r) { return r == capturer ? (capturer = NULL, MX_OK) : MX_ERR_STATE; }
 
-static mx_code begin_part(mx_recording *r, int part)
+static mx_code begin_part(mx_capture *r, int part)
 {
     r->correcting = part;
     drop_calls(&r->parts[part]);
-    recorder = r;
+    capturer = r;
     corrected++;
     return MX_OK;
 }
 
-static mx_code end_part(mx_recording *r)
+static mx_code end_part(mx_capture *r)
 {
     r->correcting = -1;
-    recorder = NULL;
+    capturer = NULL;
     return MX_OK;
 }
 
@@ -184,7 +184,7 @@ static bool conflict(const kept_part *a, const kept_part *b)
 }
 
 /* The last part that waits for nothing goes first. */
-static int next_part(const mx_recording *r)
+static int next_part(const mx_capture *r)
 {
     for (int i = r->n_parts - 1; i >= 0; i--) {
         bool waits = r->parts[i].done;
@@ -196,7 +196,7 @@ static int next_part(const mx_recording *r)
     return -1;
 }
 
-static mx_code run(mx_recording *r)
+static mx_code run(mx_capture *r)
 {
     mx_code code = MX_OK;
     for (int i = 0; i < r->n_parts; i++)
@@ -208,7 +208,7 @@ static mx_code run(mx_recording *r)
     return code;
 }
 
-static void free_recording(mx_recording *r)
+static void free_capture(mx_capture *r)
 {
     for (int i = 0; i <= r->n_parts; i++) {
         drop_calls(&r->parts[i]);
@@ -218,7 +218,7 @@ static void free_recording(mx_recording *r)
     free(r);
 }
 
-static const mx_recorder host_recorder = {begin, mark, end, begin_part, end_part, run, free_recording};
+static const mx_capturer host_capturer = {begin, mark, end, begin_part, end_part, run, free_capture};
 
 /* ---- the device ------------------------------------------------------------------------------------------------------- */
 
@@ -272,7 +272,7 @@ mx_device *mx_gpu_device(const char **why)
 {
     static mx_device device = {.name = "gpu", .type = MX_GPU, .count = count, .alloc = allocate, .free = release,
                                .copy = copy, .to_host = copy, .from_host = copy, .wait = wait_for,
-                               .recorder = &host_recorder, .attach_kernels = attach_kernels};
+                               .capturer = &host_capturer, .attach_kernels = attach_kernels};
     if (!memory)
         memory = mmap(NULL, MEMORY, PROT_NONE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
     *why = memory == MAP_FAILED ? "no room" : "";
@@ -340,7 +340,7 @@ static trained train(mx_block *(*make)(void), mx_dims shape, mx_context context,
     return t;
 }
 
-static void compare(mx_block *(*make)(void), mx_dims shape, double tolerance, bool is_recorded)
+static void compare(mx_block *(*make)(void), mx_dims shape, double tolerance, bool is_captured)
 {
     for (int moves = 0; moves < 2; moves++) {
         MX_SCOPE;
@@ -352,7 +352,7 @@ static void compare(mx_block *(*make)(void), mx_dims shape, double tolerance, bo
                 if (fabs(got.losses[i] - want.losses[i]) > tolerance * fabs(want.losses[i]))
                     fail_msg("mode %d, moves %d: loss %d is %.9g, on the CPU %.9g", mode, moves, i, got.losses[i],
                              want.losses[i]);
-            if (is_recorded)
+            if (is_captured)
                 assert_true(mode == IMPERATIVE ? runs == before : runs >= before + STEPS - 2);
         }
     }
@@ -364,7 +364,7 @@ static void test_small_network(void **state)
     guarded = true;
     compare(lenet, MX_DIMS(BATCH, 1, 14, 14), 2e-4, true);
     guarded = false;
-    assert_true(recordings > 0 && corrected > 0);
+    assert_true(captures > 0 && corrected > 0);
 }
 
 static void test_residual_network(void **state)

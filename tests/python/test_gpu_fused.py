@@ -172,7 +172,7 @@ def test_every_function_in_a_chain(shape):
 
 @pytest.mark.parametrize("dtype", sorted(TOLERANCE))
 def test_chains_of_arrays_that_begin_anywhere(dtype):
-    """One plan, recorded once: its arrays move, and four elements cannot always be read at once."""
+    """One plan, captured once: its arrays move, and four elements cannot always be read at once."""
     net = Chain(CHAINS["functions"])
     net.hybridize(static_alloc=True, static_shape=True)
     values = np.random.RandomState(2).uniform(-2, 2, 5000)

@@ -1,4 +1,4 @@
-"""Plans on a GPU run as recorded launches (CUDA graphs): whatever moves or changes between two runs, the numbers are
+"""Plans on a GPU run as captured launches (CUDA graphs): whatever moves or changes between two runs, the numbers are
 those of the imperative calls."""
 import numpy as np
 import pytest
@@ -74,7 +74,7 @@ def test_training_is_that_of_the_imperative_loop(mode, optimizer, dropout, fresh
 
 @pytest.fixture
 def chain():
-    """Enough small operators to be worth recording, y = ((x w + b) ...), and the same in NumPy."""
+    """Enough small operators to be worth capturing, y = ((x w + b) ...), and the same in NumPy."""
     net = nn.HybridSequential()
     for _ in range(4):
         net.add(nn.Dense(8, activation="tanh", in_units=8))

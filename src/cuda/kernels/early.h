@@ -4,7 +4,7 @@
  *     early    A .. B waits inside |     then waits until everything before it is done and can be seen.
  *
  * So the time that a launch takes passes while the kernel before it works, which for small kernels is much of the time.
- * It holds for recorded launches only (cuda/recording_flow.cu); elsewhere the wait is none.
+ * It holds for captured launches only (cuda/capture_flow.cu); elsewhere the wait is none.
  *
  * SPDX-License-Identifier: Apache-2.0 */
 #ifndef MX_CUDA_EARLY_H

@@ -1,12 +1,12 @@
-/* Parts of plans as recorded launches: on a GPU, running a plan again is one launch of a CUDA graph.
+/* Parts of plans as captured launches: on a GPU, running a plan again is one launch of a CUDA graph.
  *
  *     first run    call by call: kernels that decline are passed over, algorithms are chosen, memory is there
- *     second run   recorded, then launched
- *     later runs   what moved since is recorded again, call by call, and corrected in the whole; then one launch
+ *     second run   captured, then launched
+ *     later runs   what moved since is captured again, call by call, and corrected in the whole; then one launch
  *
  * What moves: calls that draw random numbers; updates whose rate changed; calls that read or write an array which stands
  * elsewhere than before (inputs, results, parameters with new memory).  In a training loop that is little or nothing.
- * A plan that cannot be recorded, because a kernel waits for the device, runs call by call for ever.
+ * A plan that cannot be captured, because a kernel waits for the device, runs call by call for ever.
  *
  * SPDX-License-Identifier: Apache-2.0 */
 #include <string.h>
@@ -27,33 +27,33 @@ typedef struct part {
     bool random;
 } part;
 
-struct mx_recorded {
-    mx_recorded *next; /* of the same frame: another range */
+struct mx_captured {
+    mx_captured *next; /* of the same frame: another range */
     int32_t begin, end, n_parts, failures;
     bool warm; /* it has run */
-    mx_recording *recording;
+    mx_capture *capture;
     part *parts;      /* (n_parts); room for one per call */
     int32_t *watched; /* (n_watched) values from outside that the calls touch; room for all values */
     int64_t n_watched;
-    void **seen;    /* (values) where those stood when it was recorded; NULL for others */
+    void **seen;    /* (values) where those stood when it was captured; NULL for others */
     bool *moved;    /* (values) */
-    char *attrs;    /* attributes of updates, as recorded */
+    char *attrs;    /* attributes of updates, as captured */
     size_t n_attrs; /* bytes of them */
     int64_t n_values;
-    const mx_recorder *recorder;
+    const mx_capturer *capturer;
 };
 
-static void drop(mx_recorded *r)
+static void drop(mx_captured *r)
 {
-    if (r->recording)
-        r->recorder->free(r->recording);
-    r->recording = NULL;
+    if (r->capture)
+        r->capturer->free(r->capture);
+    r->capture = NULL;
     r->n_parts = 0;
 }
 
-void mx_records_free(mx_recorded *r)
+void mx_captured_free(mx_captured *r)
 {
-    for (mx_recorded *next; r; r = next) {
+    for (mx_captured *next; r; r = next) {
         next = r->next;
         drop(r);
         mx_free(r->parts, (size_t)(r->end - r->begin) * sizeof *r->parts);
@@ -103,7 +103,7 @@ static bool same_attrs(const mx_frame *frame, int32_t begin, int32_t end, char *
 
 /* ---- arrays that move ------------------------------------------------------------------------------------------------ */
 
-static bool look_at(mx_recorded *r, const mx_frame *frame, int32_t value)
+static bool look_at(mx_captured *r, const mx_frame *frame, int32_t value)
 {
     const mx_array *x = &frame->headers[value];
     void *at = x->storage ? mx_data(x) : NULL;
@@ -113,7 +113,7 @@ static bool look_at(mx_recorded *r, const mx_frame *frame, int32_t value)
 }
 
 /* True: something stands elsewhere. */
-static bool look_around(mx_recorded *r, const mx_frame *frame)
+static bool look_around(mx_captured *r, const mx_frame *frame)
 {
     bool any = false;
     for (int64_t i = 0; i < r->n_watched; i++)
@@ -121,7 +121,7 @@ static bool look_around(mx_recorded *r, const mx_frame *frame)
     return any;
 }
 
-static bool touches_moved(const mx_recorded *r, const mx_frame *frame, const part *p)
+static bool touches_moved(const mx_captured *r, const mx_frame *frame, const part *p)
 {
     for (int32_t c = p->begin; c < p->end; c++) {
         const mx_kernel_call *call = &frame->calls[c].call;
@@ -134,7 +134,7 @@ static bool touches_moved(const mx_recorded *r, const mx_frame *frame, const par
     return false;
 }
 
-/* ---- recording --------------------------------------------------------------------------------------------------------- */
+/* ---- capturing --------------------------------------------------------------------------------------------------------- */
 
 /* Memory that calls touch; what a kernel asked for in advance counts as all of it. */
 static int64_t spans_of(const mx_frame *frame, const part *p, mx_touch *spans)
@@ -155,7 +155,7 @@ static int64_t spans_of(const mx_frame *frame, const part *p, mx_touch *spans)
     return n;
 }
 
-static mx_code mark(mx_recorded *r, const mx_frame *frame, const part *p)
+static mx_code mark(mx_captured *r, const mx_frame *frame, const part *p)
 {
     int64_t most = 0;
     for (int32_t c = p->begin; c < p->end; c++)
@@ -164,12 +164,12 @@ static mx_code mark(mx_recorded *r, const mx_frame *frame, const part *p)
     mx_touch *spans = mx_alloc(bytes);
     if (!spans)
         return MX_ERR_MEMORY;
-    const mx_code code = r->recorder->mark(r->recording, spans_of(frame, p, spans), spans);
+    const mx_code code = r->capturer->mark(r->capture, spans_of(frame, p, spans), spans);
     mx_free(spans, bytes);
     return code;
 }
 
-static mx_code record_parts(mx_recorded *r, mx_frame *frame)
+static mx_code capture_parts(mx_captured *r, mx_frame *frame)
 {
     mx_code code = MX_OK;
     r->n_parts = 0;
@@ -185,26 +185,26 @@ static mx_code record_parts(mx_recorded *r, mx_frame *frame)
     return code;
 }
 
-static mx_code record(mx_recorded *r, mx_frame *frame)
+static mx_code capture(mx_captured *r, mx_frame *frame)
 {
     char *saved = r->attrs;
     same_attrs(frame, r->begin, r->end, &saved);
     look_around(r, frame);
-    r->recording = r->recorder->begin(frame->plan->program.context);
-    if (!r->recording)
+    r->capture = r->capturer->begin(frame->plan->program.context);
+    if (!r->capture)
         return mx_error_code();
-    const mx_code code = record_parts(r, frame), ended = r->recorder->end(r->recording);
+    const mx_code code = capture_parts(r, frame), ended = r->capturer->end(r->capture);
     return code ? code : ended;
 }
 
-static mx_code correct_part(mx_recorded *r, mx_frame *frame, int32_t number)
+static mx_code correct_part(mx_captured *r, mx_frame *frame, int32_t number)
 {
     int32_t next;
-    mx_code code = r->recorder->begin_part(r->recording, number);
+    mx_code code = r->capturer->begin_part(r->capture, number);
     if (code)
         return code;
     code = mx_frame_run_alike(frame, r->parts[number].begin, r->parts[number].end, &next);
-    const mx_code ended = r->recorder->end_part(r->recording);
+    const mx_code ended = r->capturer->end_part(r->capture);
     return code ? code : ended;
 }
 
@@ -215,7 +215,7 @@ static bool is_written(const mx_frame *frame, const mx_place *place)
 }
 
 /* An array that moved may touch another one now, which the order of the parts does not know of. */
-static bool collides(const mx_recorded *r, const mx_frame *frame, int32_t moved)
+static bool collides(const mx_captured *r, const mx_frame *frame, int32_t moved)
 {
     const mx_place *place = frame->plan->memory.place, *mine = &place[moved];
     const char *at = r->seen[moved], *end = at + mx_bytes(&frame->headers[moved]);
@@ -230,7 +230,7 @@ static bool collides(const mx_recorded *r, const mx_frame *frame, int32_t moved)
     return false;
 }
 
-static bool any_collides(const mx_recorded *r, const mx_frame *frame)
+static bool any_collides(const mx_captured *r, const mx_frame *frame)
 {
     for (int64_t i = 0; i < r->n_watched; i++)
         if (r->moved[r->watched[i]] && collides(r, frame, r->watched[i]))
@@ -238,11 +238,11 @@ static bool any_collides(const mx_recorded *r, const mx_frame *frame)
     return false;
 }
 
-static mx_code correct(mx_recorded *r, mx_frame *frame)
+static mx_code correct(mx_captured *r, mx_frame *frame)
 {
     const bool any = look_around(r, frame);
     if (any && any_collides(r, frame))
-        return mx_fail(MX_ERR_STATE, "recording: arrays share memory now");
+        return mx_fail(MX_ERR_STATE, "capture: arrays share memory now");
     char *saved = r->attrs;
     mx_code code = MX_OK;
     for (int32_t i = 0; !code && i < r->n_parts; i++) {
@@ -257,7 +257,7 @@ static mx_code correct(mx_recorded *r, mx_frame *frame)
 /* ---- running ------------------------------------------------------------------------------------------------------------ */
 
 /* Headers that no call of the range touches may be stale: they get their storage before another part runs. */
-static void find_watched(mx_recorded *r, const mx_frame *frame)
+static void find_watched(mx_captured *r, const mx_frame *frame)
 {
     for (int32_t c = r->begin; c < r->end; c++) {
         const mx_kernel_call *call = &frame->calls[c].call;
@@ -272,37 +272,37 @@ static void find_watched(mx_recorded *r, const mx_frame *frame)
     }
 }
 
-static mx_recorded *new_record(const mx_frame *frame, int32_t begin, int32_t end)
+static mx_captured *new_captured(const mx_frame *frame, int32_t begin, int32_t end)
 {
-    mx_recorded *r = mx_alloc_zero(sizeof *r);
+    mx_captured *r = mx_alloc_zero(sizeof *r);
     if (!r)
         return NULL;
     r->begin = begin, r->end = end;
     r->n_values = frame->plan->program.values.length;
     r->n_attrs = attrs_of(frame, begin, end);
-    r->recorder = mx_device_of(frame->plan->program.context, "plan")->recorder;
+    r->capturer = mx_device_of(frame->plan->program.context, "plan")->capturer;
     r->parts = mx_alloc_zero((size_t)(end - begin) * sizeof *r->parts);
     r->watched = mx_alloc_zero((size_t)r->n_values * sizeof *r->watched);
     r->seen = mx_alloc_zero((size_t)r->n_values * sizeof *r->seen);
     r->moved = mx_alloc_zero((size_t)r->n_values);
     r->attrs = mx_alloc_zero(r->n_attrs);
     if (!r->parts || !r->watched || !r->seen || !r->moved || (r->n_attrs && !r->attrs)) {
-        mx_records_free(r);
+        mx_captured_free(r);
         return NULL;
     }
     find_watched(r, frame);
     return r;
 }
 
-static mx_recorded *find_record(mx_frame *frame, int32_t begin, int32_t end)
+static mx_captured *find_captured(mx_frame *frame, int32_t begin, int32_t end)
 {
-    for (mx_recorded *r = frame->records; r; r = r->next)
+    for (mx_captured *r = frame->captured; r; r = r->next)
         if (r->begin == begin && r->end == end)
             return r;
-    mx_recorded *r = new_record(frame, begin, end);
+    mx_captured *r = new_captured(frame, begin, end);
     if (r) {
-        r->next = frame->records;
-        frame->records = r;
+        r->next = frame->captured;
+        frame->captured = r;
     }
     return r;
 }
@@ -315,16 +315,16 @@ static mx_code run_plainly(mx_frame *frame, int32_t begin, int32_t end)
     return code;
 }
 
-bool mx_frame_records(const mx_frame *frame, int32_t begin, int32_t end)
+bool mx_frame_captures(const mx_frame *frame, int32_t begin, int32_t end)
 {
-    return frame->plan->recordable && end - begin >= LEAST_CALLS && !mx_kernel_seconds &&
+    return frame->plan->capturable && end - begin >= LEAST_CALLS && !mx_kernel_seconds &&
            !mx_profile_watches(MX_PROFILE_NODES) && !mx_has_error();
 }
 
-/* Nothing that was recorded in vain has run: the random numbers are drawn again, the error is forgotten. */
-mx_code mx_frame_run_recorded(mx_frame *frame, int32_t begin, int32_t end)
+/* Nothing that was captured in vain has run: the random numbers are drawn again, the error is forgotten. */
+mx_code mx_frame_run_captured(mx_frame *frame, int32_t begin, int32_t end)
 {
-    mx_recorded *r = find_record(frame, begin, end);
+    mx_captured *r = find_captured(frame, begin, end);
     if (!r)
         return mx_error_code();
     if (!r->warm || r->failures >= MOST_FAILURES) {
@@ -332,8 +332,8 @@ mx_code mx_frame_run_recorded(mx_frame *frame, int32_t begin, int32_t end)
         return run_plainly(frame, begin, end);
     }
     const mx_rng rng = mx_rng_state();
-    const bool again = r->recording != NULL;
-    mx_code code = again ? correct(r, frame) : record(r, frame);
+    const bool again = r->capture != NULL;
+    mx_code code = again ? correct(r, frame) : capture(r, frame);
     if (again && !code)
         r->failures = 0;
     if (code) {
@@ -343,5 +343,5 @@ mx_code mx_frame_run_recorded(mx_frame *frame, int32_t begin, int32_t end)
         mx_rng_restore(rng);
         return run_plainly(frame, begin, end);
     }
-    return r->recorder->run(r->recording);
+    return r->capturer->run(r->capture);
 }

@@ -20,7 +20,7 @@ void mx_frame_free(mx_frame *frame, const mx_program *program)
     for (int64_t i = 0; i < heads; i++)
         mx_release(frame->heads[i]);
     mx_release(frame->arena);
-    mx_records_free(frame->records);
+    mx_captured_free(frame->captured);
     mx_scratch_free(&frame->scratch);
     mx_free(frame, frame->bytes);
 }
@@ -328,8 +328,8 @@ mx_code mx_frame_run_calls(mx_frame *frame, int32_t begin, int32_t end)
 {
     mx_scratch *outer = mx_scratch_enter(&frame->scratch);
     mx_code code = MX_OK;
-    if (mx_frame_records(frame, begin, end))
-        code = mx_frame_run_recorded(frame, begin, end);
+    if (mx_frame_captures(frame, begin, end))
+        code = mx_frame_run_captured(frame, begin, end);
     else
         for (int32_t c = begin; !code && c < end;)
             code = mx_frame_run_alike(frame, c, end, &c);

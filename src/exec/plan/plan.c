@@ -57,10 +57,10 @@ static mx_code no_kernel(const mx_plan *plan, const mx_step *step)
 }
 
 /* Nothing in it calls back into a user's code or decides on values. */
-static bool is_recordable(const mx_program *program)
+static bool is_capturable(const mx_program *program)
 {
     const mx_device *device = program->context.type == MX_GPU ? mx_device_of(program->context, "plan") : NULL;
-    if (!device || !device->recorder || !mx_flags_get()->cuda_graphs)
+    if (!device || !device->capturer || !mx_flags_get()->cuda_graphs)
         return false;
     for (int64_t i = 0; i < program->steps.length; i++)
         if (program->steps.items[i].op->flags & MX_OP_CALLS)
@@ -89,7 +89,7 @@ static mx_code find_calls(mx_plan *plan)
         plan->n_prepared += i < program->prepared;
         plan->list_length += step->n_in + step->n_out;
     }
-    plan->recordable = is_recordable(program);
+    plan->capturable = is_capturable(program);
     return MX_OK;
 }
 

@@ -23,7 +23,7 @@
 
 typedef struct mx_frame mx_frame;
 typedef struct mx_replay mx_replay;
-typedef struct mx_recorded mx_recorded;
+typedef struct mx_captured mx_captured;
 
 /* Values whose storage comes from outside. */
 typedef struct mx_patch {
@@ -51,7 +51,7 @@ typedef struct mx_plan {
     MX_VEC(int32_t) regions;                               /* values that stand for what a region recorded (region.h) */
     int64_t imperative_bytes;      /* of all intermediate arrays that the imperative run would make */
     bool writes;                   /* some step writes to an external */
-    bool recordable;               /* the device can run its calls as recorded launches (record.c) */
+    bool capturable;               /* the device can run its calls as captured launches (capture.c) */
     bool static_outputs;           /* the same output arrays every time, whoever holds them */
     mx_replay *replay;             /* the forward part as a graph (replay.c); owned; NULL: none is needed */
     MX_VEC(int32_t) from_prepared; /* values that stand in what was prepared */
@@ -72,19 +72,19 @@ typedef struct mx_bound_call {
 
 struct mx_frame {
     mx_object object;
-    mx_plan *plan;        /* retained while the frame is out */
-    mx_frame *next;       /* in the plan's list */
-    mx_array *arena;      /* all intermediate values; retained; NULL: none */
-    mx_array *headers;    /* (values) */
-    mx_bound_call *calls; /* (n_calls) */
-    mx_array **lists;     /* arguments of all calls */
-    mx_array **externals; /* (externals) what is bound; retained */
-    mx_array **heads;     /* (heads) arrays of the results; retained, without history */
-    mx_array *prepared;   /* that this run reads; retained while it runs */
-    mx_recorded *records; /* its calls as recorded launches (record.c); owned; NULL: none */
-    mx_scratch scratch;   /* what kernels need while they run */
-    mx_rng rng;           /* where random numbers stood when the forward part began, if the plan has a replay */
-    size_t bytes;         /* of this allocation, which holds all of the above but the arena */
+    mx_plan *plan;         /* retained while the frame is out */
+    mx_frame *next;        /* in the plan's list */
+    mx_array *arena;       /* all intermediate values; retained; NULL: none */
+    mx_array *headers;     /* (values) */
+    mx_bound_call *calls;  /* (n_calls) */
+    mx_array **lists;      /* arguments of all calls */
+    mx_array **externals;  /* (externals) what is bound; retained */
+    mx_array **heads;      /* (heads) arrays of the results; retained, without history */
+    mx_array *prepared;    /* that this run reads; retained while it runs */
+    mx_captured *captured; /* its calls as captured launches (capture.c); owned; NULL: none */
+    mx_scratch scratch;    /* what kernels need while they run */
+    mx_rng rng;            /* where random numbers stood when the forward part began, if the plan has a replay */
+    size_t bytes;          /* of this allocation, which holds all of the above but the arena */
 };
 
 extern const mx_kind mx_plan_kind, mx_frame_kind;
@@ -114,10 +114,10 @@ void mx_frame_forget(mx_frame *frame);                          /* lets go of th
 mx_code mx_frame_run_calls(mx_frame *frame, int32_t begin, int32_t end);
 mx_code mx_frame_run_alike(mx_frame *frame, int32_t c, int32_t end, int32_t *next); /* one call, or several as one */
 
-/* ---- recorded launches (record.c) --------------------------------------------------------------------------------- */
-bool mx_frame_records(const mx_frame *frame, int32_t begin, int32_t end); /* worth it, and possible */
-mx_code mx_frame_run_recorded(mx_frame *frame, int32_t begin, int32_t end);
-void mx_records_free(mx_recorded *records);
+/* ---- captured launches (capture.c) --------------------------------------------------------------------------------- */
+bool mx_frame_captures(const mx_frame *frame, int32_t begin, int32_t end); /* worth it, and possible */
+mx_code mx_frame_run_captured(mx_frame *frame, int32_t begin, int32_t end);
+void mx_captured_free(mx_captured *first);
 
 /* ---- what follows from parameters alone (prepare.c) --------------------------------------------------------------- */
 mx_code mx_plan_find_prepared(mx_plan *plan); /* while the plan is made */

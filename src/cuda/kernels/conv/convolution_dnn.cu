@@ -2,7 +2,7 @@
  *
  *     geometry -> operation -> cuDNN's list of engines, the likeliest first -> the fastest of the first few, measured
  *
- * What was chosen is kept for the life of the process, keyed by the geometry.  While launches are recorded nothing can be
+ * What was chosen is kept for the life of the process, keyed by the geometry.  While launches are captured nothing can be
  * measured: then the first engine that works serves, and the choice is made again later.  Engines that compute in less
  * than was asked for are left aside, and so are those that add in an order that changes from run to run while there are
  * others.
@@ -263,7 +263,7 @@ static float timed(mx_cuda_device *d, const part &plan, const mx_cuda_convolved 
     return milliseconds;
 }
 
-static bool recording(mx_cuda_device *d)
+static bool capturing(mx_cuda_device *d)
 {
     cudaStreamCaptureStatus status;
     return cudaStreamIsCapturing(d->stream, &status) != cudaSuccess || status != cudaStreamCaptureStatusNone;
@@ -326,7 +326,7 @@ static const choice *choice_for(const mx_kernel_call *call, mx_cuda_device *d, c
     /* Never destroyed: cuDNN is gone when the destructors of the process run. */
     static std::map<mx_cuda_convolution, choice, by_bytes> &choices =
         *new std::map<mx_cuda_convolution, choice, by_bytes>;
-    const bool measure = !recording(d);
+    const bool measure = !capturing(d);
     const auto known = choices.find(s);
     if (known != choices.end() && (known->second.measured || !measure))
         return &known->second;

@@ -335,7 +335,7 @@ static cudaLaunchConfig_t configure(const job &j, cudaLaunchAttribute *cluster, 
     return config;
 }
 
-/* The same for all launches of a kernel: a recorded one is looked at again later. */
+/* The same for all launches of a kernel: a captured one is looked at again later. */
 static cudaError_t allow(kernel run, const job &j)
 {
     const cudaError_t status = cudaFuncSetAttribute(run, cudaFuncAttributeMaxDynamicSharedMemorySize, j.most_shared);

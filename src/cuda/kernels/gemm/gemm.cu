@@ -7,7 +7,7 @@
  *
  * The first product of a kind is made by several algorithms in turn, timed; that waits for the device.  It happens in a
  * stream aside, short products as graphs of many, so that the host's time for launching does not count.  While launches are
- * recorded nothing can be timed: then the library's own guess is taken, and the kind is measured at its next use.
+ * captured nothing can be timed: then the library's own guess is taken, and the kind is measured at its next use.
  *
  * cuBLASLt's relu makes 0 of NaN.
  *

@@ -209,7 +209,7 @@ static std::string key_of(const mx_cuda_device *d, const mx_kernel_call *call, c
     return key;
 }
 
-/* NULL: it is to be interpreted.  While launches are recorded nothing is compiled. */
+/* NULL: it is to be interpreted.  While launches are captured nothing is compiled. */
 static cudaKernel_t compiled(const mx_cuda_device *d, const mx_kernel_call *call, const mx_fused *program, bool rest)
 {
     static std::mutex lock;

@@ -1,4 +1,4 @@
-/* What waits for what in a recording.
+/* What waits for what in a capture.
  *
  * A stream orders launches one after the other.  A part really has to wait for earlier ones that write what it touches or
  * touch what it writes.  So the edges between parts are replaced:
@@ -14,7 +14,7 @@
 #include <cstdint>
 #include <unordered_map>
 
-#include "cuda/recording.h"
+#include "cuda/capture.h"
 
 typedef std::vector<cudaGraphNode_t> node_list;
 typedef std::unordered_set<cudaGraphNode_t> node_set;
@@ -80,10 +80,10 @@ struct ancestry {
     }
 };
 
-static size_t begin_of(const mx_recording *r, size_t part) { return part ? r->ends[part - 1] : 0; }
+static size_t begin_of(const mx_capture *r, size_t part) { return part ? r->ends[part - 1] : 0; }
 
 /* Edges of the graph between nodes of different parts; false: one of them is of a special kind. */
-static bool between_parts(const mx_recording *r, const std::vector<int> &part_of, edges *found, edges *within)
+static bool between_parts(const mx_capture *r, const std::vector<int> &part_of, edges *found, edges *within)
 {
     size_t n = 0;
     if (cudaGraphGetEdges(r->graph, nullptr, nullptr, nullptr, &n) != cudaSuccess)
@@ -105,7 +105,7 @@ static bool between_parts(const mx_recording *r, const std::vector<int> &part_of
 }
 
 /* The nodes of each part that none of its own comes before (after). */
-static void find_ends(const mx_recording *r, const edges &within, std::vector<node_list> *first, std::vector<node_list> *last)
+static void find_ends(const mx_capture *r, const edges &within, std::vector<node_list> *first, std::vector<node_list> *last)
 {
     node_set followers, leaders;
     for (int k = 0; k < KINDS; k++) {
@@ -122,7 +122,7 @@ static void find_ends(const mx_recording *r, const edges &within, std::vector<no
 }
 
 /* waiting: nodes that wait inside */
-static edges true_edges(const mx_recording *r, const std::vector<node_list> &first, const std::vector<node_list> &last,
+static edges true_edges(const mx_capture *r, const std::vector<node_list> &first, const std::vector<node_list> &last,
                         const node_set &waiting)
 {
     const size_t n = r->ends.size();
@@ -140,7 +140,7 @@ static edges true_edges(const mx_recording *r, const std::vector<node_list> &fir
     return made;
 }
 
-mx_code mx_cuda_flow(mx_recording *r, bool early)
+mx_code mx_cuda_flow(mx_capture *r, bool early)
 {
     const size_t n = r->ends.size();
     std::vector<int> part_of(r->nodes.size());
@@ -159,5 +159,5 @@ mx_code mx_cuda_flow(mx_recording *r, bool early)
         made.add(within.from[EARLY][i], within.to[EARLY][i], PLAIN);
     }
     const cudaError_t status = old.each_kind(r->graph, cudaGraphRemoveDependencies);
-    return mx_cuda_fail(status ? status : made.each_kind(r->graph, cudaGraphAddDependencies), "recording");
+    return mx_cuda_fail(status ? status : made.each_kind(r->graph, cudaGraphAddDependencies), "capture");
 }

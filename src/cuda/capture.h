@@ -1,6 +1,6 @@
-/* What a recording holds (recording.cu, recording_flow.cu).  SPDX-License-Identifier: Apache-2.0 */
-#ifndef MX_CUDA_RECORDING_H
-#define MX_CUDA_RECORDING_H
+/* What a capture holds (capture.cu, capture_flow.cu).  SPDX-License-Identifier: Apache-2.0 */
+#ifndef MX_CUDA_CAPTURE_H
+#define MX_CUDA_CAPTURE_H
 
 #include <unordered_set>
 #include <vector>
@@ -10,7 +10,7 @@
 #define MX_CUDA_POOL_REST 6           /* parts that a block of memory rests, so that neighbours need not wait for it */
 #define MX_CUDA_POOL_MUCH (64u << 20)  /* bytes from which on memory is shared by neighbours, too */
 
-/* Memory of a recording.  While a part is corrected, it gets only the blocks that it had. */
+/* Memory of a capture.  While a part is corrected, it gets only the blocks that it had. */
 struct mx_cuda_pool {
     struct block {
         void *memory;
@@ -21,13 +21,13 @@ struct mx_cuda_pool {
     mx_cuda_device *home;
     std::vector<block> blocks;
     size_t bytes;                               /* of all of them */
-    std::vector<mx_touch> touched;              /* by the part that is being recorded */
+    std::vector<mx_touch> touched;              /* by the part that is being captured */
     std::vector<std::vector<void *>> blocks_of; /* (parts) */
     int part;
     bool only; /* a part is corrected */
 };
 
-struct mx_recording {
+struct mx_capture {
     mx_cuda_device *home;
     cudaGraph_t graph;
     cudaGraphExec_t ready;
@@ -41,6 +41,6 @@ struct mx_recording {
 
 /* Parts wait for those whose memory they touch, instead of for the one before them; early: kernels that wait inside start
  * before what they wait for has ended. */
-mx_code mx_cuda_flow(mx_recording *r, bool early);
+mx_code mx_cuda_flow(mx_capture *r, bool early);
 
 #endif

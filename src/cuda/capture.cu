@@ -1,11 +1,11 @@
-/* Recordings of launches: CUDA graphs that can be corrected part by part (ndarray/device.h).
+/* Captures of launches: CUDA graphs that can be corrected part by part (ndarray/device.h).
  *
- * While a thread records, mx_cuda_of() gives it the device's twin, which has a stream and handles of its own; so other
- * threads go on launching.  Memory that kernels ask for comes from the recording's pool, because the graph will use those
+ * While a thread captures, mx_cuda_of() gives it the device's twin, which has a stream and handles of its own; so other
+ * threads go on launching.  Memory that kernels ask for comes from the capture's pool, because the graph will use those
  * addresses whenever it runs.  The graph itself runs in the device's one stream, in order with everything else.
  *
- *     nodes   n0 n1 | n2 | n3 n4 n5 | ...      parts, one for each call; recording_flow.cu says which wait for which
- *     correct part 1: the call is recorded alone, and the arguments of its launches are written into n2
+ *     nodes   n0 n1 | n2 | n3 n4 n5 | ...      parts, one for each call; capture_flow.cu says which wait for which
+ *     correct part 1: the call is captured alone, and the arguments of its launches are written into n2
  *
  * SPDX-License-Identifier: Apache-2.0 */
 #include <cuda.h>
@@ -13,14 +13,14 @@
 #include <mutex>
 
 #include "cuda/entry.h"
-#include "cuda/recording.h"
+#include "cuda/capture.h"
 
 struct twin {
-    std::mutex recording; /* held by the thread that records */
+    std::mutex capturing; /* held by the thread that captures */
     mx_cuda_device device;
 };
 static twin twins[MX_CUDA_MOST];
-thread_local mx_cuda_device *mx_cuda_recording_device;
+thread_local mx_cuda_device *mx_cuda_capturing_device;
 
 /* ---- memory ------------------------------------------------------------------------------------------------------ */
 
@@ -51,7 +51,7 @@ void *mx_cuda_pool_take(mx_cuda_pool *pool, size_t bytes)
         return b.memory;
     }
     if (pool->only)
-        return mx_fail(MX_ERR_MEMORY, "recording: the call wants more memory now"), nullptr;
+        return mx_fail(MX_ERR_MEMORY, "capture: the call wants more memory now"), nullptr;
     pool->blocks.push_back({nullptr, bytes, pool->part, true});
     void *memory = pool->blocks.back().memory = mx_cuda_alloc(pool->home, bytes);
     if (!memory)
@@ -71,14 +71,14 @@ void mx_cuda_pool_give(mx_cuda_pool *pool, void *memory, size_t bytes)
     mx_cuda_free(pool->home, memory, bytes); /* somebody else's */
 }
 
-/* ---- recording ---------------------------------------------------------------------------------------------------- */
+/* ---- capturing ---------------------------------------------------------------------------------------------------- */
 
 /* Handles must exist before a capture begins.  cuBLAS may not have been needed yet and still be asked for then. */
 static mx_code ready_twin(mx_cuda_device *home, mx_cuda_device *d)
 {
     if (!d->stream) {
         d->id = home->id, d->multiprocessors = home->multiprocessors, d->code = home->code, d->alarm = home->alarm;
-        if (mx_cuda_fail(cudaStreamCreateWithFlags(&d->stream, cudaStreamNonBlocking), "recording"))
+        if (mx_cuda_fail(cudaStreamCreateWithFlags(&d->stream, cudaStreamNonBlocking), "capture"))
             return mx_error_code();
     }
     if (!mx_cuda_blas(home) || !mx_cuda_blas(d) || (home->dnn && !mx_cuda_dnn(d)))
@@ -86,36 +86,36 @@ static mx_code ready_twin(mx_cuda_device *home, mx_cuda_device *d)
     return MX_OK;
 }
 
-static mx_code begin_capture(mx_recording *r)
+static mx_code begin_capture(mx_capture *r)
 {
     twin &t = twins[r->home->id];
-    t.recording.lock();
+    t.capturing.lock();
     mx_code code = ready_twin(r->home, &t.device);
     if (!code) {
         t.device.pool = &r->pool;
-        mx_cuda_recording_device = &t.device;
-        code = mx_cuda_fail(cudaStreamBeginCapture(t.device.stream, cudaStreamCaptureModeRelaxed), "recording");
+        mx_cuda_capturing_device = &t.device;
+        code = mx_cuda_fail(cudaStreamBeginCapture(t.device.stream, cudaStreamCaptureModeRelaxed), "capture");
     }
     if (code) {
         t.device.pool = nullptr;
-        mx_cuda_recording_device = nullptr;
-        t.recording.unlock();
+        mx_cuda_capturing_device = nullptr;
+        t.capturing.unlock();
     }
     return code;
 }
 
-/* NULL with an error if something happened that cannot be recorded. */
-static cudaGraph_t end_capture(mx_recording *r)
+/* NULL with an error if something happened that cannot be captured. */
+static cudaGraph_t end_capture(mx_capture *r)
 {
     twin &t = twins[r->home->id];
     cudaGraph_t graph = nullptr;
     const cudaError_t status = cudaStreamEndCapture(t.device.stream, &graph);
     t.device.pool = nullptr;
-    mx_cuda_recording_device = nullptr;
-    t.recording.unlock();
+    mx_cuda_capturing_device = nullptr;
+    t.capturing.unlock();
     if (status != cudaSuccess) {
         cudaGetLastError();
-        mx_cuda_fail(status, "recording");
+        mx_cuda_fail(status, "capture");
         return nullptr;
     }
     return graph;
@@ -131,7 +131,7 @@ static std::vector<cudaGraphNode_t> nodes_of(cudaGraph_t graph)
     return nodes;
 }
 
-static void free_recording(mx_recording *r)
+static void free_capture(mx_capture *r)
 {
     if (r->ready)
         cudaGraphExecDestroy(r->ready);
@@ -142,29 +142,29 @@ static void free_recording(mx_recording *r)
     delete r;
 }
 
-static mx_recording *begin(mx_context context)
+static mx_capture *begin(mx_context context)
 {
     mx_cuda_device *d = mx_cuda_of(context);
     if (!d)
         return nullptr;
-    mx_recording *r = new mx_recording{};
+    mx_capture *r = new mx_capture{};
     r->home = r->pool.home = d;
     if (!begin_capture(r))
         return r;
-    free_recording(r);
+    free_capture(r);
     return nullptr;
 }
 
 /* The launches since the last mark are one part.  Products of cuBLAS share a workspace. */
-static mx_code mark(mx_recording *r, int64_t n, const mx_touch *spans)
+static mx_code mark(mx_capture *r, int64_t n, const mx_touch *spans)
 {
     mx_cuda_device *d = &twins[r->home->id].device;
     cudaStreamCaptureStatus status;
     cudaGraph_t graph = nullptr;
-    if (mx_cuda_fail(cudaStreamGetCaptureInfo(d->stream, &status, nullptr, &graph), "recording"))
+    if (mx_cuda_fail(cudaStreamGetCaptureInfo(d->stream, &status, nullptr, &graph), "capture"))
         return mx_error_code();
     if (status != cudaStreamCaptureStatusActive)
-        return mx_fail(MX_ERR_DEVICE, "recording: something waited for gpu(%d)", r->home->id);
+        return mx_fail(MX_ERR_DEVICE, "capture: something waited for gpu(%d)", r->home->id);
     for (cudaGraphNode_t node : nodes_of(graph))
         if (r->seen.insert(node).second)
             r->nodes.push_back(node);
@@ -184,13 +184,13 @@ static mx_code mark(mx_recording *r, int64_t n, const mx_touch *spans)
     return MX_OK;
 }
 
-static mx_code end(mx_recording *r)
+static mx_code end(mx_capture *r)
 {
     r->graph = end_capture(r);
     if (!r->graph)
         return mx_error_code();
     if ((size_t)r->pool.part != r->ends.size())
-        return mx_fail(MX_ERR_MEMORY, "recording: a part could not be noted");
+        return mx_fail(MX_ERR_MEMORY, "capture: a part could not be noted");
     if (mx_cuda_flow(r, true))
         return mx_error_code();
     if (cudaGraphInstantiate(&r->ready, r->graph, 0) == cudaSuccess)
@@ -198,13 +198,13 @@ static mx_code end(mx_recording *r)
     cudaGetLastError();
     r->ready = nullptr;
     return mx_cuda_flow(r, false) ? mx_error_code()
-                                  : mx_cuda_fail(cudaGraphInstantiate(&r->ready, r->graph, 0), "recording");
+                                  : mx_cuda_fail(cudaGraphInstantiate(&r->ready, r->graph, 0), "capture");
 }
 
 /* ---- correcting --------------------------------------------------------------------------------------------------- */
 
 /* Kernels of NVIDIA's libraries are known to the driver only, so its functions are asked. */
-static mx_code copy_kernel(mx_recording *r, cudaGraphNode_t to, cudaGraphNode_t from)
+static mx_code copy_kernel(mx_capture *r, cudaGraphNode_t to, cudaGraphNode_t from)
 {
     typedef CUresult (*get_fn)(CUgraphNode, CUDA_KERNEL_NODE_PARAMS *);
     typedef CUresult (*set_fn)(CUgraphExec, CUgraphNode, const CUDA_KERNEL_NODE_PARAMS *);
@@ -219,11 +219,11 @@ static mx_code copy_kernel(mx_recording *r, cudaGraphNode_t to, cudaGraphNode_t 
     });
     CUDA_KERNEL_NODE_PARAMS params;
     if (!get || !set || get(from, &params) || set(r->ready, to, &params))
-        return mx_fail(MX_ERR_DEVICE, "recording: the driver does not correct this launch");
+        return mx_fail(MX_ERR_DEVICE, "capture: the driver does not correct this launch");
     return MX_OK;
 }
 
-static cudaError_t copy_transfer(mx_recording *r, cudaGraphNode_t to, cudaGraphNode_t from, cudaGraphNodeType type)
+static cudaError_t copy_transfer(mx_capture *r, cudaGraphNode_t to, cudaGraphNode_t from, cudaGraphNodeType type)
 {
     cudaMemcpy3DParms copying = {};
     cudaMemsetParams setting = {};
@@ -235,22 +235,22 @@ static cudaError_t copy_transfer(mx_recording *r, cudaGraphNode_t to, cudaGraphN
     return status ? status : cudaGraphExecMemcpyNodeSetParams(r->ready, to, &copying);
 }
 
-static mx_code copy_node(mx_recording *r, cudaGraphNode_t to, cudaGraphNode_t from)
+static mx_code copy_node(mx_capture *r, cudaGraphNode_t to, cudaGraphNode_t from)
 {
     cudaGraphNodeType type = cudaGraphNodeTypeEmpty, type_to = cudaGraphNodeTypeEmpty;
     cudaGraphNodeGetType(from, &type);
     cudaGraphNodeGetType(to, &type_to);
     if (type != type_to)
-        return mx_fail(MX_ERR_DEVICE, "recording: the call launches something else now");
+        return mx_fail(MX_ERR_DEVICE, "capture: the call launches something else now");
     if (type == cudaGraphNodeTypeKernel)
         return copy_kernel(r, to, from);
     if (type == cudaGraphNodeTypeMemset || type == cudaGraphNodeTypeMemcpy)
-        return mx_cuda_fail(copy_transfer(r, to, from, type), "recording");
+        return mx_cuda_fail(copy_transfer(r, to, from, type), "capture");
     return MX_OK;
 }
 
 /* Only the memory that the part had: other parts may use the rest at the same time. */
-static mx_code begin_part(mx_recording *r, int part)
+static mx_code begin_part(mx_capture *r, int part)
 {
     r->part = part;
     r->pool.only = true, r->pool.part = part;
@@ -264,18 +264,18 @@ static mx_code begin_part(mx_recording *r, int part)
 }
 
 /* The nodes of the part as they are now go into the graph. */
-static mx_code copy_part(mx_recording *r, cudaGraph_t graph)
+static mx_code copy_part(mx_capture *r, cudaGraph_t graph)
 {
     const std::vector<cudaGraphNode_t> nodes = nodes_of(graph);
     const size_t first = r->part ? r->ends[(size_t)r->part - 1] : 0, last = r->ends[(size_t)r->part];
     mx_code code =
-        nodes.size() == last - first ? MX_OK : mx_fail(MX_ERR_DEVICE, "recording: the call launches more or less now");
+        nodes.size() == last - first ? MX_OK : mx_fail(MX_ERR_DEVICE, "capture: the call launches more or less now");
     for (size_t i = 0; !code && i < nodes.size(); i++)
         code = copy_node(r, r->nodes[first + i], nodes[i]);
     return code;
 }
 
-static mx_code end_part(mx_recording *r)
+static mx_code end_part(mx_capture *r)
 {
     cudaGraph_t graph = end_capture(r);
     if (!graph)
@@ -284,13 +284,13 @@ static mx_code end_part(mx_recording *r)
     return copy_part(r, graph);
 }
 
-static mx_code run(mx_recording *r)
+static mx_code run(mx_capture *r)
 {
     if (mx_cuda_waiting[r->home->id].load(std::memory_order_acquire) && mx_cuda_launch_waiting(r->home))
         return mx_error_code();
-    return mx_cuda_fail(cudaGraphLaunch(r->ready, r->home->stream), "a recorded plan");
+    return mx_cuda_fail(cudaGraphLaunch(r->ready, r->home->stream), "a captured plan");
 }
 
-const mx_recorder mx_cuda_recorder = {MX_CUDA_ENTRY(begin),         MX_CUDA_ENTRY(mark),     MX_CUDA_ENTRY(end),
+const mx_capturer mx_cuda_capturer = {MX_CUDA_ENTRY(begin),         MX_CUDA_ENTRY(mark),     MX_CUDA_ENTRY(end),
                                       MX_CUDA_ENTRY(begin_part),    MX_CUDA_ENTRY(end_part), MX_CUDA_ENTRY(run),
-                                      MX_CUDA_ENTRY(free_recording)};
+                                      MX_CUDA_ENTRY(free_capture)};
