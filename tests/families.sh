@@ -52,6 +52,7 @@ expect pass :
 expect pass 'mv cuda/kernels/norm/batch_norm.cu cuda/kernels/norm/batch_norm_fast.cu'
 expect pass 'mv op/def/norm/batch_norm.c op/def/norm/batch_norm_parts.c'
 expect pass 'mv cpu/kernels/norm/batch_norm.c cpu/kernels/norm/norm.c'
+expect pass 'echo "mx_kernel mx_cpu_kernels_move[] = {{\"*movements\", run}, {NULL}};" >cpu/kernels/norm/move.c'
 expect 'src/cuda/kernels/norm/layer_norm.cu: a kernel of BatchNorm' 'mv cuda/kernels/norm/batch_norm.cu cuda/kernels/norm/layer_norm.cu'
 expect 'src/cuda/kernels/norm/batch.cu: a kernel of BatchNorm' 'mv cuda/kernels/norm/batch_norm.cu cuda/kernels/norm/batch.cu; mv op/def/norm/batch_norm.c op/def/norm/batchnorm.c'
 expect 'src/cpu/kernels/random/batch_norm.c: a kernel of BatchNorm' 'mv cpu/kernels/norm/batch_norm.c cpu/kernels/random'
