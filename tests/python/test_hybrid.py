@@ -14,6 +14,10 @@ def close(a, b, rtol=2e-5, atol=2e-6):
     np.testing.assert_allclose(a.asnumpy(), b.asnumpy(), rtol=rtol, atol=atol)
 
 
+def exact(a, b):
+    np.testing.assert_array_equal(a.asnumpy(), b.asnumpy())
+
+
 def step(net, inputs):
     """Output, gradients of the parameters and of the first input, running statistics after one recorded call."""
     first = inputs[0].copy()
@@ -42,12 +46,14 @@ def test_imperative_equals_hybridized(name):
         net.hybridize(active)
         results.append((net(*inputs).copy(),) + step(net, inputs) + (net(*inputs).copy(),))
     (plain, out, grad, grads, values, after), (plain2, out2, grad2, grads2, values2, after2) = results
-    close(plain, plain2), close(out, out2), close(grad, grad2), close(after, after2)
+    close(plain, plain2), close(after, after2)  # predictions: weights may be folded or packed
+    same = exact if mx.current_context().device_type == "cpu" else close
+    same(out, out2), same(grad, grad2)
     assert set(grads) == set(grads2)
     for key in grads:
-        close(grads[key], grads2[key])
+        same(grads[key], grads2[key])
     for key in values:
-        close(values[key], values2[key])
+        same(values[key], values2[key])
 
 
 def test_every_library_layer_has_a_case():
@@ -86,7 +92,8 @@ def test_dropout_is_the_same_under_one_seed():
             with autograd.train_mode():
                 found.append([net(x).asnumpy() for _ in range(3)])
     for other in found[1:]:
-        np.testing.assert_array_equal(np.array(found[0]), np.array(other))
+        (np.testing.assert_array_equal if mx.current_context().device_type == "cpu" else np.testing.assert_allclose)(
+            np.array(found[0]), np.array(other))
     assert not np.array_equal(found[0][0], found[0][1])
 
 
@@ -592,9 +599,10 @@ def test_train_step_equals_the_plain_loop(optimizer, kind):
     run = gluon.TrainStep(net2, criterion, trainer)
     whole = [run(x, label).asnumpy() for _ in range(4)]
     assert run.compiled
-    np.testing.assert_allclose(whole, plain, rtol=1e-4, atol=1e-5)
+    on_cpu = mx.current_context().device_type == "cpu"
+    np.testing.assert_allclose(whole, plain, rtol=0 if on_cpu else 1e-4, atol=0 if on_cpu else 1e-5)
     for a, b in zip(net.collect_params().values(), net2.collect_params().values()):
-        close(a.data(), b.data(), rtol=1e-4, atol=1e-5)
+        exact(a.data(), b.data()) if on_cpu else close(a.data(), b.data(), rtol=1e-4, atol=1e-5)
 
 
 def test_train_step_wants_blocks_and_a_trainer():

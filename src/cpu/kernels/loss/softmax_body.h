@@ -302,10 +302,11 @@ static void NAME(ce_class_range)(void *arg, int64_t begin, int64_t end)
 /* y holds log_softmax and becomes the gradient; the loss. */
 static T NAME(ce_slopes)(T *y, int64_t n, int64_t label, T g)
 {
-    const T loss = -y[label], own = -g, sum = 0 + own, there = NAME(log_slope)(own, y[label], sum, 1);
+    const T loss = -y[label], own = 0 - g; /* a zero has no sign, as where gradients are added up */
+    const T there = NAME(log_slope)(own, y[label], own, 1);
     MX_IVDEP
     for (int64_t i = 0; i < n; i++)
-        y[i] = NAME(log_slope)(0, y[i], sum, 1);
+        y[i] = NAME(log_slope)(0, y[i], own, 1);
     y[label] = there;
     return loss;
 }
@@ -318,12 +319,12 @@ static void NAME(ce_column_slopes)(const softmax_job *job, int64_t block, int64_
     T *y = (T *)job->out + block / blocks * n * inner + c, there[COLUMNS];
     for (int64_t k = 0; k < width; k++) {
         const T chosen = y[job->valid[row + k] * inner + k];
-        there[k] = NAME(log_slope)(-g[k], chosen, 0 + -g[k], 1);
+        there[k] = NAME(log_slope)(0 - g[k], chosen, 0 - g[k], 1);
         ((T *)job->loss)[row + k] = -chosen;
     }
     for (int64_t a = 0; a < n; a++)
         for (int64_t k = 0; k < width; k++)
-            y[a * inner + k] = NAME(log_slope)(0, y[a * inner + k], 0 + -g[k], 1);
+            y[a * inner + k] = NAME(log_slope)(0, y[a * inner + k], 0 - g[k], 1);
     for (int64_t k = 0; k < width; k++)
         y[job->valid[row + k] * inner + k] = there[k];
 }
