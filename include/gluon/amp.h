@@ -51,10 +51,10 @@ struct mx_amp_convert_args {
     char positional_;
     const mx_symbol *symbol;
 };
-#define mx_amp_convert(...)                                                                                         \
-    mx_amp_convert_make(&(struct mx_amp_convert_args){.target = MX_FLOAT16, .target_ops = NULL, .float32_ops = NULL, \
-                                                      .conditions = NULL, .excluded = NULL, .positional_ = 0,        \
-                                                      __VA_ARGS__})
+#define MX_AMP_CONVERT_ARGS(...)                                                                          \
+    (&(struct mx_amp_convert_args){.target = MX_FLOAT16, .target_ops = NULL, .float32_ops = NULL,         \
+                                   .conditions = NULL, .excluded = NULL, .positional_ = 0, __VA_ARGS__})
+#define mx_amp_convert(...) mx_amp_convert_make(MX_AMP_CONVERT_ARGS(__VA_ARGS__))
 MX_API mx_symbol *mx_amp_convert_make(const struct mx_amp_convert_args *args);
 /* Variables that only casts to `target` read: their values may as well be stored in it. */
 MX_API mx_names mx_amp_cast_variables(const mx_symbol *symbol, mx_dtype target);

@@ -8,6 +8,7 @@
 #ifndef GLUON_DEPLOY_H
 #define GLUON_DEPLOY_H
 
+#include "gluon/amp.h"
 #include "gluon/block.h"
 #include "gluon/symbol.h"
 
@@ -26,6 +27,12 @@ MX_API mx_code mx_export_like(mx_block *block, const char *path, int epoch, mx_a
 MX_API mx_block *mx_symbol_block(mx_symbol *outputs, const char *inputs);
 /* The same from files; params NULL: the parameters are not loaded. */
 MX_API mx_block *mx_import(const char *symbol_path, const char *inputs, const char *params_path);
+
+/* A copy of a block that computes in mixed precision: its graph for inputs like these, converted as args say (their
+ * symbol is not looked at), as a hybridized symbol block.  cast_params: parameters of which only the 16 bits are used are
+ * stored in them. */
+MX_API mx_block *mx_amp_convert_block(mx_block *block, mx_arrays examples, const struct mx_amp_convert_args *args,
+                                      bool cast_params);
 
 /* Writes the network as one C99 file without dependencies: its weights, the kernels that it uses and
  *     int NAME_run(const float *in, float *out);

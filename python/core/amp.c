@@ -2,6 +2,8 @@
 #include "gluon/amp.h"
 
 #include "base/error.h"
+#include "block.h"
+#include "gluon/deploy.h"
 #include "symbol.h"
 
 static const char *const names[] = {"any", "target", "float32", "widest", "data"}; /* by mx_precision */
@@ -83,32 +85,77 @@ static mx_amp_row *conditions_of(const char *const *texts, Py_ssize_t n)
     return rows ? rows : (mx_amp_row *)PyErr_NoMemory();
 }
 
-/* amp_convert(symbol, dtype, operators in 16 bits, in float32, [operator, attribute, value, ...], names of nodes that
- * stay in float32); lists may be None. */
+/* What a conversion was told, from (dtype, operators in 16 bits, in float32, [operator, attribute, value, ...], names of
+ * nodes that stay in float32); lists may be None. */
+typedef struct conversion {
+    struct mx_amp_convert_args args;
+    PyObject *fast[4]; /* the lists */
+    const char **texts[4];
+    mx_amp_row *conditions;
+} conversion;
+
+static void conversion_free(conversion *c)
+{
+    PyMem_Free(c->conditions);
+    for (int i = 0; i < 4; i++)
+        PyMem_Free((void *)c->texts[i]), Py_XDECREF(c->fast[i]);
+}
+
+static bool conversion_read(conversion *c, PyObject *options)
+{
+    PyObject *type, *given[4];
+    mx_dtype dtype;
+    if (!PyArg_ParseTuple(options, "OOOOO:amp_convert", &type, &given[0], &given[1], &given[2], &given[3]) ||
+        dtype_from(type, &dtype))
+        return false;
+    bool ok = true;
+    for (int i = 0; ok && i < 4; i++)
+        ok = !texts_of(given[i], &c->fast[i], &c->texts[i]);
+    if (ok && c->texts[2])
+        ok = (c->conditions = conditions_of(c->texts[2], PySequence_Fast_GET_SIZE(c->fast[2]) / 3)) != NULL;
+    c->args = (struct mx_amp_convert_args){.target = dtype, .target_ops = c->texts[0], .float32_ops = c->texts[1],
+                                           .conditions = c->conditions, .excluded = c->texts[3]};
+    return ok;
+}
+
+/* amp_convert(symbol, options) */
 static PyObject *amp_convert(PyObject *self, PyObject *args)
 {
-    PyObject *symbol, *type, *given[4], *fast[4] = {NULL}, *result = NULL;
-    const char **texts[4] = {NULL};
-    mx_amp_row *conditions = NULL;
-    mx_dtype dtype;
+    PyObject *symbol, *options, *result = NULL;
+    conversion c = {0};
     (void)self;
-    if (!PyArg_ParseTuple(args, "O!OOOOO:amp_convert", &sym_type, &symbol, &type, &given[0], &given[1], &given[2],
-                          &given[3]) ||
-        dtype_from(type, &dtype))
+    if (!PyArg_ParseTuple(args, "O!O!:amp_convert", &sym_type, &symbol, &PyTuple_Type, &options))
         return NULL;
-    bool ok = sym_symbol(symbol);
-    for (int i = 0; ok && i < 4; i++)
-        ok = !texts_of(given[i], &fast[i], &texts[i]);
-    if (ok && texts[2])
-        ok = (conditions = conditions_of(texts[2], PySequence_Fast_GET_SIZE(fast[2]) / 3)) != NULL;
     mx_scope scope = mx_scope_open();
-    if (ok)
-        result = sym_wrap(mx_amp_convert(sym_symbol(symbol), .target = dtype, .target_ops = texts[0],
-                                         .float32_ops = texts[1], .conditions = conditions, .excluded = texts[3]));
+    if (conversion_read(&c, options) && (c.args.symbol = sym_symbol(symbol)))
+        result = sym_wrap(mx_amp_convert_make(&c.args));
     mx_scope_close(&scope);
-    PyMem_Free(conditions);
-    for (int i = 0; i < 4; i++)
-        PyMem_Free((void *)texts[i]), Py_XDECREF(fast[i]);
+    conversion_free(&c);
+    return result;
+}
+
+/* block._start_amp(other block, options, whether parameters are cast): makes the object a converted copy; its graph. */
+PyObject *block_start_amp(PyObject *object, PyObject *args)
+{
+    block_object *self = (block_object *)object;
+    PyObject *other, *options, *result = NULL;
+    int cast_params;
+    conversion c = {0};
+    mx_array *examples[MOST_ARRAYS];
+    if (!PyArg_ParseTuple(args, "O!O!p:_start_amp", &block_type, &other, &PyTuple_Type, &options, &cast_params) ||
+        block_prepare(self))
+        return NULL;
+    mx_scope scope = mx_scope_open();
+    const int n = block_examples((block_object *)other, "convert_hybrid_block", examples);
+    if (n >= 0 && conversion_read(&c, options)) {
+        const mx_arrays in = {examples, n};
+        mx_block *made = mx_amp_convert_block(block_of(other), in, &c.args, cast_params);
+        if (made)
+            block_attach(self, mx_retain(made)), self->native = true;
+        result = made ? sym_wrap(mx_trace_arrays(made, in)) : raise_error();
+    }
+    mx_scope_close(&scope);
+    conversion_free(&c);
     return result;
 }
 
@@ -134,7 +181,7 @@ static PyMethodDef functions[] = {
      "amp_set_where(op, attribute, value): float32 under this condition."},
     {"amp_rows", amp_rows, METH_NOARGS, "(op, precision, loss, attribute, value) of the library's lists."},
     {"amp_convert", amp_convert, METH_VARARGS,
-     "amp_convert(symbol, dtype, target_ops, float32_ops, conditions, excluded): the graph with casts."},
+     "amp_convert(symbol, (dtype, target_ops, float32_ops, conditions, excluded)): the graph with casts."},
     {"amp_cast_variables", amp_cast_variables, METH_VARARGS,
      "amp_cast_variables(symbol, dtype): variables that only casts to this type read."},
     {NULL, NULL, 0, NULL},

@@ -420,6 +420,7 @@ static PyMethodDef block_methods[] = {
     {"_export", block_export, METH_VARARGS, NULL},
     {"_trace", block_trace, METH_VARARGS, NULL},
     {"_start_symbol", block_start_symbol, METH_VARARGS, NULL},
+    {"_start_amp", block_start_amp, METH_VARARGS, NULL},
     {"_watch", block_watch, METH_VARARGS, NULL},
     {"forward", block_forward, METH_VARARGS, "forward(*inputs): override it to say what the block computes."},
     {"name_scope", block_name_scope, METH_NOARGS,

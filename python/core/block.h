@@ -55,6 +55,9 @@ PyObject *block_infer(PyObject *object, PyObject *arguments);
 int block_infer_by_graph(block_object *self, PyObject *args);
 PyObject *block_trace(PyObject *object, PyObject *args);
 PyObject *block_start_symbol(PyObject *object, PyObject *args);
+PyObject *block_start_amp(PyObject *object, PyObject *args);
+/* Arrays without elements like the inputs of the first call, owned by the scope; their number, -1 with an exception. */
+int block_examples(block_object *self, const char *who, mx_array **list);
 PyObject *block_watch(PyObject *object, PyObject *args);
 mx_arrays block_run_watched(block_object *self, mx_arrays in);
 void block_remember(block_object *self, mx_arrays in);

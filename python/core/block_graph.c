@@ -45,6 +45,20 @@ static int examples_of(const block_object *self, mx_array **list)
     return 0;
 }
 
+int block_examples(block_object *self, const char *who, mx_array **list)
+{
+    mx_block *block = block_of((PyObject *)self);
+    if (!block)
+        return -1;
+    if (!self->seen.n || !block->hybridized) {
+        PyErr_Format(PyExc_RuntimeError,
+                     "%s: %s needs a hybridized block that ran; call hybridize(), then the block once", block->name,
+                     who);
+        return -1;
+    }
+    return examples_of(self, list) ? -1 : self->seen.n;
+}
+
 /* ---- export ------------------------------------------------------------------------------------------------------ */
 
 /* _export(path, epoch) */
@@ -59,11 +73,7 @@ PyObject *block_export(PyObject *object, PyObject *args)
     mx_array *examples[MOST_ARRAYS];
     mx_scope scope = mx_scope_open();
     PyObject *result = NULL;
-    if (!self->seen.n || !block->hybridized)
-        PyErr_Format(PyExc_RuntimeError,
-                     "%s: export needs a hybridized block that ran; call hybridize(), then the block once",
-                     block->name);
-    else if (!examples_of(self, examples)) {
+    if (block_examples(self, "export", examples) >= 0) {
         PyThreadState *state = let_go(true);
         const mx_code code = mx_export_like(block, PyBytes_AS_STRING(path), epoch, (mx_arrays){examples, self->seen.n});
         take_back(state);

@@ -196,6 +196,7 @@ static mx_code convert_node(conversion *c, int64_t i)
     mx_gnode *made = mx_gnode_with_inputs(node, c->in);
     if (!made)
         return mx_error_code();
+    made->owner = NULL; /* the parameter may die before the copy */
     for (int k = 0; k < node->n_out; k++)
         c->now[c->graph.row[i] + k] = (mx_gentry){mx_retain(made), (uint32_t)k};
     mx_release(made);

@@ -25,8 +25,7 @@ static void free_table(table *t)
     mx_vec_free(&t->arrays);
 }
 
-/* Data inputs have no value and are not stored. */
-static mx_array *value_of(const mx_gnode *node)
+mx_array *mx_variable_value(const mx_gnode *node)
 {
     mx_parameter *p = node->owner;
     if (node->value)
@@ -39,8 +38,8 @@ static mx_array *value_of(const mx_gnode *node)
 
 static mx_code add(table *t, const mx_gnode *node, bool aux)
 {
-    mx_array *value = value_of(node);
-    if (value == MX_NONE)
+    mx_array *value = mx_variable_value(node);
+    if (value == MX_NONE) /* data inputs are not stored */
         return MX_OK;
     if (!value)
         return mx_error_code();

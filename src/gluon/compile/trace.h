@@ -4,6 +4,7 @@
 
 #include "exec/tape.h"
 #include "gluon/block/core.h"
+#include "graph/node.h"
 
 /* The thread runs a forward on symbolic arrays: parameters give variables, operators without inputs give nodes. */
 static inline bool mx_tracing(void) { return mx_thread_modes.tracing; }
@@ -23,5 +24,7 @@ void mx_trace_leave(mx_trace_scope *scope);
  * Owned by the parameter. */
 mx_array *mx_parameter_variable(mx_parameter *p);
 void mx_parameter_forget_variable(mx_parameter *p); /* it is made anew at the next use */
+/* The value of a variable that stands for a parameter (on the CPU) or a constant; MX_NONE: it is an input. */
+mx_array *mx_variable_value(const mx_gnode *node);
 
 #endif

@@ -13,15 +13,11 @@ inputs of those in its lists.  Parameters stay float32; networks that were hybri
 """
 import contextlib
 import logging
-import os
-import tempfile
 
 from ... import _core
-from ... import ndarray as nd
 from ... import symbol as symbols
 from ...context import current_context
 from ...gluon import HybridBlock, SymbolBlock, Trainer
-from ...gluon.parameter import load_into
 from . import lists
 from .loss_scaler import LossScaler
 
@@ -119,11 +115,16 @@ def convert_symbol(sym, target_dtype="float16", target_dtype_ops=None, fp32_ops=
     """A graph in which products run in 16 bits, and what needs the digits in float32."""
     if not isinstance(sym, symbols.Symbol):
         raise AssertionError(f"convert_symbol: a Symbol is wanted, got {type(sym).__name__}")
+    return _core.amp_convert(sym, _options("convert_symbol", target_dtype, target_dtype_ops, fp32_ops,
+                                           conditional_fp32_ops, excluded_sym_names))
+
+
+def _options(who, target_dtype, target_dtype_ops, fp32_ops, conditional_fp32_ops, excluded_sym_names):
+    """What a conversion is told, as the library takes it."""
     conditions = None if conditional_fp32_ops is None else \
         [text for op, attribute, values in conditional_fp32_ops for value in values
          for text in (op, attribute, str(value))]
-    return _core.amp_convert(sym, _name(target_dtype, "convert_symbol"), target_dtype_ops, fp32_ops, conditions,
-                             excluded_sym_names)
+    return _name(target_dtype, who), target_dtype_ops, fp32_ops, conditions, excluded_sym_names
 
 
 def convert_model(sym, arg_params, aux_params, target_dtype="float16", target_dtype_ops=None, fp32_ops=None,
@@ -145,22 +146,11 @@ def convert_hybrid_block(block, target_dtype="float16", target_dtype_ops=None, f
     """A block in mixed precision from one that was hybridized and has run once; it shares nothing with it."""
     if not isinstance(block, HybridBlock):
         raise AssertionError(f"convert_hybrid_block: a HybridBlock is wanted, got {type(block).__name__}")
-    context = current_context() if ctx is None else ctx
-    with tempfile.TemporaryDirectory() as folder:
-        path = os.path.join(folder, "net")
-        symbol_file, param_file = block.export(path)
-        values = {key.partition(":")[2]: value for key, value in nd.load(param_file).items()}
-        symbol = symbols.load(symbol_file)
-    auxiliary = set(symbol.list_auxiliary_states())
-    inputs = [name for name in symbol.list_arguments() if name not in values]
-    made, arguments, others = convert_model(
-        symbol, {k: v for k, v in values.items() if k not in auxiliary},
-        {k: v for k, v in values.items() if k in auxiliary},
-        target_dtype, target_dtype_ops, fp32_ops, conditional_fp32_ops, excluded_sym_names, cast_optional_params)
-    result = SymbolBlock(made, [symbols.var(name) for name in inputs])
-    for name, parameter in result.collect_params().items():
-        value = arguments[name] if name in arguments else others[name]
-        load_into(parameter, value, context, cast_dtype=True, dtype_source="saved")
+    result = SymbolBlock.__new__(SymbolBlock)
+    options = _options("convert_hybrid_block", target_dtype, target_dtype_ops, fp32_ops, conditional_fp32_ops,
+                       excluded_sym_names)
+    result._outputs = result._start_amp(block, options, cast_optional_params)
+    result.reset_ctx(current_context() if ctx is None else ctx)
     result.hybridize()
     return result
 
