@@ -110,13 +110,32 @@ typedef enum mx_last_batch {
 /* How many batches `examples` make; of MX_ROLLOVER, examples left over from the last epoch count. */
 MX_API int64_t mx_batch_count(int64_t examples, int64_t batch_size, mx_last_batch last_batch);
 
+/* One array (examples, ...) of arrays of different shapes, each filled up to the largest: mx_pad_batch(rows).  It stands
+ * on the CPU. */
+struct mx_pad_batch_args {
+    double value;       /* what fills up */
+    int64_t axis;       /* that round_to and lengths are about; MX_NONE_INT: all, and the first */
+    int64_t round_to;   /* sizes become multiples of it; 0: they do not */
+    mx_dtype dtype;     /* MX_DTYPE_NONE: that of the first */
+    mx_array **lengths; /* receives the sizes before, int32 (examples); may be NULL */
+    char positional_;
+    mx_arrays examples;
+};
+#define mx_pad_batch(...)                                                                                \
+    mx_pad_batch_make(&(struct mx_pad_batch_args){.value = 0, .axis = MX_NONE_INT, .round_to = 0,        \
+                                                  .dtype = MX_DTYPE_NONE, .lengths = NULL, .positional_ = 0, \
+                                                  __VA_ARGS__})
+MX_API mx_array *mx_pad_batch_make(const struct mx_pad_batch_args *args);
+
 struct mx_loader_args {
     bool shuffle;
     mx_sampler *sampler; /* instead of shuffle */
     mx_last_batch last_batch;
-    int num_workers;    /* threads that prepare batches ahead; 0: the caller prepares them */
-    int prefetch;       /* batches ahead, at least one per worker; 0: two per worker */
-    uint64_t seed;      /* of the shuffling; 0: from the random number generator */
+    int num_workers; /* threads that prepare batches ahead; 0: the caller prepares them */
+    int prefetch;    /* batches ahead, at least one per worker; 0: two per worker */
+    uint64_t seed;   /* of the shuffling; 0: from the random number generator */
+    bool pad;        /* examples of different shapes are filled up with pad_value: mx_pad_batch */
+    double pad_value;
     mx_context context; /* where batches are put; default: the current one */
     char positional_;
     mx_dataset *dataset;

@@ -266,6 +266,36 @@ static PyObject *map_arrays(PyObject *self, PyObject *args)
     return list;
 }
 
+/* ---- batches --------------------------------------------------------------------------------------------------- */
+
+/* pad_batch(arrays, value, axis or None, round_to, dtype or None, with lengths): the batch, or (batch, lengths) */
+static PyObject *pad_batch(PyObject *self, PyObject *args)
+{
+    PyObject *source, *axis, *type;
+    double value;
+    long long round_to;
+    mx_dtype dtype = MX_DTYPE_NONE;
+    mx_array **items, *lengths = NULL;
+    int with_lengths;
+    (void)self;
+    if (!PyArg_ParseTuple(args, "OdOLOp:pad_batch", &source, &value, &axis, &round_to, &type, &with_lengths) ||
+        (type != Py_None && dtype_from(type, &dtype)))
+        return NULL;
+    const int64_t along = axis == Py_None ? MX_NONE_INT : PyLong_AsLongLong(axis);
+    if (PyErr_Occurred())
+        return NULL;
+    mx_arrays arrays = nd_list(source, "Pad", &items);
+    if (arrays.n < 0)
+        return NULL;
+    MX_SCOPE;
+    mx_array *batch = mx_pad_batch(arrays, .value = value, .axis = along, .round_to = round_to, .dtype = dtype,
+                                   .lengths = with_lengths ? &lengths : NULL);
+    PyMem_Free(items);
+    if (!batch)
+        return raise_error();
+    return with_lengths ? Py_BuildValue("NN", nd_wrap(batch), nd_wrap(lengths)) : nd_wrap(batch);
+}
+
 /* ---- files of data sets --------------------------------------------------------------------------------------- */
 
 /* The two arrays of a raw data set: images uint8 (N, H, W, C), labels int32 (N). */
@@ -440,6 +470,7 @@ static PyMethodDef functions[] = {
     {"intervals", intervals, METH_VARARGS, "intervals(length, interval, rollover): the order of such a sampler."},
     {"batch_count", batch_count, METH_VARARGS, "batch_count(examples, batch_size, last_batch)"},
     {"shard", shard, METH_VARARGS, "shard(length, shards, index): (start, count) of a part."},
+    {"pad_batch", pad_batch, METH_VARARGS, "(batch, lengths) of arrays that are filled up to the largest."},
     {"image_folder", image_folder, METH_O, "(classes, [(path, label)], [what was left out]) of folders of images."},
     {"image_list", image_list, METH_O, "[(key, labels, path)] of a .lst file."},
     {"random_seed", random_seed, METH_NOARGS, "A seed that follows from the current one."},

@@ -325,6 +325,53 @@ static void test_last_batch(void **state)
     assert_string_equal(written(mx_data_loader(mx_dataset_shard(d, 2, 1), 2), 1), "4 5 | 6 | . ");
 }
 
+static mx_arrays growing(void *user, int64_t i)
+{
+    (void)user;
+    return mx_results(mx_arange(.start = 0, .stop = (double)(i + 1)),
+                      mx_array_from(MX_SCALAR_DIMS, MX_FLOAT32, (float[]){(float)i}));
+}
+
+static void test_padding(void **state)
+{
+    (void)state;
+    MX_SCOPE;
+    mx_array *a = mx_array_from(MX_DIMS(2, 1), MX_FLOAT32, (float[]){1, 2}),
+             *b = mx_array_from(MX_DIMS(1, 3), MX_INT32, (int32_t[]){3, 4, 5}), *lengths = NULL;
+    check_near(mx_pad_batch(MX_ARRAYS(a, b), .value = -1), MX_DIMS(2, 2, 3),
+               (double[]){1, -1, -1, 2, -1, -1, 3, 4, 5, -1, -1, -1}, 0);
+    mx_array *c = mx_pad_batch(MX_ARRAYS(b, a), .axis = 1, .round_to = 2, .lengths = &lengths);
+    check_near(c, MX_DIMS(2, 2, 4), (double[]){3, 4, 5, 0, 0, 0, 0, 0, 1, 0, 0, 0, 2, 0, 0, 0}, 0);
+    assert_int_equal(mx_dtype_of(c), MX_INT32);
+    check_near(lengths, MX_DIMS(2), (double[]){3, 1}, 0);
+    assert_int_equal(mx_dtype_of(mx_pad_batch(MX_ARRAYS(b, a), .dtype = MX_FLOAT16)), MX_FLOAT16);
+    mx_array *zero_d = mx_array_from(MX_SCALAR_DIMS, MX_FLOAT32, (float[]){3});
+    check_near(mx_pad_batch(MX_ARRAYS(zero_d, zero_d)), MX_DIMS(2), (double[]){3, 3}, 0);
+    assert_null(mx_pad_batch(MX_ARRAYS(a, mx_array_scalar(3))));
+    check_error(MX_ERR_SHAPE, "example 1", "2 axes");
+    check_near(mx_pad_batch(MX_ARRAYS(a, b), .axis = -1, .lengths = &lengths, .round_to = 5), MX_DIMS(2, 2, 5),
+               (double[]){1, 0, 0, 0, 0, 2, 0, 0, 0, 0, 3, 4, 5, 0, 0, 0, 0, 0, 0, 0}, 0);
+    check_near(lengths, MX_DIMS(2), (double[]){1, 3}, 0);
+    assert_null(mx_pad_batch(MX_ARRAYS(a, b), .axis = 2, .lengths = &lengths));
+    check_error(MX_ERR_ARGUMENT, "axis 2", "2 axes");
+    assert_null(mx_pad_batch(MX_ARRAYS(a, MX_NONE)));
+    check_error(MX_ERR_ARGUMENT, "example");
+    /* in the loader, on threads as well */
+    mx_dataset *d = mx_function_dataset(4, growing, NULL, NULL);
+    for (int workers = 0; workers < 3; workers += 2) {
+        mx_loader *loader = mx_data_loader(d, 3, .pad = true, .pad_value = 9, .num_workers = workers);
+        mx_batch batch;
+        assert_true(mx_loader_next(loader, &batch));
+        check_near(batch.data, MX_DIMS(3, 3), (double[]){0, 9, 9, 0, 1, 9, 0, 1, 2}, 0);
+        check_near(batch.label, MX_DIMS(3), (double[]){0, 1, 2}, 0);
+        assert_true(mx_loader_next(loader, &batch));
+        check_near(batch.data, MX_DIMS(1, 4), (double[]){0, 1, 2, 3}, 0);
+    }
+    mx_batch batch;
+    assert_false(mx_loader_next(mx_data_loader(d, 3), &batch)); /* without it they must be alike */
+    mx_error_clear();
+}
+
 static void test_shuffle_and_workers(void **state)
 {
     (void)state;
@@ -452,7 +499,7 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_idx), cmocka_unit_test(test_bad_idx), cmocka_unit_test(test_mnist_folder), cmocka_unit_test(test_fashion_mnist),
         cmocka_unit_test(test_array_dataset), cmocka_unit_test(test_transforms), cmocka_unit_test(test_function_dataset),
-        cmocka_unit_test(test_samplers), cmocka_unit_test(test_counts), cmocka_unit_test(test_last_batch), cmocka_unit_test(test_shuffle_and_workers),
+        cmocka_unit_test(test_samplers), cmocka_unit_test(test_counts), cmocka_unit_test(test_padding), cmocka_unit_test(test_last_batch), cmocka_unit_test(test_shuffle_and_workers),
         cmocka_unit_test(test_early_break), cmocka_unit_test(test_nested_loops), cmocka_unit_test(test_failing_examples),
         cmocka_unit_test(test_loader_arguments), cmocka_unit_test(test_nothing_is_left),
     };

@@ -31,8 +31,8 @@ mx_dataset *mx_dataset_make(const mx_dataset_methods *methods, int64_t length); 
 int64_t mx_sampler_bound(const mx_sampler *sampler); /* every number of an order is below it */
 /* Whether a transform takes a batch as well as one example. */
 bool mx_takes_batches(const mx_block *transform);
-/* A batch of examples as stacked arrays of the scope. */
-mx_arrays mx_dataset_gather(mx_dataset *dataset, const int64_t *index, int64_t n);
+/* A batch of examples as stacked arrays of the scope; pad: what fills up smaller ones, NULL: all must be alike. */
+mx_arrays mx_dataset_gather(mx_dataset *dataset, const int64_t *index, int64_t n, const double *pad);
 
 /* Where the files of a data set are looked for, $MXNET_HOME/datasets/name or ~/.mxnet/datasets/name; of the scope. */
 const char *mx_dataset_folder(const char *name);

@@ -163,7 +163,7 @@ static mx_arrays transform_at(mx_dataset *self, int64_t i)
 }
 static mx_arrays transform_gather(mx_dataset *self, const int64_t *index, int64_t n)
 {
-    return replace_first(self, mx_dataset_gather(self->base, index, n));
+    return replace_first(self, mx_dataset_gather(self->base, index, n, NULL));
 }
 static const mx_dataset_methods one_by_one = {transform_at, NULL}, whole_batches = {transform_at, transform_gather};
 
@@ -208,7 +208,7 @@ static mx_arrays part_gather(mx_dataset *self, const int64_t *index, int64_t n)
         return mx_list_failed();
     for (int64_t i = 0; i < n; i++)
         moved[i] = index[i] + self->offset;
-    mx_arrays out = mx_dataset_gather(self->base, moved, n);
+    mx_arrays out = mx_dataset_gather(self->base, moved, n, NULL);
     mx_free(moved, (size_t)n * sizeof *moved);
     return out;
 }
@@ -268,8 +268,13 @@ mx_arrays mx_dataset_at(mx_dataset *dataset, int64_t i)
     return dataset->methods->at(dataset, i);
 }
 
-/* Examples one by one, then column k of all of them stacked. */
-static mx_arrays stack_examples(mx_dataset *dataset, const int64_t *index, int64_t n)
+static mx_array *join(mx_arrays column, const double *pad)
+{
+    return pad ? mx_pad_batch(column, .value = *pad) : mx_stack(column, .num_args = column.n);
+}
+
+/* Examples one by one, then column k of all of them stacked; pad: what fills up those that are smaller. */
+static mx_arrays join_examples(mx_dataset *dataset, const int64_t *index, int64_t n, const double *pad)
 {
     mx_arrays first = dataset->methods->at(dataset, index[0]);
     mx_array **out = first.n ? mx_list_new(first.n) : NULL, **columns = out ? mx_list_new(first.n * n) : NULL;
@@ -286,15 +291,17 @@ static mx_arrays stack_examples(mx_dataset *dataset, const int64_t *index, int64
             columns[k * n + i] = example.v[k];
     }
     for (int64_t k = 0; k < first.n; k++)
-        if (!(out[k] = mx_stack(((mx_arrays){columns + k * n, n}), .num_args = n)))
+        if (!(out[k] = join((mx_arrays){columns + k * n, n}, pad)))
             return mx_list_failed();
     return (mx_arrays){out, first.n};
 }
 
-mx_arrays mx_dataset_gather(mx_dataset *dataset, const int64_t *index, int64_t n)
+mx_arrays mx_dataset_gather(mx_dataset *dataset, const int64_t *index, int64_t n, const double *pad)
 {
     if (n < 1)
         return mx_fail(MX_ERR_ARGUMENT, "data set: a batch of %lld examples was asked for", (long long)n),
                mx_list_failed();
-    return dataset->methods->gather ? dataset->methods->gather(dataset, index, n) : stack_examples(dataset, index, n);
+    if (dataset->methods->gather && !pad)
+        return dataset->methods->gather(dataset, index, n);
+    return join_examples(dataset, index, n, pad);
 }

@@ -33,6 +33,8 @@ struct mx_loader {
     mx_sampler *sampler; /* retained */
     int64_t batch_size;
     mx_last_batch last_batch;
+    bool pad; /* examples of different shapes are filled up */
+    double pad_value;
     mx_context context;
     int wanted_workers; /* as asked for */
     int workers, slots; /* running threads; batches that may wait */
@@ -58,7 +60,8 @@ struct mx_loader {
 static mx_arrays make_batch(mx_loader *l, int64_t batch)
 {
     const int64_t begin = batch * l->batch_size, left = l->examples - begin;
-    mx_arrays rows = mx_dataset_gather(l->dataset, l->order + begin, left < l->batch_size ? left : l->batch_size);
+    mx_arrays rows = mx_dataset_gather(l->dataset, l->order + begin, left < l->batch_size ? left : l->batch_size,
+                                       l->pad ? &l->pad_value : NULL);
     mx_array **out = rows.n ? mx_list_new(rows.n) : NULL;
     for (int64_t i = 0; out && i < rows.n; i++)
         if (!(out[i] = mx_array_to(rows.v[i], l->context)))
@@ -269,6 +272,7 @@ mx_loader *mx_data_loader_make(const struct mx_loader_args *a)
     pthread_cond_init(&l->wanted, NULL);
     l->dataset = mx_retain(a->dataset), l->sampler = mx_retain(sampler);
     l->batch_size = a->batch_size, l->last_batch = a->last_batch;
+    l->pad = a->pad, l->pad_value = a->pad_value;
     l->context = mx_context_resolve(a->context);
     l->wanted_workers = a->num_workers;
     int slots = !a->num_workers ? 0 : a->prefetch ? a->prefetch : 2 * a->num_workers;

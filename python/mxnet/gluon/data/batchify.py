@@ -1,16 +1,18 @@
 """How examples become a batch."""
+from ... import _core
 from ..._core import NDArray
+from ...context import current_context
 
 __all__ = ["Stack", "Pad", "Append", "Group", "AsList"]
-
-
-def _np(x):
-    return x.asnumpy() if isinstance(x, NDArray) else x
 
 
 # What NumPy's types that arrays do not have become.
 _NEAREST = {"int16": "int32", "uint16": "int32", "uint32": "int64", "uint64": "int64", "longdouble": "float64",
             "float128": "float64"}
+
+
+def _nearest(dtype):
+    return _NEAREST.get(dtype.name, dtype)
 
 
 def to_array(x):
@@ -20,7 +22,7 @@ def to_array(x):
         raise TypeError(f"a batch cannot be made of {x.dtype} values, only of numbers; give the DataLoader a "
                         f"batchify_fn for "
                         "others")
-    return nd.array(x, dtype=_NEAREST.get(x.dtype.name, x.dtype))
+    return nd.array(x, dtype=_nearest(x.dtype))
 
 
 def stack(items):
@@ -51,21 +53,11 @@ class Pad:
 
     def __call__(self, data):
         import numpy
-        from ... import ndarray as nd
-        arrays = [numpy.asarray(_np(x)) for x in data]
-        shape = [max(x.shape[i] for x in arrays) for i in range(arrays[0].ndim)]
-        if self._round_to:
-            step = self._round_to
-            shape = [-(-n // step) * step if self._axis in (None, i) else n for i, n in enumerate(shape)]
-        dtype = self._dtype or arrays[0].dtype
-        out = numpy.full([len(arrays)] + shape, self._val, dtype=dtype)
-        for i, x in enumerate(arrays):
-            out[(i,) + tuple(slice(0, n) for n in x.shape)] = x
-        batch = to_array(out)
-        if not self._lengths:
-            return batch
-        axis = self._axis or 0
-        return batch, nd.array([x.shape[axis] for x in arrays], dtype="int32")
+        arrays = [x if isinstance(x, NDArray) else to_array(numpy.asarray(x)) for x in data]
+        dtype = self._dtype and _nearest(numpy.dtype(self._dtype))
+        made = _core.pad_batch(arrays, self._val, self._axis, self._round_to or 0, dtype, self._lengths)
+        here = current_context()
+        return tuple(x.as_in_context(here) for x in made) if self._lengths else made.as_in_context(here)
 
 
 class Append:
