@@ -94,21 +94,9 @@ char *mx_names_make(const char *name, const char *hint)
     return mx_text_take(&text);
 }
 
-/* What the classic interface calls these operators when they are written as a + b, a * 2 ... */
-static const char *const spoken[][2] = {
-    {"elemwise_add", "_plus"},           {"elemwise_sub", "_minus"},           {"elemwise_mul", "_mul"},
-    {"elemwise_div", "_div"},            {"_plus_scalar", "_plusscalar"},      {"_minus_scalar", "_minusscalar"},
-    {"_rminus_scalar", "_rminusscalar"}, {"_mul_scalar", "_mulscalar"},        {"_div_scalar", "_divscalar"},
-    {"_rdiv_scalar", "_rdivscalar"},     {"_power_scalar", "_powerscalar"},    {"_rpower_scalar", "_rpowerscalar"},
-    {"_maximum_scalar", "_maximumscalar"}, {"_minimum_scalar", "_minimumscalar"}, {"SliceChannel", "split"},
-};
-
 const char *mx_names_usual_hint(const mx_op *op, char *buffer)
 {
-    for (size_t i = 0; i < sizeof spoken / sizeof *spoken; i++)
-        if (!strcmp(op->name, spoken[i][0]))
-            return mx_names_hint(spoken[i][1], buffer);
-    return mx_names_hint(op->name, buffer);
+    return mx_names_hint(op->hint ? op->hint : op->name, buffer);
 }
 
 const char *mx_names_hint(const char *called, char *buffer)

@@ -19,9 +19,8 @@
 #include "base/flags.h"
 #include "gluon/op.gen.h"
 #include "ndarray/device.h"
+#include "op/formula/pointwise.h"
 #include "pass/passes.h"
-
-extern mx_op mx_family_pointwise[];
 
 typedef enum kind {
     NONE,    /* stays as it is */
@@ -82,10 +81,7 @@ static bool is_pointwise(const mx_step *step)
     for (size_t i = 0; i < sizeof others / sizeof *others; i++)
         if (mx_step_is(step, others[i]))
             return true;
-    for (int n = 0; mx_family_pointwise[n].name; n++)
-        if (step->op == &mx_family_pointwise[n])
-            return true;
-    return false;
+    return mx_pointwise_of(step->op) != NULL;
 }
 
 /* What the step could become; whether its inputs allow it is asked later. */

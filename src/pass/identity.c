@@ -8,27 +8,39 @@
 #include <string.h>
 
 #include "gluon/op.gen.h"
+#include "op/formula/pointwise.h"
 #include "pass/passes.h"
 
-static bool always(const mx_step *step) { return step != NULL; }
-
-static bool dropout(const mx_step *step)
+static bool drops_nothing(const mx_step *step)
 {
     const mx_dropout_attrs *a = step->attrs;
     return (a->mode == MX_DROPOUT_TRAINING && !step->training) || a->p == 0;
 }
 
-static bool times_one(const mx_step *step) { return ((const mx_scalar_attrs *)step->attrs)->scalar == 1; }
-static bool plus_zero(const mx_step *step) { return ((const mx_scalar_attrs *)step->attrs)->scalar == 0; }
+/* x * 1, x / 1, x ** 1, x + 0, x - 0 */
+static bool is_neutral(const mx_step *step)
+{
+    const mx_pointwise *use = mx_pointwise_of(step->op);
+    if (!use || use->form != MX_FORM_SCALAR)
+        return false;
+    const double scalar = ((const mx_scalar_attrs *)step->attrs)->scalar;
+    switch (use->row) {
+    case MX_ROW_mul:
+    case MX_ROW_div:
+    case MX_ROW_power: return scalar == 1;
+    case MX_ROW_add:
+    case MX_ROW_sub: return scalar == 0;
+    default: return false;
+    }
+}
 
-static const struct {
-    const char *op;
-    bool (*holds)(const mx_step *step);
-} rules[] = {
-    {"_copy", always},           {"BlockGrad", always},        {"make_loss", always},      {"MakeLoss", always},
-    {"Dropout", dropout},        {"_mul_scalar", times_one},   {"_div_scalar", times_one}, {"_power_scalar", times_one},
-    {"_plus_scalar", plus_zero}, {"_minus_scalar", plus_zero},
-};
+/* The description says so, of some operators only while nothing is drawn or written. */
+static bool by_description(const mx_step *step)
+{
+    if (!(step->op->flags & MX_OP_IDENTITY) || step->op->mutates)
+        return false;
+    return !(step->op->flags & MX_OP_RANDOM) || (mx_step_is(step, "Dropout") && drops_nothing(step));
+}
 
 static bool is_identity(const mx_program *program, const mx_step *step)
 {
@@ -42,10 +54,7 @@ static bool is_identity(const mx_program *program, const mx_step *step)
             return false;
     if (step->op->flags & MX_OP_VIEW) /* the same shape again */
         return true;
-    for (size_t i = 0; i < sizeof rules / sizeof *rules; i++)
-        if (!strcmp(rules[i].op, step->op->name))
-            return rules[i].holds(step);
-    return false;
+    return by_description(step) || is_neutral(step);
 }
 
 /* A sum or mean over axes of size one is a reshape. */

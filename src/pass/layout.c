@@ -19,9 +19,8 @@
 #include "gluon/op.gen.h"
 #include "ndarray/device.h"
 #include "op/formula/blocked.h"
+#include "op/formula/pointwise.h"
 #include "pass/passes.h"
-
-extern mx_op mx_family_pointwise[];
 
 static const mx_value *value_of(const mx_layout *l, int32_t v) { return &l->program->values.items[v]; }
 static int64_t up(int64_t a, int64_t b) { return (a + b - 1) / b; }
@@ -96,21 +95,10 @@ static mx_layout_kind pooling_kind(const mx_layout *l, const mx_step *step)
                : MX_LAYOUT_NONE;
 }
 
-/* Functions that are finite at 0, so that lanes past the last channel never become infinite or NaN. */
-static const char *const tame[] = {"relu",         "Activation",    "clip",         "elemwise_add",  "broadcast_add",
-                                   "elemwise_sub", "broadcast_sub", "elemwise_mul", "broadcast_mul", "_plus_scalar",
-                                   "_mul_scalar",  "sigmoid",       "tanh",         "_silu",         "mish",
-                                   "abs",          "square"};
-
+/* Lanes past the last channel hold zeros, which must never become infinite or NaN. */
 static bool pointwise(const mx_step *step, bool whole)
 {
-    for (size_t i = 0; i < sizeof tame / sizeof *tame; i++)
-        if (mx_step_is(step, tame[i]))
-            return true;
-    for (int n = 0; whole && mx_family_pointwise[n].name; n++)
-        if (step->op == &mx_family_pointwise[n])
-            return true;
-    return false;
+    return step->op->finite_at_zero || (whole && mx_pointwise_of(step->op));
 }
 
 /* Pointwise steps whose inputs all have the result's shape; joins of whole blocks. */

@@ -13,8 +13,6 @@
 #include "op/formula/fused.h"
 #include "pass/passes.h"
 
-extern mx_op mx_family_pointwise[];
-
 /* A step as a program of rows; n_rows 0: it is not pointwise. */
 typedef struct joined {
     mx_fused program;
@@ -34,19 +32,11 @@ static int activation_row(int type)
     }
 }
 
-static bool in_table(const mx_op *op)
-{
-    int n = 0;
-    while (mx_family_pointwise[n].name)
-        n++;
-    return op >= mx_family_pointwise && op < mx_family_pointwise + n;
-}
-
 static bool row_of(const mx_step *step, mx_fused_row *row)
 {
     *row = (mx_fused_row){.in = {-1, -1, -1}};
-    if (in_table(step->op)) {
-        const mx_pointwise *use = step->op->user;
+    const mx_pointwise *use = mx_pointwise_of(step->op);
+    if (use) {
         row->row = (int16_t)use->row, row->form = (int8_t)use->form;
         if (use->form >= MX_FORM_SCALAR)
             row->scalar = ((const mx_scalar_attrs *)step->attrs)->scalar;

@@ -64,7 +64,7 @@ static void reference(const mx_reference_call *call)
 mx_op mx_family_sparse_reg[] = {
     {.name = "IdentityAttachKLSparseReg", .precision = MX_PRECISION_FLOAT32, .c_name = "identity_attach_kl_sparse_reg",
      .inputs = "data moving_avg",
-     .doc = "data as it is; its gradient gets a penalty that makes activations sparse", .schema = &sparse_reg_schema, .flags = MX_OP_LOSS | MX_OP_TRAINING,
+     .doc = "data as it is; its gradient gets a penalty that makes activations sparse", .schema = &sparse_reg_schema, .flags = MX_OP_IDENTITY | MX_OP_LOSS | MX_OP_TRAINING,
      .infer_shape = infer, .gradient = gradient, .grad_in = 2, .mutates = 2, .no_grad_inputs = 2, .reference = reference,
      .samples = (const mx_sample[]){{"4,3;3", "", 0.1, 0.9, "train nograd floatonly"}, {"2,3,4,5;3", "momentum=0.5, penalty=0.1", 0.1, 0.9, "train nograd floatonly"},
                                     {"4,3;3", "sparseness_target=0.3", 0.1, 0.9, "nograd floatonly"}, {0}}},

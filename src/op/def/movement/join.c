@@ -447,7 +447,7 @@ mx_op mx_family_join[] = {
      .movement = &(const mx_movement){plan_stack},
      .samples = (const mx_sample[]){{"2,3;2,3", "num_args=2", 0, 0, NULL}, {"2,3;2,3;2,3", "axis=1", 0, 0, NULL},
          {"4;4", "axis=-1", 0, 0, NULL}, {"();()", "", 0, 0, NULL}, {0}}},
-    {.name = "SliceChannel", .methods = "split", .aliases = "split", .c_name = "split",
+    {.name = "SliceChannel", .hint = "split", .methods = "split", .aliases = "split", .c_name = "split",
      .doc = "cuts an axis into equal parts",
      .inputs = "data", .schema = &split_schema,
      .count_out = count_split, .infer_shape = infer_split, .gradient = grad_split, .reference = ref_split,

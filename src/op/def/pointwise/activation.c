@@ -296,7 +296,8 @@ static void ref_leaky_backward(const mx_reference_call *call)
                         {"5;5", "act_type=softsign", 0.1, 0.9, "floatonly"}, {0}}
 
 mx_op mx_family_activation[] = {
-    {.name = "Activation", .float32_where = (const char *const[]){"act_type", "softrelu", NULL}, .aliases = "_npx_activation",
+    {.name = "Activation", .finite_at_zero = true,
+     .float32_where = (const char *const[]){"act_type", "softrelu", NULL}, .aliases = "_npx_activation",
      .c_name = "op_activation", .inputs = "data", .schema = &activation_schema,
      .doc = "an activation function chosen by name", .flags = MX_OP_INPLACE, .gradient = grad_activation, .grad_out = 1,
      .samples = KINDS("2,37"), .reference = ref_activation},

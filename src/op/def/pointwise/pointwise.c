@@ -280,3 +280,9 @@ mx_op mx_family_pointwise[] = {
     {0}
 };
 // clang-format on
+
+const mx_pointwise *mx_pointwise_of(const mx_op *op)
+{
+    const mx_op *end = mx_family_pointwise + sizeof mx_family_pointwise / sizeof *mx_family_pointwise;
+    return op >= mx_family_pointwise && op < end ? op->user : NULL;
+}

@@ -149,7 +149,7 @@ mx_op mx_family_straight[] = {
      .reference = ref_sign},
     {.name = "_contrib_gradientmultiplier", .c_name = "gradient_multiplier",
      .doc = "a copy of data whose gradient is scaled", .inputs = "data",
-     .schema = &gradientmultiplier_schema, .flags = MX_OP_INPLACE, .gradient = grad_multiplier,
+     .schema = &gradientmultiplier_schema, .flags = MX_OP_IDENTITY | MX_OP_INPLACE, .gradient = grad_multiplier,
      .samples = SAMPLES("scalar=-0.5", "nograd"), .reference = ref_copy},
     {.name = "_contrib_div_sqrt_dim", .c_name = "div_sqrt_dim",
      .doc = "data divided by the square root of the size of its last axis",

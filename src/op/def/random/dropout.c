@@ -99,7 +99,7 @@ static void backward_reference(const mx_reference_call *call)
 mx_op mx_family_dropout[] = {
     {.name = "Dropout", .aliases = "_npx_dropout", .c_name = "op_dropout", .inputs = "data", .outputs = "output mask",
      .doc = "values are dropped at random, the others scaled up so that the mean stays", .schema = &dropout_schema,
-     .flags = MX_OP_INPLACE | MX_OP_RANDOM | MX_OP_TRAINING, .n_out = 2, .n_visible = 1, .infer_shape = infer_shape,
+     .flags = MX_OP_IDENTITY | MX_OP_INPLACE | MX_OP_RANDOM | MX_OP_TRAINING, .n_out = 2, .n_visible = 1, .infer_shape = infer_shape,
      .infer_type = infer_type, .gradient = gradient, .grad_out = 2, .reference = reference,
      .samples = (const mx_sample[]){{"2,3", "p=0.3", 0, 0, "floatonly"}, {"2,3", "p=0.3", 0, 0, "train random floatonly"},
                                     {"2,3", "p=0", 0, 0, "train floatonly"},

@@ -54,7 +54,8 @@ static void ref_retain(const mx_reference_call *call)
 
 #define SAMPLES(...) (const mx_sample[]){__VA_ARGS__, {0}}
 mx_op mx_family_storage[] = {
-    {.name = "cast_storage", .sparse = MX_SPARSE_STORAGE, .sparse_gradient = true, .aliases = "_sparse_cast_storage",
+    {.name = "cast_storage", .flags = MX_OP_IDENTITY, .sparse = MX_SPARSE_STORAGE, .sparse_gradient = true,
+     .aliases = "_sparse_cast_storage",
      .inputs = "data",
      .doc = "the array in another storage; dense arrays stay dense (mx_tostype makes sparse ones)",
      .schema = &cast_storage_schema,
