@@ -123,6 +123,16 @@ MX_API mx_symbol *mx_symbol_from_json(const char *text, size_t length);
 MX_API mx_symbol *mx_symbol_load(const char *path);
 MX_API const char *mx_symbol_text(const mx_symbol *symbol);  /* "<Symbol fc1>", "<Symbol group [a, b]>" */
 MX_API const char *mx_symbol_debug(const mx_symbol *symbol); /* every node with its inputs and attributes */
-MX_API const char *mx_symbol_dot(const mx_symbol *symbol);   /* for graphviz */
+
+/* ---- drawings: text for the program dot (graphviz), which belongs to the scope ---------------------------------- */
+MX_API const char *mx_symbol_dot(const mx_symbol *symbol); /* all nodes, inputs at the top */
+struct mx_symbol_drawing {
+    const char *title;            /* NULL: none */
+    const char *boxes;            /* more attributes of boxes, `shape="oval" width="2"`; NULL: none */
+    const struct mx_known *known; /* arrows show the shapes that follow from these; NULL: none */
+    int n_hidden;
+    const char *const *hidden; /* (n_hidden) names of variables that are left out */
+};
+MX_API const char *mx_symbol_draw(const mx_symbol *symbol, const struct mx_symbol_drawing *drawing); /* outputs below */
 
 #endif

@@ -191,6 +191,33 @@ static PyObject *infer(PyObject *self, PyObject *args)
     return result;
 }
 
+/* _draw(title, boxes, hidden, names or None, shapes, types): text for the program dot; hidden: names left out. */
+static PyObject *draw(PyObject *self, PyObject *args)
+{
+    PyObject *hidden, *names, *shapes, *types;
+    const char *title, *boxes;
+    mx_symbol *symbol = sym_symbol(self);
+    if (!symbol ||
+        !PyArg_ParseTuple(args, "ssO!OOO:_draw", &title, &boxes, &PyList_Type, &hidden, &names, &shapes, &types))
+        return NULL;
+    const Py_ssize_t n = PyList_GET_SIZE(hidden);
+    const char **left_out = PyMem_Calloc((size_t)n + 1, sizeof *left_out), *text = NULL;
+    known k = {0};
+    MX_SCOPE;
+    bool ok = left_out ? read_known(&k, names, shapes, types) == 0 : (PyErr_NoMemory(), false);
+    for (Py_ssize_t i = 0; ok && i < n; i++)
+        ok = (left_out[i] = PyUnicode_AsUTF8(PyList_GET_ITEM(hidden, i))) != NULL;
+    if (ok) {
+        const struct mx_known given = {k.n, k.names, k.shapes, k.types, true};
+        text = mx_symbol_draw(symbol, &(struct mx_symbol_drawing){title, boxes, names == Py_None ? NULL : &given, (int)n,
+                                                                 left_out});
+    }
+    PyObject *result = text ? PyUnicode_FromString(text) : ok ? raise_error() : NULL;
+    free_known(&k);
+    PyMem_Free(left_out);
+    return result;
+}
+
 /* ---- files ------------------------------------------------------------------------------------------------------- */
 
 static PyObject *save(PyObject *self, PyObject *path)
@@ -436,6 +463,7 @@ PyMethodDef sym_ask_methods[] = {
     {"_set_attr", (PyCFunction)(void (*)(void))set_attr, METH_VARARGS | METH_KEYWORDS,
      "Sets attributes: _set_attr(key='text')."},
     {"_infer", infer, METH_VARARGS, NULL},
+    {"_draw", draw, METH_VARARGS, NULL},
     {"_save", save, METH_O, NULL},
     {"_constant", constant, METH_O, "The array that a constant of the graph stands for; None for other names."},
     {"gradient", gradient, METH_O,

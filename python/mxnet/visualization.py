@@ -8,28 +8,6 @@ __all__ = ["print_summary", "plot_network"]
 _HIDDEN = ("_weight", "_bias", "_gamma", "_beta", "_moving_var", "_moving_mean", "_running_var", "_running_mean",
            "_alpha", "_parameters")
 
-# Colours by kind of operator, as `gluon plot` has them.
-_KINDS = (
-    ("input", "#d3efea", ()),
-    ("layer with weights", "#fbc4bd", ("FullyConnected", "Convolution", "Deconvolution", "Embedding", "RNN")),
-    ("normalization", "#dedcec", ("BatchNorm", "LayerNorm", "InstanceNorm", "GroupNorm", "L2Normalization", "LRN",
-                                  "_contrib_SyncBatchNorm")),
-    ("activation", "#ffffd0", ("Activation", "LeakyReLU", "relu", "sigmoid", "tanh", "softsign", "softrelu")),
-    ("pooling", "#c5dcec", ("Pooling", "_contrib_AdaptiveAvgPooling2D", "UpSampling")),
-    ("shape", "#fde2c4", ("Concat", "Flatten", "Reshape", "transpose", "expand_dims", "squeeze", "SliceChannel",
-                          "slice", "slice_axis", "stack", "Pad", "SwapAxis")),
-    ("sum", "#d9efbb", ("elemwise_add", "broadcast_add", "add_n", "elemwise_sub", "broadcast_sub")),
-    ("softmax", "#fbe3ef", ("Softmax", "SoftmaxOutput", "softmax", "log_softmax", "LinearRegressionOutput",
-                            "LogisticRegressionOutput", "MakeLoss", "softmax_cross_entropy")),
-)
-_OTHER = "#ececec"
-
-
-def _colour(op):
-    if op == "null":
-        return _KINDS[0][1]
-    return next((colour for _, colour, ops in _KINDS if op in ops), _OTHER)
-
 
 def _check(symbol, who):
     if not isinstance(symbol, Symbol):
@@ -58,37 +36,6 @@ def _nodes(symbol):
 
 def _is_hidden(node):
     return node["op"] == "null" and node["name"].endswith(_HIDDEN)
-
-
-def _numbers(text):
-    return "x".join(part.strip() for part in (text or "").strip("()[] ").split(",") if part.strip())
-
-
-def _label(node):
-    """What stands in the box of a node."""
-    op, attrs = node["op"], node["attrs"]
-    stride = _numbers(attrs.get("stride"))
-    window = _numbers(attrs.get("kernel")) + (f"/{stride}" if stride.strip("1x") else "")
-    if op == "null":
-        return node["name"]
-    if op in ("Convolution", "Deconvolution"):
-        return f"{op}\n{window}, {attrs.get('num_filter')}"
-    if op == "FullyConnected":
-        return f"{op}\n{attrs.get('num_hidden')}"
-    if op == "Pooling":
-        how = attrs.get("pool_type", "max")
-        if attrs.get("global_pool") in ("True", "1"):
-            return f"{op}\nglobal {how}"
-        return f"{op}\n{how}, {window}"
-    if op in ("Activation", "LeakyReLU"):
-        return f"{op}\n{attrs.get('act_type', 'leaky')}"
-    if op == "Dropout":
-        return f"{op}\n{attrs.get('p', '0.5')}"
-    if op.endswith("_scalar"):
-        return f"{op.strip('_')}\n{attrs.get('scalar')}"
-    if op in _KINDS[2][2] or op in _KINDS[5][2]:
-        return op
-    return f"{op}\n{node['name']}"
 
 
 class Dot:
@@ -155,12 +102,16 @@ class Dot:
         return self.source
 
 
-def _new_drawing(title, save_format):
+def _new_drawing(title, save_format, text):
+    """A drawing that begins as the text of the library says."""
+    lines = text.splitlines()[1:-1]  # without "digraph {" and "}"
     try:
         from graphviz import Digraph
     except ImportError:
-        return Dot(title, save_format)
-    return Digraph(name=title, format=save_format)
+        drawing = Dot(title, save_format)
+        drawing._lines += lines
+        return drawing
+    return Digraph(name=title, format=save_format, body=[line + "\n" for line in lines])
 
 
 def plot_network(symbol, title="plot", save_format="pdf", shape=None, dtype=None, node_attrs={}, hide_weights=True):
@@ -175,28 +126,12 @@ def plot_network(symbol, title="plot", save_format="pdf", shape=None, dtype=None
     if len(set(symbol.get_internals().list_outputs())) != len(symbol.get_internals().list_outputs()):
         import warnings
         warnings.warn("plot_network: names of nodes are not unique: some are drawn as one", stacklevel=2)
-    shapes = _output_shapes(symbol, shape, dtype)
-    nodes, _ = _nodes(symbol)
-    drawing = _new_drawing(title, save_format)
-    drawing.attr("graph", ranksep="0.35", nodesep="0.4")
-    drawing.attr("node", fontname="Helvetica", fontsize="12", color="#888888")
-    drawing.attr("edge", fontname="Helvetica", fontsize="10", fontcolor="#444444", color="#555555", arrowsize="0.7")
-    look = {"shape": "box", "width": "1.3", "height": "0.6", "style": "rounded,filled", **node_attrs}
-    hidden = {i for i, node in enumerate(nodes) if hide_weights and _is_hidden(node)}
-    for i, node in enumerate(nodes):
-        if i not in hidden:
-            own = dict(look, fillcolor=_colour(node["op"]))
-            if node["op"] == "null":
-                own["shape"], own["style"] = "oval", "filled"
-            drawing.node(name=node["name"], label=_label(node), **own)
-    outputs = _names_of_outputs(symbol, nodes)
-    for i, node in enumerate(nodes):
-        for place, (source, number, *_) in enumerate(node["inputs"] if i not in hidden else ()):
-            if source not in hidden:  # first inputs make the straight lines of the drawing
-                drawing.edge(tail_name=node["name"], head_name=nodes[source]["name"],
-                             label=_flow(shapes.get(outputs.get((source, number)))), dir="back", arrowtail="open",
-                             weight="1" if place else "8")
-    return drawing
+    boxes = " ".join(f"{key}={Dot._quoted(value)}" for key, value in node_attrs.items())
+    hidden = [name for name in symbol.list_inputs() if hide_weights and name.endswith(_HIDDEN)]
+    names = None if shape is None else list(dict.fromkeys(list(shape) + list(dtype or {})))
+    text = symbol._draw(title, boxes, hidden, names, [(shape or {}).get(name) for name in names or ()],
+                        [(dtype or {}).get(name) for name in names or ()])
+    return _new_drawing(title, save_format, text)
 
 
 def _names_of_outputs(symbol, nodes):

@@ -455,6 +455,8 @@ static void everything(void)
     mx_symbol_attrs_deep(net);
     mx_symbol_debug(net);
     mx_symbol_dot(net);
+    mx_symbol_draw(net, &(struct mx_symbol_drawing){
+                            .title = "net", .known = &(struct mx_known){1, NULL, (mx_dims[]){MX_DIMS(1, 1, 5, 5)}, NULL, true}});
     mx_symbol_text(mx_symbol_group((mx_symbol *const[]){net, other}, 2));
     mx_symbol_arrays(net);
     mx_symbol_set_attr(net, "k", "v");

@@ -37,7 +37,7 @@
     U(arctan, "_sparse_arctan", m_atan(x), X, 1 / (1 + x * x), mx_g_div(g, mx_g_shift(mx_g1("square", x), 1)), -2, 2, "inverse of tan", (.sparse = MX_SPARSE_ZEROS, .methods = "arctan")) \
     U(sinh, "_sparse_sinh", m_sinh(x), X, m_cosh(x), mx_g_mul(g, mx_g1("cosh", x)), -2, 2, "hyperbolic sine", (.precision = MX_PRECISION_FLOAT32, .sparse = MX_SPARSE_ZEROS, .methods = "sinh")) \
     U(cosh, "_sparse_cosh", m_cosh(x), X, m_sinh(x), mx_g_mul(g, mx_g1("sinh", x)), -2, 2, "hyperbolic cosine", (.precision = MX_PRECISION_FLOAT32, .methods = "cosh")) \
-    U(tanh, "_sparse_tanh", m_tanh(x), Y, 1 - y * y, mx_g_mul(g, mx_g_rsub(1, mx_g1("square", y))), -2, 2, "hyperbolic tangent", (.sparse = MX_SPARSE_ZEROS, .methods = "tanh", .finite_at_zero = true)) \
+    U(tanh, "_sparse_tanh", m_tanh(x), Y, 1 - y * y, mx_g_mul(g, mx_g_rsub(1, mx_g1("square", y))), -2, 2, "hyperbolic tangent", (.sparse = MX_SPARSE_ZEROS, .methods = "tanh", .finite_at_zero = true, .look = MX_LOOK_ACTIVATION)) \
     U(arcsinh, "_sparse_arcsinh", m_asinh(x), X, 1 / m_sqrt(x * x + 1), mx_g_mul(g, mx_g1("rsqrt", mx_g_shift(mx_g1("square", x), 1))), -2, 2, "inverse of sinh", (.precision = MX_PRECISION_FLOAT32, .sparse = MX_SPARSE_ZEROS, .methods = "arcsinh")) \
     U(arccosh, "_sparse_arccosh", m_acosh(x), X, 1 / m_sqrt(x * x - 1), mx_g_mul(g, mx_g1("rsqrt", mx_g_shift(mx_g1("square", x), -1))), 1.3, 4, "inverse of cosh", (.precision = MX_PRECISION_FLOAT32, .methods = "arccosh")) \
     U(arctanh, "_sparse_arctanh", m_atanh(x), X, 1 / (1 - x * x), mx_g_div(g, mx_g_rsub(1, mx_g1("square", x))), -0.8, 0.8, "inverse of tanh", (.precision = MX_PRECISION_FLOAT32, .sparse = MX_SPARSE_ZEROS, .methods = "arctanh")) \
@@ -47,10 +47,10 @@
     U(_trigamma, "", m_trigamma(x), X, m_tetragamma(x), no_higher_order("gammaln"), 0.5, 4, "second derivative of gammaln", ()) \
     U(erf, "", m_erf(x), X, m_two_over_sqrt_pi * m_exp(-x * x), mx_g_mul(g, mx_g_scale(mx_g1("exp", mx_g_neg(mx_g1("square", x))), 1.1283791670955125739)), -2, 2, "the error function", (.methods = "erf")) \
     U(erfinv, "", m_erfinv(x), Y, m_exp(y * y) / m_two_over_sqrt_pi, mx_g_mul(g, mx_g_scale(mx_g1("exp", mx_g1("square", y)), 0.88622692545275801365)), -0.8, 0.8, "inverse of the error function", (.precision = MX_PRECISION_FLOAT32, .methods = "erfinv")) \
-    U(relu, "_sparse_relu", x < 0 ? 0 : x, Y, (T)(y > 0), mx_g_mul(g, mx_g1("sign", y)), -2, 2, "max(x, 0)", (.sparse = MX_SPARSE_ZEROS, .methods = "relu", .finite_at_zero = true)) \
-    U(sigmoid, "_sparse_sigmoid", m_sigmoid(x), Y, y * (1 - y), mx_g_mul(g, mx_g_mul(y, mx_g_rsub(1, y))), -3, 3, "1 / (1 + exp(-x))", (.methods = "sigmoid", .finite_at_zero = true)) \
+    U(relu, "_sparse_relu", x < 0 ? 0 : x, Y, (T)(y > 0), mx_g_mul(g, mx_g1("sign", y)), -2, 2, "max(x, 0)", (.sparse = MX_SPARSE_ZEROS, .methods = "relu", .finite_at_zero = true, .look = MX_LOOK_ACTIVATION)) \
+    U(sigmoid, "_sparse_sigmoid", m_sigmoid(x), Y, y * (1 - y), mx_g_mul(g, mx_g_mul(y, mx_g_rsub(1, y))), -3, 3, "1 / (1 + exp(-x))", (.methods = "sigmoid", .finite_at_zero = true, .look = MX_LOOK_ACTIVATION)) \
     U(log_sigmoid, "", -m_softplus(-x), Y, 1 - m_exp(y), mx_g_mul(g, mx_g_rsub(1, mx_g1("exp", y))), -3, 3, "log(sigmoid(x)) without overflow", ()) \
-    U(softsign, "", x / (1 + m_fabs(x)), X, 1 / ((1 + m_fabs(x)) * (1 + m_fabs(x))), mx_g_mul(g, mx_g_power(mx_g_shift(mx_g1("abs", x), 1), -2)), -2, 2, "x / (1 + |x|)", (.methods = "softsign")) \
+    U(softsign, "", x / (1 + m_fabs(x)), X, 1 / ((1 + m_fabs(x)) * (1 + m_fabs(x))), mx_g_mul(g, mx_g_power(mx_g_shift(mx_g1("abs", x), 1), -2)), -2, 2, "x / (1 + |x|)", (.methods = "softsign", .look = MX_LOOK_ACTIVATION)) \
     U(_softplus, "", m_softplus(x), Y, 1 - m_exp(-y), mx_g_mul(g, mx_g_rsub(1, mx_g1("exp", mx_g_neg(y)))), -3, 3, "log(1 + exp(x)) without overflow: Activation's softrelu", ()) \
     U(mish, "", x * m_tanh(m_softplus(x)), X, m_mish_slope(x), mx_g_mul(g, mx_mish_slope(x)), -3, 3, "x * tanh(log(1 + exp(x)))", (.finite_at_zero = true)) \
     U(_silu, "", x * m_sigmoid(x), X, m_sigmoid(x) * (1 + x * (1 - m_sigmoid(x))), mx_g_mul(g, mx_silu_slope(x)), -3, 3, "x * sigmoid(x)", (.finite_at_zero = true))
@@ -78,43 +78,43 @@
  * Compositions see g, a, b, y; a or b is NULL in the scalar forms, where the number s stands for it. */
 #define MX_BINARY_ROWS(B) \
     B(add, "elemwise_add", "_sparse_elemwise_add _grad_add _add _plus _Plus", "broadcast_add", "_sparse_broadcast_add _sparse_broadcast_plus broadcast_plus", \
-      "_plus_scalar", "_PlusScalar _scatter_plus_scalar", 0, 0, 0, 0, a + b, g, g, -2, 2, "a + b", (.precision = MX_PRECISION_WIDEST, .sparse = MX_SPARSE_TWO, .sparse_gradient = true, .hint = "_plus", .finite_at_zero = true), (.precision = MX_PRECISION_WIDEST, .sparse = MX_SPARSE_TWO, .sparse_gradient = true, .methods = "broadcast_add", .finite_at_zero = true), (.hint = "_plusscalar", .finite_at_zero = true)) \
+      "_plus_scalar", "_PlusScalar _scatter_plus_scalar", 0, 0, 0, 0, a + b, g, g, -2, 2, "a + b", (.precision = MX_PRECISION_WIDEST, .sparse = MX_SPARSE_TWO, .sparse_gradient = true, .hint = "_plus", .finite_at_zero = true, .look = MX_LOOK_SUM), (.precision = MX_PRECISION_WIDEST, .sparse = MX_SPARSE_TWO, .sparse_gradient = true, .methods = "broadcast_add", .finite_at_zero = true, .look = MX_LOOK_SUM), (.hint = "_plusscalar", .finite_at_zero = true, .look = MX_LOOK_SUM, .shows = "scalar")) \
     B(sub, "elemwise_sub", "_sparse_elemwise_sub _sub _minus _Minus", "broadcast_sub", "_sparse_broadcast_sub _sparse_broadcast_minus broadcast_minus", \
-      "_minus_scalar", "_MinusScalar _scatter_minus_scalar", 0, 0, 0, 0, a - b, g, mx_g_neg(g), -2, 2, "a - b", (.precision = MX_PRECISION_WIDEST, .sparse = MX_SPARSE_TWO, .sparse_gradient = true, .hint = "_minus", .finite_at_zero = true), (.precision = MX_PRECISION_WIDEST, .sparse = MX_SPARSE_TWO, .sparse_gradient = true, .methods = "broadcast_sub", .finite_at_zero = true), (.hint = "_minusscalar")) \
+      "_minus_scalar", "_MinusScalar _scatter_minus_scalar", 0, 0, 0, 0, a - b, g, mx_g_neg(g), -2, 2, "a - b", (.precision = MX_PRECISION_WIDEST, .sparse = MX_SPARSE_TWO, .sparse_gradient = true, .hint = "_minus", .finite_at_zero = true, .look = MX_LOOK_SUM), (.precision = MX_PRECISION_WIDEST, .sparse = MX_SPARSE_TWO, .sparse_gradient = true, .methods = "broadcast_sub", .finite_at_zero = true, .look = MX_LOOK_SUM), (.hint = "_minusscalar", .shows = "scalar")) \
     B(mul, "elemwise_mul", "_sparse_elemwise_mul _mul _Mul", "broadcast_mul", "_sparse_broadcast_mul", \
-      "_mul_scalar", "_MulScalar _sparse_mul_scalar", 3, 0, 0, 0, a * b, times(g, b, s), mx_g_mul(g, a), -2, 2, "a * b", (.precision = MX_PRECISION_WIDEST, .sparse = MX_SPARSE_TWO, .hint = "_mul", .finite_at_zero = true), (.precision = MX_PRECISION_WIDEST, .sparse = MX_SPARSE_TWO, .methods = "broadcast_mul", .finite_at_zero = true), (.sparse = MX_SPARSE_ZEROS, .sparse_gradient = true, .hint = "_mulscalar", .finite_at_zero = true)) \
+      "_mul_scalar", "_MulScalar _sparse_mul_scalar", 3, 0, 0, 0, a * b, times(g, b, s), mx_g_mul(g, a), -2, 2, "a * b", (.precision = MX_PRECISION_WIDEST, .sparse = MX_SPARSE_TWO, .hint = "_mul", .finite_at_zero = true), (.precision = MX_PRECISION_WIDEST, .sparse = MX_SPARSE_TWO, .methods = "broadcast_mul", .finite_at_zero = true), (.sparse = MX_SPARSE_ZEROS, .sparse_gradient = true, .hint = "_mulscalar", .finite_at_zero = true, .shows = "scalar")) \
     B(div, "elemwise_div", "_sparse_elemwise_div _scatter_elemwise_div _div _Div", "broadcast_div", "_sparse_broadcast_div", \
       "_div_scalar", "_DivScalar _sparse_div_scalar", 2, 1, 0, 0, m_div(a, b), over(g, b, s), mx_g_neg(mx_g_div(mx_g_mul(g, y), b)), 0.5, 3, \
-      "a / b; integers are divided as integers, by zero gives 0", (.precision = MX_PRECISION_WIDEST, .sparse = MX_SPARSE_TWO, .hint = "_div"), (.precision = MX_PRECISION_WIDEST, .sparse = MX_SPARSE_TWO, .methods = "broadcast_div"), (.sparse = MX_SPARSE_ZEROS, .sparse_gradient = true, .hint = "_divscalar")) \
+      "a / b; integers are divided as integers, by zero gives 0", (.precision = MX_PRECISION_WIDEST, .sparse = MX_SPARSE_TWO, .hint = "_div"), (.precision = MX_PRECISION_WIDEST, .sparse = MX_SPARSE_TWO, .methods = "broadcast_div"), (.sparse = MX_SPARSE_ZEROS, .sparse_gradient = true, .hint = "_divscalar", .shows = "scalar")) \
     B(mod, "_mod", "_Mod", "broadcast_mod", "", "_mod_scalar", "_ModScalar", \
-      3, 0, 0, 0, m_mod(a, b), g, mx_g_neg(mx_g_mul(g, mx_g1("floor", quotient(a, b, s)))), 0.5, 3, "remainder with the sign of b; by zero gives 0", (.precision = MX_PRECISION_WIDEST), (.precision = MX_PRECISION_WIDEST), ()) \
+      3, 0, 0, 0, m_mod(a, b), g, mx_g_neg(mx_g_mul(g, mx_g1("floor", quotient(a, b, s)))), 0.5, 3, "remainder with the sign of b; by zero gives 0", (.precision = MX_PRECISION_WIDEST), (.precision = MX_PRECISION_WIDEST), (.shows = "scalar")) \
     B(power, "_power", "_Power", "broadcast_power", "", "_power_scalar", "_PowerScalar", \
-      3, 1, 1, 0, m_pow(a, b), power_base(g, a, b, s), power_exponent(g, a, y, s), 0.5, 2, "a to the power b", (.precision = MX_PRECISION_FLOAT32), (.precision = MX_PRECISION_FLOAT32, .methods = "broadcast_power"), (.precision = MX_PRECISION_FLOAT32, .hint = "_powerscalar")) \
+      3, 1, 1, 0, m_pow(a, b), power_base(g, a, b, s), power_exponent(g, a, y, s), 0.5, 2, "a to the power b", (.precision = MX_PRECISION_FLOAT32), (.precision = MX_PRECISION_FLOAT32, .methods = "broadcast_power"), (.precision = MX_PRECISION_FLOAT32, .hint = "_powerscalar", .shows = "scalar")) \
     B(maximum, "_maximum", "_Maximum", "broadcast_maximum", "_npi_maximum", "_maximum_scalar", "_MaximumScalar _npi_maximum_scalar", \
-      3, 0, 1, 0, m_max(a, b), mx_g_mul(g, at_least(a, b, s)), mx_g_mul(g, mx_g2("broadcast_lesser", a, b)), -2, 2, "the larger one", (.precision = MX_PRECISION_WIDEST), (.precision = MX_PRECISION_WIDEST, .methods = "broadcast_maximum"), (.hint = "_maximumscalar")) \
+      3, 0, 1, 0, m_max(a, b), mx_g_mul(g, at_least(a, b, s)), mx_g_mul(g, mx_g2("broadcast_lesser", a, b)), -2, 2, "the larger one", (.precision = MX_PRECISION_WIDEST), (.precision = MX_PRECISION_WIDEST, .methods = "broadcast_maximum"), (.hint = "_maximumscalar", .shows = "scalar")) \
     B(minimum, "_minimum", "_Minimum", "broadcast_minimum", "_npi_minimum", "_minimum_scalar", "_MinimumScalar _npi_minimum_scalar", \
-      3, 0, 1, 0, m_min(a, b), mx_g_mul(g, at_most(a, b, s)), mx_g_mul(g, mx_g2("broadcast_greater", a, b)), -2, 2, "the smaller one", (.precision = MX_PRECISION_WIDEST), (.precision = MX_PRECISION_WIDEST, .methods = "broadcast_minimum"), (.hint = "_minimumscalar")) \
+      3, 0, 1, 0, m_min(a, b), mx_g_mul(g, at_most(a, b, s)), mx_g_mul(g, mx_g2("broadcast_greater", a, b)), -2, 2, "the smaller one", (.precision = MX_PRECISION_WIDEST), (.precision = MX_PRECISION_WIDEST, .methods = "broadcast_minimum"), (.hint = "_minimumscalar", .shows = "scalar")) \
     B(hypot, "_hypot", "_Hypot", "broadcast_hypot", "", "_hypot_scalar", "_HypotScalar _npi_hypot_scalar", \
-      3, 1, 1, 1, m_hypot(a, b), mx_g_mul(g, mx_g_div(a, y)), mx_g_mul(g, mx_g_div(b, y)), 0.5, 3, "sqrt(a * a + b * b)", (.precision = MX_PRECISION_WIDEST), (.precision = MX_PRECISION_WIDEST), ())
+      3, 1, 1, 1, m_hypot(a, b), mx_g_mul(g, mx_g_div(a, y)), mx_g_mul(g, mx_g_div(b, y)), 0.5, 3, "sqrt(a * a + b * b)", (.precision = MX_PRECISION_WIDEST), (.precision = MX_PRECISION_WIDEST), (.shows = "scalar"))
 
 /* R(id, name, aliases, low, high, doc, facts): the forms whose first argument is the number; for rows of B where order matters. */
 #define MX_REVERSED_ROWS(R) \
-    R(sub, "_rminus_scalar", "_RMinusScalar", -2, 2, "a - b", (.hint = "_rminusscalar")) \
-    R(div, "_rdiv_scalar", "_RDivScalar", 0.5, 3, "a / b", (.precision = MX_PRECISION_FLOAT32, .hint = "_rdivscalar")) \
-    R(mod, "_rmod_scalar", "_RModScalar", 0.5, 3, "remainder of a by b", ()) \
-    R(power, "_rpower_scalar", "_RPowerScalar", 0.5, 2, "a to the power b", (.precision = MX_PRECISION_FLOAT32, .hint = "_rpowerscalar"))
+    R(sub, "_rminus_scalar", "_RMinusScalar", -2, 2, "a - b", (.hint = "_rminusscalar", .shows = "scalar")) \
+    R(div, "_rdiv_scalar", "_RDivScalar", 0.5, 3, "a / b", (.precision = MX_PRECISION_FLOAT32, .hint = "_rdivscalar", .shows = "scalar")) \
+    R(mod, "_rmod_scalar", "_RModScalar", 0.5, 3, "remainder of a by b", (.shows = "scalar")) \
+    R(power, "_rpower_scalar", "_RPowerScalar", 0.5, 2, "a to the power b", (.precision = MX_PRECISION_FLOAT32, .hint = "_rpowerscalar", .shows = "scalar"))
 
 /* C(id, the same names as in B, forward(a, b), doc, facts as in B): comparisons and logic: 1 or 0, gradient zero. */
 #define MX_COMPARE_ROWS(C) \
-    C(equal, "_equal", "_Equal", "broadcast_equal", "", "_equal_scalar", "_EqualScalar", a == b, "1 where a == b", (.precision = MX_PRECISION_WIDEST), (.precision = MX_PRECISION_WIDEST), ()) \
-    C(not_equal, "_not_equal", "_Not_Equal", "broadcast_not_equal", "", "_not_equal_scalar", "_NotEqualScalar", a != b, "1 where a != b", (.precision = MX_PRECISION_WIDEST), (.precision = MX_PRECISION_WIDEST), ()) \
-    C(greater, "_greater", "_Greater", "broadcast_greater", "", "_greater_scalar", "_GreaterScalar", a > b, "1 where a > b", (.precision = MX_PRECISION_WIDEST), (.precision = MX_PRECISION_WIDEST), ()) \
-    C(greater_equal, "_greater_equal", "_Greater_Equal", "broadcast_greater_equal", "", "_greater_equal_scalar", "_GreaterEqualScalar", a >= b, "1 where a >= b", (.precision = MX_PRECISION_WIDEST), (.precision = MX_PRECISION_WIDEST), ()) \
-    C(lesser, "_lesser", "_Lesser", "broadcast_lesser", "", "_lesser_scalar", "_LesserScalar", a < b, "1 where a < b", (.precision = MX_PRECISION_WIDEST), (.precision = MX_PRECISION_WIDEST), ()) \
-    C(lesser_equal, "_lesser_equal", "_Lesser_Equal", "broadcast_lesser_equal", "", "_lesser_equal_scalar", "_LesserEqualScalar", a <= b, "1 where a <= b", (.precision = MX_PRECISION_WIDEST), (.precision = MX_PRECISION_WIDEST), ()) \
-    C(logical_and, "_logical_and", "_Logical_And", "broadcast_logical_and", "", "_logical_and_scalar", "_LogicalAndScalar", (a != 0) & (b != 0), "1 where both are nonzero", (), (), ()) \
-    C(logical_or, "_logical_or", "_Logical_Or", "broadcast_logical_or", "", "_logical_or_scalar", "_LogicalOrScalar", (a != 0) | (b != 0), "1 where one is nonzero", (), (), ()) \
-    C(logical_xor, "_logical_xor", "_Logical_Xor", "broadcast_logical_xor", "", "_logical_xor_scalar", "_LogicalXorScalar", (a != 0) ^ (b != 0), "1 where exactly one is nonzero", (), (), ())
+    C(equal, "_equal", "_Equal", "broadcast_equal", "", "_equal_scalar", "_EqualScalar", a == b, "1 where a == b", (.precision = MX_PRECISION_WIDEST), (.precision = MX_PRECISION_WIDEST), (.shows = "scalar")) \
+    C(not_equal, "_not_equal", "_Not_Equal", "broadcast_not_equal", "", "_not_equal_scalar", "_NotEqualScalar", a != b, "1 where a != b", (.precision = MX_PRECISION_WIDEST), (.precision = MX_PRECISION_WIDEST), (.shows = "scalar")) \
+    C(greater, "_greater", "_Greater", "broadcast_greater", "", "_greater_scalar", "_GreaterScalar", a > b, "1 where a > b", (.precision = MX_PRECISION_WIDEST), (.precision = MX_PRECISION_WIDEST), (.shows = "scalar")) \
+    C(greater_equal, "_greater_equal", "_Greater_Equal", "broadcast_greater_equal", "", "_greater_equal_scalar", "_GreaterEqualScalar", a >= b, "1 where a >= b", (.precision = MX_PRECISION_WIDEST), (.precision = MX_PRECISION_WIDEST), (.shows = "scalar")) \
+    C(lesser, "_lesser", "_Lesser", "broadcast_lesser", "", "_lesser_scalar", "_LesserScalar", a < b, "1 where a < b", (.precision = MX_PRECISION_WIDEST), (.precision = MX_PRECISION_WIDEST), (.shows = "scalar")) \
+    C(lesser_equal, "_lesser_equal", "_Lesser_Equal", "broadcast_lesser_equal", "", "_lesser_equal_scalar", "_LesserEqualScalar", a <= b, "1 where a <= b", (.precision = MX_PRECISION_WIDEST), (.precision = MX_PRECISION_WIDEST), (.shows = "scalar")) \
+    C(logical_and, "_logical_and", "_Logical_And", "broadcast_logical_and", "", "_logical_and_scalar", "_LogicalAndScalar", (a != 0) & (b != 0), "1 where both are nonzero", (), (), (.shows = "scalar")) \
+    C(logical_or, "_logical_or", "_Logical_Or", "broadcast_logical_or", "", "_logical_or_scalar", "_LogicalOrScalar", (a != 0) | (b != 0), "1 where one is nonzero", (), (), (.shows = "scalar")) \
+    C(logical_xor, "_logical_xor", "_Logical_Xor", "broadcast_logical_xor", "", "_logical_xor_scalar", "_LogicalXorScalar", (a != 0) ^ (b != 0), "1 where exactly one is nonzero", (), (), (.shows = "scalar"))
 
 // clang-format on
 

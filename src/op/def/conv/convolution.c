@@ -462,7 +462,8 @@ static void reference_deconvolution(const mx_reference_call *call)
 
 #define SAMPLES(...) (const mx_sample[]){__VA_ARGS__, {0}}
 mx_op mx_family_convolution[] = {
-    {.name = "Convolution", .precision = MX_PRECISION_TARGET, .aliases = "_npx_convolution Convolution_v1",
+    {.name = "Convolution", .shows = "kernel/stride, num_filter", .look = MX_LOOK_WEIGHTS,
+     .precision = MX_PRECISION_TARGET, .aliases = "_npx_convolution Convolution_v1",
      .doc = "convolution over 1, 2 or 3 spatial axes", .inputs = "data weight bias?",
      .schema = &convolution_schema, .count_in = count_convolution, .infer_shape = infer_convolution, .check = check_convolution,
      .gradient = grad_convolution, .grad_in = 3, .reference = reference_convolution,
@@ -498,7 +499,8 @@ mx_op mx_family_convolution[] = {
      .samples = SAMPLES({"2,3,7,6;2,4,5,4", "kernel=(3, 3), num_filter=4, no_bias=True, shape=(4, 3, 3, 3)", 0, 0, NULL},
                         {"2,5,5,3;2,3,3,4", "kernel=(3, 3), num_filter=4, layout=NHWC, no_bias=True, shape=(4, 3, 3, 3)", 0, 0, NULL},
                         {"2,2,8;2,4,3", "kernel=(3,), num_filter=4, stride=(2,), num_group=2, no_bias=True, shape=(4, 1, 3)", 0, 0, NULL})},
-    {.name = "Deconvolution", .precision = MX_PRECISION_TARGET, .aliases = "_npx_deconvolution",
+    {.name = "Deconvolution", .shows = "kernel/stride, num_filter", .look = MX_LOOK_WEIGHTS,
+     .precision = MX_PRECISION_TARGET, .aliases = "_npx_deconvolution",
      .doc = "transposed convolution: the data gradient of a convolution, plus bias",
      .inputs = "data weight bias?", .schema = &deconvolution_schema, .count_in = count_deconvolution, .infer_shape = infer_deconvolution,
      .check = check_deconvolution, .gradient = grad_deconvolution, .grad_in = 3, .reference = reference_deconvolution,

@@ -298,7 +298,8 @@ static void ref_backward(const mx_reference_call *call)
 
 #define SAMPLES(...) (const mx_sample[]){__VA_ARGS__, {0}}
 mx_op mx_family_deformable[] = {
-    {.name = "_contrib_DeformableConvolution", .inputs = "data offset weight bias?", .schema = &deformable_schema, .c_name = "deformable_convolution",
+    {.name = "_contrib_DeformableConvolution", .look = MX_LOOK_WEIGHTS, .inputs = "data offset weight bias?",
+     .schema = &deformable_schema, .c_name = "deformable_convolution",
      .doc = "convolution whose window is moved cell by cell by learned offsets; points outside the data read 0",
      .check = check_deformable, .count_in = count_deformable, .infer_shape = infer_deformable, .gradient = grad_deformable, .grad_in = 7,
      .reference = ref_deformable,
@@ -307,7 +308,8 @@ mx_op mx_family_deformable[] = {
                         {"2,2,6,5;2,18,2,3;2,2,3,3;2", "kernel=(3, 3), num_filter=2, dilate=(2, 1)", 0, 0, "f32only"},
                         {"1,2,2,3;1,2,2,3;1,2,1,1;1", "kernel=(1, 1), num_filter=1", -4, 4, "f32only"},
                         {"0,2,3,3;0,2,3,3;1,2,1,1;1", "kernel=(1, 1), num_filter=1", 0, 0, "f32only"})},
-    {.name = "_contrib_ModulatedDeformableConvolution", .inputs = "data offset mask weight bias?", .schema = &modulated_deformable_schema,
+    {.name = "_contrib_ModulatedDeformableConvolution", .look = MX_LOOK_WEIGHTS,
+     .inputs = "data offset mask weight bias?", .schema = &modulated_deformable_schema,
      .c_name = "modulated_deformable_convolution",
      .doc = "convolution whose window is moved cell by cell by learned offsets, and whose cells are weighted by a learned mask",
      .check = check_modulated, .count_in = count_modulated, .infer_shape = infer_modulated, .gradient = grad_modulated, .grad_in = 15,

@@ -295,7 +295,8 @@ static void ref_pooling_backward(const mx_reference_call *call)
 
 #define SAMPLES(...) (const mx_sample[]){__VA_ARGS__, {0}}
 mx_op mx_family_roi[] = {
-    {.name = "ROIPooling", .precision = MX_PRECISION_FLOAT32, .aliases = "_npx_roi_pooling", .c_name = "roi_pooling",
+    {.name = "ROIPooling", .look = MX_LOOK_POOLING, .precision = MX_PRECISION_FLOAT32, .aliases = "_npx_roi_pooling",
+     .c_name = "roi_pooling",
      .inputs = "data rois", .outputs = "output maxidx", .n_out = 2, .n_visible = 1,
      .doc = "the largest value of each bin of regions", .schema = &roi_pooling_schema, .check = check_pooling, .infer_shape = infer_pooling,
      .infer_type = infer_pooling_type, .gradient = grad_pooling, .grad_in = 2, .grad_out = 2, .no_grad_inputs = 2, .reference = ref_pooling,

@@ -298,7 +298,8 @@ static void ref_deformable_backward(const mx_reference_call *call)
 
 #define SAMPLES(...) (const mx_sample[]){__VA_ARGS__, {0}}
 mx_op mx_family_roi_parts[] = {
-    {.name = "_contrib_PSROIPooling", .c_name = "ps_roi_pooling", .inputs = "data rois", .doc = "the mean of each bin of regions; bins have channels of their own",
+    {.name = "_contrib_PSROIPooling", .look = MX_LOOK_POOLING, .c_name = "ps_roi_pooling", .inputs = "data rois",
+     .doc = "the mean of each bin of regions; bins have channels of their own",
      .schema = &ps_roi_pooling_schema, .infer_shape = infer_ps, .gradient = grad_ps, .grad_in = 2, .no_grad_inputs = 2, .reference = ref_ps,
      .samples = SAMPLES({"2,8,6,7;4,5", "spatial_scale=1.0, output_dim=2, pooled_size=2", 0, 5, "f32only"},
                         {"2,8,6,7;4,5", "spatial_scale=0.5, output_dim=2, pooled_size=3, group_size=2", 0, 9, "f32only"},
@@ -306,7 +307,8 @@ mx_op mx_family_roi_parts[] = {
     {.name = "_backward__contrib_PSROIPooling", .inputs = "ograd rois", .doc = "gradient of PSROIPooling", .schema = &ps_roi_pooling_backward_schema,
      .flags = MX_OP_HIDDEN, .infer_shape = infer_ps_backward, .gradient = grad_ps_backward, .grad_in = 2, .no_grad_inputs = 2, .reference = ref_ps_backward,
      .samples = SAMPLES({"4,2,3,3;4,5", "spatial_scale=0.5, output_dim=2, pooled_size=3, group_size=2, shape=(2, 8, 5, 6)", 0, 9, "f32only"})},
-    {.name = "_contrib_DeformablePSROIPooling", .c_name = "deformable_ps_roi_pooling", .inputs = "data rois trans?", .outputs = "output top_count", .n_out = 2,
+    {.name = "_contrib_DeformablePSROIPooling", .look = MX_LOOK_POOLING, .c_name = "deformable_ps_roi_pooling",
+     .inputs = "data rois trans?", .outputs = "output top_count", .n_out = 2,
      .n_visible = 1, .doc = "samples of each bin of regions, moved by learned offsets; bins have channels of their own", .schema = &deformable_ps_roi_schema,
      .count_in = count_deformable, .infer_shape = infer_deformable, .gradient = grad_deformable, .grad_in = 7, .grad_out = 2, .no_grad_inputs = 2,
      .reference = ref_deformable,

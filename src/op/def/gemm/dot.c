@@ -288,7 +288,7 @@ mx_op mx_family_dot[] = {
      .infer_shape = infer_batch_dot, .gradient = grad_batch_dot, .grad_in = 3, .reference = reference_batch_dot,
      .samples = SAMPLES({"2,2,3;2,3,4", "", 0, 0, NULL}, {"2,3,2;2,3,4", "transpose_a=True", 0, 0, NULL},
                         {"2,2,3;2,4,3", "transpose_b=True", 0, 0, NULL}, {"2,3,2;2,4,3", "transpose_a=True, transpose_b=True", 0, 0, NULL})},
-    {.name = "FullyConnected", .precision = MX_PRECISION_TARGET,
+    {.name = "FullyConnected", .shows = "num_hidden", .look = MX_LOOK_WEIGHTS, .precision = MX_PRECISION_TARGET,
      .aliases = "_sparse_FullyConnected _npx_fully_connected",
      .doc = "data times the transposed weight, plus bias",
      .inputs = "data weight bias?", .schema = &dense_schema, .count_in = count_dense_inputs, .infer_shape = infer_dense,

@@ -187,7 +187,8 @@ static int count_in(const void *attrs)
 }
 
 mx_op mx_family_upsampling[] = {
-    {.name = "UpSampling", .c_name = "upsampling", .doc = "enlarges images by repeating pixels, or by learned interpolation", .inputs = "*data",
+    {.name = "UpSampling", .look = MX_LOOK_POOLING, .c_name = "upsampling",
+     .doc = "enlarges images by repeating pixels, or by learned interpolation", .inputs = "*data",
      .schema = &upsampling_schema, .flags = MX_OP_LIST, .count_in = count_in, .infer_shape = infer_shape, .gradient = gradient, .grad_in = 3,
      .reference = reference, .user = &(const mx_movement){plan},
      .samples = (const mx_sample[]){{"1,2,3,2", "scale=2, sample_type=nearest, num_args=1", 0, 0, NULL},

@@ -438,7 +438,7 @@ mx_op mx_family_take[] = {
      .samples = (const mx_sample[]){{"5,3;5", "axis=0, shape=(4, 3)", -1, 6, "int:1"},
          {"2,2,3,2;2,3", "axis=1, mode=wrap, shape=(2, 4, 2)", -5, 7, "int:1"},
          {"9,33;9", "axis=0, shape=(3, 33)", 0, 3, "int:1"}, {0}}},
-    {.name = "Embedding", .sparse = MX_SPARSE_EMBEDDING, .sparse_gradient = true,
+    {.name = "Embedding", .look = MX_LOOK_WEIGHTS, .sparse = MX_SPARSE_EMBEDDING, .sparse_gradient = true,
      .aliases = "_sparse_Embedding _npx_embedding", .c_name = "op_embedding",
      .doc = "rows of the weight by index", .inputs = "data weight",
      .schema = &embedding_schema, .infer_shape = infer_embedding, .infer_type = infer_embedding_type,

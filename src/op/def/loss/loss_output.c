@@ -242,15 +242,16 @@ static void ref_svm_backward(const mx_reference_call *call)
 /* ---- the rows --------------------------------------------------------------------------------------------- */
 
 #define BACKWARD(rule) .flags = MX_OP_HIDDEN | MX_OP_NO_GRADIENT, .infer_shape = rule, .infer_type = infer_head_type
-#define REGRESSION(name_, doc_, flags_, gradient_, reference_)                                                           \
+#define REGRESSION(name_, doc_, flags_, look_, gradient_, reference_)                                                    \
     {.name = name_, .aliases = "_sparse_" name_, .doc = doc_, .inputs = "data label", .schema = &regression_output_schema, \
-     .flags = MX_OP_LOSS | (flags_), .precision = MX_PRECISION_FLOAT32,                                                   \
+     .flags = MX_OP_LOSS | (flags_), .precision = MX_PRECISION_FLOAT32, .look = look_,                                     \
      .infer_shape = infer_regression, .infer_type = infer_head_type, .gradient = gradient_, .grad_in = 2, .grad_out = 1, \
      .no_grad_inputs = 2, .reference = reference_,                                                                       \
      .samples = (const mx_sample[]){{"2,3;2,3", "", 0, 0, "nograd floatonly"}, {"4,1;4", "grad_scale=2", 0, 0, "nograd floatonly"}, {0}}}
 
 mx_op mx_family_loss_output[] = {
-    {.name = "SoftmaxOutput", .flags = MX_OP_LOSS, .precision = MX_PRECISION_FLOAT32, .aliases = "Softmax",
+    {.name = "SoftmaxOutput", .look = MX_LOOK_SOFTMAX, .flags = MX_OP_LOSS, .precision = MX_PRECISION_FLOAT32,
+     .aliases = "Softmax",
      .inputs = "data label", .schema = &softmax_output_schema,
      .doc = "softmax whose gradient is that of cross entropy with the label", .infer_shape = infer_softmax,
      .infer_type = infer_head_type, .gradient = grad_softmax, .grad_in = 2, .grad_out = 1, .no_grad_inputs = 2,
@@ -263,9 +264,9 @@ mx_op mx_family_loss_output[] = {
                                     {"3,4;3", "normalization=batch, smooth_alpha=0.1", -1, 4, "int:1"},
                                     {"2,3,4;2,4", "multi_output=True, normalization=batch", -1, 3, "int:1"},
                                     {"3,4;3,4", "", 0, 1, NULL}, {"3,4;3;3,4", "out_grad=True", 0, 4, "int:1"}, {0}}},
-    REGRESSION("LinearRegressionOutput", "identity whose gradient is that of the squared error", MX_OP_IDENTITY, grad_difference, ref_identity),
-    REGRESSION("MAERegressionOutput", "identity whose gradient is that of the absolute error", MX_OP_IDENTITY, grad_sign, ref_identity),
-    REGRESSION("LogisticRegressionOutput", "sigmoid whose gradient is that of the logistic loss", 0, grad_difference, ref_sigmoid),
+    REGRESSION("LinearRegressionOutput", "identity whose gradient is that of the squared error", MX_OP_IDENTITY, MX_LOOK_SOFTMAX, grad_difference, ref_identity),
+    REGRESSION("MAERegressionOutput", "identity whose gradient is that of the absolute error", MX_OP_IDENTITY, MX_LOOK_OTHER, grad_sign, ref_identity),
+    REGRESSION("LogisticRegressionOutput", "sigmoid whose gradient is that of the logistic loss", 0, MX_LOOK_SOFTMAX, grad_difference, ref_sigmoid),
     {.name = "SVMOutput", .flags = MX_OP_IDENTITY | MX_OP_LOSS, .precision = MX_PRECISION_FLOAT32,
      .inputs = "data label",
      .schema = &svm_output_schema, .doc = "identity whose gradient is that of the hinge loss",

@@ -451,7 +451,8 @@ static void ref_ce_gradient(const mx_reference_call *call)
     (const mx_sample[]){{"2,37;2,37", "", 0, 0, NULL}, {"2,3,4;2,3,4", "axis=1, temperature=2", 0, 0, NULL}, {0}}
 
 mx_op mx_family_softmax[] = {
-    {.name = "softmax", .methods = "softmax", .precision = MX_PRECISION_FLOAT32, .aliases = "_npx_softmax",
+    {.name = "softmax", .look = MX_LOOK_SOFTMAX, .methods = "softmax", .precision = MX_PRECISION_FLOAT32,
+     .aliases = "_npx_softmax",
      .inputs = "data length?",
      .schema = &softmax_schema,
      .doc = "exp(x) divided by its sum along an axis", .flags = MX_OP_INPLACE, .count_in = count_softmax_in,
@@ -459,7 +460,8 @@ mx_op mx_family_softmax[] = {
      .grad_out = 1, .no_grad_inputs = 2, .reference = ref_softmax,
      .samples = (const mx_sample[]){AXIS_SAMPLES, {"3,4;3", "use_length=True", 0, 5, "int:1"},
                                     {"2,3,4;2,4", "axis=1, use_length=True", 0, 4, "int:1"}, {0}}},
-    {.name = "log_softmax", .methods = "log_softmax", .precision = MX_PRECISION_FLOAT32, .aliases = "_npx_log_softmax",
+    {.name = "log_softmax", .look = MX_LOOK_SOFTMAX, .methods = "log_softmax", .precision = MX_PRECISION_FLOAT32,
+     .aliases = "_npx_log_softmax",
      .inputs = "data",
      .schema = &softmax_schema,
      .doc = "logarithm of softmax, without loss of precision", .flags = MX_OP_INPLACE, .infer_shape = infer_softmax,
@@ -479,7 +481,7 @@ mx_op mx_family_softmax[] = {
     {.name = "_backward_softmin", .inputs = "ograd output", .schema = &softmax_schema, .doc = "gradient of softmin",
      .flags = BACKWARD | MX_OP_INPLACE, .infer_shape = infer_softmax_backward, .infer_type = infer_softmax_type, .check = check_softmax,
      .samples = BACKWARD_SAMPLES, .reference = ref_backward_softmin},
-    {.name = "SoftmaxActivation", .precision = MX_PRECISION_FLOAT32, .inputs = "data",
+    {.name = "SoftmaxActivation", .look = MX_LOOK_ACTIVATION, .precision = MX_PRECISION_FLOAT32, .inputs = "data",
      .schema = &softmax_activation_schema, .flags = MX_OP_INPLACE,
      .doc = "softmax over each sample, or over the channels of each position", .infer_shape = infer_activation,
      .gradient = grad_activation, .grad_out = 1, .reference = ref_activation,
@@ -503,7 +505,8 @@ mx_op mx_family_softmax[] = {
      .samples = (const mx_sample[]){{"4,3;4;4,1", "", 0, 3, "int:1"}, {"2,3,4;2,4;2,1,4", "axis=1", 0, 3, "int:1"},
                                     {"5,200;5;5,1", "", 0, 200, "int:1"}, {"2,2500;2;2,1", "", 0, 50, "int:1"},
                                     {"3,5;3,5;3,1", "sparse_label=False", 0.1, 1, NULL}, {0}}},
-    {.name = "softmax_cross_entropy", .flags = MX_OP_LOSS, .precision = MX_PRECISION_FLOAT32, .inputs = "data label",
+    {.name = "softmax_cross_entropy", .look = MX_LOOK_SOFTMAX, .flags = MX_OP_LOSS, .precision = MX_PRECISION_FLOAT32,
+     .inputs = "data label",
      .outputs = "output lse",
      .doc = "sum over the batch of the cross entropy of softmax(data) with class numbers", .n_out = 2, .n_visible = 1,
      .infer_shape = infer_total_ce, .infer_type = infer_ce_type, .gradient = grad_total_ce, .grad_in = 3, .grad_out = 2,

@@ -431,7 +431,7 @@ static int count_split(const void *attrs) { return (int)((const mx_split_attrs *
     .movement = &(const mx_movement){plan_concat}
 
 mx_op mx_family_join[] = {
-    {.name = "Concat", .sparse = MX_SPARSE_CONCAT, .precision = MX_PRECISION_WIDEST,
+    {.name = "Concat", .look = MX_LOOK_SHAPE, .sparse = MX_SPARSE_CONCAT, .precision = MX_PRECISION_WIDEST,
      .aliases = "_sparse_concat concat",
      .doc = "joins arrays along an axis", CONCAT,
      .samples = (const mx_sample[]){{"2,3;2,4", "num_args=2", 0, 0, NULL},
@@ -440,14 +440,16 @@ mx_op mx_family_join[] = {
     {.name = "_rnn_param_concat", .aliases = "_npi_rnn_param_concat",
      .doc = "joins the parameters of a recurrent layer", CONCAT,
      .samples = (const mx_sample[]){{"6;4", "num_args=2, dim=0", 0, 0, NULL}, {0}}},
-    {.name = "stack", .precision = MX_PRECISION_WIDEST, .doc = "joins arrays of one shape along a new axis",
+    {.name = "stack", .look = MX_LOOK_SHAPE, .precision = MX_PRECISION_WIDEST,
+     .doc = "joins arrays of one shape along a new axis",
      .inputs = "*data", .schema = &stack_schema,
      .flags = MX_OP_LIST,
      .count_in = count_stack, .infer_shape = infer_stack, .gradient = grad_stack, .reference = ref_stack,
      .movement = &(const mx_movement){plan_stack},
      .samples = (const mx_sample[]){{"2,3;2,3", "num_args=2", 0, 0, NULL}, {"2,3;2,3;2,3", "axis=1", 0, 0, NULL},
          {"4;4", "axis=-1", 0, 0, NULL}, {"();()", "", 0, 0, NULL}, {0}}},
-    {.name = "SliceChannel", .hint = "split", .methods = "split", .aliases = "split", .c_name = "split",
+    {.name = "SliceChannel", .look = MX_LOOK_SHAPE, .hint = "split", .methods = "split", .aliases = "split",
+     .c_name = "split",
      .doc = "cuts an axis into equal parts",
      .inputs = "data", .schema = &split_schema,
      .count_out = count_split, .infer_shape = infer_split, .gradient = grad_split, .reference = ref_split,

@@ -327,7 +327,8 @@ static void ref_diag(const mx_reference_call *call)
 
 // clang-format off
 mx_op mx_family_pad[] = {
-    {.name = "Pad", .methods = "pad", .aliases = "pad", .doc = "puts a border around an array", .inputs = "data",
+    {.name = "Pad", .look = MX_LOOK_SHAPE, .methods = "pad", .aliases = "pad", .doc = "puts a border around an array",
+     .inputs = "data",
      .schema = &pad_schema,
      .infer_shape = infer_pad,
      .gradient = grad_pad, .reference = ref_pad, .movement = &(const mx_movement){plan_pad},

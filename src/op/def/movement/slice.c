@@ -449,7 +449,7 @@ static void ref_assign_scalar(const mx_reference_call *call)
     .movement = &(const mx_movement){plan_assign}, .user = &(const slice_rule){find}
 
 mx_op mx_family_slice[] = {
-    {.name = "slice", .methods = "slice", .sparse = MX_SPARSE_SLICE,
+    {.name = "slice", .look = MX_LOOK_SHAPE, .methods = "slice", .sparse = MX_SPARSE_SLICE,
      .aliases = "_sparse_slice crop _npx_slice _npi_slice",
      .doc = "a region given by begin, end and step per axis", .inputs = "data",
      .schema = &slice_schema, READS(spans_slice, ref_slice),
@@ -458,7 +458,8 @@ mx_op mx_family_slice[] = {
          {"3,4,2", "begin=(1,), end=(100,)", 0, 0, NULL}, {"7", "begin=(-2,), end=(0,), step=(-3,)", 0, 0, NULL},
          {"3,4", "begin=(2, 0), end=(1, 4)", 0, 0, NULL},
          {"2,9,3", "begin=(None, 8, 0), end=(None, None, 2), step=(None, -1, None)", 0, 0, NULL}, {0}}},
-    {.name = "slice_axis", .methods = "slice_axis", .doc = "a range of one axis", .inputs = "data",
+    {.name = "slice_axis", .look = MX_LOOK_SHAPE, .methods = "slice_axis", .doc = "a range of one axis",
+     .inputs = "data",
      .schema = &slice_axis_schema, READS(spans_axis, ref_axis),
      .samples = (const mx_sample[]){{"3,4", "axis=1, begin=0, end=2", 0, 0, NULL},
          {"3,4", "axis=0, begin=-2, end=None", 0, 0, NULL},
@@ -489,7 +490,7 @@ mx_op mx_family_slice[] = {
      .samples = (const mx_sample[]){{"3,4;2,3", "begin=(0, 1), end=(2, 4)", 0, 0, NULL},
          {"5,6;3,1", "begin=(None, -1), end=(None, None), step=(2, -2)", 0, 0, NULL},
          {"3,4;4", "begin=(1,), end=(3,)", 0, 0, NULL}, {0}}},
-    {.name = "_slice_assign_scalar", .aliases = "_crop_assign_scalar _npi_slice_assign_scalar",
+    {.name = "_slice_assign_scalar", .shows = "scalar", .aliases = "_crop_assign_scalar _npi_slice_assign_scalar",
      .doc = "data with a number written into a slice", .inputs = "data",
      .schema = &slice_assign_scalar_schema, WRITES(spans_scalar, ref_assign_scalar),
      .samples = (const mx_sample[]){{"3,4", "scalar=3, begin=(0, 1), end=(2, 4)", 0, 0, NULL},

@@ -295,7 +295,7 @@ static void ref_to_depth(const mx_reference_call *call) { depth_space_reference(
 #define MOVES(rule) .movement = &(const mx_movement){rule}
 
 mx_op mx_family_transpose[] = {
-    {.name = "transpose", .methods = "transpose", .doc = "permutes the axes", .inputs = "data",
+    {.name = "transpose", .look = MX_LOOK_SHAPE, .methods = "transpose", .doc = "permutes the axes", .inputs = "data",
      .schema = &transpose_schema,
      .infer_shape = infer_transpose,
      .gradient = grad_transpose, .reference = ref_transpose, MOVES(plan_transpose),
@@ -303,7 +303,8 @@ mx_op mx_family_transpose[] = {
          {"2,3,4,5", "axes=(0, 3, 1, 2)", 0, 0, NULL},
          {"17,35", "", 0, 0, NULL}, {"2,9,33", "axes=(0, 2, 1)", 0, 0, NULL}, {"3,1,2", "axes=(-1, 0, 1)", 0, 0, NULL},
          {"5", "", 0, 0, NULL}, {"0,3", "", 0, 0, NULL}, {0}}},
-    {.name = "SwapAxis", .methods = "swapaxes", .aliases = "swapaxes _npi_swapaxes", .c_name = "swapaxes",
+    {.name = "SwapAxis", .look = MX_LOOK_SHAPE, .methods = "swapaxes", .aliases = "swapaxes _npi_swapaxes",
+     .c_name = "swapaxes",
      .doc = "two axes change places",
      .inputs = "data",
      .schema = &swapaxes_schema, .infer_shape = infer_swap, .gradient = grad_same,

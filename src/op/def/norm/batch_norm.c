@@ -297,7 +297,8 @@ static void ref_backward(const mx_reference_call *call)
 
 #define FIVE "2,3,4;3;3;3;3"
 mx_op mx_family_batch_norm[] = {
-    {.name = "BatchNorm", .precision = MX_PRECISION_DATA, .aliases = "BatchNorm_v1 _npx_batch_norm",
+    {.name = "BatchNorm", .look = MX_LOOK_NORM, .precision = MX_PRECISION_DATA,
+     .aliases = "BatchNorm_v1 _npx_batch_norm",
      .c_name = "op_batch_norm", .inputs = "data gamma beta moving_mean moving_var",
      .outputs = "output mean var", .doc = "normalises each channel over the batch", .schema = &batch_norm_schema, .flags = MX_OP_TRAINING,
      .n_out = 3, .n_visible = 1, .count_visible = visible, .infer_shape = infer_shape, .infer_type = infer_type, .gradient = gradient,
@@ -311,14 +312,16 @@ mx_op mx_family_batch_norm[] = {
                                     {FIVE, "output_mean_var=True", 0.2, 2, "train nograd floatonly"},
                                     {"2,2,1100;2;2;2;2", "fix_gamma=False", 0.2, 2, "train nograd floatonly"},
                                     {"300,40;40;40;40;40", "", 0.2, 2, "train nograd floatonly"}, {0}}},
-    {.name = "_contrib_SyncBatchNorm", .precision = MX_PRECISION_DATA, .c_name = "op_sync_batch_norm",
+    {.name = "_contrib_SyncBatchNorm", .look = MX_LOOK_NORM, .precision = MX_PRECISION_DATA,
+     .c_name = "op_sync_batch_norm",
      .inputs = "data gamma beta moving_mean moving_var",
      .outputs = "output mean var", .doc = "BatchNorm whose layer is shared by devices", .schema = &sync_batch_norm_schema,
      .flags = MX_OP_TRAINING, .n_out = 3, .n_visible = 1, .count_visible = visible_sync, .infer_shape = infer_shape,
      .infer_type = infer_type, .gradient = gradient, .grad_in = 3, .grad_out = 6, .mutates = 3 << 3, .no_grad_inputs = 3 << 3,
      .reference = ref_sync,
      .samples = (const mx_sample[]){{FIVE, "fix_gamma=False, key=a", 0.2, 2, "train floatonly"}, {FIVE, "key=a", 0.2, 2, "floatonly"}, {0}}},
-    {.name = "_contrib_BatchNormWithReLU", .precision = MX_PRECISION_DATA, .c_name = "batch_norm_with_relu",
+    {.name = "_contrib_BatchNormWithReLU", .look = MX_LOOK_NORM, .precision = MX_PRECISION_DATA,
+     .c_name = "batch_norm_with_relu",
      .inputs = "data gamma beta moving_mean moving_var",
      .outputs = "output mean var workspace", .doc = "BatchNorm, then max(x, 0)", .schema = &batch_norm_schema, .flags = MX_OP_TRAINING,
      .n_out = 4, .n_visible = 1, .count_visible = visible, .infer_shape = infer_with_relu, .infer_type = infer_with_relu_type,

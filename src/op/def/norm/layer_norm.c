@@ -287,19 +287,20 @@ static void ref_group_backward(const mx_reference_call *call)
     .flags = MX_OP_HIDDEN | MX_OP_NO_GRADIENT, .infer_shape = rule
 
 mx_op mx_family_layer_norm[] = {
-    {.name = "LayerNorm", .precision = MX_PRECISION_FLOAT32, .aliases = "_npx_layer_norm", .c_name = "op_layer_norm",
+    {.name = "LayerNorm", .look = MX_LOOK_NORM, .precision = MX_PRECISION_FLOAT32, .aliases = "_npx_layer_norm",
+     .c_name = "op_layer_norm",
      .outputs = "output mean std", THREE,
      .doc = "normalises each sample over one axis", .schema = &layer_norm_schema, .count_visible = visible_layer,
      .infer_shape = infer_layer, .gradient = grad_layer, .reference = ref_layer,
      .samples = (const mx_sample[]){{"3,37;37;37", "", 0, 0, "floatonly"}, {"2,3,4;3;3", "axis=1, eps=0.1", 0, 0, "floatonly"},
                                     {"2,3;3;3", "output_mean_var=True", 0, 0, "floatonly nograd"}, {"4;4;4", "", 0, 0, "floatonly"},
                                     {"2,5000;5000;5000", "", 0, 0, "floatonly nograd"}, {0}}},
-    {.name = "InstanceNorm", .precision = MX_PRECISION_FLOAT32, .c_name = "op_instance_norm",
+    {.name = "InstanceNorm", .look = MX_LOOK_NORM, .precision = MX_PRECISION_FLOAT32, .c_name = "op_instance_norm",
      .outputs = "output mean var", THREE,
      .doc = "normalises each channel of each sample", .schema = &instance_norm_schema, .infer_shape = infer_instance,
      .gradient = grad_instance, .reference = ref_instance,
      .samples = (const mx_sample[]){{"2,3,4;3;3", "", 0, 0, "floatonly"}, {"2,3,2,19;3;3", "eps=0.1", 0, 0, "floatonly"}, {0}}},
-    {.name = "GroupNorm", .precision = MX_PRECISION_FLOAT32, .c_name = "op_group_norm",
+    {.name = "GroupNorm", .look = MX_LOOK_NORM, .precision = MX_PRECISION_FLOAT32, .c_name = "op_group_norm",
      .outputs = "output mean std", THREE,
      .doc = "normalises groups of channels of each sample", .schema = &group_norm_schema, .count_visible = visible_group,
      .infer_shape = infer_group, .gradient = grad_group, .reference = ref_group,

@@ -225,7 +225,8 @@ static void ref_lrn_backward(const mx_reference_call *call)
 
 #define BACKWARD(rule) .flags = MX_OP_HIDDEN | MX_OP_NO_GRADIENT, .infer_shape = rule
 mx_op mx_family_normalize[] = {
-    {.name = "L2Normalization", .precision = MX_PRECISION_FLOAT32, .inputs = "data", .outputs = "output norm",
+    {.name = "L2Normalization", .look = MX_LOOK_NORM, .precision = MX_PRECISION_FLOAT32, .inputs = "data",
+     .outputs = "output norm",
      .schema = &l2_normalization_schema,
      .doc = "divides by the square root of the sum of squares", .n_out = 2, .n_visible = 1, .infer_shape = infer_l2,
      .gradient = grad_l2, .grad_in = 1, .grad_out = 3, .reference = ref_l2,
@@ -234,7 +235,8 @@ mx_op mx_family_normalize[] = {
     {.name = "_backward_L2Normalization", .inputs = "ograd output norm", .schema = &l2_normalization_schema, BACKWARD(infer_l2_backward),
      .doc = "gradient of L2Normalization", .reference = ref_l2_backward,
      .samples = (const mx_sample[]){{"3,37;3,37;3,1", "", 0.2, 2, "floatonly"}, {"2,3,4;2,3,4;2,4", "mode=channel", 0.2, 2, "floatonly"}, {0}}},
-    {.name = "LRN", .precision = MX_PRECISION_FLOAT32, .c_name = "lrn", .inputs = "data", .outputs = "output tmp_norm",
+    {.name = "LRN", .look = MX_LOOK_NORM, .precision = MX_PRECISION_FLOAT32, .c_name = "lrn", .inputs = "data",
+     .outputs = "output tmp_norm",
      .schema = &lrn_schema, .n_out = 2, .n_visible = 1,
      .doc = "divides by a norm over neighbouring channels", .infer_shape = infer_lrn, .check = check_lrn, .gradient = grad_lrn,
      .grad_in = 1, .grad_out = 2, .reference = ref_lrn,

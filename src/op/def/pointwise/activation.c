@@ -296,14 +296,15 @@ static void ref_leaky_backward(const mx_reference_call *call)
                         {"5;5", "act_type=softsign", 0.1, 0.9, "floatonly"}, {0}}
 
 mx_op mx_family_activation[] = {
-    {.name = "Activation", .finite_at_zero = true,
+    {.name = "Activation", .shows = "act_type", .look = MX_LOOK_ACTIVATION, .finite_at_zero = true,
      .float32_where = (const char *const[]){"act_type", "softrelu", NULL}, .aliases = "_npx_activation",
      .c_name = "op_activation", .inputs = "data", .schema = &activation_schema,
      .doc = "an activation function chosen by name", .flags = MX_OP_INPLACE, .gradient = grad_activation, .grad_out = 1,
      .samples = KINDS("2,37"), .reference = ref_activation},
     {.name = "_backward_Activation", .inputs = "ograd output", .schema = &activation_schema, .doc = "gradient of Activation",
      .flags = MX_OP_INPLACE | MX_OP_HIDDEN | MX_OP_NO_GRADIENT, .samples = BACKWARD_KINDS, .reference = ref_activation_backward},
-    {.name = "LeakyReLU", .float32_where = (const char *const[]){"act_type", "elu", "selu", NULL}, .precision = MX_PRECISION_WIDEST,
+    {.name = "LeakyReLU", .shows = "act_type", .look = MX_LOOK_ACTIVATION,
+     .float32_where = (const char *const[]){"act_type", "elu", "selu", NULL}, .precision = MX_PRECISION_WIDEST,
      .aliases = "_npx_leaky_relu", .c_name = "op_leaky_relu", .inputs = "data gamma?", .outputs = "output mask",
      .doc = "rectifiers with a slope below zero, and their relatives", .schema = &leaky_relu_schema, .n_out = 2, .n_visible = 1,
      .flags = MX_OP_RANDOM | MX_OP_TRAINING, .count_in = count_leaky_in, .count_visible = count_leaky_visible,

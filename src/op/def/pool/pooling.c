@@ -301,7 +301,9 @@ static void reference_pick(const mx_reference_call *call)
 
 #define SAMPLES(...) (const mx_sample[]){__VA_ARGS__, {0}}
 mx_op mx_family_pooling[] = {
-    {.name = "Pooling", .aliases = "_npx_pooling Pooling_v1", .doc = "the largest, the mean, the sum or the norm of every window", .inputs = "data",
+    {.name = "Pooling", .shows = "pool_type, kernel/stride", .look = MX_LOOK_POOLING,
+     .aliases = "_npx_pooling Pooling_v1", .doc = "the largest, the mean, the sum or the norm of every window",
+     .inputs = "data",
      .schema = &pooling_schema, .check = check, .infer_shape = infer, .gradient = gradient, .grad_in = 1, .reference = reference,
      .samples = SAMPLES({"2,3,6,8", "kernel=(2, 2), stride=(2, 2)", 0, 0, "distinct floatonly"},
                         {"2,3,7,6", "kernel=(3, 3), stride=(2, 2), pad=(1, 1), pool_type=avg", 0, 0, "floatonly"},

@@ -97,7 +97,8 @@ static void backward_reference(const mx_reference_call *call)
 }
 
 mx_op mx_family_dropout[] = {
-    {.name = "Dropout", .aliases = "_npx_dropout", .c_name = "op_dropout", .inputs = "data", .outputs = "output mask",
+    {.name = "Dropout", .shows = "p", .aliases = "_npx_dropout", .c_name = "op_dropout", .inputs = "data",
+     .outputs = "output mask",
      .doc = "values are dropped at random, the others scaled up so that the mean stays", .schema = &dropout_schema,
      .flags = MX_OP_IDENTITY | MX_OP_INPLACE | MX_OP_RANDOM | MX_OP_TRAINING, .n_out = 2, .n_visible = 1, .infer_shape = infer_shape,
      .infer_type = infer_type, .gradient = gradient, .grad_out = 2, .reference = reference,

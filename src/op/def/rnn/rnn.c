@@ -313,7 +313,8 @@ static void reference(const mx_reference_call *call)
 
 #define SAMPLES(...) (const mx_sample[]){__VA_ARGS__, {0}}
 mx_op mx_family_rnn[] = {
-    {.name = "RNN", .precision = MX_PRECISION_TARGET, .aliases = "_npx_rnn", .c_name = "op_rnn",
+    {.name = "RNN", .shows = "mode", .look = MX_LOOK_WEIGHTS, .precision = MX_PRECISION_TARGET, .aliases = "_npx_rnn",
+     .c_name = "op_rnn",
      .inputs = "data parameters state state_cell? sequence_length?",
      .outputs = "output state_output statecell_output reserve", .doc = "recurrent layers over a whole sequence", .schema = &rnn_schema,
      .flags = MX_OP_TRAINING | MX_OP_RANDOM, .n_out = 2, .n_visible = 1, .count_in = count_in, .count_out = count_out,

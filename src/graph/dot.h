@@ -1,0 +1,18 @@
+/* Graphs as DOT text, for graphviz.  SPDX-License-Identifier: Apache-2.0 */
+#ifndef MX_GRAPH_DOT_H
+#define MX_GRAPH_DOT_H
+
+#include "graph/node.h"
+
+typedef struct mx_dot {
+    const char *title;       /* of the digraph; NULL: none */
+    const char *boxes;       /* more attributes of the boxes as DOT text, `shape="oval"`; NULL: none */
+    const mx_shape_t *shape; /* (entries) what the arrows show, where it is known */
+    const bool *hidden;      /* (nodes) left out; NULL: none */
+    bool
+        upward; /* outputs at the bottom, arrows against the flow, the batch left out of shapes; else inputs at the top */
+} mx_dot;
+
+void mx_graph_dot(mx_text *text, const mx_graph *graph, const mx_dot *how);
+
+#endif
