@@ -9,7 +9,6 @@
 #include "base/threads.h"
 #include "cpu/kernel.h"
 #include "ndarray/device.h"
-#include "op/formula/blocked.h"
 
 #define LARGE_COPY (2 << 20) /* bytes */
 
@@ -76,7 +75,7 @@ const char *mx_cpu_level(void)
     return chosen->name;
 }
 
-int mx_cpu_block(void)
+static int channel_block(void)
 {
     attach_kernels();
     return chosen->block;
@@ -129,6 +128,7 @@ static void wait_for(mx_context context) { (void)context; /* kernels have finish
 static mx_device cpu = {
     .name = "cpu",
     .type = MX_CPU,
+    .channel_block = channel_block,
     .count = count,
     .alloc = allocate,
     .free = release,

@@ -16,7 +16,8 @@
 
 struct mx_update; /* of op/formula/optimizer.h */
 
-#define MX_CUDA_BORDER 3 /* changes with this struct: both sides must have been built from the same source */
+/* Changes with this struct and the tables of devices and kernels: both sides must have been built from the same source. */
+#define MX_CUDA_BORDER 4
 
 typedef struct mx_cuda_library {
     int border;

@@ -25,11 +25,27 @@ typedef struct mx_capturer {
     void (*free)(mx_capture *capture);
 } mx_capturer;
 
+/* What a device can do, or gains by, beyond running every operator: passes over programs ask for it (src/pass). */
+enum mx_capabilities {
+    MX_CAN_CHANNELS_LAST = 1,      /* convolutions, pooling and what stands between them are fastest on (N, H, W, C) */
+    MX_CAN_NORM_PARTS = 2,         /* batch normalisation, addition and relu as one walk over the data */
+    MX_CAN_RECOMPUTE = 4,          /* computes faster than it reads: large results are computed twice, not kept */
+    MX_CAN_JOIN_BIAS = 8,          /* the gradients of a layer's weight and bias as one step */
+    MX_CAN_JOIN_RELU_GRADIENT = 16,/* the gradient of relu inside that of a product or of pooling */
+    MX_CAN_CHAIN_NARROW = 32,      /* chains of pointwise steps on 16-bit floats, too */
+    MX_CAN_OVERLAP = 64,           /* independent steps run side by side, if they share no memory */
+    MX_CAN_ROUND_ANEW = 128,       /* a joined step may round otherwise than the operators that it stands for; without it
+                                      plans give the bits of the imperative run */
+};
+
 typedef struct mx_device mx_device;
 struct mx_device {
     const char *name;
     mx_device_type type;
-    int (*count)(void);                               /* how many of them there are */
+    uint32_t can; /* of enum mx_capabilities; whether launches can be captured: see `capturer` */
+    int (*channel_block)(
+        void);          /* channels that its convolutions want side by side; 0, or NULL: none, data stays plain */
+    int (*count)(void); /* how many of them there are */
     void *(*alloc)(mx_context context, size_t bytes); /* NULL with an error if impossible */
     void (*free)(mx_context context, void *memory, size_t bytes);
     mx_code (*copy)(mx_context context, void *to, const void *from, size_t bytes);    /* within the device */

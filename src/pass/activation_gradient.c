@@ -1,4 +1,4 @@
-/* On a GPU: the gradient of relu as part of the step beside it, so that a launch less waits for another.
+/* The gradient of relu as part of the step beside it (MX_CAN_JOIN_RELU_GRADIENT), so that a launch less waits for another.
  *
  *     gx = relu'(dot(gy, w), y)                        ->  gx = _dot_relu_grad(gy, w, y)
  *     z = pool(y); gx = relu'(pool'(gz, y), y)         ->  gx = _backward_pool_relu(gz, y)
@@ -75,8 +75,6 @@ static mx_step *relu_before(const mx_program *program, const mx_step *pool)
 
 mx_code mx_pass_activation_gradient(mx_program *program)
 {
-    if (program->context.type != MX_GPU)
-        return MX_OK;
     for (int64_t i = 0; i < program->steps.length; i++) {
         mx_step *step = &program->steps.items[i];
         if (mx_step_is_relu_gradient(step) && join_before(program, step))

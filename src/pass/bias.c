@@ -5,7 +5,7 @@
  *     dw = dot(dy', x); db = _sum_to(dy)
  *         ->  dw, db = _dense_gradients(dy, x)          one product gives both
  *
- * On the CPU it would save nothing, and the sums would be rounded otherwise than by the operator.
+ * For devices with MX_CAN_JOIN_BIAS.  On the CPU it would save nothing, and the sums would be rounded otherwise than by the operator.
  *
  * SPDX-License-Identifier: Apache-2.0 */
 #include <string.h>
@@ -59,8 +59,6 @@ static mx_code join(mx_program *program, mx_step *weight, mx_step *sum, mx_op *b
 mx_code mx_pass_bias(mx_program *program)
 {
     mx_step *steps = program->steps.items;
-    if (program->context.type != MX_GPU)
-        return MX_OK;
     for (int64_t i = 0; i < program->steps.length; i++) {
         const bool dense = !steps[i].dead && is_dense_gradient(program, &steps[i]);
         if (steps[i].dead || (!dense && strcmp(steps[i].op->name, "_conv_weight_grad")))

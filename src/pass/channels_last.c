@@ -1,4 +1,4 @@
-/* Channels last: on a GPU, convolutions and what stands between them work on (N, H, W, C), gradients included.
+/* Channels last (MX_CAN_CHANNELS_LAST): convolutions and what stands between them work on (N, H, W, C), gradients included.
  *
  *     x (N, C, H, W) -> transpose -> Convolution [NHWC] -> BatchNorm [axis 3] -> ... -> transpose -> the rest
  *
@@ -438,8 +438,6 @@ mx_code mx_pass_channels_last(mx_program *program)
 {
     bool any = false;
     rewriter r = {.program = program, .values = program->values.length};
-    if (mx_context_is_host(program->context))
-        return MX_OK;
     for (int64_t i = 0; i < program->steps.length && !any; i++) /* most programs have no convolution */
         any = is_convolution(&program->steps.items[i]) && kind_of(&r, &program->steps.items[i]) == CONV;
     if (!any)

@@ -9,8 +9,6 @@
 
 #include "base/alloc.h"
 #include "gluon/op.gen.h"
-#include "ndarray/device.h"
-#include "op/formula/blocked.h"
 #include "pass/passes.h"
 
 enum { DATA, WEIGHT, BIAS };
@@ -89,7 +87,7 @@ static mx_code to_front(mx_program *program, int64_t count)
 
 mx_code mx_pass_dense(mx_program *program)
 {
-    const int64_t columns = mx_context_is_host(program->context) ? 2 * mx_cpu_block() : 0;
+    const int64_t columns = 2 * mx_program_block(program);
     const int64_t steps = program->steps.length;
     if (columns < 2 || !mx_program_predicts(program))
         return MX_OK;

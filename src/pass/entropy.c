@@ -38,7 +38,7 @@ static bool fits(const mx_program *program, const found *f)
                    *p = &program->values.items[f->log_softmax->out[0]], *t = &program->values.items[f->pick->out[0]],
                    *label = &program->values.items[f->pick->in[1]];
     const int axes = x->shape.ndim;
-    if (mx_context_is_host(program->context) && x->dtype != MX_FLOAT32 && x->dtype != MX_FLOAT64)
+    if (!mx_program_can(program, MX_CAN_ROUND_ANEW) && x->dtype != MX_FLOAT32 && x->dtype != MX_FLOAT64)
         return false;
     return axes > 1 && x->dtype == p->dtype && isnan(soft->temperature) && pick->keepdims &&
            pick->mode == MX_PICK_CLIP && mx_axis(soft->axis, axes) == mx_axis(pick->axis, axes) &&
@@ -78,8 +78,8 @@ static mx_code shorten(mx_program *program, const found *f)
     const int32_t x = f->log_softmax->in[0], label = f->pick->in[1], lse = new_logarithm(program, f);
     const mx_value loss = program->values.items[f->loss->out[0]];
     mx_softmax_ce_attrs *attrs = mx_program_alloc(program, sizeof *attrs);
-    const bool host = mx_context_is_host(program->context);
-    const int32_t unused = f->backward && host ? mx_program_value(program, &loss.shape, loss.dtype) : 0;
+    const bool exact = !mx_program_can(program, MX_CAN_ROUND_ANEW); /* the bits of the imperative run */
+    const int32_t unused = f->backward && exact ? mx_program_value(program, &loss.shape, loss.dtype) : 0;
     int32_t *lists = mx_program_alloc(program, 9 * sizeof *lists);
     if (lse < 0 || unused < 0 || !attrs || !lists)
         return MX_ERR_MEMORY;
@@ -92,11 +92,11 @@ static mx_code shorten(mx_program *program, const found *f)
     if (!f->backward)
         return MX_OK;
     const int32_t g = f->negative->in[0], dx = f->backward->out[0];
-    memcpy(lists + 4, host ? (int32_t[]){x, label, g, unused, dx} : (int32_t[]){g, x, label, lse, dx},
+    memcpy(lists + 4, exact ? (int32_t[]){x, label, g, unused, dx} : (int32_t[]){g, x, label, lse, dx},
            5 * sizeof *lists);
-    f->backward->op = host ? MX_OP("_softmax_ce_gradient") : MX_OP("_backward_softmax_ce"), f->backward->attrs = attrs;
-    f->backward->in = lists + 4, f->backward->n_in = host ? 3 : 4;
-    f->backward->out = f->backward->in + f->backward->n_in, f->backward->n_out = host ? 2 : 1;
+    f->backward->op = exact ? MX_OP("_softmax_ce_gradient") : MX_OP("_backward_softmax_ce"), f->backward->attrs = attrs;
+    f->backward->in = lists + 4, f->backward->n_in = exact ? 3 : 4;
+    f->backward->out = f->backward->in + f->backward->n_in, f->backward->n_out = exact ? 2 : 1;
     f->put->dead = true; /* what is left of the rest is dead code */
     return MX_OK;
 }

@@ -17,8 +17,6 @@
 
 #include "base/alloc.h"
 #include "gluon/op.gen.h"
-#include "ndarray/device.h"
-#include "op/formula/blocked.h"
 #include "op/formula/pointwise.h"
 #include "pass/passes.h"
 
@@ -251,7 +249,7 @@ static mx_code lay_out(mx_layout *l)
 
 mx_code mx_pass_layout(mx_program *program)
 {
-    const int block = mx_context_is_host(program->context) ? mx_cpu_block() : 0;
+    const int block = mx_program_block(program);
     const size_t steps = (size_t)program->steps.length, values = (size_t)program->values.length;
     if (block < 2 || !mx_program_predicts(program) || !steps)
         return MX_OK;

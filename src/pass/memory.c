@@ -267,7 +267,7 @@ static bool is_roomy(const mx_program *program)
     for (int64_t s = 0; s < program->steps.length; s++)
         for (int k = 0; k < program->steps.items[s].n_out; k++)
             bytes += rounded(mx_value_bytes(&program->values.items[program->steps.items[s].out[k]]));
-    return program->context.type == MX_GPU && bytes <= SMALL;
+    return mx_program_can(program, MX_CAN_OVERLAP) && bytes <= SMALL;
 }
 
 mx_code mx_memory_plan(mx_memory *memory, const mx_program *program, const size_t *workspace)

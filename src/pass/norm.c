@@ -76,7 +76,7 @@ static mx_code fold(mx_program *program, mx_step *conv, mx_step *norm)
 
 mx_code mx_pass_norm(mx_program *program)
 {
-    if (mx_context_is_host(program->context) && !mx_program_predicts(program))
+    if (!mx_program_can(program, MX_CAN_ROUND_ANEW) && !mx_program_predicts(program))
         return MX_OK;
     for (int64_t i = 0; i < program->steps.length; i++) {
         mx_step *norm = &program->steps.items[i];

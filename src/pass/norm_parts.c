@@ -1,4 +1,4 @@
-/* On a GPU, while training: batch normalisation in parts, which take the addition and the relu behind them along.
+/* While training, on devices with MX_CAN_NORM_PARTS: batch normalisation in parts, which take the addition and the relu behind them along.
  *
  *     y = BatchNorm(x); t = y + shortcut; r = relu(t)     ->     mean, inverse = _norm_statistics(x)
  *                                                                r = _norm_apply(x, mean, inverse, shortcut)  [relu]
@@ -226,8 +226,6 @@ static mx_code rewrite(mx_program *program, int32_t i)
 
 mx_code mx_pass_norm_parts(mx_program *program)
 {
-    if (mx_context_is_host(program->context))
-        return MX_OK;
     for (int32_t i = 0; i < program->steps.length; i++)
         if (rewrite(program, i))
             return MX_ERR_MEMORY;

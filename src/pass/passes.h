@@ -6,7 +6,8 @@
 
 #include "pass/program.h"
 
-/* Each changes the program and returns MX_OK or a code with an error recorded. */
+/* Each changes the program and returns MX_OK or a code with an error recorded.  Those that want a capability of the device
+ * (pipeline.c says which) run only where it has it. */
 mx_code mx_pass_identity(mx_program *program);  /* copies, dropout while predicting ... : uses of the input instead */
 mx_code mx_pass_entropy(mx_program *program);   /* softmax, pick, minus: one step; its gradient likewise */
 mx_code mx_pass_constants(mx_program *program); /* steps whose inputs are constants are run now */
@@ -15,15 +16,15 @@ mx_code mx_pass_dead(mx_program *program);      /* steps whose results nobody us
 mx_code mx_pass_norm(mx_program *program);      /* while predicting: batch normalisation into convolutions */
 mx_code mx_pass_pool(mx_program *program);      /* relu then max pooling: the pooling first, the relu on what is left */
 mx_code mx_pass_loss(mx_program *program);      /* whole steps: cross-entropy and its gradient as one step */
-mx_code mx_pass_bias(mx_program *program);      /* on a GPU: gradients of a layer's weight and bias as one step */
+mx_code mx_pass_bias(mx_program *program);      /* gradients of a layer's weight and bias as one step */
 mx_code mx_pass_activation(mx_program *program);    /* convolution or dense, then relu: one step */
 mx_code mx_pass_layout(mx_program *program);        /* while predicting: blocked channels inside, plain at the edges */
 mx_code mx_pass_residual(mx_program *program);      /* blocked convolution, then addition and relu or clip: one step */
 mx_code mx_pass_dense(mx_program *program);         /* while predicting: weights of dense layers in panels */
-mx_code mx_pass_channels_last(mx_program *program); /* on a GPU: convolutions and what stands between them as NHWC */
-mx_code mx_pass_norm_parts(mx_program *program); /* on a GPU, training: normalisation, addition and relu as one walk */
-mx_code mx_pass_recompute(mx_program *program); /* on a GPU: large results of normalisations are made twice, not kept */
-mx_code mx_pass_activation_gradient(mx_program *program); /* on a GPU: relu's gradient into the step beside it */
+mx_code mx_pass_channels_last(mx_program *program); /* convolutions and what stands between them as NHWC */
+mx_code mx_pass_norm_parts(mx_program *program);    /* training: normalisation, addition and relu as one walk */
+mx_code mx_pass_recompute(mx_program *program);     /* large results of normalisations are computed twice, not kept */
+mx_code mx_pass_activation_gradient(mx_program *program); /* relu's gradient into the step beside it */
 mx_code mx_pass_pointwise(mx_program *program);           /* chains of pointwise steps: one loop over tiles */
 mx_code mx_pass_results(mx_program *program);             /* every result gets memory of its own */
 mx_code mx_pass_prepare(mx_program *program); /* while predicting: what follows from parameters alone is made once */

@@ -16,27 +16,28 @@
 static const struct {
     const char *name;
     mx_code (*run)(mx_program *program);
+    uint32_t wants; /* what the device must be able to do (ndarray/device.h); 0: nothing special */
 } passes[] = {
-    {"identity", mx_pass_identity},
-    {"entropy", mx_pass_entropy},
-    {"constants", mx_pass_constants},
-    {"common", mx_pass_common},
-    {"dead", mx_pass_dead},
-    {"norm", mx_pass_norm},
-    {"pool", mx_pass_pool},
-    {"loss", mx_pass_loss},
-    {"bias", mx_pass_bias},
-    {"activation", mx_pass_activation},
-    {"layout", mx_pass_layout},
-    {"residual", mx_pass_residual},
-    {"dense", mx_pass_dense},
-    {"channels_last", mx_pass_channels_last},
-    {"norm_parts", mx_pass_norm_parts},
-    {"recompute", mx_pass_recompute},
-    {"activation_gradient", mx_pass_activation_gradient},
-    {"pointwise", mx_pass_pointwise},
-    {"results", mx_pass_results},
-    {"prepare", mx_pass_prepare},
+    {"identity", mx_pass_identity, 0},
+    {"entropy", mx_pass_entropy, 0},
+    {"constants", mx_pass_constants, 0},
+    {"common", mx_pass_common, 0},
+    {"dead", mx_pass_dead, 0},
+    {"norm", mx_pass_norm, 0},
+    {"pool", mx_pass_pool, 0},
+    {"loss", mx_pass_loss, 0},
+    {"bias", mx_pass_bias, MX_CAN_JOIN_BIAS},
+    {"activation", mx_pass_activation, 0},
+    {"layout", mx_pass_layout, 0},
+    {"residual", mx_pass_residual, 0},
+    {"dense", mx_pass_dense, 0},
+    {"channels_last", mx_pass_channels_last, MX_CAN_CHANNELS_LAST},
+    {"norm_parts", mx_pass_norm_parts, MX_CAN_NORM_PARTS},
+    {"recompute", mx_pass_recompute, MX_CAN_RECOMPUTE},
+    {"activation_gradient", mx_pass_activation_gradient, MX_CAN_JOIN_RELU_GRADIENT},
+    {"pointwise", mx_pass_pointwise, 0},
+    {"results", mx_pass_results, 0},
+    {"prepare", mx_pass_prepare, 0},
 };
 // clang-format on
 
@@ -68,6 +69,8 @@ mx_code mx_pipeline_run(mx_program *program, const char *name)
     const int count = (int)(sizeof passes / sizeof *passes);
     write_dump(program, name, 0, "built");
     for (int i = 0; i < count; i++) {
+        if (!mx_program_can(program, passes[i].wants))
+            continue;
         mx_code code = passes[i].run(program);
 #if !defined(NDEBUG) || defined(__SANITIZE_ADDRESS__)
         if (!code)

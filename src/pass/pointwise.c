@@ -3,7 +3,7 @@
  *     t = conv + shortcut; y = relu(t)      ->     y = _pointwise(conv, shortcut)  [add, relu]
  *
  * A step takes over the step that makes one of its inputs if nobody else reads that value.  Only float32 values of one
- * size are joined, on GPUs those of 16 bits too, within the forward part or within the backward part.
+ * size are joined, those of 16 bits too where the device can, within the forward part or within the backward part.
  *
  * SPDX-License-Identifier: Apache-2.0 */
 #include <string.h>
@@ -52,7 +52,7 @@ static bool row_of(const mx_step *step, mx_fused_row *row)
 static bool joinable(const mx_program *program, int dtype)
 {
     const bool narrow = dtype == MX_FLOAT16 || dtype == MX_BFLOAT16;
-    return dtype == MX_FLOAT32 || (narrow && program->context.type == MX_GPU);
+    return dtype == MX_FLOAT32 || (narrow && mx_program_can(program, MX_CAN_CHAIN_NARROW));
 }
 
 static bool plain_values(const mx_program *program, const mx_step *step)

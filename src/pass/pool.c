@@ -45,16 +45,17 @@ static void exchange(mx_step *a, mx_step *b) /* what they do, not where they sta
     *a = *b, *b = old;
 }
 
-/* A convolution that will take the relu for nothing (activation.c); while training the relu's gradient counts, too.  On a GPU
- * the pooling's gradient takes that along where the convolution walks over its result for the bias anyway, and
- * normalisations take both (norm_parts.c). */
+/* A convolution that will take the relu for nothing (activation.c); while training the relu's gradient counts, too.  Where
+ * the device can, the pooling's gradient takes that along if the convolution walks over its result for the bias anyway,
+ * and normalisations take both (norm_parts.c). */
 static bool takes_relu(const mx_program *program, int32_t x, bool training)
 {
     const mx_step *conv = mx_step_only_maker(program, x, "Convolution");
     if (!training)
         return conv != NULL;
-    return program->context.type == MX_GPU &&
-           (conv ? conv->n_in > 2 && conv->in[2] >= 0 : mx_step_only_maker(program, x, "BatchNorm") != NULL);
+    if (conv)
+        return mx_program_can(program, MX_CAN_JOIN_RELU_GRADIENT) && conv->n_in > 2 && conv->in[2] >= 0;
+    return mx_program_can(program, MX_CAN_NORM_PARTS) && mx_step_only_maker(program, x, "BatchNorm");
 }
 
 /* relu step r whose result y only the pooling step reads, and the two gradients where there are some. */

@@ -267,6 +267,9 @@ mx_code mx_program_build(mx_program *program, const struct mx_program_source *so
                             .forward_heads = source->n_heads,
                             .n_inputs = source->n_forward_inputs,
                             .training = source->training};
+    program->device = mx_device_of(source->context, "plan");
+    if (!program->device)
+        return mx_error_code();
     builder b = {.program = program, .source = source};
     mx_code code = build(&b);
     const size_t entries = b.graph.row ? (size_t)b.graph.row[b.graph.n] : 0;

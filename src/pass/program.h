@@ -20,6 +20,7 @@
 
 #include "base/vec.h"
 #include "graph/node.h"
+#include "ndarray/device.h"
 
 typedef struct mx_value {
     mx_shape_t shape; /* known */
@@ -69,8 +70,9 @@ typedef struct mx_program {
     int64_t n_inputs;      /* inputs of the forward part; those behind them are gradients of its heads */
     bool training;         /* the forward part runs as while training, whether or not a second part follows */
     mx_context context;
-    mx_chunk *memory; /* lists, attributes and names: freed with the program */
-    mx_pointers kept; /* what steps call (op/control.h); retained */
+    const mx_device *device; /* of the context: passes ask it what it can do */
+    mx_chunk *memory;        /* lists, attributes and names: freed with the program */
+    mx_pointers kept;        /* what steps call (op/control.h); retained */
 } mx_program;
 
 /* One graph with two groups of heads: what the forward part gives, and what the second part gives (entries with node
@@ -95,6 +97,14 @@ mx_code mx_program_build(mx_program *program, const struct mx_program_source *so
 void mx_program_free(mx_program *program);
 
 /* What passes use. */
+static inline bool mx_program_can(const mx_program *program, uint32_t capability) /* of enum mx_capabilities */
+{
+    return (program->device->can & capability) == capability;
+}
+static inline int mx_program_block(const mx_program *program) /* channels of a block; 0: data stays plain */
+{
+    return program->device->channel_block ? program->device->channel_block() : 0;
+}
 void *mx_program_alloc(mx_program *program, size_t bytes);                         /* zeroed; freed with the program */
 int32_t mx_program_value(mx_program *program, const mx_shape_t *shape, int dtype); /* a new value; -1: no memory */
 int32_t mx_program_constant(mx_program *program, mx_array *array);                 /* a value that stands for it */

@@ -1,4 +1,4 @@
-/* On a GPU: results of normalisations that the backward part reads are made again there instead of being kept.
+/* Results of normalisations that the backward part reads are computed again there instead of being kept (MX_CAN_RECOMPUTE).
  *
  *     forward   x = conv(...); y = _norm_apply(x, mean, inverse); z = conv(y, w)
  *     backward  y' = _norm_apply(x, mean, inverse); gw = weight gradient(y', gz)          x is kept anyway
@@ -159,7 +159,7 @@ static mx_code rebuild(mx_program *program, use *uses)
 mx_code mx_pass_recompute(mx_program *program)
 {
     const size_t values = (size_t)program->values.length;
-    if (mx_context_is_host(program->context) || program->forward == program->steps.length || !program->forward)
+    if (program->forward == program->steps.length || !program->forward)
         return MX_OK;
     use *uses = mx_alloc(values * sizeof *uses);
     if (!uses)

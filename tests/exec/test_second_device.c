@@ -114,8 +114,12 @@ static mx_code run_on_cpu(const mx_kernel_call *call)
     return code;
 }
 
+static const char *looked_for; /* an operator, or NULL */
+static int seen;               /* calls of it */
+
 static mx_code run_kernel(const mx_kernel_call *call)
 {
+    seen += looked_for && !strcmp(call->op->name, looked_for);
     if (!capturer)
         return run_on_cpu(call);
     keep(call);
@@ -267,12 +271,15 @@ static void attach_kernels(void)
     attached = true;
 }
 
+#define ALL_OF_IT (MX_CAN_CHANNELS_LAST | MX_CAN_NORM_PARTS | MX_CAN_RECOMPUTE | MX_CAN_JOIN_RELU_GRADIENT | \
+                   MX_CAN_JOIN_BIAS | MX_CAN_CHAIN_NARROW | MX_CAN_OVERLAP | MX_CAN_ROUND_ANEW)
+static mx_device device = {.name = "gpu", .type = MX_GPU, .can = ALL_OF_IT, .count = count, .alloc = allocate, .free = release,
+                           .copy = copy, .to_host = copy, .from_host = copy, .wait = wait_for,
+                           .capturer = &host_capturer, .attach_kernels = attach_kernels};
+
 /* Takes the place of the function that looks for the CUDA part. */
 mx_device *mx_gpu_device(const char **why)
 {
-    static mx_device device = {.name = "gpu", .type = MX_GPU, .count = count, .alloc = allocate, .free = release,
-                               .copy = copy, .to_host = copy, .from_host = copy, .wait = wait_for,
-                               .capturer = &host_capturer, .attach_kernels = attach_kernels};
     if (!memory)
         memory = mmap(NULL, MEMORY, PROT_NONE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
     *why = memory == MAP_FAILED ? "no room" : "";
@@ -413,9 +420,64 @@ static void test_gradients_of_relu(void **state)
     compare(pooled, MX_DIMS(BATCH, 1, 18, 18), 2e-4, true);
 }
 
+/* A capability that the device lacks is a pass that does not run: its operator is not called, the numbers stay. */
+static mx_block *of_everything(void)
+{
+    return mx_hybrid_sequential(mx_conv2d(8, MX_DIMS(3, 3), .strides = MX_DIMS(2, 2)), mx_batch_norm(),
+                                mx_activation("relu"), mx_conv2d(4, MX_DIMS(3, 3)), mx_flatten(),
+                                mx_dense(20, .activation = "relu"), mx_dense(10));
+}
+
+static const struct {
+    uint32_t capability;
+    const char *op; /* which its pass makes */
+} shown[] = {{MX_CAN_CHANNELS_LAST, "_pixel_blocks"},
+             {MX_CAN_NORM_PARTS, "_norm_apply"},
+             {MX_CAN_JOIN_RELU_GRADIENT, "_dot_relu_grad"},
+             {MX_CAN_JOIN_BIAS, "_dense_gradients"}};
+
+static void test_capabilities(void **state)
+{
+    (void)state;
+    const mx_dims shape = MX_DIMS(BATCH, 1, 14, 14);
+    MX_SCOPE;
+    const trained want = train(of_everything, shape, mx_cpu(0), IMPERATIVE, false);
+    for (size_t i = 0; i < sizeof shown / sizeof *shown; i++)
+        for (int lacks = 0; lacks < 2; lacks++) {
+            device.can = lacks ? ALL_OF_IT & ~shown[i].capability : ALL_OF_IT;
+            looked_for = shown[i].op, seen = 0;
+            const trained got = train(of_everything, shape, mx_gpu(0), WHOLE, false);
+            looked_for = NULL, device.can = ALL_OF_IT;
+            if ((seen > 0) == lacks)
+                fail_msg("%s ran %d times on a device that %s", shown[i].op, seen, lacks ? "cannot" : "can");
+            for (int k = 0; k < STEPS; k++)
+                if (fabs(got.losses[k] - want.losses[k]) > 2e-4 * fabs(want.losses[k]))
+                    fail_msg("%s, lacks %d: loss %d is %.9g, on the CPU %.9g", shown[i].op, lacks, k, got.losses[k],
+                             want.losses[k]);
+        }
+}
+
+/* A device that has no capability at all computes what the CPU does: the same bits. */
+static void test_no_capability(void **state)
+{
+    (void)state;
+    const mx_dims shape = MX_DIMS(BATCH, 1, 14, 14);
+    MX_SCOPE;
+    device.can = 0;
+    const trained want = train(of_everything, shape, mx_cpu(0), IMPERATIVE, false);
+    for (enum mode mode = IMPERATIVE; mode <= WHOLE; mode++) {
+        const trained got = train(of_everything, shape, mx_gpu(0), mode, false);
+        for (int k = 0; k < STEPS; k++)
+            if (got.losses[k] != want.losses[k])
+                fail_msg("mode %d: loss %d is %.9g, on the CPU %.9g", mode, k, got.losses[k], want.losses[k]);
+    }
+    device.can = ALL_OF_IT;
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {cmocka_unit_test(test_small_network), cmocka_unit_test(test_residual_network),
-                                       cmocka_unit_test(test_pictures), cmocka_unit_test(test_gradients_of_relu)};
+                                       cmocka_unit_test(test_pictures), cmocka_unit_test(test_gradients_of_relu),
+                                       cmocka_unit_test(test_capabilities), cmocka_unit_test(test_no_capability)};
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -9,7 +9,7 @@
 #include "block_check.h"
 #include "exec/plan/plan.h"
 #include "gluon/compile/hybrid.h"
-#include "op/formula/blocked.h"
+#include "ndarray/device.h"
 #include "pass/passes.h"
 
 static int count(mx_block *block, const char *op)
@@ -24,7 +24,7 @@ static int count(mx_block *block, const char *op)
 /* How often it should occur: the generic level knows no blocks. */
 #define assert_count(block, op, wanted) \
     do { \
-        if (mx_cpu_block()) \
+        if (mx_cpu_device->channel_block()) \
             assert_int_equal(count(block, op), wanted); \
     } while (0)
 
@@ -220,7 +220,7 @@ static void weights_are_prepared_once(void **state)
     mx_block *net = two_layers(x);
     mx_array *before = mx_array_copy(mx_call(net, x)), *w = weight_of(net, 3);
     assert_true(mx_hybrid_last(net)->n_prepared > 0);
-    if (!mx_cpu_block())
+    if (!mx_cpu_device->channel_block())
         return;
     /* Writing behind everybody's back, as no caller can: the plan does not look at the weights again. */
     const float old = *(float *)mx_data(w);

@@ -280,7 +280,7 @@ static mx_captured *new_captured(const mx_frame *frame, int32_t begin, int32_t e
     r->begin = begin, r->end = end;
     r->n_values = frame->plan->program.values.length;
     r->n_attrs = attrs_of(frame, begin, end);
-    r->capturer = mx_device_of(frame->plan->program.context, "plan")->capturer;
+    r->capturer = frame->plan->program.device->capturer;
     r->parts = mx_alloc_zero((size_t)(end - begin) * sizeof *r->parts);
     r->watched = mx_alloc_zero((size_t)r->n_values * sizeof *r->watched);
     r->seen = mx_alloc_zero((size_t)r->n_values * sizeof *r->seen);

@@ -59,8 +59,7 @@ static mx_code no_kernel(const mx_plan *plan, const mx_step *step)
 /* Nothing in it calls back into a user's code or decides on values. */
 static bool is_capturable(const mx_program *program)
 {
-    const mx_device *device = program->context.type == MX_GPU ? mx_device_of(program->context, "plan") : NULL;
-    if (!device || !device->capturer || !mx_flags_get()->cuda_graphs)
+    if (!program->device->capturer || !mx_flags_get()->cuda_graphs)
         return false;
     for (int64_t i = 0; i < program->steps.length; i++)
         if (program->steps.items[i].op->flags & MX_OP_CALLS)
