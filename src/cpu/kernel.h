@@ -1,7 +1,7 @@
 /* Kernels of the CPU: tables per file and level, chosen when the device starts.
  *
  * A file x.c in cpu/kernels ends with
- *     MX_CPU_KERNELS(x) = {{"softmax", run_softmax, NULL}, {NULL}};
+ *     MX_CPU_KERNELS(x) = {{"softmax", run_softmax, NULL, MX_KERNEL_WIDEN}, {NULL}};
  * and thereby attaches its kernels; in which order files attach is the order of their names, and within a file the
  * order of the rows: the first kernel that does not decline wins.
  *
@@ -13,7 +13,10 @@
 
 typedef mx_kernel mx_cpu_kernel;
 
-#define MX_CPU_KERNELS(file) const mx_cpu_kernel MX_LEVEL_NAME(mx_cpu_kernels_##file)[]
+/* A row says only what differs from zero. */
+#define MX_CPU_KERNELS(file)                                             \
+    _Pragma("GCC diagnostic ignored \"-Wmissing-field-initializers\"") \
+    const mx_cpu_kernel MX_LEVEL_NAME(mx_cpu_kernels_##file)[]
 
 /* Generated from the file names for the levels of this build (MX_LEVEL_AVX2, ...); NULL-ended. */
 extern const mx_cpu_kernel *const mx_cpu_families_generic[];

@@ -254,7 +254,7 @@ static mx_code run_timed(const mx_kernel *kernel, mx_kernel_call *call)
 {
     struct timespec start, end;
     clock_gettime(CLOCK_MONOTONIC, &start);
-    mx_code code = kernel->run(call);
+    mx_code code = mx_kernel_run(kernel, call);
     clock_gettime(CLOCK_MONOTONIC, &end);
     *mx_kernel_seconds += (double)(end.tv_sec - start.tv_sec) + 1e-9 * (double)(end.tv_nsec - start.tv_nsec);
     return code;
@@ -265,7 +265,8 @@ static mx_code run_kernel(const mx_kernel *kernel, mx_kernel_call *call)
     size_t bytes = kernel->workspace ? kernel->workspace(call) : 0;
     if (bytes && !(call->workspace = mx_alloc(bytes)))
         return MX_ERR_MEMORY;
-    mx_code code = __builtin_expect(mx_kernel_seconds != NULL, 0) ? run_timed(kernel, call) : kernel->run(call);
+    mx_code code =
+        __builtin_expect(mx_kernel_seconds != NULL, 0) ? run_timed(kernel, call) : mx_kernel_run(kernel, call);
     mx_free(call->workspace, bytes);
     call->workspace = NULL;
     return code;

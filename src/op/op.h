@@ -46,7 +46,19 @@ typedef struct mx_kernel {
     const char *op; /* canonical operator name */
     mx_kernel_fn run;
     size_t (*workspace)(const mx_kernel_call *call); /* NULL: none */
+    uint32_t flags;                                  /* of enum mx_kernel_flags */
 } mx_kernel;
+enum mx_kernel_flags {
+    /* Computes in float32 or float64 alone.  If the floating arrays of a call are of other types, or of several, who runs
+     * the kernel gives it converted copies, and converts back what it wrote (op/widen.c).  For kernels on host memory. */
+    MX_KERNEL_WIDEN = 1,
+};
+mx_code mx_run_widened(const mx_kernel_call *call, mx_kernel_fn run);
+/* Runs a kernel as its flags ask for; whoever runs kernels does it so. */
+static inline mx_code mx_kernel_run(const mx_kernel *kernel, const mx_kernel_call *call)
+{
+    return kernel->flags & MX_KERNEL_WIDEN ? mx_run_widened(call, kernel->run) : kernel->run(call);
+}
 #define MX_MAX_KERNELS 4 /* per operator and device */
 /* Whose kernels compute on arrays of a context: pinned and shared memory are the CPU's. */
 static inline mx_device_type mx_kernel_device(mx_context context) { return context.type == MX_GPU ? MX_GPU : MX_CPU; }

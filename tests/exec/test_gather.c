@@ -15,7 +15,7 @@ static mx_code many_updates(int n, const mx_kernel_call *first, size_t stride)
         return MX_DECLINED;
     for (int i = 0; i < n; i++) {
         const mx_kernel_call *call = mx_call_at(first, stride, i);
-        mx_code code = call->op->kernels[MX_CPU][0]->run(call);
+        mx_code code = mx_kernel_run(call->op->kernels[MX_CPU][0], call);
         if (code)
             return code;
     }

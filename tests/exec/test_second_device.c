@@ -109,7 +109,7 @@ static mx_code run_on_cpu(const mx_kernel_call *call)
     mx_code code = MX_DECLINED;
     open_memory(true);
     for (int i = 0; code == MX_DECLINED && i < MX_MAX_KERNELS && call->op->kernels[MX_CPU][i]; i++)
-        code = call->op->kernels[MX_CPU][i]->run(call);
+        code = mx_kernel_run(call->op->kernels[MX_CPU][i], call);
     open_memory(false);
     return code;
 }
@@ -263,7 +263,7 @@ static void attach_kernels(void)
     for (mx_op *const *family = mx_op_families; !attached && *family; family++)
         for (mx_op *op = *family; op->name; op++)
             if (op->kernels[MX_CPU][0] && !op->kernels[MX_GPU][0] && n < 1024) {
-                any[n] = (mx_kernel){op->name, run_kernel, NULL};
+                any[n] = (mx_kernel){.op = op->name, .run = run_kernel};
                 mx_op_attach(MX_GPU, &any[n++]);
                 if (strstr(op->name, "_update"))
                     mx_op_attach_many(MX_GPU, op->name, run_many);

@@ -1,13 +1,10 @@
-/* Running a kernel that computes in float or double on arrays of other floating types.
+/* What type a kernel with MX_KERNEL_WIDEN computes in.
  *
- * A kernel that knows float32 and float64 begins with
+ * Who runs it has converted the floating arrays of the call to one type (op/op.h), so it begins with
  *     const mx_dtype compute = mx_compute_type(call);
- *     if (!mx_all_of_type(call, compute))
- *         return mx_run_widened(call, compute, run_this);
  *     if (!mx_inputs_are(call, compute, 0))
  *         return MX_DECLINED;
- * and is then called again with converted copies; results (and inputs that the operator writes) are converted back.
- * Integer arrays (labels, lengths, indices) are passed through.
+ * where integer inputs, which stay as they are, are not welcome; labels, lengths and the like are left out by a mask.
  *
  * SPDX-License-Identifier: Apache-2.0 */
 #ifndef MX_CPU_WIDEN_H
@@ -28,22 +25,6 @@ static inline mx_dtype mx_compute_type(const mx_kernel_call *call)
     return MX_FLOAT32;
 }
 
-static inline bool mx_must_widen(const mx_array *x, mx_dtype compute)
-{
-    return !mx_is_none(x) && x->dtype != (int)compute && mx_dtype_is_float(x->dtype);
-}
-
-static inline bool mx_all_of_type(const mx_kernel_call *call, mx_dtype compute)
-{
-    for (int i = 0; i < call->n_in; i++)
-        if (mx_must_widen(call->in[i], compute))
-            return false;
-    for (int i = 0; i < call->n_out; i++)
-        if (mx_must_widen(call->out[i], compute))
-            return false;
-    return true;
-}
-
 /* True if all inputs are of the compute type, except absent ones and those in the mask (labels, lengths, masks). */
 static inline bool mx_inputs_are(const mx_kernel_call *call, mx_dtype compute, uint32_t except)
 {
@@ -52,8 +33,5 @@ static inline bool mx_inputs_are(const mx_kernel_call *call, mx_dtype compute, u
             return false;
     return true;
 }
-
-#define mx_run_widened MX_LEVEL_NAME(mx_run_widened)
-mx_code mx_run_widened(const mx_kernel_call *call, mx_dtype compute, mx_kernel_fn run);
 
 #endif

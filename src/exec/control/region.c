@@ -280,11 +280,11 @@ static mx_code run_backward(const mx_kernel_call *call)
 
 static void attach(void)
 {
-    static const mx_kernel kernels[] = {{"_foreach", run_region, NULL},
-                                        {"_while_loop", run_region, NULL},
-                                        {"_cond", run_region, NULL},
-                                        {"Custom", run_region, NULL},
-                                        {"_backward_call", run_backward, NULL}};
+    static const mx_kernel kernels[] = {{"_foreach", run_region, NULL, 0},
+                                        {"_while_loop", run_region, NULL, 0},
+                                        {"_cond", run_region, NULL, 0},
+                                        {"Custom", run_region, NULL, 0},
+                                        {"_backward_call", run_backward, NULL, 0}};
     for (size_t i = 0; i < sizeof kernels / sizeof *kernels; i++) {
         mx_op_attach(MX_CPU, &kernels[i]);
         mx_op_attach(MX_GPU, &kernels[i]);

@@ -271,7 +271,7 @@ static mx_code fresh_head(mx_frame *frame, int64_t h)
 static mx_code run_watched(mx_bound_call *c)
 {
     const double start = mx_profiler_now();
-    const mx_code code = c->kernels[0]->run(&c->call);
+    const mx_code code = mx_kernel_run(c->kernels[0], &c->call);
     if (mx_kernel_seconds)
         *mx_kernel_seconds += 1e-6 * (mx_profiler_now() - start);
     if (mx_profile_watches(MX_PROFILE_NODES))
@@ -282,7 +282,7 @@ static mx_code run_watched(mx_bound_call *c)
 static mx_code run_one(mx_bound_call *c)
 {
     const bool watched = __builtin_expect(mx_kernel_seconds != NULL, 0) || mx_profile_watches(MX_PROFILE_NODES);
-    return watched ? run_watched(c) : c->kernels[0]->run(&c->call);
+    return watched ? run_watched(c) : mx_kernel_run(c->kernels[0], &c->call);
 }
 
 /* The kernel declined, once and for all as shapes, types and attributes stay; or it failed. */

@@ -21,7 +21,7 @@ static mx_code run_alone(const mx_kernel_call *call)
     const mx_kernel *const *kernels = call->op->kernels[device_of(call)];
     mx_code code = MX_DECLINED;
     for (int i = 0; code == MX_DECLINED && kernels[i]; i++)
-        code = kernels[i]->run(call);
+        code = mx_kernel_run(kernels[i], call);
     return code == MX_DECLINED ? mx_op_fail(call->op, MX_ERR_UNSUPPORTED, "there is no kernel for these types") : code;
 }
 

@@ -49,8 +49,6 @@ static mx_code run_im2col(const mx_kernel_call *call)
 {
     const mx_im2col_attrs *p = call->attrs;
     const mx_dtype compute = mx_compute_type(call);
-    if (!mx_all_of_type(call, compute))
-        return mx_run_widened(call, compute, run_im2col);
     return mx_inputs_are(call, compute, 0) ? run(call, compute, &p->kernel, &p->stride, &p->dilate, &p->pad, false)
                                            : MX_DECLINED;
 }
@@ -59,10 +57,9 @@ static mx_code run_col2im(const mx_kernel_call *call)
 {
     const mx_col2im_attrs *p = call->attrs;
     const mx_dtype compute = mx_compute_type(call);
-    if (!mx_all_of_type(call, compute))
-        return mx_run_widened(call, compute, run_col2im);
     return mx_inputs_are(call, compute, 0) ? run(call, compute, &p->kernel, &p->stride, &p->dilate, &p->pad, true)
                                            : MX_DECLINED;
 }
 
-MX_CPU_KERNELS(columns) = {{"im2col", run_im2col, NULL}, {"col2im", run_col2im, NULL}, {NULL, NULL, NULL}};
+MX_CPU_KERNELS(columns) = {
+    {"im2col", run_im2col, NULL, MX_KERNEL_WIDEN}, {"col2im", run_col2im, NULL, MX_KERNEL_WIDEN}, {NULL, NULL, NULL}};

@@ -126,8 +126,6 @@ static mx_code run_weight_bias_grad(const mx_kernel_call *call)
 {
     const mx_conv_gradient_attrs *a = call->attrs;
     const mx_dtype compute = mx_compute_type(call);
-    if (!mx_all_of_type(call, compute))
-        return mx_run_widened(call, compute, run_weight_bias_grad);
     if (!mx_inputs_are(call, compute, 0))
         return MX_DECLINED;
     mx_conv_shape s = shape_of((const geometry *)a, a->num_group, a->layout, call->in[0], call->in[1]);
@@ -204,6 +202,6 @@ MX_CPU_KERNELS(convolution) = {{"Convolution", run_convolution, NULL},
                                {"_convolution_relu", run_convolution_relu, NULL},
                                {"_conv_data_grad", run_data_grad, NULL},
                                {"_conv_weight_grad", run_weight_grad, NULL},
-                               {"_conv_weight_bias_grad", run_weight_bias_grad, NULL},
+                               {"_conv_weight_bias_grad", run_weight_bias_grad, NULL, MX_KERNEL_WIDEN},
                                {"Deconvolution", run_deconvolution, NULL},
                                {NULL, NULL, NULL}};

@@ -66,12 +66,10 @@ static void run_images(const mx_kernel_call *call, correlation_job *job, size_t 
     }
 }
 
-static mx_code run(const mx_kernel_call *call, mx_kernel_fn self, bool back)
+static mx_code run(const mx_kernel_call *call, bool back)
 {
     const mx_correlation_attrs *p = call->attrs;
     const mx_dtype compute = mx_compute_type(call);
-    if (!mx_all_of_type(call, compute))
-        return mx_run_widened(call, compute, self);
     if (!mx_inputs_are(call, compute, 0))
         return MX_DECLINED;
     const size_t item = (size_t)mx_dtype_size(compute);
@@ -89,8 +87,8 @@ static mx_code run(const mx_kernel_call *call, mx_kernel_fn self, bool back)
     mx_free(block, all);
     return MX_OK;
 }
-static mx_code run_forward(const mx_kernel_call *call) { return run(call, run_forward, false); }
-static mx_code run_backward(const mx_kernel_call *call) { return run(call, run_backward, true); }
+static mx_code run_forward(const mx_kernel_call *call) { return run(call, false); }
+static mx_code run_backward(const mx_kernel_call *call) { return run(call, true); }
 
 MX_CPU_KERNELS(correlation) = {
-    {"Correlation", run_forward, NULL}, {"_backward_Correlation", run_backward, NULL}, {NULL, NULL, NULL}};
+    {"Correlation", run_forward, NULL, MX_KERNEL_WIDEN}, {"_backward_Correlation", run_backward, NULL, MX_KERNEL_WIDEN}, {NULL, NULL, NULL}};

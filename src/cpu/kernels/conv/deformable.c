@@ -122,11 +122,9 @@ static mx_deformable sizes(const mx_deformable_backward_attrs *p, const mx_array
 }
 
 /* mask and weight: their numbers among the inputs */
-static mx_code run(const mx_kernel_call *call, mx_kernel_fn self, bool back, int mask, int weight)
+static mx_code run(const mx_kernel_call *call, bool back, int mask, int weight)
 {
     const mx_dtype compute = mx_compute_type(call);
-    if (!mx_all_of_type(call, compute))
-        return mx_run_widened(call, compute, self);
     if (!mx_inputs_are(call, compute, 0))
         return MX_DECLINED;
     /* the geometry stands at the front of the attributes of all three */
@@ -140,11 +138,11 @@ static mx_code run(const mx_kernel_call *call, mx_kernel_fn self, bool back, int
     mx_free(block, bytes);
     return code;
 }
-static mx_code run_deformable(const mx_kernel_call *call) { return run(call, run_deformable, false, 0, 2); }
-static mx_code run_modulated(const mx_kernel_call *call) { return run(call, run_modulated, false, 2, 3); }
-static mx_code run_backward(const mx_kernel_call *call) { return run(call, run_backward, true, 4, 3); }
+static mx_code run_deformable(const mx_kernel_call *call) { return run(call, false, 0, 2); }
+static mx_code run_modulated(const mx_kernel_call *call) { return run(call, false, 2, 3); }
+static mx_code run_backward(const mx_kernel_call *call) { return run(call, true, 4, 3); }
 
-MX_CPU_KERNELS(deformable) = {{"_contrib_DeformableConvolution", run_deformable, NULL},
-                              {"_contrib_ModulatedDeformableConvolution", run_modulated, NULL},
-                              {"_backward__contrib_DeformableConvolution", run_backward, NULL},
+MX_CPU_KERNELS(deformable) = {{"_contrib_DeformableConvolution", run_deformable, NULL, MX_KERNEL_WIDEN},
+                              {"_contrib_ModulatedDeformableConvolution", run_modulated, NULL, MX_KERNEL_WIDEN},
+                              {"_backward__contrib_DeformableConvolution", run_backward, NULL, MX_KERNEL_WIDEN},
                               {NULL, NULL, NULL}};

@@ -94,8 +94,6 @@ static void write_rows(const mx_kernel_call *call, bool single, int64_t image, c
 static mx_code run(const mx_kernel_call *call)
 {
     const mx_dtype compute = mx_compute_type(call);
-    if (!mx_all_of_type(call, compute))
-        return mx_run_widened(call, compute, run);
     if (!mx_inputs_are(call, compute, 0))
         return MX_DECLINED;
     const int64_t *s = call->in[0]->shape, count = s[1] / 2 * s[2] * s[3];
@@ -122,4 +120,4 @@ static mx_code run(const mx_kernel_call *call)
 }
 
 MX_CPU_KERNELS(proposal) = {
-    {"_contrib_MultiProposal", run, NULL}, {"_contrib_Proposal", run, NULL}, {NULL, NULL, NULL}};
+    {"_contrib_MultiProposal", run, NULL, MX_KERNEL_WIDEN}, {"_contrib_Proposal", run, NULL, MX_KERNEL_WIDEN}, {NULL, NULL, NULL}};

@@ -48,8 +48,6 @@ static mx_code run_pooling(const mx_kernel_call *call)
 {
     const mx_roi_pooling_attrs *p = call->attrs;
     const mx_dtype compute = mx_compute_type(call);
-    if (!mx_all_of_type(call, compute))
-        return mx_run_widened(call, compute, run_pooling);
     if (!mx_inputs_are(call, compute, 0))
         return MX_DECLINED;
     const int64_t *data = call->in[0]->shape, *out = call->out[0]->shape;
@@ -63,8 +61,6 @@ static mx_code run_pooling(const mx_kernel_call *call)
 static mx_code run_pooling_backward(const mx_kernel_call *call)
 {
     const mx_dtype compute = mx_compute_type(call);
-    if (!mx_all_of_type(call, compute))
-        return mx_run_widened(call, compute, run_pooling_backward);
     if (!mx_inputs_are(call, compute, 4))
         return MX_DECLINED;
     const int64_t *g = call->in[0]->shape, *data = call->out[0]->shape;
@@ -138,8 +134,6 @@ static mx_code run_align(const mx_kernel_call *call)
 {
     const mx_roi_align_attrs *p = call->attrs;
     const mx_dtype compute = mx_compute_type(call);
-    if (!mx_all_of_type(call, compute))
-        return mx_run_widened(call, compute, run_align);
     if (!mx_inputs_are(call, compute, 0))
         return MX_DECLINED;
     const int64_t *data = call->in[0]->shape, *out = call->out[0]->shape;
@@ -153,8 +147,6 @@ static mx_code run_align_backward(const mx_kernel_call *call)
 {
     const mx_roi_align_backward_attrs *p = call->attrs;
     const mx_dtype compute = mx_compute_type(call);
-    if (!mx_all_of_type(call, compute))
-        return mx_run_widened(call, compute, run_align_backward);
     if (!mx_inputs_are(call, compute, 0))
         return MX_DECLINED;
     const int64_t *g = call->in[0]->shape, *data = call->out[0]->shape;
@@ -171,8 +163,6 @@ static mx_code run_rotated(const mx_kernel_call *call)
     const mx_rroi_align_backward_attrs *p = call->attrs; /* the forward's attributes stand at its front */
     const bool back = !strcmp(call->op->name, "_backward__contrib_RROIAlign");
     const mx_dtype compute = mx_compute_type(call);
-    if (!mx_all_of_type(call, compute))
-        return mx_run_widened(call, compute, run_rotated);
     if (!mx_inputs_are(call, compute, 0))
         return MX_DECLINED;
     const int64_t *data = (back ? call->out[0] : call->in[0])->shape,
@@ -249,8 +239,6 @@ static mx_code run_mask_target(const mx_kernel_call *call)
 {
     const mx_mask_target_attrs *p = call->attrs;
     const mx_dtype compute = mx_compute_type(call);
-    if (!mx_all_of_type(call, compute))
-        return mx_run_widened(call, compute, run_mask_target);
     if (!mx_inputs_are(call, compute, 0))
         return MX_DECLINED;
     const int64_t *masks = call->in[1]->shape, *out = call->out[0]->shape, all = call->in[2]->size;
@@ -268,11 +256,11 @@ static mx_code run_mask_target(const mx_kernel_call *call)
     return MX_OK;
 }
 
-MX_CPU_KERNELS(roi) = {{"ROIPooling", run_pooling, NULL},
-                       {"_backward_ROIPooling", run_pooling_backward, NULL},
-                       {"_contrib_ROIAlign", run_align, NULL},
-                       {"_backward__contrib_ROIAlign", run_align_backward, NULL},
-                       {"_contrib_RROIAlign", run_rotated, NULL},
-                       {"_backward__contrib_RROIAlign", run_rotated, NULL},
-                       {"_contrib_mrcnn_mask_target", run_mask_target, NULL},
+MX_CPU_KERNELS(roi) = {{"ROIPooling", run_pooling, NULL, MX_KERNEL_WIDEN},
+                       {"_backward_ROIPooling", run_pooling_backward, NULL, MX_KERNEL_WIDEN},
+                       {"_contrib_ROIAlign", run_align, NULL, MX_KERNEL_WIDEN},
+                       {"_backward__contrib_ROIAlign", run_align_backward, NULL, MX_KERNEL_WIDEN},
+                       {"_contrib_RROIAlign", run_rotated, NULL, MX_KERNEL_WIDEN},
+                       {"_backward__contrib_RROIAlign", run_rotated, NULL, MX_KERNEL_WIDEN},
+                       {"_contrib_mrcnn_mask_target", run_mask_target, NULL, MX_KERNEL_WIDEN},
                        {NULL, NULL, NULL}};

@@ -46,8 +46,6 @@ static mx_code run_ps(const mx_kernel_call *call)
     const mx_ps_roi_pooling_attrs *p = call->attrs; /* of both directions */
     const bool back = !strcmp(call->op->name, "_backward__contrib_PSROIPooling");
     const mx_dtype compute = mx_compute_type(call);
-    if (!mx_all_of_type(call, compute))
-        return mx_run_widened(call, compute, run_ps);
     if (!mx_inputs_are(call, compute, 0))
         return MX_DECLINED;
     parts_job job = {.map = mx_data(call->in[0]), .rois = mx_data(call->in[1]), .out = mx_data(call->out[0]), .s.regions = call->in[1]->shape[0],
@@ -63,12 +61,10 @@ static mx_code run_ps(const mx_kernel_call *call)
     return MX_OK;
 }
 
-static mx_code run_deformable(const mx_kernel_call *call, mx_kernel_fn self, bool back)
+static mx_code run_deformable(const mx_kernel_call *call, bool back)
 {
     const mx_deformable_ps_roi_attrs *p = call->attrs;
     const mx_dtype compute = mx_compute_type(call);
-    if (!mx_all_of_type(call, compute))
-        return mx_run_widened(call, compute, self);
     if (!mx_inputs_are(call, compute, 0))
         return MX_DECLINED;
     const mx_array *trans = p->no_trans ? NULL : call->in[back ? 4 : 2];
@@ -91,11 +87,11 @@ static mx_code run_deformable(const mx_kernel_call *call, mx_kernel_fn self, boo
     mx_parallel(items, grain(&job, items), compute == MX_FLOAT32 ? samples_f : samples_d, &job);
     return MX_OK;
 }
-static mx_code run_forward(const mx_kernel_call *call) { return run_deformable(call, run_forward, false); }
-static mx_code run_backward(const mx_kernel_call *call) { return run_deformable(call, run_backward, true); }
+static mx_code run_forward(const mx_kernel_call *call) { return run_deformable(call, false); }
+static mx_code run_backward(const mx_kernel_call *call) { return run_deformable(call, true); }
 
-MX_CPU_KERNELS(roi_parts) = {{"_contrib_PSROIPooling", run_ps, NULL},
-                             {"_backward__contrib_PSROIPooling", run_ps, NULL},
-                             {"_contrib_DeformablePSROIPooling", run_forward, NULL},
-                             {"_backward__contrib_DeformablePSROIPooling", run_backward, NULL},
+MX_CPU_KERNELS(roi_parts) = {{"_contrib_PSROIPooling", run_ps, NULL, MX_KERNEL_WIDEN},
+                             {"_backward__contrib_PSROIPooling", run_ps, NULL, MX_KERNEL_WIDEN},
+                             {"_contrib_DeformablePSROIPooling", run_forward, NULL, MX_KERNEL_WIDEN},
+                             {"_backward__contrib_DeformablePSROIPooling", run_backward, NULL, MX_KERNEL_WIDEN},
                              {NULL, NULL, NULL}};

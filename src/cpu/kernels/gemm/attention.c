@@ -26,10 +26,8 @@ typedef struct head_product {
 static mx_code run_f32(const head_product *p) { RUN(mx_gemm_f32, mx_gemm_f32_run, float); }
 static mx_code run_f64(const head_product *p) { RUN(mx_gemm_f64, mx_gemm_f64_run, double); }
 
-#define ACCEPT(self)                                \
+#define ACCEPT()                                \
     const mx_dtype compute = mx_compute_type(call); \
-    if (!mx_all_of_type(call, compute))             \
-        return mx_run_widened(call, compute, self); \
     if (!mx_inputs_are(call, compute, 0))           \
         return MX_DECLINED;                         \
     if (!call->out[0]->size)                        \
@@ -37,7 +35,7 @@ static mx_code run_f64(const head_product *p) { RUN(mx_gemm_f64, mx_gemm_f64_run
 
 static mx_code run_qk(const mx_kernel_call *call)
 {
-    ACCEPT(run_qk);
+    ACCEPT();
     const bool self = call->n_in == 1;
     const mx_array *q = call->in[0], *k = call->in[call->n_in - 1];
     const int64_t heads = call->out[0]->shape[0], each = ((const mx_attention_heads_attrs *)call->attrs)->heads;
@@ -51,7 +49,7 @@ static mx_code run_qk(const mx_kernel_call *call)
 
 static mx_code run_values(const mx_kernel_call *call)
 {
-    ACCEPT(run_values);
+    ACCEPT();
     const mx_array *rows = call->in[0], *attention = call->in[1];
     const int64_t roles = *(const int *)call->op->user, heads = attention->shape[0],
                   size = call->out[0]->size / (attention->shape[1] * heads);
@@ -62,8 +60,8 @@ static mx_code run_values(const mx_kernel_call *call)
     return compute == MX_FLOAT32 ? run_f32(&p) : run_f64(&p);
 }
 
-MX_CPU_KERNELS(attention) = {{"_contrib_interleaved_matmul_selfatt_qk", run_qk, NULL},
-                             {"_contrib_interleaved_matmul_selfatt_valatt", run_values, NULL},
-                             {"_contrib_interleaved_matmul_encdec_qk", run_qk, NULL},
-                             {"_contrib_interleaved_matmul_encdec_valatt", run_values, NULL},
+MX_CPU_KERNELS(attention) = {{"_contrib_interleaved_matmul_selfatt_qk", run_qk, NULL, MX_KERNEL_WIDEN},
+                             {"_contrib_interleaved_matmul_selfatt_valatt", run_values, NULL, MX_KERNEL_WIDEN},
+                             {"_contrib_interleaved_matmul_encdec_qk", run_qk, NULL, MX_KERNEL_WIDEN},
+                             {"_contrib_interleaved_matmul_encdec_valatt", run_values, NULL, MX_KERNEL_WIDEN},
                              {NULL, NULL, NULL}};

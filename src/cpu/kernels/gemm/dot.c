@@ -122,15 +122,13 @@ static mx_code run_dense_gradients(const mx_kernel_call *call)
     mx_code code = run_product(&p);
     const mx_kernel_call rest = {
         .op = sum, .attrs = &attrs, .n_in = 1, .n_out = 1, .in = call->in, .out = call->out + 1};
-    return code ? code : sum->kernels[MX_CPU][0]->run(&rest);
+    return code ? code : mx_kernel_run(sum->kernels[MX_CPU][0], &rest);
 }
 
 /* Likewise: the product, then what relu lets through. */
 static mx_code run_dot_relu_grad(const mx_kernel_call *call)
 {
     const mx_dtype compute = mx_compute_type(call);
-    if (!mx_all_of_type(call, compute))
-        return mx_run_widened(call, compute, run_dot_relu_grad);
     if (!mx_inputs_are(call, compute, 0))
         return MX_DECLINED;
     const mx_code code = run_dot(call);
@@ -213,5 +211,5 @@ MX_CPU_KERNELS(dot) = {{"dot", run_dot, NULL},
                        {"_pack_dense", run_pack, NULL},
                        {"_packed_dense", run_packed, NULL},
                        {"_dense_gradients", run_dense_gradients, NULL},
-                       {"_dot_relu_grad", run_dot_relu_grad, NULL},
+                       {"_dot_relu_grad", run_dot_relu_grad, NULL, MX_KERNEL_WIDEN},
                        {NULL, NULL, NULL}};

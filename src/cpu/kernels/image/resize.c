@@ -57,8 +57,6 @@ static mx_code run_resample(const mx_kernel_call *call)
     const mx_dtype compute = mx_compute_type(call);
     const mx_op *op = call->op;
     int kind = MX_RESIZE_MEAN;
-    if (!mx_all_of_type(call, compute))
-        return mx_run_widened(call, compute, run_resample);
     if (!mx_inputs_are(call, compute, 2))
         return MX_DECLINED;
     if (!strcmp(op->name, "_contrib_BilinearResize2D"))
@@ -68,8 +66,8 @@ static mx_code run_resample(const mx_kernel_call *call)
     return resample(call, compute, kind, !strcmp(op->name, "_resample_transposed"));
 }
 
-MX_CPU_KERNELS(resize) = {{"_contrib_BilinearResize2D", run_resample, NULL},
-                            {"_contrib_AdaptiveAvgPooling2D", run_resample, NULL},
-                            {"_resample", run_resample, NULL},
-                            {"_resample_transposed", run_resample, NULL},
+MX_CPU_KERNELS(resize) = {{"_contrib_BilinearResize2D", run_resample, NULL, MX_KERNEL_WIDEN},
+                            {"_contrib_AdaptiveAvgPooling2D", run_resample, NULL, MX_KERNEL_WIDEN},
+                            {"_resample", run_resample, NULL, MX_KERNEL_WIDEN},
+                            {"_resample_transposed", run_resample, NULL, MX_KERNEL_WIDEN},
                             {NULL, NULL, NULL}};

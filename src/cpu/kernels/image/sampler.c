@@ -33,10 +33,8 @@ typedef struct grid_job {
 #undef T
 #undef NAME
 
-#define ACCEPT(self)                                \
+#define ACCEPT()                                \
     const mx_dtype compute = mx_compute_type(call); \
-    if (!mx_all_of_type(call, compute))             \
-        return mx_run_widened(call, compute, self); \
     if (!mx_inputs_are(call, compute, 0))           \
         return MX_DECLINED
 
@@ -57,7 +55,7 @@ static void make_grid(mx_dtype compute, const mx_array *in, mx_array *out, bool 
 static mx_code run_grid(const mx_kernel_call *call)
 {
     const mx_grid_generator_attrs *p = call->attrs;
-    ACCEPT(run_grid);
+    ACCEPT();
     make_grid(compute, call->in[0], call->out[0], p->transform_type == MX_GRID_GENERATOR_WARP);
     return MX_OK;
 }
@@ -65,7 +63,7 @@ static mx_code run_grid(const mx_kernel_call *call)
 static mx_code run_grid_backward(const mx_kernel_call *call)
 {
     const mx_grid_generator_attrs *p = call->attrs;
-    ACCEPT(run_grid_backward);
+    ACCEPT();
     grid_job job = grid_of(call->in[0], call->out[0], call->in[0], p->transform_type == MX_GRID_GENERATOR_WARP);
     mx_parallel(call->in[0]->shape[0] * 2, 1 + MX_GRAIN / (4 * job.width * job.height + 1),
                 compute == MX_FLOAT32 ? grid_back_f : grid_back_d, &job);
@@ -92,13 +90,13 @@ static mx_code sample(mx_dtype compute, const mx_array *data, const mx_array *gr
 
 static mx_code run_sampler(const mx_kernel_call *call)
 {
-    ACCEPT(run_sampler);
+    ACCEPT();
     return sample(compute, call->in[0], call->in[1], call->out[0]);
 }
 
 static mx_code run_sampler_backward(const mx_kernel_call *call)
 {
-    ACCEPT(run_sampler_backward);
+    ACCEPT();
     sampler_job job = job_of(call->in[1], call->in[2]);
     job.ograd = mx_data(call->in[0]), job.ddata = mx_data(call->out[0]), job.dgrid = mx_data(call->out[1]);
     if (!call->in[1]->size)
@@ -111,14 +109,14 @@ static mx_code run_sampler_backward(const mx_kernel_call *call)
 
 static mx_code run_transformer(const mx_kernel_call *call)
 {
-    ACCEPT(run_transformer);
+    ACCEPT();
     make_grid(compute, call->in[1], call->out[1], false);
     return sample(compute, call->in[0], call->out[1], call->out[0]);
 }
 
-MX_CPU_KERNELS(sampler) = {{"GridGenerator", run_grid, NULL},
-                           {"_backward_GridGenerator", run_grid_backward, NULL},
-                           {"BilinearSampler", run_sampler, NULL},
-                           {"_backward_BilinearSampler", run_sampler_backward, NULL},
-                           {"SpatialTransformer", run_transformer, NULL},
+MX_CPU_KERNELS(sampler) = {{"GridGenerator", run_grid, NULL, MX_KERNEL_WIDEN},
+                           {"_backward_GridGenerator", run_grid_backward, NULL, MX_KERNEL_WIDEN},
+                           {"BilinearSampler", run_sampler, NULL, MX_KERNEL_WIDEN},
+                           {"_backward_BilinearSampler", run_sampler_backward, NULL, MX_KERNEL_WIDEN},
+                           {"SpatialTransformer", run_transformer, NULL, MX_KERNEL_WIDEN},
                            {NULL, NULL, NULL}};

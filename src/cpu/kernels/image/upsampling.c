@@ -13,6 +13,9 @@
 
 static mx_code run_copies(const mx_kernel_call *call)
 {
+    const mx_upsampling_attrs *p = call->attrs;
+    if (p->sample_type == MX_UPSAMPLING_BILINEAR || (p->multi_input_mode != MX_UPSAMPLING_CONCAT && call->n_in > 1))
+        return MX_DECLINED;
     const mx_movement *rule = call->op->user;
     mx_move move = {0};
     for (int i = 0; rule->plan(call, i, &move); i++, move = (mx_move){0})
@@ -44,10 +47,6 @@ static mx_code run(const mx_kernel_call *call)
     const mx_upsampling_attrs *p = call->attrs;
     const bool bilinear = p->sample_type == MX_UPSAMPLING_BILINEAR;
     const mx_dtype compute = mx_compute_type(call);
-    if (!bilinear && (p->multi_input_mode == MX_UPSAMPLING_CONCAT || call->n_in == 1))
-        return run_copies(call);
-    if (!mx_all_of_type(call, compute))
-        return mx_run_widened(call, compute, run);
     if (!mx_inputs_are(call, compute, 0))
         return MX_DECLINED;
     const mx_array *out = call->out[0];
@@ -62,4 +61,5 @@ static mx_code run(const mx_kernel_call *call)
     return MX_OK;
 }
 
-MX_CPU_KERNELS(upsampling) = {{"UpSampling", run, NULL}, {NULL, NULL, NULL}};
+MX_CPU_KERNELS(upsampling) = {
+    {"UpSampling", run_copies, NULL}, {"UpSampling", run, NULL, MX_KERNEL_WIDEN}, {NULL, NULL, NULL}};

@@ -143,8 +143,6 @@ SKETCH(sketch_rows_d, double)
 static mx_code run_sketch(const mx_kernel_call *call)
 {
     const mx_dtype compute = mx_compute_type(call);
-    if (!mx_all_of_type(call, compute))
-        return mx_run_widened(call, compute, run_sketch);
     if (!mx_inputs_are(call, compute, 0))
         return MX_DECLINED;
     sketch_job job = {.in = call->in[0], .out = call->out[0], .h = call->in[1], .s = call->in[2], .narrow = call->in[1]->size,
@@ -156,6 +154,6 @@ static mx_code run_sketch(const mx_kernel_call *call)
 
 MX_CPU_KERNELS(fourier) = {{"_contrib_fft", run_fft, NULL},
                            {"_contrib_ifft", run_ifft, NULL},
-                           {"_contrib_count_sketch", run_sketch, NULL},
-                           {"_backward__contrib_count_sketch", run_sketch, NULL},
+                           {"_contrib_count_sketch", run_sketch, NULL, MX_KERNEL_WIDEN},
+                           {"_backward__contrib_count_sketch", run_sketch, NULL, MX_KERNEL_WIDEN},
                            {NULL, NULL, NULL}};

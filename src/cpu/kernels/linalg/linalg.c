@@ -64,11 +64,9 @@ mx_code mx_linalg_each(const mx_kernel_call *call, linalg_job *job, int64_t batc
     return MX_OK;
 }
 
-/* Every kernel below begins so; `self` is the kernel. */
-#define ACCEPT(self)                                       \
+/* Every kernel below begins so. */
+#define ACCEPT()                                       \
     const mx_dtype compute = mx_compute_type(call);        \
-    if (!mx_all_of_type(call, compute))                    \
-        return mx_run_widened(call, compute, self);        \
     if (!mx_inputs_are(call, compute, 0))                  \
         return MX_DECLINED;                                \
     const bool single = compute == MX_FLOAT32;             \
@@ -124,14 +122,14 @@ static mx_code products(const mx_kernel_call *call, bool ta, bool tb, double alp
 static mx_code run_gemm2(const mx_kernel_call *call)
 {
     const mx_linalg_gemm2_attrs *p = call->attrs;
-    ACCEPT(run_gemm2);
+    ACCEPT();
     return products(call, p->transpose_a, p->transpose_b, p->alpha, 0, p->axis);
 }
 
 static mx_code run_gemm(const mx_kernel_call *call)
 {
     const mx_linalg_gemm_attrs *p = call->attrs;
-    ACCEPT(run_gemm);
+    ACCEPT();
     if (p->beta != 0)
         memcpy(mx_data(call->out[0]), mx_data(call->in[2]), mx_bytes(call->out[0]));
     return products(call, p->transpose_a, p->transpose_b, p->alpha, p->beta, p->axis);
@@ -140,7 +138,7 @@ static mx_code run_gemm(const mx_kernel_call *call)
 static mx_code run_syrk(const mx_kernel_call *call)
 {
     const mx_linalg_syrk_attrs *p = call->attrs;
-    ACCEPT(run_syrk);
+    ACCEPT();
     mx_array *const twice[2] = {call->in[0], call->in[0]};
     mx_kernel_call product = *call;
     product.in = twice;
@@ -162,13 +160,13 @@ static mx_code triangular(const mx_kernel_call *call, linalg_fn run)
 
 static mx_code run_trmm(const mx_kernel_call *call)
 {
-    ACCEPT(run_trmm);
+    ACCEPT();
     return triangular(call, single ? trmm_f : trmm_d);
 }
 
 static mx_code run_trsm(const mx_kernel_call *call)
 {
-    ACCEPT(run_trsm);
+    ACCEPT();
     return triangular(call, single ? trsm_f : trsm_d);
 }
 
@@ -176,7 +174,7 @@ static mx_code run_trsm(const mx_kernel_call *call)
 
 static mx_code run_potrf(const mx_kernel_call *call)
 {
-    ACCEPT(run_potrf);
+    ACCEPT();
     linalg_job job = square_job(call);
     job.triangle.lower = ((const mx_linalg_potrf_attrs *)call->attrs)->lower, job.run = single ? potrf_f : potrf_d;
     return mx_linalg_each(call, &job, leading(call->in[0]), cube(job.n), "is not positive definite");
@@ -184,7 +182,7 @@ static mx_code run_potrf(const mx_kernel_call *call)
 
 static mx_code run_potri(const mx_kernel_call *call)
 {
-    ACCEPT(run_potri);
+    ACCEPT();
     linalg_job job = square_job(call);
     job.triangle.lower = ((const mx_linalg_potrf_attrs *)call->attrs)->lower, job.run = single ? potri_f : potri_d;
     return mx_linalg_each(call, &job, leading(call->in[0]), cube(job.n), "");
@@ -192,7 +190,7 @@ static mx_code run_potri(const mx_kernel_call *call)
 
 static mx_code run_inverse(const mx_kernel_call *call)
 {
-    ACCEPT(run_inverse);
+    ACCEPT();
     linalg_job job = square_job(call);
     job.zero_if_singular = !strcmp(call->op->name, "_linalg_inverse_or_zero"), job.run = single ? inverse_f : inverse_d;
     return mx_linalg_each(call, &job, leading(call->in[0]), 2 * cube(job.n), "is singular");
@@ -200,7 +198,7 @@ static mx_code run_inverse(const mx_kernel_call *call)
 
 static mx_code run_determinant(const mx_kernel_call *call)
 {
-    ACCEPT(run_determinant);
+    ACCEPT();
     linalg_job job = square_job(call);
     job.run = single ? determinant_f : determinant_d;
     return mx_linalg_each(call, &job, leading(call->in[0]), cube(job.n), "");
@@ -208,22 +206,22 @@ static mx_code run_determinant(const mx_kernel_call *call)
 
 static mx_code run_sumlogdiag(const mx_kernel_call *call)
 {
-    ACCEPT(run_sumlogdiag);
+    ACCEPT();
     linalg_job job = square_job(call);
     job.run = single ? sumlogdiag_f : sumlogdiag_d;
     return mx_linalg_each(call, &job, leading(call->in[0]), 20 * (double)job.n, "");
 }
 
-MX_CPU_KERNELS(linalg) = {{"_linalg_gemm", run_gemm, NULL},
-                          {"_linalg_gemm2", run_gemm2, NULL},
-                          {"_linalg_syrk", run_syrk, NULL},
-                          {"_linalg_trmm", run_trmm, NULL},
-                          {"_linalg_trsm", run_trsm, NULL},
-                          {"_linalg_potrf", run_potrf, NULL},
-                          {"_linalg_potri", run_potri, NULL},
-                          {"_linalg_inverse", run_inverse, NULL},
-                          {"_linalg_inverse_or_zero", run_inverse, NULL},
-                          {"_linalg_det", run_determinant, NULL},
-                          {"_linalg_slogdet", run_determinant, NULL},
-                          {"_linalg_sumlogdiag", run_sumlogdiag, NULL},
+MX_CPU_KERNELS(linalg) = {{"_linalg_gemm", run_gemm, NULL, MX_KERNEL_WIDEN},
+                          {"_linalg_gemm2", run_gemm2, NULL, MX_KERNEL_WIDEN},
+                          {"_linalg_syrk", run_syrk, NULL, MX_KERNEL_WIDEN},
+                          {"_linalg_trmm", run_trmm, NULL, MX_KERNEL_WIDEN},
+                          {"_linalg_trsm", run_trsm, NULL, MX_KERNEL_WIDEN},
+                          {"_linalg_potrf", run_potrf, NULL, MX_KERNEL_WIDEN},
+                          {"_linalg_potri", run_potri, NULL, MX_KERNEL_WIDEN},
+                          {"_linalg_inverse", run_inverse, NULL, MX_KERNEL_WIDEN},
+                          {"_linalg_inverse_or_zero", run_inverse, NULL, MX_KERNEL_WIDEN},
+                          {"_linalg_det", run_determinant, NULL, MX_KERNEL_WIDEN},
+                          {"_linalg_slogdet", run_determinant, NULL, MX_KERNEL_WIDEN},
+                          {"_linalg_sumlogdiag", run_sumlogdiag, NULL, MX_KERNEL_WIDEN},
                           {NULL, NULL, NULL}};

@@ -84,8 +84,6 @@ static mx_code run_triangle(const mx_kernel_call *call)
 {
     const mx_linalg_fold_attrs *attrs = call->attrs;
     const mx_dtype compute = mx_compute_type(call);
-    if (!mx_all_of_type(call, compute))
-        return mx_run_widened(call, compute, run_triangle);
     if (!mx_inputs_are(call, compute, 0))
         return MX_DECLINED;
     const int64_t n = call->in[0]->shape[call->in[0]->ndim - 1], rows = n ? call->in[0]->size / n : 0;
@@ -98,4 +96,4 @@ static mx_code run_triangle(const mx_kernel_call *call)
 
 MX_CPU_KERNELS(linalg_diagonal) = {{"_linalg_extractdiag", run_extractdiag, NULL}, {"_linalg_makediag", run_makediag, NULL},
                                    {"_linalg_extracttrian", run_extracttrian, NULL}, {"_linalg_maketrian", run_maketrian, NULL},
-                                   {"_linalg_triangle", run_triangle, NULL}, {NULL, NULL, NULL}};
+                                   {"_linalg_triangle", run_triangle, NULL, MX_KERNEL_WIDEN}, {NULL, NULL, NULL}};

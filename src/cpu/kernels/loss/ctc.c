@@ -140,8 +140,6 @@ static mx_code run_ctc(const mx_kernel_call *call)
 {
     const mx_ctc_attrs *attrs = call->attrs;
     const mx_dtype compute = mx_compute_type(call);
-    if (!mx_all_of_type(call, compute))
-        return mx_run_widened(call, compute, run_ctc);
     const mx_array *data = call->in[0], *label = call->in[1];
     if (!mx_inputs_are(call, compute, 14))
         return MX_DECLINED;
@@ -171,8 +169,6 @@ static mx_code run_ctc(const mx_kernel_call *call)
 static mx_code run_backward(const mx_kernel_call *call)
 {
     const mx_dtype compute = mx_compute_type(call);
-    if (!mx_all_of_type(call, compute))
-        return mx_run_widened(call, compute, run_backward);
     const mx_array *ograd = call->in[0], *gradient = call->in[1];
     if (!mx_inputs_are(call, compute, 0))
         return MX_DECLINED;
@@ -186,4 +182,6 @@ static mx_code run_backward(const mx_kernel_call *call)
     return MX_OK;
 }
 
-MX_CPU_KERNELS(ctc) = {{"CTCLoss", run_ctc, NULL}, {"_backward_CTCLoss", run_backward, NULL}, {NULL, NULL, NULL}};
+MX_CPU_KERNELS(ctc) = {{"CTCLoss", run_ctc, NULL, MX_KERNEL_WIDEN},
+                       {"_backward_CTCLoss", run_backward, NULL, MX_KERNEL_WIDEN},
+                       {NULL, NULL, NULL}};

@@ -33,8 +33,6 @@ static void unary_range(void *arg, int64_t begin, int64_t end)
 static mx_code run_sigmoid(const mx_kernel_call *call)
 {
     const mx_dtype compute = mx_compute_type(call);
-    if (!mx_all_of_type(call, compute))
-        return mx_run_widened(call, compute, run_sigmoid);
     if (!mx_inputs_are(call, compute, 2))
         return MX_DECLINED;
     const mx_pointwise_loops *table = compute == MX_FLOAT32 ? mx_pointwise_f32 : mx_pointwise_f64;
@@ -83,7 +81,7 @@ static mx_code run_softmax(const mx_kernel_call *call)
     mx_array *inputs[2] = {in, MX_NONE};
     mx_kernel_call inside = {
         .op = softmax, .attrs = &attrs, .n_in = 2, .n_out = 1, .in = inputs, .out = &out, .training = call->training};
-    mx_code code = in && out ? softmax->kernels[MX_CPU][0]->run(&inside) : mx_error_code();
+    mx_code code = in && out ? mx_kernel_run(softmax->kernels[MX_CPU][0], &inside) : mx_error_code();
     mx_release(in);
     mx_release(out);
     return code;
@@ -128,8 +126,6 @@ static double divisor(const head_job *job, int64_t labels, int64_t batch)
 static mx_code run_softmax_backward(const mx_kernel_call *call)
 {
     const mx_dtype compute = mx_compute_type(call);
-    if (!mx_all_of_type(call, compute))
-        return mx_run_widened(call, compute, run_softmax_backward);
     const mx_array *y = call->in[0], *label = call->in[1];
     if (!mx_inputs_are(call, compute, 2))
         return MX_DECLINED;
@@ -164,8 +160,6 @@ static mx_code run_svm_backward(const mx_kernel_call *call)
     const mx_svm_output_attrs *attrs = call->attrs;
     const mx_dtype compute = mx_compute_type(call);
     const mx_array *data = call->in[0], *label = call->in[1];
-    if (!mx_all_of_type(call, compute))
-        return mx_run_widened(call, compute, run_svm_backward);
     if (!mx_inputs_are(call, compute, 2))
         return MX_DECLINED;
     const int64_t n = label->size ? data->size / label->size : 1;
@@ -186,10 +180,10 @@ static mx_code run_svm_backward(const mx_kernel_call *call)
 }
 
 MX_CPU_KERNELS(loss_output) = {{"SoftmaxOutput", run_softmax, NULL},
-                         {"_backward_SoftmaxOutput", run_softmax_backward, NULL},
+                         {"_backward_SoftmaxOutput", run_softmax_backward, NULL, MX_KERNEL_WIDEN},
                          {"LinearRegressionOutput", run_identity, NULL},
                          {"MAERegressionOutput", run_identity, NULL},
-                         {"LogisticRegressionOutput", run_sigmoid, NULL},
+                         {"LogisticRegressionOutput", run_sigmoid, NULL, MX_KERNEL_WIDEN},
                          {"SVMOutput", run_identity, NULL},
-                         {"_backward_SVMOutput", run_svm_backward, NULL},
+                         {"_backward_SVMOutput", run_svm_backward, NULL, MX_KERNEL_WIDEN},
                          {NULL, NULL, NULL}};

@@ -116,12 +116,10 @@ static void over_blocks(softmax_job *job, mx_range_fn body)
     mx_parallel(blocks, 1 + MX_GRAIN / 4 / (work + 1), body, job);
 }
 
-static mx_code run_kind(const mx_kernel_call *call, mx_kernel_fn self, bool logarithm, double sign)
+static mx_code run_kind(const mx_kernel_call *call, bool logarithm, double sign)
 {
     const mx_softmax_attrs *attrs = call->attrs;
     const mx_dtype compute = mx_compute_type(call);
-    if (!mx_all_of_type(call, compute))
-        return mx_run_widened(call, compute, self);
     if (!mx_inputs_are(call, compute, 2))
         return MX_DECLINED;
     softmax_job job = {.in = {mx_data(call->in[0])}, .out = mx_data(call->out[0]), .logarithm = logarithm};
@@ -137,16 +135,14 @@ static mx_code run_kind(const mx_kernel_call *call, mx_kernel_fn self, bool loga
         mx_scratch_give(job.valid, (size_t)call->in[1]->size * sizeof *job.valid);
     return MX_OK;
 }
-static mx_code run_softmax(const mx_kernel_call *call) { return run_kind(call, run_softmax, false, 1); }
-static mx_code run_log_softmax(const mx_kernel_call *call) { return run_kind(call, run_log_softmax, true, 1); }
-static mx_code run_softmin(const mx_kernel_call *call) { return run_kind(call, run_softmin, false, -1); }
+static mx_code run_softmax(const mx_kernel_call *call) { return run_kind(call, false, 1); }
+static mx_code run_log_softmax(const mx_kernel_call *call) { return run_kind(call, true, 1); }
+static mx_code run_softmin(const mx_kernel_call *call) { return run_kind(call, false, -1); }
 
-static mx_code run_backward_kind(const mx_kernel_call *call, mx_kernel_fn self, bool logarithm, double sign)
+static mx_code run_backward_kind(const mx_kernel_call *call, bool logarithm, double sign)
 {
     const mx_softmax_attrs *attrs = call->attrs;
     const mx_dtype compute = mx_compute_type(call);
-    if (!mx_all_of_type(call, compute))
-        return mx_run_widened(call, compute, self);
     if (!mx_inputs_are(call, compute, 0))
         return MX_DECLINED;
     softmax_job job = {
@@ -156,25 +152,14 @@ static mx_code run_backward_kind(const mx_kernel_call *call, mx_kernel_fn self, 
     over_blocks(&job, compute == MX_FLOAT32 ? backward_range_f : backward_range_d);
     return MX_OK;
 }
-static mx_code run_backward_softmax(const mx_kernel_call *call)
-{
-    return run_backward_kind(call, run_backward_softmax, false, 1);
-}
-static mx_code run_backward_log_softmax(const mx_kernel_call *call)
-{
-    return run_backward_kind(call, run_backward_log_softmax, true, 1);
-}
-static mx_code run_backward_softmin(const mx_kernel_call *call)
-{
-    return run_backward_kind(call, run_backward_softmin, false, -1);
-}
+static mx_code run_backward_softmax(const mx_kernel_call *call) { return run_backward_kind(call, false, 1); }
+static mx_code run_backward_log_softmax(const mx_kernel_call *call) { return run_backward_kind(call, true, 1); }
+static mx_code run_backward_softmin(const mx_kernel_call *call) { return run_backward_kind(call, false, -1); }
 
 static mx_code run_activation(const mx_kernel_call *call)
 {
     const mx_softmax_activation_attrs *attrs = call->attrs;
     const mx_dtype compute = mx_compute_type(call);
-    if (!mx_all_of_type(call, compute))
-        return mx_run_widened(call, compute, run_activation);
     if (!mx_inputs_are(call, compute, 0))
         return MX_DECLINED;
     softmax_job job = {.in = {mx_data(call->in[0])}, .out = mx_data(call->out[0]), .scale = 1};
@@ -234,8 +219,6 @@ static mx_code run_ce(const mx_kernel_call *call)
 {
     const mx_softmax_ce_attrs *attrs = call->attrs;
     const mx_dtype compute = mx_compute_type(call);
-    if (!mx_all_of_type(call, compute))
-        return mx_run_widened(call, compute, run_ce);
     if (!mx_inputs_are(call, compute, attrs->sparse_label ? 2 : 0))
         return MX_DECLINED;
     return cross_entropy(call, attrs->axis, attrs->sparse_label, mx_data(call->out[0]));
@@ -244,8 +227,6 @@ static mx_code run_ce(const mx_kernel_call *call)
 static mx_code run_total_ce(const mx_kernel_call *call)
 {
     const mx_dtype compute = mx_compute_type(call);
-    if (!mx_all_of_type(call, compute))
-        return mx_run_widened(call, compute, run_total_ce);
     if (!mx_inputs_are(call, compute, 2))
         return MX_DECLINED;
     const int64_t rows = call->out[1]->size;
@@ -265,8 +246,6 @@ static mx_code run_backward_ce(const mx_kernel_call *call)
 {
     const mx_softmax_ce_attrs *attrs = call->attrs;
     const mx_dtype compute = mx_compute_type(call);
-    if (!mx_all_of_type(call, compute))
-        return mx_run_widened(call, compute, run_backward_ce);
     softmax_job job = {
         .in = {mx_data(call->in[1]), mx_data(call->in[0])}, .out = mx_data(call->out[0]), .lse = mx_data(call->in[3])};
     split(&job, call->in[1], attrs->axis);
@@ -304,8 +283,6 @@ static mx_code run_ce_gradient(const mx_kernel_call *call)
 {
     const mx_softmax_ce_attrs *attrs = call->attrs;
     const mx_dtype compute = mx_compute_type(call);
-    if (!mx_all_of_type(call, compute))
-        return mx_run_widened(call, compute, run_ce_gradient);
     if (!attrs->sparse_label)
         return run_ce_both(call);
     softmax_job job = {.in = {mx_data(call->in[0]), mx_data(call->in[2])},
@@ -323,15 +300,15 @@ static mx_code run_ce_gradient(const mx_kernel_call *call)
     return MX_OK;
 }
 
-MX_CPU_KERNELS(softmax) = {{"softmax", run_softmax, NULL},
-                           {"log_softmax", run_log_softmax, NULL},
-                           {"softmin", run_softmin, NULL},
-                           {"_backward_softmax", run_backward_softmax, NULL},
-                           {"_backward_log_softmax", run_backward_log_softmax, NULL},
-                           {"_backward_softmin", run_backward_softmin, NULL},
-                           {"SoftmaxActivation", run_activation, NULL},
-                           {"_softmax_ce", run_ce, NULL},
-                           {"_backward_softmax_ce", run_backward_ce, NULL},
-                           {"_softmax_ce_gradient", run_ce_gradient, NULL},
-                           {"softmax_cross_entropy", run_total_ce, NULL},
+MX_CPU_KERNELS(softmax) = {{"softmax", run_softmax, NULL, MX_KERNEL_WIDEN},
+                           {"log_softmax", run_log_softmax, NULL, MX_KERNEL_WIDEN},
+                           {"softmin", run_softmin, NULL, MX_KERNEL_WIDEN},
+                           {"_backward_softmax", run_backward_softmax, NULL, MX_KERNEL_WIDEN},
+                           {"_backward_log_softmax", run_backward_log_softmax, NULL, MX_KERNEL_WIDEN},
+                           {"_backward_softmin", run_backward_softmin, NULL, MX_KERNEL_WIDEN},
+                           {"SoftmaxActivation", run_activation, NULL, MX_KERNEL_WIDEN},
+                           {"_softmax_ce", run_ce, NULL, MX_KERNEL_WIDEN},
+                           {"_backward_softmax_ce", run_backward_ce, NULL, MX_KERNEL_WIDEN},
+                           {"_softmax_ce_gradient", run_ce_gradient, NULL, MX_KERNEL_WIDEN},
+                           {"softmax_cross_entropy", run_total_ce, NULL, MX_KERNEL_WIDEN},
                            {NULL, NULL, NULL}};

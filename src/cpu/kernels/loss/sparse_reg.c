@@ -31,8 +31,6 @@ MEANS(means_d, double)
 static mx_code run(const mx_kernel_call *call)
 {
     const mx_dtype compute = mx_compute_type(call);
-    if (!mx_all_of_type(call, compute))
-        return mx_run_widened(call, compute, run);
     if (!mx_inputs_are(call, compute, 0))
         return MX_DECLINED;
     const mx_array *x = call->in[0];
@@ -46,4 +44,4 @@ static mx_code run(const mx_kernel_call *call)
     return MX_OK;
 }
 
-MX_CPU_KERNELS(sparse_reg) = {{"IdentityAttachKLSparseReg", run, NULL}, {NULL, NULL, NULL}};
+MX_CPU_KERNELS(sparse_reg) = {{"IdentityAttachKLSparseReg", run, NULL, MX_KERNEL_WIDEN}, {NULL, NULL, NULL}};

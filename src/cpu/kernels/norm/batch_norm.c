@@ -92,8 +92,6 @@ static mx_code run_batch_norm(const mx_kernel_call *call)
 {
     const mx_batch_norm_attrs *attrs = call->attrs;
     const mx_dtype compute = mx_compute_type(call);
-    if (!mx_all_of_type(call, compute))
-        return mx_run_widened(call, compute, run_batch_norm);
     if (!mx_inputs_are(call, compute, 0))
         return MX_DECLINED;
     norm_job job = {.eps = attrs->eps, .momentum = attrs->momentum, .fix_gamma = attrs->fix_gamma};
@@ -116,8 +114,6 @@ static void relu_range(void *arg, int64_t begin, int64_t end)
 static mx_code run_with_relu(const mx_kernel_call *call)
 {
     const mx_dtype compute = mx_compute_type(call);
-    if (!mx_all_of_type(call, compute))
-        return mx_run_widened(call, compute, run_with_relu);
     mx_code code = run_batch_norm(call);
     const mx_pointwise_loops *table = compute == MX_FLOAT32 ? mx_pointwise_f32 : mx_pointwise_f64;
     relu_job job = {table[MX_ROW_relu].unary, mx_data(call->out[0]), mx_dtype_size(compute)};
@@ -130,8 +126,6 @@ static mx_code run_sync_batch_norm(const mx_kernel_call *call)
 {
     const mx_sync_batch_norm_attrs *attrs = call->attrs;
     const mx_dtype compute = mx_compute_type(call);
-    if (!mx_all_of_type(call, compute))
-        return mx_run_widened(call, compute, run_sync_batch_norm);
     if (!mx_inputs_are(call, compute, 0))
         return MX_DECLINED;
     norm_job job = {.eps = attrs->eps, .momentum = attrs->momentum, .fix_gamma = attrs->fix_gamma};
@@ -144,8 +138,6 @@ static mx_code run_backward(const mx_kernel_call *call)
 {
     const mx_batch_norm_backward_attrs *attrs = call->attrs;
     const mx_dtype compute = mx_compute_type(call);
-    if (!mx_all_of_type(call, compute))
-        return mx_run_widened(call, compute, run_backward);
     if (!mx_inputs_are(call, compute, 0))
         return MX_DECLINED;
     norm_job job = {.ograd = mx_data(call->in[0]), .data = mx_data(call->in[1]), .gamma = mx_data(call->in[2]),
@@ -156,8 +148,8 @@ static mx_code run_backward(const mx_kernel_call *call)
     return job.channels ? over(&job, compute, true) : MX_OK;
 }
 
-MX_CPU_KERNELS(batch_norm) = {{"BatchNorm", run_batch_norm, NULL},
-                              {"_contrib_BatchNormWithReLU", run_with_relu, NULL},
-                              {"_contrib_SyncBatchNorm", run_sync_batch_norm, NULL},
-                              {"_backward_BatchNorm", run_backward, NULL},
+MX_CPU_KERNELS(batch_norm) = {{"BatchNorm", run_batch_norm, NULL, MX_KERNEL_WIDEN},
+                              {"_contrib_BatchNormWithReLU", run_with_relu, NULL, MX_KERNEL_WIDEN},
+                              {"_contrib_SyncBatchNorm", run_sync_batch_norm, NULL, MX_KERNEL_WIDEN},
+                              {"_backward_BatchNorm", run_backward, NULL, MX_KERNEL_WIDEN},
                               {NULL, NULL, NULL}};

@@ -114,8 +114,6 @@ static mx_code run_layer(const mx_kernel_call *call)
 {
     const mx_layer_norm_attrs *attrs = call->attrs;
     const mx_dtype compute = mx_compute_type(call);
-    if (!mx_all_of_type(call, compute))
-        return mx_run_widened(call, compute, run_layer);
     if (!mx_inputs_are(call, compute, 0))
         return MX_DECLINED;
     row_job job = {.eps = attrs->eps};
@@ -127,8 +125,6 @@ static mx_code run_instance(const mx_kernel_call *call)
 {
     const mx_instance_norm_attrs *attrs = call->attrs;
     const mx_dtype compute = mx_compute_type(call);
-    if (!mx_all_of_type(call, compute))
-        return mx_run_widened(call, compute, run_instance);
     if (!mx_inputs_are(call, compute, 0))
         return MX_DECLINED;
     row_job job = {.eps = attrs->eps};
@@ -140,8 +136,6 @@ static mx_code run_group(const mx_kernel_call *call)
 {
     const mx_group_norm_attrs *attrs = call->attrs;
     const mx_dtype compute = mx_compute_type(call);
-    if (!mx_all_of_type(call, compute))
-        return mx_run_widened(call, compute, run_group);
     if (!mx_inputs_are(call, compute, 0))
         return MX_DECLINED;
     row_job job = {.eps = attrs->eps};
@@ -152,8 +146,6 @@ static mx_code run_group(const mx_kernel_call *call)
 static mx_code run_layer_backward(const mx_kernel_call *call)
 {
     const mx_dtype compute = mx_compute_type(call);
-    if (!mx_all_of_type(call, compute))
-        return mx_run_widened(call, compute, run_layer_backward);
     if (!mx_inputs_are(call, compute, 0))
         return MX_DECLINED;
     row_job job = {0};
@@ -164,8 +156,6 @@ static mx_code run_layer_backward(const mx_kernel_call *call)
 static mx_code run_group_backward(const mx_kernel_call *call)
 {
     const mx_dtype compute = mx_compute_type(call);
-    if (!mx_all_of_type(call, compute))
-        return mx_run_widened(call, compute, run_group_backward);
     if (!mx_inputs_are(call, compute, 0))
         return MX_DECLINED;
     row_job job = {0};
@@ -173,9 +163,9 @@ static mx_code run_group_backward(const mx_kernel_call *call)
     return backward(&job, call);
 }
 
-MX_CPU_KERNELS(layer_norm) = {{"LayerNorm", run_layer, NULL},
-                              {"InstanceNorm", run_instance, NULL},
-                              {"GroupNorm", run_group, NULL},
-                              {"_backward_LayerNorm", run_layer_backward, NULL},
-                              {"_backward_GroupNorm", run_group_backward, NULL},
+MX_CPU_KERNELS(layer_norm) = {{"LayerNorm", run_layer, NULL, MX_KERNEL_WIDEN},
+                              {"InstanceNorm", run_instance, NULL, MX_KERNEL_WIDEN},
+                              {"GroupNorm", run_group, NULL, MX_KERNEL_WIDEN},
+                              {"_backward_LayerNorm", run_layer_backward, NULL, MX_KERNEL_WIDEN},
+                              {"_backward_GroupNorm", run_group_backward, NULL, MX_KERNEL_WIDEN},
                               {NULL, NULL, NULL}};

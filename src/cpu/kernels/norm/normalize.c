@@ -49,8 +49,6 @@ static mx_code run_l2(const mx_kernel_call *call)
 {
     const mx_l2_normalization_attrs *attrs = call->attrs;
     const mx_dtype compute = mx_compute_type(call);
-    if (!mx_all_of_type(call, compute))
-        return mx_run_widened(call, compute, run_l2);
     if (!mx_inputs_are(call, compute, 0))
         return MX_DECLINED;
     norm_job job = {
@@ -63,8 +61,6 @@ static mx_code run_l2(const mx_kernel_call *call)
 static mx_code run_l2_backward(const mx_kernel_call *call)
 {
     const mx_dtype compute = mx_compute_type(call);
-    if (!mx_all_of_type(call, compute))
-        return mx_run_widened(call, compute, run_l2_backward);
     if (!mx_inputs_are(call, compute, 0))
         return MX_DECLINED;
     norm_job job = {
@@ -87,8 +83,6 @@ static norm_job lrn_job(const mx_lrn_attrs *attrs, const mx_array *data)
 static mx_code run_lrn(const mx_kernel_call *call)
 {
     const mx_dtype compute = mx_compute_type(call);
-    if (!mx_all_of_type(call, compute))
-        return mx_run_widened(call, compute, run_lrn);
     if (!mx_inputs_are(call, compute, 0))
         return MX_DECLINED;
     norm_job job = lrn_job(call->attrs, call->in[0]);
@@ -101,8 +95,6 @@ static mx_code run_lrn(const mx_kernel_call *call)
 static mx_code run_window(const mx_kernel_call *call)
 {
     const mx_dtype compute = mx_compute_type(call);
-    if (!mx_all_of_type(call, compute))
-        return mx_run_widened(call, compute, run_window);
     if (!mx_inputs_are(call, compute, 0))
         return MX_DECLINED;
     norm_job job = lrn_job(call->attrs, call->in[0]);
@@ -116,8 +108,6 @@ static mx_code run_window(const mx_kernel_call *call)
 static mx_code run_lrn_backward(const mx_kernel_call *call)
 {
     const mx_dtype compute = mx_compute_type(call);
-    if (!mx_all_of_type(call, compute))
-        return mx_run_widened(call, compute, run_lrn_backward);
     if (!mx_inputs_are(call, compute, 0))
         return MX_DECLINED;
     norm_job job = lrn_job(call->attrs, call->in[1]);
@@ -128,9 +118,9 @@ static mx_code run_lrn_backward(const mx_kernel_call *call)
     return MX_OK;
 }
 
-MX_CPU_KERNELS(normalize) = {{"L2Normalization", run_l2, NULL},
-                             {"_backward_L2Normalization", run_l2_backward, NULL},
-                             {"LRN", run_lrn, NULL},
-                             {"_channel_window_sum", run_window, NULL},
-                             {"_backward_LRN", run_lrn_backward, NULL},
+MX_CPU_KERNELS(normalize) = {{"L2Normalization", run_l2, NULL, MX_KERNEL_WIDEN},
+                             {"_backward_L2Normalization", run_l2_backward, NULL, MX_KERNEL_WIDEN},
+                             {"LRN", run_lrn, NULL, MX_KERNEL_WIDEN},
+                             {"_channel_window_sum", run_window, NULL, MX_KERNEL_WIDEN},
+                             {"_backward_LRN", run_lrn_backward, NULL, MX_KERNEL_WIDEN},
                              {NULL, NULL, NULL}};

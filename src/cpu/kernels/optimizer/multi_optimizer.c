@@ -46,14 +46,12 @@ static mx_code lamb(const mx_update *k, update_arrays *x, mx_dtype dtype)
     return MX_OK;
 }
 
-/* One tensor: inputs are its group, attrs the prepared constants (see run_multi). */
+/* One tensor, in one type: inputs are its group, attrs the prepared constants (see run_multi). */
 static mx_code run_tensor(const mx_kernel_call *call)
 {
     const mx_multi_use *use = call->op->user;
     const mx_update *k = call->attrs;
     const mx_dtype compute = mx_compute_type(call);
-    if (!mx_all_of_type(call, compute))
-        return mx_run_widened(call, compute, run_tensor);
     mx_array *out = call->out[0], *weight = use->precision ? call->in[call->n_in - 1] : call->in[0];
     update_arrays x = {.from = mx_data(weight), .grad = mx_data(call->in[1]), .size = out->size};
     x.to = use->precision ? mx_data(weight) : mx_data(out);
@@ -98,7 +96,7 @@ static mx_code run_multi(const mx_kernel_call *call)
         }
         const mx_kernel_call tensor = {
             .op = &one, .attrs = &k, .n_in = group, .n_out = 1, .in = call->in + t * group, .out = call->out + t};
-        mx_code code = run_tensor(&tensor);
+        mx_code code = mx_run_widened(&tensor, run_tensor);
         if (code)
             return code;
     }
@@ -159,8 +157,6 @@ ROWS(adagrad_rows_d, double, sqrt)
 static mx_code run_group_adagrad(const mx_kernel_call *call)
 {
     const mx_dtype compute = mx_compute_type(call);
-    if (!mx_all_of_type(call, compute))
-        return mx_run_widened(call, compute, run_group_adagrad);
     if (!mx_inputs_are(call, compute, 0))
         return MX_DECLINED;
     const int64_t rows = call->in[0]->shape[0];
@@ -192,6 +188,6 @@ MX_CPU_KERNELS(multi_optimizer) = {{"multi_sgd_update", run_multi, NULL},
                                    {"_multi_lamb_update", run_multi, NULL},
                                    {"_multi_mp_lamb_update", run_multi, NULL},
                                    {"multi_lars", run_lars, NULL},
-                                   {"_contrib_group_adagrad_update", run_group_adagrad, NULL},
+                                   {"_contrib_group_adagrad_update", run_group_adagrad, NULL, MX_KERNEL_WIDEN},
                                    {"reset_arrays", run_reset, NULL},
                                    {NULL, NULL, NULL}};

@@ -77,8 +77,6 @@ static mx_code run_update(const mx_kernel_call *call)
 {
     const mx_update_use *use = call->op->user;
     const mx_dtype compute = mx_compute_type(call);
-    if (!mx_all_of_type(call, compute))
-        return mx_run_widened(call, compute, run_update);
     if (!mx_inputs_are(call, compute, ((1u << use->scalars) - 1) << use->scalars_at))
         return MX_DECLINED;
     mx_update k = {0};
@@ -100,5 +98,5 @@ static mx_code run_update(const mx_kernel_call *call)
     return MX_OK;
 }
 
-#define KERNEL(id, name, ...) {name, run_update, NULL},
+#define KERNEL(id, name, ...) {name, run_update, NULL, MX_KERNEL_WIDEN},
 MX_CPU_KERNELS(optimizer) = {MX_UPDATE_ROWS(KERNEL) MX_PRECISION_ROWS(KERNEL){NULL, NULL, NULL}};

@@ -67,8 +67,6 @@ static mx_code run_activation(const mx_kernel_call *call)
 {
     const mx_activation_attrs *attrs = call->attrs;
     const mx_dtype compute = mx_compute_type(call);
-    if (!mx_all_of_type(call, compute))
-        return mx_run_widened(call, compute, run_activation);
     if (!mx_inputs_are(call, compute, 0))
         return MX_DECLINED;
     const mx_pointwise_loops *table = compute == MX_FLOAT32 ? mx_pointwise_f32 : mx_pointwise_f64;
@@ -82,8 +80,6 @@ static mx_code run_activation_backward(const mx_kernel_call *call)
 {
     const mx_activation_attrs *attrs = call->attrs;
     const mx_dtype compute = mx_compute_type(call);
-    if (!mx_all_of_type(call, compute))
-        return mx_run_widened(call, compute, run_activation_backward);
     if (!mx_inputs_are(call, compute, 0))
         return MX_DECLINED;
     activation_job job = {
@@ -136,8 +132,6 @@ static mx_code run_leaky(const mx_kernel_call *call)
 {
     const mx_leaky_relu_attrs *attrs = call->attrs;
     const mx_dtype compute = mx_compute_type(call);
-    if (!mx_all_of_type(call, compute))
-        return mx_run_widened(call, compute, run_leaky);
     const mx_array *data = call->in[0], *gamma = call->in[1];
     if (!mx_inputs_are(call, compute, 0))
         return MX_DECLINED;
@@ -160,8 +154,6 @@ static mx_code run_leaky_backward(const mx_kernel_call *call)
 {
     const mx_leaky_relu_attrs *attrs = call->attrs;
     const mx_dtype compute = mx_compute_type(call);
-    if (!mx_all_of_type(call, compute))
-        return mx_run_widened(call, compute, run_leaky_backward);
     const mx_array *data = call->in[1], *gamma = call->in[2];
     if (!mx_inputs_are(call, compute, 0))
         return MX_DECLINED;
@@ -185,8 +177,8 @@ static mx_code run_leaky_backward(const mx_kernel_call *call)
     return MX_OK;
 }
 
-MX_CPU_KERNELS(activation) = {{"Activation", run_activation, NULL},
-                              {"_backward_Activation", run_activation_backward, NULL},
-                              {"LeakyReLU", run_leaky, NULL},
-                              {"_backward_LeakyReLU", run_leaky_backward, NULL},
+MX_CPU_KERNELS(activation) = {{"Activation", run_activation, NULL, MX_KERNEL_WIDEN},
+                              {"_backward_Activation", run_activation_backward, NULL, MX_KERNEL_WIDEN},
+                              {"LeakyReLU", run_leaky, NULL, MX_KERNEL_WIDEN},
+                              {"_backward_LeakyReLU", run_leaky_backward, NULL, MX_KERNEL_WIDEN},
                               {NULL, NULL, NULL}};

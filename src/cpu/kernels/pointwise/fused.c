@@ -102,8 +102,6 @@ static mx_code run_fold(const mx_kernel_call *call)
 {
     const mx_fold_norm_attrs *a = call->attrs;
     const mx_dtype compute = mx_compute_type(call);
-    if (!mx_all_of_type(call, compute))
-        return mx_run_widened(call, compute, run_fold);
     if (!mx_inputs_are(call, compute, 0))
         return MX_DECLINED;
     const mx_array *weight = call->in[0];
@@ -122,4 +120,5 @@ static mx_code run_fold(const mx_kernel_call *call)
     return MX_OK;
 }
 
-MX_CPU_KERNELS(fused) = {{"_pointwise", run_pointwise_chain, NULL}, {"_fold_norm", run_fold, NULL}, {NULL, NULL, NULL}};
+MX_CPU_KERNELS(fused) = {
+    {"_pointwise", run_pointwise_chain, NULL}, {"_fold_norm", run_fold, NULL, MX_KERNEL_WIDEN}, {NULL, NULL, NULL}};

@@ -82,8 +82,6 @@ static mx_code run_backward(const mx_kernel_call *call)
 static mx_code run_backward_relu(const mx_kernel_call *call)
 {
     const mx_dtype compute = mx_compute_type(call);
-    if (!mx_all_of_type(call, compute))
-        return mx_run_widened(call, compute, run_backward_relu);
     const mx_code code = run_backward(call);
     const void *x = mx_data(call->in[1]);
     void *dx = mx_data(call->out[0]);
@@ -98,8 +96,6 @@ static mx_code run_backward_relu(const mx_kernel_call *call)
 static mx_code run_pick(const mx_kernel_call *call)
 {
     const mx_dtype compute = mx_compute_type(call);
-    if (!mx_all_of_type(call, compute))
-        return mx_run_widened(call, compute, run_pick);
     if (!mx_inputs_are(call, compute, 0))
         return MX_DECLINED;
     const mx_array *values = call->in[0], *x = call->in[1];
@@ -111,6 +107,6 @@ static mx_code run_pick(const mx_kernel_call *call)
 
 MX_CPU_KERNELS(pooling) = {{"Pooling", run_pooling, NULL},
                            {"_backward_Pooling", run_backward, NULL},
-                           {"_backward_pool_relu", run_backward_relu, NULL},
-                           {"_pool_pick", run_pick, NULL},
+                           {"_backward_pool_relu", run_backward_relu, NULL, MX_KERNEL_WIDEN},
+                           {"_pool_pick", run_pick, NULL, MX_KERNEL_WIDEN},
                            {NULL, NULL, NULL}};

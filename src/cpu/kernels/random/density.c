@@ -73,8 +73,6 @@ static void run_vectors(void *arg, int64_t begin, int64_t end)
 static mx_code run(const mx_kernel_call *call)
 {
     const mx_dtype compute = mx_compute_type(call);
-    if (!mx_all_of_type(call, compute))
-        return mx_run_widened(call, compute, run);
     if (!mx_inputs_are(call, compute, 0))
         return MX_DECLINED;
     density_job job = {.sample = mx_data(call->in[0]), .first = mx_data(call->in[1]), .second = call->n_in > 2 ? mx_data(call->in[2]) : NULL,
@@ -93,12 +91,12 @@ static mx_code run(const mx_kernel_call *call)
     return MX_OK;
 }
 
-MX_CPU_KERNELS(density) = {{"_random_pdf_uniform", run, NULL},
-                           {"_random_pdf_normal", run, NULL},
-                           {"_random_pdf_gamma", run, NULL},
-                           {"_random_pdf_exponential", run, NULL},
-                           {"_random_pdf_poisson", run, NULL},
-                           {"_random_pdf_negative_binomial", run, NULL},
-                           {"_random_pdf_generalized_negative_binomial", run, NULL},
-                           {"_random_pdf_dirichlet", run, NULL},
+MX_CPU_KERNELS(density) = {{"_random_pdf_uniform", run, NULL, MX_KERNEL_WIDEN},
+                           {"_random_pdf_normal", run, NULL, MX_KERNEL_WIDEN},
+                           {"_random_pdf_gamma", run, NULL, MX_KERNEL_WIDEN},
+                           {"_random_pdf_exponential", run, NULL, MX_KERNEL_WIDEN},
+                           {"_random_pdf_poisson", run, NULL, MX_KERNEL_WIDEN},
+                           {"_random_pdf_negative_binomial", run, NULL, MX_KERNEL_WIDEN},
+                           {"_random_pdf_generalized_negative_binomial", run, NULL, MX_KERNEL_WIDEN},
+                           {"_random_pdf_dirichlet", run, NULL, MX_KERNEL_WIDEN},
                            {NULL, NULL, NULL}};

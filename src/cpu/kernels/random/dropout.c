@@ -169,8 +169,13 @@ static void apply_mask(dropout_job *job, const mx_array *data, const mx_array *m
 
 /* ---- entries --------------------------------------------------------------------------------------------------- */
 
+/* Nothing is dropped: of any type. */
 static mx_code run_identity(const mx_kernel_call *call)
 {
+    const mx_dropout_attrs *attrs = call->attrs;
+    const bool drops = attrs->mode != MX_DROPOUT_TRAINING || call->training;
+    if ((drops && attrs->p != 0) || !mx_dtype_is_float(call->in[0]->dtype))
+        return MX_DECLINED;
     if (mx_data(call->out[0]) != mx_data(call->in[0]))
         memcpy(mx_data(call->out[0]), mx_data(call->in[0]), mx_bytes(call->in[0]));
     memset(mx_data(call->out[1]), 1, mx_bytes(call->out[1]));
@@ -182,11 +187,7 @@ static mx_code run_dropout(const mx_kernel_call *call)
     const mx_dropout_attrs *attrs = call->attrs;
     if (!mx_dtype_is_float(call->in[0]->dtype))
         return MX_DECLINED;
-    if ((attrs->mode == MX_DROPOUT_TRAINING && !call->training) || attrs->p == 0)
-        return run_identity(call);
     const mx_dtype compute = mx_compute_type(call);
-    if (!mx_all_of_type(call, compute))
-        return mx_run_widened(call, compute, run_dropout);
     mx_array *mask = call->out[1];
     const bool own = mask->size == call->in[0]->size, wide = compute == MX_FLOAT64;
     dropout_job job = {.in = own ? mx_data(call->in[0]) : NULL,
@@ -209,12 +210,9 @@ static mx_code run_dropout(const mx_kernel_call *call)
 static mx_code run_backward(const mx_kernel_call *call)
 {
     const mx_dropout_attrs *attrs = call->attrs;
-    const mx_dtype compute = mx_compute_type(call);
     const mx_array *g = call->in[0], *mask = call->in[1];
     if (!mx_dtype_is_float(g->dtype))
         return MX_DECLINED;
-    if (!mx_all_of_type(call, compute))
-        return mx_run_widened(call, compute, run_backward);
     dropout_job job = {.in = mx_data(g), .out = mx_data(call->out[0]), .mask = mx_data(mask), .size = g->size};
     job.scale = attrs->p < 1 ? 1 / (1 - attrs->p) : 0;
     if (mask->ndim != g->ndim)
@@ -224,4 +222,4 @@ static mx_code run_backward(const mx_kernel_call *call)
 }
 
 MX_CPU_KERNELS(dropout) = {
-    {"Dropout", run_dropout, NULL}, {"_backward_dropout", run_backward, NULL}, {NULL, NULL, NULL}};
+    {"Dropout", run_identity, NULL}, {"Dropout", run_dropout, NULL, MX_KERNEL_WIDEN}, {"_backward_dropout", run_backward, NULL, MX_KERNEL_WIDEN}, {NULL, NULL, NULL}};

@@ -62,8 +62,6 @@ static mx_code run_multinomial(const mx_kernel_call *call)
 static mx_code run_backward(const mx_kernel_call *call)
 {
     const mx_dtype compute = mx_compute_type(call);
-    if (!mx_all_of_type(call, compute))
-        return mx_run_widened(call, compute, run_backward);
     const mx_array *g = call->in[0], *data = call->in[1], *drawn = call->in[2];
     if (data->dtype != (int)compute || g->dtype != (int)compute)
         return MX_DECLINED;
@@ -127,6 +125,6 @@ static mx_code run_zipfian(const mx_kernel_call *call)
 }
 
 MX_CPU_KERNELS(multinomial) = {{"_sample_multinomial", run_multinomial, NULL},
-                               {"_backward__sample_multinomial", run_backward, NULL},
+                               {"_backward__sample_multinomial", run_backward, NULL, MX_KERNEL_WIDEN},
                                {"_sample_unique_zipfian", run_zipfian, NULL},
                                {NULL, NULL, NULL}};

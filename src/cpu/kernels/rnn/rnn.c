@@ -96,8 +96,6 @@ static mx_code run_rnn(const mx_kernel_call *call)
 {
     const mx_rnn_attrs *attrs = call->attrs;
     const mx_dtype compute = mx_compute_type(call);
-    if (!mx_all_of_type(call, compute))
-        return mx_run_widened(call, compute, run_rnn);
     if (!mx_inputs_are(call, compute, PLACES_THAT_ARE_NOT_FLOATS(attrs)))
         return MX_DECLINED;
     const bool lstm = attrs->mode == MX_CELL_LSTM;
@@ -121,8 +119,6 @@ static mx_code run_rnn_backward(const mx_kernel_call *call)
 {
     const mx_rnn_attrs *attrs = call->attrs;
     const mx_dtype compute = mx_compute_type(call);
-    if (!mx_all_of_type(call, compute))
-        return mx_run_widened(call, compute, run_rnn_backward);
     if (!mx_inputs_are(call, compute, PLACES_THAT_ARE_NOT_FLOATS(attrs)))
         return MX_DECLINED;
     const bool lstm = attrs->mode == MX_CELL_LSTM;
@@ -143,4 +139,6 @@ static mx_code run_rnn_backward(const mx_kernel_call *call)
     return run_layers(&job, compute, 2 * rows * width + each, backward_layers_f, backward_layers_d);
 }
 
-MX_CPU_KERNELS(rnn) = {{"RNN", run_rnn, NULL}, {"_backward_RNN", run_rnn_backward, NULL}, {NULL, NULL, NULL}};
+MX_CPU_KERNELS(rnn) = {{"RNN", run_rnn, NULL, MX_KERNEL_WIDEN},
+                       {"_backward_RNN", run_rnn_backward, NULL, MX_KERNEL_WIDEN},
+                       {NULL, NULL, NULL}};

@@ -86,8 +86,6 @@ static mx_code run_job(const mx_kernel_call *call, rows_job *job)
 static mx_code run_rows_sum(const mx_kernel_call *call)
 {
     const mx_array *data = call->in[0], *factor = call->in[3];
-    if (data->dtype == MX_FLOAT16 || data->dtype == MX_BFLOAT16)
-        return mx_run_widened(call, MX_FLOAT32, run_rows_sum);
     if (!loops[data->dtype] || (!mx_is_none(factor) && factor->dtype != data->dtype))
         return MX_DECLINED;
     int64_t *row, *start;
@@ -102,4 +100,4 @@ static mx_code run_rows_sum(const mx_kernel_call *call)
     return code;
 }
 
-MX_CPU_KERNELS(sparse) = {{"_rows_sum", run_rows_sum, NULL}, {NULL, NULL, NULL}};
+MX_CPU_KERNELS(sparse) = {{"_rows_sum", run_rows_sum, NULL, MX_KERNEL_WIDEN}, {NULL, NULL, NULL}};

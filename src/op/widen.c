@@ -1,12 +1,22 @@
-/* Converted copies for kernels that compute in one type (see widen.h).  SPDX-License-Identifier: Apache-2.0 */
-#include "cpu/kernels/widen.h"
-
+/* Converted copies around a kernel that computes in one type: MX_KERNEL_WIDEN of op.h.
+ *
+ * A call whose floating arrays are all float32, or all float64, runs as it is.  Others are run in float64 if one of their
+ * arrays is, else in float32; results, and inputs that the operator writes, are converted back.  Integer arrays (labels,
+ * lengths, indices) are passed through.
+ *
+ * SPDX-License-Identifier: Apache-2.0 */
 #include <string.h>
 
-#include "base/scratch.h"
 #include "base/error.h"
+#include "base/scratch.h"
 #include "base/threads.h"
 #include "ndarray/convert.h"
+#include "op/op.h"
+
+static bool must_widen(const mx_array *x, mx_dtype compute)
+{
+    return !mx_is_none(x) && x->dtype != (int)compute && mx_dtype_is_float(x->dtype);
+}
 
 typedef struct conversion {
     mx_array *to;
@@ -42,7 +52,7 @@ static bool widen(mx_array **copies, mx_array *const *arrays, int n, mx_dtype co
 {
     for (int i = 0; i < n; i++) {
         copies[i] = arrays[i];
-        if (!mx_must_widen(arrays[i], compute))
+        if (!must_widen(arrays[i], compute))
             continue;
         copies[i] = copy_as(arrays[i], compute, with_values);
         if (!copies[i])
@@ -70,7 +80,7 @@ static void drop(mx_array **copies, mx_array *const *arrays, int n)
             mx_release(copies[i]);
 }
 
-mx_code mx_run_widened(const mx_kernel_call *call, mx_dtype compute, mx_kernel_fn run)
+static mx_code run_converted(const mx_kernel_call *call, mx_dtype compute, mx_kernel_fn run)
 {
     const int total = call->n_in + call->n_out;
     const size_t bytes = (size_t)total * sizeof(mx_array *);
@@ -88,4 +98,24 @@ mx_code mx_run_widened(const mx_kernel_call *call, mx_dtype compute, mx_kernel_f
     drop(out, call->out, call->n_out);
     mx_scratch_give(in, bytes);
     return code;
+}
+
+/* Bit t: the call has an array of type t. */
+static uint32_t types_of(const mx_kernel_call *call)
+{
+    uint32_t types = 0;
+    for (int i = 0; i < call->n_in; i++)
+        types |= mx_is_none(call->in[i]) ? 0 : 1u << call->in[i]->dtype;
+    for (int i = 0; i < call->n_out; i++)
+        types |= mx_is_none(call->out[i]) ? 0 : 1u << call->out[i]->dtype;
+    return types;
+}
+
+mx_code mx_run_widened(const mx_kernel_call *call, mx_kernel_fn run)
+{
+    const uint32_t wide = 1u << MX_FLOAT64, single = 1u << MX_FLOAT32, half = 1u << MX_FLOAT16 | 1u << MX_BFLOAT16,
+                   types = types_of(call);
+    if (!(types & half) && (types & (wide | single)) != (wide | single))
+        return run(call);
+    return run_converted(call, types & wide ? MX_FLOAT64 : MX_FLOAT32, run);
 }
