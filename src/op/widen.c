@@ -100,14 +100,14 @@ static mx_code run_converted(const mx_kernel_call *call, mx_dtype compute, mx_ke
     return code;
 }
 
-/* Bit t: the call has an array of type t. */
+/* Bit t: the call has an array of type t; absent ones (type -1) are bit 31. */
 static uint32_t types_of(const mx_kernel_call *call)
 {
     uint32_t types = 0;
     for (int i = 0; i < call->n_in; i++)
-        types |= mx_is_none(call->in[i]) ? 0 : 1u << call->in[i]->dtype;
+        types |= 1u << (call->in[i]->dtype & 31);
     for (int i = 0; i < call->n_out; i++)
-        types |= mx_is_none(call->out[i]) ? 0 : 1u << call->out[i]->dtype;
+        types |= 1u << (call->out[i]->dtype & 31);
     return types;
 }
 
