@@ -100,7 +100,7 @@ static mx_arrays results_of(block_object *self, PyObject *value)
     PyObject *form = form_take(value, found, &n, "forward's result");
     if (!form)
         return mx_list_failed();
-    Py_XSETREF(self->out_form[mx_thread_modes.training], form);
+    Py_XSETREF(self->out_form[mx_thread.modes.training], form);
     mx_array **list = n ? mx_list_new(n) : NULL;
     if (!n)
         mx_fail(MX_ERR_CALLBACK, "%s (%s): forward returned no array", self->block->name, self->block->class_name);
@@ -126,7 +126,7 @@ mx_arrays python_forward(mx_block *block, mx_arrays in)
     Py_XDECREF(result), Py_XDECREF(function), Py_XDECREF(args), Py_XDECREF(self);
     if (!out.n && !mx_has_error())
         mx_fail(MX_ERR_CALLBACK, "%s (%s): forward failed in Python", block->name, block->class_name);
-    if (!out.n && mx_learning)
+    if (!out.n && mx_thread.learning)
         PyErr_Clear();
     PyGILState_Release(state);
     return out;
@@ -149,7 +149,7 @@ static int run_hooks(PyObject *hooks, PyObject *object, PyObject *args, PyObject
 
 static PyObject *wrap_results(block_object *self, mx_arrays out)
 {
-    PyObject *form = self->native ? NULL : self->out_form[mx_thread_modes.training];
+    PyObject *form = self->native ? NULL : self->out_form[mx_thread.modes.training];
     int64_t at = 0;
     if (form)
         return form_give(form, out, &at);
@@ -508,7 +508,7 @@ static PyObject *layer_itself(block_object *self, PyObject *args)
     PyObject *result = NULL;
     if (!take_arrays(self, args, &in)) {
         const mx_arrays list = {in.v, in.n};
-        const bool waits = !mx_inferring() && !mx_thread_modes.tracing && mx_block_waits(block);
+        const bool waits = !mx_inferring() && !mx_thread.modes.tracing && mx_block_waits(block);
         mx_arrays out = waits && infer_layer(block, list) ? mx_list_failed() : mx_layer_run(block, list);
         result = wrap_layer(out);
     }

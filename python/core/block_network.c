@@ -108,7 +108,7 @@ PyObject *block_own_data(PyObject *object, PyObject *x)
     const mx_dict *own = &self->block->attributes;
     if (!own->length)
         return PyDict_New();
-    const bool symbolic = mx_thread_modes.tracing || sym_check(x);
+    const bool symbolic = mx_thread.modes.tracing || sym_check(x);
     if (!mx_inferring() && !symbolic && mx_block_waits(self->block))
         Py_RETURN_NONE;
     PyObject *dict = PyDict_New();

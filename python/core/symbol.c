@@ -106,7 +106,7 @@ PyObject *sym_refuse(const char *what)
 {
     PyObject *refuse = from_package("mxnet.symbol._refuse", "refuse");
     PyObject *done =
-        refuse ? PyObject_CallFunction(refuse, "sO", what, mx_thread_modes.tracing ? Py_True : Py_False) : NULL;
+        refuse ? PyObject_CallFunction(refuse, "sO", what, mx_thread.modes.tracing ? Py_True : Py_False) : NULL;
     Py_XDECREF(refuse), Py_XDECREF(done);
     return NULL;
 }
@@ -201,7 +201,7 @@ static PyGetSetDef sym_getset[] = {
 /* ---- outputs and elements -------------------------------------------------------------------------------------- */
 
 /* One output inside a block that is traced is an array: x[0] is a row of it.  Otherwise [i] picks an output. */
-static bool is_like_array(PyObject *self) { return mx_thread_modes.tracing && sym_count(self) == 1; }
+static bool is_like_array(PyObject *self) { return mx_thread.modes.tracing && sym_count(self) == 1; }
 
 static PyObject *output_at(PyObject *self, int64_t i)
 {
@@ -400,7 +400,7 @@ static PyObject *add_method(PyObject *self, PyObject *args)
 
 static PyObject *is_tracing(PyObject *self, PyObject *unused)
 {
-    return (void)self, (void)unused, PyBool_FromLong(mx_thread_modes.tracing);
+    return (void)self, (void)unused, PyBool_FromLong(mx_thread.modes.tracing);
 }
 
 static PyMethodDef functions[] = {

@@ -90,7 +90,7 @@ static bool seem_equal(const mx_array *a, const mx_array *b)
     if (a->ndim < 0 && b->ndim < 0)
         return true;
     if (a->ndim < 0 || b->ndim < 0)
-        return !a->storage && !b->storage && !mx_thread_modes.tracing;
+        return !a->storage && !b->storage && !mx_thread.modes.tracing;
     bool same = a->ndim == b->ndim;
     for (int i = 0; i < a->ndim && same; i++)
         same = a->shape[i] == b->shape[i] || (a->shape[i] < 0 && b->shape[i] != 1) ||

@@ -4,6 +4,7 @@
  * serves a whole array of numbers, so the lock (some 20 ns) does not show.
  *
  * SPDX-License-Identifier: Apache-2.0 */
+#include "base/thread.h"
 #include "base/rng.h"
 
 #include <pthread.h>
@@ -28,20 +29,18 @@ static void unlock_state(void) { pthread_mutex_unlock(&lock); }
 /* A child of fork must not inherit the lock in another thread's hands. */
 __attribute__((constructor)) static void watch_forks(void) { pthread_atfork(lock_state, unlock_state, unlock_state); }
 
-static _Thread_local mx_rng *followed; /* NULL: the process-wide state */
-
 mx_rng *mx_rng_follow(mx_rng *own)
 {
-    mx_rng *previous = followed;
-    followed = own;
+    mx_rng *previous = mx_thread.rng;
+    mx_thread.rng = own;
     return previous;
 }
 
 mx_rng mx_rng_reserve(uint64_t blocks)
 {
-    if (followed) {
-        followed->counter += blocks;
-        return (mx_rng){followed->seed, followed->counter - blocks};
+    if (mx_thread.rng) {
+        mx_thread.rng->counter += blocks;
+        return (mx_rng){mx_thread.rng->seed, mx_thread.rng->counter - blocks};
     }
     lock_state();
     mx_rng reserved = state;

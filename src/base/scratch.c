@@ -3,9 +3,8 @@
 
 #include <string.h>
 
+#include "base/thread.h"
 #include "base/error.h"
-
-static _Thread_local mx_scratch *followed; /* NULL: none */
 
 static size_t rounded(size_t bytes) { return (bytes + MX_ALIGN - 1) / MX_ALIGN * MX_ALIGN; }
 
@@ -16,7 +15,7 @@ static bool inside(const mx_scratch *s, const void *memory)
 
 void *mx_scratch_take(size_t bytes)
 {
-    mx_scratch *s = followed;
+    mx_scratch *s = mx_thread.scratch;
     if (!s || bytes > SIZE_MAX / 4)
         return mx_alloc(bytes);
     const size_t at = s->used;
@@ -39,7 +38,7 @@ void *mx_scratch_take_zero(size_t bytes)
 
 void mx_scratch_give(void *memory, size_t bytes)
 {
-    mx_scratch *s = followed;
+    mx_scratch *s = mx_thread.scratch;
     if (!memory)
         return;
     if (!s || bytes > SIZE_MAX / 4) {
@@ -56,15 +55,15 @@ void mx_scratch_give(void *memory, size_t bytes)
 
 mx_scratch *mx_scratch_enter(mx_scratch *own)
 {
-    mx_scratch *previous = followed;
-    followed = own;
+    mx_scratch *previous = mx_thread.scratch;
+    mx_thread.scratch = own;
     return previous;
 }
 
 /* A reserve that could not grow is no error: the allocator is asked the next time, too. */
 void mx_scratch_leave(mx_scratch *own, mx_scratch *previous)
 {
-    followed = previous;
+    mx_thread.scratch = previous;
     own->used = 0;
     own->live = 0;
     if (own->wanted < own->bytes || !own->wanted)

@@ -22,6 +22,7 @@
 #include <time.h>
 #include <unistd.h>
 
+#include "base/thread.h"
 #include "base/error.h"
 #include "base/flags.h"
 
@@ -62,7 +63,6 @@ static struct {
 } pool = {.lock = PTHREAD_MUTEX_INITIALIZER, .done = PTHREAD_COND_INITIALIZER};
 
 static worker workers[MAX_THREADS - 1];
-static _Thread_local bool inside; /* this thread is doing a part */
 
 /* ---- how many ------------------------------------------------------------------------------------------- */
 
@@ -209,7 +209,7 @@ static void finish_part(void)
 static void *work(void *argument)
 {
     worker *self = argument;
-    inside = true;
+    mx_thread.in_part = true;
     while (await_command(self) == RUN) {
         atomic_store_explicit(&self->command, IDLE, memory_order_relaxed);
         pool.body(pool.arg, self->part, pool.parts);
@@ -272,7 +272,7 @@ void mx_set_num_threads(int count)
     }
     atomic_store(&pool.wanted, clamp_threads(count));
     choose_spins();
-    if (!inside && take_pool()) { /* otherwise the next region finds too many workers */
+    if (!mx_thread.in_part && take_pool()) { /* otherwise the next region finds too many workers */
         stop_workers(mx_num_threads() - 1);
         give_pool_back();
     }
@@ -299,7 +299,7 @@ __attribute__((constructor)) static void watch_forks(void) { pthread_atfork(NULL
 /* Joins the workers at exit or dlclose, unless the process ends in the middle of a region. */
 __attribute__((destructor)) static void close_pool(void)
 {
-    if (inside || !take_pool())
+    if (mx_thread.in_part || !take_pool())
         return;
     pool.closed = true;
     stop_workers(0);
@@ -327,11 +327,11 @@ static void run_region(int parts, mx_part_fn body, void *arg)
     atomic_store_explicit(&pool.pending, helpers, memory_order_relaxed);
     for (int i = 0; i < helpers; i++)
         post(&workers[i], RUN);
-    inside = true;
+    mx_thread.in_part = true;
     body(arg, 0, parts);
     for (int part = helpers + 1; part < parts; part++)
         body(arg, part, parts);
-    inside = false;
+    mx_thread.in_part = false;
     await_done();
     if (pool.error_part)
         mx_fail(pool.error, "%s", pool.message);
@@ -339,7 +339,7 @@ static void run_region(int parts, mx_part_fn body, void *arg)
 
 static void run_parts(int parts, mx_part_fn body, void *arg)
 {
-    if (parts > 1 && !inside && take_pool()) {
+    if (parts > 1 && !mx_thread.in_part && take_pool()) {
         run_region(parts, body, arg);
         give_pool_back();
     } else {

@@ -317,12 +317,12 @@ mx_code mx_amp_invoke(mx_op *op, const void *attrs, int n_in, mx_array *const *i
     mx_array *cast[MOST_INPUTS];
     bool any = false;
     const char *waiting = mx_names_next(NULL); /* that name is for the operator */
-    mx_precision_settled++;
+    mx_thread.precision_settled++;
     mx_code code = cast_inputs(op, attrs, n_in, in, cast, &any);
     mx_names_next(waiting);
     if (!code)
         code = any ? invoke_cast(op, attrs, n_in, in, cast, n_out, out) : mx_invoke(op, attrs, n_in, in, n_out, out);
-    mx_precision_settled--;
+    mx_thread.precision_settled--;
     return code;
 }
 
@@ -340,9 +340,9 @@ static mx_code cast_entries(mx_op *op, const void *attrs, int n_in, mx_gentry *e
             return mx_error_code();
     }
     const char *waiting = mx_names_next(NULL);
-    mx_precision_settled++;
+    mx_thread.precision_settled++;
     mx_code code = cast_inputs(op, attrs, n_in, in, cast, &any);
-    mx_precision_settled--;
+    mx_thread.precision_settled--;
     mx_names_next(waiting);
     for (int i = 0; !code && any && i < n_in; i++) {
         if (cast[i] == in[i])

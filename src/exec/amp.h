@@ -4,13 +4,13 @@
 
 #include "gluon/amp.h"
 #include "op/op.h"
-#include "op/precision.h"
+#include "base/thread.h"
 
 extern _Atomic(bool) mx_amp_on;
 
 static inline bool mx_amp_active(void)
 {
-    return __builtin_expect(atomic_load_explicit(&mx_amp_on, memory_order_relaxed), 0) && !mx_precision_settled;
+    return __builtin_expect(atomic_load_explicit(&mx_amp_on, memory_order_relaxed), 0) && !mx_thread.precision_settled;
 }
 
 /* mx_invoke with the inputs that the operator's precision wants. */

@@ -16,7 +16,7 @@
 #include "base/vec.h"
 #include "exec/plan/plan.h"
 #include "exec/sparse/sparse.h"
-#include "op/precision.h"
+#include "base/thread.h"
 
 static _Atomic uint64_t next_pass = 1;
 
@@ -152,9 +152,9 @@ static mx_code run_gradient(mx_pass *pass, mx_node *node, mx_array **ograd, mx_a
     mx_grad grad = {node->op, node->attrs, node->n_in, node->n_out, node->in, pass->create_graph ? out : node->out,
                     ograd,    igrad,       wanted,     node->in_shape, node->in_type, node->training, pass->create_graph};
     const bool clean = !mx_has_error();
-    mx_precision_settled++;
+    mx_thread.precision_settled++;
     mx_code code = node->op->gradient(&grad);
-    mx_precision_settled--;
+    mx_thread.precision_settled--;
     if (!code && clean && mx_has_error()) /* a part that failed looks like "no gradient", which would mean zero */
         return mx_error_code();
     if (code && !mx_has_error())

@@ -22,7 +22,7 @@
 #include "exec/tape.h"
 #include "graph/node.h"
 
-static bool is_recorded(const mx_array *x) { return mx_thread_modes.recording && mx_has_history(x); }
+static bool is_recorded(const mx_array *x) { return mx_thread.modes.recording && mx_has_history(x); }
 
 static void spans_of(const mx_selection *s, mx_span *span)
 {

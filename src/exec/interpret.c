@@ -8,7 +8,7 @@
 #include "exec/tape.h"
 #include "graph/infer.h"
 #include "graph/open.h"
-#include "op/precision.h"
+#include "base/thread.h"
 
 typedef struct run {
     const mx_interpretation *what;
@@ -55,7 +55,7 @@ static mx_code find_shapes(run *r)
 {
     const mx_graph *g = r->graph;
     const size_t entries = (size_t)g->row[g->n];
-    if (mx_thread_modes.tracing || !mx_graph_open(g))
+    if (mx_thread.modes.tracing || !mx_graph_open(g))
         return MX_OK;
     r->shape_bytes = entries * (sizeof(mx_shape_t) + sizeof(int));
     if (!(r->shape = mx_alloc(r->shape_bytes)))
@@ -171,10 +171,10 @@ mx_code mx_interpret(const mx_interpretation *what, mx_array **heads)
     r.in = (mx_array **)(void *)(memory + 2 * entries * sizeof(int64_t));
     count_users(&r);
     mx_code code = find_shapes(&r);
-    mx_precision_settled++; /* what it says is what runs */
+    mx_thread.precision_settled++; /* what it says is what runs */
     for (int64_t i = 0; !code && i < g->n; i++)
         code = run_node(&r, what->order ? what->order[i] : i);
-    mx_precision_settled--;
+    mx_thread.precision_settled--;
     for (int64_t i = 0; !code && i < g->n_heads; i++) {
         heads[i] = r.value[g->heads[i]];
         if (!heads[i])

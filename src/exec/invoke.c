@@ -81,7 +81,7 @@ static mx_code check_arguments(invocation *v, int n_out)
 static bool is_symbolic_call(const invocation *v)
 {
     if (!v->n_in)
-        return mx_thread_modes.tracing;
+        return mx_thread.modes.tracing;
     for (int i = 0; i < v->n_in; i++)
         if (mx_is_symbolic(v->in[i]))
             return true;
@@ -186,7 +186,7 @@ static mx_code check_given(const invocation *v, int i, mx_array *x)
         return mx_op_fail(v->op, MX_ERR_DEVICE, "out is on another device than the inputs");
     if (x->readonly)
         return mx_op_fail(v->op, MX_ERR_STATE, "out is read-only");
-    if (mx_thread_modes.recording && mx_has_history(x))
+    if (mx_thread.modes.recording && mx_has_history(x))
         return mx_op_fail(
             v->op, MX_ERR_AUTOGRAD,
             "out is a variable or a recorded result: writing into it while recording would falsify the gradient");
@@ -309,8 +309,8 @@ static mx_code run(invocation *v)
     const mx_kernel *const *kernels = v->op->kernels[device];
     if (start_device(v, device))
         return mx_error_code();
-    mx_kernel_call call = {v->op, v->attrs, v->n_in, v->n_out, v->in, v->out, mx_thread_modes.training, NULL};
-    if (__builtin_expect(mx_gathering != NULL, 0)) {
+    mx_kernel_call call = {v->op, v->attrs, v->n_in, v->n_out, v->in, v->out, mx_thread.modes.training, NULL};
+    if (__builtin_expect(mx_thread.gathering != NULL, 0)) {
         mx_code code = offer(v, &call);
         if (code != MX_DECLINED)
             return code;
@@ -365,7 +365,7 @@ static mx_code compute(invocation *v, mx_array **out)
         code = run(v), tell_changes(v);
     if (!code && !v->abstract)
         code = deliver(v);
-    if (!code && mx_thread_modes.recording && !v->abstract)
+    if (!code && mx_thread.modes.recording && !v->abstract)
         code = mx_tape_append(v->op, v->attrs, v->n_in, v->in, v->n_out, v->out);
     return code;
 }

@@ -113,7 +113,7 @@ mx_code mx_tape_append(const mx_op *op, const void *attrs, int n_in, mx_array *c
     if (!node)
         return mx_error_code();
     node->op = op;
-    node->training = mx_thread_modes.training;
+    node->training = mx_thread.modes.training;
     node->context = out[0]->context;
     if (attr_bytes)
         memcpy(node->attrs, attrs, attr_bytes);

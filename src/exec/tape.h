@@ -16,6 +16,7 @@
 #ifndef MX_EXEC_TAPE_H
 #define MX_EXEC_TAPE_H
 
+#include "base/thread.h"
 #include "gluon/autograd.h"
 #include "op/op.h"
 
@@ -71,15 +72,6 @@ static inline bool mx_node_is_variable(const mx_node *node) { return !node->op &
 mx_node *mx_variable_node(mx_array *x); /* x's variable node; NULL if it is none */
 void mx_node_free_kept(mx_node *node);
 
-/* The thread's modes. */
-typedef struct mx_modes {
-    bool recording, training;
-    bool tracing; /* operators without inputs (zeros, random numbers) make graph nodes, too */
-    bool retain;  /* a plan's backward runs that may run again: regions keep what they recorded */
-    bool plans;   /* recorded subgraphs may run as plans: nobody differentiates their gradients again */
-    int unroll;   /* loops of at most so many steps are written out into the graph: a plan is being made; 0: none */
-} mx_modes;
-extern _Thread_local mx_modes mx_thread_modes;
 #define MX_MOST_UNROLLED 64 /* steps of a loop, or of loops inside each other, that a plan holds one by one */
 
 #endif

@@ -63,14 +63,11 @@ static mx_code hand_out(mx_gnode *node, int n_out, mx_array **out)
     return MX_OK;
 }
 
-_Thread_local mx_catch mx_catcher;
-_Thread_local mx_pointers *mx_graph_draws;
-
 mx_code mx_graph_note_draw(mx_gnode *node)
 {
-    if (!mx_graph_draws || !(node->op->flags & MX_OP_RANDOM))
+    if (!mx_thread.draws || !(node->op->flags & MX_OP_RANDOM))
         return MX_OK;
-    if (!mx_vec_push(mx_graph_draws, node))
+    if (!mx_vec_push(mx_thread.draws, node))
         return MX_ERR_MEMORY;
     mx_retain(node);
     return MX_OK;
@@ -78,8 +75,8 @@ mx_code mx_graph_note_draw(mx_gnode *node)
 
 mx_code mx_graph_call(mx_op *op, const void *attrs, int n_in, mx_array *const *in, int n_out, mx_array **out)
 {
-    if (mx_catcher.run)
-        return mx_catcher.run(mx_catcher.user, op, attrs, n_in, in, n_out, out);
+    if (mx_thread.catching.run)
+        return mx_thread.catching.run(mx_thread.catching.user, op, attrs, n_in, in, n_out, out);
     for (int i = 0; i < n_out; i++)
         if (out[i] && i < mx_op_count_visible(op, attrs))
             return mx_op_fail(op, MX_ERR_ARGUMENT, "a symbolic result cannot be written into an array (out)");

@@ -8,23 +8,14 @@
 
 #include "base/alloc.h"
 #include "base/error.h"
-#include "base/vec.h"
+#include "base/thread.h"
 #include "gluon/symbol.h"
-
-typedef struct manager {
-    char *prefix;     /* owned; NULL: none */
-    mx_dict counters; /* per hint */
-} manager;
-
-static _Thread_local manager outermost;
-static _Thread_local MX_VEC(manager) managers; /* those that were opened */
-static _Thread_local const char *next_name;
 
 /* A thread that ends gives its counters back. */
 static pthread_key_t exit_key;
 static pthread_once_t once = PTHREAD_ONCE_INIT;
 
-static void free_manager(manager *m)
+static void free_namer(mx_namer *m)
 {
     mx_strfree(m->prefix);
     mx_dict_free(&m->counters);
@@ -34,54 +25,55 @@ static void free_manager(manager *m)
 static void thread_exit(void *unused)
 {
     (void)unused;
-    while (managers.length)
-        free_manager(&managers.items[--managers.length]);
-    mx_vec_free(&managers);
-    free_manager(&outermost);
+    while (mx_thread.names.opened.length)
+        free_namer(&mx_thread.names.opened.items[--mx_thread.names.opened.length]);
+    mx_vec_free(&mx_thread.names.opened);
+    free_namer(&mx_thread.names.outermost);
 }
 static void make_exit_key(void) { pthread_key_create(&exit_key, thread_exit); }
 __attribute__((destructor)) static void process_exit(void) { thread_exit(NULL); }
 
-static manager *current(void)
+static mx_namer *current(void)
 {
     pthread_once(&once, make_exit_key);
-    pthread_setspecific(exit_key, &outermost);
-    return managers.length ? &managers.items[managers.length - 1] : &outermost;
+    pthread_setspecific(exit_key, &mx_thread.names.outermost);
+    return mx_thread.names.opened.length ? &mx_thread.names.opened.items[mx_thread.names.opened.length - 1]
+                                         : &mx_thread.names.outermost;
 }
 
 mx_code mx_names_push(const char *prefix)
 {
     current();
-    manager m = {.prefix = prefix && *prefix ? mx_strdup(prefix) : NULL};
+    mx_namer m = {.prefix = prefix && *prefix ? mx_strdup(prefix) : NULL};
     if (prefix && *prefix && !m.prefix)
         return mx_error_code();
-    if (mx_vec_push(&managers, m))
+    if (mx_vec_push(&mx_thread.names.opened, m))
         return MX_OK;
-    free_manager(&m);
+    free_namer(&m);
     return mx_error_code();
 }
 
 void mx_names_pop(void)
 {
-    if (managers.length)
-        free_manager(&managers.items[--managers.length]);
+    if (mx_thread.names.opened.length)
+        free_namer(&mx_thread.names.opened.items[--mx_thread.names.opened.length]);
 }
 
 const char *mx_names_next(const char *name)
 {
-    const char *waiting = next_name;
-    next_name = name;
+    const char *waiting = mx_thread.names.next;
+    mx_thread.names.next = name;
     return waiting;
 }
 
 char *mx_names_make(const char *name, const char *hint)
 {
-    manager *m = current();
+    mx_namer *m = current();
     mx_text text = {0};
     mx_text_add(&text, m->prefix);
-    if (!name && next_name) {
-        name = next_name;
-        next_name = NULL;
+    if (!name && mx_thread.names.next) {
+        name = mx_thread.names.next;
+        mx_thread.names.next = NULL;
     }
     if (name) {
         mx_text_add(&text, name);

@@ -4,22 +4,16 @@
 
 #include "base/alloc.h"
 #include "base/error.h"
-#include "base/vec.h"
+#include "base/thread.h"
 #include "gluon/symbol.h"
 #include "graph/names.h"
-
-/* All notes of the open scopes in one list; a scope is a mark in it. */
-typedef struct note {
-    char *key, *text; /* owned; key NULL: the mark where a scope begins */
-} note;
-static _Thread_local MX_VEC(note) notes;
 
 static pthread_key_t exit_key;
 static pthread_once_t once = PTHREAD_ONCE_INIT;
 
 static void drop_last(void)
 {
-    note *last = &notes.items[--notes.length];
+    mx_scope_note *last = &mx_thread.notes.items[--mx_thread.notes.length];
     mx_strfree(last->key);
     mx_strfree(last->text);
 }
@@ -27,17 +21,17 @@ static void drop_last(void)
 static void thread_exit(void *unused)
 {
     (void)unused;
-    while (notes.length)
+    while (mx_thread.notes.length)
         drop_last();
-    mx_vec_free(&notes);
+    mx_vec_free(&mx_thread.notes);
 }
 static void make_exit_key(void) { pthread_key_create(&exit_key, thread_exit); }
 __attribute__((destructor)) static void process_exit(void) { thread_exit(NULL); }
 
 static mx_code push(const char *key, const char *text)
 {
-    note n = {key ? mx_strdup(key) : NULL, text ? mx_strdup(text) : NULL};
-    if ((!key || (n.key && n.text)) && mx_vec_push(&notes, n))
+    mx_scope_note n = {key ? mx_strdup(key) : NULL, text ? mx_strdup(text) : NULL};
+    if ((!key || (n.key && n.text)) && mx_vec_push(&mx_thread.notes, n))
         return MX_OK;
     mx_strfree(n.key);
     mx_strfree(n.text);
@@ -46,16 +40,16 @@ static mx_code push(const char *key, const char *text)
 
 void mx_symbol_attrs_leave(void)
 {
-    while (notes.length && notes.items[notes.length - 1].key)
+    while (mx_thread.notes.length && mx_thread.notes.items[mx_thread.notes.length - 1].key)
         drop_last();
-    if (notes.length)
-        notes.length--;
+    if (mx_thread.notes.length)
+        mx_thread.notes.length--;
 }
 
 mx_code mx_symbol_attrs_enter(int count, const char *const *keys, const char *const *values)
 {
     pthread_once(&once, make_exit_key);
-    pthread_setspecific(exit_key, &notes);
+    pthread_setspecific(exit_key, &mx_thread.notes);
     if (count < 0 || (count && (!keys || !values)))
         return mx_fail(MX_ERR_ARGUMENT, "mx_symbol_attrs_enter: keys or values is NULL");
     if (push(NULL, NULL))
@@ -75,9 +69,9 @@ mx_code mx_symbol_attrs_enter(int count, const char *const *keys, const char *co
 
 mx_code mx_notes_apply(mx_gnode *node)
 {
-    for (int64_t i = notes.length - 1; i >= 0; i--)
-        if (notes.items[i].key && !mx_note_get(node, notes.items[i].key) &&
-            mx_note_set(node, notes.items[i].key, notes.items[i].text))
+    for (int64_t i = mx_thread.notes.length - 1; i >= 0; i--)
+        if (mx_thread.notes.items[i].key && !mx_note_get(node, mx_thread.notes.items[i].key) &&
+            mx_note_set(node, mx_thread.notes.items[i].key, mx_thread.notes.items[i].text))
             return mx_error_code();
     return MX_OK;
 }

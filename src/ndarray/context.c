@@ -9,6 +9,7 @@
 #include <stdatomic.h>
 #include <stdio.h>
 
+#include "base/thread.h"
 #include "base/error.h"
 #include "gluon/device.h"
 
@@ -21,24 +22,22 @@ static const char *const type_names[DEVICE_TYPES] = {
     [MX_CPU_SHARED] = "cpu_shared",
 };
 
-static _Thread_local mx_context current = {MX_CPU, 0};
-
 static bool type_known(int32_t type) { return type > 0 && type < DEVICE_TYPES && type_names[type]; }
 
-mx_context mx_context_resolve(mx_context context) { return context.type ? context : current; }
+mx_context mx_context_resolve(mx_context context) { return context.type ? context : mx_thread.context; }
 
-mx_context mx_current_context(void) { return current; }
+mx_context mx_current_context(void) { return mx_thread.context; }
 
 mx_context mx_set_current_context(mx_context context)
 {
-    mx_context previous = current;
+    mx_context previous = mx_thread.context;
     if (!context.type)
         return previous;
     if (!type_known(context.type) || context.id < 0)
         mx_fail(MX_ERR_DEVICE, "mx_set_current_context: there is no device of type %d with id %d", (int)context.type,
                 (int)context.id);
     else
-        current = context;
+        mx_thread.context = context;
     return previous;
 }
 

@@ -8,9 +8,7 @@
 #include "base/alloc.h"
 #include "base/error.h"
 #include "op/op.h"
-#include "op/precision.h"
-
-_Thread_local int mx_precision_settled;
+#include "base/thread.h"
 
 mx_array *mx_g_call(mx_op *op, const void *attrs, int n_in, mx_array *const *in)
 {

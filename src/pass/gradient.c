@@ -12,7 +12,7 @@
 
 #include "base/alloc.h"
 #include "base/error.h"
-#include "op/precision.h"
+#include "base/thread.h"
 
 typedef struct pass {
     const struct mx_gradient_request *request;
@@ -84,9 +84,9 @@ static mx_code call_gradient(const mx_gnode *node, mx_grad *grad)
     if (!node->op->gradient)
         return mx_fail(MX_ERR_AUTOGRAD, "backward: operator %s has no gradient", node->op->name);
     const bool clean = !mx_has_error();
-    mx_precision_settled++;
+    mx_thread.precision_settled++;
     mx_code code = node->op->gradient(grad);
-    mx_precision_settled--;
+    mx_thread.precision_settled--;
     if (!code && clean && mx_has_error())
         return mx_error_code();
     if (code && !mx_has_error())

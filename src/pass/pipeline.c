@@ -41,15 +41,12 @@ static const struct {
 };
 // clang-format on
 
-static void write_dump(const mx_program *program, const char *name, int number, const char *pass)
+/* dump: of the program, among those of this process; number: of the pass */
+static void write_dump(const mx_program *program, const char *name, int dump, int number, const char *pass)
 {
-    static _Atomic int dumps;
-    static _Thread_local int dump;
     const char *folder = mx_flags_get()->plan_dump;
     if (!*folder)
         return;
-    if (!number)
-        dump = atomic_fetch_add(&dumps, 1);
     for (int dot = 0; dot < 2; dot++) {
         char path[4300];
         mx_text text = {0};
@@ -66,8 +63,9 @@ static void write_dump(const mx_program *program, const char *name, int number, 
 
 mx_code mx_pipeline_run(mx_program *program, const char *name)
 {
-    const int count = (int)(sizeof passes / sizeof *passes);
-    write_dump(program, name, 0, "built");
+    static _Atomic int dumps;
+    const int count = (int)(sizeof passes / sizeof *passes), dump = *mx_flags_get()->plan_dump ? dumps++ : 0;
+    write_dump(program, name, dump, 0, "built");
     for (int i = 0; i < count; i++) {
         if (!mx_program_can(program, passes[i].wants))
             continue;
@@ -78,7 +76,7 @@ mx_code mx_pipeline_run(mx_program *program, const char *name)
 #endif
         if (code)
             return mx_has_error() ? mx_error_code() : mx_fail(code, "plan: pass %s found no memory", passes[i].name);
-        write_dump(program, name, i + 1, passes[i].name);
+        write_dump(program, name, dump, i + 1, passes[i].name);
     }
     return MX_OK;
 }

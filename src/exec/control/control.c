@@ -153,7 +153,7 @@ static mx_code run_cond(const running *r, mx_array **out)
 
 bool mx_control_unrolls(const mx_op *op, const void *attrs, mx_array *const *in)
 {
-    const mx_control *c = mx_thread_modes.unroll ? mx_control_of(op, attrs) : NULL;
+    const mx_control *c = mx_thread.modes.unroll ? mx_control_of(op, attrs) : NULL;
     if (!c || c->kind != MX_FOREACH || in[0]->ndim < 1)
         return false;
     const int64_t steps = in[0]->shape[0];
@@ -161,7 +161,7 @@ bool mx_control_unrolls(const mx_op *op, const void *attrs, mx_array *const *in)
     for (int i = c->n_data + c->n_states; i < c->n_in; i++)
         if (mx_dtype_valid(in[i]->dtype))
             shared += in[i]->size * mx_dtype_size((mx_dtype)in[i]->dtype);
-    return steps > 0 && steps <= mx_thread_modes.unroll && steps * c->parts[0].graph.n <= MOST_NODES &&
+    return steps > 0 && steps <= mx_thread.modes.unroll && steps * c->parts[0].graph.n <= MOST_NODES &&
            shared <= MOST_SHARED / steps;
 }
 
@@ -181,11 +181,11 @@ static mx_code run_kind(running *r, mx_array *const *in, mx_array **out)
     const mx_arrays list = {states, c->n_states};
     if (c->kind == MX_FOREACH) {
         /* Steps that are written out leave fewer to the loops inside. */
-        const int unroll = mx_thread_modes.unroll;
+        const int unroll = mx_thread.modes.unroll;
         if (unroll && in[0]->ndim > 0 && in[0]->shape[0] > 0)
-            mx_thread_modes.unroll /= in[0]->shape[0] < unroll ? (int)in[0]->shape[0] : unroll;
+            mx_thread.modes.unroll /= in[0]->shape[0] < unroll ? (int)in[0]->shape[0] : unroll;
         loop = mx_foreach_run(foreach_body, r, (mx_arrays){in, c->n_data}, list);
-        mx_thread_modes.unroll = unroll;
+        mx_thread.modes.unroll = unroll;
     } else
         loop = mx_while_loop_run(while_condition, while_step, r, list, c->max_iterations);
     return finish_loop(r, &loop, in, out);

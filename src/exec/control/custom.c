@@ -138,7 +138,7 @@ static custom_call *new_call(mx_custom_use *use, int n_in, mx_array *const *in)
                        use->n[MX_CUSTOM_AUXILIARY],
                        n_out,
                        (mx_array **)(c + 1),
-                       mx_thread_modes.training,
+                       mx_thread.modes.training,
                        NULL,
                        bytes};
     for (int i = 0; i < n_in; i++) {
@@ -274,7 +274,7 @@ mx_arrays mx_custom(const struct mx_custom_args *args)
     if (!args || !args->op_type || args->n_in < 0 || (args->n_in && !args->in) ||
         (args->n_options && (!args->keys || !args->values)))
         return mx_fail(MX_ERR_ARGUMENT, "mx_custom: args, op_type, in, keys or values is NULL"), mx_list_failed();
-    bool symbolic = args->symbolic || (!args->n_in && mx_thread_modes.tracing);
+    bool symbolic = args->symbolic || (!args->n_in && mx_thread.modes.tracing);
     for (int i = 0; i < args->n_in; i++)
         symbolic |= args->in[i] && mx_array_ok(args->in[i], "mx_custom", "in") && mx_is_symbolic(args->in[i]);
     mx_callee *callee = mx_custom_callee(args->op_type, args->n_options, args->keys, args->values);

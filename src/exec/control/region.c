@@ -184,10 +184,10 @@ static mx_code run_callee(const mx_kernel_call *call, history *h, mx_array *cons
     const int n = call->n_out - 1;
     if (!callee || (h && make_variables(h, in)))
         return mx_error_code();
-    const mx_modes modes = mx_thread_modes;
-    mx_thread_modes = (mx_modes){.recording = h != NULL, .training = call->training, .plans = true};
+    const mx_modes modes = mx_thread.modes;
+    mx_thread.modes = (mx_modes){.recording = h != NULL, .training = call->training, .plans = true};
     mx_code code = callee->methods->run(callee, call->n_in, in, n, results);
-    mx_thread_modes = modes;
+    mx_thread.modes = modes;
     for (int k = 0; h && !code && k < n; k++)
         h->out[k] = mx_retain(results[k]);
     return code ? code : copy_results(call, n, results);
@@ -234,7 +234,7 @@ static mx_array *dense(mx_array *x) { return x && !x->storage ? mx_sparse_dense(
 
 static mx_code run_pass(history *h, mx_arrays heads, mx_arrays grads)
 {
-    mx_pass pass = {.retain = mx_thread_modes.retain, .keep_results = true};
+    mx_pass pass = {.retain = mx_thread.modes.retain, .keep_results = true};
     mx_code code = heads.n ? mx_pass_run(&pass, heads, grads) : MX_OK;
     for (int i = 0; heads.n && !code && i < h->n_in; i++) {
         const mx_node *node = h->variables[i] ? mx_tape_node(h->variables[i]) : NULL;

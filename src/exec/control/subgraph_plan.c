@@ -51,10 +51,10 @@ static const mx_kind part_plan_kind = {"plan of a subgraph", destroy_part_plan};
 /* False: such a call is interpreted. */
 static bool make_key(part_key *key, int n_in, mx_array *const *in)
 {
-    if (n_in > MOST_INPUTS || mx_thread_modes.tracing || (mx_thread_modes.recording && !mx_thread_modes.plans))
+    if (n_in > MOST_INPUTS || mx_thread.modes.tracing || (mx_thread.modes.recording && !mx_thread.modes.plans))
         return false;
     key->n_in = n_in;
-    key->training = mx_thread_modes.training;
+    key->training = mx_thread.modes.training;
     key->recorded = false;
     key->context = (mx_context){0};
     for (int i = 0; i < n_in; i++) {
@@ -64,7 +64,7 @@ static bool make_key(part_key *key, int n_in, mx_array *const *in)
         key->context = x->context;
         key->shape[i] = mx_array_shape(x);
         key->type[i] = x->dtype;
-        key->wanted[i] = mx_thread_modes.recording && x->node;
+        key->wanted[i] = mx_thread.modes.recording && x->node;
         key->recorded |= key->wanted[i];
     }
     return n_in > 0;
@@ -169,17 +169,17 @@ static mx_plan *build(making *m)
 static mx_plan *make_plan(making *m)
 {
     MX_SCOPE;
-    const mx_modes modes = mx_thread_modes;
-    mx_pointers *draws = mx_graph_draws;
+    const mx_modes modes = mx_thread.modes;
+    mx_pointers *draws = mx_thread.draws;
     mx_plan *plan = NULL;
     if (mx_names_push(""))
         return NULL;
-    mx_graph_draws = NULL;
-    mx_thread_modes = (mx_modes){.training = modes.training, .tracing = true, .unroll = MX_MOST_UNROLLED};
+    mx_thread.draws = NULL;
+    mx_thread.modes = (mx_modes){.training = modes.training, .tracing = true, .unroll = MX_MOST_UNROLLED};
     if (!trace(m))
         plan = build(m);
-    mx_thread_modes = modes;
-    mx_graph_draws = draws;
+    mx_thread.modes = modes;
+    mx_thread.draws = draws;
     mx_names_pop();
     return plan;
 }

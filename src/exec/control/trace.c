@@ -20,12 +20,10 @@
 
 /* ---- names ------------------------------------------------------------------------------------------------------- */
 
-static _Thread_local const char *next_name;
-
 const char *mx_control_name(const char *name)
 {
-    const char *waiting = next_name;
-    next_name = name;
+    const char *waiting = mx_thread.names.next_control;
+    mx_thread.names.next_control = name;
     return waiting;
 }
 
@@ -70,8 +68,8 @@ mx_code mx_traced_variable(mx_traced *t, int i, const mx_gentry *entry, const mx
 
 void mx_traced_leave(const mx_traced *t)
 {
-    mx_graph_draws = t->draws;
-    mx_thread_modes.unroll = t->unroll;
+    mx_thread.draws = t->draws;
+    mx_thread.modes.unroll = t->unroll;
     mx_symbol_attrs_leave();
 }
 
@@ -82,10 +80,10 @@ mx_code mx_traced_open(mx_traced *t, int64_t n, const char *name, const char *pa
     values[0] = t->name;
     if (mx_symbol_attrs_enter(1, keys, values))
         return mx_error_code();
-    t->draws = mx_graph_draws;
-    mx_graph_draws = NULL;
-    t->unroll = mx_thread_modes.unroll;
-    mx_thread_modes.unroll = 0;
+    t->draws = mx_thread.draws;
+    mx_thread.draws = NULL;
+    t->unroll = mx_thread.modes.unroll;
+    mx_thread.modes.unroll = 0;
     mx_gnode *mark = mx_gnode_variable("mark", NULL, MX_DTYPE_NONE);
     t->cutting.mark = mark ? mark->sequence : 0;
     mx_release(mark);
@@ -216,9 +214,9 @@ static mx_code announce(mx_gnode *node)
 {
     if (mx_notes_apply(node))
         return mx_error_code();
-    if (!mx_graph_draws || !draws(mx_control_of(node->op, node->attrs)))
+    if (!mx_thread.draws || !draws(mx_control_of(node->op, node->attrs)))
         return MX_OK;
-    if (!mx_vec_push(mx_graph_draws, (void *)node))
+    if (!mx_vec_push(mx_thread.draws, (void *)node))
         return MX_ERR_MEMORY;
     mx_retain(node);
     return MX_OK;

@@ -398,11 +398,11 @@ static mx_code run_second(mx_frame *frame)
 static mx_code run_second_twice(mx_frame *frame)
 {
     MX_SCOPE;
-    const bool retain = mx_thread_modes.retain;
+    const bool retain = mx_thread.modes.retain;
     mx_array *saved = mx_array_copy(frame->arena);
-    mx_thread_modes.retain = true;
+    mx_thread.modes.retain = true;
     mx_code code = saved ? run_second(frame) : mx_error_code();
-    mx_thread_modes.retain = retain;
+    mx_thread.modes.retain = retain;
     return code ? code : mx_array_copy_data(frame->arena, saved);
 }
 

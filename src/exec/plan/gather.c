@@ -1,8 +1,6 @@
 /* Calls held back to run as one (see gather.h).  SPDX-License-Identifier: Apache-2.0 */
 #include "exec/plan/gather.h"
 
-_Thread_local mx_gather *mx_gathering;
-
 static int device_of(const mx_kernel_call *call) { return mx_kernel_device(call->out[0]->context); }
 
 static void let_go(mx_gather *gather)
@@ -45,13 +43,13 @@ static mx_code run_held(mx_gather *gather)
 
 void mx_gather_begin(mx_gather *gather)
 {
-    *gather = (mx_gather){.outer = mx_gathering};
-    mx_gathering = gather;
+    *gather = (mx_gather){.outer = mx_thread.gathering};
+    mx_thread.gathering = gather;
 }
 
 mx_code mx_gather_end(mx_gather *gather, mx_code code)
 {
-    mx_gathering = gather->outer;
+    mx_thread.gathering = gather->outer;
     if (!code)
         code = run_held(gather);
     let_go(gather);
@@ -59,7 +57,7 @@ mx_code mx_gather_end(mx_gather *gather, mx_code code)
     return code;
 }
 
-mx_code mx_gather_flush(void) { return mx_gathering ? run_held(mx_gathering) : MX_OK; }
+mx_code mx_gather_flush(void) { return mx_thread.gathering ? run_held(mx_thread.gathering) : MX_OK; }
 
 static bool can_wait(const mx_kernel_call *call)
 {
@@ -77,7 +75,7 @@ static bool joins(const mx_kernel_call *call, const mx_gather *gather)
 
 mx_code mx_gather_call(const mx_kernel_call *call)
 {
-    mx_gather *gather = mx_gathering;
+    mx_gather *gather = mx_thread.gathering;
     const bool waits = can_wait(call);
     if (!waits || !joins(call, gather)) {
         mx_code code = run_held(gather);

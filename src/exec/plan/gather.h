@@ -13,6 +13,7 @@
 #ifndef MX_EXEC_GATHER_H
 #define MX_EXEC_GATHER_H
 
+#include "base/thread.h"
 #include "base/vec.h"
 #include "op/op.h"
 
@@ -30,8 +31,6 @@ typedef struct mx_gather {
     MX_VEC(mx_held) calls;   /* all of one operator on one device; pointers into itself are set before they run */
     struct mx_gather *outer; /* what the thread gathered before */
 } mx_gather;
-
-extern _Thread_local mx_gather *mx_gathering; /* NULL: calls run at once */
 
 void mx_gather_begin(mx_gather *gather);
 mx_code mx_gather_end(mx_gather *gather, mx_code code); /* after an error of the caller nothing runs */

@@ -18,7 +18,7 @@ mx_code mx_tape_append_frame(mx_frame *frame, int n_in, mx_array *const *in, int
         return mx_error_code();
     node->compiled = true;
     node->frame = mx_retain(frame);
-    node->training = mx_thread_modes.training;
+    node->training = mx_thread.modes.training;
     node->context = frame->plan->program.context;
     for (int i = 0; i < n_in; i++) {
         const mx_array *x = in[i];

@@ -170,7 +170,7 @@ mx_array *mx_tostype(mx_array *x, mx_stype stype)
         mx_mode_leave(&mode);
     }
     const mx_cast_storage_attrs attrs = {.stype = (int)stype};
-    if (result && mx_thread_modes.recording && mx_tape_append(MX_OP("cast_storage"), &attrs, 1, &x, 1, &result)) {
+    if (result && mx_thread.modes.recording && mx_tape_append(MX_OP("cast_storage"), &attrs, 1, &x, 1, &result)) {
         mx_release(result);
         return NULL;
     }

@@ -88,7 +88,7 @@ static bool any_history(int n_in, mx_array *const *in)
 
 static mx_code record(const mx_sparse_call *call, mx_array *result)
 {
-    if (!mx_thread_modes.recording || !any_history(call->n_in, call->in))
+    if (!mx_thread.modes.recording || !any_history(call->n_in, call->in))
         return MX_OK;
     if (!call->op->sparse_gradient || call->op->grad_out)
         return mx_op_fail(call->op, MX_ERR_AUTOGRAD,

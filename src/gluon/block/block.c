@@ -203,12 +203,6 @@ int mx_layer_parameter(mx_block *self, const char *name, mx_shape_t shape, mx_in
     return p ? (int)self->own.length - 1 : -1;
 }
 
-/* Arrays that stand in for the parameters of one block while its forward runs (mx_layer_forward_with). */
-static _Thread_local struct {
-    const mx_block *block;
-    mx_arrays arrays;
-} substitutes;
-
 mx_arrays mx_layer_forward_with(mx_block *self, mx_arrays in, mx_arrays parameters)
 {
     if (!ok(self, "mx_layer_forward_with") || !self->layer)
@@ -218,10 +212,10 @@ mx_arrays mx_layer_forward_with(mx_block *self, mx_arrays in, mx_arrays paramete
                 (long long)parameters.n, (long long)self->own.length);
         return mx_list_failed();
     }
-    const __typeof__(substitutes) outer = substitutes;
-    substitutes.block = self, substitutes.arrays = parameters;
+    const __typeof__(mx_thread.substitutes) outer = mx_thread.substitutes;
+    mx_thread.substitutes.block = self, mx_thread.substitutes.arrays = parameters;
     mx_arrays out = mx_layer_run(self, in);
-    substitutes = outer;
+    mx_thread.substitutes = outer;
     return out;
 }
 
@@ -229,8 +223,8 @@ mx_array *mx_own(mx_block *self, int i, const mx_array *x)
 {
     if (i < 0)
         return MX_NONE;
-    if (substitutes.block == self)
-        return substitutes.arrays.v[i];
+    if (mx_thread.substitutes.block == self)
+        return mx_thread.substitutes.arrays.v[i];
     return x ? mx_parameter_use(self->own.items[i], x->context) : NULL;
 }
 

@@ -205,10 +205,10 @@ mx_arrays mx_block_call_many(mx_block *block, mx_arrays in)
     if (!block->hybridized || !mx_hybrid_call(block, in, &out, &waits)) {
         if (block->hybrid && mx_block_waits(block) && infer(block, in))
             return mx_list_failed();
-        const bool outer = mx_hybrid_paused;
-        mx_hybrid_paused |= waits;
+        const bool outer = mx_thread.hybrid_paused;
+        mx_thread.hybrid_paused |= waits;
         out = forward_scoped(block, in);
-        mx_hybrid_paused = outer;
+        mx_thread.hybrid_paused = outer;
     }
     if (out.n && block->hooks.length && run_hooks(block, false, in, out))
         return mx_list_failed();

@@ -12,6 +12,7 @@
 #include "base/error.h"
 #include "base/object.h"
 #include "base/text.h"
+#include "base/thread.h"
 #include "base/vec.h"
 #include "gluon/block.h"
 #include "gluon/class/class.h"

@@ -14,13 +14,11 @@
 #include "gluon/block/core.h"
 #include "graph/names.h"
 
-static _Thread_local mx_block *scope; /* innermost open name scope; its block is kept by whoever opened it */
-
 mx_naming mx_naming_enter(mx_block *block)
 {
-    mx_naming naming = {scope, true, false};
+    mx_naming naming = {mx_thread.name_scope, true, false};
     if (mx_is_kind(block, &mx_block_kind, "mx_name_scope", "block") && !block->plain_scope) {
-        scope = block;
+        mx_thread.name_scope = block;
         naming.named = !mx_names_push(block->prefix); /* symbols made inside are named after the block, too */
     }
     return naming;
@@ -30,7 +28,7 @@ void mx_naming_leave(mx_naming *naming)
 {
     if (!naming || !naming->open)
         return;
-    scope = naming->outer;
+    mx_thread.name_scope = naming->outer;
     if (naming->named)
         mx_names_pop();
     naming->open = naming->named = false;
@@ -42,8 +40,8 @@ static char *own_part(const char *hint, const char *prefix)
     mx_text text = {0};
     if (prefix) {
         mx_text_add(&text, prefix);
-    } else if (scope) {
-        int64_t n = mx_dict_count(&scope->counters, hint);
+    } else if (mx_thread.name_scope) {
+        int64_t n = mx_dict_count(&mx_thread.name_scope->counters, hint);
         if (n < 0)
             return NULL;
         mx_text_print(&text, "%s%lld_", hint, (long long)n);
@@ -69,10 +67,10 @@ static mx_params *dictionary(const char *own, mx_params *params)
 {
     if (params)
         return mx_params_new(params->prefix, params);
-    if (!scope)
+    if (!mx_thread.name_scope)
         return mx_params_new(own, NULL);
-    char *prefix = joined(scope->params->prefix, own);
-    mx_params *made = prefix ? mx_params_new(prefix, scope->params->shared) : NULL;
+    char *prefix = joined(mx_thread.name_scope->params->prefix, own);
+    mx_params *made = prefix ? mx_params_new(prefix, mx_thread.name_scope->params->shared) : NULL;
     mx_strfree(prefix);
     return made;
 }
@@ -99,7 +97,7 @@ mx_code mx_name_block(mx_block *block, const char *hint, const char *prefix, mx_
     if (!own)
         return mx_error_code();
     block->plain_scope = prefix && !*prefix;
-    block->prefix = scope ? joined(scope->prefix, own) : mx_strdup(own);
+    block->prefix = mx_thread.name_scope ? joined(mx_thread.name_scope->prefix, own) : mx_strdup(own);
     block->name = block->prefix ? name_of(block->prefix) : NULL;
     block->params = mx_retain(dictionary(own, params));
     mx_strfree(own);

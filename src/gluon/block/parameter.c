@@ -348,12 +348,11 @@ mx_array *mx_parameter_grad(mx_parameter *p, mx_context context)
     return grad;
 }
 
-static _Thread_local bool inferring;
-bool mx_inferring(void) { return inferring; }
+bool mx_inferring(void) { return mx_thread.inferring; }
 bool mx_set_inferring(bool on)
 {
-    bool previous = inferring;
-    inferring = on;
+    bool previous = mx_thread.inferring;
+    mx_thread.inferring = on;
     return previous;
 }
 
@@ -365,7 +364,7 @@ mx_array *mx_parameter_use(mx_parameter *p, mx_context context)
         int i = find_context(p, context);
         return i < 0 ? (not_here(p, context), NULL) : p->data[i];
     }
-    if (!inferring)
+    if (!mx_thread.inferring)
         return not_here(p, context), NULL;
     if (!p->abstract)
         p->abstract = mx_array_abstract(&p->shape, p->dtype, mx_context_resolve(context));

@@ -9,7 +9,7 @@
 #include "gluon/deploy.h"
 #include "gluon/op.gen.h"
 #include "graph/symbol.h"
-#include "op/precision.h"
+#include "base/thread.h"
 
 static bool contains(mx_names names, const char *name)
 {
@@ -66,9 +66,9 @@ mx_block *mx_amp_convert_block(mx_block *block, mx_arrays examples, const struct
         return NULL;
     mx_graph graph = {0};
     struct mx_amp_convert_args how = *args;
-    mx_precision_settled++; /* the casts of the conversion are all that it gets */
+    mx_thread.precision_settled++; /* the casts of the conversion are all that it gets */
     mx_symbol *symbol = mx_trace_arrays(block, examples);
-    mx_precision_settled--;
+    mx_thread.precision_settled--;
     how.symbol = symbol;
     mx_symbol *converted = symbol ? mx_amp_convert_make(&how) : NULL;
     mx_block *made = NULL;

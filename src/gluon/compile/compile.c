@@ -17,7 +17,7 @@
 #include "graph/infer.h"
 #include "graph/names.h"
 #include "graph/open.h"
-#include "op/precision.h"
+#include "base/thread.h"
 #include "pass/gradient.h"
 
 static void destroy_compiled(mx_object *object)
@@ -124,10 +124,10 @@ static mx_code trace_forward(work *w)
         } else if (!(in[i] = new_input(w, "data", i, &key->shape[i], key->type[i])))
             return mx_error_code();
     }
-    mx_pointers *outer = mx_graph_draws;
-    mx_graph_draws = &w->draws;
+    mx_pointers *outer = mx_thread.draws;
+    mx_thread.draws = &w->draws;
     mx_arrays out = trace(w, (mx_arrays){in, key->n_in});
-    mx_graph_draws = outer;
+    mx_thread.draws = outer;
     if (!out.n)
         return mx_error_code();
     if (out.n > MX_MAX_OUTPUTS && key->recording) { /* a node on the tape has no more */
@@ -369,10 +369,10 @@ static mx_code compile(work *w)
 {
     MX_SCOPE;
     mx_code code = trace_forward(w);
-    mx_precision_settled++; /* by the trace */
+    mx_thread.precision_settled++; /* by the trace */
     if (!code)
         code = compile_traced(w);
-    mx_precision_settled--;
+    mx_thread.precision_settled--;
     return code;
 }
 
@@ -384,9 +384,9 @@ static mx_code run_apart(work *w, mx_code (*action)(work *w))
     if (code)
         return code;
     mx_mode mode = mx_mode_enter(0, w->request->key->training);
-    mx_thread_modes.unroll = MX_MOST_UNROLLED;
+    mx_thread.modes.unroll = MX_MOST_UNROLLED;
     code = action(w);
-    mx_thread_modes.unroll = 0;
+    mx_thread.modes.unroll = 0;
     mx_mode_leave(&mode);
     mx_names_pop();
     return code;
@@ -459,18 +459,16 @@ static mx_code initialise(const mx_block *block)
     return MX_OK;
 }
 
-_Thread_local bool mx_learning;
-
 /* A forward that looks at shapes which are not known yet fails here: *traced stays false. */
 static mx_code trace_waiting(work *w, mx_pointers *entered, bool *traced)
 {
-    mx_pointers *outer = mx_trace_waiting;
-    const bool clean = !mx_has_error(), before = mx_learning;
-    mx_trace_waiting = entered;
-    mx_learning = true;
+    mx_pointers *outer = mx_thread.waiting;
+    const bool clean = !mx_has_error(), before = mx_thread.learning;
+    mx_thread.waiting = entered;
+    mx_thread.learning = true;
     mx_code code = trace_forward(w);
-    mx_learning = before;
-    mx_trace_waiting = outer;
+    mx_thread.learning = before;
+    mx_thread.waiting = outer;
     *traced = !code;
     if (!code || !clean || mx_error_code() == MX_ERR_MEMORY)
         return code;

@@ -135,8 +135,8 @@ bool mx_plan_key_make(mx_plan_key *key, mx_arrays in)
     if (in.n > MX_MAX_PLAN_INPUTS)
         return false;
     key->n_in = (int)in.n;
-    key->training = mx_thread_modes.training;
-    key->recording = mx_thread_modes.recording;
+    key->training = mx_thread.modes.training;
+    key->recording = mx_thread.modes.recording;
     key->context = (mx_context){0};
     for (int64_t i = 0; i < in.n; i++) {
         const mx_array *x = in.v[i];
@@ -343,12 +343,10 @@ static mx_arrays run(const mx_compiled *c, mx_arrays in, bool *stale)
     return code ? mx_list_failed() : (mx_arrays){list, n};
 }
 
-_Thread_local bool mx_hybrid_paused;
-
 bool mx_hybrid_call(mx_block *block, mx_arrays in, mx_arrays *out, bool *waits)
 {
     *waits = false;
-    if (mx_hybrid_paused)
+    if (mx_thread.hybrid_paused)
         return false;
     mx_plan_key key;
     struct mx_hybrid *h = cache_of(block);

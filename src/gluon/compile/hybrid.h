@@ -52,9 +52,8 @@ mx_compiled *mx_compile(const struct mx_compile_request *request);
  * imperative run does it.  Where that run would draw random numbers in between, they go on waiting.
  * mx_learn_shapes: if any waits. */
 mx_code mx_compile_learn(const struct mx_compile_request *request);
-/* The thread runs a forward for that alone; one that fails is no error yet: the imperative run, which knows more,
- * tells.  So front ends forget what was raised. */
-extern _Thread_local bool mx_learning;
+/* While mx_thread.learning is set, the thread runs a forward for that alone; one that fails is no error yet: the
+ * imperative run, which knows more, reports it.  So front ends forget what was raised. */
 mx_code mx_learn_shapes(const struct mx_compile_request *request);
 bool mx_tree_waits(const mx_block *block); /* a parameter of the block or inside it waits for its shape */
 /* Parameter p takes part in gradients on this context. */
@@ -79,10 +78,9 @@ bool mx_tree_changed(mx_tree_state *state, const mx_block *block);
 void mx_hybrid_changed(mx_block *block); /* a hook or a child of this block was added or removed */
 
 /* True: the block ran, or failed, as a plan, and *out is the result.  False: it is to be run imperatively; *waits: only
- * this once, to learn shapes, so that plans of the blocks inside would be made in vain (mx_hybrid_paused). */
+ * this once, to learn shapes, so that plans of the blocks inside would be made in vain (mx_thread.hybrid_paused). */
 bool mx_hybrid_call(mx_block *block, mx_arrays in, mx_arrays *out, bool *waits);
-extern _Thread_local bool mx_hybrid_paused; /* blocks of this thread run imperatively */
-void mx_hybrid_forget(mx_block *block);     /* plans are made anew */
+void mx_hybrid_forget(mx_block *block); /* plans are made anew */
 void mx_hybrid_free(struct mx_hybrid *plans);
 /* Number of plans that the block holds; the plan last used (not retained; NULL: none). For tests and benchmarks. */
 int mx_hybrid_count(const mx_block *block);

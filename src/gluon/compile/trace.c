@@ -35,19 +35,17 @@ static bool names_its_operator(const mx_block *block)
     return !strncmp(name, "Conv", 4) || strstr(name, "Pool");
 }
 
-_Thread_local mx_pointers *mx_trace_waiting;
-
 mx_code mx_trace_enter(mx_trace_scope *scope, const mx_block *block)
 {
-    *scope = (mx_trace_scope){.tracing = mx_thread_modes.tracing};
-    if (mx_trace_waiting && mx_block_waits(block) && !mx_vec_push(mx_trace_waiting, (void *)(uintptr_t)block))
+    *scope = (mx_trace_scope){.tracing = mx_thread.modes.tracing};
+    if (mx_thread.waiting && mx_block_waits(block) && !mx_vec_push(mx_thread.waiting, (void *)(uintptr_t)block))
         return MX_ERR_MEMORY;
     if (!block->plain_scope) {
         if (mx_names_push(block->prefix))
             return mx_error_code();
         scope->named = true;
     }
-    mx_thread_modes.tracing = true;
+    mx_thread.modes.tracing = true;
     scope->next = mx_names_next(names_its_operator(block) ? "fwd" : NULL);
     return MX_OK;
 }
@@ -55,7 +53,7 @@ mx_code mx_trace_enter(mx_trace_scope *scope, const mx_block *block)
 void mx_trace_leave(mx_trace_scope *scope)
 {
     mx_names_next(scope->next);
-    mx_thread_modes.tracing = scope->tracing;
+    mx_thread.modes.tracing = scope->tracing;
     if (scope->named)
         mx_names_pop();
 }

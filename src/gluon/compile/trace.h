@@ -7,7 +7,7 @@
 #include "graph/node.h"
 
 /* The thread runs a forward on symbolic arrays: parameters give variables, operators without inputs give nodes. */
-static inline bool mx_tracing(void) { return mx_thread_modes.tracing; }
+static inline bool mx_tracing(void) { return mx_thread.modes.tracing; }
 
 /* What one block's forward on symbolic arrays changes and gives back. */
 typedef struct mx_trace_scope {
@@ -15,8 +15,7 @@ typedef struct mx_trace_scope {
     bool named;       /* a scope for names was opened */
     const char *next; /* name that waited for the next node */
 } mx_trace_scope;
-/* While a list is set, blocks whose own parameters wait for their shapes are appended to it as they are entered. */
-extern _Thread_local mx_pointers *mx_trace_waiting; /* not retained */
+/* While mx_thread.waiting is set, blocks whose own parameters wait for their shapes are appended to it as they are entered. */
 mx_code mx_trace_enter(mx_trace_scope *scope, const mx_block *block);
 void mx_trace_leave(mx_trace_scope *scope);
 

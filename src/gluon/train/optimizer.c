@@ -17,7 +17,7 @@
 #include "gluon/block/core.h"
 #include "gluon/train/learning.h"
 #include "gluon/op.gen.h"
-#include "op/precision.h"
+#include "base/thread.h"
 
 /* ---- making ------------------------------------------------------------------------------------------------------ */
 
@@ -426,9 +426,9 @@ mx_code mx_optimizer_update_named(mx_optimizer *self, mx_optimizer_state *state,
         return mx_error_code();
     mx_update update = {weight, grad, state->array, lr * lr_mult, self->wd * wd_mult, state->updates, lr, name, NULL};
     mx_mode mode = mx_mode_enter(0, -1);
-    mx_precision_settled++;
+    mx_thread.precision_settled++;
     code = run(self, state, &update);
-    mx_precision_settled--;
+    mx_thread.precision_settled--;
     mx_mode_leave(&mode);
     return code;
 }

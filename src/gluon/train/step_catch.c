@@ -76,10 +76,10 @@ mx_code mx_catch_update(mx_optimizer *o, const mx_trainer_slot *slot, mx_stand_i
     mx_update update = {s->weight, s->grad, s->state, lr * p->lr_mult,        o->wd * p->wd_mult,
                         t,         lr,      p->name,  s->state[MX_MAX_STATES]};
     c->stand = s, c->calls = 0;
-    const mx_catch outer = mx_catcher;
-    mx_catcher = (mx_catch){catch_call, c};
+    const mx_catch outer = mx_thread.catching;
+    mx_thread.catching = (mx_catch){catch_call, c};
     mx_code code = mx_optimizer_apply(o, &update);
-    mx_catcher = outer;
+    mx_thread.catching = outer;
     if (!code && c->calls != 1)
         return mx_fail(MX_ERR_UNSUPPORTED, "the update is no single operator");
     return code;

@@ -98,19 +98,18 @@ mx_array *mx_preactivated_forward(mx_block *self, mx_arrays in)
 
 /* ---- networks ------------------------------------------------------------------------------------------------ */
 
-static _Thread_local struct {
-    mx_residual_maker make;
-    void *user;
-} foreign;
-
-void mx_residual_maker_set(mx_residual_maker make, void *user) { foreign.make = make, foreign.user = user; }
+void mx_residual_maker_set(mx_residual_maker make, void *user)
+{
+    mx_thread.residual_maker.make = make, mx_thread.residual_maker.user = user;
+}
 
 /* block: the name of a class of blocks, or basic_block or bottle_neck of this version; "": the front end makes them. */
 static mx_block *make_block(int version, const char *block, int64_t channels, int64_t stride, int64_t in_channels)
 {
     const bool basic = !strcmp(block, version == 1 ? "BasicBlockV1" : "BasicBlockV2") || !strcmp(block, "basic_block");
-    if (!*block && foreign.make)
-        return foreign.make(foreign.user, channels, stride, channels != in_channels, in_channels);
+    if (!*block && mx_thread.residual_maker.make)
+        return mx_thread.residual_maker.make(mx_thread.residual_maker.user, channels, stride, channels != in_channels,
+                                             in_channels);
     if (!basic && strcmp(block, version == 1 ? "BottleneckV1" : "BottleneckV2") && strcmp(block, "bottle_neck"))
         return mx_fail_null(MX_ERR_ATTRIBUTE, "ResNetV%d: block='%s', wanted basic_block or bottle_neck", version,
                             block);

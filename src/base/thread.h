@@ -1,0 +1,93 @@
+/* What a thread is doing: one struct per thread, looked at by whoever decides how a call is taken.
+ *
+ *     mx_thread.modes.recording      calls are appended to the tape
+ *     mx_thread.catching.run         calls on symbolic arrays go to somebody who learns from them
+ *     ...
+ *
+ * Every field belongs to the file that its comment names: it sets the field and puts the old value back when its scope
+ * ends.  A zeroed struct (with the context cpu(0)) is a thread that does nothing special.  Fields of higher layers are
+ * plain values or pointers to what those layers define.
+ *
+ * Not here, because they are resources of a thread and not what it is doing: the error record (error.c), the lists of
+ * small blocks (alloc.c), the objects that the current scope owns (object.c), the thread's number in traces
+ * (exec/profile.c).  The CUDA part, a library of its own, knows which device it chose last and what it captures
+ * (cuda/device.h).
+ *
+ * SPDX-License-Identifier: Apache-2.0 */
+#ifndef MX_BASE_THREAD_H
+#define MX_BASE_THREAD_H
+
+#include "base/dict.h"
+#include "base/vec.h"
+#include "gluon/array.h"
+#include "gluon/op.h"
+
+/* How calls are taken.  Saved, replaced and put back as a whole by those who run a graph inside of a call. */
+typedef struct mx_modes {
+    bool recording; /* exec/mode.c: calls are appended to the tape */
+    bool training;  /* exec/mode.c: operators behave as in training */
+    bool tracing;   /* operators without inputs (zeros, random numbers) make graph nodes, too */
+    bool retain;    /* a plan's backward runs that may run again: regions keep what they recorded */
+    bool plans;     /* recorded subgraphs may run as plans: nobody differentiates their gradients again */
+    int unroll;     /* loops of at most so many steps are written out into the graph: a plan is being made; 0: none */
+} mx_modes;
+
+/* One scope that names nodes. */
+typedef struct mx_namer {
+    char *prefix;     /* owned; NULL: none */
+    mx_dict counters; /* per hint */
+} mx_namer;
+
+typedef struct mx_scope_note {
+    char *key, *text; /* owned; key NULL: the mark where a scope begins */
+} mx_scope_note;
+
+/* Who takes the calls on symbolic arrays instead of making nodes: how the calls of an optimizer's update, which write
+ * into arrays, are learned. */
+typedef mx_code (*mx_catch_fn)(void *user, mx_op *op, const void *attrs, int n_in, mx_array *const *in, int n_out,
+                               mx_array **out);
+typedef struct mx_catch {
+    mx_catch_fn run; /* NULL: nobody */
+    void *user;
+} mx_catch;
+
+typedef struct mx_thread_state {
+    /* ---- looked at by every call --------------------------------------------------------------------------- */
+    mx_modes modes;
+    int precision_settled;       /* > 0: mixed precision casts no inputs (op/precision.h); counted up and down */
+    struct mx_gather *gathering; /* exec/plan/gather.c: calls are held back to run as one; NULL: they run at once */
+    mx_context context;          /* ndarray/context.c: where new arrays go */
+    struct mx_rng *rng;          /* base/rng.c: random numbers are drawn from here; NULL: from the process */
+    struct mx_scratch *scratch;  /* base/scratch.c: whose memory kernels take; NULL: the allocator's */
+    bool in_part;                /* base/threads.c: does a part of a parallel loop, so it splits nothing further */
+
+    /* ---- graphs are being made ------------------------------------------------------------------------------- */
+    mx_catch catching;  /* graph/call.c */
+    mx_pointers *draws; /* graph/call.h: nodes that draw random numbers are appended here, retained; NULL: nowhere */
+    struct {
+        mx_namer outermost;       /* graph/names.c: outside of any scope */
+        MX_VEC(mx_namer) opened;  /* graph/names.c: the innermost scope last */
+        const char *next;         /* graph/names.c: name of the next node; NULL: an automatic one */
+        const char *next_control; /* exec/control/trace.c: name of the next loop or condition; NULL: likewise */
+    } names;
+    MX_VEC(mx_scope_note) notes; /* graph/notes.c: attributes that every new node gets; a scope begins with a mark */
+
+    /* ---- blocks are being called ----------------------------------------------------------------------------- */
+    struct mx_block *name_scope; /* gluon/block/naming.c: innermost open scope; kept by whoever opened it */
+    struct {
+        const struct mx_block *block;
+        mx_arrays arrays;
+    } substitutes;        /* gluon/block/block.c: stand in for the parameters of one block while its forward runs */
+    mx_pointers *waiting; /* gluon/compile/trace.c: blocks that wait for shapes are appended here; NULL: nowhere */
+    bool inferring;       /* gluon/block/parameter.c: parameters without elements give abstract arrays */
+    bool learning;        /* gluon/compile/compile.c: a forward runs for shapes alone; that it fails is no error yet */
+    bool hybrid_paused;   /* gluon/block/call.c: blocks run imperatively although they are hybridized */
+    struct {
+        struct mx_block *(*make)(void *user, int64_t channels, int64_t stride, bool downsample, int64_t in_channels);
+        void *user;
+    } residual_maker; /* gluon/zoo/resnet.c: the caller's own residual blocks; make NULL: none */
+} mx_thread_state;
+
+extern _Thread_local mx_thread_state mx_thread; /* of the running thread */
+
+#endif
