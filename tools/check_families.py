@@ -130,7 +130,7 @@ def check_operators(root, stubs, offences):
 
 
 def check_passes(root, offences):
-    passes = re.findall(r'\{"(\w+)", (\w+)\}', (root / "src/pass/pipeline.c").read_text())
+    passes = re.findall(r'\{"(\w+)", (mx_pass_\w+)\b', (root / "src/pass/pipeline.c").read_text())
     for name, function in passes:
         path = root / "src/pass" / (name + ".c")
         if function != "mx_pass_" + name:
