@@ -311,6 +311,41 @@ def test_image_iter_leaves_bad_images_out(files, caplog):
         image.ImageIter(3, (3, 8, 8), aug_list=[], **sources(files)[0]).next()
 
 
+def test_overridden_methods_of_image_iter_run(files):
+    called = []
+
+    class Own(image.ImageIter):
+        def next_sample(self):
+            called.append("next_sample")
+            return super().next_sample()
+
+        def read_image(self, fname):
+            called.append("read_image")
+            return super().read_image(fname)
+
+        def imdecode(self, s):
+            called.append("imdecode")
+            return super().imdecode(s) + 1
+
+        def augmentation_transform(self, data):
+            called.append("augmentation_transform")
+            return super().augmentation_transform(data)
+
+        def postprocess_data(self, datum):
+            called.append("postprocess_data")
+            return super().postprocess_data(datum) * 2
+
+    class Brighter(image.Augmenter):
+        def __call__(self, src):
+            called.append("own augmenter")
+            return src + 3
+
+    it = Own(1, (3, 8, 8), aug_list=[image.CenterCropAug((8, 8)), image.CastAug(), Brighter()], **sources(files)[2])
+    assert it.next().data[0].asnumpy()[0, 0, 0, 0] == (0 + 1 + 3) * 2
+    assert called == ["next_sample", "read_image", "imdecode", "augmentation_transform", "own augmenter",
+                      "postprocess_data"]
+
+
 # ---- boxes ---------------------------------------------------------------------------------------------------------
 
 LABEL = np.array([[0, 0.1, 0.1, 0.5, 0.6], [1, 0.3, 0.2, 0.9, 0.8]], dtype="float32")
@@ -346,6 +381,36 @@ def test_crop_with_boxes(pixels):
             assert np.allclose(back, np.clip(whole, [x0, y0, x0, y0], [x0 + w, y0 + h, x0 + w, y0 + h]), atol=1e-3)
     same, label = image.DetRandomCropAug(min_object_covered=2.0)(x, LABEL)
     assert same is x and label is LABEL, "no part can cover an object twice"
+
+
+def test_own_det_augmenters_run(pixels, tmp_path):
+    class First(image.DetAugmenter):
+        def __call__(self, src, label):
+            return src, label[:1]
+
+    writer = recordio.MXRecordIO(str(tmp_path / "a.rec"), "w")
+    writer.write(recordio.pack((0, [2, 5] + LABEL.ravel().tolist(), 0, 0), png(pixels)))
+    writer.close()
+    chosen = image.DetRandomSelectAug([First()])
+    it = image.ImageDetIter(1, (3, 8, 8), path_imgrec=str(tmp_path / "a.rec"),
+                            aug_list=[chosen, image.DetBorrowAug(image.ForceResizeAug((8, 8)))])
+    label = it.next().label[0].asnumpy()
+    assert label.shape == (1, 2, 5) and np.allclose(label[0, 0], LABEL[0]) and (label[0, 1] == -1).all()
+
+
+def test_draws_come_from_the_module_random(pixels, monkeypatch):
+    """Whatever stands for random's functions is asked, and what it raises comes through."""
+    x = array(pixels)
+    monkeypatch.setattr(random, "randint", lambda low, high: high)
+    assert image.random_crop(x, (9, 7))[1] == (21, 13, 9, 7)
+
+    def fail(low, high):
+        raise KeyError("no numbers")
+    monkeypatch.setattr(random, "uniform", fail)
+    for call in (lambda: image.random_size_crop(x, (9, 7), 0.1, (0.5, 2)), lambda: image.DetRandomCropAug()(x, LABEL),
+                 lambda: image.DetRandomPadAug()(x, LABEL)):
+        with pytest.raises(KeyError, match="no numbers"):
+            call()
 
 
 def test_create_det_augmenter():

@@ -6,23 +6,21 @@ from ...context import current_context
 __all__ = ["Stack", "Pad", "Append", "Group", "AsList"]
 
 
-# What NumPy's types that arrays do not have become.
-_NEAREST = {"int16": "int32", "uint16": "int32", "uint32": "int64", "uint64": "int64", "longdouble": "float64",
-            "float128": "float64"}
+# What NumPy's types that arrays do not have become, by their letters: int16, uint16, uint32, uint64, longdouble.
+_NEAREST = {"h": "int32", "H": "int32", "I": "int64", "L": "int64", "Q": "int64", "g": "float64"}
 
 
 def _nearest(dtype):
-    return _NEAREST.get(dtype.name, dtype)
+    return _NEAREST.get(dtype.char, dtype)
 
 
 def to_array(x):
     """An NDArray with the values and, where there is one, the type of a NumPy array."""
-    from ... import ndarray as nd
     if x.dtype.kind not in "fiub":
         raise TypeError(f"a batch cannot be made of {x.dtype} values, only of numbers; give the DataLoader a "
                         f"batchify_fn for "
                         "others")
-    return nd.array(x, dtype=_nearest(x.dtype))
+    return _core.array(x, dtype=_nearest(x.dtype))
 
 
 def stack(items):
