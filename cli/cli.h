@@ -56,7 +56,7 @@ typedef struct cli_model {
     mx_array_dict *params; /* NULL: none */
     int n_inputs, n_labels;
     const char *inputs[CLI_MOST]; /* variables without a value that are data */
-    const char *labels[CLI_MOST]; /* ... and labels of loss heads, which predictions do not need */
+    const char *labels[CLI_MOST]; /* ... and labels of loss outputs, which predictions do not need */
     mx_dims shapes[CLI_MOST];     /* of the inputs; n == -1: not known */
 } cli_model;
 

@@ -228,18 +228,18 @@ mx_arrays block_run_watched(block_object *self, mx_arrays in)
     mx_graph graph = {0};
     if (!symbol || mx_graph_of(&graph, symbol->n, symbol->outputs))
         return mx_list_failed();
-    mx_array **values = mx_alloc_zero((size_t)graph.n * sizeof *values), **heads = mx_list_new(graph.n_heads);
+    mx_array **values = mx_alloc_zero((size_t)graph.n * sizeof *values), **results = mx_list_new(graph.n_results);
     watching w = {self, &graph};
     const mx_interpretation what = {&graph, values, show, &w, self->watch_all, NULL};
-    mx_code code = values && heads ? give_values(&graph, in, values) : mx_error_code();
-    code = code ? code : mx_interpret(&what, heads);
-    for (int64_t i = 0; !code && i < graph.n_heads; i++)
-        if (!mx_scope_add(heads[i]))
+    mx_code code = values && results ? give_values(&graph, in, values) : mx_error_code();
+    code = code ? code : mx_interpret(&what, results);
+    for (int64_t i = 0; !code && i < graph.n_results; i++)
+        if (!mx_scope_add(results[i]))
             code = mx_error_code();
-    const int64_t n = graph.n_heads;
+    const int64_t n = graph.n_results;
     mx_free(values, (size_t)graph.n * sizeof *values);
     mx_graph_free(&graph);
-    return code ? mx_list_failed() : (mx_arrays){heads, n};
+    return code ? mx_list_failed() : (mx_arrays){results, n};
 }
 
 /* _watch(callback or None, inputs too) */

@@ -131,7 +131,7 @@ void mx_op_attach_many(mx_device_type device, const char *op, mx_many_fn many)
 {
     library->attach_many(device, op, many);
 }
-void mx_multi_constants(const mx_op *op, const void *attrs, int i, mx_update *k)
+void mx_multi_constants(const mx_op *op, const void *attrs, int i, mx_update_constants *k)
 {
     library->multi_constants(op, attrs, i, k);
 }

@@ -14,7 +14,7 @@
 #include "base/threads.h"
 #include "op/op.h"
 
-struct mx_update; /* of op/formula/optimizer.h */
+struct mx_update_constants; /* of op/formula/optimizer.h */
 
 /* Changes with this struct and the tables of devices and kernels: both sides must have been built from the same source. */
 #define MX_CUDA_BORDER 4
@@ -28,7 +28,7 @@ typedef struct mx_cuda_library {
     mx_op *(*op_at)(int i);
     void (*attach)(mx_device_type device, const mx_kernel *kernel);
     void (*attach_many)(mx_device_type device, const char *op, mx_many_fn many);
-    void (*multi_constants)(const mx_op *op, const void *attrs, int i, struct mx_update *k);
+    void (*multi_constants)(const mx_op *op, const void *attrs, int i, struct mx_update_constants *k);
     mx_rng (*rng_reserve)(uint64_t blocks);
     const mx_flags *(*flags)(void);
     mx_array *(*array_new)(const mx_shape_t *shape, mx_dtype dtype, mx_context context);

@@ -221,16 +221,16 @@ static mx_symbol *convert(conversion *c)
     c->cast = mx_alloc_zero(2 * (size_t)entries * sizeof *c->cast);
     c->low = mx_alloc_zero((size_t)c->graph.n);
     c->in = mx_alloc(in_bytes);
-    mx_gentry *heads = mx_alloc((size_t)c->graph.n_heads * sizeof *heads);
-    mx_code code = c->now && c->cast && c->low && c->in && heads ? MX_OK : MX_ERR_MEMORY;
+    mx_gentry *results = mx_alloc((size_t)c->graph.n_results * sizeof *results);
+    mx_code code = c->now && c->cast && c->low && c->in && results ? MX_OK : MX_ERR_MEMORY;
     for (int64_t i = 0; !code && i < c->graph.n; i++)
         code = convert_node(c, i);
-    for (int64_t i = 0; !code && i < c->graph.n_heads; i++)
-        heads[i] = c->now[c->graph.heads[i]];
-    mx_symbol *made = code ? NULL : mx_symbol_new(c->graph.n_heads, heads);
+    for (int64_t i = 0; !code && i < c->graph.n_results; i++)
+        results[i] = c->now[c->graph.results[i]];
+    mx_symbol *made = code ? NULL : mx_symbol_new(c->graph.n_results, results);
     for (int64_t e = 0; e < entries && c->now && c->cast; e++)
         mx_release(c->now[e].node), mx_release(c->cast[2 * e]), mx_release(c->cast[2 * e + 1]);
-    mx_free(heads, (size_t)c->graph.n_heads * sizeof *heads);
+    mx_free(results, (size_t)c->graph.n_results * sizeof *results);
     mx_free(c->in, in_bytes);
     mx_free(c->low, (size_t)c->graph.n);
     mx_free(c->cast, 2 * (size_t)entries * sizeof *c->cast);
@@ -325,8 +325,8 @@ static void find_readers(const mx_graph *graph, mx_dtype target, uint8_t *reader
         for (int64_t k = graph->in_row[i]; k < graph->in_row[i + 1]; k++)
             if (graph->in_entry[k] >= 0)
                 readers[mx_graph_node_of(graph, graph->in_entry[k])] |= casts_to(graph->nodes[i], target) ? 1 : 2;
-    for (int64_t i = 0; i < graph->n_heads; i++)
-        readers[mx_graph_node_of(graph, graph->heads[i])] |= 2;
+    for (int64_t i = 0; i < graph->n_results; i++)
+        readers[mx_graph_node_of(graph, graph->results[i])] |= 2;
 }
 
 mx_names mx_amp_cast_variables(const mx_symbol *symbol, mx_dtype target)

@@ -14,7 +14,7 @@ typedef struct run {
     const mx_interpretation *what;
     const mx_graph *graph;
     mx_array **value;  /* per entry; retained; NULL: not computed, or not needed any more */
-    int64_t *users;    /* per entry: nodes and heads that still want it */
+    int64_t *users;    /* per entry: nodes and results that still want it */
     mx_array **in;     /* inputs of the node at hand */
     mx_shape_t *shape; /* per entry, where some node leaves sizes open; else NULL */
     size_t shape_bytes;
@@ -26,8 +26,8 @@ static void count_users(run *r)
     for (int64_t i = 0; i < g->in_row[g->n]; i++)
         if (g->in_entry[i] >= 0)
             r->users[g->in_entry[i]]++;
-    for (int64_t i = 0; i < g->n_heads; i++)
-        r->users[g->heads[i]]++;
+    for (int64_t i = 0; i < g->n_results; i++)
+        r->users[g->results[i]]++;
 }
 
 static void used(run *r, int64_t entry)
@@ -157,7 +157,7 @@ static mx_code run_node(run *r, int64_t i)
     return code;
 }
 
-mx_code mx_interpret(const mx_interpretation *what, mx_array **heads)
+mx_code mx_interpret(const mx_interpretation *what, mx_array **results)
 {
     const mx_graph *g = what->graph;
     size_t entries = (size_t)g->row[g->n], most = 1;
@@ -175,13 +175,13 @@ mx_code mx_interpret(const mx_interpretation *what, mx_array **heads)
     for (int64_t i = 0; !code && i < g->n; i++)
         code = run_node(&r, what->order ? what->order[i] : i);
     mx_thread.precision_settled--;
-    for (int64_t i = 0; !code && i < g->n_heads; i++) {
-        heads[i] = r.value[g->heads[i]];
-        if (!heads[i])
+    for (int64_t i = 0; !code && i < g->n_results; i++) {
+        results[i] = r.value[g->results[i]];
+        if (!results[i])
             code = mx_fail(MX_ERR_UNSUPPORTED, "output %lld is one that only gradients see", (long long)i);
     }
-    for (int64_t i = 0; i < g->n_heads; i++)
-        heads[i] = code ? NULL : mx_retain(heads[i]);
+    for (int64_t i = 0; i < g->n_results; i++)
+        results[i] = code ? NULL : mx_retain(results[i]);
     for (size_t e = 0; e < entries; e++)
         mx_release(r.value[e]);
     mx_free(r.shape, r.shape_bytes);

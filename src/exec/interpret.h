@@ -18,8 +18,8 @@ typedef struct mx_interpretation {
     const int64_t *order; /* (graph->n) nodes in the order to run them, inputs before users; NULL: as they stand */
 } mx_interpretation;
 
-/* heads (graph->n_heads) receives new references.  What no later node needs is given back on the way.  While recording
+/* results (graph->n_results) receives new references.  What no later node needs is given back on the way.  While recording
  * every call goes to the tape; symbolic values give symbolic results. */
-mx_code mx_interpret(const mx_interpretation *what, mx_array **heads);
+mx_code mx_interpret(const mx_interpretation *what, mx_array **results);
 
 #endif

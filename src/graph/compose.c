@@ -47,7 +47,7 @@ static mx_code rebuild_node(const mx_graph *graph, mx_gentry *now, int64_t i)
     return MX_OK;
 }
 
-mx_code mx_graph_rebuild(const mx_graph *graph, mx_replace_fn replace, void *user, mx_gentry *heads)
+mx_code mx_graph_rebuild(const mx_graph *graph, mx_replace_fn replace, void *user, mx_gentry *results)
 {
     const int64_t entries = graph->row[graph->n];
     mx_gentry *now = mx_alloc((size_t)entries * sizeof *now);
@@ -66,8 +66,8 @@ mx_code mx_graph_rebuild(const mx_graph *graph, mx_replace_fn replace, void *use
             code = rebuild_node(graph, now, i);
         }
     }
-    for (int64_t i = 0; !code && i < graph->n_heads; i++)
-        heads[i] = (mx_gentry){mx_retain(now[graph->heads[i]].node), now[graph->heads[i]].output};
+    for (int64_t i = 0; !code && i < graph->n_results; i++)
+        results[i] = (mx_gentry){mx_retain(now[graph->results[i]].node), now[graph->results[i]].output};
     for (int64_t e = 0; e < entries; e++)
         mx_release(now[e].node);
     mx_free(now, (size_t)entries * sizeof *now);
@@ -134,9 +134,9 @@ static mx_code check_used(const composition *c)
 }
 
 /* The composed symbol's own node gets the name that was asked for. */
-static mx_code rename_top(mx_gentry *heads, int64_t n, const char *name)
+static mx_code rename_top(mx_gentry *results, int64_t n, const char *name)
 {
-    mx_gnode *top = heads[0].node;
+    mx_gnode *top = results[0].node;
     if (!name || !top->op)
         return MX_OK;
     mx_gnode *made = mx_gnode_with_inputs(top, top->in);
@@ -146,8 +146,8 @@ static mx_code rename_top(mx_gentry *heads, int64_t n, const char *name)
     mx_strfree(made->name);
     made->name = copy;
     for (int64_t i = 0; i < n; i++)
-        if (heads[i].node == top) {
-            heads[i].node = mx_retain(made);
+        if (results[i].node == top) {
+            results[i].node = mx_retain(made);
             if (i)
                 mx_release(top);
         }
@@ -159,16 +159,16 @@ static mx_code rename_top(mx_gentry *heads, int64_t n, const char *name)
 static mx_symbol *compose(const mx_symbol *symbol, const mx_graph *graph, composition *c)
 {
     const size_t bytes = (size_t)symbol->n * sizeof(mx_gentry);
-    mx_gentry *heads = mx_alloc_zero(bytes);
-    if (!heads)
+    mx_gentry *results = mx_alloc_zero(bytes);
+    if (!results)
         return NULL;
-    mx_code code = mx_graph_rebuild(graph, replace_variable, c, heads);
+    mx_code code = mx_graph_rebuild(graph, replace_variable, c, results);
     code = code ? code : check_used(c);
-    code = code ? code : rename_top(heads, symbol->n, c->name);
-    mx_symbol *made = code ? NULL : mx_symbol_new(symbol->n, heads);
+    code = code ? code : rename_top(results, symbol->n, c->name);
+    mx_symbol *made = code ? NULL : mx_symbol_new(symbol->n, results);
     for (int64_t i = 0; i < symbol->n; i++)
-        mx_release(heads[i].node);
-    mx_free(heads, bytes);
+        mx_release(results[i].node);
+    mx_free(results, bytes);
     return made;
 }
 

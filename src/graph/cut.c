@@ -16,7 +16,7 @@
 
 typedef struct cut {
     mx_cutting *what;
-    mx_graph graph; /* of the heads, with all that stands outside */
+    mx_graph graph; /* of the results, with all that stands outside */
     int64_t *order; /* (n) by creation */
     mx_gentry *now; /* (entries) what stands for an entry inside; retained; node NULL: not needed so far */
 } cut;
@@ -95,34 +95,34 @@ static mx_code remake(cut *c, int64_t i)
     return MX_OK;
 }
 
-/* ---- heads ------------------------------------------------------------------------------------------------------- */
+/* ---- results ------------------------------------------------------------------------------------------------------- */
 
-static mx_code copied(mx_gentry *head)
+static mx_code copied(mx_gentry *result)
 {
     char *name = mx_names_make(NULL, "identity");
     mx_gnode *made = NULL;
     if (name)
-        made = mx_gnode_make(&(struct mx_gnode_args){.op = mx_op_find("_copy"), .name = name, .n_in = 1, .in = head});
+        made = mx_gnode_make(&(struct mx_gnode_args){.op = mx_op_find("_copy"), .name = name, .n_in = 1, .in = result});
     mx_strfree(name);
     if (!made || mx_notes_apply(made))
         return mx_release(made), mx_error_code();
-    mx_release(head->node);
-    *head = (mx_gentry){made, 0};
+    mx_release(result->node);
+    *result = (mx_gentry){made, 0};
     return MX_OK;
 }
 
-static mx_code find_heads(cut *c, mx_gentry *heads)
+static mx_code find_results(cut *c, mx_gentry *results)
 {
-    for (int64_t h = 0; h < c->what->n_heads; h++) {
-        if (entry_now(c, c->graph.heads[h], &heads[h]))
+    for (int64_t h = 0; h < c->what->n_results; h++) {
+        if (entry_now(c, c->graph.results[h], &results[h]))
             return mx_error_code();
-        mx_retain(heads[h].node);
+        mx_retain(results[h].node);
     }
-    for (int64_t h = 0; h < c->what->n_heads; h++) {
-        bool again = !heads[h].node->op;
+    for (int64_t h = 0; h < c->what->n_results; h++) {
+        bool again = !results[h].node->op;
         for (int64_t k = 0; k < h && !again; k++)
-            again = heads[k].node == heads[h].node && heads[k].output == heads[h].output;
-        if (again && copied(&heads[h]))
+            again = results[k].node == results[h].node && results[k].output == results[h].output;
+        if (again && copied(&results[h]))
             return mx_error_code();
     }
     return MX_OK;
@@ -173,14 +173,14 @@ static mx_code run(cut *c)
     for (int64_t k = 0; k < n; k++)
         if (is_inside(c, c->graph.nodes[c->order[k]]) && remake(c, c->order[k]))
             return mx_error_code();
-    const size_t bytes = (size_t)what->n_heads * sizeof(mx_gentry);
-    mx_gentry *heads = mx_alloc_zero(bytes);
-    mx_code code = heads ? find_heads(c, heads) : MX_ERR_MEMORY;
-    if (!code && !(what->symbol = mx_symbol_new(what->n_heads, heads)))
+    const size_t bytes = (size_t)what->n_results * sizeof(mx_gentry);
+    mx_gentry *results = mx_alloc_zero(bytes);
+    mx_code code = results ? find_results(c, results) : MX_ERR_MEMORY;
+    if (!code && !(what->symbol = mx_symbol_new(what->n_results, results)))
         code = mx_error_code();
-    for (int64_t h = 0; heads && h < what->n_heads; h++)
-        mx_release(heads[h].node);
-    mx_free(heads, bytes);
+    for (int64_t h = 0; results && h < what->n_results; h++)
+        mx_release(results[h].node);
+    mx_free(results, bytes);
     return code ? code : find_inputs(c);
 }
 
@@ -188,7 +188,7 @@ mx_code mx_cut(mx_cutting *cutting)
 {
     cut c = {.what = cutting};
     cutting->symbol = NULL, cutting->n_in = 0, cutting->placeholder = NULL, cutting->outside = NULL;
-    if (mx_graph_of(&c.graph, cutting->n_heads, cutting->heads))
+    if (mx_graph_of(&c.graph, cutting->n_results, cutting->results))
         return mx_error_code();
     const size_t entries = (size_t)c.graph.row[c.graph.n];
     c.order = mx_alloc((size_t)c.graph.n * sizeof *c.order);

@@ -192,11 +192,11 @@ static void draw_arrows(mx_text *text, const mx_graph *graph, const mx_dot *how,
 
 static void draw_results(mx_text *text, const mx_graph *graph, const mx_dot *how)
 {
-    for (int64_t h = 0; h < graph->n_heads; h++) {
+    for (int64_t h = 0; h < graph->n_results; h++) {
         mx_text_print(text, "\tout%lld [shape=\"plaintext\" style=\"\" width=\"0\" height=\"0\" label=\"output\"]\n",
                       (long long)h);
-        mx_text_print(text, "\tn%lld -> out%lld", (long long)mx_graph_node_of(graph, graph->heads[h]), (long long)h);
-        end_arrow(text, how, graph->heads[h], true);
+        mx_text_print(text, "\tn%lld -> out%lld", (long long)mx_graph_node_of(graph, graph->results[h]), (long long)h);
+        end_arrow(text, how, graph->results[h], true);
     }
 }
 

@@ -81,9 +81,9 @@ static bool visit(walk *w, mx_gnode *node)
     return !fresh || mx_vec_push(&w->stack, ((step){node, 0}));
 }
 
-static bool walk_from(walk *w, mx_gnode *head)
+static bool walk_from(walk *w, mx_gnode *result)
 {
-    if (!visit(w, head))
+    if (!visit(w, result))
         return false;
     while (w->stack.length) {
         step *top = &w->stack.items[w->stack.length - 1];
@@ -110,27 +110,27 @@ static void free_walk(walk *w)
 
 /* ---- the graph ------------------------------------------------------------------------------------------------- */
 
-static bool reserve(mx_graph *graph, const walk *w, int64_t n_heads)
+static bool reserve(mx_graph *graph, const walk *w, int64_t n_results)
 {
     int64_t inputs = 0;
     for (int64_t i = 0; i < w->order.length; i++)
         inputs += w->order.items[i]->n_in;
     const size_t n = (size_t)w->order.length;
-    const size_t words = n + 2 * (n + 1) + (size_t)inputs + (size_t)n_heads;
+    const size_t words = n + 2 * (n + 1) + (size_t)inputs + (size_t)n_results;
     graph->bytes = words * 8;
     int64_t *p = mx_alloc(graph->bytes);
     if (!p)
         return false;
-    graph->n = w->order.length, graph->n_heads = n_heads;
+    graph->n = w->order.length, graph->n_results = n_results;
     graph->nodes = (mx_gnode **)(void *)p, p += n;
     graph->row = p, p += n + 1;
     graph->in_row = p, p += n + 1;
     graph->in_entry = p, p += inputs;
-    graph->heads = p;
+    graph->results = p;
     return true;
 }
 
-static void fill(mx_graph *graph, const walk *w, const mx_gentry *heads)
+static void fill(mx_graph *graph, const walk *w, const mx_gentry *results)
 {
     graph->row[0] = graph->in_row[0] = 0;
     for (int64_t i = 0; i < graph->n; i++) {
@@ -144,20 +144,20 @@ static void fill(mx_graph *graph, const walk *w, const mx_gentry *heads)
                 e->node ? graph->row[find(&w->table, e->node)->number] + (int64_t)e->output : -1;
         }
     }
-    for (int64_t i = 0; i < graph->n_heads; i++)
-        graph->heads[i] = graph->row[find(&w->table, heads[i].node)->number] + (int64_t)heads[i].output;
+    for (int64_t i = 0; i < graph->n_results; i++)
+        graph->results[i] = graph->row[find(&w->table, results[i].node)->number] + (int64_t)results[i].output;
 }
 
-mx_code mx_graph_of(mx_graph *graph, int64_t n_heads, const mx_gentry *heads)
+mx_code mx_graph_of(mx_graph *graph, int64_t n_results, const mx_gentry *results)
 {
     walk w = {0};
     *graph = (mx_graph){0};
     bool ok = true;
-    for (int64_t i = 0; ok && i < n_heads; i++)
-        ok = walk_from(&w, heads[i].node);
-    ok = ok && reserve(graph, &w, n_heads);
+    for (int64_t i = 0; ok && i < n_results; i++)
+        ok = walk_from(&w, results[i].node);
+    ok = ok && reserve(graph, &w, n_results);
     if (ok)
-        fill(graph, &w, heads);
+        fill(graph, &w, results);
     free_walk(&w);
     return ok ? MX_OK : mx_error_code();
 }

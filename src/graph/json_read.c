@@ -359,7 +359,7 @@ static int64_t read_version(const mx_json *root)
     return version > 0 && version < 1e9 ? (int64_t)version : 800;
 }
 
-static mx_symbol *read_heads(const reading *r, const mx_json *root)
+static mx_symbol *read_results(const reading *r, const mx_json *root)
 {
     const mx_json *list = mx_json_member(root, "heads", MX_JSON_ARRAY);
     const int64_t n = mx_json_count(list);
@@ -369,14 +369,14 @@ static mx_symbol *read_heads(const reading *r, const mx_json *root)
         mx_json_fail(list, "heads is empty: the symbol has no outputs");
         return NULL;
     }
-    mx_gentry *heads = mx_alloc_zero((size_t)n * sizeof *heads);
-    if (!heads)
+    mx_gentry *results = mx_alloc_zero((size_t)n * sizeof *results);
+    if (!results)
         return NULL;
     mx_code code = MX_OK;
     for (int64_t i = 0; !code && i < n; i++)
-        code = read_entry(r, mx_json_at(list, i), "heads", &heads[i]);
-    mx_symbol *symbol = code ? NULL : mx_symbol_new(n, heads);
-    mx_free(heads, (size_t)n * sizeof *heads);
+        code = read_entry(r, mx_json_at(list, i), "heads", &results[i]);
+    mx_symbol *symbol = code ? NULL : mx_symbol_new(n, results);
+    mx_free(results, (size_t)n * sizeof *results);
     return symbol;
 }
 
@@ -390,7 +390,7 @@ static mx_symbol *read_graph(const mx_json *root, int64_t version)
     mx_code code = MX_OK;
     for (int64_t i = 0; !code && i < n; i++)
         code = read_node(&r, mx_json_at(r.nodes, i));
-    mx_symbol *symbol = code ? NULL : read_heads(&r, root);
+    mx_symbol *symbol = code ? NULL : read_results(&r, root);
     for (int64_t i = r.count - 1; i >= 0; i--)
         mx_release(r.made[i]);
     mx_free(r.made, (size_t)n * sizeof *r.made);

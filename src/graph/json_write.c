@@ -219,11 +219,11 @@ static void write_lists(writing *w)
     mx_text_add(w->out, "\"heads\": [");
 }
 
-static void write_heads(writing *w)
+static void write_results(writing *w)
 {
     const mx_graph *g = w->graph;
-    for (int64_t i = 0; i < g->n_heads; i++) {
-        const int64_t real = behind_casts(w, g->heads[i]), from = mx_graph_node_of(g, real);
+    for (int64_t i = 0; i < g->n_results; i++) {
+        const int64_t real = behind_casts(w, g->results[i]), from = mx_graph_node_of(g, real);
         mx_text_print(w->out, "%s[%lld, %lld, %lld]", i ? ", " : "", (long long)w->number[from],
                       (long long)(real - g->row[from]), (long long)w->written[from]);
     }
@@ -244,7 +244,7 @@ static bool write_graph(const mx_graph *graph, mx_text *out, int depth, bool cas
     bool ok = memory && write_nodes(&w);
     if (ok) {
         write_lists(&w);
-        write_heads(&w);
+        write_results(&w);
     }
     mx_free(memory, bytes);
     return ok;

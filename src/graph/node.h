@@ -87,7 +87,7 @@ static inline mx_gentry mx_entry_of(const mx_array *x) /* not retained */
 mx_array *mx_array_symbolic(mx_gnode *node, uint32_t output);
 
 /* ---- graphs: the nodes that some outputs need, in order -------------------------------------------------------- */
-/* A snapshot.  Nodes stand in post-order of a depth-first walk from the heads, inputs from left to right: the order of
+/* A snapshot.  Nodes stand in post-order of a depth-first walk from the results, inputs from left to right: the order of
  * files and of argument lists.  Entries (values) are numbered through: output k of node i is entry row[i] + k. */
 typedef struct mx_graph {
     int64_t n;         /* nodes */
@@ -95,13 +95,13 @@ typedef struct mx_graph {
     int64_t *row;      /* (n + 1) first entry of each node; row[n]: number of entries */
     int64_t *in_row;   /* (n + 1) first place of each node in in_entry */
     int64_t *in_entry; /* (in_row[n]) entry number of every input; -1: absent */
-    int64_t n_heads;
-    int64_t *heads; /* (n_heads) entry numbers */
-    size_t bytes;   /* of the one allocation that holds the arrays above */
+    int64_t n_results;
+    int64_t *results; /* (n_results) entry numbers */
+    size_t bytes;     /* of the one allocation that holds the arrays above */
 } mx_graph;
 
 /* Fills `graph` (to be freed with mx_graph_free, also when zeroed).  Walks without recursion. */
-mx_code mx_graph_of(mx_graph *graph, int64_t n_heads, const mx_gentry *heads);
+mx_code mx_graph_of(mx_graph *graph, int64_t n_results, const mx_gentry *results);
 void mx_graph_free(mx_graph *graph);
 /* Node that makes an entry, by binary search in row. */
 int64_t mx_graph_node_of(const mx_graph *graph, int64_t entry);

@@ -60,7 +60,7 @@ static bool replace(const mx_graph *graph, int64_t i, void *user, mx_gentry *oth
     return made[i] != NULL;
 }
 
-mx_code mx_graph_fill_open(const mx_graph *graph, mx_gentry *heads)
+mx_code mx_graph_fill_open(const mx_graph *graph, mx_gentry *results)
 {
     const size_t entries = (size_t)graph->row[graph->n], shapes = entries * sizeof(mx_shape_t);
     const size_t bytes = shapes + (size_t)graph->n * sizeof(mx_gnode *) + entries * sizeof(int);
@@ -77,7 +77,7 @@ mx_code mx_graph_fill_open(const mx_graph *graph, mx_gentry *heads)
         if (field && mx_shape_known(&shape[graph->row[i]]) && !(made[i] = sized(node, field, &shape[graph->row[i]])))
             code = mx_error_code();
     }
-    code = code ? code : mx_graph_rebuild(graph, replace, made, heads);
+    code = code ? code : mx_graph_rebuild(graph, replace, made, results);
     for (int64_t i = 0; i < graph->n; i++)
         mx_release(made[i]);
     mx_free(shape, bytes);

@@ -12,7 +12,7 @@ const mx_field *mx_open_shape(const mx_op *op, const void *attrs);
 bool mx_graph_open(const mx_graph *graph); /* some node does */
 /* A copy of the node's attributes with this shape; NULL with an error.  Free it with mx_free(., schema->size). */
 void *mx_sized_attrs(const mx_gnode *node, const mx_field *field, const mx_shape_t *shape);
-/* The heads of the graph with all sizes filled in that follow from its variables; heads (n_heads): nodes retained. */
-mx_code mx_graph_fill_open(const mx_graph *graph, mx_gentry *heads);
+/* The results of the graph with all sizes filled in that follow from its variables; results (n_results): nodes retained. */
+mx_code mx_graph_fill_open(const mx_graph *graph, mx_gentry *results);
 
 #endif

@@ -7,7 +7,7 @@
 /* Called for the nodes in order: true puts `other` (not retained) in the place of output 0 of node i. */
 typedef bool (*mx_replace_fn)(const mx_graph *graph, int64_t i, void *user, mx_gentry *other);
 
-/* heads (graph->n_heads) receives the new heads, nodes retained; nodes that nothing changed for are shared. */
-mx_code mx_graph_rebuild(const mx_graph *graph, mx_replace_fn replace, void *user, mx_gentry *heads);
+/* results (graph->n_results) receives the new results, nodes retained; nodes that nothing changed for are shared. */
+mx_code mx_graph_rebuild(const mx_graph *graph, mx_replace_fn replace, void *user, mx_gentry *results);
 
 #endif

@@ -171,9 +171,9 @@ static mx_code place_all(mx_subgraph *part, const char *who, const char *attribu
     return code;
 }
 
-static mx_code check_heads(const mx_control *c, const char *who, int part, int64_t want)
+static mx_code check_results(const mx_control *c, const char *who, int part, int64_t want)
 {
-    const int64_t have = c->parts[part].graph.n_heads;
+    const int64_t have = c->parts[part].graph.n_results;
     return have == want ? MX_OK
                         : mx_fail(MX_ERR_ATTRIBUTE, "%s: subgraph %d has %lld outputs, wanted %lld", who, part,
                                   (long long)have, (long long)want);
@@ -204,7 +204,7 @@ static mx_code fill_foreach(mx_control *c, const mx_foreach_attrs *a, const char
         code = wrong_count(who, "the number of inputs of the subgraph", c->parts[0].n_in, c->n_in);
     if (!code && a->num_outputs - a->num_out_data != states.length)
         code = wrong_count(who, "num_outputs - num_out_data", a->num_outputs - a->num_out_data, states.length);
-    code = code ? code : check_heads(c, who, 0, a->num_outputs);
+    code = code ? code : check_results(c, who, 0, a->num_outputs);
     code = code ? code : place(&c->parts[0], who, "in_data_locs", &data, 0);
     code = code ? code : place(&c->parts[0], who, "in_state_locs", &states, c->n_data);
     code = code ? code : place(&c->parts[0], who, "remain_locs", &others, c->n_data + (int)states.length);
@@ -227,8 +227,8 @@ static mx_code fill_while_loop(mx_control *c, const mx_while_loop_attrs *a, cons
     code = code ? code : read_numbers(who, "func_var_locs", a->func_var_locs, step->n_in, &vars);
     if (!code && (a->num_outputs - a->num_out_data != vars.length || !vars.length))
         code = wrong_count(who, "num_outputs - num_out_data", a->num_outputs - a->num_out_data, vars.length);
-    code = code ? code : check_heads(c, who, 0, 1);
-    code = code ? code : check_heads(c, who, 1, a->num_outputs);
+    code = code ? code : check_results(c, who, 0, 1);
+    code = code ? code : check_results(c, who, 1, a->num_outputs);
     code = code ? code : new_states(c, vars.length);
     for (int i = 0; !code && i < c->n_states; i++) {
         c->state[i] = step->from[vars.items[i]];
@@ -246,9 +246,9 @@ static mx_code fill_cond(mx_control *c, const mx_cond_attrs *a, const char *who)
     mx_code code = place_all(&c->parts[0], who, "cond_input_locs", a->cond_input_locs, c->n_in);
     code = code ? code : place_all(&c->parts[1], who, "then_input_locs", a->then_input_locs, c->n_in);
     code = code ? code : place_all(&c->parts[2], who, "else_input_locs", a->else_input_locs, c->n_in);
-    code = code ? code : check_heads(c, who, 0, 1);
-    code = code ? code : check_heads(c, who, 1, a->num_outputs);
-    return code ? code : check_heads(c, who, 2, a->num_outputs);
+    code = code ? code : check_results(c, who, 0, 1);
+    code = code ? code : check_results(c, who, 1, a->num_outputs);
+    return code ? code : check_results(c, who, 2, a->num_outputs);
 }
 
 /* ---- the whole --------------------------------------------------------------------------------------------------- */

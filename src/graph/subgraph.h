@@ -73,15 +73,15 @@ mx_control *mx_control_new(const mx_op *op, const void *attrs, const char *who, 
                            mx_symbol *const *parts);
 
 /* ---- making subgraphs (cut.c) ------------------------------------------------------------------------------------ */
-/* Cuts what was made after `mark` out of the graph of the heads.  placeholders (n) are variables that stand for
+/* Cuts what was made after `mark` out of the graph of the results.  placeholders (n) are variables that stand for
  * arguments; they are replaced by variables of the same names without shapes.  Everything else that comes from outside
- * becomes a variable.  Heads that are variables or appear twice are copies. */
+ * becomes a variable.  Results that are variables or appear twice are copies. */
 typedef struct mx_cutting {
     uint64_t mark; /* sequence number: younger nodes belong to the subgraph */
     int n_placeholders;
     mx_gnode *const *placeholders;
-    int64_t n_heads;
-    const mx_gentry *heads;
+    int64_t n_results;
+    const mx_gentry *results;
     /* Filled in.  For input j of the subgraph: the placeholder it is, or -1 and the value outside that it is. */
     mx_symbol *symbol; /* new reference */
     int n_in;

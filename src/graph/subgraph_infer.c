@@ -82,10 +82,10 @@ static mx_code come_back(part_inference *v)
     return MX_OK;
 }
 
-/* Head h of the part is output k of the node; steps >= -1: stacked, that many of them (-1: not known). */
+/* Result h of the part is output k of the node; steps >= -1: stacked, that many of them (-1: not known). */
 static mx_code give_output(part_inference *v, int64_t h, int k, bool stacked, int64_t steps)
 {
-    const int64_t entry = v->part->graph.heads[h];
+    const int64_t entry = v->part->graph.results[h];
     mx_shape_t shape = v->shape[entry];
     if (stacked && rows_of(v, &v->shape[entry], steps, false, &shape))
         return mx_error_code();
@@ -98,7 +98,7 @@ static mx_code give_output(part_inference *v, int64_t h, int k, bool stacked, in
 static mx_code join_state(part_inference *v, int s, bool *learned)
 {
     const mx_control *c = v->control;
-    const int64_t entry = v->part->graph.heads[c->n_out_data + s];
+    const int64_t entry = v->part->graph.results[c->n_out_data + s];
     const int i = c->state[s], k = c->n_out_data + s;
     const mx_shape_t before = v->infer->in[i];
     const int type = v->infer->in_type[i];

@@ -102,14 +102,14 @@ static void fill(const asking *a, mx_inferred *all, mx_dims *shapes, mx_dtype *t
             }
         *(aux ? &all->n_auxiliary : &all->n_arguments) = at - begin;
     }
-    all->outputs = shapes + at, all->output_types = types + at, all->n_outputs = a->graph.n_heads;
-    for (int64_t i = 0; i < a->graph.n_heads; i++)
-        put(a, a->graph.heads[i], &shapes[at + i], &types[at + i], all);
+    all->outputs = shapes + at, all->output_types = types + at, all->n_outputs = a->graph.n_results;
+    for (int64_t i = 0; i < a->graph.n_results; i++)
+        put(a, a->graph.results[i], &shapes[at + i], &types[at + i], all);
 }
 
 static result *make_result(const asking *a)
 {
-    const size_t most = (size_t)(a->graph.n + a->graph.n_heads);
+    const size_t most = (size_t)(a->graph.n + a->graph.n_results);
     const size_t bytes = sizeof(result) + most * (sizeof(mx_dims) + sizeof(mx_dtype));
     result *r = mx_alloc_zero(bytes);
     if (!r)

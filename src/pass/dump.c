@@ -41,7 +41,7 @@ void mx_program_text(const mx_program *program, mx_text *text)
         mx_text_print(text, ")  # %s\n", step->name);
     }
     mx_text_add(text, "give ");
-    add_list(program, (int32_t)program->heads.length, program->heads.items, text);
+    add_list(program, (int32_t)program->results.length, program->results.items, text);
     mx_text_add(text, "\n");
 }
 

@@ -1,6 +1,6 @@
 /* The gradient pass: every operator's own gradient, called on symbolic arrays, makes the backward graph.
  *
- *     heads with gradients -> newest node first -> op->gradient() on symbolic arrays -> summed per entry -> variables
+ *     results with gradients -> newest node first -> op->gradient() on symbolic arrays -> summed per entry -> variables
  *
  * It mirrors exec/backward.c, which does the same on the tape: fused backward operators are used, gradients flow only
  * towards what is wanted, hidden outputs (masks, statistics) are taken from the forward nodes.
@@ -149,7 +149,7 @@ static mx_code through_node(pass *p, int64_t i)
 
 static mx_code open(pass *p)
 {
-    mx_code code = mx_graph_of(&p->graph, p->request->n_heads, p->request->heads);
+    mx_code code = mx_graph_of(&p->graph, p->request->n_results, p->request->results);
     if (code)
         return code;
     const size_t n = (size_t)p->graph.n;
@@ -191,9 +191,9 @@ mx_code mx_gradient_graph(const struct mx_gradient_request *request, mx_gentry *
     for (int64_t i = 0; i < request->n_wanted; i++)
         gradients[i] = (mx_gentry){0};
     mx_code code = open(&p);
-    for (int64_t i = 0; !code && i < request->n_heads; i++)
+    for (int64_t i = 0; !code && i < request->n_results; i++)
         if (request->head_gradients[i])
-            code = add_to(&p, p.graph.heads[i], request->head_gradients[i]);
+            code = add_to(&p, p.graph.results[i], request->head_gradients[i]);
     for (int64_t i = p.graph.n; !code && i-- > 0;)
         code = through_node(&p, p.order[i]);
     if (!code)

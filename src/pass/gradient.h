@@ -5,9 +5,9 @@
 #include "graph/node.h"
 
 struct mx_gradient_request {
-    int64_t n_heads;
-    const mx_gentry *heads;
-    mx_array *const *head_gradients; /* (n_heads) symbolic, of the heads' shapes; NULL entries: zero */
+    int64_t n_results;
+    const mx_gentry *results;
+    mx_array *const *head_gradients; /* (n_results) symbolic, of the results' shapes; NULL entries: zero */
     int64_t n_wanted;
     mx_gnode *const *wanted; /* variables */
     bool training;           /* mode in which the forward runs */

@@ -210,9 +210,9 @@ static void find_plain_readers(mx_layout *l)
             if (step->in[k] >= 0 && l->blocked[step->in[k]])
                 l->plain[step->in[k]] = true;
     }
-    for (int64_t h = 0; h < l->program->heads.length; h++)
-        if (l->program->heads.items[h] >= 0)
-            l->plain[l->program->heads.items[h]] = true;
+    for (int64_t h = 0; h < l->program->results.length; h++)
+        if (l->program->results.items[h] >= 0)
+            l->plain[l->program->results.items[h]] = true;
 }
 
 static void weigh_regions(mx_layout *l)

@@ -28,7 +28,7 @@
 typedef struct buffer {
     int64_t bytes;
     int32_t first, last; /* steps between which it lives, both included */
-    int32_t external, head;
+    int32_t external, result;
     bool prepared; /* in the block of what was prepared */
     int64_t offset;
 } buffer;
@@ -132,7 +132,7 @@ static mx_code place_output(planner *p, int32_t s, int k)
         from = input_to_reuse(p, s);
     p->of[v] = from >= 0 ? p->of[from]
                          : new_buffer(p,
-                  (buffer){.bytes = rounded(mx_value_bytes(value)), .first = s, .last = s, .external = -1, .head = -1,
+                  (buffer){.bytes = rounded(mx_value_bytes(value)), .first = s, .last = s, .external = -1, .result = -1,
                            .prepared = s < g->prepared});
     if (p->of[v] < 0)
         return MX_ERR_MEMORY;
@@ -146,13 +146,13 @@ static mx_code make_buffers(planner *p)
     for (int64_t v = 0; v < g->values.length; v++)
         p->of[v] = -1;
     for (int64_t e = 0; e < g->externals.length; e++) {
-        const int32_t b = new_buffer(p, (buffer){.external = (int32_t)e, .head = -1, .last = INT32_MAX});
+        const int32_t b = new_buffer(p, (buffer){.external = (int32_t)e, .result = -1, .last = INT32_MAX});
         if (b < 0)
             return MX_ERR_MEMORY;
         p->of[g->externals.items[e].value] = b;
     }
-    for (int64_t h = 0; h < g->heads.length; h++) { /* heads outlive everything: nobody takes their memory over */
-        const int32_t v = g->heads.items[h];
+    for (int64_t h = 0; h < g->results.length; h++) { /* results outlive everything: nobody takes their memory over */
+        const int32_t v = g->results.items[h];
         if (v >= 0)
             p->last_use[v] = INT32_MAX;
     }
@@ -160,9 +160,9 @@ static mx_code make_buffers(planner *p)
         for (int k = 0; k < g->steps.items[s].n_out; k++)
             if (place_output(p, (int32_t)s, k))
                 return MX_ERR_MEMORY;
-    for (int64_t h = 0; h < g->heads.length; h++)
-        if (g->heads.items[h] >= 0)
-            p->buffers.items[p->of[g->heads.items[h]]].head = (int32_t)h;
+    for (int64_t h = 0; h < g->results.length; h++)
+        if (g->results.items[h] >= 0)
+            p->buffers.items[p->of[g->results.items[h]]].result = (int32_t)h;
     return MX_OK;
 }
 
@@ -176,7 +176,7 @@ static mx_code add_workspace(planner *p, const size_t *workspace)
                                                  .first = (int32_t)s,
                                                  .last = (int32_t)s,
                                                  .external = -1,
-                                                 .head = -1});
+                                                 .result = -1});
         if (b < 0)
             return MX_ERR_MEMORY;
         p->memory->workspace[s] = b; /* becomes an offset when the buffers are placed */
@@ -186,7 +186,7 @@ static mx_code add_workspace(planner *p, const size_t *workspace)
 
 /* ---- places ------------------------------------------------------------------------------------------------------ */
 
-static bool in_arena(const buffer *b) { return b->external < 0 && b->head < 0 && b->bytes > 0; }
+static bool in_arena(const buffer *b) { return b->external < 0 && b->result < 0 && b->bytes > 0; }
 
 /* Numbers of buffers: the largest first, then those that are used earlier. */
 static int largest_first(const void *a, const void *b, const void *buffers)
@@ -251,8 +251,8 @@ static void write_places(planner *p)
         m->place[v] = (mx_place){MX_PLACE_NOWHERE, 0};
         if (b && b->external >= 0)
             m->place[v] = (mx_place){MX_PLACE_EXTERNAL, b->external};
-        else if (b && b->head >= 0)
-            m->place[v] = (mx_place){MX_PLACE_HEAD, b->head};
+        else if (b && b->result >= 0)
+            m->place[v] = (mx_place){MX_PLACE_RESULT, b->result};
         else if (b)
             m->place[v] = (mx_place){b->prepared ? MX_PLACE_PREPARED : MX_PLACE_ARENA, b->bytes ? b->offset : 0};
     }

@@ -8,7 +8,7 @@ typedef enum mx_place_kind {
     MX_PLACE_NOWHERE,  /* no live step touches it */
     MX_PLACE_ARENA,    /* `at`: offset in bytes */
     MX_PLACE_EXTERNAL, /* `at`: slot */
-    MX_PLACE_HEAD,     /* `at`: head whose array it is */
+    MX_PLACE_RESULT,     /* `at`: result whose array it is */
     MX_PLACE_PREPARED, /* `at`: offset in bytes into what was prepared */
 } mx_place_kind;
 typedef struct mx_place {

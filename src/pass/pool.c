@@ -24,7 +24,7 @@ static bool is_max_pool(const mx_step *step)
     return true;
 }
 
-/* The only live steps that read v, up to `most`; -1: there are more, or it is a head. */
+/* The only live steps that read v, up to `most`; -1: there are more, or it is a result. */
 static int users(const mx_program *program, int32_t v, int32_t *found, int most)
 {
     int n = 0;

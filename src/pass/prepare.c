@@ -50,8 +50,8 @@ static bool lasting(const mx_program *program, int32_t v, const bool *prepared)
 
 static bool is_head(const mx_program *program, int32_t v)
 {
-    for (int64_t h = 0; h < program->heads.length; h++)
-        if (program->heads.items[h] == v)
+    for (int64_t h = 0; h < program->results.length; h++)
+        if (program->results.items[h] == v)
             return true;
     return false;
 }

@@ -42,7 +42,7 @@ void mx_program_free(mx_program *program)
     mx_vec_free(&program->values);
     mx_vec_free(&program->steps);
     mx_vec_free(&program->externals);
-    mx_vec_free(&program->heads);
+    mx_vec_free(&program->results);
     for (mx_chunk *chunk = program->memory, *next; chunk; chunk = next) {
         next = chunk->next;
         mx_free(chunk, sizeof(mx_chunk) + chunk->bytes + 16);
@@ -201,11 +201,11 @@ static mx_code add_nodes(builder *b)
     return MX_OK;
 }
 
-static mx_code add_heads(builder *b, int64_t count, const mx_gentry *heads, int64_t *next)
+static mx_code add_results(builder *b, int64_t count, const mx_gentry *results, int64_t *next)
 {
     for (int64_t i = 0; i < count; i++) {
-        const int32_t value = heads[i].node ? b->value[b->graph.heads[(*next)++]] : -1;
-        if (!mx_vec_push(&b->program->heads, value))
+        const int32_t value = results[i].node ? b->value[b->graph.results[(*next)++]] : -1;
+        if (!mx_vec_push(&b->program->results, value))
             return MX_ERR_MEMORY;
     }
     return MX_OK;
@@ -227,13 +227,13 @@ static void mark_written(mx_program *program)
 static mx_code build(builder *b)
 {
     const struct mx_program_source *s = b->source;
-    const size_t bytes = (size_t)(s->n_heads + s->n_gradients + s->n_kept) * sizeof(mx_gentry);
+    const size_t bytes = (size_t)(s->n_results + s->n_gradients + s->n_kept) * sizeof(mx_gentry);
     mx_gentry *all = mx_alloc(bytes);
     if (!all)
         return MX_ERR_MEMORY;
     int64_t count = 0, next = 0;
-    for (int64_t i = 0; i < s->n_heads + s->n_gradients; i++) {
-        const mx_gentry e = i < s->n_heads ? s->heads[i] : s->gradients[i - s->n_heads];
+    for (int64_t i = 0; i < s->n_results + s->n_gradients; i++) {
+        const mx_gentry e = i < s->n_results ? s->results[i] : s->gradients[i - s->n_results];
         if (e.node)
             all[count++] = e;
     }
@@ -255,16 +255,16 @@ static mx_code build(builder *b)
     if (!code)
         code = add_nodes(b);
     if (!code)
-        code = add_heads(b, s->n_heads, s->heads, &next);
+        code = add_results(b, s->n_results, s->results, &next);
     if (!code)
-        code = add_heads(b, s->n_gradients, s->gradients, &next);
+        code = add_results(b, s->n_gradients, s->gradients, &next);
     return code;
 }
 
 mx_code mx_program_build(mx_program *program, const struct mx_program_source *source)
 {
     *program = (mx_program){.context = source->context,
-                            .forward_heads = source->n_heads,
+                            .forward_results = source->n_results,
                             .n_inputs = source->n_forward_inputs,
                             .training = source->training};
     program->device = mx_device_of(source->context, "plan");
@@ -324,9 +324,9 @@ void mx_program_count(mx_program *program)
             if (program->values.items[step->out[k]].external < 0)
                 program->values.items[step->out[k]].maker = (int32_t)i;
     }
-    for (int64_t i = 0; i < program->heads.length; i++)
-        if (program->heads.items[i] >= 0)
-            program->values.items[program->heads.items[i]].uses++;
+    for (int64_t i = 0; i < program->results.length; i++)
+        if (program->results.items[i] >= 0)
+            program->values.items[program->results.items[i]].uses++;
 }
 
 void mx_program_sweep(mx_program *program)
@@ -349,9 +349,9 @@ void mx_program_replace(mx_program *program, int32_t from, int32_t to)
         for (int k = 0; k < program->steps.items[i].n_in; k++)
             if (program->steps.items[i].in[k] == from)
                 program->steps.items[i].in[k] = to;
-    for (int64_t i = 0; i < program->heads.length; i++)
-        if (program->heads.items[i] == from)
-            program->heads.items[i] = to;
+    for (int64_t i = 0; i < program->results.length; i++)
+        if (program->results.items[i] == from)
+            program->results.items[i] = to;
 }
 
 bool mx_step_has_effects(const mx_program *program, const mx_step *step)

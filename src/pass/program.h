@@ -5,7 +5,7 @@
  *               [0, forward) the forward part, [forward, n) the backward part and the update;
  *               [0, prepared) what follows from parameters alone: run when one of them changed
  *     externals v0 input 0, v1 parameter conv0_weight ...          arrays that whoever runs the program brings along
- *     heads     values that it gives back: results of the forward part, then gradients
+ *     results   values that it gives back: those of the forward part, then gradients
  *
  * Steps stand in the order of their creation, which is that of the imperative run: random numbers, running statistics
  * and updates happen in the same order in both.  Passes replace, join or kill steps but never move one across another
@@ -27,7 +27,7 @@ typedef struct mx_value {
     int dtype;        /* known */
     int32_t maker;    /* step that makes it; -1: an external, or nobody any more */
     int32_t external; /* slot; -1: none */
-    int32_t uses;     /* by live steps and heads; kept by mx_program_count */
+    int32_t uses;     /* by live steps and results; kept by mx_program_count */
 } mx_value;
 
 typedef struct mx_step {
@@ -63,28 +63,28 @@ typedef struct mx_program {
     MX_VEC(mx_value) values;
     MX_VEC(mx_step) steps;
     MX_VEC(mx_external) externals;
-    MX_VEC(int32_t) heads; /* values; -1: a gradient that is zero */
-    int64_t forward;       /* steps of the forward part */
-    int64_t prepared;      /* the first of them, which follow from parameters alone (prepare.c) */
-    int64_t forward_heads; /* heads that the forward part gives */
-    int64_t n_inputs;      /* inputs of the forward part; those behind them are gradients of its heads */
-    bool training;         /* the forward part runs as while training, whether or not a second part follows */
+    MX_VEC(int32_t) results; /* values; -1: a gradient that is zero */
+    int64_t forward;         /* steps of the forward part */
+    int64_t prepared;        /* the first of them, which follow from parameters alone (prepare.c) */
+    int64_t forward_results; /* results that the forward part gives */
+    int64_t n_inputs;        /* inputs of the forward part; those behind them are gradients of its results */
+    bool training;           /* the forward part runs as while training, whether or not a second part follows */
     mx_context context;
     const mx_device *device; /* of the context: passes ask it what it can do */
     mx_chunk *memory;        /* lists, attributes and names: freed with the program */
     mx_pointers kept;        /* what steps call (op/control.h); retained */
 } mx_program;
 
-/* One graph with two groups of heads: what the forward part gives, and what the second part gives (entries with node
+/* One graph with two groups of results: what the forward part gives, and what the second part gives (entries with node
  * NULL are zero).  `inputs` are variables in the order of the caller's arrays; other variables are parameters (they
  * have
  * an owner) or constants (they have a value).  Shapes must be known. */
 struct mx_program_source {
-    int64_t n_heads, n_gradients;
-    const mx_gentry *heads, *gradients;
-    int64_t n_kept; /* nodes of the forward part that run although no head needs them: they draw random numbers */
+    int64_t n_results, n_gradients;
+    const mx_gentry *results, *gradients;
+    int64_t n_kept; /* nodes of the forward part that run although no result needs them: they draw random numbers */
     const mx_gentry *kept;
-    int64_t n_inputs, n_forward_inputs; /* those behind the first n_forward_inputs are gradients of the heads */
+    int64_t n_inputs, n_forward_inputs; /* those behind the first n_forward_inputs are gradients of the results */
     mx_gnode *const *inputs;
     int64_t n_parameters;
     mx_gnode *const *parameters; /* variables with an owner: external parameter i is number i of these */

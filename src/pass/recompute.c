@@ -52,8 +52,8 @@ static int64_t kept_bytes(const mx_program *program, const use *uses)
 
 static bool is_head(const mx_program *program, int32_t v)
 {
-    for (int64_t h = 0; h < program->heads.length; h++)
-        if (program->heads.items[h] == v)
+    for (int64_t h = 0; h < program->results.length; h++)
+        if (program->results.items[h] == v)
             return true;
     return false;
 }

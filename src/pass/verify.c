@@ -30,12 +30,12 @@ static mx_code check_step(const mx_program *program, int64_t i, const bool *made
     return MX_OK;
 }
 
-static mx_code check_heads(const mx_program *program, const bool *made, const char *after, int64_t from, int64_t to)
+static mx_code check_results(const mx_program *program, const bool *made, const char *after, int64_t from, int64_t to)
 {
     for (int64_t h = from; h < to; h++) {
-        const int32_t v = program->heads.items[h];
+        const int32_t v = program->results.items[h];
         if (v >= 0 && program->values.items[v].external < 0 && !made[v])
-            return mx_fail(MX_ERR_STATE, "plan: after pass %s head %lld is made by nobody", after, (long long)h);
+            return mx_fail(MX_ERR_STATE, "plan: after pass %s result %lld is made by nobody", after, (long long)h);
     }
     return MX_OK;
 }
@@ -50,7 +50,7 @@ mx_code mx_program_verify(const mx_program *program, const char *after)
     for (int64_t i = 0; !code && i < program->steps.length; i++) {
         const mx_step *step = &program->steps.items[i];
         if (i == program->forward)
-            code = check_heads(program, made, after, 0, program->forward_heads);
+            code = check_results(program, made, after, 0, program->forward_results);
         if (step->dead || code)
             continue;
         code = check_step(program, i, made, after);
@@ -58,7 +58,7 @@ mx_code mx_program_verify(const mx_program *program, const char *after)
             made[step->out[k]] = true;
     }
     if (!code)
-        code = check_heads(program, made, after, 0, program->heads.length);
+        code = check_results(program, made, after, 0, program->results.length);
     mx_free(made, bytes);
     return code;
 }

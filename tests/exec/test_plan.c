@@ -183,7 +183,7 @@ static void running_allocates_nothing(void **state)
     mx_release(frame);
 }
 
-/* Gradients of the heads are ones; results of the second part get arrays that stay. */
+/* Gradients of the results are ones; results of the second part get arrays that stay. */
 static void bind_second(mx_frame *frame, mx_array **results)
 {
     const mx_program *program = &frame->plan->program;
@@ -193,9 +193,9 @@ static void bind_second(mx_frame *frame, mx_array **results)
         if (x->kind == MX_EXTERNAL_INPUT && x->index >= program->n_inputs)
             assert_int_equal(mx_frame_bind(frame, e, mx_ones(.shape = mx_dims_of_shape(shape))), MX_OK);
     }
-    for (int64_t h = program->forward_heads; h < program->heads.length; h++) {
-        const int32_t v = program->heads.items[h];
-        results[h - program->forward_heads] =
+    for (int64_t h = program->forward_results; h < program->results.length; h++) {
+        const int32_t v = program->results.items[h];
+        results[h - program->forward_results] =
             v < 0 ? NULL : mx_zeros(.shape = mx_dims_of_shape(&program->values.items[v].shape));
     }
 }

@@ -17,18 +17,18 @@ typedef struct running {
     mx_array **in; /* (n_in) what the node's inputs are at the moment; the scope's or the caller's */
 } running;
 
-static mx_code interpret(const mx_subgraph *p, mx_array *const *values, mx_array **heads)
+static mx_code interpret(const mx_subgraph *p, mx_array *const *values, mx_array **results)
 {
     mx_interpretation what = {.graph = &p->graph, .values = values, .order = p->order};
-    mx_code code = mx_interpret(&what, heads);
-    for (int64_t h = 0; !code && h < p->graph.n_heads; h++)
-        if (!(heads[h] = mx_scope_add(heads[h])))
+    mx_code code = mx_interpret(&what, results);
+    for (int64_t h = 0; !code && h < p->graph.n_results; h++)
+        if (!(results[h] = mx_scope_add(results[h])))
             code = mx_error_code();
     return code;
 }
 
-/* Calls a part; heads (graph.n_heads): arrays of the scope. */
-static mx_code call_part(const running *r, int part, mx_array **heads)
+/* Calls a part; results (graph.n_results): arrays of the scope. */
+static mx_code call_part(const running *r, int part, mx_array **results)
 {
     const mx_subgraph *p = &r->control->parts[part];
     const size_t bytes = (size_t)p->graph.n * sizeof(mx_array *);
@@ -38,27 +38,27 @@ static mx_code call_part(const running *r, int part, mx_array **heads)
         return MX_ERR_MEMORY;
     for (int j = 0; j < p->n_in; j++)
         given[j] = values[p->variable[j]] = r->in[p->from[j]];
-    mx_code code = mx_part_run(p, given, heads, &ran);
+    mx_code code = mx_part_run(p, given, results, &ran);
     if (!ran && !code)
-        code = interpret(p, values, heads);
+        code = interpret(p, values, results);
     mx_free(given, 2 * bytes);
     return code;
 }
 
 static mx_array **call_for_list(const running *r, int part)
 {
-    mx_array **heads = mx_list_new(r->control->parts[part].graph.n_heads);
-    return heads && !call_part(r, part, heads) ? heads : NULL;
+    mx_array **results = mx_list_new(r->control->parts[part].graph.n_results);
+    return results && !call_part(r, part, results) ? results : NULL;
 }
 
 static mx_code give(const running *r, int part, mx_arrays *outputs, mx_arrays *next)
 {
     const mx_control *c = r->control;
-    mx_array **heads = call_for_list(r, part);
-    if (!heads)
+    mx_array **results = call_for_list(r, part);
+    if (!results)
         return mx_error_code();
-    *outputs = (mx_arrays){heads, c->n_out_data};
-    *next = (mx_arrays){heads + c->n_out_data, c->n_states};
+    *outputs = (mx_arrays){results, c->n_out_data};
+    *next = (mx_arrays){results + c->n_out_data, c->n_states};
     return MX_OK;
 }
 
@@ -82,8 +82,8 @@ static mx_code foreach_body(void *user, mx_arrays data, mx_arrays states, mx_arr
 static mx_array *while_condition(void *user, mx_arrays variables)
 {
     take_states(user, variables);
-    mx_array **heads = call_for_list(user, 0);
-    return heads ? heads[0] : NULL;
+    mx_array **results = call_for_list(user, 0);
+    return results ? results[0] : NULL;
 }
 
 static mx_code while_step(void *user, mx_arrays variables, mx_arrays *outputs, mx_arrays *next)

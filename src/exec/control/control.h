@@ -25,7 +25,7 @@ mx_loop mx_while_loop_trace(mx_condition_fn condition, mx_step_fn step, void *us
 mx_arrays mx_cond_trace(mx_array *predicate, mx_branch_fn then_branch, mx_branch_fn else_branch, void *user);
 mx_loop mx_loop_failed(void);
 
-/* Runs a part as a plan if it pays and can be done (*ran).  in (part->n_in); heads: arrays of the scope. */
-mx_code mx_part_run(const mx_subgraph *part, mx_array *const *in, mx_array **heads, bool *ran);
+/* Runs a part as a plan if it pays and can be done (*ran).  in (part->n_in); results: arrays of the scope. */
+mx_code mx_part_run(const mx_subgraph *part, mx_array *const *in, mx_array **results, bool *ran);
 
 #endif

@@ -84,9 +84,9 @@ static bool same_key(const part_key *a, const part_key *b)
 typedef struct making {
     const mx_subgraph *part;
     const part_key *key;
-    mx_gnode **variables; /* (n_in + n_heads) of the inputs, then of the gradients of the heads; retained */
+    mx_gnode **variables; /* (n_in + n_results) of the inputs, then of the gradients of the results; retained */
     int n_variables;
-    mx_gentry *heads;     /* (n_heads) retained */
+    mx_gentry *results;   /* (n_results) retained */
     mx_gentry *gradients; /* (n_in) retained; node NULL: zero */
 } making;
 
@@ -104,36 +104,36 @@ static mx_array *new_variable(making *m, const char *name, const mx_shape_t *sha
 static mx_code trace(making *m)
 {
     const mx_subgraph *p = m->part;
-    mx_array **values = mx_list_new(p->graph.n), **heads = mx_list_new(p->graph.n_heads);
-    if (!values || !heads)
+    mx_array **values = mx_list_new(p->graph.n), **results = mx_list_new(p->graph.n_results);
+    if (!values || !results)
         return MX_ERR_MEMORY;
     for (int j = 0; j < p->n_in; j++)
         if (!(values[p->variable[j]] = new_variable(m, "input", &m->key->shape[j], m->key->type[j])))
             return mx_error_code();
     mx_interpretation what = {.graph = &p->graph, .values = values, .order = p->order};
-    mx_code code = mx_interpret(&what, heads);
-    for (int64_t h = 0; !code && h < p->graph.n_heads; h++) {
-        code = mx_entry_for(heads[h], &m->heads[h]);
-        mx_release(heads[h]);
+    mx_code code = mx_interpret(&what, results);
+    for (int64_t h = 0; !code && h < p->graph.n_results; h++) {
+        code = mx_entry_for(results[h], &m->results[h]);
+        mx_release(results[h]);
     }
     return code;
 }
 
 static mx_code differentiate(making *m)
 {
-    const int64_t n = m->part->graph.n_heads;
+    const int64_t n = m->part->graph.n_results;
     mx_array **given = mx_list_new(n);
     mx_gnode **wanted = (mx_gnode **)(void *)mx_list_new(m->key->n_in);
     if (!given || !wanted)
         return MX_ERR_MEMORY;
     for (int64_t h = 0; h < n; h++) {
-        const mx_gentry e = m->heads[h];
+        const mx_gentry e = m->results[h];
         if (!(given[h] = new_variable(m, "gradient", &e.node->out_shape[e.output], e.node->out_type[e.output])))
             return mx_error_code();
     }
     for (int i = 0; i < m->key->n_in; i++)
         wanted[i] = m->key->wanted[i] ? m->variables[i] : NULL;
-    struct mx_gradient_request request = {n, m->heads, given, m->key->n_in, wanted, m->key->training};
+    struct mx_gradient_request request = {n, m->results, given, m->key->n_in, wanted, m->key->training};
     mx_mode mode = mx_mode_enter(0, 1);
     mx_code code = mx_gradient_graph(&request, m->gradients);
     mx_mode_leave(&mode);
@@ -147,8 +147,8 @@ static mx_plan *build(making *m)
     mx_release(mark);
     if (!mark || (m->key->recorded && differentiate(m)))
         return NULL;
-    struct mx_program_source source = {.n_heads = m->part->graph.n_heads,
-                                       .heads = m->heads,
+    struct mx_program_source source = {.n_results = m->part->graph.n_results,
+                                       .results = m->results,
                                        .n_gradients = m->key->recorded ? m->key->n_in : 0,
                                        .gradients = m->gradients,
                                        .n_inputs = m->n_variables,
@@ -186,7 +186,7 @@ static mx_plan *make_plan(making *m)
 
 static part_plan *compile(const mx_subgraph *part, const part_key *key)
 {
-    const size_t n = (size_t)key->n_in, h = (size_t)part->graph.n_heads;
+    const size_t n = (size_t)key->n_in, h = (size_t)part->graph.n_results;
     const size_t bytes = (n + h) * sizeof(mx_gnode *) + (n + h) * sizeof(mx_gentry);
     part_plan *made = mx_alloc_zero(sizeof *made);
     making m = {.part = part, .key = key, .variables = made ? mx_alloc_zero(bytes) : NULL};
@@ -194,8 +194,8 @@ static part_plan *compile(const mx_subgraph *part, const part_key *key)
         mx_free(made, sizeof *made);
         return NULL;
     }
-    m.heads = (mx_gentry *)(void *)(m.variables + n + h);
-    m.gradients = m.heads + h;
+    m.results = (mx_gentry *)(void *)(m.variables + n + h);
+    m.gradients = m.results + h;
     mx_object_init(&made->object, &part_plan_kind);
     made->key = *key;
     const bool clean = !mx_has_error();
@@ -205,7 +205,7 @@ static part_plan *compile(const mx_subgraph *part, const part_key *key)
     for (int i = 0; i < m.n_variables; i++)
         mx_release(m.variables[i]);
     for (size_t i = 0; i < n + h; i++)
-        mx_release(m.heads[i].node);
+        mx_release(m.results[i].node);
     mx_free(m.variables, bytes);
     return made;
 }
@@ -256,25 +256,25 @@ static mx_code bind(mx_frame *frame, int n_in, mx_array *const *in)
 /* A recorded result is a window of its own: the frame holds the array, the array's history holds the frame. */
 static mx_array *result(mx_frame *frame, int64_t h, bool recorded)
 {
-    mx_array *x = frame->heads[h];
+    mx_array *x = frame->results[h];
     const mx_shape_t shape = mx_array_shape(x);
     return mx_scope_add(recorded ? mx_array_view(x, 0, &shape, (mx_dtype)x->dtype) : mx_retain(x));
 }
 
-static mx_code run_frame(mx_frame *frame, const part_key *key, mx_array *const *in, mx_array **heads)
+static mx_code run_frame(mx_frame *frame, const part_key *key, mx_array *const *in, mx_array **results)
 {
-    const int64_t n = frame->plan->program.forward_heads;
+    const int64_t n = frame->plan->program.forward_results;
     mx_code code = bind(frame, key->n_in, in);
     code = code ? code : mx_frame_forward(frame);
     for (int64_t h = 0; !code && h < n; h++)
-        if (!(heads[h] = result(frame, h, key->recorded)))
+        if (!(results[h] = result(frame, h, key->recorded)))
             code = mx_error_code();
     if (!code && key->recorded)
-        code = mx_tape_append_frame(frame, key->n_in, in, (int)n, heads);
+        code = mx_tape_append_frame(frame, key->n_in, in, (int)n, results);
     return code;
 }
 
-mx_code mx_part_run(const mx_subgraph *part, mx_array *const *in, mx_array **heads, bool *ran)
+mx_code mx_part_run(const mx_subgraph *part, mx_array *const *in, mx_array **results, bool *ran)
 {
     part_key key;
     *ran = false;
@@ -287,7 +287,7 @@ mx_code mx_part_run(const mx_subgraph *part, mx_array *const *in, mx_array **hea
     }
     *ran = true;
     mx_frame *frame = mx_plan_frame(found->plan);
-    mx_code code = frame ? run_frame(frame, &key, in, heads) : mx_error_code();
+    mx_code code = frame ? run_frame(frame, &key, in, results) : mx_error_code();
     mx_release(frame);
     mx_release(found);
     return code;

@@ -24,13 +24,13 @@ static mx_code trace_body(mx_traced *t, const mx_building *b, mx_foreach_fn body
     }
     mx_code code =
         body(user, (mx_arrays){t->symbolic, data.n}, (mx_arrays){t->symbolic + data.n, states.n}, &outputs, &next);
-    code = code ? code : mx_traced_heads(t, &outputs, "output of the body");
-    *n_out_data = t->heads.length;
-    code = code ? code : mx_traced_heads(t, &next, "state of the body");
+    code = code ? code : mx_traced_results(t, &outputs, "output of the body");
+    *n_out_data = t->results.length;
+    code = code ? code : mx_traced_results(t, &next, "state of the body");
     if (!code && next.n != states.n)
         return mx_fail(MX_ERR_ARGUMENT, "foreach: the body gave %lld states, wanted %lld", (long long)next.n,
                        (long long)states.n);
-    if (!code && !t->heads.length)
+    if (!code && !t->results.length)
         return mx_fail(MX_ERR_ARGUMENT, "foreach: the body gives neither outputs nor states");
     return code ? mx_traced_failed(t, code) : mx_traced_cut(t);
 }
@@ -62,7 +62,8 @@ static mx_gnode *foreach_node(mx_building *b, const mx_traced *t, int64_t n_data
     if (place_body(b, t, (int)n_data))
         return NULL;
     b->parts[b->n_parts++] = t->cutting.symbol;
-    mx_foreach_attrs attrs = {.num_args = b->in.length + 1, .num_outputs = t->heads.length, .num_out_data = n_out_data};
+    mx_foreach_attrs attrs = {
+        .num_args = b->in.length + 1, .num_outputs = t->results.length, .num_out_data = n_out_data};
     attrs.in_state_locs = mx_building_locs(b, 0), attrs.in_data_locs = mx_building_locs(b, 1),
     attrs.remain_locs = mx_building_locs(b, 2);
     if (!attrs.in_state_locs || !attrs.in_data_locs || !attrs.remain_locs)
@@ -128,7 +129,7 @@ static mx_code trace_condition(mx_traced *t, const mx_building *b, mx_condition_
     mx_array *answer = code ? NULL : condition(user, (mx_arrays){t->symbolic, variables.n});
     mx_arrays one = {&answer, 1};
     if (!code)
-        code = !answer ? mx_traced_failed(t, MX_ERR_CALLBACK) : mx_traced_heads(t, &one, "condition");
+        code = !answer ? mx_traced_failed(t, MX_ERR_CALLBACK) : mx_traced_results(t, &one, "condition");
     code = code ? code : mx_traced_cut(t);
     mx_traced_leave(t);
     return code;
@@ -143,9 +144,9 @@ static mx_code trace_step(mx_traced *t, const mx_building *b, mx_step_fn step, v
         return code;
     code = give_variables(t, b, variables);
     code = code ? code : mx_traced_failed(t, step(user, (mx_arrays){t->symbolic, variables.n}, &outputs, &next));
-    code = code ? code : mx_traced_heads(t, &outputs, "output of the step");
-    *n_out_data = t->heads.length;
-    code = code ? code : mx_traced_heads(t, &next, "variable of the step");
+    code = code ? code : mx_traced_results(t, &outputs, "output of the step");
+    *n_out_data = t->results.length;
+    code = code ? code : mx_traced_results(t, &next, "variable of the step");
     if (!code && next.n != variables.n)
         code = mx_fail(MX_ERR_ARGUMENT, "while_loop: the step gave %lld variables, wanted %lld", (long long)next.n,
                        (long long)variables.n);
@@ -174,7 +175,7 @@ static mx_gnode *while_node(mx_building *b, const mx_traced *condition, const mx
     if (place_part(b, condition, 0) || place_part(b, step, 1) || place_variables(b, step))
         return NULL;
     mx_while_loop_attrs attrs = {.num_args = b->in.length + 2,
-                                 .num_outputs = step->heads.length,
+                                 .num_outputs = step->results.length,
                                  .num_out_data = n_out_data,
                                  .max_iterations = max_iterations};
     attrs.cond_input_locs = mx_building_locs(b, 0), attrs.func_input_locs = mx_building_locs(b, 1);
@@ -222,7 +223,7 @@ static mx_code trace_branch(mx_traced *t, const branch *what)
     if (code)
         return code;
     code = what->run ? mx_traced_failed(t, what->run(what->user, &outputs)) : MX_OK;
-    code = code ? code : mx_traced_heads(t, &outputs, "output of a branch");
+    code = code ? code : mx_traced_results(t, &outputs, "output of a branch");
     code = code ? code : mx_traced_cut(t);
     mx_traced_leave(t);
     return code;
@@ -233,7 +234,7 @@ static mx_gnode *cond_node(mx_building *b, const mx_traced *parts)
     for (int i = 0; i < 3; i++)
         if (place_part(b, &parts[i], i))
             return NULL;
-    mx_cond_attrs attrs = {.num_args = b->in.length + 3, .num_outputs = parts[1].heads.length};
+    mx_cond_attrs attrs = {.num_args = b->in.length + 3, .num_outputs = parts[1].results.length};
     attrs.cond_input_locs = mx_building_locs(b, 0), attrs.then_input_locs = mx_building_locs(b, 1);
     attrs.else_input_locs = mx_building_locs(b, 2);
     if (!attrs.cond_input_locs || !attrs.then_input_locs || !attrs.else_input_locs)
@@ -252,12 +253,12 @@ mx_arrays mx_cond_trace(mx_array *predicate, mx_branch_fn then_branch, mx_branch
     mx_code code = MX_OK;
     for (int i = 0; !code && i < 3; i++)
         code = trace_branch(&parts[i], &what[i]);
-    if (!code && parts[1].heads.length != parts[2].heads.length)
+    if (!code && parts[1].results.length != parts[2].results.length)
         code = mx_fail(MX_ERR_ARGUMENT, "cond: the branches give %lld and %lld outputs, wanted as many of both",
-                       (long long)parts[1].heads.length, (long long)parts[2].heads.length);
+                       (long long)parts[1].results.length, (long long)parts[2].results.length);
     mx_gnode *node = code ? NULL : cond_node(&b, parts);
     mx_array **out = node ? mx_node_outputs(node) : NULL;
-    const int64_t n = parts[1].heads.length;
+    const int64_t n = parts[1].results.length;
     mx_release(node);
     for (int i = 0; i < 3; i++)
         mx_traced_close(&parts[i]);

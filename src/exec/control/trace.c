@@ -95,7 +95,7 @@ mx_code mx_traced_open(mx_traced *t, int64_t n, const char *name, const char *pa
     return MX_ERR_MEMORY;
 }
 
-mx_code mx_traced_heads(mx_traced *t, mx_arrays *results, const char *what)
+mx_code mx_traced_results(mx_traced *t, mx_arrays *results, const char *what)
 {
     if (mx_list_check(results, t->who, what))
         return mx_error_code();
@@ -103,7 +103,7 @@ mx_code mx_traced_heads(mx_traced *t, mx_arrays *results, const char *what)
         mx_gentry entry;
         if (mx_entry_for(results->v[i], &entry))
             return mx_error_code();
-        if (!mx_vec_push(&t->heads, entry))
+        if (!mx_vec_push(&t->results, entry))
             return mx_release(entry.node), MX_ERR_MEMORY;
     }
     return MX_OK;
@@ -112,7 +112,7 @@ mx_code mx_traced_heads(mx_traced *t, mx_arrays *results, const char *what)
 mx_code mx_traced_cut(mx_traced *t)
 {
     t->cutting.n_placeholders = t->n, t->cutting.placeholders = t->given;
-    t->cutting.n_heads = t->heads.length, t->cutting.heads = t->heads.items;
+    t->cutting.n_results = t->results.length, t->cutting.results = t->results.items;
     return mx_cut(&t->cutting);
 }
 
@@ -121,9 +121,9 @@ void mx_traced_close(mx_traced *t)
     mx_cutting_free(&t->cutting);
     for (int i = 0; i < t->n; i++)
         mx_release(t->given[i]);
-    for (int64_t i = 0; i < t->heads.length; i++)
-        mx_release(t->heads.items[i].node);
-    mx_vec_free(&t->heads);
+    for (int64_t i = 0; i < t->results.length; i++)
+        mx_release(t->results.items[i].node);
+    mx_vec_free(&t->results);
 }
 
 mx_code mx_traced_failed(const mx_traced *t, mx_code code)

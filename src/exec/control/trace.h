@@ -17,7 +17,7 @@ typedef struct mx_traced {
     int n;               /* variables that it is given */
     mx_gnode **given;    /* (n) retained */
     mx_array **symbolic; /* (n) of the scope */
-    mx_entries heads;    /* retained */
+    mx_entries results;  /* retained */
     mx_cutting cutting;
     mx_pointers *draws; /* the list of nodes that draw, while it is not to be told (graph/call.h) */
     int unroll;         /* mode to be restored: loops inside stay loops */
@@ -41,7 +41,7 @@ const char *mx_control_name_or(const char *usual);
 mx_code mx_traced_open(mx_traced *t, int64_t n, const char *name, const char *part);
 /* Variable i, which stands for this value of the graph outside. */
 mx_code mx_traced_variable(mx_traced *t, int i, const mx_gentry *entry, const mx_shape_t *shape, const mx_array *x);
-mx_code mx_traced_heads(mx_traced *t, mx_arrays *results, const char *what);
+mx_code mx_traced_results(mx_traced *t, mx_arrays *results, const char *what);
 mx_code mx_traced_failed(const mx_traced *t, mx_code code); /* of the caller's function, with a message in any case */
 mx_code mx_traced_cut(mx_traced *t);
 void mx_traced_leave(const mx_traced *t);

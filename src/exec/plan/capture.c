@@ -210,7 +210,7 @@ static mx_code correct_part(mx_captured *r, mx_frame *frame, int32_t number)
 
 static bool is_written(const mx_frame *frame, const mx_place *place)
 {
-    return place->kind == MX_PLACE_HEAD ||
+    return place->kind == MX_PLACE_RESULT ||
            (place->kind == MX_PLACE_EXTERNAL && frame->plan->program.externals.items[place->at].written);
 }
 

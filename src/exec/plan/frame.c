@@ -12,13 +12,13 @@
 
 void mx_frame_free(mx_frame *frame, const mx_program *program)
 {
-    const int64_t externals = program->externals.length, heads = program->heads.length;
+    const int64_t externals = program->externals.length, results = program->results.length;
     for (int64_t i = 0; i < frame->plan->regions.length; i++)
         mx_history_free(&frame->headers[frame->plan->regions.items[i]]);
     for (int64_t i = 0; i < externals; i++)
         mx_release(frame->externals[i]);
-    for (int64_t i = 0; i < heads; i++)
-        mx_release(frame->heads[i]);
+    for (int64_t i = 0; i < results; i++)
+        mx_release(frame->results[i]);
     mx_release(frame->arena);
     mx_captured_free(frame->captured);
     mx_scratch_free(&frame->scratch);
@@ -28,9 +28,9 @@ void mx_frame_free(mx_frame *frame, const mx_program *program)
 static void forget_gradients(mx_frame *frame)
 {
     const mx_program *program = &frame->plan->program;
-    for (int64_t i = program->forward_heads; i < program->heads.length; i++) {
-        mx_release(frame->heads[i]);
-        frame->heads[i] = NULL;
+    for (int64_t i = program->forward_results; i < program->results.length; i++) {
+        mx_release(frame->results[i]);
+        frame->results[i] = NULL;
     }
 }
 
@@ -128,7 +128,7 @@ static mx_frame *new_frame(mx_plan *plan)
     const mx_program *program = &plan->program;
     const size_t values = (size_t)program->values.length, calls = (size_t)plan->n_calls;
     const size_t pointers =
-        (size_t)plan->list_length + (size_t)program->externals.length + (size_t)program->heads.length;
+        (size_t)plan->list_length + (size_t)program->externals.length + (size_t)program->results.length;
     const size_t bytes =
         sizeof(mx_frame) + values * sizeof(mx_array) + calls * sizeof(mx_bound_call) + pointers * sizeof(mx_array *);
     mx_frame *frame = mx_alloc_zero(bytes);
@@ -141,7 +141,7 @@ static mx_frame *new_frame(mx_plan *plan)
     frame->calls = (mx_bound_call *)(frame->headers + values);
     frame->lists = (mx_array **)(frame->calls + calls);
     frame->externals = frame->lists + plan->list_length;
-    frame->heads = frame->externals + program->externals.length;
+    frame->results = frame->externals + program->externals.length;
     mx_shape_t room = {.ndim = 1, .dim = {plan->memory.arena}};
     frame->arena = mx_array_new(&room, MX_UINT8, program->context);
     if (!frame->arena) {
@@ -252,18 +252,18 @@ static bool reusable(const mx_frame *frame, const mx_array *x)
     return x && (frame->plan->static_outputs || (x->object.count == 1 && x->storage->object.count == 1));
 }
 
-static mx_code fresh_head(mx_frame *frame, int64_t h)
+static mx_code fresh_result(mx_frame *frame, int64_t h)
 {
-    mx_array *x = frame->heads[h];
+    mx_array *x = frame->results[h];
     if (reusable(frame, x)) {
         if (x->node)
             mx_array_set_node(x, NULL, 0);
         return MX_OK;
     }
-    const mx_value *value = &frame->plan->program.values.items[frame->plan->program.heads.items[h]];
+    const mx_value *value = &frame->plan->program.values.items[frame->plan->program.results.items[h]];
     mx_release(x);
-    frame->heads[h] = mx_array_new(&value->shape, (mx_dtype)value->dtype, frame->plan->program.context);
-    return frame->heads[h] ? MX_OK : mx_error_code();
+    frame->results[h] = mx_array_new(&value->shape, (mx_dtype)value->dtype, frame->plan->program.context);
+    return frame->results[h] ? MX_OK : mx_error_code();
 }
 
 /* ---- running ----------------------------------------------------------------------------------------------------- */
@@ -338,12 +338,12 @@ mx_code mx_frame_run_calls(mx_frame *frame, int32_t begin, int32_t end)
 }
 
 /* Results and written externals have new elements. */
-static void tell_changes(const mx_frame *frame, int64_t head, int64_t end)
+static void tell_changes(const mx_frame *frame, int64_t result, int64_t end)
 {
     const mx_program *program = &frame->plan->program;
-    for (; head < end; head++)
-        if (frame->heads[head])
-            mx_array_changed(frame->heads[head]);
+    for (; result < end; result++)
+        if (frame->results[result])
+            mx_array_changed(frame->results[result]);
     for (int64_t e = 0; frame->plan->writes && e < program->externals.length; e++)
         if (program->externals.items[e].written && frame->externals[e])
             mx_array_changed(frame->externals[e]);
@@ -352,10 +352,10 @@ static void tell_changes(const mx_frame *frame, int64_t head, int64_t end)
 static mx_code prepare_forward(mx_frame *frame)
 {
     const mx_plan *plan = frame->plan;
-    for (int64_t h = 0; h < plan->program.forward_heads; h++)
-        if (fresh_head(frame, h))
+    for (int64_t h = 0; h < plan->program.forward_results; h++)
+        if (fresh_result(frame, h))
             return mx_error_code();
-    if (patch(frame, plan->from_heads.length, plan->from_heads.items, frame->heads))
+    if (patch(frame, plan->from_results.length, plan->from_results.items, frame->results))
         return mx_error_code();
     return MX_OK;
 }
@@ -365,7 +365,7 @@ mx_code mx_frame_forward(mx_frame *frame)
     const mx_plan *plan = frame->plan;
     mx_code code = prepare_forward(frame);
     for (int64_t i = 0; !code && i < plan->from_externals.length; i++) {
-        /* Externals of the second part (gradients of the heads) are bound later. */
+        /* Externals of the second part (gradients of the results) are bound later. */
         const mx_patch *p = &plan->from_externals.items[i];
         if (frame->externals[p->from])
             code = patch(frame, 1, p, frame->externals);
@@ -378,7 +378,7 @@ mx_code mx_frame_forward(mx_frame *frame)
         code = mx_frame_run_calls(frame, plan->n_prepared, plan->n_forward);
     mx_release(frame->prepared);
     frame->prepared = NULL;
-    tell_changes(frame, 0, plan->program.forward_heads);
+    tell_changes(frame, 0, plan->program.forward_results);
     return code;
 }
 
@@ -387,10 +387,10 @@ static mx_code run_second(mx_frame *frame)
     const mx_plan *plan = frame->plan;
     mx_code code = patch(frame, plan->from_externals.length, plan->from_externals.items, frame->externals);
     if (!code)
-        code = patch(frame, plan->to_heads.length, plan->to_heads.items, frame->heads);
+        code = patch(frame, plan->to_results.length, plan->to_results.items, frame->results);
     if (!code)
         code = mx_frame_run_calls(frame, plan->n_forward, plan->n_calls);
-    tell_changes(frame, plan->program.forward_heads, plan->program.heads.length);
+    tell_changes(frame, plan->program.forward_results, plan->program.results.length);
     return code;
 }
 
@@ -409,16 +409,16 @@ static mx_code run_second_twice(mx_frame *frame)
 mx_code mx_frame_backward(mx_frame *frame, mx_array **destination, bool keep)
 {
     const mx_program *program = &frame->plan->program;
-    for (int64_t h = program->forward_heads; h < program->heads.length; h++) {
-        const int32_t v = program->heads.items[h];
-        mx_array **to = &destination[h - program->forward_heads];
+    for (int64_t h = program->forward_results; h < program->results.length; h++) {
+        const int32_t v = program->results.items[h];
+        mx_array **to = &destination[h - program->forward_results];
         if (v < 0)
             continue;
         const mx_value *value = &program->values.items[v];
         if (!*to && !(*to = mx_scope_add(mx_array_new(&value->shape, (mx_dtype)value->dtype, program->context))))
             return mx_error_code();
-        mx_release(frame->heads[h]);
-        frame->heads[h] = mx_retain(*to);
+        mx_release(frame->results[h]);
+        frame->results[h] = mx_retain(*to);
     }
     mx_code code = keep ? run_second_twice(frame) : run_second(frame);
     forget_gradients(frame);
@@ -431,13 +431,13 @@ mx_code mx_frame_run(mx_frame *frame)
     if (!code)
         code = patch(frame, frame->plan->from_externals.length, frame->plan->from_externals.items, frame->externals);
     if (!code)
-        code = patch(frame, frame->plan->to_heads.length, frame->plan->to_heads.items, frame->heads);
+        code = patch(frame, frame->plan->to_results.length, frame->plan->to_results.items, frame->results);
     if (!code)
         code = mx_frame_prepare(frame);
     if (!code)
         code = mx_frame_run_calls(frame, frame->plan->n_prepared, frame->plan->n_calls);
     mx_release(frame->prepared);
     frame->prepared = NULL;
-    tell_changes(frame, 0, frame->plan->program.heads.length);
+    tell_changes(frame, 0, frame->plan->program.results.length);
     return code;
 }

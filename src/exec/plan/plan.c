@@ -21,8 +21,8 @@ static void destroy_plan(mx_object *object)
     }
     mx_free(plan->calls, (size_t)plan->program.steps.length * sizeof *plan->calls);
     mx_vec_free(&plan->from_externals);
-    mx_vec_free(&plan->from_heads);
-    mx_vec_free(&plan->to_heads);
+    mx_vec_free(&plan->from_results);
+    mx_vec_free(&plan->to_results);
     mx_vec_free(&plan->regions);
     mx_vec_free(&plan->from_prepared);
     mx_vec_free(&plan->origins);
@@ -102,10 +102,10 @@ static mx_code find_patches(mx_plan *plan)
         bool ok = true;
         if (place->kind == MX_PLACE_EXTERNAL)
             ok = mx_vec_push(&plan->from_externals, patch);
-        else if (place->kind == MX_PLACE_HEAD && place->at < plan->program.forward_heads)
-            ok = mx_vec_push(&plan->from_heads, patch);
-        else if (place->kind == MX_PLACE_HEAD)
-            ok = mx_vec_push(&plan->to_heads, patch);
+        else if (place->kind == MX_PLACE_RESULT && place->at < plan->program.forward_results)
+            ok = mx_vec_push(&plan->from_results, patch);
+        else if (place->kind == MX_PLACE_RESULT)
+            ok = mx_vec_push(&plan->to_results, patch);
         if (!ok)
             return MX_ERR_MEMORY;
     }

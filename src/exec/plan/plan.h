@@ -7,7 +7,7 @@
  * for their backward.  A frame that is released goes back to its plan with its arena: running again allocates nothing.
  *
  * Headers in a frame are arrays that borrow their storage: those of the arena have it for good, those of externals and
- * heads get it from the bound arrays before each run (a parameter may have got new memory meanwhile).
+ * results get it from the bound arrays before each run (a parameter may have got new memory meanwhile).
  *
  * SPDX-License-Identifier: Apache-2.0 */
 #ifndef MX_EXEC_PLAN_H
@@ -28,7 +28,7 @@ typedef struct mx_captured mx_captured;
 /* Values whose storage comes from outside. */
 typedef struct mx_patch {
     int32_t value;
-    int32_t from; /* slot of the external or number of the head */
+    int32_t from; /* slot of the external or number of the result */
 } mx_patch;
 
 /* A parameter that prepared steps read. */
@@ -45,17 +45,18 @@ typedef struct mx_plan {
     mx_memory memory;
     int32_t *calls; /* (n_calls) steps that have a kernel, in order */
     int32_t n_calls, n_forward;
-    int32_t n_prepared;                                    /* the first calls: run only when a parameter changed */
-    int32_t list_length;                                   /* inputs and outputs of all calls together */
-    MX_VEC(mx_patch) from_externals, from_heads, to_heads; /* heads of the forward part, heads of the second part */
-    MX_VEC(int32_t) regions;                               /* values that stand for what a region recorded (region.h) */
-    int64_t imperative_bytes;      /* of all intermediate arrays that the imperative run would make */
-    bool writes;                   /* some step writes to an external */
-    bool capturable;               /* the device can run its calls as captured launches (capture.c) */
-    bool static_outputs;           /* the same output arrays every time, whoever holds them */
-    mx_replay *replay;             /* the forward part as a graph (replay.c); owned; NULL: none is needed */
-    MX_VEC(int32_t) from_prepared; /* values that stand in what was prepared */
-    MX_VEC(mx_origin) origins;     /* guarded by `preparing` */
+    int32_t n_prepared;  /* the first calls: run only when a parameter changed */
+    int32_t list_length; /* inputs and outputs of all calls together */
+    MX_VEC(mx_patch)
+    from_externals, from_results, to_results; /* from and to: results of the forward and of the second part */
+    MX_VEC(int32_t) regions;                  /* values that stand for what a region recorded (region.h) */
+    int64_t imperative_bytes;                 /* of all intermediate arrays that the imperative run would make */
+    bool writes;                              /* some step writes to an external */
+    bool capturable;                          /* the device can run its calls as captured launches (capture.c) */
+    bool static_outputs;                      /* the same output arrays every time, whoever holds them */
+    mx_replay *replay;                        /* the forward part as a graph (replay.c); owned; NULL: none is needed */
+    MX_VEC(int32_t) from_prepared;            /* values that stand in what was prepared */
+    MX_VEC(mx_origin) origins;                /* guarded by `preparing` */
     mx_array *prepared; /* what prepared steps made from the origins; NULL: nothing yet; retained, guarded alike */
     pthread_mutex_t preparing; /* held while prepared calls run */
     pthread_mutex_t lock;
@@ -79,7 +80,7 @@ struct mx_frame {
     mx_bound_call *calls;  /* (n_calls) */
     mx_array **lists;      /* arguments of all calls */
     mx_array **externals;  /* (externals) what is bound; retained */
-    mx_array **heads;      /* (heads) arrays of the results; retained, without history */
+    mx_array **results;    /* (results) arrays of the results; retained, without history */
     mx_array *prepared;    /* that this run reads; retained while it runs */
     mx_captured *captured; /* its calls as captured launches (capture.c); owned; NULL: none */
     mx_scratch scratch;    /* what kernels need while they run */
@@ -100,9 +101,9 @@ void mx_plan_trim(mx_plan *plan);
 /* Binds external `slot`; the array must have its shape, type and context. */
 mx_code mx_frame_bind(mx_frame *frame, int64_t slot, mx_array *array);
 bool mx_frame_fits(const mx_frame *frame, int64_t slot, const mx_array *array); /* it has that shape and type */
-/* Runs the forward part; results are in frame->heads. */
+/* Runs the forward part; results are in frame->results. */
 mx_code mx_frame_forward(mx_frame *frame);
-/* Runs the second part: head forward_heads + i is written into destination[i] (NULL: a new array, which is stored
+/* Runs the second part: result forward_results + i is written into destination[i] (NULL: a new array, which is stored
  * there).  keep: what it needs stays as it is, so that it can run again. */
 mx_code mx_frame_backward(mx_frame *frame, mx_array **destination, bool keep);
 /* Runs both parts as one, as a training step does: nothing in between is kept for anybody. */
@@ -126,7 +127,7 @@ mx_code mx_frame_prepare(mx_frame *frame);    /* parameters are bound: makes fra
 void mx_plan_forget_prepared(mx_plan *plan, bool ends);
 
 /* ---- recorded calls (tape_call.c) -------------------------------------------------------------------------------- */
-/* Puts a compiled call on the tape: `in` are the arrays that the gradient heads belong to, `out` new arrays of the
+/* Puts a compiled call on the tape: `in` are the arrays that results of the second part belong to, `out` new arrays of the
  * results.  The node holds the frame until its backward ran. */
 mx_code mx_tape_append_frame(mx_frame *frame, int n_in, mx_array *const *in, int n_out, mx_array *const *out);
 mx_code mx_frame_gradient(mx_pass *pass, mx_node *node, mx_array **ograd, mx_array **igrad);
@@ -135,8 +136,8 @@ mx_code mx_frame_gradient(mx_pass *pass, mx_node *node, mx_array **ograd, mx_arr
 /* What a compiled call computed, to be recorded operator by operator: the graph of its forward part, and the variables
  * that its inputs and parameters are, in the order of the edges of the call's node on the tape. */
 struct mx_replay_source {
-    int64_t n_heads;
-    const mx_gentry *heads;
+    int64_t n_results;
+    const mx_gentry *results;
     int64_t n_kept; /* nodes that draw random numbers which nobody uses */
     const mx_gentry *kept;
     int64_t n_inputs;

@@ -45,16 +45,16 @@ static int32_t position(int64_t n, mx_gnode *const *list, const mx_gnode *node)
     return -1;
 }
 
-/* Heads of the call, then what runs although nobody needs it. */
+/* Results of the call, then what runs although nobody needs it. */
 static mx_code make_graph(mx_graph *graph, const struct mx_replay_source *s)
 {
-    const size_t bytes = (size_t)(s->n_heads + s->n_kept) * sizeof(mx_gentry);
+    const size_t bytes = (size_t)(s->n_results + s->n_kept) * sizeof(mx_gentry);
     mx_gentry *all = mx_alloc(bytes);
     if (!all)
         return MX_ERR_MEMORY;
-    for (int64_t i = 0; i < s->n_heads + s->n_kept; i++)
-        all[i] = i < s->n_heads ? s->heads[i] : s->kept[i - s->n_heads];
-    mx_code code = mx_graph_of(graph, s->n_heads + s->n_kept, all);
+    for (int64_t i = 0; i < s->n_results + s->n_kept; i++)
+        all[i] = i < s->n_results ? s->results[i] : s->kept[i - s->n_results];
+    mx_code code = mx_graph_of(graph, s->n_results + s->n_kept, all);
     mx_free(all, bytes);
     return code;
 }
@@ -115,7 +115,7 @@ static mx_array *value_of(const mx_node *node, const mx_replay *r, int64_t i)
     return view;
 }
 
-static mx_code run(const mx_node *node, const mx_replay *r, mx_array **heads)
+static mx_code run(const mx_node *node, const mx_replay *r, mx_array **results)
 {
     const size_t bytes = (size_t)r->graph.n * sizeof(mx_array *);
     mx_array **values = mx_alloc_zero(bytes);
@@ -127,7 +127,7 @@ static mx_code run(const mx_node *node, const mx_replay *r, mx_array **heads)
     mx_rng *previous = mx_rng_follow(&rng);
     mx_mode mode = mx_mode_enter(1, node->training);
     mx_interpretation what = {.graph = &r->graph, .values = values, .order = r->order};
-    code = code ? code : mx_interpret(&what, heads);
+    code = code ? code : mx_interpret(&what, results);
     mx_mode_leave(&mode);
     mx_rng_follow(previous);
     mx_free(values, bytes);
@@ -140,14 +140,14 @@ mx_code mx_replay_gradient(mx_pass *pass, mx_node *node, mx_array *const *ograd)
     if (!r)
         return mx_fail(MX_ERR_AUTOGRAD, "backward: the gradient of %s cannot be differentiated again",
                        node->frame->plan->name);
-    const size_t bytes = (size_t)r->graph.n_heads * sizeof(mx_array *);
-    mx_array **heads = mx_alloc_zero(bytes);
-    mx_code code = heads ? run(node, r, heads) : MX_ERR_MEMORY;
-    for (int64_t i = 0; heads && i < r->graph.n_heads; i++)
-        if (heads[i] && !mx_scope_add(heads[i]))
+    const size_t bytes = (size_t)r->graph.n_results * sizeof(mx_array *);
+    mx_array **results = mx_alloc_zero(bytes);
+    mx_code code = results ? run(node, r, results) : MX_ERR_MEMORY;
+    for (int64_t i = 0; results && i < r->graph.n_results; i++)
+        if (results[i] && !mx_scope_add(results[i]))
             code = mx_error_code();
     if (!code)
-        code = mx_pass_detour(pass, node->sequence + 1, (mx_arrays){heads, node->n_out}, ograd);
-    mx_free(heads, bytes);
+        code = mx_pass_detour(pass, node->sequence + 1, (mx_arrays){results, node->n_out}, ograd);
+    mx_free(results, bytes);
     return code;
 }

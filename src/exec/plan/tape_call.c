@@ -2,7 +2,7 @@
  *
  *     node --- edges: inputs of the call, then parameters      frame: what the forward part kept
  *
- * Externals of the program: inputs of the call come first, the gradients of its heads after them.  Gradient head i
+ * Externals of the program: inputs of the call come first, the gradients of its results after them.  Result i of the second part
  * belongs to edge i.  Where a variable's gradient is simply to be written, the plan writes it straight into that array.
  * Gradients that are to be differentiated again come from a replay of the call (replay.c).
  *
@@ -52,16 +52,16 @@ static bool fits(const mx_program *program, int32_t value, const mx_array *x)
            x->dtype == program->values.items[value].dtype && mx_context_equal(x->context, program->context);
 }
 
-/* Gradients of heads that nobody asked for are zero. */
+/* Gradients of results that nobody asked for are zero. */
 static mx_code bind_head_gradients(mx_frame *frame, mx_array **ograd)
 {
     const mx_program *program = &frame->plan->program;
     for (int64_t e = 0; e < program->externals.length; e++) {
         const mx_external *x = &program->externals.items[e];
-        const int64_t head = x->kind == MX_EXTERNAL_INPUT ? x->index - program->n_inputs : -1;
-        if (head < 0)
+        const int64_t result = x->kind == MX_EXTERNAL_INPUT ? x->index - program->n_inputs : -1;
+        if (result < 0)
             continue;
-        mx_array *g = ograd[head];
+        mx_array *g = ograd[result];
         if (!g) {
             const mx_value *value = &program->values.items[x->value];
             g = mx_scope_add(mx_array_new(&value->shape, (mx_dtype)value->dtype, program->context));
@@ -83,7 +83,7 @@ mx_code mx_frame_gradient(mx_pass *pass, mx_node *node, mx_array **ograd, mx_arr
     if (bind_head_gradients(frame, ograd))
         return mx_error_code();
     for (int i = 0; i < node->n_in; i++) {
-        const int32_t value = program->heads.items[program->forward_heads + i];
+        const int32_t value = program->results.items[program->forward_results + i];
         mx_array *target = value < 0 ? NULL : direct_target(pass, node, i);
         if (!target || !fits(program, value, target))
             continue;

@@ -43,15 +43,15 @@ static void release(void *user)
 
 /* ---- running --------------------------------------------------------------------------------------------------- */
 
-static mx_arrays hand_out(mx_code code, int64_t n, mx_array **heads)
+static mx_arrays hand_out(mx_code code, int64_t n, mx_array **results)
 {
     mx_array **list = code ? NULL : mx_list_new(n);
     bool ok = list != NULL;
     for (int64_t i = 0; i < n; i++) {
         if (list)
-            ok &= (list[i] = mx_scope_add(heads[i])) != NULL;
+            ok &= (list[i] = mx_scope_add(results[i])) != NULL;
         else
-            mx_release(heads[i]);
+            mx_release(results[i]);
     }
     return ok ? (mx_arrays){list, n} : mx_list_failed();
 }
@@ -59,8 +59,8 @@ static mx_arrays hand_out(mx_code code, int64_t n, mx_array **heads)
 static mx_arrays run(mx_block *self, symbol_block *s, mx_arrays in)
 {
     const mx_graph *g = &s->graph;
-    const size_t bytes = (size_t)(g->n + g->n_heads) * sizeof(mx_array *);
-    mx_array **values = mx_alloc_zero(bytes), **heads = values + g->n;
+    const size_t bytes = (size_t)(g->n + g->n_results) * sizeof(mx_array *);
+    mx_array **values = mx_alloc_zero(bytes), **results = values + g->n;
     mx_context context = in.n ? in.v[0]->context : mx_current_context();
     if (!values)
         return mx_list_failed();
@@ -72,8 +72,8 @@ static mx_arrays run(mx_block *self, symbol_block *s, mx_arrays in)
             code = mx_error_code();
     }
     mx_interpretation what = {.graph = g, .values = values};
-    code = code ? code : mx_interpret(&what, heads);
-    mx_arrays out = hand_out(code, g->n_heads, heads);
+    code = code ? code : mx_interpret(&what, results);
+    mx_arrays out = hand_out(code, g->n_results, results);
     mx_free(values, bytes);
     (void)self;
     return out;
@@ -98,24 +98,24 @@ static bool replace(const mx_graph *graph, int64_t i, void *user, mx_gentry *oth
 
 static mx_arrays compose(symbol_block *s, mx_arrays in)
 {
-    const int64_t n = s->graph.n_heads;
-    mx_gentry *heads = mx_alloc_zero((size_t)n * sizeof *heads);
+    const int64_t n = s->graph.n_results;
+    mx_gentry *results = mx_alloc_zero((size_t)n * sizeof *results);
     mx_gentry *entries = mx_alloc_zero((size_t)in.n * sizeof *entries);
     mx_array **arrays = mx_alloc_zero((size_t)n * sizeof *arrays);
     substitution sub = {s, entries};
-    mx_code code = heads && arrays && entries ? MX_OK : MX_ERR_MEMORY;
+    mx_code code = results && arrays && entries ? MX_OK : MX_ERR_MEMORY;
     for (int64_t i = 0; !code && i < in.n; i++)
         code = mx_entry_for(in.v[i], &entries[i]);
-    code = code ? code : mx_graph_rebuild(&s->graph, replace, &sub, heads);
+    code = code ? code : mx_graph_rebuild(&s->graph, replace, &sub, results);
     for (int64_t i = 0; !code && i < n; i++)
-        code = (arrays[i] = mx_array_symbolic(heads[i].node, heads[i].output)) ? MX_OK : mx_error_code();
+        code = (arrays[i] = mx_array_symbolic(results[i].node, results[i].output)) ? MX_OK : mx_error_code();
     mx_arrays out = arrays ? hand_out(code, n, arrays) : mx_list_failed();
-    for (int64_t i = 0; heads && i < n; i++)
-        mx_release(heads[i].node);
+    for (int64_t i = 0; results && i < n; i++)
+        mx_release(results[i].node);
     for (int64_t i = 0; entries && i < in.n; i++)
         mx_release(entries[i].node);
     mx_free(entries, (size_t)in.n * sizeof *entries);
-    mx_free(heads, (size_t)n * sizeof *heads);
+    mx_free(results, (size_t)n * sizeof *results);
     mx_free(arrays, (size_t)n * sizeof *arrays);
     return out;
 }
@@ -307,16 +307,16 @@ static mx_code copy_graph(symbol_block *s, const mx_symbol *outputs)
 {
     mx_graph graph = {0};
     copying c = {0};
-    mx_gentry *heads = mx_alloc_zero((size_t)outputs->n * sizeof *heads);
-    mx_code code = heads ? mx_graph_of(&graph, outputs->n, outputs->outputs) : MX_ERR_MEMORY;
-    code = code ? code : mx_graph_rebuild(&graph, copy_variable, &c, heads);
-    code = code ? code : c.failed ? mx_error_code() : mx_graph_of(&s->graph, outputs->n, heads);
-    for (int64_t i = 0; heads && i < outputs->n; i++)
-        mx_release(heads[i].node);
+    mx_gentry *results = mx_alloc_zero((size_t)outputs->n * sizeof *results);
+    mx_code code = results ? mx_graph_of(&graph, outputs->n, outputs->outputs) : MX_ERR_MEMORY;
+    code = code ? code : mx_graph_rebuild(&graph, copy_variable, &c, results);
+    code = code ? code : c.failed ? mx_error_code() : mx_graph_of(&s->graph, outputs->n, results);
+    for (int64_t i = 0; results && i < outputs->n; i++)
+        mx_release(results[i].node);
     for (int64_t i = 0; i < c.made.length; i++)
         mx_release(c.made.items[i]);
     mx_vec_free(&c.made);
-    mx_free(heads, (size_t)outputs->n * sizeof *heads);
+    mx_free(results, (size_t)outputs->n * sizeof *results);
     mx_graph_free(&graph);
     return code;
 }

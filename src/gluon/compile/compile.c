@@ -48,11 +48,11 @@ typedef MX_VEC(mx_gnode *) nodes;
 typedef struct work {
     const struct mx_compile_request *request;
     mx_compiled *made;
-    nodes inputs;             /* variables of the inputs, then of the gradients of the heads; retained */
-    nodes parameters;         /* variables with an owner */
-    entries heads, gradients; /* retained; gradients: of the inputs, then of the parameters */
-    mx_pointers draws;        /* nodes that draw random numbers; retained */
-    entries kept;             /* those of them that no head needs; not retained */
+    nodes inputs;               /* variables of the inputs, then of the gradients of the results; retained */
+    nodes parameters;           /* variables with an owner */
+    entries results, gradients; /* retained; gradients: of the inputs, then of the parameters */
+    mx_pointers draws;          /* nodes that draw random numbers; retained */
+    entries kept;               /* those of them that no result needs; not retained */
     uint64_t last_forward;
 } work;
 
@@ -73,7 +73,7 @@ static void close_work(work *w)
     mx_vec_free(&w->draws);
     mx_vec_free(&w->kept);
     mx_vec_free(&w->parameters);
-    release_entries(&w->heads);
+    release_entries(&w->results);
     release_entries(&w->gradients);
 }
 
@@ -140,7 +140,7 @@ static mx_code trace_forward(work *w)
         mx_gentry entry;
         if (mx_entry_for(out.v[i], &entry))
             return mx_error_code();
-        if (!mx_vec_push(&w->heads, entry)) {
+        if (!mx_vec_push(&w->results, entry)) {
             mx_release(entry.node);
             return MX_ERR_MEMORY;
         }
@@ -152,18 +152,18 @@ static mx_code trace_forward(work *w)
 static mx_code fill_open(work *w)
 {
     mx_graph graph;
-    const int64_t n = w->heads.length;
+    const int64_t n = w->results.length;
     const size_t bytes = (size_t)n * sizeof(mx_gentry);
-    mx_gentry *heads = NULL;
-    mx_code code = mx_graph_of(&graph, n, w->heads.items);
+    mx_gentry *results = NULL;
+    mx_code code = mx_graph_of(&graph, n, w->results.items);
     if (!code && mx_graph_open(&graph))
-        code = (heads = mx_alloc_zero(bytes)) ? mx_graph_fill_open(&graph, heads) : MX_ERR_MEMORY;
+        code = (results = mx_alloc_zero(bytes)) ? mx_graph_fill_open(&graph, results) : MX_ERR_MEMORY;
     mx_graph_free(&graph);
-    for (int64_t i = 0; heads && !code && i < n; i++) {
-        mx_release(w->heads.items[i].node);
-        w->heads.items[i] = heads[i];
+    for (int64_t i = 0; results && !code && i < n; i++) {
+        mx_release(w->results.items[i].node);
+        w->results.items[i] = results[i];
     }
-    mx_free(heads, bytes);
+    mx_free(results, bytes);
     return code;
 }
 
@@ -204,7 +204,7 @@ static mx_code has_all(const work *w, mx_gnode *node, bool *all)
 static mx_code keep_draws(work *w)
 {
     mx_graph graph;
-    mx_code code = w->draws.length ? mx_graph_of(&graph, w->heads.length, w->heads.items) : MX_OK;
+    mx_code code = w->draws.length ? mx_graph_of(&graph, w->results.length, w->results.items) : MX_OK;
     if (code || !w->draws.length)
         return code;
     for (int64_t i = 0; !code && i < w->draws.length; i++) {
@@ -242,11 +242,11 @@ static mx_code check_ready(const work *w, const mx_parameter *p)
 static mx_code find_parameters(work *w)
 {
     mx_graph graph;
-    mx_code code = mx_graph_of(&graph, w->heads.length, w->heads.items);
+    mx_code code = mx_graph_of(&graph, w->results.length, w->results.items);
     for (int64_t i = 0; !code && i < graph.n; i++)
         if (graph.nodes[i]->owner && !mx_vec_push(&w->parameters, graph.nodes[i]))
             code = MX_ERR_MEMORY;
-    mx_graph_free(&graph); /* the heads keep the nodes alive */
+    mx_graph_free(&graph); /* the results keep the nodes alive */
     mx_compiled *c = w->made;
     const size_t n = (size_t)w->parameters.length;
     if (!code && (!(c->parameters = mx_alloc_zero(n * sizeof *c->parameters)) || !(c->wanted = mx_alloc_zero(n))))
@@ -270,11 +270,11 @@ static mx_code find_parameters(work *w)
 
 static mx_code head_gradients(work *w, mx_array **out)
 {
-    for (int64_t i = 0; i < w->heads.length; i++) {
-        const mx_gentry e = w->heads.items[i];
+    for (int64_t i = 0; i < w->results.length; i++) {
+        const mx_gentry e = w->results.items[i];
         const mx_shape_t *shape = &e.node->out_shape[e.output];
-        mx_array *head = mx_scope_add(mx_array_symbolic(e.node, e.output));
-        out[i] = w->request->whole ? head ? mx_g1("ones_like", head) : NULL
+        mx_array *result = mx_scope_add(mx_array_symbolic(e.node, e.output));
+        out[i] = w->request->whole ? result ? mx_g1("ones_like", result) : NULL
                                    : new_input(w, "gradient", i, shape, e.node->out_type[e.output]);
         if (!out[i])
             return mx_error_code();
@@ -286,7 +286,7 @@ static mx_code add_gradients(work *w)
 {
     const mx_plan_key *key = w->request->key;
     const mx_compiled *c = w->made;
-    mx_array **given = mx_list_new(w->heads.length);
+    mx_array **given = mx_list_new(w->results.length);
     nodes wanted = {0};
     mx_code code = given && !head_gradients(w, given) ? MX_OK : mx_error_code();
     for (int64_t i = 0; !code && i < key->n_in + c->n_parameters; i++) {
@@ -296,7 +296,7 @@ static mx_code add_gradients(work *w)
         if (!mx_vec_push(&wanted, want ? node : NULL) || !mx_vec_push(&w->gradients, ((mx_gentry){0})))
             code = MX_ERR_MEMORY;
     }
-    struct mx_gradient_request request = {w->heads.length, w->heads.items, given,
+    struct mx_gradient_request request = {w->results.length, w->results.items, given,
                                           wanted.length,   wanted.items,   key->training};
     if (!code)
         code = mx_gradient_graph(&request, w->gradients.items);
@@ -309,8 +309,8 @@ static mx_code add_gradients(work *w)
 static mx_code make_plan(work *w)
 {
     const mx_plan_key *key = w->request->key;
-    struct mx_program_source source = {.n_heads = w->heads.length,
-                                       .heads = w->heads.items,
+    struct mx_program_source source = {.n_results = w->results.length,
+                                       .results = w->results.items,
                                        .n_gradients = w->gradients.length,
                                        .gradients = w->gradients.items,
                                        .n_kept = w->kept.length,
@@ -338,7 +338,7 @@ static mx_code make_plan(work *w)
     w->made->plan->static_outputs = w->request->block->static_alloc;
     if (!key->recording || w->request->whole)
         return MX_OK;
-    const struct mx_replay_source replay = {w->heads.length, w->heads.items,      w->kept.length,      w->kept.items,
+    const struct mx_replay_source replay = {w->results.length, w->results.items,      w->kept.length,      w->kept.items,
                                             key->n_in,       w->inputs.items,     w->parameters.length,
                                             w->parameters.items};
     w->made->plan->replay = mx_replay_new(&replay);
@@ -416,7 +416,7 @@ mx_compiled *mx_compile(const struct mx_compile_request *request)
 static mx_code take_shapes(const work *w, bool *all)
 {
     mx_graph graph;
-    mx_code code = mx_graph_of(&graph, w->heads.length, w->heads.items);
+    mx_code code = mx_graph_of(&graph, w->results.length, w->results.items);
     const size_t places = code ? 0 : (size_t)graph.row[graph.n];
     mx_shape_t *shape = mx_alloc(places * sizeof *shape);
     int *type = mx_alloc(places * sizeof *type);

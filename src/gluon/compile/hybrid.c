@@ -314,7 +314,7 @@ static mx_code record(mx_frame *frame, const mx_compiled *c, mx_arrays in, mx_ar
 /* A recorded result is a window of its own: the frame holds the array, the array's history holds the frame. */
 static mx_array *result(mx_frame *frame, int64_t h, bool recorded)
 {
-    mx_array *x = frame->heads[h];
+    mx_array *x = frame->results[h];
     if (!recorded)
         return mx_scope_add(mx_retain(x));
     mx_shape_t shape = mx_array_shape(x);
@@ -327,7 +327,7 @@ static mx_arrays run(const mx_compiled *c, mx_arrays in, bool *stale)
     mx_frame *frame = mx_plan_frame(c->plan);
     if (!frame)
         return mx_list_failed();
-    const int64_t n = c->plan->program.forward_heads;
+    const int64_t n = c->plan->program.forward_results;
     const bool recorded = any_wanted(c);
     mx_array **list = mx_list_new(n);
     mx_code code = list ? mx_compiled_bind(c, frame, in) : mx_error_code();

@@ -41,7 +41,7 @@ struct mx_compile_request {
     const mx_plan_key *key;
     bool *unplanned; /* NULL; set if values decide about shapes, so that there can be no plan */
     bool *waits;     /* NULL; set if a parameter waits for its shape, so that there can be no plan yet */
-    bool whole;      /* the heads' gradients are ones, and all of it runs at once */
+    bool whole;      /* the results' gradients are ones, and all of it runs at once */
     mx_code (*finish)(mx_program *program, const mx_compiled *made,
                       void *user); /* NULL; adds steps before the passes */
     void *user;

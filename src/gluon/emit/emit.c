@@ -139,8 +139,8 @@ static mx_code find_needed(mx_emit *emit)
 {
     const mx_graph *g = emit->graph;
     mx_code code = MX_OK;
-    for (int64_t h = 0; h < g->n_heads; h++)
-        emit->needed[g->heads[h]] = true;
+    for (int64_t h = 0; h < g->n_results; h++)
+        emit->needed[g->results[h]] = true;
     for (int64_t i = g->n - 1; !code && i >= 0; i--)
         if (g->nodes[i]->op && any_needed(emit, i))
             code = need_inputs(emit, i);
@@ -211,12 +211,12 @@ static mx_code write_calls(mx_emit *emit)
     for (int64_t i = 0; !code && i < g->n; i++)
         if (g->nodes[i]->op)
             code = write_node(emit, i);
-    for (int64_t h = 0; !code && h < g->n_heads; h++) {
-        const mx_spot *p = &emit->place[emit->root[g->heads[h]]];
-        const int64_t size = mx_shape_size(&emit->shape[g->heads[h]]);
+    for (int64_t h = 0; !code && h < g->n_results; h++) {
+        const mx_spot *p = &emit->place[emit->root[g->results[h]]];
+        const int64_t size = mx_shape_size(&emit->shape[g->results[h]]);
         if (p->kind != MX_SPOT_OUTPUT || p->number != at) {
             mx_emit_use(emit, "copy");
-            mx_text_print(&emit->body, "    copy(%s, out + %lld, %lld);\n", mx_emit_at(emit, g->heads[h], from),
+            mx_text_print(&emit->body, "    copy(%s, out + %lld, %lld);\n", mx_emit_at(emit, g->results[h], from),
                           (long long)at, (long long)size);
         }
         at += size;
@@ -302,10 +302,10 @@ static void add_layout(mx_text *text, const mx_emit *emit)
         add_comment(text, g->nodes[i]->name);
         mx_text_print(text, " %s\n", mx_shape_text(&emit->shape[e], shape));
     }
-    for (int64_t h = 0, at = 0; h < g->n_heads; at += mx_shape_size(&emit->shape[g->heads[h]]), h++) {
+    for (int64_t h = 0, at = 0; h < g->n_results; at += mx_shape_size(&emit->shape[g->results[h]]), h++) {
         mx_text_print(text, " *     out + %lld: ", (long long)at);
-        add_comment(text, g->nodes[mx_graph_node_of(g, g->heads[h])]->name);
-        mx_text_print(text, " %s\n", mx_shape_text(&emit->shape[g->heads[h]], shape));
+        add_comment(text, g->nodes[mx_graph_node_of(g, g->results[h])]->name);
+        mx_text_print(text, " %s\n", mx_shape_text(&emit->shape[g->results[h]], shape));
     }
 }
 

@@ -24,8 +24,8 @@ static void find_last(const mx_emit *emit, int64_t *last)
         for (int64_t k = g->in_row[i]; k < g->in_row[i + 1]; k++)
             if (g->in_entry[k] >= 0)
                 last[emit->root[g->in_entry[k]]] = i;
-    for (int64_t h = 0; h < g->n_heads; h++)
-        last[emit->root[g->heads[h]]] = g->n;
+    for (int64_t h = 0; h < g->n_results; h++)
+        last[emit->root[g->results[h]]] = g->n;
 }
 
 static void drop_dead(blocks *live, int64_t now)
@@ -102,11 +102,11 @@ mx_code mx_emit_place(mx_emit *emit)
     if (!last)
         return MX_ERR_MEMORY;
     find_last(emit, last);
-    for (int64_t h = 0; h < g->n_heads; h++) { /* the first head with this memory is written in place */
-        mx_spot *p = &emit->place[emit->root[g->heads[h]]];
+    for (int64_t h = 0; h < g->n_results; h++) { /* the first result with this memory is written in place */
+        mx_spot *p = &emit->place[emit->root[g->results[h]]];
         if (p->kind == MX_SPOT_NONE)
             *p = (mx_spot){MX_SPOT_OUTPUT, emit->outputs};
-        emit->outputs += mx_shape_size(&emit->shape[g->heads[h]]);
+        emit->outputs += mx_shape_size(&emit->shape[g->results[h]]);
     }
     mx_code code = MX_OK;
     for (int64_t i = 0; !code && i < g->n; i++)

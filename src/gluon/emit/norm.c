@@ -115,7 +115,7 @@ static mx_code write_softmax(const mx_emit_node *n)
 }
 
 /* Over axis 1, the last axis, or all axes but the first. */
-static mx_code write_softmax_head(const mx_emit_node *n, bool axis_one, bool last)
+static mx_code write_softmax_rows(const mx_emit_node *n, bool axis_one, bool last)
 {
     const int64_t batch = n->x->dim[0];
     mx_split s = {batch, mx_emit_over(mx_shape_size(n->x), batch), 1};
@@ -127,13 +127,13 @@ static mx_code write_softmax_head(const mx_emit_node *n, bool axis_one, bool las
 static mx_code write_softmax_output(const mx_emit_node *n)
 {
     const mx_softmax_output_attrs *attrs = n->node->attrs;
-    return write_softmax_head(n, attrs->multi_output, attrs->preserve_shape);
+    return write_softmax_rows(n, attrs->multi_output, attrs->preserve_shape);
 }
 
 static mx_code write_softmax_activation(const mx_emit_node *n)
 {
     const mx_softmax_activation_attrs *attrs = n->node->attrs;
-    return write_softmax_head(n, attrs->mode == MX_SOFTMAX_ACTIVATION_CHANNEL, false);
+    return write_softmax_rows(n, attrs->mode == MX_SOFTMAX_ACTIVATION_CHANNEL, false);
 }
 
 /* loss (..., 1) = -log softmax(data)[label], or -sum label * log softmax(data) */

@@ -105,13 +105,13 @@ static void bind_gradients(const mx_compiled *c, mx_frame *frame)
 {
     const mx_program *program = &frame->plan->program;
     for (int64_t i = 0; i < c->n_parameters; i++) {
-        const int64_t h = program->forward_heads + c->key.n_in + i;
-        if (program->heads.items[h] < 0)
+        const int64_t h = program->forward_results + c->key.n_in + i;
+        if (program->results.items[h] < 0)
             continue;
         mx_array *grad = mx_gradient(mx_parameter_use(c->parameters[i], c->key.context));
         mx_retain(grad);
-        mx_release(frame->heads[h]);
-        frame->heads[h] = grad;
+        mx_release(frame->results[h]);
+        frame->results[h] = grad;
     }
 }
 
@@ -145,7 +145,7 @@ static mx_array *run_plan(mx_train_step *self, const mx_step_plan *plan, mx_arra
         code = mx_frame_run(frame);
     if (!code)
         mark_used(self);
-    mx_array *loss = code ? NULL : mx_scope_add(mx_retain(frame->heads[0]));
+    mx_array *loss = code ? NULL : mx_scope_add(mx_retain(frame->results[0]));
     mx_release(frame);
     return loss;
 }
@@ -154,12 +154,12 @@ static mx_array *run_plainly(mx_train_step *self, mx_arrays in)
 {
     mx_array *loss;
     mx_loss_scaler *scaler = self->trainer->scaler;
-    mx_array *head = NULL;
+    mx_array *scaled = NULL;
     mx_record() {
         loss = mx_call(self->loss, mx_call(self->net, in.v[0]), in.v[1]);
-        head = scaler ? mx_scale_loss(scaler, loss) : loss;
+        scaled = scaler ? mx_scale_loss(scaler, loss) : loss;
     }
-    if (!head || mx_backward(head) || mx_trainer_step(self->trainer, in.v[0]->shape[0]))
+    if (!scaled || mx_backward(scaled) || mx_trainer_step(self->trainer, in.v[0]->shape[0]))
         return NULL;
     return mx_detach(loss);
 }

@@ -37,7 +37,7 @@ static mx_code add_update(adding *a, mx_program *program, const mx_compiled *mad
     mx_trainer_slot *slot = &self->trainer->slots[i];
     const int64_t number = parameter_number(made, slot->parameter);
     const int32_t weight = number < 0 ? -1 : parameter_value(program, number),
-                  grad = number < 0 ? -1 : program->heads.items[program->forward_heads + made->key.n_in + number];
+                  grad = number < 0 ? -1 : program->results.items[program->forward_results + made->key.n_in + number];
     if ((a->uncaught = weight < 0 || grad < 0))
         return mx_fail(MX_ERR_UNSUPPORTED, "parameter %s gets no gradient", slot->parameter->name);
     _Alignas(16) char room[ATTR_ROOM];

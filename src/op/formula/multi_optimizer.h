@@ -20,6 +20,6 @@ typedef struct mx_multi_use {
 static inline int mx_multi_group(const mx_multi_use *use) { return 2 + use->states + use->precision; }
 
 /* The constants of tensor i, from the attributes; fields that the operator does not have stay 0. */
-void mx_multi_constants(const mx_op *op, const void *attrs, int i, mx_update *k);
+void mx_multi_constants(const mx_op *op, const void *attrs, int i, mx_update_constants *k);
 
 #endif

@@ -56,13 +56,13 @@
 #define DCASGD_UPDATE_ATTRS(X) LR(X) MOMENTUM(X) X(FLOAT, lamda, "0.04", "", "of the delay compensation") COMMON(X)
 
 /* All of them as doubles, and what `prepare` derives. */
-typedef struct mx_update {
+typedef struct mx_update_constants {
     double lr, wd, rescale_grad, clip_gradient, clip_grad, lazy_update, momentum, beta1, beta2, epsilon, eta, t, lamda1,
         beta, gamma1, gamma2, clip_weights, wd_lh, bias_correction, lower_bound, upper_bound, rho, grad_factor,
         mean_factor, var_factor, lamda;
     double x, y;
     bool skip; /* leave everything as it is */
-} mx_update;
+} mx_update_constants;
 
 /* O(id, name, aliases, inputs, states, scalars, ATTRS, prepare, body, doc, facts)
  * facts: fields of the description (op/op.h) that this row sets, in parentheses. */

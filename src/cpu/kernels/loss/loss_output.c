@@ -43,16 +43,16 @@ static mx_code run_sigmoid(const mx_kernel_call *call)
 
 /* ---- SoftmaxOutput ------------------------------------------------------------------------------------------- */
 
-typedef struct head_job {
+typedef struct output_job {
     const void *y, *ograd, *soft; /* outputs, incoming gradient (or NULL), labels that are distributions (or NULL) */
     void *out;
     double *label; /* (rows) class numbers */
     const mx_softmax_output_attrs *attrs;
     int64_t outer, n, inner;
     double scale;
-} head_job;
+} output_job;
 
-static void split(head_job *job, const mx_array *data)
+static void split(output_job *job, const mx_array *data)
 {
     const mx_softmax_output_attrs *attrs = job->attrs;
     const int axis = attrs->multi_output ? 1 : attrs->preserve_shape ? data->ndim - 1 : -1;
@@ -69,7 +69,7 @@ static void split(head_job *job, const mx_array *data)
 /* The softmax operator itself does the work, on the data seen as (outer, n, inner). */
 static mx_code run_softmax(const mx_kernel_call *call)
 {
-    head_job job = {.attrs = call->attrs};
+    output_job job = {.attrs = call->attrs};
     split(&job, call->in[0]);
     mx_op *softmax = MX_OP("softmax");
     if (!softmax)
@@ -90,7 +90,7 @@ static mx_code run_softmax(const mx_kernel_call *call)
 #define ROWS(name, T)                                                                                                \
     static void name(void *arg, int64_t begin, int64_t end)                                                          \
     {                                                                                                                \
-        const head_job *job = arg;                                                                                   \
+        const output_job *job = arg;                                                                                   \
         const mx_softmax_output_attrs *attrs = job->attrs;                                                           \
         const T *y = job->y, *g = job->ograd, *soft = job->soft;                                                     \
         const double rest = job->n > 1 ? attrs->smooth_alpha / (double)(job->n - 1) : 0;                             \
@@ -112,7 +112,7 @@ static mx_code run_softmax(const mx_kernel_call *call)
 ROWS(softmax_rows_f, float)
 ROWS(softmax_rows_d, double)
 
-static double divisor(const head_job *job, int64_t labels, int64_t batch)
+static double divisor(const output_job *job, int64_t labels, int64_t batch)
 {
     int64_t valid = 0;
     for (int64_t i = 0; i < labels; i++)
@@ -129,7 +129,7 @@ static mx_code run_softmax_backward(const mx_kernel_call *call)
     const mx_array *y = call->in[0], *label = call->in[1];
     if (!mx_inputs_are(call, compute, 2))
         return MX_DECLINED;
-    head_job job = {.y = mx_data(y), .out = mx_data(call->out[0]), .attrs = call->attrs};
+    output_job job = {.y = mx_data(y), .out = mx_data(call->out[0]), .attrs = call->attrs};
     split(&job, y);
     if (!mx_is_none(call->in[2]) && job.attrs->out_grad)
         job.ograd = mx_data(call->in[2]);

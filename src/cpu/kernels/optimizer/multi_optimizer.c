@@ -28,7 +28,7 @@ static double norm(const void *x, int64_t n, mx_dtype dtype)
 }
 
 /* Both phases: the direction goes to scratch memory, then its norm and the weight's scale the step. */
-static mx_code lamb(const mx_update *k, update_arrays *x, mx_dtype dtype)
+static mx_code lamb(const mx_update_constants *k, update_arrays *x, mx_dtype dtype)
 {
     const size_t bytes = (size_t)(x->size * mx_dtype_size(dtype));
     void *direction = mx_alloc(bytes), *to = x->to;
@@ -39,7 +39,7 @@ static mx_code lamb(const mx_update *k, update_arrays *x, mx_dtype dtype)
     double r1 = norm(x->from, x->size, dtype), r2 = norm(direction, x->size, dtype);
     r1 = k->lower_bound >= 0 ? fmax(r1, k->lower_bound) : r1;
     r1 = k->upper_bound >= 0 ? fmin(r1, k->upper_bound) : r1;
-    const mx_update step = {.x = r1 == 0 || r2 == 0 ? k->lr : k->lr * r1 / r2};
+    const mx_update_constants step = {.x = r1 == 0 || r2 == 0 ? k->lr : k->lr * r1 / r2};
     x->to = to, x->grad = direction;
     mx_update_run(MX_UPDATE_lamb_update_phase2, &step, x, dtype);
     mx_free(direction, bytes);
@@ -50,7 +50,7 @@ static mx_code lamb(const mx_update *k, update_arrays *x, mx_dtype dtype)
 static mx_code run_tensor(const mx_kernel_call *call)
 {
     const mx_multi_use *use = call->op->user;
-    const mx_update *k = call->attrs;
+    const mx_update_constants *k = call->attrs;
     const mx_dtype compute = mx_compute_type(call);
     mx_array *out = call->out[0], *weight = use->precision ? call->in[call->n_in - 1] : call->in[0];
     update_arrays x = {.from = mx_data(weight), .grad = mx_data(call->in[1]), .size = out->size};
@@ -86,7 +86,7 @@ static mx_code run_multi(const mx_kernel_call *call)
     mx_op one = *call->op;
     one.mutates = ((1u << (group - 2)) - 1) << 2;
     for (int t = 0; t < call->n_out; t++) {
-        mx_update k;
+        mx_update_constants k;
         mx_multi_constants(call->op, call->attrs, t, &k);
         if (use->tail == 2)
             k.lr = number_at(call->in[groups], t), k.wd = number_at(call->in[groups + 1], t);

@@ -10,7 +10,7 @@
 #include "gluon/op.gen.h"
 #include "ndarray/convert.h"
 
-typedef void (*update_loop)(const mx_update *k, const update_arrays *x, int64_t begin, int64_t end);
+typedef void (*update_loop)(const mx_update_constants *k, const update_arrays *x, int64_t begin, int64_t end);
 
 #define SIGN(x) ((T)(((x) > 0) - ((x) < 0)))
 #define T float
@@ -34,7 +34,7 @@ typedef void (*update_loop)(const mx_update *k, const update_arrays *x, int64_t 
 
 typedef struct update_job {
     update_loop loop;
-    const mx_update *k;
+    const mx_update_constants *k;
     const update_arrays *arrays;
 } update_job;
 
@@ -44,7 +44,7 @@ static void update_range(void *arg, int64_t begin, int64_t end)
     job->loop(job->k, job->arrays, begin, end);
 }
 
-void mx_update_run(mx_update_row row, const mx_update *k, const update_arrays *x, mx_dtype dtype)
+void mx_update_run(mx_update_row row, const mx_update_constants *k, const update_arrays *x, mx_dtype dtype)
 {
     update_job job = {dtype == MX_FLOAT32 ? loops_f[row] : loops_d[row], k, x};
     if (!k->skip)
@@ -54,7 +54,7 @@ void mx_update_run(mx_update_row row, const mx_update *k, const update_arrays *x
 /* ---- constants of a call: attributes, scalars, what the row derives from them -------------------------------- */
 
 #define PREPARE(id, name, aliases, inputs, states, scalars, ATTRS, prepare, ...)              \
-    static void prepare_##id(const mx_##id##_attrs *attrs, const double *s, mx_update *k)     \
+    static void prepare_##id(const mx_##id##_attrs *attrs, const double *s, mx_update_constants *k)     \
     {                                                                                         \
         (void)s;                                                                              \
         ATTRS(MX_UPDATE_FIELD)                                                                \
@@ -62,7 +62,7 @@ void mx_update_run(mx_update_row row, const mx_update *k, const update_arrays *x
     }
 MX_UPDATE_ROWS(PREPARE)
 
-typedef void (*prepare_fn)(const void *attrs, const double *s, mx_update *k);
+typedef void (*prepare_fn)(const void *attrs, const double *s, mx_update_constants *k);
 #define PREPARE_ENTRY(id, ...) [MX_UPDATE_##id] = (prepare_fn)prepare_##id,
 static const prepare_fn preparations[MX_UPDATE_COUNT] = {MX_UPDATE_ROWS(PREPARE_ENTRY)};
 
@@ -79,7 +79,7 @@ static mx_code run_update(const mx_kernel_call *call)
     const mx_dtype compute = mx_compute_type(call);
     if (!mx_inputs_are(call, compute, ((1u << use->scalars) - 1) << use->scalars_at))
         return MX_DECLINED;
-    mx_update k = {0};
+    mx_update_constants k = {0};
     double scalars[2] = {0, 0};
     for (int i = 0; i < use->scalars; i++) {
         const mx_array *x = call->in[use->scalars_at + i];

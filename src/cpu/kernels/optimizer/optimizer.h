@@ -17,6 +17,6 @@ typedef struct update_arrays {
 
 #define mx_update_run MX_LEVEL_NAME(mx_update_run)
 /* All arrays are of type `dtype` (float32 or float64); `k` is prepared. */
-void mx_update_run(mx_update_row row, const mx_update *k, const update_arrays *x, mx_dtype dtype);
+void mx_update_run(mx_update_row row, const mx_update_constants *k, const update_arrays *x, mx_dtype dtype);
 
 #endif

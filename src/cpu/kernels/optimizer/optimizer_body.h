@@ -25,9 +25,9 @@ static inline T NAME(limited)(T v, T limit)
 
 /* `to` may be `from` or the gradient; states are arrays of their own. */
 #define LOOP(id, name, aliases, inputs, states, scalars, ATTRS, prepare, body, ...)                                  \
-    static void NAME(loop_##id)(const mx_update *constants, const update_arrays *x, int64_t begin, int64_t end)      \
+    static void NAME(loop_##id)(const mx_update_constants *constants, const update_arrays *x, int64_t begin, int64_t end)      \
     {                                                                                                                \
-        const mx_update k = *constants;                                                                              \
+        const mx_update_constants k = *constants;                                                                              \
         const T clip = k.clip_gradient < 0 ? (T)INFINITY : (T)k.clip_gradient;                                       \
         const T clip_weight = k.clip_weights < 0 ? (T)INFINITY : (T)k.clip_weights;                                  \
         const T *from = x->from, *grad = x->grad;                                                                    \

@@ -15,15 +15,15 @@ template <class T> static mx_code sigmoid(const mx_kernel_call *call)
 
 /* ---- SoftmaxOutput: data seen as (outer, n, inner) ------------------------------------------------------------------ */
 
-struct head {
+struct extent {
     int64_t outer, n, inner;
     __device__ int64_t start(int64_t row) const { return row / inner * n * inner + row % inner; }
 };
 
-static head split(const mx_softmax_output_attrs *a, const mx_array *x)
+static extent split(const mx_softmax_output_attrs *a, const mx_array *x)
 {
     const int axis = a->multi_output ? 1 : a->preserve_shape ? x->ndim - 1 : -1;
-    head h = {1, 1, 1};
+    extent h = {1, 1, 1};
     for (int i = 0; i < x->ndim; i++)
         *(axis < 0 ? (i ? &h.n : &h.outer) : i < axis ? &h.outer : i > axis ? &h.inner : &h.n) *= x->shape[i];
     return h;
@@ -31,7 +31,7 @@ static head split(const mx_softmax_output_attrs *a, const mx_array *x)
 
 template <class T> static mx_code softmax(const mx_kernel_call *call)
 {
-    const head h = split((const mx_softmax_output_attrs *)call->attrs, call->in[0]);
+    const extent h = split((const mx_softmax_output_attrs *)call->attrs, call->in[0]);
     const mx_cuda_values x(call->in[0]), y(call->out[0]);
     return mx_cuda_rows(call, h.outer * h.inner, h.n, [=] __device__(int64_t row) {
         const mx_cuda_line at = {h.start(row), h.n, h.inner, false};
@@ -62,7 +62,7 @@ template <class T> static mx_code softmax_backward(const mx_kernel_call *call)
 {
     const mx_softmax_output_attrs *a = (const mx_softmax_output_attrs *)call->attrs;
     const mx_array *y = call->in[0], *label = call->in[1];
-    const head h = split(a, y);
+    const extent h = split(a, y);
     const bool soft = label->size == y->size && h.n > 1, valid = !soft && a->normalization == MX_SOFTMAX_OUTPUT_VALID;
     mx_cuda_device *d = mx_cuda_of(call);
     if (!d)

@@ -53,17 +53,17 @@ static __host__ __device__ inline double limit_of(double given) { return given <
         template <class T> struct constants : common_constants<T> {                                        \
             ATTRS(FIELD)                                                                                   \
         };                                                                                                 \
-        static void read(const void *given, mx_update *k)                                                  \
+        static void read(const void *given, mx_update_constants *k)                                                  \
         {                                                                                                  \
             const mx_##id##_attrs *attrs = (const mx_##id##_attrs *)given;                                 \
             ATTRS(MX_UPDATE_FIELD)                                                                         \
         }                                                                                                  \
-        static __host__ __device__ void derive(const double *s, mx_update *k)                              \
+        static __host__ __device__ void derive(const double *s, mx_update_constants *k)                              \
         {                                                                                                  \
             (void)s, (void)k;                                                                              \
             prepare;                                                                                       \
         }                                                                                                  \
-        template <class T> static __host__ __device__ constants<T> pack(const mx_update &u)                \
+        template <class T> static __host__ __device__ constants<T> pack(const mx_update_constants &u)                \
         {                                                                                                  \
             constants<T> k;                                                                                \
             k.x = (T)u.x, k.y = (T)u.y, k.rescale_grad = (T)u.rescale_grad;                                \
@@ -71,9 +71,9 @@ static __host__ __device__ inline double limit_of(double given) { return given <
             ATTRS(PACK)                                                                                    \
             return k;                                                                                      \
         }                                                                                                  \
-        template <class T> static __device__ mx_update unpack(const constants<T> &k)                       \
+        template <class T> static __device__ mx_update_constants unpack(const constants<T> &k)                       \
         {                                                                                                  \
-            mx_update u = {};                                                                              \
+            mx_update_constants u = {};                                                                              \
             ATTRS(UNPACK)                                                                                  \
             return u;                                                                                      \
         }                                                                                                  \
@@ -123,7 +123,7 @@ __device__ inline bool look_at_numbers(const packed<Row, T> &x, typename Row::te
         double s[2] = {0, 0};
         for (int i = 0; i < Row::scalars; i++)
             s[i] = mx_cuda_load<double>(x.number[i], x.number_type[i], 0);
-        mx_update u = Row::unpack(k);
+        mx_update_constants u = Row::unpack(k);
         Row::derive(s, &u);
         k = Row::template pack<T>(u);
         return u.skip;
@@ -227,8 +227,8 @@ static mx_code run_row(const mx_kernel_call *call, mx_cuda_device *d, int n, con
 
 typedef mx_code (*row_fn)(const mx_kernel_call *call, mx_cuda_device *d, int n, const mx_cuda_tensor *x);
 typedef struct update_row {
-    void (*read)(const void *attrs, mx_update *k);
-    void (*derive)(const double *s, mx_update *k);
+    void (*read)(const void *attrs, mx_update_constants *k);
+    void (*derive)(const double *s, mx_update_constants *k);
     row_fn run_f, run_d;
     bool on_device; /* derived there */
 } update_row;

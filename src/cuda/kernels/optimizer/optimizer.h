@@ -19,7 +19,7 @@ struct mx_cuda_tensor {
     mx_array *state[3];
     mx_cuda_number number[2]; /* the row's scalars; for rows without: learning rate and decay, if they are there */
     int64_t size;
-    mx_update k; /* constants; what depends on `number` is derived on the device */
+    mx_update_constants k; /* constants; what depends on `number` is derived on the device */
 };
 
 /* One row of op/formula/optimizer.h on n tensors of one device, computed in float or double. */

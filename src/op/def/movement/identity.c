@@ -1,4 +1,4 @@
-/* The same elements again: copies, gradient stoppers and loss heads.
+/* The same elements again: copies, gradient stoppers and losses.
  *
  * SPDX-License-Identifier: Apache-2.0 */
 #include "base/error.h"

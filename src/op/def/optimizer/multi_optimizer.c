@@ -58,16 +58,18 @@ static double number(const mx_op *op, const void *attrs, const char *name, int i
     }
 }
 
-void mx_multi_constants(const mx_op *op, const void *attrs, int i, mx_update *k)
+void mx_multi_constants(const mx_op *op, const void *attrs, int i, mx_update_constants *k)
 {
+#define FIELD(x) offsetof(mx_update_constants, x)
     static const struct { const char *name; size_t offset; double fallback; } table[] = {
-        {"lrs", offsetof(mx_update, lr), 0}, {"learning_rates", offsetof(mx_update, lr), 0}, {"wds", offsetof(mx_update, wd), 0},
-        {"etas", offsetof(mx_update, eta), 1}, {"momentum", offsetof(mx_update, momentum), 0}, {"beta1", offsetof(mx_update, beta1), 0},
-        {"beta2", offsetof(mx_update, beta2), 0}, {"epsilon", offsetof(mx_update, epsilon), 0},
-        {"rescale_grad", offsetof(mx_update, rescale_grad), 1}, {"clip_gradient", offsetof(mx_update, clip_gradient), -1},
-        {"lower_bound", offsetof(mx_update, lower_bound), -1}, {"upper_bound", offsetof(mx_update, upper_bound), -1},
-        {"bias_correction", offsetof(mx_update, bias_correction), 0}, {"step_count", offsetof(mx_update, t), 1},
+        {"lrs", FIELD(lr), 0}, {"learning_rates", FIELD(lr), 0}, {"wds", FIELD(wd), 0}, {"etas", FIELD(eta), 1},
+        {"momentum", FIELD(momentum), 0}, {"beta1", FIELD(beta1), 0}, {"beta2", FIELD(beta2), 0},
+        {"epsilon", FIELD(epsilon), 0}, {"rescale_grad", FIELD(rescale_grad), 1},
+        {"clip_gradient", FIELD(clip_gradient), -1}, {"lower_bound", FIELD(lower_bound), -1},
+        {"upper_bound", FIELD(upper_bound), -1}, {"bias_correction", FIELD(bias_correction), 0},
+        {"step_count", FIELD(t), 1},
     };
+#undef FIELD
     memset(k, 0, sizeof *k);
     for (size_t f = 0; f < sizeof table / sizeof *table; f++)
         if (mx_schema_find(op->schema, table[f].name))
@@ -164,7 +166,7 @@ static mx_code infer_nothing(mx_infer *infer) { return (void)infer, MX_OK; }
 
 /* ---- references --------------------------------------------------------------------------------------------- */
 
-static double clipped(const mx_update *k, double g)
+static double clipped(const mx_update_constants *k, double g)
 {
     g *= k->rescale_grad;
     return k->clip_gradient < 0 ? g : fmin(fmax(g, -k->clip_gradient), k->clip_gradient);
@@ -178,42 +180,42 @@ static double norm(const double *x, int64_t n)
     return sqrt(sum);
 }
 
-static void adam_moments(const mx_update *k, double g, double m, double v, double *new_m, double *new_v)
+static void adam_moments(const mx_update_constants *k, double g, double m, double v, double *new_m, double *new_v)
 {
     *new_m = k->beta1 * m + (1 - k->beta1) * clipped(k, g);
     *new_v = k->beta2 * v + (1 - k->beta2) * clipped(k, g) * clipped(k, g);
 }
 
 /* One tensor: in[] and the results of its states start at its group. */
-static void step_sgd(const mx_update *k, double w, const double *const *in, double *const *states, int64_t i,
+static void step_sgd(const mx_update_constants *k, double w, const double *const *in, double *const *states, int64_t i,
                      double *out)
 {
     (void)states;
     *out = w - k->lr * (clipped(k, in[1][i]) + k->wd * w);
 }
-static void step_mom(const mx_update *k, double w, const double *const *in, double *const *states, int64_t i,
+static void step_mom(const mx_update_constants *k, double w, const double *const *in, double *const *states, int64_t i,
                      double *out)
 {
     states[0][i] = k->momentum * in[2][i] - k->lr * (clipped(k, in[1][i]) + k->wd * w);
     *out = w + states[0][i];
 }
-static void step_adamw(const mx_update *k, double w, const double *const *in, double *const *states, int64_t i,
-                       double *out)
+static void step_adamw(const mx_update_constants *k, double w, const double *const *in, double *const *states,
+                       int64_t i, double *out)
 {
     adam_moments(k, in[1][i], in[2][i], in[3][i], &states[0][i], &states[1][i]);
     *out = w - k->eta * (k->lr * states[0][i] / (sqrt(states[1][i]) + k->epsilon) + k->wd * w);
 }
-static void step_lamb(const mx_update *k, double w, const double *const *in, double *const *states, int64_t i,
+static void step_lamb(const mx_update_constants *k, double w, const double *const *in, double *const *states, int64_t i,
                       double *out)
 {
     adam_moments(k, in[1][i], in[2][i], in[3][i], &states[0][i], &states[1][i]);
     *out = states[0][i] * k->x / (sqrt(states[1][i] * k->y) + k->epsilon) + k->wd * w;
 }
 
-typedef void (*step_fn)(const mx_update *k, double w, const double *const *in, double *const *states, int64_t i,
-                        double *out);
+typedef void (*step_fn)(const mx_update_constants *k, double w, const double *const *in, double *const *states,
+                        int64_t i, double *out);
 
-static void lamb_finish(const mx_update *k, const double *w, int64_t size, double *out)
+static void lamb_finish(const mx_update_constants *k, const double *w, int64_t size, double *out)
 {
     double r1 = norm(w, size), r2 = norm(out, size);
     r1 = k->lower_bound >= 0 ? fmax(r1, k->lower_bound) : r1;
@@ -232,7 +234,7 @@ static void reference(const mx_reference_call *call, const char *name, step_fn s
     for (int t = 0; t < count; t++, states += use->states + use->precision) {
         const double *const *in = call->in + t * group, *w = use->precision ? in[group - 1] : in[0];
         const int64_t size = mx_shape_size(&call->in_shape[t * group]);
-        mx_update k;
+        mx_update_constants k;
         mx_multi_constants(op, call->attrs, t, &k);
         if (use->tail == 2)
             k.lr = call->in[group * count][t], k.wd = call->in[group * count + 1][t];
@@ -275,7 +277,7 @@ static void ref_lars(const mx_reference_call *call)
 static void ref_group_adagrad(const mx_reference_call *call)
 {
     const mx_group_adagrad_attrs *attrs = call->attrs;
-    const mx_update k = {.rescale_grad = attrs->rescale_grad, .clip_gradient = attrs->clip_gradient};
+    const mx_update_constants k = {.rescale_grad = attrs->rescale_grad, .clip_gradient = attrs->clip_gradient};
     const int64_t rows = call->in_shape[0].dim[0], n = rows ? mx_shape_size(&call->in_shape[0]) / rows : 0;
     for (int64_t row = 0; row < rows; row++) {
         double history = call->in[2][row];

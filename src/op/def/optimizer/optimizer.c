@@ -75,17 +75,17 @@ static mx_code infer_type(mx_infer *infer)
     static void step_##id(const mx_reference_call *call, const double *weight, int scalars_at, double *const *results) \
     {                                                                                                                  \
         const mx_##id##_attrs *attrs = call->attrs;                                                                    \
-        mx_update constants = {0}, *k_ = &constants;                                                                   \
+        mx_update_constants constants = {0}, *k_ = &constants;                                                                   \
         double s[2] = {0, 0};                                                                                          \
         for (int i = 0; i < scalars; i++)                                                                              \
             s[i] = call->in[scalars_at + i][0];                                                                        \
         {                                                                                                              \
-            mx_update *k = k_;                                                                                         \
+            mx_update_constants *k = k_;                                                                                         \
             ATTRS(MX_UPDATE_FIELD)                                                                                     \
             prepare;                                                                                                   \
         }                                                                                                              \
         (void)s;                                                                                                       \
-        const mx_update k = constants;                                                                                 \
+        const mx_update_constants k = constants;                                                                                 \
         for (int64_t i = 0; i < mx_shape_size(&call->out_shape[0]); i++) {                                             \
             double w = weight[i], g = call->in[1][i], a = 0, b = 0, c = 0;                                             \
             if (states > 0)                                                                                            \
