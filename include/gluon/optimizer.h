@@ -9,11 +9,14 @@
 #ifndef GLUON_OPTIMIZER_H
 #define GLUON_OPTIMIZER_H
 
+#include "gluon/id.h"
 #include "gluon/parameter.h"
+#include "gluon/symbol.h"
 
 typedef struct mx_optimizer mx_optimizer;             /* made by mx_sgd(), mx_adam() ... */
 typedef struct mx_optimizer_state mx_optimizer_state; /* what an optimizer remembers of one weight */
 typedef struct mx_lr_scheduler mx_lr_scheduler;       /* made by mx_factor_scheduler() ... */
+typedef struct mx_updater mx_updater;                 /* an optimizer with the states of weights by id */
 typedef struct mx_trainer mx_trainer;
 
 /* ---- schedules --------------------------------------------------------------------------------------------------- */
@@ -35,6 +38,25 @@ MX_API mx_code mx_optimizer_set_scheduler(mx_optimizer *optimizer, mx_lr_schedul
 MX_API double mx_optimizer_rescale_grad(const mx_optimizer *optimizer);
 MX_API mx_code mx_optimizer_set_rescale_grad(mx_optimizer *optimizer, double factor);
 MX_API int64_t mx_optimizer_num_update(const mx_optimizer *optimizer);
+
+/* ---- rates of single weights ------------------------------------------------------------------------------------- */
+/* The rate of a weight is the optimizer's times a multiplier: that of its parameter if one was given, else the one set
+ * for its id, else the one set for its name, else 1.  Weight decay likewise.  A trainer asks its parameters. */
+MX_API mx_code mx_optimizer_set_lr_mult(mx_optimizer *optimizer, mx_id weight, double factor); /* an id or a name */
+MX_API mx_code mx_optimizer_set_wd_mult(mx_optimizer *optimizer, mx_id weight, double factor);
+/* Back to what the symbol says; of weights that have names, only ..._weight and ..._gamma decay. */
+MX_API mx_code mx_optimizer_reset_lr_mult(mx_optimizer *optimizer);
+MX_API mx_code mx_optimizer_reset_wd_mult(mx_optimizer *optimizer);
+MX_API mx_code mx_optimizer_set_name(mx_optimizer *optimizer, mx_id weight, const char *name); /* then reset_wd_mult */
+MX_API mx_code mx_optimizer_set_parameter(mx_optimizer *optimizer, mx_id weight, mx_parameter *parameter);
+/* Takes the multipliers that variables were made with, mx_variable("w", .lr_mult = 2), and resets both tables. */
+MX_API mx_code mx_optimizer_set_symbol(mx_optimizer *optimizer, const mx_symbol *symbol);
+MX_API double mx_optimizer_rate(mx_optimizer *optimizer, mx_id weight);        /* NaN on failure */
+MX_API double mx_optimizer_decay(const mx_optimizer *optimizer, mx_id weight); /* NaN on failure */
+/* How often a weight was updated, counted per device: that of the last update by id; begin_num_update: never. */
+MX_API int64_t mx_optimizer_count(const mx_optimizer *optimizer, mx_id weight);
+
+/* ---- updates ------------------------------------------------------------------------------------------------------ */
 /* One update by hand; the trainer does this for every parameter. */
 MX_API mx_optimizer_state *mx_optimizer_state_new(mx_optimizer *optimizer, mx_array *weight);
 MX_API mx_code mx_optimizer_update(mx_optimizer *optimizer, mx_optimizer_state *state, mx_array *weight, mx_array *grad,
@@ -54,14 +76,24 @@ MX_API mx_optimizer *mx_optimizer_custom(const char *name, mx_update_fn update, 
 /* An optimizer whose states are objects of the user's, which keeps its own rates and counts. */
 typedef struct mx_optimizer_hooks {
     const char *name;
-    /* What is remembered of weight number `index` (of a trainer; by hand 0); *state may stay NULL.  Nonzero: failed. */
-    mx_code (*make_state)(void *user, int64_t index, mx_array *weight, void **state);
+    /* What is remembered of a weight (its number in a trainer; by hand 0); *state may stay NULL.  Nonzero: failed. */
+    mx_code (*make_state)(void *user, mx_id id, mx_array *weight, void **state);
     /* grad is as backward left it: multiply it by what mx_optimizer_rescale_grad() says.  Nonzero: failed. */
-    mx_code (*update)(void *user, int64_t index, mx_array *weight, mx_array *grad, void *state);
+    mx_code (*update)(void *user, mx_id id, mx_array *weight, mx_array *grad, void *state);
     void (*release_state)(void *state); /* when a state dies; NULL: nothing to do */
     void (*release)(void *user);        /* when the optimizer dies; NULL: nothing to do */
 } mx_optimizer_hooks;
 MX_API mx_optimizer *mx_optimizer_hooked(const mx_optimizer_hooks *hooks, void *user);
+
+/* ---- updaters ---------------------------------------------------------------------------------------------------- */
+/* Updates weights by id and keeps their states, which are made at the first update of an id. */
+MX_API mx_updater *mx_updater_new(mx_optimizer *optimizer);
+MX_API mx_code mx_updater_update(mx_updater *updater, mx_id weight_id, mx_array *grad, mx_array *weight);
+MX_API mx_optimizer *mx_updater_optimizer(mx_updater *updater);
+MX_API mx_optimizer_state *mx_updater_state(const mx_updater *updater, mx_id weight_id); /* NULL: none yet */
+/* States, counts and what the optimizer keeps for all weights together; the file is written atomically. */
+MX_API mx_code mx_updater_save(mx_updater *updater, const char *path);
+MX_API mx_code mx_updater_load(mx_updater *updater, const char *path);
 
 /* ---- trainers ---------------------------------------------------------------------------------------------------- */
 /* optimizer: a registered name; options: "learning_rate=0.1, momentum=0.9" or NULL. */

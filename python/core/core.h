@@ -133,11 +133,31 @@ mx_lr_scheduler *scheduler_from(PyObject *source, const char *who); /* an LRSche
 
 int add_described(PyObject *module);
 int add_initializers(PyObject *module);
+int set_double(PyObject *value, double *slot); /* a setter of a number: 0, or -1 with an exception */
+int add_schedulers(PyObject *module);
 int add_optimizers(PyObject *module);
+int add_updaters(PyObject *module);
 int add_metrics(PyObject *module);
 int add_trainers(PyObject *module);
 int add_amp(PyObject *module);
 int add_loss_scalers(PyObject *module);
+
+/* ---- ids of weights and stored values ------------------------------------------------------------------------ */
+/* From an int or a str, whose text the id borrows; -1 with a TypeError that names `who`. */
+int id_from(PyObject *key, mx_id *id, const char *who);
+PyObject *id_to(mx_id id);
+
+/* ---- optimizers and their states ------------------------------------------------------------------------------ */
+extern PyTypeObject optimizer_type, updater_type;
+extern PyMethodDef optimizer_steps[];     /* methods of Optimizer that are in optimizer_step.c */
+mx_updater *updater_of(PyObject *object); /* borrowed; NULL with an exception */
+/* A state as create_state_multi_precision gives it: None, an array or a tuple, with its master; or what a user's optimizer
+ * made. */
+PyObject *state_to(const mx_optimizer *o, const mx_optimizer_state *state);
+/* The arrays of such a state, borrowed, NULL for None; how many, or -1 with a TypeError. */
+#define MOST_STATE_ARRAYS 5
+int state_from(PyObject *source, mx_array *arrays[MOST_STATE_ARRAYS]);
+int warn_of_half(const mx_optimizer *o, const mx_array *weight); /* 16 bits without a master; -1: an exception */
 
 /* ---- the parts of the module, each adds its types and functions --------------------------------------------- */
 int add_values(PyObject *module);

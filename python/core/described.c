@@ -285,7 +285,7 @@ static PyObject *row_options(const mx_class *cls)
     return tuple;
 }
 
-/* class_rows(kind) -> [(name, "alias alias", documentation, options), ...] */
+/* class_rows(kind) -> [(name, "alias alias", documentation, options, how many of the last are by name only), ...] */
 static PyObject *class_rows(PyObject *module, PyObject *kind)
 {
     const long wanted = PyLong_AsLong(kind);
@@ -297,7 +297,8 @@ static PyObject *class_rows(PyObject *module, PyObject *kind)
     for (int i = 0; list && (cls = mx_class_at(i)) != NULL; i++) {
         if ((long)cls->kind != wanted)
             continue;
-        PyObject *row = Py_BuildValue("sssN", cls->name, cls->aliases ? cls->aliases : "", cls->doc, row_options(cls));
+        PyObject *row = Py_BuildValue("sssNi", cls->name, cls->aliases ? cls->aliases : "", cls->doc, row_options(cls),
+                                      cls->by_name);
         if (!row || PyList_Append(list, row))
             Py_CLEAR(list);
         Py_XDECREF(row);

@@ -1,8 +1,12 @@
-/* Learning-rate schedules and optimizers: rows of the library, and Python schedules that the library calls back.
+/* Optimizers: classes of the library, and the base of classes written in Python.
  *
- * An optimizer of a row holds its numbers (lr, wd, num_update ...) in the C object; Python sees them as attributes.  By
- * hand it is used as opt.update(index, weight, grad, state), where Python keeps counts and states; a Trainer does all
- * of that in C (trainer.c).
+ *     Optimizer ---> mx_optimizer      numbers, rates, counts; Python sees them as attributes and tables (updater.c)
+ *
+ * A class that overrides create_state(), update() or a rate is called back: its C object has hooks that call
+ * create_state_multi_precision() and update_multi_precision() of the Python object, so updaters, trainers and stores
+ * run whatever was overridden.  The hooks borrow the Python object; when it dies before the C object, they fail.
+ *
+ * States and single steps are in optimizer_step.c.
  *
  * SPDX-License-Identifier: Apache-2.0 */
 #include <math.h>
@@ -10,151 +14,95 @@
 #include "base/error.h"
 #include "core.h"
 #include "gluon/train/learning.h"
+#include "symbol.h"
 
-/* ---- schedules -------------------------------------------------------------------------------------------------- */
+/* ---- ids ---------------------------------------------------------------------------------------------------------- */
 
-static PyObject *plain_call; /* __call__ of schedules that nobody overrode */
-
-static double rate_by_python(void *user, double base_lr, int64_t num_update)
+int id_from(PyObject *key, mx_id *id, const char *who)
 {
-    PyGILState_STATE state = PyGILState_Ensure();
-    (void)base_lr; /* the Python object has its own */
-    PyObject *result = PyErr_Occurred() ? NULL : PyObject_CallFunction(user, "L", (long long)num_update);
-    double rate = result ? PyFloat_AsDouble(result) : MX_NONE_FLOAT;
-    Py_XDECREF(result);
-    if (PyErr_Occurred()) {
-        rate = MX_NONE_FLOAT;
-        mx_error_set(MX_ERR_CALLBACK, "a learning-rate schedule written in Python failed");
+    if (PyUnicode_Check(key)) {
+        *id = mx_id_name(PyUnicode_AsUTF8(key));
+        return id->name ? 0 : -1;
     }
-    PyGILState_Release(state);
-    return rate;
-}
-
-static void release_python(void *user)
-{
-    PyGILState_STATE state = PyGILState_Ensure();
-    Py_DECREF((PyObject *)user);
-    PyGILState_Release(state);
-}
-
-static double base_of(PyObject *source)
-{
-    PyObject *base = PyObject_GetAttrString(source, "base_lr");
-    const double value = base ? PyFloat_AsDouble(base) : 0.01;
-    Py_XDECREF(base);
-    PyErr_Clear();
-    return value;
-}
-
-static PyTypeObject schedule_type;
-
-static bool is_plain(PyObject *source)
-{
-    if (!PyObject_TypeCheck(source, &schedule_type) || !described_get(source))
-        return false;
-    PyObject *call = PyObject_GetAttrString((PyObject *)Py_TYPE(source), "__call__");
-    Py_XDECREF(call); /* the type keeps it */
-    PyErr_Clear();
-    return call && call == plain_call;
-}
-
-mx_lr_scheduler *scheduler_from(PyObject *source, const char *who)
-{
-    if (source == Py_None)
-        return NULL;
-    if (is_plain(source))
-        return mx_scope_add(mx_retain(described_get(source)));
-    if (!PyCallable_Check(source) || PyType_Check(source)) {
-        PyErr_Format(PyExc_TypeError, "%s: lr_scheduler must be an LRScheduler or a callable(num_update), got %.200s",
-                     who, Py_TYPE(source)->tp_name);
-        return NULL;
-    }
-    mx_lr_scheduler *made = mx_lr_scheduler_custom(rate_by_python, base_of(source), source, release_python);
-    if (!made)
-        raise_error();
-    else
-        Py_INCREF(source);
-    return made;
-}
-
-static PyObject *schedule_rate(PyObject *self, PyObject *number)
-{
-    mx_lr_scheduler *scheduler = described_ready(self);
-    const double exact = scheduler ? PyFloat_AsDouble(number) : 0;
-    if (!scheduler || (exact == -1 && PyErr_Occurred()))
-        return NULL;
-    const double rate = mx_lr_scheduler_rate(scheduler, (int64_t)exact);
-    return isnan(rate) && mx_has_error() ? raise_error() : PyFloat_FromDouble(rate);
-}
-
-static PyObject *get_base_lr(PyObject *self, void *unused)
-{
-    const mx_lr_scheduler *scheduler = described_ready(self);
-    (void)unused;
-    return scheduler ? PyFloat_FromDouble(scheduler->base_lr) : NULL;
-}
-
-static int set_double(PyObject *value, double *slot)
-{
-    const double number = value ? PyFloat_AsDouble(value) : -1;
-    if (!value)
-        PyErr_SetString(PyExc_AttributeError, "it cannot be deleted");
-    if (PyErr_Occurred())
+    if (!PyIndex_Check(key)) {
+        PyErr_Format(PyExc_TypeError, "%s: ints or strings are wanted, got %.200s", who, Py_TYPE(key)->tp_name);
         return -1;
-    *slot = number;
-    return 0;
+    }
+    PyObject *number = PyNumber_Index(key);
+    *id = mx_id_number(number ? PyLong_AsLongLong(number) : 0);
+    Py_XDECREF(number);
+    return PyErr_Occurred() ? -1 : 0;
 }
 
-static int set_base_lr(PyObject *self, PyObject *value, void *unused)
+PyObject *id_to(mx_id id) { return id.name ? PyUnicode_FromString(id.name) : PyLong_FromLongLong(id.number); }
+
+/* ---- classes written in Python ------------------------------------------------------------------------------------ */
+
+static mx_code make_by_python(void *user, mx_id id, mx_array *weight, void **state)
 {
-    mx_lr_scheduler *scheduler = described_ready(self);
+    PyGILState_STATE gil = PyGILState_Ensure();
+    PyObject *key = user && !PyErr_Occurred() ? id_to(id) : NULL, *array = key ? nd_wrap(weight) : NULL;
+    PyObject *made = array ? PyObject_CallMethod(user, "create_state_multi_precision", "OO", key, array) : NULL;
+    Py_XDECREF(key), Py_XDECREF(array);
+    *state = made;
+    PyGILState_Release(gil);
+    return made ? MX_OK : mx_error_set(MX_ERR_CALLBACK, "create_state of an optimizer written in Python failed");
+}
+
+static mx_code update_by_python(void *user, mx_id id, mx_array *weight, mx_array *grad, void *state)
+{
+    PyGILState_STATE gil = PyGILState_Ensure();
+    PyObject *key = user && !PyErr_Occurred() ? id_to(id) : NULL, *w = key ? nd_wrap(weight) : NULL,
+             *g = w ? nd_wrap(grad) : NULL;
+    PyObject *done =
+        g ? PyObject_CallMethod(user, "update_multi_precision", "OOOO", key, w, g, state ? (PyObject *)state : Py_None)
+          : NULL;
+    const bool ok = done != NULL;
+    Py_XDECREF(done), Py_XDECREF(g), Py_XDECREF(w), Py_XDECREF(key);
+    PyGILState_Release(gil);
+    return ok ? MX_OK : mx_error_set(MX_ERR_CALLBACK, "update of an optimizer written in Python failed");
+}
+
+static void release_python(void *object)
+{
+    PyGILState_STATE gil = PyGILState_Ensure();
+    Py_DECREF((PyObject *)object);
+    PyGILState_Release(gil);
+}
+
+/* _call_back(): updates go through the Python object from now on. */
+static PyObject *call_back(PyObject *self, PyObject *unused)
+{
+    mx_optimizer *o = described_ready(self);
     (void)unused;
-    return scheduler ? set_double(value, &scheduler->base_lr) : -1;
+    const mx_optimizer_hooks hooks = {Py_TYPE(self)->tp_name, make_by_python, update_by_python, release_python, NULL};
+    return o ? raise_if(mx_optimizer_set_hooks(o, &hooks, self)) : NULL;
 }
 
-/* What a schedule remembers: its base rate, then its numbers. */
-static PyObject *get_memory(PyObject *self, void *unused)
+static void optimizer_dealloc(PyObject *self)
 {
-    const mx_lr_scheduler *s = described_ready(self);
-    (void)unused;
-    return s ? Py_BuildValue("ddddd", s->base_lr, s->state[0], s->state[1], s->state[2], s->state[3]) : NULL;
-}
-static int set_memory(PyObject *self, PyObject *value, void *unused)
-{
-    mx_lr_scheduler *s = described_ready(self);
-    (void)unused;
-    return s && value &&
-                   PyArg_ParseTuple(value, "ddddd", &s->base_lr, &s->state[0], &s->state[1], &s->state[2], &s->state[3])
-               ? 0
-               : -1;
+    mx_optimizer *o = described_get(self);
+    if (o && o->user == self)
+        o->user = NULL;
+    described_type.tp_dealloc(self);
 }
 
-static PyMethodDef schedule_methods[] = {
-    {"_rate", schedule_rate, METH_O, "_rate(num_update): the learning rate."},
-    {NULL, NULL, 0, NULL},
-};
-static PyGetSetDef schedule_getset[] = {
-    {"base_lr", get_base_lr, set_base_lr, "where the schedule stands now", NULL},
-    {"_memory", get_memory, set_memory, NULL, NULL},
-    {NULL, NULL, NULL, NULL, NULL},
-};
-static PyTypeObject schedule_type = {
-    PyVarObject_HEAD_INIT(NULL, 0).tp_name = "mxnet._core.SchedulerRow",
-    .tp_methods = schedule_methods,
-    .tp_getset = schedule_getset,
-    .tp_doc = "A learning-rate schedule of the library.",
-};
-
-static PyObject *set_scheduler_method(PyObject *module, PyObject *call)
+/* _start_own(name): an object without a class of the library. */
+static PyObject *start_own(PyObject *object, PyObject *name)
 {
-    (void)module;
-    Py_XSETREF(plain_call, core_new_ref(call));
+    described_object *self = (described_object *)object;
+    const char *text = PyUnicode_AsUTF8(name);
+    mx_optimizer *made = text ? mx_optimizer_named(text) : NULL;
+    if (!made)
+        return text ? raise_error() : NULL;
+    mx_release(self->object);
+    self->cls = NULL, self->object = made, self->options = NULL;
     Py_RETURN_NONE;
 }
 
-/* ---- optimizers: numbers ---------------------------------------------------------------------------------------- */
+/* ---- numbers ------------------------------------------------------------------------------------------------------ */
 
-typedef enum quantity { LR, WD, RESCALE, CLIP, NUM_UPDATE, BEGIN_UPDATE, MULTI_PRECISION } quantity;
+typedef enum quantity { LR, WD, RESCALE, CLIP, NUM_UPDATE, BEGIN_UPDATE, MULTI_PRECISION, AGGREGATE } quantity;
 
 static PyObject *get_number(PyObject *self, void *which)
 {
@@ -168,6 +116,7 @@ static PyObject *get_number(PyObject *self, void *which)
     case CLIP: return o->clip_gradient < 0 ? core_new_ref(Py_None) : PyFloat_FromDouble(o->clip_gradient);
     case NUM_UPDATE: return PyLong_FromLongLong(o->num_update);
     case BEGIN_UPDATE: return PyLong_FromLongLong(o->begin_num_update);
+    case AGGREGATE: return PyLong_FromLongLong(o->aggregate_num);
     default: return PyBool_FromLong(o->multi_precision);
     }
 }
@@ -196,8 +145,33 @@ static int set_number(PyObject *self, PyObject *value, void *which)
         return set_double(value, &o->clip_gradient);
     case NUM_UPDATE: return set_count(value, &o->num_update);
     case BEGIN_UPDATE: return set_count(value, &o->begin_num_update);
+    case AGGREGATE: return set_count(value, &o->aggregate_num);
     default: return o->multi_precision = value && PyObject_IsTrue(value) == 1, 0;
     }
+}
+
+static PyObject *get_learning_rate(PyObject *self, void *unused)
+{
+    mx_optimizer *o = described_ready(self);
+    (void)unused;
+    if (!o)
+        return NULL;
+    const double rate = mx_optimizer_learning_rate(o);
+    return isnan(rate) && (mx_has_error() || PyErr_Occurred()) ? raise_error() : PyFloat_FromDouble(rate);
+}
+
+static PyObject *set_learning_rate(PyObject *self, PyObject *value)
+{
+    double rate;
+    mx_optimizer *o = described_ready(self);
+    if (!o || set_double(value, &rate))
+        return NULL;
+    if (mx_optimizer_set_learning_rate(o, rate)) {
+        PyErr_SetString(PyExc_UserWarning, mx_error_message());
+        mx_error_clear();
+        return NULL;
+    }
+    Py_RETURN_NONE;
 }
 
 static PyObject *set_scheduler(PyObject *self, PyObject *source)
@@ -206,81 +180,178 @@ static PyObject *set_scheduler(PyObject *self, PyObject *source)
     if (!o)
         return NULL;
     mx_scope scope = mx_scope_open();
-    mx_lr_scheduler *scheduler = scheduler_from(source, o->cls->name);
+    mx_lr_scheduler *scheduler = scheduler_from(source, mx_optimizer_name(o));
     PyObject *result = PyErr_Occurred() ? NULL : raise_if(mx_optimizer_set_scheduler(o, scheduler));
     mx_scope_close(&scope);
     return result;
 }
 
-static PyObject *get_memory_of_optimizer(PyObject *self, void *unused)
+/* _settle(rate or None) */
+static PyObject *settle(PyObject *self, PyObject *rate)
+{
+    double given = MX_NONE_FLOAT;
+    mx_optimizer *o = described_ready(self);
+    if (!o || (rate != Py_None && set_double(rate, &given)))
+        return NULL;
+    mx_optimizer_settle_rate(o, given);
+    Py_RETURN_NONE;
+}
+
+static PyObject *get_memory(PyObject *self, void *unused)
 {
     const mx_optimizer *o = described_ready(self);
     (void)unused;
     return o ? Py_BuildValue("dd", o->memory[0], o->memory[1]) : NULL;
 }
-static int set_memory_of_optimizer(PyObject *self, PyObject *value, void *unused)
+static int set_memory(PyObject *self, PyObject *value, void *unused)
 {
     mx_optimizer *o = described_ready(self);
     (void)unused;
     return o && value && PyArg_ParseTuple(value, "dd", &o->memory[0], &o->memory[1]) ? 0 : -1;
 }
 
-/* ---- optimizers: steps ------------------------------------------------------------------------------------------ */
+static const mx_optimizer_methods *methods_of(const mx_optimizer *o) { return o->cls ? o->cls->methods : NULL; }
 
-/* _make_states(weight) -> list of arrays, without a float32 master */
-static PyObject *make_states(PyObject *self, PyObject *weight)
+static PyObject *get_memory_name(PyObject *self, void *unused)
 {
-    mx_optimizer *o = described_ready(self);
+    const mx_optimizer *o = described_ready(self);
+    (void)unused;
     if (!o)
         return NULL;
-    if (!nd_check(weight))
-        return PyErr_Format(PyExc_TypeError, "%s: the weight must be an NDArray, got %.200s", o->cls->name,
-                            Py_TYPE(weight)->tp_name);
-    const bool masters = o->multi_precision;
-    mx_scope scope = mx_scope_open();
-    o->multi_precision = false;
-    mx_optimizer_state *state = mx_optimizer_state_new(o, nd_array(weight));
-    o->multi_precision = masters;
-    PyObject *result = state ? nd_wrap_all((mx_arrays){state->array, mx_optimizer_state_count(state)}) : raise_error();
-    mx_scope_close(&scope);
-    return result;
+    return PyUnicode_FromString(methods_of(o) && methods_of(o)->memory ? methods_of(o)->memory : "");
 }
 
-/* _apply(weight, grad, states, lr, wd, t, base_lr, name): one step with everything given. */
-static PyObject *apply(PyObject *self, PyObject *args)
+/* ---- rates and counts of weights ---------------------------------------------------------------------------------- */
+
+/* What `each` gives for every id of a list. */
+static PyObject *for_all(PyObject *self, PyObject *indices, double factor, double (*each)(const mx_optimizer *, mx_id))
 {
-    PyObject *weight, *grad, *states;
-    mx_array **items = NULL, *array[MX_MAX_STATES] = {NULL};
-    long long t;
-    mx_update u = {0};
-    mx_optimizer *o = described_ready(self);
-    if (!o || !PyArg_ParseTuple(args, "O!O!OddLds:_apply", &nd_type, &weight, &nd_type, &grad, &states, &u.lr, &u.wd,
-                                &t, &u.base_lr, &u.name))
-        return NULL;
-    mx_arrays list = nd_list(states, o->cls->name, &items);
-    if (list.n < 0)
-        return NULL;
-    for (int64_t i = 0; i < list.n && i < MX_MAX_STATES; i++)
-        array[i] = list.v[i];
-    u.weight = nd_array(weight), u.grad = nd_array(grad), u.state = array, u.t = t;
-    PyThreadState *state = let_go(u.weight->size > LONG_WORK);
-    const mx_code code = mx_optimizer_apply(o, &u);
-    take_back(state);
-    PyMem_Free(items);
-    return raise_if(code);
+    const mx_optimizer *o = described_ready(self);
+    PyObject *items = o ? PySequence_Fast(indices, "a list of indices is wanted") : NULL;
+    PyObject *list = items ? PyList_New(PySequence_Fast_GET_SIZE(items)) : NULL;
+    for (Py_ssize_t i = 0; list && i < PyList_GET_SIZE(list); i++) {
+        mx_id id;
+        PyObject *number = id_from(PySequence_Fast_GET_ITEM(items, i), &id, "optimizer: index of a weight")
+                               ? NULL
+                               : PyFloat_FromDouble(factor * each(o, id));
+        if (number)
+            PyList_SET_ITEM(list, i, number);
+        else
+            Py_CLEAR(list);
+    }
+    Py_XDECREF(items);
+    return list;
 }
 
-static PyMethodDef optimizer_methods[] = {
+/* _rates(indices, learning rate) */
+static PyObject *rates(PyObject *self, PyObject *args)
+{
+    PyObject *indices;
+    double rate;
+    return PyArg_ParseTuple(args, "Od:_rates", &indices, &rate) ? for_all(self, indices, rate, mx_optimizer_lr_mult)
+                                                                : NULL;
+}
+
+static PyObject *decays(PyObject *self, PyObject *indices) { return for_all(self, indices, 1, mx_optimizer_decay); }
+
+static int count_one(mx_optimizer *o, PyObject *index)
+{
+    mx_id id;
+    if (id_from(index, &id, "optimizer: index of a weight"))
+        return -1;
+    if (mx_optimizer_count_up(o, id) < 0)
+        return raise_error(), -1;
+    return 0;
+}
+
+static PyObject *update_count(PyObject *self, PyObject *index)
+{
+    mx_optimizer *o = described_ready(self);
+    const bool several = PyList_Check(index) || PyTuple_Check(index);
+    if (!o || (!several && count_one(o, index)))
+        return NULL;
+    for (Py_ssize_t i = 0; several && i < PySequence_Fast_GET_SIZE(index); i++)
+        if (count_one(o, PySequence_Fast_GET_ITEM(index, i)))
+            return NULL;
+    Py_RETURN_NONE;
+}
+
+static PyObject *set_current_context(PyObject *self, PyObject *device)
+{
+    mx_optimizer *o = described_ready(self);
+    const long long number = o ? PyLong_AsLongLong(device) : -1;
+    if (!o || PyErr_Occurred())
+        return NULL;
+    if (!mx_rates_counts(&o->rates, number, true))
+        return raise_error();
+    o->rates.device = number;
+    Py_RETURN_NONE;
+}
+
+static PyObject *reset_lr_mult(PyObject *self, PyObject *unused)
+{
+    (void)unused;
+    return described_ready(self) ? raise_if(mx_optimizer_reset_lr_mult(described_get(self))) : NULL;
+}
+static PyObject *reset_wd_mult(PyObject *self, PyObject *unused)
+{
+    (void)unused;
+    return described_ready(self) ? raise_if(mx_optimizer_reset_wd_mult(described_get(self))) : NULL;
+}
+
+static PyObject *take_symbol(PyObject *self, PyObject *symbol)
+{
+    mx_optimizer *o = described_ready(self);
+    const mx_symbol *found = o ? sym_symbol(symbol) : NULL;
+    return found ? raise_if(mx_optimizer_set_symbol(o, found)) : NULL;
+}
+
+/* _devices: those that counted */
+static PyObject *get_devices(PyObject *self, void *unused)
+{
+    const mx_optimizer *o = described_ready(self);
+    (void)unused;
+    PyObject *list = o ? PyList_New(0) : NULL;
+    for (int64_t i = 0; list && i < mx_id_table_length(&o->rates.counts); i++) {
+        PyObject *number = PyLong_FromLongLong(mx_id_at(&o->rates.counts, i).number);
+        if (!number || PyList_Append(list, number))
+            Py_CLEAR(list);
+        Py_XDECREF(number);
+    }
+    return list;
+}
+static PyObject *get_device(PyObject *self, void *unused)
+{
+    const mx_optimizer *o = described_ready(self);
+    (void)unused;
+    return o ? PyLong_FromLongLong(o->rates.device) : NULL;
+}
+
+/* ---- the type ----------------------------------------------------------------------------------------------------- */
+
+static PyMethodDef methods[] = {
+    {"set_learning_rate", set_learning_rate, METH_O,
+     "set_learning_rate($self, lr)\n--\n\nSets the rate; not if a schedule gives it."},
+    {"_start_own", start_own, METH_O, "_start_own(name): the object of a class written in Python."},
+    {"_call_back", call_back, METH_NOARGS, "_call_back(): the library calls this object's methods."},
     {"_set_scheduler", set_scheduler, METH_O, "_set_scheduler(schedule or None)"},
-    {"_make_states", make_states, METH_O, "_make_states(weight): new arrays of state."},
-    {"_apply", apply, METH_VARARGS, "_apply(weight, grad, states, lr, wd, t, base_lr, name): one step."},
+    {"_settle", settle, METH_O, "_settle(rate or None): the rate that was given, or the schedule's."},
+    {"_rates", rates, METH_VARARGS, "_rates(indices, learning rate): rates of weights."},
+    {"_decays", decays, METH_O, "_decays(indices): weight decays of weights."},
+    {"_update_count", update_count, METH_O,
+     "_update_count($self, index)\n--\n\nCounts an update of a weight, or of each of a list."},
+    {"_set_current_context", set_current_context, METH_O,
+     "_set_current_context($self, device_id)\n--\n\nThe device whose updates are counted from now on."},
+    {"_reset_lr_mult", reset_lr_mult, METH_NOARGS, "_reset_lr_mult(): what the symbol says."},
+    {"_reset_wd_mult", reset_wd_mult, METH_NOARGS, "_reset_wd_mult(): what names and the symbol say."},
+    {"_take_symbol", take_symbol, METH_O, "_take_symbol(symbol): the multipliers of its variables."},
     {NULL, NULL, 0, NULL},
 };
 #define NUMBER(name, which, doc) \
     { \
         name, get_number, set_number, doc, (void *)(intptr_t)which \
     }
-static PyGetSetDef optimizer_getset[] = {
+static PyGetSetDef getset[] = {
     NUMBER("lr", LR, "the learning rate, before the schedule"),
     NUMBER("wd", WD, "weight decay"),
     NUMBER("rescale_grad", RESCALE, "what gradients are multiplied by"),
@@ -288,26 +359,32 @@ static PyGetSetDef optimizer_getset[] = {
     NUMBER("num_update", NUM_UPDATE, "the most updates that any weight has had"),
     NUMBER("begin_num_update", BEGIN_UPDATE, "updates done before"),
     NUMBER("multi_precision", MULTI_PRECISION, "whether 16-bit weights have float32 masters"),
-    {"_memory", get_memory_of_optimizer, set_memory_of_optimizer, NULL, NULL},
+    NUMBER("aggregate_num", AGGREGATE, "how many weights a program may update in one call"),
+    {"learning_rate", get_learning_rate, NULL, "The rate now: the schedule's, or lr.", NULL},
+    {"_memory", get_memory, set_memory, NULL, NULL},
+    {"_memory_name", get_memory_name, NULL, "what MXNet calls the first number of _memory; '': nothing", NULL},
+    {"_devices", get_devices, NULL, "the devices whose updates were counted", NULL},
+    {"_device", get_device, NULL, "the device whose updates are counted", NULL},
     {NULL, NULL, NULL, NULL, NULL},
 };
-static PyTypeObject optimizer_type = {
-    PyVarObject_HEAD_INIT(NULL, 0).tp_name = "mxnet._core.OptimizerRow",
-    .tp_methods = optimizer_methods,
-    .tp_getset = optimizer_getset,
-    .tp_doc = "An optimizer of the library.",
-};
-
-static PyMethodDef functions[] = {
-    {"set_scheduler_method", set_scheduler_method, METH_O, "The __call__ whose override matters."},
-    {NULL, NULL, 0, NULL},
+PyTypeObject optimizer_type = {
+    PyVarObject_HEAD_INIT(NULL, 0).tp_name = "mxnet._core.Optimizer",
+    .tp_dealloc = optimizer_dealloc,
+    .tp_methods = methods,
+    .tp_getset = getset,
+    .tp_doc = "An optimizer: of the library, or the base of one written in Python.",
 };
 
 int add_optimizers(PyObject *module)
 {
-    return add_described_type(module, &schedule_type, "SchedulerRow") ||
-                   add_described_type(module, &optimizer_type, "OptimizerRow") ||
-                   PyModule_AddFunctions(module, functions)
-               ? -1
-               : 0;
+    if (add_described_type(module, &optimizer_type, "Optimizer"))
+        return -1;
+    for (PyMethodDef *method = optimizer_steps; method->ml_name; method++) {
+        PyObject *made = PyDescr_NewMethod(&optimizer_type, method);
+        const int failed = !made || PyDict_SetItemString(optimizer_type.tp_dict, method->ml_name, made);
+        Py_XDECREF(made);
+        if (failed)
+            return -1;
+    }
+    return 0;
 }

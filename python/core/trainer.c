@@ -1,7 +1,7 @@
 /* Trainers: parameters and the optimizer that changes them.
  *
  * An optimizer of the library steps in C alone.  One that overrides update() or create_state() in Python is called
- * back: its states are Python objects that the library's slots keep.
+ * back (optimizer.c): its states are Python objects that the library's slots keep.
  *
  * SPDX-License-Identifier: Apache-2.0 */
 #include "gluon/train/trainer.h"
@@ -13,7 +13,6 @@
 typedef struct trainer_object {
     PyObject_HEAD mx_trainer *trainer; /* retained; NULL before _begin() */
     PyObject *optimizer;               /* the Python object */
-    bool called_back;                  /* the optimizer's update() is Python's */
     PyObject *stale_type;              /* class of the exception for stale gradients */
 } trainer_object;
 
@@ -23,57 +22,6 @@ static mx_trainer *ready(PyObject *self)
     if (!trainer)
         PyErr_SetString(PyExc_RuntimeError, "Trainer: call the __init__ of the base class first");
     return trainer;
-}
-
-/* ---- optimizers written in Python ------------------------------------------------------------------------------- */
-
-static mx_code make_state(void *user, int64_t index, mx_array *weight, void **state)
-{
-    PyGILState_STATE gil = PyGILState_Ensure();
-    PyObject *array = PyErr_Occurred() ? NULL : nd_wrap(weight);
-    PyObject *made =
-        array ? PyObject_CallMethod(user, "create_state_multi_precision", "LO", (long long)index, array) : NULL;
-    Py_XDECREF(array);
-    *state = made;
-    PyGILState_Release(gil);
-    return made ? MX_OK : mx_error_set(MX_ERR_CALLBACK, "create_state of an optimizer written in Python failed");
-}
-
-static mx_code update_by_python(void *user, int64_t index, mx_array *weight, mx_array *grad, void *state)
-{
-    PyGILState_STATE gil = PyGILState_Ensure();
-    PyObject *w = PyErr_Occurred() ? NULL : nd_wrap(weight), *g = w ? nd_wrap(grad) : NULL;
-    PyObject *done =
-        g ? PyObject_CallMethod(user, "update_multi_precision", "LOOO", (long long)index, w, g, (PyObject *)state)
-          : NULL;
-    const bool ok = done != NULL;
-    Py_XDECREF(done), Py_XDECREF(g), Py_XDECREF(w);
-    PyGILState_Release(gil);
-    return ok ? MX_OK : mx_error_set(MX_ERR_CALLBACK, "update of an optimizer written in Python failed");
-}
-
-static void release_python(void *object)
-{
-    PyGILState_STATE gil = PyGILState_Ensure();
-    Py_DECREF((PyObject *)object);
-    PyGILState_Release(gil);
-}
-
-/* Scope-owned. */
-static mx_optimizer *optimizer_for(PyObject *source, bool called_back)
-{
-    if (!called_back)
-        return mx_scope_add(mx_retain(described_ready(source)));
-    const mx_optimizer_hooks hooks = {Py_TYPE(source)->tp_name, make_state, update_by_python, release_python,
-                                      release_python};
-    mx_optimizer *made = mx_optimizer_hooked(&hooks, source);
-    PyObject *scale = made ? PyObject_GetAttrString(source, "rescale_grad") : NULL;
-    if (!made)
-        return raise_error(), NULL;
-    Py_INCREF(source);
-    made->rescale_grad = scale ? PyFloat_AsDouble(scale) : 1;
-    Py_XDECREF(scale);
-    return PyErr_Occurred() ? NULL : made;
 }
 
 /* ---- making ----------------------------------------------------------------------------------------------------- */
@@ -99,22 +47,21 @@ static mx_trainer *make_trainer(PyObject *list, mx_optimizer *optimizer)
     return made;
 }
 
-/* _begin(parameters, optimizer, called back, exception type of stale gradients) */
+/* _begin(parameters, optimizer, exception type of stale gradients) */
 static PyObject *begin(PyObject *object, PyObject *args)
 {
     trainer_object *self = (trainer_object *)object;
     PyObject *list, *optimizer, *stale;
-    int called_back;
-    if (!PyArg_ParseTuple(args, "O!OpO:_begin", &PyList_Type, &list, &optimizer, &called_back, &stale))
+    if (!PyArg_ParseTuple(args, "O!O!O:_begin", &PyList_Type, &list, &optimizer_type, &optimizer, &stale))
         return NULL;
     mx_scope scope = mx_scope_open();
-    mx_optimizer *found = optimizer_for(optimizer, called_back);
+    mx_optimizer *found = described_ready(optimizer);
     mx_trainer *made = found ? make_trainer(list, found) : NULL;
     mx_scope_close(&scope);
     if (!made)
         return NULL;
     mx_release(self->trainer);
-    self->trainer = made, self->called_back = called_back;
+    self->trainer = made;
     Py_XSETREF(self->optimizer, core_new_ref(optimizer));
     Py_XSETREF(self->stale_type, core_new_ref(stale));
     Py_RETURN_NONE;
@@ -146,24 +93,12 @@ static PyObject *fail(trainer_object *self)
     return raise_error();
 }
 
-/* The Python optimizer's rescale_grad is that of this step. */
-static int tell_scale(trainer_object *self, double scale)
-{
-    PyObject *number = self->called_back ? PyFloat_FromDouble(scale) : NULL;
-    const int failed =
-        self->called_back && (!number || PyObject_SetAttrString(self->optimizer, "rescale_grad", number));
-    Py_XDECREF(number);
-    return failed;
-}
-
 static PyObject *run(trainer_object *self, double batch_size, bool ignore_stale, bool reduce)
 {
     mx_trainer *trainer = self->trainer;
     if (batch_size == 0)
         return PyErr_Format(PyExc_ZeroDivisionError, "Trainer.step: batch_size is 0");
     const double scale = trainer->scale;
-    if (tell_scale(self, scale / batch_size))
-        return NULL;
     trainer->scale = scale / batch_size; /* batch_size may be no whole number */
     PyThreadState *state = let_go(true);
     const mx_code code = !reduce        ? mx_trainer_update(trainer, 1, ignore_stale)
@@ -226,7 +161,10 @@ static PyObject *with_path(PyObject *self, PyObject *path, mx_code (*function)(m
 static PyObject *save(PyObject *self, PyObject *path) { return with_path(self, path, mx_trainer_save_states); }
 static PyObject *load(PyObject *self, PyObject *path) { return with_path(self, path, mx_trainer_load_states); }
 
-/* _state(i): what the optimizer made (called back), a list of arrays with a float32 master last, or None */
+/* The Python optimizer's states are its own objects. */
+static bool called_back(const mx_trainer *trainer) { return trainer->optimizer->hooks.update != NULL; }
+
+/* _state(i): as create_state_multi_precision gives it, or None */
 static PyObject *get_state(PyObject *object, PyObject *number)
 {
     mx_trainer *trainer = ready(object);
@@ -234,32 +172,35 @@ static PyObject *get_state(PyObject *object, PyObject *number)
     if (!trainer || i < 0 || i >= trainer->count)
         return PyErr_Occurred() ? NULL : PyErr_Format(PyExc_IndexError, "Trainer: there is no parameter %zd", i);
     const mx_optimizer_state *state = trainer->slots[i].state;
-    if (!state)
-        Py_RETURN_NONE;
-    if (((trainer_object *)object)->called_back)
-        return core_new_ref(state->own ? (PyObject *)state->own : Py_None);
-    const int n = mx_optimizer_state_count(state);
-    PyObject *list = PyList_New(n);
-    for (int k = 0; list && k < n; k++) {
-        PyObject *item = nd_wrap(mx_optimizer_state_at(state, k));
-        if (!item)
-            Py_CLEAR(list);
-        else
-            PyList_SET_ITEM(list, k, item);
-    }
-    return list;
+    return state ? state_to(trainer->optimizer, state) : core_new_ref(Py_None);
 }
 
-static mx_code copy_arrays(mx_optimizer_state *state, mx_arrays list)
+/* What was given settles beside the state, which takes over its values. */
+static mx_code copy_arrays(const mx_trainer *trainer, mx_optimizer_state *state, mx_arrays list, mx_array *weight)
 {
-    const int n = mx_optimizer_state_count(state);
-    if (list.n != n)
-        return mx_fail(MX_ERR_ARGUMENT, "Trainer: a state of %lld arrays came, the optimizer has %d", (long long)list.n,
-                       n);
+    mx_optimizer_state *given = mx_optimizer_state_given(state->id, list);
+    if (!given || mx_optimizer_state_settle(trainer->optimizer, given, weight))
+        return mx_error_code();
+    const int n = mx_optimizer_state_count(state), came = mx_optimizer_state_count(given);
+    if (came != n)
+        return mx_fail(MX_ERR_ARGUMENT, "Trainer: a state of %d arrays came, the optimizer has %d", came, n);
     for (int k = 0; k < n; k++)
-        if (mx_array_set(mx_optimizer_state_at(state, k), list.v[k]))
+        if (mx_array_set(mx_optimizer_state_at(state, k), mx_optimizer_state_at(given, k)))
             return mx_error_code();
     return MX_OK;
+}
+
+static bool fill_state(const mx_trainer *trainer, mx_optimizer_state *state, PyObject *source, mx_array *weight)
+{
+    mx_array *arrays[MOST_STATE_ARRAYS];
+    if (called_back(trainer)) {
+        PyObject *old = state->own;
+        state->own = core_new_ref(source);
+        Py_XDECREF(old);
+        return true;
+    }
+    const int n = state_from(source, arrays);
+    return n >= 0 && !copy_arrays(trainer, state, (mx_arrays){arrays, n}, weight);
 }
 
 /* _set_state(i, what _state gave, number of updates) */
@@ -268,30 +209,22 @@ static PyObject *set_state(PyObject *object, PyObject *args)
     Py_ssize_t i;
     PyObject *source;
     long long updates;
-    mx_array **items = NULL;
-    trainer_object *self = (trainer_object *)object;
-    if (!ready(object) || !PyArg_ParseTuple(args, "nOL:_set_state", &i, &source, &updates))
+    mx_trainer *trainer = ready(object);
+    if (!trainer || !PyArg_ParseTuple(args, "nOL:_set_state", &i, &source, &updates))
         return NULL;
-    if (i < 0 || i >= self->trainer->count || !mx_parameter_ready(self->trainer->slots[i].parameter))
+    if (i < 0 || i >= trainer->count || !mx_parameter_ready(trainer->slots[i].parameter))
         return PyErr_Format(PyExc_ValueError, "Trainer: there is no initialized parameter %zd for this state", i);
-    mx_trainer_slot *slot = &self->trainer->slots[i];
+    mx_trainer_slot *slot = &trainer->slots[i];
     mx_scope scope = mx_scope_open();
-    mx_optimizer_state *state = mx_optimizer_state_of(self->trainer->optimizer, i, slot->parameter->data[0]);
-    mx_arrays list = {NULL, 0};
-    if (state && self->called_back) {
-        PyObject *old = state->own;
-        state->own = core_new_ref(source);
-        Py_XDECREF(old);
-    } else if (state)
-        list = nd_list(source, "Trainer", &items);
-    const bool ok = state && list.n >= 0 && (self->called_back || !copy_arrays(state, list));
+    mx_array *weight = slot->parameter->data[0];
+    mx_optimizer_state *state = mx_optimizer_state_of(trainer->optimizer, mx_id_number(i), weight);
+    const bool ok = state && fill_state(trainer, state, source, weight);
     if (ok) {
         state->updates = updates;
         mx_retain(state);
         mx_release(slot->state);
         slot->state = state;
     }
-    PyMem_Free(items);
     mx_scope_close(&scope);
     return ok ? core_new_ref(Py_None) : raise_error();
 }

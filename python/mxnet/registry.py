@@ -85,17 +85,19 @@ def row_classes(kind, base, row_type, module, orders=None, parents=None, extra=(
     """Classes of all rows of a kind; each __init__ has the right signature and calls self._begin(options, rest).
 
     orders: parameters by position where they differ from the row's; parents: other base classes; extra: (name, default)
-    of parameters that only Python has; hidden: options that come in **kwargs.  Yields (class, aliases).
+    of parameters that only Python has; hidden: options that come in **kwargs, beside those that the row takes by name
+    only.  Yields (class, aliases).
     """
     made = {}
-    for name, aliases, doc, options in _core.class_rows(kind):
+    for name, aliases, doc, options, by_name in _core.class_rows(kind):
+        rest = set(hidden).union(option[0] for option in options[len(options) - by_name:])
         defaults = {option: default for option, default, _, _ in options}
         required = {option for option, _, needed, _ in options if needed}
         defaults.update(extra)
-        order = (orders or {}).get(name) or [o for o in defaults if o not in hidden]
+        order = (orders or {}).get(name) or [o for o in defaults if o not in rest]
         parent = made[parents[name]] if parents and name in parents else None
         bases = (parent,) if parent else (base, row_type)
-        text = _text(doc, options, hidden)
+        text = _text(doc, options, rest)
         cls = type(name, bases, {"__module__": module, "__doc__": text, "_row": name,
                                  "__init__": _init_of(name, order, defaults, required)})
         made[name] = cls

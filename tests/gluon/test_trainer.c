@@ -391,21 +391,21 @@ typedef struct own_states {
     bool gone, refuse;
 } own_states;
 
-static mx_code make_own(void *user, int64_t index, mx_array *weight, void **state)
+static mx_code make_own(void *user, mx_id id, mx_array *weight, void **state)
 {
     own_states *own = user;
     (void)weight;
     if (own->refuse)
         return MX_ERR_STATE;
-    own->made++, own->last_index = (int)index;
+    own->made++, own->last_index = (int)id.number;
     *state = own;
     return MX_OK;
 }
-static mx_code update_own(void *user, int64_t index, mx_array *weight, mx_array *grad, void *state)
+static mx_code update_own(void *user, mx_id id, mx_array *weight, mx_array *grad, void *state)
 {
     own_states *own = state;
     assert_ptr_equal(user, state);
-    own->updates++, own->last_index = (int)index;
+    own->updates++, own->last_index = (int)id.number;
     mx_array_set(weight, mx_sub(weight, grad)); /* mx_optimizer_rescale_grad is left to the user */
     return MX_OK;
 }

@@ -193,3 +193,176 @@ def test_updater_states():
 def test_errors(call, kind, part):
     with pytest.raises(kind, match=part):
         call()
+
+
+# ---- what a subclass overrides is called by everybody
+
+
+def through_updater(made):
+    weight = nd.ones(2)
+    optimizer.get_updater(made)(0, nd.ones(2), weight)
+    return weight
+
+
+def through_store(made):
+    store = mx.kv.create("local")
+    store.init(0, nd.ones(2))
+    store.set_optimizer(made)
+    store.push(0, nd.ones(2))
+    weight = nd.zeros(2)
+    store.pull(0, out=weight)
+    return weight
+
+
+def through_trainer(made):
+    p = mx.gluon.Parameter("w", shape=(2,), init="ones")
+    p.initialize()
+    with mx.autograd.record():
+        loss = p.data().sum()
+    loss.backward()
+    mx.gluon.Trainer([p], made).step(1)
+    return p.data()
+
+
+def through_module(made):
+    symbol = mx.sym.MakeLoss(mx.sym.sum(mx.sym.Variable("data") * mx.sym.Variable("w_weight")))
+    module = mx.mod.Module(symbol, ["data"], None)
+    module.bind([("data", (2,))])
+    module.init_params(mx.init.One())
+    made.rescale_grad = 1.0
+    module.init_optimizer(optimizer=made)
+    module.forward_backward(mx.io.DataBatch([nd.ones(2)]))
+    module.update()
+    return module.get_params()[0]["w_weight"]
+
+
+def overriding(name, method):
+    return type("Derived", (optimizer.SGD,), {name: method})(learning_rate=0.5)
+
+
+OVERRIDES = [
+    ("update", lambda self, index, weight, grad, state: weight.__iadd__(5), 6),
+    ("update_multi_precision", lambda self, index, weight, grad, state: weight.__iadd__(6), 7),
+    ("create_state", lambda self, index, weight: nd.full(weight.shape, 3), 1 - 0.5),
+    ("create_state_multi_precision", lambda self, index, weight: nd.full(weight.shape, 3), 1 - 0.5),
+    ("_get_lr", lambda self, index: 2.0, -1), ("_get_lrs", lambda self, indices: [4.0] * len(indices), -3),
+    ("_get_wd", lambda self, index: 1.0, 0), ("_get_wds", lambda self, indices: [3.0] * len(indices), -1),
+    ("learning_rate", property(lambda self: 0.25), 0.75)]
+
+
+@pytest.mark.parametrize("way", [through_updater, through_store, through_trainer, through_module])
+@pytest.mark.parametrize("name, method, wanted", OVERRIDES, ids=[row[0] for row in OVERRIDES])
+def test_overrides_are_called(way, name, method, wanted):
+    np.testing.assert_allclose(way(overriding(name, method)).asnumpy(), wanted)
+
+
+@pytest.mark.parametrize("way", [through_updater, through_store, through_trainer])
+def test_overridden_counts(way):
+    def twice(self, index):
+        optimizer.Optimizer._update_count(self, index)
+        optimizer.Optimizer._update_count(self, index)
+
+    made = overriding("_update_count", twice)
+    way(made)
+    assert made.num_update == 2 == made._index_update_count[0]
+
+
+def test_overrides_with_masters():
+    class Own(optimizer.Optimizer):
+        def create_state(self, index, weight):
+            assert weight.dtype == np.float32
+            return {"of": index}
+
+        def update(self, index, weight, grad, state):
+            assert state["of"] == index and weight.dtype == grad.dtype == np.float32
+            self._update_count(index)
+            weight[:] = weight - self._get_lr(index) * grad
+
+    made = Own(learning_rate=1e-4, multi_precision=True)
+    updater, weight = optimizer.get_updater(made), nd.ones(2, dtype="float16")
+    for _ in range(10):
+        updater("w", nd.ones(2, dtype="float16"), weight)
+    master, state = updater.states["w"]
+    np.testing.assert_allclose(master.asnumpy(), 1 - 1e-3, rtol=1e-6)
+    np.testing.assert_array_equal(weight.asnumpy(), np.float16(1 - 1e-3))
+    assert state == {"of": "w"} and made._index_update_count == {"w": 10}
+
+
+def test_tables_are_dictionaries():
+    made = optimizer.SGD(param_idx2name={0: "a_weight", 1: "a_bias"})
+    assert made.idx2name == {0: "a_weight", 1: "a_bias"} and {**made.wd_mult} == {"a_bias": 0}
+    made.lr_mult["a_weight"] = 3
+    made.lr_mult = {**made.lr_mult, 1: 2}
+    assert sorted(made.lr_mult.items(), key=str) == [("a_weight", 3), (1, 2)] and 5 not in made.lr_mult
+    assert made._get_lrs([0, 1, 2]) == [0.03, 0.02, 0.01] and made.lr_mult.get(None, 7) == 7
+    assert made.lr_mult.pop(1) == 2 and len(made.lr_mult) == 1 and repr(made.lr_mult) == "{'a_weight': 3.0}"
+    made._index_update_count[0] = 41
+    made._update_count([0, 1])
+    assert made._index_update_count == {0: 42, 1: 1} and made.num_update == 42
+    made._set_current_context(1)
+    assert made._index_update_count == {} and made._all_index_update_counts == {0: {0: 42, 1: 1}, 1: {}}
+    with pytest.raises(KeyError):
+        made.lr_mult["b"]
+    with pytest.raises(TypeError, match="list"):
+        made.lr_mult[[1]] = 1
+    with pytest.raises(TypeError, match="Parameters"):
+        made.param_dict = {0: 3}
+
+
+def test_multipliers_of_symbols():
+    symbol = mx.sym.Variable("a_weight", lr_mult=2, wd_mult=0.5) * mx.sym.Variable("a_gamma")
+    made = optimizer.SGD(learning_rate=1, wd=1, sym=symbol, param_idx2name={0: "a_weight", 1: "a_gamma"})
+    twin = pickle.loads(pickle.dumps(made))
+    for one in (made, twin):
+        assert one._get_lrs([0, 1]) == [2, 1] and one._get_wds([0, 1]) == [0.5, 1]
+        one.set_lr_mult({"a_gamma": 3})
+        assert one._get_lrs([0, 1]) == [2, 3]
+
+
+def test_states_can_be_set():
+    updater = optimizer.get_updater(optimizer.SGD(learning_rate=1, momentum=0.5))
+    updater.states[0] = nd.full(2, 4)
+    assert not updater.states_synced[0] and (updater.states[0].asnumpy() == 4).all()
+    weight = nd.zeros(2)
+    updater(0, nd.zeros(2), weight)
+    assert updater.states_synced[0] and (weight.asnumpy() == 2).all() and (updater.states[0].asnumpy() == 2).all()
+    updater.states = {}
+    updater([0, 1], [nd.ones(2)] * 2, [weight, weight])
+    assert sorted(updater.states) == [0, 1]
+    with pytest.raises(TypeError, match="str"):
+        updater.states[0] = "x"
+    with pytest.raises(TypeError, match="Optimizer"):
+        optimizer.Updater(3)
+
+
+@pytest.mark.parametrize("name", ["sgd", "nag", "adam", "lars", "lamb"])
+def test_states_with_masters_continue(name):
+    options = {"multi_precision": True, **({} if name in ("adam", "lamb") else {"momentum": 0.9})}
+    made = optimizer.create(name, learning_rate=0.1, **options)
+    one, weight = optimizer.get_updater(made), nd.ones(3, dtype="float16")
+    other = optimizer.get_updater(optimizer.create(name))
+    for i in range(3):
+        one(0, nd.ones(3, dtype="float16") * (i + 1), weight)
+    other.set_states(one.get_states(dump_optimizer=True))
+    copy = weight.copy()
+    one(0, nd.ones(3, dtype="float16"), weight)
+    other(0, nd.ones(3, dtype="float16"), copy)
+    np.testing.assert_array_equal(weight.asnumpy(), copy.asnumpy())
+    assert [s.dtype == np.float32 for s in other.states[0] if isinstance(s, nd.NDArray)]
+
+
+def test_lars_applies_to_all_parameters_of_a_trainer():
+    p = mx.gluon.Parameter("x_bias", shape=(2,), init="ones")
+    p.initialize()
+    with mx.autograd.record():
+        loss = p.data().sum()
+    loss.backward()
+    mx.gluon.Trainer([p], "lars", {"learning_rate": 0.5}).step(1)
+    np.testing.assert_allclose(p.data().asnumpy(), 1 - 0.5 * 0.001)
+    named = optimizer.LARS(learning_rate=0.5, param_idx2name={0: "x_bias"})
+    np.testing.assert_allclose(through_updater(named).asnumpy(), 0.5)
+
+
+def test_positional_options():
+    assert optimizer.Adam(0.5, 0.8).beta1 == 0.8 and optimizer.Ftrl(0.2, 0.3).lr == 0.3
+    assert optimizer.SGD(0.7).momentum == 0.7 and optimizer.SGD().aggregate_num == 4

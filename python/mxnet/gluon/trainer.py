@@ -11,16 +11,6 @@ class StaleGradientError(StateError, UserWarning):
 
 
 _MODES = (None, "local", "device", "nccl", "local_update_cpu", "local_allreduce_cpu", "local_allreduce_device")
-# Methods of an optimizer that, once overridden, make the trainer call Python.
-_HOOKS = ("update", "update_multi_precision", "create_state", "create_state_multi_precision", "_update_count",
-          "_get_lr", "_get_wd", "_get_lrs", "_get_wds", "learning_rate")
-
-
-def _runs_in_c(optimizer):
-    from ..optimizer.optimizer import Optimizer, _RowOptimizer
-    kind = type(optimizer)
-    return isinstance(optimizer, _core.OptimizerRow) and all(
-        getattr(kind, name) is getattr(_RowOptimizer, name, getattr(Optimizer, name)) for name in _HOOKS)
 
 
 class Trainer(_core.Trainer):
@@ -67,7 +57,7 @@ class Trainer(_core.Trainer):
     def _start_with(self, optimizer):
         optimizer.param_dict = dict(enumerate(self._params))
         self._optimizer = optimizer
-        self._begin(self._params, optimizer, not _runs_in_c(optimizer), StaleGradientError)
+        self._begin(self._params, optimizer, StaleGradientError)
         scaler = self.__dict__.get("_amp_loss_scaler")
         if scaler is not None:
             scaler._attach(self)
@@ -97,13 +87,12 @@ class Trainer(_core.Trainer):
     # ---- states
 
     def _all_states(self):
-        called_back = not _runs_in_c(self._optimizer)
-        return {i: self._state(i) if called_back else self._optimizer._layout(self._state(i), p.data(self._contexts[0]))
-                for i, p in enumerate(self._params) if i in self._updates}
+        return {i: self._state(i) for i in range(len(self._params)) if i in self._updates}
 
     def save_states(self, fname):
         """Saves what the optimizer remembers: arrays of the library's optimizers, Python objects of others."""
-        if _runs_in_c(self._optimizer):
+        from ..optimizer.optimizer import _runs_in_c
+        if _runs_in_c(type(self._optimizer)):
             return self._save(fname)
         import pickle
         with open(fname, "wb") as file:
@@ -125,12 +114,9 @@ class Trainer(_core.Trainer):
         self._take_states(states)
 
     def _take_states(self, states):
-        in_c = _runs_in_c(self._optimizer)
         counts = self._optimizer._index_update_count
         for i, state in states.items():
-            weight = self._params[i].data(self._contexts[0])
-            self._set_state(i, self._optimizer._unlayout(state, weight) if in_c else state,
-                            counts.get(i, self._optimizer.num_update))
+            self._set_state(i, state, counts.get(i, self._optimizer.num_update))
 
 
 class _CompressingTrainer(Trainer):

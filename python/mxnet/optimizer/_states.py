@@ -1,7 +1,26 @@
-"""States of optimizers in pickles, ours and MXNet's."""
+"""Tables of the library as dictionaries, and states of optimizers in pickles, ours and MXNet's."""
 import pickle
+from collections.abc import MutableMapping
 
 from .. import _core
+
+
+class Table(_core.Table, MutableMapping):
+    """A table of the library by index or name: a dictionary that holds nothing itself."""
+
+    __len__, __iter__ = _core.Table.__len__, _core.Table.__iter__
+    __getitem__, __setitem__, __delitem__ = (_core.Table.__getitem__, _core.Table.__setitem__,
+                                             _core.Table.__delitem__)
+
+    def copy(self):
+        """A dict of what the table holds now."""
+        return dict(self)
+
+    def __repr__(self):
+        return repr(dict(self))
+
+    def __reduce__(self):
+        return dict, (dict(self),)
 
 
 class _Array:

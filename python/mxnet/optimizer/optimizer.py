@@ -1,16 +1,43 @@
-"""Optimizers: the base class that users derive from, the library's own, and the updater that keeps states by index."""
+"""Optimizers: the base class that users derive from, the library's own, and the updater that keeps states by index.
+
+Rates, counts, states and masters are the library's: what stands here are the names under which Python finds them, so that
+a subclass can override each, and pickles.
+"""
 import pickle
 import warnings
 
 from .. import _core, registry
 from .._core import NDArray
-from ._states import load_states
+from ..error import AttributeValueError
+from ._states import Table, load_states
 
-_WHOLE = ("learning_rate", "wd", "rescale_grad", "clip_gradient", "lr_scheduler", "begin_num_update", "multi_precision",
-          "aggregate_num")  # options that all optimizers have
+# Methods that, once overridden, make updaters, trainers and stores call Python.
+_HOOKS = ("update", "update_multi_precision", "create_state", "create_state_multi_precision", "_update_count",
+          "_get_lr", "_get_wd", "_get_lrs", "_get_wds", "learning_rate")
+_NUMBERS = ("lr", "wd", "rescale_grad", "clip_gradient", "begin_num_update", "num_update", "multi_precision",
+            "aggregate_num")
+_TABLES = ("lr_mult", "wd_mult", "idx2name")
 
 
-class Optimizer:
+class _OptionError(AttributeValueError, AssertionError):
+    """A value that an optimizer refuses: MXNet's optimizers assert it."""
+
+
+def _table(name, doc):
+    """A property: a table of the library, which assignment fills anew."""
+    def get(self):
+        return Table(self, name)
+
+    def fill(self, values):
+        table = Table(self, name)
+        values = dict(values)
+        table.clear()
+        table.update(values)
+
+    return property(get, fill, doc=doc)
+
+
+class Optimizer(_core.Optimizer):
     """Base of optimizers.
 
     A subclass overrides create_state(index, weight), which gives what is remembered of a weight (None, an array or a
@@ -23,36 +50,40 @@ class Optimizer:
     def __init__(self, rescale_grad=1.0, param_idx2name=None, wd=0.0, clip_gradient=None, learning_rate=None,
                  lr_scheduler=None, sym=None, begin_num_update=0, multi_precision=False, param_dict=None,
                  aggregate_num=0):
-        self.rescale_grad = rescale_grad
-        self.lr_scheduler = lr_scheduler
-        if lr_scheduler is None:
-            self.lr = 0.01 if learning_rate is None else learning_rate
-        else:
-            self._settle_rate(learning_rate)
-        self.wd, self.clip_gradient = wd, clip_gradient
+        self._start_own(type(self).__name__)
+        self.rescale_grad, self.wd, self.clip_gradient = rescale_grad, wd, clip_gradient
         self.begin_num_update = self.num_update = begin_num_update
-        self._index_update_count = {}
-        self._all_index_update_counts = {0: self._index_update_count}
         self.multi_precision, self.aggregate_num = multi_precision, aggregate_num
+        self._settle_rate(learning_rate, lr_scheduler, 3)
+        self._take_names(param_idx2name, sym, param_dict)
+
+    def _settle_rate(self, learning_rate, lr_scheduler, depth):
+        self.lr_scheduler = lr_scheduler
+        base = getattr(lr_scheduler, "base_lr", 0.01)
+        if lr_scheduler is not None and learning_rate is not None and learning_rate != base:
+            warnings.warn(f"{type(self).__name__}: learning_rate={learning_rate} replaces the base rate {base} of the "
+                          "schedule", UserWarning, stacklevel=depth + 1)  # the line that makes the optimizer
+        self._settle(learning_rate)
+        if hasattr(lr_scheduler, "base_lr"):
+            lr_scheduler.base_lr = self.lr
+
+    def _take_names(self, param_idx2name, sym, param_dict):
         param_idx2name = {} if param_idx2name is None else param_idx2name
         if not isinstance(param_idx2name, dict):
             raise AssertionError(f"{type(self).__name__}: param_idx2name must be a dict from index to name, "
                                  f"got {type(param_idx2name).__name__}")
-        self.idx2name = dict(param_idx2name)
+        self._set_current_context(0)
+        self.idx2name = param_idx2name
         self.sym_info = (sym.attr_dict(), sym.list_arguments()) if sym is not None else ()
-        self.param_dict = param_dict if param_dict else {}
+        self.param_dict = param_dict or {}
         self.set_lr_mult({})
         self.set_wd_mult({})
+        self._choose()
 
-    def _settle_rate(self, learning_rate):
-        base = getattr(self.lr_scheduler, "base_lr", 0.01)
-        if learning_rate is not None and learning_rate != base:
-            depth = 5 if isinstance(self, _RowOptimizer) else 4  # the line that makes the optimizer
-            warnings.warn(f"{type(self).__name__}: learning_rate={learning_rate} replaces the base rate {base} of the "
-                          "schedule", UserWarning, stacklevel=depth)
-        self.lr = base if learning_rate is None else learning_rate
-        if hasattr(self.lr_scheduler, "base_lr"):
-            self.lr_scheduler.base_lr = self.lr
+    def _choose(self):
+        """The library calls this object back if a method is overridden that it would run itself."""
+        if not _runs_in_c(type(self)):
+            self._call_back()
 
     # ---- registry
 
@@ -79,54 +110,77 @@ class Optimizer:
 
     # ---- rates and counts
 
-    @property
-    def learning_rate(self):
-        """The rate now: the schedule's, or lr."""
-        return self.lr if self.lr_scheduler is None else self.lr_scheduler(self.num_update)
+    lr_mult = _table("lr_mult", "multipliers of the learning rate by name or index of a weight")
+    wd_mult = _table("wd_mult", "multipliers of the weight decay by name or index of a weight")
+    idx2name = _table("idx2name", "names of weights by index")
+    param_dict = _table("param_dict", "parameters by index; their multipliers go first")
 
-    def set_learning_rate(self, lr):
-        """Sets the rate; not if a schedule gives it."""
-        if self.lr_scheduler is not None:
-            raise UserWarning(f"{type(self).__name__}: the learning rate comes from a schedule; set its base_lr")
-        self.lr = lr
+    @property
+    def lr_scheduler(self):
+        """The schedule of the learning rate, or None."""
+        return self.__dict__.get("_lr_scheduler")
+
+    @lr_scheduler.setter
+    def lr_scheduler(self, scheduler):
+        self._set_scheduler(scheduler)
+        self.__dict__["_lr_scheduler"] = scheduler
+
+    @property
+    def sym_info(self):
+        """(attributes, arguments) of the symbol whose variables give multipliers, or ()."""
+        return self.__dict__.get("_sym_info", ())
+
+    @sym_info.setter
+    def sym_info(self, info):
+        self.__dict__["_sym_info"] = info
+        attributes, names = info or ({}, ())
+        for key, name in (("__lr_mult__", "noted_lr"), ("__wd_mult__", "noted_wd")):
+            table = Table(self, name)
+            table.clear()
+            table.update({n: float(attributes[n][key]) for n in names if key in attributes.get(n, {})})
+
+    @property
+    def _index_update_count(self):
+        """How often each weight was updated on the current device."""
+        return Table(self, "counts", self._device)
+
+    @_index_update_count.setter
+    def _index_update_count(self, counts):
+        table, counts = self._index_update_count, dict(counts)
+        table.clear()
+        table.update(counts)
+
+    @property
+    def _all_index_update_counts(self):
+        """The same by number of the device."""
+        return {device: Table(self, "counts", device) for device in self._devices}
+
+    @_all_index_update_counts.setter
+    def _all_index_update_counts(self, counts):
+        for device, numbers in counts.items():
+            table, numbers = Table(self, "counts", device), dict(numbers)
+            table.clear()
+            table.update(numbers)
 
     def set_lr_scale(self, args_lrscale):
         """An old name: use set_lr_mult."""
         raise DeprecationWarning("set_lr_scale: use set_lr_mult")
 
-    def _multipliers_of_symbol(self, key):
-        attributes, names = self.sym_info or ({}, ())
-        return {n: float(attributes[n][key]) for n in names if key in attributes.get(n, {})}
-
     def set_lr_mult(self, args_lr_mult):
         """Multipliers of the learning rate by name or index of a weight."""
-        self.lr_mult = {**self._multipliers_of_symbol("__lr_mult__"), **args_lr_mult}
+        self._reset_lr_mult()
+        self.lr_mult.update(args_lr_mult)
 
     def set_wd_mult(self, args_wd_mult):
         """Multipliers of the weight decay by name or index; what is named, but no weight or gamma, does not decay."""
-        plain = {n: 0.0 for n in self.idx2name.values() if not n.endswith(("_weight", "_gamma"))}
-        self.wd_mult = {**plain, **self._multipliers_of_symbol("__wd_mult__"), **args_wd_mult}
-
-    def _set_current_context(self, device_id):
-        self._index_update_count = self._all_index_update_counts.setdefault(device_id, {})
-
-    def _update_count(self, index):
-        for i in index if isinstance(index, (list, tuple)) else [index]:
-            count = self._index_update_count.get(i, self.begin_num_update) + 1
-            self._index_update_count[i] = count
-            self.num_update = max(count, self.num_update)
-
-    def _multiplier(self, index, table, attribute):
-        if index in self.param_dict:
-            return getattr(self.param_dict[index], attribute)
-        return table.get(index, table.get(self.idx2name.get(index), 1.0))
+        self._reset_wd_mult()
+        self.wd_mult.update(args_wd_mult)
 
     def _get_lrs(self, indices):
-        rate = self.learning_rate
-        return [rate * self._multiplier(i, self.lr_mult, "lr_mult") for i in indices]
+        return self._rates(indices, self.learning_rate)
 
     def _get_wds(self, indices):
-        return [self.wd * self._multiplier(i, self.wd_mult, "wd_mult") for i in indices]
+        return self._decays(indices)
 
     def _get_lr(self, index):
         return self._get_lrs([index])[0]
@@ -141,13 +195,10 @@ class Optimizer:
 
     def create_state_multi_precision(self, index, weight):
         """The state of a weight, with a float32 master if multi_precision is on and the weight has 16 bits."""
-        if self.multi_precision and _is_half(weight):
-            master = weight.astype("float32")
-            return (master, self.create_state(index, master))
-        if _is_half(weight):
-            warnings.warn(f"{type(self).__name__}: updates in float16 lose accuracy; multi_precision=True keeps a "
-                          "float32 master")
-        return self.create_state(index, weight)
+        master = self._new_master(weight)
+        if master is None:
+            return self.create_state(index, weight)
+        return self._with_master(master, self.create_state(index, master))
 
     def update(self, index, weight, grad, state):
         """Changes a weight in place by its gradient and state."""
@@ -155,80 +206,53 @@ class Optimizer:
 
     def update_multi_precision(self, index, weight, grad, state):
         """update() on the float32 master, where there is one."""
-        if self.multi_precision and _is_half(weight):
-            master, inner = state
-            self.update(index, master, grad.astype("float32"), inner)
-            weight[:] = master.astype(weight.dtype)
-        else:
-            self.update(index, weight, grad, state)
+        pair = self._without_master(weight, state)
+        if pair is None:
+            return self.update(index, weight, grad, state)
+        master, inner = pair
+        self._update_master(weight, grad, master, lambda w, g: self.update(index, w, g, inner))
+
+    # ---- pickles: the attributes that MXNet's optimizers have
 
     def __getstate__(self):
-        state = dict(self.__dict__)
-        state.pop("param_dict", None)  # parameters belong to their network
+        state = {name: value for name, value in self.__dict__.items() if name not in ("_lr_scheduler", "_sym_info")}
+        state.update({name: getattr(self, name) for name in _NUMBERS + ("lr_scheduler", "sym_info")})
+        state.update({name: dict(getattr(self, name)) for name in _TABLES})
+        state["_all_index_update_counts"] = {d: dict(counts) for d, counts in self._all_index_update_counts.items()}
+        state["_index_update_count"] = state["_all_index_update_counts"].get(self._device, {})
         return state
 
     def __setstate__(self, state):
-        self.__dict__.update(state)
-        self.param_dict = {}
+        self._start_own(type(self).__name__)
+        self._take_attributes(state)
 
-
-def _is_half(weight):
-    return _core.dtype_name(weight.dtype) in ("float16", "bfloat16")
+    def _take_attributes(self, state):
+        self._set_current_context(0)
+        for name in sorted(state, key=lambda name: name in _TABLES):  # what sets multipliers comes before them
+            setattr(self, name, state[name])
+        self._choose()
 
 
 class _RowOptimizer(Optimizer):
     """What the library's optimizers have in common: numbers and steps are in C."""
 
-    _master_last = False  # where the float32 master stands in a state
-    _single_in_tuple = False
-    _aggregate = 0
-
     def _begin(self, options, rest):
-        own = {name: value for name, value in options.items() if name != "learning_rate"}
+        names = {name: rest.pop(name, None) for name in ("param_idx2name", "sym", "param_dict")}
+        scheduler, known = rest.pop("lr_scheduler", None), _OPTIONS[type(self)._row]
         for name in rest:
-            if name not in _COMMON:
-                registry.unknown_option(type(self)._row, name, list(options) + [k for k in _COMMON if k not in options])
-        self._start(_core.OPTIMIZER, type(self)._row, **own)
-        rest.setdefault("aggregate_num", self._aggregate)
-        Optimizer.__init__(self, learning_rate=options.get("learning_rate", rest.pop("learning_rate", None)), **rest)
-        if type(self)._row == "GroupAdaGrad" and self.wd:
-            raise AssertionError("GroupAdaGrad has no weight decay")
-
-    @property
-    def lr_scheduler(self):
-        """The schedule of the learning rate, or None."""
-        return self.__dict__.get("_lr_scheduler")
-
-    @lr_scheduler.setter
-    def lr_scheduler(self, scheduler):
-        self._set_scheduler(scheduler)
-        self.__dict__["_lr_scheduler"] = scheduler
+            if name not in known:
+                registry.unknown_option(type(self)._row, name, known + list(names))
+        options = {**options, **rest}
+        rate = options.pop("learning_rate", None)
+        try:
+            self._start(_core.OPTIMIZER, type(self)._row, **options)
+        except AttributeValueError as error:
+            raise _OptionError(str(error)) from None
+        self._settle_rate(rate, scheduler, 4)
+        self._take_names(**names)
 
     def create_state(self, index, weight):
-        return self._shaped(self._make_states(weight))
-
-    def _shaped(self, states):
-        if len(states) == 1 and not self._single_in_tuple:
-            return states[0]
-        return tuple(states) if states else None
-
-    def _layout(self, arrays, weight):
-        """A trainer's list of arrays, a float32 master last, as create_state_multi_precision gives them."""
-        if not (self.multi_precision and _is_half(weight)):
-            return self._shaped(arrays)
-        pair = (arrays[-1], self._shaped(arrays[:-1]))
-        return pair[::-1] if self._master_last else pair
-
-    def _unlayout(self, state, weight):
-        """The opposite of _layout."""
-        if not (self.multi_precision and _is_half(weight)):
-            return _flat(state, weight)
-        master, inner = state[::-1] if self._master_last else state
-        return _flat(inner, master) + [master]
-
-    def create_state_multi_precision(self, index, weight):
-        state = super().create_state_multi_precision(index, weight)
-        return state[::-1] if self._master_last and self.multi_precision and _is_half(weight) else state
+        return self._make_states(weight)
 
     def update(self, index, weight, grad, state):
         if isinstance(index, (list, tuple)):
@@ -236,83 +260,47 @@ class _RowOptimizer(Optimizer):
                 self.update(*one)
             return
         self._update_count(index)
-        self._apply(weight, grad, _flat(state, weight), self._get_lr(index), self._get_wd(index),
-                    self._index_update_count[index], self.learning_rate, self._name_of(index))
+        self._apply(index, weight, grad, state, self._get_lr(index), self._get_wd(index), self.learning_rate)
 
     def update_multi_precision(self, index, weight, grad, state):
         if isinstance(index, (list, tuple)):
             for one in zip(index, weight, grad, state):
                 self.update_multi_precision(*one)
             return
-        swap = self._master_last and self.multi_precision and _is_half(weight)
-        super().update_multi_precision(index, weight, grad, state[::-1] if swap else state)
-
-    def _name_of(self, index):
-        parameter = self.param_dict.get(index)
-        return parameter.name if parameter is not None else str(self.idx2name.get(index, ""))
+        super().update_multi_precision(index, weight, grad, state)
 
     def __getstate__(self):
-        numbers = {name: getattr(self, name) for name in _NUMBERS}
-        return {**super().__getstate__(), "_now": (self._options(), numbers, self._memory)}
+        memory = {self._memory_name: self._memory[0]} if self._memory_name else {}
+        return {**self._options(), **super().__getstate__(), **memory, "_memory": self._memory}
 
     def __setstate__(self, state):
-        if "_now" not in state:
-            return self._from_plain(state)
-        options, numbers, memory = state.pop("_now")
-        scheduler = state.pop("_lr_scheduler", None)
-        self._start(_core.OPTIMIZER, type(self)._row, **{k: v for k, v in options.items() if k not in _WHOLE})
-        super().__setstate__(state)
-        self.lr_scheduler = scheduler
-        for name, value in numbers.items():
-            setattr(self, name, value)
-        self._memory = memory
-
-    def _from_plain(self, state):
-        """From the attributes of an optimizer that MXNet pickled."""
-        names = {row[0]: [option[0] for option in row[3]] for row in _core.class_rows(_core.OPTIMIZER)}[type(self)._row]
-        self._start(_core.OPTIMIZER, type(self)._row, **{k: v for k, v in state.items()
-                                                          if k in names and k not in _WHOLE and v is not None})
-        self.param_dict = {}
-        for name, value in state.items():
-            setattr(self, name, value)
+        state = dict(state)
+        if "_now" in state:  # as this package wrote it at first
+            options, numbers, memory = state.pop("_now")
+            state = {**options, **state, **numbers, "_memory": memory, "lr_scheduler": state.pop("_lr_scheduler", None)}
+        known = _OPTIONS[type(self)._row]
+        own = {name: state.pop(name) for name in known if name in state and name not in _NUMBERS + ("lr_scheduler",)}
+        own.pop("learning_rate", None)
+        self._start(_core.OPTIMIZER, type(self)._row, **{n: v for n, v in own.items() if v is not None})
+        memory = state.pop(self._memory_name, self._memory[0])
+        state.setdefault("_memory", (memory, self._memory[1]))
+        self._take_attributes(state)
 
 
-_NUMBERS = ("lr", "wd", "rescale_grad", "clip_gradient", "begin_num_update", "num_update", "multi_precision",
-            "aggregate_num")
-_COMMON = ("rescale_grad", "param_idx2name", "wd", "clip_gradient", "learning_rate", "lr_scheduler", "sym",
-           "begin_num_update", "multi_precision", "param_dict", "aggregate_num")
-
-
-def _flat(state, weight):
-    """A state as the list of arrays that the library wants."""
-    if state is None:
-        return []
-    if isinstance(state, NDArray):
-        return [state]
-    return [weight.zeros_like() if part is None else part for part in state]
+def _runs_in_c(kind):
+    """Whether the library can run objects of a class alone: it has a row, and nothing that matters is overridden."""
+    return issubclass(kind, _RowOptimizer) and all(
+        getattr(kind, name) is getattr(_RowOptimizer, name) for name in _HOOKS)
 
 
 register = Optimizer.register
 create = Optimizer.create_optimizer
 
-_RATED = {"Signum": ["momentum", "wd_lh"], "Adam": ["beta1", "beta2", "epsilon", "lazy_update"],
-          "Adamax": ["beta1", "beta2"], "Nadam": ["beta1", "beta2", "epsilon", "schedule_decay"],
-          "LAMB": ["beta1", "beta2", "epsilon", "lower_bound", "upper_bound", "bias_correction"],
-          "RMSProp": ["gamma1", "gamma2", "epsilon", "centered", "clip_weights"]}
-_ORDERS = {name: ["learning_rate"] + rest for name, rest in _RATED.items()}
-_ORDERS["Ftrl"] = ["lamda1", "learning_rate", "beta"]
-
-for _cls, _aliases in registry.row_classes(_core.OPTIMIZER, _RowOptimizer, _core.OptimizerRow, __name__, orders=_ORDERS,
-                                           hidden=_WHOLE):
+_OPTIONS = {row[0]: [option[0] for option in row[3]] for row in _core.class_rows(_core.OPTIMIZER)}
+for _cls, _aliases in registry.row_classes(_core.OPTIMIZER, _RowOptimizer, _core.Optimizer, __name__):
     globals()[_cls.__name__] = register(_cls)
     for _alias in _aliases:
         Optimizer.opt_registry[_alias] = _cls
-
-for _name in ("SGD", "NAG", "LARS"):
-    globals()[_name]._master_last = True
-for _name in ("SGD", "LARS"):
-    globals()[_name]._aggregate = 4
-globals()["RMSProp"]._single_in_tuple = True
 
 
 class ccSGD(globals()["SGD"]):  # noqa: N801
@@ -322,26 +310,15 @@ class ccSGD(globals()["SGD"]):  # noqa: N801
 Optimizer.opt_registry["ccsgd"] = ccSGD
 
 
-class Updater:
+class Updater(_core.Updater):
     """Applies an optimizer to weights by index and keeps their states: updater(index, grad, weight)."""
 
     def __init__(self, optimizer):
         self.optimizer = optimizer
-        self.states, self.states_synced = {}, {}
-        self.aggregate_updates = getattr(optimizer, "aggregate_num", 0) > 0
+        self.aggregate_updates = optimizer.aggregate_num > 0
 
-    def __call__(self, index, grad, weight):
-        if not isinstance(index, (list, tuple)):
-            index, grad, weight = [index], [grad], [weight]
-        for i, g, w in zip(index, grad, weight):
-            self.optimizer._set_current_context(w.context.device_id)
-            if i not in self.states:
-                self.states[i] = self.optimizer.create_state_multi_precision(i, w)
-                self.states_synced[i] = True
-            elif not self.states_synced[i]:
-                self.states[i] = self.sync_state_context(self.states[i], w.context)
-                self.states_synced[i] = True
-            self.optimizer.update_multi_precision(i, w, g, self.states[i])
+    states = _table("states", "states of weights by index")
+    states_synced = _table("states_synced", "whether the state of a weight is on the weight's device")
 
     def sync_state_context(self, state, context):
         """The state with all its arrays on a context."""
@@ -355,14 +332,13 @@ class Updater:
         """Takes over what get_states gave."""
         states = load_states(states)
         if isinstance(states, tuple) and len(states) == 2:
-            self.states, self.optimizer = states
-        else:
-            self.states = states
-        self.states_synced = dict.fromkeys(self.states, False)
+            states, self.optimizer = states
+        self.states = states
 
     def get_states(self, dump_optimizer=False):
         """The states as bytes, with the optimizer if wanted."""
-        return pickle.dumps((self.states, self.optimizer) if dump_optimizer else self.states)
+        states = dict(self.states)
+        return pickle.dumps((states, self.optimizer) if dump_optimizer else states)
 
 
 def get_updater(optimizer):

@@ -18,6 +18,7 @@ struct mx_class {
     const char *doc;
     mx_schema *schema; /* options; NULL: none */
     int positional;    /* how many of the first options C callers give by position */
+    int by_name;       /* how many of the last options front ends take by name only */
     const char *hint;  /* of automatic names; NULL: the name in lower case */
     const void *methods;
     const char *c_name; /* constructor without mx_; NULL: the name in snake case */

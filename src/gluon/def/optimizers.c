@@ -13,9 +13,10 @@
 /* ---- SGD, NAG ---------------------------------------------------------------------------------------------------- */
 #define SGD_OPTIONS(X) \
     X(FLOAT, momentum, "0.0", "", "how much of the last step is kept") \
-    X(BOOL, lazy_update, "True", "", "with a row_sparse gradient only its rows are updated") MX_OPTIMIZER_COMMON(X, "None")
+    X(BOOL, lazy_update, "True", "", "with a row_sparse gradient only its rows are updated") \
+    MX_OPTIMIZER_RATE(X, "None") MX_OPTIMIZER_REST(X, "4")
 MX_ATTRS(sgd_optimizer, SGD_OPTIONS)
-#define NAG_OPTIONS(X) X(FLOAT, momentum, "0.0", "", "how much of the last step is kept") MX_OPTIMIZER_COMMON(X, "None")
+#define NAG_OPTIONS(X) X(FLOAT, momentum, "0.0", "", "how much of the last step is kept") MX_OPTIMIZER_COMMON(X)
 MX_ATTRS(nag_optimizer, NAG_OPTIONS)
 
 /* Only a momentum needs memory. */
@@ -57,8 +58,9 @@ static mx_code update_nag(mx_optimizer *self, mx_update *u)
 
 /* ---- Signum ------------------------------------------------------------------------------------------------------ */
 #define SIGNUM_OPTIONS(X) \
+    MX_OPTIMIZER_RATE(X, "0.01") \
     X(FLOAT, momentum, "0.9", "", "how much of the last direction is kept") \
-    X(FLOAT, wd_lh, "0.0", "", "weight decay outside of the momentum") MX_OPTIMIZER_COMMON(X, "0.01")
+    X(FLOAT, wd_lh, "0.0", "", "weight decay outside of the momentum") MX_OPTIMIZER_REST(X, "0")
 MX_ATTRS(signum_optimizer, SIGNUM_OPTIONS)
 
 static mx_code make_signum(mx_optimizer *self, mx_array *weight, mx_array **state)
@@ -80,7 +82,7 @@ static mx_code update_signum(mx_optimizer *self, mx_update *u)
 /* ---- DCASGD ------------------------------------------------------------------------------------------------------ */
 #define DCASGD_OPTIONS(X) \
     X(FLOAT, momentum, "0.0", "", "how much of the last step is kept") \
-    X(FLOAT, lamda, "0.04", "", "strength of the delay compensation") MX_OPTIMIZER_COMMON(X, "None")
+    X(FLOAT, lamda, "0.04", "", "strength of the delay compensation") MX_OPTIMIZER_COMMON(X)
 MX_ATTRS(dcasgd_optimizer, DCASGD_OPTIONS)
 
 /* A step, and the weight before the last update. */
@@ -99,7 +101,7 @@ static mx_code update_dcasgd(mx_optimizer *self, mx_update *u)
 }
 
 /* ---- SGLD -------------------------------------------------------------------------------------------------------- */
-#define PLAIN_OPTIONS(X) MX_OPTIMIZER_COMMON(X, "None")
+#define PLAIN_OPTIONS(X) MX_OPTIMIZER_COMMON(X)
 MX_ATTRS(plain_optimizer, PLAIN_OPTIONS)
 
 /* w -= lr / 2 * (g + wd w); w += sqrt(lr) * normal noise */
@@ -129,20 +131,20 @@ static mx_code update_test(mx_optimizer *self, mx_update *u)
 mx_class mx_classes_optimizers[] = {
     {.kind = MX_OPTIMIZER, .name = "SGD", .aliases = "ccsgd",
      .doc = "stochastic gradient descent, with momentum if wanted",
-     .schema = &sgd_optimizer_schema, .methods = METHODS(.make_states = make_sgd, .update = update_sgd, .fused = true, .lazy = true)},
-    {.kind = MX_OPTIMIZER, .name = "NAG", .doc = "Nesterov's accelerated gradient", .schema = &nag_optimizer_schema,
-     .methods = METHODS(.make_states = make_nag, .update = update_nag, .fused = true)},
+     .schema = &sgd_optimizer_schema, .by_name = MX_OPTIMIZER_PLAIN, .methods = METHODS(.make_states = make_sgd, .update = update_sgd, .fused = true, .master_last = true, .lazy = true)},
+    {.kind = MX_OPTIMIZER, .name = "NAG", .doc = "Nesterov's accelerated gradient", .schema = &nag_optimizer_schema, .by_name = MX_OPTIMIZER_PLAIN,
+     .methods = METHODS(.make_states = make_nag, .update = update_nag, .fused = true, .master_last = true)},
     {.kind = MX_OPTIMIZER, .name = "Signum", .doc = "descent along the sign of the momentum",
-     .schema = &signum_optimizer_schema,
+     .schema = &signum_optimizer_schema, .by_name = MX_OPTIMIZER_RATED,
      .methods = METHODS(.make_states = make_signum, .update = update_signum, .fused = true)},
     {.kind = MX_OPTIMIZER, .name = "DCASGD", .doc = "descent that compensates for gradients of older weights",
-     .schema = &dcasgd_optimizer_schema,
+     .schema = &dcasgd_optimizer_schema, .by_name = MX_OPTIMIZER_PLAIN,
      .methods = METHODS(.make_states = make_dcasgd, .update = update_dcasgd, .fused = true)},
     {.kind = MX_OPTIMIZER, .name = "SGLD", .doc = "stochastic gradient Langevin dynamics: descent with noise",
-     .schema = &plain_optimizer_schema,
+     .schema = &plain_optimizer_schema, .by_name = MX_OPTIMIZER_PLAIN,
      .methods = METHODS(.update = update_sgld)},
     {.kind = MX_OPTIMIZER, .name = "Test", .doc = "adds the gradient to the weight: for tests",
-     .schema = &plain_optimizer_schema,
+     .schema = &plain_optimizer_schema, .by_name = MX_OPTIMIZER_PLAIN,
      .c_name = "test_optimizer", .methods = METHODS(.states = 1, .update = update_test)},
     {0},
 };

@@ -16,10 +16,11 @@ static double collected(double beta, int64_t t) { return 1 - pow(beta, (double)t
 
 /* ---- Adam -------------------------------------------------------------------------------------------------------- */
 #define ADAM_OPTIONS(X) \
+    MX_OPTIMIZER_RATE(X, "0.001") \
     X(FLOAT, beta1, "0.9", "", "decay of the mean") \
     X(FLOAT, beta2, "0.999", "", "decay of the mean square") \
     X(FLOAT, epsilon, "1e-08", "", "added where a division by zero threatens") \
-    X(BOOL, lazy_update, "True", "", "with a row_sparse gradient only its rows are updated") MX_OPTIMIZER_COMMON(X, "0.001")
+    X(BOOL, lazy_update, "True", "", "with a row_sparse gradient only its rows are updated") MX_OPTIMIZER_REST(X, "0")
 MX_ATTRS(adam_optimizer, ADAM_OPTIONS)
 
 static mx_code update_adam(mx_optimizer *self, mx_update *u)
@@ -33,8 +34,9 @@ static mx_code update_adam(mx_optimizer *self, mx_update *u)
 
 /* ---- Adamax ------------------------------------------------------------------------------------------------------ */
 #define ADAMAX_OPTIONS(X) \
+    MX_OPTIMIZER_RATE(X, "0.002") \
     X(FLOAT, beta1, "0.9", "", "decay of the mean") \
-    X(FLOAT, beta2, "0.999", "", "decay of the largest size") MX_OPTIMIZER_COMMON(X, "0.002")
+    X(FLOAT, beta2, "0.999", "", "decay of the largest size") MX_OPTIMIZER_REST(X, "0")
 MX_ATTRS(adamax_optimizer, ADAMAX_OPTIONS)
 
 static mx_code update_adamax(mx_optimizer *self, mx_update *u)
@@ -46,10 +48,11 @@ static mx_code update_adamax(mx_optimizer *self, mx_update *u)
 
 /* ---- Nadam ------------------------------------------------------------------------------------------------------- */
 #define NADAM_OPTIONS(X) \
+    MX_OPTIMIZER_RATE(X, "0.001") \
     X(FLOAT, beta1, "0.9", "", "decay of the mean") \
     X(FLOAT, beta2, "0.999", "", "decay of the mean square") \
     X(FLOAT, epsilon, "1e-08", "", "added where a division by zero threatens") \
-    X(FLOAT, schedule_decay, "0.004", "", "how fast the momentum reaches beta1") MX_OPTIMIZER_COMMON(X, "0.001")
+    X(FLOAT, schedule_decay, "0.004", "", "how fast the momentum reaches beta1") MX_OPTIMIZER_REST(X, "0")
 MX_ATTRS(nadam_optimizer, NADAM_OPTIONS)
 
 /* memory[0] is the product of all momenta so far; it grows with every update of any weight, as in MXNet. */
@@ -80,7 +83,7 @@ static mx_code update_nadam(mx_optimizer *self, mx_update *u)
 #define FTML_OPTIONS(X) \
     X(FLOAT, beta1, "0.6", "0..1", "decay of the mean") \
     X(FLOAT, beta2, "0.999", "0..1", "decay of the mean square") \
-    X(FLOAT, epsilon, "1e-08", "", "added where a division by zero threatens") MX_OPTIMIZER_COMMON(X, "None")
+    X(FLOAT, epsilon, "1e-08", "", "added where a division by zero threatens") MX_OPTIMIZER_COMMON(X)
 MX_ATTRS(ftml_optimizer, FTML_OPTIONS)
 
 static mx_code update_ftml(mx_optimizer *self, mx_update *u)
@@ -94,7 +97,8 @@ static mx_code update_ftml(mx_optimizer *self, mx_update *u)
 /* ---- Ftrl -------------------------------------------------------------------------------------------------------- */
 #define FTRL_OPTIONS(X) \
     X(FLOAT, lamda1, "0.01", "", "strength of the L1 regularisation") \
-    X(FLOAT, beta, "1", "", "smooths the learning rate") MX_OPTIMIZER_COMMON(X, "0.1")
+    MX_OPTIMIZER_RATE(X, "0.1") \
+    X(FLOAT, beta, "1", "", "smooths the learning rate") MX_OPTIMIZER_REST(X, "0")
 MX_ATTRS(ftrl_optimizer, FTRL_OPTIONS)
 
 static mx_code update_ftrl(mx_optimizer *self, mx_update *u)
@@ -106,11 +110,11 @@ static mx_code update_ftrl(mx_optimizer *self, mx_update *u)
 
 /* ---- AdaGrad, AdaDelta ------------------------------------------------------------------------------------------- */
 #define ADAGRAD_OPTIONS(X) \
-    X(FLOAT, eps, "1e-07", "", "added where a division by zero threatens") MX_OPTIMIZER_COMMON(X, "None")
+    X(FLOAT, eps, "1e-07", "", "added where a division by zero threatens") MX_OPTIMIZER_COMMON(X)
 MX_ATTRS(adagrad_optimizer, ADAGRAD_OPTIONS)
 #define ADADELTA_OPTIONS(X) \
     X(FLOAT, rho, "0.9", "", "decay of both averages") \
-    X(FLOAT, epsilon, "1e-05", "", "added where a division by zero threatens") MX_OPTIMIZER_COMMON(X, "None")
+    X(FLOAT, epsilon, "1e-05", "", "added where a division by zero threatens") MX_OPTIMIZER_COMMON(X)
 MX_ATTRS(adadelta_optimizer, ADADELTA_OPTIONS)
 
 static mx_code update_adagrad(mx_optimizer *self, mx_update *u)
@@ -131,7 +135,7 @@ static mx_code update_adadelta(mx_optimizer *self, mx_update *u)
 
 /* ---- GroupAdaGrad ------------------------------------------------------------------------------------------------ */
 #define GROUP_OPTIONS(X) \
-    X(FLOAT, eps, "1e-05", "", "added where a division by zero threatens") MX_OPTIMIZER_COMMON(X, "None")
+    X(FLOAT, eps, "1e-05", "", "added where a division by zero threatens") MX_OPTIMIZER_COMMON(X)
 MX_ATTRS(group_adagrad_optimizer, GROUP_OPTIONS)
 
 static mx_code start_group(mx_optimizer *self)
@@ -167,11 +171,12 @@ static mx_code update_group(mx_optimizer *self, mx_update *u)
 
 /* ---- RMSProp ----------------------------------------------------------------------------------------------------- */
 #define RMSPROP_OPTIONS(X) \
+    MX_OPTIMIZER_RATE(X, "0.001") \
     X(FLOAT, gamma1, "0.9", "", "decay of the mean square") \
     X(FLOAT, gamma2, "0.9", "", "decay of the step, if centered") \
     X(FLOAT, epsilon, "1e-08", "", "added where a division by zero threatens") \
     X(BOOL, centered, "False", "", "divide by the deviation instead of the root mean square") \
-    X(FLOAT, clip_weights, "None", "", "weights are cut to [-c, c]; None: not at all") MX_OPTIMIZER_COMMON(X, "0.001")
+    X(FLOAT, clip_weights, "None", "", "weights are cut to [-c, c]; None: not at all") MX_OPTIMIZER_REST(X, "0")
 MX_ATTRS(rmsprop_optimizer, RMSPROP_OPTIONS)
 
 static mx_code make_rmsprop(mx_optimizer *self, mx_array *weight, mx_array **state)
@@ -198,28 +203,28 @@ static mx_code update_rmsprop(mx_optimizer *self, mx_update *u)
 
 mx_class mx_classes_optimizers_adaptive[] = {
     {.kind = MX_OPTIMIZER, .name = "Adam", .doc = "steps of the running mean over the root of the running mean square",
-     .schema = &adam_optimizer_schema, .methods = METHODS(.states = 2, .update = update_adam, .fused = true, .lazy = true)},
+     .schema = &adam_optimizer_schema, .by_name = MX_OPTIMIZER_RATED, .methods = METHODS(.states = 2, .update = update_adam, .fused = true, .lazy = true)},
     {.kind = MX_OPTIMIZER, .name = "Adamax", .doc = "Adam with the largest gradient in place of the mean square",
-     .schema = &adamax_optimizer_schema, .methods = METHODS(.states = 2, .update = update_adamax, .fused = true)},
-    {.kind = MX_OPTIMIZER, .name = "Nadam", .doc = "Adam with Nesterov's momentum", .schema = &nadam_optimizer_schema,
-     .methods = METHODS(.states = 2, .update = update_nadam, .fused = true, .start = start_nadam)},
-    {.kind = MX_OPTIMIZER, .name = "FTML", .doc = "follow the moving leader", .schema = &ftml_optimizer_schema,
+     .schema = &adamax_optimizer_schema, .by_name = MX_OPTIMIZER_RATED, .methods = METHODS(.states = 2, .update = update_adamax, .fused = true)},
+    {.kind = MX_OPTIMIZER, .name = "Nadam", .doc = "Adam with Nesterov's momentum", .schema = &nadam_optimizer_schema, .by_name = MX_OPTIMIZER_RATED,
+     .methods = METHODS(.states = 2, .update = update_nadam, .fused = true, .memory = "m_schedule", .start = start_nadam)},
+    {.kind = MX_OPTIMIZER, .name = "FTML", .doc = "follow the moving leader", .schema = &ftml_optimizer_schema, .by_name = MX_OPTIMIZER_PLAIN,
      .methods = METHODS(.states = 3, .update = update_ftml, .fused = true)},
     {.kind = MX_OPTIMIZER, .name = "Ftrl", .doc = "follow the regularised leader: sparse weights",
-     .schema = &ftrl_optimizer_schema,
+     .schema = &ftrl_optimizer_schema, .by_name = MX_OPTIMIZER_RATED,
      .methods = METHODS(.states = 2, .update = update_ftrl, .fused = true, .lazy = true)},
     {.kind = MX_OPTIMIZER, .name = "AdaGrad", .c_name = "adagrad",
      .doc = "gradients over the root of the sum of their squares",
-     .schema = &adagrad_optimizer_schema, .methods = METHODS(.states = 1, .update = update_adagrad, .fused = true, .lazy = true)},
+     .schema = &adagrad_optimizer_schema, .by_name = MX_OPTIMIZER_PLAIN, .methods = METHODS(.states = 1, .update = update_adagrad, .fused = true, .lazy = true)},
     {.kind = MX_OPTIMIZER, .name = "GroupAdaGrad", .c_name = "group_adagrad",
      .doc = "AdaGrad with one size per row, for embeddings",
-     .schema = &group_adagrad_optimizer_schema, .methods = METHODS(.make_states = make_group, .update = update_group,
+     .schema = &group_adagrad_optimizer_schema, .by_name = MX_OPTIMIZER_PLAIN, .methods = METHODS(.make_states = make_group, .update = update_group,
      .start = start_group, .lazy = true)},
     {.kind = MX_OPTIMIZER, .name = "AdaDelta", .c_name = "adadelta",
      .doc = "steps of the size of earlier steps; no learning rate",
-     .schema = &adadelta_optimizer_schema, .methods = METHODS(.states = 2, .update = update_adadelta, .fused = true)},
+     .schema = &adadelta_optimizer_schema, .by_name = MX_OPTIMIZER_PLAIN, .methods = METHODS(.states = 2, .update = update_adadelta, .fused = true)},
     {.kind = MX_OPTIMIZER, .name = "RMSProp", .c_name = "rmsprop",
      .doc = "gradients over the root of their running mean square",
-     .schema = &rmsprop_optimizer_schema, .methods = METHODS(.make_states = make_rmsprop, .update = update_rmsprop, .fused = true)},
+     .schema = &rmsprop_optimizer_schema, .by_name = MX_OPTIMIZER_RATED, .methods = METHODS(.make_states = make_rmsprop, .update = update_rmsprop, .fused = true, .one_in_tuple = true)},
     {0},
 };

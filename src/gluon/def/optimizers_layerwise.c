@@ -12,12 +12,13 @@ static mx_array *norm(mx_array *x) { return MX_PUT1(NULL, "norm", x); }
 
 /* ---- LAMB -------------------------------------------------------------------------------------------------------- */
 #define LAMB_OPTIONS(X) \
+    MX_OPTIMIZER_RATE(X, "0.001") \
     X(FLOAT, beta1, "0.9", "", "decay of the mean") \
     X(FLOAT, beta2, "0.999", "", "decay of the mean square") \
     X(FLOAT, epsilon, "1e-06", "", "added where a division by zero threatens") \
     X(FLOAT, lower_bound, "None", "", "the norm of the weight counts as at least that") \
     X(FLOAT, upper_bound, "None", "", "and as at most that") \
-    X(BOOL, bias_correction, "True", "", "correct the averages for their start at zero") MX_OPTIMIZER_COMMON(X, "0.001")
+    X(BOOL, bias_correction, "True", "", "correct the averages for their start at zero") MX_OPTIMIZER_REST(X, "0")
 MX_ATTRS(lamb_optimizer, LAMB_OPTIONS)
 
 static double bound(double given) { return isnan(given) ? -1 : given; }
@@ -43,7 +44,8 @@ static mx_code update_lamb(mx_optimizer *self, mx_update *u)
     X(BOOL, lazy_update, "True", "", "accepted for compatibility") \
     X(FLOAT, eta, "0.001", "", "trust: length of a step over that of the weight") \
     X(FLOAT, eps, "0", "", "added where a division by zero threatens") \
-    X(BOOL, momentum_correction, "True", "", "scale the momentum when the rate changes") MX_OPTIMIZER_COMMON(X, "None")
+    X(BOOL, momentum_correction, "True", "", "scale the momentum when the rate changes") \
+    MX_OPTIMIZER_RATE(X, "None") MX_OPTIMIZER_REST(X, "4")
 MX_ATTRS(lars_optimizer, LARS_OPTIONS)
 
 static mx_code make_lars(mx_optimizer *self, mx_array *weight, mx_array **state)
@@ -57,7 +59,8 @@ static bool ends_with(const char *name, const char *end)
     return a >= b && !strcmp(name + a - b, end);
 }
 
-/* eta |w| / (|g| + wd |w| + eps); 1 where a norm is zero, and for biases and the scales of normalisations */
+/* eta |w| / (|g| + wd |w| + eps); 1 where a norm is zero, and for weights that the optimizer itself knows as biases or
+ * scales of normalisations (mx_optimizer_set_name; a trainer gives no names) */
 static mx_code lars_factor(const mx_lars_optimizer_attrs *o, mx_optimizer *self, const mx_update *u, double *factor)
 {
     *factor = 1;
@@ -98,7 +101,7 @@ static mx_code update_lars(mx_optimizer *self, mx_update *u)
     X(INT, batch_scale, "1", "1..", "batches whose gradients make one step") \
     X(INT, updates_per_epoch, "32", "1..", "batches of an epoch") \
     X(INT, begin_epoch, "0", "0..", "epochs done before") \
-    X(INT, num_epochs, "60", "0..", "accepted for compatibility") MX_OPTIMIZER_COMMON(X, "None")
+    X(INT, num_epochs, "60", "0..", "accepted for compatibility") MX_OPTIMIZER_COMMON(X)
 MX_ATTRS(lbsgd_optimizer, LBSGD_OPTIONS)
 
 static mx_code start_lbsgd(mx_optimizer *self)
@@ -168,12 +171,12 @@ static mx_code update_lbsgd(mx_optimizer *self, mx_update *u)
 mx_class mx_classes_optimizers_layerwise[] = {
     {.kind = MX_OPTIMIZER, .name = "LAMB",
      .doc = "Adam with steps in proportion to the weight's norm: for large batches",
-     .schema = &lamb_optimizer_schema, .methods = METHODS(.states = 2, .update = update_lamb)},
+     .schema = &lamb_optimizer_schema, .by_name = MX_OPTIMIZER_RATED, .methods = METHODS(.states = 2, .update = update_lamb)},
     {.kind = MX_OPTIMIZER, .name = "LARS",
      .doc = "SGD with steps in proportion to the weight's norm: for large batches",
-     .schema = &lars_optimizer_schema, .methods = METHODS(.make_states = make_lars, .update = update_lars)},
+     .schema = &lars_optimizer_schema, .by_name = MX_OPTIMIZER_PLAIN, .methods = METHODS(.make_states = make_lars, .update = update_lars, .master_last = true, .memory = "last_lr")},
     {.kind = MX_OPTIMIZER, .name = "LBSGD", .doc = "SGD that gathers the gradients of several batches, with a warmup",
-     .schema = &lbsgd_optimizer_schema, .methods = METHODS(.make_states = make_lbsgd, .update = update_lbsgd,
+     .schema = &lbsgd_optimizer_schema, .by_name = MX_OPTIMIZER_PLAIN, .methods = METHODS(.make_states = make_lbsgd, .update = update_lbsgd,
      .start = start_lbsgd)},
     {0},
 };

@@ -11,6 +11,7 @@
 #include "gluon/block/initialize.h"
 #include "gluon/metric.h"
 #include "gluon/optimizer.h"
+#include "gluon/train/id_table.h"
 
 /* ---- learning-rate schedules ------------------------------------------------------------------------------------- */
 struct mx_lr_scheduler {
@@ -37,21 +38,27 @@ struct mx_optimizer_state {
     mx_array *array[MX_MAX_STATES]; /* retained; NULL behind the last */
     mx_array *master;               /* retained: the float32 weight behind a 16-bit one; NULL: none */
     mx_array *grad32; /* retained: the gradient as float32, if there is a master and the optimizer not fused */
-    int64_t updates;  /* how many there were */
-    int64_t index;    /* number of the weight in its trainer */
-    void *own;        /* what the hooks of a user's optimizer made; NULL: nothing */
+    int64_t updates;  /* how many there were; of updates by id the optimizer counts them */
+    mx_id id;         /* of the weight; its name is interned */
+    mx_array
+        *given[MX_MAX_STATES + 1];  /* retained: what was put here from outside, NULL for None, until the next update
+                                           sorts it into array and master: mx_optimizer_state_settle() */
+    int n_given;                    /* 0 and !loose: nothing was put here */
+    bool loose;                     /* `given` waits, and own may be on another device */
+    void *own;                      /* what the hooks of a user's optimizer made; NULL: nothing */
     void (*release_own)(void *own); /* NULL: nothing to do */
 };
 
 /* One update of one weight, as an optimizer sees it. */
 typedef struct mx_update {
     mx_array *weight, *grad;
-    mx_array **state; /* made by make_states; the optimizer writes into them */
-    double lr, wd;    /* with the parameter's multipliers and the schedule */
-    int64_t t;        /* how often this weight was updated, this time included: 1, 2, ... */
-    double base_lr;   /* without the parameter's multiplier */
-    const char *name; /* of the parameter; "": unknown */
-    mx_array *master; /* the float32 weight behind a 16-bit one, for optimizers that are `fused`; NULL: none */
+    mx_array **state;  /* made by make_states; the optimizer writes into them */
+    double lr, wd;     /* with the parameter's multipliers and the schedule */
+    int64_t t;         /* how often this weight was updated, this time included: 1, 2, ... */
+    double base_lr;    /* without the parameter's multiplier */
+    const char *name;  /* what the optimizer calls the weight: mx_optimizer_set_name(); "": nothing */
+    mx_array *master;  /* the float32 weight behind a 16-bit one, for optimizers that are `fused`; NULL: none */
+    const char *label; /* of the weight in messages */
 } mx_update;
 
 typedef struct mx_optimizer_methods {
@@ -60,20 +67,38 @@ typedef struct mx_optimizer_methods {
                            mx_array **state); /* new references; NULL: `states` zeros */
     mx_code (*update)(mx_optimizer *self, mx_update *update);
     mx_code (*start)(mx_optimizer *self); /* checks options beyond the schema's rules; NULL: nothing to do */
-    bool lazy;  /* takes row_sparse gradients and updates their rows only; others get them made dense */
-    bool fused; /* an update is one MX_RUN_UPDATE(), which knows masters; others work on the master itself */
+    bool lazy;          /* takes row_sparse gradients and updates their rows only; others get them made dense */
+    const char *memory; /* what MXNet calls the number in memory[0] of an optimizer; NULL: there is none */
+    bool master_last;   /* front ends show a state with its master as (state, master), not (master, state) */
+    bool one_in_tuple;  /* and a single array of state as (array,) */
+    bool fused;         /* an update is one MX_RUN_UPDATE(), which knows masters; others work on the master itself */
 } mx_optimizer_methods;
 
-/* The options that all optimizers share; each row's schema begins with its own and ends with these. */
-#define MX_OPTIMIZER_COMMON(X, rate) \
-    X(FLOAT, learning_rate, rate, "", "step size; None: the schedule's, or 0.01") \
+/* The options that all optimizers share.  A schema begins with the options that front ends take by position, in that
+ * order; these follow, by name only (`by_name` of the class row).  An optimizer with a rate of its own has
+ * MX_OPTIMIZER_RATE among the first. */
+#define MX_OPTIMIZER_RATE(X, rate) X(FLOAT, learning_rate, rate, "", "step size; None: the schedule's, or 0.01")
+#define MX_OPTIMIZER_REST(X, aggregate) \
     X(FLOAT, wd, "0.0", "", "weight decay") \
     X(FLOAT, rescale_grad, "1.0", "", "gradients are multiplied by it before anything else") \
     X(FLOAT, clip_gradient, "None", "", "gradients are cut to [-c, c]; None: not at all") \
     X(PTR, lr_scheduler, "None", "mx_lr_scheduler", "schedule of the learning rate") \
     X(INT, begin_num_update, "0", "0..", "number of updates done before") \
     X(BOOL, multi_precision, "False", "", "keep float32 masters of 16-bit weights") \
-    X(INT, aggregate_num, "0", "0..", "accepted for compatibility")
+    X(INT, aggregate_num, aggregate, "0..", "how many weights a program may update in one call; accepted for compatibility")
+#define MX_OPTIMIZER_COMMON(X) MX_OPTIMIZER_RATE(X, "None") MX_OPTIMIZER_REST(X, "0")
+#define MX_OPTIMIZER_RATED 7  /* by_name of rows that end with MX_OPTIMIZER_REST */
+#define MX_OPTIMIZER_PLAIN 8  /* ... with MX_OPTIMIZER_COMMON */
+
+/* What belongs to single weights: multipliers, names, counts (rates.c). */
+typedef struct mx_rates {
+    mx_id_table lr_mult, wd_mult;   /* double: by id of a weight, or by its name */
+    mx_id_table noted_lr, noted_wd; /* double: what the variables of a symbol say, by name */
+    mx_id_table names;              /* const char *, interned: of a weight, by id */
+    mx_id_table parameters;         /* mx_parameter, retained: by id */
+    mx_id_table counts;             /* mx_id_table, owned, by number of the device: how often each id was updated */
+    int64_t device;                 /* whose counts are used */
+} mx_rates;
 
 struct mx_optimizer {
     mx_object object;
@@ -82,10 +107,12 @@ struct mx_optimizer {
     double learning_rate, wd, rescale_grad, clip_gradient; /* clip < 0: none */
     mx_lr_scheduler *scheduler;                            /* retained; NULL: constant */
     bool multi_precision;
+    int64_t aggregate_num;
     int64_t begin_num_update;
-    int64_t num_update;       /* the most updates that any weight has had */
+    int64_t num_update; /* the most updates that any weight has had */
+    mx_rates rates;
     double memory[2];         /* numbers that an optimizer keeps for all weights together */
-    char *name;               /* owned; of a user's optimizer */
+    char *name;               /* owned; of a user's optimizer; NULL: the class's */
     mx_update_fn user_update; /* of users' optimizers */
     int user_states;
     mx_optimizer_hooks hooks; /* of users' optimizers with states of their own; update is NULL: none */
@@ -94,13 +121,43 @@ struct mx_optimizer {
 
 /* A number, flag or None (NaN) of the row's typed struct by name. */
 double mx_optimizer_float(const mx_optimizer *self, const char *option);
+mx_optimizer *mx_optimizer_named(const char *name); /* without a class; the caller's */
+/* A rate that was given (not NaN) wins over the schedule's; without both it is 0.01.  The schedule starts from it. */
+void mx_optimizer_settle_rate(mx_optimizer *self, double given);
+/* hooks NULL: the class's own update again.  On failure, out of memory, `user` stays the caller's. */
+mx_code mx_optimizer_set_hooks(mx_optimizer *self, const mx_optimizer_hooks *hooks, void *user);
+
+/* ---- rates.c */
+void mx_rates_free(mx_rates *rates);
+mx_id_table *mx_rates_counts(mx_rates *rates, int64_t device, bool make); /* NULL: none, or out of memory */
+double mx_optimizer_lr_mult(const mx_optimizer *self, mx_id id);
+double mx_optimizer_wd_mult(const mx_optimizer *self, mx_id id);
+const char *mx_optimizer_name_of(const mx_optimizer *self, mx_id id); /* "": none */
+int64_t mx_optimizer_count_up(mx_optimizer *self, mx_id id);          /* the new count; -1: out of memory */
+void mx_id_table_drop_objects(mx_id_table *table);                    /* releases the values, empty afterwards */
+
+/* ---- optimizer_state.c */
 mx_code mx_optimizer_zeros(mx_array *weight, int count, mx_array **state); /* `count` new zero arrays like the weight */
-mx_optimizer_state *mx_optimizer_state_of(mx_optimizer *self, int64_t index, mx_array *weight); /* scope-owned */
+mx_optimizer_state *mx_optimizer_state_of(mx_optimizer *self, mx_id id, mx_array *weight); /* scope-owned */
+bool mx_optimizer_keeps_master(const mx_optimizer *self, const mx_array *weight);
+/* The arrays that the class keeps for a weight, whatever hooks say: new references, NULL behind the last. */
+mx_code mx_optimizer_make_arrays(mx_optimizer *self, mx_array *weight, mx_array *array[MX_MAX_STATES]);
+/* A state of given arrays in the order of the class, a master where it stands there; scope-owned. */
+mx_optimizer_state *mx_optimizer_state_given(mx_id id, mx_arrays arrays);
+mx_code mx_optimizer_state_settle(const mx_optimizer *self, mx_optimizer_state *state, mx_array *weight);
+
+/* ---- optimizer_update.c */
 /* One step of a row's optimizer with rates, states and count given by the caller. */
 mx_code mx_optimizer_apply(mx_optimizer *self, mx_update *u);
-/* mx_optimizer_update with the parameter's name for those that look at it, and clear messages. */
+/* mx_optimizer_update with the parameter's name, for clear messages. */
 mx_code mx_optimizer_update_named(mx_optimizer *self, mx_optimizer_state *state, mx_array *weight, mx_array *grad,
                                   double lr_mult, double wd_mult, const char *name);
+/* An update counted and rated by the optimizer's own tables. */
+mx_code mx_optimizer_update_id(mx_optimizer *self, mx_optimizer_state *state, mx_id id, mx_array *weight,
+                               mx_array *grad);
+/* A step on the float32 master of a 16-bit weight: update(user, master, gradient as float32), then weight = master. */
+mx_code mx_update_master(mx_array *weight, mx_array *master, mx_array *grad32, mx_array *grad,
+                         mx_code (*update)(void *user, mx_array *weight, mx_array *grad), void *user);
 
 /* ---- metrics ----------------------------------------------------------------------------------------------------- */
 #define MX_METRIC_STATE 6
@@ -146,7 +203,7 @@ void mx_numbers_free(mx_numbers *numbers);
 mx_code mx_metric_fail_sizes(const mx_metric *self, const mx_array *label, const mx_array *pred);
 mx_code mx_tally_grow(mx_tally *tally, int64_t side); /* the table has at least `side` rows and columns */
 
-extern const mx_kind mx_optimizer_kind, mx_optimizer_state_kind, mx_lr_scheduler_kind, mx_metric_kind;
+extern const mx_kind mx_optimizer_kind, mx_optimizer_state_kind, mx_updater_kind, mx_lr_scheduler_kind, mx_metric_kind;
 mx_optimizer *mx_optimizer_make(mx_class *cls, const void *options); /* all owned by the scope */
 mx_lr_scheduler *mx_lr_scheduler_make(mx_class *cls, const void *options);
 mx_metric *mx_metric_make(mx_class *cls, const void *options);

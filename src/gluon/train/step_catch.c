@@ -73,8 +73,9 @@ mx_code mx_catch_update(mx_optimizer *o, const mx_trainer_slot *slot, mx_stand_i
 {
     MX_SCOPE;
     const mx_parameter *p = slot->parameter;
-    mx_update update = {s->weight, s->grad, s->state, lr * p->lr_mult,        o->wd * p->wd_mult,
-                        t,         lr,      p->name,  s->state[MX_MAX_STATES]};
+    mx_update update = {.weight = s->weight, .grad = s->grad, .state = s->state, .lr = lr * p->lr_mult,
+                        .wd = o->wd * p->wd_mult, .t = t, .base_lr = lr, .master = s->state[MX_MAX_STATES],
+                        .name = mx_optimizer_name_of(o, slot->state->id), .label = p->name};
     c->stand = s, c->calls = 0;
     const mx_catch outer = mx_thread.catching;
     mx_thread.catching = (mx_catch){catch_call, c};

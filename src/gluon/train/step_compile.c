@@ -95,7 +95,7 @@ static void find_updates(const mx_train_step *self, const mx_compiled *c, int32_
 static bool suits(const mx_train_step *self)
 {
     const mx_optimizer *o = self->trainer->optimizer;
-    if (self->trainer->count != self->slots || !o->cls || !self->net->hybrid || !self->loss->hybrid)
+    if (self->trainer->count != self->slots || !o->cls || o->hooks.update || !self->net->hybrid || !self->loss->hybrid)
         return false;
     for (int64_t i = 0; i < self->slots; i++) {
         const mx_trainer_slot *slot = &self->trainer->slots[i];
@@ -126,7 +126,8 @@ static mx_code make_states(mx_train_step *self)
         mx_trainer_slot *slot = &self->trainer->slots[i];
         if (!mx_slot_learns(slot) || slot->state)
             continue;
-        slot->state = mx_retain(mx_optimizer_state_of(self->trainer->optimizer, i, slot->parameter->data[0]));
+        slot->state =
+            mx_retain(mx_optimizer_state_of(self->trainer->optimizer, mx_id_number(i), slot->parameter->data[0]));
         if (!slot->state)
             return mx_error_code();
     }

@@ -258,7 +258,8 @@ mx_code mx_trainer_allreduce_grads(mx_trainer *self)
 
 static mx_code make_state(mx_trainer *self, mx_trainer_slot *slot)
 {
-    slot->state = mx_retain(mx_optimizer_state_of(self->optimizer, slot - self->slots, slot->parameter->data[0]));
+    slot->state =
+        mx_retain(mx_optimizer_state_of(self->optimizer, mx_id_number(slot - self->slots), slot->parameter->data[0]));
     return slot->state ? MX_OK : mx_error_code();
 }
 
