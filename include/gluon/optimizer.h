@@ -112,6 +112,8 @@ MX_API mx_code mx_trainer_update(mx_trainer *trainer, int64_t batch_size, bool i
 MX_API double mx_trainer_learning_rate(mx_trainer *trainer);
 MX_API mx_code mx_trainer_set_learning_rate(mx_trainer *trainer, double rate);
 MX_API mx_optimizer *mx_trainer_optimizer(mx_trainer *trainer);
+/* Gradients of several contexts are summed in two bits per element: as mx_kvstore_set_gradient_compression(). */
+MX_API mx_code mx_trainer_set_compression(mx_trainer *trainer, const char *type, double threshold);
 /* Optimizer states and update counts; the file is written atomically. */
 MX_API mx_code mx_trainer_save_states(mx_trainer *trainer, const char *path);
 MX_API mx_code mx_trainer_load_states(mx_trainer *trainer, const char *path);

@@ -203,6 +203,7 @@ static int (*const parts[])(PyObject *module) = {
     add_schedulers,
     add_optimizers,
     add_updaters,
+    add_kvstores,
     add_metrics,
     add_trainers,
     add_amp,

@@ -147,6 +147,16 @@ static PyObject *allreduce_grads(PyObject *self, PyObject *unused)
     return ready(self) ? raise_if(mx_trainer_allreduce_grads(((trainer_object *)self)->trainer)) : NULL;
 }
 
+/* _set_compression(type, threshold) */
+static PyObject *set_compression(PyObject *self, PyObject *args)
+{
+    const char *type;
+    double threshold;
+    if (!ready(self) || !PyArg_ParseTuple(args, "sd:compression_params", &type, &threshold))
+        return NULL;
+    return raise_if(mx_trainer_set_compression(((trainer_object *)self)->trainer, type, threshold));
+}
+
 /* ---- states ----------------------------------------------------------------------------------------------------- */
 
 static PyObject *with_path(PyObject *self, PyObject *path, mx_code (*function)(mx_trainer *, const char *))
@@ -274,6 +284,7 @@ static PyMethodDef methods[] = {
      "comes before it."},
     {"allreduce_grads", allreduce_grads, METH_NOARGS,
      "allreduce_grads($self)\n--\n\nSums the gradients over contexts: for a look at them between backward and update."},
+    {"_set_compression", set_compression, METH_VARARGS, NULL},
     {"_save", save, METH_O, NULL},
     {"_load", load, METH_O, NULL},
     {"_state", get_state, METH_O, NULL},

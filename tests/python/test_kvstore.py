@@ -78,3 +78,84 @@ def test_registered_store():
     a, b = nd.ones(2), nd.ones(2)
     mx.kv.create("teststore").pushpull(0, [a, b])
     assert (a.asnumpy() == 2).all() and (b.asnumpy() == 2).all()
+
+
+def test_updaters_of_ones_own(tmp_path):
+    class Counting(mx.optimizer.Updater):
+        calls = 0
+
+        def __call__(self, index, grad, weight):
+            self.calls += 1
+            super().__call__(index, grad * 2, weight)
+
+    store = mx.kv.create("local")
+    store.init("w", nd.ones(2))
+    updater = Counting(mx.optimizer.SGD(learning_rate=0.5))
+    store._set_updater(updater)
+    store.push("w", [nd.ones(2), nd.ones(2)])
+    assert updater.calls == 1 and store._updater is updater is store._updater_func
+    assert (pulled(store, "w", 2) == 1 - 0.5 * 4).all() and updater.optimizer._index_update_count == {"w": 1}
+
+    def broken(key, pushed, stored):
+        raise LookupError("on purpose")
+
+    store._updater = broken
+    with pytest.raises(LookupError, match="on purpose"):
+        store.push("w", nd.ones(2))
+    store._updater = None
+    store.push("w", nd.ones(2))
+    assert (pulled(store, "w", 2) == 1).all()
+
+
+def test_pushed_arrays_stay(tmp_path):
+    kept, store = [], mx.kv.create()
+    store.init(0, nd.zeros(2))
+    store._set_updater(lambda key, pushed, stored: kept.append(pushed))
+    gradient = nd.ones(2)
+    store.push(0, gradient)
+    gradient[:] = 5
+    assert (kept[0].asnumpy() == 1).all()
+
+
+def test_states_with_the_optimizer(tmp_path):
+    path = str(tmp_path / "states")
+
+    def made(options):
+        store = mx.kv.create()
+        store.init(0, nd.ones(2))
+        store.set_optimizer(mx.optimizer.Adam(**options))
+        return store
+
+    one, other = made({"learning_rate": 0.5, "wd": 0.1}), made({})
+    one.push(0, nd.ones(2))
+    one.save_optimizer_states(path, dump_optimizer=True)
+    other.load_optimizer_states(path)
+    other._updater.states_synced  # a view, not a copy
+    assert other._updater.optimizer.lr == 0.5 and other._updater.optimizer.num_update == 1
+    weight = nd.array(pulled(one, 0, 2))
+    one.push(0, nd.ones(2))
+    other._updater(0, nd.ones(2), weight)
+    np.testing.assert_array_equal(pulled(one, 0, 2), weight.asnumpy())
+
+
+def test_16_bits_without_master_are_worth_a_warning():
+    store = mx.kv.create()
+    store.init(0, nd.ones(2, dtype="float16"))
+    store.set_optimizer(mx.optimizer.SGD())
+    with pytest.warns(UserWarning, match="multi_precision"):
+        store.push(0, nd.ones(2, dtype="float16"))
+
+
+def test_compressed_trainer():
+    p = mx.gluon.Parameter("w", shape=(3,), init="zeros")
+    p.initialize(ctx=[mx.cpu(0), mx.cpu(1)])
+    trainer = mx.gluon.Trainer([p], "sgd", {"learning_rate": 1}, compression_params={"type": "2bit", "threshold": 0.5})
+    for _ in range(10):
+        with mx.autograd.record():
+            losses = [(w * 0.3).sum() for w in p.list_data()]
+        for loss in losses:
+            loss.backward()
+        trainer.step(1)
+        assert set(np.unique(p.data(mx.cpu(0)).asnumpy() % 0.5)) == {0.0}  # units of the threshold
+    for weight in p.list_data():
+        np.testing.assert_allclose(weight.asnumpy(), -6, atol=1)

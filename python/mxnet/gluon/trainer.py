@@ -10,9 +10,6 @@ class StaleGradientError(StateError, UserWarning):
     """A gradient that no backward computed since the last step."""
 
 
-_MODES = (None, "local", "device", "nccl", "local_update_cpu", "local_allreduce_cpu", "local_allreduce_device")
-
-
 class Trainer(_core.Trainer):
     """Applies an optimizer to parameters.
 
@@ -29,9 +26,6 @@ class Trainer(_core.Trainer):
         self._kvstore_params = {"kvstore": kvstore, "update_on_kvstore": update_on_kvstore}
         self._kvstore, self._update_on_kvstore, self._distributed = _checked_store(kvstore), False, False
         self._contexts = self._check_contexts()
-        self._compression = _compression(compression_params, self._contexts)
-        if self._compression is not None:
-            self.__class__ = _CompressingTrainer
         self._start_with(self._made_optimizer(optimizer, optimizer_params))
 
     def _check_contexts(self):
@@ -58,6 +52,9 @@ class Trainer(_core.Trainer):
         optimizer.param_dict = dict(enumerate(self._params))
         self._optimizer = optimizer
         self._begin(self._params, optimizer, StaleGradientError)
+        if self._compression_params is not None:
+            from ..kvstore.compression import checked
+            self._set_compression(*checked(self._compression_params))
         scaler = self.__dict__.get("_amp_loss_scaler")
         if scaler is not None:
             scaler._attach(self)
@@ -119,25 +116,6 @@ class Trainer(_core.Trainer):
             self._set_state(i, state, counts.get(i, self._optimizer.num_update))
 
 
-class _CompressingTrainer(Trainer):
-    """A trainer whose gradients of several contexts are compressed before they are summed."""
-
-    def _press(self):
-        for i, p in enumerate(self._params):
-            if p.grad_req != "null":
-                gradients = p.list_grad()
-                for gradient, pressed in zip(gradients, self._compression.pressed(i, gradients)):
-                    pressed.copyto(gradient)
-
-    def step(self, batch_size, ignore_stale_grad=False):
-        self._press()
-        super().step(batch_size, ignore_stale_grad)
-
-    def allreduce_grads(self):
-        self._press()
-        super().allreduce_grads()
-
-
 def _listed(params):
     if isinstance(params, (dict, ParameterDict)):
         params = [params[name] for name in sorted(params.keys())]
@@ -149,17 +127,9 @@ def _listed(params):
     return list(params)
 
 
-def _compression(params, contexts):
-    """The compression of gradients; None: what one context computes is not compressed."""
-    from ..kvstore.compression import TwoBit
-    made = TwoBit.from_params(params) if params is not None else None
-    return made if len(contexts or ()) > 1 else None
-
-
 def _checked_store(kvstore):
     """The store that was given: one process sums gradients itself, so only the name is looked at."""
-    name = kvstore if kvstore is None or isinstance(kvstore, str) else getattr(kvstore, "type", None)
-    if name not in _MODES and not (name is None or not isinstance(kvstore, str)):
+    if isinstance(kvstore, str):
         from ..kvstore import create
-        create(name)  # says what is wrong with it
+        create(kvstore)  # says what is wrong with it
     return kvstore if not isinstance(kvstore, str) else None

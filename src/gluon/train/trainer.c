@@ -16,10 +16,8 @@
 
 #include "base/alloc.h"
 #include "base/error.h"
-#include "exec/call.h"
 #include "exec/plan/gather.h"
-#include "exec/device_sum.h"
-#include "exec/sparse/sparse.h"
+#include "gluon/train/sums.h"
 
 static void destroy(mx_object *object)
 {
@@ -32,6 +30,7 @@ static void destroy(mx_object *object)
     mx_free(self->slots, (size_t)self->capacity * sizeof *self->slots);
     mx_release(self->optimizer);
     mx_release(self->scaler);
+    mx_compression_free(&self->compression);
     mx_free(self, sizeof *self);
 }
 const mx_kind mx_trainer_kind = {"trainer", destroy};
@@ -177,63 +176,56 @@ static mx_code check(mx_trainer *self, int64_t batch_size, bool ignore_stale)
     return MX_OK;
 }
 
-/* Few rows: the sum is a new array every time. */
-static mx_array *sum_sparse(mx_trainer_slot *slot)
+static int gradients_of(const mx_parameter *p, mx_array **parts)
 {
-    mx_parameter *p = slot->parameter;
-    mx_array *sum = mx_gradient(p->data[0]);
-    for (int i = 1; sum && i < p->count; i++)
-        sum = mx_g2("elemwise_add", sum, mx_sparse_copy(mx_gradient(p->data[i]), p->contexts[0]));
-    mx_release(slot->sum);
-    return slot->sum = mx_retain(sum);
+    for (int i = 0; i < p->count; i++)
+        parts[i] = mx_gradient(p->data[i]);
+    return p->count;
+}
+
+/* What the copies of a parameter send: their gradients, or these in two bits, scope-owned. */
+static mx_code parts_to_send(mx_trainer *self, mx_trainer_slot *slot, mx_array **parts)
+{
+    mx_array *gradients[MX_MAX_CONTEXTS];
+    const int n = gradients_of(slot->parameter, parts);
+    if (self->compression.threshold == 0)
+        return MX_OK;
+    memcpy(gradients, parts, (size_t)n * sizeof *parts);
+    return mx_compress(&self->compression, mx_id_number(slot - self->slots), n, gradients, parts);
 }
 
 /* The sum of the gradients of all copies, on the context of the first; kept by the slot. */
-static mx_array *sum_gradients(mx_trainer_slot *slot)
+static mx_array *sum_gradients(mx_trainer *self, mx_trainer_slot *slot)
 {
     MX_SCOPE;
-    mx_parameter *p = slot->parameter;
-    if (p->grad_stype != MX_STYPE_DEFAULT)
-        return sum_sparse(slot);
-    if (!slot->sum) {
-        mx_shape_t shape = mx_array_shape(p->data[0]);
-        slot->sum = mx_array_new(&shape, p->dtype, p->contexts[0]);
-    }
     mx_array *parts[MX_MAX_CONTEXTS];
-    for (int i = 0; i < p->count; i++)
-        parts[i] = mx_gradient(p->data[i]);
-    return slot->sum && !mx_reduce_arrays(slot->sum, p->count, parts) ? slot->sum : NULL;
+    if (parts_to_send(self, slot, parts) || mx_sum_parts(&slot->sum, slot->parameter->count, parts))
+        return NULL;
+    return slot->sum;
 }
 
-/* Dense gradients of all copies become their sum; a stale one stays stale. */
-static mx_code add_up(mx_parameter *p)
+/* Gradients of all copies become their sum; a stale one stays stale. */
+static mx_code spread_gradient(mx_trainer *self, mx_trainer_slot *slot)
 {
-    mx_array *parts[MX_MAX_CONTEXTS];
+    MX_SCOPE;
+    mx_array *grads[MX_MAX_CONTEXTS], *parts[MX_MAX_CONTEXTS];
     uint8_t written[MX_MAX_CONTEXTS];
-    for (int i = 0; i < p->count; i++) {
-        parts[i] = mx_gradient(p->data[i]);
-        written[i] = parts[i]->written;
-    }
-    const mx_code code = mx_all_reduce_arrays(p->count, parts);
-    for (int i = 0; i < p->count; i++)
-        parts[i]->written = written[i];
+    const int n = gradients_of(slot->parameter, grads);
+    for (int i = 0; i < n; i++)
+        written[i] = grads[i]->written;
+    mx_code code = parts_to_send(self, slot, parts);
+    for (int i = 0; !code && i < n; i++)
+        code = parts[i] == grads[i] ? MX_OK : mx_array_set(grads[i], parts[i]);
+    code = code ? code : mx_sum_everywhere(&slot->sum, n, grads);
+    for (int i = 0; i < n; i++)
+        grads[i]->written = written[i];
     return code;
 }
 
-static mx_code spread_gradient(mx_trainer_slot *slot)
+mx_code mx_trainer_set_compression(mx_trainer *self, const char *type, double threshold)
 {
-    mx_parameter *p = slot->parameter;
-    if (p->grad_stype == MX_STYPE_DEFAULT)
-        return add_up(p);
-    mx_array *sum = sum_gradients(slot);
-    for (int i = 0; sum && i < p->count; i++) {
-        mx_array *grad = mx_gradient(p->data[i]);
-        const uint8_t written = grad->written; /* a stale gradient stays stale */
-        if (mx_array_set(grad, sum))
-            return mx_error_code();
-        grad->written = written;
-    }
-    return sum ? MX_OK : mx_error_code();
+    return ok(self, "mx_trainer_set_compression") ? mx_compression_set(&self->compression, type, threshold)
+                                                  : mx_error_code();
 }
 
 mx_code mx_trainer_allreduce_grads(mx_trainer *self)
@@ -248,7 +240,7 @@ mx_code mx_trainer_allreduce_grads(mx_trainer *self)
             continue;
         code = check_slot(p, true);
         if (!code && p->count > 1)
-            code = spread_gradient(&self->slots[i]);
+            code = spread_gradient(self, &self->slots[i]);
     }
     mx_mode_leave(&mode);
     return code;
@@ -270,7 +262,7 @@ static mx_code update_slot(mx_trainer *self, mx_trainer_slot *slot, bool reduce)
     mx_array *weight = p->data[0];
     if (!slot->state && make_state(self, slot))
         return mx_error_code();
-    mx_array *grad = reduce && p->count > 1 ? sum_gradients(slot) : mx_gradient(weight);
+    mx_array *grad = reduce && p->count > 1 ? sum_gradients(self, slot) : mx_gradient(weight);
     if (!grad || mx_optimizer_update_named(self->optimizer, slot->state, weight, grad, p->lr_mult, p->wd_mult, p->name))
         return mx_error_code();
     if (p->count > 1 && mx_gather_flush())

@@ -3,6 +3,7 @@
 #define MX_GLUON_TRAINER_H
 
 #include "gluon/block/core.h"
+#include "gluon/train/compression.h"
 #include "gluon/train/learning.h"
 #include "gluon/loss_scaler.h"
 
@@ -18,7 +19,8 @@ struct mx_trainer {
     double scale;            /* the optimizer's rescale_grad at the start; divided by the batch size in each step */
     mx_trainer_slot *slots;  /* (count), in order of parameter names */
     int64_t count, capacity;
-    mx_loss_scaler *scaler; /* retained; NULL: losses are not scaled */
+    mx_loss_scaler *scaler;     /* retained; NULL: losses are not scaled */
+    mx_compression compression; /* of gradients of several contexts */
 };
 
 extern const mx_kind mx_trainer_kind;

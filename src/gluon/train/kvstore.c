@@ -1,0 +1,343 @@
+/* Key-value stores of one process (see gluon/kvstore.h).
+ *
+ *     push: values of all contexts --(compression)--> sum, on the first context --> where the value is --> updater or value
+ *     pull: value --> all contexts
+ *
+ * How sums are made is hidden in sums.h.
+ *
+ * SPDX-License-Identifier: Apache-2.0 */
+#include "gluon/train/kvstore.h"
+
+#include <strings.h>
+
+#include "base/alloc.h"
+#include "base/error.h"
+#include "base/text.h"
+#include "exec/call.h"
+#include "exec/sparse/sparse.h"
+#include "gluon/op.gen.h"
+#include "gluon/autograd.h"
+#include "gluon/sparse.h"
+#include "gluon/train/sums.h"
+#include "ndarray/sparse.h"
+
+/* ---- kinds ------------------------------------------------------------------------------------------------------- */
+
+typedef struct mx_kvstore_kind {
+    const char *name;
+    bool on_devices; /* sums are made on devices: gradients may be compressed */
+} mx_kvstore_kind;
+static const mx_kvstore_kind kinds[] = {{"local", false},
+                                        {"device", true},
+                                        {"nccl", true},
+                                        {"local_update_cpu", false},
+                                        {"local_allreduce_cpu", false},
+                                        {"local_allreduce_device", true}};
+#define KINDS (sizeof kinds / sizeof *kinds)
+
+static const mx_kvstore_kind *refuse(const char *type)
+{
+    static const char *const others[] = {"p3", "horovod", "byteps"};
+    bool several = !strncasecmp(type, "dist", 4);
+    for (size_t i = 0; i < sizeof others / sizeof *others; i++)
+        several |= !strcasecmp(type, others[i]);
+    if (several)
+        return mx_fail_null(MX_ERR_UNSUPPORTED,
+                            "kvstore '%.80s': there is no training over several machines; use 'local' or 'device'",
+                            type);
+    mx_text known = {0};
+    for (size_t i = 0; i < KINDS; i++)
+        mx_text_print(&known, "%s%s", i ? ", " : "", kinds[i].name);
+    mx_fail(MX_ERR_ARGUMENT, "kvstore '%.80s': there are %s", type, mx_text_get(&known));
+    mx_text_free(&known);
+    return NULL;
+}
+
+static const mx_kvstore_kind *find_kind(const char *type)
+{
+    if (!type)
+        return mx_fail_null(MX_ERR_ARGUMENT, "mx_kvstore_new: type is NULL");
+    for (size_t i = 0; i < KINDS; i++)
+        if (!strcasecmp(type, kinds[i].name))
+            return &kinds[i];
+    return refuse(type);
+}
+
+/* ---- making ------------------------------------------------------------------------------------------------------ */
+
+static void drop_updater(mx_kvstore *self)
+{
+    mx_release(self->updater);
+    if (self->release)
+        self->release(self->user);
+    self->updater = NULL, self->function = NULL, self->user = NULL, self->release = NULL;
+}
+
+static void destroy(mx_object *object)
+{
+    mx_kvstore *self = (mx_kvstore *)object;
+    drop_updater(self);
+    mx_id_table_drop_objects(&self->values);
+    mx_compression_free(&self->compression);
+    mx_free(self, sizeof *self);
+}
+static const mx_kind kvstore_kind = {"key-value store", destroy};
+
+static bool ok(const mx_kvstore *self, const char *function)
+{
+    return mx_is_kind(self, &kvstore_kind, function, "store");
+}
+
+mx_kvstore *mx_kvstore_new(const char *type)
+{
+    const mx_kvstore_kind *kind = find_kind(type);
+    mx_kvstore *self = kind ? mx_alloc_zero(sizeof *self) : NULL;
+    if (!self)
+        return NULL;
+    mx_object_init(&self->object, &kvstore_kind);
+    self->kind = kind;
+    return mx_scope_add(self);
+}
+
+const char *mx_kvstore_type(const mx_kvstore *self) { return ok(self, "mx_kvstore_type") ? self->kind->name : NULL; }
+int mx_kvstore_rank(const mx_kvstore *self) { return ok(self, "mx_kvstore_rank") ? 0 : -1; }
+int mx_kvstore_num_workers(const mx_kvstore *self) { return ok(self, "mx_kvstore_num_workers") ? 1 : -1; }
+
+/* ---- keys -------------------------------------------------------------------------------------------------------- */
+
+/* The keys of one store are of one sort: the first one says which. */
+static mx_code check_key(const mx_kvstore *self, mx_id key)
+{
+    const mx_dict *other = key.name ? &self->values.numbers : &self->values.names;
+    if (other->length)
+        return mx_fail(MX_ERR_ARGUMENT, "kvstore: the keys of one store are all ints or all strings");
+    return MX_OK;
+}
+
+mx_array *mx_kvstore_value(const mx_kvstore *self, mx_id key)
+{
+    const mx_dict_entry *entry = mx_id_find(&self->values, key);
+    return entry ? entry->pointer : NULL;
+}
+
+/* Borrowed from the store, until the value is replaced. */
+static mx_array *known(const mx_kvstore *self, mx_id key)
+{
+    char text[MX_ID_TEXT];
+    if (check_key(self, key))
+        return NULL;
+    mx_array *value = mx_kvstore_value(self, key);
+    return value ? value
+                 : mx_fail_null(MX_ERR_STATE, "kvstore: key %s was not initialized; call init() first",
+                                mx_id_text(key, text));
+}
+
+static mx_code replace(mx_kvstore *self, mx_id key, mx_array *value)
+{
+    mx_dict_entry *entry = value ? mx_id_place(&self->values, key) : NULL;
+    if (!entry)
+        return mx_error_code();
+    mx_retain(value);
+    mx_release(entry->pointer);
+    entry->pointer = value;
+    return MX_OK;
+}
+
+static mx_code check_list(mx_arrays *list, const char *who)
+{
+    if (list->n < 0)
+        for (list->n = 0; list->v[list->n] != MX_END;)
+            list->n++;
+    if (list->n < 1 || list->n > MX_MOST_PARTS)
+        return mx_fail(MX_ERR_ARGUMENT, "%s: %lld arrays for one key, wanted 1 to %d", who, (long long)list->n,
+                       MX_MOST_PARTS);
+    for (int64_t i = 0; i < list->n; i++)
+        if (!mx_array_any_ok(list->v[i], who, "an array"))
+            return mx_error_code();
+    return MX_OK;
+}
+
+/* ---- values ------------------------------------------------------------------------------------------------------ */
+
+mx_code mx_kvstore_init(mx_kvstore *self, mx_id key, mx_array *value)
+{
+    char text[MX_ID_TEXT];
+    if (!ok(self, "mx_kvstore_init") || !mx_array_any_ok(value, "mx_kvstore_init", "value") || check_key(self, key))
+        return mx_error_code();
+    if (mx_kvstore_value(self, key))
+        return mx_fail(MX_ERR_STATE, "kvstore.init: key %s was initialized before", mx_id_text(key, text));
+    MX_SCOPE;
+    return replace(self, key, mx_array_copy(value));
+}
+
+/* A user's function may keep the sum, so it is never the array that was pushed. */
+static mx_code call_function(mx_kvstore *self, mx_id key, mx_array *pushed, mx_array *stored)
+{
+    char text[MX_ID_TEXT];
+    mx_code code = self->function(self->user, key, pushed, stored);
+    return code ? mx_fail(MX_ERR_CALLBACK, "kvstore: the updater failed with key %s", mx_id_text(key, text)) : MX_OK;
+}
+
+static mx_code take_sum(mx_kvstore *self, mx_id key, mx_array *sum, mx_array *stored)
+{
+    mx_array *here = mx_array_to(sum, stored->context);
+    if (!here)
+        return mx_error_code();
+    if (self->updater)
+        return mx_updater_update(self->updater, key, here, stored);
+    return self->function ? call_function(self, key, here, stored) : replace(self, key, here);
+}
+
+static mx_code push(mx_kvstore *self, mx_id key, mx_arrays values, mx_array *stored)
+{
+    mx_array *sent[MX_MOST_PARTS], *sum = NULL;
+    if (values.n == 1) /* an updater of the library only reads it */
+        return take_sum(self, key, self->updater ? values.v[0] : mx_array_copy(values.v[0]), stored);
+    if (self->compression.threshold != 0) {
+        if (mx_compress(&self->compression, key, (int)values.n, values.v, sent))
+            return mx_error_code();
+        values.v = sent;
+    }
+    const mx_code code = mx_sum_parts(&sum, (int)values.n, values.v);
+    sum = mx_scope_add(sum);
+    return code || !sum ? mx_error_code() : take_sum(self, key, sum, stored);
+}
+
+mx_code mx_kvstore_push(mx_kvstore *self, mx_id key, mx_arrays values)
+{
+    if (!ok(self, "mx_kvstore_push") || check_list(&values, "kvstore.push"))
+        return mx_error_code();
+    MX_SCOPE;
+    mx_mode mode = mx_mode_enter(0, -1);
+    mx_array *stored = known(self, key);
+    const mx_code code = stored ? push(self, key, values, stored) : mx_error_code();
+    mx_mode_leave(&mode);
+    return code;
+}
+
+static mx_code copy_to(mx_array *out, mx_array *value, mx_id key)
+{
+    char text[MX_ID_TEXT], a[MX_SHAPE_TEXT], b[MX_SHAPE_TEXT];
+    const mx_shape_t from = mx_array_shape(value), to = mx_array_shape(out);
+    if (!mx_shape_equal(&from, &to))
+        return mx_fail(MX_ERR_SHAPE, "kvstore.pull: the value of key %s has shape %s, the array %s",
+                       mx_id_text(key, text), mx_shape_text(&from, a), mx_shape_text(&to, b));
+    return out == value ? MX_OK : mx_array_set(out, value);
+}
+
+mx_code mx_kvstore_pull(mx_kvstore *self, mx_id key, mx_arrays outs)
+{
+    if (!ok(self, "mx_kvstore_pull") || check_list(&outs, "kvstore.pull"))
+        return mx_error_code();
+    mx_array *value = known(self, key);
+    if (!value)
+        return mx_error_code();
+    mx_mode mode = mx_mode_enter(0, -1);
+    mx_code code = MX_OK;
+    for (int64_t i = 0; !code && i < outs.n; i++)
+        code = copy_to(outs.v[i], value, key);
+    mx_mode_leave(&mode);
+    return code;
+}
+
+mx_code mx_kvstore_pushpull(mx_kvstore *self, mx_id key, mx_arrays values, mx_arrays outs)
+{
+    const mx_code code = mx_kvstore_push(self, key, values);
+    return code ? code : mx_kvstore_pull(self, key, outs);
+}
+
+mx_code mx_kvstore_broadcast(mx_kvstore *self, mx_id key, mx_array *value, mx_arrays outs)
+{
+    const mx_code code = mx_kvstore_init(self, key, value);
+    return code ? code : mx_kvstore_pull(self, key, outs);
+}
+
+static mx_array *pick(mx_array *value, mx_array *rows)
+{
+    if (mx_stype_of(value) != MX_ROW_SPARSE)
+        return mx_sparse_pick(value, rows, "row_sparse_pull");
+    return mx_call_one(MX_OP("_sparse_retain"), NULL, 2, (mx_array *const[]){value, rows}, NULL);
+}
+
+mx_code mx_kvstore_row_sparse_pull(mx_kvstore *self, mx_id key, mx_array *out, mx_array *row_ids)
+{
+    if (!ok(self, "mx_kvstore_row_sparse_pull") || !mx_array_any_ok(out, "kvstore.row_sparse_pull", "out") ||
+        !mx_array_ok(row_ids, "kvstore.row_sparse_pull", "row_ids"))
+        return mx_error_code();
+    if (mx_stype_of(out) != MX_ROW_SPARSE)
+        return mx_fail(MX_ERR_ARGUMENT, "kvstore.row_sparse_pull: out must be row_sparse, got '%s'",
+                       mx_stype_name(mx_stype_of(out)));
+    mx_array *value = known(self, key);
+    if (!value)
+        return mx_error_code();
+    MX_SCOPE;
+    mx_mode mode = mx_mode_enter(0, -1);
+    mx_array *rows = mx_array_to(mx_reshape(row_ids, .shape = MX_DIMS(-1)), value->context);
+    mx_array *picked = rows ? pick(value, rows) : NULL;
+    const mx_code code = picked ? mx_array_set(out, picked) : mx_error_code();
+    mx_mode_leave(&mode);
+    return code;
+}
+
+/* ---- optimizer --------------------------------------------------------------------------------------------------- */
+
+mx_code mx_kvstore_set_updater(mx_kvstore *self, mx_updater *updater)
+{
+    if (!ok(self, "mx_kvstore_set_updater") ||
+        (updater && !mx_is_kind(updater, &mx_updater_kind, "mx_kvstore_set_updater", "updater")))
+        return mx_error_code();
+    mx_retain(updater);
+    drop_updater(self);
+    self->updater = updater;
+    return MX_OK;
+}
+
+mx_code mx_kvstore_set_optimizer(mx_kvstore *self, mx_optimizer *optimizer)
+{
+    MX_SCOPE;
+    mx_updater *updater = mx_updater_new(optimizer);
+    return updater ? mx_kvstore_set_updater(self, updater) : mx_error_code();
+}
+
+mx_updater *mx_kvstore_updater(mx_kvstore *self) { return ok(self, "mx_kvstore_updater") ? self->updater : NULL; }
+
+mx_code mx_kvstore_set_updater_fn(mx_kvstore *self, mx_updater_fn function, void *user, void (*release)(void *user))
+{
+    if (!ok(self, "mx_kvstore_set_updater_fn"))
+        return mx_error_code();
+    drop_updater(self);
+    self->function = function, self->user = user, self->release = release;
+    return MX_OK;
+}
+
+static mx_updater *with_states(mx_kvstore *self, const char *function)
+{
+    if (!ok(self, function))
+        return NULL;
+    return self->updater ? self->updater : mx_fail_null(MX_ERR_STATE, "kvstore: there is no optimizer that has states");
+}
+
+mx_code mx_kvstore_save_optimizer_states(mx_kvstore *self, const char *path)
+{
+    mx_updater *updater = with_states(self, "mx_kvstore_save_optimizer_states");
+    return updater ? mx_updater_save(updater, path) : mx_error_code();
+}
+
+mx_code mx_kvstore_load_optimizer_states(mx_kvstore *self, const char *path)
+{
+    mx_updater *updater = with_states(self, "mx_kvstore_load_optimizer_states");
+    return updater ? mx_updater_load(updater, path) : mx_error_code();
+}
+
+mx_code mx_kvstore_set_gradient_compression(mx_kvstore *self, const char *type, double threshold)
+{
+    if (!ok(self, "mx_kvstore_set_gradient_compression"))
+        return mx_error_code();
+    mx_compression checked = {0};
+    if (mx_compression_set(&checked, type, threshold))
+        return mx_error_code();
+    if (!self->kind->on_devices)
+        return mx_fail(MX_ERR_UNSUPPORTED, "kvstore '%s': gradients are compressed by 'device' stores only",
+                       self->kind->name);
+    return mx_compression_set(&self->compression, type, threshold);
+}

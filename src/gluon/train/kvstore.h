@@ -1,0 +1,22 @@
+/* The inside of key-value stores (see kvstore.c).  SPDX-License-Identifier: Apache-2.0 */
+#ifndef MX_GLUON_KVSTORE_H
+#define MX_GLUON_KVSTORE_H
+
+#include "gluon/kvstore.h"
+#include "gluon/train/compression.h"
+#include "gluon/train/updater.h"
+
+struct mx_kvstore {
+    mx_object object;
+    const struct mx_kvstore_kind *kind;
+    mx_id_table values;     /* mx_array, retained */
+    mx_updater *updater;    /* retained; NULL: none */
+    mx_updater_fn function; /* of a user, in place of an updater; NULL: none */
+    void *user;
+    void (*release)(void *user); /* NULL: nothing to do */
+    mx_compression compression;
+};
+
+mx_array *mx_kvstore_value(const mx_kvstore *store, mx_id key); /* what is stored; NULL without error: nothing */
+
+#endif
