@@ -10,6 +10,7 @@
 #include <string.h>
 
 #include "base/alloc.h"
+#include "base/error.h"
 #include "base/file.h"
 #include "gluon/deploy.h"
 #include "gluon/op.gen.h"
@@ -89,19 +90,6 @@ static mx_code infer(mx_emit *emit, const mx_array_dict *params, const struct mx
 
 /* ---- who is needed, who shares memory ------------------------------------------------------------------------------ */
 
-static mx_emit_node node_at(mx_emit *emit, int64_t i)
-{
-    const mx_graph *g = emit->graph;
-    const int64_t *in = g->in_entry + g->in_row[i];
-    return (mx_emit_node){.emit = emit,
-                          .node = g->nodes[i],
-                          .in = in,
-                          .out = g->row[i],
-                          .x = g->nodes[i]->n_in && in[0] >= 0 ? &emit->shape[in[0]] : NULL,
-                          .y = &emit->shape[g->row[i]],
-                          .scratch = emit->scratch[i]};
-}
-
 static bool any_needed(const mx_emit *emit, int64_t i)
 {
     bool needed = false;
@@ -113,25 +101,33 @@ static bool any_needed(const mx_emit *emit, int64_t i)
 /* Gamma of a normalisation that counts it as 1; -1: all inputs count. */
 static int ignored_input(const mx_gnode *node)
 {
-    const mx_field *fixed = strstr(node->op->name, "BatchNorm") ? mx_schema_find(node->op->schema, "fix_gamma") : NULL;
+    const mx_field *fixed = node->op->schema ? mx_schema_find(node->op->schema, "fix_gamma") : NULL;
     return fixed && *(const bool *)((const char *)node->attrs + fixed->offset) ? 1 : -1;
+}
+
+static mx_code refuse(const mx_gnode *node, const char *why)
+{
+    return mx_emit_fail(&(mx_emit_call){.name = node->name, .op = node->op}, "%s", why);
 }
 
 static mx_code need_inputs(mx_emit *emit, int64_t i)
 {
-    const mx_emit_node n = node_at(emit, i);
-    const mx_emit_row *row = mx_emit_find(n.node);
-    if (!row)
-        return mx_emit_fail(&n, "this operator cannot be written as C");
-    if (!strcmp(n.node->op->name, "Dropout") && ((const mx_dropout_attrs *)n.node->attrs)->mode == MX_DROPOUT_ALWAYS)
-        return mx_emit_fail(&n, "mode=always draws random numbers, which cannot be written as C");
-    const int ignored = ignored_input(n.node);
-    for (int k = 0; k < n.node->n_in && (!row->reads || k < row->reads); k++) /* -1: none */
-        if (n.in[k] >= 0 && k != ignored)
-            emit->needed[n.in[k]] = true;
-    for (int64_t e = n.out + 1; e < emit->graph->row[i + 1]; e++)
-        if (emit->needed[e] && !row->all)
-            return mx_emit_fail(&n, "its output %d is used, only the first one can be written as C", (int)(e - n.out));
+    const mx_graph *g = emit->graph;
+    const mx_gnode *node = g->nodes[i];
+    const int64_t *in = g->in_entry + g->in_row[i];
+    const mx_emission *emission = mx_emission_of(node->op);
+    if (!emission)
+        return refuse(node, "this operator cannot be written as C");
+    if (!strcmp(node->op->name, "Dropout") && ((const mx_dropout_attrs *)node->attrs)->mode == MX_DROPOUT_ALWAYS)
+        return refuse(node, "mode=always draws random numbers, which cannot be written as C");
+    const int ignored = ignored_input(node);
+    for (int k = 0; k < node->n_in && (!emission->reads || k < emission->reads); k++) /* -1: none */
+        if (in[k] >= 0 && k != ignored)
+            emit->needed[in[k]] = true;
+    for (int64_t e = g->row[i] + 1; e < g->row[i + 1]; e++)
+        if (emit->needed[e] && !emission->all)
+            return mx_emit_fail(&(mx_emit_call){.name = node->name, .op = node->op},
+                                "its output %d is used, only the first one can be written as C", (int)(e - g->row[i]));
     return MX_OK;
 }
 
@@ -172,7 +168,7 @@ static void give_roots(mx_emit *emit)
             emit->place[out] =
                 emit->value[i] ? (mx_spot){MX_SPOT_WEIGHT, weights++} : (mx_spot){MX_SPOT_INPUT, emit->inputs};
             emit->inputs += emit->value[i] ? 0 : mx_shape_size(&emit->shape[out]);
-        } else if (!mx_emit_find(g->nodes[i])->write)
+        } else if (!mx_emission_of(g->nodes[i]->op)->write)
             emit->root[out] = emit->root[g->in_entry[g->in_row[i]]];
     }
 }
@@ -191,15 +187,20 @@ static void add_comment(mx_text *text, const char *comment)
 
 static mx_code write_node(mx_emit *emit, int64_t i)
 {
-    const mx_emit_node n = node_at(emit, i);
-    const mx_emit_row *row = mx_emit_find(n.node);
+    const mx_gnode *node = emit->graph->nodes[i];
+    const mx_emission *emission = mx_emission_of(node->op);
+    const mx_shape_t *y = &emit->shape[emit->graph->row[i]];
     char text[MX_SHAPE_TEXT];
-    if (!row->write || !any_needed(emit, i) || !mx_shape_size(n.y))
+    if (!any_needed(emit, i) || !emission->write || !mx_shape_size(y))
         return MX_OK;
-    mx_text_add(&emit->body, "    /* ");
-    add_comment(&emit->body, n.node->name);
-    mx_text_print(&emit->body, " %s */\n", mx_shape_text(n.y, text));
-    return row->write(&n);
+    mx_text_add(&emit->file.body, "    /* ");
+    add_comment(&emit->file.body, node->name);
+    mx_text_print(&emit->file.body, " %s */\n", mx_shape_text(y, text));
+    mx_emit_call call;
+    mx_code code = mx_emit_call_make(emit, i, &call);
+    code = code ? code : emission->write(&call);
+    mx_emit_call_free(&call);
+    return code;
 }
 
 static mx_code write_calls(mx_emit *emit)
@@ -215,13 +216,13 @@ static mx_code write_calls(mx_emit *emit)
         const mx_spot *p = &emit->place[emit->root[g->results[h]]];
         const int64_t size = mx_shape_size(&emit->shape[g->results[h]]);
         if (p->kind != MX_SPOT_OUTPUT || p->number != at) {
-            mx_emit_use(emit, "copy");
-            mx_text_print(&emit->body, "    copy(%s, out + %lld, %lld);\n", mx_emit_at(emit, g->results[h], from),
+            mx_emit_use(&(mx_emit_call){.file = &emit->file}, "copy");
+            mx_text_print(&emit->file.body, "    copy(%s, out + %lld, %lld);\n", mx_emit_at(emit, g->results[h], from),
                           (long long)at, (long long)size);
         }
         at += size;
     }
-    return code ? code : emit->body.failed || emit->kernels.failed ? MX_ERR_MEMORY : MX_OK;
+    return code ? code : emit->file.body.failed || emit->file.kernels.failed ? MX_ERR_MEMORY : MX_OK;
 }
 
 /* ---- the file -------------------------------------------------------------------------------------------------- */
@@ -338,15 +339,15 @@ static void put_head(mx_writer *writer, mx_text *text, const mx_emit *emit, cons
 
 static void put_kernels(mx_writer *writer, mx_text *text, mx_emit *emit)
 {
-    const char *name, *code;
-    for (int i = 0; (code = mx_emit_kernel(i, &name)); i++)
-        if (emit->used[i])
+    const char *code;
+    for (int i = 0; (code = mx_emit_kernel(&emit->file, i)); i++)
+        if (*code)
             mx_text_print(text, "\n%s", code);
     put(writer, text);
-    if (emit->kernels.length)
+    if (emit->file.kernels.length)
         mx_text_add(text, "\n");
     put(writer, text);
-    put(writer, &emit->kernels);
+    put(writer, &emit->file.kernels);
 }
 
 static void put_run(mx_writer *writer, mx_text *text, mx_emit *emit, const char *big)
@@ -357,7 +358,7 @@ static void put_run(mx_writer *writer, mx_text *text, mx_emit *emit, const char 
                   "    if (!in || !out || !arena)\n        return -1;\n",
                   s);
     put(writer, text);
-    put(writer, &emit->body);
+    put(writer, &emit->file.body);
     mx_text_print(text,
                   "    return 0;\n}\n\n/* Not for several threads at a time. */\n"
                   "int %s_run(const float *in, float *out)\n{\n    static float arena[%s_ARENA];\n"
@@ -450,9 +451,10 @@ mx_code mx_compile_to_c(const mx_symbol *symbol, const mx_array_dict *params, co
     mx_emit emit = {.name = name, .graph = &graph};
     mx_code code = mx_graph_of(&graph, symbol->n, symbol->outputs);
     code = code ? code : run(&emit, params, inputs, path);
-    mx_text_free(&emit.body);
-    mx_text_free(&emit.kernels);
-    mx_dict_free(&emit.made);
+    mx_text_free(&emit.file.body);
+    mx_text_free(&emit.file.kernels);
+    mx_dict_free(&emit.file.used);
+    mx_dict_free(&emit.file.made);
     mx_graph_free(&graph);
     return code;
 }

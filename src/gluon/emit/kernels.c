@@ -320,21 +320,20 @@ static bool listed(const char *list, const char *name)
     return false;
 }
 
-void mx_emit_use(mx_emit *emit, const char *name)
+/* A kernel may be needed by those that stand behind it. */
+static bool is_used(const mx_emit_file *file, int i)
 {
-    const mx_emit_text *row;
-    for (int i = 0; i < MX_EMIT_KERNELS && (row = text_at(i)); i++)
-        if (!strcmp(row->name, name) && !emit->used[i]) {
-            emit->used[i] = true;
-            for (int k = 0; k < i; k++)
-                if (listed(row->needs, text_at(k)->name))
-                    mx_emit_use(emit, text_at(k)->name);
-        }
+    const mx_emit_text *row = text_at(i), *later;
+    if (mx_dict_find(&file->used, row->name))
+        return true;
+    for (int k = i + 1; (later = text_at(k)); k++)
+        if (listed(later->needs, row->name) && is_used(file, k))
+            return true;
+    return false;
 }
 
-const char *mx_emit_kernel(int i, const char **name)
+const char *mx_emit_kernel(const mx_emit_file *file, int i)
 {
-    const mx_emit_text *row = i < MX_EMIT_KERNELS ? text_at(i) : NULL;
-    *name = row ? row->name : NULL;
-    return row ? row->text : NULL;
+    const mx_emit_text *row = text_at(i);
+    return !row ? NULL : is_used(file, i) ? row->text : "";
 }

@@ -56,19 +56,18 @@ static mx_code take_gap(blocks *live, int64_t size, int64_t last, int64_t *begin
 static mx_code place_scratch(mx_emit *emit, blocks *live, int64_t i)
 {
     const mx_graph *g = emit->graph;
-    const mx_emit_row *row = mx_emit_find(g->nodes[i]);
+    const mx_emission *emission = mx_emission_of(g->nodes[i]->op);
     bool needed = false;
     for (int64_t e = g->row[i]; e < g->row[i + 1]; e++)
         needed |= emit->needed[e];
-    if (!needed || !row || !row->scratch)
+    if (!needed || !emission || !emission->scratch)
         return MX_OK;
-    const mx_emit_node n = {.emit = emit,
-                            .node = g->nodes[i],
-                            .in = g->in_entry + g->in_row[i],
-                            .out = g->row[i],
-                            .x = &emit->shape[g->in_entry[g->in_row[i]]],
-                            .y = &emit->shape[g->row[i]]};
-    const int64_t size = row->scratch(&n);
+    mx_emit_call call;
+    mx_code code = mx_emit_call_make(emit, i, &call);
+    const int64_t size = code ? 0 : emission->scratch(&call);
+    mx_emit_call_free(&call);
+    if (code)
+        return code;
     if (take_gap(live, size, i, &emit->scratch[i]))
         return MX_ERR_MEMORY;
     const int64_t end = emit->scratch[i] + size;

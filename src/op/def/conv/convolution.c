@@ -12,6 +12,7 @@
 #include <string.h>
 
 #include "base/error.h"
+#include "op/emit.h"
 #include "op/op.h"
 
 #define LAYOUTS "NCW|NCHW|NCDHW|NWC|NHWC|NDHWC"
@@ -461,8 +462,51 @@ static void reference_deconvolution(const mx_reference_call *call)
 }
 
 #define SAMPLES(...) (const mx_sample[]){__VA_ARGS__, {0}}
+/* ---- as C text (op/emit.h) ---------------------------------------------------------------------------------------- */
+
+static mx_code emit_convolution(const mx_emit_call *n)
+{
+    const mx_convolution_attrs *attrs = n->attrs;
+    mx_emit_image image;
+    if (mx_emit_take_image(n, attrs->layout, &image))
+        return mx_error_code();
+    mx_emit_open(n, image.last ? "convolution_last" : "convolution", 2);
+    mx_emit_print(n, "%s, %lld, %lld, %lld, %lld", attrs->no_bias ? "NULL" : mx_emit_or_null(n, 2),
+                  (long long)n->x->dim[0], (long long)image.channels, (long long)attrs->num_filter,
+                  (long long)attrs->num_group);
+    return mx_emit_close_windows(n, &image,
+                                 &(mx_emit_windows){attrs->kernel, attrs->stride, attrs->pad, attrs->dilate});
+}
+
+/* What target_shape makes of the pad. */
+static mx_dims emitted_pad(const mx_deconvolution_attrs *attrs, const mx_emit_call *n, const mx_emit_image *image)
+{
+    mx_dims pad = {.n = image->axes};
+    for (int i = 0; i < image->axes; i++) {
+        const int64_t span = mx_emit_dim(&attrs->dilate, i, 1) * (attrs->kernel.d[i] - 1) + 1,
+                      wanted = mx_emit_dim(&attrs->target_shape, i, 0);
+        const int64_t total = mx_emit_dim(&attrs->stride, i, 1) * (n->x->dim[image->first + i] - 1) + span - wanted;
+        pad.d[i] = wanted > 0 ? (total + 1) / 2 : mx_emit_dim(&attrs->pad, i, 0);
+    }
+    return pad;
+}
+
+static mx_code emit_deconvolution(const mx_emit_call *n)
+{
+    const mx_deconvolution_attrs *attrs = n->attrs;
+    mx_emit_image image;
+    if (mx_emit_take_image(n, attrs->layout, &image))
+        return mx_error_code();
+    mx_emit_open(n, image.last ? "deconvolution_last" : "deconvolution", 2);
+    mx_emit_print(n, "%s, %lld, %lld, %lld, %lld", attrs->no_bias ? "NULL" : mx_emit_or_null(n, 2),
+                  (long long)n->x->dim[0], (long long)image.channels, (long long)attrs->num_filter,
+                  (long long)attrs->num_group);
+    return mx_emit_close_windows(
+        n, &image, &(mx_emit_windows){attrs->kernel, attrs->stride, emitted_pad(attrs, n, &image), attrs->dilate});
+}
+
 mx_op mx_family_convolution[] = {
-    {.name = "Convolution", .shows = "kernel/stride, num_filter", .look = MX_LOOK_WEIGHTS,
+    {.name = "Convolution", MX_EMIT(emit_convolution), .shows = "kernel/stride, num_filter", .look = MX_LOOK_WEIGHTS,
      .precision = MX_PRECISION_TARGET, .aliases = "_npx_convolution Convolution_v1",
      .doc = "convolution over 1, 2 or 3 spatial axes", .inputs = "data weight bias?",
      .schema = &convolution_schema, .count_in = count_convolution, .infer_shape = infer_convolution, .check = check_convolution,
@@ -499,7 +543,8 @@ mx_op mx_family_convolution[] = {
      .samples = SAMPLES({"2,3,7,6;2,4,5,4", "kernel=(3, 3), num_filter=4, no_bias=True, shape=(4, 3, 3, 3)", 0, 0, NULL},
                         {"2,5,5,3;2,3,3,4", "kernel=(3, 3), num_filter=4, layout=NHWC, no_bias=True, shape=(4, 3, 3, 3)", 0, 0, NULL},
                         {"2,2,8;2,4,3", "kernel=(3,), num_filter=4, stride=(2,), num_group=2, no_bias=True, shape=(4, 1, 3)", 0, 0, NULL})},
-    {.name = "Deconvolution", .shows = "kernel/stride, num_filter", .look = MX_LOOK_WEIGHTS,
+    {.name = "Deconvolution", MX_EMIT(emit_deconvolution), .shows = "kernel/stride, num_filter",
+     .look = MX_LOOK_WEIGHTS,
      .precision = MX_PRECISION_TARGET, .aliases = "_npx_deconvolution",
      .doc = "transposed convolution: the data gradient of a convolution, plus bias",
      .inputs = "data weight bias?", .schema = &deconvolution_schema, .count_in = count_deconvolution, .infer_shape = infer_deconvolution,

@@ -8,6 +8,7 @@
  * One hidden operator computes all of these, image by image, so that columns of one image are all that is kept.
  *
  * SPDX-License-Identifier: Apache-2.0 */
+#include "op/emit.h"
 #include "op/formula/deformable.h"
 
 #include <math.h>
@@ -297,8 +298,31 @@ static void ref_backward(const mx_reference_call *call)
 }
 
 #define SAMPLES(...) (const mx_sample[]){__VA_ARGS__, {0}}
+/* ---- as C text (op/emit.h) ---------------------------------------------------------------------------------------- */
+
+/* mask and weight: their numbers among the inputs; the bias follows the weight. */
+static mx_code emit_with(const mx_emit_call *n, int mask, int weight)
+{
+    const mx_deformable_attrs *attrs = n->attrs; /* both operators begin with the same attributes */
+    mx_emit_use(n, "deformable");
+    mx_emit_print(n, "    deformable(%s, %s, %s, %s, %s, %s, %lld, %lld, %lld, %lld, %lld", n->in[0].place,
+                  n->in[1].place, mask ? n->in[mask].place : "NULL", n->in[weight].place,
+                  attrs->no_bias ? "NULL" : mx_emit_or_null(n, weight + 1), n->out[0].place, (long long)n->x->dim[0],
+                  (long long)n->x->dim[1], (long long)attrs->num_filter, (long long)attrs->num_group,
+                  (long long)attrs->num_deformable_group);
+    for (int i = 0; i < 2; i++)
+        mx_emit_print(n, ", (window){%lld, %lld, %lld, %lld, %lld, %lld}", (long long)n->x->dim[2 + i],
+                      (long long)n->y->dim[2 + i], (long long)attrs->kernel.d[i],
+                      (long long)mx_emit_dim(&attrs->stride, i, 1), (long long)mx_emit_dim(&attrs->pad, i, 0),
+                      (long long)mx_emit_dim(&attrs->dilate, i, 1));
+    return mx_emit_close(n);
+}
+static mx_code emit_deformable(const mx_emit_call *n) { return emit_with(n, 0, 2); }
+static mx_code emit_modulated(const mx_emit_call *n) { return emit_with(n, 2, 3); }
+
 mx_op mx_family_deformable[] = {
-    {.name = "_contrib_DeformableConvolution", .look = MX_LOOK_WEIGHTS, .inputs = "data offset weight bias?",
+    {.name = "_contrib_DeformableConvolution", MX_EMIT(emit_deformable), .look = MX_LOOK_WEIGHTS,
+     .inputs = "data offset weight bias?",
      .schema = &deformable_schema, .c_name = "deformable_convolution",
      .doc = "convolution whose window is moved cell by cell by learned offsets; points outside the data read 0",
      .check = check_deformable, .count_in = count_deformable, .infer_shape = infer_deformable, .gradient = grad_deformable, .grad_in = 7,
@@ -308,7 +332,7 @@ mx_op mx_family_deformable[] = {
                         {"2,2,6,5;2,18,2,3;2,2,3,3;2", "kernel=(3, 3), num_filter=2, dilate=(2, 1)", 0, 0, "f32only"},
                         {"1,2,2,3;1,2,2,3;1,2,1,1;1", "kernel=(1, 1), num_filter=1", -4, 4, "f32only"},
                         {"0,2,3,3;0,2,3,3;1,2,1,1;1", "kernel=(1, 1), num_filter=1", 0, 0, "f32only"})},
-    {.name = "_contrib_ModulatedDeformableConvolution", .look = MX_LOOK_WEIGHTS,
+    {.name = "_contrib_ModulatedDeformableConvolution", MX_EMIT(emit_modulated), .look = MX_LOOK_WEIGHTS,
      .inputs = "data offset mask weight bias?", .schema = &modulated_deformable_schema,
      .c_name = "modulated_deformable_convolution",
      .doc = "convolution whose window is moved cell by cell by learned offsets, and whose cells are weighted by a learned mask",

@@ -1,6 +1,8 @@
 /* Arrays of one value: zeros, ones, full, and the *_like forms.
  *
  * SPDX-License-Identifier: Apache-2.0 */
+#include "op/emit.h"
+#include "op/formula/movement.h"
 #include "op/op.h"
 
 #define FILL_ATTRS(X) \
@@ -47,18 +49,33 @@ static void reference_full(const mx_reference_call *call)
 #define CREATE_SAMPLES (const mx_sample[]){{"", "shape=(2, 3)", 0, 0, NULL}, {"", "shape=(4,), dtype=int32", 0, 0, NULL}, {0}}
 #define LIKE_SAMPLES (const mx_sample[]){{"2,3", "", 0, 0, NULL}, {"5", "", 0, 0, NULL}, {0}}
 
+/* ---- as C text (op/emit.h) ---------------------------------------------------------------------------------------- */
+
+static mx_code emit_fill(const mx_emit_call *n)
+{
+    const double value = n->op->user ? *(const double *)n->op->user : ((const mx_full_attrs *)n->attrs)->value;
+    mx_emit_move(
+        n, &(mx_move){.input = MX_FROM_VALUE, .value = value, .ndim = 1, .dim = {mx_shape_size(n->y)}, .to = {1}});
+    return MX_OK;
+}
+
 mx_op mx_family_fill[] = {
-    {.name = "_zeros", .aliases = "_npi_zeros", .doc = "an array of zeros", .schema = &fill_schema, .flags = CREATE,
+    {.name = "_zeros", MX_EMIT(emit_fill), .aliases = "_npi_zeros", .doc = "an array of zeros",
+     .schema = &fill_schema, .flags = CREATE,
      .infer_shape = infer_shape, .infer_type = infer_type, .samples = CREATE_SAMPLES, .reference = reference_zero, .user = &zero},
-    {.name = "_ones", .aliases = "_npi_ones", .doc = "an array of ones", .schema = &fill_schema, .flags = CREATE,
+    {.name = "_ones", MX_EMIT(emit_fill), .aliases = "_npi_ones", .doc = "an array of ones", .schema = &fill_schema,
+     .flags = CREATE,
      .infer_shape = infer_shape, .infer_type = infer_type, .samples = CREATE_SAMPLES, .reference = reference_one, .user = &one},
-    {.name = "_full", .aliases = "_npi_full", .doc = "an array of one value", .schema = &full_schema, .flags = CREATE,
+    {.name = "_full", MX_EMIT(emit_fill), .aliases = "_npi_full", .doc = "an array of one value",
+     .schema = &full_schema, .flags = CREATE,
      .infer_shape = infer_shape, .infer_type = infer_type, .reference = reference_full,
      .samples = (const mx_sample[]){{"", "shape=(2, 3), value=2.5", 0, 0, NULL}, {0}}},
-    {.name = "zeros_like", .methods = "zeros_like", .sparse = MX_SPARSE_ZEROS, .aliases = "_sparse_zeros_like",
+    {.name = "zeros_like", MX_EMIT(emit_fill, .reads = -1), .methods = "zeros_like", .sparse = MX_SPARSE_ZEROS,
+     .aliases = "_sparse_zeros_like",
      .doc = "zeros of the shape and type of data", .inputs = "data",
      .flags = MX_OP_ZERO_GRADIENT | MX_OP_INPLACE, .samples = LIKE_SAMPLES, .reference = reference_zero, .user = &zero},
-    {.name = "ones_like", .methods = "ones_like", .doc = "ones of the shape and type of data", .inputs = "data",
+    {.name = "ones_like", MX_EMIT(emit_fill, .reads = -1), .methods = "ones_like",
+     .doc = "ones of the shape and type of data", .inputs = "data",
      .flags = MX_OP_ZERO_GRADIENT | MX_OP_INPLACE, .samples = LIKE_SAMPLES, .reference = reference_one, .user = &one},
     {0},
 };

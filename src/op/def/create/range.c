@@ -2,6 +2,8 @@
  *
  * SPDX-License-Identifier: Apache-2.0 */
 #include "base/error.h"
+#include "op/emit.h"
+#include "op/formula/movement.h"
 #include "op/op.h"
 
 #define ARANGE_ATTRS(X) \
@@ -150,14 +152,55 @@ static void ref_size_array(const mx_reference_call *call)
 
 #define CREATE MX_OP_CREATE | MX_OP_NO_GRADIENT
 
+/* ---- as C text (op/emit.h) ---------------------------------------------------------------------------------------- */
+
+/* Ones on diagonal k: above the main one if k is positive. */
+static mx_code emit_eye(const mx_emit_call *n)
+{
+    const int64_t rows = n->y->dim[0], columns = n->y->dim[1], k = ((const mx_eye_attrs *)n->attrs)->k;
+    const int64_t down = rows - (k < 0 ? -k : 0), right = columns - (k > 0 ? k : 0);
+    mx_move zeros = {.input = MX_FROM_VALUE, .ndim = 1, .dim = {mx_shape_size(n->y)}, .to = {1}},
+            ones = {.input = MX_FROM_VALUE, .value = 1, .ndim = 1, .to = {columns + 1}};
+    ones.dim[0] = down < right ? down : right;
+    ones.to_offset = k > 0 ? k : -k * columns;
+    mx_emit_move(n, &zeros);
+    if (ones.dim[0] > 0)
+        mx_emit_move(n, &ones);
+    return MX_OK;
+}
+
+static mx_code emit_ramp(const mx_emit_call *n, double start, double step, int64_t repeat)
+{
+    mx_emit_open(n, "ramp", 0);
+    mx_emit_print(n, "%lld, %lld", (long long)mx_shape_size(n->y), (long long)repeat);
+    mx_emit_add(n, start);
+    mx_emit_add(n, step);
+    return mx_emit_close(n);
+}
+
+static mx_code emit_arange(const mx_emit_call *n)
+{
+    const mx_arange_attrs *attrs = n->attrs;
+    return emit_ramp(n, attrs->stop == attrs->stop || attrs->infer_range ? attrs->start : 0, attrs->step,
+                     attrs->repeat);
+}
+
+static mx_code emit_arange_like(const mx_emit_call *n)
+{
+    const mx_arange_like_attrs *attrs = n->attrs;
+    return emit_ramp(n, attrs->start, attrs->step, attrs->repeat);
+}
+
 mx_op mx_family_range[] = {
-    {.name = "_arange", .c_name = "arange", .doc = "start, start + step, ... before stop", .schema = &arange_schema,
+    {.name = "_arange", MX_EMIT(emit_arange), .c_name = "arange", .doc = "start, start + step, ... before stop",
+     .schema = &arange_schema,
      .flags = CREATE, .infer_shape = infer_arange, .infer_type = infer_arange_type, .reference = ref_arange,
      .samples = (const mx_sample[]){{"", "start=5", 0, 0, NULL}, {"", "start=1, stop=7, step=2, repeat=3", 0, 0, NULL},
                                     {"", "start=3, stop=0, step=-0.5", 0, 0, NULL},
                                     {"", "start=2, stop=9, dtype=int32", 0, 0, NULL},
                                     {"", "start=3, stop=3", 0, 0, NULL}, {0}}},
-    {.name = "_contrib_arange_like", .aliases = "_npx_arange_like", .c_name = "arange_like",
+    {.name = "_contrib_arange_like", MX_EMIT(emit_arange_like, .reads = -1), .aliases = "_npx_arange_like",
+     .c_name = "arange_like",
      .doc = "a range as long as data or one of its axes", .inputs = "data",
      .schema = &arange_like_schema, .flags = MX_OP_ZERO_GRADIENT, .infer_shape = infer_arange_like,
      .reference = ref_arange_like,
@@ -170,7 +213,8 @@ mx_op mx_family_range[] = {
                                     {"", "start=1, stop=3, num=4, endpoint=False", 0, 0, NULL},
                                     {"", "start=2, stop=3, num=1", 0, 0, NULL},
                                     {"", "start=2, stop=3, num=0", 0, 0, NULL}, {0}}},
-    {.name = "_eye", .aliases = "_npi_eye", .c_name = "eye", .doc = "ones on a diagonal, zeros elsewhere",
+    {.name = "_eye", MX_EMIT(emit_eye), .aliases = "_npi_eye", .c_name = "eye",
+     .doc = "ones on a diagonal, zeros elsewhere",
      .schema = &eye_schema, .flags = CREATE, .infer_shape = infer_eye,
      .infer_type = infer_eye_type, .reference = ref_eye,
      .samples = (const mx_sample[]){{"", "N=3", 0, 0, NULL}, {"", "N=2, M=4, k=1", 0, 0, NULL},

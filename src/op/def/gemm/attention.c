@@ -12,6 +12,7 @@
 #include <stdio.h>
 
 #include "base/error.h"
+#include "op/emit.h"
 #include "op/formula/linalg.h"
 
 #define HEADS_ATTRS(X) X(INT, heads, REQUIRED, "1..1000000", "number of heads")
@@ -203,16 +204,56 @@ static void ref_cross_values(const mx_reference_call *call) { reference_values(c
 #define SAMPLES(...) (const mx_sample[]){__VA_ARGS__, {0}}
 #define PRODUCT(op, c) .name = "_contrib_interleaved_matmul_" op, .c_name = "interleaved_matmul_" c, .schema = &attention_heads_schema, \
     .precision = MX_PRECISION_TARGET
+/* ---- as C text (op/emit.h) ---------------------------------------------------------------------------------------- */
+
+/* heads, elements of a head, roles of the rows (length, batch, heads * roles * size) that hold keys and values */
+typedef struct emit_sizes {
+    int64_t queries, keys, batch, heads, each;
+    int roles;
+} emit_sizes;
+
+static emit_sizes sizes_of(const mx_emit_call *n, const mx_shape_t *rows, int64_t queries)
+{
+    const int roles = *(const int *)n->op->user;
+    const int64_t heads = ((const mx_attention_heads_attrs *)n->attrs)->heads;
+    return (emit_sizes){queries, rows->dim[0], rows->dim[1], heads, mx_emit_over(rows->dim[2], heads * roles), roles};
+}
+
+static void emit_sizes_of(const mx_emit_call *n, const char *kernel, const char *second, const emit_sizes *s)
+{
+    mx_emit_use(n, kernel);
+    mx_emit_print(n, "    %s(%s, %s, %s, %lld, %lld, %lld, %lld, %lld", kernel, n->in[0].place, second, n->out[0].place,
+                  (long long)s->queries, (long long)s->keys, (long long)s->batch, (long long)s->heads,
+                  (long long)s->each);
+}
+
+static mx_code emit_qk(const mx_emit_call *n)
+{
+    const bool apart = n->n_in > 1; /* queries are an input of their own */
+    const emit_sizes s = sizes_of(n, apart ? n->in[1].shape : n->x, n->x->dim[0]);
+    emit_sizes_of(n, "match_keys", n->in[apart].place, &s);
+    mx_emit_print(n, ", %d, %d", apart ? 1 : 3, s.roles); /* roles of the rows that hold the queries, and the keys */
+    return mx_emit_close(n);
+}
+
+static mx_code emit_values(const mx_emit_call *n)
+{
+    const emit_sizes s = sizes_of(n, n->x, n->in[1].shape->dim[1]);
+    emit_sizes_of(n, "weigh_values", n->in[1].place, &s);
+    mx_emit_print(n, ", %d", s.roles);
+    return mx_emit_close(n);
+}
+
 mx_op mx_family_attention[] = {
-    {PRODUCT("selfatt_qk", "selfatt_qk"), .inputs = "queries_keys_values", .doc = "scores of self attention", .infer_shape = infer_qk, .gradient = grad_qk,
+    {PRODUCT("selfatt_qk", "selfatt_qk"), MX_EMIT(emit_qk), .inputs = "queries_keys_values", .doc = "scores of self attention", .infer_shape = infer_qk, .gradient = grad_qk,
      .grad_in = 1, .reference = ref_qk, .user = &self_roles, .samples = SAMPLES({"3,2,12", "heads=2", 0, 0, "floatonly"}, {"5,1,27", "heads=3", 0, 0, "floatonly"})},
-    {PRODUCT("selfatt_valatt", "selfatt_valatt"), .inputs = "queries_keys_values attention", .doc = "values of self attention", .infer_shape = infer_values,
+    {PRODUCT("selfatt_valatt", "selfatt_valatt"), MX_EMIT(emit_values), .inputs = "queries_keys_values attention", .doc = "values of self attention", .infer_shape = infer_values,
      .gradient = grad_values, .grad_in = 3, .reference = ref_self_values, .user = &self_roles,
      .samples = SAMPLES({"3,2,12;4,3,3", "heads=2", 0, 0, "floatonly"}, {"5,1,27;3,5,5", "heads=3", 0, 0, "floatonly"})},
-    {PRODUCT("encdec_qk", "encdec_qk"), .inputs = "queries keys_values", .doc = "scores of attention between two sequences", .infer_shape = infer_qk,
+    {PRODUCT("encdec_qk", "encdec_qk"), MX_EMIT(emit_qk), .inputs = "queries keys_values", .doc = "scores of attention between two sequences", .infer_shape = infer_qk,
      .gradient = grad_qk, .grad_in = 3, .reference = ref_qk, .user = &cross_roles,
      .samples = SAMPLES({"3,2,4;5,2,8", "heads=2", 0, 0, "floatonly"}, {"2,1,9;4,1,18", "heads=3", 0, 0, "floatonly"})},
-    {PRODUCT("encdec_valatt", "encdec_valatt"), .inputs = "keys_values attention", .doc = "values of attention between two sequences",
+    {PRODUCT("encdec_valatt", "encdec_valatt"), MX_EMIT(emit_values), .inputs = "keys_values attention", .doc = "values of attention between two sequences",
      .infer_shape = infer_values, .gradient = grad_values, .grad_in = 3, .reference = ref_cross_values, .user = &cross_roles,
      .samples = SAMPLES({"5,2,8;4,3,5", "heads=2", 0, 0, "floatonly"}, {"4,1,18;3,2,4", "heads=3", 0, 0, "floatonly"})},
     {0},

@@ -3,6 +3,7 @@
  * Their gradients are products again, so every order of differentiation works.
  *
  * SPDX-License-Identifier: Apache-2.0 */
+#include "op/emit.h"
 #include "op/op.h"
 
 #define DOT_ATTRS(X) \
@@ -274,8 +275,33 @@ static void reference_dense_relu(const mx_reference_call *call)
 }
 
 #define SAMPLES(...) (const mx_sample[]){__VA_ARGS__, {0}}
+/* ---- as C text (op/emit.h) ---------------------------------------------------------------------------------------- */
+
+static mx_code emit_dense(const mx_emit_call *n)
+{
+    const mx_dense_attrs *attrs = n->attrs;
+    const int64_t k = n->in[1].shape->dim[1];
+    mx_emit_open(n, "dense", 2);
+    mx_emit_print(n, "%s, %lld, %lld, %lld", attrs->no_bias ? "NULL" : mx_emit_or_null(n, 2),
+                  (long long)mx_emit_over(mx_shape_size(n->x), k), (long long)attrs->num_hidden, (long long)k);
+    return mx_emit_close(n);
+}
+
+static mx_code emit_batch_dot(const mx_emit_call *n)
+{
+    const mx_dot_attrs *attrs = n->attrs;
+    return mx_emit_matmul(n, attrs->transpose_a, attrs->transpose_b, 1);
+}
+
+static mx_code emit_dot(const mx_emit_call *n)
+{
+    if (n->x->ndim != 2 || n->in[1].shape->ndim != 2)
+        return mx_emit_fail(n, "only products of two matrices can be written as C");
+    return emit_batch_dot(n);
+}
+
 mx_op mx_family_dot[] = {
-    {.name = "dot", .methods = "dot", .sparse = MX_SPARSE_DOT, .sparse_gradient = true,
+    {.name = "dot", MX_EMIT(emit_dot), .methods = "dot", .sparse = MX_SPARSE_DOT, .sparse_gradient = true,
      .precision = MX_PRECISION_TARGET,
      .aliases = "_sparse_dot",
      .doc = "product over the last axis of lhs and the first of rhs", .inputs = "lhs rhs",
@@ -283,12 +309,14 @@ mx_op mx_family_dot[] = {
      .samples = SAMPLES({"2,3;3,4", "", 0, 0, NULL}, {"3,2;3,4", "transpose_a=True", 0, 0, NULL}, {"2,3;4,3", "transpose_b=True", 0, 0, NULL},
                         {"3,2;4,3", "transpose_a=True, transpose_b=True", 0, 0, NULL}, {"5;5", "", 0, 0, NULL}, {"2,3,4;4,5", "", 0, 0, NULL},
                         {"3;3,4", "", 0, 0, NULL}, {"2,3;3", "", 0, 0, NULL}, {"17,33;33,19", "", 0, 0, NULL})},
-    {.name = "batch_dot", .methods = "batch_dot", .precision = MX_PRECISION_TARGET, .aliases = "_npx_batch_dot",
+    {.name = "batch_dot", MX_EMIT(emit_batch_dot), .methods = "batch_dot", .precision = MX_PRECISION_TARGET,
+     .aliases = "_npx_batch_dot",
      .doc = "matrix product per leading index", .inputs = "lhs rhs", .schema = &dot_schema,
      .infer_shape = infer_batch_dot, .gradient = grad_batch_dot, .grad_in = 3, .reference = reference_batch_dot,
      .samples = SAMPLES({"2,2,3;2,3,4", "", 0, 0, NULL}, {"2,3,2;2,3,4", "transpose_a=True", 0, 0, NULL},
                         {"2,2,3;2,4,3", "transpose_b=True", 0, 0, NULL}, {"2,3,2;2,4,3", "transpose_a=True, transpose_b=True", 0, 0, NULL})},
-    {.name = "FullyConnected", .shows = "num_hidden", .look = MX_LOOK_WEIGHTS, .precision = MX_PRECISION_TARGET,
+    {.name = "FullyConnected", MX_EMIT(emit_dense), .shows = "num_hidden", .look = MX_LOOK_WEIGHTS,
+     .precision = MX_PRECISION_TARGET,
      .aliases = "_sparse_FullyConnected _npx_fully_connected",
      .doc = "data times the transposed weight, plus bias",
      .inputs = "data weight bias?", .schema = &dense_schema, .count_in = count_dense_inputs, .infer_shape = infer_dense,

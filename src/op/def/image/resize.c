@@ -4,6 +4,7 @@
  * hidden operators are each other's gradients.
  *
  * SPDX-License-Identifier: Apache-2.0 */
+#include "op/emit.h"
 #include "op/formula/resize.h"
 
 #include "base/error.h"
@@ -192,6 +193,16 @@ static void ref_transposed(const mx_reference_call *call)
                               {"2,1,5,3", "height=2, width=2, kind=mean", 0, 0, "floatonly"})
 #define GROWN_SAMPLES SAMPLES({"2,2,5,7", "height=3, width=4, kind=corners", 0, 0, "floatonly"}, {"1,2,2,4", "height=5, width=3, kind=centers", 0, 0, "floatonly"}, \
                               {"2,1,2,2", "height=5, width=3, kind=mean", 0, 0, "floatonly"})
+/* ---- as C text (op/emit.h) ---------------------------------------------------------------------------------------- */
+
+static mx_code emit_adaptive(const mx_emit_call *n)
+{
+    mx_emit_open(n, "adaptive", 1);
+    mx_emit_print(n, "%lld, %lld, %lld, %lld, %lld", (long long)(n->x->dim[0] * n->x->dim[1]), (long long)n->x->dim[2],
+                  (long long)n->x->dim[3], (long long)n->y->dim[2], (long long)n->y->dim[3]);
+    return mx_emit_close(n);
+}
+
 mx_op mx_family_resize[] = {
     {.name = "_contrib_BilinearResize2D", .c_name = "bilinear_resize2d", .inputs = "data like?", .doc = "images of another size by bilinear interpolation",
      .schema = &bilinear_resize_schema, .check = check_resize, .count_in = count_resize_inputs, .infer_shape = infer_resize, .gradient = grad_resize,
@@ -199,7 +210,8 @@ mx_op mx_family_resize[] = {
      .samples = SAMPLES({"2,2,3,4", "height=5, width=7", 0, 0, "floatonly absent:1"}, {"1,2,5,4", "height=3, width=2, align_corners=False", 0, 0, "floatonly absent:1"},
                         {"1,2,3,4", "scale_height=2, scale_width=1.5, mode=odd_scale", 0, 0, "floatonly absent:1"}, {"1,1,5,4", "mode=to_even_up", 0, 0, "floatonly absent:1"},
                         {"1,1,5,4", "mode=to_odd_down", 0, 0, "floatonly absent:1"}, {"1,1,3,4;1,1,2,6", "mode=like", 0, 0, "floatonly"}, {"1,3,1,1", "height=3, width=2", 0, 0, "floatonly absent:1"})},
-    {.name = "_contrib_AdaptiveAvgPooling2D", .look = MX_LOOK_POOLING, .c_name = "adaptive_avg_pooling2d",
+    {.name = "_contrib_AdaptiveAvgPooling2D", MX_EMIT(emit_adaptive), .look = MX_LOOK_POOLING,
+     .c_name = "adaptive_avg_pooling2d",
      .inputs = "data", .doc = "means over bins, as many as the result has places",
      .schema = &adaptive_pooling_schema, .check = check_adaptive, .infer_shape = infer_adaptive, .gradient = grad_adaptive, .reference = ref_adaptive,
      .samples = SAMPLES({"2,2,5,7", "", 0, 0, "floatonly"}, {"2,2,5,7", "output_size=3", 0, 0, "floatonly"}, {"1,2,3,4", "output_size=(5, 2)", 0, 0, "floatonly"})},

@@ -12,6 +12,7 @@
 #include <stdio.h>
 #include <string.h>
 
+#include "op/emit.h"
 #include "op/formula/movement.h"
 #include "op/walk.h"
 
@@ -186,8 +187,27 @@ static int count_in(const void *attrs)
     return p->num_args == MX_NONE_INT || p->num_args > INT32_MAX ? 1 : (int)p->num_args;
 }
 
+/* ---- as C text (op/emit.h) ---------------------------------------------------------------------------------------- */
+
+/* Bilinear: every channel's own transposed convolution; nearest: pixels are moved. */
+static mx_code emit_upsampling(const mx_emit_call *n)
+{
+    const mx_upsampling_attrs *attrs = n->attrs;
+    if (attrs->sample_type == NEAREST && n->n_in > 1 && attrs->multi_input_mode == SUM)
+        return mx_emit_fail(n, "multi_input_mode=sum cannot be written as C, only concat");
+    if (attrs->sample_type == NEAREST)
+        return mx_emit_moves(n, n->op->user);
+    const int64_t scale = attrs->scale, kernel = 2 * scale - scale % 2, channels = n->x->dim[1];
+    mx_emit_open(n, "deconvolution", 2);
+    mx_emit_print(n, "NULL, %lld, %lld, %lld, %lld", (long long)n->x->dim[0], (long long)channels, (long long)channels,
+                  (long long)channels);
+    return mx_emit_close_windows(n, &(mx_emit_image){2, false, 2, channels},
+                                 &(mx_emit_windows){.kernel = MX_DIMS(kernel, kernel), .stride = MX_DIMS(scale, scale),
+                                                    .pad = MX_DIMS(scale / 2, scale / 2), .dilate = MX_NO_DIMS});
+}
+
 mx_op mx_family_upsampling[] = {
-    {.name = "UpSampling", .look = MX_LOOK_POOLING, .c_name = "upsampling",
+    {.name = "UpSampling", MX_EMIT(emit_upsampling, .all = true), .look = MX_LOOK_POOLING, .c_name = "upsampling",
      .doc = "enlarges images by repeating pixels, or by learned interpolation", .inputs = "*data",
      .schema = &upsampling_schema, .flags = MX_OP_LIST, .count_in = count_in, .infer_shape = infer_shape, .gradient = gradient, .grad_in = 3,
      .reference = reference, .user = &(const mx_movement){plan},

@@ -4,6 +4,7 @@
  * tells how many steps of each count; without it all T do.
  *
  * SPDX-License-Identifier: Apache-2.0 */
+#include "op/emit.h"
 #include "op/formula/movement.h"
 #include "op/walk.h"
 
@@ -201,17 +202,56 @@ static void reference_last(const mx_reference_call *call, const mx_shape_t *whol
 static void ref_last(const mx_reference_call *call) { reference_last(call, &call->in_shape[0], false); }
 static void ref_last_back(const mx_reference_call *call) { reference_last(call, &call->out_shape[0], true); }
 
+/* ---- as C text (op/emit.h) ---------------------------------------------------------------------------------------- */
+
+/* "kernel(x, y, lengths, steps, batch, rest, step, next"; (steps, batch, rest), or (batch, steps, rest) with axis=1 */
+static void emit_steps(const mx_emit_call *n, const char *kernel, bool lengths, int64_t axis)
+{
+    const int64_t steps = n->x->dim[axis], batch = n->x->dim[1 - axis];
+    int64_t rest = 1;
+    for (int i = 2; i < n->x->ndim; i++)
+        rest *= n->x->dim[i];
+    mx_emit_open(n, kernel, 1);
+    mx_emit_print(n, "%s, %lld, %lld, %lld, %lld, %lld", lengths ? mx_emit_or_null(n, 1) : "NULL", (long long)steps,
+                  (long long)batch, (long long)rest, (long long)(axis ? rest : batch * rest),
+                  (long long)(axis ? steps * rest : rest));
+}
+
+static mx_code emit_mask(const mx_emit_call *n)
+{
+    const mx_sequence_mask_attrs *attrs = n->attrs;
+    emit_steps(n, "mask_steps", attrs->use_sequence_length, attrs->axis);
+    mx_emit_add(n, attrs->value);
+    return mx_emit_close(n);
+}
+
+static mx_code emit_last(const mx_emit_call *n)
+{
+    const mx_sequence_attrs *attrs = n->attrs;
+    emit_steps(n, "last_steps", attrs->use_sequence_length, attrs->axis);
+    return mx_emit_close(n);
+}
+
+static mx_code emit_reverse(const mx_emit_call *n)
+{
+    const mx_sequence_attrs *attrs = n->attrs;
+    emit_steps(n, "turn_steps", attrs->use_sequence_length, attrs->axis);
+    return mx_emit_close(n);
+}
+
 // clang-format off
 #define SEQUENCE .inputs = "data sequence_length?", .infer_type = infer_type, .no_grad_inputs = 2, .grad_in = 2
 #define LENGTHS "use_sequence_length=True"
 
 mx_op mx_family_sequence[] = {
-    {.name = "SequenceMask", .aliases = "_npx_sequence_mask", .doc = "writes a value behind the end of every sequence",
+    {.name = "SequenceMask", MX_EMIT(emit_mask), .aliases = "_npx_sequence_mask",
+     .doc = "writes a value behind the end of every sequence",
      SEQUENCE, .schema = &sequence_mask_schema,
      .count_in = count_mask, .infer_shape = infer_mask, .gradient = grad_mask, .reference = ref_mask,
      .samples = (const mx_sample[]){{"4,2,3;2", LENGTHS ", value=-1", 0, 5, "int:1"},
          {"2,4;2", LENGTHS ", axis=1", 0, 5, "int:1"}, {"3,2", "", 0, 0, NULL}, {0}}},
-    {.name = "SequenceLast", .doc = "the last step of every sequence", SEQUENCE, .schema = &sequence_schema,
+    {.name = "SequenceLast", MX_EMIT(emit_last), .doc = "the last step of every sequence", SEQUENCE,
+     .schema = &sequence_schema,
      .count_in = count_sequence, .infer_shape = infer_last, .gradient = grad_last, .reference = ref_last,
      .samples = (const mx_sample[]){{"4,2,3;2", LENGTHS, 1, 5, "int:1"}, {"2,4,3;2", LENGTHS ", axis=1", 1, 5, "int:1"},
          {"3,2", "", 0, 0, NULL}, {0}}},
@@ -222,7 +262,8 @@ mx_op mx_family_sequence[] = {
      .gradient = grad_last_back, .reference = ref_last_back,
      .samples = (const mx_sample[]){{"2,3;2", LENGTHS ", shape=(4, 2, 3)", 1, 5, "int:1"},
          {"2", "shape=(3, 2)", 0, 0, NULL}, {0}}},
-    {.name = "SequenceReverse", .doc = "turns every sequence around, leaving what is behind its end", SEQUENCE,
+    {.name = "SequenceReverse", MX_EMIT(emit_reverse),
+     .doc = "turns every sequence around, leaving what is behind its end", SEQUENCE,
      .schema = &sequence_schema,
      .count_in = count_sequence, .infer_shape = infer_reverse, .gradient = grad_reverse, .reference = ref_reverse,
      .samples = (const mx_sample[]){{"4,2,3;2", LENGTHS, 0, 5, "int:1"}, {"3,2", "", 0, 0, NULL}, {0}}},

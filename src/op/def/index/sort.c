@@ -7,6 +7,7 @@
 #include <math.h>
 #include <string.h>
 
+#include "op/emit.h"
 #include "op/formula/movement.h"
 #include "op/walk.h"
 
@@ -248,9 +249,49 @@ static void ref_topk(const mx_reference_call *call)
                     what == MASK ? call->out[0] : NULL);
 }
 
+/* ---- as C text (op/emit.h) ---------------------------------------------------------------------------------------- */
+
+enum { EMIT_VALUES, EMIT_PLACES, EMIT_MASK }; /* what the kernel gives */
+
+static mx_code emit_rank(const mx_emit_call *n, int64_t axis, int64_t k, bool up, int what, int output)
+{
+    const mx_split s =
+        axis == MX_NONE_INT ? (mx_split){1, mx_shape_size(n->x), 1} : mx_split_at(n->x, mx_axis(axis, n->x->ndim));
+    if (!n->out[output].there)
+        return MX_OK;
+    mx_emit_use(n, "rank");
+    mx_emit_print(n, "    rank(%s, %s, ", n->in[0].place, n->out[output].place);
+    mx_emit_split(n, s);
+    mx_emit_print(n, ", %lld, %d, %d", (long long)(k < 1 || k > s.size ? s.size : k), up, what);
+    return mx_emit_close(n);
+}
+
+static mx_code emit_sort(const mx_emit_call *n)
+{
+    const mx_sort_attrs *attrs = n->attrs;
+    return emit_rank(n, attrs->axis, 0, attrs->is_ascend, EMIT_VALUES, 0);
+}
+
+static mx_code emit_argsort(const mx_emit_call *n)
+{
+    const mx_argsort_attrs *attrs = n->attrs;
+    return emit_rank(n, attrs->axis, 0, attrs->is_ascend, EMIT_PLACES, 0);
+}
+
+static mx_code emit_topk(const mx_emit_call *n)
+{
+    static const int first[] = {
+        [VALUE] = EMIT_VALUES, [INDICES] = EMIT_PLACES, [MASK] = EMIT_MASK, [BOTH] = EMIT_VALUES};
+    const mx_topk_attrs *attrs = n->attrs;
+    mx_code code = emit_rank(n, attrs->axis, attrs->k, attrs->is_ascend, first[attrs->ret_typ], 0);
+    if (code || attrs->ret_typ != BOTH)
+        return code;
+    return emit_rank(n, attrs->axis, attrs->k, attrs->is_ascend, EMIT_PLACES, 1);
+}
+
 // clang-format off
 mx_op mx_family_sort[] = {
-    {.name = "sort", .methods = "sort", .precision = MX_PRECISION_FLOAT32, .aliases = "_npi_sort",
+    {.name = "sort", MX_EMIT(emit_sort), .methods = "sort", .precision = MX_PRECISION_FLOAT32, .aliases = "_npi_sort",
      .doc = "sorts along an axis",
      .inputs = "data",
      .outputs = "output indices", .schema = &sort_schema, .n_out = 2, .n_visible = 1,
@@ -260,14 +301,16 @@ mx_op mx_family_sort[] = {
          {"2,3,2", "axis=None", 0, 0, "distinct"}, {"2,300", "", 0, 0, "distinct"},
          {"40,3", "axis=0", 0, 0, "distinct"}, {"6,4", "is_ascend=False", 0, 3, "int:0 nograd"},
          {"2,0", "", 0, 0, NULL}, {0}}},
-    {.name = "argsort", .methods = "argsort", .precision = MX_PRECISION_FLOAT32, .aliases = "_npi_argsort",
+    {.name = "argsort", MX_EMIT(emit_argsort), .methods = "argsort", .precision = MX_PRECISION_FLOAT32,
+     .aliases = "_npi_argsort",
      .doc = "the indices that sort along an axis", .inputs = "data",
      .schema = &argsort_schema, .flags = MX_OP_ZERO_GRADIENT,
      .infer_shape = infer_argsort, .infer_type = infer_argsort_type, .reference = ref_argsort,
      .samples = (const mx_sample[]){{"3,5", "", 0, 0, "distinct"},
          {"3,5", "axis=0, is_ascend=False, dtype=int32", 0, 0, "distinct"},
          {"2,6", "axis=None, dtype=int64", 0, 3, "int:0"}, {0}}},
-    {.name = "topk", .methods = "topk", .precision = MX_PRECISION_FLOAT32, .aliases = "_npx_topk",
+    {.name = "topk", MX_EMIT(emit_topk, .all = true), .methods = "topk", .precision = MX_PRECISION_FLOAT32,
+     .aliases = "_npx_topk",
      .doc = "the k largest or smallest elements along an axis: values, indices, a mask, or both", .inputs = "data",
      .outputs = "output indices",
      .schema = &topk_schema, .count_out = count_topk, .count_visible = visible_topk,

@@ -8,6 +8,7 @@
  * SPDX-License-Identifier: Apache-2.0 */
 #include <math.h>
 
+#include "op/emit.h"
 #include "op/formula/movement.h"
 #include "op/formula/sparse.h"
 #include "op/walk.h"
@@ -419,12 +420,62 @@ static void ref_one_hot(const mx_reference_call *call)
             (int64_t)call->in[0][i / attrs->depth] == i % attrs->depth ? attrs->on_value : attrs->off_value;
 }
 
+/* ---- as C text (op/emit.h) ---------------------------------------------------------------------------------------- */
+
+static mx_code emit_rows(const mx_emit_call *n, int index, int table)
+{
+    const mx_shape_t *rows = n->in[table].shape;
+    const int64_t count = rows->dim[0];
+    mx_emit_use(n, "rows");
+    mx_emit_print(n, "    rows(%s, %s, %s, %lld, %lld, %lld", n->in[index].place, n->in[table].place, n->out[0].place,
+                  (long long)mx_shape_size(n->in[index].shape), (long long)count,
+                  (long long)mx_emit_over(mx_shape_size(rows), count));
+    return mx_emit_close(n);
+}
+
+static mx_code emit_embedding(const mx_emit_call *n) { return emit_rows(n, 0, 1); }
+
+static mx_code emit_take(const mx_emit_call *n)
+{
+    const mx_take_attrs *attrs = n->attrs;
+    const mx_split s = mx_split_at(n->x, mx_axis(attrs->axis, n->x->ndim));
+    if (s.before == 1 && attrs->mode == CLIP)
+        return emit_rows(n, 1, 0);
+    if (attrs->mode == RAISE)
+        return mx_emit_fail(n, "mode=raise cannot be written as C, only clip and wrap");
+    mx_emit_open(n, "gather", 2);
+    mx_emit_split(n, s);
+    mx_emit_print(n, ", %lld, %d", (long long)mx_shape_size(n->in[1].shape), attrs->mode == WRAP);
+    return mx_emit_close(n);
+}
+
+static mx_code emit_pick(const mx_emit_call *n)
+{
+    const mx_pick_attrs *attrs = n->attrs;
+    const mx_split s = attrs->axis == MX_NONE_INT ? (mx_split){1, mx_shape_size(n->x), 1}
+                                                  : mx_split_at(n->x, mx_axis(attrs->axis, n->x->ndim));
+    mx_emit_open(n, "pick", 2);
+    mx_emit_split(n, s);
+    mx_emit_print(n, ", %d", attrs->mode == 0 /* wrap */);
+    return mx_emit_close(n);
+}
+
+static mx_code emit_one_hot(const mx_emit_call *n)
+{
+    const mx_one_hot_attrs *attrs = n->attrs;
+    mx_emit_open(n, "one_hot", 1);
+    mx_emit_print(n, "%lld, %lld", (long long)mx_shape_size(n->x), (long long)attrs->depth);
+    mx_emit_add(n, attrs->on_value);
+    mx_emit_add(n, attrs->off_value);
+    return mx_emit_close(n);
+}
+
 // clang-format off
 #define INDEXED .infer_type = infer_data_type, .no_grad_inputs = 2, .grad_in = 2
 #define ADJOINT INDEXED, .flags = MX_OP_HIDDEN, .schema = &take_add_schema
 
 mx_op mx_family_take[] = {
-    {.name = "take", .methods = "take", .sparse = MX_SPARSE_TAKE, .aliases = "_npi_take",
+    {.name = "take", MX_EMIT(emit_take), .methods = "take", .sparse = MX_SPARSE_TAKE, .aliases = "_npi_take",
      .doc = "elements along an axis by index",
      .inputs = "a indices",
      .schema = &take_schema, INDEXED,
@@ -438,7 +489,8 @@ mx_op mx_family_take[] = {
      .samples = (const mx_sample[]){{"5,3;5", "axis=0, shape=(4, 3)", -1, 6, "int:1"},
          {"2,2,3,2;2,3", "axis=1, mode=wrap, shape=(2, 4, 2)", -5, 7, "int:1"},
          {"9,33;9", "axis=0, shape=(3, 33)", 0, 3, "int:1"}, {0}}},
-    {.name = "Embedding", .look = MX_LOOK_WEIGHTS, .sparse = MX_SPARSE_EMBEDDING, .sparse_gradient = true,
+    {.name = "Embedding", MX_EMIT(emit_embedding), .look = MX_LOOK_WEIGHTS, .sparse = MX_SPARSE_EMBEDDING,
+     .sparse_gradient = true,
      .aliases = "_sparse_Embedding _npx_embedding", .c_name = "op_embedding",
      .doc = "rows of the weight by index", .inputs = "data weight",
      .schema = &embedding_schema, .infer_shape = infer_embedding, .infer_type = infer_embedding_type,
@@ -456,7 +508,7 @@ mx_op mx_family_take[] = {
      .infer_shape = infer_put_along, .gradient = grad_put_along, .reference = ref_put_along,
      .samples = (const mx_sample[]){{"3,2;3,2", "axis=1, shape=(3, 4)", 0, 4, "int:1"},
          {"2,3;2,3", "axis=0, mode=wrap, shape=(4, 3)", -5, 7, "int:1"}, {0}}},
-    {.name = "pick", .methods = "pick", .aliases = "choose_element_0index _npx_pick",
+    {.name = "pick", MX_EMIT(emit_pick), .methods = "pick", .aliases = "choose_element_0index _npx_pick",
      .doc = "one element per row by index",
      .inputs = "data index", .schema = &pick_schema, INDEXED,
      .infer_shape = infer_pick, .gradient = grad_pick, .reference = ref_pick,
@@ -468,7 +520,7 @@ mx_op mx_family_take[] = {
      .inputs = "a indices", INDEXED,
      .infer_shape = infer_batch, .gradient = grad_batch, .reference = ref_batch,
      .samples = (const mx_sample[]){{"3,4;3", "", 0, 4, "int:1"}, {0}}},
-    {.name = "one_hot", .methods = "one_hot", .aliases = "_npx_one_hot",
+    {.name = "one_hot", MX_EMIT(emit_one_hot), .methods = "one_hot", .aliases = "_npx_one_hot",
      .doc = "a new last axis that holds on_value at the index and off_value elsewhere", .inputs = "indices",
      .schema = &one_hot_schema, .flags = MX_OP_ZERO_GRADIENT, .infer_shape = infer_one_hot,
      .infer_type = infer_one_hot_type, .reference = ref_one_hot,

@@ -4,6 +4,7 @@
  *
  * SPDX-License-Identifier: Apache-2.0 */
 #include "base/error.h"
+#include "op/emit.h"
 #include "op/formula/linalg.h"
 
 #define GEMM_ATTRS(X) \
@@ -341,6 +342,16 @@ static void ref_trsm(const mx_reference_call *call)
                   p->rightside ? 1 : others);
 }
 
+/* ---- as C text (op/emit.h) ---------------------------------------------------------------------------------------- */
+
+static mx_code emit_gemm2(const mx_emit_call *n)
+{
+    const mx_linalg_gemm2_attrs *attrs = n->attrs;
+    if (attrs->axis != -2)
+        return mx_emit_fail(n, "axis=%lld cannot be written as C, only -2", (long long)attrs->axis);
+    return mx_emit_matmul(n, attrs->transpose_a, attrs->transpose_b, attrs->alpha);
+}
+
 /* ---- the rows --------------------------------------------------------------------------------------------------------- */
 
 #define SAMPLES(...) (const mx_sample[]){__VA_ARGS__, {0}}
@@ -356,7 +367,8 @@ mx_op mx_family_linalg[] = {
      .doc = "alpha op(A) op(B) + beta C, per leading index", .infer_shape = infer_gemm, .gradient = grad_gemm, .grad_in = 3, .reference = ref_gemm,
      .samples = SAMPLES({"2,3;3,4;2,4", "", 0, 0, "floatonly"}, {"2,3,2;2,4,3;2,2,4", "transpose_a=True, transpose_b=True, alpha=2, beta=0.5", 0, 0, "floatonly"},
                         {"2,3,4;4,3,5;2,3,5", "axis=-3, alpha=0.5", 0, 0, "floatonly"}, {"2,4,3,2;2,4,3,5;2,2,3,5", "axis=1, transpose_a=True", 0, 0, "floatonly"})},
-    {.name = "_linalg_gemm2", .precision = MX_PRECISION_TARGET, .aliases = "linalg_gemm2", .c_name = "linalg_gemm2",
+    {.name = "_linalg_gemm2", MX_EMIT(emit_gemm2), .precision = MX_PRECISION_TARGET, .aliases = "linalg_gemm2",
+     .c_name = "linalg_gemm2",
      .inputs = "A B", .schema = &linalg_gemm2_schema,
      .doc = "alpha op(A) op(B), per leading index", .infer_shape = infer_gemm, .gradient = grad_gemm, .grad_in = 3, .reference = ref_gemm2,
      .samples = SAMPLES({"2,3;3,4", "", 0, 0, "floatonly"}, {"2,3,2;2,3,4", "transpose_a=True, alpha=2", 0, 0, "floatonly"}, {"2,2,3;2,4,3", "transpose_b=True", 0, 0, "floatonly"},

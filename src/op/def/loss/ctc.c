@@ -8,6 +8,7 @@
 #include <stdlib.h>
 
 #include "base/error.h"
+#include "op/emit.h"
 #include "op/op.h"
 
 #define CTC_ATTRS(X) \
@@ -163,8 +164,25 @@ static void reference(const mx_reference_call *call)
     }
 }
 
+/* ---- as C text (op/emit.h) ---------------------------------------------------------------------------------------- */
+
+static int64_t emit_scratch(const mx_emit_call *n) { return 2 * (2 * n->in[1].shape->dim[1] + 1); }
+
+static mx_code emit_ctc(const mx_emit_call *n)
+{
+    const mx_ctc_attrs *attrs = n->attrs;
+    mx_emit_open(n, "ctc", 2);
+    mx_emit_print(n, "%s, %s, arena + %lld, %lld, %lld, %lld, %lld, %d",
+                  attrs->use_data_lengths ? mx_emit_or_null(n, 2) : "NULL",
+                  attrs->use_label_lengths ? mx_emit_or_null(n, 3) : "NULL", (long long)n->scratch,
+                  (long long)n->x->dim[0], (long long)n->x->dim[1], (long long)n->x->dim[2],
+                  (long long)n->in[1].shape->dim[1], attrs->blank_label == LAST);
+    return mx_emit_close(n);
+}
+
 mx_op mx_family_ctc[] = {
-    {.name = "CTCLoss", .flags = MX_OP_LOSS, .precision = MX_PRECISION_FLOAT32,
+    {.name = "CTCLoss", MX_EMIT(emit_ctc, .scratch = emit_scratch), .flags = MX_OP_LOSS,
+     .precision = MX_PRECISION_FLOAT32,
      .aliases = "ctc_loss _contrib_CTCLoss _contrib_ctc_loss", .c_name = "op_ctc_loss",
      .inputs = "data label data_lengths? label_lengths?", .outputs = "output gradient", .schema = &ctc_schema,
      .doc = "connectionist temporal classification loss of unnormalised data (time, batch, classes) and labels (batch, labels)",

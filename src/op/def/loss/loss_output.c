@@ -7,6 +7,8 @@
 #include <stdio.h>
 
 #include "base/error.h"
+#include "op/emit.h"
+#include "op/formula/pointwise.h"
 #include "op/op.h"
 
 #define GRAD_SCALE(X) X(FLOAT, grad_scale, "1.0", "", "multiplies the gradient")
@@ -239,18 +241,31 @@ static void ref_svm_backward(const mx_reference_call *call)
     }
 }
 
+/* ---- as C text (op/emit.h) ---------------------------------------------------------------------------------------- */
+
+static mx_code emit_softmax_output(const mx_emit_call *n)
+{
+    const mx_softmax_output_attrs *attrs = n->attrs;
+    const mx_split s = attrs->multi_output     ? mx_split_at(n->x, 1)
+                       : attrs->preserve_shape ? mx_split_at(n->x, n->x->ndim - 1)
+                                               : mx_emit_rows(n);
+    return mx_emit_softmax(n, s, 1, false, "NULL");
+}
+
+static mx_code emit_logistic(const mx_emit_call *n) { return mx_emit_unary(n, MX_ROW_sigmoid); }
+
 /* ---- the rows --------------------------------------------------------------------------------------------- */
 
 #define BACKWARD(rule) .flags = MX_OP_HIDDEN | MX_OP_NO_GRADIENT, .infer_shape = rule, .infer_type = infer_head_type
-#define REGRESSION(name_, doc_, flags_, look_, gradient_, reference_)                                                    \
-    {.name = name_, .aliases = "_sparse_" name_, .doc = doc_, .inputs = "data label", .schema = &regression_output_schema, \
-     .flags = MX_OP_LOSS | (flags_), .precision = MX_PRECISION_FLOAT32, .look = look_,                                     \
-     .infer_shape = infer_regression, .infer_type = infer_head_type, .gradient = gradient_, .grad_in = 2, .grad_out = 1, \
-     .no_grad_inputs = 2, .reference = reference_,                                                                       \
-     .samples = (const mx_sample[]){{"2,3;2,3", "", 0, 0, "nograd floatonly"}, {"4,1;4", "grad_scale=2", 0, 0, "nograd floatonly"}, {0}}}
+#define REGRESSION(name_, doc_, gradient_, reference_) \
+    .name = name_, .aliases = "_sparse_" name_, .doc = doc_, .inputs = "data label", .schema = &regression_output_schema, \
+    .infer_shape = infer_regression, .infer_type = infer_head_type, .gradient = gradient_, .grad_in = 2, .grad_out = 1, \
+    .no_grad_inputs = 2, .reference = reference_, .precision = MX_PRECISION_FLOAT32, \
+    .samples = (const mx_sample[]){{"2,3;2,3", "", 0, 0, "nograd floatonly"}, {"4,1;4", "grad_scale=2", 0, 0, "nograd floatonly"}, {0}}
 
 mx_op mx_family_loss_output[] = {
-    {.name = "SoftmaxOutput", .look = MX_LOOK_SOFTMAX, .flags = MX_OP_LOSS, .precision = MX_PRECISION_FLOAT32,
+    {.name = "SoftmaxOutput", MX_EMIT(emit_softmax_output, .reads = 1), .look = MX_LOOK_SOFTMAX,
+     .flags = MX_OP_LOSS, .precision = MX_PRECISION_FLOAT32,
      .aliases = "Softmax",
      .inputs = "data label", .schema = &softmax_output_schema,
      .doc = "softmax whose gradient is that of cross entropy with the label", .infer_shape = infer_softmax,
@@ -264,9 +279,12 @@ mx_op mx_family_loss_output[] = {
                                     {"3,4;3", "normalization=batch, smooth_alpha=0.1", -1, 4, "int:1"},
                                     {"2,3,4;2,4", "multi_output=True, normalization=batch", -1, 3, "int:1"},
                                     {"3,4;3,4", "", 0, 1, NULL}, {"3,4;3;3,4", "out_grad=True", 0, 4, "int:1"}, {0}}},
-    REGRESSION("LinearRegressionOutput", "identity whose gradient is that of the squared error", MX_OP_IDENTITY, MX_LOOK_SOFTMAX, grad_difference, ref_identity),
-    REGRESSION("MAERegressionOutput", "identity whose gradient is that of the absolute error", MX_OP_IDENTITY, MX_LOOK_OTHER, grad_sign, ref_identity),
-    REGRESSION("LogisticRegressionOutput", "sigmoid whose gradient is that of the logistic loss", 0, MX_LOOK_SOFTMAX, grad_difference, ref_sigmoid),
+    {REGRESSION("LinearRegressionOutput", "identity whose gradient is that of the squared error", grad_difference, ref_identity),
+     .flags = MX_OP_LOSS | MX_OP_IDENTITY, .look = MX_LOOK_SOFTMAX},
+    {REGRESSION("MAERegressionOutput", "identity whose gradient is that of the absolute error", grad_sign, ref_identity),
+     .flags = MX_OP_LOSS | MX_OP_IDENTITY},
+    {REGRESSION("LogisticRegressionOutput", "sigmoid whose gradient is that of the logistic loss", grad_difference, ref_sigmoid),
+     .flags = MX_OP_LOSS, .look = MX_LOOK_SOFTMAX, MX_EMIT(emit_logistic, .reads = 1)},
     {.name = "SVMOutput", .flags = MX_OP_IDENTITY | MX_OP_LOSS, .precision = MX_PRECISION_FLOAT32,
      .inputs = "data label",
      .schema = &svm_output_schema, .doc = "identity whose gradient is that of the hinge loss",

@@ -8,6 +8,7 @@
 #include <stdio.h>
 
 #include "base/error.h"
+#include "op/emit.h"
 #include "op/op.h"
 #include "op/walk.h"
 
@@ -439,6 +440,36 @@ static void ref_ce_gradient(const mx_reference_call *call)
     backward_ce_reference(call, &call->in_shape[0], in[2], in[0], in[1], NULL, call->out[1]);
 }
 
+/* ---- as C text (op/emit.h) ---------------------------------------------------------------------------------------- */
+
+static mx_code emit_form(const mx_emit_call *n, double sign, bool logs)
+{
+    const mx_softmax_attrs *attrs = n->attrs;
+    const double scale = attrs->temperature == attrs->temperature ? 1 / attrs->temperature : 1;
+    return mx_emit_softmax(n, mx_split_at(n->x, mx_axis(attrs->axis, n->x->ndim)), sign * scale, logs,
+                           attrs->use_length ? mx_emit_or_null(n, 1) : "NULL");
+}
+static mx_code emit_softmax(const mx_emit_call *n) { return emit_form(n, 1, false); }
+static mx_code emit_log_softmax(const mx_emit_call *n) { return emit_form(n, 1, true); }
+static mx_code emit_softmin(const mx_emit_call *n) { return emit_form(n, -1, false); }
+
+static mx_code emit_activation(const mx_emit_call *n)
+{
+    const mx_softmax_activation_attrs *attrs = n->attrs;
+    return mx_emit_softmax(n, attrs->mode == 1 /* channel */ ? mx_split_at(n->x, 1) : mx_emit_rows(n), 1, false,
+                           "NULL");
+}
+
+/* loss (..., 1) = -log softmax(data)[label], or -sum label * log softmax(data) */
+static mx_code emit_ce(const mx_emit_call *n)
+{
+    const mx_softmax_ce_attrs *attrs = n->attrs;
+    mx_emit_open(n, "cross_entropy", 2);
+    mx_emit_split(n, mx_split_at(n->x, mx_axis(attrs->axis, n->x->ndim)));
+    mx_emit_print(n, ", %d", attrs->sparse_label);
+    return mx_emit_close(n);
+}
+
 /* ---- the rows --------------------------------------------------------------------------------------------- */
 
 #define BACKWARD MX_OP_HIDDEN | MX_OP_NO_GRADIENT
@@ -451,7 +482,8 @@ static void ref_ce_gradient(const mx_reference_call *call)
     (const mx_sample[]){{"2,37;2,37", "", 0, 0, NULL}, {"2,3,4;2,3,4", "axis=1, temperature=2", 0, 0, NULL}, {0}}
 
 mx_op mx_family_softmax[] = {
-    {.name = "softmax", .look = MX_LOOK_SOFTMAX, .methods = "softmax", .precision = MX_PRECISION_FLOAT32,
+    {.name = "softmax", MX_EMIT(emit_softmax), .look = MX_LOOK_SOFTMAX, .methods = "softmax",
+     .precision = MX_PRECISION_FLOAT32,
      .aliases = "_npx_softmax",
      .inputs = "data length?",
      .schema = &softmax_schema,
@@ -460,14 +492,16 @@ mx_op mx_family_softmax[] = {
      .grad_out = 1, .no_grad_inputs = 2, .reference = ref_softmax,
      .samples = (const mx_sample[]){AXIS_SAMPLES, {"3,4;3", "use_length=True", 0, 5, "int:1"},
                                     {"2,3,4;2,4", "axis=1, use_length=True", 0, 4, "int:1"}, {0}}},
-    {.name = "log_softmax", .look = MX_LOOK_SOFTMAX, .methods = "log_softmax", .precision = MX_PRECISION_FLOAT32,
+    {.name = "log_softmax", MX_EMIT(emit_log_softmax, .reads = 1), .look = MX_LOOK_SOFTMAX,
+     .methods = "log_softmax", .precision = MX_PRECISION_FLOAT32,
      .aliases = "_npx_log_softmax",
      .inputs = "data",
      .schema = &softmax_schema,
      .doc = "logarithm of softmax, without loss of precision", .flags = MX_OP_INPLACE, .infer_shape = infer_softmax,
      .infer_type = infer_softmax_type, .check = check_without_length, .gradient = grad_log_softmax, .grad_out = 1,
      .samples = (const mx_sample[]){AXIS_SAMPLES, {0}}, .reference = ref_log_softmax},
-    {.name = "softmin", .methods = "softmin", .precision = MX_PRECISION_FLOAT32, .inputs = "data",
+    {.name = "softmin", MX_EMIT(emit_softmin, .reads = 1), .methods = "softmin", .precision = MX_PRECISION_FLOAT32,
+     .inputs = "data",
      .schema = &softmax_schema,
      .doc = "softmax of -x", .flags = MX_OP_INPLACE,
      .infer_shape = infer_softmax, .infer_type = infer_softmax_type, .check = check_without_length,
@@ -481,12 +515,14 @@ mx_op mx_family_softmax[] = {
     {.name = "_backward_softmin", .inputs = "ograd output", .schema = &softmax_schema, .doc = "gradient of softmin",
      .flags = BACKWARD | MX_OP_INPLACE, .infer_shape = infer_softmax_backward, .infer_type = infer_softmax_type, .check = check_softmax,
      .samples = BACKWARD_SAMPLES, .reference = ref_backward_softmin},
-    {.name = "SoftmaxActivation", .look = MX_LOOK_ACTIVATION, .precision = MX_PRECISION_FLOAT32, .inputs = "data",
+    {.name = "SoftmaxActivation", MX_EMIT(emit_activation), .look = MX_LOOK_ACTIVATION,
+     .precision = MX_PRECISION_FLOAT32, .inputs = "data",
      .schema = &softmax_activation_schema, .flags = MX_OP_INPLACE,
      .doc = "softmax over each sample, or over the channels of each position", .infer_shape = infer_activation,
      .gradient = grad_activation, .grad_out = 1, .reference = ref_activation,
      .samples = (const mx_sample[]){{"2,3", "", 0, 0, NULL}, {"2,3,4", "", 0, 0, NULL}, {"2,3,4", "mode=channel", 0, 0, NULL}, {0}}},
-    {.name = "_softmax_ce", .inputs = "pred label", .outputs = "loss lse", .schema = &softmax_ce_schema,
+    {.name = "_softmax_ce", MX_EMIT(emit_ce), .inputs = "pred label", .outputs = "loss lse",
+     .schema = &softmax_ce_schema,
      .doc = "cross entropy of softmax(pred) with labels, per sample, the axis kept with size 1; class numbers outside "
             "the range count as the nearest class",
      .n_out = 2, .n_visible = 1, .infer_shape = infer_ce, .infer_type = infer_ce_type, .gradient = grad_ce, .grad_in = 3,

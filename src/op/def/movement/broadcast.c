@@ -5,6 +5,8 @@
  *
  * SPDX-License-Identifier: Apache-2.0 */
 #include "base/error.h"
+#include "op/emit.h"
+#include "op/formula/movement.h"
 #include "op/op.h"
 
 #define BROADCAST_TO_ATTRS(X) X(DIMS, shape, "()", "", "shape of the result; 0 keeps the size of the axis")
@@ -146,21 +148,42 @@ static void reference(const mx_reference_call *call)
     }
 }
 
+/* ---- as C text (op/emit.h) ---------------------------------------------------------------------------------------- */
+
+static mx_code emit_broadcast(const mx_emit_call *n)
+{
+    mx_move move = {.ndim = n->y->ndim};
+    const int lead = n->y->ndim - n->x->ndim;
+    int64_t from = 1, to = 1;
+    for (int i = n->y->ndim - 1; i >= 0; i--) {
+        const int64_t in = i < lead ? 1 : n->x->dim[i - lead];
+        move.dim[i] = n->y->dim[i];
+        move.from[i] = in == 1 ? 0 : from;
+        move.to[i] = to;
+        from *= in;
+        to *= n->y->dim[i];
+    }
+    mx_emit_move(n, &move);
+    return MX_OK;
+}
+
 mx_op mx_family_broadcast[] = {
-    {.name = "broadcast_to", .aliases = "_npi_broadcast_to",
+    {.name = "broadcast_to", MX_EMIT(emit_broadcast, .reads = 1), .aliases = "_npi_broadcast_to",
      .doc = "repeats axes of size 1 until data has the given shape", .inputs = "data",
      .schema = &broadcast_to_schema, .infer_shape = infer_to, .gradient = gradient, .reference = reference,
      .samples = (const mx_sample[]){{"1,3", "shape=(2, 3)", 0, 0, NULL}, {"2,1", "shape=(0, 4)", 0, 0, NULL},
                                     {"3", "shape=(2, 3)", 0, 0, NULL},
                                     {"2,1,3,1", "shape=(2, 4, 3, 5)", 0, 0, NULL}, {"2,3", "shape=(2, 3)", 0, 0, NULL},
                                     {"1", "shape=(3, 0)", 0, 0, NULL}, {"0,1", "shape=(0, 3)", 0, 0, NULL}, {0}}},
-    {.name = "broadcast_axis", .methods = "broadcast_axes broadcast_axis", .aliases = "broadcast_axes",
+    {.name = "broadcast_axis", MX_EMIT(emit_broadcast, .reads = 1), .methods = "broadcast_axes broadcast_axis",
+     .aliases = "broadcast_axes",
      .doc = "repeats the given axes of size 1", .inputs = "data",
      .schema = &broadcast_axis_schema, .infer_shape = infer_axis, .gradient = gradient, .reference = reference,
      .samples = (const mx_sample[]){{"1,2,1", "axis=(0, 2), size=(2, 3)", 0, 0, NULL},
                                     {"2,1", "axis=-1, size=5", 0, 0, NULL},
                                     {"1,3", "axis=0, size=300", 0, 0, NULL}, {0}}},
-    {.name = "broadcast_like", .doc = "repeats axes of size 1 until lhs has the shape of rhs", .inputs = "lhs rhs",
+    {.name = "broadcast_like", MX_EMIT(emit_broadcast, .reads = 1),
+     .doc = "repeats axes of size 1 until lhs has the shape of rhs", .inputs = "lhs rhs",
      .schema = &broadcast_like_schema,
      .infer_shape = infer_like, .infer_type = infer_like_type, .no_grad_inputs = 2, .gradient = gradient,
      .reference = reference, .samples = (const mx_sample[]){{"1,3;2,3", "", 0, 0, NULL},

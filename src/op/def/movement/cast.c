@@ -2,6 +2,8 @@
  *
  * SPDX-License-Identifier: Apache-2.0 */
 #include "base/error.h"
+#include "op/emit.h"
+#include "op/formula/pointwise.h"
 #include "op/op.h"
 
 #define CAST_ATTRS(X) X(DTYPE, dtype, REQUIRED, "", "element type of the result")
@@ -106,8 +108,19 @@ static void reference(const mx_reference_call *call)
     }
 }
 
+/* ---- as C text (op/emit.h) ---------------------------------------------------------------------------------------- */
+
+/* To integers the fraction goes; all floating types are float here. */
+static mx_code emit_cast(const mx_emit_call *n)
+{
+    const mx_cast_attrs *attrs = n->attrs;
+    if (attrs->dtype == MX_BOOL)
+        return mx_emit_fail(n, "bool cannot be written as C");
+    return is_integer(attrs->dtype) ? mx_emit_unary(n, MX_ROW_trunc) : mx_emit_copy(n);
+}
+
 mx_op mx_family_cast[] = {
-    {.name = "Cast", .sparse = MX_SPARSE_ZEROS, .aliases = "cast _npi_cast _npx_cast",
+    {.name = "Cast", MX_EMIT(emit_cast), .sparse = MX_SPARSE_ZEROS, .aliases = "cast _npi_cast _npx_cast",
      .doc = "data as another element type", .inputs = "data",
      .schema = &cast_schema, .infer_type = infer_type, .gradient = gradient, .reference = reference,
      .samples = (const mx_sample[]){{"2,3", "dtype=float64", 0, 0, NULL}, {"37", "dtype=float32", 0, 0, "nograd"},

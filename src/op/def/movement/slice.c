@@ -6,6 +6,7 @@
  * SPDX-License-Identifier: Apache-2.0 */
 #include <string.h>
 
+#include "op/emit.h"
 #include "op/formula/movement.h"
 #include "op/walk.h"
 
@@ -464,13 +465,14 @@ mx_op mx_family_slice[] = {
      .samples = (const mx_sample[]){{"3,4", "axis=1, begin=0, end=2", 0, 0, NULL},
          {"3,4", "axis=0, begin=-2, end=None", 0, 0, NULL},
          {"2,5,3", "axis=-2, begin=1, end=-1", 0, 0, NULL}, {"4", "axis=0, begin=2, end=2", 0, 0, NULL}, {0}}},
-    {.name = "slice_like", .methods = "slice_like", .doc = "cuts data to the size of another array",
+    {.name = "slice_like", MX_EMIT(mx_emit_movement, .reads = 1, .all = true), .methods = "slice_like",
+     .doc = "cuts data to the size of another array",
      .inputs = "data shape_like",
      .schema = &slice_like_schema, .no_grad_inputs = 2,
      READS(spans_like, ref_like),
      .samples = (const mx_sample[]){{"3,4;2,3", "", 0, 0, NULL}, {"3,4;2,3", "axes=(0,)", 0, 0, NULL},
          {"3,4,5;2,9,2", "axes=(0, -1)", 0, 0, NULL}, {0}}},
-    {.name = "Crop", .c_name = "crop_images",
+    {.name = "Crop", MX_EMIT(mx_emit_movement, .reads = 1, .all = true), .c_name = "crop_images",
      .doc = "cuts a window out of images (N, C, H, W), of given size or of the size of a second input",
      .inputs = "*data",
      .flags = MX_OP_LIST, .schema = &crop_schema, .count_in = count_crop,

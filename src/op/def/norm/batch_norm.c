@@ -9,6 +9,7 @@
 #include <stdio.h>
 
 #include "base/error.h"
+#include "op/emit.h"
 #include "op/op.h"
 #include "op/walk.h"
 
@@ -293,11 +294,45 @@ static void ref_backward(const mx_reference_call *call)
     }
 }
 
+/* ---- as C text (op/emit.h) ---------------------------------------------------------------------------------------- */
+
+static mx_code emit_normalized(const mx_emit_call *n, int64_t axis, bool fix_gamma, double eps)
+{
+    mx_emit_open(n, "batch_norm", 1);
+    mx_emit_print(n, "%s, %s, %s, %s, ", fix_gamma ? "NULL" : n->in[1].place, n->in[2].place, n->in[3].place,
+                  n->in[4].place);
+    mx_emit_split(n, mx_split_at(n->x, mx_axis(axis, n->x->ndim)));
+    mx_emit_add(n, eps);
+    return mx_emit_close(n);
+}
+
+static mx_code emit_batch_norm(const mx_emit_call *n)
+{
+    const mx_batch_norm_attrs *attrs = n->attrs;
+    return emit_normalized(n, attrs->axis, attrs->fix_gamma, attrs->eps);
+}
+
+static mx_code emit_sync_batch_norm(const mx_emit_call *n)
+{
+    const mx_sync_batch_norm_attrs *attrs = n->attrs;
+    return emit_normalized(n, 1, attrs->fix_gamma, attrs->eps);
+}
+
+static mx_code emit_batch_norm_relu(const mx_emit_call *n)
+{
+    if (emit_batch_norm(n))
+        return mx_error_code();
+    mx_emit_use(n, "clip");
+    mx_emit_print(n, "    clip(%s, %s, %lld, 0, INFINITY", n->out[0].place, n->out[0].place,
+                  (long long)mx_shape_size(n->y));
+    return mx_emit_close(n);
+}
+
 /* ---- the rows --------------------------------------------------------------------------------------------- */
 
 #define FIVE "2,3,4;3;3;3;3"
 mx_op mx_family_batch_norm[] = {
-    {.name = "BatchNorm", .look = MX_LOOK_NORM, .precision = MX_PRECISION_DATA,
+    {.name = "BatchNorm", MX_EMIT(emit_batch_norm, .reads = 5), .look = MX_LOOK_NORM, .precision = MX_PRECISION_DATA,
      .aliases = "BatchNorm_v1 _npx_batch_norm",
      .c_name = "op_batch_norm", .inputs = "data gamma beta moving_mean moving_var",
      .outputs = "output mean var", .doc = "normalises each channel over the batch", .schema = &batch_norm_schema, .flags = MX_OP_TRAINING,
@@ -312,7 +347,8 @@ mx_op mx_family_batch_norm[] = {
                                     {FIVE, "output_mean_var=True", 0.2, 2, "train nograd floatonly"},
                                     {"2,2,1100;2;2;2;2", "fix_gamma=False", 0.2, 2, "train nograd floatonly"},
                                     {"300,40;40;40;40;40", "", 0.2, 2, "train nograd floatonly"}, {0}}},
-    {.name = "_contrib_SyncBatchNorm", .look = MX_LOOK_NORM, .precision = MX_PRECISION_DATA,
+    {.name = "_contrib_SyncBatchNorm", MX_EMIT(emit_sync_batch_norm, .reads = 5), .look = MX_LOOK_NORM,
+     .precision = MX_PRECISION_DATA,
      .c_name = "op_sync_batch_norm",
      .inputs = "data gamma beta moving_mean moving_var",
      .outputs = "output mean var", .doc = "BatchNorm whose layer is shared by devices", .schema = &sync_batch_norm_schema,
@@ -320,7 +356,8 @@ mx_op mx_family_batch_norm[] = {
      .infer_type = infer_type, .gradient = gradient, .grad_in = 3, .grad_out = 6, .mutates = 3 << 3, .no_grad_inputs = 3 << 3,
      .reference = ref_sync,
      .samples = (const mx_sample[]){{FIVE, "fix_gamma=False, key=a", 0.2, 2, "train floatonly"}, {FIVE, "key=a", 0.2, 2, "floatonly"}, {0}}},
-    {.name = "_contrib_BatchNormWithReLU", .look = MX_LOOK_NORM, .precision = MX_PRECISION_DATA,
+    {.name = "_contrib_BatchNormWithReLU", MX_EMIT(emit_batch_norm_relu, .reads = 5), .look = MX_LOOK_NORM,
+     .precision = MX_PRECISION_DATA,
      .c_name = "batch_norm_with_relu",
      .inputs = "data gamma beta moving_mean moving_var",
      .outputs = "output mean var workspace", .doc = "BatchNorm, then max(x, 0)", .schema = &batch_norm_schema, .flags = MX_OP_TRAINING,

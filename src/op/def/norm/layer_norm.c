@@ -11,6 +11,7 @@
 #include <stdio.h>
 
 #include "base/error.h"
+#include "op/emit.h"
 #include "op/op.h"
 
 #define LAYER_NORM_ATTRS(X) \
@@ -279,6 +280,42 @@ static void ref_group_backward(const mx_reference_call *call)
     backward_reference(call, group_layout(&call->in_shape[1], ((const mx_group_norm_attrs *)call->attrs)->num_groups));
 }
 
+/* ---- as C text (op/emit.h) ---------------------------------------------------------------------------------------- */
+
+static mx_code emit_normalized(const mx_emit_call *n, mx_split s, int64_t repeat, int64_t period, double eps)
+{
+    mx_emit_open(n, "normalize", 1);
+    mx_emit_print(n, "%s, %s, ", n->in[1].place, n->in[2].place);
+    mx_emit_split(n, s);
+    mx_emit_print(n, ", %lld, %lld", (long long)repeat, (long long)period);
+    mx_emit_add(n, eps);
+    return mx_emit_close(n);
+}
+
+static mx_code emit_layer_norm(const mx_emit_call *n)
+{
+    const mx_layer_norm_attrs *attrs = n->attrs;
+    const mx_split s = mx_split_at(n->x, mx_axis(attrs->axis, n->x->ndim));
+    return emit_normalized(n, s, s.after, s.size, attrs->eps);
+}
+
+static mx_code emit_groups(const mx_emit_call *n, int64_t groups, double eps)
+{
+    const int64_t outer = n->x->dim[0] * groups, each = mx_emit_over(mx_shape_size(n->x), outer);
+    return emit_normalized(n, (mx_split){outer, each, 1}, each, groups, eps);
+}
+
+static mx_code emit_group_norm(const mx_emit_call *n)
+{
+    const mx_group_norm_attrs *attrs = n->attrs;
+    return emit_groups(n, attrs->num_groups, attrs->eps);
+}
+
+static mx_code emit_instance_norm(const mx_emit_call *n)
+{
+    return emit_groups(n, n->x->dim[1], ((const mx_instance_norm_attrs *)n->attrs)->eps);
+}
+
 /* ---- the rows --------------------------------------------------------------------------------------------- */
 
 #define THREE .n_out = 3, .n_visible = 1, .grad_in = 3, .grad_out = 6, .inputs = "data gamma beta"
@@ -287,7 +324,8 @@ static void ref_group_backward(const mx_reference_call *call)
     .flags = MX_OP_HIDDEN | MX_OP_NO_GRADIENT, .infer_shape = rule
 
 mx_op mx_family_layer_norm[] = {
-    {.name = "LayerNorm", .look = MX_LOOK_NORM, .precision = MX_PRECISION_FLOAT32, .aliases = "_npx_layer_norm",
+    {.name = "LayerNorm", MX_EMIT(emit_layer_norm), .look = MX_LOOK_NORM, .precision = MX_PRECISION_FLOAT32,
+     .aliases = "_npx_layer_norm",
      .c_name = "op_layer_norm",
      .outputs = "output mean std", THREE,
      .doc = "normalises each sample over one axis", .schema = &layer_norm_schema, .count_visible = visible_layer,
@@ -295,12 +333,14 @@ mx_op mx_family_layer_norm[] = {
      .samples = (const mx_sample[]){{"3,37;37;37", "", 0, 0, "floatonly"}, {"2,3,4;3;3", "axis=1, eps=0.1", 0, 0, "floatonly"},
                                     {"2,3;3;3", "output_mean_var=True", 0, 0, "floatonly nograd"}, {"4;4;4", "", 0, 0, "floatonly"},
                                     {"2,5000;5000;5000", "", 0, 0, "floatonly nograd"}, {0}}},
-    {.name = "InstanceNorm", .look = MX_LOOK_NORM, .precision = MX_PRECISION_FLOAT32, .c_name = "op_instance_norm",
+    {.name = "InstanceNorm", MX_EMIT(emit_instance_norm), .look = MX_LOOK_NORM, .precision = MX_PRECISION_FLOAT32,
+     .c_name = "op_instance_norm",
      .outputs = "output mean var", THREE,
      .doc = "normalises each channel of each sample", .schema = &instance_norm_schema, .infer_shape = infer_instance,
      .gradient = grad_instance, .reference = ref_instance,
      .samples = (const mx_sample[]){{"2,3,4;3;3", "", 0, 0, "floatonly"}, {"2,3,2,19;3;3", "eps=0.1", 0, 0, "floatonly"}, {0}}},
-    {.name = "GroupNorm", .look = MX_LOOK_NORM, .precision = MX_PRECISION_FLOAT32, .c_name = "op_group_norm",
+    {.name = "GroupNorm", MX_EMIT(emit_group_norm), .look = MX_LOOK_NORM, .precision = MX_PRECISION_FLOAT32,
+     .c_name = "op_group_norm",
      .outputs = "output mean std", THREE,
      .doc = "normalises groups of channels of each sample", .schema = &group_norm_schema, .count_visible = visible_group,
      .infer_shape = infer_group, .gradient = grad_group, .reference = ref_group,

@@ -4,6 +4,7 @@
 #include <math.h>
 
 #include "base/error.h"
+#include "op/emit.h"
 #include "op/op.h"
 
 #define L2_NORMALIZATION_ATTRS(X) \
@@ -221,11 +222,43 @@ static void ref_lrn_backward(const mx_reference_call *call)
     }
 }
 
+/* ---- as C text (op/emit.h) ---------------------------------------------------------------------------------------- */
+
+static mx_code emit_l2(const mx_emit_call *n)
+{
+    const mx_l2_normalization_attrs *attrs = n->attrs;
+    const int64_t batch = n->x->dim[0], all = mx_shape_size(n->x), c = n->x->ndim > 1 ? n->x->dim[1] : 1;
+    mx_split s = {batch, mx_emit_over(all, batch), 1};
+    if (attrs->mode == CHANNEL)
+        s = mx_split_at(n->x, 1);
+    else if (attrs->mode == SPATIAL)
+        s = (mx_split){batch * c, mx_emit_over(all, batch * c), 1};
+    mx_emit_open(n, "unit_length", 1);
+    mx_emit_split(n, s);
+    mx_emit_add(n, attrs->eps);
+    return mx_emit_close(n);
+}
+
+static mx_code emit_lrn(const mx_emit_call *n)
+{
+    const mx_lrn_attrs *attrs = n->attrs;
+    if (n->x->ndim < 2)
+        return mx_emit_fail(n, "data has %d axes, wanted a batch and channels", n->x->ndim);
+    mx_emit_open(n, "local_norm", 1);
+    mx_emit_split(n, mx_split_at(n->x, 1));
+    mx_emit_print(n, ", %lld", (long long)(attrs->nsize / 2));
+    mx_emit_add(n, attrs->alpha / (double)attrs->nsize);
+    mx_emit_add(n, attrs->beta);
+    mx_emit_add(n, attrs->knorm);
+    return mx_emit_close(n);
+}
+
 /* ---- the rows ------------------------------------------------------------------------------------------------- */
 
 #define BACKWARD(rule) .flags = MX_OP_HIDDEN | MX_OP_NO_GRADIENT, .infer_shape = rule
 mx_op mx_family_normalize[] = {
-    {.name = "L2Normalization", .look = MX_LOOK_NORM, .precision = MX_PRECISION_FLOAT32, .inputs = "data",
+    {.name = "L2Normalization", MX_EMIT(emit_l2), .look = MX_LOOK_NORM, .precision = MX_PRECISION_FLOAT32,
+     .inputs = "data",
      .outputs = "output norm",
      .schema = &l2_normalization_schema,
      .doc = "divides by the square root of the sum of squares", .n_out = 2, .n_visible = 1, .infer_shape = infer_l2,
@@ -235,7 +268,8 @@ mx_op mx_family_normalize[] = {
     {.name = "_backward_L2Normalization", .inputs = "ograd output norm", .schema = &l2_normalization_schema, BACKWARD(infer_l2_backward),
      .doc = "gradient of L2Normalization", .reference = ref_l2_backward,
      .samples = (const mx_sample[]){{"3,37;3,37;3,1", "", 0.2, 2, "floatonly"}, {"2,3,4;2,3,4;2,4", "mode=channel", 0.2, 2, "floatonly"}, {0}}},
-    {.name = "LRN", .look = MX_LOOK_NORM, .precision = MX_PRECISION_FLOAT32, .c_name = "lrn", .inputs = "data",
+    {.name = "LRN", MX_EMIT(emit_lrn), .look = MX_LOOK_NORM, .precision = MX_PRECISION_FLOAT32, .c_name = "lrn",
+     .inputs = "data",
      .outputs = "output tmp_norm",
      .schema = &lrn_schema, .n_out = 2, .n_visible = 1,
      .doc = "divides by a norm over neighbouring channels", .infer_shape = infer_lrn, .check = check_lrn, .gradient = grad_lrn,

@@ -6,6 +6,8 @@
 #include <math.h>
 
 #include "base/error.h"
+#include "op/emit.h"
+#include "op/formula/pointwise.h"
 #include "op/op.h"
 
 #define ACTIVATION_ATTRS(X) X(ENUM, act_type, REQUIRED, "relu|sigmoid|tanh|softrelu|softsign", "the function")
@@ -284,6 +286,51 @@ static void ref_leaky_backward(const mx_reference_call *call)
     }
 }
 
+/* ---- as C text (op/emit.h) ---------------------------------------------------------------------------------------- */
+
+static mx_code emit_activation(const mx_emit_call *n)
+{
+    static const int rows[] = {MX_ROW_relu, MX_ROW_sigmoid, MX_ROW_tanh, MX_ROW__softplus, MX_ROW_softsign};
+    return mx_emit_unary(n, rows[((const mx_activation_attrs *)n->attrs)->act_type]);
+}
+
+static mx_code emit_prelu(const mx_emit_call *n)
+{
+    const int64_t channels = mx_shape_size(n->in[1].shape), all = mx_shape_size(n->x);
+    const int64_t inner = channels == 1 ? 1 : mx_split_at(n->x, n->x->ndim > 1 ? 1 : 0).after;
+    mx_emit_open(n, "leaky", 2);
+    mx_emit_print(n, "%lld, %lld, %lld", (long long)mx_emit_over(all, channels * inner), (long long)channels,
+                  (long long)inner);
+    return mx_emit_close(n);
+}
+
+/* The slope of rrelu is the middle of its range. */
+static mx_code emit_leaky(const mx_emit_call *n)
+{
+    const mx_leaky_relu_attrs *attrs = n->attrs;
+    mx_emit_use(n, "leaky");
+    mx_emit_print(n, "    leaky(%s, (const float[]){", n->in[0].place);
+    mx_emit_float(&n->file->body,
+                  attrs->act_type == RRELU ? (attrs->lower_bound + attrs->upper_bound) / 2 : attrs->slope);
+    mx_emit_print(n, "}, %s, %lld, 1, 1", n->out[0].place, (long long)mx_shape_size(n->y));
+    return mx_emit_close(n);
+}
+
+static mx_code emit_leaky_relu(const mx_emit_call *n)
+{
+    const mx_leaky_relu_attrs *attrs = n->attrs;
+    switch (attrs->act_type) {
+    case PRELU: return emit_prelu(n);
+    case ELU: return mx_emit_with_two(n, "elu", 1, attrs->slope);
+    case SELU: return mx_emit_with_two(n, "elu", 1.0507009873554805, 1.6732632423543773);
+    case GELU:
+        mx_emit_open(n, "gelu", 1);
+        mx_emit_print(n, "%lld", (long long)mx_shape_size(n->y));
+        return mx_emit_close(n);
+    default: return emit_leaky(n);
+    }
+}
+
 /* ---- the rows --------------------------------------------------------------------------------------------- */
 
 #define KINDS(shapes)                                                                                                \
@@ -296,14 +343,15 @@ static void ref_leaky_backward(const mx_reference_call *call)
                         {"5;5", "act_type=softsign", 0.1, 0.9, "floatonly"}, {0}}
 
 mx_op mx_family_activation[] = {
-    {.name = "Activation", .shows = "act_type", .look = MX_LOOK_ACTIVATION, .finite_at_zero = true,
+    {.name = "Activation", MX_EMIT(emit_activation), .shows = "act_type", .look = MX_LOOK_ACTIVATION,
+     .finite_at_zero = true,
      .float32_where = (const char *const[]){"act_type", "softrelu", NULL}, .aliases = "_npx_activation",
      .c_name = "op_activation", .inputs = "data", .schema = &activation_schema,
      .doc = "an activation function chosen by name", .flags = MX_OP_INPLACE, .gradient = grad_activation, .grad_out = 1,
      .samples = KINDS("2,37"), .reference = ref_activation},
     {.name = "_backward_Activation", .inputs = "ograd output", .schema = &activation_schema, .doc = "gradient of Activation",
      .flags = MX_OP_INPLACE | MX_OP_HIDDEN | MX_OP_NO_GRADIENT, .samples = BACKWARD_KINDS, .reference = ref_activation_backward},
-    {.name = "LeakyReLU", .shows = "act_type", .look = MX_LOOK_ACTIVATION,
+    {.name = "LeakyReLU", MX_EMIT(emit_leaky_relu), .shows = "act_type", .look = MX_LOOK_ACTIVATION,
      .float32_where = (const char *const[]){"act_type", "elu", "selu", NULL}, .precision = MX_PRECISION_WIDEST,
      .aliases = "_npx_leaky_relu", .c_name = "op_leaky_relu", .inputs = "data gamma?", .outputs = "output mask",
      .doc = "rectifiers with a slope below zero, and their relatives", .schema = &leaky_relu_schema, .n_out = 2, .n_visible = 1,

@@ -4,6 +4,8 @@
 #include <stdio.h>
 
 #include "base/error.h"
+#include "op/emit.h"
+#include "op/formula/pointwise.h"
 #include "op/op.h"
 
 #define CLIP_ATTRS(X) \
@@ -172,16 +174,55 @@ static int count_args(const void *attrs)
     return n == MX_NONE_INT ? 1 : (int)n;
 }
 
+/* ---- as C text (op/emit.h) ---------------------------------------------------------------------------------------- */
+
+static mx_code emit_clip(const mx_emit_call *n)
+{
+    const mx_clip_attrs *attrs = n->attrs;
+    return mx_emit_with_two(n, "clip", attrs->a_min, attrs->a_max);
+}
+
+static mx_code emit_hard_sigmoid(const mx_emit_call *n)
+{
+    const mx_hard_sigmoid_attrs *attrs = n->attrs;
+    return mx_emit_with_two(n, "hard_sigmoid", attrs->alpha, attrs->beta);
+}
+
+static mx_code emit_smooth_l1(const mx_emit_call *n)
+{
+    const double sigma = ((const mx_smooth_l1_attrs *)n->attrs)->scalar;
+    return mx_emit_with_two(n, "smooth_l1", sigma * sigma, 1 / (sigma * sigma));
+}
+
+static mx_code emit_add_n(const mx_emit_call *n)
+{
+    if (n->n_in == 1)
+        return mx_emit_copy(n);
+    mx_code code = mx_emit_zip(n, MX_ROW_add, &n->in[0], &n->in[1], &n->out[0]);
+    for (int i = 2; !code && i < n->n_in; i++)
+        code = mx_emit_zip(n, MX_ROW_add, &n->out[0], &n->in[i], &n->out[0]);
+    return code;
+}
+
+static mx_code emit_where(const mx_emit_call *n)
+{
+    const int64_t rows = mx_shape_size(n->x), all = mx_shape_size(n->y);
+    mx_emit_open(n, "choose", 3);
+    mx_emit_print(n, "%lld, %lld", (long long)all, (long long)mx_emit_over(all, rows));
+    return mx_emit_close(n);
+}
+
 /* ---- the rows -------------------------------------------------------------------------------------------------- */
 
 mx_op mx_family_select[] = {
-    {.name = "where", .methods = "where", .precision = MX_PRECISION_WIDEST, .aliases = "_sparse_where _npi_where",
+    {.name = "where", MX_EMIT(emit_where), .methods = "where", .precision = MX_PRECISION_WIDEST,
+     .aliases = "_sparse_where _npi_where",
      .doc = "elements of x where the condition is not 0, of y elsewhere",
      .inputs = "condition x y", .infer_shape = infer_where, .infer_type = infer_where_type, .gradient = grad_where,
      .grad_in = 1, .no_grad_inputs = 1, .reference = ref_where,
      .samples = (const mx_sample[]){{"2,3;2,3;2,3", "", 0, 2, "int:0"}, {"3;3,2;3,2", "", 0, 2, "int:0"},
                                     {"40;40;40", "", -1, 2, "int:0"}, {0}}},
-    {.name = "clip", .finite_at_zero = true, .methods = "clip", .sparse = MX_SPARSE_ZEROS,
+    {.name = "clip", MX_EMIT(emit_clip), .finite_at_zero = true, .methods = "clip", .sparse = MX_SPARSE_ZEROS,
      .aliases = "_sparse_clip _npi_clip",
      .doc = "values outside [a_min, a_max] become the nearer bound", .inputs = "data",
      .schema = &clip_schema, .flags = MX_OP_INPLACE, .check = check_clip, .gradient = grad_clip, .grad_in = 1,
@@ -192,17 +233,19 @@ mx_op mx_family_select[] = {
      .flags = MX_OP_INPLACE | MX_OP_HIDDEN, .check = check_clip, .gradient = grad_backward_clip, .grad_in = 2,
      .no_grad_inputs = 2,
      .reference = ref_backward_clip, .samples = (const mx_sample[]){{"2,3;2,3", "a_min=-1, a_max=1", 0, 0, NULL}, {0}}},
-    {.name = "smooth_l1", .methods = "smooth_l1", .precision = MX_PRECISION_FLOAT32, .aliases = "_npx_smooth_l1",
+    {.name = "smooth_l1", MX_EMIT(emit_smooth_l1), .methods = "smooth_l1", .precision = MX_PRECISION_FLOAT32,
+     .aliases = "_npx_smooth_l1",
      .doc = "a parabola near 0, |x| - 1 / (2 sigma^2) beyond 1 / sigma^2", .inputs = "data",
      .schema = &smooth_l1_schema, .flags = MX_OP_LOSS | MX_OP_INPLACE, .gradient = grad_smooth_l1, .grad_in = 1,
      .reference = ref_smooth_l1,
      .samples = (const mx_sample[]){{"2,3", "", -3, 3, NULL}, {"5,4", "scalar=2", -1, 1, NULL}, {0}}},
-    {.name = "hard_sigmoid", .methods = "hard_sigmoid", .doc = "alpha x + beta, bounded to [0, 1]", .inputs = "data",
+    {.name = "hard_sigmoid", MX_EMIT(emit_hard_sigmoid), .methods = "hard_sigmoid",
+     .doc = "alpha x + beta, bounded to [0, 1]", .inputs = "data",
      .schema = &hard_sigmoid_schema, .flags = MX_OP_INPLACE,
      .gradient = grad_hard_sigmoid, .grad_in = 1, .reference = ref_hard_sigmoid,
      .samples = (const mx_sample[]){{"2,3", "", -2, 2, "floatonly"},
                                     {"4,5", "alpha=0.7, beta=0.3", -2, 2, "floatonly"}, {0}}},
-    {.name = "add_n", .look = MX_LOOK_SUM, .sparse = MX_SPARSE_SUM, .sparse_gradient = true,
+    {.name = "add_n", MX_EMIT(emit_add_n), .look = MX_LOOK_SUM, .sparse = MX_SPARSE_SUM, .sparse_gradient = true,
      .precision = MX_PRECISION_WIDEST,
      .aliases = "_sparse_add_n _sparse_ElementWiseSum ElementWiseSum",
      .doc = "sum of arrays of one shape", .inputs = "*args",

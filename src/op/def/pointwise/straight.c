@@ -3,6 +3,7 @@
  *
  * SPDX-License-Identifier: Apache-2.0 */
 #include "base/error.h"
+#include "op/emit.h"
 #include "op/op.h"
 
 #define GRADIENTMULTIPLIER_ATTRS(X) \
@@ -138,6 +139,16 @@ static void ref_khatri_rao(const mx_reference_call *call)
 
 #define SAMPLES(attrs, note) (const mx_sample[]){{"2,3", attrs, 0, 0, note}, {"3,70", attrs, 0, 0, note}, {0}}
 
+/* ---- as C text (op/emit.h) ---------------------------------------------------------------------------------------- */
+
+static mx_code emit_div_sqrt(const mx_emit_call *n)
+{
+    mx_emit_open(n, "scale", 1);
+    mx_emit_print(n, "%lld", (long long)mx_shape_size(n->y));
+    mx_emit_add(n, inverse_root(n->x));
+    return mx_emit_close(n);
+}
+
 mx_op mx_family_straight[] = {
     {.name = "_contrib_round_ste", .aliases = "_sparse__contrib_round_ste", .c_name = "round_ste",
      .doc = "round, with the gradient of the identity",
@@ -151,7 +162,7 @@ mx_op mx_family_straight[] = {
      .doc = "a copy of data whose gradient is scaled", .inputs = "data",
      .schema = &gradientmultiplier_schema, .flags = MX_OP_IDENTITY | MX_OP_INPLACE, .gradient = grad_multiplier,
      .samples = SAMPLES("scalar=-0.5", "nograd"), .reference = ref_copy},
-    {.name = "_contrib_div_sqrt_dim", .c_name = "div_sqrt_dim",
+    {.name = "_contrib_div_sqrt_dim", MX_EMIT(emit_div_sqrt), .c_name = "div_sqrt_dim",
      .doc = "data divided by the square root of the size of its last axis",
      .inputs = "data", .flags = MX_OP_INPLACE, .gradient = grad_div_sqrt, .samples = SAMPLES("", "floatonly"),
      .reference = ref_div_sqrt},

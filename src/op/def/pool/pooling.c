@@ -4,6 +4,7 @@
 #include <math.h>
 
 #include "base/error.h"
+#include "op/emit.h"
 #include "op/op.h"
 
 #define POOLING_ATTRS(X) \
@@ -300,8 +301,26 @@ static void reference_pick(const mx_reference_call *call)
 }
 
 #define SAMPLES(...) (const mx_sample[]){__VA_ARGS__, {0}}
+/* ---- as C text (op/emit.h) ---------------------------------------------------------------------------------------- */
+
+static mx_code emit_pooling(const mx_emit_call *n)
+{
+    const mx_pooling_attrs *attrs = n->attrs;
+    mx_emit_windows all = {MX_NO_DIMS, MX_NO_DIMS, MX_NO_DIMS, MX_NO_DIMS};
+    mx_emit_image image;
+    if (mx_emit_take_image(n, attrs->layout, &image))
+        return mx_error_code();
+    if (!attrs->global_pool)
+        all.kernel = attrs->kernel, all.stride = attrs->stride, all.pad = attrs->pad;
+    mx_emit_open(n, "pooling", 1);
+    mx_emit_print(n, "%lld, %lld, %d, %d", (long long)(n->x->dim[0] * (image.last ? 1 : image.channels)),
+                  (long long)(image.last ? image.channels : 1), attrs->pool_type, attrs->count_include_pad);
+    mx_emit_add(n, attrs->pool_type == LP ? (double)attrs->p_value : 1);
+    return mx_emit_close_windows(n, &image, &all);
+}
+
 mx_op mx_family_pooling[] = {
-    {.name = "Pooling", .shows = "pool_type, kernel/stride", .look = MX_LOOK_POOLING,
+    {.name = "Pooling", MX_EMIT(emit_pooling), .shows = "pool_type, kernel/stride", .look = MX_LOOK_POOLING,
      .aliases = "_npx_pooling Pooling_v1", .doc = "the largest, the mean, the sum or the norm of every window",
      .inputs = "data",
      .schema = &pooling_schema, .check = check, .infer_shape = infer, .gradient = gradient, .grad_in = 1, .reference = reference,

@@ -4,6 +4,7 @@
  *
  * SPDX-License-Identifier: Apache-2.0 */
 #include "base/error.h"
+#include "op/emit.h"
 #include "op/formula/reduce.h"
 
 #define ARGREDUCE_ATTRS(X) \
@@ -68,12 +69,27 @@ static void ref_channel(const mx_reference_call *call) { reference(call, 1, 1); 
                         {"4,3", "axis=0, keepdims=True", 0, 0, "distinct"}, {"2,5,3", "axis=-2", 0, 0, "distinct"}, \
                         {"3,100", "axis=-1", 0, 0, "distinct"}, {"7", "keepdims=True", 0, 0, "distinct"}, {0}}
 
+/* ---- as C text (op/emit.h) ---------------------------------------------------------------------------------------- */
+
+static mx_code emit_arg(const mx_emit_call *n)
+{
+    const mx_argreduce_attrs *attrs = n->attrs;
+    const mx_split s = attrs->axis == MX_NONE_INT ? (mx_split){1, mx_shape_size(n->x), 1}
+                                                  : mx_split_at(n->x, mx_axis(attrs->axis, n->x->ndim));
+    mx_emit_open(n, "arg", 1);
+    mx_emit_split(n, s);
+    mx_emit_print(n, ", %d", *(const int *)n->op->user == MX_FOLD_MIN ? -1 : 1);
+    return mx_emit_close(n);
+}
+
 mx_op mx_family_argreduce[] = {
-    {.name = "argmax", .methods = "argmax", .doc = "index of the largest element along an axis", .inputs = "data",
+    {.name = "argmax", MX_EMIT(emit_arg), .methods = "argmax", .doc = "index of the largest element along an axis",
+     .inputs = "data",
      .schema = &argreduce_schema,
      .flags = MX_OP_ZERO_GRADIENT, .infer_shape = infer_shape, .samples = SAMPLES, .reference = ref_argmax,
      .user = &(const int){MX_FOLD_MAX}},
-    {.name = "argmin", .methods = "argmin", .doc = "index of the smallest element along an axis", .inputs = "data",
+    {.name = "argmin", MX_EMIT(emit_arg), .methods = "argmin", .doc = "index of the smallest element along an axis",
+     .inputs = "data",
      .schema = &argreduce_schema,
      .flags = MX_OP_ZERO_GRADIENT, .infer_shape = infer_shape, .samples = SAMPLES, .reference = ref_argmin,
      .user = &(const int){MX_FOLD_MIN}},

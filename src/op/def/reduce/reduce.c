@@ -5,6 +5,7 @@
  *     prod  dx = g y / x      norm  dx = g sign(x) or g x / y
  *
  * SPDX-License-Identifier: Apache-2.0 */
+#include "op/emit.h"
 #include "op/formula/reduce.h"
 
 #include "base/error.h"
@@ -292,6 +293,49 @@ static void ref_sum_to(const mx_reference_call *call)
     reference(call, MX_FOLD_SUM, mx_broadcast_axes(&call->in_shape[0], &call->out_shape[0]));
 }
 
+/* ---- as C text (op/emit.h) ---------------------------------------------------------------------------------------- */
+
+static mx_code emit_fold_of(const mx_emit_call *n, int kind, int mask)
+{
+    int64_t dim[2][MX_MAX_NDIM], step[2][MX_MAX_NDIM], count[2] = {1, 1}, stride = mx_shape_size(n->x);
+    int axes[2] = {0, 0};
+    if (mask < 0)
+        return mx_error_code();
+    for (int i = 0; i < n->x->ndim; i++) {
+        const int to = mask >> i & 1;
+        stride = n->x->dim[i] ? stride / n->x->dim[i] : 0;
+        dim[to][axes[to]] = n->x->dim[i];
+        step[to][axes[to]++] = stride;
+        count[to] *= n->x->dim[i];
+    }
+    mx_emit_open(n, "fold", 1);
+    mx_emit_print(n, "%d", kind);
+    for (int to = 0; to < 2; to++) {
+        mx_emit_print(n, ", %lld, %d, ", (long long)count[to], axes[to]);
+        mx_emit_longs(&n->file->body, axes[to], dim[to]);
+        mx_emit_print(n, ", ");
+        mx_emit_longs(&n->file->body, axes[to], step[to]);
+    }
+    return mx_emit_close(n);
+}
+
+/* Numbers of the folds in the kernel: the norms follow as 5 (of ord 1) and 6. */
+static mx_code emit_fold(const mx_emit_call *n)
+{
+    static const int kinds[] = {MX_FOLD_SUM, MX_FOLD_MEAN, MX_FOLD_PROD, MX_FOLD_MAX, MX_FOLD_MIN};
+    const mx_reduce_attrs *attrs = n->attrs;
+    int kind = 0;
+    while (kind < 4 && kinds[kind] != *(const int *)n->op->user)
+        kind++;
+    return emit_fold_of(n, kind, mx_fold_axes(n->op, &attrs->axis, attrs->exclude, n->x->ndim));
+}
+
+static mx_code emit_norm(const mx_emit_call *n)
+{
+    const mx_norm_attrs *attrs = n->attrs;
+    return emit_fold_of(n, attrs->ord == 1 ? 5 : 6, mx_fold_axes(n->op, &attrs->axis, false, n->x->ndim));
+}
+
 /* ---- the rows -------------------------------------------------------------------------------------------------- */
 
 #define COMMON_SAMPLES(low, high, note) \
@@ -315,15 +359,18 @@ static void ref_sum_to(const mx_reference_call *call)
     .infer_shape = infer_reduce, FOLD(x)
 
 mx_op mx_family_reduce[] = {
-    {ROW("sum", "_sparse_sum sum_axis", "sum over axes", SUM), .methods = "sum", .sparse = MX_SPARSE_FOLD,
+    {ROW("sum", "_sparse_sum sum_axis", "sum over axes", SUM), MX_EMIT(emit_fold), .methods = "sum",
+     .sparse = MX_SPARSE_FOLD,
      .precision = MX_PRECISION_FLOAT32, .gradient = grad_sum,
      .samples = SUM_SAMPLES,
      .reference = ref_sum},
-    {ROW("mean", "_sparse_mean", "arithmetic mean over axes", MEAN), .methods = "mean", .sparse = MX_SPARSE_FOLD,
+    {ROW("mean", "_sparse_mean", "arithmetic mean over axes", MEAN), MX_EMIT(emit_fold), .methods = "mean",
+     .sparse = MX_SPARSE_FOLD,
      .precision = MX_PRECISION_FLOAT32,
      .gradient = grad_mean,
      .samples = SAMPLES(0, 0, NULL), .reference = ref_mean},
-    {ROW("prod", NULL, "product over axes", PROD), .methods = "prod", .precision = MX_PRECISION_FLOAT32,
+    {ROW("prod", NULL, "product over axes", PROD), MX_EMIT(emit_fold), .methods = "prod",
+     .precision = MX_PRECISION_FLOAT32,
      .gradient = grad_prod,
      .grad_in = 1, .samples = PROD_SAMPLES,
      .reference = ref_prod},
@@ -335,15 +382,18 @@ mx_op mx_family_reduce[] = {
      .precision = MX_PRECISION_FLOAT32,
      .gradient = grad_nanprod, .grad_in = 1,
      .samples = PROD_SAMPLES, .reference = ref_nanprod},
-    {ROW("max", "max_axis", "largest element over axes; NaN if there is one", MAX), .methods = "max",
+    {ROW("max", "max_axis", "largest element over axes; NaN if there is one", MAX), MX_EMIT(emit_fold),
+     .methods = "max",
      .gradient = grad_extreme,
      .grad_in = 1, .grad_out = 1, .samples = SAMPLES(0, 0, "distinct"), .reference = ref_max},
-    {ROW("min", "min_axis", "smallest element over axes; NaN if there is one", MIN), .methods = "min",
+    {ROW("min", "min_axis", "smallest element over axes; NaN if there is one", MIN), MX_EMIT(emit_fold),
+     .methods = "min",
      .gradient = grad_extreme,
      .grad_in = 1, .grad_out = 1, .samples = SAMPLES(0, 0, "distinct"), .reference = ref_min},
     {ROW("_square_sum", NULL, "sum of squares over axes", SQUARES), .gradient = grad_squares, .grad_in = 1,
      .samples = SUM_SAMPLES, .reference = ref_squares},
-    {.name = "norm", .methods = "norm", .sparse = MX_SPARSE_FOLD, .precision = MX_PRECISION_FLOAT32,
+    {.name = "norm", MX_EMIT(emit_norm), .methods = "norm", .sparse = MX_SPARSE_FOLD,
+     .precision = MX_PRECISION_FLOAT32,
      .aliases = "_sparse_norm",
      .doc = "norm over axes",
      .inputs = "data", .schema = &norm_schema,

@@ -9,6 +9,7 @@
  * direction begins at its end.  The last output is hidden: what the backward pass needs.
  *
  * SPDX-License-Identifier: Apache-2.0 */
+#include "op/emit.h"
 #include "op/formula/rnn.h"
 
 #include <math.h>
@@ -312,8 +313,59 @@ static void reference(const mx_reference_call *call)
 }
 
 #define SAMPLES(...) (const mx_sample[]){__VA_ARGS__, {0}}
+/* ---- as C text (op/emit.h) ---------------------------------------------------------------------------------------- */
+
+static bool is_projected(const mx_rnn_attrs *attrs) { return attrs->projection_size != MX_NONE_INT; }
+static int64_t handed_on(const mx_rnn_attrs *attrs)
+{
+    return is_projected(attrs) ? attrs->projection_size : attrs->state_size;
+}
+
+/* Numbers that the kernel needs: two results of layers, h and c of one network, two sides of the gates, h as it was. */
+static int64_t emit_scratch(const mx_emit_call *n)
+{
+    const mx_rnn_attrs *attrs = n->attrs;
+    const int64_t steps = n->x->dim[0], batch = n->x->dim[1], hidden = attrs->state_size, m = handed_on(attrs);
+    return 2 * steps * batch * m * (attrs->bidirectional ? 2 : 1) + batch * (m + hidden) + 9 * hidden;
+}
+
+static const char *state_place(const mx_emit_call *n, int i) { return i < n->n_visible ? n->out[i].place : "NULL"; }
+
+/* "length, clip": lengths of the sequences and {least, largest, NaN stays} of a cell, or NULL. */
+static void emit_limits(const mx_emit_call *n, const mx_rnn_attrs *attrs)
+{
+    const int length = attrs->mode == MX_CELL_LSTM || n->n_in > 4 ? 4 : 3;
+    mx_emit_print(n, "%s, ", attrs->use_sequence_length ? mx_emit_or_null(n, length) : "NULL");
+    if (attrs->lstm_state_clip_min != attrs->lstm_state_clip_min) {
+        mx_emit_print(n, "NULL");
+        return;
+    }
+    mx_emit_print(n, "(const float[]){");
+    mx_emit_float(&n->file->body, attrs->lstm_state_clip_min);
+    mx_emit_add(n, attrs->lstm_state_clip_max);
+    mx_emit_print(n, ", %d}", attrs->lstm_state_clip_nan);
+}
+
+static mx_code emit_rnn(const mx_emit_call *n)
+{
+    const mx_rnn_attrs *attrs = n->attrs;
+    if (!n->out[0].there)
+        return mx_emit_fail(n, "its output is not used, only its states");
+    mx_emit_open(n, "rnn", 2);
+    mx_emit_print(n, "%s, %s, %s, %s, arena + %lld, ", mx_emit_or_null(n, 2),
+                  attrs->mode == MX_CELL_LSTM ? mx_emit_or_null(n, 3) : "NULL", state_place(n, 1), state_place(n, 2),
+                  (long long)n->scratch);
+    emit_limits(n, attrs);
+    mx_emit_print(n, ", %d, %d, %lld, %d, %lld, %lld, %lld, %lld, %lld", attrs->mode, is_projected(attrs),
+                  (long long)attrs->num_layers, attrs->bidirectional ? 2 : 1, (long long)n->x->dim[0],
+                  (long long)n->x->dim[1], (long long)n->x->dim[2], (long long)attrs->state_size,
+                  (long long)handed_on(attrs));
+    return mx_emit_close(n);
+}
+
 mx_op mx_family_rnn[] = {
-    {.name = "RNN", .shows = "mode", .look = MX_LOOK_WEIGHTS, .precision = MX_PRECISION_TARGET, .aliases = "_npx_rnn",
+    {.name = "RNN", MX_EMIT(emit_rnn, .all = true, .scratch = emit_scratch), .shows = "mode",
+     .look = MX_LOOK_WEIGHTS, .precision = MX_PRECISION_TARGET, .aliases = "_npx_rnn",
      .c_name = "op_rnn",
      .inputs = "data parameters state state_cell? sequence_length?",
      .outputs = "output state_output statecell_output reserve", .doc = "recurrent layers over a whole sequence", .schema = &rnn_schema,

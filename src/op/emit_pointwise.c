@@ -1,7 +1,7 @@
-/* Pointwise kernels of a network that is written as C, made from the rows of op/formula/pointwise.h.
+/* Pointwise functions as C text, made from the rows of op/formula/pointwise.h (see emit.h).
  *
  * A row's formula is C over m_* functions; here they become the float functions of <math.h> or small helpers that are
- * written out (kernels.c).
+ * written out (gluon/emit/kernels.c).
  *
  * SPDX-License-Identifier: Apache-2.0 */
 #include "op/formula/pointwise.h"
@@ -10,33 +10,21 @@
 #include <stdio.h>
 #include <string.h>
 
-#include "gluon/emit/emit.h"
-#include "gluon/op.gen.h"
+#include "base/error.h"
+#include "op/emit.h"
 
 typedef struct formula {
-    const char *name, *text;                      /* over x, or over a and b */
-    const char *elementwise, *broadcast, *scalar; /* operators; NULL: a function of x, whose operator is `name` */
+    const char *name, *text; /* over x, or over a and b */
 } formula;
 
-static const formula formulas[] = {
-#define U(name, aliases, forward, ...) {#name, #forward, NULL, NULL, NULL},
-#define B(id, elementwise, a1, broadcast, a2, scalar, a3, i1, o1, i2, o2, forward, ...) \
-    {#id, #forward, elementwise, broadcast, scalar},
-#define C(id, elementwise, a1, broadcast, a2, scalar, a3, forward, ...) \
-    {#id, "(float)(" #forward ")", elementwise, broadcast, scalar},
+static const formula formulas[MX_ROW_COUNT] = {
+#define U(name, aliases, forward, ...) [MX_ROW_##name] = {#name, #forward},
+#define B(id, elementwise, a1, broadcast, a2, scalar, a3, i1, o1, i2, o2, forward, ...) [MX_ROW_##id] = {#id, #forward},
+#define C(id, elementwise, a1, broadcast, a2, scalar, a3, forward, ...) [MX_ROW_##id] = {#id, "(float)(" #forward ")"},
     MX_UNARY_ROWS(U) MX_LINEAR_ROWS(U) MX_STEP_ROWS(U) MX_BINARY_ROWS(B) MX_COMPARE_ROWS(C)
 #undef U
 #undef B
 #undef C
-};
-#define FORMULAS ((int)(sizeof formulas / sizeof *formulas))
-
-static const struct {
-    const char *id, *op;
-} reversed[] = {
-#define R(id, name, ...) {#id, name},
-    MX_REVERSED_ROWS(R)
-#undef R
 };
 
 /* What m_* functions are called in the file; those that are not here and not helpers of kernels.c have no float form. */
@@ -56,68 +44,60 @@ static const struct {
 static const char *const helpers[] = {"m_sigmoid", "m_softplus", "m_sign", "m_max", "m_min", "m_div", "m_mod"};
 
 /* The word as the file spells it; NULL: it has no float form. */
-static const char *spell(mx_emit *emit, const char *word)
+static const char *spell(const mx_emit_call *n, const char *word)
 {
     for (size_t i = 0; i < sizeof spelling / sizeof *spelling; i++)
         if (!strcmp(spelling[i].name, word))
             return spelling[i].text;
     for (size_t i = 0; i < sizeof helpers / sizeof *helpers; i++)
         if (!strcmp(helpers[i], word))
-            return mx_emit_use(emit, word), word;
+            return mx_emit_use(n, word), word;
     return strncmp(word, "m_", 2) ? word : NULL;
 }
 
 /* Appends a formula to `out`; false: a function in it has no float form. */
-static bool translate(mx_emit *emit, mx_text *out, const char *text)
+static bool translate(const mx_emit_call *n, mx_text *out, const char *text)
 {
     while (*text) {
-        size_t n = 0;
+        size_t length = 0;
         char word[32] = "";
-        while ((isalnum((unsigned char)text[n]) || text[n] == '_') && n < sizeof word - 1)
-            word[n] = text[n], n++;
-        const char *spelled = n ? spell(emit, word) : NULL;
-        if (n && !spelled)
+        while ((isalnum((unsigned char)text[length]) || text[length] == '_') && length < sizeof word - 1)
+            word[length] = text[length], length++;
+        const char *spelled = length ? spell(n, word) : NULL;
+        if (length && !spelled)
             return false;
-        if (n)
+        if (length)
             mx_text_add(out, spelled);
         else
             mx_text_add_char(out, *text);
-        text += n ? n : 1;
+        text += length ? length : 1;
     }
     return true;
 }
 
-static const formula *find_formula(const char *name)
-{
-    for (int i = 0; i < FORMULAS; i++)
-        if (!strcmp(formulas[i].name, name))
-            return &formulas[i];
-    return NULL;
-}
-
 /* Writes a kernel unless it is there: head, the formula, tail. */
-static mx_code make_kernel(const mx_emit_node *n, const char *kernel, const formula *f, const char *head,
+static mx_code make_kernel(const mx_emit_call *n, const char *kernel, const formula *f, const char *head,
                            const char *tail)
 {
-    mx_emit *emit = n->emit;
-    if (mx_dict_find(&emit->made, kernel))
+    mx_emit_file *file = n->file;
+    if (mx_dict_find(&file->made, kernel))
         return MX_OK;
     mx_text text = {0};
-    const bool known = translate(emit, &text, f->text);
-    if (!known || !mx_text_get(&text) || !mx_dict_set_number(&emit->made, kernel, 1)) {
+    const bool known = translate(n, &text, f->text);
+    if (!known || !mx_text_get(&text) || !mx_dict_set_number(&file->made, kernel, 1)) {
         mx_text_free(&text);
         return known ? MX_ERR_MEMORY : mx_emit_fail(n, "'%s' has no counterpart in <math.h>", f->name);
     }
-    mx_text_print(&emit->kernels, "static void %s(%s%s%s", kernel, head, mx_text_get(&text), tail);
+    mx_text_print(&file->kernels, "static void %s(%s%s%s", kernel, head, mx_text_get(&text), tail);
     mx_text_free(&text);
     return MX_OK;
 }
 
-mx_code mx_emit_unary(const mx_emit_node *n, const char *function)
+mx_code mx_emit_unary(const mx_emit_call *n, int row)
 {
-    const formula *f = find_formula(function);
+    const formula *f = &formulas[row];
     char kernel[64];
-    snprintf(kernel, sizeof kernel, "map%s%s", function[0] == '_' ? "" : "_", function);
+    snprintf(kernel, sizeof kernel, "map%s%s", f->name[0] == '_' ? "" : "_", f->name);
     if (make_kernel(n, kernel, f,
                     "const float *from, float *to, long n)\n"
                     "{\n"
@@ -127,13 +107,13 @@ mx_code mx_emit_unary(const mx_emit_node *n, const char *function)
                     ";\n    }\n}\n"))
         return mx_error_code();
     mx_emit_open(n, kernel, 1);
-    mx_text_print(&n->emit->body, "%lld);\n", (long long)mx_shape_size(n->y));
+    mx_emit_print(n, "%lld);\n", (long long)mx_shape_size(n->y));
     return MX_OK;
 }
 
 /* ---- two arrays ------------------------------------------------------------------------------------------------ */
 
-static mx_code zip_equal(const mx_emit_node *n, const formula *f, const char *a, const char *b, const char *y,
+static mx_code zip_equal(const mx_emit_call *n, const formula *f, const char *a, const char *b, const char *y,
                          int64_t size)
 {
     char kernel[64];
@@ -146,7 +126,7 @@ static mx_code zip_equal(const mx_emit_node *n, const formula *f, const char *a,
                     "        to[i] = ",
                     ";\n    }\n}\n"))
         return mx_error_code();
-    mx_text_print(&n->emit->body, "    %s(%s, %s, %s, %lld);\n", kernel, a, b, y, (long long)size);
+    mx_emit_print(n, "    %s(%s, %s, %s, %lld);\n", kernel, a, b, y, (long long)size);
     return MX_OK;
 }
 
@@ -161,14 +141,14 @@ static void repeating_strides(const mx_shape_t *x, const mx_shape_t *y, int64_t 
     }
 }
 
-static mx_code zip_broadcast(const mx_emit_node *n, const formula *f, const char *a, const char *b, const char *y,
+static mx_code zip_broadcast(const mx_emit_call *n, const formula *f, const char *a, const char *b, const char *y,
                              const mx_shape_t *as, const mx_shape_t *bs, const mx_shape_t *ys)
 {
     char kernel[64];
     int64_t a_step[MX_MAX_NDIM], b_step[MX_MAX_NDIM];
-    mx_text *body = &n->emit->body;
+    mx_text *body = &n->file->body;
     snprintf(kernel, sizeof kernel, "broadcast_%s", f->name);
-    mx_emit_use(n->emit, "advance");
+    mx_emit_use(n, "advance");
     if (make_kernel(n, kernel, f,
                     "const float *first, const float *second, float *to, long count, int n, const long *dim,\n"
                     "                      const long *first_step, const long *second_step)\n"
@@ -191,25 +171,20 @@ static mx_code zip_broadcast(const mx_emit_node *n, const formula *f, const char
     return MX_OK;
 }
 
-mx_code mx_emit_zip(const mx_emit_node *n, const char *function, int64_t a, int64_t b, int64_t y)
+mx_code mx_emit_zip(const mx_emit_call *n, int row, const mx_emit_value *a, const mx_emit_value *b,
+                    const mx_emit_value *y)
 {
-    const formula *f = find_formula(function);
-    const mx_shape_t *shape = n->emit->shape;
-    char at[3][48];
-    mx_emit_at(n->emit, a, at[0]);
-    mx_emit_at(n->emit, b, at[1]);
-    mx_emit_at(n->emit, y, at[2]);
-    const int64_t size = mx_shape_size(&shape[y]);
-    if (mx_shape_size(&shape[a]) == size && mx_shape_size(&shape[b]) == size)
-        return zip_equal(n, f, at[0], at[1], at[2], size);
-    return zip_broadcast(n, f, at[0], at[1], at[2], &shape[a], &shape[b], &shape[y]);
+    const formula *f = &formulas[row];
+    const int64_t size = mx_shape_size(y->shape);
+    if (mx_shape_size(a->shape) == size && mx_shape_size(b->shape) == size)
+        return zip_equal(n, f, a->place, b->place, y->place, size);
+    return zip_broadcast(n, f, a->place, b->place, y->place, a->shape, b->shape, y->shape);
 }
 
 /* ---- an array and a number --------------------------------------------------------------------------------------- */
 
-static mx_code with_scalar(const mx_emit_node *n, const formula *f, bool turned)
+static mx_code with_scalar(const mx_emit_call *n, const formula *f, bool turned)
 {
-    const mx_scalar_attrs *attrs = n->node->attrs;
     char kernel[64];
     snprintf(kernel, sizeof kernel, "%s_%s", turned ? "number" : "scalar", f->name);
     if (make_kernel(n, kernel, f,
@@ -226,43 +201,21 @@ static mx_code with_scalar(const mx_emit_node *n, const formula *f, bool turned)
                     ";\n    }\n}\n"))
         return mx_error_code();
     mx_emit_open(n, kernel, 1);
-    mx_text_print(&n->emit->body, "%lld, ", (long long)mx_shape_size(n->y));
-    mx_emit_float(&n->emit->body, attrs->scalar);
-    mx_text_add(&n->emit->body, ");\n");
-    return MX_OK;
+    mx_emit_print(n, "%lld, ", (long long)mx_shape_size(n->y));
+    mx_emit_float(&n->file->body, *(const double *)n->attrs);
+    return mx_emit_close(n);
 }
 
-/* ---- the rows as operators --------------------------------------------------------------------------------------- */
+/* ---- operators --------------------------------------------------------------------------------------------------- */
 
-static mx_code write_row(const mx_emit_node *n)
+mx_code mx_emit_pointwise(const mx_emit_call *n)
 {
-    const char *op = n->node->op->name;
-    for (size_t i = 0; i < sizeof reversed / sizeof *reversed; i++)
-        if (!strcmp(reversed[i].op, op))
-            return with_scalar(n, find_formula(reversed[i].id), true);
-    for (int i = 0; i < FORMULAS; i++) {
-        const formula *f = &formulas[i];
-        if (!f->elementwise && !strcmp(f->name, op))
-            return mx_emit_unary(n, op);
-        if (f->elementwise && !strcmp(f->scalar, op))
-            return with_scalar(n, f, false);
-        if (f->elementwise && (!strcmp(f->elementwise, op) || !strcmp(f->broadcast, op)))
-            return mx_emit_zip(n, f->name, n->in[0], n->in[1], n->out);
+    const mx_pointwise *use = mx_pointwise_of(n->op);
+    switch (use->form) {
+    case MX_FORM_UNARY: return mx_emit_unary(n, use->row);
+    case MX_FORM_BINARY: return mx_emit_zip(n, use->row, &n->in[0], &n->in[1], &n->out[0]);
+    case MX_FORM_SCALAR:
+    case MX_FORM_REVERSED: return with_scalar(n, &formulas[use->row], use->form == MX_FORM_REVERSED);
+    default: return mx_emit_fail(n, "this operator cannot be written as C");
     }
-    return mx_emit_fail(n, "this operator cannot be written as C");
-}
-
-const mx_emit_row *mx_emit_find_pointwise(const mx_op *op)
-{
-    static const mx_emit_row row = {.op = "", .write = write_row};
-    bool found = false;
-    for (size_t i = 0; i < sizeof reversed / sizeof *reversed; i++)
-        found |= !strcmp(reversed[i].op, op->name);
-    for (int i = 0; i < FORMULAS && !found; i++) {
-        const formula *f = &formulas[i];
-        found = !f->elementwise ? !strcmp(f->name, op->name)
-                                : !strcmp(f->scalar, op->name) || !strcmp(f->elementwise, op->name) ||
-                                      !strcmp(f->broadcast, op->name);
-    }
-    return found ? &row : NULL;
 }
