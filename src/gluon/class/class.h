@@ -20,6 +20,7 @@ struct mx_class {
     int positional;    /* how many of the first options C callers give by position */
     int by_name;       /* how many of the last options front ends take by name only */
     const char *hint;  /* of automatic names; NULL: the name in lower case */
+    const char *node;  /* name of the layer's operator in graphs, "fwd"; NULL: named after the operator */
     const void *methods;
     const char *c_name; /* constructor without mx_; NULL: the name in snake case */
     const char *group;  /* "transforms": where front ends put it apart from the others of its kind; NULL: nowhere */

@@ -20,21 +20,6 @@
 
 /* ---- names ----------------------------------------------------------------------------------------------------- */
 
-/* Layers whose operator is called "fwd"; the others let it be named automatically. */
-static bool names_its_operator(const mx_block *block)
-{
-    static const char *const layers[] = {"Dense",     "Dropout", "BatchNorm", "BatchNormReLU", "SyncBatchNorm",
-                                         "Embedding", "InstanceNorm", "Activation", "LeakyReLU", "PReLU",
-                                         "SELU",      "GELU"};
-    if (!block->cls || block->cls->kind != MX_LAYER)
-        return false;
-    const char *name = block->cls->name;
-    for (size_t i = 0; i < sizeof layers / sizeof *layers; i++)
-        if (!strcmp(name, layers[i]))
-            return true;
-    return !strncmp(name, "Conv", 4) || strstr(name, "Pool");
-}
-
 mx_code mx_trace_enter(mx_trace_scope *scope, const mx_block *block)
 {
     *scope = (mx_trace_scope){.tracing = mx_thread.modes.tracing};
@@ -46,7 +31,7 @@ mx_code mx_trace_enter(mx_trace_scope *scope, const mx_block *block)
         scope->named = true;
     }
     mx_thread.modes.tracing = true;
-    scope->next = mx_names_next(names_its_operator(block) ? "fwd" : NULL);
+    scope->next = mx_names_next(block->cls && block->cls->kind == MX_LAYER ? block->cls->node : NULL);
     return MX_OK;
 }
 

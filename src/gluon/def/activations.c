@@ -108,15 +108,15 @@ static const mx_layer leaky_relu = {.build = build_leaky, .forward = forward_lea
                       prelu = {.build = build_prelu, .forward = forward_leaky}, swish = {.forward = forward_swish};
 
 mx_class mx_classes_activations[] = {
-    {.kind = MX_LAYER, .name = "Activation", .doc = "applies a function elementwise", .schema = &activation_layer_schema, .positional = 1,
+    {.kind = MX_LAYER, .name = "Activation", .node = "fwd", .doc = "applies a function elementwise", .schema = &activation_layer_schema, .positional = 1,
      .hint = "@activation", .methods = &activation},
-    {.kind = MX_LAYER, .name = "LeakyReLU", .doc = "x where positive, else alpha * x", .schema = &alpha_schema, .positional = 1,
+    {.kind = MX_LAYER, .name = "LeakyReLU", .node = "fwd", .doc = "x where positive, else alpha * x", .schema = &alpha_schema, .positional = 1,
      .methods = &leaky_relu, .c_name = "leaky_relu"},
-    {.kind = MX_LAYER, .name = "PReLU", .doc = "x where positive, else a learned multiple of x", .schema = &prelu_schema, .methods = &prelu,
+    {.kind = MX_LAYER, .name = "PReLU", .node = "fwd", .doc = "x where positive, else a learned multiple of x", .schema = &prelu_schema, .methods = &prelu,
      .c_name = "prelu"},
     {.kind = MX_LAYER, .name = "ELU", .doc = "x where positive, else alpha * (exp(x) - 1)", .schema = &elu_schema, .methods = &elu, .c_name = "elu"},
-    {.kind = MX_LAYER, .name = "SELU", .doc = "ELU scaled so that activations keep mean 0 and variance 1", .methods = &selu, .c_name = "selu"},
-    {.kind = MX_LAYER, .name = "GELU", .doc = "x times the probability that a standard normal number is below x", .methods = &gelu, .c_name = "gelu"},
+    {.kind = MX_LAYER, .name = "SELU", .node = "fwd", .doc = "ELU scaled so that activations keep mean 0 and variance 1", .methods = &selu, .c_name = "selu"},
+    {.kind = MX_LAYER, .name = "GELU", .node = "fwd", .doc = "x times the probability that a standard normal number is below x", .methods = &gelu, .c_name = "gelu"},
     {.kind = MX_LAYER, .name = "Swish", .doc = "x * sigmoid(beta * x)", .schema = &swish_schema, .methods = &swish},
     {0},
 };

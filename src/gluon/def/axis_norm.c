@@ -92,7 +92,7 @@ static const mx_layer layer_norm = {.build = build_axis_norm, .forward = forward
 
 mx_class mx_classes_axis_norm[] = {
     {.kind = MX_LAYER, .name = "LayerNorm", .doc = "normalises each example over one axis", .schema = &layer_norm_layer_schema, .methods = &layer_norm},
-    {.kind = MX_LAYER, .name = "InstanceNorm", .doc = "normalises each channel of each example", .schema = &instance_norm_layer_schema,
+    {.kind = MX_LAYER, .name = "InstanceNorm", .node = "fwd", .doc = "normalises each channel of each example", .schema = &instance_norm_layer_schema,
      .methods = &instance_norm},
     {.kind = MX_LAYER, .name = "GroupNorm", .doc = "normalises groups of channels of each example", .schema = &group_norm_layer_schema,
      .methods = &group_norm},

@@ -41,7 +41,7 @@ static const mx_layer dropout = {.forward = forward_dropout, .print = print_drop
                       identity = {.forward = forward_identity}, reflection = {.forward = forward_reflection};
 
 mx_class mx_classes_basic[] = {
-    {.kind = MX_LAYER, .name = "Dropout", .doc = "sets random elements to 0 in training and scales the others up", .schema = &dropout_layer_schema,
+    {.kind = MX_LAYER, .name = "Dropout", .node = "fwd", .doc = "sets random elements to 0 in training and scales the others up", .schema = &dropout_layer_schema,
      .positional = 1, .methods = &dropout},
     {.kind = MX_LAYER, .name = "Flatten", .doc = "joins all axes but the first", .methods = &flatten},
     {.kind = MX_LAYER, .name = "Identity", .doc = "gives back its input", .methods = &identity},

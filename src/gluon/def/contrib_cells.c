@@ -207,7 +207,7 @@ static void print(mx_block *self, mx_text *text)
 static const mx_layer rnn = METHODS(2), lstm = METHODS(3), gru = METHODS(2);
 
 #define ROW(axes, type, kind_, shown) \
-    {.kind = MX_LAYER, .name = "Conv" #axes "D" type "Cell", .doc = shown " whose products are convolutions over " #axes " axes", \
+    {.kind = MX_LAYER, .name = "Conv" #axes "D" type "Cell", .node = "fwd", .doc = shown " whose products are convolutions over " #axes " axes", \
      .schema = &conv_cell##axes##_schema, .positional = 4, .hint = "conv_" #kind_, .methods = &kind_, \
      .c_name = "conv" #axes "d_" #kind_ "_cell", .group = "contrib"}
 #define ROWS(axes) ROW(axes, "RNN", rnn, "a recurrent cell"), ROW(axes, "LSTM", lstm, "an LSTM cell"), ROW(axes, "GRU", gru, "a GRU cell")

@@ -164,7 +164,7 @@ static const mx_layer convolution = {.build = build, .forward = forward, .print 
                       transposed = {.build = build, .forward = forward_transposed, .print = print};
 
 #define ROW(name_, doc_, schema_, methods_, c) \
-    {.kind = MX_LAYER, .name = name_, .doc = doc_, .schema = &schema_, .positional = 2, .hint = "conv", .methods = &methods_, .c_name = c}
+    {.kind = MX_LAYER, .name = name_, .doc = doc_, .schema = &schema_, .positional = 2, .hint = "conv", .node = "fwd", .methods = &methods_, .c_name = c}
 mx_class mx_classes_conv[] = {
     ROW("Conv1D", "convolution over one axis, such as time", conv1d_schema, convolution, "conv1d"),
     ROW("Conv2D", "convolution over two axes, such as an image", conv2d_schema, convolution, "conv2d"),

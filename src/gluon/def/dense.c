@@ -91,9 +91,9 @@ static const mx_layer embedding_methods = {
     .build = build_embedding, .forward = forward_embedding, .print = print_embedding};
 
 mx_class mx_classes_dense[] = {
-    {.kind = MX_LAYER, .name = "Dense", .doc = "a fully connected layer: activation(x W' + b)", .schema = &dense_layer_schema, .positional = 1,
+    {.kind = MX_LAYER, .name = "Dense", .node = "fwd", .doc = "a fully connected layer: activation(x W' + b)", .schema = &dense_layer_schema, .positional = 1,
      .methods = &dense_methods},
-    {.kind = MX_LAYER, .name = "Embedding", .doc = "turns integers into rows of a learned table", .schema = &embedding_layer_schema,
+    {.kind = MX_LAYER, .name = "Embedding", .node = "fwd", .doc = "turns integers into rows of a learned table", .schema = &embedding_layer_schema,
      .positional = 2, .methods = &embedding_methods},
     {0},
 };

@@ -122,10 +122,10 @@ static const mx_layer batch_norm = {.build = build_batch_norm,
     sync = {.build = build_sync, .forward = forward_sync, .print = print_sync, .wide = true};
 
 mx_class mx_classes_norm[] = {
-    {.kind = MX_LAYER, .name = "BatchNorm", .doc = "normalises each channel over the batch", .schema = &batch_norm_layer_schema, .methods = &batch_norm},
-    {.kind = MX_LAYER, .name = "BatchNormReLU", .doc = "BatchNorm followed by relu", .schema = &batch_norm_layer_schema, .methods = &batch_norm_relu,
+    {.kind = MX_LAYER, .name = "BatchNorm", .node = "fwd", .doc = "normalises each channel over the batch", .schema = &batch_norm_layer_schema, .methods = &batch_norm},
+    {.kind = MX_LAYER, .name = "BatchNormReLU", .node = "fwd", .doc = "BatchNorm followed by relu", .schema = &batch_norm_layer_schema, .methods = &batch_norm_relu,
      .c_name = "batch_norm_relu"},
-    {.kind = MX_LAYER, .name = "SyncBatchNorm", .doc = "normalises each channel over the batches of all devices", .schema = &sync_batch_norm_layer_schema,
+    {.kind = MX_LAYER, .name = "SyncBatchNorm", .node = "fwd", .doc = "normalises each channel over the batches of all devices", .schema = &sync_batch_norm_layer_schema,
      .methods = &sync, .group = "contrib"},
     {0},
 };

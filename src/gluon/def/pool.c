@@ -92,7 +92,7 @@ static void print(mx_block *self, mx_text *text)
 static const mx_layer methods = {.build = build, .forward = forward, .print = print};
 
 #define ROW(name_, doc_, schema_, positional_, c) \
-    {.kind = MX_LAYER, .name = name_, .doc = doc_, .schema = &schema_, .positional = positional_, .hint = "pool", .methods = &methods, .c_name = c}
+    {.kind = MX_LAYER, .name = name_, .doc = doc_, .schema = &schema_, .positional = positional_, .hint = "pool", .node = "fwd", .methods = &methods, .c_name = c}
 mx_class mx_classes_pool[] = {
     ROW("MaxPool1D", "the largest element of every window over one axis", max1_schema, 1, "max_pool1d"),
     ROW("MaxPool2D", "the largest element of every window over two axes", max2_schema, 1, "max_pool2d"),
