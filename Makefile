@@ -15,7 +15,7 @@ COMPILE = cmake --build $(1) -j $(JOBS)
 
 MAKEFLAGS += --no-print-directory
 .NOTPARALLEL:
-.PHONY: build python demo test test-gpu test-gpu-sanitize pytest oracle oracle-venv bench check install clean format help setup asan tsan clang-build everything cuda cuda-check format-check layers families setup-check
+.PHONY: build python demo test test-gpu test-gpu-sanitize pytest oracle oracle-venv bench check install clean format help setup asan tsan clang-build everything cuda cuda-check format-check layers families facts setup-check
 
 build: ## the library, the gluon command and the C examples, in build/
 	@sh tools/setup.sh build
@@ -58,7 +58,7 @@ bench: python ## measure, beside the machine's limits and NumPy; PEERS="mxnet to
 	$(call COMPILE,$(BUILD))
 	PEERS="$(PEERS)" sh tools/bench.sh $(BUILD)
 
-check: setup-check layers families format-check clang-build cuda ## layers, families, format, clang without warnings, the CUDA part as it is shipped
+check: setup-check layers families facts format-check clang-build cuda ## layers, families, facts, format, clang without warnings, the CUDA part as it is shipped
 
 install: build ## into PREFIX (default /usr/local); DESTDIR is respected
 	cmake --install $(BUILD) --prefix $(PREFIX)
@@ -117,3 +117,6 @@ layers:
 
 families:
 	@python3 tools/check_families.py
+
+facts:
+	@python3 tools/check_facts.py

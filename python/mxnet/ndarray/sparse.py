@@ -16,8 +16,6 @@ from .ndarray import add, divide, multiply, subtract  # noqa: F401
 _slice = slice  # an operator of this module has that name, too
 
 globals().update({name: op for name, op in _register.family("sparse").items() if not name.startswith("_")})
-for _name in ("arccos", "arccosh", "cos", "cosh", "gamma", "gammaln", "negative"):  # the classic module has them, too
-    globals().setdefault(_name, _register.OPERATORS[_name])
 
 
 def _whole(key):
