@@ -17,9 +17,8 @@ cd "${1:-$(dirname "$0")/..}"
 {
     for header in include/gluon/*.h; do echo "public ${header#include/}"; done
     for header in src/gluon/*.h; do [ -e "$header" ] && echo "internal ${header#src/}"; done
-    find src include examples -name '*.[ch]' -o -name '*.cu' -o -name '*.cuh' -o -name '*.inc' | sort | while read -r file; do
-        grep -nE '^[[:space:]]*#[[:space:]]*include[[:space:]]*[<"]' "$file" | sed "s|^|$file |" || true
-    done
+    find src include examples -name '*.[ch]' -o -name '*.cu' -o -name '*.cuh' -o -name '*.inc' | sort |
+        xargs grep -nHE '^[[:space:]]*#[[:space:]]*include[[:space:]]*[<"]' | sed 's/:/ /'
 } | awk '
 BEGIN {
     count = split("base ndarray op graph pass exec gluon", order, " ")
