@@ -1,5 +1,5 @@
 #!/bin/sh
-# Formats C files by .clang-format, but lets three things keep the layout they were given by hand: macros (X-macro
+# Formats C and CUDA files by .clang-format, but lets three things keep the layout they were given by hand: macros (X-macro
 # lists above all), lists in braces of several lines (initializers, enums) and one-line structs.
 # Macros that clang-format cannot know are hidden from it: lines of instances (TILE(1) TILE(2)), UNROLL for (...), and
 # names made by a macro (FN(tile) *t, which it would take for a product).
@@ -13,7 +13,7 @@ check=false
 if [ "${1:-}" = --check ]; then check=true; shift; fi
 if [ $# = 0 ]; then
     # Names of our files have no spaces.
-    set -- $(find src include cli python examples tests bench tools \( -name '*.[ch]' -o -name '*.inc' \) | sort)
+    set -- $(find src include cli python examples tests bench tools \( -name '*.[ch]' -o -name '*.cu' -o -name '*.cuh' -o -name '*.inc' \) | sort)
 fi
 if ! command -v clang-format >/dev/null 2>&1; then
     echo "format: clang-format is not there (Debian package clang-format)" >&2

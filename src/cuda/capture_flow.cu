@@ -20,7 +20,8 @@ typedef std::vector<cudaGraphNode_t> node_list;
 typedef std::unordered_set<cudaGraphNode_t> node_set;
 
 enum { PLAIN, EARLY, KINDS };
-static const cudaGraphEdgeData early_edge = {cudaGraphKernelNodePortProgrammatic, 0, cudaGraphDependencyTypeProgrammatic};
+static const cudaGraphEdgeData early_edge = {cudaGraphKernelNodePortProgrammatic, 0,
+                                             cudaGraphDependencyTypeProgrammatic};
 
 /* Kinds are told to CUDA apart: a call that gets both takes plain edges for early ones. */
 struct edges {
@@ -105,7 +106,8 @@ static bool between_parts(const mx_capture *r, const std::vector<int> &part_of, 
 }
 
 /* The nodes of each part that none of its own comes before (after). */
-static void find_ends(const mx_capture *r, const edges &within, std::vector<node_list> *first, std::vector<node_list> *last)
+static void find_ends(const mx_capture *r, const edges &within, std::vector<node_list> *first,
+                      std::vector<node_list> *last)
 {
     node_set followers, leaders;
     for (int k = 0; k < KINDS; k++) {

@@ -13,11 +13,11 @@ struct product {
 
 static mx_code multiply(const mx_kernel_call *call, const product &p)
 {
-    return mx_cuda_gemm_run(call, p.c->dtype,
-                            {p.trans_a, p.trans_b, p.m, p.n, p.k, mx_data(p.a), p.trans_a ? p.m : p.k, mx_data(p.b),
-                             p.trans_b ? p.k : p.n, mx_data(p.c), p.n, 1, 0, p.batch, p.m * p.k, p.k * p.n, p.m * p.n, false,
-                             p.bias ? mx_data(p.bias) : nullptr, p.relu, nullptr,
-                             p.mask ? mx_data(p.mask) : nullptr});
+    const mx_cuda_gemm g = {
+        p.trans_a, p.trans_b, p.m, p.n, p.k, mx_data(p.a), p.trans_a ? p.m : p.k, mx_data(p.b),
+        p.trans_b ? p.k : p.n, mx_data(p.c), p.n, 1, 0, p.batch, p.m * p.k, p.k * p.n, p.m * p.n, false,
+        p.bias ? mx_data(p.bias) : nullptr, p.relu, nullptr, p.mask ? mx_data(p.mask) : nullptr};
+    return mx_cuda_gemm_run(call, p.c->dtype, g);
 }
 
 static mx_code zero(const mx_kernel_call *call, mx_cuda_device *d, const mx_array *x)
@@ -48,7 +48,8 @@ static mx_code run_dot_masked(const mx_kernel_call *call, const mx_array *mask)
         m *= i == (attrs->transpose_a ? 0 : a->ndim - 1) ? 1 : a->shape[i];
     for (int i = 0; i < b->ndim; i++)
         n *= i == (attrs->transpose_b ? b->ndim - 1 : 0) ? 1 : b->shape[i];
-    return run_product(call, {a, b, nullptr, call->out[0], attrs->transpose_a, attrs->transpose_b, m, n, k, 1, false, mask});
+    return run_product(call,
+                       {a, b, nullptr, call->out[0], attrs->transpose_a, attrs->transpose_b, m, n, k, 1, false, mask});
 }
 static mx_code run_dot(const mx_kernel_call *call) { return run_dot_masked(call, nullptr); }
 static mx_code run_dot_relu_grad(const mx_kernel_call *call)
@@ -89,9 +90,10 @@ static mx_code run_dense_gradients(const mx_kernel_call *call)
         return mx_error_code();
     if (!rows || !features) /* nothing to multiply */
         return zero(call, d, call->out[0]) || zero(call, d, call->out[1]) ? mx_error_code() : MX_OK;
-    return mx_cuda_gemm_run(call, ograd->dtype,
-                            {true, false, hidden, features, rows, mx_data(ograd), hidden, mx_data(data), features,
-                             mx_data(call->out[0]), features, 1, 0, 1, 0, 0, 0, false, nullptr, false, mx_data(call->out[1])});
+    const mx_cuda_gemm g = {
+        true, false, hidden, features, rows, mx_data(ograd), hidden, mx_data(data), features, mx_data(call->out[0]),
+        features, 1, 0, 1, 0, 0, 0, false, nullptr, false, mx_data(call->out[1])};
+    return mx_cuda_gemm_run(call, ograd->dtype, g);
 }
 
 MX_CUDA_KERNELS(dot) = {{"dot", run_dot, NULL},

@@ -96,7 +96,10 @@ static mx_code blas_fail(const mx_kernel_call *call, cublasStatus_t status)
 
 static cudaDataType data_type(int dtype)
 {
-    return dtype == MX_FLOAT64 ? CUDA_R_64F : dtype == MX_FLOAT16 ? CUDA_R_16F : dtype == MX_BFLOAT16 ? CUDA_R_16BF : CUDA_R_32F;
+    return dtype == MX_FLOAT64    ? CUDA_R_64F
+           : dtype == MX_FLOAT16  ? CUDA_R_16F
+           : dtype == MX_BFLOAT16 ? CUDA_R_16BF
+                                  : CUDA_R_32F;
 }
 
 static cublasComputeType_t compute_type(int dtype, bool tf32)
@@ -118,19 +121,21 @@ static mx_code add_bias(const mx_kernel_call *call, mx_cuda_device *d, int type,
         });
     else
         mx_cuda_each_kernel<<<blocks, MX_CUDA_BLOCK, 0, d->stream>>>(size, [=] __device__(int64_t i) {
-            const float x = mx_cuda_load<float>(y, type, i) + (b ? mx_cuda_load<float>(b, type, i / inner % channels) : 0);
+            const float x =
+                mx_cuda_load<float>(y, type, i) + (b ? mx_cuda_load<float>(b, type, i / inner % channels) : 0);
             mx_cuda_store<float>(y, type, i, relu && x < 0 ? 0 : x);
         });
     return mx_cuda_launched(call);
 }
 
-mx_code mx_cuda_bias_relu(const mx_kernel_call *call, mx_array *out, const mx_array *bias, int64_t channels, int64_t inner,
-                          bool relu)
+mx_code mx_cuda_bias_relu(const mx_kernel_call *call, mx_array *out, const mx_array *bias, int64_t channels,
+                          int64_t inner, bool relu)
 {
     mx_cuda_device *d = mx_cuda_of(call);
     if (!d)
         return mx_error_code();
-    return add_bias(call, d, out->dtype, mx_data(out), out->size, bias ? mx_data(bias) : nullptr, channels, inner, relu);
+    return add_bias(call, d, out->dtype, mx_data(out), out->size, bias ? mx_data(bias) : nullptr, channels, inner,
+                    relu);
 }
 
 /* out (columns) = sums over the rows of x (rows, columns); 32 columns per block. */
@@ -182,10 +187,12 @@ static mx_code run_classic(const mx_kernel_call *call, mx_cuda_device *d, int dt
     const bool wide = dtype == MX_FLOAT64;
     const cudaDataType type = data_type(dtype);
     const void *alpha = wide ? (const void *)&g.alpha : &alpha_f, *beta = wide ? (const void *)&g.beta : &beta_f;
-    mx_code code = blas_fail(call, cublasGemmStridedBatchedEx(
-        d->blas, g.trans_b ? CUBLAS_OP_T : CUBLAS_OP_N, g.trans_a ? CUBLAS_OP_T : CUBLAS_OP_N, (int)g.n, (int)g.m, (int)g.k,
-        alpha, g.b, type, (int)g.ldb, g.stride_b, g.a, type, (int)g.lda, g.stride_a, beta, g.c, type, (int)g.ldc, g.stride_c,
-        (int)g.batch, compute_type(dtype, tf32), CUBLAS_GEMM_DEFAULT));
+    mx_code code =
+        blas_fail(call, cublasGemmStridedBatchedEx(d->blas, g.trans_b ? CUBLAS_OP_T : CUBLAS_OP_N,
+                                                   g.trans_a ? CUBLAS_OP_T : CUBLAS_OP_N, (int)g.n, (int)g.m, (int)g.k,
+                                                   alpha, g.b, type, (int)g.ldb, g.stride_b, g.a, type, (int)g.lda,
+                                                   g.stride_a, beta, g.c, type, (int)g.ldc, g.stride_c, (int)g.batch,
+                                                   compute_type(dtype, tf32), CUBLAS_GEMM_DEFAULT));
     code = code ? code : add_up(call, d, dtype, g);
     code = code ? code : put_mask(call, d, dtype, g);
     return code ? code : add_bias(call, d, dtype, g.c, g.batch * g.m * g.n, g.bias, g.n, 1, g.relu);
@@ -214,7 +221,8 @@ static void set_vector(choice *c, const mx_cuda_gemm &g)
 static void describe(choice *c, int dtype, const mx_cuda_gemm &g, bool tf32)
 {
     const cudaDataType type = data_type(dtype);
-    const cublasOperation_t first = g.trans_b ? CUBLAS_OP_T : CUBLAS_OP_N, second = g.trans_a ? CUBLAS_OP_T : CUBLAS_OP_N;
+    const cublasOperation_t first = g.trans_b ? CUBLAS_OP_T : CUBLAS_OP_N,
+                            second = g.trans_a ? CUBLAS_OP_T : CUBLAS_OP_N;
     const cublasLtEpilogue_t after = g.bias && g.relu ? CUBLASLT_EPILOGUE_RELU_BIAS
                                      : g.bias         ? CUBLASLT_EPILOGUE_BIAS
                                      : g.relu         ? CUBLASLT_EPILOGUE_RELU
@@ -235,8 +243,8 @@ static cublasStatus_t run_lt(mx_cuda_device *d, choice &c, const mx_cuda_gemm &g
 {
     const float alpha = (float)g.alpha, beta = (float)g.beta;
     set_vector(&c, g);
-    return cublasLtMatmul((cublasLtHandle_t)d->blas, &c.product, &alpha, g.b, &c.b, g.a, &c.a, &beta, g.c, &c.c, g.c, &c.c,
-                          &c.algorithm, workspace, c.workspace, d->stream);
+    return cublasLtMatmul((cublasLtHandle_t)d->blas, &c.product, &alpha, g.b, &c.b, g.a, &c.a, &beta, g.c, &c.c, g.c,
+                          &c.c, &c.algorithm, workspace, c.workspace, d->stream);
 }
 
 /* What the library thinks is best, best first. */
@@ -252,8 +260,8 @@ static int guesses(mx_cuda_device *d, choice &c, const kind &x, cublasLtMatmulHe
     cublasLtMatmulPreferenceSetAttribute(&wish, CUBLASLT_MATMUL_PREF_MIN_ALIGNMENT_B_BYTES, &b, sizeof b);
     cublasLtMatmulPreferenceSetAttribute(&wish, CUBLASLT_MATMUL_PREF_MIN_ALIGNMENT_C_BYTES, &out, sizeof out);
     cublasLtMatmulPreferenceSetAttribute(&wish, CUBLASLT_MATMUL_PREF_MIN_ALIGNMENT_D_BYTES, &out, sizeof out);
-    const cublasStatus_t status = cublasLtMatmulAlgoGetHeuristic((cublasLtHandle_t)d->blas, &c.product, &c.b, &c.a, &c.c, &c.c,
-                                                                 &wish, TRIED, found, &n);
+    const cublasStatus_t status = cublasLtMatmulAlgoGetHeuristic((cublasLtHandle_t)d->blas, &c.product, &c.b, &c.a,
+                                                                 &c.c, &c.c, &wish, TRIED, found, &n);
     return status == CUBLAS_STATUS_SUCCESS ? n : 0;
 }
 
@@ -340,7 +348,8 @@ static void measure(const mx_kernel_call *call, mx_cuda_device *d, const kind &x
 {
     static std::mutex measuring;
     std::lock_guard<std::mutex> guard(measuring);
-    const size_t bytes = x.adds ? (size_t)((g.batch - 1) * g.stride_c + g.m * g.ldc) * (size_t)mx_dtype_size((mx_dtype)x.dtype) : 0;
+    const size_t bytes =
+        x.adds ? (size_t)((g.batch - 1) * g.stride_c + g.m * g.ldc) * (size_t)mx_dtype_size((mx_dtype)x.dtype) : 0;
     void *target = nullptr;
     bench *b = bench_of(d);
     if (!b || cudaStreamSynchronize(d->stream) != cudaSuccess)
@@ -389,11 +398,12 @@ static choice choose(const mx_kernel_call *call, mx_cuda_device *d, const kind &
     const int n = guesses(d, made, x, found);
     made.settled = !n;
     static std::atomic<int> measured;
-    const bool enough = measured >= MOST_MEASURED; /* a program whose shapes change all the time shall not wait each time */
+    const bool enough = measured >= MOST_MEASURED; /* or a program whose shapes keep changing would wait each time */
     if (n && !d->pool && !enough)
         measured++, measure(call, d, x, g, &made, n, found);
     if (!made.settled)
-        made.settled = !d->pool, made.by = BY_CUBLASLT, made.algorithm = found[0].algo, made.workspace = found[0].workspaceSize;
+        made.settled = !d->pool, made.by = BY_CUBLASLT, made.algorithm = found[0].algo,
+        made.workspace = found[0].workspaceSize;
     return made;
 }
 
@@ -416,8 +426,8 @@ mx_code mx_cuda_gemm_run(const mx_kernel_call *call, int dtype, const mx_cuda_ge
     if (!d || !mx_cuda_blas(d))
         return mx_error_code();
     if (g.m > INT32_MAX || g.n > INT32_MAX || g.k > INT32_MAX || g.batch > INT32_MAX)
-        return mx_op_fail(call->op, MX_ERR_SHAPE, "matrices of %lld x %lld x %lld are too large for gpu(%d)", (long long)g.m,
-                          (long long)g.n, (long long)g.k, d->id);
+        return mx_op_fail(call->op, MX_ERR_SHAPE, "matrices of %lld x %lld x %lld are too large for gpu(%d)",
+                          (long long)g.m, (long long)g.n, (long long)g.k, d->id);
     if (!g.m || !g.n || !g.batch)
         return MX_OK;
     const bool tf32 = dtype == MX_FLOAT32 && !g.exact && mx_flags_get()->cuda_tf32;

@@ -57,7 +57,8 @@ template <reading R, int V> struct lane_lines {
         if constexpr (R == LINES) {
 #pragma unroll
             for (int l = 0; l < V; l++) {
-                const float4 four = line[l] && left > 0 ? __ldg((const float4 *)(line[l] + k)) : make_float4(0, 0, 0, 0);
+                const float4 four =
+                    line[l] && left > 0 ? __ldg((const float4 *)(line[l] + k)) : make_float4(0, 0, 0, 0);
                 v[0][l] = four.x, v[1][l] = four.y, v[2][l] = four.z, v[3][l] = four.w;
             }
         } else if constexpr (R == ACROSS && V == 4) {
@@ -202,7 +203,8 @@ template <int MI, int NI, int KW> static cudaError_t launch(mx_cuda_device *d, c
 
 bool mx_cuda_small_gemm_suits(const mx_cuda_device *d, int dtype, const mx_cuda_gemm &g, bool tf32)
 {
-    return dtype == MX_FLOAT32 && tf32 && g.batch == 1 && g.m * g.n <= MOST_OUT && g.k <= MOST_SUM && mx_cuda_has_tf32(d);
+    return dtype == MX_FLOAT32 && tf32 && g.batch == 1 && g.m * g.n <= MOST_OUT && g.k <= MOST_SUM &&
+           mx_cuda_has_tf32(d);
 }
 
 cudaError_t mx_cuda_small_gemm(mx_cuda_device *d, const mx_cuda_gemm &g, int tiling)

@@ -18,7 +18,8 @@ template <class T> static mx_code gather(const mx_kernel_call *call, const mx_cu
 {
     const T *from = (const T *)mx_data(call->in[0]);
     T *to = (T *)mx_data(call->out[0]);
-    return mx_cuda_each(call, p.n * p.after, [=] __device__(int64_t i) { to[i] = from[p.at(i / p.after) + i % p.after]; });
+    return mx_cuda_each(call, p.n * p.after,
+                        [=] __device__(int64_t i) { to[i] = from[p.at(i / p.after) + i % p.after]; });
 }
 
 static mx_code run_gather_nd(const mx_kernel_call *call)
@@ -39,7 +40,8 @@ template <class T> static mx_code gather_back(const mx_kernel_call *call)
     mx_cuda_device *d = mx_cuda_of(call);
     if (!d || mx_cuda_fail(cudaMemsetAsync(to, 0, mx_bytes(call->out[0]), d->stream), call->op->name))
         return mx_error_code();
-    return mx_cuda_each(call, p.n * p.after, [=] __device__(int64_t i) { atomicAdd(&to[p.at(i / p.after) + i % p.after], from[i]); });
+    return mx_cuda_each(call, p.n * p.after,
+                        [=] __device__(int64_t i) { atomicAdd(&to[p.at(i / p.after) + i % p.after], from[i]); });
 }
 MX_CUDA_FLOATS(run_gather_back, gather_back)
 

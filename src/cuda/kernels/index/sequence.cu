@@ -60,7 +60,8 @@ template <class T> static mx_code act(const mx_kernel_call *call, const sequence
     });
 }
 
-static mx_code run(const mx_kernel_call *call, const mx_array *whole, bool use_lengths, int axis, double value, action what)
+static mx_code run(const mx_kernel_call *call, const mx_array *whole, bool use_lengths, int axis, double value,
+                   action what)
 {
     sequences s = {};
     uint64_t bits = 0;

@@ -31,20 +31,21 @@ struct row_start { /* offsets of the rows, for CUB */
     __host__ __device__ int64_t operator()(int64_t row) const { return row * n; }
 };
 
-static mx_code sort_pairs(const mx_kernel_call *call, mx_cuda_device *d, int64_t rows, int64_t n, uint64_t *keys, int64_t *places)
+static mx_code sort_pairs(const mx_kernel_call *call, mx_cuda_device *d, int64_t rows, int64_t n, uint64_t *keys,
+                          int64_t *places)
 {
     thrust::counting_iterator<int64_t> count(0);
     auto begin = thrust::make_transform_iterator(count, row_start{n});
     size_t bytes = 0;
     const int64_t all = rows * n;
-    cudaError_t status = cub::DeviceSegmentedSort::StableSortPairs(nullptr, bytes, keys, keys + all, places, places + all, all,
-                                                                   rows, begin, begin + 1, d->stream);
+    cudaError_t status = cub::DeviceSegmentedSort::StableSortPairs(
+        nullptr, bytes, keys, keys + all, places, places + all, all, rows, begin, begin + 1, d->stream);
     mx_cuda_scratch room(d, bytes ? bytes : 1);
     if (!room.memory)
         return mx_error_code();
     if (status == cudaSuccess)
-        status = cub::DeviceSegmentedSort::StableSortPairs(room.memory, bytes, keys, keys + all, places, places + all, all, rows,
-                                                           begin, begin + 1, d->stream);
+        status = cub::DeviceSegmentedSort::StableSortPairs(room.memory, bytes, keys, keys + all, places, places + all,
+                                                           all, rows, begin, begin + 1, d->stream);
     return mx_cuda_fail(status, call->op->name);
 }
 
@@ -57,7 +58,8 @@ static mx_code write_values(const mx_kernel_call *call, const order &o, const in
     const int type = call->in[0]->dtype;
     const bool real = mx_dtype_is_float(type);
     return mx_cuda_each(call, s.outer * k * s.inner, [=] __device__(int64_t i) {
-        const int64_t before = i / s.inner / k, rank = i / s.inner % k, after = i % s.inner, row = before * s.inner + after;
+        const int64_t before = i / s.inner / k, rank = i / s.inner % k, after = i % s.inner,
+                      row = before * s.inner + after;
         const int64_t from = (before * s.n + places[row * s.n + rank]) * s.inner + after;
         if (real)
             mx_cuda_store<double>(to, type, i, mx_cuda_load<double>(x, type, from));
@@ -154,4 +156,5 @@ static mx_code run_topk(const mx_kernel_call *call)
     return run(call, o);
 }
 
-MX_CUDA_KERNELS(sort) = {{"sort", run_sort, NULL}, {"argsort", run_argsort, NULL}, {"topk", run_topk, NULL}, {NULL, NULL, NULL}};
+MX_CUDA_KERNELS(sort) = {
+    {"sort", run_sort, NULL}, {"argsort", run_argsort, NULL}, {"topk", run_topk, NULL}, {NULL, NULL, NULL}};

@@ -31,7 +31,8 @@ struct indices {
 };
 
 /* Runs body(indices) and, in mode RAISE, waits for the verdict. */
-template <class F> static mx_code with_indices(const mx_kernel_call *call, const mx_array *x, int64_t size, int mode, F body)
+template <class F>
+static mx_code with_indices(const mx_kernel_call *call, const mx_array *x, int64_t size, int mode, F body)
 {
     mx_cuda_device *d = mx_cuda_of(call);
     if (!d)
@@ -49,13 +50,16 @@ template <class F> static mx_code with_indices(const mx_kernel_call *call, const
         cudaMemcpyAsync(&outside, flag.memory, sizeof(int), cudaMemcpyDeviceToHost, d->stream);
         code = mx_cuda_fail(cudaStreamSynchronize(d->stream), call->op->name);
     }
-    return outside ? mx_op_fail(call->op, MX_ERR_INDEX, "an index is outside an axis of size %lld", (long long)size) : code;
+    return outside ? mx_op_fail(call->op, MX_ERR_INDEX, "an index is outside an axis of size %lld", (long long)size)
+                   : code;
 }
 
 /* ---- one list of indices for all blocks ------------------------------------------------------------------------ */
 
 /* out (outer, n, inner) = data (outer, size, inner) at the indices */
-template <class T> static mx_code take_rows(const mx_kernel_call *call, const mx_cuda_split &s, int64_t n, const mx_array *data, indices index)
+template <class T>
+static mx_code take_rows(const mx_kernel_call *call, const mx_cuda_split &s, int64_t n, const mx_array *data,
+                         indices index)
 {
     const T *from = (const T *)mx_data(data);
     T *to = (T *)mx_data(call->out[0]);
@@ -69,7 +73,8 @@ static mx_code take_from(const mx_kernel_call *call, const mx_array *data, const
 {
     const mx_cuda_split s(data, mx_axis(axis, data->ndim));
     return with_indices(call, list, s.n, mode, [&](indices index) {
-        return mx_cuda_by_item(data, [&](auto item) { return take_rows<decltype(item)>(call, s, list->size, data, index); });
+        return mx_cuda_by_item(data,
+                               [&](auto item) { return take_rows<decltype(item)>(call, s, list->size, data, index); });
     });
 }
 
@@ -136,7 +141,10 @@ static mx_code run_pick(const mx_kernel_call *call)
     return take_along(call, s, a->mode == MX_PICK_CLIP ? CLIP : WRAP);
 }
 
-static mx_code run_batch_take(const mx_kernel_call *call) { return take_along(call, mx_cuda_split(call->in[0], 1), CLIP); }
+static mx_code run_batch_take(const mx_kernel_call *call)
+{
+    return take_along(call, mx_cuda_split(call->in[0], 1), CLIP);
+}
 
 template <class T> static mx_code put_along(const mx_kernel_call *call)
 {

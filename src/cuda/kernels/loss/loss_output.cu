@@ -77,7 +77,8 @@ template <class T> static mx_code softmax_backward(const mx_kernel_call *call)
     const double fixed = soft || valid ? a->grad_scale : a->grad_scale / (batch * (double)h.inner);
     const double alpha = a->smooth_alpha, rest = h.n > 1 ? alpha / (double)(h.n - 1) : 0, ignore = a->ignore_label;
     const bool ignoring = a->use_ignore;
-    const T *out = (const T *)mx_data(y), *g = !mx_is_none(call->in[2]) && a->out_grad ? (const T *)mx_data(call->in[2]) : nullptr;
+    const T *out = (const T *)mx_data(y),
+            *g = !mx_is_none(call->in[2]) && a->out_grad ? (const T *)mx_data(call->in[2]) : nullptr;
     const void *labels = mx_data(label);
     const int type = label->dtype;
     const double *count = counted.as<double>();
@@ -89,7 +90,8 @@ template <class T> static mx_code softmax_backward(const mx_kernel_call *call)
         const T scale = !soft && ignoring && target == ignore ? 0 : (T)(count ? fixed / *count : fixed);
         for (int64_t k = threadIdx.x; k < h.n; k += blockDim.x) {
             const int64_t i = at + k * h.inner;
-            const T wanted = soft ? (T)mx_cuda_load<double>(labels, type, i) : (T)rest + (k == hit ? (T)(1 - alpha - rest) : 0);
+            const T wanted =
+                soft ? (T)mx_cuda_load<double>(labels, type, i) : (T)rest + (k == hit ? (T)(1 - alpha - rest) : 0);
             dx[i] = (out[i] - wanted) * scale * (g ? g[i] : 1);
         }
     });
@@ -106,7 +108,8 @@ template <class T> static mx_code svm_backward(const mx_kernel_call *call)
     const bool linear = a->use_linear;
     T *dx = (T *)mx_data(call->out[0]);
     return mx_cuda_each(call, data->size, [=] __device__(int64_t i) {
-        const T sign = (double)(i % n) == mx_cuda_load<double>(labels, type, i / n) ? -1 : 1, violation = margin + sign * x[i];
+        const T sign = (double)(i % n) == mx_cuda_load<double>(labels, type, i / n) ? -1 : 1,
+                violation = margin + sign * x[i];
         dx[i] = violation > 0 ? sign * weight * (linear ? 1 : 2 * violation) : 0;
     });
 }

@@ -99,7 +99,8 @@ template <class C> struct job {
 
 template <class C, int LOADS> __global__ void warp_forward(const __grid_constant__ job<C> t)
 {
-    for (int64_t row = (int64_t)blockIdx.x * WARPS + threadIdx.x / 32; row < t.count; row += (int64_t)gridDim.x * WARPS) {
+    for (int64_t row = (int64_t)blockIdx.x * WARPS + threadIdx.x / 32; row < t.count;
+         row += (int64_t)gridDim.x * WARPS) {
         warp_row<C, LOADS> x;
         const int valid = (int)t.l.of(row, t.n);
         C most = -(C)INFINITY, sum = 0;
@@ -121,7 +122,8 @@ template <class C, int LOADS> __global__ void warp_forward(const __grid_constant
 
 template <class C, int LOADS> __global__ void warp_backward(const __grid_constant__ job<C> t)
 {
-    for (int64_t row = (int64_t)blockIdx.x * WARPS + threadIdx.x / 32; row < t.count; row += (int64_t)gridDim.x * WARPS) {
+    for (int64_t row = (int64_t)blockIdx.x * WARPS + threadIdx.x / 32; row < t.count;
+         row += (int64_t)gridDim.x * WARPS) {
         warp_row<C, LOADS> g, y;
         C sum = 0;
         g.read(t.x, row * t.n, t.n, t.aligned);
@@ -147,11 +149,11 @@ template <class C> static mx_code run_warps(const mx_kernel_call *call, const ro
     t.count = r.count, t.n = (int)r.n;
     t.aligned = r.fours && (!t.y.data || mx_cuda_aligned(t.y.data, t.y.type));
     const int loads = (int)((r.n + WARP_LOAD - 1) / WARP_LOAD);
-    const auto kernel = backward ? loads <= 1   ? warp_backward<C, 1>
-                                   : loads <= 2 ? warp_backward<C, 2>
-                                   : loads <= 4 ? warp_backward<C, 4>
-                                                : warp_backward<C, 8>
-                        : loads <= 1 ? warp_forward<C, 1>
+    const auto kernel = backward     ? loads <= 1   ? warp_backward<C, 1>
+                                       : loads <= 2 ? warp_backward<C, 2>
+                                       : loads <= 4 ? warp_backward<C, 4>
+                                                    : warp_backward<C, 8>
+                            : loads <= 1 ? warp_forward<C, 1>
                         : loads <= 2 ? warp_forward<C, 2>
                         : loads <= 4 ? warp_forward<C, 4>
                                      : warp_forward<C, 8>;
@@ -161,7 +163,8 @@ template <class C> static mx_code run_warps(const mx_kernel_call *call, const ro
 
 /* ---- softmax ----------------------------------------------------------------------------------------------------- */
 
-template <class C> static mx_code forward(const mx_kernel_call *call, const rows &r, double factor, bool logarithm, lengths l)
+template <class C>
+static mx_code forward(const mx_kernel_call *call, const rows &r, double factor, bool logarithm, lengths l)
 {
     const mx_cuda_values x(call->in[0]), y(call->out[0]);
     const C scale = (C)factor;
@@ -179,7 +182,10 @@ template <class C> static mx_code forward(const mx_kernel_call *call, const rows
     });
 }
 
-static double factor_of(const mx_softmax_attrs *a, double sign) { return sign / (std::isnan(a->temperature) ? 1 : a->temperature); }
+static double factor_of(const mx_softmax_attrs *a, double sign)
+{
+    return sign / (std::isnan(a->temperature) ? 1 : a->temperature);
+}
 
 template <class C> static mx_code softmax_kind(const mx_kernel_call *call, bool logarithm, double sign)
 {
@@ -207,9 +213,8 @@ template <class C> static mx_code backward_kind(const mx_kernel_call *call, bool
     return mx_cuda_rows(call, r.count, r.n, [=] __device__(int64_t row) {
         const mx_cuda_line at = r.at(row);
         C mine = 0;
-        mx_cuda_line_each<C>(g, at, r.n, [&](int64_t i, C v) {
-            mine += v * (logarithm ? (C)1 : y.get<C>(at.start + i * at.inner));
-        });
+        mx_cuda_line_each<C>(
+            g, at, r.n, [&](int64_t i, C v) { mine += v * (logarithm ? (C)1 : y.get<C>(at.start + i * at.inner)); });
         const C total = mx_cuda_block_sum(mine);
         mx_cuda_line_map<C>(g, dx, at, [=](int64_t i, C v) {
             const C result = y.get<C>(at.start + i * at.inner);
@@ -217,9 +222,18 @@ template <class C> static mx_code backward_kind(const mx_kernel_call *call, bool
         });
     });
 }
-template <class C> static mx_code backward_softmax(const mx_kernel_call *call) { return backward_kind<C>(call, false, 1); }
-template <class C> static mx_code backward_log_softmax(const mx_kernel_call *call) { return backward_kind<C>(call, true, 1); }
-template <class C> static mx_code backward_softmin(const mx_kernel_call *call) { return backward_kind<C>(call, false, -1); }
+template <class C> static mx_code backward_softmax(const mx_kernel_call *call)
+{
+    return backward_kind<C>(call, false, 1);
+}
+template <class C> static mx_code backward_log_softmax(const mx_kernel_call *call)
+{
+    return backward_kind<C>(call, true, 1);
+}
+template <class C> static mx_code backward_softmin(const mx_kernel_call *call)
+{
+    return backward_kind<C>(call, false, -1);
+}
 
 template <class C> static mx_code activation(const mx_kernel_call *call)
 {
@@ -355,7 +369,7 @@ template <class C> static mx_code find_losses(const mx_kernel_call *call, const 
         return by_blocks<C>(call, t);
     const bool plain = t.plain();
     const auto kernel = t.r.n <= 32              ? plain ? warp_losses<C, 1, 1, true> : warp_losses<C, 1, 1, false>
-                        : t.r.n <= WARP_LOAD     ? warp_losses<C, 1, MX_CUDA_LANES, false>
+                                     : t.r.n <= WARP_LOAD ? warp_losses<C, 1, MX_CUDA_LANES, false>
                         : t.r.n <= 4 * WARP_LOAD ? warp_losses<C, 4, MX_CUDA_LANES, false>
                                                  : warp_losses<C, 8, MX_CUDA_LANES, false>;
     return mx_cuda_fail(mx_cuda_launch_early(d, kernel, dim3((unsigned)blocks), WARPS * 32, t), call->op->name);
@@ -365,8 +379,14 @@ template <class C> static mx_code cross_entropy(const mx_kernel_call *call)
 {
     const mx_softmax_ce_attrs *a = (const mx_softmax_ce_attrs *)call->attrs;
     const mx_array *x = call->in[0];
-    return find_losses<C>(call, {rows(x, x, a->axis), mx_cuda_values(x), mx_cuda_values(call->out[0]),
-                                 mx_cuda_values(call->out[1]), {}, {}, {mx_cuda_values(call->in[1]), a->sparse_label}, false});
+    return find_losses<C>(call, {rows(x, x, a->axis),
+                                 mx_cuda_values(x),
+                                 mx_cuda_values(call->out[0]),
+                                 mx_cuda_values(call->out[1]),
+                                 {},
+                                 {},
+                                 {mx_cuda_values(call->in[1]), a->sparse_label},
+                                 false});
 }
 
 /* The sum of all losses. */
@@ -383,8 +403,14 @@ template <class C> static mx_code total_cross_entropy(const mx_kernel_call *call
     if (count && !room.memory)
         return mx_error_code();
     const mx_code code = !count ? MX_OK
-                                : find_losses<C>(call, {rows(x, x, 1), mx_cuda_values(x), loss, mx_cuda_values(call->out[1]),
-                                                        {}, {}, {mx_cuda_values(call->in[1]), true}, false});
+                                : find_losses<C>(call, {rows(x, x, 1),
+                                                        mx_cuda_values(x),
+                                                        loss,
+                                                        mx_cuda_values(call->out[1]),
+                                                        {},
+                                                        {},
+                                                        {mx_cuda_values(call->in[1]), true},
+                                                        false});
     const mx_cuda_values sum(call->out[0]);
     return code ? code : mx_cuda_rows(call, 1, count, [=] __device__(int64_t) {
         double mine = 0;
@@ -401,9 +427,14 @@ template <class C> static mx_code backward_cross_entropy(const mx_kernel_call *c
 {
     const mx_softmax_ce_attrs *a = (const mx_softmax_ce_attrs *)call->attrs;
     const mx_array *x = call->in[1];
-    return find_losses<C>(call, {rows(x, call->out[0], a->axis), mx_cuda_values(x), {}, mx_cuda_values(call->in[3]),
-                                 mx_cuda_values(call->in[0]), mx_cuda_values(call->out[0]),
-                                 {mx_cuda_values(call->in[2]), a->sparse_label}, true});
+    return find_losses<C>(call, {rows(x, call->out[0], a->axis),
+                                 mx_cuda_values(x),
+                                 {},
+                                 mx_cuda_values(call->in[3]),
+                                 mx_cuda_values(call->in[0]),
+                                 mx_cuda_values(call->out[0]),
+                                 {mx_cuda_values(call->in[2]), a->sparse_label},
+                                 true});
 }
 
 /* inputs: pred, label, ograd; outputs: loss, gradient */
@@ -411,9 +442,14 @@ template <class C> static mx_code cross_entropy_gradient(const mx_kernel_call *c
 {
     const mx_softmax_ce_attrs *a = (const mx_softmax_ce_attrs *)call->attrs;
     const mx_array *x = call->in[0];
-    return find_losses<C>(call, {rows(x, call->out[1], a->axis), mx_cuda_values(x), mx_cuda_values(call->out[0]), {},
-                                 mx_cuda_values(call->in[2]), mx_cuda_values(call->out[1]),
-                                 {mx_cuda_values(call->in[1]), a->sparse_label}, false});
+    return find_losses<C>(call, {rows(x, call->out[1], a->axis),
+                                 mx_cuda_values(x),
+                                 mx_cuda_values(call->out[0]),
+                                 {},
+                                 mx_cuda_values(call->in[2]),
+                                 mx_cuda_values(call->out[1]),
+                                 {mx_cuda_values(call->in[1]), a->sparse_label},
+                                 false});
 }
 
 MX_CUDA_COMPUTES(run_softmax, softmax)

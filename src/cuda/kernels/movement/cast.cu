@@ -48,7 +48,8 @@ bool mx_cuda_all_of_type(const mx_kernel_call *call, mx_dtype compute)
 }
 
 /* Copies of the arrays that are of another floating type; the others as they are. */
-static mx_code widen(const mx_kernel_call *call, mx_array *const *arrays, int n, mx_dtype compute, bool fill, mx_array **wide)
+static mx_code widen(const mx_kernel_call *call, mx_array *const *arrays, int n, mx_dtype compute, bool fill,
+                     mx_array **wide)
 {
     mx_code code = MX_OK;
     for (int i = 0; i < n; i++)

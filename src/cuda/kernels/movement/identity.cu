@@ -9,7 +9,8 @@ static mx_code run_copy(const mx_kernel_call *call)
     if (mx_data(call->in[0]) == mx_data(call->out[0]))
         return MX_OK;
     return mx_cuda_fail(cudaMemcpyAsync(mx_data(call->out[0]), mx_data(call->in[0]), mx_bytes(call->out[0]),
-                                        cudaMemcpyDeviceToDevice, d->stream), call->op->name);
+                                        cudaMemcpyDeviceToDevice, d->stream),
+                        call->op->name);
 }
 
 MX_CUDA_KERNELS(identity) = {{"_copy", run_copy, NULL},

@@ -144,7 +144,8 @@ static mx_code run_lars(const mx_kernel_call *call)
         const double w = sqrt(mx_cuda_load<double>(weights.data, weights.type, i));
         const double g = sqrt(mx_cuda_load<double>(grads.data, grads.type, i)) * attrs.rescale_grad;
         const double below = g + mx_cuda_load<double>(wd.data, wd.type, i) * w + attrs.eps;
-        mx_cuda_store<double>(out, type, i, mx_cuda_load<double>(lr.data, lr.type, i) * (w > 0 && g > 0 ? attrs.eta * w / below : 1));
+        mx_cuda_store<double>(out, type, i,
+                              mx_cuda_load<double>(lr.data, lr.type, i) * (w > 0 && g > 0 ? attrs.eta * w / below : 1));
     });
 }
 

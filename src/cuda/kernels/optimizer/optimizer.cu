@@ -210,9 +210,10 @@ static mx_code launch(const mx_kernel_call *call, mx_cuda_device *d, int n, cons
         }
         blocks += more;
     }
-    return !blocks ? MX_OK
-                   : mx_cuda_fail(mx_cuda_launch_early(d, update<Row, T, N>, dim3((unsigned)blocks), MX_CUDA_BLOCK, all),
-                                  call->op->name);
+    return !blocks
+               ? MX_OK
+               : mx_cuda_fail(mx_cuda_launch_early(d, update<Row, T, N>, dim3((unsigned)blocks), MX_CUDA_BLOCK, all),
+                              call->op->name);
 }
 
 template <class Row, class T>
@@ -291,8 +292,8 @@ static mx_code run_updates(int n, const mx_kernel_call *first, size_t stride)
         const mx_kernel_call *call = mx_call_at(first, stride, begin);
         for (end = begin; end < n && end < begin + PIECE && alike(call, mx_call_at(first, stride, end)); end++)
             describe(mx_call_at(first, stride, end), &tensors[end - begin]);
-        code = mx_cuda_update(call, ((const mx_update_use *)call->op->user)->row, mx_cuda_compute_type(call), end - begin,
-                              tensors);
+        code = mx_cuda_update(call, ((const mx_update_use *)call->op->user)->row, mx_cuda_compute_type(call),
+                              end - begin, tensors);
     }
     return code;
 }

@@ -33,7 +33,8 @@ struct queue {
     std::mutex lock;
     small_calls waiting;
 };
-static queue *const queues = new queue[MX_CUDA_MOST](); /* never destroyed: arrays may die after the destructors have run */
+/* Never destroyed: arrays may die after the destructors have run. */
+static queue *const queues = new queue[MX_CUDA_MOST]();
 std::atomic<int> mx_cuda_waiting[MX_CUDA_MOST];
 
 static __device__ float operand(const small_call &c, int k, int i)
@@ -46,7 +47,8 @@ static __global__ void run_in_turn(const __grid_constant__ small_calls all)
     for (int k = 0; k < all.n; k++) {
         const small_call &c = all.of[k];
         for (int i = threadIdx.x; i < c.n; i += blockDim.x)
-            mx_cuda_store<float>(c.out, c.out_type, i, apply_row(c.row, c.form, operand(c, 0, i), operand(c, 1, i), operand(c, 2, i)));
+            mx_cuda_store<float>(c.out, c.out_type, i,
+                                 apply_row(c.row, c.form, operand(c, 0, i), operand(c, 1, i), operand(c, 2, i)));
         __syncthreads(); /* the next one may read what this one wrote */
     }
 }
@@ -57,7 +59,8 @@ static mx_code launch(const mx_cuda_device *d, queue &q)
     if (!q.waiting.n)
         return MX_OK;
     void *arguments[] = {&q.waiting};
-    const cudaError_t status = cudaLaunchKernel((const void *)run_in_turn, dim3(1), dim3(MX_CUDA_BLOCK), arguments, 0, d->stream);
+    const cudaError_t status =
+        cudaLaunchKernel((const void *)run_in_turn, dim3(1), dim3(MX_CUDA_BLOCK), arguments, 0, d->stream);
     q.waiting.n = 0;
     mx_cuda_waiting[d->id].store(0, std::memory_order_release);
     return mx_cuda_fail(status, "pointwise calls");

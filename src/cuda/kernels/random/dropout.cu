@@ -36,7 +36,8 @@ struct mask_walk {
 };
 
 /* The mask may be broadcast along axes of size 1. */
-template <class T> static mx_code apply_mask(const mx_kernel_call *call, const mx_array *x, const mx_array *mask, double p)
+template <class T>
+static mx_code apply_mask(const mx_kernel_call *call, const mx_array *x, const mx_array *mask, double p)
 {
     if (mask->size != x->size && mask->ndim != x->ndim)
         return mx_op_fail(call->op, MX_ERR_SHAPE, "mask has %d axes, data has %d", mask->ndim, x->ndim);
@@ -62,7 +63,8 @@ static mx_code pass_through(const mx_kernel_call *call)
     if (!d)
         return mx_error_code();
     if (mx_data(call->out[0]) != mx_data(call->in[0]))
-        cudaMemcpyAsync(mx_data(call->out[0]), mx_data(call->in[0]), mx_bytes(call->in[0]), cudaMemcpyDeviceToDevice, d->stream);
+        cudaMemcpyAsync(mx_data(call->out[0]), mx_data(call->in[0]), mx_bytes(call->in[0]), cudaMemcpyDeviceToDevice,
+                        d->stream);
     return mx_cuda_fail(cudaMemsetAsync(mx_data(call->out[1]), 1, mx_bytes(call->out[1]), d->stream), call->op->name);
 }
 

@@ -94,7 +94,8 @@ template <class C> __device__ C load(const folding &f, int64_t at)
 }
 
 /* Four elements at once where the fold walks in equal steps, so that their loads do not wait for each other. */
-template <class C> __device__ C fold_range(const folding &f, int64_t base, int64_t begin, int64_t end, int first, int step)
+template <class C>
+__device__ C fold_range(const folding &f, int64_t base, int64_t begin, int64_t end, int first, int step)
 {
     C total = start_of<C>(f.fold);
     int64_t i = begin + first;
@@ -138,11 +139,13 @@ template <class C> __global__ void columns_kernel(folding f, C *partial)
     put<C>(f, blockIdx.y * f.kept.size + result, total, partial);
 }
 
-template <class C> static mx_code by_columns(const mx_kernel_call *call, mx_cuda_device *d, const folding &f, C *partial)
+template <class C>
+static mx_code by_columns(const mx_kernel_call *call, mx_cuda_device *d, const folding &f, C *partial)
 {
     const int64_t tiles = (f.kept.size + WIDE - 1) / WIDE;
     if (tiles > INT32_MAX)
-        return mx_op_fail(call->op, MX_ERR_SHAPE, "%lld results are too many for gpu(%d)", (long long)f.kept.size, d->id);
+        return mx_op_fail(call->op, MX_ERR_SHAPE, "%lld results are too many for gpu(%d)", (long long)f.kept.size,
+                          d->id);
     columns_kernel<C><<<dim3((unsigned)tiles, (unsigned)f.parts), WIDE * DEEP, 0, d->stream>>>(f, partial);
     return mx_cuda_launched(call);
 }
@@ -211,7 +214,8 @@ static void add_axis(axes *a, int64_t dim, int64_t step)
 }
 
 /* `in` folded over the axes of the mask, into elements of `out` from number `first` on. */
-static mx_code fold_into(const mx_kernel_call *call, mx_fold fold, const mx_array *in, int mask, const mx_array *out, int64_t first)
+static mx_code fold_into(const mx_kernel_call *call, mx_fold fold, const mx_array *in, int mask, const mx_array *out,
+                         int64_t first)
 {
     folding f = {};
     int64_t step[MX_MAX_NDIM], running = 1;
@@ -226,7 +230,8 @@ static mx_code fold_into(const mx_kernel_call *call, mx_fold fold, const mx_arra
         if (in->shape[axis] != 1)
             add_axis(mask >> axis & 1 ? &f.folded : &f.kept, in->shape[axis], step[axis]);
     if (!f.folded.size && MX_FOLD_HAS_NO_EMPTY(fold))
-        return mx_op_fail(call->op, MX_ERR_SHAPE, "an axis of size 0 has no %s", fold == MX_FOLD_MAX ? "maximum" : "minimum");
+        return mx_op_fail(call->op, MX_ERR_SHAPE, "an axis of size 0 has no %s",
+                          fold == MX_FOLD_MAX ? "maximum" : "minimum");
     f.in = mx_data(in), f.out = (char *)mx_data(out) + first * mx_dtype_size((mx_dtype)out->dtype);
     f.in_type = in->dtype, f.out_type = out->dtype, f.fold = fold;
     const bool side_by_side = f.kept.n && f.kept.step[f.kept.n - 1] == 1 && f.kept.dim[f.kept.n - 1] >= 32;
