@@ -54,7 +54,7 @@ typedef struct mx_catch {
 typedef struct mx_thread_state {
     /* ---- looked at by every call --------------------------------------------------------------------------- */
     mx_modes modes;
-    int precision_settled;       /* > 0: mixed precision casts no inputs (op/precision.h); counted up and down */
+    int precision_settled;       /* > 0: mixed precision casts no inputs (exec/amp.h); counted up and down */
     struct mx_gather *gathering; /* exec/plan/gather.c: calls are held back to run as one; NULL: they run at once */
     mx_context context;          /* ndarray/context.c: where new arrays go */
     struct mx_rng *rng;          /* base/rng.c: random numbers are drawn from here; NULL: from the process */
