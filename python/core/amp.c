@@ -85,7 +85,7 @@ static mx_amp_row *conditions_of(const char *const *texts, Py_ssize_t n)
     return rows ? rows : (mx_amp_row *)PyErr_NoMemory();
 }
 
-/* What a conversion was told, from (dtype, operators in 16 bits, in float32, [operator, attribute, value, ...], names of
+/* The arguments of a conversion, from (dtype, operators in 16 bits, in float32, [operator, attribute, value, ...], names of
  * nodes that stay in float32); lists may be None. */
 typedef struct conversion {
     struct mx_amp_convert_args args;

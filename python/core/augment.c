@@ -69,6 +69,8 @@ static PyObject *random_part(PyObject *self, PyObject *args)
                           &parts.ratio[1], &log_ratio, &parts.tries, &random))
         return NULL;
     parts.log_ratio = log_ratio;
+    if (log_ratio && !(parts.ratio[0] > 0 && parts.ratio[1] > 0))
+        return PyErr_Format(PyExc_ValueError, "random_size_crop: ratios of width to height must be positive");
     const mx_draws draws = draws_of(random);
     const bool found = mx_image_random_part(w, h, &parts, &draws, &r);
     return PyErr_Occurred() ? NULL : found ? region_to(r) : core_new_ref(Py_None);

@@ -390,6 +390,8 @@ static void test_regions(void **state)
     assert_true(mx_image_part_size(10, 10, 0.0625, 1, &r) && r.width == 2); /* 2.5 becomes the even one */
     assert_false(mx_image_part_size(10, 10, 0.5, 4, &r));                   /* 14 x 4 does not fit */
     assert_false(mx_image_part_size(10, 10, 0, 1, &r));
+    assert_false(mx_image_part_size(10, 10, NAN, 1, &r) || mx_image_part_size(10, 10, 1, NAN, &r));
+    assert_false(mx_image_part_size(10, 10, 1e300, 1, &r) || mx_image_part_size(10, 10, -1, 1, &r));
     /* the first try does not fit, the second does */
     const mx_parts parts = {.area = {0.1, 0.9}, .ratio = {0.5, 4}, .tries = 2};
     next = (const double[]){0.5, 4, 0.25, 1, 3, 4};

@@ -122,6 +122,8 @@ def test_crops(pixels):
     assert image.random_size_crop(x, (9, 7), 0.1, (1.5, 1.5), min_area=0.9)[1][2] >= 28
     with pytest.raises(TypeError):
         image.random_size_crop(x, (9, 7), 0.5, (0.5, 2.0), unknown=1)
+    with pytest.raises(ValueError):
+        image.random_size_crop(x, (9, 7), 0.5, (0.0, 2.0))
 
 
 def test_border_and_colours(pixels):

@@ -182,7 +182,8 @@ class LightingAug(Augmenter):
     def __call__(self, src):
         import numpy
         alpha = numpy.random.normal(0, self.alphastd, size=(3,))
-        return _core.image_lighting(src, tuple(alpha), tuple(_plain(self.eigval)), tuple(map(tuple, _plain(self.eigvec))))
+        vectors = tuple(map(tuple, _plain(self.eigvec)))
+        return _core.image_lighting(src, tuple(alpha), tuple(_plain(self.eigval)), vectors)
 
 
 class ColorNormalizeAug(Augmenter):

@@ -132,9 +132,10 @@ mx_region mx_image_random_region(int64_t width, int64_t height, int64_t crop_wid
 
 bool mx_image_part_size(int64_t width, int64_t height, double share, double ratio, mx_region *size)
 {
-    const double area = share * (double)height * (double)width;
-    *size = (mx_region){.width = (int64_t)rint(sqrt(area * ratio)),
-                        .height = (int64_t)rint(sqrt(area / (ratio < 1e-6 ? 1e-6 : ratio)))};
+    const double area = share * (double)height * (double)width, w = rint(sqrt(area * ratio)),
+                 h = rint(sqrt(area / (ratio < 1e-6 ? 1e-6 : ratio)));
+    const bool numbers = w < INT32_MAX && h < INT32_MAX; /* and no NaN */
+    *size = (mx_region){.width = numbers ? (int64_t)w : 0, .height = numbers ? (int64_t)h : 0};
     return size->width > 0 && size->width <= width && size->height > 0 && size->height <= height;
 }
 

@@ -120,7 +120,7 @@ def convert_symbol(sym, target_dtype="float16", target_dtype_ops=None, fp32_ops=
 
 
 def _options(who, target_dtype, target_dtype_ops, fp32_ops, conditional_fp32_ops, excluded_sym_names):
-    """What a conversion is told, as the library takes it."""
+    """The arguments of a conversion as the library takes them."""
     conditions = None if conditional_fp32_ops is None else \
         [text for op, attribute, values in conditional_fp32_ops for value in values
          for text in (op, attribute, str(value))]
