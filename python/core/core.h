@@ -158,7 +158,8 @@ PyObject *state_to(const mx_optimizer *o, const mx_optimizer_state *state);
 /* The arrays of such a state, borrowed, NULL for None; how many, or -1 with a TypeError. */
 #define MOST_STATE_ARRAYS 5
 int state_from(PyObject *source, mx_array *arrays[MOST_STATE_ARRAYS]);
-int warn_of_half(const mx_optimizer *o, const mx_array *weight); /* 16 bits without a master; -1: an exception */
+/* A warning if a weight has 16 bits and no master; level: of the Python line to blame.  -1: an exception. */
+int warn_of_half(const mx_optimizer *o, const mx_array *weight, int level);
 
 /* ---- the parts of the module, each adds its types and functions --------------------------------------------- */
 int add_values(PyObject *module);

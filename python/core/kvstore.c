@@ -92,7 +92,7 @@ static int warn(const mx_kvstore *store, PyObject *args)
     if (id_from(PyTuple_GET_ITEM(args, 0), &id, "kvstore: keys"))
         return -1;
     const mx_array *value = mx_kvstore_value(store, id);
-    return value && !mx_updater_state(store->updater, id) ? warn_of_half(store->updater->optimizer, value) : 0;
+    return value && !mx_updater_state(store->updater, id) ? warn_of_half(store->updater->optimizer, value, 2) : 0;
 }
 
 static PyObject *push(PyObject *self, PyObject *args)

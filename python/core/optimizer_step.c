@@ -67,11 +67,11 @@ int state_from(PyObject *source, mx_array *arrays[MOST_STATE_ARRAYS])
     return source == Py_None ? 0 : add_part(source, arrays, 0);
 }
 
-int warn_of_half(const mx_optimizer *o, const mx_array *weight)
+int warn_of_half(const mx_optimizer *o, const mx_array *weight, int level)
 {
     if (o->multi_precision || (weight->dtype != MX_FLOAT16 && weight->dtype != MX_BFLOAT16))
         return 0;
-    return PyErr_WarnFormat(PyExc_UserWarning, 2,
+    return PyErr_WarnFormat(PyExc_UserWarning, level,
                             "%s: updates in float16 lose accuracy; multi_precision=True keeps a float32 master",
                             mx_optimizer_name(o));
 }
@@ -108,7 +108,7 @@ static PyObject *new_master(PyObject *self, PyObject *object)
 {
     const mx_optimizer *o = described_ready(self);
     mx_array *weight = o ? weight_of(o, object) : NULL;
-    if (!weight || warn_of_half(o, weight))
+    if (!weight || warn_of_half(o, weight, 2))
         return NULL;
     if (!mx_optimizer_keeps_master(o, weight))
         Py_RETURN_NONE;

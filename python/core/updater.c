@@ -364,7 +364,7 @@ static int prepare(PyObject *self, mx_updater *updater, mx_id id, const mx_array
     mx_optimizer_state *state = mx_updater_state(updater, id);
     const bool by_python = updater->optimizer->hooks.update != NULL;
     if (!state)
-        return by_python ? 0 : warn_of_half(updater->optimizer, weight);
+        return by_python ? 0 : warn_of_half(updater->optimizer, weight, 1);
     if (state->loose && by_python)
         return sync_own(self, state, weight);
     if (state->loose && state->own) { /* its arrays are in `given` */

@@ -454,6 +454,31 @@ static void optimizers_keep_states_of_their_own(void **state)
     assert_error(MX_ERR_ARGUMENT, "2 parameters");
 }
 
+/* Gradients of 0.3 on two contexts in units of 0.5: every second step or so sends one. */
+static void gradients_can_be_compressed(void **state)
+{
+    (void)state;
+    MX_SCOPE;
+    mx_params *params = make_params(both, 2);
+    mx_parameter *p = mx_params_find(params, "a");
+    mx_trainer *trainer = mx_trainer_over(&p, 1, mx_sgd(.learning_rate = 1));
+    mx_trainer_set_compression(trainer, "2bit", 0.5);
+    assert_fine();
+    const double start = mx_item(mx_index(mx_parameter_data(p, both[0]), MX_AT(0)));
+    double moved = 0;
+    for (int i = 0; i < 20; i++) {
+        backward(params, "a", 0.3, both[0]);
+        backward(params, "a", 0.3, both[1]);
+        mx_trainer_step(trainer, 1);
+        assert_fine();
+        moved = start - mx_item(mx_index(mx_parameter_data(p, both[i % 2]), MX_AT(0)));
+        assert_close(moved * 2, round(moved * 2)); /* whole units */
+    }
+    assert_true(fabs(moved - 20 * 0.6) <= 1);
+    mx_trainer_set_compression(trainer, "1bit", 0.5);
+    assert_error(MX_ERR_ATTRIBUTE, "1bit");
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -471,6 +496,7 @@ int main(void)
         cmocka_unit_test(nothing_leaks_when_memory_runs_out),
         cmocka_unit_test(steps_allocate_nothing_that_stays),
         cmocka_unit_test(optimizers_keep_states_of_their_own),
+        cmocka_unit_test(gradients_can_be_compressed),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -366,3 +366,20 @@ def test_lars_applies_to_all_parameters_of_a_trainer():
 def test_positional_options():
     assert optimizer.Adam(0.5, 0.8).beta1 == 0.8 and optimizer.Ftrl(0.2, 0.3).lr == 0.3
     assert optimizer.SGD(0.7).momentum == 0.7 and optimizer.SGD().aggregate_num == 4
+
+
+def test_attributes_of_mxnet_are_taken():
+    """What MXNet 1.9.1 pickles of an optimizer is the dictionary of its attributes."""
+    common = dict(rescale_grad=0.5, lr=0.1, lr_scheduler=None, wd=0.01, lr_mult={"a_weight": 2.0}, wd_mult={"a_bias": 0.0},
+                  begin_num_update=0, num_update=7, _all_index_update_counts={0: {0: 7, 1: 6}},
+                  _index_update_count={0: 7, 1: 6}, clip_gradient=None, multi_precision=False, aggregate_num=4,
+                  idx2name={0: "a_weight", 1: "a_bias"}, sym_info=())
+    made = optimizer.SGD.__new__(optimizer.SGD)
+    made.__setstate__({**common, "momentum": 0.9, "lazy_update": True})
+    assert (made.momentum, made.lr, made.rescale_grad, made.num_update) == (0.9, 0.1, 0.5, 7)
+    assert made._index_update_count == {0: 7, 1: 6} and made._get_lrs([0, 1]) == [0.2, 0.1]
+    assert made._get_wds([0, 1]) == [0.01, 0] and set(common) < set(made.__getstate__())
+    nadam = optimizer.Nadam.__new__(optimizer.Nadam)
+    nadam.__setstate__({**common, "beta1": 0.9, "beta2": 0.999, "epsilon": 1e-8, "schedule_decay": 0.004,
+                        "m_schedule": 0.25})
+    assert nadam.__getstate__()["m_schedule"] == 0.25 == nadam._memory[0]

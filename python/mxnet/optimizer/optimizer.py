@@ -54,15 +54,15 @@ class Optimizer(_core.Optimizer):
         self.rescale_grad, self.wd, self.clip_gradient = rescale_grad, wd, clip_gradient
         self.begin_num_update = self.num_update = begin_num_update
         self.multi_precision, self.aggregate_num = multi_precision, aggregate_num
-        self._settle_rate(learning_rate, lr_scheduler, 3)
+        self._settle_rate(learning_rate, lr_scheduler)
         self._take_names(param_idx2name, sym, param_dict)
 
-    def _settle_rate(self, learning_rate, lr_scheduler, depth):
+    def _settle_rate(self, learning_rate, lr_scheduler):
         self.lr_scheduler = lr_scheduler
         base = getattr(lr_scheduler, "base_lr", 0.01)
         if lr_scheduler is not None and learning_rate is not None and learning_rate != base:
             warnings.warn(f"{type(self).__name__}: learning_rate={learning_rate} replaces the base rate {base} of the "
-                          "schedule", UserWarning, stacklevel=depth + 1)  # the line that makes the optimizer
+                          "schedule", UserWarning, stacklevel=4)  # the line that makes the optimizer
         self._settle(learning_rate)
         if hasattr(lr_scheduler, "base_lr"):
             lr_scheduler.base_lr = self.lr
@@ -248,7 +248,7 @@ class _RowOptimizer(Optimizer):
             self._start(_core.OPTIMIZER, type(self)._row, **options)
         except AttributeValueError as error:
             raise _OptionError(str(error)) from None
-        self._settle_rate(rate, scheduler, 4)
+        self._settle_rate(rate, scheduler)
         self._take_names(**names)
 
     def create_state(self, index, weight):

@@ -1,11 +1,12 @@
 /* Everything about a class as JSON: what documentation, stubs and foreign front ends are made from.
  *
- *     {"kind": "optimizer", "name": "SGD", "aliases": ["ccsgd"], "doc": "...", "group": null, "positional": 0,
+ *     {"kind": "optimizer", "name": "SGD", "aliases": ["ccsgd"], "doc": "...", "group": null, "positional": 0, "by_name": 8,
  *      "options": [{"name": "momentum", "type": "float", "required": false, "default": "0.0", "rule": "",
  *                   "doc": "..."}]}
  *
  * A required option has "default": null; an enum has "choices" in place of "rule"; the rule of an object is its C type.
- * The first `positional` options are those that C callers give by position.
+ * The first `positional` options are those that C callers give by position, the last `by_name` those that other front ends
+ * take by name only.
  *
  * SPDX-License-Identifier: Apache-2.0 */
 #include <string.h>
@@ -99,7 +100,7 @@ const char *mx_class_describe(const mx_class *cls)
     write_aliases(&out, cls->aliases);
     member(&out, "doc", cls->doc);
     member(&out, "group", cls->group);
-    mx_text_print(&out, ", \"positional\": %d, \"options\": [", cls->positional);
+    mx_text_print(&out, ", \"positional\": %d, \"by_name\": %d, \"options\": [", cls->positional, cls->by_name);
     for (int i = 0; cls->schema && i < cls->schema->count; i++) {
         mx_text_add(&out, i ? ", " : "");
         write_option(&out, &cls->schema->fields[i]);
