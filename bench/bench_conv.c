@@ -28,10 +28,8 @@
     {#level, conv_forward_##level, conv_backward_data_##level, conv_backward_weight_##level, \
      conv_implementation_##level},
 DECLARE(generic)
-#if defined(__x86_64__)
 DECLARE(avx2)
 DECLARE(avx512)
-#endif
 
 typedef struct level {
     const char *name;
@@ -42,8 +40,11 @@ typedef struct level {
 } level;
 
 static const level levels[] = {
-#if defined(__x86_64__)
-    ROW(avx512) ROW(avx2)
+#ifdef MX_LEVEL_AVX512
+    ROW(avx512)
+#endif
+#ifdef MX_LEVEL_AVX2
+    ROW(avx2)
 #endif
     ROW(generic)
 };

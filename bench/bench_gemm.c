@@ -23,12 +23,10 @@
 #undef mx_gemm_f64_run
 mx_code mx_gemm_f32_run_generic(const mx_gemm_f32 *g);
 mx_code mx_gemm_f64_run_generic(const mx_gemm_f64 *g);
-#if defined(__x86_64__)
 mx_code mx_gemm_f32_run_avx2(const mx_gemm_f32 *g);
 mx_code mx_gemm_f32_run_avx512(const mx_gemm_f32 *g);
 mx_code mx_gemm_f64_run_avx2(const mx_gemm_f64 *g);
 mx_code mx_gemm_f64_run_avx512(const mx_gemm_f64 *g);
-#endif
 
 typedef struct level {
     const char *name;
@@ -37,8 +35,10 @@ typedef struct level {
 } level;
 
 static const level levels[] = {
-#if defined(__x86_64__)
+#ifdef MX_LEVEL_AVX512
     {"avx512", mx_gemm_f32_run_avx512, mx_gemm_f64_run_avx512},
+#endif
+#ifdef MX_LEVEL_AVX2
     {"avx2", mx_gemm_f32_run_avx2, mx_gemm_f64_run_avx2},
 #endif
     {"generic", mx_gemm_f32_run_generic, mx_gemm_f64_run_generic},
