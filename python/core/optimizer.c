@@ -14,7 +14,6 @@
 #include "base/error.h"
 #include "core.h"
 #include "gluon/train/learning.h"
-#include "symbol.h"
 
 /* ---- ids ---------------------------------------------------------------------------------------------------------- */
 
@@ -299,13 +298,6 @@ static PyObject *reset_wd_mult(PyObject *self, PyObject *unused)
     return described_ready(self) ? raise_if(mx_optimizer_reset_wd_mult(described_get(self))) : NULL;
 }
 
-static PyObject *take_symbol(PyObject *self, PyObject *symbol)
-{
-    mx_optimizer *o = described_ready(self);
-    const mx_symbol *found = o ? sym_symbol(symbol) : NULL;
-    return found ? raise_if(mx_optimizer_set_symbol(o, found)) : NULL;
-}
-
 /* _devices: those that counted */
 static PyObject *get_devices(PyObject *self, void *unused)
 {
@@ -344,7 +336,6 @@ static PyMethodDef methods[] = {
      "_set_current_context($self, device_id)\n--\n\nThe device whose updates are counted from now on."},
     {"_reset_lr_mult", reset_lr_mult, METH_NOARGS, "_reset_lr_mult(): what the symbol says."},
     {"_reset_wd_mult", reset_wd_mult, METH_NOARGS, "_reset_wd_mult(): what names and the symbol say."},
-    {"_take_symbol", take_symbol, METH_O, "_take_symbol(symbol): the multipliers of its variables."},
     {NULL, NULL, 0, NULL},
 };
 #define NUMBER(name, which, doc) \

@@ -358,21 +358,25 @@ static int sync_own(PyObject *self, mx_optimizer_state *state, const mx_array *w
     return 0;
 }
 
+/* A Python optimizer may have overridden what the library does by itself. */
+static int tell_device(PyObject *self, const mx_array *weight)
+{
+    PyObject *optimizer = ((updater_object *)self)->optimizer;
+    PyObject *done = PyObject_CallMethod(optimizer, "_set_current_context", "i", (int)weight->context.id);
+    Py_XDECREF(done);
+    return done ? 0 : -1;
+}
+
 /* What of a state is Python's is settled here: the rest is the library's. */
 static int prepare(PyObject *self, mx_updater *updater, mx_id id, const mx_array *weight)
 {
     mx_optimizer_state *state = mx_updater_state(updater, id);
     const bool by_python = updater->optimizer->hooks.update != NULL;
-    if (!state)
-        return by_python ? 0 : warn_of_half(updater->optimizer, weight, 1);
-    if (state->loose && by_python)
+    if (by_python && tell_device(self, weight))
+        return -1;
+    if (state && state->loose && by_python)
         return sync_own(self, state, weight);
-    if (state->loose && state->own) { /* its arrays are in `given` */
-        PyObject *old = state->own;
-        state->own = NULL;
-        Py_DECREF(old);
-    }
-    return 0;
+    return state || by_python ? 0 : warn_of_half(updater->optimizer, weight, 1);
 }
 
 static int update_one(PyObject *self, mx_updater *updater, PyObject *index, PyObject *grad, PyObject *weight)

@@ -130,12 +130,16 @@ def test_states_with_the_optimizer(tmp_path):
     one.push(0, nd.ones(2))
     one.save_optimizer_states(path, dump_optimizer=True)
     other.load_optimizer_states(path)
-    other._updater.states_synced  # a view, not a copy
+    assert not other._updater.states_synced[0]
     assert other._updater.optimizer.lr == 0.5 and other._updater.optimizer.num_update == 1
     weight = nd.array(pulled(one, 0, 2))
     one.push(0, nd.ones(2))
     other._updater(0, nd.ones(2), weight)
     np.testing.assert_array_equal(pulled(one, 0, 2), weight.asnumpy())
+    other.load_optimizer_states(path)
+    other.push(0, nd.ones(2))
+    assert other._updater.states_synced[0] and other._updater.optimizer.num_update == 2
+    assert not (other._updater.states[0][0].asnumpy() == nd.ones(2).asnumpy() * 0.1).all()
 
 
 def test_16_bits_without_master_are_worth_a_warning():

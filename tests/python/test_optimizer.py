@@ -267,6 +267,17 @@ def test_overridden_counts(way):
     assert made.num_update == 2 == made._index_update_count[0]
 
 
+def test_overridden_context():
+    class Derived(optimizer.SGD):
+        def _set_current_context(self, device_id):
+            super()._set_current_context(device_id + 10)
+
+    made = Derived()
+    through_updater(made)
+    through_store(made)
+    assert made._all_index_update_counts == {0: {}, 10: {0: 2}}
+
+
 def test_overrides_with_masters():
     class Own(optimizer.Optimizer):
         def create_state(self, index, weight):

@@ -13,7 +13,7 @@ from ._states import Table, load_states
 
 # Methods that, once overridden, make updaters, trainers and stores call Python.
 _HOOKS = ("update", "update_multi_precision", "create_state", "create_state_multi_precision", "_update_count",
-          "_get_lr", "_get_wd", "_get_lrs", "_get_wds", "learning_rate")
+          "_set_current_context", "_get_lr", "_get_wd", "_get_lrs", "_get_wds", "learning_rate")
 _NUMBERS = ("lr", "wd", "rescale_grad", "clip_gradient", "begin_num_update", "num_update", "multi_precision",
             "aggregate_num")
 _TABLES = ("lr_mult", "wd_mult", "idx2name")
@@ -72,7 +72,7 @@ class Optimizer(_core.Optimizer):
         if not isinstance(param_idx2name, dict):
             raise AssertionError(f"{type(self).__name__}: param_idx2name must be a dict from index to name, "
                                  f"got {type(param_idx2name).__name__}")
-        self._set_current_context(0)
+        _core.Optimizer._set_current_context(self, 0)
         self.idx2name = param_idx2name
         self.sym_info = (sym.attr_dict(), sym.list_arguments()) if sym is not None else ()
         self.param_dict = param_dict or {}
@@ -227,7 +227,7 @@ class Optimizer(_core.Optimizer):
         self._take_attributes(state)
 
     def _take_attributes(self, state):
-        self._set_current_context(0)
+        _core.Optimizer._set_current_context(self, 0)
         for name in sorted(state, key=lambda name: name in _TABLES):  # what sets multipliers comes before them
             setattr(self, name, state[name])
         self._choose()

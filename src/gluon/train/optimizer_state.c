@@ -13,6 +13,13 @@
 #include "ndarray/dtype.h"
 #include "ndarray/sparse.h"
 
+static void release_own(mx_optimizer_state *state)
+{
+    if (state->own && state->release_own)
+        state->release_own(state->own);
+    state->own = NULL;
+}
+
 static void destroy_state(mx_object *object)
 {
     mx_optimizer_state *state = (mx_optimizer_state *)object;
@@ -22,8 +29,7 @@ static void destroy_state(mx_object *object)
     mx_release(state->grad32);
     for (int i = 0; i < MX_MAX_STATES + 1; i++)
         mx_release(state->given[i]);
-    if (state->own && state->release_own)
-        state->release_own(state->own);
+    release_own(state);
     mx_free(state, sizeof *state);
 }
 const mx_kind mx_optimizer_state_kind = {"optimizer state", destroy_state};
@@ -237,6 +243,7 @@ mx_code mx_optimizer_state_settle(const mx_optimizer *self, mx_optimizer_state *
         mx_release(state->given[i]);
         state->given[i] = NULL;
     }
+    release_own(state); /* what front ends showed until now */
     state->n_given = 0, state->loose = false;
     return MX_OK;
 }

@@ -99,7 +99,8 @@ mx_code mx_updater_update(mx_updater *self, mx_id id, mx_array *grad, mx_array *
         !mx_array_any_ok(weight, "mx_updater_update", "weight"))
         return mx_error_code();
     MX_SCOPE;
-    self->optimizer->rates.device = weight->context.id;
+    if (!self->optimizer->hooks.update) /* those count by themselves */
+        self->optimizer->rates.device = weight->context.id;
     mx_optimizer_state *state = state_for(self, id, weight);
     return state ? mx_optimizer_update_id(self->optimizer, state, id, weight, grad) : mx_error_code();
 }
