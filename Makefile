@@ -40,6 +40,7 @@ test: setup python everything asan cuda-check oracle-venv ## all tests: C, C und
 	cd $(BUILD) && $(CTEST)
 	cd $(BUILD)/asan && $(CTEST) -LE release-only
 	$(PYTEST) tests/python tests/oracle
+	timeout -k 10 1200 sh tools/test_levels.sh $(VENV)/bin/python
 
 pytest: python ## the Python tests only
 	$(PYTEST) tests/python

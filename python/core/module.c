@@ -4,6 +4,7 @@
 #include "base/alloc.h"
 #include "base/error.h"
 #include "core.h"
+#include "cpu/kernel.h"
 #include "gluon/device.h"
 #include "skin.h"
 #include "block.h"
@@ -141,6 +142,12 @@ static PyObject *empty_cache(PyObject *self, PyObject *object)
     Py_RETURN_NONE;
 }
 
+static PyObject *cpu_level(PyObject *self, PyObject *unused)
+{
+    (void)self, (void)unused;
+    return PyUnicode_FromString(mx_cpu_level());
+}
+
 static PyObject *num_threads(PyObject *self, PyObject *unused)
 {
     (void)self, (void)unused;
@@ -168,6 +175,7 @@ static PyMethodDef functions[] = {
     {"memory_used", memory_used, METH_O, "(now, at most) bytes that arrays of a device use."},
     {"fail_allocation", fail_allocation, METH_O, "For tests: the n-th allocation from now on fails; 0: none."},
     {"empty_cache", empty_cache, METH_O, "Gives memory that nobody uses back to the system."},
+    {"cpu_level", cpu_level, METH_NOARGS, "The instruction level of the CPU kernels in use: generic, avx2 or avx512."},
     {"num_threads", num_threads, METH_NOARGS, "How many threads kernels use."},
     {"set_num_threads", set_num_threads, METH_O, "How many threads kernels may use."},
     {NULL, NULL, 0, NULL},

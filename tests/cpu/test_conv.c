@@ -3,6 +3,8 @@
  * Shapes are drawn from a fixed sequence: 1-3 axes, groups, depthwise, strides, dilation, padding larger than the
  * kernel, both layouts, empty batches.  The implementation lists choose by shape, so all of them get their turn.
  *
+ * ctest-levels: best (goes through the levels itself)
+ *
  * SPDX-License-Identifier: Apache-2.0 */
 #include <setjmp.h>
 #include <stdarg.h>

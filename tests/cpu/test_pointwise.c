@@ -1,8 +1,6 @@
 /* Roads through the pointwise, softmax and dropout kernels that the samples of the operators do not take: numbers far
  * from zero, integers that overflow, rows with infinities, masks that must not depend on level or threads.
  *
- * ctest-levels: all
- *
  * SPDX-License-Identifier: Apache-2.0 */
 #include <math.h>
 #include <setjmp.h>

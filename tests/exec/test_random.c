@@ -1,7 +1,5 @@
 /* Random operators: moments, ranges, repetition by seed, independence of the number of threads; Dropout and its gradient.
  *
- * ctest-levels: all
- *
  * SPDX-License-Identifier: Apache-2.0 */
 #include <math.h>
 #include <setjmp.h>

@@ -4,6 +4,8 @@
  * while it captures, and runs them later in an order of its own that respects only what they say they touch; so an order
  * that is needed but not told shows as wrong numbers.
  *
+ * ctest-levels: best (what is tested is order)
+ *
  * SPDX-License-Identifier: Apache-2.0 */
 #include <sys/mman.h>
 

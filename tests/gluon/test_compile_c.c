@@ -4,6 +4,8 @@
  * ctest-labels: release-only
  * ctest-timeout: 900
  *
+ * ctest-levels: best (what is written does not depend on it)
+ *
  * SPDX-License-Identifier: Apache-2.0 */
 #include <dlfcn.h>
 #include <math.h>

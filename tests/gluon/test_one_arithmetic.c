@@ -4,8 +4,6 @@
  * A program trains a network for some steps and writes down the losses and parameters of every step.  The imperative run with
  * one thread is the measure; every other way to run the program must write the same.
  *
- * ctest-levels: all
- *
  * SPDX-License-Identifier: Apache-2.0 */
 #include "layer_cases.h"
 

@@ -5,7 +5,6 @@
  *     test_ops softmax dot     those whose name is given (or begins with it, when it ends in '*')
  *
  * ctest-timeout: 900
- * ctest-levels: all
  *
  * SPDX-License-Identifier: Apache-2.0 */
 #include <setjmp.h>

@@ -1,8 +1,6 @@
 /* Blocked layouts, residual epilogues and prepared weights: what plans make of convolutional networks, and that nothing
  * stale is ever used.
  *
- * ctest-levels: all
- *
  * SPDX-License-Identifier: Apache-2.0 */
 #include <pthread.h>
 

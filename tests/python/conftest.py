@@ -10,6 +10,22 @@ import pytest
 
 import mxnet as mx
 
+# Modules in which the instruction level of the CPU can matter: tools/test_levels.sh runs them (-m levels) at the levels below
+# the machine's best, at which the whole suite runs.
+COMPUTING = {"test_" + name for name in (
+    "amp", "autograd", "contrib_layers", "control_flow", "executor", "gluon_block", "hybrid", "initializer", "layout", "model_zoo",
+    "ndarray", "ndarray_random", "one_arithmetic", "operators", "optimizer", "rnn", "sparse", "trainer", "transformer")}
+
+
+def pytest_configure(config):
+    config.addinivalue_line("markers", "levels: the instruction level of the CPU can matter")
+
+
+def pytest_collection_modifyitems(items):
+    for item in items:
+        if item.module.__name__ in COMPUTING:
+            item.add_marker(pytest.mark.levels)
+
 
 @pytest.fixture(autouse=True)
 def same_numbers():
