@@ -7,6 +7,7 @@
 #include "gluon/autograd.h"
 #include "gluon/base.h"
 #include "gluon/block.h"
+#include "gluon/cell.h"
 #include "gluon/class.h"
 #include "gluon/control.h"
 #include "gluon/custom.h"

@@ -108,8 +108,7 @@ static const char *short_name(PyTypeObject *type)
     return dot ? dot + 1 : type->tp_name;
 }
 
-/* True if the class takes `name` from the type that the package made, not from a user's subclass. */
-static bool inherits(PyObject *object, const char *name, PyObject *from)
+bool block_inherits(PyObject *object, const char *name, PyObject *from)
 {
     PyObject *theirs = PyObject_GetAttrString((PyObject *)Py_TYPE(object), name);
     PyObject *ours = from ? PyObject_GetAttrString(from, name) : NULL;
@@ -198,13 +197,17 @@ static PyObject *block_start_layer(PyObject *object, PyObject *const *args, Py_s
         !(cls->schema && mx_schema_check(cls->schema, options, cls->name))) {
         const char *prefix = given[0] && given[0] != Py_None ? PyUnicode_AsUTF8(given[0]) : NULL;
         const char *name = (PyObject *)Py_TYPE(object) == base ? NULL : short_name(Py_TYPE(object));
-        if (!PyErr_Occurred())
-            block = mx_layer_make(cls, options, &(mx_block_naming){name, NULL, prefix, params});
+        PyObject *hint = block_inherits(object, "_alias", base) ? core_new_ref(Py_None) : alias_of(object);
+        if (hint && !PyErr_Occurred())
+            block = mx_layer_make(
+                cls, options,
+                &(mx_block_naming){name, hint == Py_None ? NULL : PyUnicode_AsUTF8(hint), prefix, params});
+        Py_XDECREF(hint);
     }
     if (block) {
         block_attach(self, mx_retain(block));
-        const bool own_forward = !inherits(object, "forward", base);
-        self->overrides_hybrid = !own_forward && !inherits(object, "hybrid_forward", base);
+        const bool own_forward = !block_inherits(object, "forward", base);
+        self->overrides_hybrid = !own_forward && !block_inherits(object, "hybrid_forward", base);
         self->native = !own_forward && !self->overrides_hybrid;
         if (!self->native)
             block->forward_many = python_forward;
@@ -330,6 +333,23 @@ static PyObject *missing_attribute(PyObject *object, PyObject *name)
     return PyErr_Format(PyExc_AttributeError, "'%.200s' object has no attribute '%U'", Py_TYPE(object)->tp_name, name);
 }
 
+/* _option(name[, value]): an option of a layer of the library. */
+static PyObject *block_option(PyObject *object, PyObject *args)
+{
+    mx_block *block = block_of(object);
+    const char *name;
+    PyObject *value = NULL;
+    if (!block || !PyArg_ParseTuple(args, "s|O:_option", &name, &value))
+        return NULL;
+    const mx_field *field = block->cls && block->cls->schema ? mx_schema_find(block->cls->schema, name) : NULL;
+    if (!field)
+        return PyErr_Format(PyExc_AttributeError, "%s has no option '%s'", block->class_name, name);
+    if (!value)
+        return field_get(field, block->options);
+    return field_set(field, block->cls->schema, block->options, value, block->class_name) ? NULL
+                                                                                          : core_new_ref(Py_None);
+}
+
 static PyObject *block_getattr(PyObject *object, PyObject *name)
 {
     PyObject *found = PyObject_GenericGetAttr(object, name);
@@ -412,6 +432,15 @@ static PyMethodDef block_methods[] = {
     {"_infer", block_infer, METH_VARARGS, NULL},
     {"_own_data", block_own_data, METH_O, NULL},
     {"_layer_forward", block_layer_forward, METH_VARARGS, NULL},
+    {"_start_cell", cell_start, METH_O, NULL},
+    {"_cell_reset", cell_reset, METH_NOARGS, NULL},
+    {"_cell_state_info", cell_state_info, METH_O, NULL},
+    {"_cell_begin_state", cell_begin_state, METH_VARARGS, NULL},
+    {"_cell_unroll", cell_unroll, METH_VARARGS, NULL},
+    {"_cell_count", cell_count, METH_NOARGS, NULL},
+    {"_cell_value", cell_value, METH_VARARGS, NULL},
+    {"_cell_memory", cell_memory, METH_VARARGS, NULL},
+    {"_option", block_option, METH_VARARGS, NULL},
     {"_hooks", block_hook_list, METH_VARARGS, NULL},
     {"_hooks_changed", block_hooks_changed, METH_NOARGS, NULL},
     {"_set_native", block_set_native, METH_O, NULL},

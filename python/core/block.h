@@ -77,6 +77,21 @@ PyObject *block_set_active(PyObject *object, PyObject *args);
 PyObject *block_forget(PyObject *object, PyObject *unused);
 extern PyTypeObject block_scope_type;
 
+/* Whether the class takes `name` from `from`, not from a user's subclass. */
+bool block_inherits(PyObject *object, const char *name, PyObject *from);
+
+/* Recurrent cells (cell.c). */
+PyObject *cell_results(mx_arrays out);  /* (output, [states]) */
+PyObject *cell_arguments(mx_arrays in); /* (x, [states]) */
+PyObject *cell_start(PyObject *object, PyObject *base);
+PyObject *cell_reset(PyObject *object, PyObject *unused);
+PyObject *cell_state_info(PyObject *object, PyObject *batch);
+PyObject *cell_begin_state(PyObject *object, PyObject *args);
+PyObject *cell_unroll(PyObject *object, PyObject *args);
+PyObject *cell_count(PyObject *object, PyObject *unused);
+PyObject *cell_value(PyObject *object, PyObject *args);
+PyObject *cell_memory(PyObject *object, PyObject *args);
+
 int add_train_steps(PyObject *module);
 
 #endif

@@ -82,6 +82,8 @@ static PyObject *arguments_of(block_object *self, mx_arrays in)
     int64_t at = 0;
     if (self->in_form)
         return form_give(self->in_form, in, &at);
+    if (self->block->cell)
+        return cell_arguments(in);
     PyObject *args = PyTuple_New((Py_ssize_t)in.n);
     for (int64_t i = 0; args && i < in.n; i++) {
         PyObject *item = in.v[i] == MX_NONE ? core_new_ref(Py_None) : nd_wrap(in.v[i]);
@@ -153,6 +155,8 @@ static PyObject *wrap_results(block_object *self, mx_arrays out)
     int64_t at = 0;
     if (form)
         return form_give(form, out, &at);
+    if (self->block->cell)
+        return cell_results(out);
     if (out.n == 1)
         return out.v[0] == MX_NONE ? core_new_ref(Py_None) : nd_wrap(out.v[0]);
     return nd_wrap_all(out);
@@ -272,10 +276,37 @@ static int take_nested(block_object *self, PyObject *args, inputs *in)
     return in->form ? 0 : -1;
 }
 
+/* cell(x, states) of a cell of the library: how states are nested does not matter. */
+static int take_step(block_object *self, PyObject *args, inputs *in)
+{
+    PyObject *x = PyTuple_GET_ITEM(args, 0), *states = PyTuple_GET_ITEM(args, 1);
+    const bool listed = PyList_Check(states) || PyTuple_Check(states);
+    const Py_ssize_t n = listed ? PySequence_Fast_GET_SIZE(states) : 0;
+    bool plain = listed && nd_check(x) && n < MOST_ARRAYS;
+    for (Py_ssize_t i = 0; plain && i < n; i++)
+        plain = nd_check(PySequence_Fast_GET_ITEM(states, i));
+    if (!plain) {
+        const int failed = take_nested(self, args, in);
+        Py_CLEAR(in->form);
+        return failed;
+    }
+    in->v[0] = nd_array(x), in->n = 1 + n, in->work = in->v[0]->size;
+    for (Py_ssize_t i = 0; i < n; i++)
+        in->v[1 + i] = nd_array(PySequence_Fast_GET_ITEM(states, i));
+    return 0;
+}
+
 /* 0, or -1 with an exception; a scope is open. */
 static int take_arrays(block_object *self, PyObject *args, inputs *in)
 {
     in->n = PyTuple_GET_SIZE(args), in->work = 0, in->form = NULL;
+    if (self->native && self->block->cell) {
+        if (in->n == 2)
+            return take_step(self, args, in);
+        PyErr_Format(PyExc_TypeError, "%s (%s): takes an input and a list of states, got %lld arguments",
+                     self->block->name, self->block->class_name, (long long)in->n);
+        return -1;
+    }
     if (in->n > MOST_ARRAYS)
         return take_nested(self, args, in);
     for (int64_t i = 0; i < in->n; i++) {
@@ -326,13 +357,14 @@ static PyObject *call_in_c(block_object *self, PyObject *args)
     return result;
 }
 
-/* Optional inputs of losses by name: loss(pred, label, sample_weight=w). */
+/* Optional inputs of losses by name: loss(pred, label, sample_weight=w); those of cells: cell(inputs=x, states=s). */
 static PyObject *with_keywords(block_object *self, PyObject *args, PyObject *keywords)
 {
     static const char *const names[] = {"pred", "label", "sample_weight", "pred_lengths", "label_lengths"};
     PyObject *all[8] = {NULL};
     Py_ssize_t n = PyTuple_GET_SIZE(args), at = 0;
     PyObject *key, *value;
+    const bool cell = self->block->cell;
     const bool loss = self->block->cls && self->block->cls->kind == MX_LOSS;
     const bool ctc = loss && !strcmp(self->block->cls->name, "CTCLoss");
     for (Py_ssize_t i = 0; i < n && i < 8; i++)
@@ -342,6 +374,9 @@ static PyObject *with_keywords(block_object *self, PyObject *args, PyObject *key
         for (int i = 0; i < 5 && loss; i++)
             if (!PyUnicode_CompareWithASCIIString(key, names[i]))
                 place = !ctc || i < 2 ? i : i == 2 ? 4 : i - 1;
+        for (int i = 0; i < 2 && cell; i++)
+            if (!PyUnicode_CompareWithASCIIString(key, i ? "states" : "inputs"))
+                place = i;
         if (place < 0 || all[place])
             return PyErr_Format(PyExc_TypeError, "%s (%s): unexpected keyword '%U'", self->block->name,
                                 self->block->class_name, key);
@@ -494,8 +529,10 @@ static mx_code infer_layer(mx_block *block, mx_arrays in)
     return learned ? MX_OK : mx_error_code();
 }
 
-static PyObject *wrap_layer(mx_arrays out)
+static PyObject *wrap_layer(const block_object *self, mx_arrays out)
 {
+    if (self->block->cell)
+        return cell_results(out);
     return !out.n ? raise_error() : out.n == 1 ? nd_wrap(out.v[0]) : nd_wrap_all(out);
 }
 
@@ -510,7 +547,7 @@ static PyObject *layer_itself(block_object *self, PyObject *args)
         const mx_arrays list = {in.v, in.n};
         const bool waits = !mx_inferring() && !mx_thread.modes.tracing && mx_block_waits(block);
         mx_arrays out = waits && infer_layer(block, list) ? mx_list_failed() : mx_layer_run(block, list);
-        result = wrap_layer(out);
+        result = wrap_layer(self, out);
     }
     mx_scope_close(&scope);
     if (in.form)
@@ -561,7 +598,7 @@ PyObject *block_layer_forward(PyObject *object, PyObject *args)
     if (ok) {
         mx_arrays out =
             mx_layer_forward_with(self->block, (mx_arrays){in.v, in.n}, (mx_arrays){own, attributes->length});
-        result = wrap_layer(out);
+        result = wrap_layer(self, out);
     }
     mx_scope_close(&scope);
     if (in.form)

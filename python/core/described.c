@@ -10,6 +10,7 @@
 
 #include "base/alloc.h"
 #include "core.h"
+#include "skin.h"
 #include "gluon/train/learning.h"
 
 /* ---- options ---------------------------------------------------------------------------------------------------- */
@@ -31,6 +32,8 @@ static int set_object(const mx_class *cls, const mx_field *field, void **slot, P
         *slot = initializer_from(value, cls->name);
     else if (!strcmp(field->rule, "mx_lr_scheduler"))
         *slot = scheduler_from(value, cls->name);
+    else if (!strcmp(field->rule, "mx_block") && PyObject_TypeCheck(value, &block_type))
+        *slot = block_of(value);
     else if (value == Py_None)
         *slot = NULL;
     else

@@ -14,7 +14,7 @@ class InternalError(MXNetError):
     """A broken promise inside the library: please report it."""
 
 
-class ArgumentError(MXNetError, TypeError, ValueError):
+class ArgumentError(MXNetError, TypeError, ValueError, AssertionError):
     """A wrong kind of object, an unknown name, too many or too few arguments."""
 
 

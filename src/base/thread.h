@@ -32,6 +32,8 @@ typedef struct mx_modes {
     int unroll;     /* loops of at most so many steps are written out into the graph: a plan is being made; 0: none */
 } mx_modes;
 
+/* Names a node: name as it was given, or NULL; the result is freed with mx_strfree. */
+typedef char *(*mx_name_fn)(const char *name, const char *hint);
 /* One scope that names nodes. */
 typedef struct mx_namer {
     char *prefix;     /* owned; NULL: none */
@@ -68,6 +70,9 @@ typedef struct mx_thread_state {
         mx_namer outermost;       /* graph/names.c: outside of any scope */
         MX_VEC(mx_namer) opened;  /* graph/names.c: the innermost scope last */
         const char *next;         /* graph/names.c: name of the next node; NULL: an automatic one */
+        const char *next_hint;    /* graph/names.c: of the next numbered name; NULL: that of the operator */
+        mx_name_fn asked;         /* graph/names.c: a front end that names nodes; NULL: none */
+        int64_t asked_depth;      /* graph/names.c: number of open scopes for which it answers */
         const char *next_control; /* exec/control/trace.c: name of the next loop or condition; NULL: likewise */
     } names;
     MX_VEC(mx_scope_note) notes; /* graph/notes.c: attributes that every new node gets; a scope begins with a mark */

@@ -66,15 +66,41 @@ const char *mx_names_next(const char *name)
     return waiting;
 }
 
+void mx_names_next_hint(const char *hint) { mx_thread.names.next_hint = hint; }
+
+mx_name_fn mx_names_ask(mx_name_fn make)
+{
+    const mx_name_fn before = mx_thread.names.asked;
+    mx_thread.names.asked = make;
+    mx_thread.names.asked_depth = mx_thread.names.opened.length;
+    return before;
+}
+
+/* Who answers may ask the library in turn. */
+static char *ask(const char *name, const char *hint)
+{
+    const mx_name_fn make = mx_thread.names.asked;
+    mx_thread.names.asked = NULL;
+    char *made = make(name, hint);
+    mx_thread.names.asked = make;
+    return made;
+}
+
 char *mx_names_make(const char *name, const char *hint)
 {
     mx_namer *m = current();
     mx_text text = {0};
-    mx_text_add(&text, m->prefix);
     if (!name && mx_thread.names.next) {
         name = mx_thread.names.next;
         mx_thread.names.next = NULL;
     }
+    if (!name && mx_thread.names.next_hint) {
+        hint = mx_thread.names.next_hint;
+        mx_thread.names.next_hint = NULL;
+    }
+    if (mx_thread.names.asked && mx_thread.names.asked_depth == mx_thread.names.opened.length)
+        return ask(name, hint);
+    mx_text_add(&text, m->prefix);
     if (name) {
         mx_text_add(&text, name);
         return mx_text_take(&text);

@@ -9,6 +9,7 @@
 #ifndef MX_GRAPH_NAMES_H
 #define MX_GRAPH_NAMES_H
 
+#include "base/thread.h"
 #include "graph/node.h"
 
 /* The full name of a new node: prefix + name, or prefix + hint + number if name is NULL.  Free it with mx_strfree. */
@@ -18,6 +19,11 @@ void mx_names_pop(void);
 /* The next node that is named automatically gets `name` instead (with the prefix); NULL takes that back. `name` must
  * live until then. Returns what was waiting. */
 const char *mx_names_next(const char *name);
+/* The next node that is numbered gets this hint instead of its operator's usual one; NULL takes that back. */
+void mx_names_next_hint(const char *hint);
+/* Until it is called again, nodes outside of further scopes are named by this function (freed with mx_strfree); NULL:
+ * by the library.  For front ends whose own name managers do that. */
+mx_name_fn mx_names_ask(mx_name_fn make); /* returns the one before */
 /* The hint for an operator that was called by this name: lower case. Into buffer (64 bytes). */
 const char *mx_names_hint(const char *called, char *buffer);
 /* The hint where the operator is known but not how it was called: "_plus" for elemwise_add, as a + b gives. */

@@ -64,6 +64,7 @@ const layer_case layer_cases[] = {
     {"RNNCell", "hidden_size=4", {.n = 2, .d = {2, 3}}, 0},
     {"LSTMCell", "hidden_size=4", {.n = 2, .d = {2, 3}}, 0},
     {"GRUCell", "hidden_size=4", {.n = 2, .d = {2, 3}}, 0},
+    {"LSTMPCell", "hidden_size=4, projection_size=2", {.n = 2, .d = {2, 3}}, 0},
     {"MultiHeadAttention", "units=6, num_heads=2", {.n = 3, .d = {2, 5, 6}}, 0},
     {"PositionwiseFFN", "units=6, hidden_size=8", {.n = 3, .d = {2, 5, 6}}, 0},
     {"TransformerEncoderCell", "units=6, hidden_size=8, num_heads=2", {.n = 3, .d = {2, 5, 6}}, 0},

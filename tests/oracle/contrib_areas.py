@@ -25,6 +25,12 @@ CELLS = [
     ("contrib.rnn.Conv2DGRUCell((3, 6, 5), 2, 3, 3, prefix='c_')", (2, 2, 3, 6, 5)),
     ("contrib.rnn.Conv3DLSTMCell((2, 4, 3, 4), 2, 3, 3, i2h_pad=1, prefix='c_')", (1, 2, 2, 4, 3, 4)),
     ("contrib.rnn.VariationalDropoutCell(rnn.LSTMCell(4, input_size=5, prefix='c_'), 0.2, 0.3, 0.4)", (2, 3, 5)),
+    ("rnn.RNNCell(4, input_size=5, prefix='c_')", (2, 3, 5)), ("rnn.LSTMCell(4, input_size=5, prefix='c_')", (2, 3, 5)),
+    ("rnn.GRUCell(4, input_size=5, prefix='c_')", (2, 3, 5)),
+    ("rnn.ZoneoutCell(rnn.LSTMCell(4, input_size=5, prefix='c_'), 0.2, 0.3)", (2, 3, 5)),
+    ("rnn.ResidualCell(rnn.GRUCell(5, input_size=5, prefix='c_'))", (2, 3, 5)),
+    ("rnn.BidirectionalCell(rnn.LSTMCell(4, input_size=5, prefix='l_'), rnn.GRUCell(4, input_size=5, prefix='r_'))",
+     (2, 3, 5)),
 ]
 SYMBOL_CELLS = [
     "mx.rnn.RNNCell(4, prefix='c_')", "mx.rnn.LSTMCell(4, prefix='c_')", "mx.rnn.GRUCell(4, prefix='c_')",
@@ -67,7 +73,10 @@ def contrib_cell(expression, shape):
     with autograd.record(train_mode=False):
         y, states = cell.unroll(shape[1], x, merge_outputs=True)
     y.backward(train_mode=False)
-    return {"repr": repr(cell), "names": list(params.keys()), "shapes": [p.shape for p in params.values()],
+    with mx.name.NameManager():
+        nodes = mx.sym.Group(sum(([y] if isinstance(y, mx.sym.Symbol) else y for y in
+                                  cell.unroll(shape[1], mx.sym.var("data"))), [])).get_internals().list_outputs()
+    return {"repr": repr(cell), "nodes": nodes, "names": list(params.keys()), "shapes": [p.shape for p in params.values()],
             "info": [info["shape"] for info in cell.state_info(shape[0])], "output": y.asnumpy(),
             "states": [s.asnumpy() for s in states], "input_grad": x.grad.asnumpy(),
             "grads": [p.grad().asnumpy() for p in params.values()]}

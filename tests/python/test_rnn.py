@@ -357,6 +357,184 @@ def test_subclasses():
     assert repr(doubled) == "Doubled(5 -> 3, TNC)"
 
 
+CALLED = set()
+
+
+class Watched(rnn.LSTMCell):
+    """Overrides everything and says what was called."""
+
+    def state_info(self, batch_size=0):
+        CALLED.add("state_info")
+        return super().state_info(batch_size)
+
+    def begin_state(self, *args, **kwargs):
+        CALLED.add("begin_state")
+        return super().begin_state(*args, **kwargs)
+
+    def unroll(self, *args, **kwargs):
+        CALLED.add("unroll")
+        return super().unroll(*args, **kwargs)
+
+    def reset(self):
+        CALLED.add("reset")
+        super().reset()
+
+    def __call__(self, inputs, states):
+        CALLED.add("call")
+        return super().__call__(inputs, states)
+
+    def forward(self, inputs, states):
+        CALLED.add("forward")
+        return super().forward(inputs, states)
+
+    def hybrid_forward(self, F, inputs, states, **parameters):
+        CALLED.add("hybrid_forward")
+        return super().hybrid_forward(F, inputs, states, **parameters)
+
+    def _get_activation(self, F, inputs, activation, **kwargs):
+        CALLED.add("activation")
+        return super()._get_activation(F, inputs, activation, **kwargs)
+
+    def _alias(self):
+        return "watched"
+
+
+def stacked(kind):
+    def make(cell):
+        cells = kind()
+        cells.add(rnn.GRUCell(C))
+        cells.add(cell)
+        return cells
+    return make
+
+
+ALL_METHODS = {"state_info", "begin_state", "unroll", "reset", "call", "forward", "hybrid_forward", "activation"}
+
+
+@pytest.mark.parametrize("around", [
+    lambda cell: cell, rnn.ResidualCell, rnn.ZoneoutCell, lambda cell: rnn.BidirectionalCell(rnn.GRUCell(C), cell),
+    stacked(rnn.SequentialRNNCell), stacked(rnn.HybridSequentialRNNCell),
+    lambda cell: gluon.contrib.rnn.VariationalDropoutCell(cell, drop_inputs=0.5)])
+@pytest.mark.parametrize("mode", ["arrays", "hybrid", "symbols"])
+def test_overridden_methods_are_called_wherever_the_cell_sits(around, mode):
+    mx.random.seed(5)
+    cell = around(Watched(C, prefix="w_"))
+    CALLED.clear()
+    if mode == "symbols":
+        outputs, _ = cell.unroll(T, sym.var("data"), merge_outputs=True)
+        names = outputs.get_internals().list_outputs()
+        assert "w_t0_i2h_output" in names and f"w_t{T - 1}_out_output" in names
+    else:
+        cell.initialize(mx.init.Uniform(0.5))
+        if mode == "hybrid":
+            cell.hybridize()
+        x = nd.random.normal(shape=(N, T, C))
+        outputs, _ = cell.unroll(T, x, merge_outputs=True)
+        mx.random.seed(5)
+        plain_cell = around(rnn.LSTMCell(C))
+        plain_cell.initialize(mx.init.Uniform(0.5))
+        x = nd.random.normal(shape=(N, T, C))
+        want, _ = plain_cell.unroll(T, x, merge_outputs=True)
+        np.testing.assert_allclose(outputs.asnumpy(), want.asnumpy(), rtol=1e-5, atol=1e-6)
+    missing = {"unroll"} if isinstance(cell, rnn.ZoneoutCell) else set()  # which steps it
+    assert CALLED == ALL_METHODS - missing
+
+
+def test_names_and_errors_of_subclasses():
+    assert Watched(3).prefix.startswith("watched")
+
+    class Nested(rnn.RecurrentCell):
+        def forward(self, x, states):
+            (a, b), c = states
+            return x + a + b + c, [[a + 1, b], c * 2]
+
+    zero = nd.zeros((1, 2))
+    outputs, states = Nested().unroll(3, nd.ones((1, 3, 2)), begin_state=[[zero, zero], zero + 1])
+    assert [y.asnumpy()[0, 0] for y in outputs] == [2, 4, 7]
+    assert states[0][0].asnumpy()[0, 0] == 3 and states[1].asnumpy()[0, 0] == 8
+
+    class Wrong(rnn.GRUCell):
+        def hybrid_forward(self, F, inputs, states, **parameters):
+            raise ZeroDivisionError("mine")
+
+    cells = rnn.HybridSequentialRNNCell()
+    cells.add(Wrong(3))
+    cells.initialize()
+    for _ in range(2):
+        with pytest.raises(ZeroDivisionError, match="mine"):
+            cells.unroll(2, nd.ones((1, 2, 3)))
+        cells.hybridize()
+
+    class Twice(rnn.ModifierCell):
+        def hybrid_forward(self, F, inputs, states):
+            output, states = self.base_cell(inputs, states)
+            return output * 2, states
+
+    twice = Twice(rnn.GRUCell(4, prefix="g_"))
+    twice.initialize()
+    assert twice.prefix == "g_twice" and [s.name for s in twice.begin_state()] == ["g_begin_state_0"]
+    x = nd.ones((1, 2, 3))
+    got = twice.unroll(1, x[:, :1], merge_outputs=True)[0]
+    free = rnn.GRUCell(4, prefix="g_", params=twice.params)
+    np.testing.assert_allclose(got.asnumpy(), 2 * free.unroll(1, x[:, :1], merge_outputs=True)[0].asnumpy(), rtol=1e-6)
+
+
+def test_name_managers():
+    class Mine(mx.name.NameManager):
+        def get(self, name, hint):
+            return "my_" + super().get(name, hint)
+
+    for manager, start in ((mx.name.Prefix("p_"), "p_"), (Mine(), "my_")):
+        with manager:
+            outputs, _ = rnn.GRUCell(3, prefix="g_").unroll(2, sym.var("x"), merge_outputs=True)
+        names = [name for name in outputs.get_internals().list_outputs() if "g_t" not in name and "output" in name]
+        assert names == [f"{start}split0_output0", f"{start}split0_output1", f"{start}g_begin_state_0_output",
+                         f"{start}stack0_output"]
+
+
+def test_attributes_of_cells():
+    cell = rnn.LSTMCell(4, input_size=3)
+    assert (cell._hidden_size, cell._input_size, cell._activation, cell._counter) == (4, 3, "tanh", -1)
+    cell.initialize()
+    output, states = cell(inputs=nd.ones((1, 3)), states=cell.begin_state(1))
+    assert cell._counter == 0 and cell._init_counter == 1 and isinstance(states, list)
+    cell.reset()
+    assert cell._counter == cell._init_counter == -1
+    with pytest.raises(TypeError):
+        cell(nd.ones((1, 3)))
+    zone = rnn.ZoneoutCell(cell, 0.5)
+    assert cell._modified and zone._prev_output is None and zone.base_cell is cell
+    zone.zoneout_outputs = 0.25
+    assert zone.zoneout_outputs == 0.25 and repr(zone).startswith("ZoneoutCell(p_out=0.25, p_state=0.0, ")
+    zone(nd.ones((1, 3)), zone.begin_state(batch_size=1))
+    assert zone._prev_output.shape == (1, 4)
+    zone.reset()
+    assert zone._prev_output is None
+    leaky = nn.LeakyReLU(0.1)
+    cell = rnn.RNNCell(3, leaky, input_size=2)
+    assert repr(cell) == "RNNCell(2 -> 3, LeakyReLU(0.1))" and cell._activation is leaky
+    cell.initialize(mx.init.Constant(-1))
+    np.testing.assert_allclose(cell(nd.ones((1, 2)), [nd.zeros((1, 3))])[0].asnumpy(), -0.2, rtol=1e-6)
+
+
+@pytest.mark.parametrize("make", [lambda: rnn.ZoneoutCell(rnn.LSTMCell(5), 0.3, 0.4),
+                                  lambda: gluon.contrib.rnn.VariationalDropoutCell(rnn.GRUCell(5), 0.2, 0.3, 0.4)])
+def test_modifiers_hybridized(make, tmp_path):
+    cell = make()
+    cell.initialize()
+    states = cell.begin_state(batch_size=N, func=nd.zeros)
+    want = cell(nd.ones((N, C)), states)[0].asnumpy()
+    cell.hybridize()
+    for _ in range(2):
+        with autograd.record():
+            output, _ = cell(nd.ones((N, C)), states)
+        output.backward()
+    np.testing.assert_allclose(cell(nd.ones((N, C)), states)[0].asnumpy(), want, rtol=1e-5, atol=1e-6)
+    cell.export(str(tmp_path / "cell"))
+    names = sym.load(str(tmp_path / "cell-symbol.json")).get_internals().list_outputs()
+    assert f"{cell.base_cell.prefix}t0_out_output" in names
+
+
 def test_half_precision():
     net = rnn.LSTM(3, input_size=2)
     net.initialize()

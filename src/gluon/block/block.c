@@ -9,6 +9,7 @@
 #include "exec/list.h"
 #include "gluon/block/core.h"
 #include "gluon/compile/hybrid.h"
+#include "gluon/rnn/cell.h"
 
 static void destroy_block(mx_object *object)
 {
@@ -21,6 +22,7 @@ static void destroy_block(mx_object *object)
     mx_vec_free(&block->own);
     mx_hybrid_free(block->plans);
     mx_vec_free(&block->hooks);
+    mx_cell_free(block->cell);
     mx_release(block->params);
     if (block->release)
         block->release(block->user);
@@ -98,12 +100,18 @@ mx_block *mx_layer_make(mx_class *cls, const void *options, const mx_block_namin
     mx_block_naming full = *naming;
     full.class_name = full.class_name ? full.class_name : cls->name;
     full.hint = full.hint ? full.hint : stem_of(cls, options, stem);
+    mx_text prefix = {0};
+    if (!full.prefix && layer->prefix) {
+        if (layer->prefix(options, &prefix) || !(full.prefix = mx_text_to_scope(&prefix)))
+            return NULL;
+    }
     mx_block *block = mx_block_named(&full);
     if (!block)
         return NULL;
     block->cls = cls, block->layer = layer;
     block->hybrid = !layer->plain;
-    if (mx_options_keep(cls, options, &block->options) || (layer->build && layer->build(block))) {
+    if (mx_options_keep(cls, options, &block->options) || (layer->cell && mx_cell_attach(block, layer->cell)) ||
+        (layer->build && layer->build(block))) {
         mx_release(block);
         return NULL;
     }
@@ -214,7 +222,7 @@ mx_arrays mx_layer_forward_with(mx_block *self, mx_arrays in, mx_arrays paramete
     }
     const __typeof__(mx_thread.substitutes) outer = mx_thread.substitutes;
     mx_thread.substitutes.block = self, mx_thread.substitutes.arrays = parameters;
-    mx_arrays out = mx_layer_run(self, in);
+    mx_arrays out = self->cell ? mx_cell_step_itself(self, in) : mx_layer_run(self, in);
     mx_thread.substitutes = outer;
     return out;
 }

@@ -9,6 +9,7 @@
 #include "gluon/block/core.h"
 #include "gluon/compile/hybrid.h"
 #include "gluon/compile/trace.h"
+#include "gluon/rnn/cell.h"
 #include "graph/node.h"
 
 static mx_code run_hooks(mx_block *block, bool before, mx_arrays in, mx_arrays out)
@@ -209,7 +210,8 @@ mx_arrays mx_block_call_many(mx_block *block, mx_arrays in)
         mx_thread.hybrid_paused |= waits;
         out = forward_scoped(block, in);
         mx_thread.hybrid_paused = outer;
-    }
+    } else if (block->cell)
+        mx_cell_count(block);
     if (out.n && block->hooks.length && run_hooks(block, false, in, out))
         return mx_list_failed();
     return out;

@@ -61,11 +61,14 @@ typedef struct mx_layer {
     mx_arrays (*forward_many)(mx_block *self, mx_arrays in); /* instead of forward, for several results */
     void (*print)(mx_block *self, mx_text *text);            /* NULL: class name and children */
     void (*file_key)(const mx_block *self, const char *attribute,
-                     mx_text *key); /* in parameter files; NULL: attribute */
-    int min_inputs, max_inputs;     /* 0, 0: exactly one */
-    bool batched;                   /* a transform that takes a batch as well as one example */
-    bool plain;                     /* forward draws numbers or looks at values: no plan can be made of it */
-    bool wide;                      /* parameters stay float32 when a network is cast to 16 bits */
+                     mx_text *key);     /* in parameter files; NULL: attribute */
+    int min_inputs, max_inputs;         /* 0, 0: exactly one */
+    bool batched;                       /* a transform that takes a batch as well as one example */
+    bool plain;                         /* forward draws numbers or looks at values: no plan can be made of it */
+    const struct mx_cell_methods *cell; /* a recurrent cell (gluon/rnn/cell.h); NULL: none */
+    /* Prefix where none was given; NULL: automatic. */
+    mx_code (*prefix)(const void *options, mx_text *prefix);
+    bool wide; /* parameters stay float32 when a network is cast to 16 bits */
 } mx_layer;
 
 typedef struct mx_hook {
@@ -98,8 +101,9 @@ struct mx_block {
     void *user;
     void (*release)(void *user);
     MX_VEC(mx_hook) hooks;
-    int seen_inputs; /* how many inputs the last call had; 0: never called */
-    void *front;     /* as in mx_parameter */
+    struct mx_cell *cell; /* of a recurrent cell (gluon/rnn/cell.h); owned; NULL: none */
+    int seen_inputs;      /* how many inputs the last call had; 0: never called */
+    void *front;          /* as in mx_parameter */
 };
 
 extern const mx_kind mx_block_kind, mx_parameter_kind, mx_params_kind;

@@ -12,6 +12,7 @@
 #include "base/error.h"
 #include "exec/list.h"
 #include "gluon/compile/hybrid.h"
+#include "gluon/rnn/cell.h"
 #include "gluon/compile/trace.h"
 #include "graph/call.h"
 #include "graph/infer.h"
@@ -126,7 +127,10 @@ static mx_code trace_forward(work *w)
     }
     mx_pointers *outer = mx_thread.draws;
     mx_thread.draws = &w->draws;
-    mx_arrays out = trace(w, (mx_arrays){in, key->n_in});
+    mx_cells_before cells = {0};
+    const mx_code entered = mx_cells_trace_enter(w->request->block, &cells);
+    mx_arrays out = entered ? mx_list_failed() : trace(w, (mx_arrays){in, key->n_in});
+    mx_cells_trace_leave(&cells);
     mx_thread.draws = outer;
     if (!out.n)
         return mx_error_code();

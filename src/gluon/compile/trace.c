@@ -16,6 +16,7 @@
 #include "exec/list.h"
 #include "gluon/deploy.h"
 #include "gluon/block/initialize.h"
+#include "gluon/rnn/cell.h"
 #include "graph/names.h"
 
 /* ---- names ----------------------------------------------------------------------------------------------------- */
@@ -185,8 +186,10 @@ mx_symbol *mx_trace_arrays(mx_block *block, mx_arrays in)
     mx_scope scope = mx_scope_open();
     mx_array **variables = mx_list_new(in.n);
     mx_arrays out = {0};
-    if (variables && !make_inputs(in, variables))
+    mx_cells_before cells = {0};
+    if (variables && !make_inputs(in, variables) && !mx_cells_trace_enter(block, &cells))
         out = mx_block_call_many(block, (mx_arrays){variables, in.n});
+    mx_cells_trace_leave(&cells);
     mx_symbol *symbol = out.n ? mx_symbol_of(out) : NULL;
     return mx_scope_return(&scope, symbol);
 }

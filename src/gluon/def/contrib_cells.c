@@ -1,22 +1,19 @@
 /* Convolutional recurrent cells: Conv1DRNNCell ... Conv3DGRUCell.  The products of a cell are convolutions, so that its
  * states are images.
  *
- * Inputs: x (N, C, *space), then, if wanted, the states of the step before: h, for LSTM also c, both
- * (N, hidden_channels, *space').  Result: the output, which is h'; if states were given, the new ones follow.
- *
- *     mx_arrays out = mx_block_call_many(cell, MX_ARRAYS(x, h, c));    out, h, c
+ * Inputs: x (N, C, *space), then the states of the step before: h, for LSTM also c, both (N, hidden_channels, *space');
+ * without them the states are zeros.  Results: the output, which is h', then the new states.
  *
  *     i2h = conv(x; pad, dilate),   h2h = conv(h), padded so that the size of the state stays
- *     RNN:   h' = act(i2h + h2h)
- *     LSTM:  i, f, g, o = i2h + h2h;   c' = s(f) c + s(i) act(g),   h' = s(o) act(c')
- *     GRU:   r, z, n: n = act(i2h + s(r) h2h),   h' = (1 - s(z)) n + s(z) h
+ *
+ * What follows from the two products stands in gluon/rnn/gates.h.
  *
  * SPDX-License-Identifier: Apache-2.0 */
 #include <string.h>
 
-#include "exec/list.h"
 #include "gluon/block/layers.h"
 #include "gluon/op.gen.h"
+#include "gluon/rnn/gates.h"
 
 #define OPTIONS(X, zeros, ones, order) \
     X(DIMS, input_shape, REQUIRED, "", "shape of one input without the batch") \
@@ -113,83 +110,78 @@ static mx_code build(mx_block *self)
     for (int i = 0; i < 4; i++)
         if (mx_layer_parameter(self, rows[i].name, rows[i].shape, rows[i].start, MX_FLOAT32, MX_GRAD_WRITE, true) < 0)
             return mx_error_code();
-    return mx_layer_activation(self, o->activation) ? MX_OK : mx_error_code();
+    return mx_cell_set_activation(self, MX_CELL_ACT, o->activation);
 }
 
-/* ---- forward ----------------------------------------------------------------------------------------------------- */
+/* ---- states ------------------------------------------------------------------------------------------------------ */
 
-static mx_array *product(mx_block *self, mx_array *x, bool of_state)
+/* (N, hidden, *space'), or (N, *space', hidden): the size that the convolution of the input gives. */
+static mx_dims state_shape(const mx_block *self, int64_t batch_size)
+{
+    const options *o = mx_options(self);
+    const cell *c = self->prepared;
+    const bool last = mx_channels_last(c->layout);
+    mx_dims shape = {.n = c->axes + 2, .d = {batch_size}};
+    shape.d[c->channel_axis] = c->hidden;
+    for (int i = 0; i < c->axes; i++) {
+        const int64_t window = c->i2h_dilate.d[i] * (c->i2h_kernel.d[i] - 1);
+        shape.d[(last ? 1 : 2) + i] = o->input_shape.d[(last ? 0 : 1) + i] + 2 * c->i2h_pad.d[i] - window;
+    }
+    return shape;
+}
+
+static mx_code one_state(mx_block *self, int64_t batch_size, mx_state_infos *infos)
+{
+    return mx_cell_add_state(infos, state_shape(self, batch_size), ((const options *)mx_options(self))->conv_layout);
+}
+static mx_code two_states(mx_block *self, int64_t batch_size, mx_state_infos *infos)
+{
+    const mx_code code = one_state(self, batch_size, infos);
+    return code ? code : one_state(self, batch_size, infos);
+}
+
+/* ---- steps ------------------------------------------------------------------------------------------------------- */
+
+static mx_array *i2h(mx_block *self, mx_array *x)
 {
     const cell *c = self->prepared;
-    return mx_convolution(
-        x, mx_own(self, of_state ? H2H_WEIGHT : I2H_WEIGHT, x), .bias = mx_own(self, of_state ? H2H_BIAS : I2H_BIAS, x),
-        .kernel = of_state ? c->h2h_kernel : c->i2h_kernel, .dilate = of_state ? c->h2h_dilate : c->i2h_dilate,
-        .pad = of_state ? c->h2h_pad : c->i2h_pad, .num_filter = c->gates * c->hidden, .layout = c->layout);
+    mx_cell_named(self, x, "i2h");
+    return mx_convolution(x, mx_own(self, I2H_WEIGHT, x), .bias = mx_own(self, I2H_BIAS, x), .kernel = c->i2h_kernel,
+                          .dilate = c->i2h_dilate, .pad = c->i2h_pad, .num_filter = c->gates * c->hidden,
+                          .layout = c->layout);
 }
-
-/* The gates (N, hidden, *space) of a product (N, gates hidden, *space). */
-static mx_arrays split(const mx_block *self, mx_array *x)
+static mx_array *h2h(mx_block *self, mx_array *h)
 {
     const cell *c = self->prepared;
-    return mx_split(x, .num_outputs = c->gates, .axis = c->channel_axis);
+    mx_cell_named(self, h, "h2h");
+    return mx_convolution(h, mx_own(self, H2H_WEIGHT, h), .bias = mx_own(self, H2H_BIAS, h), .kernel = c->h2h_kernel,
+                          .dilate = c->h2h_dilate, .pad = c->h2h_pad, .num_filter = c->gates * c->hidden,
+                          .layout = c->layout);
 }
 
-static mx_array *step_rnn(mx_block *self, mx_array *i2h, mx_array *h2h)
+static mx_gates gates_at(const mx_block *self)
 {
-    return mx_activate(self, mx_elemwise_add(i2h, h2h));
+    return (mx_gates){.axis = ((const cell *)self->prepared)->channel_axis};
 }
 
-static mx_array *step_gru(mx_block *self, mx_array *i2h, mx_array *h2h, mx_array *h)
+static mx_arrays step_rnn(mx_block *self, mx_arrays in)
 {
-    mx_arrays x = split(self, i2h), s = split(self, h2h);
-    if (!x.n || !s.n)
-        return NULL;
-    mx_array *r = mx_sigmoid(mx_elemwise_add(x.v[0], s.v[0])), *z = mx_sigmoid(mx_elemwise_add(x.v[1], s.v[1]));
-    mx_array *n = mx_activate(self, mx_elemwise_add(x.v[2], mx_elemwise_mul(r, s.v[2])));
-    return mx_elemwise_add(mx_elemwise_mul(mx_rminus_scalar(z, .scalar = 1), n), mx_elemwise_mul(z, h));
+    const mx_gates g = gates_at(self);
+    mx_array *x = i2h(self, in.v[0]), *h = h2h(self, in.v[1]);
+    return mx_gates_results(mx_gates_rnn(self, &g, x, h), NULL, false);
 }
-
-/* Also gives the new cell through *c. */
-static mx_array *step_lstm(mx_block *self, mx_array *i2h, mx_array *h2h, mx_array **c)
+static mx_arrays step_lstm(mx_block *self, mx_arrays in)
 {
-    mx_arrays g = split(self, mx_elemwise_add(i2h, h2h));
-    if (!g.n)
-        return NULL;
-    mx_array *i = mx_sigmoid(g.v[0]), *f = mx_sigmoid(g.v[1]), *o = mx_sigmoid(g.v[3]);
-    *c = mx_elemwise_add(mx_elemwise_mul(f, *c), mx_elemwise_mul(i, mx_activate(self, g.v[2])));
-    return mx_elemwise_mul(o, mx_activate(self, *c));
+    const mx_gates g = gates_at(self);
+    mx_array *x = i2h(self, in.v[0]), *h = h2h(self, in.v[1]), *c = in.v[2];
+    mx_array *output = mx_gates_lstm(self, &g, x, h, &c);
+    return mx_gates_results(output, c, true);
 }
-
-/* A state of zeros: as large as one gate of the product of the input. */
-static mx_array *zeros_like_gate(const mx_block *self, mx_array *i2h)
+static mx_arrays step_gru(mx_block *self, mx_arrays in)
 {
-    const cell *c = self->prepared;
-    return mx_zeros_like(mx_slice_axis(i2h, .axis = c->channel_axis, .begin = 0, .end = c->hidden));
-}
-
-static mx_arrays forward(mx_block *self, mx_arrays in)
-{
-    const int64_t wanted = self->layer == &lstm ? 2 : 1;
-    const bool given = in.n > 1;
-    if (given && in.n != 1 + wanted)
-        return mx_fail(MX_ERR_ARGUMENT, "%s (%s): got %lld states, wanted %lld", self->name, self->class_name,
-                       (long long)in.n - 1, (long long)wanted),
-               mx_list_failed();
-    mx_array *i2h = product(self, in.v[0], false);
-    mx_array *h = given ? in.v[1] : zeros_like_gate(self, i2h);
-    mx_array *c = wanted < 2 ? NULL : given ? in.v[2] : zeros_like_gate(self, i2h);
-    mx_array *h2h = product(self, h, true), *out;
-    if (self->layer == &lstm)
-        out = step_lstm(self, i2h, h2h, &c);
-    else
-        out = self->layer == &gru ? step_gru(self, i2h, h2h, h) : step_rnn(self, i2h, h2h);
-    mx_array **list = out ? mx_list_new(given ? 1 + wanted : 1) : NULL;
-    if (!list)
-        return mx_list_failed();
-    list[0] = out;
-    for (int64_t k = 1; given && k <= wanted; k++)
-        list[k] = k == 1 ? out : c;
-    return (mx_arrays){list, given ? 1 + wanted : 1};
+    const mx_gates g = gates_at(self);
+    mx_array *x = i2h(self, in.v[0]), *h = h2h(self, in.v[1]);
+    return mx_gates_results(mx_gates_gru(self, &g, x, h, in.v[1]), NULL, false);
 }
 
 /* Conv2DLSTMCell(3 -> 16, tanh, NCHW) */
@@ -203,12 +195,16 @@ static void print(mx_block *self, mx_text *text)
                   o->conv_layout);
 }
 
-#define METHODS(most) {.build = build, .forward_many = forward, .print = print, .min_inputs = 1, .max_inputs = most}
-static const mx_layer rnn = METHODS(2), lstm = METHODS(3), gru = METHODS(2);
+static const mx_cell_methods rnn_steps = {.step = step_rnn, .state_info = one_state, .states = 1},
+                             lstm_steps = {.step = step_lstm, .state_info = two_states, .states = 2},
+                             gru_steps = {.step = step_gru, .state_info = one_state, .states = 1};
+#define METHODS(steps, most) \
+    {.build = build, .forward_many = mx_cell_forward, .cell = &steps, .print = print, .min_inputs = 1, .max_inputs = most}
+static const mx_layer rnn = METHODS(rnn_steps, 2), lstm = METHODS(lstm_steps, 3), gru = METHODS(gru_steps, 2);
 
 #define ROW(axes, type, kind_, shown) \
-    {.kind = MX_LAYER, .name = "Conv" #axes "D" type "Cell", .node = "fwd", .doc = shown " whose products are convolutions over " #axes " axes", \
+    {.kind = MX_LAYER, .name = "Conv" #axes "D" type "Cell", .doc = shown " whose products are convolutions over " #axes " axes", \
      .schema = &conv_cell##axes##_schema, .positional = 4, .hint = "conv_" #kind_, .methods = &kind_, \
-     .c_name = "conv" #axes "d_" #kind_ "_cell", .group = "contrib"}
+     .c_name = "conv" #axes "d_" #kind_ "_cell", .group = "cells"}
 #define ROWS(axes) ROW(axes, "RNN", rnn, "a recurrent cell"), ROW(axes, "LSTM", lstm, "an LSTM cell"), ROW(axes, "GRU", gru, "a GRU cell")
 mx_class mx_classes_contrib_cells[] = {ROWS(1), ROWS(2), ROWS(3), {0}};

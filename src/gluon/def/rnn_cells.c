@@ -1,143 +1,211 @@
-/* Recurrent cells: RNNCell, LSTMCell, GRUCell; one step of what the layers of rnn.c do for whole sequences.
+/* Recurrent cells with dense products: RNNCell, LSTMCell, GRUCell, and LSTMPCell, whose state is projected.
  *
- * Inputs: x (N, C), then, if wanted, the states of the step before: h, for LSTM also c, both (N, H); without them the
- * states are zeros.  Result: the output, which is h', then the new states.
+ *     mx_stepped step = mx_cell_step(mx_lstm_cell(650), x, states);
  *
- *     mx_arrays out = mx_block_call_many(mx_lstm_cell(650), MX_ARRAYS(x, h, c));    out, h, c
- *
- *     RNN:   h' = act(i2h x + h2h h)
- *     LSTM:  i, f, g, o = i2h x + h2h h;   c' = s(f) c + s(i) tanh(g),   h' = s(o) tanh(c')
- *     GRU:   r, z, n = i2h x, h2h h each:  n = tanh(i2h + s(r) h2h),     h' = (1 - s(z)) n + s(z) h
+ * Inputs: x (N, C), then the states of the step before: h (N, H), for LSTM also c (N, H); without them the states are
+ * zeros.  Results: the output, which is h', then the new states.  What a step computes from the two products
+ * i2h x and h2h h stands in gluon/rnn/gates.h.
  *
  * SPDX-License-Identifier: Apache-2.0 */
-#include "exec/list.h"
 #include "gluon/block/layers.h"
 #include "gluon/op.gen.h"
+#include "gluon/rnn/gates.h"
 
 #define SIZE(X) X(INT, hidden_size, REQUIRED, "1..10000000", "size of the state")
-#define REST(X) \
+#define WEIGHTS(X) \
     X(PTR, i2h_weight_initializer, "None", "mx_initializer", "of the weight of inputs; None: the network's") \
-    X(PTR, h2h_weight_initializer, "None", "mx_initializer", "of the weight of states; None: the network's") \
+    X(PTR, h2h_weight_initializer, "None", "mx_initializer", "of the weight of states; None: the network's")
+#define REST(X) \
     X(PTR, i2h_bias_initializer, "zeros", "mx_initializer", "start of the bias of inputs") \
     X(PTR, h2h_bias_initializer, "zeros", "mx_initializer", "start of the bias of states") \
     X(INT, input_size, "0", "0..", "number of features; 0: known at the first forward")
-#define RNN_CELL_OPTIONS(X) SIZE(X) X(STR, activation, "tanh", "", "relu, sigmoid, tanh or softsign") REST(X)
+#define ACTIVATION(X) X(STR, activation, "tanh", "", "relu, sigmoid, tanh, softrelu or softsign; None: no activation")
+#define RNN_CELL_OPTIONS(X) SIZE(X) ACTIVATION(X) WEIGHTS(X) REST(X)
 MX_ATTRS(rnn_cell, RNN_CELL_OPTIONS)
-#define GATED_OPTIONS(X) SIZE(X) REST(X)
-MX_ATTRS(gated_cell, GATED_OPTIONS)
+#define LSTM_CELL_OPTIONS(X) \
+    SIZE(X) WEIGHTS(X) REST(X) \
+    ACTIVATION(X) \
+    X(STR, recurrent_activation, "sigmoid", "", "of the gates")
+MX_ATTRS(lstm_cell, LSTM_CELL_OPTIONS)
+#define GRU_CELL_OPTIONS(X) SIZE(X) WEIGHTS(X) REST(X)
+MX_ATTRS(gru_cell, GRU_CELL_OPTIONS)
+#define LSTMP_CELL_OPTIONS(X) \
+    SIZE(X) \
+    X(INT, projection_size, REQUIRED, "1..10000000", "size of the state h") \
+    WEIGHTS(X) \
+    X(PTR, h2r_weight_initializer, "None", "mx_initializer", "of the projection; None: the network's") \
+    REST(X)
+MX_ATTRS(lstmp_cell, LSTMP_CELL_OPTIONS)
 
-enum { I2H_WEIGHT, H2H_WEIGHT, I2H_BIAS, H2H_BIAS };
+/* What a step needs, the same for all; kept as the block's `prepared`. */
+typedef struct dense_cell {
+    int64_t gates, hidden, projection;                          /* projection 0: none */
+    int i2h_weight, h2h_weight, h2r_weight, i2h_bias, h2h_bias; /* numbers of own parameters */
+} dense_cell;
 
-static mx_code build(mx_block *self, int64_t rows, int64_t hidden, int64_t inputs, void *const start[4])
+/* ---- parameters -------------------------------------------------------------------------------------------------- */
+
+static int weight(mx_block *self, const char *name, int64_t rows, int64_t columns, void *start)
+{
+    const mx_shape_t shape = {.ndim = 2, .dim = {rows, columns}};
+    return mx_layer_parameter(self, name, shape, start, MX_FLOAT32, MX_GRAD_WRITE, true);
+}
+static int bias(mx_block *self, const char *name, int64_t rows, void *start)
+{
+    const mx_shape_t shape = {.ndim = 1, .dim = {rows}};
+    return mx_layer_parameter(self, name, shape, mx_initializer_or(start, "zeros"), MX_FLOAT32, MX_GRAD_WRITE, true);
+}
+
+/* start: of i2h_weight, h2h_weight, i2h_bias, h2h_bias, h2r_weight. */
+static mx_code build(mx_block *self, const dense_cell *sizes, int64_t inputs, void *const start[5])
 {
     MX_SCOPE;
-    const mx_shape_t shapes[] = {{.ndim = 2, .dim = {rows, mx_known_size(inputs)}}, {.ndim = 2, .dim = {rows, hidden}},
-                                 {.ndim = 1, .dim = {rows}}, {.ndim = 1, .dim = {rows}}};
-    static const char *const names[] = {"i2h_weight", "h2h_weight", "i2h_bias", "h2h_bias"};
-    for (int i = 0; i < 4; i++)
-        if (mx_layer_parameter(self, names[i], shapes[i],
-                               i < I2H_BIAS ? start[i] : mx_initializer_or(start[i], "zeros"), MX_FLOAT32,
-                               MX_GRAD_WRITE, true) < 0)
-            return mx_error_code();
-    return MX_OK;
+    dense_cell *c = mx_layer_prepare(self, sizeof *c);
+    if (!c)
+        return mx_error_code();
+    *c = *sizes;
+    const int64_t rows = c->gates * c->hidden;
+    c->i2h_weight = weight(self, "i2h_weight", rows, mx_known_size(inputs), start[0]);
+    c->h2h_weight = weight(self, "h2h_weight", rows, c->projection ? c->projection : c->hidden, start[1]);
+    c->h2r_weight = c->projection ? weight(self, "h2r_weight", c->projection, c->hidden, start[4]) : 0;
+    c->i2h_bias = bias(self, "i2h_bias", rows, start[2]);
+    c->h2h_bias = bias(self, "h2h_bias", rows, start[3]);
+    return c->i2h_weight < 0 || c->h2h_weight < 0 || c->h2r_weight < 0 || c->i2h_bias < 0 || c->h2h_bias < 0
+               ? mx_error_code()
+               : MX_OK;
 }
 
 #define STARTS(o) \
-    (void *[]){(o)->i2h_weight_initializer, (o)->h2h_weight_initializer, (o)->i2h_bias_initializer, (o)->h2h_bias_initializer}
+    (o)->i2h_weight_initializer, (o)->h2h_weight_initializer, (o)->i2h_bias_initializer, (o)->h2h_bias_initializer
 
 static mx_code build_rnn(mx_block *self)
 {
     const mx_rnn_cell_attrs *o = mx_options(self);
-    mx_code code = build(self, o->hidden_size, o->hidden_size, o->input_size, STARTS(o));
-    return code ? code : mx_layer_activation(self, o->activation) ? MX_OK : mx_error_code();
+    const dense_cell sizes = {.gates = 1, .hidden = o->hidden_size};
+    const mx_code code = build(self, &sizes, o->input_size, (void *[]){STARTS(o), NULL});
+    return code ? code : mx_cell_set_activation(self, MX_CELL_ACT, o->activation);
 }
 static mx_code build_lstm(mx_block *self)
 {
-    const mx_gated_cell_attrs *o = mx_options(self);
-    return build(self, 4 * o->hidden_size, o->hidden_size, o->input_size, STARTS(o));
+    const mx_lstm_cell_attrs *o = mx_options(self);
+    const dense_cell sizes = {.gates = 4, .hidden = o->hidden_size};
+    if (build(self, &sizes, o->input_size, (void *[]){STARTS(o), NULL}) ||
+        mx_cell_set_activation(self, MX_CELL_ACT, o->activation))
+        return mx_error_code();
+    return mx_cell_set_activation(self, MX_CELL_RECURRENT_ACT, o->recurrent_activation);
 }
 static mx_code build_gru(mx_block *self)
 {
-    const mx_gated_cell_attrs *o = mx_options(self);
-    return build(self, 3 * o->hidden_size, o->hidden_size, o->input_size, STARTS(o));
+    const mx_gru_cell_attrs *o = mx_options(self);
+    const dense_cell sizes = {.gates = 3, .hidden = o->hidden_size};
+    return build(self, &sizes, o->input_size, (void *[]){STARTS(o), NULL});
+}
+static mx_code build_lstmp(mx_block *self)
+{
+    const mx_lstmp_cell_attrs *o = mx_options(self);
+    const dense_cell sizes = {.gates = 4, .hidden = o->hidden_size, .projection = o->projection_size};
+    return build(self, &sizes, o->input_size, (void *[]){STARTS(o), o->h2r_weight_initializer});
 }
 
-/* State number i (from 1); one that is absent is zeros of the shape of a product's gate, (N, H). */
-static mx_array *state(mx_arrays in, int64_t i, mx_array *like)
+/* ---- states ------------------------------------------------------------------------------------------------------ */
+
+static mx_code one_state(mx_block *self, int64_t batch_size, mx_state_infos *infos)
 {
-    return i < in.n && in.v[i] != MX_NONE ? in.v[i] : mx_zeros_like(like);
+    const dense_cell *c = self->prepared;
+    return mx_cell_add_state(infos, MX_DIMS(batch_size, c->projection ? c->projection : c->hidden), "NC");
+}
+static mx_code two_states(mx_block *self, int64_t batch_size, mx_state_infos *infos)
+{
+    const dense_cell *c = self->prepared;
+    const mx_code code = one_state(self, batch_size, infos);
+    return code ? code : mx_cell_add_state(infos, MX_DIMS(batch_size, c->hidden), "NC");
 }
 
-static mx_array *product(mx_block *self, mx_array *x, bool of_state, int64_t rows)
-{
-    return mx_fully_connected(x, mx_own(self, of_state ? H2H_WEIGHT : I2H_WEIGHT, x),
-                              mx_own(self, of_state ? H2H_BIAS : I2H_BIAS, x), .num_hidden = rows);
-}
+/* ---- steps ------------------------------------------------------------------------------------------------------- */
 
-static mx_arrays results(mx_array *output, mx_array *cell)
+/* i2h x + bias and h2h h + bias, both (N, gates hidden). */
+static mx_array *i2h(mx_block *self, mx_array *x)
 {
-    mx_array **list = output && (cell || mx_error_code() == MX_OK) ? mx_list_new(cell ? 3 : 2) : NULL;
-    if (!list)
-        return mx_list_failed();
-    list[0] = list[1] = output;
-    if (cell)
-        list[2] = cell;
-    return (mx_arrays){list, cell ? 3 : 2};
+    const dense_cell *c = self->prepared;
+    mx_cell_named(self, x, "i2h");
+    return mx_fully_connected(x, mx_own(self, c->i2h_weight, x), mx_own(self, c->i2h_bias, x),
+                              .num_hidden = c->gates * c->hidden);
+}
+static mx_array *h2h(mx_block *self, mx_array *h)
+{
+    const dense_cell *c = self->prepared;
+    mx_cell_named(self, h, "h2h");
+    return mx_fully_connected(h, mx_own(self, c->h2h_weight, h), mx_own(self, c->h2h_bias, h),
+                              .num_hidden = c->gates * c->hidden);
 }
 
 static mx_arrays step_rnn(mx_block *self, mx_arrays in)
 {
-    const int64_t hidden = ((const mx_rnn_cell_attrs *)mx_options(self))->hidden_size;
-    mx_array *i2h = product(self, in.v[0], false, hidden), *h2h = product(self, state(in, 1, i2h), true, hidden);
-    return results(mx_activate(self, mx_elemwise_add(i2h, h2h)), NULL);
+    static const mx_gates gates = {.axis = 1, .named = true};
+    mx_array *x = i2h(self, in.v[0]), *h = h2h(self, in.v[1]);
+    return mx_gates_results(mx_gates_rnn(self, &gates, x, h), NULL, false);
 }
 
 static mx_arrays step_lstm(mx_block *self, mx_arrays in)
 {
-    const int64_t hidden = ((const mx_gated_cell_attrs *)mx_options(self))->hidden_size;
-    mx_array *i2h = product(self, in.v[0], false, 4 * hidden);
-    mx_array *like = in.n > 2 ? i2h : mx_slice_axis(i2h, .axis = 1, .begin = 0, .end = hidden);
-    mx_arrays g = mx_split(mx_elemwise_add(i2h, product(self, state(in, 1, like), true, 4 * hidden)), .num_outputs = 4);
-    if (g.n != 4)
-        return mx_list_failed();
-    mx_array *c = mx_elemwise_add(mx_elemwise_mul(mx_sigmoid(g.v[1]), state(in, 2, like)),
-                                  mx_elemwise_mul(mx_sigmoid(g.v[0]), mx_tanh(g.v[2])));
-    mx_array *h = mx_elemwise_mul(mx_sigmoid(g.v[3]), mx_tanh(c));
-    return c ? results(h, c) : mx_list_failed();
+    static const mx_gates gates = {.axis = 1, .named = true, .chosen = true};
+    mx_array *x = i2h(self, in.v[0]), *h = h2h(self, in.v[1]), *c = in.v[2];
+    mx_array *output = mx_gates_lstm(self, &gates, x, h, &c);
+    return mx_gates_results(output, c, true);
 }
 
 static mx_arrays step_gru(mx_block *self, mx_arrays in)
 {
-    const int64_t hidden = ((const mx_gated_cell_attrs *)mx_options(self))->hidden_size;
-    mx_array *i2h = product(self, in.v[0], false, 3 * hidden);
-    mx_array *h = state(in, 1, mx_slice_axis(i2h, .axis = 1, .begin = 0, .end = hidden));
-    mx_arrays x = mx_split(i2h, .num_outputs = 3), s = mx_split(product(self, h, true, 3 * hidden), .num_outputs = 3);
-    if (x.n != 3 || s.n != 3)
-        return mx_list_failed();
-    mx_array *r = mx_sigmoid(mx_elemwise_add(x.v[0], s.v[0])), *z = mx_sigmoid(mx_elemwise_add(x.v[1], s.v[1]));
-    mx_array *n = mx_tanh(mx_elemwise_add(x.v[2], mx_elemwise_mul(r, s.v[2])));
-    return results(mx_elemwise_add(n, mx_elemwise_mul(z, mx_elemwise_sub(h, n))), NULL);
+    static const mx_gates gates = {.axis = 1, .named = true, .fixed = true};
+    mx_array *x = i2h(self, in.v[0]), *h = h2h(self, in.v[1]);
+    return mx_gates_results(mx_gates_gru(self, &gates, x, h, in.v[1]), NULL, false);
 }
 
-/* LSTMCell(5 -> 40) */
+static mx_arrays step_lstmp(mx_block *self, mx_arrays in)
+{
+    static const mx_gates gates = {.axis = 1, .fixed = true, .out = "hidden"};
+    const dense_cell *p = self->prepared;
+    mx_array *x = i2h(self, in.v[0]), *h = h2h(self, in.v[1]), *c = in.v[2];
+    mx_array *hidden = mx_gates_lstm(self, &gates, x, h, &c);
+    mx_cell_named(self, hidden, "out");
+    mx_array *output =
+        mx_fully_connected(hidden, mx_own(self, p->h2r_weight, hidden), .num_hidden = p->projection, .no_bias = true);
+    return mx_gates_results(output, c, true);
+}
+
+/* RNNCell(5 -> 10, tanh), LSTMCell(5 -> 40), LSTMPCell(5 -> 40 -> 4) */
 static void print(mx_block *self, mx_text *text)
 {
-    const mx_dims shape = mx_parameter_shape(self->own.items[I2H_WEIGHT]);
+    const dense_cell *c = self->prepared;
     mx_text_print(text, "%s(", self->cls->name);
-    mx_print_size(text, shape.d[1]);
-    mx_text_print(text, " -> %lld)", (long long)shape.d[0]);
+    mx_print_size(text, mx_parameter_shape(self->own.items[c->i2h_weight]).d[1]);
+    mx_text_print(text, " -> %lld", (long long)(c->gates * c->hidden));
+    if (c->gates == 1) {
+        const mx_rnn_cell_attrs *o = mx_options(self);
+        mx_text_print(text, ", %s", o->activation ? o->activation : "None");
+    }
+    if (c->projection)
+        mx_text_print(text, " -> %lld", (long long)c->projection);
+    mx_text_add(text, ")");
 }
 
-#define METHODS(how, step, most) {.build = how, .forward_many = step, .print = print, .min_inputs = 1, .max_inputs = most}
-static const mx_layer rnn = METHODS(build_rnn, step_rnn, 2), lstm = METHODS(build_lstm, step_lstm, 3),
-                      gru = METHODS(build_gru, step_gru, 2);
+static const mx_cell_methods rnn_steps = {.step = step_rnn, .state_info = one_state, .states = 1},
+                             lstm_steps = {.step = step_lstm, .state_info = two_states, .states = 2},
+                             gru_steps = {.step = step_gru, .state_info = one_state, .states = 1},
+                             lstmp_steps = {.step = step_lstmp, .state_info = two_states, .states = 2};
+#define METHODS(how, steps, most) \
+    {.build = how, .forward_many = mx_cell_forward, .cell = &steps, .print = print, .min_inputs = 1, .max_inputs = most}
+static const mx_layer rnn = METHODS(build_rnn, rnn_steps, 2), lstm = METHODS(build_lstm, lstm_steps, 3),
+                      gru = METHODS(build_gru, gru_steps, 2), lstmp = METHODS(build_lstmp, lstmp_steps, 3);
 
 mx_class mx_classes_rnn_cells[] = {
     {.kind = MX_LAYER, .name = "RNNCell", .doc = "a step of a plain recurrent network: h' = act(i2h x + h2h h)", .schema = &rnn_cell_schema,
      .positional = 1, .methods = &rnn, .group = "cells", .c_name = "rnn_cell", .hint = "rnn"},
-    {.kind = MX_LAYER, .name = "LSTMCell", .doc = "a step of long short-term memory", .schema = &gated_cell_schema, .positional = 1,
+    {.kind = MX_LAYER, .name = "LSTMCell", .doc = "a step of long short-term memory", .schema = &lstm_cell_schema, .positional = 1,
      .methods = &lstm, .group = "cells", .c_name = "lstm_cell", .hint = "lstm"},
-    {.kind = MX_LAYER, .name = "GRUCell", .doc = "a step of gated recurrent units", .schema = &gated_cell_schema, .positional = 1, .methods = &gru,
+    {.kind = MX_LAYER, .name = "GRUCell", .doc = "a step of gated recurrent units", .schema = &gru_cell_schema, .positional = 1, .methods = &gru,
      .group = "cells", .c_name = "gru_cell", .hint = "gru"},
+    {.kind = MX_LAYER, .name = "LSTMPCell", .doc = "a step of long short-term memory whose state h is projected", .schema = &lstmp_cell_schema,
+     .positional = 2, .methods = &lstmp, .group = "cells", .c_name = "lstmp_cell", .hint = "lstmp"},
     {0},
 };
