@@ -23,7 +23,8 @@ typedef struct symbol_block {
     int *input;               /* (graph.n) number of the input that a variable is; -1: none */
     mx_parameter **parameter; /* (graph.n) the parameter that it is (the block holds it); NULL: none */
     mx_names names;           /* of the inputs */
-    char *list;               /* owned: the characters of `names` */
+    char *list;               /* owned: the characters of `names`, each ended by a zero */
+    size_t list_bytes;
 } symbol_block;
 
 static void release(void *user)
@@ -36,7 +37,7 @@ static void release(void *user)
     mx_free(s->input, n * sizeof *s->input);
     mx_free(s->parameter, n * sizeof *s->parameter);
     mx_free((void *)(uintptr_t)s->names.v, (size_t)s->names.n * sizeof(char *));
-    mx_strfree(s->list);
+    mx_free(s->list, s->list_bytes);
     mx_graph_free(&s->graph);
     mx_free(s, sizeof *s);
 }
@@ -142,6 +143,7 @@ static mx_arrays forward(mx_block *self, mx_arrays in)
 static mx_code split_names(symbol_block *s, const char *inputs)
 {
     s->list = mx_strdup(inputs);
+    s->list_bytes = strlen(inputs) + 1;
     if (!s->list)
         return MX_ERR_MEMORY;
     int64_t n = 0;
