@@ -20,6 +20,7 @@
 #include <sys/sysinfo.h>
 #endif
 
+#include "base/assert.h"
 #include "base/error.h"
 #include "base/flags.h"
 
@@ -68,6 +69,40 @@ static _Atomic int64_t fail_countdown; /* test hook: 0 off, 1 the next call fail
 static pthread_key_t exit_key;
 static pthread_once_t once = PTHREAD_ONCE_INIT;
 static bool caching = CACHING;
+
+/* ---- guards --------------------------------------------------------------------------------------------- */
+/* Checked builds write a word behind every block, which knows its size, and look at it when the block is freed; fresh
+ * and freed memory is filled with bytes that nobody expects. */
+
+#if MX_CHECKED
+#define GUARD_BYTES sizeof(uint64_t)
+#define MOST_FILLED ((size_t)1 << 16) /* bytes of a block that are filled */
+
+static void fill(void *memory, int with, size_t bytes)
+{
+    memset(memory, with, bytes < MOST_FILLED ? bytes : MOST_FILLED);
+}
+
+static void set_guard(void *memory, size_t bytes)
+{
+    const uint64_t guard = 0x6d78677561726421u ^ bytes;
+    fill(memory, 0xcb, bytes);
+    memcpy((char *)memory + bytes, &guard, sizeof guard);
+}
+
+static void check_guard(void *memory, size_t bytes)
+{
+    uint64_t guard;
+    memcpy(&guard, (char *)memory + bytes, sizeof guard);
+    MX_ASSERT(guard == (0x6d78677561726421u ^ bytes),
+              "a block of %zu bytes was written behind its end, or has another size", bytes);
+    fill(memory, 0xdb, bytes);
+}
+#else
+#define GUARD_BYTES 0
+static void set_guard(void *memory, size_t bytes) { (void)memory, (void)bytes; }
+static void check_guard(void *memory, size_t bytes) { (void)memory, (void)bytes; }
+#endif
 
 static int class_of(size_t bytes)
 {
@@ -245,20 +280,22 @@ void *mx_alloc(size_t bytes)
         register_thread();
     if (bytes > atomic_load_explicit(&limit, memory_order_relaxed) || mx_alloc_fails())
         return fail(bytes);
-    int class = class_of(bytes);
-    bool small = bytes <= SMALL_LIMIT;
+    const size_t room = bytes + GUARD_BYTES;
+    int class = class_of(room);
+    bool small = room <= SMALL_LIMIT;
     if (!small && (size_t)atomic_load_explicit(&large_bytes, memory_order_relaxed) + bytes > machine)
         return fail(bytes);
     void *memory = small ? pop(&mine.lists[class]) : NULL;
     if (!memory && (memory = take_shared(class)))
         atomic_fetch_sub_explicit(&cached_bytes, (int64_t)class_bytes(class), memory_order_relaxed);
-    if (!memory && !(memory = from_system(caching ? class_bytes(class) : (bytes + 63) / 64 * 64 + !bytes * 64)))
+    if (!memory && !(memory = from_system(caching ? class_bytes(class) : (room + 63) / 64 * 64 + !room * 64)))
         return fail(bytes);
     add(&mine.bytes, (int64_t)bytes);
     add(&mine.blocks, 1);
     add(&mine.calls, 1);
     if (!small)
         count_large((int64_t)bytes);
+    set_guard(memory, bytes);
     return memory;
 }
 
@@ -268,16 +305,18 @@ void mx_free(void *memory, size_t bytes)
         return;
     if (!mine.registered)
         register_thread();
-    int class = class_of(bytes);
+    const size_t room = bytes + GUARD_BYTES;
+    int class = class_of(room);
+    check_guard(memory, bytes);
     add(&mine.bytes, -(int64_t)bytes);
     add(&mine.blocks, -1);
-    if (bytes > SMALL_LIMIT)
+    if (room > SMALL_LIMIT)
         atomic_fetch_sub_explicit(&large_bytes, (int64_t)bytes, memory_order_relaxed);
     if (!caching) {
         free(memory);
         return;
     }
-    if (bytes <= SMALL_LIMIT) {
+    if (room <= SMALL_LIMIT) {
         put(&mine.lists[class], memory);
         size_t keep = THREAD_BYTES / class_bytes(class);
         if (mine.lists[class].length > 2 * keep)

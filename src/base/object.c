@@ -98,6 +98,7 @@ static void bury(mx_object *object)
 void mx_release(void *object)
 {
     mx_object *self = object;
+    MX_ASSERT(!self || (self->guard == MX_OBJECT_ALIVE && self->count > 0), "what is released was freed before");
     if (!self || atomic_fetch_sub_explicit(&self->count, 1, memory_order_release) != 1)
         return;
     atomic_thread_fence(memory_order_acquire);
@@ -111,6 +112,7 @@ void mx_scope_close(mx_scope *scope)
     if (!scope || !scope->open)
         return;
     scope->open = false;
+    MX_ASSERT(scope->mark <= temporaries.length, "a scope is closed after the one around it");
     release_above(scope->mark);
 }
 

@@ -10,6 +10,8 @@
 #define MX_BASE_OBJECT_H
 
 #include <stdatomic.h>
+
+#include "base/assert.h"
 #include "gluon/base.h"
 
 typedef struct mx_kind {
@@ -29,6 +31,7 @@ void mx_object_init(mx_object *self, const mx_kind *kind); /* count 1 */
 
 static inline void *mx_retain(void *object)
 {
+    MX_ASSERT(!object || ((mx_object *)object)->guard == MX_OBJECT_ALIVE, "what is retained was freed before");
     if (object)
         atomic_fetch_add_explicit(&((mx_object *)object)->count, 1, memory_order_relaxed);
     return object;

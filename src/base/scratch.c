@@ -4,6 +4,7 @@
 #include <string.h>
 
 #include "base/thread.h"
+#include "base/assert.h"
 #include "base/error.h"
 
 static size_t rounded(size_t bytes) { return (bytes + MX_ALIGN - 1) / MX_ALIGN * MX_ALIGN; }
@@ -45,6 +46,7 @@ void mx_scratch_give(void *memory, size_t bytes)
         mx_free(memory, bytes);
         return;
     }
+    MX_ASSERT(s->live > 0, "scratch memory is given back twice");
     if (!inside(s, memory))
         mx_free(memory, bytes);
     else if ((char *)memory + rounded(bytes) == s->memory + s->used)
@@ -63,6 +65,7 @@ mx_scratch *mx_scratch_enter(mx_scratch *own)
 /* A reserve that could not grow is no error: the allocator is asked the next time, too. */
 void mx_scratch_leave(mx_scratch *own, mx_scratch *previous)
 {
+    MX_ASSERT(mx_thread.scratch == own, "scratch memory is left in another order than it was entered");
     mx_thread.scratch = previous;
     own->used = 0;
     own->live = 0;

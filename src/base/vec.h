@@ -14,6 +14,7 @@
 #include <string.h>
 
 #include "base/alloc.h"
+#include "base/assert.h"
 #include "base/error.h"
 
 #define MX_VEC(type) \
@@ -26,6 +27,7 @@ typedef MX_VEC(void *) mx_pointers;
 /* `items` points to the vector's pointer; going through memcpy keeps it legal for every element type. */
 static inline bool mx_vec_grow(void *items, int64_t *capacity, int64_t wanted, size_t item_bytes)
 {
+    MX_ASSERT(*capacity >= 0 && wanted >= 0, "a vector with room for %lld items", (long long)*capacity);
     if (wanted <= *capacity)
         return true;
     int64_t grown = *capacity < 8 ? 8 : *capacity + *capacity / 2;

@@ -402,6 +402,8 @@ mx_code mx_invoke(mx_op *op, const void *attrs, int n_in, mx_array *const *in, i
 {
     if (!op || n_in < 0 || (n_in && !in) || !out)
         return mx_fail(MX_ERR_ARGUMENT, "mx_invoke: %s is NULL", !op ? "op" : !out ? "out" : "in");
+    MX_ASSERT(mx_thread.precision_settled >= 0, "%s: precision is settled %d times", op->name,
+              mx_thread.precision_settled);
     if (mx_amp_active())
         return mx_amp_invoke(op, attrs, n_in, in, n_out, out);
     if (!(op->flags & MX_OP_LIST) && n_in > op->declared_inputs)

@@ -87,6 +87,18 @@ static void keep_inputs(mx_node *node, mx_array *const *in)
     }
 }
 
+/* What backward relies on: a node is newer than all that it was made from. */
+static void check_edges(const mx_node *node)
+{
+    for (int i = 0; MX_CHECKED && i < node->n_in; i++) {
+        const mx_edge *edge = &node->edges[i];
+        MX_ASSERT(!edge->node || edge->node->sequence < node->sequence, "%s is older than its input %d", node->op->name,
+                  i);
+        MX_ASSERT(!edge->node || edge->output < (uint32_t)edge->node->n_out || mx_node_is_variable(edge->node),
+                  "%s: input %d is output %u of a node with %d", node->op->name, i, edge->output, edge->node->n_out);
+    }
+}
+
 static mx_code keep_outputs(mx_node *node, mx_array **out)
 {
     for (int i = 0; i < node->n_out; i++) {
@@ -118,6 +130,7 @@ mx_code mx_tape_append(const mx_op *op, const void *attrs, int n_in, mx_array *c
     if (attr_bytes)
         memcpy(node->attrs, attrs, attr_bytes);
     keep_inputs(node, in);
+    check_edges(node);
     mx_code code = keep_outputs(node, out);
     for (int i = 0; !code && i < n_out; i++)
         mx_array_set_node(out[i], node, (uint32_t)i);

@@ -53,6 +53,13 @@ struct mx_array {
 
 extern const mx_kind mx_array_kind, mx_storage_kind;
 
+/* In checked builds: the invariant above holds; `where` is for the message. */
+#if MX_CHECKED
+void mx_array_check(const mx_array *x, const char *where);
+#else
+static inline void mx_array_check(const mx_array *x, const char *where) { (void)x, (void)where; }
+#endif
+
 /* New reference (not in a scope). All return NULL with an error set. */
 mx_array *mx_array_new(const mx_shape_t *shape, mx_dtype dtype, mx_context context);
 mx_array *mx_array_abstract(const mx_shape_t *shape, mx_dtype dtype, mx_context context);

@@ -54,9 +54,16 @@ enum mx_kernel_flags {
     MX_KERNEL_WIDEN = 1,
 };
 mx_code mx_run_widened(const mx_kernel_call *call, mx_kernel_fn run);
+/* In checked builds: the call keeps the contract of mx_kernel_call, and its types and shapes are those of inference. */
+#if MX_CHECKED
+void mx_kernel_check(const mx_kernel_call *call);
+#else
+static inline void mx_kernel_check(const mx_kernel_call *call) { (void)call; }
+#endif
 /* Runs a kernel as its flags ask for; whoever runs kernels does it so. */
 static inline mx_code mx_kernel_run(const mx_kernel *kernel, const mx_kernel_call *call)
 {
+    mx_kernel_check(call);
     return kernel->flags & MX_KERNEL_WIDEN ? mx_run_widened(call, kernel->run) : kernel->run(call);
 }
 #define MX_MAX_KERNELS 4 /* per operator and device */

@@ -70,7 +70,7 @@ mx_code mx_pipeline_run(mx_program *program, const char *name)
         if (!mx_program_can(program, passes[i].wants))
             continue;
         mx_code code = passes[i].run(program);
-#if !defined(NDEBUG) || defined(__SANITIZE_ADDRESS__)
+#if MX_CHECKED
         if (!code)
             code = mx_program_verify(program, passes[i].name);
 #endif

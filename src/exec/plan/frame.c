@@ -240,6 +240,8 @@ static mx_code patch(mx_frame *frame, int64_t count, const mx_patch *patches, mx
         mx_array *x = &frame->headers[patches[i].value];
         if (!from)
             return mx_fail(MX_ERR_STATE, "%s: external %d is not bound", frame->plan->name, patches[i].from);
+        MX_ASSERT(mx_bytes(from) >= mx_bytes(x), "%s: value %d has %zu bytes, what is bound to it %zu",
+                  frame->plan->name, patches[i].value, mx_bytes(x), mx_bytes(from));
         x->storage = from->storage;
         x->offset = from->offset;
     }
