@@ -7,13 +7,8 @@
 #ifndef MX_BASE_RNG_H
 #define MX_BASE_RNG_H
 
+#include "base/any_device.h"
 #include "gluon/base.h"
-
-#ifdef __CUDACC__
-#define MX_ANY_DEVICE __host__ __device__
-#else
-#define MX_ANY_DEVICE
-#endif
 
 typedef struct mx_rng {
     uint64_t seed;    /* the key */

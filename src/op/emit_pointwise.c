@@ -12,6 +12,7 @@
 
 #include "base/error.h"
 #include "op/emit.h"
+#include "op/formula/math.h"
 
 typedef struct formula {
     const char *name, *text; /* over x, or over a and b */
@@ -31,17 +32,16 @@ static const formula formulas[MX_ROW_COUNT] = {
 static const struct {
     const char *name, *text;
 } spelling[] = {
-    {"T", "float"},          {"m_half", "0.5f"},      {"m_degree", "57.295780f"}, {"m_fabs", "fabsf"},
-    {"m_sqrt", "sqrtf"},     {"m_cbrt", "cbrtf"},     {"m_exp", "expf"},          {"m_expm1", "expm1f"},
-    {"m_log", "logf"},       {"m_log10", "log10f"},   {"m_log2", "log2f"},        {"m_log1p", "log1pf"},
-    {"m_sin", "sinf"},       {"m_cos", "cosf"},       {"m_tan", "tanf"},          {"m_asin", "asinf"},
-    {"m_acos", "acosf"},     {"m_atan", "atanf"},     {"m_sinh", "sinhf"},        {"m_cosh", "coshf"},
-    {"m_tanh", "tanhf"},     {"m_asinh", "asinhf"},   {"m_acosh", "acoshf"},      {"m_atanh", "atanhf"},
-    {"m_tgamma", "tgammaf"}, {"m_lgamma", "lgammaf"}, {"m_erf", "erff"},          {"m_rint", "rintf"},
-    {"m_round", "roundf"},   {"m_ceil", "ceilf"},     {"m_floor", "floorf"},      {"m_trunc", "truncf"},
-    {"m_hypot", "hypotf"},   {"m_pow", "powf"},
+#define F(name) {"m_" #name, #name "f"},
+    {"T", "float"},
+    MX_LIBM_ROWS(F) MX_LIBM_PAIR_ROWS(F) F(lgamma)
+#undef F
 };
-static const char *const helpers[] = {"m_sigmoid", "m_softplus", "m_sign", "m_max", "m_min", "m_div", "m_mod"};
+static const char *const helpers[] = {
+#define H(name, expression) "m_" #name,
+    MX_CHOICE_ROWS(H, H) MX_COMPOSED_ROWS(H, H)
+#undef H
+};
 
 /* The word as the file spells it; NULL: it has no float form. */
 static const char *spell(const mx_emit_call *n, const char *word)

@@ -6,6 +6,19 @@
 #include <string.h>
 
 #include "gluon/emit/emit.h"
+#include "op/formula/math.h"
+
+/* The functions of formulas that <math.h> lacks, from the text that every device compiles. */
+#define T float
+#define m_exp expf
+#define m_log1p log1pf
+#define m_fmod fmodf
+#define TEXT(...) #__VA_ARGS__
+#define UNARY(name, expression) \
+    {"m_" #name, NULL, "static float m_" #name "(float x)\n{\n    return " TEXT(expression) ";\n}\n"},
+#define BINARY(name, expression) \
+    {"m_" #name, NULL, \
+     "static float m_" #name "(float a, float b)\n{\n    float t = 0;\n    (void)t;\n    return " TEXT(expression) ";\n}\n"},
 
 static const mx_emit_text plain[] = {
     {"advance", NULL,
@@ -281,21 +294,7 @@ static const mx_emit_text plain[] = {
      "    for (long i = 0; i < n; i++)\n"
      "        y[i] = condition[i / each] != 0 ? a[i] : b[i];\n"
      "}\n"},
-    {"m_sigmoid", NULL,
-     "static float m_sigmoid(float x)\n{\n    return 1 / (1 + expf(-x));\n}\n"},
-    {"m_softplus", NULL,
-     "static float m_softplus(float x)\n{\n    return x > 0 ? x + log1pf(expf(-x)) : log1pf(expf(x));\n}\n"},
-    {"m_sign", NULL, "static float m_sign(float x)\n{\n    return (float)((x > 0) - (x < 0));\n}\n"},
-    {"m_max", NULL, "static float m_max(float a, float b)\n{\n    return a >= b || a != a ? a : b;\n}\n"},
-    {"m_min", NULL, "static float m_min(float a, float b)\n{\n    return a <= b || a != a ? a : b;\n}\n"},
-    {"m_div", NULL, "static float m_div(float a, float b)\n{\n    return a / b;\n}\n"},
-    {"m_mod", NULL,
-     "/* Remainder with the sign of b; 0 when b is 0. */\n"
-     "static float m_mod(float a, float b)\n"
-     "{\n"
-     "    const float r = b == 0 ? 0 : fmodf(a, b);\n"
-     "    return r != 0 && (r < 0) != (b < 0) ? r + b : r;\n"
-     "}\n"},
+    MX_CHOICE_ROWS(UNARY, BINARY) MX_COMPOSED_ROWS(UNARY, BINARY)
     {0},
 };
 

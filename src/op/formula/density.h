@@ -15,7 +15,7 @@
 #ifdef __CUDACC__
 #define MX_DENSITY_LGAMMA lgamma /* CUDA's has no global sign */
 #else
-#include "op/formula/pointwise_double.h"
+#include "op/formula/special.h"
 #define MX_DENSITY_LGAMMA mx_lgamma
 #endif
 

@@ -1,45 +1,9 @@
 /* Special functions that libm lacks.  SPDX-License-Identifier: Apache-2.0 */
-#include "op/formula/pointwise_double.h"
+#include "op/formula/special.h"
 
-/* psi(x): reflection for x <= 0, recurrence up to 10, then the asymptotic series. */
-double mx_digamma(double x)
-{
-    const double pi = 3.14159265358979323846;
-    if (x <= 0)
-        return x == floor(x) ? NAN : mx_digamma(1 - x) - pi / tan(pi * x);
-    double sum = 0;
-    for (; x < 10; x++)
-        sum -= 1 / x;
-    double r = 1 / (x * x);
-    return sum + log(x) - 0.5 / x -
-           r * (1. / 12 - r * (1. / 120 - r * (1. / 252 - r * (1. / 240 - r * (1. / 132 - r * 691. / 32760)))));
-}
-
-/* psi'(x) in the same way: recurrence psi'(x) = psi'(x + 1) + 1 / x^2, reflection with pi^2 / sin^2. */
-double mx_trigamma(double x)
-{
-    const double pi = 3.14159265358979323846, s = sin(pi * x);
-    if (x <= 0)
-        return x == floor(x) ? NAN : pi * pi / (s * s) - mx_trigamma(1 - x);
-    double sum = 0;
-    for (; x < 10; x++)
-        sum += 1 / (x * x);
-    double r = 1 / (x * x);
-    return sum + 1 / x + r / 2 + r / x * (1. / 6 - r * (1. / 30 - r * (1. / 42 - r * (1. / 30 - r * 5. / 66))));
-}
-
-/* psi''(x): the derivative of each term above. */
-double mx_tetragamma(double x)
-{
-    const double pi = 3.14159265358979323846, s = sin(pi * x);
-    if (x <= 0)
-        return x == floor(x) ? NAN : mx_tetragamma(1 - x) - 2 * pi * pi * pi * cos(pi * x) / (s * s * s);
-    double sum = 0;
-    for (; x < 10; x++)
-        sum -= 2 / (x * x * x);
-    double r = 1 / (x * x);
-    return sum - r - r / x - r * r * (1. / 2 - r * (1. / 6 - r * (1. / 6 - r * (3. / 10 - r * 5. / 6))));
-}
+double mx_digamma(double x) { return mx_series_digamma(x); }
+double mx_trigamma(double x) { return mx_series_trigamma(x); }
+double mx_tetragamma(double x) { return mx_series_tetragamma(x); }
 
 /* Inverse of erf: Winitzki's closed approximation, then Newton steps on erf(y) = x. */
 double mx_erfinv(double x)
@@ -51,7 +15,7 @@ double mx_erfinv(double x)
     double y = copysign(sqrt(sqrt(t * t - l / a) - t), x);
     for (int i = 0; i < 3; i++) {
         double error = fabs(x) < 0.7 ? erf(y) - x : copysign((1 - fabs(x)) - erfc(fabs(y)), x);
-        double slope = m_two_over_sqrt_pi * exp(-y * y);
+        double slope = 1.1283791670955125739 * exp(-y * y); /* of erf: 2 / sqrt(pi) ... */
         y -= error / (slope + y * error);
     }
     return y;

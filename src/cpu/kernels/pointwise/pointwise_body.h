@@ -32,7 +32,8 @@ MX_STEP_ROWS(UNARY_LOOP)
         (void)second;                                                                                             \
         LOOP                                                                                                      \
         {                                                                                                         \
-            SAVED_##looks out[i] = (T)(g[i] * (derivative));                                                      \
+            SAVED_##looks __attribute__((unused)) T t = 0;                                                        \
+            out[i] = (T)(g[i] * (derivative));                                                                    \
         }                                                                                                         \
     }
 MX_UNARY_ROWS(BACKWARD_LOOP)

@@ -10,8 +10,6 @@
 #include "cpu/kernels/pointwise/math_f32.h"
 #include "cpu/kernels/pointwise/pointwise_loops.h"
 
-#undef m_sin
-#undef m_cos
 #define m_sin mx_sin_near_f32
 #define m_cos mx_cos_near_f32
 #define unary_sin_f32 near_sin

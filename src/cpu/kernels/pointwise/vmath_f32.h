@@ -483,11 +483,11 @@ MX_MATH float mx_hypot_f32(float a, float b)
 /* Halves go away from zero. */
 MX_MATH float mx_round_f32(float x) { return truncf(x + mx_signed_f32(0.49999997f, x)); }
 
-/* d/dx of x tanh(softplus(x)) */
-MX_MATH float mx_mish_slope_f32(float x)
+/* Remainder with the sign of b; 0 when b is 0. */
+MX_MATH float mx_mod_f32(float a, float b)
 {
-    const float t = mx_tanh_f32(mx_softplus_f32(x));
-    return t + x * (1.0f - t * t) * mx_sigmoid_f32(x);
+    const double r = b == 0 ? 0 : fmod((double)a, (double)b);
+    return (float)(r != 0 && (r < 0) != (b < 0) ? r + (double)b : r);
 }
 
 #endif

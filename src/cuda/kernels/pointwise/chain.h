@@ -18,6 +18,7 @@ struct mx_chain {
 
 #ifdef __CUDACC_RTC__
 #define INFINITY __int_as_float(0x7f800000)
+#define NAN __int_as_float(0x7fffffff)
 
 struct half {
     unsigned short bits;

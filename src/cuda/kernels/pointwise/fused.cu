@@ -107,7 +107,7 @@ static std::string letters_of(const mx_fused_row &row)
     return looks == "X" ? "gx" : looks == "Y" ? "gy" : "gxy";
 }
 
-/* float r3; { const float a = r1, b = r2; r3 = (float)(a * b); } */
+/* float r3; { const float a = r1, b = r2; float t; r3 = (float)(a * b); } */
 static std::string row_text(const mx_fused_row &row, int r)
 {
     const bool scalar = row.form == MX_FORM_SCALAR, reversed = row.form == MX_FORM_REVERSED;
@@ -123,7 +123,7 @@ static std::string row_text(const mx_fused_row &row, int r)
         text += (k ? ", " : "") + letters.substr(k, 1) + " = " + operands[k];
     const words &w = row_words[row.row];
     const std::string made = row.form == MX_FORM_BACKWARD ? std::string("g * (") + w.derivative + ")" : w.forward;
-    return text + "; " + name + " = (float)(" + made + "); }\n";
+    return text + "; float t; " + name + " = (float)(" + made + "); }\n";
 }
 
 /* What is said once for each input, one after the other: '#' is its number, '@' its type. */
@@ -141,8 +141,8 @@ static std::string for_inputs(const mx_kernel_call *call, const mx_fused *progra
 
 /* What stands between two $ is filled in. */
 static const char whole_text[] = R"(#include "cuda/kernels/pointwise/chain.h"
-#define T float
 #include "cuda/kernels/pointwise/math_f32.h"
+#define T float
 __device__ inline float value(const mx_chain &c, $parameters$)
 {
 $rows$    return $last row$;

@@ -14,7 +14,7 @@ MX_STEP_ROWS(UNARY_ROW)
 #define SAVED_Y T y, T
 #define SAVED_XY T x, T y
 #define BACKWARD_ROW(name, aliases, expression, looks, derivative, ...) \
-    struct backward_##name { static __device__ T apply(T g, SAVED_##looks) { return (T)(g * (derivative)); } };
+    struct backward_##name { static __device__ T apply(T g, SAVED_##looks) { __attribute__((unused)) T t = 0; return (T)(g * (derivative)); } };
 MX_UNARY_ROWS(BACKWARD_ROW)
 #endif
 

@@ -2,9 +2,10 @@
 #ifndef MX_CUDA_ROWS_F32_H
 #define MX_CUDA_ROWS_F32_H
 
+#include "cuda/kernels/pointwise/math_f32.h"
+
 #include "cuda/kernels/pointwise/pointwise.h"
 #define T float
-#include "cuda/kernels/pointwise/math_f32.h"
 
 namespace
 {

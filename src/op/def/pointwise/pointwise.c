@@ -39,20 +39,6 @@ static mx_array *no_higher_order(const char *op)
     return NULL;
 }
 
-/* d/dx of x tanh(sp(x)) = tanh(sp) + x (1 - tanh(sp)^2) sigmoid(x), sp(x) = log(1 + exp(x)) */
-static mx_array *mx_mish_slope(mx_array *x)
-{
-    mx_array *t = mx_g1("tanh", mx_g1("_softplus", x));
-    return mx_g_add(t, mx_g_mul(mx_g_mul(x, mx_g_rsub(1, mx_g1("square", t))), mx_g1("sigmoid", x)));
-}
-
-/* d/dx of x sigmoid(x) = s + x s (1 - s) */
-static mx_array *mx_silu_slope(mx_array *x)
-{
-    mx_array *s = mx_g1("sigmoid", x);
-    return mx_g_add(s, mx_g_mul(x, mx_g_mul(s, mx_g_rsub(1, s))));
-}
-
 #define KEEP_IN_X 1
 #define KEEP_IN_Y 0
 #define KEEP_IN_XY 1
@@ -69,8 +55,8 @@ static mx_array *mx_silu_slope(mx_array *x)
 #define UNARY_GRADIENT(name, aliases, forward, looks, derivative, composition, ...)                              \
     static mx_code grad_##name(mx_grad *grad)                                                                   \
     {                                                                                                           \
-        mx_array *g = grad->ograd[0], *x = grad->in[0], *y = grad->out[0];                                      \
-        (void)x, (void)y;                                                                                       \
+        mx_array *g = grad->ograd[0], *x = grad->in[0], *y = grad->out[0], *t = NULL;                           \
+        (void)x, (void)y, (void)t;                                                                              \
         return mx_give(grad, 0, grad->create_graph ? (composition) : FUSED_##looks("_backward_" #name));           \
     }
 MX_UNARY_ROWS(UNARY_GRADIENT)
@@ -173,6 +159,7 @@ MX_STEP_ROWS(UNARY_REFERENCE)
     {                                                                           \
         for (int64_t i = 0; i < mx_shape_size(&call->out_shape[0]); i++) {      \
             BACKWARD_##looks;                                                   \
+            __attribute__((unused)) double t = 0;                               \
             call->out[0][i] = call->in[0][i] * (derivative);                    \
         }                                                                       \
     }

@@ -13,7 +13,7 @@
 #include <string.h>
 
 #include "op/op.h"
-#include "op/formula/pointwise_double.h"
+#include "op/formula/special.h"
 
 #define PDF_ATTRS(X) X(BOOL, is_log, "False", "", "the logarithm of the density")
 MX_ATTRS(random_pdf, PDF_ATTRS)
