@@ -168,15 +168,6 @@ mx_code mx_emit_copy(const mx_emit_call *n)
     return mx_emit_close(n);
 }
 
-mx_code mx_emit_with_two(const mx_emit_call *n, const char *kernel, double a, double b)
-{
-    mx_emit_open(n, kernel, 1);
-    mx_emit_print(n, "%lld", (long long)mx_shape_size(n->y));
-    mx_emit_add(n, a);
-    mx_emit_add(n, b);
-    return mx_emit_close(n);
-}
-
 mx_code mx_emit_matmul(const mx_emit_call *n, bool ta, bool tb, double alpha)
 {
     const mx_shape_t *a = n->x, *b = n->in[1].shape;

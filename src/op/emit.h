@@ -80,12 +80,16 @@ mx_code mx_emit_matmul(const mx_emit_call *n, bool ta, bool tb, double alpha); /
 /* lengths: of the part of each row that counts; "NULL": all of it */
 mx_code mx_emit_softmax(const mx_emit_call *n, mx_split s, double scale, bool logs, const char *lengths);
 mx_split mx_emit_rows(const mx_emit_call *n); /* all axes but the first as one */
-mx_code mx_emit_with_two(const mx_emit_call *n, const char *kernel, double a, double b); /* kernel(x, y, size, a, b) */
 /* Functions of the pointwise table; row: MX_ROW_exp ... */
 mx_code mx_emit_unary(const mx_emit_call *n, int row);
 mx_code mx_emit_zip(const mx_emit_call *n, int row, const mx_emit_value *a, const mx_emit_value *b,
                     const mx_emit_value *y);
 mx_code mx_emit_pointwise(const mx_emit_call *n); /* by the operator's row and form */
+/* Functions with numbers (op/formula/pointwise_numbers.h; row: MX_NUMBER_clip ...): three numbers from attributes; a slope
+ * per channel, which is the second input; of an operator whose `user` is an mx_number_use. */
+mx_code mx_emit_numbers(const mx_emit_call *n, int row, const mx_emit_value *in, const double *number);
+mx_code mx_emit_slopes(const mx_emit_call *n, int row, int64_t outer, int64_t channels, int64_t inner);
+mx_code mx_emit_number_op(const mx_emit_call *n);
 
 /* Windows over one to three image axes: (batch, channels, image) or, `last`, (batch, image, channels). */
 typedef struct mx_emit_image {

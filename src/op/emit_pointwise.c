@@ -13,6 +13,7 @@
 #include "base/error.h"
 #include "op/emit.h"
 #include "op/formula/math.h"
+#include "op/formula/pointwise_numbers.h"
 
 typedef struct formula {
     const char *name, *text; /* over x, or over a and b */
@@ -26,6 +27,15 @@ static const formula formulas[MX_ROW_COUNT] = {
 #undef U
 #undef B
 #undef C
+};
+
+/* Over x, p, q and r. */
+static const formula number_formulas[] = {
+#define TEXT(...) #__VA_ARGS__
+#define P(name, ...) {#name, TEXT(__VA_ARGS__)},
+    MX_NUMBER_ROWS(P)
+#undef P
+#undef TEXT
 };
 
 /* What m_* functions are called in the file; those that are not here and not helpers of kernels.c have no float form. */
@@ -109,6 +119,52 @@ mx_code mx_emit_unary(const mx_emit_call *n, int row)
     mx_emit_open(n, kernel, 1);
     mx_emit_print(n, "%lld);\n", (long long)mx_shape_size(n->y));
     return MX_OK;
+}
+
+/* ---- an array and what attributes give -------------------------------------------------------------------------- */
+
+mx_code mx_emit_numbers(const mx_emit_call *n, int row, const mx_emit_value *in, const double *number)
+{
+    char kernel[64];
+    snprintf(kernel, sizeof kernel, "numbers_%s", number_formulas[row].name);
+    if (make_kernel(n, kernel, &number_formulas[row],
+                    "const float *from, float *to, long n, float p, float q, float r)\n"
+                    "{\n"
+                    "    for (long i = 0; i < n; i++) {\n"
+                    "        float x = from[i], t = 0;\n"
+                    "        (void)p, (void)q, (void)r, (void)t;\n"
+                    "        to[i] = ",
+                    ";\n    }\n}\n"))
+        return mx_error_code();
+    mx_emit_print(n, "    %s(%s, %s, %lld", kernel, in->place, n->out[0].place, (long long)mx_shape_size(n->y));
+    for (int k = 0; k < 3; k++)
+        mx_emit_add(n, number[k]);
+    return mx_emit_close(n);
+}
+
+mx_code mx_emit_slopes(const mx_emit_call *n, int row, int64_t outer, int64_t channels, int64_t inner)
+{
+    char kernel[64];
+    snprintf(kernel, sizeof kernel, "slopes_%s", number_formulas[row].name);
+    if (make_kernel(n, kernel, &number_formulas[row],
+                    "const float *from, const float *slope, float *to, long outer, long channels, long inner)\n"
+                    "{\n"
+                    "    for (long i = 0; i < outer * channels * inner; i++) {\n"
+                    "        const float x = from[i], p = slope[i / inner % channels];\n"
+                    "        to[i] = ",
+                    ";\n    }\n}\n"))
+        return mx_error_code();
+    mx_emit_open(n, kernel, 2);
+    mx_emit_print(n, "%lld, %lld, %lld", (long long)outer, (long long)channels, (long long)inner);
+    return mx_emit_close(n);
+}
+
+mx_code mx_emit_number_op(const mx_emit_call *n)
+{
+    const mx_number_use *use = n->op->user;
+    double number[3] = {0};
+    use->numbers(n->attrs, n->x, number);
+    return mx_emit_numbers(n, use->row, &n->in[0], number);
 }
 
 /* ---- two arrays ------------------------------------------------------------------------------------------------ */

@@ -203,39 +203,6 @@ static const mx_emit_text plain[] = {
      "        memcpy(y + i * width, table + row * width, (size_t)width * sizeof *y);\n"
      "    }\n"
      "}\n"},
-    {"leaky", NULL,
-     "/* x (outer, channels, inner); below zero: slope * x, one slope per channel */\n"
-     "static void leaky(const float *x, const float *slope, float *y, long outer, long channels, long inner)\n"
-     "{\n"
-     "    for (long i = 0; i < outer * channels * inner; i++)\n"
-     "        y[i] = x[i] > 0 ? x[i] : slope[i / inner % channels] * x[i];\n"
-     "}\n"},
-    {"elu", NULL,
-     "static void elu(const float *x, float *y, long n, float scale, float alpha)\n"
-     "{\n"
-     "    for (long i = 0; i < n; i++)\n"
-     "        y[i] = scale * (x[i] > 0 ? x[i] : alpha * expm1f(x[i]));\n"
-     "}\n"},
-    {"gelu", NULL,
-     "static void gelu(const float *x, float *y, long n)\n"
-     "{\n"
-     "    for (long i = 0; i < n; i++)\n"
-     "        y[i] = 0.5f * x[i] * (1 + erff(x[i] * 0.70710678f));\n"
-     "}\n"},
-    {"clip", NULL,
-     "static void clip(const float *x, float *y, long n, float low, float high)\n"
-     "{\n"
-     "    for (long i = 0; i < n; i++)\n"
-     "        y[i] = x[i] < low ? low : x[i] > high ? high : x[i];\n"
-     "}\n"},
-    {"hard_sigmoid", NULL,
-     "static void hard_sigmoid(const float *x, float *y, long n, float alpha, float beta)\n"
-     "{\n"
-     "    for (long i = 0; i < n; i++) {\n"
-     "        const float v = alpha * x[i] + beta;\n"
-     "        y[i] = v < 0 ? 0 : v > 1 ? 1 : v;\n"
-     "    }\n"
-     "}\n"},
     {"scale", NULL,
      "static void scale(const float *x, float *y, long n, float factor)\n"
      "{\n"
@@ -276,15 +243,6 @@ static const mx_emit_text plain[] = {
      "        for (long j = 0; j < lk; j++)\n"
      "            sum += weight[(g * lq + i) * lk + j] * v[((j * groups + g) * roles + roles - 1) * d + p];\n"
      "        y[t] = sum;\n"
-     "    }\n"
-     "}\n"},
-    {"smooth_l1", NULL,
-     "/* A parabola up to `end`, a line beyond. */\n"
-     "static void smooth_l1(const float *x, float *y, long n, float square, float end)\n"
-     "{\n"
-     "    for (long i = 0; i < n; i++) {\n"
-     "        const float v = fabsf(x[i]);\n"
-     "        y[i] = v > end ? v - 0.5f * end : 0.5f * square * v * v;\n"
      "    }\n"
      "}\n"},
     {"choose", NULL,

@@ -3,9 +3,9 @@
  * Both sides read it: op/def/pointwise/pointwise.c makes operators with their gradients from it, each device makes kernels.
  * A new function is a new row and nothing else.
  *
- * Forward and derivative are C expressions over the element type T and the m_* functions of op/formula/math.h (m_exp is
- * exp for double, a vectorisable polynomial for float ...).  The last formula of a row is the same derivative as a
- * composition of operators, used when the gradient itself will be differentiated; g is the incoming gradient.  Both may
+ * Forward and gradient are C expressions over the element type T and the m_* functions of op/formula/math.h (m_exp is
+ * exp for double, a vectorisable polynomial for float ...).  The last formula of a row is the same gradient as a
+ * composition of operators, used when it will itself be differentiated; g is the incoming gradient.  Both may
  * set t, a variable of their own: t = (what is needed twice), (the rest).
  *
  * SPDX-License-Identifier: Apache-2.0 */
@@ -14,47 +14,47 @@
 
 // clang-format off
 
-/* U(name, aliases, forward(x), what the derivative looks at: X or Y, derivative(x, y), composition, low, high, doc, facts)
+/* U(name, aliases, forward(x), what the gradient looks at: X or Y, gradient(g, x, y), composition, low, high, doc, facts)
  * low..high: where samples are drawn from; facts: fields of the description (op/op.h) that this row sets, in parentheses. */
 #define MX_UNARY_ROWS(U) \
-    U(abs, "_sparse_abs", m_fabs(x), X, m_sign(x), mx_g_mul(g, mx_g1("sign", x)), -2, 2, "absolute value", (.sparse = MX_SPARSE_ZEROS, .methods = "abs", .finite_at_zero = true)) \
-    U(square, "_sparse_square", x * x, X, 2 * x, mx_g_mul(g, mx_g_scale(x, 2)), -2, 2, "x * x", (.precision = MX_PRECISION_FLOAT32, .sparse = MX_SPARSE_ZEROS, .methods = "square", .finite_at_zero = true)) \
-    U(sqrt, "_sparse_sqrt", m_sqrt(x), Y, (T)0.5 / y, mx_g_div(mx_g_scale(g, 0.5), y), 0.1, 4, "square root", (.sparse = MX_SPARSE_ZEROS, .methods = "sqrt")) \
-    U(rsqrt, "_sparse_rsqrt", 1 / m_sqrt(x), X, -(T)0.5 / (x * m_sqrt(x)), mx_g_scale(mx_g_mul(g, mx_g_power(x, -1.5)), -0.5), 0.2, 4, "1 / sqrt(x)", (.precision = MX_PRECISION_FLOAT32, .methods = "rsqrt")) \
-    U(cbrt, "_sparse_cbrt", m_cbrt(x), Y, 1 / (3 * y * y), mx_g_div(g, mx_g_scale(mx_g1("square", y), 3)), 0.2, 4, "cube root", (.sparse = MX_SPARSE_ZEROS, .methods = "cbrt")) \
-    U(rcbrt, "_sparse_rcbrt", 1 / m_cbrt(x), X, -1 / (3 * x * m_cbrt(x)), mx_g_scale(mx_g_div(g, mx_g_mul(x, mx_g1("cbrt", x))), -1. / 3), 0.2, 4, "1 / cbrt(x)", (.precision = MX_PRECISION_FLOAT32, .methods = "rcbrt")) \
-    U(reciprocal, "", 1 / x, X, -1 / (x * x), mx_g_neg(mx_g_mul(g, mx_g_power(x, -2))), 0.3, 3, "1 / x", (.precision = MX_PRECISION_FLOAT32, .methods = "reciprocal")) \
-    U(exp, "_sparse_exp", m_exp(x), Y, y, mx_g_mul(g, y), -2, 2, "exponential", (.precision = MX_PRECISION_FLOAT32, .methods = "exp")) \
-    U(expm1, "_sparse_expm1", m_expm1(x), Y, y + 1, mx_g_mul(g, mx_g_shift(y, 1)), -2, 2, "exp(x) - 1, exact near 0", (.precision = MX_PRECISION_FLOAT32, .sparse = MX_SPARSE_ZEROS, .methods = "expm1")) \
-    U(log, "_sparse_log", m_log(x), X, 1 / x, mx_g_div(g, x), 0.1, 4, "natural logarithm", (.precision = MX_PRECISION_FLOAT32, .methods = "log")) \
-    U(log10, "_sparse_log10", m_log10(x), X, (T)0.43429448190325182765 / x, mx_g_div(mx_g_scale(g, 0.43429448190325182765), x), 0.1, 4, "logarithm of base 10", (.precision = MX_PRECISION_FLOAT32, .methods = "log10")) \
-    U(log2, "_sparse_log2", m_log2(x), X, (T)1.4426950408889634074 / x, mx_g_div(mx_g_scale(g, 1.4426950408889634074), x), 0.1, 4, "logarithm of base 2", (.precision = MX_PRECISION_FLOAT32, .methods = "log2")) \
-    U(log1p, "_sparse_log1p", m_log1p(x), X, 1 / (1 + x), mx_g_div(g, mx_g_shift(x, 1)), -0.8, 3, "log(1 + x), exact near 0", (.precision = MX_PRECISION_FLOAT32, .sparse = MX_SPARSE_ZEROS, .methods = "log1p")) \
-    U(sin, "_sparse_sin", m_sin(x), X, m_cos(x), mx_g_mul(g, mx_g1("cos", x)), -3, 3, "sine", (.sparse = MX_SPARSE_ZEROS, .methods = "sin")) \
-    U(cos, "_sparse_cos", m_cos(x), X, -m_sin(x), mx_g_neg(mx_g_mul(g, mx_g1("sin", x))), -3, 3, "cosine", (.methods = "cos")) \
-    U(tan, "_sparse_tan", m_tan(x), Y, 1 + y * y, mx_g_mul(g, mx_g_shift(mx_g1("square", y), 1)), -1, 1, "tangent", (.precision = MX_PRECISION_FLOAT32, .sparse = MX_SPARSE_ZEROS, .methods = "tan")) \
-    U(arcsin, "_sparse_arcsin", m_asin(x), X, 1 / m_sqrt(1 - x * x), mx_g_mul(g, mx_g1("rsqrt", mx_g_rsub(1, mx_g1("square", x)))), -0.8, 0.8, "inverse of sin", (.precision = MX_PRECISION_FLOAT32, .sparse = MX_SPARSE_ZEROS, .methods = "arcsin")) \
-    U(arccos, "_sparse_arccos", m_acos(x), X, -1 / m_sqrt(1 - x * x), mx_g_neg(mx_g_mul(g, mx_g1("rsqrt", mx_g_rsub(1, mx_g1("square", x))))), -0.8, 0.8, "inverse of cos", (.precision = MX_PRECISION_FLOAT32, .methods = "arccos")) \
-    U(arctan, "_sparse_arctan", m_atan(x), X, 1 / (1 + x * x), mx_g_div(g, mx_g_shift(mx_g1("square", x), 1)), -2, 2, "inverse of tan", (.sparse = MX_SPARSE_ZEROS, .methods = "arctan")) \
-    U(sinh, "_sparse_sinh", m_sinh(x), X, m_cosh(x), mx_g_mul(g, mx_g1("cosh", x)), -2, 2, "hyperbolic sine", (.precision = MX_PRECISION_FLOAT32, .sparse = MX_SPARSE_ZEROS, .methods = "sinh")) \
-    U(cosh, "_sparse_cosh", m_cosh(x), X, m_sinh(x), mx_g_mul(g, mx_g1("sinh", x)), -2, 2, "hyperbolic cosine", (.precision = MX_PRECISION_FLOAT32, .methods = "cosh")) \
-    U(tanh, "_sparse_tanh", m_tanh(x), Y, 1 - y * y, mx_g_mul(g, mx_g_rsub(1, mx_g1("square", y))), -2, 2, "hyperbolic tangent", (.sparse = MX_SPARSE_ZEROS, .methods = "tanh", .finite_at_zero = true, .look = MX_LOOK_ACTIVATION)) \
-    U(arcsinh, "_sparse_arcsinh", m_asinh(x), X, 1 / m_sqrt(x * x + 1), mx_g_mul(g, mx_g1("rsqrt", mx_g_shift(mx_g1("square", x), 1))), -2, 2, "inverse of sinh", (.precision = MX_PRECISION_FLOAT32, .sparse = MX_SPARSE_ZEROS, .methods = "arcsinh")) \
-    U(arccosh, "_sparse_arccosh", m_acosh(x), X, 1 / m_sqrt(x * x - 1), mx_g_mul(g, mx_g1("rsqrt", mx_g_shift(mx_g1("square", x), -1))), 1.3, 4, "inverse of cosh", (.precision = MX_PRECISION_FLOAT32, .methods = "arccosh")) \
-    U(arctanh, "_sparse_arctanh", m_atanh(x), X, 1 / (1 - x * x), mx_g_div(g, mx_g_rsub(1, mx_g1("square", x))), -0.8, 0.8, "inverse of tanh", (.precision = MX_PRECISION_FLOAT32, .sparse = MX_SPARSE_ZEROS, .methods = "arctanh")) \
-    U(gamma, "_sparse_gamma", m_tgamma(x), XY, y * m_digamma(x), mx_g_mul(g, mx_g_mul(y, mx_g1("_digamma", x))), 0.5, 4, "the gamma function", (.precision = MX_PRECISION_FLOAT32, .methods = "gamma")) \
-    U(gammaln, "_sparse_gammaln", m_lgamma(x), X, m_digamma(x), mx_g_mul(g, mx_g1("_digamma", x)), 0.5, 4, "logarithm of the absolute value of the gamma function", (.precision = MX_PRECISION_FLOAT32, .methods = "gammaln")) \
-    U(_digamma, "", m_digamma(x), X, m_trigamma(x), mx_g_mul(g, mx_g1("_trigamma", x)), 0.5, 4, "derivative of gammaln", ()) \
-    U(_trigamma, "", m_trigamma(x), X, m_tetragamma(x), no_higher_order("gammaln"), 0.5, 4, "second derivative of gammaln", ()) \
-    U(erf, "", m_erf(x), X, (T)1.1283791670955125739 * m_exp(-x * x), mx_g_mul(g, mx_g_scale(mx_g1("exp", mx_g_neg(mx_g1("square", x))), 1.1283791670955125739)), -2, 2, "the error function", (.methods = "erf")) \
-    U(erfinv, "", m_erfinv(x), Y, m_exp(y * y) / (T)1.1283791670955125739, mx_g_mul(g, mx_g_scale(mx_g1("exp", mx_g1("square", y)), 0.88622692545275801365)), -0.8, 0.8, "inverse of the error function", (.precision = MX_PRECISION_FLOAT32, .methods = "erfinv")) \
-    U(relu, "_sparse_relu", x < 0 ? 0 : x, Y, (T)(y > 0), mx_g_mul(g, mx_g1("sign", y)), -2, 2, "max(x, 0)", (.sparse = MX_SPARSE_ZEROS, .methods = "relu", .finite_at_zero = true, .look = MX_LOOK_ACTIVATION)) \
-    U(sigmoid, "_sparse_sigmoid", m_sigmoid(x), Y, y * (1 - y), mx_g_mul(g, mx_g_mul(y, mx_g_rsub(1, y))), -3, 3, "1 / (1 + exp(-x))", (.methods = "sigmoid", .finite_at_zero = true, .look = MX_LOOK_ACTIVATION)) \
-    U(log_sigmoid, "", -m_softplus(-x), Y, 1 - m_exp(y), mx_g_mul(g, mx_g_rsub(1, mx_g1("exp", y))), -3, 3, "log(sigmoid(x)) without overflow", ()) \
-    U(softsign, "", x / (1 + m_fabs(x)), X, 1 / ((1 + m_fabs(x)) * (1 + m_fabs(x))), mx_g_mul(g, mx_g_power(mx_g_shift(mx_g1("abs", x), 1), -2)), -2, 2, "x / (1 + |x|)", (.methods = "softsign", .look = MX_LOOK_ACTIVATION)) \
-    U(_softplus, "", m_softplus(x), Y, 1 - m_exp(-y), mx_g_mul(g, mx_g_rsub(1, mx_g1("exp", mx_g_neg(y)))), -3, 3, "log(1 + exp(x)) without overflow: Activation's softrelu", ()) \
-    U(mish, "", x * m_tanh(m_softplus(x)), X, (t = m_tanh(m_softplus(x)), t + x * (1 - t * t) * m_sigmoid(x)), (t = mx_g1("tanh", mx_g1("_softplus", x)), mx_g_mul(g, mx_g_add(t, mx_g_mul(mx_g_mul(x, mx_g_rsub(1, mx_g1("square", t))), mx_g1("sigmoid", x))))), -3, 3, "x * tanh(log(1 + exp(x)))", (.finite_at_zero = true)) \
-    U(_silu, "", x * m_sigmoid(x), X, (t = m_sigmoid(x), t * (1 + x * (1 - t))), (t = mx_g1("sigmoid", x), mx_g_mul(g, mx_g_add(t, mx_g_mul(x, mx_g_mul(t, mx_g_rsub(1, t)))))), -3, 3, "x * sigmoid(x)", (.finite_at_zero = true))
+    U(abs, "_sparse_abs", m_fabs(x), X, g * m_sign(x), mx_g_mul(g, mx_g1("sign", x)), -2, 2, "absolute value", (.sparse = MX_SPARSE_ZEROS, .methods = "abs", .finite_at_zero = true)) \
+    U(square, "_sparse_square", x * x, X, g * (2 * x), mx_g_mul(g, mx_g_scale(x, 2)), -2, 2, "x * x", (.precision = MX_PRECISION_FLOAT32, .sparse = MX_SPARSE_ZEROS, .methods = "square", .finite_at_zero = true)) \
+    U(sqrt, "_sparse_sqrt", m_sqrt(x), Y, g * ((T)0.5 / y), mx_g_div(mx_g_scale(g, 0.5), y), 0.1, 4, "square root", (.sparse = MX_SPARSE_ZEROS, .methods = "sqrt")) \
+    U(rsqrt, "_sparse_rsqrt", 1 / m_sqrt(x), X, g * (-(T)0.5 / (x * m_sqrt(x))), mx_g_scale(mx_g_mul(g, mx_g_power(x, -1.5)), -0.5), 0.2, 4, "1 / sqrt(x)", (.precision = MX_PRECISION_FLOAT32, .methods = "rsqrt")) \
+    U(cbrt, "_sparse_cbrt", m_cbrt(x), Y, g * (1 / (3 * y * y)), mx_g_div(g, mx_g_scale(mx_g1("square", y), 3)), 0.2, 4, "cube root", (.sparse = MX_SPARSE_ZEROS, .methods = "cbrt")) \
+    U(rcbrt, "_sparse_rcbrt", 1 / m_cbrt(x), X, g * (-1 / (3 * x * m_cbrt(x))), mx_g_scale(mx_g_div(g, mx_g_mul(x, mx_g1("cbrt", x))), -1. / 3), 0.2, 4, "1 / cbrt(x)", (.precision = MX_PRECISION_FLOAT32, .methods = "rcbrt")) \
+    U(reciprocal, "", 1 / x, X, g * (-1 / (x * x)), mx_g_neg(mx_g_mul(g, mx_g_power(x, -2))), 0.3, 3, "1 / x", (.precision = MX_PRECISION_FLOAT32, .methods = "reciprocal")) \
+    U(exp, "_sparse_exp", m_exp(x), Y, g * y, mx_g_mul(g, y), -2, 2, "exponential", (.precision = MX_PRECISION_FLOAT32, .methods = "exp")) \
+    U(expm1, "_sparse_expm1", m_expm1(x), Y, g * (y + 1), mx_g_mul(g, mx_g_shift(y, 1)), -2, 2, "exp(x) - 1, exact near 0", (.precision = MX_PRECISION_FLOAT32, .sparse = MX_SPARSE_ZEROS, .methods = "expm1")) \
+    U(log, "_sparse_log", m_log(x), X, g * (1 / x), mx_g_div(g, x), 0.1, 4, "natural logarithm", (.precision = MX_PRECISION_FLOAT32, .methods = "log")) \
+    U(log10, "_sparse_log10", m_log10(x), X, g * ((T)0.43429448190325182765 / x), mx_g_div(mx_g_scale(g, 0.43429448190325182765), x), 0.1, 4, "logarithm of base 10", (.precision = MX_PRECISION_FLOAT32, .methods = "log10")) \
+    U(log2, "_sparse_log2", m_log2(x), X, g * ((T)1.4426950408889634074 / x), mx_g_div(mx_g_scale(g, 1.4426950408889634074), x), 0.1, 4, "logarithm of base 2", (.precision = MX_PRECISION_FLOAT32, .methods = "log2")) \
+    U(log1p, "_sparse_log1p", m_log1p(x), X, g * (1 / (1 + x)), mx_g_div(g, mx_g_shift(x, 1)), -0.8, 3, "log(1 + x), exact near 0", (.precision = MX_PRECISION_FLOAT32, .sparse = MX_SPARSE_ZEROS, .methods = "log1p")) \
+    U(sin, "_sparse_sin", m_sin(x), X, g * m_cos(x), mx_g_mul(g, mx_g1("cos", x)), -3, 3, "sine", (.sparse = MX_SPARSE_ZEROS, .methods = "sin")) \
+    U(cos, "_sparse_cos", m_cos(x), X, g * (-m_sin(x)), mx_g_neg(mx_g_mul(g, mx_g1("sin", x))), -3, 3, "cosine", (.methods = "cos")) \
+    U(tan, "_sparse_tan", m_tan(x), Y, g * (1 + y * y), mx_g_mul(g, mx_g_shift(mx_g1("square", y), 1)), -1, 1, "tangent", (.precision = MX_PRECISION_FLOAT32, .sparse = MX_SPARSE_ZEROS, .methods = "tan")) \
+    U(arcsin, "_sparse_arcsin", m_asin(x), X, g * (1 / m_sqrt(1 - x * x)), mx_g_mul(g, mx_g1("rsqrt", mx_g_rsub(1, mx_g1("square", x)))), -0.8, 0.8, "inverse of sin", (.precision = MX_PRECISION_FLOAT32, .sparse = MX_SPARSE_ZEROS, .methods = "arcsin")) \
+    U(arccos, "_sparse_arccos", m_acos(x), X, g * (-1 / m_sqrt(1 - x * x)), mx_g_neg(mx_g_mul(g, mx_g1("rsqrt", mx_g_rsub(1, mx_g1("square", x))))), -0.8, 0.8, "inverse of cos", (.precision = MX_PRECISION_FLOAT32, .methods = "arccos")) \
+    U(arctan, "_sparse_arctan", m_atan(x), X, g * (1 / (1 + x * x)), mx_g_div(g, mx_g_shift(mx_g1("square", x), 1)), -2, 2, "inverse of tan", (.sparse = MX_SPARSE_ZEROS, .methods = "arctan")) \
+    U(sinh, "_sparse_sinh", m_sinh(x), X, g * m_cosh(x), mx_g_mul(g, mx_g1("cosh", x)), -2, 2, "hyperbolic sine", (.precision = MX_PRECISION_FLOAT32, .sparse = MX_SPARSE_ZEROS, .methods = "sinh")) \
+    U(cosh, "_sparse_cosh", m_cosh(x), X, g * m_sinh(x), mx_g_mul(g, mx_g1("sinh", x)), -2, 2, "hyperbolic cosine", (.precision = MX_PRECISION_FLOAT32, .methods = "cosh")) \
+    U(tanh, "_sparse_tanh", m_tanh(x), Y, g * (1 - y * y), mx_g_mul(g, mx_g_rsub(1, mx_g1("square", y))), -2, 2, "hyperbolic tangent", (.sparse = MX_SPARSE_ZEROS, .methods = "tanh", .finite_at_zero = true, .look = MX_LOOK_ACTIVATION)) \
+    U(arcsinh, "_sparse_arcsinh", m_asinh(x), X, g * (1 / m_sqrt(x * x + 1)), mx_g_mul(g, mx_g1("rsqrt", mx_g_shift(mx_g1("square", x), 1))), -2, 2, "inverse of sinh", (.precision = MX_PRECISION_FLOAT32, .sparse = MX_SPARSE_ZEROS, .methods = "arcsinh")) \
+    U(arccosh, "_sparse_arccosh", m_acosh(x), X, g * (1 / m_sqrt(x * x - 1)), mx_g_mul(g, mx_g1("rsqrt", mx_g_shift(mx_g1("square", x), -1))), 1.3, 4, "inverse of cosh", (.precision = MX_PRECISION_FLOAT32, .methods = "arccosh")) \
+    U(arctanh, "_sparse_arctanh", m_atanh(x), X, g * (1 / (1 - x * x)), mx_g_div(g, mx_g_rsub(1, mx_g1("square", x))), -0.8, 0.8, "inverse of tanh", (.precision = MX_PRECISION_FLOAT32, .sparse = MX_SPARSE_ZEROS, .methods = "arctanh")) \
+    U(gamma, "_sparse_gamma", m_tgamma(x), XY, g * (y * m_digamma(x)), mx_g_mul(g, mx_g_mul(y, mx_g1("_digamma", x))), 0.5, 4, "the gamma function", (.precision = MX_PRECISION_FLOAT32, .methods = "gamma")) \
+    U(gammaln, "_sparse_gammaln", m_lgamma(x), X, g * m_digamma(x), mx_g_mul(g, mx_g1("_digamma", x)), 0.5, 4, "logarithm of the absolute value of the gamma function", (.precision = MX_PRECISION_FLOAT32, .methods = "gammaln")) \
+    U(_digamma, "", m_digamma(x), X, g * m_trigamma(x), mx_g_mul(g, mx_g1("_trigamma", x)), 0.5, 4, "derivative of gammaln", ()) \
+    U(_trigamma, "", m_trigamma(x), X, g * m_tetragamma(x), no_higher_order("gammaln"), 0.5, 4, "second derivative of gammaln", ()) \
+    U(erf, "", m_erf(x), X, g * ((T)1.1283791670955125739 * m_exp(-x * x)), mx_g_mul(g, mx_g_scale(mx_g1("exp", mx_g_neg(mx_g1("square", x))), 1.1283791670955125739)), -2, 2, "the error function", (.methods = "erf")) \
+    U(erfinv, "", m_erfinv(x), Y, g * (m_exp(y * y) / (T)1.1283791670955125739), mx_g_mul(g, mx_g_scale(mx_g1("exp", mx_g1("square", y)), 0.88622692545275801365)), -0.8, 0.8, "inverse of the error function", (.precision = MX_PRECISION_FLOAT32, .methods = "erfinv")) \
+    U(relu, "_sparse_relu", x < 0 ? 0 : x, Y, y > 0 ? g : 0, mx_g_mul(g, mx_g1("sign", y)), -2, 2, "max(x, 0)", (.sparse = MX_SPARSE_ZEROS, .methods = "relu", .finite_at_zero = true, .look = MX_LOOK_ACTIVATION)) \
+    U(sigmoid, "_sparse_sigmoid", m_sigmoid(x), Y, g * (y * (1 - y)), mx_g_mul(g, mx_g_mul(y, mx_g_rsub(1, y))), -3, 3, "1 / (1 + exp(-x))", (.methods = "sigmoid", .finite_at_zero = true, .look = MX_LOOK_ACTIVATION)) \
+    U(log_sigmoid, "", -m_softplus(-x), Y, g * (1 - m_exp(y)), mx_g_mul(g, mx_g_rsub(1, mx_g1("exp", y))), -3, 3, "log(sigmoid(x)) without overflow", ()) \
+    U(softsign, "", x / (1 + m_fabs(x)), X, g * (1 / ((1 + m_fabs(x)) * (1 + m_fabs(x)))), mx_g_mul(g, mx_g_power(mx_g_shift(mx_g1("abs", x), 1), -2)), -2, 2, "x / (1 + |x|)", (.methods = "softsign", .look = MX_LOOK_ACTIVATION)) \
+    U(_softplus, "", m_softplus(x), Y, g * (1 - m_exp(-y)), mx_g_mul(g, mx_g_rsub(1, mx_g1("exp", mx_g_neg(y)))), -3, 3, "log(1 + exp(x)) without overflow: Activation's softrelu", ()) \
+    U(mish, "", x * m_tanh(m_softplus(x)), X, (t = m_tanh(m_softplus(x)), g * (t + x * (1 - t * t) * m_sigmoid(x))), (t = mx_g1("tanh", mx_g1("_softplus", x)), mx_g_mul(g, mx_g_add(t, mx_g_mul(mx_g_mul(x, mx_g_rsub(1, mx_g1("square", t))), mx_g1("sigmoid", x))))), -3, 3, "x * tanh(log(1 + exp(x)))", (.finite_at_zero = true)) \
+    U(_silu, "", x * m_sigmoid(x), X, (t = m_sigmoid(x), g * (t * (1 + x * (1 - t)))), (t = mx_g1("sigmoid", x), mx_g_mul(g, mx_g_add(t, mx_g_mul(x, mx_g_mul(t, mx_g_rsub(1, t)))))), -3, 3, "x * sigmoid(x)", (.finite_at_zero = true))
 
 /* L(name, aliases, forward(x), composition, low, high, doc, facts): linear, the gradient looks at nothing. */
 #define MX_LINEAR_ROWS(L) \

@@ -1,66 +1,54 @@
 /* Activation, LeakyReLU and their gradients: one pass each.  SPDX-License-Identifier: Apache-2.0 */
-#include <math.h>
-#include <string.h>
+#include "op/formula/activation.h"
 
 #include "base/threads.h"
-#include "cpu/kernels/pointwise/math_f32.h"
-#include "cpu/kernels/random/philox.h"
 #include "cpu/kernels/pointwise/pointwise_loops.h"
+#include "cpu/kernels/random/philox.h"
 #include "cpu/kernels/widen.h"
 #include "gluon/op.gen.h"
-
-#define SELU_SCALE 1.0507009873554804934193349852946
-#define SELU_ALPHA 1.6732632423543772848170429916717
 
 typedef struct activation_job {
     const void *in[3];
     void *out, *sums; /* sums: (channels), the gradient of gamma */
-    int type;
-    double slope;
-    int64_t outer, channels, inner; /* of prelu: data is (outer, channels, inner) */
     mx_unary_fn unary;
-    int64_t item;
-    double low, high; /* of rrelu's slopes */
+    mx_backward_fn backward;
+    int64_t outer, channels, inner; /* of prelu: data is (outer, channels, inner); else 0 */
+    int64_t item;                   /* bytes */
+    double low, high;               /* of rrelu's slopes */
     mx_rng rng;
 } activation_job;
 
 #define T float
 #define NAME(x) x##_f
-#define EXP m_exp
-#define EXPM1 m_expm1
-#define ERF m_erf
-#define FABS m_fabs
 #include "cpu/kernels/pointwise/activation_body.h"
 #undef T
 #undef NAME
-#undef EXP
-#undef EXPM1
-#undef ERF
-#undef FABS
 #define T double
 #define NAME(x) x##_d
-#define EXP exp
-#define EXPM1 expm1
-#define ERF erf
-#define FABS fabs
 #include "cpu/kernels/pointwise/activation_body.h"
 #undef T
 #undef NAME
-#undef EXP
-#undef EXPM1
-#undef ERF
-#undef FABS
 
 /* ---- Activation: the loops of the pointwise rows ------------------------------------------------------------- */
 
-static const int rows[] = {[MX_ACTIVATION_RELU] = MX_ROW_relu,           [MX_ACTIVATION_SIGMOID] = MX_ROW_sigmoid,
-                           [MX_ACTIVATION_TANH] = MX_ROW_tanh,           [MX_ACTIVATION_SOFTRELU] = MX_ROW__softplus,
-                           [MX_ACTIVATION_SOFTSIGN] = MX_ROW_softsign};
+static const int rows[] = {
+#define ROW(type, row) [MX_ACTIVATION_##type] = MX_ROW_##row,
+    MX_ACTIVATION_ROWS(ROW)
+#undef ROW
+};
 
 static void unary_range(void *arg, int64_t begin, int64_t end)
 {
     const activation_job *job = arg;
     job->unary((const char *)job->in[0] + begin * job->item, (char *)job->out + begin * job->item, end - begin);
+}
+
+static void backward_range(void *arg, int64_t begin, int64_t end)
+{
+    const activation_job *job = arg;
+    const int64_t at = begin * job->item;
+    job->backward((const char *)job->in[0] + at, (const char *)job->in[1] + at, NULL, (char *)job->out + at,
+                  end - begin);
 }
 
 static mx_code run_activation(const mx_kernel_call *call)
@@ -82,10 +70,14 @@ static mx_code run_activation_backward(const mx_kernel_call *call)
     const mx_dtype compute = mx_compute_type(call);
     if (!mx_inputs_are(call, compute, 0))
         return MX_DECLINED;
-    activation_job job = {
-        .in = {mx_data(call->in[0]), mx_data(call->in[1])}, .out = mx_data(call->out[0]), .type = attrs->act_type};
-    mx_parallel(call->in[0]->size, MX_GRAIN, compute == MX_FLOAT32 ? activation_backward_f : activation_backward_d,
-                &job);
+    if (attrs->act_type == MX_ACTIVATION_SOFTSIGN)
+        return mx_number_over(MX_NUMBER_softsign_gradient, (double[3]){0}, call->in[1], call->in[0], call->out[0]);
+    const mx_pointwise_loops *table = compute == MX_FLOAT32 ? mx_pointwise_f32 : mx_pointwise_f64;
+    activation_job job = {.in = {mx_data(call->in[0]), mx_data(call->in[1])},
+                          .out = mx_data(call->out[0]),
+                          .backward = table[rows[attrs->act_type]].backward,
+                          .item = mx_dtype_size(compute)};
+    mx_parallel(call->in[0]->size, MX_GRAIN, backward_range, &job);
     return MX_OK;
 }
 
@@ -125,8 +117,15 @@ static void make_slopes(activation_job *job, const mx_kernel_call *call, const m
         job->rng = mx_rng_reserve((uint64_t)call->in[0]->size);
     job->sums = mx_data(call->out[1]);
     mx_parallel(call->in[0]->size, MX_GRAIN / 16, draw_slopes, job);
-    job->in[1] = job->sums;
 }
+
+static const struct {
+    int forward, gradient;
+} leaky_rows[] = {
+#define ROW(type, row) [MX_LEAKY_RELU_##type] = {MX_NUMBER_##row, MX_NUMBER_##row##_gradient},
+    MX_LEAKY_RELU_ROWS(ROW)
+#undef ROW
+};
 
 static mx_code run_leaky(const mx_kernel_call *call)
 {
@@ -135,17 +134,19 @@ static mx_code run_leaky(const mx_kernel_call *call)
     const mx_array *data = call->in[0], *gamma = call->in[1];
     if (!mx_inputs_are(call, compute, 0))
         return MX_DECLINED;
-    activation_job job = {
-        .in = {mx_data(data)}, .out = mx_data(call->out[0]), .type = attrs->act_type, .slope = attrs->slope};
+    const bool prelu = attrs->act_type == MX_LEAKY_RELU_PRELU, rrelu = attrs->act_type == MX_LEAKY_RELU_RRELU;
+    const int row = leaky_rows[attrs->act_type].forward;
+    if (!prelu && !rrelu)
+        return mx_number_over(row, (double[3]){attrs->slope}, data, NULL, call->out[0]);
+    if (prelu && mx_is_none(gamma))
+        return mx_op_fail(call->op, MX_ERR_ARGUMENT, "act_type is prelu, but the input gamma is absent");
+    activation_job job = {.in = {mx_data(data), mx_data(data)}, .out = mx_data(call->out[0])};
     job.item = mx_dtype_size(compute);
-    if (attrs->act_type == MX_LEAKY_RELU_PRELU) {
-        if (mx_is_none(gamma))
-            return mx_op_fail(call->op, MX_ERR_ARGUMENT, "act_type is prelu, but the input gamma is absent");
+    if (prelu)
         split_channels(&job, data, gamma);
-        job.in[1] = mx_data(gamma);
-    }
-    if (attrs->act_type == MX_LEAKY_RELU_RRELU)
+    else
         make_slopes(&job, call, attrs);
+    job.in[2] = prelu ? mx_data(gamma) : job.sums;
     mx_parallel(data->size, MX_GRAIN / 2, compute == MX_FLOAT32 ? leaky_f : leaky_d, &job);
     return MX_OK;
 }
@@ -157,23 +158,22 @@ static mx_code run_leaky_backward(const mx_kernel_call *call)
     const mx_array *data = call->in[1], *gamma = call->in[2];
     if (!mx_inputs_are(call, compute, 0))
         return MX_DECLINED;
-    activation_job job = {.in = {mx_data(call->in[0]), mx_data(data)},
-                          .out = mx_data(call->out[0]),
-                          .type = attrs->act_type,
-                          .slope = attrs->slope};
     const bool prelu = attrs->act_type == MX_LEAKY_RELU_PRELU, rrelu = attrs->act_type == MX_LEAKY_RELU_RRELU;
+    const int row = leaky_rows[attrs->act_type].gradient;
     if ((prelu && mx_is_none(gamma)) || (rrelu && mx_is_none(call->in[3])))
         return mx_op_fail(call->op, MX_ERR_ARGUMENT, "the input %s is absent", prelu ? "gamma" : "mask");
-    if (rrelu)
-        job.in[2] = mx_data(call->in[3]);
-    if (prelu) {
-        split_channels(&job, data, gamma);
-        job.in[2] = mx_data(gamma), job.sums = mx_data(call->out[1]);
-    }
-    mx_parallel(data->size, MX_GRAIN / 2, compute == MX_FLOAT32 ? leaky_backward_f : leaky_backward_d, &job);
+    if (!prelu && !rrelu)
+        return mx_number_over(row, (double[3]){attrs->slope}, data, call->in[0], call->out[0]);
+    activation_job job = {.in = {mx_data(data), mx_data(call->in[0]), mx_data(prelu ? gamma : call->in[3])},
+                          .out = mx_data(call->out[0])};
     if (prelu)
-        mx_parallel(job.channels, 1 + MX_GRAIN / (job.outer * job.inner + 1),
-                    compute == MX_FLOAT32 ? prelu_sums_f : prelu_sums_d, &job);
+        split_channels(&job, data, gamma);
+    mx_parallel(data->size, MX_GRAIN / 2, compute == MX_FLOAT32 ? leaky_gradient_f : leaky_gradient_d, &job);
+    if (!prelu)
+        return MX_OK;
+    job.sums = mx_data(call->out[1]);
+    mx_parallel(job.channels, 1 + MX_GRAIN / (job.outer * job.inner + 1),
+                compute == MX_FLOAT32 ? prelu_sums_f : prelu_sums_d, &job);
     return MX_OK;
 }
 

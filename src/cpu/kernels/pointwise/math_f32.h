@@ -38,5 +38,6 @@ MX_CHOICE_ROWS(MX_MATH_UNARY, MX_MATH_BINARY)
 #undef UNARY
 #undef BINARY
 #undef T
+#undef MX_MATH_INLINE
 
 #endif

@@ -321,4 +321,8 @@ static mx_code run_pointwise(const mx_kernel_call *call)
 MX_CPU_KERNELS(pointwise) = {
     MX_UNARY_ROWS(UNARY_KERNEL) MX_UNARY_ROWS(BACKWARD_KERNEL) MX_LINEAR_ROWS(UNARY_KERNEL) MX_STEP_ROWS(UNARY_KERNEL)
     MX_BINARY_ROWS(BINARY_KERNEL) MX_REVERSED_ROWS(REVERSED_KERNEL) MX_COMPARE_ROWS(BINARY_KERNEL)
+    {"_contrib_round_ste", run_pointwise, NULL}, {"_contrib_sign_ste", run_pointwise, NULL},
+    {"clip", mx_run_numbers, NULL}, {"_backward_clip", mx_run_numbers, NULL}, {"smooth_l1", mx_run_numbers, NULL},
+    {"hard_sigmoid", mx_run_numbers, NULL}, {"_contrib_quadratic", mx_run_numbers, NULL},
+    {"_contrib_div_sqrt_dim", mx_run_numbers, NULL}, {"_contrib_gradientmultiplier", mx_run_numbers, NULL},
     {NULL, NULL, NULL}};

@@ -26,14 +26,14 @@ MX_STEP_ROWS(UNARY_LOOP)
 #define SAVED_X T x = first[i];
 #define SAVED_Y T y = first[i];
 #define SAVED_XY T x = first[i], y = second[i];
-#define BACKWARD_LOOP(name, aliases, forward, looks, derivative, ...)                                             \
-    static void NAME(backward_##name)(const T *g, const T *first, const T *second, T *out, int64_t n)             \
+#define BACKWARD_LOOP(name, aliases, forward, looks, gradient, ...)                                             \
+    static void NAME(backward_##name)(const T *gs, const T *first, const T *second, T *out, int64_t n)            \
     {                                                                                                             \
         (void)second;                                                                                             \
         LOOP                                                                                                      \
         {                                                                                                         \
-            SAVED_##looks __attribute__((unused)) T t = 0;                                                        \
-            out[i] = (T)(g[i] * (derivative));                                                                    \
+            SAVED_##looks __attribute__((unused)) T g = gs[i], t = 0;                                             \
+            out[i] = (T)(gradient);                                                                               \
         }                                                                                                         \
     }
 MX_UNARY_ROWS(BACKWARD_LOOP)
@@ -74,6 +74,23 @@ MX_UNARY_ROWS(BACKWARD_LOOP)
 #define COMPARE_ROW_LOOPS(id, en, ea, bn, ba, sn, sa, forward, ...) BINARY_LOOPS(id, forward)
 MX_BINARY_ROWS(BINARY_ROW_LOOPS)
 MX_COMPARE_ROWS(COMPARE_ROW_LOOPS)
+
+#define NUMBER_LOOP(name, expression)                                                                               \
+    static void NAME(number_##name)(const T *xs, const T *gs, T *out, int64_t n, const double *number)             \
+    {                                                                                                              \
+        __attribute__((unused)) const T p = (T)number[0], q = (T)number[1], r = (T)number[2];                      \
+        LOOP                                                                                                       \
+        {                                                                                                          \
+            __attribute__((unused)) T x = xs[i], g = gs[i], t = 0;                                                 \
+            out[i] = (T)(expression);                                                                              \
+        }                                                                                                          \
+    }
+#ifndef MX_INTEGER_ROWS
+MX_NUMBER_ROWS(NUMBER_LOOP)
+#elif defined(MX_WIDEST_ROWS)
+MX_BOUND_ROWS(NUMBER_LOOP)
+#endif
+#undef NUMBER_LOOP
 
 #undef BINARY_LOOPS
 #undef BINARY_ROW_LOOPS

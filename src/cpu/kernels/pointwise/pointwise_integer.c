@@ -12,8 +12,11 @@
 #define T int64_t
 #define WIDE int64_t
 #define NAME(x) x##_i64
+#define MX_WIDEST_ROWS
 #include "cpu/kernels/pointwise/pointwise_body.h"
+#undef MX_WIDEST_ROWS
 const mx_pointwise_loops mx_pointwise_i64[MX_ROW_COUNT] = TABLE;
+const mx_number_fn mx_number_i64[MX_NUMBER_COUNT] = {MX_BOUND_ROWS(MX_NUMBER_ENTRY)};
 #undef T
 #undef NAME
 

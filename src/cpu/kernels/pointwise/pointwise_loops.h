@@ -4,8 +4,10 @@
 
 #include <stdint.h>
 
+#include "cpu/kernel.h"
 #include "cpu/kernels/level.h"
 #include "op/formula/pointwise.h"
+#include "op/formula/pointwise_numbers.h"
 
 enum { MX_COMPUTE_F32, MX_COMPUTE_F64, MX_COMPUTE_I64, MX_COMPUTE_I32, MX_COMPUTE_I8, MX_COMPUTE_U8 };
 
@@ -20,6 +22,9 @@ typedef struct mx_pointwise_loops {
     mx_binary_fn binary;
 } mx_pointwise_loops;
 
+/* g is x where a function has no gradient to look at; number: p, q, r. */
+typedef void (*mx_number_fn)(const void *x, const void *g, void *out, int64_t n, const double *number);
+
 #define mx_pointwise_f32 MX_LEVEL_NAME(mx_pointwise_f32)
 #define mx_pointwise_f64 MX_LEVEL_NAME(mx_pointwise_f64)
 #define mx_pointwise_i64 MX_LEVEL_NAME(mx_pointwise_i64)
@@ -30,10 +35,24 @@ extern const mx_pointwise_loops mx_pointwise_f32[MX_ROW_COUNT], mx_pointwise_f64
     mx_pointwise_i64[MX_ROW_COUNT], mx_pointwise_i32[MX_ROW_COUNT], mx_pointwise_i8[MX_ROW_COUNT],
     mx_pointwise_u8[MX_ROW_COUNT];
 
+#define mx_number_f32 MX_LEVEL_NAME(mx_number_f32)
+#define mx_number_f64 MX_LEVEL_NAME(mx_number_f64)
+#define mx_number_i64 MX_LEVEL_NAME(mx_number_i64)
+#define mx_number_over MX_LEVEL_NAME(mx_number_over)
+#define mx_run_numbers MX_LEVEL_NAME(mx_run_numbers)
+extern const mx_number_fn mx_number_f32[MX_NUMBER_COUNT], mx_number_f64[MX_NUMBER_COUNT],
+    mx_number_i64[MX_NUMBER_COUNT];
+
+/* out = row(x, g), on arrays of one type; g may be NULL. */
+mx_code mx_number_over(int row, double *number, const mx_array *x, const mx_array *g, mx_array *out);
+/* The kernel of operators whose `user` is an mx_number_use. */
+mx_code mx_run_numbers(const mx_kernel_call *call);
+
 /* For the tables at the end of pointwise_<type>.c. */
 #define MX_UNARY_ENTRY(name, ...) \
     [MX_ROW_##name] = {.unary = (mx_unary_fn)NAME(unary_##name), .backward = (mx_backward_fn)NAME(backward_##name)},
 #define MX_STEP_ENTRY(name, ...) [MX_ROW_##name] = {.unary = (mx_unary_fn)NAME(unary_##name)},
+#define MX_NUMBER_ENTRY(name, ...) [MX_NUMBER_##name] = (mx_number_fn)NAME(number_##name),
 #define MX_BINARY_ENTRY(id, ...) [MX_ROW_##id] = {.binary = (mx_binary_fn)NAME(binary_##id)},
 
 #endif

@@ -1,11 +1,25 @@
-/* Activation, LeakyReLU, clip and other functions with attributes, and their gradients.  SPDX-License-Identifier: Apache-2.0 */
+/* Activation, LeakyReLU and their gradients: rows of the tables, chosen by an attribute.  SPDX-License-Identifier: Apache-2.0 */
+#include "cuda/kernels/pointwise/numbers.h"
+
 #include "cuda/kernels/norm/channels_map.h"
+extern "C" {
+#include "op/formula/activation.h"
+}
 
 namespace
 {
 
-#define SELU_SCALE 1.0507009873554804934193349852946
-#define SELU_ALPHA 1.6732632423543772848170429916717
+/* ---- Activation: the functions of rows, for float and double ---------------------------------------------------- */
+
+/* What a gradient looks at is called y, as Activation keeps results only. */
+#define ROW(name, aliases, forward, looks, gradient, ...)                                                              \
+    template <class T> __device__ T value_##name(T x) { return (T)(forward); }                                         \
+    template <class T> __device__ T gradient_##name(T g, T y)                                                          \
+    {                                                                                                                  \
+        __attribute__((unused)) T x = y, t = 0;                                                                        \
+        return (T)(gradient);                                                                                          \
+    }
+MX_UNARY_ROWS(ROW)
 
 template <class S> static mx_code activation(const mx_kernel_call *call)
 {
@@ -13,11 +27,8 @@ template <class S> static mx_code activation(const mx_kernel_call *call)
     const int type = ((const mx_activation_attrs *)call->attrs)->act_type;
     const S *x = (const S *)mx_data(call->in[0]), *none = nullptr;
     return mx_cuda_map(call, call->out[0]->size, x, none, (S *)mx_data(call->out[0]), [=] __device__(T v, T) -> T {
-        return type == MX_ACTIVATION_RELU       ? (v < 0 ? 0 : v)
-               : type == MX_ACTIVATION_SIGMOID  ? 1 / (1 + exp(-v))
-               : type == MX_ACTIVATION_TANH     ? tanh(v)
-               : type == MX_ACTIVATION_SOFTRELU ? (v > 0 ? v + log1p(exp(-v)) : log1p(exp(v)))
-                                                : v / (1 + fabs(v));
+#define VALUE(act, row) type == MX_ACTIVATION_##act ? value_##row<T>(v) :
+        return MX_ACTIVATION_ROWS(VALUE)(T) 0;
     });
 }
 
@@ -26,13 +37,14 @@ template <class S> static mx_code activation_backward(const mx_kernel_call *call
 {
     typedef mx_cuda_wide<S> T;
     const int type = ((const mx_activation_attrs *)call->attrs)->act_type;
+    if (type == MX_ACTIVATION_SOFTSIGN) {
+        const double none[3] = {0, 0, 0};
+        return mx_cuda_number_over(call, MX_NUMBER_softsign_gradient, none, call->in[1], call->in[0], call->out[0]);
+    }
     const S *slope = (const S *)mx_data(call->in[0]), *out = (const S *)mx_data(call->in[1]);
     return mx_cuda_map(call, call->out[0]->size, slope, out, (S *)mx_data(call->out[0]), [=] __device__(T g, T y) -> T {
-        return type == MX_ACTIVATION_RELU       ? (y > 0 ? g : 0)
-               : type == MX_ACTIVATION_SIGMOID  ? g * (y * (1 - y))
-               : type == MX_ACTIVATION_TANH     ? g * (1 - y * y)
-               : type == MX_ACTIVATION_SOFTRELU ? g * (1 - exp(-y))
-                                                : g * ((1 - fabs(y)) * (1 - fabs(y)));
+#define SLOPE(act, row) type == MX_ACTIVATION_##act ? gradient_##row<T>(g, y) :
+        return MX_ACTIVATION_ROWS(SLOPE)(T) 0;
     });
 }
 
@@ -58,8 +70,6 @@ static slopes slopes_of(const mx_leaky_relu_attrs *a, const mx_array *data, cons
     return s;
 }
 
-template <class T> __device__ T gauss(T x) { return (T)0.5 * (1 + erf(x * (T)0.70710678118654752440)); }
-
 /* Slopes of rrelu: random ones while training, their mean otherwise. */
 template <class S> static mx_code draw_slopes(const mx_kernel_call *call, const mx_leaky_relu_attrs *a, S *slopes)
 {
@@ -74,23 +84,16 @@ template <class S> static mx_code draw_slopes(const mx_kernel_call *call, const 
     });
 }
 
-/* The functions that look at nothing but the element. */
-template <class T> __device__ T leaky_at(int type, T slope, T v)
-{
-    return type == MX_LEAKY_RELU_GELU   ? v * gauss(v)
-           : type == MX_LEAKY_RELU_SELU ? (T)SELU_SCALE * (v > 0 ? v : (T)SELU_ALPHA * expm1(v))
-           : v > 0                      ? v
-           : type == MX_LEAKY_RELU_ELU  ? slope * expm1(v)
-                                        : slope * v;
-}
-template <class T> __device__ T leaky_slope(int type, T slope, T v)
-{
-    return type == MX_LEAKY_RELU_GELU   ? gauss(v) + v * exp(v * v * (T)-0.5) * (T)0.39894228040143267794
-           : type == MX_LEAKY_RELU_SELU ? (T)SELU_SCALE * (v > 0 ? (T)1 : (T)SELU_ALPHA * exp(v))
-           : v > 0                      ? (T)1
-           : type == MX_LEAKY_RELU_ELU  ? slope * exp(v)
-                                        : slope;
-}
+static const struct {
+    int forward, gradient;
+} leaky_rows[] = {
+#define ROW_OF(type, row) {MX_NUMBER_##row, MX_NUMBER_##row##_gradient}, /* in the order of act_type */
+    MX_LEAKY_RELU_ROWS(ROW_OF)};
+
+/* The rows with a slope per element. */
+#define SLOPE_ROW(name, expression) \
+    template <class T> __device__ T name##_at(T x, T g, T p) { return (T)(expression); }
+MX_SLOPE_ROWS(SLOPE_ROW)
 
 template <class S> static mx_code leaky(const mx_kernel_call *call)
 {
@@ -99,23 +102,21 @@ template <class S> static mx_code leaky(const mx_kernel_call *call)
     if (a->act_type == MX_LEAKY_RELU_PRELU && mx_is_none(call->in[1]))
         return mx_op_fail(call->op, MX_ERR_ARGUMENT, "act_type is prelu, but the input gamma is absent");
     const slopes s = slopes_of(a, call->in[0], call->in[1]);
-    const S *x = (const S *)mx_data(call->in[0]), *none = nullptr;
+    const S *x = (const S *)mx_data(call->in[0]);
     S *y = (S *)mx_data(call->out[0]);
-    const T slope = (T)s.slope;
     if (s.type == MX_LEAKY_RELU_RRELU) {
         S *drawn = (S *)mx_data(call->out[1]);
         const mx_code code = draw_slopes<S>(call, a, drawn);
         return code ? code
                     : mx_cuda_map(call, call->out[0]->size, x, (const S *)drawn, y,
-                                  [=] __device__(T v, T k) -> T { return v > 0 ? v : k * v; });
+                                  [=] __device__(T v, T k) -> T { return leaky_at<T>(v, 0, k); });
     }
+    const double number[3] = {s.slope, 0, 0};
     if (s.type != MX_LEAKY_RELU_PRELU)
-        return mx_cuda_map(call, call->out[0]->size, x, none, y,
-                           [=] __device__(T v, T) -> T { return leaky_at(s.type, slope, v); });
+        return mx_cuda_number_over(call, leaky_rows[s.type].forward, number, call->in[0], NULL, call->out[0]);
     const S *gamma = (const S *)mx_data(call->in[1]);
     return mx_cuda_each(call, call->out[0]->size, [=] __device__(int64_t i) {
-        const T v = (T)x[i];
-        y[i] = (S)(v > 0 ? v : (T)gamma[i / s.inner % s.channels] * v);
+        y[i] = (S)leaky_at<T>((T)x[i], 0, (T)gamma[i / s.inner % s.channels]);
     });
 }
 
@@ -148,72 +149,20 @@ template <class S> static mx_code leaky_backward(const mx_kernel_call *call)
     const slopes s = slopes_of(a, call->in[1], call->in[2]);
     const S *g = (const S *)mx_data(call->in[0]), *x = (const S *)mx_data(call->in[1]);
     S *dx = (S *)mx_data(call->out[0]);
-    const T slope = (T)s.slope;
+    const double number[3] = {s.slope, 0, 0};
     if (!prelu && !rrelu)
-        return mx_cuda_map(call, call->out[0]->size, g, x, dx,
-                           [=] __device__(T up, T v) -> T { return up * leaky_slope(s.type, slope, v); });
+        return mx_cuda_number_over(call, leaky_rows[s.type].gradient, number, call->in[1], call->in[0], call->out[0]);
     const S *each = (const S *)mx_data(call->in[prelu ? 2 : 3]); /* slopes, per channel or per element */
     const mx_code code = mx_cuda_each(call, call->out[0]->size, [=] __device__(int64_t i) {
-        dx[i] = (S)((T)g[i] * ((T)x[i] > 0 ? (T)1 : (T)each[prelu ? i / s.inner % s.channels : i]));
+        dx[i] = (S)leaky_gradient_at<T>((T)x[i], (T)g[i], (T)each[prelu ? i / s.inner % s.channels : i]);
     });
     return code || rrelu ? code : prelu_sums<S>(call, s, g, x);
-}
-
-/* ---- functions of one array and two numbers ---------------------------------------------------------------------- */
-
-static mx_code run_clip(const mx_kernel_call *call)
-{
-    const mx_clip_attrs *a = (const mx_clip_attrs *)call->attrs;
-    const void *x = mx_data(call->in[0]);
-    void *y = mx_data(call->out[0]);
-    const int type = call->out[0]->dtype;
-    const double low = a->a_min, high = a->a_max;
-    return mx_cuda_each(call, call->out[0]->size, [=] __device__(int64_t i) {
-        const double v = mx_cuda_load<double>(x, type, i);
-        mx_cuda_store<double>(y, type, i, v < low ? low : v > high ? high : v);
-    });
-}
-
-/* inputs: ograd, data */
-template <class T> static mx_code clip_backward(const mx_kernel_call *call)
-{
-    const mx_clip_attrs *a = (const mx_clip_attrs *)call->attrs;
-    const T *g = (const T *)mx_data(call->in[0]), *x = (const T *)mx_data(call->in[1]), low = (T)a->a_min,
-            high = (T)a->a_max;
-    T *dx = (T *)mx_data(call->out[0]);
-    return mx_cuda_each(call, call->out[0]->size,
-                        [=] __device__(int64_t i) { dx[i] = x[i] >= low && x[i] <= high ? g[i] : 0; });
-}
-
-template <class T> static mx_code smooth_l1(const mx_kernel_call *call)
-{
-    const double sigma = ((const mx_smooth_l1_attrs *)call->attrs)->scalar;
-    const T *x = (const T *)mx_data(call->in[0]), curve = (T)(sigma * sigma), end = (T)(1 / (sigma * sigma));
-    T *y = (T *)mx_data(call->out[0]);
-    return mx_cuda_each(call, call->out[0]->size, [=] __device__(int64_t i) {
-        const T size = fabs(x[i]);
-        y[i] = size > end ? size - end / 2 : curve * x[i] * x[i] / 2;
-    });
-}
-
-template <class T> static mx_code hard_sigmoid(const mx_kernel_call *call)
-{
-    const mx_hard_sigmoid_attrs *a = (const mx_hard_sigmoid_attrs *)call->attrs;
-    const T *x = (const T *)mx_data(call->in[0]), slope = (T)a->alpha, base = (T)a->beta;
-    T *y = (T *)mx_data(call->out[0]);
-    return mx_cuda_each(call, call->out[0]->size, [=] __device__(int64_t i) {
-        const T v = slope * x[i] + base;
-        y[i] = v < 0 ? 0 : v > 1 ? 1 : v;
-    });
 }
 
 MX_CUDA_STORED(run_activation, activation)
 MX_CUDA_STORED(run_activation_backward, activation_backward)
 MX_CUDA_STORED(run_leaky, leaky)
 MX_CUDA_STORED(run_leaky_backward, leaky_backward)
-MX_CUDA_FLOATS(run_clip_backward, clip_backward)
-MX_CUDA_FLOATS(run_smooth_l1, smooth_l1)
-MX_CUDA_FLOATS(run_hard_sigmoid, hard_sigmoid)
 
 } // namespace
 
@@ -221,8 +170,4 @@ MX_CUDA_KERNELS(activation) = {{"Activation", run_activation, NULL},
                                {"_backward_Activation", run_activation_backward, NULL},
                                {"LeakyReLU", run_leaky, NULL},
                                {"_backward_LeakyReLU", run_leaky_backward, NULL},
-                               {"clip", run_clip, NULL},
-                               {"_backward_clip", run_clip_backward, NULL},
-                               {"smooth_l1", run_smooth_l1, NULL},
-                               {"hard_sigmoid", run_hard_sigmoid, NULL},
                                {NULL, NULL, NULL}};

@@ -63,11 +63,11 @@ static mx_code interpret(const mx_kernel_call *call, const mx_fused *program)
 
 /* ---- writing a program ------------------------------------------------------------------------------------------- */
 
-/* The rows' expressions as they stand in the table; of a derivative also what it looks at. */
+/* The rows' expressions as they stand in the table; of a gradient also what it looks at. */
 struct words {
-    const char *forward, *derivative, *looks;
+    const char *forward, *gradient, *looks;
 };
-#define UNARY_WORDS(name, aliases, forward, looks, derivative, ...) {#forward, #derivative, #looks},
+#define UNARY_WORDS(name, aliases, forward, looks, gradient, ...) {#forward, #gradient, #looks},
 #define STEP_WORDS(name, aliases, forward, ...) {#forward, "0", ""},
 #define BINARY_WORDS(id, en, ea, bn, ba, sn, sa, m1, m2, m3, m4, forward, ...) {#forward, "0", ""},
 #define COMPARE_WORDS(id, en, ea, bn, ba, sn, sa, forward, ...) {#forward, "0", ""},
@@ -122,7 +122,7 @@ static std::string row_text(const mx_fused_row &row, int r)
     for (size_t k = 0; k < letters.size(); k++)
         text += (k ? ", " : "") + letters.substr(k, 1) + " = " + operands[k];
     const words &w = row_words[row.row];
-    const std::string made = row.form == MX_FORM_BACKWARD ? std::string("g * (") + w.derivative + ")" : w.forward;
+    const std::string made = row.form == MX_FORM_BACKWARD ? w.gradient : w.forward;
     return text + "; float t; " + name + " = (float)(" + made + "); }\n";
 }
 

@@ -1,6 +1,8 @@
 /* Pointwise operators: which kernel, over which walk.  The rows are those of op/formula/pointwise.h, as on every device.
  *
  * SPDX-License-Identifier: Apache-2.0 */
+#include "cuda/kernels/pointwise/numbers.h"
+
 #include "cuda/device.h"
 #include "cuda/kernels/pointwise/pointwise.h"
 
@@ -45,7 +47,8 @@ static mx_code run_pointwise(const mx_kernel_call *call)
     mx_pair_walk walk;
     if (!same)
         mx_pair_walk_set(&walk, call->in[0], call->in[1], out);
-    const cudaError_t status = (use->form == MX_FORM_BACKWARD ? row->backward : row->forward)(job, same ? nullptr : &walk, d);
+    const cudaError_t status =
+        (use->form == MX_FORM_BACKWARD ? row->backward : row->forward)(job, same ? nullptr : &walk, d);
     return status == cudaSuccess ? MX_OK : mx_cuda_fail(status, call->op->name);
 }
 
@@ -58,4 +61,9 @@ static mx_code run_pointwise(const mx_kernel_call *call)
 MX_CUDA_KERNELS(pointwise) = {
     MX_UNARY_ROWS(UNARY_KERNEL) MX_UNARY_ROWS(BACKWARD_KERNEL) MX_LINEAR_ROWS(UNARY_KERNEL) MX_STEP_ROWS(UNARY_KERNEL)
     MX_BINARY_ROWS(BINARY_KERNEL) MX_REVERSED_ROWS(REVERSED_KERNEL) MX_COMPARE_ROWS(BINARY_KERNEL)
+    {"_contrib_round_ste", run_pointwise, NULL}, {"_contrib_sign_ste", run_pointwise, NULL},
+    {"clip", mx_cuda_run_numbers, NULL}, {"_backward_clip", mx_cuda_run_numbers, NULL},
+    {"smooth_l1", mx_cuda_run_numbers, NULL}, {"hard_sigmoid", mx_cuda_run_numbers, NULL},
+    {"_contrib_quadratic", mx_cuda_run_numbers, NULL}, {"_contrib_div_sqrt_dim", mx_cuda_run_numbers, NULL},
+    {"_contrib_gradientmultiplier", mx_cuda_run_numbers, NULL},
     {NULL, NULL, NULL}};

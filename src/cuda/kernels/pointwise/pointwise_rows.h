@@ -9,12 +9,12 @@ MX_UNARY_ROWS(UNARY_ROW)
 MX_LINEAR_ROWS(UNARY_ROW)
 MX_STEP_ROWS(UNARY_ROW)
 
-/* What the derivative looks at comes first. */
+/* What the gradient looks at comes first. */
 #define SAVED_X T x, T
 #define SAVED_Y T y, T
 #define SAVED_XY T x, T y
-#define BACKWARD_ROW(name, aliases, expression, looks, derivative, ...) \
-    struct backward_##name { static __device__ T apply(T g, SAVED_##looks) { __attribute__((unused)) T t = 0; return (T)(g * (derivative)); } };
+#define BACKWARD_ROW(name, aliases, expression, looks, gradient, ...) \
+    struct backward_##name { static __device__ T apply(T g, SAVED_##looks) { __attribute__((unused)) T t = 0; return (T)(gradient); } };
 MX_UNARY_ROWS(BACKWARD_ROW)
 #endif
 

@@ -10,6 +10,7 @@
 
 #include "base/error.h"
 #include "op/emit.h"
+#include "op/formula/pointwise_numbers.h"
 #include "op/op.h"
 #include "op/walk.h"
 
@@ -322,10 +323,7 @@ static mx_code emit_batch_norm_relu(const mx_emit_call *n)
 {
     if (emit_batch_norm(n))
         return mx_error_code();
-    mx_emit_use(n, "clip");
-    mx_emit_print(n, "    clip(%s, %s, %lld, 0, INFINITY", n->out[0].place, n->out[0].place,
-                  (long long)mx_shape_size(n->y));
-    return mx_emit_close(n);
+    return mx_emit_numbers(n, MX_NUMBER_clip, &n->out[0], (const double[3]){0, INFINITY});
 }
 
 /* ---- the rows --------------------------------------------------------------------------------------------- */

@@ -3,12 +3,12 @@
  * Activation's gradients look at the output only, so the data need not be kept.
  *
  * SPDX-License-Identifier: Apache-2.0 */
-#include <math.h>
+#include "op/formula/activation.h"
 
 #include "base/error.h"
+#include "op/def/pointwise/numbers.h"
 #include "op/emit.h"
 #include "op/formula/pointwise.h"
-#include "op/op.h"
 
 #define ACTIVATION_ATTRS(X) X(ENUM, act_type, REQUIRED, "relu|sigmoid|tanh|softrelu|softsign", "the function")
 MX_ATTRS(activation, ACTIVATION_ATTRS)
@@ -21,9 +21,6 @@ enum { RELU, SIGMOID, TANH, SOFTRELU, SOFTSIGN };
     X(FLOAT, upper_bound, "0.334", "", "greatest slope of rrelu")
 MX_ATTRS(leaky_relu, LEAKY_RELU_ATTRS)
 enum { RRELU, LEAKY, PRELU, ELU, SELU, GELU };
-
-#define SELU_SCALE 1.0507009873554804934193349852946
-#define SELU_ALPHA 1.6732632423543772848170429916717
 
 /* ---- Activation ------------------------------------------------------------------------------------------- */
 
@@ -47,27 +44,40 @@ static mx_code grad_activation(mx_grad *grad)
                                       : mx_g_call(MX_OP("_backward_Activation"), attrs, 2, (mx_array *const[]){g, y}));
 }
 
+#define T double
+#define ACTIVATE(type, row) \
+    case type: return activate_##row(x);
+#define SLOPE(type, row) \
+    case type: return gradient_##row(g, y);
+#define ROW(name, aliases, forward, looks, gradient, ...)                                                            \
+    __attribute__((unused)) static double activate_##name(double x) { return (double)(forward); }                    \
+    __attribute__((unused)) static double gradient_##name(double g, double y)                                        \
+    {                                                                                                                \
+        __attribute__((unused)) double x = NAN, t = 0; /* the rows that look at x are not used */                    \
+        (void)g, (void)y;                                                                                            \
+        return (double)(gradient);                                                                                   \
+    }
+MX_UNARY_ROWS(ROW)
+
 static double activate(int type, double x)
 {
     switch (type) {
-    case RELU: return x > 0 ? x : 0;
-    case SIGMOID: return 1 / (1 + exp(-x));
-    case TANH: return tanh(x);
-    case SOFTRELU: return x > 0 ? x + log1p(exp(-x)) : log1p(exp(x));
-    default: return x / (1 + fabs(x));
+        MX_ACTIVATION_ROWS(ACTIVATE)
+    default: return 0;
     }
 }
 
-static double slope_of(int type, double y)
+static double gradient_of(int type, double g, double y)
 {
+    const double none[3] = {0};
+    if (type == SOFTSIGN)
+        return mx_number_softsign_gradient(y, g, none);
     switch (type) {
-    case RELU: return y > 0;
-    case SIGMOID: return y * (1 - y);
-    case TANH: return 1 - y * y;
-    case SOFTRELU: return 1 - exp(-y);
-    default: return (1 - fabs(y)) * (1 - fabs(y));
+        MX_ACTIVATION_ROWS(SLOPE)
+    default: return 0;
     }
 }
+#undef T
 
 static void ref_activation(const mx_reference_call *call)
 {
@@ -79,7 +89,7 @@ static void ref_activation_backward(const mx_reference_call *call)
 {
     for (int64_t i = 0; i < mx_shape_size(&call->out_shape[0]); i++)
         call->out[0][i] =
-            call->in[0][i] * slope_of(((const mx_activation_attrs *)call->attrs)->act_type, call->in[1][i]);
+            gradient_of(((const mx_activation_attrs *)call->attrs)->act_type, call->in[0][i], call->in[1][i]);
 }
 
 /* ---- LeakyReLU: inference ---------------------------------------------------------------------------------- */
@@ -175,7 +185,7 @@ static mx_array *leaky_slope(const mx_leaky_relu_attrs *attrs, mx_array *x, mx_a
     case PRELU: return two_sided(x, gamma);
     case RRELU: return two_sided(x, mask);
     case ELU: return two_sided(x, mx_g_scale(mx_g1("exp", negative), attrs->slope));
-    case SELU: return mx_g_scale(two_sided(x, mx_g_scale(mx_g1("exp", negative), SELU_ALPHA)), SELU_SCALE);
+    case SELU: return mx_g_scale(two_sided(x, mx_g_scale(mx_g1("exp", negative), MX_SELU_ALPHA)), MX_SELU_SCALE);
     default: break;
     }
     mx_array *cdf = mx_g_scale(mx_g_shift(mx_g1("erf", mx_g_scale(x, 0.70710678118654752440)), 1), 0.5);
@@ -231,15 +241,22 @@ static double gamma_at(const mx_shape_t *data, const double *gamma, int64_t coun
     return gamma[i / inner % count];
 }
 
+/* p of the rows. */
+static double slope_of(const mx_leaky_relu_attrs *attrs, double gamma)
+{
+    return attrs->act_type == PRELU   ? gamma
+           : attrs->act_type == RRELU ? (attrs->lower_bound + attrs->upper_bound) / 2
+                                      : attrs->slope;
+}
+
 static double leaky(const mx_leaky_relu_attrs *attrs, double x, double gamma)
 {
+    const double number[3] = {slope_of(attrs, gamma)};
     switch (attrs->act_type) {
-    case LEAKY: return x > 0 ? x : attrs->slope * x;
-    case PRELU: return x > 0 ? x : gamma * x;
-    case RRELU: return x > 0 ? x : (attrs->lower_bound + attrs->upper_bound) / 2 * x;
-    case ELU: return x > 0 ? x : attrs->slope * expm1(x);
-    case SELU: return SELU_SCALE * (x > 0 ? x : SELU_ALPHA * expm1(x));
-    default: return x * 0.5 * (1 + erf(x / sqrt(2)));
+#define LEAKY_VALUE(type, row) \
+    case type: return mx_number_##row(x, 0, number);
+        MX_LEAKY_RELU_ROWS(LEAKY_VALUE)
+    default: return 0;
     }
 }
 
@@ -256,14 +273,14 @@ static void ref_leaky(const mx_reference_call *call)
     }
 }
 
-static double leaky_derivative(const mx_leaky_relu_attrs *attrs, double x, double gamma)
+static double leaky_gradient(const mx_leaky_relu_attrs *attrs, double g, double x, double gamma)
 {
+    const double number[3] = {slope_of(attrs, gamma)};
     switch (attrs->act_type) {
-    case LEAKY: return x > 0 ? 1 : attrs->slope;
-    case PRELU: return x > 0 ? 1 : gamma;
-    case ELU: return x > 0 ? 1 : attrs->slope * exp(x);
-    case SELU: return SELU_SCALE * (x > 0 ? 1 : SELU_ALPHA * exp(x));
-    default: return 0.5 * (1 + erf(x / sqrt(2))) + x * exp(-x * x / 2) / sqrt(2 * 3.14159265358979323846);
+#define LEAKY_GRADIENT(type, row) \
+    case type: return mx_number_##row##_gradient(x, g, number);
+        MX_LEAKY_RELU_ROWS(LEAKY_GRADIENT)
+    default: return 0;
     }
 }
 
@@ -276,7 +293,7 @@ static void ref_leaky_backward(const mx_reference_call *call)
     for (int64_t i = 0; i < mx_shape_size(&call->out_shape[0]); i++) {
         const double g = call->in[0][i], x = call->in[1][i];
         const double gamma = count ? gamma_at(&call->in_shape[1], call->in[2], count, i) : 0;
-        call->out[0][i] = g * leaky_derivative(attrs, x, gamma);
+        call->out[0][i] = leaky_gradient(attrs, g, x, gamma);
         if (!count || x > 0)
             continue;
         int64_t inner = 1;
@@ -290,7 +307,11 @@ static void ref_leaky_backward(const mx_reference_call *call)
 
 static mx_code emit_activation(const mx_emit_call *n)
 {
-    static const int rows[] = {MX_ROW_relu, MX_ROW_sigmoid, MX_ROW_tanh, MX_ROW__softplus, MX_ROW_softsign};
+    static const int rows[] = {
+#define ROW(type, row) [type] = MX_ROW_##row,
+        MX_ACTIVATION_ROWS(ROW)
+#undef ROW
+    };
     return mx_emit_unary(n, rows[((const mx_activation_attrs *)n->attrs)->act_type]);
 }
 
@@ -298,37 +319,23 @@ static mx_code emit_prelu(const mx_emit_call *n)
 {
     const int64_t channels = mx_shape_size(n->in[1].shape), all = mx_shape_size(n->x);
     const int64_t inner = channels == 1 ? 1 : mx_split_at(n->x, n->x->ndim > 1 ? 1 : 0).after;
-    mx_emit_open(n, "leaky", 2);
-    mx_emit_print(n, "%lld, %lld, %lld", (long long)mx_emit_over(all, channels * inner), (long long)channels,
-                  (long long)inner);
-    return mx_emit_close(n);
+    return mx_emit_slopes(n, MX_NUMBER_leaky, mx_emit_over(all, channels * inner), channels, inner);
 }
 
 /* The slope of rrelu is the middle of its range. */
-static mx_code emit_leaky(const mx_emit_call *n)
-{
-    const mx_leaky_relu_attrs *attrs = n->attrs;
-    mx_emit_use(n, "leaky");
-    mx_emit_print(n, "    leaky(%s, (const float[]){", n->in[0].place);
-    mx_emit_float(&n->file->body,
-                  attrs->act_type == RRELU ? (attrs->lower_bound + attrs->upper_bound) / 2 : attrs->slope);
-    mx_emit_print(n, "}, %s, %lld, 1, 1", n->out[0].place, (long long)mx_shape_size(n->y));
-    return mx_emit_close(n);
-}
-
 static mx_code emit_leaky_relu(const mx_emit_call *n)
 {
     const mx_leaky_relu_attrs *attrs = n->attrs;
-    switch (attrs->act_type) {
-    case PRELU: return emit_prelu(n);
-    case ELU: return mx_emit_with_two(n, "elu", 1, attrs->slope);
-    case SELU: return mx_emit_with_two(n, "elu", 1.0507009873554805, 1.6732632423543773);
-    case GELU:
-        mx_emit_open(n, "gelu", 1);
-        mx_emit_print(n, "%lld", (long long)mx_shape_size(n->y));
-        return mx_emit_close(n);
-    default: return emit_leaky(n);
-    }
+    static const int rows[] = {
+#define ROW(type, row) [type] = MX_NUMBER_##row,
+        MX_LEAKY_RELU_ROWS(ROW)
+#undef ROW
+    };
+    if (attrs->act_type == PRELU)
+        return emit_prelu(n);
+    const double middle = (attrs->lower_bound + attrs->upper_bound) / 2;
+    const double number[3] = {attrs->act_type == RRELU ? middle : attrs->slope};
+    return mx_emit_numbers(n, rows[attrs->act_type], &n->in[0], number);
 }
 
 /* ---- the rows --------------------------------------------------------------------------------------------- */

@@ -1,6 +1,6 @@
 /* Pointwise operators, made from the rows of op/formula/pointwise.h.
  *
- * Per row of one argument: the operator and, hidden, its fused backward `_backward_<name>` (out = g * derivative).
+ * Per row of one argument: the operator and, hidden, its fused backward `_backward_<name>` (the gradient of a row).
  * Per row of two arguments: the elementwise, broadcasting, scalar and reversed scalar operators.
  *
  * SPDX-License-Identifier: Apache-2.0 */
@@ -52,7 +52,7 @@ static mx_array *no_higher_order(const char *op)
 #define INPUTS_Y "ograd output"
 #define INPUTS_XY "ograd data output"
 
-#define UNARY_GRADIENT(name, aliases, forward, looks, derivative, composition, ...)                              \
+#define UNARY_GRADIENT(name, aliases, forward, looks, gradient_, composition, ...)                              \
     static mx_code grad_##name(mx_grad *grad)                                                                   \
     {                                                                                                           \
         mx_array *g = grad->ograd[0], *x = grad->in[0], *y = grad->out[0], *t = NULL;                           \
@@ -154,13 +154,13 @@ MX_STEP_ROWS(UNARY_REFERENCE)
 #define BACKWARD_X double x = call->in[1][i];
 #define BACKWARD_Y double y = call->in[1][i];
 #define BACKWARD_XY double x = call->in[1][i], y = call->in[2][i];
-#define BACKWARD_REFERENCE(name, aliases, forward, looks, derivative, ...)      \
+#define BACKWARD_REFERENCE(name, aliases, forward, looks, gradient_, ...)      \
     static void ref_backward_##name(const mx_reference_call *call)              \
     {                                                                           \
         for (int64_t i = 0; i < mx_shape_size(&call->out_shape[0]); i++) {      \
             BACKWARD_##looks;                                                   \
-            __attribute__((unused)) double t = 0;                               \
-            call->out[0][i] = call->in[0][i] * (derivative);                    \
+            __attribute__((unused)) double g = call->in[0][i], t = 0;                              \
+            call->out[0][i] = (gradient_);                                      \
         }                                                                       \
     }
 MX_UNARY_ROWS(BACKWARD_REFERENCE)
@@ -225,13 +225,13 @@ MX_COMPARE_ROWS(COMPARE_REFERENCE)
 #define USE(row, form) .user = &(const mx_pointwise){MX_ROW_##row, MX_FORM_##form}
 #define FACTS(...) __VA_ARGS__ /* FACTS (.a = 1, .b = 2): a column of the table without its parentheses */
 
-#define UNARY_OP(name_, aliases_, forward, looks, derivative, composition, low, high, doc_, facts) \
+#define UNARY_OP(name_, aliases_, forward, looks, gradient_, composition, low, high, doc_, facts) \
     {.name = #name_, .aliases = aliases_, .doc = doc_, .inputs = "data", .flags = MX_OP_INPLACE, .gradient = grad_##name_, \
      .grad_in = KEEP_IN_##looks, .grad_out = KEEP_OUT_##looks, .samples = UNARY_SAMPLES(low, high), .reference = ref_##name_, USE(name_, UNARY), FACTS facts},
 #define LINEAR_OP(name_, aliases_, forward, composition, low, high, doc_, facts) \
     {.name = #name_, .aliases = aliases_, .doc = doc_, .inputs = "data", .flags = MX_OP_INPLACE, .gradient = grad_##name_, \
      .samples = UNARY_SAMPLES(low, high), .reference = ref_##name_, USE(name_, UNARY), FACTS facts},
-#define BACKWARD_OP(name_, aliases_, forward, looks, derivative, composition, low, high, ...) \
+#define BACKWARD_OP(name_, aliases_, forward, looks, gradient_, composition, low, high, ...) \
     {.name = "_backward_" #name_, .doc = "gradient of " #name_, .inputs = INPUTS_##looks, .flags = MX_OP_INPLACE | MX_OP_HIDDEN | MX_OP_NO_GRADIENT, \
      .samples = BACKWARD_SAMPLES_##looks(low, high), .reference = ref_backward_##name_, USE(name_, BACKWARD)},
 #define STEP_OP(name_, aliases_, forward, low, high, doc_, facts) \
