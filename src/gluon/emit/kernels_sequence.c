@@ -107,6 +107,7 @@ const mx_emit_text mx_emit_sequence_kernels[] = {
      "    }\n"
      "}\n"},
     {"rnn_cell", "m_sigmoid",
+     /* as op/formula/rnn_cells.h */
      "/* One value of a cell: p, the side of the input, and q, that of h, hold its gates, `n` apart; clip: NULL or the least and\n"
      " * the largest c.\n"
      " * mode: 0 relu, 1 tanh, 2 LSTM (input, forget, candidate, output), 3 GRU (reset, update, candidate) */\n"

@@ -40,6 +40,12 @@ static mx_code NAME(product)(bool ta, bool tb, int64_t m, int64_t n, int64_t k, 
     return m && n ? GEMM_RUN(&g) : MX_OK;
 }
 
+#define MX_CELL_FUNCTION static inline __attribute__((always_inline))
+#define MX_CELL(name) NAME(cell_##name)
+#include "op/formula/rnn_cells.h"
+#undef MX_CELL_FUNCTION
+#undef MX_CELL
+
 /* ---- one step, forward ---------------------------------------------------------------------------------------- */
 
 static void NAME(lstm_row)(const rnn_job *job, T *g, T *c, T *kept, T *h, int64_t H)
@@ -49,9 +55,7 @@ static void NAME(lstm_row)(const rnn_job *job, T *g, T *c, T *kept, T *h, int64_
     MX_IVDEP
     for (int64_t j = 0; j < H; j++) {
         const T i = SIGMOID(gi[j]), f = SIGMOID(gf[j]), n = TANH(gg[j]), o = SIGMOID(go[j]);
-        T cell = f * c[j] + i * n;
-        cell = cell < low ? low : cell > high ? high : cell;
-        cell = cell != cell ? nan : cell;
+        const T cell = NAME(cell_lstm_cell)(i, f, n, c[j], low, high, nan);
         gi[j] = i, gf[j] = f, gg[j] = n, go[j] = o;
         c[j] = kept[j] = cell;
         h[j] = o * TANH(cell);
@@ -64,10 +68,10 @@ static void NAME(gru_row)(T *g, const T *gh, T *kept, T *h, int64_t H)
     MX_IVDEP
     for (int64_t j = 0; j < H; j++) {
         const T hn = gh[2 * H + j], r = SIGMOID(gr[j] + gh[j]), z = SIGMOID(gz[j] + gh[H + j]),
-                n = TANH(gn[j] + r * hn);
+                n = TANH(NAME(cell_gru_new)(gn[j], r, hn));
         gr[j] = r, gz[j] = z, gn[j] = n;
         kept[j] = hn;
-        h[j] = n + z * (h[j] - n);
+        h[j] = NAME(cell_gru_state)(n, z, h[j]);
     }
 }
 
@@ -75,7 +79,7 @@ static void NAME(plain_row)(bool relu, T *g, T *h, int64_t H)
 {
     MX_IVDEP
     for (int64_t j = 0; j < H; j++)
-        g[j] = h[j] = relu ? (g[j] < 0 ? 0 : g[j]) : TANH(g[j]);
+        g[j] = h[j] = relu ? NAME(cell_plain_relu)(g[j]) : TANH(g[j]);
 }
 
 /* Rows [begin, end) of the batch: gates become activations; the state moves on where the sequence has not ended. */
@@ -159,21 +163,18 @@ static mx_code NAME(forward)(NAME(network) *w)
 
 /* ---- one step, backward ------------------------------------------------------------------------------------------ */
 
-/* dc += dh o (1 - tanh(c)^2), cut where the cell was clipped; then the gates' own slopes */
 static void NAME(lstm_row_back)(const rnn_job *job, const T *g, const T *kept, const T *before, const T *dh, T *dc,
                                 T *d, int64_t H)
 {
     const T low = (T)job->clip_min, high = (T)job->clip_max;
-    const bool clipped = low > -INFINITY;
     MX_IVDEP
     for (int64_t j = 0; j < H; j++) {
         const T i = g[j], f = g[H + j], n = g[2 * H + j], o = g[3 * H + j], y = TANH(kept[j]);
-        T cell = dc[j] + dh[j] * o * (1 - y * y);
-        cell = clipped && (kept[j] <= low || kept[j] >= high) ? 0 : cell;
-        d[j] = cell * n * i * (1 - i);
-        d[H + j] = cell * before[j] * f * (1 - f);
-        d[2 * H + j] = cell * i * (1 - n * n);
-        d[3 * H + j] = dh[j] * y * o * (1 - o);
+        const T cell = NAME(cell_lstm_cell_back)(dc[j], dh[j], o, y, kept[j], low, high);
+        d[j] = NAME(cell_sigmoid_back)(cell * n, i);
+        d[H + j] = NAME(cell_sigmoid_back)(cell * before[j], f);
+        d[2 * H + j] = NAME(cell_tanh_back)(cell * i, n);
+        d[3 * H + j] = NAME(cell_sigmoid_back)(dh[j] * y, o);
         dc[j] = cell * f;
     }
 }
@@ -183,12 +184,12 @@ static void NAME(gru_row_back)(const T *g, const T *hn, const T *before, const T
 {
     MX_IVDEP
     for (int64_t j = 0; j < H; j++) {
-        const T r = g[j], z = g[H + j], n = g[2 * H + j], dn = dh[j] * (1 - z) * (1 - n * n);
-        d[j] = dgh[j] = dn * hn[j] * r * (1 - r);
-        d[H + j] = dgh[H + j] = dh[j] * (before[j] - n) * z * (1 - z);
+        const T r = g[j], z = g[H + j], n = g[2 * H + j], dn = NAME(cell_gru_new_back)(dh[j], z, n);
+        d[j] = dgh[j] = NAME(cell_sigmoid_back)(dn * hn[j], r);
+        d[H + j] = dgh[H + j] = NAME(cell_gru_update_back)(dh[j], before[j], z, n);
         d[2 * H + j] = dn;
         dgh[2 * H + j] = dn * r;
-        next[j] = dh[j] * z;
+        next[j] = NAME(cell_gru_state_back)(dh[j], z);
     }
 }
 
@@ -196,7 +197,7 @@ static void NAME(plain_row_back)(bool relu, const T *g, const T *dh, T *d, int64
 {
     MX_IVDEP
     for (int64_t j = 0; j < H; j++)
-        d[j] = relu ? (g[j] > 0 ? dh[j] : 0) : dh[j] * (1 - g[j] * g[j]);
+        d[j] = relu ? NAME(cell_plain_relu_back)(dh[j], g[j]) : NAME(cell_tanh_back)(dh[j], g[j]);
 }
 
 /* The cell before step t: of the neighbouring step, or the first one. */

@@ -15,6 +15,10 @@
 
 #include "cuda/kernels/rnn/rnn_layer.h"
 
+#define MX_CELL_FUNCTION template <class T> __device__ inline
+#define MX_CELL(name) mx_cell_##name
+#include "op/formula/rnn_cells.h"
+
 template <class T> struct mx_rnn_unit {
     T gate[4]; /* activations */
     T extra;   /* LSTM: the cell; GRU: the new gate's h2h part */
@@ -40,9 +44,7 @@ template <class Math> struct mx_rnn_lstm { /* i, f, g, o: c' = s(f) c + s(i) tan
     {
         for (int k = 0; k < 4; k++)
             u.gate[k] = k == 2 ? Math::tanh(x[k] + y[k]) : Math::sigmoid(x[k] + y[k]);
-        T cell = u.gate[1] * u.c + u.gate[0] * u.gate[2];
-        cell = cell < w.clip_min ? w.clip_min : cell > w.clip_max ? w.clip_max : cell;
-        u.c = u.extra = cell != cell ? w.clip_nan : cell;
+        u.c = u.extra = mx_cell_lstm_cell<T>(u.gate[0], u.gate[1], u.gate[2], u.c, w.clip_min, w.clip_max, w.clip_nan);
         u.h = u.gate[3] * Math::tanh(u.c);
     }
     template <class T> static __device__ T before(const mx_rnn_layer<T> &w, int64_t t, int64_t n, int64_t j)
@@ -51,17 +53,15 @@ template <class Math> struct mx_rnn_lstm { /* i, f, g, o: c' = s(f) c + s(i) tan
         return w.first(t, n, &previous) ? w.c0[n * w.s.hidden + j]
                                         : w.extra[(previous * w.s.batch + n) * w.s.hidden + j];
     }
-    /* dc += dh o (1 - tanh(c)^2), cut where the cell was clipped; then the gates' own slopes */
     template <class T>
     static __device__ T backward(const mx_rnn_layer<T> &w, mx_rnn_unit<T> &u, T before, T dh, T *dx, T *dy)
     {
         const T in = u.gate[0], forget = u.gate[1], fresh = u.gate[2], open = u.gate[3], y = Math::tanh(u.extra);
-        T cell = u.c + dh * open * (1 - y * y);
-        cell = w.clip_min > -(T)INFINITY && (u.extra <= w.clip_min || u.extra >= w.clip_max) ? 0 : cell;
-        dx[0] = dy[0] = cell * fresh * in * (1 - in);
-        dx[1] = dy[1] = cell * before * forget * (1 - forget);
-        dx[2] = dy[2] = cell * in * (1 - fresh * fresh);
-        dx[3] = dy[3] = dh * y * open * (1 - open);
+        const T cell = mx_cell_lstm_cell_back<T>(u.c, dh, open, y, u.extra, w.clip_min, w.clip_max);
+        dx[0] = dy[0] = mx_cell_sigmoid_back<T>(cell * fresh, in);
+        dx[1] = dy[1] = mx_cell_sigmoid_back<T>(cell * before, forget);
+        dx[2] = dy[2] = mx_cell_tanh_back<T>(cell * in, fresh);
+        dx[3] = dy[3] = mx_cell_sigmoid_back<T>(dh * y, open);
         u.c = cell * forget;
         return 0;
     }
@@ -75,8 +75,8 @@ template <class Math> struct mx_rnn_gru { /* r, z, n: n = tanh(x + s(r) y),  h' 
     {
         for (int k = 0; k < 2; k++)
             u.gate[k] = Math::sigmoid(x[k] + y[k]);
-        u.extra = y[2], u.gate[2] = Math::tanh(x[2] + u.gate[0] * y[2]);
-        u.h = u.gate[2] + u.gate[1] * (u.h - u.gate[2]);
+        u.extra = y[2], u.gate[2] = Math::tanh(mx_cell_gru_new<T>(x[2], u.gate[0], y[2]));
+        u.h = mx_cell_gru_state<T>(u.gate[2], u.gate[1], u.h);
     }
     template <class T> static __device__ T before(const mx_rnn_layer<T> &w, int64_t t, int64_t n, int64_t j)
     {
@@ -86,10 +86,10 @@ template <class Math> struct mx_rnn_gru { /* r, z, n: n = tanh(x + s(r) y),  h' 
     static __device__ T backward(const mx_rnn_layer<T> &, mx_rnn_unit<T> &u, T before, T dh, T *dx, T *dy)
     {
         const T r = u.gate[0], z = u.gate[1], fresh = u.gate[2];
-        dx[2] = dh * (1 - z) * (1 - fresh * fresh), dy[2] = dx[2] * r;
-        dx[0] = dy[0] = dx[2] * u.extra * r * (1 - r);
-        dx[1] = dy[1] = dh * (before - fresh) * z * (1 - z);
-        return dh * z;
+        dx[2] = mx_cell_gru_new_back<T>(dh, z, fresh), dy[2] = dx[2] * r;
+        dx[0] = dy[0] = mx_cell_sigmoid_back<T>(dx[2] * u.extra, r);
+        dx[1] = dy[1] = mx_cell_gru_update_back<T>(dh, before, z, fresh);
+        return mx_cell_gru_state_back<T>(dh, z);
     }
 };
 
@@ -100,12 +100,13 @@ template <class Math> struct mx_rnn_plain { /* h' = act(x + y) */
     static __device__ void forward(const mx_rnn_layer<T> &w, const T *x, const T *y, mx_rnn_unit<T> &u)
     {
         const T v = *x + *y;
-        u.h = *u.gate = w.s.mode == MX_CELL_RELU ? (v < 0 ? 0 : v) : Math::tanh(v);
+        u.h = *u.gate = w.s.mode == MX_CELL_RELU ? mx_cell_plain_relu<T>(v) : Math::tanh(v);
     }
     template <class T> static __device__ T before(const mx_rnn_layer<T> &, int64_t, int64_t, int64_t) { return 0; }
     template <class T> static __device__ T backward(const mx_rnn_layer<T> &w, mx_rnn_unit<T> &u, T, T dh, T *dx, T *dy)
     {
-        *dx = *dy = w.s.mode == MX_CELL_RELU ? (*u.gate > 0 ? dh : 0) : dh * (1 - *u.gate * *u.gate);
+        *dx = *dy =
+            w.s.mode == MX_CELL_RELU ? mx_cell_plain_relu_back<T>(dh, *u.gate) : mx_cell_tanh_back<T>(dh, *u.gate);
         return 0;
     }
 };

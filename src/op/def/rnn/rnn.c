@@ -206,6 +206,12 @@ static mx_code infer_backward_type(mx_infer *infer)
 
 static double sigmoid(double x) { return 1 / (1 + exp(-x)); }
 
+#define T double
+#define MX_CELL_FUNCTION __attribute__((unused)) static inline
+#define MX_CELL(name) cell_##name
+#include "op/formula/rnn_cells.h"
+#undef T
+
 typedef struct cell_call {
     const mx_rnn_attrs *attrs;
     const mx_rnn_shape *s;
@@ -213,15 +219,6 @@ typedef struct cell_call {
     int64_t inputs;
     double *from_x, *from_h, *raw; /* (G H), (G H), (H) */
 } cell_call;
-
-static double clip(const mx_rnn_attrs *attrs, double c)
-{
-    if (isnan(attrs->lstm_state_clip_min))
-        return c;
-    return c < attrs->lstm_state_clip_min   ? attrs->lstm_state_clip_min
-           : c > attrs->lstm_state_clip_max ? attrs->lstm_state_clip_max
-                                            : c;
-}
 
 /* x (inputs), h (P) and c (H) -> new h and c in place */
 static void step(const cell_call *k, const double *x, double *h, double *c)
@@ -238,13 +235,16 @@ static void step(const cell_call *k, const double *x, double *h, double *c)
     for (int64_t j = 0; j < H; j++) {
         const double *a = k->from_x + j, *b = k->from_h + j;
         if (s->mode == MX_CELL_LSTM) {
-            c[j] = clip(k->attrs, sigmoid(a[H] + b[H]) * c[j] + sigmoid(a[0] + b[0]) * tanh(a[2 * H] + b[2 * H]));
+            const bool bounded = !isnan(k->attrs->lstm_state_clip_min);
+            c[j] = cell_lstm_cell(sigmoid(a[0] + b[0]), sigmoid(a[H] + b[H]), tanh(a[2 * H] + b[2 * H]), c[j],
+                                  bounded ? k->attrs->lstm_state_clip_min : -INFINITY,
+                                  bounded ? k->attrs->lstm_state_clip_max : INFINITY, NAN);
             k->raw[j] = sigmoid(a[3 * H] + b[3 * H]) * tanh(c[j]);
         } else if (s->mode == MX_CELL_GRU) {
-            const double z = sigmoid(a[H] + b[H]);
-            k->raw[j] = (1 - z) * tanh(a[2 * H] + sigmoid(a[0] + b[0]) * b[2 * H]) + z * h[j];
+            const double n = tanh(cell_gru_new(a[2 * H], sigmoid(a[0] + b[0]), b[2 * H]));
+            k->raw[j] = cell_gru_state(n, sigmoid(a[H] + b[H]), h[j]);
         } else
-            k->raw[j] = s->mode == MX_CELL_TANH ? tanh(a[0] + b[0]) : a[0] + b[0] > 0 ? a[0] + b[0] : 0;
+            k->raw[j] = s->mode == MX_CELL_TANH ? tanh(a[0] + b[0]) : cell_plain_relu(a[0] + b[0]);
     }
     for (int64_t j = 0; j < s->handed; j++) {
         h[j] = s->projection ? 0 : k->raw[j];
