@@ -203,12 +203,6 @@ static const mx_emit_text plain[] = {
      "        memcpy(y + i * width, table + row * width, (size_t)width * sizeof *y);\n"
      "    }\n"
      "}\n"},
-    {"scale", NULL,
-     "static void scale(const float *x, float *y, long n, float factor)\n"
-     "{\n"
-     "    for (long i = 0; i < n; i++)\n"
-     "        y[i] = factor * x[i];\n"
-     "}\n"},
     {"ramp", NULL,
      "static void ramp(float *y, long n, long repeat, float start, float step)\n"
      "{\n"

@@ -32,16 +32,16 @@ MX_NUMBER_REFERENCE_OF(ref_backward_clip, clip_gradient, clip_numbers)
 /* dx = g where a_min <= x <= a_max; linear in g and piecewise constant in x, so it is its own gradient. */
 static mx_code grad_clip(mx_grad *grad)
 {
-    return mx_give(grad, 0,
-                mx_g_call(MX_OP("_backward_clip"), grad->attrs, 2, (mx_array *const[]){grad->ograd[0], grad->in[0]}));
+    return mx_give(
+        grad, 0, mx_g_call(MX_OP("_backward_clip"), grad->attrs, 2, (mx_array *const[]){grad->ograd[0], grad->in[0]}));
 }
 
 static mx_code grad_backward_clip(mx_grad *grad)
 {
     if (!grad->wanted[0])
         return MX_OK;
-    return mx_give(grad, 0,
-                mx_g_call(MX_OP("_backward_clip"), grad->attrs, 2, (mx_array *const[]){grad->ograd[0], grad->in[1]}));
+    return mx_give(
+        grad, 0, mx_g_call(MX_OP("_backward_clip"), grad->attrs, 2, (mx_array *const[]){grad->ograd[0], grad->in[1]}));
 }
 
 static mx_code check_clip(const void *attrs_)
@@ -91,7 +91,8 @@ static mx_code grad_hard_sigmoid(mx_grad *grad)
     const mx_hard_sigmoid_attrs *attrs = grad->attrs;
     mx_array *line = mx_g_shift(mx_g_scale(grad->in[0], attrs->alpha), attrs->beta),
              *g = mx_g_scale(grad->ograd[0], attrs->alpha);
-    return mx_give(grad, 0, mx_g_call(MX_OP("_backward_clip"), &(mx_clip_attrs){0, 1}, 2, (mx_array *const[]){g, line}));
+    return mx_give(grad, 0,
+                   mx_g_call(MX_OP("_backward_clip"), &(mx_clip_attrs){0, 1}, 2, (mx_array *const[]){g, line}));
 }
 
 /* ---- the rows -------------------------------------------------------------------------------------------------- */
