@@ -308,9 +308,9 @@ static void ref_leaky_backward(const mx_reference_call *call)
 static mx_code emit_activation(const mx_emit_call *n)
 {
     static const int rows[] = {
-#define ROW(type, row) [type] = MX_ROW_##row,
-        MX_ACTIVATION_ROWS(ROW)
-#undef ROW
+#define EMITTED(type, row) [type] = MX_ROW_##row,
+        MX_ACTIVATION_ROWS(EMITTED)
+#undef EMITTED
     };
     return mx_emit_unary(n, rows[((const mx_activation_attrs *)n->attrs)->act_type]);
 }
@@ -327,9 +327,9 @@ static mx_code emit_leaky_relu(const mx_emit_call *n)
 {
     const mx_leaky_relu_attrs *attrs = n->attrs;
     static const int rows[] = {
-#define ROW(type, row) [type] = MX_NUMBER_##row,
-        MX_LEAKY_RELU_ROWS(ROW)
-#undef ROW
+#define EMITTED(type, row) [type] = MX_NUMBER_##row,
+        MX_LEAKY_RELU_ROWS(EMITTED)
+#undef EMITTED
     };
     if (attrs->act_type == PRELU)
         return emit_prelu(n);
