@@ -5,8 +5,8 @@
  *     for (float value : y.to_vector<float>()) std::cout << value << '\n';
  *
  * Every object holds one reference of the C library; copies share the elements (Array::copy() does not).  Every operator
- * is there by its name:  gluon::op("softmax", {y}, {{"axis", "1"}}).  A failed call throws gluon::Error with the
- * library's message.  The C functions of the headers below can be mixed in: get() gives the pointer.
+ * is available by name:  gluon::op("softmax", {y}, {{"axis", "1"}}).  A failed call throws gluon::Error with the
+ * library's message.  The C functions of the headers below can be mixed in: get() returns the pointer.
  *
  * SPDX-License-Identifier: Apache-2.0 */
 #ifndef GLUON_HPP
@@ -23,7 +23,7 @@
 #include <utility>
 #include <vector>
 
-#if defined(__clang__) /* the headers are C: they may use what C++ has only as an extension */
+#if defined(__clang__) /* the headers are C: they use features that are extensions in C++ */
 #pragma clang diagnostic push
 #pragma clang diagnostic ignored "-Wc99-extensions"
 #elif defined(__GNUC__)
@@ -56,7 +56,7 @@ private:
     mx_code code_;
 };
 
-/* Throws what the library recorded, and clears the record. */
+/* Throws the error that the library recorded, and clears it. */
 [[noreturn]] inline void fail()
 {
     const Error error(mx_error_code(), mx_error_message());
@@ -71,7 +71,7 @@ inline void check(mx_code code)
 
 /* ---- lifetime ------------------------------------------------------------------------------------------------ */
 
-/* Temporaries of the C library that are made inside die with it. */
+/* Temporaries of the C library that are created during its lifetime are released with it. */
 class Scope {
 public:
     Scope() : scope_(mx_scope_open()) {}
@@ -87,7 +87,7 @@ private:
 template <class T> class Handle {
 public:
     Handle() = default;
-    /* Takes a reference of its own; NULL stands for a failed call and throws. */
+    /* Takes a reference of its own; NULL means a failed call and throws. */
     explicit Handle(T *object) : object_(static_cast<T *>(mx_keep(object)))
     {
         if (!object_)
@@ -142,7 +142,7 @@ public:
         for (int64_t n : shape)
             size *= n;
         if (size != static_cast<int64_t>(values.size()))
-            throw Error(MX_ERR_SHAPE, "gluon::Array::from: as many values as the shape has elements are wanted");
+            throw Error(MX_ERR_SHAPE, "gluon::Array::from: the number of values does not match the shape");
         Scope scope;
         return Array(mx_array_from(dims(shape), Element<T>::dtype, values.data()));
     }
@@ -175,7 +175,7 @@ public:
     template <class T> std::vector<T> to_vector() const
     {
         if (dtype() != Element<T>::dtype)
-            throw Error(MX_ERR_DTYPE, "gluon::Array::to_vector: the array has elements of another type");
+            throw Error(MX_ERR_DTYPE, "gluon::Array::to_vector: the array has a different element type");
         std::vector<T> values(static_cast<size_t>(size()));
         check(mx_array_read(get(), values.data(), values.size() * sizeof(T)));
         return values;
@@ -239,7 +239,7 @@ inline Array operator/(const Array &a, const Array &b) { return op("broadcast_di
 
 /* ---- networks -------------------------------------------------------------------------------------------------- */
 
-/* A network: one that was exported, or any block of the C library.  Calls may come from many threads. */
+/* A network: one that was exported, or any block of the C library.  It can be called from several threads. */
 class Model : public Handle<mx_block> {
 public:
     using Handle::Handle;
@@ -260,7 +260,7 @@ public:
     {
         return call({first, more...}).at(0);
     }
-    /* From now on it runs as compiled plans. */
+    /* Compiles the network: later calls run compiled plans. */
     Model &hybridize()
     {
         check(mx_hybridize(get()));

@@ -1,8 +1,8 @@
 /* Arrays: n-dimensional, of one element type, on one device; always contiguous in C order.
  *
  * An array is a window (offset, shape) into a counted storage.  mx_reshape, basic slices of the first axes and
- * mx_array_at share storage; everything else copies.  0-d and zero-size arrays are legal.
- * Work on a device may still run when a call returns: mx_array_read and everything built on it waits.
+ * mx_array_at share storage; everything else copies.  0-d and zero-size arrays are valid.
+ * Work on a device may still run when a call returns: mx_array_read and everything built on it wait.
  *
  * SPDX-License-Identifier: Apache-2.0 */
 #ifndef GLUON_ARRAY_H
@@ -40,12 +40,12 @@ typedef struct mx_context {
 } mx_context;
 static inline mx_context mx_cpu(int id) { return (mx_context){MX_CPU, id}; }
 static inline mx_context mx_gpu(int id) { return (mx_context){MX_GPU, id}; }
-/* Host memory from which copies to a GPU are fastest; plain memory where there is none. */
+/* Host memory from which copies to a GPU are fastest; ordinary host memory if there is no GPU. */
 static inline mx_context mx_cpu_pinned(int id) { return (mx_context){MX_CPU_PINNED, id}; }
 MX_API mx_context mx_current_context(void);
 MX_API mx_context mx_set_current_context(mx_context context); /* returns the previous one */
 MX_API int mx_num_gpus(void);
-MX_API void mx_wait_all(void); /* until everything that was asked for is done */
+MX_API void mx_wait_all(void); /* until all queued work is done */
 
 /* ---- making arrays -------------------------------------------------------------------------------------- */
 /* An absent optional input of an operator; never NULL, which means "an earlier call failed". */
@@ -56,9 +56,9 @@ MX_API extern mx_array *const MX_END;
 MX_API mx_array *mx_empty(mx_dims shape, mx_dtype dtype, mx_context context);    /* uninitialised */
 MX_API mx_array *mx_array_from(mx_dims shape, mx_dtype dtype, const void *data); /* copies data; current context */
 MX_API mx_array *mx_array_copy(mx_array *x);                                     /* a deep copy without history */
-MX_API mx_array *mx_array_to(mx_array *x, mx_context context);                   /* x itself if it is there already */
-MX_API mx_array *mx_detach(mx_array *x);                                         /* shares the data, has no history */
-MX_API mx_array *mx_array_scalar(double value);                                  /* shape (1,), float32 */
+MX_API mx_array *mx_array_to(mx_array *x, mx_context context); /* x itself if it is on that context already */
+MX_API mx_array *mx_detach(mx_array *x);                       /* shares the data, has no history */
+MX_API mx_array *mx_array_scalar(double value);                /* shape (1,), float32 */
 
 /* A list of arrays: operator inputs and results. `v` of a failed result points to NULLs, so v[0] is safe. */
 typedef struct mx_arrays {
@@ -123,10 +123,10 @@ MX_API mx_array *mx_array_dict_at(const mx_array_dict *dict, int64_t i);
 MX_API mx_array *mx_array_dict_get(const mx_array_dict *dict, const char *name); /* NULL without an error if absent */
 MX_API mx_array *mx_load_npy(const char *path);
 MX_API mx_code mx_save_npy(const char *path, mx_array *x);
-/* Other files of named arrays; every array wants a name of its own.  Written atomically. */
+/* Other files of named arrays; every array needs a distinct name.  Written atomically. */
 MX_API mx_array_dict *mx_load_safetensors(const char *path);
 MX_API mx_code mx_save_safetensors(const char *path, mx_arrays arrays, const char *const *names);
-MX_API mx_array_dict *mx_load_npz(const char *path); /* packed entries need zlib */
+MX_API mx_array_dict *mx_load_npz(const char *path); /* compressed entries need zlib */
 MX_API mx_code mx_save_npz(const char *path, mx_arrays arrays, const char *const *names);
 
 #endif

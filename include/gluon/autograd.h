@@ -1,4 +1,4 @@
-/* Automatic differentiation: what runs inside mx_record() is written to the tape and can be run backwards.
+/* Automatic differentiation: operators called inside mx_record() are put on the tape for backward.
  *
  *     mx_attach_grad(w, MX_GRAD_WRITE);
  *     mx_record() loss = mx_sum(mx_square(mx_sub(mx_dot(x, w), y)));
@@ -43,7 +43,7 @@ MX_API void mx_mode_leave(mx_mode *mode);
 /* ---- variables ------------------------------------------------------------------------------------------ */
 /* Makes x a variable: its history is dropped, its gradient is a new array of zeros. */
 MX_API mx_code mx_attach_grad(mx_array *x, mx_grad_req req);
-/* The same with a gradient of this storage type: row_sparse for weights of which a step touches few rows. */
+/* The same with a gradient of this storage type: row_sparse if a step touches few rows of the weight. */
 MX_API mx_code mx_attach_grad_as(mx_array *x, mx_grad_req req, mx_stype stype);
 MX_API mx_code mx_mark_variables(mx_arrays variables, mx_arrays gradients, const mx_grad_req *reqs);
 MX_API mx_array *mx_gradient(mx_array *x); /* NULL without an error if none is attached; owned by x */
@@ -52,7 +52,7 @@ MX_API mx_array *mx_gradient(mx_array *x); /* NULL without an error if none is a
 typedef struct mx_backward_options {
     mx_arrays head_grads; /* one per head, MX_NONE for ones; n == 0: ones for all */
     bool retain_graph;    /* the tape can be run again */
-    bool predict_mode;    /* layers behave as in prediction */
+    bool predict_mode;    /* layers run in prediction mode */
 } mx_backward_options;
 /* mx_backward(loss), mx_backward(y, .head_grad = g, .retain_graph = true) */
 struct mx_backward_args {
@@ -64,14 +64,14 @@ struct mx_backward_args {
 #define mx_backward(...) mx_backward_one(&(struct mx_backward_args){.positional_ = 0, __VA_ARGS__})
 MX_API mx_code mx_backward_one(const struct mx_backward_args *args);
 MX_API mx_code mx_backward_all(mx_arrays heads, const mx_backward_options *options);
-/* Gradients of heads with respect to variables as new arrays; .grad of the variables stays as it is.
+/* Gradients of heads with respect to variables as new arrays; .grad of the variables does not change.
  * create_graph: the results can be differentiated again. */
 MX_API mx_arrays mx_grad_of(mx_arrays heads, mx_arrays variables, mx_arrays head_grads, bool retain_graph,
                             bool create_graph);
 
 /* ---- custom functions ------------------------------------------------------------------------------------ */
 /* A function with a gradient of its own.  Both callbacks return MX_OK and fill their outputs with arrays of the
- * scope; `user` is passed through, `release` (may be NULL) is called with it when the tape forgets the call, or at
+ * scope; `user` is passed through, `release` (may be NULL) is called with it when the tape drops the call, or at
  * once if the call fails or is not recorded. */
 typedef struct mx_function {
     const char *name;
@@ -79,7 +79,7 @@ typedef struct mx_function {
     mx_code (*backward)(void *user, int n_out, mx_array *const *out_grads, int n_in, mx_array **in_grads);
     void (*release)(void *user);
     int n_out;
-    bool zeros_left_out; /* out_grads of outputs that no gradient reached are NULL; without this that is an error */
+    bool zeros_left_out; /* outputs without a gradient get NULL in out_grads; otherwise they are an error */
 } mx_function;
 MX_API mx_arrays mx_function_call(const mx_function *function, void *user, mx_arrays inputs);
 

@@ -2,10 +2,10 @@
  *
  * Errors flow.  A function that fails returns NULL (or a nonzero code) and leaves a record in the calling
  * thread.  NULL inputs propagate silently, so expressions nest and are checked once, with mx_check().
- * The first error stays until it is cleared: later ones are usually its echo.
+ * The first error stays until it is cleared: later ones are usually its consequences.
  *
  * Scopes own temporaries.  What a function returns belongs to the innermost open scope of the thread.
- * mx_keep() takes a reference that outlives the scope; mx_release() gives it back.
+ * mx_keep() takes a reference that outlives the scope; mx_release() drops it.
  *
  * SPDX-License-Identifier: Apache-2.0 */
 #ifndef GLUON_BASE_H
@@ -23,7 +23,7 @@
 #define MX_PRINTF(fmt, args)
 #endif
 
-/* Named optional arguments: defaults come first, a later designator overrides them.  That is meant. */
+/* Named optional arguments: defaults come first, later designators override them on purpose. */
 #if defined(__clang__)
 #pragma clang diagnostic ignored "-Winitializer-overrides"
 #elif defined(__GNUC__) && !defined(__cplusplus)
@@ -39,8 +39,8 @@ MX_API const char *mx_version(void); /* "0.1.0" */
 /* ---- dims: a small tuple of sizes ----------------------------------------------------------------------- */
 #define MX_MAX_NDIM 8      /* axes of an array */
 #define MX_MAX_TUPLE 16    /* numbers in an attribute tuple (reshape codes can outnumber the axes) */
-#define MX_NONE_INT INT64_MIN /* Python's None where an integer could stand */
-#define MX_NONE_FLOAT ((double)__builtin_nanf("")) /* and where a real number could */
+#define MX_NONE_INT INT64_MIN /* Python's None in place of an integer */
+#define MX_NONE_FLOAT ((double)__builtin_nanf("")) /* and of a floating-point number */
 
 typedef struct mx_dims {
     int32_t n;               /* how many numbers; -1: None (not given) */
@@ -67,15 +67,15 @@ typedef enum mx_code {
     MX_ERR_DTYPE,       /* element types that do not fit together */
     MX_ERR_ATTRIBUTE,   /* an operator attribute that is missing, unknown, unparsable or out of range */
     MX_ERR_INDEX,       /* an index outside its axis */
-    MX_ERR_DEVICE,      /* wrong or absent device */
+    MX_ERR_DEVICE,      /* wrong or missing device */
     MX_ERR_MEMORY,      /* allocation failed */
-    MX_ERR_FILE,        /* file absent, unreadable, truncated or not what it claims */
+    MX_ERR_FILE,        /* file missing, unreadable, truncated or not what it claims */
     MX_ERR_AUTOGRAD,    /* backward without a recorded graph, write into a recorded array ... */
     MX_ERR_PARAMETER,   /* parameter not initialized, still deferred, on another context ... */
     MX_ERR_DEFERRED,    /* parameter whose shape is not known yet */
     MX_ERR_STATE,       /* the object is not in a state that allows the call */
-    MX_ERR_UNSUPPORTED, /* legal request that this build or device cannot serve */
-    MX_ERR_CALLBACK,    /* a user's function reported failure */
+    MX_ERR_UNSUPPORTED, /* valid request that this build or device does not support */
+    MX_ERR_CALLBACK,    /* a user's function failed */
     MX_ERR_COUNT
 } mx_code;
 
@@ -83,15 +83,15 @@ MX_API mx_code mx_error_code(void);        /* of the first error since the last 
 MX_API const char *mx_error_message(void); /* "" if none; valid until the next error of this thread */
 MX_API const char *mx_error_name(mx_code code);
 MX_API void mx_error_clear(void);
-/* Records an error of the caller's own (for blocks and functions written by users); returns code. */
+/* Sets the caller's own error (for blocks and functions written by users); returns code. */
 MX_API mx_code mx_error_set(mx_code code, const char *format, ...) MX_PRINTF(2, 3);
 /* Prints the first error, if any, to stderr as "who: message", clears it and returns 1; else returns 0. */
 MX_API int mx_check(const char *who);
 
 /* ---- objects and scopes --------------------------------------------------------------------------------- */
-typedef struct mx_object mx_object; /* what arrays, blocks, parameters ... have in common: a count and a kind */
+typedef struct mx_object mx_object; /* common base of arrays, blocks, parameters ...: a reference count and a kind */
 
-/* All public object pointers may be passed; NULL is legal and ignored. mx_keep returns its argument. */
+/* All public object pointers may be passed; NULL is ignored. mx_keep returns its argument. */
 MX_API void *mx_keep(void *object);
 MX_API void mx_release(void *object);
 

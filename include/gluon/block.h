@@ -4,7 +4,7 @@
  *     mx_initialize(net, mx_xavier(), mx_cpu(0));
  *     mx_array *y = mx_call(net, x);
  *
- * A block of one's own is a forward function and whatever it needs:
+ * A custom block is a forward function and the data that it needs:
  *
  *     struct net { mx_block *hidden, *output; };
  *     static mx_array *forward(mx_block *self, mx_arrays in)
@@ -33,10 +33,10 @@ typedef mx_arrays (*mx_forward_many_fn)(mx_block *self, mx_arrays in);
 struct mx_block_options {
     mx_forward_many_fn forward_many; /* instead of forward, for blocks with several results */
     bool hybrid;                     /* forward is made of operators only: its shapes can be inferred */
-    const char *prefix;              /* NULL: made from the class name */
+    const char *prefix;              /* NULL: derived from the class name */
     mx_params *params;               /* parameters to share; NULL: own ones */
     void *user;                      /* mx_block_user() */
-    void (*release)(void *user);     /* called when the block dies; may be NULL */
+    void (*release)(void *user);     /* called when the block is destroyed; may be NULL */
     char positional_;
     const char *class_name;
     mx_forward_fn forward;
@@ -69,7 +69,7 @@ MX_API mx_code mx_sequential_add(mx_block *sequential, mx_block *block);
 typedef struct mx_naming {
     mx_block *outer; /* to be restored */
     bool open;
-    bool named; /* a scope for the names of symbols was opened, too */
+    bool named; /* a naming scope of symbols was opened, too */
 } mx_naming;
 MX_API mx_naming mx_naming_enter(mx_block *block);
 MX_API void mx_naming_leave(mx_naming *naming);
@@ -81,7 +81,7 @@ MX_API void mx_naming_leave(mx_naming *naming);
 MX_API mx_array *mx_block_call(mx_block *block, mx_arrays in);      /* the first result */
 MX_API mx_arrays mx_block_call_many(mx_block *block, mx_arrays in); /* all results */
 #define mx_call(block, ...) mx_block_call(block, MX_ARRAYS(__VA_ARGS__))
-/* From now on the block runs as a compiled plan, one per shape and mode of its inputs, where it allows that. */
+/* From now on the block runs as compiled plans, one per input shape and mode, where possible. */
 MX_API mx_code mx_hybridize(mx_block *block);
 struct mx_hybridize_options {
     bool active;          /* false: run imperatively again */
@@ -92,7 +92,7 @@ struct mx_hybridize_options {
 };
 MX_API mx_code mx_hybridize_with(mx_block *block, const struct mx_hybridize_options *options);
 typedef mx_code (*mx_hook_fn)(mx_block *block, mx_arrays in, mx_arrays out, void *user);
-/* before: out is empty.  Returns a handle for mx_block_unhook, 0 on failure. */
+/* For a hook that runs before forward, out is empty.  Returns a handle for mx_block_unhook, 0 on failure. */
 MX_API uint64_t mx_block_hook(mx_block *block, bool before, mx_hook_fn hook, void *user);
 MX_API void mx_block_unhook(mx_block *block, uint64_t handle);
 
@@ -107,7 +107,7 @@ MX_API const char *mx_block_child_name(const mx_block *block, int64_t i);
 MX_API mx_params *mx_collect_params(mx_block *block); /* all, own first, then children's */
 /* Only those whose full name matches the extended regular expression at its start. */
 MX_API mx_params *mx_collect_params_matching(mx_block *block, const char *pattern);
-MX_API const char *mx_block_text(mx_block *block); /* as Python prints it; belongs to the scope */
+MX_API const char *mx_block_text(mx_block *block); /* the repr of Python; belongs to the scope */
 /* A table of layers with output shapes and numbers of parameters for these inputs; belongs to the scope. */
 MX_API const char *mx_block_summary(mx_block *block, mx_arrays in);
 

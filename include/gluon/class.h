@@ -1,7 +1,7 @@
 /* Classes: descriptions of layers, losses, initializers, optimizers, learning-rate schedules and metrics.
  *
  * Each is described once, like an operator: name, documentation, options.  The constructors of <gluon/nn.gen.h>
- * (mx_dense(10, .activation = "relu"), mx_xavier(), mx_adam(.learning_rate = 0.01) ...) are made from it, and so
+ * (mx_dense(10, .activation = "relu"), mx_xavier(), mx_adam(.learning_rate = 0.01) ...) are generated from it, and so
  * are the classes of other languages.
  *
  * SPDX-License-Identifier: Apache-2.0 */
@@ -13,8 +13,8 @@
 typedef struct mx_class mx_class;
 
 typedef enum mx_class_kind {
-    MX_LAYER,       /* makes an mx_block */
-    MX_LOSS,        /* makes an mx_block of (prediction, label, sample weight) */
+    MX_LAYER,       /* creates an mx_block */
+    MX_LOSS,        /* creates an mx_block of (prediction, label, sample weight) */
     MX_INITIALIZER,
     MX_OPTIMIZER,
     MX_LR_SCHEDULER,

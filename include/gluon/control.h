@@ -8,10 +8,10 @@
  *     }
  *     mx_loop loop = mx_foreach(step, NULL, MX_ARRAYS(x), MX_ARRAYS(h0));     // loop.outputs.v[0]: (T, ...)
  *
- * On arrays the functions are called at once, step by step, and what they do is recorded as everything is.  If one of
- * the arrays is symbolic each function is called once, on variables, and the result is one node of the graph (_foreach,
- * _while_loop, _cond) that owns what the function described as a subgraph; whatever the function uses besides its
- * arguments becomes an input of that node.
+ * On arrays the functions are called immediately, step by step, and recorded like any other code.  If one of the arrays
+ * is symbolic, each function is called once, on variables, and the result is one node of the graph (_foreach,
+ * _while_loop, _cond) that owns the traced function as a subgraph; whatever the function uses besides its arguments
+ * becomes an input of that node.
  *
  * Functions return MX_OK and fill their results with arrays of the scope (mx_results); any other code ends the loop.
  *
@@ -38,16 +38,16 @@ MX_API mx_loop mx_foreach(mx_foreach_fn body, void *user, mx_arrays data, mx_arr
 typedef mx_array *(*mx_condition_fn)(void *user, mx_arrays variables); /* an array of one element; NULL: failed */
 typedef mx_code (*mx_step_fn)(void *user, mx_arrays variables, mx_arrays *outputs, mx_arrays *next);
 /* While condition(variables) is not 0: outputs, variables = step(variables), at most max_iterations times.  The stacked
- * outputs have max_iterations rows; those of steps that did not happen are 0.  On arrays there are no outputs at all if
- * no step happened. */
+ * outputs have max_iterations rows; those of steps that did not run are 0.  On arrays there are no outputs at all if
+ * no step ran. */
 MX_API mx_loop mx_while_loop(mx_condition_fn condition, mx_step_fn step, void *user, mx_arrays variables,
                              int64_t max_iterations);
 
 typedef mx_code (*mx_branch_fn)(void *user, mx_arrays *outputs);
-/* What one of the branches gives, as predicate (one element) says; failed: n 0 with an error. */
+/* The results of the branch that predicate (one element) selects; n 0 with an error on failure. */
 MX_API mx_arrays mx_cond(mx_array *predicate, mx_branch_fn then_branch, mx_branch_fn else_branch, void *user);
 
 /* The same with a name for the subgraphs in files; NULL: foreach, while_loop, cond. */
-MX_API const char *mx_control_name(const char *name); /* of the thread's next call; returns what was waiting */
+MX_API const char *mx_control_name(const char *name); /* for the thread's next call; returns the previous name */
 
 #endif

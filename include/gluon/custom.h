@@ -1,11 +1,11 @@
-/* Operators written by users: registered under a name (op_type), called on arrays and on symbols, kept in files.
+/* Operators written by users: registered under a name (op_type), called on arrays and on symbols, saved in files.
  *
  *     mx_custom_register(&square_class);
  *     struct mx_custom_args args = {.op_type = "square", .n_in = 1, .in = &x};
  *     mx_arrays y = mx_custom(&args);
  *
- * A symbol holds such a call as a node Custom with op_type and the options as attributes; whoever runs the graph (an
- * executor, a plan of a hybridized block) calls back.  The class must be registered before a file that names it is
+ * A symbol holds such a call as a node Custom with op_type and the options as attributes; running the graph (in an
+ * executor or a plan of a hybridized block) calls back.  The class must be registered before a file that names it is
  * read.
  *
  * SPDX-License-Identifier: Apache-2.0 */
@@ -24,12 +24,12 @@ typedef struct mx_custom_shapes {
     mx_dtype *argument_types, *output_types, *auxiliary_types;
 } mx_custom_shapes;
 
-/* One run.  Forward writes into `outputs`, backward into `argument_grads` (both are there, gradients hold 0). */
+/* One run.  Forward writes into `outputs`, backward into `argument_grads` (both are allocated, gradients are zeros). */
 typedef struct mx_custom_run {
     mx_arrays arguments, outputs, auxiliary, output_grads, argument_grads;
     bool training;
     mx_context context;
-    void *state; /* NULL when forward is called; what it stores here backward finds */
+    void *state; /* NULL when forward is called; what it stores here is passed to backward */
 } mx_custom_run;
 
 typedef struct mx_custom_class {
@@ -38,7 +38,7 @@ typedef struct mx_custom_class {
     /* The properties of one use, with options as text; NULL: failed. */
     void *(*create)(void *user, int n, const char *const *keys, const char *const *values);
     void (*release)(void *self); /* may be NULL */
-    /* Names of arguments, outputs or auxiliary states (n of them); they live as long as `self`.  NULL: failed. */
+    /* Names of arguments, outputs or auxiliary states (n of them); they are valid as long as `self`.  NULL: failed. */
     const char *const *(*names)(void *self, enum mx_custom_list which, int *n);
     mx_code (*infer)(void *self, const mx_custom_shapes *shapes); /* fills in what is unknown */
     mx_code (*forward)(void *self, mx_custom_run *run);
@@ -51,14 +51,14 @@ MX_API mx_code mx_custom_register(const mx_custom_class *custom);
 struct mx_custom_args {
     const char *op_type;
     const char *name; /* of the node; NULL: automatic */
-    bool symbolic;    /* a node is wanted even if no input is symbolic */
+    bool symbolic;    /* create a node even if no input is symbolic */
     int n_in;
     const char *const *in_names; /* NULL, or per input its name; NULL entries are by position */
     mx_array *const *in;
     int n_options;
     const char *const *keys, *const *values;
 };
-/* On symbols, arguments and auxiliary states that are missing are made as variables. */
+/* On symbols, missing arguments and auxiliary states become variables. */
 MX_API mx_arrays mx_custom(const struct mx_custom_args *args);
 
 #endif

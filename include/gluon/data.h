@@ -20,7 +20,7 @@ MX_API mx_dataset *mx_array_dataset(mx_arrays arrays);
 /* Examples from a function, which returns mx_results(...); it may be called from several threads at once. */
 typedef mx_arrays (*mx_example_fn)(void *user, int64_t i);
 MX_API mx_dataset *mx_function_dataset(int64_t length, mx_example_fn example, void *user, void (*release)(void *user));
-/* The first array of every example goes through a block, such as mx_to_tensor(). */
+/* Applies a block, such as mx_to_tensor(), to the first array of every example. */
 MX_API mx_dataset *mx_dataset_transform_first(mx_dataset *dataset, mx_block *transform);
 MX_API mx_dataset *mx_dataset_take(mx_dataset *dataset, int64_t count);                  /* the first `count` */
 MX_API mx_dataset *mx_dataset_shard(mx_dataset *dataset, int64_t shards, int64_t index); /* part `index` of `shards` */
@@ -65,11 +65,11 @@ struct mx_cifar_args {
 MX_API mx_dataset *mx_cifar10_make(const struct mx_cifar_args *args);
 MX_API mx_dataset *mx_cifar100_make(const struct mx_cifar_args *args);
 
-/* Images in files: an example is the image, uint8 (H, W, C), and its label, float32.  Images are read when they are
- * asked for; several threads may ask at once. */
+/* Images in files: an example is the image, uint8 (H, W, C), and its label, float32.  Images are read on access, by
+ * several threads at once if need be. */
 struct mx_images_args {
     int flag;         /* 1: three channels, 0: gray, -1: what the file has */
-    const char *root; /* of a list: where its paths begin; NULL: in the folder of the list */
+    const char *root; /* of a list: the folder that its paths are relative to; NULL: that of the list */
     char positional_;
     const char *path;
 };
@@ -85,7 +85,7 @@ MX_API int64_t mx_image_key(const mx_dataset *dataset, int64_t i);      /* its n
 MX_API const float *mx_image_labels(const mx_dataset *dataset, int64_t i,
                                     int64_t *count);                            /* (count) without the image */
 MX_API const char *mx_image_folder_class(const mx_dataset *dataset, int label); /* NULL if there is none */
-/* What was found in the folders and left out, as sentences: "pets/readme is not a folder ..."; NULL past the end. */
+/* What was skipped in the folders, as sentences: "pets/readme is not a folder ..."; NULL past the end. */
 MX_API const char *mx_image_folder_skipped(const mx_dataset *dataset, int64_t i);
 /* Records of x.rec in the order of x.idx: arrays of bytes, or images and their labels. */
 MX_API mx_dataset *mx_record_dataset(const char *path);
@@ -103,21 +103,21 @@ MX_API const int64_t *mx_sampler_order(mx_sampler *sampler, int64_t epoch);
 /* ---- loader ---------------------------------------------------------------------------------------------------------- */
 typedef enum mx_last_batch {
     MX_KEEP,     /* the last batch may be smaller */
-    MX_DISCARD,  /* it is left out */
-    MX_ROLLOVER, /* its examples begin the next epoch */
+    MX_DISCARD,  /* it is dropped */
+    MX_ROLLOVER, /* its examples start the next epoch */
 } mx_last_batch;
 
-/* How many batches `examples` make; of MX_ROLLOVER, examples left over from the last epoch count. */
+/* How many batches `examples` make; with MX_ROLLOVER, examples left over from the last epoch count. */
 MX_API int64_t mx_batch_count(int64_t examples, int64_t batch_size, mx_last_batch last_batch);
 
-/* One array (examples, ...) of arrays of different shapes, each filled up to the largest: mx_pad_batch(rows).  It stands
- * on the CPU. */
+/* One array (examples, ...) of arrays of different shapes, each padded to the largest: mx_pad_batch(rows).  The result
+ * is on the CPU. */
 struct mx_pad_batch_args {
-    double value;       /* what fills up */
-    int64_t axis;       /* that round_to and lengths are about; MX_NONE_INT: all, and the first */
-    int64_t round_to;   /* sizes become multiples of it; 0: they do not */
+    double value;       /* the padding value */
+    int64_t axis;       /* of round_to and lengths; MX_NONE_INT: all axes, and the first */
+    int64_t round_to;   /* sizes become multiples of it; 0: no rounding */
     mx_dtype dtype;     /* MX_DTYPE_NONE: that of the first */
-    mx_array **lengths; /* receives the sizes before, int32 (examples); may be NULL */
+    mx_array **lengths; /* receives the sizes before padding, int32 (examples); may be NULL */
     char positional_;
     mx_arrays examples;
 };
@@ -134,7 +134,7 @@ struct mx_loader_args {
     int num_workers; /* threads that prepare batches ahead; 0: the caller prepares them */
     int prefetch;    /* batches ahead, at least one per worker; 0: two per worker */
     uint64_t seed;   /* of the shuffling; 0: from the random number generator */
-    bool pad;        /* examples of different shapes are filled up with pad_value: mx_pad_batch */
+    bool pad;        /* examples of different shapes are padded with pad_value: mx_pad_batch */
     double pad_value;
     mx_context context; /* where batches are put; default: the current one */
     char positional_;

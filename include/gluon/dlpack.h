@@ -5,9 +5,9 @@
  *     array ---- mx_to_dlpack ----> tensor    keeps the elements alive until its deleter runs, on any thread
  *     array <--- mx_from_dlpack --- tensor    whose deleter runs when neither an array nor queued work uses it
  *
- * On a GPU work is queued: the side that gives makes the stream of the side that takes wait for the elements, and the
- * host does not wait.  Streams are numbers: 1 the default stream, 2 that of the thread, -1 no stream has to wait,
- * others are handles (cudaStream_t); 0 is not known, so the host waits.  On the CPU they mean nothing.
+ * On a GPU work is queued: the producer makes the consumer's stream wait for the elements, and the host does not wait.
+ * Streams are numbers: 1 the default stream, 2 that of the thread, -1 no stream has to wait, others are handles
+ * (cudaStream_t); 0 is ambiguous, so the host waits.  On the CPU they mean nothing.
  *
  * SPDX-License-Identifier: Apache-2.0 */
 #ifndef GLUON_DLPACK_H

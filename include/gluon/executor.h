@@ -6,7 +6,7 @@
  *     mx_executor_backward(run, (mx_arrays){0});
  *     mx_array *g = mx_executor_gradient(run, "fc1_weight");
  *
- * Arguments, gradients and auxiliary states are ordinary arrays: writing into them is how an executor is fed.
+ * Arguments, gradients and auxiliary states are ordinary arrays: to feed an executor, write into them.
  *
  * SPDX-License-Identifier: Apache-2.0 */
 #ifndef GLUON_EXECUTOR_H
@@ -17,7 +17,7 @@
 
 typedef struct mx_executor mx_executor;
 
-/* Arrays stand in the order of mx_symbol_arguments() and mx_symbol_auxiliary(); the executor shares them. */
+/* Arrays are in the order of mx_symbol_arguments() and mx_symbol_auxiliary(); the executor shares them. */
 struct mx_bindings {
     mx_arrays arguments;
     mx_arrays gradients;     /* one per argument, MX_NONE: none; n == 0: none at all */
@@ -28,7 +28,7 @@ MX_API mx_executor *mx_bind(const mx_symbol *symbol, mx_context context, const s
 /* Infers the shapes from what is known and makes all arrays, filled with zeros.  Unknown types are float32. */
 MX_API mx_executor *mx_simple_bind(const mx_symbol *symbol, mx_context context, const struct mx_known *known,
                                    mx_grad_req req);
-/* The same symbol for other input shapes; arrays whose shape stays are shared. */
+/* The same symbol for other input shapes; arrays whose shape does not change are shared. */
 MX_API mx_executor *mx_executor_reshape(const mx_executor *executor, const struct mx_known *known);
 
 MX_API mx_arrays mx_executor_forward(mx_executor *executor, bool training);
@@ -44,11 +44,11 @@ MX_API mx_arrays mx_executor_outputs(const mx_executor *executor); /* of the las
 MX_API mx_array *mx_executor_array(const mx_executor *executor, const char *name);
 MX_API mx_array *mx_executor_gradient(const mx_executor *executor, const char *name);     /* NULL without error: none */
 MX_API mx_code mx_executor_set(mx_executor *executor, const char *name, mx_array *value); /* copies the elements */
-/* Called with every output that a forward computes (all: with the inputs, too); fn NULL switches it off. */
+/* Called with every output that a forward computes (all: with the inputs, too); fn NULL removes the callback. */
 typedef mx_code (*mx_monitor_fn)(void *user, const char *name, mx_array *value);
 MX_API void mx_executor_monitor(mx_executor *executor, mx_monitor_fn fn, void *user, bool all);
 
-/* The values of a symbol, once: every argument and auxiliary state by name. */
+/* Evaluates a symbol once: every argument and auxiliary state by name. */
 MX_API mx_arrays mx_symbol_eval(const mx_symbol *symbol, int count, const char *const *names, mx_arrays values);
 
 #endif

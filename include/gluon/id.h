@@ -1,4 +1,4 @@
-/* How weights and stored values are called: by number or by name.
+/* Identifiers of weights and stored values: a number or a name.
  *
  *     mx_updater_update(updater, mx_id_number(3), grad, weight);
  *     mx_kvstore_init(store, mx_id_name("fc1_weight"), value);
@@ -10,7 +10,7 @@
 #include "gluon/base.h"
 
 typedef struct mx_id {
-    const char *name; /* NULL: the number counts */
+    const char *name; /* NULL: the number is used */
     int64_t number;
 } mx_id;
 static inline mx_id mx_id_number(int64_t number) { return (mx_id){NULL, number}; }

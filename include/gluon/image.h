@@ -1,9 +1,9 @@
-/* Images: files, sizes, crops.  An image is an array (H, W, C) of uint8 (as files hold it) or of numbers.
+/* Images: files, sizes, crops.  An image is an array (H, W, C) of uint8 (as in files) or of another type.
  *
  *     mx_array *image = mx_imread("cat.jpg");
  *     mx_array *input = mx_image_center_crop(mx_image_resize_short(image, 256, 2), 224, 224, 2, NULL);
  *
- * What changes an image without random numbers of its own is an operator: mx_imresize, mx_image_resize, mx_image_crop,
+ * Deterministic changes of an image are operators: mx_imresize, mx_image_resize, mx_image_crop,
  * mx_copy_make_border, mx_image_flip_left_right, mx_image_rotate, mx_image_normalize ... (<gluon/op.gen.h>); the
  * transforms of data sets are layers: mx_resize, mx_center_crop, mx_random_resized_crop ... (<gluon/nn.gen.h>).
  *
@@ -17,7 +17,7 @@
 /* ---- files ---------------------------------------------------------------------------------------------- */
 /* JPEG, PNG, PGM and PPM; JPEG and PNG if this build has their libraries. */
 struct mx_imread_args {
-    int flag;    /* 1: three channels; 0: gray; -1: as stored (1, 3 or 4 channels, not turned upright) */
+    int flag;    /* 1: three channels; 0: gray; -1: as stored (1, 3 or 4 channels, EXIF orientation ignored) */
     bool to_rgb; /* channels in the order R, G, B; else B, G, R */
     char positional_;
     const char *path;
@@ -38,7 +38,7 @@ MX_API mx_array *mx_imdecode_make(const struct mx_imdecode_args *args);
 
 struct mx_imencode_args {
     int quality; /* JPEG: 1..100; PNG: compression 0..9, others: the default */
-    bool rgb;    /* the channels stand in the order R, G, B; else B, G, R */
+    bool rgb;    /* the channels are in the order R, G, B; else B, G, R */
     char positional_;
     mx_array *image;    /* uint8 (H, W, C) with 1, 3 or 4 channels, or (H, W) */
     const char *format; /* ".jpg", ".png", ".ppm"; for mx_imwrite the path */
@@ -46,28 +46,28 @@ struct mx_imencode_args {
 /* The bytes of an image file, as an array. */
 #define mx_imencode(...) mx_imencode_make(&(struct mx_imencode_args){.quality = 95, .rgb = true, .positional_ = 0, __VA_ARGS__})
 MX_API mx_array *mx_imencode_make(const struct mx_imencode_args *args);
-/* mx_imwrite(image, "cat.png"): the suffix tells the format; written atomically. */
+/* mx_imwrite(image, "cat.png"): the suffix selects the format; written atomically. */
 #define mx_imwrite(...) mx_imwrite_make(&(struct mx_imencode_args){.quality = 95, .rgb = true, .positional_ = 0, __VA_ARGS__})
 MX_API mx_code mx_imwrite_make(const struct mx_imencode_args *args);
 
 /* ---- sizes and crops, (H, W, C) or (N, H, W, C) -------------------------------------------------------------- */
-/* interp: 0 nearest, 1 linear, 2 cubic, 3 area, 4 Lanczos, 9 chosen by the sizes (area to shrink, cubic to enlarge,
+/* interp: 0 nearest, 1 linear, 2 cubic, 3 area, 4 Lanczos, 9 depends on the sizes (area to shrink, cubic to enlarge,
  * else linear), 10 at random. */
 typedef struct mx_region {
     int64_t x, y, width, height;
 } mx_region;
-/* One of 0..4 for such a number and sizes (0: not known, then 9 is cubic); -1 with an error for others. */
+/* The method 0..4 for such a number and sizes (0: unknown, then 9 is cubic); -1 with an error for others. */
 MX_API int mx_image_interp(int interp, int64_t height, int64_t width, int64_t new_height, int64_t new_width);
-/* The largest size of this shape that fits into the source: how crops treat images that are too small. */
+/* The largest size of this shape that fits into the source: used by crops if the image is too small. */
 MX_API void mx_image_scale_down(int64_t source_width, int64_t source_height, int64_t *width, int64_t *height);
 MX_API mx_array *mx_image_resize_short(mx_array *image, int64_t size, int interp); /* the shorter side gets this size */
-/* Where random numbers come from; functions that take it use the library's generator if it is NULL. */
+/* A source of random numbers; functions that take it use the library's generator if it is NULL. */
 typedef struct mx_draws {
     double (*uniform)(void *user, double low, double high);    /* between the two */
     int64_t (*integer)(void *user, int64_t low, int64_t high); /* one of low .. high */
     void *user;
 } mx_draws;
-/* Where a crop of this size stands in an image of width x height; larger crops are scaled down. */
+/* The position of a crop of this size in an image of width x height; larger crops are scaled down. */
 MX_API mx_region mx_image_center_region(int64_t width, int64_t height, int64_t crop_width, int64_t crop_height);
 MX_API mx_region mx_image_random_region(int64_t width, int64_t height, int64_t crop_width, int64_t crop_height,
                                         const mx_draws *draws);
@@ -79,17 +79,17 @@ typedef struct mx_parts {
     bool log_ratio;           /* the logarithm of the ratio is drawn evenly, else the ratio */
     int tries;                /* to find one that fits */
 } mx_parts;
-#define MX_CROP_TRIES 10 /* before the centre is taken */
-/* Such a part at a random place; false: none of the tries fits. */
+#define MX_CROP_TRIES 10 /* before falling back to the centre */
+/* Such a part at a random position; false: none of the tries fits. */
 MX_API bool mx_image_random_part(int64_t width, int64_t height, const mx_parts *parts, const mx_draws *draws,
                                  mx_region *region);
-/* A larger frame, areas relative to that of the image, which stands at a random place (x, y) in it; false: none of the
- * tries has room for a border. */
+/* A larger frame, areas relative to that of the image, which is at a random position (x, y) in it; false: none of the
+ * tries leaves room for a border. */
 MX_API bool mx_image_random_frame(int64_t width, int64_t height, const mx_parts *parts, const mx_draws *draws,
                                   mx_region *frame);
-/* The region, of which what lies outside is cut off, then resized to width x height unless they are 0. */
+/* The region, clipped to the image, then resized to width x height unless they are 0. */
 MX_API mx_array *mx_image_fixed_crop(mx_array *image, mx_region region, int64_t width, int64_t height, int interp);
-/* These say where they cropped if `region` is not NULL. */
+/* These return the cropped region in `region` if it is not NULL. */
 MX_API mx_array *mx_image_center_crop(mx_array *image, int64_t width, int64_t height, int interp, mx_region *region);
 MX_API mx_array *mx_image_random_crop(mx_array *image, int64_t width, int64_t height, int interp, mx_region *region);
 /* A random part of the area, area[0]..area[1], with a random ratio of width to height, ratio[0]..ratio[1]. */
@@ -98,11 +98,12 @@ MX_API mx_array *mx_image_random_size_crop(mx_array *image, int64_t width, int64
 
 /* ---- colours at given strengths, (..., 3) --------------------------------------------------------------------- */
 MX_API mx_array *mx_image_brightness(mx_array *image, double alpha); /* alpha * image */
-MX_API mx_array *mx_image_contrast(mx_array *image, double alpha);   /* from the mean brightness: 0 .. 1 nearer */
-MX_API mx_array *mx_image_saturation(mx_array *image, double alpha); /* from gray: 0 .. 1 nearer */
-MX_API mx_array *mx_image_hue(mx_array *image, double alpha);        /* hues turned by alpha half rounds (YIQ) */
-/* image + vectors (values * alpha): strengths (3) along the directions in which colours vary, sizes of the variation
- * (3) and directions (3, 3) in columns; NULL: those of photographs. */
+MX_API mx_array *mx_image_contrast(mx_array *image,
+                                   double alpha); /* interpolates from the mean brightness (0) to image (1) */
+MX_API mx_array *mx_image_saturation(mx_array *image, double alpha); /* interpolates from gray (0) to image (1) */
+MX_API mx_array *mx_image_hue(mx_array *image, double alpha);        /* hues rotated by alpha * 180 degrees (YIQ) */
+/* image + vectors (values * alpha): strengths (3) along the principal components of colours, their eigenvalues (3) and
+ * eigenvectors (3, 3) in columns; NULL: those of ImageNet. */
 MX_API mx_array *mx_image_lighting(mx_array *image, const double *alpha, const double *eigval, const double *eigvec);
 MX_API extern const double mx_image_eigval[3], mx_image_eigvec[9];
 MX_API mx_array *mx_image_gray(mx_array *image); /* in three channels */
@@ -111,25 +112,25 @@ MX_API mx_array *mx_image_color_normalize(mx_array *image, mx_array *mean, mx_ar
 
 /* ---- boxes ---------------------------------------------------------------------------------------------------- */
 /* The objects in an image, an array (objects, 5 or more) of float32 or float64: class, left, top, right, bottom, ...;
- * places are shares of width and height.  They change together with the image:
+ * coordinates are fractions of width and height.  They change together with the image:
  *
  *     mx_region r;
  *     mx_array *kept = mx_boxes_random_crop(boxes, width, height, &how, NULL, &r);
  *     if (kept)
  *         boxes = kept, image = mx_image_fixed_crop(image, r, 0, 0, 2);
  *
- * Results stand on the CPU. */
+ * Results are on the CPU. */
 MX_API mx_array *mx_boxes_flip(mx_array *boxes); /* left and right exchanged */
 /* How crops and frames are drawn, and which objects are left after a crop. */
 typedef struct mx_box_crop {
-    double min_object_covered; /* at least one object is covered so far */
-    double min_eject_coverage; /* objects of which no more than this is left are dropped */
-    mx_parts parts;            /* tries: how many are drawn before the image stays as it is */
+    double min_object_covered; /* at least one object is covered by this fraction */
+    double min_eject_coverage; /* objects covered by no more than this fraction are dropped */
+    mx_parts parts;            /* tries: how many are drawn before the image is left unchanged */
 } mx_box_crop;
 /* The objects in a region, in its coordinates; NULL without error: it covers too little. */
 MX_API mx_array *mx_boxes_crop(mx_array *boxes, int64_t width, int64_t height, mx_region region,
                                const mx_box_crop *how);
-/* A random region that covers enough; NULL without error: there was none. */
+/* A random region that covers enough; NULL without error: none was found. */
 MX_API mx_array *mx_boxes_random_crop(mx_array *boxes, int64_t width, int64_t height, const mx_box_crop *how,
                                       const mx_draws *draws, mx_region *region);
 /* The objects of an image that is put at (x, y) of a frame of frame.width x frame.height. */
@@ -137,8 +138,8 @@ MX_API mx_array *mx_boxes_pad(mx_array *boxes, int64_t width, int64_t height, mx
 /* A random frame, areas relative to that of the image; NULL without error: none had room on all sides. */
 MX_API mx_array *mx_boxes_random_pad(mx_array *boxes, int64_t width, int64_t height, const mx_parts *parts,
                                      const mx_draws *draws, mx_region *frame);
-/* The objects of a label as record files hold it: length of its header, numbers per object, the rest of the header,
- * then the objects.  Those without an area are left out; NULL without error: all of them. */
+/* The objects of a label as in record files: length of its header, numbers per object, the rest of the header, then the
+ * objects.  Those without an area are dropped; NULL without error: all of them. */
 MX_API mx_array *mx_boxes_parse(mx_array *label);
 
 /* ---- augmenters ----------------------------------------------------------------------------------------------- */
@@ -148,18 +149,18 @@ MX_API mx_array *mx_boxes_parse(mx_array *label);
  *     mx_dataset *changed = mx_dataset_transform_first(images, augmenter);
  */
 struct mx_augmenter_args {
-    int64_t resize;                                /* the shorter side first gets this size; 0: it does not */
+    int64_t resize;                                /* first resizes the shorter side to this; 0: does not */
     double rand_crop;                              /* probability of a random crop; without boxes > 0 or not */
     bool rand_resize;                              /* a random part of random shape is cropped; needs rand_crop */
-    bool rand_mirror;                              /* columns in reverse order for every second image */
+    bool rand_mirror;                              /* horizontal flip with probability 0.5 */
     mx_floats mean, std;                           /* (x - mean) / std: one number, three, or n = -1 */
     double brightness, contrast, saturation;       /* factors 1 - b .. 1 + b, in random order */
-    double hue;                                    /* turns of -h .. h half rounds */
+    double hue;                                    /* rotation by -h .. h times 180 degrees */
     double pca_noise;                              /* standard deviation of the strengths of mx_image_lighting */
     double rand_gray;                              /* probability */
     int inter_method;                              /* of resizing: interp above */
-    double rand_pad, pad_value;                    /* probability of a frame, and what it holds; these and the */
-    double min_object_covered, min_eject_coverage; /* following hold for images with boxes, as in mx_box_crop */
+    double rand_pad, pad_value;                    /* probability of a frame, and its value; these and the */
+    double min_object_covered, min_eject_coverage; /* following apply to images with boxes, as in mx_box_crop */
     double aspect_ratio_range[2], area_range[2];
     int max_attempts;
     char positional_;
@@ -174,7 +175,7 @@ struct mx_augmenter_args {
 MX_API mx_block *mx_augmenter_make(const struct mx_augmenter_args *args);
 /* The same for an image with boxes, MX_AUGMENTER_ARGS(300, 300, .rand_crop = 0.5): both are replaced. */
 MX_API mx_code mx_augment_boxes(const struct mx_augmenter_args *args, mx_array **image, mx_array **boxes);
-/* What these do, by the names of MXNet's classes, in order: "ResizeAug", "CenterCropAug", "CastAug" ... */
+/* The steps of these as names of MXNet's classes, in order: "ResizeAug", "CenterCropAug", "CastAug" ... */
 MX_API mx_names mx_augmenter_names(const struct mx_augmenter_args *args, bool boxes);
 MX_API extern const double mx_image_mean[3], mx_image_std[3]; /* of photographs, to normalize with */
 

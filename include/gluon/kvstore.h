@@ -19,14 +19,14 @@
 typedef struct mx_kvstore mx_kvstore;
 
 /* "local", "device", "nccl", "local_update_cpu", "local_allreduce_cpu", "local_allreduce_device": the contexts of this
- * process, whichever name they are called by. */
+ * process, under any of these names. */
 MX_API mx_kvstore *mx_kvstore_new(const char *type);
-MX_API const char *mx_kvstore_type(const mx_kvstore *store); /* as it was made */
+MX_API const char *mx_kvstore_type(const mx_kvstore *store); /* the name it was created with */
 MX_API int mx_kvstore_rank(const mx_kvstore *store);         /* number of this process: 0 */
 MX_API int mx_kvstore_num_workers(const mx_kvstore *store);  /* how many processes there are: 1 */
 
 MX_API mx_code mx_kvstore_init(mx_kvstore *store, mx_id key, mx_array *value); /* each key once; copies the value */
-/* Sums the values of all contexts; the sum replaces what is stored, or goes through the updater. */
+/* Sums the values of all contexts; the sum replaces what is stored, or is passed to the updater. */
 MX_API mx_code mx_kvstore_push(mx_kvstore *store, mx_id key, mx_arrays values);
 MX_API mx_code mx_kvstore_pull(mx_kvstore *store, mx_id key, mx_arrays outs); /* copies what is stored into all */
 MX_API mx_code mx_kvstore_pushpull(mx_kvstore *store, mx_id key, mx_arrays values, mx_arrays outs);
@@ -35,20 +35,20 @@ MX_API mx_code mx_kvstore_broadcast(mx_kvstore *store, mx_id key, mx_array *valu
 /* Copies rows of what is stored, row_ids in any order, into a row_sparse array. */
 MX_API mx_code mx_kvstore_row_sparse_pull(mx_kvstore *store, mx_id key, mx_array *out, mx_array *row_ids);
 
-/* What is pushed are gradients from now on: the optimizer updates the stored values. */
+/* From now on gradients are pushed: the optimizer updates the stored values with them. */
 MX_API mx_code mx_kvstore_set_optimizer(mx_kvstore *store, mx_optimizer *optimizer);
 MX_API mx_code mx_kvstore_set_updater(mx_kvstore *store, mx_updater *updater); /* NULL: none */
 MX_API mx_updater *mx_kvstore_updater(mx_kvstore *store);                      /* NULL without error: none */
-/* A function of one's own in place of an updater: it gets the sum, which it may keep, and what is stored, which it may
- * change.  Nonzero: failed.  release(user), which may be NULL, is called when the store forgets it. */
+/* A user's function in place of an updater: it gets the sum, which it may keep, and the stored value, which it may
+ * change.  Nonzero: failed.  release(user), which may be NULL, is called when the store drops it. */
 typedef mx_code (*mx_updater_fn)(void *user, mx_id key, mx_array *pushed, mx_array *stored);
 MX_API mx_code mx_kvstore_set_updater_fn(mx_kvstore *store, mx_updater_fn function, void *user,
                                          void (*release)(void *user));
 MX_API mx_code mx_kvstore_save_optimizer_states(mx_kvstore *store, const char *path);
 MX_API mx_code mx_kvstore_load_optimizer_states(mx_kvstore *store, const char *path);
 
-/* type "2bit": values of several contexts are summed as -threshold, 0 or threshold per element; what an element loses is
- * added to the next one.  "none": as they are.  Only stores that sum on devices do it. */
+/* type "2bit": values of several contexts are summed as -threshold, 0 or threshold per element; the quantization error
+ * is added to the next value.  "none": no compression.  Only stores that sum on devices do it. */
 MX_API mx_code mx_kvstore_set_gradient_compression(mx_kvstore *store, const char *type, double threshold);
 
 #endif

@@ -5,7 +5,7 @@
  *     ...
  *     mx_record() loss = mx_scale_loss(scaler, mx_call(criterion, mx_call(net, batch.data), batch.label));
  *     mx_backward(loss);
- *     mx_trainer_step(trainer, batch.size);         divides by the scale; leaves the update out after an overflow
+ *     mx_trainer_step(trainer, batch.size);         divides by the scale; skips the update after an overflow
  *
  * The scale is halved when a gradient is not finite, and doubled after `window` steps without one.
  *
@@ -18,7 +18,7 @@
 typedef struct mx_loss_scaler mx_loss_scaler;
 
 struct mx_loss_scaler_options {
-    double scale;   /* to begin with */
+    double scale;   /* the initial scale */
     double factor;  /* by which it grows and shrinks: more than 1 */
     double most;    /* it does not grow beyond this */
     int64_t window; /* steps without an overflow after which it grows */
@@ -31,14 +31,14 @@ struct mx_loss_scaler_options {
 MX_API mx_loss_scaler *mx_loss_scaler_make(const struct mx_loss_scaler_options *options);
 MX_API double mx_loss_scaler_scale(const mx_loss_scaler *scaler); /* now; NaN on failure */
 
-/* loss * scale; from here on gradients are known to be scaled. */
+/* loss * scale; marks the gradients as scaled. */
 MX_API mx_array *mx_scale_loss(mx_loss_scaler *scaler, mx_array *loss);
 /* Whether an element of these arrays is not finite; adjusts the scale. */
 MX_API bool mx_loss_scaler_overflow(mx_loss_scaler *scaler, mx_arrays gradients);
 
 /* Steps of the trainer look for overflows and divide by the scale; NULL: no more. */
 MX_API mx_code mx_trainer_set_loss_scaler(mx_trainer *trainer, mx_loss_scaler *scaler);
-/* Divides the gradients by the scale now, for a look at them (or clipping) between backward and step. */
+/* Divides the gradients by the scale now, to inspect or clip them between backward and step. */
 MX_API mx_code mx_trainer_unscale(mx_trainer *trainer);
 
 #endif

@@ -10,15 +10,15 @@
 
 #include "gluon/array.h"
 
-typedef struct mx_metric mx_metric; /* made by mx_accuracy(), mx_f1() ... */
+typedef struct mx_metric mx_metric; /* created by mx_accuracy(), mx_f1() ... */
 
 MX_API mx_metric *mx_metric_new(const char *name, const char *options); /* "accuracy", "top_k_accuracy" ... */
 /* labels: one per prediction; metrics of losses alone (mx_loss_metric) ignore them. */
 MX_API mx_code mx_metric_update(mx_metric *metric, mx_arrays labels, mx_arrays preds);
 MX_API const char *mx_metric_name(const mx_metric *metric);
-MX_API double mx_metric_get(const mx_metric *metric); /* NaN when nothing was counted */
+MX_API double mx_metric_get(const mx_metric *metric); /* NaN if there were no updates */
 MX_API void mx_metric_reset(mx_metric *metric);
-/* Two counts run side by side: reset_local starts only the one of mx_metric_get anew. */
+/* There are two counts, local and global: reset_local resets only the one of mx_metric_get. */
 MX_API double mx_metric_get_global(const mx_metric *metric);
 MX_API void mx_metric_reset_local(mx_metric *metric);
 
@@ -28,7 +28,7 @@ MX_API mx_code mx_metric_add(mx_metric *group, mx_metric *metric);
 MX_API int mx_metric_children(const mx_metric *metric);
 MX_API mx_metric *mx_metric_child(const mx_metric *metric, int i);
 
-/* A metric of one's own: returns a value per pair, averaged over pairs; NaN after mx_error_set: failed. */
+/* A custom metric: returns a value per pair, averaged over pairs; NaN after mx_error_set: failed. */
 typedef double (*mx_metric_fn)(void *user, mx_array *label, mx_array *pred);
 MX_API mx_metric *mx_metric_custom(const char *name, mx_metric_fn fn, void *user);
 

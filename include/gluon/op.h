@@ -1,7 +1,7 @@
 /* Operators as objects: finding them, describing them, calling them.
  *
  * Most programs call operators through the generated functions of <gluon/op.gen.h>, such as
- * mx_softmax(x, .axis = 1).  What stands here serves front ends and tools.
+ * mx_softmax(x, .axis = 1).  This header is for language bindings and tools.
  *
  * SPDX-License-Identifier: Apache-2.0 */
 #ifndef GLUON_OP_H
@@ -16,7 +16,7 @@ MX_API mx_op *mx_op_at(int i);              /* operator number i, in order of re
 MX_API const char *mx_op_name(const mx_op *op);
 MX_API const char *mx_op_describe(const mx_op *op); /* everything about it as JSON; belongs to the scope */
 
-/* The one entry.  Runs `op` on arrays (while recording also appends to the tape; on abstract arrays only infers).
+/* The one entry point.  Runs `op` on arrays (while recording also appends to the tape; on abstract arrays only infers).
  * attrs: the operator's attribute struct, NULL for defaults.  out[i]: NULL, or an array to write to; on return
  * the results, owned by the scope.  n_out: entries of `out`, at least the visible outputs. */
 MX_API mx_code mx_invoke(mx_op *op, const void *attrs, int n_in, mx_array *const *in, int n_out, mx_array **out);

@@ -13,9 +13,9 @@
 #include "gluon/parameter.h"
 #include "gluon/symbol.h"
 
-typedef struct mx_optimizer mx_optimizer;             /* made by mx_sgd(), mx_adam() ... */
-typedef struct mx_optimizer_state mx_optimizer_state; /* what an optimizer remembers of one weight */
-typedef struct mx_lr_scheduler mx_lr_scheduler;       /* made by mx_factor_scheduler() ... */
+typedef struct mx_optimizer mx_optimizer;             /* created by mx_sgd(), mx_adam() ... */
+typedef struct mx_optimizer_state mx_optimizer_state; /* the optimizer's state of one weight */
+typedef struct mx_lr_scheduler mx_lr_scheduler;       /* created by mx_factor_scheduler() ... */
 typedef struct mx_updater mx_updater;                 /* an optimizer with the states of weights by id */
 typedef struct mx_trainer mx_trainer;
 
@@ -23,7 +23,7 @@ typedef struct mx_trainer mx_trainer;
 MX_API double mx_lr_scheduler_rate(mx_lr_scheduler *scheduler, int64_t num_update); /* NaN on failure */
 MX_API double mx_lr_scheduler_base(const mx_lr_scheduler *scheduler);
 MX_API mx_code mx_lr_scheduler_set_base(mx_lr_scheduler *scheduler, double base_lr);
-/* A schedule of one's own; release(user), which may be NULL, is called when it dies. */
+/* A custom schedule; release(user), which may be NULL, is called when it is destroyed. */
 typedef double (*mx_rate_fn)(void *user, double base_lr, int64_t num_update);
 MX_API mx_lr_scheduler *mx_lr_scheduler_custom(mx_rate_fn rate, double base_lr, void *user,
                                                void (*release)(void *user));
@@ -41,15 +41,15 @@ MX_API int64_t mx_optimizer_num_update(const mx_optimizer *optimizer);
 
 /* ---- rates of single weights ------------------------------------------------------------------------------------- */
 /* The rate of a weight is the optimizer's times a multiplier: that of its parameter if one was given, else the one set
- * for its id, else the one set for its name, else 1.  Weight decay likewise.  A trainer asks its parameters. */
+ * for its id, else the one set for its name, else 1.  Weight decay likewise.  A trainer uses those of its parameters. */
 MX_API mx_code mx_optimizer_set_lr_mult(mx_optimizer *optimizer, mx_id weight, double factor); /* an id or a name */
 MX_API mx_code mx_optimizer_set_wd_mult(mx_optimizer *optimizer, mx_id weight, double factor);
-/* Back to what the symbol says; of weights that have names, only ..._weight and ..._gamma decay. */
+/* Back to the symbol's values; of named weights, only ..._weight and ..._gamma decay. */
 MX_API mx_code mx_optimizer_reset_lr_mult(mx_optimizer *optimizer);
 MX_API mx_code mx_optimizer_reset_wd_mult(mx_optimizer *optimizer);
 MX_API mx_code mx_optimizer_set_name(mx_optimizer *optimizer, mx_id weight, const char *name); /* then reset_wd_mult */
 MX_API mx_code mx_optimizer_set_parameter(mx_optimizer *optimizer, mx_id weight, mx_parameter *parameter);
-/* Takes the multipliers that variables were made with, mx_variable("w", .lr_mult = 2), and resets both tables. */
+/* Takes the multipliers that variables were created with, mx_variable("w", .lr_mult = 2), and resets both tables. */
 MX_API mx_code mx_optimizer_set_symbol(mx_optimizer *optimizer, const mx_symbol *symbol);
 MX_API double mx_optimizer_rate(mx_optimizer *optimizer, mx_id weight);        /* NaN on failure */
 MX_API double mx_optimizer_decay(const mx_optimizer *optimizer, mx_id weight); /* NaN on failure */
@@ -66,32 +66,32 @@ MX_API mx_array *mx_optimizer_state_at(const mx_optimizer_state *state, int i); 
 MX_API int64_t mx_optimizer_state_updates(const mx_optimizer_state *state);
 MX_API mx_code mx_optimizer_state_set_updates(mx_optimizer_state *state, int64_t updates);
 
-/* An optimizer of one's own: `states` zero arrays like the weight (at most 4) are kept per parameter.  grad comes as
- * backward left it, times rescale_grad; nonzero: failed. */
+/* A custom optimizer: it has `states` zero arrays like the weight (at most 4) per parameter.  grad is as backward left
+ * it, times rescale_grad; nonzero: failed. */
 typedef mx_code (*mx_update_fn)(void *user, mx_array *weight, mx_array *grad, mx_array **states, double lr, double wd,
                                 int64_t t);
 MX_API mx_optimizer *mx_optimizer_custom(const char *name, mx_update_fn update, int states, double learning_rate,
                                          void *user);
 
-/* An optimizer whose states are objects of the user's, which keeps its own rates and counts. */
+/* An optimizer whose states are user objects and which keeps its own rates and counts. */
 typedef struct mx_optimizer_hooks {
     const char *name;
-    /* What is remembered of a weight (its number in a trainer; by hand 0); *state may stay NULL.  Nonzero: failed. */
+    /* Creates the state of a weight (its number in a trainer; otherwise 0); *state may stay NULL.  Nonzero: failed. */
     mx_code (*make_state)(void *user, mx_id id, mx_array *weight, void **state);
-    /* grad is as backward left it: multiply it by what mx_optimizer_rescale_grad() says.  Nonzero: failed. */
+    /* grad is as backward left it: multiply it by mx_optimizer_rescale_grad().  Nonzero: failed. */
     mx_code (*update)(void *user, mx_id id, mx_array *weight, mx_array *grad, void *state);
-    void (*release_state)(void *state); /* when a state dies; NULL: nothing to do */
-    void (*release)(void *user);        /* when the optimizer dies; NULL: nothing to do */
+    void (*release_state)(void *state); /* when a state is destroyed; NULL: nothing to do */
+    void (*release)(void *user);        /* when the optimizer is destroyed; NULL: nothing to do */
 } mx_optimizer_hooks;
 MX_API mx_optimizer *mx_optimizer_hooked(const mx_optimizer_hooks *hooks, void *user);
 
 /* ---- updaters ---------------------------------------------------------------------------------------------------- */
-/* Updates weights by id and keeps their states, which are made at the first update of an id. */
+/* Updates weights by id and keeps their states, which are created at the first update of an id. */
 MX_API mx_updater *mx_updater_new(mx_optimizer *optimizer);
 MX_API mx_code mx_updater_update(mx_updater *updater, mx_id weight_id, mx_array *grad, mx_array *weight);
 MX_API mx_optimizer *mx_updater_optimizer(mx_updater *updater);
 MX_API mx_optimizer_state *mx_updater_state(const mx_updater *updater, mx_id weight_id); /* NULL: none yet */
-/* States, counts and what the optimizer keeps for all weights together; the file is written atomically. */
+/* States, counts and what the optimizer holds for all weights together; the file is written atomically. */
 MX_API mx_code mx_updater_save(mx_updater *updater, const char *path);
 MX_API mx_code mx_updater_load(mx_updater *updater, const char *path);
 

@@ -1,7 +1,7 @@
 /* Parameters: named arrays that a network learns, with one copy per context, and dictionaries of them.
  *
- * A parameter whose shape is not known yet (a 0 in its shape) can be initialised all the same: the request is
- * remembered and carried out at the first forward, when the shape follows from the data.
+ * A parameter whose shape is not known yet (a 0 in its shape) can be initialised all the same: initialisation is
+ * deferred to the first forward, when the shape is inferred from the data.
  *
  * SPDX-License-Identifier: Apache-2.0 */
 #ifndef GLUON_PARAMETER_H
@@ -13,7 +13,7 @@
 
 typedef struct mx_parameter mx_parameter;
 typedef struct mx_params mx_params;           /* a dictionary of parameters, in order of creation */
-typedef struct mx_initializer mx_initializer; /* made by mx_xavier(), mx_normal() ... */
+typedef struct mx_initializer mx_initializer; /* created by mx_xavier(), mx_normal() ... */
 
 struct mx_parameter_options {
     mx_dims shape; /* 0: not known yet; n == -1: rank unknown too */
@@ -54,25 +54,26 @@ MX_API int mx_parameter_contexts(const mx_parameter *p, mx_context *contexts, in
 /* The copy on a context (type 0: the only one, or the one on the current context). Owned by the parameter. */
 MX_API mx_array *mx_parameter_data(mx_parameter *p, mx_context context);
 MX_API mx_array *mx_parameter_grad(mx_parameter *p, mx_context context);
-/* Rows by number (any order, repeated ones once) as a row_sparse array; its gradient flows to the parameter. */
+/* Rows by number (any order, repeated ones once) as a row_sparse array; its gradient goes to the parameter. */
 MX_API mx_array *mx_parameter_rows(mx_parameter *p, mx_array *row_ids);
-MX_API mx_code mx_parameter_set_data(mx_parameter *p, mx_array *value); /* on all contexts; kept if deferred */
+MX_API mx_code mx_parameter_set_data(mx_parameter *p,
+                                     mx_array *value); /* on all contexts; saved for later if deferred */
 MX_API mx_code mx_parameter_zero_grad(mx_parameter *p);
 MX_API mx_code mx_parameter_cast(mx_parameter *p, mx_dtype dtype);
 MX_API mx_code mx_parameter_reset_ctx(mx_parameter *p, const mx_context *contexts, int count);
 
-/* ---- initializers of one's own ------------------------------------------------------------------------------ */
-/* Writes the start value of parameter `name` into `array`, which is on the CPU; nonzero: failed. */
+/* ---- custom initializers ----------------------------------------------------------------------------------- */
+/* Writes the initial value of parameter `name` into `array`, which is on the CPU; nonzero: failed. */
 typedef mx_code (*mx_fill_fn)(void *user, const char *name, mx_array *array);
-/* release, which may be NULL, is called with `user` when the initializer dies. */
+/* release, which may be NULL, is called with `user` when the initializer is destroyed. */
 MX_API mx_initializer *mx_initializer_custom(mx_fill_fn fill, void *user, void (*release)(void *user));
 MX_API mx_initializer *mx_initializer_of_value(mx_array *value); /* a copy of value, broadcast */
 /* The first of `count` initializers whose pattern (an extended regular expression) is found in the parameter's name. */
 MX_API mx_initializer *mx_initializer_mixed(const char *const *patterns, mx_initializer *const *initializers,
                                             int count);
-/* Arrays of a file by name ("arg:" and "aux:" before names are dropped); others get `fallback`, NULL: an error. */
+/* Arrays of a file by name (prefixes "arg:" and "aux:" are dropped); others get `fallback`, NULL: an error. */
 MX_API mx_initializer *mx_initializer_load(mx_array_dict *arrays, mx_initializer *fallback);
-/* Writes a start value over an array. */
+/* Initialises an array. */
 MX_API mx_code mx_initializer_fill(mx_initializer *init, const char *name, mx_array *array);
 
 /* ---- dictionaries --------------------------------------------------------------------------------------- */

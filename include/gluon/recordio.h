@@ -8,8 +8,8 @@
  *     for (mx_array *record; (record = mx_record_read(in));)
  *         use(mx_array_data(record), mx_size(record));
  *
- * A record is an array of bytes (uint8, one axis).  Writing is atomic: the files are there when the writer was closed,
- * whole, and not before.  A damaged file gives MX_ERR_FILE; nothing larger than the file is ever allocated.
+ * A record is an array of bytes (uint8, one axis).  Writing is atomic: the complete files appear when the writer is
+ * closed, and not before.  A damaged file gives MX_ERR_FILE; nothing larger than the file is ever allocated.
  *
  * SPDX-License-Identifier: Apache-2.0 */
 #ifndef GLUON_RECORDIO_H
@@ -25,21 +25,20 @@ typedef struct mx_record_index mx_record_index;
 MX_API mx_record_reader *mx_record_reader_open(const char *path);
 /* The next record; NULL at the end, and NULL with an error recorded if the file is damaged. */
 MX_API mx_array *mx_record_read(mx_record_reader *reader);
-/* Past the next record without reading it; false at the end, and false with an error if the file is damaged. */
+/* Skips the next record without reading it; false at the end, and false with an error if the file is damaged. */
 MX_API bool mx_record_skip(mx_record_reader *reader);
 MX_API mx_array *mx_record_read_at(mx_record_reader *reader, int64_t position); /* seek, then read */
 MX_API int64_t mx_record_reader_position(const mx_record_reader *reader); /* bytes; where the next record begins */
 MX_API mx_code mx_record_reader_seek(mx_record_reader *reader, int64_t position); /* 0: the first record */
-MX_API void mx_record_reader_close(mx_record_reader *reader);                     /* the reader's death does it too */
+MX_API void mx_record_reader_close(mx_record_reader *reader); /* destroying the reader does it, too */
 
 /* ---- writing ---------------------------------------------------------------------------------------------- */
-/* index_path NULL: no index.  A writer that dies without being closed leaves no file. */
+/* index_path NULL: no index.  A writer that is destroyed without being closed leaves no file. */
 MX_API mx_record_writer *mx_record_writer_open(const char *path, const char *index_path);
-/* key: how the index names the record, without white space; NULL: it does not, or there is no index. */
+/* key: the record's key in the index, without white space; NULL: none, or there is no index. */
 MX_API mx_code mx_record_write(mx_record_writer *writer, const char *key, const void *bytes, int64_t size);
 MX_API int64_t mx_record_writer_position(const mx_record_writer *writer); /* where the next record will begin */
-MX_API mx_code
-mx_record_writer_close(mx_record_writer *writer); /* now the files are there; closing twice is harmless */
+MX_API mx_code mx_record_writer_close(mx_record_writer *writer); /* the files appear; closing twice is harmless */
 
 /* ---- index: lines "key TAB position" ------------------------------------------------------------------------ */
 MX_API mx_record_index *mx_record_index_load(const char *path);
@@ -55,10 +54,10 @@ typedef struct mx_record_header {
     float label;   /* with flag > 0 it is written as 0 */
     uint64_t id, id2;
 } mx_record_header;
-/* Header, labels (n > 0: sets flag to n; n == 0: header.label counts) and payload as one record. */
+/* Header, labels (n > 0: sets flag to n; n == 0: header.label is used) and payload as one record. */
 MX_API mx_array *mx_record_pack(mx_record_header header, const float *labels, int64_t n, const void *bytes,
                                 int64_t size);
-/* Takes a record apart: *labels is (1) or (flag) float32, *payload the rest as bytes.  Each may be NULL. */
+/* Unpacks a record: *labels is (1) or (flag) float32, *payload the rest as bytes.  Each may be NULL. */
 MX_API mx_code mx_record_unpack(mx_array *record, mx_record_header *header, mx_array **labels, mx_array **payload);
 
 #endif

@@ -3,12 +3,12 @@
  *     row_sparse   shape (1000, 4)   data (2, 4)  indices (2)              rows 7 and 512; all others are zero
  *     csr          shape (3, 1000)   data (5)     indices (5)  indptr (4)  row i: elements indptr[i] to indptr[i + 1]
  *
- * A sparse array is an mx_array of another kind: a header with shape, type and context of what it stands for, and plain
- * arrays as its parts.  It goes wherever an mx_array * goes (files, gradients, optimizers, blocks), and whoever wants
- * plain elements refuses it by the check of the kind that is there anyway, with an error that names the remedy:
- * mx_tostype(x, MX_STYPE_DEFAULT).  So dense arrays pay nothing for sparse ones: mx_invoke, having refused an input,
- * looks whether a sparse one stands there and hands the whole call to exec/sparse/sparse.c, where operators that know sparse
- * arrays are rows of a table:
+ * A sparse array is an mx_array of another kind: a header with the shape, type and context of the array it represents,
+ * and dense arrays as its parts.  It can be passed wherever an mx_array * can (files, gradients, optimizers, blocks).
+ * Code that needs dense elements refuses it by the check of the kind that it has anyway, with an error that names the
+ * remedy: mx_tostype(x, MX_STYPE_DEFAULT).  So dense arrays pay nothing for sparse ones: only after mx_invoke has refused
+ * an input does it test whether that is sparse, and passes the call to exec/sparse/sparse.c, which has a table of the
+ * operators that support sparse arrays:
  *
  *     dot                    csr with dense or row_sparse, either transposed; a transposed csr gives row_sparse
  *     functions with f(0)=0  on the stored elements (abs, square, sqrt, relu, clip, Cast, times a number ...)
@@ -20,15 +20,16 @@
  *     sgd_update ...         weight and states dense, gradient row_sparse: the same operator on the rows that the
  *                            gradient has, fetched and put back (lazy_update); else the gradient is made dense
  *
- * Gradients.  A variable may ask for a row_sparse gradient.  Embedding with sparse_grad and dot with a csr give theirs
- * so; sums of them stay sparse, a dense one among them makes the sum dense, and storing converts to what the variable
- * asked for.  Nothing on that way is as large as the weight.  Between two operators gradients are dense.
+ * Gradients.  A variable may request a row_sparse gradient.  Embedding with sparse_grad and dot with a csr produce
+ * row_sparse gradients; sums of them stay sparse, a dense one among them makes the sum dense, and storing converts to
+ * what the variable requested.  Nothing on that path is as large as the weight.  Between two operators gradients are
+ * dense.
  *
  * Almost all of it is one kernel, `_rows_sum`:
  *     out[i] = sum of factor[k] * data[row[k]] for k from start[i] to start[i + 1]
  *
  * Invariants: indices and indptr are int64 on the context of data; rows ascend and are distinct, columns do so within
- * their row; all are in range.  They are checked when an array is made, so that everybody may rely on them.  The parts
+ * their row; all are in range.  They are checked when an array is made, so that all code may rely on them.  The parts
  * of an array are never written in place by the library: an array that changes gets new parts.
  *
  * SPDX-License-Identifier: Apache-2.0 */
@@ -41,17 +42,17 @@
 typedef enum mx_stype { MX_STYPE_DEFAULT = 0, MX_ROW_SPARSE = 1, MX_CSR = 2 } mx_stype;
 MX_API const char *mx_stype_name(mx_stype stype);     /* "default", "row_sparse", "csr" */
 MX_API mx_stype mx_stype_from_name(const char *name); /* (mx_stype)-1 with an error if unknown */
-MX_API mx_stype mx_stype_of(const mx_array *x);       /* MX_STYPE_DEFAULT for plain arrays and for what is none */
+MX_API mx_stype mx_stype_of(const mx_array *x);       /* MX_STYPE_DEFAULT for all that is not sparse */
 
 /* ---- making; index arrays may be of any integer type ------------------------------------------------------ */
 /* data (rows, shape[1:]), indices (rows).  shape.n == -1: as few rows as hold the last index. */
 MX_API mx_array *mx_row_sparse(mx_dims shape, mx_array *data, mx_array *indices);
 /* data (n), indices (n), indptr (rows + 1).  shape.n == -1: as few columns as hold the largest index. */
 MX_API mx_array *mx_csr(mx_dims shape, mx_array *data, mx_array *indices, mx_array *indptr);
-/* From triples in any order: element (rows[k], columns[k]) is data[k]; those of one place are added. */
+/* From triples in any order: element (rows[k], columns[k]) is data[k]; duplicates are added. */
 MX_API mx_array *mx_csr_triples(mx_dims shape, mx_array *data, mx_array *rows, mx_array *columns);
 MX_API mx_array *mx_sparse_zeros(mx_stype stype, mx_dims shape, mx_dtype dtype, mx_context context);
-/* x in another storage: a dense copy, or what of x is not zero.  x itself if it is so already. */
+/* x in another storage: a dense copy, or the non-zero parts of x.  x itself if it has that storage already. */
 MX_API mx_array *mx_tostype(mx_array *x, mx_stype stype);
 
 /* ---- looking: the parts themselves, not copies ------------------------------------------------------------- */
@@ -59,7 +60,7 @@ MX_API mx_array *mx_sparse_data(const mx_array *x);
 MX_API mx_array *mx_sparse_indices(const mx_array *x);
 MX_API mx_array *mx_sparse_indptr(const mx_array *x); /* of a csr */
 MX_API int64_t mx_sparse_count(const mx_array *x);    /* stored rows or elements */
-/* New parts for x, checked as in making one; indptr is NULL for row_sparse. */
+/* New parts for x, checked as at creation; indptr is NULL for row_sparse. */
 MX_API mx_code mx_sparse_set(mx_array *x, mx_array *data, mx_array *indices, mx_array *indptr);
 /* Rows begin <= i < end of a csr (negative ones count from the end). */
 MX_API mx_array *mx_csr_rows(mx_array *x, int64_t begin, int64_t end);

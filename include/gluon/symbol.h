@@ -5,15 +5,15 @@
  *     mx_symbol *symbol = mx_symbol_of(MX_ARRAYS(net));
  *     mx_symbol_save(symbol, "lenet-symbol.json");
  *
- * A symbolic array is an array without elements that stands for the result of an operator or for a variable.  Every
- * operator, layer and index expression takes it: what you pass in is what you get out.  What is known of its shape and
- * type shows in mx_shape() and mx_dtype_of(); the shape of a variable without one is unknown (n == -1, 0 inside).
+ * A symbolic array is an array without elements that represents the result of an operator or a variable.  Every
+ * operator, layer and index expression accepts it and then returns symbolic arrays.  What is known of its shape and type
+ * shows in mx_shape() and mx_dtype_of(); the shape of a variable without one is unknown (n == -1, 0 inside).
  * An array with elements that meets a symbolic one becomes a constant of the graph.
  *
  * A symbol is a list of such outputs: what is listed, inferred, written to files, composed and bound.
  *
  * Names follow the classic rules: automatic ones are the operator's name and a number (convolution0), counted per
- * thread and naming scope; missing inputs are made as variables (fc1_weight) by mx_symbol_apply().
+ * thread and naming scope; missing inputs become variables (fc1_weight) by mx_symbol_apply().
  *
  * SPDX-License-Identifier: Apache-2.0 */
 #ifndef GLUON_SYMBOL_H
@@ -34,8 +34,8 @@ typedef struct mx_names {
 struct mx_variable_options {
     mx_dims shape;           /* 0 inside: that size is unknown; n == -1: all of it */
     mx_dtype dtype;          /* MX_DTYPE_NONE: unknown */
-    const char *init;        /* name or JSON of an initializer; NULL: not said */
-    double lr_mult, wd_mult; /* None (MX_NONE_FLOAT): not said */
+    const char *init;        /* name or JSON of an initializer; NULL: not given */
+    double lr_mult, wd_mult; /* None (MX_NONE_FLOAT): not given */
     char positional_;
     const char *name;
 };
@@ -44,10 +44,10 @@ struct mx_variable_options {
                                                    .lr_mult = MX_NONE_FLOAT, .wd_mult = MX_NONE_FLOAT,          \
                                                    .positional_ = 0, __VA_ARGS__})
 MX_API mx_array *mx_variable_make(const struct mx_variable_options *options);
-MX_API bool mx_symbolic(const mx_array *x); /* x stands for a node of a graph */
+MX_API bool mx_symbolic(const mx_array *x); /* x represents a node of a graph */
 
 /* ---- operators by name ----------------------------------------------------------------------------------- */
-/* What front ends call: op(name=..., data=..., kernel=...).  Inputs that are missing are made as variables. */
+/* For language bindings: op(name=..., data=..., kernel=...).  Missing inputs become variables. */
 struct mx_symbol_args {
     const char *name;            /* NULL: automatic */
     bool verbatim;               /* `name` is final: the naming scope's prefix is not put before it */
@@ -60,7 +60,7 @@ struct mx_symbol_args {
 MX_API mx_symbol *mx_symbol_apply(const char *op, const struct mx_symbol_args *args);
 
 /* ---- lists of outputs -------------------------------------------------------------------------------------- */
-MX_API mx_symbol *mx_symbol_of(mx_arrays arrays); /* a symbol of these outputs; what has elements becomes a constant */
+MX_API mx_symbol *mx_symbol_of(mx_arrays arrays); /* a symbol of these outputs; arrays with elements become constants */
 /* What was recorded to compute x; variables and arrays without history become variables var0, var1 ... */
 MX_API mx_symbol *mx_symbol_recorded(mx_array *x);
 MX_API mx_symbol *mx_symbol_group(mx_symbol *const *symbols, int count);
@@ -86,10 +86,10 @@ MX_API const char *mx_symbol_attr(const mx_symbol *symbol, const char *key);
 MX_API mx_code mx_symbol_set_attr(mx_symbol *symbol, const char *key, const char *text);
 MX_API mx_names mx_symbol_attrs(const mx_symbol *symbol);      /* key, text, key, text ... of its node */
 MX_API mx_names mx_symbol_attrs_deep(const mx_symbol *symbol); /* node, key, text ... of all nodes */
-/* The array that a constant of the graph stands for; NULL without error for other names. */
+/* The array of a constant of the graph; NULL without error for other names. */
 MX_API mx_array *mx_symbol_constant(const mx_symbol *symbol, const char *name);
 
-/* Scopes of the thread; every enter wants its leave, in reverse order. */
+/* Scopes of the thread; every enter needs its leave, in reverse order. */
 MX_API mx_code mx_symbol_names_enter(const char *prefix); /* fresh counters; prefix before all names, may be "" */
 MX_API void mx_symbol_names_leave(void);
 MX_API const char *mx_symbol_name_for(const char *name, const char *hint); /* what a new node would be called; counts */
@@ -102,7 +102,7 @@ struct mx_known {
     const char *const *names; /* NULL: by position in the order of mx_symbol_arguments */
     const mx_dims *shapes;    /* NULL: none; 0 inside and n == -1 are unknown */
     const mx_dtype *types;    /* NULL: none */
-    bool partial;             /* what stays unknown is no error */
+    bool partial;             /* unknown results are not an error */
 };
 /* Belongs to the scope.  Unknown shapes have n == -1, unknown sizes are 0, unknown types MX_DTYPE_NONE. */
 typedef struct mx_inferred {
@@ -112,7 +112,7 @@ typedef struct mx_inferred {
     bool complete; /* all shapes are known */
     bool typed;    /* all types are known */
 } mx_inferred;
-/* Shapes and types together.  NULL with an error that names the node, the input and both shapes. */
+/* Shapes and types together.  NULL with an error that states the node, the input and both shapes. */
 MX_API const mx_inferred *mx_symbol_infer(const mx_symbol *symbol, const struct mx_known *known);
 
 /* ---- files and text ---------------------------------------------------------------------------------------- */
