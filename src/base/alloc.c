@@ -1,11 +1,11 @@
 /* The caching aligned allocator (see alloc.h).
  *
  * Size classes: four per power of two, from 64 bytes up.  Blocks up to SMALL_LIMIT are cached per thread without
- * a lock; larger ones share one list per class under a lock.  A thread that hoards small blocks spills them to
- * the shared lists, so memory freed on another thread is found again.
+ * a lock; larger ones share one list per class under a lock.  A thread whose cache of small blocks is full moves them to
+ * the shared lists, so that other threads can reuse memory that this one freed.
  *
- * Counting small blocks must cost nothing: each thread counts for itself, and the counters are summed when asked.
- * A block freed by another thread than its maker makes one counter negative; the sum stays right.
+ * Counting small blocks must cost nothing: each thread has its own counters, which are summed on request.
+ * A block freed by another thread than the one that allocated it can make a counter negative; the sum stays right.
  *
  * SPDX-License-Identifier: Apache-2.0 */
 #include "base/alloc.h"
@@ -27,7 +27,7 @@
 #define CLASSES 168 /* up to 2^48 bytes */
 #define SMALL_LIMIT ((size_t)1 << 15)
 #define SMALL_CLASSES 37 /* class_of(SMALL_LIMIT) + 1: few, because thread-local space of a loaded library is scarce */
-#define THREAD_BYTES ((size_t)1 << 20) /* of one class that a thread keeps for itself */
+#define THREAD_BYTES ((size_t)1 << 20) /* of one class in a thread's cache */
 #define BIGGEST ((size_t)1 << 47)
 #define HUGE_PAGE ((size_t)1 << 21)
 #define HUGE_LIMIT ((size_t)1 << 23) /* from here on size classes are multiples of huge pages */
@@ -46,7 +46,7 @@
 typedef struct block { struct block *next; } block;
 typedef struct { block *head; size_t length; } block_list;
 
-/* What a thread knows; linked into `caches` while the thread lives. */
+/* The cache of a thread; linked into `caches` while the thread lives. */
 typedef struct thread_cache {
     block_list lists[SMALL_CLASSES];
     _Atomic int64_t bytes, blocks, calls; /* written by the owner only */
@@ -63,7 +63,7 @@ static int64_t ended_bytes, ended_blocks, ended_calls; /* counted by threads tha
 
 static _Atomic int64_t large_bytes, large_peak, cached_bytes;
 static _Atomic size_t limit = BIGGEST; /* bytes of one block; from start() on at most the machine's memory */
-static size_t machine = BIGGEST;       /* memory that there is at all */
+static size_t machine = BIGGEST;       /* total memory of the machine */
 static _Atomic int64_t fail_countdown; /* test hook: 0 off, 1 the next call fails */
 
 static pthread_key_t exit_key;
@@ -145,7 +145,7 @@ static inline void add(_Atomic int64_t *counter, int64_t n) /* the owner's count
     atomic_store_explicit(counter, atomic_load_explicit(counter, memory_order_relaxed) + n, memory_order_relaxed);
 }
 
-/* ---- threads come and go -------------------------------------------------------------------------------- */
+/* ---- threads start and end ------------------------------------------------------------------------------ */
 
 static void spill(thread_cache *from, int class, size_t keep)
 {
@@ -179,12 +179,12 @@ static void lock_for_fork(void) { pthread_mutex_lock(&lock); }
 static void unlock_after_fork(void) { pthread_mutex_unlock(&lock); }
 static void unlock_in_child(void)
 {
-    mine.next = NULL; /* the other threads do not exist here */
+    mine.next = NULL; /* the child has no other threads */
     caches = mine.registered ? &mine : NULL;
     pthread_mutex_unlock(&lock);
 }
 
-/* What a block can have at most.  Systems that promise any amount would otherwise kill the process when it is used. */
+/* The largest possible block.  Systems that overcommit would otherwise kill the process when the memory is used. */
 static size_t machine_memory(void)
 {
     unsigned long long bytes = BIGGEST, group;
@@ -193,7 +193,7 @@ static size_t machine_memory(void)
     if (!sysinfo(&info))
         bytes = ((unsigned long long)info.totalram + info.totalswap) * info.mem_unit;
 #endif
-    FILE *file = fopen("/sys/fs/cgroup/memory.max", "r"); /* of the container; "max": none */
+    FILE *file = fopen("/sys/fs/cgroup/memory.max", "r"); /* of the container; "max": no limit */
     if (file && fscanf(file, "%llu", &group) == 1 && group < bytes)
         bytes = group;
     if (file)
@@ -205,7 +205,7 @@ static void start(void)
 {
     size_t none = BIGGEST;
     machine = machine_memory();
-    atomic_compare_exchange_strong(&limit, &none, machine); /* one that a test has set stays */
+    atomic_compare_exchange_strong(&limit, &none, machine); /* keeps a limit that a test has set */
     pthread_key_create(&exit_key, thread_exit);
     pthread_atfork(lock_for_fork, unlock_after_fork, unlock_in_child);
     caching = CACHING && mx_flags_get()->alloc_cache != 0;
@@ -241,7 +241,7 @@ static void *system_block(size_t bytes)
     void *memory = aligned_alloc(huge ? HUGE_PAGE : MX_ALIGN, bytes);
 #ifdef MADV_HUGEPAGE
     if (memory && huge)
-        madvise(memory, bytes, MADV_HUGEPAGE); /* only a wish: a system without them says no, and all is well */
+        madvise(memory, bytes, MADV_HUGEPAGE); /* only a hint: failure is harmless */
 #endif
     return memory;
 }
@@ -391,5 +391,5 @@ mx_alloc_stats mx_alloc_get_stats(void)
 void mx_alloc_set_limit(size_t bytes) { atomic_store(&limit, bytes && bytes < machine ? bytes : machine); }
 void mx_alloc_fail_at(int64_t n) { atomic_store(&fail_countdown, n); }
 
-/* Cached blocks are no leak, but a leak checker cannot know: at the end everything goes back. */
+/* Cached blocks would look like leaks to a leak checker: free them at exit. */
 __attribute__((destructor)) static void process_exit(void) { mx_alloc_release_cache(); }

@@ -17,10 +17,10 @@ static uint64_t hash_key(const char *key)
     uint64_t hash = 0xcbf29ce484222325u;
     for (; *key; key++)
         hash = (hash ^ (unsigned char)*key) * 0x100000001b3u;
-    return hash ^ (hash >> 29); /* the low bits choose the slot: let the high ones take part */
+    return hash ^ (hash >> 29); /* the low bits choose the slot: mix the high ones in */
 }
 
-/* The slot that holds the key's index, or the free one where it would go. */
+/* The slot that holds the key's index, or the free one where it belongs. */
 static int64_t probe(const mx_dict *dict, const char *key, uint64_t hash)
 {
     int64_t mask = dict->slot_count - 1, slot = (int64_t)(hash & (uint64_t)mask);

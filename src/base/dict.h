@@ -1,8 +1,8 @@
-/* A table from names to pointers or numbers that remembers the order of insertion.
+/* A table from names to pointers or numbers that preserves insertion order.
  *
- * Entries stand in one array, oldest first; a hash table of indices points into it.  Keys are copied.  Values are
+ * Entries are stored in one array, oldest first; a hash table of indices points into it.  Keys are copied.  Values are
  * not owned.  A zeroed struct is an empty table; nothing is allocated before the first insertion.  Entries move
- * when the table grows, so pointers to them live until the next insertion or removal.
+ * when the table grows, so pointers to them are valid until the next insertion or removal.
  *
  *     for (int64_t i = 0; i < dict.length; i++) use(dict.entries[i].key, dict.entries[i].pointer);
  *
@@ -28,10 +28,10 @@ typedef struct mx_dict {
     int64_t slot_count; /* a power of two, at least 2 * length */
 } mx_dict;
 
-mx_dict_entry *mx_dict_find(const mx_dict *dict, const char *key); /* NULL: absent */
-/* The entry of `key`, made with value 0 if it is new; NULL with the error recorded if memory runs out. */
+mx_dict_entry *mx_dict_find(const mx_dict *dict, const char *key); /* NULL: missing */
+/* The entry of `key`, created with value 0 if it is new; NULL with an error if out of memory. */
 mx_dict_entry *mx_dict_place(mx_dict *dict, const char *key);
-bool mx_dict_remove(mx_dict *dict, const char *key); /* keeps the order of the others; false: absent. Linear. */
+bool mx_dict_remove(mx_dict *dict, const char *key); /* keeps the order of the others; false: missing. Linear time. */
 void mx_dict_free(mx_dict *dict);                    /* empty afterwards */
 
 static inline void *mx_dict_get(const mx_dict *dict, const char *key)
@@ -62,7 +62,7 @@ static inline bool mx_dict_set_number(mx_dict *dict, const char *key, int64_t nu
     return entry != NULL;
 }
 
-/* Name counters: 0 at the first call for a key, then 1, 2 ...; -1: no memory. */
+/* Name counters: 0 at the first call for a key, then 1, 2 ...; -1: out of memory. */
 static inline int64_t mx_dict_count(mx_dict *dict, const char *key)
 {
     mx_dict_entry *entry = mx_dict_place(dict, key);

@@ -29,7 +29,7 @@ static void forget_message(void *message)
 }
 static void make_exit_key(void) { pthread_key_create(&exit_key, forget_message); }
 
-/* Room for the text; false if there is none: the code alone must do. */
+/* Allocates the text; false if out of memory: then only the code is recorded. */
 static bool have_message(void)
 {
     if (record.message)
@@ -71,7 +71,7 @@ const char *mx_error_context(const char *who)
 mx_code mx_error_set(mx_code code, const char *format, ...)
 {
     if (record.code || code == MX_OK)
-        return code; /* later errors are echoes of the first */
+        return code; /* later errors are consequences of the first */
     record.code = code;
     if (!have_message())
         return code;

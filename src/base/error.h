@@ -1,11 +1,11 @@
-/* Recording errors: the inside of the thread's error record.  SPDX-License-Identifier: Apache-2.0 */
+/* Recording errors: internals of the thread's error record.  SPDX-License-Identifier: Apache-2.0 */
 #ifndef MX_BASE_ERROR_H
 #define MX_BASE_ERROR_H
 
 #include "gluon/base.h"
 
 /* Both record (the first error wins) and return; use as `return mx_fail(MX_ERR_SHAPE, "...", ...);`.
- * Messages say: operator or block, argument, what came, what was wanted, what to do. */
+ * Messages say: operator or block, argument, what was given, what is expected, what to do. */
 #define mx_fail(...) mx_error_set(__VA_ARGS__)
 #define mx_fail_null(...) (mx_error_set(__VA_ARGS__), NULL)
 

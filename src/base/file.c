@@ -18,7 +18,7 @@
 #include "base/error.h"
 
 #define BUFFER_BYTES ((size_t)1 << 16)
-#define WRITE_BYTES ((size_t)1 << 30) /* most that one system call is asked for */
+#define WRITE_BYTES ((size_t)1 << 30) /* at most, in one system call */
 
 bool mx_file_exists(const char *path)
 {
@@ -40,7 +40,7 @@ bool mx_folder_make(const char *path)
         part[i] = 0;
         struct stat info;
         if (mkdir(part, 0777) != 0 && !(stat(part, &info) == 0 && S_ISDIR(info.st_mode))) {
-            mx_fail(MX_ERR_FILE, "%s: the folder cannot be made: %s", part, strerror(errno));
+            mx_fail(MX_ERR_FILE, "%s: cannot create the folder: %s", part, strerror(errno));
             return false;
         }
     }
@@ -142,7 +142,7 @@ static bool open_target(mx_writer *writer, const char *path)
     if (!open_temporary(writer, 0666))
         return false;
     if (exists && fchmod(writer->file, info.st_mode & 07777) != 0 && errno != EPERM)
-        return writer_fail(writer, "its permissions cannot be kept");
+        return writer_fail(writer, "cannot preserve its permissions");
     return true;
 }
 
@@ -219,7 +219,7 @@ void mx_writer_u32(mx_writer *writer, uint32_t value)
 
 /* ---- closing -------------------------------------------------------------------------------------------- */
 
-/* File systems that cannot do it say EINVAL: then there is nothing to wait for. */
+/* File systems without fsync return EINVAL: then there is nothing to wait for. */
 static bool sync_file(int file) { return fsync(file) == 0 || errno == EINVAL || errno == EROFS || errno == ENOTSUP; }
 
 /* Makes the new name durable.  A folder that may be written but not read cannot be opened: no error. */
@@ -257,7 +257,7 @@ static void put_in_place(mx_writer *writer)
     if (writer->failed)
         return;
     if (rename(writer->temporary, writer->path) != 0) {
-        writer_fail(writer, "the new file cannot take its place");
+        writer_fail(writer, "cannot be replaced by the new file");
         return;
     }
     mx_strfree(writer->temporary);

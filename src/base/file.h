@@ -1,17 +1,17 @@
-/* Files: an atomic writer, and a reader that knows how much is left.
+/* Files: an atomic writer, and a reader that checks sizes against what is left.
  *
  * Writing: everything goes to a temporary file in the folder of the target; mx_writer_commit() makes it durable
- * and renames it over the target.  Whoever opens the target sees the old file or the whole new one.  Errors are
- * kept and reported by commit, so puts need no checks.
+ * and renames it over the target.  Readers of the target see either the old file or the complete new one.  Errors are
+ * saved and reported by commit, so puts need no checks.
  *
  *     mx_writer w;
  *     if (!mx_writer_open(&w, path)) return ...;
  *     mx_writer_u32(&w, magic);
- *     if (!mx_writer_commit(&w)) return ...;      // or mx_writer_abandon(&w): the target stays as it was
+ *     if (!mx_writer_commit(&w)) return ...;      // or mx_writer_abandon(&w): the target is unchanged
  *
- * Reading: a reader knows its size, so that a length field is checked with mx_reader_need() before anything is
+ * Reading: a reader has a known size, so that a length field is checked with mx_reader_need() before anything is
  * allocated for it.  After a failure every call fails: one check at the end is enough when nothing is allocated.
- * A reader can also read memory (an unpacked file, a buffer of the user's).  Numbers are little-endian.
+ * A reader can also read memory (a decompressed file, a user's buffer).  Numbers are little-endian.
  *
  * SPDX-License-Identifier: Apache-2.0 */
 #ifndef MX_BASE_FILE_H
@@ -21,7 +21,7 @@
 
 bool mx_file_exists(const char *path); /* a file or folder of that name; records no error */
 bool mx_folder_make(const char *path); /* with the folders above it; existing ones are fine */
-/* The whole file and a zero byte behind it; NULL if it is absent or larger than `limit` bytes.
+/* The whole file and a terminating zero byte; NULL if it is missing or larger than `limit` bytes.
  * Free with mx_free(bytes, *size + 1). */
 void *mx_file_read(const char *path, int64_t limit, int64_t *size);
 bool mx_file_write(const char *path, const void *bytes, int64_t size); /* atomic */
@@ -34,7 +34,7 @@ typedef struct mx_writer {
     char *path;            /* owned: the target, symbolic links followed */
     char *temporary;       /* owned: the file being written */
     unsigned char *buffer; /* owned */
-    size_t used;           /* bytes waiting in the buffer */
+    size_t used;           /* bytes in the buffer */
     int64_t position;      /* bytes put so far */
 } mx_writer;
 
@@ -42,14 +42,14 @@ bool mx_writer_open(mx_writer *writer, const char *path);
 void mx_writer_put(mx_writer *writer, const void *bytes, size_t count);
 void mx_writer_u32(mx_writer *writer, uint32_t value);
 void mx_writer_u64(mx_writer *writer, uint64_t value);
-bool mx_writer_commit(mx_writer *writer);  /* false: the target is as before; closed in any case */
+bool mx_writer_commit(mx_writer *writer);  /* false: the target is unchanged; closed in any case */
 void mx_writer_abandon(mx_writer *writer); /* harmless after commit */
 
 /* ---- reading -------------------------------------------------------------------------------------------- */
 typedef struct mx_reader {
     int file;                    /* descriptor; -1: memory or closed */
     bool failed;                 /* the error is recorded; everything fails */
-    char *name;                  /* owned: what messages call it */
+    char *name;                  /* owned: its name in messages */
     int64_t size, position;      /* bytes; 0 <= position <= size */
     const unsigned char *memory; /* (size), not owned; NULL: a file */
     unsigned char *buffer;       /* owned: bytes [buffer_at, buffer_at + buffer_size) of the file */
@@ -61,7 +61,7 @@ bool mx_reader_open_memory(mx_reader *reader, const void *bytes, int64_t size, c
 void mx_reader_close(mx_reader *reader);
 
 static inline int64_t mx_reader_left(const mx_reader *reader) { return reader->size - reader->position; }
-/* True if `bytes` more can be read; otherwise an error that names the file, the place and `what`. */
+/* True if `bytes` more can be read; otherwise an error that names the file, the position and `what`. */
 bool mx_reader_need(mx_reader *reader, int64_t bytes, const char *what);
 /* The same for `count` items of `item_bytes`, safe against overflow. */
 bool mx_reader_need_items(mx_reader *reader, uint64_t count, uint64_t item_bytes, const char *what);

@@ -1,7 +1,7 @@
 /* The flags table read from the environment, once.
  *
- * Texts are copied into static storage: getenv's own memory may change under a later setenv, and the allocator
- * asks for its flag before it can serve anybody.
+ * Texts are copied into static storage: getenv's memory may change in a later setenv, and the allocator reads its flag
+ * before it can allocate.
  *
  * SPDX-License-Identifier: Apache-2.0 */
 #include "base/flags.h"
@@ -25,7 +25,7 @@ enum {
 #define FALLBACK_int(value) #value
 #define FALLBACK_text(value) value
 
-static char values[FLAG_COUNT][VALUE_BYTES]; /* what is in force, as text */
+static char values[FLAG_COUNT][VALUE_BYTES]; /* current values, as text */
 static mx_flag_row rows[FLAG_COUNT] = {
 #define FLAG_ROW(name, env, type, value, doc) {env, values[FLAG_##name], FALLBACK_##type(value), doc},
     MX_FLAGS(FLAG_ROW)

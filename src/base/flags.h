@@ -9,14 +9,14 @@
     X(threads,    "MXNET_CPU_WORKER_NTHREADS", int,  0,   "threads of the CPU pool; 0: the CPUs of the process's cpuset") \
     X(cpu_level,  "GLUON_CPU_LEVEL",           text, "",  "highest instruction level to use: generic, avx2 or avx512") \
     X(home,       "MXNET_HOME",                text, "",  "folder for data sets and models; empty: ~/.mxnet") \
-    X(alloc_cache,"GLUON_ALLOC_CACHE",         int,  1,   "0: give freed memory back to the system at once (for debugging)") \
+    X(alloc_cache,"GLUON_ALLOC_CACHE",         int,  1,   "0: return freed memory to the system at once (for debugging)") \
     X(seed,       "MXNET_SEED",                int,  0,   "seed of the random number generator at start") \
-    X(cuda_library,"GLUON_CUDA_LIBRARY",       text, "",  "file of the CUDA part; empty: libgluon_cuda.so beside the library, or where the system looks") \
+    X(cuda_library,"GLUON_CUDA_LIBRARY",       text, "",  "path of the CUDA library; empty: libgluon_cuda.so beside the library, or on the system's search path") \
     X(cuda_graphs,"GLUON_CUDA_GRAPHS",         int,  1,   "0: plans on GPUs launch their kernels one by one instead of as a CUDA graph") \
     X(cuda_tf32,  "GLUON_CUDA_TF32",           int,  1,   "0: float32 products and convolutions on GPUs in full precision instead of TF32") \
-    X(cuda_queue, "GLUON_CUDA_QUEUE",          int,  16,  "small pointwise operators on a GPU that may wait to be launched together, 16 at most; 1: none waits") \
+    X(cuda_queue, "GLUON_CUDA_QUEUE",          int,  16,  "small pointwise operators on a GPU that are queued and launched together, 16 at most; 1: no queue") \
     X(kernel_cache,"GLUON_KERNEL_CACHE",       text, "",  "folder for GPU kernels compiled at run time; empty: gluon in $XDG_CACHE_HOME or ~/.cache; -: none") \
-    X(plan_dump,  "MXNET_PLAN_DUMP",           text, "",  "folder into which every plan is written after every pass, as text and DOT")
+    X(plan_dump,  "MXNET_PLAN_DUMP",           text, "",  "folder to which every plan is written after every pass, as text and DOT")
 
 typedef int64_t mx_flag_int;
 typedef const char *mx_flag_text;
@@ -29,7 +29,7 @@ typedef struct mx_flags {
 const mx_flags *mx_flags_get(void); /* read once, at the first call; a value that does not parse keeps its default */
 
 typedef struct mx_flag_row { const char *name, *value, *fallback, *doc; } mx_flag_row;
-/* Row i of the table for people (`gluon doctor`); NULL past the end. */
+/* Entry i of the table, for display (`gluon doctor`); NULL past the end. */
 MX_API const mx_flag_row *mx_flag_describe(int i);
 
 #endif

@@ -1,7 +1,7 @@
 /* Reading gzip files with zlib, where the build has it.
  *
- * The output grows by doubling up to the caller's limit: the length that a file claims is never believed.  Files of
- * several members, as `cat a.gz b.gz` makes them, are read as one.
+ * The output grows by doubling up to the caller's limit: the length that a file claims is not trusted.  Files of
+ * several members, such as `cat a.gz b.gz`, are read as one.
  *
  * SPDX-License-Identifier: Apache-2.0 */
 #include "base/gzip.h"
@@ -19,10 +19,10 @@
 #define STEP_BYTES ((int64_t)1 << 30) /* zlib counts in 32 bits */
 
 typedef struct unpacking {
-    mx_reader reader; /* the packed file */
+    mx_reader reader; /* the compressed file */
     z_stream stream;
     unsigned char *input; /* (INPUT_BYTES) owned */
-    unsigned char *bytes; /* (capacity) owned: what was unpacked */
+    unsigned char *bytes; /* (capacity) owned: the decompressed bytes */
     int64_t size, capacity, limit;
 } unpacking;
 
@@ -32,7 +32,7 @@ static bool make_room(unpacking *u)
 {
     if (u->size < u->capacity)
         return true;
-    if (u->size > u->limit) /* one byte more than allowed has come */
+    if (u->size > u->limit) /* one byte more than allowed */
         return mx_reader_fail(&u->reader, "unpacks to more than %lld bytes", (long long)u->limit);
     int64_t capacity = u->capacity ? 2 * u->capacity : FIRST_BYTES;
     if (capacity > u->limit + 1)

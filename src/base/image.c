@@ -1,4 +1,4 @@
-/* The table of image formats, and the plain one: PGM and PPM (see image.h).  SPDX-License-Identifier: Apache-2.0 */
+/* The table of image formats, and PGM and PPM (see image.h).  SPDX-License-Identifier: Apache-2.0 */
 #include "base/image.h"
 
 #include <string.h>
@@ -26,18 +26,18 @@ bool mx_image_missing(const char *format, const char *package)
 
 /* ---- PGM and PPM: "P5" or "P6", width, height, 255, one white space, pixels --------------------------------- */
 
-typedef struct plain_header {
+typedef struct pnm_header {
     int channels;
     int64_t width, height, offset; /* of the first pixel */
-} plain_header;
+} pnm_header;
 
-static bool plain_matches(const unsigned char *bytes, int64_t size)
+static bool pnm_matches(const unsigned char *bytes, int64_t size)
 {
     return size > 2 && bytes[0] == 'P' && (bytes[1] == '5' || bytes[1] == '6') && strchr(" \t\r\n#", bytes[2]);
 }
 
-/* The next number behind white space and comments; -1 if there is none. */
-static int64_t plain_number(const mx_image_file *file, int64_t *at)
+/* The next number after white space and comments; -1 if there is none. */
+static int64_t pnm_number(const mx_image_file *file, int64_t *at)
 {
     int64_t i = *at, value = 0;
     while (i < file->size && strchr(" \t\r\n#", file->bytes[i]) && file->bytes[i])
@@ -51,13 +51,13 @@ static int64_t plain_number(const mx_image_file *file, int64_t *at)
     return i > first ? value : -1;
 }
 
-static bool plain_header_read(const mx_image_file *file, plain_header *h)
+static bool pnm_header_read(const mx_image_file *file, pnm_header *h)
 {
     int64_t at = 2;
     h->channels = file->bytes[1] == '5' ? 1 : 3;
-    h->width = plain_number(file, &at);
-    h->height = plain_number(file, &at);
-    const int64_t most = plain_number(file, &at);
+    h->width = pnm_number(file, &at);
+    h->height = pnm_number(file, &at);
+    const int64_t most = pnm_number(file, &at);
     h->offset = at + 1;
     if (h->width < 1 || h->height < 1 || most < 1)
         return mx_image_fail(file, "PNM", "the header is damaged");
@@ -68,19 +68,19 @@ static bool plain_header_read(const mx_image_file *file, plain_header *h)
     return true;
 }
 
-static bool plain_probe(const mx_image_file *file, mx_image_info *info)
+static bool pnm_probe(const mx_image_file *file, mx_image_info *info)
 {
-    plain_header h;
-    if (!plain_header_read(file, &h))
+    pnm_header h;
+    if (!pnm_header_read(file, &h))
         return false;
     info->height = h.height, info->width = h.width, info->channels = h.channels;
     return true;
 }
 
-static bool plain_decode(const mx_image_file *file, const mx_image_pixels *to)
+static bool pnm_decode(const mx_image_file *file, const mx_image_pixels *to)
 {
-    plain_header h;
-    if (!plain_header_read(file, &h))
+    pnm_header h;
+    if (!pnm_header_read(file, &h))
         return false;
     const unsigned char *from = file->bytes + h.offset;
     for (int64_t i = 0; i < h.width * h.height; i++, from += h.channels) {
@@ -95,7 +95,7 @@ static bool plain_decode(const mx_image_file *file, const mx_image_pixels *to)
     return true;
 }
 
-static bool plain_encode(const mx_image_pixels *from, int quality, mx_text *out)
+static bool pnm_encode(const mx_image_pixels *from, int quality, mx_text *out)
 {
     (void)quality;
     mx_text_print(out, "P%c\n%lld %lld\n255\n", from->channels == 1 ? '5' : '6', (long long)from->width,
@@ -108,12 +108,12 @@ static bool plain_encode(const mx_image_pixels *from, int quality, mx_text *out)
     return !out->failed;
 }
 
-static const mx_image_codec plain_codec = {"PNM", ".pgm .ppm", plain_matches, plain_probe, plain_decode, plain_encode,
+static const mx_image_codec pnm_codec = {"PNM", ".pgm .ppm", pnm_matches, pnm_probe, pnm_decode, pnm_encode,
                                            1};
 
 /* ---- the table ---------------------------------------------------------------------------------------------- */
 
-static const mx_image_codec *const codecs[] = {&mx_jpeg_codec, &mx_png_codec, &plain_codec};
+static const mx_image_codec *const codecs[] = {&mx_jpeg_codec, &mx_png_codec, &pnm_codec};
 #define CODECS (sizeof codecs / sizeof *codecs)
 
 static const mx_image_codec *codec_of(const mx_image_file *file)
@@ -148,13 +148,13 @@ bool mx_image_probe(const mx_image_file *file, mx_image_info *info)
         return mx_image_fail(file, codec->format, "the image has no pixels or too many of them");
     if (info->height * info->width / codec->density > file->size)
         return mx_image_fail(file, codec->format,
-                             "the file is truncated or damaged: so few bytes cannot hold so large an image");
+                             "the file is truncated or damaged: it has too few bytes for an image of this size");
     if (orientation_of(file, codec) >= 5)
         exchange(&info->height, &info->width);
     return true;
 }
 
-/* Decodes as stored, then turns. */
+/* Decodes as stored, then applies the orientation. */
 static bool decode_turned(const mx_image_file *file, const mx_image_pixels *to, int orientation)
 {
     const size_t bytes = (size_t)to->height * (size_t)to->width * (size_t)to->channels;
@@ -176,7 +176,7 @@ bool mx_image_decode(const mx_image_file *file, const mx_image_pixels *to)
     if (!mx_image_probe(file, &info))
         return false;
     if (info.height != to->height || info.width != to->width || (to->channels == 4 && info.channels != 4))
-        return mx_image_fail(file, info.format, "the image has another size than expected");
+        return mx_image_fail(file, info.format, "the image has an unexpected size");
     const mx_image_codec *codec = codec_of(file);
     const int orientation = orientation_of(file, codec);
     return orientation == 1 ? codec->decode(file, to) : decode_turned(file, to, orientation);
@@ -197,6 +197,6 @@ bool mx_image_encode(const mx_image_pixels *from, const char *format, int qualit
     for (size_t i = 0; i < CODECS; i++)
         if (has_word(codecs[i]->suffixes, format))
             return codecs[i]->encode(from, quality, out);
-    mx_fail(MX_ERR_ARGUMENT, "image: the format '%s' is not known; known: .jpg .jpeg .png .pgm .ppm", format);
+    mx_fail(MX_ERR_ARGUMENT, "image: unknown format '%s'; supported: .jpg .jpeg .png .pgm .ppm", format);
     return false;
 }

@@ -1,12 +1,12 @@
-/* How a camera was held: the orientation that a JPEG file notes in its EXIF segment, and turning pixels accordingly.
+/* The orientation of the camera in the EXIF segment of a JPEG file, and rotating pixels accordingly.
  *
  *     FF E1 | u16 length | "Exif" 0 0 | TIFF: "II" or "MM", 42, u32 offset of a table:
  *     u16 entries | entries of 12 bytes: u16 tag (0x0112), u16 type (3), u32 count, value
  *
- *     1 as it is      2 mirrored          3 turned by half       4 upside down
- *     5 transposed    6 turned clockwise  7 the other diagonal   8 turned counter-clockwise
+ *     1 unchanged     2 mirrored           3 rotated by 180 degrees   4 flipped vertically
+ *     5 transposed    6 rotated clockwise  7 anti-transposed          8 rotated counter-clockwise
  *
- * Whatever is damaged counts as 1.
+ * A damaged segment counts as 1.
  *
  * SPDX-License-Identifier: Apache-2.0 */
 #include <string.h>

@@ -1,8 +1,9 @@
 /* JPEG through libjpeg (or libjpeg-turbo).
  *
  * libjpeg reports fatal errors through a function that must not return.  The jump back is confined to this file: every
- * call into the library happens between setjmp in `guarded` and its return, and nothing of ours lives on the stack that
- * the jump leaves.  Warnings that mean lost pixels are errors here; harmless ones (bytes between segments) are not.
+ * call into the library happens between setjmp in `guarded` and its return, and the stack frames that the jump skips
+ * hold none of our variables.  Warnings that mean lost pixels are errors here; harmless ones (bytes between segments)
+ * are not.
  *
  * SPDX-License-Identifier: Apache-2.0 */
 #include "base/image.h"
@@ -41,9 +42,9 @@ const mx_image_codec mx_jpeg_codec = {"JPEG", ".jpg .jpeg", matches, no_probe, n
 
 #include <jerror.h>
 
-/* Everything that a call needs; lives in the caller of `guarded`, so that a jump cannot spoil it. */
+/* Everything that a call needs; lives in the caller of `guarded`, so that a jump cannot corrupt it. */
 typedef struct job {
-    struct jpeg_error_mgr errors; /* first: libjpeg hands it back */
+    struct jpeg_error_mgr errors; /* first member: libjpeg passes its address back */
     jmp_buf back;
     char message[JMSG_LENGTH_MAX];
     struct jpeg_decompress_struct read;
@@ -51,7 +52,7 @@ typedef struct job {
     struct jpeg_source_mgr source;
     bool ran_out; /* the bytes ended before the end mark */
     const mx_image_file *file;
-    mx_image_info *info;           /* wanted: only the header */
+    mx_image_info *info;           /* non-NULL: read only the header */
     const mx_image_pixels *pixels; /* to be read or written */
     int quality;
     unsigned char *row;   /* (width, 3), for pixels in the order B, G, R where the library cannot */
@@ -96,7 +97,7 @@ static bool guarded(job *j, void (*body)(job *j))
 
 static void source_nothing(j_decompress_ptr library) { (void)library; }
 
-/* The bytes are over.  An end mark is handed out once: a file that lost only its end mark is complete, and one that
+/* Out of input.  An end mark is supplied once: a file that lost only its end mark is complete, and one that
  * lost more makes the decoder warn about missing data, which is an error. */
 static boolean source_fill(j_decompress_ptr library)
 {
@@ -142,7 +143,7 @@ static void read_info(job *j)
     j->info->channels = j->read.num_components == 1 ? 1 : 3;
 }
 
-/* Print colours, stored inverted by the programs that write such files; k is what black leaves over. */
+/* CMYK, stored inverted by the programs that write such files; k is the inverted black. */
 static int from_print(int colour, int k) { return k - ((255 - colour) * k >> 8); }
 
 static void from_print_colours(const unsigned char *from, const mx_image_pixels *p, unsigned char *to)
@@ -189,7 +190,7 @@ static void read_pixels(job *j)
     for (int64_t y = 0; y < j->pixels->height; y++)
         read_row(j, j->pixels->data + (size_t)y * stride, print);
     if (jpeg_has_multiple_scans(&j->read) && j->ran_out)
-        ERREXIT(&j->read, JERR_INPUT_EOF); /* the missing scans would have made the picture sharper */
+        ERREXIT(&j->read, JERR_INPUT_EOF); /* scans that refine the image are missing */
 }
 
 static bool read_with(job *j, void (*body)(job *j))
@@ -258,7 +259,7 @@ static bool encode(const mx_image_pixels *from, int quality, mx_text *out)
     return fine && !out->failed;
 }
 
-/* An empty block of 64 pixels takes a bit per scan at least. */
+/* An empty block of 64 pixels takes at least one bit per scan. */
 const mx_image_codec mx_jpeg_codec = {"JPEG", ".jpg .jpeg", matches, probe, decode, encode, 512};
 
 #endif

@@ -1,7 +1,7 @@
 /* PNG through libpng.
  *
  * As for JPEG, the library's jump out of an error is confined to this file: every call into it happens between setjmp in
- * `guarded` and its return, and what must survive lives in the job of the caller.
+ * `guarded` and its return, and what must survive is in the caller's job.
  *
  * SPDX-License-Identifier: Apache-2.0 */
 #include "base/image.h"
@@ -48,7 +48,7 @@ typedef struct job {
     png_infop header;
     const mx_image_file *file;
     int64_t position;              /* bytes read */
-    mx_image_info *info;           /* wanted: only the header */
+    mx_image_info *info;           /* non-NULL: read only the header */
     const mx_image_pixels *pixels; /* to be read or written */
     int level;                     /* of compression; -1: the default */
     mx_text *out;
@@ -101,7 +101,7 @@ static void read_info(job *j)
     j->info->channels = clear ? 4 : type & PNG_COLOR_MASK_COLOR ? 3 : 1;
 }
 
-/* Asks the library for 8 bits and the wanted channels, whatever the file has. */
+/* Makes the library convert to 8 bits and the requested channels, whatever the file has. */
 static void choose_pixels(job *j)
 {
     const int channels = j->pixels->channels, type = png_get_color_type(j->png, j->header);
@@ -126,7 +126,7 @@ static void read_pixels(job *j)
     const int passes = png_set_interlace_handling(j->png);
     png_read_update_info(j->png, j->header);
     if (png_get_rowbytes(j->png, j->header) != stride)
-        png_error(j->png, "the pixels have an unexpected form");
+        png_error(j->png, "the pixels have an unexpected format");
     for (int pass = 0; pass < passes; pass++)
         for (int64_t y = 0; y < p->height; y++)
             png_read_row(j->png, p->data + (size_t)y * stride, NULL);
@@ -197,7 +197,7 @@ static bool encode(const mx_image_pixels *from, int quality, mx_text *out)
     return fine && !out->failed;
 }
 
-/* One bit per pixel, and deflate makes at most 1032 bytes of one. */
+/* One bit per pixel, and one byte of deflate data expands to at most 1032. */
 const mx_image_codec mx_png_codec = {"PNG", ".png", matches, probe, decode, encode, 8 * 1032};
 
 #endif

@@ -5,7 +5,7 @@
  *
  *     document | root | finished values --> ... <-- open values | characters
  *
- * Values of open arrays and objects wait on a stack that grows down from the end.  When one closes, its values move,
+ * Values of open arrays and objects are on a stack that grows down from the end.  When one closes, its values move,
  * in order, to the finished ones, so items are contiguous and mx_json_at() is an addition.
  * Invariant: finished + open values <= capacity; characters used <= bytes of text read.
  *
@@ -160,7 +160,7 @@ static bool parse_character(parser *p)
     return true;
 }
 
-/* The text behind an opening quote. */
+/* The text after an opening quote. */
 static bool parse_text(parser *p, const char **text, int64_t *length)
 {
     char *start = p->characters;
@@ -210,7 +210,7 @@ static bool parse_number(parser *p, mx_json *value)
         if (!skip_digits(p))
             return false;
     }
-    /* A copy with a zero byte for strtod, in the characters that this token cannot need any more. */
+    /* A copy with a zero byte for strtod, in character space that this token no longer needs. */
     size_t length = (size_t)(p->at - start);
     memcpy(p->characters, start, length);
     p->characters[length] = 0;
@@ -364,7 +364,7 @@ mx_json *mx_json_parse(const char *text, size_t length)
         skip_space(&p);
         fine = p.at == p.end;
         if (!fine)
-            fail_at(&p, p.at, "wanted nothing behind the value");
+            fail_at(&p, p.at, "wanted nothing after the value");
     }
     if (fine)
         return &d->root;

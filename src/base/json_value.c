@@ -1,4 +1,4 @@
-/* Looking at JSON values, and writing them.  SPDX-License-Identifier: Apache-2.0 */
+/* Accessors of JSON values, and writing them.  SPDX-License-Identifier: Apache-2.0 */
 #include "base/json_value.h"
 
 #include <inttypes.h>
@@ -24,7 +24,7 @@ void mx_json_fail(const mx_json *value, const char *format, ...)
         mx_fail(MX_ERR_FILE, "JSON: %s", message);
 }
 
-/* NULL is what an earlier failure left: no further error. */
+/* NULL comes from an earlier failure: no further error. */
 static bool is(const mx_json *value, mx_json_kind kind)
 {
     if (!value || value->kind == kind)
@@ -104,7 +104,7 @@ bool mx_json_bool(const mx_json *value, bool *truth)
 
 /* ---- UTF-8 ---------------------------------------------------------------------------------------------- */
 
-/* Rows: what the first byte may be, and what the second may be then (RFC 3629); later ones are 80..BF. */
+/* Entries: ranges of the first byte and of the second byte after it (RFC 3629); later bytes are 80..BF. */
 int mx_utf8_length(const unsigned char *bytes, size_t left)
 {
     static const struct { unsigned char first, last, low, high; int length; } forms[] = {

@@ -1,4 +1,4 @@
-/* What a JSON value is made of: shared by the reader, the accessors and the writer.
+/* The representation of a JSON value, shared by the reader, the accessors and the writer.
  *
  * SPDX-License-Identifier: Apache-2.0 */
 #ifndef MX_BASE_JSON_VALUE_H
@@ -9,17 +9,17 @@
 struct mx_json {
     uint8_t kind;          /* mx_json_kind */
     bool whole;            /* a number written without point and exponent: its value is `integer` */
-    uint32_t line, column; /* where it stood, from 1 */
+    uint32_t line, column; /* position in the text, from 1 */
     const char *key;       /* in an object: its name; otherwise NULL */
     union {
         bool truth;
         double number;
         const char *text;     /* ends with a zero byte */
-        const mx_json *first; /* (count) items or members, one behind the other */
+        const mx_json *first; /* (count) items or members, contiguous */
     };
     union {
-        int64_t count;   /* of items, members or bytes of text */
-        int64_t integer; /* of a whole number */
+        int64_t count;   /* items, members or bytes of text */
+        int64_t integer; /* value of an integer */
     };
 };
 

@@ -21,9 +21,9 @@ typedef struct {
 
 static _Thread_local object_list temporaries; /* owned references, oldest first */
 static _Thread_local object_list dying;       /* count 0, waiting for destroy */
-static _Thread_local bool destroying;         /* the work list is being emptied further up the stack */
+static _Thread_local bool destroying;         /* a caller is already emptying the work list */
 
-/* A thread that ends gives its temporaries back. */
+/* Releases the temporaries of a thread that ends. */
 static pthread_key_t exit_key;
 static pthread_once_t exit_once = PTHREAD_ONCE_INIT;
 
@@ -85,7 +85,7 @@ static void bury(mx_object *object)
 {
     if (destroying) {
         if (!push(&dying, object))
-            destroy_now(object); /* no memory for the list: the stack has to do */
+            destroy_now(object); /* out of memory for the list: recurse instead */
         return;
     }
     destroying = true;

@@ -1,9 +1,9 @@
 /* Reference-counted objects.
  *
  * Every public noun (array, block, parameter, ...) starts with an mx_object.  A new object has count 1, owned by
- * whoever asked for it; public constructors hand that reference to the current scope with mx_scope_add().
- * Whoever stores an object retains it.  When a count drops to zero the object's `destroy` runs, which releases
- * what it holds; objects that die meanwhile wait in a work list, so chains of any length need no stack.
+ * its creator; public constructors hand that reference to the current scope with mx_scope_add().
+ * Code that stores an object retains it.  When a count drops to zero the object's `destroy` runs, which releases
+ * what it holds; objects whose count drops to zero meanwhile go to a work list, so chains of any length need no stack.
  *
  * SPDX-License-Identifier: Apache-2.0 */
 #ifndef MX_BASE_OBJECT_H

@@ -1,6 +1,6 @@
-/* The reader that knows how much is left (see file.h).
+/* The reader that checks sizes against what is left (see file.h).
  *
- * Small reads come from a buffer, large ones go straight to the caller's memory.
+ * Small reads come from a buffer, large ones go directly to the caller's memory.
  * Invariant: 0 <= position <= size; the buffer holds bytes [buffer_at, buffer_at + buffer_size) of the file.
  *
  * SPDX-License-Identifier: Apache-2.0 */
@@ -19,7 +19,7 @@
 #include "base/error.h"
 
 #define BUFFER_BYTES ((int64_t)1 << 16)
-#define READ_BYTES ((int64_t)1 << 30) /* most that one system call is asked for */
+#define READ_BYTES ((int64_t)1 << 30) /* at most, in one system call */
 
 bool mx_reader_fail(mx_reader *reader, const char *format, ...)
 {
@@ -38,13 +38,14 @@ bool mx_reader_fail(mx_reader *reader, const char *format, ...)
 static bool open_file(mx_reader *reader, const char *path)
 {
     struct stat info;
-    reader->file = open(path, O_RDONLY | O_CLOEXEC | O_NONBLOCK); /* a pipe must not hang us: it is refused below */
+    reader->file = open(path, O_RDONLY | O_CLOEXEC | O_NONBLOCK); /* do not block on a pipe: it is refused below */
     if (reader->file < 0 || fstat(reader->file, &info) != 0) {
         mx_fail(MX_ERR_FILE, "%s: cannot be read: %s", path, strerror(errno));
         return false;
     }
     if (!S_ISREG(info.st_mode)) {
-        mx_fail(MX_ERR_FILE, "%s: is %s, wanted a file", path, S_ISDIR(info.st_mode) ? "a folder" : "no regular file");
+        mx_fail(MX_ERR_FILE, "%s: is %s, wanted a file", path,
+                S_ISDIR(info.st_mode) ? "a folder" : "not a regular file");
         return false;
     }
     reader->size = info.st_size;
@@ -189,7 +190,7 @@ bool mx_reader_seek(mx_reader *reader, int64_t position, const char *what)
     if (reader->failed)
         return false;
     if (position < 0 || position > reader->size)
-        return mx_reader_fail(reader, "%s lies at byte %lld, outside the %lld bytes of the file", what,
+        return mx_reader_fail(reader, "%s is at byte %lld, outside the %lld bytes of the file", what,
                               (long long)position, (long long)reader->size);
     reader->position = position;
     return true;

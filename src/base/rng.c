@@ -1,7 +1,7 @@
 /* The process-wide random number generator: one seed and one counter.
  *
- * Seed and counter change together, under a lock: nobody gets the old seed with the new counter.  A reservation
- * serves a whole array of numbers, so the lock (some 20 ns) does not show.
+ * Seed and counter change together, under a lock: no caller gets the old seed with the new counter.  A reservation
+ * serves a whole array of numbers, so the lock (about 20 ns) does not matter.
  *
  * SPDX-License-Identifier: Apache-2.0 */
 #include "base/thread.h"
@@ -13,7 +13,7 @@
 
 static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
 static mx_rng state; /* the next free counter; guarded by the lock */
-static bool seeded;  /* false: the seed of the flags table has not been taken yet; guarded by the lock */
+static bool seeded;  /* false: the seed of the flags table has not been applied yet; guarded by the lock */
 
 static void lock_state(void)
 {
@@ -26,7 +26,7 @@ static void lock_state(void)
 
 static void unlock_state(void) { pthread_mutex_unlock(&lock); }
 
-/* A child of fork must not inherit the lock in another thread's hands. */
+/* A child of fork must not inherit a lock that another thread holds. */
 __attribute__((constructor)) static void watch_forks(void) { pthread_atfork(lock_state, unlock_state, unlock_state); }
 
 mx_rng *mx_rng_follow(mx_rng *own)

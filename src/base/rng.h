@@ -17,11 +17,11 @@ typedef struct mx_rng {
 
 /* Reserves `blocks` counters of the process-wide generator (each gives four 32-bit words). Thread-safe. */
 mx_rng mx_rng_reserve(uint64_t blocks);
-/* The current position, to be put back: how a random operator is run again with the same numbers. */
+/* The current position, to be restored in order to rerun a random operator with the same numbers. */
 mx_rng mx_rng_state(void);
 void mx_rng_restore(mx_rng state);
-/* The thread's reservations come from *own until it follows another one again (NULL: the process-wide generator).
- * Returns what it followed: how a piece of a computation is repeated while other threads go on. */
+/* Makes the thread reserve from *own (NULL: from the process-wide generator) and returns what it used before: to repeat
+ * a part of a computation while other threads continue. */
 mx_rng *mx_rng_follow(mx_rng *own);
 
 MX_ANY_DEVICE static inline void mx_philox(uint64_t seed, uint64_t counter, uint32_t out[4])

@@ -62,7 +62,7 @@ mx_scratch *mx_scratch_enter(mx_scratch *own)
     return previous;
 }
 
-/* A reserve that could not grow is no error: the allocator is asked the next time, too. */
+/* A reserve that could not grow is not an error: the next call uses the allocator again. */
 void mx_scratch_leave(mx_scratch *own, mx_scratch *previous)
 {
     MX_ASSERT(mx_thread.scratch == own, "scratch memory is left in another order than it was entered");

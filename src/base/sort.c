@@ -1,6 +1,6 @@
 /* The heap sort behind mx_sort (see sort.h).
  *
- * Model: the first `end` items are a heap with the last in order on top; the top goes behind the heap, which shrinks.
+ * Model: the first `end` items are a heap with the largest on top; the top is moved behind the heap, which shrinks.
  *
  * SPDX-License-Identifier: Apache-2.0 */
 #include "base/sort.h"
@@ -27,7 +27,7 @@ static void swap(const heap *h, int64_t i, int64_t j)
     }
 }
 
-/* Below `at` both branches are heaps: lets the item at their top sink to its place. */
+/* Both subtrees of `at` are heaps: sifts the item at `at` down. */
 static void sink(const heap *h, int64_t at, int64_t end)
 {
     for (int64_t child; (child = 2 * at + 1) < end; at = child) {

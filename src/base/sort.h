@@ -1,7 +1,7 @@
-/* Sorting by what the elements alone do not say: indices by what they stand for, for example.
+/* Sorting with a context: indices by what they refer to, for example.
  *
- * qsort gives its comparison no context, and qsort_r is not the same function everywhere.  This one takes no memory, so
- * it cannot fail, and gives one result on every machine if the comparison never says "equal".
+ * qsort passes no context to its comparison, and qsort_r differs between systems.  This one allocates nothing, so
+ * it cannot fail, and gives the same result on every machine if the comparison never returns "equal".
  *
  * SPDX-License-Identifier: Apache-2.0 */
 #ifndef MX_BASE_SORT_H

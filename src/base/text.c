@@ -15,21 +15,21 @@
 
 #define FIRST_BYTES 128
 
-static locale_t plain_locale; /* "C"; 0 if the system does not give it */
-static pthread_once_t plain_once = PTHREAD_ONCE_INIT;
+static locale_t c_locale; /* "C"; 0 if not available */
+static pthread_once_t c_once = PTHREAD_ONCE_INIT;
 
-static void make_plain_locale(void) { plain_locale = newlocale(LC_ALL_MASK, "C", (locale_t)0); }
-__attribute__((destructor)) static void free_plain_locale(void)
+static void make_c_locale(void) { c_locale = newlocale(LC_ALL_MASK, "C", (locale_t)0); }
+__attribute__((destructor)) static void free_c_locale(void)
 {
-    if (plain_locale)
-        freelocale(plain_locale);
-    plain_locale = (locale_t)0;
+    if (c_locale)
+        freelocale(c_locale);
+    c_locale = (locale_t)0;
 }
 
 double mx_text_to_number(const char *text, char **end)
 {
-    pthread_once(&plain_once, make_plain_locale);
-    return plain_locale ? strtod_l(text, end, plain_locale) : strtod(text, end);
+    pthread_once(&c_once, make_c_locale);
+    return c_locale ? strtod_l(text, end, c_locale) : strtod(text, end);
 }
 
 /* Makes room for `more` bytes and the zero byte. */
@@ -91,7 +91,7 @@ void mx_text_print(mx_text *text, const char *format, ...)
     va_end(args);
 }
 
-/* Puts a point where the locale wrote something else: the only bytes of %g that are none of these. */
+/* Replaces the locale's decimal separator by a point: the only bytes of %g that are none of these. */
 static void force_point(char *digits)
 {
     char *from = digits, *to = digits;

@@ -1,14 +1,14 @@
 /* A growing text.
  *
- * Start from a zeroed struct, append, and look once at the end: when memory runs out the text goes into the failed
- * state, the error is recorded, and everything later is ignored.
+ * Start from a zeroed struct, append, and check once at the end: when memory runs out the text enters the failed
+ * state, the error is recorded, and later calls are ignored.
  *
  *     mx_text t = {0};
  *     mx_text_print(&t, "%d nodes", n);
  *     const char *s = mx_text_get(&t);   // NULL: failed
  *     mx_text_free(&t);
  *
- * Numbers are written and read with a point whatever the locale says.
+ * Numbers are written and read with a point whatever the locale.
  *
  * SPDX-License-Identifier: Apache-2.0 */
 #ifndef MX_BASE_TEXT_H
@@ -20,7 +20,7 @@ typedef struct mx_text {
     char *data;      /* owned; ends with a zero byte; NULL before the first append */
     size_t length;   /* without the zero byte */
     size_t capacity; /* allocated bytes */
-    bool failed;     /* no memory: the text is incomplete */
+    bool failed;     /* out of memory: the text is incomplete */
 } mx_text;
 
 void mx_text_add(mx_text *text, const char *more); /* NULL adds nothing */
@@ -37,7 +37,7 @@ void mx_text_free(mx_text *text);
 /* Hands the text to the current scope, which frees it; NULL if failed. The buffer is empty afterwards. */
 const char *mx_text_to_scope(mx_text *text);
 
-/* strtod that always wants a point. */
+/* strtod with a decimal point in every locale. */
 double mx_text_to_number(const char *text, char **end);
 
 #endif

@@ -1,16 +1,16 @@
-/* What a thread is doing: one struct per thread, looked at by whoever decides how a call is taken.
+/* The state of a thread: one struct per thread, which decides how calls are handled.
  *
  *     mx_thread.modes.recording      calls are appended to the tape
- *     mx_thread.catching.run         calls on symbolic arrays go to somebody who learns from them
+ *     mx_thread.catching.run         calls on symbolic arrays go to a callback
  *     ...
  *
- * Every field belongs to the file that its comment names: it sets the field and puts the old value back when its scope
- * ends.  A zeroed struct (with the context cpu(0)) is a thread that does nothing special.  Fields of higher layers are
- * plain values or pointers to what those layers define.
+ * Every field belongs to the file that its comment names: that file sets the field and restores the old value when its
+ * scope ends.  A zeroed struct (with the context cpu(0)) is the default state.  Fields of higher layers are numbers,
+ * flags or pointers to types that those layers define.
  *
- * Not here, because they are resources of a thread and not what it is doing: the error record (error.c), the lists of
+ * Not here, because they are resources of a thread and not its mode: the error record (error.c), the lists of
  * small blocks (alloc.c), the objects that the current scope owns (object.c), the thread's number in traces
- * (exec/profile.c).  The CUDA part, a library of its own, knows which device it chose last and what it captures
+ * (exec/profile.c).  The CUDA part, a separate library, stores the current device and what is being captured
  * (cuda/device.h).
  *
  * SPDX-License-Identifier: Apache-2.0 */
@@ -22,14 +22,14 @@
 #include "gluon/array.h"
 #include "gluon/op.h"
 
-/* How calls are taken.  Saved, replaced and put back as a whole by those who run a graph inside of a call. */
+/* How calls are handled.  Code that runs a graph inside of a call saves, replaces and restores all of it. */
 typedef struct mx_modes {
     bool recording; /* exec/mode.c: calls are appended to the tape */
-    bool training;  /* exec/mode.c: operators behave as in training */
-    bool tracing;   /* operators without inputs (zeros, random numbers) make graph nodes, too */
-    bool retain;    /* a plan's backward runs that may run again: regions keep what they recorded */
-    bool plans;     /* recorded subgraphs may run as plans: nobody differentiates their gradients again */
-    int unroll;     /* loops of at most so many steps are written out into the graph: a plan is being made; 0: none */
+    bool training;  /* exec/mode.c: operators run in training mode */
+    bool tracing;   /* operators without inputs (zeros, random numbers) create graph nodes, too */
+    bool retain;    /* backward of a plan may run again: regions retain their tape */
+    bool plans;     /* recorded subgraphs may run as plans: their gradients are not differentiated again */
+    int unroll;     /* loops of at most so many steps are unrolled into the graph of a plan; 0: none */
 } mx_modes;
 
 /* Names a node: name as it was given, or NULL; the result is freed with mx_strfree. */
@@ -44,26 +44,26 @@ typedef struct mx_scope_note {
     char *key, *text; /* owned; key NULL: the mark where a scope begins */
 } mx_scope_note;
 
-/* Who takes the calls on symbolic arrays instead of making nodes: how the calls of an optimizer's update, which write
- * into arrays, are learned. */
+/* A callback that gets the calls on symbolic arrays instead of creating nodes: it collects the calls of an optimizer's
+ * update, which write into arrays. */
 typedef mx_code (*mx_catch_fn)(void *user, mx_op *op, const void *attrs, int n_in, mx_array *const *in, int n_out,
                                mx_array **out);
 typedef struct mx_catch {
-    mx_catch_fn run; /* NULL: nobody */
+    mx_catch_fn run; /* NULL: none */
     void *user;
 } mx_catch;
 
 typedef struct mx_thread_state {
-    /* ---- looked at by every call --------------------------------------------------------------------------- */
+    /* ---- read by every call -------------------------------------------------------------------------------- */
     mx_modes modes;
     int precision_settled;       /* > 0: mixed precision casts no inputs (exec/amp.h); counted up and down */
-    struct mx_gather *gathering; /* exec/plan/gather.c: calls are held back to run as one; NULL: they run at once */
-    mx_context context;          /* ndarray/context.c: where new arrays go */
-    struct mx_rng *rng;          /* base/rng.c: random numbers are drawn from here; NULL: from the process */
-    struct mx_scratch *scratch;  /* base/scratch.c: whose memory kernels take; NULL: the allocator's */
-    bool in_part;                /* base/threads.c: does a part of a parallel loop, so it splits nothing further */
+    struct mx_gather *gathering; /* exec/plan/gather.c: calls are collected to run as one; NULL: they run at once */
+    mx_context context;          /* ndarray/context.c: of new arrays */
+    struct mx_rng *rng;          /* base/rng.c: source of random numbers; NULL: that of the process */
+    struct mx_scratch *scratch;  /* base/scratch.c: scratch memory of kernels; NULL: from the allocator */
+    bool in_part;                /* base/threads.c: runs a part of a parallel loop: no nested parallelism */
 
-    /* ---- graphs are being made ------------------------------------------------------------------------------- */
+    /* ---- building graphs ------------------------------------------------------------------------------------- */
     mx_catch catching;  /* graph/call.c */
     mx_pointers *draws; /* graph/call.h: nodes that draw random numbers are appended here, retained; NULL: nowhere */
     struct {
@@ -77,16 +77,16 @@ typedef struct mx_thread_state {
     } names;
     MX_VEC(mx_scope_note) notes; /* graph/notes.c: attributes that every new node gets; a scope begins with a mark */
 
-    /* ---- blocks are being called ----------------------------------------------------------------------------- */
-    struct mx_block *name_scope; /* gluon/block/naming.c: innermost open scope; kept by whoever opened it */
+    /* ---- calling blocks -------------------------------------------------------------------------------------- */
+    struct mx_block *name_scope; /* gluon/block/naming.c: innermost open scope; retained by the code that opened it */
     struct {
         const struct mx_block *block;
         mx_arrays arrays;
-    } substitutes;        /* gluon/block/block.c: stand in for the parameters of one block while its forward runs */
+    } substitutes;        /* gluon/block/block.c: replace the parameters of one block while its forward runs */
     mx_pointers *waiting; /* gluon/compile/trace.c: blocks that wait for shapes are appended here; NULL: nowhere */
     bool inferring;       /* gluon/block/parameter.c: parameters without elements give abstract arrays */
-    bool learning;        /* gluon/compile/compile.c: a forward runs for shapes alone; that it fails is no error yet */
-    bool hybrid_paused;   /* gluon/block/call.c: blocks run imperatively although they are hybridized */
+    bool learning;      /* gluon/compile/compile.c: a forward runs for shapes alone; its failure is not an error yet */
+    bool hybrid_paused; /* gluon/block/call.c: blocks run imperatively although they are hybridized */
     struct {
         struct mx_block *(*make)(void *user, int64_t channels, int64_t stride, bool downsample, int64_t in_channels);
         void *user;

@@ -3,9 +3,9 @@
  *     caller:   take the pool | post RUN to workers 1..k | do part 0 | wait until `pending` is 0 | give it back
  *     worker i: wait for its mailbox | do part i | pending -= 1
  *
- * Whoever waits spins for some microseconds and then sleeps.  One region runs at a time; a caller that finds the
+ * A waiting thread spins for some microseconds and then sleeps.  One region runs at a time; a caller that finds the
  * pool taken, or that is itself part of a region, does all its parts one after the other on its own thread.
- * The parts are the same either way, so results do not depend on who does them.
+ * The parts are the same either way, so results do not depend on which thread runs them.
  *
  * Invariant: everything in `pool` but the atomics is touched only by the holder of `pool.taken`, and by a worker
  * only between the RUN in its mailbox and its subtraction from `pending`.
@@ -28,16 +28,16 @@
 
 #define MAX_THREADS 256
 #define SPIN_NANOSECONDS 50000 /* how long a waiting thread spins before it sleeps */
-#define ROUNDS_PER_YIELD 32    /* spinning offers the processor now and then */
-#define ALIGNED_ITEMS 64       /* parts of cheap elements start at multiples of this: whole vectors, whole lines */
-#define ALIGNED_GRAIN 1024     /* from this grain on items are taken for cheap elements */
+#define ROUNDS_PER_YIELD 32    /* how often a spinning thread yields */
+#define ALIGNED_ITEMS 64       /* parts of cheap elements start at multiples of this: full vectors, full cache lines */
+#define ALIGNED_GRAIN 1024     /* from this grain on items count as cheap elements */
 #define MESSAGE_BYTES 1024
 
 typedef enum { IDLE, RUN, STOP } command;
 
 typedef struct worker {
     _Alignas(64) _Atomic int command; /* the mailbox: a command; the worker sets it back to IDLE */
-    _Atomic bool asleep;              /* waits on `wake`: whoever posts has to signal */
+    _Atomic bool asleep;              /* waits on `wake`: post() has to signal */
     pthread_mutex_t lock;             /* of the condition */
     pthread_cond_t wake;
     pthread_t thread;
@@ -45,8 +45,8 @@ typedef struct worker {
 } worker;
 
 static struct {
-    _Atomic bool taken;         /* somebody's region runs, or the pool changes its size */
-    _Atomic int wanted;         /* mx_num_threads(); 0: not asked yet */
+    _Atomic bool taken;         /* a region runs, or the pool is being resized */
+    _Atomic int wanted;         /* mx_num_threads(); 0: not determined yet */
     _Atomic int pending;        /* workers that have not finished their part */
     _Atomic bool caller_asleep; /* the caller waits on `done` */
     pthread_mutex_t lock;       /* of `done` and of the error */
@@ -100,7 +100,7 @@ static inline void pause_cpu(void)
 #endif
 }
 
-/* Round `i` of spinning.  Whom we wait for may stand in the queue of this very processor: let it pass. */
+/* Round `i` of spinning.  The thread we wait for may be queued on this CPU: yield now and then. */
 static inline void spin(int i)
 {
     pause_cpu();
@@ -132,7 +132,7 @@ static int measure_spins(void)
     return 1 + (int)((int64_t)SPIN_NANOSECONDS * ROUNDS / (best + 1));
 }
 
-/* With more threads than processors spinning keeps others from working: sleep at once. */
+/* With more threads than CPUs, spinning blocks other threads: sleep at once. */
 static void choose_spins(void)
 {
     atomic_store_explicit(&pool.spins, mx_num_threads() > cpu_count() ? 1 : measure_spins(), memory_order_relaxed);
@@ -184,7 +184,7 @@ static void await_done(void)
 
 /* ---- workers -------------------------------------------------------------------------------------------- */
 
-/* Keeps a worker's error for the caller's thread; of several the one of the lowest part. */
+/* Saves a worker's error for the caller's thread; of several errors, that of the lowest part. */
 static void hand_over_error(int part)
 {
     pthread_mutex_lock(&pool.lock);
@@ -240,7 +240,7 @@ static void stop_worker(int index)
     pthread_mutex_destroy(&self->lock);
 }
 
-/* Makes the pool hold `count` workers, or as many as the system grants. Signals stay with the user's threads. */
+/* Starts workers until there are `count`, or as many as the system allows. Workers block all signals. */
 static void start_workers(int count)
 {
     if (pool.closed || pool.workers >= count)
@@ -272,7 +272,7 @@ void mx_set_num_threads(int count)
     }
     atomic_store(&pool.wanted, clamp_threads(count));
     choose_spins();
-    if (!mx_thread.in_part && take_pool()) { /* otherwise the next region finds too many workers */
+    if (!mx_thread.in_part && take_pool()) { /* otherwise the next region stops them */
         stop_workers(mx_num_threads() - 1);
         give_pool_back();
     }
@@ -280,7 +280,7 @@ void mx_set_num_threads(int count)
 
 /* ---- fork and exit -------------------------------------------------------------------------------------- */
 
-/* Only the forking thread lives on in the child: its pool is empty, and nobody holds anything. */
+/* The child has only the forking thread: its pool is empty, and all locks are free. */
 static void forget_workers(void)
 {
     static const pthread_mutex_t new_lock = PTHREAD_MUTEX_INITIALIZER;
@@ -314,7 +314,7 @@ static void run_serially(int parts, mx_part_fn body, void *arg)
         body(arg, part, parts);
 }
 
-/* The caller does part 0 and the parts for which there is no worker. */
+/* The caller runs part 0 and the parts without a worker. */
 static void run_region(int parts, mx_part_fn body, void *arg)
 {
     stop_workers(mx_num_threads() - 1);

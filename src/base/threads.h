@@ -10,7 +10,7 @@
 #include "gluon/base.h"
 
 /* Calls body(arg, begin, end) for parts that cover [0, n); parts hold at least `grain` items, and there are at
- * most mx_num_threads() of them.  With one part it is a plain call on the caller's thread. */
+ * most mx_num_threads() of them.  A single part runs as a direct call on the caller's thread. */
 typedef void (*mx_range_fn)(void *arg, int64_t begin, int64_t end);
 void mx_parallel(int64_t n, int64_t grain, mx_range_fn body, void *arg);
 

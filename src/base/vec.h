@@ -1,7 +1,7 @@
 /* A growing vector of any type.
  *
  *     MX_VEC(int64_t) sizes = {0};
- *     if (!mx_vec_push(&sizes, 3)) ...       // false: no memory, the error is recorded, the vector is unchanged
+ *     if (!mx_vec_push(&sizes, 3)) ...       // false: out of memory, an error is set, the vector is unchanged
  *     for (int64_t i = 0; i < sizes.length; i++) use(sizes.items[i]);
  *     mx_vec_free(&sizes);
  *
@@ -24,7 +24,7 @@
     }
 typedef MX_VEC(void *) mx_pointers;
 
-/* `items` points to the vector's pointer; going through memcpy keeps it legal for every element type. */
+/* `items` points to the vector's pointer; memcpy avoids aliasing violations for any element type. */
 static inline bool mx_vec_grow(void *items, int64_t *capacity, int64_t wanted, size_t item_bytes)
 {
     MX_ASSERT(*capacity >= 0 && wanted >= 0, "a vector with room for %lld items", (long long)*capacity);

@@ -1,6 +1,6 @@
-/* Reading and writing whole arrays from host memory: read, write, item, fill, set.
+/* Copying complete arrays from and to host memory: read, write, item, fill, set.
  *
- * Arrays of a device whose memory the host cannot see are staged: brought over, changed, sent back.
+ * Arrays in device memory that the host cannot access are staged: copied to the host, changed, copied back.
  *
  * SPDX-License-Identifier: Apache-2.0 */
 #include <inttypes.h>
@@ -48,7 +48,7 @@ static bool bytes_fit(const mx_array *x, const void *memory, size_t bytes, const
 
 static bool on_host(const mx_array *x) { return mx_context_is_host(x->storage->context); }
 
-/* ---- moving whole arrays -------------------------------------------------------------------------------- */
+/* ---- copying arrays ------------------------------------------------------------------------------------- */
 static mx_code read_bytes(const mx_array *x, void *destination)
 {
     const mx_storage *storage = x->storage;
@@ -96,7 +96,7 @@ void *mx_array_data(mx_array *x)
         return NULL;
     if (!on_host(x))
         return mx_fail_null(MX_ERR_DEVICE,
-                            "mx_array_data: x is on %s; only arrays on the CPU have an address here, "
+                            "mx_array_data: x is on %s; only arrays on the CPU have a host address, "
                             "use mx_array_read",
                             mx_context_text(x->context, text));
     x->storage->device->wait(x->storage->context);
@@ -155,12 +155,12 @@ double mx_item(const mx_array *x)
 }
 
 /* ---- fill and set --------------------------------------------------------------------------------------- */
-/* Repeats the first `unit` bytes of `memory` until `total` bytes are filled, doubling what is there. */
+/* Repeats the first `unit` bytes of `memory` until `total` bytes are filled, doubling the filled part. */
 static void repeat(char *memory, size_t unit, size_t total)
 {
     for (size_t done = unit; done < total;) {
         size_t part = done < total - done ? done : total - done;
-        part = part > 65536 && unit <= 65536 ? 65536 / unit * unit : part; /* from cache rather than from far away */
+        part = part > 65536 && unit <= 65536 ? 65536 / unit * unit : part; /* copy from cache, not from memory */
         part = part < total - done ? part : total - done;
         memcpy(memory + done, memory, part);
         done += part;
@@ -256,7 +256,7 @@ static void run_broadcast(const broadcast *plan, int axis, char *to, const char 
         repeat(to, plan->to_bytes[axis + 1], plan->to_bytes[axis]);
 }
 
-/* value's elements as x's type in host memory of their own, (value->size). */
+/* value's elements converted to x's type, in new host memory, (value->size). */
 static void *converted(const mx_array *x, const mx_array *value)
 {
     void *stage, *result = NULL;
@@ -288,7 +288,7 @@ static mx_code set_converted(mx_array *x, const mx_array *value, const broadcast
     return code;
 }
 
-/* The same by operators where x is, for devices that compute: nothing comes to the host unless value or x is there. */
+/* The same with operators on x's device: nothing is copied to the host unless value or x is there. */
 static mx_code set_there(mx_array *x, mx_array *value, const broadcast *plan)
 {
     MX_SCOPE;

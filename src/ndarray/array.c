@@ -1,8 +1,8 @@
-/* Making and ending arrays; the public constructors and getters.
+/* Creating and destroying arrays; the public constructors and getters.
  *
- * Making an array is on the path of every operator: no strings, no loop but over the axes.  A new array costs one
- * block for the array, one for the storage record and one for the elements; a few elements on the CPU stand in the
- * block of the storage record, right behind it.
+ * Creating an array is on the path of every operator: no strings, no loop but over the axes.  A new array costs one
+ * block for the array, one for the storage record and one for the elements; small arrays on the CPU store their elements
+ * in the block of the storage record, right after it.
  *
  * SPDX-License-Identifier: Apache-2.0 */
 #include "ndarray/array.h"
@@ -16,11 +16,11 @@
 #define MOST_BYTES ((int64_t)1 << 47)
 
 /* ---- kinds ---------------------------------------------------------------------------------------------- */
-#define RECORD_BYTES ((sizeof(mx_storage) + MX_ALIGN - 1) / MX_ALIGN * MX_ALIGN) /* where elements behind it begin */
+#define RECORD_BYTES ((sizeof(mx_storage) + MX_ALIGN - 1) / MX_ALIGN * MX_ALIGN) /* offset of elements in the same block */
 #ifdef __SANITIZE_ADDRESS__
-#define INLINE_BYTES 0 /* each has a block of its own, so that writing before the first element is noticed */
+#define INLINE_BYTES 0 /* separate blocks, so that writing before the first element is detected */
 #else
-#define INLINE_BYTES 4096 /* at most so many bytes of elements behind the record */
+#define INLINE_BYTES 4096 /* at most so many bytes of elements in the record's block */
 #endif
 
 static void *inline_memory(mx_storage *storage) { return (char *)storage + RECORD_BYTES; }
@@ -49,14 +49,17 @@ static void array_destroy(mx_object *self)
     mx_free(x, sizeof *x);
 }
 
-static void constant_destroy(mx_object *self) { mx_object_init(self, self->kind); /* released too often: revive */ }
+static void constant_destroy(mx_object *self)
+{
+    mx_object_init(self, self->kind); /* released too often: reset the count */
+}
 
 const mx_kind mx_storage_kind = {"storage", storage_destroy};
 const mx_kind mx_array_kind = {"array", array_destroy};
-static const mx_kind none_kind = {"MX_NONE (an absent input)", constant_destroy};
+static const mx_kind none_kind = {"MX_NONE (a missing input)", constant_destroy};
 static const mx_kind end_kind = {"MX_END (the end of a list)", constant_destroy};
 
-#define FOREVER (1 << 30) /* references that nobody gives back */
+#define FOREVER (1 << 30) /* references that are never released */
 static mx_array none_array = {.object = {&none_kind, FOREVER, MX_OBJECT_ALIVE}, .dtype = MX_DTYPE_NONE, .ndim = -1};
 static mx_array end_array = {.object = {&end_kind, FOREVER, MX_OBJECT_ALIVE}, .dtype = MX_DTYPE_NONE, .ndim = -1};
 mx_array *const MX_NONE = &none_array;
@@ -68,7 +71,7 @@ bool mx_array_ok(const mx_array *x, const char *function, const char *argument)
 }
 
 /* ---- new references ------------------------------------------------------------------------------------- */
-/* Elements of a new array, or -1 with an error if shape and type do not make one. */
+/* Elements of a new array, or -1 with an error if shape or type is invalid. */
 static int64_t checked_size(const mx_shape_t *shape, mx_dtype dtype)
 {
     char text[MX_SHAPE_TEXT];
@@ -150,7 +153,7 @@ mx_array *mx_array_new(const mx_shape_t *shape, mx_dtype dtype, mx_context conte
 
 mx_array *mx_array_abstract(const mx_shape_t *shape, mx_dtype dtype, mx_context context)
 {
-    int64_t size = mx_shape_known(shape) ? checked_size(shape, dtype) : 0; /* unknown parts are what inference is for */
+    int64_t size = mx_shape_known(shape) ? checked_size(shape, dtype) : 0; /* unknown parts are left to inference */
     return size < 0 ? NULL : bare_array(shape, size, dtype, mx_context_resolve(context));
 }
 
@@ -161,7 +164,7 @@ mx_array *mx_array_view(const mx_array *x, int64_t byte_offset, const mx_shape_t
         return NULL;
     int64_t begin = x->offset + byte_offset, bytes = size * mx_dtype_table[dtype].size;
     if (x->storage && (begin < 0 || bytes > (int64_t)x->storage->bytes - begin))
-        return mx_fail_null(MX_ERR_INDEX, "view: bytes %lld to %lld lie outside the storage of %zu bytes",
+        return mx_fail_null(MX_ERR_INDEX, "view: bytes %lld to %lld are outside the storage of %zu bytes",
                             (long long)begin, (long long)(begin + bytes), x->storage->bytes);
     mx_array *view = bare_array(shape, size, dtype, x->context);
     if (!view)
@@ -220,7 +223,7 @@ uint64_t mx_array_stamp(const mx_array *x)
 }
 
 /* ---- copying -------------------------------------------------------------------------------------------- */
-/* Between two devices that do not know each other: through host memory, in pieces. */
+/* Between devices without a direct copy: through host memory, in pieces. */
 static mx_code copy_staged(mx_array *destination, const mx_array *source, size_t bytes)
 {
     size_t piece = bytes < ((size_t)1 << 22) ? bytes : (size_t)1 << 22;
@@ -239,7 +242,7 @@ static mx_code copy_staged(mx_array *destination, const mx_array *source, size_t
     return code;
 }
 
-/* From host memory; fresh: nobody has used the array yet. */
+/* From host memory; fresh: the array has not been used yet. */
 static mx_code copy_in(const mx_array *x, const void *from, bool fresh)
 {
     const mx_storage *to = x->storage;
@@ -331,7 +334,7 @@ static mx_array *copy_on(const mx_array *x, mx_context context)
     return mx_scope_add(copy);
 }
 
-/* A symbolic array through an operator of one input. */
+/* Applies an operator with one input to a symbolic array. */
 static mx_array *through(const char *op, mx_array *x)
 {
     mx_array *out[1] = {NULL};

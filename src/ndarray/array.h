@@ -1,4 +1,4 @@
-/* The inside of an array.
+/* The representation of an array.
  *
  *     array ---> storage ---> device memory
  *       | offset, shape           ^
@@ -7,10 +7,10 @@
  * Invariant: offset + size * itemsize <= storage->bytes; `size` is the product of `shape`.
  * An abstract array (storage NULL) has shape and type but no data: what tracing and inference work on.
  *
- * Stamps let somebody who made something from a storage's contents (a plan: packed weights) see whether they are still
- * the same: a stamp is unique in the process, given on demand, and gone after every write.  Writers call mx_array_changed
- * when they are done.  Whoever hands out an address that can be written through at any time calls mx_array_expose: such
- * a storage never has a stamp again; foreign memory never had one.
+ * Stamps let code that derived something from a storage's contents (a plan: packed weights) see whether they are still
+ * the same: a stamp is unique in the process, assigned on demand, and removed by every write.  Writers call
+ * mx_array_changed when they are done.  Code that exposes an address that can be written through at any time calls
+ * mx_array_expose: such a storage never has a stamp again; foreign memory never has one.
  *
  * SPDX-License-Identifier: Apache-2.0 */
 #ifndef MX_NDARRAY_ARRAY_H
@@ -25,14 +25,14 @@
 
 typedef struct mx_storage {
     mx_object object;
-    mx_device *device; /* whose memory it is */
+    mx_device *device; /* the owner of the memory */
     mx_context context;
     void *memory; /* device address; NULL when bytes is 0 */
     size_t bytes;
     void (*release)(void *owner); /* for foreign memory: called instead of freeing; else NULL */
     void *owner;
-    _Atomic(uint64_t) stamp; /* of the contents; 0: nobody asked since they were last written */
-    _Atomic(bool) exposed;   /* somebody outside may write at any time */
+    _Atomic(uint64_t) stamp; /* of the contents; 0: none requested since the last write */
+    _Atomic(bool) exposed;   /* code outside of the library may write at any time */
 } mx_storage;
 
 struct mx_array {
@@ -44,10 +44,10 @@ struct mx_array {
     int8_t dtype; /* mx_dtype */
     int8_t ndim;
     bool readonly;
-    uint8_t written;      /* bumped by writers: lets the trainer notice a fresh gradient */
+    uint8_t written;      /* bumped by writers: lets the trainer detect a new gradient */
     uint32_t node_output; /* which output of `node` this is */
-    struct mx_node *node; /* history: the tape node that made it, or its variable node; without storage: the graph node
-                             (graph/node.h) that it stands for; retained; NULL: none */
+    struct mx_node *node; /* history: the tape node that produced it, or its variable node; without storage: its graph
+                             node (graph/node.h); retained; NULL: none */
     int64_t shape[MX_MAX_NDIM];
 };
 
@@ -67,8 +67,8 @@ mx_array *mx_array_abstract(const mx_shape_t *shape, mx_dtype dtype, mx_context 
 mx_array *mx_array_of_bytes(const mx_shape_t *shape, mx_dtype dtype, mx_context context, const void *data);
 /* A window into x's storage that starts byte_offset bytes after x does, without history. */
 mx_array *mx_array_view(const mx_array *x, int64_t byte_offset, const mx_shape_t *shape, mx_dtype dtype);
-/* Takes over foreign memory (mx_array_adopt: of the host); release(owner) runs when the last array has died and nothing
- * queued uses it (NULL: the memory outlives all arrays).  On failure the caller still owns the memory. */
+/* Takes over foreign memory (mx_array_adopt: of the host); release(owner) runs when the last array is destroyed and no
+ * queued work uses it (NULL: the memory outlives all arrays).  On failure the caller still owns the memory. */
 mx_array *mx_array_adopt(const mx_shape_t *shape, mx_dtype dtype, void *memory, void (*release)(void *), void *owner);
 mx_array *mx_array_adopt_on(mx_context context, const mx_shape_t *shape, mx_dtype dtype, void *memory,
                             void (*release)(void *), void *owner);
@@ -87,7 +87,7 @@ static inline mx_shape_t mx_array_shape(const mx_array *x)
 bool mx_array_ok(const mx_array *x, const char *function, const char *argument);
 /* Device copy between arrays of equal size and type, on any devices. */
 mx_code mx_array_copy_data(mx_array *destination, const mx_array *source);
-/* True if the two arrays touch common bytes. */
+/* True if the two arrays share bytes. */
 bool mx_array_overlap(const mx_array *a, const mx_array *b);
 
 /* The elements of x were written; called after the write. */
@@ -97,9 +97,9 @@ static inline void mx_array_changed(const mx_array *x)
         atomic_store_explicit(&x->storage->stamp, 0, memory_order_release);
 }
 void mx_array_expose(const mx_array *x);
-uint64_t mx_array_stamp(const mx_array *x); /* of its storage's contents; 0: they may change without notice */
+uint64_t mx_array_stamp(const mx_array *x); /* of its storage's contents; 0: they may change undetected */
 
-/* History belongs to exec/; arrays only release it. Set by exec before the first node is made. */
+/* History belongs to exec/; arrays only release it. Set by exec before the first node is created. */
 static inline void mx_array_set_node(mx_array *x, struct mx_node *node, uint32_t output)
 {
     struct mx_node *old = x->node;

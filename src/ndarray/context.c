@@ -1,7 +1,7 @@
 /* Contexts: which device an array lives on, and the table of devices.
  *
- * Pinned host memory is the GPU's to allocate (cpu/device.c), shared memory is plain.  Any cpu id is legal: cpu(0) and
- * cpu(1) are different names for the same memory, which lets programs for several devices run on one.
+ * Pinned host memory is allocated by the GPU (cpu/device.c), shared memory is ordinary memory.  Any cpu id is valid:
+ * cpu(0) and cpu(1) are different names for the same memory, which lets programs for several devices run on one.
  *
  * SPDX-License-Identifier: Apache-2.0 */
 #include "ndarray/device.h"
@@ -48,7 +48,7 @@ int mx_num_gpus(void)
     return gpu ? gpu->count() : 0;
 }
 
-static _Atomic(uint64_t) gpus_used; /* bit i: gpu(i) was asked for; waiting must not start one that was not */
+static _Atomic(uint64_t) gpus_used; /* bit i: gpu(i) was used; waiting must not start another one */
 
 void mx_wait_all(void)
 {
@@ -66,10 +66,10 @@ static mx_device *gpu_of(mx_context context, const char *who)
     const char *why;
     mx_device *gpu = mx_gpu_device(&why);
     if (!gpu)
-        return mx_fail_null(MX_ERR_DEVICE, "%s: %s was asked for, but there is no GPU to use: %s; use cpu(0)", who,
+        return mx_fail_null(MX_ERR_DEVICE, "%s: %s was requested, but there is no usable GPU: %s; use cpu(0)", who,
                             mx_context_text(context, text), why);
     if (context.id >= gpu->count())
-        return mx_fail_null(MX_ERR_DEVICE, "%s: %s was asked for, this machine has %d GPU(s), from gpu(0) on", who,
+        return mx_fail_null(MX_ERR_DEVICE, "%s: %s was requested, but this machine has %d GPU(s), from gpu(0) on", who,
                             mx_context_text(context, text), gpu->count());
     const uint64_t bit = (uint64_t)1 << (context.id & 63);
     if (!(atomic_load_explicit(&gpus_used, memory_order_relaxed) & bit))
@@ -94,7 +94,7 @@ mx_code mx_memory_info(mx_context context, size_t *unused, size_t *all)
     if (!unused || !all)
         return mx_fail(MX_ERR_ARGUMENT, "mx_memory_info: %s is NULL", unused ? "all" : "unused");
     if (!device->memory_info)
-        return mx_fail(MX_ERR_UNSUPPORTED, "mx_memory_info: the memory of a %s is not known", device->name);
+        return mx_fail(MX_ERR_UNSUPPORTED, "mx_memory_info: the size of the memory of a %s is unknown", device->name);
     return device->memory_info(mx_context_resolve(context), unused, all);
 }
 
@@ -106,7 +106,7 @@ mx_code mx_memory_used(mx_context context, size_t *now, size_t *most)
     if (!now || !most)
         return mx_fail(MX_ERR_ARGUMENT, "mx_memory_used: %s is NULL", now ? "most" : "now");
     if (!device->memory_used)
-        return mx_fail(MX_ERR_UNSUPPORTED, "mx_memory_used: the memory of a %s is not counted", device->name);
+        return mx_fail(MX_ERR_UNSUPPORTED, "mx_memory_used: the memory use of a %s is not counted", device->name);
     return device->memory_used(mx_context_resolve(context), now, most);
 }
 

@@ -1,4 +1,4 @@
-/* The table of conversions: one loop per pair of types, made from a "widen" per source and a "narrow" per target.
+/* The table of conversions: one loop per pair of types, composed of a "widen" per source and a "narrow" per target.
  *
  *     element --FROM_VALUE--> float, double, int32 or int64 (exact) --TO_dtype--> element
  *
@@ -14,10 +14,10 @@
 #pragma GCC optimize("O3") /* the loops below are worth vectorising at any level of the build */
 #endif
 
-/* ---- to integers: fractions are cut off ------------------------------------------------------------------- */
-/* What does not fit behaves everywhere as on x86, where NumPy and MXNet leave it to the machine: numbers beyond int32
- * or int64 (and NaN) become the lowest one, and the small types are the low byte of an int32.  `beyond` is exact in
- * both float types. */
+/* ---- to integers: fractions are truncated ----------------------------------------------------------------- */
+/* Values that do not fit behave everywhere as on x86 (in NumPy and MXNet they depend on the machine): numbers beyond
+ * int32 or int64 (and NaN) become the lowest one, and the small types are the low byte of an int32.  `beyond` is exact
+ * in both float types. */
 #define WHOLE(name, type, wide, lowest, beyond) \
     static inline type name(wide v) { return v >= -(wide)beyond && v < (wide)beyond ? (type)v : lowest; }
 WHOLE(float_to_int32, int32_t, float, INT32_MIN, 0x1p31)
@@ -29,7 +29,7 @@ static inline int32_t int32_same(int32_t v) { return v; }
 static inline int64_t int64_same(int64_t v) { return v; }
 
 /* ---- to 16-bit floats: rounding only once ----------------------------------------------------------------- */
-/* A float between v's neighbours whose last bit is set if v lies strictly between them ("round to odd"): rounding it
+/* A float between v's neighbours whose last bit is set if v is strictly between them ("round to odd"): rounding it
  * again to a shorter type gives what rounding v directly would. */
 static inline float double_to_odd(double v)
 {
@@ -60,7 +60,7 @@ static inline float float_same(float v) { return v; }
 
 static inline float bfloat_value(uint16_t bits) { return mx_bfloat_to_float((mx_bfloat){bits}); }
 
-/* What an element of each type is stored as.  Bools go as bytes: a foreign byte may be neither 0 nor 1. */
+/* What an element of each type is stored as.  Bools are read as bytes: a foreign byte may be neither 0 nor 1. */
 #define STORED_MX_FLOAT32 float
 #define STORED_MX_FLOAT64 double
 #define STORED_MX_FLOAT16 uint16_t

@@ -1,7 +1,7 @@
 /* Converting elements between types in host memory.
  *
  * Rounding is to nearest even and happens once (int64 -> float16 does not go through a rounded float).  To integers:
- * fractions are cut off; what does not fit is the same on all machines (see convert.c); integers wrap as in C.  To bool: != 0.
+ * fractions are truncated; overflow is the same on all machines (see convert.c); integers wrap as in C.  To bool: != 0.
  *
  * SPDX-License-Identifier: Apache-2.0 */
 #ifndef MX_NDARRAY_CONVERT_H

@@ -1,5 +1,5 @@
 /* One row of the conversion table: from type FROM (elements of type FROM_ELEMENT, widened by FROM_VALUE) to every
- * type.  Included once per type by convert.c, which says what the names mean.
+ * type.  Included once per type by convert.c, which defines the names.
  *
  * SPDX-License-Identifier: Apache-2.0 */
 #define ROW_NAME2(from, to) from##_##to

@@ -1,4 +1,4 @@
-/* What a device must offer to arrays: memory and copies.  cpu/ and cuda/ each give one table.
+/* What a device provides for arrays: memory and copies.  cpu/ and cuda/ each define one table.
  *
  * All calls are ordered per device; only `wait` waits.  SPDX-License-Identifier: Apache-2.0 */
 #ifndef MX_NDARRAY_DEVICE_H
@@ -6,8 +6,8 @@
 
 #include "gluon/array.h"
 
-/* Launches that are captured instead of run, to be run again as a whole at small cost.  Between begin and end, and between
- * begin_part and end_part, what the thread launches on the device is captured; nothing may wait for the device there. */
+/* Launches that are captured instead of run, to be replayed together at small cost.  Between begin and end, and between
+ * begin_part and end_part, the thread's launches on the device are captured; nothing may wait for the device there. */
 typedef struct mx_capture mx_capture;
 typedef struct mx_touch { /* memory that a part reads or writes */
     const void *at;
@@ -16,25 +16,25 @@ typedef struct mx_touch { /* memory that a part reads or writes */
 } mx_touch;
 typedef struct mx_capturer {
     mx_capture *(*begin)(mx_context context); /* NULL with an error */
-    /* A part ends here, which touches this memory: parts that do not touch each other's may run side by side. */
+    /* Ends a part, which touches this memory: parts that touch different memory may run in parallel. */
     mx_code (*mark)(mx_capture *capture, int64_t n, const mx_touch *spans);
-    mx_code (*end)(mx_capture *capture);                  /* it can be run, or this fails */
-    mx_code (*begin_part)(mx_capture *capture, int part); /* captures that part once more, with new arguments */
-    mx_code (*end_part)(mx_capture *capture);             /* fails if it does not launch the same things */
+    mx_code (*end)(mx_capture *capture);                  /* it can be run afterwards, unless this fails */
+    mx_code (*begin_part)(mx_capture *capture, int part); /* captures that part again, with new arguments */
+    mx_code (*end_part)(mx_capture *capture);             /* fails if the launches differ */
     mx_code (*run)(mx_capture *capture);
     void (*free)(mx_capture *capture);
 } mx_capturer;
 
-/* What a device can do, or gains by, beyond running every operator: passes over programs ask for it (src/pass). */
+/* What a device supports or profits from beyond running every operator; queried by passes (src/pass). */
 enum mx_capabilities {
-    MX_CAN_CHANNELS_LAST = 1,      /* convolutions, pooling and what stands between them are fastest on (N, H, W, C) */
-    MX_CAN_NORM_PARTS = 2,         /* batch normalisation, addition and relu as one walk over the data */
-    MX_CAN_RECOMPUTE = 4,          /* computes faster than it reads: large results are computed twice, not kept */
-    MX_CAN_JOIN_BIAS = 8,          /* the gradients of a layer's weight and bias as one step */
+    MX_CAN_CHANNELS_LAST = 1,      /* convolutions, pooling and what is between them are fastest on (N, H, W, C) */
+    MX_CAN_NORM_PARTS = 2,         /* batch normalisation, addition and relu in one pass over the data */
+    MX_CAN_RECOMPUTE = 4,          /* computes faster than it reads: large results are recomputed, not saved */
+    MX_CAN_JOIN_BIAS = 8,          /* the gradients of a layer's weight and bias in one step */
     MX_CAN_JOIN_RELU_GRADIENT = 16,/* the gradient of relu inside that of a product or of pooling */
     MX_CAN_CHAIN_NARROW = 32,      /* chains of pointwise steps on 16-bit floats, too */
-    MX_CAN_OVERLAP = 64,           /* independent steps run side by side, if they share no memory */
-    MX_CAN_ROUND_ANEW = 128,       /* a joined step may round otherwise than the operators that it stands for; without it
+    MX_CAN_OVERLAP = 64,           /* independent steps run in parallel if they share no memory */
+    MX_CAN_ROUND_ANEW = 128,       /* a fused step may round differently from the operators that it replaces; without it
                                       plans give the bits of the imperative run */
 };
 
@@ -42,10 +42,9 @@ typedef struct mx_device mx_device;
 struct mx_device {
     const char *name;
     mx_device_type type;
-    uint32_t can; /* of enum mx_capabilities; whether launches can be captured: see `capturer` */
-    int (*channel_block)(
-        void);          /* channels that its convolutions want side by side; 0, or NULL: none, data stays plain */
-    int (*count)(void); /* how many of them there are */
+    uint32_t can;               /* of enum mx_capabilities; whether launches can be captured: see `capturer` */
+    int (*channel_block)(void); /* channels per block of its convolutions' blocked layout; 0, or NULL: not blocked */
+    int (*count)(void);         /* how many of them there are */
     void *(*alloc)(mx_context context, size_t bytes); /* NULL with an error if impossible */
     void (*free)(mx_context context, void *memory, size_t bytes);
     mx_code (*copy)(mx_context context, void *to, const void *from, size_t bytes);    /* within the device */
@@ -53,32 +52,32 @@ struct mx_device {
     mx_code (*from_host)(mx_context context, void *to, const void *from, size_t bytes);
     /* from_host for memory that was just allocated; NULL: the same. */
     mx_code (*upload)(mx_context context, void *to, const void *from, size_t bytes);
-    /* Between two devices of this type; NULL: over the host. */
+    /* Between two devices of this type; NULL: through the host. */
     mx_code (*between)(mx_context target, void *to, mx_context source, const void *from, size_t bytes);
     /* n elements of `size` bytes; NULL: by the host. */
     mx_code (*fill)(mx_context context, void *to, const void *element, size_t size, int64_t n);
-    /* Sums over n different devices of this type: of from[i] into to[i]; to[1] NULL: into to[0] alone.  The answer -1
-     * (MX_DECLINED): they must be added up by copies; NULL: always so. */
+    /* Sums over n different devices of this type: of from[i] into to[i]; to[1] NULL: into to[0] alone.  Returns -1
+     * (MX_DECLINED) if they must be added by copies; NULL: always so. */
     mx_code (*all_reduce)(int n, const mx_context *contexts, const void *const *from, void *const *to, int64_t count,
                           mx_dtype dtype);
     void *(*pinned_alloc)(size_t bytes); /* host memory that the device can read; NULL, without an error: none */
-    bool (*pinned_free)(void *memory);   /* false: the memory is not of pinned_alloc */
+    bool (*pinned_free)(void *memory);   /* false: the memory is not from pinned_alloc */
     void (*wait)(mx_context context);
     /* What is shared with other libraries of the process (ndarray/dlpack.c); all NULL: work is done when a call returns.
      * Streams are numbers as in gluon/dlpack.h. */
-    mx_code (*stream)(mx_context context, int64_t *number); /* where this device queues */
-    mx_code (*lead)(mx_context context, int64_t stream);    /* `stream` waits for what is queued here */
-    mx_code (*follow)(mx_context context, int64_t stream);  /* what is queued here from now on waits for `stream` */
-    void (*retire)(mx_context context, void (*release)(void *), void *owner); /* calls it after what is queued */
-    /* Elements of `item` bytes, which lie strides[] elements apart, without gaps. */
+    mx_code (*stream)(mx_context context, int64_t *number); /* where this device queues work */
+    mx_code (*lead)(mx_context context, int64_t stream);    /* `stream` waits for the work queued here */
+    mx_code (*follow)(mx_context context, int64_t stream);  /* later work queued here waits for `stream` */
+    void (*retire)(mx_context context, void (*release)(void *), void *owner); /* calls release after the queued work */
+    /* Copies elements of `item` bytes, strides[] elements apart, to contiguous memory. */
     mx_code (*gather)(mx_context context, void *to, const void *from, const mx_dims *shape, const int64_t *strides,
                       size_t item);
-    void (*empty_cache)(mx_context context); /* gives memory that nobody uses back to the system; NULL: nothing to do */
+    void (*empty_cache)(mx_context context); /* returns unused memory to the system; NULL: nothing to do */
     mx_code (*memory_info)(mx_context context, size_t *unused, size_t *all); /* in bytes; NULL: not known */
     mx_code (*memory_used)(mx_context context, size_t *now, size_t *most); /* by arrays and kernels; NULL: not known */
     const mx_capturer *capturer;                                           /* NULL: launches cannot be captured */
     void (*attach_kernels)(
-        void); /* gives operators their kernels (mx_op_attach); called at first use, may be called again */
+        void); /* attaches the kernels to operators (mx_op_attach); called at first use, may be called again */
 };
 
 /* The device of a context (0 type: current); NULL with an error naming `who` if there is none. */

@@ -1,11 +1,11 @@
 /* Digits by exact arithmetic on large integers (the method of Steele and White).
  *
- * The value and half the distances to its neighbours are kept as fractions over one denominator `scale`:
+ * The value and half the distances to its neighbours are stored as fractions over one denominator `scale`:
  *
- *     value / scale in [0, 10)      low / scale, high / scale: how far down or up still reads back as the value
+ *     value / scale in [0, 10)      low / scale, high / scale: how far down or up a number still rounds to the value
  *
- * Each step takes off the integer part as a digit and multiplies the rest by 10.  It ends as soon as what is left is
- * within the distances (the digits are unique) or the digits asked for are there; the last digit is then rounded.
+ * Each step extracts the integer part as a digit and multiplies the rest by 10.  It ends as soon as the remainder is
+ * within the distances (the digits are unique) or there are enough digits; the last digit is then rounded.
  *
  * SPDX-License-Identifier: Apache-2.0 */
 #include "ndarray/digits.h"

@@ -1,4 +1,4 @@
-/* Decimal digits of a binary float: the fewest that tell it from its neighbours, or as many as asked for, exactly.
+/* Decimal digits of a binary float: the fewest that distinguish it from its neighbours, or a given number, exactly.
  *
  * SPDX-License-Identifier: Apache-2.0 */
 #ifndef MX_NDARRAY_DIGITS_H
@@ -17,7 +17,7 @@ typedef struct mx_digits {
 typedef struct mx_digits_rule {
     bool fractional; /* the two limits count digits after the point; else digits after the first digit */
     int most;        /* at most so many; -1: as many as it takes to be unique */
-    int least;       /* at least so many, exact beyond the unique ones; 0: no wish */
+    int least;       /* at least so many, exact beyond the unique ones; 0: no minimum */
 } mx_digits_rule;
 
 /* Digits of |value|, finite, which an array of type dtype (a float type) can hold exactly. */

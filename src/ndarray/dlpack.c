@@ -1,8 +1,8 @@
 /* DLPack (see gluon/dlpack.h).
  *
- * A tensor that is given out retains its array, and knows for which stream: before the memory goes back to the device
- * for other arrays, the device waits for what the other library has queued there.  A tensor that came is the owner of
- * a storage's foreign memory.
+ * An exported tensor retains its array and its consumer's stream: before the memory is reused for other arrays, the
+ * device waits for what the other library has queued there.  An imported tensor is the owner of a storage's foreign
+ * memory.
  *
  * SPDX-License-Identifier: Apache-2.0 */
 #include "ndarray/dlpack.h"
@@ -35,7 +35,7 @@ int64_t mx_dlpack_stream(mx_context context)
     return device && (!device->stream || !device->stream(mx_context_resolve(context), &number)) ? number : 0;
 }
 
-/* ---- out ------------------------------------------------------------------------------------------------- */
+/* ---- export---------------------------------------------------------------------------------------------- */
 typedef struct exported {
     union {
         mx_dl_managed plain;
@@ -45,7 +45,7 @@ typedef struct exported {
     int64_t stream, strides[MX_MAX_NDIM];
 } exported;
 
-/* Runs on any thread, in the middle of another library: it leaves no error behind. */
+/* Runs on any thread, in the middle of another library: it must leave no error set. */
 static void forget(exported *e)
 {
     const mx_storage *storage = e->array->storage;
@@ -94,7 +94,8 @@ static exported *give(mx_array *x, int64_t stream, bool versioned)
     if (!x->storage)
         return mx_fail_null(MX_ERR_STATE, "mx_to_dlpack: x has a shape but no elements: it was made while tracing");
     if (x->readonly && !versioned)
-        return mx_fail_null(MX_ERR_STATE, "mx_to_dlpack: x is read-only, which this form of DLPack cannot say");
+        return mx_fail_null(MX_ERR_STATE,
+                            "mx_to_dlpack: x is read-only, which an unversioned DLPack tensor cannot express");
     exported *e = mx_alloc_zero(sizeof *e);
     if (!e)
         return NULL;
@@ -127,7 +128,7 @@ struct DLManagedTensorVersioned *mx_to_dlpack_versioned(mx_array *x, int64_t str
     return &e->head.versioned;
 }
 
-/* ---- in -------------------------------------------------------------------------------------------------- */
+/* ---- import ---------------------------------------------------------------------------------------------- */
 static void release_plain(void *owner)
 {
     mx_dl_managed *tensor = owner;
@@ -177,7 +178,7 @@ static char *copy_strided(char *to, const char *from, const mx_dl_tensor *t, int
     return to;
 }
 
-/* The tensor's elements in an array of its own. */
+/* Copies the tensor's elements to a new array. */
 static mx_array *copied(mx_context context, const mx_shape_t *shape, const mx_dims *dims, mx_dtype dtype,
                         const char *data, const mx_dl_tensor *t)
 {
@@ -204,12 +205,13 @@ static mx_array *array_of(const mx_dl_tensor *t, mx_context context, void (*rele
         return NULL;
     if (dtype == MX_DTYPE_NONE)
         return mx_fail_null(MX_ERR_DTYPE,
-                            "mx_from_dlpack: arrays have no elements of DLPack type (code %d, %d bits, %d lanes)",
+                            "mx_from_dlpack: there is no element type for DLPack type (code %d, %d bits, %d lanes)",
                             t->dtype.code, t->dtype.bits, t->dtype.lanes);
     const mx_shape_t shape = mx_shape_of_dims(&dims);
     const int64_t size = mx_shape_size(&shape);
     if (size > 0 && !t->data)
-        return mx_fail_null(MX_ERR_ARGUMENT, "mx_from_dlpack: the tensor says that it has %lld elements, but not where",
+        return mx_fail_null(MX_ERR_ARGUMENT,
+                            "mx_from_dlpack: the tensor has %lld elements, but its data pointer is NULL",
                             (long long)size);
     if (device->follow && device->follow(context, MX_DL_DEFAULT_STREAM))
         return NULL;
@@ -219,7 +221,7 @@ static mx_array *array_of(const mx_dl_tensor *t, mx_context context, void (*rele
     return copied(context, &shape, &dims, dtype, data, t);
 }
 
-/* x becomes the caller's; the tensor x's, or nobody's any more, or, if that fails, it stays what it was. */
+/* The caller owns x; x owns the tensor or has released it; on failure the tensor stays the caller's. */
 static mx_array *hand_over(mx_array *x, void (*release)(void *), void *owner)
 {
     mx_storage *storage = mx_retain(x->storage);
@@ -261,7 +263,7 @@ mx_array *mx_from_dlpack_versioned(struct DLManagedTensorVersioned *tensor)
     if (!tensor)
         return mx_fail_null(MX_ERR_ARGUMENT, "mx_from_dlpack_versioned: tensor is NULL");
     if (tensor->major > 1)
-        return mx_fail_null(MX_ERR_UNSUPPORTED, "mx_from_dlpack_versioned: version %u.%u of DLPack is not known here",
+        return mx_fail_null(MX_ERR_UNSUPPORTED, "mx_from_dlpack_versioned: version %u.%u of DLPack is not supported",
                             tensor->major, tensor->minor);
     return take(&tensor->tensor, tensor->flags & MX_DL_READ_ONLY, release_versioned, tensor);
 }

@@ -1,4 +1,4 @@
-/* The structs of DLPack, every field as it is in the standard.  SPDX-License-Identifier: Apache-2.0 */
+/* The structs of DLPack, with the fields of the standard.  SPDX-License-Identifier: Apache-2.0 */
 #ifndef MX_NDARRAY_DLPACK_H
 #define MX_NDARRAY_DLPACK_H
 

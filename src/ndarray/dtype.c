@@ -23,14 +23,14 @@ const char *mx_dtype_name(mx_dtype dtype)
 mx_dtype mx_dtype_from_name(const char *name)
 {
     if (!name) {
-        mx_fail(MX_ERR_ARGUMENT, "mx_dtype_from_name: name is NULL, wanted \"float32\" or the like");
+        mx_fail(MX_ERR_ARGUMENT, "mx_dtype_from_name: name is NULL, wanted a name such as \"float32\"");
         return MX_DTYPE_NONE;
     }
     for (int i = 0; i < MX_DTYPE_END; i++)
         if (mx_dtype_valid(i) && strcmp(mx_dtype_table[i].name, name) == 0)
             return (mx_dtype)i;
     mx_fail(MX_ERR_DTYPE,
-            "\"%s\" is not an element type; there are float16, bfloat16, float32, float64, "
+            "\"%s\" is not an element type; element types are float16, bfloat16, float32, float64, "
             "uint8, int8, int32, int64 and bool",
             name);
     return MX_DTYPE_NONE;

@@ -1,4 +1,4 @@
-/* The dtype table: everything about an element type is one row.  SPDX-License-Identifier: Apache-2.0 */
+/* The dtype table: one entry per element type.  SPDX-License-Identifier: Apache-2.0 */
 #ifndef MX_NDARRAY_DTYPE_H
 #define MX_NDARRAY_DTYPE_H
 
@@ -23,7 +23,7 @@ typedef struct { uint16_t bits; } mx_bfloat;   /* the upper half of a float */
 
 typedef struct mx_dtype_row {
     const char *name, *npy;
-    int8_t size; /* bytes; 0: not a type of ours */
+    int8_t size; /* bytes; 0: not supported */
     char kind;   /* 'f' 'i' 'u' 'b' */
 } mx_dtype_row;
 extern const mx_dtype_row mx_dtype_table[MX_DTYPE_END];

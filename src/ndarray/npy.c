@@ -1,4 +1,4 @@
-/* NPY files: one array with a text header, as NumPy saves it.
+/* NPY files: one array with a text header, as saved by NumPy.
  *
  *     "\x93NUMPY" version header_length  "{'descr': '<f4', 'fortran_order': False, 'shape': (2, 3), }   \n"  elements
  *
@@ -19,11 +19,11 @@
 #include "ndarray/dtype.h"
 #include "ndarray/wire.h"
 
-#define MOST_HEADER 65536 /* bytes; NumPy's own are near 100 */
+#define MOST_HEADER 65536 /* bytes; NumPy writes about 100 */
 
 typedef struct header {
     mx_reader *reader;
-    const char *at;      /* where parsing stands; the text ends with a zero byte */
+    const char *at;      /* parse position; the text ends with a zero byte */
     const mx_wire *wire; /* element type; NULL: not seen yet */
     bool swap;           /* big-endian elements */
     bool fortran, has_order, has_shape;
@@ -36,7 +36,7 @@ static bool header_fail(header *h, const char *wanted)
     return mx_reader_fail(h->reader, "the NPY header is not understood at \"%.24s\": wanted %s", h->at, wanted);
 }
 
-/* Skips spaces and, if it is there, the given text. */
+/* Skips spaces and the given text, if present. */
 static bool accept(header *h, const char *text)
 {
     h->at += strspn(h->at, " \t\n\r\f");
@@ -64,7 +64,7 @@ static bool parse_descriptor(header *h)
 {
     char text[16] = "";
     if (accept(h, "["))
-        return header_fail(h, "the descriptor of a plain type; arrays of records are not read");
+        return header_fail(h, "the descriptor of a scalar type; structured arrays are not supported");
     if (!parse_string(h, text, sizeof text))
         return false;
     const char *rest = text;
@@ -162,7 +162,7 @@ static bool read_header_length(mx_reader *reader, uint32_t *length)
     if (!mx_reader_get(reader, start, 8, "the start of an NPY file"))
         return false;
     if (memcmp(start, "\x93NUMPY", 6) != 0)
-        return mx_reader_fail(reader, "this is no NPY file: it does not start with \\x93NUMPY");
+        return mx_reader_fail(reader, "this is not an NPY file: it does not start with \\x93NUMPY");
     if (start[6] < 1 || start[6] > 3)
         return mx_reader_fail(reader, "NPY version %d.%d, wanted 1, 2 or 3", start[6], start[7]);
     if (start[6] > 1)
@@ -191,7 +191,7 @@ static bool read_header(header *h)
     return fine;
 }
 
-/* to (C order) from elements whose first axis runs fastest. */
+/* to (C order) from elements in Fortran order. */
 static void from_fortran(char *to, const char *from, const mx_shape_t *shape, int64_t count, size_t item)
 {
     int64_t step[MX_MAX_NDIM], place[MX_MAX_NDIM] = {0}, source = 0, stride = 1;

@@ -6,7 +6,7 @@
 #include "base/text.h"
 #include "ndarray/array.h"
 
-/* New reference; reads from where the reader stands. */
+/* New reference; reads from the reader's position. */
 mx_array *mx_npy_read(mx_reader *reader);
 /* The header of version 1 without the ten bytes before it, padded so that the elements start at a multiple of 64. */
 void mx_npy_header(mx_text *text, const mx_array *x);

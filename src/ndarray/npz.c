@@ -2,9 +2,9 @@
  *
  *     { local header, NPY file } ... { directory entry } ... end of directory
  *
- * The directory at the end says where everything is; it is checked against the size of the file and against the local
- * headers before anything is allocated, and check sums are compared.  Entries may be stored or packed (with zlib), also
- * in the 64-bit form that NumPy uses for large ones.  Written entries are stored, and smaller than 4 GiB in all.
+ * The directory at the end locates the entries; it is checked against the size of the file and against the local
+ * headers before anything is allocated, and checksums are compared.  Entries may be stored or compressed (with zlib),
+ * also in the 64-bit form that NumPy uses for large ones.  Written entries are stored, and smaller than 4 GiB in total.
  *
  * SPDX-License-Identifier: Apache-2.0 */
 #include <inttypes.h>
@@ -23,8 +23,8 @@
 #define END 0x06054b50u
 #define END_64 0x06064b50u
 #define LOCATOR_64 0x07064b50u
-#define MOST_COMMENT 65535 /* bytes behind the end record */
-#define MOST_GROWTH 1032   /* zlib never unpacks a byte to more */
+#define MOST_COMMENT 65535 /* bytes after the end record */
+#define MOST_GROWTH 1032   /* zlib never expands a byte to more */
 
 enum { STORED = 0, PACKED = 8 };
 
@@ -53,7 +53,7 @@ static uint32_t check_sum(uint32_t crc, const void *bytes, size_t count)
 typedef struct entry {
     int method;
     uint32_t crc;
-    uint64_t packed, size, at; /* bytes, bytes, place of the local header */
+    uint64_t packed, size, at; /* bytes, bytes, offset of the local header */
     char *name;                /* owned; without .npy */
 } entry;
 
@@ -61,7 +61,7 @@ typedef struct directory {
     uint64_t count, size, at;
 } directory;
 
-/* Where the end record starts: the last place that looks like one and reaches exactly to the end. */
+/* Finds the end record: the last one that extends exactly to the end of the file. */
 static bool find_end(mx_reader *reader, unsigned char *end, int64_t *at)
 {
     const int64_t room = reader->size < 22 + MOST_COMMENT ? reader->size : 22 + MOST_COMMENT;
@@ -76,7 +76,7 @@ static bool find_end(mx_reader *reader, unsigned char *end, int64_t *at)
                 *at = reader->size - room + i;
             }
     if (tail && !found && !reader->failed)
-        mx_reader_fail(reader, "this is no NPZ file, or a truncated one: a zip archive has a directory at its end");
+        mx_reader_fail(reader, "this is not an NPZ file, or it is truncated: a zip archive has a directory at its end");
     mx_free(tail, (size_t)room + 1);
     return found;
 }
@@ -94,7 +94,7 @@ static bool read_end_64(mx_reader *reader, int64_t at, directory *d)
         return true;
     const uint64_t place = get64(locator + 8);
     if (place > (uint64_t)at || (uint64_t)at - place < 56)
-        return mx_reader_fail(reader, "the 64-bit end record lies outside the file");
+        return mx_reader_fail(reader, "the 64-bit end record is outside the file");
     if (!mx_reader_seek(reader, (int64_t)place, "the 64-bit end") || !mx_reader_get(reader, end, 56, "the 64-bit end"))
         return false;
     if (get32(end) != END_64)
@@ -116,12 +116,12 @@ static bool read_end(mx_reader *reader, directory *d)
         return false;
     if (d->at > (uint64_t)at || d->size > (uint64_t)at - d->at || d->count > d->size / 46)
         return mx_reader_fail(
-            reader, "the directory (%" PRIu64 " entries, %" PRIu64 " bytes at %" PRIu64 ") lies outside the file",
+            reader, "the directory (%" PRIu64 " entries, %" PRIu64 " bytes at %" PRIu64 ") is outside the file",
             d->count, d->size, d->at);
     return true;
 }
 
-/* 64-bit sizes stand in an extra field, in this order, for those that do not fit. */
+/* Values that need 64 bits are in an extra field, in this order. */
 static bool read_extra(mx_reader *reader, const unsigned char *extra, size_t length, entry *e)
 {
     uint64_t *const wide[] = {&e->size, &e->packed, &e->at};
@@ -143,16 +143,17 @@ static bool check_entry(mx_reader *reader, const entry *e, const unsigned char *
     if (get16(head + 8) & 1)
         return mx_reader_fail(reader, "entry '%.64s' is encrypted", e->name);
     if (e->method != STORED && e->method != PACKED)
-        return mx_reader_fail(reader, "entry '%.64s' is packed by method %d, which cannot be read", e->name, e->method);
+        return mx_reader_fail(reader, "entry '%.64s' uses compression method %d, which is not supported", e->name,
+                              e->method);
     if (e->at > size || e->packed > size - e->at)
-        return mx_reader_fail(reader, "entry '%.64s' lies outside the file", e->name);
+        return mx_reader_fail(reader, "entry '%.64s' is outside the file", e->name);
     if (e->method == STORED ? e->size != e->packed : e->size / MOST_GROWTH > e->packed)
         return mx_reader_fail(reader, "entry '%.64s' claims %" PRIu64 " bytes, which its %" PRIu64 " cannot hold",
                               e->name, e->size, e->packed);
     return true;
 }
 
-/* One entry of the directory; the reader stands behind it.  e->name is to be freed. */
+/* One entry of the directory; advances the reader.  The caller frees e->name. */
 static bool read_entry(mx_reader *reader, entry *e)
 {
     unsigned char head[46] = {0};
@@ -184,7 +185,7 @@ static bool read_entry(mx_reader *reader, entry *e)
 
 /* ---- reading --------------------------------------------------------------------------------------------------- */
 
-/* Seeks the first byte of the contents: behind the local header, whose lengths are its own. */
+/* Seeks to the first byte of the contents, after the local header, which has its own lengths. */
 static bool seek_contents(mx_reader *reader, const entry *e)
 {
     unsigned char head[30] = {0};
@@ -209,7 +210,7 @@ static void *read_contents(mx_reader *reader, const entry *e)
     } else if (fine && (bytes = mx_alloc(room)))
         fine = mx_inflate(reader->name, packed, (int64_t)e->packed, bytes, (int64_t)e->size);
     if (fine && bytes && check_sum(0, bytes, (size_t)e->size) != e->crc)
-        fine = mx_reader_fail(reader, "entry '%.64s' is damaged: its check sum is wrong", e->name);
+        fine = mx_reader_fail(reader, "entry '%.64s' is damaged: its checksum is wrong", e->name);
     mx_free(packed, packed_room);
     if (fine && bytes)
         return bytes;
@@ -246,7 +247,7 @@ static bool read_file(mx_array_dict *dict, mx_reader *reader)
         fine = mx_reader_seek(reader, place, "the directory") && read_entry(reader, &e);
         place = reader->position;
         if (fine && mx_dict_find(&seen, e.name))
-            fine = mx_reader_fail(reader, "the name '%.64s' is there twice", e.name);
+            fine = mx_reader_fail(reader, "the name '%.64s' occurs twice", e.name);
         fine = fine && mx_dict_set_number(&seen, e.name, 1) && read_array(dict, reader, &e);
         mx_strfree(e.name);
     }
@@ -284,7 +285,7 @@ static void put_facts(mx_text *text, const char *name, uint32_t crc, uint32_t si
     put16(text, 0);
 }
 
-/* One array: its parts go to the writer, its row to the directory. */
+/* Writes one array and adds its entry to the directory. */
 static mx_code put_array(mx_writer *writer, mx_text *rows, mx_array *x, const char *name)
 {
     mx_text head = {0}, npy = {0};
@@ -329,7 +330,7 @@ static mx_code check_names(int64_t count, const char *const *names)
     mx_code code = MX_OK;
     for (int64_t i = 0; !code && i < count; i++) {
         if (mx_dict_find(&seen, names[i]) || strlen(names[i]) > 4096)
-            code = mx_fail(MX_ERR_ARGUMENT, "mx_save_npz: the name '%.64s' is there twice or too long", names[i]);
+            code = mx_fail(MX_ERR_ARGUMENT, "mx_save_npz: the name '%.64s' occurs twice or is too long", names[i]);
         else if (!mx_dict_set_number(&seen, names[i], 1))
             code = MX_ERR_MEMORY;
     }

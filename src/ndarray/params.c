@@ -3,7 +3,7 @@
  *     u64 0x112, u64 0, u64 count, records, u64 names (0 or count), { u64 length, bytes }
  *
  * Ordinary arrays are written as records that MXNet 1.9 reads; 0-d and zero-size arrays, which its classic mode does
- * not know, as records of its NumPy mode.  A reader of untrusted bytes validates before it allocates.
+ * not support, as records of its NumPy mode.  A reader of untrusted bytes validates before it allocates.
  *
  * SPDX-License-Identifier: Apache-2.0 */
 #include "ndarray/params.h"
@@ -22,8 +22,8 @@ struct mx_array_dict {
     mx_object object;
     MX_VEC(mx_array *) arrays; /* retained */
     MX_VEC(char *) names;      /* owned; as many as arrays, or none */
-    mx_dict places;            /* name -> its last place + 1 */
-    mx_array *none;            /* retained: what stands for absent arrays, a (0,); NULL before the first */
+    mx_dict places;            /* name -> its last index + 1 */
+    mx_array *none;            /* retained: represents missing arrays, shape (0,); NULL before the first */
 };
 
 static void dict_destroy(mx_object *self)
@@ -43,7 +43,7 @@ static void dict_destroy(mx_object *self)
 static const mx_kind dict_kind = {"array dict", dict_destroy};
 
 /* ---- reading ----------------------------------------------------------------------------------------------- */
-/* All absent arrays of a file share one object: a record of four bytes must not cost hundreds. */
+/* All missing arrays of a file share one object: a record of four bytes must not cost hundreds. */
 static mx_array *absent(mx_array_dict *dict)
 {
     mx_shape_t empty = {.ndim = 1};
@@ -92,7 +92,7 @@ static bool read_list(mx_array_dict *dict, mx_reader *reader)
         return false;
     if (magic != MX_PARAMS_LIST)
         return mx_reader_fail(reader,
-                              "the file starts with 0x%" PRIx64 ", wanted 0x%x: this is no list of arrays "
+                              "the file starts with 0x%" PRIx64 ", wanted 0x%x: this is not a list of arrays "
                               "(Invalid NDArray file format)",
                               magic, MX_PARAMS_LIST);
     mx_reader_u64(reader, &reserved, "the file's second word");
@@ -164,7 +164,7 @@ mx_array_dict *mx_load_buffer(const void *bytes, size_t count)
                                                                                    : NULL;
 }
 
-/* ---- looking ----------------------------------------------------------------------------------------------- */
+/* ---- accessors --------------------------------------------------------------------------------------------- */
 static bool dict_ok(const mx_array_dict *dict, const char *function)
 {
     return mx_is_kind(dict, &dict_kind, function, "dict");
@@ -259,7 +259,7 @@ void mx_params_write_record(mx_writer *writer, mx_array *x)
     mx_writer_u32(writer, classic ? MX_PARAMS_V2 : MX_PARAMS_V3);
     mx_writer_u32(writer, 0); /* dense */
     put_shape(writer, x);
-    mx_writer_u32(writer, MX_CPU); /* elements are stored from host memory, wherever the array lives */
+    mx_writer_u32(writer, MX_CPU); /* elements are saved from host memory, wherever the array is */
     mx_writer_u32(writer, 0);
     mx_writer_u32(writer, (uint32_t)x->dtype);
     mx_save_elements(writer, x);

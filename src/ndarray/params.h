@@ -12,7 +12,7 @@
 #define MX_PARAMS_LIST 0x112u    /* first word of the file */
 
 /* A new reference on cpu(0); NULL with a file error.  Sparse records are sparse arrays.  *none is set when the record
- * stands for "no array" (then NULL without an error). */
+ * means "no array" (then NULL without an error). */
 mx_array *mx_params_read_record(mx_reader *reader, bool *none);
 /* A failure to fetch the elements is recorded and fails the writer. */
 void mx_params_write_record(mx_writer *writer, mx_array *x);

@@ -4,7 +4,7 @@
  *     V1:   magic, shape                  | context, dtype, elements
  *     V2/3: magic, stype, [stored], shape | context, dtype, [aux types and shapes], elements, [aux elements]
  *
- * Nothing is allocated for elements before the file is known to hold them, so memory stays within the size of the file
+ * Nothing is allocated for elements before the file is known to hold them, so memory is bounded by the size of the file
  * (twice that for integers that are read into a wider type).  A sparse record becomes a sparse array.
  *
  * SPDX-License-Identifier: Apache-2.0 */
@@ -73,11 +73,11 @@ static const mx_wire *get_type(mx_reader *reader, const char *what)
     int32_t code = get_i32(reader, what);
     const mx_wire *wire = mx_wire_of(code);
     if (!wire && !reader->failed)
-        mx_reader_fail(reader, "%s is %d, which is no element type", what, (int)code);
+        mx_reader_fail(reader, "%s is %d, which is not an element type", what, (int)code);
     return reader->failed ? NULL : wire;
 }
 
-/* Context and element type; the context is where the array once lived, and does not matter here. */
+/* Context and element type; the context is where the array was saved from; it is ignored. */
 static bool get_kind(record *r)
 {
     int32_t device = get_i32(r->reader, "the device type");
@@ -142,7 +142,7 @@ static bool get_sparse_head(record *r)
         if (fits && !r->aux[i].wire->integer)
             return mx_reader_fail(r->reader, "%s is of type %s, wanted integers", names[i], r->aux[i].wire->name);
     }
-    /* MXNet writes a stored shape of (0,) for matrices that came from SciPy; then the index array tells. */
+    /* MXNet writes a stored shape of (0,) for matrices that came from SciPy; then the index array has the size. */
     const mx_shape_t *indices = &r->aux[r->stype - 1].shape;
     if (fits && r->data.shape.ndim > 0 && r->data.shape.dim[0] == 0 && indices->ndim == 1)
         r->data.shape.dim[0] = indices->dim[0];
@@ -157,7 +157,7 @@ static bool get_sparse_head(record *r)
     return true;
 }
 
-/* A part as an array of its own; index arrays become int64. */
+/* A part as a separate array; index arrays become int64. */
 static mx_array *read_part(record *r, const part *p, mx_dtype type, const char *what)
 {
     const mx_dtype stored = (mx_dtype)p->wire->dtype;
@@ -192,7 +192,7 @@ static mx_array *read_starts(record *r)
     return x;
 }
 
-/* The parts are checked as a user's are; what is wrong is said as an error of the file. */
+/* The parts are checked like a user's; problems are reported as file errors. */
 static mx_array *assemble(record *r, mx_array *data, mx_array *indptr, mx_array *indices)
 {
     MX_SCOPE;

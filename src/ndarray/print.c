@@ -1,6 +1,6 @@
-/* Arrays as text, as NumPy writes them with its default settings.
+/* Arrays as text, in NumPy's default format.
  *
- * Two passes over the elements that are shown: the first finds the width that all share (and whether floats need
+ * Two passes over the elements that are shown: the first finds the common width (and whether floats need
  * exponents), the second writes.  Beyond 1000 elements only three at each end of an axis are shown.
  *
  *     floats:  [pad_left] . [pad_right]        aligned at the point, padded with spaces
@@ -32,13 +32,13 @@ typedef struct printer {
     int64_t stride[MX_MAX_NDIM]; /* elements */
     int ndim;
     mx_dtype dtype;
-    bool summary;      /* leave out the middle of long axes */
+    bool summary;      /* omit the middle of long axes */
     size_t line_start; /* where in the text the current line begins */
     int width;         /* of every element */
     /* Floats only: */
     int pad_left, pad_right, precision, exponent_digits;
     bool exponents;                        /* d.ddde+XX for all */
-    bool finite, other, negative_infinite; /* there are finite values, infinite or NaN ones, -inf */
+    bool finite, other, negative_infinite; /* there are finite values; infinities or NaN; -inf */
     double least, most;                    /* of the absolute values of finite elements that are not 0 */
 } printer;
 
@@ -67,13 +67,13 @@ static void add_spaces(mx_text *text, int count)
 }
 
 /* ---- one float ---------------------------------------------------------------------------------------------- */
-static char digit_of(const mx_digits *d, int power) /* the digit that counts 10^power */
+static char digit_of(const mx_digits *d, int power) /* the digit of 10^power */
 {
     int i = d->exponent - power;
     return i >= 0 && i < d->count ? d->digit[i] : '0';
 }
 
-/* Characters left and right of the point in plain notation. */
+/* Characters left and right of the point in positional notation. */
 static int left_width(const mx_digits *d, double value)
 {
     return (d->exponent > 0 ? d->exponent : 0) + 1 + !!signbit(value);
@@ -201,7 +201,7 @@ static void add_integer(printer *p, int64_t index)
 static void add_bool(printer *p, int64_t index) { mx_text_add(&p->text, integer_at(p, index) ? " True" : "False"); }
 
 /* ---- walking ------------------------------------------------------------------------------------------------ */
-/* The place after i along an axis of n: jumps over the middle in a summary. */
+/* The index after i along an axis of n: skips the middle in a summary. */
 static int64_t next_place(const printer *p, int64_t i, int64_t n)
 {
     return p->summary && n > 2 * EDGE && i == EDGE - 1 ? n - EDGE : i + 1;
@@ -225,7 +225,7 @@ static void new_line(printer *p, int indent, int count)
     add_spaces(&p->text, indent);
 }
 
-/* Before a word of a row: a new line if it would not fit on this one.  The line that ends loses its last spaces. */
+/* Before a word of a row: breaks the line if the word does not fit.  Trailing spaces are removed. */
 static void wrap(printer *p, int width)
 {
     mx_text *text = &p->text;
@@ -366,6 +366,6 @@ void mx_array_print(const mx_array *x, FILE *stream)
     mx_scoped() {
         const char *text = mx_array_text(x);
         if (text && (!stream || fprintf(stream, "%s\n", text) < 0))
-            mx_fail(MX_ERR_FILE, "mx_array_print: the stream %s", stream ? "cannot be written" : "is NULL");
+            mx_fail(MX_ERR_FILE, "mx_array_print: the stream %s", stream ? "cannot be written to" : "is NULL");
     }
 }

@@ -1,9 +1,9 @@
-/* Safetensors files: named arrays behind a JSON header.
+/* Safetensors files: named arrays after a JSON header.
  *
  *     u64 length, {"name": {"dtype": "F32", "shape": [2, 3], "data_offsets": [0, 24]}, ...}, elements
  *
- * The reader is strict: known types, sizes that fit their ranges, ranges that cover the data without gaps or overlaps, no
- * name twice.  Nothing is allocated for an array before the file is known to hold it.  Files are written with
+ * The reader is strict: known types, sizes that fit their ranges, ranges that cover the data without gaps or overlaps,
+ * no duplicate names.  Nothing is allocated for an array before the file is known to hold it.  Files are written with
  * the arrays in the caller's order, the header padded so that elements are aligned.
  *
  * SPDX-License-Identifier: Apache-2.0 */
@@ -38,7 +38,7 @@ typedef struct row {
     const char *name; /* in the JSON */
     const mx_wire *wire;
     mx_shape_t shape;
-    int64_t begin, end; /* bytes behind the header */
+    int64_t begin, end; /* bytes after the header */
 } row;
 typedef MX_VEC(row) rows;
 
@@ -68,13 +68,13 @@ static bool parse_shape(mx_reader *reader, const mx_json *value, row *r)
     return true;
 }
 
-/* The range must hold exactly the elements, and lie in the file. */
+/* The range must hold exactly the elements, and be inside the file. */
 static bool parse_range(mx_reader *reader, const mx_json *value, row *r, int64_t data)
 {
     const mx_json *range = mx_json_member(value, "data_offsets", MX_JSON_ARRAY);
     if (!range || !mx_json_int(mx_json_at(range, 0), &r->begin) || !mx_json_int(mx_json_at(range, 1), &r->end))
         return range && !mx_error_code()
-                   ? mx_reader_fail(reader, "array '%.64s': data_offsets wants two numbers", r->name)
+                   ? mx_reader_fail(reader, "array '%.64s': data_offsets must be two numbers", r->name)
                    : false;
     const int64_t count = mx_wire_elements(reader, r->shape.dim, r->shape.ndim, "an array");
     int64_t bytes;
@@ -122,14 +122,14 @@ static bool check_cover(mx_reader *reader, const rows *list, int64_t data)
 static bool parse_rows(mx_reader *reader, const mx_json *root, rows *list, int64_t data)
 {
     mx_dict seen = {0};
-    bool fine = mx_json_kind_of(root) == MX_JSON_OBJECT || mx_reader_fail(reader, "the header is no JSON object");
+    bool fine = mx_json_kind_of(root) == MX_JSON_OBJECT || mx_reader_fail(reader, "the header is not a JSON object");
     for (int64_t i = 0; fine && i < mx_json_count(root); i++) {
         const mx_json *value = mx_json_at(root, i);
         row r = {.name = mx_json_key(value)};
         if (!strcmp(r.name, "__metadata__"))
             continue;
         if (mx_dict_find(&seen, r.name))
-            fine = mx_reader_fail(reader, "the name '%.64s' is there twice", r.name);
+            fine = mx_reader_fail(reader, "the name '%.64s' occurs twice", r.name);
         fine = fine && parse_type(reader, value, &r) && parse_shape(reader, value, &r) &&
                parse_range(reader, value, &r, data) && mx_vec_push(list, r) && mx_dict_set_number(&seen, r.name, 1);
     }
@@ -195,7 +195,7 @@ static mx_code write_header(mx_text *text, int64_t count, mx_array *const *array
         const mx_array *x = arrays[i];
         if (mx_dict_find(&seen, names[i]) || !strcmp(names[i], "__metadata__"))
             code =
-                mx_fail(MX_ERR_ARGUMENT, "mx_save_safetensors: the name '%.64s' is there twice or reserved", names[i]);
+                mx_fail(MX_ERR_ARGUMENT, "mx_save_safetensors: the name '%.64s' occurs twice or is reserved", names[i]);
         else if (!mx_dict_set_number(&seen, names[i], 1))
             code = MX_ERR_MEMORY;
         mx_text_add(text, i ? "," : "");

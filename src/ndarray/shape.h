@@ -1,8 +1,8 @@
 /* Shapes: sizes of axes, with -1 for "not known yet".
  *
  * Inference fills unknown parts in both directions, so a shape can be wholly unknown (ndim -1), partly known
- * (some dim -1) or known.  Attributes that come from users in classic spelling use 0 for unknown; they are
- * translated where they enter (deferred parameters), because zero-size arrays are legal here.
+ * (some dim -1) or known.  Attributes of users in classic spelling use 0 for unknown; they are
+ * translated on entry (deferred parameters), because zero-size arrays are valid here.
  *
  * SPDX-License-Identifier: Apache-2.0 */
 #ifndef MX_NDARRAY_SHAPE_H
@@ -24,7 +24,7 @@ bool mx_shape_known(const mx_shape_t *shape);
 bool mx_shape_equal(const mx_shape_t *a, const mx_shape_t *b);
 /* Elements; -1 if unknown or if the product does not fit (then with an error). */
 int64_t mx_shape_size(const mx_shape_t *shape);
-/* Merges what `from` knows into `into`; false if they contradict. *changed (if not NULL) is set when `into` grew. */
+/* Merges the known parts of `from` into `into`; false if they contradict. *changed (if not NULL): `into` gained some. */
 bool mx_shape_merge(mx_shape_t *into, const mx_shape_t *from, bool *changed);
 /* "(2, ?, 3)", "(?)" for unknown rank; writes into buffer of MX_SHAPE_TEXT bytes and returns it. */
 const char *mx_shape_text(const mx_shape_t *shape, char *buffer);

@@ -1,6 +1,6 @@
-/* Sparse arrays as objects: making, checking, looking, copying (the model is in gluon/sparse.h).
+/* Sparse arrays as objects: creation, checks, accessors, copies (the model is in gluon/sparse.h).
  *
- * Whatever is made from a user's parts is checked here in full; everybody else relies on the invariants.
+ * What is created from a user's parts is fully checked here; other code relies on the invariants.
  *
  * SPDX-License-Identifier: Apache-2.0 */
 #include "ndarray/sparse.h"
@@ -22,7 +22,7 @@ static void destroy(mx_object *self)
     mx_release(x->array.node);
     mx_free(x, sizeof *x);
 }
-const mx_kind mx_sparse_kind = {"sparse array (make it dense first: tostype('default'))", destroy};
+const mx_kind mx_sparse_kind = {"sparse array (convert it to dense first: tostype('default'))", destroy};
 
 bool mx_array_any_ok(const mx_array *x, const char *function, const char *argument)
 {
@@ -44,7 +44,8 @@ mx_stype mx_stype_from_name(const char *name)
     for (int i = 0; name && i <= MX_CSR; i++)
         if (!strcmp(name, names[i]))
             return (mx_stype)i;
-    mx_fail(MX_ERR_ARGUMENT, "'%s' is no storage type, wanted 'default', 'row_sparse' or 'csr'", name ? name : "NULL");
+    mx_fail(MX_ERR_ARGUMENT, "'%s' is not a storage type, wanted 'default', 'row_sparse' or 'csr'",
+            name ? name : "NULL");
     return (mx_stype)-1;
 }
 
@@ -167,7 +168,7 @@ static mx_array *as_indices(mx_array *x, const mx_array *data, const char *who, 
     return wide && !mx_array_set(wide, there) ? wide : NULL;
 }
 
-/* Numbers ascend, are distinct and lie in [0, limit). */
+/* Checks that numbers ascend, are distinct and in [0, limit). */
 static mx_code check_ascending(const int64_t *v, int64_t n, int64_t limit, const char *who, const char *what)
 {
     for (int64_t i = 0; i < n; i++) {
@@ -291,7 +292,7 @@ static mx_code shape_from(const mx_dims *dims, mx_shape_t *shape)
     if (shape->ndim < 0)
         return mx_error_code();
     if (!mx_shape_known(shape))
-        return mx_fail(MX_ERR_SHAPE, "a sparse array of shape %s cannot be made", mx_shape_text(shape, text));
+        return mx_fail(MX_ERR_SHAPE, "cannot create a sparse array of shape %s", mx_shape_text(shape, text));
     return MX_OK;
 }
 
@@ -367,7 +368,7 @@ mx_code mx_sparse_assign(mx_array *x, mx_array *value)
     return fitting ? MX_OK : mx_error_code();
 }
 
-/* ---- looking ----------------------------------------------------------------------------------------------------- */
+/* ---- accessors --------------------------------------------------------------------------------------------------- */
 
 static const mx_sparse *sparse_ok(const mx_array *x, const char *function)
 {

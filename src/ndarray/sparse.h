@@ -1,4 +1,4 @@
-/* The inside of a sparse array (see gluon/sparse.h for the model).  SPDX-License-Identifier: Apache-2.0 */
+/* The representation of a sparse array (see gluon/sparse.h for the model).  SPDX-License-Identifier: Apache-2.0 */
 #ifndef MX_NDARRAY_SPARSE_H
 #define MX_NDARRAY_SPARSE_H
 
@@ -6,8 +6,9 @@
 #include "ndarray/array.h"
 
 typedef struct mx_sparse {
-    mx_array array; /* kind mx_sparse_kind; storage NULL; shape, type and context of what it stands for; node: its tape
-                       node, as for plain arrays */
+    mx_array
+        array; /* kind mx_sparse_kind; storage NULL; shape, type and context of the represented array; node: its tape
+                       node, as for dense arrays */
     mx_stype stype;
     mx_array *data, *indices, *indptr; /* retained; indptr NULL for row_sparse */
 } mx_sparse;
@@ -19,17 +20,17 @@ static inline bool mx_is_sparse(const mx_array *x) /* x: a live array or MX_NONE
     return x->object.kind == &mx_sparse_kind;
 }
 static inline const mx_sparse *mx_sparse_of(const mx_array *x) { return (const mx_sparse *)x; }
-/* As mx_array_ok, and a sparse array will do, too. */
+/* Like mx_array_ok, but also accepts sparse arrays. */
 bool mx_array_any_ok(const mx_array *x, const char *function, const char *argument);
 
-/* A new reference; the parts are known to keep the invariants.  NULL with an error. */
+/* A new reference; the parts satisfy the invariants.  NULL with an error. */
 mx_array *mx_sparse_new(mx_stype stype, const mx_shape_t *shape, mx_array *data, mx_array *indices, mx_array *indptr);
 /* The same, owned by the scope; NULL parts give NULL. */
 mx_array *mx_sparse_made(mx_stype stype, const mx_shape_t *shape, mx_array *data, mx_array *indices, mx_array *indptr);
 /* x takes the parts of `from`, which has its storage type, shape and type. */
 void mx_sparse_take(mx_array *x, const mx_array *from);
 mx_array *mx_sparse_copy(const mx_array *x, mx_context context); /* a deep copy; owned by the scope */
-void mx_sparse_clear(mx_array *x);                               /* x becomes zero; an allocation failure is recorded */
+void mx_sparse_clear(mx_array *x);                               /* x becomes zero; records an error if out of memory */
 
 /* mx_array_set where one of the two is sparse. */
 mx_code mx_sparse_assign(mx_array *x, mx_array *value);

@@ -1,4 +1,4 @@
-/* Reading elements from files: byte order, widths that we do not have, bools that are not 0 or 1.
+/* Reading elements from files: byte order, widths without an element type, bools that are not 0 or 1.
  *
  * SPDX-License-Identifier: Apache-2.0 */
 #include "ndarray/wire.h"
@@ -8,7 +8,7 @@
 
 #include "ndarray/dtype.h"
 
-_Static_assert(__BYTE_ORDER__ == __ORDER_LITTLE_ENDIAN__, "the file formats store elements as they lie in memory");
+_Static_assert(__BYTE_ORDER__ == __ORDER_LITTLE_ENDIAN__, "the file formats store elements as they are in memory");
 
 static const mx_wire wires[MX_WIRE_END] = {
     [MX_FLOAT32] = {"float32", 4, MX_FLOAT32, 'f', false},   [MX_FLOAT64] = {"float64", 8, MX_FLOAT64, 'f', false},
@@ -101,7 +101,7 @@ bool mx_wire_read(mx_reader *reader, const mx_wire *wire, bool swap, void *to, i
 
 int64_t mx_wire_elements(mx_reader *reader, const int64_t *dims, int ndim, const char *what)
 {
-    int64_t product = 1; /* zero-size axes count as ones here, so that strides fit too */
+    int64_t product = 1; /* zero-size axes count as 1 here, so that strides fit too */
     bool empty = false;
     for (int i = 0; i < ndim; i++) {
         if (dims[i] < 0)

@@ -1,4 +1,4 @@
-/* Element types as files spell them: ours, and integers of other widths that are read into the next wider type.
+/* Element types in files: ours, and integers of other widths, which are read into the next wider type.
  *
  * SPDX-License-Identifier: Apache-2.0 */
 #ifndef MX_NDARRAY_WIRE_H
@@ -13,7 +13,7 @@ enum { MX_WIRE_INT16 = 8, MX_WIRE_UINT16 = 9, MX_WIRE_UINT32 = 10, MX_WIRE_UINT6
 typedef struct mx_wire {
     const char *name; /* "uint16" */
     int8_t size;      /* bytes of an element in the file */
-    int8_t dtype;     /* what it is read into */
+    int8_t dtype;     /* the type it is read into */
     char class;       /* 'f' 'i' 'u' 'b' 'V' (bfloat16), as in a NPY descriptor */
     bool integer;     /* can be an index */
 } mx_wire;

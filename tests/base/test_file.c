@@ -292,7 +292,7 @@ static void test_make_folders(void **state)
     assert_true(mx_file_write(in_folder("a"), "x", 1));
     snprintf(deep, sizeof deep, "%s/a/b", folder);
     assert_false(mx_folder_make(deep));
-    expect_error(MX_ERR_FILE, "folder cannot be made");
+    expect_error(MX_ERR_FILE, "cannot create the folder");
     assert_false(mx_folder_make(NULL));
     expect_error(MX_ERR_ARGUMENT, "NULL");
 }

@@ -412,7 +412,7 @@ static void npy_variants(void **state)
     EXPECT(load_bytes(&b), MX_BOOL, MX_SCALAR_DIMS, 1);
     static const struct { const char *header, *message; } wrong[] = {
         {"{'descr': '<c8', 'fortran_order': False, 'shape': (2,), }", "<c8"},
-        {"{'descr': [('a', '<f4')], 'fortran_order': False, 'shape': (2,), }", "records"},
+        {"{'descr': [('a', '<f4')], 'fortran_order': False, 'shape': (2,), }", "structured arrays"},
         {"{'descr': '<f4', 'fortran_order': False, 'shape': (99999999999999999999,), }", "smaller"},
         {"{'descr': '<f4', 'fortran_order': False, 'shape': (4294967296, 4294967296), }", "too large"},
         {"{'descr': '<f4', 'fortran_order': False, 'shape': (1000000,), }", "truncated"},
