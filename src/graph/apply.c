@@ -1,7 +1,7 @@
-/* Operators by name on symbols, as front ends call them: inputs by position or by name, attributes as text, missing
- * inputs made as variables.
+/* Operators by name on symbols, for language bindings: inputs by position or by name, attributes as text, missing
+ * inputs become variables.
  *
- *     FullyConnected(data=x, num_hidden=10, name="fc")   ->   variables fc_weight and fc_bias are made
+ *     FullyConnected(data=x, num_hidden=10, name="fc")   ->   variables fc_weight and fc_bias are created
  *
  * SPDX-License-Identifier: Apache-2.0 */
 #include <stdio.h>

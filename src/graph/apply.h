@@ -1,4 +1,4 @@
-/* What calls by name and readers of files share.  SPDX-License-Identifier: Apache-2.0 */
+/* Shared by calls by name and readers of files.  SPDX-License-Identifier: Apache-2.0 */
 #ifndef MX_GRAPH_APPLY_H
 #define MX_GRAPH_APPLY_H
 
@@ -9,13 +9,13 @@
 /* Sets one typed attribute from text and marks it as given; errors name `who` and the operator. */
 mx_code mx_apply_attribute(mx_op *op, void *attrs, uint64_t *given, const char *who, const char *name,
                            const char *text);
-/* Inputs that a call must have, absent optional ones not counted. */
+/* Inputs that a call must have, without missing optional ones. */
 int mx_op_needed_inputs(const mx_op *op, const void *attrs);
 /* Optional input i is switched off by an attribute (use_<input> false or no_<input> true). */
 bool mx_input_switched_off(const mx_op *op, const void *attrs, int i);
 
-/* Casts of mixed precision, which exec/amp.c puts before the inputs of new nodes; NULL: none.  Replaces entries, which own
- * their nodes. */
+/* Casts of mixed precision, which exec/amp.c inserts before the inputs of new nodes; NULL: none.  Replaces entries,
+ * which own their nodes. */
 typedef mx_code (*mx_entries_fn)(mx_op *op, const void *attrs, int n_in, mx_gentry *entries);
 extern _Atomic(mx_entries_fn) mx_apply_precision;
 

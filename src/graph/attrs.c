@@ -1,4 +1,4 @@
-/* Names and attributes of symbols: what the operator was given and what was noted, as text.
+/* Names and attributes of symbols: the operator's given attributes and the notes, as text.
  *
  * SPDX-License-Identifier: Apache-2.0 */
 #include "graph/attrs.h"
@@ -26,14 +26,14 @@ static bool add(mx_attr_list *list, const char *key, const char *text)
     return false;
 }
 
-/* Texts are written whole, whatever their length. */
+/* Texts are never truncated. */
 static const char *value_text(const mx_field *field, const void *attrs, char *buffer)
 {
     const char *text = field->type == MX_FIELD_STR ? *(char *const *)((const char *)attrs + field->offset) : NULL;
     return text ? text : mx_field_text(field, attrs, buffer);
 }
 
-/* What a user's operator was given besides. */
+/* The options of a user's operator. */
 static bool add_options(mx_attr_list *list, const mx_gnode *node)
 {
     const mx_callee *callee = node->op ? mx_callee_of(node->op, node->attrs) : NULL;
@@ -127,7 +127,7 @@ mx_code mx_symbol_set_attr(mx_symbol *symbol, const char *key, const char *text)
     if (node->op && mx_schema_find(node->op->schema, key))
         return mx_fail(MX_ERR_STATE,
                        "mx_symbol_set_attr: %s is an attribute of the operator %s; it is fixed when the "
-                       "node %s is made",
+                       "node %s is created",
                        key, node->op->name, node->name);
     return mx_note_set(node, mx_notes_key(key), text);
 }
@@ -136,7 +136,7 @@ mx_code mx_symbol_set_attr(mx_symbol *symbol, const char *key, const char *text)
 
 typedef MX_VEC(const char *) texts;
 
-/* "__ctx_group__" is also known as "ctx_group". */
+/* "ctx_group" is an alias of "__ctx_group__". */
 static const char *short_key(const char *key)
 {
     static const char *const names[] = {"ctx_group", "lr_mult", "wd_mult", "force_mirroring", "mirror_stage"};
@@ -151,7 +151,7 @@ static bool add_pair(texts *out, const char *node, const char *key, const char *
     return (!node || mx_vec_push(out, node)) && mx_vec_push(out, key) && mx_vec_push(out, text);
 }
 
-/* key, text, ... (with `deep`: node, key, text ...); the texts live in `attrs`. */
+/* key, text, ... (with `deep`: node, key, text ...); the texts belong to `attrs`. */
 static bool list_node(const mx_gnode *node, bool deep, mx_attr_list *attrs, texts *out)
 {
     const int64_t begin = attrs->length;

@@ -8,12 +8,12 @@
 #include "graph/node.h"
 
 typedef struct mx_attr_text {
-    const char *key; /* lives as long as the node */
+    const char *key; /* valid as long as the node */
     char *text;      /* owned */
 } mx_attr_text;
 typedef MX_VEC(mx_attr_text) mx_attr_list;
 
-/* Appends what the operator was given and what was noted, sorted by key; false: no memory. */
+/* Appends the given attributes and the notes, sorted by key; false: out of memory. */
 bool mx_node_attrs(const mx_gnode *node, mx_attr_list *list);
 void mx_node_attrs_free(mx_attr_list *list);
 

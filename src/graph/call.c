@@ -23,8 +23,9 @@ mx_code mx_entry_for(mx_array *x, mx_gentry *entry)
         return MX_OK;
     }
     if (!x->storage)
-        return mx_fail(MX_ERR_STATE, "an array that only has a shape cannot meet a symbolic one");
-    const char *waiting = mx_names_next(NULL); /* that name is for the operator */
+        return mx_fail(MX_ERR_STATE,
+                       "an abstract array (a shape without elements) cannot be combined with a symbolic one");
+    const char *waiting = mx_names_next(NULL); /* that name is meant for the operator */
     char *name = mx_names_make(NULL, "_constant");
     mx_names_next(waiting);
     *entry = (mx_gentry){name ? mx_gnode_constant(name, x) : NULL, 0};
@@ -97,7 +98,7 @@ mx_code mx_graph_call(mx_op *op, const void *attrs, int n_in, mx_array *const *i
 
 bool mx_symbolic(const mx_array *x) { return mx_array_ok(x, "mx_symbolic", "x") && mx_is_symbolic(x); }
 
-/* Users write 0 for a size that is not known. */
+/* Users write 0 for an unknown size. */
 static mx_shape_t classic_shape(const mx_dims *dims)
 {
     mx_shape_t shape = mx_shape_of_dims(dims);

@@ -1,4 +1,4 @@
-/* Calls on symbols: the third mood of mx_invoke.  SPDX-License-Identifier: Apache-2.0 */
+/* Calls on symbols: the third mode of mx_invoke.  SPDX-License-Identifier: Apache-2.0 */
 #ifndef MX_GRAPH_CALL_H
 #define MX_GRAPH_CALL_H
 
@@ -6,14 +6,14 @@
 #include "base/vec.h"
 #include "graph/node.h"
 
-/* Makes a node for a call whose arguments were checked; inputs with elements become constants.  out (visible outputs)
+/* Creates a node for a call whose arguments were checked; inputs with elements become constants.  out (visible outputs)
  * receives symbolic arrays that belong to the scope. */
 mx_code mx_graph_call(mx_op *op, const void *attrs, int n_in, mx_array *const *in, int n_out, mx_array **out);
-/* The entry of any array: of a symbolic one its own, of one with elements that of a new constant.  New reference. */
+/* The entry of any array: that of a symbolic array, or a new constant for one with elements.  New reference. */
 mx_code mx_entry_for(mx_array *x, mx_gentry *entry);
 
-/* A call has made a node.  While mx_thread.draws is set, nodes that draw random numbers are appended to it, retained, in
- * the order of their making: numbers are drawn in an imperative run even where nobody uses them. */
+/* Called after a call has created a node.  While mx_thread.draws is set, nodes that draw random numbers are appended to
+ * it, retained, in creation order: an imperative run draws numbers even if they are not used. */
 mx_code mx_graph_note_draw(mx_gnode *node);
 
 #endif

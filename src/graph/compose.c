@@ -1,6 +1,6 @@
 /* Composition: a symbol on other inputs.
  *
- * Nodes are immutable, so those that depend on a replaced variable are made anew, in order; the others are shared.
+ * Nodes are immutable, so those that depend on a replaced variable are rebuilt, in order; the others are shared.
  *
  * SPDX-License-Identifier: Apache-2.0 */
 #include "graph/rewrite.h"
@@ -18,7 +18,7 @@ static mx_gentry entry_now(const mx_gentry *now, int64_t entry)
     return entry < 0 ? (mx_gentry){NULL, 0} : now[entry];
 }
 
-/* Makes node i anew if one of its inputs changed. */
+/* Rebuilds node i if one of its inputs changed. */
 static mx_code rebuild_node(const mx_graph *graph, mx_gentry *now, int64_t i)
 {
     mx_gnode *node = graph->nodes[i];
@@ -83,7 +83,7 @@ typedef struct composition {
     const bool *is_aux;
     int *used;        /* (count) times */
     int64_t position; /* of the next argument */
-    const char *name; /* of the node on top; NULL: as it is */
+    const char *name; /* of the node on top; NULL: unchanged */
 } composition;
 
 static bool replace_variable(const mx_graph *graph, int64_t i, void *user, mx_gentry *other)
@@ -133,7 +133,7 @@ static mx_code check_used(const composition *c)
     return MX_OK;
 }
 
-/* The composed symbol's own node gets the name that was asked for. */
+/* The composed symbol's own node gets the requested name. */
 static mx_code rename_top(mx_gentry *results, int64_t n, const char *name)
 {
     mx_gnode *top = results[0].node;

@@ -1,6 +1,6 @@
-/* The register of users' operators, and their uses in graphs (see gluon/custom.h).
+/* The registry of users' operators, and their uses in graphs (see gluon/custom.h).
  *
- * Classes live as long as the process, as the names of operators do: nodes of graphs point to them.
+ * Classes are never freed, like the names of operators: nodes of graphs point to them.
  *
  * SPDX-License-Identifier: Apache-2.0 */
 #include "graph/custom.h"
@@ -32,7 +32,7 @@ mx_code mx_custom_register(const mx_custom_class *custom)
     *copy = *custom;
     copy->op_type = name;
     pthread_mutex_lock(&lock);
-    const bool ok = mx_dict_set(&classes, name, copy); /* an older one of this name may be in use: it stays */
+    const bool ok = mx_dict_set(&classes, name, copy); /* an older one of this name may be in use: not freed */
     pthread_mutex_unlock(&lock);
     if (!ok)
         mx_free(copy, sizeof *copy);
@@ -116,7 +116,7 @@ static mx_code fill(mx_custom_use *use, int n, const char *const *keys, const ch
         return ask_names(use);
     return mx_has_error()
                ? mx_error_code()
-               : mx_fail(MX_ERR_CALLBACK, "Custom '%s': its properties could not be made", use->custom->op_type);
+               : mx_fail(MX_ERR_CALLBACK, "Custom '%s': its properties could not be created", use->custom->op_type);
 }
 
 bool mx_op_is_custom(const mx_op *op) { return !strcmp(op->name, "Custom"); }
@@ -140,7 +140,7 @@ mx_callee *mx_custom_callee(const char *op_type, int n, const char *const *keys,
 
 /* ---- inference --------------------------------------------------------------------------------------------------- */
 
-/* Users write 0 for a size that is not known. */
+/* Users write 0 for an unknown size. */
 static mx_dims to_user(const mx_shape_t *shape)
 {
     mx_dims dims = mx_dims_of_shape(shape);

@@ -1,10 +1,10 @@
-/* Cutting a subgraph out of the graph that it was written in (see subgraph.h).
+/* Cutting a subgraph out of the graph around it (see subgraph.h).
  *
  *     outside    w --- exp ----+             w --- exp ----------+
  *     mark  - - - - - - - - - -|- - -                            |
  *     inside     x_t --- mul --+      =>     node _foreach (data, ..., exp)     subgraph: mul(x_t, "exp_output")
  *
- * The nodes inside are made anew, in the order of their creation, so that random numbers keep their order.
+ * The nodes inside are rebuilt in the order of their creation, so that random numbers keep their order.
  *
  * SPDX-License-Identifier: Apache-2.0 */
 #include <string.h>
@@ -16,9 +16,9 @@
 
 typedef struct cut {
     mx_cutting *what;
-    mx_graph graph; /* of the results, with all that stands outside */
+    mx_graph graph; /* of the results, with everything outside */
     int64_t *order; /* (n) by creation */
-    mx_gentry *now; /* (entries) what stands for an entry inside; retained; node NULL: not needed so far */
+    mx_gentry *now; /* (entries) the entry inside that replaces it; retained; node NULL: not needed so far */
 } cut;
 
 static int placeholder_of(const mx_cutting *what, const mx_gnode *node)
@@ -38,7 +38,7 @@ static mx_code copy_notes(mx_gnode *to, const mx_gnode *from)
     return MX_OK;
 }
 
-/* The variable inside that stands for a value from outside: parameters and the like are themselves. */
+/* The variable inside that represents a value from outside; parameters and the like represent themselves. */
 static mx_code take(cut *c, int64_t i, int64_t entry)
 {
     mx_gnode *node = c->graph.nodes[i], *made = NULL;
@@ -64,7 +64,7 @@ static mx_code take(cut *c, int64_t i, int64_t entry)
 
 static bool is_inside(const cut *c, const mx_gnode *node) { return node->op && node->sequence > c->what->mark; }
 
-/* What stands for an entry inside; not retained. */
+/* The entry inside that replaces an entry; not retained. */
 static mx_code entry_now(cut *c, int64_t entry, mx_gentry *now)
 {
     *now = (mx_gentry){0};
@@ -130,7 +130,7 @@ static mx_code find_results(cut *c, mx_gentry *results)
 
 /* ---- inputs ------------------------------------------------------------------------------------------------------ */
 
-/* The entry outside that a variable of the subgraph stands for. */
+/* The entry outside that a variable of the subgraph represents. */
 static void find_outside(const cut *c, const mx_gnode *variable, int j)
 {
     const mx_graph *g = &c->graph;
@@ -163,7 +163,7 @@ static mx_code find_inputs(const cut *c)
     return code;
 }
 
-/* ---- the whole --------------------------------------------------------------------------------------------------- */
+/* ---- the subgraph ------------------------------------------------------------------------------------------------ */
 
 static mx_code run(cut *c)
 {

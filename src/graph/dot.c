@@ -1,7 +1,7 @@
-/* The writer of DOT: mx_symbol_dot, mx.viz.plot_network and `gluon plot` draw with it.
+/* The DOT writer, used by mx_symbol_dot, mx.viz.plot_network and `gluon plot`.
  *
  *     node -> a box: its operator's colour (mx_op.look), the attributes that matter (mx_op.shows), its name
- *     input -> an arrow with the shape that flows; the first inputs of nodes make the straight lines
+ *     input -> an arrow with the value's shape; the arrows of first inputs are drawn straightest
  *
  * SPDX-License-Identifier: Apache-2.0 */
 #include "graph/dot.h"
@@ -58,7 +58,7 @@ static void add_value(mx_text *text, const char *value)
             mx_text_add_char(text, *p);
 }
 
-/* ---- what stands in a box ---------------------------------------------------------------------------------------- */
+/* ---- labels of boxes --------------------------------------------------------------------------------------------- */
 
 /* "3x3/2x2": a window and, unless it moves by single steps, its stride; one attribute if there is no second name */
 static void add_pair(mx_text *text, const mx_gnode *node, const char *first, const char *second)
@@ -98,7 +98,7 @@ static void add_shown(mx_text *text, const mx_gnode *node)
 /* The operator without the underscores that hide it: "_plus_scalar" -> "plus_scalar". */
 static void add_operator(mx_text *text, const mx_op *op) { add_escaped(text, op->name + strspn(op->name, "_")); }
 
-/* Of a drawing from the outputs up: two short lines. */
+/* In an upward drawing: two short lines. */
 static void add_short_label(mx_text *text, const mx_gnode *node)
 {
     if (node->op->shows) {
@@ -133,7 +133,7 @@ static void add_label(mx_text *text, const mx_gnode *node, bool brief)
 
 /* ---- boxes and arrows -------------------------------------------------------------------------------------------- */
 
-/* Drawings that go up call boxes by the nodes' names, so that users can refer to them. */
+/* Upward drawings name boxes after the nodes, so that users can refer to them. */
 static void add_id(mx_text *text, const mx_dot *how, const mx_graph *graph, int64_t i)
 {
     if (how->upward)
@@ -167,7 +167,7 @@ static void add_shape(mx_text *text, const mx_shape_t *shape, bool without_batch
         mx_text_print(text, "%s%lld", k > 1 ? "x" : "", (long long)shape->dim[k]);
 }
 
-/* An arrow's attributes: the shape that flows, and how straight it should be. */
+/* An arrow's attributes: the value's shape, and how straight it should be. */
 static void end_arrow(mx_text *text, const mx_dot *how, int64_t entry, bool straight)
 {
     mx_text_add(text, how->upward ? " [label=\"" : " [label=\" ");
@@ -239,14 +239,14 @@ static mx_code find_shapes(const mx_symbol *symbol, const mx_graph *graph, const
         return mx_fail(MX_ERR_SHAPE, "mx_symbol_draw: the shapes of the graph do not follow from those given");
     for (int64_t k = 0, i = 0; k < all->n; k++) {
         while (i < graph->n && graph->nodes[i] != all->outputs[k].node)
-            i++; /* internals stand in the order of the graph */
+            i++; /* internals are in the order of the graph */
         if (i < graph->n)
             shape[graph->row[i] + all->outputs[k].output] = mx_shape_of_dims(&found->outputs[k]);
     }
     return MX_OK;
 }
 
-/* What the nodes have known since they were made. */
+/* What the nodes inferred at their creation. */
 static void take_own_shapes(const mx_graph *graph, mx_shape_t *shape)
 {
     for (int64_t i = 0; i < graph->n; i++)
@@ -305,6 +305,6 @@ const char *mx_symbol_dot(const mx_symbol *symbol) { return draw_symbol(symbol, 
 
 const char *mx_symbol_draw(const mx_symbol *symbol, const struct mx_symbol_drawing *drawing)
 {
-    static const struct mx_symbol_drawing plain = {0};
-    return draw_symbol(symbol, drawing ? drawing : &plain, "mx_symbol_draw");
+    static const struct mx_symbol_drawing defaults = {0};
+    return draw_symbol(symbol, drawing ? drawing : &defaults, "mx_symbol_draw");
 }

@@ -7,7 +7,7 @@
 typedef struct mx_dot {
     const char *title;       /* of the digraph; NULL: none */
     const char *boxes;       /* more attributes of the boxes as DOT text, `shape="oval"`; NULL: none */
-    const mx_shape_t *shape; /* (entries) what the arrows show, where it is known */
+    const mx_shape_t *shape; /* (entries) shapes on the arrows, where known */
     const bool *hidden;      /* (nodes) left out; NULL: none */
     bool
         upward; /* outputs at the bottom, arrows against the flow, the batch left out of shapes; else inputs at the top */

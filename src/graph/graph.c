@@ -1,7 +1,7 @@
 /* Graphs: the nodes that some outputs need, in order (see node.h).
  *
- * The walk is depth first with a stack of its own; a node is emitted when all its inputs were.  Which nodes were seen
- * stands in a hash table beside the nodes, not in them, so that threads may walk one graph at the same time.
+ * The walk is depth first with an explicit stack; a node is emitted after all its inputs.  Visited nodes are
+ * in a hash table beside the nodes, not marked in them, so that several threads can walk one graph at the same time.
  *
  * SPDX-License-Identifier: Apache-2.0 */
 #include <string.h>
@@ -46,7 +46,7 @@ static bool grow(node_table *table)
     return true;
 }
 
-/* The place of a node, made if it is new (then *fresh); NULL: no memory. */
+/* The place of a node, added if it is new (then *fresh); NULL: out of memory. */
 static place *enter(node_table *table, const mx_gnode *node, bool *fresh)
 {
     if (2 * (table->used + 1) > table->size && !grow(table))
@@ -64,7 +64,7 @@ static place *enter(node_table *table, const mx_gnode *node, bool *fresh)
 
 typedef struct step {
     mx_gnode *node;
-    int next; /* input to look at */
+    int next; /* next input to visit */
 } step;
 
 typedef struct walk {

@@ -1,7 +1,7 @@
-/* Inference over a whole graph: sweeps forwards and backwards over the nodes until nothing new is learned.
+/* Inference over a whole graph: sweeps forwards and backwards over the nodes until nothing changes.
  *
  * Knowledge only grows, so this ends; information that flows one way along a chain of any length needs one sweep.  A
- * node whose entries are all known and agree is not asked again.
+ * node whose entries are all known and agree is not visited again.
  *
  * SPDX-License-Identifier: Apache-2.0 */
 #include "graph/infer.h"
@@ -17,7 +17,7 @@ typedef struct inference {
     mx_shape_t *shape; /* per entry */
     int *type;
     bool *done;           /* per node: all known and checked */
-    mx_shape_t *in, *out; /* of the node at hand: room for the largest */
+    mx_shape_t *in, *out; /* of the current node: room for the largest */
     int *in_type, *out_type;
     bool changed;
 } inference;
@@ -81,7 +81,7 @@ static mx_code store(inference *v, int64_t i)
     return MX_OK;
 }
 
-/* The message says which variables or outputs the inputs are: the operator only knows its own names for them. */
+/* The message names the variables or outputs that are the inputs: the operator only has its own names for them. */
 static void name_inputs(const inference *v, int64_t i)
 {
     const mx_gnode *node = v->graph->nodes[i];
@@ -138,8 +138,8 @@ static mx_code sweep(inference *v)
     return MX_OK;
 }
 
-/* Arrays made from nothing leave sizes open (graph/open.h); what no use of them has said by now is 0.  Whether there
- * were any. */
+/* Operators without inputs may leave sizes open (graph/open.h); those that no use has determined by now are 0.  Returns
+ * whether there were any. */
 static bool empty_sources(inference *v)
 {
     bool any = false;
@@ -163,7 +163,7 @@ void mx_graph_infer_start(const mx_graph *graph, mx_shape_t *shape, int *type)
     }
 }
 
-/* What a variable knows of itself counts where the caller said nothing. */
+/* A variable's own shape and type are used where the caller gave none. */
 static void use_variables(const mx_graph *graph, mx_shape_t *shape, int *type)
 {
     for (int64_t i = 0; i < graph->n; i++) {

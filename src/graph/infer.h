@@ -5,10 +5,10 @@
 #include "graph/node.h"
 
 /* shape, type: (row[n]) per entry; what is known on entry (shapes of the variables, say) and, on return, all that
- * follows from it in both directions.  Variables' own knowledge (out_shape, out_type) counts where the caller said
- * nothing.  What stays unknown is no error; a contradiction is one that names node, operator, input and both shapes. */
+ * follows from it in both directions.  Variables' own shapes and types (out_shape, out_type) are used where the caller
+ * gave none.  Unknown results are not an error; a contradiction is: it names node, operator, input and both shapes. */
 mx_code mx_graph_infer(const mx_graph *graph, mx_shape_t *shape, int *type);
-/* All entries unknown: what to start from. */
+/* Sets all entries to unknown, the initial state. */
 void mx_graph_infer_start(const mx_graph *graph, mx_shape_t *shape, int *type);
 
 #endif

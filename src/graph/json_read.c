@@ -1,13 +1,13 @@
 /* Symbols from JSON of any classic version.
  *
- * The text is parsed strictly (base/json.h: depth and memory are bounded by its size); then nodes are made in file
+ * The text is parsed strictly (base/json.h: depth and memory are bounded by its size); then nodes are created in file
  * order, each from nodes before it, so there can be no cycle.  Every id, output number and attribute is checked;
  * messages name the node, the line and (from mx_symbol_load) the file.  Subgraphs of a node are read in the same way.
  *
- * What older versions wrote differently is brought up to date while reading:
- *     attributes stood under "attr" and "param"
+ * Differences of older versions are upgraded while reading:
+ *     attributes were under "attr" and "param"
  *     lr_mult, ctx_group ... had no underscores; weight_lr_mult on an operator belongs to its input   (before 1.0)
- *     auxiliary states were no inputs                                                                (before 0.9)
+ *     auxiliary states were not inputs                                                               (before 0.9)
  *     axis=-1 of argmax and argmin meant "all"                                                       (before 0.9.5)
  *
  * SPDX-License-Identifier: Apache-2.0 */
@@ -29,14 +29,14 @@
 
 typedef struct reading {
     const mx_json *nodes; /* the array */
-    mx_gnode **made;      /* (count of nodes) retained */
-    int64_t count;        /* made so far */
+    mx_gnode **made;      /* (count of nodes) created so far, retained */
+    int64_t count;        /* number of them */
     int64_t version;      /* major * 10000 + minor * 100 + patch */
 } reading;
 
 typedef MX_VEC(const char *) texts;
 
-/* A node while it is read. */
+/* A node being read. */
 typedef struct draft {
     const mx_json *json;
     const char *name, *type;
@@ -44,11 +44,11 @@ typedef struct draft {
     void *attrs; /* typed; owned */
     uint64_t given;
     mx_dict notes;      /* texts of the JSON, not owned */
-    mx_gentry *entries; /* (room) references held by `reading` or, for made-up variables, by `extra` */
+    mx_gentry *entries; /* (room) references held by `reading` or, for added variables, by `extra` */
     int n_in, room;
-    mx_pointers extra;   /* variables made for inputs that old files leave out; retained */
-    texts keys, options; /* what a user's operator is given; texts of the JSON, not owned */
-    mx_callee *callee;   /* subgraphs, or what a user's operator is; retained, and in attrs */
+    mx_pointers extra;   /* variables added for inputs that old files omit; retained */
+    texts keys, options; /* options of a user's operator; texts of the JSON, not owned */
+    mx_callee *callee;   /* subgraphs or a user's operator; retained, and in attrs */
 } draft;
 
 static mx_symbol *read_graph(const mx_json *root, int64_t version);
@@ -64,13 +64,12 @@ static mx_code read_entry(const reading *r, const mx_json *json, const char *who
     if (!mx_json_int(mx_json_at(json, 0), &id) || !mx_json_int(mx_json_at(json, 1), &output))
         return mx_error_code();
     if (id < 0 || id >= r->count)
-        return mx_json_fail(json,
-                            "%s: input node %lld does not stand before it (%lld nodes do): out of range or a cycle",
+        return mx_json_fail(json, "%s: input node %lld does not precede it (%lld nodes do): out of range or a cycle",
                             who, (long long)id, (long long)r->count),
                mx_error_code();
     mx_gnode *node = r->made[id];
     if (output < 0 || output >= node->n_out)
-        return mx_json_fail(json, "%s: node %lld (%s) has %d outputs, number %lld was asked for", who, (long long)id,
+        return mx_json_fail(json, "%s: node %lld (%s) has %d outputs, number %lld was requested", who, (long long)id,
                             node->name, node->n_out, (long long)output),
                mx_error_code();
     *entry = (mx_gentry){node, (uint32_t)output};
@@ -148,7 +147,7 @@ static mx_code read_attributes(const reading *r, draft *d)
 
 /* ---- inputs ---------------------------------------------------------------------------------------------------- */
 
-/* Files leave absent optional inputs out: those that an attribute switches off are stepped over. */
+/* Files omit missing optional inputs: those that an attribute switches off are skipped. */
 static mx_code read_inputs(const reading *r, draft *d)
 {
     const mx_json *list = mx_json_member(d->json, "inputs", MX_JSON_ARRAY);
@@ -189,8 +188,8 @@ static mx_code add_missing(const reading *r, draft *d)
     for (; present < needed && d->n_in < d->room; present++, d->n_in++) {
         mx_op_input_name(d->op, d->n_in, input);
         if (r->version >= 900 || !(d->op->mutates >> d->n_in & 1))
-            return mx_json_fail(d->json, "node %s (%s): input %s is missing (%d of %d are there)", d->name, d->type,
-                                input, present, needed),
+            return mx_json_fail(d->json, "node %s (%s): input %s is missing (only %d of %d are given)", d->name,
+                                d->type, input, present, needed),
                    mx_error_code();
         mx_text text = {0};
         mx_text_print(&text, "%s_%s", d->name, input);
@@ -203,7 +202,7 @@ static mx_code add_missing(const reading *r, draft *d)
     return MX_OK;
 }
 
-/* ---- what operators call ----------------------------------------------------------------------------------------- */
+/* ---- subgraphs and users' operators --------------------------------------------------------------------------- */
 
 static mx_callee *read_subgraphs(const reading *r, const draft *d)
 {
@@ -226,7 +225,7 @@ static mx_callee *read_subgraphs(const reading *r, const draft *d)
     return control ? &control->callee : NULL;
 }
 
-/* The object goes to the last field of the attributes (op/control.h). */
+/* Stores the object in the last field of the attributes (op/control.h). */
 static mx_code read_callee(const reading *r, draft *d)
 {
     if (!d->op || !mx_op_calls(d->op))
@@ -234,7 +233,7 @@ static mx_code read_callee(const reading *r, draft *d)
     const mx_field *last = &d->op->schema->fields[d->op->schema->count - 1];
     const bool control = mx_control_kind_of(d->op) != MX_CONTROL_KINDS;
     if (!control && !mx_op_is_custom(d->op))
-        return mx_json_fail(d->json, "node %s: %s is no operator for files", d->name, d->type), mx_error_code();
+        return mx_json_fail(d->json, "node %s: %s is not an operator for files", d->name, d->type), mx_error_code();
     d->callee = control
                     ? read_subgraphs(r, d)
                     : mx_custom_callee(mx_custom_type(d->attrs), (int)d->keys.length, d->keys.items, d->options.items);
@@ -244,7 +243,7 @@ static mx_code read_callee(const reading *r, draft *d)
 
 /* ---- nodes ----------------------------------------------------------------------------------------------------- */
 
-/* Shape and type of a variable stand in its notes. */
+/* Shape and type of a variable are in its notes. */
 static mx_code read_variable(const draft *d, mx_gnode **made)
 {
     mx_field shape_field = {"__shape__", MX_FIELD_DIMS, 0, NULL, "", ""};
@@ -348,7 +347,7 @@ static mx_code read_node(reading *r, const mx_json *json)
     return code;
 }
 
-/* ---- the whole ------------------------------------------------------------------------------------------------- */
+/* ---- the document ---------------------------------------------------------------------------------------------- */
 
 static int64_t read_version(const mx_json *root)
 {

@@ -3,8 +3,8 @@
  *     {"nodes": [{"op": "null", "name": "data", "inputs": []}, ...], "arg_nodes": [...], "node_row_ptr": [...],
  *      "heads": [[id, output, version]], "attrs": {"mxnet_version": ["int", 10901]}}
  *
- * Nodes stand in post-order.  The version of an edge counts the writers of its variable so far, the reader included
- * when it writes.  Casts that automatic mixed precision put in are left out, unless they are asked for.  A node
+ * Nodes are in post-order.  The version of an edge counts the writers of its variable so far, including the reader
+ * if it writes.  Casts inserted by automatic mixed precision are omitted unless requested.  A node
  * that owns subgraphs has them, written in the same way, under "subgraphs".
  *
  * SPDX-License-Identifier: Apache-2.0 */
@@ -19,12 +19,12 @@
 #include "graph/subgraph.h"
 #include "graph/symbol.h"
 
-#define FORMAT_VERSION 10901 /* 1.9.1: what the spelling below is */
+#define FORMAT_VERSION 10901 /* 1.9.1: the version of the format below */
 
 typedef struct writing {
     const mx_graph *graph;
     mx_text *out;
-    int64_t *number;  /* (n) id in the file; -1: left out */
+    int64_t *number;  /* (n) id in the file; -1: omitted */
     int64_t *written; /* (n) writers of a variable so far */
     int64_t count;    /* nodes in the file */
     int depth;        /* of the subgraph; 0: the symbol itself */
@@ -33,20 +33,20 @@ typedef struct writing {
 
 static bool write_graph(const mx_graph *graph, mx_text *out, int depth, bool casts);
 
-/* Begins a line `columns` spaces in. */
+/* Starts a line indented by `columns` spaces. */
 static void indent(const writing *w, int columns)
 {
     mx_text_print(w->out, "\n%*s", columns + 8 * (w->depth < 16 ? w->depth : 16), "");
 }
 
-/* ---- what goes into the file ----------------------------------------------------------------------------------- */
+/* ---- nodes of the file ----------------------------------------------------------------------------------------- */
 
 static bool left_out(const writing *w, const mx_gnode *node)
 {
     return !w->casts && node->op && (!strcmp(node->op->name, "amp_cast") || !strcmp(node->op->name, "amp_multicast"));
 }
 
-/* The entry itself, or what stands behind the casts that are left out. */
+/* The entry itself, or the one before the omitted casts. */
 static int64_t behind_casts(const writing *w, int64_t entry)
 {
     const mx_graph *g = w->graph;
@@ -58,7 +58,7 @@ static int64_t behind_casts(const writing *w, int64_t entry)
     }
 }
 
-/* Operators of our own that classic files know under another name. */
+/* Our operators that have another name in classic files. */
 static const char *file_name(const mx_op *op)
 {
     static const char *const names[][2] = {{"_reshape_to", "Reshape"}, {"_broadcast_to", "broadcast_to"}};
@@ -174,8 +174,8 @@ static bool write_nodes(writing *w)
     return true;
 }
 
-/* How many outputs a node has in classic MXNet: files count hidden ones, too.  What a call recorded is an output of
- * ours alone. */
+/* How many outputs a node has in classic MXNet: files count hidden ones, too.  The record of a call is an output only
+ * here. */
 static int outputs_in_file(const mx_gnode *node)
 {
     char value[MX_VALUE_TEXT] = "";
@@ -183,7 +183,7 @@ static int outputs_in_file(const mx_gnode *node)
         return node->n_out;
     if (mx_op_calls(node->op))
         return node->n_visible;
-    if (!strcmp(node->op->name, "RNN")) /* what training keeps is no output there */
+    if (!strcmp(node->op->name, "RNN")) /* what training saves is not an output there */
         return node->n_out - 1;
     if (!strcmp(node->op->name, "SpatialTransformer"))
         return 3;
@@ -234,7 +234,7 @@ static void write_results(writing *w)
     mx_text_add(w->out, "}");
 }
 
-/* ---- the whole ------------------------------------------------------------------------------------------------- */
+/* ---- the document ---------------------------------------------------------------------------------------------- */
 
 static bool write_graph(const mx_graph *graph, mx_text *out, int depth, bool casts)
 {

@@ -11,7 +11,7 @@
 #include "base/thread.h"
 #include "gluon/symbol.h"
 
-/* A thread that ends gives its counters back. */
+/* Frees the counters of a thread that ends. */
 static pthread_key_t exit_key;
 static pthread_once_t once = PTHREAD_ONCE_INIT;
 

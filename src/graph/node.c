@@ -1,4 +1,4 @@
-/* Making graph nodes, and the symbolic arrays that stand for their outputs (see node.h).
+/* Creating graph nodes, and the symbolic arrays of their outputs (see node.h).
  *
  * A node is one allocation: the struct, its inputs, shapes and types of its outputs, its attributes.
  *
@@ -92,7 +92,7 @@ mx_gnode *mx_gnode_constant(const char *name, mx_array *value)
 /* ---- operators ------------------------------------------------------------------------------------------------- */
 
 /* The fields that a file must name: those without a default and those that differ from it.  A scalar is always named:
- * older readers want it. */
+ * older readers require it. */
 static uint64_t fields_to_name(const mx_op *op, const void *attrs)
 {
     uint64_t given = 0;
@@ -107,7 +107,7 @@ static uint64_t fields_to_name(const mx_op *op, const void *attrs)
     return given;
 }
 
-/* An operator on a list says how many there are. */
+/* An operator on a list stores the number of inputs. */
 static void note_count(mx_gnode *node)
 {
     const mx_field *f = mx_schema_find(node->op->schema, "num_args");
@@ -130,7 +130,7 @@ static mx_code check_entries(const struct mx_gnode_args *args)
     return MX_OK;
 }
 
-/* Operators see all declared inputs while inferring: those left off at the end are unknown. */
+/* Operators see all declared inputs while inferring: those omitted at the end are unknown. */
 static mx_code infer_outputs(mx_gnode *node)
 {
     const mx_op *op = node->op;
@@ -164,7 +164,7 @@ mx_gnode *mx_gnode_make(const struct mx_gnode_args *args)
         n_in--;
     const int n_out = mx_op_count_out(op, attrs);
     if (n_out < 0 || n_out > MX_MAX_OUTPUTS)
-        return mx_fail_null(MX_ERR_ARGUMENT, "%s (%s): makes %d outputs, at most %d are possible", args->name, op->name,
+        return mx_fail_null(MX_ERR_ARGUMENT, "%s (%s): has %d outputs, at most %d are possible", args->name, op->name,
                             n_out, MX_MAX_OUTPUTS);
     const size_t attr_bytes = op->schema ? op->schema->size : 0;
     mx_gnode *node = check_entries(args) ? NULL : new_node(args->name, n_in, n_out, attr_bytes);
@@ -260,7 +260,7 @@ mx_array *mx_array_symbolic(mx_gnode *node, uint32_t output)
 {
     const mx_shape_t *shape = &node->out_shape[output];
     const int type = node->out_type[output];
-    /* An array needs a valid type for a known size; the array itself may say that it is unknown. */
+    /* A known size needs a valid type; the array's dtype can then be set to unknown. */
     mx_array *x = mx_array_abstract(mx_dtype_valid(type) ? shape : &MX_UNKNOWN_SHAPE,
                                     mx_dtype_valid(type) ? (mx_dtype)type : MX_FLOAT32, node->context);
     if (!x)

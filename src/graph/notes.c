@@ -1,4 +1,4 @@
-/* Attribute scopes: notes that every node made inside gets (see names.h).  SPDX-License-Identifier: Apache-2.0 */
+/* Attribute scopes: notes that every node created inside gets (see names.h).  SPDX-License-Identifier: Apache-2.0 */
 #include <pthread.h>
 #include <string.h>
 

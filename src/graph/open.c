@@ -1,4 +1,4 @@
-/* Sizes that are left open (see open.h).  SPDX-License-Identifier: Apache-2.0 */
+/* Open sizes (see open.h).  SPDX-License-Identifier: Apache-2.0 */
 #include "graph/open.h"
 
 #include <string.h>

@@ -1,5 +1,5 @@
-/* Sizes that are left open: an array made from nothing with 0 in its shape, zeros(shape=(2, 0)), gets in a graph the
- * size that its uses want.  So states of recurrent cells are written before the batch is known.
+/* Open sizes: in a graph, an array without inputs and with 0 in its shape, zeros(shape=(2, 0)), gets the size that its
+ * uses need.  This lets states of recurrent cells be written before the batch size is known.
  *
  * SPDX-License-Identifier: Apache-2.0 */
 #ifndef MX_GRAPH_OPEN_H

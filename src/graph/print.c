@@ -1,4 +1,4 @@
-/* Symbols as text for people: a short name, every node, a drawing.  SPDX-License-Identifier: Apache-2.0 */
+/* Symbols as readable text: a short name, every node, a drawing.  SPDX-License-Identifier: Apache-2.0 */
 #include <string.h>
 
 #include "base/error.h"

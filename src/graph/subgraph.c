@@ -1,6 +1,6 @@
-/* Control objects: made from attributes and subgraphs, with everything checked (see subgraph.h).
+/* Control objects: created from attributes and subgraphs, with all checks (see subgraph.h).
  *
- * The attributes of classic files say by numbers which input of a subgraph is which input of the node:
+ * The attributes of classic files map inputs of a subgraph to inputs of the node by number:
  *
  *     _foreach      in_data_locs, in_state_locs, remain_locs: inputs of the body, for the node's inputs in that order
  *     _while_loop   cond_input_locs, func_input_locs: inputs of the node; func_var_locs: inputs of the step
@@ -21,7 +21,7 @@
 
 typedef MX_VEC(int) numbers;
 
-#define DEEPEST 5 /* subgraphs inside each other: inference visits the innermost once per visit of all around it */
+#define DEEPEST 5 /* nested subgraphs: inference visits the innermost once per visit of all around it */
 
 static void free_plans(mx_part_plans *plans)
 {
@@ -100,8 +100,8 @@ static mx_code check_depth(mx_control *c, const char *who)
         }
     return c->depth <= DEEPEST ? MX_OK
                                : mx_fail(MX_ERR_UNSUPPORTED,
-                                         "%s: loops and conditions stand %d deep inside each "
-                                         "other, at most %d are possible",
+                                         "%s: loops and conditions are nested %d deep, "
+                                         "at most %d levels are possible",
                                          who, c->depth, DEEPEST);
 }
 
@@ -124,7 +124,7 @@ static mx_code read_numbers(const char *who, const char *attribute, const char *
         const long long value = strtoll(p, &end, 10);
         ok = end != p;
         if (ok && (value < 0 || value >= limit))
-            return mx_fail(MX_ERR_ATTRIBUTE, "%s: %s names input %lld, there are %d", who, attribute, value, limit);
+            return mx_fail(MX_ERR_ATTRIBUTE, "%s: %s names input %lld, but there are %d", who, attribute, value, limit);
         if (ok && !mx_vec_push(list, (int)value))
             return MX_ERR_MEMORY;
         for (p = end; isspace((unsigned char)*p) || *p == 'L';)
@@ -148,7 +148,7 @@ static mx_code place(mx_subgraph *part, const char *who, const char *attribute, 
     for (int64_t k = 0; k < list->length; k++) {
         const int j = list->items[k];
         if (j >= part->n_in)
-            return mx_fail(MX_ERR_ATTRIBUTE, "%s: %s names input %d of the subgraph, it has %d", who, attribute, j,
+            return mx_fail(MX_ERR_ATTRIBUTE, "%s: %s names input %d of the subgraph, but it has %d", who, attribute, j,
                            part->n_in);
         if (part->from[j] >= 0)
             return mx_fail(MX_ERR_ATTRIBUTE, "%s: %s names input %d of the subgraph again", who, attribute, j);
@@ -234,7 +234,8 @@ static mx_code fill_while_loop(mx_control *c, const mx_while_loop_attrs *a, cons
         c->state[i] = step->from[vars.items[i]];
         for (int k = 0; k < i && !code; k++)
             if (c->state[k] == c->state[i])
-                code = mx_fail(MX_ERR_ATTRIBUTE, "%s: func_var_locs: variables %d and %d are one input", who, k, i);
+                code =
+                    mx_fail(MX_ERR_ATTRIBUTE, "%s: func_var_locs: variables %d and %d are the same input", who, k, i);
     }
     mx_vec_free(&vars);
     return code;
@@ -251,7 +252,7 @@ static mx_code fill_cond(mx_control *c, const mx_cond_attrs *a, const char *who)
     return code ? code : check_results(c, who, 2, a->num_outputs);
 }
 
-/* ---- the whole --------------------------------------------------------------------------------------------------- */
+/* ---- the control object ------------------------------------------------------------------------------------------- */
 
 static mx_code fill(mx_control *c, const void *attrs, const char *who, mx_symbol *const *parts)
 {
@@ -275,7 +276,7 @@ mx_control *mx_control_new(const mx_op *op, const void *attrs, const char *who, 
 {
     const mx_control_kind kind = mx_control_kind_of(op);
     if (kind == MX_CONTROL_KINDS || n_parts != mx_control_parts(kind))
-        return mx_fail_null(MX_ERR_ATTRIBUTE, "%s: has %d subgraphs, %s wants %d", who, n_parts, op->name,
+        return mx_fail_null(MX_ERR_ATTRIBUTE, "%s: has %d subgraphs, %s needs %d", who, n_parts, op->name,
                             kind == MX_CONTROL_KINDS ? 0 : mx_control_parts(kind));
     if (mx_schema_check(op->schema, attrs, who))
         return NULL;
@@ -291,7 +292,7 @@ mx_control *mx_control_new(const mx_op *op, const void *attrs, const char *who, 
     if (!code)
         return c;
     if (!mx_has_error())
-        mx_fail(MX_ERR_MEMORY, "%s: no memory for its subgraphs", who);
+        mx_fail(MX_ERR_MEMORY, "%s: out of memory for its subgraphs", who);
     mx_release(c);
     return NULL;
 }

@@ -1,11 +1,11 @@
 /* Subgraphs: what _foreach, _while_loop and _cond call.
  *
  *     node _foreach --- attributes --- control object --- part 0: graph of the body
- *        | inputs: data, states, others                      variable j stands for input from[j] of the node
+ *        | inputs: data, states, others                      variable j is input from[j] of the node
  *
  * A subgraph is closed: its variables, in the order in which a walk finds them (the order of argument lists), are its
- * inputs, and every one of them comes from an input of the node.  Values of the graph around that the body uses are
- * therefore inputs of the node, too (graph/cut.c makes it so).
+ * inputs, and each of them comes from an input of the node.  So values of the surrounding graph that the body uses are
+ * inputs of the node, too (graph/cut.c arranges that).
  *
  * A control object is immutable, but for the plans that it collects, and shared by all copies of its node.
  *
@@ -19,11 +19,11 @@
 #include "graph/symbol.h"
 #include "op/control.h"
 
-/* Plans of a subgraph, by what they were made for (exec/control/subgraph_plan.c). */
+/* Plans of a subgraph, by what they were compiled for (exec/control/subgraph_plan.c). */
 #define MX_MOST_PART_PLANS 8
 typedef struct mx_part_plans {
     pthread_mutex_t lock;
-    mx_object *plans[MX_MOST_PART_PLANS]; /* retained; guarded by the lock, as the rest */
+    mx_object *plans[MX_MOST_PART_PLANS]; /* retained; guarded by the lock, like the rest */
     int n, runs;
 } mx_part_plans;
 
@@ -32,7 +32,7 @@ typedef struct mx_subgraph {
     int n_in;
     int64_t *variable;    /* (n_in) number of the node that is input j */
     int64_t *order;       /* (graph.n) nodes by creation: the order of the imperative run */
-    int *from;            /* (n_in) input of the calling node that is given for it */
+    int *from;            /* (n_in) input of the calling node that is passed for it */
     mx_part_plans *plans; /* owned */
 } mx_subgraph;
 
@@ -46,9 +46,9 @@ typedef struct mx_control {
     int n_out_data;         /* outputs that are not states */
     int n_data;             /* _foreach: inputs 0 .. are data */
     int n_states;           /* states, or variables of the loop */
-    int *state;             /* (n_states) input of the node where state i begins */
+    int *state;             /* (n_states) input of the node that is the initial state i */
     int64_t max_iterations; /* of _while_loop */
-    int depth;              /* of the nodes with subgraphs inside each other: 1 without any inside */
+    int depth;              /* nesting depth of nodes with subgraphs: 1 without any inside */
     int n_parts;
     mx_subgraph parts[3]; /* _foreach: body.  _while_loop: condition, step.  _cond: condition, two branches */
 } mx_control;
@@ -68,21 +68,21 @@ static inline const mx_control *mx_control_of(const mx_op *op, const void *attrs
 }
 
 /* The control object of a node with these attributes, n_in inputs and n_parts subgraphs.  Everything is checked: errors
- * name `who`, the attribute and what is wrong with it.  New reference. */
+ * name `who`, the attribute and the problem.  New reference. */
 mx_control *mx_control_new(const mx_op *op, const void *attrs, const char *who, int n_in, int n_parts,
                            mx_symbol *const *parts);
 
-/* ---- making subgraphs (cut.c) ------------------------------------------------------------------------------------ */
-/* Cuts what was made after `mark` out of the graph of the results.  placeholders (n) are variables that stand for
+/* ---- cutting subgraphs (cut.c) ----------------------------------------------------------------------------------- */
+/* Cuts what was created after `mark` out of the graph of the results.  placeholders (n) are variables that represent
  * arguments; they are replaced by variables of the same names without shapes.  Everything else that comes from outside
- * becomes a variable.  Results that are variables or appear twice are copies. */
+ * becomes a variable.  Results that are variables or occur twice are copied. */
 typedef struct mx_cutting {
     uint64_t mark; /* sequence number: younger nodes belong to the subgraph */
     int n_placeholders;
     mx_gnode *const *placeholders;
     int64_t n_results;
     const mx_gentry *results;
-    /* Filled in.  For input j of the subgraph: the placeholder it is, or -1 and the value outside that it is. */
+    /* Results.  Input j of the subgraph is this placeholder, or, if that is -1, this value from outside. */
     mx_symbol *symbol; /* new reference */
     int n_in;
     int *placeholder;   /* (n_in) */

@@ -1,7 +1,7 @@
 /* Shapes and types through subgraphs (see subgraph.h).
  *
- * What is known of the node's inputs goes into the subgraph's variables, inference runs there, and what it found goes
- * back to inputs and outputs: so parameters that only a loop's body uses get their shapes, too.
+ * The known shapes of the node's inputs are passed to the subgraph's variables, inference runs there, and its results
+ * are passed back to inputs and outputs: so parameters that only a loop's body uses get their shapes, too.
  *
  * SPDX-License-Identifier: Apache-2.0 */
 #include <string.h>
@@ -35,8 +35,8 @@ static mx_shape_t row_of(const mx_shape_t *whole)
     return row;
 }
 
-/* Rows of this shape, `length` of them.  plain: rows of numbers are known to be just numbers. */
-static mx_code rows_of(const part_inference *v, const mx_shape_t *row, int64_t length, bool plain, mx_shape_t *whole)
+/* Rows of this shape, `length` of them.  numbers: rows of shape (1,) are known to be single numbers. */
+static mx_code rows_of(const part_inference *v, const mx_shape_t *row, int64_t length, bool numbers, mx_shape_t *whole)
 {
     *whole = MX_UNKNOWN_SHAPE;
     if (row->ndim < 0)
@@ -45,9 +45,9 @@ static mx_code rows_of(const part_inference *v, const mx_shape_t *row, int64_t l
         return mx_op_fail(v->infer->op, MX_ERR_SHAPE,
                           "a step gives %d axes; with the axis of the steps that is more than %d", row->ndim,
                           MX_MAX_NDIM);
-    whole->ndim = plain ? 1 : row->ndim + 1;
+    whole->ndim = numbers ? 1 : row->ndim + 1;
     whole->dim[0] = length;
-    for (int k = 0; k < row->ndim && !plain; k++)
+    for (int k = 0; k < row->ndim && !numbers; k++)
         whole->dim[k + 1] = row->dim[k];
     return MX_OK;
 }
@@ -140,7 +140,7 @@ static mx_code with_part(mx_infer *infer, const mx_control *c, int part, mx_code
 
 /* ---- the three kinds --------------------------------------------------------------------------------------------- */
 
-/* Loops: what a step says of its states is what the next one starts from, so it runs again when that was news. */
+/* Loops: the states of a step are the input of the next one, so inference runs again when they changed. */
 static mx_code infer_steps(part_inference *v)
 {
     const mx_control *c = v->control;
@@ -172,7 +172,7 @@ mx_code mx_control_infer(const mx_callee *callee, mx_infer *infer)
 {
     const mx_control *c = (const mx_control *)(const void *)callee;
     if (infer->n_in != c->n_in || infer->n_out != c->n_out + 1)
-        return mx_op_fail(infer->op, MX_ERR_ARGUMENT, "has %d inputs and %d outputs, its subgraphs want %d and %d",
+        return mx_op_fail(infer->op, MX_ERR_ARGUMENT, "has %d inputs and %d outputs, its subgraphs need %d and %d",
                           infer->n_in, infer->n_out - 1, c->n_in, c->n_out);
     for (int i = 0; i < c->n_data; i++)
         if (!infer->in[i].ndim)

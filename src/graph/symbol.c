@@ -1,4 +1,4 @@
-/* Symbols as lists: making, taking apart, listing (see symbol.h).  SPDX-License-Identifier: Apache-2.0 */
+/* Symbols as lists: creating, splitting, listing (see symbol.h).  SPDX-License-Identifier: Apache-2.0 */
 #include "graph/symbol.h"
 
 #include <string.h>
@@ -22,11 +22,11 @@ const mx_kind mx_symbol_kind = {"symbol", destroy};
 bool mx_symbol_ok(const mx_symbol *symbol, const char *function)
 {
     if (!symbol && mx_has_error())
-        return false; /* an earlier failure flows through */
+        return false; /* an earlier failure propagates */
     return mx_is_kind(symbol, &mx_symbol_kind, function, "symbol");
 }
 
-/* ---- making ---------------------------------------------------------------------------------------------------- */
+/* ---- creating -------------------------------------------------------------------------------------------------- */
 
 mx_symbol *mx_symbol_new(int64_t n, const mx_gentry *outputs)
 {
@@ -104,7 +104,7 @@ mx_symbol *mx_symbol_group(mx_symbol *const *symbols, int count)
     return take(&list, ok);
 }
 
-/* ---- taking apart ---------------------------------------------------------------------------------------------- */
+/* ---- splitting ------------------------------------------------------------------------------------------------- */
 
 int64_t mx_symbol_count(const mx_symbol *symbol) { return mx_symbol_ok(symbol, "mx_symbol_count") ? symbol->n : -1; }
 
@@ -114,7 +114,7 @@ static bool in_range(const mx_symbol *symbol, int64_t i, const char *function)
         return false;
     if (i >= 0 && i < symbol->n)
         return true;
-    mx_fail(MX_ERR_INDEX, "%s: output %lld was asked for, the symbol has %lld", function, (long long)i,
+    mx_fail(MX_ERR_INDEX, "%s: output %lld was requested, but the symbol has %lld", function, (long long)i,
             (long long)symbol->n);
     return false;
 }

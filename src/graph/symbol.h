@@ -1,4 +1,4 @@
-/* The inside of a symbol: a list of outputs.  SPDX-License-Identifier: Apache-2.0 */
+/* The representation of a symbol: a list of outputs.  SPDX-License-Identifier: Apache-2.0 */
 #ifndef MX_GRAPH_SYMBOL_H
 #define MX_GRAPH_SYMBOL_H
 

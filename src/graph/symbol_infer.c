@@ -1,4 +1,4 @@
-/* infer_shape and infer_type of a symbol: known shapes come by name, results go out as lists.
+/* infer_shape and infer_type of a symbol: known shapes by name, results as lists.
  *
  * SPDX-License-Identifier: Apache-2.0 */
 #include <stdio.h>
@@ -17,7 +17,7 @@ typedef struct asking {
     int64_t entries;
 } asking;
 
-/* What the scope owns: the public struct and everything it points to in one block. */
+/* Owned by the scope: the public struct and everything it points to in one block. */
 typedef struct result {
     mx_object object;
     size_t bytes;
@@ -74,7 +74,7 @@ static mx_code set_all_known(asking *a, const struct mx_known *known)
     return MX_OK;
 }
 
-/* ---- the answer ------------------------------------------------------------------------------------------------ */
+/* ---- results --------------------------------------------------------------------------------------------------- */
 
 static void put(const asking *a, int64_t entry, mx_dims *shape, mx_dtype *type, mx_inferred *all)
 {

@@ -35,7 +35,7 @@ int64_t mx_dlpack_stream(mx_context context)
     return device && (!device->stream || !device->stream(mx_context_resolve(context), &number)) ? number : 0;
 }
 
-/* ---- export---------------------------------------------------------------------------------------------- */
+/* ---- export --------------------------------------------------------------------------------------------- */
 typedef struct exported {
     union {
         mx_dl_managed plain;

@@ -6,9 +6,8 @@
 #include "ndarray/array.h"
 
 typedef struct mx_sparse {
-    mx_array
-        array; /* kind mx_sparse_kind; storage NULL; shape, type and context of the represented array; node: its tape
-                       node, as for dense arrays */
+    mx_array array; /* kind mx_sparse_kind; storage NULL; shape, type and context of the dense equivalent; node: its
+                       tape node, as for dense arrays */
     mx_stype stype;
     mx_array *data, *indices, *indptr; /* retained; indptr NULL for row_sparse */
 } mx_sparse;
