@@ -1,4 +1,4 @@
-/* relu as part of the step that makes its input.
+/* relu fused into the step that computes its input.
  *
  *     y = relu(Convolution(x, w))  ->  y = _convolution_relu(x, w), likewise dense layers
  *
@@ -10,9 +10,9 @@
 #include "gluon/op.gen.h"
 #include "pass/passes.h"
 
-static bool is_activation(const mx_step *step, const char *plain, const char *general)
+static bool is_activation(const mx_step *step, const char *name, const char *general)
 {
-    return mx_step_is(step, plain) ||
+    return mx_step_is(step, name) ||
            (mx_step_is(step, general) && ((const mx_activation_attrs *)step->attrs)->act_type == MX_ACTIVATION_RELU);
 }
 bool mx_step_is_relu(const mx_step *step) { return is_activation(step, "relu", "Activation"); }
@@ -22,7 +22,7 @@ bool mx_step_is_relu_gradient(const mx_step *step)
 }
 
 static const struct {
-    const char *plain, *joined;
+    const char *separate, *joined;
 } rows[] = {{"Convolution", "_convolution_relu"}, {"FullyConnected", "_dense_relu"}};
 
 mx_code mx_pass_activation(mx_program *program)
@@ -35,7 +35,7 @@ mx_code mx_pass_activation(mx_program *program)
             continue;
         mx_step *maker = &program->steps.items[x->maker];
         for (size_t k = 0; k < sizeof rows / sizeof *rows; k++) {
-            if (maker->dead || strcmp(maker->op->name, rows[k].plain))
+            if (maker->dead || strcmp(maker->op->name, rows[k].separate))
                 continue;
             maker->op = mx_op_find(rows[k].joined);
             maker->out[0] = relu->out[0];

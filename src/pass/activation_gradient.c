@@ -1,4 +1,4 @@
-/* The gradient of relu as part of the step beside it (MX_CAN_JOIN_RELU_GRADIENT), so that a launch less waits for another.
+/* The gradient of relu fused into the step beside it (MX_CAN_JOIN_RELU_GRADIENT), which saves a launch.
  *
  *     gx = relu'(dot(gy, w), y)                        ->  gx = _dot_relu_grad(gy, w, y)
  *     z = pool(y); gx = relu'(pool'(gz, y), y)         ->  gx = _backward_pool_relu(gz, y)
@@ -58,7 +58,7 @@ static mx_code join_before(mx_program *program, mx_step *relu)
     return MX_OK;
 }
 
-/* The relu's gradient behind which the pooling's stands, where the relu was made of that pooling; else NULL. */
+/* The relu gradient that feeds this pooling gradient, if the relu's input was that pooling; else NULL. */
 static mx_step *relu_before(const mx_program *program, const mx_step *pool)
 {
     const mx_value *g = &program->values.items[pool->in[0]];

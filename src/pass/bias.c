@@ -1,11 +1,11 @@
-/* On a GPU: the gradients of a layer's weight and bias as one step, since both walk over the same array.
+/* On a GPU: the gradients of a layer's weight and bias as one step, since both read the same array.
  *
  *     dw = _conv_weight_grad(x, dy); db = sum(dy) over all axes but the channels
  *         ->  dw, db = _conv_weight_bias_grad(x, dy)
  *     dw = dot(dy', x); db = _sum_to(dy)
- *         ->  dw, db = _dense_gradients(dy, x)          one product gives both
+ *         ->  dw, db = _dense_gradients(dy, x)          one product computes both
  *
- * For devices with MX_CAN_JOIN_BIAS.  On the CPU it would save nothing, and the sums would be rounded otherwise than by the operator.
+ * For devices with MX_CAN_JOIN_BIAS.  On the CPU it would save nothing, and the sums would be rounded differently.
  *
  * SPDX-License-Identifier: Apache-2.0 */
 #include <string.h>

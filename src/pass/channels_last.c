@@ -1,16 +1,16 @@
-/* Channels last (MX_CAN_CHANNELS_LAST): convolutions and what stands between them work on (N, H, W, C), gradients included.
+/* Channels last (MX_CAN_CHANNELS_LAST): convolutions and what is between them work on (N, H, W, C), gradients included.
  *
  *     x (N, C, H, W) -> transpose -> Convolution [NHWC] -> BatchNorm [axis 3] -> ... -> transpose -> the rest
  *
- * That is the order in which tensor cores read.  Steps are taken in order: convolutions and their gradients always, others
- * if everything that they read is there with channels last.  A value that is made with channels last gets its plain form
- * when somebody first asks for it; one whose H and W are 1 is the same in both forms, so only its shape changes.  Weights
+ * That is the order in which tensor cores read.  Steps are converted in order: convolutions and their gradients always,
+ * others if all their inputs exist with channels last.  A value computed with channels last is transposed back when a
+ * step first needs it in (N, C, H, W); if H and W are 1 both orders are the same, so only its shape changes.  Weights
  * (O, C, H, W) are treated alike.
  *
- * Few channels, as those of a picture, are filled up with zeros to what 16 bytes hold: tensor cores read no less.  Where the
- * stride is 2, too, squares of 2 x 2 pixels become channels, and the convolution one with stride 1 (op/def/movement/pixel_blocks.c).
+ * Few channels, as in an image, are padded with zeros to 16 bytes, the least that tensor cores read.  If the stride
+ * is 2, too, squares of 2 x 2 pixels become channels, and the convolution one with stride 1 (op/def/movement/pixel_blocks.c).
  *
- * Dropout stays outside: its random numbers belong to places in memory.
+ * Dropout is not converted: its random numbers depend on the order in memory.
  *
  * SPDX-License-Identifier: Apache-2.0 */
 #include <string.h>
@@ -23,7 +23,7 @@
 #include "pass/passes.h"
 
 typedef enum kind {
-    NONE,    /* stays as it is */
+    NONE,    /* not converted */
     CONV,    /* data, weight */
     NORM,    /* data */
     BACK,    /* of a normalisation: gradient, data */
@@ -35,16 +35,16 @@ typedef enum kind {
 typedef struct rewriter {
     mx_program *program;
     MX_VEC(mx_step) steps;
-    int64_t values; /* when the pass began: twins come behind */
-    int32_t *twin;  /* (values) the value with channels last; -1: none yet */
-    int32_t *full;  /* (values) the same, filled up with channels of zeros; -1: none yet */
-    bool *moved;    /* (values) is made with channels last */
-    bool *plain;    /* (values) moved, and made plain again */
+    int64_t values;  /* when the pass started: new values follow */
+    int32_t *nhwc;   /* (values) the value with channels last; -1: none yet */
+    int32_t *padded; /* (values) the same, padded with channels of zeros; -1: none yet */
+    bool *moved;     /* (values) is computed with channels last */
+    bool *restored;  /* (values) moved, and transposed back */
 } rewriter;
 
 static const mx_value *value_of(const rewriter *r, int32_t v) { return &r->program->values.items[v]; }
 
-/* ---- which steps are taken --------------------------------------------------------------------------------------- */
+/* ---- which steps are converted ----------------------------------------------------------------------------------- */
 
 static bool image(const rewriter *r, int32_t v)
 {
@@ -52,7 +52,7 @@ static bool image(const rewriter *r, int32_t v)
            mx_shape_size(&value_of(r, v)->shape) > 0;
 }
 
-/* Both orders are one in memory. */
+/* Both orders are the same in memory. */
 static bool same_in_memory(const rewriter *r, int32_t v)
 {
     const int64_t *dim = value_of(r, v)->shape.dim;
@@ -84,7 +84,7 @@ static bool is_pointwise(const mx_step *step)
     return mx_pointwise_of(step->op) != NULL;
 }
 
-/* What the step could become; whether its inputs allow it is asked later. */
+/* What the step could become; its inputs are checked later. */
 static kind kind_of(const rewriter *r, const mx_step *step)
 {
     if (!step->n_in || !step->n_out || !image(r, step->out[0]) || value_of(r, step->out[0])->external >= 0)
@@ -106,7 +106,7 @@ static kind kind_of(const rewriter *r, const mx_step *step)
     return step->n_out == 1 && is_pointwise(step) ? SAME : NONE;
 }
 
-/* The first inputs, which change their order; the others stay. */
+/* The number of leading inputs that change their order. */
 static int images_read(const mx_step *step, kind k)
 {
     switch (k) {
@@ -117,7 +117,7 @@ static int images_read(const mx_step *step, kind k)
     }
 }
 
-/* Everything that it reads is there with channels last, or is the same in both orders. */
+/* All its inputs exist with channels last, or are the same in both orders. */
 static bool inputs_moved(const rewriter *r, const mx_step *step, kind k)
 {
     bool any = false;
@@ -158,7 +158,7 @@ static mx_code push_made(rewriter *r, int32_t from, int32_t to, mx_op *op, const
     return mx_vec_push(&r->steps, step) ? MX_OK : MX_ERR_MEMORY;
 }
 
-/* to = from in the given order */
+/* to = from, transposed to the given order */
 static mx_code push_move(rewriter *r, int32_t from, int32_t to, const int *order, const char *name)
 {
     if (same_in_memory(r, order == to_last ? from : to)) {
@@ -169,37 +169,37 @@ static mx_code push_move(rewriter *r, int32_t from, int32_t to, const int *order
     return push_made(r, from, to, MX_OP("transpose"), &attrs, sizeof attrs, name);
 }
 
-static int32_t new_twin(rewriter *r, int32_t v)
+static int32_t new_nhwc(rewriter *r, int32_t v)
 {
     const mx_shape_t shape = permuted(&value_of(r, v)->shape, to_last);
-    return r->twin[v] = mx_program_value(r->program, &shape, value_of(r, v)->dtype);
+    return r->nhwc[v] = mx_program_value(r->program, &shape, value_of(r, v)->dtype);
 }
 
-/* The value with channels last; -1: no memory. */
+/* The value with channels last; -1: out of memory. */
 static int32_t last(rewriter *r, int32_t v, const char *name)
 {
-    if (r->twin[v] < 0 && (new_twin(r, v) < 0 || push_move(r, v, r->twin[v], to_last, name)))
+    if (r->nhwc[v] < 0 && (new_nhwc(r, v) < 0 || push_move(r, v, r->nhwc[v], to_last, name)))
         return -1;
-    return r->twin[v];
+    return r->nhwc[v];
 }
 
-/* Makes the plain form of a value that was made with channels last. */
-static mx_code give_plain(rewriter *r, int32_t v, const char *name)
+/* Transposes back a value that was computed with channels last. */
+static mx_code restore(rewriter *r, int32_t v, const char *name)
 {
-    if (v < 0 || v >= r->values || !r->moved[v] || r->plain[v])
+    if (v < 0 || v >= r->values || !r->moved[v] || r->restored[v])
         return MX_OK;
-    r->plain[v] = true;
-    return push_move(r, r->twin[v], v, to_first, name);
+    r->restored[v] = true;
+    return push_move(r, r->nhwc[v], v, to_first, name);
 }
 
-/* Channels that `channels` are filled up to. */
-static int64_t filled(int64_t channels, int dtype)
+/* The number of channels after padding. */
+static int64_t padded_channels(int64_t channels, int dtype)
 {
     const int64_t least = 16 / mx_dtype_size((mx_dtype)dtype);
     return channels < least ? least : channels;
 }
 
-/* A step with one input and one new output of this many channels; -1: no memory. */
+/* A step with one input and one new output of this many channels; -1: out of memory. */
 static int32_t push_channels(rewriter *r, int32_t from, int64_t channels, mx_op *op, const void *attrs, size_t bytes,
                              const char *name)
 {
@@ -209,20 +209,20 @@ static int32_t push_channels(rewriter *r, int32_t from, int64_t channels, mx_op 
     return to < 0 || push_made(r, from, to, op, attrs, bytes, name) ? -1 : to;
 }
 
-/* The value with channels last, filled up; -1: no memory. */
-static int32_t full(rewriter *r, int32_t v, const char *name)
+/* The value with channels last, padded; -1: out of memory. */
+static int32_t padded(rewriter *r, int32_t v, const char *name)
 {
-    const int64_t channels = value_of(r, v)->shape.dim[1], all = filled(channels, value_of(r, v)->dtype);
+    const int64_t channels = value_of(r, v)->shape.dim[1], all = padded_channels(channels, value_of(r, v)->dtype);
     const int32_t from = last(r, v, name);
     if (from < 0 || all == channels)
         return from;
     const mx_pad_attrs attrs = {.mode = MX_PAD_CONSTANT, .pad_width = MX_DIMS(0, 0, 0, 0, 0, 0, 0, all - channels)};
-    if (r->full[v] < 0)
-        r->full[v] = push_channels(r, from, all, MX_OP("Pad"), &attrs, sizeof attrs, name);
-    return r->full[v];
+    if (r->padded[v] < 0)
+        r->padded[v] = push_channels(r, from, all, MX_OP("Pad"), &attrs, sizeof attrs, name);
+    return r->padded[v];
 }
 
-/* The step's attributes for channels last; NULL: no memory. */
+/* The step's attributes for channels last; NULL: out of memory. */
 static void *attributes(rewriter *r, const mx_step *step, kind k)
 {
     void *attrs = step->op->schema ? copied(r, step->attrs, step->op->schema->size) : NULL;
@@ -234,7 +234,7 @@ static void *attributes(rewriter *r, const mx_step *step, kind k)
             mx_conv_gradient_attrs *gradient = attrs;
             const mx_shape_t made = mx_shape_of_dims(&gradient->shape);
             mx_shape_t turned = permuted(&made, to_last);
-            turned.dim[3] = filled(turned.dim[3], value_of(r, step->in[0])->dtype);
+            turned.dim[3] = padded_channels(turned.dim[3], value_of(r, step->in[0])->dtype);
             gradient->shape = mx_dims_of_shape(&turned);
         }
     } else if (k == NORM)
@@ -250,19 +250,19 @@ static void *attributes(rewriter *r, const mx_step *step, kind k)
     return attrs;
 }
 
-/* Input i of a taken step; -1 is no memory if it is an image. */
+/* Input i of a converted step; -1 means out of memory if it is an image. */
 static int32_t input_of(rewriter *r, const mx_step *step, kind k, int i)
 {
     if (i >= images_read(step, k))
         return step->in[i];
-    return k == CONV ? full(r, step->in[i], step->name) : last(r, step->in[i], step->name);
+    return k == CONV ? padded(r, step->in[i], step->name) : last(r, step->in[i], step->name);
 }
 
-/* A gradient that was made with too many channels loses them. */
+/* Removes the padding channels of a gradient. */
 static mx_code cut(rewriter *r, mx_step *taken, const mx_step *step)
 {
     const mx_value *out = value_of(r, step->out[0]);
-    const int64_t channels = out->shape.dim[1], all = filled(channels, out->dtype);
+    const int64_t channels = out->shape.dim[1], all = padded_channels(channels, out->dtype);
     if (step->op->schema->size != sizeof(mx_conv_gradient_attrs) || all == channels)
         return mx_vec_push(&r->steps, *taken) ? MX_OK : MX_ERR_MEMORY;
     mx_shape_t shape = value_of(r, taken->out[0])->shape;
@@ -272,8 +272,8 @@ static mx_code cut(rewriter *r, mx_step *taken, const mx_step *step)
     taken->out[0] = whole;
     if (whole < 0 || !mx_vec_push(&r->steps, *taken))
         return MX_ERR_MEMORY;
-    r->twin[step->out[0]] = push_channels(r, whole, channels, MX_OP("slice_axis"), &attrs, sizeof attrs, step->name);
-    return r->twin[step->out[0]] < 0 ? MX_ERR_MEMORY : MX_OK;
+    r->nhwc[step->out[0]] = push_channels(r, whole, channels, MX_OP("slice_axis"), &attrs, sizeof attrs, step->name);
+    return r->nhwc[step->out[0]] < 0 ? MX_ERR_MEMORY : MX_OK;
 }
 
 /* ---- few channels and a stride of 2 ------------------------------------------------------------------------------- */
@@ -292,7 +292,7 @@ static bool in_blocks(const rewriter *r, const mx_step *step)
     return true;
 }
 
-/* v (N, C, H, W) as blocks of pixels; those that are there already, if they are the same.  -1: no memory. */
+/* v (N, C, H, W) as blocks of pixels; existing ones are reused if they are the same.  -1: out of memory. */
 static int32_t blocks(rewriter *r, int32_t v, const mx_pixel_blocks_attrs *attrs, const char *name)
 {
     for (int64_t i = 0; i < r->steps.length; i++) {
@@ -329,7 +329,7 @@ static blocked find_blocks(const rewriter *r, const mx_step *step)
     return b;
 }
 
-/* The gradient of the blocked weight, and out of it that of the plain one. */
+/* The gradient of the blocked weight, then from it that of the original weight. */
 static mx_code push_weight_gradient(rewriter *r, mx_step *taken, const mx_step *step,
                                     const mx_pixel_blocks_attrs *window)
 {
@@ -350,8 +350,7 @@ static mx_code take_blocks(rewriter *r, const mx_step *step)
     mx_step taken = *step;
     mx_convolution_attrs *a = taken.attrs = copied(r, step->attrs, step->op->schema->size);
     int32_t *lists = mx_program_alloc(r->program, (size_t)(step->n_in + step->n_out) * sizeof *lists);
-    if (!a || !lists || give_plain(r, step->in[0], step->name) ||
-        (!b.gradient && give_plain(r, step->in[1], step->name)))
+    if (!a || !lists || restore(r, step->in[0], step->name) || (!b.gradient && restore(r, step->in[1], step->name)))
         return MX_ERR_MEMORY;
     a->kernel = b.window.size, a->stride = MX_DIMS(1, 1), a->pad = MX_DIMS(0, 0), a->layout = MX_CONVOLUTION_NHWC;
     taken.in = memcpy(lists, step->in, (size_t)step->n_in * sizeof *lists);
@@ -362,7 +361,7 @@ static mx_code take_blocks(rewriter *r, const mx_step *step)
         return MX_ERR_MEMORY;
     if (b.gradient)
         return push_weight_gradient(r, &taken, step, &b.window);
-    taken.out[0] = new_twin(r, step->out[0]);
+    taken.out[0] = new_nhwc(r, step->out[0]);
     r->moved[step->out[0]] = true;
     return taken.out[0] >= 0 && mx_vec_push(&r->steps, taken) ? MX_OK : MX_ERR_MEMORY;
 }
@@ -379,7 +378,7 @@ static mx_code take(rewriter *r, const mx_step *step, kind k)
             return MX_ERR_MEMORY;
     taken.in = lists, taken.out = lists + step->n_in;
     memcpy(taken.out, step->out, (size_t)step->n_out * sizeof *lists);
-    if ((taken.out[0] = new_twin(r, step->out[0])) < 0)
+    if ((taken.out[0] = new_nhwc(r, step->out[0])) < 0)
         return MX_ERR_MEMORY;
     r->moved[step->out[0]] = true;
     if (k == CONV)
@@ -403,13 +402,13 @@ static mx_code rewrite_step(rewriter *r, const mx_step *step)
     if (k == CONV && (!image(r, step->in[0]) || !image(r, step->in[1])))
         k = NONE;
     for (int i = k ? images_read(step, k) : 0; i < step->n_in; i++)
-        if (give_plain(r, step->in[i], step->name))
+        if (restore(r, step->in[i], step->name))
             return MX_ERR_MEMORY;
     if (!k)
         return mx_vec_push(&r->steps, *step) ? MX_OK : MX_ERR_MEMORY;
     if (k == CONV && in_blocks(r, step) ? take_blocks(r, step) : take(r, step, k))
         return MX_ERR_MEMORY;
-    return is_head(r->program, step->out[0]) ? give_plain(r, step->out[0], step->name) : MX_OK;
+    return is_head(r->program, step->out[0]) ? restore(r, step->out[0], step->name) : MX_OK;
 }
 
 /* ---- the pass ---------------------------------------------------------------------------------------------------- */
@@ -442,14 +441,14 @@ mx_code mx_pass_channels_last(mx_program *program)
         any = is_convolution(&program->steps.items[i]) && kind_of(&r, &program->steps.items[i]) == CONV;
     if (!any)
         return MX_OK;
-    const size_t bytes = (size_t)r.values * (2 * sizeof *r.twin + 2 * sizeof(bool));
+    const size_t bytes = (size_t)r.values * (2 * sizeof *r.nhwc + 2 * sizeof(bool));
     char *memory = mx_alloc_zero(bytes);
     if (!memory)
         return MX_ERR_MEMORY;
-    r.twin = (int32_t *)memory, r.full = r.twin + r.values;
-    r.moved = (bool *)(r.full + r.values), r.plain = r.moved + r.values;
+    r.nhwc = (int32_t *)memory, r.padded = r.nhwc + r.values;
+    r.moved = (bool *)(r.padded + r.values), r.restored = r.moved + r.values;
     for (int64_t v = 0; v < r.values; v++)
-        r.twin[v] = r.full[v] = -1;
+        r.nhwc[v] = r.padded[v] = -1;
     const mx_code code = rewrite(&r);
     if (code)
         mx_vec_free(&r.steps);

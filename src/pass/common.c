@@ -1,6 +1,6 @@
-/* Common subexpressions: a step equal to an earlier one takes over its results.
+/* Common subexpressions: a step equal to an earlier one is replaced by its results.
  *
- * Equal are operator, attributes, mode and inputs.  Steps with effects and steps that read what others write stay.
+ * Equal means: operator, attributes, mode and inputs.  Steps with effects and steps that read what others write stay.
  *
  * SPDX-License-Identifier: Apache-2.0 */
 #include <string.h>

@@ -1,6 +1,6 @@
 /* Constant folding: steps whose inputs are all constants are run now, once; the result is a constant of the plan.
  *
- * Large results stay steps: a plan should not hold what it can make anew in no time.
+ * Large results are not folded: a plan should not hold what it can recompute in no time.
  *
  * SPDX-License-Identifier: Apache-2.0 */
 #include <string.h>
@@ -11,7 +11,7 @@
 
 #define MOST_BYTES (1 << 20)
 
-/* The elements of its input do not matter. */
+/* Its result does not depend on the elements of its input. */
 static bool looks_at_shapes(const mx_step *step)
 {
     return !strcmp(step->op->name, "ones_like") || !strcmp(step->op->name, "zeros_like");
@@ -29,7 +29,7 @@ static bool foldable(const mx_program *program, const mx_step *step)
     for (int k = 0; k < step->n_out; k++)
         if (mx_value_bytes(&program->values.items[step->out[k]]) > MOST_BYTES || k >= MX_MAX_OUTPUTS)
             return false;
-    if (mx_open_shape(step->op, step->attrs)) /* its attributes do not say its size */
+    if (mx_open_shape(step->op, step->attrs)) /* its attributes do not determine its size */
         return false;
     return step->n_in <= 32 && mx_op_count_visible(step->op, step->attrs) == step->n_out;
 }
@@ -63,7 +63,7 @@ static mx_code fold(mx_program *program, mx_step *step)
 
 mx_code mx_pass_constants(mx_program *program)
 {
-    /* The thread may be tracing: then operators without inputs would make nodes. The caller has switched that off. */
+    /* The thread may be tracing: then operators without inputs would create nodes. The caller has switched that off. */
     for (int64_t i = 0; i < program->steps.length; i++) {
         mx_step *step = &program->steps.items[i];
         if (!step->dead && foldable(program, step) && fold(program, step))

@@ -1,4 +1,4 @@
-/* Dead code: steps whose results nobody uses are dropped, from the last to the first.
+/* Dead code: steps whose results are unused are dropped, from the last to the first.
  *
  * SPDX-License-Identifier: Apache-2.0 */
 #include "pass/passes.h"

@@ -1,8 +1,8 @@
-/* While predicting, dense layers take their weights as panels (op/def/gemm/dot_packed.c), which the plan makes once (prepare.c).
+/* While predicting, dense layers read their weights as panels (op/def/gemm/dot_packed.c), packed once by the plan (prepare.c).
  *
  *     y = FullyConnected(x, w, b)   ->   w' = _pack_dense(w);  y = _packed_dense(x, w', b)
  *
- * A single row of data is left alone: it reads every weight once, in the order in which they lie.
+ * Not for a single row of data: it reads every weight once, in memory order.
  *
  * SPDX-License-Identifier: Apache-2.0 */
 #include <string.h>
@@ -24,7 +24,7 @@ static bool wanted(const mx_program *program, const mx_step *step)
            mx_shape_size(&weight->shape) > 0;
 }
 
-/* The step that packs a weight, made for an earlier step; -1: none. */
+/* The step that packs a weight, created for an earlier step; -1: none. */
 static int32_t packed_before(const mx_program *program, int64_t first, int32_t weight)
 {
     for (int64_t i = first; i < program->steps.length; i++)
@@ -33,7 +33,7 @@ static int32_t packed_before(const mx_program *program, int64_t first, int32_t w
     return -1;
 }
 
-/* Appends the step that packs a weight; -1: no memory. */
+/* Appends the step that packs a weight; -1: out of memory. */
 static int32_t pack(mx_program *program, int32_t weight, int64_t columns, const char *name)
 {
     const mx_shape_t s = program->values.items[weight].shape;
@@ -69,7 +69,7 @@ static mx_code rewrite(mx_program *program, int64_t i, int64_t first, int64_t co
     return MX_OK;
 }
 
-/* The last `count` steps, which follow from parameters alone, go to the front. */
+/* The last `count` steps, which depend on parameters alone, move to the beginning. */
 static mx_code to_front(mx_program *program, int64_t count)
 {
     const int64_t rest = program->steps.length - count;

@@ -32,7 +32,7 @@ void mx_program_text(const mx_program *program, mx_text *text)
     for (int64_t i = 0; i < program->steps.length; i++) {
         const mx_step *step = &program->steps.items[i];
         if (i == program->prepared && i)
-            mx_text_add(text, "---- prepared until here\n");
+            mx_text_add(text, "---- end of prepared steps\n");
         if (i == program->forward)
             mx_text_add(text, "---- backward\n");
         add_list(program, step->n_out, step->out, text);

@@ -4,10 +4,10 @@
  *         ->  loss, lse = _softmax_ce(x, label)
  *     n = negative(g); s = _put_along(n, label); dx = _backward_log_softmax(s, p)
  *         ->  dx = _backward_softmax_ce(g, x, label, lse)                on a GPU
- *         ->  unused, dx = _softmax_ce_gradient(x, label, g)             on the CPU, where this rounds as the long form does
+ *         ->  unused, dx = _softmax_ce_gradient(x, label, g)             on the CPU, where this rounds like the long form
  *
- * Both happen or none: the gradient of the short form needs no p, which only the long form has.  In 16 bits the long form
- * rounds in between, so it stays on the CPU.
+ * Either both are rewritten or neither: the gradient of the short form needs no p, which only the long form has.  In 16
+ * bits the long form rounds in between, so it is not rewritten on the CPU.
  *
  * SPDX-License-Identifier: Apache-2.0 */
 #include <math.h>
@@ -29,7 +29,7 @@ static int32_t without_reshape(const mx_program *program, int32_t v)
     return step ? step->in[0] : v;
 }
 
-/* One class for every row, and what does not exist is moved to the nearest: as _softmax_ce reads labels. */
+/* One class per row, out-of-range classes clipped: the labels that _softmax_ce supports. */
 static bool fits(const mx_program *program, const found *f)
 {
     const mx_softmax_attrs *soft = f->log_softmax->attrs;
@@ -46,7 +46,7 @@ static bool fits(const mx_program *program, const found *f)
            mx_shape_size(&label->shape) == mx_shape_size(&t->shape);
 }
 
-/* The step that computes dx, and what leads to it; false: p is used in some other way. */
+/* The step that computes dx, and those before it; false: p is used in some other way. */
 static bool find_gradient(const mx_program *program, found *f)
 {
     const int32_t p = f->log_softmax->out[0];
@@ -97,7 +97,7 @@ static mx_code shorten(mx_program *program, const found *f)
     f->backward->op = exact ? MX_OP("_softmax_ce_gradient") : MX_OP("_backward_softmax_ce"), f->backward->attrs = attrs;
     f->backward->in = lists + 4, f->backward->n_in = exact ? 3 : 4;
     f->backward->out = f->backward->in + f->backward->n_in, f->backward->n_out = exact ? 2 : 1;
-    f->put->dead = true; /* what is left of the rest is dead code */
+    f->put->dead = true; /* the rest is dead code */
     return MX_OK;
 }
 

@@ -1,9 +1,9 @@
-/* The gradient pass: every operator's own gradient, called on symbolic arrays, makes the backward graph.
+/* The gradient pass: every operator's own gradient, called on symbolic arrays, builds the backward graph.
  *
  *     results with gradients -> newest node first -> op->gradient() on symbolic arrays -> summed per entry -> variables
  *
  * It mirrors exec/backward.c, which does the same on the tape: fused backward operators are used, gradients flow only
- * towards what is wanted, hidden outputs (masks, statistics) are taken from the forward nodes.
+ * towards the wanted variables, hidden outputs (masks, statistics) are taken from the forward nodes.
  *
  * SPDX-License-Identifier: Apache-2.0 */
 #include "pass/gradient.h"
@@ -18,7 +18,7 @@ typedef struct pass {
     const struct mx_gradient_request *request;
     mx_graph graph;
     mx_array **sum; /* (entries) gradient so far: symbolic, retained; NULL: zero */
-    bool *needed;   /* (nodes) a wanted variable stands behind it */
+    bool *needed;   /* (nodes) it depends on a wanted variable */
     int64_t *order; /* (nodes) oldest first */
 } pass;
 
@@ -59,7 +59,7 @@ static mx_array *symbolic(const mx_gnode *node, uint32_t output)
     return mx_scope_add(mx_array_symbolic((mx_gnode *)(uintptr_t)node, output));
 }
 
-/* What op->gradient looks at, as symbolic arrays of the scope. */
+/* The inputs and outputs that op->gradient reads, as symbolic arrays of the scope. */
 static mx_code gather(pass *p, int64_t i, int n_in, mx_array **in, mx_array **out)
 {
     const mx_gnode *node = p->graph.nodes[i];

@@ -13,7 +13,7 @@ struct mx_gradient_request {
     bool training;           /* mode in which the forward runs */
 };
 /* gradients (n_wanted): new references to nodes; node NULL where the gradient is zero.  Nodes are processed newest
- * first and sums are made in the order of the tape, so that both give the same numbers. */
+ * first and gradients are summed in the order of the tape, so that both give the same numbers. */
 mx_code mx_gradient_graph(const struct mx_gradient_request *request, mx_gentry *gradients);
 
 #endif

@@ -1,8 +1,7 @@
-/* Identity removal: steps that give back their first input.
+/* Identity removal: steps that return their first input.
  *
  * Copies, gradient blocks, dropout while predicting, transposes and reshapes that change nothing, multiplication by one
- * and
- * addition of zero.  Copies of externals that a step writes to stay: they say which state is meant.
+ * and addition of zero.  Copies of externals that a step writes to stay: they preserve the state at that point.
  *
  * SPDX-License-Identifier: Apache-2.0 */
 #include <string.h>
@@ -34,7 +33,7 @@ static bool is_neutral(const mx_step *step)
     }
 }
 
-/* The description says so, of some operators only while nothing is drawn or written. */
+/* According to the description; for some operators only while nothing is drawn or written. */
 static bool by_description(const mx_step *step)
 {
     if (!(step->op->flags & MX_OP_IDENTITY) || step->op->mutates)

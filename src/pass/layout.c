@@ -1,14 +1,14 @@
-/* The layout pass: while predicting, convolutions and what stands between them work on blocked channels.
+/* The layout pass: while predicting, convolutions and what is between them work on blocked channels.
  *
- *     x (N, C, H, W)  ->  first convolution reads plain, gives blocked  ->  ...  ->  _from_blocked  ->  the rest
+ *     x (N, C, H, W)  ->  first convolution reads NCHW, writes blocked  ->  ...  ->  _from_blocked  ->  the rest
  *
- * Blocked values (N, C / b, H, W, b) have the channels of a block side by side, so that they are the lanes of a vector
- * in every kernel; b is what the device likes.  Weights are blocked by steps that follow from parameters alone, which
+ * Blocked values (N, C / b, H, W, b) store the channels of a block contiguously, so that they are the lanes of a vector
+ * in every kernel; the device sets b.  Weights are blocked by steps that depend on parameters alone, which
  * the plan runs once (prepare.c).
  *
- * Steps are taken in order: convolutions always, others if all their data is blocked.  Steps that give each other
- * blocked values are a region.  A region is kept if it saves more than the conversions at its edges cost; vectors that
- * are partly empty (odd channel counts) count against it.
+ * Steps are selected in order: convolutions always, others if all their data is blocked.  Steps that pass each other
+ * blocked values form a region.  A region is converted if it saves more than the conversions at its edges cost; partly
+ * empty vectors (odd channel counts) count against it.
  *
  * SPDX-License-Identifier: Apache-2.0 */
 #include "pass/layout.h"
@@ -23,7 +23,7 @@
 static const mx_value *value_of(const mx_layout *l, int32_t v) { return &l->program->values.items[v]; }
 static int64_t up(int64_t a, int64_t b) { return (a + b - 1) / b; }
 
-/* ---- which steps can be taken ------------------------------------------------------------------------------------ */
+/* ---- which steps can be blocked ---------------------------------------------------------------------------------- */
 
 static bool image(const mx_layout *l, int32_t v)
 {
@@ -40,9 +40,9 @@ static bool from_parameters(const mx_layout *l, int32_t v)
                              : mx_value_lasts(l->program, v);
 }
 
-#define WINOGRAD_GAIN 0.8 /* of the time of the plain sums: more is not worth the memory */
+#define WINOGRAD_GAIN 0.8 /* of the time of the direct method: a smaller gain is not worth the memory */
 
-/* Winograd's method: 16 products per tile of 2x2 results instead of 36, and moving data and results to it and back.
+/* Winograd's method: 16 products per tile of 2x2 results instead of 36, and transforms of data and results.
  * Its weights are nearly twice as large; few pixels do not pay for reading them. */
 static bool by_winograd(const mx_layout *l, const mx_step *step)
 {
@@ -99,7 +99,7 @@ static bool pointwise(const mx_step *step, bool whole)
     return step->op->finite_at_zero || (whole && mx_pointwise_of(step->op));
 }
 
-/* Pointwise steps whose inputs all have the result's shape; joins of whole blocks. */
+/* Pointwise steps whose inputs all have the result's shape; concatenations of full blocks. */
 static mx_layout_kind same_kind(const mx_layout *l, const mx_step *step)
 {
     const bool joins = mx_step_is(step, "Concat");
@@ -130,13 +130,13 @@ static mx_layout_kind kind_of(const mx_layout *l, const mx_step *step)
     return mx_step_is(step, "Pooling") ? pooling_kind(l, step) : same_kind(l, step);
 }
 
-/* ---- what it is worth -------------------------------------------------------------------------------------------- */
+/* ---- costs and gains --------------------------------------------------------------------------------------------- */
 
-#define PLAIN_OVERHEAD 0.3 /* of a convolution's products: moving results between layouts, unlucky sizes */
-#define PACK_COST 0.5      /* vector operations per vector of weights that plain kernels move in every run */
+#define UNBLOCKED_OVERHEAD 0.3 /* of a convolution's products: converting results between layouts, unfavourable sizes */
+#define PACK_COST 0.5      /* vector operations per vector of weights that unblocked kernels pack in every run */
 #define EDGE_COST 2.       /* vector operations per vector that is transposed at an edge */
 
-/* Vector operations that a taken convolution saves. */
+/* Vector operations that a blocked convolution saves. */
 static double gain_of(const mx_layout *l, const mx_step *step, mx_layout_kind kind)
 {
     if (kind == MX_LAYOUT_NONE || kind > MX_LAYOUT_DEPTHWISE)
@@ -147,7 +147,7 @@ static double gain_of(const mx_layout *l, const mx_step *step, mx_layout_kind ki
     const double full =
         (double)(up(w->dim[0], l->block) * l->block) / (double)w->dim[0] *
         (kind <= MX_LAYOUT_WINOGRAD ? (double)(up(w->dim[1], l->block) * l->block) / (double)w->dim[1] : 1);
-    return products * (1 + PLAIN_OVERHEAD - full) + PACK_COST * weights / lanes;
+    return products * (1 + UNBLOCKED_OVERHEAD - full) + PACK_COST * weights / lanes;
 }
 
 static double edge_cost(const mx_layout *l, int32_t v)
@@ -172,7 +172,7 @@ static void join(const mx_layout *l, int32_t a, int32_t b)
         l->region[b] = a;
 }
 
-/* In order: takes what can be taken. */
+/* In order: selects what can be blocked. */
 static void take_steps(mx_layout *l)
 {
     for (int32_t i = 0; i < l->program->steps.length; i++) {
@@ -189,7 +189,7 @@ static void take_steps(mx_layout *l)
     }
 }
 
-/* Steps that give each other blocked values belong together. */
+/* Joins steps that pass each other blocked values. */
 static void find_regions(mx_layout *l)
 {
     for (int32_t i = 0; i < l->program->steps.length; i++) {
@@ -200,7 +200,7 @@ static void find_regions(mx_layout *l)
     }
 }
 
-/* Who reads a blocked value plain? */
+/* Which blocked values are also read unblocked? */
 static void find_plain_readers(mx_layout *l)
 {
     for (int64_t i = 0; i < l->program->steps.length; i++) {
@@ -208,11 +208,11 @@ static void find_plain_readers(mx_layout *l)
         const int data = l->kind[i] ? mx_layout_data_inputs(step, l->kind[i]) : 0;
         for (int k = data; k < step->n_in; k++)
             if (step->in[k] >= 0 && l->blocked[step->in[k]])
-                l->plain[step->in[k]] = true;
+                l->unblocked[step->in[k]] = true;
     }
     for (int64_t h = 0; h < l->program->results.length; h++)
         if (l->program->results.items[h] >= 0)
-            l->plain[l->program->results.items[h]] = true;
+            l->unblocked[l->program->results.items[h]] = true;
 }
 
 static void weigh_regions(mx_layout *l)
@@ -223,7 +223,7 @@ static void weigh_regions(mx_layout *l)
             continue;
         double *gain = &l->gain[region_of(l, i)];
         *gain += gain_of(l, step, l->kind[i]);
-        if (l->plain[step->out[0]])
+        if (l->unblocked[step->out[0]])
             *gain -= edge_cost(l, step->out[0]);
         if (!l->blocked[step->in[0]] && l->kind[i] != MX_LAYOUT_FIRST)
             *gain -= edge_cost(l, step->in[0]);
@@ -261,9 +261,9 @@ mx_code mx_pass_layout(mx_program *program)
     mx_layout l = {.program = program, .block = block, .gain = (double *)memory};
     l.kind = (mx_layout_kind *)(l.gain + steps);
     l.region = (int32_t *)(l.kind + steps);
-    l.twin = l.region + steps;
-    l.blocked = (bool *)(l.twin + values);
-    l.plain = l.blocked + values;
+    l.form = l.region + steps;
+    l.blocked = (bool *)(l.form + values);
+    l.unblocked = l.blocked + values;
     mx_code code = lay_out(&l);
     mx_free(memory, bytes);
     return code;

@@ -1,10 +1,10 @@
-/* The second half of the layout pass: the program with its taken steps on blocked values (see layout.c).
+/* The second half of the layout pass: rewrites the selected steps to blocked values (see layout.c).
  *
  *     y = Convolution(x, w, b)
  *         ->  w' = _block_weight(w); y' = _blocked_convolution(x', w', b); y = _from_blocked(y')
  *
- * Every blocked value has a twin, made where the plain one was made; conversions are made once, where they are first
- * needed.
+ * Every blocked value is a new value, computed where the unblocked one was; conversions are inserted once, where they
+ * are first needed.
  *
  * SPDX-License-Identifier: Apache-2.0 */
 #include <math.h>
@@ -39,36 +39,36 @@ static mx_code push(rewriter *r, mx_op *op, const void *attrs, int n_in, const i
     return mx_vec_push(&r->steps, step) ? MX_OK : MX_ERR_MEMORY;
 }
 
-/* ---- twins ------------------------------------------------------------------------------------------------------- */
+/* ---- blocked values ---------------------------------------------------------------------------------------------- */
 
-static int32_t new_twin(rewriter *r, int32_t v)
+static int32_t new_blocked(rewriter *r, int32_t v)
 {
     const mx_shape_t s = value_of(r, v)->shape;
     const int64_t block = r->l->block;
-    const mx_shape_t twin = {.ndim = 5, .dim = {s.dim[0], (s.dim[1] + block - 1) / block, s.dim[2], s.dim[3], block}};
-    return r->l->twin[v] = mx_program_value(r->l->program, &twin, MX_FLOAT32);
+    const mx_shape_t form = {.ndim = 5, .dim = {s.dim[0], (s.dim[1] + block - 1) / block, s.dim[2], s.dim[3], block}};
+    return r->l->form[v] = mx_program_value(r->l->program, &form, MX_FLOAT32);
 }
 
-/* The blocked form of a value; a plain one is converted. */
+/* The blocked form of a value; converts it if necessary. */
 static int32_t blocked(rewriter *r, int32_t v, const char *name)
 {
-    if (r->l->twin[v] >= 0)
-        return r->l->twin[v];
+    if (r->l->form[v] >= 0)
+        return r->l->form[v];
     const mx_to_blocked_attrs attrs = {.block = r->l->block};
-    const int32_t twin = new_twin(r, v);
-    return twin < 0 || push(r, MX_OP("_to_blocked"), &attrs, 1, &v, twin, name) ? -1 : twin;
+    const int32_t form = new_blocked(r, v);
+    return form < 0 || push(r, MX_OP("_to_blocked"), &attrs, 1, &v, form, name) ? -1 : form;
 }
 
-/* The step's result is there in blocked form; gives the plain one where it is wanted. */
-static mx_code give_plain(rewriter *r, int32_t v, const char *name)
+/* The step's result exists in blocked form; converts it back if some step reads it unblocked. */
+static mx_code unblock(rewriter *r, int32_t v, const char *name)
 {
     const mx_from_blocked_attrs attrs = {.channels = value_of(r, v)->shape.dim[1]};
-    return r->l->plain[v] ? push(r, MX_OP("_from_blocked"), &attrs, 1, &r->l->twin[v], v, name) : MX_OK;
+    return r->l->unblocked[v] ? push(r, MX_OP("_from_blocked"), &attrs, 1, &r->l->form[v], v, name) : MX_OK;
 }
 
 /* ---- convolutions ------------------------------------------------------------------------------------------------ */
 
-/* w (O, C, KH, KW) blocked as `form` says; -1: no memory. */
+/* w (O, C, KH, KW) blocked according to `form`; -1: out of memory. */
 static int32_t block_weight(rewriter *r, int32_t w, int form, const char *name)
 {
     const int64_t b = r->l->block;
@@ -102,7 +102,7 @@ static mx_code convolve(rewriter *r, const mx_step *step, mx_layout_kind kind)
                            a->no_bias || step->n_in < 3 ? -1 : step->in[2], -1};
     if (in[0] < 0 || in[1] < 0)
         return MX_ERR_MEMORY;
-    return push(r, MX_OP("_blocked_convolution"), &attrs, 4, in, new_twin(r, step->out[0]), step->name);
+    return push(r, MX_OP("_blocked_convolution"), &attrs, 4, in, new_blocked(r, step->out[0]), step->name);
 }
 
 /* A constant of ones, (channels, 1, 1, 1). */
@@ -145,7 +145,7 @@ static mx_code normalise(rewriter *r, const mx_step *step)
                            block_weight(r, scale, MX_BLOCK_WEIGHT_DEPTHWISE, step->name), shift, -1};
     if (in[0] < 0 || in[1] < 0)
         return MX_ERR_MEMORY;
-    return push(r, MX_OP("_blocked_convolution"), &attrs, 4, in, new_twin(r, step->out[0]), step->name);
+    return push(r, MX_OP("_blocked_convolution"), &attrs, 4, in, new_blocked(r, step->out[0]), step->name);
 }
 
 /* ---- the others -------------------------------------------------------------------------------------------------- */
@@ -164,7 +164,7 @@ static mx_code pool(rewriter *r, const mx_step *step)
     attrs.size = MX_DIMS(y.dim[2], y.dim[3]);
     const int32_t in = blocked(r, step->in[0], step->name);
     return in < 0 ? MX_ERR_MEMORY
-                  : push(r, MX_OP("_blocked_pooling"), &attrs, 1, &in, new_twin(r, step->out[0]), step->name);
+                  : push(r, MX_OP("_blocked_pooling"), &attrs, 1, &in, new_blocked(r, step->out[0]), step->name);
 }
 
 static mx_code keep(rewriter *r, const mx_step *step)
@@ -176,7 +176,7 @@ static mx_code keep(rewriter *r, const mx_step *step)
     for (int k = 0; k < step->n_in; k++)
         if ((lists[k] = blocked(r, step->in[k], step->name)) < 0)
             return MX_ERR_MEMORY;
-    if ((lists[step->n_in] = new_twin(r, step->out[0])) < 0)
+    if ((lists[step->n_in] = new_blocked(r, step->out[0])) < 0)
         return MX_ERR_MEMORY;
     same.in = lists, same.out = lists + step->n_in;
     return mx_vec_push(&r->steps, same) ? MX_OK : MX_ERR_MEMORY;
@@ -192,7 +192,7 @@ static mx_code rewrite_step(rewriter *r, const mx_step *step, mx_layout_kind kin
     case MX_LAYOUT_SAME: code = keep(r, step); break;
     default: code = convolve(r, step, kind); break;
     }
-    return code ? code : give_plain(r, step->out[0], step->name);
+    return code ? code : unblock(r, step->out[0], step->name);
 }
 
 mx_code mx_layout_rewrite(mx_layout *l)
@@ -201,7 +201,7 @@ mx_code mx_layout_rewrite(mx_layout *l)
     mx_program *program = l->program;
     mx_code code = MX_OK;
     for (int64_t v = 0; v < program->values.length; v++)
-        l->twin[v] = -1;
+        l->form[v] = -1;
     for (int64_t i = 0; !code && i < program->steps.length; i++)
         code = rewrite_step(&r, &program->steps.items[i], l->kind[i]);
     if (code) {

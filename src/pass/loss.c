@@ -1,7 +1,7 @@
 /* Cross-entropy and its gradient as one step.
  *
- * On a GPU a launch waits for another one longer than short rows take; on the CPU the exponentials are computed once.  So a
- * loss whose own gradient is a constant, as in whole steps, is one step with its gradient:
+ * On a GPU the latency of a launch exceeds the time of short rows; on the CPU the exponentials are computed once.  So a
+ * loss whose own gradient is a constant, as in fused steps, is one step with its gradient:
  *
  *     loss, lse = _softmax_ce(x, label); dx = _backward_softmax_ce(g, x, label, lse)
  *         ->  loss, dx = _softmax_ce_gradient(x, label, g)
@@ -18,7 +18,7 @@ static bool is_constant(const mx_program *program, int32_t v)
     return external >= 0 && program->externals.items[external].kind == MX_EXTERNAL_CONSTANT;
 }
 
-/* What the gradient of a cross-entropy reads and makes. */
+/* What the gradient of a cross-entropy reads and writes. */
 typedef struct ce_gradient {
     int32_t x, label, g, dx;
 } ce_gradient;

@@ -1,18 +1,16 @@
 /* The memory pass: liveness, views, in-place results, one arena.
  *
- *     value -> buffer (values that share memory: views, in-place results) -> place in the arena
+ *     value -> buffer (values that share memory: views, in-place results) -> offset in the arena
  *
- * A buffer lives from the first step that writes it to the last that reads it.  Buffers are placed greedily, the
- * largest
- * first, each at the lowest offset where no buffer that lives at the same time lies.  What the backward part reads
- * stays
- * where it is until then; after that its memory is free for the rest of the backward part.
+ * A buffer is live from the first step that writes it to the last that reads it.  Buffers are placed greedily, the
+ * largest first, each at the lowest offset that is free during its lifetime.  What the backward part reads stays where
+ * it is until then; after that its memory is free for the rest of the backward part.
  *
- * On a GPU steps run side by side where they touch nothing in common (cuda/capture_flow.cu), so there the values of a small
- * program share nothing.
+ * On a GPU, steps that touch no common memory run in parallel (cuda/capture_flow.cu), so there the values of a small
+ * program share no memory.
  *
- * What prepared steps make stands in a block of its own, because it outlives the run: what later steps read of it lives
- * for ever, the rest until its last use.
+ * Results of prepared steps are in a separate block, because they outlive the run: what later steps read is never freed,
+ * the rest lives until its last use.
  *
  * SPDX-License-Identifier: Apache-2.0 */
 #include "pass/memory.h"
@@ -29,7 +27,7 @@ typedef struct buffer {
     int64_t bytes;
     int32_t first, last; /* steps between which it lives, both included */
     int32_t external, result;
-    bool prepared; /* in the block of what was prepared */
+    bool prepared; /* in the block of prepared values */
     int64_t offset;
 } buffer;
 
@@ -39,7 +37,7 @@ typedef struct planner {
     int32_t *of; /* (values) buffer; -1: none */
     MX_VEC(buffer) buffers;
     int32_t *last_use; /* (values) last step that reads it */
-    bool roomy;        /* memory is not used twice */
+    bool roomy;        /* memory is not reused */
 } planner;
 
 static int64_t rounded(int64_t bytes) { return (bytes + MX_ALIGN - 1) / MX_ALIGN * MX_ALIGN; }
@@ -74,7 +72,7 @@ static void touch(planner *p, int32_t b, int32_t step)
     x->last = step > x->last ? step : x->last;
 }
 
-/* Everything that lies in the buffer is read for the last time by this step. */
+/* Everything in the buffer is read for the last time by this step. */
 static bool ends_here(const planner *p, int32_t b, int32_t step)
 {
     return p->buffers.items[b].external < 0 && p->buffers.items[b].last <= step;
@@ -109,7 +107,7 @@ static int32_t input_to_reuse(const planner *p, int32_t s)
     return -1;
 }
 
-/* The buffer's life must reach the last use of every value in it before anybody asks whether it ends. */
+/* Extends the buffer's lifetime to the last use of every value in it, before code tests whether it ends. */
 static void extend(planner *p, int32_t value, int32_t step)
 {
     touch(p, p->of[value], step);
@@ -151,7 +149,7 @@ static mx_code make_buffers(planner *p)
             return MX_ERR_MEMORY;
         p->of[g->externals.items[e].value] = b;
     }
-    for (int64_t h = 0; h < g->results.length; h++) { /* results outlive everything: nobody takes their memory over */
+    for (int64_t h = 0; h < g->results.length; h++) { /* results outlive the run: their memory is not reused */
         const int32_t v = g->results.items[h];
         if (v >= 0)
             p->last_use[v] = INT32_MAX;
@@ -184,7 +182,7 @@ static mx_code add_workspace(planner *p, const size_t *workspace)
     return MX_OK;
 }
 
-/* ---- places ------------------------------------------------------------------------------------------------------ */
+/* ---- placement -------------------------------------------------------------------------------------------------- */
 
 static bool in_arena(const buffer *b) { return b->external < 0 && b->result < 0 && b->bytes > 0; }
 
@@ -200,7 +198,7 @@ static int largest_first(const void *a, const void *b, const void *buffers)
     return i < j ? -1 : i > j;
 }
 
-/* Placed buffers stand in `placed` by offset; the first gap that no living one touches is taken. */
+/* Placed buffers are in `placed`, sorted by offset; takes the first gap between those that are live. */
 static void place(planner *p, int32_t which, int32_t *placed, int64_t *count)
 {
     buffer *b = &p->buffers.items[which];

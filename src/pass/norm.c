@@ -1,11 +1,11 @@
-/* While predicting, batch normalisation behind a convolution goes into the convolution's weight and bias.
+/* While predicting, batch normalisation after a convolution is folded into the convolution's weight and bias.
  *
  *     y = Convolution(x, w, b); z = BatchNorm(y, gamma, beta, mean, var)
  *         ->  w', b' = _fold_norm(w, gamma, beta, mean, var, b); z = Convolution(x, w', b')
  *
- * In a program that only predicts the folding is done once (prepare.c).  Where there is a second part the weights are
- * folded in every run; so it is done where they are fewer than the results that a normalisation would walk over, and on
- * GPUs only: on the CPU training rounds as the imperative run does.
+ * In a program that only predicts, folding is done once (prepare.c).  With a backward part the weights are folded
+ * in every run; so it is done only if they are fewer than the results that the normalisation would process, and on
+ * GPUs only: on the CPU training rounds like the imperative run.
  *
  * SPDX-License-Identifier: Apache-2.0 */
 #include <string.h>
@@ -40,7 +40,7 @@ static bool fits(const mx_program *program, const mx_step *conv, const mx_step *
            (program->forward == program->steps.length || 2 * mx_shape_size(&w->shape) <= mx_shape_size(&y->shape));
 }
 
-/* The convolution's place is taken by the folding, the normalisation's by the convolution. */
+/* The folding replaces the convolution, and the convolution replaces the normalisation. */
 static mx_code fold(mx_program *program, mx_step *conv, mx_step *norm)
 {
     const mx_batch_norm_attrs *n = norm->attrs;

@@ -1,11 +1,11 @@
-/* While training, on devices with MX_CAN_NORM_PARTS: batch normalisation in parts, which take the addition and the relu behind them along.
+/* While training, on devices with MX_CAN_NORM_PARTS: batch normalisation in parts, fused with the addition and relu after it.
  *
  *     y = BatchNorm(x); t = y + shortcut; r = relu(t)     ->     mean, inverse = _norm_statistics(x)
  *                                                                r = _norm_apply(x, mean, inverse, shortcut)  [relu]
  *     gt = relu'(gr, r); gx = BatchNorm'(gt, x)           ->     gx, gt = _backward_norm_apply(gr, x, ..., r)
  *
- * Without an addition the sign of the result is computed again from x, so that r need not be kept for that.  A convolution's
- * bias before the normalisation goes: it moves nothing but the running mean, and its gradient is zero.
+ * Without an addition the sign of the result is recomputed from x, so that r need not be saved for that.  A convolution's
+ * bias before the normalisation is dropped: it only shifts the running mean, and its gradient is zero.
  *
  * SPDX-License-Identifier: Apache-2.0 */
 #include <string.h>
@@ -14,10 +14,10 @@
 #include "ndarray/device.h"
 #include "pass/passes.h"
 
-/* One normalisation and what goes with it: numbers of steps, -1 where there is none. */
+/* One normalisation and the steps fused with it: numbers of steps, -1: none. */
 typedef struct found {
     int32_t norm, add, relu;              /* of the forward part */
-    int32_t relu_gradient, gradient;      /* of the backward part; relu_gradient only where both become one */
+    int32_t relu_gradient, gradient;      /* of the backward part; relu_gradient only if both become one */
     int32_t convolution, weight_gradient; /* before it, with a bias */
 } found;
 
@@ -35,7 +35,7 @@ static int32_t reader(const mx_program *program, int32_t v, int64_t begin, int k
     return -1;
 }
 
-/* The step of the forward part that alone reads v; -1: there is none. */
+/* The only step that reads v, if it is in the forward part; -1: none. */
 static int32_t only_reader(const mx_program *program, int32_t v, int32_t after)
 {
     const int32_t i = program->values.items[v].uses == 1 ? reader(program, v, after + 1, -1) : -1;
@@ -90,7 +90,7 @@ static void find_convolution(const mx_program *program, found *f)
         f->weight_gradient = i;
 }
 
-/* The statistics are read by the gradient alone, if at all. */
+/* The statistics are read by the gradient only, if at all. */
 static bool inside(const mx_program *program, const mx_step *norm, const found *f)
 {
     for (int k = 1; k < 3; k++)
@@ -101,7 +101,7 @@ static bool inside(const mx_program *program, const mx_step *norm, const found *
 
 /* ---- rewriting --------------------------------------------------------------------------------------------------- */
 
-/* Makes the step at `at` an operator with these attributes and lists. */
+/* Replaces the step at `at` by an operator with these attributes and lists. */
 static mx_code become(mx_program *program, mx_step *step, mx_op *op, const void *attrs, size_t bytes, int n_in,
                       const int32_t *in, int n_out, const int32_t *out)
 {
@@ -116,7 +116,7 @@ static mx_code become(mx_program *program, mx_step *step, mx_op *op, const void 
     return MX_OK;
 }
 
-/* A gradient that is the sum of two, of which nobody else reads the sum. */
+/* A gradient that is the sum of two and is not read elsewhere. */
 static void split_gradient(mx_program *program, int32_t *g, int32_t *more)
 {
     const mx_value *sum = &program->values.items[*g];
@@ -151,7 +151,7 @@ static mx_code write_gradient(mx_program *program, const found *f)
         weight->op = MX_OP("_conv_weight_grad"), weight->n_out = 1;
     }
     const mx_step old = *back;
-    back->dead = relu != NULL; /* where the relu's gradient stands, others may read its result soon */
+    back->dead = relu != NULL; /* the step takes the place of the relu's gradient, as later steps may read its result */
     mx_step *at = relu ? &steps[f->relu_gradient] : back;
     at->name = old.name;
     return become(program, at, MX_OP("_backward_norm_apply"), &attrs, sizeof attrs, 8, in,

@@ -1,4 +1,4 @@
-/* What happens to a program between its building and its binding, as a list.
+/* The list of passes between building and binding a program.
  *
  *     trace -> gradient -> build (infer) -> [ the list below ] -> memory -> bind
  *
@@ -16,7 +16,7 @@
 static const struct {
     const char *name;
     mx_code (*run)(mx_program *program);
-    uint32_t wants; /* what the device must be able to do (ndarray/device.h); 0: nothing special */
+    uint32_t wants; /* required capabilities of the device (ndarray/device.h); 0: none */
 } passes[] = {
     {"identity", mx_pass_identity, 0},
     {"entropy", mx_pass_entropy, 0},
@@ -52,7 +52,7 @@ static void write_dump(const mx_program *program, const char *name, int dump, in
         mx_text text = {0};
         (dot ? mx_program_dot : mx_program_text)(program, &text);
         snprintf(path, sizeof path, "%s/%03d-%.100s-%02d-%s.%s", folder, dump, name, number, pass, dot ? "dot" : "txt");
-        FILE *file = mx_text_get(&text) ? fopen(path, "w") : NULL; /* a dump that fails is no error of the plan */
+        FILE *file = mx_text_get(&text) ? fopen(path, "w") : NULL; /* a failed dump is not an error of the plan */
         if (file) {
             fputs(mx_text_get(&text), file);
             fclose(file);
@@ -75,7 +75,7 @@ mx_code mx_pipeline_run(mx_program *program, const char *name)
             code = mx_program_verify(program, passes[i].name);
 #endif
         if (code)
-            return mx_has_error() ? mx_error_code() : mx_fail(code, "plan: pass %s found no memory", passes[i].name);
+            return mx_has_error() ? mx_error_code() : mx_fail(code, "plan: pass %s ran out of memory", passes[i].name);
         write_dump(program, name, dump, i + 1, passes[i].name);
     }
     return MX_OK;

@@ -2,8 +2,8 @@
  *
  *     t = conv + shortcut; y = relu(t)      ->     y = _pointwise(conv, shortcut)  [add, relu]
  *
- * A step takes over the step that makes one of its inputs if nobody else reads that value.  Only float32 values of one
- * size are joined, those of 16 bits too where the device can, within the forward part or within the backward part.
+ * A step absorbs the step that computes one of its inputs if nothing else reads that value.  Only float32 values of one
+ * size are fused, 16-bit floats too if the device can, within the forward part or within the backward part.
  *
  * SPDX-License-Identifier: Apache-2.0 */
 #include <string.h>
@@ -13,11 +13,11 @@
 #include "op/formula/fused.h"
 #include "pass/passes.h"
 
-/* A step as a program of rows; n_rows 0: it is not pointwise. */
+/* A step as a list of instructions (rows); n_rows 0: it is not pointwise. */
 typedef struct joined {
     mx_fused program;
     int32_t in[MX_FUSED_INPUTS]; /* values */
-    int length;                  /* steps that went into it */
+    int length;                  /* steps fused into it */
 } joined;
 
 /* ---- one step as a row ------------------------------------------------------------------------------------------- */
@@ -92,9 +92,9 @@ static void start(const mx_program *program, const mx_step *step, joined *j)
     j->program.n_rows = j->length = 1;
 }
 
-/* ---- joining ----------------------------------------------------------------------------------------------------- */
+/* ---- fusing ------------------------------------------------------------------------------------------------------ */
 
-/* Rows of `from` behind those of `to`; `value` (made by `to`'s rows) is the result of row `result`.
+/* Appends the rows of `from` to those of `to`; `value` (made by `to`'s rows) is the result of row `result`.
  * False: too many. */
 static bool append(joined *to, const joined *from, int32_t value, int result)
 {
@@ -119,7 +119,7 @@ static bool append(joined *to, const joined *from, int32_t value, int result)
     return true;
 }
 
-/* Takes the makers of the step's inputs in, one after the other. */
+/* Absorbs the steps that compute its inputs, one after the other. */
 static void take_in(mx_program *program, joined *all, int64_t s)
 {
     for (int k = 0; k < all[s].program.n_in;) {

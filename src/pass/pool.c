@@ -4,7 +4,7 @@
  *     gy = pool'(gz, y); gx = relu'(gy, y)    ->    gz0 = relu'(gz, z); gx = pool'(gz0, x)
  *
  * Both give the same numbers, gradients included: where a window's largest element is positive it is the same element,
- * and where it is not, nothing flows back in either order.  Only windows that lie inside the data are taken.
+ * and where it is not, nothing flows back in either order.  Only for windows inside the data.
  *
  * SPDX-License-Identifier: Apache-2.0 */
 #include <string.h>
@@ -39,15 +39,15 @@ static int users(const mx_program *program, int32_t v, int32_t *found, int most)
     return n == program->values.items[v].uses ? n : -1;
 }
 
-static void exchange(mx_step *a, mx_step *b) /* what they do, not where they stand */
+static void exchange(mx_step *a, mx_step *b) /* what they do, not their positions */
 {
     const mx_step old = *a;
     *a = *b, *b = old;
 }
 
-/* A convolution that will take the relu for nothing (activation.c); while training the relu's gradient counts, too.  Where
- * the device can, the pooling's gradient takes that along if the convolution walks over its result for the bias anyway,
- * and normalisations take both (norm_parts.c). */
+/* A convolution that absorbs the relu for free (activation.c); while training the relu's gradient counts, too.  If
+ * the device can, the pooling's gradient absorbs that if the convolution reads its result for the bias anyway,
+ * and normalisations absorb both (norm_parts.c). */
 static bool takes_relu(const mx_program *program, int32_t x, bool training)
 {
     const mx_step *conv = mx_step_only_maker(program, x, "Convolution");
@@ -58,7 +58,7 @@ static bool takes_relu(const mx_program *program, int32_t x, bool training)
     return mx_program_can(program, MX_CAN_NORM_PARTS) && mx_step_only_maker(program, x, "BatchNorm");
 }
 
-/* relu step r whose result y only the pooling step reads, and the two gradients where there are some. */
+/* relu step r whose result y only the pooling step reads, and the two gradients, if any. */
 static mx_code rewrite(mx_program *program, int32_t r)
 {
     int32_t reads[3], gradient[1];

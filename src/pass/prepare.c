@@ -1,10 +1,10 @@
-/* Steps that follow from parameters alone go to the front: a plan runs them once and keeps what they make.
+/* Moves steps that depend on parameters alone to the beginning: a plan runs them once and caches their results.
  *
  *     w1, b1 = _fold_norm(w, gamma, ...); w2 = _block_weight(w1, ...)   | prepared, until a parameter changes
  *     y = _blocked_convolution(x, w2, b1) ...                          | every run
  *
- * Only programs that predict are treated so: while training every step changes the parameters.  A prepared step reads
- * nothing that a step writes, draws no random numbers, calls no graph of its own, and none of its results is given back
+ * Only for programs that predict: while training every step changes the parameters.  A prepared step reads
+ * nothing that a step writes, draws no random numbers, calls no subgraph, and none of its results is returned
  * to the caller.
  *
  * SPDX-License-Identifier: Apache-2.0 */
@@ -99,7 +99,7 @@ mx_code mx_pass_prepare(mx_program *program)
     }
     if (program->prepared)
         order(program, chosen, room);
-    for (int64_t e = 0; e < program->externals.length; e++) /* what was folded no longer looks written */
+    for (int64_t e = 0; e < program->externals.length; e++) /* folded statistics are no longer written */
         program->externals.items[e].written = is_written(program, &program->externals.items[e]);
     mx_free(room, bytes);
     mx_program_count(program);

@@ -1,4 +1,4 @@
-/* Building programs from graphs, and what passes use to change them (see program.h).
+/* Building programs from graphs, and functions for passes to change them (see program.h).
  *
  * SPDX-License-Identifier: Apache-2.0 */
 #include "pass/program.h"
@@ -71,7 +71,7 @@ static int32_t new_external(mx_program *program, const mx_external *given, const
     MX_SCOPE;
     mx_external external = *given;
     if (external.kind == MX_EXTERNAL_CONSTANT && !mx_context_equal(external.array->context, program->context))
-        external.array = mx_array_to(external.array, program->context); /* made on the current device, or by a user */
+        external.array = mx_array_to(external.array, program->context); /* it may be on another device */
     if (external.kind == MX_EXTERNAL_CONSTANT && !external.array)
         return -1;
     external.value = mx_program_value(program, shape, dtype);
@@ -104,7 +104,7 @@ typedef struct builder {
     mx_graph graph;
     mx_shape_t *shape; /* (entries) */
     int *type;         /* (entries) */
-    int32_t *value;    /* (entries) value of each entry; -1: not made yet */
+    int32_t *value;    /* (entries) value of each entry; -1: not computed yet */
     int64_t *order;    /* (nodes) by creation */
 } builder;
 
@@ -144,7 +144,7 @@ static mx_code check_known(const builder *b, const mx_gnode *node, int64_t entry
                    mx_shape_text(&b->shape[entry], text), node->name);
 }
 
-/* Subgraphs and the like live as long as the program. */
+/* Retains subgraphs and the like as long as the program. */
 static mx_code keep_callee(mx_program *program, const mx_gnode *node)
 {
     mx_callee *callee = mx_callee_of(node->op, node->attrs);
@@ -280,7 +280,7 @@ mx_code mx_program_build(mx_program *program, const struct mx_program_source *so
     mx_graph_free(&b.graph);
     if (code) {
         mx_program_free(program);
-        return mx_has_error() ? mx_error_code() : mx_fail(code, "plan: no memory");
+        return mx_has_error() ? mx_error_code() : mx_fail(code, "plan: out of memory");
     }
     mark_written(program);
     mx_program_count(program);

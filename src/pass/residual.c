@@ -1,10 +1,10 @@
-/* Blocked convolutions take over what follows them: the addition of another value, then relu or clip.
+/* Blocked convolutions absorb what follows them: the addition of another value, then relu or clip.
  *
  *     t = _blocked_convolution(x, w, b); s = t + shortcut; y = relu(s)
  *         ->  y = _blocked_convolution(x, w, b, shortcut)  [low = 0]
  *
- * The addition is made where the sum was: the convolution moves there, behind whatever makes the other operand.  A relu
- * behind max pooling goes into the convolution before the pooling, where it costs nothing.
+ * The addition is done where the sum was: the convolution moves there, after the step that computes the other operand.
+ * A relu after max pooling is fused into the convolution before the pooling, where it costs nothing.
  *
  * SPDX-License-Identifier: Apache-2.0 */
 #include <math.h>
@@ -24,7 +24,7 @@ static bool unlimited(const mx_step *conv)
 
 /* ---- addition ---------------------------------------------------------------------------------------------------- */
 
-/* The step becomes the convolution that made operand k, with the other operand as its addend. */
+/* The step becomes the convolution that computed operand k, with the other operand as its addend. */
 static bool take_addition(mx_program *program, mx_step *sum, int k)
 {
     mx_step *conv = mx_step_only_maker(program, sum->in[k], "_blocked_convolution");
@@ -44,7 +44,7 @@ static bool add(mx_program *program, mx_step *step)
 {
     if (!mx_step_is(step, "elemwise_add") && !mx_step_is(step, "broadcast_add"))
         return false;
-    /* The operand that was made last: the other one is there before it in most networks. */
+    /* The operand that was computed last: in most networks the other one is available before it. */
     const int last = program->values.items[step->in[0]].maker < program->values.items[step->in[1]].maker;
     return take_addition(program, step, last) || take_addition(program, step, 1 - last);
 }

@@ -1,14 +1,14 @@
-/* Every result of the program gets memory of its own.
+/* Every result of the program gets its own memory.
  *
- * A result is written directly into the array that the caller gets.  That is not possible where it is an external (a
- * net that returns its input), where two results share memory (a value and its reshaped form, one value twice) or where
- * a gradient is a view of something that the forward part made.  There a copy is made.
+ * A result is written directly into the array that the caller gets.  That is not possible if it is an external (a
+ * net that returns its input), if two results share memory (a value and its reshaped form, one value twice) or if
+ * a gradient is a view of something that the forward part computed.  Then a copy is made.
  *
  * SPDX-License-Identifier: Apache-2.0 */
 #include "base/error.h"
 #include "pass/passes.h"
 
-/* The value whose memory v is a window into. */
+/* The value that v is a view of. */
 static int32_t root_of(const mx_program *program, int32_t v)
 {
     for (;;) {

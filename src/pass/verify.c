@@ -16,16 +16,16 @@ static mx_code check_step(const mx_program *program, int64_t i, const bool *made
         if (v >= program->values.length)
             return broken(step, after, "reads a value that does not exist");
         if (v >= 0 && program->values.items[v].external < 0 && !made[v])
-            return broken(step, after, "reads a value before it is made");
+            return broken(step, after, "reads a value before it is computed");
     }
     for (int k = 0; k < step->n_out; k++) {
         const int32_t v = step->out[k];
         if (v < 0 || v >= program->values.length)
-            return broken(step, after, "makes a value that does not exist");
+            return broken(step, after, "writes a value that does not exist");
         if (made[v] && program->values.items[v].external < 0)
-            return broken(step, after, "makes a value that was made before");
+            return broken(step, after, "writes a value that was written before");
         if (!mx_shape_known(&program->values.items[v].shape))
-            return broken(step, after, "makes a value of unknown shape");
+            return broken(step, after, "writes a value of unknown shape");
     }
     return MX_OK;
 }
@@ -35,7 +35,8 @@ static mx_code check_results(const mx_program *program, const bool *made, const 
     for (int64_t h = from; h < to; h++) {
         const int32_t v = program->results.items[h];
         if (v >= 0 && program->values.items[v].external < 0 && !made[v])
-            return mx_fail(MX_ERR_STATE, "plan: after pass %s result %lld is made by nobody", after, (long long)h);
+            return mx_fail(MX_ERR_STATE, "plan: after pass %s result %lld is not computed by any step", after,
+                           (long long)h);
     }
     return MX_OK;
 }

@@ -177,7 +177,7 @@ static void the_verifier_notices(void **state)
     const int32_t input = program->steps.items[0].in[0];
     program->steps.items[0].in[0] = program->steps.items[program->steps.length - 1].out[0];
     assert_int_not_equal(mx_program_verify(program, "nonsense"), MX_OK);
-    check_error(MX_ERR_STATE, "nonsense", "before it is made");
+    check_error(MX_ERR_STATE, "nonsense", "before it is computed");
     program->steps.items[0].in[0] = input;
     assert_int_equal(mx_program_verify(program, "nothing"), MX_OK);
 }
