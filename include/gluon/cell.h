@@ -12,7 +12,7 @@
  *
  * Cells are combined by mx_sequential_rnn_cell() and mx_cell_add(), mx_bidirectional_cell(left, right) and the
  * modifiers mx_zoneout_cell(cell), mx_residual_cell(cell), mx_variational_dropout_cell(cell).  All functions work on
- * symbolic arrays as well; nodes are then called as in the classic interface: lstm0_t0_i2h, lstm0_begin_state_0.
+ * symbolic arrays as well; nodes are then named as in the classic interface: lstm0_t0_i2h, lstm0_begin_state_0.
  *
  * SPDX-License-Identifier: Apache-2.0 */
 #ifndef GLUON_CELL_H
@@ -46,7 +46,7 @@ typedef struct mx_stepped {
     mx_arrays states;
 } mx_stepped;
 MX_API mx_stepped mx_cell_step(mx_block *cell, mx_array *x, mx_arrays states);
-/* Forgets the number of the step and whatever is remembered between steps, before another sequence begins. */
+/* Resets the step number and everything stored between steps, before another sequence starts. */
 MX_API mx_code mx_cell_reset(mx_block *cell);
 
 typedef enum mx_merge {

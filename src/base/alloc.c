@@ -71,8 +71,8 @@ static pthread_once_t once = PTHREAD_ONCE_INIT;
 static bool caching = CACHING;
 
 /* ---- guards --------------------------------------------------------------------------------------------- */
-/* Checked builds write a word behind every block, which knows its size, and look at it when the block is freed; fresh
- * and freed memory is filled with bytes that nobody expects. */
+/* Checked builds write a word after every block, derived from its size, and check it when the block is freed; new and
+ * freed memory is filled with unlikely bytes. */
 
 #if MX_CHECKED
 #define GUARD_BYTES sizeof(uint64_t)

@@ -71,8 +71,8 @@ typedef struct mx_thread_state {
         MX_VEC(mx_namer) opened;  /* graph/names.c: the innermost scope last */
         const char *next;         /* graph/names.c: name of the next node; NULL: an automatic one */
         const char *next_hint;    /* graph/names.c: of the next numbered name; NULL: that of the operator */
-        mx_name_fn asked;         /* graph/names.c: a front end that names nodes; NULL: none */
-        int64_t asked_depth;      /* graph/names.c: number of open scopes for which it answers */
+        mx_name_fn asked;         /* graph/names.c: callback of a language binding that names nodes; NULL: none */
+        int64_t asked_depth;      /* graph/names.c: number of open scopes in which it is called */
         const char *next_control; /* exec/control/trace.c: name of the next loop or condition; NULL: likewise */
     } names;
     MX_VEC(mx_scope_note) notes; /* graph/notes.c: attributes that every new node gets; a scope begins with a mark */

@@ -1,12 +1,12 @@
-/* Mixed precision (see gluon/amp.h): casts before the calls of operators that want another precision.
+/* Mixed precision (see gluon/amp.h): casts before calls of operators that need another precision.
  *
  *     mx_invoke(op, inputs) --> amp_cast of some inputs --> mx_invoke(op, cast inputs)
  *
- * An operator's description says what it wants (mx_op.precision, float32_where); mx_amp_set may say otherwise.  The
- * rules look at the operator and at the types of its inputs alone, so calls on arrays, on shapes and on symbols
+ * An operator's description gives its precision (mx_op.precision, float32_where); mx_amp_set overrides it.  The
+ * rules depend only on the operator and the types of its inputs, so calls on arrays, on shapes and on symbols
  * get the same casts.  A call with a float64 or a sparse input is left alone.
  *
- * Invariant: while mx_amp_on is set, `rules` has a row for every operator; rows change only under `lock`, one word at
+ * Invariant: while mx_amp_on is set, `rules` has an entry for every operator; entries change only under `lock`, one word at
  * a time.
  *
  * SPDX-License-Identifier: Apache-2.0 */
@@ -48,7 +48,7 @@ static mx_code cast_entries(mx_op *op, const void *attrs, int n_in, mx_gentry *e
 
 /* ---- settings -------------------------------------------------------------------------------------------------- */
 
-/* Row i of one operator: its precision first, if it has one, then a row per value that wants float32. */
+/* Entry i of one operator: its precision first, if it has one, then one per attribute value that needs float32. */
 static bool row_of(const mx_op *op, int i, mx_amp_row *row)
 {
     const bool loss = op->flags & MX_OP_LOSS;
@@ -196,15 +196,15 @@ static mx_precision rule_of(const mx_op *op, const void *attrs)
 }
 
 static bool is_narrow(int type) { return type == MX_FLOAT16 || type == MX_BFLOAT16; }
-/* Whether casting an array of this type to `to` changes it; the type of a variable in a symbol may not be known yet. */
+/* Whether casting an array of this type to `to` changes it; the type of a variable in a symbol may still be unknown. */
 static bool to_cast(int type, mx_dtype to)
 {
     return type != (int)to && (type == MX_FLOAT32 || is_narrow(type) || type == MX_DTYPE_NONE);
 }
 
 typedef struct types {
-    bool narrow, single, unknown; /* 16 bits, float32, of variables whose type nobody has said */
-    bool other;                   /* what mixed precision keeps away from */
+    bool narrow, single, unknown; /* there are inputs of 16 bits, of float32, of unknown type */
+    bool other;                   /* inputs that rule out mixed precision */
 } types;
 
 static types look(int n_in, mx_array *const *in)
@@ -225,7 +225,7 @@ static types look(int n_in, mx_array *const *in)
     return t;
 }
 
-/* What input i, of this type, is cast to; MX_DTYPE_NONE: it stays. */
+/* What input i, of this type, is cast to; MX_DTYPE_NONE: no cast. */
 static mx_dtype wanted_type(mx_precision precision, types t, int i, int type)
 {
     switch (precision) {
@@ -239,7 +239,7 @@ static mx_dtype wanted_type(mx_precision precision, types t, int i, int type)
 
 /* ---- calls ----------------------------------------------------------------------------------------------------- */
 
-/* Types that are not known yet are settled by the operator that knows how to. */
+/* Types that are still unknown are inferred by the operator that can do so. */
 static mx_code cast_together(int n_in, mx_array *const *in, mx_array **cast, bool *any)
 {
     mx_array *out[MX_MAX_OUTPUTS] = {NULL};
@@ -274,7 +274,7 @@ static mx_code cast_inputs(mx_op *op, const void *attrs, int n_in, mx_array *con
     return MX_OK;
 }
 
-/* What a call on shapes alone has told about a cast input holds for the input itself. */
+/* What inference learned about a cast input applies to the input itself. */
 static void learn(mx_array *x, const mx_array *cast)
 {
     if (x == cast || x == MX_NONE || x->storage || x->node)
@@ -284,7 +284,7 @@ static void learn(mx_array *x, const mx_array *cast)
     x->size = cast->size;
 }
 
-/* Results that the caller wants in its own arrays keep the types of those. */
+/* Results that go into the caller's arrays have the types of those. */
 static mx_code run_into(mx_op *op, const void *attrs, int n_in, mx_array *const *in, int n_out, mx_array **out)
 {
     mx_array *made[MX_MAX_OUTPUTS] = {NULL};
@@ -316,7 +316,7 @@ mx_code mx_amp_invoke(mx_op *op, const void *attrs, int n_in, mx_array *const *i
 {
     mx_array *cast[MOST_INPUTS];
     bool any = false;
-    const char *waiting = mx_names_next(NULL); /* that name is for the operator */
+    const char *waiting = mx_names_next(NULL); /* that name is meant for the operator */
     mx_thread.precision_settled++;
     mx_code code = cast_inputs(op, attrs, n_in, in, cast, &any);
     mx_names_next(waiting);

@@ -13,9 +13,9 @@ static inline bool mx_amp_active(void)
     return __builtin_expect(atomic_load_explicit(&mx_amp_on, memory_order_relaxed), 0) && !mx_thread.precision_settled;
 }
 
-/* mx_invoke with the inputs that the operator's precision wants. */
+/* mx_invoke with inputs cast to the operator's precision. */
 mx_code mx_amp_invoke(mx_op *op, const void *attrs, int n_in, mx_array *const *in, int n_out, mx_array **out);
-/* Counts changes of the settings: what was traced under others is to be traced again. */
+/* Counts changes of the settings: what was traced under other settings must be traced again. */
 uint64_t mx_amp_version(void);
 
 #endif

@@ -1,4 +1,4 @@
-/* Graphs in mixed precision (see gluon/amp.h): a copy of a graph with casts before the operators that want them.
+/* Graphs in mixed precision (see gluon/amp.h): a copy of a graph with casts before the operators that need them.
  *
  *     data   weight                 data        weight
  *        \   /                        |            |
@@ -8,9 +8,9 @@
  *                                         |
  *                                     amp_cast --> softmax        fc_amp_cast_float32
  *
- * What runs (amp.c) looks at the types of arrays; a graph need not know them.  So every node is taken as *low* (its
- * results have 16 bits) or not: variables are not.  amp_cast passes integers unchanged, so labels and indices may go
- * through it.
+ * Casts at run time (amp.c) depend on the types of arrays, which a graph need not have.  So every node is marked *low*
+ * (its results have 16 bits) or not: variables are not.  amp_cast passes integers unchanged, so labels and indices may
+ * be inputs of it.
  *
  * Invariant: every entry of the old graph has one entry in the new one, and at most one cast per type.
  *
@@ -32,17 +32,17 @@ typedef struct conversion {
     mx_graph graph;                /* the old one */
     uint8_t *rules;                /* (n_rules) mx_precision by operator number */
     int n_rules;                   /* operators */
-    MX_VEC(mx_amp_row) conditions; /* under which an operator without a rule wants float32 */
+    MX_VEC(mx_amp_row) conditions; /* under which an operator without a rule needs float32 */
     mx_gentry *now;                /* (entries) in the new graph; nodes retained */
     mx_gnode **cast;               /* (2 * entries) its cast to the target, to float32; retained; NULL: none yet */
     bool *low;                     /* (nodes) the results have 16 bits */
-    bool *excluded;                /* (nodes) stays in float32 whatever its rule is */
-    mx_gentry *in;                 /* (most inputs) of the node that is being made; not retained */
+    bool *excluded;                /* (nodes) stays in float32 whatever its rule */
+    mx_gentry *in;                 /* (most inputs) of the node being created; not retained */
 } conversion;
 
 /* ---- rules ----------------------------------------------------------------------------------------------------- */
 
-/* Sets the rule of the named operators; `stays`: those with this rule are left as they are. */
+/* Sets the rule of the named operators; `stays`: operators with this rule are left unchanged. */
 static mx_code set_rules(conversion *c, const char *const *names, mx_precision precision, int stays)
 {
     for (; names && *names; names++) {
@@ -67,7 +67,7 @@ static mx_code add_conditions(conversion *c)
     return MX_OK;
 }
 
-/* Own lists replace the library's list of that kind; an operator in both computes in 16 bits. */
+/* The caller's lists replace the library's list of that kind; an operator in both computes in 16 bits. */
 static mx_code make_rules(conversion *c)
 {
     mx_amp_row row;
@@ -98,7 +98,7 @@ static bool holds(const mx_amp_row *row, const mx_gnode *node)
     return field && !strcmp(mx_field_text(field, node->attrs ? node->attrs : node->op->defaults, text), row->value);
 }
 
-/* Whether the node has an attribute with which it wants float32. */
+/* Whether the node has an attribute value that needs float32. */
 static bool conditional(const conversion *c, const mx_gnode *node)
 {
     for (int64_t i = 0; i < c->conditions.length; i++)
@@ -169,7 +169,7 @@ static inputs look(const conversion *c, int64_t i)
     return low;
 }
 
-/* Puts the inputs of node i into c->in, with casts, and says whether its results are low. */
+/* Puts the inputs of node i into c->in, with casts; returns whether its results are low. */
 static mx_code place_inputs(conversion *c, int64_t i)
 {
     mx_gnode *node = c->graph.nodes[i];
@@ -196,7 +196,7 @@ static mx_code convert_node(conversion *c, int64_t i)
     mx_gnode *made = mx_gnode_with_inputs(node, c->in);
     if (!made)
         return mx_error_code();
-    made->owner = NULL; /* the parameter may die before the copy */
+    made->owner = NULL; /* the parameter may be destroyed before the copy */
     for (int k = 0; k < node->n_out; k++)
         c->now[c->graph.row[i] + k] = (mx_gentry){mx_retain(made), (uint32_t)k};
     mx_release(made);
@@ -284,7 +284,8 @@ static mx_code mark_excluded(conversion *c)
             found |= same;
         }
         if (!found)
-            return mx_fail(MX_ERR_ARGUMENT, "mx_amp_convert: excluded has '%s', which is no node of the symbol", *name);
+            return mx_fail(MX_ERR_ARGUMENT, "mx_amp_convert: excluded has '%s', which is not a node of the symbol",
+                           *name);
     }
     return MX_OK;
 }
@@ -318,7 +319,7 @@ static bool casts_to(const mx_gnode *node, mx_dtype type)
     return node->op == MX_OP("amp_cast") && attrs && (mx_dtype)attrs->dtype == type;
 }
 
-/* Per node of the graph: 0 nobody reads it, 1 casts to `target` do, 2 others as well. */
+/* Per node of the graph: 0 unused, 1 read only by casts to `target`, 2 read by others as well. */
 static void find_readers(const mx_graph *graph, mx_dtype target, uint8_t *readers)
 {
     for (int64_t i = 0; i < graph->n; i++)

@@ -1,4 +1,4 @@
-/* The public face of differentiation: variables, backward, grad, custom functions.
+/* The public functions of differentiation: variables, backward, grad, custom functions.
  *
  * SPDX-License-Identifier: Apache-2.0 */
 #include "gluon/autograd.h"
@@ -81,7 +81,7 @@ mx_code mx_mark_variables(mx_arrays variables, mx_arrays gradients, const mx_gra
         if (x->ndim != g->ndim ||
             memcmp(x->shape, g->shape, (size_t)(x->ndim < 0 ? 0 : x->ndim) * sizeof x->shape[0]) ||
             x->dtype != g->dtype)
-            return mx_fail(MX_ERR_SHAPE, "mx_mark_variables: gradient %lld has another shape or type than its variable",
+            return mx_fail(MX_ERR_SHAPE, "mx_mark_variables: gradient %lld differs from its variable in shape or type",
                            (long long)i);
         if (make_variable(variables.v[i], gradients.v[i], reqs ? reqs[i] : MX_GRAD_WRITE))
             return mx_error_code();
@@ -121,7 +121,7 @@ static mx_code check_heads(mx_arrays *heads, mx_arrays *head_grads, const char *
         const mx_array *g = head_grads->v[i], *h = heads->v[i];
         if (g != MX_NONE && (g->ndim != h->ndim || memcmp(g->shape, h->shape, (size_t)h->ndim * sizeof h->shape[0]) ||
                              g->dtype != h->dtype))
-            return mx_fail(MX_ERR_SHAPE, "%s: head gradient %lld has another shape or type than its head", who,
+            return mx_fail(MX_ERR_SHAPE, "%s: head gradient %lld differs from its head in shape or type", who,
                            (long long)i);
     }
     return MX_OK;
@@ -219,7 +219,7 @@ static mx_code run_forward(const mx_function *function, void *user, mx_arrays in
     return MX_OK;
 }
 
-/* Outputs are windows of their own, so that a forward which returns its input does not get a history twice. */
+/* Outputs are new views, so that a forward which returns its input does not give that input a second history. */
 static mx_code attach(mx_node *node, mx_array **out)
 {
     for (int i = 0; i < node->n_out; i++) {
@@ -231,7 +231,7 @@ static mx_code attach(mx_node *node, mx_array **out)
     return MX_OK;
 }
 
-/* `user` belongs to the call, also to one that fails. */
+/* `user` belongs to the call, even if it fails. */
 static mx_arrays give_up(const mx_function *function, void *user)
 {
     if (function->release)
@@ -248,7 +248,7 @@ static mx_code check_function_inputs(const mx_function *function, mx_arrays *inp
         if (mx_is_symbolic(inputs->v[i]))
             return mx_fail(
                 MX_ERR_UNSUPPORTED,
-                "%s: a function with a backward of its own cannot be part of a graph; its input %lld is symbolic", name,
+                "%s: a function with a custom backward cannot be part of a graph; its input %lld is symbolic", name,
                 (long long)i);
     return MX_OK;
 }
@@ -265,7 +265,7 @@ mx_arrays mx_function_call(const mx_function *function, void *user, mx_arrays in
     if (!out || run_forward(function, user, inputs, out))
         return give_up(function, user);
     if (!mx_is_recording() || !any_history(inputs)) {
-        give_up(function, user); /* nothing will run backwards */
+        give_up(function, user); /* there will be no backward */
         return (mx_arrays){out, function->n_out};
     }
     mx_node *node = function_node(function, user, inputs);

@@ -1,7 +1,7 @@
 /* Running the tape backwards.
  *
- *     collect the nodes that the heads reach -> newest first -> each node turns the gradients of its outputs
- *     into gradients of its inputs, which are summed per input -> variables store theirs
+ *     collect the nodes that the heads reach -> newest first -> each node computes gradients of its inputs
+ *     from those of its outputs; they are summed per input -> variables store theirs
  *
  * Sequence numbers order the nodes, so no recursion is needed: tapes may be long.
  *
@@ -36,7 +36,7 @@ static int newest_first(const void *a, const void *b)
     return x->sequence < y->sequence ? 1 : -1;
 }
 
-/* Slots for the outputs of these nodes, behind those that there are. */
+/* Adds slots for the outputs of these nodes after the existing ones. */
 static mx_code add_slots(mx_pass *pass, const mx_pointers *nodes)
 {
     int64_t count = pass->slot_count;
@@ -56,7 +56,7 @@ static mx_code add_slots(mx_pass *pass, const mx_pointers *nodes)
     return MX_OK;
 }
 
-/* Nodes that the heads reach and the pass has not seen, none made before `oldest`; the newest first. */
+/* Nodes that the heads reach and the pass has not visited, not older than `oldest`; newest first. */
 static mx_code collect(mx_pass *pass, mx_arrays heads, uint64_t oldest, mx_pointers *nodes)
 {
     mx_pointers stack = {0};
@@ -78,12 +78,12 @@ static mx_code collect(mx_pass *pass, mx_arrays heads, uint64_t oldest, mx_point
 
 /* ---- summing --------------------------------------------------------------------------------------------- */
 
-/* slot += g.  The first gradient is only remembered; from the second on the sum is an array of our own. */
+/* slot += g.  The first gradient is only referenced; from the second on the sum is a new array. */
 static mx_code add_to(mx_pass *pass, mx_slot *slot, mx_array *g)
 {
     if (!slot->sum) {
         slot->sum = mx_retain(g);
-        slot->ours = slot->direct; /* a compiled call wrote it where it belongs */
+        slot->ours = slot->direct; /* a compiled call wrote it to its destination */
         return MX_OK;
     }
     mx_array *out[1] = {slot->ours && !pass->create_graph && slot->sum->storage ? slot->sum : NULL};
@@ -103,7 +103,7 @@ static mx_code pass_on(mx_pass *pass, mx_node *node, mx_array **igrad)
         if (!to || !igrad[i])
             continue;
         if (!igrad[i]->storage && !mx_node_is_variable(to) && !(igrad[i] = mx_sparse_dense(igrad[i])))
-            return mx_error_code(); /* only variables take sparse gradients */
+            return mx_error_code(); /* only variables accept sparse gradients */
         mx_code code = add_to(pass, &pass->slots[to->slot + node->edges[i].output], igrad[i]);
         if (code)
             return code;
@@ -122,7 +122,7 @@ static mx_code freed_error(const mx_node *node)
                                     : "a custom function");
 }
 
-/* Kept outputs have no history on the node; for higher orders the gradient must see it. */
+/* Saved outputs have no history on the node; for higher orders the gradient needs it. */
 static mx_code outputs_with_history(mx_node *node, mx_array **out)
 {
     for (int i = 0; i < node->n_out; i++) {
@@ -155,7 +155,7 @@ static mx_code run_gradient(mx_pass *pass, mx_node *node, mx_array **ograd, mx_a
     mx_thread.precision_settled++;
     mx_code code = node->op->gradient(&grad);
     mx_thread.precision_settled--;
-    if (!code && clean && mx_has_error()) /* a part that failed looks like "no gradient", which would mean zero */
+    if (!code && clean && mx_has_error()) /* a failed part looks like "no gradient", which would mean zero */
         return mx_error_code();
     if (code && !mx_has_error())
         return mx_fail(code, "backward: the gradient of %s failed", node->op->name);
@@ -227,7 +227,7 @@ static mx_code through_node(mx_pass *pass, mx_node *node)
 
 /* ---- variables ------------------------------------------------------------------------------------------- */
 
-/* The variable takes over the sum's memory when nobody else can see either of the two. */
+/* The variable takes over the sum's memory if nothing else refers to either of the two. */
 static bool swap_storage(mx_array *grad, mx_array *sum)
 {
     if (sum->node || grad->storage->object.count != 1 || sum->storage->object.count != 1 || sum->object.count != 1 ||

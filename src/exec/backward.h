@@ -7,13 +7,13 @@
 
 typedef struct mx_slot {
     mx_array *sum; /* gradient of one output of one node so far; retained; NULL: zero */
-    bool ours;     /* nobody else holds the sum: it may be added to in place */
+    bool ours;     /* nothing else refers to the sum: it may be added to in place */
     bool direct;   /* the sum is the variable's gradient array itself */
 } mx_slot;
 
 typedef struct mx_pass {
     uint64_t number;
-    mx_pointers nodes; /* mx_node, newest first; the heads keep them alive */
+    mx_pointers nodes; /* mx_node, newest first; retained through the heads */
     mx_slot *slots;    /* one per node output, from node->slot on */
     int64_t slot_count;
     bool retain;       /* the graph can be run again */
@@ -24,8 +24,9 @@ typedef struct mx_pass {
 
 /* heads and head_grads are checked arrays; heads.n and head_grads.n are counts (0: ones). */
 mx_code mx_pass_run(mx_pass *pass, mx_arrays heads, mx_arrays head_grads);
-/* Goes on through nodes that were made while the pass ran, newest first, down to those made before `oldest`, which the
- * pass knows: ograd[i] (NULL: none) is the gradient of heads.v[i].  The heads keep the new nodes alive. */
+/* Continues through nodes that were created while the pass ran, newest first, down to those older than `oldest`, which
+ * the pass already has: ograd[i] (NULL: none) is the gradient of heads.v[i].  The new nodes are retained through the
+ * heads. */
 mx_code mx_pass_detour(mx_pass *pass, uint64_t oldest, mx_arrays heads, mx_array *const *ograd);
 void mx_pass_free(mx_pass *pass);
 

@@ -14,7 +14,7 @@ mx_arrays mx_call_many(mx_op *op, const void *attrs, int n_in, mx_array *const *
 mx_arrays mx_call_list(mx_op *op, const void *attrs, int n_before, mx_array *const *before, mx_arrays list,
                        mx_arrays out);
 
-/* For benchmarks: where the time that kernels take is added up.  NULL: it is not measured. */
+/* For benchmarks: the time of kernels is added here.  NULL: not measured. */
 extern double *mx_kernel_seconds;
 
 #endif

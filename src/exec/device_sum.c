@@ -1,4 +1,4 @@
-/* Sums of arrays that live on several devices: by the devices themselves where they can, else by copies to the first
+/* Sums of arrays on several devices: by the devices themselves if they can, else by copies to the first
  * one.
  *
  * Copies are added in the order of the list, so that the result does not depend on timing.
@@ -10,7 +10,7 @@
 #include "exec/call.h"
 #include "ndarray/array.h"
 
-#define MOST 64 /* devices that add up among themselves */
+#define MOST 64 /* devices in one sum */
 
 static mx_code check(int n, mx_array *const *arrays)
 {
@@ -22,12 +22,12 @@ static mx_code check(int n, mx_array *const *arrays)
         if (!arrays[i]->storage)
             return mx_fail(MX_ERR_STATE, "sum over devices: array %d has no elements: it was made while tracing", i);
         if (arrays[i]->dtype != arrays[0]->dtype || arrays[i]->size != arrays[0]->size)
-            return mx_fail(MX_ERR_SHAPE, "sum over devices: array %d has other elements than the first", i);
+            return mx_fail(MX_ERR_SHAPE, "sum over devices: array %d differs from the first in shape or type", i);
     }
     return MX_OK;
 }
 
-/* The device that can add these up: all of them are on different devices of one type. */
+/* The device that can sum these: all of them are on different devices of one type. */
 static mx_device *adder(int n, mx_array *const *arrays)
 {
     mx_device *device = arrays[0]->storage->device;

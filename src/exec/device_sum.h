@@ -1,4 +1,4 @@
-/* Sums of arrays that live on several devices (see device_sum.c).  SPDX-License-Identifier: Apache-2.0 */
+/* Sums of arrays on several devices (see device_sum.c).  SPDX-License-Identifier: Apache-2.0 */
 #ifndef MX_EXEC_DEVICE_SUM_H
 #define MX_EXEC_DEVICE_SUM_H
 

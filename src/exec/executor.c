@@ -1,6 +1,6 @@
 /* Executors: a symbol bound to arrays (see gluon/executor.h).
  *
- * The graph is run node by node on the tape.  Arguments are marked as variables through windows of the executor's own,
+ * The graph is run node by node on the tape.  Variables of the tape are the executor's own views of the arguments,
  * so that the caller's arrays keep their history.
  *
  * SPDX-License-Identifier: Apache-2.0 */
@@ -23,7 +23,7 @@ struct mx_executor {
     int64_t n_args, n_aux, n_out;
     int64_t *place;        /* (graph.n) number of a variable among arguments, or -1 - number among the auxiliary ones */
     mx_array **args;       /* (n_args) retained */
-    mx_array **windows;    /* (n_args) the same elements, as variables of the tape; retained */
+    mx_array **windows;    /* (n_args) views of them, as variables of the tape; retained */
     mx_array **grads;      /* (n_args) retained; MX_NONE: none */
     mx_grad_req *reqs;     /* (n_args) */
     mx_array **aux;        /* (n_aux) retained */
@@ -110,7 +110,7 @@ static mx_executor *new_executor(const mx_symbol *symbol, mx_context context)
     return NULL;
 }
 
-/* Gives argument i its array, gradient and request. */
+/* Sets array, gradient and request of argument i. */
 static mx_code bind_argument(mx_executor *e, int64_t i, mx_array *x, mx_array *grad, mx_grad_req req)
 {
     if (!mx_array_ok(x, "mx_bind", "an argument"))
@@ -145,7 +145,7 @@ static mx_code check_counts(const mx_executor *e, const struct mx_bindings *b)
     return MX_OK;
 }
 
-/* The shapes of the arrays must be those that the graph wants. */
+/* Checks the shapes of the arrays against those of the graph. */
 static mx_code check_shapes(const mx_executor *e)
 {
     MX_SCOPE;
@@ -206,7 +206,7 @@ static mx_array *zeros(const mx_dims *dims, mx_dtype type, mx_context context)
     return x && !mx_array_fill(x, 0) ? x : NULL;
 }
 
-/* `before`, if it has the shape that is wanted now; else a new array. */
+/* `before`, if it has the required shape; else a new array. */
 static mx_array *same_or_zeros(mx_array *before, const mx_dims *dims, mx_dtype type, mx_context context)
 {
     if (before) {
@@ -301,7 +301,7 @@ mx_code mx_executor_backward(mx_executor *e, mx_arrays head_grads)
         return mx_error_code();
     if (!e->trained)
         return mx_fail(MX_ERR_STATE, "mx_executor_backward: run mx_executor_forward() with training = true first");
-    /* Outputs that depend on no gradient (labels passed through, say) are left out. */
+    /* Outputs that depend on no variable with a gradient (labels passed through, say) are skipped. */
     mx_array **heads = mx_list_new(e->n_out), **grads = mx_list_new(e->n_out);
     if (!heads || !grads || (head_grads.n && mx_list_check_optional(&head_grads, "mx_executor_backward", "head_grads")))
         return mx_error_code();
@@ -320,7 +320,7 @@ mx_code mx_executor_backward(mx_executor *e, mx_arrays head_grads)
     return mx_backward_all((mx_arrays){heads, n}, &options);
 }
 
-/* ---- looking --------------------------------------------------------------------------------------------------- */
+/* ---- accessors ------------------------------------------------------------------------------------------------- */
 
 const mx_symbol *mx_executor_symbol(const mx_executor *e) { return ok(e, "mx_executor_symbol") ? e->symbol : NULL; }
 

@@ -1,4 +1,4 @@
-/* A recorded computation as a symbol: nodes of the tape become nodes of a graph, what they start from variables.
+/* A recorded computation as a symbol: nodes of the tape become nodes of a graph, what they start from becomes variables.
  *
  * SPDX-License-Identifier: Apache-2.0 */
 #include <stdio.h>
@@ -13,7 +13,7 @@
 typedef struct history {
     MX_VEC(const mx_node *) nodes; /* all that x needs, later ones after earlier ones once sorted */
     MX_VEC(mx_gnode *) made;       /* (nodes) owned */
-    mx_dict known;                 /* address of a node -> itself, then its number + 1 */
+    mx_dict known;                 /* address of a node -> the node, later its number + 1 */
     int variables;                 /* named so far */
 } history;
 
@@ -60,7 +60,7 @@ static mx_gnode *new_variable(history *h, const mx_shape_t *shape, int dtype)
     return mx_gnode_variable(name, shape, dtype);
 }
 
-/* Input k of a recorded call; what has no history is a variable of its own.  *owned: to be released. */
+/* Input k of a recorded call; an array without history is a new variable.  *owned: to be released. */
 static mx_code input_of(history *h, const mx_node *node, int k, mx_gentry *entry, mx_gnode **owned)
 {
     char key[32];
@@ -73,7 +73,7 @@ static mx_code input_of(history *h, const mx_node *node, int k, mx_gentry *entry
         return MX_OK;
     }
     if (node->in[k] == MX_NONE || node->in_type[k] == MX_DTYPE_NONE || node->in_shape[k].ndim < 0)
-        return MX_OK; /* an optional input that was left out */
+        return MX_OK; /* an omitted optional input */
     *owned = entry->node = new_variable(h, &node->in_shape[k], node->in_type[k]);
     return *owned ? MX_OK : mx_error_code();
 }
@@ -86,8 +86,7 @@ static mx_gnode *make_call(history *h, const mx_node *node)
     mx_code code = MX_OK;
     if (!node->op || node->n_in > 256)
         return mx_fail_null(MX_ERR_UNSUPPORTED, "mx_symbol_recorded: %s cannot be part of a symbol",
-                            node->compiled ? "the call of a hybridized block"
-                                           : "a function with a backward of its own");
+                            node->compiled ? "the call of a hybridized block" : "a function with a custom backward");
     for (; !code && n < node->n_in; n++)
         code = input_of(h, node, n, &in[n], &owned[n]);
     char hint[64];

@@ -3,13 +3,13 @@
  *     reading   a contiguous region of an array without history     a view
  *               another basic region                                slice, then reshape
  *               one index array                                     take
- *               several, or integers beside them                    gather_nd at computed places
+ *               several, or integers beside them                    gather_nd at computed indices
  *     writing   a contiguous region                                 copied into the view
  *               another basic region                                _slice_assign, in place
  *               index arrays                                        _scatter_set_nd, in place
  *
- * While recording everything that has a history goes through operators, so all of it is differentiable; writing into an
- * array that has a history is an error then.
+ * While recording, everything that has a history goes through operators, so all of it is differentiable; writing into an
+ * array that has a history is then an error.
  *
  * SPDX-License-Identifier: Apache-2.0 */
 #include "exec/index.h"
@@ -42,7 +42,7 @@ static mx_array *read_basic(mx_array *x, const mx_selection *s)
     return mx_g_reshape(whole ? x : mx_g_slice(x, span), &s->shape);
 }
 
-/* One index array: the slices first, then take; its result has the axes of the index where the axis was. */
+/* One index array: slices first, then take; the axes of the index replace the axis in the result. */
 static mx_array *read_by_take(mx_array *x, const mx_selection *s)
 {
     struct { int64_t axis; int mode; } attrs = {0, 0}; /* mode: raise */
@@ -135,7 +135,7 @@ static mx_array *fit_value(mx_array *value, const mx_shape_t *target)
     return mx_g_reshape(value, &trimmed);
 }
 
-/* Value in the layout of the region of x: integer axes come back as size 1, new axes go. */
+/* Value in the layout of the region of x: integer axes become size 1, new axes are removed. */
 static mx_array *lay_out(mx_array *value, const mx_selection *s)
 {
     mx_shape_t region = {.ndim = s->ndim};
@@ -180,7 +180,7 @@ static mx_code write_places(mx_array *x, const mx_selection *s, mx_array *value)
     value = mx_g_broadcast_to(value, &s->shape);
     if (!places || !value)
         return mx_error_code();
-    mx_shape_t blocks = {.ndim = 1, .dim = {places->shape[1]}}; /* (places, axes of x that are whole) */
+    mx_shape_t blocks = {.ndim = 1, .dim = {places->shape[1]}}; /* (places, fully selected axes of x) */
     for (int i = (int)places->shape[0]; i < x->ndim; i++)
         blocks.dim[blocks.ndim++] = x->shape[i];
     return write_into(MX_OP("_scatter_set_nd"), &shape, 3,
@@ -207,7 +207,7 @@ static mx_code check_target(const mx_array *x)
     if (is_recorded(x))
         return mx_fail(
             MX_ERR_AUTOGRAD,
-            "mx_assign: x is a variable or a recorded result: writing into it while recording would falsify gradients");
+            "mx_assign: x is a variable or a recorded result: writing into it while recording would corrupt gradients");
     return MX_OK;
 }
 

@@ -1,4 +1,4 @@
-/* Keys of x[...] made plain: what reading and writing by index share.  SPDX-License-Identifier: Apache-2.0 */
+/* Normalised keys of x[...], shared by reading and writing by index.  SPDX-License-Identifier: Apache-2.0 */
 #ifndef MX_EXEC_INDEX_H
 #define MX_EXEC_INDEX_H
 
@@ -25,17 +25,17 @@ typedef struct mx_selection {
     mx_shape_t broadcast; /* of the index arrays together */
     int n_result;
     mx_result_axis result[2 * MX_MAX_NDIM];
-    mx_shape_t shape; /* of the result; (1,) where no axis is left */
+    mx_shape_t shape; /* of the result; (1,) if no axis is left */
 } mx_selection;
 
 /* Errors name `who`. */
 mx_code mx_select(const mx_array *x, const mx_key *keys, int count, const char *who, mx_selection *selection);
 /* True if a basic selection is a contiguous piece of memory; *offset: its first element. */
 bool mx_selection_is_window(const mx_array *x, const mx_selection *selection, int64_t *offset);
-/* True if everything is selected and the shape stays. */
+/* True if everything is selected and the shape is unchanged. */
 bool mx_selection_is_all(const mx_array *x, const mx_selection *selection);
-/* Indices for gather_nd and _scatter_set_nd, (m, places) int64 on x's device: every place of the result but for the
- * last axes of x that are selected whole. */
+/* Indices for gather_nd and _scatter_set_nd, (m, places) int64 on x's device: every position of the result without the
+ * last axes of x that are fully selected. */
 mx_array *mx_selection_places(const mx_array *x, const mx_selection *selection);
 
 #endif

@@ -1,10 +1,10 @@
-/* Keys of x[...] made plain, with NumPy's meaning (see index.h).
+/* Normalising the keys of x[...], with NumPy's semantics (see index.h).
  *
  *     x[1, ..., None, 2:9:3, [4, 0]]
  *
- * Integers drop their axis, slices keep it, None makes a new one, ... stands for as many whole axes as are left.
- * Index arrays are broadcast together; integers beside them count as index arrays.  Their common axes stand where
- * the first of them stood if all stand side by side, else at the front.
+ * Integers drop their axis, slices keep it, None adds a new one, ... expands to as many full axes as are left.
+ * Index arrays are broadcast together; integers beside them count as index arrays.  Their common axes take the place of
+ * the first of them if all are adjacent, else they come first.
  *
  * SPDX-License-Identifier: Apache-2.0 */
 #include <string.h>
@@ -125,7 +125,7 @@ static mx_code finish_shape(mx_selection *s, const char *who)
     return MX_OK;
 }
 
-/* Adjacency: 0 before the first advanced key, 1 among them, 2 behind them, 3 when they came again. */
+/* Adjacency: 0 before the first advanced key, 1 among them, 2 after them, 3 if there is another one. */
 typedef struct placing {
     int state, at; /* at: result axis before which their axes go */
 } placing;
@@ -178,7 +178,7 @@ mx_code mx_select(const mx_array *x, const mx_key *keys, int count, const char *
 bool mx_selection_is_window(const mx_array *x, const mx_selection *s, int64_t *offset)
 {
     int64_t stride = 1;
-    bool inside = true; /* so far, from the right, all axes are whole */
+    bool inside = true; /* so far, from the right, all axes are fully selected */
     *offset = 0;
     if (s->arrays)
         return false;
@@ -201,9 +201,9 @@ bool mx_selection_is_all(const mx_array *x, const mx_selection *s)
     return all;
 }
 
-/* ---- places ----------------------------------------------------------------------------------------------------- */
+/* ---- positions -------------------------------------------------------------------------------------------------- */
 
-/* For one axis of x: index at a place = base + sum over result axes of step * position, or looked up in an array. */
+/* For one axis of x: index at a position = base + sum over result axes of step * position, or looked up in an array. */
 typedef struct reader {
     int64_t base;
     int64_t step[2 * MX_MAX_NDIM]; /* per result axis; for arrays: in elements of the array */
@@ -242,7 +242,7 @@ static bool open_reader(const mx_selection *s, int axis, reader *r)
     return true;
 }
 
-/* Checked here, where the indices are on the host: a device would have to be waited for. */
+/* Checked here, while the indices are on the host: a check on the device would have to wait. */
 static bool indices_fit(const mx_array *x, int axis, const reader *r)
 {
     const int64_t size = x->shape[axis];
@@ -275,7 +275,7 @@ mx_array *mx_selection_places(const mx_array *x, const mx_selection *s)
     int m = x->ndim, n_walk = s->n_result;
     while (m > 0 && s->axis[m - 1].full && !s->axis[m - 1].index)
         m--;
-    /* Result axes of the whole axes of x come last; new axes among them hold one place each. */
+    /* Result axes of fully selected axes of x come last; new axes among them have size 1. */
     while (n_walk > 0 && (s->result[n_walk - 1].kind == MX_AXIS_NEW ||
                           (s->result[n_walk - 1].kind == MX_AXIS_SPAN && s->result[n_walk - 1].number >= m)))
         n_walk--;

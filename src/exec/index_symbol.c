@@ -5,7 +5,7 @@
  *     integers               squeeze
  *     None                   expand_dims
  *
- * So the graph holds for inputs of any size, also where the sizes are known by now.
+ * So the graph works for inputs of any size, even if the sizes are known now.
  *
  * SPDX-License-Identifier: Apache-2.0 */
 #include "exec/index_symbol.h"
@@ -18,7 +18,7 @@ typedef struct plan {
     bool cuts;                /* the slice does something */
     int axis;                 /* of x: where the next key applies */
     int result;               /* axes of the result so far, integers not counted */
-    mx_dims dropped;          /* axes of x that integers take */
+    mx_dims dropped;          /* axes of x that integers drop */
     mx_dims fresh;            /* axes of the result that are new, in order */
     mx_array *index;          /* of take; NULL: none */
     int index_axis;
@@ -56,7 +56,7 @@ static mx_code add_array(plan *p, const mx_key *key)
     return add_span(p, MX_NONE_INT, MX_NONE_INT, MX_NONE_INT);
 }
 
-/* "..." stands for the axes that no other key takes: with an unknown rank it can only stand at the end. */
+/* "..." expands to the axes that no other key uses: with an unknown rank it can only be the last key. */
 static mx_code add_ellipsis(plan *p, const mx_array *x, const mx_key *keys, int i, int count)
 {
     int later = 0;
@@ -64,7 +64,7 @@ static mx_code add_ellipsis(plan *p, const mx_array *x, const mx_key *keys, int 
         later += keys[k].kind == MX_KEY_INT || keys[k].kind == MX_KEY_SLICE || keys[k].kind == MX_KEY_ARRAY;
     if (x->ndim < 0)
         return i + 1 == count ? MX_OK
-                              : mx_fail(MX_ERR_INDEX, "mx_index: what stands after an ellipsis needs an array of known "
+                              : mx_fail(MX_ERR_INDEX, "mx_index: keys after an ellipsis need an array of known "
                                                       "rank; give the variable a shape");
     for (int k = x->ndim - p->axis - later; k > 0; k--, p->result++)
         if (add_span(p, MX_NONE_INT, MX_NONE_INT, MX_NONE_INT))

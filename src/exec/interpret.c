@@ -14,8 +14,8 @@ typedef struct run {
     const mx_interpretation *what;
     const mx_graph *graph;
     mx_array **value;  /* per entry; retained; NULL: not computed, or not needed any more */
-    int64_t *users;    /* per entry: nodes and results that still want it */
-    mx_array **in;     /* inputs of the node at hand */
+    int64_t *users;    /* per entry: nodes and results that still need it */
+    mx_array **in;     /* inputs of the current node */
     mx_shape_t *shape; /* per entry, where some node leaves sizes open; else NULL */
     size_t shape_bytes;
 } run;
@@ -48,7 +48,7 @@ static mx_code set_variable(run *r, int64_t i)
     return MX_OK;
 }
 
-/* ---- sizes that are left open ------------------------------------------------------------------------------------ */
+/* ---- open sizes -------------------------------------------------------------------------------------------------- */
 
 /* Shapes of all entries from those of the variables' values.  While tracing sizes stay open. */
 static mx_code find_shapes(run *r)
@@ -73,7 +73,7 @@ static mx_code find_shapes(run *r)
     return mx_graph_infer(g, r->shape, type);
 }
 
-/* Runs an operator without inputs, with its shape as the rest of the graph wants it. */
+/* Runs an operator without inputs, with the shape that the rest of the graph needs. */
 static mx_code run_open(const run *r, int64_t i, const mx_field *field, mx_array **out)
 {
     mx_gnode *node = r->graph->nodes[i];
@@ -94,7 +94,7 @@ static mx_code gather(run *r, int64_t i)
         const int64_t e = r->graph->in_entry[r->graph->in_row[i] + k];
         r->in[k] = e < 0 ? MX_NONE : r->value[e];
         if (!r->in[k])
-            return mx_fail(MX_ERR_UNSUPPORTED, "%s: input %d is output %u of %s, which only its gradient sees",
+            return mx_fail(MX_ERR_UNSUPPORTED, "%s: input %d is output %u of %s, which only its gradient can use",
                            node->name, k, node->in[k].output, node->in[k].node->name);
     }
     return MX_OK;
@@ -108,7 +108,7 @@ static mx_code show(run *r, const mx_gnode *node, mx_text *text, mx_array *value
     return code && !mx_has_error() ? mx_fail(MX_ERR_CALLBACK, "%s: the monitor failed", node->name) : code;
 }
 
-/* An input is named after its user: conv0_weight for what node conv0 calls weight. */
+/* An input is named after its user: conv0_weight for the input weight of node conv0. */
 static mx_code watch_node(run *r, const mx_gnode *node, mx_array **out)
 {
     char name[64];
@@ -171,14 +171,14 @@ mx_code mx_interpret(const mx_interpretation *what, mx_array **results)
     r.in = (mx_array **)(void *)(memory + 2 * entries * sizeof(int64_t));
     count_users(&r);
     mx_code code = find_shapes(&r);
-    mx_thread.precision_settled++; /* what it says is what runs */
+    mx_thread.precision_settled++; /* the graph runs as it is, without casts */
     for (int64_t i = 0; !code && i < g->n; i++)
         code = run_node(&r, what->order ? what->order[i] : i);
     mx_thread.precision_settled--;
     for (int64_t i = 0; !code && i < g->n_results; i++) {
         results[i] = r.value[g->results[i]];
         if (!results[i])
-            code = mx_fail(MX_ERR_UNSUPPORTED, "output %lld is one that only gradients see", (long long)i);
+            code = mx_fail(MX_ERR_UNSUPPORTED, "output %lld is hidden: only gradients can use it", (long long)i);
     }
     for (int64_t i = 0; i < g->n_results; i++)
         results[i] = code ? NULL : mx_retain(results[i]);

@@ -1,4 +1,4 @@
-/* Running a graph node by node through mx_invoke: what recording, debugging and small graphs need.
+/* Running a graph node by node through mx_invoke: for recording, debugging and small graphs.
  *
  * SPDX-License-Identifier: Apache-2.0 */
 #ifndef MX_EXEC_INTERPRET_H
@@ -11,15 +11,15 @@ typedef mx_code (*mx_watch_fn)(void *user, const char *name, mx_array *value);
 
 typedef struct mx_interpretation {
     const mx_graph *graph;
-    mx_array *const *values; /* (graph->n) arrays for the variables that have none of their own; others NULL */
-    mx_watch_fn watch;       /* NULL: nobody looks */
+    mx_array *const *values; /* (graph->n) arrays for the variables without a value of their own; others NULL */
+    mx_watch_fn watch;       /* NULL: none */
     void *user;
-    bool watch_all;       /* inputs of nodes are shown as well */
-    const int64_t *order; /* (graph->n) nodes in the order to run them, inputs before users; NULL: as they stand */
+    bool watch_all;       /* also called with inputs of nodes */
+    const int64_t *order; /* (graph->n) nodes in the order to run them, inputs before users; NULL: graph order */
 } mx_interpretation;
 
-/* results (graph->n_results) receives new references.  What no later node needs is given back on the way.  While recording
- * every call goes to the tape; symbolic values give symbolic results. */
+/* results (graph->n_results) receives new references.  Values that no later node needs are released on the way.  While
+ * recording every call goes to the tape; symbolic values give symbolic results. */
 mx_code mx_interpret(const mx_interpretation *what, mx_array **results);
 
 #endif

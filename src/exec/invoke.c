@@ -1,10 +1,10 @@
-/* The one entry through which anything is computed.
+/* The one entry point of all computation.
  *
  *     check arguments -> infer -> allocate outputs -> run the first kernel that accepts -> append to the tape
  *
  * On abstract arrays (no storage) only inference happens: outputs are abstract too, and what inference learned
- * about inputs of unknown shape is written back to them.  On symbolic arrays (abstract ones that stand for a node of a
- * graph) a node is made instead (graph/call.h).
+ * about inputs of unknown shape is written back to them.  On symbolic arrays (abstract ones that represent a node of a
+ * graph) a node is created instead (graph/call.h).
  *
  * SPDX-License-Identifier: Apache-2.0 */
 #include <string.h>
@@ -49,7 +49,7 @@ static mx_code check_input(const invocation *v, int i)
     if (x && x->object.guard == MX_OBJECT_ALIVE && x->object.kind == &mx_array_kind && x != MX_END)
         return MX_OK;
     if (!x && mx_has_error())
-        return mx_error_code(); /* an earlier failure flows through */
+        return mx_error_code(); /* an earlier failure propagates */
     if (x && x->object.guard == MX_OBJECT_ALIVE && mx_is_sparse(x))
         return MX_SPARSE_CALL;
     return mx_op_fail(v->op, MX_ERR_ARGUMENT, "input %s is %s, wanted an array", mx_op_input_name(v->op, i, name),
@@ -71,10 +71,9 @@ static mx_code check_arguments(invocation *v, int n_out)
     v->n_out = mx_op_count_out(v->op, v->attrs);
     v->n_visible = mx_op_count_visible(v->op, v->attrs);
     if (v->n_out > MX_MAX_OUTPUTS || v->n_out < 0)
-        return mx_op_fail(v->op, MX_ERR_ARGUMENT, "makes %d outputs, at most %d are possible", v->n_out,
-                          MX_MAX_OUTPUTS);
+        return mx_op_fail(v->op, MX_ERR_ARGUMENT, "has %d outputs, at most %d are possible", v->n_out, MX_MAX_OUTPUTS);
     if (n_out < v->n_visible)
-        return mx_op_fail(v->op, MX_ERR_ARGUMENT, "room for %d outputs was given, wanted %d", n_out, v->n_visible);
+        return mx_op_fail(v->op, MX_ERR_ARGUMENT, "there is room for %d outputs, wanted %d", n_out, v->n_visible);
     return MX_OK;
 }
 
@@ -148,7 +147,7 @@ static mx_code run_inference(invocation *v)
         v->infer.out[i].ndim = -1;
         v->infer.out_type[i] = MX_DTYPE_NONE;
     }
-    static mx_array *const nothing[1]; /* not NULL: values are known, there are none */
+    static mx_array *const nothing[1]; /* not NULL: all values are known, as there are none */
     v->infer.values = v->abstract ? NULL : v->in ? v->in : nothing;
     mx_code code = mx_op_infer(&v->infer);
     for (int i = 0; !code && i < v->n_in; i++)
@@ -160,7 +159,7 @@ static mx_code run_inference(invocation *v)
                 continue;
             char text[MX_SHAPE_TEXT];
             return mx_op_fail(v->op, MX_ERR_SHAPE,
-                              "the shape or type of output %d does not follow from the inputs (%s, %s)", i,
+                              "the shape or type of output %d cannot be inferred from the inputs (%s, %s)", i,
                               mx_shape_text(&v->infer.out[i], text), mx_dtype_name((mx_dtype)v->infer.out_type[i]));
         }
     return code;
@@ -189,7 +188,7 @@ static mx_code check_given(const invocation *v, int i, mx_array *x)
     if (mx_thread.modes.recording && mx_has_history(x))
         return mx_op_fail(
             v->op, MX_ERR_AUTOGRAD,
-            "out is a variable or a recorded result: writing into it while recording would falsify the gradient");
+            "out is a variable or a recorded result: writing into it while recording would corrupt the gradient");
     return MX_OK;
 }
 
@@ -207,7 +206,7 @@ static bool can_write_directly(const invocation *v, const mx_array *x)
     return true;
 }
 
-/* View operators give the same elements in another shape: the result shares the input's storage. */
+/* View operators return the same elements in another shape: the result shares the input's storage. */
 static bool is_view(const invocation *v) { return v->op->flags & MX_OP_VIEW; }
 
 static mx_code make_output(invocation *v, int i, mx_array *given)
@@ -280,7 +279,7 @@ static mx_code no_kernel(const invocation *v)
                       mx_dtype_name(type), mx_context_text(v->context, text));
 }
 
-/* A device gives the operators their kernels at its first use. */
+/* A device attaches its kernels to operators at its first use. */
 static mx_code start_device(const invocation *v, int device)
 {
     static _Atomic bool started[8]; /* by device type, as mx_op.kernels */
@@ -294,7 +293,7 @@ static mx_code start_device(const invocation *v, int device)
     return MX_OK;
 }
 
-/* Who gathers calls may take this one; else it runs now, after those that wait. */
+/* An open gather (plan/gather.h) may take this call; else it runs now, after those that wait. */
 static mx_code offer(const invocation *v, const mx_kernel_call *call)
 {
     if (v->n_out == 1 && !v->given[0])
@@ -323,7 +322,7 @@ static mx_code run(invocation *v)
     return no_kernel(v);
 }
 
-/* Arrays that the caller gave were written, perhaps in part. */
+/* The caller's arrays were written, perhaps in part. */
 static void tell_changes(const invocation *v)
 {
     for (int i = 0; i < v->n_out; i++)
@@ -341,7 +340,7 @@ static bool nothing_to_do(const invocation *v)
     return !v->op->mutates;
 }
 
-/* Results that could not be written in place are copied to where the caller wants them. */
+/* Results that could not be written in place are copied to the caller's arrays. */
 static mx_code deliver(invocation *v)
 {
     for (int i = 0; i < v->n_visible; i++) {
@@ -370,7 +369,7 @@ static mx_code compute(invocation *v, mx_array **out)
     return code;
 }
 
-/* The visible outputs go to the scope, hidden ones have done their duty on the tape. */
+/* The visible outputs go to the scope; hidden ones were only needed on the tape. */
 static mx_code hand_out(invocation *v, mx_code code, mx_array **out)
 {
     for (int i = 0; i < v->n_out; i++) {
@@ -387,7 +386,7 @@ static mx_code hand_out(invocation *v, mx_code code, mx_array **out)
     return code;
 }
 
-/* Kernels always see all declared inputs: optional ones that were left off at the end become MX_NONE. */
+/* Kernels always see all declared inputs: optional ones omitted at the end become MX_NONE. */
 static mx_array *const *pad_inputs(const mx_op *op, int *n_in, mx_array *const *in, mx_array **padded)
 {
     if (op->flags & MX_OP_LIST || *n_in >= op->declared_inputs)
@@ -430,7 +429,7 @@ mx_code mx_invoke(mx_op *op, const void *attrs, int n_in, mx_array *const *in, i
         return mx_graph_call(op, v.attrs, n_in, in, n_out, out);
     if (__builtin_expect(mx_op_calls(op), 0) && (!v.abstract || mx_control_unrolls(op, v.attrs, in)))
         return mx_region_call(op, v.attrs, n_in, in, n_out, out);
-    /* Few arguments live on the stack; a long list of them is one allocation. */
+    /* Few arguments are on the stack; a long list of them is one allocation. */
     const bool many = n_in > FEW || v.n_out > FEW;
     const size_t total = (size_t)n_in + (size_t)v.n_out;
     const size_t bytes = total * sizeof(mx_shape_t) + (size_t)v.n_out * sizeof(mx_array *) + total * sizeof(int);

@@ -7,7 +7,7 @@
 #include "base/error.h"
 #include "ndarray/sparse.h"
 
-#define LONGEST 1000000 /* a list without MX_END is noticed here at the latest */
+#define LONGEST 1000000 /* a list without MX_END is detected here at the latest */
 
 typedef struct list_object {
     mx_object object;
@@ -49,7 +49,7 @@ static mx_code check(mx_arrays *list, const char *who, const char *argument, boo
     if (list->n < 0)
         for (list->n = 0; list->v[list->n] != MX_END; list->n++)
             if (list->n == LONGEST)
-                return mx_fail(MX_ERR_ARGUMENT, "%s: %s has no end", who, argument);
+                return mx_fail(MX_ERR_ARGUMENT, "%s: %s has no end (MX_END is missing)", who, argument);
     for (int64_t i = 0; i < list->n; i++)
         if (!(optional && list->v[i] == MX_NONE) &&
             !(sparse ? mx_array_any_ok : mx_array_ok)(list->v[i], who, argument))

@@ -1,4 +1,4 @@
-/* Lists of arrays: checking those that come in, making those that go out.  SPDX-License-Identifier: Apache-2.0 */
+/* Lists of arrays: checking arguments, creating results.  SPDX-License-Identifier: Apache-2.0 */
 #ifndef MX_EXEC_LIST_H
 #define MX_EXEC_LIST_H
 
@@ -6,7 +6,7 @@
 
 /* Counts up to MX_END if n is -1 and checks every element; errors name `who` and `argument`. */
 mx_code mx_list_check(mx_arrays *list, const char *who, const char *argument);
-mx_code mx_list_check_any(mx_arrays *list, const char *who, const char *argument);      /* sparse ones will do, too */
+mx_code mx_list_check_any(mx_arrays *list, const char *who, const char *argument);      /* sparse ones allowed */
 mx_code mx_list_check_optional(mx_arrays *list, const char *who, const char *argument); /* MX_NONE allowed */
 mx_code mx_list_check_inputs(mx_arrays *list, const char *who, const char *argument);   /* MX_NONE and sparse ones */
 /* Memory for n pointers (NULL at first) that belongs to the scope. */

@@ -1,9 +1,9 @@
-/* Recording what runs (see profile.h).
+/* Recording profiler events (see profile.h).
  *
- * Events of all threads go into one list under one lock: taking it costs less than what it measures.  Names are kept in
+ * Events of all threads go into one list under one lock: taking it costs less than what is measured.  Names are stored in
  * a dictionary per domain together with their statistics, so an event is a few numbers and two pointers.
  *
- * Memory that cannot be had loses events, never an operator: a failure here leaves no error behind.
+ * Out of memory loses events, never an operator: a failure here sets no error.
  *
  * SPDX-License-Identifier: Apache-2.0 */
 #include "exec/profile.h"
@@ -11,7 +11,7 @@
 #include <string.h>
 #include <time.h>
 
-#define MOST_EVENTS (4 << 20) /* about 250 MB; what comes later is in the statistics only */
+#define MOST_EVENTS (4 << 20) /* about 250 MB; later ones are in the statistics only */
 
 _Atomic unsigned mx_profiling;
 mx_profile mx_the_profile = {.lock = PTHREAD_MUTEX_INITIALIZER};
@@ -25,7 +25,7 @@ double mx_profiler_now(void)
 
 /* ---- states ----------------------------------------------------------------------------------------------------- */
 
-/* Under the lock: what the hooks see follows from the state. */
+/* Under the lock: updates the flags of the hooks from the state. */
 static void publish(const mx_profile *p)
 {
     const unsigned watched = p->watched ? p->watched : MX_PROFILE_CALLS | MX_PROFILE_NODES | MX_PROFILE_OWN;
@@ -116,7 +116,7 @@ static void count(mx_statistic *s, double value, bool is_counter)
     s->is_counter = is_counter;
 }
 
-/* Where the shapes begin in the list; -1: no room. */
+/* Appends the shapes to the list and returns their index; -1: no room. */
 static int64_t add_shapes(mx_profile *p, int n, mx_array *const *arrays)
 {
     int64_t wanted = 1;
@@ -176,7 +176,7 @@ static void record(mx_event event, const char *domain, const char *name, int n, 
 
 void mx_profile_call(double start, const char *name, int n_in, mx_array *const *in)
 {
-    while (n_in && in[n_in - 1] == MX_NONE) /* optional inputs that were left off */
+    while (n_in && in[n_in - 1] == MX_NONE) /* omitted optional inputs */
         n_in--;
     record((mx_event){.start = start, .value = mx_profiler_now() - start, .phase = 'X'}, "operator", name, n_in, in);
     if (mx_profile_watches(MX_PROFILE_MEMORY)) {

@@ -1,6 +1,6 @@
-/* The profiler's inside: hooks for those who run operators, and the events for those who write them.
+/* Internals of the profiler: hooks for code that runs operators, and the events for code that writes them.
  *
- *     const double start = mx_profile_start(MX_PROFILE_CALLS);      // 0: nobody watches
+ *     const double start = mx_profile_start(MX_PROFILE_CALLS);      // 0: off
  *     ... run ...
  *     mx_profile_end(start, op->name, n_in, in);
  *
@@ -22,7 +22,7 @@ enum {
     MX_PROFILE_MEMORY = 4, /* memory in use */
     MX_PROFILE_OWN = 8,    /* events of the program */
 };
-extern _Atomic unsigned mx_profiling; /* which of them are watched right now; 0: the profiler is off or pauses */
+extern _Atomic unsigned mx_profiling; /* which of them are active now; 0: the profiler is off or paused */
 
 static inline bool mx_profile_watches(unsigned what)
 {
@@ -47,16 +47,16 @@ typedef struct mx_statistic {
 typedef struct mx_profile_domain {
     struct mx_profile_domain *next;
     char *name;    /* owned; "operator" for operators */
-    mx_dict names; /* -> mx_statistic, owned; the keys live as long as the process */
+    mx_dict names; /* -> mx_statistic, owned; the keys are never freed */
 } mx_profile_domain;
 
 typedef struct mx_event {
     const char *name;    /* a key of the domain's dictionary */
     const char *domain;  /* its name */
-    double start, value; /* microseconds; duration, or what a counter shows */
-    int64_t shapes;      /* where they begin in `shapes`: number of arrays, then rank and dims of each; -1: none */
+    double start, value; /* microseconds; duration, or value of a counter */
+    int64_t shapes;      /* index in `shapes`: number of arrays, then rank and dims of each; -1: none */
     int32_t thread;      /* numbered from 1 in the order of their first event */
-    char phase;          /* as the trace writes it: X work, C counter, i marker */
+    char phase;          /* as in the trace: X work, C counter, i marker */
     char scope;          /* of a marker: g p t */
 } mx_event;
 
@@ -65,7 +65,7 @@ typedef struct mx_profile {
     mx_profile_domain *domains; /* the newest first */
     MX_VEC(mx_event) events;    /* in the order of their ends */
     MX_VEC(int64_t) shapes;
-    int64_t dropped;  /* events that found no room; the statistics have them */
+    int64_t dropped;  /* events without room; the statistics include them */
     char *filename;   /* owned; NULL: "profile.json" */
     unsigned watched; /* MX_PROFILE_... as configured; 0: never configured */
     bool running, paused, finished;

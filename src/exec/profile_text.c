@@ -1,4 +1,4 @@
-/* Writing what the profiler recorded: a Chrome trace, and tables (see profile.h).
+/* Writing the profiler's events: a Chrome trace, and tables (see profile.h).
  *
  * SPDX-License-Identifier: Apache-2.0 */
 #include <stdlib.h>
@@ -120,7 +120,7 @@ static int compare(const void *a, const void *b)
     return x->key < y->key ? -1 : x->key > y->key ? 1 : strcmp(x->name, y->name);
 }
 
-/* One kind of numbers in one unit: times in ms, memory in kB, other counters as they are. */
+/* One kind of numbers in one unit: times in ms, memory in kB, other counters unscaled. */
 typedef struct section {
     const char *title;
     bool counters;
@@ -137,7 +137,7 @@ static section section_of(const mx_profile_domain *d, bool counters)
     return (section){"Counter", true, 1, {NULL, "Min Value", "Max Value", "Avg Value"}};
 }
 
-/* Lines of a domain in order; the caller frees (names.length) of them.  NULL with *n 0: nothing to show. */
+/* Sorted lines of a domain; the caller frees (names.length) of them.  NULL with *n 0: nothing to show. */
 static line *sorted_lines(const mx_profile_domain *d, const section *s, int order, bool ascending, int64_t *n)
 {
     *n = 0;

@@ -87,7 +87,7 @@ static void keep_inputs(mx_node *node, mx_array *const *in)
     }
 }
 
-/* What backward relies on: a node is newer than all that it was made from. */
+/* What backward relies on: a node is newer than all its inputs. */
 static void check_edges(const mx_node *node)
 {
     for (int i = 0; MX_CHECKED && i < node->n_in; i++) {

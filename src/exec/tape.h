@@ -2,13 +2,13 @@
  *
  *     x (variable)          w (variable)
  *        \                  /
- *         node: dot, kept inputs {x, w}     array y ---> node (output 0)
+ *         node: dot, saved inputs {x, w}    array y ---> node (output 0)
  *                                                          |
- *     An array points to the node that made it; a node points to the nodes of its inputs.  There is no list
+ *     An array points to the node that computed it; a node points to the nodes of its inputs.  There is no list
  *     of all nodes: what no array reaches is freed.
  *
- * A node keeps only those inputs and outputs that its operator's gradient looks at.  Kept outputs are windows
- * without history, or the node would hold itself alive.
+ * A node saves only those inputs and outputs that its operator's gradient reads.  Saved outputs are views
+ * without history, or the node would keep itself alive.
  * Variables have a node without an operator, which holds the gradient array.
  * Invariant: the sequence number of a node is greater than those of its inputs' nodes.
  *
@@ -33,10 +33,10 @@ struct mx_node {
     uint64_t sequence; /* order of creation */
     int n_in, n_out;
     bool training;
-    bool freed;           /* backward ran without retain_graph: kept arrays are gone */
+    bool freed;           /* backward ran without retain_graph: saved arrays were released */
     mx_edge *edges;       /* (n_in) */
-    mx_array **in;        /* (n_in) retained; NULL where the gradient does not look */
-    mx_array **out;       /* (n_out) windows without history; NULL where the gradient does not look */
+    mx_array **in;        /* (n_in) retained; NULL if the gradient does not read it */
+    mx_array **out;       /* (n_out) views without history; NULL if the gradient does not read it */
     mx_shape_t *in_shape; /* (n_in) */
     int *in_type;         /* (n_in) */
     void *attrs;          /* copy of the operator's attributes; NULL: none */
@@ -57,7 +57,7 @@ struct mx_node {
 
     /* While a backward pass runs. */
     uint64_t visit; /* number of the pass that saw it last */
-    int64_t slot;   /* its place in that pass */
+    int64_t slot;   /* its first slot in that pass */
 };
 
 extern const mx_kind mx_node_kind;
@@ -66,12 +66,12 @@ extern const mx_kind mx_node_kind;
 mx_code mx_tape_append(const mx_op *op, const void *attrs, int n_in, mx_array *const *in, int n_out, mx_array **out);
 mx_node *mx_node_new(int n_in, int n_out, size_t attr_bytes); /* zeroed, with its arrays in place */
 static inline bool mx_has_history(const mx_array *x) { return x->node != NULL; }
-/* The node on the tape that made x; NULL: none, or x is symbolic. */
+/* The node on the tape that computed x; NULL: none, or x is symbolic. */
 static inline mx_node *mx_tape_node(const mx_array *x) { return x->storage ? x->node : NULL; }
 static inline bool mx_node_is_variable(const mx_node *node) { return !node->op && !node->function && !node->compiled; }
-mx_node *mx_variable_node(mx_array *x); /* x's variable node; NULL if it is none */
+mx_node *mx_variable_node(mx_array *x); /* x's variable node; NULL if it is not a variable */
 void mx_node_free_kept(mx_node *node);
 
-#define MX_MOST_UNROLLED 64 /* steps of a loop, or of loops inside each other, that a plan holds one by one */
+#define MX_MOST_UNROLLED 64 /* steps of a loop, or of nested loops, that are unrolled in a plan */
 
 #endif

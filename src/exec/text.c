@@ -1,4 +1,4 @@
-/* Calling operators with attributes as text: what front ends and file readers use.
+/* Calling operators with attributes as text: for language bindings and file readers.
  *
  * SPDX-License-Identifier: Apache-2.0 */
 #include <string.h>

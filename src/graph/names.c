@@ -76,7 +76,7 @@ mx_name_fn mx_names_ask(mx_name_fn make)
     return before;
 }
 
-/* Who answers may ask the library in turn. */
+/* The callback may itself call the library. */
 static char *ask(const char *name, const char *hint)
 {
     const mx_name_fn make = mx_thread.names.asked;

@@ -19,7 +19,7 @@ void mx_names_pop(void);
 /* The next node that is named automatically gets `name` instead (with the prefix); NULL cancels that. `name` must
  * be valid until then. Returns the pending name. */
 const char *mx_names_next(const char *name);
-/* The next node that is numbered gets this hint instead of its operator's usual one; NULL takes that back. */
+/* The next node that is numbered gets this hint instead of its operator's usual one; NULL cancels that. */
 void mx_names_next_hint(const char *hint);
 /* Until it is called again, nodes outside of further scopes are named by this function (freed with mx_strfree); NULL:
  * by the library.  For front ends whose own name managers do that. */

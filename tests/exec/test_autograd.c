@@ -222,7 +222,7 @@ static void test_mark_variables(void **state)
     assert_int_not_equal(mx_mark_variables(MX_ARRAYS(x, w), MX_ARRAYS(gx), NULL), MX_OK);
     assert_error(MX_ERR_ARGUMENT, "2 variables but 1 gradients");
     assert_int_not_equal(mx_mark_variables(MX_ARRAYS(x), MX_ARRAYS(mx_array_scalar(1)), NULL), MX_OK);
-    assert_error(MX_ERR_SHAPE, "another shape");
+    assert_error(MX_ERR_SHAPE, "in shape or type");
     assert_int_not_equal(mx_mark_variables(MX_ARRAYS(x, NULL), MX_ARRAYS(gx, gw), NULL), MX_OK);
     mx_error_clear();
 }
@@ -305,11 +305,11 @@ static void test_writing_into_recorded_arrays(void **state)
     mx_record() {
         y = mx_exp(x);
         assert_null(mx_add(one, one, .out = y));
-        assert_error(MX_ERR_AUTOGRAD, "falsify");
+        assert_error(MX_ERR_AUTOGRAD, "corrupt");
         assert_null(mx_add(x, one, .out = x));
-        assert_error(MX_ERR_AUTOGRAD, "falsify");
+        assert_error(MX_ERR_AUTOGRAD, "corrupt");
         assert_null(mx_square(y, .out = y));
-        assert_error(MX_ERR_AUTOGRAD, "falsify");
+        assert_error(MX_ERR_AUTOGRAD, "corrupt");
     }
     assert_int_equal(mx_backward(y), MX_OK);
     assert_values(mx_gradient(x), exp(1), exp(2), exp(3));

@@ -134,8 +134,8 @@ static void refusals(void **state)
     MX_SCOPE;
     float buffer[8];
     assert_null(mx_exp(two_rows()));
-    assert_error(MX_ERR_UNSUPPORTED, "exp: input data is a row_sparse array, which this operator does not know; "
-                                     "make it dense with tostype('default')");
+    assert_error(MX_ERR_UNSUPPORTED, "exp: input data is a row_sparse array, which this operator does not support; "
+                                     "convert it to dense with tostype('default')");
     assert_null(mx_dot(two_rows(), FLOATS(1, 2)));
     assert_error(MX_ERR_SHAPE, "dot");
     assert_int_not_equal(mx_array_read(small_csr(), buffer, sizeof buffer), MX_OK);

@@ -1,4 +1,4 @@
-/* Running the subgraphs of _foreach, _while_loop and _cond on arrays: the loops of loop.c with subgraphs for functions.
+/* Running the subgraphs of _foreach, _while_loop and _cond on arrays: the loops of loop.c with subgraphs as functions.
  *
  * SPDX-License-Identifier: Apache-2.0 */
 #include "exec/control/control.h"
@@ -14,7 +14,7 @@
 
 typedef struct running {
     const mx_control *control;
-    mx_array **in; /* (n_in) what the node's inputs are at the moment; the scope's or the caller's */
+    mx_array **in; /* (n_in) current values of the node's inputs; owned by the scope or the caller */
 } running;
 
 static mx_code interpret(const mx_subgraph *p, mx_array *const *values, mx_array **results)
@@ -94,7 +94,7 @@ static mx_code while_step(void *user, mx_arrays variables, mx_arrays *outputs, m
 
 /* ---- results ----------------------------------------------------------------------------------------------------- */
 
-/* No step ran: the outputs are zeros of the shapes that inference gives them. */
+/* No step ran: the outputs are zeros of the inferred shapes. */
 static mx_code empty_outputs(const running *r, mx_array *const *in, mx_array **out)
 {
     const mx_control *c = r->control;
@@ -111,7 +111,7 @@ static mx_code empty_outputs(const running *r, mx_array *const *in, mx_array **o
     mx_code code = mx_control_infer(&c->callee, &infer);
     for (int k = 0; !code && k < c->n_out_data; k++) {
         if (!mx_shape_known(&infer.out[k]) || !mx_dtype_valid(infer.out_type[k]))
-            code = mx_op_fail(c->op, MX_ERR_SHAPE, "no step ran, and the shape of output %d does not follow", k);
+            code = mx_op_fail(c->op, MX_ERR_SHAPE, "no step ran, and the shape of output %d cannot be inferred", k);
         else if (!(out[k] = mx_scope_add(mx_array_new(&infer.out[k], (mx_dtype)infer.out_type[k], in[0]->context))))
             code = mx_error_code();
         else
@@ -146,10 +146,10 @@ static mx_code run_cond(const running *r, mx_array **out)
     return call_part(r, holds ? 1 : 2, out);
 }
 
-/* ---- writing out ------------------------------------------------------------------------------------------------- */
+/* ---- unrolling --------------------------------------------------------------------------------------------------- */
 
-#define MOST_NODES 4096                  /* of a loop that is written out */
-#define MOST_SHARED ((int64_t)4 << 20)   /* bytes of gradients, one per step, of what all its steps share */
+#define MOST_NODES 4096                  /* of an unrolled loop */
+#define MOST_SHARED ((int64_t)4 << 20)   /* bytes of the gradients, one per step, of inputs that all steps share */
 
 bool mx_control_unrolls(const mx_op *op, const void *attrs, mx_array *const *in)
 {
@@ -180,7 +180,7 @@ static mx_code run_kind(running *r, mx_array *const *in, mx_array **out)
         states[s] = in[c->state[s]];
     const mx_arrays list = {states, c->n_states};
     if (c->kind == MX_FOREACH) {
-        /* Steps that are written out leave fewer to the loops inside. */
+        /* Unrolled steps reduce the limit for the loops inside. */
         const int unroll = mx_thread.modes.unroll;
         if (unroll && in[0]->ndim > 0 && in[0]->shape[0] > 0)
             mx_thread.modes.unroll /= in[0]->shape[0] < unroll ? (int)in[0]->shape[0] : unroll;
@@ -195,7 +195,7 @@ static mx_code run_control(mx_callee *callee, int n_in, mx_array *const *in, int
 {
     const mx_control *c = (const mx_control *)(const void *)callee;
     if (n_in != c->n_in || n_out != c->n_out)
-        return mx_op_fail(c->op, MX_ERR_ARGUMENT, "got %d inputs for %d outputs, its subgraphs want %d and %d", n_in,
+        return mx_op_fail(c->op, MX_ERR_ARGUMENT, "got %d inputs for %d outputs, its subgraphs need %d and %d", n_in,
                           n_out, c->n_in, c->n_out);
     const size_t bytes = (size_t)n_in * sizeof(mx_array *);
     running r = {c, mx_alloc(bytes)};

@@ -18,7 +18,7 @@
 
 /* ---- on arrays --------------------------------------------------------------------------------------------------- */
 
-/* One call, from its forward to the moment when the tape forgets it. */
+/* One call, from its forward until the tape drops it. */
 typedef struct custom_call {
     mx_custom_use *use; /* retained */
     int n_arguments, n_auxiliary, n_outputs;
@@ -56,7 +56,7 @@ static mx_code custom_failed(const custom_call *c, const char *what)
                           : mx_fail(MX_ERR_CALLBACK, "Custom '%s': %s failed", c->use->custom->op_type, what);
 }
 
-/* Arrays for the outputs, of the shapes that inference gives. */
+/* Arrays for the outputs, of the inferred shapes. */
 static mx_code make_outputs(custom_call *c)
 {
     mx_shape_t shape[3 * MX_MAX_OUTPUTS];
@@ -72,7 +72,8 @@ static mx_code make_outputs(custom_call *c)
     const mx_context context = run_of(c).context;
     for (int k = 0; k < c->n_outputs; k++) {
         if (!mx_shape_known(&infer.out[k]) || !mx_dtype_valid(infer.out_type[k]))
-            return mx_fail(MX_ERR_SHAPE, "Custom '%s': the shape or type of output %s does not follow from the inputs",
+            return mx_fail(MX_ERR_SHAPE,
+                           "Custom '%s': the shape or type of output %s cannot be inferred from the inputs",
                            c->use->custom->op_type, c->use->names[MX_CUSTOM_OUTPUTS][k]);
         c->arrays[n_in + k] = mx_array_new(&infer.out[k], (mx_dtype)infer.out_type[k], context);
         if (!c->arrays[n_in + k] || mx_array_fill(c->arrays[n_in + k], 0))
@@ -201,9 +202,8 @@ static mx_code sort_inputs(calling *c)
         while (name && at < c->n && strcmp(name, input_name(c, at)))
             at++;
         if (at >= c->n)
-            return name ? mx_fail(MX_ERR_ARGUMENT, "Custom '%s': it has no input '%s'", a->op_type, name)
-                        : mx_fail(MX_ERR_ARGUMENT, "Custom '%s': %d arrays came, it takes %d", a->op_type, a->n_in,
-                                  c->n);
+            return name ? mx_fail(MX_ERR_ARGUMENT, "Custom '%s': there is no input '%s'", a->op_type, name)
+                        : mx_fail(MX_ERR_ARGUMENT, "Custom '%s': got %d arrays, wanted %d", a->op_type, a->n_in, c->n);
         if (c->in[at])
             return mx_fail(MX_ERR_ARGUMENT, "Custom '%s': input '%s' was given twice", a->op_type, input_name(c, at));
         if (!mx_array_ok(a->in[i], "Custom", input_name(c, at)))

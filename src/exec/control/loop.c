@@ -1,8 +1,8 @@
 /* Loops and conditions on arrays (see gluon/control.h).
  *
- * Steps are the caller's functions; states of earlier steps are let go unless the tape wants them.  Rows of data come
- * from one operator that takes the array apart, so that its gradient is put together once and not once per step; where
- * nothing is recorded they are windows.
+ * Steps are the caller's functions; states of earlier steps are released unless the tape needs them.  Rows of data come
+ * from one operator that splits the array, so that its gradient is assembled once and not once per step; if
+ * nothing is recorded they are views.
  *
  * SPDX-License-Identifier: Apache-2.0 */
 #include <string.h>
@@ -31,7 +31,7 @@ mx_shape_t mx_row_shape(const mx_array *x)
     return row;
 }
 
-/* Windows: nobody asks for a gradient. */
+/* Views: no gradient is needed. */
 static mx_code row_windows(mx_array *x, mx_array **rows)
 {
     const mx_shape_t shape = mx_row_shape(x);
@@ -42,7 +42,7 @@ static mx_code row_windows(mx_array *x, mx_array **rows)
     return MX_OK;
 }
 
-#define MOST_PARTS 64 /* that split gives at once */
+#define MOST_PARTS 64 /* that one split returns */
 
 mx_code mx_rows(mx_array *x, mx_array **rows)
 {
@@ -93,7 +93,7 @@ mx_code mx_truth(const mx_array *x, const char *who, bool *holds)
     return clean && mx_has_error() ? mx_error_code() : MX_OK;
 }
 
-/* ---- what a loop has under way ----------------------------------------------------------------------------------- */
+/* ---- the state of a loop ----------------------------------------------------------------------------------------- */
 
 typedef MX_VEC(mx_array *) arrays;
 
@@ -127,12 +127,12 @@ static mx_code check_results(const progress *p, mx_arrays *outputs, mx_arrays *n
     if (mx_list_check(outputs, p->who, "output of the step") || mx_list_check(next, p->who, "state of the step"))
         return mx_error_code();
     if (p->steps && outputs->n != p->n_outputs)
-        return mx_fail(MX_ERR_ARGUMENT, "%s: a step gave %lld outputs, the first one %lld", p->who,
+        return mx_fail(MX_ERR_ARGUMENT, "%s: a step returned %lld outputs, the first one %lld", p->who,
                        (long long)outputs->n, (long long)p->n_outputs);
     return MX_OK;
 }
 
-/* A step ran: its outputs are kept, its states take the place of the old ones. */
+/* A step ran: saves its outputs; its states replace the old ones. */
 static mx_code advance(progress *p, mx_arrays outputs, mx_arrays next)
 {
     mx_code code = check_results(p, &outputs, &next);
@@ -227,14 +227,14 @@ mx_loop mx_foreach_run(mx_foreach_fn body, void *user, mx_arrays data, mx_arrays
     code = code ? code : rows ? keep_all(&p.states, states) : MX_ERR_MEMORY;
     for (int64_t t = 0; !code && t < length; t++)
         code = one_of_each(&p, body, user, data, rows, length, t);
-    /* The rows are let go before the results are handed to the caller's scope. */
+    /* The rows are released before the results move to the caller's scope. */
     mx_scope_close(&scope);
     return close(&p, code, length);
 }
 
 /* ---- while ------------------------------------------------------------------------------------------------------- */
 
-/* Whether another step is wanted.  An abstract array has no value: one step shows all shapes. */
+/* Whether another step runs.  An abstract array has no value: one step determines all shapes. */
 static mx_code ask(const progress *p, mx_condition_fn condition, void *user, bool *holds)
 {
     MX_SCOPE;
@@ -259,7 +259,7 @@ static mx_code another(progress *p, mx_step_fn step, void *user)
     if (code)
         return code;
     if (next.n >= 0 && next.n != n)
-        return mx_fail(MX_ERR_ARGUMENT, "%s: the step gave %lld variables, wanted %lld", p->who, (long long)next.n,
+        return mx_fail(MX_ERR_ARGUMENT, "%s: the step returned %lld variables, wanted %lld", p->who, (long long)next.n,
                        (long long)n);
     return advance(p, outputs, next);
 }
@@ -324,7 +324,7 @@ mx_arrays mx_cond(mx_array *predicate, mx_branch_fn then_branch, mx_branch_fn el
         return mx_list_failed();
     if (mx_is_symbolic(predicate))
         return mx_cond_trace(predicate, then_branch, else_branch, user);
-    /* An abstract predicate has no value: both branches show their shapes. */
+    /* An abstract predicate has no value: both branches run for their shapes. */
     mx_code code = predicate->storage ? mx_truth(predicate, "cond", &holds) : else_branch(user, &others);
     code = code ? code : (holds ? then_branch : else_branch)(user, &outputs);
     if (!code && mx_list_check(&outputs, "cond", "output of a branch"))

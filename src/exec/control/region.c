@@ -1,10 +1,10 @@
-/* Regions: steps of a plan that are run operator by operator, recorded where a gradient is wanted (see op/control.h).
+/* Regions: steps of a plan that are run operator by operator, recorded if a gradient is needed (see op/control.h).
  *
- *     forward    variables = windows on the inputs -> recording -> callee -> results copied to the plan's values
+ *     forward    variables = views of the inputs -> recording -> callee -> results copied to the plan's values
  *     backward   the pass from the results to the variables -> gradients copied to the plan's values
  *
- * What was recorded hangs on the frame's header of the hidden output.  Inputs of the call are inputs of its backward
- * step, too, so the plan keeps them until then.  A region remembers for which inputs gradients were wanted: from the
+ * The recording hangs on the frame's header of the hidden output.  Inputs of the call are inputs of its backward
+ * step, too, so the plan retains them until then.  A region remembers which inputs needed gradients: from the
  * second run on only those are variables.
  *
  * SPDX-License-Identifier: Apache-2.0 */
@@ -23,15 +23,15 @@
 typedef struct history {
     mx_object object;
     int n_in, n_out;
-    bool known;           /* whether `wanted` was told by a backward */
+    bool known;           /* `wanted` was set by a backward */
     bool *wanted;         /* (n_in) */
     mx_array **variables; /* (n_in) retained; NULL: none is wanted */
     mx_array **out;       /* (n_out) results with their history; retained */
-    mx_array **gradients; /* (n_in) of the last backward, for the nodes that give more of them; retained */
+    mx_array **gradients; /* (n_in) of the last backward, for nodes with several of them; retained */
     size_t bytes;         /* of this allocation */
 } history;
 
-/* ---- what was recorded ------------------------------------------------------------------------------------------- */
+/* ---- recordings -------------------------------------------------------------------------------------------------- */
 
 static void release_all(int n, mx_array **list)
 {
@@ -109,7 +109,7 @@ mx_code mx_region_call(mx_op *op, const void *attrs, int n_in, mx_array *const *
     if (!callee)
         return mx_error_code();
     if (n > n_out || n > MX_MAX_OUTPUTS)
-        return mx_op_fail(op, MX_ERR_ARGUMENT, "makes %d outputs, room for %d was given", n, n_out);
+        return mx_op_fail(op, MX_ERR_ARGUMENT, "has %d outputs, but there is room for %d", n, n_out);
     const bool clean = !mx_has_error();
     mx_code code = callee->methods->run(callee, n_in, in, n, results);
     if (code && clean && mx_has_error())
@@ -125,7 +125,7 @@ mx_code mx_region_call(mx_op *op, const void *attrs, int n_in, mx_array *const *
 
 /* ---- in plans: forward ------------------------------------------------------------------------------------------- */
 
-/* A window on a value of the plan, as an array of the scope: the headers of frames are no arrays to keep. */
+/* A view of a value of the plan, as an array of the scope: the headers of frames must not be retained. */
 static mx_array *window(const mx_array *x)
 {
     const mx_shape_t shape = mx_array_shape(x);
@@ -154,7 +154,7 @@ static mx_code copy_results(const mx_kernel_call *call, int n, mx_array *const *
         const mx_shape_t have = mx_array_shape(results[k]), want = mx_array_shape(call->out[k]);
         char a[MX_SHAPE_TEXT], b[MX_SHAPE_TEXT];
         if (!mx_shape_equal(&have, &want) || results[k]->dtype != call->out[k]->dtype)
-            return mx_op_fail(call->op, MX_ERR_SHAPE, "output %d is %s of %s, the plan was made for %s of %s", k,
+            return mx_op_fail(call->op, MX_ERR_SHAPE, "output %d is %s of %s, the plan was compiled for %s of %s", k,
                               mx_shape_text(&have, a), mx_dtype_name((mx_dtype)results[k]->dtype),
                               mx_shape_text(&want, b), mx_dtype_name((mx_dtype)call->out[k]->dtype));
         if (mx_array_copy_data(call->out[k], results[k]))
@@ -163,7 +163,7 @@ static mx_code copy_results(const mx_kernel_call *call, int n, mx_array *const *
     return MX_OK;
 }
 
-/* The region's record for this run: the header's own, emptied, or a new one. */
+/* The region's recording for this run: that of the header, emptied, or a new one. */
 static history *open_history(const mx_kernel_call *call, mx_array *header)
 {
     history *h = history_of(header);
@@ -196,7 +196,7 @@ static mx_code run_callee(const mx_kernel_call *call, history *h, mx_array *cons
 static mx_code run_region(const mx_kernel_call *call)
 {
     MX_SCOPE;
-    mx_array *header = call->out[call->n_out - 1]; /* MX_NONE: nobody wants a gradient */
+    mx_array *header = call->out[call->n_out - 1]; /* MX_NONE: no gradient is needed */
     mx_array **in = mx_list_new(call->n_in);
     history *h = header == MX_NONE ? NULL : open_history(call, header);
     if (!in || (header != MX_NONE && !h))

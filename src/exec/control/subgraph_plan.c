@@ -1,8 +1,8 @@
-/* Subgraphs as plans: what a loop runs again and again is compiled, once per shapes, types and mode.
+/* Subgraphs as plans: the body of a loop is compiled once per shapes, types and mode.
  *
- * The first few runs are interpreted, so that what runs once or twice is not compiled at all.  A recorded run is one
- * node on the tape that holds its frame, as the call of a hybridized block is; only regions of plans are recorded that
- * way, because nobody differentiates their gradients again.
+ * The first few runs are interpreted, so that what runs only once or twice is not compiled.  A recorded run is one
+ * node on the tape that holds its frame, like the call of a hybridized block; only regions of plans are recorded that
+ * way, because their gradients are not differentiated again.
  *
  * SPDX-License-Identifier: Apache-2.0 */
 #include <string.h>
@@ -21,9 +21,9 @@
 
 #define MOST_INPUTS 128     /* of a subgraph that is compiled */
 #define RUNS_BEFORE_PLANS 8 /* interpreted ones */
-#define FRAMES_KEPT 64      /* steps of a recorded loop that find their memory again */
+#define FRAMES_CACHED 64      /* steps of a recorded loop that reuse their memory */
 
-/* ---- what a plan was made for ------------------------------------------------------------------------------------ */
+/* ---- what a plan is compiled for --------------------------------------------------------------------------------- */
 
 typedef struct part_key {
     int n_in;
@@ -79,7 +79,7 @@ static bool same_key(const part_key *a, const part_key *b)
     return same;
 }
 
-/* ---- making ------------------------------------------------------------------------------------------------------ */
+/* ---- compiling --------------------------------------------------------------------------------------------------- */
 
 typedef struct making {
     const mx_subgraph *part;
@@ -162,7 +162,7 @@ static mx_plan *build(making *m)
         return NULL;
     mx_plan *plan = mx_plan_new(&program, "step");
     if (plan)
-        plan->most_free = FRAMES_KEPT;
+        plan->most_free = FRAMES_CACHED;
     return plan;
 }
 
@@ -201,7 +201,7 @@ static part_plan *compile(const mx_subgraph *part, const part_key *key)
     const bool clean = !mx_has_error();
     made->plan = mx_graph_open(&part->graph) ? NULL : make_plan(&m);
     if (clean && !made->plan)
-        mx_error_clear(); /* the interpreter says what is wrong, if something is */
+        mx_error_clear(); /* the interpreter reports the error, if there is one */
     for (int i = 0; i < m.n_variables; i++)
         mx_release(m.variables[i]);
     for (size_t i = 0; i < n + h; i++)
@@ -220,7 +220,7 @@ static part_plan *look_up(const mx_part_plans *plans, const part_key *key)
     return NULL;
 }
 
-/* The plan for this call, retained; NULL: none, so far or at all. */
+/* The plan for this call, retained; NULL: none, or not yet. */
 static part_plan *find(const mx_subgraph *part, const part_key *key)
 {
     mx_part_plans *plans = part->plans;
@@ -253,7 +253,7 @@ static mx_code bind(mx_frame *frame, int n_in, mx_array *const *in)
     return MX_OK;
 }
 
-/* A recorded result is a window of its own: the frame holds the array, the array's history holds the frame. */
+/* A recorded result is a new view: the frame holds the array, the array's history holds the frame. */
 static mx_array *result(mx_frame *frame, int64_t h, bool recorded)
 {
     mx_array *x = frame->results[h];

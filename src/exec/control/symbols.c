@@ -1,5 +1,5 @@
-/* foreach, while_loop and cond on symbols: each becomes one node whose attributes say which of its inputs belong to which
- * input of which subgraph (see graph/subgraph.h).
+/* foreach, while_loop and cond on symbols: each becomes one node whose attributes map its inputs to the inputs of its
+ * subgraphs (see graph/subgraph.h).
  *
  * SPDX-License-Identifier: Apache-2.0 */
 #include "base/alloc.h"
@@ -28,10 +28,10 @@ static mx_code trace_body(mx_traced *t, const mx_building *b, mx_foreach_fn body
     *n_out_data = t->results.length;
     code = code ? code : mx_traced_results(t, &next, "state of the body");
     if (!code && next.n != states.n)
-        return mx_fail(MX_ERR_ARGUMENT, "foreach: the body gave %lld states, wanted %lld", (long long)next.n,
+        return mx_fail(MX_ERR_ARGUMENT, "foreach: the body returned %lld states, wanted %lld", (long long)next.n,
                        (long long)states.n);
     if (!code && !t->results.length)
-        return mx_fail(MX_ERR_ARGUMENT, "foreach: the body gives neither outputs nor states");
+        return mx_fail(MX_ERR_ARGUMENT, "foreach: the body returns neither outputs nor states");
     return code ? mx_traced_failed(t, code) : mx_traced_cut(t);
 }
 
@@ -92,7 +92,7 @@ mx_loop mx_foreach_trace(mx_foreach_fn body, void *user, mx_arrays data, mx_arra
 
 /* ---- functions of the same variables ----------------------------------------------------------------------------- */
 
-/* Input j of the subgraph is which input of the node; inputs stand in the order of their first use. */
+/* The input of the node that is input j of the subgraph; inputs are in the order of their first use. */
 static mx_code place_part(mx_building *b, const mx_traced *t, int list)
 {
     for (int j = 0; j < t->cutting.n_in; j++) {
@@ -148,7 +148,7 @@ static mx_code trace_step(mx_traced *t, const mx_building *b, mx_step_fn step, v
     *n_out_data = t->results.length;
     code = code ? code : mx_traced_results(t, &next, "variable of the step");
     if (!code && next.n != variables.n)
-        code = mx_fail(MX_ERR_ARGUMENT, "while_loop: the step gave %lld variables, wanted %lld", (long long)next.n,
+        code = mx_fail(MX_ERR_ARGUMENT, "while_loop: the step returned %lld variables, wanted %lld", (long long)next.n,
                        (long long)variables.n);
     code = code ? code : mx_traced_cut(t);
     mx_traced_leave(t);
@@ -163,7 +163,7 @@ static mx_code place_variables(mx_building *b, const mx_traced *step)
         while (j < step->cutting.n_in && step->cutting.placeholder[j] != i)
             j++;
         if (j == step->cutting.n_in)
-            return mx_fail(MX_ERR_ARGUMENT, "while_loop: variable %d takes no part in the computation of a step", i);
+            return mx_fail(MX_ERR_ARGUMENT, "while_loop: variable %d is not used in the computation of a step", i);
         mx_building_loc(b, 2, j);
     }
     return MX_OK;
@@ -254,7 +254,7 @@ mx_arrays mx_cond_trace(mx_array *predicate, mx_branch_fn then_branch, mx_branch
     for (int i = 0; !code && i < 3; i++)
         code = trace_branch(&parts[i], &what[i]);
     if (!code && parts[1].results.length != parts[2].results.length)
-        code = mx_fail(MX_ERR_ARGUMENT, "cond: the branches give %lld and %lld outputs, wanted as many of both",
+        code = mx_fail(MX_ERR_ARGUMENT, "cond: the branches return %lld and %lld outputs, wanted the same number",
                        (long long)parts[1].results.length, (long long)parts[2].results.length);
     mx_gnode *node = code ? NULL : cond_node(&b, parts);
     mx_array **out = node ? mx_node_outputs(node) : NULL;

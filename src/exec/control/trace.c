@@ -1,8 +1,8 @@
-/* Loops and conditions on symbols: the caller's functions run once, on variables; what they describe is cut out of the
+/* Loops and conditions on symbols: the caller's functions run once, on variables; the nodes that they create are cut out of the
  * graph as subgraphs of one node (see graph/subgraph.h).
  *
- * Nodes made meanwhile note the subgraph's name (__subgraph_name__), and variables are called after the values that
- * they stand for ("data-0": output 0 of data), as classic files have it.
+ * Nodes created meanwhile note the subgraph's name (__subgraph_name__), and variables are named after the values that
+ * they represent ("data-0": output 0 of data), as in classic files.
  *
  * SPDX-License-Identifier: Apache-2.0 */
 #include <stdio.h>
@@ -33,7 +33,7 @@ static void name_subgraph(mx_traced *t, const char *name, const char *part)
     snprintf(t->name, sizeof t->name, "%.60s%s%lld", name, part, (long long)atomic_fetch_add(&count, 1));
 }
 
-/* "data-0"; a name that is taken gets a number more. */
+/* "data-0"; a name that is taken gets another number. */
 static mx_code name_variable(const mx_traced *t, int i, const mx_gentry *entry, mx_text *text)
 {
     mx_text_print(text, "%s-%u", entry->node->name, entry->output);
@@ -209,7 +209,7 @@ static bool draws(const mx_control *control)
     return false;
 }
 
-/* Notes of the scopes; a node that draws random numbers is told to whoever wants to know. */
+/* Notes of the scopes; a node that draws random numbers is added to the list of such nodes. */
 static mx_code announce(mx_gnode *node)
 {
     if (mx_notes_apply(node))

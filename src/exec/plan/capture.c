@@ -1,12 +1,12 @@
 /* Parts of plans as captured launches: on a GPU, running a plan again is one launch of a CUDA graph.
  *
- *     first run    call by call: kernels that decline are passed over, algorithms are chosen, memory is there
+ *     first run    call by call: kernels that decline are skipped, algorithms are chosen, memory is allocated
  *     second run   captured, then launched
- *     later runs   what moved since is captured again, call by call, and corrected in the whole; then one launch
+ *     later runs   what changed is captured again, call by call, and updated in the graph; then one launch
  *
- * What moves: calls that draw random numbers; updates whose rate changed; calls that read or write an array which stands
- * elsewhere than before (inputs, results, parameters with new memory).  In a training loop that is little or nothing.
- * A plan that cannot be captured, because a kernel waits for the device, runs call by call for ever.
+ * What changes: calls that draw random numbers; updates whose rate changed; calls that read or write an array at another
+ * address than before (inputs, results, parameters with new memory).  In a training loop that is little or nothing.
+ * A plan that cannot be captured, because a kernel waits for the device, always runs call by call.
  *
  * SPDX-License-Identifier: Apache-2.0 */
 #include <string.h>
@@ -19,7 +19,7 @@
 #include "exec/profile.h"
 #include "ndarray/device.h"
 
-#define LEAST_CALLS 4   /* fewer launches are as quick one by one */
+#define LEAST_CALLS 4   /* fewer launches are as fast one by one */
 #define MOST_FAILURES 3 /* then it is not tried again */
 
 typedef struct part {
@@ -35,7 +35,7 @@ struct mx_captured {
     part *parts;      /* (n_parts); room for one per call */
     int32_t *watched; /* (n_watched) values from outside that the calls touch; room for all values */
     int64_t n_watched;
-    void **seen;    /* (values) where those stood when it was captured; NULL for others */
+    void **seen;    /* (values) their addresses when captured; NULL for others */
     bool *moved;    /* (values) */
     char *attrs;    /* attributes of updates, as captured */
     size_t n_attrs; /* bytes of them */
@@ -85,7 +85,7 @@ static size_t attrs_of(const mx_frame *frame, int32_t begin, int32_t end)
     return bytes;
 }
 
-/* Attributes of the calls are as in `saved`; they are written there. */
+/* Whether the attributes of the calls equal `saved`, which is updated. */
 static bool same_attrs(const mx_frame *frame, int32_t begin, int32_t end, char **saved)
 {
     bool same = true;
@@ -112,7 +112,7 @@ static bool look_at(mx_captured *r, const mx_frame *frame, int32_t value)
     return r->moved[value];
 }
 
-/* True: something stands elsewhere. */
+/* True: some address changed. */
 static bool look_around(mx_captured *r, const mx_frame *frame)
 {
     bool any = false;
@@ -136,7 +136,7 @@ static bool touches_moved(const mx_captured *r, const mx_frame *frame, const par
 
 /* ---- capturing --------------------------------------------------------------------------------------------------------- */
 
-/* Memory that calls touch; what a kernel asked for in advance counts as all of it. */
+/* Memory that calls touch; a workspace requested in advance counts as a whole. */
 static int64_t spans_of(const mx_frame *frame, const part *p, mx_touch *spans)
 {
     int64_t n = 0;
@@ -214,7 +214,7 @@ static bool is_written(const mx_frame *frame, const mx_place *place)
            (place->kind == MX_PLACE_EXTERNAL && frame->plan->program.externals.items[place->at].written);
 }
 
-/* An array that moved may touch another one now, which the order of the parts does not know of. */
+/* An array that moved may overlap another one now, which the order of the parts does not account for. */
 static bool collides(const mx_captured *r, const mx_frame *frame, int32_t moved)
 {
     const mx_place *place = frame->plan->memory.place, *mine = &place[moved];
@@ -222,7 +222,7 @@ static bool collides(const mx_captured *r, const mx_frame *frame, int32_t moved)
     for (int64_t i = 0; at && i < r->n_watched; i++) {
         const int32_t v = r->watched[i];
         const char *other = r->seen[v];
-        const bool same = place[v].kind == mine->kind && place[v].at == mine->at; /* two forms of one array */
+        const bool same = place[v].kind == mine->kind && place[v].at == mine->at; /* two views of one array */
         if (other && !same && (is_written(frame, mine) || is_written(frame, &place[v])) &&
             at < other + mx_bytes(&frame->headers[v]) && other < end)
             return true;
@@ -242,7 +242,7 @@ static mx_code correct(mx_captured *r, mx_frame *frame)
 {
     const bool any = look_around(r, frame);
     if (any && any_collides(r, frame))
-        return mx_fail(MX_ERR_STATE, "capture: arrays share memory now");
+        return mx_fail(MX_ERR_STATE, "capture: arrays share memory that did not before");
     char *saved = r->attrs;
     mx_code code = MX_OK;
     for (int32_t i = 0; !code && i < r->n_parts; i++) {
@@ -256,7 +256,7 @@ static mx_code correct(mx_captured *r, mx_frame *frame)
 
 /* ---- running ------------------------------------------------------------------------------------------------------------ */
 
-/* Headers that no call of the range touches may be stale: they get their storage before another part runs. */
+/* Headers that no call of the range touches may be stale: they are updated before another part runs. */
 static void find_watched(mx_captured *r, const mx_frame *frame)
 {
     for (int32_t c = r->begin; c < r->end; c++) {
@@ -321,7 +321,7 @@ bool mx_frame_captures(const mx_frame *frame, int32_t begin, int32_t end)
            !mx_profile_watches(MX_PROFILE_NODES) && !mx_has_error();
 }
 
-/* Nothing that was captured in vain has run: the random numbers are drawn again, the error is forgotten. */
+/* A failed capture has run nothing: restores the random numbers and clears the error. */
 mx_code mx_frame_run_captured(mx_frame *frame, int32_t begin, int32_t end)
 {
     mx_captured *r = find_captured(frame, begin, end);

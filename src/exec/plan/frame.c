@@ -1,4 +1,4 @@
-/* Frames: making them, binding them, running them (see plan.h).  SPDX-License-Identifier: Apache-2.0 */
+/* Frames: creating, binding and running them (see plan.h).  SPDX-License-Identifier: Apache-2.0 */
 #include <string.h>
 
 #include "base/alloc.h"
@@ -8,7 +8,7 @@
 #include "exec/profile.h"
 #include "exec/control/region.h"
 
-/* ---- ending ------------------------------------------------------------------------------------------------------ */
+/* ---- destroying -------------------------------------------------------------------------------------------------- */
 
 void mx_frame_free(mx_frame *frame, const mx_program *program)
 {
@@ -47,7 +47,7 @@ void mx_frame_forget(mx_frame *frame)
     forget_gradients(frame);
 }
 
-/* A frame that nobody holds goes back to its plan; one too many is freed. */
+/* A released frame goes back to its plan; if there are too many it is freed. */
 static void destroy_frame(mx_object *object)
 {
     mx_frame *frame = (mx_frame *)object;
@@ -67,7 +67,7 @@ static void destroy_frame(mx_object *object)
 }
 const mx_kind mx_frame_kind = {"frame of a plan", destroy_frame};
 
-/* ---- making ------------------------------------------------------------------------------------------------------ */
+/* ---- creating ---------------------------------------------------------------------------------------------------- */
 
 static void make_header(mx_frame *frame, int64_t v)
 {
@@ -84,7 +84,7 @@ static void make_header(mx_frame *frame, int64_t v)
         x->storage = frame->arena->storage, x->offset = place->at;
 }
 
-/* What a region recorded is an output that only its backward sees; without one it need not record. */
+/* A region's recording is an output that only its backward reads; without a backward it need not record. */
 static bool records(const mx_plan *plan, const mx_step *step, int k)
 {
     return !mx_is_history(step->op, k, step->n_out) || plan->program.values.items[step->out[k]].uses;
@@ -111,7 +111,7 @@ static void make_calls(mx_frame *frame)
     }
 }
 
-/* Runs of calls that a device does as one: the updates of all parameters. */
+/* Sequences of calls that a device runs as one: the updates of all parameters. */
 static void find_alike(mx_frame *frame)
 {
     const mx_plan *plan = frame->plan;
@@ -175,7 +175,7 @@ mx_frame *mx_plan_frame(mx_plan *plan)
     return frame;
 }
 
-#define LITTLE (4 << 20) /* bytes of an arena that are not worth giving back */
+#define LITTLE (4 << 20) /* bytes of an arena that are not worth freeing */
 
 void mx_plan_trim(mx_plan *plan)
 {
@@ -203,7 +203,7 @@ static mx_code check_fit(const mx_frame *frame, int64_t slot, const mx_array *x)
     if (!x->storage)
         return mx_fail(MX_ERR_STATE, "%s: an array without elements cannot be run", frame->plan->name);
     if (!mx_shape_equal(&shape, &wanted) || x->dtype != header->dtype)
-        return mx_fail(MX_ERR_SHAPE, "%s: the plan wants %s of %s, got %s of %s", frame->plan->name,
+        return mx_fail(MX_ERR_SHAPE, "%s: the plan expects %s of %s, got %s of %s", frame->plan->name,
                        mx_shape_text(&wanted, want), mx_dtype_name((mx_dtype)header->dtype),
                        mx_shape_text(&shape, have), mx_dtype_name((mx_dtype)x->dtype));
     if (!mx_context_equal(x->context, header->context))
@@ -248,7 +248,7 @@ static mx_code patch(mx_frame *frame, int64_t count, const mx_patch *patches, mx
     return MX_OK;
 }
 
-/* An output array that nobody else holds any more is used again. */
+/* An output array without other references is reused. */
 static bool reusable(const mx_frame *frame, const mx_array *x)
 {
     return x && (frame->plan->static_outputs || (x->object.count == 1 && x->storage->object.count == 1));
@@ -287,7 +287,7 @@ static mx_code run_one(mx_bound_call *c)
     return watched ? run_watched(c) : mx_kernel_run(c->kernels[0], &c->call);
 }
 
-/* The kernel declined, once and for all as shapes, types and attributes stay; or it failed. */
+/* The kernel declined, permanently since shapes, types and attributes are fixed; or it failed. */
 static mx_code handle(mx_frame *frame, int32_t c, mx_code code)
 {
     mx_bound_call *bound = &frame->calls[c];

@@ -1,4 +1,4 @@
-/* Calls held back to run as one (see gather.h).  SPDX-License-Identifier: Apache-2.0 */
+/* Calls delayed to run as one (see gather.h).  SPDX-License-Identifier: Apache-2.0 */
 #include "exec/plan/gather.h"
 
 static int device_of(const mx_kernel_call *call) { return mx_kernel_device(call->out[0]->context); }
@@ -29,7 +29,7 @@ static mx_code run_held(mx_gather *gather)
     const int64_t n = gather->calls.length;
     if (!n)
         return MX_OK;
-    for (int64_t c = 0; c < n; c++) /* the vector has grown since they came */
+    for (int64_t c = 0; c < n; c++) /* the vector may have moved since they were added */
         held[c].call.in = held[c].in, held[c].call.out = held[c].out, held[c].call.attrs = held[c].attrs;
     mx_code code = held->call.op->many[device_of(&held->call)]((int)n, &held->call, sizeof *held);
     if (code == MX_DECLINED) {

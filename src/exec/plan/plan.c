@@ -1,4 +1,4 @@
-/* Making plans (see plan.h).  SPDX-License-Identifier: Apache-2.0 */
+/* Creating plans (see plan.h).  SPDX-License-Identifier: Apache-2.0 */
 #include "exec/plan/plan.h"
 
 #include <string.h>
@@ -10,7 +10,7 @@
 #include "ndarray/device.h"
 #include "pass/passes.h"
 
-#define MOST_FREE 4 /* unused frames that a plan keeps, if nobody says otherwise */
+#define MOST_FREE 4 /* unused frames that a plan caches by default */
 
 static void destroy_plan(mx_object *object)
 {
@@ -56,7 +56,7 @@ static mx_code no_kernel(const mx_plan *plan, const mx_step *step)
                    mx_context_text(plan->program.context, text));
 }
 
-/* Nothing in it calls back into a user's code or decides on values. */
+/* No step calls a user's code or branches on values. */
 static bool is_capturable(const mx_program *program)
 {
     if (!program->device->capturer || !mx_flags_get()->cuda_graphs)
@@ -167,7 +167,7 @@ static mx_code plan_memory(mx_plan *plan)
     return code;
 }
 
-/* What the program would need if every result were an array of its own, before any pass. */
+/* Memory of the program if every result were a separate array, before any pass. */
 static int64_t sum_of_results(const mx_program *program)
 {
     int64_t sum = 0;
@@ -178,7 +178,7 @@ static int64_t sum_of_results(const mx_program *program)
     return sum;
 }
 
-/* ---- making ------------------------------------------------------------------------------------------------------ */
+/* ---- creating ---------------------------------------------------------------------------------------------------- */
 
 static mx_code make(mx_plan *plan, const char *name)
 {

@@ -3,11 +3,11 @@
  *     plan (immutable, shared by threads) --- program, places of the values, list of free frames
  *       +-- frame --- arena, one array header per value, one prepared kernel call per step
  *
- * Whoever runs a plan takes a frame; so a plan can be used by many threads at once, and several recorded calls can wait
- * for their backward.  A frame that is released goes back to its plan with its arena: running again allocates nothing.
+ * Each run of a plan takes a frame; so a plan can be used by many threads at once, and several recorded calls can wait
+ * for their backward.  A released frame goes back to its plan with its arena: running again allocates nothing.
  *
- * Headers in a frame are arrays that borrow their storage: those of the arena have it for good, those of externals and
- * results get it from the bound arrays before each run (a parameter may have got new memory meanwhile).
+ * Headers in a frame are arrays that borrow their storage: those of the arena permanently, those of externals and
+ * results from the bound arrays before each run (a parameter may have new memory by then).
  *
  * SPDX-License-Identifier: Apache-2.0 */
 #ifndef MX_EXEC_PLAN_H
@@ -46,34 +46,34 @@ typedef struct mx_plan {
     int32_t *calls; /* (n_calls) steps that have a kernel, in order */
     int32_t n_calls, n_forward;
     int32_t n_prepared;  /* the first calls: run only when a parameter changed */
-    int32_t list_length; /* inputs and outputs of all calls together */
+    int32_t list_length; /* total number of inputs and outputs of all calls */
     MX_VEC(mx_patch)
     from_externals, from_results, to_results; /* from and to: results of the forward and of the second part */
-    MX_VEC(int32_t) regions;                  /* values that stand for what a region recorded (region.h) */
-    int64_t imperative_bytes;                 /* of all intermediate arrays that the imperative run would make */
+    MX_VEC(int32_t) regions;                  /* values that represent recordings of regions (region.h) */
+    int64_t imperative_bytes;                 /* of all intermediate arrays of the imperative run */
     bool writes;                              /* some step writes to an external */
     bool capturable;                          /* the device can run its calls as captured launches (capture.c) */
-    bool static_outputs;                      /* the same output arrays every time, whoever holds them */
+    bool static_outputs;                      /* the same output arrays every time, even if still referenced */
     mx_replay *replay;                        /* the forward part as a graph (replay.c); owned; NULL: none is needed */
-    MX_VEC(int32_t) from_prepared;            /* values that stand in what was prepared */
+    MX_VEC(int32_t) from_prepared;            /* values in the block of prepared values */
     MX_VEC(mx_origin) origins;                /* guarded by `preparing` */
-    mx_array *prepared; /* what prepared steps made from the origins; NULL: nothing yet; retained, guarded alike */
+    mx_array *prepared;        /* results of prepared steps from the origins; NULL: none yet; retained, guarded alike */
     pthread_mutex_t preparing; /* held while prepared calls run */
     pthread_mutex_t lock;
     mx_frame *free; /* unused frames, guarded by the lock */
     int free_count;
-    int most_free; /* unused frames that are kept */
+    int most_free; /* limit of unused frames */
 } mx_plan;
 
 typedef struct mx_bound_call {
-    const mx_kernel *const *kernels; /* the first one is the one to try; declined ones are passed over for good */
+    const mx_kernel *const *kernels; /* the first one is tried; declined ones are skipped permanently */
     mx_kernel_call call;
-    int32_t alike; /* calls from here on that run as one (op->many); 1: this one alone */
+    int32_t alike; /* number of calls from here on that run as one (op->many); 1: this one alone */
 } mx_bound_call;
 
 struct mx_frame {
     mx_object object;
-    mx_plan *plan;         /* retained while the frame is out */
+    mx_plan *plan;         /* retained while the frame is in use */
     mx_frame *next;        /* in the plan's list */
     mx_array *arena;       /* all intermediate values; retained; NULL: none */
     mx_array *headers;     /* (values) */
@@ -83,8 +83,8 @@ struct mx_frame {
     mx_array **results;    /* (results) arrays of the results; retained, without history */
     mx_array *prepared;    /* that this run reads; retained while it runs */
     mx_captured *captured; /* its calls as captured launches (capture.c); owned; NULL: none */
-    mx_scratch scratch;    /* what kernels need while they run */
-    mx_rng rng;            /* where random numbers stood when the forward part began, if the plan has a replay */
+    mx_scratch scratch;    /* of kernels */
+    mx_rng rng;            /* position at the start of the forward part, if the plan has a replay */
     size_t bytes;          /* of this allocation, which holds all of the above but the arena */
 };
 
@@ -92,10 +92,10 @@ extern const mx_kind mx_plan_kind, mx_frame_kind;
 
 /* Takes the program over (also on failure); runs the passes, plans memory.  New reference. */
 mx_plan *mx_plan_new(mx_program *program, const char *name);
-/* A frame of one's own: new reference; release it to give it back. */
+/* A frame for one run: new reference; release returns it to the plan. */
 mx_frame *mx_plan_frame(mx_plan *plan);
 
-/* Gives back the memory of frames that nobody uses, unless it is little: for plans that are not run at present. */
+/* Frees the memory of unused frames, unless it is little: for plans that are currently not run. */
 void mx_plan_trim(mx_plan *plan);
 
 /* Binds external `slot`; the array must have its shape, type and context. */
@@ -104,50 +104,50 @@ bool mx_frame_fits(const mx_frame *frame, int64_t slot, const mx_array *array); 
 /* Runs the forward part; results are in frame->results. */
 mx_code mx_frame_forward(mx_frame *frame);
 /* Runs the second part: result forward_results + i is written into destination[i] (NULL: a new array, which is stored
- * there).  keep: what it needs stays as it is, so that it can run again. */
+ * there).  keep: its inputs are preserved, so that it can run again. */
 mx_code mx_frame_backward(mx_frame *frame, mx_array **destination, bool keep);
-/* Runs both parts as one, as a training step does: nothing in between is kept for anybody. */
+/* Runs both parts as one, for a training step: nothing in between is saved. */
 mx_code mx_frame_run(mx_frame *frame);
 void mx_frame_free(mx_frame *frame, const mx_program *program); /* for good */
-void mx_frame_forget(mx_frame *frame);                          /* lets go of the bound inputs */
+void mx_frame_forget(mx_frame *frame);                          /* releases the bound inputs */
 
 /* Runs the bound calls [begin, end). */
 mx_code mx_frame_run_calls(mx_frame *frame, int32_t begin, int32_t end);
 mx_code mx_frame_run_alike(mx_frame *frame, int32_t c, int32_t end, int32_t *next); /* one call, or several as one */
 
 /* ---- captured launches (capture.c) --------------------------------------------------------------------------------- */
-bool mx_frame_captures(const mx_frame *frame, int32_t begin, int32_t end); /* worth it, and possible */
+bool mx_frame_captures(const mx_frame *frame, int32_t begin, int32_t end); /* worthwhile and possible */
 mx_code mx_frame_run_captured(mx_frame *frame, int32_t begin, int32_t end);
 void mx_captured_free(mx_captured *first);
 
-/* ---- what follows from parameters alone (prepare.c) --------------------------------------------------------------- */
-mx_code mx_plan_find_prepared(mx_plan *plan); /* while the plan is made */
-mx_code mx_frame_prepare(mx_frame *frame);    /* parameters are bound: makes frame->prepared up to date */
-/* Gives the memory back if the plan ends, or if plans hold much. */
+/* ---- what depends on parameters alone (prepare.c) --------------------------------------------------------------- */
+mx_code mx_plan_find_prepared(mx_plan *plan); /* while the plan is created */
+mx_code mx_frame_prepare(mx_frame *frame);    /* after binding parameters: updates frame->prepared */
+/* Frees the memory if the plan ends, or if plans hold much. */
 void mx_plan_forget_prepared(mx_plan *plan, bool ends);
 
 /* ---- recorded calls (tape_call.c) -------------------------------------------------------------------------------- */
 /* Puts a compiled call on the tape: `in` are the arrays that results of the second part belong to, `out` new arrays of the
- * results.  The node holds the frame until its backward ran. */
+ * results.  The node holds the frame until its backward has run. */
 mx_code mx_tape_append_frame(mx_frame *frame, int n_in, mx_array *const *in, int n_out, mx_array *const *out);
 mx_code mx_frame_gradient(mx_pass *pass, mx_node *node, mx_array **ograd, mx_array **igrad);
 
 /* ---- gradients of gradients (replay.c) --------------------------------------------------------------------------- */
-/* What a compiled call computed, to be recorded operator by operator: the graph of its forward part, and the variables
- * that its inputs and parameters are, in the order of the edges of the call's node on the tape. */
+/* The computation of a compiled call, to be recorded operator by operator: the graph of its forward part, and the
+ * variables of its inputs and parameters, in the order of the edges of the call's node on the tape. */
 struct mx_replay_source {
     int64_t n_results;
     const mx_gentry *results;
-    int64_t n_kept; /* nodes that draw random numbers which nobody uses */
+    int64_t n_kept; /* nodes that draw unused random numbers */
     const mx_gentry *kept;
     int64_t n_inputs;
-    mx_gnode *const *inputs; /* NULL: absent */
+    mx_gnode *const *inputs; /* NULL: missing */
     int64_t n_parameters;
     mx_gnode *const *parameters;
 };
 mx_replay *mx_replay_new(const struct mx_replay_source *source); /* owned by the caller; NULL with an error */
 void mx_replay_free(mx_replay *replay);
-/* Runs the call's forward again, recorded, with the same random numbers, and the pass through what was recorded. */
+/* Runs the call's forward again, recorded, with the same random numbers, and the backward pass through that recording. */
 mx_code mx_replay_gradient(mx_pass *pass, mx_node *node, mx_array *const *ograd);
 
 #endif

@@ -1,11 +1,11 @@
-/* What a plan prepares from parameters alone (pass/prepare.c) and keeps between runs.
+/* What a plan computes from parameters alone (pass/prepare.c) and caches between runs.
  *
- *     plan: prepared array, and for each parameter that went into it (stamp, offset) of the contents it was made from
- *     run:  all the same?  use it  :  run the prepared calls again, into new memory if another run still reads the old
+ *     plan: prepared array, and for each parameter that it depends on (stamp, offset) of the contents it was computed from
+ *     run:  unchanged?  use it  :  run the prepared calls again, into new memory if another run still reads the old
  *
- * A parameter may get new memory or new elements at any time: its stamp (ndarray/array.h) is another one then.  One
- * whose memory somebody outside can write to has no stamp, so everything is prepared anew in every run.  Nothing stale
- * is ever read.
+ * A parameter may get new memory or new elements at any time: then it has a different stamp (ndarray/array.h).  If code
+ * outside of the library can write to its memory it has no stamp, so everything is recomputed in every run.  Nothing
+ * stale is ever read.
  *
  * SPDX-License-Identifier: Apache-2.0 */
 #include "exec/plan/plan.h"
@@ -15,19 +15,19 @@
 #include "base/alloc.h"
 #include "base/error.h"
 
-#define MOST_KEPT (512LL << 20) /* bytes that plans which are not run at present may hold, all together */
+#define MOST_CACHED (512LL << 20) /* bytes that plans which are currently not run may hold in total */
 
-static _Atomic(int64_t) kept; /* bytes of what plans hold */
+static _Atomic(int64_t) cached_bytes; /* bytes of prepared values of all plans */
 
 static void let_go(mx_plan *plan)
 {
     if (plan->prepared)
-        atomic_fetch_sub(&kept, plan->memory.prepared);
+        atomic_fetch_sub(&cached_bytes, plan->memory.prepared);
     mx_release(plan->prepared);
     plan->prepared = NULL;
 }
 
-/* Reads the origins of what is bound now; true: all of them are known and as before. */
+/* Updates the origins from the bound arrays; true: all of them have stamps and are unchanged. */
 static bool same_origins(mx_plan *plan, const mx_frame *frame)
 {
     bool same = plan->prepared != NULL;
@@ -41,7 +41,7 @@ static bool same_origins(mx_plan *plan, const mx_frame *frame)
     return same;
 }
 
-/* Memory that nobody reads at present; the plan's own if possible. */
+/* Memory that no run is reading; the plan's current block if possible. */
 static mx_code fresh_memory(mx_plan *plan)
 {
     if (plan->prepared && plan->prepared->object.count == 1)
@@ -50,7 +50,7 @@ static mx_code fresh_memory(mx_plan *plan)
     let_go(plan);
     plan->prepared = mx_array_new(&room, MX_UINT8, plan->program.context);
     if (plan->prepared)
-        atomic_fetch_add(&kept, plan->memory.prepared);
+        atomic_fetch_add(&cached_bytes, plan->memory.prepared);
     return plan->prepared ? MX_OK : mx_error_code();
 }
 
@@ -87,12 +87,12 @@ mx_code mx_frame_prepare(mx_frame *frame)
 void mx_plan_forget_prepared(mx_plan *plan, bool ends)
 {
     pthread_mutex_lock(&plan->preparing);
-    if (ends || atomic_load(&kept) > MOST_KEPT)
+    if (ends || atomic_load(&cached_bytes) > MOST_CACHED)
         let_go(plan);
     pthread_mutex_unlock(&plan->preparing);
 }
 
-/* ---- making ------------------------------------------------------------------------------------------------------ */
+/* ---- creating ---------------------------------------------------------------------------------------------------- */
 
 static mx_code add_origin(mx_plan *plan, int32_t value)
 {

@@ -1,8 +1,8 @@
 /* Gradients of gradients through compiled calls.
  *
- * The second half of a plan gives numbers without history, so nobody can differentiate them.  Where a gradient is
- * wanted together with its history, the call's forward runs once more, operator by operator and recorded, on the same
- * inputs; the pass goes through what was recorded, down to the edges of the call's node:
+ * The second part of a plan computes numbers without history, which cannot be differentiated.  If a gradient is
+ * needed with its history, the call's forward runs again, operator by operator and recorded, on the same
+ * inputs; the backward pass goes through that recording, down to the edges of the call's node:
  *
  *     x, w (edges) ---- node of the compiled call ---- y          what the caller recorded
  *            \------- Convolution -- relu -- ... ---- y'          the replay; gradients of y enter here
@@ -20,7 +20,7 @@
 struct mx_replay {
     mx_graph graph;
     int64_t *order;  /* (graph.n) nodes by creation, which is the order of the plan's steps */
-    int32_t *edge;   /* (graph.n) edge of the call's node that a variable stands for; -1: none */
+    int32_t *edge;   /* (graph.n) edge of the call's node that a variable represents; -1: none */
     bool *auxiliary; /* (graph.n) some node writes to this variable */
     int64_t n_inputs;
 };
@@ -45,7 +45,7 @@ static int32_t position(int64_t n, mx_gnode *const *list, const mx_gnode *node)
     return -1;
 }
 
-/* Results of the call, then what runs although nobody needs it. */
+/* Results of the call, then nodes that run although their results are unused. */
 static mx_code make_graph(mx_graph *graph, const struct mx_replay_source *s)
 {
     const size_t bytes = (size_t)(s->n_results + s->n_kept) * sizeof(mx_gentry);
@@ -98,12 +98,12 @@ static mx_array *bound(const mx_frame *frame, const mx_replay *r, int32_t edge)
     return NULL;
 }
 
-/* What the call saw on an edge, with the history that it had then; in the scope. */
+/* The array that the call read on an edge, with its history at that time; in the scope. */
 static mx_array *value_of(const mx_node *node, const mx_replay *r, int64_t i)
 {
     mx_array *x = bound(node->frame, r, r->edge[i]);
     if (!x)
-        return mx_fail_null(MX_ERR_STATE, "backward: %s: input %s of the recorded call is gone",
+        return mx_fail_null(MX_ERR_STATE, "backward: %s: input %s of the recorded call was freed",
                             node->frame->plan->name, r->graph.nodes[i]->name);
     if (r->auxiliary[i])
         return mx_array_copy(x);

@@ -1,10 +1,10 @@
 /* Compiled calls on the tape: one node per call of a hybridized block.
  *
- *     node --- edges: inputs of the call, then parameters      frame: what the forward part kept
+ *     node --- edges: inputs of the call, then parameters      frame: what the forward part saved
  *
  * Externals of the program: inputs of the call come first, the gradients of its results after them.  Result i of the second part
- * belongs to edge i.  Where a variable's gradient is simply to be written, the plan writes it straight into that array.
- * Gradients that are to be differentiated again come from a replay of the call (replay.c).
+ * belongs to edge i.  If a variable's gradient is to be overwritten, the plan writes directly into that array.
+ * Gradients that will be differentiated again come from a replay of the call (replay.c).
  *
  * SPDX-License-Identifier: Apache-2.0 */
 #include "base/alloc.h"
@@ -33,7 +33,7 @@ mx_code mx_tape_append_frame(mx_frame *frame, int n_in, mx_array *const *in, int
     return MX_OK;
 }
 
-/* The array that the gradient of edge i may be written into directly; NULL: one that is added up by the pass. */
+/* The array that the gradient of edge i may be written into directly; NULL: the pass adds it up. */
 static mx_array *direct_target(mx_pass *pass, mx_node *node, int i)
 {
     mx_node *to = node->edges[i].node;
@@ -52,7 +52,7 @@ static bool fits(const mx_program *program, int32_t value, const mx_array *x)
            x->dtype == program->values.items[value].dtype && mx_context_equal(x->context, program->context);
 }
 
-/* Gradients of results that nobody asked for are zero. */
+/* Missing gradients of results are zero. */
 static mx_code bind_head_gradients(mx_frame *frame, mx_array **ograd)
 {
     const mx_program *program = &frame->plan->program;

@@ -1,7 +1,7 @@
-/* Arithmetic of sparse arrays: functions of what is stored, sums and products of two, folds.
+/* Arithmetic of sparse arrays: functions of the stored elements, sums and products of two, reductions.
  *
- * Everything stored has a key (the row, or the place in the flat matrix).  The stored things of all operands are put
- * one behind the other and grouped by key; a sum adds each group, a product keeps groups that all operands are in.
+ * Every stored row or element has a key (the row, or the index in the flat matrix).  The stored items of all operands
+ * are concatenated and grouped by key; a sum adds each group, a product keeps groups that all operands are in.
  *
  * SPDX-License-Identifier: Apache-2.0 */
 #include <math.h>
@@ -31,15 +31,15 @@ mx_array *mx_sparse_map(const mx_sparse_call *call)
     if (!strcmp(call->op->name, "clip")) {
         const mx_clip_attrs *a = call->attrs;
         if (!(a->a_min <= 0 && a->a_max >= 0))
-            return mx_sparse_refuse(call, "zeros would not stay zero: 0 lies outside of [a_min, a_max]");
+            return mx_sparse_refuse(call, "zeros would not stay zero: 0 is outside of [a_min, a_max]");
     }
     return with_data(x, mx_g_call(call->op, call->attrs, 1, (mx_array *const[]){mx_sparse_of(x)->data}));
 }
 
-/* ---- operands put together --------------------------------------------------------------------------------------- */
+/* ---- concatenated operands --------------------------------------------------------------------------------------- */
 
 typedef struct operands {
-    mx_array *data;   /* of all of them, one behind the other */
+    mx_array *data;   /* of all of them, concatenated */
     mx_groups groups; /* by key */
 } operands;
 
@@ -113,7 +113,7 @@ static bool alike(const mx_sparse_call *call, int n)
         const mx_shape_t shape = mx_array_shape(call->in[i]);
         if (!mx_shape_equal(&first, &shape) || call->in[i]->dtype != call->in[0]->dtype)
             return mx_op_fail(call->op, MX_ERR_SHAPE,
-                              "a sparse array can be combined with arrays of its own shape and type only"),
+                              "a sparse array can only be combined with arrays of its own shape and type"),
                    false;
     }
     return true;
@@ -151,7 +151,7 @@ mx_array *mx_sparse_add_n(const mx_sparse_call *call)
 
 /* ---- products ---------------------------------------------------------------------------------------------------- */
 
-/* Groups of two: what both operands have.  The first of a pair is the left one's. */
+/* Groups of two: keys that both operands have.  The first of a pair is the left one's. */
 static mx_array *product_of(mx_array *const *x)
 {
     operands o;
@@ -163,7 +163,7 @@ static mx_array *product_of(mx_array *const *x)
         const int64_t at = g->start[i];
         if (g->start[i + 1] - at != 2)
             continue;
-        g->unique[n] = g->unique[i]; /* n <= i and 2 n <= at: nothing that is still read is written over */
+        g->unique[n] = g->unique[i]; /* n <= i and 2 n <= at: nothing that is still read is overwritten */
         const int64_t a = g->order[at], b = g->order[at + 1];
         g->order[n] = a, g->start[n] = b;
         n++;
@@ -175,7 +175,7 @@ static mx_array *product_of(mx_array *const *x)
     return made;
 }
 
-/* x with the rows of y in place of its own: of a group the last one. */
+/* x with its rows replaced by those of y: takes the last one of each group. */
 mx_array *mx_sparse_overlay(mx_array *x, mx_array *y)
 {
     operands o;
@@ -190,7 +190,7 @@ mx_array *mx_sparse_overlay(mx_array *x, mx_array *y)
     return made;
 }
 
-/* A dense array's elements where x has some. */
+/* A dense array's elements at the stored positions of x. */
 static mx_array *elements_at(mx_array *dense, const mx_array *x)
 {
     const mx_sparse *s = mx_sparse_of(x);
@@ -208,7 +208,7 @@ static mx_array *scaled_by(const mx_sparse_call *call, mx_op *op)
                                                                         elements_at(dense, sparse)}));
 }
 
-/* A sparse array times or over one number in an array, which broadcasts. */
+/* A sparse array times or divided by an array of one number, which broadcasts. */
 static bool is_scaling(const mx_array *a, const mx_array *b, const char *what)
 {
     return mx_is_sparse(a) && !mx_is_sparse(b) && b->size == 1 && b->ndim <= 1 && a->size != 1 &&
@@ -222,7 +222,7 @@ mx_array *mx_sparse_combine(const mx_sparse_call *call)
     if (a != MX_NONE && b != MX_NONE && is_scaling(a, b, what))
         return with_data(a, mx_g_call(call->op, call->attrs, 2, (mx_array *const[]){mx_sparse_of(a)->data, b}));
     if (a == MX_NONE || b == MX_NONE || !alike(call, 2))
-        return mx_has_error() ? NULL : mx_sparse_refuse(call, "two arrays are wanted");
+        return mx_has_error() ? NULL : mx_sparse_refuse(call, "two arrays are expected");
     const bool both = mx_is_sparse(a) && mx_is_sparse(b), add = !strcmp(what, "add");
     if (add || !strcmp(what, "sub")) {
         if (both && one_stype(call))
@@ -236,7 +236,7 @@ mx_array *mx_sparse_combine(const mx_sparse_call *call)
     return mx_sparse_refuse(call, "the divisor must be dense");
 }
 
-/* ---- folds ------------------------------------------------------------------------------------------------------- */
+/* ---- reductions -------------------------------------------------------------------------------------------------- */
 
 /* Sums of the rows (axis 1) or columns (axis 0) of a csr: a product with ones. */
 static mx_array *sum_along(mx_array *x, int axis, bool keepdims)
@@ -284,7 +284,8 @@ mx_array *mx_sparse_fold(const mx_sparse_call *call)
         return fold_all(call, keepdims);
     const int along = axis->n == 1 ? mx_axis(axis->d[0], x->ndim) : -1;
     if (norm || reduce->exclude || along < 0 || mx_sparse_of(x)->stype != MX_CSR)
-        return mx_sparse_refuse(call, "it can be folded over everything; a csr also along one axis, but for the norm");
+        return mx_sparse_refuse(call,
+                                "it can only be reduced over all axes; a csr also along one axis, except for norm");
     mx_array *sum = sum_along(x, along, keepdims);
     return strcmp(call->op->name, "mean") ? sum : mx_g_scale(sum, x->shape[along] ? 1. / (double)x->shape[along] : NAN);
 }

@@ -8,7 +8,7 @@
 #include "gluon/op.gen.h"
 #include "ndarray/dtype.h"
 
-/* ---- sparse to dense: zeros, and the parts put where they belong ------------------------------------------------- */
+/* ---- sparse to dense: zeros, and the parts written into them ---------------------------------------------------- */
 
 static mx_array *zeros_of(const mx_array *x, const mx_shape_t *shape)
 {
@@ -46,16 +46,16 @@ static mx_array *to_dense(const mx_array *x)
 
 mx_array *mx_sparse_dense(mx_array *x) { return x && mx_is_sparse(x) ? to_dense(x) : x; }
 
-/* ---- dense to sparse: what is not zero --------------------------------------------------------------------------- */
+/* ---- dense to sparse: non-zero elements -------------------------------------------------------------------------- */
 
 typedef struct found {
-    int64_t *place; /* (capacity) rows, or columns of elements, that are not zero */
+    int64_t *place; /* (capacity) non-zero rows, or columns of non-zero elements */
     int64_t *start; /* (rows + 1) how many were found before each row */
     int64_t count;
 } found;
 
 /* An element is zero if none of the bits in `mask` is set: all but the sign of floats.  One function per item size:
- * rows with something in them (whole), or all elements that are not zero. */
+ * finds the non-zero rows (whole), or all non-zero elements. */
 #define SCAN(type)                                                                                               \
     static void scan_##type(const void *elements, int64_t rows, int64_t columns, type mask, bool whole, found *f) \
     {                                                                                                            \
@@ -105,7 +105,7 @@ static mx_array *flat_places(const found *f, int64_t rows, int64_t columns, mx_c
 mx_array *mx_sparse_rows_of(mx_array *x, mx_array *rows)
 {
     const mx_take_attrs attrs = {.axis = 0, .mode = MX_TAKE_CLIP};
-    if (rows && x && !rows->size) { /* of no rows, also where x has none */
+    if (rows && x && !rows->size) { /* no rows, also if x has none */
         mx_shape_t none = mx_array_shape(x);
         none.dim[0] = 0;
         return mx_scope_add(mx_array_new(&none, (mx_dtype)x->dtype, x->context));
@@ -155,14 +155,14 @@ mx_array *mx_tostype(mx_array *x, mx_stype stype)
     if (!mx_array_any_ok(x, "mx_tostype", "x"))
         return NULL;
     if (stype < MX_STYPE_DEFAULT || stype > MX_CSR)
-        return mx_fail_null(MX_ERR_ARGUMENT, "mx_tostype: %d is no storage type", (int)stype);
+        return mx_fail_null(MX_ERR_ARGUMENT, "mx_tostype: %d is not a storage type", (int)stype);
     const mx_stype now = mx_stype_of(x);
     if (now == stype)
         return x;
     if (now == MX_STYPE_DEFAULT && !x->storage)
         return mx_fail_null(MX_ERR_STATE, "mx_tostype: x has a shape but no elements: it was made while tracing");
     mx_array *result = NULL;
-    { /* what is made on the way goes at once */
+    { /* temporaries are released at once */
         MX_SCOPE;
         mx_mode mode = mx_mode_enter(0, -1);
         mx_array *dense = now == MX_STYPE_DEFAULT ? mx_detach(x) : to_dense(x);

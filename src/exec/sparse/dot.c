@@ -55,7 +55,7 @@ static mx_array *transposed_times(const mx_array *csr, mx_array *dense)
     return mx_sparse_made(MX_ROW_SPARSE, &shape, sums, unique, NULL);
 }
 
-/* The elements of a csr (m, k) whose column is a stored row of `b` (k, n), with its place among them as the column. */
+/* The elements of a csr (m, k) whose column is a stored row of `b` (k, n), with its position among them as the column. */
 static mx_array *csr_on_rows(const mx_array *csr, const mx_array *b)
 {
     const mx_sparse *a = mx_sparse_of(csr);
@@ -109,7 +109,7 @@ static mx_code check_shapes(const mx_sparse_call *call, const mx_dot_attrs *o)
 {
     const mx_array *a = call->in[0], *b = call->in[1];
     if (a->ndim != 2 || b->ndim != 2)
-        return mx_op_fail(call->op, MX_ERR_SHAPE, "lhs has %d axes and rhs %d; of sparse arrays both must have two",
+        return mx_op_fail(call->op, MX_ERR_SHAPE, "lhs has %d axes and rhs %d; with sparse arrays both must have two",
                           a->ndim, b->ndim);
     if (a->shape[o->transpose_a ? 0 : 1] != b->shape[o->transpose_b ? 1 : 0])
         return mx_op_fail(call->op, MX_ERR_SHAPE, "shapes (%lld, %lld) and (%lld, %lld) do not fit",
@@ -126,7 +126,7 @@ mx_array *mx_sparse_dot(const mx_sparse_call *call)
     const mx_dot_attrs *o = call->attrs;
     mx_array *a = call->in[0], *b = call->in[1];
     if (a == MX_NONE || b == MX_NONE || check_shapes(call, o))
-        return mx_has_error() ? NULL : mx_sparse_refuse(call, "two arrays are wanted");
+        return mx_has_error() ? NULL : mx_sparse_refuse(call, "two arrays are expected");
     mx_array *made = NULL;
     int stype = o->forward_stype;
     if (mx_stype_of(a) == MX_CSR) {

@@ -1,4 +1,4 @@
-/* Rows of sparse arrays: slices, lists of rows, joining, retain, Embedding.
+/* Rows of sparse arrays: slices, lists of rows, concatenation, retain, Embedding.
  *
  * SPDX-License-Identifier: Apache-2.0 */
 #include "base/alloc.h"
@@ -6,7 +6,7 @@
 #include "exec/sparse/sparse.h"
 #include "gluon/op.gen.h"
 
-/* The elements one behind the other, as int64. */
+/* The elements as one int64 vector. */
 static mx_array *as_int64(mx_array *x)
 {
     const mx_cast_attrs attrs = {.dtype = MX_INT64};
@@ -15,16 +15,16 @@ static mx_array *as_int64(mx_array *x)
     return x && x->dtype != MX_INT64 ? mx_g_call(MX_OP("Cast"), &attrs, 1, &x) : x;
 }
 
-/* ---- rows of a csr, joining -------------------------------------------------------------------------------------- */
+/* ---- rows of a csr, concatenation -------------------------------------------------------------------------------- */
 
-/* A window of a vector. */
+/* A view of part of a vector. */
 static mx_array *window(const mx_array *x, int64_t begin, int64_t n)
 {
     mx_shape_t shape = {.ndim = 1, .dim = {n}};
     return mx_scope_add(mx_array_view(x, begin * mx_dtype_size((mx_dtype)x->dtype), &shape, (mx_dtype)x->dtype));
 }
 
-/* indptr[begin..end] moved to start with 0 */
+/* indptr[begin..end] shifted to start with 0 */
 static mx_array *moved_starts(const int64_t *start, int64_t begin, int64_t end, mx_context context)
 {
     const size_t bytes = (size_t)(end - begin + 1) * sizeof(int64_t);
@@ -112,7 +112,7 @@ mx_array *mx_sparse_concat(const mx_sparse_call *call)
                   : NULL;
 }
 
-/* Rows of a csr by number, clipped to those there are. */
+/* Rows of a csr by number, clipped to the existing ones. */
 static mx_array *listed_rows(const mx_array *x, const mx_numbers64 *wanted)
 {
     const mx_sparse *s = mx_sparse_of(x);
@@ -159,7 +159,7 @@ mx_array *mx_sparse_take_rows(const mx_sparse_call *call)
 
 /* ---- rows of a row_sparse array by number ------------------------------------------------------------------------ */
 
-/* Where each wanted row is among the stored ones, -1: nowhere. */
+/* The position of each requested row among the stored ones, -1: none. */
 static void find_rows(const mx_numbers64 *wanted, const mx_numbers64 *have, int64_t *place)
 {
     for (int64_t i = 0; i < wanted->n; i++) {
@@ -210,7 +210,7 @@ static mx_code wanted_rows(mx_groups *groups, mx_array *indices, int64_t limit, 
     mx_code code = wanted.v ? MX_OK : mx_error_code();
     for (int64_t i = 0; !code && i < wanted.n; i++)
         if (wanted.v[i] < 0 || wanted.v[i] >= limit)
-            code = mx_fail(MX_ERR_INDEX, "%s: row %lld is asked for, there are %lld", who, (long long)wanted.v[i],
+            code = mx_fail(MX_ERR_INDEX, "%s: row %lld was requested, but there are %lld", who, (long long)wanted.v[i],
                            (long long)limit);
     code = code ? code : mx_groups_make(groups, wanted.v, wanted.n, limit);
     mx_numbers64_free(&wanted);
@@ -228,13 +228,13 @@ mx_array *mx_sparse_pick(mx_array *x, mx_array *row_ids, const char *who)
     return mx_sparse_made(MX_ROW_SPARSE, &shape, mx_sparse_rows_of(x, rows), rows, NULL);
 }
 
-/* The result has the rows that were asked for, each once. */
+/* The result has the requested rows, each once. */
 mx_array *mx_sparse_keep(const mx_sparse_call *call)
 {
     mx_array *x = call->in[0], *indices = call->in[1];
     mx_shape_t shape = mx_array_shape(x);
     if (mx_stype_of(x) != MX_ROW_SPARSE || mx_is_sparse(indices))
-        return mx_sparse_refuse(call, "data must be row_sparse, indices a plain array");
+        return mx_sparse_refuse(call, "data must be row_sparse, indices a dense array");
     mx_groups groups;
     if (wanted_rows(&groups, indices, shape.dim[0], call->op->name))
         return NULL;

@@ -1,8 +1,8 @@
-/* Calls with sparse arrays: a function per rule that operators' descriptions name, delivering, recording, gradients.
+/* Calls with sparse arrays: a function per rule of the operators' descriptions, results, recording, gradients.
  *
  *     mx_invoke --an input is sparse--> function of op->sparse --> result (sparse or dense) --> out, tape
  *
- * Invariant: an operator without a rule refuses, and says how to go on.
+ * Invariant: an operator without a rule fails, and the error names the remedy.
  *
  * SPDX-License-Identifier: Apache-2.0 */
 #include "exec/sparse/sparse.h"
@@ -24,9 +24,9 @@ mx_array *mx_sparse_refuse(const mx_sparse_call *call, const char *wanted)
     for (int i = 0; i < call->n_in; i++)
         if (mx_is_sparse(call->in[i])) {
             mx_op_fail(call->op, MX_ERR_UNSUPPORTED,
-                       "input %s is a %s array%s%s; make it dense with tostype('default')",
+                       "input %s is a %s array%s%s; convert it to dense with tostype('default')",
                        mx_op_input_name(call->op, i, name), mx_stype_name(mx_sparse_of(call->in[i])->stype),
-                       *wanted ? ": " : ", which this operator does not know", wanted);
+                       *wanted ? ": " : ", which this operator does not support", wanted);
             break;
         }
     return NULL;
@@ -59,7 +59,7 @@ static bool same_form(const mx_array *a, const mx_array *b)
     return mx_shape_equal(&x, &y) && a->dtype == b->dtype;
 }
 
-/* The result where the caller wants it. */
+/* Writes the result into the caller's array. */
 static mx_code deliver(const mx_sparse_call *call, mx_array *result, mx_array *given)
 {
     if (result == given)
@@ -67,7 +67,7 @@ static mx_code deliver(const mx_sparse_call *call, mx_array *result, mx_array *g
     if (!mx_array_any_ok(given, call->op->name, "out"))
         return mx_error_code();
     if (!same_form(result, given))
-        return mx_op_fail(call->op, MX_ERR_SHAPE, "out has another shape or type than the result");
+        return mx_op_fail(call->op, MX_ERR_SHAPE, "out differs from the result in shape or type");
     if (mx_is_sparse(given)) {
         mx_array *fitting = mx_tostype(result, mx_sparse_of(given)->stype);
         if (fitting)
@@ -106,7 +106,7 @@ mx_code mx_sparse_invoke(mx_op *op, const void *attrs, int n_in, mx_array *const
         return mx_sparse_refuse(&call, ""), mx_error_code();
     mx_array *result = NULL;
     mx_code code;
-    { /* temporaries go at once, the result moves to the caller's scope */
+    { /* temporaries are released at once, the result moves to the caller's scope */
         MX_SCOPE;
         mx_mode mode = mx_mode_enter(0, -1);
         result = mx_retain(function(&call));
@@ -137,7 +137,7 @@ static mx_code store_sparse(mx_array *grad, mx_array *sum, mx_grad_req req)
         sum = mx_g2("elemwise_add", grad, sum);
     mx_array *fitting = sum ? mx_tostype(sum, stype) : NULL;
     if (fitting && fitting == sum && sum->object.count > 1 && req != MX_GRAD_ADD)
-        fitting = mx_sparse_copy(sum, grad->context); /* somebody else may hold the parts */
+        fitting = mx_sparse_copy(sum, grad->context); /* the parts may be shared */
     if (fitting)
         mx_sparse_take(grad, fitting);
     return fitting ? MX_OK : mx_error_code();

@@ -1,4 +1,4 @@
-/* Operators on sparse arrays: what mx_invoke hands over when an input is one (see gluon/sparse.h).
+/* Operators on sparse arrays: calls that mx_invoke hands over because an input is sparse (see gluon/sparse.h).
  *
  * SPDX-License-Identifier: Apache-2.0 */
 #ifndef MX_EXEC_SPARSE_H
@@ -9,7 +9,7 @@
 
 #define MX_SPARSE_CALL ((mx_code)-2) /* of mx_invoke's checks: an input is sparse, nothing else is wrong so far */
 
-/* As mx_invoke. */
+/* Like mx_invoke. */
 mx_code mx_sparse_invoke(mx_op *op, const void *attrs, int n_in, mx_array *const *in, int n_out, mx_array **out);
 
 /* ---- functions of the rules (mx_sparse_rule) ------------------------------------------------------------------------------------- */
@@ -18,14 +18,14 @@ typedef struct mx_sparse_call {
     const void *attrs;
     int n_in;
     mx_array *const *in; /* live arrays or MX_NONE, at least one of them sparse */
-    mx_array *out;       /* what the caller gave; NULL: nothing */
+    mx_array *out;       /* the caller's array; NULL: none */
 } mx_sparse_call;
 typedef mx_array *(*mx_sparse_fn)(const mx_sparse_call *call); /* the result, owned by the scope; NULL with an error */
 
 mx_array *mx_sparse_dot(const mx_sparse_call *call);
 mx_array *mx_sparse_combine(const mx_sparse_call *call); /* + - * / of two arrays */
 mx_array *mx_sparse_add_n(const mx_sparse_call *call);
-mx_array *mx_sparse_map(const mx_sparse_call *call);  /* f(0) = 0: on what is stored */
+mx_array *mx_sparse_map(const mx_sparse_call *call);  /* f(0) = 0: on the stored elements */
 mx_array *mx_sparse_fold(const mx_sparse_call *call); /* sum, mean, norm */
 mx_array *mx_sparse_embed(const mx_sparse_call *call);
 mx_array *mx_sparse_slice(const mx_sparse_call *call);
@@ -35,11 +35,11 @@ mx_array *mx_sparse_keep(const mx_sparse_call *call);      /* _sparse_retain */
 mx_array *mx_sparse_cast(const mx_sparse_call *call);      /* cast_storage */
 mx_array *mx_sparse_update(const mx_sparse_call *call);
 
-/* Fails with what the operator wanted of its sparse inputs. */
+/* Fails with what the operator expects of its sparse inputs. */
 mx_array *mx_sparse_refuse(const mx_sparse_call *call, const char *wanted);
-mx_array *mx_sparse_dense(mx_array *x);                   /* x itself if it is plain */
+mx_array *mx_sparse_dense(mx_array *x);                   /* x itself if it is dense */
 mx_array *mx_sparse_rows_of(mx_array *x, mx_array *rows); /* take along axis 0 */
-mx_array *mx_sparse_overlay(mx_array *x, mx_array *y);    /* row_sparse x with the rows of y in place of its own */
+mx_array *mx_sparse_overlay(mx_array *x, mx_array *y);    /* row_sparse x with its rows replaced by those of y */
 /* Rows of a dense x as a row_sparse array; any order, repeated ones once.  Errors name `who`. */
 mx_array *mx_sparse_pick(mx_array *x, mx_array *row_ids, const char *who);
 mx_array *mx_sparse_joined(mx_array *const *parts, int n); /* along axis 0 */

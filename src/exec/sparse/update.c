@@ -2,9 +2,9 @@
  *
  *     rows of weight and states --fetch--> operator on (rows, gradient's data, rows ...) --put back-->
  *
- * So every update that works element by element (or row by row) is lazy without a kernel of its own, and costs what the
- * touched rows cost.  With lazy_update=False, and for updates that have no such option in this table, the gradient is
- * made dense: rows without a gradient then decay and move by their momentum.
+ * So every update that works element by element (or row by row) is lazy without a separate kernel, and its cost is that
+ * of the touched rows.  With lazy_update=False, and for updates that have no such option in this table, the gradient is
+ * converted to dense: rows without a gradient then decay and move by their momentum.
  *
  * SPDX-License-Identifier: Apache-2.0 */
 #include "base/error.h"
@@ -85,7 +85,7 @@ mx_array *mx_sparse_update(const mx_sparse_call *call)
     if (!is_lazy(call))
         return on_all(call);
     mx_array *weight = call->in[0];
-    if (call->out != weight) /* the caller wants the new weight elsewhere */
+    if (call->out != weight) /* the new weight goes to another array */
         weight = mx_is_sparse(weight) ? mx_sparse_copy(weight, weight->context) : mx_array_copy(weight);
     const mx_sparse *grad = mx_sparse_of(call->in[1]);
     if (!weight || (grad->indices->size && on_rows(call, weight, grad)))
