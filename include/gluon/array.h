@@ -48,7 +48,7 @@ MX_API int mx_num_gpus(void);
 MX_API void mx_wait_all(void); /* until all queued work is done */
 
 /* ---- making arrays -------------------------------------------------------------------------------------- */
-/* An absent optional input of an operator; never NULL, which means "an earlier call failed". */
+/* A missing optional input of an operator; never NULL, which means "an earlier call failed". */
 MX_API extern mx_array *const MX_NONE;
 /* Ends a list of arrays: MX_ARRAYS() and mx_call() add it. */
 MX_API extern mx_array *const MX_END;
@@ -120,7 +120,7 @@ MX_API mx_code mx_save(const char *path, mx_arrays arrays, const char *const *na
 MX_API int64_t mx_array_dict_count(const mx_array_dict *dict);
 MX_API const char *mx_array_dict_name(const mx_array_dict *dict, int64_t i); /* NULL for a list */
 MX_API mx_array *mx_array_dict_at(const mx_array_dict *dict, int64_t i);
-MX_API mx_array *mx_array_dict_get(const mx_array_dict *dict, const char *name); /* NULL without an error if absent */
+MX_API mx_array *mx_array_dict_get(const mx_array_dict *dict, const char *name); /* NULL without an error if missing */
 MX_API mx_array *mx_load_npy(const char *path);
 MX_API mx_code mx_save_npy(const char *path, mx_array *x);
 /* Other files of named arrays; every array needs a distinct name.  Written atomically. */

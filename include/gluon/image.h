@@ -98,9 +98,8 @@ MX_API mx_array *mx_image_random_size_crop(mx_array *image, int64_t width, int64
 
 /* ---- colours at given strengths, (..., 3) --------------------------------------------------------------------- */
 MX_API mx_array *mx_image_brightness(mx_array *image, double alpha); /* alpha * image */
-MX_API mx_array *mx_image_contrast(mx_array *image,
-                                   double alpha); /* interpolates from the mean brightness (0) to image (1) */
-MX_API mx_array *mx_image_saturation(mx_array *image, double alpha); /* interpolates from gray (0) to image (1) */
+MX_API mx_array *mx_image_contrast(mx_array *image, double alpha);   /* from the mean brightness (0) to image (1) */
+MX_API mx_array *mx_image_saturation(mx_array *image, double alpha); /* from gray (0) to image (1) */
 MX_API mx_array *mx_image_hue(mx_array *image, double alpha);        /* hues rotated by alpha * 180 degrees (YIQ) */
 /* image + vectors (values * alpha): strengths (3) along the principal components of colours, their eigenvalues (3) and
  * eigenvectors (3, 3) in columns; NULL: those of ImageNet. */
@@ -115,9 +114,9 @@ MX_API mx_array *mx_image_color_normalize(mx_array *image, mx_array *mean, mx_ar
  * coordinates are fractions of width and height.  They change together with the image:
  *
  *     mx_region r;
- *     mx_array *kept = mx_boxes_random_crop(boxes, width, height, &how, NULL, &r);
- *     if (kept)
- *         boxes = kept, image = mx_image_fixed_crop(image, r, 0, 0, 2);
+ *     mx_array *inside = mx_boxes_random_crop(boxes, width, height, &how, NULL, &r);
+ *     if (inside)
+ *         boxes = inside, image = mx_image_fixed_crop(image, r, 0, 0, 2);
  *
  * Results are on the CPU. */
 MX_API mx_array *mx_boxes_flip(mx_array *boxes); /* left and right exchanged */

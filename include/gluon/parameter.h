@@ -56,8 +56,7 @@ MX_API mx_array *mx_parameter_data(mx_parameter *p, mx_context context);
 MX_API mx_array *mx_parameter_grad(mx_parameter *p, mx_context context);
 /* Rows by number (any order, repeated ones once) as a row_sparse array; its gradient goes to the parameter. */
 MX_API mx_array *mx_parameter_rows(mx_parameter *p, mx_array *row_ids);
-MX_API mx_code mx_parameter_set_data(mx_parameter *p,
-                                     mx_array *value); /* on all contexts; saved for later if deferred */
+MX_API mx_code mx_parameter_set_data(mx_parameter *p, mx_array *value); /* on all contexts; saved if deferred */
 MX_API mx_code mx_parameter_zero_grad(mx_parameter *p);
 MX_API mx_code mx_parameter_cast(mx_parameter *p, mx_dtype dtype);
 MX_API mx_code mx_parameter_reset_ctx(mx_parameter *p, const mx_context *contexts, int count);

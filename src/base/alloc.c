@@ -95,7 +95,7 @@ static void check_guard(void *memory, size_t bytes)
     uint64_t guard;
     memcpy(&guard, (char *)memory + bytes, sizeof guard);
     MX_ASSERT(guard == (0x6d78677561726421u ^ bytes),
-              "a block of %zu bytes was written behind its end, or has another size", bytes);
+              "a block of %zu bytes was written past its end, or has another size", bytes);
     fill(memory, 0xdb, bytes);
 }
 #else

@@ -102,8 +102,8 @@ static bool pnm_encode(const mx_image_pixels *from, int quality, mx_text *out)
                   (long long)from->height);
     for (int64_t i = 0; i < from->width * from->height; i++) {
         const unsigned char *pixel = from->data + i * from->channels;
-        const unsigned char turned[3] = {pixel[from->channels - 1], pixel[from->channels / 2], pixel[0]};
-        mx_text_add_bytes(out, from->rgb ? pixel : turned, (size_t)from->channels);
+        const unsigned char swapped[3] = {pixel[from->channels - 1], pixel[from->channels / 2], pixel[0]};
+        mx_text_add_bytes(out, from->rgb ? pixel : swapped, (size_t)from->channels);
     }
     return !out->failed;
 }

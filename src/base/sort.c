@@ -1,6 +1,6 @@
-/* The heap sort behind mx_sort (see sort.h).
+/* The heap sort of mx_sort (see sort.h).
  *
- * Model: the first `end` items are a heap with the largest on top; the top is moved behind the heap, which shrinks.
+ * Model: the first `end` items are a heap with the largest on top; the top is moved after the heap, which shrinks.
  *
  * SPDX-License-Identifier: Apache-2.0 */
 #include "base/sort.h"

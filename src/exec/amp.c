@@ -214,9 +214,9 @@ static types look(int n_in, mx_array *const *in)
         const mx_array *x = in[i];
         if (x == MX_NONE)
             continue;
-        const bool plain = x && x->object.guard == MX_OBJECT_ALIVE && x->object.kind == &mx_array_kind && x != MX_END;
-        t.other |= !plain || x->dtype == MX_FLOAT64;
-        if (plain) {
+        const bool dense = x && x->object.guard == MX_OBJECT_ALIVE && x->object.kind == &mx_array_kind && x != MX_END;
+        t.other |= !dense || x->dtype == MX_FLOAT64;
+        if (dense) {
             t.narrow |= is_narrow(x->dtype);
             t.single |= x->dtype == MX_FLOAT32;
             t.unknown |= x->dtype == MX_DTYPE_NONE;

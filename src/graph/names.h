@@ -22,7 +22,7 @@ const char *mx_names_next(const char *name);
 /* The next node that is numbered gets this hint instead of its operator's usual one; NULL cancels that. */
 void mx_names_next_hint(const char *hint);
 /* Until it is called again, nodes outside of further scopes are named by this function (freed with mx_strfree); NULL:
- * by the library.  For front ends whose own name managers do that. */
+ * by the library.  For language bindings with their own name managers. */
 mx_name_fn mx_names_ask(mx_name_fn make); /* returns the one before */
 /* The hint for an operator that was called by this name: lower case. Into buffer (64 bytes). */
 const char *mx_names_hint(const char *called, char *buffer);

@@ -1,4 +1,4 @@
-/* Contexts: which device an array lives on, and the table of devices.
+/* Contexts: which device an array is on, and the table of devices.
  *
  * Pinned host memory is allocated by the GPU (cpu/device.c), shared memory is ordinary memory.  Any cpu id is valid:
  * cpu(0) and cpu(1) are different names for the same memory, which lets programs for several devices run on one.

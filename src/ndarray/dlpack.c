@@ -38,7 +38,7 @@ int64_t mx_dlpack_stream(mx_context context)
 /* ---- export --------------------------------------------------------------------------------------------- */
 typedef struct exported {
     union {
-        mx_dl_managed plain;
+        mx_dl_managed unversioned;
         mx_dl_versioned versioned;
     } head;          /* what the other library sees; its owner field points back here */
     mx_array *array; /* retained */
@@ -57,7 +57,7 @@ static void forget(exported *e)
     mx_release(e->array);
     mx_free(e, sizeof *e);
 }
-static void delete_plain(mx_dl_managed *self) { forget(self->owner); }
+static void delete_unversioned(mx_dl_managed *self) { forget(self->owner); }
 static void delete_versioned(mx_dl_versioned *self) { forget(self->owner); }
 
 static mx_dl_tensor tensor_of(exported *e)
@@ -115,8 +115,8 @@ struct DLManagedTensor *mx_to_dlpack(mx_array *x, int64_t stream)
     exported *e = give(x, stream, false);
     if (!e)
         return NULL;
-    e->head.plain = (mx_dl_managed){tensor_of(e), e, delete_plain};
-    return &e->head.plain;
+    e->head.unversioned = (mx_dl_managed){tensor_of(e), e, delete_unversioned};
+    return &e->head.unversioned;
 }
 
 struct DLManagedTensorVersioned *mx_to_dlpack_versioned(mx_array *x, int64_t stream)
@@ -129,7 +129,7 @@ struct DLManagedTensorVersioned *mx_to_dlpack_versioned(mx_array *x, int64_t str
 }
 
 /* ---- import ---------------------------------------------------------------------------------------------- */
-static void release_plain(void *owner)
+static void release_unversioned(void *owner)
 {
     mx_dl_managed *tensor = owner;
     if (tensor->deleter)
@@ -255,7 +255,7 @@ mx_array *mx_from_dlpack(struct DLManagedTensor *tensor)
 {
     if (!tensor)
         return mx_fail_null(MX_ERR_ARGUMENT, "mx_from_dlpack: tensor is NULL");
-    return take(&tensor->tensor, false, release_plain, tensor);
+    return take(&tensor->tensor, false, release_unversioned, tensor);
 }
 
 mx_array *mx_from_dlpack_versioned(struct DLManagedTensorVersioned *tensor)

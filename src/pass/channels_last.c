@@ -233,9 +233,9 @@ static void *attributes(rewriter *r, const mx_step *step, kind k)
         if (step->op->schema->size == sizeof(mx_conv_gradient_attrs)) {
             mx_conv_gradient_attrs *gradient = attrs;
             const mx_shape_t made = mx_shape_of_dims(&gradient->shape);
-            mx_shape_t turned = permuted(&made, to_last);
-            turned.dim[3] = padded_channels(turned.dim[3], value_of(r, step->in[0])->dtype);
-            gradient->shape = mx_dims_of_shape(&turned);
+            mx_shape_t transposed = permuted(&made, to_last);
+            transposed.dim[3] = padded_channels(transposed.dim[3], value_of(r, step->in[0])->dtype);
+            gradient->shape = mx_dims_of_shape(&transposed);
         }
     } else if (k == NORM)
         ((mx_batch_norm_attrs *)attrs)->axis = 3;
@@ -308,7 +308,7 @@ static int32_t blocks(rewriter *r, int32_t v, const mx_pixel_blocks_attrs *attrs
 
 /* How data and weight become blocks; a window of k becomes one of (k + 1) / 2. */
 typedef struct blocked {
-    mx_pixel_blocks_attrs picture, window;
+    mx_pixel_blocks_attrs image, window;
     bool gradient; /* of the weight */
 } blocked;
 
@@ -320,11 +320,11 @@ static blocked find_blocks(const rewriter *r, const mx_step *step)
     b.gradient = step->op->schema->size == sizeof(mx_conv_gradient_attrs);
     const mx_value *x = value_of(r, step->in[0]), *y = value_of(r, b.gradient ? step->in[1] : step->out[0]);
     const int64_t whole = 16 / mx_dtype_size((mx_dtype)x->dtype); /* channels that 16 bytes hold */
-    b.picture.channels = b.window.channels = (4 * x->shape.dim[1] + whole - 1) / whole * whole;
-    b.picture.size.n = b.picture.pad.n = b.window.size.n = b.window.pad.n = 2;
+    b.image.channels = b.window.channels = (4 * x->shape.dim[1] + whole - 1) / whole * whole;
+    b.image.size.n = b.image.pad.n = b.window.size.n = b.window.pad.n = 2;
     for (int i = 0; i < 2; i++) {
-        b.picture.pad.d[i] = at(&a->pad, i, 0), b.window.size.d[i] = (a->kernel.d[i] + 1) / 2;
-        b.picture.size.d[i] = y->shape.dim[2 + i] + b.window.size.d[i] - 1;
+        b.image.pad.d[i] = at(&a->pad, i, 0), b.window.size.d[i] = (a->kernel.d[i] + 1) / 2;
+        b.image.size.d[i] = y->shape.dim[2 + i] + b.window.size.d[i] - 1;
     }
     return b;
 }
@@ -355,7 +355,7 @@ static mx_code take_blocks(rewriter *r, const mx_step *step)
     a->kernel = b.window.size, a->stride = MX_DIMS(1, 1), a->pad = MX_DIMS(0, 0), a->layout = MX_CONVOLUTION_NHWC;
     taken.in = memcpy(lists, step->in, (size_t)step->n_in * sizeof *lists);
     taken.out = memcpy(lists + step->n_in, step->out, (size_t)step->n_out * sizeof *lists);
-    taken.in[0] = blocks(r, step->in[0], &b.picture, step->name);
+    taken.in[0] = blocks(r, step->in[0], &b.image, step->name);
     taken.in[1] = b.gradient ? last(r, step->in[1], step->name) : blocks(r, step->in[1], &b.window, step->name);
     if (taken.in[0] < 0 || taken.in[1] < 0)
         return MX_ERR_MEMORY;

@@ -16,7 +16,7 @@
 static const struct {
     const char *name;
     mx_code (*run)(mx_program *program);
-    uint32_t wants; /* required capabilities of the device (ndarray/device.h); 0: none */
+    uint32_t needs; /* required capabilities of the device (ndarray/device.h); 0: none */
 } passes[] = {
     {"identity", mx_pass_identity, 0},
     {"entropy", mx_pass_entropy, 0},
@@ -67,7 +67,7 @@ mx_code mx_pipeline_run(mx_program *program, const char *name)
     const int count = (int)(sizeof passes / sizeof *passes), dump = *mx_flags_get()->plan_dump ? dumps++ : 0;
     write_dump(program, name, dump, 0, "built");
     for (int i = 0; i < count; i++) {
-        if (!mx_program_can(program, passes[i].wants))
+        if (!mx_program_can(program, passes[i].needs))
             continue;
         mx_code code = passes[i].run(program);
 #if MX_CHECKED

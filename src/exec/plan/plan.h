@@ -108,7 +108,7 @@ mx_code mx_frame_forward(mx_frame *frame);
 mx_code mx_frame_backward(mx_frame *frame, mx_array **destination, bool keep);
 /* Runs both parts as one, for a training step: nothing in between is saved. */
 mx_code mx_frame_run(mx_frame *frame);
-void mx_frame_free(mx_frame *frame, const mx_program *program); /* for good */
+void mx_frame_free(mx_frame *frame, const mx_program *program); /* frees it permanently */
 void mx_frame_forget(mx_frame *frame);                          /* releases the bound inputs */
 
 /* Runs the bound calls [begin, end). */
