@@ -16,7 +16,7 @@
 
 typedef struct level {
     const char *name;
-    int block; /* channels of a block of data: the lanes of a vector; 0: data stays plain */
+    int block; /* channels of a block of data: the lanes of a vector; 0: layouts are not blocked */
     const mx_cpu_kernel *const *families;
     bool (*usable)(void);
 } level;
@@ -89,7 +89,7 @@ static mx_device *pinning(mx_context context)
     const char *why;
     return context.type == MX_CPU_PINNED ? mx_gpu_device(&why) : NULL;
 }
-/* Pinned memory is the GPU's to give; where there is none, or it has no more, plain memory does as well. */
+/* The GPU allocates pinned memory; without a GPU, or when it has no more, pageable memory is used. */
 static void *allocate(mx_context context, size_t bytes)
 {
     const mx_device *gpu = pinning(context);
@@ -102,7 +102,7 @@ static void release(mx_context context, void *memory, size_t bytes)
     if (!gpu || !gpu->pinned_free || !gpu->pinned_free(memory))
         mx_free(memory, bytes);
 }
-/* Large copies by several threads: one of them does not use all of the memory's speed. */
+/* Large copies use several threads: one alone does not reach the full memory bandwidth. */
 typedef struct copy_job {
     char *to;
     const char *from;

@@ -2,8 +2,8 @@
  *
  * A file x.c in cpu/kernels ends with
  *     MX_CPU_KERNELS(x) = {{"softmax", run_softmax, NULL, MX_KERNEL_WIDEN}, {NULL}};
- * and thereby attaches its kernels; in which order files attach is the order of their names, and within a file the
- * order of the rows: the first kernel that does not decline wins.
+ * and thereby attaches its kernels.  Files attach in the order of their names, and within a file in the order of the
+ * entries: the first kernel that does not decline wins.
  *
  * SPDX-License-Identifier: Apache-2.0 */
 #ifndef MX_CPU_KERNEL_H
@@ -13,7 +13,7 @@
 
 typedef mx_kernel mx_cpu_kernel;
 
-/* A row says only what differs from zero. */
+/* An entry only lists what differs from zero. */
 #define MX_CPU_KERNELS(file)                                             \
     _Pragma("GCC diagnostic ignored \"-Wmissing-field-initializers\"") \
     const mx_cpu_kernel MX_LEVEL_NAME(mx_cpu_kernels_##file)[]

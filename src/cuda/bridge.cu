@@ -1,4 +1,4 @@
-/* The library's functions as the CUDA part calls them: by their usual names, through the table that it was given.
+/* The library's functions under their usual names, called by the CUDA part through the table that it was given.
  *
  * SPDX-License-Identifier: Apache-2.0 */
 #include <cstdarg>
@@ -12,7 +12,7 @@
 
 static mx_cuda_library table, *const library = &table;
 
-/* The constant MX_NONE of the headers; its value is known when the library has introduced itself. */
+/* The constant MX_NONE of the headers; set when the library hands over its table. */
 extern "C" mx_array *mx_cuda_none __asm__("MX_NONE");
 mx_array *mx_cuda_none;
 
@@ -27,7 +27,7 @@ bool mx_cuda_meet(const mx_cuda_library *given)
 
 /* ---- memory of the host ------------------------------------------------------------------------------------------ */
 
-/* As everywhere, but tests can make it fail (base/alloc.h).  What other libraries allocated may be freed here. */
+/* The usual functions, but tests can make them fail (base/alloc.h).  Memory of other libraries may be freed here. */
 #ifndef __CUDA_ARCH__
 void *operator new(size_t bytes)
 {
@@ -47,7 +47,7 @@ mx_code mx_cuda_thrown(const char *who)
     } catch (const std::exception &what) {
         return mx_fail(MX_ERR_DEVICE, "%s: %s", who, what.what());
     } catch (...) {
-        return mx_fail(MX_ERR_DEVICE, "%s: an unknown exception", who);
+        return mx_fail(MX_ERR_DEVICE, "%s: unknown exception", who);
     }
 }
 
@@ -55,8 +55,8 @@ mx_code mx_cuda_thrown(const char *who)
 
 #define MOST_KERNELS 2048
 
-/* What the library gets, and what it runs.  The entry finds its row as the library has just done: it is the operator's
- * k-th kernel. */
+/* What the library gets, and what it runs.  The wrapper finds its table entry as the library has just done: it is the
+ * operator's k-th kernel. */
 struct attached {
     mx_kernel shown;
     mx_kernel_fn run;
@@ -87,7 +87,7 @@ static void attach(const mx_kernel *kernel)
     library->attach(MX_GPU, &row.shown);
 }
 
-/* A row of its own for every operator: the same kernel may be the first of one and the second of another. */
+/* Every operator has its own entry: the same kernel may be the first of one and the second of another. */
 static void attach_movements(const mx_kernel &kernel)
 {
     for (int i = 0; const mx_op *op = library->op_at(i); i++)

@@ -1,8 +1,8 @@
 /* Captures of launches: CUDA graphs that can be corrected part by part (ndarray/device.h).
  *
- * While a thread captures, mx_cuda_of() gives it the device's twin, which has a stream and handles of its own; so other
- * threads go on launching.  Memory that kernels ask for comes from the capture's pool, because the graph will use those
- * addresses whenever it runs.  The graph itself runs in the device's one stream, in order with everything else.
+ * While a thread captures, mx_cuda_of() returns a copy of the device with its own stream and handles, so that other
+ * threads can continue to launch.  Kernels allocate from the capture's pool, because the graph uses those addresses
+ * whenever it runs.  The graph itself runs in the device's one stream, in order with everything else.
  *
  *     nodes   n0 n1 | n2 | n3 n4 n5 | ...      parts, one for each call; capture_flow.cu says which wait for which
  *     correct part 1: the call is captured alone, and the arguments of its launches are written into n2
@@ -15,17 +15,17 @@
 #include "cuda/entry.h"
 #include "cuda/capture.h"
 
-struct twin {
+struct capture_device {
     std::mutex capturing; /* held by the thread that captures */
     mx_cuda_device device;
 };
-static twin twins[MX_CUDA_MOST];
+static capture_device capture_devices[MX_CUDA_MOST];
 thread_local mx_cuda_device *mx_cuda_capturing_device;
 
 /* ---- memory ------------------------------------------------------------------------------------------------------ */
 
-/* The smallest block that is large enough; one that was in use shortly before only if there is much memory already,
- * because parts that share memory cannot run side by side. */
+/* The smallest block that is large enough.  A recently used one is reused only when the pool is large already, because
+ * parts that share memory cannot run concurrently. */
 static size_t choose(const mx_cuda_pool *pool, size_t bytes)
 {
     const bool sparing = pool->bytes >= MX_CUDA_POOL_MUCH;
@@ -51,7 +51,7 @@ void *mx_cuda_pool_take(mx_cuda_pool *pool, size_t bytes)
         return b.memory;
     }
     if (pool->only)
-        return mx_fail(MX_ERR_MEMORY, "capture: the call wants more memory now"), nullptr;
+        return mx_fail(MX_ERR_MEMORY, "capture: the call now needs more memory than when it was captured"), nullptr;
     pool->blocks.push_back({nullptr, bytes, pool->part, true});
     void *memory = pool->blocks.back().memory = mx_cuda_alloc(pool->home, bytes);
     if (!memory)
@@ -68,13 +68,13 @@ void mx_cuda_pool_give(mx_cuda_pool *pool, void *memory, size_t bytes)
             block.used = false;
             return;
         }
-    mx_cuda_free(pool->home, memory, bytes); /* somebody else's */
+    mx_cuda_free(pool->home, memory, bytes); /* not from this pool */
 }
 
 /* ---- capturing ---------------------------------------------------------------------------------------------------- */
 
-/* Handles must exist before a capture begins.  cuBLAS may not have been needed yet and still be asked for then. */
-static mx_code ready_twin(mx_cuda_device *home, mx_cuda_device *d)
+/* Handles must exist before a capture begins, even if nothing has used cuBLAS yet. */
+static mx_code prepare_device(mx_cuda_device *home, mx_cuda_device *d)
 {
     if (!d->stream) {
         d->id = home->id, d->multiprocessors = home->multiprocessors, d->code = home->code, d->alarm = home->alarm;
@@ -88,9 +88,9 @@ static mx_code ready_twin(mx_cuda_device *home, mx_cuda_device *d)
 
 static mx_code begin_capture(mx_capture *r)
 {
-    twin &t = twins[r->home->id];
+    capture_device &t = capture_devices[r->home->id];
     t.capturing.lock();
-    mx_code code = ready_twin(r->home, &t.device);
+    mx_code code = prepare_device(r->home, &t.device);
     if (!code) {
         t.device.pool = &r->pool;
         mx_cuda_capturing_device = &t.device;
@@ -107,7 +107,7 @@ static mx_code begin_capture(mx_capture *r)
 /* NULL with an error if something happened that cannot be captured. */
 static cudaGraph_t end_capture(mx_capture *r)
 {
-    twin &t = twins[r->home->id];
+    capture_device &t = capture_devices[r->home->id];
     cudaGraph_t graph = nullptr;
     const cudaError_t status = cudaStreamEndCapture(t.device.stream, &graph);
     t.device.pool = nullptr;
@@ -158,13 +158,13 @@ static mx_capture *begin(mx_context context)
 /* The launches since the last mark are one part.  Products of cuBLAS share a workspace. */
 static mx_code mark(mx_capture *r, int64_t n, const mx_touch *spans)
 {
-    mx_cuda_device *d = &twins[r->home->id].device;
+    mx_cuda_device *d = &capture_devices[r->home->id].device;
     cudaStreamCaptureStatus status;
     cudaGraph_t graph = nullptr;
     if (mx_cuda_fail(cudaStreamGetCaptureInfo(d->stream, &status, nullptr, &graph), "capture"))
         return mx_error_code();
     if (status != cudaStreamCaptureStatusActive)
-        return mx_fail(MX_ERR_DEVICE, "capture: something waited for gpu(%d)", r->home->id);
+        return mx_fail(MX_ERR_DEVICE, "capture: a call synchronized with gpu(%d)", r->home->id);
     for (cudaGraphNode_t node : nodes_of(graph))
         if (r->seen.insert(node).second)
             r->nodes.push_back(node);
@@ -190,7 +190,7 @@ static mx_code end(mx_capture *r)
     if (!r->graph)
         return mx_error_code();
     if ((size_t)r->pool.part != r->ends.size())
-        return mx_fail(MX_ERR_MEMORY, "capture: a part could not be noted");
+        return mx_fail(MX_ERR_MEMORY, "capture: out of memory on the host");
     if (mx_cuda_flow(r, true))
         return mx_error_code();
     if (cudaGraphInstantiate(&r->ready, r->graph, 0) == cudaSuccess)
@@ -203,7 +203,7 @@ static mx_code end(mx_capture *r)
 
 /* ---- correcting --------------------------------------------------------------------------------------------------- */
 
-/* Kernels of NVIDIA's libraries are known to the driver only, so its functions are asked. */
+/* Only the driver knows the kernels of NVIDIA's libraries, so the driver API is used. */
 static mx_code copy_kernel(mx_capture *r, cudaGraphNode_t to, cudaGraphNode_t from)
 {
     typedef CUresult (*get_fn)(CUgraphNode, CUDA_KERNEL_NODE_PARAMS *);
@@ -219,7 +219,7 @@ static mx_code copy_kernel(mx_capture *r, cudaGraphNode_t to, cudaGraphNode_t fr
     });
     CUDA_KERNEL_NODE_PARAMS params;
     if (!get || !set || get(from, &params) || set(r->ready, to, &params))
-        return mx_fail(MX_ERR_DEVICE, "capture: the driver does not correct this launch");
+        return mx_fail(MX_ERR_DEVICE, "capture: the driver cannot update this launch");
     return MX_OK;
 }
 
@@ -241,7 +241,7 @@ static mx_code copy_node(mx_capture *r, cudaGraphNode_t to, cudaGraphNode_t from
     cudaGraphNodeGetType(from, &type);
     cudaGraphNodeGetType(to, &type_to);
     if (type != type_to)
-        return mx_fail(MX_ERR_DEVICE, "capture: the call launches something else now");
+        return mx_fail(MX_ERR_DEVICE, "capture: the call now launches another kernel");
     if (type == cudaGraphNodeTypeKernel)
         return copy_kernel(r, to, from);
     if (type == cudaGraphNodeTypeMemset || type == cudaGraphNodeTypeMemcpy)
@@ -268,8 +268,9 @@ static mx_code copy_part(mx_capture *r, cudaGraph_t graph)
 {
     const std::vector<cudaGraphNode_t> nodes = nodes_of(graph);
     const size_t first = r->part ? r->ends[(size_t)r->part - 1] : 0, last = r->ends[(size_t)r->part];
-    mx_code code =
-        nodes.size() == last - first ? MX_OK : mx_fail(MX_ERR_DEVICE, "capture: the call launches more or less now");
+    mx_code code = nodes.size() == last - first
+                       ? MX_OK
+                       : mx_fail(MX_ERR_DEVICE, "capture: the call now makes another number of launches");
     for (size_t i = 0; !code && i < nodes.size(); i++)
         code = copy_node(r, r->nodes[first + i], nodes[i]);
     return code;

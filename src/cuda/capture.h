@@ -7,15 +7,15 @@
 
 #include "cuda/device.h"
 
-#define MX_CUDA_POOL_REST 6           /* parts that a block of memory rests, so that neighbours need not wait for it */
-#define MX_CUDA_POOL_MUCH (64u << 20)  /* bytes from which on memory is shared by neighbours, too */
+#define MX_CUDA_POOL_REST 6           /* a block of memory is reused only this many parts later, so that neighbours need not wait */
+#define MX_CUDA_POOL_MUCH (64u << 20)  /* pools above this many bytes let neighbours share memory */
 
 /* Memory of a capture.  While a part is corrected, it gets only the blocks that it had. */
 struct mx_cuda_pool {
     struct block {
         void *memory;
         size_t bytes;
-        int last; /* part that had it */
+        int last; /* part that used it */
         bool used;
     };
     mx_cuda_device *home;
@@ -24,7 +24,7 @@ struct mx_cuda_pool {
     std::vector<mx_touch> touched;              /* by the part that is being captured */
     std::vector<std::vector<void *>> blocks_of; /* (parts) */
     int part;
-    bool only; /* a part is corrected */
+    bool only; /* a part is being corrected */
 };
 
 struct mx_capture {
@@ -39,8 +39,8 @@ struct mx_capture {
     int part; /* that is being corrected */
 };
 
-/* Parts wait for those whose memory they touch, instead of for the one before them; early: kernels that wait inside start
- * before what they wait for has ended. */
+/* Makes parts wait for those whose memory they touch, instead of for the previous one; early: kernels with a device-side
+ * wait start before what they wait for has ended. */
 mx_code mx_cuda_flow(mx_capture *r, bool early);
 
 #endif

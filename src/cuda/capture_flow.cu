@@ -1,14 +1,14 @@
-/* What waits for what in a capture.
+/* The dependencies between the parts of a capture.
  *
- * A stream orders launches one after the other.  A part really has to wait for earlier ones that write what it touches or
- * touch what it writes.  So the edges between parts are replaced:
+ * A stream orders launches one after the other.  But a part only has to wait for earlier parts that write what it touches
+ * or touch what it writes.  So the edges between parts are replaced:
  *
- *     dx = dy W, dw = dy x, db = sum dy       one after the other   ->   side by side, after what made dy
+ *     dx = dy W, dw = dy x, db = sum dy       one after the other   ->   concurrent, after what computed dy
  *
- * For small layers, which leave most of the device idle, this is much of the time.
+ * Small layers leave most of the device idle; for them this saves much of the time.
  *
- * Kernels that wait inside (kernels/early.h) were captured with edges that let them start early; new edges to them are such
- * ones, too.  What one of them waits for has waited in turn, so an edge that follows from others is still needless.
+ * Kernels with a device-side wait (kernels/early.h) were captured with programmatic edges that let them start early; new
+ * edges to them are programmatic, too.  What such a kernel waits for has waited in turn, so transitive edges are redundant.
  *
  * SPDX-License-Identifier: Apache-2.0 */
 #include <cstdint>
@@ -19,11 +19,11 @@
 typedef std::vector<cudaGraphNode_t> node_list;
 typedef std::unordered_set<cudaGraphNode_t> node_set;
 
-enum { PLAIN, EARLY, KINDS };
+enum { FULL, EARLY, KINDS };
 static const cudaGraphEdgeData early_edge = {cudaGraphKernelNodePortProgrammatic, 0,
                                              cudaGraphDependencyTypeProgrammatic};
 
-/* Kinds are told to CUDA apart: a call that gets both takes plain edges for early ones. */
+/* Each kind is passed to CUDA in a call of its own: a call with both would take full edges for early ones. */
 struct edges {
     node_list from[KINDS], to[KINDS];
     void add(cudaGraphNode_t a, cudaGraphNode_t b, int kind) { from[kind].push_back(a), to[kind].push_back(b); }
@@ -38,11 +38,11 @@ struct edges {
     }
 };
 
-/* The kind of an edge; KINDS: another one. */
+/* The kind of an edge; KINDS: neither of them. */
 static int kind_of(const cudaGraphEdgeData &x)
 {
     if (!x.from_port && !x.to_port && !x.type)
-        return PLAIN;
+        return FULL;
     return x.from_port == early_edge.from_port && !x.to_port && x.type == early_edge.type ? EARLY : KINDS;
 }
 
@@ -67,7 +67,7 @@ static bool conflict(const std::vector<mx_touch> &a, const std::vector<mx_touch>
     return false;
 }
 
-/* A row of bits for each part: the parts that are over when it begins. */
+/* A bit set for each part: the parts that have finished when it begins. */
 struct ancestry {
     size_t words;
     std::vector<uint64_t> bits;
@@ -105,7 +105,7 @@ static bool between_parts(const mx_capture *r, const std::vector<int> &part_of, 
     return true;
 }
 
-/* The nodes of each part that none of its own comes before (after). */
+/* The nodes of each part without a predecessor (successor) in the same part. */
 static void find_ends(const mx_capture *r, const edges &within, std::vector<node_list> *first,
                       std::vector<node_list> *last)
 {
@@ -123,7 +123,7 @@ static void find_ends(const mx_capture *r, const edges &within, std::vector<node
         }
 }
 
-/* waiting: nodes that wait inside */
+/* waiting: kernels with a device-side wait */
 static edges true_edges(const mx_capture *r, const std::vector<node_list> &first, const std::vector<node_list> &last,
                         const node_set &waiting)
 {
@@ -137,7 +137,7 @@ static edges true_edges(const mx_capture *r, const std::vector<node_list> &first
             before.add(p, q);
             for (cudaGraphNode_t from : last[q])
                 for (cudaGraphNode_t to : first[p])
-                    made.add(from, to, waiting.count(to) && is_kernel(from) ? EARLY : PLAIN);
+                    made.add(from, to, waiting.count(to) && is_kernel(from) ? EARLY : FULL);
         }
     return made;
 }
@@ -151,14 +151,14 @@ mx_code mx_cuda_flow(mx_capture *r, bool early)
     for (size_t p = 0; p < n; p++)
         for (size_t i = begin_of(r, p); i < r->ends[p]; i++)
             part_of[i] = (int)p;
-    if (!between_parts(r, part_of, &old, &within) || (old.from[PLAIN].empty() && old.from[EARLY].empty()))
-        return MX_OK; /* one after the other is right, too */
+    if (!between_parts(r, part_of, &old, &within) || (old.from[FULL].empty() && old.from[EARLY].empty()))
+        return MX_OK; /* the sequential order is correct, too */
     find_ends(r, within, &first, &last);
     const node_set waiting(old.to[EARLY].begin(), early ? old.to[EARLY].end() : old.to[EARLY].begin());
     edges made = true_edges(r, first, last, waiting);
-    for (size_t i = 0; !early && i < within.to[EARLY].size(); i++) { /* those inside of parts become plain, too */
+    for (size_t i = 0; !early && i < within.to[EARLY].size(); i++) { /* those within parts become full, too */
         old.add(within.from[EARLY][i], within.to[EARLY][i], EARLY);
-        made.add(within.from[EARLY][i], within.to[EARLY][i], PLAIN);
+        made.add(within.from[EARLY][i], within.to[EARLY][i], FULL);
     }
     const cudaError_t status = old.each_kind(r->graph, cudaGraphRemoveDependencies);
     return mx_cuda_fail(status ? status : made.each_kind(r->graph, cudaGraphAddDependencies), "capture");

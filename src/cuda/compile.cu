@@ -2,8 +2,8 @@
  *
  *     program + our headers + architecture + version of the compiler --hash--> file in the cache, or NVRTC --> kernel
  *
- * NVRTC is opened when it is first needed; without it everything else works.  A file of the cache is written aside and
- * renamed, so readers see whole files only; it begins with its key, size and sum, which are checked.
+ * NVRTC is opened when it is first needed; without it everything else works.  A cache file is written under a temporary
+ * name and renamed, so readers see complete files only; it begins with its key, size and checksum, which are checked.
  *
  * SPDX-License-Identifier: Apache-2.0 */
 #include "cuda/compile.h"
@@ -25,7 +25,7 @@
 static struct {
 #define POINTER(name) decltype(&nvrtc##name) name;
     FUNCTIONS(POINTER)
-    int version; /* 0: it is not there */
+    int version; /* 0: NVRTC is missing */
 } nvrtc;
 
 static void open_nvrtc(void)
@@ -52,7 +52,7 @@ static std::string compile(const std::string &program, int architecture)
     char target[32];
     snprintf(target, sizeof target, "--gpu-architecture=sm_%d", architecture);
     const char *const options[] = {target, "-std=c++17", "--minimal"};
-    const int known = nvrtc.version >= 13000 ? 3 : 2; /* --minimal: without what programs for hosts need */
+    const int known = nvrtc.version >= 13000 ? 3 : 2; /* --minimal: without host features */
     nvrtcProgram made;
     std::string code;
     size_t bytes = 0;
@@ -97,7 +97,7 @@ static void find_key(const std::string &program, int architecture, uint64_t key[
     }
 }
 
-/* The folder, made if need be; empty: there is no cache. */
+/* The folder, created if needed; empty: there is no cache. */
 static std::string cache_folder(void)
 {
     const char *named = mx_flags_get()->kernel_cache, *base = getenv("XDG_CACHE_HOME"), *home = getenv("HOME");
@@ -117,7 +117,7 @@ static std::string path_of(const std::string &folder, const uint64_t key[2])
     return folder + name;
 }
 
-/* Empty: there is none, or it is damaged. */
+/* Empty: the file is missing or damaged. */
 static std::string read_cached(const std::string &path, const uint64_t key[2])
 {
     heading h;
@@ -192,7 +192,7 @@ cudaKernel_t mx_cuda_compile(const mx_cuda_device *d, const std::string &program
 {
     try {
         return find_or_compile(d, program, entry);
-    } catch (...) { /* no memory: whoever asked can do without */
+    } catch (...) { /* out of memory: callers can do without */
         return nullptr;
     }
 }

@@ -1,15 +1,15 @@
 /* Copies within a GPU, between GPUs, and between them and the host; filling; waiting.
  *
  * Everything is ordered by the compute stream of the device, with one exception: elements for memory that was just
- * allocated (mx_cuda_upload) travel on a copy stream of their own, beside the kernels that are queued already:
+ * allocated (mx_cuda_upload) are copied on a separate copy stream, concurrently with the kernels already queued:
  *
  *     compute   ... step n-1 | block freed (event) | step n ......................... | step n+1
  *     copy                                           waits for the event, batch n+1 ^ event
  *
  * The allocator hands out blocks which queued kernels may still use, so the copy waits for the event that was
- * recorded when the block was freed last; of a block that no upload went to before no such event is known, and the
- * copy waits for all that is queued.  The compute stream waits for the copy at once, so that nobody else has to know
- * of the second stream.
+ * recorded when the block was last freed.  A block that has never received an upload has no such event, and the copy
+ * waits for everything queued.  The compute stream waits for the copy at once, so that no other code needs to know
+ * about the second stream.
  *
  * SPDX-License-Identifier: Apache-2.0 */
 #include <cstring>
@@ -18,7 +18,7 @@
 
 #include "cuda/device.h"
 
-#define LARGE ((size_t)256 << 10) /* bytes from which another stream, or pieces on the way back, pay */
+#define LARGE ((size_t)256 << 10) /* bytes from which another stream, or copying back in pieces, pays off */
 #define PIECE ((size_t)4 << 20)
 
 struct lane {
@@ -28,12 +28,12 @@ struct lane {
     cudaStream_t stream;   /* NULL before the first upload */
     std::mutex back_lock;  /* of the third ring */
     mx_cuda_ring *back;    /* for copies to the host */
-    cudaEvent_t queued;    /* all that the compute stream has been given */
+    cudaEvent_t queued;    /* end of the work queued on the compute stream */
     cudaEvent_t arrived;   /* the last upload */
     std::mutex targets_lock;
     std::atomic<size_t> count; /* of targets */
     std::unordered_map<void *, cudaEvent_t>
-        targets; /* blocks that uploads went to; the event: freed last; NULL: never */
+        targets; /* blocks that received uploads; the event: when it was last freed; NULL: never */
 };
 static mx_cuda_kept<lane[MX_CUDA_MOST]> lanes;
 
@@ -66,7 +66,7 @@ void mx_cuda_forget_targets(mx_cuda_device *d)
     l.count = 0;
 }
 
-/* Makes the copy stream wait until nothing queued uses the block; *idle: nothing does already. */
+/* Makes the copy stream wait until nothing queued uses the block; *idle: nothing uses it now. */
 static mx_code wait_until_unused(mx_cuda_device *d, lane &l, void *to, bool *idle)
 {
     std::lock_guard<std::mutex> guard(l.targets_lock);
@@ -84,8 +84,7 @@ static mx_code wait_until_unused(mx_cuda_device *d, lane &l, void *to, bool *idl
     return *idle ? MX_OK : mx_cuda_fail(cudaStreamWaitEvent(l.stream, event, 0), "copy from the host");
 }
 
-/* The device of a copy that host memory takes part in: such a copy cannot be captured, as that memory will be
- * another. */
+/* The device of a copy from or to the host.  Such a copy cannot be captured: the next run uses other host memory. */
 static mx_cuda_device *host_copy_on(mx_context context)
 {
     mx_cuda_device *d = mx_cuda_of(context);
@@ -168,8 +167,8 @@ mx_code mx_cuda_copy_within(mx_context context, void *to, const void *from, size
     return mx_cuda_fail(cudaMemcpyAsync(to, from, bytes, cudaMemcpyDeviceToDevice, d->stream), "copy");
 }
 
-/* The device has finished: what a kernel found wrong, once. */
-static mx_code told(mx_cuda_device *d)
+/* After synchronizing: raises the device error flag, once. */
+static mx_code raise_flag(mx_cuda_device *d)
 {
     static std::mutex lock;
     mx_cuda_alarm *alarm = d->alarm;
@@ -207,10 +206,10 @@ mx_code mx_cuda_to_host(mx_context context, void *to, const void *from, size_t b
     if (code)
         return code;
     mx_cuda_release_retired();
-    return told(d);
+    return raise_flag(d);
 }
 
-/* An event behind all that `first` has been given, which `then` waits for. */
+/* `then` waits for an event after everything queued on `first`. */
 static mx_code follow(mx_cuda_device *first, mx_cuda_device *then)
 {
     cudaEvent_t event;
@@ -220,7 +219,7 @@ static mx_code follow(mx_cuda_device *first, mx_cuda_device *then)
     code = mx_cuda_fail(cudaEventRecord(event, first->stream), "copy between GPUs");
     if (!code)
         code = mx_cuda_fail(cudaStreamWaitEvent(then->stream, event, 0), "copy between GPUs");
-    cudaEventDestroy(event); /* the streams keep what they need of it */
+    cudaEventDestroy(event); /* CUDA releases it once it has completed */
     return code;
 }
 
@@ -229,12 +228,12 @@ mx_code mx_cuda_copy_between(mx_context target, void *to, mx_context source, con
     mx_cuda_device *there = mx_cuda_of(source), *here = there ? mx_cuda_of(target) : nullptr;
     if (!here)
         return mx_error_code();
-    mx_code code = follow(there, here); /* the elements have been computed */
+    mx_code code = follow(there, here); /* until the elements are computed */
     if (!code)
         code =
             mx_cuda_fail(cudaMemcpyPeerAsync(to, here->id, from, there->id, bytes, here->stream), "copy between GPUs");
     if (!code)
-        code = follow(here, there); /* they have been read before the memory is used again */
+        code = follow(here, there); /* until they are read, before the memory is reused */
     cudaSetDevice(here->id);        /* as mx_cuda_of() left it */
     return code;
 }
@@ -278,5 +277,5 @@ void mx_cuda_wait_for(mx_context context)
     if (!d || mx_cuda_fail(cudaStreamSynchronize(d->stream), "wait"))
         return;
     mx_cuda_release_retired();
-    told(d);
+    raise_flag(d);
 }

@@ -12,7 +12,7 @@
 #include <cuda_fp16.h>
 #include <cuda_runtime.h>
 
-/* The headers of the library are C: its atomics by C++'s names, and not by <stdatomic.h>, which C++17 does not have. */
+/* The headers of the library are C: they get C++'s atomics, as C++17 has no <stdatomic.h>. */
 #define _STDATOMIC_H
 #define _Atomic(T) std::atomic<T>
 using std::atomic_fetch_add_explicit;
@@ -36,26 +36,27 @@ extern "C" {
 typedef struct cublasContext *cublasHandle_t;
 typedef struct cudnnContext *cudnnHandle_t;
 
-/* What a kernel found wrong with values that the host has not seen: host memory that the device can write. */
+/* The device error flag: what a kernel found wrong with values that the host has not seen.  Host memory that the device
+ * can write. */
 struct mx_cuda_alarm {
-    const mx_op *op;         /* NULL: nothing happened since it was last told */
+    const mx_op *op;         /* NULL: no error since the last one was raised */
     mx_code code;            /* of the error */
-    const char *text;        /* how it is told, with up to two %lld */
+    const char *text;        /* the message, with up to two %lld */
     long long first, second; /* for the text */
 };
 
 struct mx_cuda_device {
     int id, multiprocessors;
-    int code; /* what our code on it was compiled for, 90 for Hopper; the driver may have made it from an older form */
-    mx_cuda_alarm *alarm; /* told as an error when elements next come to the host (copy.cu) */
+    int code; /* PTX architecture that our code was compiled for, 90 for Hopper; may be older than the device */
+    mx_cuda_alarm *alarm; /* raised when elements are next copied to the host (copy.cu) */
     cudaStream_t stream;
     cublasHandle_t blas;       /* NULL until mx_cuda_blas() */
-    bool blas_used;            /* set by who works with it, and with its workspace (capture.cu) */
+    bool blas_used;            /* set by callers that use it and its workspace (capture.cu) */
     cudnnHandle_t dnn;         /* NULL until mx_cuda_dnn() */
-    struct mx_cuda_pool *pool; /* memory comes from here while launches are captured (capture.cu); else NULL */
+    struct mx_cuda_pool *pool; /* provides memory while launches are captured (capture.cu); else NULL */
 };
 
-/* The device's handle of a library, made at the first call; NULL with an error. */
+/* The device's handle of a library, created at the first call; NULL with an error. */
 cublasHandle_t mx_cuda_blas(mx_cuda_device *d);
 cudnnHandle_t mx_cuda_dnn(mx_cuda_device *d);
 
@@ -70,7 +71,7 @@ static inline mx_cuda_device *mx_cuda_of(const mx_kernel_call *call)
     return mx_cuda_of(call->n_out ? call->out[0]->context : call->in[0]->context);
 }
 
-/* For kernels: bell.ring(first, second) makes an error of the call, without anybody waiting for it. */
+/* For kernels: bell.ring(first, second) sets the device error flag for this call; nothing waits for it. */
 struct mx_cuda_bell {
     mx_cuda_alarm *alarm;
     const mx_op *op;
@@ -138,7 +139,7 @@ template <class F> mx_code mx_cuda_each(const mx_kernel_call *call, int64_t n, F
     return mx_cuda_launched(call);
 }
 
-/* f(row) by a whole block for each row in [0, rows); f uses mx_cuda_block_sum and the like. */
+/* f(row), run by all threads of a block, for each row in [0, rows); f uses mx_cuda_block_sum and the like. */
 template <class F> __global__ void mx_cuda_rows_kernel(int64_t rows, F f)
 {
     for (int64_t row = blockIdx.x; row < rows; row += gridDim.x)
@@ -157,7 +158,7 @@ template <class F> mx_code mx_cuda_rows(const mx_kernel_call *call, int64_t rows
     return mx_cuda_launched(call);
 }
 
-/* A value from all threads of a block, joined; every thread gets the result. */
+/* Reduces one value per thread over a block; every thread gets the result. */
 template <class T, class F> __device__ T mx_cuda_block_join(T x, F join)
 {
     __shared__ T parts[32], whole;
@@ -204,7 +205,7 @@ template <class C> __device__ inline C mx_cuda_load(const void *x, int type, int
     }
 }
 
-/* To integers as on the CPU (ndarray/convert.c): fractions are cut off, what does not fit becomes the lowest number. */
+/* To integers as on the CPU (ndarray/convert.c): fractions are truncated, out-of-range values become the lowest number. */
 template <class C> __device__ inline int32_t mx_cuda_int32(C v)
 {
     return v >= (C)-0x1p31 && v < (C)0x1p31 ? (int32_t)v : INT32_MIN;
@@ -231,7 +232,7 @@ template <class C> __device__ inline void mx_cuda_store(void *x, int type, int64
     }
 }
 
-/* float64 if a floating array of the call is, else float32: what a kernel computes in. */
+/* The type that a kernel computes in: float64 if a floating-point array of the call is, else float32. */
 static inline mx_dtype mx_cuda_compute_type(const mx_kernel_call *call)
 {
     for (int i = 0; i < call->n_in; i++)
@@ -240,7 +241,7 @@ static inline mx_dtype mx_cuda_compute_type(const mx_kernel_call *call)
     return call->n_out && call->out[0]->dtype == MX_FLOAT64 ? MX_FLOAT64 : MX_FLOAT32;
 }
 
-/* True if the floating arrays of the call are of this type; else run the kernel by mx_cuda_widened(). */
+/* True if the floating-point arrays of the call are of this type; else run the kernel through mx_cuda_widened(). */
 bool mx_cuda_all_of_type(const mx_kernel_call *call, mx_dtype compute);
 mx_code mx_cuda_widened(const mx_kernel_call *call, mx_dtype compute, mx_kernel_fn run);
 mx_code mx_cuda_cast(const mx_kernel_call *call, const mx_array *from, mx_array *to);
@@ -255,7 +256,7 @@ mx_code mx_cuda_cast(const mx_kernel_call *call, const mx_array *from, mx_array 
         return compute == MX_FLOAT64 ? body<double>(call) : body<float>(call); \
     }
 
-/* x seen as (outer, n, inner) around an axis. */
+/* x viewed as (outer, n, inner) around an axis. */
 struct mx_cuda_split {
     int64_t outer, n, inner;
     mx_cuda_split(const mx_array *x, int axis) : outer(1), n(x->ndim ? x->shape[axis] : 1), inner(1)

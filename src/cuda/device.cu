@@ -1,4 +1,4 @@
-/* GPUs as devices of the library: starting them, their streams, the table of what they offer.
+/* GPUs as devices of the library: starting them, their streams, their function table.
  *
  * SPDX-License-Identifier: Apache-2.0 */
 #include <cstring>
@@ -23,7 +23,7 @@ mx_code mx_cuda_fail(cudaError_t status, const char *who)
 
 /* ---- devices --------------------------------------------------------------------------------------------------- */
 
-/* What is given back to the driver's pool stays with the process until mx_empty_cache() or a shortage. */
+/* Memory freed to the driver's pool stays with the process until mx_empty_cache() or until memory runs short. */
 static void keep_freed_memory(int id)
 {
     cudaMemPool_t pool;
@@ -51,7 +51,7 @@ static void start(int id)
         d->alarm = (mx_cuda_alarm *)memset(alarm, 0, sizeof *d->alarm);
 }
 
-/* Other libraries in the thread may have chosen another one. */
+/* Other libraries in the thread may have selected another device. */
 static bool is_current(int id)
 {
     int now = -1;
@@ -60,7 +60,7 @@ static bool is_current(int id)
 
 mx_cuda_device *mx_cuda_peek(mx_context context)
 {
-    static thread_local int current = -1; /* that we have chosen in this thread */
+    static thread_local int current = -1; /* device that we selected in this thread */
     const int id = context.id;
     if (mx_cuda_capturing_device && mx_cuda_capturing_device->id == id)
         return mx_cuda_capturing_device;
@@ -68,11 +68,12 @@ mx_cuda_device *mx_cuda_peek(mx_context context)
         return &devices[id];
     if (mx_cuda_forked) {
         mx_fail(MX_ERR_DEVICE,
-                "gpu(%d): a process made by fork() cannot use the GPUs of its parent; use threads, or spawn", id);
+                "gpu(%d): a forked process cannot use the GPUs of its parent; use threads, or start it with spawn", id);
         return nullptr;
     }
     if (id < 0 || id >= device_count) {
-        mx_fail(MX_ERR_DEVICE, "gpu(%d) does not exist: this machine has %d (gpu(0)...)", id, device_count);
+        mx_fail(MX_ERR_DEVICE, "gpu(%d) does not exist: this machine has %d GPUs, counted from gpu(0)", id,
+                device_count);
         return nullptr;
     }
     std::call_once(started[id], start, id);
@@ -97,7 +98,7 @@ static int count(void) { return device_count; }
 
 /* ---- the table ------------------------------------------------------------------------------------------------- */
 
-extern "C" const mx_kernel *const mx_cuda_families[]; /* made from the file names in cuda/kernels */
+extern "C" const mx_kernel *const mx_cuda_families[]; /* generated from the file names in cuda/kernels */
 
 static void attach_kernels(void)
 {

@@ -1,4 +1,4 @@
-/* What the files of the device share with each other, and kernels need not know: memory, copies.
+/* What the files of the device share and kernels do not need: memory, copies.
  *
  * The functions are the device's in the library's table (ndarray/device.h).
  *
@@ -8,7 +8,7 @@
 
 #include "cuda/cuda.h"
 
-/* A global that is never destroyed: arrays may die after the destructors have run. */
+/* A global that is never destroyed: arrays may be freed after the destructors have run. */
 template <class T> union mx_cuda_kept {
     T of;
     mx_cuda_kept() : of() {}
@@ -17,9 +17,9 @@ template <class T> union mx_cuda_kept {
 
 #define MX_CUDA_MOST 16 /* GPUs of one process */
 
-extern bool mx_cuda_forked; /* this process is a child of one that uses CUDA, which CUDA does not survive */
+extern bool mx_cuda_forked; /* forked from a process that uses CUDA: CUDA does not work here */
 
-/* The device, for those who launch nothing: what waits to be launched goes on waiting. */
+/* The device, for callers that launch nothing: postponed launches stay postponed. */
 mx_cuda_device *mx_cuda_peek(mx_context context);
 
 /* ---- kernels/pointwise/waiting.cu ------------------------------------------------------------------------------- */
@@ -34,12 +34,12 @@ mx_code mx_cuda_memory_info(mx_context context, size_t *unused, size_t *all);
 mx_code mx_cuda_memory_used(mx_context context, size_t *now, size_t *most);
 
 /* ---- kernels/optimizer/optimizer.cu ---------------------------------------------------------------------------- */
-void mx_cuda_attach_updates(void); /* what runs the updates of many parameters at once */
+void mx_cuda_attach_updates(void); /* attaches the kernels that update many parameters at once */
 
 /* ---- capture.cu -------------------------------------------------------------------------------------------- */
 extern const mx_capturer mx_cuda_capturer;
 extern thread_local mx_cuda_device
-    *mx_cuda_capturing_device; /* the twin of the device that the thread captures; or NULL */
+    *mx_cuda_capturing_device; /* the copy of the device that the thread captures with; or NULL */
 void *mx_cuda_pool_take(mx_cuda_pool *pool, size_t bytes);
 void mx_cuda_pool_give(mx_cuda_pool *pool, void *memory, size_t bytes);
 
@@ -51,7 +51,7 @@ mx_code mx_cuda_upload(mx_context context, void *to, const void *from, size_t by
 mx_code mx_cuda_copy_between(mx_context target, void *to, mx_context source, const void *from, size_t bytes);
 mx_code mx_cuda_fill(mx_context context, void *to, const void *element, size_t size, int64_t n);
 void mx_cuda_wait_for(mx_context context);
-/* What the allocator says: before it hands a block out again, and before it gives blocks back to the system. */
+/* Called by the allocator before it hands a block out again, and before it returns blocks to the system. */
 void mx_cuda_target_freed(mx_cuda_device *d, void *memory);
 void mx_cuda_forget_targets(mx_cuda_device *d);
 
@@ -60,7 +60,7 @@ mx_code mx_cuda_stream_number(mx_context context, int64_t *number);
 mx_code mx_cuda_lead(mx_context context, int64_t stream);
 mx_code mx_cuda_follow(mx_context context, int64_t stream);
 void mx_cuda_retire(mx_context context, void (*release)(void *), void *owner);
-void mx_cuda_release_retired(void); /* what nothing queued uses any more */
+void mx_cuda_release_retired(void); /* memory that nothing queued uses any more */
 mx_code mx_cuda_gather(mx_context context, void *to, const void *from, const mx_dims *shape, const int64_t *strides,
                        size_t item);
 

@@ -1,8 +1,8 @@
-/* Entries from the library, which is C, into the CUDA part, which is C++: what is thrown ends here, as an error.
+/* Entry points from the library, which is C, into the CUDA part, which is C++: exceptions end here, as errors.
  *
- * Containers throw when the host has no memory, and nothing may be thrown through C.  Every function that is handed
- * over the border (cuda/plugin.h) is wrapped; kernels are wrapped when they are attached (bridge.cu).  On the way of a
- * call that goes well this costs nothing but the call.
+ * Containers throw when the host is out of memory, and no exception may pass through C.  Every function that crosses
+ * the border (cuda/plugin.h) is wrapped; kernels are wrapped when they are attached (bridge.cu).  A call that succeeds
+ * costs one more call and nothing else.
  *
  * SPDX-License-Identifier: Apache-2.0 */
 #ifndef MX_CUDA_ENTRY_H
@@ -10,7 +10,7 @@
 
 #include "cuda/cuda.h"
 
-/* What the caller gets instead: an error, or nothing. */
+/* What the caller gets after an exception: an error, or nothing. */
 mx_code mx_cuda_thrown(const char *who);
 template <class R> struct mx_cuda_answer {
     static R of(const char *who) { return mx_cuda_thrown(who), R(); }
@@ -31,7 +31,7 @@ template <class R, class... A, R (*f)(A...)> struct mx_cuda_guarded<f> {
     }
 };
 
-/* f as the library may call it. */
+/* f, wrapped for the library. */
 #define MX_CUDA_ENTRY(f) mx_cuda_guarded<f>::enter
 
 #endif

@@ -1,8 +1,8 @@
 /* What a GPU shares with other libraries of the process: their streams and their memory (ndarray/device.h).
  *
- * One stream waits for another by an event; the host waits only where the other stream is not known.  Memory of others
- * goes back when an event behind all that was queued has passed: those that still have to pass stand in a list, which
- * is looked through whenever somebody waits or another one comes.
+ * One stream waits for another by an event; the host waits only if the other stream is unknown.  Memory of another
+ * library is returned once an event recorded after all queued work has completed.  Pending events are in a list, which
+ * is checked whenever the host waits or another event is added.
  *
  * SPDX-License-Identifier: Apache-2.0 */
 #include <mutex>
@@ -12,7 +12,7 @@
 
 /* ---- streams ----------------------------------------------------------------------------------------------------- */
 
-/* The device itself, also while the thread captures: others do not take part in that. */
+/* The device itself, even while the thread captures: other libraries take no part in a capture. */
 static mx_cuda_device *home_of(mx_context context)
 {
     mx_cuda_device *d = mx_cuda_of(context);
@@ -30,11 +30,11 @@ static mx_code wait_for(cudaStream_t then, cudaStream_t first)
     code = mx_cuda_fail(cudaEventRecord(event, first), "exchange");
     if (!code)
         code = mx_cuda_fail(cudaStreamWaitEvent(then, event, 0), "exchange");
-    cudaEventDestroy(event); /* the streams keep what they need of it */
+    cudaEventDestroy(event); /* CUDA releases it once it has completed */
     return code;
 }
 
-/* cudaStreamLegacy is 1 and cudaStreamPerThread 2, in the table of numbers as well. */
+/* cudaStreamLegacy is 1 and cudaStreamPerThread 2, in DLPack's numbering as well. */
 static cudaStream_t stream_of(int64_t number) { return (cudaStream_t)(intptr_t)number; }
 
 mx_code mx_cuda_stream_number(mx_context context, int64_t *number)
@@ -52,7 +52,7 @@ mx_code mx_cuda_lead(mx_context context, int64_t stream)
     return d ? wait_for(stream_of(stream), d->stream) : mx_error_code();
 }
 
-/* A handle may be dead by now, as its owner need not ask us: only our own and the default streams are waited for. */
+/* The owner may have destroyed its stream without telling us: only our own and the default streams are waited for. */
 mx_code mx_cuda_follow(mx_context context, int64_t stream)
 {
     mx_cuda_device *d = home_of(context);
@@ -68,23 +68,23 @@ mx_code mx_cuda_follow(mx_context context, int64_t stream)
 /* ---- memory ------------------------------------------------------------------------------------------------------ */
 
 struct retired {
-    cudaEvent_t queued; /* behind all that could use it */
+    cudaEvent_t queued; /* after everything that could use it */
     void (*release)(void *);
     void *owner;
     retired *next;
 };
-static std::mutex lock; /* of the list; not held while a library takes its memory back */
+static std::mutex lock; /* of the list; not held while a library frees its memory */
 static retired *list;
 static std::atomic<int> count;
 
-/* Out of the list: one whose event has passed. */
+/* Removes one whose event has completed from the list. */
 static retired *next_passed(void)
 {
     std::lock_guard<std::mutex> guard(lock);
     for (retired **link = &list; *link; link = &(*link)->next) {
         retired *r = *link;
         if (cudaEventQuery(r->queued) == cudaErrorNotReady) {
-            cudaGetLastError(); /* that was an answer */
+            cudaGetLastError(); /* clears cudaErrorNotReady */
             continue;
         }
         *link = r->next;
@@ -123,7 +123,7 @@ void mx_cuda_retire(mx_context context, void (*release)(void *), void *owner)
 {
     mx_cuda_device *d = mx_cuda_forked ? nullptr : home_of(context);
     if (mx_cuda_forked)
-        return; /* the parent's memory is the parent's to free */
+        return; /* only the parent may free its memory */
     if (d && enlist(d, release, owner)) {
         mx_cuda_release_retired();
         return;
@@ -132,7 +132,7 @@ void mx_cuda_retire(mx_context context, void (*release)(void *), void *owner)
     release(owner);
 }
 
-/* ---- elements that do not lie one after the other ---------------------------------------------------------------- */
+/* ---- strided elements -------------------------------------------------------------------------------------------- */
 
 struct layout {
     int ndim;

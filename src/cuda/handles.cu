@@ -1,4 +1,4 @@
-/* Handles of NVIDIA's libraries, one per device and stream, made when they are first needed.
+/* Handles of NVIDIA's libraries, one per device and stream, created when they are first needed.
  *
  * SPDX-License-Identifier: Apache-2.0 */
 #include <cublas_v2.h>
@@ -11,7 +11,7 @@
 
 static std::mutex lock;
 
-/* A kernel that broke the device is the usual reason, and then the device tells. */
+/* The usual reason is a kernel that broke the device; then the device reports it. */
 static void refused(const mx_cuda_device *d, const char *library, const char *why)
 {
     const cudaError_t state = cudaStreamQuery(d->stream);
@@ -20,7 +20,7 @@ static void refused(const mx_cuda_device *d, const char *library, const char *wh
             state == cudaSuccess || state == cudaErrorNotReady ? "" : cudaGetErrorString(state));
 }
 
-/* The workspace is ours, so that streams can be captured. */
+/* We allocate the workspace, so that streams can be captured. */
 cublasHandle_t mx_cuda_blas(mx_cuda_device *d)
 {
     std::lock_guard<std::mutex> guard(lock);

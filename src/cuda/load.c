@@ -1,6 +1,6 @@
 /* Finding and opening the CUDA part at the first use of a GPU.
  *
- * Looked for: GLUON_CUDA_LIBRARY, then beside the file that holds this code, then where the system looks.
+ * Searched: GLUON_CUDA_LIBRARY, then the folder of the file that holds this code, then the system's library path.
  *
  * SPDX-License-Identifier: Apache-2.0 */
 #define _GNU_SOURCE
@@ -16,9 +16,9 @@
 
 #define FILE_NAME "libgluon_cuda.so"
 
-static const char absence[] = "the file " FILE_NAME " is not there (it is built where nvcc is found)";
+static const char absence[] = "the file " FILE_NAME " is missing (it is built if nvcc is found)";
 static mx_device *device;
-static char reason[512]; /* why there is none */
+static char reason[512]; /* why there is no device */
 static pthread_once_t once = PTHREAD_ONCE_INIT;
 
 static void *open_beside_us(void)
@@ -42,7 +42,7 @@ static void *open_part(void)
     return part ? part : dlopen(FILE_NAME, RTLD_NOW | RTLD_LOCAL);
 }
 
-/* The loader names the file in the message of the last failure; a missing one deserves plainer words. */
+/* The message of the loader names the file; a missing file gets a clearer one. */
 static void explain_failure(void)
 {
     const char *text = dlerror();
@@ -67,7 +67,8 @@ static void load(void)
     device = open ? open(&library) : NULL;
     if (device)
         return;
-    snprintf(reason, sizeof reason, "%s", open && clean ? mx_error_message() : "its CUDA part is not of this version");
+    snprintf(reason, sizeof reason, "%s",
+             open && clean ? mx_error_message() : FILE_NAME " belongs to another version of the library");
     if (clean)
         mx_error_clear();
 }

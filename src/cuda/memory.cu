@@ -1,7 +1,7 @@
 /* Memory of the GPUs.
  *
- * Freed blocks wait in lists by size, so that most allocations need no call of the driver.  As all work goes to one
- * stream, a block may be handed out again while the work that used it is still queued.
+ * Freed blocks are cached in lists by size, so that most allocations do not call the driver.  As all work is queued on
+ * one stream, a block may be handed out again while the work that used it is still queued.
  *
  * SPDX-License-Identifier: Apache-2.0 */
 #include <mutex>
@@ -10,18 +10,18 @@
 #include "cuda/device.h"
 
 #define STEP 512     /* bytes; the smallest block */
-#define CLASSES 2881 /* sizes: eight per power of two, of large ones 64, up to all addresses */
+#define CLASSES 2881 /* sizes: eight per power of two, 64 for large ones, up to the whole address space */
 #define LARGE 28     /* binary digits */
 
 struct cache {
     std::mutex lock;
     std::vector<void *> blocks[CLASSES]; /* by class */
-    size_t used = 0, most = 0;           /* bytes that are not here: now, and at most so far */
+    size_t used = 0, most = 0;           /* bytes in use: now, and at most so far */
 };
 static mx_cuda_kept<cache[MX_CUDA_MOST]> caches;
 
 /* A size is k steps of STEP << shift, 8 <= k <= 16 (fewer without a shift); its class is 8 shift + k.
- * A large one has 64 <= k <= 128, so that little of it is for nothing; its classes come behind. */
+ * A large one has 64 <= k <= 128, so that little of it is wasted; its classes follow. */
 struct size_class {
     size_t bytes;
     int number;
@@ -68,14 +68,15 @@ static void give_back(mx_cuda_device *d)
         cudaMemPoolTrimTo(pool, 0);
 }
 
-/* A device whose context a kernel has broken gives no memory either; then that is what has to be said. */
+/* A device whose context a kernel has broken cannot allocate either; then that is the error to report. */
 static void explain(const mx_cuda_device *d, size_t bytes, cudaError_t status)
 {
     size_t unused = 0, all = 0;
     if (status != cudaErrorMemoryAllocation || cudaMemGetInfo(&unused, &all) != cudaSuccess)
         mx_cuda_fail(status, "gpu");
     else
-        mx_fail(MX_ERR_MEMORY, "gpu(%d): %zu bytes were asked for, %zu of %zu are free", d->id, bytes, unused, all);
+        mx_fail(MX_ERR_MEMORY, "gpu(%d) is out of memory: %zu bytes were requested, %zu of %zu are free", d->id, bytes,
+                unused, all);
 }
 
 static void *counted(mx_cuda_device *d, void *memory, size_t bytes)
@@ -100,7 +101,7 @@ void *mx_cuda_alloc(mx_cuda_device *d, size_t bytes)
     const cudaError_t status = cudaMallocAsync(&memory, wanted.bytes, d->stream);
     if (status == cudaSuccess)
         return counted(d, memory, wanted.bytes);
-    cudaGetLastError(); /* the failure is told; the device works on */
+    cudaGetLastError(); /* the failure is reported; the device still works */
     explain(d, bytes, status);
     return nullptr;
 }
@@ -138,7 +139,7 @@ void *mx_cuda_allocate(mx_context context, size_t bytes)
 void mx_cuda_release(mx_context context, void *memory, size_t bytes)
 {
     mx_cuda_device *d =
-        memory && !mx_cuda_forked ? mx_cuda_peek(context) : nullptr; /* the parent's memory is the parent's to free */
+        memory && !mx_cuda_forked ? mx_cuda_peek(context) : nullptr; /* only the parent may free its memory */
     if (d)
         mx_cuda_free(d, memory, bytes);
 }

@@ -1,8 +1,8 @@
 /* Sums over GPUs by NCCL.
  *
- * The library is opened at the first use, so nothing depends on it; without it the caller adds up by copies between
- * the devices.  One group of communicators is made for each list of devices and kept.  All calls go to the compute
- * streams, so they are in order with what was computed before and what comes after, and the host does not wait.
+ * The library is opened at the first use, so nothing depends on it; without it the caller sums by copies between the
+ * devices.  Each list of devices gets one group of communicators, which is cached.  All calls are queued on the compute
+ * streams, so they are in order with earlier and later work, and the host does not wait.
  *
  * SPDX-License-Identifier: Apache-2.0 */
 #include <dlfcn.h>
@@ -59,7 +59,7 @@ static const nccl &library(void)
 
 static mx_code fail(int status)
 {
-    return status ? mx_fail(MX_ERR_DEVICE, "sum over GPUs: NCCL says: %s", library().text(status)) : MX_OK;
+    return status ? mx_fail(MX_ERR_DEVICE, "sum over GPUs: NCCL failed: %s", library().text(status)) : MX_OK;
 }
 
 static int type_of(mx_dtype dtype)

@@ -1,9 +1,9 @@
 /* The border between the library and its CUDA part.
  *
- * The CUDA part is a shared object of its own, libgluon_cuda.so, which the library opens when a GPU is first asked for;
- * so one library serves machines with and without one.  Symbols of the library may be hidden (it can be linked into a
- * program or a Python module), so what the CUDA part calls is handed over in a table; src/cuda/bridge.cu gives those
- * functions their usual names again.  Files without state (types, shapes, conversion) are compiled into both.
+ * The CUDA part is a separate shared object, libgluon_cuda.so, which the library opens when a GPU is first used; so one
+ * library serves machines with and without a GPU.  Symbols of the library may be hidden (it can be linked into a
+ * program or a Python module), so the CUDA part gets the functions that it calls in a table; src/cuda/bridge.cu defines
+ * them under their usual names.  Files without state (types, shapes, conversion) are compiled into both.
  *
  * SPDX-License-Identifier: Apache-2.0 */
 #ifndef MX_CUDA_PLUGIN_H
@@ -16,7 +16,7 @@
 
 struct mx_update_constants; /* of op/formula/optimizer.h */
 
-/* Changes with this struct and the tables of devices and kernels: both sides must have been built from the same source. */
+/* Changes with this struct and the device and kernel tables: both sides must have been built from the same source. */
 #define MX_CUDA_BORDER 4
 
 typedef struct mx_cuda_library {

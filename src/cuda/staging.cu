@@ -1,4 +1,4 @@
-/* Pinned host memory: pieces through which copies go, and the elements of arrays in cpu_pinned().
+/* Pinned host memory: staging buffers for copies, and the elements of arrays in cpu_pinned().
  *
  * Copies from the host go through a ring of pinned pieces, so that a call returns as soon as the bytes have been
  * read, and the caller may change its memory while the device still copies:
@@ -6,8 +6,8 @@
  *     caller's memory --memcpy--> piece | piece | piece ... --DMA, in the order of one stream--> device
  *                                 (event of the last copy out of it)
  *
- * A piece is filled from its start to its end; then an event is recorded behind its copies, and the next one is taken
- * once its own event has passed.  While it has not, the ring is doubled, up to MOST bytes; then the host waits. 
+ * A piece is filled from its start to its end; then an event is recorded after its copies, and the next piece is used
+ * once its own event has completed.  If it has not, the ring is doubled, up to MOST bytes; then the host waits. 
  * (Pinning memory makes the host wait as well, so a ring begins with enough for most programs.)
  *
  * Copies to the host go through the same kind of pieces, two at a time: while one is filled, the other is emptied.
@@ -35,8 +35,7 @@ struct mx_cuda_ring {
     size_t current, used; /* the piece being filled, and its bytes */
 };
 
-/* ---- between the caller's memory and a piece: by several threads, as one of them is slower than the DMA
- * ------------- */
+/* ---- between the caller's memory and a piece: several threads, as one is slower than the DMA -------------------- */
 
 struct transfer {
     char *to;
@@ -62,7 +61,7 @@ mx_cuda_ring *mx_cuda_ring_new(size_t piece_bytes, int pieces)
     return new mx_cuda_ring{piece_bytes, pieces, {}, 0, 0};
 }
 
-/* As many pieces as there are, behind the current one; the first of them becomes the current one. */
+/* Doubles the ring: inserts the new pieces after the current one; the first of them becomes the current one. */
 static mx_code grow(mx_cuda_ring *ring)
 {
     const size_t n = ring->pieces.empty() ? (size_t)ring->begin : ring->pieces.size();
@@ -90,7 +89,7 @@ static mx_code turn(mx_cuda_ring *ring, cudaStream_t stream)
     mx_code code = mx_cuda_fail(cudaEventRecord(ring->pieces[ring->current].read, stream), "copy from the host");
     const size_t next = (ring->current + 1) % ring->pieces.size();
     const bool busy = cudaEventQuery(ring->pieces[next].read) == cudaErrorNotReady;
-    cudaGetLastError(); /* "not ready" was an answer */
+    cudaGetLastError(); /* clears cudaErrorNotReady */
     if (code || (busy && 2 * ring->pieces.size() * ring->size <= MOST))
         return code ? code : grow(ring);
     ring->current = next, ring->used = 0;
@@ -145,7 +144,7 @@ mx_code mx_cuda_staged_back(mx_cuda_ring *ring, cudaStream_t stream, void *to, c
 }
 
 /* ---- arrays in pinned memory ------------------------------------------------------------------------------------ */
-/* The system takes long to pin memory: freed blocks wait in lists by size.  No copy is under way from a block that is
+/* Pinning memory is slow, so freed blocks are cached in lists by size.  No copy is in progress from a block that is
  * freed (mx_cuda_upload waits for it), so it may be handed out at once. */
 
 struct pinned {
@@ -175,7 +174,7 @@ static void *take_unused(size_t size)
     return memory;
 }
 
-/* False: there is no memory to note it in. */
+/* False: out of memory for the list. */
 static bool note(void *memory, size_t size)
 {
     std::lock_guard<std::mutex> guard(arrays.lock);
@@ -196,7 +195,7 @@ void *mx_cuda_pinned_alloc(size_t bytes)
     if (memory || (cudaHostAlloc(&memory, size, cudaHostAllocPortable) == cudaSuccess && note(memory, size)))
         return memory;
     cudaFreeHost(memory);
-    cudaGetLastError(); /* plain memory does as well */
+    cudaGetLastError(); /* the caller falls back to pageable memory */
     return nullptr;
 }
 
