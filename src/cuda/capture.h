@@ -7,7 +7,7 @@
 
 #include "cuda/device.h"
 
-#define MX_CUDA_POOL_REST 6           /* a block of memory is reused only this many parts later, so that neighbours need not wait */
+#define MX_CUDA_POOL_REST 6           /* a block is reused this many parts later: neighbours need not wait */
 #define MX_CUDA_POOL_MUCH (64u << 20)  /* pools above this many bytes let neighbours share memory */
 
 /* Memory of a capture.  While a part is corrected, it gets only the blocks that it had. */

@@ -83,7 +83,7 @@ mx_block *mx_block_make(const struct mx_block_options *o)
     return mx_scope_add(block);
 }
 
-/* Activation("relu") is called after its function: a hint "@act_type" names the option that holds it. */
+/* Activation("relu") is named after its function: a hint "@act_type" names the option that holds it. */
 static const char *stem_of(const mx_class *cls, const void *options, char buffer[64])
 {
     if (!cls->hint || *cls->hint != '@')
@@ -118,9 +118,9 @@ mx_block *mx_layer_make(mx_class *cls, const void *options, const mx_block_namin
     return mx_scope_add(block);
 }
 
-/* The function is kept in the block's user pointer by way of a union: the two kinds of pointer need not be alike. */
+/* A union stores the function in the block's user pointer: the two kinds of pointer may differ. */
 typedef union { mx_array *(*function)(mx_array *x); void *pointer; } lambda;
-_Static_assert(sizeof(lambda) == sizeof(void *), "functions and objects have pointers of one size here");
+_Static_assert(sizeof(lambda) == sizeof(void *), "function and object pointers must have the same size");
 
 static mx_array *run_lambda(mx_block *self, mx_arrays in)
 {
@@ -190,7 +190,7 @@ mx_parameter *mx_block_parameter_with(mx_block *block, const struct mx_parameter
     if (!ok(block, "mx_block_parameter"))
         return NULL;
     mx_parameter *p = mx_params_get_with(block->params, options);
-    if (!p || mx_dict_find(&block->attributes, options->name)) /* asked for again: the same one */
+    if (!p || mx_dict_find(&block->attributes, options->name)) /* requested again: the same one */
         return p;
     return mx_block_attribute(block, options->name, p) ? NULL : p;
 }
@@ -214,7 +214,8 @@ int mx_layer_parameter(mx_block *self, const char *name, mx_shape_t shape, mx_in
 mx_arrays mx_layer_forward_with(mx_block *self, mx_arrays in, mx_arrays parameters)
 {
     if (!ok(self, "mx_layer_forward_with") || !self->layer)
-        return mx_fail(MX_ERR_ARGUMENT, "mx_layer_forward_with: a layer of the library is wanted"), mx_list_failed();
+        return mx_fail(MX_ERR_ARGUMENT, "mx_layer_forward_with: the block is not a layer of the library"),
+               mx_list_failed();
     if (parameters.n != self->own.length) {
         mx_fail(MX_ERR_ARGUMENT, "%s (%s): got %lld parameters, wanted %lld", self->name, self->class_name,
                 (long long)parameters.n, (long long)self->own.length);

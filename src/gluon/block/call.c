@@ -1,7 +1,7 @@
 /* Running blocks: hooks, deferred parameters, forward.
  *
- * The first forward of a hybrid block with parameters of unknown shape runs twice: once on abstract arrays, from
- * which the shapes follow, then for real.  A hybridized one learns them from its trace (gluon/compile/compile.c).
+ * The first forward of a hybrid block with parameters of unknown shape runs twice: first on abstract arrays, to infer
+ * the shapes, then on the data.  A hybridized block infers them from its trace (gluon/compile/compile.c).
  *
  * SPDX-License-Identifier: Apache-2.0 */
 #include "base/alloc.h"
@@ -68,7 +68,7 @@ static mx_arrays forward(mx_block *block, mx_arrays in)
     return out;
 }
 
-/* On symbolic inputs forward makes nodes of a graph, named after the block. */
+/* On symbolic inputs forward creates graph nodes, named after the block. */
 static bool any_symbolic(mx_arrays in)
 {
     for (int64_t i = 0; i < in.n; i++)
@@ -105,7 +105,7 @@ static mx_array *abstract_of(mx_array *x)
     return mx_scope_add(mx_array_abstract(&shape, (mx_dtype)x->dtype, x->context));
 }
 
-/* Parameters that the abstract run used know their shape now. */
+/* Sets the shapes of the parameters that the abstract run used. */
 static mx_code finish(mx_block *block)
 {
     for (int64_t i = 0; i < block->own.length; i++) {
@@ -124,7 +124,7 @@ static mx_code finish(mx_block *block)
     return MX_OK;
 }
 
-/* What a failed run half learned must not stand in the way of the next one. */
+/* Forgets the shapes that a failed run inferred in part, so that the next run starts afresh. */
 static void forget_abstract(mx_block *block)
 {
     for (int64_t i = 0; i < block->own.length; i++) {
@@ -164,7 +164,7 @@ static mx_code infer(mx_block *block, mx_arrays in)
 
 /* ---- the call ------------------------------------------------------------------------------------------------ */
 
-/* Temporaries of the forward go when it ends; the results move to the caller's scope. */
+/* Temporaries of the forward are freed when it ends; the results move to the caller's scope. */
 static mx_arrays forward_scoped(mx_block *block, mx_arrays in)
 {
     mx_scope scope = mx_scope_open();
@@ -198,7 +198,7 @@ mx_arrays mx_block_call_many(mx_block *block, mx_arrays in)
         return forward_symbolic(block, in);
     __atomic_store_n(&block->seen_inputs, (int)in.n, __ATOMIC_RELAXED); /* threads may share a block */
     if (mx_inferring())
-        return forward(block, in); /* only for the shapes: hooks would see arrays without data */
+        return forward(block, in); /* only infers shapes: hooks would see arrays without data */
     if (block->hooks.length && run_hooks(block, true, in, (mx_arrays){0}))
         return mx_list_failed();
     mx_arrays out;

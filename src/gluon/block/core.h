@@ -1,6 +1,6 @@
 /* The inside of parameters and blocks.
  *
- *     block --children--> block ...          a layer is a block whose class row gives build and forward
+ *     block --children--> block ...          a layer is a block whose class entry has build and forward
  *       | own params (mx_params)
  *       +--> parameter --copies--> array per context, each a variable of the tape
  *
@@ -26,24 +26,24 @@ struct mx_parameter {
     mx_shape_t shape; /* -1 where unknown */
     mx_dtype dtype;
     mx_grad_req req;
-    mx_stype stype;      /* row_sparse: rows are asked for with mx_parameter_rows; the data is dense all the same */
+    mx_stype stype;      /* row_sparse: rows are read with mx_parameter_rows; the data itself is dense */
     mx_stype grad_stype; /* of the gradient */
     double lr_mult, wd_mult;
     mx_initializer *init; /* retained; NULL: the network's */
     bool allow_deferred, differentiable, constant;
     int count; /* contexts; 0: not initialised */
     mx_context contexts[MX_MAX_CONTEXTS];
-    mx_array *data[MX_MAX_CONTEXTS]; /* retained; gradients hang on them */
-    uint8_t used[MX_MAX_CONTEXTS];   /* the gradient's `written` count at the last update: tells stale ones */
+    mx_array *data[MX_MAX_CONTEXTS]; /* retained; they hold their gradients */
+    uint8_t used[MX_MAX_CONTEXTS];   /* the gradient's `written` count at the last update: equal means stale */
 
     /* While initialisation waits for the shape. */
     bool deferred;
     mx_initializer *deferred_init; /* retained */
     mx_array *deferred_value;      /* retained; set_data before the shape was known */
 
-    mx_array *abstract; /* stands for the data while shapes are inferred; retained */
-    mx_array *variable; /* stands for the parameter in graphs (gluon/compile/trace.h); retained; NULL: in none yet */
-    void *front;        /* the object of another language that stands for this one; not retained */
+    mx_array *abstract; /* replaces the data while shapes are inferred; retained */
+    mx_array *variable; /* represents the parameter in graphs (gluon/compile/trace.h); retained; NULL: in none yet */
+    void *front;        /* the wrapper in another language; not retained */
 };
 
 struct mx_params {
@@ -54,9 +54,9 @@ struct mx_params {
     void *front;       /* as in mx_parameter */
 };
 
-/* What a layer's class row gives (mx_class.methods of MX_LAYER and MX_LOSS). */
+/* The methods of a layer's class entry (mx_class.methods of MX_LAYER and MX_LOSS). */
 typedef struct mx_layer {
-    mx_code (*build)(mx_block *self); /* makes parameters and children; NULL: none */
+    mx_code (*build)(mx_block *self); /* creates parameters and children; NULL: none */
     mx_array *(*forward)(mx_block *self, mx_arrays in);
     mx_arrays (*forward_many)(mx_block *self, mx_arrays in); /* instead of forward, for several results */
     void (*print)(mx_block *self, mx_text *text);            /* NULL: class name and children */
@@ -64,9 +64,9 @@ typedef struct mx_layer {
                      mx_text *key);     /* in parameter files; NULL: attribute */
     int min_inputs, max_inputs;         /* 0, 0: exactly one */
     bool batched;                       /* a transform that takes a batch as well as one example */
-    bool plain;                         /* forward draws numbers or looks at values: no plan can be made of it */
+    bool plain;                         /* forward draws random numbers or reads values: it cannot be compiled */
     const struct mx_cell_methods *cell; /* a recurrent cell (gluon/rnn/cell.h); NULL: none */
-    /* Prefix where none was given; NULL: automatic. */
+    /* Prefix if none was given; NULL: automatic. */
     mx_code (*prefix)(const void *options, mx_text *prefix);
     bool wide; /* parameters stay float32 when a network is cast to 16 bits */
 } mx_layer;
@@ -88,7 +88,7 @@ struct mx_block {
     mx_dict children;           /* attribute name -> mx_block, retained */
     MX_VEC(mx_parameter *) own; /* own parameters by number, for layers: mx_own(self, 0) */
     bool hybrid, hybridized, sequential;
-    bool static_alloc;       /* hybridized: results live in the same arrays every time */
+    bool static_alloc;       /* hybridized: every call returns the same arrays */
     uint64_t changed;        /* stamp of the last change of children or hooks (gluon/compile/hybrid.h) */
     struct mx_hybrid *plans; /* compiled forwards (gluon/compile/hybrid.h); owned; NULL: none yet */
     const mx_class *cls;     /* NULL: a user's block */
@@ -118,9 +118,9 @@ int mx_layer_parameter(mx_block *self, const char *name, mx_shape_t shape, mx_in
 mx_array *mx_own(mx_block *self, int i, const mx_array *x);
 /* Memory for the operator attributes, zeroed, freed with the block; NULL with an error. */
 void *mx_layer_prepare(mx_block *self, size_t bytes);
-/* The child that applies an activation ("relu" ...), named as such; true if there is none to make or it was made. */
+/* Creates the child that applies an activation ("relu" ...), named after it; true if created or not needed. */
 bool mx_layer_activation(mx_block *self, const char *act_type);
-/* x through that child; x itself if there is none. */
+/* Applies that child to x; x itself if there is none. */
 mx_array *mx_activate(mx_block *self, mx_array *x);
 mx_initializer *mx_initializer_named(const char *name); /* "zeros", "ones" ...: owned by the scope */
 static inline mx_initializer *mx_initializer_or(void *given, const char *name)
@@ -129,22 +129,22 @@ static inline mx_initializer *mx_initializer_or(void *given, const char *name)
 }
 
 /* ---- parameters ------------------------------------------------------------------------------------------- */
-/* Data on a context; while shapes are inferred an abstract array if there is none yet. */
+/* Data on a context; an abstract array if shapes are being inferred and there is no data yet. */
 mx_array *mx_parameter_use(mx_parameter *p, mx_context context);
-bool mx_inferring(void);                      /* the thread runs a forward only for its shapes */
+bool mx_inferring(void);                      /* the thread runs a forward only to infer shapes */
 bool mx_set_inferring(bool on);               /* returns the previous value */
-mx_code mx_parameter_finish(mx_parameter *p); /* carries out a deferred initialisation, shape known */
+mx_code mx_parameter_finish(mx_parameter *p); /* completes a deferred initialisation; the shape is known */
 /* Sets the data; a parameter that was not initialised is put on the current context. */
 mx_code mx_parameter_load(mx_parameter *p, mx_array *value);
 
 /* ---- names ------------------------------------------------------------------------------------------------ */
-/* Prefix of a new block by the rules of the current name scope, and the dictionary for its parameters. */
+/* Prefix of a new block according to the current name scope, and the dictionary for its parameters. */
 mx_code mx_name_block(mx_block *block, const char *hint, const char *prefix, mx_params *params);
 
-/* What a new block is called.  A subclass made by a front end has a class name of its own. */
+/* The name of a new block.  A front end's subclass has its own class name. */
 typedef struct mx_block_naming {
-    const char *class_name; /* NULL: that of the class row */
-    const char *hint;       /* of automatic names; NULL: the row's, or the class name in lower case */
+    const char *class_name; /* NULL: that of the class entry */
+    const char *hint;       /* of automatic names; NULL: the entry's, or the class name in lower case */
     const char *prefix;     /* NULL: automatic */
     mx_params *params;      /* to share; NULL: own ones */
 } mx_block_naming;
@@ -158,9 +158,9 @@ mx_code mx_block_attribute(mx_block *block, const char *name, mx_parameter *p);
 /* Forward of a layer with other arrays in place of its own parameters (MX_NONE: absent). */
 mx_arrays mx_layer_forward_with(mx_block *self, mx_arrays in, mx_arrays parameters);
 mx_arrays mx_layer_run(mx_block *self, mx_arrays in); /* forward of a layer of the library, all its results */
-bool mx_block_waits(const mx_block *block);           /* one of its own parameters waits for its shape */
-/* After a forward on abstract arrays: own parameters take the shapes that were learned and are initialised; with
- * learned == false what the run half learned is forgotten. */
+bool mx_block_waits(const mx_block *block);           /* one of its own parameters has an unknown shape */
+/* After a forward on abstract arrays: own parameters get the inferred shapes and are initialised; with
+ * learned == false the partly inferred shapes are discarded. */
 mx_code mx_block_finish_shapes(mx_block *block, bool learned);
 
 #endif

@@ -1,4 +1,4 @@
-/* Start values that are drawn or computed, written into a CPU array of any type.
+/* Initial values, random or computed, written into a CPU array of any type.
  *
  * SPDX-License-Identifier: Apache-2.0 */
 #include "base/error.h"

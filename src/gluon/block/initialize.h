@@ -16,17 +16,17 @@ struct mx_initializer {
     void (*release)(void *user);
 };
 
-/* mx_class.methods of MX_INITIALIZER: writes the start value of parameter `name` (a CPU array) into `array`. */
+/* mx_class.methods of MX_INITIALIZER: writes the initial value of parameter `name` into `array`, on the CPU. */
 typedef struct mx_initializer_methods {
     mx_code (*fill)(const void *options, const char *name, mx_array *array);
-    mx_code (*check)(const void *options); /* of options beyond the schema's rules; NULL: nothing to check */
+    mx_code (*check)(const void *options); /* checks options beyond the schema's rules; NULL: nothing to check */
 } mx_initializer_methods;
 
 extern const mx_kind mx_initializer_kind;
 mx_initializer *mx_initializer_make(mx_class *cls, const void *options); /* owned by the scope */
 
 /* ---- drawing (initial_values.c) ---------------------------------------------------------------------------------- */
-/* Random numbers by the operators, so that a seed reproduces them. */
+/* Random numbers from the operators, so that a seed reproduces them. */
 mx_code mx_draw_uniform(mx_array *array, double low, double high);
 mx_code mx_draw_normal(mx_array *array, double mean, double deviation);
 /* Writes `count` doubles, converted to the array's type. */

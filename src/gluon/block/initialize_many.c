@@ -1,6 +1,6 @@
-/* Initializers made of others: by pattern of the name, or from the arrays of a file.
+/* Initializers composed of others: by name pattern, or from the arrays of a file.
  *
- * Both are initializers of users' functions whose user data is a list of rules, tried in order.
+ * Both are custom initializers whose user data is a list of rules, tried in order.
  *
  * SPDX-License-Identifier: Apache-2.0 */
 #include <regex.h>

@@ -1,11 +1,11 @@
-/* Names: how blocks and parameters are called.
+/* The names of blocks and parameters.
  *
  *     outside any scope:      Dense -> "dense0_", "dense1_" ... (counters of the thread, shared with symbols)
  *     in the scope of net0_:  Dense -> "net0_dense0_" ...       (counters of the block)
  *     prefix given:           as given, after the scope's prefix
- *     prefix "":              the block's own scope does nothing; children are named by the scope around it
+ *     prefix "":              the block's own scope does nothing; children are named by the enclosing scope
  *
- * Parameters are called prefix + name.  With `params` given, names use that dictionary's prefix: sharing.
+ * A parameter's full name is prefix + name.  With `params` (sharing), that dictionary's prefix is used.
  *
  * SPDX-License-Identifier: Apache-2.0 */
 #include <string.h>
@@ -19,7 +19,7 @@ mx_naming mx_naming_enter(mx_block *block)
     mx_naming naming = {mx_thread.name_scope, true, false};
     if (mx_is_kind(block, &mx_block_kind, "mx_name_scope", "block") && !block->plain_scope) {
         mx_thread.name_scope = block;
-        naming.named = !mx_names_push(block->prefix); /* symbols made inside are named after the block, too */
+        naming.named = !mx_names_push(block->prefix); /* symbols created inside are named after the block, too */
     }
     return naming;
 }
@@ -34,7 +34,7 @@ void mx_naming_leave(mx_naming *naming)
     naming->open = naming->named = false;
 }
 
-/* The part of the prefix that is the block's own: what was given, or hint and number. */
+/* The block's own part of the prefix: what was given, or hint and number. */
 static char *own_part(const char *hint, const char *prefix)
 {
     mx_text text = {0};
@@ -45,7 +45,7 @@ static char *own_part(const char *hint, const char *prefix)
         if (n < 0)
             return NULL;
         mx_text_print(&text, "%s%lld_", hint, (long long)n);
-    } else { /* the counters that automatic names of symbols use */
+    } else { /* the counters of automatic symbol names */
         char *name = mx_names_make(NULL, hint);
         if (!name)
             return NULL;
@@ -83,7 +83,7 @@ static char *name_of(const char *prefix)
         return name;
     name[length - 1] = 0;
     char *shorter = mx_strdup(name);
-    name[length - 1] = '_'; /* freed with the length it was made with */
+    name[length - 1] = '_'; /* restored: it is freed by its length */
     mx_strfree(name);
     return shorter;
 }

@@ -1,4 +1,4 @@
-/* What is done to a whole network: collecting, initialising, casting its parameters; applying functions.
+/* Operations on a network: collecting, initialising and casting its parameters; applying functions.
  *
  * SPDX-License-Identifier: Apache-2.0 */
 #include <regex.h>
@@ -36,7 +36,7 @@ mx_params *mx_collect_params_matching(mx_block *block, const char *pattern)
         return NULL;
     mx_text anchored = {0};
     if (pattern)
-        mx_text_print(&anchored, "^(%s)", pattern); /* a match anywhere else does not count */
+        mx_text_print(&anchored, "^(%s)", pattern); /* matches must start at the beginning */
     bool bad = pattern && (!mx_text_get(&anchored) || regcomp(&compiled, mx_text_get(&anchored), REG_EXTENDED));
     mx_text_free(&anchored);
     if (bad)

@@ -1,15 +1,14 @@
 /* Orthonormal systems of vectors, for the Orthogonal initializer.
  *
- * Gram and Schmidt's procedure, modified form, each vector cleaned twice: in double precision that leaves errors of
- * the size of rounding ("twice is enough").  A vector that depends on those before it is replaced by a unit vector
- * that does not.
+ * Modified Gram-Schmidt with reorthogonalisation: in double precision this leaves errors of the order of rounding
+ * ("twice is enough").  A vector that depends linearly on the previous ones is replaced by a unit vector that does not.
  *
  * SPDX-License-Identifier: Apache-2.0 */
 #include <math.h>
 
 #include "gluon/block/initialize.h"
 
-/* Vectors lie `step` numbers apart; their elements `stride` apart. */
+/* Vectors are stored `step` numbers apart, their elements `stride` apart. */
 typedef struct vectors {
     double *data;
     int64_t count, length;
@@ -40,7 +39,7 @@ static void subtract_projections(const vectors *v, int64_t i)
     }
 }
 
-/* False if nothing but rounding errors is left of the vector. */
+/* False if only rounding errors remain of the vector. */
 static bool clean(const vectors *v, int64_t i)
 {
     const double before = sqrt(dot(v, i, i));

@@ -1,6 +1,6 @@
 /* One parameter: its copies, its deferred initialisation, its gradient request.
  *
- *     made --initialize--> deferred (shape unknown) --first forward--> ready
+ *     new  --initialize--> deferred (shape unknown) --first forward--> ready
  *                     \--> ready (shape known)
  *
  * SPDX-License-Identifier: Apache-2.0 */
@@ -174,8 +174,8 @@ static mx_code attach(mx_parameter *p, mx_array *data)
     return p->req == MX_GRAD_NULL ? MX_OK : mx_attach_grad_as(data, p->req, p->grad_stype);
 }
 
-/* Values are made once on the CPU and copied, so that all contexts start alike.  All copies are made before one is
- * put in place: a failure leaves the parameter as it was. */
+/* Values are computed once on the CPU and copied, so that all contexts start with the same values.  All copies are made
+ * before the first is installed: a failure leaves the parameter unchanged. */
 static mx_code place(mx_parameter *p, mx_array *value)
 {
     MX_SCOPE;
@@ -212,7 +212,7 @@ mx_code mx_parameter_finish(mx_parameter *p)
         return MX_OK;
     if (!mx_shape_known(&p->shape)) {
         char text[MX_SHAPE_TEXT];
-        return mx_fail(MX_ERR_DEFERRED, "parameter %s: its shape %s is still not known", p->name,
+        return mx_fail(MX_ERR_DEFERRED, "parameter %s: its shape %s is still unknown", p->name,
                        mx_shape_text(&p->shape, text));
     }
     mx_code code = p->deferred_value ? place(p, p->deferred_value) : make_value(p, p->deferred_init);
@@ -225,7 +225,7 @@ mx_code mx_parameter_finish(mx_parameter *p)
     return MX_OK;
 }
 
-/* Forgets the data and notes where the new one will be; a list that is no good leaves the parameter as it is. */
+/* Drops the data and sets the contexts of the new data; an invalid list leaves the parameter unchanged. */
 static mx_code take_contexts(mx_parameter *p, const mx_context *contexts, int count)
 {
     mx_context current = mx_current_context();
@@ -274,7 +274,7 @@ mx_code mx_parameter_initialize(mx_parameter *p, mx_initializer *default_init, c
     if (default_init && !mx_is_kind(default_init, &mx_initializer_kind, "mx_parameter_initialize", "default_init"))
         return mx_error_code();
     if (p->count && !force)
-        return MX_OK; /* initialised already: kept, as the values may have been learned */
+        return MX_OK; /* already initialised: unchanged, as the values may be trained */
     mx_initializer *init = p->init ? p->init : default_init ? default_init : mx_initializer_named("uniform");
     if (!init)
         return mx_error_code();
@@ -414,7 +414,7 @@ mx_code mx_parameter_zero_grad(mx_parameter *p)
         return mx_error_code();
     for (int i = 0; i < p->count && p->req != MX_GRAD_NULL && !p->deferred; i++) {
         mx_array *grad = mx_gradient(p->data[i]);
-        const uint8_t written = grad->written; /* zeros are no new gradient for the trainer */
+        const uint8_t written = grad->written; /* for the trainer, zeros are not a new gradient */
         if (!grad->storage)
             mx_sparse_clear(grad);
         else if (mx_array_fill(grad, 0))
@@ -441,7 +441,7 @@ mx_code mx_parameter_set_grad_req(mx_parameter *p, mx_grad_req req)
     return MX_OK;
 }
 
-/* Every copy is replaced; the gradient starts anew. */
+/* Every copy is replaced; the gradient is reset. */
 mx_code mx_parameter_cast(mx_parameter *p, mx_dtype dtype)
 {
     MX_SCOPE;

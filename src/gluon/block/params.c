@@ -81,7 +81,7 @@ mx_code mx_params_add(mx_params *params, mx_parameter *p)
     return put(params, p);
 }
 
-/* An existing parameter is used again only if nothing that was asked for contradicts it. */
+/* An existing parameter is reused only if it does not contradict the requested options. */
 static mx_code agree(mx_parameter *p, const struct mx_parameter_options *o)
 {
     if (o->dtype != p->dtype)

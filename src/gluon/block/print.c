@@ -129,7 +129,7 @@ const char *mx_block_summary(mx_block *block, mx_arrays in)
         return NULL;
     if (block->hybridized)
         return mx_fail_null(MX_ERR_STATE,
-                            "%s: the summary of a hybridized block cannot be shown; ask for it before mx_hybridize()",
+                            "%s: the summary of a hybridized block cannot be shown; print it before mx_hybridize()",
                             block->name);
     if (mx_list_check(&in, "mx_block_summary", "in"))
         return NULL;

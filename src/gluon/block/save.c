@@ -1,7 +1,7 @@
 /* Parameters of networks in files.
  *
  * A network is saved by structure: keys are paths of attribute names, "0.weight", "features.1.bias".  A file whose
- * keys have no dots is an older one by full names; the block's prefix is put before its keys.
+ * keys have no dots is in the older format with full names; the block's prefix is prepended to its keys.
  *
  * SPDX-License-Identifier: Apache-2.0 */
 #include <string.h>
@@ -13,7 +13,7 @@
 /* Names with their parameters, in order. */
 typedef struct listing {
     MX_VEC(char *) names;          /* owned */
-    MX_VEC(mx_parameter *) params; /* kept by the network */
+    MX_VEC(mx_parameter *) params; /* owned by the network */
 } listing;
 
 static void free_listing(listing *l)
@@ -74,7 +74,7 @@ static mx_code list_structure(mx_block *block, const char *prefix, listing *l)
 
 /* ---- writing ----------------------------------------------------------------------------------------------------- */
 
-/* The stored value: the copy of the first context on the CPU (all copies are alike after an update). */
+/* The saved value: the first context's copy, on the CPU (all copies are equal after an update). */
 static mx_array *value_of(mx_parameter *p)
 {
     mx_array *data = mx_parameter_data(p, p->count ? p->contexts[0] : (mx_context){0});
@@ -165,7 +165,7 @@ static mx_code match(const listing *l, const mx_array_dict *dict, const char *pr
         if (i)
             values[i - 1] = mx_array_dict_at(dict, k);
         else if (!name)
-            code = mx_fail(MX_ERR_FILE, "%s: holds a list without names, wanted parameters", file);
+            code = mx_fail(MX_ERR_FILE, "%s: the file holds arrays without names, wanted parameters", file);
         else if (!key)
             code = mx_error_code();
         else if (!o->ignore_extra)
@@ -176,7 +176,7 @@ static mx_code match(const listing *l, const mx_array_dict *dict, const char *pr
     return code;
 }
 
-/* Everything is checked before anything is set: a wrong file leaves the network as it was. */
+/* Everything is checked before anything is set: a wrong file leaves the network unchanged. */
 static mx_code load_listing(const listing *l, const mx_array_dict *dict, const char *prefix, const char *file,
                             const struct mx_load_options *o)
 {

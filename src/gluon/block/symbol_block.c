@@ -1,8 +1,8 @@
 /* A block that computes a symbol.
  *
  * Its variables are inputs (those that were named) or parameters; auxiliary states are parameters without a gradient.
- * Called on arrays the graph is run node by node; called on symbolic arrays it is composed with them, so names stay.
- * The block has variable nodes of its own, copies of the symbol's, which know the parameters that they stand for.
+ * Called on arrays, it runs the graph node by node; called on symbolic arrays, it is composed with them, so names stay.
+ * The block has its own variable nodes, copies of the symbol's, which point to their parameters.
  *
  * SPDX-License-Identifier: Apache-2.0 */
 #include <string.h>
@@ -20,8 +20,8 @@
 
 typedef struct symbol_block {
     mx_graph graph;
-    int *input;               /* (graph.n) number of the input that a variable is; -1: none */
-    mx_parameter **parameter; /* (graph.n) the parameter that it is (the block holds it); NULL: none */
+    int *input;               /* (graph.n) input number of a variable; -1: not an input */
+    mx_parameter **parameter; /* (graph.n) parameter of a variable (held by the block); NULL: not a parameter */
     mx_names names;           /* of the inputs */
     char *list;               /* owned: the characters of `names`, each ended by a zero */
     size_t list_bytes;
@@ -33,7 +33,7 @@ static void release(void *user)
     const size_t n = (size_t)s->graph.n;
     for (size_t i = 0; i < n; i++)
         if (!s->graph.nodes[i]->op)
-            s->graph.nodes[i]->owner = NULL; /* graphs that were traced from here may live on */
+            s->graph.nodes[i]->owner = NULL; /* graphs traced from this block may outlive it */
     mx_free(s->input, n * sizeof *s->input);
     mx_free(s->parameter, n * sizeof *s->parameter);
     mx_free((void *)(uintptr_t)s->names.v, (size_t)s->names.n * sizeof(char *));
@@ -181,7 +181,7 @@ static mx_code find_inputs(symbol_block *s)
     return MX_OK;
 }
 
-/* What the notes of a variable say about the parameter. */
+/* Reads the options of a parameter from the notes of its variable. */
 static double noted_number(const mx_gnode *node, const char *key, double fallback)
 {
     const char *text = mx_note_get(node, key);
@@ -206,7 +206,7 @@ static void add_options(mx_text *text, const mx_json *options)
     }
 }
 
-/* zeros, "zeros" or ["xavier", {"magnitude": 3}], as files have it; NULL, perhaps with an error: none that is known */
+/* zeros, "zeros" or ["xavier", {"magnitude": 3}], as in files; NULL, perhaps with an error: unknown */
 static mx_initializer *initializer_of_text(const char *text)
 {
     if (*text != '[' && *text != '"')
@@ -223,7 +223,7 @@ static mx_initializer *initializer_of_text(const char *text)
     return made;
 }
 
-/* An initializer that only another program knows is passed over: the network's own does it. */
+/* An unknown initializer, from another program, is ignored: the network's own is used. */
 static mx_initializer *noted_init(const mx_gnode *node)
 {
     const char *text = mx_note_get(node, "__init__");
@@ -236,7 +236,7 @@ static mx_initializer *noted_init(const mx_gnode *node)
     return made;
 }
 
-/* What follows for a parameter from its own notes and the rest of the graph. */
+/* Infers the options of a parameter from its notes and the rest of the graph. */
 static mx_code make_parameter(mx_block *block, symbol_block *s, int64_t i, bool aux, const mx_shape_t *shape, int type)
 {
     mx_gnode *node = s->graph.nodes[i];
@@ -295,7 +295,7 @@ static bool copy_variable(const mx_graph *graph, int64_t i, void *user, mx_gentr
         return false;
     mx_gnode *copy = mx_gnode_with_inputs(graph->nodes[i], NULL);
     if (copy)
-        copy->owner = NULL; /* what it stands for here is decided later */
+        copy->owner = NULL; /* its parameter is set later */
     if (!copy || !mx_vec_push(&c->made, (void *)copy)) {
         mx_release(copy);
         c->failed = true;

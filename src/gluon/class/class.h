@@ -1,8 +1,8 @@
-/* The rows behind gluon/class.h: what a layer, loss, initializer, optimizer, schedule or metric is.
+/* The class entries behind gluon/class.h: descriptions of layers, losses, initializers, optimizers, schedules, metrics.
  *
- * A file in gluon/def describes a family: an array `mx_class mx_classes_<file>[]`, ended by an empty row.
- * `methods` points to the table that its kind wants (struct mx_layer, mx_initializer_methods ...: core.h,
- * initialize.h, learning.h).
+ * A file in gluon/def describes a family: an array `mx_class mx_classes_<file>[]`, ended by an empty entry.
+ * `methods` points to the table of its kind (struct mx_layer, mx_initializer_methods ...: core.h, initialize.h,
+ * learning.h).
  *
  * SPDX-License-Identifier: Apache-2.0 */
 #ifndef MX_GLUON_CLASS_CLASS_H
@@ -17,13 +17,13 @@ struct mx_class {
     const char *aliases; /* "a b", lower case; NULL: only the name in lower case */
     const char *doc;
     mx_schema *schema; /* options; NULL: none */
-    int positional;    /* how many of the first options C callers give by position */
-    int by_name;       /* how many of the last options front ends take by name only */
+    int positional;    /* how many leading options C callers pass by position */
+    int by_name;       /* how many trailing options are keyword-only in front ends */
     const char *hint;  /* of automatic names; NULL: the name in lower case */
     const char *node;  /* name of the layer's operator in graphs, "fwd"; NULL: named after the operator */
     const void *methods;
     const char *c_name; /* constructor without mx_; NULL: the name in snake case */
-    const char *group;  /* "transforms": where front ends put it apart from the others of its kind; NULL: nowhere */
+    const char *group;  /* "transforms": submodule of front ends; NULL: that of its kind */
 
     /* Filled in by the registry. */
     int id;
@@ -37,10 +37,10 @@ void *mx_class_make(mx_class *cls, const void *options, const char *prefix, void
 /* The same, found by kind and literal name. */
 void *mx_class_make_named(mx_class_kind kind, const char *name, const void *options, const char *prefix, void *params);
 
-/* A copy of options for an object to keep: texts interned, objects retained.  *kept is NULL for classes without. */
+/* A copy of options for an object: strings interned, objects retained.  *kept is NULL for classes without options. */
 mx_code mx_options_keep(const mx_class *cls, const void *options, void **kept);
 void mx_options_forget(const mx_class *cls, void *options); /* NULL is ignored */
-/* Which of the choices ("uniform|gaussian") a text option names; an error names who, the option and the choices. */
+/* Index of the choice ("uniform|gaussian") that a string option names; an error names `who`, the option, the choices. */
 mx_code mx_option_choice(const char *who, const char *option, const char *value, const char *choices, int *index);
 
 #endif

@@ -1,12 +1,11 @@
-/* Everything about a class as JSON: what documentation, stubs and foreign front ends are made from.
+/* The description of a class as JSON, from which documentation, stubs and front ends are generated.
  *
  *     {"kind": "optimizer", "name": "SGD", "aliases": ["ccsgd"], "doc": "...", "group": null, "positional": 0, "by_name": 8,
  *      "options": [{"name": "momentum", "type": "float", "required": false, "default": "0.0", "rule": "",
  *                   "doc": "..."}]}
  *
  * A required option has "default": null; an enum has "choices" in place of "rule"; the rule of an object is its C type.
- * The first `positional` options are those that C callers give by position, the last `by_name` those that other front ends
- * take by name only.
+ * C callers pass the first `positional` options by position; the last `by_name` options are keyword-only in front ends.
  *
  * SPDX-License-Identifier: Apache-2.0 */
 #include <string.h>

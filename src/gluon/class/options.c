@@ -1,5 +1,5 @@
-/* Options that an object keeps: a copy of the typed struct in which texts are interned and objects retained, so that
- * whoever gave them may forget them.
+/* The options of an object: a copy of the typed struct with strings interned and objects retained, so that the caller
+ * may free its own.
  *
  * SPDX-License-Identifier: Apache-2.0 */
 #include <string.h>

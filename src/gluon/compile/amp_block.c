@@ -1,4 +1,4 @@
-/* A block in mixed precision, made from another one (see gluon/deploy.h).
+/* Conversion of a block to mixed precision (see gluon/deploy.h).
  *
  *     block --trace--> graph --mx_amp_convert--> graph with casts --> symbol block <--copies of the parameters
  *
@@ -29,7 +29,7 @@ static void write_inputs(const mx_graph *graph, mx_text *text)
     }
 }
 
-/* Gives a parameter of the new block its value, in the type of that value. */
+/* Sets a parameter of the new block to a value, with the type of that value. */
 static mx_code copy_value(mx_block *made, const mx_gnode *node, mx_names narrow, mx_dtype target)
 {
     MX_SCOPE;
@@ -66,7 +66,7 @@ mx_block *mx_amp_convert_block(mx_block *block, mx_arrays examples, const struct
         return NULL;
     mx_graph graph = {0};
     struct mx_amp_convert_args how = *args;
-    mx_thread.precision_settled++; /* the casts of the conversion are all that it gets */
+    mx_thread.precision_settled++; /* no casts beyond those of the conversion */
     mx_symbol *symbol = mx_trace_arrays(block, examples);
     mx_thread.precision_settled--;
     how.symbol = symbol;

@@ -1,8 +1,8 @@
 /* Compiling a block: trace, gradient, program, plan.
  *
- * The block's forward runs once on symbolic arrays of the call's shapes; each operator's gradient, on symbolic arrays
- * as well, adds the backward part; both become one program and one plan, so that memory is planned together.
- * Where parameters wait for their shapes, a trace before it tells these.
+ * The block's forward runs once on symbolic arrays of the call's shapes; each operator's gradient, also on symbolic
+ * arrays, adds the backward part; both become one program and one plan, so that memory is planned together.
+ * If parameters have unknown shapes, a first trace infers them.
  *
  * SPDX-License-Identifier: Apache-2.0 */
 #include <stdio.h>
@@ -41,7 +41,7 @@ bool mx_parameter_learns(const mx_parameter *p, mx_context context)
     return false;
 }
 
-/* ---- what is under way ------------------------------------------------------------------------------------------- */
+/* ---- the compilation in progress --------------------------------------------------------------------------------- */
 
 typedef MX_VEC(mx_gentry) entries;
 typedef MX_VEC(mx_gnode *) nodes;
@@ -53,7 +53,7 @@ typedef struct work {
     nodes parameters;           /* variables with an owner */
     entries results, gradients; /* retained; gradients: of the inputs, then of the parameters */
     mx_pointers draws;          /* nodes that draw random numbers; retained */
-    entries kept;               /* those of them that no result needs; not retained */
+    entries kept;               /* those that no result needs; not retained */
     uint64_t last_forward;
 } work;
 
@@ -78,7 +78,7 @@ static void close_work(work *w)
     release_entries(&w->gradients);
 }
 
-/* A variable of the plan as a symbolic array of the scope; its node goes to w->inputs. */
+/* A variable of the plan as a symbolic array of the scope; its node is added to w->inputs. */
 static mx_array *new_input(work *w, const char *name, int64_t number, const mx_shape_t *shape, int type)
 {
     char full[48];
@@ -134,10 +134,10 @@ static mx_code trace_forward(work *w)
     mx_thread.draws = outer;
     if (!out.n)
         return mx_error_code();
-    if (out.n > MX_MAX_OUTPUTS && key->recording) { /* a node on the tape has no more */
+    if (out.n > MX_MAX_OUTPUTS && key->recording) { /* the limit of a tape node */
         if (w->request->unplanned)
             *w->request->unplanned = true;
-        return mx_fail(MX_ERR_UNSUPPORTED, "%s: %lld results of one call cannot be recorded as one",
+        return mx_fail(MX_ERR_UNSUPPORTED, "%s: %lld results are too many for one recorded call",
                        mx_block_name(w->request->block), (long long)out.n);
     }
     for (int64_t i = 0; i < out.n; i++) {
@@ -152,7 +152,7 @@ static mx_code trace_forward(work *w)
     return MX_OK;
 }
 
-/* Zeros whose batch the network left open get the size that these inputs give them. */
+/* Zeros with an open batch size get the size that follows from these inputs. */
 static mx_code fill_open(work *w)
 {
     mx_graph graph;
@@ -171,15 +171,15 @@ static mx_code fill_open(work *w)
     return code;
 }
 
-/* ---- random numbers that nobody uses ----------------------------------------------------------------------------- */
+/* ---- unused random numbers --------------------------------------------------------------------------------------- */
 
-/* The node draws in this mode. */
+/* The node draws random numbers in this mode. */
 static bool draws(const work *w, const mx_gnode *node)
 {
     return w->request->key->training || !(node->op->flags & MX_OP_TRAINING);
 }
 
-/* The node, or what it became when open sizes were filled, is part of the graph. */
+/* The graph contains the node, or its replacement after open sizes were filled. */
 static bool contains(const mx_graph *graph, const mx_gnode *node)
 {
     for (int64_t i = 0; i < graph->n; i++)
@@ -188,7 +188,7 @@ static bool contains(const mx_graph *graph, const mx_gnode *node)
     return false;
 }
 
-/* All that the node needs comes from the inputs and parameters of the plan (not from a loop's body, say). */
+/* The node depends only on inputs and parameters of the plan (not on a loop's body, say). */
 static mx_code has_all(const work *w, mx_gnode *node, bool *all)
 {
     mx_graph graph;
@@ -235,7 +235,7 @@ static mx_code check_ready(const work *w, const mx_parameter *p)
             return MX_OK;
         if (w->request->unplanned)
             *w->request->unplanned = true;
-        return mx_fail(MX_ERR_UNSUPPORTED, "%s: the gradient of parameter %s is sparse, which no plan can compute",
+        return mx_fail(MX_ERR_UNSUPPORTED, "%s: the gradient of parameter %s is sparse, which plans do not support",
                        mx_block_name(w->request->block), p->name);
     }
     if (w->request->waits)
@@ -308,7 +308,7 @@ static mx_code add_gradients(work *w)
     return code;
 }
 
-/* ---- the whole --------------------------------------------------------------------------------------------------- */
+/* ---- putting it together ----------------------------------------------------------------------------------------- */
 
 static mx_code make_plan(work *w)
 {
@@ -373,15 +373,15 @@ static mx_code compile(work *w)
 {
     MX_SCOPE;
     mx_code code = trace_forward(w);
-    mx_thread.precision_settled++; /* by the trace */
+    mx_thread.precision_settled++; /* the trace has inserted the casts */
     if (!code)
         code = compile_traced(w);
     mx_thread.precision_settled--;
     return code;
 }
 
-/* Runs `action` as the traced call would run: in its mode, with counters of names of their own, so that names of later
- * blocks do not depend on plans. */
+/* Runs `action` in the mode of the traced call and with separate name counters, so that names of later blocks do not
+ * depend on plans. */
 static mx_code run_apart(work *w, mx_code (*action)(work *w))
 {
     mx_code code = mx_names_push("");
@@ -409,14 +409,14 @@ mx_compiled *mx_compile(const struct mx_compile_request *request)
     if (!code)
         return c;
     if (!mx_has_error())
-        mx_fail(code, "%s: could not be compiled", mx_block_name(request->block));
+        mx_fail(code, "%s could not be compiled", mx_block_name(request->block));
     mx_release(c);
     return NULL;
 }
 
-/* ---- shapes that the first call tells ---------------------------------------------------------------------------- */
+/* ---- shapes inferred from the first call ------------------------------------------------------------------------- */
 
-/* Shapes of parameters that wait, as they follow from the graph; *all: every one of these is known. */
+/* Infers the unknown shapes of parameters from the graph; *all: every one is known now. */
 static mx_code take_shapes(const work *w, bool *all)
 {
     mx_graph graph;
@@ -463,7 +463,7 @@ static mx_code initialise(const mx_block *block)
     return MX_OK;
 }
 
-/* A forward that looks at shapes which are not known yet fails here: *traced stays false. */
+/* A forward that reads shapes which are still unknown fails here: *traced stays false. */
 static mx_code trace_waiting(work *w, mx_pointers *entered, bool *traced)
 {
     mx_pointers *outer = mx_thread.waiting;

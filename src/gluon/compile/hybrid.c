@@ -1,12 +1,12 @@
 /* Calls of hybridized blocks: finding or making the plan, binding, running, recording (see hybrid.h).
  *
- * A block runs imperatively instead while a block inside it has hooks, where the results' shapes depend on values, so
- * that no plan can be made, and once if random numbers are drawn between the initialisations of parameters whose shapes
- * the first call tells.
+ * A block runs imperatively instead while a block inside it has hooks; if shapes of results depend on values, so that
+ * there can be no plan; and once if random numbers are drawn between the initialisations of parameters whose shapes are
+ * inferred from the first call.
  *
- * What a plan was made for may change: children and hooks come and go.  Every block carries a stamp of its last change,
- * taken from one count of all changes; a plan remembers the count and the stamps of its tree.  While the count stands
- * still, nothing has to be looked at; when it moved, the stamps say whether it was one of this tree's blocks.
+ * Children and hooks may be added or removed after a plan was made.  Every block has a stamp of its last change, taken
+ * from a global counter of changes; a plan stores the counter and the stamps of its tree.  While the counter is
+ * unchanged, nothing needs checking; otherwise the stamps show whether a block of this tree changed.
  *
  * SPDX-License-Identifier: Apache-2.0 */
 #include "gluon/compile/hybrid.h"
@@ -23,14 +23,14 @@ struct mx_hybrid {
     int count;
     mx_tree_state tree; /* of the block, when these were made */
     bool imperative;    /* in this state the block cannot be compiled */
-    bool unrecorded;    /* the same, while recording only: a parameter wants a sparse gradient */
+    bool unrecorded;    /* the same, while recording only: a parameter has a sparse gradient */
 };
 
 static pthread_mutex_t making = PTHREAD_MUTEX_INITIALIZER; /* of the caches themselves */
 
 /* ---- changes of trees -------------------------------------------------------------------------------------------- */
 
-static _Atomic(uint64_t) changes = 1; /* of all blocks of the process */
+static _Atomic(uint64_t) changes = 1; /* counts the changes of all blocks of the process */
 
 void mx_hybrid_changed(mx_block *block)
 {
@@ -51,7 +51,7 @@ static uint64_t fold(const mx_block *block, uint64_t sum, bool *hooks)
 
 bool mx_tree_changed(mx_tree_state *state, const mx_block *block)
 {
-    const uint64_t precision = mx_amp_version(); /* other casts make another plan */
+    const uint64_t precision = mx_amp_version(); /* other casts need another plan */
     const uint64_t now = atomic_load_explicit(&changes, memory_order_relaxed) + (precision << 48);
     if (state->seen == now)
         return false;
@@ -64,8 +64,8 @@ bool mx_tree_changed(mx_tree_state *state, const mx_block *block)
 
 /* ---- the cache --------------------------------------------------------------------------------------------------- */
 
-/* Plans that left a cache while its lock was held.  They are released after it: the end of a parameter may run code of
- * a front end, which has locks of its own. */
+/* Plans removed from a cache under its lock.  They are released after unlocking: freeing a parameter may run code of a
+ * front end, which has its own locks. */
 typedef struct dropped {
     mx_compiled *plans[MX_MAX_PLANS + 1];
     int count;
@@ -148,7 +148,7 @@ bool mx_plan_key_make(mx_plan_key *key, mx_arrays in)
         if (x == MX_NONE)
             continue;
         if (!x->storage || (key->context.type && !mx_context_equal(key->context, x->context)))
-            return false; /* the imperative run says what is wrong */
+            return false; /* the imperative run reports the error */
         key->context = x->context;
     }
     return key->context.type != 0;
@@ -169,7 +169,7 @@ bool mx_plan_key_equal(const mx_plan_key *a, const mx_plan_key *b)
     return true;
 }
 
-/* Parameters may have been frozen, freed for training, cast or moved since. */
+/* Parameters may have been frozen, unfrozen, cast or moved since. */
 bool mx_compiled_valid(const mx_compiled *c)
 {
     for (int64_t i = 0; i < c->n_parameters && c->key.recording; i++)
@@ -228,7 +228,7 @@ mx_code mx_learn_shapes(const struct mx_compile_request *request)
     return waits ? mx_compile_learn(request) : MX_OK;
 }
 
-/* The plan for this call if there is one, retained; *compile: it may be made. */
+/* The plan for this call if there is one, retained; *compile: it may be compiled. */
 static mx_compiled *find(mx_block *block, struct mx_hybrid *h, const mx_plan_key *key, bool *compile)
 {
     dropped out = {.count = 0};
@@ -245,8 +245,8 @@ static mx_compiled *find(mx_block *block, struct mx_hybrid *h, const mx_plan_key
     return c;
 }
 
-/* Compiling runs the block's forward, which may be a user's code that waits for other threads: nobody waits for it
- * here.  Two threads may compile the same; the later plan is the one that stays in front. */
+/* Compiling runs the block's forward, which may be user code that waits for other threads: no lock is held here.  Two
+ * threads may compile the same plan; the later one becomes the most recently used. */
 static mx_compiled *make(mx_block *block, struct mx_hybrid *h, const mx_plan_key *key, bool *waits)
 {
     const bool clean = !mx_has_error();
@@ -311,7 +311,7 @@ static mx_code record(mx_frame *frame, const mx_compiled *c, mx_arrays in, mx_ar
     return code;
 }
 
-/* A recorded result is a window of its own: the frame holds the array, the array's history holds the frame. */
+/* A recorded result is a separate view: the frame holds the array, the array's history holds the frame. */
 static mx_array *result(mx_frame *frame, int64_t h, bool recorded)
 {
     mx_array *x = frame->results[h];
@@ -369,7 +369,7 @@ bool mx_hybrid_call(mx_block *block, mx_arrays in, mx_arrays *out, bool *waits)
         mx_release(c);
         if (!stale)
             return true;
-        mx_hybrid_forget(block); /* parameters were cast: another plan, now */
+        mx_hybrid_forget(block); /* parameters were cast: compile another plan */
     }
     return false;
 }

@@ -1,8 +1,8 @@
-/* Tracing: what a block computes, as a symbol.
+/* Tracing: turns a block into a symbol.
  *
  * The block's forward runs on symbolic arrays.  Each block's nodes are named after it (its prefix, then a name or the
- * operator and a number); a layer that is one operator calls it "fwd": lenet0_conv0_fwd.  Parameters become variables
- * that carry their full names.
+ * operator and a number); a layer with a single operator names it "fwd": lenet0_conv0_fwd.  Parameters become variables
+ * with their full names.
  *
  * SPDX-License-Identifier: Apache-2.0 */
 #include "gluon/compile/trace.h"
@@ -152,7 +152,7 @@ mx_array *mx_parameter_variable(mx_parameter *p)
     return variable;
 }
 
-/* ---- the whole block ------------------------------------------------------------------------------------------- */
+/* ---- tracing a block ------------------------------------------------------------------------------------------- */
 
 /* Variables "data", or "data0", "data1" ..., with what is known of the inputs. */
 static mx_code make_inputs(mx_arrays in, mx_array **variables)
