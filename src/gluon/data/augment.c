@@ -1,4 +1,4 @@
-/* Augmenters: the usual changes of images before training (see gluon/image.h).
+/* Augmenters: the usual transformations of training images (see gluon/image.h).
  *
  *     resize -> crop -> mirror -> cast -> colours -> normalize                            images
  *     resize -> crop -> mirror -> pad -> resize to the size -> cast -> colours -> ...     images with boxes
@@ -22,10 +22,10 @@ const double mx_image_mean[3] = {123.68, 116.28, 103.53}, mx_image_std[3] = {58.
 
 typedef struct mx_augmenter_args options;
 
-/* What is being changed. */
+/* The example being augmented. */
 typedef struct example {
     mx_array *image; /* (H, W, 3) */
-    mx_array *boxes; /* (objects, 5 or more); NULL: an image without */
+    mx_array *boxes; /* (objects, 5 or more); NULL: no boxes */
 } example;
 
 typedef struct step {
@@ -155,7 +155,7 @@ static mx_array *lighting(const options *o, mx_array *x)
 static bool wants_gray(const options *o) { return o->rand_gray > 0; }
 static mx_array *gray(const options *o, mx_array *x) { return mx_draw_one() < o->rand_gray ? mx_image_gray(x) : x; }
 
-/* One number or three beside the image; MX_NONE for none. */
+/* One number or three as an array on the image's context; MX_NONE for none. */
 static mx_array *numbers(const mx_floats *f, const mx_array *x)
 {
     float values[3] = {0};

@@ -1,4 +1,4 @@
-/* CIFAR-10 and CIFAR-100 from their binary files: rows of one or two label bytes and 3 x 32 x 32 pixels.
+/* CIFAR-10 and CIFAR-100 from their binary files: records of one or two label bytes and 3 x 32 x 32 pixels.
  *
  * SPDX-License-Identifier: Apache-2.0 */
 #include <string.h>
@@ -26,7 +26,7 @@ static const source cifar10 = {"CIFAR10", "cifar10",
                                {"test_batch.bin"}, 1, {10, 0}};
 static const source cifar100 = {"CIFAR100", "cifar100", {"train.bin"}, {"test.bin"}, 2, {20, 100}};
 
-/* One file as rows (N, labels + 3072); a scope's array. */
+/* One file as an array (N, labels + 3072) of the scope. */
 static mx_array *load_file(const source *s, const char *root, const char *file)
 {
     mx_text path = {0};
@@ -43,7 +43,8 @@ static mx_array *load_file(const source *s, const char *root, const char *file)
     unsigned char *bytes = mx_file_read(name, LARGEST, &size);
     mx_array *rows = NULL;
     if (bytes && (size < 1 || size % row))
-        mx_fail(MX_ERR_FILE, "%s: has %lld bytes, wanted rows of %lld: truncated or another format", name,
+        mx_fail(MX_ERR_FILE,
+                "%s: the file has %lld bytes, wanted a multiple of %lld: it is truncated or has another format", name,
                 (long long)size, (long long)row);
     else if (bytes)
         rows = mx_array_from(MX_DIMS(size / row, row), MX_UINT8, bytes);

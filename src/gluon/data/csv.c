@@ -2,8 +2,8 @@
  *
  *     line:    number , number , ... NEWLINE       spaces around numbers are fine
  *
- * The file is looked through once to count lines and columns, then read into the array: a value takes a character and
- * a separator at least, so what is allocated follows from the size of the file.
+ * The file is scanned once to count lines and columns, then parsed into the array: a value takes at least a character
+ * and a separator, so the allocation is bounded by the size of the file.
  *
  * SPDX-License-Identifier: Apache-2.0 */
 #include <string.h>
@@ -27,8 +27,8 @@ static const char *skip_blanks(const char *p)
     return p;
 }
 
-/* Decimal numbers of up to 15 digits are exact in a double, and so are powers of ten up to 22: most numbers need no more
- * than this.  NULL: read it the slow way. */
+/* The fast path: decimal numbers of up to 15 digits are exact in a double, and so are powers of ten up to 22.
+ * NULL: use the slow path. */
 static const char *quick_number(const char *p, double *value)
 {
     static const double power[] = {1e0, 1e1, 1e2,  1e3,  1e4,  1e5,  1e6,  1e7,
@@ -49,7 +49,7 @@ static const char *quick_number(const char *p, double *value)
     return p;
 }
 
-/* Number, then what ends it; NULL if it is none.  Hexadecimal numbers and the like are not numbers here. */
+/* Reads a number and the blanks after it; NULL if there is none.  Hexadecimal numbers and the like are not accepted. */
 static const char *read_number(const char *p, double *value)
 {
     p = skip_blanks(p);
@@ -79,7 +79,7 @@ static const char *next_line(const char *p, const char *end)
     return line ? line + 1 : end;
 }
 
-/* Lines that hold something, and the commas of the first of them. */
+/* Counts the lines that are not empty, and the commas of the first of them. */
 static bool measure(csv *c)
 {
     for (const char *p = c->text; p < c->end; p = next_line(p, c->end)) {
@@ -90,7 +90,7 @@ static bool measure(csv *c)
                 c->columns += *p == ',' && !empty_line(p + 1);
     }
     if (!c->rows)
-        mx_fail(MX_ERR_FILE, "%s: there are no numbers in it", c->path);
+        mx_fail(MX_ERR_FILE, "%s: the file has no numbers", c->path);
     return c->rows;
 }
 
@@ -111,7 +111,7 @@ static bool read_line(const csv *c, const char *p, int64_t line, char *to, mx_dt
         if (!p || (*p != ',' && *p != '\n' && *p))
             return line_fail(c, line, i + 1, "is not a number");
         if (*p == ',' && last && empty_line(p + 1))
-            p++; /* a comma behind the last value is allowed */
+            p++; /* a comma after the last value is allowed */
         if ((*p == ',') == last)
             return line_fail(c, line, i + 1, last ? "is followed by more values" : "is the last one");
         p += !last;
@@ -124,7 +124,7 @@ static bool read_line(const csv *c, const char *p, int64_t line, char *to, mx_dt
 static mx_array *parse(csv *c, mx_dtype dtype)
 {
     if (memchr(c->text, 0, (size_t)(c->end - c->text)))
-        return mx_fail_null(MX_ERR_FILE, "%s: is not a text: there are zero bytes in it", c->path);
+        return mx_fail_null(MX_ERR_FILE, "%s: the file is not text: it has zero bytes", c->path);
     if (!measure(c))
         return NULL;
     if (c->columns > (c->end - c->text + 2) / c->rows) /* every value takes two characters, its comma included */
@@ -151,7 +151,7 @@ mx_array *mx_load_csv(const char *path, mx_dtype dtype)
     int64_t size;
     if (!path || mx_dtype_size(dtype) < 1)
         return mx_fail_null(MX_ERR_ARGUMENT, "mx_load_csv: %s",
-                            path ? "dtype is no element type" : "path is NULL, wanted a text");
+                            path ? "dtype is not an element type" : "path is NULL, wanted a text");
     char *text = mx_file_read(path, LARGEST, &size);
     if (!text)
         return NULL;

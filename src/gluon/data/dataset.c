@@ -100,7 +100,7 @@ mx_dataset *mx_array_dataset(mx_arrays arrays)
         return NULL;
     for (int64_t i = 0; i < arrays.n; i++)
         if (arrays.v[i]->ndim < 1 || !arrays.v[i]->storage || arrays.v[i]->shape[0] != arrays.v[0]->shape[0])
-            return mx_fail_null(MX_ERR_SHAPE, "mx_array_dataset: array %lld of arrays has not as many rows as array 0",
+            return mx_fail_null(MX_ERR_SHAPE, "mx_array_dataset: array %lld and array 0 have different numbers of rows",
                                 (long long)i);
     if (!arrays.n)
         return mx_fail_null(MX_ERR_ARGUMENT, "mx_array_dataset: no arrays were given");
@@ -122,7 +122,7 @@ static mx_arrays function_at(mx_dataset *self, int64_t i)
     mx_arrays example = self->example(self->user, i);
     if (!mx_list_check(&example, "data set function", "example") && example.n)
         return example;
-    mx_fail(MX_ERR_CALLBACK, "data set: the function gave no example %lld", (long long)i);
+    mx_fail(MX_ERR_CALLBACK, "data set: the function returned no example %lld", (long long)i);
     return mx_list_failed();
 }
 static const mx_dataset_methods function_methods = {function_at, NULL};
@@ -180,7 +180,7 @@ bool mx_takes_batches(const mx_block *transform)
 
 static const mx_dataset_methods part_methods;
 
-/* Whether a data set makes batches by itself; otherwise examples may differ in shape until they are transformed. */
+/* Whether a data set provides batches itself; otherwise examples may differ in shape until they are transformed. */
 static bool makes_batches(const mx_dataset *d)
 {
     return d->methods == &part_methods ? makes_batches(d->base) : d->methods->gather != NULL;
@@ -273,7 +273,7 @@ static mx_array *join(mx_arrays column, const double *pad)
     return pad ? mx_pad_batch(column, .value = *pad) : mx_stack(column, .num_args = column.n);
 }
 
-/* Examples one by one, then column k of all of them stacked; pad: what fills up those that are smaller. */
+/* Examples one by one, then column k of all of them stacked; pad: fills up smaller ones. */
 static mx_arrays join_examples(mx_dataset *dataset, const int64_t *index, int64_t n, const double *pad)
 {
     mx_arrays first = dataset->methods->at(dataset, index[0]);
@@ -299,7 +299,7 @@ static mx_arrays join_examples(mx_dataset *dataset, const int64_t *index, int64_
 mx_arrays mx_dataset_gather(mx_dataset *dataset, const int64_t *index, int64_t n, const double *pad)
 {
     if (n < 1)
-        return mx_fail(MX_ERR_ARGUMENT, "data set: a batch of %lld examples was asked for", (long long)n),
+        return mx_fail(MX_ERR_ARGUMENT, "data set: a batch of %lld examples was requested", (long long)n),
                mx_list_failed();
     if (dataset->methods->gather && !pad)
         return dataset->methods->gather(dataset, index, n);

@@ -2,7 +2,7 @@
  *
  *     0 0 type rank | rank x u32 big-endian sizes | elements, big-endian
  *
- * Files may be gzip-compressed.  Everything is checked against the real size before an array is made.
+ * Files may be gzip-compressed.  Everything is checked against the actual size before an array is allocated.
  *
  * SPDX-License-Identifier: Apache-2.0 */
 #include <string.h>
@@ -44,25 +44,25 @@ static void swap_bytes(unsigned char *data, int64_t count, int64_t item)
 static mx_array *parse(const char *path, const unsigned char *bytes, int64_t size)
 {
     if (size < 4 || bytes[0] || bytes[1] || type_of(bytes[2]) == MX_DTYPE_NONE)
-        return mx_fail_null(MX_ERR_FILE, "%s: is not an idx file: it does not begin with its mark", path);
+        return mx_fail_null(MX_ERR_FILE, "%s: the file is not an idx file: the magic number is missing", path);
     const mx_dtype dtype = type_of(bytes[2]);
     const int rank = bytes[3];
     mx_shape_t shape = {.ndim = rank};
     if (rank < 1 || rank > MX_MAX_NDIM || size < 4 + 4 * rank)
-        return mx_fail_null(MX_ERR_FILE, "%s: an idx file of %d axes in %lld bytes cannot be", path, rank,
-                            (long long)size);
+        return mx_fail_null(MX_ERR_FILE, "%s: the header has %d axes, which is not possible in a file of %lld bytes",
+                            path, rank, (long long)size);
     int64_t count = 1, room = (size - 4 - 4 * rank) / mx_dtype_size(dtype);
     for (int i = 0; i < rank; i++) {
         shape.dim[i] = big_endian(bytes + 4 + 4 * i);
         if (shape.dim[i] && count > room / shape.dim[i])
             return mx_fail_null(MX_ERR_FILE,
-                                "%s: is truncated: its header speaks of more than the %lld elements it holds", path,
-                                (long long)room);
+                                "%s: the file is truncated: its header announces more than the %lld elements it holds",
+                                path, (long long)room);
         count *= shape.dim[i];
     }
     if (count * mx_dtype_size(dtype) != size - 4 - 4 * rank)
-        return mx_fail_null(MX_ERR_FILE, "%s: holds more than the %lld elements that its header speaks of", path,
-                            (long long)count);
+        return mx_fail_null(MX_ERR_FILE, "%s: the file holds more than the %lld elements that its header announces",
+                            path, (long long)count);
     mx_array *x = mx_scope_add(mx_array_new(&shape, dtype, mx_cpu(0)));
     if (!x || !count)
         return x;

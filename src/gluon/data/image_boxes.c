@@ -1,9 +1,9 @@
-/* The objects in images: how their boxes follow flips, crops and frames (see gluon/image.h).
+/* Bounding boxes of objects under flips, crops and padding (see gluon/image.h).
  *
  *     (objects, width) of doubles:   class | left  top  right  bottom | ...
- *                                            places are shares of the image's width and height, in 0 .. 1
+ *                                            coordinates are fractions of the image's width and height, in 0 .. 1
  *
- * Labels are small: they are read into doubles, changed, and made arrays of their type again.
+ * Labels are small: they are converted to doubles, changed, and converted back to their type.
  *
  * SPDX-License-Identifier: Apache-2.0 */
 #include <math.h>
@@ -33,7 +33,7 @@ static bool read_table(mx_array *boxes, const char *function, table *t)
         return false;
     const mx_shape_t shape = mx_array_shape(boxes);
     if (boxes->ndim != 2 || boxes->shape[1] < 5 || !mx_dtype_is_float((mx_dtype)boxes->dtype)) {
-        mx_fail(MX_ERR_SHAPE, "%s: boxes are %s %s, wanted floating numbers (objects, 5 or more)", function,
+        mx_fail(MX_ERR_SHAPE, "%s: boxes are %s %s, wanted floating-point numbers (objects, 5 or more)", function,
                 mx_dtype_name((mx_dtype)boxes->dtype), mx_shape_text(&shape, text));
         return false;
     }
@@ -78,7 +78,7 @@ static double area(const double *box)
     return w > 0 && h > 0 ? w * h : 0;
 }
 
-/* What of a box lies in a part, both (left, top, right, bottom), and its share of the box. */
+/* The intersection of a box with a part, both (left, top, right, bottom), and its fraction of the box's area. */
 static double overlap(const double *box, const double *part, double *inside)
 {
     for (int k = 0; k < 2; k++) {
@@ -90,7 +90,7 @@ static double overlap(const double *box, const double *part, double *inside)
 
 static double clip(double share) { return share < 0 ? 0 : share > 1 ? 1 : share; }
 
-/* Keeps the objects of which enough is in the part, in its coordinates; false if it covers none of them enough. */
+/* Keeps the objects that the part covers enough, in its coordinates; false if there are none. */
 static bool crop_table(table *t, const double *part, const mx_box_crop *how)
 {
     double best = 0, inside[4];
@@ -176,18 +176,19 @@ mx_array *mx_boxes_random_pad(mx_array *boxes, int64_t width, int64_t height, co
 static bool header_ok(const double *label, int64_t n)
 {
     if (n < 7) {
-        mx_fail(MX_ERR_ARGUMENT, "boxes: a label has %lld numbers, too few for a header and an object", (long long)n);
+        mx_fail(MX_ERR_ARGUMENT, "boxes: the label has %lld numbers, too few for a header and an object", (long long)n);
         return false;
     }
     const double header = trunc(label[0]), width = trunc(label[1]);
     if (header >= 2 && header <= (double)n && width >= 5 && width <= (double)n && !fmod((double)n - header, width))
         return true;
-    mx_fail(MX_ERR_ARGUMENT, "boxes: a label of %lld numbers does not hold objects of %g after a header of %g",
-            (long long)n, width, header);
+    mx_fail(MX_ERR_ARGUMENT,
+            "boxes: the label has %lld numbers, which are not objects of %g numbers after a header of %g", (long long)n,
+            width, header);
     return false;
 }
 
-/* Moves the objects with an area to the front of t, which begins with the header. */
+/* Moves the objects with a nonzero area to the start of t, after the header. */
 static void keep_objects(table *t)
 {
     const int64_t header = (int64_t)t->v[0], n = t->room;

@@ -3,12 +3,12 @@
  *     brightness  x a
  *     contrast    x a + (1 - a) mean of the image's gray
  *     saturation  x a + (1 - a) gray of the pixel
- *     hue         x M: brightness and two differences of colours (YIQ), of which the differences are turned
+ *     hue         x M: rotates the two chroma components of YIQ
  *     lighting    x + vectors (values * alpha)
  *     gray        x G
  *
  * These are compositions of operators, so they run wherever the image is.  The operators mx_image_random_brightness ...
- * draw their own strengths, one for each image of a batch, and turn hues on the circle of colours.
+ * draw their own strengths, one for each image of a batch, and rotate hues on the colour wheel.
  *
  * SPDX-License-Identifier: Apache-2.0 */
 #include <math.h>
@@ -35,7 +35,7 @@ static bool colours_ok(mx_array *image, const char *function)
     return false;
 }
 
-/* Numbers as an array beside the image. */
+/* Numbers as an array on the image's context. */
 static mx_array *beside(const mx_array *image, mx_dims shape, const double *numbers)
 {
     float values[9];

@@ -1,6 +1,6 @@
-/* Crops and sizes of images, at fixed and at random places (see gluon/image.h).
+/* Cropping and resizing images, at fixed and at random positions (see gluon/image.h).
  *
- * Where to crop is decided on numbers alone, then the crop is made:
+ * The region is computed from numbers alone, then cropped:
  *
  *     sizes of image and crop, draws --> mx_region --> mx_image_fixed_crop
  *
@@ -14,7 +14,7 @@
 #include "gluon/image.h"
 #include "gluon/op.gen.h"
 
-/* ---- draws: the library's generator, unless the caller has another one -------------------------------------------- */
+/* ---- draws: the library's generator, unless the caller provides one ----------------------------------------------- */
 
 typedef struct pair {
     double second; /* the number that was drawn together with the last one */
@@ -35,7 +35,7 @@ static int64_t own_integer(void *user, int64_t low, int64_t high)
     return low + (int64_t)(next(user) * (double)(high - low + 1));
 }
 
-/* Those of the caller, or else the library's with this state. */
+/* The caller's draws, or else the library's with this state. */
 static mx_draws draws_or(const mx_draws *draws, pair *state)
 {
     return draws ? *draws : (mx_draws){own_uniform, own_integer, state};
@@ -103,7 +103,7 @@ mx_array *mx_image_resize_short(mx_array *image, int64_t size, int interp)
 
 /* ---- regions ------------------------------------------------------------------------------------------------------ */
 
-/* The size of a crop: smaller if the image is, and at least one pixel. */
+/* The size of a crop: limited to that of the image, and at least one pixel. */
 static mx_region region_size(int64_t width, int64_t height, int64_t crop_width, int64_t crop_height)
 {
     mx_region r = {.width = crop_width, .height = crop_height};
@@ -198,7 +198,8 @@ static bool size_ok(int64_t width, int64_t height)
 {
     if (width > 0 && height > 0)
         return true;
-    mx_fail(MX_ERR_ARGUMENT, "image: a crop of %lld x %lld pixels was asked for", (long long)width, (long long)height);
+    mx_fail(MX_ERR_ARGUMENT, "image: a crop of %lld x %lld pixels was requested, wanted positive sizes",
+            (long long)width, (long long)height);
     return false;
 }
 
@@ -234,7 +235,7 @@ mx_array *mx_image_random_size_crop(mx_array *image, int64_t width, int64_t heig
         width < 1 || height < 1)
         return mx_fail_null(
             MX_ERR_ARGUMENT,
-            "mx_image_random_size_crop: area and ratio are (least, most) above 0, and the size is positive");
+            "mx_image_random_size_crop: wanted area and ratio as (least, most) above 0, and a positive size");
     const mx_parts parts = {{area[0], area[1]}, {ratio[0], ratio[1]}, true, MX_CROP_TRIES};
     mx_region r;
     if (!mx_image_random_part(width_of(image), height_of(image), &parts, NULL, &r))

@@ -88,7 +88,7 @@ mx_code mx_imwrite_make(const struct mx_imencode_args *args)
     mx_text bytes = {0};
     const char *suffix = args->format ? strrchr(args->format, '.') : NULL;
     if (!suffix)
-        return mx_fail(MX_ERR_ARGUMENT, "mx_imwrite: the path '%s' has no suffix that tells the format",
+        return mx_fail(MX_ERR_ARGUMENT, "mx_imwrite: the path '%s' has no suffix, which selects the format",
                        args->format ? args->format : "NULL");
     mx_code code = encode(args, "mx_imwrite", suffix, &bytes);
     if (!code && !mx_file_write(args->format, bytes.data, (int64_t)bytes.length))

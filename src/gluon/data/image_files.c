@@ -1,4 +1,4 @@
-/* Data sets of image files: paths and labels; images are read when they are asked for (see gluon/data.h).
+/* Data sets of image files: paths and labels; images are read on access (see gluon/data.h).
  *
  * SPDX-License-Identifier: Apache-2.0 */
 #include "gluon/data/image_files.h"

@@ -1,4 +1,4 @@
-/* Data sets of image files from the inside: what folders (image_folder.c) and lists (image_list.c) share.
+/* Internals of image file data sets: what folders (image_folder.c) and lists (image_list.c) share.
  *
  * SPDX-License-Identifier: Apache-2.0 */
 #ifndef MX_GLUON_DATA_IMAGE_FILES_H
@@ -11,7 +11,7 @@ typedef struct mx_image_item {
     char *path;          /* owned */
     int64_t first_label; /* in `labels` */
     int n_labels;
-    int64_t key; /* the number in a list; in folders that of the example */
+    int64_t key; /* the number in a list; in folders the example's index */
 } mx_image_item;
 
 typedef MX_VEC(char *) mx_owned_names;
@@ -21,17 +21,17 @@ typedef struct mx_image_files {
     MX_VEC(mx_image_item) items;
     MX_VEC(float) labels;
     mx_owned_names classes; /* names of the folders */
-    mx_owned_names skipped; /* what is in the folders and no example: "PATH is not a folder ..." */
+    mx_owned_names skipped; /* ignored files: "PATH is not a folder ..." */
 } mx_image_files;
 
 mx_image_files *mx_image_files_new(int flag);
-/* Hands the files to a data set; if they are not good or that fails, they are freed. */
+/* Moves the files to a data set; if they are invalid or that fails, they are freed. */
 mx_dataset *mx_image_files_dataset(mx_image_files *files, bool good);
-/* Takes the path over, which may be NULL: then it fails. */
+/* Takes ownership of the path; fails if it is NULL. */
 bool mx_image_files_add(mx_image_files *files, char *path, int64_t key, const float *labels, int n);
-/* folder/name, for mx_strfree; a name that begins with a slash, and one in the folder "", stand for themselves. */
+/* folder/name, for mx_strfree; just the name if it begins with a slash or the folder is "". */
 char *mx_image_files_join(const char *folder, const char *name);
-bool mx_owned_names_push(mx_owned_names *names, char *text); /* takes the text, which may be NULL */
+bool mx_owned_names_push(mx_owned_names *names, char *text); /* takes ownership of the text, which may be NULL */
 void mx_owned_names_free(mx_owned_names *names);
 
 #endif

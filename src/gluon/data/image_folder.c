@@ -3,7 +3,7 @@
  *     pets/cat/1.jpg  pets/cat/notes.txt  pets/dog/2.png  pets/readme
  *     classes: cat, dog    items: (pets/cat/1.jpg, 0), (pets/dog/2.png, 1)    skipped: notes.txt, readme, with reasons
  *
- * Everything is in the order of names, so a label means the same wherever the folder is scanned.
+ * Everything is sorted by name, so labels do not depend on the machine that scans the folder.
  *
  * SPDX-License-Identifier: Apache-2.0 */
 #include <dirent.h>
@@ -16,7 +16,7 @@
 
 static int by_name(const void *a, const void *b) { return strcmp(*(char *const *)a, *(char *const *)b); }
 
-/* What stands in a folder, sorted. */
+/* The sorted entries of a folder. */
 static bool list_folder(const char *path, mx_owned_names *out)
 {
     DIR *folder = opendir(path);
@@ -39,7 +39,7 @@ static bool list_folder(const char *path, mx_owned_names *out)
     return good;
 }
 
-/* The end of a name from its last point on; points at its beginning do not count. */
+/* The suffix of a name, from its last dot; leading dots do not count. */
 static const char *suffix_of(const char *name)
 {
     name += strspn(name, ".");
@@ -87,7 +87,7 @@ static bool add_entry(mx_image_files *f, const char *root, const char *name)
     if (good && !stat(path, &info) && S_ISDIR(info.st_mode)) {
         good = add_class(f, path, name);
     } else if (good) {
-        mx_text_print(&why, "%s is not a folder and left out", path);
+        mx_text_print(&why, "%s is not a folder and is left out", path);
         good = mx_owned_names_push(&f->skipped, mx_text_take(&why));
     }
     mx_strfree(path);

@@ -1,4 +1,4 @@
-/* Images named by a list, lines "number TAB label [TAB label ...] TAB path" (see gluon/data.h).
+/* Images listed in a file of lines "number TAB label [TAB label ...] TAB path" (see gluon/data.h).
  *
  * SPDX-License-Identifier: Apache-2.0 */
 #include <errno.h>
@@ -17,7 +17,7 @@ static bool list_fail(const char *path, int64_t line)
     return false;
 }
 
-/* A field is a number, perhaps between blanks. */
+/* Whether a field is a number, perhaps between blanks. */
 static bool read_number(const char *field, double *number)
 {
     char *end;
@@ -33,7 +33,7 @@ static bool read_key(const char *field, int64_t *key)
     return end != field && !errno && !end[strspn(end, " ")];
 }
 
-/* One line, ended by a zero; its fields are cut apart in place. */
+/* Parses one zero-terminated line; splits its fields in place. */
 static bool add_line(mx_image_files *f, const char *folder, char *line, float *labels)
 {
     char *tab = strchr(line, '\t'), *field = tab ? tab + 1 : line;
@@ -73,7 +73,7 @@ static bool add_lines(mx_image_files *f, const char *path, const char *folder, c
     return good;
 }
 
-/* Where the paths begin: in root, else beside the list.  For mx_strfree. */
+/* The folder that paths are relative to: root, else the list's own.  For mx_strfree. */
 static char *folder_of(const struct mx_images_args *args)
 {
     const char *slash = strrchr(args->path, '/');

@@ -2,7 +2,7 @@
  *
  *     line:   label [, label ...]  column : value  column : value ...      columns count from 0 and ascend
  *
- * The text is read once: what is kept of a line takes as much memory as the line at most times eight.
+ * The text is read once; the data of a line takes at most eight times its length in memory.
  *
  * SPDX-License-Identifier: Apache-2.0 */
 #include <math.h>
@@ -66,7 +66,7 @@ static bool read_labels(reading *r, const char **p)
     }
     if (!r->labels)
         r->labels = count;
-    return r->labels == count || line_fail(r, "it has another number of labels than the first");
+    return r->labels == count || line_fail(r, "its number of labels differs from the first line");
 }
 
 static bool read_element(reading *r, const char **p, int64_t *last)
@@ -78,9 +78,9 @@ static bool read_element(reading *r, const char **p, int64_t *last)
         return line_fail(r, "a ':' is missing between a column and its value");
     ++*p;
     if (!(column >= 0) || column >= (double)r->columns || column != floor(column))
-        return line_fail(r, "a column is outside of data_shape");
+        return line_fail(r, "a column is outside data_shape");
     if ((int64_t)column <= *last)
-        return line_fail(r, "the columns do not ascend");
+        return line_fail(r, "the columns are not ascending");
     *last = (int64_t)column;
     return number(r, p, &value) && mx_vec_push(&r->column, *last) && mx_vec_push(&r->value, value);
 }
@@ -99,7 +99,7 @@ static bool read_line(reading *r, const char *p)
 static bool read_text(reading *r, const char *text, const char *end)
 {
     if (memchr(text, 0, (size_t)(end - text)))
-        return mx_fail(MX_ERR_FILE, "%s: is not a text: there are zero bytes in it", r->path), false;
+        return mx_fail(MX_ERR_FILE, "%s: the file is not text: it has zero bytes", r->path), false;
     for (const char *p = text; p < end;) {
         const char *line = memchr(p, '\n', (size_t)(end - p)), *first = skip_blanks(p);
         r->line++;
@@ -108,7 +108,7 @@ static bool read_text(reading *r, const char *text, const char *end)
         p = line ? line + 1 : end;
     }
     if (!r->start.length)
-        return mx_fail(MX_ERR_FILE, "%s: there are no examples in it", r->path), false;
+        return mx_fail(MX_ERR_FILE, "%s: the file has no examples", r->path), false;
     return mx_vec_push(&r->start, r->column.length);
 }
 

@@ -1,6 +1,6 @@
 /* The loader: batches of a data set, prepared by the caller or ahead of time by threads.
  *
- *     order of the epoch:  | batch 0 | batch 1 | batch 2 | ...        (batch i is the same whoever prepares it)
+ *     order of the epoch:  | batch 0 | batch 1 | batch 2 | ...        (batch i does not depend on the thread)
  *     slots:               [ done ] [ working ] [ free ]              slot = batch % slots
  *
  * Workers take the next batch number whose slot is free; the caller takes batches in order.
@@ -36,15 +36,15 @@ struct mx_loader {
     bool pad; /* examples of different shapes are filled up */
     double pad_value;
     mx_context context;
-    int wanted_workers; /* as asked for */
+    int wanted_workers; /* as requested */
     int workers, slots; /* running threads; batches that may wait */
 
     /* The running epoch; workers only read these. */
     int64_t epoch; /* number of the epoch to come or running */
     bool running;
-    int64_t *order; /* (examples) what is left over from the last epoch, then this one's */
+    int64_t *order; /* (examples) leftovers of the last epoch, then this one's */
     int64_t examples, batches;
-    int64_t leftover; /* ROLLOVER: examples that wait for the next epoch */
+    int64_t leftover; /* ROLLOVER: examples for the next epoch */
     int64_t *kept;    /* (leftover) */
 
     pthread_mutex_t lock;
@@ -75,8 +75,8 @@ static void fill_slot(mx_loader *l, slot *s, int64_t batch)
     mx_arrays made = make_batch(l, batch);
     s->n = 0, s->code = MX_OK;
     if (made.n > MAX_COLUMNS)
-        mx_fail(MX_ERR_UNSUPPORTED, "data loader: examples of %lld arrays, at most %d are possible", (long long)made.n,
-                MAX_COLUMNS);
+        mx_fail(MX_ERR_UNSUPPORTED, "data loader: examples have %lld arrays, at most %d are possible",
+                (long long)made.n, MAX_COLUMNS);
     if (mx_has_error()) {
         s->code = mx_error_code();
         strncpy(s->message, mx_error_message(), sizeof s->message - 1);
@@ -131,7 +131,7 @@ static void stop_workers(mx_loader *l)
     l->stop = false;
 }
 
-/* If threads cannot be had, the caller prepares the batches itself. */
+/* If threads cannot be started, the caller prepares the batches itself. */
 static void start_workers(mx_loader *l)
 {
     l->next_to_make = l->taken = 0;
@@ -194,7 +194,7 @@ static mx_code begin_epoch(mx_loader *l)
     return MX_OK;
 }
 
-/* complete: all batches were taken; otherwise nothing of the epoch is left for the next. */
+/* complete: all batches were taken; otherwise no leftovers go to the next epoch. */
 static void end_epoch(mx_loader *l, bool complete)
 {
     stop_workers(l);
@@ -332,7 +332,7 @@ bool mx_loader_next(mx_loader *loader, mx_batch *batch)
     if (!ok(loader, "mx_loader_next") || mx_has_error())
         return false;
     if (!batch)
-        return mx_fail(MX_ERR_ARGUMENT, "mx_loader_next: batch is NULL, wanted a place for it"), false;
+        return mx_fail(MX_ERR_ARGUMENT, "mx_loader_next: batch is NULL, wanted a pointer"), false;
     if (!loader->running && begin_epoch(loader))
         return false;
     if (loader->taken >= loader->batches)

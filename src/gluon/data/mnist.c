@@ -23,7 +23,7 @@ static const char *const classes[] = {"t-shirt", "trouser", "pullover", "dress",
                                       "sandal",  "shirt",   "sneaker",  "bag",   "ankle boot"};
 const char *mx_fashion_mnist_class(int label) { return label >= 0 && label < 10 ? classes[label] : NULL; }
 
-/* folder/file.gz or folder/file, whichever is there; belongs to the scope; NULL without an error. */
+/* folder/file.gz or folder/file, whichever exists; belongs to the scope; NULL without an error. */
 static const char *find_in(const char *folder, const char *file)
 {
     for (int packed = 1; packed >= 0; packed--) {

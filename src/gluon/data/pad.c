@@ -1,7 +1,7 @@
-/* Batches of examples of different shapes: each is put into the corner of a place that holds the largest.
+/* Batches of examples of different shapes, padded to the largest: each example is in the first corner of its slot.
  *
  *     (2, 3) and (1, 4)  -->  (2, 2, 4):   a a a v     b b b b
- *                                          a a a v     v v v v        v: the value that fills
+ *                                          a a a v     v v v v        v: the padding value
  *
  * SPDX-License-Identifier: Apache-2.0 */
 #include <string.h>
@@ -11,7 +11,7 @@
 #include "gluon/op.gen.h"
 #include "ndarray/convert.h"
 
-/* What one example needs, and the whole batch; shape[0] is the number of examples. */
+/* Extends the shape of the batch to hold one example; shape[0] is the number of examples. */
 static bool batch_shape(const struct mx_pad_batch_args *a, mx_dims *shape)
 {
     char text[MX_SHAPE_TEXT];
@@ -60,7 +60,7 @@ static void fill(mx_array *out, double value)
         memcpy(to + (size_t)i * bytes, item, bytes);
 }
 
-/* Row by row of the last axis into the corner of place i of the batch. */
+/* Copies an example, row by row of the last axis, into slot i of the batch. */
 static void put(const mx_array *x, mx_array *out, int64_t i)
 {
     const int64_t row = x->ndim ? x->shape[x->ndim - 1] : 1, rows = x->size && row ? x->size / row : 0,

@@ -28,7 +28,7 @@ struct mx_record_index {
     int64_t size;
     entry *entries; /* (count), owned */
     int64_t count, room;
-    mx_dict numbers; /* key -> number of its entry; of the last if there are several */
+    mx_dict numbers; /* key -> number of its entry, the last one for duplicates */
 };
 
 static void destroy(mx_object *object)
@@ -61,7 +61,7 @@ static bool read_position(const char *text, size_t length, int64_t *position)
     return length > 0;
 }
 
-/* One line without its end; changes the tab into the zero that ends the key. */
+/* Parses one line without its newline; replaces the tab by the zero that ends the key. */
 static bool read_line(mx_record_index *x, char *line, size_t length)
 {
     while (length && strchr("\r \t", line[length - 1]))
@@ -102,7 +102,7 @@ mx_record_index *mx_record_index_load(const char *path)
     mx_object_init(&x->object, &index_kind);
     x->text = mx_file_read(path, LARGEST, &x->size);
     if (x->text && memchr(x->text, 0, (size_t)x->size))
-        mx_fail(MX_ERR_FILE, "%s: is not an index: there are zero bytes in it", path);
+        mx_fail(MX_ERR_FILE, "%s: the file is not an index: it has zero bytes", path);
     else if (x->text) {
         x->room = count_lines(x->text);
         x->entries = mx_alloc((size_t)x->room * sizeof *x->entries);
@@ -179,7 +179,7 @@ mx_array *mx_record_pack(mx_record_header header, const float *labels, int64_t n
     if (n < 0 || n > INT32_MAX || (n && !labels) || size < 0 || (size && !bytes))
         return mx_fail_null(MX_ERR_ARGUMENT, "mx_record_pack: %s",
                             n < 0 || n > INT32_MAX ? "the number of labels is out of range"
-                                                   : "NULL or a negative size where there should be bytes");
+                                                   : "labels or bytes is NULL, or the size is negative");
     mx_shape_t shape = {.ndim = 1, .dim = {HEADER + 4 * n + size}};
     mx_array *record = mx_scope_add(mx_array_new(&shape, MX_UINT8, mx_cpu(0)));
     if (!record)
@@ -217,9 +217,8 @@ mx_code mx_record_unpack(mx_array *record, mx_record_header *header, mx_array **
                                 get_number(bytes + 16, 8)};
     const int64_t rest = record->size - HEADER, used = (int64_t)h.flag * 4;
     if (used > rest)
-        return mx_fail(MX_ERR_FILE,
-                       "mx_record_unpack: the header speaks of %u labels, there are only %lld bytes behind it", h.flag,
-                       (long long)rest);
+        return mx_fail(MX_ERR_FILE, "mx_record_unpack: the header announces %u labels, but only %lld bytes follow it",
+                       h.flag, (long long)rest);
     if (header)
         *header = h;
     mx_shape_t shape = {.ndim = 1, .dim = {rest - used}};

@@ -19,7 +19,7 @@
 #include "ndarray/array.h"
 
 #define MAGIC 0xCED7230Au
-#define LARGEST_PART (((int64_t)1 << 29) - 1) /* what the length can say */
+#define LARGEST_PART (((int64_t)1 << 29) - 1) /* limit of the length field */
 #define LONGEST_KEY 256
 
 enum { WHOLE, FIRST, MIDDLE, LAST };
@@ -80,7 +80,7 @@ static bool read_part_head(mx_reader *f, part *p)
     return mx_reader_need(f, padded(p->length), "a record");
 }
 
-/* Goes past the record at the current position; its length, -1 if it is damaged. */
+/* Skips the record at the current position; returns its length, -1 if it is damaged. */
 static int64_t skip_parts(mx_reader *f)
 {
     int64_t total = 0;
@@ -100,7 +100,7 @@ static int64_t skip_parts(mx_reader *f)
     return total;
 }
 
-/* Length of the record at the current position, which is left where it is: allocation comes after checking. */
+/* Length of the record at the current position, which does not move: records are checked before allocation. */
 static int64_t measure(mx_reader *f)
 {
     const int64_t begin = f->position, total = skip_parts(f);
@@ -123,7 +123,7 @@ static bool read_parts(mx_reader *f, unsigned char *to)
     }
 }
 
-/* A damaged record spoils that call, not the reader: one may seek elsewhere. */
+/* A damaged record fails the call, not the reader: the caller may seek elsewhere. */
 static mx_array *read_record(mx_reader *f)
 {
     const int64_t begin = f->position, length = measure(f);
@@ -175,7 +175,7 @@ mx_code mx_record_reader_seek(mx_record_reader *reader, int64_t position)
     if (!open_reader(reader, "mx_record_reader_seek"))
         return mx_error_code();
     if (position < 0 || position > reader->file.size)
-        return mx_fail(MX_ERR_INDEX, "%s: byte %lld lies outside the %lld bytes of the file", reader->file.name,
+        return mx_fail(MX_ERR_INDEX, "%s: byte %lld is outside the %lld bytes of the file", reader->file.name,
                        (long long)position, (long long)reader->file.size);
     reader->file.position = position;
     return MX_OK;
@@ -255,7 +255,8 @@ static void put_record(mx_writer *f, const unsigned char *bytes, int64_t size)
 static mx_code put_key(mx_record_writer *w, const char *key)
 {
     if (!w->indexed)
-        return key ? mx_fail(MX_ERR_ARGUMENT, "mx_record_write: a key '%s' for a writer without an index", key) : MX_OK;
+        return key ? mx_fail(MX_ERR_ARGUMENT, "mx_record_write: got the key '%s', but the writer has no index", key)
+                   : MX_OK;
     if (!key)
         return MX_OK;
     if (!*key || strlen(key) >= LONGEST_KEY || strpbrk(key, " \t\r\n"))
@@ -285,7 +286,7 @@ int64_t mx_record_writer_position(const mx_record_writer *writer)
     return open_writer(writer, "mx_record_writer_position") ? writer->file.position : -1;
 }
 
-/* The index last: whoever finds it finds the records, too. */
+/* The index is written last: if it exists, so do the records. */
 mx_code mx_record_writer_close(mx_record_writer *writer)
 {
     if (!mx_is_kind(writer, &writer_kind, "mx_record_writer_close", "writer"))

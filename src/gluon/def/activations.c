@@ -37,7 +37,7 @@ MX_ATTRS(alpha, ALPHA_OPTIONS)
 #define ELU_OPTIONS(X) X(FLOAT, alpha, "1.0", "", "the limit at minus infinity is -alpha")
 MX_ATTRS(elu, ELU_OPTIONS)
 #define PRELU_OPTIONS(X) \
-    X(PTR, alpha_initializer, "None", "mx_initializer", "start of the learned slope; None: 0.25") \
+    X(PTR, alpha_initializer, "None", "mx_initializer", "initial value of the learned slope; None: 0.25") \
     X(INT, in_channels, "1", "1..", "1: one slope for all; else one per channel")
 MX_ATTRS(prelu, PRELU_OPTIONS)
 #define SWISH_OPTIONS(X) X(FLOAT, beta, "1.0", "", "x * sigmoid(beta * x)")

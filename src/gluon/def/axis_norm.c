@@ -6,18 +6,18 @@
     X(FLOAT, epsilon, "1e-05", "", "added to the variance") \
     X(BOOL, center, "True", "", "learn beta") \
     X(BOOL, scale, scale_default, "", "learn gamma") \
-    X(PTR, beta_initializer, "zeros", "mx_initializer", "start of beta") \
-    X(PTR, gamma_initializer, "ones", "mx_initializer", "start of gamma")
+    X(PTR, beta_initializer, "zeros", "mx_initializer", "initial value of beta") \
+    X(PTR, gamma_initializer, "ones", "mx_initializer", "initial value of gamma")
 
 #define LAYER_NORM_OPTIONS(X) \
     X(INT, axis, "-1", "", "axis that is normalised") \
     AFFINE_OPTIONS(X, "True") \
-    X(INT, in_channels, "0", "0..", "size of the axis; 0: known at the first forward")
+    X(INT, in_channels, "0", "0..", "size of the axis; 0: inferred at the first forward")
 MX_ATTRS(layer_norm_layer, LAYER_NORM_OPTIONS)
 #define INSTANCE_NORM_OPTIONS(X) \
     X(INT, axis, "1", "", "axis of the channels") \
     AFFINE_OPTIONS(X, "False") \
-    X(INT, in_channels, "0", "0..", "number of channels; 0: known at the first forward")
+    X(INT, in_channels, "0", "0..", "number of channels; 0: inferred at the first forward")
 MX_ATTRS(instance_norm_layer, INSTANCE_NORM_OPTIONS)
 #define GROUP_NORM_OPTIONS(X) \
     X(INT, num_groups, "1", "1..", "channels are normalised in this many groups") \

@@ -3,7 +3,7 @@
 #include "gluon/op.gen.h"
 
 #define DROPOUT_OPTIONS(X) \
-    X(FLOAT, rate, REQUIRED, "0..1", "share of the elements that are set to 0 in training") \
+    X(FLOAT, rate, REQUIRED, "0..1", "fraction of the elements that are set to 0 in training") \
     X(DIMS, axes, "()", "", "axes along which the mask is shared")
 MX_ATTRS(dropout_layer, DROPOUT_OPTIONS)
 #define REFLECTION_OPTIONS(X) X(DIMS, padding, "0", "", "cells reflected on all sides: one number, or eight as for the Pad operator")
@@ -44,7 +44,7 @@ mx_class mx_classes_basic[] = {
     {.kind = MX_LAYER, .name = "Dropout", .node = "fwd", .doc = "sets random elements to 0 in training and scales the others up", .schema = &dropout_layer_schema,
      .positional = 1, .methods = &dropout},
     {.kind = MX_LAYER, .name = "Flatten", .doc = "joins all axes but the first", .methods = &flatten},
-    {.kind = MX_LAYER, .name = "Identity", .doc = "gives back its input", .methods = &identity},
+    {.kind = MX_LAYER, .name = "Identity", .doc = "returns its input", .methods = &identity},
     {.kind = MX_LAYER, .name = "ReflectionPad2D", .doc = "pads images with their own reflection", .schema = &reflection_schema, .positional = 1,
      .methods = &reflection, .c_name = "reflection_pad2d"},
     {0},

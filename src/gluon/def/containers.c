@@ -5,7 +5,7 @@
 #include "gluon/block/layers.h"
 #include "gluon/op.gen.h"
 
-#define CONCATENATE_OPTIONS(X) X(INT, axis, "-1", "", "axis along which the results follow each other")
+#define CONCATENATE_OPTIONS(X) X(INT, axis, "-1", "", "axis along which the results are concatenated")
 MX_ATTRS(concatenate_layer, CONCATENATE_OPTIONS)
 
 static mx_code build_concatenate(mx_block *self) { return self->sequential = true, MX_OK; } /* can be added to */
@@ -14,7 +14,7 @@ static mx_array *forward_concatenate(mx_block *self, mx_arrays in)
 {
     const int64_t n = self->children.length;
     if (!n)
-        return mx_fail_null(MX_ERR_ARGUMENT, "%s (%s): there are no blocks in it", self->name, self->class_name);
+        return mx_fail_null(MX_ERR_ARGUMENT, "%s (%s) has no children", self->name, self->class_name);
     mx_array **parts = mx_list_new(n);
     for (int64_t i = 0; parts && i < n; i++)
         if (!(parts[i] = mx_block_call(self->children.entries[i].pointer, in)))

@@ -10,7 +10,7 @@
 
 /* ---- pixel shuffles ---------------------------------------------------------------------------------------------- */
 
-#define SHUFFLE_OPTIONS(X) X(DIMS, factor, REQUIRED, "", "how much larger each axis becomes: one number, or one per axis")
+#define SHUFFLE_OPTIONS(X) X(DIMS, factor, REQUIRED, "", "upscaling factor: one number, or one per axis")
 MX_ATTRS(pixel_shuffle, SHUFFLE_OPTIONS)
 
 static int shuffled_axes(const mx_block *self) { return self->cls->name[strlen("PixelShuffle")] - '0'; }
@@ -67,7 +67,7 @@ static void print_shuffle(mx_block *self, mx_text *text)
         mx_text_print(text, "%s(%s)", self->class_name, mx_dims_text(factor, buffer));
 }
 
-/* ---- the rows ---------------------------------------------------------------------------------------------------- */
+/* ---- the classes ------------------------------------------------------------------------------------------------- */
 
 static const mx_layer shuffle = {.build = build_shuffle, .forward = forward_shuffle, .print = print_shuffle};
 

@@ -1,12 +1,12 @@
 /* Convolutional recurrent cells: Conv1DRNNCell ... Conv3DGRUCell.  The products of a cell are convolutions, so that its
  * states are images.
  *
- * Inputs: x (N, C, *space), then the states of the step before: h, for LSTM also c, both (N, hidden_channels, *space');
+ * Inputs: x (N, C, *space), then the states of the previous step: h, for LSTM also c, both (N, hidden_channels, *space');
  * without them the states are zeros.  Results: the output, which is h', then the new states.
  *
- *     i2h = conv(x; pad, dilate),   h2h = conv(h), padded so that the size of the state stays
+ *     i2h = conv(x; pad, dilate),   h2h = conv(h), padded so that the state keeps its size
  *
- * What follows from the two products stands in gluon/rnn/gates.h.
+ * The gates, computed from the two products, are in gluon/rnn/gates.h.
  *
  * SPDX-License-Identifier: Apache-2.0 */
 #include <string.h>
@@ -21,12 +21,12 @@
     X(DIMS, i2h_kernel, REQUIRED, "", "window over the input") \
     X(DIMS, h2h_kernel, REQUIRED, "", "window over the state: odd numbers") \
     X(DIMS, i2h_pad, zeros, "", "cells added to the input on both sides") \
-    X(DIMS, i2h_dilate, ones, "", "distance between the cells of the window over the input") \
-    X(DIMS, h2h_dilate, ones, "", "distance between the cells of the window over the state") \
+    X(DIMS, i2h_dilate, ones, "", "dilation of the window over the input") \
+    X(DIMS, h2h_dilate, ones, "", "dilation of the window over the state") \
     X(PTR, i2h_weight_initializer, "None", "mx_initializer", "of the weight of inputs; None: the network's") \
     X(PTR, h2h_weight_initializer, "None", "mx_initializer", "of the weight of states; None: the network's") \
-    X(PTR, i2h_bias_initializer, "zeros", "mx_initializer", "start of the bias of inputs") \
-    X(PTR, h2h_bias_initializer, "zeros", "mx_initializer", "start of the bias of states") \
+    X(PTR, i2h_bias_initializer, "zeros", "mx_initializer", "initial value of the bias of inputs") \
+    X(PTR, h2h_bias_initializer, "zeros", "mx_initializer", "initial value of the bias of states") \
     X(STR, conv_layout, order, "", "order of the axes") \
     X(STR, activation, "tanh", "", "relu, sigmoid, tanh ...; None: no activation")
 #define OPTIONS_1D(X) OPTIONS(X, "(0,)", "(1,)", "NCW")

@@ -1,11 +1,11 @@
-/* Deformable convolutions: a plain convolution computes the offsets (and the mask) by which the window of the second one
- * is moved, cell by cell.
+/* Deformable convolutions: an ordinary convolution computes the offsets (and the mask) that move the window of a second
+ * one, cell by cell.
  *
  *     offsets = conv(x; offset_weight, offset_bias)                (N, 2 G K, H', W'), modulated (N, 3 G K, H', W')
  *     y       = deformable_conv(x, offsets; deformable_conv_weight, deformable_conv_bias)
  *
  * G is the number of deformable groups, K the number of cells of the window.  Offsets begin at zero, so that the layer
- * begins as a plain convolution.
+ * begins as an ordinary convolution.
  *
  * SPDX-License-Identifier: Apache-2.0 */
 #include <string.h>
@@ -23,12 +23,12 @@
     X(INT, num_deformable_group, "1", "1..2147483647", "groups of channels with offsets of their own") \
     X(STR, layout, "NCHW", "", "order of the axes: NCHW") \
     X(BOOL, use_bias, "True", "", "learn a bias") \
-    X(INT, in_channels, "0", "0..", "number of input channels; 0: known at the first forward") \
+    X(INT, in_channels, "0", "0..", "number of input channels; 0: inferred at the first forward") \
     X(STR, activation, "None", "", "relu, sigmoid, tanh ...; None: no activation") \
     X(PTR, weight_initializer, "None", "mx_initializer", "of the weight; None: the network's") \
-    X(PTR, bias_initializer, "zeros", "mx_initializer", "start of the bias") \
-    X(PTR, offset_weight_initializer, "zeros", "mx_initializer", "start of the offsets' weight") \
-    X(PTR, offset_bias_initializer, "zeros", "mx_initializer", "start of the offsets' bias") \
+    X(PTR, bias_initializer, "zeros", "mx_initializer", "initial value of the bias") \
+    X(PTR, offset_weight_initializer, "zeros", "mx_initializer", "initial value of the offsets' weight") \
+    X(PTR, offset_bias_initializer, "zeros", "mx_initializer", "initial value of the offsets' bias") \
     X(BOOL, offset_use_bias, "True", "", "learn a bias of the offsets")
 MX_ATTRS(deformable_layer, OPTIONS)
 

@@ -1,4 +1,4 @@
-/* Convolution layers: Conv1D, Conv2D, Conv3D and their transposes, one row each.
+/* Convolution layers: Conv1D, Conv2D, Conv3D and their transposes.
  *
  * SPDX-License-Identifier: Apache-2.0 */
 #include <string.h>
@@ -7,7 +7,7 @@
 #include "gluon/block/layers.h"
 #include "gluon/op.gen.h"
 
-/* The options differ between the rows only in their default values. */
+/* The options of the classes differ only in their default values. */
 #define CONV_OPTIONS(X, ones, zeros, order, OUTPUT_PADDING) \
     X(INT, channels, REQUIRED, "1..", "number of output channels") \
     X(DIMS, kernel_size, REQUIRED, "", "size of the window") \
@@ -20,8 +20,8 @@
     X(STR, activation, "None", "", "applied to the result; None: none") \
     X(BOOL, use_bias, "True", "", "add a bias") \
     X(PTR, weight_initializer, "None", "mx_initializer", "None: the network's") \
-    X(PTR, bias_initializer, "zeros", "mx_initializer", "start of the bias") \
-    X(INT, in_channels, "0", "0..", "number of input channels; 0: known at the first forward")
+    X(PTR, bias_initializer, "zeros", "mx_initializer", "initial value of the bias") \
+    X(INT, in_channels, "0", "0..", "number of input channels; 0: inferred at the first forward")
 #define NO_OUTPUT_PADDING(X, zeros)
 #define OUTPUT_PADDING(X, zeros) X(DIMS, output_padding, zeros, "", "added to the output size")
 
@@ -38,7 +38,7 @@ MX_ATTRS(conv1d_transpose, CONV1D_TRANSPOSE_OPTIONS)
 MX_ATTRS(conv2d_transpose, CONV2D_TRANSPOSE_OPTIONS)
 MX_ATTRS(conv3d_transpose, CONV3D_TRANSPOSE_OPTIONS)
 
-/* All rows in one struct: the transposes have output_padding as well. */
+/* One struct for all classes: the transposes have output_padding as well. */
 typedef mx_conv2d_transpose_attrs conv_options;
 
 static const mx_layer convolution, transposed;

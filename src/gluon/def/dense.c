@@ -11,8 +11,8 @@
     X(BOOL, flatten, "True", "", "take all axes but the first as features; else only the last") \
     X(DTYPE, dtype, "float32", "", "element type of the parameters") \
     X(PTR, weight_initializer, "None", "mx_initializer", "None: the network's") \
-    X(PTR, bias_initializer, "zeros", "mx_initializer", "start of the bias") \
-    X(INT, in_units, "0", "0..", "number of inputs; 0: known at the first forward")
+    X(PTR, bias_initializer, "zeros", "mx_initializer", "initial value of the bias") \
+    X(INT, in_units, "0", "0..", "number of inputs; 0: inferred at the first forward")
 MX_ATTRS(dense_layer, DENSE_OPTIONS)
 
 static mx_code build_dense(mx_block *self)
@@ -93,7 +93,7 @@ static const mx_layer embedding_methods = {
 mx_class mx_classes_dense[] = {
     {.kind = MX_LAYER, .name = "Dense", .node = "fwd", .doc = "a fully connected layer: activation(x W' + b)", .schema = &dense_layer_schema, .positional = 1,
      .methods = &dense_methods},
-    {.kind = MX_LAYER, .name = "Embedding", .node = "fwd", .doc = "turns integers into rows of a learned table", .schema = &embedding_layer_schema,
+    {.kind = MX_LAYER, .name = "Embedding", .node = "fwd", .doc = "maps integers to rows of a learned table", .schema = &embedding_layer_schema,
      .positional = 2, .methods = &embedding_methods},
     {0},
 };

@@ -1,6 +1,6 @@
-/* The initializers: start values of parameters.
+/* The initializers: initial values of parameters.
  *
- * Each is a function of the parameter's shape, applied whatever the parameter is called.
+ * Each depends on the parameter's shape, not on its name.
  *
  * SPDX-License-Identifier: Apache-2.0 */
 #include <math.h>
@@ -24,7 +24,7 @@ static mx_code fill_one(const void *options, const char *name, mx_array *array)
 }
 
 /* ---- Constant ---------------------------------------------------------------------------------------------------- */
-#define CONSTANT_OPTIONS(X) X(FLOAT, value, REQUIRED, "", "what every element becomes")
+#define CONSTANT_OPTIONS(X) X(FLOAT, value, REQUIRED, "", "value of every element")
 MX_ATTRS(constant, CONSTANT_OPTIONS)
 
 static mx_code fill_constant(const void *options, const char *name, mx_array *array)
@@ -34,7 +34,7 @@ static mx_code fill_constant(const void *options, const char *name, mx_array *ar
 }
 
 /* ---- Uniform and Normal ------------------------------------------------------------------------------------------ */
-#define UNIFORM_OPTIONS(X) X(FLOAT, scale, "0.07", "", "values lie in [-scale, scale]")
+#define UNIFORM_OPTIONS(X) X(FLOAT, scale, "0.07", "", "values are in [-scale, scale]")
 MX_ATTRS(uniform, UNIFORM_OPTIONS)
 
 static mx_code fill_uniform(const void *options, const char *name, mx_array *array)
@@ -61,7 +61,7 @@ static mx_code fill_normal(const void *options, const char *name, mx_array *arra
 MX_ATTRS(xavier, XAVIER_OPTIONS)
 #define MSRA_OPTIONS(X) \
     X(STR, factor_type, "avg", "", "avg, in or out") \
-    X(FLOAT, slope, "0.25", "", "initial slope of the PReLU behind")
+    X(FLOAT, slope, "0.25", "", "initial slope of the PReLU that follows")
 MX_ATTRS(msra, MSRA_OPTIONS)
 
 #define DISTRIBUTIONS "uniform|gaussian"
@@ -126,7 +126,7 @@ static mx_code fill_msra(const void *options, const char *name, mx_array *array)
 /* ---- Orthogonal -------------------------------------------------------------------------------------------------- */
 #define ORTHOGONAL_OPTIONS(X) \
     X(FLOAT, scale, "1.414", "", "length of the vectors") \
-    X(STR, rand_type, "uniform", "", "what the system is made from: uniform or normal numbers")
+    X(STR, rand_type, "uniform", "", "distribution of the random numbers: uniform or normal")
 MX_ATTRS(orthogonal, ORTHOGONAL_OPTIONS)
 
 static mx_code check_orthogonal(const void *options)
@@ -136,7 +136,7 @@ static mx_code check_orthogonal(const void *options)
                             "uniform|normal", &choice);
 }
 
-/* The weight is seen as a matrix (shape[0], the rest); its rows (or columns) become orthogonal. */
+/* The weight is treated as a matrix (shape[0], the rest); its rows (or columns) become orthogonal. */
 static mx_code fill_orthogonal(const void *options, const char *name, mx_array *array)
 {
     const mx_orthogonal_attrs *o = options;

@@ -1,4 +1,4 @@
-/* FusedRNN: start values of the one long vector that holds all weights of a recurrent layer.
+/* FusedRNN: initial values of the one vector that holds all weights of a recurrent layer.
  *
  *     layer 0: [ i2h (gates * H, input) | h2h (gates * H, H) ] per direction, layer 1: ..., then all biases:
  *     layer 0: [ i2h (gates * H) | h2h (gates * H) ] per direction, layer 1: ...
@@ -41,7 +41,7 @@ typedef struct sizes {
     int64_t hidden, input, layers, gates, directions;
 } sizes;
 
-/* The input size follows from the length of the vector; 0: it does not fit. */
+/* The input size, computed from the length of the vector; 0: no size matches. */
 static sizes sizes_of(const mx_fused_rnn_attrs *o, int mode, int64_t length)
 {
     sizes s = {o->num_hidden, 0, o->num_layers, gates_of[mode], o->bidirectional ? 2 : 1};

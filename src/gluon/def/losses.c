@@ -10,7 +10,7 @@
 
 #define L2_OPTIONS(X) MX_LOSS_OPTIONS(X, "1.0")
 #define L1_OPTIONS(X) MX_LOSS_OPTIONS(X, "None")
-#define HUBER_OPTIONS(X) X(FLOAT, rho, "1.0", "", "where the square turns into a line") MX_LOSS_OPTIONS(X, "None")
+#define HUBER_OPTIONS(X) X(FLOAT, rho, "1.0", "", "threshold between the quadratic and the linear part") MX_LOSS_OPTIONS(X, "None")
 #define MARGIN_OPTIONS(X) X(FLOAT, margin, "1.0", "", "wanted distance") MX_LOSS_OPTIONS(X, "None")
 #define LOGISTIC_OPTIONS(X) MX_LOSS_OPTIONS(X, "None") X(STR, label_format, "signed", "", "signed: labels are -1 or 1; binary: 0 or 1")
 #define POISSON_OPTIONS(X) \
@@ -168,7 +168,7 @@ static mx_array *forward_kl(mx_block *self, mx_arrays in)
     return mx_sum(mx_loss_weigh(loss, o->weight, SAMPLE_WEIGHT(2)), .axis = MX_DIMS(o->batch_axis), .exclude = true);
 }
 
-/* ---- rows -------------------------------------------------------------------------------------------------------------- */
+/* ---- the classes ------------------------------------------------------------------------------------------------------- */
 
 #define METHODS(name, build_fn) static const mx_layer name##_methods = {.build = build_fn, .forward = forward_##name, .print = mx_loss_print, .min_inputs = 2, .max_inputs = 3};
 METHODS(l2, NULL)
@@ -188,7 +188,7 @@ mx_class mx_classes_losses[] = {
     ROW("L2Loss", NULL, "half the squared difference", l2_loss, l2, "l2_loss"),
     ROW("L1Loss", NULL, "the absolute difference", l1_loss, l1, "l1_loss"),
     ROW("HuberLoss", NULL, "squared near 0, linear beyond rho", huber_loss, huber, NULL),
-    ROW("HingeLoss", NULL, "how much prediction times label lacks to the margin", margin_loss, hinge, NULL),
+    ROW("HingeLoss", NULL, "how far prediction times label falls below the margin", margin_loss, hinge, NULL),
     ROW("SquaredHingeLoss", NULL, "the square of the hinge loss", margin_loss, squared_hinge, NULL),
     ROW("LogisticLoss", NULL, "binary cross-entropy of logits", logistic_loss, logistic, NULL),
     ROW("PoissonNLLLoss", NULL, "negative log-likelihood of Poisson counts", poisson_loss, poisson, "poisson_nll_loss"),

@@ -42,8 +42,8 @@ static mx_code update_accuracy(const mx_metric *self, mx_tally *tally, mx_array 
 
 /* ---- TopKAccuracy ------------------------------------------------------------------------------------------------ */
 #define TOP_K_OPTIONS(X) \
-    X(INT, top_k, "1", "2..", "how many classes may be named; 2 or more") \
-    X(STR, name, "top_k_accuracy", "", "as shown, with _k behind it")
+    X(INT, top_k, "1", "2..", "a label among the k largest counts as correct; 2 or more") \
+    X(STR, name, "top_k_accuracy", "", "displayed name; _k is appended")
 MX_ATTRS(top_k, TOP_K_OPTIONS)
 
 static mx_code start_top_k(mx_metric *self)
@@ -54,7 +54,7 @@ static mx_code start_top_k(mx_metric *self)
     return (self->name = mx_strdup(name)) ? MX_OK : mx_error_code();
 }
 
-/* How many classes come before class `label` in order of their numbers, equal ones in order of classes. */
+/* The rank of class `label` among the scores; ties are ordered by class. */
 static int64_t place_of(const double *row, int64_t classes, int64_t label)
 {
     int64_t place = 0;

@@ -1,4 +1,4 @@
-/* Metrics made from tables of predicted against true classes: F1, MCC, PCC.
+/* Metrics computed from confusion matrices: F1, MCC, PCC.
  *
  * SPDX-License-Identifier: Apache-2.0 */
 #include <math.h>
@@ -57,8 +57,8 @@ static mx_code update_binary(const mx_metric *self, mx_tally *tally, mx_array *l
     for (int64_t i = 0; !code && i < classes.wanted.n; i++) {
         const double wanted = trunc(classes.wanted.v[i]);
         if (wanted != 0 && wanted != 1)
-            code = mx_fail(MX_ERR_ARGUMENT, "%s: label %lld is %g, wanted 0 or 1: it judges two classes", self->name,
-                           (long long)i, wanted);
+            code = mx_fail(MX_ERR_ARGUMENT, "%s: label %lld is %g, wanted 0 or 1: the metric is for two classes",
+                           self->name, (long long)i, wanted);
         else
             tally->state[classes.found.v[i] == 1 ? wanted == 1 ? TP : FP : wanted == 1 ? FN : TN]++;
     }
@@ -76,7 +76,7 @@ static double f1_of(const mx_tally *t)
     return ratio(2 * precision * recall, precision + recall);
 }
 
-/* Matthews' correlation; empty rows and columns of the table do not enter the denominator. */
+/* Matthews' correlation; empty rows and columns of the confusion matrix are left out of the denominator. */
 static double mcc_of(const mx_tally *t)
 {
     const double tp = t->state[TP], fp = t->state[FP], fn = t->state[FN], tn = t->state[TN];

@@ -8,11 +8,11 @@
     X(BOOL, center, "True", "", "learn beta") \
     X(BOOL, scale, "True", "", "learn gamma") \
     X(BOOL, use_global_stats, "False", "", "use the running statistics in training too") \
-    X(PTR, beta_initializer, "zeros", "mx_initializer", "start of beta") \
-    X(PTR, gamma_initializer, "ones", "mx_initializer", "start of gamma") \
-    X(PTR, running_mean_initializer, "zeros", "mx_initializer", "start of the running mean") \
-    X(PTR, running_variance_initializer, "ones", "mx_initializer", "start of the running variance")
-#define CHANNELS_OPTION(X) X(INT, in_channels, "0", "0..", "number of channels; 0: known at the first forward")
+    X(PTR, beta_initializer, "zeros", "mx_initializer", "initial value of beta") \
+    X(PTR, gamma_initializer, "ones", "mx_initializer", "initial value of gamma") \
+    X(PTR, running_mean_initializer, "zeros", "mx_initializer", "initial value of the running mean") \
+    X(PTR, running_variance_initializer, "ones", "mx_initializer", "initial value of the running variance")
+#define CHANNELS_OPTION(X) X(INT, in_channels, "0", "0..", "number of channels; 0: inferred at the first forward")
 
 #define BATCH_NORM_OPTIONS(X) X(INT, axis, "1", "", "axis of the channels") NORM_OPTIONS(X) CHANNELS_OPTION(X)
 MX_ATTRS(batch_norm_layer, BATCH_NORM_OPTIONS)
@@ -109,7 +109,7 @@ static void print_sync(mx_block *self, mx_text *text)
     mx_text_add(text, ")");
 }
 
-/* ---- the rows ---------------------------------------------------------------------------------------------------- */
+/* ---- the classes ------------------------------------------------------------------------------------------------- */
 
 static const mx_layer batch_norm = {.build = build_batch_norm,
                                     .forward = forward_batch_norm,

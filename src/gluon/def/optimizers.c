@@ -7,16 +7,16 @@
 
 #include "gluon/train/update.h"
 
-/* What nearly all updates hand to their operator. */
+/* The arguments that nearly all updates pass to their operator. */
 #define COMMON .lr = u->lr, .wd = u->wd, .rescale_grad = self->rescale_grad, .clip_gradient = self->clip_gradient
 
 /* ---- SGD, NAG ---------------------------------------------------------------------------------------------------- */
 #define SGD_OPTIONS(X) \
-    X(FLOAT, momentum, "0.0", "", "how much of the last step is kept") \
+    X(FLOAT, momentum, "0.0", "", "fraction of the last step that is added") \
     X(BOOL, lazy_update, "True", "", "with a row_sparse gradient only its rows are updated") \
     MX_OPTIMIZER_RATE(X, "None") MX_OPTIMIZER_REST(X, "4")
 MX_ATTRS(sgd_optimizer, SGD_OPTIONS)
-#define NAG_OPTIONS(X) X(FLOAT, momentum, "0.0", "", "how much of the last step is kept") MX_OPTIMIZER_COMMON(X)
+#define NAG_OPTIONS(X) X(FLOAT, momentum, "0.0", "", "fraction of the last step that is added") MX_OPTIMIZER_COMMON(X)
 MX_ATTRS(nag_optimizer, NAG_OPTIONS)
 
 /* Only a momentum needs memory. */
@@ -59,8 +59,8 @@ static mx_code update_nag(mx_optimizer *self, mx_update *u)
 /* ---- Signum ------------------------------------------------------------------------------------------------------ */
 #define SIGNUM_OPTIONS(X) \
     MX_OPTIMIZER_RATE(X, "0.01") \
-    X(FLOAT, momentum, "0.9", "", "how much of the last direction is kept") \
-    X(FLOAT, wd_lh, "0.0", "", "weight decay outside of the momentum") MX_OPTIMIZER_REST(X, "0")
+    X(FLOAT, momentum, "0.9", "", "fraction of the last direction that is added") \
+    X(FLOAT, wd_lh, "0.0", "", "weight decay outside the momentum") MX_OPTIMIZER_REST(X, "0")
 MX_ATTRS(signum_optimizer, SIGNUM_OPTIONS)
 
 static mx_code make_signum(mx_optimizer *self, mx_array *weight, mx_array **state)
@@ -81,7 +81,7 @@ static mx_code update_signum(mx_optimizer *self, mx_update *u)
 
 /* ---- DCASGD ------------------------------------------------------------------------------------------------------ */
 #define DCASGD_OPTIONS(X) \
-    X(FLOAT, momentum, "0.0", "", "how much of the last step is kept") \
+    X(FLOAT, momentum, "0.0", "", "fraction of the last step that is added") \
     X(FLOAT, lamda, "0.04", "", "strength of the delay compensation") MX_OPTIMIZER_COMMON(X)
 MX_ATTRS(dcasgd_optimizer, DCASGD_OPTIONS)
 
@@ -130,7 +130,7 @@ static mx_code update_test(mx_optimizer *self, mx_update *u)
 
 mx_class mx_classes_optimizers[] = {
     {.kind = MX_OPTIMIZER, .name = "SGD", .aliases = "ccsgd",
-     .doc = "stochastic gradient descent, with momentum if wanted",
+     .doc = "stochastic gradient descent with optional momentum",
      .schema = &sgd_optimizer_schema, .by_name = MX_OPTIMIZER_PLAIN, .methods = METHODS(.make_states = make_sgd, .update = update_sgd, .fused = true, .master_last = true, .lazy = true)},
     {.kind = MX_OPTIMIZER, .name = "NAG", .doc = "Nesterov's accelerated gradient", .schema = &nag_optimizer_schema, .by_name = MX_OPTIMIZER_PLAIN,
      .methods = METHODS(.make_states = make_nag, .update = update_nag, .fused = true, .master_last = true)},

@@ -1,4 +1,4 @@
-/* Optimizers that measure each weight's gradient: Adam and its relatives.
+/* Optimizers that adapt to each weight's gradient: Adam and its relatives.
  *
  * The formulas are those of the fused update operators (op/formula/optimizer.h); here are options, states and the factors
  * that depend on the number of the update.
@@ -11,7 +11,7 @@
 #define COMMON .lr = u->lr, .wd = u->wd, .rescale_grad = self->rescale_grad, .clip_gradient = self->clip_gradient
 #define BETAS .beta1 = o->beta1, .beta2 = o->beta2
 
-/* 1 - beta^t: what a running average that began at zero has collected after t steps. */
+/* 1 - beta^t: the bias correction of a running average that starts at zero, after t steps. */
 static double collected(double beta, int64_t t) { return 1 - pow(beta, (double)t); }
 
 /* ---- Adam -------------------------------------------------------------------------------------------------------- */
@@ -19,7 +19,7 @@ static double collected(double beta, int64_t t) { return 1 - pow(beta, (double)t
     MX_OPTIMIZER_RATE(X, "0.001") \
     X(FLOAT, beta1, "0.9", "", "decay of the mean") \
     X(FLOAT, beta2, "0.999", "", "decay of the mean square") \
-    X(FLOAT, epsilon, "1e-08", "", "added where a division by zero threatens") \
+    X(FLOAT, epsilon, "1e-08", "", "added to denominators, to avoid a division by zero") \
     X(BOOL, lazy_update, "True", "", "with a row_sparse gradient only its rows are updated") MX_OPTIMIZER_REST(X, "0")
 MX_ATTRS(adam_optimizer, ADAM_OPTIONS)
 
@@ -36,7 +36,7 @@ static mx_code update_adam(mx_optimizer *self, mx_update *u)
 #define ADAMAX_OPTIONS(X) \
     MX_OPTIMIZER_RATE(X, "0.002") \
     X(FLOAT, beta1, "0.9", "", "decay of the mean") \
-    X(FLOAT, beta2, "0.999", "", "decay of the largest size") MX_OPTIMIZER_REST(X, "0")
+    X(FLOAT, beta2, "0.999", "", "decay of the largest magnitude") MX_OPTIMIZER_REST(X, "0")
 MX_ATTRS(adamax_optimizer, ADAMAX_OPTIONS)
 
 static mx_code update_adamax(mx_optimizer *self, mx_update *u)
@@ -51,7 +51,7 @@ static mx_code update_adamax(mx_optimizer *self, mx_update *u)
     MX_OPTIMIZER_RATE(X, "0.001") \
     X(FLOAT, beta1, "0.9", "", "decay of the mean") \
     X(FLOAT, beta2, "0.999", "", "decay of the mean square") \
-    X(FLOAT, epsilon, "1e-08", "", "added where a division by zero threatens") \
+    X(FLOAT, epsilon, "1e-08", "", "added to denominators, to avoid a division by zero") \
     X(FLOAT, schedule_decay, "0.004", "", "how fast the momentum reaches beta1") MX_OPTIMIZER_REST(X, "0")
 MX_ATTRS(nadam_optimizer, NADAM_OPTIONS)
 
@@ -83,7 +83,7 @@ static mx_code update_nadam(mx_optimizer *self, mx_update *u)
 #define FTML_OPTIONS(X) \
     X(FLOAT, beta1, "0.6", "0..1", "decay of the mean") \
     X(FLOAT, beta2, "0.999", "0..1", "decay of the mean square") \
-    X(FLOAT, epsilon, "1e-08", "", "added where a division by zero threatens") MX_OPTIMIZER_COMMON(X)
+    X(FLOAT, epsilon, "1e-08", "", "added to denominators, to avoid a division by zero") MX_OPTIMIZER_COMMON(X)
 MX_ATTRS(ftml_optimizer, FTML_OPTIONS)
 
 static mx_code update_ftml(mx_optimizer *self, mx_update *u)
@@ -110,11 +110,11 @@ static mx_code update_ftrl(mx_optimizer *self, mx_update *u)
 
 /* ---- AdaGrad, AdaDelta ------------------------------------------------------------------------------------------- */
 #define ADAGRAD_OPTIONS(X) \
-    X(FLOAT, eps, "1e-07", "", "added where a division by zero threatens") MX_OPTIMIZER_COMMON(X)
+    X(FLOAT, eps, "1e-07", "", "added to denominators, to avoid a division by zero") MX_OPTIMIZER_COMMON(X)
 MX_ATTRS(adagrad_optimizer, ADAGRAD_OPTIONS)
 #define ADADELTA_OPTIONS(X) \
     X(FLOAT, rho, "0.9", "", "decay of both averages") \
-    X(FLOAT, epsilon, "1e-05", "", "added where a division by zero threatens") MX_OPTIMIZER_COMMON(X)
+    X(FLOAT, epsilon, "1e-05", "", "added to denominators, to avoid a division by zero") MX_OPTIMIZER_COMMON(X)
 MX_ATTRS(adadelta_optimizer, ADADELTA_OPTIONS)
 
 static mx_code update_adagrad(mx_optimizer *self, mx_update *u)
@@ -135,7 +135,7 @@ static mx_code update_adadelta(mx_optimizer *self, mx_update *u)
 
 /* ---- GroupAdaGrad ------------------------------------------------------------------------------------------------ */
 #define GROUP_OPTIONS(X) \
-    X(FLOAT, eps, "1e-05", "", "added where a division by zero threatens") MX_OPTIMIZER_COMMON(X)
+    X(FLOAT, eps, "1e-05", "", "added to denominators, to avoid a division by zero") MX_OPTIMIZER_COMMON(X)
 MX_ATTRS(group_adagrad_optimizer, GROUP_OPTIONS)
 
 static mx_code start_group(mx_optimizer *self)
@@ -174,9 +174,9 @@ static mx_code update_group(mx_optimizer *self, mx_update *u)
     MX_OPTIMIZER_RATE(X, "0.001") \
     X(FLOAT, gamma1, "0.9", "", "decay of the mean square") \
     X(FLOAT, gamma2, "0.9", "", "decay of the step, if centered") \
-    X(FLOAT, epsilon, "1e-08", "", "added where a division by zero threatens") \
+    X(FLOAT, epsilon, "1e-08", "", "added to denominators, to avoid a division by zero") \
     X(BOOL, centered, "False", "", "divide by the deviation instead of the root mean square") \
-    X(FLOAT, clip_weights, "None", "", "weights are cut to [-c, c]; None: not at all") MX_OPTIMIZER_REST(X, "0")
+    X(FLOAT, clip_weights, "None", "", "weights are clipped to [-c, c]; None: not at all") MX_OPTIMIZER_REST(X, "0")
 MX_ATTRS(rmsprop_optimizer, RMSPROP_OPTIONS)
 
 static mx_code make_rmsprop(mx_optimizer *self, mx_array *weight, mx_array **state)

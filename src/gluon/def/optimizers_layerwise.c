@@ -1,4 +1,4 @@
-/* Optimizers that scale the step of each parameter as a whole: LAMB, LARS, LBSGD.
+/* Optimizers that scale the step of each parameter by its norm: LAMB, LARS, LBSGD.
  *
  * SPDX-License-Identifier: Apache-2.0 */
 #include <math.h>
@@ -15,9 +15,9 @@ static mx_array *norm(mx_array *x) { return MX_PUT1(NULL, "norm", x); }
     MX_OPTIMIZER_RATE(X, "0.001") \
     X(FLOAT, beta1, "0.9", "", "decay of the mean") \
     X(FLOAT, beta2, "0.999", "", "decay of the mean square") \
-    X(FLOAT, epsilon, "1e-06", "", "added where a division by zero threatens") \
-    X(FLOAT, lower_bound, "None", "", "the norm of the weight counts as at least that") \
-    X(FLOAT, upper_bound, "None", "", "and as at most that") \
+    X(FLOAT, epsilon, "1e-06", "", "added to denominators, to avoid a division by zero") \
+    X(FLOAT, lower_bound, "None", "", "lower bound of the weight's norm") \
+    X(FLOAT, upper_bound, "None", "", "upper bound of the weight's norm") \
     X(BOOL, bias_correction, "True", "", "correct the averages for their start at zero") MX_OPTIMIZER_REST(X, "0")
 MX_ATTRS(lamb_optimizer, LAMB_OPTIONS)
 
@@ -40,10 +40,10 @@ static mx_code update_lamb(mx_optimizer *self, mx_update *u)
 
 /* ---- LARS -------------------------------------------------------------------------------------------------------- */
 #define LARS_OPTIONS(X) \
-    X(FLOAT, momentum, "0.0", "", "how much of the last step is kept") \
+    X(FLOAT, momentum, "0.0", "", "fraction of the last step that is added") \
     X(BOOL, lazy_update, "True", "", "accepted for compatibility") \
     X(FLOAT, eta, "0.001", "", "trust: length of a step over that of the weight") \
-    X(FLOAT, eps, "0", "", "added where a division by zero threatens") \
+    X(FLOAT, eps, "0", "", "added to denominators, to avoid a division by zero") \
     X(BOOL, momentum_correction, "True", "", "scale the momentum when the rate changes") \
     MX_OPTIMIZER_RATE(X, "None") MX_OPTIMIZER_REST(X, "4")
 MX_ATTRS(lars_optimizer, LARS_OPTIONS)
@@ -59,8 +59,8 @@ static bool ends_with(const char *name, const char *end)
     return a >= b && !strcmp(name + a - b, end);
 }
 
-/* eta |w| / (|g| + wd |w| + eps); 1 where a norm is zero, and for weights that the optimizer itself knows as biases or
- * scales of normalisations (mx_optimizer_set_name; a trainer gives no names) */
+/* eta |w| / (|g| + wd |w| + eps); 1 if a norm is zero, and for weights named as biases or scales of normalisations
+ * (mx_optimizer_set_name; a trainer sets no names) */
 static mx_code lars_factor(const mx_lars_optimizer_attrs *o, mx_optimizer *self, const mx_update *u, double *factor)
 {
     *factor = 1;
@@ -68,7 +68,7 @@ static mx_code lars_factor(const mx_lars_optimizer_attrs *o, mx_optimizer *self,
         return MX_OK;
     const double w_norm = mx_item(norm(u->weight)), g_norm = mx_item(norm(u->grad)) * self->rescale_grad;
     if (isnan(w_norm) || isnan(g_norm))
-        return mx_error_code(); /* NaN in the data is no error: the plain step shows it */
+        return mx_error_code(); /* NaN in the data is no error: the unscaled step shows it */
     if (w_norm > 0 && g_norm > 0)
         *factor = o->eta * w_norm / (g_norm + u->wd * w_norm + o->eps);
     return MX_OK;
@@ -95,7 +95,7 @@ static mx_code update_lars(mx_optimizer *self, mx_update *u)
 
 /* ---- LBSGD ------------------------------------------------------------------------------------------------------- */
 #define LBSGD_OPTIONS(X) \
-    X(FLOAT, momentum, "0.0", "", "how much of the last step is kept") \
+    X(FLOAT, momentum, "0.0", "", "fraction of the last step that is added") \
     X(STR, warmup_strategy, "linear", "", "how the rate grows: linear, power2, sqrt, or lars") \
     X(INT, warmup_epochs, "5", "0..", "epochs of the warmup") \
     X(INT, batch_scale, "1", "1..", "batches whose gradients make one step") \
@@ -112,7 +112,7 @@ static mx_code start_lbsgd(mx_optimizer *self)
                             "linear|power2|sqrt|lars", &choice);
 }
 
-/* The gathered gradient, and a momentum if there is one. */
+/* The accumulated gradient, and a momentum if there is one. */
 static mx_code make_lbsgd(mx_optimizer *self, mx_array *weight, mx_array **state)
 {
     return mx_optimizer_zeros(weight, 1 + (((const mx_lbsgd_optimizer_attrs *)self->options)->momentum != 0), state);
@@ -142,7 +142,7 @@ static double trust_factor(const mx_update *u, mx_array *gradient)
     return factor < 0.01 ? 0.01 : factor > 100 ? 100 : factor;
 }
 
-/* Gradients are gathered; every batch_scale-th update makes a step with their mean. */
+/* Gradients are accumulated; every batch_scale-th update makes a step with their mean. */
 static mx_code update_lbsgd(mx_optimizer *self, mx_update *u)
 {
     const mx_lbsgd_optimizer_attrs *o = self->options;
@@ -175,7 +175,7 @@ mx_class mx_classes_optimizers_layerwise[] = {
     {.kind = MX_OPTIMIZER, .name = "LARS",
      .doc = "SGD with steps in proportion to the weight's norm: for large batches",
      .schema = &lars_optimizer_schema, .by_name = MX_OPTIMIZER_PLAIN, .methods = METHODS(.make_states = make_lars, .update = update_lars, .master_last = true, .memory = "last_lr")},
-    {.kind = MX_OPTIMIZER, .name = "LBSGD", .doc = "SGD that gathers the gradients of several batches, with a warmup",
+    {.kind = MX_OPTIMIZER, .name = "LBSGD", .doc = "SGD that accumulates the gradients of several batches, with a warmup",
      .schema = &lbsgd_optimizer_schema, .by_name = MX_OPTIMIZER_PLAIN, .methods = METHODS(.make_states = make_lbsgd, .update = update_lbsgd,
      .start = start_lbsgd)},
     {0},

@@ -1,13 +1,13 @@
 /* Recurrent layers: RNN, LSTM, GRU.
  *
- * Inputs: x (T, N, C) or (N, T, C); then, if wanted, the states to begin with, each (layers * directions, N, H); with
- * use_sequence_length the length of every sequence (N) comes last.  Result: the output (T, N, directions * H) in the
- * layout of x; if states were given, the last states follow.
+ * Inputs: x (T, N, C) or (N, T, C); then, optionally, the initial states, each (layers * directions, N, H); with
+ * use_sequence_length the length of every sequence (N) is the last input.  Result: the output (T, N, directions * H) in
+ * the layout of x; if states were given, the final states follow.
  *
  *     mx_arrays out = mx_block_call_many(mx_lstm(650, .num_layers = 2), MX_ARRAYS(x, h, c));    out, h, c
  *
- * Parameters are kept one by one, {l|r}{layer}_{i2h|h2h}_{weight|bias}, and are joined for the RNN operator.  In files
- * they are called after the cells that the layer stands for: _unfused.0.i2h_weight, _unfused.0.r_cell.i2h_weight.
+ * Parameters are separate, {l|r}{layer}_{i2h|h2h}_{weight|bias}, and are concatenated for the RNN operator.  In files
+ * they are named after the equivalent cells: _unfused.0.i2h_weight, _unfused.0.r_cell.i2h_weight.
  *
  * SPDX-License-Identifier: Apache-2.0 */
 #include <math.h>
@@ -24,16 +24,16 @@
 #define INITIALIZERS(X) \
     X(PTR, i2h_weight_initializer, "None", "mx_initializer", "of the weights of inputs; None: the network's") \
     X(PTR, h2h_weight_initializer, "None", "mx_initializer", "of the weights of states; None: the network's") \
-    X(PTR, i2h_bias_initializer, "zeros", "mx_initializer", "start of the biases of inputs") \
-    X(PTR, h2h_bias_initializer, "zeros", "mx_initializer", "start of the biases of states")
+    X(PTR, i2h_bias_initializer, "zeros", "mx_initializer", "initial value of the biases of inputs") \
+    X(PTR, h2h_bias_initializer, "zeros", "mx_initializer", "initial value of the biases of states")
 #define SIZES(X) \
     X(INT, hidden_size, REQUIRED, "1..10000000", "size of the state") \
     X(INT, num_layers, "1", "1..10000", "number of layers")
 #define KINDS(X) \
     X(STR, layout, "TNC", "", "axes of inputs and outputs: TNC or NTC") \
-    X(FLOAT, dropout, "0", "0..1", "share of a layer's outputs that the next one does not see in training") \
-    X(BOOL, bidirectional, "False", "", "a second network reads every layer's input backwards")
-#define INPUT(X) X(INT, input_size, "0", "0..", "number of features; 0: known at the first forward")
+    X(FLOAT, dropout, "0", "0..1", "fraction of a layer's outputs that are dropped before the next layer in training") \
+    X(BOOL, bidirectional, "False", "", "every layer also reads its input backwards")
+#define INPUT(X) X(INT, input_size, "0", "0..", "number of features; 0: inferred at the first forward")
 #define REST(X) \
     X(DTYPE, dtype, "float32", "", "element type of the parameters") \
     X(BOOL, use_sequence_length, "False", "", "the last input is the length of every sequence")
@@ -48,15 +48,15 @@ MX_ATTRS(gru_layer, GRU_OPTIONS)
 #define LSTM_OPTIONS(X) \
     SIZES(X) \
     KINDS(X) INPUT(X) INITIALIZERS(X) \
-    X(INT, projection_size, "None", "1..10000000", "size to which the state is projected; None: it is not") \
+    X(INT, projection_size, "None", "1..10000000", "size to which the state is projected; None: no projection") \
     X(PTR, h2r_weight_initializer, "None", "mx_initializer", "of the projection; None: the network's") \
-    X(FLOAT, state_clip_min, "None", "", "least value of a cell; only together with the largest") \
-    X(FLOAT, state_clip_max, "None", "", "largest value of a cell") \
-    X(BOOL, state_clip_nan, "False", "", "NaN in a cell stays when cells are clipped") \
+    X(FLOAT, state_clip_min, "None", "", "least value of a cell; needs state_clip_max") \
+    X(FLOAT, state_clip_max, "None", "", "largest value of a cell; needs state_clip_min") \
+    X(BOOL, state_clip_nan, "False", "", "clipping keeps NaN") \
     REST(X)
 MX_ATTRS(lstm_layer, LSTM_OPTIONS)
 
-/* What the three have in common; kept as the block's `prepared`. */
+/* What the three have in common; stored as the block's `prepared`. */
 typedef struct recurrent {
     int mode; /* mx_rnn_mode */
     bool batch_first, bidirectional, lengths, clip_nan;
@@ -169,7 +169,7 @@ static void file_key(const mx_block *self, const char *attribute, mx_text *key)
 
 /* ---- forward ----------------------------------------------------------------------------------------------------- */
 
-/* While shapes are inferred: the first layer's weights learn the number of features from x. */
+/* While shapes are inferred: the first layer's weights get the number of features from x. */
 static mx_code learn_features(mx_block *self, mx_array *weight, const mx_array *x)
 {
     if (mx_is_symbolic(weight) || mx_is_symbolic(x) || x->ndim != 3 || weight->ndim != 2)
@@ -235,8 +235,8 @@ static mx_code read_inputs(const mx_block *self, const recurrent *r, mx_arrays i
         return mx_fail(MX_ERR_ARGUMENT, "%s (%s): got %lld states, wanted %lld", self->name, self->class_name,
                        (long long)n, (long long)state_count(r));
     if (r->lengths && g->lengths == MX_NONE)
-        return mx_fail(MX_ERR_ARGUMENT, "%s (%s): use_sequence_length is set, but no sequence_length came", self->name,
-                       self->class_name);
+        return mx_fail(MX_ERR_ARGUMENT, "%s (%s): use_sequence_length is set, but sequence_length is missing",
+                       self->name, self->class_name);
     for (int64_t i = 0; g->states && i < n; i++)
         g->state[i] = in.v[1 + i];
     return MX_OK;
@@ -291,7 +291,7 @@ static void print(mx_block *self, mx_text *text)
 static const mx_layer rnn = METHODS(build_rnn, 3), gru = METHODS(build_gru, 3), lstm = METHODS(build_lstm, 4);
 
 mx_class mx_classes_rnn[] = {
-    {.kind = MX_LAYER, .name = "RNN", .doc = "plain recurrent layers: h' = act(i2h x + h2h h)", .schema = &rnn_layer_schema, .positional = 1,
+    {.kind = MX_LAYER, .name = "RNN", .doc = "simple recurrent layers: h' = act(i2h x + h2h h)", .schema = &rnn_layer_schema, .positional = 1,
      .methods = &rnn, .group = "rnn", .c_name = "rnn"},
     {.kind = MX_LAYER, .name = "LSTM", .doc = "layers of long short-term memory", .schema = &lstm_layer_schema, .positional = 1,
      .methods = &lstm, .group = "rnn", .c_name = "lstm"},

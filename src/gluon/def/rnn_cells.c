@@ -2,9 +2,9 @@
  *
  *     mx_stepped step = mx_cell_step(mx_lstm_cell(650), x, states);
  *
- * Inputs: x (N, C), then the states of the step before: h (N, H), for LSTM also c (N, H); without them the states are
- * zeros.  Results: the output, which is h', then the new states.  What a step computes from the two products
- * i2h x and h2h h stands in gluon/rnn/gates.h.
+ * Inputs: x (N, C), then the states of the previous step: h (N, H), for LSTM also c (N, H); without them the states are
+ * zeros.  Results: the output, which is h', then the new states.  The gates, computed from the two products i2h x and
+ * h2h h, are in gluon/rnn/gates.h.
  *
  * SPDX-License-Identifier: Apache-2.0 */
 #include "gluon/block/layers.h"
@@ -16,9 +16,9 @@
     X(PTR, i2h_weight_initializer, "None", "mx_initializer", "of the weight of inputs; None: the network's") \
     X(PTR, h2h_weight_initializer, "None", "mx_initializer", "of the weight of states; None: the network's")
 #define REST(X) \
-    X(PTR, i2h_bias_initializer, "zeros", "mx_initializer", "start of the bias of inputs") \
-    X(PTR, h2h_bias_initializer, "zeros", "mx_initializer", "start of the bias of states") \
-    X(INT, input_size, "0", "0..", "number of features; 0: known at the first forward")
+    X(PTR, i2h_bias_initializer, "zeros", "mx_initializer", "initial value of the bias of inputs") \
+    X(PTR, h2h_bias_initializer, "zeros", "mx_initializer", "initial value of the bias of states") \
+    X(INT, input_size, "0", "0..", "number of features; 0: inferred at the first forward")
 #define ACTIVATION(X) X(STR, activation, "tanh", "", "relu, sigmoid, tanh, softrelu or softsign; None: no activation")
 #define RNN_CELL_OPTIONS(X) SIZE(X) ACTIVATION(X) WEIGHTS(X) REST(X)
 MX_ATTRS(rnn_cell, RNN_CELL_OPTIONS)
@@ -37,7 +37,7 @@ MX_ATTRS(gru_cell, GRU_CELL_OPTIONS)
     REST(X)
 MX_ATTRS(lstmp_cell, LSTMP_CELL_OPTIONS)
 
-/* What a step needs, the same for all; kept as the block's `prepared`. */
+/* What a step of any cell needs; stored as the block's `prepared`. */
 typedef struct dense_cell {
     int64_t gates, hidden, projection;                          /* projection 0: none */
     int i2h_weight, h2h_weight, h2r_weight, i2h_bias, h2h_bias; /* numbers of own parameters */
@@ -56,7 +56,7 @@ static int bias(mx_block *self, const char *name, int64_t rows, void *start)
     return mx_layer_parameter(self, name, shape, mx_initializer_or(start, "zeros"), MX_FLOAT32, MX_GRAD_WRITE, true);
 }
 
-/* start: of i2h_weight, h2h_weight, i2h_bias, h2h_bias, h2r_weight. */
+/* start: initializers of i2h_weight, h2h_weight, i2h_bias, h2h_bias, h2r_weight. */
 static mx_code build(mx_block *self, const dense_cell *sizes, int64_t inputs, void *const start[5])
 {
     MX_SCOPE;
@@ -199,7 +199,7 @@ static const mx_layer rnn = METHODS(build_rnn, rnn_steps, 2), lstm = METHODS(bui
                       gru = METHODS(build_gru, gru_steps, 2), lstmp = METHODS(build_lstmp, lstmp_steps, 3);
 
 mx_class mx_classes_rnn_cells[] = {
-    {.kind = MX_LAYER, .name = "RNNCell", .doc = "a step of a plain recurrent network: h' = act(i2h x + h2h h)", .schema = &rnn_cell_schema,
+    {.kind = MX_LAYER, .name = "RNNCell", .doc = "a step of a simple recurrent network: h' = act(i2h x + h2h h)", .schema = &rnn_cell_schema,
      .positional = 1, .methods = &rnn, .group = "cells", .c_name = "rnn_cell", .hint = "rnn"},
     {.kind = MX_LAYER, .name = "LSTMCell", .doc = "a step of long short-term memory", .schema = &lstm_cell_schema, .positional = 1,
      .methods = &lstm, .group = "cells", .c_name = "lstm_cell", .hint = "lstm"},

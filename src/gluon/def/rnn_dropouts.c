@@ -9,12 +9,12 @@
 
 #define VARIATIONAL_OPTIONS(X) \
     X(PTR, base_cell, REQUIRED, "mx_block", "the cell inside") \
-    X(FLOAT, drop_inputs, "0", "0..1", "share of the input's elements that are dropped in training") \
+    X(FLOAT, drop_inputs, "0", "0..1", "fraction of the input's elements that are dropped in training") \
     X(FLOAT, drop_states, "0", "0..1", "the same for the first state") \
     X(FLOAT, drop_outputs, "0", "0..1", "the same for the output")
 MX_ATTRS(variational_dropout_cell, VARIATIONAL_OPTIONS)
 #define DROPOUT_OPTIONS(X) \
-    X(FLOAT, rate, REQUIRED, "", "share of elements that are dropped in training") \
+    X(FLOAT, rate, REQUIRED, "", "fraction of elements that are dropped in training") \
     X(DIMS, axes, "()", "", "axes along which the same elements are dropped")
 MX_ATTRS(dropout_cell, DROPOUT_OPTIONS)
 
@@ -38,7 +38,7 @@ static mx_arrays step_dropout(mx_block *self, mx_arrays in)
     return mx_cell_join(x, (mx_arrays){in.v + 1, in.n - 1});
 }
 
-/* A sequence that is one array is dropped from at once. */
+/* A sequence that is one array needs a single dropout. */
 static mx_code unroll_dropout(mx_block *self, const mx_unroll *u, mx_unrolled *out)
 {
     mx_sequence_layout axes;
@@ -82,15 +82,16 @@ static mx_code build_variational(mx_block *self)
     const mx_variational_dropout_cell_attrs *o = mx_options(self);
     const mx_block *base = o->base_cell;
     if (o->drop_states != 0 && base && base->cell && mx_cell_only_unrolled(base))
-        return mx_fail(MX_ERR_ARGUMENT, "VariationalDropoutCell: a BidirectionalCell cannot be stepped; put the "
+        return mx_fail(MX_ERR_ARGUMENT, "VariationalDropoutCell: a BidirectionalCell cannot be stepped; apply the "
                                         "dropout of states inside it");
     if (o->drop_states != 0 && base && base->cell && mx_cell_is_stack(base))
-        return mx_fail(MX_ERR_ARGUMENT, "VariationalDropoutCell: drop_states is for one cell, not for a stack; put the "
-                                        "dropout around each cell");
+        return mx_fail(MX_ERR_ARGUMENT,
+                       "VariationalDropoutCell: drop_states is for one cell, not for a stack; apply the "
+                       "dropout to each cell");
     return mx_modifier_build(self);
 }
 
-/* x with the elements dropped that the first step drew. */
+/* x with the dropout mask of the first step. */
 static mx_array *masked(mx_block *self, int slot, double p, mx_array *x)
 {
     if (p == 0 || !x)
@@ -120,7 +121,7 @@ static mx_arrays step_variational(mx_block *self, mx_arrays in)
     return mx_cell_join(masked(self, OUTPUT_MASK, o->drop_outputs, out.v[0]), (mx_arrays){out.v + 1, out.n - 1});
 }
 
-/* Where no state is dropped the cell inside is unrolled as a whole. */
+/* If no state is dropped, the cell inside unrolls itself. */
 static mx_code unroll_variational(mx_block *self, const mx_unroll *u, mx_unrolled *out)
 {
     const mx_variational_dropout_cell_attrs *o = mx_options(self);
@@ -163,7 +164,7 @@ static void print_variational(mx_block *self, mx_text *text)
     mx_text_add(text, ")");
 }
 
-/* ---- rows -------------------------------------------------------------------------------------------------------- */
+/* ---- the classes ------------------------------------------------------------------------------------------------- */
 
 static const mx_cell_methods dropout_steps = {.step = step_dropout, .state_info = no_state, .unroll = unroll_dropout},
                              variational_steps = {.step = step_variational, .state_info = mx_modifier_infos,

@@ -1,8 +1,8 @@
-/* Cells that change how another one works: ZoneoutCell, ResidualCell, and ModifierCell, the base of a user's own.
+/* Cells that modify another one: ZoneoutCell, ResidualCell, and ModifierCell, the base class for users.
  *
  *     mx_block *cell = mx_zoneout_cell(mx_lstm_cell(650), .zoneout_outputs = 0.1);
  *
- * What they share stands in gluon/rnn/modifier.c.
+ * What they share is in gluon/rnn/modifier.c.
  *
  * SPDX-License-Identifier: Apache-2.0 */
 #include "exec/list.h"
@@ -14,7 +14,7 @@
 MX_ATTRS(residual_cell, BASE)
 #define ZONEOUT_OPTIONS(X) \
     BASE(X) \
-    X(FLOAT, zoneout_outputs, "0", "0..1", "how likely an element of the output keeps its last value in training") \
+    X(FLOAT, zoneout_outputs, "0", "0..1", "probability that an element of the output keeps its last value in training") \
     X(FLOAT, zoneout_states, "0", "0..1", "the same for states")
 MX_ATTRS(zoneout_cell, ZONEOUT_OPTIONS)
 
@@ -23,7 +23,7 @@ static void print(mx_block *self, mx_text *text)
     mx_text_print(text, "%s(%s)", self->class_name, mx_block_text(mx_cell_inside(self)));
 }
 
-/* ---- ModifierCell, the base of a user's own ---------------------------------------------------------------------- */
+/* ---- ModifierCell, the base class for users ---------------------------------------------------------------------- */
 
 static mx_code plain_prefix(const void *options, mx_text *text)
 {
@@ -108,7 +108,7 @@ static mx_code build_zoneout(mx_block *self)
     return mx_modifier_build(self);
 }
 
-/* Which elements are new is drawn as by Dropout: always all of them outside training. */
+/* Dropout draws which elements are new: all of them outside training. */
 static mx_array *mix(double p, mx_array *new, mx_array *old)
 {
     return mx_where(mx_op_dropout(mx_ones_like(new), .p = p), new, old);
@@ -147,7 +147,7 @@ static void print_zoneout(mx_block *self, mx_text *text)
     mx_text_print(text, ", %s)", mx_block_text(mx_cell_inside(self)));
 }
 
-/* ---- rows -------------------------------------------------------------------------------------------------------- */
+/* ---- the classes ------------------------------------------------------------------------------------------------- */
 
 static const mx_cell_methods plain_steps = {.step = no_step, .state_info = mx_modifier_infos,
                                             .begin_state = mx_modifier_begin},
@@ -165,7 +165,7 @@ static const mx_layer modifier = {METHODS(plain_steps), .build = mx_modifier_bui
                                   .prefix = residual_prefix};
 
 mx_class mx_classes_rnn_modifiers[] = {
-    {.kind = MX_LAYER, .name = "ModifierCell", .doc = "the base of cells that change how another one works: a front end says what a step is",
+    {.kind = MX_LAYER, .name = "ModifierCell", .doc = "the base of cells that modify another one; subclasses define the step",
      .schema = &residual_cell_schema, .positional = 1, .methods = &modifier, .group = "cells", .c_name = "modifier_cell"},
     {.kind = MX_LAYER, .name = "ZoneoutCell", .doc = "in training outputs and states keep their last value with these probabilities",
      .schema = &zoneout_cell_schema, .positional = 1, .methods = &zoneout, .group = "cells", .c_name = "zoneout_cell"},

@@ -1,5 +1,5 @@
-/* Cells made of cells: SequentialRNNCell, HybridSequentialRNNCell, one on top of the other; BidirectionalCell, of which
- * one reads the sequence backwards.
+/* Cells composed of cells: SequentialRNNCell and HybridSequentialRNNCell, which are stacks; BidirectionalCell, two cells
+ * that read the sequence forwards and backwards.
  *
  *     mx_block *stack = mx_sequential_rnn_cell();
  *     mx_name_scope(stack) {
@@ -8,7 +8,7 @@
  *         mx_cell_add(stack, mx_lstm_cell(650));
  *     }
  *
- * Their states are those of their cells, one cell's after the other's.
+ * Their states are those of their cells, concatenated.
  *
  * SPDX-License-Identifier: Apache-2.0 */
 #include <stdio.h>
@@ -59,9 +59,9 @@ static mx_code append(mx_state_list *all, mx_arrays states)
     return MX_OK;
 }
 
-/* ---- one on top of the other ------------------------------------------------------------------------------------- */
+/* ---- stacks ------------------------------------------------------------------------------------------------------ */
 
-/* in: x, states; list[0] is kept for the output. */
+/* in: x, states; list[0] is reserved for the output. */
 static mx_code step_cells(mx_block *self, mx_arrays in, mx_state_list *list)
 {
     const mx_arrays states = {in.v + 1, in.n - 1};
@@ -138,7 +138,7 @@ static void print_stack(mx_block *self, mx_text *text)
 #define BIDIRECTIONAL_OPTIONS(X) \
     X(PTR, l_cell, REQUIRED, "mx_block", "cell that reads forwards") \
     X(PTR, r_cell, REQUIRED, "mx_block", "cell that reads backwards") \
-    X(STR, output_prefix, "bi_", "", "how names of joined outputs begin")
+    X(STR, output_prefix, "bi_", "", "prefix of the names of concatenated outputs")
 MX_ATTRS(bidirectional_cell, BIDIRECTIONAL_OPTIONS)
 
 static mx_code no_prefix(const void *options, mx_text *prefix) { return (void)options, mx_text_add(prefix, ""), MX_OK; }
@@ -189,7 +189,7 @@ static mx_code join_outputs(const mx_block *self, const mx_sequence *l, const mx
     return list ? MX_OK : mx_error_code();
 }
 
-/* Graphs of the classic interface mask the joined outputs once more; their values are zeros there already. */
+/* Graphs of the classic interface mask the concatenated outputs again; these values are zeros already. */
 static mx_code mask_again(const mx_unroll *u, const mx_sequence_layout *axes, mx_unrolled *out)
 {
     mx_sequence all = {out->output, out->steps};
@@ -248,7 +248,7 @@ static void print_both(mx_block *self, mx_text *text)
                   mx_block_text(cell_at(self, 1)));
 }
 
-/* ---- rows -------------------------------------------------------------------------------------------------------- */
+/* ---- the classes ------------------------------------------------------------------------------------------------- */
 
 #define MOST 1000 /* inputs of a step: x and all states */
 static const mx_cell_methods stack_steps = {.step = step, .state_info = all_infos, .begin_state = all_begin,
@@ -262,11 +262,11 @@ static const mx_layer sequential = {METHODS(stack_steps), .print = print_stack, 
                                        .prefix = no_prefix};
 
 mx_class mx_classes_rnn_stacks[] = {
-    {.kind = MX_LAYER, .name = "SequentialRNNCell", .doc = "cells on top of each other", .methods = &sequential, .group = "cells",
+    {.kind = MX_LAYER, .name = "SequentialRNNCell", .doc = "a stack of cells", .methods = &sequential, .group = "cells",
      .c_name = "sequential_rnn_cell"},
-    {.kind = MX_LAYER, .name = "HybridSequentialRNNCell", .doc = "hybrid cells on top of each other", .methods = &hybrid_sequential,
+    {.kind = MX_LAYER, .name = "HybridSequentialRNNCell", .doc = "a stack of hybrid cells", .methods = &hybrid_sequential,
      .group = "cells", .c_name = "hybrid_sequential_rnn_cell"},
-    {.kind = MX_LAYER, .name = "BidirectionalCell", .doc = "two cells, of which the second reads the sequence backwards; it can only be unrolled",
+    {.kind = MX_LAYER, .name = "BidirectionalCell", .doc = "two cells that read the sequence forwards and backwards; can only be unrolled",
      .schema = &bidirectional_cell_schema, .positional = 2, .methods = &bidirectional, .group = "cells", .c_name = "bidirectional_cell"},
     {0},
 };

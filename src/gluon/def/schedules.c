@@ -1,7 +1,7 @@
 /* The learning-rate schedules: the rate as a function of the number of updates.
  *
- * All begin with an optional warmup: for warmup_steps updates the rate rises in a line from warmup_begin_lr to the
- * base rate that the schedule was made with ("linear"), or stays at warmup_begin_lr ("constant").
+ * All begin with an optional warmup: for warmup_steps updates the rate rises linearly from warmup_begin_lr to the
+ * initial base rate of the schedule ("linear"), or stays at warmup_begin_lr ("constant").
  *
  * SPDX-License-Identifier: Apache-2.0 */
 #include <math.h>
@@ -17,7 +17,7 @@
     X(FLOAT, warmup_begin_lr, "0", "", "rate at the start of the warmup") \
     X(STR, warmup_mode, "linear", "", "linear or constant")
 
-/* The warmup's options stand at different places in each struct: copied out once. */
+/* The warmup's options, which are at different offsets in each struct. */
 typedef struct warmup {
     double base_lr;
     int64_t steps;
@@ -27,14 +27,14 @@ typedef struct warmup {
 
 #define FACTOR_OPTIONS(X) \
     X(INT, step, REQUIRED, "1..", "the rate changes after every `step` updates") \
-    X(FLOAT, factor, "1", "..1", "what the rate is multiplied by") \
+    X(FLOAT, factor, "1", "..1", "factor that the rate is multiplied by") \
     X(FLOAT, stop_factor_lr, "1e-08", "", "the rate never falls below it") WARMUP(X)
 MX_ATTRS(factor_scheduler, FACTOR_OPTIONS)
 
 #define MULTI_FACTOR_OPTIONS(X) \
-    X(DIMS, step, REQUIRED, "", "after how many updates the rate changes, rising") \
-    X(FLOAT, factor, "1", "..1", "what the rate is multiplied by") WARMUP(X) \
-    X(STR, more_steps, "None", "", "further numbers as a text, '170 180 190': for more of them than a tuple holds")
+    X(DIMS, step, REQUIRED, "", "numbers of updates after which the rate changes, ascending") \
+    X(FLOAT, factor, "1", "..1", "factor that the rate is multiplied by") WARMUP(X) \
+    X(STR, more_steps, "None", "", "more numbers as a string, '170 180 190', if a tuple is too short")
 MX_ATTRS(multi_factor_scheduler, MULTI_FACTOR_OPTIONS)
 
 #define POLY_OPTIONS(X) \
@@ -58,7 +58,7 @@ MX_ATTRS(cosine_scheduler, COSINE_OPTIONS)
 
 /* ---- warmup ------------------------------------------------------------------------------------------------------ */
 
-enum { START_LR, COUNT }; /* of state: the base rate at the start; updates or steps passed */
+enum { START_LR, COUNT }; /* of state: the initial base rate; updates or steps so far */
 
 #define warmup_of(o) ((warmup){(o)->base_lr, (o)->warmup_steps, (o)->warmup_begin_lr, (o)->warmup_mode})
 
@@ -103,7 +103,7 @@ static double factor_rate(mx_lr_scheduler *self, int64_t n)
 
 /* ---- MultiFactorScheduler ---------------------------------------------------------------------------------------- */
 
-/* Step i, first those of the tuple, then those of the text; -1: there are no more; 0: that is no number. */
+/* Step i, first those of the tuple, then those of the string; -1: no more; 0: not a number. */
 static int64_t step_at(const mx_multi_factor_scheduler_attrs *o, int64_t i)
 {
     if (i < o->step.n)
@@ -128,11 +128,11 @@ static mx_code start_multi_factor(mx_lr_scheduler *self)
     const mx_multi_factor_scheduler_attrs *o = self->options;
     int64_t last = 0, value;
     if (o->step.n < 1)
-        return mx_fail(MX_ERR_ATTRIBUTE, "MultiFactorScheduler: step is empty, wanted rising numbers of updates");
+        return mx_fail(MX_ERR_ATTRIBUTE, "MultiFactorScheduler: step is empty, wanted ascending numbers of updates");
     for (int64_t i = 0; (i < o->step.n || step_at(o, i) != -1); i++, last = value) {
         value = step_at(o, i);
         if (value <= last)
-            return mx_fail(MX_ERR_ATTRIBUTE, "MultiFactorScheduler: step %lld is %lld, wanted rising numbers from 1",
+            return mx_fail(MX_ERR_ATTRIBUTE, "MultiFactorScheduler: step %lld is %lld, wanted ascending numbers from 1",
                            (long long)i, (long long)value);
     }
     return start(self, warmup_of(o));

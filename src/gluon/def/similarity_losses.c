@@ -1,10 +1,10 @@
 /* Losses that compare embeddings: Triplet, CosineEmbedding, SDML.  SPDX-License-Identifier: Apache-2.0 */
 #include "gluon/train/losses.h"
 
-#define TRIPLET_OPTIONS(X) X(FLOAT, margin, "1.0", "", "wanted difference of the distances") MX_LOSS_OPTIONS(X, "None")
+#define TRIPLET_OPTIONS(X) X(FLOAT, margin, "1.0", "", "minimum difference of the distances") MX_LOSS_OPTIONS(X, "None")
 #define COSINE_OPTIONS(X) MX_LOSS_OPTIONS(X, "None") X(FLOAT, margin, "0.0", "", "dissimilar pairs may be this similar")
 #define SDML_OPTIONS(X) \
-    X(FLOAT, smoothing_parameter, "0.3", "0..1", "share of the probability given to wrong pairs") \
+    X(FLOAT, smoothing_parameter, "0.3", "0..1", "probability given to wrong pairs") \
     MX_LOSS_OPTIONS(X, "1.0")
 MX_ATTRS(triplet_loss, TRIPLET_OPTIONS)
 MX_ATTRS(cosine_loss, COSINE_OPTIONS)
@@ -55,7 +55,7 @@ static mx_array *pair_distances(mx_array *a, mx_array *b)
     return mx_sum(mx_square(mx_sub(left, right)), .axis = MX_DIMS(2));
 }
 
-/* Wanted probabilities: 1 - s on the diagonal, s / (N - 1) elsewhere. */
+/* Target probabilities: 1 - s on the diagonal, s / (N - 1) elsewhere. */
 static mx_array *smoothed_identity(const mx_array *x, double s)
 {
     const int64_t n = x->shape[0];

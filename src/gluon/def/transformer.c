@@ -9,18 +9,18 @@
 #include "gluon/zoo/transformer.h"
 
 #define UNITS(X, fallback) X(INT, units, fallback, "1..10000000", "size of a position's vector")
-#define HIDDEN(X) X(INT, hidden_size, "2048", "1..10000000", "size between the two dense layers")
-#define HEADS(X, fallback) X(INT, num_heads, fallback, "1..100000", "how many times attention is paid side by side; divides units")
-#define DROPOUT(X, fallback) X(FLOAT, dropout, fallback, "0..1", "share of elements that is dropped in training")
+#define HIDDEN(X) X(INT, hidden_size, "2048", "1..10000000", "hidden size between the two dense layers")
+#define HEADS(X, fallback) X(INT, num_heads, fallback, "1..100000", "number of attention heads; divides units")
+#define DROPOUT(X, fallback) X(FLOAT, dropout, fallback, "0..1", "fraction of elements that are dropped in training")
 #define COMMON(X) \
     X(STR, activation, "relu", "", "between the two dense layers: relu, gelu, tanh, sigmoid ...") \
-    X(BOOL, pre_norm, "False", "", "normalise the inputs of the parts instead of their sums") \
+    X(BOOL, pre_norm, "False", "", "normalise the inputs of the sublayers instead of their sums") \
     X(FLOAT, layer_norm_eps, "1e-05", "", "added to the variance")
 
 #define ATTENTION_OPTIONS(X) \
     UNITS(X, REQUIRED) HEADS(X, REQUIRED) DROPOUT(X, "0") \
     X(BOOL, use_bias, "True", "", "add biases to the projections") \
-    X(BOOL, causal, "False", "", "a position sees itself and those before it")
+    X(BOOL, causal, "False", "", "a position only attends to itself and earlier ones")
 MX_ATTRS(multi_head_attention, ATTENTION_OPTIONS)
 #define FFN_OPTIONS(X) \
     UNITS(X, "512") HIDDEN(X) DROPOUT(X, "0") X(BOOL, use_residual, "True", "", "add the input") COMMON(X)
@@ -114,8 +114,8 @@ mx_class mx_classes_transformer[] = {
         &transformer_cell_schema, 0, &encoder_cell),
     ROW("TransformerDecoderCell", "cell(x (N, T, C), memory (N, S, C), valid_length (N) of x, memory_valid_length (N)): attention to earlier positions, to a memory, then dense layers",
         &transformer_cell_schema, 0, &decoder_cell),
-    ROW("TransformerEncoder", "encoder cells on top of each other; called as a cell", &transformer_stack_schema, 0, &encoder),
-    ROW("TransformerDecoder", "decoder cells on top of each other; called as a cell", &transformer_stack_schema, 0, &decoder),
+    ROW("TransformerEncoder", "a stack of encoder cells; called like a cell", &transformer_stack_schema, 0, &encoder),
+    ROW("TransformerDecoder", "a stack of decoder cells; called like a cell", &transformer_stack_schema, 0, &decoder),
     ROW("SinusoidalPositionalEmbedding", "adds sin and cos of the position at wavelengths that grow along the vector", &sinusoidal_position_schema, 1, &positions),
     {0},
 };

@@ -1,6 +1,6 @@
 /* Transforms of images (H, W, C): sizes, crops, flips, colours; Rotate and RandomRotation work on tensors (C, H, W).
  *
- * Those marked as batched take (N, H, W, C), too, and treat every image by itself.
+ * Those marked as batched also take (N, H, W, C) and transform every image independently.
  *
  * SPDX-License-Identifier: Apache-2.0 */
 #include <math.h>
@@ -12,7 +12,7 @@
 
 #define RESIZE_OPTIONS(X) \
     X(DIMS, size, REQUIRED, "", "(width, height), or one number for both") \
-    X(BOOL, keep_ratio, "False", "", "one number is the shorter side, the other follows") \
+    X(BOOL, keep_ratio, "False", "", "one number is the shorter side; the aspect ratio is kept") \
     X(INT, interpolation, "1", "0..10", "0 nearest, 1 linear, 2 cubic, 3 area, 4 Lanczos, 9 by the sizes, 10 at random")
 MX_ATTRS(resize_transform, RESIZE_OPTIONS)
 #define CROP_OPTIONS(X) \
@@ -21,8 +21,8 @@ MX_ATTRS(resize_transform, RESIZE_OPTIONS)
 MX_ATTRS(crop_transform, CROP_OPTIONS)
 #define RANDOM_CROP_OPTIONS(X) \
     X(DIMS, size, REQUIRED, "", "(width, height), or one number for both") \
-    X(INT, pad, "0", "0..16777216", "border added on all sides before") \
-    X(FLOAT, pad_value, "0.0", "", "what the border holds") \
+    X(INT, pad, "0", "0..16777216", "border added on all sides first") \
+    X(FLOAT, pad_value, "0.0", "", "value of the border") \
     X(INT, interpolation, "1", "0..10", "for images that are too small; as for Resize")
 MX_ATTRS(random_crop_transform, RANDOM_CROP_OPTIONS)
 #define CROP_RESIZE_OPTIONS(X) \
@@ -35,8 +35,8 @@ MX_ATTRS(random_crop_transform, RANDOM_CROP_OPTIONS)
 MX_ATTRS(crop_resize, CROP_RESIZE_OPTIONS)
 #define RESIZED_CROP_OPTIONS(X) \
     X(DIMS, size, REQUIRED, "", "(width, height), or one number for both") \
-    X(FLOATS, scale, "(0.08, 1.0)", "", "least and greatest part of the area") \
-    X(FLOATS, ratio, "(0.75, 1.3333333333333333)", "", "least and greatest ratio of width to height") \
+    X(FLOATS, scale, "(0.08, 1.0)", "", "smallest and largest fraction of the area") \
+    X(FLOATS, ratio, "(0.75, 1.3333333333333333)", "", "smallest and largest ratio of width to height") \
     X(INT, interpolation, "1", "0..10", "as for Resize")
 MX_ATTRS(random_resized_crop, RESIZED_CROP_OPTIONS)
 #define BRIGHTNESS_OPTIONS(X) X(FLOAT, brightness, REQUIRED, "0..", "factors 1 - b .. 1 + b, not below 0")
@@ -59,14 +59,14 @@ MX_ATTRS(random_lighting, LIGHTING_OPTIONS)
 MX_ATTRS(random_gray, GRAY_OPTIONS)
 #define ROTATE_OPTIONS(X) \
     X(FLOAT, rotation_degrees, REQUIRED, "", "angle") \
-    X(BOOL, zoom_in, "False", "", "zoom so that no border is seen") \
-    X(BOOL, zoom_out, "False", "", "zoom so that all of the image is seen")
+    X(BOOL, zoom_in, "False", "", "zoom so that no border is visible") \
+    X(BOOL, zoom_out, "False", "", "zoom so that the entire image is visible")
 MX_ATTRS(rotate, ROTATE_OPTIONS)
 #define ROTATION_OPTIONS(X) \
-    X(FLOATS, angle_limits, REQUIRED, "", "least and greatest angle in degrees") \
-    X(BOOL, zoom_in, "False", "", "zoom so that no border is seen") \
-    X(BOOL, zoom_out, "False", "", "zoom so that all of the image is seen") \
-    X(FLOAT, rotate_with_proba, "1.0", "0..1", "probability that anything is done")
+    X(FLOATS, angle_limits, REQUIRED, "", "smallest and largest angle in degrees") \
+    X(BOOL, zoom_in, "False", "", "zoom so that no border is visible") \
+    X(BOOL, zoom_out, "False", "", "zoom so that the entire image is visible") \
+    X(FLOAT, rotate_with_proba, "1.0", "0..1", "probability of rotating")
 MX_ATTRS(random_rotation, ROTATION_OPTIONS)
 
 /* ---- sizes ---------------------------------------------------------------------------------------------------- */
@@ -127,7 +127,8 @@ static mx_code build_resized_crop(mx_block *self)
 {
     const mx_random_resized_crop_attrs *o = mx_options(self);
     if (o->scale.n != 2 || o->ratio.n != 2)
-        return mx_fail(MX_ERR_ATTRIBUTE, "RandomResizedCrop: scale and ratio are two numbers each, (least, greatest)");
+        return mx_fail(MX_ERR_ATTRIBUTE,
+                       "RandomResizedCrop: scale and ratio must be two numbers each, (least, greatest)");
     return build_size(self);
 }
 
@@ -149,7 +150,7 @@ static mx_array *forward_top_bottom(mx_block *self, mx_arrays in)
     return (void)self, mx_image_random_flip_top_bottom(in.v[0]);
 }
 
-/* The one option of a class: how far factors may be from 1. */
+/* The only option of these classes: how far factors may be from 1. */
 static double least(mx_block *self) { return fmax(0, 1 - *(const double *)mx_options(self)); }
 static double most(mx_block *self) { return 1 + *(const double *)mx_options(self); }
 
@@ -191,7 +192,7 @@ static mx_array *forward_gray(mx_block *self, mx_arrays in)
 static mx_array *rotated(const char *class_name, mx_array *x, double degrees, bool zoom_in, bool zoom_out)
 {
     if (x && x->dtype != MX_FLOAT32)
-        return mx_fail_null(MX_ERR_DTYPE, "%s: the image is %s, wanted float32 (C, H, W): apply ToTensor before",
+        return mx_fail_null(MX_ERR_DTYPE, "%s: the image is %s, wanted float32 (C, H, W): apply ToTensor first",
                             class_name, mx_dtype_name((mx_dtype)x->dtype));
     return mx_image_rotate(x, mx_array_scalar(degrees), .zoom_in = zoom_in, .zoom_out = zoom_out);
 }
@@ -206,7 +207,7 @@ static mx_code build_rotation(mx_block *self)
 {
     const mx_random_rotation_attrs *o = mx_options(self);
     if (o->angle_limits.n != 2 || !(o->angle_limits.d[0] < o->angle_limits.d[1]))
-        return mx_fail(MX_ERR_ATTRIBUTE, "RandomRotation: angle_limits are two numbers, the lower one first");
+        return mx_fail(MX_ERR_ATTRIBUTE, "RandomRotation: angle_limits must be two numbers, the lower one first");
     return o->zoom_in && o->zoom_out
                ? mx_fail(MX_ERR_ATTRIBUTE, "RandomRotation: zoom_in and zoom_out exclude each other")
                : MX_OK;
@@ -221,7 +222,7 @@ static mx_array *forward_rotation(mx_block *self, mx_arrays in)
     return rotated("RandomRotation", in.v[0], degrees, o->zoom_in, o->zoom_out);
 }
 
-/* ---- the rows ---------------------------------------------------------------------------------------------------------- */
+/* ---- the classes ------------------------------------------------------------------------------------------------------- */
 
 #define METHODS(name, ...) static const mx_layer name = {__VA_ARGS__}
 METHODS(resize, .build = build_size, .forward = forward_resize, .batched = true);
@@ -242,31 +243,31 @@ METHODS(rotate_methods, .forward = forward_rotate, .batched = true);
 METHODS(rotation, .build = build_rotation, .forward = forward_rotation, .plain = true);
 
 mx_class mx_classes_vision[] = {
-    {.kind = MX_LAYER, .group = "transforms", .name = "Resize", .doc = "images in another size", .schema = &resize_transform_schema, .positional = 1, .methods = &resize},
-    {.kind = MX_LAYER, .group = "transforms", .name = "CenterCrop", .doc = "the middle of images", .schema = &crop_transform_schema, .positional = 1, .methods = &center_crop},
-    {.kind = MX_LAYER, .group = "transforms", .name = "RandomCrop", .doc = "a random part of an image", .schema = &random_crop_transform_schema, .positional = 1,
+    {.kind = MX_LAYER, .group = "transforms", .name = "Resize", .doc = "resizes images", .schema = &resize_transform_schema, .positional = 1, .methods = &resize},
+    {.kind = MX_LAYER, .group = "transforms", .name = "CenterCrop", .doc = "crops the centre of images", .schema = &crop_transform_schema, .positional = 1, .methods = &center_crop},
+    {.kind = MX_LAYER, .group = "transforms", .name = "RandomCrop", .doc = "crops a random part of an image", .schema = &random_crop_transform_schema, .positional = 1,
      .methods = &random_crop},
-    {.kind = MX_LAYER, .group = "transforms", .name = "CropResize", .doc = "a rectangle of images, resized if a size is given", .schema = &crop_resize_schema,
+    {.kind = MX_LAYER, .group = "transforms", .name = "CropResize", .doc = "crops a rectangle of images and resizes it if a size is given", .schema = &crop_resize_schema,
      .positional = 4, .methods = &crop_resize_methods},
-    {.kind = MX_LAYER, .group = "transforms", .name = "RandomResizedCrop", .doc = "a random part of random shape, resized", .schema = &random_resized_crop_schema,
+    {.kind = MX_LAYER, .group = "transforms", .name = "RandomResizedCrop", .doc = "crops a random part of random shape and resizes it", .schema = &random_resized_crop_schema,
      .positional = 1, .methods = &resized_crop},
-    {.kind = MX_LAYER, .group = "transforms", .name = "RandomFlipLeftRight", .doc = "columns in reverse order with probability 1/2", .methods = &left_right},
-    {.kind = MX_LAYER, .group = "transforms", .name = "RandomFlipTopBottom", .doc = "rows in reverse order with probability 1/2", .methods = &top_bottom},
-    {.kind = MX_LAYER, .group = "transforms", .name = "RandomBrightness", .doc = "brighter or darker", .schema = &random_brightness_schema, .positional = 1, .methods = &brightness},
-    {.kind = MX_LAYER, .group = "transforms", .name = "RandomContrast", .doc = "nearer to or further from the mean", .schema = &random_contrast_schema, .positional = 1,
+    {.kind = MX_LAYER, .group = "transforms", .name = "RandomFlipLeftRight", .doc = "flips left and right with probability 1/2", .methods = &left_right},
+    {.kind = MX_LAYER, .group = "transforms", .name = "RandomFlipTopBottom", .doc = "flips top and bottom with probability 1/2", .methods = &top_bottom},
+    {.kind = MX_LAYER, .group = "transforms", .name = "RandomBrightness", .doc = "random brightness", .schema = &random_brightness_schema, .positional = 1, .methods = &brightness},
+    {.kind = MX_LAYER, .group = "transforms", .name = "RandomContrast", .doc = "random contrast", .schema = &random_contrast_schema, .positional = 1,
      .methods = &contrast},
-    {.kind = MX_LAYER, .group = "transforms", .name = "RandomSaturation", .doc = "more or less colourful", .schema = &random_saturation_schema, .positional = 1,
+    {.kind = MX_LAYER, .group = "transforms", .name = "RandomSaturation", .doc = "random saturation", .schema = &random_saturation_schema, .positional = 1,
      .methods = &saturation},
-    {.kind = MX_LAYER, .group = "transforms", .name = "RandomHue", .doc = "hues turned on the circle of colours", .schema = &random_hue_schema, .positional = 1, .methods = &hue},
+    {.kind = MX_LAYER, .group = "transforms", .name = "RandomHue", .doc = "random rotation of the hues on the colour wheel", .schema = &random_hue_schema, .positional = 1, .methods = &hue},
     {.kind = MX_LAYER, .group = "transforms", .name = "RandomColorJitter", .doc = "brightness, contrast, saturation and hue in random order",
      .schema = &random_color_jitter_schema, .positional = 4, .methods = &jitter},
-    {.kind = MX_LAYER, .group = "transforms", .name = "RandomLighting", .doc = "colours shifted as light shifts those of photographs", .schema = &random_lighting_schema,
+    {.kind = MX_LAYER, .group = "transforms", .name = "RandomLighting", .doc = "random PCA-based lighting noise, as in AlexNet", .schema = &random_lighting_schema,
      .positional = 1, .methods = &lighting},
-    {.kind = MX_LAYER, .group = "transforms", .name = "RandomGray", .doc = "gray, in three channels, with a probability", .schema = &random_gray_schema, .positional = 1,
+    {.kind = MX_LAYER, .group = "transforms", .name = "RandomGray", .doc = "converts to gray, in three channels, with a probability", .schema = &random_gray_schema, .positional = 1,
      .methods = &gray},
-    {.kind = MX_LAYER, .group = "transforms", .name = "Rotate", .doc = "float32 tensors (C, H, W) turned by an angle", .schema = &rotate_schema, .positional = 1,
+    {.kind = MX_LAYER, .group = "transforms", .name = "Rotate", .doc = "rotates float32 tensors (C, H, W) by an angle", .schema = &rotate_schema, .positional = 1,
      .methods = &rotate_methods},
-    {.kind = MX_LAYER, .group = "transforms", .name = "RandomRotation", .doc = "float32 tensors (C, H, W) turned by a random angle", .schema = &random_rotation_schema,
+    {.kind = MX_LAYER, .group = "transforms", .name = "RandomRotation", .doc = "rotates float32 tensors (C, H, W) by a random angle", .schema = &random_rotation_schema,
      .positional = 1, .methods = &rotation},
     {0},
 };

@@ -14,28 +14,28 @@
 #define ALEXNET_OPTIONS(X) CLASSES(X)
 MX_ATTRS(alexnet, ALEXNET_OPTIONS)
 #define VGG_OPTIONS(X) \
-    NUMBERS(X, layers, "numbers of convolutions of the stages") \
-    NUMBERS(X, filters, "channels of the stages") \
-    CLASSES(X) X(BOOL, batch_norm, "False", "", "normalise behind every convolution")
+    NUMBERS(X, layers, "number of convolutions per stage") \
+    NUMBERS(X, filters, "channels per stage") \
+    CLASSES(X) X(BOOL, batch_norm, "False", "", "normalise after every convolution")
 MX_ATTRS(vgg, VGG_OPTIONS)
 #define SQUEEZENET_OPTIONS(X) X(STR, version, REQUIRED, "", "1.0, or 1.1, which needs less than half of the operations") CLASSES(X)
 MX_ATTRS(squeezenet, SQUEEZENET_OPTIONS)
 #define DENSENET_OPTIONS(X) \
     X(INT, num_init_features, REQUIRED, "1..1000000", "channels of the first convolution") \
     X(INT, growth_rate, REQUIRED, "1..1000000", "channels that a layer adds") \
-    NUMBERS(X, block_config, "numbers of layers of the blocks") \
+    NUMBERS(X, block_config, "number of layers per block") \
     X(INT, bn_size, "4", "1..1000", "channels inside a layer, in multiples of growth_rate") \
-    X(FLOAT, dropout, "0", "0..1", "share of a layer's outputs that is dropped in training") CLASSES(X)
+    X(FLOAT, dropout, "0", "0..1", "fraction of a layer's outputs that are dropped in training") CLASSES(X)
 MX_ATTRS(densenet, DENSENET_OPTIONS)
 #define INCEPTION_OPTIONS(X) CLASSES(X)
 MX_ATTRS(inception, INCEPTION_OPTIONS)
 #define MOBILENET_OPTIONS(X) X(FLOAT, multiplier, "1.0", "0..1000", "all channels are multiplied by it") CLASSES(X)
 MX_ATTRS(mobilenet, MOBILENET_OPTIONS)
 #define BOTTLENECK_OPTIONS(X) \
-    X(INT, in_channels, REQUIRED, "1..1000000", "channels that come in") \
-    X(INT, channels, REQUIRED, "1..1000000", "channels that come out") \
-    X(INT, t, REQUIRED, "1..1000", "how much the channels are expanded inside") \
-    X(INT, stride, REQUIRED, "1..1000", "stride of the convolution per channel")
+    X(INT, in_channels, REQUIRED, "1..1000000", "input channels") \
+    X(INT, channels, REQUIRED, "1..1000000", "output channels") \
+    X(INT, t, REQUIRED, "1..1000", "expansion factor of the channels") \
+    X(INT, stride, REQUIRED, "1..1000", "stride of the depthwise convolution")
 MX_ATTRS(linear_bottleneck, BOTTLENECK_OPTIONS)
 #define MOBILENET3_OPTIONS(X) \
     X(STR, kind, "large", "", "large or small") \
@@ -47,36 +47,36 @@ MX_ATTRS(mobilenet3, MOBILENET3_OPTIONS)
 MX_ATTRS(squeeze_excite, EXCITE_OPTIONS)
 #define RESNET_OPTIONS(X) \
     X(STR, block, REQUIRED, "", "basic_block (two 3x3 convolutions) or bottle_neck (1x1, 3x3, 1x1)") \
-    NUMBERS(X, layers, "numbers of blocks of the stages") \
+    NUMBERS(X, layers, "number of blocks per stage") \
     NUMBERS(X, channels, "channels of the first convolution and of the stages") \
     CLASSES(X) X(BOOL, thumbnail, "False", "", "one 3x3 convolution first, for images of about 32 x 32")
 MX_ATTRS(resnet, RESNET_OPTIONS)
 #define RESIDUAL_OPTIONS(X) \
-    X(INT, channels, REQUIRED, "1..1000000", "channels that come out") \
+    X(INT, channels, REQUIRED, "1..1000000", "output channels") \
     X(INT, stride, REQUIRED, "1..1000", "stride of the block") \
     X(BOOL, downsample, "False", "", "project the input before it is added") \
-    X(INT, in_channels, "0", "0..1000000", "channels that come in; 0: known at the first forward")
+    X(INT, in_channels, "0", "0..1000000", "input channels; 0: inferred at the first forward")
 MX_ATTRS(residual, RESIDUAL_OPTIONS)
 #define NASNET_OPTIONS(X) \
-    X(INT, repeat, "6", "1..1000", "normal cells between two that halve the map") \
+    X(INT, repeat, "6", "1..1000", "normal cells between two reduction cells") \
     X(INT, penultimate_filters, "4032", "96..1000000", "channels before the scores") \
     X(INT, stem_filters, "96", "1..1000000", "channels of the first convolution") \
-    X(INT, filters_multiplier, "2", "1..16", "how much the channels grow where the map is halved") \
-    X(BOOL, skip_reduction, "True", "", "cells behind a reduction see the result two steps before it") \
+    X(INT, filters_multiplier, "2", "1..16", "growth of the channels at a reduction") \
+    X(BOOL, skip_reduction, "True", "", "cells after a reduction get the result two steps before it") \
     X(FLOAT, dropout, "0.5", "0..1", "of the last layer's input") CLASSES(X)
 MX_ATTRS(nasnet, NASNET_OPTIONS)
 #define NASNET_FEATURES_OPTIONS(X) \
-    X(BOOL, skip_reduction, REQUIRED, "", "cells behind a reduction see the result two steps before it") \
-    X(INT, repeat, REQUIRED, "1..1000", "normal cells between two that halve the map") \
+    X(BOOL, skip_reduction, REQUIRED, "", "cells after a reduction get the result two steps before it") \
+    X(INT, repeat, REQUIRED, "1..1000", "normal cells between two reduction cells") \
     X(INT, filters, REQUIRED, "4..1000000", "channels of the first normal cells") \
     X(INT, stem_filters, REQUIRED, "1..1000000", "channels of the first convolution") \
-    X(INT, filters_multiplier, REQUIRED, "1..16", "how much the channels grow where the map is halved")
+    X(INT, filters_multiplier, REQUIRED, "1..16", "growth of the channels at a reduction")
 MX_ATTRS(nasnet_features, NASNET_FEATURES_OPTIONS)
 #define NASNET_CELL_OPTIONS(X) \
-    X(BOOL, reduction, REQUIRED, "", "halve the map") \
+    X(BOOL, reduction, REQUIRED, "", "halve the feature map") \
     X(INT, filters, REQUIRED, "1..1000000", "channels inside") \
-    X(STR, previous, "plain", "", "how the previous result is brought to size: plain, factor (it is twice as large) or none") \
-    X(INT, previous_channels, "0", "0..1000000", "channels of the previous result, where it is taken as it is")
+    X(STR, previous, "plain", "", "how the previous result is resized: plain, factor (it is twice as large) or none") \
+    X(INT, previous_channels, "0", "0..1000000", "channels of the previous result, if it is not resized")
 MX_ATTRS(nasnet_cell, NASNET_CELL_OPTIONS)
 
 #define BUILD(name, attrs, ...) \
@@ -179,17 +179,17 @@ mx_class mx_classes_zoo[] = {
     ROW("AlexNet", "alexnet", "AlexNet in the form with one tower", &alexnet_schema, 0, &alexnet),
     ROW("VGG", "vgg", "VGG: stages of 3x3 convolutions, each followed by pooling", &vgg_schema, 2, &vgg),
     ROW("SqueezeNet", "squeezenet", "SqueezeNet: fire modules", &squeezenet_schema, 1, &squeezenet),
-    ROW("DenseNet", "densenet", "DenseNet: layers that see the results of all layers before them", &densenet_schema, 3, &densenet),
+    ROW("DenseNet", "densenet", "DenseNet: layers that get the results of all previous layers", &densenet_schema, 3, &densenet),
     ROW("Inception3", "inception3", "Inception version 3, for images of 299 x 299", &inception_schema, 0, &inception),
     ROW("MobileNet", "mobilenet", "MobileNet version 1: separable convolutions", &mobilenet_schema, 1, &mobilenet),
     ROW("MobileNetV2", "mobilenet_v2", "MobileNet version 2: linear bottlenecks", &mobilenet_schema, 1, &mobilenet2),
     ROW("MobileNetV3", "mobilenet_v3", "MobileNet version 3: bottlenecks with squeeze and excitation", &mobilenet3_schema, 1, &mobilenet3),
-    ROW("LinearBottleneck", "linear_bottleneck", "1x1 convolution to t times the channels, 3x3 per channel, 1x1 to fewer; the input is added where it fits",
+    ROW("LinearBottleneck", "linear_bottleneck", "1x1 convolution to t times the channels, 3x3 depthwise, 1x1 to fewer; the input is added if shapes match",
         &linear_bottleneck_schema, 4, &linear_bottleneck),
     ROW("RELU6", "relu6", "min(max(x, 0), 6)", NULL, 0, &relu6),
     ROW("HardSwish", "hard_swish", "x min(max(x + 3, 0), 6) / 6", NULL, 0, &hard_swish),
-    ROW("SqueezeExcite", "squeeze_excite", "channels scaled by what a small network makes of their means", &squeeze_excite_schema, 2, &excite),
-    ROW("ResidualSum", "residual_sum", "the input plus what its child `body` makes of it", NULL, 0, &sum),
+    ROW("SqueezeExcite", "squeeze_excite", "scales channels by the output of a small network on their means", &squeeze_excite_schema, 2, &excite),
+    ROW("ResidualSum", "residual_sum", "the input plus its child `body` applied to it", NULL, 0, &sum),
     ROW("ResNetV1", "resnet_v1", "residual network, version 1", &resnet_schema, 3, &resnet1),
     ROW("ResNetV2", "resnet_v2", "residual network, version 2: normalised before every convolution", &resnet_schema, 3, &resnet2),
     ROW("BasicBlockV1", "basic_block_v1", "two 3x3 convolutions and a shortcut", &residual_schema, 2, &basic1),

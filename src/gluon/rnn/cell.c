@@ -40,7 +40,8 @@ mx_code mx_cell_check_free(const mx_block *cell)
 {
     if (!cell->cell->modified)
         return MX_OK;
-    return mx_fail(MX_ERR_ARGUMENT, "%s (%s) is inside a modifier cell: call that one", cell->name, cell->class_name);
+    return mx_fail(MX_ERR_ARGUMENT, "%s (%s) is inside a modifier cell: call the modifier cell instead", cell->name,
+                   cell->class_name);
 }
 
 mx_block *mx_cell_inside(const mx_block *self) { return mx_dict_get(&self->children, "base_cell"); }
@@ -115,7 +116,7 @@ mx_arrays mx_cell_step_itself(mx_block *self, mx_arrays in)
 
 mx_arrays mx_cell_forward(mx_block *self, mx_arrays in)
 {
-    if (!mx_inferring()) /* that is the same step once more */
+    if (!mx_inferring()) /* inference repeats the same step */
         mx_cell_count(self);
     if (in.n == 1)
         in = with_states(self, in.v[0]);
@@ -203,7 +204,7 @@ mx_code mx_cells_trace_enter(mx_block *network, mx_cells_before *before)
 
 void mx_cells_trace_leave(mx_cells_before *before)
 {
-    for (int64_t i = before->length - 1; i >= 0; i--) { /* a cell may stand in two places */
+    for (int64_t i = before->length - 1; i >= 0; i--) { /* a cell may be used twice */
         const mx_cell_before *kept = &before->items[i];
         mx_cell *cell = kept->block->cell;
         cell->counter = kept->counter, cell->init_counter = kept->init_counter;

@@ -1,11 +1,11 @@
 /* The inside of recurrent cells.
  *
  *     block --cell--> mx_cell: counters, what is remembered between steps
- *                       | methods    of the class row; NULL members: what most cells do
+ *                       | methods    of the class entry; NULL members: what most cells do
  *                       | over       of a front end's subclass; NULL members: not overridden
  *
- * Whoever uses a cell goes through the functions below, which look at `over`, then at `methods`: a subclass's own
- * state_info, begin_state, unroll, reset, call and activation run wherever the cell sits.
+ * All uses of a cell go through the functions below, which try `over`, then `methods`: a subclass's own state_info,
+ * begin_state, unroll, reset, call and activation run wherever the cell is used.
  *
  * SPDX-License-Identifier: Apache-2.0 */
 #ifndef MX_GLUON_RNN_CELL_H
@@ -19,7 +19,7 @@
 typedef MX_VEC(mx_state_info) mx_state_infos;
 typedef MX_VEC(mx_array *) mx_state_list; /* arrays belong to the scope */
 
-/* How states to begin with are made: make() is called once for each. */
+/* How initial states are created: make() is called once for each. */
 typedef struct mx_begin {
     int64_t batch_size;
     mx_array *(*make)(const struct mx_begin *how, const mx_state_info *info, const char *name);
@@ -49,8 +49,8 @@ typedef struct mx_cell_methods {
     mx_code (*begin_state)(mx_block *self, const mx_begin *how, mx_state_list *states); /* NULL: one per state_info */
     mx_code (*unroll)(mx_block *self, const mx_unroll *u, mx_unrolled *out);            /* NULL: step by step */
     mx_code (*reset)(mx_block *self);                                                   /* NULL: nothing of its own */
-    int states;         /* how many a step wants; 0: it looks itself */
-    bool stack;         /* cells on top of each other */
+    int states;         /* how many a step expects; 0: it checks itself */
+    bool stack;         /* a stack of cells */
     bool only_unrolled; /* it cannot be stepped */
     /* Only overridden: */
     mx_arrays (*call)(mx_block *self, mx_arrays in);                                         /* a step from outside */
@@ -63,7 +63,7 @@ typedef struct mx_cell {
     mx_cell_methods over;
     int64_t counter;                  /* number of the step, from 0; -1: none yet */
     int64_t init_counter;             /* number of the last state that begin_state made; -1: none */
-    bool modified;                    /* it is inside a modifier cell, which is to be used instead */
+    bool modified;                    /* it is inside a modifier cell, which must be used instead */
     int activation[MX_CELL_ACTS];     /* MX_ACTIVATION_...; -1: none */
     mx_array *memory[MX_CELL_MEMORY]; /* between steps: the last output, masks; retained; NULL: none */
 } mx_cell;
@@ -75,8 +75,8 @@ mx_arrays mx_cell_forward(mx_block *self, mx_arrays in);
 mx_arrays mx_cell_step_itself(mx_block *self, mx_arrays in);   /* without counting it */
 mx_code mx_cell_check(const mx_block *block, const char *who); /* an error if it is not a cell */
 
-/* ---- for rows ------------------------------------------------------------------------------------------------- */
-/* The next node made from x is called t<step>_<what>; NULL: it is numbered.  `buffer` must live until then. */
+/* ---- for cell classes ----------------------------------------------------------------------------------------- */
+/* The next node created from x is named t<step>_<what>; NULL: it is numbered.  `buffer` must live until then. */
 void mx_cell_name(const mx_block *self, const mx_array *x, char *buffer, const char *what);
 #define mx_cell_named(self, x, what) mx_cell_name(self, x, (char[48]){0}, what)
 /* Reads "tanh" ...; NULL: no activation. */
@@ -112,22 +112,23 @@ mx_code mx_cell_infos(mx_block *cell, int64_t batch_size, mx_state_infos *infos)
 mx_code mx_cell_begin(mx_block *cell, const mx_begin *how, mx_state_list *states);
 mx_code mx_cell_run_unroll(mx_block *cell, const mx_unroll *u, mx_unrolled *out);
 mx_arrays mx_cell_call(mx_block *cell, mx_array *x, mx_arrays states); /* output, then states; n 0: failed */
-/* What the methods of the library do for this cell, past what is overridden: super() of front ends. */
+/* The library's own methods, ignoring overrides: super() of front ends. */
 mx_code mx_cell_begin_itself(mx_block *cell, const mx_begin *how, mx_state_list *states);
 mx_code mx_cell_unroll_itself(mx_block *cell, const mx_unroll *u, mx_unrolled *out);
-mx_code mx_cell_unroll_steps(mx_block *cell, const mx_unroll *u, mx_unrolled *out); /* whatever the row says */
+mx_code mx_cell_unroll_steps(mx_block *cell, const mx_unroll *u,
+                             mx_unrolled *out); /* even if the class has its own unroll */
 mx_code mx_cell_reset_itself(mx_block *cell);
 mx_code mx_cell_infos_itself(mx_block *cell, int64_t batch_size, mx_state_infos *infos);
 mx_code mx_cell_check_free(const mx_block *cell); /* an error if it is inside a modifier cell */
-/* The name of the next state to begin with. */
+/* The name of the next initial state. */
 void mx_cell_next_state(mx_block *cell, mx_text *name);
-/* Where no states were given: zeros like the inputs. */
+/* If no states were given: zeros with the type and context of the inputs. */
 mx_code mx_cell_begin_like(mx_block *cell, const mx_unroll *u, const mx_sequence *inputs, mx_state_list *states);
 mx_arrays mx_state_list_give(mx_state_list *states); /* moves the list to the scope */
 
 /* ---- traces ---------------------------------------------------------------------------------------------------- */
-/* A trace is like the first step: the cells in a network count from 0 and remember nothing.  What they counted and
- * remembered before comes back when it ends. */
+/* A trace is like the first step: the cells in a network count from 0 and remember nothing.  Their previous counters
+ * and memory are restored when it ends. */
 typedef struct mx_cell_before {
     mx_block *block; /* retained */
     int64_t counter, init_counter;

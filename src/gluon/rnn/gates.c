@@ -1,5 +1,5 @@
-/* Gates of recurrent cells (see gates.h).  Nodes are made in the order of the classic interface, which their numbered
- * names tell.
+/* Gates of recurrent cells (see gates.h).  Nodes are created in the order of the classic interface, because their
+ * numbered names depend on it.
  *
  * SPDX-License-Identifier: Apache-2.0 */
 #include "gluon/rnn/gates.h"
@@ -7,7 +7,7 @@
 #include "exec/list.h"
 #include "gluon/op.gen.h"
 
-/* Before a sum or product: its name, where it has one. */
+/* Sets the name of the next sum or product, if it has one. */
 #define NAMED(x, what) mx_cell_named(self, x, g->named ? what : NULL)
 
 static mx_array *add(mx_block *self, const mx_gates *g, mx_array *a, mx_array *b, const char *name)
@@ -47,7 +47,7 @@ static mx_array *candidate(mx_block *self, const mx_gates *g, mx_array *x)
     return mx_op_activation(x, .act_type = MX_ACTIVATION_TANH);
 }
 
-/* act(c'): an Activation node where there is one for it. */
+/* act(c'): an Activation node if the activation has one. */
 static mx_array *activate_cell(mx_block *self, const mx_gates *g, mx_array *c)
 {
     const int kind = g->fixed ? MX_ACTIVATION_TANH : self->cell->activation[MX_CELL_ACT];

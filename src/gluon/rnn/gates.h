@@ -1,5 +1,5 @@
-/* The arithmetic of gated cells, from the products of input and state to output and new states; the same for products
- * that are dense and for those that are convolutions.
+/* The arithmetic of gated cells, from the products of input and state to output and new states; the same for dense and
+ * convolutional products.
  *
  *     RNN:   h' = act(i2h + h2h)
  *     LSTM:  i, f, g, o = i2h + h2h;            c' = s(f) c + s(i) act(g),   h' = s(o) act(c')
@@ -13,7 +13,7 @@
 
 /* How a cell's nodes look in graphs; values are the same. */
 typedef struct mx_gates {
-    int axis;        /* along which the gates of a product stand */
+    int axis;        /* of the gates in a product */
     bool named;      /* sums and products of a step have names (t0_plus0); otherwise they are numbered */
     bool chosen;     /* LSTM: the gates' own activation can be chosen */
     bool fixed;      /* the activation of cells is tanh, as an Activation node */

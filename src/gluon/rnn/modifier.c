@@ -1,5 +1,5 @@
-/* What modifier cells share: they have the parameters and states of the cell inside, their child base_cell, which is from
- * then on used only through them.
+/* What modifier cells share: they have the parameters and states of their child base_cell, which may then only be used
+ * through them.
  *
  * SPDX-License-Identifier: Apache-2.0 */
 #include "gluon/rnn/cell.h"

@@ -1,7 +1,7 @@
 /* Conversions between a sequence as one array and as a list of steps.
  *
  * On symbolic arrays every conversion is a node; which nodes there are, and in which order, is part of the interface:
- * their numbered names stand in exported graphs.
+ * their numbered names appear in exported graphs.
  *
  * SPDX-License-Identifier: Apache-2.0 */
 #include "gluon/rnn/sequence.h"
@@ -46,7 +46,7 @@ static mx_code split(mx_sequence *s, int64_t length, int axis)
     const mx_array *x = s->one;
     if (mx_is_symbolic(x)) {
         if (length < 0)
-            return mx_fail(MX_ERR_ARGUMENT, "unroll: a Symbol needs length");
+            return mx_fail(MX_ERR_ARGUMENT, "unroll: inputs is a Symbol, which needs length");
     } else {
         const int64_t steps = axis < x->ndim ? x->shape[axis] : -1;
         if (steps < 0 || (length >= 0 && length != steps)) {
@@ -75,7 +75,7 @@ mx_code mx_sequence_form(mx_sequence *s, int64_t length, const mx_sequence_layou
         return mx_fail(MX_ERR_ARGUMENT, "unroll: inputs has %lld steps, length is %lld", (long long)s->steps.n,
                        (long long)length);
     if (!first_of(s))
-        return mx_fail(MX_ERR_ARGUMENT, "unroll: there are no inputs");
+        return mx_fail(MX_ERR_ARGUMENT, "unroll: inputs is empty");
     if (s->one && merge == MX_STEPS)
         return split(s, length, axes->time);
     return !s->one && merge == MX_MERGED ? join(s, axes->time) : MX_OK;

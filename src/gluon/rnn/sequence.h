@@ -11,7 +11,7 @@ typedef struct mx_sequence {
     mx_arrays steps; /* each (N, ...) */
 } mx_sequence;
 
-/* Where time and batch stand in "NTC" or "TNC". */
+/* The axes of time and batch in "NTC" or "TNC". */
 typedef struct mx_sequence_layout {
     int time, batch;
 } mx_sequence_layout;
@@ -25,7 +25,7 @@ mx_code mx_sequence_form(mx_sequence *s, int64_t length, const mx_sequence_layou
 /* Zeros past the end of each sequence; as one array, or as a list if merge says so. */
 mx_code mx_sequence_zero_past(mx_sequence *s, int64_t length, mx_array *valid_length, const mx_sequence_layout *axes,
                               bool merge);
-/* Elements at the end of each sequence, from those of all steps. */
+/* The last valid element of each sequence, from those of all steps. */
 mx_array *mx_sequence_end(mx_arrays steps, mx_array *valid_length);
 /* The steps backwards; with valid_length (NULL: none) each sequence begins at its own end, and what is past it stays. */
 mx_arrays mx_sequence_backwards(mx_arrays steps, mx_array *valid_length);

@@ -1,4 +1,4 @@
-/* States of cells: which there are, and those to begin with.  Each is named after its cell and its number: lstm0_begin_state_1.
+/* States of cells: their shapes and initial values.  Each is named after its cell and its number: lstm0_begin_state_1.
  *
  * SPDX-License-Identifier: Apache-2.0 */
 #include "exec/list.h"
@@ -47,13 +47,13 @@ mx_code mx_cell_state_info(mx_block *cell, int64_t i, int64_t batch_size, mx_sta
     if (i >= 0 && i < infos.length)
         *info = infos.items[i];
     else
-        code = mx_fail(MX_ERR_INDEX, "%s (%s): there is no state %lld, it has %lld", cell->name, cell->class_name,
+        code = mx_fail(MX_ERR_INDEX, "%s (%s): there is no state %lld, the cell has %lld", cell->name, cell->class_name,
                        (long long)i, (long long)infos.length);
     mx_vec_free(&infos);
     return code;
 }
 
-/* Zeros; as a node whose size of the batch follows from what it is used with. */
+/* Zeros; as a node whose batch size is inferred from its uses. */
 static mx_array *make_zeros(const mx_begin *how, const mx_state_info *info, const char *name)
 {
     const bool tracing = mx_thread.modes.tracing;

@@ -1,8 +1,8 @@
 /* Unrolling: a sequence through a cell.
  *
- *     inputs -> a list of steps -> output, states = cell(step, states) for each -> outputs as the caller wants them
+ *     inputs -> a list of steps -> output, states = cell(step, states) for each -> outputs in the requested form
  *
- * Cells that know better (stacks, both directions, dropout ...) have an unroll of their own in their class rows.
+ * Some cells (stacks, both directions, dropout ...) have their own unroll in their class entry.
  *
  * SPDX-License-Identifier: Apache-2.0 */
 #include "exec/list.h"
@@ -27,7 +27,7 @@ static mx_code run_steps(mx_block *self, const mx_sequence *inputs, mx_arrays st
     return MX_OK;
 }
 
-/* Every state at the end of each sequence. */
+/* Every state at the last valid step of each sequence. */
 static mx_arrays last_states(const results *r, mx_array *valid_length)
 {
     const int64_t n = r->states[0].n;
@@ -100,7 +100,7 @@ mx_unrolled mx_cell_unroll_with(const struct mx_unroll_options *o)
     if (!o || mx_cell_check(o->cell, "mx_cell_unroll") || (!o->x && !steps.v && mx_has_error()))
         return out;
     if (!o->x == !steps.v)
-        return mx_fail(MX_ERR_ARGUMENT, "%s (%s): the array of all steps is wanted, or .steps", o->cell->name,
+        return mx_fail(MX_ERR_ARGUMENT, "%s (%s): wanted the array of all steps, or .steps", o->cell->name,
                        o->cell->class_name),
                out;
     if ((steps.v && mx_list_check(&steps, o->cell->name, "steps")) ||
