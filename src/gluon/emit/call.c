@@ -1,4 +1,4 @@
-/* A node on its way into a C file: its inputs and outputs with their places as text.
+/* A node for the C file: its inputs and outputs with their memory locations as text.
  *
  * SPDX-License-Identifier: Apache-2.0 */
 #include <stdio.h>

@@ -1,6 +1,6 @@
 /* mx_compile_to_c: a symbol and its parameters as one C99 file.
  *
- *     values of the variables -> shapes -> who shares memory -> places -> calls -> the file, atomically
+ *     values of the variables -> shapes -> shared memory -> locations -> calls -> the file, atomically
  *
  * SPDX-License-Identifier: Apache-2.0 */
 #include "gluon/emit/emit.h"
@@ -18,9 +18,9 @@
 #include "graph/infer.h"
 #include "graph/symbol.h"
 
-/* ---- what is known of the variables ------------------------------------------------------------------------------ */
+/* ---- values and shapes of the variables -------------------------------------------------------------------------- */
 
-/* "arg:NAME", "aux:NAME" or "NAME" of a file; NULL: not there. */
+/* "arg:NAME", "aux:NAME" or "NAME" of a file; NULL: missing. */
 static mx_array *find_value(const mx_array_dict *params, const char *name)
 {
     static const char *const prefixes[] = {"arg:", "aux:", ""};
@@ -88,7 +88,7 @@ static mx_code infer(mx_emit *emit, const mx_array_dict *params, const struct mx
     return code;
 }
 
-/* ---- who is needed, who shares memory ------------------------------------------------------------------------------ */
+/* ---- needed values and shared memory ------------------------------------------------------------------------------- */
 
 static bool any_needed(const mx_emit *emit, int64_t i)
 {
@@ -98,7 +98,7 @@ static bool any_needed(const mx_emit *emit, int64_t i)
     return needed;
 }
 
-/* Gamma of a normalisation that counts it as 1; -1: all inputs count. */
+/* The input number of a gamma that is fixed at 1; -1: no input is ignored. */
 static int ignored_input(const mx_gnode *node)
 {
     const mx_field *fixed = node->op->schema ? mx_schema_find(node->op->schema, "fix_gamma") : NULL;
@@ -127,7 +127,8 @@ static mx_code need_inputs(mx_emit *emit, int64_t i)
     for (int64_t e = g->row[i] + 1; e < g->row[i + 1]; e++)
         if (emit->needed[e] && !emission->all)
             return mx_emit_fail(&(mx_emit_call){.name = node->name, .op = node->op},
-                                "its output %d is used, only the first one can be written as C", (int)(e - g->row[i]));
+                                "its output %d is used, but only the first one can be written as C",
+                                (int)(e - g->row[i]));
     return MX_OK;
 }
 
@@ -175,7 +176,7 @@ static void give_roots(mx_emit *emit)
 
 /* ---- the calls ------------------------------------------------------------------------------------------------- */
 
-/* Comments end with the first star and slash, whatever a node is called. */
+/* Node names must not end the comment: marks of comments in them are replaced. */
 static void add_comment(mx_text *text, const char *comment)
 {
     for (; *comment; comment++)
@@ -249,7 +250,7 @@ static void name_weight(mx_text *text, const mx_emit *emit, int64_t i)
                   (long long)(size ? size : 1));
 }
 
-/* Code stands first and the numbers, which nobody reads, at the end of the file. */
+/* The code is first and the numbers, which no one reads, are at the end of the file. */
 static void declare_weight(mx_text *text, const mx_emit *emit, int64_t i)
 {
     char shape[MX_SHAPE_TEXT];
@@ -290,7 +291,7 @@ static void upper_case(const char *name, char *out, size_t room)
     out[i] = 0;
 }
 
-/* What stands where in the caller's arrays, as a comment. */
+/* The layout of the caller's arrays, as a comment. */
 static void add_layout(mx_text *text, const mx_emit *emit)
 {
     const mx_graph *g = emit->graph;
@@ -314,10 +315,10 @@ static void put_head(mx_writer *writer, mx_text *text, const mx_emit *emit, cons
 {
     const char *s = emit->name;
     mx_text_print(text, "/* A neural network, written by gluon %s.\n *\n", mx_version());
-    mx_text_print(text, " *     int %s_run(const float *in, float *out);                    0: it went well\n", s);
+    mx_text_print(text, " *     int %s_run(const float *in, float *out);                    0: success\n", s);
     mx_text_print(
         text,
-        " *     int %s_run_in(const float *in, float *out, float *arena);   the same from many threads, each\n"
+        " *     int %s_run_in(const float *in, float *out, float *arena);   the same for several threads, each\n"
         " *                                                     with its own %s_ARENA numbers\n *\n",
         s, big);
     add_layout(text, emit);
@@ -328,7 +329,7 @@ static void put_head(mx_writer *writer, mx_text *text, const mx_emit *emit, cons
     mx_text_print(text, "#include <math.h>\n#include <stddef.h>\n#include <stdio.h>\n#include <string.h>\n\n");
     mx_text_print(text,
                   "#define %s_INPUT %lld   /* numbers in `in` */\n#define %s_OUTPUT %lld  /* numbers in `out` */\n"
-                  "#define %s_ARENA %lld   /* numbers in between */\n\n",
+                  "#define %s_ARENA %lld   /* intermediate numbers */\n\n",
                   big, (long long)emit->inputs, big, (long long)emit->outputs, big,
                   (long long)(emit->arena ? emit->arena : 1));
     mx_text_print(
@@ -360,7 +361,7 @@ static void put_run(mx_writer *writer, mx_text *text, mx_emit *emit, const char 
     put(writer, text);
     put(writer, &emit->file.body);
     mx_text_print(text,
-                  "    return 0;\n}\n\n/* Not for several threads at a time. */\n"
+                  "    return 0;\n}\n\n/* Not thread-safe. */\n"
                   "int %s_run(const float *in, float *out)\n{\n    static float arena[%s_ARENA];\n"
                   "    return %s_run_in(in, out, arena);\n}\n",
                   s, big, s);
@@ -405,7 +406,7 @@ static mx_code check_name(const char *name)
         fine = isalnum((unsigned char)name[i]) || name[i] == '_';
     return fine ? MX_OK
                 : mx_fail(MX_ERR_ARGUMENT,
-                          "mx_compile_to_c: '%s' is no name for a C function; wanted letters, digits "
+                          "mx_compile_to_c: '%s' is not a name for a C function; wanted letters, digits "
                           "and _, 63 at most",
                           name ? name : "NULL");
 }

@@ -1,11 +1,11 @@
 /* A network as one C file: what the parts of the emitter share.
  *
- *     graph, shapes -> emissions of operators (op/emit.h): one call per node, kernels noted -> file: kernels, body, weights
- *                      \-> memory.c: where every value lives
+ *     graph, shapes -> emissions of operators (op/emit.h): one call per node, list of kernels -> file: kernels, body, weights
+ *                      \-> memory.c: the location of every value
  *
- * Values are float32 and have a place: a weight array, the caller's input or output, or a part of one arena.  An operator
- * that changes only the shape gives its output the place of its input.  Kernels are plain C functions; those that a
- * network uses are written out once (kernels.c), pointwise ones are made from the library's own table.
+ * Values are float32 and have a location: a weight array, the caller's input or output, or a part of one arena.  An
+ * operator that changes only the shape gives its output the location of its input.  Kernels are C functions, written out
+ * once if the network uses them (kernels.c); pointwise ones are generated from the library's own table.
  *
  * SPDX-License-Identifier: Apache-2.0 */
 #ifndef MX_GLUON_EMIT_H
@@ -15,7 +15,7 @@
 #include "op/emit.h"
 
 typedef enum mx_spot_kind {
-    MX_SPOT_NONE,   /* nobody needs it, or the emitter cannot make it */
+    MX_SPOT_NONE,   /* not needed, or the emitter cannot compute it */
     MX_SPOT_WEIGHT, /* number: which weight */
     MX_SPOT_INPUT,  /* number: first element in the caller's input */
     MX_SPOT_OUTPUT, /* the same in the caller's output */
@@ -30,19 +30,19 @@ typedef struct mx_spot {
 typedef struct mx_emit {
     const char *name;        /* of the function, without _run */
     const mx_graph *graph;   /* what is written */
-    mx_shape_t *shape;       /* (entries) all known where somebody looks */
+    mx_shape_t *shape;       /* (entries) known for all needed values */
     mx_array **value;        /* (nodes) of a variable: its weight; NULL: none; not retained */
     int64_t *root;           /* (entries) the entry whose memory it shares; itself */
     bool *needed;            /* (entries) some call reads it or it is an output */
     mx_spot *place;          /* (entries) of the roots */
-    int64_t *scratch;        /* (nodes) first element in the arena of what the call needs while it runs */
+    int64_t *scratch;        /* (nodes) first element in the arena of the call's scratch */
     int64_t inputs, outputs; /* elements of the caller's arrays */
     int64_t arena;           /* elements */
     mx_emit_file file;       /* calls and kernels */
 } mx_emit;
 
 /* ---- call.c -------------------------------------------------------------------------------------------------- */
-/* A node as its operator's emission sees it.  Freed with mx_emit_call_free, also when making it failed. */
+/* A node in the form for its operator's emission.  Freed with mx_emit_call_free, also after a failure. */
 mx_code mx_emit_call_make(mx_emit *emit, int64_t node, mx_emit_call *call);
 void mx_emit_call_free(mx_emit_call *call);
 /* "w3", "in + 5", "arena + 64" of an entry into a buffer of 48 bytes. */

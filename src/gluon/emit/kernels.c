@@ -1,6 +1,6 @@
-/* The fixed kernels of a network that is written as C: plain loops, each written out only where it is used.
+/* The fixed kernels of a network that is written as C: simple loops, each written out only if it is used.
  *
- * Order matters: a kernel stands behind those that it calls.
+ * Order matters: a kernel follows those that it calls.
  *
  * SPDX-License-Identifier: Apache-2.0 */
 #include <string.h>
@@ -22,7 +22,7 @@
 
 static const mx_emit_text plain[] = {
     {"advance", NULL,
-     "/* Moves a position in a box on by one, in C order, and two offsets with it. */\n"
+     "/* Advances a position in a box by one, in C order, and two offsets with it. */\n"
      "static void advance(int n, long *at, const long *dim, const long *a_step, long *a, const long *b_step, long *b)\n"
      "{\n"
      "    for (int i = n - 1; i >= 0; i--) {\n"
@@ -73,7 +73,7 @@ static const mx_emit_text plain[] = {
      "            y[r * n + j] = product(x + r * k, weight + j * k, k) + (bias ? bias[j] : 0);\n"
      "}\n"},
     {"matmul", NULL,
-     "/* Per batch: a (m, k) times b (k, n), or their transposes as stored; steps say where a row and a column start. */\n"
+     "/* Per batch: a (m, k) times b (k, n); ta, tb: stored transposed. */\n"
      "static void matmul(const float *a, const float *b, float *y, long batch, long m, long n, long k, int ta, int tb,\n"
      "                   float alpha)\n"
      "{\n"
@@ -100,7 +100,7 @@ static const mx_emit_text plain[] = {
      "}\n"},
     {"normalize", NULL,
      "/* x (outer, n, inner): zero mean and unit variance over n, then gamma and beta, which change every `repeat` values of\n"
-     " * (group, n, inner) and come again after `period` of them */\n"
+     " * (group, n, inner) and repeat after `period` of them */\n"
      "static void normalize(const float *x, float *y, const float *gamma, const float *beta, long outer, long n, long inner,\n"
      "                      long repeat, long period, float eps)\n"
      "{\n"
@@ -170,7 +170,7 @@ static const mx_emit_text plain[] = {
      "    }\n"
      "}\n"},
     {"fold", "advance",
-     "/* Folds the axes `folded` of x; y is what stays.  kind: 0 sum, 1 mean, 2 product, 3 maximum, 4 minimum, 5 sum of\n"
+     "/* Reduces the axes `folded` of x to y.  kind: 0 sum, 1 mean, 2 product, 3 maximum, 4 minimum, 5 sum of\n"
      " * absolute values, 6 root of the sum of squares */\n"
      "static void fold(const float *x, float *y, int kind, long kept, int nk, const long *kept_dim, const long *kept_step,\n"
      "                 long folded, int nf, const long *folded_dim, const long *folded_step)\n"
@@ -194,7 +194,7 @@ static const mx_emit_text plain[] = {
      "    }\n"
      "}\n"},
     {"rows", NULL,
-     "/* Rows of a table (count, width); numbers outside it are moved to its ends. */\n"
+     "/* Rows of a table (count, width); indices are clamped. */\n"
      "static void rows(const float *index, const float *table, float *y, long n, long count, long width)\n"
      "{\n"
      "    for (long i = 0; i < n; i++) {\n"
@@ -250,7 +250,7 @@ static const mx_emit_text plain[] = {
     {0},
 };
 
-/* All tables as one list; the first ones stand first in the file. */
+/* All tables as one list, in the order of the file. */
 static const mx_emit_text *text_at(int i)
 {
     static const mx_emit_text *const tables[] = {plain, mx_emit_image_kernels, mx_emit_sequence_kernels};
@@ -271,7 +271,7 @@ static bool listed(const char *list, const char *name)
     return false;
 }
 
-/* A kernel may be needed by those that stand behind it. */
+/* A kernel may be needed by those that follow it. */
 static bool is_used(const mx_emit_file *file, int i)
 {
     const mx_emit_text *row = text_at(i), *later;

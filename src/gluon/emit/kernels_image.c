@@ -18,7 +18,7 @@ const mx_emit_text mx_emit_image_kernels[] = {
      "            y[i * pixels + p] = bias ? bias[i % channels] : 0;\n"
      "}\n"},
     {"reach", "window",
-     "/* Outputs [*begin, *end) whose kernel cell k lies inside the image. */\n"
+     "/* Outputs [*begin, *end) whose kernel cell k is inside the image. */\n"
      "static void reach(const window *w, long k, long *begin, long *end)\n"
      "{\n"
      "    const long shift = k * w->dilate - w->pad, last = w->in - 1 - shift;\n"
@@ -133,7 +133,7 @@ const mx_emit_text mx_emit_image_kernels[] = {
      "    }\n"
      "}\n"},
     {"point", NULL,
-     "/* The value of a plane (h, w) at a point between its pixels.  around: zeros surround it; else its edge goes on a little. */\n"
+     "/* The value of a plane (h, w) at a point between its pixels.  around: zeros surround it; else its edge extends a little. */\n"
      "static float point(const float *x, long h, long w, float row, float col, int around)\n"
      "{\n"
      "    const float least = around ? -1 : 0;\n"

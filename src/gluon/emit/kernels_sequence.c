@@ -5,7 +5,7 @@
 
 const mx_emit_text mx_emit_sequence_kernels[] = {
     {"index_in", NULL,
-     "/* A number as an index below n: counted around, or moved to the nearest end. */\n"
+     "/* A number as an index below n: wrapped around, or clamped. */\n"
      "static long index_in(float v, long n, int around)\n"
      "{\n"
      "    if (around)\n"
@@ -34,7 +34,7 @@ const mx_emit_text mx_emit_sequence_kernels[] = {
      "        y[i] = (long)index[i / depth] == i % depth ? on : off;\n"
      "}\n"},
     {"arg", NULL,
-     "/* x (outer, n, inner): where the largest (sign 1) or least (sign -1) value stands */\n"
+     "/* x (outer, n, inner): the index of the largest (sign 1) or least (sign -1) value */\n"
      "static void arg(const float *x, float *y, long outer, long n, long inner, int sign)\n"
      "{\n"
      "    for (long t = 0; t < outer * inner; t++) {\n"
@@ -47,15 +47,15 @@ const mx_emit_text mx_emit_sequence_kernels[] = {
      "        y[t] = (float)best;\n"
      "    }\n"
      "}\n"},
-    {"stands_before", NULL,
-     "/* Element a of a row stands before b; equal ones keep their order. */\n"
-     "static int stands_before(const float *row, long step, long a, long b, int up)\n"
+    {"sorts_before", NULL,
+     "/* Element a of a row sorts before b; equal ones keep their order. */\n"
+     "static int sorts_before(const float *row, long step, long a, long b, int up)\n"
      "{\n"
      "    const float x = row[a * step], y = row[b * step];\n"
      "    return x == y ? a < b : up ? x < y : x > y;\n"
      "}\n"},
-    {"rank", "stands_before",
-     "/* x (outer, n, inner): the first k along n in order.  what: 0 their values, 1 their places, 2 ones at their places */\n"
+    {"rank", "sorts_before",
+     "/* x (outer, n, inner): the first k along n in order.  what: 0 their values, 1 their indices, 2 a mask of ones */\n"
      "static void rank(const float *x, float *y, long outer, long n, long inner, long k, int up, int what)\n"
      "{\n"
      "    for (long t = 0; t < outer * inner; t++) {\n"
@@ -66,8 +66,8 @@ const mx_emit_text mx_emit_sequence_kernels[] = {
      "        for (long i = 0, last = -1; i < k; i++) {\n"
      "            long best = -1;\n"
      "            for (long j = 0; j < n; j++)\n"
-     "                if ((last < 0 || stands_before(row, inner, last, j, up)) &&\n"
-     "                    (best < 0 || stands_before(row, inner, j, best, up)))\n"
+     "                if ((last < 0 || sorts_before(row, inner, last, j, up)) &&\n"
+     "                    (best < 0 || sorts_before(row, inner, j, best, up)))\n"
      "                    best = j;\n"
      "            last = best < 0 ? 0 : best;\n"
      "            to[(what == 2 ? last : i) * inner] = what == 0 ? row[last * inner] : what == 1 ? (float)last : 1;\n"
@@ -75,7 +75,7 @@ const mx_emit_text mx_emit_sequence_kernels[] = {
      "    }\n"
      "}\n"},
     {"mask_steps", NULL,
-     "/* Steps of every sequence behind its length become `value`. */\n"
+     "/* Steps of every sequence past its length become `value`. */\n"
      "static void mask_steps(const float *x, float *y, const float *length, long steps, long batch, long rest, long step,\n"
      "                       long next, float value)\n"
      "{\n"
@@ -96,7 +96,7 @@ const mx_emit_text mx_emit_sequence_kernels[] = {
      "    }\n"
      "}\n"},
     {"turn_steps", NULL,
-     "/* Every sequence turned around; what is behind its length stays. */\n"
+     "/* Every sequence reversed; what is past its length stays. */\n"
      "static void turn_steps(const float *x, float *y, const float *length, long steps, long batch, long rest, long step,\n"
      "                       long next)\n"
      "{\n"
@@ -108,7 +108,7 @@ const mx_emit_text mx_emit_sequence_kernels[] = {
      "}\n"},
     {"rnn_cell", "m_sigmoid",
      /* as op/formula/rnn_cells.h */
-     "/* One value of a cell: p, the side of the input, and q, that of h, hold its gates, `n` apart; clip: NULL or the least and\n"
+     "/* One value of a cell: p, from the input, and q, from h, hold its gates, `n` apart; clip: NULL or the least and\n"
      " * the largest c.\n"
      " * mode: 0 relu, 1 tanh, 2 LSTM (input, forget, candidate, output), 3 GRU (reset, update, candidate) */\n"
      "static void rnn_cell(int mode, const float *p, const float *q, long n, const float *clip, float *h, float *c)\n"

@@ -1,7 +1,7 @@
-/* Where the values of a network that is written as C live.
+/* The memory of a network that is written as C.
  *
- * Values get memory in the order in which they are made, in the first gap of the arena that is large enough; memory is
- * free again behind the last call that reads it.  Outputs go to the caller's array at once where they can.
+ * Values get memory in the order in which they are computed, in the first gap of the arena that is large enough; memory
+ * is freed after the last call that reads it.  Outputs are written directly to the caller's array if possible.
  *
  * SPDX-License-Identifier: Apache-2.0 */
 #include "base/alloc.h"
@@ -16,7 +16,7 @@ typedef struct block {
 } block;
 typedef MX_VEC(block) blocks; /* by begin; they do not overlap */
 
-/* last (entries): the last node that reads a root; graph->n: somebody reads it at the end. */
+/* last (entries): the last node that reads a root; graph->n: it is read at the end. */
 static void find_last(const mx_emit *emit, int64_t *last)
 {
     const mx_graph *g = emit->graph;
@@ -52,7 +52,7 @@ static mx_code take_gap(blocks *live, int64_t size, int64_t last, int64_t *begin
     return MX_OK;
 }
 
-/* What the call needs only while it runs. */
+/* The call's scratch. */
 static mx_code place_scratch(mx_emit *emit, blocks *live, int64_t i)
 {
     const mx_graph *g = emit->graph;

@@ -1,8 +1,8 @@
-/* Gradients in two bits: what an element loses is kept and added to the next one.
+/* Gradients in two bits: the rounding error of an element is saved and added to its next gradient.
  *
  *     r = residual + gradient;    sent = t where r >= t, -t where r <= -t, else 0;    residual = r - sent
  *
- * So sums over many steps come out right, whatever the threshold t is.
+ * So sums over many steps are right, whatever the threshold t is.
  *
  * SPDX-License-Identifier: Apache-2.0 */
 #ifndef MX_GLUON_COMPRESSION_H
@@ -14,14 +14,14 @@
 
 /* A zeroed struct compresses nothing. */
 typedef struct mx_compression {
-    double threshold;             /* 0: gradients stay as they are */
+    double threshold;             /* 0: no compression */
     MX_VEC(mx_id_table) residual; /* per copy of a value: mx_array by key, retained */
 } mx_compression;
 
 /* type "2bit" or "none"; an error changes nothing. */
 mx_code mx_compression_set(mx_compression *self, const char *type, double threshold);
 void mx_compression_free(mx_compression *self);
-/* What is sent instead of the gradients of n contexts; scope-owned. */
+/* The compressed gradients of n contexts; scope-owned. */
 mx_code mx_compress(mx_compression *self, mx_id id, int n, mx_array *const *gradients, mx_array **sent);
 
 #endif

@@ -1,9 +1,9 @@
 /* Key-value stores of one process (see gluon/kvstore.h).
  *
- *     push: values of all contexts --(compression)--> sum, on the first context --> where the value is --> updater or value
+ *     push: values of all contexts --(compression)--> sum, on the first context --> context of the value --> updater or value
  *     pull: value --> all contexts
  *
- * How sums are made is hidden in sums.h.
+ * sums.h hides how sums are computed.
  *
  * SPDX-License-Identifier: Apache-2.0 */
 #include "gluon/train/kvstore.h"
@@ -25,7 +25,7 @@
 
 typedef struct mx_kvstore_kind {
     const char *name;
-    bool on_devices; /* sums are made on devices: gradients may be compressed */
+    bool on_devices; /* sums are computed on devices: gradients may be compressed */
 } mx_kvstore_kind;
 static const mx_kvstore_kind kinds[] = {{"local", false},
                                         {"device", true},
@@ -43,12 +43,12 @@ static const mx_kvstore_kind *refuse(const char *type)
         several |= !strcasecmp(type, others[i]);
     if (several)
         return mx_fail_null(MX_ERR_UNSUPPORTED,
-                            "kvstore '%.80s': there is no training over several machines; use 'local' or 'device'",
+                            "kvstore '%.80s': training on several machines is not supported; use 'local' or 'device'",
                             type);
     mx_text known = {0};
     for (size_t i = 0; i < KINDS; i++)
         mx_text_print(&known, "%s%s", i ? ", " : "", kinds[i].name);
-    mx_fail(MX_ERR_ARGUMENT, "kvstore '%.80s': there are %s", type, mx_text_get(&known));
+    mx_fail(MX_ERR_ARGUMENT, "kvstore '%.80s': unknown type, wanted %s", type, mx_text_get(&known));
     mx_text_free(&known);
     return NULL;
 }
@@ -105,12 +105,12 @@ int mx_kvstore_num_workers(const mx_kvstore *self) { return ok(self, "mx_kvstore
 
 /* ---- keys -------------------------------------------------------------------------------------------------------- */
 
-/* The keys of one store are of one sort: the first one says which. */
+/* All keys of a store have the type of the first one. */
 static mx_code check_key(const mx_kvstore *self, mx_id key)
 {
     const mx_dict *other = key.name ? &self->values.numbers : &self->values.names;
     if (other->length)
-        return mx_fail(MX_ERR_ARGUMENT, "kvstore: the keys of one store are all ints or all strings");
+        return mx_fail(MX_ERR_ARGUMENT, "kvstore: the keys of a store must be all ints or all strings");
     return MX_OK;
 }
 
@@ -170,12 +170,12 @@ mx_code mx_kvstore_init(mx_kvstore *self, mx_id key, mx_array *value)
     return replace(self, key, mx_array_copy(value));
 }
 
-/* A user's function may keep the sum, so it is never the array that was pushed. */
+/* A user's function may retain the sum, so it is never the array that was pushed. */
 static mx_code call_function(mx_kvstore *self, mx_id key, mx_array *pushed, mx_array *stored)
 {
     char text[MX_ID_TEXT];
     mx_code code = self->function(self->user, key, pushed, stored);
-    return code ? mx_fail(MX_ERR_CALLBACK, "kvstore: the updater failed with key %s", mx_id_text(key, text)) : MX_OK;
+    return code ? mx_fail(MX_ERR_CALLBACK, "kvstore: the updater failed for key %s", mx_id_text(key, text)) : MX_OK;
 }
 
 static mx_code take_sum(mx_kvstore *self, mx_id key, mx_array *sum, mx_array *stored)
@@ -314,7 +314,8 @@ static mx_updater *with_states(mx_kvstore *self, const char *function)
 {
     if (!ok(self, function))
         return NULL;
-    return self->updater ? self->updater : mx_fail_null(MX_ERR_STATE, "kvstore: there is no optimizer that has states");
+    return self->updater ? self->updater
+                         : mx_fail_null(MX_ERR_STATE, "kvstore: the store has no optimizer, and so no states");
 }
 
 mx_code mx_kvstore_save_optimizer_states(mx_kvstore *self, const char *path)
@@ -337,7 +338,7 @@ mx_code mx_kvstore_set_gradient_compression(mx_kvstore *self, const char *type, 
     if (mx_compression_set(&checked, type, threshold))
         return mx_error_code();
     if (!self->kind->on_devices)
-        return mx_fail(MX_ERR_UNSUPPORTED, "kvstore '%s': gradients are compressed by 'device' stores only",
+        return mx_fail(MX_ERR_UNSUPPORTED, "kvstore '%s': only 'device' stores support gradient compression",
                        self->kind->name);
     return mx_compression_set(&self->compression, type, threshold);
 }

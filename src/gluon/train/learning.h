@@ -1,6 +1,6 @@
-/* Optimizers, learning-rate schedules and metrics from the inside.
+/* Internals of optimizers, learning-rate schedules and metrics.
  *
- * Their rows stand in gluon/def/{optimizers,schedules,metrics}.c; `methods` of a row points to the tables here.
+ * Their class entries are in gluon/def/{optimizers,schedules,metrics}.c; `methods` of an entry points to the tables here.
  *
  * SPDX-License-Identifier: Apache-2.0 */
 #ifndef MX_GLUON_LEARNING_H
@@ -18,7 +18,7 @@ struct mx_lr_scheduler {
     mx_object object;
     const mx_class *cls; /* NULL: a user's function */
     void *options;
-    double base_lr;  /* where the schedule stands now; the optimizer sets it to its own learning rate */
+    double base_lr;  /* the current base rate; the optimizer sets it to its own learning rate */
     mx_rate_fn rate; /* of users; NULL: the class's */
     void *user;
     void (*release)(void *user);
@@ -32,32 +32,31 @@ typedef struct mx_lr_scheduler_methods {
 /* ---- optimizers -------------------------------------------------------------------------------------------------- */
 #define MX_MAX_STATES 4
 
-/* What is kept for one weight between its updates. */
+/* The state of one weight between its updates. */
 struct mx_optimizer_state {
     mx_object object;
-    mx_array *array[MX_MAX_STATES]; /* retained; NULL behind the last */
-    mx_array *master;               /* retained: the float32 weight behind a 16-bit one; NULL: none */
+    mx_array *array[MX_MAX_STATES]; /* retained; NULL after the last */
+    mx_array *master;               /* retained: the float32 master of a 16-bit weight; NULL: none */
     mx_array *grad32; /* retained: the gradient as float32, if there is a master and the optimizer not fused */
-    int64_t updates;  /* how many there were; of updates by id the optimizer counts them */
+    int64_t updates;  /* number of updates; those by id are counted by the optimizer */
     mx_id id;         /* of the weight; its name is interned */
-    mx_array
-        *given[MX_MAX_STATES + 1];  /* retained: what was put here from outside, NULL for None, until the next update
+    mx_array *given[MX_MAX_STATES + 1]; /* retained: arrays set from outside, NULL for None, until the next update
                                            sorts it into array and master: mx_optimizer_state_settle() */
-    int n_given;                    /* 0 and !loose: nothing was put here */
-    bool loose;                     /* `given` waits, and own may be on another device */
-    void *own;                      /* what the hooks of a user's optimizer made; NULL: nothing */
-    void (*release_own)(void *own); /* NULL: nothing to do */
+    int n_given;                        /* 0 and !loose: nothing was set */
+    bool loose;                         /* `given` is pending, and own may be on another device */
+    void *own;                          /* state of a user's optimizer, from its hooks; NULL: none */
+    void (*release_own)(void *own);     /* NULL: nothing to do */
 };
 
-/* One update of one weight, as an optimizer sees it. */
+/* One update of one weight: the arguments of an optimizer. */
 typedef struct mx_update {
     mx_array *weight, *grad;
     mx_array **state;  /* made by make_states; the optimizer writes into them */
     double lr, wd;     /* with the parameter's multipliers and the schedule */
-    int64_t t;         /* how often this weight was updated, this time included: 1, 2, ... */
+    int64_t t;         /* number of this weight's updates, including this one: 1, 2, ... */
     double base_lr;    /* without the parameter's multiplier */
-    const char *name;  /* what the optimizer calls the weight: mx_optimizer_set_name(); "": nothing */
-    mx_array *master;  /* the float32 weight behind a 16-bit one, for optimizers that are `fused`; NULL: none */
+    const char *name;  /* the optimizer's name of the weight: mx_optimizer_set_name(); "": none */
+    mx_array *master;  /* the float32 master of a 16-bit weight, for optimizers that are `fused`; NULL: none */
     const char *label; /* of the weight in messages */
 } mx_update;
 
@@ -67,37 +66,37 @@ typedef struct mx_optimizer_methods {
                            mx_array **state); /* new references; NULL: `states` zeros */
     mx_code (*update)(mx_optimizer *self, mx_update *update);
     mx_code (*start)(mx_optimizer *self); /* checks options beyond the schema's rules; NULL: nothing to do */
-    bool lazy;          /* takes row_sparse gradients and updates their rows only; others get them made dense */
-    const char *memory; /* what MXNet calls the number in memory[0] of an optimizer; NULL: there is none */
+    bool lazy;          /* takes row_sparse gradients and updates their rows only; others get dense ones */
+    const char *memory; /* MXNet's name of the number in memory[0] of an optimizer; NULL: there is none */
     bool master_last;   /* front ends show a state with its master as (state, master), not (master, state) */
     bool one_in_tuple;  /* and a single array of state as (array,) */
-    bool fused;         /* an update is one MX_RUN_UPDATE(), which knows masters; others work on the master itself */
+    bool fused;         /* an update is one MX_RUN_UPDATE(), which supports masters; others update the master itself */
 } mx_optimizer_methods;
 
-/* The options that all optimizers share.  A schema begins with the options that front ends take by position, in that
- * order; these follow, by name only (`by_name` of the class row).  An optimizer with a rate of its own has
+/* The options that all optimizers share.  A schema begins with the positional options of front ends, in order; these
+ * follow and are keyword-only (`by_name` of the class entry).  An optimizer with its own default rate has
  * MX_OPTIMIZER_RATE among the first. */
 #define MX_OPTIMIZER_RATE(X, rate) X(FLOAT, learning_rate, rate, "", "step size; None: the schedule's, or 0.01")
 #define MX_OPTIMIZER_REST(X, aggregate) \
     X(FLOAT, wd, "0.0", "", "weight decay") \
     X(FLOAT, rescale_grad, "1.0", "", "gradients are multiplied by it before anything else") \
-    X(FLOAT, clip_gradient, "None", "", "gradients are cut to [-c, c]; None: not at all") \
+    X(FLOAT, clip_gradient, "None", "", "gradients are clipped to [-c, c]; None: not at all") \
     X(PTR, lr_scheduler, "None", "mx_lr_scheduler", "schedule of the learning rate") \
     X(INT, begin_num_update, "0", "0..", "number of updates done before") \
     X(BOOL, multi_precision, "False", "", "keep float32 masters of 16-bit weights") \
     X(INT, aggregate_num, aggregate, "0..", "how many weights a program may update in one call; accepted for compatibility")
 #define MX_OPTIMIZER_COMMON(X) MX_OPTIMIZER_RATE(X, "None") MX_OPTIMIZER_REST(X, "0")
-#define MX_OPTIMIZER_RATED 7  /* by_name of rows that end with MX_OPTIMIZER_REST */
+#define MX_OPTIMIZER_RATED 7  /* by_name of classes whose options end with MX_OPTIMIZER_REST */
 #define MX_OPTIMIZER_PLAIN 8  /* ... with MX_OPTIMIZER_COMMON */
 
-/* What belongs to single weights: multipliers, names, counts (rates.c). */
+/* Per-weight data: multipliers, names, counts (rates.c). */
 typedef struct mx_rates {
     mx_id_table lr_mult, wd_mult;   /* double: by id of a weight, or by its name */
-    mx_id_table noted_lr, noted_wd; /* double: what the variables of a symbol say, by name */
+    mx_id_table noted_lr, noted_wd; /* double: from the variables of a symbol, by name */
     mx_id_table names;              /* const char *, interned: of a weight, by id */
     mx_id_table parameters;         /* mx_parameter, retained: by id */
     mx_id_table counts;             /* mx_id_table, owned, by number of the device: how often each id was updated */
-    int64_t device;                 /* whose counts are used */
+    int64_t device;                 /* the device whose counts are used */
 } mx_rates;
 
 struct mx_optimizer {
@@ -109,7 +108,7 @@ struct mx_optimizer {
     bool multi_precision;
     int64_t aggregate_num;
     int64_t begin_num_update;
-    int64_t num_update; /* the most updates that any weight has had */
+    int64_t num_update; /* the largest update count of any weight */
     mx_rates rates;
     double memory[2];         /* numbers that an optimizer keeps for all weights together */
     char *name;               /* owned; of a user's optimizer; NULL: the class's */
@@ -119,10 +118,10 @@ struct mx_optimizer {
     void *user;
 };
 
-/* A number, flag or None (NaN) of the row's typed struct by name. */
+/* A number, flag or None (NaN) of the class's typed struct by name. */
 double mx_optimizer_float(const mx_optimizer *self, const char *option);
 mx_optimizer *mx_optimizer_named(const char *name); /* without a class; the caller's */
-/* A rate that was given (not NaN) wins over the schedule's; without both it is 0.01.  The schedule starts from it. */
+/* A given rate (not NaN) takes precedence over the schedule's; without both it is 0.01.  The schedule starts from it. */
 void mx_optimizer_settle_rate(mx_optimizer *self, double given);
 /* hooks NULL: the class's own update again.  On failure, out of memory, `user` stays the caller's. */
 mx_code mx_optimizer_set_hooks(mx_optimizer *self, const mx_optimizer_hooks *hooks, void *user);
@@ -140,19 +139,19 @@ void mx_id_table_drop_objects(mx_id_table *table);                    /* release
 mx_code mx_optimizer_zeros(mx_array *weight, int count, mx_array **state); /* `count` new zero arrays like the weight */
 mx_optimizer_state *mx_optimizer_state_of(mx_optimizer *self, mx_id id, mx_array *weight); /* scope-owned */
 bool mx_optimizer_keeps_master(const mx_optimizer *self, const mx_array *weight);
-/* The arrays that the class keeps for a weight, whatever hooks say: new references, NULL behind the last. */
+/* The class's state arrays for a weight, ignoring hooks: new references, NULL after the last. */
 mx_code mx_optimizer_make_arrays(mx_optimizer *self, mx_array *weight, mx_array *array[MX_MAX_STATES]);
-/* A state of given arrays in the order of the class, a master where it stands there; scope-owned. */
+/* A state of given arrays in the order of the class, including the master; scope-owned. */
 mx_optimizer_state *mx_optimizer_state_given(mx_id id, mx_arrays arrays);
 mx_code mx_optimizer_state_settle(const mx_optimizer *self, mx_optimizer_state *state, mx_array *weight);
 
 /* ---- optimizer_update.c */
-/* One step of a row's optimizer with rates, states and count given by the caller. */
+/* One step of a class's optimizer with rates, states and count given by the caller. */
 mx_code mx_optimizer_apply(mx_optimizer *self, mx_update *u);
 /* mx_optimizer_update with the parameter's name, for clear messages. */
 mx_code mx_optimizer_update_named(mx_optimizer *self, mx_optimizer_state *state, mx_array *weight, mx_array *grad,
                                   double lr_mult, double wd_mult, const char *name);
-/* An update counted and rated by the optimizer's own tables. */
+/* An update with count and rates from the optimizer's own tables. */
 mx_code mx_optimizer_update_id(mx_optimizer *self, mx_optimizer_state *state, mx_id id, mx_array *weight,
                                mx_array *grad);
 /* A step on the float32 master of a 16-bit weight: update(user, master, gradient as float32), then weight = master. */
@@ -162,8 +161,8 @@ mx_code mx_update_master(mx_array *weight, mx_array *master, mx_array *grad32, m
 /* ---- metrics ----------------------------------------------------------------------------------------------------- */
 #define MX_METRIC_STATE 6
 
-/* What was counted.  An update fills a fresh one, which is then added to the metric's two: one since mx_metric_reset,
- * one since mx_metric_reset_local. */
+/* The counts of a metric.  An update fills a new tally, which is then added to the metric's two: one since
+ * mx_metric_reset, one since mx_metric_reset_local. */
 typedef struct mx_tally {
     double sum, count;
     double state[MX_METRIC_STATE]; /* what a metric counts besides sum and count */

@@ -1,7 +1,7 @@
 /* Loss scaling (see gluon/loss_scaler.h).
  *
- * Invariant: `applied` is by what the gradients that the next step finds are too large: the scale after mx_scale_loss, 1
- * after a step or mx_trainer_unscale.  The scale itself changes in steps only, so both agree in between.
+ * Invariant: `applied` is the factor by which the current gradients are too large: the scale after mx_scale_loss, 1
+ * after a step or mx_trainer_unscale.  The scale itself changes only in steps, so both agree in between.
  *
  * SPDX-License-Identifier: Apache-2.0 */
 #include <math.h>
@@ -60,11 +60,11 @@ mx_array *mx_scale_loss(mx_loss_scaler *self, mx_array *loss)
 
 /* ---- overflows --------------------------------------------------------------------------------------------------- */
 
-/* Of a sparse array those that it has. */
+/* The stored elements of a sparse array, or all of a dense one. */
 static mx_array *elements_of(mx_array *x) { return mx_stype_of(x) == MX_STYPE_DEFAULT ? x : mx_sparse_data(x); }
 
-/* Whether the gradients on one context, that of number `first`, are finite; one wait for all of them.  done[i] is set for
- * those that were looked at. */
+/* Whether the gradients on one context, that of number `first`, are finite; waits once for all of them.  done[i] is set
+ * for those that were checked. */
 static bool finite_on_context(mx_arrays gradients, int64_t first, bool *done)
 {
     MX_SCOPE;
@@ -109,7 +109,7 @@ bool mx_loss_scaler_overflow(mx_loss_scaler *self, mx_arrays gradients)
     return !finite;
 }
 
-/* Gradients of all copies of all parameters that learn; n 0 after an error, or if there are none. */
+/* Gradients of all copies of all trainable parameters; n 0 after an error, or if there are none. */
 static mx_arrays gradients_of(const mx_trainer *trainer)
 {
     int64_t n = 0;

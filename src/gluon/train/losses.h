@@ -15,7 +15,7 @@
 mx_array *mx_loss_label(mx_arrays in);
 /* loss * sample_weight * weight; either may be absent. */
 mx_array *mx_loss_weigh(mx_array *loss, double weight, mx_array *sample_weight);
-/* Weighed, then the mean over all axes but the batch axis. */
+/* Applies the weights, then takes the mean over all axes but the batch axis. */
 mx_array *mx_loss_finish(mx_array *loss, double weight, mx_array *sample_weight, int64_t batch_axis);
 void mx_loss_print(mx_block *self, mx_text *text); /* "L2Loss(batch_axis=0, w=1.0)" */
 

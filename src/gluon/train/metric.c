@@ -1,4 +1,4 @@
-/* Metrics as objects: updating, merging what was counted, groups, users' functions.
+/* Metrics as objects: updating, merging tallies, groups, users' functions.
  *
  *     update:  pairs (label, prediction) --class--> a fresh tally --merge--> local, global
  *
@@ -43,7 +43,7 @@ mx_code mx_tally_grow(mx_tally *tally, int64_t side)
 
 static const mx_metric_methods *methods_of(const mx_metric *self) { return self->cls ? self->cls->methods : NULL; }
 
-/* The tables have been grown to the same size before. */
+/* The tables already have the same size. */
 static void merge(const mx_metric *self, mx_tally *into, const mx_tally *more)
 {
     const mx_metric_methods *methods = methods_of(self);
@@ -100,7 +100,7 @@ static mx_metric *new_metric(const char *name)
     return self;
 }
 
-/* Every row has the option `name`. */
+/* Every metric class has the option `name`. */
 mx_metric *mx_metric_make(mx_class *cls, const void *options)
 {
     const mx_field *field = mx_schema_find(cls->schema, "name");
@@ -170,7 +170,7 @@ mx_metric *mx_metric_child(const mx_metric *self, int i)
     if (!ok(self, "mx_metric_child"))
         return NULL;
     if (i < 0 || i >= self->n_children)
-        return mx_fail_null(MX_ERR_INDEX, "mx_metric_child: %s has %d members, there is no number %d", self->name,
+        return mx_fail_null(MX_ERR_INDEX, "mx_metric_child: %s has %d members, member %d does not exist", self->name,
                             self->n_children, i);
     return self->children[i];
 }
@@ -297,6 +297,6 @@ mx_code mx_metric_fail_sizes(const mx_metric *self, const mx_array *label, const
 {
     char a[MX_SHAPE_TEXT], b[MX_SHAPE_TEXT];
     mx_shape_t label_shape = mx_array_shape(label), pred_shape = mx_array_shape(pred);
-    return mx_fail(MX_ERR_SHAPE, "%s: labels have shape %s and predictions %s, which do not fit", self->name,
+    return mx_fail(MX_ERR_SHAPE, "%s: labels have shape %s and predictions %s, which do not match", self->name,
                    mx_shape_text(&label_shape, a), mx_shape_text(&pred_shape, b));
 }

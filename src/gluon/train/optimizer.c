@@ -2,7 +2,7 @@
  *
  *     optimizer --- numbers and schedule (here), rates and counts of single weights (rates.c)
  *     state, one per weight --- arrays of the method, float32 master of a 16-bit weight (optimizer_state.c)
- *     update of a weight by its state (optimizer_update.c); updaters and trainers keep states
+ *     update of a weight with its state (optimizer_update.c); updaters and trainers hold the states
  *
  * SPDX-License-Identifier: Apache-2.0 */
 #include <string.h>
@@ -107,7 +107,7 @@ mx_optimizer *mx_optimizer_custom(const char *name, mx_update_fn update, int sta
     if (!name || !update)
         return mx_fail_null(MX_ERR_ARGUMENT, "mx_optimizer_custom: %s is NULL", name ? "update" : "name");
     if (states < 0 || states > MX_MAX_STATES)
-        return mx_fail_null(MX_ERR_ARGUMENT, "mx_optimizer_custom: %s wants %d states, 0 to %d are possible", name,
+        return mx_fail_null(MX_ERR_ARGUMENT, "mx_optimizer_custom: %s has %d states, 0 to %d are possible", name,
                             states, MX_MAX_STATES);
     mx_optimizer *self = mx_optimizer_named(name);
     if (!self)
@@ -173,7 +173,7 @@ mx_code mx_optimizer_set_learning_rate(mx_optimizer *self, double rate)
     if (self->scheduler)
         return mx_fail(
             MX_ERR_STATE,
-            "%s: the learning rate comes from a schedule; set the schedule's base rate, or take the schedule away",
+            "%s: the learning rate comes from a schedule; set the schedule's base rate, or remove the schedule",
             mx_optimizer_name(self));
     self->learning_rate = rate;
     return MX_OK;

@@ -1,9 +1,9 @@
-/* States: what optimizers remember of single weights, and float32 masters of 16-bit weights.
+/* The optimizer states of single weights, and float32 masters of 16-bit weights.
  *
  *     state --- array[]: of the method      master: the weight in float32      own: an object of a user's optimizer
  *
- * A state that comes from outside (a file, another program) is a list of arrays in the order that the class shows them in;
- * what is the master among them is known when the weight is: at the next update it settles.
+ * A state from outside (a file, another program) is a list of arrays in the class's order; which of them is the master
+ * is determined at the next update, when the weight is known.
  *
  * SPDX-License-Identifier: Apache-2.0 */
 #include "base/alloc.h"
@@ -85,7 +85,7 @@ static mx_code make_own(mx_optimizer *self, mx_optimizer_state *state, mx_array 
     state->release_own = self->hooks.release_state;
     char text[MX_ID_TEXT];
     if (self->hooks.make_state && self->hooks.make_state(self->user, state->id, weight, &state->own))
-        return mx_fail(MX_ERR_CALLBACK, "optimizer %s: making the state of weight %s failed", self->name,
+        return mx_fail(MX_ERR_CALLBACK, "optimizer %s: creating the state of weight %s failed", self->name,
                        mx_id_text(state->id, text));
     return MX_OK;
 }
@@ -132,7 +132,7 @@ mx_optimizer_state *mx_optimizer_state_of(mx_optimizer *self, mx_id id, mx_array
         !mx_array_any_ok(weight, "mx_optimizer_state_new", "weight"))
         return NULL;
     if (!mx_dtype_is_float(weight->dtype))
-        return mx_fail_null(MX_ERR_DTYPE, "%s: the weight is %s, wanted a floating type", mx_optimizer_name(self),
+        return mx_fail_null(MX_ERR_DTYPE, "%s: the weight is %s, wanted a floating-point type", mx_optimizer_name(self),
                             mx_dtype_name((mx_dtype)weight->dtype));
     mx_optimizer_state *state = new_state(id);
     if (!state)
@@ -192,7 +192,7 @@ mx_code mx_optimizer_state_set_updates(mx_optimizer_state *state, int64_t update
 mx_optimizer_state *mx_optimizer_state_given(mx_id id, mx_arrays arrays)
 {
     if (arrays.n > MX_MAX_STATES + 1)
-        return mx_fail_null(MX_ERR_ARGUMENT, "optimizer: a state of %lld arrays came, wanted %d at most",
+        return mx_fail_null(MX_ERR_ARGUMENT, "optimizer: the state has %lld arrays, at most %d are possible",
                             (long long)arrays.n, MX_MAX_STATES + 1);
     mx_optimizer_state *state = new_state(id);
     if (!state)
@@ -203,7 +203,7 @@ mx_optimizer_state *mx_optimizer_state_given(mx_id id, mx_arrays arrays)
     return mx_scope_add(state);
 }
 
-/* An array that was given, where the weight is; NULL stays NULL. */
+/* A given array, on the weight's context; NULL stays NULL. */
 static mx_code move(mx_array **place, mx_array *given, const mx_array *weight)
 {
     mx_release(*place);
@@ -211,12 +211,13 @@ static mx_code move(mx_array **place, mx_array *given, const mx_array *weight)
     return given && !*place ? mx_error_code() : MX_OK;
 }
 
-/* A single None is no state; one among others, which MXNet keeps for a momentum of 0, is zeros. */
+/* A single None is no state; None among others, which MXNet stores for a momentum of 0, means zeros. */
 static mx_code move_all(mx_optimizer_state *state, int n, mx_array *const *given, mx_array *weight)
 {
     mx_array *like = state->master ? state->master : weight;
     if (n > MX_MAX_STATES)
-        return mx_fail(MX_ERR_ARGUMENT, "optimizer: a state of %d arrays came, wanted %d at most", n, MX_MAX_STATES);
+        return mx_fail(MX_ERR_ARGUMENT, "optimizer: the state has %d arrays, at most %d are possible", n,
+                       MX_MAX_STATES);
     for (int i = 0; i < n; i++)
         if (move(&state->array[i], given[i], weight) ||
             (!given[i] && n > 1 && mx_optimizer_zeros(like, 1, &state->array[i])))
@@ -243,7 +244,7 @@ mx_code mx_optimizer_state_settle(const mx_optimizer *self, mx_optimizer_state *
         mx_release(state->given[i]);
         state->given[i] = NULL;
     }
-    release_own(state); /* what front ends showed until now */
+    release_own(state); /* what front ends have shown so far */
     state->n_given = 0, state->loose = false;
     return MX_OK;
 }

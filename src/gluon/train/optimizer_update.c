@@ -1,8 +1,8 @@
 /* Updates: one step of an optimizer on one weight.
  *
- *     check -> count -> rates -> gradient made to fit -> the class's update, on the master where there is one
+ *     check -> count -> rates -> gradient converted -> the class's update, on the master if there is one
  *
- * Invariant: the rate of an update is that of the schedule after the update was counted.
+ * Invariant: the rate of an update is the schedule's rate after the update is counted.
  *
  * SPDX-License-Identifier: Apache-2.0 */
 #include <math.h>
@@ -41,7 +41,7 @@ static mx_code update_by_user(mx_optimizer *self, mx_update *u)
     return MX_OK;
 }
 
-/* A sparse gradient is made dense for those who do not know it. */
+/* A sparse gradient is made dense for optimizers that do not support it. */
 static mx_code fit_gradient(const mx_optimizer *self, mx_update *u, bool master)
 {
     const bool lazy = !master && !self->user_update && methods_of(self)->lazy;
@@ -106,7 +106,7 @@ static mx_code run(mx_optimizer *self, mx_optimizer_state *state, mx_update *u)
     return run_class(self, u);
 }
 
-/* u has everything but the multiplied rates; updates were counted. */
+/* u has everything but the multiplied rates; the update is counted already. */
 static mx_code run_rated(mx_optimizer *self, mx_optimizer_state *state, mx_update *u, double lr_mult, double wd_mult)
 {
     u->base_lr = self->scheduler ? mx_lr_scheduler_rate(self->scheduler, self->num_update) : self->learning_rate;

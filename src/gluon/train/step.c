@@ -1,13 +1,13 @@
-/* Whole training steps as one plan (see gluon/step.h).
+/* Fused training steps: forward, loss, backward and update in one plan (see gluon/step.h).
  *
  *     net, loss --trace--> forward --gradient--> backward (gradients into the parameters' arrays)
- *     optimizer --on symbolic arrays, calls caught--> one update operator per parameter, appended to the program
+ *     optimizer --on symbolic arrays, calls intercepted--> one update operator per parameter, appended to the program
  *
  * An update's attributes (rate, decay, bias corrections ...) change with every step.  So in every step the optimizer's
- * own code runs once per parameter on symbolic arrays; its calls are caught and their attributes written into the plan,
- * which then runs as a whole.
+ * own code runs once per parameter on symbolic arrays; its calls are intercepted and their attributes written into the
+ * plan, which then runs.
  *
- * Invariant: a compiled step leaves behind what the plain loop would: weights, states, counts, gradients.
+ * Invariant: a compiled step has the same effects as the imperative loop: weights, states, counts, gradients.
  *
  * SPDX-License-Identifier: Apache-2.0 */
 #include "gluon/train/step_plan.h"
@@ -32,7 +32,7 @@ static void destroy(mx_object *object)
 }
 static const mx_kind step_kind = {"training step", destroy};
 
-/* A forward that calls the step it is part of gets an error instead of waiting for itself. */
+/* A forward that calls its own step gets an error instead of a deadlock. */
 static void make_lock(pthread_mutex_t *lock)
 {
     pthread_mutexattr_t kind;
@@ -100,7 +100,7 @@ static mx_code bind_states(mx_train_step *self, mx_frame *frame)
     return MX_OK;
 }
 
-/* Gradients go where the plain loop would have put them. */
+/* Gradients are stored where the imperative loop would store them. */
 static void bind_gradients(const mx_compiled *c, mx_frame *frame)
 {
     const mx_program *program = &frame->plan->program;
@@ -206,7 +206,7 @@ mx_array *mx_train_step_run(mx_train_step *self, mx_array *data, mx_array *label
         return mx_fail_null(MX_ERR_SHAPE, "mx_train_step_run: data has no batch: its first axis must be 1 or more");
     if (pthread_mutex_lock(&self->lock))
         return mx_fail_null(MX_ERR_STATE,
-                            "mx_train_step_run: the step is under way in this thread: its network or loss "
+                            "mx_train_step_run: the step is already running in this thread: its network or loss "
                             "must not call it");
     mx_array *in[] = {data, label};
     mx_array *loss = run(self, (mx_arrays){in, 2});

@@ -1,6 +1,6 @@
-/* Catching an optimizer's update: its own code runs on symbolic arrays, and the one operator that it calls is noted.
+/* Intercepting an optimizer's update: its own code runs on symbolic arrays, and the one operator it calls is captured.
  *
- * An update that calls several operators, or reads arrays of its own, cannot be caught; the plain loop does it.
+ * An update that calls several operators, or reads other arrays, cannot be intercepted; the imperative loop runs it.
  *
  * SPDX-License-Identifier: Apache-2.0 */
 #include <string.h>
@@ -56,13 +56,14 @@ static mx_code catch_call(void *user, mx_op *op, const void *attrs, int n_in, mx
     const size_t bytes = op->schema ? op->schema->size : 0;
     if (c->calls++ || n_out < 1 || out[0] != c->stand->weight || n_in > 2 + MX_STEP_STATES ||
         mx_op_count_out(op, attrs) != 1 || (c->op && op != c->op) || bytes > c->bytes)
-        return mx_fail(MX_ERR_UNSUPPORTED, "%s: the update is more than one operator", op->name);
+        return mx_fail(MX_ERR_UNSUPPORTED, "%s: the update calls more than one operator", op->name);
     c->op = op, c->n_in = n_in;
     memcpy(c->attrs, attrs, bytes);
     for (int i = 0; i < n_in; i++) {
         const int w = which(c->stand, in[i]);
         if (w < 0)
-            return mx_fail(MX_ERR_UNSUPPORTED, "%s: the update reads an array of its own", op->name);
+            return mx_fail(MX_ERR_UNSUPPORTED, "%s: the update reads an array other than weight, gradient and states",
+                           op->name);
         c->in[i] = (int8_t)w;
     }
     return MX_OK;
@@ -82,6 +83,6 @@ mx_code mx_catch_update(mx_optimizer *o, const mx_trainer_slot *slot, mx_stand_i
     mx_code code = mx_optimizer_apply(o, &update);
     mx_thread.catching = outer;
     if (!code && c->calls != 1)
-        return mx_fail(MX_ERR_UNSUPPORTED, "the update is no single operator");
+        return mx_fail(MX_ERR_UNSUPPORTED, "the update is not a single operator");
     return code;
 }

@@ -1,4 +1,4 @@
-/* Plans of whole training steps: network and loss are traced, the gradient is added, then one update operator per parameter.
+/* Plans of fused training steps: traces network and loss, adds the gradient, then one update operator per parameter.
  *
  * SPDX-License-Identifier: Apache-2.0 */
 #include <string.h>
@@ -42,7 +42,7 @@ static mx_code add_update(adding *a, mx_program *program, const mx_compiled *mad
         return mx_fail(MX_ERR_UNSUPPORTED, "parameter %s gets no gradient", slot->parameter->name);
     _Alignas(16) char room[ATTR_ROOM];
     mx_caught c = {.attrs = room, .bytes = sizeof room};
-    const double memory[2] = {o->memory[0], o->memory[1]}; /* a trial must leave no trace */
+    const double memory[2] = {o->memory[0], o->memory[1]}; /* the trial run must have no side effects */
     if (mx_stand_in_make(&self->stands[i], slot))
         return mx_error_code();
     mx_code code = mx_catch_update(o, slot, &self->stands[i], slot->state->updates + 1, o->learning_rate, &c);
@@ -77,7 +77,7 @@ static mx_code add_updates(mx_program *program, const mx_compiled *made, void *u
     return MX_OK;
 }
 
-/* Steps were renumbered by the passes: updates are found again by what they write. */
+/* The passes renumber steps: updates are identified by what they write. */
 static void find_updates(const mx_train_step *self, const mx_compiled *c, int32_t *update)
 {
     const mx_program *program = &c->plan->program;
@@ -91,7 +91,7 @@ static void find_updates(const mx_train_step *self, const mx_compiled *c, int32_
     }
 }
 
-/* The optimizer's update can be mx_caught, and every parameter is one array with a gradient that is written. */
+/* The optimizer's update can be intercepted, and every parameter has one copy and a gradient that is written. */
 static bool suits(const mx_train_step *self)
 {
     const mx_optimizer *o = self->trainer->optimizer;
@@ -108,7 +108,7 @@ static bool suits(const mx_train_step *self)
     return true;
 }
 
-/* Every parameter that is to be updated has a value. */
+/* Every parameter to update has a value. */
 static bool ready(const mx_train_step *self)
 {
     for (int64_t i = 0; i < self->slots; i++) {
@@ -168,7 +168,7 @@ static mx_step_plan *compile(mx_train_step *self, const mx_plan_key *key)
         made.compiled = mx_compile(&request);
     if (!made.compiled) {
         mx_free(made.update, (size_t)self->slots * sizeof *made.update);
-        if (a.uncaught || unplanned || waits) /* the plain loop does it */
+        if (a.uncaught || unplanned || waits) /* the imperative loop runs it */
             mx_error_clear();
         self->refused |= a.uncaught || unplanned;
         return NULL;

@@ -1,8 +1,8 @@
-/* What the files of a whole training step share (gluon/step.h): the step, its plans, and the optimizer's calls caught.
+/* What the files of a fused training step share (gluon/step.h): the step, its plans, the intercepted optimizer calls.
  *
- *     step_catch.c     runs the optimizer on stand-ins for a parameter's arrays and catches the operator that it calls
- *     step_compile.c   makes plans of network, loss and updates, and finds the one for a batch
- *     step.c           making, ending, running
+ *     step_catch.c     runs the optimizer on placeholders for a parameter's arrays and intercepts the operator it calls
+ *     step_compile.c   compiles network, loss and updates into plans, and finds the plan for a batch
+ *     step.c           creating, freeing, running
  *
  * SPDX-License-Identifier: Apache-2.0 */
 #ifndef MX_GLUON_STEP_PLAN_H
@@ -15,7 +15,7 @@
 #define MX_MOST_STEP_PLANS 8
 #define MX_STEP_STATES (MX_MAX_STATES + 1) /* arrays of an optimizer's state for a parameter, the master included */
 
-/* What stands for one parameter while calls are caught. */
+/* The placeholders for one parameter while calls are intercepted. */
 typedef struct mx_stand_in {
     mx_array *weight, *grad, *state[MX_STEP_STATES]; /* symbolic; retained; the last one for the master */
 } mx_stand_in;
@@ -29,14 +29,14 @@ struct mx_train_step {
     mx_object object;
     mx_block *net, *loss;
     mx_trainer *trainer;
-    pthread_mutex_t lock;                   /* one step at a time; knows its owner */
+    pthread_mutex_t lock;                   /* one step at a time; error-checking */
     int64_t slots;                          /* of the trainer when the step was made */
     mx_stand_in *stands;                    /* (slots) */
     mx_step_plan plans[MX_MOST_STEP_PLANS]; /* most recently used first */
     int count;
     mx_tree_state net_state, loss_state; /* when the plans were made */
-    bool compiled;                       /* the last run was; read without the lock */
-    bool refused;                        /* the optimizer cannot be caught: not tried again */
+    bool compiled;                       /* whether the last run was; read without the lock */
+    bool refused;                        /* the optimizer cannot be intercepted: not tried again */
 };
 
 static inline mx_array *mx_step_state(const mx_optimizer_state *state, int64_t k)
@@ -48,7 +48,7 @@ static inline bool mx_slot_learns(const mx_trainer_slot *slot) { return slot->pa
 
 /* The one call that an update makes. */
 typedef struct mx_caught {
-    mx_op *op; /* NULL: any; else the one that is wanted */
+    mx_op *op; /* NULL: any; else the expected one */
     const mx_stand_in *stand;
     void *attrs; /* room for `bytes`; receives the attributes */
     size_t bytes;
@@ -59,11 +59,11 @@ typedef struct mx_caught {
 
 mx_code mx_stand_in_make(mx_stand_in *s, const mx_trainer_slot *slot);
 void mx_stand_in_drop(mx_stand_in *s);
-/* Runs the optimizer on the stand-ins; t is the number of this update, lr the rate before the parameter's factor. */
+/* Runs the optimizer on the placeholders; t is the number of this update, lr the rate before the parameter's factor. */
 mx_code mx_catch_update(mx_optimizer *o, const mx_trainer_slot *slot, mx_stand_in *s, int64_t t, double lr,
                         mx_caught *c);
 
-/* The plan for a batch, made if there is none; NULL without an error: the plain loop has to do it. */
+/* The plan for a batch, compiled if there is none; NULL without an error: run the imperative loop. */
 mx_step_plan *mx_step_plan_for(mx_train_step *self, const mx_plan_key *key);
 void mx_step_plans_drop(mx_train_step *self);
 

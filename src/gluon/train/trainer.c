@@ -1,12 +1,12 @@
 /* The trainer: applies an optimizer to the parameters of a network.
  *
- *     slot i = parameter i in order of names --- optimizer state, sum of the gradients of all contexts
+ *     slot i = parameter i, sorted by name --- optimizer state, sum of the gradients of all contexts
  *
- * A parameter that lives on several contexts is updated once, where its first copy is, with the sum of the gradients
- * of all copies; the new value goes to the others.  So the copies stay alike whatever the optimizer does.
+ * A parameter on several contexts is updated once, on the context of its first copy, with the sum of the gradients of
+ * all copies; the new value is copied to the others.  So the copies stay equal whatever the optimizer does.
  *
- * Invariant: a gradient is fresh while its `written` count differs from the parameter's `used` count; only a backward
- * makes it so, and every update makes it stale again.
+ * Invariant: a gradient is fresh while its `written` count differs from the parameter's `used` count.  Only a backward
+ * makes it fresh, and every update makes it stale again.
  *
  * SPDX-License-Identifier: Apache-2.0 */
 #include "gluon/train/trainer.h"
@@ -145,7 +145,7 @@ static void mark_used(mx_parameter *p)
 
 static bool learns(const mx_parameter *p) { return p->req != MX_GRAD_NULL; }
 
-/* Everything that could go wrong half-way is found before the first weight changes. */
+/* All checks that could fail half-way are done before the first weight changes. */
 static mx_code check_slot(const mx_parameter *p, bool ignore_stale)
 {
     char text[32];
@@ -160,7 +160,7 @@ static mx_code check_slot(const mx_parameter *p, bool ignore_stale)
             return mx_fail(
                 MX_ERR_STATE,
                 "trainer: the gradient of parameter %s on %s was not computed by a backward since the last step; "
-                "if that is meant, let the step ignore stale gradients or set its grad_req to null",
+                "if this is intended, let the step ignore stale gradients or set its grad_req to null",
                 p->name, mx_context_text(p->contexts[i], text));
     return MX_OK;
 }
@@ -169,7 +169,7 @@ static mx_code check(mx_trainer *self, int64_t batch_size, bool ignore_stale)
 {
     if (batch_size <= 0)
         return mx_fail(MX_ERR_ARGUMENT, "trainer: batch_size is %lld, wanted 1 or more", (long long)batch_size);
-    for (int pass = 0; pass < 2 - ignore_stale; pass++) /* missing data is said before stale gradients */
+    for (int pass = 0; pass < 2 - ignore_stale; pass++) /* missing data is reported before stale gradients */
         for (int64_t i = 0; i < self->count; i++)
             if (learns(self->slots[i].parameter) && check_slot(self->slots[i].parameter, !pass))
                 return mx_error_code();
@@ -183,7 +183,7 @@ static int gradients_of(const mx_parameter *p, mx_array **parts)
     return p->count;
 }
 
-/* What the copies of a parameter send: their gradients, or these in two bits, scope-owned. */
+/* What the copies of a parameter send: their gradients, perhaps compressed to two bits; scope-owned. */
 static mx_code parts_to_send(mx_trainer *self, mx_trainer_slot *slot, mx_array **parts)
 {
     mx_array *gradients[MX_MAX_CONTEXTS];
@@ -194,7 +194,7 @@ static mx_code parts_to_send(mx_trainer *self, mx_trainer_slot *slot, mx_array *
     return mx_compress(&self->compression, mx_id_number(slot - self->slots), n, gradients, parts);
 }
 
-/* The sum of the gradients of all copies, on the context of the first; kept by the slot. */
+/* The sum of the gradients of all copies, on the context of the first; cached in the slot. */
 static mx_array *sum_gradients(mx_trainer *self, mx_trainer_slot *slot)
 {
     MX_SCOPE;
@@ -204,7 +204,7 @@ static mx_array *sum_gradients(mx_trainer *self, mx_trainer_slot *slot)
     return slot->sum;
 }
 
-/* Gradients of all copies become their sum; a stale one stays stale. */
+/* Sets the gradients of all copies to their sum; a stale one stays stale. */
 static mx_code spread_gradient(mx_trainer *self, mx_trainer_slot *slot)
 {
     MX_SCOPE;
@@ -285,7 +285,7 @@ static mx_code update_slots(mx_trainer *self, bool ignore_stale, bool reduce)
     return code;
 }
 
-/* Updates of our own optimizers are independent of each other: a device may do them all at once. */
+/* Updates of our own optimizers are independent of each other: a device may run them all at once. */
 static mx_code update_together(mx_trainer *self, bool ignore_stale, bool reduce)
 {
     mx_gather held;

@@ -17,7 +17,7 @@ struct mx_trainer {
     mx_object object;
     mx_optimizer *optimizer; /* retained */
     double scale;            /* the optimizer's rescale_grad at the start; divided by the batch size in each step */
-    mx_trainer_slot *slots;  /* (count), in order of parameter names */
+    mx_trainer_slot *slots;  /* (count), sorted by parameter name */
     int64_t count, capacity;
     mx_loss_scaler *scaler;     /* retained; NULL: losses are not scaled */
     mx_compression compression; /* of gradients of several contexts */
@@ -25,8 +25,8 @@ struct mx_trainer {
 
 extern const mx_kind mx_trainer_kind;
 
-/* Before an update: whether it must be left out, because a gradient is not finite.  *scale is divided by the scale of the
- * loss.  After an error, which mx_has_error() tells, it is left out too. */
+/* Before an update: whether to skip it, because a gradient is not finite.  *scale is divided by the scale of the loss.
+ * It is also skipped after an error: check mx_has_error(). */
 bool mx_loss_scaler_skips(mx_trainer *trainer, double *scale);
 
 #endif

@@ -1,11 +1,11 @@
-/* Saving and loading what a trainer knows: a .params file.
+/* Saving and loading the state of a trainer: a .params file.
  *
  *     "optimizer:SGD"   int64 (1,)      the number of updates
- *     "memory"          float64 (2,)    numbers that the optimizer keeps for all weights together
+ *     "memory"          float64 (2,)    numbers that the optimizer shares between all weights
  *     "updates"         int64 (count,)  per parameter, -1 for those that were never updated
  *     "3.0", "3.1"      arrays          state arrays of parameter 3, a float32 master last
  *
- * A file is checked as a whole before anything changes.
+ * A file is checked completely before anything changes.
  *
  * SPDX-License-Identifier: Apache-2.0 */
 #include <stdio.h>
@@ -24,7 +24,8 @@ static bool ok(const mx_trainer *self, const char *function)
 static bool kept_by_user(const mx_trainer *self)
 {
     if (self->optimizer->hooks.update)
-        mx_fail(MX_ERR_UNSUPPORTED, "trainer: the states of optimizer %s are objects of its own, no arrays",
+        mx_fail(MX_ERR_UNSUPPORTED,
+                "trainer: the states of optimizer %s are custom objects, which cannot be saved as arrays",
                 mx_optimizer_name(self->optimizer));
     return self->optimizer->hooks.update != NULL;
 }
@@ -120,9 +121,10 @@ static mx_code get_numbers(const loading *l, const char *name, mx_dtype dtype, v
 {
     const mx_array *array = mx_array_dict_get(l->file, name);
     if (!array)
-        return mx_fail(MX_ERR_FILE, "%s: has no '%s'; was it written by a trainer with this optimizer?", l->path, name);
+        return mx_fail(MX_ERR_FILE, "%s: the file has no '%s'; was it written by a trainer with this optimizer?",
+                       l->path, name);
     if (array->ndim != 1 || array->size != count || array->dtype != dtype)
-        return mx_fail(MX_ERR_FILE, "%s: '%s' has %lld elements of %s, wanted %lld of %s; is it of another network?",
+        return mx_fail(MX_ERR_FILE, "%s: '%s' has %lld elements of %s, wanted %lld of %s; is it from another network?",
                        l->path, name, (long long)array->size, mx_dtype_name((mx_dtype)array->dtype), (long long)count,
                        mx_dtype_name(dtype));
     return mx_array_read(array, numbers, (size_t)count * 8);
@@ -134,7 +136,7 @@ static mx_code get_array(const loading *l, int64_t i, int k, mx_array *destinati
     snprintf(name, sizeof name, "%lld.%d", (long long)i, k);
     mx_array *array = mx_array_dict_get(l->file, name);
     if (!array)
-        return mx_fail(MX_ERR_FILE, "%s: has no state '%s' of parameter %s", l->path, name,
+        return mx_fail(MX_ERR_FILE, "%s: the file has no state '%s' of parameter %s", l->path, name,
                        l->trainer->slots[i].parameter->name);
     mx_shape_t a = mx_array_shape(destination), b = mx_array_shape(array);
     if (!mx_shape_equal(&a, &b) || array->dtype != destination->dtype)
@@ -174,7 +176,8 @@ static mx_code read_file(loading *l)
         get_numbers(l, "updates", MX_INT64, l->updates, l->trainer->count))
         return mx_error_code();
     if (l->num_update < 0)
-        return mx_fail(MX_ERR_FILE, "%s: the number of updates is %lld", l->path, (long long)l->num_update);
+        return mx_fail(MX_ERR_FILE, "%s: the number of updates is %lld, wanted 0 or more", l->path,
+                       (long long)l->num_update);
     for (int64_t i = 0; i < l->trainer->count; i++)
         if (get_state(l, i))
             return mx_error_code();

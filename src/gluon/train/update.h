@@ -1,9 +1,9 @@
-/* How updates are written as calls of operators that put their result where it belongs.
+/* Helpers to write updates as calls of operators with an output array.
  *
  *     MX_PUT2(mean, "elemwise_add", mean, x)        mean += x
  *     MX_PUT_SCALAR(NULL, "_mul_scalar", g, 0.5)    a temporary of the scope
  *
- * All give the result, or NULL after a failure; NULL inputs flow through.
+ * All return the result, or NULL after a failure; NULL inputs give NULL.
  *
  * SPDX-License-Identifier: Apache-2.0 */
 #ifndef MX_GLUON_UPDATE_H
@@ -45,9 +45,9 @@ static inline mx_code mx_run_update(mx_op *op, const void *attrs, const mx_updat
     return mx_call_one(op, attrs, 2 + states + (u->master != NULL), in, u->weight) ? MX_OK : mx_error_code();
 }
 
-/* By the operator, or by its multi-precision twin. */
-#define MX_RUN_UPDATE(name, twin, attrs, u, states) \
-    mx_run_update((u)->master ? MX_OP(twin) : MX_OP(name), attrs, u, states)
+/* Runs the operator, or its multi-precision version. */
+#define MX_RUN_UPDATE(name, mp_name, attrs, u, states) \
+    mx_run_update((u)->master ? MX_OP(mp_name) : MX_OP(name), attrs, u, states)
 
 static inline mx_code mx_put_done(const mx_array *last) { return last ? MX_OK : mx_error_code(); }
 

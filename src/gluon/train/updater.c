@@ -1,13 +1,13 @@
 /* Updaters: an optimizer with the states of weights by id.
  *
- *     update(id, grad, weight): the state of the id, made at its first update --> mx_optimizer_update_id
+ *     update(id, grad, weight): the state of the id, created at its first update --> mx_optimizer_update_id
  *
- * What an updater knows is saved as a .params file:
+ * The state of an updater is saved as a .params file:
  *
  *     "optimizer:SGD"   int64 (1,)      the number of updates
- *     "memory"          float64 (2,)    numbers that the optimizer keeps for all weights together
+ *     "memory"          float64 (2,)    numbers that the optimizer shares between all weights
  *     "#3:updates"      int64 (1,)      how often weight 3 was updated; "=w:updates" that of the weight named w
- *     "#3:0", "#3:1"    arrays          its state, a float32 master where the class puts it
+ *     "#3:0", "#3:1"    arrays          its state, with a float32 master in the class's position
  *
  * SPDX-License-Identifier: Apache-2.0 */
 #include "gluon/train/updater.h"
@@ -134,7 +134,7 @@ static const char *part_name(mx_id id, const char *part)
     return mx_text_to_scope(&text);
 }
 
-/* The arrays of a state in the order that its class shows them in. */
+/* The arrays of a state in the order of its class. */
 static int arrays_of(const mx_optimizer *o, const mx_optimizer_state *state, mx_array *out[MX_MAX_STATES + 1])
 {
     int n = 0;
@@ -170,7 +170,8 @@ static bool put_state(listing *list, const mx_optimizer *o, mx_id id, const mx_o
 static bool kept_by_user(const mx_updater *self)
 {
     if (self->optimizer->hooks.update)
-        mx_fail(MX_ERR_UNSUPPORTED, "updater: the states of optimizer %s are objects of its own, no arrays",
+        mx_fail(MX_ERR_UNSUPPORTED,
+                "updater: the states of optimizer %s are custom objects, which cannot be saved as arrays",
                 mx_optimizer_name(self->optimizer));
     return self->optimizer->hooks.update != NULL;
 }
@@ -202,7 +203,8 @@ static mx_code get_numbers(const mx_array_dict *file, const char *path, const ch
 {
     const mx_array *array = mx_array_dict_get(file, name);
     if (!array)
-        return mx_fail(MX_ERR_FILE, "%s: has no '%s'; was it written by an updater with this optimizer?", path, name);
+        return mx_fail(MX_ERR_FILE, "%s: the file has no '%s'; was it written by an updater with this optimizer?", path,
+                       name);
     if (array->ndim != 1 || array->size != count || array->dtype != dtype)
         return mx_fail(MX_ERR_FILE, "%s: '%s' has %lld elements of %s, wanted %lld of %s", path, name,
                        (long long)array->size, mx_dtype_name((mx_dtype)array->dtype), (long long)count,
@@ -210,7 +212,7 @@ static mx_code get_numbers(const mx_array_dict *file, const char *path, const ch
     return mx_array_read(array, numbers, (size_t)count * 8);
 }
 
-/* The id in "#3:updates"; false: the entry is another one.  A name belongs to the scope. */
+/* The id in "#3:updates"; false: it is another kind of entry.  A name belongs to the scope. */
 static bool id_of(const char *name, mx_id *id)
 {
     const char *end = strrchr(name, ':');
@@ -237,7 +239,7 @@ static mx_optimizer_state *get_state(const mx_array_dict *file, mx_id id)
     return mx_optimizer_state_given(id, (mx_arrays){arrays, n});
 }
 
-/* One weight of the file, into states and counts that are not yet the updater's. */
+/* Reads one weight of the file into new states and counts, not yet the updater's. */
 static mx_code read_weight(const mx_array_dict *file, const char *path, mx_id id, mx_id_table *states,
                            mx_id_table *counts)
 {

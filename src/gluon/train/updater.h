@@ -11,7 +11,7 @@ struct mx_updater {
 };
 
 mx_code mx_updater_set_optimizer(mx_updater *updater, mx_optimizer *optimizer);
-/* Puts a state in place of what was there. */
+/* Replaces the state of an id. */
 mx_code mx_updater_set_state(mx_updater *updater, mx_id id, mx_optimizer_state *state);
 
 #endif

@@ -1,5 +1,5 @@
-/* DenseNet (Huang et al. 2016, "Densely Connected Convolutional Networks"): blocks of layers that see the results of
- * all layers before them, with transitions that halve the channels.
+/* DenseNet (Huang et al. 2016, "Densely Connected Convolutional Networks"): blocks of layers that get the results of
+ * all previous layers, with transitions that halve the channels.
  *
  * SPDX-License-Identifier: Apache-2.0 */
 #include <stdio.h>
@@ -14,7 +14,7 @@ static void add_norm_conv(mx_block *sequence, mx_conv_row row)
     mx_zoo_add(sequence, mx_zoo_conv(row, 1, false));
 }
 
-/* Its input, and `growth` new channels beside it. */
+/* Concatenates `growth` new channels to its input. */
 static mx_block *dense_layer(int64_t growth, int64_t bn_size, double dropout)
 {
     mx_block *layer = mx_hybrid_concatenate(.axis = 1, .prefix = ""), *fresh = mx_zoo_sequence("");

@@ -1,7 +1,7 @@
 /* Inception version 3 (Szegedy et al. 2015, "Rethinking the Inception Architecture for Computer Vision").
  *
- * A module is a list of branches, run side by side and joined; a branch is a list of layers.  In the tables a layer is
- * a row, a branch ends with END, and a branch that ends with CROSS is followed by two convolutions side by side.
+ * A module is a list of parallel branches, whose results are concatenated; a branch is a list of layers.  In the tables
+ * a layer is an entry, a branch ends with END, and a branch that ends with CROSS is followed by two parallel convolutions.
  *
  * SPDX-License-Identifier: Apache-2.0 */
 #include "gluon/nn.gen.h"
@@ -84,7 +84,7 @@ static mx_block *make_layer(const layer_row *row)
     }
 }
 
-/* 1x3 and 3x1 convolutions side by side, each a branch of one layer. */
+/* Parallel 1x3 and 3x1 convolutions, each a branch of one layer. */
 static mx_block *make_cross(void)
 {
     const mx_dims one = MX_DIMS(1, 1);
@@ -97,7 +97,7 @@ static mx_block *make_cross(void)
     return cross;
 }
 
-/* The branch that begins at *rows, which moves behind its end. */
+/* The branch that begins at *rows, which is advanced past its end. */
 static mx_block *make_branch(const layer_row **rows)
 {
     mx_block *branch = mx_zoo_sequence("");

@@ -11,7 +11,7 @@
 
 static int64_t scaled(double channels, double multiplier) { return (int64_t)(channels * multiplier); }
 
-/* ---- version 1: modules of one convolution per channel and one of 1x1 ------------------------------------------- */
+/* ---- version 1: modules of a depthwise and a 1x1 convolution ---------------------------------------------------- */
 
 static const struct {
     int channels, stride;
@@ -41,7 +41,7 @@ mx_code mx_build_mobilenet(mx_block *self, double multiplier, int64_t classes)
 
 /* ---- version 2 ------------------------------------------------------------------------------------------------- */
 
-/* How much the channels are expanded, channels that come out, number of bottlenecks, stride of the first. */
+/* Expansion factor, output channels, number of bottlenecks, stride of the first. */
 static const struct {
     int expand, channels, count, stride;
 } bottlenecks[] = {{1, 16, 1, 1}, {6, 24, 2, 2},  {6, 32, 3, 2}, {6, 64, 4, 2},
@@ -53,7 +53,7 @@ static void add_conv_relu6(mx_block *sequence, mx_conv_row row, int64_t groups)
     mx_zoo_add(sequence, mx_relu6());
 }
 
-/* 1x1 to `expand` times the channels, 3x3 per channel, 1x1 to fewer. */
+/* 1x1 to `expand` times the channels, 3x3 depthwise, 1x1 to fewer. */
 mx_code mx_build_linear_bottleneck(mx_block *self, int64_t in_channels, int64_t channels, int64_t expand,
                                    int64_t stride)
 {
@@ -106,7 +106,7 @@ mx_code mx_build_mobilenet2(mx_block *self, double multiplier, int64_t classes)
 
 /* ---- version 3 ------------------------------------------------------------------------------------------------- */
 
-/* A bottleneck: kernel, expanded channels, channels that come out, squeeze and excitation, hard swish, stride. */
+/* A bottleneck: kernel, expanded channels, output channels, squeeze and excitation, hard swish, stride. */
 typedef struct row3 {
     int kernel, expanded, channels;
     bool squeeze, swish;
@@ -120,7 +120,7 @@ static const row3 small[] = {{3, 16, 16, 1, 0, 2},  {3, 72, 24, 0, 0, 2},  {3, 8
                              {5, 240, 40, 1, 1, 1}, {5, 240, 40, 1, 1, 1}, {5, 120, 48, 1, 1, 1}, {5, 144, 48, 1, 1, 1},
                              {5, 288, 96, 1, 1, 2}, {5, 576, 96, 1, 1, 1}, {5, 576, 96, 1, 1, 1}};
 
-/* The multiple of eight that is nearest to x, and not below nine tenths of it. */
+/* The multiple of eight nearest to x, but at least nine tenths of it. */
 static int64_t to_eights(double x)
 {
     int64_t rounded = (int64_t)(x + 4) / 8 * 8;

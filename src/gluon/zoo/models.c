@@ -1,4 +1,4 @@
-/* The names of the zoo: which class with which options each network is.
+/* The names of the zoo: the class and options of each network.
  *
  *     mx_block *net = mx_model("resnet50_v1", .classes = 10);
  *     mx_block *trained = mx_model("mobilenetv2_1.0", .pretrained = true);
@@ -71,13 +71,13 @@ const mx_model_row *mx_model_find(const char *name)
     mx_text names = {0};
     for (const mx_model_row *row = mx_models; row->name; row++)
         mx_text_print(&names, "%s%s", row == mx_models ? "" : ", ", row->name);
-    mx_fail(MX_ERR_ARGUMENT, "mx_model: there is no network '%s'; there are %s", name ? name : "NULL",
+    mx_fail(MX_ERR_ARGUMENT, "mx_model: there is no network '%s'; the networks are %s", name ? name : "NULL",
             names.data ? names.data : "others");
     mx_text_free(&names);
     return NULL;
 }
 
-/* The row's options, the number of classes, then what the caller adds, as the class's struct. */
+/* The entry's options, the number of classes, then the caller's options, as the class's struct. */
 static mx_code read_options(const mx_class *cls, const mx_model_row *row, const struct mx_model_options *o, void *typed)
 {
     memcpy(typed, cls->defaults, cls->schema->size);

@@ -1,9 +1,9 @@
 /* NASNet-A (Zoph et al. 2017, "Learning Transferable Architectures for Scalable Image Recognition").
  *
- *     x --stem--> cells, each of which sees the two results before it: normal ones, and some that halve the map --> scores
+ *     x --stem--> cells, each with the two previous results as inputs: normal and reduction cells --> scores
  *
- * A cell is a table of five sums of two operations each; what nobody inside uses is joined.  Values in a cell: 0 the
- * previous result and 1 the current one, both brought to the cell's channels, then the sums from 2 on.
+ * A cell is a table of five sums of two operations each; unused sums are concatenated.  Values in a cell: 0 the
+ * previous result and 1 the current one, both projected to the cell's channels, then the sums from 2 on.
  *
  * SPDX-License-Identifier: Apache-2.0 */
 #include <stdio.h>
@@ -33,9 +33,9 @@ static const cell reduction = { /* operations on 0 and 1 have stride 2 */
      {{SEPARABLE3, 2}, {MAX, 1}}},
     {3, 4, 5, 6, -1}};
 
-/* ---- making a cell --------------------------------------------------------------------------------------------- */
+/* ---- building a cell ------------------------------------------------------------------------------------------- */
 
-/* relu, a convolution per channel, 1x1, normalisation; twice, the second time with stride 1 */
+/* relu, depthwise convolution, 1x1, normalisation; twice, the second time with stride 1 */
 static mx_block *separable(int64_t in_channels, int64_t channels, int64_t kernel, int64_t stride)
 {
     mx_block *sequence = mx_zoo_sequence("");
@@ -118,7 +118,7 @@ mx_code mx_build_nasnet_cell(mx_block *self, bool reduces, int64_t filters, cons
 
 /* ---- running it ------------------------------------------------------------------------------------------------ */
 
-/* The map of half the size: elements at even places beside those at odd places. */
+/* A feature map of half the size: concatenates the elements at even and at odd positions. */
 static mx_array *factorized(mx_block *self, mx_array *x)
 {
     x = mx_op_activation(x, .act_type = MX_ACTIVATION_RELU);
@@ -194,8 +194,8 @@ mx_code mx_build_nasnet_features(mx_block *self, int64_t repeat, int64_t filters
     return mx_error_code();
 }
 
-/* Children: stem, cells, tail.  What a cell behind a reduction takes as previous is the result before that reduction;
- * with `skip` the one before that. */
+/* Children: stem, cells, tail.  For a cell after a reduction, `previous` is the result before that reduction; with `skip`
+ * the one before that. */
 mx_array *mx_nasnet_features_forward(mx_block *self, mx_array *x, int64_t repeat, bool skip)
 {
     const int64_t cells = self->children.length - 2;

@@ -67,7 +67,7 @@ static mx_code add_preactivated(mx_block *self, bool bottleneck, int64_t channel
 mx_code mx_build_residual(mx_block *self, int version, bool bottleneck, int64_t channels, int64_t stride,
                           bool downsample, int64_t in_channels)
 {
-    MX_SCOPE; /* names are those of the scope around the block, as in the files */
+    MX_SCOPE; /* names are those of the enclosing scope, as in the files */
     return (version == 1 ? add_body : add_preactivated)(self, bottleneck, channels, stride, downsample, in_channels);
 }
 
@@ -103,7 +103,7 @@ void mx_residual_maker_set(mx_residual_maker make, void *user)
     mx_thread.residual_maker.make = make, mx_thread.residual_maker.user = user;
 }
 
-/* block: the name of a class of blocks, or basic_block or bottle_neck of this version; "": the front end makes them. */
+/* block: a block class, or basic_block or bottle_neck of this version; "": the front end creates the blocks. */
 static mx_block *make_block(int version, const char *block, int64_t channels, int64_t stride, int64_t in_channels)
 {
     const bool basic = !strcmp(block, version == 1 ? "BasicBlockV1" : "BasicBlockV2") || !strcmp(block, "basic_block");
@@ -154,7 +154,7 @@ mx_code mx_build_resnet(mx_block *self, int version, const char *block, const mx
     MX_SCOPE;
     if (layers->n != channels->n - 1)
         return mx_fail(MX_ERR_ATTRIBUTE,
-                       "ResNetV%d: channels wants one number more than layers (that of the first "
+                       "ResNetV%d: channels needs one number more than layers (that of the first "
                        "convolution), got %d and %d",
                        version, channels->n, layers->n);
     mx_name_scope(self)

@@ -1,4 +1,4 @@
-/* Networks that are one chain: AlexNet (Krizhevsky 2014, in the form with one tower), VGG (Simonyan and Zisserman
+/* Sequential networks: AlexNet (Krizhevsky 2014, in the form with one tower), VGG (Simonyan and Zisserman
  * 2014), SqueezeNet (Iandola et al. 2016).
  *
  * SPDX-License-Identifier: Apache-2.0 */
@@ -56,7 +56,7 @@ mx_code mx_build_vgg(mx_block *self, const mx_dims *layers, const mx_dims *filte
 {
     MX_SCOPE;
     if (layers->n != filters->n)
-        return mx_fail(MX_ERR_ATTRIBUTE, "VGG: layers and filters want one number per stage, got %d and %d", layers->n,
+        return mx_fail(MX_ERR_ATTRIBUTE, "VGG: layers and filters need one number per stage, got %d and %d", layers->n,
                        filters->n);
     mx_initializer *normal = mx_normal();
     mx_name_scope(self)
@@ -75,7 +75,7 @@ mx_code mx_build_vgg(mx_block *self, const mx_dims *layers, const mx_dims *filte
 
 /* ---- SqueezeNet ------------------------------------------------------------------------------------------------- */
 
-/* The first convolution, then the channels that fire modules squeeze to (each gives eight times as many); 0: pool. */
+/* The first convolution, then the squeeze channels of fire modules (each outputs eight times as many); 0: pool. */
 static const struct {
     const char *version;
     mx_conv_row first;
@@ -92,7 +92,7 @@ static void add_conv_relu(mx_block *sequence, mx_conv_row row)
     mx_zoo_add(sequence, mx_activation("relu"));
 }
 
-/* 1x1 convolution to a few channels, then 1x1 and 3x3 convolutions side by side. */
+/* 1x1 convolution to a few channels, then parallel 1x1 and 3x3 convolutions. */
 static mx_block *fire(int64_t squeezed)
 {
     mx_block *module = mx_zoo_sequence(""), *squeeze = mx_zoo_sequence("");

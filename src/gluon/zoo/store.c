@@ -1,7 +1,7 @@
 /* The folder of trained parameters.
  *
- * A file is called NAME-HASH.params, where HASH is the beginning of its SHA-1 sum; so it can be checked by its name.
- * Nothing is downloaded here: a missing file is an error that says which file to put where.
+ * A file is named NAME-HASH.params, where HASH is the beginning of its SHA-1 sum; so it can be checked by its name.
+ * Nothing is downloaded: a missing file is an error that says which file to put where.
  *
  * SPDX-License-Identifier: Apache-2.0 */
 #include <dirent.h>
@@ -92,7 +92,7 @@ static const char *folder_of(const char *root)
     return mx_text_to_scope(&path);
 }
 
-/* How well a file serves as the parameters of `name`: 3 published, 2 with another sum, 1 without one, 0 not at all.
+/* How well a file matches the parameters of `name`: 3 published, 2 with another sum, 1 without a sum, 0 not at all.
  * digits: the sum in its name, "" if there is none. */
 static int rank_of(const char *file, const char *name, const char *hash, char digits[9])
 {
@@ -148,13 +148,13 @@ static const char *fail_missing(const char *name, const char *hash, const char *
     if (!hash)
         return mx_fail_null(MX_ERR_FILE,
                             "model %s: there is no '%s.params' in '%s' (no trained parameters of it were "
-                            "published); put there what mx_save_parameters wrote, or name another folder",
+                            "published); put a file written by mx_save_parameters there, or give another folder",
                             name, name, folder);
     return mx_fail_null(
         MX_ERR_FILE,
-        "model %s: there is no '%s-%s.params' in '%s', and nothing is downloaded from here. On a machine "
-        "with a network, fetch %.*s/gluon/models/%s-%s.zip and unpack it into that folder (or name another one); "
-        "parameters of your own, as save_parameters writes them, are found there as '%s.params'",
+        "model %s: there is no '%s-%s.params' in '%s', and nothing is downloaded. On a machine "
+        "with internet access, fetch %.*s/gluon/models/%s-%s.zip and unpack it into that folder (or give another one); "
+        "your own parameters, written by save_parameters, are found there as '%s.params'",
         name, name, hash, folder, length, repository, name, hash, name);
 }
 
@@ -171,7 +171,7 @@ const char *mx_model_file(const char *name, const char *root)
     if (*best.digits && (!sum_of(best.path, sum) || strcmp(sum, best.digits)))
         return mx_fail_null(MX_ERR_FILE,
                             "model %s: '%s' is damaged or not what its name says: its SHA-1 sum begins with "
-                            "%s, the name says %s; replace it, or call it %s.params if it is a file of your own",
+                            "%s, the name says %s; replace it, or name it %s.params if it is your own file",
                             row->name, best.path, sum, best.digits, row->name);
     return best.path;
 }

@@ -1,12 +1,12 @@
-/* The parts of transformers: what they consist of and what they compute.
+/* The parts of transformers: their structure and forward.
  *
  *     attention:  softmax(Q K' / sqrt(d)) V per head, d = units / heads
  *     encoder cell:  x = norm(x + attention(x)),  x = norm(x + dense(act(dense(x))))
  *     pre_norm:      x = x + attention(norm(x)),  x = x + dense(act(dense(norm(x))))
  *
- * Heads are an axis beside the batch: (N, T, C) <-> (N * heads, T, d).  Which keys a query sees is a number for every
- * query, because both masks leave a beginning: keys before valid_length, and (causal) keys up to its own place; the
- * softmax takes these numbers.  Any other mask comes as an array.
+ * Heads are merged into the batch axis: (N, T, C) <-> (N * heads, T, d).  Both masks keep a prefix of the keys, those
+ * before valid_length and (causal) those up to the query's position, so a mask is one number per query, which softmax
+ * takes as a length.  Any other mask is an array.
  *
  * SPDX-License-Identifier: Apache-2.0 */
 #include "gluon/zoo/transformer.h"
@@ -62,7 +62,7 @@ static mx_array *join_heads(mx_array *x, int64_t heads)
     return mx_reshape(x, .shape = MX_DIMS(0, 0, -1));
 }
 
-/* How many keys every query sees, (N * heads, Tq), or MX_NONE: all.  scores (N * heads, Tq, Tk) */
+/* How many keys every query attends to, (N * heads, Tq), or MX_NONE: all.  scores (N * heads, Tq, Tk) */
 static mx_array *seen_keys(mx_array *scores, mx_array *valid_length, int64_t heads, bool causal)
 {
     mx_array *of_batch = MX_NONE, *of_place = MX_NONE;
@@ -150,7 +150,7 @@ mx_array *mx_ffn_forward(mx_block *self, mx_array *x, bool residual, bool pre_no
 
 /* ---- cells ------------------------------------------------------------------------------------------------------- */
 
-/* Attention and the normalisation that belongs to it, under two attribute names. */
+/* Attention and its normalisation, under two attribute names. */
 static bool add_attention(mx_block *self, const char *attribute, const char *norm, const mx_transformer_cell_sizes *s,
                           bool causal)
 {
@@ -177,7 +177,7 @@ mx_code mx_build_transformer_cell(mx_block *self, const mx_transformer_cell_size
     return MX_OK;
 }
 
-/* x and what attention adds to it; memory MX_NONE: to itself */
+/* x plus attention to memory; MX_NONE: self-attention */
 static mx_array *attend(mx_block *self, const char *attribute, const char *norm_name, mx_array *x, mx_array *memory,
                         mx_array *valid_length, mx_array *mask, bool pre_norm)
 {

@@ -1,13 +1,13 @@
 /* The model zoo: networks for images, built from layers of the library.
  *
- *     gluon/def/zoo.c       the class rows: options, forward, documentation
- *     gluon/zoo/NAME.c      the structure of a family: its tables and the function that puts the layers together
- *     gluon/zoo/models.c    the names: which class with which options "resnet18_v1" is
+ *     gluon/def/zoo.c       the class entries: options, forward, documentation
+ *     gluon/zoo/NAME.c      the structure of a family: its tables and the function that assembles the layers
+ *     gluon/zoo/models.c    the names: class and options of "resnet18_v1"
  *     gluon/zoo/store.c     the folder of trained parameters
  *
  * Invariant: parameters have the names, shapes and order of those of MXNet's networks, so their files can be read.
- * Layers take their numbers from the name scope that is open when they are made; a sequence with prefix "" opens none.
- * A failure leaves NULL, which passes through; the build functions report it once, at their end.
+ * Layers are numbered by the name scope that is open when they are created; a sequence with prefix "" opens none.
+ * A failure gives NULL, which passes through; the build functions report it once, at their end.
  *
  * SPDX-License-Identifier: Apache-2.0 */
 #ifndef MX_GLUON_ZOO_H
@@ -16,7 +16,7 @@
 #include "gluon/block/core.h"
 
 /* ---- what the families share (build.c) ----------------------------------------------------------------------- */
-typedef struct mx_conv_row { /* a convolution; channels 0 stands for pooling */
+typedef struct mx_conv_row { /* a convolution; channels 0 means pooling */
     int64_t channels, kernel, stride, pad;
 } mx_conv_row;
 
@@ -24,7 +24,7 @@ mx_block *mx_zoo_sequence(const char *prefix); /* an empty HybridSequential; NUL
 void mx_zoo_add(mx_block *sequence, mx_block *layer);
 /* A square convolution; groups 1: all channels together. */
 mx_block *mx_zoo_conv(mx_conv_row row, int64_t groups, bool bias);
-mx_block *mx_zoo_conv_from(mx_conv_row row, int64_t in_channels); /* without bias, for so many channels */
+mx_block *mx_zoo_conv_from(mx_conv_row row, int64_t in_channels); /* without bias, with in_channels given */
 mx_block *mx_zoo_max_pool(int64_t size, int64_t stride, int64_t pad);
 mx_block *mx_zoo_avg_pool(int64_t size, int64_t stride, int64_t pad);
 mx_block *mx_zoo_norm(double epsilon);
@@ -52,8 +52,8 @@ mx_code mx_build_nasnet(mx_block *self, int64_t repeat, int64_t penultimate, int
                         bool skip_reduction, double dropout, int64_t classes);
 mx_code mx_build_nasnet_features(mx_block *self, int64_t repeat, int64_t filters, int64_t stem, int64_t widening);
 mx_array *mx_nasnet_features_forward(mx_block *self, mx_array *x, int64_t repeat, bool skip);
-/* A cell: previous is "plain", "factor" (the previous map is twice as large) or "none" (taken as it is, with so many
- * channels). */
+/* A cell: previous is "plain", "factor" (the previous map is twice as large) or "none" (used unchanged, with this number
+ * of channels). */
 mx_code mx_build_nasnet_cell(mx_block *self, bool reduction, int64_t filters, const char *previous,
                              int64_t previous_channels);
 mx_array *mx_nasnet_cell_forward(mx_block *self, mx_arrays in, bool reduces);
@@ -67,7 +67,7 @@ mx_array *mx_preactivated_forward(mx_block *self, mx_arrays in); /* version 2 */
 mx_code mx_build_squeeze_excite(mx_block *self, int64_t channels, int64_t squeezed);
 mx_array *mx_squeeze_excite_forward(mx_block *self, mx_arrays in);
 
-/* Blocks of residual networks that a front end makes: asked for by those whose block option is "". */
+/* Creates the blocks of residual networks in a front end, for networks whose block option is "". */
 typedef mx_block *(*mx_residual_maker)(void *user, int64_t channels, int64_t stride, bool downsample,
                                        int64_t in_channels);
 void mx_residual_maker_set(mx_residual_maker make, void *user); /* for this thread; NULL: none */
@@ -79,7 +79,7 @@ typedef struct mx_model_row {
     const char *options; /* of the class: "layers=(2, 2, 2, 2)"; "": the defaults */
     const char *hash;    /* first eight digits of the SHA-1 sum of the published parameters; NULL: none were */
 } mx_model_row;
-extern const mx_model_row mx_models[];               /* ended by a row without name */
+extern const mx_model_row mx_models[];               /* ended by an entry without name */
 const mx_model_row *mx_model_find(const char *name); /* any case; NULL with an error that lists the names */
 
 #endif
