@@ -263,7 +263,7 @@ static mx_code begin_part(mx_capture *r, int part)
     return begin_capture(r);
 }
 
-/* The nodes of the part as they are now go into the graph. */
+/* Updates the graph with the part's current nodes. */
 static mx_code copy_part(mx_capture *r, cudaGraph_t graph)
 {
     const std::vector<cudaGraphNode_t> nodes = nodes_of(graph);

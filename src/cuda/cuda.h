@@ -161,7 +161,7 @@ template <class F> mx_code mx_cuda_rows(const mx_kernel_call *call, int64_t rows
 /* Reduces one value per thread over a block; every thread gets the result. */
 template <class T, class F> __device__ T mx_cuda_block_join(T x, F join)
 {
-    __shared__ T parts[32], whole;
+    __shared__ T parts[32], result;
     const int lane = threadIdx.x % 32, warp = threadIdx.x / 32, warps = (blockDim.x + 31) / 32;
     for (int step = 16; step; step /= 2)
         x = join(x, __shfl_xor_sync(0xffffffffu, x, step));
@@ -172,10 +172,10 @@ template <class T, class F> __device__ T mx_cuda_block_join(T x, F join)
     if (!threadIdx.x) {
         for (int w = 1; w < warps; w++)
             x = join(x, parts[w]);
-        whole = x;
+        result = x;
     }
     __syncthreads();
-    return whole;
+    return result;
 }
 
 template <class T> struct mx_cuda_plus {

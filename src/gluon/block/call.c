@@ -58,7 +58,7 @@ static mx_arrays forward(mx_block *block, mx_arrays in)
 {
     const char *outer = mx_error_context(block->name);
     mx_arrays out;
-    if (block->layer && !block->forward_many) /* a front end's subclass of a layer has a forward of its own */
+    if (block->layer && !block->forward_many) /* a front end's subclass has its own forward */
         out = mx_layer_run(block, in);
     else
         out = block->forward_many ? block->forward_many(block, in) : one(block->forward(block, in));

@@ -1,4 +1,4 @@
-/* The inside of parameters and blocks.
+/* Internals of parameters and blocks.
  *
  *     block --children--> block ...          a layer is a block whose class entry has build and forward
  *       | own params (mx_params)

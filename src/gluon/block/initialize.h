@@ -1,4 +1,4 @@
-/* Initializers from the inside (the rows are in gluon/def/initializers.c).  SPDX-License-Identifier: Apache-2.0 */
+/* Internals of initializers (the classes are in gluon/def/initializers.c).  SPDX-License-Identifier: Apache-2.0 */
 #ifndef MX_GLUON_INITIALIZE_H
 #define MX_GLUON_INITIALIZE_H
 

@@ -399,7 +399,7 @@ mx_array *mx_parameter_rows(mx_parameter *p, mx_array *row_ids)
         return NULL;
     mx_array *data = mx_parameter_data(p, row_ids->context);
     if (!data || !row_ids->storage || !data->storage)
-        return data ? mx_fail_null(MX_ERR_STATE, "parameter %s: rows of it cannot be part of a graph", p->name) : NULL;
+        return data ? mx_fail_null(MX_ERR_STATE, "parameter %s: its rows cannot be part of a graph", p->name) : NULL;
     mx_mode mode = mx_mode_enter(0, -1);
     mx_array *rows = mx_sparse_pick(data, row_ids, p->name);
     mx_mode_leave(&mode);

@@ -1,4 +1,4 @@
-/* Data sets and samplers from the inside.  SPDX-License-Identifier: Apache-2.0 */
+/* Internals of data sets and samplers.  SPDX-License-Identifier: Apache-2.0 */
 #ifndef MX_GLUON_DATA_DATA_H
 #define MX_GLUON_DATA_DATA_H
 

@@ -152,11 +152,11 @@ mx_array *mx_boxes_pad(mx_array *boxes, int64_t width, int64_t height, mx_region
     if (!read_table(boxes, "mx_boxes_pad", &t))
         return NULL;
     const double size[2] = {(double)width, (double)height}, at[2] = {(double)frame.x, (double)frame.y},
-                 whole[2] = {(double)frame.width, (double)frame.height};
+                 extent[2] = {(double)frame.width, (double)frame.height};
     for (int64_t i = 0; i < t.rows; i++)
         for (int k = 0; k < 4; k++) {
             double *place = t.v + i * t.width + 1 + k;
-            *place = (*place * size[k % 2] + at[k % 2]) / whole[k % 2];
+            *place = (*place * size[k % 2] + at[k % 2]) / extent[k % 2];
         }
     return finish(&t);
 }

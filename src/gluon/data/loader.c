@@ -40,7 +40,7 @@ struct mx_loader {
     int workers, slots; /* running threads; batches that may wait */
 
     /* The running epoch; workers only read these. */
-    int64_t epoch; /* number of the epoch to come or running */
+    int64_t epoch; /* number of the running or next epoch */
     bool running;
     int64_t *order; /* (examples) leftovers of the last epoch, then this one's */
     int64_t examples, batches;

@@ -76,8 +76,7 @@ static mx_dataset *make(const char *path, int flag, mx_example_fn example, const
     mx_dataset *d = NULL;
     record_file *f = NULL;
     if (beside && mx_file_exists(path) && !mx_file_exists(beside))
-        mx_fail(MX_ERR_FILE, "%s: %s has no index %s beside it; write it with an indexed writer", function, path,
-                beside);
+        mx_fail(MX_ERR_FILE, "%s: %s has no index %s; write the file with an indexed writer", function, path, beside);
     else if (beside && (f = mx_alloc_zero(sizeof *f))) {
         pthread_mutex_init(&f->lock, NULL);
         f->flag = flag;

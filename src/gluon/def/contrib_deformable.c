@@ -18,7 +18,7 @@
     X(DIMS, kernel_size, "(1, 1)", "", "rows and columns of the window") \
     X(DIMS, strides, "(1, 1)", "", "step of the window") \
     X(DIMS, padding, "(0, 0)", "", "zeros added on both sides") \
-    X(DIMS, dilation, "(1, 1)", "", "distance between the cells of the window") \
+    X(DIMS, dilation, "(1, 1)", "", "dilation of the window") \
     X(INT, groups, "1", "1..2147483647", "channels are split into this many independent groups") \
     X(INT, num_deformable_group, "1", "1..2147483647", "groups of channels with offsets of their own") \
     X(STR, layout, "NCHW", "", "order of the axes: NCHW") \

@@ -14,7 +14,7 @@
     X(DIMS, strides, ones, "", "step of the window") \
     X(DIMS, padding, zeros, "", "zeros added on both sides") \
     OUTPUT_PADDING(X, zeros) \
-    X(DIMS, dilation, ones, "", "distance between the points of the window") \
+    X(DIMS, dilation, ones, "", "dilation of the window") \
     X(INT, groups, "1", "1..", "channels are split into this many independent groups") \
     X(STR, layout, order, "", "order of the axes") \
     X(STR, activation, "None", "", "applied to the result; None: none") \

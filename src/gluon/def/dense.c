@@ -1,4 +1,4 @@
-/* Layers of plain products: Dense, Embedding.  SPDX-License-Identifier: Apache-2.0 */
+/* Dense and Embedding layers.  SPDX-License-Identifier: Apache-2.0 */
 #include "gluon/block/layers.h"
 #include "gluon/op.gen.h"
 

@@ -187,10 +187,10 @@ MX_ATTRS(composite, COMPOSITE_OPTIONS)
 
 mx_class mx_classes_metrics[] = {
     {.kind = MX_METRIC, .name = "Accuracy", .aliases = "acc",
-     .doc = "share of samples whose largest class is the label",
+     .doc = "fraction of samples whose highest-scoring class is the label",
      .schema = &accuracy_schema, .methods = METHODS(.update = update_accuracy)},
     {.kind = MX_METRIC, .name = "TopKAccuracy", .aliases = "top_k_accuracy top_k_acc",
-     .doc = "share of samples whose label is among the k largest",
+     .doc = "fraction of samples whose label is among the k highest-scoring classes",
      .schema = &top_k_schema, .positional = 1, .methods = METHODS(.update = update_top_k, .start = start_top_k)},
     {.kind = MX_METRIC, .name = "CrossEntropy", .aliases = "ce cross-entropy",
      .doc = "mean of -log(probability of the label)",

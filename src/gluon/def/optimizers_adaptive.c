@@ -217,7 +217,7 @@ mx_class mx_classes_optimizers_adaptive[] = {
      .doc = "gradients over the root of the sum of their squares",
      .schema = &adagrad_optimizer_schema, .by_name = MX_OPTIMIZER_PLAIN, .methods = METHODS(.states = 1, .update = update_adagrad, .fused = true, .lazy = true)},
     {.kind = MX_OPTIMIZER, .name = "GroupAdaGrad", .c_name = "group_adagrad",
-     .doc = "AdaGrad with one size per row, for embeddings",
+     .doc = "AdaGrad with one sum per row, for embeddings",
      .schema = &group_adagrad_optimizer_schema, .by_name = MX_OPTIMIZER_PLAIN, .methods = METHODS(.make_states = make_group, .update = update_group,
      .start = start_group, .lazy = true)},
     {.kind = MX_OPTIMIZER, .name = "AdaDelta", .c_name = "adadelta",

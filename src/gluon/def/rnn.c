@@ -175,7 +175,7 @@ static mx_code learn_features(mx_block *self, mx_array *weight, const mx_array *
     if (mx_is_symbolic(weight) || mx_is_symbolic(x) || x->ndim != 3 || weight->ndim != 2)
         return MX_OK;
     if (weight->shape[1] >= 0 && weight->shape[1] != x->shape[2])
-        return mx_fail(MX_ERR_SHAPE, "%s (%s): x has %lld features, the parameters were made for %lld", self->name,
+        return mx_fail(MX_ERR_SHAPE, "%s (%s): x has %lld features, the parameters have %lld", self->name,
                        self->class_name, (long long)x->shape[2], (long long)weight->shape[1]);
     if (weight->shape[1] < 0) {
         weight->shape[1] = x->shape[2];

@@ -126,20 +126,20 @@ static mx_code unroll_variational(mx_block *self, const mx_unroll *u, mx_unrolle
 {
     const mx_variational_dropout_cell_attrs *o = mx_options(self);
     mx_sequence_layout axes;
-    mx_unroll whole = *u;
+    mx_unroll merged = *u;
     mx_state_list states = {0};
     if (o->drop_states != 0)
         return mx_cell_unroll_steps(self, u, out);
     if (mx_cell_reset(self) || mx_sequence_layout_from(u->layout, &axes) ||
-        mx_sequence_form(&whole.inputs, u->length, &axes, MX_MERGED))
+        mx_sequence_form(&merged.inputs, u->length, &axes, MX_MERGED))
         return mx_error_code();
-    if (mx_cell_begin_like(self, u, &whole.inputs, &states))
+    if (mx_cell_begin_like(self, u, &merged.inputs, &states))
         return mx_vec_free(&states), mx_error_code();
-    whole.begun = true, whole.begin = mx_state_list_give(&states), whole.merge = MX_MERGED;
+    merged.begun = true, merged.begin = mx_state_list_give(&states), merged.merge = MX_MERGED;
     const mx_dims time = MX_DIMS(axes.time);
     if (o->drop_inputs != 0)
-        whole.inputs.one = mx_op_dropout(whole.inputs.one, .p = o->drop_inputs, .axes = time);
-    if (!whole.inputs.one || mx_modifier_unroll(self, &whole, out))
+        merged.inputs.one = mx_op_dropout(merged.inputs.one, .p = o->drop_inputs, .axes = time);
+    if (!merged.inputs.one || mx_modifier_unroll(self, &merged, out))
         return mx_error_code();
     mx_sequence all = {out->output, out->steps};
     if (o->drop_outputs != 0 && !(all.one = mx_op_dropout(all.one, .p = o->drop_outputs, .axes = time)))

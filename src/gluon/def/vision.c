@@ -45,7 +45,7 @@ MX_ATTRS(random_brightness, BRIGHTNESS_OPTIONS)
 MX_ATTRS(random_contrast, CONTRAST_OPTIONS)
 #define SATURATION_OPTIONS(X) X(FLOAT, saturation, REQUIRED, "0..", "factors 1 - s .. 1 + s, not below 0")
 MX_ATTRS(random_saturation, SATURATION_OPTIONS)
-#define HUE_OPTIONS(X) X(FLOAT, hue, REQUIRED, "0..", "turns of -h .. h rounds")
+#define HUE_OPTIONS(X) X(FLOAT, hue, REQUIRED, "0..", "rotation by -h .. h full turns")
 MX_ATTRS(random_hue, HUE_OPTIONS)
 #define JITTER_OPTIONS(X) \
     X(FLOAT, brightness, "0", "0..", "as RandomBrightness") \

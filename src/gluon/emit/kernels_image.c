@@ -183,8 +183,8 @@ const mx_emit_text mx_emit_image_kernels[] = {
      "    return far - first;\n"
      "}\n"},
     {"pooling", "range",
-     "/* x (planes, image, inner).  kind: 0 max, 1 average, 2 sum, 3 (sum of |x|^p)^(1/p); whole: the average counts the padding */\n"
-     "static void pooling(const float *x, float *y, long planes, long inner, int kind, int whole, float p, window d, window h,\n"
+     "/* x (planes, image, inner).  kind: 0 max, 1 average, 2 sum, 3 (sum of |x|^p)^(1/p); padded: the average counts the padding */\n"
+     "static void pooling(const float *x, float *y, long planes, long inner, int kind, int padded, float p, window d, window h,\n"
      "                    window w)\n"
      "{\n"
      "    for (long t = 0; t < planes * d.out * h.out * w.out * inner; t++) {\n"
@@ -192,7 +192,7 @@ const mx_emit_text mx_emit_image_kernels[] = {
      "        long front, back, top, bottom, left, right;\n"
      "        const long all = range(&d, at / w.out / h.out % d.out, &front, &back) *\n"
      "                         range(&h, at / w.out % h.out, &top, &bottom) * range(&w, at % w.out, &left, &right);\n"
-     "        const long count = whole ? all : (back - front) * (bottom - top) * (right - left);\n"
+     "        const long count = padded ? all : (back - front) * (bottom - top) * (right - left);\n"
      "        const float *from = x + at / (d.out * h.out * w.out) * d.in * h.in * w.in * inner + c;\n"
      "        float best = kind ? 0 : -INFINITY;\n"
      "        for (long z = front; z < back; z++)\n"

@@ -1,4 +1,4 @@
-/* The inside of recurrent cells.
+/* Internals of recurrent cells.
  *
  *     block --cell--> mx_cell: counters, what is remembered between steps
  *                       | methods    of the class entry; NULL members: what most cells do

@@ -37,14 +37,14 @@ static mx_array *compress_one(mx_compression *self, mx_id id, int i, mx_array *g
 {
     const double t = self->threshold;
     mx_dict_entry *residual = residual_of(self, id, i);
-    mx_array *whole = residual ? mx_sparse_dense(gradient) : NULL;
-    if (whole && residual->pointer)
-        whole = mx_put_sum(NULL, mx_array_to(residual->pointer, whole->context), whole);
-    mx_array *above = whole ? MX_PUT_SCALAR(NULL, "_greater_equal_scalar", whole, t) : NULL;
-    mx_array *below = above ? MX_PUT_SCALAR(NULL, "_lesser_equal_scalar", whole, -t) : NULL;
+    mx_array *dense = residual ? mx_sparse_dense(gradient) : NULL;
+    if (dense && residual->pointer)
+        dense = mx_put_sum(NULL, mx_array_to(residual->pointer, dense->context), dense);
+    mx_array *above = dense ? MX_PUT_SCALAR(NULL, "_greater_equal_scalar", dense, t) : NULL;
+    mx_array *below = above ? MX_PUT_SCALAR(NULL, "_lesser_equal_scalar", dense, -t) : NULL;
     mx_array *sign = below ? MX_PUT2(NULL, "elemwise_sub", above, below) : NULL;
     mx_array *sent = sign ? mx_put_scaled(NULL, sign, t) : NULL;
-    mx_array *rest = sent ? MX_PUT2(NULL, "elemwise_sub", whole, sent) : NULL;
+    mx_array *rest = sent ? MX_PUT2(NULL, "elemwise_sub", dense, sent) : NULL;
     if (!rest)
         return NULL;
     mx_retain(rest);

@@ -1,4 +1,4 @@
-/* The inside of key-value stores (see kvstore.c).  SPDX-License-Identifier: Apache-2.0 */
+/* Internals of key-value stores (see kvstore.c).  SPDX-License-Identifier: Apache-2.0 */
 #ifndef MX_GLUON_KVSTORE_H
 #define MX_GLUON_KVSTORE_H
 

@@ -51,7 +51,7 @@ struct mx_optimizer_state {
 /* One update of one weight: the arguments of an optimizer. */
 typedef struct mx_update {
     mx_array *weight, *grad;
-    mx_array **state;  /* made by make_states; the optimizer writes into them */
+    mx_array **state;  /* from make_states; the optimizer writes into them */
     double lr, wd;     /* with the parameter's multipliers and the schedule */
     int64_t t;         /* number of this weight's updates, including this one: 1, 2, ... */
     double base_lr;    /* without the parameter's multiplier */

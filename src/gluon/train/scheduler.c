@@ -1,4 +1,4 @@
-/* Learning-rate schedules as objects; their rows are in gluon/def/schedules.c.  SPDX-License-Identifier: Apache-2.0 */
+/* Learning-rate schedules as objects; their classes are in gluon/def/schedules.c.  SPDX-License-Identifier: Apache-2.0 */
 #include "base/alloc.h"
 #include "base/error.h"
 #include "gluon/train/learning.h"

@@ -30,7 +30,7 @@ struct mx_train_step {
     mx_block *net, *loss;
     mx_trainer *trainer;
     pthread_mutex_t lock;                   /* one step at a time; error-checking */
-    int64_t slots;                          /* of the trainer when the step was made */
+    int64_t slots;                          /* of the trainer when the step was created */
     mx_stand_in *stands;                    /* (slots) */
     mx_step_plan plans[MX_MOST_STEP_PLANS]; /* most recently used first */
     int count;

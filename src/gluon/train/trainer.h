@@ -1,4 +1,4 @@
-/* The inside of trainers (see trainer.c).  SPDX-License-Identifier: Apache-2.0 */
+/* Internals of trainers (see trainer.c).  SPDX-License-Identifier: Apache-2.0 */
 #ifndef MX_GLUON_TRAINER_H
 #define MX_GLUON_TRAINER_H
 

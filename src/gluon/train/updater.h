@@ -1,4 +1,4 @@
-/* The inside of updaters (see updater.c).  SPDX-License-Identifier: Apache-2.0 */
+/* Internals of updaters (see updater.c).  SPDX-License-Identifier: Apache-2.0 */
 #ifndef MX_GLUON_UPDATER_H
 #define MX_GLUON_UPDATER_H
 
