@@ -531,6 +531,7 @@ static PyObject *is_inferring(PyObject *self, PyObject *unused)
 }
 
 static PyMethodDef functions[] = {
+    {"form_sequence", cell_form_sequence, METH_VARARGS, NULL},
     {"layers", layers, METH_NOARGS, "Layers and losses of the library."},
     {"register_layer", register_layer, METH_VARARGS, "The Python class of a layer."},
     {"describe_class", describe_class, METH_O, "A class as JSON."},

@@ -88,6 +88,7 @@ PyObject *cell_reset(PyObject *object, PyObject *unused);
 PyObject *cell_state_info(PyObject *object, PyObject *batch);
 PyObject *cell_begin_state(PyObject *object, PyObject *args);
 PyObject *cell_unroll(PyObject *object, PyObject *args);
+PyObject *cell_form_sequence(PyObject *module, PyObject *args);
 PyObject *cell_count(PyObject *object, PyObject *unused);
 PyObject *cell_value(PyObject *object, PyObject *args);
 PyObject *cell_memory(PyObject *object, PyObject *args);

@@ -175,10 +175,10 @@ PyObject *cell_begin_state(PyObject *object, PyObject *args)
 }
 
 /* Inputs of unroll(): an array, or any sequence of arrays. */
-static int read_inputs(const mx_block *cell, PyObject *inputs, mx_sequence *sequence)
+static int read_inputs(const char *who, PyObject *inputs, mx_sequence *sequence)
 {
     if (any_check(inputs))
-        return (sequence->one = any_array(inputs, cell->name)) ? 0 : -1;
+        return (sequence->one = any_array(inputs, who)) ? 0 : -1;
     mx_state_list steps = {0};
     PyObject *list = inputs == Py_None ? NULL : PySequence_Fast(inputs, "unroll: inputs must be an array or a list");
     if (inputs == Py_None)
@@ -236,6 +236,42 @@ static char *name_by_manager(const char *name, const char *hint)
     return copy;
 }
 
+/* A manager written in Python names what follows; returns what is to be put back by mx_names_ask. */
+static mx_name_fn names_by_python(void)
+{
+    PyObject *manager = sym_swap_manager(NULL);
+    sym_swap_manager(manager);
+    return mx_names_ask(manager ? name_by_manager : NULL);
+}
+
+static mx_merge read_merge(PyObject *merge)
+{
+    return merge == Py_None ? MX_AT_HAND : PyObject_IsTrue(merge) ? MX_MERGED : MX_STEPS;
+}
+
+/* form_sequence(length, inputs, layout, merge): one array or a list of steps, as merge says; None: what is at hand. */
+PyObject *cell_form_sequence(PyObject *module, PyObject *args)
+{
+    PyObject *inputs, *merge, *result = NULL;
+    long long length;
+    const char *layout;
+    mx_sequence sequence = {0};
+    mx_sequence_layout axes;
+    (void)module;
+    if (!PyArg_ParseTuple(args, "LOsO:form_sequence", &length, &inputs, &layout, &merge))
+        return NULL;
+    mx_scope scope = mx_scope_open();
+    if (!read_inputs("unroll", inputs, &sequence)) {
+        const mx_name_fn before = names_by_python();
+        const mx_code code = mx_sequence_layout_from(layout, &axes) ||
+                             mx_sequence_form(&sequence, length, &axes, read_merge(merge));
+        mx_names_ask(before);
+        result = code ? raise_error() : sequence.one ? nd_wrap(sequence.one) : cell_list(sequence.steps);
+    }
+    mx_scope_close(&scope);
+    return result;
+}
+
 /* _unroll(length, inputs, begin_state, layout, merge_outputs, valid_length) */
 PyObject *cell_unroll(PyObject *object, PyObject *args)
 {
@@ -248,15 +284,13 @@ PyObject *cell_unroll(PyObject *object, PyObject *args)
     if (!cell || !PyArg_ParseTuple(args, "OOOsOO:unroll", &length, &inputs, &begin, &u.layout, &merge, &lengths))
         return NULL;
     mx_scope scope = mx_scope_open();
-    u.merge = merge == Py_None ? MX_AT_HAND : PyObject_IsTrue(merge) ? MX_MERGED : MX_STEPS;
+    u.merge = read_merge(merge);
     if (length != Py_None)
         u.length = PyLong_AsLongLong(length);
     if (lengths != Py_None)
         u.valid_length = any_array(lengths, "unroll: valid_length");
-    if (!PyErr_Occurred() && !read_inputs(cell, inputs, &u.inputs) && !read_begin(self, begin, &u, found)) {
-        PyObject *manager = sym_swap_manager(NULL);
-        sym_swap_manager(manager);
-        const mx_name_fn before = mx_names_ask(manager ? name_by_manager : NULL);
+    if (!PyErr_Occurred() && !read_inputs(cell->name, inputs, &u.inputs) && !read_begin(self, begin, &u, found)) {
+        const mx_name_fn before = names_by_python();
         PyThreadState *state = let_go(true);
         const mx_code code = mx_cell_unroll_itself(cell, &u, &out);
         take_back(state);

@@ -58,7 +58,9 @@ def trained(context, optimizer, options, whole, dtype, layers):
 def test_updates_of_all_parameters(optimizer, dtype, whole):
     options = {"learning_rate": 0.01, "wd": 0.01, "multi_precision": dtype != "float32"}
     cpu, gpu = (trained(context, optimizer, options, whole, dtype, 3) for context in (mx.cpu(0), mx.gpu(0)))
-    np.testing.assert_allclose(gpu, cpu, atol={"float32": 2e-4}.get(dtype, 2e-2))
+    # rmsprop's first steps divide tiny gradients by their own size: roundings to 8 bits become steps of lr_mult * 0.03.
+    allowed = {"float32": 2e-4, "float16": 2e-2, "bfloat16": 8e-2 if optimizer == "rmsprop" else 2e-2}[dtype]
+    np.testing.assert_allclose(gpu, cpu, atol=allowed)
 
 
 def test_more_tensors_than_one_launch_takes():

@@ -1,7 +1,7 @@
 """FusedRNNCell: a whole stack of layers as one RNN operator."""
 from .. import ndarray as nd
 from .. import symbol
-from ..gluon.rnn._sequence import format_sequence
+from .._core import form_sequence
 from ..initializer import FusedRNN
 from .modifier_cell import BidirectionalCell, DropoutCell, SequentialRNNCell
 from .rnn_cell import BaseRNNCell, GRUCell, LSTMCell, RNNCell
@@ -90,7 +90,7 @@ class FusedRNNCell(BaseRNNCell):
     def unroll(self, length, inputs, begin_state=None, layout="NTC", merge_outputs=None):
         """The whole sequence by one operator: outputs, and the last states with get_next_state."""
         self.reset()
-        inputs, axis, _, _ = format_sequence(length, inputs, layout, True)
+        inputs, axis = form_sequence(length, inputs, layout, True), layout.find("T")
         if axis == 1:
             inputs = symbol.swapaxes(inputs, dim1=0, dim2=1)
         states = self.begin_state() if begin_state is None else begin_state
@@ -101,7 +101,7 @@ class FusedRNNCell(BaseRNNCell):
         outputs, last = (rnn[0], [rnn[i] for i in range(1, 1 + len(states))]) if self._get_next_state else (rnn, [])
         if axis == 1:
             outputs = symbol.swapaxes(outputs, dim1=0, dim2=1)
-        outputs, _, _, _ = format_sequence(length, outputs, layout, merge_outputs)
+        outputs = form_sequence(length, outputs, layout, merge_outputs)
         return outputs, last
 
     def unfuse(self):

@@ -1,6 +1,6 @@
 """Cells of symbols that are made of other cells: stacks, both directions, dropout, zoneout, residuals."""
 from .. import symbol
-from ..gluon.rnn._sequence import format_sequence
+from .._core import form_sequence
 from .rnn_cell import BaseRNNCell
 
 __all__ = ["BidirectionalCell", "DropoutCell", "ModifierCell", "ResidualCell", "SequentialRNNCell", "ZoneoutCell"]
@@ -101,7 +101,7 @@ class DropoutCell(BaseRNNCell):
     def unroll(self, length, inputs, begin_state=None, layout="NTC", merge_outputs=None):
         """A sequence that is one symbol is dropped from at once."""
         self.reset()
-        inputs, _, _, _ = format_sequence(length, inputs, layout, merge_outputs)
+        inputs = form_sequence(length, inputs, layout, merge_outputs)
         if isinstance(inputs, symbol.Symbol):
             return self(inputs, [])
         return super().unroll(length, inputs, begin_state, layout, merge_outputs)
@@ -191,7 +191,7 @@ class ResidualCell(ModifierCell):
         finally:
             self.base_cell._modified = True
         merged = isinstance(outputs, symbol.Symbol)
-        inputs, _, _, _ = format_sequence(length, inputs, layout, merged)
+        inputs = form_sequence(length, inputs, layout, merged)
         if merged:
             return symbol.elemwise_add(outputs, inputs), states
         return [symbol.elemwise_add(a, b) for a, b in zip(outputs, inputs)], states
@@ -212,7 +212,7 @@ class BidirectionalCell(_Several):
     def unroll(self, length, inputs, begin_state=None, layout="NTC", merge_outputs=None):
         """Unrolls both cells and joins their outputs step by step; states are [those of the first, of the second]."""
         self.reset()
-        inputs, axis, _, _ = format_sequence(length, inputs, layout, False)
+        inputs, axis = form_sequence(length, inputs, layout, False), layout.find("T")
         states = self.begin_state() if begin_state is None else begin_state
         left, right = self._cells
         n = len(left.state_info)

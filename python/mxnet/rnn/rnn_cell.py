@@ -5,7 +5,7 @@ these and one array per gate ({prefix}i2h_i_weight), which files of checkpoints 
 """
 from .. import ndarray as nd
 from .. import symbol
-from ..gluon.rnn._sequence import format_sequence
+from .._core import form_sequence
 from ..initializer import LSTMBias
 
 __all__ = ["BaseRNNCell", "GRUCell", "LSTMCell", "RNNCell", "RNNParams"]
@@ -111,13 +111,13 @@ class BaseRNNCell:
         """Steps through a sequence: outputs, states.  inputs is one symbol or a list of `length`; outputs are one
         symbol with merge_outputs=True, else a list."""
         self.reset()
-        inputs, _, _, _ = format_sequence(length, inputs, layout, False)
+        inputs = form_sequence(length, inputs, layout, False)
         states = self.begin_state() if begin_state is None else begin_state
         outputs = []
         for i in range(length):
             output, states = self(inputs[i], states)
             outputs.append(output)
-        outputs, _, _, _ = format_sequence(length, outputs, layout, merge_outputs)
+        outputs = form_sequence(length, outputs, layout, merge_outputs)
         return outputs, states
 
     def _get_activation(self, inputs, activation, **kwargs):
