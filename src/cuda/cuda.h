@@ -71,20 +71,20 @@ static inline mx_cuda_device *mx_cuda_of(const mx_kernel_call *call)
     return mx_cuda_of(call->n_out ? call->out[0]->context : call->in[0]->context);
 }
 
-/* For kernels: bell.ring(first, second) sets the device error flag for this call; nothing waits for it. */
-struct mx_cuda_bell {
+/* For kernels: flag.set(first, second) sets the device error flag for this call; nothing waits for it. */
+struct mx_cuda_error_flag {
     mx_cuda_alarm *alarm;
     const mx_op *op;
     mx_code code;
     const char *text;
-    mx_cuda_bell() : alarm(nullptr), op(nullptr), code(MX_OK), text(nullptr) {}
-    mx_cuda_bell(const mx_kernel_call *call, mx_code error, const char *format)
+    mx_cuda_error_flag() : alarm(nullptr), op(nullptr), code(MX_OK), text(nullptr) {}
+    mx_cuda_error_flag(const mx_kernel_call *call, mx_code error, const char *format)
         : alarm(nullptr), op(call->op), code(error), text(format)
     {
         if (const mx_cuda_device *d = mx_cuda_of(call))
             alarm = d->alarm;
     }
-    __device__ void ring(int64_t first, int64_t second = 0) const
+    __device__ void set(int64_t first, int64_t second = 0) const
     {
         if (alarm && !atomicCAS((unsigned long long *)&alarm->op, 0ull, (unsigned long long)op))
             alarm->code = code, alarm->text = text, alarm->first = first, alarm->second = second;

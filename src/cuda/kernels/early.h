@@ -1,10 +1,10 @@
 /* Kernels that are launched before those that they wait for have ended.
  *
  *     wait     A | B                     A kernel begins with mx_cuda_wait_for_earlier(): it lets the next one start its blocks,
- *     early    A .. B waits inside |     then waits until everything before it is done and can be seen.
+ *     early    A .. B waits inside |     then waits until everything before it is done and visible.
  *
- * So the time that a launch takes passes while the kernel before it works, which for small kernels is much of the time.
- * It holds for captured launches only (cuda/capture_flow.cu); elsewhere the wait is none.
+ * So the launch overlaps with the kernel before it, which saves much of the time of small kernels.  This holds for captured
+ * launches only (cuda/capture_flow.cu); elsewhere the wait does nothing.
  *
  * SPDX-License-Identifier: Apache-2.0 */
 #ifndef MX_CUDA_EARLY_H
@@ -14,7 +14,7 @@
 
 #include "cuda/cuda.h"
 
-/* Nothing that others write may be read, and nothing written, before it. */
+/* Before this call a kernel must not read what others write, nor write anything. */
 static __device__ inline void mx_cuda_wait_for_earlier()
 {
 #if defined(__CUDA_ARCH__) && __CUDA_ARCH__ >= 900
@@ -23,7 +23,7 @@ static __device__ inline void mx_cuda_wait_for_earlier()
 #endif
 }
 
-/* Writes the attribute with which such a kernel is launched; the number of attributes: 0 or 1. */
+/* Writes the launch attribute of such a kernel; returns the number of attributes, 0 or 1. */
 static inline unsigned mx_cuda_early(const mx_cuda_device *d, cudaLaunchAttribute *early)
 {
     early->id = cudaLaunchAttributeProgrammaticStreamSerialization;

@@ -1,10 +1,10 @@
-/* Elements by their size alone, and as doubles.  SPDX-License-Identifier: Apache-2.0 */
+/* Elements as untyped items of their size, and as doubles.  SPDX-License-Identifier: Apache-2.0 */
 #ifndef MX_CUDA_ITEMS_H
 #define MX_CUDA_ITEMS_H
 
 #include "cuda/cuda.h"
 
-/* f(an unsigned number as large as an element of x): for kernels that only move elements. */
+/* f(an unsigned integer of the size of x's elements): for kernels that only move elements. */
 template <class F> mx_code mx_cuda_by_item(const mx_array *x, F f)
 {
     switch (mx_dtype_size((mx_dtype)x->dtype)) {

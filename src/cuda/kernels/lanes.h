@@ -59,7 +59,7 @@ template <class C> __device__ inline void mx_cuda_store4(const C *v, void *x, in
     }
 }
 
-/* Integers come as they are. */
+/* Integers are not converted. */
 template <> __device__ inline void mx_cuda_load4(int64_t *v, const void *x, int, int64_t i)
 {
     const longlong2 *two = (const longlong2 *)((const int64_t *)x + i), low = two[0], high = two[1];
@@ -72,7 +72,7 @@ template <> __device__ inline void mx_cuda_store4(const int64_t *v, void *x, int
     two[0] = make_longlong2(v[0], v[1]), two[1] = make_longlong2(v[2], v[3]);
 }
 
-/* The first `lanes` of four; all at once where the caller knows that they are there and aligned. */
+/* The first `lanes` of four; all at once if `whole`: there are four of them and they are aligned. */
 template <class C>
 __device__ inline void mx_cuda_load_lanes(C *v, const void *x, int type, int64_t i, int lanes, bool whole)
 {
@@ -92,7 +92,7 @@ __device__ inline void mx_cuda_store_lanes(const C *v, void *x, int type, int64_
             mx_cuda_store<C>(x, type, i + l, v[l]);
 }
 
-/* An array whose elements are read and written as C, whatever their type is. */
+/* An array of any type whose elements are read and written as C. */
 struct mx_cuda_values {
     void *data; /* NULL: absent */
     int type;

@@ -1,4 +1,4 @@
-/* Arrays of any type as doubles, and what kernels check of their inputs.  SPDX-License-Identifier: Apache-2.0 */
+/* Arrays of any type as doubles, and checks of inputs.  SPDX-License-Identifier: Apache-2.0 */
 #ifndef MX_CUDA_NUMBERS_H
 #define MX_CUDA_NUMBERS_H
 

@@ -1,4 +1,4 @@
-/* im2col and col2im (op/formula/windows.h): every result gathers what it is made of.
+/* im2col and col2im (op/formula/windows.h): every result gathers its terms.
  *
  * SPDX-License-Identifier: Apache-2.0 */
 #include "cuda/kernels/numbers.h"
@@ -23,7 +23,7 @@ template <class T> static mx_code im2col(const mx_kernel_call *call)
                           });
 }
 
-/* The window whose cell lies at an element of the data; -1: there is none. */
+/* The window whose cell is at an element of the data; -1: none. */
 static __device__ int64_t window_over(const mx_windows &w, int64_t cell, int64_t at)
 {
     int64_t place = 0, step = 1;

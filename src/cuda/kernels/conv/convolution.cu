@@ -12,7 +12,7 @@
 namespace
 {
 
-/* Geometry as the attribute structs of all convolution operators begin with it. */
+/* The attribute structs of all convolution operators begin with this geometry. */
 struct geometry {
     mx_dims kernel, stride, dilate, pad;
 };
@@ -48,7 +48,7 @@ static mx_code finish(const mx_kernel_call *call, const mx_array *bias, mx_array
 static mx_code bias_grad(const mx_kernel_call *call, const mx_array *dy, mx_array *db, bool last);
 
 /* x, w and y are call->in[0], call->in[1] and call->out[0] in an order that depends on the direction.
- * sums: the gradient of the bias is wanted there, beside the weight's. */
+ * sums: if not NULL, receives the gradient of the bias. */
 static mx_code run(const mx_kernel_call *call, const mx_cuda_convolution &s, const mx_array *bias = nullptr,
                    bool relu = false, mx_array *sums = nullptr)
 {

@@ -2,10 +2,9 @@
  *
  *     geometry -> operation -> cuDNN's list of engines, the likeliest first -> the fastest of the first few, measured
  *
- * What was chosen is kept for the life of the process, keyed by the geometry.  While launches are captured nothing can be
- * measured: then the first engine that works serves, and the choice is made again later.  Engines that compute in less
- * than was asked for are left aside, and so are those that add in an order that changes from run to run while there are
- * others.
+ * Choices are cached for the life of the process, keyed by the geometry.  Nothing can be measured while launches are
+ * captured: then the first engine that works is used, and the choice is made later.  Engines of lower precision than
+ * requested are skipped, and so are nondeterministic ones if there are others.
  *
  * SPDX-License-Identifier: Apache-2.0 */
 #include "cuda/kernels/conv/convolution_dnn.h"
@@ -148,7 +147,7 @@ static const struct {
               CUDNN_ATTR_OPERATION_CONVOLUTION_BWD_FILTER_DY, CUDNN_ATTR_OPERATION_CONVOLUTION_BWD_FILTER_CONV_DESC,
               CUDNN_ATTR_OPERATION_CONVOLUTION_BWD_FILTER_ALPHA, CUDNN_ATTR_OPERATION_CONVOLUTION_BWD_FILTER_BETA}};
 
-/* Descriptors that refer to each other, and the plan that was made of them; all live as long as the choice. */
+/* Descriptors that refer to each other, and the plan made from them; they live as long as the choice. */
 struct choice {
     part x, w, y, geometry, operation, graph, config, plan;
     size_t workspace = 0;
@@ -192,7 +191,7 @@ static std::vector<part> engines(const choice &c, cudnnBackendHeurMode_t mode)
     return found;
 }
 
-/* What the engine says about its numbers, as bits. */
+/* The engine's numerical notes, as bits. */
 static unsigned notes_of(const part &config)
 {
     cudnnBackendNumericalNote_t notes[CUDNN_NUMERICAL_NOTE_TYPE_COUNT];
@@ -269,7 +268,7 @@ static bool capturing(mx_cuda_device *d)
     return cudaStreamIsCapturing(d->stream, &status) != cudaSuccess || status != cudaStreamCaptureStatusNone;
 }
 
-/* Few sizes, so that the blocks that wait for the next call are few, too. */
+/* Few sizes, so that few blocks are cached for the next call. */
 static size_t workspace_class(size_t bytes)
 {
     size_t size = (size_t)1 << 20;
@@ -323,7 +322,7 @@ struct by_bytes {
 static const choice *choice_for(const mx_kernel_call *call, mx_cuda_device *d, const mx_cuda_convolution &s,
                                 const mx_cuda_convolved &t)
 {
-    /* Never destroyed: cuDNN is gone when the destructors of the process run. */
+    /* Never destroyed: cuDNN is already unloaded when the destructors of the process run. */
     static std::map<mx_cuda_convolution, choice, by_bytes> &choices =
         *new std::map<mx_cuda_convolution, choice, by_bytes>;
     const bool measure = !capturing(d);
@@ -333,9 +332,9 @@ static const choice *choice_for(const mx_kernel_call *call, mx_cuda_device *d, c
     choice made;
     if (mx_cuda_dnn_fail(call, choose(&made, d, s, t, measure)))
         return nullptr;
-    choice &kept = choices[s];
-    kept = std::move(made);
-    return &kept;
+    choice &cached = choices[s];
+    cached = std::move(made);
+    return &cached;
 }
 
 static int alignment(const mx_cuda_convolved &t)

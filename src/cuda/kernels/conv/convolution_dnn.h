@@ -21,7 +21,7 @@ struct mx_cuda_convolution {
     int in[3], out[3], kernel[3], stride[3], dilate[3], pad[3];
 };
 
-/* The tensors; the one that the direction makes is written. */
+/* The tensors; the direction says which one is written. */
 struct mx_cuda_convolved {
     const void *x, *w, *y;
 };

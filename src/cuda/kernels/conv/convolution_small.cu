@@ -1,8 +1,8 @@
-/* Small convolutions in float32, as products of matrices that are never written down.
+/* Small convolutions in float32, as products of matrices that are never stored.
  *
- * cuDNN's kernels want many channels; with few of them, or a small image, most of the time goes into changing layouts
- * and into filling the device.  convolution_small_tiles.cu works straight on plain NCHW arrays; here its tiles are
- * chosen: of all ways to cut the work the one that is estimated to take the least time.  A choice is remembered.
+ * cuDNN's kernels need many channels; with few of them, or a small image, they spend most of the time on changing
+ * layouts and leave the device idle.  convolution_small_tiles.cu works directly on NCHW arrays.  This file chooses its
+ * tiles: the way to cut the work with the least estimated time.  Choices are cached.
  *
  * SPDX-License-Identifier: Apache-2.0 */
 #include "cuda/kernels/conv/convolution_small.h"
@@ -58,12 +58,12 @@ void set_pixels(job *j, int most)
 
 void set_chunk(job *j, int count, int all)
 {
-    j->chunk = up(count, 8), j->line = j->chunk % 16 ? j->chunk : j->chunk + 8; /* 8 mod 16: no conflicts of banks */
+    j->chunk = up(count, 8), j->line = j->chunk % 16 ? j->chunk : j->chunk + 8; /* 8 mod 16: no bank conflicts */
     j->all_chunks = all, j->chunks = parts(all, j->ranks);
     j->seal();
 }
 
-/* Memory suffices, and numbers stay below the limits of an int and of mx_cuda_divisor. */
+/* There is enough memory, and numbers stay below the limits of an int and of mx_cuda_divisor. */
 bool fits(const job &j)
 {
     const double stage = (double)j.slab_channels * j.images * j.slab_rows * j.slab_columns + (double)j.width * j.line;
@@ -100,7 +100,7 @@ bool cut_pixels(job *j, int pixels)
 
 /* ---- the best way ------------------------------------------------------------------------------------------------ */
 
-/* How often a thread is at work in a shared loop. */
+/* How many iterations of a shared loop a thread runs. */
 int turns_of(const mx_cuda_sharing &s, int outer, int threads)
 {
     return s.groups > 1 ? parts(outer, s.groups) : outer * parts((int)s.inner.by, threads);
@@ -142,7 +142,7 @@ template <class F> void each_way(job j, const machine &on, F try_it)
     }
 }
 
-/* False: there is no way. */
+/* False: none is possible. */
 bool choose(job *best, const job &from, const machine &on)
 {
     double least = 0;
@@ -198,7 +198,7 @@ struct before {
     }
 };
 
-/* The tiles for s, remembered; shape -1: there are none. */
+/* The tiles for s, cached; shape -1: none. */
 job tiles_for(const mx_cuda_device *d, const mx_cuda_convolution &s)
 {
     static std::mutex lock;

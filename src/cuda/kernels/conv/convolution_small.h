@@ -4,8 +4,8 @@
 
 #include "cuda/kernels/conv/convolution_dnn.h"
 
-/* Declines what is large or of another form.  In the same kernel: forward adds the bias (NULL: none) and applies relu,
- * weight makes the sums of y over pixels, the gradient of the bias (NULL: not wanted). */
+/* Declines large convolutions and other forms.  In the same kernel: forward adds the bias (NULL: none) and applies
+ * relu, weight makes the sums of y over pixels, the gradient of the bias (NULL: not wanted). */
 mx_code mx_cuda_convolve_small(const mx_kernel_call *call, const mx_cuda_convolution &s, const mx_cuda_convolved &t,
                                const mx_array *bias, bool relu, mx_array *sums);
 

@@ -1,4 +1,4 @@
-/* How convolution_small_tiles.cu brings chunks to shared memory, and where things are there.
+/* How convolution_small_tiles.cu copies chunks to shared memory, and their layout there.
  *
  *     stage:   source (channels, images, rows, columns) with zeros outside | other operand (n, k), padded to `line`
  *
@@ -18,7 +18,7 @@ typedef mx_cuda_tiles job;
 
 /* ---- shared memory ----------------------------------------------------------------------------------------------- */
 
-/* Shared memory is addressed by numbers of 32 bits here, in bytes: the compiler makes too much of pointers into it. */
+/* Shared memory is addressed by 32-bit byte offsets here: the compiler generates slower code for pointers. */
 __device__ unsigned address_of(const void *place)
 {
     unsigned at = (unsigned)__cvta_generic_to_shared(place);
@@ -47,7 +47,7 @@ __device__ uint32_t load_word(unsigned at)
     return x;
 }
 
-/* V floats; zeros if not there, then `from` may be anything. */
+/* V floats; zeros if there are none, then `from` may be anything. */
 template <int V> __device__ void copy(unsigned to, const float *from, bool there)
 {
 #if MX_CUDA_TF32
@@ -66,7 +66,7 @@ __device__ void end_of_chunk()
 #endif
 }
 
-/* All chunks but the last one that was asked for are there. */
+/* All chunks but the last one requested have arrived. */
 __device__ void wait_for_chunk()
 {
 #if MX_CUDA_TF32
@@ -74,7 +74,7 @@ __device__ void wait_for_chunk()
 #endif
 }
 
-/* ---- bringing a chunk -------------------------------------------------------------------------------------------- */
+/* ---- copying a chunk --------------------------------------------------------------------------------------------- */
 
 struct spot {
     int image, row, column, channel; /* where a box of pixels and a group of channels begin */

@@ -39,7 +39,7 @@ __device__ void store_there(float4 *at, int rank, float4 x)
 
 __device__ float rest_of(float x, uint32_t big) { return x - __uint_as_float(big); }
 
-/* A number as the sum of two that TF32 holds. */
+/* A number as the sum of two TF32 numbers. */
 template <bool EXACT> struct split {
     uint32_t big, small;
     __device__ split(float x) : big(mx_cuda_tf32(x)), small(EXACT ? mx_cuda_tf32(rest_of(x, big)) : 0) {}
@@ -65,7 +65,7 @@ template <int MT, int NT> struct operands {
         for (int n = 0; n < NT; n++)
             b[n] = load_pair(lines + n * step_n);
     }
-    /* Tensor cores cut digits off when they add; so the exact sums are added up outside. */
+    /* Tensor cores truncate when they add, so exact sums are accumulated outside of them. */
     template <bool EXACT, bool OTHERS> __device__ void multiply(sums<MT, NT> &s) const
     {
         uint32_t big[MT][4], small[MT][4];
@@ -129,7 +129,7 @@ __device__ void multiply(const job &j, unsigned stage, unsigned table, unsigned 
 /* After relu, if the floor is 0. */
 __device__ float above(float floor, float x) { return x < floor ? floor : x; }
 
-/* The sums straight to the result, where no others are to be added. */
+/* Writes the sums directly to the result: there are no others to add. */
 template <int MT, int NT>
 __device__ void put_result(const job &j, sums<MT, NT> &s, const int *places, const float *bias, int warp_m, int n0,
                            int step_n)
@@ -275,9 +275,9 @@ __global__ void __launch_bounds__(MOST_THREADS) tiles_kernel(const __grid_consta
         end_of_chunk();
         if (i >= 0)
             multiply<MT, NT, EXACT, WEIGHT>(j, stages + i % STAGES * j.stage * 4, table_at, rows_at, warp_k, s);
-        if (i == -1) { /* while the first chunks are on their way */
+        if (i == -1) { /* while the first chunks are being copied */
             const spot at = find<DIRECTION>(j, tile, begin);
-            const int before = WEIGHT ? tile * j.height - at.channel * j.taps : 0; /* taps that another tile has */
+            const int before = WEIGHT ? tile * j.height - at.channel * j.taps : 0; /* taps of another tile */
 #pragma unroll 1
             for (int k = threadIdx.x; k < j.chunk; k += blockDim.x)
                 table[k] = (uint16_t)(WEIGHT ? pixel_place(j, k) : tap_place<DIRECTION>(j, k));
@@ -335,7 +335,7 @@ static cudaLaunchConfig_t configure(const job &j, cudaLaunchAttribute *cluster, 
     return config;
 }
 
-/* The same for all launches of a kernel: a captured one is looked at again later. */
+/* The same for all launches of a kernel: a captured launch is checked against them later. */
 static cudaError_t allow(kernel run, const job &j)
 {
     const cudaError_t status = cudaFuncSetAttribute(run, cudaFuncAttributeMaxDynamicSharedMemorySize, j.most_shared);
@@ -353,7 +353,7 @@ int mx_cuda_tile_clusters(int ranks, int most_shared)
     const cudaLaunchConfig_t config = configure(j, &cluster, 0);
     int count = 0;
     if (allow(run, j) || cudaOccupancyMaxActiveClusters(&count, run, &config))
-        cudaGetLastError(), count = 0; /* told by the answer */
+        cudaGetLastError(), count = 0; /* reported by the return value */
     return count;
 }
 

@@ -7,8 +7,8 @@
  *     data       pixels of dx         (O, kh, kw) of dy    C           w, taps backwards      stride 1
  *     weight     (C, kh, kw) of x     pixels of dy         O           dy                     + sums of dy over pixels
  *
- * The source (x or dy) lies in shared memory as it is, with zeros around it: element (m, k) is the one at
- * place of the pixel + place of the tap in it.
+ * The source (x or dy) is stored in shared memory as it is, with zeros around it: element (m, k) is at offset of the
+ * pixel + offset of the tap in it.
  *
  * SPDX-License-Identifier: Apache-2.0 */
 #ifndef MX_CUDA_CONVOLUTION_SMALL_TILES_H
@@ -16,9 +16,9 @@
 
 #include "cuda/kernels/conv/convolution_dnn.h"
 
-#define MX_CUDA_TILE_STAGES 3 /* most chunks in shared memory: two on their way, one at work */
+#define MX_CUDA_TILE_STAGES 3 /* most chunks in shared memory: two being copied, one in use */
 
-/* Division by a number that the host knows: n / by for n * by < 2^32. */
+/* Division by a number that is known on the host: n / by for n * by < 2^32. */
 struct mx_cuda_divisor {
     uint32_t by, magic; /* magic 0: by is 1 */
     mx_cuda_divisor(int number = 1)
@@ -44,11 +44,11 @@ struct mx_cuda_tiles {
     int batch, channels, results; /* channels of the source, count of n */
     int from[2], to[2];           /* source and pixels: height, width */
     int kernel[2], stride[2], dilate[2];
-    int offset[2]; /* pixel (0, 0) begins to look at the source here, at -pad */
+    int offset[2]; /* where pixel (0, 0) begins to read the source: -pad */
     int depth;     /* channels of the source with all taps */
 
     /* A tile: height of m, width of n.  A block has warps_m * warps_k warps; the latter share the work on k. */
-    int shape; /* which kernel, a row of mx_cuda_tile_shapes */
+    int shape; /* which kernel, an entry of mx_cuda_tile_shapes */
     int warps_m, warps_k, height, width, n_groups;
     int ranks;       /* blocks of a cluster, which share the work on k as well */
     int most_shared; /* bytes that a block can have on the device */

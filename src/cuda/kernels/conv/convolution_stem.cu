@@ -1,14 +1,14 @@
-/* Convolutions over 12 or 16 channels, which is what blocks of pixels of a picture have (op/def/movement/pixel_blocks.c).
+/* Convolutions over 12 or 16 channels, which is what blocks of pixels of an image have (op/def/movement/pixel_blocks.c).
  *
- * Libraries fill such channels up to what their tiles hold, and so compute several times as much.  But with channels last, what
- * a row of the window sees at a pixel is one run of memory, `window columns * channels` long, and the runs of neighbours
- * overlap.  So rows of the picture go to shared memory as they are, and tensor cores read their fragments from there:
+ * Libraries pad such channels to the size of their tiles and so compute several times as much.  But with channels last, the
+ * input of one row of the window at a pixel is one run of memory, `window columns * channels` long, and the runs of neighbours
+ * overlap.  So rows of the image are copied to shared memory as they are, and tensor cores read their fragments from there:
  *
  *     forward   y  (pixels, O)  = runs (pixels, K) x w (K, O)        K = window rows * run
  *     weight    dw (O, run)     = dy (O, pixels) x runs (pixels, run)    for each row of the window; parts, then added
  *
  * A block of threads makes tile after tile of a row of pixels, and copies the next one while it computes.  float32 as TF32 with
- * 12 channels (no two lanes then meet in a bank), 16-bit types with 16.
+ * 12 channels (then there are no bank conflicts), 16-bit types with 16.
  *
  * SPDX-License-Identifier: Apache-2.0 */
 #include "cuda/kernels/conv/convolution_stem.h"
@@ -33,9 +33,9 @@ enum {
 };
 
 struct shape {
-    int rows, columns, height, width; /* of the picture, of the result */
+    int rows, columns, height, width; /* of the image, of the result */
     int filters, segments;            /* segments: tiles side by side */
-    int tiles, bands;                 /* in all; above each other in one picture */
+    int tiles, bands;                 /* in all; above each other in one image */
 };
 
 /* What depends on the type: the channels, and how much of the sum one instruction adds up. */
@@ -58,7 +58,7 @@ __device__ inline void copy_piece(void *to, const void *from, bool there)
 __device__ inline void end_copies() { NEW_ASM("cp.async.commit_group;"); }
 __device__ inline void wait_but_one() { NEW_ASM("cp.async.wait_group 1;"); }
 
-/* Where piece q of a row stands: 16-bit pixels are two pieces long, and eight neighbours must not meet in a bank. */
+/* Where piece q of a row is stored: 16-bit pixels are two pieces long, and eight neighbours must be in different banks. */
 template <class T> __host__ __device__ inline int place(int q) { return sizeof(T) == 2 ? q ^ (q >> 3 & 1) : q; }
 
 /* Pieces of a row of a tile, under windows of W x W. */
@@ -78,7 +78,7 @@ struct place_of_tile {
     }
 };
 
-/* Rows i.. of the picture, from pixel j on. */
+/* Rows i.. of the image, from pixel j on. */
 template <class T, int W>
 __device__ void copy_picture(T *to, const T *x, const shape &s, const place_of_tile &at, int rows)
 {
@@ -268,7 +268,8 @@ template <class T, int O> __device__ void copy_slopes(T *to, const T *dy, const 
     }
 }
 
-/* c (16 MT, 8 NT) += dy' x runs; one row of the window.  Lanes take pixels 2 t and 2 t + 1, so that they meet in no bank. */
+/* c (16 MT, 8 NT) += dy' x runs; one row of the window.  Lanes take pixels 2 t and 2 t + 1, so that there are no bank
+ * conflicts. */
 template <int MT, int NT> __device__ void add_tile(float (*c)[NT][4], const float *dy, const float *row, int group)
 {
     constexpr int length = 16 * MT + kind<float>::PAD;
@@ -323,7 +324,7 @@ __global__ void __launch_bounds__(256, 2) weight_kernel(shape s, const T *x, con
     constexpr int row = row_pieces<T, W>() * kind<T>::PIECE, slopes = 16 * MT + kind<T>::PAD;
     constexpr int size = W * row + PIXELS * slopes, length = sum_length<T, W>();
     const int warp = threadIdx.x / 32, a = warp % W, group = warp / W;
-    T *buffer = (T *)memory; /* the picture, then dy; twice */
+    T *buffer = (T *)memory; /* the image, then dy; twice */
     float c[MT][NT][4] = {};
     const auto copy = [&](T *to, int tile) {
         const place_of_tile at(s, tile, 1);

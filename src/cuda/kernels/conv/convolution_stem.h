@@ -1,10 +1,10 @@
-/* The first convolution of networks for pictures.  SPDX-License-Identifier: Apache-2.0 */
+/* The first convolution of networks for images.  SPDX-License-Identifier: Apache-2.0 */
 #ifndef MX_CUDA_CONVOLUTION_STEM_H
 #define MX_CUDA_CONVOLUTION_STEM_H
 
 #include "cuda/kernels/conv/convolution_dnn.h"
 
-/* Declines what has another form; no gradients of data. */
+/* Declines other forms, and the gradient of data. */
 mx_code mx_cuda_convolve_stem(const mx_kernel_call *call, const mx_cuda_convolution &s, const mx_cuda_convolved &t);
 
 #endif

@@ -1,4 +1,4 @@
-/* Correlation (op/formula/correlation.h): every result gathers what it is made of.  SPDX-License-Identifier: Apache-2.0 */
+/* Correlation (op/formula/correlation.h): every result gathers its terms.  SPDX-License-Identifier: Apache-2.0 */
 #include "cuda/kernels/numbers.h"
 extern "C" {
 #include "op/formula/correlation.h"
@@ -53,7 +53,7 @@ template <class T> static mx_code forward(const mx_kernel_call *call)
 }
 
 /* The gradient that reaches data1 at (y, x), padding included, through one displacement: da += g b, or g by the sign of
- * a - b.  For data2 it is the same of the place it was displaced from, with a for b and the sign turned. */
+ * a - b.  For data2 it is the same at the place it was displaced from, with a for b and the opposite sign. */
 template <class T>
 __device__ T through(const maps<T> &m, const T *g, int64_t y, int64_t x, T value, bool second, T a, T b)
 {

@@ -197,7 +197,7 @@ static mx_code column_gradient(const mx_kernel_call *call, const mx_deformable &
 
 static mx_deformable geometry(const mx_kernel_call *call, const mx_array *data)
 {
-    /* it stands at the front of the attributes of all three */
+    /* it is the first attribute of all three */
     const mx_deformable_backward_attrs *p = (const mx_deformable_backward_attrs *)call->attrs;
     return mx_deformable_of(&p->kernel, &p->stride, &p->dilate, &p->pad, p->num_filter, p->num_group,
                             p->num_deformable_group, data->shape);
@@ -255,7 +255,7 @@ template <class T> static mx_code forward(const mx_kernel_call *call, const mx_a
     const mx_array *bias = mx_is_none(call->in[weight + 1]) ? nullptr : call->in[weight + 1];
     return code ? code : mx_cuda_bias_relu(call, call->out[0], bias, d.filters, d.places, false);
 }
-template <class T> static mx_code plain(const mx_kernel_call *call) { return forward<T>(call, nullptr, 2); }
+template <class T> static mx_code unmasked(const mx_kernel_call *call) { return forward<T>(call, nullptr, 2); }
 template <class T> static mx_code modulated(const mx_kernel_call *call) { return forward<T>(call, call->in[2], 3); }
 
 /* inputs: ograd, data, offset, weight, and mask if the gradients of data, offset and weight are followed by its own */
@@ -291,11 +291,11 @@ template <class T> static mx_code backward(const mx_kernel_call *call)
     return code;
 }
 
-MX_CUDA_FLOATS(run_plain, plain)
+MX_CUDA_FLOATS(run_unmasked, unmasked)
 MX_CUDA_FLOATS(run_modulated, modulated)
 MX_CUDA_FLOATS(run_backward, backward)
 
-MX_CUDA_KERNELS(deformable) = {{"_contrib_DeformableConvolution", run_plain, NULL},
+MX_CUDA_KERNELS(deformable) = {{"_contrib_DeformableConvolution", run_unmasked, NULL},
                                {"_contrib_ModulatedDeformableConvolution", run_modulated, NULL},
                                {"_backward__contrib_DeformableConvolution", run_backward, NULL},
                                {NULL, NULL, NULL}};

@@ -15,7 +15,7 @@ static mx_code run_index_array(const mx_kernel_call *call)
     const mx_dims *wanted = &((const mx_index_array_attrs *)call->attrs)->axes;
     const mx_array *in = call->in[0];
     int64_t *to = (int64_t *)mx_data(call->out[0]);
-    axes step = {wanted->n < 0 ? in->ndim : wanted->n, {}}, size = step; /* of the axes that are told */
+    axes step = {wanted->n < 0 ? in->ndim : wanted->n, {}}, size = step; /* of the axes that are given */
     int64_t steps[MX_MAX_NDIM], all = 1;
     for (int axis = in->ndim - 1; axis >= 0; all *= in->shape[axis], axis--)
         steps[axis] = all;

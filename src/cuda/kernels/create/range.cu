@@ -1,4 +1,4 @@
-/* Ranges, the identity matrix, and what is known without looking at elements: shape_array, size_array.
+/* Ranges, the identity matrix, and what does not depend on elements: shape_array, size_array.
  *
  * SPDX-License-Identifier: Apache-2.0 */
 #include <cmath>
@@ -54,7 +54,7 @@ static mx_code run_eye(const mx_kernel_call *call)
     });
 }
 
-/* ---- what the host knows: sent along with the launch ------------------------------------------------------------- */
+/* ---- values known on the host: passed with the launch ------------------------------------------------------------ */
 
 namespace /* the name is also used elsewhere */
 {

@@ -37,7 +37,7 @@ static mx_code run_iou(const mx_kernel_call *call)
     });
 }
 
-/* ---- box_nms: candidates by falling score; what is left goes to the front ---------------------------------------- */
+/* ---- box_nms: candidates by descending score; survivors are moved to the first rows ------------------------------ */
 
 namespace /* the name is also used elsewhere */
 {
@@ -67,7 +67,7 @@ static mx_code rank_rows(const mx_kernel_call *call, const rows &r, mx_cuda_rank
                         [=] __device__(int64_t b) { count[b] = count[b] < r.most ? count[b] : r.most; });
 }
 
-/* The boxes that compete, (batches, most), the best first. */
+/* The competing boxes, (batches, most), best first. */
 static mx_code list_boxes(const mx_kernel_call *call, const rows &r, const mx_cuda_ranking &ranking, mx_cuda_box *boxes)
 {
     const int64_t *const order = ranking.order, *const count = ranking.count;
@@ -138,7 +138,7 @@ static mx_code run_nms(const mx_kernel_call *call)
     return code ? code : pack_rows(call, r, ranking, boxes, gone);
 }
 
-/* Rows of the gradient go back to where they came from. */
+/* Rows of the gradient are written to where their boxes came from. */
 static mx_code run_nms_backward(const mx_kernel_call *call)
 {
     const mx_array *g = call->in[0];
@@ -170,7 +170,7 @@ struct pairs {
 };
 } // namespace
 
-/* The block looks at blockDim.x pairs at a time; pairs before the one that is taken need not be looked at again. */
+/* The block looks at blockDim.x pairs at a time; pairs before the one that is taken need not be examined again. */
 static __device__ void match_batch(const pairs &m, int64_t b)
 {
     const int64_t *order = m.order + b * m.rows * m.columns;

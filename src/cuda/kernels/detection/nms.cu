@@ -1,11 +1,11 @@
-/* Ranking of candidates: a radix sort of all scores, then one by batches, which keeps the order inside.
+/* Ranking of candidates: a radix sort of all scores, then a stable one by batches.
  *
  * SPDX-License-Identifier: Apache-2.0 */
 #include "cuda/kernels/detection/nms.h"
 
 #include <cub/device/device_radix_sort.cuh>
 
-/* The room: keys twice, order twice, count; the numbers of batches reuse the keys. */
+/* The memory: keys twice, order twice, count; the numbers of batches reuse the keys. */
 mx_cuda_ranking::mx_cuda_ranking(mx_cuda_device *d, int64_t some, int64_t each)
     : batches(some), n(each), room(d, (size_t)(4 * some * each + some) * sizeof(int64_t))
 {

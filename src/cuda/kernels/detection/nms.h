@@ -1,7 +1,7 @@
-/* Candidates by falling score, and those of them that better ones suppress.
+/* Candidates by descending score, and which of them are suppressed by better ones.
  *
- * How many candidates there are is known on the device only: the host plans for the most there can be, and a kernel
- * that comes too late does nothing.
+ * The number of candidates is known on the device only: the host plans for the maximum, and kernels with no candidates
+ * left do nothing.
  *
  * SPDX-License-Identifier: Apache-2.0 */
 #ifndef MX_CUDA_NMS_H
@@ -14,7 +14,7 @@ extern "C" {
 
 /* ---- ranking -------------------------------------------------------------------------------------------------- */
 
-#define MX_CUDA_NO_CANDIDATE UINT64_MAX /* a key behind all others */
+#define MX_CUDA_NO_CANDIDATE UINT64_MAX /* a key after all others */
 
 /* The smaller the key, the larger the score; NaN comes last. */
 static __device__ inline uint64_t mx_cuda_score_key(double score)
@@ -31,8 +31,8 @@ struct mx_cuda_ranking {
     mx_cuda_scratch room;
     uint64_t *keys; /* (batches, n) */
     int64_t *order; /* (batches, n): their numbers in the batch, the best first */
-    int64_t *count; /* (batches): how many are candidates */
-    mx_cuda_ranking(mx_cuda_device *d, int64_t batches, int64_t n); /* keys NULL: no memory */
+    int64_t *count; /* (batches): number of candidates */
+    mx_cuda_ranking(mx_cuda_device *d, int64_t batches, int64_t n); /* keys NULL: out of memory */
     mx_cuda_ranking(const mx_cuda_ranking &) = delete;
     mx_code sort(const mx_kernel_call *call);
 };
@@ -41,7 +41,7 @@ struct mx_cuda_ranking {
 
 struct mx_cuda_box {
     mx_box box;
-    double area, tag; /* tag: the class, or what else goes with the box */
+    double area, tag; /* tag: the class, or another number of the box */
 };
 
 static __device__ inline mx_cuda_box mx_cuda_box_of(mx_box b, double tag) { return {b, mx_box_area(b), tag}; }
@@ -56,7 +56,7 @@ struct mx_cuda_overlaps {
             return false;
         if (threshold > 0 && (a.box.left >= b.box.right || b.box.left >= a.box.right || a.box.top >= b.box.bottom ||
                               b.box.top >= a.box.bottom))
-            return false; /* they do not meet: most pairs */
+            return false; /* most pairs do not overlap */
         const double overlap = mx_box_overlap_of(a.box, a.area, b.box, b.area);
         return equal ? overlap >= threshold : overlap > threshold;
     }
@@ -65,7 +65,7 @@ struct mx_cuda_overlaps {
 #define MX_CUDA_NMS_TILE 512 /* boxes that are settled at a time, and threads */
 #define MX_CUDA_NMS_WORDS (MX_CUDA_NMS_TILE / 32)
 
-/* Of boxes [first, first + 32) of a tile of n: which boxes behind them in the tile they hit, WORDS of bits for each. */
+/* For boxes [first, first + 32) of a tile of n: which later boxes of the tile they suppress, WORDS of bits for each. */
 template <class F> __device__ void mx_cuda_nms_meet(const mx_cuda_box *boxes, int n, int first, uint32_t *hits, F hit)
 {
     __shared__ mx_cuda_box better[32];
@@ -83,7 +83,7 @@ template <class F> __device__ void mx_cuda_nms_meet(const mx_cuda_box *boxes, in
     }
 }
 
-/* Settles a tile of n boxes: one after the other, those that are left strike out what they hit. */
+/* Settles a tile of n boxes: one after the other, the remaining ones suppress those they overlap. */
 static __device__ inline void mx_cuda_nms_settle(const uint32_t *hits, unsigned char *gone, int n)
 {
     __shared__ uint32_t rows[MX_CUDA_NMS_TILE][MX_CUDA_NMS_WORDS], out[MX_CUDA_NMS_WORDS];
@@ -91,7 +91,7 @@ static __device__ inline void mx_cuda_nms_settle(const uint32_t *hits, unsigned 
     __syncthreads();
     for (int i = mine; i < n * MX_CUDA_NMS_WORDS; i += blockDim.x)
         rows[i / MX_CUDA_NMS_WORDS][i % MX_CUDA_NMS_WORDS] = hits[i];
-    const uint32_t votes = __ballot_sync(0xffffffffu, mine >= n || gone[mine]); /* who is not there is gone */
+    const uint32_t votes = __ballot_sync(0xffffffffu, mine >= n || gone[mine]); /* lanes without a box count as gone */
     if (mine % 32 == 0)
         out[mine / 32] = votes;
     __syncthreads();
@@ -114,7 +114,7 @@ static __device__ inline void mx_cuda_nms_settle(const uint32_t *hits, unsigned 
         gone[mine] = out[mine / 32] >> mine % 32 & 1;
 }
 
-/* Marks box `mine` if one of the boxes that are left of a whole tile suppresses it. */
+/* Marks box `mine` if one of the remaining boxes of a tile suppresses it. */
 template <class F>
 __device__ void mx_cuda_nms_spread(const mx_cuda_box *boxes, const unsigned char *gone, const mx_cuda_box *mine,
                                    unsigned char *out, F hit)
@@ -134,12 +134,12 @@ __device__ void mx_cuda_nms_spread(const mx_cuda_box *boxes, const unsigned char
         *out = 1;
 }
 
-/* boxes (batches, n): the best first; count (batches) of them are there */
+/* boxes (batches, n): best first; count (batches): how many of them are used */
 struct mx_cuda_candidates {
     int64_t batches, n;
     const mx_cuda_box *boxes;
     const int64_t *count;
-    unsigned char *gone; /* (batches, n): to be made */
+    unsigned char *gone; /* (batches, n): the result */
 };
 
 template <class F>
@@ -167,7 +167,7 @@ static __global__ void __launch_bounds__(MX_CUDA_NMS_TILE)
     }
 }
 
-/* The tile that starts there, over the `chunks` tiles behind it. */
+/* Applies the tile that starts there to the `chunks` tiles after it. */
 template <class F>
 __global__ void __launch_bounds__(MX_CUDA_NMS_TILE)
     mx_cuda_nms_spread_kernel(mx_cuda_candidates c, int64_t start, int64_t chunks, F hit)
@@ -181,8 +181,8 @@ __global__ void __launch_bounds__(MX_CUDA_NMS_TILE)
     }
 }
 
-/* gone[k] becomes 1 where a better box that is left hits box k.  Who hits whom inside of the tiles is found at once;
- * then one tile after the other is settled, and spread over all boxes behind it. */
+/* gone[k] becomes 1 where a remaining better box suppresses box k.  All overlaps inside of tiles are found at once;
+ * then one tile after the other is settled, and applied to all boxes after it. */
 template <class F> mx_code mx_cuda_suppress(const mx_kernel_call *call, const mx_cuda_candidates &c, F hit)
 {
     const int64_t tile = MX_CUDA_NMS_TILE, words = MX_CUDA_NMS_WORDS, tiles = (c.n + tile - 1) / tile;
@@ -206,7 +206,7 @@ template <class F> mx_code mx_cuda_suppress(const mx_kernel_call *call, const mx
 
 /* ---- packing -------------------------------------------------------------------------------------------------- */
 
-/* The number of threads of the block before this one whose flag is set; *all: of the whole block. */
+/* The number of threads of the block before this one whose flag is set; *all: of all threads of the block. */
 static __device__ inline int mx_cuda_block_rank(bool flag, int *all)
 {
     __shared__ int counts[32];
@@ -223,7 +223,7 @@ static __device__ inline int mx_cuda_block_rank(bool flag, int *all)
     return before + __popc(votes & ((1u << lane) - 1));
 }
 
-/* put(i, k) for the k-th i of [0, n) with test(i), by a whole block; returns how many there are. */
+/* put(i, k) for the k-th i of [0, n) with test(i), by all threads of a block; returns their number. */
 template <class F, class G> __device__ int64_t mx_cuda_block_pack(int64_t n, F test, G put)
 {
     int64_t done = 0;

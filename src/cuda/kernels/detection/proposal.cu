@@ -1,4 +1,5 @@
-/* Boxes of a region proposal network (op/formula/proposal.h): all boxes, ranked, and the best that no better one suppresses.
+/* Boxes of a region proposal network (op/formula/proposal.h): all boxes are ranked, and the best that no better one
+ * suppresses are returned.
  *
  * SPDX-License-Identifier: Apache-2.0 */
 #include "cuda/kernels/detection/nms.h"
@@ -10,24 +11,24 @@ struct network {
     mx_proposal_attrs p;
     mx_cuda_numbers scores, moves, info; /* (N, 2 A, H, W), (N, 4 A, H, W), (N, 3): height, width, scale */
     int64_t batch, anchors, height, width;
-    int64_t count, most; /* boxes of an image, and those that compete */
+    int64_t count, most; /* boxes of an image, and how many of them compete */
     mx_cuda_box *boxes;  /* (N, count): with their scores */
     mx_cuda_box *best;   /* (N, most): the best first */
-    int64_t *kept;       /* (N, rows): places in `best` of those that are left */
+    int64_t *kept;       /* (N, rows): numbers in `best` of the remaining ones */
     int64_t *left;       /* (N): how many */
     unsigned char *gone; /* (N, most) */
 };
 
-/* Overlap of boxes that hold their last pixel. */
+/* Overlap of boxes that include their last pixel. */
 struct overlaps {
     double threshold;
-    static __device__ mx_proposal_box plain(const mx_cuda_box &b)
+    static __device__ mx_proposal_box corners(const mx_cuda_box &b)
     {
         return {b.box.left, b.box.top, b.box.right, b.box.bottom, b.tag};
     }
     __device__ bool operator()(const mx_cuda_box &a, const mx_cuda_box &b) const
     {
-        return mx_proposal_overlap(plain(a), a.area, plain(b), b.area) > threshold;
+        return mx_proposal_overlap(corners(a), a.area, corners(b), b.area) > threshold;
     }
 };
 
@@ -67,7 +68,7 @@ static mx_code list_best(const mx_kernel_call *call, const network &m, mx_cuda_r
     });
 }
 
-/* Rows (image, box) and scores; what is left is repeated until there are enough. */
+/* Rows (image, box) and scores; the remaining boxes are repeated until there are enough. */
 static mx_code write_rows(const mx_kernel_call *call, const network &m)
 {
     const int64_t rows = m.p.rpn_post_nms_top_n;

@@ -8,7 +8,7 @@ struct product {
     bool trans_a, trans_b;
     int64_t m, n, k, batch;
     bool relu;
-    const mx_array *mask = nullptr; /* as c: what relu gave */
+    const mx_array *mask = nullptr; /* as c: the result of relu */
 };
 
 static mx_code multiply(const mx_kernel_call *call, const product &p)

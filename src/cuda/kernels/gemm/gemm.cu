@@ -1,15 +1,15 @@
 /* Matrix products: by cuBLASLt with bias and relu in the same kernel, by cuBLAS, or by our own kernel for small ones
- * (gemm_small.cu), whichever was measured to be the fastest.
+ * (gemm_small.cu), whichever was measured as fastest.
  *
  * Our matrices are stored by rows; the libraries read them by columns, as their transposes: C = A B is C' = B' A'.
  *
  *     shape, types, flags --table--> choice: cuBLAS, an algorithm of cuBLASLt, or a tiling of ours
  *
- * The first product of a kind is made by several algorithms in turn, timed; that waits for the device.  It happens in a
- * stream aside, short products as graphs of many, so that the host's time for launching does not count.  While launches are
- * captured nothing can be timed: then the library's own guess is taken, and the kind is measured at its next use.
+ * The first product of a kind is computed by several algorithms in turn and timed, which waits for the device.  It runs in
+ * a separate stream, short products as graphs of many, so that launch overhead is not counted.  While launches are captured
+ * nothing can be timed: then the library's heuristic choice is used, and the kind is measured at its next use.
  *
- * cuBLASLt's relu makes 0 of NaN.
+ * cuBLASLt's relu turns NaN into 0.
  *
  * SPDX-License-Identifier: Apache-2.0 */
 #include <cublasLt.h>
@@ -22,10 +22,10 @@
 #include "cuda/kernels/gemm/gemm.h"
 #include "cuda/kernels/lanes.h"
 
-#define WORKSPACE (32u << 20) /* bytes that an algorithm may ask for */
+#define WORKSPACE (32u << 20) /* bytes that an algorithm may use */
 #define TRIED 6               /* algorithms that are timed */
 #define REPEATED 10           /* runs of each that are short */
-#define MOST_MEASURED 512     /* kinds; those that come later are guessed */
+#define MOST_MEASURED 512     /* kinds; later ones use the library's heuristic */
 #define NOISE 0.98f           /* a gain that counts */
 #define LONG 0.1f             /* milliseconds from which on a product is not short */
 
@@ -50,7 +50,7 @@ struct kind_hash {
     }
 };
 
-enum maker { BY_CUBLAS, BY_CUBLASLT, BY_US }; /* cuBLAS has bias and relu after it */
+enum maker { BY_CUBLAS, BY_CUBLASLT, BY_US }; /* after cuBLAS, bias and relu are a kernel of their own */
 
 struct choice {
     maker by = BY_CUBLAS;
@@ -200,7 +200,7 @@ static mx_code run_classic(const mx_kernel_call *call, mx_cuda_device *d, int dt
 
 /* ---- cuBLASLt ---------------------------------------------------------------------------------------------------- */
 
-/* A matrix as it is stored, by columns: `rows` numbers beside each other. */
+/* A matrix as it is stored, by columns: `rows` contiguous numbers. */
 static void lay_out(cublasLtMatrixLayoutOpaque_t *x, cudaDataType type, int64_t rows, int64_t columns, int64_t step,
                     const mx_cuda_gemm &g, int64_t stride)
 {
@@ -210,7 +210,7 @@ static void lay_out(cublasLtMatrixLayoutOpaque_t *x, cudaDataType type, int64_t 
     cublasLtMatrixLayoutSetAttribute(x, CUBLASLT_MATRIX_LAYOUT_STRIDED_BATCH_OFFSET, &stride, sizeof stride);
 }
 
-/* The vector beside the matrices: the bias, or where sums go. */
+/* The vector beside the matrices: the bias, or the destination of sums. */
 static void set_vector(choice *c, const mx_cuda_gemm &g)
 {
     const void *vector = g.bias ? g.bias : g.sums;
@@ -247,7 +247,7 @@ static cublasStatus_t run_lt(mx_cuda_device *d, choice &c, const mx_cuda_gemm &g
                           &c.c, &c.algorithm, workspace, c.workspace, d->stream);
 }
 
-/* What the library thinks is best, best first. */
+/* The library's heuristic choices, best first. */
 static int guesses(mx_cuda_device *d, choice &c, const kind &x, cublasLtMatmulHeuristicResult_t *found)
 {
     cublasLtMatmulPreferenceOpaque_t wish;
@@ -267,23 +267,23 @@ static int guesses(mx_cuda_device *d, choice &c, const kind &x, cublasLtMatmulHe
 
 /* ---- choosing ---------------------------------------------------------------------------------------------------- */
 
-/* A stream and a handle aside, for one thread at a time.  It fails silently: then the library's guess has to do. */
+/* A separate stream and handle, for one thread at a time.  It fails silently: then the library's heuristic is used. */
 struct bench {
-    mx_cuda_device device; /* a twin of the device that is measured */
+    mx_cuda_device device; /* the measured device, with the separate stream and handle */
     cudaEvent_t begin, end;
     void *workspace;
 };
 
 static bool make_bench(const mx_cuda_device *d, bench *b)
 {
-    mx_cuda_device *twin = &b->device;
-    twin->id = d->id, twin->multiprocessors = d->multiprocessors;
+    mx_cuda_device *side = &b->device;
+    side->id = d->id, side->multiprocessors = d->multiprocessors;
     return cudaMalloc(&b->workspace, WORKSPACE) == cudaSuccess && cudaEventCreate(&b->begin) == cudaSuccess &&
            cudaEventCreate(&b->end) == cudaSuccess &&
-           cudaStreamCreateWithFlags(&twin->stream, cudaStreamNonBlocking) == cudaSuccess &&
-           cublasCreate(&twin->blas) == CUBLAS_STATUS_SUCCESS &&
-           cublasSetStream(twin->blas, twin->stream) == CUBLAS_STATUS_SUCCESS &&
-           cublasSetWorkspace(twin->blas, b->workspace, WORKSPACE) == CUBLAS_STATUS_SUCCESS;
+           cudaStreamCreateWithFlags(&side->stream, cudaStreamNonBlocking) == cudaSuccess &&
+           cublasCreate(&side->blas) == CUBLAS_STATUS_SUCCESS &&
+           cublasSetStream(side->blas, side->stream) == CUBLAS_STATUS_SUCCESS &&
+           cublasSetWorkspace(side->blas, b->workspace, WORKSPACE) == CUBLAS_STATUS_SUCCESS;
 }
 
 static bench *bench_of(const mx_cuda_device *d)
@@ -342,7 +342,7 @@ template <class F> static float timed(const bench *b, F run)
     return many / REPEATED;
 }
 
-/* Times cuBLAS, the guesses and ours; the product is made again and again, so one that adds works on other memory. */
+/* Times cuBLAS, the heuristic choices and ours; the product is repeated, so one with beta writes to other memory. */
 static void measure(const mx_kernel_call *call, mx_cuda_device *d, const kind &x, mx_cuda_gemm g, choice *best, int n,
                     const cublasLtMatmulHeuristicResult_t *found)
 {
@@ -398,7 +398,7 @@ static choice choose(const mx_kernel_call *call, mx_cuda_device *d, const kind &
     const int n = guesses(d, made, x, found);
     made.settled = !n;
     static std::atomic<int> measured;
-    const bool enough = measured >= MOST_MEASURED; /* or a program whose shapes keep changing would wait each time */
+    const bool enough = measured >= MOST_MEASURED; /* a program whose shapes keep changing must not wait each time */
     if (n && !d->pool && !enough)
         measured++, measure(call, d, x, g, &made, n, found);
     if (!made.settled)

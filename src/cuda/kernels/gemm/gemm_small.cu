@@ -1,13 +1,13 @@
 /* Small matrix products, where latency is everything: layers of a few hundred units and batches of some dozens.
  *
- * The libraries' kernels have few tiles of such a product to work on, each with the whole sum.  Here a block of KW warps
- * makes one small tile; its warps take turns in the sum and add their parts up in shared memory:
+ * The libraries' kernels cut such a product into few tiles, each with the complete sum over k.  Here a block of KW warps
+ * computes one small tile; its warps split the sum and add their parts in shared memory:
  *
  *     tile (16 MI, 8 NI) of C:  warp w sums over k = 16 w ... 16 w + 15, then 16 (w + KW) ..., by tensor cores (m16n8k8)
  *
  * A lane has four neighbouring k of each of its rows of A and columns of B, and its rows are neighbours, too: so 16 bytes are
- * read at once, whichever of the two lies together in memory.  Numbers are rounded to TF32, so it serves where that is
- * wanted.  Whether it is the fastest is measured (gemm.cu).
+ * read at once, whichever of the two is contiguous.  Numbers are rounded to TF32, so it is used only where that is allowed.
+ * gemm.cu measures whether it is the fastest.
  *
  * SPDX-License-Identifier: Apache-2.0 */
 #include "cuda/kernels/early.h"
@@ -41,7 +41,7 @@ struct small {
     bool relu;
 };
 
-/* V lines of an operand, of which a lane has four k at a time. */
+/* V lines of an operand; a lane reads four k of them at a time. */
 template <reading R, int V> struct lane_lines {
     const float *line[R == ACROSS ? 1 : V]; /* NULL: outside */
     int64_t step_k;
@@ -90,7 +90,7 @@ template <int MI, int NI, int KW, reading RA, reading RB>
 __global__ void __launch_bounds__(KW * 32) small_gemm(const __grid_constant__ small g)
 {
     constexpr int M = 16 * MI, N = 8 * NI, EACH = (M * N + KW * 32 - 1) / (KW * 32);
-    constexpr int AHEAD = 64 / (8 * MI + 4 * NI); /* all these loads are under way before the first product */
+    constexpr int AHEAD = 64 / (8 * MI + 4 * NI); /* all these loads are issued before the first product */
     const int warp = threadIdx.x / 32, lane = threadIdx.x % 32, row = lane / 4, term = lane % 4;
     const int m0 = blockIdx.y * M, n0 = blockIdx.x * N;
     const bool adds_up = g.sums && !blockIdx.x;
@@ -99,7 +99,7 @@ __global__ void __launch_bounds__(KW * 32) small_gemm(const __grid_constant__ sm
     bool stays[EACH];
     mx_cuda_wait_for_earlier();
 #pragma unroll
-    for (int e = 0; e < EACH; e++) { /* what the end needs */
+    for (int e = 0; e < EACH; e++) { /* for the epilogue */
         const int at = threadIdx.x + e * KW * 32, m = m0 + at / N, n = n0 + at % N;
         const bool inside = at < M * N && m < g.a.count && n < g.b.count;
         more[e] = inside && g.bias ? __ldg(g.bias + n) : 0;

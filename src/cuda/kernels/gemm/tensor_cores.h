@@ -1,6 +1,6 @@
 /* Products of small matrices by tensor cores, numbers rounded to TF32.
  *
- * Code for devices older than Ampere is empty here: mx_cuda_has_tf32() says whether the code that runs is not.
+ * Code for devices older than Ampere is empty here: mx_cuda_has_tf32() is false for them.
  *
  * SPDX-License-Identifier: Apache-2.0 */
 #ifndef MX_CUDA_TENSOR_CORES_H

@@ -1,6 +1,6 @@
 /* Changes of colours (op/formula/image.h) with the same strengths as on the CPU.
  *
- * A change of colours runs step by step over all images at once; what integers lose in one step is lost for the next.
+ * A change of colours runs step by step over all images at once; integers are rounded after every step.
  *
  * SPDX-License-Identifier: Apache-2.0 */
 #include "cuda/kernels/planes.h"
@@ -11,7 +11,7 @@ extern "C" {
 #define MOST_STEPS 4
 #define PARTS 64 /* partial sums of an image's gray */
 
-/* How the steps of an image are found. */
+/* How the steps of an image are chosen. */
 struct recipe {
     enum { FACTOR, JITTER, LIGHTING, RANDOM_LIGHTING } way;
     int count; /* steps */
@@ -37,7 +37,7 @@ struct images {
     mx_image_size size;
     int64_t pixels; /* of one image */
     bool whole;
-    double low, high;     /* what integers hold */
+    double low, high;     /* range of integers */
     mx_colour_step *step; /* (images, MOST_STEPS) */
     double *gray;         /* (images, PARTS) */
 };
@@ -79,9 +79,9 @@ static __device__ void change(const mx_colour_step &s, double mean, int64_t chan
 {
     const double a = s.alpha[0];
     const bool colours = channels == 3;
-    double turned[3];
+    double rotated[3];
     if (s.kind == MX_HUE && colours)
-        mx_turn_hue(a, v, turned);
+        mx_turn_hue(a, v, rotated);
     const double other = s.kind == MX_CONTRAST     ? (1 - a) * mean
                          : s.kind == MX_SATURATION ? (1 - a) * mx_gray(v, channels)
                                                    : 0;
@@ -89,7 +89,7 @@ static __device__ void change(const mx_colour_step &s, double mean, int64_t chan
         if (s.kind == MX_BRIGHTNESS || s.kind == MX_CONTRAST || (s.kind == MX_SATURATION && colours))
             v[c] = v[c] * a + other;
         else if (s.kind == MX_HUE && colours)
-            v[c] = turned[c];
+            v[c] = rotated[c];
         else if (s.kind == MX_LIGHTING && colours)
             v[c] += mx_lighting_shift(c, s.alpha);
 }

@@ -1,4 +1,4 @@
-/* Random flips and borders of images; crops and other flips are movements.  SPDX-License-Identifier: Apache-2.0 */
+/* Random flips and borders of images; crops and other flips: movement.cu.  SPDX-License-Identifier: Apache-2.0 */
 #include "cuda/kernels/items.h"
 #include "cuda/kernels/planes.h"
 extern "C" {

@@ -1,4 +1,4 @@
-/* Resizing of images (op/formula/resample.h): the weights of both axes first, then every element by itself.
+/* Resizing of images (op/formula/resample.h): first the weights of both axes, then each element independently.
  *
  * SPDX-License-Identifier: Apache-2.0 */
 #include <cstring>
@@ -84,7 +84,7 @@ static mx_code resize(const mx_kernel_call *call, int64_t interp)
                                     : mix<double, double>(call, in, out, rows, columns);
 }
 
-/* 16-bit floats are widened as a whole. */
+/* 16-bit floats: the arrays are widened. */
 static mx_code run_resize(const mx_kernel_call *call)
 {
     const int type = call->in[0]->dtype;

@@ -89,7 +89,7 @@ template <class T> static mx_code resample(const mx_kernel_call *call)
     const char *name = call->op->name;
     const bool transposed = !strcmp(name, "_resample_transposed");
     int kind = MX_RESIZE_MEAN;
-    if (!mx_cuda_inputs_are<T>(call, 2)) /* input 1: only its shape counts */
+    if (!mx_cuda_inputs_are<T>(call, 2)) /* input 1: only its shape is used */
         return MX_DECLINED;
     if (!strcmp(name, "_contrib_BilinearResize2D"))
         kind = ((const mx_bilinear_resize_attrs *)call->attrs)->align_corners ? MX_RESIZE_CORNERS : MX_RESIZE_CENTERS;

@@ -1,4 +1,4 @@
-/* UpSampling: pixels that are repeated, or a transposed convolution of every channel by itself.
+/* UpSampling: repeated pixels, or a transposed depthwise convolution.
  *
  * SPDX-License-Identifier: Apache-2.0 */
 #include "cuda/kernels/items.h"

@@ -1,8 +1,8 @@
-/* gather_nd, scatter_nd, _scatter_set_nd, index_copy, boolean_mask: blocks of elements that are put and taken.
+/* gather_nd, scatter_nd, _scatter_set_nd, index_copy, boolean_mask: reading and writing blocks of elements.
  *
- * The adjoint of gather_nd adds with atomics, so the order of additions is not fixed where a place is named twice.
- * Where a place is named twice the last one wins, as on the CPU: every row tells its number to its place first, the
- * largest stays and writes.
+ * The adjoint of gather_nd adds with atomics, so the order of additions is not fixed where a place is named twice.  Where a
+ * place is named twice the last one wins, as on the CPU: every row first stores its number at its place; the largest one
+ * writes.
  *
  * SPDX-License-Identifier: Apache-2.0 */
 #include <cub/device/device_select.cuh>
@@ -45,7 +45,7 @@ template <class T> static mx_code gather_back(const mx_kernel_call *call)
 }
 MX_CUDA_FLOATS(run_gather_back, gather_back)
 
-/* ---- putting rows ------------------------------------------------------------------------------------------------ */
+/* ---- writing rows ------------------------------------------------------------------------------------------------ */
 
 /* to[place of row i] = from[i] for n rows of p.after elements, `blocks` places. */
 template <class T>
@@ -67,7 +67,7 @@ static mx_code put(const mx_kernel_call *call, mx_cuda_device *d, const mx_cuda_
     });
 }
 
-/* out = start (NULL: zeros), then rows of data are put in; out may be `start` itself or share memory with `data`. */
+/* out = start (NULL: zeros), then rows of data are written; out may be `start` itself or share memory with `data`. */
 static mx_code put_into(const mx_kernel_call *call, const mx_array *start, const mx_array *data,
                         const mx_cuda_places &p)
 {
@@ -120,7 +120,7 @@ static mx_code run_index_copy(const mx_kernel_call *call)
                         list->size,
                         old->shape[0] ? old->size / old->shape[0] : 0,
                         {old->shape[0]},
-                        mx_cuda_index_bell(call)};
+                        mx_cuda_index_flag(call)};
     if (!old->shape[0] && list->size)
         return mx_op_fail(call->op, MX_ERR_INDEX, "an axis of size 0 has no elements to index");
     return put_into(call, old, call->in[2], p);
@@ -150,7 +150,7 @@ static mx_code chosen(const mx_kernel_call *call, mx_cuda_device *d, const mx_ar
     return mx_cuda_fail(status, call->op->name);
 }
 
-/* The result was sized by the mask's values, or by whoever gave it: rows that it has too many are zero. */
+/* The result was sized by the mask's values or by the caller: excess rows are zero. */
 template <class T>
 static mx_code move_rows(const mx_kernel_call *call, const mx_array *whole, const mx_array *part, bool back,
                          const int64_t *list, const int64_t *count)

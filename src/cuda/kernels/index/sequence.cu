@@ -5,7 +5,7 @@
 
 struct sequences {
     int64_t steps, count, run; /* run: elements of one step of one sequence */
-    bool first;                /* sequences stand first */
+    bool first;                /* sequences are the first axis */
     const void *lengths;       /* NULL: all steps */
     int type;
     __device__ int64_t length(int64_t n) const

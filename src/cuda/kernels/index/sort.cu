@@ -9,9 +9,9 @@
 
 struct order {
     mx_cuda_split s;
-    int64_t k; /* how many are wanted of each row */
+    int64_t k; /* how many of each row are returned */
     bool ascending;
-    mx_array *values, *indices, *mask; /* where they go; NULL: not wanted */
+    mx_array *values, *indices, *mask; /* results; NULL: not wanted */
 };
 
 static __device__ uint64_t key_of(const void *x, int type, int64_t i, bool real, bool ascending)

@@ -1,19 +1,19 @@
 /* take, Embedding, pick and their adjoints, one_hot.  Indices are read where they are used.
  *
- * Adjoints add with atomics on float32 and float64, so the order of additions is not fixed where an index comes twice.
- * An index outside its axis in mode "raise" is told by a flag that is read back: that mode waits for the device.
+ * Adjoints add with atomics on float32 and float64, so the order of additions is not fixed where an index occurs twice.
+ * In mode "raise" an index outside its axis sets a flag that is read back: that mode waits for the device.
  *
  * SPDX-License-Identifier: Apache-2.0 */
 #include "cuda/kernels/items.h"
 
 enum { RAISE, WRAP, CLIP }; /* modes of take */
 
-/* Indices of any type, brought into [0, size). */
+/* Indices of any type, converted to [0, size). */
 struct indices {
     const void *data;
     int type, mode;
     int64_t size;
-    int *outside; /* set to 1 where mode is RAISE and an index does not fit */
+    int *outside; /* set to 1 where mode is RAISE and an index is out of range */
     __device__ int64_t at(int64_t i) const
     {
         const int64_t k = mx_cuda_load<int64_t>(data, type, i);
@@ -30,7 +30,7 @@ struct indices {
     }
 };
 
-/* Runs body(indices) and, in mode RAISE, waits for the verdict. */
+/* Runs body(indices) and, in mode RAISE, waits for the flag. */
 template <class F>
 static mx_code with_indices(const mx_kernel_call *call, const mx_array *x, int64_t size, int mode, F body)
 {

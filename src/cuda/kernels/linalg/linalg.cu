@@ -65,7 +65,7 @@ static mx_code run_syrk(const mx_kernel_call *call)
 /* ---- triangular solves ------------------------------------------------------------------------------------------- */
 
 #define SMALL 32
-#define SOLVERS 128 /* threads of a block, each with a column of its own (a row when A stands on the right) */
+#define SOLVERS 128 /* threads of a block, each with a column of its own (a row when A is on the right) */
 
 /* M y = x with M = op(A), or its transpose when right.  The block is read so that M is always lower: from the last row
  * backwards if it is upper; missing rows are those of the identity. */

@@ -1,7 +1,7 @@
-/* Batches of matrices, and the steps that factorisations are made of: every step works on all matrices of a batch.
+/* Batches of matrices, and the steps of factorisations: every step works on all matrices of a batch.
  *
- * A factorisation splits its matrices in halves until a block is SMALL: the host queues the steps, small blocks are
- * worked on by a block of threads each, and what lies beside them is left to the matrix product.
+ * A factorisation splits its matrices in halves until a block is SMALL: the host queues the steps; each small block is
+ * factored by a block of threads, the rest is matrix products.
  *
  * SPDX-License-Identifier: Apache-2.0 */
 #ifndef MX_CUDA_LINALG_H
@@ -17,8 +17,8 @@ template <class T> struct mx_cuda_matrices {
 };
 
 struct mx_cuda_triangle {
-    bool lower, transpose; /* where the matrix as stored has its numbers, and whether it is used transposed */
-    bool right;            /* it stands on the right */
+    bool lower, transpose; /* which triangle is stored, and whether it is used transposed */
+    bool right;            /* it is on the right */
     bool unit;             /* ones on the diagonal, which is not read */
 };
 

@@ -1,11 +1,11 @@
-/* Diagonals and triangles of matrices: elements are moved by their size, whatever their type.
+/* Diagonals and triangles of matrices: elements of any type are moved as items of their size.
  *
  * SPDX-License-Identifier: Apache-2.0 */
 #include "cuda/kernels/items.h"
 
-/* Where element (i, j) of an n x n matrix stands among the packed ones; -1: it is not among them. */
+/* The position of element (i, j) of an n x n matrix among the packed ones; -1: it is not packed. */
 struct part {
-    int64_t n, count, away; /* count: packed elements of a matrix; away: distance of the diagonal */
+    int64_t n, count, away; /* count: packed elements of a matrix; away: offset of the diagonal */
     bool lower, triangle;
     __device__ int64_t packed(int64_t i, int64_t j) const
     {

@@ -1,7 +1,7 @@
-/* Factorisations: Cholesky, L U with row exchanges, and what is made of them.
+/* Factorisations: Cholesky, L U with row exchanges, and the operators based on them.
  *
- * A matrix that has no factors rings the bell: nobody waits here, the error comes when values come to the host.  Its
- * result is NaN, of potrf from the first pivot that is not positive on.
+ * A matrix without factors sets the device error flag: the host does not wait, the error is raised when values are next
+ * copied to the host.  The result of such a matrix is NaN; that of potrf from the first pivot that is not positive on.
  *
  * SPDX-License-Identifier: Apache-2.0 */
 #include <cmath>
@@ -17,7 +17,7 @@ static int64_t half_of(int64_t n) { return (n / 2 + SMALL - 1) / SMALL * SMALL; 
 
 /* A warp per matrix, a lane per row. */
 template <class T>
-static __global__ void cholesky_kernel(int64_t batch, mx_cuda_matrices<T> a, int n, mx_cuda_bell bell)
+static __global__ void cholesky_kernel(int64_t batch, mx_cuda_matrices<T> a, int n, mx_cuda_error_flag flag)
 {
     __shared__ T l[SMALL][SMALL + 1];
     const int i = threadIdx.x;
@@ -29,7 +29,7 @@ static __global__ void cholesky_kernel(int64_t batch, mx_cuda_matrices<T> a, int
         for (int k = 0; k < n; k++) {
             const T square = l[k][k], head = square > 0 ? sqrt(square) : (T)NAN;
             if (i == k && !(square > 0))
-                bell.ring(b);
+                flag.set(b);
             __syncwarp();
             if (i >= k && i < n)
                 l[i][k] = i == k ? head : l[i][k] / head;
@@ -52,7 +52,7 @@ template <class T> static mx_code cholesky(const mx_kernel_call *call, int64_t b
         if (!d)
             return mx_error_code();
         cholesky_kernel<T><<<mx_cuda_blocks(d, batch), SMALL, 0, d->stream>>>(
-            batch, a, (int)n, mx_cuda_bell(call, MX_ERR_ARGUMENT, "matrix %lld is not positive definite"));
+            batch, a, (int)n, mx_cuda_error_flag(call, MX_ERR_ARGUMENT, "matrix %lld is not positive definite"));
         return mx_cuda_launched(call);
     }
     const int64_t h = half_of(n), r = n - h;
@@ -63,7 +63,7 @@ template <class T> static mx_code cholesky(const mx_kernel_call *call, int64_t b
     return code ? code : cholesky(call, batch, rest, r);
 }
 
-/* Copies a triangle, turned round if `turn`; zeros elsewhere. */
+/* Copies a triangle, transposed if `turn`; zeros elsewhere. */
 template <class T>
 static mx_code copy_triangle(const mx_kernel_call *call, T *to, const T *from, int64_t all, int64_t n, bool lower,
                              bool turn)
@@ -76,7 +76,7 @@ static mx_code copy_triangle(const mx_kernel_call *call, T *to, const T *from, i
     });
 }
 
-/* The upper triangle becomes zero, or the lower one does after it was turned round. */
+/* Zeros the upper triangle, or transposes the matrix and zeros the lower one. */
 template <class T> static mx_code finish_triangle(const mx_kernel_call *call, T *l, int64_t all, int64_t n, bool lower)
 {
     return mx_cuda_each(call, all, [=] __device__(int64_t e) {
@@ -252,7 +252,7 @@ template <class T> static mx_code mend(const mx_kernel_call *call, const factors
 {
     const T *a = f.a.p, filling = zero ? (T)0 : (T)NAN;
     const int64_t n = f.n;
-    const mx_cuda_bell bell(call, MX_ERR_ARGUMENT, "matrix %lld is singular");
+    const mx_cuda_error_flag flag(call, MX_ERR_ARGUMENT, "matrix %lld is singular");
     return mx_cuda_rows(call, f.batch, n * n, [=] __device__(int64_t b) {
         int singular = 0;
         for (int64_t i = threadIdx.x; i < n; i += blockDim.x)
@@ -260,7 +260,7 @@ template <class T> static mx_code mend(const mx_kernel_call *call, const factors
         if (!mx_cuda_block_max(singular))
             return;
         if (!threadIdx.x && !zero)
-            bell.ring(b);
+            flag.set(b);
         for (int64_t e = threadIdx.x; e < n * n; e += blockDim.x)
             out[b * n * n + e] = filling;
     });

@@ -1,7 +1,7 @@
-/* CTCLoss (op/formula/ctc.h): a block walks forwards over a sequence, another one backwards; then all gradients at once.
+/* CTCLoss (op/formula/ctc.h): one block walks forward over a sequence, another one backward; then all gradients at once.
  *
- * Nothing waits for the device: a sequence whose lengths or labels do not fit rings the bell, and its loss and gradient
- * are NaN.
+ * Nothing waits for the device: a sequence with invalid lengths or labels sets the device error flag, and its loss and
+ * gradient are NaN.
  *
  * SPDX-License-Identifier: Apache-2.0 */
 #include "cuda/kernels/numbers.h"
@@ -9,14 +9,14 @@ extern "C" {
 #include "op/formula/ctc.h"
 }
 
-#define MOST_SHARED 3072 /* states of which two rows fit into 48 KB */
+#define MOST_SHARED 3072 /* states; two rows of them fit into 48 KB */
 
 template <class T> struct ctc {
     const T *data;                                /* (T, N, C) */
     T *loss, *gradient;                           /* (N), (T, N, C) */
     int64_t steps, batch, classes, longest, most; /* most: states of the longest label */
     int64_t blank;
-    int64_t *label, *time, *count; /* (N, L), (N) steps, (N) labels; count -1: something does not fit */
+    int64_t *label, *time, *count; /* (N, L), (N) steps, (N) labels; count -1: invalid */
     double *sum, *total;           /* (T, N) log of the softmax's sum; (N) log of all paths */
     double *alpha, *beta;          /* (N, T, most) */
     double *rows;                  /* (2 N, 2, most), NULL: in shared memory */
@@ -28,18 +28,18 @@ template <class T> struct ctc {
     __device__ mx_ctc_states states(int64_t n) const { return {label + n * longest, 2 * count[n] + 1, blank}; }
 };
 
-/* ---- what the inputs say -------------------------------------------------------------------------------------- */
+/* ---- reading the inputs --------------------------------------------------------------------------------------- */
 
-/* Labels end before the first one that is padding; lengths that are given count instead. */
+/* Labels end before the first padding, unless lengths are given. */
 template <class T> static mx_code read_lengths(const mx_kernel_call *call, const ctc<T> &c, const mx_ctc_attrs *a)
 {
     const void *labels = mx_data(call->in[1]), *times = a->use_data_lengths ? mx_data(call->in[2]) : nullptr,
                *counts = a->use_label_lengths ? mx_data(call->in[3]) : nullptr;
     const int label_type = call->in[1]->dtype, time_type = times ? call->in[2]->dtype : 0,
               count_type = counts ? call->in[3]->dtype : 0;
-    const mx_cuda_bell long_bell(call, MX_ERR_INDEX,
-                                 "one of the samples has %lld steps and %lld labels, more than there are"),
-        label_bell(call, MX_ERR_INDEX, "one of the labels is %lld, wanted a class below %lld");
+    const mx_cuda_error_flag too_long(call, MX_ERR_INDEX,
+                                      "one of the samples has %lld steps and %lld labels, more than there are"),
+        bad_label(call, MX_ERR_INDEX, "one of the labels is %lld, wanted a class below %lld");
     const int64_t least = a->blank_label == MX_CTC_FIRST ? 1 : 0;
     return mx_cuda_rows(call, c.batch, c.longest, [=] __device__(int64_t n) {
         int64_t padding = c.longest;
@@ -53,10 +53,10 @@ template <class T> static mx_code read_lengths(const mx_kernel_call *call, const
                       time = times ? mx_cuda_load<int64_t>(times, time_type, n) : c.steps;
         int bad = count < 0 || count > c.longest || time < 0 || time > c.steps;
         if (bad && !threadIdx.x)
-            long_bell.ring(time, count);
+            too_long.set(time, count);
         for (int64_t i = threadIdx.x; !bad && i < count; i += blockDim.x)
             if (c.label[n * c.longest + i] < 0 || c.label[n * c.longest + i] >= c.classes)
-                bad = 1, label_bell.ring(c.label[n * c.longest + i], c.classes);
+                bad = 1, bad_label.set(c.label[n * c.longest + i], c.classes);
         bad = mx_cuda_block_max(bad);
         if (!threadIdx.x)
             c.time[n] = bad ? 0 : time, c.count[n] = bad ? -1 : count;
@@ -81,7 +81,7 @@ template <class T> static mx_code sum_classes(const mx_kernel_call *call, const 
 
 /* ---- the walks ------------------------------------------------------------------------------------------------ */
 
-/* alpha or, backwards, beta of sequence n.  room (2, most): the last row and the one that is made; backwards with the
+/* alpha or, backwards, beta of sequence n.  room (2, most): the last row and the current one; backward with the
  * probabilities of the states.  The next probability is fetched while this step is computed. */
 template <class T> __device__ void walk(const ctc<T> &c, int64_t n, bool back, double *room)
 {

@@ -1,4 +1,4 @@
-/* Heads: identity, sigmoid and softmax forward; gradients of their losses.  SPDX-License-Identifier: Apache-2.0 */
+/* Loss outputs: identity, sigmoid and softmax forward; gradients of their losses.  SPDX-License-Identifier: Apache-2.0 */
 #include "cuda/kernels/loss/softmax.h"
 
 static mx_code run_identity(const mx_kernel_call *call)

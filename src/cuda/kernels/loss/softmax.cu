@@ -1,7 +1,7 @@
 /* Softmax, its gradients and cross entropy.
  *
- * Short rows that lie together are done by one warp each, which keeps them in registers; others by one block each.  Arrays
- * are of any floating type, also of 16 bits: they are read and written as they are, and computed with as float.
+ * Short contiguous rows are computed by one warp each, in registers; others by one block each.  Arrays are of any floating
+ * type; 16-bit ones are read and written as they are, and computed in float.
  *
  * SPDX-License-Identifier: Apache-2.0 */
 #include <cmath>
@@ -11,7 +11,7 @@
 
 static bool by_fours(const mx_array *x) { return mx_cuda_aligned(mx_data(x), x->dtype) && mx_dtype_is_float(x->dtype); }
 
-/* Rows of n values that stand `inner` apart, of an array and of another one like it. */
+/* Rows of n values that are `inner` apart, of an array and of another one like it. */
 namespace /* the name is also used elsewhere */
 {
 struct rows {
@@ -245,7 +245,7 @@ template <class C> static mx_code activation(const mx_kernel_call *call)
 
 /* ---- cross entropy ---------------------------------------------------------------------------------------------- */
 
-/* Class numbers (limited to [0, n)) or distributions. */
+/* Class numbers (clamped to [0, n)) or distributions. */
 struct labels {
     mx_cuda_values values;
     bool sparse;
@@ -263,7 +263,7 @@ template <class C> struct losses {
     labels label;
     bool known; /* lse is read, not written */
     static const int type = sizeof(C) == 8 ? MX_FLOAT64 : MX_FLOAT32;
-    bool plain() const /* all of them have elements of type C */
+    bool same_type() const /* all arrays are of type C */
     {
         for (const mx_cuda_values &v : {x, loss, lse, g, dx, label.values})
             if (v.data && v.type != type)
@@ -304,7 +304,7 @@ template <class C> static mx_code by_blocks(const mx_kernel_call *call, const lo
     });
 }
 
-/* Where types are known, all reads are under way before the first is used. */
+/* Where types are known, all loads are issued before the first value is used. */
 template <class C, int LOADS, int L, bool PLAIN> __global__ void warp_losses(const __grid_constant__ losses<C> given)
 {
     losses<C> t = given;
@@ -367,8 +367,8 @@ template <class C> static mx_code find_losses(const mx_kernel_call *call, const 
     const int64_t blocks = (t.r.count + WARPS - 1) / WARPS;
     if (!suits_warps(t.r) || blocks > INT32_MAX)
         return by_blocks<C>(call, t);
-    const bool plain = t.plain();
-    const auto kernel = t.r.n <= 32              ? plain ? warp_losses<C, 1, 1, true> : warp_losses<C, 1, 1, false>
+    const bool same = t.same_type();
+    const auto kernel = t.r.n <= 32              ? same ? warp_losses<C, 1, 1, true> : warp_losses<C, 1, 1, false>
                                      : t.r.n <= WARP_LOAD ? warp_losses<C, 1, MX_CUDA_LANES, false>
                         : t.r.n <= 4 * WARP_LOAD ? warp_losses<C, 4, MX_CUDA_LANES, false>
                                                  : warp_losses<C, 8, MX_CUDA_LANES, false>;

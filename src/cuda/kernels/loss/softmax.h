@@ -4,7 +4,7 @@
 
 #include "cuda/kernels/lanes.h"
 
-/* A row of values that a block works on; they stand `inner` apart. */
+/* A row of values that a block works on; they are `inner` apart. */
 struct mx_cuda_line {
     int64_t start, n, inner;
     bool fours; /* inner is 1, and four values can be moved at once */

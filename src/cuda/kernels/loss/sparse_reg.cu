@@ -1,4 +1,4 @@
-/* IdentityAttachKLSparseReg: the data is passed on; while training, running means of its channels.
+/* IdentityAttachKLSparseReg: the identity; in training it updates running means of the channels.
  *
  * SPDX-License-Identifier: Apache-2.0 */
 #include "cuda/cuda.h"

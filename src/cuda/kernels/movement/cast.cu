@@ -13,7 +13,7 @@ template <class C> static mx_code cast_through(const mx_kernel_call *call, const
     });
 }
 
-/* Through double unless an integer would lose digits there. */
+/* Through double unless an integer would lose precision there. */
 mx_code mx_cuda_cast(const mx_kernel_call *call, const mx_array *from, mx_array *to)
 {
     if (!mx_dtype_is_float(from->dtype) && !mx_dtype_is_float(to->dtype))
@@ -29,7 +29,7 @@ static mx_code run_cast(const mx_kernel_call *call)
     return code;
 }
 
-/* ---- kernels that know float and double, for the other floating types ------------------------------------------ */
+/* ---- kernels for float and double, run on the other floating types --------------------------------------------- */
 
 static bool must_widen(const mx_array *x, mx_dtype compute)
 {
@@ -47,7 +47,7 @@ bool mx_cuda_all_of_type(const mx_kernel_call *call, mx_dtype compute)
     return true;
 }
 
-/* Copies of the arrays that are of another floating type; the others as they are. */
+/* Copies of the arrays of other floating types; the other arrays as they are. */
 static mx_code widen(const mx_kernel_call *call, mx_array *const *arrays, int n, mx_dtype compute, bool fill,
                      mx_array **wide)
 {
@@ -64,7 +64,7 @@ static mx_code widen(const mx_kernel_call *call, mx_array *const *arrays, int n,
     return code;
 }
 
-/* Results go back, and so do inputs that the operator writes. */
+/* Copies back results, and inputs that the operator writes. */
 static mx_code narrow(const mx_kernel_call *call, mx_array *const *arrays, mx_array *const *wide, int n, uint32_t mask)
 {
     mx_code code = MX_OK;

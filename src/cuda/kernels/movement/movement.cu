@@ -17,7 +17,7 @@ extern "C" {
 namespace
 {
 
-/* from NULL: `value` everywhere.  N counts elements: 32 bits where they suffice, as their division is much quicker. */
+/* from NULL: `value` everywhere.  N counts elements: 32 bits where they suffice, as division is then much faster. */
 template <class T, class N>
 static mx_code move_as(const mx_kernel_call *call, const mx_move s, int64_t n, T *to, const T *from, T value)
 {
@@ -58,7 +58,7 @@ struct tiling {
 
 static unsigned least(int64_t a, int64_t b) { return (unsigned)(a < b ? a : b); }
 
-/* False: neighbours stay neighbours, or it is not worth it. */
+/* False: neighbours stay neighbours, or tiles do not pay off. */
 static bool plan_tiles(const mx_move &move, int64_t n, tiling *t)
 {
     int to = -1, from = -1;
@@ -94,7 +94,7 @@ static bool plan_tiles(const mx_move &move, int64_t n, tiling *t)
 
 template <class T> __global__ void __launch_bounds__(MX_CUDA_BLOCK) move_tiles(const tiling t, T *to, const T *from)
 {
-    __shared__ T tile[2 * TILE]; /* rows of an odd length, so that columns lie in different banks */
+    __shared__ T tile[2 * TILE]; /* rows of an odd length, so that columns are in different banks */
     const unsigned row = t.long_from | 1;
     for (unsigned i = blockIdx.x; i < t.tiles; i += gridDim.x) {
         const unsigned at_from = i % t.tiles_from, at_to = i / t.tiles_from % t.tiles_to;
@@ -181,7 +181,7 @@ static mx_code run_one(const mx_kernel_call *call, mx_move move, size_t item, vo
     }
 }
 
-/* An in-place operator's input 1 that shares memory with the output is moved away first. */
+/* If input 1 of an in-place operator shares memory with the output, it is copied first. */
 static mx_code rescue(const mx_kernel_call *call, mx_array **copy)
 {
     *copy = nullptr;
@@ -204,7 +204,7 @@ static mx_code run_move(const mx_kernel_call *call, mx_move *move, const mx_arra
     else
         mx_convert(&value, (mx_dtype)out->dtype, &move->value, MX_FLOAT64, 1);
     if (from == mx_data(out) && move->input == 0)
-        return MX_OK; /* in place: what is copied first is there already */
+        return MX_OK; /* in place: the first copy is not needed */
     return run_one(call, *move, (size_t)mx_dtype_size((mx_dtype)out->dtype), mx_data(out), from, value);
 }
 
@@ -247,7 +247,7 @@ struct block_plan {
     int64_t blocks; /* in all */
 };
 
-/* A thread makes the same channels of block after block, so that where they come from is found once. */
+/* A thread writes the same channels of block after block, so that their source is computed once. */
 template <class T, int V>
 static __global__ void __launch_bounds__(192) to_blocks(const block_plan p, pixels<T, V> *to, const T *from)
 {
@@ -322,7 +322,7 @@ static mx_code run_blocks(const mx_kernel_call *call)
 } // namespace
 
 // clang-format off
-MX_CUDA_KERNELS(movement) = {{"_pixel_blocks", run_blocks, NULL}, /* the others move them phase by phase */
+MX_CUDA_KERNELS(movement) = {{"_pixel_blocks", run_blocks, NULL}, /* the other kernels move them phase by phase */
                              {MX_ALL_MOVEMENTS, run_moves, NULL},
                              {"broadcast_to", run_broadcast, NULL},
                              {"broadcast_axis", run_broadcast, NULL},

@@ -1,8 +1,8 @@
 /* BatchNorm in all its forms: sums over channels, then a map with numbers per channel (channels.h).
  *
- * 16-bit arrays are read and written as they are; sums and arithmetic are in float.  What belongs to channels (gamma, beta,
- * mean, ...) may be of any floating type and is read once per thread.  Sums are of x - shift, where shift is the first
- * element of the channel, so that large means cost no digits.
+ * 16-bit arrays are read and written as they are; sums and arithmetic are in float.  Arrays per channel (gamma, beta, mean,
+ * ...) may be of any floating type and are read once per thread.  Sums are of x - shift, where shift is the first element
+ * of the channel, so that large means cost no precision.
  *
  * SPDX-License-Identifier: Apache-2.0 */
 #include "cuda/kernels/norm/channels.h"
@@ -47,7 +47,7 @@ struct row {
     }
 };
 
-/* What the maps need to know of the channels. */
+/* The numbers per channel that maps read. */
 struct channel_rows {
     row gamma, beta, mean, inverse; /* gamma absent: 1 */
 };
@@ -95,7 +95,7 @@ template <class S, int V> struct spread {
 
 struct statistics {
     double eps, momentum;
-    row bias, moving_mean, moving_var, mean, inverse; /* bias: what the data would have had added to it */
+    row bias, moving_mean, moving_var, mean, inverse; /* bias: would have been added to the data */
 };
 
 /* mean and 1 / sqrt(var + eps) of the batch; the running ones move towards them. */
@@ -154,13 +154,13 @@ template <class S, int V, int N> struct applied {
 
 /* ---- gradients ------------------------------------------------------------------------------------------------- */
 
-/* The incoming gradient where the result was positive: by the result itself, or by computing it again. */
+/* The incoming gradient where the result was positive: from the result itself, or from recomputing it. */
 template <class S, int V, int N> struct masked {
     typedef mx_cuda_wide<S> number;
     typedef mx_cuda_values<S, V, N> values;
     const S *from[N]; /* gradient, data; N 4: result and another part of the gradient, or NULL */
     bool relu;
-    /* h: gradients behind the mask, centred: x - mean */
+    /* h: masked gradients, centred: x - mean */
     __device__ void open(const scaled<number, V> &k, const values &x, number *h, number *centred) const
     {
         const mx_cuda_pack<S, V> slope = x.open(0), data = x.open(1), result = x.open(N - 2), other = x.open(N - 1);
@@ -181,7 +181,7 @@ template <class S, int V, int N> struct slopes {
     typedef scaled<number, V> channel;
     channel_rows rows;
     masked<S, V, N> in;
-    S *kept; /* N 4: h itself, or NULL */
+    S *saved; /* N 4: h itself, or NULL */
     __device__ channel start(int64_t c, int step) const { return channel(rows, c, step); }
     __device__ values load(int64_t at) const { return values::load(in.from, at); }
     __device__ void visit(const channel &k, const values &x, int64_t at, number *a, number *b) const
@@ -193,8 +193,8 @@ template <class S, int V, int N> struct slopes {
             out.v[l] = (S)h[l];
             a[l] += h[l], b[l] += h[l] * centred[l];
         }
-        if (N == 4 && kept)
-            out.store(kept, at);
+        if (N == 4 && saved)
+            out.store(saved, at);
     }
 };
 
@@ -240,7 +240,7 @@ struct gradient_job {
 
 template <class S> static S *elements(const mx_array *x) { return x ? (S *)mx_data(x) : nullptr; }
 
-/* N 2: neither the result nor more of the gradient is there, and nobody wants the addend's */
+/* N 2: without the result, more of the gradient, and the addend's gradient */
 template <class S, int V, int N>
 static mx_code gradients(const mx_kernel_call *call, mx_cuda_device *d, const mx_cuda_channels &s,
                          const gradient_job &j)
@@ -250,7 +250,7 @@ static mx_code gradients(const mx_kernel_call *call, mx_cuda_device *d, const mx
     if (!factors.memory)
         return mx_error_code();
     number *f = factors.as<number>();
-    S *kept = elements<S>(j.addend_grad), *dx = elements<S>(j.data_grad);
+    S *saved = elements<S>(j.addend_grad), *dx = elements<S>(j.data_grad);
     masked<S, V, N> in = {{elements<S>(j.ograd), elements<S>(j.data)}, j.relu};
     if (N == 4)
         in.from[N - 2] = elements<S>(j.output), in.from[N - 1] = elements<S>(j.more);
@@ -260,7 +260,7 @@ static mx_code gradients(const mx_kernel_call *call, mx_cuda_device *d, const mx
     const row gamma_grad = j.gamma_grad, beta_grad = j.beta_grad, bias_grad = j.bias_grad;
     const bool fix_gamma = j.fix_gamma, batch = j.batch;
     const mx_code code = mx_cuda_channel_sums<V>(
-        call, d, s, slopes<S, V, N>{rows, in, kept}, [=] __device__(int64_t c, double sum, double products) {
+        call, d, s, slopes<S, V, N>{rows, in, saved}, [=] __device__(int64_t c, double sum, double products) {
             const double inv = rows.inverse.at<double>(c), p = rows.gamma.at<double>(c, 1) * inv;
             gamma_grad.put<double>(c, fix_gamma ? 0 : products * inv), beta_grad.put<double>(c, sum),
                 bias_grad.put<double>(c, 0);
@@ -269,8 +269,8 @@ static mx_code gradients(const mx_kernel_call *call, mx_cuda_device *d, const mx
         });
     if (code)
         return code;
-    if (kept) /* what stands behind the mask has just been written */
-        return mx_cuda_channel_map<V>(call, d, s, back<S, V, 2>{rows, {{kept, in.from[1]}, false}, f, channels, dx});
+    if (saved) /* the masked gradient has just been written there */
+        return mx_cuda_channel_map<V>(call, d, s, back<S, V, 2>{rows, {{saved, in.from[1]}, false}, f, channels, dx});
     return mx_cuda_channel_map<V>(call, d, s, back<S, V, N>{rows, in, f, channels, dx});
 }
 

@@ -1,9 +1,9 @@
 /* Work over the channels of an array (outer, channels, inner): two sums per channel, and maps with numbers per channel.
  *
- * Channels last (inner 1): a thread owns V neighbouring channels and walks down the rows, so that what belongs to its
- * channels stays in registers.  Channels first: a block works on one channel, a thread on V neighbouring elements of it.
- * Sums are made in float (double for double) over some hundred rows, those parts are added in double.  Reading is what
- * takes the time: a thread asks for the values of several places before it works on the first.
+ * Channels last (inner 1): a thread owns V neighbouring channels and walks down the rows, so that the numbers of its
+ * channels stay in registers.  Channels first: a block works on one channel, a thread on V neighbouring elements of it.
+ * Some hundred rows are summed in float (double for double), these partial sums in double.  The time is spent on reading: a
+ * thread loads the values of several places before it works on the first.
  *
  *     struct F {
  *         typedef ... number;                                          // float or double
@@ -33,7 +33,7 @@ template <class S, int V> struct alignas(sizeof(S) * V) mx_cuda_pack {
     __device__ void store(S *x, int64_t at) const { *(mx_cuda_pack *)(x + at) = *this; }
 };
 
-/* V elements of each of N arrays as they lie in memory, until they are opened: alone, 16 bits would fill a register. */
+/* V elements of each of N arrays as stored in memory, converted late: a single 16-bit element would fill a register. */
 template <class S, int V, int N> struct mx_cuda_values {
     typedef typename std::conditional<sizeof(S) * V % 4 == 0, unsigned, S>::type word;
     typedef mx_cuda_pack<word, sizeof(S) * V / sizeof(word)> lump;
@@ -92,16 +92,16 @@ struct mx_cuda_channels {
     }
     bool last() const { return inner == 1; }
     int64_t each() const { return outer * inner; }
-    /* As many elements of this type as 16 bytes hold lie side by side and do the same. */
+    /* As many elements of this type as 16 bytes hold are contiguous and are treated alike. */
     bool packs(int dtype) const { return (last() ? channels : inner) % (16 / mx_dtype_size((mx_dtype)dtype)) == 0; }
 };
 
 #define MX_CUDA_TILE 512   /* threads of a block */
 #define MX_CUDA_RESIDENT 2 /* blocks that a multiprocessor holds: 64 registers for each thread */
-#define MX_CUDA_FLIGHT 64  /* bytes that a thread asks for at once */
+#define MX_CUDA_FLIGHT 64  /* bytes that a thread loads at once */
 
-/* each(values, place) at place(i) for i = begin, begin + step, ... < end.  One thread comes to a place and reads before it
- * writes, so results may lie where values were. */
+/* each(values, place) at place(i) for i = begin, begin + step, ... < end.  One thread visits a place and reads before it
+ * writes, so results may overwrite values. */
 template <class F, class Place, class Each>
 __device__ void mx_cuda_walk(const F &f, int64_t begin, int64_t end, int64_t step, Place place, Each each)
 {
@@ -109,7 +109,7 @@ __device__ void mx_cuda_walk(const F &f, int64_t begin, int64_t end, int64_t ste
     for (int64_t i = begin; i < end; i += U * step) {
         typename F::values x[U];
 #pragma unroll
-        for (int u = 0; u < U; u++) /* behind the end: the first again, which nobody looks at */
+        for (int u = 0; u < U; u++) /* past the end: the first again, which is not used */
             x[u] = f.load(place(i + u * step < end ? i + u * step : begin));
 #pragma unroll
         for (int u = 0; u < U; u++)
@@ -170,7 +170,7 @@ __global__ void mx_cuda_planes_sums(F f, int64_t outer, int64_t channels, int64_
         to[c] = sum, to[channels + c] = other;
 }
 
-#define MX_CUDA_JOINED 64 /* parts that are read side by side */
+#define MX_CUDA_JOINED 64 /* parts that are read in parallel */
 
 /* done(c, sum of a, sum of b) for every channel; eight channels to a block. */
 template <class T, class Done>

@@ -1,6 +1,6 @@
 /* LayerNorm (over an axis), GroupNorm and InstanceNorm (over groups of channels) by a block per row.
  *
- * Sums are made in double; of x - shift, where shift is the first element, so that large means cost no digits.
+ * Sums are in double, of x - shift, where shift is the first element, so that large means cost no precision.
  *
  * SPDX-License-Identifier: Apache-2.0 */
 #include "cuda/cuda.h"
@@ -15,7 +15,7 @@ struct pair {
 static __device__ pair block_sums(double a, double b) { return {mx_cuda_block_sum(a), mx_cuda_block_sum(b)}; }
 
 struct rows {
-    int64_t count, n, inner; /* values of a row stand `inner` apart */
+    int64_t count, n, inner; /* values of a row are `inner` apart */
     int64_t groups;          /* parameters belong to row % groups; 0: to the values */
     double eps;
     __device__ int64_t start(int64_t row) const { return row / inner * n * inner + row % inner; }

@@ -1,6 +1,6 @@
 /* LayerNorm over the last axis, rows of some thousand elements: a row stays in the registers of one warp or of a small block.
  *
- * 16-bit arrays are read and written as they are, arithmetic is in float.  Longer rows, other axes and double go to layer_norm.cu.
+ * 16-bit arrays are read and written as they are, arithmetic is in float.  Longer rows, other axes and double: layer_norm.cu.
  *
  * SPDX-License-Identifier: Apache-2.0 */
 #include "cuda/kernels/norm/channels.h"
@@ -49,7 +49,7 @@ template <class S, int V, int W> struct held {
                 k.store(x, at + i);
         }
     }
-    /* f(element, its number) for those that are there */
+    /* f(element, its number) for all elements of the row */
     template <class F> __device__ void each(int n, F f)
     {
         for (int p = 0; p < MOST_PACKS; p++) {
@@ -137,7 +137,7 @@ template <class S, int V> struct columns {
 
 /* ---- entries --------------------------------------------------------------------------------------------------- */
 
-/* Rows along the last axis, of a length that is held. */
+/* Rows along the last axis, short enough for registers. */
 static bool suits(const mx_kernel_call *call, const mx_array *x, int64_t axis)
 {
     const int lanes = x->dtype == MX_FLOAT32 ? 4 : 8;

@@ -7,7 +7,7 @@ namespace
 /* ---- L2Normalization: a block per row, sums in double ------------------------------------------------------------- */
 
 struct rows {
-    int64_t count, n, inner; /* values of a row stand `inner` apart */
+    int64_t count, n, inner; /* values of a row are `inner` apart */
     __device__ int64_t start(int64_t row) const { return row / inner * n * inner + row % inner; }
 };
 
@@ -62,7 +62,7 @@ template <class T> static mx_code l2_backward(const mx_kernel_call *call)
     });
 }
 
-/* ---- LRN: a thread per element, which sums its window over the channels anew: windows are short ------------------ */
+/* ---- LRN: a thread per element, which sums its window over the channels: windows are short ----------------------- */
 
 /* data is (outer, channels, inner) */
 struct window {

@@ -82,7 +82,7 @@ static mx_code find_norms(const mx_kernel_call *call, mx_cuda_device *d, int n, 
     return mx_cuda_launched(call);
 }
 
-/* Both phases: the directions go to scratch arrays, then their norms and the weights' scale the steps. */
+/* Both phases: the directions are written to scratch arrays, then the norms of both scale the steps. */
 static mx_code lamb(const mx_kernel_call *call, mx_dtype compute, int n, mx_cuda_tensor *x)
 {
     mx_cuda_device *d = mx_cuda_of(call);

@@ -1,10 +1,10 @@
-/* Fused optimizer updates: the rows of op/formula/optimizer.h, all parameters in one launch.
+/* Fused optimizer updates: the entries of op/formula/optimizer.h, all parameters in one launch.
  *
  *     block b --prefix of block counts--> tensor t, its elements [1024 (b - first[t]), ...), four per thread
  *
- * Everything about the tensors travels as an argument of the kernel, so nothing is copied and nothing waits.  A row's
- * `prepare` runs on the host, unless it looks at arrays of one element (the scale of adamw, the norms of lamb): then every
- * thread does it.
+ * The tensors are described in the arguments of the kernel, so nothing is copied and nothing waits.  An entry's `prepare`
+ * runs on the host, unless it reads arrays of one element (the scale of adamw, the norms of lamb): then every thread runs
+ * it.
  *
  * SPDX-License-Identifier: Apache-2.0 */
 #include "cuda/kernels/optimizer/optimizer.h"
@@ -17,14 +17,14 @@
 using std::isfinite;
 
 #define EACH (MX_CUDA_BLOCK * MX_CUDA_LANES) /* elements of a block */
-#define FEW 16                               /* tensors of the small kind of argument */
+#define FEW 16                               /* tensors of the small argument struct */
 #define ARGUMENT 32700                       /* bytes of a kernel's arguments, at most 32764 */
 #define MOST_BLOCKS (1 << 30)                /* of a launch */
-#define PIECE 256                            /* calls that are described at a time */
+#define PIECE 256                            /* calls that are launched together */
 
 /* ---- rows -------------------------------------------------------------------------------------------------------- */
 
-/* What a row may look at beside its attributes; those of the same name hide these. */
+/* What an entry may read beside its attributes; attributes of the same name hide these. */
 template <class T> struct common_constants {
     T x, y, clip, clip_weight, rescale_grad;
 };
@@ -100,11 +100,11 @@ template <class Row, class T> struct packed {
 
 template <class Row, class T, int N> struct batch {
     int n;
-    unsigned first[N]; /* block of each tensor; together, so that the search reads little */
+    unsigned first[N]; /* first block of each tensor; contiguous, so that the search reads little */
     packed<Row, T> x[N];
 };
 
-/* Learning rates that lie on the device. */
+/* Learning rates in device memory. */
 template <class Row> struct has_rates {
     static const bool value = false;
 };
@@ -115,7 +115,7 @@ template <> struct has_rates<row_sgd_mom_update> {
     static const bool value = true;
 };
 
-/* What depends on numbers on the device; true: nothing is to be changed. */
+/* Derives what depends on numbers in device memory; true: skip the update. */
 template <class Row, class T>
 __device__ inline bool look_at_numbers(const packed<Row, T> &x, typename Row::template constants<T> &k)
 {
@@ -174,7 +174,7 @@ template <class Row, class T, int N> __global__ void update(const __grid_constan
 
 /* ---- launching --------------------------------------------------------------------------------------------------- */
 
-/* Where an array's elements are, and whether four can be moved at once. */
+/* The address of an array's elements, and whether four can be moved at once. */
 template <class P> static void place(P *data, int8_t *type, bool *aligned, const mx_array *x)
 {
     *data = mx_data(x), *type = (int8_t)x->dtype;

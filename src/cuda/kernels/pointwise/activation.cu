@@ -1,4 +1,4 @@
-/* Activation, LeakyReLU and their gradients: rows of the tables, chosen by an attribute.  SPDX-License-Identifier: Apache-2.0 */
+/* Activation, LeakyReLU and their gradients: table entries chosen by an attribute.  SPDX-License-Identifier: Apache-2.0 */
 #include "cuda/kernels/pointwise/numbers.h"
 
 #include "cuda/kernels/norm/channels_map.h"
@@ -9,9 +9,9 @@ extern "C" {
 namespace
 {
 
-/* ---- Activation: the functions of rows, for float and double ---------------------------------------------------- */
+/* ---- Activation: the functions of the entries, for float and double --------------------------------------------- */
 
-/* What a gradient looks at is called y, as Activation keeps results only. */
+/* The value that a gradient reads is y, as Activation saves results only. */
 #define ROW(name, aliases, forward, looks, gradient, ...)                                                              \
     template <class T> __device__ T value_##name(T x) { return (T)(forward); }                                         \
     template <class T> __device__ T gradient_##name(T g, T y)                                                          \
@@ -50,7 +50,7 @@ template <class S> static mx_code activation_backward(const mx_kernel_call *call
 
 /* ---- LeakyReLU ----------------------------------------------------------------------------------------------------- */
 
-/* Where the slopes of prelu stand: data is (outer, channels, inner). */
+/* The index of prelu's slopes: data is (outer, channels, inner). */
 struct slopes {
     int type;
     double slope;
@@ -90,7 +90,7 @@ static const struct {
 #define ROW_OF(type, row) {MX_NUMBER_##row, MX_NUMBER_##row##_gradient}, /* in the order of act_type */
     MX_LEAKY_RELU_ROWS(ROW_OF)};
 
-/* The rows with a slope per element. */
+/* The entries with a slope per element. */
 #define SLOPE_ROW(name, expression) \
     template <class T> __device__ T name##_at(T x, T g, T p) { return (T)(expression); }
 MX_SLOPE_ROWS(SLOPE_ROW)

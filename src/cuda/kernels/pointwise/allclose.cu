@@ -1,4 +1,4 @@
-/* allclose: true until a thread finds otherwise.  SPDX-License-Identifier: Apache-2.0 */
+/* allclose: true until a thread finds a difference.  SPDX-License-Identifier: Apache-2.0 */
 #include "op/formula/allclose.h"
 
 #include "cuda/cuda.h"

@@ -12,8 +12,8 @@
 struct mx_chain {
     const void *in[MX_CHAIN_INPUTS];
     void *out;
-    long long n, fours;          /* elements; how often four of them at once, from the first on */
-    float scalar[MX_CHAIN_ROWS]; /* of each row */
+    long long n, fours;          /* elements; number of groups of four */
+    float scalar[MX_CHAIN_ROWS]; /* of each entry */
 };
 
 #ifdef __CUDACC_RTC__

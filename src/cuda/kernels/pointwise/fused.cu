@@ -1,14 +1,14 @@
-/* Kernels of the operators that only plans use: chains of pointwise functions, folded normalisation.
+/* Kernels of operators that only plans use: chains of pointwise functions, folded normalisation.
  *
- * A chain is compiled at its first run (cuda/compile.h): its rows become one expression after the other in a function,
- * which is called for four elements that are read and written at once, and, in a second loop, for those that are left
- * over.  As that loop costs a third of the time of compiling, only arrays that leave something over get it.
+ * A chain is compiled at its first run (cuda/compile.h): its table entries become a sequence of expressions in a function,
+ * which is called for four elements that are read and written at once, and, in a second loop, for the remaining ones.  As that
+ * loop takes a third of the compile time, it is generated only for arrays that need it.
  *
  *     [add, relu] of in0, in1   ->   a = x0, b = x1, r0 = a + b;   x = r0, r1 = x < 0 ? 0 : x;   return r1
  *
- * The rows are those of the pointwise table, by the same text as everywhere.  Their numbers are arguments, so chains that
- * differ in them are one kernel; only exponents stand in the text, as a constant power is much simpler.  Where nothing can
- * be compiled, one kernel interprets all chains.
+ * The expressions are those of the pointwise table, as everywhere.  Scalars are arguments, so chains that differ in them share
+ * a kernel; only exponents are part of the source, as a constant power is much simpler.  Without a compiler, one kernel
+ * interprets all chains.
  *
  * SPDX-License-Identifier: Apache-2.0 */
 #include <mutex>
@@ -63,7 +63,7 @@ static mx_code interpret(const mx_kernel_call *call, const mx_fused *program)
 
 /* ---- writing a program ------------------------------------------------------------------------------------------- */
 
-/* The rows' expressions as they stand in the table; of a gradient also what it looks at. */
+/* The entries' expressions as in the table; for a gradient also the value it reads. */
 struct words {
     const char *forward, *gradient, *looks;
 };
@@ -96,7 +96,7 @@ static std::string number_text(const mx_fused_row &row, int r)
     return text;
 }
 
-/* By which letters an expression calls its operands. */
+/* The letters that an expression uses for its operands. */
 static std::string letters_of(const mx_fused_row &row)
 {
     if (row.form >= MX_FORM_BINARY)
@@ -126,7 +126,7 @@ static std::string row_text(const mx_fused_row &row, int r)
     return text + "; float t; " + name + " = (float)(" + made + "); }\n";
 }
 
-/* What is said once for each input, one after the other: '#' is its number, '@' its type. */
+/* Text that is repeated for each input: '#' is its number, '@' its type. */
 static std::string for_inputs(const mx_kernel_call *call, const mx_fused *program, const char *said,
                               const char *between)
 {
@@ -139,7 +139,7 @@ static std::string for_inputs(const mx_kernel_call *call, const mx_fused *progra
     return text;
 }
 
-/* What stands between two $ is filled in. */
+/* Fills in the names between two $. */
 static const char whole_text[] = R"(#include "cuda/kernels/pointwise/chain.h"
 #include "cuda/kernels/pointwise/math_f32.h"
 #define T float
@@ -190,7 +190,7 @@ static std::string program_text(const mx_kernel_call *call, const mx_fused *prog
 
 /* ---- compiled chains --------------------------------------------------------------------------------------------- */
 
-/* What the text depends on. */
+/* What the source depends on. */
 static std::string key_of(const mx_cuda_device *d, const mx_kernel_call *call, const mx_fused *program, bool rest)
 {
     std::string key;
@@ -209,7 +209,7 @@ static std::string key_of(const mx_cuda_device *d, const mx_kernel_call *call, c
     return key;
 }
 
-/* NULL: it is to be interpreted.  While launches are captured nothing is compiled. */
+/* NULL: the chain is interpreted.  While launches are captured nothing is compiled. */
 static cudaKernel_t compiled(const mx_cuda_device *d, const mx_kernel_call *call, const mx_fused *program, bool rest)
 {
     static std::mutex lock;

@@ -1,6 +1,6 @@
 /* The m_* functions of formulas (op/formula/math.h) for float on the device.
  *
- * Programs that are compiled at run time include this, so it includes what the build embeds (cmake/cuda.cmake) only.
+ * Programs that are compiled at run time include this, so it includes only what the build embeds (cmake/cuda.cmake).
  *
  * SPDX-License-Identifier: Apache-2.0 */
 #ifndef MX_CUDA_MATH_F32_H

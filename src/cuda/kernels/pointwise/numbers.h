@@ -1,4 +1,4 @@
-/* The rows of op/formula/pointwise_numbers.h on the device.  SPDX-License-Identifier: Apache-2.0 */
+/* The entries of op/formula/pointwise_numbers.h on the device.  SPDX-License-Identifier: Apache-2.0 */
 #ifndef MX_CUDA_NUMBERS_H
 #define MX_CUDA_NUMBERS_H
 
@@ -11,7 +11,7 @@ extern "C" {
 #include "op/formula/pointwise_numbers.h"
 }
 
-/* A row as a function of x and g. */
+/* An entry as a function of x and g. */
 template <class T> struct mx_cuda_number {
     int row;
     T p, q, r;
@@ -28,7 +28,7 @@ template <class T> struct mx_cuda_number {
     }
 };
 
-/* out = row(x, g), on arrays of one floating type; g may be NULL. */
+/* out = entry(x, g), on arrays of one floating type; g may be NULL. */
 mx_code mx_cuda_number_over(const mx_kernel_call *call, int row, const double *number, const mx_array *x,
                             const mx_array *g, mx_array *out);
 /* The kernel of operators whose `user` is an mx_number_use. */

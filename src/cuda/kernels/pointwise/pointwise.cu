@@ -1,4 +1,4 @@
-/* Pointwise operators: which kernel, over which walk.  The rows are those of op/formula/pointwise.h, as on every device.
+/* Pointwise operators: choosing the kernel and the walk.  The table is op/formula/pointwise.h, as on every device.
  *
  * SPDX-License-Identifier: Apache-2.0 */
 #include "cuda/kernels/pointwise/numbers.h"
@@ -36,7 +36,7 @@ static mx_code run_pointwise(const mx_kernel_call *call)
         alike &= x->dtype == (int)compute || (compute != MX_INT64 && mx_dtype_is_float(x->dtype));
         job.aligned &= mx_cuda_aligned(mx_data(x), x->dtype);
     }
-    job.aligned &= alike; /* types that are moved by fours */
+    job.aligned &= alike; /* types that are moved four at a time */
     job.out = mx_data(out), job.out_type = out->dtype, job.n = out->size;
     if (use->form >= MX_FORM_SCALAR)
         job.scalar = *(const double *)call->attrs; /* the attributes begin with the number */

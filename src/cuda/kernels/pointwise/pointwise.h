@@ -1,4 +1,4 @@
-/* Pointwise kernels: what the launcher hands to the kernel of a row.  SPDX-License-Identifier: Apache-2.0 */
+/* Pointwise kernels: the arguments of the kernel of a table entry.  SPDX-License-Identifier: Apache-2.0 */
 #ifndef MX_CUDA_POINTWISE_H
 #define MX_CUDA_POINTWISE_H
 
@@ -9,9 +9,9 @@ extern "C" {
 #include "op/walk.h"
 }
 
-/* Arguments of a launch are copied by the driver: what all shapes need is kept apart from what broadcasting needs. */
+/* The driver copies the arguments of a launch, so what only broadcasting needs is separate. */
 struct mx_cuda_pointwise {
-    const void *in[3]; /* NULL: the number of the scalar forms */
+    const void *in[3]; /* NULL: the scalar */
     void *out;
     int64_t n;
     double scalar;
@@ -29,7 +29,7 @@ struct mx_cuda_broadcast {
 typedef cudaError_t (*mx_cuda_pointwise_fn)(const mx_cuda_pointwise &job, const mx_pair_walk *walk,
                                             const mx_cuda_device *d);
 struct mx_cuda_row {
-    mx_cuda_pointwise_fn forward, backward; /* NULL: the row has none for this type */
+    mx_cuda_pointwise_fn forward, backward; /* NULL: the entry has none for this type */
 };
 
 /* ---- waiting.cu: small calls that are launched together; computed in float, all of one shape --------------------- */

@@ -1,6 +1,7 @@
-/* Kernels of every row of the pointwise table for one compute type T; included once per type.
+/* Kernels of all entries of the pointwise table for one compute type T; included once per type.
  *
- * Two kernel templates serve all rows (pointwise_rows.h): one for operands of the output's shape, one that broadcasts.
+ * Two kernel templates serve all entries (pointwise_rows.h): one for operands of the output's shape, one that
+ * broadcasts.
  *
  * SPDX-License-Identifier: Apache-2.0 */
 
@@ -8,7 +9,7 @@ namespace
 {
 
 /* Four elements per thread. */
-template <class Row> __global__ void plain(mx_cuda_pointwise job)
+template <class Row> __global__ void same_shape(mx_cuda_pointwise job)
 {
     const T number = (T)job.scalar;
     const int64_t stride = (int64_t)gridDim.x * blockDim.x * MX_CUDA_LANES;
@@ -29,7 +30,7 @@ template <class Row> __global__ void plain(mx_cuda_pointwise job)
     }
 }
 
-/* Elements of both operands that element i is made of; I is wide enough for i. */
+/* Elements of both operands that element i is computed from; I is wide enough for i. */
 template <class I> __device__ inline void walk_to(const mx_pair_walk &walk, I rest, int64_t at[2])
 {
     at[0] = at[1] = 0;
@@ -40,7 +41,7 @@ template <class I> __device__ inline void walk_to(const mx_pair_walk &walk, I re
     }
 }
 
-/* Four elements of an operand: they lie together, or are one element. */
+/* Four elements of an operand: contiguous, or one element repeated. */
 __device__ inline void load_four(T v[MX_CUDA_LANES], const void *x, int type, int64_t at, bool together)
 {
     if (together)
@@ -82,7 +83,7 @@ bool goes_by_fours(const mx_cuda_pointwise &job, const mx_pair_walk &walk)
     return job.aligned && walk.dim[last] % MX_CUDA_LANES == 0 && walk.step[0][last] <= 1 && walk.step[1][last] <= 1;
 }
 
-/* The runtime's own function says at once whether the launch was accepted. */
+/* The runtime's own function returns at once whether the launch was accepted. */
 template <class Row> cudaError_t launch(const mx_cuda_pointwise &job, const mx_pair_walk *walk, const mx_cuda_device *d)
 {
     if (walk) {
@@ -96,7 +97,7 @@ template <class Row> cudaError_t launch(const mx_cuda_pointwise &job, const mx_p
     void *arguments[] = {(void *)&job};
     const int64_t each = MX_CUDA_BLOCK * MX_CUDA_LANES;
     const unsigned blocks = mx_cuda_blocks(d, (job.n + each - 1) / each);
-    return cudaLaunchKernel((const void *)plain<Row>, dim3(blocks), dim3(MX_CUDA_BLOCK), arguments, 0, d->stream);
+    return cudaLaunchKernel((const void *)same_shape<Row>, dim3(blocks), dim3(MX_CUDA_BLOCK), arguments, 0, d->stream);
 }
 
 #include "cuda/kernels/pointwise/pointwise_rows.h"

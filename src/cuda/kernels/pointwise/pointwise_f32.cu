@@ -1,4 +1,5 @@
-/* Pointwise kernels that compute in float: float32 directly, 16-bit floats on the way.  SPDX-License-Identifier: Apache-2.0 */
+/* Pointwise kernels that compute in float: float32, and 16-bit floats that are widened as they are read.
+ * SPDX-License-Identifier: Apache-2.0 */
 #include "cuda/kernels/pointwise/math_f32.h"
 
 #include "cuda/kernels/pointwise/pointwise.h"

@@ -1,4 +1,4 @@
-/* Pointwise functions with numbers (op/formula/pointwise_numbers.h): one kernel per type runs all rows.
+/* Pointwise functions with attributes (op/formula/pointwise_numbers.h): one kernel per type runs all entries.
  *
  * Floating types are computed in float or double, integers in double or, where only bounds are compared, as integers.
  *

@@ -1,6 +1,6 @@
-/* Every row of the pointwise table as a struct whose apply(a, b, c) is its expression, for one compute type T.
+/* Every entry of the pointwise table as a struct whose apply(a, b, c) is its expression, for one compute type T.
  *
- * With MX_INTEGER_ROWS defined only the rows of two arguments are made.  SPDX-License-Identifier: Apache-2.0 */
+ * With MX_INTEGER_ROWS defined only the entries of two arguments are defined.  SPDX-License-Identifier: Apache-2.0 */
 
 #ifndef MX_INTEGER_ROWS
 #define UNARY_ROW(name, aliases, expression, ...) \
@@ -9,7 +9,7 @@ MX_UNARY_ROWS(UNARY_ROW)
 MX_LINEAR_ROWS(UNARY_ROW)
 MX_STEP_ROWS(UNARY_ROW)
 
-/* What the gradient looks at comes first. */
+/* The value that the gradient reads comes first. */
 #define SAVED_X T x, T
 #define SAVED_Y T y, T
 #define SAVED_XY T x, T y

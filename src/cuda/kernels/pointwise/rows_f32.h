@@ -1,4 +1,4 @@
-/* Any row of the pointwise table by its number, computed in float.  SPDX-License-Identifier: Apache-2.0 */
+/* Any entry of the pointwise table by its number, computed in float.  SPDX-License-Identifier: Apache-2.0 */
 #ifndef MX_CUDA_ROWS_F32_H
 #define MX_CUDA_ROWS_F32_H
 

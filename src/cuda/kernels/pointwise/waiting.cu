@@ -1,11 +1,12 @@
-/* Small pointwise calls wait to be launched together: a launch costs the host more than such a call costs everything else.
+/* Small pointwise calls wait to be launched together: the launch costs the host more than the rest of such a call.
  *
  *     a + b, c * 2, tanh(d) ...  --queue of the device--> one block runs them one after the other
  *
- * Order is kept: whoever asks for the device (mx_cuda_of) to launch, copy or wait has the queue launched first.  So nobody
- * sees that a call waited; memory of arrays that died meanwhile is not used before, as its next user comes later.
+ * The order of calls is preserved: mx_cuda_of(), which every launch, copy or wait begins with, launches the queue first.
+ * So the delay cannot be observed; memory of arrays freed meanwhile is not reused before, as its next user comes later in
+ * the stream.
  *
- * Invariant: what waits precedes everything that the stream is given later.
+ * Invariant: queued calls precede everything that is given to the stream later.
  *
  * SPDX-License-Identifier: Apache-2.0 */
 #include <mutex>
@@ -13,11 +14,11 @@
 #include "cuda/device.h"
 #include "cuda/kernels/pointwise/rows_f32.h"
 
-#define MOST 16   /* calls that wait */
-#define LARGE 512 /* elements from which on a call is launched at once */
+#define MOST 16   /* queued calls, at most */
+#define LARGE 512 /* calls with as many elements are launched at once */
 
 struct small_call {
-    const void *in[3]; /* NULL: the number */
+    const void *in[3]; /* NULL: the scalar */
     void *out;
     float number;
     int32_t n;
@@ -33,7 +34,7 @@ struct queue {
     std::mutex lock;
     small_calls waiting;
 };
-/* Never destroyed: arrays may die after the destructors have run. */
+/* Never destroyed: arrays may be freed after the destructors have run. */
 static queue *const queues = new queue[MX_CUDA_MOST]();
 std::atomic<int> mx_cuda_waiting[MX_CUDA_MOST];
 

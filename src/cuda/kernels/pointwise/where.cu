@@ -1,4 +1,4 @@
-/* where: a condition decides on an element, or on a whole row.  SPDX-License-Identifier: Apache-2.0 */
+/* where: a condition per element, or per row.  SPDX-License-Identifier: Apache-2.0 */
 #include "cuda/cuda.h"
 
 template <class T> static mx_code where_as(const mx_kernel_call *call)

@@ -1,13 +1,13 @@
 /* Pooling: a thread per result, or per V channels of one where channels are last.  The gradient of an element is gathered
- * from the windows that hold it, so no two threads write to one place and the order of additions is fixed.  Windows of two
- * by two beside each other, the most common ones, have kernels of their own.
+ * from the windows that hold it, so no two threads write to one place and the order of additions is fixed.  The most
+ * common windows, adjacent ones of two by two, have kernels of their own.
  *
  *     max   the largest element; of equal ones the first takes the gradient; NaN is never the largest
  *     avg   sum / window size, the window cut at the padded input (count_include_pad) or at the input itself
  *     lp    (sum of x^p)^(1/p)
  *
- * For the gradient of max the windows first tell which of their elements won; then elements ask the windows around them.
- * With relu before or behind it, windows whose largest element is not positive give nothing.
+ * For the gradient of max the windows first store which of their elements is the largest; then elements read that of the
+ * windows around them.  With relu before or after it, windows whose largest element is not positive contribute nothing.
  *
  * SPDX-License-Identifier: Apache-2.0 */
 #include "cuda/kernels/pool/pooling_squares.h"
@@ -81,7 +81,7 @@ struct holders {
     }
 };
 
-/* avg, sum and lp: what element gets of its windows' gradients */
+/* avg, sum and lp: the gradient of an element from its windows' */
 template <class S, int V> static mx_code backward_sums(const mx_kernel_call *call, const pool &s)
 {
     typedef mx_cuda_wide<S> T;
@@ -113,7 +113,7 @@ template <class S, int V> static mx_code backward_sums(const mx_kernel_call *cal
     });
 }
 
-/* winners (as y): the number of the largest element in its window; as large as it gets: none */
+/* winners (as y): the number of the largest element in its window; the maximum of the type: none */
 template <class S, int V, class W>
 static mx_code find_winners(const mx_kernel_call *call, const pool &s, W *winners, bool relu)
 {

@@ -1,4 +1,4 @@
-/* What the kernels of pooling know: sizes, windows, the value of a window.  Included by pooling.cu and pooling_squares.h.
+/* What pooling kernels share: sizes, windows, the value of a window.  Included by pooling.cu and pooling_squares.h.
  *
  * SPDX-License-Identifier: Apache-2.0 */
 #ifndef MX_CUDA_POOLING_H
@@ -103,7 +103,7 @@ struct window {
         : window(s, place / (s.out[1] * s.out[2]), place / s.out[2] % s.out[1], place % s.out[2])
     {
     }
-    /* Which element of the window's box: how `winners` are told. */
+    /* The number of an element in the window's box, as stored in `winners`. */
     __device__ int number(const pool &s, int z, int y, int x) const
     {
         return ((z - begin[0]) * s.kernel[1] + y - begin[1]) * s.kernel[2] + x - begin[2];

@@ -1,7 +1,7 @@
-/* _pool_pick, the second order of max pooling: of every window, the value that stands where data is largest; 0 where
- * nothing is.
+/* _pool_pick, the second order of max pooling: for every window, the value at the place where data is largest; 0 if
+ * there is none.
  *
- * Of equal elements the first counts, NaN never does, as in pooling.cu.  A thread per result.
+ * Of equal elements the first is taken, NaN never is, as in pooling.cu.  A thread per result.
  *
  * SPDX-License-Identifier: Apache-2.0 */
 #include "cuda/cuda.h"
@@ -36,7 +36,7 @@ static windows windows_of(const mx_pooling_attrs *a, const mx_array *x, const mx
     return w;
 }
 
-/* Where the largest element of result i's window stands; -1: nowhere. */
+/* The place of the largest element of result i's window; -1: none. */
 template <class T> __device__ int64_t largest(const windows &w, const T *x, int64_t i)
 {
     int64_t at[3], begin[3], end[3], channel = 0, found = -1;

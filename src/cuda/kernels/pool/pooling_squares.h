@@ -1,4 +1,4 @@
-/* Max pooling by windows of two by two that lie beside each other, forward and backward, perhaps with relu.
+/* Max pooling by adjacent windows of two by two, forward and backward, with or without relu.
  *
  * SPDX-License-Identifier: Apache-2.0 */
 #ifndef MX_CUDA_POOLING_SQUARES_H
@@ -10,8 +10,8 @@
 namespace
 {
 
-/* Max pooling of an array that such windows cover: as rows of x lie in memory, two become one.  A thread has V channels of a
- * window, or, channels first, V / 2 windows beside each other. */
+/* Max pooling of an array that such windows cover: two rows of x become one.  A thread has V channels of a window, or,
+ * channels first, V / 2 adjacent windows. */
 template <class S, int V, bool LAST> struct squares {
     static const int R = LAST ? V : V / 2; /* results of a thread */
     typedef mx_cuda_pack<S, V> wide;
@@ -127,7 +127,7 @@ static mx_code run_squares(const mx_kernel_call *call, const pool &s, const S *x
         call->op->name);
 }
 
-/* MX_DECLINED: the windows are other ones. */
+/* MX_DECLINED: other windows. */
 template <class S, int V>
 static mx_code try_squares(const mx_kernel_call *call, const pool &s, const S *x, const S *dy, S *result, bool relu)
 {

@@ -1,4 +1,5 @@
-/* Numbers as 8-bit integers and back (op/formula/quantize.h), and the histogram's threshold.  Ranges stay on the device.
+/* Conversion to 8-bit integers and back (op/formula/quantize.h), and the histogram's threshold.  Ranges stay on the
+ * device.
  *
  * SPDX-License-Identifier: Apache-2.0 */
 #include "cuda/kernels/numbers.h"
@@ -144,7 +145,7 @@ struct histogram {
     int64_t bins, quantized, candidates;
 };
 
-/* Gives empty bins a little; false: there is too little to give from. */
+/* Smooths empty bins; false: the others hold too little. */
 static __device__ bool smooth(double *p, int64_t n)
 {
     double empty = 0, sum = 0;
@@ -160,15 +161,15 @@ static __device__ bool smooth(double *p, int64_t n)
     return less < 1;
 }
 
-/* The divergence of the bins around the middle from what their quantization keeps. */
+/* The divergence of the bins around the middle from their quantized histogram. */
 static __device__ void candidate(const histogram &h, int64_t which, double *p, double *q)
 {
     const int64_t i = which + h.quantized / 2, middle = h.bins / 2, begin = middle - i > 0 ? middle - i : 0,
                   end = middle + i + 1 < h.bins ? middle + i + 1 : h.bins, n = end - begin, each = n / h.quantized;
-    for (int64_t k = threadIdx.x; k < n; k += blockDim.x) /* what lies outside is the first's and the last's */
+    for (int64_t k = threadIdx.x; k < n; k += blockDim.x) /* values outside count for the first and the last bin */
         p[k] = h.count[begin + k] + (k ? 0 : h.before[begin]) + (k == n - 1 ? h.before[h.bins] - h.before[end] : 0);
     __syncthreads();
-    for (int64_t j = threadIdx.x; j < h.quantized; j += blockDim.x) { /* the image does not count the first bin */
+    for (int64_t j = threadIdx.x; j < h.quantized; j += blockDim.x) { /* its quantized form skips the first bin */
         const int64_t from = j * each, to = j + 1 < h.quantized ? from + each : n;
         double used = 0;
         for (int64_t k = from ? from : 1; k < to; k++)

@@ -71,7 +71,7 @@ template <class T> static mx_code backward(const mx_kernel_call *call)
 }
 MX_CUDA_FLOATS(run_backward, backward)
 
-/* ---- without repetition: a block per row draws ahead, its first thread keeps what is new ------------------------- */
+/* ---- without repetition: a block per row draws ahead, its first thread selects new ones -------------------------- */
 
 #define AHEAD 256
 

@@ -75,7 +75,7 @@ static mx_code run_random(const mx_kernel_call *call)
     const mx_random_use *use = (const mx_random_use *)call->op->user;
     const bool uniform = use->distribution == MX_DRAW_uniform;
     mx_array *out = call->out[0];
-    const double *numbers = (const double *)call->attrs; /* the parameters stand first */
+    const double *numbers = (const double *)call->attrs; /* the attributes begin with the parameters */
     draw d = {{}, numbers[0], numbers[1], mx_data(out), out->dtype, out->size};
     if (!mx_dtype_is_float(out->dtype))
         return MX_DECLINED;

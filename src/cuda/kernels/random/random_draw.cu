@@ -1,6 +1,7 @@
-/* Numbers of all distributions, each element from a stream of its own (op/formula/draw.h): the same as on the CPU for a seed.
+/* Random numbers of all distributions, each element from a stream of its own (op/formula/draw.h): the same as on the CPU for
+ * a seed.
  *
- * Floating uniform and normal numbers with number parameters are left to random.cu.
+ * Floating uniform and normal numbers with number parameters are drawn in random.cu.
  *
  * SPDX-License-Identifier: Apache-2.0 */
 #include "cuda/cuda.h"
@@ -30,7 +31,7 @@ static mx_code draw_all(const mx_kernel_call *call, mx_distribution which, const
     });
 }
 
-/* The parameters stand first in the attributes; only negative_binomial begins with an integer. */
+/* The attributes begin with the parameters; only negative_binomial begins with an integer. */
 static mx_code run_random(const mx_kernel_call *call)
 {
     const mx_random_use *use = (const mx_random_use *)call->op->user;

@@ -4,11 +4,10 @@
 #define CROWD 1024 /* threads */
 #define EACH 4     /* places that a thread settles at a time */
 
-/* The order of the CPU: for i = n - 1 ... 1 places i and k(i) <= i change, k drawn from counter i.
+/* The order of the CPU: for i = n - 1 ... 1 places i and k(i) <= i are swapped, k drawn from counter i.
  *
- * A block settles many i at a time.  Each reserves its two places, the larger i before the smaller; who holds both
- * changes them, the others try again: so every place sees its changes in the order of the loop.
- * reserved: (n) zeros. */
+ * A block settles many i at a time.  Each reserves its two places, larger i first; those that hold both swap them, the
+ * others retry: so the swaps of every place happen in the order of the loop.  reserved: (n) zeros. */
 static __global__ void order_kernel(mx_rng rng, int64_t n, int64_t *order, unsigned long long *reserved)
 {
     for (int64_t i = threadIdx.x; i < n; i += CROWD)
@@ -42,7 +41,7 @@ static __global__ void order_kernel(mx_rng rng, int64_t n, int64_t *order, unsig
                     const int64_t swap = order[i[r]];
                     order[i[r]] = order[k[r]], order[k[r]] = swap;
                 }
-                if (waits[r]) /* all is reserved anew by those who still wait */
+                if (waits[r]) /* those that still wait reserve again */
                     reserved[i[r]] = reserved[k[r]] = 0;
                 waits[r] = waits[r] && !wins[r];
                 any = any || waits[r];

@@ -2,7 +2,7 @@
 #include "cuda/kernels/reduce/scan.h"
 
 #define MANY 4096    /* columns that keep the device busy with one thread each */
-#define STRETCH 4096 /* elements of a column that one block adds up; more blocks take the next ones */
+#define STRETCH 4096 /* elements of a column that one block adds up; further blocks take the next ones */
 
 template <class C> struct columns {
     mx_cuda_split s;

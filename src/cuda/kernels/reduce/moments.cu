@@ -6,7 +6,7 @@ extern "C" {
 #include "op/formula/reduce.h"
 }
 
-/* Elements of an array in two groups of axes, the last ones first: those that stay, and those that are folded. */
+/* Elements of an array in two groups of axes, the last ones first: those that are kept, and those that are reduced. */
 struct fold {
     int kept, folded;
     int64_t kept_dim[MX_MAX_NDIM], kept_step[MX_MAX_NDIM], dim[MX_MAX_NDIM], step[MX_MAX_NDIM];

@@ -1,7 +1,7 @@
 /* Reductions: sums and the like over axes, in double (or int64 for integers).
  *
- * The axes are split into kept and folded groups.  Where neighbouring results stand side by side in memory (the last axis
- * is kept), a block makes 32 of them, each by a column of threads; else a block makes one.  Short folds are one thread's.
+ * The axes are split into kept and folded groups.  Where neighbouring results are contiguous (the last axis is kept), a
+ * block computes 32 of them, each by a column of threads; else a block computes one.  Short folds are done by one thread.
  * Long ones are cut into parts, joined by a second launch.  The order of additions depends on the shape only.
  *
  * SPDX-License-Identifier: Apache-2.0 */

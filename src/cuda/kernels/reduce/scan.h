@@ -1,4 +1,4 @@
-/* Running sums by a whole block.  SPDX-License-Identifier: Apache-2.0 */
+/* Running sums by a block.  SPDX-License-Identifier: Apache-2.0 */
 #ifndef MX_CUDA_SCAN_H
 #define MX_CUDA_SCAN_H
 
@@ -13,7 +13,7 @@ template <class C> __device__ C mx_cuda_block_running(C x, C *whole)
         const C before = __shfl_up_sync(0xffffffffu, x, step);
         x += lane >= step ? before : 0;
     }
-    __syncthreads(); /* of an earlier call somebody may still be reading */
+    __syncthreads(); /* threads may still be reading in an earlier call */
     if (lane == 31)
         parts[warp] = x;
     __syncthreads();

@@ -1,6 +1,6 @@
 /* Hawkes processes (op/formula/hawkes.h): a thread per sample.
  *
- * A mark that names no kind makes the likelihood of its sample NaN and rings the bell: nobody waits here.
+ * An invalid mark makes the likelihood of its sample NaN and sets the device error flag; the host does not wait.
  *
  * SPDX-License-Identifier: Apache-2.0 */
 #include "cuda/kernels/items.h"
@@ -8,18 +8,17 @@ extern "C" {
 #include "op/formula/hawkes.h"
 }
 
-/* Marks of events that happen, (batch, times), are brought into [0, kinds); where one was outside, the time since the
- * event before is not known. */
+/* Where the mark of an event (batch, times) is not in [0, kinds), it becomes 0, and the time since the event before NaN. */
 static mx_code settle_marks(const mx_kernel_call *call, const mx_hawkes &job, int64_t batch)
 {
     double *marks = (double *)job.in[MX_HAWKES_MARKS], *lags = (double *)job.in[MX_HAWKES_LAGS];
     const double *length = job.in[MX_HAWKES_LENGTH];
     const int64_t times = job.times, kinds = job.kinds;
-    const mx_cuda_bell bell(call, MX_ERR_INDEX, "one of the marks is %lld, wanted 0..%lld");
+    const mx_cuda_error_flag flag(call, MX_ERR_INDEX, "one of the marks is %lld, wanted 0..%lld");
     return mx_cuda_each(call, batch * times, [=] __device__(int64_t i) {
         if ((marks[i] > -1 && marks[i] < (double)kinds) || !((double)(i % times) < length[i / times]))
             return;
-        bell.ring(mx_cuda_int64(marks[i]), kinds - 1);
+        flag.set(mx_cuda_int64(marks[i]), kinds - 1);
         marks[i] = 0;
         lags[i] = nan("");
     });

@@ -1,6 +1,7 @@
-/* RNN on the GPU: recurrent layers over the matrix product, laid out as op/formula/rnn.h says, as on the CPU.
+/* RNN on the GPU: recurrent layers by matrix products, laid out as on the CPU (op/formula/rnn.h).
  *
- * This is the call as a whole: where arrays lie, what a layer hands on (rnn_layer.h lists the other files).
+ * This file is the call over all layers: addresses of arrays, what a layer passes on (rnn_layer.h lists the other
+ * files).
  *
  * SPDX-License-Identifier: Apache-2.0 */
 #include <cmath>
@@ -115,7 +116,7 @@ template <class T> mx_code forward_layers(const job &j, T *scratch)
     return code;
 }
 
-/* Where the gradients of a direction go, and its scratch. */
+/* The gradients of a direction, and its scratch. */
 template <class T> mx_rnn_layer<T> layer_back(const job &j, int64_t layer, int64_t d, const T *dout, T *dx, T *scratch)
 {
     const mx_rnn_shape &s = j.s;
@@ -173,7 +174,7 @@ mx_rnn_shape geometry(const mx_rnn_attrs *a, const mx_array *data)
     return s;
 }
 
-/* The lengths may stand in the place of the cell state where there is none. */
+/* Without a cell state, the lengths may be given in its place. */
 const mx_array *lengths_of(const mx_kernel_call *call, const mx_rnn_attrs *a)
 {
     if (!a->use_sequence_length)

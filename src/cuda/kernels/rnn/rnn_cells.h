@@ -1,11 +1,11 @@
-/* What one unit of a cell does in one step, forward and backward: LSTM, GRU, and the plain cell with tanh or relu.
+/* What one unit of a cell does in one step, forward and backward: LSTM, GRU, and the simple cell with tanh or relu.
  *
  *     GATES      rows of weights per unit
  *     CELL       there is a cell beside the state
- *     EXTRA      the forward pass keeps a number beside the activations
+ *     EXTRA      the forward pass saves a number beside the activations
  *     APART      the products with input and state are not just added, and have gradients of their own
  *     forward    from x (GATES), the products with the input, and y, those with the state: activations, new state
- *     before     what backward needs of the step before, as kept by the forward pass
+ *     before     what backward needs of the step before, as saved by the forward pass
  *     backward   from dh and u.c, the gradients of the state and the cell behind the step: dx and dy (GATES), those of
  *                x and y; u.c moves on to the step before; returns what reaches the state before without a product
  *
@@ -25,7 +25,7 @@ template <class T> struct mx_rnn_unit {
     T h, c;    /* states; backward: c is the gradient of the cell */
 };
 
-/* The functions of the gates: as exact as T, or quick with errors below 1e-6, for states that are rounded to TF32
+/* The functions of the gates: as exact as T, or fast with errors below 1e-6, for states that are rounded to TF32
  * anyway. */
 struct mx_rnn_exact {
     template <class T> static __device__ T sigmoid(T x) { return 1 / (1 + exp(-x)); }

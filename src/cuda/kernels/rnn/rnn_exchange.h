@@ -1,10 +1,10 @@
 /* How the blocks of rnn_fused.h hand numbers to each other, and multiply them with their weights.
  *
- *     exchange (parts, 2, rows, columns)   what step i wrote stands in half i % 2
+ *     exchange (parts, 2, rows, columns)   step i writes to half i % 2
  *
- * Nobody counts who is there.  The two lowest bits of a number in the exchange tell its step modulo 3; TF32 does not
- * use them.  Who finds another step's bits reads again.  A half is written again only by who has read all of the step
- * between, which nobody wrote before having read all of that half.
+ * There is no barrier.  The two lowest bits of a number in the exchange are its step modulo 3; TF32 does not use them.
+ * A reader that finds another step's bits reads again.  A block overwrites a half only after it has read all of the
+ * step in between, which no block writes before it has read all of that half.
  *
  * SPDX-License-Identifier: Apache-2.0 */
 #ifndef MX_CUDA_RNN_EXCHANGE_H
@@ -18,7 +18,7 @@
 namespace
 {
 
-/* Four numbers that other blocks write; where there are none, `to` stays.  Without a branch: many are asked for at
+/* Four numbers that other blocks write; where there are none, `to` stays.  Without a branch: many loads are issued at
  * once. */
 __device__ void read(const uint32_t *x, bool there, uint32_t (&to)[4])
 {
@@ -29,7 +29,7 @@ __device__ void read(const uint32_t *x, bool there, uint32_t (&to)[4])
                  : "memory");
 }
 
-/* Where a block's part of the exchange stands, and the bits of a step. */
+/* A block's part of the exchange, and the bits of a step. */
 struct exchange_part {
     uint32_t *memory;
     int rows, columns;
@@ -62,14 +62,14 @@ template <int MT, int KS> struct weights {
                     a[k][m][i] = mx_cuda_tf32(
                         at(m * 16 + row + i % 2 * 8, column() + k / 2 * (16 * MX_RNN_WARPS) + k % 2 * 2 + i / 2));
     }
-    /* The thread's numbers of columns 128 k ..., all rows; `other` gets bits if some are of another step. */
+    /* The thread's numbers of columns 128 k ..., all rows; bits of `other` are set if some are of another step. */
     template <int NT>
     static __device__ void fetch(const exchange_part &e, const uint32_t *from, int k, int left, uint32_t tag,
                                  uint32_t (&b)[NT][4], uint32_t &other)
     {
 #pragma unroll
         for (int n = 0; n < NT; n++) {
-            b[n][0] = b[n][1] = b[n][2] = b[n][3] = tag; /* next to nothing, where there are no columns */
+            b[n][0] = b[n][1] = b[n][2] = b[n][3] = tag; /* almost zero, where there are no columns */
             read(from + n * 8 * e.columns + k * 16 * MX_RNN_WARPS, k * 16 * MX_RNN_WARPS < left, b[n]);
             for (int i = 0; i < 4; i++)
                 other |= b[n][i] ^ tag;
@@ -90,7 +90,7 @@ template <int MT, int KS> struct weights {
             while (__any_sync(~0u, other & 3));
 #pragma unroll
             for (int k = 0; k < KS / 2; k++) {
-                if (k) /* these come at about the same time as the first, and seldom later */
+                if (k) /* these arrive at about the same time as the first, and seldom later */
                     fetch<NT>(e, from, k, left, tag, b, other);
 #pragma unroll
                 for (int n = 0; n < NT; n++)

@@ -3,9 +3,9 @@
  * A block owns U hidden units, with all rows of weights of each, and NT * 8 rows of the batch in one direction.  In
  * every step it multiplies its weights with the state of all units (forward: h; backward: the gradients of the gates)
  * by tensor cores (TF32), its 8 warps having an eighth of the sum each; adds up the warps' parts; does the arithmetic
- * of its own units (rnn_cells.h); and hands the result to the other blocks through memory, that is the second-level
- * cache (rnn_exchange.h).  Rows of the batch do not touch each other, nor do directions, so only blocks with the same
- * rows ("a part") wait for each other.  The launch is cooperative: all its blocks run at the same time.
+ * of its own units (rnn_cells.h); and hands the result to the other blocks through memory, that is the L2 cache
+ * (rnn_exchange.h).  Rows of the batch are independent, and so are directions, so only blocks with the same rows ("a
+ * part") wait for each other.  The launch is cooperative: all its blocks run at the same time.
  *
  * SPDX-License-Identifier: Apache-2.0 */
 #ifndef MX_CUDA_RNN_FUSED_H
@@ -75,7 +75,7 @@ __global__ void __launch_bounds__(MX_RNN_THREADS, 1) fused_forward(const __grid_
 #pragma unroll
         for (int q = 0; q < ITEMS; q++) {
             active[q] = p.mine(q) && w.active(t, p.row(q));
-            for (int g = 0; g < G; g++) /* asked for early */
+            for (int g = 0; g < G; g++) /* loaded early */
                 x[q][g] = active[q] ? w.gates[((t * p.N + p.row(q)) * G + g) * H + p.unit] : 0;
         }
         own.times(exchange, i - 1, sum);
@@ -135,12 +135,12 @@ __global__ void __launch_bounds__(MX_RNN_THREADS, 1) fused_backward(const __grid
             dh[q] = w.dh1 ? w.dh1[p.row(q) * H + p.unit] : 0;
             u[q].c = Cell::CELL && w.dc1 ? w.dc1[p.row(q) * H + p.unit] : 0;
         }
-    for (int i = 0; i <= steps; i++) { /* the last round only takes the gradient to the state before the first step */
+    for (int i = 0; i <= steps; i++) { /* the last iteration only computes the gradient of the initial state */
         const int64_t t = w.reverse ? i : steps - 1 - i;
         float before[ITEMS], up[ITEMS];
         bool active[ITEMS];
 #pragma unroll
-        for (int q = 0; q < ITEMS; q++) { /* asked for early */
+        for (int q = 0; q < ITEMS; q++) { /* loaded early */
             const int64_t at = t * p.N + p.row(q);
             active[q] = i < steps && p.mine(q) && w.active(t, p.row(q));
             if (!active[q])

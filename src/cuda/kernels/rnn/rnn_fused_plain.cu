@@ -1,4 +1,4 @@
-/* Layers of plain cells (tanh, relu) in one launch (rnn_fused.h).  SPDX-License-Identifier: Apache-2.0 */
+/* Layers of simple cells (tanh, relu) in one launch (rnn_fused.h).  SPDX-License-Identifier: Apache-2.0 */
 #include "cuda/kernels/rnn/rnn_launch.h"
 
 namespace

@@ -1,6 +1,6 @@
 /* Which kernel of rnn_fused.h runs a layer, and in how many launches: from a table for each cell (rnn_fused_*.cu).
  *
- *     a layer = directions * groups of rows: parts, each of which is the work of some blocks at the same time
+ *     a layer = directions * groups of rows: parts, each computed by some blocks that run at the same time
  *     a launch = as many parts as the device has room for, one block to a multiprocessor
  *
  * SPDX-License-Identifier: Apache-2.0 */
@@ -17,8 +17,8 @@ struct fused_variant {
     int units, deep, rows, shared; /* of a block: hidden units, columns, rows of the batch, bytes of shared memory */
     void (*kernel)(fused_launch);
 };
-/* u units, ks * 64 columns, nt * 8 rows: as many as the registers have room for (255 of a thread, of which the weights
- * take 4 * ks for every 16 rows of weights). */
+/* u units, ks * 64 columns, nt * 8 rows: as many as the registers have room for (255 per thread; the weights take 4 *
+ * ks for every 16 rows of weights). */
 #define MX_RNN_FORWARD(cell, u, ks, nt) \
     {u, ks * 8 * MX_RNN_WARPS, nt * 8, 2 * 4 * joining<(cell::GATES * u + 15) / 16, nt>::SIZE, \
      fused_forward<cell, u, ks, nt>}
@@ -30,7 +30,7 @@ inline int64_t ceiling(int64_t a, int64_t b) { return (a + b - 1) / b; }
 /* How a layer is run by a variant. */
 struct fused_plan {
     int64_t blocks, groups, parts; /* blocks of a part, parts of a direction, all parts */
-    int64_t at_once, launches;     /* parts that there is room for; 0: too large */
+    int64_t at_once, launches;     /* parts that fit; 0: too large */
     int64_t columns;
     fused_plan(const mx_cuda_device *d, const fused_variant &v, const mx_rnn_ways<float> &layer, int64_t gates)
     {

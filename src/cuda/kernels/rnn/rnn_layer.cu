@@ -1,6 +1,6 @@
-/* One recurrent layer: its products with the inputs of all steps are one matrix product; then come the steps, of both
- * directions at once where one launch does them (rnn_fused.h), else one by one (rnn_loop.cu).  Backwards the gradients
- * of all gates are kept, so that those of inputs and weights are single products, too.
+/* One recurrent layer: its products with the inputs of all steps are one matrix product; the steps follow, of both
+ * directions at once in one launch (rnn_fused.h), or one by one (rnn_loop.cu).  Backward saves the gradients of all
+ * gates, so that those of inputs and weights are single products, too.
  *
  * SPDX-License-Identifier: Apache-2.0 */
 #include "cuda/kernels/norm/channels.h"
@@ -24,7 +24,7 @@ template mx_code mx_rnn_product(const mx_kernel_call *, bool, bool, int64_t, int
 namespace
 {
 
-/* The steps of all directions in one launch, if that can be. */
+/* The steps of all directions in one launch, if possible. */
 mx_code fused(const mx_kernel_call *call, const mx_rnn_ways<float> &layer, bool backward)
 {
     switch (layer.way[0].s.mode) {
@@ -76,7 +76,7 @@ template <class T> mx_code finish(const mx_kernel_call *call, const mx_rnn_layer
 {
     const mx_rnn_shape &s = w.s;
     const int64_t rows = s.steps * s.batch, gates = s.gates * s.hidden, P = s.handed, I = w.inputs;
-    const bool both = w.dgh == w.dgates; /* but for GRU */
+    const bool both = w.dgh == w.dgates; /* except for GRU */
     mx_code code = sum_columns<T>(call, w.dgates, rows, gates, w.dbx, both ? w.dbh : nullptr);
     code = code || both ? code : sum_columns<T>(call, w.dgh, rows, gates, w.dbh, nullptr);
     code = code ? code : mx_rnn_product<T>(call, true, false, gates, I, rows, w.dgates, gates, w.x, I, 0, w.dwx);

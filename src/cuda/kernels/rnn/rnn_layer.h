@@ -1,7 +1,7 @@
-/* One recurrent layer in one direction, as the kernels of RNN see it, and who does what with it.
+/* One recurrent layer in one direction, as the kernels of RNN see it, and the files that work on it.
  *
  *     rnn.cu         all layers of a call: states, dropout between them
- *     rnn_layer.cu   a layer: the products over all steps at once, before its steps and behind them
+ *     rnn_layer.cu   a layer: the products over all steps at once, before and after its steps
  *     rnn_fused.h    its steps in one launch, with rnn_exchange.h; rnn_launch.h declines what does not suit
  *     rnn_loop.cu    its steps one after the other, by a product and a launch each
  *     rnn_cells.h    what a unit of a cell does in a step, for both
@@ -39,19 +39,19 @@ template <class T> struct mx_rnn_layer {
     /* backward */
     const T *dout;      /* as out; NULL: zero */
     T *before;          /* (T, N, P): states before every step */
-    T *dgates, *dgh;    /* (T, N, G H): of the products with inputs and with states; one but for GRU */
+    T *dgates, *dgh;    /* (T, N, G H): of the products with inputs and with states; the same except for GRU */
     const T *dh1, *dc1; /* (N, P), (N, H): of the states behind the last step; NULL: zero */
     T *dh, *dc;         /* the same, before the first */
     T *dh_next, *dfull; /* (N, P), (N, H): scratch of a step */
     T *draw;            /* (T, N, P): of the projected states */
     T *dx, *dwx, *dwh, *dwr, *dbx, *dbh;
-    bool add_dx; /* to what stands there */
+    bool add_dx; /* add to dx instead of overwriting it */
 
     __device__ bool active(int64_t t, int64_t n) const
     {
         return !lengths || t < mx_cuda_load<int64_t>(lengths, length_type, n);
     }
-    /* No step before t took part in row n; else *previous is it. */
+    /* True if no step before t took part in row n; else *previous is the last one. */
     __device__ bool first(int64_t t, int64_t n, int64_t *previous) const
     {
         *previous = reverse ? t + 1 : t - 1;

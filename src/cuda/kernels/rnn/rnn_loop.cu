@@ -1,6 +1,6 @@
 /* The steps of a recurrent layer one after the other, each by a product with the state before and a launch.
  *
- * This serves everything: exact float32, float64, projections, any size.  What suits rnn_fused.h is faster there.
+ * This supports everything: exact float32, float64, projections, any size.  rnn_fused.h is faster where it can be used.
  *
  * SPDX-License-Identifier: Apache-2.0 */
 #include "cuda/kernels/rnn/rnn_cells.h"
@@ -15,8 +15,8 @@ template <class T> mx_code copy(const mx_kernel_call *call, T *to, const T *from
 
 /* ---- forward ----------------------------------------------------------------------------------------------------- */
 
-/* Unit j of row n at step t: gates become activations, the state moves on where the sequence has not ended.  Where the
- * state's product is not kept apart (GRU), it stands in the gates already. */
+/* Unit j of row n at step t: gates become activations, the state moves on where the sequence has not ended.  Except for
+ * GRU, the gates already include the state's product. */
 template <class Cell, class T> mx_code step_forward(const mx_kernel_call *call, const mx_rnn_layer<T> w, int64_t t)
 {
     constexpr int G = Cell::GATES;
@@ -79,7 +79,7 @@ template <class Cell, class T> mx_code forward(const mx_kernel_call *call, const
 
 /* ---- backward ---------------------------------------------------------------------------------------------------- */
 
-/* With a projection, dh and the gradient of this step's output are joined, kept, and taken through it. */
+/* With a projection, dh and the gradient of this step's output are added, saved, and propagated through it. */
 template <class T> mx_code leave_projection(const mx_kernel_call *call, const mx_rnn_layer<T> w, int64_t t)
 {
     const int64_t P = w.s.handed, N = w.s.batch;
@@ -124,7 +124,7 @@ template <class Cell, class T> mx_code step_backward(const mx_kernel_call *call,
 
 template <class Cell, class T> mx_code backward(const mx_kernel_call *call, const mx_rnn_layer<T> &layer)
 {
-    mx_rnn_layer<T> w = layer; /* its dh and dh_next change places */
+    mx_rnn_layer<T> w = layer; /* its dh and dh_next are swapped */
     const mx_rnn_shape &s = w.s;
     const int64_t gates = s.gates * s.hidden, N = s.batch, P = s.handed;
     mx_code code = copy<T>(call, w.dh, w.dh1, N * P);

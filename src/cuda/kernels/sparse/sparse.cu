@@ -1,4 +1,4 @@
-/* Rows of sparse arrays: sums of chosen rows, rows that stay; cast_storage of dense memory is a copy.
+/* Rows of sparse arrays: sums of selected rows, retained rows; cast_storage of dense memory is a copy.
  *
  * SPDX-License-Identifier: Apache-2.0 */
 #include "cuda/kernels/items.h"
@@ -12,7 +12,7 @@ struct numbers {
     __device__ int64_t at(int64_t i) const { return mx_cuda_load<int64_t>(data, type, i); }
 };
 
-/* A thread per result element; rows that are not there are left out. */
+/* A thread per result element; missing rows are skipped. */
 template <class T> static mx_code rows_sum(const mx_kernel_call *call)
 {
     const mx_array *data = call->in[0], *out = call->out[0];
