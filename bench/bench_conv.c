@@ -1,7 +1,7 @@
 /* Convolutions: speed, share of the machine's peak and, where compiled with HAVE_DNNL, the ratio to oneDNN.
  *
- * Ours reads and writes plain arrays (N, C, H, W); oneDNN gets its own best layouts (format "any") with no reordering
- * counted.  Ours and theirs run alternately, and the best time of each counts, so other load of the machine hits both.
+ * Ours reads and writes NCHW arrays; oneDNN gets its own best layouts (format "any"), reordering is not timed.  Ours
+ * and theirs run alternately, and the best time of each counts, so other load on the machine affects both.
  *
  *     bench_conv [threads] [seconds per number] [level] [only shapes whose name contains this]
  *
@@ -18,7 +18,7 @@
 #include <oneapi/dnnl/dnnl.h>
 #endif
 
-/* The same functions at every level; the library's own dispatch lies above them. */
+/* The same functions at every level; the library's own dispatch is above them. */
 #define DECLARE(level)                                                                                       \
     mx_code conv_forward_##level(const mx_conv_shape *, const float *, const float *, const float *, bool, float *); \
     mx_code conv_backward_data_##level(const mx_conv_shape *, const float *, const float *, float *);        \
@@ -94,7 +94,7 @@ static void run_ours(void *arg)
 #ifdef HAVE_DNNL
 static dnnl_engine_t engine;
 
-/* OpenMP sits behind oneDNN; its thread count is set through its own function. */
+/* oneDNN uses OpenMP, whose thread count is set through its own function. */
 static void dnnl_threads(int threads)
 {
     void (*set)(int);
@@ -179,7 +179,7 @@ static void run_dnnl(void *arg)
 }
 #endif
 
-/* Alternates between ours and theirs so that noise meets both; theirs is 0 without oneDNN. */
+/* Alternates between ours and theirs so that noise affects both; theirs is 0 without oneDNN. */
 static void time_both(job *j, double seconds, double *ours, double *theirs)
 {
     *ours = 1e30;
@@ -252,7 +252,7 @@ int main(int argc, char **argv)
     mx_set_num_threads(threads);
 #ifdef HAVE_DNNL
     if (!strcmp(name, "avx2"))
-        dnnl_set_max_cpu_isa(dnnl_cpu_isa_avx2); /* like with like */
+        dnnl_set_max_cpu_isa(dnnl_cpu_isa_avx2); /* the same instruction level */
     dnnl_threads(threads);
     if (dnnl_engine_create(&engine, dnnl_cpu, 0))
         return 1;

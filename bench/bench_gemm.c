@@ -2,7 +2,7 @@
  *
  * Shapes are those of small networks (dense layers and their gradients), of recurrent cells, of convolutions
  * lowered to products, and large squares.  NN, NT and TN are the products of the two gradients and of the forward
- * pass.  Ours and theirs run alternately, and the best time of each counts, so other load of the machine hits both.
+ * pass.  Ours and theirs run alternately, and the best time of each counts, so other load on the machine affects both.
  *
  *     bench_gemm [threads] [seconds per number]
  *
@@ -18,7 +18,7 @@
 #include <oneapi/dnnl/dnnl.h>
 #endif
 
-/* The same functions at every level; the library's own dispatch lies above them. */
+/* The same functions at every level; the library's own dispatch is above them. */
 #undef mx_gemm_f32_run
 #undef mx_gemm_f64_run
 mx_code mx_gemm_f32_run_generic(const mx_gemm_f32 *g);
@@ -71,7 +71,7 @@ static void run_dnnl(void *arg)
 }
 #endif
 
-/* Alternates between two bodies so that noise meets both; gives the best time of each. */
+/* Alternates between two bodies so that noise affects both; returns the best time of each. */
 static void time_pair(void (*first)(void *), void (*second)(void *), job *j, double seconds, double best[2])
 {
     best[0] = best[1] = 1e30;
@@ -98,7 +98,7 @@ static void *numbers(size_t count, size_t size)
     return memory;
 }
 
-/* One row of the table, for one element size; returns false when memory is short. */
+/* One row of the table, for one element size; returns false when out of memory. */
 static bool bench_shape(const level *used, int s, size_t size, double peak, double seconds)
 {
     const int64_t m = shapes[s].m, n = shapes[s].n, k = shapes[s].k;

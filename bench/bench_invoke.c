@@ -93,7 +93,7 @@ static double start_time(const char *program, const char *mode)
     return best;
 }
 
-/* Bytes that are loaded from a shared library: code and data, without what only debuggers read. */
+/* Bytes that are loaded from a shared library: code and data, without debug information. */
 static double loaded_bytes(const char *path)
 {
     Elf64_Ehdr header;

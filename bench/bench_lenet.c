@@ -15,7 +15,7 @@
 
 enum { BATCH = 64 };
 
-/* Multiply-adds per image of the forward pass; backward needs them twice, but for the images' own gradient. */
+/* Multiply-adds per image of the forward pass; backward needs them twice, except for the gradient of the images. */
 static const struct { const char *what; double count; } products[] = {
     {"conv1", 28. * 28 * 6 * 25}, {"conv2", 10. * 10 * 16 * 6 * 25}, {"fc1", 400. * 120}, {"fc2", 120. * 84}, {"fc3", 84. * 10},
 };

@@ -2,7 +2,7 @@
  *
  *     bench_plan [seconds per number]
  *
- * Variants are timed in turns and the fastest of many runs counts, so that a busy machine disturbs the ratios little.
+ * Variants are timed in turns and the fastest of many runs counts, so that other load affects the ratios little.
  *
  * SPDX-License-Identifier: Apache-2.0 */
 #include <stdio.h>
@@ -82,7 +82,7 @@ static mx_block *resnet(bool bottleneck, const int *depth)
 typedef struct job {
     mx_block *net, *criterion;
     mx_trainer *trainer;
-    mx_train_step *whole; /* NULL: the loop */
+    mx_train_step *whole; /* NULL: the imperative loop */
     mx_array *data, *labels;
 } job;
 
@@ -182,7 +182,7 @@ static double products(mx_block *net)
 static mx_block *resnet18(void) { return resnet(false, (const int[]){2, 2, 2, 2}); }
 static mx_block *resnet50(void) { return resnet(true, (const int[]){3, 4, 6, 3}); }
 
-/* The share of the peak counts the products of the plain sums: Winograd's method makes fewer of them. */
+/* The share of the peak counts the multiplications of direct convolution: Winograd's method needs fewer. */
 static void bench_convnet(const char *what, mx_block *(*make)(void), int64_t batch, double seconds)
 {
     MX_SCOPE;
@@ -191,7 +191,7 @@ static void bench_convnet(const char *what, mx_block *(*make)(void), int64_t bat
     time_in_turns(forward, jobs, 2, seconds, best);
     mx_array *loss;
     mx_record()
-        loss = mx_mean(mx_call(jobs[1].net, jobs[1].data)); /* the plan for training has the plain steps */
+        loss = mx_mean(mx_call(jobs[1].net, jobs[1].data)); /* the training plan has the original steps */
     (void)loss;
     const double flops = products(jobs[1].net), peak = machine_fma_gflops(mx_num_threads());
     printf("%-18s imperative %7.2f ms   hybridized %7.2f ms (%.2fx)   %.1f GFLOP/s, %.0f %% of the FMA peak\n", what,
@@ -207,13 +207,13 @@ static mx_array *chain_forward(mx_block *self, mx_arrays in)
     (void)self;
     mx_array *x = in.v[0];
     for (int i = 0; i < CHAIN; i++)
-        x = mx_transpose(x); /* small work that no pass joins */
+        x = mx_transpose(x); /* small work that no pass fuses */
     return x;
 }
 
 static mx_block *chain(void) { return mx_block_new("Chain", chain_forward, .hybrid = true); }
 
-/* What the kernels alone take is measured beside it and taken away. */
+/* The time of the kernels alone is measured alternately and subtracted. */
 static void bench_node(double seconds)
 {
     MX_SCOPE;

@@ -1,6 +1,6 @@
 /* Pointwise operators, reductions and casts: bytes per second, and the share of what copying memory reaches.
  *
- * Each operator runs through mx_invoke as a program would call it, with a result array that is there already: on small
+ * Each operator runs through mx_invoke as a program would call it, with an existing result array: on small
  * arrays inside the cache, and on large ones alternating with a copy of memory.  Bytes are those that must move: inputs
  * read and outputs written.  Reductions only read, so they can exceed a copy.
  *

@@ -4,8 +4,8 @@
  *     bench_rows [threads] [seconds per line] [megabytes per array] [first letters of a line]
  *
  * What a line is compared with: a copy that alternates with it, by the rate of the bytes read and written; updates in
- * place also with a plain loop that updates in place, because a line of memory that was just read is written back
- * cheaper than a copy writes.  A copy is half writes, so what reads more than it writes (norms while training,
+ * place also with a simple loop that updates in place, because a cache line that was just read is written back faster
+ * than a copy writes.  A copy is half writes, so functions that read more than they write (norms in training,
  * gradients) can exceed 100 %.
  *
  * SPDX-License-Identifier: Apache-2.0 */
@@ -99,7 +99,7 @@ static bool prepare(const line *l, int64_t bytes, job *j)
     return j->out != NULL;
 }
 
-/* ---- the yardstick of updates in place ---------------------------------------------------------------------- */
+/* ---- the baseline of updates in place ----------------------------------------------------------------------- */
 
 typedef struct plain {
     float *weight, *grad;

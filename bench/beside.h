@@ -1,4 +1,4 @@
-/* A call timed beside a copy of memory: the two alternate, so that both meet the same moods of the machine.
+/* A call timed beside a copy of memory: the two alternate, so that other load affects both alike.
  *
  * SPDX-License-Identifier: Apache-2.0 */
 #ifndef MX_BENCH_BESIDE_H
@@ -11,7 +11,7 @@ typedef struct beside {
     double copy_gbs; /* fastest copy, bytes read and written */
 } beside;
 
-/* Alternates body(arg) with a copy on the library's threads for the given time.  False: no memory. */
+/* Alternates body(arg) with a copy on the library's threads for the given time.  False: out of memory. */
 bool beside_copy(void (*body)(void *arg), void *arg, double seconds, beside *result);
 
 #endif

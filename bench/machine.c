@@ -129,7 +129,7 @@ static double team_run(probe model, int threads, size_t bytes)
         members[i].probe.from = memory + (memory ? bytes * (size_t)i : 0);
         members[i].probe.to = members[i].probe.from + bytes / 2;
         if (i > 0 && pthread_create(&handles[i], NULL, member_run, &members[i]))
-            return 0; /* the threads already started wait for ever: nothing may be freed */
+            return 0; /* the started threads wait forever: nothing may be freed */
     }
     member_run(&members[0]);
     for (int i = 1; i < threads; i++)

@@ -1,4 +1,4 @@
-/* The machine's own limits, measured: what the numbers of a benchmark are to be compared with.
+/* The machine's own limits, measured: what benchmark results are compared with.
  *
  * SPDX-License-Identifier: Apache-2.0 */
 #ifndef MX_BENCH_MACHINE_H
