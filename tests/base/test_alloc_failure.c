@@ -1,8 +1,8 @@
-/* Running out of memory at every allocation: of a training step, and of every operator forwards and backwards.
+/* Running out of memory at every allocation: of a training step, and of every operator, forward and backward.
  *
  * A step of a two-layer network runs with allocation 1, 2, 3, ... failing, until it needs no more of them: each time
  * there is a clean MX_ERR_MEMORY, nothing is leaked, and the next step, which may allocate, gives the right numbers.
- * The samples of all operators are then treated alike.
+ * The samples of all operators are then tested in the same way.
  *
  *     test_alloc_failure            all
  *     test_alloc_failure dot        only these operators
@@ -32,7 +32,7 @@
 /* ---- the network ---------------------------------------------------------------------------------------- */
 
 typedef struct net {
-    mx_array *w1, *b1, *w2, *b2; /* (HIDDEN, INPUTS) (HIDDEN) (CLASSES, HIDDEN) (CLASSES); kept */
+    mx_array *w1, *b1, *w2, *b2; /* (HIDDEN, INPUTS) (HIDDEN) (CLASSES, HIDDEN) (CLASSES); outlive scopes */
 } net;
 
 static double drawn(int i) { return sin(1.0 + 7.3 * i) * 0.5; }
@@ -69,7 +69,7 @@ static mx_code update(mx_array *w)
     return mx_sgd_update(w, mx_gradient(w), .lr = 0.1, .out = w) ? MX_OK : mx_error_code();
 }
 
-/* One step of gradient descent on the squared distance to a target; the loss comes back. */
+/* One step of gradient descent on the squared distance to a target; returns the loss. */
 static mx_code step(const net *n, double *loss_value)
 {
     MX_SCOPE;
@@ -96,7 +96,7 @@ static double losses[2]; /* of the first two steps, when nothing fails */
 
 static void measure(void)
 {
-    for (int round = 0; round < 2; round++) { /* the second one finds everything that is made once */
+    for (int round = 0; round < 2; round++) { /* in the second one all caches exist */
         net n = net_new();
         assert_int_equal(step(&n, &losses[0]), MX_OK);
         assert_int_equal(step(&n, &losses[1]), MX_OK);
@@ -144,7 +144,7 @@ static void test_every_allocation_of_a_step(void **state)
     (void)state;
     measure();
     int64_t number = 0, failed = 0, passed = 0;
-    while (passed < 3) { /* a failure that is survived (a cache that could not grow) is no end yet */
+    while (passed < 3) { /* a failure that is survived (a cache that could not grow) is not the end yet */
         net n = net_new();
         if (fail_at(++number, &n)) {
             failed++;
@@ -159,7 +159,7 @@ static void test_every_allocation_of_a_step(void **state)
     assert_true(failed > 20);
 }
 
-/* The same for what a program does before it trains. */
+/* The same for the set-up before training. */
 static void test_every_allocation_of_making_arrays(void **state)
 {
     (void)state;
@@ -231,7 +231,7 @@ static void fail_sample(const ops_case *c, const ops_values *in, const int *type
             ops_fail(c, "allocation %lld failed: %lld blocks before, %lld after", (long long)number, (long long)before,
                      (long long)after);
         mx_error_clear();
-    } while ((code || used >= number) && number < 2000); /* a failure that is survived is no end yet */
+    } while ((code || used >= number) && number < 2000); /* a failure that is survived is not the end yet */
     if (run_sample(c, in, types, backward, 0, &used))
         ops_fail(c, "does not run any more: %s", mx_error_message());
     mx_error_clear();

@@ -1,4 +1,4 @@
-/* Assertions: in checked builds a broken invariant ends the process; elsewhere its condition is not run.
+/* Assertions: in checked builds a broken invariant ends the process; in others its condition is not evaluated.
  *
  * SPDX-License-Identifier: Apache-2.0 */
 #include <setjmp.h>
@@ -34,7 +34,7 @@ static void test_conditions(void **state)
 }
 
 #if MX_CHECKED
-/* The signal that ends a process which does this; 0: none. */
+/* The signal that ends a process running this; 0: none. */
 static int ends(void (*act)(void))
 {
     const pid_t child = fork();
@@ -76,7 +76,7 @@ static void window_that_ends_outside(void)
     mx_array_check(x, "test");
 }
 
-/* relu of (4) into (4), but for what the test changes. */
+/* relu of (4) into (4), except for what the test changes. */
 static void check_call(mx_array *in, mx_array *out)
 {
     mx_op *op = mx_op_find("relu");

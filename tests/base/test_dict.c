@@ -82,7 +82,7 @@ static void test_counters(void **state)
     mx_dict_free(&d);
 }
 
-/* Random insertions and removals against a plain array of flags. */
+/* Random insertions and removals against an array of flags. */
 static void test_against_a_model(void **state)
 {
     (void)state;

@@ -275,7 +275,7 @@ static void test_links_and_permissions(void **state)
     name[255] = 0;
     char longest[400];
     snprintf(longest, sizeof longest, "%s/%s", folder, name);
-    assert_true(mx_file_write(longest, "x", 1)); /* the longest name there is */
+    assert_true(mx_file_write(longest, "x", 1)); /* the longest legal name */
     assert_int_equal(unlink(longest), 0);
 }
 

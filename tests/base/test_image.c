@@ -7,7 +7,7 @@
 #include "base/image.h"
 #include "block_check.h"
 
-/* (6, 5, 3), the image that the classic numbers are about. */
+/* (6, 5, 3), the image of the classic numbers. */
 static mx_array *small_image(void)
 {
     unsigned char pixels[90];
@@ -16,7 +16,7 @@ static mx_array *small_image(void)
     return mx_array_from(MX_DIMS(6, 5, 3), MX_UINT8, pixels);
 }
 
-/* A picture with areas and edges, as photographs have them. */
+/* An image with areas and edges, like a photograph. */
 static mx_array *picture(int64_t height, int64_t width, int channels)
 {
     mx_array *x = mx_empty(channels ? MX_DIMS(height, width, channels) : MX_DIMS(height, width), MX_UINT8, mx_cpu(0));
@@ -71,8 +71,8 @@ static void check_format(const char *format, double loss)
             assert_true(mean_difference(gray, same) <= 0);
             continue;
         }
-        mx_array *turned = mx_reverse(decode(file, 1, false), .axis = MX_DIMS(2)); /* B, G, R backwards */
-        check_same(turned, colour);
+        mx_array *reversed = mx_reverse(decode(file, 1, false), .axis = MX_DIMS(2)); /* B, G, R backwards */
+        check_same(reversed, colour);
         mx_array *swapped = mx_imencode(mx_reverse(x, .axis = MX_DIMS(2)), format, .rgb = false);
         check_same(decode(swapped, 1, true), colour);
         const unsigned char *c = mx_array_data(colour), *g = mx_array_data(gray);
@@ -145,7 +145,7 @@ static void test_bad_arguments(void **state)
     check_same(mx_imread(path), x);
 }
 
-/* Every cut is an error that says so; a JPEG file may lose its end mark (two bytes) and is still whole. */
+/* Every cut is an error that says so; a JPEG file is still complete without its end marker (two bytes). */
 static void check_cuts(const char *format, int64_t spare)
 {
     MX_SCOPE;
@@ -153,7 +153,7 @@ static void check_cuts(const char *format, int64_t spare)
     const unsigned char *bytes = mx_array_data(file);
     for (int64_t n = 0; n < mx_size(file); n++) {
         MX_SCOPE;
-        unsigned char *cut = malloc((size_t)n + 1); /* so that the sanitizer sees every byte behind the end */
+        unsigned char *cut = malloc((size_t)n + 1); /* so that the sanitizer sees every access past the end */
         memcpy(cut, bytes, (size_t)n);
         mx_array *image = mx_imdecode(cut, n);
         free(cut);
@@ -226,7 +226,7 @@ static void test_huge(void **state)
         assert_null(decode(file, 1, true));
         check_error(MX_ERR_FILE, "JPEG", "too many");
     }
-    if (have(".png")) { /* 100000 x 100000: the check sum of the header is wrong then, too */
+    if (have(".png")) { /* 100000 x 100000: then the checksum of the header is wrong, too */
         mx_array *file = mx_imencode(picture(16, 16, 3), ".png");
         unsigned char *p = mx_array_data(file);
         p[16 + 1] = p[20 + 1] = 1;
@@ -235,7 +235,7 @@ static void test_huge(void **state)
     }
 }
 
-/* How the camera was held: orientation o is noted in an EXIF segment behind the first mark. */
+/* How the camera was held: an EXIF segment after the first marker holds orientation o. */
 static void test_orientation(void **state)
 {
     (void)state;
@@ -362,7 +362,7 @@ static void check_pixel(mx_array *y, double a, double b, double c)
         assert_true(fabs(v[i] - wanted[i]) < 1e-3);
 }
 
-/* Draws that give what a test wants, in order. */
+/* Draws that return the test's numbers, in order. */
 static double given_uniform(void *user, double low, double high)
 {
     (void)low, (void)high;
@@ -414,7 +414,7 @@ static void test_boxes(void **state)
 {
     (void)state;
     MX_SCOPE;
-    /* class, left, top, right, bottom, a number that stays */
+    /* class, left, top, right, bottom, a number that is passed through */
     mx_array *x = boxes(2, (float[]){0, 0.1f, 0.2f, 0.5f, 0.6f, 7, 1, 0.5f, 0.5f, 1, 1, 8});
     check_near(mx_boxes_flip(x), MX_DIMS(2, 6), (double[]){0, 0.5, 0.2, 0.9, 0.6, 7, 1, 0, 0.5, 0.5, 1, 8}, 1e-6);
     assert_int_equal(mx_dtype_of(mx_boxes_flip(x)), MX_FLOAT32);
@@ -491,7 +491,7 @@ static void test_given_colours(void **state)
     check_near(mx_image_gray(pixel), MX_DIMS(1, 1, 3), (double[]){18.6, 18.6, 18.6}, 1e-4);
     assert_int_equal(mx_dtype_of(mx_image_gray(picture(2, 2, 3))), MX_UINT8);
     check_near(mx_image_hue(pixel, 0), MX_DIMS(1, 1, 3), (double[]){10, 20, 30}, 0.2);
-    /* a half round: the brightness stays, the differences change their signs */
+    /* rotated by half a turn: the brightness stays, the differences change sign */
     check_near(mx_image_hue(pixel, 1), MX_DIMS(1, 1, 3), (double[]){26.3, 16.3, 6.2}, 0.4);
     check_near(mx_image_color_normalize(pixel, MX_NONE, mx_array_scalar(2)), MX_DIMS(1, 1, 3), (double[]){5, 10, 15},
                1e-5);
@@ -549,7 +549,7 @@ static void test_augmenters(void **state)
     check_error(MX_ERR_SHAPE, "(5, 5, 1)");
 }
 
-/* A white box in a black image stays where its label says, whatever is done to both. */
+/* A white box in a black image stays where its label says, whatever transforms are applied to both. */
 static void test_augmented_boxes(void **state)
 {
     (void)state;

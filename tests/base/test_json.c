@@ -1,4 +1,4 @@
-/* JSON: what is accepted, what is refused and where the message points, and that damaged texts only give errors.
+/* JSON: what is accepted, what is rejected and which position the message names; damaged texts only give errors.
  *
  * SPDX-License-Identifier: Apache-2.0 */
 #include <setjmp.h>
@@ -186,7 +186,7 @@ static void test_writer_escapes(void **state)
     mx_text_free(&out);
 }
 
-/* Every prefix of a good text is refused with a place, and leaks nothing. */
+/* Every prefix of a good text is rejected with a position, and leaks nothing. */
 static void test_truncations(void **state)
 {
     (void)state;

@@ -56,7 +56,7 @@ static void test_seed_and_counter(void **state)
     assert_true(c.seed == 6 && c.counter == 0);
 }
 
-/* The seed at start comes from the environment: asked of a fresh process. */
+/* The initial seed comes from the environment: checked in a new process. */
 static void test_seed_at_start(void **state)
 {
     (void)state;

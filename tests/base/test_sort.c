@@ -17,7 +17,7 @@ static int by_key(const void *a, const void *b, const void *keys)
     return x < y ? -1 : x > y;
 }
 
-/* Indices by distinct keys: the order is the only one that there is. */
+/* Indices by distinct keys: only one order is right. */
 static void test_indices(void **state)
 {
     (void)state;
@@ -42,7 +42,7 @@ static int by_weight(const void *a, const void *b, const void *sign)
     return *(const int *)sign * (((const entry *)a)->weight - ((const entry *)b)->weight);
 }
 
-/* Structs of an odd size, both directions, with equal weights: every one is still there, names with their weights. */
+/* Structs of an odd size, both directions, with equal weights: none is lost, names stay with their weights. */
 static void test_structs(void **state)
 {
     (void)state;

@@ -32,7 +32,7 @@
 #define ADDRESS_SANITIZER 1
 #endif
 #endif
-#ifdef THREAD_SANITIZER /* the fork tests start threads in the child, which the sanitizer allows when asked */
+#ifdef THREAD_SANITIZER /* the fork tests start threads in the child, which the sanitizer allows with an option */
 const char *__tsan_default_options(void);
 const char *__tsan_default_options(void) { return "die_after_fork=0"; }
 #endif
@@ -40,7 +40,7 @@ const char *__tsan_default_options(void) { return "die_after_fork=0"; }
 enum { ITEMS = 100000 };
 
 typedef struct marks {
-    uint8_t seen[ITEMS]; /* how often each item came */
+    uint8_t seen[ITEMS]; /* how often each item was processed */
     _Atomic int parts;
     _Atomic int64_t least; /* size of the smallest part */
     int64_t align;         /* every part begins at a multiple */
@@ -135,7 +135,7 @@ static void test_parts_by_number(void **state)
 }
 
 typedef struct nest {
-    pthread_t outer[8]; /* who ran the outer part */
+    pthread_t outer[8]; /* which thread ran the outer part */
     _Atomic int64_t sum;
     _Atomic int strangers; /* inner parts that ran on another thread than their outer part */
 } nest;
@@ -349,7 +349,7 @@ static void fork_inside(void *arg, int part, int parts)
     *(pid_t *)arg = child;
 }
 
-/* The caller forks in the middle of its own part: both sides come out of the region and go on. */
+/* The caller forks in the middle of its own part: both processes leave the region and continue. */
 static void test_fork_inside_a_part(void **state)
 {
     (void)state;
@@ -365,7 +365,7 @@ static void test_fork_inside_a_part(void **state)
     alarm(0);
 }
 
-/* No room for a thread's stack: the caller does every part, without an error. */
+/* No memory for a thread's stack: the caller runs every part, without an error. */
 static int child_without_threads(void)
 {
     board b = {0};

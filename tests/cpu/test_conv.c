@@ -1,9 +1,9 @@
-/* Convolution and pooling kernels of every level that this machine runs, against the plain loops in double.
+/* Convolution and pooling kernels of every level that this machine runs, against the reference loops in double.
  *
  * Shapes are drawn from a fixed sequence: 1-3 axes, groups, depthwise, strides, dilation, padding larger than the
- * kernel, both layouts, empty batches.  The implementation lists choose by shape, so all of them get their turn.
+ * kernel, both layouts, empty batches.  Implementations are chosen by shape, so all of them are tested.
  *
- * ctest-levels: best (goes through the levels itself)
+ * ctest-levels: best (tests all levels itself)
  *
  * SPDX-License-Identifier: Apache-2.0 */
 #include <setjmp.h>
@@ -174,7 +174,7 @@ static void conv_random_shapes(void **unused)
     }
 }
 
-/* Shapes that the drawn ones seldom meet: depthwise with sizes around the vector's, small images read in place. */
+/* Shapes that are seldom drawn: depthwise with sizes around the vector's, small images read in place. */
 static void conv_chosen_shapes(void **unused)
 {
     (void)unused;
@@ -216,7 +216,7 @@ static void conv_network_shapes(void **unused)
     check_conv(&(mx_conv_shape){2, 3, 33, 1, 2, {28, 28}, {14, 14}, {7, 7}, {2, 2}, {1, 1}, {3, 3}, false});
 }
 
-/* An infinity in one place of x, gradients that are all 1: a weight's gradient is infinite if its tap meets the place
+/* An infinity in one place of x, gradients that are all 1: a weight's gradient is infinite if its tap reads the place
  * and finite if it does not, never NaN. */
 static void check_infinity(const mx_conv_shape *s, int64_t place)
 {
@@ -258,7 +258,7 @@ static void conv_infinities(void **unused)
             }
 }
 
-/* Every allocation fails once: the answer is the error code, and nothing is lost. */
+/* Every allocation fails once: the call returns the error code and leaks nothing. */
 static void conv_without_memory(void **unused)
 {
     (void)unused;
@@ -313,7 +313,7 @@ static void pool_random_shapes(void **unused)
     }
 }
 
-/* Values worked out by hand: lp of signed powers, windows cut at the padding, the first of equal elements. */
+/* Values computed by hand: lp of signed powers, windows cut at the padding, the first of equal elements. */
 static void pool_known_values(void **unused)
 {
     (void)unused;

@@ -2,7 +2,7 @@
  *
  * Sizes straddle the tiles; flags, alpha, beta, bias, relu, batch and padded rows vary with the case.
  *
- * ctest-levels: best (goes through the levels itself)
+ * ctest-levels: best (tests all levels itself)
  *
  * SPDX-License-Identifier: Apache-2.0 */
 #include <setjmp.h>

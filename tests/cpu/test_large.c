@@ -1,4 +1,4 @@
-/* Arrays that are large enough for chunks, threads and streamed results, which the samples of the operators are not.
+/* Arrays that are large enough for chunks, threads and streamed results, unlike the samples of operators.
  *
  * SPDX-License-Identifier: Apache-2.0 */
 #include <math.h>

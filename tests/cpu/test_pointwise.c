@@ -1,4 +1,4 @@
-/* Roads through the pointwise, softmax and dropout kernels that the samples of the operators do not take: numbers far
+/* Paths through the pointwise, softmax and dropout kernels that the samples of operators do not take: numbers far
  * from zero, integers that overflow, rows with infinities, masks that must not depend on level or threads.
  *
  * SPDX-License-Identifier: Apache-2.0 */
@@ -44,7 +44,7 @@ static int64_t element(mx_array *y, int64_t i)
     }
 }
 
-/* Results wrap around; numbers that do not fit into the type are compared with as they are. */
+/* Results wrap around; scalars that do not fit into the type are compared unconverted. */
 static void test_small_integers(void **state)
 {
     const uint8_t u[] = {0, 1, 200, 255};
@@ -92,7 +92,7 @@ static void test_softmax_of_masked_row(void **state)
     }
 }
 
-/* Which elements are dropped follows from the seed alone: the number was found once and holds at every level. */
+/* Which elements are dropped depends on the seed only: the expected number holds at every level. */
 static void test_dropout_mask(void **state)
 {
     enum { N = 100003 };

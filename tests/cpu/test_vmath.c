@@ -11,7 +11,7 @@
 
 #include "cpu/kernels/pointwise/vmath_f32.h"
 
-#define STEP 4099 /* a prime, so that all kinds of bit patterns come by */
+#define STEP 4099 /* a prime, so that all kinds of bit patterns occur */
 
 /* Distance in units of the last place of the exact result; huge if one is NaN or infinite and the other is not. */
 static double distance(float y, double exact)

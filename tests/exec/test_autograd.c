@@ -1,6 +1,6 @@
 /* Differentiation: modes, variables, backward, higher orders, custom functions, very long tapes.
  *
- * Every test checks that nothing is left: blocks handed out before and after are the same.
+ * Every test checks for leaks: as many blocks are allocated afterwards as before.
  *
  * SPDX-License-Identifier: Apache-2.0 */
 #include <math.h>
@@ -62,7 +62,7 @@ static mx_array *variable(double a, double b, double c)
     return x;
 }
 
-/* Once, so that what is made at first use does not look like a leak. */
+/* Once, so that what is created at first use does not look like a leak. */
 static void warm_up(void)
 {
     MX_SCOPE;
@@ -157,7 +157,7 @@ static void test_write_and_add(void **state)
             y = mx_mul(mx_square(x), a);
         assert_int_equal(mx_backward(y), MX_OK);
         assert_values(mx_gradient(x), 2, 8, 18);            /* 2 x a, written */
-        assert_values(mx_gradient(a), i * 1, i * 4, i * 9); /* x^2, summed up */
+        assert_values(mx_gradient(a), i * 1, i * 4, i * 9); /* x^2, accumulated */
     }
 }
 
@@ -255,7 +255,7 @@ static void test_several_uses(void **state)
         y = mx_add(x, x); /* both edges lead to the variable itself */
     assert_int_equal(mx_backward(y), MX_OK);
     assert_values(mx_gradient(x), 2, 2, 2);
-    assert_int_equal(mx_backward(x), MX_OK); /* a head that is the variable */
+    assert_int_equal(mx_backward(x), MX_OK); /* backward from the variable itself */
     assert_values(mx_gradient(x), 1, 1, 1);
 }
 
@@ -367,7 +367,7 @@ static void test_three_orders_through_outputs(void **state)
     }
 }
 
-/* A gradient penalty: d/dw of |d loss/dx|^2, mixed with the plain loss. */
+/* A gradient penalty: d/dw of |d loss/dx|^2, mixed with the loss itself. */
 static void test_gradient_penalty(void **state)
 {
     (void)state;
@@ -390,7 +390,7 @@ typedef struct counters {
     bool fail_forward, fail_backward, give_nothing, give_garbage;
 } counters;
 
-/* y = x^2 (with a gradient that is wrong on purpose by a factor of ten, to know whose it is) */
+/* y = x^2 (its gradient is wrong on purpose by a factor of ten, to recognise it) */
 static mx_code forward(void *user, int n_in, mx_array *const *in, int n_out, mx_array **out)
 {
     counters *c = user;
@@ -440,7 +440,7 @@ static void test_function(void **state)
         MX_SCOPE;
         mx_arrays y = mx_function_call(&square_function, &c, MX_ARRAYS(vector(1, 2, 3)));
         assert_values(y.v[0], 1, 4, 9);
-        assert_int_equal(c.releases, 2); /* nothing was recorded: forgotten at once */
+        assert_int_equal(c.releases, 2); /* nothing was recorded: released at once */
     }
 }
 
@@ -481,7 +481,7 @@ static void test_failing_functions(void **state)
     assert_false(mx_is_recording());
 }
 
-/* A gradient of another shape than the input must not get through to the sum. */
+/* A gradient of another shape than the input must not be added. */
 static mx_code wrong_shape(void *user, int n_out, mx_array *const *out_grads, int n_in, mx_array **in_grads)
 {
     (void)user, (void)n_out, (void)out_grads, (void)n_in;

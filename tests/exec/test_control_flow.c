@@ -286,7 +286,7 @@ static void test_while(void **state)
         symbol = mx_symbol_from_json(json, strlen(json));
         assert_ok();
     }
-    /* No step at all: outputs are zeros in a graph, none on arrays. */
+    /* No step at all: outputs are zeros in a graph, and there are none on arrays. */
     limit = -1;
     loop = mx_while_loop(below, twice, &limit, MX_ARRAYS(s, f), 6);
     assert_int_equal(loop.outputs.n, 0);
@@ -406,13 +406,13 @@ static void test_errors(void **state)
             assert_true(mx_error_code() != MX_OK);
             mx_error_clear();
         }
-    /* The names of the thread are as before. */
+    /* The thread's naming state is as before. */
     const char *name = mx_symbol_name(mx_symbol_of(MX_ARRAYS(mx_exp(v))));
     assert_ok();
     assert_null(strstr(name, "foreach"));
 }
 
-/* Files that lie: replaces `from` by `to` in the JSON of a good loop; an error, never a signal. */
+/* Invalid files: replaces `from` by `to` in the JSON of a good loop; an error, never a signal. */
 static void lie(const char *json, const char *from, const char *to)
 {
     MX_SCOPE;
@@ -449,7 +449,7 @@ static void test_hostile_files(void **state)
     lie(json, "\"op\": \"_foreach\"", "\"op\": \"_cond\"");
     lie(json, "\"op\": \"_foreach\"", "\"op\": \"_backward_call\"");
     lie(json, "\"op\": \"_foreach\"", "\"op\": \"Custom\"");
-    /* Loops inside each other, as deep as the parser goes. */
+    /* Nested loops, as deep as the parser allows. */
     enum { LEVELS = 60 };
     char *deep = malloc(1 << 20), *end = deep;
     for (int i = 0; i < LEVELS; i++)
@@ -471,7 +471,7 @@ static void test_hostile_files(void **state)
             break;
     }
     free(deep);
-    /* Every prefix of a file is refused. */
+    /* Every prefix of a file is rejected. */
     const size_t length = strlen(json);
     for (size_t i = 0; i < length; i += 37) {
         assert_null(mx_symbol_from_json(json, i));
@@ -530,7 +530,7 @@ static void test_no_memory(void **state)
             fail_msg("allocation %lld: %s", (long long)number, mx_error_message());
         assert_false(mx_is_recording() || mx_is_training());
         mx_error_clear();
-        step = number > 300 ? 7 : 1; /* later ones are those of every executor and plan */
+        step = number > 300 ? 7 : 1; /* later allocations are those of every executor and plan */
     }
     assert_true(number > 200);
     everything(all);
@@ -539,7 +539,7 @@ static void test_no_memory(void **state)
 
 /* ---- users' operators ------------------------------------------------------------------------------------------- */
 
-static double scale_alive; /* properties that exist */
+static double scale_alive; /* property objects that exist */
 
 static void *scale_create(void *user, int n, const char *const *keys, const char *const *values)
 {

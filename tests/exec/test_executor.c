@@ -61,7 +61,7 @@ static void test_simple_bind(void **state)
     assert_ok();
     assert_ptr_equal(mx_executor_array(f, "fc_weight"), mx_executor_array(e, "fc_weight"));
     assert_int_equal(mx_dim(mx_executor_forward(f, false).v[0], 0), 5);
-    /* Mistakes. */
+    /* Wrong arguments. */
     assert_int_equal(mx_executor_backward(f, (mx_arrays){0}), MX_ERR_STATE);
     mx_error_clear();
     assert_int_equal(mx_executor_set(e, "x", mx_random_uniform(.shape = MX_DIMS(3, 4))), MX_ERR_SHAPE);

@@ -1,11 +1,11 @@
-/* Calls held back to run as one: a device that can do many updates at once, played by the CPU.
+/* Calls that are gathered and run as one: a device that can run many updates at once, simulated on the CPU.
  *
  * SPDX-License-Identifier: Apache-2.0 */
 #include "block_check.h"
 
 #include "exec/plan/gather.h"
 
-static int groups, calls; /* that the device was given */
+static int groups, calls; /* given to the device */
 static bool declines;
 
 static mx_code many_updates(int n, const mx_kernel_call *first, size_t stride)
@@ -30,7 +30,7 @@ static mx_block *make_net(void)
     return net;
 }
 
-/* The parameters after some steps of the plain loop, one after the other. */
+/* The parameters after some steps of the imperative loop, one after the other. */
 static double *train(const char *optimizer, const char *options, int64_t *count)
 {
     static double values[4][200];
@@ -81,7 +81,7 @@ static void test_updates_run_together(void **state)
     check_together("adam", "learning_rate=0.1", "adam_update", 3, 18);
 }
 
-/* One after the other when the device declines, and when another call looks at the result. */
+/* One after the other when the device declines, and when another call reads the result. */
 static void test_what_does_not_wait(void **state)
 {
     (void)state;

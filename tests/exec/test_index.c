@@ -1,4 +1,5 @@
-/* x[keys] and x[keys] = value against a plain walk over all positions, for many random keys; views, errors, gradients.
+/* x[keys] and x[keys] = value against a reference that walks over all positions, for many random keys; views, errors,
+ * gradients.
  *
  * SPDX-License-Identifier: Apache-2.0 */
 #include <setjmp.h>
@@ -189,7 +190,7 @@ static void expect(const trial *t, expected *e)
             n_axes++;
         }
     }
-    /* The axes of the index arrays go in. */
+    /* Inserts the axes of the index arrays. */
     const int at = arrays ? (state == 3 ? 0 : first) : 0, more = arrays ? n_broadcast : 0;
     e->ndim = 0, e->count = 1;
     for (int i = 0; i <= n_dims; i++) {
@@ -253,7 +254,7 @@ static void check_reading(const trial *t, const expected *e)
         assert_int_equal((int64_t)values[i], e->element[i]);
 }
 
-/* Writes a value that broadcasts to the result; where several elements go to one place the last one stays. */
+/* Writes a value that broadcasts to the result; where several elements are written to one place the last one stays. */
 static void check_writing(const trial *t, const expected *e)
 {
     double wanted[MOST], got[MOST];
@@ -378,7 +379,7 @@ static void test_errors(void **state)
     expect_error(MX_ERR_AUTOGRAD);
 }
 
-/* The gradient of sum(x[keys] * weight) is the weight, added up where the elements came from. */
+/* The gradient of sum(x[keys] * weight) is the weight, accumulated where the elements came from. */
 static void check_gradient(const trial *t, const expected *e)
 {
     double got[MOST], wanted[MOST] = {0};
@@ -411,7 +412,7 @@ static void test_gradients(void **state)
     }
 }
 
-/* A recorded value that is written into a fresh array hands its gradient back. */
+/* A recorded value that is written into a new array gets its gradient. */
 static void test_gradient_of_value(void **state)
 {
     (void)state;

@@ -89,7 +89,7 @@ static void retained_and_added(void **state)
         mx_backward(y);
     }
     near(mx_mul_scalar(once, .scalar = 3), mx_gradient(data_of(net, 0)));
-    /* A frozen parameter keeps its gradient out of it. */
+    /* A frozen parameter gets no gradient. */
     mx_parameter_set_grad_req(mx_params_at(mx_collect_params(net), 0), MX_GRAD_NULL);
     mx_record()
         y = mx_call(net, image(1));
@@ -183,7 +183,7 @@ static void running_allocates_nothing(void **state)
     mx_release(frame);
 }
 
-/* Gradients of the results are ones; results of the second part get arrays that stay. */
+/* Gradients of the results are ones; results of the second part get persistent arrays. */
 static void bind_second(mx_frame *frame, mx_array **results)
 {
     const mx_program *program = &frame->plan->program;
@@ -200,8 +200,8 @@ static void bind_second(mx_frame *frame, mx_array **results)
     }
 }
 
-/* Forward and backward of a network on one frame: the third run and those after it ask the allocator for nothing,
- * whatever scratch memory the kernels take. */
+/* Forward and backward of a network on one frame: from the third run on nothing is allocated, whatever scratch memory
+ * the kernels use. */
 static void check_steady(mx_block *net, mx_array *x, const char *what)
 {
     mx_array *results[64] = {NULL};
@@ -289,7 +289,7 @@ static void memory_is_shared(void **state)
     check_no_error();
 }
 
-/* ---- what changes under a plan ----------------------------------------------------------------------------------- */
+/* ---- changes after compiling ------------------------------------------------------------------------------------- */
 
 static mx_code count_calls(mx_block *block, mx_arrays in, mx_arrays out, void *user)
 {
@@ -312,7 +312,7 @@ static void hooks_inside_run(void **state)
     mx_block_unhook(mx_block_child_at(net, 1), handle);
     near(plain, mx_call(net, image(1)));
     assert_int_equal(calls, 1);
-    mx_block_hook(net, true, count_calls, &calls); /* of the block itself: around the plan */
+    mx_block_hook(net, true, count_calls, &calls); /* of the block itself: called around the plan */
     mx_call(net, image(1));
     assert_int_equal(calls, 2);
     assert_true(mx_hybrid_count(net) > 0);

@@ -238,7 +238,7 @@ static void test_threads(void **state)
     mx_json_free(root);
 }
 
-/* The earlier file stays whole; a path that cannot be written is named. */
+/* The earlier file stays intact; a path that cannot be written is named. */
 static void test_bad_path(void **state)
 {
     (void)state;
@@ -257,7 +257,7 @@ static void test_bad_path(void **state)
     mx_json_free(root);
 }
 
-/* Memory that runs out loses events, no results and no error. */
+/* Out of memory, events are lost, but no results, and there is no error. */
 static void test_no_memory(void **state)
 {
     (void)state;

@@ -74,7 +74,7 @@ static void test_moments(void **state)
     assert_int_equal(mx_check("test_moments"), 0);
 }
 
-/* Box and Muller's pairs and neighbours must not be correlated; the tails must be there. */
+/* Box-Muller pairs and neighbours must not be correlated; the tails must exist. */
 static void test_normal_shape(void **state)
 {
     (void)state;

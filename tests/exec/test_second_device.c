@@ -1,8 +1,8 @@
-/* Plans on a second device: the numbers of the CPU, imperatively, hybridized and as whole steps, whatever moves.
+/* Plans on a second device: the numbers of the CPU, imperatively, hybridized and as fused steps.
  *
- * The device is the one below: host memory that only kernels and copies can look at, and the CPU's kernels, as mx_gpu(0).  Its capturer keeps the calls that are made
- * while it captures, and runs them later in an order of its own that respects only what they say they touch; so an order
- * that is needed but not told shows as wrong numbers.
+ * The device is the one below: host memory that only kernels and copies can access, and the CPU's kernels, as mx_gpu(0).  Its
+ * capturer saves the calls that are made while it captures, and runs them later in an order of its own that respects only the
+ * declared reads and writes; so a missing dependency shows as wrong numbers.
  *
  * ctest-levels: best (what is tested is order)
  *
@@ -19,15 +19,15 @@ enum { STEPS = 7, BATCH = 4 };
 static int captures, runs, corrected;
 
 /* ---- memory ---------------------------------------------------------------------------------------------------------- */
-/* Nobody but kernels and copies may look at it: the process would end. */
+/* Only kernels and copies may access it: the process would end otherwise. */
 
 #define PAGE ((size_t)4096)
-#define MEMORY ((size_t)64 << 30) /* reserved; what is freed goes back to the system and is not used again */
+#define MEMORY ((size_t)64 << 30) /* reserved; what is freed is returned to the system and not reused */
 
 static char *memory;
 static size_t used;
 
-static bool guarded; /* which takes long in large networks */
+static bool guarded; /* slow in large networks */
 
 static void open_memory(bool open)
 {
@@ -74,7 +74,7 @@ static kept_part *current(struct mx_capture *r)
 {
     if (r->correcting >= 0)
         return &r->parts[r->correcting];
-    return &r->parts[r->n_parts]; /* the one behind the last mark */
+    return &r->parts[r->n_parts]; /* the one after the last mark */
 }
 
 static void keep(const mx_kernel_call *call)
@@ -116,7 +116,7 @@ static mx_code run_on_cpu(const mx_kernel_call *call)
     return code;
 }
 
-static const char *looked_for; /* an operator, or NULL */
+static const char *looked_for; /* an operator to count, or NULL */
 static int seen;               /* calls of it */
 
 static mx_code run_kernel(const mx_kernel_call *call)
@@ -189,7 +189,7 @@ static bool conflict(const kept_part *a, const kept_part *b)
     return false;
 }
 
-/* The last part that waits for nothing goes first. */
+/* The last part without dependencies runs first. */
 static int next_part(const mx_capture *r)
 {
     for (int i = r->n_parts - 1; i >= 0; i--) {
@@ -258,7 +258,7 @@ static void wait_for(mx_context context) { (void)context; }
 
 static void attach_kernels(void)
 {
-    static mx_kernel any[1024]; /* rows name their operator */
+    static mx_kernel any[1024]; /* entries name their operator */
     static bool attached;
     int n = 0;
     mx_cpu_device->attach_kernels();
@@ -279,7 +279,7 @@ static mx_device device = {.name = "gpu", .type = MX_GPU, .can = ALL_OF_IT, .cou
                            .copy = copy, .to_host = copy, .from_host = copy, .wait = wait_for,
                            .capturer = &host_capturer, .attach_kernels = attach_kernels};
 
-/* Takes the place of the function that looks for the CUDA part. */
+/* Replaces the function that loads the CUDA library. */
 mx_device *mx_gpu_device(const char **why)
 {
     if (!memory)
@@ -310,7 +310,7 @@ static mx_array *there(mx_array *x, mx_context context) { return mx_array_to(x, 
 
 static trained train(mx_block *(*make)(void), mx_dims shape, mx_context context, enum mode mode, bool moves)
 {
-    const bool is_small = shape.d[1] == 1; /* deep networks blow rounding errors up: small steps */
+    const bool is_small = shape.d[1] == 1; /* deep networks amplify rounding errors: small steps */
     trained t = {.net = make()};
     mx_block *loss = mx_softmax_cross_entropy_loss();
     mx_random_seed(3);
@@ -382,7 +382,7 @@ static void test_residual_network(void **state)
     compare(residual, MX_DIMS(BATCH, 3, 40, 40), 1e-2, true);
 }
 
-/* Pictures under windows with a stride of 2, whose pixels become channels. */
+/* Images under windows with a stride of 2, whose pixels become channels. */
 static const struct window {
     mx_dims kernel, pad, shape;
 } windows[] = {{{2, {7, 7}}, {2, {3, 3}}, {4, {BATCH, 3, 16, 18}}},
@@ -406,7 +406,7 @@ static void test_pictures(void **state)
     }
 }
 
-/* relu before and behind max pooling, and between dense layers. */
+/* relu before and after max pooling, and between dense layers. */
 static mx_block *pooled(void)
 {
     return mx_hybrid_sequential(mx_conv2d(5, MX_DIMS(3, 3), .activation = "relu"), mx_max_pool2d(MX_DIMS(2, 2)),
@@ -422,7 +422,7 @@ static void test_gradients_of_relu(void **state)
     compare(pooled, MX_DIMS(BATCH, 1, 18, 18), 2e-4, true);
 }
 
-/* A capability that the device lacks is a pass that does not run: its operator is not called, the numbers stay. */
+/* Without a capability of the device its pass does not run: the operator is not called, the numbers stay the same. */
 static mx_block *of_everything(void)
 {
     return mx_hybrid_sequential(mx_conv2d(8, MX_DIMS(3, 3), .strides = MX_DIMS(2, 2)), mx_batch_norm(),
@@ -432,7 +432,7 @@ static mx_block *of_everything(void)
 
 static const struct {
     uint32_t capability;
-    const char *op; /* which its pass makes */
+    const char *op; /* which its pass creates */
 } shown[] = {{MX_CAN_CHANNELS_LAST, "_pixel_blocks"},
              {MX_CAN_NORM_PARTS, "_norm_apply"},
              {MX_CAN_JOIN_RELU_GRADIENT, "_dot_relu_grad"},

@@ -127,7 +127,7 @@ static void wrong_parts(void **state)
     EXPECT(rows, MX_ROW_SPARSE, 0, 0, 1, 2, 0, 0, 3, 4);
 }
 
-/* Whoever wants plain elements refuses, and says what to do. */
+/* Functions that need dense elements fail with an error that says what to do. */
 static void refusals(void **state)
 {
     (void)state;
@@ -206,7 +206,7 @@ static void lazy_updates(void **state)
         const int64_t before = mx_alloc_get_stats().live_bytes;
         mx_trainer_step(trainer, 1);
         assert_fine();
-        if (hybridized) /* the first step makes the momentum */
+        if (hybridized) /* the first step creates the momentum */
             assert_in_range(mx_alloc_get_stats().live_bytes - before + 65536, 0, 131072);
     }
     mx_array *rows = mx_parameter_rows(p, FLOATS(999999, 0, 7));
@@ -264,7 +264,7 @@ static void everything(void)
     mx_backward(y);
 }
 
-/* Whatever allocation fails: nothing leaks, and the error is about memory. */
+/* Whichever allocation fails: nothing leaks, and the error is about memory. */
 static void failing_allocations(void **state)
 {
     (void)state;

@@ -46,7 +46,7 @@ static run_fn build(const char *source, const char *optimize, const char *what, 
     char command[1200], path[530];
     const char *compiler = getenv("CC");
     run_fn run = NULL;
-    snprintf(path, sizeof path, "%s.%d.so", source, serial++); /* a loader remembers names */
+    snprintf(path, sizeof path, "%s.%d.so", source, serial++); /* the loader caches libraries by name */
     snprintf(command, sizeof command,
              "%s -std=c99 -pedantic -Wall -Wextra -Werror %s -DNET_NO_MAIN -fPIC -shared %s -o %s -lm",
              compiler ? compiler : "cc", optimize, source, path);
@@ -57,7 +57,7 @@ static run_fn build(const char *source, const char *optimize, const char *what, 
     return run;
 }
 
-/* The inputs as the file wants them: its comment says which are where. */
+/* The inputs in the file's order, which its comment describes. */
 static void gather(const char *source, mx_arrays in, float *to)
 {
     FILE *file = fopen(source, "r");

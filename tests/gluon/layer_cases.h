@@ -1,4 +1,4 @@
-/* A case for every layer and loss of the library: what the tests go through that hold for all of them.
+/* A case for every layer and loss of the library, for tests that hold for all of them.
  *
  * SPDX-License-Identifier: Apache-2.0 */
 #ifndef MX_TESTS_LAYER_CASES_H
@@ -15,7 +15,7 @@ typedef struct layer_case {
 } layer_case;
 
 extern const layer_case layer_cases[]; /* the last one has no class */
-/* The layer and its input; NULL: a class that this build does not have. */
+/* The layer and its input; NULL: the class is not in this build. */
 mx_block *layer_case_make(const layer_case *c, mx_array **in);
 
 typedef struct loss_case {
@@ -26,7 +26,7 @@ typedef struct loss_case {
 } loss_case;
 
 extern const loss_case loss_cases[]; /* the last one has no class */
-/* The loss, its inputs and how many; NULL: a class that this build does not have. */
+/* The loss, its inputs and how many; NULL: the class is not in this build. */
 mx_block *loss_case_make(const loss_case *c, mx_array **in, int64_t *n);
 
 #endif

@@ -52,7 +52,7 @@ static void types_of_results(void **state)
     }
 }
 
-/* Shapes that the first call tells, recorded and compiled calls, plans that were made before the switch. */
+/* Shapes inferred by the first call, recorded and compiled calls, plans compiled before the switch. */
 static void networks(void **state)
 {
     (void)state;
@@ -124,7 +124,7 @@ static void graphs(void **state)
     assert_string_equal(mx_symbol_arguments(made).v[0], "data");
     assert_int_equal(mx_symbol_arguments(made).n, 5);
     assert_true(has_output(made, "fc1_weight_amp_cast_bfloat16_output"));
-    assert_true(has_output(made, "fc1_amp_cast_float32_output")); /* the softrelu wants float32 */
+    assert_true(has_output(made, "fc1_amp_cast_float32_output")); /* the softrelu needs float32 */
     assert_true(has_output(made, "act_amp_cast_bfloat16_output"));
     assert_false(has_output(plain, "fc1_amp_cast_float32_output")); /* a copy */
     const mx_names narrow = mx_amp_cast_variables(made, MX_BFLOAT16);
@@ -169,7 +169,7 @@ static void blocks(void **state)
         assert_int_equal(narrow, cast ? 4 : 0); /* weights and biases of the convolution and the dense layer */
         check_same(mx_call(net, x), expected);
     }
-    /* mixed precision that is on adds no casts of its own */
+    /* mixed precision adds no further casts */
     mx_amp_init(MX_BFLOAT16);
     mx_block *half = mx_amp_convert_block(net, MX_ARRAYS(x), MX_AMP_CONVERT_ARGS(NULL), false);
     mx_amp_init(MX_FLOAT32);
@@ -178,7 +178,7 @@ static void blocks(void **state)
     expect_error(MX_ERR_ARGUMENT, "block");
 }
 
-/* Every allocation fails once: an error, nothing lost. */
+/* Every allocation fails once: an error, nothing leaked. */
 static void conversions_without_memory(void **state)
 {
     (void)state;

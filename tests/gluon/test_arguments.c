@@ -101,7 +101,7 @@ static mx_code visit(mx_block *block, void *user) { return (void)block, (void)us
     X(mx_parameter_initialize(p, b, NULL, 0, true), "mx_parameter_initialize", "default_init") \
     X(mx_data_loader(set, 1, .sampler = b), "mx_data_loader", "sampler")
 
-/* Callbacks, texts and places for results that are NULL. */
+/* Callbacks, texts and result pointers that are NULL. */
 #define NULL_CALLS(X) \
     X(mx_block_new(NULL, pass), "mx_block_new", "class name") \
     X(mx_block_new("Net", NULL), "mx_block_new", "forward") \
@@ -126,13 +126,13 @@ static void test_wrong_objects(void **state)
 {
     (void)state;
     MX_SCOPE;
-    static char dead[512]; /* looks like an object that was freed: no guard word */
+    static char dead[512]; /* looks like a freed object: no guard word */
     mx_array *x = check_array(MX_DIMS(2, 2), 1);
     mx_block *net = mx_dense(2, .in_units = 2);
     mx_params *all = mx_block_params(net);
     mx_parameter *p = mx_params_at(all, 0);
     mx_dataset *set = mx_array_dataset(MX_ARRAYS(x));
-    mx_metric *metric = mx_accuracy(); /* a kind that none of them wants */
+    mx_metric *metric = mx_accuracy(); /* a kind that none of them accepts */
     mx_batch batch;
     mx_initialize(net, NULL, mx_cpu(0));
     check_no_error();
@@ -183,7 +183,7 @@ static mx_code load_batches(void)
 static void fail_every_allocation(mx_code (*run)(void), int least)
 {
     mx_error_clear();
-    for (int warm = 0; warm < 3; warm++) /* tables that are made once; texts are interned */
+    for (int warm = 0; warm < 3; warm++) /* tables that are created once; interned texts */
         assert_int_equal(run(), MX_OK);
     int64_t failed = 0, passed = 0;
     for (int64_t number = 1; passed < 3; number++) {

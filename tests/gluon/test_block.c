@@ -113,7 +113,7 @@ static void test_unknown_shape_without_deferral(void **state)
     check_shape(mx_parameter_data(p, (mx_context){0}), MX_DIMS(2, 3));
 }
 
-/* A user's hybrid block infers the shape of its own parameter, a plain one cannot. */
+/* A user's hybrid block infers the shape of its own parameter, an imperative one cannot. */
 static mx_array *scaled(mx_block *self, mx_arrays in)
 {
     return mx_mul(in.v[0], mx_parameter_data(mx_params_at(mx_block_params(self), 0), mx_context_of(in.v[0])));
@@ -146,7 +146,7 @@ static void test_set_data(void **state)
     mx_initialize(net, mx_zero(), mx_cpu(0));
     assert_true(mx_parameter_set_data(weight, check_array(MX_DIMS(5, 3), 5)));
     check_error(MX_ERR_SHAPE, "fc_weight", "(2, ?)", "(5, 3)");
-    assert_int_equal(mx_parameter_set_data(weight, value), MX_OK); /* while deferred: kept, and it gives the shape */
+    assert_int_equal(mx_parameter_set_data(weight, value), MX_OK); /* while deferred: stored, and it gives the shape */
     check_same(data_of(weight), value);
     mx_call(net, check_array(MX_DIMS(1, 3), 1));
     check_same(data_of(weight), value);
@@ -163,11 +163,11 @@ static void test_initialize_again(void **state)
     MX_SCOPE;
     mx_block *net = mx_dense(2, .in_units = 3);
     mx_initialize(net, mx_one(), mx_cpu(0));
-    mx_initialize(net, mx_zero(), mx_cpu(0)); /* kept: the values may have been learned */
+    mx_initialize(net, mx_zero(), mx_cpu(0)); /* not overwritten: the values may have been learned */
     assert_true(check_values(data_of(own(net, 0)))[0] == 1);
     mx_initialize_on(net, mx_zero(), NULL, 0, true);
     assert_true(check_values(data_of(own(net, 0)))[0] == 0);
-    /* A parameter's own initializer goes before the network's. */
+    /* A parameter's own initializer has precedence over the network's. */
     mx_block *other =
         mx_dense(2, .in_units = 3, .weight_initializer = mx_constant(7), .bias_initializer = mx_constant(8));
     mx_initialize(other, mx_zero(), mx_cpu(0));
@@ -215,7 +215,7 @@ static void test_grad_req(void **state)
     mx_parameter *fixed = mx_constant_new("c", x);
     assert_int_equal(mx_parameter_initialize(fixed, NULL, NULL, 0, false), MX_OK);
     check_same(data_of(fixed), x);
-    assert_int_equal(mx_parameter_set_grad_req(fixed, MX_GRAD_WRITE), MX_OK); /* stays without */
+    assert_int_equal(mx_parameter_set_grad_req(fixed, MX_GRAD_WRITE), MX_OK); /* still has none */
     assert_int_equal(mx_parameter_grad_req(fixed), MX_GRAD_NULL);
 }
 
@@ -332,7 +332,7 @@ static void test_hooks(void **state)
     uint64_t a = mx_block_hook(layer, true, note, &before_calls), b = mx_block_hook(layer, false, note, &after_calls);
     assert_true(a && b && a != b);
     mx_array *x = check_array(MX_DIMS(2, 3), 1);
-    mx_call(net, x); /* the run that only infers shapes does not count */
+    mx_call(net, x); /* the run that only infers shapes calls no hooks */
     mx_call(net, x);
     assert_int_equal(before_calls, 2);
     assert_int_equal(after_calls, 2);

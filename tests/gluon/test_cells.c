@@ -41,7 +41,7 @@ static void check_steps(mx_block *cell, const mx_unrolled *wanted, mx_array *x)
         near(states.v[i], wanted->states.v[i]);
 }
 
-/* Whatever the layout and form of the inputs, a sequence is its steps. */
+/* Unrolling equals stepping, whatever the layout and form of the inputs. */
 static void check_unroll(mx_block *cell, mx_array *x)
 {
     const mx_unrolled whole = mx_cell_unroll(cell, x, .layout = "TNC");
@@ -85,7 +85,7 @@ static void test_unroll(void **state)
     }
 }
 
-/* Two cells are the layer of both directions. */
+/* Two cells equal the bidirectional layer. */
 static void test_both_directions(void **state)
 {
     (void)state;
@@ -106,7 +106,7 @@ static void test_both_directions(void **state)
     check_error(MX_ERR_UNSUPPORTED, "unroll");
 }
 
-/* Each sequence ends by itself: what is past its end is zeros, states are those at its end. */
+/* Each sequence has its own length: outputs past its end are zero, states are those at its end. */
 static void test_valid_length(void **state)
 {
     (void)state;
@@ -133,7 +133,7 @@ static void test_valid_length(void **state)
     }
 }
 
-/* What is remembered between steps goes with reset. */
+/* reset clears what is stored between steps. */
 static void test_training(void **state)
 {
     (void)state;
@@ -166,7 +166,7 @@ static void check_outputs(mx_arrays arrays, const char *const *wanted)
     assert_null(wanted[at]);
 }
 
-/* Nodes are called as those of the classic interface. */
+/* Nodes have the names of the classic interface. */
 static void test_names(void **state)
 {
     static const char *const lstm[] = {
@@ -250,7 +250,7 @@ static void test_mistakes(void **state)
     check_error(MX_ERR_ARGUMENT, "inside a modifier cell");
 }
 
-/* Whichever allocation fails, it is an error and nothing is left behind. */
+/* Whichever allocation fails: an error, and nothing is leaked. */
 static void test_no_memory(void **state)
 {
     (void)state;

@@ -1,6 +1,6 @@
-/* Operators written as C (mx_compile_to_c): every sample of every operator that can be, compiled and compared.
+/* Operators written as C (mx_compile_to_c): every sample of every operator that supports it, compiled and compared.
  *
- * An operator that cannot be written must say so with MX_ERR_UNSUPPORTED; the ones that networks are made of must not.
+ * An operator that cannot be written must fail with MX_ERR_UNSUPPORTED; those that networks consist of must not.
  * ctest-labels: release-only
  * ctest-timeout: 900
  *
@@ -51,7 +51,7 @@ static mx_symbol *graph_of(const ops_case *c, const ops_values *in)
     return mx_symbol_of((mx_arrays){out, c->n_visible});
 }
 
-/* The inputs as the file wants them: its comment says which are where. */
+/* The inputs in the file's order, which its comment describes. */
 static void gather(const ops_values *in, float *to)
 {
     FILE *file = fopen(path_of("net.c"), "r");
@@ -74,7 +74,7 @@ static run_fn build(const ops_case *c, void **library)
     char command[512], path[160];
     const char *compiler = getenv("CC");
     run_fn run = NULL;
-    snprintf(path, sizeof path, "%s/net%d.so", folder, serial++); /* a loader remembers names */
+    snprintf(path, sizeof path, "%s/net%d.so", folder, serial++); /* the loader caches libraries by name */
     snprintf(command, sizeof command,
              "%s -std=c99 -pedantic -Wall -Wextra -Werror -O0 -DNET_NO_MAIN -fPIC -shared %s -o %s -lm",
              compiler ? compiler : "cc", path_of("net.c"), path);
@@ -147,7 +147,7 @@ static void check_sample(mx_op *op, int number)
         return;
     if (!c.train && !c.random && ops_draw(&c, MX_FLOAT32, &in) && small(&in)) {
         mx_symbol *symbol = graph_of(&c, &in);
-        mx_error_clear(); /* samples that want other types than float32, say */
+        mx_error_clear(); /* samples that need other types than float32, for example */
         if (symbol && !mx_compile_to_c(symbol, NULL, NULL, path_of("net.c"), "net")) {
             written++;
             run_both(&c, &in);

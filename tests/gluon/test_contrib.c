@@ -1,4 +1,4 @@
-/* Layers from gluon.contrib against plain loops, and loss scaling.  SPDX-License-Identifier: Apache-2.0 */
+/* Layers from gluon.contrib against reference loops, and loss scaling.  SPDX-License-Identifier: Apache-2.0 */
 #include "block_check.h"
 
 /* ---- pixel shuffles ---------------------------------------------------------------------------------------------- */
@@ -58,7 +58,7 @@ static void near(mx_array *a, mx_array *b)
     check_near(a, mx_shape(b), check_values(b), 1e-5);
 }
 
-/* A 1x1 cell at one place is the plain cell: its weights as matrices in the RNN operator's layers. */
+/* A 1x1 cell at one place is the ordinary cell: its weights are matrices of the RNN operator's layers. */
 static void test_cells_are_the_plain_ones_without_space(void **state)
 {
     (void)state;
@@ -211,7 +211,7 @@ static void test_overflows_leave_steps_out(void **state)
     learn(l, x, false);
     check_same(own(l.net, "weight"), before);
     assert_true(mx_loss_scaler_scale(l.scaler) == 4);
-    learn(l, check_array(MX_DIMS(3, 4), 1), false); /* gradients were marked as used: the next step goes on */
+    learn(l, check_array(MX_DIMS(3, 4), 1), false); /* gradients were marked as used: the next step continues */
     assert_true(fabs(check_values(own(l.net, "weight"))[0] - check_values(before)[0]) > 0);
     for (int i = 0; i < 5; i++)
         learn(l, x, false);

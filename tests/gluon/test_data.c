@@ -368,7 +368,7 @@ static void test_padding(void **state)
         check_near(batch.data, MX_DIMS(1, 4), (double[]){0, 1, 2, 3}, 0);
     }
     mx_batch batch;
-    assert_false(mx_loader_next(mx_data_loader(d, 3), &batch)); /* without it they must be alike */
+    assert_false(mx_loader_next(mx_data_loader(d, 3), &batch)); /* without it they must have the same shape */
     mx_error_clear();
 }
 
@@ -389,7 +389,7 @@ static void test_shuffle_and_workers(void **state)
     }
     assert_string_not_equal(
         written(mx_data_loader(numbers(50), 8, .shuffle = true, .seed = 4, .last_batch = MX_ROLLOVER), 3), wanted);
-    /* Without a seed the order follows from the random number generator. */
+    /* Without a seed the order depends on the global random number generator. */
     mx_random_seed(11);
     strcpy(wanted, written(mx_data_loader(numbers(20), 5, .shuffle = true), 2));
     assert_string_not_equal(written(mx_data_loader(numbers(20), 5, .shuffle = true), 2), wanted);
@@ -406,14 +406,14 @@ static void test_early_break(void **state)
         for (int round = 0; round < 5; round++) {
             int64_t n = 0;
             mx_for_each_batch(batch, loader) {
-                assert_true(check_values(batch.data)[0] == (double)(3 * n)); /* every loop starts anew */
+                assert_true(check_values(batch.data)[0] == (double)(3 * n)); /* every loop starts from the beginning */
                 if (++n == 2)
                     break;
             }
             assert_int_equal(n, 2);
         }
         mx_batch batch;
-        assert_true(mx_loader_next(loader, &batch)); /* destroyed in the middle of an epoch, with workers at work */
+        assert_true(mx_loader_next(loader, &batch)); /* destroyed in the middle of an epoch, with workers running */
     }
     check_no_error();
 }

@@ -16,7 +16,7 @@ static mx_block *conv_net(void)
 
 static mx_array *image(void) { return check_array(MX_DIMS(2, 2, 6, 6), 3); }
 
-/* A network whose parameters have values of their own. */
+/* A network with distinct parameter values. */
 static mx_block *trained(mx_block *net, mx_array *x, int seed)
 {
     mx_initialize(net, NULL, mx_cpu(0));
@@ -84,7 +84,7 @@ static void test_structure(void **state)
     assert_int_equal(mx_load_parameters(twins, path), MX_OK);
 }
 
-/* A single layer: its keys have no dots, but they are paths all the same. */
+/* A single layer: its keys have no dots, but they are still paths. */
 static void test_one_layer(void **state)
 {
     (void)state;
@@ -116,10 +116,10 @@ static void test_by_name(void **state)
     assert_true(mx_params_save(mx_collect_params(nets[0]), stripped, "other_"));
     check_error(MX_ERR_ARGUMENT, "mx_params_save", "net_fc_weight", "other_");
     assert_string_equal(keys(stripped), "fc_weight fc_bias");       /* untouched */
-    assert_int_equal(mx_load_parameters(nets[1], stripped), MX_OK); /* older files: the prefix is put before */
+    assert_int_equal(mx_load_parameters(nets[1], stripped), MX_OK); /* older files: the prefix is added */
     check_same(mx_parameter_data(parameter(nets[0], 0), mx_cpu(0)),
                mx_parameter_data(parameter(nets[1], 0), mx_cpu(0)));
-    assert_int_equal(mx_load_parameters(nets[1], path), MX_OK); /* full names do as well */
+    assert_int_equal(mx_load_parameters(nets[1], path), MX_OK); /* full names work as well */
     assert_int_equal(
         mx_params_load(mx_collect_params(nets[1]), stripped, &(struct mx_load_options){.restore_prefix = "net_"}),
         MX_OK);

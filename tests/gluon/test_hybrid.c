@@ -1,9 +1,9 @@
 /* Hybridized blocks: imperative = recorded = hybridized = exported and loaded = compiled as a C file, for every layer and
- * loss, and for whole networks.
+ * loss, and for networks.
  *
  * Each case runs one forward and backward imperatively, then hybridized, from the same parameters and the same seed, and
- * compares results, gradients of inputs and parameters, and what the forward wrote to parameters (running statistics): bit by
- * bit, but for predictions without recording.
+ * compares results, gradients of inputs and parameters, and what the forward wrote to parameters (running statistics): bit
+ * for bit, except for predictions without recording.
  *
  * SPDX-License-Identifier: Apache-2.0 */
 #include <pthread.h>
@@ -28,7 +28,7 @@ static double largest_difference(mx_array *a, mx_array *b)
     assert_int_equal(mx_size(a), mx_size(b));
     const int64_t n = mx_size(a);
     double *x = malloc(((size_t)n * 2 + 1) * sizeof *x), *y = x + n, scale, worst = 0;
-    scale = 1; /* as check_near: a gradient that is zero but for rounding has no size of its own */
+    scale = 1; /* as check_near: a gradient that is zero up to rounding has no scale of its own */
     mx_array_read_doubles(a, x, n);
     mx_array_read_doubles(b, y, n);
     for (int64_t i = 0; i < n; i++)
@@ -136,7 +136,7 @@ static void check_block(mx_block *block, mx_arrays in, const bool *wants, const 
         if (in.v[n] == MX_END)
             in.n = n;
     mx_initialize(block, mx_xavier(), mx_cpu(0));
-    mx_block_call(block, in); /* parameters get their shapes */
+    mx_block_call(block, in); /* infers the shapes of parameters */
     check_no_error();
     mx_params *params = mx_collect_params(block);
     assert_true(mx_params_count(params) <= MOST_PARAMETERS);
@@ -149,7 +149,7 @@ static void check_block(mx_block *block, mx_arrays in, const bool *wants, const 
         copy_parameters(params, start, true);
         outcome plain = run(block, in, wants, training);
         mx_hybridize(block);
-        for (int again = 0; again < 2; again++) { /* the second time from the free frame */
+        for (int again = 0; again < 2; again++) { /* the second time with a reused frame */
             copy_parameters(params, start, true);
             outcome planned = run(block, in, wants, training);
             compare(&plain, &planned, params, name);
@@ -184,7 +184,7 @@ static void test_layers(void **state)
     }
 }
 
-/* Layers that look at a second input. */
+/* Layers that read a second input. */
 static const char *const decoders[] = {"TransformerDecoderCell", "TransformerDecoder"};
 
 static void test_decoders(void **state)
@@ -214,9 +214,9 @@ static void test_all_layers_have_cases(void **state)
         for (size_t i = 0; i < sizeof decoders / sizeof *decoders && !found; i++)
             found = !strcmp(decoders[i], mx_class_name(mx_class_at(k)));
         const char *group = mx_class_at(k)->group;
-        /* Networks of the zoo have tests of their own, which go through containers; so do cells (test_cells.c). */
+        /* Networks of the zoo have tests of their own, and so do cells (test_cells.c). */
         found |= group && (!strcmp(group, "containers") || !strcmp(group, "zoo") || !strcmp(group, "cells"));
-        if (!found && !((const mx_layer *)mx_class_at(k)->methods)->batched) /* transforms of images are no layers */
+        if (!found && !((const mx_layer *)mx_class_at(k)->methods)->batched) /* image transforms are not layers */
             fail_msg("layer %s has no case", mx_class_name(mx_class_at(k)));
     }
 }

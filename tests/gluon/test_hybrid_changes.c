@@ -1,5 +1,5 @@
 /* Hybridized blocks while things around them change: gradients of gradients, children and hooks of this and of other
- * blocks, casts, shapes that the first call tells, random numbers that nobody uses, threads.
+ * blocks, casts, shapes inferred by the first call, unused random numbers, threads.
  *
  * SPDX-License-Identifier: Apache-2.0 */
 #include <pthread.h>
@@ -32,7 +32,7 @@ static mx_block *critic(bool dropout)
     return net;
 }
 
-/* The penalty of a Wasserstein network: (|d net(x) / dx| - 1)^2, once more differentiated. */
+/* The gradient penalty of a Wasserstein GAN: (|d net(x) / dx| - 1)^2, differentiated again. */
 static mx_array *penalty(mx_block *net, mx_array *x)
 {
     mx_array *loss = NULL;
@@ -63,10 +63,10 @@ static void check_penalty(bool dropout)
             check_no_error();
         }
         near(mx_gradient(x[0]), mx_gradient(x[1]), 1e-5);
-        near(after[0], after[1], 0); /* the generator stands where it stood */
+        near(after[0], after[1], 0); /* the random generator's state is the same */
         for (int64_t i = 0; i < mx_params_count(mx_collect_params(net[0])); i++) {
             near(data_of(net[0], i), data_of(net[1], i), 1e-6); /* running statistics moved once */
-            if (mx_gradient(data_of(net[0], i)) && i != 1)      /* the bias before a normalisation counts nothing */
+            if (mx_gradient(data_of(net[0], i)) && i != 1)      /* the bias before a normalisation has no effect */
                 near(mx_gradient(data_of(net[0], i)), mx_gradient(data_of(net[1], i)), 1e-5);
         }
     }
@@ -111,7 +111,7 @@ static void third_order(void **state)
     assert_int_equal(mx_hybrid_count(block), 1);
 }
 
-/* Some allocations fail on the way through a replay: an error, nothing leaks. */
+/* Some allocations fail during a replay: an error, nothing leaks. */
 static void replay_without_memory(void **state)
 {
     (void)state;
@@ -157,7 +157,7 @@ static void other_blocks_keep_their_plans(void **state)
     check_no_error();
     const mx_plan *mine = mx_hybrid_last(net), *others = mx_hybrid_last(other);
     assert_non_null(mine), assert_non_null(others);
-    /* Far away: nothing is made anew. */
+    /* Elsewhere: nothing is recompiled. */
     const uint64_t hook = mx_block_hook(mx_block_child_at(other, 0), true, do_nothing, NULL);
     mx_call(net, x);
     assert_ptr_equal(mx_hybrid_last(net), mine);
@@ -168,7 +168,7 @@ static void other_blocks_keep_their_plans(void **state)
     assert_int_equal(mx_hybrid_count(other), 1);
     mx_call(net, x);
     assert_ptr_equal(mx_hybrid_last(net), mine);
-    /* Deep inside: it is. */
+    /* Deep inside: the plan is recompiled. */
     mx_sequential_add(inner, mx_dense(7));
     mx_initialize(mx_block_child_at(inner, 2), NULL, mx_cpu(0));
     check_shape(mx_call(net, x), MX_DIMS(2, 7));
@@ -186,7 +186,7 @@ static void casts_make_new_plans(void **state)
     mx_hybridize(net);
     mx_array *x = check_integers(MX_DIMS(4), 1, 5), *y = mx_call(net, x);
     assert_int_equal(mx_dtype_of(y), MX_FLOAT32);
-    for (int64_t i = 0; i < mx_params_count(mx_collect_params(net)); i++) /* the inputs stay what they were */
+    for (int64_t i = 0; i < mx_params_count(mx_collect_params(net)); i++) /* the inputs stay the same */
         mx_parameter_cast(mx_params_at(mx_collect_params(net), i), MX_FLOAT64);
     mx_array *z = mx_call(net, x);
     check_no_error();
@@ -234,14 +234,14 @@ static void first_call_is_compiled(void **state)
         near(after[0], after[1], 0);
         for (int64_t i = 0; i < mx_params_count(mx_collect_params(net[0])); i++)
             near(data_of(net[0], i), data_of(net[1], i), 1e-6);
-        /* Masks that are drawn between initialisations want the imperative order, once. */
+        /* Masks that are drawn between initialisations need the imperative order, once. */
         assert_int_equal(mx_hybrid_count(net[1]), dropout && recording ? 0 : 1);
         mx_call(net[1], check_array(MX_DIMS(2, 1, 6, 6), 1));
         assert_true(mx_hybrid_count(net[1]) >= 1);
     }
 }
 
-/* A child that is never called waits for ever; its parent is compiled all the same. */
+/* A child that is never called stays deferred; its parent is still compiled. */
 static mx_array *first_child_only(mx_block *self, mx_arrays in) { return mx_call(mx_block_child_at(self, 0), in.v[0]); }
 
 static void unused_children_may_wait(void **state)
@@ -267,7 +267,7 @@ static void unused_children_may_wait(void **state)
 static mx_array *wasteful_forward(mx_block *self, mx_arrays in)
 {
     (void)self;
-    mx_random_uniform(.shape = MX_DIMS(7)); /* nobody wants these */
+    mx_random_uniform(.shape = MX_DIMS(7)); /* unused */
     mx_op_dropout(in.v[0], .p = 0.5);
     mx_array *noise = mx_random_normal(.shape = MX_DIMS(2, 3));
     return mx_add(mx_op_dropout(in.v[0], .p = 0.5), noise);
@@ -310,7 +310,7 @@ static void *train(void *arg)
     worker *w = arg;
     for (int i = 0; i < 20; i++) {
         MX_SCOPE;
-        const int batch = 2 + (i + w->number) % 3; /* plans are made while others run */
+        const int batch = 2 + (i + w->number) % 3; /* plans are compiled while others run */
         mx_array *loss =
             mx_train_step_run(w->step, check_array(MX_DIMS(batch, 4), i), check_integers(MX_DIMS(batch), i, 3));
         mx_array *y = loss ? mx_call(w->net, check_array(MX_DIMS(batch, 4), i)) : NULL;
@@ -343,7 +343,7 @@ static void steps_from_many_threads(void **state)
     assert_int_equal(mx_optimizer_num_update(mx_trainer_optimizer(trainer)), 80);
 }
 
-/* A forward that calls its own step. */
+/* A forward function that calls its own train step. */
 static mx_train_step *own_step;
 static mx_array *greedy_forward(mx_block *self, mx_arrays in)
 {

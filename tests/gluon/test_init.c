@@ -1,4 +1,4 @@
-/* Initializers: every row against its rule, seeds, users' functions, patterns, files, bad options.
+/* Initializers: every class against its rule, seeds, users' functions, patterns, files, bad options.
  *
  * SPDX-License-Identifier: Apache-2.0 */
 #include <math.h>
@@ -22,7 +22,7 @@ typedef struct statistics {
 
 static double values[MOST];
 
-/* The start value of an array of this shape, in values[]. */
+/* The initial values of an array of this shape, in values[]. */
 static int64_t filled(mx_initializer *init, mx_dims shape, mx_dtype dtype)
 {
     mx_array *x = mx_empty(shape, dtype, mx_cpu(0));
@@ -56,7 +56,7 @@ static void assert_error(mx_code code, const char *part)
     mx_error_clear();
 }
 
-/* ---- what each row must do --------------------------------------------------------------------------------------- */
+/* ---- what each initializer must do ------------------------------------------------------------------------------- */
 
 static void all_equal(mx_initializer *init, double value)
 {

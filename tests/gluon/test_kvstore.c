@@ -188,7 +188,7 @@ static void compression_loses_nothing(void **state)
         sum += v[0];
     }
     assert_true(fabs(sum - 40 * 0.2) <= 1);
-    mx_kvstore_push(store, W, MX_ARRAYS(filled(0.3, 0))); /* one context has nobody to send to */
+    mx_kvstore_push(store, W, MX_ARRAYS(filled(0.3, 0))); /* one context sends nothing */
     assert_stored(store, W, 0.3);
     mx_kvstore_set_gradient_compression(store, "none", 0);
     mx_kvstore_push(store, W, MX_ARRAYS(filled(0.3, 0), filled(0.3, 1)));

@@ -1,6 +1,6 @@
-/* Every layer class: shape and values of its output against plain loops, and a gradient for every parameter.
+/* Every layer class: shape and values of its output against reference loops, and a gradient for every parameter.
  *
- * The rows of `cases` name classes and options; a layer that has no row fails the test.
+ * The entries of `cases` name classes and options; a layer without an entry fails the test.
  *
  * SPDX-License-Identifier: Apache-2.0 */
 #include "gluon/class/class.h"
@@ -8,14 +8,14 @@
 
 enum { MOST = 4096 };
 
-/* What a plain computation sees: the input, the parameters as doubles, the output to fill. */
+/* The arguments of a reference computation: the input, the parameters as doubles, the output to fill. */
 typedef struct plain {
     mx_block *block;
     const double *x; /* input */
     mx_dims in, out;
     double *y;          /* to be filled */
-    const double *p[4]; /* own parameters, in order; NULL behind the last */
-    const int64_t *k;   /* numbers of the case: see its row */
+    const double *p[4]; /* own parameters, in order; NULL after the last */
+    const int64_t *k;   /* numbers of the case: see its entry */
 } plain;
 
 typedef struct layer_case {
@@ -98,7 +98,7 @@ static window window_of(const plain *c)
     return w;
 }
 
-/* Where window cell q of output place o lies in the input; false if outside. Axes of size 1 have no stride and pad. */
+/* The position of window cell q of output place o in the input; false if outside. Axes of size 1 have no stride and pad. */
 static bool cell(const window *w, const grid *in, const int64_t *o, const int64_t *q, int axes, int64_t *place)
 {
     for (int i = 0; i < 3; i++) {
@@ -134,7 +134,7 @@ static void convolution(const plain *c)
             }
 }
 
-/* The transpose: every input cell spreads over the window of outputs that would have read it. */
+/* The transpose: every input cell is added to the window of outputs that would have read it. */
 static void transposed(const plain *c)
 {
     const window w = window_of(c);
@@ -552,7 +552,7 @@ static void test_bad_options(void **state)
     for (size_t i = 0; i < sizeof rows / sizeof *rows; i++) {
         MX_SCOPE;
         int64_t before = 0;
-        for (int again = 0; again < 3; again++) { /* texts and name counters stay: they are made in the first round */
+        for (int again = 0; again < 3; again++) { /* texts and name counters are created in the first round */
             if (mx_class_create(mx_class_find(MX_LAYER, rows[i].cls), rows[i].options))
                 fail_msg("%s(%s) was accepted", rows[i].cls, rows[i].options);
             check_error(MX_ERR_ATTRIBUTE, rows[i].part);
@@ -580,12 +580,12 @@ static void test_wrong_inputs(void **state)
     assert_null(mx_call(conv, x));
     check_error(MX_ERR_SHAPE, mx_block_name(conv));
     check_shape(mx_call(conv, check_array(MX_DIMS(1, 3, 6, 6), 1)),
-                MX_DIMS(1, 2, 2, 2)); /* a failed start does no harm */
+                MX_DIMS(1, 2, 2, 2)); /* a failed initialisation has no effect */
     assert_null(mx_call(conv, check_array(MX_DIMS(1, 3, 2, 2), 1)));
     check_error(MX_ERR_SHAPE, mx_block_name(conv));
 }
 
-/* Texts and initializers that were given may be gone later. */
+/* Texts and initializers that were given may be freed later. */
 static void test_options_are_kept(void **state)
 {
     (void)state;
@@ -622,7 +622,7 @@ static void test_registry(void **state)
     }
 }
 
-/* States go in and come out; in files parameters are called after cells; wrong inputs are errors. */
+/* States are inputs and outputs; in files parameters are named after cells; wrong inputs are errors. */
 static void test_recurrent_states(void **state)
 {
     MX_SCOPE;

@@ -1,6 +1,6 @@
-/* Every loss against its formula in plain double precision, with sample weights, weights and batch axes.
+/* Every loss against its formula in double precision, with sample weights, weights and batch axes.
  *
- * A loss class without a row fails the test.
+ * A loss class without an entry fails the test.
  *
  * SPDX-License-Identifier: Apache-2.0 */
 #include "block_check.h"
@@ -120,7 +120,7 @@ static void test_elements(void **state)
     }
 }
 
-/* ---- losses of whole rows ------------------------------------------------------------------------------------------------- */
+/* ---- losses of rows ------------------------------------------------------------------------------------------------------- */
 
 static void log_softmax(const double *p, double *out)
 {
@@ -157,9 +157,9 @@ static void test_softmax_cross_entropy(void **state)
     check_near(mx_call(mx_softmax_cross_entropy_loss(.sparse_label = false), p, spread), MX_DIMS(N), dense, 1e-5);
     check_near(mx_call(mx_softmax_cross_entropy_loss(.from_logits = true), mx_log_softmax(p), classes), MX_DIMS(N),
                sparse, 1e-5);
-    mx_array *turned = mx_transpose(p); /* classes along axis 0 */
-    check_near(mx_call(mx_softmax_cross_entropy_loss(.axis = 0, .batch_axis = 1), turned, classes), MX_DIMS(N), sparse,
-               1e-5);
+    mx_array *transposed = mx_transpose(p); /* classes along axis 0 */
+    check_near(mx_call(mx_softmax_cross_entropy_loss(.axis = 0, .batch_axis = 1), transposed, classes), MX_DIMS(N),
+               sparse, 1e-5);
     /* Extreme logits stay finite. */
     mx_array *far = mx_mul_scalar(p, .scalar = 1e4);
     for (int i = 0; i < N; i++)
@@ -304,8 +304,8 @@ static void test_ctc(void **state)
     const double *x = check_values(p), *z = check_values(label);
     const double wanted[] = {ctc(x, z, 2), ctc(x + STEPS * SYMBOLS, z + 2, 1)};
     check_near(mx_call(mx_ctc_loss(), p, label), MX_DIMS(2), wanted, 1e-5);
-    mx_array *turned = mx_swapaxes(p, .dim1 = 0, .dim2 = 1);
-    check_near(mx_call(mx_ctc_loss(.layout = "TNC", .label_layout = "TN"), turned, mx_transpose(label)), MX_DIMS(2),
+    mx_array *transposed = mx_swapaxes(p, .dim1 = 0, .dim2 = 1);
+    check_near(mx_call(mx_ctc_loss(.layout = "TNC", .label_layout = "TN"), transposed, mx_transpose(label)), MX_DIMS(2),
                wanted, 1e-5);
     mx_array *lengths = mx_array_from(MX_DIMS(2), MX_FLOAT32, (float[]){2, 1}),
              *steps = mx_array_from(MX_DIMS(2), MX_FLOAT32, (float[]){STEPS, STEPS});

@@ -1,4 +1,4 @@
-/* Metrics against plain formulas over several updates and several pairs; resets, groups, users' functions, errors.
+/* Metrics against reference formulas over several updates and several pairs; resets, groups, users' functions, errors.
  *
  * SPDX-License-Identifier: Apache-2.0 */
 #include <math.h>
@@ -249,7 +249,7 @@ static void run_case(int c, int updates, int pairs)
     assert_int_equal(mx_check(cases[c].name), 0);
     assert_string_equal(mx_metric_name(metric), cases[c].shown);
     assert_true(isnan(mx_metric_get(metric)));
-    for (int round = 0; round < 2; round++) { /* a reset starts anew */
+    for (int round = 0; round < 2; round++) { /* a reset starts over */
         for (int u = 0; u < updates; u++)
             update(metric, &d, u);
         assert_value(cases[c].name, mx_metric_get(metric), cases[c].value(&d));

@@ -1,7 +1,7 @@
 /* Names of blocks and parameters: prefixes, counters, scopes, sharing.
  *
- * Counters belong to the thread, so each scenario runs in a thread of its own, where they start at 0; it writes what
- * it sees as a text, which is compared here.
+ * Counters belong to the thread, so each scenario runs in a thread of its own, where they start at 0; it writes the names to a
+ * text, which is compared here.
  *
  * SPDX-License-Identifier: Apache-2.0 */
 #include <pthread.h>
@@ -131,7 +131,7 @@ static void nested_scopes(char *text)
         }
         mx_block_child(net, "output", mx_dense(1));
     }
-    mx_name_scope(part) mx_sequential_add(part, mx_dense(1)); /* counters go on when a scope is entered again */
+    mx_name_scope(part) mx_sequential_add(part, mx_dense(1)); /* counters continue when a scope is entered again */
     mx_name_scope(net) mx_block_child(net, "more", mx_dense(1));
     add_params(text, net);
     add(text, mx_block_name(mx_dense(1))); /* outside: the thread's counter is untouched */

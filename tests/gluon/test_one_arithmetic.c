@@ -1,8 +1,8 @@
-/* One arithmetic: a training program gives the same bits imperatively, hybridized and as whole steps, with one thread and with
+/* One arithmetic: a training program gives the same bits imperatively, hybridized and as fused steps, with one thread and with
  * several, and when it is resumed from files; for every layer, loss and optimizer.
  *
- * A program trains a network for some steps and writes down the losses and parameters of every step.  The imperative run with
- * one thread is the measure; every other way to run the program must write the same.
+ * A program trains a network for some steps and logs the losses and parameters of every step.  The imperative run with one
+ * thread is the reference; every other way to run the program must log the same.
  *
  * SPDX-License-Identifier: Apache-2.0 */
 #include "layer_cases.h"
@@ -20,10 +20,10 @@ typedef struct program {
     const char *optimizer, *options;
     mx_dims data;
     int below;    /* data are integers below this; 0: numbers */
-    int compiled; /* the last run of whole steps was one plan */
+    int compiled; /* the last run of fused steps was one plan */
 } program;
 
-/* ---- what a run writes down -------------------------------------------------------------------------------------- */
+/* ---- the log of a run -------------------------------------------------------------------------------------------- */
 
 typedef struct trail {
     double *v;
@@ -63,7 +63,7 @@ typedef struct run {
 
 static mx_array *only_child(mx_block *self, mx_arrays in) { return mx_call(mx_block_child_at(self, 0), in.v[0]); }
 
-/* Names that do not depend on what was made before: trainers go through parameters by name. */
+/* Names that do not depend on earlier blocks: trainers order parameters by name. */
 static mx_block *named_network(const program *p)
 {
     mx_block *net = mx_block_new("Program", only_child, .hybrid = true, .prefix = "program_");
@@ -107,7 +107,7 @@ static mx_array *one_step(run *r, mx_train_step *whole)
     return loss;
 }
 
-/* Parameters and states go through files into a program that was made anew. */
+/* Parameters and states are saved and loaded into a new program. */
 static void resume(const program *p, run *r)
 {
     char parameters[4096], states[4096];
@@ -151,7 +151,7 @@ static void check_program(program *p)
         for (int threads = 1; threads <= THREADS; threads += THREADS - 1) {
             if ((w == IMPERATIVE && threads == 1) || (w == WHOLE_STEPS && p->loss && p->loss->in[2].n) ||
                 (w == RESUMED && threads > 1))
-                continue; /* whole steps are for losses of prediction and label */
+                continue; /* fused steps need a loss of prediction and label */
             trail other = train(p, w, threads);
             compare(&measure, &other, p, w, threads);
             free(other.v);
@@ -211,7 +211,7 @@ static void test_losses(void **state)
     }
 }
 
-/* Weights of two axes only, as GroupAdaGrad wants them, and enough of them for several threads. */
+/* Weights of two axes only, as GroupAdaGrad requires, and enough of them for several threads. */
 static mx_block *matrices(const program *p)
 {
     (void)p;

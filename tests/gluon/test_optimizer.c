@@ -1,4 +1,4 @@
-/* Optimizers against plain formulas in double, schedules, float32 masters, users' optimizers, bad options.
+/* Optimizers against reference formulas in double, schedules, float32 masters, users' optimizers, bad options.
  *
  * SPDX-License-Identifier: Apache-2.0 */
 #include <math.h>
@@ -37,7 +37,7 @@ static void assert_close(double found, double wanted, double tolerance, const ch
 /* One reference update: constants, weight, raw gradient, states (zero at first). */
 typedef struct step {
     double lr, wd, rescale, clip; /* clip 0: none */
-    double p[5];                  /* what the row needs besides */
+    double p[5];                  /* further parameters of the optimizer */
     double t;
     double *w;
     const double *grad;
@@ -406,7 +406,7 @@ static void sgld_adds_noise(void **state)
 
 /* ---- masters, multipliers ---------------------------------------------------------------------------------------- */
 
-/* Steps below half a unit in the last place of a 16-bit weight still add up in the float32 master. */
+/* Steps below half a unit in the last place of a 16-bit weight still accumulate in the float32 master. */
 static void masters_remember_small_steps(void **state)
 {
     (void)state;

@@ -7,7 +7,7 @@
 
 #define MAGIC "\x0a\x23\xd7\xce"
 
-/* What the classic writer makes of these records. */
+/* What the classic writer writes for these records. */
 static const struct { const char *bytes; int64_t size; } records[] = {
     {"", 0}, {"a", 1}, {"abc", 3}, {"abcd", 4}, {MAGIC, 4}, {MAGIC MAGIC, 8}, {"xxxx" MAGIC "yy", 10}, {"xx" MAGIC "yy", 8}, {MAGIC "q" MAGIC, 9}};
 #define RECORDS ((int)(sizeof records / sizeof *records))
@@ -42,7 +42,7 @@ static void check_record(mx_array *record, int i)
         assert_memory_equal(mx_array_data(record), records[i].bytes, (size_t)records[i].size);
 }
 
-static const char *path_of(const char *name) /* check_file's memory is used again */
+static const char *path_of(const char *name) /* check_file reuses its memory */
 {
     static char paths[8][512];
     static int next;
@@ -95,7 +95,7 @@ static void test_round_trip(void **state)
     check_error(MX_ERR_STATE, "closed");
 }
 
-/* Whoever does not close has written nothing. */
+/* Without a close nothing is written. */
 static void test_unclosed(void **state)
 {
     (void)state;
@@ -119,7 +119,7 @@ static void test_unclosed(void **state)
     check_error(MX_ERR_ARGUMENT, "NULL");
 }
 
-/* All that a reader gets out of damaged bytes is whole records, then an error. */
+/* From damaged bytes a reader returns complete records, then an error. */
 static bool read_all(const char *bytes, int64_t size)
 {
     MX_SCOPE;
@@ -157,7 +157,7 @@ static void test_damage(void **state)
             bytes[i] = (char)(bytes[i] ^ 1 << bit);
             read_all(bytes, size);
         }
-    assert_false(read_all(MAGIC "\xff\xff\xff\x1f", 8)); /* half a gigabyte is not there */
+    assert_false(read_all(MAGIC "\xff\xff\xff\x1f", 8)); /* half a gigabyte is missing */
     assert_false(read_all(MAGIC "\0\0\0\x40", 8));       /* a middle without a beginning */
     assert_false(read_all(MAGIC "\0\0\0\x80"
                                 "    ",

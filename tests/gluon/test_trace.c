@@ -1,4 +1,4 @@
-/* Blocks as symbols: names, parameters, running what was traced and exported.  SPDX-License-Identifier: Apache-2.0 */
+/* Blocks as symbols: names, parameters, running traced and exported graphs.  SPDX-License-Identifier: Apache-2.0 */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
@@ -210,7 +210,7 @@ static void test_operators_without_inputs(void **state)
     MX_SCOPE;
     mx_block *net = mx_hybrid_lambda(adds_noise);
     mx_symbol *s = mx_trace(net, mx_array_scalar(1));
-    assert_names(mx_symbol_arguments(s), "data"); /* the noise is drawn anew at every run: no constant */
+    assert_names(mx_symbol_arguments(s), "data"); /* the noise is drawn at every run: not a constant */
     assert_false(mx_symbolic(mx_random_normal(.shape = MX_DIMS(1))));
     assert_ok();
 }
@@ -223,7 +223,7 @@ static void test_wrong(void **state)
     mx_block *net = lenet(&l);
     assert_null(mx_trace_arrays(NULL, (mx_arrays){0}));
     mx_error_clear();
-    assert_null(mx_trace(net, mx_variable("x", .shape = MX_DIMS(2, 3), .dtype = MX_FLOAT32))); /* an image is wanted */
+    assert_null(mx_trace(net, mx_variable("x", .shape = MX_DIMS(2, 3), .dtype = MX_FLOAT32))); /* needs an image */
     assert_non_null(strstr(mx_error_message(), "lenet0"));
     mx_error_clear();
     assert_int_not_equal(mx_export(net, "/nonexistent/folder/net", 0), MX_OK); /* not initialised, no folder */

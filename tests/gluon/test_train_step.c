@@ -1,4 +1,6 @@
-/* Whole training steps: the numbers of the plain loop, for every optimizer.  SPDX-License-Identifier: Apache-2.0 */
+/* Fused training steps: the numbers of the imperative loop, for every optimizer.
+ *
+ * SPDX-License-Identifier: Apache-2.0 */
 #include "block_check.h"
 
 enum { STEPS = 4, BATCH = 6 };
@@ -16,7 +18,7 @@ static mx_block *make_net(void)
 static mx_array *images(int i) { return check_array(MX_DIMS(BATCH, 1, 8, 8), i); }
 static mx_array *labels(int i) { return check_integers(MX_DIMS(BATCH), i, 4); }
 
-/* Bit by bit. */
+/* Bit for bit. */
 static void equal(mx_array *a, mx_array *b, const char *what, const char *which)
 {
     check_no_error();
@@ -148,7 +150,7 @@ static void test_frozen_and_wrong(void **state)
     check_error(MX_ERR_ARGUMENT, "mx_train_step_new", "net");
 }
 
-/* Whatever allocation fails: an error, no crash, and the next step works. */
+/* Whichever allocation fails: an error, no crash, and the next step works. */
 static void test_memory_runs_out(void **state)
 {
     (void)state;

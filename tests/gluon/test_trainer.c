@@ -1,6 +1,6 @@
 /* The trainer: steps, stale gradients, several contexts, deferred parameters, saved states.
  *
- * The network is y = sum(w * x) with parameters made by hand, so that every gradient is known.
+ * The network is y = sum(w * x) with parameters created by hand, so that every gradient is known.
  *
  * SPDX-License-Identifier: Apache-2.0 */
 #include <math.h>
@@ -90,7 +90,7 @@ static void a_step_divides_by_the_batch(void **state)
     assert_close(first(params, "a", ANYWHERE), 1 - 0.5 * 3 * 4 / 10);
     assert_close(first(params, "b", ANYWHERE), 1 - 0.5 * 3 * 8 / 10);
     backward_all(params, 1);
-    mx_trainer_step(trainer, 1); /* the division does not add up */
+    mx_trainer_step(trainer, 1); /* the divisor does not accumulate */
     assert_close(first(params, "a", ANYWHERE), 0.4 - 0.5 * 3);
     assert_fine();
 }
@@ -454,7 +454,7 @@ static void optimizers_keep_states_of_their_own(void **state)
     assert_error(MX_ERR_ARGUMENT, "2 parameters");
 }
 
-/* Gradients of 0.3 on two contexts in units of 0.5: every second step or so sends one. */
+/* Gradients of 0.3 on two contexts in units of 0.5: about every second step sends one. */
 static void gradients_can_be_compressed(void **state)
 {
     (void)state;

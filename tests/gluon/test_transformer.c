@@ -1,4 +1,5 @@
-/* Transformers: attention against plain loops, masks, gradients, plans, wrong arguments; recurrent cells beside layers.
+/* Transformers: attention against reference loops, masks, gradients, plans, wrong arguments; recurrent cells beside
+ * layers.
  *
  * SPDX-License-Identifier: Apache-2.0 */
 #include "block_check.h"
@@ -77,7 +78,7 @@ static void test_attention(void **state)
         }
 }
 
-/* A mask that says the same as lengths gives the same; keys that nobody sees have no gradient. */
+/* A mask equivalent to lengths gives the same result; keys that are masked for all queries have no gradient. */
 static void test_masks(void **state)
 {
     (void)state;
@@ -160,7 +161,7 @@ static void test_wrong_arguments(void **state)
     mx_error_clear();
 }
 
-/* Steps of a cell are what the layer with the same parameters does. */
+/* Steps of a cell equal the layer with the same parameters. */
 static void compare_cell(mx_block *cell, mx_block *layer, int states)
 {
     static const char *const names[] = {"i2h_weight", "h2h_weight", "i2h_bias", "h2h_bias"};

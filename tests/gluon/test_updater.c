@@ -125,7 +125,7 @@ static void updates_are_counted_by_weight(void **state)
     assert_fine();
 }
 
-/* An updater that goes on from a file does what the first would have done. */
+/* An updater that continues from a file does what the first would have done. */
 static void check_file(mx_optimizer *first, mx_optimizer *second, mx_dtype dtype)
 {
     char path[] = "/tmp/gluon-updater-XXXXXX";
@@ -199,7 +199,7 @@ static void lars_goes_by_the_optimizers_names(void **state)
     MX_SCOPE;
     mx_optimizer *o = mx_lars(.learning_rate = 0.5, .eta = 0.01);
     mx_updater *updater = mx_updater_new(o);
-    assert_close(stepped(updater, mx_id_name("x_bias")), 1 - 0.5 * 0.01); /* an id is no name */
+    assert_close(stepped(updater, mx_id_name("x_bias")), 1 - 0.5 * 0.01); /* an id is not a name */
     mx_optimizer_set_name(o, mx_id_number(1), "x_bias");
     assert_close(stepped(updater, mx_id_number(1)), 0.5);
 }

@@ -4,7 +4,7 @@
 #include "base/file.h"
 #include "block_check.h"
 
-static const char *path_of(const char *name) /* check_file's memory is used again */
+static const char *path_of(const char *name) /* check_file reuses its memory */
 {
     static char paths[8][512];
     static int next;
@@ -247,7 +247,7 @@ static void test_records(void **state)
     check_error(MX_ERR_FILE, "header");
 }
 
-/* n rows with labels first, first + 1 ... and pixels that say where they stand. */
+/* n rows with labels first, first + 1 ... and pixels that encode their position. */
 static void write_cifar(const char *name, int n, int labels, int first)
 {
     const int row = labels + 3072;
@@ -297,7 +297,7 @@ static void test_cifar(void **state)
     check_error(MX_ERR_FILE, "test_batch.bin", "rows of 3073");
 }
 
-/* ---- every allocation fails once: an error, nothing lost ----------------------------------------------------------------- */
+/* ---- every allocation fails once: an error, nothing leaked --------------------------------------------------------------- */
 
 static bool use_folder(void)
 {
@@ -356,7 +356,7 @@ static void test_allocation(void **state)
     for (size_t i = 0; i < sizeof bodies / sizeof *bodies; i++) {
         bool good = false;
         mx_scoped()
-            assert_true(bodies[i]()); /* names of automatic prefixes and the like are made now */
+            assert_true(bodies[i]()); /* creates names of automatic prefixes and the like */
         for (int64_t number = 1; !good; number++) {
             const int64_t before = check_live();
             mx_scoped() {
@@ -373,7 +373,7 @@ static void test_allocation(void **state)
     }
 }
 
-/* The folders; what lies beside them goes with the process's own folder. */
+/* Removes the folders; the other files are removed with the process's own folder. */
 static int remove_folders(void **state)
 {
     (void)state;

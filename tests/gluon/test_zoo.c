@@ -57,7 +57,7 @@ static void test_sizes(void **state)
     }
 }
 
-/* Sizes of one's own, another output, a plan, a step of training. */
+/* Custom sizes, another output, a plan, a training step. */
 static void test_own_sizes(void **state)
 {
     (void)state;
@@ -165,7 +165,7 @@ static mx_block *make_small(int which)
     }
 }
 
-/* Out of memory at any place: no network, the error that says so, nothing lost. */
+/* Out of memory at any point: no network, the right error, nothing leaked. */
 static void test_out_of_memory(void **state)
 {
     (void)state;

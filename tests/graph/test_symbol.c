@@ -318,7 +318,7 @@ static void test_wrong_shapes_show_at_once(void **state)
     mx_error_clear();
 }
 
-/* Every operator that needs no attribute takes inputs of which nothing is known. */
+/* Every operator that needs no attribute accepts inputs of unknown shape and type. */
 static void test_every_operator_on_unknowns(void **state)
 {
     (void)state;
@@ -397,7 +397,7 @@ static void test_indexing(void **state)
     assert_ptr_equal(mx_index(x, MX_ALL), x);
     assert_true(mx_symbolic(mx_index(mx_array_scalar(1), MX_PICK(u)))); /* a symbolic index of an array with elements */
     assert_int_equal(mx_error_code(), MX_OK);
-    /* Nothing is known, and it works all the same. */
+    /* Works without any known shape. */
     mx_symbol *s = mx_symbol_of(MX_ARRAYS(mx_index(u, MX_ALL, MX_ALL, MX_RANGE(1, MX_NONE_INT), MX_RANGE(1, -1))));
     const mx_inferred *r =
         mx_symbol_infer(s, &(struct mx_known){.count = 1, .shapes = (mx_dims[]){MX_DIMS(1, 2, 5, 6)}});

@@ -1,5 +1,5 @@
-/* Arrays: making, viewing, copying, reading, writing, filling, setting; wrong arguments; failing allocations; a
- * device whose memory the host does not see.  SPDX-License-Identifier: Apache-2.0 */
+/* Arrays: creating, viewing, copying, reading, writing, filling, setting; wrong arguments; failing allocations; a
+ * device whose memory the host cannot access.  SPDX-License-Identifier: Apache-2.0 */
 #include <math.h>
 #include <setjmp.h>
 #include <stdarg.h>
@@ -111,7 +111,7 @@ static void wrong_objects(void **state)
     x->readonly = true;
     assert_int_equal(mx_array_fill(x, 0), MX_ERR_STATE);
     expect_error(MX_ERR_STATE, "read-only");
-    /* The first error stays: what follows is its echo. */
+    /* The first error stays: later ones follow from it. */
     mx_fail(MX_ERR_INDEX, "the cause");
     assert_null(mx_array_copy(NULL));
     expect_error(MX_ERR_INDEX, "the cause");
@@ -219,7 +219,7 @@ static void setting(void **state)
     expect_error(MX_ERR_ARGUMENT, "value");
 }
 
-/* ---- a device that the host cannot look into: its memory is stored with every bit flipped -------------------- */
+/* ---- a device whose memory the host cannot read: it is stored with every bit flipped ------------------------- */
 static mx_code flip(mx_context context, void *to, const void *from, size_t bytes)
 {
     (void)context;
@@ -291,7 +291,7 @@ static void contexts(void **state)
     mx_wait_all();
 }
 
-/* Pinned memory is host memory like any other; where there is a GPU it copies from it faster. */
+/* Pinned memory is host memory like any other; copies to and from a GPU are faster. */
 static void pinned_memory(void **state)
 {
     (void)state;
@@ -310,7 +310,7 @@ static void pinned_memory(void **state)
     assert_int_equal(mx_error_code(), MX_OK);
 }
 
-/* Where there is a GPU: there and back, in all sizes of copies; the source may change as soon as the call is back. */
+/* With a GPU: to the device and back, in all sizes of copies; the source may change as soon as the call returns. */
 static void gpu(void **state)
 {
     (void)state;
@@ -338,7 +338,7 @@ static void gpu(void **state)
     assert_int_equal(mx_error_code(), MX_OK);
 }
 
-/* Whatever allocation fails, nothing leaks and an error is there. */
+/* Whichever allocation fails, nothing leaks and there is an error. */
 static void failing_allocations(void **state)
 {
     (void)state;

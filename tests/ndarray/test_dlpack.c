@@ -1,5 +1,5 @@
-/* DLPack from C: the same memory on both sides, lifetimes, copies of what is not contiguous, wrong tensors, failing
- * allocations.  SPDX-License-Identifier: Apache-2.0 */
+/* DLPack from C: the same memory on both sides, lifetimes, copies of arrays that are not contiguous, wrong tensors,
+ * failing allocations.  SPDX-License-Identifier: Apache-2.0 */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
@@ -39,7 +39,7 @@ static void give(void)
         assert_int_equal(frozen->flags, MX_DL_READ_ONLY);
         frozen->deleter(frozen);
     }
-    assert_int_equal(plain->tensor.ndim, 2); /* the arrays are gone, the elements are not */
+    assert_int_equal(plain->tensor.ndim, 2); /* the arrays are freed, the elements are not */
     assert_int_equal(plain->tensor.shape[1], 3);
     assert_int_equal(plain->tensor.strides[0], 3);
     assert_int_equal(plain->tensor.device.type, MX_DL_CPU);
@@ -54,7 +54,7 @@ static void give(void)
 static void out(void **state)
 {
     (void)state;
-    give(); /* what is made once is made now */
+    give(); /* fills the caches */
     const int64_t live = mx_alloc_get_stats().live_blocks;
     give();
     assert_int_equal(mx_alloc_get_stats().live_blocks, live);

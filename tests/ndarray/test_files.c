@@ -50,7 +50,7 @@ static void expect_error(mx_code code, const char *part)
     mx_error_clear();
 }
 
-/* ---- bytes put together by hand ------------------------------------------------------------------------------ */
+/* ---- bytes assembled by hand --------------------------------------------------------------------------------- */
 typedef struct {
     unsigned char at[4096];
     size_t count;
@@ -90,7 +90,7 @@ static void expect_array(const mx_array *x, mx_dtype dtype, mx_dims shape, const
 }
 #define EXPECT(x, dtype, shape, ...) expect_array(x, dtype, shape, (const double[]){__VA_ARGS__})
 
-/* All record versions in one list of six, the last two with no array behind them. */
+/* All record versions in one list of six, the last two without an array. */
 static bytes all_versions(void)
 {
     bytes b = {.count = 0};
@@ -204,7 +204,7 @@ static void sparse(void **state)
     assert_null(mx_load_buffer(wrong.at, wrong.count));
     expect_error(MX_ERR_FILE, "row");
     wrong = b;
-    wrong.at[24 + 4 + 4 + 20 + 4 + 4] = 1; /* 2^32 + 4 rows, of which two are there */
+    wrong.at[24 + 4 + 4 + 20 + 4 + 4] = 1; /* 2^32 + 4 rows, two of them stored */
     mx_array *large = mx_array_dict_at(mx_load_buffer(wrong.at, wrong.count), 0);
     assert_int_equal(mx_dim(large, 0), ((int64_t)1 << 32) + 4);
     assert_int_equal(mx_sparse_count(large), 2);
@@ -440,7 +440,7 @@ static void damaged_npy(void **state)
     damage(&b, try_npy, 3000);
 }
 
-/* Whatever allocation fails while reading or writing, nothing leaks and the error is about memory. */
+/* Whichever allocation fails while reading or writing, nothing leaks and the error is about memory. */
 static void failing_allocations(void **state)
 {
     (void)state;

@@ -120,7 +120,7 @@ static void test_names(void **state)
         expect_error(MX_ERR_ARGUMENT, "names is NULL");
         assert_int_not_equal(formats[f].save(path_of("no/a"), (mx_arrays){list, 1}, twice), MX_OK);
         expect_error(MX_ERR_FILE, "no/a");
-        assert_non_null(formats[f].load(path_of("a"))); /* the earlier file is whole */
+        assert_non_null(formats[f].load(path_of("a"))); /* the earlier file is intact */
         assert_null(formats[f].load(path_of("none")));
         expect_error(MX_ERR_FILE, "none");
         assert_null(formats[f].load(NULL));
@@ -246,7 +246,7 @@ static void test_packed(void **state)
         }
 }
 
-/* Any allocation may fail: an error, nothing leaked, the earlier file whole. */
+/* Any allocation may fail: an error, nothing leaked, the earlier file intact. */
 static void test_failing_allocations(void **state)
 {
     (void)state;

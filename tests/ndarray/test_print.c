@@ -24,7 +24,7 @@ static const struct {
     const double *values; /* NULL: 0, 1, 2 ... */
     const char *text;
 } cases[] = {
-    /* plain, padded on both sides of the point */
+    /* fixed point, padded on both sides of the point */
     {MX_DIMS(2, 2), MX_FLOAT32, (const double[]){1, 2, 3, 4},
      "[[1. 2.]\n [3. 4.]]\n<NDArray 2x2 @cpu(0)>"},
     {MX_DIMS(3), MX_FLOAT32, (const double[]){1, 2.5, -3},
@@ -66,7 +66,7 @@ static const struct {
      "[1.00e-01 6.55e+04 3.33e-01]\n<NDArray 3 @cpu(0)>"},
     {MX_DIMS(1), MX_FLOAT16, (const double[]){6e-08},
      "[6.e-08]\n<NDArray 1 @cpu(0)>"},
-    /* powers of two, whose neighbours are not equally far */
+    /* powers of two, whose neighbours are not equally distant */
     {MX_DIMS(1), MX_FLOAT32, (const double[]){5.684341886080802e-14},
      "[5.684342e-14]\n<NDArray 1 @cpu(0)>"},
     {MX_DIMS(2), MX_FLOAT64, (const double[]){5.684341886080802e-14, 1e-13},

@@ -136,7 +136,7 @@ static void dtypes(void **state)
     expect_code(MX_ERR_ARGUMENT);
 }
 
-/* Every half goes to float and back; floats between two halves go to the nearer, ties to the even one. */
+/* Every half is converted to float and back; floats between two halves are rounded to nearest, ties to even. */
 static void halves(void **state)
 {
     (void)state;
@@ -165,7 +165,7 @@ static void halves(void **state)
 static void narrowing_rounds_once(void **state)
 {
     (void)state;
-    double above_tie = 1.0 + 0x1p-11 + 0x1p-40; /* rounded to a float first, this would be a tie and go down */
+    double above_tie = 1.0 + 0x1p-11 + 0x1p-40; /* rounded to a float first, this would be a tie and be rounded down */
     uint16_t bits;
     mx_convert(&bits, MX_FLOAT16, &above_tie, MX_FLOAT64, 1);
     assert_int_equal(bits, 0x3c01);

@@ -28,7 +28,7 @@ bool ops_shape_is(const mx_array *x, const mx_shape_t *shape)
     return mx_shape_equal(&mine, shape);
 }
 
-/* The first element of a guarded window stands one element after a 64-byte boundary: kernels may not assume more. */
+/* The first element of a guarded window is one element after a 64-byte boundary: kernels may not assume more. */
 static mx_array *guarded_window(const mx_shape_t *shape, mx_dtype dtype)
 {
     const int64_t item = mx_dtype_size(dtype), bytes = mx_shape_size(shape) * item;
@@ -56,11 +56,11 @@ mx_array *ops_array(const mx_shape_t *shape, mx_dtype dtype, const double *value
     if (x && x->size && values)
         mx_convert(mx_data(x), dtype, values, MX_FLOAT64, x->size);
     else if (x && x->size)
-        memset(mx_data(x), GUARD_BYTE, mx_bytes(x)); /* what is not written is seen */
+        memset(mx_data(x), GUARD_BYTE, mx_bytes(x)); /* so that unwritten elements are noticed */
     return x;
 }
 
-/* A copy of input 0 for cases that see it symmetric, else NULL. */
+/* A copy of input 0 for cases that treat it as symmetric, else NULL. */
 static double *symmetric_input(const ops_case *c, const ops_values *in)
 {
     if (!c->symmetric || !in->v[0])
@@ -101,7 +101,7 @@ bool ops_infer(const ops_case *c, const ops_values *in, const int *types, mx_sha
     mx_shape_t shapes[OPS_MAX_IN];
     mx_array *arrays[OPS_MAX_IN];
     int in_types[OPS_MAX_IN];
-    bool values = true; /* shapes alone are known when a large case is weighed */
+    bool values = true; /* only shapes are known when the size of a large case is estimated */
     for (int k = 0; k < n; k++) {
         bool there = k < c->n_in && !c->absent[k];
         shapes[k] = there ? in->shape[k] : MX_UNKNOWN_SHAPE;
@@ -142,7 +142,7 @@ static bool inferred_types(const ops_case *c, mx_dtype dtype, int *types)
     return true;
 }
 
-/* All of one type; what inference makes of the first; indices in int32, in int64, in float32. */
+/* All of one type; what inference derives from the first; indices in int32, in int64, in float32. */
 bool ops_types(const ops_case *c, mx_dtype dtype, int variant, int *types)
 {
     static const mx_dtype index_types[] = {MX_INT32, MX_INT64, MX_FLOAT32};

@@ -124,7 +124,7 @@ static bool parse_shapes(ops_case *c, const bool *absent)
         p += length + (p[length] == ';');
         left--;
     }
-    while (!(c->op->flags & MX_OP_LIST) && c->n_in < c->op->declared_inputs) { /* left off at the end */
+    while (!(c->op->flags & MX_OP_LIST) && c->n_in < c->op->declared_inputs) { /* omitted at the end */
         c->absent[c->n_in] = true;
         c->shape[c->n_in++] = MX_UNKNOWN_SHAPE;
     }
@@ -200,7 +200,7 @@ void ops_values_add(ops_values *values, const mx_shape_t *shape)
     const int i = values->n++;
     values->shape[i] = *shape;
     values->size[i] = mx_shape_known(shape) ? mx_shape_size(shape) : 0;
-    /* One element more than asked for, so that a reference which looks at an empty array finds a number. */
+    /* One element more than asked for, so that a reference that reads an empty array finds a number. */
     values->v[i] = shape->ndim < 0 ? NULL : calloc((size_t)values->size[i] + 1, sizeof(double));
 }
 
@@ -221,7 +221,7 @@ void ops_values_copy(ops_values *to, const ops_values *from)
     }
 }
 
-/* What a type can hold: integers in tests stay small enough for every type. */
+/* The range of a type: integers in tests are small enough for every type. */
 static void type_range(mx_dtype dtype, double *low, double *high)
 {
     const char class = mx_dtype_table[dtype].kind;

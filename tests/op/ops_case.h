@@ -1,4 +1,4 @@
-/* Operator samples as test cases: reading a row of op->samples, drawing its inputs, running it, its reference.
+/* Operator samples as test cases: reading an entry of op->samples, drawing its inputs, running it, its reference.
  *
  *     sample "2,3;3" + "axis=1" + "int:1"  ->  ops_case  ->  ops_draw (doubles)  ->  ops_array (any type)
  *                                                                 |                      | mx_invoke
@@ -27,7 +27,7 @@ typedef struct ops_case {
     bool integer[OPS_MAX_IN];                                             /* "int:K" */
     bool distinct, nograd, train, random, float_only, f32_only, positive; /* the other notes */
     bool dominant;  /* square matrices get a large diagonal: they can be inverted */
-    bool symmetric; /* input 0 holds symmetric matrices, also when one of its elements is moved */
+    bool symmetric; /* input 0 holds symmetric matrices, also when one of its elements is changed */
     double low, high;
     int n_out, n_visible;
 } ops_case;
@@ -40,12 +40,12 @@ typedef struct ops_values {
     double *v[MX_MAX_OUTPUTS + OPS_MAX_IN]; /* owned; NULL for absent inputs */
 } ops_values;
 
-/* What was done, for the table at the end; failures of the current operator are what a test asserts on. */
+/* Counts for the table at the end; a test asserts on the failures of the current operator. */
 typedef struct ops_totals {
     int ops, samples;
     int64_t values, gradients, second_orders; /* numbers compared */
     int64_t calls_accepted, calls_declined;   /* sample x type */
-    int second_order_missing;                 /* operators that say they have none */
+    int second_order_missing;                 /* operators that report that they have none */
     int failures;
 } ops_totals;
 extern ops_totals ops_total;
@@ -71,7 +71,7 @@ void ops_values_copy(ops_values *to, const ops_values *from);
 void ops_values_add(ops_values *values, const mx_shape_t *shape); /* zeros */
 
 /* ---- calls ---------------------------------------------------------------------------------------------- */
-/* The ways to give types to the inputs of a call in `dtype`; false past the last one. */
+/* The choices of input types for a call in `dtype`; false past the last one. */
 bool ops_types(const ops_case *c, mx_dtype dtype, int variant, int *types);
 /* An array of the scope with these elements.  Guarded: a window at an odd place between guard bytes. */
 mx_array *ops_array(const mx_shape_t *shape, mx_dtype dtype, const double *values, bool guarded);
@@ -82,7 +82,7 @@ bool ops_arrays(const ops_case *c, const ops_values *in, const int *types, bool 
 mx_code ops_run(const ops_case *c, mx_array *const *in, mx_array **out);
 /* Shapes of all outputs, hidden ones too, for the given inputs. */
 bool ops_infer(const ops_case *c, const ops_values *in, const int *types, mx_shape_t *out, int *out_types);
-/* Outputs (and then the mutated inputs) by the operator's plain reference. */
+/* Outputs (and then the mutated inputs) by the operator's reference. */
 void ops_reference(const ops_case *c, const ops_values *in, ops_values *out);
 
 bool ops_shape_is(const mx_array *x, const mx_shape_t *shape);

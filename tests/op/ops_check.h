@@ -1,4 +1,4 @@
-/* What is checked of one sample; each function reports through ops_fail.  SPDX-License-Identifier: Apache-2.0 */
+/* The checks of one sample; each function reports through ops_fail.  SPDX-License-Identifier: Apache-2.0 */
 #ifndef TESTS_OPS_CHECK_H
 #define TESTS_OPS_CHECK_H
 
@@ -6,7 +6,7 @@
 
 /* Values in every type against the reference; given and aliased outputs, guards; false if no type works. */
 bool ops_check_values(const ops_case *c);
-/* One call in float32 (or the first type that works): what it allocates must be gone afterwards. */
+/* One call in float32 (or the first type that works): what it allocates must be freed afterwards. */
 void ops_check_leak(const ops_case *c);
 /* Zero-size first axis: the right shape or an error. */
 void ops_check_empty(const ops_case *c);

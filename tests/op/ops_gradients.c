@@ -3,8 +3,8 @@
  * With random weights w and v, and inputs x:
  *     L(x)    = sum_k <out_k(x), w_k>            g_i    = dL / dx_i      from the tape
  *     S(x, w) = sum_i <g_i(x, w), v_i>           dS/dx, dS/dw            from the tape of the tape
- * Finite differences of L use the plain reference, those of S the tape gradient that was just found right.
- * Central differences with step 1e-5 are exact to about 1e-9 on the scale of these samples.
+ * Finite differences of L use the reference, those of S the tape gradient that was just verified.
+ * Central differences with step 1e-5 are accurate to about 1e-9 on the scale of these samples.
  *
  * SPDX-License-Identifier: Apache-2.0 */
 #include <math.h>
@@ -16,7 +16,7 @@
 #include "ops_check.h"
 
 #define STEP 1e-5
-#define PLACES 40 /* elements of an input that are moved; all, if it has no more */
+#define PLACES 40 /* elements of an input that are varied; all, if it has no more */
 #define PLACES_SECOND 10
 
 typedef struct job {
@@ -29,14 +29,14 @@ typedef struct job {
     ops_values scratch;        /* outputs of the reference */
     bool wanted[OPS_MAX_IN];   /* inputs that have a gradient */
     bool head[MX_MAX_OUTPUTS]; /* outputs that are floats */
-    bool exact;                /* inputs and heads are all float64: differences of the tape make sense */
+    bool exact;                /* inputs and outputs are all float64: differences of the tape make sense */
 } job;
 
 /* Arrays of one run of the tape; all of them belong to the scope. */
 typedef struct run {
     int n_vars, n_heads;
     int input[OPS_MAX_IN];                       /* of each variable */
-    int output[MX_MAX_OUTPUTS];                  /* of each head */
+    int output[MX_MAX_OUTPUTS];                  /* of each differentiated output */
     mx_array *vars[OPS_MAX_IN + MX_MAX_OUTPUTS]; /* inputs; then, for second order, the weights */
     mx_array *heads[MX_MAX_OUTPUTS], *weights[MX_MAX_OUTPUTS];
 } run;
@@ -116,7 +116,7 @@ static double loss(job *j)
     return dot(&j->scratch, &j->w, j->head, j->c->n_visible);
 }
 
-/* d f / d place, by moving *place */
+/* d f / d place, by varying *place */
 static double difference(job *j, double *place, double (*f)(job *))
 {
     const double x = *place;
@@ -246,8 +246,8 @@ static bool tape_second(job *j, ops_values *gx, ops_values *gw)
     return true;
 }
 
-/* Pointwise and view operators, and all that have no fused backward operator, are compositions: no excuse.
- * The exceptions: fused under another name, and the end of the chain of polygamma functions. */
+/* Pointwise and view operators, and all that have no fused backward operator, are compositions: they must have it. The
+ * exceptions: fused under another name, and the end of the chain of polygamma functions. */
 static bool may_lack_second_order(const mx_op *op)
 {
     static const char *const exceptions[] = {"CTCLoss", "SpatialTransformer", "_contrib_ModulatedDeformableConvolution",
@@ -363,7 +363,7 @@ static void finish(job *j)
     ops_values_free(&j->scratch);
 }
 
-/* An operator that has no gradient must say so. */
+/* An operator without a gradient must report an error. */
 static void check_refusal(job *j, ops_values *grads)
 {
     if (tape_gradients(j, j->types, false, grads))

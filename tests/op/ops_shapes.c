@@ -199,7 +199,7 @@ static void compare_abstract(const ops_case *c, const ops_values *in, const int 
     }
 }
 
-/* What inference filled in must be a legal call with the same outputs (a parameter can have several legal shapes). */
+/* The inferred shapes must be a legal call with the same outputs (a parameter can have several legal shapes). */
 static void check_learned(const ops_case *c, const char *what, const int *types, const mx_shape_t *learned,
                           const mx_shape_t *truth)
 {

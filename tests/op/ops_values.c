@@ -1,7 +1,7 @@
-/* Values: every type against the plain reference, with fresh, given and aliased outputs and guarded windows.
+/* Values: every type against the reference, with fresh, given and aliased outputs and guarded windows.
  *
- * "The operator takes a type" means that the call succeeds; at least one type must be taken.  In low precision the
- * reference sees the rounded inputs, so that only the operator's own rounding is judged.
+ * "The operator supports a type" means that the call succeeds; at least one type must be supported.  In low precision
+ * the reference sees the rounded inputs, so that only the operator's own rounding is measured.
  *
  * SPDX-License-Identifier: Apache-2.0 */
 #include <math.h>
@@ -36,7 +36,7 @@ static bool out_of_range(mx_dtype dtype, double x)
     return x > most[dtype] || x < (unsigned_type ? 0 : -most[dtype]);
 }
 
-/* A fraction that lands in an integer may be cut or rounded. */
+/* A fraction that is stored as an integer may be truncated or rounded. */
 static bool close_enough(mx_dtype dtype, double got, double wanted, double allowed)
 {
     if (isnan(wanted) || isnan(got))
@@ -216,7 +216,7 @@ static void check_type(const ops_case *c, const ops_values *in, const int *types
     ops_values_free(&wanted);
 }
 
-/* 1: accepted, 0: the type is not taken (the error is still set), -1: the next way to give types may work. */
+/* 1: accepted, 0: the type is not supported (the error is still set), -1: the next choice of input types may work. */
 static int try_type(const ops_case *c, const ops_values *in, mx_dtype dtype, int variant, bool check)
 {
     MX_SCOPE;

@@ -1,4 +1,4 @@
-/* Descriptions of operators are JSON that says what the registry says; calls with attributes as text.
+/* Descriptions of operators are JSON that agrees with the registry; calls with attributes as text.
  *
  * SPDX-License-Identifier: Apache-2.0 */
 #include <setjmp.h>
@@ -108,7 +108,7 @@ static void test_text_call(void **state)
     assert_true(got[0] == 3 && got[1] == 2 && got[2] == 6 && got[3] == 5);
     assert_int_equal(mx_array_read_doubles(y.v[1], got, 4), MX_OK);
     assert_true(got[0] == 0 && got[1] == 2 && got[2] == 0 && got[3] == 1);
-    /* Into an array of the caller. */
+    /* Into an array of the caller's. */
     mx_array *out = mx_empty(MX_DIMS(3, 2), MX_FLOAT32, mx_cpu(0));
     y = mx_invoke_text(mx_op_find("transpose"), MX_ARRAYS(x), 0, NULL, NULL, MX_ARRAYS(out));
     assert_ptr_equal(y.v[0], out);

@@ -1,7 +1,7 @@
 /* Every operator, called wrongly in every way that its description suggests.
  *
  * A wrong call gives an error whose message names the operator, or a legal result; never a signal, a hang or a leak.
- * Each operator runs in a child process; what it was doing last is in shared memory, so a crash is reported with the
+ * Each operator runs in a child process; its last call is in shared memory, so a crash is reported with the
  * call that caused it and the others still run.  Memory of the child is limited: a wrong size must fail, not swap.
  *
  *     test_op_failures            all operators
@@ -36,7 +36,7 @@
 static struct shared {
     char doing[512]; /* the call that runs now */
     int calls, failures;
-    bool quiet; /* the same calls once more: say nothing */
+    bool quiet; /* the same calls once more: print nothing */
 } * shared;
 
 const char *__asan_default_options(void);
@@ -92,7 +92,7 @@ static void judge_result(const attempt *a, mx_array *const *out)
             complain(a->op, "succeeded, but output %d is not an array", i);
 }
 
-/* What ran forwards must also run backwards, or say why not. */
+/* What runs forward must also run backward, or report why not. */
 static void attempt_backward(const attempt *a)
 {
     MX_SCOPE;
@@ -140,7 +140,7 @@ static void attempt_call(const attempt *a, bool must_fail)
     mx_error_clear();
 }
 
-/* ---- a right call to start from -------------------------------------------------------------------------- */
+/* ---- a valid call to start from -------------------------------------------------------------------------- */
 
 /* The first sample that runs, in its first type. */
 static bool start(mx_op *op, ops_case *c, int *types, ops_values *values)
@@ -372,7 +372,7 @@ static const struct {
     [MX_FIELD_DTYPE] = {LIST(dtypes)}, [MX_FIELD_DIMS] = {LIST(tuples)}, [MX_FIELD_FLOATS] = {LIST(real_tuples)},
     [MX_FIELD_STR] = {LIST(texts)},    [MX_FIELD_CTX] = {LIST(contexts)}};
 
-/* Texts that are no value of the type. */
+/* Texts that are not values of the type. */
 static const char *const nonsense[] = {"",
                                        "x",
                                        "(1",
@@ -521,7 +521,7 @@ static void child(mx_op *op)
         complain(op, "none of the samples runs");
         return;
     }
-    all_attempts(&c, &values, types); /* whatever is made once is made now */
+    all_attempts(&c, &values, types); /* fills the caches */
     const int calls = shared->calls;
     shared->quiet = true;
     const int64_t before = mx_alloc_get_stats().live_blocks;

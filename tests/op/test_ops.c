@@ -49,7 +49,7 @@ static void test_operator(void **state)
     const ops_case none = {.op = op};
     ops_fail_reset();
     ops_total.ops++;
-    if (!count && !(op->flags & MX_OP_CALLS)) /* those that call something are tested in test_control_flow.c */
+    if (!count && !(op->flags & MX_OP_CALLS)) /* operators that call functions are tested in test_control_flow.c */
         ops_fail(&none, "has no samples");
     if (!(op->flags & (MX_OP_NO_GRADIENT | MX_OP_ZERO_GRADIENT)) && !op->gradient)
         ops_fail(&none, "states neither a gradient nor that it has none");

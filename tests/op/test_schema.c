@@ -1,4 +1,4 @@
-/* Attributes: parsing, printing, checking; and the C functions with named arguments that are made from them.
+/* Attributes: parsing, printing, checking; and the C functions with named arguments that are generated from them.
  *
  * schema_user.c holds user code; it is compiled with -std=c11 -pedantic -Wextra -Werror.
  *
@@ -381,7 +381,7 @@ static void test_texts(void **state)
     }
 }
 
-/* What is printed is read back as the same, also for the longest tuples and odd numbers. */
+/* What is printed is parsed back unchanged, also the longest tuples and odd numbers. */
 static void test_round_trip(void **state)
 {
     (void)state;
@@ -406,7 +406,7 @@ static void test_round_trip(void **state)
     assert_false(mx_schema_equal(&test_schema, &a, &b));
 }
 
-/* Attributes are compared field by field: what stands between the fields, or behind the end of a tuple, does not count. */
+/* Attributes are compared field by field: padding, and elements past the end of a tuple, are ignored. */
 static void test_equality_without_padding(void **state)
 {
     (void)state;
@@ -501,7 +501,7 @@ static void test_named_arguments(void **state)
     assert_null(mx_add(x, NULL));
     assert_non_null(strstr(mx_error_message(), "rhs"));
     mx_error_clear();
-    assert_null(mx_add(x, mx_square(mx_add(NULL, x)))); /* flows through; the first error stays */
+    assert_null(mx_add(x, mx_square(mx_add(NULL, x)))); /* NULL is passed on; the first error stays */
     assert_non_null(strstr(mx_error_message(), "lhs"));
     mx_error_clear();
 }
@@ -537,7 +537,7 @@ static void test_describe(void **state)
     assert_string_equal(mx_op_name(NULL), "NULL");
 }
 
-/* No name or alias stands for two operators. */
+/* No name or alias belongs to two operators. */
 static void test_names_are_unique(void **state)
 {
     (void)state;

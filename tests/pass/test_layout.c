@@ -1,5 +1,5 @@
-/* Blocked layouts, residual epilogues and prepared weights: what plans make of convolutional networks, and that nothing
- * stale is ever used.
+/* Blocked layouts, residual epilogues and prepared weights: how plans transform convolutional networks, and that
+ * nothing stale is ever used.
  *
  * SPDX-License-Identifier: Apache-2.0 */
 #include <pthread.h>
@@ -19,7 +19,7 @@ static int count(mx_block *block, const char *op)
     return n;
 }
 
-/* How often it should occur: the generic level knows no blocks. */
+/* How often it should occur: the generic level has no blocked layouts. */
 #define assert_count(block, op, wanted) \
     do { \
         if (mx_cpu_device->channel_block()) \
@@ -32,7 +32,8 @@ static mx_block *conv(int64_t channels, int64_t kernel, int64_t stride)
                      .padding = MX_DIMS(kernel / 2, kernel / 2), .use_bias = false);
 }
 
-/* Imperative and planned runs agree; the net stays hybridized.  Sums are made in another order: a few last places. */
+/* Imperative and planned runs agree; the net stays hybridized.  Sums are added in another order: the last digits may
+ * differ. */
 static void agree(mx_block *net, mx_array *x)
 {
     mx_hybridize_with(net, &(struct mx_hybridize_options){.active = false});
@@ -45,7 +46,7 @@ static void agree(mx_block *net, mx_array *x)
     check_same(y, mx_call(net, x));
 }
 
-/* Initialises the net, moves its running statistics away from where they start, and compares. */
+/* Initialises the net, changes its running statistics, and compares. */
 static mx_block *compared(mx_block *net, mx_array *x)
 {
     mx_initialize(net, mx_xavier(), mx_cpu(0));
@@ -93,12 +94,12 @@ static void residual_networks(void **state)
         mx_array *x = check_array(MX_DIMS(rows[i].batch, 3, rows[i].size, rows[i].size), 1);
         mx_block *net = compared(small_resnet(rows[i].channels), x);
         assert_count(net, "_blocked_convolution", 6);
-        assert_count(net, "_to_blocked", 0); /* the first convolution reads plain data */
+        assert_count(net, "_to_blocked", 0); /* the first convolution reads NCHW data */
         assert_count(net, "_from_blocked", 1);
         assert_count(net, "_blocked_pooling", 2);
         assert_count(net, "Convolution", 0);
         assert_count(net, "BatchNorm", 0);
-        assert_count(net, "relu", 0); /* the additions and relus went into the convolutions */
+        assert_count(net, "relu", 0); /* the additions and relus are fused into the convolutions */
         assert_count(net, "broadcast_add", 0);
         assert_count(net, "_pointwise", 0);
     }
@@ -220,7 +221,7 @@ static void weights_are_prepared_once(void **state)
     assert_true(mx_hybrid_last(net)->n_prepared > 0);
     if (!mx_cpu_device->channel_block())
         return;
-    /* Writing behind everybody's back, as no caller can: the plan does not look at the weights again. */
+    /* Writes without taking the stamp away, as no caller can: the plan does not read the weights again. */
     const float old = *(float *)mx_data(w);
     *(float *)mx_data(w) = 1000;
     check_same(before, mx_call(net, x));
@@ -264,7 +265,7 @@ static void stale_weights_are_never_used(void **state)
     assert_int_equal(mx_save_parameters(net, check_file("layout.params")), MX_OK);
     CHANGED(mx_array_fill(weight_of(net, 0), 0.125));
     CHANGED(mx_load_parameters(net, check_file("layout.params")));
-    /* An address outside the library: everything may change without notice from now on. */
+    /* The caller has the address: elements may change without notice from now on. */
     float *address = mx_array_data(weight_of(net, 3));
     CHANGED(address[0] += 10);
     CHANGED(address[1] -= 10);
@@ -307,7 +308,7 @@ static void several_threads(void **state)
             pthread_join(thread[i], NULL);
             assert_true(workers[i].fine);
         }
-        mx_array_data(weight_of(net, 3)); /* from now on every run prepares anew */
+        mx_array_data(weight_of(net, 3)); /* from now on every run prepares the weights again */
     }
 }
 

@@ -1,4 +1,6 @@
-/* Passes: what each of them makes of small networks, seen in the finished plan.  SPDX-License-Identifier: Apache-2.0 */
+/* Passes: what each of them does to small networks, as seen in the finished plan.
+ *
+ * SPDX-License-Identifier: Apache-2.0 */
 #include "block_check.h"
 #include "exec/plan/plan.h"
 #include "gluon/compile/hybrid.h"
@@ -135,7 +137,7 @@ static void joined_layers(void **state)
     mx_initialize(net, mx_xavier(), mx_cpu(0));
     mx_array *x = check_array(MX_DIMS(4, 2, 12, 12), 1), *plain, *y;
     mx_record()
-        plain = mx_call(net, x); /* moves the running statistics away from where they start */
+        plain = mx_call(net, x); /* changes the running statistics */
     plain = mx_array_copy(mx_call(net, x));
     mx_hybridize(net);
     y = mx_call(net, x);
