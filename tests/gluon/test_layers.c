@@ -9,19 +9,19 @@
 enum { MOST = 4096 };
 
 /* The arguments of a reference computation: the input, the parameters as doubles, the output to fill. */
-typedef struct plain {
+typedef struct reference {
     mx_block *block;
     const double *x; /* input */
     mx_dims in, out;
     double *y;          /* to be filled */
     const double *p[4]; /* own parameters, in order; NULL after the last */
     const int64_t *k;   /* numbers of the case: see its entry */
-} plain;
+} reference;
 
 typedef struct layer_case {
     const char *cls, *options;
     mx_dims in, out;
-    void (*compute)(const plain *c);
+    void (*compute)(const reference *c);
     int64_t k[8];
     bool integers; /* the input holds small integers */
     bool train;    /* in training mode */
@@ -39,7 +39,7 @@ static int64_t size(const mx_dims *d)
 /* ---- products ------------------------------------------------------------------------------------------------------- */
 
 /* k: flatten */
-static void dense(const plain *c)
+static void dense(const reference *c)
 {
     const int64_t units = c->out.d[c->out.n - 1], n = size(&c->out) / units, features = size(&c->in) / n;
     for (int64_t i = 0; i < n; i++)
@@ -51,7 +51,7 @@ static void dense(const plain *c)
         }
 }
 
-static void embedding(const plain *c)
+static void embedding(const reference *c)
 {
     const int64_t width = c->out.d[c->out.n - 1];
     for (int64_t i = 0; i < size(&c->in); i++)
@@ -89,7 +89,7 @@ typedef struct window {
 } window;
 
 /* k: size of the window on every axis, stride, pad, dilation, groups, channels last */
-static window window_of(const plain *c)
+static window window_of(const reference *c)
 {
     const int axes = c->in.n - 2;
     window w = {{1, 1, 1}, c->k[1], c->k[2], c->k[3], c->k[4], c->k[5]};
@@ -110,13 +110,14 @@ static bool cell(const window *w, const grid *in, const int64_t *o, const int64_
     return true;
 }
 
-static double weight_at(const plain *c, const window *w, int64_t row, int64_t column, int64_t columns, const int64_t *q)
+static double weight_at(const reference *c, const window *w, int64_t row, int64_t column, int64_t columns,
+                        const int64_t *q)
 {
     const int64_t place = (q[0] * w->size[1] + q[1]) * w->size[2] + q[2], places = w->size[0] * w->size[1] * w->size[2];
     return c->p[0][w->last ? (row * places + place) * columns + column : (row * columns + column) * places + place];
 }
 
-static void convolution(const plain *c)
+static void convolution(const reference *c)
 {
     const window w = window_of(c);
     const grid in = grid_of(&c->in, w.last), out = grid_of(&c->out, w.last);
@@ -135,7 +136,7 @@ static void convolution(const plain *c)
 }
 
 /* The transpose: every input cell is added to the window of outputs that would have read it. */
-static void transposed(const plain *c)
+static void transposed(const reference *c)
 {
     const window w = window_of(c);
     const grid in = grid_of(&c->in, false), out = grid_of(&c->out, false);
@@ -152,7 +153,7 @@ static void transposed(const plain *c)
 }
 
 /* k[6]: average; 2: padding does not count */
-static void pool(const plain *c)
+static void pool(const reference *c)
 {
     window w = window_of(c);
     const grid in = grid_of(&c->in, w.last), out = grid_of(&c->out, w.last);
@@ -180,7 +181,7 @@ static void pool(const plain *c)
 /* ---- elementwise --------------------------------------------------------------------------------------------------------- */
 
 #define ELEMENTWISE(name, formula) \
-    static void name(const plain *c) \
+    static void name(const reference *c) \
     { \
         for (int64_t i = 0; i < size(&c->in); i++) { \
             const double x = c->x[i]; \
@@ -203,7 +204,7 @@ ELEMENTWISE(prelu_one, x > 0 ? x : c->p[0][0] * x)
 ELEMENTWISE(prelu_channels, x > 0 ? x : c->p[0][i / 4 % 3] * x)
 ELEMENTWISE(normalized, (x - (i / 4 % 2 ? 0.5 : 0.25)) / (i / 4 % 2 ? 4 : 2))
 
-static void reflection(const plain *c)
+static void reflection(const reference *c)
 {
     const grid in = grid_of(&c->in, false), out = grid_of(&c->out, false);
     int64_t o[3];
@@ -220,7 +221,7 @@ static void reflection(const plain *c)
             }
 }
 
-static void to_tensor(const plain *c) /* (H, W, C) -> (C, H, W) / 255 */
+static void to_tensor(const reference *c) /* (H, W, C) -> (C, H, W) / 255 */
 {
     const int64_t area = c->in.d[0] * c->in.d[1], channels = c->in.d[2];
     for (int64_t i = 0; i < area; i++)
@@ -231,8 +232,8 @@ static void to_tensor(const plain *c) /* (H, W, C) -> (C, H, W) / 255 */
 /* ---- normalisation --------------------------------------------------------------------------------------------------------- */
 
 /* Elements i of the same group(i) share mean and variance; gamma and beta by number(i). */
-static void normalize(const plain *c, int64_t groups, int64_t (*group)(const plain *c, int64_t i),
-                      int64_t (*number)(const plain *c, int64_t i))
+static void normalize(const reference *c, int64_t groups, int64_t (*group)(const reference *c, int64_t i),
+                      int64_t (*number)(const reference *c, int64_t i))
 {
     for (int64_t g = 0; g < groups; g++) {
         double sum = 0, squares = 0, count = 0;
@@ -249,15 +250,18 @@ static void normalize(const plain *c, int64_t groups, int64_t (*group)(const pla
     }
 }
 
-static int64_t channel(const plain *c, int64_t i) { return i / (size(&c->in) / c->in.d[0] / c->in.d[1]) % c->in.d[1]; }
-static int64_t example_channel(const plain *c, int64_t i) { return i / (size(&c->in) / c->in.d[0] / c->in.d[1]); }
-static int64_t row(const plain *c, int64_t i) { return i / c->in.d[c->in.n - 1]; }
-static int64_t column(const plain *c, int64_t i) { return i % c->in.d[c->in.n - 1]; }
-static int64_t example_group(const plain *c, int64_t i) { return i / (size(&c->in) / c->in.d[0] / c->k[0]); }
-static int64_t group_number(const plain *c, int64_t i) { return example_group(c, i) % c->k[0]; }
+static int64_t channel(const reference *c, int64_t i)
+{
+    return i / (size(&c->in) / c->in.d[0] / c->in.d[1]) % c->in.d[1];
+}
+static int64_t example_channel(const reference *c, int64_t i) { return i / (size(&c->in) / c->in.d[0] / c->in.d[1]); }
+static int64_t row(const reference *c, int64_t i) { return i / c->in.d[c->in.n - 1]; }
+static int64_t column(const reference *c, int64_t i) { return i % c->in.d[c->in.n - 1]; }
+static int64_t example_group(const reference *c, int64_t i) { return i / (size(&c->in) / c->in.d[0] / c->k[0]); }
+static int64_t group_number(const reference *c, int64_t i) { return example_group(c, i) % c->k[0]; }
 
-static void batch_norm_train(const plain *c) { normalize(c, c->in.d[1], channel, channel); }
-static void batch_norm_predict(const plain *c)
+static void batch_norm_train(const reference *c) { normalize(c, c->in.d[1], channel, channel); }
+static void batch_norm_predict(const reference *c)
 {
     for (int64_t i = 0; i < size(&c->in); i++) {
         const int64_t k = channel(c, i);
@@ -265,9 +269,9 @@ static void batch_norm_predict(const plain *c)
         c->y[i] = c->k[0] && y < 0 ? 0 : y; /* k: relu, gamma is fixed */
     }
 }
-static void layer_norm(const plain *c) { normalize(c, size(&c->in) / c->in.d[c->in.n - 1], row, column); }
-static void instance_norm(const plain *c) { normalize(c, c->in.d[0] * c->in.d[1], example_channel, channel); }
-static void group_norm(const plain *c) { normalize(c, c->in.d[0] * c->k[0], example_group, group_number); }
+static void layer_norm(const reference *c) { normalize(c, size(&c->in) / c->in.d[c->in.n - 1], row, column); }
+static void instance_norm(const reference *c) { normalize(c, c->in.d[0] * c->in.d[1], example_channel, channel); }
+static void group_norm(const reference *c) { normalize(c, c->in.d[0] * c->k[0], example_group, group_number); }
 
 /* ---- recurrent layers: one layer and direction; k: kind of cell, gates ------------------------------------------------------- */
 
@@ -289,7 +293,7 @@ static void step(int64_t kind, const double *a, const double *b, double *h, doub
     }
 }
 
-static void recurrent(const plain *c)
+static void recurrent(const reference *c)
 {
     enum { H = CELL_SIZE };
     const int64_t steps = c->in.d[0], batch = c->in.d[1], features = c->in.d[2], gates = c->k[1] * H;
@@ -424,7 +428,7 @@ static void check_forward(const layer_case *c)
     static double y[MOST];
     mx_block *block = made(c);
     mx_array *x = input_of(c);
-    plain p = {block, copied(x), c->in, c->out, y, {0}, c->k};
+    reference p = {block, copied(x), c->in, c->out, y, {0}, c->k};
     for (int64_t i = 0; i < mx_params_count(mx_block_params(block)); i++)
         p.p[i] = copied(mx_parameter_data(mx_params_at(mx_block_params(block), i), mx_cpu(0)));
     c->compute(&p);

@@ -200,7 +200,7 @@ void ops_values_add(ops_values *values, const mx_shape_t *shape)
     const int i = values->n++;
     values->shape[i] = *shape;
     values->size[i] = mx_shape_known(shape) ? mx_shape_size(shape) : 0;
-    /* One element more than asked for, so that a reference that reads an empty array finds a number. */
+    /* One element more than needed, so that a reference that reads an empty array finds a number. */
     values->v[i] = shape->ndim < 0 ? NULL : calloc((size_t)values->size[i] + 1, sizeof(double));
 }
 

@@ -75,7 +75,7 @@ bool fits(const job &j)
     return (double)j.m_tiles() * j.ranks * j.ranks < many && j.n_groups < 65536 && j.threads() >= j.width;
 }
 
-/* Pixels are rows of the tile, a block's channels come in so many chunks. */
+/* Pixels are rows of the tile, a block's channels are split into so many chunks. */
 bool cut_channels(job *j, int chunks)
 {
     set_pixels(j, j->height);
@@ -85,7 +85,7 @@ bool cut_channels(job *j, int chunks)
     return fits(*j);
 }
 
-/* Taps are rows of the tile, pixels come in chunks. */
+/* Taps are rows of the tile, pixels are split into chunks. */
 bool cut_pixels(job *j, int pixels)
 {
     const int taps = j->taps, spanned = j->height % taps ? (j->height - 1) / taps + 2 : j->height / taps;

@@ -91,7 +91,7 @@ template <int DIRECTION> __device__ spot find(const job &j, int tile, int chunk)
             chunk * j.slab_channels};
 }
 
-/* f(inner, first, step): f goes through the outer loop by itself, from first on. */
+/* f(inner, first, step): f runs the outer loop itself, from first on. */
 template <class F> __device__ void share(const mx_cuda_sharing &s, F f)
 {
     const int t = threadIdx.x, group = s.groups > 1 ? s.inner.quotient(t) : 0;
@@ -178,7 +178,7 @@ template <int DIRECTION> __device__ void fetch(const job &j, unsigned stage, con
 
 /* ---- places ------------------------------------------------------------------------------------------------------ */
 
-/* Of a pixel in the source of a chunk; 0 behind the last, where the other operand is 0 or the result not used. */
+/* Of a pixel in the source of a chunk; 0 past the last, where the other operand is 0 or the result is not used. */
 __device__ int pixel_place(const job &j, int i)
 {
     const int image = j.per_box.quotient(i), at = i - image * (int)j.per_box.by, row = j.per_column.quotient(at);

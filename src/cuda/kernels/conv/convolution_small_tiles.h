@@ -52,7 +52,7 @@ struct mx_cuda_tiles {
     int warps_m, warps_k, height, width, n_groups;
     int ranks;       /* blocks of a cluster, which share the work on k as well */
     int most_shared; /* bytes that a block can have on the device */
-    /* k comes in chunks: some channels, or (weight) some pixels. */
+    /* k is split into chunks: some channels, or (weight) some pixels. */
     int images, rows, columns;                  /* pixels of a tile, or of a chunk: a box */
     int image_boxes, row_boxes, column_boxes;   /* how many boxes there are */
     int slab_channels, slab_rows, slab_columns; /* what a chunk needs of the source */

@@ -174,7 +174,7 @@ __global__ void __launch_bounds__(KW * 32) small_gemm(const __grid_constant__ sm
     }
 }
 
-/* V lines are read across where all are there or none. */
+/* V lines are read across if all or none of them exist. */
 static reading reading_of(const operand &x, int terms, int lines)
 {
     const bool aligned = (uintptr_t)x.data % 16 == 0;

@@ -148,7 +148,7 @@ template <class T> static mx_code write_gradients(const mx_kernel_call *call, co
         double blanks = 0;
         for (int64_t s = 2 * (int64_t)threadIdx.x; s < q.count; s += 2 * blockDim.x)
             blanks += exp(c.alpha[at + s] + c.beta[at + s] - c.total[n]);
-        blanks = mx_cuda_block_sum(blanks); /* and g is there */
+        blanks = mx_cuda_block_sum(blanks); /* synchronizes: g is complete */
         if (!threadIdx.x)
             atomicAdd(&g[c.blank], (T)-blanks);
         for (int64_t s = 2 * (int64_t)threadIdx.x + 1; s < q.count; s += 2 * blockDim.x)

@@ -188,7 +188,7 @@ static __device__ void candidate(const histogram &h, int64_t which, double *p, d
         h.divergence[which] = p_fine && q_fine ? sum : INFINITY;
 }
 
-/* The first candidate with the least divergence: its threshold is the edge behind its bins. */
+/* The first candidate with the least divergence: its threshold is the upper edge of its bins. */
 static mx_code choose(const mx_kernel_call *call, const histogram &h)
 {
     const mx_cuda_numbers edges(call->in[1]);

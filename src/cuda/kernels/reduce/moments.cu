@@ -10,7 +10,7 @@ extern "C" {
 struct fold {
     int kept, folded;
     int64_t kept_dim[MX_MAX_NDIM], kept_step[MX_MAX_NDIM], dim[MX_MAX_NDIM], step[MX_MAX_NDIM];
-    int64_t count; /* elements behind one result */
+    int64_t count; /* elements of one result */
 };
 
 static __device__ int64_t walk(const int64_t *dim, const int64_t *step, int n, int64_t i)

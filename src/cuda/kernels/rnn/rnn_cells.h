@@ -6,7 +6,7 @@
  *     APART      the products with input and state are not just added, and have gradients of their own
  *     forward    from x (GATES), the products with the input, and y, those with the state: activations, new state
  *     before     what backward needs of the step before, as saved by the forward pass
- *     backward   from dh and u.c, the gradients of the state and the cell behind the step: dx and dy (GATES), those of
+ *     backward   from dh and u.c, the gradients of the state and the cell after the step: dx and dy (GATES), those of
  *                x and y; u.c moves on to the step before; returns what reaches the state before without a product
  *
  * SPDX-License-Identifier: Apache-2.0 */

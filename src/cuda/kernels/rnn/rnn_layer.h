@@ -33,14 +33,14 @@ template <class T> struct mx_rnn_layer {
     T *extra;          /* (T, N, H): LSTM: cells; GRU: the new gate's h2h part */
     T *raw;            /* (T, N, H): states before the projection */
     const T *h0, *c0;  /* (N, P), (N, H): states before the first step */
-    T *h, *c;          /* the same, behind the last */
+    T *h, *c;          /* the same, after the last */
     T *gh, *projected; /* (N, G H), (N, P): scratch of a step */
 
     /* backward */
     const T *dout;      /* as out; NULL: zero */
     T *before;          /* (T, N, P): states before every step */
     T *dgates, *dgh;    /* (T, N, G H): of the products with inputs and with states; the same except for GRU */
-    const T *dh1, *dc1; /* (N, P), (N, H): of the states behind the last step; NULL: zero */
+    const T *dh1, *dc1; /* (N, P), (N, H): of the states after the last step; NULL: zero */
     T *dh, *dc;         /* the same, before the first */
     T *dh_next, *dfull; /* (N, P), (N, H): scratch of a step */
     T *draw;            /* (T, N, P): of the projected states */
