@@ -77,7 +77,7 @@ void mx_cuda_pool_give(mx_cuda_pool *pool, void *memory, size_t bytes)
 static mx_code prepare_device(mx_cuda_device *home, mx_cuda_device *d)
 {
     if (!d->stream) {
-        d->id = home->id, d->multiprocessors = home->multiprocessors, d->code = home->code, d->alarm = home->alarm;
+        d->id = home->id, d->multiprocessors = home->multiprocessors, d->code = home->code, d->error = home->error;
         if (mx_cuda_fail(cudaStreamCreateWithFlags(&d->stream, cudaStreamNonBlocking), "capture"))
             return mx_error_code();
     }

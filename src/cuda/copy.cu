@@ -171,12 +171,12 @@ mx_code mx_cuda_copy_within(mx_context context, void *to, const void *from, size
 static mx_code raise_flag(mx_cuda_device *d)
 {
     static std::mutex lock;
-    mx_cuda_alarm *alarm = d->alarm;
-    if (!alarm || !*(const mx_op *volatile *)&alarm->op)
+    mx_cuda_error *error = d->error;
+    if (!error || !*(const mx_op *volatile *)&error->op)
         return MX_OK;
     std::lock_guard<std::mutex> guard(lock);
-    const mx_cuda_alarm what = *alarm;
-    alarm->op = nullptr;
+    const mx_cuda_error what = *error;
+    error->op = nullptr;
     return what.op ? mx_op_fail(what.op, what.code, what.text, what.first, what.second) : MX_OK;
 }
 

@@ -38,7 +38,7 @@ typedef struct cudnnContext *cudnnHandle_t;
 
 /* The device error flag: what a kernel found wrong with values that the host has not seen.  Host memory that the device
  * can write. */
-struct mx_cuda_alarm {
+struct mx_cuda_error {
     const mx_op *op;         /* NULL: no error since the last one was raised */
     mx_code code;            /* of the error */
     const char *text;        /* the message, with up to two %lld */
@@ -48,7 +48,7 @@ struct mx_cuda_alarm {
 struct mx_cuda_device {
     int id, multiprocessors;
     int code; /* PTX architecture that our code was compiled for, 90 for Hopper; may be older than the device */
-    mx_cuda_alarm *alarm; /* raised when elements are next copied to the host (copy.cu) */
+    mx_cuda_error *error; /* raised when elements are next copied to the host (copy.cu) */
     cudaStream_t stream;
     cublasHandle_t blas;       /* NULL until mx_cuda_blas() */
     bool blas_used;            /* set by callers that use it and its workspace (capture.cu) */
@@ -73,21 +73,21 @@ static inline mx_cuda_device *mx_cuda_of(const mx_kernel_call *call)
 
 /* For kernels: flag.set(first, second) sets the device error flag for this call; nothing waits for it. */
 struct mx_cuda_error_flag {
-    mx_cuda_alarm *alarm;
+    mx_cuda_error *error;
     const mx_op *op;
     mx_code code;
     const char *text;
-    mx_cuda_error_flag() : alarm(nullptr), op(nullptr), code(MX_OK), text(nullptr) {}
-    mx_cuda_error_flag(const mx_kernel_call *call, mx_code error, const char *format)
-        : alarm(nullptr), op(call->op), code(error), text(format)
+    mx_cuda_error_flag() : error(nullptr), op(nullptr), code(MX_OK), text(nullptr) {}
+    mx_cuda_error_flag(const mx_kernel_call *call, mx_code raised, const char *format)
+        : error(nullptr), op(call->op), code(raised), text(format)
     {
         if (const mx_cuda_device *d = mx_cuda_of(call))
-            alarm = d->alarm;
+            error = d->error;
     }
     __device__ void set(int64_t first, int64_t second = 0) const
     {
-        if (alarm && !atomicCAS((unsigned long long *)&alarm->op, 0ull, (unsigned long long)op))
-            alarm->code = code, alarm->text = text, alarm->first = first, alarm->second = second;
+        if (error && !atomicCAS((unsigned long long *)&error->op, 0ull, (unsigned long long)op))
+            error->code = code, error->text = text, error->first = first, error->second = second;
     }
 };
 

@@ -46,9 +46,9 @@ static void start(int id)
     d->code = cudaFuncGetAttributes(&attributes, any_kernel) == cudaSuccess ? attributes.ptxVersion : 0;
     d->id = id;
     d->stream = stream;
-    void *alarm = nullptr;
-    if (cudaHostAlloc(&alarm, sizeof *d->alarm, cudaHostAllocPortable | cudaHostAllocMapped) == cudaSuccess)
-        d->alarm = (mx_cuda_alarm *)memset(alarm, 0, sizeof *d->alarm);
+    void *error = nullptr;
+    if (cudaHostAlloc(&error, sizeof *d->error, cudaHostAllocPortable | cudaHostAllocMapped) == cudaSuccess)
+        d->error = (mx_cuda_error *)memset(error, 0, sizeof *d->error);
 }
 
 /* Other libraries in the thread may have selected another device. */
