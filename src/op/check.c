@@ -1,12 +1,12 @@
-/* What a kernel may rely on, checked before each of them runs (see mx_kernel_call in op.h).
+/* Checks, before each kernel runs, what it may rely on (see mx_kernel_call in op.h).
  *
  * SPDX-License-Identifier: Apache-2.0 */
 #include "op/op.h"
 
 #if MX_CHECKED
-#define MOST 16 /* inputs or outputs of calls that are inferred again */
+#define MOST 16 /* inputs or outputs of calls whose inference is checked */
 
-/* Inputs have elements.  Outputs have room, and overlap an input exactly or not at all. */
+/* Inputs have elements.  Outputs have memory, and overlap an input exactly or not at all. */
 static void check_arrays(const mx_kernel_call *call)
 {
     for (int i = 0; i < call->n_in; i++) {
@@ -35,7 +35,7 @@ static void check_overlap(const mx_kernel_call *call)
             const mx_array *out = call->out[i], *in = call->in[k];
             if (mx_is_none(out) || mx_is_none(in) || !mx_array_overlap(out, in))
                 continue;
-            MX_ASSERT(call->op->flags & MX_OP_INPLACE && is_exact(out, in), "%s: output %d lies over input %d",
+            MX_ASSERT(call->op->flags & MX_OP_INPLACE && is_exact(out, in), "%s: output %d overlaps input %d",
                       call->op->name, i, k);
         }
 }

@@ -1,6 +1,6 @@
 /* Compositions: how gradients are written as calls of other operators.
  *
- * Everything goes through mx_invoke, so the same gradient serves the tape, tracing and higher orders.
+ * All calls use mx_invoke, so one gradient serves the tape, tracing and higher orders.
  *
  * SPDX-License-Identifier: Apache-2.0 */
 #include <string.h>

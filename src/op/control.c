@@ -1,4 +1,4 @@
-/* Operators that call something (see control.h).  SPDX-License-Identifier: Apache-2.0 */
+/* Operators that call subgraphs or user code (see control.h).  SPDX-License-Identifier: Apache-2.0 */
 #include "op/control.h"
 
 static void *const *field_of(const mx_op *op, const void *attrs)

@@ -1,4 +1,4 @@
-/* Everything about an operator as JSON: what documentation, stubs and foreign front ends are made from.
+/* Everything about an operator as JSON, from which documentation, stubs and other front ends are generated.
  *
  *     {"name": "softmax", "aliases": [...], "doc": "...", "c_name": "softmax",
  *      "inputs": [{"name": "data", "optional": false, "list": false}], "outputs": ["output"], "visible_outputs": 1,
@@ -179,7 +179,7 @@ static void write_flags(mx_text *out, const mx_op *op)
     member(out, "differentiable", op->flags & MX_OP_ZERO_GRADIENT ? "zero" : op->gradient ? "yes" : "no");
 }
 
-/* What front ends, mixed precision and sparse arrays go by. */
+/* What front ends, mixed precision and sparse arrays use. */
 static void write_facts(mx_text *out, const mx_op *op)
 {
     static const char *const precisions[] = {"any", "target", "float32", "widest", "data"}; /* by mx_precision */

@@ -131,7 +131,7 @@ void mx_emit_move(const mx_emit_call *n, const mx_move *move)
     mx_text_add(body, ");\n");
 }
 
-/* The rule is asked with arrays that have shapes only. */
+/* The rule is called with arrays that have shapes only. */
 mx_code mx_emit_moves(const mx_emit_call *n, const mx_movement *rule)
 {
     MX_SCOPE;

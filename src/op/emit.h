@@ -4,8 +4,8 @@
  *
  *     description --emit->write--> "    softmax(arena + 64, out + 0, NULL, 1, 10, 1, 1.0f, 0);\n"
  *
- * Values are float32 and have a place, which the function finds as text in `in` and `out`.  Fixed kernels are named
- * (gluon/emit/kernels.c has their text); pointwise ones are made from the rows of op/formula/pointwise.h.
+ * Values are float32 and have a place, given as text in `in` and `out`.  Fixed kernels are called by name
+ * (gluon/emit/kernels.c has their text); pointwise ones are generated from the table in op/formula/pointwise.h.
  *
  * SPDX-License-Identifier: Apache-2.0 */
 #ifndef MX_OP_EMIT_H
@@ -16,22 +16,22 @@
 #include "op/op.h"
 #include "op/walk.h"
 
-/* What is written, apart from the frame of the file. */
+/* What is written, apart from the fixed parts of the file. */
 typedef struct mx_emit_file {
     mx_text body;    /* calls, one per line */
-    mx_text kernels; /* kernels made for this network, behind the fixed ones */
+    mx_text kernels; /* kernels generated for this network, after the fixed ones */
     mx_dict used;    /* names of the fixed kernels that are called */
     mx_dict made;    /* names of the kernels in `kernels` */
 } mx_emit_file;
 
 /* An input or output of a call. */
 typedef struct mx_emit_value {
-    char place[48];          /* "w3", "in + 5", "arena + 64"; "NULL": absent, or nobody needs it */
+    char place[48];          /* "w3", "in + 5", "arena + 64"; "NULL": absent or unused */
     bool there;              /* it has a place */
     const mx_shape_t *shape; /* NULL: an absent input */
 } mx_emit_value;
 
-/* One call on its way into the body. */
+/* One call that is being written. */
 typedef struct mx_emit_call {
     const char *name; /* of the node */
     const mx_op *op;
@@ -46,14 +46,14 @@ typedef struct mx_emit_call {
 /* How an operator is written (mx_op.emit). */
 typedef struct mx_emission {
     mx_code (*write)(const mx_emit_call *n);   /* NULL: output 0 shares the place of input 0 */
-    int reads;                                 /* how many inputs it looks at; 0: all, -1: none */
+    int reads;                                 /* how many inputs it reads; 0: all, -1: none */
     bool all;                                  /* it writes every output, not only the first */
     int64_t (*scratch)(const mx_emit_call *n); /* numbers that the call needs while it runs; NULL: none */
 } mx_emission;
 #define MX_EMIT(...) .emit = &(const mx_emission){.write = __VA_ARGS__} /* MX_EMIT(write, .reads = 1) */
 
 /* The operator's own emission, or the one that follows from its description: views and identities share memory, moves
- * go by their rule, pointwise functions by their row.  NULL, without an error: it cannot be written as C. */
+ * follow their rule, pointwise functions their formula.  NULL, without an error: it cannot be written as C. */
 const mx_emission *mx_emission_of(const mx_op *op);
 
 /* ---- text ------------------------------------------------------------------------------------------------------ */
@@ -77,14 +77,14 @@ mx_code mx_emit_moves(const mx_emit_call *n, const struct mx_movement *rule);
 mx_code mx_emit_movement(const mx_emit_call *n); /* by op->movement */
 mx_code mx_emit_copy(const mx_emit_call *n);
 mx_code mx_emit_matmul(const mx_emit_call *n, bool ta, bool tb, double alpha); /* matrices, or batches of them */
-/* lengths: of the part of each row that counts; "NULL": all of it */
+/* lengths: of the valid part of each row; "NULL": all of it */
 mx_code mx_emit_softmax(const mx_emit_call *n, mx_split s, double scale, bool logs, const char *lengths);
 mx_split mx_emit_rows(const mx_emit_call *n); /* all axes but the first as one */
-/* Functions of the pointwise table; row: MX_ROW_exp ... */
+/* Functions of the pointwise table; row: MX_ROW_exp ... is the entry */
 mx_code mx_emit_unary(const mx_emit_call *n, int row);
 mx_code mx_emit_zip(const mx_emit_call *n, int row, const mx_emit_value *a, const mx_emit_value *b,
                     const mx_emit_value *y);
-mx_code mx_emit_pointwise(const mx_emit_call *n); /* by the operator's row and form */
+mx_code mx_emit_pointwise(const mx_emit_call *n); /* by the operator's formula and form */
 /* Functions with numbers (op/formula/pointwise_numbers.h; row: MX_NUMBER_clip ...): three numbers from attributes; a slope
  * per channel, which is the second input; of an operator whose `user` is an mx_number_use. */
 mx_code mx_emit_numbers(const mx_emit_call *n, int row, const mx_emit_value *in, const double *number);

@@ -1,7 +1,7 @@
-/* Pointwise functions as C text, made from the rows of op/formula/pointwise.h (see emit.h).
+/* Pointwise functions as C text, generated from the table in op/formula/pointwise.h (see emit.h).
  *
- * A row's formula is C over m_* functions; here they become the float functions of <math.h> or small helpers that are
- * written out (gluon/emit/kernels.c).
+ * A formula is C over m_* functions; here they become the float functions of <math.h> or small helpers
+ * (gluon/emit/kernels.c).
  *
  * SPDX-License-Identifier: Apache-2.0 */
 #include "op/formula/pointwise.h"
@@ -38,7 +38,7 @@ static const formula number_formulas[] = {
 #undef TEXT
 };
 
-/* What m_* functions are called in the file; those that are not here and not helpers of kernels.c have no float form. */
+/* Names of m_* functions in the file; those missing here and in the helpers of kernels.c have no float form. */
 static const struct {
     const char *name, *text;
 } spelling[] = {
@@ -53,7 +53,7 @@ static const char *const helpers[] = {
 #undef H
 };
 
-/* The word as the file spells it; NULL: it has no float form. */
+/* The name as spelled in the file; NULL: it has no float form. */
 static const char *spell(const mx_emit_call *n, const char *word)
 {
     for (size_t i = 0; i < sizeof spelling / sizeof *spelling; i++)
@@ -85,7 +85,7 @@ static bool translate(const mx_emit_call *n, mx_text *out, const char *text)
     return true;
 }
 
-/* Writes a kernel unless it is there: head, the formula, tail. */
+/* Writes a kernel unless it is already written: head, formula, tail. */
 static mx_code make_kernel(const mx_emit_call *n, const char *kernel, const formula *f, const char *head,
                            const char *tail)
 {
@@ -121,7 +121,7 @@ mx_code mx_emit_unary(const mx_emit_call *n, int row)
     return MX_OK;
 }
 
-/* ---- an array and what attributes give -------------------------------------------------------------------------- */
+/* ---- an array and attributes ------------------------------------------------------------------------------------ */
 
 mx_code mx_emit_numbers(const mx_emit_call *n, int row, const mx_emit_value *in, const double *number)
 {
@@ -239,21 +239,21 @@ mx_code mx_emit_zip(const mx_emit_call *n, int row, const mx_emit_value *a, cons
 
 /* ---- an array and a number --------------------------------------------------------------------------------------- */
 
-static mx_code with_scalar(const mx_emit_call *n, const formula *f, bool turned)
+static mx_code with_scalar(const mx_emit_call *n, const formula *f, bool reversed)
 {
     char kernel[64];
-    snprintf(kernel, sizeof kernel, "%s_%s", turned ? "number" : "scalar", f->name);
+    snprintf(kernel, sizeof kernel, "%s_%s", reversed ? "number" : "scalar", f->name);
     if (make_kernel(n, kernel, f,
-                    turned ? "const float *from, float *to, long n, float a)\n"
-                             "{\n"
-                             "    for (long i = 0; i < n; i++) {\n"
-                             "        const float b = from[i];\n"
-                             "        to[i] = "
-                           : "const float *from, float *to, long n, float b)\n"
-                             "{\n"
-                             "    for (long i = 0; i < n; i++) {\n"
-                             "        const float a = from[i];\n"
-                             "        to[i] = ",
+                    reversed ? "const float *from, float *to, long n, float a)\n"
+                               "{\n"
+                               "    for (long i = 0; i < n; i++) {\n"
+                               "        const float b = from[i];\n"
+                               "        to[i] = "
+                             : "const float *from, float *to, long n, float b)\n"
+                               "{\n"
+                               "    for (long i = 0; i < n; i++) {\n"
+                               "        const float a = from[i];\n"
+                               "        to[i] = ",
                     ";\n    }\n}\n"))
         return mx_error_code();
     mx_emit_open(n, kernel, 1);

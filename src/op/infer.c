@@ -58,7 +58,7 @@ mx_code mx_infer_out_type(mx_infer *infer, int i, int dtype)
     return type_conflict(infer, "output", mx_op_output_name(infer->op, i, name), infer->out_type[i], dtype);
 }
 
-/* The usual case, cheaply: all inputs have one known shape and nothing is known of the outputs. */
+/* Fast path for the usual case: all inputs have one known shape and the outputs are unknown. */
 bool mx_infer_equal_shapes(mx_infer *infer)
 {
     const mx_shape_t *first = &infer->in[0];
@@ -87,7 +87,7 @@ mx_code mx_infer_same_shape(mx_infer *infer)
     if (mx_infer_equal_shapes(infer))
         return MX_OK;
     mx_shape_t all = MX_UNKNOWN_SHAPE;
-    for (int pass = 0; pass < 2; pass++) { /* the second pass tells everybody what the first one learned */
+    for (int pass = 0; pass < 2; pass++) { /* the second pass spreads what the first one found */
         for (int i = 0; i < infer->n_in; i++)
             if (mx_infer_in(infer, i, &all) || !mx_shape_merge(&all, &infer->in[i], NULL))
                 return mx_error_code();

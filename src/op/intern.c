@@ -1,4 +1,4 @@
-/* The one lasting copy of every text that became an attribute.  SPDX-License-Identifier: Apache-2.0 */
+/* Interned texts of attributes: one permanent copy of each.  SPDX-License-Identifier: Apache-2.0 */
 #include <pthread.h>
 
 #include "base/dict.h"

@@ -1,7 +1,7 @@
-/* Operators: what the registry knows about each of them.
+/* Operators: their descriptions in the registry.
  *
  * One file in op/def describes one operator or a tight family: an array `mx_op mx_family_<file>[]`, ended by an
- * empty row.  Everything else (C functions, front ends, JSON, documentation, tests) is derived from these rows.
+ * empty entry.  Everything else (C functions, front ends, JSON, documentation, tests) is derived from these entries.
  * Kernels are attached by the devices (cpu/, cuda/) as ordered lists; the first that does not decline wins.
  *
  * SPDX-License-Identifier: Apache-2.0 */
@@ -37,10 +37,10 @@ typedef struct mx_kernel_call {
     mx_array *const *in;  /* absent optional inputs are MX_NONE */
     mx_array *const *out; /* allocated; overlap with an input only for MX_OP_INPLACE ops, and then exactly */
     bool training;
-    void *workspace; /* the bytes that the kernel asked for */
+    void *workspace; /* the bytes that the kernel requested */
 } mx_kernel_call;
 
-#define MX_DECLINED ((mx_code)-1) /* "not me, ask the next kernel": nothing was written */
+#define MX_DECLINED ((mx_code)-1) /* "not this call, try the next kernel": nothing was written */
 typedef mx_code (*mx_kernel_fn)(const mx_kernel_call *call);
 typedef struct mx_kernel {
     const char *op; /* canonical operator name */
@@ -49,27 +49,27 @@ typedef struct mx_kernel {
     uint32_t flags;                                  /* of enum mx_kernel_flags */
 } mx_kernel;
 enum mx_kernel_flags {
-    /* Computes in float32 or float64 alone.  If the floating arrays of a call are of other types, or of several, who runs
-     * the kernel gives it converted copies, and converts back what it wrote (op/widen.c).  For kernels on host memory. */
+    /* Computes only in float32 or float64.  If the floating arrays of a call have other or mixed types, the kernel gets
+     * converted copies, and its results are converted back (op/widen.c).  For kernels on host memory. */
     MX_KERNEL_WIDEN = 1,
 };
 mx_code mx_run_widened(const mx_kernel_call *call, mx_kernel_fn run);
-/* In checked builds: the call keeps the contract of mx_kernel_call, and its types and shapes are those of inference. */
+/* In checked builds: asserts the contract of mx_kernel_call, and that types and shapes agree with inference. */
 #if MX_CHECKED
 void mx_kernel_check(const mx_kernel_call *call);
 #else
 static inline void mx_kernel_check(const mx_kernel_call *call) { (void)call; }
 #endif
-/* Runs a kernel as its flags ask for; whoever runs kernels does it so. */
+/* Runs a kernel according to its flags; all kernels are run through this. */
 static inline mx_code mx_kernel_run(const mx_kernel *kernel, const mx_kernel_call *call)
 {
     mx_kernel_check(call);
     return kernel->flags & MX_KERNEL_WIDEN ? mx_run_widened(call, kernel->run) : kernel->run(call);
 }
 #define MX_MAX_KERNELS 4 /* per operator and device */
-/* Whose kernels compute on arrays of a context: pinned and shared memory are the CPU's. */
+/* The device whose kernels compute on arrays of a context: the CPU for pinned and shared memory. */
 static inline mx_device_type mx_kernel_device(mx_context context) { return context.type == MX_GPU ? MX_GPU : MX_CPU; }
-/* Runs n independent calls of one operator as one; they stand `stride` bytes apart.  May decline. */
+/* Runs n independent calls of one operator as one; they are `stride` bytes apart.  May decline. */
 typedef mx_code (*mx_many_fn)(int n, const mx_kernel_call *first, size_t stride);
 static inline const mx_kernel_call *mx_call_at(const mx_kernel_call *first, size_t stride, int i)
 {
@@ -86,7 +86,7 @@ typedef struct mx_grad {
     mx_array *const *ograd;     /* gradient per output; NULL where none arrived (zero) */
     mx_array **igrad;           /* to be filled for wanted inputs: owned by the scope; NULL means zero */
     const bool *wanted;         /* per input */
-    const mx_shape_t *in_shape; /* shapes of the inputs, also of those that were not kept */
+    const mx_shape_t *in_shape; /* shapes of the inputs, also of those that were not saved */
     const int *in_type;
     bool training;
     bool create_graph; /* the gradient will be differentiated again: use compositions only */
@@ -99,7 +99,7 @@ static inline mx_code mx_give(mx_grad *grad, int i, mx_array *value)
     return value ? MX_OK : mx_error_code();
 }
 
-#define MX_ALL_ARGS 0xffffffffu /* grad_in / grad_out: keep all of them */
+#define MX_ALL_ARGS 0xffffffffu /* grad_in / grad_out: save all of them */
 
 /* ---- samples -------------------------------------------------------------------------------------------- */
 /* One call that the tests run: value against `reference`, gradient against finite differences, every type,
@@ -111,7 +111,7 @@ typedef struct mx_sample {
     const char
         *note; /* special inputs: "int:1" input 1 holds integers in [low, high); "distinct", "positive" ... see tests */
 } mx_sample;
-/* Plain double-precision reference: inputs and outputs as doubles with the call's shapes. */
+/* Double-precision reference: inputs and outputs as doubles with the call's shapes. */
 typedef struct mx_reference_call {
     const void *attrs;
     int n_in, n_out;
@@ -122,17 +122,17 @@ typedef struct mx_reference_call {
 } mx_reference_call;
 typedef void (*mx_reference_fn)(const mx_reference_call *call);
 
-/* ---- the row -------------------------------------------------------------------------------------------- */
+/* ---- operators ------------------------------------------------------------------------------------------ */
 enum mx_op_flags {
     MX_OP_LIST = 1,        /* the last declared input is a list of any length ("*data") */
     MX_OP_INPLACE = 2,     /* kernels may run with out[0] being in[0] (or any input of the same shape) */
     MX_OP_RANDOM = 4,      /* draws random numbers */
     MX_OP_TRAINING = 8,    /* behaves differently in training mode */
     MX_OP_HIDDEN = 16,     /* internal: no public C function, not in front ends */
-    MX_OP_NO_GRADIENT = 32,/* has no gradient: an error if one is asked for */
+    MX_OP_NO_GRADIENT = 32,/* has no gradient: requesting one is an error */
     MX_OP_ZERO_GRADIENT = 64, /* piecewise constant: gradient zero */
     MX_OP_VIEW = 128,      /* the elements of input 0 in another shape: the output shares its storage, no kernel */
-    MX_OP_CREATE = 256,    /* no array inputs; makes its output on attrs->ctx */
+    MX_OP_CREATE = 256,    /* no array inputs; creates its output on attrs->ctx */
     MX_OP_CALLS = 512,     /* calls subgraphs or a user's code: see op/control.h */
     MX_OP_IDENTITY = 1024, /* output 0 is input 0 while predicting, unless a random number is drawn */
     MX_OP_LOSS = 2048,     /* a loss */
@@ -140,7 +140,7 @@ enum mx_op_flags {
 
 /* What the operator does with sparse inputs; exec/sparse has a function for each of these. */
 typedef enum mx_sparse_rule {
-    MX_SPARSE_REFUSED,   /* it wants them dense */
+    MX_SPARSE_REFUSED,   /* inputs must be dense */
     MX_SPARSE_ZEROS,     /* f(0) = 0: works on the stored values alone */
     MX_SPARSE_TWO,       /* + - * / of two arrays */
     MX_SPARSE_SUM,       /* of any number of arrays */
@@ -148,11 +148,11 @@ typedef enum mx_sparse_rule {
     MX_SPARSE_DOT,       /* matrix product */
     MX_SPARSE_EMBEDDING, /* rows of a row_sparse weight */
     MX_SPARSE_SLICE,     /* a range along the axes */
-    MX_SPARSE_CONCAT,    /* one behind the other */
+    MX_SPARSE_CONCAT,    /* concatenation */
     MX_SPARSE_TAKE,      /* rows of a csr */
     MX_SPARSE_RETAIN,    /* chosen rows of a row_sparse array */
     MX_SPARSE_STORAGE,   /* conversion between storage types */
-    MX_SPARSE_UPDATE,    /* an optimizer's update: of the rows that the gradient has */
+    MX_SPARSE_UPDATE,    /* an optimizer's update of the rows in the gradient */
     MX_SPARSE_RULES
 } mx_sparse_rule;
 
@@ -163,7 +163,7 @@ typedef enum mx_look {
     MX_LOOK_NORM,       /* normalizations */
     MX_LOOK_ACTIVATION,
     MX_LOOK_POOLING,    /* pooling and resizing */
-    MX_LOOK_SHAPE,      /* only shapes and places change */
+    MX_LOOK_SHAPE,      /* only shapes and positions change */
     MX_LOOK_SUM,
     MX_LOOK_SOFTMAX,    /* softmax and losses */
     MX_LOOKS
@@ -186,23 +186,23 @@ struct mx_op {
     mx_code (*infer_type)(mx_infer *infer);  /* NULL: all inputs and outputs have one type */
     mx_code (*check)(const void *attrs);     /* NULL; cross-field checks of attributes beyond the schema's */
     mx_code (*gradient)(mx_grad *grad);      /* NULL: none (see flags) */
-    uint32_t grad_in, grad_out;              /* bit i: the gradient looks at input / output i */
+    uint32_t grad_in, grad_out;              /* bit i: the gradient uses input / output i */
     uint32_t mutates;                        /* bit i: input i is written (running statistics, optimizer state) */
     uint32_t no_grad_inputs;                 /* bit i: no gradient flows to input i (indices, lengths, states) */
-    const mx_sample *samples;                /* ended by a row without shapes */
+    const mx_sample *samples;                /* ended by an entry without shapes */
     mx_reference_fn reference;
     const struct mx_movement *movement; /* it only moves elements, by this rule (op/formula/movement.h); NULL: no */
-    const void *user;                   /* what a family's shared functions need to know about the row */
+    const void *user;                   /* data for a family's shared functions */
 
-    /* Facts that front ends, mixed precision, sparse arrays, drawings and emitted C files go by. */
+    /* Facts used by front ends, mixed precision, sparse arrays, drawings and emitted C files. */
     const char *c_name;               /* of the C function, without mx_; NULL: the name in snake case */
     const char *methods;              /* names as a method of arrays and symbols, "flip reverse"; NULL: none */
     const char *hint;                 /* of automatic node names, "_plus"; NULL: the name in lower case */
-    mx_precision precision;           /* what it computes in under mixed precision; 0: takes inputs as they come */
+    mx_precision precision;           /* what it computes in under mixed precision; 0: any input types */
     const char *const *float32_where; /* {attribute, values ..., NULL}: float32 with these values */
     mx_sparse_rule sparse;            /* what it does with sparse inputs; 0: refuses them */
     bool sparse_gradient;             /* its gradient works with sparse inputs */
-    bool finite_at_zero;              /* zeros give a finite result: lanes of padding stay harmless (pass/layout.c) */
+    bool finite_at_zero;              /* zeros give a finite result: padded lanes stay finite (pass/layout.c) */
     mx_look look;                     /* in drawings */
     const char *shows;                /* attributes that its box in a drawing shows: "kernel/stride, num_filter" */
     const struct mx_emission *emit;   /* how it is written into a C file (op/emit.h); NULL: see mx_emission_of */
@@ -226,7 +226,7 @@ void mx_op_attach_many(mx_device_type device, const char *op, mx_many_fn many);
 /* Runs shape and type inference; errors name the operator. */
 mx_code mx_op_infer(mx_infer *infer);
 
-/* ---- what inference functions use ----------------------------------------------------------------------- */
+/* ---- for inference functions ---------------------------------------------------------------------------- */
 /* Merge a shape or type into slot i; errors name the operator, the input and both shapes. */
 mx_code mx_infer_in(mx_infer *infer, int i, const mx_shape_t *shape);
 mx_code mx_infer_out(mx_infer *infer, int i, const mx_shape_t *shape);
@@ -241,8 +241,8 @@ mx_code mx_infer_through(mx_infer *infer, mx_code (*forward)(mx_infer *), const 
 /* "op: message" with code MX_ERR_SHAPE etc. */
 mx_code mx_op_fail(const mx_op *op, mx_code code, const char *format, ...) MX_PRINTF(3, 4);
 
-/* ---- what gradients use: compositions of operators, on arrays of any kind -------------------------------- */
-/* The operator of a literal name, looked up once per place. */
+/* ---- for gradients: compositions of operators, on arrays of any kind ------------------------------------- */
+/* The operator of a literal name, looked up once per call site. */
 #define MX_OP(name)                                                        \
     __extension__({                                                        \
         static mx_op *cached_op;                                           \
@@ -255,7 +255,7 @@ mx_code mx_op_fail(const mx_op *op, mx_code code, const char *format, ...) MX_PR
     })
 /* One-output calls; NULL inputs give NULL.  attrs: the operator's attribute struct, NULL for defaults. */
 mx_array *mx_g_call(mx_op *op, const void *attrs, int n_in, mx_array *const *in);
-/* Attributes as text, "axis=1, keepdims=True": for paths that are not hot. */
+/* Attributes as text, "axis=1, keepdims=True": not for hot paths. */
 mx_array *mx_g_text(mx_op *op, const char *attrs, int n_in, mx_array *const *in);
 #define mx_g1(name, a) mx_g_call(MX_OP(name), NULL, 1, (mx_array *const[]){a})
 #define mx_g2(name, a, b) mx_g_call(MX_OP(name), NULL, 2, (mx_array *const[]){a, b})

@@ -1,6 +1,6 @@
 /* The registry: every operator of op/def, found by name or alias.
  *
- * It is filled at the first question, once, from the generated list of families; after that it is only read.
+ * It is filled once, at the first lookup, from the generated list of families; after that it is read-only.
  *
  * SPDX-License-Identifier: Apache-2.0 */
 #include <ctype.h>
@@ -42,7 +42,7 @@ static bool add_aliases(mx_op *op)
 static bool add_op(mx_op *op)
 {
     if (mx_dict_find(&by_name, op->name)) {
-        mx_fail(MX_ERR_STATE, "operator %s is described twice", op->name);
+        mx_fail(MX_ERR_STATE, "operator %s is registered twice", op->name);
         return false;
     }
     op->id = (int)ops.length;

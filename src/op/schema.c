@@ -1,4 +1,4 @@
-/* Schemas at work: layout, defaults, checking and comparing attribute structs (see schema.h).
+/* Operations on schemas: layout, defaults, checking and comparing attribute structs (see schema.h).
  *
  * SPDX-License-Identifier: Apache-2.0 */
 #include "op/schema.h"
@@ -72,7 +72,7 @@ mx_code mx_schema_set(const mx_schema *schema, void *attrs, const char *who, con
     return MX_OK;
 }
 
-/* Splits "a=1, b=(2, 3)" at commas that stand outside brackets. */
+/* Splits "a=1, b=(2, 3)" at commas outside brackets. */
 mx_code mx_schema_parse(const mx_schema *schema, void *attrs, const char *who, const char *list)
 {
     while (list && *list) {
@@ -142,7 +142,7 @@ static mx_code check_range(const mx_field *f, double value, const char *who)
 static mx_code check_field(const mx_field *f, const void *value, const char *who)
 {
     if (mx_field_types[f->type].is_none(value)) {
-        const bool ruled = *f->rule && f->type != MX_FIELD_PTR; /* None is not one of the choices, nor in the range */
+        const bool ruled = *f->rule && f->type != MX_FIELD_PTR; /* None is neither a choice nor in the range */
         if (f->fallback && ruled && strcmp(f->fallback, "None"))
             return mx_fail(MX_ERR_ATTRIBUTE, "%s: %s=None, wanted %s %s", who, f->name, mx_field_types[f->type].wanted,
                            f->rule);

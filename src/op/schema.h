@@ -8,7 +8,7 @@
  *     MX_ATTRS(softmax, SOFTMAX_ATTRS)
  *
  * which gives `struct mx_softmax_attrs { int64_t axis; double temperature; }` and the table `softmax_schema`.
- * From the table come defaults, parser, printer, equality, the C call with named arguments and the description.
+ * Defaults, parser, printer, equality, the C call with named arguments and the description are derived from the table.
  * Kernels see the struct, never strings.  A default of REQUIRED means that there is none.
  *
  * The rule column: ENUM: the choices "relu|sigmoid"; INT and FLOAT: a range "1..", "0..1", or "".
@@ -92,7 +92,7 @@ void mx_schema_layout(mx_schema *schema);
 const mx_field *mx_schema_find(const mx_schema *schema, const char *name); /* NULL if there is no such field */
 /* Fills `attrs` (schema->size bytes) with the defaults; required fields get the None of their type. */
 void mx_schema_defaults(const mx_schema *schema, void *attrs);
-/* Sets one field from text; errors name `who`, the field, the text and what is legal. */
+/* Sets one field from text; errors name `who`, the field, the text and what is allowed. */
 mx_code mx_schema_set(const mx_schema *schema, void *attrs, const char *who, const char *name, const char *text);
 /* "learning_rate=0.1, momentum=0.9" */
 mx_code mx_schema_parse(const mx_schema *schema, void *attrs, const char *who, const char *list);
@@ -106,6 +106,6 @@ const char *mx_field_text(const mx_field *field, const void *attrs, char *buffer
 bool mx_rule_range(const char *rule, double *low, double *high);
 /* Choice number `index` of an ENUM rule copied into buffer (64 bytes); NULL past the end. */
 const char *mx_rule_choice(const char *rule, int index, char *buffer);
-const char *mx_intern(const char *text); /* the one lasting copy of a text; NULL with an error if out of memory */
+const char *mx_intern(const char *text); /* the interned copy of a text; NULL with an error if out of memory */
 
 #endif

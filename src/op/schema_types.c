@@ -1,6 +1,6 @@
 /* The attribute types: parsing and printing in the spelling of symbol files.
  *
- * Accepted are the spellings that Python's str() gives: "(1, 1)", "[1, 2]", "(2,)", a bare number for a tuple,
+ * Accepts what Python's str() prints: "(1, 1)", "[1, 2]", "(2,)", a bare number for a tuple,
  * "None", "True", "1", an "L" after integers.
  *
  * SPDX-License-Identifier: Apache-2.0 */
@@ -157,7 +157,7 @@ static bool parse_ptr(const mx_field *f, const char *text, void *value) /* the d
 
 /* ---- tuples --------------------------------------------------------------------------------------------- */
 
-/* Calls one() per number between brackets; a bare number is a tuple of one. Returns the count, -1 on nonsense. */
+/* Calls one() per number between brackets; a bare number is a tuple of one. Returns the count, -1 on a syntax error. */
 static int scan_tuple(const char *text, void *values, bool (*one)(const char **text, void *values, int i))
 {
     const char *p = skip(text);

@@ -1,4 +1,4 @@
-/* Positions in arrays: what the references of operators and the kernels of all devices walk with.  SPDX-License-Identifier: Apache-2.0 */
+/* Positions in arrays, for the references of operators and the kernels of all devices.  SPDX-License-Identifier: Apache-2.0 */
 #ifndef MX_OP_WALK_H
 #define MX_OP_WALK_H
 
@@ -37,7 +37,7 @@ static inline mx_split mx_split_at(const mx_shape_t *shape, int axis)
     return split;
 }
 
-/* ---- two operands that are broadcast to one result --------------------------------------------------------------- */
+/* ---- two operands broadcast to one result ------------------------------------------------------------------------ */
 
 /* Axes with equal behaviour are joined, so most walks have one; there is at least one. */
 typedef struct mx_pair_walk {

@@ -1,6 +1,6 @@
 /* Converted copies around a kernel that computes in one type: MX_KERNEL_WIDEN of op.h.
  *
- * A call whose floating arrays are all float32, or all float64, runs as it is.  Others are run in float64 if one of their
+ * A call whose floating arrays are all float32, or all float64, runs as it is.  Others run in float64 if one of their
  * arrays is, else in float32; results, and inputs that the operator writes, are converted back.  Integer arrays (labels,
  * lengths, indices) are passed through.
  *

@@ -1,4 +1,4 @@
-/* mx_convert with the instructions of the level: what kernels use.  SPDX-License-Identifier: Apache-2.0 */
+/* mx_convert with the instructions of the level, for kernels.  SPDX-License-Identifier: Apache-2.0 */
 #ifndef MX_CPU_CONVERT_LEVEL_H
 #define MX_CPU_CONVERT_LEVEL_H
 

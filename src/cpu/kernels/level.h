@@ -1,6 +1,6 @@
 /* Instruction levels: every file of this folder is compiled once per level, with MX_LEVEL naming it.
  *
- * What such a file exports carries the level in its name, so that all levels live in one library and cpu/device.c
+ * Exported names of such a file carry the level, so that all levels fit into one library and cpu/device.c
  * picks one of them when the library is first used.
  *
  * SPDX-License-Identifier: Apache-2.0 */
@@ -23,7 +23,7 @@
 #define MX_VECTOR_BYTES 16
 #endif
 
-/* Before a loop whose iterations do not depend on each other; clang has no such pragma and checks at run time. */
+/* Before a loop with independent iterations; clang has no such pragma and checks at run time. */
 #if defined(__clang__)
 #define MX_IVDEP
 #else

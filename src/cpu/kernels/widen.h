@@ -1,10 +1,10 @@
 /* What type a kernel with MX_KERNEL_WIDEN computes in.
  *
- * Who runs it has converted the floating arrays of the call to one type (op/op.h), so it begins with
+ * The floating arrays of the call are already converted to one type (op/op.h), so it begins with
  *     const mx_dtype compute = mx_compute_type(call);
  *     if (!mx_inputs_are(call, compute, 0))
  *         return MX_DECLINED;
- * where integer inputs, which stay as they are, are not welcome; labels, lengths and the like are left out by a mask.
+ * to decline integer inputs, which are not converted; labels, lengths and the like are excluded by a mask.
  *
  * SPDX-License-Identifier: Apache-2.0 */
 #ifndef MX_CPU_WIDEN_H

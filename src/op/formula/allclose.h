@@ -1,4 +1,4 @@
-/* When two numbers are close; infinities of one sign are.  SPDX-License-Identifier: Apache-2.0 */
+/* Whether two numbers are close; infinities of equal sign are.  SPDX-License-Identifier: Apache-2.0 */
 #ifndef MX_OP_ALLCLOSE_H
 #define MX_OP_ALLCLOSE_H
 

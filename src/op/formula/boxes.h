@@ -1,4 +1,4 @@
-/* Boxes: what the detection operators share.  A box is (left, top, right, bottom) in doubles.
+/* Boxes, shared by the detection operators.  A box is (left, top, right, bottom) in doubles.
  *
  * SPDX-License-Identifier: Apache-2.0 */
 #ifndef MX_OP_BOXES_H
@@ -36,7 +36,7 @@ MX_ANY_DEVICE static inline double mx_box_overlap(mx_box a, mx_box b)
     return all > 0 ? common / all : 0;
 }
 
-/* The same of boxes whose areas are known, without branches: for one box against many. */
+/* The same for boxes with known areas, without branches: for one box against many. */
 MX_ANY_DEVICE static inline double mx_box_overlap_of(mx_box a, double area_a, mx_box b, double area_b)
 {
     const double left = a.left > b.left ? a.left : b.left, top = a.top > b.top ? a.top : b.top,
@@ -82,7 +82,7 @@ MX_ANY_DEVICE static inline mx_box mx_box_clip(mx_box b) /* to [0, 1] */
                     fmin(fmax(b.bottom, 0.0), 1.0)};
 }
 
-/* Sorts n numbers of rows so that their scores fall; equal ones keep their order, NaN comes last.  A heap: it needs
+/* Sorts n row numbers by descending score; equal ones keep their order, NaN comes last.  Heap sort: it needs
  * no memory. */
 static inline bool mx_score_before(const double *score, int64_t a, int64_t b)
 {
@@ -102,7 +102,7 @@ static inline void mx_sort_by_score(const double *score, int64_t *order, int64_t
             moved = order[--end];
             order[end] = order[at = 0];
         }
-        for (int64_t child; (child = 2 * at + 1) < end; at = child) { /* the heap's top is what comes last */
+        for (int64_t child; (child = 2 * at + 1) < end; at = child) { /* the root is the element that comes last */
             if (child + 1 < end && mx_score_before(score, order[child], order[child + 1]))
                 child++;
             if (!mx_score_before(score, moved, order[child]))

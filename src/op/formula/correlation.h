@@ -1,4 +1,4 @@
-/* Sizes of Correlation: what inference, reference and kernels agree on.  SPDX-License-Identifier: Apache-2.0 */
+/* Sizes of Correlation, shared by inference, reference and kernels.  SPDX-License-Identifier: Apache-2.0 */
 #ifndef MX_OP_CORRELATION_H
 #define MX_OP_CORRELATION_H
 

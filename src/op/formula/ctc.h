@@ -1,7 +1,7 @@
-/* The states of CTCLoss: what the kernels of all devices share.
+/* The states of CTCLoss, shared by the kernels of all devices.
  *
  * The labels l1 l2 ... become states  b l1 b l2 b ...  with blanks between; alpha[t][s] is the log probability of all
- * paths that are in state s at time t, beta[t][s] that of all ways to go on.  Then
+ * paths that are in state s at time t, beta[t][s] that of all continuations.  Then
  *     loss = -log sum(alpha[0] beta[0]),  gradient[t][c] = softmax[t][c] - sum over states of class c of alpha beta / total
  *
  * SPDX-License-Identifier: Apache-2.0 */

@@ -1,4 +1,4 @@
-/* Sizes of a deformable convolution: what inference, reference and kernels agree on.
+/* Sizes of a deformable convolution, shared by inference, reference and kernels.
  *
  *     data (N, C, H, W)   offset (N, groups * cells * 2, h, w)   mask (N, groups * cells, h, w)
  *     weight (F, C / num_group, kernel)
@@ -27,7 +27,7 @@ static inline int64_t mx_dims_pick(const mx_dims *d, int i, int64_t otherwise)
     return d->n > i ? d->d[i] : otherwise;
 }
 
-/* `data`: the sizes of the data, which have room for a window. */
+/* `data`: the sizes of the data, not smaller than a window. */
 static inline mx_deformable mx_deformable_of(const mx_dims *kernel, const mx_dims *stride, const mx_dims *dilate,
                                              const mx_dims *pad, int64_t filters, int64_t groups, int64_t offset_groups,
                                              const int64_t *data)

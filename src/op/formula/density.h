@@ -1,8 +1,8 @@
-/* Densities of distributions: what depends on parameters alone, and the exponent, which depends on the sample too.
+/* Densities of distributions: a scale, which depends only on the parameters, and an exponent, which also depends on the sample.
  *
  *     density = scale * exp(exponent(x)),  log density = log(scale) + exponent(x)
  *
- * Everything is computed in double, by the same functions on every device.
+ * Everything is computed in double, with the same functions on every device.
  *
  * SPDX-License-Identifier: Apache-2.0 */
 #ifndef MX_OP_DENSITY_H
@@ -31,7 +31,7 @@ typedef enum mx_density {
 
 typedef struct mx_density_row {
     double scale;
-    double a, b, c; /* further constants of the row: what they are is the distribution's */
+    double a, b, c; /* further constants; their meaning depends on the distribution */
 } mx_density_row;
 
 /* 0 log 0 = 0 */
@@ -43,7 +43,7 @@ MX_ANY_DEVICE static inline mx_density_row mx_density_binomial(double k, double 
     return r;
 }
 
-/* The row of a distribution's parameters; `second` is not looked at where there is one. */
+/* The constants of a distribution's parameters; `second` is unused if there is only one. */
 MX_ANY_DEVICE static inline mx_density_row mx_density_prepare(mx_density of, double first, double second)
 {
     mx_density_row r = {1, first, second, 0};

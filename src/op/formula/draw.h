@@ -45,7 +45,7 @@ MX_ANY_DEVICE static inline uint32_t mx_rng_stream_next(mx_rng_stream *s)
     return s->words[--s->left];
 }
 
-/* [0, 1) with 53 bits. */
+/* Uniform in [0, 1) with 53 bits. */
 MX_ANY_DEVICE static inline double mx_rng_stream_uniform(mx_rng_stream *s)
 {
     const uint32_t high = mx_rng_stream_next(s);
@@ -58,7 +58,7 @@ MX_ANY_DEVICE static inline double mx_draw_normal(mx_rng_stream *s)
     return sqrt(-2 * log(u)) * cos(6.28318530717958647692 * v);
 }
 
-/* Marsaglia and Tsang 2000: d (1 + c x)^3 with normal x, rejected rarely; a shape below 1 is lifted by one. */
+/* Marsaglia and Tsang 2000: d (1 + c x)^3 with normal x, rarely rejected; a shape below 1 is increased by one. */
 MX_ANY_DEVICE static inline double mx_draw_gamma(mx_rng_stream *s, double shape)
 {
     if (!(shape > 0) || isinf(shape))
@@ -112,7 +112,7 @@ MX_ANY_DEVICE static inline double mx_draw(mx_distribution distribution, mx_rng_
     }
 }
 
-/* The first class whose running sum exceeds u times the total, by halving. */
+/* The first class whose running sum exceeds u times the total, by bisection. */
 MX_ANY_DEVICE static inline int64_t mx_draw_class(const double *sums, int64_t classes, double u)
 {
     const double wanted = u * sums[classes - 1];

@@ -1,4 +1,4 @@
-/* Pointwise functions joined into one step.  SPDX-License-Identifier: Apache-2.0 */
+/* Pointwise functions fused into one step.  SPDX-License-Identifier: Apache-2.0 */
 #ifndef MX_OP_FUSED_H
 #define MX_OP_FUSED_H
 
@@ -8,7 +8,7 @@
 #define MX_FUSED_INPUTS 8
 #define MX_FUSED_ROWS 12
 
-/* One row of the pointwise table; operands: k < MX_FUSED_INPUTS is input k, others results of earlier rows. */
+/* One function of the pointwise table; operands: k < MX_FUSED_INPUTS is input k, others results of earlier ones. */
 typedef struct mx_fused_row {
     int16_t row;   /* of op/formula/pointwise.h */
     int8_t form;   /* MX_FORM_... */
@@ -16,8 +16,8 @@ typedef struct mx_fused_row {
     double scalar; /* of the scalar forms */
 } mx_fused_row;
 
-/* The attributes of _pointwise: a small program; the last row's result is the output.  Plans make them; the operator's
- * own default (none) gives back the first input. */
+/* The attributes of _pointwise: a small program whose last result is the output.  Plans create them; the operator's
+ * default (none) returns the first input. */
 typedef struct mx_fused {
     int32_t n_in, n_rows;
     mx_fused_row rows[MX_FUSED_ROWS];

@@ -1,7 +1,7 @@
-/* Hawkes processes: one walk over the events of a sample, which keeps the memory of every kind and its slopes.
+/* Hawkes processes: one pass over the events of a sample, which tracks the memory of every kind and its slopes.
  *
- * Between two events of a kind, d apart, its memory m fades: m -> m exp(-beta d) + 1.  Everything is computed in
- * double, by the same functions on every device.
+ * Between two events of a kind, d apart, its memory m decays: m -> m exp(-beta d) + 1.  Everything is computed in
+ * double, with the same functions on every device.
  *
  * SPDX-License-Identifier: Apache-2.0 */
 #ifndef MX_OP_HAWKES_H
@@ -25,7 +25,7 @@ typedef struct mx_hawkes {
     bool back;
 } mx_hawkes;
 
-/* Moves the memory of a kind by d; adds what the likelihood loses meanwhile. */
+/* Advances the memory of a kind by d; adds what the likelihood loses in that time. */
 MX_ANY_DEVICE static inline void mx_hawkes_fade(const mx_hawkes *job, int64_t n, int64_t k, double d,
                                                 double *likelihood)
 {
@@ -42,7 +42,7 @@ MX_ANY_DEVICE static inline void mx_hawkes_fade(const mx_hawkes *job, int64_t n,
     *by_beta = (*by_beta - *m * d) * left, *by_state *= left, *m *= left;
 }
 
-/* An event of kind k: its intensity, then the memory has one more. */
+/* An event of kind k: its intensity, then its memory grows by one. */
 MX_ANY_DEVICE static inline void mx_hawkes_happen(const mx_hawkes *job, int64_t n, int64_t k, double *likelihood)
 {
     const int64_t kinds = job->kinds, i = n * kinds + k;

@@ -1,4 +1,4 @@
-/* What operators on images share: (H, W, C) or (N, H, W, C).  SPDX-License-Identifier: Apache-2.0 */
+/* Shared by operators on images: (H, W, C) or (N, H, W, C).  SPDX-License-Identifier: Apache-2.0 */
 #ifndef MX_OP_IMAGE_H
 #define MX_OP_IMAGE_H
 
@@ -7,7 +7,7 @@
 #include "base/rng.h"
 #include "op/op.h"
 
-/* Checks the number of axes; true if the shape is known and can be looked at, false with or without an error. */
+/* Checks the number of axes; true if the shape is known, false with or without an error. */
 static inline bool mx_infer_image(mx_infer *infer)
 {
     const mx_shape_t *x = &infer->in[0];
@@ -54,7 +54,7 @@ MX_ANY_DEVICE static inline double mx_colour_factor(mx_rng rng, int64_t n, doubl
     return low + mx_uniform53(words[0], words[1]) * (high - low);
 }
 
-/* width: how far brightness, contrast, saturation and hue move */
+/* width: ranges of brightness, contrast, saturation and hue */
 MX_ANY_DEVICE static inline void mx_colour_jitter(mx_rng rng, int64_t n, const double *width, mx_colour_step *steps)
 {
     uint32_t words[4], order[4];
@@ -72,7 +72,7 @@ MX_ANY_DEVICE static inline void mx_colour_jitter(mx_rng rng, int64_t n, const d
     }
 }
 
-/* Box and Muller: two even numbers give two normal ones. */
+/* Box and Muller: two uniform numbers give two normal ones. */
 MX_ANY_DEVICE static inline mx_colour_step mx_colour_lighting(mx_rng rng, int64_t n, double deviation)
 {
     uint32_t w[4];
@@ -97,11 +97,11 @@ MX_ANY_DEVICE static inline double mx_gray(const double *pixel, int64_t channels
     return channels == 1 ? pixel[0] : MX_RED * pixel[0] + MX_GREEN * pixel[1] + MX_BLUE * pixel[2];
 }
 
-/* How the colours of photographs vary, as measured on ImageNet: sizes of the variation and, in columns, its directions. */
+/* Colour variation of ImageNet photographs: eigenvalues and, in columns, eigenvectors. */
 #define MX_COLOUR_SIZES 55.46, 4.794, 1.148
 #define MX_COLOUR_AXES -0.5675, 0.7192, 0.4009, -0.5808, -0.0045, -0.8140, -0.5836, -0.6948, 0.4203
 
-/* What lighting adds to channel c: the directions times their sizes and strengths. */
+/* What lighting adds to channel c: eigenvectors times eigenvalues and strengths. */
 MX_ANY_DEVICE static inline double mx_colour_shift(const double *sizes, const double *axes, int64_t c,
                                                    const double *alpha)
 {
@@ -116,8 +116,8 @@ MX_ANY_DEVICE static inline double mx_lighting_shift(int64_t c, const double *al
     return mx_colour_shift(sizes, axes, c, alpha);
 }
 
-/* Turns the hue of one pixel by `turn` rounds: the largest and the smallest channel keep their values, so lightness and
- * saturation stay. */
+/* Rotates the hue of one pixel by `turn` turns: the largest and the smallest channel keep their values, so lightness
+ * and saturation stay. */
 MX_ANY_DEVICE static inline void mx_turn_hue(double turn, const double *in, double *out)
 {
     const double most = in[0] > in[1] ? (in[0] > in[2] ? in[0] : in[2]) : (in[1] > in[2] ? in[1] : in[2]),
@@ -138,10 +138,10 @@ MX_ANY_DEVICE static inline void mx_turn_hue(double turn, const double *in, doub
     }
 }
 
-/* What a changed element becomes that is a whole number in [low, high]: its fraction will be cut. */
+/* A changed element of an integer type with the range [low, high], before it is truncated. */
 MX_ANY_DEVICE static inline double mx_colour_whole(double v, double low, double high)
 {
-    v += copysign(1e-6, v); /* what should be a whole number is not cut to the one below */
+    v += copysign(1e-6, v); /* so that rounding errors below an integer are not truncated away */
     return v < low ? low : v > high ? high : v;
 }
 

@@ -1,5 +1,5 @@
-/* What the linear algebra families share: matrices in the last two axes, and the products and solves that their
- * gradients are written in.
+/* Shared by the linear algebra families: matrices in the last two axes, and the products and solves that make up
+ * their gradients.
  *
  * Invariant: the functions take arrays (..., m, n) with equal leading axes and return NULL for NULL, like all
  * compositions (op.h).
@@ -22,7 +22,7 @@ static inline mx_matrices mx_matrices_of(const mx_shape_t *shape)
     return m;
 }
 
-/* Matrices with their rows on some axis, (outer, rows, inner, columns), as runs of equally spaced ones. */
+/* Matrices with their rows on some axis, (outer, rows, inner, columns), as runs of equally spaced matrices. */
 typedef struct mx_strided {
     int64_t rows, columns, row; /* row: elements from one row to the next */
     int64_t runs, jump;         /* number of runs, elements from one to the next */
@@ -47,7 +47,7 @@ static inline mx_strided mx_stride_by(const mx_array *x, int64_t axis)
 mx_code mx_linalg_check(const mx_infer *infer, int i, int least, bool square);
 /* One shape for input and output, square matrices. */
 mx_code mx_linalg_infer_square(mx_infer *infer);
-/* (..., n, n) -> (...), (1,) for a single matrix: a classic scalar */
+/* (..., n, n) -> (...), (1,) for a single matrix */
 mx_code mx_linalg_infer_scalar(mx_infer *infer);
 
 mx_array *mx_linalg_multiply(mx_array *a, bool transpose_a, mx_array *b, bool transpose_b, double alpha);

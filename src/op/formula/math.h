@@ -1,7 +1,7 @@
 /* The functions that formulas are made of, as lists: m_exp, m_tanh, m_softplus ...
  *
- * A formula (op/formula/pointwise.h) is a C expression over m_* functions and the element type T.  Whoever compiles
- * formulas makes the functions for its type from these lists: pointwise_double.h for double, cpu/kernels/pointwise/
+ * A formula (op/formula/pointwise.h) is a C expression over m_* functions and the element type T.  Code that compiles
+ * formulas defines the functions for its type from these lists: pointwise_double.h for double, cpu/kernels/pointwise/
  * math_f32.h for float in vectors, cuda/kernels/pointwise/math_f32.h for float on a GPU, gluon/emit for C text.
  *
  * SPDX-License-Identifier: Apache-2.0 */
@@ -18,10 +18,10 @@
 /* F(name): the same, of two arguments. */
 #define MX_LIBM_PAIR_ROWS(F) F(hypot) F(pow)
 
-/* S(name): series of op/formula/special.h, computed in double by everybody. */
+/* S(name): series of op/formula/special.h, always computed in double. */
 #define MX_SERIES_ROWS(S) S(digamma) S(trigamma) S(tetragamma)
 
-/* U(name, expression over x), B(name, expression over a and b): choices, which every floating type makes alike. */
+/* U(name, expression over x), B(name, expression over a and b): selections, the same for every floating type. */
 #define MX_CHOICE_ROWS(U, B) \
     U(sign, (T)((x > 0) - (x < 0))) \
     B(div, a / b) \
@@ -37,7 +37,7 @@
 
 // clang-format on
 
-/* As functions; MX_MATH_INLINE and T are the includer's. */
+/* As functions; the includer defines MX_MATH_INLINE and T. */
 #define MX_MATH_UNARY(name, expression)      \
     MX_MATH_INLINE T m_##name(T x) { return (T)(expression); }
 #define MX_MATH_BINARY(name, expression)     \

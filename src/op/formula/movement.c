@@ -1,4 +1,4 @@
-/* What the operators that move elements share (see movement.h).  SPDX-License-Identifier: Apache-2.0 */
+/* Shared by the operators that move elements (see movement.h).  SPDX-License-Identifier: Apache-2.0 */
 #include "op/formula/movement.h"
 
 #include <string.h>
@@ -52,7 +52,7 @@ mx_span mx_span_of(int64_t size, int64_t begin, int64_t end, int64_t step)
         end = up ? high : low;
     else
         end = clamp(end < 0 ? end + size : end, low, high);
-    /* Unsigned arithmetic: a step may be as far from zero as an integer goes. */
+    /* Unsigned arithmetic: a step may be the largest or smallest integer. */
     const uint64_t stride = up ? (uint64_t)span.step : -(uint64_t)span.step;
     const int64_t distance = up ? end - span.begin : span.begin - end;
     span.n = distance > 0 ? (int64_t)(((uint64_t)distance + stride - 1) / stride) : 0;

@@ -1,11 +1,11 @@
 /* Moving elements without changing them: transpose, slice, concat, pad, tile ... as strided copies.
  *
- * Such an operator states, from shapes and attributes alone, a list of moves
+ * Such an operator describes, from shapes and attributes alone, a list of moves
  *
  *     for every position p in the box `dim`:   to[to_offset + p . to] = from[from_offset + p . from]
  *
  * with strides in elements; a stride of 0 repeats, a negative one reverses.  The moves run one after another, so a
- * later one may read what an earlier one wrote.  A device needs one kernel for the whole family: it runs the list.
+ * later one may read what an earlier one wrote.  A device needs one kernel for the family, which runs the list.
  *
  * SPDX-License-Identifier: Apache-2.0 */
 #ifndef MX_OP_MOVEMENT_H
@@ -27,12 +27,12 @@ typedef struct mx_move {
     int64_t to_offset, from_offset;               /* in elements */
 } mx_move;
 
-/* Move number i of a call; false past the last one.  `move` comes in zeroed.  op->movement points to the rule. */
+/* Move number i of a call; false past the last one.  `move` is zeroed by the caller.  op->movement points to the rule. */
 typedef struct mx_movement {
     bool (*plan)(const mx_kernel_call *call, int i, mx_move *move);
 } mx_movement;
 
-/* In place of an operator's name in a table of kernels: all operators that have a rule. */
+/* As the operator name in a table of kernels: all operators that have a rule. */
 #define MX_ALL_MOVEMENTS "*movements"
 
 /* Fewest axes that describe the same move. */
@@ -64,7 +64,7 @@ void mx_move_from(mx_move *move, const mx_array *x);
 bool mx_move_fill(mx_move *move, const mx_array *out, double value);
 
 /* ---- slices --------------------------------------------------------------------------------------------- */
-/* begin, end and step of a slice in Python's meaning, made plain: n elements begin, begin + step, ... */
+/* begin, end and step of a Python slice, resolved: n elements begin, begin + step, ... */
 typedef struct mx_span {
     int64_t begin, step, n;
 } mx_span;

@@ -1,12 +1,12 @@
-/* The pointwise table: every elementwise function is one row.
+/* The pointwise table: every elementwise function is one entry.
  *
- * Both sides read it: op/def/pointwise/pointwise.c makes operators with their gradients from it, each device makes kernels.
- * A new function is a new row and nothing else.
+ * op/def/pointwise/pointwise.c generates operators with their gradients from it, each device its kernels.
+ * A new function is a new entry and nothing else.
  *
  * Forward and gradient are C expressions over the element type T and the m_* functions of op/formula/math.h (m_exp is
- * exp for double, a vectorisable polynomial for float ...).  The last formula of a row is the same gradient as a
- * composition of operators, used when it will itself be differentiated; g is the incoming gradient.  Both may
- * set t, a variable of their own: t = (what is needed twice), (the rest).
+ * exp for double, a vectorisable polynomial for float ...).  The last formula of an entry is the same gradient as a
+ * composition of operators, used if it will itself be differentiated; g is the incoming gradient.  Both may
+ * use a temporary t: t = (what is needed twice), (the rest).
  *
  * SPDX-License-Identifier: Apache-2.0 */
 #ifndef MX_OP_POINTWISE_H
@@ -14,8 +14,8 @@
 
 // clang-format off
 
-/* U(name, aliases, forward(x), what the gradient looks at: X or Y, gradient(g, x, y), composition, low, high, doc, facts)
- * low..high: where samples are drawn from; facts: fields of the description (op/op.h) that this row sets, in parentheses. */
+/* U(name, aliases, forward(x), what the gradient uses: X or Y, gradient(g, x, y), composition, low, high, doc, facts)
+ * low..high: where samples are drawn from; facts: fields of the description (op/op.h) that this entry sets, in parentheses. */
 #define MX_UNARY_ROWS(U) \
     U(abs, "_sparse_abs", m_fabs(x), X, g * m_sign(x), mx_g_mul(g, mx_g1("sign", x)), -2, 2, "absolute value", (.sparse = MX_SPARSE_ZEROS, .methods = "abs", .finite_at_zero = true)) \
     U(square, "_sparse_square", x * x, X, g * (2 * x), mx_g_mul(g, mx_g_scale(x, 2)), -2, 2, "x * x", (.precision = MX_PRECISION_FLOAT32, .sparse = MX_SPARSE_ZEROS, .methods = "square", .finite_at_zero = true)) \
@@ -25,11 +25,11 @@
     U(rcbrt, "_sparse_rcbrt", 1 / m_cbrt(x), X, g * (-1 / (3 * x * m_cbrt(x))), mx_g_scale(mx_g_div(g, mx_g_mul(x, mx_g1("cbrt", x))), -1. / 3), 0.2, 4, "1 / cbrt(x)", (.precision = MX_PRECISION_FLOAT32, .methods = "rcbrt")) \
     U(reciprocal, "", 1 / x, X, g * (-1 / (x * x)), mx_g_neg(mx_g_mul(g, mx_g_power(x, -2))), 0.3, 3, "1 / x", (.precision = MX_PRECISION_FLOAT32, .methods = "reciprocal")) \
     U(exp, "_sparse_exp", m_exp(x), Y, g * y, mx_g_mul(g, y), -2, 2, "exponential", (.precision = MX_PRECISION_FLOAT32, .methods = "exp")) \
-    U(expm1, "_sparse_expm1", m_expm1(x), Y, g * (y + 1), mx_g_mul(g, mx_g_shift(y, 1)), -2, 2, "exp(x) - 1, exact near 0", (.precision = MX_PRECISION_FLOAT32, .sparse = MX_SPARSE_ZEROS, .methods = "expm1")) \
+    U(expm1, "_sparse_expm1", m_expm1(x), Y, g * (y + 1), mx_g_mul(g, mx_g_shift(y, 1)), -2, 2, "exp(x) - 1, accurate near 0", (.precision = MX_PRECISION_FLOAT32, .sparse = MX_SPARSE_ZEROS, .methods = "expm1")) \
     U(log, "_sparse_log", m_log(x), X, g * (1 / x), mx_g_div(g, x), 0.1, 4, "natural logarithm", (.precision = MX_PRECISION_FLOAT32, .methods = "log")) \
-    U(log10, "_sparse_log10", m_log10(x), X, g * ((T)0.43429448190325182765 / x), mx_g_div(mx_g_scale(g, 0.43429448190325182765), x), 0.1, 4, "logarithm of base 10", (.precision = MX_PRECISION_FLOAT32, .methods = "log10")) \
-    U(log2, "_sparse_log2", m_log2(x), X, g * ((T)1.4426950408889634074 / x), mx_g_div(mx_g_scale(g, 1.4426950408889634074), x), 0.1, 4, "logarithm of base 2", (.precision = MX_PRECISION_FLOAT32, .methods = "log2")) \
-    U(log1p, "_sparse_log1p", m_log1p(x), X, g * (1 / (1 + x)), mx_g_div(g, mx_g_shift(x, 1)), -0.8, 3, "log(1 + x), exact near 0", (.precision = MX_PRECISION_FLOAT32, .sparse = MX_SPARSE_ZEROS, .methods = "log1p")) \
+    U(log10, "_sparse_log10", m_log10(x), X, g * ((T)0.43429448190325182765 / x), mx_g_div(mx_g_scale(g, 0.43429448190325182765), x), 0.1, 4, "base-10 logarithm", (.precision = MX_PRECISION_FLOAT32, .methods = "log10")) \
+    U(log2, "_sparse_log2", m_log2(x), X, g * ((T)1.4426950408889634074 / x), mx_g_div(mx_g_scale(g, 1.4426950408889634074), x), 0.1, 4, "base-2 logarithm", (.precision = MX_PRECISION_FLOAT32, .methods = "log2")) \
+    U(log1p, "_sparse_log1p", m_log1p(x), X, g * (1 / (1 + x)), mx_g_div(g, mx_g_shift(x, 1)), -0.8, 3, "log(1 + x), accurate near 0", (.precision = MX_PRECISION_FLOAT32, .sparse = MX_SPARSE_ZEROS, .methods = "log1p")) \
     U(sin, "_sparse_sin", m_sin(x), X, g * m_cos(x), mx_g_mul(g, mx_g1("cos", x)), -3, 3, "sine", (.sparse = MX_SPARSE_ZEROS, .methods = "sin")) \
     U(cos, "_sparse_cos", m_cos(x), X, g * (-m_sin(x)), mx_g_neg(mx_g_mul(g, mx_g1("sin", x))), -3, 3, "cosine", (.methods = "cos")) \
     U(tan, "_sparse_tan", m_tan(x), Y, g * (1 + y * y), mx_g_mul(g, mx_g_shift(mx_g1("square", y), 1)), -1, 1, "tangent", (.precision = MX_PRECISION_FLOAT32, .sparse = MX_SPARSE_ZEROS, .methods = "tan")) \
@@ -56,7 +56,7 @@
     U(mish, "", x * m_tanh(m_softplus(x)), X, (t = m_tanh(m_softplus(x)), g * (t + x * (1 - t * t) * m_sigmoid(x))), (t = mx_g1("tanh", mx_g1("_softplus", x)), mx_g_mul(g, mx_g_add(t, mx_g_mul(mx_g_mul(x, mx_g_rsub(1, mx_g1("square", t))), mx_g1("sigmoid", x))))), -3, 3, "x * tanh(log(1 + exp(x)))", (.finite_at_zero = true)) \
     U(_silu, "", x * m_sigmoid(x), X, (t = m_sigmoid(x), g * (t * (1 + x * (1 - t)))), (t = mx_g1("sigmoid", x), mx_g_mul(g, mx_g_add(t, mx_g_mul(x, mx_g_mul(t, mx_g_rsub(1, t)))))), -3, 3, "x * sigmoid(x)", (.finite_at_zero = true))
 
-/* L(name, aliases, forward(x), composition, low, high, doc, facts): linear, the gradient looks at nothing. */
+/* L(name, aliases, forward(x), composition, low, high, doc, facts): linear, the gradient needs neither input nor output. */
 #define MX_LINEAR_ROWS(L) \
     L(negative, "_sparse_negative _np_negative", -x, mx_g_neg(g), -2, 2, "-x", (.sparse = MX_SPARSE_ZEROS, .sparse_gradient = true, .methods = "negative")) \
     L(degrees, "_sparse_degrees", x * (T)57.29577951308232088, mx_g_scale(g, 57.29577951308232088), -2, 2, "radians to degrees", (.sparse = MX_SPARSE_ZEROS, .methods = "degrees")) \
@@ -65,18 +65,18 @@
 /* Z(name, aliases, forward(x), low, high, doc, facts): piecewise constant, gradient zero. */
 #define MX_STEP_ROWS(Z) \
     Z(sign, "_sparse_sign", m_sign(x), -2, 2, "-1, 0 or 1", (.sparse = MX_SPARSE_ZEROS, .methods = "sign")) \
-    Z(rint, "_sparse_rint", m_rint(x), -3, 3, "nearest integer, halves to even", (.sparse = MX_SPARSE_ZEROS, .methods = "rint")) \
-    Z(round, "_sparse_round", m_round(x), -3, 3, "nearest integer, halves away from zero", (.sparse = MX_SPARSE_ZEROS, .methods = "round")) \
-    Z(ceil, "_sparse_ceil", m_ceil(x), -3, 3, "least integer not below x", (.sparse = MX_SPARSE_ZEROS, .methods = "ceil")) \
-    Z(floor, "_sparse_floor", m_floor(x), -3, 3, "greatest integer not above x", (.sparse = MX_SPARSE_ZEROS, .methods = "floor")) \
-    Z(trunc, "_sparse_trunc", m_trunc(x), -3, 3, "x without its fraction", (.sparse = MX_SPARSE_ZEROS, .methods = "trunc")) \
-    Z(fix, "_sparse_fix", m_trunc(x), -3, 3, "nearest integer towards zero", (.sparse = MX_SPARSE_ZEROS, .methods = "fix")) \
+    Z(rint, "_sparse_rint", m_rint(x), -3, 3, "rounds to the nearest integer, halves to even", (.sparse = MX_SPARSE_ZEROS, .methods = "rint")) \
+    Z(round, "_sparse_round", m_round(x), -3, 3, "rounds to the nearest integer, halves away from zero", (.sparse = MX_SPARSE_ZEROS, .methods = "round")) \
+    Z(ceil, "_sparse_ceil", m_ceil(x), -3, 3, "smallest integer not less than x", (.sparse = MX_SPARSE_ZEROS, .methods = "ceil")) \
+    Z(floor, "_sparse_floor", m_floor(x), -3, 3, "largest integer not greater than x", (.sparse = MX_SPARSE_ZEROS, .methods = "floor")) \
+    Z(trunc, "_sparse_trunc", m_trunc(x), -3, 3, "truncates x to an integer", (.sparse = MX_SPARSE_ZEROS, .methods = "trunc")) \
+    Z(fix, "_sparse_fix", m_trunc(x), -3, 3, "rounds x to an integer towards zero", (.sparse = MX_SPARSE_ZEROS, .methods = "fix")) \
     Z(logical_not, "_np_logical_not", (T)(x == 0), -1, 1, "1 where x is 0, else 0", (.methods = "logical_not"))
 
 /* B(id, elementwise name, its aliases, broadcasting name, its aliases, scalar name, its aliases,
- *   kept inputs and outputs (masks) of the array forms, of the scalar form, forward(a, b), composition for a, composition for b, low, high, doc,
- *   facts of the elementwise form, of the broadcasting form, of the scalar form)
- * Compositions see g, a, b, y; a or b is NULL in the scalar forms, where the number s stands for it. */
+ *   saved inputs and outputs (masks) of the array forms, of the scalar form, forward(a, b), composition for a,
+ *   composition for b, low, high, doc, facts of the elementwise form, of the broadcasting form, of the scalar form)
+ * Compositions see g, a, b, y; a or b is NULL in the scalar forms, which use the number s instead. */
 #define MX_BINARY_ROWS(B) \
     B(add, "elemwise_add", "_sparse_elemwise_add _grad_add _add _plus _Plus", "broadcast_add", "_sparse_broadcast_add _sparse_broadcast_plus broadcast_plus", \
       "_plus_scalar", "_PlusScalar _scatter_plus_scalar", 0, 0, 0, 0, a + b, g, g, -2, 2, "a + b", (.precision = MX_PRECISION_WIDEST, .sparse = MX_SPARSE_TWO, .sparse_gradient = true, .hint = "_plus", .finite_at_zero = true, .look = MX_LOOK_SUM), (.precision = MX_PRECISION_WIDEST, .sparse = MX_SPARSE_TWO, .sparse_gradient = true, .methods = "broadcast_add", .finite_at_zero = true, .look = MX_LOOK_SUM), (.hint = "_plusscalar", .finite_at_zero = true, .look = MX_LOOK_SUM, .shows = "scalar")) \
@@ -86,19 +86,19 @@
       "_mul_scalar", "_MulScalar _sparse_mul_scalar", 3, 0, 0, 0, a * b, times(g, b, s), mx_g_mul(g, a), -2, 2, "a * b", (.precision = MX_PRECISION_WIDEST, .sparse = MX_SPARSE_TWO, .hint = "_mul", .finite_at_zero = true), (.precision = MX_PRECISION_WIDEST, .sparse = MX_SPARSE_TWO, .methods = "broadcast_mul", .finite_at_zero = true), (.sparse = MX_SPARSE_ZEROS, .sparse_gradient = true, .hint = "_mulscalar", .finite_at_zero = true, .shows = "scalar")) \
     B(div, "elemwise_div", "_sparse_elemwise_div _scatter_elemwise_div _div _Div", "broadcast_div", "_sparse_broadcast_div", \
       "_div_scalar", "_DivScalar _sparse_div_scalar", 2, 1, 0, 0, m_div(a, b), over(g, b, s), mx_g_neg(mx_g_div(mx_g_mul(g, y), b)), 0.5, 3, \
-      "a / b; integers are divided as integers, by zero gives 0", (.precision = MX_PRECISION_WIDEST, .sparse = MX_SPARSE_TWO, .hint = "_div"), (.precision = MX_PRECISION_WIDEST, .sparse = MX_SPARSE_TWO, .methods = "broadcast_div"), (.sparse = MX_SPARSE_ZEROS, .sparse_gradient = true, .hint = "_divscalar", .shows = "scalar")) \
+      "a / b; integer types use integer division, and division by zero gives 0", (.precision = MX_PRECISION_WIDEST, .sparse = MX_SPARSE_TWO, .hint = "_div"), (.precision = MX_PRECISION_WIDEST, .sparse = MX_SPARSE_TWO, .methods = "broadcast_div"), (.sparse = MX_SPARSE_ZEROS, .sparse_gradient = true, .hint = "_divscalar", .shows = "scalar")) \
     B(mod, "_mod", "_Mod", "broadcast_mod", "", "_mod_scalar", "_ModScalar", \
-      3, 0, 0, 0, m_mod(a, b), g, mx_g_neg(mx_g_mul(g, mx_g1("floor", quotient(a, b, s)))), 0.5, 3, "remainder with the sign of b; by zero gives 0", (.precision = MX_PRECISION_WIDEST), (.precision = MX_PRECISION_WIDEST), (.shows = "scalar")) \
+      3, 0, 0, 0, m_mod(a, b), g, mx_g_neg(mx_g_mul(g, mx_g1("floor", quotient(a, b, s)))), 0.5, 3, "remainder of a / b with the sign of b; 0 if b is 0", (.precision = MX_PRECISION_WIDEST), (.precision = MX_PRECISION_WIDEST), (.shows = "scalar")) \
     B(power, "_power", "_Power", "broadcast_power", "", "_power_scalar", "_PowerScalar", \
       3, 1, 1, 0, m_pow(a, b), power_base(g, a, b, s), power_exponent(g, a, y, s), 0.5, 2, "a to the power b", (.precision = MX_PRECISION_FLOAT32), (.precision = MX_PRECISION_FLOAT32, .methods = "broadcast_power"), (.precision = MX_PRECISION_FLOAT32, .hint = "_powerscalar", .shows = "scalar")) \
     B(maximum, "_maximum", "_Maximum", "broadcast_maximum", "_npi_maximum", "_maximum_scalar", "_MaximumScalar _npi_maximum_scalar", \
-      3, 0, 1, 0, m_max(a, b), mx_g_mul(g, at_least(a, b, s)), mx_g_mul(g, mx_g2("broadcast_lesser", a, b)), -2, 2, "the larger one", (.precision = MX_PRECISION_WIDEST), (.precision = MX_PRECISION_WIDEST, .methods = "broadcast_maximum"), (.hint = "_maximumscalar", .shows = "scalar")) \
+      3, 0, 1, 0, m_max(a, b), mx_g_mul(g, at_least(a, b, s)), mx_g_mul(g, mx_g2("broadcast_lesser", a, b)), -2, 2, "the larger of a and b", (.precision = MX_PRECISION_WIDEST), (.precision = MX_PRECISION_WIDEST, .methods = "broadcast_maximum"), (.hint = "_maximumscalar", .shows = "scalar")) \
     B(minimum, "_minimum", "_Minimum", "broadcast_minimum", "_npi_minimum", "_minimum_scalar", "_MinimumScalar _npi_minimum_scalar", \
-      3, 0, 1, 0, m_min(a, b), mx_g_mul(g, at_most(a, b, s)), mx_g_mul(g, mx_g2("broadcast_greater", a, b)), -2, 2, "the smaller one", (.precision = MX_PRECISION_WIDEST), (.precision = MX_PRECISION_WIDEST, .methods = "broadcast_minimum"), (.hint = "_minimumscalar", .shows = "scalar")) \
+      3, 0, 1, 0, m_min(a, b), mx_g_mul(g, at_most(a, b, s)), mx_g_mul(g, mx_g2("broadcast_greater", a, b)), -2, 2, "the smaller of a and b", (.precision = MX_PRECISION_WIDEST), (.precision = MX_PRECISION_WIDEST, .methods = "broadcast_minimum"), (.hint = "_minimumscalar", .shows = "scalar")) \
     B(hypot, "_hypot", "_Hypot", "broadcast_hypot", "", "_hypot_scalar", "_HypotScalar _npi_hypot_scalar", \
       3, 1, 1, 1, m_hypot(a, b), mx_g_mul(g, mx_g_div(a, y)), mx_g_mul(g, mx_g_div(b, y)), 0.5, 3, "sqrt(a * a + b * b)", (.precision = MX_PRECISION_WIDEST), (.precision = MX_PRECISION_WIDEST), (.shows = "scalar"))
 
-/* R(id, name, aliases, low, high, doc, facts): the forms whose first argument is the number; for rows of B where order matters. */
+/* R(id, name, aliases, low, high, doc, facts): the forms whose first argument is the number; for entries of B that do not commute. */
 #define MX_REVERSED_ROWS(R) \
     R(sub, "_rminus_scalar", "_RMinusScalar", -2, 2, "a - b", (.hint = "_rminusscalar", .shows = "scalar")) \
     R(div, "_rdiv_scalar", "_RDivScalar", 0.5, 3, "a / b", (.precision = MX_PRECISION_FLOAT32, .hint = "_rdivscalar", .shows = "scalar")) \
@@ -113,13 +113,13 @@
     C(greater_equal, "_greater_equal", "_Greater_Equal", "broadcast_greater_equal", "", "_greater_equal_scalar", "_GreaterEqualScalar", a >= b, "1 where a >= b", (.precision = MX_PRECISION_WIDEST), (.precision = MX_PRECISION_WIDEST), (.shows = "scalar")) \
     C(lesser, "_lesser", "_Lesser", "broadcast_lesser", "", "_lesser_scalar", "_LesserScalar", a < b, "1 where a < b", (.precision = MX_PRECISION_WIDEST), (.precision = MX_PRECISION_WIDEST), (.shows = "scalar")) \
     C(lesser_equal, "_lesser_equal", "_Lesser_Equal", "broadcast_lesser_equal", "", "_lesser_equal_scalar", "_LesserEqualScalar", a <= b, "1 where a <= b", (.precision = MX_PRECISION_WIDEST), (.precision = MX_PRECISION_WIDEST), (.shows = "scalar")) \
-    C(logical_and, "_logical_and", "_Logical_And", "broadcast_logical_and", "", "_logical_and_scalar", "_LogicalAndScalar", (a != 0) & (b != 0), "1 where both are nonzero", (), (), (.shows = "scalar")) \
-    C(logical_or, "_logical_or", "_Logical_Or", "broadcast_logical_or", "", "_logical_or_scalar", "_LogicalOrScalar", (a != 0) | (b != 0), "1 where one is nonzero", (), (), (.shows = "scalar")) \
-    C(logical_xor, "_logical_xor", "_Logical_Xor", "broadcast_logical_xor", "", "_logical_xor_scalar", "_LogicalXorScalar", (a != 0) ^ (b != 0), "1 where exactly one is nonzero", (), (), (.shows = "scalar"))
+    C(logical_and, "_logical_and", "_Logical_And", "broadcast_logical_and", "", "_logical_and_scalar", "_LogicalAndScalar", (a != 0) & (b != 0), "1 where a and b are nonzero", (), (), (.shows = "scalar")) \
+    C(logical_or, "_logical_or", "_Logical_Or", "broadcast_logical_or", "", "_logical_or_scalar", "_LogicalOrScalar", (a != 0) | (b != 0), "1 where a or b is nonzero", (), (), (.shows = "scalar")) \
+    C(logical_xor, "_logical_xor", "_Logical_Xor", "broadcast_logical_xor", "", "_logical_xor_scalar", "_LogicalXorScalar", (a != 0) ^ (b != 0), "1 where exactly one of a and b is nonzero", (), (), (.shows = "scalar"))
 
 // clang-format on
 
-/* Row numbers; an operator's `user` points to a struct mx_pointwise. */
+/* Numbers of the entries; an operator's `user` points to a struct mx_pointwise. */
 enum mx_pointwise_row {
 #define MX_ROW_U(name, ...) MX_ROW_##name,
 #define MX_ROW_B(id, ...) MX_ROW_##id,
@@ -127,7 +127,7 @@ enum mx_pointwise_row {
     MX_ROW_COUNT
 };
 
-/* How a row is used by an operator. */
+/* How an operator uses an entry. */
 enum mx_pointwise_form { MX_FORM_UNARY, MX_FORM_BACKWARD, MX_FORM_BINARY, MX_FORM_SCALAR, MX_FORM_REVERSED };
 typedef struct mx_pointwise {
     int row;
@@ -136,7 +136,7 @@ typedef struct mx_pointwise {
 
 #ifndef __cplusplus
 struct mx_op;
-const mx_pointwise *mx_pointwise_of(const struct mx_op *op); /* NULL: it is not made from these tables */
+const mx_pointwise *mx_pointwise_of(const struct mx_op *op); /* NULL: it is not from these tables */
 #endif
 
 #endif

@@ -1,4 +1,4 @@
-/* The m_* functions of the rows of two arguments for integers: wrap-around, and division by zero gives 0.
+/* The m_* functions of two arguments for integers: overflow wraps around, division by zero gives 0.
  *
  * SPDX-License-Identifier: Apache-2.0 */
 #ifndef MX_OP_POINTWISE_INTEGER_H
@@ -9,7 +9,7 @@
 
 #include "base/any_device.h"
 
-/* Choices are macros, so that narrow integers stay narrow and vectors hold as many of them as they can. */
+/* Selections are macros, so that narrow integers stay narrow and vectors hold as many as possible. */
 #define m_div(a, b) mx_integer_divide(a, b)
 #define m_mod(a, b) mx_integer_mod(a, b)
 #define m_pow(a, b) mx_integer_power(a, b)

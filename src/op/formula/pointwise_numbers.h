@@ -1,8 +1,8 @@
-/* Pointwise functions with numbers: every formula of an element x and the numbers p, q, r that attributes give.
+/* Pointwise functions with numbers: formulas of an element x and numbers p, q, r from attributes.
  *
- * Gradients are functions of two elements: x, which is what they look at, and g, the incoming gradient.  The operators
- * (clip, LeakyReLU ...) are described in files of their own; their references, kernels on every device and C text come
- * from these rows, which are written as those of op/formula/pointwise.h.
+ * Gradients are functions of two elements: x, the value they need, and g, the incoming gradient.  The operators
+ * (clip, LeakyReLU ...) have their own files; their references, kernels on every device and C text are generated
+ * from these entries, which are written like those of op/formula/pointwise.h.
  *
  * SPDX-License-Identifier: Apache-2.0 */
 #ifndef MX_OP_POINTWISE_NUMBERS_H
@@ -49,7 +49,7 @@ enum mx_number_row {
     MX_NUMBER_COUNT
 };
 
-/* How an operator uses a row: its `user`.  Two inputs are g and x. */
+/* How an operator uses an entry: its `user`.  Two inputs are g and x. */
 typedef struct mx_number_use {
     int row;
     void (*numbers)(const void *attrs, const mx_shape_t *in, double *number); /* fills p, q, r, which are zeros */

@@ -1,4 +1,4 @@
-/* Boxes that a region proposal network speaks of: anchors, and what its numbers make of them.
+/* Boxes of a region proposal network: anchors, and the boxes that its outputs make of them.
  *
  * Boxes hold their last pixel: a box of one pixel has left == right.  SPDX-License-Identifier: Apache-2.0 */
 #ifndef MX_OP_PROPOSAL_H
@@ -12,7 +12,7 @@ typedef struct mx_proposal_box {
     double left, top, right, bottom, score;
 } mx_proposal_box;
 
-/* Anchor number a at the first place of the map: all scales of the first ratio, then of the next. */
+/* Anchor number a at the first position of the map: all scales of the first ratio, then of the next. */
 MX_ANY_DEVICE static inline mx_proposal_box mx_proposal_anchor(const mx_floats *scales, const mx_floats *ratios,
                                                                int64_t stride, int64_t a)
 {
@@ -24,7 +24,7 @@ MX_ANY_DEVICE static inline mx_proposal_box mx_proposal_anchor(const mx_floats *
                              middle + 0.5 * (height - 1), 0};
 }
 
-/* The anchor moved by the network's four numbers: corners, or centre and logarithms of sizes. */
+/* The anchor moved by the network's four outputs: corners, or centre and logarithms of sizes. */
 MX_ANY_DEVICE static inline mx_proposal_box mx_proposal_move(mx_proposal_box b, const double *by, bool corners)
 {
     if (corners)
@@ -35,7 +35,7 @@ MX_ANY_DEVICE static inline mx_proposal_box mx_proposal_move(mx_proposal_box b, 
     return (mx_proposal_box){x - half_w, y - half_h, x + half_w, y + half_h, b.score};
 }
 
-/* Cut to an image of height info[0] and width info[1]; boxes smaller than `least` grow by it and get the score -1. */
+/* Clipped to an image of height info[0] and width info[1]; boxes smaller than `least` grow by it and get the score -1. */
 MX_ANY_DEVICE static inline mx_proposal_box mx_proposal_cut(mx_proposal_box b, const double *info, double least)
 {
     b.left = fmax(fmin(b.left, info[1] - 1), 0.0), b.right = fmax(fmin(b.right, info[1] - 1), 0.0);
@@ -52,7 +52,7 @@ MX_ANY_DEVICE static inline double mx_proposal_area(mx_proposal_box b)
     return (b.right - b.left + 1) * (b.bottom - b.top + 1);
 }
 
-/* Intersection over union, the areas given. */
+/* Intersection over union, from the given areas. */
 MX_ANY_DEVICE static inline double mx_proposal_overlap(mx_proposal_box a, double area_a, mx_proposal_box b,
                                                        double area_b)
 {

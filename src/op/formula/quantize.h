@@ -1,6 +1,6 @@
-/* Numbers as 8-bit integers: what the kernels of all devices share.
+/* Quantization to 8-bit integers, shared by the kernels of all devices.
  *
- * uint8 stands for [low, high] in 255 steps, int8 for [-most, most] in 127 steps to either side.
+ * uint8 covers [low, high] in 255 steps, int8 covers [-most, most] in 127 steps to either side.
  *
  * SPDX-License-Identifier: Apache-2.0 */
 #ifndef MX_OP_QUANTIZE_H
@@ -16,7 +16,7 @@ MX_ANY_DEVICE static inline float mx_quantize_largest(float low, float high) { r
 
 typedef struct mx_quantize_scale { /* uint8: (x - low) * factor; int8: x * factor */
     float low, factor;
-    float first, last; /* the range that follows */
+    float first, last; /* the resulting range */
 } mx_quantize_scale;
 
 MX_ANY_DEVICE static inline mx_quantize_scale mx_quantize_scale_of(float low, float high, bool bytes)

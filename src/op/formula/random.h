@@ -1,4 +1,4 @@
-/* The distributions that can be drawn from: one row each, three operators per row.
+/* The distributions that can be drawn from: three operators per entry.
  *
  *     _random_<name>(parameters; shape)         numbers as parameters, a new array
  *     _random_<name>_like(data; parameters)     the shape of data
@@ -10,14 +10,14 @@
 
 /* D(id, attributes of the numbers, inputs of _sample_, samples of those, doc) */
 #define MX_DISTRIBUTIONS(D) \
-    D(uniform, UNIFORM_NUMBERS, "low high", 2, "evenly spread over [low, high)") \
-    D(normal, NORMAL_NUMBERS, "mu sigma", 2, "normal with a mean and a standard deviation") \
-    D(gamma, GAMMA_NUMBERS, "alpha beta", 2, "gamma with shape alpha and scale beta") \
-    D(exponential, EXPONENTIAL_NUMBERS, "lam", 1, "exponential with rate lam") \
-    D(poisson, POISSON_NUMBERS, "lam", 1, "Poisson with mean lam, as floats") \
-    D(negative_binomial, NEGATIVE_BINOMIAL_NUMBERS, "k p", 2, "failures before k successes of probability p, as floats") \
+    D(uniform, UNIFORM_NUMBERS, "low high", 2, "uniformly distributed numbers in [low, high)") \
+    D(normal, NORMAL_NUMBERS, "mu sigma", 2, "normally distributed numbers with a given mean and standard deviation") \
+    D(gamma, GAMMA_NUMBERS, "alpha beta", 2, "gamma-distributed numbers with shape alpha and scale beta") \
+    D(exponential, EXPONENTIAL_NUMBERS, "lam", 1, "exponentially distributed numbers with rate lam") \
+    D(poisson, POISSON_NUMBERS, "lam", 1, "Poisson-distributed numbers with mean lam, as floats") \
+    D(negative_binomial, NEGATIVE_BINOMIAL_NUMBERS, "k p", 2, "negative binomial numbers, as floats: failures before k successes, each with probability p") \
     D(generalized_negative_binomial, GENERALIZED_NUMBERS, "mu alpha", 2, \
-      "Poisson whose mean is gamma distributed with mean mu and dispersion alpha, as floats")
+      "generalized negative binomial numbers with mean mu and dispersion alpha, as floats")
 
 typedef enum mx_distribution {
 #define MX_DISTRIBUTION_ID(id, ...) MX_DRAW_##id,

@@ -1,6 +1,6 @@
-/* Reductions: what the operators and the kernels of every device agree on.
+/* Reductions, shared by the operators and the kernels of every device.
  *
- * A reduction folds the axes of a bit mask.  Which fold it is stands in the operator's `user` (an int, mx_fold).
+ * A reduction folds the axes of a bit mask.  The operator's `user` says which fold it is (an int, mx_fold).
  *
  * SPDX-License-Identifier: Apache-2.0 */
 #ifndef MX_OP_REDUCE_H
@@ -24,7 +24,7 @@ typedef enum mx_fold {
 
 #define MX_FOLD_HAS_NO_EMPTY(fold) ((fold) == MX_FOLD_MAX || (fold) == MX_FOLD_MIN)
 
-/* The axes to fold as a mask; none given (None or ()) means all.  -1 with an error if one is out of range or twice. */
+/* The axes to fold as a mask; None or () means all.  -1 with an error if one is out of range or given twice. */
 static inline int mx_fold_axes(const mx_op *op, const mx_dims *axis, bool exclude, int ndim)
 {
     const int all = (1 << ndim) - 1;

@@ -1,6 +1,6 @@
-/* Resampling one axis of an image: which source cells make an output cell, and with which weights.
+/* Resampling one axis of an image: which source cells contribute to an output cell, with which weights.
  *
- * Cells are squares with their centres at half numbers, as in OpenCV: output cell i lies at (i + 0.5) * in / out - 0.5
+ * Cells are squares with their centres at half-integers, as in OpenCV: output cell i is at (i + 0.5) * in / out - 0.5
  * of the source.  Cells outside the source are taken from its edge.  Both axes are resampled one after the other.
  *
  * SPDX-License-Identifier: Apache-2.0 */
@@ -24,11 +24,11 @@ typedef struct mx_resample {
 /* interp: 0 nearest, 1 linear, 2 cubic, 3 area, 4 Lanczos.  Areas are averaged only if no axis grows. */
 MX_ANY_DEVICE static inline mx_resample mx_resample_axis(int interp, int64_t in, int64_t out, bool shrinks)
 {
-    return (mx_resample){in, out, 1 / ((double)out / (double)in), /* so rounded, cells fall as in OpenCV */
+    return (mx_resample){in, out, 1 / ((double)out / (double)in), /* rounded this way to match OpenCV */
                          interp == MX_INTERP_AREA && shrinks ? MX_INTERP_BOX : interp == 5 ? MX_INTERP_LINEAR : interp};
 }
 
-/* The most weights that an output cell has. */
+/* The maximum number of weights of an output cell. */
 MX_ANY_DEVICE static inline int64_t mx_resample_most(const mx_resample *r)
 {
     static const int counts[] = {1, 2, 4, 2, 8};
@@ -72,9 +72,9 @@ MX_ANY_DEVICE static inline int64_t mx_resample_weights(const mx_resample *r, in
         return *first = (int64_t)floor((double)i * r->scale), weight[0] = 1, 1;
     const double x = ((double)i + 0.5) * r->scale - 0.5;
     double whole = floor(x), t = x - whole;
-    if (r->method == MX_INTERP_AREA) { /* growing: each source cell stays flat for as long as it can */
+    if (r->method == MX_INTERP_AREA) { /* growing: each source cell stays constant as long as possible */
         whole = floor((double)i * r->scale);
-        t = (float)((double)(i + 1) - (whole + 1) * ((double)r->out / (double)r->in)); /* 1 - 1e-16 counts as 1 */
+        t = (float)((double)(i + 1) - (whole + 1) * ((double)r->out / (double)r->in)); /* 1 - 1e-16 is taken as 1 */
         t = t <= 0 ? 0 : t - floor(t);
     }
     *first = (int64_t)whole;

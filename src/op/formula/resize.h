@@ -18,7 +18,7 @@ typedef struct mx_resize_taps {
     double weight, next;  /* of the first one and of all others */
 } mx_resize_taps;
 
-/* What result i of `to` is made of, from `from` inputs; both positive. */
+/* The inputs and weights of result i of `to`, from `from` inputs; both positive. */
 MX_ANY_DEVICE static inline mx_resize_taps mx_resize_at(int kind, int64_t from, int64_t to, int64_t i)
 {
     if (kind == MX_RESIZE_MEAN) {

@@ -1,14 +1,14 @@
-/* The geometry of the RNN operator: where weights, biases and kept values lie.
+/* The geometry of the RNN operator: where weights, biases and saved values are stored.
  *
  * parameters: for every layer, for every direction: i2h (G H, inputs), h2h (G H, P), and with a projection h2r (P, H);
- * then, in the same order, the biases i2h (G H), h2h (G H).  P is the size of what a step hands on: the projection's
+ * then, in the same order, the biases i2h (G H), h2h (G H).  P is the size of the state: that of the projection,
  * or H.
  *
  * reserve (T, N, width): what the backward pass needs, block after block, each block (T, N, its width):
  *     for every layer but the first: its input (D P), and with dropout the mask that made it (D P)
  *     for every layer and direction: gates (G H); LSTM: cells (H), GRU: the new gate's h2h part (H); with a projection
  *     the state before it (H)
- * A layer's output goes straight into the next one's input block; dropout then works there.
+ * A layer writes its output into the next layer's input block; dropout is applied there in place.
  *
  * SPDX-License-Identifier: Apache-2.0 */
 #ifndef MX_OP_RNN_H
@@ -40,7 +40,7 @@ static inline int64_t mx_rnn_weights(const mx_rnn_shape *s, int64_t layer)
 {
     return s->gates * s->hidden * (mx_rnn_inputs(s, layer) + s->handed) + (s->projection ? s->handed * s->hidden : 0);
 }
-/* Begin of the i2h weights; h2h follow, then h2r.  With layer == layers: begin of the biases. */
+/* Offset of the i2h weights; h2h follow, then h2r.  With layer == layers: offset of the biases. */
 static inline int64_t mx_rnn_weight_at(const mx_rnn_shape *s, int64_t layer, int64_t direction)
 {
     const int64_t first = layer ? s->directions * mx_rnn_weights(s, 0) : 0;

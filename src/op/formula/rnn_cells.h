@@ -1,12 +1,12 @@
-/* What one unit of a cell does in one step, between the products and the functions of the gates.
+/* What one unit of a cell computes in one step, between the products and the activations of the gates.
  *
- *     plain   h' = act(x + y)
+ *     RNN     h' = act(x + y)
  *     LSTM    c' = f c + i g,  h' = o tanh(c');           i, f, o = sigmoid(x + y), g = tanh(x + y)
  *     GRU     h' = (1 - z) n + z h,  n = tanh(x + r y);   r, z = sigmoid(x + y)
  *
- * x: the product with the input, y: that with the state.  Whoever includes this defines MX_CELL_FUNCTION, what stands
- * before a function, MX_CELL(name), its name, and T, the element type (in C++ a template's parameter).  Also written:
- * as compositions of operators in op/def/rnn/rnn_compose.c and gluon/def/rnn_cells.c, as C text in
+ * x: the product with the input, y: that with the state.  The includer defines MX_CELL_FUNCTION, the specifiers of a
+ * function, MX_CELL(name), its name, and T, the element type (in C++ a template parameter).  The same formulas are
+ * compositions of operators in op/def/rnn/rnn_compose.c and gluon/def/rnn_cells.c, and C text in
  * gluon/emit/kernels_sequence.c; they follow this file.
  *
  * SPDX-License-Identifier: Apache-2.0 */
@@ -18,7 +18,7 @@ MX_CELL_FUNCTION T MX_CELL(plain_relu_back)(T dh, T h) { return h > 0 ? dh : 0; 
 MX_CELL_FUNCTION T MX_CELL(tanh_back)(T d, T value) { return d * (1 - value * value); }
 MX_CELL_FUNCTION T MX_CELL(sigmoid_back)(T d, T value) { return d * value * (1 - value); }
 
-/* c', bounded; `nan` stands for NaN. */
+/* c', clipped; `nan` replaces NaN. */
 MX_CELL_FUNCTION T MX_CELL(lstm_cell)(T i, T f, T g, T c, T low, T high, T nan)
 {
     T cell = f * c + i * g;
@@ -26,7 +26,7 @@ MX_CELL_FUNCTION T MX_CELL(lstm_cell)(T i, T f, T g, T c, T low, T high, T nan)
     return cell != cell ? nan : cell;
 }
 
-/* dc' with what comes through h': dc += dh o (1 - tanh(c')^2), cut where the cell was bounded; y is tanh(c'). */
+/* dc' with the gradient through h': dc += dh o (1 - tanh(c')^2), 0 where the cell was clipped; y is tanh(c'). */
 MX_CELL_FUNCTION T MX_CELL(lstm_cell_back)(T dc, T dh, T o, T y, T kept, T low, T high)
 {
     const T cell = dc + dh * o * (1 - y * y);

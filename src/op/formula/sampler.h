@@ -1,4 +1,4 @@
-/* Where grids point: what the kernels of all devices share.
+/* Sampling positions of grids, shared by the kernels of all devices.
  *
  * A grid (N, 2, h, w) holds x and y in [-1, 1], from the centre of the first pixel to that of the last one.
  *
@@ -12,7 +12,7 @@
 
 #include "base/rng.h"
 
-typedef struct mx_sampler_corners { /* the pixels around a place; those outside have place 0 and no weight */
+typedef struct mx_sampler_corners { /* the pixels around a position; those outside have offset 0 and weight 0 */
     int64_t at[4];
     double weight[4], dx[4], dy[4]; /* and the weight's change as x and y grow */
 } mx_sampler_corners;
@@ -37,7 +37,7 @@ typedef struct mx_sampler_corners { /* the pixels around a place; those outside 
 MX_SAMPLER_CORNERS(mx_sampler_corners_f, float)
 MX_SAMPLER_CORNERS(mx_sampler_corners_d, double)
 
-/* Where pixel i of n stands in a grid. */
+/* The grid coordinate of pixel i of n. */
 MX_ANY_DEVICE static inline double mx_grid_place(int64_t i, int64_t n)
 {
     return n > 1 ? -1 + 2 * (double)i / (double)(n - 1) : -1;

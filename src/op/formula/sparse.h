@@ -1,4 +1,4 @@
-/* Sorting things by the row they belong to: what sparse gradients and products are made of.
+/* Grouping items by the row they belong to, for sparse gradients and products.
  *
  * SPDX-License-Identifier: Apache-2.0 */
 #ifndef MX_OP_SPARSE_H
@@ -7,16 +7,16 @@
 #include "ndarray/sparse.h"
 #include "op/op.h"
 
-/* n things with a key in [0, limit) each, brought into the order of their keys; equal ones stay in their order.
+/* n items with keys in [0, limit), sorted by key; equal ones keep their order.
  *
  *     key    7 2 7 9          order  1 0 2 3      unique  2 7 9      start  0 1 3 4 */
 typedef struct mx_groups {
     int64_t n, count;
-    int64_t *order;  /* (n) which thing comes where */
+    int64_t *order;  /* (n) the items in sorted order */
     int64_t *unique; /* (count) the keys that occur, ascending */
     int64_t *start;  /* (count + 1) where in `order` each of them begins */
 } mx_groups;
-/* Keys outside are moved to the nearest end; limit > 0 unless n is 0.  An error leaves nothing to free. */
+/* Keys out of range are clipped; limit > 0 unless n is 0.  After an error there is nothing to free. */
 mx_code mx_groups_make(mx_groups *groups, const int64_t *key, int64_t n, int64_t limit);
 void mx_groups_free(mx_groups *groups);
 

@@ -1,4 +1,4 @@
-/* Windows over the spatial axes of an array, up to three: what im2col and col2im share.
+/* Windows over one to three spatial axes of an array, shared by im2col and col2im.
  *
  * data (N, C, ...sizes) <-> columns (N, C * cells of the kernel, places).  SPDX-License-Identifier: Apache-2.0 */
 #ifndef MX_OP_WINDOWS_H
@@ -16,7 +16,7 @@ typedef struct mx_windows {
     int64_t all_sizes, cells, all_places;                     /* the products */
 } mx_windows;
 
-/* Where cell `cell` of window `place` lies in the data; -1: in the padding. */
+/* Offset in the data of cell `cell` of window `place`; -1: in the padding. */
 MX_ANY_DEVICE static inline int64_t mx_window_at(const mx_windows *w, int64_t cell, int64_t place)
 {
     int64_t at = 0, step = 1;
@@ -30,7 +30,7 @@ MX_ANY_DEVICE static inline int64_t mx_window_at(const mx_windows *w, int64_t ce
     return at;
 }
 
-/* The windows over data (N, C, ...sizes); dims that are not given are 1, pads 0. */
+/* The windows over data (N, C, ...sizes); missing dims are 1, missing pads 0. */
 static inline mx_windows mx_windows_of(const int64_t *data, const mx_dims *kernel, const mx_dims *stride,
                                        const mx_dims *dilate, const mx_dims *pad)
 {

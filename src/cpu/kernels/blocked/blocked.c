@@ -1,6 +1,6 @@
-/* Operators over blocked channels on top of the kernels of blocked.h; moving data and weights into that layout.
+/* Operators over blocked channels on top of the kernels of blocked.h; conversion of data and weights to that layout.
  *
- * Blocks as wide as a vector run the fast kernels; blocked_reference.c takes the others.
+ * Blocks as wide as a vector run the fast kernels; blocked_reference.c handles the others.
  *
  * SPDX-License-Identifier: Apache-2.0 */
 #include "cpu/kernels/blocked/blocked.h"
@@ -44,7 +44,7 @@ static void from_square(const float *from, int64_t channels, int64_t pixels, int
         vector_store_part(to + i * pixels, v[i], left);
 }
 
-/* One block of one image; valid: its channels that exist. */
+/* One block of one image; valid: the number of its channels that exist. */
 static void to_block(const moved *m, const float *from, int64_t valid, float *to)
 {
     if (m->block == LANES) {
@@ -221,7 +221,7 @@ typedef struct pooled {
     int64_t stride[2], pad[2];
 } pooled;
 
-/* The window of result pixel `o` on one axis, cut at the data; count: elements that an average divides by. */
+/* The window of result pixel `o` on one axis, clipped to the data; count: elements that an average divides by. */
 static void cut(const pooled *p, int axis, int64_t o, int64_t *from, int64_t *to, int64_t *count)
 {
     const int64_t size = axis ? p->width : p->height;

@@ -1,8 +1,8 @@
 /* Kernels over blocked channels (float32): convolution, depthwise convolution, pooling.
  *
- *     blocked data (N, blocks, H, W, LANES): channel c stands in block c / LANES, lane c % LANES
+ *     blocked data (N, blocks, H, W, LANES): channel c is lane c % LANES of block c / LANES
  *
- * Lanes past the last channel hold what the operators make of zeros; nobody looks at them.
+ * Lanes past the last channel hold what the operators compute from zeros; they are never used.
  *
  * SPDX-License-Identifier: Apache-2.0 */
 #ifndef MX_CPU_BLOCKED_H
@@ -13,7 +13,7 @@
 
 typedef struct layout_conv {
     int64_t batch, height, width; /* of the data */
-    int64_t blocks;               /* of the data; plain data: channels */
+    int64_t blocks;               /* of the data; unblocked data: channels */
     bool plain;                   /* data (N, C, H, W) */
     int64_t out_blocks, channels; /* of the result; channels: without padding */
     int64_t out_height, out_width;

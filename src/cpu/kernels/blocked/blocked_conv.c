@@ -1,11 +1,11 @@
 /* Convolution over blocked channels: strips of rows, packed once, times groups of output blocks.
  *
- *     job = (strip, group)      strip: some output rows of one image, or several whole images
+ *     job = (strip, group)      strip: some output rows of one image, or several images
  *                               group: LAYOUT_VECTORS output blocks
  *
  * Threads take runs of neighbouring jobs.  A strip's source stays in the second-level cache while the groups of a run
- * pass over it.  If there is padding, the strip's source is copied into a frame of zeros first; rows that lie wholly in
- * the padding are left out of the sums.
+ * use it.  If there is padding, the strip's source is first copied into a frame of zeros; rows entirely inside the
+ * padding are skipped.
  *
  * SPDX-License-Identifier: Apache-2.0 */
 #include <string.h>
@@ -18,13 +18,13 @@
 
 typedef struct job {
     const layout_conv *c;
-    int64_t inner;         /* floats of a pixel of the source: LANES, plain 1 */
+    int64_t inner;         /* floats of a source pixel: LANES; unblocked: 1 */
     int64_t height, width; /* of the result; a flat image is one row */
     int64_t in_height, in_width;
     bool packs;           /* the source is copied */
     int64_t pack_width;   /* pixels of a packed row */
     int64_t pack_rows;    /* most packed rows of an image's part */
-    int64_t images, rows; /* of a strip: whole images, or rows of one image */
+    int64_t images, rows; /* of a strip: complete images, or rows of one image */
     int64_t strips, groups;
     int64_t parts;
     int source;          /* row of the table */
@@ -38,7 +38,7 @@ static int64_t most(int64_t a, int64_t b) { return a > b ? a : b; }
 
 /* ---- sizes ------------------------------------------------------------------------------------------------------- */
 
-static int64_t rows_for(const job *j, int64_t rows) /* source rows of so many result rows */
+static int64_t rows_for(const job *j, int64_t rows) /* source rows of `rows` result rows */
 {
     return (rows - 1) * j->c->stride[0] + (j->c->kernel[0] - 1) * j->c->dilate[0] + 1;
 }
@@ -54,7 +54,7 @@ static int find_source(const layout_conv *c)
     return first + (c->stride[1] == 1 ? 0 : c->stride[1] == 2 ? 1 : 2);
 }
 
-/* Rows of a strip: about STRIP_BYTES of source, and the busiest thread has as little to do as possible. */
+/* Rows of a strip: about STRIP_BYTES of source, with the work balanced over the threads. */
 static void choose_strips(job *j, int64_t threads)
 {
     const layout_conv *c = j->c;
@@ -89,7 +89,7 @@ static void choose_sizes(job *j)
     j->inner = c->plain ? 1 : LANES;
     j->source = find_source(c);
     j->height = c->out_height, j->width = c->out_width, j->in_height = c->height, j->in_width = c->width;
-    /* Pixels of a 1x1 kernel are one long row, cut into rows of convenient length. */
+    /* Pixels of a 1x1 kernel are one long row, split into rows of suitable length. */
     if (flat) {
         const int64_t pixels = j->height * j->width;
         int64_t width = 2 * LAYOUT_HALF * 2;
@@ -148,7 +148,7 @@ typedef struct strip {
     int64_t x_image, x_block, x_row; /* strides; x_row: one source row */
 } strip;
 
-/* Kernel rows that meet the source at result row y: [*first, *end). */
+/* Kernel rows that overlap the source at result row y: [*first, *end). */
 static void kernel_rows(const layout_conv *c, int64_t y, int64_t *first, int64_t *end)
 {
     const int64_t top = y * c->stride[0] - c->pad[0], d = c->dilate[0];

@@ -1,7 +1,7 @@
 /* Depthwise convolution over blocked channels: lanes are channels, every tap is one vector product per pixel.
  *
- * Pixels whose taps all meet the data run in tiles that stay in registers; those at the left and right edge one by one,
- * with the taps that there are.  Rows above and below the data are left out.
+ * Pixels whose taps are all inside the data run in tiles that stay in registers; those at the left and right edge run
+ * one by one, with the taps that are inside.  Rows above and below the data are skipped.
  *
  * SPDX-License-Identifier: Apache-2.0 */
 #include "base/threads.h"
@@ -12,7 +12,7 @@
 typedef struct row { /* one row of the result */
     const float *x;  /* source of kernel row `first`, first pixel of the source row */
     const float *w;  /* weights of kernel row `first` */
-    int64_t rows;    /* kernel rows that meet the data */
+    int64_t rows;    /* kernel rows that overlap the data */
     int64_t x_row;   /* floats between their source rows */
     vfloat bias;
     const float *add; /* or NULL */
@@ -26,7 +26,7 @@ static inline void finish(const layout_conv *c, const row *r, int64_t pixel, vfl
     vector_store(r->y + pixel * LANES, layout_limit(&c->finish, v));
 }
 
-/* `count` pixels from `pixel` on; taps and step are constants where it is called with such. */
+/* `count` pixels from `pixel` on; taps and step are compile-time constants in some calls. */
 CONV_INLINE void run_tile(const layout_conv *c, const row *r, int64_t pixel, const int count, const int64_t taps,
                           const int64_t step)
 {

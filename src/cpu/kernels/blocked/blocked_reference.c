@@ -1,4 +1,4 @@
-/* Operators over blocked channels whose blocks are not as wide as a vector: plain loops.
+/* Operators over blocked channels whose blocks are not as wide as a vector: scalar loops.
  *
  * SPDX-License-Identifier: Apache-2.0 */
 #include <float.h>
@@ -45,7 +45,7 @@ static float one_winograd_sum(const mx_kernel_call *call, int64_t i)
     return sum;
 }
 
-/* Element i of the result: the sum over the input blocks (one, if each channel is by itself) and taps. */
+/* Element i of the result: the sum over the input blocks (one, if depthwise) and taps. */
 static float one_sum(const mx_kernel_call *call, int64_t i)
 {
     const mx_blocked_convolution_attrs *a = call->attrs;
@@ -98,7 +98,7 @@ static mx_code run_convolution(const mx_kernel_call *call)
     return MX_OK;
 }
 
-/* One window, cut at the data. */
+/* One window, clipped to the data. */
 static float one_window(const mx_blocked_pooling_attrs *a, const mx_array *x, const float *plane, const int64_t *o)
 {
     const bool max = a->pool_type == MX_BLOCKED_POOLING_MAX;

@@ -36,7 +36,7 @@ CONV_INLINE void finish_tile(const int half, const int vectors, const layout_til
         vector_store(out[i / vectors / half] + i / vectors % half * LANES + i % vectors * t->y_block, sum[i]);
 }
 
-/* Asks for the lines of what is added and of the result, long before they are needed. */
+/* Prefetches the cache lines of the addend and of the result. */
 CONV_INLINE void fetch_tile(const int half, const int vectors, const layout_tile *t)
 {
     UNROLL for (int i = 0; i < 2 * half * vectors; i++) {

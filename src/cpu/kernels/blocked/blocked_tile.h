@@ -4,11 +4,11 @@
  *     weight (O / B, C / B, KH, KW, B of C, B of O)
  *
  * A tile of 2 * half pixels x `vectors` output blocks stays in registers while the sum over input blocks, taps and the
- * channels of a block runs: one multiplication-add per register and step; the source is broadcast, the weight is a
+ * channels of a block runs: one multiply-add per register and step; the source is broadcast, the weight is a
  * vector.  The halves are two runs of neighbouring pixels: of two short rows, or of one row (then they may overlap).
- * The sums begin with the bias; a second array is added, the result limited and stored straight from the registers.
+ * The sums begin with the bias; a second array is added, the result clipped and stored from the registers.
  *
- * Plain data (few channels, the first layer) is read in the same way: blocks of one channel.
+ * Unblocked data (few channels, the first layer) is read in the same way: blocks of one channel.
  *
  * SPDX-License-Identifier: Apache-2.0 */
 #ifndef MX_CPU_BLOCKED_TILE_H
@@ -27,7 +27,7 @@
 
 /* How finished sums become results. */
 typedef struct layout_finish {
-    bool limits;     /* low and high count */
+    bool limits;     /* low and high are used */
     float low, high; /* relu: 0 and infinity */
 } layout_finish;
 
@@ -37,7 +37,7 @@ typedef struct layout_tile {
     int64_t rows, taps;                     /* of the kernel: lines, and taps along a line */
     int64_t x_block, x_row, x_tap, x_pixel; /* strides of the source in floats; x_pixel: between output pixels */
     const float *w;                         /* of the first output block, from the first tap on */
-    int64_t w_skip;                         /* floats over kernel rows that are left out, per input block */
+    int64_t w_skip;                         /* floats to skip for omitted kernel rows, per input block */
     int64_t w_block;                        /* to the next output block */
     const float *bias;                      /* (vectors * LANES) */
     float *out_a, *out_b;                   /* of the first output block */
@@ -48,7 +48,7 @@ typedef struct layout_tile {
 
 typedef void (*layout_tile_fn)(const layout_tile *t);
 
-/* Sources that have an instance of their own: floats between the pixels of neighbouring results. */
+/* Sources with a separate instance: floats between the pixels of neighbouring results. */
 enum {
     LAYOUT_BLOCKED_1,
     LAYOUT_BLOCKED_2,

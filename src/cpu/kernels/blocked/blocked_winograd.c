@@ -5,8 +5,8 @@
  *         of (tiles, C) and (C, O), by the tiles of blocked_tile.h
  *     y = A' M A   the 2x2 results of the tile                          A' = ( 1  1  1  0 |  0  1 -1 -1 )
  *
- * The weight U = G w G' is made beforehand (_block_weight).  Rounding stays near that of the plain sums: all factors of
- * the transformations are 0, 1 and -1 (and 1/2 for the weight).
+ * The weight U = G w G' is computed beforehand (_block_weight).  Rounding errors are close to those of direct sums: all
+ * factors of the transformations are 0, 1 and -1 (and 1/2 for the weight).
  *
  *     job = (strip of tile rows, group of output blocks); a strip's V stays in the second-level cache
  *
@@ -34,7 +34,7 @@ static int64_t least(int64_t a, int64_t b) { return a < b ? a : b; }
 
 /* ---- transformations --------------------------------------------------------------------------------------------- */
 
-CONV_INLINE void before(vfloat *d, const int step) /* B' times four values that stand `step` apart */
+CONV_INLINE void before(vfloat *d, const int step) /* B' times four values that are `step` apart */
 {
     const vfloat d0 = d[0], d1 = d[step], d2 = d[2 * step], d3 = d[3 * step];
     d[0] = d0 - d2, d[step] = d1 + d2, d[2 * step] = d2 - d1, d[3 * step] = d1 - d3;
@@ -161,7 +161,7 @@ static void run_part(void *arg, int part, int parts)
 
 /* ---- strips ------------------------------------------------------------------------------------------------------ */
 
-/* Tile rows of a strip: about STRIP_BYTES, and the busiest thread has as little to do as possible. */
+/* Tile rows of a strip: about STRIP_BYTES, with the work balanced over the threads. */
 static void choose_strips(job *j, int64_t threads)
 {
     const int64_t rows = j->c->batch * j->down, row = 16 * j->c->blocks * j->across * LANES * (int64_t)sizeof(float);
@@ -172,7 +172,7 @@ static void choose_strips(job *j, int64_t threads)
     double least_cost = 0;
     for (int64_t n = most; n >= 1 && n * 4 >= most; n--) {
         const double jobs = (double)up(up(rows, n) * j->groups, threads);
-        const double cost = jobs * ((double)n + 0.1); /* weights are read once more per strip */
+        const double cost = jobs * ((double)n + 0.1); /* every strip reads the weights again */
         if (!best || cost < 0.99 * least_cost)
             best = n, least_cost = cost;
     }

@@ -1,4 +1,4 @@
-/* im2col and col2im on the CPU: one thread per channel plane, so that sums do not meet.  SPDX-License-Identifier: Apache-2.0 */
+/* im2col and col2im on the CPU: one thread per channel plane, so that sums do not conflict.  SPDX-License-Identifier: Apache-2.0 */
 #include "base/threads.h"
 #include "cpu/kernels/widen.h"
 #include "gluon/op.gen.h"

@@ -29,7 +29,7 @@ typedef struct weight_impl {
 /* Forward and data gradient: a data gradient is a correlation of dy (see conv_job.h). */
 static const correlate_impl correlate_list[] = {
     {"pointwise", conv_is_pointwise, conv_pointwise_run}, /* 1x1: a matrix product */
-    {"depthwise", conv_is_depthwise, conv_depthwise_run}, /* lanes are positions, lines read where they stand */
+    {"depthwise", conv_is_depthwise, conv_depthwise_run}, /* lanes are positions, lines read in place */
     {"columns", accepts_columns, conv_columns_run}, /* lanes are positions, lines joined: small images */
     {"pixels", accepts_pixels, conv_pixels_run},    /* lanes are positions: few channels */
     {"blocked", accepts_all, conv_blocked_run},     /* lanes are channels */
@@ -62,7 +62,7 @@ static const weight_impl *pick_weight(const conv_job *job)
 static mx_code check(const mx_conv_shape *s)
 {
     if (s->ndim < 1 || s->ndim > 3)
-        return mx_fail(MX_ERR_SHAPE, "Convolution: %d spatial axes came, 1 to 3 are possible", s->ndim);
+        return mx_fail(MX_ERR_SHAPE, "Convolution: got %d spatial axes, wanted 1 to 3", s->ndim);
     if (s->groups < 1 || s->in_channels % s->groups || s->out_channels % s->groups)
         return mx_fail(MX_ERR_SHAPE, "Convolution: %lld groups must divide %lld input and %lld output channels",
                        (long long)s->groups, (long long)s->in_channels, (long long)s->out_channels);
@@ -106,13 +106,13 @@ static int64_t weight_count(const mx_conv_shape *s)
     return s->out_channels * (s->in_channels / s->groups) * s->kernel[0] * s->kernel[1] * s->kernel[2];
 }
 
-/* Without a single product every sum is empty. */
+/* Without any product every sum is empty. */
 static bool no_products(const mx_conv_shape *s)
 {
     return !s->batch || !in_size(s) || !out_size(s) || !s->in_channels || !s->out_channels;
 }
 
-/* A 1x1 convolution without stride and padding does not care about lines: short lines become one long line. */
+/* For a 1x1 convolution without stride and padding, short lines are joined to one long line. */
 static void join_lines(mx_conv_shape *s)
 {
     for (int i = 0; i < 3; i++)
@@ -186,7 +186,7 @@ static void bias_plain(void *arg, int64_t begin, int64_t end)
     const bias_run *r = arg;
     const int64_t size = out_size(r->s);
     for (int64_t o = begin; o < end; o++) {
-        double total = 0; /* images are summed exactly, so that a large batch does not lose digits */
+        double total = 0; /* images are summed in double, so that a large batch loses no precision */
         for (int64_t n = 0; n < r->s->batch; n++) {
             vfloat sum = {0};
             for (int64_t i = 0; i < size; i += LANES)

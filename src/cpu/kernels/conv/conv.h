@@ -1,13 +1,13 @@
 /* Convolution kernels (float32): forward and both gradients; 1-3 spatial axes, groups, strides, dilation, padding.
  *
- * Model.  All sizes stand in one shape struct.  Shapes are normalised to three spatial axes inside, with leading 1s,
+ * Model.  All sizes are in one shape struct.  Shapes are normalised to three spatial axes inside, with leading 1s,
  * so a 1-d or 2-d convolution is a 3-d one whose first axes have one element.  Each direction has an ordered list of
  * implementations; the first that accepts the shape runs, the last accepts everything (conv.c shows the lists).
  *
  *     y[n, o, p] = bias[o] + sum over c, k of  x[n, c, p * stride - pad + k * dilate] * w[o, c, k]
  *
  * Invariant: the functions write every element of their result and read nothing outside the arrays named by the
- * shape; scratch memory comes from mx_alloc and is given back before they return.
+ * shape; scratch memory comes from mx_alloc and is freed before they return.
  *
  * SPDX-License-Identifier: Apache-2.0 */
 #ifndef MX_CPU_CONV_H
@@ -38,10 +38,10 @@ mx_code MX_LEVEL_NAME(conv_backward_data)(const mx_conv_shape *s, const float *d
 mx_code MX_LEVEL_NAME(conv_backward_weight)(const mx_conv_shape *s, const float *x, const float *dy, float *dw,
                                             float *dbias);
 
-/* Which implementation a direction (0 forward, 1 data gradient, 2 weight gradient) would take: for benches, tests. */
+/* The implementation that a direction (0 forward, 1 data gradient, 2 weight gradient) uses: for benchmarks and tests. */
 const char *MX_LEVEL_NAME(conv_implementation)(const mx_conv_shape *s, int direction);
 
-/* The plain loops, in double: what the tests compare with, and the kernel for float64 arrays. */
+/* The reference loops, in double: for the tests, and the kernel for float64 arrays. */
 mx_code MX_LEVEL_NAME(conv_reference_f64)(const mx_conv_shape *s, const double *x, const double *w, const double *bias,
                                           bool relu, double *y);
 mx_code MX_LEVEL_NAME(conv_reference_backward_data_f64)(const mx_conv_shape *s, const double *dy, const double *w,

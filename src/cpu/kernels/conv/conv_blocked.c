@@ -1,9 +1,9 @@
 /* The blocked convolution: forward and data gradient with output channels as lanes.
  *
- * Model.  Weights are packed once (conv_pack.h).  The work is cut into tasks (image or pair of images, group, tile of
+ * Model.  Weights are packed once (conv_pack.h).  The work is split into tasks (image or pair of images, group, tile of
  * result lines, range of weight blocks).  A task packs the source lines of its tile (conv_tile.h) into a scratch that
  * fits the cache, and runs the inner loop (conv_micro.h) over weight blocks, lines and positions.  Sums too long for
- * the cache are cut into chunks of channels, added up in the result.
+ * the cache are split into chunks of channels, added up in the result.
  *
  * Accepts every shape; it is the last of the lists in conv.c.
  *
@@ -15,17 +15,17 @@
 #include "cpu/kernels/conv/conv_pack.h"
 #include "cpu/kernels/conv/conv_tile.h"
 
-#define WEIGHT_BYTES (640 * 1024) /* of the part of a weight block that meets a packed tile at once */
+#define WEIGHT_BYTES (640 * 1024) /* of the part of a weight block that is multiplied with a packed tile at once */
 
-/* Of the part of it that one pass over the tile walks through: a small tile of registers reads its weights so often
- * that they must stay in the first-level cache. */
+/* Of the part of it that one pass over the tile uses: a small register tile reads its weights so often that they
+ * must stay in the first-level cache. */
 #if defined(__AVX512F__)
 #define SLICE_BYTES WEIGHT_BYTES
 #else
 #define SLICE_BYTES (24 * 1024)
 #endif
 
-/* Where the taps of a class along the line meet padding. */
+/* Where the taps of a class along the line fall into padding. */
 typedef struct tap_edges {
     bool first, last; /* the first tap at the first position, the last tap at the last position */
 } tap_edges;
@@ -45,14 +45,14 @@ typedef struct blocked {
     size_t tap_bytes;
     int64_t chunk;         /* source channels summed at once */
     int64_t height, tiles; /* result lines of a tile, tiles of an image */
-    int64_t ranges;        /* parts into which the weight blocks are cut */
+    int64_t ranges;        /* parts into which the weight blocks are split */
     bool pairs;            /* lines are short: run two at once ... */
     int images;            /* ... and take them from so many images, 1 or 2 */
     conv_tile *scratch;    /* one per part */
     int parts;
 } blocked;
 
-/* What is fixed while the positions of one class of a line, or of a pair of lines, are walked. */
+/* What is constant over the positions of one class of a line, or of a pair of lines. */
 typedef struct piece {
     int64_t vectors;        /* of channels of the weight block */
     int64_t count;          /* positions of the class */
@@ -73,7 +73,7 @@ static void run_positions(piece *p, int64_t a, int64_t b, int64_t half)
     conv_micro_table[p->vectors - 1][m->taps <= CONV_MICRO_TAPS ? m->taps : 0][half](m);
 }
 
-/* Two lines side by side: the halves stand at the same position of each. */
+/* Two lines side by side: the halves are at the same position of each. */
 static void run_pair(piece *p)
 {
     const int64_t most = p->vectors == 1 ? CONV_HALF_ONE : CONV_HALF_TWO, steps = (p->count + most - 1) / most;
@@ -188,7 +188,7 @@ static void run_part(void *arg, int part, int parts)
 
 /* ---- preparation ---------------------------------------------------------------------------------------- */
 
-/* Cuts the work: tiles by cache size, and the weight blocks too when there are few tiles for the threads. */
+/* Splits the work: into tiles by cache size, and by weight blocks, too, if there are few tiles for the threads. */
 static void choose_sizes(blocked *b)
 {
     const conv_job *job = b->job;

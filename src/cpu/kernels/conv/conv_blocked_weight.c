@@ -5,10 +5,10 @@
  * Model.  Tasks are (image or two small ones, group, tile of result lines).  A task packs the source lines of its tile
  * (conv_tile.h) and the lines of dy as (blocks, lines, positions, channels of the block).  For every block, kernel row,
  * few channels and few taps the inner loop (conv_micro.h) walks all positions of the tile with its sums in registers.
- * Every slice of the tasks has sums of its own, in the packed order of conv_pack.h; they are added in the order of the
+ * Every slice of the tasks has separate sums, in the packed order of conv_pack.h; they are added in the order of the
  * slices.  Threads share the slices, and if they are few, the blocks of output channels in ranges.
  *
- * Invariant: the number of threads changes no bit (conv_weight_slices).
+ * Invariant: results are bitwise independent of the number of threads (conv_weight_slices).
  *
  * SPDX-License-Identifier: Apache-2.0 */
 #include "base/scratch.h"
@@ -17,7 +17,7 @@
 #include "cpu/kernels/conv/conv_pack.h"
 #include "cpu/kernels/conv/conv_tile.h"
 
-#define SMALL_TILE 64                  /* positions of a tile of which two are worked on at once */
+#define SMALL_TILE 64                  /* positions of a tile small enough to process two at once */
 
 typedef struct part_scratch {
     conv_tile tile;
@@ -31,11 +31,11 @@ typedef struct weight_run {
     conv_weight weight;   /* of one group */
     int64_t group_floats; /* of packed sums */
     int64_t height, tiles;
-    int images;          /* of a tile: two small ones share the way of the sums from memory and back */
+    int images;          /* of a tile: two small ones share the loads and stores of the sums */
     int64_t *source_tap; /* (taps along the line) offsets into a packed line */
     size_t tap_bytes, dy_bytes, line_bytes;
     int parts;             /* of the thread pool */
-    int64_t slices;        /* of the tasks, each with sums of its own */
+    int64_t slices;        /* of the tasks, each with separate sums */
     int64_t ranges;        /* of the blocks of output channels */
     part_scratch *scratch; /* (parts) */
     float *sums;           /* (slices, groups, group_floats) */
@@ -46,8 +46,8 @@ typedef struct span {
     int64_t begin, end;
 } span;
 
-/* LANES channels x LANES positions of dy, turned.  Lines a multiple of a page apart share their cache sets: they are
- * loaded once, not by quarters. */
+/* LANES channels x LANES positions of dy, transposed.  Lines a multiple of a page apart share their cache sets: they
+ * are loaded once, not by quarters. */
 static void turn_square(const float *dy, int64_t s_channel, int64_t size, float *to)
 {
     vfloat v[LANES];
@@ -71,7 +71,7 @@ static void turn_edge(const float *dy, int64_t s_channel, int64_t channels, int6
         vector_store(to + i * size, v[i]);
 }
 
-/* Some positions of dy whose channels lie side by side: channels last. */
+/* Some positions of dy with contiguous channels: channels last. */
 static void pack_dy_beside(const float *dy, int64_t s_position, int64_t channels, int64_t positions, int64_t size,
                            float *to)
 {
@@ -120,7 +120,7 @@ static void pack_dy(const weight_run *r, const float *dy, int images, int64_t be
         }
 }
 
-/* The lines of the tile that meet kernel row `row`, each with its line of dy. */
+/* The lines of the tile that kernel row `row` reads, each with its line of dy. */
 static int64_t lines_of_row(const weight_run *r, const part_scratch *s, int64_t row, int64_t block, int64_t begin)
 {
     const int64_t floats = r->job->axis[2].result * conv_block_size(r->job->to, block);
@@ -263,7 +263,7 @@ static void close_all(weight_run *r)
     mx_scratch_give(r->source_tap, r->tap_bytes);
 }
 
-/* Slices by the shape; ranges and parts by the threads, so that they get equal shares if they can. */
+/* Slices by the shape; ranges and parts by the threads, so that they get equal shares if possible. */
 static void choose_sizes(weight_run *r)
 {
     const conv_job *job = r->job;

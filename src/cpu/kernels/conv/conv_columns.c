@@ -5,12 +5,12 @@
  *
  *     column[k][p] = x[c, p * stride - pad + tap * dilate]           y[t][p] = sum over k of  w[t][k] * column[k][p]
  *
- * Data gradient: the transposed way, which touches no product with padding:
+ * Data gradient: transposed, which needs no products with padding:
  *
  *     column[k][p] = sum over t of  w[t][k] * dy[t][p]         dx[c, p * stride - pad + tap * dilate] += column[k][p]
  *
- * The columns of an image are kept until all are there (conv_gather.c), or, where they are large or strided, added to
- * dx block by block.
+ * The columns of an image are stored until all are computed (conv_gather.c), or, if they are large or strided, added
+ * to dx block by block.
  *
  * Tasks are (image, group).  Both use the inner loop of conv_pixels.h.
  *
@@ -22,9 +22,9 @@
 #include "base/threads.h"
 #include "cpu/kernels/conv/conv_pixels.h"
 
-#define GATHER_BYTES (512 * 1024) /* most memory for the columns of an image that are kept for the end */
+#define GATHER_BYTES (512 * 1024) /* most memory for the columns of an image that are stored before gathering */
 
-/* Where a kernel element meets the source along an axis: positions [begin, end) of y are inside. */
+/* Where a kernel element overlaps the source along an axis: positions [begin, end) of y are inside. */
 typedef struct reach {
     int64_t first, begin, end; /* first: source index for position 0 */
 } reach;
@@ -42,8 +42,8 @@ typedef struct columns {
     float *result;
     bool relu;
     bool gradient;
-    bool gather;         /* all sums are kept, then gathered line by line */
-    bool direct;         /* sums go straight into the result */
+    bool gather;         /* all sums are stored, then gathered line by line */
+    bool direct;         /* sums are written directly into the result */
     int64_t positions;   /* of y */
     int64_t vectors;     /* that hold them */
     int64_t row;         /* floats from a column row to the next */
@@ -248,7 +248,7 @@ static void pack(const columns *r)
                 }
 }
 
-/* What lies behind the positions in the last vector of a row is summed, too: it must not be slow numbers. */
+/* The rest of the last vector of a row is summed, too: it must not hold denormals, which are slow. */
 static void clear_tails(const columns *r, float *rows)
 {
     const int64_t tail = r->vectors * LANES - r->positions;

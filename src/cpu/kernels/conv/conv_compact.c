@@ -54,7 +54,7 @@ static void gather_planes(void *arg, int64_t begin, int64_t end)
     }
 }
 
-/* A line of the result's gradient with zeros between its positions and behind them, `count` floats in all. */
+/* A line of the result's gradient with zeros between and after its positions, `count` floats in all. */
 static void spread_line(float *to, const float *from, int64_t positions, int64_t stride, int64_t count)
 {
     int64_t i = 0;

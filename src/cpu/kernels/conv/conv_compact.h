@@ -1,4 +1,4 @@
-/* Compact planes: the positions of an array of images that a 1x1 convolution looks at, without gaps.
+/* Compact planes: the positions of an array of images that a 1x1 convolution reads, without gaps.
  *
  *     full      (images, channels, planes of in[0] x in[1] x in[2])
  *     compact   (images, channels, planes of out[0] x out[1] x out[2]): every stride-th position along each axis,
@@ -26,7 +26,7 @@ typedef struct conv_compact {
     size_t bytes;
 } conv_compact;
 
-/* For x or, `of_result`, for y of the convolution; close is right after a failed open too. */
+/* For x or, `of_result`, for y of the convolution; close may be called after a failed open. */
 mx_code conv_compact_open(conv_compact *c, const mx_conv_shape *s, bool of_result, bool joined);
 void conv_compact_close(conv_compact *c);
 

@@ -1,4 +1,4 @@
-/* What the implementations of a convolution would cost, in vector operations per image and group.
+/* Estimated cost of the implementations of a convolution, in vector operations per image and group.
  *
  * The constants were fitted to measurements on AVX-512 and AVX2 machines; they only have to rank the implementations.
  *
@@ -33,7 +33,9 @@ static inline double cost_blocked(const conv_job *job)
 
 static inline double cost_pixels(const conv_job *job)
 {
-    const double busy = job->to == 1 ? 0.5 : job->to == 2 ? 0.7 : 0.9; /* of the multipliers: loads wait otherwise */
+    const double busy = job->to == 1   ? 0.5
+                        : job->to == 2 ? 0.7
+                                       : 0.9; /* utilisation of the multipliers, limited by loads */
     const double vectors = cost_results(job) / conv_pixels_share(job) / LANES;
     const double rows = (double)(job->axis[0].source * job->axis[1].source * job->from);
     return vectors * (double)job->to * (cost_terms(job) / busy + 15) + rows * 20;
@@ -49,7 +51,7 @@ static inline double cost_columns(const conv_job *job)
     return positions * (k / 0.9 + 8 * (double)(job->gradient ? job->from : job->to)) + rows * line;
 }
 
-/* ---- who accepts ---------------------------------------------------------------------------------------- */
+/* ---- acceptance ----------------------------------------------------------------------------------------- */
 
 static bool accepts_columns(const conv_job *job)
 {

@@ -1,7 +1,7 @@
 /* Depthwise convolution (model in conv_depthwise.h): forward and data gradient.
  *
- * A data gradient of stride 1 is a forward one with the kernel turned round.  One of stride 2 sums the even and the
- * odd positions of a line on their own and weaves them together.  Tasks are planes.
+ * A data gradient of stride 1 is a forward pass with the kernel rotated by 180 degrees.  One of stride 2 sums the even
+ * and the odd positions of a line separately and interleaves them.  Tasks are planes.
  *
  * SPDX-License-Identifier: Apache-2.0 */
 #include "cpu/kernels/conv/conv_depthwise_halved.h"
@@ -42,7 +42,7 @@ static vfloat finish(const plane *p, vfloat sum)
     return p->relu ? vector_max((vfloat){0}, sum) : sum;
 }
 
-/* `rows` result lines from h on, one vector at position i of each; `inside`: they meet no line of padding. */
+/* `rows` result lines from h on, one vector at position i of each; `inside`: they touch no line of padding. */
 CONV_INLINE void sum_rows(const int size, const int stride, const int rows, const bool inside, const bool whole,
                           const plane *p, const conv_reading *r, int64_t h, int64_t i)
 {
@@ -96,7 +96,7 @@ CONV_INLINE void correlate_plane(const int size, const int stride, const plane *
  *     dx[2 j + c] = sum over k of  dy[j + (c + pad - k) / 2] * w[k]      where this divides
  *
  * Neighbouring k read the same vector of dy, one of them for the even and one for the odd positions.  odd_h says
- * whether h + pad is odd, odd_w whether the padding of a line is; `inside` that no line of padding is met. */
+ * whether h + pad is odd, odd_w whether the padding of a line is; `inside` that no line of padding is touched. */
 CONV_INLINE void spread_line(const int size, const int odd_h, const int odd_w, const bool inside, const plane *p,
                              const conv_reading *r, int64_t h, int64_t j)
 {
@@ -195,11 +195,11 @@ static void run_small_planes(const depthwise *d, int64_t begin, int64_t end)
     const conv_job *job = d->job;
     for (int64_t i = begin; i < end; i++) {
         const int64_t channel = i % job->groups;
-        float turned[9];
+        float rotated[9];
         for (int k = 0; job->gradient && k < 9; k++)
-            turned[k] = d->w[channel * 9 + 8 - k];
+            rotated[k] = d->w[channel * 9 + 8 - k];
         (job->shape.in[1] == 7 ? plane_seven : plane_fourteen)(
-            d->source + i * job->source_channel, job->gradient ? turned : d->w + channel * 9,
+            d->source + i * job->source_channel, job->gradient ? rotated : d->w + channel * 9,
             d->bias ? d->bias[channel] : 0, d->relu ? 0 : -INFINITY, d->result + i * job->result_channel);
     }
 }
@@ -217,16 +217,16 @@ static void run_planes(void *arg, int64_t begin, int64_t end)
     }
     const mx_conv_shape *s = &job->shape;
     const int size = (int)s->kernel[2], taps = size * size;
-    const bool turned = job->gradient && s->stride[2] == 1;
+    const bool rotated = job->gradient && s->stride[2] == 1;
     const plane_fn run =
         conv_is_halved(job) ? correlate_halved : plane_table[job->gradient][size == 5][s->stride[2] == 2];
     plane p = {.height = job->axis[1].source, .width = job->axis[2].source, .result_height = job->axis[1].result,
                .result_width = job->axis[2].result, .relu = d->relu,
-               .pad = {turned ? size - 1 - s->pad[1] : s->pad[1], turned ? size - 1 - s->pad[2] : s->pad[2]}};
+               .pad = {rotated ? size - 1 - s->pad[1] : s->pad[1], rotated ? size - 1 - s->pad[2] : s->pad[2]}};
     for (int64_t i = begin; i < end; i++) {
         const int64_t channel = i % job->groups;
         for (int k = 0; k < taps; k++)
-            p.w[k] = d->w[channel * taps + (turned ? taps - 1 - k : k)];
+            p.w[k] = d->w[channel * taps + (rotated ? taps - 1 - k : k)];
         p.bias = d->bias ? d->bias[channel] : 0;
         p.source = d->source + i * job->source_channel;
         p.result = d->result + i * job->result_channel;

@@ -1,8 +1,8 @@
 /* Depthwise convolution, 3x3 and 5x5: what its three directions share.
  *
- * Model.  One plane of x and one of y per channel; lanes are neighbouring positions of a line.  Lines are read where
- * they stand: the lanes of a vector that fall into the padding are masked, once per column of vectors, and the lines
- * that do are left out.
+ * Model.  One plane of x and one of y per channel; lanes are neighbouring positions of a line.  Lines are read in
+ * place: the lanes of a vector that fall into the padding are masked, once per column of vectors, and lines inside
+ * the padding are skipped.
  *
  *     y[h, w] = bias + sum over i, j of  x[h * stride - pad + i, w * stride - pad + j] * k[i, j]
  *
@@ -15,7 +15,7 @@
 
 #define CONV_DEPTHWISE_MOST 5 /* kernel size */
 
-#if defined(__AVX512F__) /* whether whole vectors are worth code of their own */
+#if defined(__AVX512F__) /* whether full vectors are worth separate code */
 #define MASKS_COST false
 #else
 #define MASKS_COST true
@@ -25,7 +25,7 @@
 typedef struct conv_reading {
     int64_t at;                            /* source position of lane 0 and tap 0 */
     bool whole;                            /* every lane of every tap is inside */
-    vector_part part[CONV_DEPTHWISE_MOST]; /* (taps) lanes inside the source; stride 2 looks at the first only */
+    vector_part part[CONV_DEPTHWISE_MOST]; /* (taps) lanes inside the source; stride 2 uses only the first */
     vector_part next;                      /* stride 2 takes every second float of two vectors: those of the second */
     vector_part tail[CONV_DEPTHWISE_MOST]; /* ... and, as lane 0, whether the last lane of a tap is inside */
 } conv_reading;
@@ -36,7 +36,7 @@ CONV_INLINE conv_reading conv_reading_of(const int size, const int stride, int64
 {
     conv_reading r = {.at = i * stride - pad};
     r.whole = MASKS_COST && count >= LANES && r.at >= 0 && r.at + size + stride * LANES <= width;
-    /* Stride 2: the first taps lend their lanes to the others. */
+    /* Stride 2: the other taps take their lanes from the first ones. */
     const int64_t used = stride == 1 ? count : 2 * (count - 1) + size;
     const int64_t end = r.at + used < width ? r.at + used : width;
     for (int k = 0; k < size; k++) {
@@ -48,7 +48,7 @@ CONV_INLINE conv_reading conv_reading_of(const int size, const int stride, int64
     return r;
 }
 
-/* The source vectors of all taps of one kernel line; `whole` is r->whole where the caller knows it. */
+/* The source vectors of all taps of one kernel line; `whole` is r->whole, as a constant if the caller can. */
 CONV_INLINE void conv_read_taps(const int size, const int stride, const bool whole, const conv_reading *r,
                                 const float *line, vfloat *v)
 {

@@ -1,8 +1,8 @@
 /* Depthwise convolution 3x3, stride 2, padding 1 on planes of even size (model in conv_depthwise.h).
  *
  * A column is as many results as two vectors of a source line hold with all their taps: 7 of 8 lanes, 14 of 16.  So the
- * taps are three choices from two loads, and nothing is fetched lane by lane.  Sizes of networks that begin with
- * 224 are multiples of 7 down to the last plane; other sizes take the general way.
+ * taps are three choices from two loads, and nothing is fetched lane by lane.  The sizes in networks for
+ * images of 224 are multiples of 7 down to the last plane; other sizes use the general code.
  *
  * SPDX-License-Identifier: Apache-2.0 */
 #ifndef MX_CPU_CONV_DEPTHWISE_HALVED_H
@@ -18,7 +18,7 @@
 typedef struct halved {
     int64_t i, lanes;      /* its first result, and how many */
     int64_t at;            /* source position of the first tap */
-    vector_part low, high; /* of two source vectors, what lies inside the line */
+    vector_part low, high; /* of two source vectors, the lanes inside the line */
     vector_part results;
     bool last; /* of its line */
 } halved;
@@ -53,14 +53,14 @@ CONV_INLINE void halved_taps(const halved *c, const float *line, vfloat v[3])
 #endif
 }
 
-/* The same without what the lanes behind the column's results hold: a gradient of 0 times an infinity there is NaN. */
+/* The same with the lanes after the column's results cleared: a gradient of 0 times an infinity there is NaN. */
 CONV_INLINE void halved_own_taps(const halved *c, const float *line, vfloat v[3])
 {
     halved_taps(c, line, v);
     _Pragma("GCC unroll 4") for (int k = 0; k < 3; k++) v[k] = vector_keep(v[k], c->results);
 }
 
-/* Results of one line.  What a whole vector writes too much belongs to the next column, which comes later. */
+/* Results of one line.  The excess of a full vector store belongs to the next column, which is written later. */
 CONV_INLINE void halved_store(const halved *c, float *to, vfloat v)
 {
 #if defined(__AVX512F__)
@@ -92,7 +92,7 @@ CONV_INLINE void halved_store(const halved *c, float *to, vfloat v)
         }                                                                                    \
     }
 
-/* Whether forward and weight gradient of this shape go this way. */
+/* Whether forward and weight gradient of this shape use this code. */
 static inline bool conv_is_halved(const conv_job *job)
 {
     const mx_conv_shape *s = &job->shape;

@@ -1,7 +1,7 @@
 /* Depthwise convolution 3x3, stride 1, padding 1 on square planes whose lines fit a vector (model in conv_depthwise.h).
  *
- * Everything about the shape is a constant: a plane is one piece of straight code, a line of it one vector, the sums of
- * all lines stay in registers.  These are the sizes in which networks end: 14x14 (in quarters where a vector has only
+ * Everything about the shape is a constant: a plane is straight-line code, a line of it one vector, the sums of
+ * all lines stay in registers.  These are the sizes of the last layers of networks: 14x14 (in quarters where a vector has only
  * 8 lanes), 7x7.
  *
  *     forward          y[h] = bias + sum over i, k of  x[h + i - 1] shifted by k - 1, times w[i, k]
@@ -60,7 +60,7 @@ CONV_INLINE void sixteen_store_fourteen(float *p, vfloat v) { _mm512_mask_storeu
 #define SMALL_SHIFTS(size, load, line) \
     {load((line) - 1, 1, size), load(line, 0, size), load((line) + 1, 0, (size) - 1)}
 
-/* Every store but the last writes a few floats too much: they belong to the next line, which comes later. */
+/* Every store but the last writes a few floats too many: they belong to the next line, which is written later. */
 #define SMALL_PLANE(name, size, vec, load, store, store_last, all, max)                                  \
     static void name(const float *x, const float *w, float bias, float floor, float *y)                  \
     {                                                                                                    \
@@ -136,7 +136,7 @@ CONV_INLINE void quarter_weight(const int top, const int left, const float *x, c
         if (top + l == 0 || top + l == 15)
             continue;
         veight v[3] = QUARTER_SHIFTS(left, x + (top + l - 1) * 14 + left);
-        SMALL_UNROLL for (int k = 0; left && k < 3; k++) /* what is repeated may be an infinity */
+        SMALL_UNROLL for (int k = 0; left && k < 3; k++) /* the repeated values may be infinite */
             v[k] = __builtin_shufflevector(v[k], (veight){0}, 8, 9, 2, 3, 4, 5, 6, 7);
         SMALL_UNROLL for (int i = 0; i < 9; i++)
             if (l >= i / 3 && l - i / 3 < 7)
@@ -145,7 +145,7 @@ CONV_INLINE void quarter_weight(const int top, const int left, const float *x, c
 }
 #endif
 
-/* Whether a plane is one of these; the data gradient of stride 1 is a forward one with the kernel turned. */
+/* Whether a plane is one of these; the data gradient of stride 1 is a forward pass with the rotated kernel. */
 static inline bool conv_is_small_plane(const conv_job *job)
 {
     const mx_conv_shape *s = &job->shape;

@@ -2,8 +2,8 @@
  *
  *     dw[i, j] = sum over n, h, w of  dy[n, h, w] * x[n, h * stride - pad + i, w * stride - pad + j]
  *
- * The sums of a channel stay in registers, one vector per kernel element, while its planes are walked.  Tasks are
- * channels, so the number of threads does not change a bit.
+ * The sums of a channel stay in registers, one vector per kernel element, during the pass over its planes.  Tasks are
+ * channels, so the result does not depend on the number of threads.
  *
  * SPDX-License-Identifier: Apache-2.0 */
 #include "base/threads.h"
@@ -29,13 +29,13 @@ typedef struct column {
     int64_t height, width; /* of x */
     int64_t result_width;
     int64_t pad;               /* lines */
-    int64_t x_ahead, dy_ahead; /* floats to the planes that come next: asked for meanwhile */
+    int64_t x_ahead, dy_ahead; /* floats to the next planes, which are prefetched */
     conv_reading reading;
     int64_t i;        /* position of lane 0 of dy ... */
-    vector_part part; /* ... and the lanes that it has */
+    vector_part part; /* ... and its valid lanes */
 } column;
 
-/* Adds `rows` lines of dy from h on: a line of x is read once for all that meet it; `inside`: none is padding. */
+/* Adds `rows` lines of dy from h on: a line of x is read once for all of them; `inside`: none is padding. */
 CONV_INLINE void add_rows(const int size, const int stride, const int rows, const bool inside, const bool whole,
                           const column *c, int64_t h, vfloat *sum)
 {
@@ -55,7 +55,7 @@ CONV_INLINE void add_rows(const int size, const int stride, const int rows, cons
             UNROLL for (int part = 0; part < stride; part++)
                 __builtin_prefetch(line + c->reading.at + c->x_ahead + part * LANES);
         conv_read_taps(size, stride, whole, &c->reading, line, v);
-        if (stride == 2 && !whole) /* taps lend each other lanes: those without a result may hold an infinity */
+        if (stride == 2 && !whole) /* taps share lanes: those without a result may be infinite */
             UNROLL for (int k = 0; k < size; k++)
                 v[k] = vector_keep(v[k], c->part);
         UNROLL for (int row = 0; row < rows; row++)

@@ -1,10 +1,10 @@
 /* Writing finished sums into the result.
  *
  * The inner loop leaves the sums of a tile of lines as (positions, channels of a block), lines one after the other as
- * in the result.  So a tile goes out as one long run of positions, with bias and relu: squares are transposed on the
- * way to the plain layout, and only the last vector is a partial one.
+ * in the result.  So a tile is stored as one long run of positions, with bias and relu: squares are transposed for the
+ * NCHW layout, and only the last vector is a partial one.
  *
- * Invariant: behind the sums lie LANES spare rows, so whole squares may be loaded at any position.
+ * Invariant: LANES spare rows follow the sums, so full squares may be loaded at any position.
  *
  * SPDX-License-Identifier: Apache-2.0 */
 #ifndef MX_CPU_CONV_FINISH_H
@@ -23,7 +23,7 @@ typedef struct conv_write {
     int64_t s_channel, s_position; /* strides of the result */
 } conv_write;
 
-/* Asks for the cache lines of `count` positions of the result (plain layout) long before they are written. */
+/* Prefetches the cache lines of `count` positions of the result (NCHW layout) long before they are written. */
 static inline void conv_prefetch_result(const conv_write *f, int64_t count, const float *result)
 {
     if (f->s_channel == 1)
@@ -55,7 +55,7 @@ static inline void finish_channels(const conv_write *f, const float *sums, int64
         }
 }
 
-/* A whole square: LANES channels and positions. */
+/* A full square: LANES channels and positions. */
 CONV_INLINE void finish_square(const bool add, const float *sums, int64_t size, const float *bias, vfloat floor,
                                float *to, int64_t s_channel)
 {
@@ -81,7 +81,7 @@ static inline void finish_square_new(const float *sums, int64_t size, const floa
     finish_square(false, sums, size, bias, floor, to, s_channel);
 }
 
-/* What is left of a row of squares from position p on, or a square of fewer channels. */
+/* The rest of a row of squares from position p on, or a square of fewer channels. */
 static inline void finish_edge(const conv_write *f, const float *sums, int64_t c, int64_t p, int64_t count,
                                float *result)
 {

@@ -2,8 +2,8 @@
  *
  *     dx[c, r] = sum over taps of  column[c, tap][p]      where  r = p * stride - pad + tap * dilate
  *
- * Every line of dx is summed in registers and written once.  The other way round, adding each row of columns to dx,
- * would read at an odd place what has just been written, and wait for it.
+ * Every line of dx is summed in registers and written once.  The other order, adding each row of columns to dx,
+ * would read unaligned what has just been written, and wait for it.
  *
  * SPDX-License-Identifier: Apache-2.0 */
 #include "cpu/kernels/conv/conv_job.h"
@@ -12,7 +12,7 @@
 #define MOST_TAPS 16  /* along the line */
 #define MOST_LINES 32 /* of the kernel */
 
-/* What meets a vector of dx along its line, and which lines of columns meet its line. */
+/* The taps that contribute to a vector of dx along its line, and the lines of columns that contribute to its line. */
 typedef struct meeting {
     int64_t taps, lines;
     int64_t at[MOST_TAPS];       /* where the floats of a tap begin in a line of its columns */
@@ -29,7 +29,7 @@ static int64_t partner_of(const mx_conv_shape *s, int axis, int64_t r, int64_t k
     return at < 0 || at % stride || at / stride >= s->out[axis] ? -1 : at / stride;
 }
 
-/* The taps that the vector at position i of a line meets. */
+/* The taps that contribute to the vector at position i of a line. */
 static void meet_taps(meeting *m, const mx_conv_shape *s, int64_t row, int64_t i)
 {
     m->taps = 0;
@@ -42,7 +42,7 @@ static void meet_taps(meeting *m, const mx_conv_shape *s, int64_t row, int64_t i
     }
 }
 
-/* The lines of columns that line (depth, height) of dx meets. */
+/* The lines of columns that contribute to line (depth, height) of dx. */
 static void meet_lines(meeting *m, const mx_conv_shape *s, int64_t row, int64_t depth, int64_t height)
 {
     m->lines = 0;
@@ -74,8 +74,8 @@ static vfloat sum_meeting(const meeting *m, const float *rows)
 }
 
 #if defined(__AVX512F__)
-/* Lines of y that are half a vector, lines of dx no longer than one: the lines are summed first, at aligned places, and
- * then put to the lanes that they belong to. */
+/* Lines of y of half a vector, lines of dx no longer than one: the lines are first summed at aligned positions, then
+ * moved to their lanes. */
 static bool fits_halves(const mx_conv_shape *s) { return s->out[2] == LANES / 2 && s->in[2] <= LANES && !s->pad[2]; }
 
 static vfloat sum_halves(const meeting *m, const float *rows, int64_t row)

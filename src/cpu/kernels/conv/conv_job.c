@@ -9,10 +9,10 @@
 
 mx_code conv_scratch_failed(const char *who, size_t bytes)
 {
-    return mx_fail(MX_ERR_MEMORY, "Convolution: %s needs %zu bytes of scratch memory and did not get them", who, bytes);
+    return mx_fail(MX_ERR_MEMORY, "Convolution: out of memory: %s needs %zu bytes of scratch memory", who, bytes);
 }
 
-/* Source position of the tap is j * stride + k * dilate - pad: the phase is the rest of k * dilate by the stride. */
+/* Source position of the tap is j * stride + k * dilate - pad: the phase is k * dilate modulo the stride. */
 static void forward_axis(conv_axis *a, int64_t stride, int64_t dilate, int64_t pad)
 {
     a->step = stride;
@@ -30,7 +30,7 @@ static void forward_axis(conv_axis *a, int64_t stride, int64_t dilate, int64_t p
     a->length = (a->kernel - 1) * dilate / stride + a->result;
 }
 
-/* dx[c + stride j] takes dy[j + (c + pad - k dilate) / stride] for the taps k where the division leaves no rest. */
+/* dx[c + stride j] takes dy[j + (c + pad - k dilate) / stride] for the taps k where the division is exact. */
 static void gradient_axis(conv_axis *a, int64_t stride, int64_t dilate, int64_t pad)
 {
     int64_t count = 0, low = 0, high = 0;
@@ -158,7 +158,7 @@ static void copy_halves(float *to, const float *from, int64_t count)
     }
 }
 
-/* Lines are short: whole vectors, the last one moved back to end with the line, beat a call of memcpy. */
+/* Lines are short: full vectors, the last one moved back to end with the line, beat a call of memcpy. */
 static void copy_line(float *to, const float *from, int64_t count)
 {
     if (count < LANES) {
@@ -181,7 +181,7 @@ void conv_copy_strided(float *to, const float *from, int64_t count, int64_t stri
             to[i] = from[i * stride];
 }
 
-/* Channels lie side by side in the source (channels last): a block of LANES positions x LANES channels at a time. */
+/* Channels are contiguous in the source (channels last): a block of LANES positions x LANES channels at a time. */
 static void pack_transposed(const float *from, int64_t position, int64_t count, int64_t channels, int64_t channel_to,
                             float *to)
 {
@@ -205,7 +205,7 @@ static inline vfloat load_inside(const float *line, int64_t at, int64_t width)
                                           : vector_load_between(line, at, vector_part_of(-at, width - at));
 }
 
-/* One channel of a line that lies without gaps, for steps of 1 and 2. */
+/* One channel of a contiguous line, for steps of 1 and 2. */
 static void pack_plain(const conv_axis *a, const float *line, float *to)
 {
     for (int64_t f = 0; f < a->phases; f++, to += a->length)
@@ -216,7 +216,7 @@ static void pack_plain(const conv_axis *a, const float *line, float *to)
                 const vfloat next = load_inside(line, at + LANES, a->source);
                 v = VECTOR_EVEN(v, next);
             }
-            vector_store(to + i, v); /* what it writes too much is written again, or spare */
+            vector_store(to + i, v); /* the excess is overwritten later, or spare */
         }
 }
 

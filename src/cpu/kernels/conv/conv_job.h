@@ -9,7 +9,7 @@
  * A packed line stores the source split by phase, zero where it is padding, so that for every tap the positions of
  * neighbouring results (of one class c) are neighbours in memory:  packed[phase(tap)][offset(tap) + j].
  *
- * Invariant: after conv_job_open, offset + j lies in [0, length) for every tap and every j of its class.
+ * Invariant: after conv_job_open, offset + j is in [0, length) for every tap and every j of its class.
  *
  * SPDX-License-Identifier: Apache-2.0 */
 #ifndef MX_CPU_CONV_JOB_H
@@ -17,7 +17,7 @@
 
 #include "cpu/kernels/conv/conv.h"
 
-/* What one level exports carries its name. */
+/* Exported names carry the level. */
 #define conv_normalise MX_LEVEL_NAME(conv_normalise)
 #define conv_job_open MX_LEVEL_NAME(conv_job_open)
 #define conv_job_close MX_LEVEL_NAME(conv_job_close)
@@ -68,7 +68,7 @@ typedef struct conv_job {
 /* Checks a shape and gives it three axes. */
 mx_code conv_normalise(mx_conv_shape *full, const mx_conv_shape *s);
 
-/* `s` has three axes and at least one product.  close is right after a failed open too. */
+/* `s` has three axes and at least one product.  close may be called after a failed open. */
 mx_code conv_job_open(conv_job *job, const mx_conv_shape *s, bool data_gradient);
 void conv_job_close(conv_job *job);
 
@@ -83,8 +83,8 @@ static inline int64_t conv_axis_count(const conv_axis *a, int64_t c)
 #define CONV_SLICE_BYTES (1 << 20)
 #define CONV_SLICE_LONG 4096     /* ... or not */
 
-/* A weight gradient sums over slices of its tasks, then adds up the slices in their order: so many that threads have work, so
- * few that the `floats` sums of each cost little.  They follow from the shape alone: the number of threads changes no bit. */
+/* A weight gradient sums over slices of its tasks, then adds up the slices in their order: enough for all threads, but so
+ * few that the `floats` sums of each cost little.  They follow from the shape alone, not from the number of threads. */
 static inline int64_t conv_weight_slices(const conv_job *job, int64_t tasks, int64_t floats)
 {
     const int64_t positions = job->batch * job->axis[0].result * job->axis[1].result * job->axis[2].result;
@@ -97,21 +97,21 @@ static inline int64_t conv_weight_slices(const conv_job *job, int64_t tasks, int
 }
 
 /* Copies one source line of `channels` channels into `packed` (channels, phases, length).  `line` points at element 0
- * of the line in its first channel.  Up to LANES floats behind `packed` may be overwritten. */
+ * of the line in its first channel.  Up to LANES floats past `packed` may be overwritten. */
 void conv_pack_line(const conv_axis *axis, const float *line, int64_t at, int64_t channel, int64_t channels,
                     float *packed);
 
-/* count floats that stand `stride` apart. */
+/* count floats that are `stride` apart. */
 void conv_copy_strided(float *to, const float *from, int64_t count, int64_t stride);
 
-/* Records that `who` found no memory. */
+/* Sets the error that `who` is out of memory. */
 mx_code conv_scratch_failed(const char *who, size_t bytes);
 
 /* The data gradient of one image and group from its columns (to, taps, row); for the shapes that can. */
 bool conv_can_gather(const conv_job *job);
 void conv_gather(const conv_job *job, const float *rows, int64_t row, float *result);
 
-/* The implementations behind the lists of conv.c. */
+/* The implementations in the lists of conv.c. */
 mx_code conv_blocked_run(const conv_job *job, const float *source, const float *w, const float *bias, bool relu,
                          float *result);
 mx_code conv_blocked_weight(const conv_job *job, const float *x, const float *dy, float *dw);

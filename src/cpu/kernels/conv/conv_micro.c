@@ -7,7 +7,7 @@
 
 #define UNROLL _Pragma("GCC unroll 32")
 
-/* One step: the sums of all positions take their products of one channel and tap.  skip: (2 * half). */
+/* One step: adds the products of one channel and tap to the sums of all positions.  skip: (2 * half). */
 CONV_INLINE void correlate_step(const int half, const int vectors, const float *xa, const float *xb, const float *w,
                                 const bool *skip, vfloat *sum)
 {
@@ -22,7 +22,7 @@ CONV_INLINE void correlate_step(const int half, const int vectors, const float *
     }
 }
 
-/* `taps` is the number of taps, or 0: then it is not known before. */
+/* `taps` is the number of taps, or 0 if it is not a constant. */
 CONV_INLINE void correlate(const int half, const int vectors, const int taps, const conv_micro *m)
 {
     vfloat sum[28];

@@ -2,9 +2,9 @@
  *
  * Correlation: a tile of 2 * half positions x `vectors` vectors of channels stays in registers while the sum over
  * lines, channels and taps runs.  The two halves come from two source lines (or two places of one line), so short
- * lines are paired.  One multiplication-add per register and step; the source is broadcast, the weight is a vector.
- * Where the first tap of a line meets padding at the first position, or the last tap at the last, its products are
- * left out: they are a tenth of a line of seven.
+ * lines are paired.  One multiply-add per register and step; the source is broadcast, the weight is a vector.
+ * If the first tap of a line reads padding at the first position, or the last tap at the last, its products are
+ * skipped: they are a tenth of a line of seven.
  *
  * Weight gradient: a tile of channels x taps x `vectors` vectors stays in registers while the sum over positions runs.
  *
@@ -16,7 +16,7 @@
 
 #include "cpu/kernels/conv/conv_vector.h"
 
-/* What one level exports carries its name. */
+/* Exported names carry the level. */
 #define conv_micro_table MX_LEVEL_NAME(conv_micro_table)
 #define conv_grad_table MX_LEVEL_NAME(conv_grad_table)
 
@@ -33,7 +33,7 @@
 
 typedef struct conv_lines {
     const float *a, *b; /* packed source lines of the two halves, (from, phases, length) */
-    int64_t kernel_row; /* which line of the kernel meets them */
+    int64_t kernel_row; /* the line of the kernel that reads them */
 } conv_lines;
 
 typedef struct conv_micro {
@@ -48,7 +48,7 @@ typedef struct conv_micro {
     int64_t at_a, at_b;    /* floats from a line to the first position of each half */
     float *sum_a, *sum_b;  /* (half, vectors * LANES) the sums of each half ... */
     int64_t sum_step;      /* ... and the floats from one position to the next */
-    bool add;              /* the sums go on from what they hold */
+    bool add;              /* add to the sums instead of overwriting them */
     bool first_a, first_b; /* the first tap of the first position of a half is padding: needs no product */
     bool last_a, last_b;   /* the last tap of the last position is */
 } conv_micro;

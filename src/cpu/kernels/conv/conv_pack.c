@@ -1,6 +1,6 @@
 /* Packing weights for lanes of channels, and back (layout in conv_pack.h).
  *
- * Both walk the plain weight along its contiguous runs and transpose squares of LANES channels x LANES run elements,
+ * Both walk the unpacked weight along its contiguous runs and transpose squares of LANES channels x LANES run elements,
  * so that every load and store is a vector.
  *
  * SPDX-License-Identifier: Apache-2.0 */
@@ -8,20 +8,20 @@
 
 #include "base/threads.h"
 
-#define RUN_AHEAD 64 /* floats between asking memory for a part of a run and moving it */
+#define RUN_AHEAD 64 /* floats between prefetching a part of a run and moving it */
 
 typedef struct pack_run {
     const conv_weight *k;
-    const float *from; /* plain or packed weight, whichever is read */
+    const float *from; /* unpacked or packed weight, whichever is read */
     float *to;
-    bool back; /* packed to plain */
+    bool back; /* packed to unpacked */
 } pack_run;
 
-/* Walks along a run of the plain weight and knows where each element lies in the packed block. */
+/* Walks along a run of the unpacked weight and tracks where each element is in the packed block. */
 typedef struct run_cursor {
     int64_t tap, row;         /* of the element */
     int64_t channel;          /* where its channel begins in the packed block */
-    int64_t at;               /* where it lies itself */
+    int64_t at;               /* where the element is */
     int64_t s_channel, s_row; /* floats from a channel, from a kernel row to the next */
 } run_cursor;
 
@@ -78,8 +78,8 @@ static void square_out(const float *block, const int64_t at[LANES], int64_t chan
         vector_store_part(w + i * stride, v[i], count);
 }
 
-/* One run of `count` elements at plain offset `plain`, for all lanes of a block.  What comes `ahead` floats behind is
- * asked for: so many runs side by side are more than the processor follows by itself. */
+/* One run of `count` elements at unpacked offset `plain`, for all lanes of a block.  Elements `ahead` floats later are
+ * prefetched: the processor does not follow so many parallel runs by itself. */
 static void move_run(const pack_run *r, int64_t b, int64_t plain, int64_t c, int64_t t, int64_t count, int64_t ahead)
 {
     const conv_weight *k = r->k;
@@ -105,7 +105,7 @@ static void move_run(const pack_run *r, int64_t b, int64_t plain, int64_t c, int
     }
 }
 
-/* The channels of a block lie side by side in the plain weight (the data gradient of channels-last weights). */
+/* The channels of a block are contiguous in the unpacked weight (the data gradient of channels-last weights). */
 static void move_beside(const pack_run *r, int64_t b, int64_t plain, int64_t c, int64_t t)
 {
     const int64_t size = conv_block_size(r->k->to, b), at = conv_block_at(r->k, b) + cursor_at(r->k, size, c, t).at;

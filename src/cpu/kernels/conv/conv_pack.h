@@ -16,7 +16,7 @@
 typedef struct conv_weight {
     int64_t to, from;            /* channels of one group */
     int64_t rows, taps;          /* kernel rows, taps along the line */
-    int64_t s_to, s_from, s_tap; /* strides of the plain weight; its taps are flattened as row * taps + tap */
+    int64_t s_to, s_from, s_tap; /* strides of the unpacked weight; its taps are flattened as row * taps + tap */
 } conv_weight;
 
 static inline int64_t conv_blocks(int64_t to) { return (to + CONV_BLOCK - 1) / CONV_BLOCK; }

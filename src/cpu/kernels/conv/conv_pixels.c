@@ -1,8 +1,8 @@
 /* Forward and data gradient with positions as lanes (model in conv_pixels.h).
  *
  * Tasks are (image, group, tile of rows).  A task packs its planes, then for every class of results and every few
- * result channels walks q: a register tile of channels x vectors sums over all k, goes into a plane buffer, and from
- * there line by line into the result, with bias and relu.
+ * result channels walks q: a register tile of channels x vectors sums over all k, is stored in a plane buffer, and
+ * copied from there line by line to the result, with bias and relu.
  *
  * SPDX-License-Identifier: Apache-2.0 */
 #include "cpu/kernels/conv/conv_pixels.h"
@@ -39,7 +39,7 @@ CONV_INLINE void sum_tile(const int channels, const int vectors, const float *x,
             vector_store(to + c * s_to + i * LANES, vector_max(vector_all(floor), sum[c * vectors + i]));
 }
 
-/* All q of a span: full tiles of `most` vectors, then what is left with narrower ones. */
+/* All q of a span: full tiles of `most` vectors, then narrower ones for the rest. */
 #define SUM_SPAN(channels, most)                                                                                    \
     static void sum_span_##channels(const float *x, const int64_t *offset, int64_t count, const float *w,              \
                                     const float *start, float floor, float *to, int64_t s_to, int64_t vectors)      \

@@ -1,9 +1,9 @@
 /* Convolution with positions as lanes: for few output channels, where lanes of channels would stay empty.
  *
  * Model.  The packed source of an image is a set of planes, one per channel and phase, each (depth, height, width) with
- * the padding as zeros.  Then the position of a result and of its partner differ by a constant per tap, also across
- * lines: flattened results q = (d * height + h) * width + w meet source q + offset[k].  So vectors run over q without
- * regard to lines; the few results that fall into the padding at the end of a line are thrown away.
+ * the padding as zeros.  Then the positions of a result and of its source differ by a constant per tap, also across
+ * lines: flattened results q = (d * height + h) * width + w read source q + offset[k].  So vectors run over q without
+ * regard to lines; the few results that fall into the padding at the end of a line are discarded.
  *
  *     result[t][q] = sum over k of  source[offset[k] + q] * w[t][k]            k = (channel, tap)
  *
@@ -30,9 +30,9 @@ typedef void (*conv_pixels_fn)(const float *x, const int64_t *offset, int64_t co
 extern const float conv_pixels_zero[CONV_PIXELS_CHANNELS]; /* where sums without a bias start */
 extern const conv_pixels_fn conv_pixels_sum[CONV_PIXELS_CHANNELS + 1];
 
-#define CONV_PIXELS_SPARE (16 * LANES) /* floats that vectors may read or write behind the last plane */
+#define CONV_PIXELS_SPARE (16 * LANES) /* floats that vectors may read or write past the last plane */
 
-/* The geometry of packed planes; tiles are cut along the height. */
+/* The geometry of packed planes; tiles are split along the height. */
 typedef struct conv_planes {
     const conv_job *job;
     int64_t rows; /* result rows (j, of a class) of a tile */
@@ -59,7 +59,7 @@ static inline int64_t conv_planes_span(const conv_planes *p, const int64_t c[3],
     return ((depth - 1) * p->height + rows - 1) * p->job->axis[2].length + width;
 }
 
-/* The share of vector lanes that hold results, of class 0 and a whole tile. */
+/* The share of vector lanes that hold results, of class 0 and a full tile. */
 double conv_pixels_share(const conv_job *job);
 
 #endif

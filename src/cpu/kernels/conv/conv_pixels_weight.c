@@ -3,10 +3,10 @@
  *     dw[t][k] = sum over images, q of  dy[t][q] * source[offset[k] + q]
  *
  * dy is spread to the row length of the planes, zero between its lines.  A register tile of channels x k keeps one
- * vector of partial sums per element; they live in memory between images and are added up over lanes, and over the
- * slices of the tasks in their order, at the end.
+ * vector of partial sums per element; they are in memory between images and are added up at the end, over lanes and over the
+ * slices of the tasks in their order.
  *
- * Invariant: the number of threads changes no bit (conv_weight_slices).
+ * Invariant: results are bitwise independent of the number of threads (conv_weight_slices).
  *
  * SPDX-License-Identifier: Apache-2.0 */
 #include "base/scratch.h"

@@ -17,7 +17,7 @@ void conv_planes_init(conv_planes *p, const conv_job *job, int64_t bytes)
     p->height = p->rows + reach;
     p->plane = d->length * p->height * w->length;
     p->channel = phases * p->plane;
-    p->floats = (job->from * p->channel + 15) / 16 * 16 + CONV_PIXELS_SPARE; /* what follows stays aligned */
+    p->floats = (job->from * p->channel + 15) / 16 * 16 + CONV_PIXELS_SPARE; /* keeps the next array aligned */
 }
 
 /* The source index of packed (phase, m) of an axis, or -1 in the padding. */
@@ -27,7 +27,7 @@ static int64_t source_of(const conv_axis *a, int64_t phase, int64_t m)
     return at < 0 || at >= a->source ? -1 : at;
 }
 
-/* One packed row in all phases of the width; these lie a plane apart. */
+/* One packed row in all phases of the width; these are a plane apart. */
 static void fill_row(const conv_planes *p, const float *line, float *to)
 {
     const conv_axis *w = &p->job->axis[2];

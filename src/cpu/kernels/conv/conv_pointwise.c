@@ -1,10 +1,10 @@
 /* 1x1 convolutions without padding: matrix products.
  *
- *     plain          y_n (O, P) = w (O, C) x_n (C, P)      dx_n = w^T dy_n      dw = sum over n of dy_n x_n^T
+ *     NCHW           y_n (O, P) = w (O, C) x_n (C, P)      dx_n = w^T dy_n      dw = sum over n of dy_n x_n^T
  *     channels last  y (N P, O) = x (N P, C) w^T           dx = dy w            dw = dy^T x
  *
- * P are the positions of a result; groups are products of their own.  The arrays are used as they are, but in the
- * plain layout x is made compact (conv_compact.h) when there is a stride, and small images are joined to one product,
+ * P are the positions of a result; groups are separate products.  The arrays are used as they are, but in the
+ * NCHW layout x is made compact (conv_compact.h) if there is a stride, and small images are joined to one product,
  * which wastes no part of a vector and packs w once.
  *
  * SPDX-License-Identifier: Apache-2.0 */
@@ -12,7 +12,7 @@
 #include "cpu/kernels/gemm/gemm.h"
 
 #define SMALL_IMAGE 128     /* positions: smaller ones are joined ... */
-#define JOINED_CHANNELS 64  /* ... when there are so many channels that moving costs little */
+#define JOINED_CHANNELS 64  /* ... if there are so many channels that copying costs little */
 
 /* An operand with channels as rows and positions as columns, of one group. */
 typedef struct operand {
@@ -44,9 +44,9 @@ bool conv_is_pointwise(const conv_job *job)
     return job->from >= 8 && job->to >= 8 && !(s->channels_last && is_strided(job));
 }
 
-/* ---- the plain layout ----------------------------------------------------------------------------------- */
+/* ---- the NCHW layout ------------------------------------------------------------------------------------ */
 
-/* Rows of the product have their bias: it is laid down first and the product added to it. */
+/* The bias is per row of the product: it is stored first and the product added to it. */
 static void lay_bias(const conv_job *job, const float *bias, float *y)
 {
     const int64_t positions = positions_of(job);
@@ -55,7 +55,7 @@ static void lay_bias(const conv_job *job, const float *bias, float *y)
             y[i * positions + p] = bias[i % job->shape.out_channels];
 }
 
-/* `joined`: the images lie side by side and are one product. */
+/* `joined`: the images are contiguous and form one product. */
 static mx_code plain_products(const conv_job *job, bool joined, operand from, const float *w, operand to, float beta,
                               bool relu)
 {

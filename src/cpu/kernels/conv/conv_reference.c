@@ -1,6 +1,6 @@
-/* The plain reference convolution in double (loops in conv_reference.h).
+/* The reference convolution in double (loops in conv_reference.h).
  *
- * Model: a place is one element of y; helpers say where it and its partners in x and w lie, for both layouts.
+ * Model: a place is one element of y; helpers find its offset and those of its factors in x and w, for both layouts.
  *
  * SPDX-License-Identifier: Apache-2.0 */
 #include <string.h>
@@ -48,7 +48,7 @@ static int64_t conv_place_weight(const mx_conv_shape *s, int64_t o, int64_t c, c
     return element(s->channels_last, o, c, s->in_channels / s->groups, k, s->kernel);
 }
 
-/* The element of x that kernel element k meets; -1 in the padding. */
+/* The element of x that kernel element k reads; -1 in the padding. */
 static int64_t conv_place_input(const mx_conv_shape *s, const conv_place *p, const int64_t k[3], int64_t c)
 {
     int64_t at[3];

@@ -1,6 +1,6 @@
-/* The plain convolution loops for one type: included once per T (element) with NAME(x) giving the function names.
+/* The reference convolution loops for one type: included once per T (element) with NAME(x) giving the function names.
  *
- * Every sum is taken in double, in the order of the loops.  Nothing here is fast; it is what the rest is measured by.
+ * Every sum is taken in double, in the order of the loops.  Nothing here is fast; the other kernels are compared with it.
  *
  * SPDX-License-Identifier: Apache-2.0 */
 
@@ -30,7 +30,7 @@ static void NAME(forward)(const mx_conv_shape *s, const T *x, const T *w, const 
     }
 }
 
-/* dx[i] += dy[p] * w[k] and dw[k] += dy[p] * x[i] over the same products; the one that is not wanted is NULL. */
+/* dx[i] += dy[p] * w[k] and dw[k] += dy[p] * x[i] over the same products; NULL if not needed. */
 static void NAME(backward)(const mx_conv_shape *s, const T *x, const T *w, const T *dy, T *dx, T *dw)
 {
     const int64_t from = s->in_channels / s->groups;

@@ -5,7 +5,7 @@
 
 #define TILE_BYTES (240 * 1024) /* packed source lines of a tile; leaves room for a weight block in a 1 MB cache */
 
-#define AHEAD 3                 /* channels between asking memory for a line and copying it */
+#define AHEAD 3                 /* channels between prefetching a line and copying it */
 
 static size_t padded(int64_t bytes) { return ((size_t)bytes + MX_ALIGN - 1) / MX_ALIGN * MX_ALIGN; }
 static int64_t smaller(int64_t a, int64_t b) { return a < b ? a : b; }
@@ -22,7 +22,7 @@ int64_t conv_tile_height(const conv_job *job, int64_t channels)
     return (all + tiles - 1) / tiles; /* tiles of equal height */
 }
 
-/* Whether every tap of every result lies inside the source, at its plain place, and an image fits the cache. */
+/* Whether every tap of every result is inside the source, lines need no rearranging and an image fits the cache. */
 static bool fits_in_place(const conv_job *job, int64_t channels)
 {
     const conv_axis *w = &job->axis[2];
@@ -78,7 +78,7 @@ static int64_t source_of(const conv_axis *a, int64_t r, int64_t i)
     return position < 0 || position >= a->source ? -1 : position;
 }
 
-/* Where a source line stands or will be packed: its slot is given out on first use. */
+/* Where a source line is or will be packed: its slot is assigned on first use. */
 static const float *source_line(conv_tile *t, int64_t depth, int64_t row)
 {
     if (t->in_place)
@@ -92,8 +92,8 @@ static const float *source_line(conv_tile *t, int64_t depth, int64_t row)
     return t->packed + *slot * t->line;
 }
 
-/* Plain layout: channel by channel, because the lines of a channel are neighbours in memory.  Channels last: line by
- * line, because the channels are. */
+/* NCHW layout: channel by channel, because the lines of a channel are contiguous.  Channels last: line by line, because
+ * the channels are. */
 static void pack_lines(const conv_tile *t, const float *source, int64_t channels, float *packed)
 {
     const conv_job *job = t->job;
@@ -155,7 +155,7 @@ static int64_t add_twins(conv_tile *t, int64_t a, conv_lines *lines)
     return count;
 }
 
-/* Works out what to do for result lines [begin, end). */
+/* Plans the work for result lines [begin, end). */
 static void plan(conv_tile *t, int images, int64_t begin, int64_t end)
 {
     const int64_t sources = t->job->axis[0].source * t->job->axis[1].source;

@@ -1,16 +1,16 @@
 /* A tile: some neighbouring result lines of one image, with the packed source lines that they need.
  *
  * Model.  Result lines are numbered depth * height + row.  A tile covers the numbers [begin, end).  Every source line
- * that a tap touches is packed once; lines outside the source (padding) are left out.  Small plain images without
- * padding and strides need no packing: there `lines` point into the source itself.  What to do is the same for every
- * image, so it is worked out again only when another range of lines comes.  `works` says what to do: one
- * entry per result line, or per pair of lines when lines are short.  A tile of two images pairs every line with that of
- * the other image: no line is left over, and none meets the padding while its partner does not.
+ * that a tap touches is packed once; lines outside the source (padding) are skipped.  Small NCHW images without
+ * padding and strides need no packing: there `lines` point into the source itself.  The plan is the same for every
+ * image, so it is recomputed only for another range of lines.  `works` is the plan: one
+ * entry per result line, or per pair of lines if lines are short.  A tile of two images pairs every line with that of
+ * the other image: no line is left over, and both lines of a pair read the padding at the same places.
  *
  *     works:  | line 0 | line 1 | line 2+3 | ...        lines:  | a b row | a b row | a b row | ...
  *                 \_________________________ first, count ________/
  *
- * Invariant: `lines` of a work have ascending kernel rows; a half that does not take part in a kernel row points at
+ * Invariant: `lines` of a work have ascending kernel rows; a half that a kernel row does not use points at
  * zeros.
  *
  * SPDX-License-Identifier: Apache-2.0 */
@@ -34,11 +34,11 @@ typedef struct conv_tile {
     const conv_job *job;
     int64_t capacity;    /* most result lines */
     int64_t channels;    /* most source channels at once */
-    bool in_place;       /* lines are read where they stand, not packed */
+    bool in_place;       /* lines are read in place, not packed */
     int64_t channel;     /* floats between the channels of a line */
     int64_t line;        /* floats of a packed source line: channels * phases * length, and spare ones */
     int64_t twin;        /* floats between a source line of the first and of the second image */
-    int images;          /* 1 or 2, that `works` was made for ... */
+    int images;          /* 1 or 2, for which `works` was planned ... */
     int64_t begin, end;  /* ... and result lines */
     const float *source; /* ... and where `lines` point when in_place */
     bool pairs;          /* pair neighbouring lines where possible */
@@ -49,7 +49,7 @@ typedef struct conv_tile {
     conv_lines *lines;
     conv_work *works;
     int64_t work_count;
-    float *extra; /* floats that the caller asked for */
+    float *extra; /* floats that the caller requested */
     void *memory; /* owns all of the above */
     size_t bytes;
 } conv_tile;

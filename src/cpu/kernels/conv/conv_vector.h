@@ -111,7 +111,7 @@ CONV_INLINE vfloat vector_load_between(const float *from, int64_t at, vector_par
 #endif
 }
 
-/* The lanes of the part; the others become zero, whatever they were. */
+/* The lanes of the part; the others become zero. */
 CONV_INLINE vfloat vector_keep(vfloat v, vector_part part)
 {
 #if defined(__AVX512F__)
@@ -179,7 +179,7 @@ CONV_INLINE float vector_sum(vfloat v)
 #define VECTOR_WEAVE_LOW(a, b) __builtin_shufflevector(a, b, 0, 8, 1, 9, 2, 10, 3, 11)
 #define VECTOR_WEAVE_HIGH(a, b) __builtin_shufflevector(a, b, 4, 12, 5, 13, 6, 14, 7, 15)
 #define VECTOR_FOLLOW(a, b) __builtin_shufflevector(a, b, 1, 2, 3, 4, 5, 6, 7, 8)
-#if defined(__AVX2__) /* two steps: within halves, then their quarters in order; compilers find three */
+#if defined(__AVX2__) /* two steps: within halves, then their quarters in order; compilers use three */
 #define VECTOR_HALVES(a, b, pick) \
     (vfloat)_mm256_permute4x64_pd(_mm256_castps_pd(_mm256_shuffle_ps((__m256)(a), (__m256)(b), pick)), 0xd8)
 #define VECTOR_EVEN(a, b) VECTOR_HALVES(a, b, 0x88)
@@ -219,8 +219,8 @@ CONV_INLINE void vector_transpose(vfloat v[LANES])
     VECTOR_STAGE(1)
 }
 
-/* v[j] = column j of LANES rows at p, `row` floats apart.  Quarters of the vectors are put to their place by the loads;
- * what is left is to transpose four by four within them. */
+/* v[j] = column j of LANES rows at p, `row` floats apart.  The loads put quarters of the vectors in place;
+ * it remains to transpose four by four within them. */
 #if defined(__AVX512F__)
 CONV_INLINE vfloat vector_load_quarters(const float *p, int64_t row)
 {

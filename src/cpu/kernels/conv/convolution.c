@@ -1,6 +1,6 @@
 /* Convolution operators on top of the convolution kernels of conv.h.
  *
- * float32 runs the fast kernels, float64 the plain ones; 16-bit floats are widened to float32 and back.
+ * float32 runs the fast kernels, float64 the reference loops; 16-bit floats are widened to float32 and back.
  *
  * SPDX-License-Identifier: Apache-2.0 */
 #include "base/scratch.h"
@@ -22,7 +22,7 @@
 /* What the operators have in common: they map two arrays to a third, in one of three directions. */
 typedef enum direction { FORWARD, FORWARD_RELU, DATA, WEIGHT } direction;
 
-/* Geometry as the attribute structs of all convolution operators begin with it. */
+/* The geometry, with which the attribute structs of all convolution operators begin. */
 typedef struct geometry {
     mx_dims kernel, stride, dilate, pad;
 } geometry;
@@ -121,7 +121,7 @@ static mx_code run_weight_grad(const mx_kernel_call *call)
     return run(WEIGHT, &s, call, NULL);
 }
 
-/* Weight and bias at once; types other than float32 and float64 widen as a whole. */
+/* Weight and bias at once; types other than float32 and float64 are widened. */
 static mx_code run_weight_bias_grad(const mx_kernel_call *call)
 {
     const mx_conv_gradient_attrs *a = call->attrs;
@@ -137,7 +137,7 @@ static mx_code run_weight_bias_grad(const mx_kernel_call *call)
 
 /* ---- Deconvolution: the data gradient, then the bias ----------------------------------------------------------- */
 
-/* The pad that the inferred output size implies (target_shape and adj went into it). */
+/* The pad implied by the inferred output size, which includes target_shape and adj. */
 static geometry deconvolution_geometry(const mx_deconvolution_attrs *a, const mx_array *x, const mx_array *out)
 {
     geometry g = {a->kernel, a->stride, a->dilate, a->pad};

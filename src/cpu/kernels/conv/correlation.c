@@ -1,6 +1,6 @@
-/* Correlation on the CPU: maps with their padding, then loops over whole rows of patches.
+/* Correlation on the CPU: pads the maps, then loops over rows of patches.
  *
- * Forwards a thread has some displacements, backwards some planes: nobody writes where another does.
+ * In forward a thread handles some displacements, in backward some planes: threads never write to the same elements.
  *
  * SPDX-License-Identifier: Apache-2.0 */
 #include "op/formula/correlation.h"
@@ -19,7 +19,7 @@ typedef struct correlation_job { /* of one image */
     const void *from[2];  /* data1, data2 (C, H, W) */
     void *padded[2];      /* (C, high, wide) */
     void *out;            /* (grid * grid, rows, columns) */
-    const void *g;        /* backwards: the gradient of it */
+    const void *g;        /* backward: the gradient of `out` */
     void *to[2], *sum[2]; /* gradients; with padding */
     bool multiply;
 } correlation_job;

@@ -2,7 +2,7 @@
  *
  * SPDX-License-Identifier: Apache-2.0 */
 
-/* Planes [begin, end) of both maps with zeros around; backwards the sums of their gradients are cleared, too. */
+/* Planes [begin, end) of both maps with zeros around; in backward the sums of their gradients are cleared, too. */
 static void NAME(pad_planes)(void *arg, int64_t begin, int64_t end)
 {
     const correlation_job *job = arg;

@@ -37,7 +37,7 @@ static mx_code run_gemm_d(const mx_gemm_f64 *g) { return mx_gemm_f64_run(g); }
 #undef T
 #undef NAME
 
-/* Gives the job its scratch from one block; returns the block, NULL if there is no room. */
+/* Assigns the job's scratch from one block; returns the block, NULL if out of memory. */
 static void *scratch(deformable_job *job, size_t item, bool back, size_t *bytes)
 {
     const mx_deformable *d = &job->d;
@@ -127,7 +127,7 @@ static mx_code run(const mx_kernel_call *call, bool back, int mask, int weight)
     const mx_dtype compute = mx_compute_type(call);
     if (!mx_inputs_are(call, compute, 0))
         return MX_DECLINED;
-    /* the geometry stands at the front of the attributes of all three */
+    /* the attributes of all three begin with the geometry */
     deformable_job job = {.d = sizes(call->attrs, call->in[back ? 1 : 0])};
     size_t bytes;
     void *block = scratch(&job, (size_t)mx_dtype_size(compute), back, &bytes);

@@ -1,11 +1,11 @@
 /* Deformable convolution of one image for one element type: included with T and NAME(x) defined.
  *
- * Where a cell reads does not depend on the channel: places and weights of all points are found once per group of
- * offsets and then run over the channels.  Planes have a border of zeros, which is where points outside read and write.
+ * Where a cell reads does not depend on the channel: offsets and weights of all points are computed once per group of
+ * offsets and used for all channels.  Planes have a border of zeros, which points outside the image read and write.
  *
  * SPDX-License-Identifier: Apache-2.0 */
 
-/* Points [begin, end) of offset_groups * cells; each has `places` numbers of every kind. */
+/* Points [begin, end) of offset_groups * cells; each has `places` numbers per array. */
 static void NAME(find_taps)(void *arg, int64_t begin, int64_t end)
 {
     const deformable_job *job = arg;
@@ -75,7 +75,7 @@ static void NAME(fill_columns)(void *arg, int64_t begin, int64_t end)
     }
 }
 
-/* ddata[c, at] += weight * dcolumn[c, cell]; a channel is one thread's. */
+/* ddata[c, at] += weight * dcolumn[c, cell]; each channel belongs to one thread. */
 static void NAME(add_data)(void *arg, int64_t begin, int64_t end)
 {
     const deformable_job *job = arg;

@@ -13,7 +13,7 @@ typedef struct fill_job {
     unsigned char value[8]; /* the element */
 } fill_job;
 
-/* The first element is written, then what is written doubles until it is done. */
+/* Writes the first element, then copies the written part, which doubles each time. */
 static void fill_range(void *arg, int64_t begin, int64_t end)
 {
     const fill_job *job = arg;

@@ -28,7 +28,7 @@ static mx_code run_ravel(const mx_kernel_call *call)
     int64_t *number = mx_load_indices(in);
     if (!number)
         return MX_ERR_MEMORY;
-    for (int i = 1; i < shape->n; i++) /* Horner's rule in the first row; wraps as unsigned numbers do */
+    for (int i = 1; i < shape->n; i++) /* Horner's rule in the first row; unsigned, so it wraps */
         for (int64_t k = 0; k < out->size; k++)
             number[k] = (int64_t)((uint64_t)number[k] * (uint64_t)shape->d[i] + (uint64_t)number[i * out->size + k]);
     mx_convert(mx_data(out), (mx_dtype)out->dtype, number, MX_INT64, out->size);

@@ -8,7 +8,7 @@
 #include "cpu/kernels/level.h"
 #include "gluon/op.gen.h"
 
-#define TILE 512 /* elements that are made as doubles at a time */
+#define TILE 512 /* elements computed as doubles at a time */
 
 typedef struct line_job {
     mx_array *out;
@@ -39,7 +39,7 @@ static mx_code run_line(mx_array *out, double start, double step, int64_t repeat
 static mx_code run_arange(const mx_kernel_call *call)
 {
     const mx_arange_attrs *attrs = call->attrs;
-    const bool whole = isnan(attrs->stop) && !attrs->infer_range; /* a lone number is the end */
+    const bool whole = isnan(attrs->stop) && !attrs->infer_range; /* a single number is the end */
     return run_line(call->out[0], whole ? 0 : attrs->start, attrs->step, attrs->repeat);
 }
 
@@ -54,7 +54,7 @@ static mx_code run_linspace(const mx_kernel_call *call)
     const mx_linspace_attrs *attrs = call->attrs;
     const double gaps = (double)(attrs->endpoint ? attrs->num - 1 : attrs->num);
     run_line(call->out[0], attrs->start, gaps > 0 ? (attrs->stop - attrs->start) / gaps : 0, 1);
-    if (attrs->endpoint && attrs->num > 1) { /* exactly, whatever the steps have summed up to */
+    if (attrs->endpoint && attrs->num > 1) { /* exactly, despite rounding */
         const mx_dtype type = (mx_dtype)call->out[0]->dtype;
         mx_convert_fast((char *)mx_data(call->out[0]) + (attrs->num - 1) * mx_dtype_size(type), type, &attrs->stop,
                         MX_FLOAT64, 1);

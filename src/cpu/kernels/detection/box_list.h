@@ -1,4 +1,4 @@
-/* Boxes in columns, so that one box meets many in a loop without branches.  SPDX-License-Identifier: Apache-2.0 */
+/* Boxes in columns, so that one box is compared with many in a loop without branches.  SPDX-License-Identifier: Apache-2.0 */
 #ifndef MX_CPU_BOX_LIST_H
 #define MX_CPU_BOX_LIST_H
 
@@ -7,7 +7,7 @@
 #define BOX_COLUMNS 6
 typedef struct box_list { /* every column: (n) */
     double *left, *top, *right, *bottom, *area;
-    double *class_id; /* boxes of different classes do not meet; unused where all do */
+    double *class_id; /* boxes of different classes are not compared; unused if all are */
 } box_list;
 
 /* memory: BOX_COLUMNS * n numbers */

@@ -1,4 +1,4 @@
-/* Rules over boxes on the CPU.  Work is split by batches, or by boxes where they do not see each other.
+/* Box operators on the CPU.  Work is split by batches, or by boxes if they are independent.
  *
  * SPDX-License-Identifier: Apache-2.0 */
 #include <string.h>
@@ -43,7 +43,7 @@ static mx_code iou(const mx_doubles *d)
     return MX_OK;
 }
 
-/* ---- box_nms: candidates by falling score; each that is left marks those behind it that it suppresses --------- */
+/* ---- box_nms: candidates by descending score; each one left marks the later ones that it suppresses ---------- */
 
 typedef struct nms_job {
     const mx_box_nms_attrs *p;
@@ -133,7 +133,7 @@ static mx_code nms(const mx_doubles *d)
     return MX_OK;
 }
 
-/* Rows of the gradient go back to where they came from. */
+/* Scatters the rows of the gradient to where they came from. */
 static mx_code nms_backward(const mx_doubles *d)
 {
     const mx_array *g = d->call->in[0];
@@ -169,7 +169,7 @@ static void match_batches(void *arg, int64_t begin, int64_t end)
         double *score = job->score + b * each, *to_row = job->row_match + b * job->rows,
                *to_column = job->column_match + b * job->columns;
         int64_t *order = job->order + b * each, count = 0, made = 0;
-        for (int64_t i = 0; i < each; i++) { /* what is not good enough need not be sorted */
+        for (int64_t i = 0; i < each; i++) { /* scores below the threshold need not be sorted */
             score[i] = ascend ? -in[i] : in[i];
             if (ascend ? in[i] < job->p->threshold : in[i] > job->p->threshold)
                 order[count++] = i;

@@ -1,4 +1,4 @@
-/* Boxes of a region proposal network on the CPU: all boxes in parallel, then the best of each image against those kept.
+/* Boxes of a region proposal network on the CPU: all boxes in parallel, then non-maximum suppression per image.
  *
  * SPDX-License-Identifier: Apache-2.0 */
 #include "op/formula/proposal.h"
@@ -61,7 +61,7 @@ static bool goes(const mx_proposal_box *kept, int64_t n, const mx_proposal_box *
     return false;
 }
 
-/* The boxes that stay, best first, at the front of `kept`; returns how many. */
+/* The remaining boxes, best first, at the beginning of `kept`; returns how many. */
 static int64_t keep_best(const proposal_job *job, int64_t count, mx_proposal_box *kept)
 {
     const mx_proposal_attrs *p = job->p;

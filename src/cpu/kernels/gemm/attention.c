@@ -7,7 +7,7 @@
 #include "cpu/kernels/widen.h"
 #include "gluon/op.gen.h"
 
-/* One product per head; strides in elements, `offset` to the role that takes part. */
+/* One product per head; strides in elements, `offset` to the role that is used. */
 typedef struct head_product {
     int64_t heads, m, n, k;
     bool trans_b;

@@ -111,7 +111,7 @@ static mx_code run_affine(const mx_kernel_call *call, bool relu)
 static mx_code run_dense(const mx_kernel_call *call) { return run_affine(call, false); }
 static mx_code run_dense_relu(const mx_kernel_call *call) { return run_affine(call, true); }
 
-/* Plans use it on devices where one product gives both; here it is the two kernels. */
+/* Plans use it on devices where one product computes both; here it runs the two kernels. */
 static mx_code run_dense_gradients(const mx_kernel_call *call)
 {
     const mx_array *ograd = call->in[0], *data = call->in[1];
@@ -125,7 +125,7 @@ static mx_code run_dense_gradients(const mx_kernel_call *call)
     return code ? code : mx_kernel_run(sum->kernels[MX_CPU][0], &rest);
 }
 
-/* Likewise: the product, then what relu lets through. */
+/* Likewise: the product, then the gradient of relu. */
 static mx_code run_dot_relu_grad(const mx_kernel_call *call)
 {
     const mx_dtype compute = mx_compute_type(call);

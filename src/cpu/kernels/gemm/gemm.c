@@ -23,27 +23,27 @@
 #if defined(__AVX512F__)
 #define ROWS 14
 #define DOT_ROWS 4
-#define CHUNK_BYTES (512 * 1024) /* packed B that is worked on at a time: half of the second-level cache */
+#define CHUNK_BYTES (512 * 1024) /* packed B that is processed at a time: half of the second-level cache */
 #else
 #define ROWS 6
 #define DOT_ROWS 3
 #define CHUNK_BYTES (400 * 1024)
 #endif
-#define PLACE_ROWS (ROWS > 8 ? INT64_MAX : 128) /* rows of B, each on a page of its own, that are read in place: a
+#define PLACE_ROWS (ROWS > 8 ? INT64_MAX : 128) /* rows of B, each on a separate page, that are read in place: a
                                                  * narrow tile is done with a row before its page is looked up */
 #define DOT_COLUMNS 4
 #define ROW_LINES 8              /* rows of B that are read side by side for a single row of A */
 #define DOT_BYTES (24 * 1024)    /* rows of a tile of dots that stay in the first-level cache */
 #define DEPTH_BYTES 1600         /* of the common dimension at a time: a panel of A stays in the first-level cache */
-#define PACKED_PANELS 80         /* of A that are packed at a time: as much as B needs to be worth packing */
-#define SMALL_BYTES (16 * 1024)  /* packed B that goes on the stack */
+#define PACKED_PANELS 80         /* of A that are packed at a time: enough to make packing B worthwhile */
+#define SMALL_BYTES (16 * 1024)  /* packed B that fits on the stack */
 #if defined(__AVX2__)
 #define MASKED_LOADS 1           /* an edge of B can be read in place */
 #else
 #define MASKED_LOADS 0
 #endif
 
-/* Before a loop of constant length over arrays that are to live in registers. */
+/* Before a loop of constant length over arrays that should stay in registers. */
 #if defined(__clang__)
 #define UNROLL _Pragma("clang loop unroll(full)")
 #else
@@ -60,10 +60,10 @@
         SHAPES
     };
 
-/* How a product is cut for the threads: batch * rows * columns units, dealt out in order. */
+/* How a product is split for the threads: batch * rows * columns units, assigned in order. */
 typedef struct gemm_grid {
     int64_t batch;         /* products */
-    int64_t rows, columns; /* cuts of each of them */
+    int64_t rows, columns; /* parts of each of them */
     int parts;             /* threads */
 } gemm_grid;
 
@@ -77,7 +77,7 @@ static int64_t cut(int64_t size, int64_t unit, int64_t i, int64_t n)
     return min_int((size + unit - 1) / unit * i / n * unit, size);
 }
 
-/* Square-like cuts share most; uneven ones leave threads idle.  The constant weighs loading against computing. */
+/* Nearly square parts share most; uneven ones leave threads idle.  The constant weighs loading against computing. */
 static double grid_cost(int64_t m, int64_t n, int64_t row_unit, int64_t column_unit, int64_t rows, int64_t columns)
 {
     const double height = (double)((m + row_unit - 1) / row_unit + rows - 1) / (double)rows;

@@ -4,7 +4,7 @@
  * and only beta, bias and relu act.  beta == 0 never reads C.  C must not overlap A or B.
  *
  * The work is split over the thread pool when it pays; a result depends neither on the number of threads nor on timing.
- * The functions fail only when a packing buffer cannot be had.
+ * The functions fail only if a packing buffer cannot be allocated.
  *
  * SPDX-License-Identifier: Apache-2.0 */
 #ifndef MX_CPU_GEMM_H
@@ -27,7 +27,7 @@ typedef struct mx_gemm_f32 {
     bool relu;         /* the last step: negative results become 0, NaN stays */
     int64_t batch;     /* independent products; the strides below are elements from one to the next */
     int64_t stride_a, stride_b, stride_c;
-    bool panels_b; /* B lies in panels of MX_GEMM_COLUMNS columns, each (k, columns), the last filled up with zeros */
+    bool panels_b; /* B is stored in panels of MX_GEMM_COLUMNS columns, each (k, columns), the last padded with zeros */
 } mx_gemm_f32;
 
 typedef struct mx_gemm_f64 { /* as mx_gemm_f32 */
@@ -50,7 +50,7 @@ typedef struct mx_gemm_f64 { /* as mx_gemm_f32 */
 /* Columns of a panel of floats: two vectors. */
 #define MX_GEMM_COLUMNS (2 * MX_VECTOR_BYTES / 4)
 
-/* Kernels of the same level write mx_gemm_f32_run(&g); everybody else goes through the level's table. */
+/* Kernels of the same level call mx_gemm_f32_run(&g); other code uses the level's table. */
 #define mx_gemm_f32_run MX_LEVEL_NAME(mx_gemm_f32_run)
 #define mx_gemm_f64_run MX_LEVEL_NAME(mx_gemm_f64_run)
 

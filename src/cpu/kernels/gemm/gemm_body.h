@@ -3,17 +3,18 @@
  * There are four ways to compute a product; plan_make() estimates them and takes the cheapest:
  *
  *     straight   vectors along the columns of C; B is read in place or packed into panels
- *     swapped    the same for the transposed product, vectors along the rows of C; tiles are turned when stored
+ *     swapped    the same for the transposed product, vectors along the rows of C; tiles are transposed when stored
  *     dot        vectors along the common dimension (gemm_dot.h)
- *     row        one row of C: B is read once, in the order in which it lies (gemm_row.h)
+ *     row        one row of C: B is read once, in memory order (gemm_row.h)
  *
  * Straight and swapped share one loop nest, outermost first: columns in chunks, so that packed B stays in the
  * second-level cache; the common dimension in blocks, so that a panel of A stays in the first; panels of ROWS
- * rows; tiles.  Where A is packed, too, the blocks stand outside and A is packed once for all chunks.  Every unit of
- * the grid is computed by one thread with a buffer of its own.
+ * rows; tiles.  If A is packed, too, the blocks are outermost and A is packed once for all chunks.  Every unit of
+ * the grid is computed by one thread with its own buffer.
  *
- * Invariant: the number of threads changes no bit.  A tile of few rows adds in another order (gemm_tile.h), so the rows are
- * divided into panels once, and threads get whole panels; columns are cut at multiples of a tile.
+ * Invariant: results are bitwise independent of the number of threads.  A tile of few rows adds in another order
+ * (gemm_tile.h), so the rows are divided into panels once, and threads get complete panels; columns are split at
+ * multiples of a tile.
  *
  * SPDX-License-Identifier: Apache-2.0 */
 
@@ -31,7 +32,7 @@
 
 enum { FN(STRAIGHT), FN(SWAPPED), FN(DOT), FN(ROW) };
 
-/* What all units share.  For the swapped way A and B, m and n have changed places; C and bias have not. */
+/* What all units share.  In the swapped form A and B, m and n are exchanged; C and bias are not. */
 typedef struct FN(plan) {
     const GEMM *g;
     int way;
@@ -44,17 +45,17 @@ typedef struct FN(plan) {
     gemm_grid grid;
     T *buffer; /* packed B and A, one piece of `buffer_size` elements per thread */
     int64_t buffer_size;
-    int64_t b_size; /* ... of which the first are B's */
+    int64_t b_size; /* ... the first of which are B's */
 } FN(plan);
 
 typedef struct FN(block) { /* a rectangle of C in the plan's orientation */
     int64_t row, rows, column, columns;
-    int64_t panel, panels; /* straight and swapped: the panels that the rows are */
+    int64_t panel, panels; /* straight and swapped: the panels of its rows */
 } FN(block);
 
 /* ---- storing ---------------------------------------------------------------------------------------------- */
 
-/* C = max(alpha * turned + beta * C + bias, floor) for a tile of C that lies transposed in `turned`, a row of COLUMNS
+/* C = max(alpha * turned + beta * C + bias, floor) for a tile of C that is stored transposed in `turned`, a row of COLUMNS
  * elements per column of C.  t holds the factors; its bias and columns are not those of C. */
 static void FN(store_turned)(const FN(tile) *t, const T *turned, T *c, const T *bias, int64_t rows, int64_t columns)
 {
@@ -64,7 +65,7 @@ static void FN(store_turned)(const FN(tile) *t, const T *turned, T *c, const T *
         const V shift = bias ? FN(load_mask)(bias + j, mask) : (V){0};
         for (int64_t i = 0; i < rows; i += VL) {
             V x[VL];
-            FN(load_turned)(x, turned + j * COLUMNS + i, COLUMNS); /* what lies behind `columns` is never stored */
+            FN(load_turned)(x, turned + j * COLUMNS + i, COLUMNS); /* elements past `columns` are never stored */
             T *out = c + i * t->c_row + j;
             for (int64_t q = 0; q < min_int(rows - i, VL); q++, out += t->c_row) {
                 V y = x[q] * t->alpha + shift;
@@ -78,7 +79,7 @@ static void FN(store_turned)(const FN(tile) *t, const T *turned, T *c, const T *
 
 /* ---- straight and swapped --------------------------------------------------------------------------------- */
 
-/* Asks for the part of C that a tile adds to; a short tile would wait for the asking. */
+/* Prefetches the part of C that a tile adds to; for a short tile this would only cost time. */
 static void FN(fetch_c)(const FN(tile) *t, int64_t rows)
 {
     for (int64_t i = 0; t->k >= 64 && i < rows; i++) {
@@ -87,13 +88,13 @@ static void FN(fetch_c)(const FN(tile) *t, int64_t rows)
     }
 }
 
-/* One panel of rows against a chunk of columns.  t holds A and the factors; `bias` is NULL but in the last block. */
+/* One panel of rows against a chunk of columns.  t holds A and the factors; `bias` is NULL except in the last block. */
 static void FN(panel)(const FN(plan) *p, FN(tile) *t, T *c, const T *bias, const FN(block) *at, const T *b,
                       int64_t b_panel)
 {
     const bool swapped = p->way == FN(SWAPPED);
     T turned[PANEL_ROWS * COLUMNS] __attribute__((aligned(64)));
-    if (swapped) /* what turns with the last rows must not be slow numbers */
+    if (swapped) /* what is transposed with the last rows must not hold denormals, which are slow */
         memset(turned + at->rows * COLUMNS, 0, (size_t)(PANEL_ROWS - at->rows) * COLUMNS * sizeof(T));
     t->b_ahead = b_panel;
     for (int64_t j = at->column; j < at->column + at->columns; j += COLUMNS, b += b_panel) {
@@ -132,7 +133,7 @@ static void FN(chunk)(const FN(plan) *p, const T *a, const T *b, T *c, const FN(
 {
     const bool last = first + depth == p->k;
     int64_t b_row = p->b_row, b_panel = COLUMNS;
-    if (p->g->panels_b) { /* a cut of columns begins with a panel */
+    if (p->g->panels_b) { /* a part of the columns begins with a panel */
         b += at->column * p->k + first * COLUMNS;
         b_panel = p->k * COLUMNS;
     } else {
@@ -220,13 +221,13 @@ static void FN(unit_dots)(const FN(plan) *p, const T *a, const T *b, T *c, const
 
 /* ---- row -------------------------------------------------------------------------------------------------- */
 
-/* The sums of `columns` columns whose rows of B lie along the common dimension. */
+/* The sums of `columns` columns whose rows of B are contiguous along the common dimension. */
 static void FN(row_dots_all)(const FN(plan) *p, const T *a, const T *b, int64_t columns, T *sums)
 {
     for (int64_t j = 0; j < columns; j += ROW_LINES) {
         const T *row[ROW_LINES];
         for (int64_t q = 0; q < ROW_LINES; q++)
-            row[q] = b + min_int(j + q, columns - 1) * p->b_col; /* those behind the edge repeat the last one */
+            row[q] = b + min_int(j + q, columns - 1) * p->b_col; /* those past the edge repeat the last one */
         FN(row_dots)(p->k, a, row, sums + j);
     }
 }
@@ -269,7 +270,7 @@ static void FN(plan_swap)(FN(plan) *p)
     p->b = s.a, p->b_row = s.a_col, p->b_col = s.a_row, p->stride_b = s.stride_a;
 }
 
-/* A is read in place unless its panels would push themselves out of the first-level cache: lines a multiple of a page
+/* A is read in place unless its panels would evict themselves from the first-level cache: lines a multiple of a page
  * apart share their cache sets, and narrow columns leave most of each cache line unused. */
 static bool FN(must_pack_a)(const FN(plan) *p)
 {
@@ -280,8 +281,8 @@ static bool FN(must_pack_a)(const FN(plan) *p)
     return p->k > DEPTH / 2 && (ROWS * T_BYTES <= 32 || p->a_col * T_BYTES % 4096 == 0);
 }
 
-/* B is read in place while few panels of rows go over it; a narrow tile feels it when its rows straddle cache lines.  Where B
- * stands must not matter: the blocks of the common dimension, and so the order of the sums, follow from this. */
+/* B is read in place while few panels of rows go over it; a narrow tile is slower if its rows straddle cache lines.  The
+ * address of B must not matter: the blocks of the common dimension, and so the order of the sums, follow from this. */
 static bool FN(must_pack_b)(const FN(plan) *p)
 {
     if (p->b_col != 1 || (!MASKED_LOADS && p->n % COLUMNS != 0))
@@ -321,7 +322,7 @@ static FN(plan) FN(plan_make)(const GEMM *g)
                   .stride_a = g->stride_a, .stride_b = g->stride_b};
     p.a_row = g->trans_a ? 1 : g->lda, p.a_col = g->trans_a ? g->lda : 1;
     p.b_row = g->trans_b ? 1 : g->ldb, p.b_col = g->trans_b ? g->ldb : 1;
-    if (g->n == 1 && g->ldb == 1) /* a vector lies both ways */
+    if (g->n == 1 && g->ldb == 1) /* a vector has both layouts */
         p.b_row = p.b_col = 1;
     if (g->m == 1 && g->lda == 1)
         p.a_row = p.a_col = 1;

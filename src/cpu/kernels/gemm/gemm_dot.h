@@ -1,16 +1,16 @@
 /* Products of rows with rows, C(i, j) = sum over p of A(i, p) B(j, p): a body, included once per type.
  *
- * Where both operands lie along the common dimension and one of them is too thin to pay for a transposition, the
+ * If both operands are contiguous along the common dimension and one of them is too thin to pay for a transposition, the
  * vectors run along the common dimension and are summed up at the end.  Nothing is packed.
  *
  * SPDX-License-Identifier: Apache-2.0 */
 
 #undef DOTS
-#define DOTS ((DOT_ROWS * DOT_COLUMNS + VL - 1) / VL * VL) /* the sums of a tile, in whole vectors */
+#define DOTS ((DOT_ROWS * DOT_COLUMNS + VL - 1) / VL * VL) /* the sums of a tile, in full vectors */
 
 typedef struct FN(dot) {
     int64_t k;
-    const T *a[DOT_ROWS], *b[DOT_COLUMNS]; /* the rows; those behind an edge repeat the last one */
+    const T *a[DOT_ROWS], *b[DOT_COLUMNS]; /* the rows; those past an edge repeat the last one */
 } FN(dot);
 
 /* sums[i * DOT_COLUMNS + j] = a[i] . b[j] */

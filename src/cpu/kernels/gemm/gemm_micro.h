@@ -20,7 +20,7 @@ typedef struct FN(tile) {
     int64_t a_row, a_col;
     const T *b;
     int64_t b_row;
-    int64_t b_ahead; /* elements from a row of B to what the next tile needs of it: fetched meanwhile */
+    int64_t b_ahead; /* elements from a row of B to what the next tile needs of it, which is prefetched */
     T *c;
     int64_t c_row;
     T alpha, beta;

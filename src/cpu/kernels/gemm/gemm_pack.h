@@ -1,17 +1,17 @@
 /* Packing for the matrix product: a body, included once per type after gemm_micro.h and gemm_turn.h.
  *
  * B is packed into panels of COLUMNS columns; a panel is (k, COLUMNS), contiguous, and the vectors of its last
- * columns are filled up with zeros.  A panel of A is only copied together, in the order it already has: the
+ * columns are padded with zeros.  A panel of A is only copied to contiguous memory, in its own order: the
  * micro-kernel takes any strides.
  *
  * SPDX-License-Identifier: Apache-2.0 */
 
 #undef PANEL_ROWS
-#define PANEL_ROWS ((ROWS + VL - 1) / VL * VL) /* ROWS in whole vectors */
+#define PANEL_ROWS ((ROWS + VL - 1) / VL * VL) /* ROWS in full vectors */
 #undef ROWS_AHEAD
-#define ROWS_AHEAD 2 /* between asking memory for a row and copying it: rows may lie a page apart */
+#define ROWS_AHEAD 2 /* between prefetching a row and copying it: rows may be a page apart */
 
-/* The last, narrow panel from rows that lie along the panel: B(p, j) = b[p * b_row + j]. */
+/* The last, narrow panel from rows along the panel: B(p, j) = b[p * b_row + j]. */
 static void FN(pack_rows)(T *out, const T *b, int64_t b_row, int64_t k, int64_t columns)
 {
     const int64_t first = min_int(columns, VL);
@@ -23,7 +23,7 @@ static void FN(pack_rows)(T *out, const T *b, int64_t b_row, int64_t k, int64_t 
     }
 }
 
-/* `columns` <= VL columns of a panel from rows that lie across it: B(p, j) = b[j * b_col + p]. */
+/* `columns` <= VL columns of a panel from rows across it: B(p, j) = b[j * b_col + p]. */
 static void FN(pack_across)(T *out, const T *b, int64_t b_col, int64_t k, int64_t columns)
 {
     for (int64_t p = 0; p < k; p += VL, b += VL, out += VL * COLUMNS) {
@@ -45,7 +45,7 @@ static void FN(pack_across)(T *out, const T *b, int64_t b_col, int64_t k, int64_
     }
 }
 
-/* `panels` whole panels from rows that lie along them: row by row, because these are long runs of memory. */
+/* `panels` full panels from rows along them: row by row, because these are long runs of memory. */
 static void FN(pack_panels)(T *out, const T *b, int64_t b_row, int64_t k, int64_t panels)
 {
     for (int64_t p = 0; p < k; p++, b += b_row, out += COLUMNS)
@@ -59,7 +59,7 @@ static void FN(pack_panels)(T *out, const T *b, int64_t b_row, int64_t k, int64_
         }
 }
 
-/* (k, columns) of B, with strides of which one is 1, into panels. */
+/* (k, columns) of B, one stride of which is 1, into panels. */
 static void FN(pack_b)(T *out, const T *b, int64_t b_row, int64_t b_col, int64_t k, int64_t columns)
 {
     if (b_col == 1) {
@@ -77,7 +77,7 @@ static void FN(pack_b)(T *out, const T *b, int64_t b_row, int64_t b_col, int64_t
     }
 }
 
-/* (rows, k) of A, with strides of which one is 1, copied together: (rows, k) or (k, PANEL_ROWS). */
+/* (rows, k) of A, one stride of which is 1, copied to contiguous memory: (rows, k) or (k, PANEL_ROWS). */
 static void FN(pack_a)(T *out, const FN(tile) *t, int64_t rows)
 {
     const T *a = t->a;

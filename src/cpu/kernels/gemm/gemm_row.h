@@ -1,18 +1,18 @@
 /* One row times a matrix: a body, included once per type after gemm_vector.h.
  *
- * Every element of the matrix is used once, so all depends on the order in which it is read: some rows side by side,
- * each from its beginning to its end, as memory delivers best.
+ * Every element of the matrix is used once, so the order of reading determines the speed: some rows side by side, each
+ * from beginning to end, is fastest.
  *
- *     row_sums   C(j) = sum over p of a(p) B(p, j): the sums of a chunk of columns lie in the first-level cache and
+ *     row_sums   C(j) = sum over p of a(p) B(p, j): the sums of a chunk of columns are in the first-level cache and
  *                take ROW_LINES rows of B at a time
  *     row_dots   C(j) = sum over p of a(p) B(j, p): ROW_LINES rows of B at a time, vectors along the common dimension
  *
  * SPDX-License-Identifier: Apache-2.0 */
 
 #undef ROW_CHUNK
-#define ROW_CHUNK (4096 / T_BYTES) /* columns whose sums are kept */
+#define ROW_CHUNK (4096 / T_BYTES) /* columns whose sums are held at a time */
 
-/* Adds some rows of B to the sums of `columns` columns; the first time there is nothing to add to. */
+/* Adds some rows of B to the sums of `columns` columns; the first call overwrites them. */
 static inline __attribute__((always_inline)) void FN(row_add)(const int lines, const T *a, int64_t a_col, const T *b,
                                                               int64_t b_row, int64_t columns, bool first, T *sums)
 {
@@ -77,7 +77,7 @@ static inline __attribute__((always_inline)) void FN(store_sums)(T *sums, V x[RO
 }
 
 /* sums[j] = a . row j of B, for ROW_LINES rows; `b` holds where they begin.  Half of the rows are read at a time: rows
- * may lie a page apart, and then share their sets of the first-level cache. */
+ * may be a page apart, and then share their sets of the first-level cache. */
 static void FN(row_dots)(int64_t k, const T *a, const T *const *b, T *sums)
 {
     V acc[ROW_LINES];

@@ -1,7 +1,7 @@
 /* The register tile: a body, included once per type and number of rows (TILE_ROWS) by gemm_micro.h.
  *
  * It includes itself once for each shape of the columns.  Rows and shape are constants of the text, not arguments of
- * an inlined function: some compilers simplify such a function before they know them, and then keep the sums in
+ * an inlined function: some compilers simplify such a function before these are constants, and then hold the sums in
  * memory.
  *
  * SPDX-License-Identifier: Apache-2.0 */
@@ -31,7 +31,7 @@ static void TILE_NAME(TILE_ROWS, TILE_SHAPE)(const FN(tile) *t)
     const int lanes = rows * (two ? 2 : 1) >= 6 ? 1 : rows * (two ? 2 : 1) >= 3 ? 2 : 4;
     const FN(mask) mask = FN(mask_first)(masked ? t->columns - (two ? VL : 0) : VL);
     int64_t a_row = t->a_row, a_col = t->a_col, b_row = t->b_row;
-    __asm__("" : "+r"(a_row), "+r"(a_col), "+r"(b_row)); /* or the compiler makes copies of the loop for stride 1 */
+    __asm__("" : "+r"(a_row), "+r"(a_col), "+r"(b_row)); /* prevents copies of the loop for stride 1 */
     const int64_t b_ahead = t->b_ahead * T_BYTES;
     const T *a[(ROWS + 2) / 3], *b = t->b; /* one pointer serves three rows through the addressing modes */
     V acc[4][ROWS][2];
@@ -45,7 +45,7 @@ static void TILE_NAME(TILE_ROWS, TILE_SHAPE)(const FN(tile) *t)
         V b0 = masked && !two && MASKED_LOADS ? FN(load_mask)(b, mask) : FN(load)(b), b1 = b0; \
         if (two) \
             b1 = masked && MASKED_LOADS ? FN(load_mask)(b + VL, mask) : FN(load)(b + VL); \
-        for (int line = 0; rows > 3 && line < COLUMNS * T_BYTES; line += 64) /* fewer wait for loads anyway */ \
+        for (int line = 0; rows > 3 && line < COLUMNS * T_BYTES; line += 64) /* with fewer rows loads are the limit anyway */ \
             __builtin_prefetch((const char *)b + b_ahead + line); \
         EACH_ROW { \
             T x = a[i / 3][i % 3 * a_row]; \

@@ -1,8 +1,8 @@
-/* Transposition of squares of VL x VL elements on their way from memory: a body, included once per type after
+/* Loads that transpose squares of VL x VL elements: a body, included once per type after
  * gemm_vector.h.
  *
  * A vector is made of lanes of 16 bytes, LANE elements each.  Loading gathers the lanes of rows that are LANE
- * apart into one vector; then only small squares, each within its lane, are left to be transposed:
+ * apart into one vector; then it remains to transpose small squares, each within its lane:
  *
  *     rows of a 4-lane float vector:  r | r + 4 | r + 8 | r + 12      r = 0..3
  *

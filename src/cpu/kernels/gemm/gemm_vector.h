@@ -2,7 +2,7 @@
  *
  * The includer defines T (float or double), T_BYTES and FN(name), which adds the type to a name.  A vector holds
  * VL elements.  The first `count` elements of a vector are read and written through a mask, never touching
- * memory behind them.
+ * memory past them.
  *
  * SPDX-License-Identifier: Apache-2.0 */
 

@@ -1,7 +1,7 @@
-/* Colour changes, one step after the other over each image (see op/def/image/image_colour.c).
+/* Colour changes, step by step on each image (see op/def/image/image_colour.c).
  *
- * Pixels are widened tile by tile to doubles, changed, and narrowed: fractions of integers are cut, values outside
- * their range held at its ends.  A later step reads what the earlier one wrote.
+ * Pixels are converted tile by tile to doubles, changed, and converted back: integers are truncated and clipped to
+ * their range.  A later step reads what the earlier one wrote.
  *
  * SPDX-License-Identifier: Apache-2.0 */
 #include <math.h>
@@ -15,7 +15,7 @@
 #include "ndarray/convert.h"
 #include "op/formula/image.h"
 
-#define TILE 192 /* elements: a whole number of pixels of 1 or 3 channels */
+#define TILE 192 /* elements: a multiple of 1 and 3 channels */
 
 typedef struct colour_job {
     mx_colour_step step;

@@ -1,4 +1,4 @@
-/* Random flips and borders of images; crops and plain flips are movements.  SPDX-License-Identifier: Apache-2.0 */
+/* Random flips and borders of images; crops and fixed flips are movements.  SPDX-License-Identifier: Apache-2.0 */
 #include <string.h>
 
 #include "base/rng.h"
@@ -12,7 +12,7 @@
 
 /* ---- random flips -------------------------------------------------------------------------------------------------- */
 
-/* axis 0: rows, 1: columns.  Image n takes its coin from counter n. */
+/* axis 0: rows, 1: columns.  Image n draws its random bit from counter n. */
 static mx_code flip_some(const mx_kernel_call *call, int axis)
 {
     const mx_array *x = call->in[0];
@@ -68,7 +68,7 @@ static void border_row(const border_job *j, char *to, const char *row)
     for (int64_t x = 0; x < j->out.width; x++) {
         const int64_t at = mx_border_fold(x - a->left, width, a->type);
         if (x == a->left && width > 0)
-            x += width - 1; /* the inside is there */
+            x += width - 1; /* the inside is already written */
         else if (at < 0)
             fill_pixels(j, to + (size_t)x * j->pixel, 1);
         else

@@ -1,8 +1,8 @@
-/* Resizing: rows are resampled along x once, kept in a ring, and mixed along y.
+/* Resizing: rows are resampled along x once, stored in a ring buffer, and blended along y.
  *
  *     source row r  --along x-->  ring[r % slots]  --weights of y-->  output row
  *
- * Bytes and float32 are computed in float32, float64 in float64; 16-bit floats are widened as a whole.
+ * Bytes and float32 are computed in float32, float64 in float64; 16-bit floats are widened.
  *
  * SPDX-License-Identifier: Apache-2.0 */
 #include <string.h>
@@ -60,7 +60,7 @@ static inline uint8_t store_byte(float x) { return (uint8_t)(x <= 0 ? 0 : x >= 2
 static inline float store_float(float x) { return x; }
 static inline double store_double(double x) { return x; }
 
-#define PIECE 512 /* elements of a row that are mixed at once */
+#define PIECE 512 /* elements of a row that are blended at once */
 #define PASTE2(a, b) a##_##b
 #define PASTE(a, b) PASTE2(a, b)
 #define NAME(x) PASTE(x, T)

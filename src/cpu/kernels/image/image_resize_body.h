@@ -1,8 +1,8 @@
-/* Resampling rows of one type: T elements, ACC sums, WEIGHTS which weights, STORE the last rounding.
+/* Resampling rows of one type: T of elements, ACC of sums, WEIGHTS the weight array, STORE the final rounding.
  *
  * SPDX-License-Identifier: Apache-2.0 */
 
-/* One source row (W, C) along x into ACC (W', C).  Where it is inlined, the numbers of channels and weights are constants. */
+/* One source row (W, C) along x into ACC (W', C).  When it is inlined, the numbers of channels and weights are constants. */
 static inline __attribute__((always_inline)) void NAME(along)(const table *t, int64_t width, int64_t channels,
                                                               int64_t most, const T *from, ACC *to)
 {
@@ -47,7 +47,7 @@ static void NAME(along_x)(const resize_job *j, const T *from, ACC *to)
         NAME(along)(t, width, channels, t->most, from, to);
 }
 
-/* The rows of the ring with their weights, in pieces that stay in registers or the first cache. */
+/* The rows of the ring with their weights, in pieces that stay in registers or the first-level cache. */
 static void NAME(mix)(const ACC *ring, int64_t n, int64_t most, const int64_t *cell, const ACC *weight, T *to)
 {
     for (int64_t begin = 0; begin < n; begin += PIECE) {

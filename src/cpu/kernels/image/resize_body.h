@@ -1,6 +1,6 @@
 /* Resampling of planes for one element type: included with T and NAME(x) defined.
  *
- * Rows are mixed first, whole rows at a time, then the columns of the mixed row; transposed the other way round.
+ * Rows are blended first, a row at a time, then the columns of the blended row; transposed, in the other order.
  *
  * SPDX-License-Identifier: Apache-2.0 */
 

@@ -1,7 +1,6 @@
 /* Sampling of images for one element type: included with T and NAME(x) defined.
  *
- * The four pixels around a place are found once and serve all channels.  Backwards the images are independent, and so
- * each belongs to one thread.
+ * The four pixels around a position are found once for all channels.  In backward each image belongs to one thread.
  *
  * SPDX-License-Identifier: Apache-2.0 */
 

@@ -1,5 +1,5 @@
-/* UpSampling on the CPU: copies where pixels are repeated; sums of such copies; transposed convolutions of single
- * channels.
+/* UpSampling on the CPU: copies for repeated pixels; sums of such copies; depthwise transposed
+ * convolutions.
  *
  * SPDX-License-Identifier: Apache-2.0 */
 #include <string.h>

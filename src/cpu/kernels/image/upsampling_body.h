@@ -19,7 +19,7 @@ static void NAME(sum_planes)(void *arg, int64_t begin, int64_t end)
     }
 }
 
-/* out[j * scale + shift] += in[j] * weight, inside of the row; n numbers make a row of n * scale */
+/* out[j * scale + shift] += in[j] * weight, within the row; n inputs give a row of n * scale */
 static void NAME(add_row)(T *restrict out, const T *restrict in, T weight, int64_t n, int64_t scale, int64_t shift)
 {
     const int64_t width = n * scale, first = shift < 0 ? (-shift + scale - 1) / scale : 0;

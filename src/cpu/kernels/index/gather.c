@@ -1,6 +1,6 @@
 /* gather_nd, its adjoint, scatter_nd, _scatter_set_nd, index_copy and boolean_mask on the CPU.
  *
- * Several indices become one: the number of the block they name.  From there on it is copying or adding rows.
+ * Several indices become one, the number of the block they name.  The rest is copying or adding rows.
  *
  * SPDX-License-Identifier: Apache-2.0 */
 #include <string.h>
@@ -8,8 +8,7 @@
 #include "cpu/kernel.h"
 #include "cpu/kernels/index/indices.h"
 
-/* Block numbers of the places that `indices` (M, K...) names in `whole`, (K); NULL with an error. *rows is filled
- * in. */
+/* Block numbers of the positions that `indices` (M, K...) names in `whole`, (K); NULL with an error. Fills in *rows. */
 static int64_t *load_places(const mx_op *op, const mx_array *indices, const mx_array *whole, mx_rows *rows)
 {
     const int64_t m = indices->shape[0];
@@ -72,7 +71,7 @@ static mx_code run_scatter(const mx_kernel_call *call)
     return MX_OK;
 }
 
-/* out = start, then rows of data are put into it; out may be `start` itself or share memory with `data`. */
+/* out = start, then rows of data are written into it; out may be `start` itself or share memory with `data`. */
 static mx_code put_into(const mx_kernel_call *call, const mx_array *start, const mx_array *data, const mx_rows *rows)
 {
     mx_array *out = call->out[0];

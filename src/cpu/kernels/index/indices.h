@@ -1,4 +1,4 @@
-/* Indices of any type as integers, and rows that are copied or added by them.  SPDX-License-Identifier: Apache-2.0 */
+/* Indices of any type as integers, and copying or adding rows by them.  SPDX-License-Identifier: Apache-2.0 */
 #ifndef MX_CPU_INDICES_H
 #define MX_CPU_INDICES_H
 
@@ -10,7 +10,7 @@
 
 enum { MX_INDEX_RAISE, MX_INDEX_WRAP, MX_INDEX_CLIP };
 
-/* The elements of x as int64, (x->size), to be given back with mx_free_indices; NULL with an error. */
+/* The elements of x as int64, (x->size), to be freed with mx_free_indices; NULL with an error. */
 static inline int64_t *mx_load_indices(const mx_array *x)
 {
     int64_t *index = mx_scratch_take((size_t)x->size * sizeof *index);
@@ -23,7 +23,7 @@ static inline void mx_free_indices(int64_t *index, const mx_array *x)
     mx_scratch_give(index, (size_t)x->size * sizeof *index);
 }
 
-/* Brings n indices into [0, size); size > 0 unless n is 0.  Only MX_INDEX_RAISE can fail. */
+/* Maps n indices to [0, size); size > 0 unless n is 0.  Only MX_INDEX_RAISE can fail. */
 static inline mx_code mx_settle_indices(const mx_op *op, int64_t *index, int64_t n, int64_t size, int mode)
 {
     for (int64_t i = 0; i < n; i++) {
@@ -43,7 +43,7 @@ static inline mx_code mx_settle_indices(const mx_op *op, int64_t *index, int64_t
     return MX_OK;
 }
 
-/* What an indexed copy looks like: for b < before, i < n:
+/* An indexed copy: for b < before, i < n:
  *     out[(b * n + i) * bytes ...] = data[(b * size + index[i]) * bytes ...] */
 typedef struct mx_rows {
     int64_t before, n, size; /* blocks, indices, rows of a block */
@@ -56,9 +56,9 @@ typedef struct mx_rows {
 #define mx_cpu_add_rows MX_LEVEL_NAME(mx_cpu_add_rows)
 #define mx_cpu_put_rows MX_LEVEL_NAME(mx_cpu_put_rows)
 void mx_cpu_take_rows(const mx_rows *rows, void *out, const void *data);
-/* The way back: out is zeroed, then out[(b * size + index[i])] += data[(b * n + i)], in the order of i. */
+/* The adjoint: out is zeroed, then out[(b * size + index[i])] += data[(b * n + i)], in the order of i. */
 mx_code mx_cpu_add_rows(const mx_rows *rows, void *out, const void *data);
-/* The same without zeroing and adding: the last one wins.  On the caller's thread. */
+/* The same without zeroing and adding: the last one wins.  Runs on the caller's thread. */
 void mx_cpu_put_rows(const mx_rows *rows, void *out, const void *data);
 
 #endif

@@ -1,4 +1,4 @@
-/* SequenceMask, SequenceLast, SequenceReverse on the CPU: whole steps of a sequence are copied at once.
+/* SequenceMask, SequenceLast, SequenceReverse on the CPU: the steps of a sequence are copied as runs.
  *
  * data (T, N, R): step t of sequence n is a run of R elements at (t * N + n) * R; with axis 1 at (n * T + t) * R.
  *
@@ -86,7 +86,7 @@ static mx_code run(const mx_kernel_call *call, const mx_array *whole, bool use_l
 {
     const mx_array *lengths = use_lengths && call->n_in > 1 && !mx_is_none(call->in[1]) ? call->in[1] : NULL;
     if (use_lengths && !lengths)
-        return mx_op_fail(call->op, MX_ERR_ARGUMENT, "use_sequence_length is set, but sequence_length is not given");
+        return mx_op_fail(call->op, MX_ERR_ARGUMENT, "use_sequence_length is True, but sequence_length is not given");
     job j = {.steps = whole->shape[axis],
              .item = (size_t)mx_dtype_size((mx_dtype)whole->dtype),
              .data = mx_data(call->in[0]),

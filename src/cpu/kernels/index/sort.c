@@ -1,6 +1,6 @@
 /* sort, argsort, topk on the CPU.
  *
- * A row is turned into pairs (key, index), where keys are unsigned integers in the order of the values: numbers up
+ * A row is converted to pairs (key, index), where keys are unsigned integers in the order of the values: numbers up
  * to 32 bits have keys of 32 bits, larger ones of 64.  NaN gets the largest key; descending order inverts the key.
  * Rows are shared among threads.
  *
@@ -38,13 +38,13 @@ typedef struct pair64 {
 
 typedef struct job {
     mx_split split; /* of the data */
-    int64_t k;      /* how many are wanted of each row */
+    int64_t k;      /* how many to return of each row */
     bool ascending;
     mx_dtype type, work; /* of the data, and what rows are read as: float32, int32, float64 or int64 */
     mx_dtype index_type;
     const char *data;
-    char *values, *indices, *mask; /* where they go; NULL: not wanted */
-    _Atomic int failed;            /* a thread had no memory */
+    char *values, *indices, *mask; /* the results; NULL: not requested */
+    _Atomic int failed;            /* a thread was out of memory */
 } job;
 
 /* Memory of one thread. */
@@ -81,7 +81,7 @@ static inline uint64_t key_f64(uint64_t bits, uint64_t flip)
     return ((bits & ~top) > 0x7ff0000000000000u ? UINT64_MAX : bits == top ? top : order) ^ flip;
 }
 
-/* Sorts the row in s->row; the order of its first k elements goes to s->index. */
+/* Sorts the row in s->row; writes the order of its first k elements to s->index. */
 static void order_row(const job *j, scratch *s)
 {
     const int64_t n = j->split.size;
@@ -187,7 +187,7 @@ static mx_code run(const mx_kernel_call *call, job *j, int64_t axis)
     j->work = work_type(j->type, j->split.size);
     j->data = mx_data(x);
     mx_parallel(j->split.before * j->split.after, MX_GRAIN / 8 / (j->split.size + 1) + 1, run_rows, j);
-    return j->failed ? mx_op_fail(call->op, MX_ERR_MEMORY, "no memory to sort rows of %lld elements",
+    return j->failed ? mx_op_fail(call->op, MX_ERR_MEMORY, "out of memory while sorting rows of %lld elements",
                                   (long long)j->split.size)
                      : MX_OK;
 }

@@ -1,6 +1,6 @@
 /* Sorting of (key, index) pairs; included once per width of the key, with KEY, PAIR and NAME defined.
  *
- * Pairs begin in the order of their indices, so a stable sort by key alone is all that is needed.
+ * Pairs start in the order of their indices, so a stable sort by key alone is enough.
  *
  * SPDX-License-Identifier: Apache-2.0 */
 
@@ -17,7 +17,7 @@ static void NAME(insertion)(PAIR *x, int64_t n)
     }
 }
 
-/* Runs of 16, then merged in pairs, to and fro between x and spare; the result is in x. */
+/* Runs of 16, then merged in pairs, alternating between x and spare; the result is in x. */
 static void NAME(merge_sort)(PAIR *x, PAIR *spare, int64_t n)
 {
     PAIR *from = x, *to = spare;
@@ -37,7 +37,7 @@ static void NAME(merge_sort)(PAIR *x, PAIR *spare, int64_t n)
         memcpy(x, from, (size_t)n * sizeof *x);
 }
 
-/* Byte by byte from the lowest; bytes that are the same everywhere cost nothing. */
+/* Byte by byte from the lowest; bytes that are equal everywhere are skipped. */
 static void NAME(radix_sort)(PAIR *x, PAIR *spare, int64_t n)
 {
     int64_t count[sizeof(KEY)][256];
@@ -73,7 +73,7 @@ static void NAME(sort)(PAIR *x, PAIR *spare, int64_t n)
         NAME(radix_sort)(x, spare, n);
 }
 
-/* Moves the root of a heap (largest first) down to its place. */
+/* Sifts the root of a max-heap down. */
 static void NAME(sift)(PAIR *heap, int64_t n, PAIR moved)
 {
     int64_t at = 0;
@@ -87,8 +87,8 @@ static void NAME(sift)(PAIR *heap, int64_t n, PAIR moved)
     heap[at] = moved;
 }
 
-/* The k smallest of x, sorted, into its front.  A heap of k pairs keeps the best so far; most elements lose against its
- * largest one at the first comparison. */
+/* Moves the k smallest of x, sorted, to its beginning.  A heap of k pairs holds the best so far; most elements are
+ * rejected by one comparison with its largest. */
 static void NAME(select)(PAIR *x, PAIR *spare, int64_t n, int64_t k)
 {
     if (k > n / 8 || k > 4096) {

@@ -52,7 +52,7 @@ static mx_code run_embedding(const mx_kernel_call *call)
     return run_rows(call, call->in[1], call->in[0], call->in[1], 0, MX_INDEX_CLIP, false);
 }
 
-/* ---- an index at every place ------------------------------------------------------------------------------------- */
+/* ---- one index per element --------------------------------------------------------------------------------------- */
 
 typedef struct along {
     int64_t size, n, after; /* whole (before, size, after), indices (before, n, after) */

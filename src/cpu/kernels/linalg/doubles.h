@@ -1,7 +1,7 @@
-/* Kernels that are written on doubles.
+/* Kernels that compute on doubles.
  *
- * Rules over boxes and the like are full of branches and run on few numbers: one body serves all element types.  The
- * arrays of a call are given to it as doubles, and what it computes is stored as what the outputs are.
+ * Box operators and the like have many branches and few numbers: one body serves all element types.  It gets the
+ * arrays of a call as doubles, and its results are converted to the types of the outputs.
  *
  * SPDX-License-Identifier: Apache-2.0 */
 #ifndef MX_CPU_DOUBLES_H

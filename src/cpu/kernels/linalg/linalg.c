@@ -1,6 +1,6 @@
 /* Linear algebra on the CPU: products, triangular solves, factorisations by halves (linalg_body.h).
  *
- * Many matrices are spread over the threads; inside a single one the matrix products are.
+ * Many matrices are distributed over the threads; for a single one, its matrix products are.
  *
  * SPDX-License-Identifier: Apache-2.0 */
 #include "cpu/kernels/linalg/linalg.h"
@@ -16,7 +16,7 @@
 #include "gluon/op.gen.h"
 #include "op/formula/linalg.h"
 
-#define SMALL 24 /* rows of a block that is worked on directly */
+#define SMALL 24 /* rows of a block that is processed directly */
 
 #define T float
 #define NAME(x) x##_f
@@ -64,7 +64,7 @@ mx_code mx_linalg_each(const mx_kernel_call *call, linalg_job *job, int64_t batc
     return MX_OK;
 }
 
-/* Every kernel below begins so. */
+/* Every kernel below begins with this. */
 #define ACCEPT()                                       \
     const mx_dtype compute = mx_compute_type(call);        \
     if (!mx_inputs_are(call, compute, 0))                  \

@@ -1,4 +1,4 @@
-/* What the linear algebra kernels share: one call over many matrices.  SPDX-License-Identifier: Apache-2.0 */
+/* Shared by the linear algebra kernels: one call over many matrices.  SPDX-License-Identifier: Apache-2.0 */
 #ifndef MX_CPU_LINALG_H
 #define MX_CPU_LINALG_H
 
@@ -6,8 +6,8 @@
 #include "cpu/kernels/level.h"
 
 typedef struct triangle {
-    bool lower, transpose; /* where the matrix as stored has its numbers, and whether it is used transposed */
-    bool right;            /* it stands on the right */
+    bool lower, transpose; /* which triangle is stored, and whether the matrix is used transposed */
+    bool right;            /* it is the right operand */
     bool unit;             /* ones on the diagonal, which is not read */
 } triangle;
 
@@ -25,8 +25,8 @@ struct linalg_job {
     bool zero_if_singular;
     int dtype; /* of all arrays, for kernels that compute in double */
     linalg_fn run;
-    mx_code failed; /* the worst that happened */
-    int64_t where;  /* to which matrix */
+    mx_code failed; /* the worst error */
+    int64_t where;  /* the matrix that failed */
 };
 
 /* Runs job->run on `batch` matrices, each worth `cost` elements of work, and reports failures. */

@@ -1,7 +1,7 @@
 /* Factorisations and triangular solves for one element type.
  *
  * Included once per type with T, NAME(x), GEMM and GEMM_RUN defined.  All of them split a matrix in halves until a
- * block is small; what lies beside the diagonal blocks is left to the matrix product.  Matrices are row-major with
+ * block is small; blocks off the diagonal use the matrix product.  Matrices are row-major with
  * any leading dimension.
  *
  * SPDX-License-Identifier: Apache-2.0 */
@@ -128,7 +128,7 @@ static mx_code NAME(cholesky)(T *a, int64_t lda, int64_t n)
     return MX_OK;
 }
 
-/* Copies a triangle of `from`, turned round if `turn`; zeros elsewhere. */
+/* Copies a triangle of `from`, transposed if `turn`; zeros elsewhere. */
 static void NAME(copy_triangle)(T *to, const T *from, int64_t n, bool lower, bool turn)
 {
     for (int64_t i = 0; i < n; i++)

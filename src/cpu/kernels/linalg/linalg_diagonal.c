@@ -1,4 +1,4 @@
-/* Diagonals and triangles of matrices on the CPU: elements are moved by their size, whatever their type.
+/* Diagonals and triangles of matrices on the CPU: elements are copied by size, for any type.
  *
  * SPDX-License-Identifier: Apache-2.0 */
 #include <string.h>

@@ -1,4 +1,4 @@
-/* CTCLoss: forward and backward sums in logarithms (op/formula/ctc.h), one sequence per piece of work.
+/* CTCLoss: forward and backward sums in logarithms (op/formula/ctc.h), one sequence per task.
  *
  * SPDX-License-Identifier: Apache-2.0 */
 #include "op/formula/ctc.h"
@@ -144,7 +144,8 @@ static mx_code run_ctc(const mx_kernel_call *call)
     if (!mx_inputs_are(call, compute, 14))
         return MX_DECLINED;
     if ((attrs->use_data_lengths && mx_is_none(call->in[2])) || (attrs->use_label_lengths && mx_is_none(call->in[3])))
-        return mx_op_fail(call->op, MX_ERR_ARGUMENT, "lengths are to be used, but the input is absent");
+        return mx_op_fail(call->op, MX_ERR_ARGUMENT,
+                          "use_data_lengths or use_label_lengths is True, but the input with the lengths is missing");
     ctc_job job = {.data = mx_data(data), .loss = mx_data(call->out[0]), .gradient = mx_data(call->out[1]), .dtype = compute,
                    .steps = data->shape[0], .batch = data->shape[1], .classes = data->shape[2], .longest = label->shape[1]};
     job.blank = attrs->blank_label == MX_CTC_FIRST ? 0 : job.classes - 1;

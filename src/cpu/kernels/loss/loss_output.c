@@ -1,4 +1,4 @@
-/* Heads: identity, sigmoid and softmax forward; gradients of their losses.  SPDX-License-Identifier: Apache-2.0 */
+/* Loss outputs: identity, sigmoid and softmax forward; gradients of their losses.  SPDX-License-Identifier: Apache-2.0 */
 #include <math.h>
 #include <string.h>
 
@@ -44,9 +44,9 @@ static mx_code run_sigmoid(const mx_kernel_call *call)
 /* ---- SoftmaxOutput ------------------------------------------------------------------------------------------- */
 
 typedef struct output_job {
-    const void *y, *ograd, *soft; /* outputs, incoming gradient (or NULL), labels that are distributions (or NULL) */
+    const void *y, *ograd, *soft; /* outputs, incoming gradient (or NULL), distributions as labels (or NULL) */
     void *out;
-    double *label; /* (rows) class numbers */
+    double *label; /* (rows) class indices */
     const mx_softmax_output_attrs *attrs;
     int64_t outer, n, inner;
     double scale;
@@ -66,7 +66,7 @@ static void split(output_job *job, const mx_array *data)
     }
 }
 
-/* The softmax operator itself does the work, on the data seen as (outer, n, inner). */
+/* Runs the softmax operator on the data viewed as (outer, n, inner). */
 static mx_code run_softmax(const mx_kernel_call *call)
 {
     output_job job = {.attrs = call->attrs};

@@ -1,7 +1,7 @@
 /* Rows by index: copying them (take, gather) and adding them back (their gradients).
  *
  * Adding must not depend on threads, so each thread owns a part of the target: some columns of all rows when rows are
- * long, else a range of rows.  Within its part it goes through the indices in order.
+ * long, else a range of rows.  Within its part it processes the indices in order.
  *
  * SPDX-License-Identifier: Apache-2.0 */
 #include <string.h>
@@ -19,7 +19,7 @@ typedef struct job {
 
 /* ---- copying ------------------------------------------------------------------------------------------------ */
 
-/* A row of so many bytes, known when compiling: one load and one store. */
+/* A row of a constant number of bytes: one load and one store. */
 #define COPY_SMALL(BYTES)                                                                     \
     for (int64_t i = begin; i < end; i++) {                                                   \
         const int64_t b = i / rows->n, k = rows->index[i % rows->n];                          \
@@ -131,7 +131,7 @@ static void add_exact(const mx_rows *rows, void *out, const void *data)
         mx_parallel(rows->size, rows->size / mx_num_threads() + 1, add_range, &j);
 }
 
-/* Types that are not added in: small floats through float, small integers through int64. */
+/* Types without their own addition: small floats as float, small integers as int64. */
 static mx_dtype sum_type(mx_dtype type)
 {
     if (type == MX_FLOAT64 || type == MX_INT64 || type == MX_INT32 || type == MX_FLOAT32)

@@ -64,7 +64,7 @@ static inline T NAME(lanes_max)(V v)
     return max;
 }
 
-/* a > b ? a : b, so a NaN in a is passed over */
+/* a > b ? a : b, so a NaN in a is ignored */
 static inline V NAME(larger)(V a, V b)
 {
 #if defined(__SSE2__)

@@ -13,21 +13,21 @@
 #include "ndarray/convert.h"
 
 #define PIECE 1024 /* elements that are exponentiated, then summed */
-#define PIECES 64  /* of a row that have maxima of their own; the pieces of longer rows are longer */
-#define COLUMNS 64 /* rows that are worked on side by side when the axis is not the last one */
+#define PIECES 64  /* per row, with separate maxima; longer rows have longer pieces */
+#define COLUMNS 64 /* rows processed side by side if the axis is not the last one */
 
 typedef struct softmax_job {
     const void *in[3]; /* data; gradients: ograd, output; cross entropy: see the loops */
     void *out;
     void *lse;      /* (rows) cross entropy: log of the sum of exponentials */
     void *loss;     /* (rows) cross entropy with its gradient, which is `out` */
-    int64_t *valid; /* (rows) how many values count, or the class; NULL: all, or labels are distributions */
+    int64_t *valid; /* (rows) number of valid values, or the class; NULL: all, or labels are distributions */
     int64_t outer, n, inner;
     double scale; /* of the data */
     bool logarithm;
 } softmax_job;
 
-/* exp(x) for x <= 80 (what is below 1e-38 is 0) of numbers or vectors; `bits` is the integer type of the same size.
+/* exp(x) for x <= 80 (results below 1e-38 are 0) of numbers or vectors; `bits` is the integer type of the same size.
  * Errors are below 2 units in the last place. */
 #define EXP_OF_NEGATIVE(type, bits) \
     const type t = x * 1.44269504f + MX_ROUND_F32, k = t - MX_ROUND_F32; \
@@ -48,7 +48,7 @@ static inline float exp_of_negative(float x)
     EXP_OF_NEGATIVE(float, uint32_t)
     return x < -87.0f ? 0 : result.value;
 }
-/* Unsigned: what is below -87 may wrap around. */
+/* Unsigned: x below -87 may wrap around. */
 typedef uint32_t words_f __attribute__((vector_size(MX_VECTOR_BYTES)));
 static inline vector_f exp_vector_f(vector_f x)
 {
@@ -96,7 +96,7 @@ static void split(softmax_job *job, const mx_array *x, int64_t axis)
         job->inner *= x->shape[i];
 }
 
-/* Lengths or class numbers of any type as integers in [0, limit]; NULL with an error if memory ran out. */
+/* Lengths or class indices of any type as integers in [0, limit]; NULL with an error if out of memory. */
 static int64_t *integers(const mx_array *x, int64_t limit)
 {
     int64_t *values = mx_scratch_take((size_t)x->size * sizeof *values);
@@ -108,7 +108,7 @@ static int64_t *integers(const mx_array *x, int64_t limit)
     return values;
 }
 
-/* Rows or blocks of columns go to threads when there is enough work in them. */
+/* Distributes rows or blocks of columns over threads if there is enough work. */
 static void over_blocks(softmax_job *job, mx_range_fn body)
 {
     const int64_t blocks = job->outer * ((job->inner + COLUMNS - 1) / COLUMNS);

@@ -1,6 +1,6 @@
 /* Softmax loops for element type T: included once per type with T, NAME(x), EXP, EXP_NEGATIVE and LOG defined (see softmax.c).
  *
- * Rows are contiguous (inner == 1) or stand side by side as columns of a block of up to COLUMNS.
+ * Rows are contiguous (inner == 1) or are columns of a block of up to COLUMNS.
  *
  * SPDX-License-Identifier: Apache-2.0 */
 
@@ -21,9 +21,9 @@ static T NAME(exp_sum)(const T *x, T *y, int64_t n, T max)
     return sum;
 }
 
-/* Maximum and sum of exp(x - maximum) of a row whose values stand `step` apart, in one pass: each piece takes the
- * largest value so far as its own maximum, and the sum is scaled when a larger one comes.  With `terms` (then step is 1)
- * the exponentials are kept there and the maximum of each piece in `tops`. */
+/* Maximum and sum of exp(x - maximum) of a row whose values are `step` apart, in one pass: each piece uses the
+ * largest value so far as its maximum, and the sum is rescaled when a larger one appears.  With `terms` (then step is
+ * 1) the exponentials are stored there and the maximum of each piece in `tops`. */
 static T NAME(row_online)(const T *x, int64_t n, int64_t step, int64_t length, T *terms, T *tops, T *maximum)
 {
     T piece[PIECE], max = -(T)INFINITY, sum = 0;
@@ -46,7 +46,7 @@ static T NAME(row_online)(const T *x, int64_t n, int64_t step, int64_t length, T
     return sum;
 }
 
-/* One contiguous row of n values, of which the first `valid` count. */
+/* One contiguous row of n values, of which the first `valid` are used. */
 static void NAME(softmax_row)(const softmax_job *job, const T *x, T *y, int64_t valid)
 {
     T tops[PIECES], max;
@@ -68,7 +68,7 @@ static void NAME(softmax_row)(const softmax_job *job, const T *x, T *y, int64_t 
         y[i] = 0;
 }
 
-/* True if no exponential of these leaves the range, so that no maximum has to be subtracted. */
+/* True if no exponential of these overflows or underflows, so that no maximum has to be subtracted. */
 static bool NAME(is_moderate)(const T *x, int64_t n)
 {
     int far = 0;
@@ -77,8 +77,8 @@ static bool NAME(is_moderate)(const T *x, int64_t n)
     return !far;
 }
 
-/* Short rows, as many as fit into a piece: one long loop of exponentials instead of many short ones.  Each row is treated as
- * if it were alone: which rows come together depends on the threads. */
+/* Short rows, as many as fit into a piece: one long loop of exponentials instead of many short ones.  Each row is treated
+ * separately: which rows are grouped depends on the threads. */
 static void NAME(softmax_short)(const softmax_job *job, const T *x, T *y, int64_t rows)
 {
     const int64_t n = job->n, total = rows * n;
@@ -104,7 +104,7 @@ static void NAME(softmax_short)(const softmax_job *job, const T *x, T *y, int64_
     }
 }
 
-/* `width` rows side by side, x (n, inner): what is subtracted from their values, or multiplies the terms in y. */
+/* `width` rows side by side, x (n, inner): the shift of their values, or the factors of the terms in y. */
 static inline void NAME(column_sums)(const softmax_job *job, const T *x, T *y, const int64_t *valid, int64_t width,
                                      T *sum)
 {
@@ -144,7 +144,7 @@ static void NAME(softmax_columns)(const softmax_job *job, const T *x, T *y, cons
         }
 }
 
-/* How many contiguous rows are worked on at once. */
+/* How many contiguous rows are processed at once. */
 static inline int64_t NAME(rows_together)(const softmax_job *job)
 {
     const int64_t fit = job->n ? PIECE / job->n : 0;
@@ -240,8 +240,8 @@ static void NAME(backward_range)(void *arg, int64_t begin, int64_t end)
 
 /* ---- cross entropy ---------------------------------------------------------------------------------------- */
 
-/* Class numbers as labels: the loss is minus one value of log_softmax, and its gradient is log_softmax's for a gradient that
- * is zero elsewhere.  Both go through the functions above, tile by tile, so the bits are those of the operators one by one. */
+/* Class indices as labels: the loss is minus one value of log_softmax, and its gradient is log_softmax's for a gradient that
+ * is zero elsewhere.  Both use the functions above, tile by tile, so results equal those of the separate operators. */
 
 static softmax_job NAME(ce_logarithms)(const softmax_job *job)
 {
@@ -299,10 +299,10 @@ static void NAME(ce_class_range)(void *arg, int64_t begin, int64_t end)
     }
 }
 
-/* y holds log_softmax and becomes the gradient; the loss. */
+/* y holds log_softmax and becomes the gradient; returns the loss. */
 static T NAME(ce_slopes)(T *y, int64_t n, int64_t label, T g)
 {
-    const T loss = -y[label], own = 0 - g; /* a zero has no sign, as where gradients are added up */
+    const T loss = -y[label], own = 0 - g; /* a positive zero, as when gradients are added up */
     const T there = NAME(log_slope)(own, y[label], own, 1);
     MX_IVDEP
     for (int64_t i = 0; i < n; i++)

@@ -1,4 +1,4 @@
-/* Running means of channels, and the data passed on.  SPDX-License-Identifier: Apache-2.0 */
+/* Running means of channels; the data is passed through.  SPDX-License-Identifier: Apache-2.0 */
 #include <string.h>
 
 #include "base/threads.h"

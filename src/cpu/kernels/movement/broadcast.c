@@ -1,4 +1,4 @@
-/* Broadcasting by element size: the output is a walk of runs that are copies, or one element repeated.
+/* Broadcasting by element size: the output consists of runs that are copies, or one repeated element.
  *
  * SPDX-License-Identifier: Apache-2.0 */
 #include <string.h>
@@ -65,7 +65,7 @@ static void broadcast_part(void *arg, int64_t begin, int64_t end)
 static void add_axis(broadcast_job *j, int64_t dim, int64_t step)
 {
     const int last = j->ndim - 1;
-    if (j->ndim && j->step[last] == dim * step) { /* both advance as one, or both repeat */
+    if (j->ndim && j->step[last] == dim * step) { /* both advance together, or both repeat */
         j->dim[last] *= dim;
         j->step[last] = step;
         return;

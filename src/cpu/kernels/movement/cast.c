@@ -1,4 +1,4 @@
-/* Changing the element type: 16-bit floats with the level's instructions, the rest as everywhere; on several threads.
+/* Changing the element type: 16-bit floats with the level's instructions, others with mx_convert; on several threads.
  *
  * SPDX-License-Identifier: Apache-2.0 */
 #include <string.h>

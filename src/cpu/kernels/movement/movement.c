@@ -3,7 +3,7 @@
  *     move -> axes of size 1 dropped, axes that continue each other joined, the axis that the source runs along
  *     put next to the last -> split over threads along one axis -> planes of two axes, or runs of bytes
  *
- * A plane is copied by one of: memcpy of rows, transposing in 8x8 blocks, a plain strided loop.
+ * A plane is copied by one of: memcpy of rows, transposing in 8x8 blocks, a strided loop.
  *
  * SPDX-License-Identifier: Apache-2.0 */
 #include "cpu/kernels/movement/movement.h"
@@ -54,7 +54,7 @@ static void swap_axes(strided *s, int a, int b)
     s->dim[b] = keep[0], s->to[b] = keep[1], s->from[b] = keep[2];
 }
 
-/* The fewest axes, at least two, in the order that suits the planes. */
+/* The fewest axes, at least two, in the order that planes need. */
 static void simplify(const mx_move *move, strided *s)
 {
     mx_move fewest = *move;
@@ -69,7 +69,7 @@ static void simplify(const mx_move *move, strided *s)
         s->dim[0] = 1, s->to[0] = s->from[0] = 0;
         s->ndim++;
     }
-    /* The destination runs along the last axis; if the source runs along another one, the two make the plane. */
+    /* The destination runs along the last axis; if the source runs along another one, the two form the plane. */
     const int last = s->ndim - 1;
     for (int i = 0; s->from[last] != 1 && i < last - 1; i++)
         if (s->from[i] == 1) {
@@ -119,7 +119,7 @@ static void run_serial(const strided *s)
 
 typedef struct share {
     strided whole;
-    int axis; /* that is divided */
+    int axis; /* the axis that is split */
 } share;
 
 static void run_share(void *arg, int64_t begin, int64_t end)
@@ -149,7 +149,7 @@ void mx_cpu_move(const mx_move *move, void *to, const void *from, size_t item)
         run_serial(s);
         return;
     }
-    for (int i = 1; i < s->ndim && s->dim[job.axis] < 64; i++) /* the outermost axis that has enough to share */
+    for (int i = 1; i < s->ndim && s->dim[job.axis] < 64; i++) /* the outermost axis that is large enough to split */
         if (s->dim[i] > s->dim[job.axis])
             job.axis = i;
     const int64_t grain = 2 * MX_GRAIN / (size / s->dim[job.axis] * (int64_t)item) + 1;
@@ -158,7 +158,7 @@ void mx_cpu_move(const mx_move *move, void *to, const void *from, size_t item)
 
 /* ---- the kernel --------------------------------------------------------------------------------------------- */
 
-/* In-place operators have one or two inputs.  An input 1 that shares memory with the output is moved away first. */
+/* In-place operators have one or two inputs.  An input 1 that shares memory with the output is copied first. */
 static mx_code rescue_inputs(const mx_kernel_call *call, mx_array **in, mx_array **copy)
 {
     *copy = NULL;
@@ -202,7 +202,7 @@ static mx_code run_moves(const mx_kernel_call *call)
             move.from_offset = 0;
         }
         if (from == mx_data(out) && move.input == 0)
-            continue; /* in place: what is copied first is there already */
+            continue; /* in place: the first copy is not needed */
         mx_cpu_move(&move, mx_data(out), from, (size_t)mx_dtype_size(type));
     }
     mx_release(copy);

@@ -2,8 +2,8 @@
  *
  * SPDX-License-Identifier: Apache-2.0 */
 
-/* to[a * ta + b * tb] = from[a * fa + b * fb] for a < na, b < nb; the longer of the two axes is walked inside, in
- * pieces that stay in the nearest cache. */
+/* to[a * ta + b * tb] = from[a * fa + b * fb] for a < na, b < nb; the longer of the two axes is the inner loop, in
+ * pieces that stay in the first-level cache. */
 static void NAME(copy_plane)(T *restrict to, const T *restrict from, int64_t na, int64_t ta, int64_t fa, int64_t nb,
                              int64_t tb, int64_t fb)
 {
@@ -64,8 +64,8 @@ static inline void NAME(turn_block)(T *restrict to, int64_t to_row, const T *res
 }
 #undef MIX
 
-/* A tile of na x nb elements, both multiples of 8: turned in a buffer, then written a whole cache line at a time, so
- * that lines of the target that fall into one set of the cache do not drive each other out half written. */
+/* A tile of na x nb elements, both multiples of 8: transposed in a buffer, then written a full cache line at a time, so
+ * that target lines in the same cache set do not evict each other half written. */
 #define LINE (64 / (int64_t)sizeof(T))
 static inline void NAME(turn_tile)(T *restrict to, int64_t ta, const T *restrict from, int64_t fb, int64_t na,
                                    int64_t nb)
@@ -83,7 +83,7 @@ static inline void NAME(turn_tile)(T *restrict to, int64_t ta, const T *restrict
 }
 
 /* to[a * ta + b] = from[a + b * fb] for a < na, b < nb.  Tiles are two cache lines of the source wide and one of the
- * target high; four of them are stacked, so that the pages of their rows stay known. */
+ * target high; four of them are stacked, so that the pages of their rows stay in the TLB. */
 static void NAME(turn_plane)(T *restrict to, const T *restrict from, int64_t na, int64_t ta, int64_t nb, int64_t fb)
 {
     const int64_t full_a = na / 8 * 8, full_b = nb / 8 * 8;

@@ -1,7 +1,7 @@
-/* Writing memory that nobody will read soon.
+/* Writing memory that will not be read soon.
  *
- * A plain store first reads the line that it writes.  Results far larger than the caches are written past them
- * instead: made in tiles that stay in the first-level cache, then streamed out.
+ * A normal store first reads the line that it writes.  Results far larger than the caches are written past them
+ * instead: computed in tiles that stay in the first-level cache, then streamed out.
  *
  * SPDX-License-Identifier: Apache-2.0 */
 #ifndef MX_CPU_STREAM_H
@@ -15,9 +15,9 @@
 #endif
 
 #define MX_STREAM_BYTES ((int64_t)16 << 20) /* results of this size are streamed */
-#define MX_STREAM_TILE 2048                 /* bytes made at a time */
+#define MX_STREAM_TILE 2048                 /* bytes computed at a time */
 
-/* Copies; the destination does not enter the caches.  mx_stream_end() comes before anybody else may look at it. */
+/* Copies past the caches.  Call mx_stream_end() before other threads read the destination. */
 static inline void mx_stream(void *to_, const void *from_, size_t bytes)
 {
     char *to = to_;

@@ -11,8 +11,8 @@
 #include "cpu/kernels/widen.h"
 #include "gluon/op.gen.h"
 
-#define PIECE 4096 /* elements that are summed in the element type before the sum goes to double */
-#define PLANE 1024 /* elements of a channel in one sample that are worth a walk of their own */
+#define PIECE 4096 /* elements that are summed in the element type before the sum is added in double */
+#define PLANE 1024 /* elements of a channel in one sample that are worth a separate pass */
 #define CHUNK 4096 /* elements in a part of the samples, at least */
 #define CHUNKS 256 /* parts, at most */
 
@@ -55,7 +55,7 @@ static void split(norm_job *job, const mx_array *data, int64_t axis)
     job->chunks = (job->outer + job->chunk - 1) / job->chunk;
 }
 
-/* Planes need no memory; the linear way needs sums per part and factors per channel. */
+/* Planes need no memory; the linear form needs sums per part and factors per channel. */
 static mx_code over(norm_job *job, mx_dtype dtype, bool backward)
 {
     if (job->inner >= PLANE) {
@@ -77,7 +77,7 @@ static mx_code over(norm_job *job, mx_dtype dtype, bool backward)
     return MX_OK;
 }
 
-/* Without data there are no statistics of a batch: the running ones stay. */
+/* Without data there are no batch statistics: the running ones stay unchanged. */
 static mx_code normalise(const mx_kernel_call *call, norm_job *job, int64_t axis)
 {
     split(job, call->in[0], axis);

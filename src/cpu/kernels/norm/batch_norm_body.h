@@ -1,12 +1,12 @@
 /* BatchNorm loops for element type T: included once per type (see batch_norm.c).
  *
- * Planes: channels stand far apart (inner is large), one thread owns a channel and passes over it twice.
- * Linear: memory is walked through from begin to end.  Samples are cut into parts of fixed size, whose sums are added in
+ * Planes: channels are far apart (inner is large); one thread owns a channel and passes over it twice.
+ * Linear: memory is read from beginning to end.  Samples are split into parts of fixed size, whose sums are added in
  * order: results do not depend on the number of threads.
  *
  * SPDX-License-Identifier: Apache-2.0 */
 
-/* ---- what follows from the sums of a channel ----------------------------------------------------------------- */
+/* ---- results from the sums of a channel ---------------------------------------------------------------------- */
 
 /* From sums of x - shift and its square: mean, inverse deviation, running statistics. */
 static void NAME(finish_channel)(const norm_job *job, int64_t c, double shift, double sum, double squares)

@@ -1,5 +1,5 @@
-/* The parts of BatchNorm on the CPU: plain walks in double.  Plans of the CPU do not use them (cpu/kernels/norm/batch_norm.c is
- * faster there); they are what other devices are compared with.
+/* The parts of BatchNorm on the CPU: simple loops in double.  Plans for the CPU do not use them
+ * (cpu/kernels/norm/batch_norm.c is faster there); other devices are compared with them.
  *
  * SPDX-License-Identifier: Apache-2.0 */
 #include <math.h>
@@ -29,7 +29,7 @@ static int64_t place(const split *s, int64_t c, int64_t k)
 
 /* ---- statistics -------------------------------------------------------------------------------------------------- */
 
-/* x[c] = x[c] momentum + seen (1 - momentum), in whatever type x has */
+/* x[c] = x[c] momentum + seen (1 - momentum), in the type of x */
 static void move(mx_array *x, int64_t c, double momentum, double seen)
 {
     double old;

@@ -1,6 +1,6 @@
 /* LayerNorm, InstanceNorm, GroupNorm: rows that are read once and stay in cache while they are normalised.
  *
- * Rows are cut into chunks of fixed size; what is summed over rows is summed per chunk and then in order, so results do
+ * Rows are split into chunks of fixed size; sums over rows are taken per chunk and added in order, so results do
  * not depend on the number of threads.
  *
  * SPDX-License-Identifier: Apache-2.0 */
@@ -14,10 +14,10 @@
 #include "cpu/kernels/widen.h"
 #include "gluon/op.gen.h"
 
-#define PIECE 4096 /* elements that are summed in the element type before the sum goes to double */
+#define PIECE 4096 /* elements that are summed in the element type before the sum is added in double */
 #define CHUNK 8192 /* elements in a chunk, at least */
 #define CHUNKS 64  /* chunks, at most */
-#define STREAM_ROW 4096 /* elements of a row, at most, whose result is made in the first-level cache and streamed out */
+#define STREAM_ROW 4096 /* elements of a row, at most, whose result is computed in the first-level cache and streamed out */
 
 typedef struct row_job {
     const void *data, *ograd, *gamma, *beta;
@@ -25,7 +25,7 @@ typedef struct row_job {
     void *gamma_grad, *beta_grad;
     void *buffers;                 /* (chunks, buffer) elements */
     double *sums;                  /* (rows, 2) of groups */
-    int64_t rows, n, step;         /* values of a row stand `step` apart */
+    int64_t rows, n, step;         /* values of a row are `step` apart */
     int64_t groups;                /* parameters belong to row % groups; 0: to the values */
     int64_t chunk, chunks, buffer; /* rows per chunk, chunks, elements per chunk's buffer */
     double eps;

@@ -68,7 +68,7 @@ static void NAME(forward)(void *arg, int64_t begin, int64_t end)
         mx_stream_end();
 }
 
-/* One parameter per row: sums go to `sums` (rows, 2); dx = gamma (g - first) / std - (x - mean) second. */
+/* One parameter per row: writes sums to `sums` (rows, 2); dx = gamma (g - first) / std - (x - mean) second. */
 static void NAME(group_row)(const row_job *job, int64_t row, const T *g, const T *x, T *dx)
 {
     const int64_t n = job->n;

@@ -43,7 +43,7 @@ static void NAME(l2_rows_backward)(void *arg, int64_t begin, int64_t end)
     }
 }
 
-/* Channel c of sample o: item = o * channels + c.  The window is summed anew for each channel: it is short. */
+/* Channel c of sample o: item = o * channels + c.  The window is summed again for each channel: it is short. */
 static void NAME(lrn_planes)(void *arg, int64_t begin, int64_t end)
 {
     const norm_job *job = arg;

@@ -27,7 +27,7 @@ static double norm(const void *x, int64_t n, mx_dtype dtype)
     return sqrt(sum);
 }
 
-/* Both phases: the direction goes to scratch memory, then its norm and the weight's scale the step. */
+/* Both phases: writes the direction to scratch memory, then its norm and the weight's scale the step. */
 static mx_code lamb(const mx_update_constants *k, update_arrays *x, mx_dtype dtype)
 {
     const size_t bytes = (size_t)(x->size * mx_dtype_size(dtype));
@@ -75,7 +75,7 @@ static double number_at(const mx_array *x, int64_t i)
     return value;
 }
 
-/* Every tensor is a call of its own, with an operator that says what is written in one group. */
+/* Every tensor is a separate call, with an operator that describes what one group writes. */
 static mx_code run_multi(const mx_kernel_call *call)
 {
     const mx_multi_use *use = call->op->user;

@@ -51,7 +51,7 @@ void mx_update_run(mx_update_row row, const mx_update_constants *k, const update
         mx_parallel(x->size, MX_GRAIN, update_range, &job);
 }
 
-/* ---- constants of a call: attributes, scalars, what the row derives from them -------------------------------- */
+/* ---- constants of a call: attributes, scalars, derived values ------------------------------------------------ */
 
 #define PREPARE(id, name, aliases, inputs, states, scalars, ATTRS, prepare, ...)              \
     static void prepare_##id(const mx_##id##_attrs *attrs, const double *s, mx_update_constants *k)     \

@@ -1,4 +1,4 @@
-/* Running an optimizer row on arrays, for the single and the multi-tensor operators.
+/* Running an optimizer update on arrays, for the single and the multi-tensor operators.
  *
  * SPDX-License-Identifier: Apache-2.0 */
 #ifndef MX_CPU_OPTIMIZER_H

@@ -1,4 +1,4 @@
-/* The loops of the optimizer rows for element type T: included once per type (see optimizer.c).
+/* The loops of the optimizer updates for element type T: included once per type (see optimizer.c).
  *
  * SPDX-License-Identifier: Apache-2.0 */
 
@@ -23,7 +23,7 @@ static inline T NAME(limited)(T v, T limit)
 #define LOAD_2 T a = pa[i], b = pb[i];
 #define LOAD_3 T a = pa[i], b = pb[i], c = pc[i];
 
-/* `to` may be `from` or the gradient; states are arrays of their own. */
+/* `to` may be `from` or the gradient; states are separate arrays. */
 #define LOOP(id, name, aliases, inputs, states, scalars, ATTRS, prepare, body, ...)                                  \
     static void NAME(loop_##id)(const mx_update_constants *constants, const update_arrays *x, int64_t begin, int64_t end)      \
     {                                                                                                                \

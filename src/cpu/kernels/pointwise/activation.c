@@ -29,7 +29,7 @@ typedef struct activation_job {
 #undef T
 #undef NAME
 
-/* ---- Activation: the loops of the pointwise rows ------------------------------------------------------------- */
+/* ---- Activation: the loops of the pointwise table ------------------------------------------------------------ */
 
 static const int rows[] = {
 #define ROW(type, row) [MX_ACTIVATION_##type] = MX_ROW_##row,

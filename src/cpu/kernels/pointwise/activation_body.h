@@ -1,4 +1,4 @@
-/* LeakyReLU with many slopes for element type T: included once per type (see activation.c).
+/* LeakyReLU with several slopes for element type T: included once per type (see activation.c).
  *
  * SPDX-License-Identifier: Apache-2.0 */
 
@@ -25,7 +25,7 @@
 MX_SLOPE_ROWS(SLOPE_LOOPS)
 #undef SLOPE_LOOPS
 
-/* dgamma[c] = sum of g x over the elements of channel c where x <= 0; channels go to threads. */
+/* dgamma[c] = sum of g x over the elements of channel c where x <= 0; parallel over channels. */
 static void NAME(prelu_sums)(void *arg, int64_t begin, int64_t end)
 {
     const activation_job *job = arg;

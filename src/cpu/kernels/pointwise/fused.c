@@ -1,6 +1,6 @@
 /* Kernels of the operators that only plans use: chains of pointwise functions, folded normalisation.
  *
- * A chain runs over tiles that stay in the first-level cache: row after row on one tile, then the next tile.
+ * A chain runs over tiles that stay in the first-level cache: all functions on one tile, then the next tile.
  *
  * SPDX-License-Identifier: Apache-2.0 */
 #include "op/formula/fused.h"

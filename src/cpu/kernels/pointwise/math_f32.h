@@ -1,4 +1,4 @@
-/* The m_* functions of formulas (op/formula/math.h) for float: those of vmath_f32.h where there are such.
+/* The m_* functions of formulas (op/formula/math.h) for float: from vmath_f32.h where available.
  *
  * SPDX-License-Identifier: Apache-2.0 */
 #ifndef MX_CPU_MATH_F32_H

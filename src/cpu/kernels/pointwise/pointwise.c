@@ -1,7 +1,7 @@
 /* Pointwise kernels: which loop, over which runs, on which threads.
  *
  * Arithmetic is done in float, double or integers.  Other element types (and integers of mixed types) are converted in
- * tiles that stay in the first-level cache.  Broadcasting becomes runs that are long and plain: in each run both
+ * tiles that stay in the first-level cache.  Broadcasting becomes long contiguous runs: in each run both
  * operands advance, or one of them is a single number.
  *
  * SPDX-License-Identifier: Apache-2.0 */
@@ -14,7 +14,7 @@
 
 #define TILE 512 /* elements converted at a time */
 
-typedef union { float f; double d; int64_t i; } number; /* or a smaller integer at its beginning */
+typedef union { float f; double d; int64_t i; } number; /* or a smaller integer at its start */
 
 /* One operand (or the result) as the loops see it. */
 typedef struct operand {
@@ -33,14 +33,14 @@ typedef struct job {
     int form;
     bool stream;              /* the result is too large for the caches: write past them */
     const mx_pair_walk *walk; /* of binary forms */
-    bool short_in[2];         /* with short runs: this operand is not laid out as the output is */
+    bool short_in[2];         /* with short runs: this operand's layout differs from the output's */
 } job;
 
 static const mx_dtype compute_dtypes[] = {MX_FLOAT32, MX_FLOAT64, MX_INT64, MX_INT32, MX_INT8, MX_UINT8};
 static const mx_pointwise_loops *const tables[] = {mx_pointwise_f32, mx_pointwise_f64, mx_pointwise_i64,
                                                    mx_pointwise_i32, mx_pointwise_i8,  mx_pointwise_u8};
 
-/* Numbers beyond all integers stay above or below all of them. */
+/* Numbers outside the integer range are clipped to it. */
 static number number_of(double scalar, int compute)
 {
     number n = {.f = (float)scalar};
@@ -64,7 +64,7 @@ static bool fits(double scalar, int compute)
     return widened == number_of(scalar, MX_COMPUTE_I64).i;
 }
 
-/* Integers are computed as what they are if all arrays are of one type and the number fits into it, else as int64. */
+/* Integers are computed in their own type if all arrays have it and the number fits into it, else as int64. */
 static int integer_type(const mx_kernel_call *call, const mx_pointwise *use)
 {
     const int dtype = call->out[0]->dtype;
@@ -103,7 +103,7 @@ static void run_loop(const job *j, const void *in[3], const int64_t step[2], voi
     }
 }
 
-/* One operand of a tile: where it lies, or its elements converted into `tile`. */
+/* One operand of a tile: in place, or its elements converted into `tile`. */
 static const void *load_tile(const job *j, int k, int64_t first, int64_t count, void *tile)
 {
     const void *x = j->in[k].data + first * j->in[k].item;
@@ -113,7 +113,7 @@ static const void *load_tile(const job *j, int k, int64_t first, int64_t count, 
     return tile;
 }
 
-/* n elements from the given offsets (in elements), through tiles where types are converted or results streamed. */
+/* n elements from the given offsets (in elements), in tiles if types are converted or results streamed. */
 static void run_span(const job *j, const int64_t offset[3], const int64_t step[2], int64_t at, int64_t n)
 {
     double tiles[3][TILE];
@@ -148,9 +148,9 @@ static void run_flat(void *arg, int64_t begin, int64_t end)
     finish_part(arg);
 }
 
-/* ---- short runs: operands are spread out into tiles first ------------------------------------------------------ */
+/* ---- short runs: operands are first expanded into tiles -------------------------------------------------------- */
 
-#define SHORT_RUN 48 /* elements; below, calling a loop per run costs more than copying */
+#define SHORT_RUN 48 /* elements; for shorter runs a loop call costs more than copying */
 
 /* A run of operand elements of one size: copied, or one of them repeated. */
 #define SPREAD(type)                                                                       \
@@ -255,7 +255,7 @@ static bool same_size(const mx_kernel_call *call)
     return true;
 }
 
-/* In place the lines are in the cache already. */
+/* In place, the lines are already in the cache. */
 static bool in_place(const job *j)
 {
     for (int k = 0; k < j->n_in; k++)
@@ -264,7 +264,7 @@ static bool in_place(const job *j)
     return false;
 }
 
-/* Few elements of equal shape that need no conversion: straight to the loop, because there the rest would cost more. */
+/* Few elements of equal shape that need no conversion: call the loop directly, the set-up would cost more. */
 static bool run_small(const mx_kernel_call *call, const mx_pointwise *use, int compute)
 {
     const mx_array *out = call->out[0];

@@ -1,6 +1,6 @@
-/* Loops of every row of the pointwise table for one compute type T; included once per type.
+/* Loops of every function of the pointwise table for one compute type T; included once per type.
  *
- * NAME(x) adds the type to a name.  With MX_INTEGER_ROWS defined only the rows of two arguments are made, and WIDE is
+ * NAME(x) adds the type to a name.  With MX_INTEGER_ROWS defined only functions of two arguments are generated, and WIDE is
  * a type in which their results do not overflow (the compiler narrows what it can).
  * Every loop may run in place (out equal to an input).
  *

@@ -1,7 +1,7 @@
 /* Pointwise loops for float.
  *
- * exp, sigmoid, log, sin and cos have shorter forms for moderate numbers.  Blocks that hold another one, which is rare,
- * compute both forms and choose number by number: a result must not depend on its neighbours, which are others in a fused
+ * exp, sigmoid, log, sin and cos have shorter forms for moderate numbers.  Blocks with other numbers, which are rare,
+ * compute both forms and select per number: a result must not depend on its neighbours, which differ in a fused
  * loop or on another thread.
  *
  * SPDX-License-Identifier: Apache-2.0 */

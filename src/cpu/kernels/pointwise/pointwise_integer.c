@@ -1,6 +1,6 @@
-/* Pointwise loops for integers: wrap-around, and division by zero gives 0.
+/* Pointwise loops for integers: overflow wraps around, division by zero gives 0.
  *
- * Each type computes on its own elements, so that vectors hold as many of them as they can.
+ * Each type computes on its own elements, so that vectors hold as many as possible.
  *
  * SPDX-License-Identifier: Apache-2.0 */
 #include "cpu/kernels/pointwise/pointwise_loops.h"

@@ -1,4 +1,4 @@
-/* The loops of the pointwise rows, by compute type.  SPDX-License-Identifier: Apache-2.0 */
+/* The loops of the pointwise table, by compute type.  SPDX-License-Identifier: Apache-2.0 */
 #ifndef MX_CPU_POINTWISE_LOOPS_H
 #define MX_CPU_POINTWISE_LOOPS_H
 
@@ -11,7 +11,7 @@
 
 enum { MX_COMPUTE_F32, MX_COMPUTE_F64, MX_COMPUTE_I64, MX_COMPUTE_I32, MX_COMPUTE_I8, MX_COMPUTE_U8 };
 
-/* Pointers are to elements of the compute type; a NULL function means that the row has no such loop. */
+/* Pointers are to elements of the compute type; a NULL function means that there is no such loop. */
 typedef void (*mx_unary_fn)(const void *x, void *out, int64_t n);
 typedef void (*mx_backward_fn)(const void *g, const void *first, const void *second, void *out, int64_t n);
 typedef void (*mx_binary_fn)(const void *a, int64_t step_a, const void *b, int64_t step_b, void *out, int64_t n);
@@ -22,7 +22,7 @@ typedef struct mx_pointwise_loops {
     mx_binary_fn binary;
 } mx_pointwise_loops;
 
-/* g is x where a function has no gradient to look at; number: p, q, r. */
+/* g is x if a function has no incoming gradient; number: p, q, r. */
 typedef void (*mx_number_fn)(const void *x, const void *g, void *out, int64_t n, const double *number);
 
 #define mx_pointwise_f32 MX_LEVEL_NAME(mx_pointwise_f32)

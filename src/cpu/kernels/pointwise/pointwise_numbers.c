@@ -34,7 +34,7 @@ static void number_part(void *arg, int64_t begin, int64_t end)
     }
 }
 
-/* Bounds that an int64 can hold; 2^63 itself is not one. */
+/* Bounds within int64, which cannot hold 2^63. */
 static double as_integer(double x)
 {
     return x > 9223372036854774784. ? 9223372036854774784. : x < -9223372036854775808. ? -9223372036854775808. : x;

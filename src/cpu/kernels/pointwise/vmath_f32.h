@@ -1,8 +1,8 @@
 /* Elementary functions of float, written so that loops over them vectorise at every instruction level.
  *
  * No function branches or calls another library: special cases are selects.  Errors are below 3 units in the last
- * place over the whole range; infinities, NaN, signed zeros and denormal numbers give what C's libm gives.  sin, cos
- * and tan keep this up to |x| = 2^26 (2^50 where there are fused multiply-adds); beyond, neighbouring floats are many
+ * place over the whole range; infinities, NaN, signed zeros and denormal numbers give what C's libm gives.  For sin, cos
+ * and tan this holds up to |x| = 2^26 (2^50 with fused multiply-adds); beyond, neighbouring floats are many
  * periods apart.  Polynomials are minimax fits of the function named above them, highest degree first.
  *
  * SPDX-License-Identifier: Apache-2.0 */
@@ -116,7 +116,7 @@ MX_MATH float mx_expm1_f32(float x)
     p = p * r + 1.66666672e-1f;
     p = p * r + 0.5f;
     p = p * (r * r) + r;
-    const int32_t top = n > 128 ? 128 : n; /* half of the scale, because 2^128 is no float */
+    const int32_t top = n > 128 ? 128 : n; /* half of the scale, because 2^128 is not a float */
     const float half = mx_pow2_f32(top - 1), y = 2.0f * (half * p + (half - 0.5f));
     return x == 0 ? x : x > 88.8f ? INFINITY : n == 0 ? p : y;
 }
@@ -192,7 +192,7 @@ MX_MATH float mx_log10_f32(float x)
     return mx_log_special_f32(x, ((low + e * 4.60503898e-6f) + f * 0.43359375f) + e * 0.301025391f);
 }
 
-/* u = 1 + x rounds; the part that was lost is put back. */
+/* u = 1 + x rounds; the lost part is added back. */
 MX_MATH float mx_log1p_f32(float x)
 {
     const float u = 1.0f + x, lost = (x - (u - 1.0f)) / u;
@@ -200,7 +200,7 @@ MX_MATH float mx_log1p_f32(float x)
     return x == 0 ? x : y;
 }
 
-/* ---- hyperbolic functions and their like ----------------------------------------------------------------------- */
+/* ---- hyperbolic and related functions -------------------------------------------------------------------------- */
 
 /* tanh(a) = m / (m + 2) with m = e^2a - 1 = 2^n (e^r - 1) + (2^n - 1), which cancels nowhere */
 MX_MATH float mx_tanh_f32(float x)
@@ -234,7 +234,7 @@ MX_MATH float mx_softplus_f32(float x)
     const float e = mx_exp_falling_f32(x), u = 1.0f + e, lost = (e - (u - 1.0f)) / u;
     const float f = mx_reduce_log_f32(u, &exponent, &tail);
     const float y = (f + (tail + exponent * -2.12194440e-4f)) + exponent * 0.693359375f + lost;
-    return (x < 0 ? 0.0f : x) + y; /* NaN comes through the first term */
+    return (x < 0 ? 0.0f : x) + y; /* NaN propagates through the first term */
 }
 
 MX_MATH float mx_sinh_f32(float x)
@@ -395,8 +395,8 @@ MX_MATH float mx_atan_f32(float x)
 
 /* ---- others ---------------------------------------------------------------------------------------------------- */
 
-/* erf(a) / a = c + p(a^2) / q(a^2): where the result is near 1 the constant is most of it and the quotient's errors
- * count little. */
+/* erf(a) / a = c + p(a^2) / q(a^2): where the result is near 1 the constant dominates and the quotient's errors
+ * matter little. */
 MX_MATH float mx_erf_f32(float x)
 {
     const float a = mx_abs_f32(x), b = a > 3.93f ? 3.93f : a, z = b * b;
@@ -422,7 +422,7 @@ MX_MATH float mx_pow_f32(float a, float b)
     const double round = 6755399441055744.0; /* 1.5 * 2^52 */
     const float size = mx_abs_f32(a), power = mx_abs_f32(b);
     const int64_t bits = mx_bits_f64((double)size);
-    /* 2^e m; the exponent is taken as an integer below 2^11 and made a double by its bits */
+    /* 2^e m; the exponent is an integer below 2^11, converted to a double through its bits */
     const int64_t e_bits = (int64_t)(((uint64_t)bits - 0x3fe6a09e667f3bcdu) >> 52 & 0xfff);
     const int64_t wrapped = (e_bits ^ 0x800) - 0x800;
     const double e = mx_from_bits_f64(wrapped + 0x4338000000000000) - round;
@@ -480,7 +480,7 @@ MX_MATH float mx_hypot_f32(float a, float b)
     return mx_abs_f32(a) == INFINITY || mx_abs_f32(b) == INFINITY ? INFINITY : y;
 }
 
-/* Halves go away from zero. */
+/* Rounds halves away from zero. */
 MX_MATH float mx_round_f32(float x) { return truncf(x + mx_signed_f32(0.49999997f, x)); }
 
 /* Remainder with the sign of b; 0 when b is 0. */

@@ -12,7 +12,7 @@ typedef struct where_job {
     char *out;
     mx_dtype condition_type;
     int64_t condition_item, item; /* bytes */
-    int64_t row;                  /* elements that one condition decides on */
+    int64_t row;                  /* elements per condition */
 } where_job;
 
 #define CHOOSE(type)                                                                                      \

@@ -1,10 +1,10 @@
 /* Pooling kernels: max, average, sum and lp over 1-3 spatial axes, forward and backward, float32 and float64.
  *
- * The output sizes are given: conventions (valid, full, same) are the caller's business.  A window that sticks out of
- * the input is cut; one that lies wholly outside gives 0 (max: the lowest finite number) and passes no gradient.
+ * The output sizes are given: the caller handles conventions (valid, full, same).  A window that extends past
+ * the input is clipped; one entirely outside gives 0 (max: the lowest finite number) and passes no gradient.
  *
  *     max   the largest element; of equal ones the first takes the gradient; NaN is never the largest
- *     avg   sum / window size, the window cut at the padded input (count_include_pad) or at the input itself
+ *     avg   sum / window size, the window clipped to the padded input (count_include_pad) or to the input itself
  *     lp    (sum of x^p)^(1/p), p = 1, 2, 3, of signed powers
  *
  * SPDX-License-Identifier: Apache-2.0 */
@@ -34,7 +34,7 @@ mx_code MX_LEVEL_NAME(pool_forward)(const mx_pool_shape *s, const float *x, floa
 mx_code MX_LEVEL_NAME(pool_backward)(const mx_pool_shape *s, const float *x, const float *dy, float *dx);
 mx_code MX_LEVEL_NAME(pool_forward_f64)(const mx_pool_shape *s, const double *x, double *y);
 mx_code MX_LEVEL_NAME(pool_backward_f64)(const mx_pool_shape *s, const double *x, const double *dy, double *dx);
-/* y: of every window, the value that stands where x is largest */
+/* y: of every window, the value at the position where x is largest */
 mx_code MX_LEVEL_NAME(pool_pick)(const mx_pool_shape *s, const float *x, const float *values, float *y);
 mx_code MX_LEVEL_NAME(pool_pick_f64)(const mx_pool_shape *s, const double *x, const double *values, double *y);
 

@@ -1,7 +1,7 @@
 /* Pooling for one type: included once per T (element) with NAME(x) for the function names, LOWEST, ROOT2 and ROOT3.
  *
- * A window function sees `inner` channels that lie side by side: 1 in the plain layout, up to POOL_INNER with channels
- * last, where the loop over them is the one that vectorises.
+ * A window function processes `inner` contiguous channels: 1 in the NCHW layout, up to POOL_INNER with channels
+ * last, where the loop over them vectorises.
  *
  * SPDX-License-Identifier: Apache-2.0 */
 
@@ -105,7 +105,7 @@ static void NAME(lp_backward)(const pool_window *w, const T *x, const T *dy, T *
 typedef struct NAME(run) {
     pool_plan plan;
     const T *x, *dy; /* dy: NULL in forward */
-    const T *values; /* of which those at the largest x are picked; else NULL */
+    const T *values; /* those at the largest x are picked; else NULL */
     T *result;       /* y or dx */
 } NAME(run);
 

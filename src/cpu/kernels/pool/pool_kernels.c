@@ -1,6 +1,6 @@
 /* Pooling: plan, dispatch and the two types (loops in pool_body.h, 2x2 windows in pool_pairs.h).
  *
- * Tasks are (image, block of channels): one channel in the plain layout, up to POOL_INNER side by side with channels
+ * Tasks are (image, block of channels): one channel in the NCHW layout, up to POOL_INNER contiguous ones with channels
  * last.  Windows of a task may overlap, tasks never do, so the backward pass needs no locks.
  *
  * SPDX-License-Identifier: Apache-2.0 */
@@ -19,10 +19,10 @@
 typedef struct pool_window {
     int64_t begin[3], end[3]; /* inside the input */
     int64_t at[3];            /* strides of x along the axes */
-    int64_t inner;            /* channels side by side */
+    int64_t inner;            /* contiguous channels */
     double scale;             /* of sums */
     int p;
-    bool empty; /* nothing of it lies inside the input */
+    bool empty; /* entirely outside the input */
 } pool_window;
 
 typedef struct pool_plan {
@@ -82,9 +82,9 @@ static void pool_window_set(const pool_plan *p, int64_t i, pool_window *w)
 static mx_code check(const mx_pool_shape *s)
 {
     if (s->ndim < 1 || s->ndim > 3)
-        return mx_fail(MX_ERR_SHAPE, "Pooling: %d spatial axes came, 1 to 3 are possible", s->ndim);
+        return mx_fail(MX_ERR_SHAPE, "Pooling: got %d spatial axes, wanted 1 to 3", s->ndim);
     if (s->type == MX_POOL_LP && (s->p < 1 || s->p > 3))
-        return mx_fail(MX_ERR_ATTRIBUTE, "Pooling: p_value is %d, lp pooling knows 1, 2 and 3", s->p);
+        return mx_fail(MX_ERR_ATTRIBUTE, "Pooling: p_value is %d, wanted 1, 2 or 3", s->p);
     for (int i = 0; i < s->ndim; i++)
         if (s->kernel[i] < 1 || s->stride[i] < 1 || s->pad[i] < 0 || s->in[i] < 0 || s->out[i] < 0)
             return mx_fail(MX_ERR_SHAPE,
@@ -124,7 +124,7 @@ static mx_code make_plan(pool_plan *p, const mx_pool_shape *s)
     return MX_OK;
 }
 
-/* Tasks that are worth a thread of their own. */
+/* Tasks that are worth a separate thread. */
 static int64_t task_grain(const pool_plan *p)
 {
     const int64_t work = p->positions * p->shape.kernel[0] * p->shape.kernel[1] * p->shape.kernel[2] * pool_inner(p, 0);
@@ -133,7 +133,7 @@ static int64_t task_grain(const pool_plan *p)
 
 static int64_t in_count(const pool_plan *p) { return p->shape.batch * p->in_image; }
 
-/* ---- windows of two by two, side by side: the common case, in vectors ------------------------------------ */
+/* ---- adjacent windows of two by two: the common case, in vectors ----------------------------------------- */
 
 static bool is_pairs(const pool_plan *p)
 {

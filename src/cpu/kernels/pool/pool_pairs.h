@@ -1,7 +1,7 @@
-/* Windows of two by two with stride two on plain rows, in vectors: one output row from two input rows.
+/* Windows of two by two with stride two on contiguous rows, in vectors: one output row from two input rows.
  *
- * The four elements of a window are the even and odd floats of two rows; EVEN, ODD and WEAVE take them apart and put
- * them together again.  Columns that do not fill a vector are loaded and stored in part.
+ * The four elements of a window are the even and odd floats of two rows; EVEN, ODD and WEAVE separate and interleave
+ * them.  Columns that do not fill a vector are loaded and stored in part.
  *
  * SPDX-License-Identifier: Apache-2.0 */
 #ifndef MX_CPU_POOL_PAIRS_H
@@ -63,7 +63,7 @@ CONV_INLINE void pairs_max_column(const bool whole, const float *x, int64_t widt
     for (y += i; y < end; y += count, x += 2 * width) {
         const vfloat a = pairs_rows_max(x, width, whole, low), b = pairs_rows_max(x + LANES, width, whole, high);
         const vfloat most = vector_max(VECTOR_ODD(a, b), VECTOR_EVEN(a, b));
-        if (whole || y + LANES <= end) /* what it writes too much belongs to the next row, which comes later */
+        if (whole || y + LANES <= end) /* the excess belongs to the next row, which is written later */
             vector_store(y, most);
         else
             vector_store_part(y, most, count - i);

@@ -78,7 +78,7 @@ static mx_code run_backward(const mx_kernel_call *call)
     }
 }
 
-/* Plans use it on devices where one kernel does both; here relu has its turn after pooling. */
+/* Plans use it on devices where one kernel does both; here relu runs after pooling. */
 static mx_code run_backward_relu(const mx_kernel_call *call)
 {
     const mx_dtype compute = mx_compute_type(call);

@@ -1,4 +1,4 @@
-/* Numbers as 8-bit integers and back on the CPU, and the histogram's threshold.  SPDX-License-Identifier: Apache-2.0 */
+/* Quantization to 8-bit integers and back on the CPU, and calibration of the threshold.  SPDX-License-Identifier: Apache-2.0 */
 #include <math.h>
 #include <string.h>
 
@@ -14,10 +14,10 @@
 typedef struct quantize_job {
     const mx_array *in;
     mx_array *out;
-    float scale;               /* of what is read */
+    float scale;               /* of the input */
     float low, factor;         /* uint8: (x - low) * factor; int8: x * factor */
     bool bytes;                /* uint8 */
-    float least[64], most[64]; /* of each part: the range of what is read */
+    float least[64], most[64]; /* of each part: the range of the input */
 } quantize_job;
 
 static void load(const quantize_job *job, int64_t at, int64_t n, float *tile)
@@ -69,7 +69,7 @@ static float number(const mx_array *x)
     return value;
 }
 
-/* Quantizes to the range [low, high] and writes the range that follows. */
+/* Quantizes to the range [low, high] and writes the resulting range. */
 static mx_code quantize_to(const mx_kernel_call *call, quantize_job *job, float low, float high)
 {
     const mx_quantize_scale scale = mx_quantize_scale_of(low, high, job->bytes);
@@ -166,7 +166,7 @@ static void candidate(const calibrate_job *job, int64_t i, double *p, double *q,
                   end = middle + i + 1 < job->bins ? middle + i + 1 : job->bins;
     const int64_t n = end - begin, each = n / job->quantized_bins;
     memcpy(p, job->hist + begin, (size_t)n * sizeof *p);
-    /* what lies outside is the first's and the last's; the image does not count the first bin */
+    /* outer counts belong to the first and the last bin; the image does not include the first bin */
     p[0] += job->before[begin], p[n - 1] += job->before[job->bins] - job->before[end];
     for (int64_t j = 0; j < job->quantized_bins; j++) {
         const int64_t from = j * each, to = j + 1 < job->quantized_bins ? from + each : n;

@@ -1,4 +1,4 @@
-/* Densities of distributions on the CPU (op/formula/density.h): what depends on parameters alone is computed once per row of
+/* Densities of distributions on the CPU (op/formula/density.h): the scale is computed once per row of
  * samples.
  *
  * SPDX-License-Identifier: Apache-2.0 */
@@ -27,7 +27,7 @@ static double number(const density_job *job, const void *from, int64_t i)
     return job->single ? (double)((const float *)from)[i] : ((const double *)from)[i];
 }
 
-/* scale: its logarithm, where that is wanted */
+/* scale: its logarithm if is_log */
 static void store(const density_job *job, int64_t i, double scale, double exponent)
 {
     const double value = job->is_log ? scale + exponent : scale * exp(exponent);

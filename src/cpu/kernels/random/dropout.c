@@ -1,4 +1,4 @@
-/* Dropout: masks from Philox groups, applied in the same pass where every element has its own decision.
+/* Dropout: masks from Philox groups, applied in the same pass if every element has its own mask element.
  *
  * An element is kept if its 16 random bits reach the threshold p 65536.  Elements 128 j ... 128 j + 127 use group j of
  * philox.h: element e the e % 4-th quarter of pair e / 4, lowest bits first.
@@ -14,15 +14,15 @@
 #include "ndarray/convert.h"
 
 #define BLOCK 128
-#define TILE_BLOCKS 4 /* made at a time */
+#define TILE_BLOCKS 4 /* computed at a time */
 #define TILE (TILE_BLOCKS * BLOCK)
-#define AHEAD 512 /* elements: so long before they are needed they are fetched */
+#define AHEAD 512 /* elements between prefetching and use */
 
 typedef struct dropout_job {
     const void *in;
     void *out;
     uint8_t *mask;
-    int64_t size; /* of the mask while it is made, of the data while it is applied */
+    int64_t size; /* of the mask while it is computed, of the data while it is applied */
     mx_rng rng;
     uint32_t threshold;
     double scale;
@@ -65,7 +65,7 @@ static void drop_tile(const dropout_job *job, const philox_keys *keys, int64_t a
     _Alignas(64) double result[TILE];
     const int64_t item = wide ? sizeof(double) : sizeof(float);
     for (int64_t done = 0; done < count; done += BLOCK) {
-        if (job->in) /* while random numbers are made, memory would rest */
+        if (job->in) /* prefetch while random numbers are computed */
             for (int64_t line = 0; line < BLOCK * item; line += 64)
                 __builtin_prefetch((const char *)job->in + (at + done + AHEAD) * item + line);
         mask_block(job, keys, (at + done) / BLOCK, mask + done);
@@ -136,7 +136,7 @@ static void apply_runs(void *arg, int64_t begin, int64_t end, bool wide)
 static void apply_runs_f(void *arg, int64_t begin, int64_t end) { apply_runs(arg, begin, end, false); }
 static void apply_runs_d(void *arg, int64_t begin, int64_t end) { apply_runs(arg, begin, end, true); }
 
-/* Elements that have a decision each. */
+/* One mask element per element. */
 static void apply_flat_f(void *arg, int64_t begin, int64_t end)
 {
     const dropout_job *job = arg;

@@ -1,4 +1,4 @@
-/* Drawing class numbers (see op/def/random/multinomial.c).  SPDX-License-Identifier: Apache-2.0 */
+/* Drawing class indices (see op/def/random/multinomial.c).  SPDX-License-Identifier: Apache-2.0 */
 #include <math.h>
 #include <string.h>
 

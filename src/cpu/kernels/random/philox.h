@@ -22,7 +22,7 @@
 #define PHILOX_GROUP 64 /* words from 16 counters */
 #define PHILOX_LANES 16
 
-/* Counters as vectors of 64-bit lanes, of which only the lower halves count: what a 32 x 32 -> 64 product reads. */
+/* Counters as vectors of 64-bit lanes; only the lower halves are used, as in a 32 x 32 -> 64 product. */
 typedef uint64_t philox_vector __attribute__((vector_size(MX_VECTOR_BYTES), may_alias));
 typedef uint32_t philox_words __attribute__((vector_size(MX_VECTOR_BYTES / 2), aligned(4), may_alias));
 #define PHILOX_WIDTH ((int)(MX_VECTOR_BYTES / 8))
@@ -91,7 +91,7 @@ static inline void philox_group(const philox_keys *keys, uint64_t counter, uint3
     }
 }
 
-/* The same group as 32 pairs of words in whole vectors, which is faster where the order of the words does not matter:
+/* The same group as 32 pairs of words in full vectors, which is faster if the order of the words does not matter:
  * words 0 and 1 of lane l are pair l, words 2 and 3 pair 16 + l. */
 static inline void philox_pairs(const philox_keys *keys, uint64_t counter, uint64_t out[PHILOX_GROUP / 2])
 {

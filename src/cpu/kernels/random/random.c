@@ -1,7 +1,7 @@
 /* Random samplers: every element is a function of the seed and of counters reserved for the call.
  *
- * Uniform and normal numbers with number parameters take the fast road: groups of 64 words, see philox.h.  All others
- * give every element a stream of its own, so that samplers which reject do not disturb their neighbours.
+ * Uniform and normal numbers with scalar parameters use the fast path: groups of 64 words, see philox.h.  All others
+ * have a stream per element, so that rejection sampling does not affect neighbouring elements.
  *
  * SPDX-License-Identifier: Apache-2.0 */
 #include "op/formula/draw.h"
@@ -44,7 +44,7 @@ static void uniform_group_f(const random_job *job, const uint32_t *words, float 
 }
 
 /* Box and Muller: two uniform numbers u, v give sqrt(-2 log u) times cos and sin of 2 pi v.  Words 0-15 and 32-47 are u,
- * the 16 after each of them v; the results take their places. */
+ * the 16 after each of them v; the results overwrite them. */
 static void normal_group_f(const random_job *job, const uint32_t *words, float *out)
 {
     const float mean = (float)job->parameter[0], deviation = (float)job->parameter[1];
@@ -152,7 +152,7 @@ static random_job job_for(mx_array *out)
     return (random_job){.out = mx_data(out), .size = out->size, .dtype = (mx_dtype)out->dtype, .repeat = 1};
 }
 
-/* The parameters stand first in the attributes; only negative_binomial begins with an integer. */
+/* The attributes begin with the parameters; only negative_binomial begins with an integer. */
 static void read_parameters(random_job *job, const void *attrs, int count)
 {
     const double *numbers = attrs;

@@ -1,10 +1,10 @@
-/* Rows in random order.  SPDX-License-Identifier: Apache-2.0 */
+/* Shuffling rows.  SPDX-License-Identifier: Apache-2.0 */
 #include "base/rng.h"
 #include "cpu/kernel.h"
 #include "cpu/kernels/index/indices.h"
 #include "gluon/op.gen.h"
 
-/* A random order of n rows: each place changes with one of those not yet settled. */
+/* A random order of n rows, by the Fisher-Yates shuffle. */
 static void random_order(int64_t *order, int64_t n)
 {
     const mx_rng rng = mx_rng_reserve((uint64_t)n);

@@ -1,4 +1,4 @@
-/* Where the largest or smallest element stands: (outer, n, inner) is searched along n.
+/* The index of the largest or smallest element: (outer, n, inner) is searched along n.
  *
  * Types other than float, double and int64 are converted a strip of columns at a time.
  *

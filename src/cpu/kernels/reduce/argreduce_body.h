@@ -4,7 +4,7 @@
  *
  * SPDX-License-Identifier: Apache-2.0 */
 
-/* One contiguous run: the value first, in vector lanes, then where it stands. */
+/* One contiguous run: first the value, in vector lanes, then its index. */
 static int64_t NAME(search_run)(const T *x, int64_t n, bool least)
 {
     enum { LANES = 64 };

@@ -1,4 +1,4 @@
-/* How many elements fall into each bin.  SPDX-License-Identifier: Apache-2.0 */
+/* Histograms.  SPDX-License-Identifier: Apache-2.0 */
 #include <math.h>
 #include <string.h>
 
@@ -19,7 +19,7 @@ static void data_range(const double *x, int64_t n, double *low, double *high)
         *low = 0, *high = 1;
 }
 
-/* Edges of equal bins; a range of no width gets one. */
+/* Edges of equal bins; an empty range is widened. */
 static void equal_edges(const mx_histogram_attrs *attrs, const double *x, int64_t n, double *edge)
 {
     double low, high;
@@ -33,7 +33,7 @@ static void equal_edges(const mx_histogram_attrs *attrs, const double *x, int64_
         edge[i] = low + (high - low) * (double)i / (double)attrs->bin_cnt;
 }
 
-/* The bin whose edges surround x; the last one includes its upper edge; -1: none. */
+/* The bin that contains x; the last one includes its upper edge; -1: none. */
 static int64_t find_bin(const double *edge, int64_t bins, double x)
 {
     if (!(x >= edge[0] && x <= edge[bins]))

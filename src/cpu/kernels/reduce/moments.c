@@ -1,4 +1,4 @@
-/* Mean and variance: the mean by a fold, then the squares of what is left.  SPDX-License-Identifier: Apache-2.0 */
+/* Mean and variance: the mean by a fold, then the squared deviations.  SPDX-License-Identifier: Apache-2.0 */
 #include "base/error.h"
 #include "base/scratch.h"
 #include "cpu/kernel.h"
@@ -8,7 +8,7 @@
 
 #define TILE 512 /* elements converted at a time */
 
-/* result[i]: where element i goes; walked with an odometer. */
+/* result[i]: the result of element i; indices advance like an odometer. */
 typedef struct walk {
     int ndim;
     int64_t dim[MX_MAX_NDIM], step[MX_MAX_NDIM], position[MX_MAX_NDIM], result;

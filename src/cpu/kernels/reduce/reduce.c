@@ -4,7 +4,7 @@
  * last group is folded, each result is made of contiguous runs; if it is kept, rows of it are joined column by column:
  *
  *     kept  folded            one run per result
- *     folded kept             rows of all results; the rows are cut into chunks if there are many
+ *     folded kept             rows of all results; the rows are split into chunks if there are many
  *     kept folded kept ...    the same for each position of the outer groups
  *
  * Chunks have a fixed size, so that results do not depend on the number of threads.
@@ -19,10 +19,10 @@
 #include "gluon/op.gen.h"
 
 #define TILE 1024     /* elements converted at a time */
-#define COLUMNS 256   /* results that are in work at a time */
+#define COLUMNS 256   /* results computed at a time */
 #define WIDE 64       /* columns that keep the vectors busy */
 #define CHUNK 65536   /* elements of a run that one thread folds at least */
-#define FEW 64        /* with fewer results than this a long run is cut into chunks */
+#define FEW 64        /* with fewer results than this a long run is split into chunks */
 
 typedef union total { double d; int64_t i; } total;
 
@@ -68,7 +68,7 @@ static void fold_run(const fold_job *j, int64_t offset, int64_t n, total *into)
     }
 }
 
-/* Columns that are too few for vectors: `many` rows side by side make one row, and one more fold undoes it. */
+/* Too few columns for vectors: `many` rows are folded as one wide row, whose parts are then merged. */
 static void fold_narrow(const fold_job *j, const char *x, int64_t rows, total *into)
 {
     const int64_t columns = j->columns, many = WIDE / columns, wide_rows = rows / many;
@@ -80,7 +80,7 @@ static void fold_narrow(const fold_job *j, const char *x, int64_t rows, total *i
         j->loops->merge(wide + k * columns, columns, into);
 }
 
-/* Rows are j->columns apart; n of their elements are looked at. */
+/* Rows are j->columns apart; n of their elements are folded. */
 static void fold_rows(const fold_job *j, int64_t offset, int64_t rows, int64_t n, total *into)
 {
     const char *x = j->in + offset * j->in_item;
@@ -112,8 +112,7 @@ static void put(const fold_job *j, total *totals, int64_t at, int64_t n)
 static void runs_part(void *arg, int64_t begin, int64_t end)
 {
     const fold_job *j = arg;
-    const bool neighbours =
-        j->folded == 0 && j->kept <= 1 && j->in_type == j->compute; /* the runs stand one behind the other */
+    const bool neighbours = j->folded == 0 && j->kept <= 1 && j->in_type == j->compute; /* the runs are contiguous */
     total totals[COLUMNS];
     for (int64_t at = begin; at < end; at += COLUMNS) {
         const int64_t n = end - at < COLUMNS ? end - at : COLUMNS;

@@ -2,22 +2,22 @@
  *
  * The includer defines T (elements), A (totals), NAME(x), ADD(p, v), MULTIPLY(p, v), NEGATE(v), IS_NAN(v), LOWEST, HIGHEST,
  * ROOT(t) and AVERAGE(t, count); for the extremes ORDER, an integer type in which numbers are ordered as in T, with
- * TO_ORDER(v), FROM_ORDER(i) and the integers ORDER_MOST and ORDER_LEAST, which stand for NaN.  PLAIN_ADD: ADD is +, for
+ * TO_ORDER(v), FROM_ORDER(i) and the integers ORDER_MOST and ORDER_LEAST, which represent NaN.  PLAIN_ADD: ADD is +, for
  * vectors, too.
  *
  * SPDX-License-Identifier: Apache-2.0 */
 
 #define FOLD_STRIP 1024   /* columns folded at a time: their parts stay in the first-level cache */
 #define FOLD_LANES 64     /* a contiguous run is folded as rows of this many columns */
-#define FOLD_BLOCK 128    /* rows that are joined before they join the total */
-#define FOLD_STREAM 65536 /* elements of a long run that are read from four places at once */
+#define FOLD_BLOCK 128    /* rows that are joined before they are added to the total */
+#define FOLD_STREAM 65536 /* elements of a long run that are read as four streams */
 #define FOLD_SHORT 12     /* runs that are folded one by one */
 
 #define AS_IS(t, count) (t)
 #define PLAIN(v) (v)
 #define MAGNITUDE(v) ((v) < 0 ? NEGATE(v) : (v))
 #define SQUARE(v) MULTIPLY(v, v)
-#define LARGER(p, v) ((((v) > (p)) | IS_NAN(v)) ? (v) : (p)) /* a NaN stays: nothing is larger than it */
+#define LARGER(p, v) ((((v) > (p)) | IS_NAN(v)) ? (v) : (p)) /* NaN wins over numbers */
 #define SMALLER(p, v) ((((v) < (p)) | IS_NAN(v)) ? (v) : (p))
 
 #define FN(x) NAME(x##_sum)
@@ -96,7 +96,7 @@
 #define FINISH AS_IS
 #include "cpu/kernels/reduce/reduce_fold.h"
 
-/* Squares of large and small floats leave the range of float: they are joined as totals. */
+/* Squares of large and small floats overflow or underflow: they are joined as totals. */
 #define FN(x) NAME(x##_norm2)
 #define P A
 #define IDENTITY 0

@@ -24,7 +24,7 @@ static inline P FN(join)(P p, P v) { return (P)(JOIN(p, v)); }
 static inline A FN(join_total)(A p, A v) { return (A)(JOIN_TOTAL(p, v)); }
 
 /* part[j] is joined with four rows that are `apart`, then with the four that follow `step` later, `count` times; four
- * at a time keep the part out of the way. */
+ * at a time reduce the loads and stores of the part. */
 static inline __attribute__((always_inline)) void FN(fours)(const T *x, int64_t step, int64_t apart, int64_t count,
                                                             int64_t n, P *restrict part)
 {
@@ -115,7 +115,7 @@ static inline void FN(sum_rows)(const T *x, int64_t rows, P *part)
 }
 #endif
 
-/* Up to FOLD_BLOCK rows of FOLD_LANES elements and what is left behind the last row. */
+/* Up to FOLD_BLOCK rows of FOLD_LANES elements and the rest after the last row. */
 static inline A FN(run_block)(const T *x, int64_t n)
 {
     P part[FOLD_LANES];
@@ -131,7 +131,7 @@ static inline A FN(run_block)(const T *x, int64_t n)
     return FN(join_lanes)(part);
 }
 
-/* As many elements as FOLD_STREAM, read from four places at once: memory answers faster than to one long run. */
+/* FOLD_STREAM elements, read as four streams: this is faster than one long run. */
 static inline A FN(run_stream)(const T *x)
 {
     P part[FOLD_LANES];

@@ -1,6 +1,6 @@
 /* The loops of the folds, by compute type.
  *
- * A fold maps each element, joins the results, and finishes the total.  Totals are kept in a wider type (double,
+ * A fold maps each element, joins the results, and finishes the total.  Totals have a wider type (double,
  * int64): elements are joined in the compute type over short blocks only, so that errors do not grow with length.
  *
  * SPDX-License-Identifier: Apache-2.0 */
@@ -30,7 +30,7 @@ typedef struct mx_fold_loops {
 #define mx_fold_i64 MX_LEVEL_NAME(mx_fold_i64)
 extern const mx_fold_loops mx_fold_f32[MX_FOLDS], mx_fold_f64[MX_FOLDS], mx_fold_i64[MX_FOLDS];
 
-/* out = the fold of `in` over the axes of the mask; the shape of out is only looked at for its size. */
+/* out = the fold of `in` over the axes of the mask; of out's shape only the size is used. */
 #define mx_fold_array MX_LEVEL_NAME(mx_fold_array)
 mx_code mx_fold_array(const mx_op *op, mx_fold fold, const mx_array *in, int mask, mx_array *out);
 

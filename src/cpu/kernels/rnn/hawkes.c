@@ -74,7 +74,7 @@ static mx_code run(const mx_kernel_call *call)
     job.memory = next, next += 4 * lda[0] * lda[1];
     for (int i = 0; i < 4; i++)
         job.out[i] = next, next += lda[0] * lda[1];
-    if (!job.back && lda[1] == 0) /* without kinds there is still a likelihood per sample: it has no events */
+    if (!job.back && lda[1] == 0) /* without kinds there is still a likelihood per sample, without events */
         job.out[0] = NULL;
     mx_code code = MX_OK;
     if (job.out[0])

@@ -16,7 +16,7 @@
 #include "cpu/kernels/widen.h"
 #include "gluon/op.gen.h"
 
-#define TURN_STEPS 4 /* as many steps pay for transposing the h2h weights */
+#define TURN_STEPS 4 /* steps from which transposing the h2h weights pays */
 
 #define T float
 #define NAME(x) x##_f
@@ -48,7 +48,7 @@ static mx_rnn_shape geometry(const mx_rnn_attrs *attrs, const mx_array *data)
                           .gates = mx_rnn_gates(attrs->mode), .projection = projection, .dropout = attrs->p > 0};
 }
 
-/* The lengths may stand in the place of the cell state where there is none. */
+/* For modes without a cell state, the lengths may be in its place. */
 static const mx_array *lengths_of(const mx_kernel_call *call)
 {
     const mx_rnn_attrs *attrs = call->attrs;
@@ -72,7 +72,7 @@ static rnn_job job_of(const mx_kernel_call *call)
     return job;
 }
 
-/* Runs `layers` with `elements` of scratch and the lengths at hand. */
+/* Runs `layers` with `elements` of scratch and with the lengths. */
 static mx_code run_layers(rnn_job *job, mx_dtype compute, double elements, mx_code (*single)(const rnn_job *, float *),
                           mx_code (*wide)(const rnn_job *, double *))
 {

@@ -1,4 +1,4 @@
-/* What the bodies of the RNN kernels share.  SPDX-License-Identifier: Apache-2.0 */
+/* Shared by the bodies of the RNN kernels.  SPDX-License-Identifier: Apache-2.0 */
 #ifndef MX_CPU_RNN_H
 #define MX_CPU_RNN_H
 
@@ -17,10 +17,10 @@ typedef struct rnn_job {
     const void *in[5], *output; /* forward inputs; NULL: absent */
     void *reserve;
     const void *ograd[3]; /* backward: of output, state, cell; NULL: zero */
-    void *out[4];         /* forward: output, state, cell (NULL: not wanted); backward: the gradients */
+    void *out[4];         /* forward: output, state, cell (NULL: not requested); backward: the gradients */
 } rnn_job;
 
-/* A place where row n takes part in step t. */
+/* Whether row n is active in step t. */
 static inline bool rnn_active(const rnn_job *job, int64_t t, int64_t n) { return !job->lengths || t < job->lengths[n]; }
 
 #define ROW_GRAIN(width) (1 + 4096 / ((width) + 1)) /* rows of gates that pay for waking a thread */

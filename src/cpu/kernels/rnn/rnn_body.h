@@ -1,8 +1,8 @@
 /* RNN for one element type: forward and backward over a layer and direction.
  *
  * Included with T, NAME(x), GEMM, GEMM_RUN, SIGMOID and TANH defined.  The products with the inputs of all steps are one
- * matrix product; then every step is a product with the state before and one pass over the gates.  Backwards the
- * gradients of all gates are kept, so that those of inputs and weights are single products, too.
+ * matrix product; then every step is a product with the previous state and one pass over the gates.  Backward saves
+ * the gradients of all gates, so that those of inputs and weights are single products, too.
  *
  * SPDX-License-Identifier: Apache-2.0 */
 
@@ -15,7 +15,7 @@ typedef struct NAME(network) { /* one layer and direction */
     const T *wx, *wh, *wr;             /* i2h (G H, inputs), h2h (G H, P), h2r (P, H) */
     const T *bx, *bh;                  /* (G H) */
     T *out;                            /* (T, N, P) in rows of `width` */
-    T *gates, *extra, *raw;            /* kept: (T, N, G H), (T, N, H), (T, N, H) */
+    T *gates, *extra, *raw;            /* saved: (T, N, G H), (T, N, H), (T, N, H) */
     T *h, *c;                          /* (N, P), (N, H): the state now */
     T *turned, *bias, *gh, *projected; /* scratch: (P, G H), (G H), (N, G H), (N, P) */
     int64_t t;                         /* the step */
@@ -23,12 +23,12 @@ typedef struct NAME(network) { /* one layer and direction */
     const T *dout;    /* (T, N, P) in rows of `width`; NULL: zero */
     const T *h0, *c0; /* (N, P), (N, H): states before the first step */
     T *dx;            /* (T, N, inputs) */
-    bool add_dx;      /* the other direction has written there */
+    bool add_dx;      /* the other direction has already written it */
     T *dwx, *dwh, *dwr, *dbx, *dbh;
     T *dgates, *dgh;      /* (T, N, G H); GRU: dgh is another array, else the same */
     T *dh, *dh_next, *dc; /* (N, P), (N, P), (N, H) */
     T *before;            /* (T, N, P): the state before every step */
-    T *draw;              /* projection: (T, N, P), the gradient of what was handed on */
+    T *draw;              /* projection: (T, N, P), the gradient of the projected state */
     T *dfull;             /* projection: (N, H) */
 } NAME(network);
 
@@ -82,7 +82,7 @@ static void NAME(plain_row)(bool relu, T *g, T *h, int64_t H)
         g[j] = h[j] = relu ? NAME(cell_plain_relu)(g[j]) : TANH(g[j]);
 }
 
-/* Rows [begin, end) of the batch: gates become activations; the state moves on where the sequence has not ended. */
+/* Rows [begin, end) of the batch: gates become activations; the state is updated where the sequence has not ended. */
 static void NAME(step_rows)(void *arg, int64_t begin, int64_t end)
 {
     const NAME(network) *w = arg;
@@ -109,7 +109,7 @@ static void NAME(step_rows)(void *arg, int64_t begin, int64_t end)
     }
 }
 
-/* h = raw h2r' for the rows that took part */
+/* h = raw h2r' for the active rows */
 static mx_code NAME(project)(const NAME(network) *w)
 {
     const mx_rnn_shape *s = w->s;
@@ -179,7 +179,7 @@ static void NAME(lstm_row_back)(const rnn_job *job, const T *g, const T *kept, c
     }
 }
 
-/* d: gradient of what i2h adds, dgh: of what h2h adds; next: what reaches the state before directly */
+/* d: gradient of what i2h adds, dgh: of what h2h adds; next: what reaches the previous state directly */
 static void NAME(gru_row_back)(const T *g, const T *hn, const T *before, const T *dh, T *d, T *dgh, T *next, int64_t H)
 {
     MX_IVDEP
@@ -235,7 +235,7 @@ static void NAME(back_rows)(void *arg, int64_t begin, int64_t end)
     }
 }
 
-/* dh += the gradient of this step's output; with a projection that is kept and taken through it. */
+/* dh += the gradient of this step's output; with a projection it is saved and multiplied by it. */
 static mx_code NAME(enter_step)(NAME(network) *w)
 {
     const mx_rnn_shape *s = w->s;

@@ -51,7 +51,7 @@ static void run_part(void *arg, int64_t begin, int64_t end)
     job->sum(job, begin, end);
 }
 
-/* int64 indices are used where they are; others are converted (and then freed with mx_free_indices). */
+/* int64 indices are used in place; others are converted (and then freed with mx_free_indices). */
 static const int64_t *indices_of(const mx_array *x, int64_t **converted)
 {
     static const int64_t nothing[1]; /* an empty array has no address */
@@ -92,7 +92,7 @@ static mx_code run_rows_sum(const mx_kernel_call *call)
     rows_job job = {.data = mx_data(data), .factor = mx_is_none(factor) ? NULL : mx_data(factor)};
     job.out = mx_data(call->out[0]), job.run = data->shape[0] ? data->size / data->shape[0] : 0;
     job.row = indices_of(call->in[1], &row), job.start = indices_of(call->in[2], &start), job.sum = loops[data->dtype];
-    if (!data->shape[0] && call->out[0]->size) /* no rows: every sum is empty, as the check below makes sure */
+    if (!data->shape[0] && call->out[0]->size) /* no rows: every sum is empty, as the check below ensures */
         job.run = call->out[0]->size / call->out[0]->shape[0];
     mx_code code = run_job(call, &job);
     mx_free_indices(row, call->in[1]);

@@ -1,4 +1,4 @@
-/* cast_storage and _sparse_retain on the CPU: bytes are moved, whatever the type.  SPDX-License-Identifier: Apache-2.0 */
+/* cast_storage and _sparse_retain on the CPU: bytes are copied, for any type.  SPDX-License-Identifier: Apache-2.0 */
 #include <string.h>
 
 #include "cpu/kernel.h"

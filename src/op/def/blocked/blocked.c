@@ -1,13 +1,13 @@
-/* Convolutions and pooling over blocked channels: what plans use inside (pass/layout.c).
+/* Convolutions and pooling over blocked channels: used inside plans (pass/layout.c).
  *
- *     blocked data (N, blocks, H, W, block): channel c stands in block c / block, place c % block.
- *     Places past the last channel hold what the operators make of zeros; nobody looks at them.
+ *     blocked data (N, blocks, H, W, block): channel c is element c % block of block c / block.
+ *     Elements past the last channel hold what the operators compute from zeros; they are never used.
  *
- * Weights are blocked alike, by _block_weight; data with few channels may stay plain:
+ * _block_weight blocks weights in the same way; data with few channels may stay unblocked:
  *
  *     data (N, C/b, H, W, b)   weight (O/b, C/b, KH, KW, b of C, b of O)
  *     data (N, C, H, W)        weight (O/b, C, KH, KW, b of O)
- *     data (N, C/b, H, W, b)   weight (C/b, KH, KW, b)                    each channel by itself (depthwise)
+ *     data (N, C/b, H, W, b)   weight (C/b, KH, KW, b)                    depthwise
  *     data (N, C/b, H, W, b)   weight (16, O/b, C/b, b of C, b of O)      3x3 windows by Winograd's method
  *
  * SPDX-License-Identifier: Apache-2.0 */
@@ -16,33 +16,33 @@
 #include "base/error.h"
 #include "op/op.h"
 
-#define TO_BLOCKED_ATTRS(X) X(INT, block, "16", "1..1024", "channels of a block")
+#define TO_BLOCKED_ATTRS(X) X(INT, block, "16", "1..1024", "channels per block")
 MX_ATTRS(to_blocked, TO_BLOCKED_ATTRS)
-#define FROM_BLOCKED_ATTRS(X) X(INT, channels, REQUIRED, "1..", "channels, without those that fill the last block")
+#define FROM_BLOCKED_ATTRS(X) X(INT, channels, REQUIRED, "1..", "number of channels, without the padding of the last block")
 MX_ATTRS(from_blocked, FROM_BLOCKED_ATTRS)
 #define BLOCK_WEIGHT_ATTRS(X) \
-    X(INT, block, "16", "1..1024", "channels of a block") \
+    X(INT, block, "16", "1..1024", "channels per block") \
     X(ENUM, form, "blocked", "blocked|plain|depthwise|winograd", \
-      "for blocked data, for plain data, each channel by itself, or 3x3 windows by Winograd's method")
+      "for blocked data, for unblocked (NCHW) data, depthwise, or 3x3 windows by Winograd's method")
 MX_ATTRS(block_weight, BLOCK_WEIGHT_ATTRS)
 #define BLOCKED_CONVOLUTION_ATTRS(X) \
     X(DIMS, stride, "()", "", "step of the window; (): 1") \
-    X(DIMS, dilate, "()", "", "distance between the points of the window; (): 1") \
+    X(DIMS, dilate, "()", "", "distance between the elements of the window; (): 1") \
     X(DIMS, pad, "()", "", "zeros added on both sides; (): 0") \
-    X(INT, channels, REQUIRED, "1..", "channels of the result") \
-    X(FLOAT, low, "None", "", "results are at least this") \
-    X(FLOAT, high, "None", "", "results are at most this")
+    X(INT, channels, REQUIRED, "1..", "number of output channels") \
+    X(FLOAT, low, "None", "", "lower bound of the results") \
+    X(FLOAT, high, "None", "", "upper bound of the results")
 MX_ATTRS(blocked_convolution, BLOCKED_CONVOLUTION_ATTRS)
 #define BLOCKED_POOLING_ATTRS(X) \
     X(DIMS, kernel, REQUIRED, "", "size of the window") \
     X(DIMS, size, REQUIRED, "", "height and width of the result") \
     X(DIMS, stride, "()", "", "step of the window; (): 1") \
-    X(DIMS, pad, "()", "", "cells added on both sides; (): 0") \
-    X(ENUM, pool_type, "max", "max|avg|sum", "what is made of a window") \
-    X(BOOL, count_include_pad, "True", "", "avg divides by the whole window, padding included")
+    X(DIMS, pad, "()", "", "padding on both sides; (): 0") \
+    X(ENUM, pool_type, "max", "max|avg|sum", "how the elements of a window are combined") \
+    X(BOOL, count_include_pad, "True", "", "avg divides by the full window size, padding included")
 MX_ATTRS(blocked_pooling, BLOCKED_POOLING_ATTRS)
 
-static int64_t up(int64_t a, int64_t b) { return a / b + (a % b != 0); } /* of numbers as large as they like */
+static int64_t up(int64_t a, int64_t b) { return a / b + (a % b != 0); } /* rounds up without overflow */
 static int64_t at(const mx_dims *dims, int i, int64_t fallback) { return dims->n > i ? dims->d[i] : fallback; }
 
 static mx_code wrong_rank(mx_infer *infer, int i, const char *wanted)
@@ -258,7 +258,7 @@ static mx_code infer_convolution(mx_infer *infer)
     return mx_infer_out(infer, 0, &y);
 }
 
-/* The type of data for every input that is there. */
+/* Every input that is present has the type of data. */
 static mx_code infer_type(mx_infer *infer)
 {
     for (int i = 1; i < infer->n_in; i++)
@@ -364,7 +364,7 @@ static mx_code infer_pooling(mx_infer *infer)
     return mx_infer_out(infer, 0, &y);
 }
 
-/* One window, cut at the data. */
+/* One window, clipped to the data. */
 static double one_window(const mx_blocked_pooling_attrs *a, const mx_shape_t *x, const double *plane, int64_t oy,
                          int64_t ox)
 {
@@ -404,18 +404,18 @@ static void reference_pooling(const mx_reference_call *call)
 #define FLAGS (MX_OP_HIDDEN | MX_OP_NO_GRADIENT)
 #define F32 0, 0, "f32only"
 mx_op mx_family_blocked[] = {
-    {.name = "_to_blocked", .doc = "data (N, C, H, W) with blocked channels", .inputs = "data", .schema = &to_blocked_schema,
+    {.name = "_to_blocked", .doc = "converts data (N, C, H, W) to blocked channels", .inputs = "data", .schema = &to_blocked_schema,
      .flags = FLAGS, .infer_shape = infer_to, .reference = reference_to,
      .samples = SAMPLES({"2,5,3,4", "block=4", F32}, {"1,32,5,7", "block=16", F32}, {"2,19,4,5", "", F32}, {"2,11,3,5", "block=8", F32})},
-    {.name = "_from_blocked", .doc = "data with blocked channels as (N, C, H, W)", .inputs = "data", .schema = &from_blocked_schema,
+    {.name = "_from_blocked", .doc = "converts data with blocked channels to (N, C, H, W)", .inputs = "data", .schema = &from_blocked_schema,
      .flags = FLAGS, .infer_shape = infer_from, .reference = reference_from,
      .samples = SAMPLES({"2,2,3,4,4", "channels=5", F32}, {"1,2,5,7,16", "channels=32", F32}, {"2,2,4,5,16", "channels=19", F32},
                         {"2,2,3,5,8", "channels=11", F32})},
-    {.name = "_block_weight", .doc = "the weight of a convolution with blocked channels", .inputs = "weight", .schema = &block_weight_schema,
+    {.name = "_block_weight", .doc = "packs the weight of a convolution for blocked channels", .inputs = "weight", .schema = &block_weight_schema,
      .flags = FLAGS, .infer_shape = infer_weight, .reference = reference_weight,
      .samples = SAMPLES({"6,5,3,2", "block=4", F32}, {"6,3,3,2", "block=4, form=plain", F32}, {"6,1,3,3", "block=4, form=depthwise", F32},
                         {"18,17,1,1", "", F32}, {"6,5,3,3", "block=4, form=winograd", F32})},
-    {.name = "_blocked_convolution", .doc = "convolution of data with blocked channels, plus bias, plus another array, limited",
+    {.name = "_blocked_convolution", .doc = "convolution over blocked channels, plus bias and another array, clipped to [low, high]",
      .inputs = "data weight bias? addend?", .schema = &blocked_convolution_schema, .flags = FLAGS, .check = check_convolution,
      .infer_shape = infer_convolution, .infer_type = infer_type, .reference = reference_convolution,
      .samples = SAMPLES({"2,2,5,6,4;2,2,3,3,4,4;7;2,2,5,6,4", "channels=7, pad=(1, 1), low=0", F32},
@@ -434,7 +434,7 @@ mx_op mx_family_blocked[] = {
                         {"1,3,7,7,8;16,2,3,8,8;16", "channels=16, pad=(1, 0)", 0, 0, "f32only absent:3"},
                         {"1,2,5,4,4;16,1,2,4,4", "channels=4", 0, 0, "f32only absent:2 absent:3"},
                         {"2,2,6,7,8;3,2,1,1,8,8;24", "channels=24", 0, 0, "f32only absent:3"})},
-    {.name = "_blocked_pooling", .doc = "pooling of data with blocked channels", .inputs = "data", .schema = &blocked_pooling_schema,
+    {.name = "_blocked_pooling", .doc = "pooling over blocked channels", .inputs = "data", .schema = &blocked_pooling_schema,
      .flags = FLAGS, .check = check_pooling, .infer_shape = infer_pooling, .reference = reference_pooling,
      .samples = SAMPLES({"2,2,6,7,4", "kernel=(2, 2), stride=(2, 2), size=(3, 3)", F32},
                         {"1,2,7,7,16", "kernel=(3, 3), stride=(2, 2), pad=(1, 1), size=(4, 4)", F32},

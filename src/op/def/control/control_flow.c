@@ -1,7 +1,7 @@
 /* Control flow and operators written by users: _foreach, _while_loop, _cond, Custom, and their common gradient.
  *
- * What they call is an object in their attributes (op/control.h); the attributes before it are those of classic files.
- * mx_foreach(), mx_while_loop(), mx_cond() and mx_custom() make such calls.
+ * What they call is an object in their attributes (op/control.h); the attributes before it are those of MXNet's files.
+ * mx_foreach(), mx_while_loop(), mx_cond() and mx_custom() create such calls.
  *
  * SPDX-License-Identifier: Apache-2.0 */
 #include "base/alloc.h"
@@ -9,42 +9,42 @@
 #include "op/control.h"
 
 #define FOREACH_ATTRS(X) \
-    X(INT, num_args, REQUIRED, "1..", "inputs, the subgraph included") \
-    X(INT, num_outputs, REQUIRED, "0..", "outputs: one per output of the body, then the states") \
-    X(INT, num_out_data, REQUIRED, "0..", "outputs of the body that are not states") \
-    X(STR, in_state_locs, REQUIRED, "", "which inputs of the subgraph the states are") \
-    X(STR, in_data_locs, REQUIRED, "", "which inputs of the subgraph the slices of the data are") \
-    X(STR, remain_locs, REQUIRED, "", "which inputs of the subgraph the other inputs are") \
+    X(INT, num_args, REQUIRED, "1..", "number of inputs, including the subgraph") \
+    X(INT, num_outputs, REQUIRED, "0..", "number of outputs: those of the body, then the states") \
+    X(INT, num_out_data, REQUIRED, "0..", "number of outputs of the body that are not states") \
+    X(STR, in_state_locs, REQUIRED, "", "positions of the states among the subgraph's inputs") \
+    X(STR, in_data_locs, REQUIRED, "", "positions of the data slices among the subgraph's inputs") \
+    X(STR, remain_locs, REQUIRED, "", "positions of the remaining inputs among the subgraph's inputs") \
     X(PTR, callee, "None", "", "the subgraph")
 MX_ATTRS(foreach, FOREACH_ATTRS)
 
 #define WHILE_LOOP_ATTRS(X) \
-    X(INT, num_args, REQUIRED, "2..", "inputs, the subgraphs included") \
-    X(INT, num_outputs, REQUIRED, "1..", "outputs: one per output of a step, then the variables") \
-    X(INT, num_out_data, REQUIRED, "0..", "outputs of a step that are not variables") \
-    X(INT, max_iterations, REQUIRED, "1..", "steps at most; the length of the outputs") \
-    X(STR, cond_input_locs, REQUIRED, "", "inputs that the condition's inputs are") \
-    X(STR, func_input_locs, REQUIRED, "", "inputs that the step's inputs are") \
-    X(STR, func_var_locs, REQUIRED, "", "inputs of the step that the variables are") \
+    X(INT, num_args, REQUIRED, "2..", "number of inputs, including the subgraphs") \
+    X(INT, num_outputs, REQUIRED, "1..", "number of outputs: those of a step, then the variables") \
+    X(INT, num_out_data, REQUIRED, "0..", "number of outputs of a step that are not variables") \
+    X(INT, max_iterations, REQUIRED, "1..", "maximum number of steps; the length of the outputs") \
+    X(STR, cond_input_locs, REQUIRED, "", "positions of the condition's inputs among the inputs") \
+    X(STR, func_input_locs, REQUIRED, "", "positions of the step's inputs among the inputs") \
+    X(STR, func_var_locs, REQUIRED, "", "positions of the variables among the step's inputs") \
     X(PTR, callee, "None", "", "the subgraphs")
 MX_ATTRS(while_loop, WHILE_LOOP_ATTRS)
 
 #define COND_ATTRS(X) \
-    X(INT, num_args, REQUIRED, "3..", "inputs, the subgraphs included") \
-    X(INT, num_outputs, REQUIRED, "1..", "outputs of either branch") \
-    X(STR, cond_input_locs, REQUIRED, "", "inputs that the condition's inputs are") \
-    X(STR, then_input_locs, REQUIRED, "", "inputs that the first branch's inputs are") \
-    X(STR, else_input_locs, REQUIRED, "", "inputs that the second branch's inputs are") \
+    X(INT, num_args, REQUIRED, "3..", "number of inputs, including the subgraphs") \
+    X(INT, num_outputs, REQUIRED, "1..", "number of outputs of each branch") \
+    X(STR, cond_input_locs, REQUIRED, "", "positions of the condition's inputs among the inputs") \
+    X(STR, then_input_locs, REQUIRED, "", "positions of the first branch's inputs among the inputs") \
+    X(STR, else_input_locs, REQUIRED, "", "positions of the second branch's inputs among the inputs") \
     X(PTR, callee, "None", "", "the subgraphs")
 MX_ATTRS(cond, COND_ATTRS)
 
-/* What else was given is for the registered properties, whatever it is called. */
+/* All other attributes go to the registered operator's properties. */
 #define CUSTOM_ATTRS(X) \
     X(STR, op_type, REQUIRED, "", "name under which the operator was registered") \
     X(PTR, properties_, "None", "", "its properties")
 MX_ATTRS(custom, CUSTOM_ATTRS)
 
-#define BACKWARD_CALL_ATTRS(X) X(PTR, callee, "None", "", "which gradients came and which are wanted")
+#define BACKWARD_CALL_ATTRS(X) X(PTR, callee, "None", "", "which gradients arrived and which are needed")
 MX_ATTRS(backward_call, BACKWARD_CALL_ATTRS)
 
 /* ---- counts ------------------------------------------------------------------------------------------------------ */
@@ -71,7 +71,7 @@ static mx_code infer_callee(mx_infer *infer)
     const mx_shape_t one = {.ndim = 1, .dim = {1}};
     if (!callee || !callee->methods)
         return mx_op_fail(infer->op, MX_ERR_ARGUMENT,
-                          "there is nothing to call; it is made by mx_foreach(), "
+                          "the call has no callee; create it with mx_foreach(), "
                           "mx_while_loop(), mx_cond() or mx_custom()");
     if (mx_infer_out(infer, infer->n_out - 1, &one) || mx_infer_out_type(infer, infer->n_out - 1, MX_UINT8))
         return mx_error_code();
@@ -96,7 +96,7 @@ static mx_code infer_backward(mx_infer *infer)
 {
     const mx_pullback *p = pullback_of(infer->op, infer->attrs);
     if (!p || infer->n_in != 1 + p->n_in + __builtin_popcountll(p->given))
-        return mx_op_fail(infer->op, MX_ERR_ARGUMENT, "it is part of gradients only and cannot be called");
+        return mx_op_fail(infer->op, MX_ERR_ARGUMENT, "the operator is internal to gradients and cannot be called");
     for (int k = 0; k < p->count; k++) {
         const int i = 1 + p->wanted[p->first + k];
         if (mx_infer_out(infer, k, &infer->in[i]) || mx_infer_out_type(infer, k, infer->in_type[i]))
@@ -107,7 +107,7 @@ static mx_code infer_backward(mx_infer *infer)
 
 /* ---- gradients --------------------------------------------------------------------------------------------------- */
 
-#define MOST_RESULTS 48 /* gradients that one node gives; more are given by nodes after it */
+#define MOST_RESULTS 48 /* gradients per node; further ones come from further nodes */
 
 static void destroy_pullback(mx_object *object)
 {
@@ -148,7 +148,7 @@ static mx_code add_results(mx_grad *grad, int n_wanted, int first, int n, mx_arr
     return code;
 }
 
-/* Only graphs come here: on arrays the callee's own calls are on the tape. */
+/* Only for graphs: on arrays the callee's own calls are on the tape. */
 static mx_code grad_call(mx_grad *grad)
 {
     int n = 0, n_wanted = 0;
@@ -171,23 +171,23 @@ static mx_code grad_call(mx_grad *grad)
     return code;
 }
 
-/* ---- rows -------------------------------------------------------------------------------------------------------- */
+/* ---- operators --------------------------------------------------------------------------------------------------- */
 
-/* Random numbers may be drawn and states written inside: such a call is never left out, doubled or moved. */
+/* The callee may draw random numbers and write states: such a call is never removed, duplicated or moved. */
 #define CALL                                                                                                   \
     .inputs = "*data", .flags = MX_OP_LIST | MX_OP_HIDDEN | MX_OP_CALLS | MX_OP_RANDOM, .infer_shape = infer_callee, \
     .infer_type = infer_no_type, .gradient = grad_call, .grad_in = MX_ALL_ARGS, .grad_out = MX_ALL_ARGS
 
 mx_op mx_family_control_flow[] = {
-    {.name = "_foreach", .doc = "Runs a subgraph over the first axis of its data, handing states from step to step.",
+    {.name = "_foreach", .doc = "Runs a subgraph over the first axis of its data, passing states from step to step.",
      .schema = &foreach_schema, .count_out = count_foreach, .count_visible = visible_foreach, CALL},
-    {.name = "_while_loop", .doc = "Runs a subgraph on variables while another one, the condition, holds.",
+    {.name = "_while_loop", .doc = "Runs a subgraph on loop variables while a condition, another subgraph, holds.",
      .schema = &while_loop_schema, .count_out = count_while, .count_visible = visible_while, CALL},
-    {.name = "_cond", .doc = "Runs one of two subgraphs, as a third one, the condition, says.",
+    {.name = "_cond", .doc = "Runs one of two subgraphs, chosen by a condition, a third subgraph.",
      .schema = &cond_schema, .count_out = count_cond, .count_visible = visible_cond, CALL},
     {.name = "Custom", .doc = "An operator written by the user and registered under the name op_type.",
      .schema = &custom_schema, .count_out = count_custom, .count_visible = visible_custom, CALL},
-    {.name = "_backward_call", .inputs = "*data", .doc = "Gradients of a call of subgraphs or of a user's operator.",
+    {.name = "_backward_call", .inputs = "*data", .doc = "Gradients of a call to subgraphs or to a user's operator.",
      .schema = &backward_call_schema,
      .flags = MX_OP_LIST | MX_OP_HIDDEN | MX_OP_CALLS | MX_OP_RANDOM | MX_OP_NO_GRADIENT,
      .count_out = count_backward, .infer_shape = infer_backward, .infer_type = infer_no_type},

@@ -1,6 +1,6 @@
-/* im2col and col2im: the windows of a convolution as columns, and columns added up where their windows lie.
+/* im2col and col2im: the windows of a convolution as columns, and columns added up at the positions of their windows.
  *
- * Each is the other's transpose, and so its gradient.
+ * Each is the other's transpose and therefore its gradient.
  *
  * SPDX-License-Identifier: Apache-2.0 */
 #include <string.h>
@@ -10,10 +10,10 @@
 #include "op/formula/windows.h"
 
 #define WINDOW_ATTRS(X) \
-    X(DIMS, kernel, REQUIRED, "", "size of a window") \
-    X(DIMS, stride, "()", "", "distance of windows") \
-    X(DIMS, dilate, "()", "", "distance of the cells of a window") \
-    X(DIMS, pad, "()", "", "zeros around the data")
+    X(DIMS, kernel, REQUIRED, "", "size of the window") \
+    X(DIMS, stride, "()", "", "step of the window") \
+    X(DIMS, dilate, "()", "", "distance between the elements of a window") \
+    X(DIMS, pad, "()", "", "zeros added on both sides")
 MX_ATTRS(im2col, WINDOW_ATTRS)
 
 #define COL2IM_ATTRS(X) X(DIMS, output_size, REQUIRED, "", "spatial size of the result") WINDOW_ATTRS(X)
@@ -94,7 +94,7 @@ static mx_code infer_im2col(mx_infer *infer)
     if (!mx_shape_known(data))
         return MX_OK;
     if (!windows_of(p, data->dim + 2, &w))
-        return wrong_shape(infer, "room for a window");
+        return wrong_shape(infer, "data that is at least as large as the window");
     const mx_shape_t out = {.ndim = 3, .dim = {data->dim[0], data->dim[1] * w.cells, w.all_places}};
     return mx_infer_out(infer, 0, &out);
 }
@@ -109,13 +109,13 @@ static mx_code infer_col2im(mx_infer *infer)
     for (int i = 0; i < p->kernel.n; i++)
         sizes[i] = p->output_size.d[i];
     if (data->ndim >= 0 && data->ndim != 3)
-        return wrong_shape(infer, "(batch, channels * cells, places)");
+        return wrong_shape(infer, "(batch, channels * window elements, windows)");
     if (!mx_shape_known(data))
         return MX_OK;
     if (!windows_of(&windows, sizes, &w))
-        return mx_op_fail(infer->op, MX_ERR_ATTRIBUTE, "output_size has no room for a window");
+        return mx_op_fail(infer->op, MX_ERR_ATTRIBUTE, "output_size is smaller than the window");
     if (data->dim[1] % w.cells || data->dim[2] != w.all_places)
-        return wrong_shape(infer, "a multiple of the kernel's cells, and as many places as output_size has windows");
+        return wrong_shape(infer, "channels divisible by the kernel size, and one column per window of output_size");
     mx_shape_t out = {.ndim = 2 + w.axes, .dim = {data->dim[0], data->dim[1] / w.cells, sizes[0], sizes[1], sizes[2]}};
     return mx_infer_out(infer, 0, &out);
 }
@@ -160,11 +160,11 @@ static void ref_col2im(const mx_reference_call *call)
 
 #define SAMPLES(...) (const mx_sample[]){__VA_ARGS__, {0}}
 mx_op mx_family_columns[] = {
-    {.name = "im2col", .inputs = "data", .doc = "the windows of a convolution as columns", .schema = &im2col_schema, .check = check_im2col,
+    {.name = "im2col", .inputs = "data", .doc = "arranges the windows of a convolution as columns", .schema = &im2col_schema, .check = check_im2col,
      .infer_shape = infer_im2col, .gradient = grad_im2col, .reference = ref_im2col,
      .samples = SAMPLES({"2,3,5,6", "kernel=(2, 3)", 0, 0, "floatonly"}, {"1,2,5,6", "kernel=(3, 3), stride=(2, 1), pad=(1, 1), dilate=(1, 2)", 0, 0, "floatonly"},
                         {"2,2,7", "kernel=(3,), stride=(2,), pad=(1,)", 0, 0, "floatonly"}, {"1,1,3,3,4", "kernel=(2, 2, 2)", 0, 0, "floatonly"})},
-    {.name = "col2im", .inputs = "data", .doc = "columns added up where their windows lie", .schema = &col2im_schema, .check = check_col2im,
+    {.name = "col2im", .inputs = "data", .doc = "adds columns up at the positions of their windows: the transpose of im2col", .schema = &col2im_schema, .check = check_col2im,
      .infer_shape = infer_col2im, .gradient = grad_col2im, .reference = ref_col2im,
      .samples = SAMPLES({"2,18,16", "output_size=(5, 6), kernel=(2, 3)", 0, 0, "floatonly"},
                         {"1,18,12", "output_size=(5, 6), kernel=(3, 3), stride=(2, 1), pad=(1, 1), dilate=(1, 2)", 0, 0, "floatonly"},

@@ -20,14 +20,14 @@
     X(INT, num_filter, REQUIRED, "1..", "number of output channels") \
     X(INT, num_group, "1", "1..", "channels are split into this many independent groups") \
     X(INT, workspace, room, "0..", "accepted for compatibility") \
-    X(BOOL, no_bias, bias, "", "leave the bias off") \
+    X(BOOL, no_bias, bias, "", "do not use a bias") \
     X(ENUM, cudnn_tune, "None", "off|limited_workspace|fastest", "accepted for compatibility") \
     X(BOOL, cudnn_off, "False", "", "accepted for compatibility") \
     X(ENUM, layout, "None", LAYOUTS, "order of the axes; None: channels first")
 #define CONV_GEOMETRY(X) \
     X(DIMS, kernel, REQUIRED, "", "size of the window, per spatial axis") \
     X(DIMS, stride, "()", "", "step of the window; (): 1") \
-    X(DIMS, dilate, "()", "", "distance between the points of the window; (): 1") \
+    X(DIMS, dilate, "()", "", "distance between the elements of the window; (): 1") \
     X(DIMS, pad, "()", "", "zeros added on both sides; (): 0")
 
 #define CONVOLUTION_ATTRS(X) CONV_GEOMETRY(X) CONV_COMMON(X, "False", "1024")
@@ -38,7 +38,7 @@ MX_ATTRS(convolution, CONVOLUTION_ATTRS)
     X(DIMS, target_shape, "()", "", "spatial size of the output instead of pad and adj") \
     CONV_COMMON(X, "True", "512")
 MX_ATTRS(deconvolution, DECONVOLUTION_ATTRS)
-/* The hidden gradients need the shape of what they make: a stride hides it. */
+/* The hidden gradients need the shape of their result: with strides it is ambiguous. */
 #define CONV_GRADIENT_ATTRS(X) CONVOLUTION_ATTRS(X) X(DIMS, shape, "()", "", "shape of the result")
 MX_ATTRS(conv_gradient, CONV_GRADIENT_ATTRS)
 
@@ -126,7 +126,7 @@ static mx_code infer_convolution(mx_infer *infer)
         return MX_OK;
     if (check_rank(infer, axes))
         return mx_error_code();
-    if (x->dim[0] < 0 && infer->out[0].ndim == axes + 2) /* states of recurrent cells learn their batch from here */
+    if (x->dim[0] < 0 && infer->out[0].ndim == axes + 2) /* gives states of recurrent cells their batch size */
         infer->in[0].dim[0] = infer->out[0].dim[0];
     mx_shape_t weight = {.ndim = axes + 2}, bias = {.ndim = 1, .dim = {a->num_filter}}, out = {.ndim = axes + 2};
     if (x->dim[channel] % a->num_group && x->dim[channel] > 0)
@@ -164,7 +164,7 @@ static mx_array *gradient_op(mx_op *op, const mx_convolution_attrs *a, mx_array 
 {
     mx_conv_gradient_attrs attrs;
     memset(&attrs, 0, sizeof attrs);
-    memcpy(&attrs, a, sizeof *a); /* the geometry stands at the front of both */
+    memcpy(&attrs, a, sizeof *a); /* both structs begin with the geometry */
     attrs.shape = mx_dims_of_shape(shape);
     return mx_g_call(op, &attrs, 2, (mx_array *const[]){first, second});
 }
@@ -205,12 +205,11 @@ static mx_code grad_convolution(mx_grad *grad)
 
 /* ---- the hidden gradients -------------------------------------------------------------------------------------- */
 
-/* What is made must be what a convolution would have had: x, w and y are checked against each other. */
+/* The result must be what the convolution had: x, w and y are checked against each other. */
 static mx_code infer_gradient(mx_infer *infer, int x, int w, int y)
 {
     mx_shape_t made = mx_shape_of_dims(&((const mx_conv_gradient_attrs *)infer->attrs)->shape);
-    mx_convolution_attrs attrs =
-        *(const mx_convolution_attrs *)infer->attrs; /* the geometry stands at the front of both */
+    mx_convolution_attrs attrs = *(const mx_convolution_attrs *)infer->attrs; /* both structs begin with the geometry */
     attrs.no_bias = true;
     if (made.ndim < 0)
         return mx_error_code();
@@ -478,7 +477,7 @@ static mx_code emit_convolution(const mx_emit_call *n)
                                  &(mx_emit_windows){attrs->kernel, attrs->stride, attrs->pad, attrs->dilate});
 }
 
-/* What target_shape makes of the pad. */
+/* The pad that target_shape implies. */
 static mx_dims emitted_pad(const mx_deconvolution_attrs *attrs, const mx_emit_call *n, const mx_emit_image *image)
 {
     mx_dims pad = {.n = image->axes};
@@ -520,7 +519,7 @@ mx_op mx_family_convolution[] = {
                         {"2,5,5,3;4,3,3,3;4", "kernel=(3, 3), num_filter=4, layout=NHWC, pad=(1, 1)", 0, 0, NULL},
                         {"2,3,5,5;4,3,1,1;4", "kernel=(1, 1), num_filter=4", 0, 0, NULL},
                         {"2,3,6,6;3,1,3,3;3", "kernel=(3, 3), num_filter=3, num_group=3, pad=(1, 1)", 0, 0, NULL})},
-    {.name = "_convolution_relu", .doc = "relu(Convolution(...)): what plans make of the two", .inputs = "data weight bias?",
+    {.name = "_convolution_relu", .doc = "relu(Convolution(...)), fused by plans", .inputs = "data weight bias?",
      .schema = &convolution_schema, .flags = MX_OP_HIDDEN | MX_OP_NO_GRADIENT, .count_in = count_convolution,
      .infer_shape = infer_convolution, .check = check_convolution, .reference = reference_convolution_relu,
      .samples = SAMPLES({"2,3,7,6;4,3,3,3;4", "kernel=(3, 3), num_filter=4", 0, 0, NULL},
@@ -537,7 +536,7 @@ mx_op mx_family_convolution[] = {
      .reference = reference_weight_grad,
      .samples = SAMPLES({"2,3,7,6;2,4,5,4", "kernel=(3, 3), num_filter=4, no_bias=True, shape=(4, 3, 3, 3)", 0, 0, NULL},
                         {"2,2,8;2,4,3", "kernel=(3,), num_filter=4, stride=(2,), num_group=2, no_bias=True, shape=(4, 1, 3)", 0, 0, NULL})},
-    {.name = "_conv_weight_bias_grad", .doc = "gradients of Convolution with respect to weight and bias: what plans make of the two",
+    {.name = "_conv_weight_bias_grad", .doc = "gradients of Convolution with respect to weight and bias, fused by plans",
      .inputs = "data output", .outputs = "weight bias", .n_out = 2, .schema = &conv_gradient_schema, .flags = MX_OP_HIDDEN | MX_OP_NO_GRADIENT,
      .check = check_convolution, .infer_shape = infer_weight_bias_grad, .reference = reference_weight_bias_grad,
      .samples = SAMPLES({"2,3,7,6;2,4,5,4", "kernel=(3, 3), num_filter=4, no_bias=True, shape=(4, 3, 3, 3)", 0, 0, NULL},

@@ -1,4 +1,4 @@
-/* Correlation: how much patches of one map are like displaced patches of another (for optical flow).
+/* Correlation: similarity of patches of one map and displaced patches of another (for optical flow).
  *
  *     out[n, d, i, j] = mean over channels and the kernel's cells of a * b  (or |a - b|)
  *     a = data1 at (i * stride1 + reach, ...) of the padded map, b = data2 there, moved by displacement d
@@ -19,10 +19,10 @@
 #define CORRELATION_ATTRS(X) \
     X(INT, kernel_size, "1", "1..10000", "size of a patch: an odd number") \
     X(INT, max_displacement, "1", "0..100000", "largest displacement along an axis") \
-    X(INT, stride1, "1", "1..100000", "distance of patches") \
-    X(INT, stride2, "1", "1..100000", "distance of displacements") \
-    X(INT, pad_size, "0", "0..100000", "zeros around the maps") \
-    X(BOOL, is_multiply, "True", "", "products; else absolute differences")
+    X(INT, stride1, "1", "1..100000", "distance between patches") \
+    X(INT, stride2, "1", "1..100000", "distance between displacements") \
+    X(INT, pad_size, "0", "0..100000", "zeros added around the maps") \
+    X(BOOL, is_multiply, "True", "", "compare by products; else by absolute differences")
 MX_ATTRS(correlation, CORRELATION_ATTRS)
 
 static mx_code check(const void *attrs)
@@ -52,7 +52,7 @@ static mx_code infer(mx_infer *infer)
         return MX_OK;
     const mx_correlation_sizes c = sizes(infer->attrs, data);
     if (c.rows < 1 || c.columns < 1 || data->dim[2] > INT32_MAX || data->dim[3] > INT32_MAX)
-        return mx_op_fail(infer->op, MX_ERR_SHAPE, "maps of shape %s have no room for a patch and its displacements",
+        return mx_op_fail(infer->op, MX_ERR_SHAPE, "maps of shape %s are too small for a patch and its displacements",
                           mx_shape_text(data, text));
     const mx_shape_t out = {.ndim = 4, .dim = {data->dim[0], c.grid * c.grid, c.rows, c.columns}};
     return mx_infer_out(infer, 0, &out);
@@ -78,14 +78,14 @@ static mx_code gradient(mx_grad *grad)
     return MX_OK;
 }
 
-/* Place (y, x) of the padded map, or -1 in the padding. */
+/* Offset of (y, x) of the padded map, or -1 in the padding. */
 static int64_t place(const mx_correlation_sizes *c, int64_t plane, int64_t y, int64_t x)
 {
     y -= c->pad, x -= c->pad;
     return y < 0 || x < 0 || y >= c->height || x >= c->width ? -1 : (plane * c->height + y) * c->width + x;
 }
 
-/* Element e of the result against everything that it sees; g: the gradient, NULL forwards. */
+/* Element e of the result with all its products; g: the gradient, NULL in forward. */
 static double element(const mx_correlation_sizes *c, bool multiply, const double *data1, const double *data2, int64_t e,
                       const double *g, double *d1, double *d2)
 {
@@ -129,7 +129,7 @@ static void ref_backward(const mx_reference_call *call)
 #define SAMPLES(...) (const mx_sample[]){__VA_ARGS__, {0}}
 mx_op mx_family_correlation[] = {
     {.name = "Correlation", .precision = MX_PRECISION_FLOAT32, .inputs = "data1 data2",
-     .doc = "how much patches of one map are like displaced patches of another",
+     .doc = "similarity of patches of one map and displaced patches of another",
      .schema = &correlation_schema, .check = check, .infer_shape = infer, .gradient = gradient, .grad_in = 3, .reference = reference,
      .samples = SAMPLES({"2,3,5,6;2,3,5,6", "", 0, 0, "floatonly"}, {"1,2,7,8;1,2,7,8", "kernel_size=3, max_displacement=2, stride2=2, pad_size=1", 0, 0, "floatonly"},
                         {"1,2,5,6;1,2,5,6", "kernel_size=3, max_displacement=1, stride1=2, pad_size=2", 0, 0, "floatonly"},

@@ -5,7 +5,7 @@
  *     dweight = dy column'          dcolumn = weight' dy
  *     ddata, doffset, dmask follow from dcolumn by the slopes of the bilinear reading
  *
- * One hidden operator computes all of these, image by image, so that columns of one image are all that is kept.
+ * One hidden operator computes all of these, image by image, so only the columns of one image are in memory.
  *
  * SPDX-License-Identifier: Apache-2.0 */
 #include "op/emit.h"
@@ -20,20 +20,20 @@
 #define GEOMETRY(X) \
     X(DIMS, kernel, REQUIRED, "", "rows and columns of the window") \
     X(DIMS, stride, "()", "", "step of the window; (): 1") \
-    X(DIMS, dilate, "()", "", "distance between the cells of the window; (): 1") \
+    X(DIMS, dilate, "()", "", "distance between the elements of the window; (): 1") \
     X(DIMS, pad, "()", "", "zeros added on both sides; (): 0") \
     X(INT, num_filter, REQUIRED, "1..2147483647", "number of output channels") \
     X(INT, num_group, "1", "1..2147483647", "channels are split into this many independent groups") \
-    X(INT, num_deformable_group, "1", "1..2147483647", "groups of channels with offsets of their own") \
+    X(INT, num_deformable_group, "1", "1..2147483647", "number of channel groups with separate offsets") \
     X(INT, workspace, "1024", "0..", "accepted for compatibility") \
-    X(BOOL, no_bias, "False", "", "leave the bias off")
+    X(BOOL, no_bias, "False", "", "do not use a bias")
 #define LAYOUT(X) X(ENUM, layout, "None", "NCW|NCHW|NCDHW", "order of the axes: NCHW")
 
 #define DEFORMABLE_ATTRS(X) GEOMETRY(X) LAYOUT(X)
 MX_ATTRS(deformable, DEFORMABLE_ATTRS)
 #define MODULATED_ATTRS(X) GEOMETRY(X) X(INT, im2col_step, "64", "0..", "accepted for compatibility") LAYOUT(X)
 MX_ATTRS(modulated_deformable, MODULATED_ATTRS)
-/* The geometry stands at the front of all three. */
+/* All three begin with the geometry. */
 #define BACKWARD_ATTRS(X) GEOMETRY(X) X(BOOL, modulated, "False", "", "there is a mask")
 MX_ATTRS(deformable_backward, BACKWARD_ATTRS)
 
@@ -92,7 +92,8 @@ static mx_code check_data(mx_infer *infer, const mx_deformable_attrs *p)
     for (int i = 0; i < 2; i++)
         if (x->dim[2] >= INT32_MAX - 1 || x->dim[3] >= INT32_MAX - 1 || (x->dim[2] + 2) * (x->dim[3] + 2) > INT32_MAX ||
             x->dim[2 + i] + 2 * mx_dims_pick(&p->pad, i, 0) < mx_dims_pick(&p->dilate, i, 1) * (p->kernel.d[i] - 1) + 1)
-            return mx_op_fail(infer->op, MX_ERR_SHAPE, "data of shape %s has no room for a window, or too many places",
+            return mx_op_fail(infer->op, MX_ERR_SHAPE,
+                              "data of shape %s is smaller than the window, or the output is too large",
                               mx_shape_text(x, text));
     return MX_OK;
 }
@@ -182,7 +183,7 @@ static mx_code grad_modulated(mx_grad *grad) { return gradient(grad, 2, 3); }
 
 /* ---- reference ------------------------------------------------------------------------------------------------ */
 
-/* The pixels around a point: at (-1: nothing is read), the weight of each and its slopes down and across. */
+/* The pixels around a point: offsets (-1: not read), weights and the weights' slopes down and across. */
 typedef struct corners {
     int64_t at[4];
     double weight[4], down[4], across[4];
@@ -231,7 +232,7 @@ static point point_of(const mx_deformable *d, const double *offset, const double
     return at;
 }
 
-/* Runs over filter f, place p, channel and cell that meet; with `g` (dy) adds the gradients, else adds to y. */
+/* Visits all products of filter f at position p; with `g` (dy) adds to the gradients, else to y. */
 typedef struct walk {
     mx_deformable d;
     const double *data, *offset, *weight, *mask, *g;
@@ -324,7 +325,7 @@ mx_op mx_family_deformable[] = {
     {.name = "_contrib_DeformableConvolution", MX_EMIT(emit_deformable), .look = MX_LOOK_WEIGHTS,
      .inputs = "data offset weight bias?",
      .schema = &deformable_schema, .c_name = "deformable_convolution",
-     .doc = "convolution whose window is moved cell by cell by learned offsets; points outside the data read 0",
+     .doc = "convolution with a learned offset per window element; points outside the data read 0",
      .check = check_deformable, .count_in = count_deformable, .infer_shape = infer_deformable, .gradient = grad_deformable, .grad_in = 7,
      .reference = ref_deformable,
      .samples = SAMPLES({"2,2,4,5;2,8,3,4;3,2,2,2;3", "kernel=(2, 2), num_filter=3", 0, 0, "f32only"},
@@ -335,7 +336,7 @@ mx_op mx_family_deformable[] = {
     {.name = "_contrib_ModulatedDeformableConvolution", MX_EMIT(emit_modulated), .look = MX_LOOK_WEIGHTS,
      .inputs = "data offset mask weight bias?", .schema = &modulated_deformable_schema,
      .c_name = "modulated_deformable_convolution",
-     .doc = "convolution whose window is moved cell by cell by learned offsets, and whose cells are weighted by a learned mask",
+     .doc = "convolution with a learned offset and a learned weight (mask) per window element",
      .check = check_modulated, .count_in = count_modulated, .infer_shape = infer_modulated, .gradient = grad_modulated, .grad_in = 15,
      .reference = ref_modulated,
      .samples = SAMPLES({"2,2,4,5;2,8,3,4;2,4,3,4;3,2,2,2;3", "kernel=(2, 2), num_filter=3", 0, 0, "f32only"},

@@ -11,11 +11,11 @@
     X(DTYPE, dtype, "float32", "", "element type of the result")
 MX_ATTRS(fill, FILL_ATTRS)
 
-#define FULL_ATTRS(X) FILL_ATTRS(X) X(FLOAT, value, "0.0", "", "the value; NaN is one, too")
+#define FULL_ATTRS(X) FILL_ATTRS(X) X(FLOAT, value, "0.0", "", "the value")
 MX_ATTRS(full, FULL_ATTRS)
 
-/* In graphs 0 stands for a size that follows from where the array is used: states of recurrent cells before the batch
- * is known.  Where nothing says it, the array is empty (graph/open.h). */
+/* In graphs 0 is a size that follows from where the array is used: states of recurrent cells before the batch size
+ * is known.  If nothing determines it, the array is empty (graph/open.h). */
 static mx_code infer_shape(mx_infer *infer)
 {
     const mx_fill_attrs *attrs = infer->attrs;
@@ -66,7 +66,7 @@ mx_op mx_family_fill[] = {
     {.name = "_ones", MX_EMIT(emit_fill), .aliases = "_npi_ones", .doc = "an array of ones", .schema = &fill_schema,
      .flags = CREATE,
      .infer_shape = infer_shape, .infer_type = infer_type, .samples = CREATE_SAMPLES, .reference = reference_one, .user = &one},
-    {.name = "_full", MX_EMIT(emit_fill), .aliases = "_npi_full", .doc = "an array of one value",
+    {.name = "_full", MX_EMIT(emit_fill), .aliases = "_npi_full", .doc = "an array filled with one value",
      .schema = &full_schema, .flags = CREATE,
      .infer_shape = infer_shape, .infer_type = infer_type, .reference = reference_full,
      .samples = (const mx_sample[]){{"", "shape=(2, 3), value=2.5", 0, 0, NULL}, {0}}},

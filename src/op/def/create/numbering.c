@@ -4,14 +4,14 @@
 #include "op/op.h"
 #include "op/walk.h"
 
-#define ARRAY_ATTRS(X) X(DIMS, axes, "None", "", "axes whose positions are wanted; None: all")
+#define ARRAY_ATTRS(X) X(DIMS, axes, "None", "", "axes whose indices are returned; None: all")
 MX_ATTRS(index_array, ARRAY_ATTRS)
 
 #define SHAPE_ATTRS(X) \
-    X(DIMS, shape, "None", "", "shape of the indexed array; the size of its first axis does not matter")
+    X(DIMS, shape, "None", "", "shape of the indexed array; the size of its first axis is not used")
 MX_ATTRS(unravel, SHAPE_ATTRS)
 
-/* ---- index_array: position of every element ---------------------------------------------------------------------- */
+/* ---- index_array: the index of every element ---------------------------------------------------------------------- */
 
 static mx_code infer_index_array(mx_infer *infer)
 {
@@ -47,7 +47,7 @@ static void ref_index_array(const mx_reference_call *call)
 }
 
 /* ---- ravel, unravel ------------------------------------------------------------------------------------------- */
-/* ravel: (M, K...) positions -> (K...) element numbers; unravel: the way back */
+/* ravel: (M, K...) positions -> (K...) element numbers; unravel: the inverse */
 
 static mx_code check_shape(const mx_infer *infer, const mx_dims *shape)
 {
@@ -89,7 +89,7 @@ static mx_code infer_unravel(mx_infer *infer)
     if (in->ndim < 0)
         return MX_OK;
     if (in->ndim == MX_MAX_NDIM)
-        return mx_op_fail(infer->op, MX_ERR_SHAPE, "data has %d axes, at most %d are possible", in->ndim,
+        return mx_op_fail(infer->op, MX_ERR_SHAPE, "data has %d axes, at most %d are supported", in->ndim,
                           MX_MAX_NDIM - 1);
     mx_shape_t out = {.ndim = in->ndim + 1, .dim = {shape->n}};
     for (int i = 0; i < in->ndim; i++)
@@ -125,17 +125,17 @@ static void ref_unravel(const mx_reference_call *call)
 
 // clang-format off
 mx_op mx_family_numbering[] = {
-    {.name = "_contrib_index_array", .c_name = "index_array", .doc = "the position of every element", .inputs = "data",
+    {.name = "_contrib_index_array", .c_name = "index_array", .doc = "the index of every element", .inputs = "data",
      .schema = &index_array_schema,
      .flags = MX_OP_ZERO_GRADIENT, .infer_shape = infer_index_array, .infer_type = infer_int64,
      .reference = ref_index_array,
      .samples = (const mx_sample[]){{"2,3", "", 0, 0, NULL}, {"2,3,2", "axes=(2, 0)", 0, 0, NULL}, {0}}},
     {.name = "_ravel_multi_index", .aliases = "ravel_multi_index",
-     .doc = "element numbers of positions, one column per position", .inputs = "data", .schema = &unravel_schema,
+     .doc = "converts multi-indices, one per column, to flat indices", .inputs = "data", .schema = &unravel_schema,
      .flags = MX_OP_ZERO_GRADIENT, .infer_shape = infer_ravel, .reference = ref_ravel,
      .samples = (const mx_sample[]){{"2,4", "shape=(4, 3)", 0, 3, "int:0"}, {"3,2", "shape=(2, 3, 4)", 0, 2, "int:0"},
      {0}}},
-    {.name = "_unravel_index", .aliases = "unravel_index", .doc = "positions of element numbers, one column per number",
+    {.name = "_unravel_index", .aliases = "unravel_index", .doc = "converts flat indices to multi-indices, one per column",
      .inputs = "data", .schema = &unravel_schema,
      .flags = MX_OP_ZERO_GRADIENT, .infer_shape = infer_unravel, .reference = ref_unravel,
      .samples = (const mx_sample[]){{"5", "shape=(4, 3)", 0, 12, "int:0"}, {"2,2", "shape=(2, 3, 4)", 0, 24, "int:0"},

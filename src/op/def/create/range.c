@@ -7,36 +7,36 @@
 #include "op/op.h"
 
 #define ARANGE_ATTRS(X) \
-    X(FLOAT, start, REQUIRED, "", "first value; the end if there is no stop") \
-    X(FLOAT, stop, "None", "", "values stay before it") \
-    X(FLOAT, step, "1.0", "", "from one value to the next") \
+    X(FLOAT, start, REQUIRED, "", "first value; the end of the range if there is no stop") \
+    X(FLOAT, stop, "None", "", "end of the range, not included") \
+    X(FLOAT, step, "1.0", "", "difference between neighbouring values") \
     X(INT, repeat, "1", "1..", "how often each value is repeated") \
-    X(BOOL, infer_range, "False", "", "take the length from the wanted output shape") \
+    X(BOOL, infer_range, "False", "", "take the length from the shape of the output") \
     X(CTX, ctx, "None", "", "device of the result; None: the current one") \
     X(DTYPE, dtype, "float32", "", "element type of the result")
 MX_ATTRS(arange, ARANGE_ATTRS)
 
 #define ARANGE_LIKE_ATTRS(X) \
     X(FLOAT, start, "0.0", "", "first value") \
-    X(FLOAT, step, "1.0", "", "from one value to the next") \
+    X(FLOAT, step, "1.0", "", "difference between neighbouring values") \
     X(INT, repeat, "1", "1..", "how often each value is repeated") \
     X(CTX, ctx, "None", "", "accepted for compatibility") \
-    X(INT, axis, "None", "", "axis whose length the result has; None: the result has the shape of data")
+    X(INT, axis, "None", "", "axis of data that gives the length; None: the result has the shape of data")
 MX_ATTRS(arange_like, ARANGE_LIKE_ATTRS)
 
 #define LINSPACE_ATTRS(X) \
     X(FLOAT, start, REQUIRED, "", "first value") \
-    X(FLOAT, stop, REQUIRED, "", "last value, or the one behind it without endpoint") \
-    X(INT, num, REQUIRED, "0..140737488355328", "how many values") \
-    X(BOOL, endpoint, "True", "", "the last value is stop") \
+    X(FLOAT, stop, REQUIRED, "", "last value; not included if endpoint is False") \
+    X(INT, num, REQUIRED, "0..140737488355328", "number of values") \
+    X(BOOL, endpoint, "True", "", "include stop as the last value") \
     X(CTX, ctx, "None", "", "device of the result; None: the current one") \
     X(DTYPE, dtype, "float32", "", "element type of the result")
 MX_ATTRS(linspace, LINSPACE_ATTRS)
 
 #define EYE_ATTRS(X) \
     X(INT, N, REQUIRED, "0..140737488355328", "rows") \
-    X(INT, M, "0", "0..140737488355328", "columns; 0: as many as rows") \
-    X(INT, k, "0", "-140737488355328..140737488355328", "which diagonal: above the main one if positive") \
+    X(INT, M, "0", "0..140737488355328", "number of columns; 0: as many as rows") \
+    X(INT, k, "0", "-140737488355328..140737488355328", "which diagonal: 0 is the main one, positive ones are above it") \
     X(CTX, ctx, "None", "", "device of the result; None: the current one") \
     X(DTYPE, dtype, "float32", "", "element type of the result")
 MX_ATTRS(eye, EYE_ATTRS)
@@ -207,7 +207,7 @@ mx_op mx_family_range[] = {
      .samples = (const mx_sample[]){{"2,3", "", 0, 0, NULL}, {"2,3", "axis=-1, start=1, step=2", 0, 0, NULL},
                                     {"4", "repeat=2", 0, 0, NULL}, {0}}},
     {.name = "_linspace", .aliases = "_npi_linspace", .c_name = "linspace",
-     .doc = "numbers at equal distances from start to stop", .schema = &linspace_schema,
+     .doc = "evenly spaced numbers from start to stop", .schema = &linspace_schema,
      .flags = CREATE, .infer_shape = infer_linspace, .infer_type = infer_linspace_type, .reference = ref_linspace,
      .samples = (const mx_sample[]){{"", "start=0, stop=1, num=5", 0, 0, NULL},
                                     {"", "start=1, stop=3, num=4, endpoint=False", 0, 0, NULL},

@@ -1,4 +1,4 @@
-/* Rules over boxes: overlap, suppression, matching, encoding and decoding.
+/* Box operators: overlap, suppression, matching, encoding and decoding.
  *
  * References here, kernels in cpu/kernels.
  *
@@ -13,23 +13,23 @@
 MX_ATTRS(box_iou, IOU_ATTRS)
 
 #define NMS_ATTRS(X) \
-    X(FLOAT, overlap_thresh, "0.5", "", "a box that overlaps a better one more than this goes") \
-    X(FLOAT, valid_thresh, "0", "", "boxes with no better score are left out") \
-    X(INT, topk, "-1", "", "only so many best boxes compete; -1: all") \
+    X(FLOAT, overlap_thresh, "0.5", "", "a box that overlaps a better one by more than this is removed") \
+    X(FLOAT, valid_thresh, "0", "", "only boxes with a higher score are considered") \
+    X(INT, topk, "-1", "", "number of best boxes to consider; -1: all") \
     X(INT, coord_start, "2", "0..1000000", "column of the first of four coordinates") \
     X(INT, score_index, "1", "0..1000000", "column of the score") \
-    X(INT, id_index, "-1", "-1..1000000", "column of the class; -1: there is none") \
-    X(INT, background_id, "-1", "", "class that is left out") \
-    X(BOOL, force_suppress, "False", "", "boxes of different classes compete, too") \
+    X(INT, id_index, "-1", "-1..1000000", "column of the class; -1: none") \
+    X(INT, background_id, "-1", "", "class that is ignored") \
+    X(BOOL, force_suppress, "False", "", "boxes also suppress boxes of other classes") \
     X(ENUM, in_format, "corner", "corner|center", "format of the boxes") \
     X(ENUM, out_format, "corner", "corner|center", "format of the results")
 MX_ATTRS(box_nms, NMS_ATTRS)
 enum { CORNER, CENTER };
 
 #define MATCHING_ATTRS(X) \
-    X(BOOL, is_ascend, "False", "", "small scores are good") \
-    X(FLOAT, threshold, REQUIRED, "", "matches with a worse score are not made") \
-    X(INT, topk, "-1", "", "stops once there are more matches; -1: never")
+    X(BOOL, is_ascend, "False", "", "smaller scores are better") \
+    X(FLOAT, threshold, REQUIRED, "", "matches with a worse score are ignored") \
+    X(INT, topk, "-1", "", "stop once there are more matches; -1: never")
 MX_ATTRS(bipartite_matching, MATCHING_ATTRS)
 
 #define DECODE_ATTRS(X) \
@@ -37,7 +37,7 @@ MX_ATTRS(bipartite_matching, MATCHING_ATTRS)
     X(FLOAT, std1, "1.0", "", "scale of y") \
     X(FLOAT, std2, "1.0", "", "scale of the width's logarithm") \
     X(FLOAT, std3, "1.0", "", "scale of the height's logarithm") \
-    X(FLOAT, clip, "-1.0", "", "largest logarithm of a size; negative: none") \
+    X(FLOAT, clip, "-1.0", "", "upper bound of the logarithm of a size; negative: none") \
     X(ENUM, format, "center", "corner|center", "format of the anchors")
 MX_ATTRS(box_decode, DECODE_ATTRS)
 
@@ -107,7 +107,7 @@ static mx_code infer_nms_type(mx_infer *infer)
     return mx_infer_out_type(infer, 1, MX_INT32);
 }
 
-/* Rows that compete, best first; returns how many. */
+/* The candidate rows, best first; returns how many. */
 static int64_t nms_candidates(const mx_box_nms_attrs *attrs, const double *rows, int64_t n, int64_t columns,
                               int64_t *order, double *score)
 {
@@ -177,7 +177,7 @@ static void ref_nms(const mx_reference_call *call)
     mx_free(order, bytes);
 }
 
-/* Rows of the gradient go back to where they came from. */
+/* Scatters the rows of the gradient to where they came from. */
 static mx_code grad_nms(mx_grad *grad)
 {
     if (grad->create_graph)
@@ -349,7 +349,7 @@ mx_op mx_family_boxes[] = {
      .samples = SAMPLES({"3,4;2,4", "", 0, 1, "f32only"}, {"2,3,4;4", "format=center", 0, 1, "f32only"})},
     {.name = "_contrib_box_nms", .precision = MX_PRECISION_FLOAT32, .aliases = "_contrib_box_non_maximum_suppression",
      .c_name = "box_nms", .inputs = "data", .outputs = "output index",
-     .doc = "boxes by falling score, without those that overlap a better one; what is left out becomes -1", .schema = &box_nms_schema, .n_out = 2,
+     .doc = "non-maximum suppression: boxes by descending score; suppressed ones become -1", .schema = &box_nms_schema, .n_out = 2,
      .n_visible = 1, .infer_shape = infer_nms, .infer_type = infer_nms_type, .gradient = grad_nms, .grad_out = 2, .reference = ref_nms,
      .samples = SAMPLES({"8,6", "", 0, 1, "f32only distinct"}, {"2,9,6", "id_index=0, topk=5, overlap_thresh=0.1", 0, 1, "f32only distinct"},
                         {"9,5", "coord_start=0, score_index=4, in_format=center, out_format=center, overlap_thresh=0.3", 0, 1, "f32only distinct"},
@@ -365,7 +365,7 @@ mx_op mx_family_boxes[] = {
      .doc = "offsets of the matched boxes from their anchors where a sample is positive", .flags = MX_OP_ZERO_GRADIENT,
      .infer_shape = infer_encode, .reference = ref_encode,
      .samples = SAMPLES({"2,5;2,5;2,5,4;2,3,4;4;4", "", 0, 2, "f32only int:0 int:1"})},
-    {.name = "_contrib_box_decode", .c_name = "box_decode", .inputs = "data anchors", .doc = "boxes from their offsets", .schema = &box_decode_schema,
+    {.name = "_contrib_box_decode", .c_name = "box_decode", .inputs = "data anchors", .doc = "boxes from their offsets to anchors", .schema = &box_decode_schema,
      .flags = MX_OP_ZERO_GRADIENT, .infer_shape = infer_decode, .reference = ref_decode,
      .samples = SAMPLES({"2,3,4;1,3,4", "std0=0.1, std1=0.1, std2=0.2, std3=0.2", 0, 1, "floatonly"}, {"2,3,4;2,3,4", "clip=0.5, format=corner", 0, 1, "floatonly"})},
     {0},

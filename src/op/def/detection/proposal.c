@@ -1,12 +1,12 @@
-/* Proposal and MultiProposal: boxes from the scores and movements of a region proposal network.
+/* Proposal and MultiProposal: boxes from the scores and box offsets of a region proposal network.
  *
  *     cls_prob (N, 2 A, H, W): scores, those of objects in the second half
  *     bbox_pred (N, 4 A, H, W), im_info (N, 3): height, width, scale of the image
  *     output (N * rpn_post_nms_top_n, 5): image and box, best first; score (N * rpn_post_nms_top_n, 1)
  *
- * Anchors are moved and cut to the image; those that are too small, or whose place lies outside, get the score -1.
- * The best rpn_pre_nms_top_n compete; one that overlaps a better one by more than the threshold goes.  Where fewer
- * are left than wanted they are repeated.  Proposal takes one image.
+ * Anchors are moved and clipped to the image; those that are too small, or outside of it, get the score -1.
+ * Of the best rpn_pre_nms_top_n, a box that overlaps a better one by more than the threshold is removed.  If fewer
+ * than rpn_post_nms_top_n are left, they are repeated.  Proposal takes one image.
  *
  * SPDX-License-Identifier: Apache-2.0 */
 #include "op/formula/proposal.h"
@@ -18,15 +18,15 @@
 #include "op/op.h"
 
 #define PROPOSAL_ATTRS(X) \
-    X(INT, rpn_pre_nms_top_n, "6000", "", "so many best boxes compete; not positive: all") \
-    X(INT, rpn_post_nms_top_n, "300", "1..10000000", "boxes that come out, per image") \
-    X(FLOAT, threshold, "0.7", "", "a box that overlaps a better one more than this goes") \
-    X(INT, rpn_min_size, "16", "0..1000000000", "smallest side of a box, before the image was scaled") \
-    X(FLOATS, scales, "(4.0, 8.0, 16.0, 32.0)", "", "sizes of anchors, in strides") \
-    X(FLOATS, ratios, "(0.5, 1.0, 2.0)", "", "heights of anchors by their widths") \
-    X(INT, feature_stride, "16", "1..1000000", "pixels per place of the map") \
-    X(BOOL, output_score, "False", "", "give the scores, too") \
-    X(BOOL, iou_loss, "False", "", "movements are those of corners")
+    X(INT, rpn_pre_nms_top_n, "6000", "", "number of best boxes before suppression; not positive: all") \
+    X(INT, rpn_post_nms_top_n, "300", "1..10000000", "number of boxes per image in the output") \
+    X(FLOAT, threshold, "0.7", "", "a box that overlaps a better one by more than this is removed") \
+    X(INT, rpn_min_size, "16", "0..1000000000", "smallest side of a box, in pixels of the unscaled image") \
+    X(FLOATS, scales, "(4.0, 8.0, 16.0, 32.0)", "", "sizes of the anchors, in units of feature_stride") \
+    X(FLOATS, ratios, "(0.5, 1.0, 2.0)", "", "ratios of height to width of the anchors") \
+    X(INT, feature_stride, "16", "1..1000000", "pixels per position of the feature map") \
+    X(BOOL, output_score, "False", "", "also return the scores") \
+    X(BOOL, iou_loss, "False", "", "bbox_pred holds offsets of the corners")
 MX_ATTRS(proposal, PROPOSAL_ATTRS)
 
 static mx_code check(const void *attrs)
@@ -76,7 +76,7 @@ static mx_code infer_shape(mx_infer *infer)
     return mx_infer_out(infer, 0, &out) ? mx_error_code() : mx_infer_out(infer, 1, &score);
 }
 
-/* ---- reference: the best box that is left, again and again ---------------------------------------------------- */
+/* ---- reference: repeatedly takes the best box that is left ---------------------------------------------------- */
 
 static mx_proposal_box box_of(const mx_reference_call *call, int64_t n, int64_t i)
 {
@@ -155,12 +155,12 @@ static void reference(const mx_reference_call *call)
     .schema = &proposal_schema, .flags = MX_OP_ZERO_GRADIENT, .check = check, .infer_shape = infer_shape, .reference = reference
 #define SMALL "scales=(0.5, 1.0), ratios=(1.0,), feature_stride=4, rpn_min_size=1, rpn_post_nms_top_n=6"
 mx_op mx_family_proposal[] = {
-    {.name = "_contrib_MultiProposal", .c_name = "multi_proposal", .doc = "boxes from the scores and movements of a region proposal network", PROPOSAL,
+    {.name = "_contrib_MultiProposal", .c_name = "multi_proposal", .doc = "boxes from the scores and box offsets of a region proposal network", PROPOSAL,
      .samples = (const mx_sample[]){{"2,4,3,4;2,8,3,4;2,3", SMALL, 0.1, 9, "f32only distinct nograd"},
                                     {"2,4,3,4;2,8,3,4;2,3", SMALL ", iou_loss=True, output_score=True, threshold=0.2", 0.1, 9, "f32only distinct nograd"},
                                     {"1,4,2,2;1,8,2,2;1,3", SMALL ", rpn_pre_nms_top_n=3, output_score=True", 0.1, 9, "f32only distinct nograd"},
                                     {"1,4,0,2;1,8,0,2;1,3", SMALL, 0.1, 9, "f32only nograd"}, {0}}},
-    {.name = "_contrib_Proposal", .c_name = "proposal", .doc = "boxes from the scores and movements of a region proposal network, for one image", PROPOSAL,
+    {.name = "_contrib_Proposal", .c_name = "proposal", .doc = "boxes from the scores and box offsets of a region proposal network, for one image", PROPOSAL,
      .user = &proposal_schema,
      .samples = (const mx_sample[]){{"1,4,3,4;1,8,3,4;1,3", SMALL, 0.1, 9, "f32only distinct nograd"}, {0}}},
     {0},

@@ -5,7 +5,7 @@
  *     attention          (B * heads, Lq, Lk)
  *
  * qk: q k' / sqrt(D);  valatt: attention v, as (Lq, B, heads * D).  Kernels read the interleaved rows in place; gradients
- * take the roles apart.
+ * split the roles.
  *
  * SPDX-License-Identifier: Apache-2.0 */
 #include <math.h>
@@ -50,7 +50,7 @@ static mx_code infer_qk(mx_infer *infer)
     if (!mx_shape_known(q) || !mx_shape_known(k))
         return MX_OK;
     if (!self && (q->dim[1] != k->dim[1] || 2 * q->dim[2] != k->dim[2]))
-        return misfit(infer, 1, "the batch of queries and twice its columns");
+        return misfit(infer, 1, "the batch of queries and twice as many columns");
     const mx_shape_t out = {.ndim = 3, .dim = {q->dim[1] * heads, q->dim[0], k->dim[0]}};
     return mx_infer_out(infer, 0, &out);
 }
@@ -229,7 +229,7 @@ static void emit_sizes_of(const mx_emit_call *n, const char *kernel, const char 
 
 static mx_code emit_qk(const mx_emit_call *n)
 {
-    const bool apart = n->n_in > 1; /* queries are an input of their own */
+    const bool apart = n->n_in > 1; /* queries are a separate input */
     const emit_sizes s = sizes_of(n, apart ? n->in[1].shape : n->x, n->x->dim[0]);
     emit_sizes_of(n, "match_keys", n->in[apart].place, &s);
     mx_emit_print(n, ", %d, %d", apart ? 1 : 3, s.roles); /* roles of the rows that hold the queries, and the keys */
@@ -245,15 +245,15 @@ static mx_code emit_values(const mx_emit_call *n)
 }
 
 mx_op mx_family_attention[] = {
-    {PRODUCT("selfatt_qk", "selfatt_qk"), MX_EMIT(emit_qk), .inputs = "queries_keys_values", .doc = "scores of self attention", .infer_shape = infer_qk, .gradient = grad_qk,
+    {PRODUCT("selfatt_qk", "selfatt_qk"), MX_EMIT(emit_qk), .inputs = "queries_keys_values", .doc = "attention scores of self-attention: q k' / sqrt(size of a head)", .infer_shape = infer_qk, .gradient = grad_qk,
      .grad_in = 1, .reference = ref_qk, .user = &self_roles, .samples = SAMPLES({"3,2,12", "heads=2", 0, 0, "floatonly"}, {"5,1,27", "heads=3", 0, 0, "floatonly"})},
-    {PRODUCT("selfatt_valatt", "selfatt_valatt"), MX_EMIT(emit_values), .inputs = "queries_keys_values attention", .doc = "values of self attention", .infer_shape = infer_values,
+    {PRODUCT("selfatt_valatt", "selfatt_valatt"), MX_EMIT(emit_values), .inputs = "queries_keys_values attention", .doc = "weighted values of self-attention", .infer_shape = infer_values,
      .gradient = grad_values, .grad_in = 3, .reference = ref_self_values, .user = &self_roles,
      .samples = SAMPLES({"3,2,12;4,3,3", "heads=2", 0, 0, "floatonly"}, {"5,1,27;3,5,5", "heads=3", 0, 0, "floatonly"})},
-    {PRODUCT("encdec_qk", "encdec_qk"), MX_EMIT(emit_qk), .inputs = "queries keys_values", .doc = "scores of attention between two sequences", .infer_shape = infer_qk,
+    {PRODUCT("encdec_qk", "encdec_qk"), MX_EMIT(emit_qk), .inputs = "queries keys_values", .doc = "attention scores between two sequences: q k' / sqrt(size of a head)", .infer_shape = infer_qk,
      .gradient = grad_qk, .grad_in = 3, .reference = ref_qk, .user = &cross_roles,
      .samples = SAMPLES({"3,2,4;5,2,8", "heads=2", 0, 0, "floatonly"}, {"2,1,9;4,1,18", "heads=3", 0, 0, "floatonly"})},
-    {PRODUCT("encdec_valatt", "encdec_valatt"), MX_EMIT(emit_values), .inputs = "keys_values attention", .doc = "values of attention between two sequences",
+    {PRODUCT("encdec_valatt", "encdec_valatt"), MX_EMIT(emit_values), .inputs = "keys_values attention", .doc = "weighted values of attention between two sequences",
      .infer_shape = infer_values, .gradient = grad_values, .grad_in = 3, .reference = ref_cross_values, .user = &cross_roles,
      .samples = SAMPLES({"5,2,8;4,3,5", "heads=2", 0, 0, "floatonly"}, {"4,1,18;3,2,4", "heads=3", 0, 0, "floatonly"})},
     {0},

@@ -1,6 +1,6 @@
 /* Matrix products: dot, batch_dot, FullyConnected.
  *
- * Their gradients are products again, so every order of differentiation works.
+ * Their gradients are matrix products, so every order of differentiation works.
  *
  * SPDX-License-Identifier: Apache-2.0 */
 #include "op/emit.h"
@@ -8,14 +8,14 @@
 
 #define DOT_ATTRS(X) \
     X(BOOL, transpose_a, "False", "", "use lhs with its first axis moved to the end (2-D: its transpose)") \
-    X(BOOL, transpose_b, "False", "", "use rhs with its last axis moved to the front (2-D: its transpose)") \
-    X(ENUM, forward_stype, "None", "default|row_sparse|csr", "storage of the result if an input is sparse; None: what is natural")
+    X(BOOL, transpose_b, "False", "", "use rhs with its last axis moved to the beginning (2-D: its transpose)") \
+    X(ENUM, forward_stype, "None", "default|row_sparse|csr", "storage of the result if an input is sparse; None: chosen automatically")
 MX_ATTRS(dot, DOT_ATTRS)
 
 #define DENSE_ATTRS(X) \
     X(INT, num_hidden, REQUIRED, "1..", "number of outputs") \
-    X(BOOL, no_bias, "False", "", "leave the bias off") \
-    X(BOOL, flatten, "True", "", "take all axes but the first as features; else only the last")
+    X(BOOL, no_bias, "False", "", "do not use a bias") \
+    X(BOOL, flatten, "True", "", "all axes but the first are features; else only the last one")
 MX_ATTRS(dense, DENSE_ATTRS)
 
 static mx_shape_t matrix(int64_t rows, int64_t columns) { return (mx_shape_t){.ndim = 2, .dim = {rows, columns}}; }
@@ -46,7 +46,7 @@ static mx_code infer_dot(mx_infer *infer)
                           mx_shape_text(a, left), mx_shape_text(b, right), a_axis, b_axis);
     mx_shape_t out = {0};
     if (a->ndim + b->ndim - 2 > MX_MAX_NDIM)
-        return mx_op_fail(infer->op, MX_ERR_SHAPE, "the result would have %d axes, at most %d are possible",
+        return mx_op_fail(infer->op, MX_ERR_SHAPE, "the result would have %d axes, at most %d are supported",
                           a->ndim + b->ndim - 2, MX_MAX_NDIM);
     for (int i = 0; i < a->ndim; i++)
         if (i != a_axis)
@@ -55,7 +55,7 @@ static mx_code infer_dot(mx_infer *infer)
         if (i != b_axis)
             out.dim[out.ndim++] = b->dim[i];
     if (!out.ndim)
-        out = (mx_shape_t){.ndim = 1, .dim = {1}}; /* two vectors: a classic scalar */
+        out = (mx_shape_t){.ndim = 1, .dim = {1}}; /* two vectors: a scalar is (1,) in classic arrays */
     return mx_infer_out(infer, 0, &out);
 }
 
@@ -304,14 +304,14 @@ mx_op mx_family_dot[] = {
     {.name = "dot", MX_EMIT(emit_dot), .methods = "dot", .sparse = MX_SPARSE_DOT, .sparse_gradient = true,
      .precision = MX_PRECISION_TARGET,
      .aliases = "_sparse_dot",
-     .doc = "product over the last axis of lhs and the first of rhs", .inputs = "lhs rhs",
+     .doc = "product that sums over the last axis of lhs and the first of rhs", .inputs = "lhs rhs",
      .schema = &dot_schema, .infer_shape = infer_dot, .gradient = grad_dot, .grad_in = 3, .reference = reference_dot,
      .samples = SAMPLES({"2,3;3,4", "", 0, 0, NULL}, {"3,2;3,4", "transpose_a=True", 0, 0, NULL}, {"2,3;4,3", "transpose_b=True", 0, 0, NULL},
                         {"3,2;4,3", "transpose_a=True, transpose_b=True", 0, 0, NULL}, {"5;5", "", 0, 0, NULL}, {"2,3,4;4,5", "", 0, 0, NULL},
                         {"3;3,4", "", 0, 0, NULL}, {"2,3;3", "", 0, 0, NULL}, {"17,33;33,19", "", 0, 0, NULL})},
     {.name = "batch_dot", MX_EMIT(emit_batch_dot), .methods = "batch_dot", .precision = MX_PRECISION_TARGET,
      .aliases = "_npx_batch_dot",
-     .doc = "matrix product per leading index", .inputs = "lhs rhs", .schema = &dot_schema,
+     .doc = "batch of matrix products", .inputs = "lhs rhs", .schema = &dot_schema,
      .infer_shape = infer_batch_dot, .gradient = grad_batch_dot, .grad_in = 3, .reference = reference_batch_dot,
      .samples = SAMPLES({"2,2,3;2,3,4", "", 0, 0, NULL}, {"2,3,2;2,3,4", "transpose_a=True", 0, 0, NULL},
                         {"2,2,3;2,4,3", "transpose_b=True", 0, 0, NULL}, {"2,3,2;2,4,3", "transpose_a=True, transpose_b=True", 0, 0, NULL})},
@@ -324,16 +324,16 @@ mx_op mx_family_dot[] = {
      .samples = SAMPLES({"2,3;4,3;4", "num_hidden=4", 0, 0, NULL}, {"2,3;4,3", "num_hidden=4, no_bias=True", 0, 0, "absent:2"},
                         {"2,3,2;4,6;4", "num_hidden=4", 0, 0, NULL}, {"2,3,5;4,5;4", "num_hidden=4, flatten=False", 0, 0, NULL},
                         {"1,1;1,1;1", "num_hidden=1", 0, 0, NULL}, {"9,33;17,33;17", "num_hidden=17", 0, 0, NULL})},
-    {.name = "_dense_gradients", .doc = "gradients of FullyConnected with respect to weight and bias: what plans make of the two",
+    {.name = "_dense_gradients", .doc = "gradients of FullyConnected with respect to weight and bias, fused by plans",
      .inputs = "ograd data", .outputs = "weight bias", .n_out = 2, .flags = MX_OP_HIDDEN | MX_OP_NO_GRADIENT,
      .infer_shape = infer_dense_gradients, .reference = reference_dense_gradients,
      .samples = SAMPLES({"5,4;5,3", "", 0, 0, "floatonly"}, {"9,17;9,33", "", 0, 0, "floatonly"}, {"1,1;1,1", "", 0, 0, "floatonly"})},
-    {.name = "_dot_relu_grad", .doc = "dot(lhs, rhs), then the gradient of the relu that made output: what plans make of the two",
+    {.name = "_dot_relu_grad", .doc = "dot(lhs, rhs), then the gradient of the relu that computed output, fused by plans",
      .inputs = "lhs rhs output", .schema = &dot_schema, .flags = MX_OP_HIDDEN | MX_OP_NO_GRADIENT,
      .infer_shape = infer_dot_relu_grad, .reference = reference_dot_relu_grad,
      .samples = SAMPLES({"2,3;3,4;2,4", "", 0, 0, "floatonly"}, {"9,17;17,33;9,33", "", 0, 0, "floatonly"},
                         {"3,2;4,3;2,4", "transpose_a=True, transpose_b=True", 0, 0, "floatonly"})},
-    {.name = "_dense_relu", .doc = "relu(FullyConnected(...)): what plans make of the two", .inputs = "data weight bias?",
+    {.name = "_dense_relu", .doc = "relu(FullyConnected(...)), fused by plans", .inputs = "data weight bias?",
      .schema = &dense_schema, .flags = MX_OP_HIDDEN | MX_OP_NO_GRADIENT, .count_in = count_dense_inputs,
      .infer_shape = infer_dense, .reference = reference_dense_relu,
      .samples = SAMPLES({"2,3;4,3;4", "num_hidden=4", 0, 0, NULL}, {"2,3;4,3", "num_hidden=4, no_bias=True", 0, 0, "absent:2"},

@@ -1,19 +1,19 @@
-/* Dense layers whose weight lies in panels: what plans use inside (pass/dense.c).
+/* Dense layers with a weight packed in panels: used inside plans (pass/dense.c).
  *
  *     weight (N, K)  ->  panels (ceil(N / columns), K, columns)
- *     output n stands in panel n / columns, place n % columns; places past the last output hold zeros.
+ *     output n is column n % columns of panel n / columns; columns past the last output hold zeros.
  *
- * A panel is what the matrix product reads from its beginning to its end; made once, it need not be made in every run.
+ * The matrix product reads a panel from beginning to end; packed once, it need not be packed in every run.
  *
  * SPDX-License-Identifier: Apache-2.0 */
 #include "base/error.h"
 #include "op/op.h"
 
-#define PACK_DENSE_ATTRS(X) X(INT, columns, "32", "1..1024", "outputs of a panel")
+#define PACK_DENSE_ATTRS(X) X(INT, columns, "32", "1..1024", "outputs per panel")
 MX_ATTRS(pack_dense, PACK_DENSE_ATTRS)
 #define PACKED_DENSE_ATTRS(X) \
     X(INT, num_hidden, REQUIRED, "1..", "number of outputs") \
-    X(BOOL, flatten, "True", "", "take all axes but the first as features; else only the last") \
+    X(BOOL, flatten, "True", "", "all axes but the first are features; else only the last one") \
     X(BOOL, relu, "False", "", "negative results become 0")
 MX_ATTRS(packed_dense, PACKED_DENSE_ATTRS)
 
@@ -85,10 +85,10 @@ static void reference_dense(const mx_reference_call *call)
 #define FLAGS (MX_OP_HIDDEN | MX_OP_NO_GRADIENT)
 #define F32 0, 0, "f32only"
 mx_op mx_family_dot_packed[] = {
-    {.name = "_pack_dense", .doc = "the weight of a dense layer in panels", .inputs = "weight", .schema = &pack_dense_schema,
+    {.name = "_pack_dense", .doc = "packs the weight of a dense layer into panels", .inputs = "weight", .schema = &pack_dense_schema,
      .flags = FLAGS, .infer_shape = infer_pack, .reference = reference_pack,
      .samples = SAMPLES({"5,3", "columns=4", F32}, {"40,17", "", F32}, {"33,9", "columns=16", F32}, {"8,5", "columns=8", F32})},
-    {.name = "_packed_dense", .doc = "data times the transpose of a weight in panels, plus bias", .inputs = "data weight bias?",
+    {.name = "_packed_dense", .doc = "data times the transpose of a packed weight, plus bias", .inputs = "data weight bias?",
      .schema = &packed_dense_schema, .flags = FLAGS, .infer_shape = infer_dense, .reference = reference_dense,
      .samples = SAMPLES({"2,3;2,3,4;5", "num_hidden=5", F32}, {"3,2,5;2,10,32;40", "num_hidden=40, relu=True", F32},
                         {"3,2,5;3,5,16", "num_hidden=41, flatten=False", 0, 0, "f32only absent:2"},

@@ -35,8 +35,8 @@ static void reference_to_tensor(const mx_reference_call *call)
 /* ---- normalize: (x - mean) / std per channel ---------------------------------------------------------------------------- */
 
 #define NORMALIZE_ATTRS(X) \
-    X(FLOATS, mean, "(0.0, 0.0, 0.0, 0.0)", "", "per channel, or one for all") \
-    X(FLOATS, std, "(1.0, 1.0, 1.0, 1.0)", "", "per channel, or one for all")
+    X(FLOATS, mean, "(0.0, 0.0, 0.0, 0.0)", "", "one number per channel, or one for all") \
+    X(FLOATS, std, "(1.0, 1.0, 1.0, 1.0)", "", "one number per channel, or one for all")
 MX_ATTRS(image_normalize, NORMALIZE_ATTRS)
 
 static mx_code infer_normalize(mx_infer *infer)
@@ -77,7 +77,7 @@ static void reference_normalize(const mx_reference_call *call)
             (call->in[0][i] - per_channel(&a->mean, i / area % channels)) / per_channel(&a->std, i / area % channels);
 }
 
-/* d out / d x = 1 / std: normalising the gradient with mean 0 */
+/* d out / d x = 1 / std: the gradient is normalised with mean 0 */
 static mx_code grad_normalize(mx_grad *grad)
 {
     mx_image_normalize_attrs a = *(const mx_image_normalize_attrs *)grad->attrs;
@@ -86,7 +86,7 @@ static mx_code grad_normalize(mx_grad *grad)
 }
 
 mx_op mx_family_image[] = {
-    {.name = "_image_to_tensor", .aliases = "_npx__image_to_tensor", .doc = "an image (H, W, C) in 0..255 as a float32 tensor (C, H, W) in 0..1",
+    {.name = "_image_to_tensor", .aliases = "_npx__image_to_tensor", .doc = "converts an image (H, W, C) in 0..255 to a float32 tensor (C, H, W) in 0..1",
      .inputs = "data", .flags = MX_OP_NO_GRADIENT, .infer_shape = infer_to_tensor, .infer_type = infer_float, .reference = reference_to_tensor,
      .samples = (const mx_sample[]){{"4,5,3", "", 0, 100, NULL}, {"2,4,5,1", "", 0, 100, NULL}, {0}}},
     {.name = "_image_normalize", .aliases = "_npx__image_normalize", .doc = "(x - mean) / std per channel", .inputs = "data",

@@ -3,11 +3,11 @@
  *     brightness  x a
  *     contrast    x a + (1 - a) mean of the image's gray
  *     saturation  x a + (1 - a) gray of the pixel
- *     hue         turned by a rounds (1: nothing changes)
- *     lighting    x + axes . alpha: the directions in which the colours of photographs vary (image.h)
+ *     hue         rotated by a turns of the circle (1: unchanged)
+ *     lighting    x + axes . alpha, along the principal directions of colour variation (image.h)
  *
- * a is drawn evenly from [min_factor, max_factor], for each image of a batch by itself.  Bytes stay within 0..255 and lose
- * their fractions.  Images of one channel have neither saturation, hue nor lighting: they stay as they are.
+ * a is uniform in [min_factor, max_factor], drawn separately for each image of a batch.  Bytes are clipped to 0..255 and
+ * truncated.  Saturation, hue and lighting leave images of one channel unchanged.
  *
  * SPDX-License-Identifier: Apache-2.0 */
 #include "base/error.h"
@@ -22,11 +22,11 @@ MX_ATTRS(image_random_factor, FACTOR_ATTRS)
     X(FLOAT, brightness, REQUIRED, "0..", "factors 1 - b .. 1 + b") \
     X(FLOAT, contrast, REQUIRED, "0..", "factors 1 - c .. 1 + c") \
     X(FLOAT, saturation, REQUIRED, "0..", "factors 1 - s .. 1 + s") \
-    X(FLOAT, hue, REQUIRED, "0..", "turns of -h .. h rounds")
+    X(FLOAT, hue, REQUIRED, "0..", "hue is rotated by -h .. h of the full circle")
 MX_ATTRS(image_random_color_jitter, JITTER_ATTRS)
 #define RANDOM_LIGHTING_ATTRS(X) X(FLOAT, alpha_std, "0.05", "0..", "standard deviation of the three strengths")
 MX_ATTRS(image_random_lighting, RANDOM_LIGHTING_ATTRS)
-#define LIGHTING_ATTRS(X) X(FLOATS, alpha, REQUIRED, "", "strengths along the three directions")
+#define LIGHTING_ATTRS(X) X(FLOATS, alpha, REQUIRED, "", "strengths along the three principal colour directions")
 MX_ATTRS(image_adjust_lighting, LIGHTING_ATTRS)
 
 static mx_code infer_colour(mx_infer *infer)
@@ -58,7 +58,7 @@ static mx_code check_lighting(const void *attrs)
 /* d (x + constant) / d x = 1 */
 static mx_code grad_lighting(mx_grad *grad) { return mx_give(grad, 0, grad->ograd[0]); }
 
-/* The references know the strength: samples draw it from an interval of one number. */
+/* The references can compute the result: samples draw the strength from an interval of one number. */
 static void reference(const mx_reference_call *call, mx_colour_kind kind, const double *alpha)
 {
     const mx_image_size s = mx_image_size_of(call->in_shape[0].ndim, call->in_shape[0].dim);
@@ -108,17 +108,17 @@ static void reference_nothing(const mx_reference_call *call) { reference(call, M
                                    {"2,3,4,3", "min_factor=0.75, max_factor=0.75", 0, 160, NULL}, {"3,4,5,3", "min_factor=0.5, max_factor=1.5", 0, 100, "random"}, {0}}
 
 mx_op mx_family_image_colour[] = {
-    {RANDOM_ROW(brightness, "images brighter or darker by a random factor", reference_brightness)},
-    {RANDOM_ROW(contrast, "images nearer to or further from their mean by a random factor", reference_contrast)},
-    {RANDOM_ROW(saturation, "images more or less colourful by a random factor", reference_saturation)},
-    {RANDOM_ROW(hue, "images with their hue turned by a random part of the circle", reference_hue)},
+    {RANDOM_ROW(brightness, "changes the brightness by a random factor", reference_brightness)},
+    {RANDOM_ROW(contrast, "changes the contrast by a random factor", reference_contrast)},
+    {RANDOM_ROW(saturation, "changes the saturation by a random factor", reference_saturation)},
+    {RANDOM_ROW(hue, "rotates the hue by a random angle", reference_hue)},
     {.name = "_image_random_color_jitter", .aliases = "_npx__image_random_color_jitter", .inputs = "data",
-     .doc = "brightness, contrast, saturation and hue at random strengths, in random order", .schema = &image_random_color_jitter_schema,
+     .doc = "changes brightness, contrast, saturation and hue by random amounts, in random order", .schema = &image_random_color_jitter_schema,
      .flags = MX_OP_RANDOM | MX_OP_NO_GRADIENT | MX_OP_INPLACE, .infer_shape = infer_colour, .infer_type = infer_colour_type, .reference = reference_nothing,
      .samples = (const mx_sample[]){{"4,5,3", "brightness=0, contrast=0, saturation=0, hue=0", 0, 200, NULL},
                                     {"4,5,3", "brightness=0.3, contrast=0.2, saturation=0.1, hue=0.4", 0, 100, "random"},
                                     {"2,4,5,1", "brightness=0.3, contrast=0.2, saturation=0.1, hue=0.4", 0, 100, "random"}, {0}}},
-    {.name = "_image_adjust_lighting", .aliases = "_npx__image_adjust_lighting", .doc = "shifts colours along the directions in which those of photographs vary",
+    {.name = "_image_adjust_lighting", .aliases = "_npx__image_adjust_lighting", .doc = "shifts colours along the principal directions of colour variation in photographs",
      .inputs = "data", .schema = &image_adjust_lighting_schema, .flags = MX_OP_INPLACE, .check = check_lighting, .infer_shape = infer_colour, .infer_type = infer_colour_type,
      .gradient = grad_lighting, .reference = reference_lighting,
      .samples = (const mx_sample[]){{"4,5,3", "alpha=(0.1, 0.2, 0.3)", 20, 200, NULL}, {"2,4,5,1", "alpha=(0.1, 0.2, 0.3)", 20, 200, NULL}, {0}}},

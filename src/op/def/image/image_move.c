@@ -1,6 +1,6 @@
 /* Images (H, W, C) or (N, H, W, C) whose pixels move but do not change: crop, flips, borders.
  *
- * Crops and flips are movements (movement.h).  A random flip decides for every image of a batch by itself.
+ * Crops and flips are movements (movement.h).  A random flip decides for each image of a batch separately.
  *
  * SPDX-License-Identifier: Apache-2.0 */
 #include "base/error.h"
@@ -22,9 +22,9 @@ MX_ATTRS(image_crop, CROP_ATTRS)
     X(INT, bot, REQUIRED, "0..16777216", "rows added below") \
     X(INT, left, REQUIRED, "0..16777216", "columns added on the left") \
     X(INT, right, REQUIRED, "0..16777216", "columns added on the right") \
-    X(INT, type, "0", "0..4", "0 a number, 1 the edge, 2 mirrored with the edge, 3 wrapped around, 4 mirrored without the edge") \
-    X(FLOAT, value, "0.0", "", "the number for type 0") \
-    X(FLOATS, values, "()", "", "the numbers for type 0, per channel")
+    X(INT, type, "0", "0..4", "0 constant, 1 edge pixels, 2 mirrored with the edge, 3 wrapped around, 4 mirrored without the edge") \
+    X(FLOAT, value, "0.0", "", "the constant for type 0") \
+    X(FLOATS, values, "()", "", "the constants for type 0, one per channel")
 MX_ATTRS(cvcopyMakeBorder, BORDER_ATTRS)
 
 /* ---- crop ------------------------------------------------------------------------------------------------------ */
@@ -39,7 +39,7 @@ static mx_code infer_crop(mx_infer *infer)
     int64_t *height = &out.dim[out.ndim - 3], *width = &out.dim[out.ndim - 2];
     if (a->width > *width || a->x > *width - a->width || a->height > *height || a->y > *height - a->height)
         return mx_op_fail(infer->op, MX_ERR_ATTRIBUTE,
-                          "columns %lld..+%lld, rows %lld..+%lld do not lie in data of shape %s", (long long)a->x,
+                          "columns %lld..+%lld, rows %lld..+%lld are not inside data of shape %s", (long long)a->x,
                           (long long)a->width, (long long)a->y, (long long)a->height,
                           mx_shape_text(&infer->in[0], text));
     *height = a->height, *width = a->width;
@@ -104,7 +104,7 @@ static bool plan_flip(const mx_kernel_call *call, int i, mx_move *move, int from
 static bool plan_left_right(const mx_kernel_call *call, int i, mx_move *move) { return plan_flip(call, i, move, 2); }
 static bool plan_top_bottom(const mx_kernel_call *call, int i, mx_move *move) { return plan_flip(call, i, move, 3); }
 
-/* A flip undoes itself. */
+/* A flip is its own inverse. */
 static mx_code grad_flip(mx_grad *grad) { return mx_give(grad, 0, mx_g_call((mx_op *)grad->op, NULL, 1, grad->ograd)); }
 
 static void reference_flip(const mx_reference_call *call, int from_end)
@@ -179,22 +179,22 @@ static void reference_border(const mx_reference_call *call)
 #define RANDOM_SAMPLES (const mx_sample[]){{"4,5,3", "", 0, 0, "random"}, {"20,3,1,2", "", 0, 0, "random"}, {0}}
 
 mx_op mx_family_image_move[] = {
-    {.name = "_image_crop", .aliases = "_npx__image_crop", .doc = "a rectangle of an image", .inputs = "data", .schema = &image_crop_schema,
+    {.name = "_image_crop", .aliases = "_npx__image_crop", .doc = "crops a rectangle out of an image", .inputs = "data", .schema = &image_crop_schema,
      .infer_shape = infer_crop, .gradient = grad_crop, .reference = reference_crop, .movement = &(const mx_movement){plan_crop},
      .samples = (const mx_sample[]){{"7,9,3", "x=2, y=1, width=4, height=3", 0, 0, NULL}, {"2,5,4,1", "x=0, y=4, width=4, height=1", 0, 0, NULL}, {0}}},
-    {.name = "_image_flip_left_right", .aliases = "_npx__image_flip_left_right", .doc = "an image with its columns in reverse order",
+    {.name = "_image_flip_left_right", .aliases = "_npx__image_flip_left_right", .doc = "flips an image horizontally",
      .inputs = "data", .infer_shape = infer_flip, .gradient = grad_flip, .reference = reference_left_right,
      .movement = &(const mx_movement){plan_left_right}, .samples = FLIP_SAMPLES},
-    {.name = "_image_flip_top_bottom", .aliases = "_npx__image_flip_top_bottom", .doc = "an image with its rows in reverse order",
+    {.name = "_image_flip_top_bottom", .aliases = "_npx__image_flip_top_bottom", .doc = "flips an image vertically",
      .inputs = "data", .infer_shape = infer_flip, .gradient = grad_flip, .reference = reference_top_bottom,
      .movement = &(const mx_movement){plan_top_bottom}, .samples = FLIP_SAMPLES},
     {.name = "_image_random_flip_left_right", .aliases = "_npx__image_random_flip_left_right",
-     .doc = "columns in reverse order with probability 1/2, for each image of a batch by itself", .inputs = "data",
+     .doc = "flips each image of a batch horizontally with probability 1/2", .inputs = "data",
      .flags = MX_OP_RANDOM | MX_OP_NO_GRADIENT, .infer_shape = infer_flip, .samples = RANDOM_SAMPLES},
     {.name = "_image_random_flip_top_bottom", .aliases = "_npx__image_random_flip_top_bottom",
-     .doc = "rows in reverse order with probability 1/2, for each image of a batch by itself", .inputs = "data",
+     .doc = "flips each image of a batch vertically with probability 1/2", .inputs = "data",
      .flags = MX_OP_RANDOM | MX_OP_NO_GRADIENT, .infer_shape = infer_flip, .samples = RANDOM_SAMPLES},
-    {.name = "_cvcopyMakeBorder", .c_name = "copy_make_border", .doc = "an image with a border around it", .inputs = "src",
+    {.name = "_cvcopyMakeBorder", .c_name = "copy_make_border", .doc = "adds a border around an image", .inputs = "src",
      .schema = &cvcopyMakeBorder_schema, .flags = MX_OP_NO_GRADIENT, .infer_shape = infer_border, .reference = reference_border,
      .samples = (const mx_sample[]){{"3,4,3", "top=1, bot=2, left=3, right=0, value=7", 0, 0, NULL}, {"3,4,3", "top=1, bot=2, left=3, right=4, values=(1, 2, 3)", 0, 0, NULL},
                                     {"3,4,2", "top=1, bot=2, left=3, right=9, type=1", 0, 0, NULL}, {"2,3,4,1", "top=4, bot=2, left=3, right=9, type=2", 0, 0, NULL},

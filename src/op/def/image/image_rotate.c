@@ -13,8 +13,8 @@
 #include "base/error.h"
 
 #define ROTATE_ATTRS(X) \
-    X(BOOL, zoom_in, "False", "", "zoom so that no border is seen") \
-    X(BOOL, zoom_out, "False", "", "zoom so that all of the image is seen")
+    X(BOOL, zoom_in, "False", "", "zoom in until no border is visible") \
+    X(BOOL, zoom_out, "False", "", "zoom out until the complete image is visible")
 MX_ATTRS(image_rotate, ROTATE_ATTRS)
 
 static mx_code infer_rotate(mx_infer *infer)
@@ -39,7 +39,7 @@ static mx_code check_rotate(const void *attrs)
 {
     const mx_image_rotate_attrs *a = attrs;
     return a->zoom_in && a->zoom_out
-               ? mx_fail(MX_ERR_ATTRIBUTE, "_image_rotate: zoom_in and zoom_out exclude each other")
+               ? mx_fail(MX_ERR_ATTRIBUTE, "_image_rotate: zoom_in and zoom_out cannot both be True")
                : MX_OK;
 }
 
@@ -70,7 +70,7 @@ static void reference(const mx_reference_call *call)
 }
 
 mx_op mx_family_image_rotate[] = {
-    {.name = "_image_rotate", .doc = "images (C, H, W) turned by an angle around their centre", .inputs = "data degrees",
+    {.name = "_image_rotate", .doc = "rotates images (C, H, W) by an angle around their centre", .inputs = "data degrees",
      .schema = &image_rotate_schema, .flags = MX_OP_NO_GRADIENT, .no_grad_inputs = 2, .check = check_rotate, .infer_shape = infer_rotate, .infer_type = infer_type,
      .reference = reference,
      .samples = (const mx_sample[]){{"3,7,9;1", "", 0, 60, "f32only"}, {"2,3,6,5;2", "zoom_in=True", 0, 60, "f32only"},

@@ -15,8 +15,8 @@
     X(INT, width, "1", "1..1000000", "width of the result") \
     X(FLOAT, scale_height, "None", "", "height of the result as a multiple of the input's") \
     X(FLOAT, scale_width, "None", "", "width of the result as a multiple of the input's") \
-    X(ENUM, mode, "size", "size|odd_scale|like|to_even_down|to_even_up|to_odd_down|to_odd_up", "where the size comes from") \
-    X(BOOL, align_corners, "True", "", "the corners of input and result fall together, else the borders")
+    X(ENUM, mode, "size", "size|odd_scale|like|to_even_down|to_even_up|to_odd_down|to_odd_up", "how the output size is determined") \
+    X(BOOL, align_corners, "True", "", "align the centres of the corner pixels, else the outer edges")
 MX_ATTRS(bilinear_resize, RESIZE_ATTRS)
 enum { SIZE, ODD_SCALE, LIKE, TO_EVEN_DOWN, TO_EVEN_UP, TO_ODD_DOWN, TO_ODD_UP };
 
@@ -33,7 +33,7 @@ static mx_code wrong_shape(const mx_infer *infer, int i)
 {
     char text[MX_SHAPE_TEXT], name[64];
     return mx_op_fail(infer->op, MX_ERR_SHAPE,
-                      "%s has shape %s, wanted (batch, channels, height, width) with places in it",
+                      "%s has shape %s, wanted (batch, channels, height, width) that is not empty",
                       mx_op_input_name(infer->op, i, name), mx_shape_text(&infer->in[i], text));
 }
 
@@ -67,8 +67,9 @@ static mx_code check_resize(const void *a)
     const mx_bilinear_resize_attrs *p = a;
     const bool one = isnan(p->scale_height) != isnan(p->scale_width);
     if (one || p->scale_height > 1e6 || p->scale_width > 1e6 || p->scale_height <= 0 || p->scale_width <= 0)
-        return mx_fail(MX_ERR_ATTRIBUTE,
-                       "_contrib_BilinearResize2D: scale_height and scale_width go together and must be positive");
+        return mx_fail(
+            MX_ERR_ATTRIBUTE,
+            "_contrib_BilinearResize2D: scale_height and scale_width must be given together and be positive");
     if (p->mode == ODD_SCALE && isnan(p->scale_height))
         return mx_fail(MX_ERR_ATTRIBUTE,
                        "_contrib_BilinearResize2D: mode odd_scale needs scale_height and scale_width");
@@ -204,7 +205,7 @@ static mx_code emit_adaptive(const mx_emit_call *n)
 }
 
 mx_op mx_family_resize[] = {
-    {.name = "_contrib_BilinearResize2D", .c_name = "bilinear_resize2d", .inputs = "data like?", .doc = "images of another size by bilinear interpolation",
+    {.name = "_contrib_BilinearResize2D", .c_name = "bilinear_resize2d", .inputs = "data like?", .doc = "resizes images by bilinear interpolation",
      .schema = &bilinear_resize_schema, .check = check_resize, .count_in = count_resize_inputs, .infer_shape = infer_resize, .gradient = grad_resize,
      .no_grad_inputs = 2, .reference = ref_resize,
      .samples = SAMPLES({"2,2,3,4", "height=5, width=7", 0, 0, "floatonly absent:1"}, {"1,2,5,4", "height=3, width=2, align_corners=False", 0, 0, "floatonly absent:1"},
@@ -212,12 +213,12 @@ mx_op mx_family_resize[] = {
                         {"1,1,5,4", "mode=to_odd_down", 0, 0, "floatonly absent:1"}, {"1,1,3,4;1,1,2,6", "mode=like", 0, 0, "floatonly"}, {"1,3,1,1", "height=3, width=2", 0, 0, "floatonly absent:1"})},
     {.name = "_contrib_AdaptiveAvgPooling2D", MX_EMIT(emit_adaptive), .look = MX_LOOK_POOLING,
      .c_name = "adaptive_avg_pooling2d",
-     .inputs = "data", .doc = "means over bins, as many as the result has places",
+     .inputs = "data", .doc = "average pooling to a given output size",
      .schema = &adaptive_pooling_schema, .check = check_adaptive, .infer_shape = infer_adaptive, .gradient = grad_adaptive, .reference = ref_adaptive,
      .samples = SAMPLES({"2,2,5,7", "", 0, 0, "floatonly"}, {"2,2,5,7", "output_size=3", 0, 0, "floatonly"}, {"1,2,3,4", "output_size=(5, 2)", 0, 0, "floatonly"})},
     {.name = "_resample", .inputs = "data", .doc = "resampling of images", .schema = &resample_schema, .flags = MX_OP_HIDDEN, .infer_shape = infer_resample,
      .gradient = grad_resample, .reference = ref_resample, .samples = PLAIN_SAMPLES},
-    {.name = "_resample_transposed", .inputs = "data", .doc = "the transpose of resampling of images", .schema = &resample_schema, .flags = MX_OP_HIDDEN,
+    {.name = "_resample_transposed", .inputs = "data", .doc = "the transpose of image resampling", .schema = &resample_schema, .flags = MX_OP_HIDDEN,
      .infer_shape = infer_resample, .gradient = grad_transposed, .reference = ref_transposed, .samples = GROWN_SAMPLES},
     {0},
 };

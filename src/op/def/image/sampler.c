@@ -1,7 +1,7 @@
-/* Sampling of images at given places: GridGenerator, BilinearSampler, SpatialTransformer.
+/* Sampling of images at given positions: GridGenerator, BilinearSampler, SpatialTransformer.
  *
- * A grid (N, 2, h, w) holds x and y of every place, -1 and 1 being the centres of the outermost pixels.  What lies
- * outside is zero.
+ * A grid (N, 2, h, w) holds x and y of every position, -1 and 1 being the centres of the outermost pixels.  Pixels
+ * outside the image are zero.
  *
  * SPDX-License-Identifier: Apache-2.0 */
 #include <math.h>
@@ -10,8 +10,8 @@
 #include "op/op.h"
 
 #define GRID_ATTRS(X) \
-    X(ENUM, transform_type, REQUIRED, "affine|warp", "data is a matrix (N, 6), or a flow (N, 2, h, w) in pixels") \
-    X(DIMS, target_shape, "(0, 0)", "", "affine: height and width of the grid")
+    X(ENUM, transform_type, REQUIRED, "affine|warp", "data holds affine matrices (N, 6), or a flow (N, 2, h, w) in pixels") \
+    X(DIMS, target_shape, "(0, 0)", "", "height and width of the grid, for affine")
 MX_ATTRS(grid_generator, GRID_ATTRS)
 enum { AFFINE, WARP };
 
@@ -179,7 +179,7 @@ static mx_code grad_sampler(mx_grad *grad)
     return MX_OK;
 }
 
-/* The four pixels around a place; those outside have no weight. */
+/* The four pixels around a position; those outside the image have weight 0. */
 typedef struct corners {
     int64_t at[4];                  /* -1: outside */
     double weight[4], dx[4], dy[4]; /* and its slopes by x and y in pixels */
@@ -296,7 +296,7 @@ static void ref_transformer(const mx_reference_call *call)
 #define SAMPLES(...) (const mx_sample[]){__VA_ARGS__, {0}}
 mx_op mx_family_sampler[] = {
     {.name = "GridGenerator", .precision = MX_PRECISION_FLOAT32, .inputs = "data",
-     .doc = "places to sample an image at, from a matrix or a flow", .schema = &grid_generator_schema,
+     .doc = "sampling positions from an affine matrix or a flow", .schema = &grid_generator_schema,
      .check = check_grid, .infer_shape = infer_grid, .gradient = grad_grid, .reference = ref_grid,
      .samples = SAMPLES({"2,6", "transform_type=affine, target_shape=(3, 4)", 0, 0, "floatonly"}, {"2,2,3,4", "transform_type=warp", 0, 0, "floatonly"},
                         {"1,6", "transform_type=affine, target_shape=(1, 2)", 0, 0, "floatonly"})},
@@ -304,14 +304,14 @@ mx_op mx_family_sampler[] = {
      .infer_shape = infer_grid_backward, .gradient = grad_grid_backward, .reference = ref_grid_backward,
      .samples = SAMPLES({"2,2,3,4", "transform_type=affine, target_shape=(3, 4)", 0, 0, "floatonly"}, {"2,2,3,4", "transform_type=warp", 0, 0, "floatonly"})},
     {.name = "BilinearSampler", .precision = MX_PRECISION_FLOAT32, .inputs = "data grid",
-     .doc = "an image at the places of a grid", .schema = &bilinear_sampler_schema,
+     .doc = "samples an image at the positions of a grid, with bilinear interpolation", .schema = &bilinear_sampler_schema,
      .infer_shape = infer_sampler, .gradient = grad_sampler, .grad_in = 3, .reference = ref_sampler,
      .samples = SAMPLES({"2,3,4,5;2,2,3,2", "", -1.2, 1.2, "f32only"}, {"1,1,3,3;1,2,2,2", "", -1, 1, "f32only"})},
     {.name = "_backward_BilinearSampler", .inputs = "ograd data grid", .outputs = "data grid", .doc = "gradient of BilinearSampler", .n_out = 2,
      .flags = MX_OP_HIDDEN | MX_OP_NO_GRADIENT, .infer_shape = infer_sampler_backward, .reference = ref_sampler_backward,
      .samples = SAMPLES({"2,3,3,2;2,3,4,5;2,2,3,2", "", -1.2, 1.2, "f32only"})},
     {.name = "SpatialTransformer", .precision = MX_PRECISION_FLOAT32, .inputs = "data loc", .outputs = "output grid",
-     .n_out = 2, .n_visible = 1, .doc = "an image through an affine transformation",
+     .n_out = 2, .n_visible = 1, .doc = "applies an affine transformation to images",
      .schema = &spatial_transformer_schema, .check = check_transformer, .infer_shape = infer_transformer, .gradient = grad_transformer, .grad_in = 1,
      .grad_out = 2, .reference = ref_transformer,
      .samples = SAMPLES({"2,3,4,5;2,6", "transform_type=affine, sampler_type=bilinear, target_shape=(3, 2)", -0.7, 0.7, "f32only"})},

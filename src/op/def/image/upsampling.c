@@ -1,12 +1,11 @@
 /* UpSampling: images of `scale` times the size.
  *
- * nearest: pixels are repeated: data (N, C, H, W) -> (N, C, H * scale, W * scale).  Further inputs are brought to the
- * size of that result; channels are put side by side, or the images are added.
+ * nearest: pixels are repeated: data (N, C, H, W) -> (N, C, H * scale, W * scale).  Further inputs are upsampled to
+ * the size of that result, then concatenated along the channels, or added.
  *
- * bilinear: a transposed convolution of every channel by itself with a learned weight (C, 1, k, k), k = 2 scale -
- * scale % 2:
+ * bilinear: a depthwise transposed convolution with a learned weight (C, 1, k, k), k = 2 scale - scale % 2:
  *     out[y] = sum over y = i * scale - pad + q of data[i] * weight[q], pad = ceil((scale - 1) / 2)
- * Its gradients are a convolution and the gradient of that by its weight.
+ * Its gradients are a convolution and that convolution's weight gradient.
  *
  * SPDX-License-Identifier: Apache-2.0 */
 #include <stdio.h>
@@ -17,10 +16,10 @@
 #include "op/walk.h"
 
 #define UPSAMPLING_ATTRS(X) \
-    X(INT, scale, REQUIRED, "1..1000", "factor for height and width of the first input") \
-    X(INT, num_filter, "0", "0..", "bilinear: number of channels; 0: as many as there are") \
-    X(ENUM, sample_type, REQUIRED, "nearest|bilinear", "repeat pixels, or weigh them with the second input") \
-    X(ENUM, multi_input_mode, "concat", "concat|sum", "how several inputs are put together") \
+    X(INT, scale, REQUIRED, "1..1000", "factor by which height and width of the first input grow") \
+    X(INT, num_filter, "0", "0..", "bilinear: number of channels; 0: those of data") \
+    X(ENUM, sample_type, REQUIRED, "nearest|bilinear", "repeat pixels, or use a transposed convolution with the second input as weight") \
+    X(ENUM, multi_input_mode, "concat", "concat|sum", "how several inputs are combined") \
     X(INT, num_args, "None", "1..", "number of inputs; None: as many as are given") \
     X(INT, workspace, "512", "0..", "accepted for compatibility")
 MX_ATTRS(upsampling, UPSAMPLING_ATTRS)
@@ -70,15 +69,16 @@ static mx_code infer_shape(mx_infer *infer)
                           out.dim[2] % in->dim[2] == 0 && out.dim[3] % in->dim[3] == 0 &&
                           (p->multi_input_mode == CONCAT || i == 0 || in->dim[1] == out.dim[1]);
         if (!fits)
-            return mx_op_fail(infer->op, MX_ERR_SHAPE,
-                              "input %d has shape %s, wanted (N, C, H, W) that divides the first result%s", i,
-                              mx_shape_text(in, text), p->multi_input_mode == SUM ? " and has as many channels" : "");
+            return mx_op_fail(
+                infer->op, MX_ERR_SHAPE,
+                "input %d has shape %s, wanted (N, C, H, W) with sizes that divide those of the first result%s", i,
+                mx_shape_text(in, text), p->multi_input_mode == SUM ? " and has as many channels" : "");
         out.dim[1] = p->multi_input_mode == SUM ? in->dim[1] : out.dim[1] + in->dim[1];
     }
     return mx_infer_out(infer, 0, &out);
 }
 
-/* Where input i goes: behind the channels of those before it, or, where they are added, to the beginning. */
+/* Where input i is written: after the channels of the inputs before it; at the beginning if inputs are added. */
 static bool plan(const mx_kernel_call *call, int i, mx_move *move)
 {
     if (i >= call->n_in)
@@ -189,7 +189,7 @@ static int count_in(const void *attrs)
 
 /* ---- as C text (op/emit.h) ---------------------------------------------------------------------------------------- */
 
-/* Bilinear: every channel's own transposed convolution; nearest: pixels are moved. */
+/* Bilinear: a depthwise transposed convolution; nearest: pixels are copied. */
 static mx_code emit_upsampling(const mx_emit_call *n)
 {
     const mx_upsampling_attrs *attrs = n->attrs;
@@ -208,7 +208,7 @@ static mx_code emit_upsampling(const mx_emit_call *n)
 
 mx_op mx_family_upsampling[] = {
     {.name = "UpSampling", MX_EMIT(emit_upsampling, .all = true), .look = MX_LOOK_POOLING, .c_name = "upsampling",
-     .doc = "enlarges images by repeating pixels, or by learned interpolation", .inputs = "*data",
+     .doc = "upsamples images by repeating pixels, or by learned interpolation", .inputs = "*data",
      .schema = &upsampling_schema, .flags = MX_OP_LIST, .count_in = count_in, .infer_shape = infer_shape, .gradient = gradient, .grad_in = 3,
      .reference = reference, .user = &(const mx_movement){plan},
      .samples = (const mx_sample[]){{"1,2,3,2", "scale=2, sample_type=nearest, num_args=1", 0, 0, NULL},

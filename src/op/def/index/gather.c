@@ -1,6 +1,6 @@
 /* Elements by several indices at once: gather_nd, scatter_nd, index_copy, boolean_mask, and indices as numbers.
  *
- * indices (M, K...) name K places in the first M axes; what stands there is an element or a block of the remaining
+ * indices (M, K...) name K positions in the first M axes; each holds an element, or a block of the remaining
  * axes. Negative indices count from the end; an index outside its axis is an error.
  *
  * SPDX-License-Identifier: Apache-2.0 */
@@ -10,7 +10,7 @@
 #define SHAPE_ATTRS(X) X(DIMS, shape, REQUIRED, "", "shape of the result")
 MX_ATTRS(scatter_nd, SHAPE_ATTRS)
 
-#define MASK_ATTRS(X) X(INT, axis, "0", "0..0", "the axis that index selects from")
+#define MASK_ATTRS(X) X(INT, axis, "0", "0..0", "the axis that index selects along")
 MX_ATTRS(boolean_mask, MASK_ATTRS)
 
 static mx_code infer_data_type(mx_infer *infer)
@@ -21,7 +21,7 @@ static mx_code infer_data_type(mx_infer *infer)
 
 /* ---- gather_nd and its adjoint ------------------------------------------------------------------------------- */
 
-/* Shape of data[indices]: (K..., axes of data behind the first M). */
+/* Shape of data[indices]: (K..., axes of data after the first M). */
 static mx_code gathered_shape(const mx_infer *infer, const mx_shape_t *data, const mx_shape_t *indices, mx_shape_t *out)
 {
     char a[MX_SHAPE_TEXT], b[MX_SHAPE_TEXT];
@@ -99,7 +99,7 @@ static mx_code grad_set(mx_grad *grad)
                    mx_g_call(MX_OP("_scatter_set_nd"), grad->attrs, 3, (mx_array *const[]){g, zeros, indices}));
 }
 
-/* Offset of place k, and the size of the block that stands there. */
+/* Offset of position k, and the size of the block there. */
 static int64_t reference_place(const mx_shape_t *data, const mx_shape_t *indices, const double *index, int64_t k,
                                int64_t *block)
 {
@@ -191,8 +191,8 @@ static void ref_index_copy(const mx_reference_call *call)
 }
 
 /* ---- boolean_mask --------------------------------------------------------------------------------------------- */
-/* The rows of data whose index is not zero.  How many there are is known only from the values, so this operator
- * cannot be traced without them. */
+/* The rows of data whose index is not zero.  Their number depends on the values, so this operator
+ * cannot be traced without values. */
 
 #define COUNT_SET(T)                                                            \
     for (int64_t i = 0; i < n; i++)                                             \
@@ -279,7 +279,7 @@ static void ref_unmask(const mx_reference_call *call) { reference_mask(call, &ca
 
 mx_op mx_family_gather[] = {
     {.name = "gather_nd", .methods = "gather_nd", .aliases = "_npi_gather_nd _npx_gather_nd",
-     .doc = "elements or blocks at the places that the columns of indices name", .inputs = "data indices", INDEXED,
+     .doc = "elements or blocks at the indices given by the columns of indices", .inputs = "data indices", INDEXED,
      .infer_shape = infer_gather, .gradient = grad_gather, .reference = ref_gather,
      .samples = (const mx_sample[]){{"3,4;2,5", "", 0, 3, "int:1"}, {"3,4,2;1,3", "", -3, 3, "int:1"},
          {"2,3,2;2,2,2", "", 0, 2, "int:1"}, {"3,3;2,0", "", 0, 3, "int:1"}, {0}}},
@@ -288,7 +288,7 @@ mx_op mx_family_gather[] = {
      .samples = (const mx_sample[]){{"5;2,5", "shape=(2, 3)", 0, 2, "int:1"},
          {"4,2;1,4", "shape=(3, 2)", 0, 3, "int:1"}, {0}}},
     {.name = "scatter_nd", .methods = "scatter_nd",
-     .doc = "zeros with data written at the indices; of equal indices the last wins", SCATTER,
+     .doc = "writes data into zeros at the indices; of equal indices the last one wins", SCATTER,
      .reference = ref_scatter,
      .samples = (const mx_sample[]){{"5;2,5", "shape=(4, 4)", 0, 4, "int:1 nograd"},
          {"2,3;1,2", "shape=(4, 3)", -4, 4, "int:1 nograd"}, {"1;2,1", "shape=(2, 3)", 0, 2, "int:1"}, {0}}},

@@ -1,7 +1,7 @@
 /* Sequences of different lengths in one array: SequenceMask, SequenceLast, SequenceReverse.
  *
  * data is (T, N, ...) or, with axis 1 where it is allowed, (N, T, ...): T steps of N sequences.  sequence_length (N)
- * tells how many steps of each count; without it all T do.
+ * says how many steps of each are valid; without it all T are.
  *
  * SPDX-License-Identifier: Apache-2.0 */
 #include "op/emit.h"
@@ -10,13 +10,13 @@
 
 #define SEQUENCE_ATTRS(X) \
     X(BOOL, use_sequence_length, "False", "", "whether sequence_length is given") \
-    X(INT, axis, "0", "0..1", "the axis of the steps; the other one of the first two holds the sequences")
+    X(INT, axis, "0", "0..1", "the axis of the steps, 0 or 1; the other of the two is the batch")
 MX_ATTRS(sequence, SEQUENCE_ATTRS)
 
 #define MASK_ATTRS(X) \
     X(BOOL, use_sequence_length, "False", "", "whether sequence_length is given") \
-    X(FLOAT, value, "0.", "", "what stands behind the end of a sequence") \
-    X(INT, axis, "0", "0..1", "the axis of the steps; the other one of the first two holds the sequences")
+    X(FLOAT, value, "0.", "", "value of the steps past the end of a sequence") \
+    X(INT, axis, "0", "0..1", "the axis of the steps, 0 or 1; the other of the two is the batch")
 MX_ATTRS(sequence_mask, MASK_ATTRS)
 
 #define BACK_ATTRS(X) SEQUENCE_ATTRS(X) X(DIMS, shape, REQUIRED, "", "shape of the result")
@@ -65,7 +65,7 @@ static mx_code infer_mask(mx_infer *infer) { return infer_same(infer, of_mask(in
 static mx_code infer_reverse(mx_infer *infer)
 {
     if (of_sequence(infer->attrs).axis)
-        return mx_op_fail(infer->op, MX_ERR_ATTRIBUTE, "axis is 1, only 0 is possible");
+        return mx_op_fail(infer->op, MX_ERR_ATTRIBUTE, "axis is 1, only 0 is supported");
     return infer_same(infer, of_sequence(infer->attrs));
 }
 
@@ -87,7 +87,7 @@ static mx_code infer_last(mx_infer *infer)
     if (check_data(infer, &infer->in[0], o))
         return mx_error_code();
     if (infer->in[0].dim[o.axis] == 0)
-        return mx_op_fail(infer->op, MX_ERR_SHAPE, "data has no steps: there is no last one");
+        return mx_op_fail(infer->op, MX_ERR_SHAPE, "data has no steps, so there is no last one");
     mx_shape_t out = last_shape(&infer->in[0], o.axis);
     return mx_infer_out(infer, 0, &out);
 }
@@ -98,7 +98,7 @@ static mx_code infer_last_back(mx_infer *infer)
     const options o = of_sequence(attrs);
     mx_shape_t shape = mx_shape_of_dims(&attrs->shape);
     if (shape.ndim < 1 || check_data(infer, &shape, o))
-        return mx_op_fail(infer->op, MX_ERR_ATTRIBUTE, "shape is not that of sequences");
+        return mx_op_fail(infer->op, MX_ERR_ATTRIBUTE, "shape must have an axis of steps and one of sequences");
     mx_shape_t in = last_shape(&shape, o.axis);
     return mx_infer_in(infer, 0, &in) ? mx_error_code() : mx_infer_out(infer, 0, &shape);
 }
@@ -145,7 +145,7 @@ static mx_code grad_last_back(mx_grad *grad)
 
 /* ---- references --------------------------------------------------------------------------------------------- */
 
-/* Where a position is in the three parts: step t of sequence n; and the length of that sequence. */
+/* A position as step t of sequence n, and the length of that sequence. */
 static int64_t length_of(const mx_reference_call *call, options o, const mx_shape_t *data, const int64_t *at)
 {
     const int64_t steps = data->dim[o.axis];
@@ -245,7 +245,7 @@ static mx_code emit_reverse(const mx_emit_call *n)
 
 mx_op mx_family_sequence[] = {
     {.name = "SequenceMask", MX_EMIT(emit_mask), .aliases = "_npx_sequence_mask",
-     .doc = "writes a value behind the end of every sequence",
+     .doc = "sets the steps past the end of each sequence to a value",
      SEQUENCE, .schema = &sequence_mask_schema,
      .count_in = count_mask, .infer_shape = infer_mask, .gradient = grad_mask, .reference = ref_mask,
      .samples = (const mx_sample[]){{"4,2,3;2", LENGTHS ", value=-1", 0, 5, "int:1"},
@@ -263,7 +263,7 @@ mx_op mx_family_sequence[] = {
      .samples = (const mx_sample[]){{"2,3;2", LENGTHS ", shape=(4, 2, 3)", 1, 5, "int:1"},
          {"2", "shape=(3, 2)", 0, 0, NULL}, {0}}},
     {.name = "SequenceReverse", MX_EMIT(emit_reverse),
-     .doc = "turns every sequence around, leaving what is behind its end", SEQUENCE,
+     .doc = "reverses every sequence; steps past its end stay in place", SEQUENCE,
      .schema = &sequence_schema,
      .count_in = count_sequence, .infer_shape = infer_reverse, .gradient = grad_reverse, .reference = ref_reverse,
      .samples = (const mx_sample[]){{"4,2,3;2", LENGTHS, 0, 5, "int:1"}, {"3,2", "", 0, 0, NULL}, {0}}},

@@ -1,7 +1,7 @@
 /* Order: sort, argsort, topk.
  *
  * Sorting is stable: equal elements keep their order, also when descending.  NaN counts as greater than every number.
- * The gradient of sorted values goes back along the indices they came from (`_put_along`).
+ * The gradient of sorted values is scattered to the indices they came from (`_put_along`).
  *
  * SPDX-License-Identifier: Apache-2.0 */
 #include <math.h>
@@ -12,7 +12,7 @@
 #include "op/walk.h"
 
 #define SORT_ATTRS(X) \
-    X(INT, axis, "-1", "", "the axis; None: of the flat array") \
+    X(INT, axis, "-1", "", "the axis; None: the flattened array") \
     X(BOOL, is_ascend, "True", "", "smallest first")
 MX_ATTRS(sort, SORT_ATTRS)
 
@@ -20,10 +20,10 @@ MX_ATTRS(sort, SORT_ATTRS)
 MX_ATTRS(argsort, ARGSORT_ATTRS)
 
 #define TOPK_ATTRS(X) \
-    X(INT, axis, "-1", "", "the axis; None: of the flat array") \
-    X(INT, k, "1", "", "how many; less than 1: all") \
-    X(ENUM, ret_typ, "indices", "value|indices|mask|both", "what is returned; mask: 1 where an element is among them") \
-    X(BOOL, is_ascend, "False", "", "the smallest instead of the largest") \
+    X(INT, axis, "-1", "", "the axis; None: the flattened array") \
+    X(INT, k, "1", "", "number of elements; less than 1: all") \
+    X(ENUM, ret_typ, "indices", "value|indices|mask|both", "what is returned; mask: 1 for the chosen elements, 0 for others") \
+    X(BOOL, is_ascend, "False", "", "choose the smallest elements instead of the largest") \
     X(DTYPE, dtype, "float32", "", "type of the indices")
 MX_ATTRS(topk, TOPK_ATTRS)
 enum { VALUE, INDICES, MASK, BOTH };
@@ -110,7 +110,7 @@ static mx_code infer_argsort_type(mx_infer *infer)
     return mx_infer_out_type(infer, 0, attrs->dtype == MX_DTYPE_NONE ? MX_FLOAT32 : (int)attrs->dtype);
 }
 
-/* g (rows of k) goes back to the places that the indices name. */
+/* Scatters g (rows of k) to the positions that the indices name. */
 static mx_code send_back(mx_grad *grad, int64_t wanted_axis, mx_array *indices)
 {
     int axis;
@@ -183,7 +183,7 @@ static void ref_argsort(const mx_reference_call *call)
 }
 
 /* ---- topk --------------------------------------------------------------------------------------------------- */
-/* Outputs: indices or mask alone; value and (for the gradient, unseen) its indices; both. */
+/* Outputs: indices or mask alone; value and (hidden, for the gradient) its indices; both. */
 
 static int count_topk(const void *attrs)
 {
@@ -251,7 +251,7 @@ static void ref_topk(const mx_reference_call *call)
 
 /* ---- as C text (op/emit.h) ---------------------------------------------------------------------------------------- */
 
-enum { EMIT_VALUES, EMIT_PLACES, EMIT_MASK }; /* what the kernel gives */
+enum { EMIT_VALUES, EMIT_PLACES, EMIT_MASK }; /* what the kernel returns */
 
 static mx_code emit_rank(const mx_emit_call *n, int64_t axis, int64_t k, bool up, int what, int output)
 {
@@ -303,7 +303,7 @@ mx_op mx_family_sort[] = {
          {"2,0", "", 0, 0, NULL}, {0}}},
     {.name = "argsort", MX_EMIT(emit_argsort), .methods = "argsort", .precision = MX_PRECISION_FLOAT32,
      .aliases = "_npi_argsort",
-     .doc = "the indices that sort along an axis", .inputs = "data",
+     .doc = "the indices that would sort data along an axis", .inputs = "data",
      .schema = &argsort_schema, .flags = MX_OP_ZERO_GRADIENT,
      .infer_shape = infer_argsort, .infer_type = infer_argsort_type, .reference = ref_argsort,
      .samples = (const mx_sample[]){{"3,5", "", 0, 0, "distinct"},

@@ -1,8 +1,8 @@
 /* Elements by index along one axis: take, Embedding, pick, batch_take, one_hot.
  *
- * Indices may be of any type; fractions are cut off.  take shares one list of indices among all rows, pick and the
- * hidden `_take_along` have an index of their own at every place.  `_take_add` and `_put_along` are the adjoints:
- * they add what comes back to the places it was read from, in the order of the indices, so that results do not
+ * Indices may be of any type; fractions are truncated.  take shares one list of indices among all rows, pick and the
+ * hidden `_take_along` have one index per element.  `_take_add` and `_put_along` are the adjoints:
+ * they add gradients to the elements that were read, in the order of the indices, so that results do not
  * depend on threads.
  *
  * SPDX-License-Identifier: Apache-2.0 */
@@ -14,22 +14,22 @@
 #include "op/walk.h"
 
 #define TAKE_ATTRS(X) \
-    X(INT, axis, "0", "", "the axis that the indices run along") \
-    X(ENUM, mode, "clip", "raise|wrap|clip", "indices outside the axis: an error, counted around, or moved to the end")
+    X(INT, axis, "0", "", "the axis to index") \
+    X(ENUM, mode, "clip", "raise|wrap|clip", "indices out of range: raise an error, wrap around, or clip to the nearest end")
 MX_ATTRS(take, TAKE_ATTRS)
 
 #define ALONG_ATTRS(X) TAKE_ATTRS(X) X(DIMS, shape, REQUIRED, "", "shape of the result")
 MX_ATTRS(take_add, ALONG_ATTRS)
 
 #define PICK_ATTRS(X) \
-    X(INT, axis, "-1", "", "the axis that the indices run along; None: of the flat array") \
+    X(INT, axis, "-1", "", "the axis to index; None: the flattened array") \
     X(BOOL, keepdims, "False", "", "keep the axis with size 1") \
-    X(ENUM, mode, "clip", "wrap|clip", "indices outside the axis: counted around, or moved to the nearest end")
+    X(ENUM, mode, "clip", "wrap|clip", "indices out of range: wrap around, or clip to the nearest end")
 MX_ATTRS(pick, PICK_ATTRS)
 
 #define ONE_HOT_ATTRS(X) \
     X(INT, depth, REQUIRED, "0..", "size of the new last axis") \
-    X(FLOAT, on_value, "1.0", "", "where the index is") \
+    X(FLOAT, on_value, "1.0", "", "value at the index") \
     X(FLOAT, off_value, "0.0", "", "everywhere else") \
     X(DTYPE, dtype, "float32", "", "type of the result")
 MX_ATTRS(one_hot, ONE_HOT_ATTRS)
@@ -38,7 +38,7 @@ MX_ATTRS(one_hot, ONE_HOT_ATTRS)
     X(INT, input_dim, REQUIRED, "1..", "number of rows of the weight") \
     X(INT, output_dim, REQUIRED, "1..", "size of a row") \
     X(DTYPE, dtype, "float32", "", "type of the weight") \
-    X(BOOL, sparse_grad, "False", "", "the gradient of the weight is row_sparse: only the rows that were looked up")
+    X(BOOL, sparse_grad, "False", "", "the gradient of the weight is row_sparse and holds only the rows that were used")
 MX_ATTRS(embedding, EMBEDDING_ATTRS)
 
 enum { RAISE, WRAP, CLIP };
@@ -69,7 +69,7 @@ static int64_t reference_index(double value, int64_t size, int mode)
     return i < 0 ? 0 : i >= size ? size - 1 : i;
 }
 
-/* out = zeros of `shape`, to which g is added at the places of the indices */
+/* out = zeros of `shape`, to which g is added at the indices */
 static mx_array *add_back(mx_op *op, mx_array *g, mx_array *indices, int64_t axis, int mode, const mx_shape_t *shape)
 {
     mx_take_add_attrs attrs = {axis, mode, mx_dims_of_shape(shape)};
@@ -86,7 +86,7 @@ static mx_code take_shape(const mx_infer *infer, int64_t wanted, const mx_shape_
     if (axis < 0)
         return bad_axis(infer, wanted);
     if (a->ndim + indices->ndim - 1 > MX_MAX_NDIM)
-        return mx_op_fail(infer->op, MX_ERR_SHAPE, "the result would have %d axes, at most %d are possible",
+        return mx_op_fail(infer->op, MX_ERR_SHAPE, "the result would have %d axes, at most %d are supported",
                           a->ndim + indices->ndim - 1, MX_MAX_NDIM);
     if (a->dim[axis] == 0 && mx_shape_size(indices) > 0)
         return mx_op_fail(infer->op, MX_ERR_INDEX, "axis %d is empty: there is nothing to take", axis);
@@ -185,7 +185,7 @@ static mx_code infer_embedding(mx_infer *infer)
     if (data->ndim < 0)
         return MX_OK;
     if (data->ndim == MX_MAX_NDIM)
-        return mx_op_fail(infer->op, MX_ERR_SHAPE, "data has %d axes, at most %d are possible", data->ndim,
+        return mx_op_fail(infer->op, MX_ERR_SHAPE, "data has %d axes, at most %d are supported", data->ndim,
                           MX_MAX_NDIM - 1);
     mx_shape_t out = *data;
     out.dim[out.ndim++] = attrs->output_dim;
@@ -216,7 +216,7 @@ static void ref_embedding(const mx_reference_call *call)
     reference_take(call, call->in[1], &call->in_shape[1], call->in[0], mx_shape_size(&call->in_shape[0]), 0, CLIP);
 }
 
-/* ---- one index per place: _take_along, _put_along ------------------------------------------------------------- */
+/* ---- one index per entry: _take_along, _put_along ------------------------------------------------------------- */
 /* data (before, size, after), indices (before, n, after): out (before, n, after) */
 
 static mx_code along_shape(mx_infer *infer, int64_t wanted, const mx_shape_t *data, const mx_shape_t *indices,
@@ -400,7 +400,7 @@ static mx_code infer_one_hot(mx_infer *infer)
     if (out.ndim < 0)
         return MX_OK;
     if (out.ndim == MX_MAX_NDIM)
-        return mx_op_fail(infer->op, MX_ERR_SHAPE, "indices has %d axes, at most %d are possible", out.ndim,
+        return mx_op_fail(infer->op, MX_ERR_SHAPE, "indices has %d axes, at most %d are supported", out.ndim,
                           MX_MAX_NDIM - 1);
     out.dim[out.ndim++] = attrs->depth;
     return mx_infer_out(infer, 0, &out);
@@ -476,7 +476,7 @@ static mx_code emit_one_hot(const mx_emit_call *n)
 
 mx_op mx_family_take[] = {
     {.name = "take", MX_EMIT(emit_take), .methods = "take", .sparse = MX_SPARSE_TAKE, .aliases = "_npi_take",
-     .doc = "elements along an axis by index",
+     .doc = "takes elements along an axis by index",
      .inputs = "a indices",
      .schema = &take_schema, INDEXED,
      .infer_shape = infer_take, .gradient = grad_take, .reference = ref_take,
@@ -492,31 +492,31 @@ mx_op mx_family_take[] = {
     {.name = "Embedding", MX_EMIT(emit_embedding), .look = MX_LOOK_WEIGHTS, .sparse = MX_SPARSE_EMBEDDING,
      .sparse_gradient = true,
      .aliases = "_sparse_Embedding _npx_embedding", .c_name = "op_embedding",
-     .doc = "rows of the weight by index", .inputs = "data weight",
+     .doc = "looks up rows of the weight by index", .inputs = "data weight",
      .schema = &embedding_schema, .infer_shape = infer_embedding, .infer_type = infer_embedding_type,
      .no_grad_inputs = 1, .grad_in = 1,
      .gradient = grad_embedding, .reference = ref_embedding,
      .samples = (const mx_sample[]){{"2,3;5,4", "input_dim=5, output_dim=4", 0, 5, "int:0"},
          {"7;3,40", "input_dim=3, output_dim=40", -1, 5, "int:0"}, {0}}},
-    {.name = "_take_along", .doc = "elements along an axis, with an index at every place", .inputs = "data indices",
+    {.name = "_take_along", .doc = "takes elements along an axis, with one index per element of the result", .inputs = "data indices",
      .schema = &take_schema, INDEXED, .flags = MX_OP_HIDDEN,
      .infer_shape = infer_take_along, .gradient = grad_take_along, .reference = ref_take_along,
      .samples = (const mx_sample[]){{"3,4;3,2", "axis=1", 0, 4, "int:1"},
          {"4,3;2,3", "axis=0, mode=wrap", -5, 7, "int:1"}, {0}}},
-    {.name = "_put_along", .doc = "zeros to which data is added along an axis, with an index at every place",
+    {.name = "_put_along", .doc = "adds data to zeros along an axis, with one index per element of data",
      .inputs = "data indices", ADJOINT,
      .infer_shape = infer_put_along, .gradient = grad_put_along, .reference = ref_put_along,
      .samples = (const mx_sample[]){{"3,2;3,2", "axis=1, shape=(3, 4)", 0, 4, "int:1"},
          {"2,3;2,3", "axis=0, mode=wrap, shape=(4, 3)", -5, 7, "int:1"}, {0}}},
     {.name = "pick", MX_EMIT(emit_pick), .methods = "pick", .aliases = "choose_element_0index _npx_pick",
-     .doc = "one element per row by index",
+     .doc = "picks one element per row by index",
      .inputs = "data index", .schema = &pick_schema, INDEXED,
      .infer_shape = infer_pick, .gradient = grad_pick, .reference = ref_pick,
      .samples = (const mx_sample[]){{"3,4;3", "", -1, 6, "int:1"}, {"3,4;3,1", "keepdims=True", 0, 4, "int:1"},
          {"3,4;4", "axis=0, mode=wrap", -4, 7, "int:1"},
          {"2,3,4;2,4", "axis=1", 0, 3, "int:1"}, {"3,4;3", "keepdims=True", 0, 4, "int:1"},
          {"2,3;1", "axis=None", 0, 6, "int:1"}, {"5;1", "", 0, 5, "int:1"}, {0}}},
-    {.name = "batch_take", .methods = "batch_take", .doc = "one element per row of a matrix by index",
+    {.name = "batch_take", .methods = "batch_take", .doc = "picks one element per row of a matrix by index",
      .inputs = "a indices", INDEXED,
      .infer_shape = infer_batch, .gradient = grad_batch, .reference = ref_batch,
      .samples = (const mx_sample[]){{"3,4;3", "", 0, 4, "int:1"}, {0}}},

@@ -1,7 +1,7 @@
 /* The Khatri-Rao product: the Kronecker product of matrices, column by column.  SPDX-License-Identifier: Apache-2.0 */
 #include "op/op.h"
 
-#define KHATRI_RAO_ATTRS(X) X(INT, num_args, "None", "", "how many matrices; they are counted")
+#define KHATRI_RAO_ATTRS(X) X(INT, num_args, "None", "", "number of matrices; None: as many as are given")
 MX_ATTRS(khatri_rao, KHATRI_RAO_ATTRS)
 
 /* (n0, k), (n1, k), ... -> (n0 n1 ..., k) */
@@ -22,7 +22,7 @@ static mx_code infer_khatri_rao(mx_infer *infer)
             return mx_op_fail(infer->op, MX_ERR_SHAPE, "the product has too many rows");
     }
     return infer->n_in ? mx_infer_out(infer, 0, &out)
-                       : mx_op_fail(infer->op, MX_ERR_ARGUMENT, "wants at least one matrix");
+                       : mx_op_fail(infer->op, MX_ERR_ARGUMENT, "needs at least one matrix");
 }
 
 static int count_args(const void *attrs)
@@ -43,7 +43,7 @@ static void ref_khatri_rao(const mx_reference_call *call)
 }
 
 mx_op mx_family_khatri_rao[] = {
-    {.name = "khatri_rao", .precision = MX_PRECISION_WIDEST, .doc = "columnwise Kronecker product of matrices",
+    {.name = "khatri_rao", .precision = MX_PRECISION_WIDEST, .doc = "column-wise Kronecker product of matrices",
      .inputs = "*args",
      .schema = &khatri_rao_schema,
      .flags = MX_OP_LIST | MX_OP_NO_GRADIENT, .count_in = count_args, .infer_shape = infer_khatri_rao,

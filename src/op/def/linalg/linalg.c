@@ -1,6 +1,6 @@
 /* Products and triangular solves of linear algebra: gemm, gemm2, syrk, trmm, trsm.
  *
- * Matrices stand in the last two axes, one per leading index.  All gradients are products and solves again.
+ * Matrices are in the last two axes, one per leading index.  All gradients are products and solves.
  *
  * SPDX-License-Identifier: Apache-2.0 */
 #include "base/error.h"
@@ -12,19 +12,19 @@
     X(BOOL, transpose_b, "False", "", "use B transposed") \
     X(FLOAT, alpha, "1.0", "", "factor of the product") \
     X(FLOAT, beta, "1.0", "", "factor of C") \
-    X(INT, axis, "-2", "", "axis of the rows; columns are the last axis")
+    X(INT, axis, "-2", "", "axis of the matrix rows; columns are the last axis")
 MX_ATTRS(linalg_gemm, GEMM_ATTRS)
 
 #define GEMM2_ATTRS(X) \
     X(BOOL, transpose_a, "False", "", "use A transposed") \
     X(BOOL, transpose_b, "False", "", "use B transposed") \
     X(FLOAT, alpha, "1.0", "", "factor of the product") \
-    X(INT, axis, "-2", "", "axis of the rows; columns are the last axis")
+    X(INT, axis, "-2", "", "axis of the matrix rows; columns are the last axis")
 MX_ATTRS(linalg_gemm2, GEMM2_ATTRS)
 
 #define TRIANGULAR_ATTRS(X) \
     X(BOOL, transpose, "False", "", "use A transposed") \
-    X(BOOL, rightside, "False", "", "A stands on the right") \
+    X(BOOL, rightside, "False", "", "A is the right operand") \
     X(BOOL, lower, "True", "", "A is lower triangular, else upper; the other triangle is not read") \
     X(FLOAT, alpha, "1.0", "", "factor of B")
 MX_ATTRS(linalg_triangular, TRIANGULAR_ATTRS)
@@ -352,7 +352,7 @@ static mx_code emit_gemm2(const mx_emit_call *n)
     return mx_emit_matmul(n, attrs->transpose_a, attrs->transpose_b, attrs->alpha);
 }
 
-/* ---- the rows --------------------------------------------------------------------------------------------------------- */
+/* ---- the table -------------------------------------------------------------------------------------------------------- */
 
 #define SAMPLES(...) (const mx_sample[]){__VA_ARGS__, {0}}
 #define TRIANGULAR_SAMPLES SAMPLES({"3,3;3,4", "", 0, 0, "floatonly dominant"}, {"2,3,3;2,3,2", "transpose=True, alpha=2", 0, 0, "floatonly dominant"}, \
@@ -364,17 +364,17 @@ static mx_code emit_gemm2(const mx_emit_call *n)
 mx_op mx_family_linalg[] = {
     {.name = "_linalg_gemm", .precision = MX_PRECISION_TARGET, .aliases = "linalg_gemm", .c_name = "linalg_gemm",
      .inputs = "A B C", .schema = &linalg_gemm_schema,
-     .doc = "alpha op(A) op(B) + beta C, per leading index", .infer_shape = infer_gemm, .gradient = grad_gemm, .grad_in = 3, .reference = ref_gemm,
+     .doc = "alpha op(A) op(B) + beta C, for each matrix of a batch", .infer_shape = infer_gemm, .gradient = grad_gemm, .grad_in = 3, .reference = ref_gemm,
      .samples = SAMPLES({"2,3;3,4;2,4", "", 0, 0, "floatonly"}, {"2,3,2;2,4,3;2,2,4", "transpose_a=True, transpose_b=True, alpha=2, beta=0.5", 0, 0, "floatonly"},
                         {"2,3,4;4,3,5;2,3,5", "axis=-3, alpha=0.5", 0, 0, "floatonly"}, {"2,4,3,2;2,4,3,5;2,2,3,5", "axis=1, transpose_a=True", 0, 0, "floatonly"})},
     {.name = "_linalg_gemm2", MX_EMIT(emit_gemm2), .precision = MX_PRECISION_TARGET, .aliases = "linalg_gemm2",
      .c_name = "linalg_gemm2",
      .inputs = "A B", .schema = &linalg_gemm2_schema,
-     .doc = "alpha op(A) op(B), per leading index", .infer_shape = infer_gemm, .gradient = grad_gemm, .grad_in = 3, .reference = ref_gemm2,
+     .doc = "alpha op(A) op(B), for each matrix of a batch", .infer_shape = infer_gemm, .gradient = grad_gemm, .grad_in = 3, .reference = ref_gemm2,
      .samples = SAMPLES({"2,3;3,4", "", 0, 0, "floatonly"}, {"2,3,2;2,3,4", "transpose_a=True, alpha=2", 0, 0, "floatonly"}, {"2,2,3;2,4,3", "transpose_b=True", 0, 0, "floatonly"},
                         {"3,4,2;2,4,5", "axis=0", 0, 0, "floatonly"}, {"19,33;33,17", "", 0, 0, "floatonly"})},
     {.name = "_linalg_syrk", .aliases = "linalg_syrk", .c_name = "linalg_syrk", .inputs = "A", .schema = &linalg_syrk_schema,
-     .doc = "alpha A A', or alpha A' A, per leading index", .infer_shape = infer_syrk, .gradient = grad_syrk, .grad_in = 1, .reference = ref_syrk,
+     .doc = "alpha A A', or alpha A' A, for each matrix of a batch", .infer_shape = infer_syrk, .gradient = grad_syrk, .grad_in = 1, .reference = ref_syrk,
      .samples = SAMPLES({"2,3", "", 0, 0, "floatonly"}, {"2,3,4", "transpose=True, alpha=0.5", 0, 0, "floatonly"})},
     {.name = "_linalg_trmm", .aliases = "linalg_trmm", .c_name = "linalg_trmm", .inputs = "A B", .schema = &linalg_triangular_schema,
      .doc = "product with a triangular matrix: alpha op(A) B, or alpha B op(A)", .infer_shape = infer_triangular, .gradient = grad_trmm, .grad_in = 3,

@@ -1,6 +1,6 @@
 /* Diagonals and triangles of matrices as vectors, and back.
  *
- * Taking out and putting in are each other's transposes, so each is the other's gradient.  Triangles are packed by
+ * Extracting and making are each other's transposes, so each is the other's gradient.  Triangles are packed by
  * rows when lower, by columns when upper:
  *
  *     a . .        a b d
@@ -18,8 +18,8 @@
 MX_ATTRS(linalg_diagonal, DIAGONAL_ATTRS)
 
 #define TRIANGLE_ATTRS(X) \
-    X(INT, offset, "0", "-1000000..1000000", "diagonal where the triangle begins: positive above, negative below the main one") \
-    X(BOOL, lower, "True", "", "the lower triangle; matters only with offset 0")
+    X(INT, offset, "0", "-1000000..1000000", "diagonal where the triangle begins: positive above the main diagonal, negative below") \
+    X(BOOL, lower, "True", "", "the lower triangle; only used if offset is 0")
 MX_ATTRS(linalg_trian, TRIANGLE_ATTRS)
 
 #define FOLD_ATTRS(X) \
@@ -33,7 +33,7 @@ static int64_t distance(int64_t offset) { return offset < 0 ? -offset : offset; 
 
 static mx_code too_far(const mx_infer *infer, int64_t offset, int64_t n)
 {
-    return mx_op_fail(infer->op, MX_ERR_ATTRIBUTE, "offset is %lld, wanted one inside the matrix of size %lld",
+    return mx_op_fail(infer->op, MX_ERR_ATTRIBUTE, "offset is %lld, wanted a diagonal inside the matrix of size %lld",
                       (long long)offset, (long long)n);
 }
 
@@ -144,7 +144,7 @@ static mx_code grad_make_triangle(mx_grad *grad)
     return mx_give(grad, 0, mx_g_call(MX_OP("_linalg_extracttrian"), grad->attrs, 1, &grad->ograd[0]));
 }
 
-/* Place of packed element i in the matrix. */
+/* Position of packed element i in the matrix. */
 static int64_t place(const mx_linalg_trian_attrs *attrs, int64_t n, int64_t i)
 {
     const bool lower = attrs->offset < 0 || (attrs->offset == 0 && attrs->lower);
@@ -173,7 +173,7 @@ static void ref_make_triangle(const mx_reference_call *call)
         call->out[0][e / packed * m.rows * m.rows + place(call->attrs, m.rows, e % packed)] = call->in[0][e];
 }
 
-/* ---- one triangle of a matrix, in place: what gradients of triangular operators are cut with ---------------------- */
+/* ---- one triangle of a matrix, in place: masks the gradients of triangular operators ------------------------------ */
 
 mx_array *mx_linalg_triangle(mx_array *a, bool lower, double diagonal)
 {
@@ -203,15 +203,15 @@ mx_op mx_family_linalg_diagonal[] = {
      .doc = "a diagonal of each matrix", .infer_shape = infer_extract, .gradient = grad_extract, .reference = ref_extract,
      .samples = SAMPLES({"3,3", "", 0, 0, NULL}, {"2,3,3", "offset=1", 0, 0, NULL}, {"4,4", "offset=-2", 0, 0, NULL})},
     {.name = "_linalg_makediag", .aliases = "linalg_makediag", .c_name = "linalg_makediag", .inputs = "A", .schema = &linalg_diagonal_schema,
-     .doc = "matrices that are zero but for one diagonal", .infer_shape = infer_make, .gradient = grad_make, .reference = ref_make,
+     .doc = "matrices that are zero except for one diagonal", .infer_shape = infer_make, .gradient = grad_make, .reference = ref_make,
      .samples = SAMPLES({"3", "", 0, 0, NULL}, {"2,3", "offset=1", 0, 0, NULL}, {"2,1,2", "offset=-2", 0, 0, NULL})},
     {.name = "_linalg_extracttrian", .aliases = "linalg_extracttrian", .c_name = "linalg_extracttrian", .inputs = "A", .schema = &linalg_trian_schema,
-     .doc = "a triangle of each matrix, packed", .infer_shape = infer_extract_triangle, .gradient = grad_extract_triangle, .reference = ref_extract_triangle,
+     .doc = "a triangle of each matrix, packed into a vector", .infer_shape = infer_extract_triangle, .gradient = grad_extract_triangle, .reference = ref_extract_triangle,
      .samples = SAMPLES({"3,3", "", 0, 0, NULL}, {"2,3,3", "lower=False", 0, 0, NULL}, {"4,4", "offset=-1", 0, 0, NULL}, {"4,4", "offset=2", 0, 0, NULL})},
     {.name = "_linalg_maketrian", .aliases = "linalg_maketrian", .c_name = "linalg_maketrian", .inputs = "A", .schema = &linalg_trian_schema,
-     .doc = "matrices that are zero but for a packed triangle", .infer_shape = infer_make_triangle, .gradient = grad_make_triangle, .reference = ref_make_triangle,
+     .doc = "matrices that are zero except for a packed triangle", .infer_shape = infer_make_triangle, .gradient = grad_make_triangle, .reference = ref_make_triangle,
      .samples = SAMPLES({"6", "", 0, 0, NULL}, {"2,6", "lower=False", 0, 0, NULL}, {"3", "offset=-1", 0, 0, NULL}, {"2,1", "offset=2", 0, 0, NULL})},
-    {.name = "_linalg_triangle", .inputs = "A", .schema = &linalg_fold_schema, .flags = MX_OP_HIDDEN, .doc = "one triangle, zeros in the other",
+    {.name = "_linalg_triangle", .inputs = "A", .schema = &linalg_fold_schema, .flags = MX_OP_HIDDEN, .doc = "one triangle of each matrix, zeros in the other",
      .infer_shape = mx_linalg_infer_square, .gradient = grad_triangle, .reference = ref_triangle,
      .samples = SAMPLES({"3,3", "", 0, 0, "floatonly"}, {"2,3,3", "lower=False, diagonal=0.5", 0, 0, "floatonly"})},
     {0},

@@ -1,7 +1,7 @@
 /* Factorisations: potrf, potri, inverse, det, slogdet, sumlogdiag.
  *
- * Matrices stand in the last two axes.  Gradients are products and triangular solves, so every order works.  Where a
- * matrix is symmetric its gradient is, too.
+ * Matrices are in the last two axes.  Gradients are products and triangular solves, so every order works.  The
+ * gradient of a symmetric matrix is symmetric.
  *
  * SPDX-License-Identifier: Apache-2.0 */
 #include <math.h>
@@ -207,12 +207,12 @@ static void ref_sumlogdiag(const mx_reference_call *call)
 mx_op mx_family_linalg_factor[] = {
     {.name = "_linalg_potrf", .precision = MX_PRECISION_FLOAT32, .aliases = "linalg_potrf", .c_name = "linalg_potrf",
      .inputs = "A", .schema = &linalg_potrf_schema,
-     .doc = "Cholesky factor of symmetric positive definite matrices, of which one triangle is read", .infer_shape = mx_linalg_infer_square,
+     .doc = "Cholesky factor of symmetric positive definite matrices; only one triangle is read", .infer_shape = mx_linalg_infer_square,
      .gradient = grad_potrf, .grad_out = 1, .reference = ref_potrf,
      .samples = SAMPLES({"3,3", "", 0, 0, SYMMETRIC}, {"2,3,3", "lower=False", 0, 0, SYMMETRIC}, {"1,1", "", 0, 0, SYMMETRIC}, {"45,45", "", 0, 0, SYMMETRIC " nograd"})},
     {.name = "_linalg_potri", .precision = MX_PRECISION_FLOAT32, .aliases = "linalg_potri", .c_name = "linalg_potri",
      .inputs = "A", .schema = &linalg_potrf_schema,
-     .doc = "the inverse of a matrix whose Cholesky factor is given", .infer_shape = mx_linalg_infer_square, .gradient = grad_potri,
+     .doc = "the inverse of a matrix, from its Cholesky factor", .infer_shape = mx_linalg_infer_square, .gradient = grad_potri,
      .grad_in = 1, .grad_out = 1, .reference = ref_potri,
      .samples = SAMPLES({"3,3", "", 0, 0, SQUARE}, {"2,3,3", "lower=False", 0, 0, SQUARE}, {"50,50", "", 0, 0, SQUARE " nograd"})},
     {.name = "_linalg_inverse", .precision = MX_PRECISION_FLOAT32, .aliases = "linalg_inverse _npi_inv",

@@ -1,7 +1,7 @@
 /* CTCLoss: connectionist temporal classification.
  *
- * The loss is -log of the probability that the sequence of softmax(data) gives the labels after repeated ones are
- * merged and blanks removed.  The gradient by data is a hidden output, made together with the loss.
+ * The loss is -log of the probability that the sequence of softmax(data) gives the labels after repeated labels are
+ * merged and blanks removed.  The gradient of data is a hidden output, computed together with the loss.
  *
  * SPDX-License-Identifier: Apache-2.0 */
 #include <math.h>
@@ -12,8 +12,8 @@
 #include "op/op.h"
 
 #define CTC_ATTRS(X) \
-    X(BOOL, use_data_lengths, "False", "", "the input data_lengths says how long each sequence is") \
-    X(BOOL, use_label_lengths, "False", "", "the input label_lengths says how many labels each has") \
+    X(BOOL, use_data_lengths, "False", "", "the input data_lengths holds the length of each sequence") \
+    X(BOOL, use_label_lengths, "False", "", "the input label_lengths holds the number of labels of each sequence") \
     X(ENUM, blank_label, "first", "first|last", "class of the blank: 0 (labels padded with 0) or the last one (padded with -1)")
 MX_ATTRS(ctc, CTC_ATTRS)
 enum { FIRST, LAST };
@@ -77,7 +77,7 @@ static void ref_backward(const mx_reference_call *call)
         call->out[0][i] = call->in[1][i] * call->in[0][i / classes % batch];
 }
 
-/* ---- reference: sums over all paths, in plain probabilities ------------------------------------------------- */
+/* ---- reference: sums over all paths, in linear probabilities ------------------------------------------------ */
 
 #define LONGEST 64
 
@@ -190,7 +190,7 @@ mx_op mx_family_ctc[] = {
      .grad_out = 2, .no_grad_inputs = 14, .reference = reference,
      .samples = (const mx_sample[]){{"5,2,4;2,2", "", 1, 4, "int:1"}, {"6,2,4;2,2", "blank_label=last", 0, 3, "int:1"},
                                     {"6,3,7;3,2;3", "use_data_lengths=True", 5, 6, "int:1 int:2 nograd"}, {0}}},
-    {.name = "_backward_CTCLoss", .inputs = "ograd gradient", .doc = "gradient of CTCLoss: that of each sample times its ograd",
+    {.name = "_backward_CTCLoss", .inputs = "ograd gradient", .doc = "gradient of CTCLoss: the gradient of each sample times its ograd",
      .flags = MX_OP_HIDDEN | MX_OP_NO_GRADIENT, .infer_shape = infer_backward, .reference = ref_backward,
      .samples = (const mx_sample[]){{"3;2,3,4", "", 0, 0, "floatonly"}, {0}}},
     {0},

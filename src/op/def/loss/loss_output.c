@@ -1,6 +1,6 @@
-/* Heads: operators whose gradient is that of a loss, whatever comes from above.
+/* Loss outputs: operators whose gradient is that of a loss, whatever gradient arrives.
  *
- * Their outputs are predictions; during backward the gradient of the loss is put in place of the incoming one.
+ * Their outputs are predictions; backward replaces the incoming gradient by that of the loss.
  *
  * SPDX-License-Identifier: Apache-2.0 */
 #include <math.h>
@@ -13,16 +13,16 @@
 
 #define GRAD_SCALE(X) X(FLOAT, grad_scale, "1.0", "", "multiplies the gradient")
 #define NORMALIZATION(X) \
-    X(ENUM, normalization, "null", "null|batch|valid", "the gradient is divided by: 1, the batch size, the values that count")
+    X(ENUM, normalization, "null", "null|batch|valid", "the gradient is divided by 1, the batch size, or the number of labels that are not ignored")
 
 #define SOFTMAX_OUTPUT_ATTRS(X) \
     GRAD_SCALE(X) \
-    X(FLOAT, ignore_label, "-1.0", "", "label of samples that do not count") \
-    X(BOOL, multi_output, "False", "", "axis 1 are the classes, of every position behind it") \
+    X(FLOAT, ignore_label, "-1.0", "", "label of samples that are ignored") \
+    X(BOOL, multi_output, "False", "", "classes are on axis 1, and there is one label per position of the later axes") \
     X(BOOL, use_ignore, "False", "", "samples labelled ignore_label have no gradient") \
-    X(BOOL, preserve_shape, "False", "", "the last axis are the classes") NORMALIZATION(X) \
+    X(BOOL, preserve_shape, "False", "", "classes are on the last axis") NORMALIZATION(X) \
     X(BOOL, out_grad, "False", "", "multiply by the incoming gradient") \
-    X(FLOAT, smooth_alpha, "0.0", "0..1", "share of the target that is spread over the other classes")
+    X(FLOAT, smooth_alpha, "0.0", "0..1", "label smoothing: share of the target that is spread over the other classes")
 MX_ATTRS(softmax_output, SOFTMAX_OUTPUT_ATTRS)
 
 #define REGRESSION_OUTPUT_ATTRS(X) GRAD_SCALE(X)
@@ -31,9 +31,9 @@ MX_ATTRS(regression_output, REGRESSION_OUTPUT_ATTRS)
 enum { PER_NOTHING, PER_BATCH, PER_VALID };
 
 #define SVM_OUTPUT_ATTRS(X) \
-    X(FLOAT, margin, "1.0", "", "wanted distance from the boundary") \
+    X(FLOAT, margin, "1.0", "", "margin of the hinge loss") \
     X(FLOAT, regularization_coefficient, "1.0", "", "multiplies the gradient") \
-    X(BOOL, use_linear, "False", "", "hinge loss; else its square")
+    X(BOOL, use_linear, "False", "", "hinge loss; else squared hinge loss")
 MX_ATTRS(svm_output, SVM_OUTPUT_ATTRS)
 
 /* ---- SoftmaxOutput ------------------------------------------------------------------------------------------ */
@@ -254,7 +254,7 @@ static mx_code emit_softmax_output(const mx_emit_call *n)
 
 static mx_code emit_logistic(const mx_emit_call *n) { return mx_emit_unary(n, MX_ROW_sigmoid); }
 
-/* ---- the rows --------------------------------------------------------------------------------------------- */
+/* ---- the table -------------------------------------------------------------------------------------------- */
 
 #define BACKWARD(rule) .flags = MX_OP_HIDDEN | MX_OP_NO_GRADIENT, .infer_shape = rule, .infer_type = infer_head_type
 #define REGRESSION(name_, doc_, gradient_, reference_) \

@@ -1,7 +1,7 @@
 /* The softmax family and cross entropy on top of it.
  *
- * All of them treat data as (outer, n, inner) with n the size of the axis.  The fused gradients look at the outputs
- * (softmax) or at the logarithm of the sum of exponentials (cross entropy), which is a hidden output.
+ * All of them treat data as (outer, n, inner) with n the size of the axis.  The fused gradients use the outputs
+ * (softmax) or the logarithm of the sum of exponentials (cross entropy), which is a hidden output.
  *
  * SPDX-License-Identifier: Apache-2.0 */
 #include <math.h>
@@ -16,15 +16,15 @@
     X(INT, axis, "-1", "", "axis along which the values sum to one") \
     X(FLOAT, temperature, "None", "", "divides the data") \
     X(DTYPE, dtype, "None", "", "type of the result; None: that of data") \
-    X(BOOL, use_length, "False", "", "softmax: only the first `length` values of each row count, the others give 0")
+    X(BOOL, use_length, "False", "", "softmax: only the first `length` values of each row are used, the others give 0")
 MX_ATTRS(softmax, SOFTMAX_ATTRS)
 
-#define SOFTMAX_ACTIVATION_ATTRS(X) X(ENUM, mode, "instance", "instance|channel", "over all but axis 0, or over axis 1")
+#define SOFTMAX_ACTIVATION_ATTRS(X) X(ENUM, mode, "instance", "instance|channel", "normalise over all axes but 0, or over axis 1")
 MX_ATTRS(softmax_activation, SOFTMAX_ACTIVATION_ATTRS)
 
 #define SOFTMAX_CE_ATTRS(X) \
     X(INT, axis, "-1", "", "axis of the classes") \
-    X(BOOL, sparse_label, "True", "", "labels are class numbers; else distributions of the shape of pred")
+    X(BOOL, sparse_label, "True", "", "labels are class indices; else distributions of the shape of pred")
 MX_ATTRS(softmax_ce, SOFTMAX_CE_ATTRS)
 
 enum { SOFTMAX, LOG_SOFTMAX, SOFTMIN };
@@ -37,7 +37,7 @@ static mx_code find_axis(const mx_infer *infer, const mx_shape_t *shape, int64_t
     *found = mx_axis(axis, shape->ndim);
     if (*found >= 0)
         return MX_OK;
-    return mx_op_fail(infer->op, MX_ERR_SHAPE, "axis %lld is outside of the data's shape %s", (long long)axis,
+    return mx_op_fail(infer->op, MX_ERR_SHAPE, "axis %lld does not exist in data of shape %s", (long long)axis,
                       mx_shape_text(shape, text));
 }
 
@@ -79,7 +79,7 @@ static mx_code check_softmax(const void *a)
 {
     const mx_softmax_attrs *attrs = a;
     if (attrs->temperature == 0)
-        return mx_fail(MX_ERR_ATTRIBUTE, "softmax: temperature is 0, wanted a number that can divide");
+        return mx_fail(MX_ERR_ATTRIBUTE, "softmax: temperature is 0, wanted a nonzero number");
     if (attrs->dtype != MX_DTYPE_NONE && !mx_dtype_is_float(attrs->dtype))
         return mx_fail(MX_ERR_ATTRIBUTE, "softmax: dtype is %s, wanted a floating type", mx_dtype_name(attrs->dtype));
     return MX_OK;
@@ -194,7 +194,7 @@ static mx_code infer_ce(mx_infer *infer)
     return mx_infer_out(infer, 0, &kept) || mx_infer_out(infer, 1, &kept) ? mx_error_code() : MX_OK;
 }
 
-/* The logarithm is kept with at least 32 bits: the gradient exponentiates differences with it. */
+/* The logarithm has at least 32 bits: the gradient exponentiates differences with it. */
 static mx_code infer_ce_type(mx_infer *infer)
 {
     const int type = infer->in_type[0];
@@ -252,8 +252,8 @@ static mx_code infer_ce_gradient_type(mx_infer *infer)
                : MX_OK;
 }
 
-/* dpred = g (softmax(pred) - onehot(label)).  The fused operator gives the bracket; for higher orders its value is
- * rebuilt around a softmax that has a history: softmax(pred) + (value - softmax(pred) as constants). */
+/* dpred = g (softmax(pred) - onehot(label)).  The fused operator computes the bracket; for higher orders its value is
+ * rebuilt around a differentiable softmax: softmax(pred) + (value - softmax(pred) as constants). */
 static mx_array *ce_pred_gradient(mx_grad *grad, const mx_softmax_ce_attrs *attrs, mx_array *g, mx_array *lse)
 {
     mx_op *fused = MX_OP("_backward_softmax_ce"), *softmax = MX_OP("softmax");
@@ -294,7 +294,7 @@ static mx_code grad_total_ce(mx_grad *grad)
 
 /* ---- references ------------------------------------------------------------------------------------------- */
 
-/* One row: n values with a step between them, of which the first `valid` count. */
+/* One row: n values, `step` apart, of which the first `valid` are used. */
 static void row_reference(const double *x, double *y, int64_t n, int64_t step, int64_t valid, double scale,
                           bool logarithm)
 {
@@ -470,7 +470,7 @@ static mx_code emit_ce(const mx_emit_call *n)
     return mx_emit_close(n);
 }
 
-/* ---- the rows --------------------------------------------------------------------------------------------- */
+/* ---- the table -------------------------------------------------------------------------------------------- */
 
 #define BACKWARD MX_OP_HIDDEN | MX_OP_NO_GRADIENT
 #define AXIS_SAMPLES                                                                                                 \
@@ -497,7 +497,7 @@ mx_op mx_family_softmax[] = {
      .aliases = "_npx_log_softmax",
      .inputs = "data",
      .schema = &softmax_schema,
-     .doc = "logarithm of softmax, without loss of precision", .flags = MX_OP_INPLACE, .infer_shape = infer_softmax,
+     .doc = "logarithm of softmax, numerically stable", .flags = MX_OP_INPLACE, .infer_shape = infer_softmax,
      .infer_type = infer_softmax_type, .check = check_without_length, .gradient = grad_log_softmax, .grad_out = 1,
      .samples = (const mx_sample[]){AXIS_SAMPLES, {0}}, .reference = ref_log_softmax},
     {.name = "softmin", MX_EMIT(emit_softmin, .reads = 1), .methods = "softmin", .precision = MX_PRECISION_FLOAT32,
@@ -523,20 +523,20 @@ mx_op mx_family_softmax[] = {
      .samples = (const mx_sample[]){{"2,3", "", 0, 0, NULL}, {"2,3,4", "", 0, 0, NULL}, {"2,3,4", "mode=channel", 0, 0, NULL}, {0}}},
     {.name = "_softmax_ce", MX_EMIT(emit_ce), .inputs = "pred label", .outputs = "loss lse",
      .schema = &softmax_ce_schema,
-     .doc = "cross entropy of softmax(pred) with labels, per sample, the axis kept with size 1; class numbers outside "
-            "the range count as the nearest class",
+     .doc = "cross entropy of softmax(pred) and labels, per sample; the axis stays with size 1; class indices out of "
+            "range are clipped to the nearest class",
      .n_out = 2, .n_visible = 1, .infer_shape = infer_ce, .infer_type = infer_ce_type, .gradient = grad_ce, .grad_in = 3,
      .grad_out = 2, .reference = ref_ce, .flags = MX_OP_HIDDEN,
      .samples = (const mx_sample[]){{"4,3;4", "", 0, 3, "int:1"}, {"2,70;2", "", 0, 70, "int:1"}, {"2,2500;2", "", 0, 50, "int:1 nograd"},
                                     {"2,3,4;2,4", "axis=1", 0, 3, "int:1"}, {"3,5;3,5", "sparse_label=False", 0.1, 1, NULL},
                                     {"2,3,4;2,3,4", "axis=1, sparse_label=False", 0.1, 1, NULL}, {0}}},
     {.name = "_backward_softmax_ce", .inputs = "ograd pred label lse", .schema = &softmax_ce_schema, .flags = BACKWARD,
-     .doc = "gradient of cross entropy by pred", .infer_shape = infer_ce_backward, .infer_type = infer_ce_backward_type,
+     .doc = "gradient of cross entropy with respect to pred", .infer_shape = infer_ce_backward, .infer_type = infer_ce_backward_type,
      .reference = ref_backward_ce,
      .samples = (const mx_sample[]){{"4,1;4,3;4;4,1", "", 0, 3, "int:2"}, {"2,1,4;2,3,4;2,4;2,1,4", "axis=1", 0, 3, "int:2"},
                                     {"3,1;3,5;3,5;3,1", "sparse_label=False", 0.1, 1, NULL}, {0}}},
     {.name = "_softmax_ce_gradient", .inputs = "pred label ograd", .outputs = "loss gradient", .schema = &softmax_ce_schema,
-     .doc = "cross entropy and its gradient by pred: what plans make of the two", .n_out = 2, .flags = BACKWARD,
+     .doc = "cross entropy and its gradient with respect to pred, fused by plans", .n_out = 2, .flags = BACKWARD,
      .infer_shape = infer_ce_gradient, .infer_type = infer_ce_gradient_type, .reference = ref_ce_gradient,
      .samples = (const mx_sample[]){{"4,3;4;4,1", "", 0, 3, "int:1"}, {"2,3,4;2,4;2,1,4", "axis=1", 0, 3, "int:1"},
                                     {"5,200;5;5,1", "", 0, 200, "int:1"}, {"2,2500;2;2,1", "", 0, 50, "int:1"},
@@ -544,7 +544,7 @@ mx_op mx_family_softmax[] = {
     {.name = "softmax_cross_entropy", .look = MX_LOOK_SOFTMAX, .flags = MX_OP_LOSS, .precision = MX_PRECISION_FLOAT32,
      .inputs = "data label",
      .outputs = "output lse",
-     .doc = "sum over the batch of the cross entropy of softmax(data) with class numbers", .n_out = 2, .n_visible = 1,
+     .doc = "sum over the batch of the cross entropy of softmax(data) and class indices", .n_out = 2, .n_visible = 1,
      .infer_shape = infer_total_ce, .infer_type = infer_ce_type, .gradient = grad_total_ce, .grad_in = 3, .grad_out = 2,
      .no_grad_inputs = 2, .reference = ref_total_ce,
      .samples = (const mx_sample[]){{"4,3;4", "", 0, 3, "int:1"}, {"1,40;1", "", 0, 40, "int:1"}, {0}}},

@@ -1,7 +1,7 @@
 /* IdentityAttachKLSparseReg: passes data on, and pulls the mean activation of every channel towards a small target.
  *
- * The running mean a of each channel (axis 1) is brought up to date by every forward pass while training.  The
- * gradient gets that of penalty * KL(target || a), per element:
+ * Every forward pass in training mode updates the running mean a of each channel (axis 1).  The gradient of
+ * penalty * KL(target || a) is added to the incoming one, per element:
  *
  *     ddata = g + penalty * (-target / a + (1 - target) / (1 - a))
  *
@@ -11,9 +11,9 @@
 #include "op/op.h"
 
 #define SPARSE_REG_ATTRS(X) \
-    X(FLOAT, sparseness_target, "0.1", "0..1", "wanted mean of the activations, which are between 0 and 1") \
+    X(FLOAT, sparseness_target, "0.1", "0..1", "target mean of the activations, which are between 0 and 1") \
     X(FLOAT, penalty, "0.001", "", "weight of the penalty") \
-    X(FLOAT, momentum, "0.9", "0..1", "what the running mean keeps of its old value")
+    X(FLOAT, momentum, "0.9", "0..1", "weight of the old value in the running mean")
 MX_ATTRS(sparse_reg, SPARSE_REG_ATTRS)
 
 static mx_code infer(mx_infer *infer)
@@ -64,7 +64,7 @@ static void reference(const mx_reference_call *call)
 mx_op mx_family_sparse_reg[] = {
     {.name = "IdentityAttachKLSparseReg", .precision = MX_PRECISION_FLOAT32, .c_name = "identity_attach_kl_sparse_reg",
      .inputs = "data moving_avg",
-     .doc = "data as it is; its gradient gets a penalty that makes activations sparse", .schema = &sparse_reg_schema, .flags = MX_OP_IDENTITY | MX_OP_LOSS | MX_OP_TRAINING,
+     .doc = "identity whose gradient includes a penalty that makes activations sparse", .schema = &sparse_reg_schema, .flags = MX_OP_IDENTITY | MX_OP_LOSS | MX_OP_TRAINING,
      .infer_shape = infer, .gradient = gradient, .grad_in = 2, .mutates = 2, .no_grad_inputs = 2, .reference = reference,
      .samples = (const mx_sample[]){{"4,3;3", "", 0.1, 0.9, "train nograd floatonly"}, {"2,3,4,5;3", "momentum=0.5, penalty=0.1", 0.1, 0.9, "train nograd floatonly"},
                                     {"4,3;3", "sparseness_target=0.3", 0.1, 0.9, "nograd floatonly"}, {0}}},

@@ -1,6 +1,6 @@
 /* Broadcasting: axes of size 1 are repeated.
  *
- * All forms end in one: the output's shape is known, the input is aligned to it from the right.
+ * All forms become one: the output's shape is known, the input is aligned to it from the right.
  * Gradient: dx = sum of g over the repeated axes.
  *
  * SPDX-License-Identifier: Apache-2.0 */
@@ -13,13 +13,13 @@
 MX_ATTRS(broadcast_to, BROADCAST_TO_ATTRS)
 
 #define BROADCAST_AXIS_ATTRS(X) \
-    X(DIMS, axis, "()", "", "axes of size 1 to repeat") \
+    X(DIMS, axis, "()", "", "axes of size 1 to broadcast") \
     X(DIMS, size, "()", "", "their sizes in the result")
 MX_ATTRS(broadcast_axis, BROADCAST_AXIS_ATTRS)
 
 #define BROADCAST_LIKE_ATTRS(X) \
-    X(DIMS, lhs_axes, "None", "", "axes of lhs to repeat; None: all that differ") \
-    X(DIMS, rhs_axes, "None", "", "axes of rhs from which their sizes come")
+    X(DIMS, lhs_axes, "None", "", "axes of lhs to broadcast; None: all that differ") \
+    X(DIMS, rhs_axes, "None", "", "axes of rhs that give their sizes")
 MX_ATTRS(broadcast_like, BROADCAST_LIKE_ATTRS)
 
 /* ---- inference ------------------------------------------------------------------------------------------------- */
@@ -77,7 +77,7 @@ static mx_code set_axis(mx_infer *infer, mx_shape_t *target, int64_t axis, int64
                           (long long)axis, target->ndim);
     if (infer->in[0].dim[a] != 1)
         return mx_op_fail(infer->op, MX_ERR_SHAPE,
-                          "axis %d of the input has size %lld; only axes of size 1 are repeated", a,
+                          "axis %d of the input has size %lld; only axes of size 1 can be broadcast", a,
                           (long long)infer->in[0].dim[a]);
     target->dim[a] = size;
     return MX_OK;
@@ -169,7 +169,7 @@ static mx_code emit_broadcast(const mx_emit_call *n)
 
 mx_op mx_family_broadcast[] = {
     {.name = "broadcast_to", MX_EMIT(emit_broadcast, .reads = 1), .aliases = "_npi_broadcast_to",
-     .doc = "repeats axes of size 1 until data has the given shape", .inputs = "data",
+     .doc = "broadcasts data to the given shape", .inputs = "data",
      .schema = &broadcast_to_schema, .infer_shape = infer_to, .gradient = gradient, .reference = reference,
      .samples = (const mx_sample[]){{"1,3", "shape=(2, 3)", 0, 0, NULL}, {"2,1", "shape=(0, 4)", 0, 0, NULL},
                                     {"3", "shape=(2, 3)", 0, 0, NULL},
@@ -177,18 +177,18 @@ mx_op mx_family_broadcast[] = {
                                     {"1", "shape=(3, 0)", 0, 0, NULL}, {"0,1", "shape=(0, 3)", 0, 0, NULL}, {0}}},
     {.name = "broadcast_axis", MX_EMIT(emit_broadcast, .reads = 1), .methods = "broadcast_axes broadcast_axis",
      .aliases = "broadcast_axes",
-     .doc = "repeats the given axes of size 1", .inputs = "data",
+     .doc = "broadcasts the given axes of size 1", .inputs = "data",
      .schema = &broadcast_axis_schema, .infer_shape = infer_axis, .gradient = gradient, .reference = reference,
      .samples = (const mx_sample[]){{"1,2,1", "axis=(0, 2), size=(2, 3)", 0, 0, NULL},
                                     {"2,1", "axis=-1, size=5", 0, 0, NULL},
                                     {"1,3", "axis=0, size=300", 0, 0, NULL}, {0}}},
     {.name = "broadcast_like", MX_EMIT(emit_broadcast, .reads = 1),
-     .doc = "repeats axes of size 1 until lhs has the shape of rhs", .inputs = "lhs rhs",
+     .doc = "broadcasts lhs to the shape of rhs", .inputs = "lhs rhs",
      .schema = &broadcast_like_schema,
      .infer_shape = infer_like, .infer_type = infer_like_type, .no_grad_inputs = 2, .gradient = gradient,
      .reference = reference, .samples = (const mx_sample[]){{"1,3;2,3", "", 0, 0, NULL},
                                     {"2,1;4,5", "lhs_axes=(1,), rhs_axes=(-1,)", 0, 0, NULL}, {0}}},
-    {.name = "_broadcast_to", .doc = "repeats axes of size 1 until data has exactly the given shape", .inputs = "data",
+    {.name = "_broadcast_to", .doc = "broadcasts data to exactly the given shape", .inputs = "data",
      .flags = MX_OP_HIDDEN,
      .schema = &broadcast_to_schema, .infer_shape = infer_exact, .gradient = gradient, .reference = reference,
      .samples = (const mx_sample[]){{"1,3", "shape=(2, 3)", 0, 0, NULL}, {"()", "shape=(2, 3)", 0, 0, NULL},

@@ -10,8 +10,8 @@
 MX_ATTRS(cast, CAST_ATTRS)
 
 #define AMP_MULTICAST_ATTRS(X) \
-    X(INT, num_outputs, REQUIRED, "1..64", "how many arrays") \
-    X(BOOL, cast_narrow, "False", "", "to the narrowest floating type among them instead of the widest")
+    X(INT, num_outputs, REQUIRED, "1..64", "number of arrays") \
+    X(BOOL, cast_narrow, "False", "", "cast to the narrowest floating type among them instead of the widest")
 MX_ATTRS(amp_multicast, AMP_MULTICAST_ATTRS)
 
 static mx_code infer_type(mx_infer *infer)
@@ -38,7 +38,7 @@ static mx_code check_count(mx_infer *infer)
 {
     if (infer->n_in == infer->n_out)
         return MX_OK;
-    return mx_op_fail(infer->op, MX_ERR_ATTRIBUTE, "num_outputs is %d, but %d arrays came", infer->n_out, infer->n_in);
+    return mx_op_fail(infer->op, MX_ERR_ATTRIBUTE, "num_outputs is %d, but got %d arrays", infer->n_out, infer->n_in);
 }
 
 static mx_code infer_each_shape(mx_infer *infer)
@@ -110,7 +110,7 @@ static void reference(const mx_reference_call *call)
 
 /* ---- as C text (op/emit.h) ---------------------------------------------------------------------------------------- */
 
-/* To integers the fraction goes; all floating types are float here. */
+/* Conversion to integers truncates; all floating types are float here. */
 static mx_code emit_cast(const mx_emit_call *n)
 {
     const mx_cast_attrs *attrs = n->attrs;
@@ -121,7 +121,7 @@ static mx_code emit_cast(const mx_emit_call *n)
 
 mx_op mx_family_cast[] = {
     {.name = "Cast", MX_EMIT(emit_cast), .sparse = MX_SPARSE_ZEROS, .aliases = "cast _npi_cast _npx_cast",
-     .doc = "data as another element type", .inputs = "data",
+     .doc = "converts data to another element type", .inputs = "data",
      .schema = &cast_schema, .infer_type = infer_type, .gradient = gradient, .reference = reference,
      .samples = (const mx_sample[]){{"2,3", "dtype=float64", 0, 0, NULL}, {"37", "dtype=float32", 0, 0, "nograd"},
                                     {"2,3", "dtype=int32", 0.1, 9, "nograd"},
@@ -130,11 +130,11 @@ mx_op mx_family_cast[] = {
                                     {"4", "dtype=float16", 0, 8, "int:0 nograd"},
                                     {"4", "dtype=bfloat16", 0, 8, "int:0 nograd"}, {0}}},
     {.name = "amp_cast", .flags = MX_OP_IDENTITY,
-     .doc = "data as another floating element type; other types pass unchanged", .inputs = "data",
+     .doc = "converts data to another floating type; other types are unchanged", .inputs = "data",
      .schema = &cast_schema, .infer_type = infer_amp_type, .gradient = gradient, .reference = copy_each,
      .samples = (const mx_sample[]){{"2,3", "dtype=float64", 0, 0, NULL}, {"4", "dtype=float16", 0, 8, "int:0 nograd"},
                                     {0}}},
-    {.name = "amp_multicast", .doc = "floating arrays in their widest (or narrowest) common type", .inputs = "*data",
+    {.name = "amp_multicast", .doc = "converts floating arrays to the widest (or narrowest) of their types", .inputs = "*data",
      .schema = &amp_multicast_schema,
      .flags = MX_OP_LIST, .count_in = count_arrays, .count_out = count_arrays, .infer_shape = infer_each_shape,
      .infer_type = infer_common_type, .gradient = gradient, .reference = copy_each,

@@ -1,17 +1,17 @@
-/* The same elements again: copies, gradient stoppers and losses.
+/* Identity operators: copies, gradient stoppers and losses.
  *
  * SPDX-License-Identifier: Apache-2.0 */
 #include "base/error.h"
 #include "op/op.h"
 
 #define MAKE_LOSS_ATTRS(X) \
-    X(FLOAT, grad_scale, "1.0", "", "the gradient that is passed on") \
-    X(FLOAT, valid_thresh, "0.0", "", "elements above this count as valid") \
-    X(ENUM, normalization, "null", "null|batch|valid", "divisor of the gradient: 1, the batch size, the valid ones")
+    X(FLOAT, grad_scale, "1.0", "", "the gradient of every element") \
+    X(FLOAT, valid_thresh, "0.0", "", "elements above this are valid") \
+    X(ENUM, normalization, "null", "null|batch|valid", "divisor of the gradient: 1, the batch size, or the number of valid elements")
 MX_ATTRS(make_loss, MAKE_LOSS_ATTRS)
 enum { NORMALIZE_NOT, NORMALIZE_BATCH, NORMALIZE_VALID };
 
-/* The output has what the first input has; the second is only looked at. */
+/* The output has the shape and type of the first input; the second must only agree. */
 static mx_code infer_first_type(mx_infer *infer)
 {
     if (mx_infer_in_type(infer, 0, infer->out_type[0]))
@@ -27,7 +27,7 @@ static mx_code pass_on(mx_grad *grad)
     return MX_OK;
 }
 
-/* Heads of losses start the gradient themselves: what arrives is not looked at. */
+/* Losses start the gradient themselves: the incoming one is not used. */
 static mx_code grad_ones(mx_grad *grad) { return mx_give(grad, 0, mx_g1("ones_like", grad->ograd[0])); }
 
 static mx_code grad_make_loss(mx_grad *grad)
@@ -63,7 +63,7 @@ mx_op mx_family_identity[] = {
     {.name = "_copy", .sparse = MX_SPARSE_ZEROS, .sparse_gradient = true, .aliases = "identity _np_copy",
      .c_name = "copy", .doc = "a copy of data", .inputs = "data",
      .flags = MX_OP_IDENTITY | MX_OP_INPLACE, .gradient = pass_on, .samples = SAMPLES, .reference = reference},
-    {.name = "_copyto", .aliases = "_npi_copyto", .doc = "a copy of data, written where the caller wants it",
+    {.name = "_copyto", .aliases = "_npi_copyto", .doc = "a copy of data, written into out",
      .inputs = "data", .flags = MX_OP_INPLACE, .gradient = pass_on, .samples = SAMPLES, .reference = reference},
     {.name = "BlockGrad", .methods = "stop_gradient", .sparse = MX_SPARSE_ZEROS, .sparse_gradient = true,
      .aliases = "_sparse_stop_gradient stop_gradient", .c_name = "stop_gradient",
@@ -80,7 +80,7 @@ mx_op mx_family_identity[] = {
                                     {"4", "grad_scale=2, normalization=batch", 0, 0, "nograd"},
                                     {"4", "normalization=valid, valid_thresh=0.5", 0, 0, "nograd"}, {0}},
      .reference = reference},
-    {.name = "_identity_with_attr_like_rhs", .doc = "a copy of lhs, which has the shape of rhs", .inputs = "lhs rhs",
+    {.name = "_identity_with_attr_like_rhs", .doc = "a copy of lhs with the shape of rhs", .inputs = "lhs rhs",
      .flags = MX_OP_IDENTITY | MX_OP_INPLACE,
      .infer_type = infer_first_type, .no_grad_inputs = 2, .gradient = pass_on, .reference = reference,
      .samples = (const mx_sample[]){{"2,3;2,3", "", 0, 0, NULL}, {0}}},

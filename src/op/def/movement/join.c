@@ -1,4 +1,4 @@
-/* Joining arrays and taking them apart: Concat, stack, SliceChannel (split), _split_v2.
+/* Joining and splitting arrays: Concat, stack, SliceChannel (split), _split_v2.
  *
  * Every part is one strided copy; joining and splitting are each other's gradient.
  *
@@ -11,24 +11,24 @@
 
 #define CONCAT_ATTRS(X) \
     X(INT, num_args, "None", "1..", "number of inputs; None: as many as are given") \
-    X(INT, dim, "1", "", "axis along which the inputs follow each other")
+    X(INT, dim, "1", "", "axis along which the inputs are joined")
 MX_ATTRS(concat, CONCAT_ATTRS)
 
 #define STACK_ATTRS(X) \
-    X(INT, axis, "0", "", "where the new axis goes") \
+    X(INT, axis, "0", "", "position of the new axis") \
     X(INT, num_args, "None", "1..", "number of inputs; None: as many as are given")
 MX_ATTRS(stack, STACK_ATTRS)
 
 #define SPLIT_ATTRS(X) \
     X(INT, num_outputs, REQUIRED, "1..64", "number of equal parts") \
-    X(INT, axis, "1", "", "axis that is cut") \
-    X(BOOL, squeeze_axis, "False", "", "drop the axis; parts must be of size 1")
+    X(INT, axis, "1", "", "axis to split") \
+    X(BOOL, squeeze_axis, "False", "", "remove the axis; parts must have size 1")
 MX_ATTRS(split, SPLIT_ATTRS)
 
 #define SPLIT_V2_ATTRS(X) \
-    X(DIMS, indices, "()", "", "where parts begin; the first begins at 0") \
-    X(INT, axis, "1", "", "axis that is cut") \
-    X(BOOL, squeeze_axis, "False", "", "drop the axis; parts must be of size 1") \
+    X(DIMS, indices, "()", "", "where the parts begin; the first one begins at 0") \
+    X(INT, axis, "1", "", "axis to split") \
+    X(BOOL, squeeze_axis, "False", "", "remove the axis; parts must have size 1") \
     X(INT, sections, "0", "0..64", "number of equal parts; 0: use indices")
 MX_ATTRS(split_v2, SPLIT_V2_ATTRS)
 
@@ -48,7 +48,7 @@ static mx_code no_axis(const mx_infer *infer, const char *what, int64_t axis, in
 
 /* ---- Concat ------------------------------------------------------------------------------------------------- */
 
-/* The shape that all inputs share, with -1 for the axis of joining. */
+/* The shape that all inputs share, with -1 for the joined axis. */
 static mx_code common_shape(mx_infer *infer, int64_t dim, mx_shape_t *common, int *axis)
 {
     *common = MX_UNKNOWN_SHAPE;
@@ -63,14 +63,14 @@ static mx_code common_shape(mx_infer *infer, int64_t dim, mx_shape_t *common, in
         shape.dim[*axis] = -1;
         if (!mx_shape_merge(common, &shape, NULL))
             return mx_op_fail(infer->op, MX_ERR_SHAPE,
-                              "input %s has shape %s, which does not join others of shape %s along axis %d",
+                              "input %s has shape %s, which cannot be joined with shape %s along axis %d",
                               mx_op_input_name(infer->op, i < 0 ? 0 : i, name),
                               mx_shape_text(&infer->in[i < 0 ? 0 : i], a), mx_shape_text(common, b), *axis);
     }
     return MX_OK;
 }
 
-/* What is common goes everywhere; along the axis the output is the sum, and one unknown input is the rest. */
+/* All share the common sizes; along the axis the output is the sum, and one unknown input is the rest. */
 /* Parameters of a recurrent layer: those of unknown size are the input weights of both directions, which are alike. */
 static mx_code infer_alike(mx_infer *infer, int axis, int64_t rest, int unknown)
 {
@@ -241,7 +241,7 @@ mx_array *mx_g_join(int n, mx_array *const *parts, int axis, bool stacked)
 
 /* ---- splitting ---------------------------------------------------------------------------------------------- */
 
-/* Where the parts begin and end along the axis, for both spellings. */
+/* Where the parts begin and end along the axis, for both operators. */
 typedef struct cuts {
     int n, axis;
     bool squeeze;
@@ -314,7 +314,7 @@ static mx_shape_t part_shape(const mx_shape_t *in, const cuts *c, int i)
     return out;
 }
 
-/* Equal parts say how large the whole is. */
+/* The size of equal parts gives the size of the input. */
 static mx_code infer_whole(mx_infer *infer)
 {
     const mx_split_attrs *attrs = infer->attrs;
@@ -344,7 +344,7 @@ static mx_code infer_split(mx_infer *infer)
     for (int i = 0; fits && c.squeeze && i < c.n; i++)
         fits = c.end[i] - c.begin[i] == 1;
     if (!fits)
-        return mx_op_fail(infer->op, MX_ERR_SHAPE, "data of shape %s cannot be cut %s%d parts%s",
+        return mx_op_fail(infer->op, MX_ERR_SHAPE, "data of shape %s cannot be split %s%d parts%s",
                           mx_shape_text(in, text),
                           c.axis < 0 ? "along an axis that it does not have into " : "into these ", c.n,
                           c.squeeze ? " of size 1" : "");
@@ -375,7 +375,7 @@ static bool plan_split(const mx_kernel_call *call, int i, mx_move *move)
     return true;
 }
 
-/* Parts that nobody used count as zeros. */
+/* Unused parts have zero gradients. */
 static mx_code grad_split(mx_grad *grad)
 {
     mx_array *parts[MX_MAX_OUTPUTS];
@@ -441,7 +441,7 @@ mx_op mx_family_join[] = {
      .doc = "joins the parameters of a recurrent layer", CONCAT,
      .samples = (const mx_sample[]){{"6;4", "num_args=2, dim=0", 0, 0, NULL}, {0}}},
     {.name = "stack", .look = MX_LOOK_SHAPE, .precision = MX_PRECISION_WIDEST,
-     .doc = "joins arrays of one shape along a new axis",
+     .doc = "joins arrays of equal shape along a new axis",
      .inputs = "*data", .schema = &stack_schema,
      .flags = MX_OP_LIST,
      .count_in = count_stack, .infer_shape = infer_stack, .gradient = grad_stack, .reference = ref_stack,
@@ -450,14 +450,14 @@ mx_op mx_family_join[] = {
          {"4;4", "axis=-1", 0, 0, NULL}, {"();()", "", 0, 0, NULL}, {0}}},
     {.name = "SliceChannel", .look = MX_LOOK_SHAPE, .hint = "split", .methods = "split", .aliases = "split",
      .c_name = "split",
-     .doc = "cuts an axis into equal parts",
+     .doc = "splits an array into equal parts along an axis",
      .inputs = "data", .schema = &split_schema,
      .count_out = count_split, .infer_shape = infer_split, .gradient = grad_split, .reference = ref_split,
      .movement = &(const mx_movement){plan_split}, .user = &(const split_rule){find_split},
      .samples = (const mx_sample[]){{"2,6", "num_outputs=3", 0, 0, NULL}, {"4,3", "num_outputs=2, axis=0", 0, 0, NULL},
          {"2,3,2", "num_outputs=2, axis=-1, squeeze_axis=True", 0, 0, NULL},
          {"2,3", "num_outputs=1", 0, 0, NULL}, {0}}},
-    {.name = "_split_v2", .aliases = "_npi_split", .doc = "cuts an axis into equal parts or at given indices",
+    {.name = "_split_v2", .aliases = "_npi_split", .doc = "splits an array along an axis into equal parts or at given indices",
      .inputs = "data", .schema = &split_v2_schema,
      .count_out = count_v2, .infer_shape = infer_split, .gradient = grad_split, .reference = ref_split_v2,
      .movement = &(const mx_movement){plan_split}, .user = &(const split_rule){find_split_v2},

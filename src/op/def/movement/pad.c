@@ -1,21 +1,21 @@
 /* Pad: a border around an array, of one number, of the edge's values or of reflected values; and diag.
  *
  * The inside is copied first.  Then, axis by axis from the last to the first, the two borders of the axis are written
- * across everything that is there already, reading from the output itself: corners come out right by themselves.
+ * across everything written so far, reading from the output itself: this fills the corners correctly.
  *
  * SPDX-License-Identifier: Apache-2.0 */
 #include "op/formula/movement.h"
 #include "op/walk.h"
 
 #define PAD_ATTRS(X) \
-    X(ENUM, mode, REQUIRED, "constant|edge|reflect", "what the border holds") \
-    X(DIMS, pad_width, REQUIRED, "", "before and after, per axis: (b0, a0, b1, a1, ...)") \
-    X(FLOAT, constant_value, "0.0", "", "the number for mode constant")
+    X(ENUM, mode, REQUIRED, "constant|edge|reflect", "how the border is filled") \
+    X(DIMS, pad_width, REQUIRED, "", "widths before and after each axis: (b0, a0, b1, a1, ...)") \
+    X(FLOAT, constant_value, "0.0", "", "value for mode constant")
 MX_ATTRS(pad, PAD_ATTRS)
 enum { CONSTANT, EDGE, REFLECT };
 
 #define DIAG_ATTRS(X) \
-    X(INT, k, "0", "", "which diagonal: 0 the main one, positive above it") \
+    X(INT, k, "0", "", "which diagonal: 0 is the main one, positive ones are above it") \
     X(INT, axis1, "0", "", "axis of the rows") \
     X(INT, axis2, "1", "", "axis of the columns")
 MX_ATTRS(diag, DIAG_ATTRS)
@@ -107,7 +107,7 @@ static mx_array *turn_axis(mx_array *x, int axis)
     return mx_g_call(MX_OP("reverse"), &attrs, 1, &x);
 }
 
-/* What a border of n elements gives back to the inside of size d: reflect: turned around onto elements 1..n (or
+/* What a border of n elements gives back to the inside of size d: reflect: reversed, onto elements 1..n (or
  * d-1-n..d-2); edge: its sum onto the first (or last) element. `now` is the shape of g with axis of size d. */
 static mx_array *border_gradient(mx_array *part, int mode, const mx_shape_t *now, int axis, int64_t n, bool after)
 {
@@ -214,7 +214,7 @@ static mx_code infer_diag(mx_infer *infer)
         out = (mx_shape_t){2, {in->dim[0] + k, in->dim[0] + k}};
     } else if (!diagonal_shape(attrs, in, &out, &a, &b)) {
         return mx_op_fail(infer->op, MX_ERR_ATTRIBUTE,
-                          "axis1 %lld and axis2 %lld are not two axes of data, which has shape %s",
+                          "axis1 %lld and axis2 %lld are not two different axes of data, which has shape %s",
                           (long long)attrs->axis1, (long long)attrs->axis2, mx_shape_text(in, text));
     }
     return mx_infer_out(infer, 0, &out);
@@ -265,7 +265,7 @@ static mx_code infer_undiag(mx_infer *infer)
     if (out.ndim < 0 || !mx_shape_known(&out))
         return mx_op_fail(infer->op, MX_ERR_ATTRIBUTE, "shape must be known");
     if (!diagonal_shape((const mx_diag_attrs *)attrs, &out, &in, &a, &b))
-        return mx_op_fail(infer->op, MX_ERR_ATTRIBUTE, "axis1 and axis2 are not two axes of shape");
+        return mx_op_fail(infer->op, MX_ERR_ATTRIBUTE, "axis1 and axis2 are not two different axes of shape");
     return mx_infer_in(infer, 0, &in) ? mx_error_code() : mx_infer_out(infer, 0, &out);
 }
 
@@ -327,7 +327,7 @@ static void ref_diag(const mx_reference_call *call)
 
 // clang-format off
 mx_op mx_family_pad[] = {
-    {.name = "Pad", .look = MX_LOOK_SHAPE, .methods = "pad", .aliases = "pad", .doc = "puts a border around an array",
+    {.name = "Pad", .look = MX_LOOK_SHAPE, .methods = "pad", .aliases = "pad", .doc = "pads an array",
      .inputs = "data",
      .schema = &pad_schema,
      .infer_shape = infer_pad,
@@ -340,7 +340,7 @@ mx_op mx_family_pad[] = {
          {"3", "mode=constant, pad_width=(2, 0)", 0, 0, NULL},
          {"1,1,3,2,3", "mode=reflect, pad_width=(0, 0, 0, 0, 1, 2, 1, 1, 0, 1)", 0, 0, NULL},
          {"0,2", "mode=constant, pad_width=(1, 1, 0, 0)", 0, 0, NULL}, {0}}},
-    {.name = "diag", .methods = "diag", .doc = "a diagonal of matrices, or the matrix that has a vector as diagonal",
+    {.name = "diag", .methods = "diag", .doc = "extracts a diagonal, or builds a diagonal matrix from a vector",
      .inputs = "data",
      .schema = &diag_schema, .infer_shape = infer_diag,
      .gradient = grad_diag, .reference = ref_diag, .movement = &(const mx_movement){plan_diag},

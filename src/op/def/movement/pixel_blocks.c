@@ -1,21 +1,21 @@
-/* Squares of 2 x 2 pixels as channels: what plans make of a convolution with stride 2 over few channels, as those of a picture
- * (pass/channels_last.c).
+/* Squares of 2 x 2 pixels as channels: plans use them for convolutions with stride 2 over few channels, such as those of
+ * an image (pass/channels_last.c).
  *
  *     y(i) = sum over k of w(k) x(2 i + k - pad)                 a window of 7 x 7, stride 2, 3 channels
  *          = sum over a of w'(a) x'(i + a),     k = 2 a + phase  a window of 4 x 4, stride 1, 12 channels
  *
  *     _pixel_blocks        data (N, C, H, W) -> (N, J, L, channels)      channel (2 r + s) C + c of block (j, l) is
  *                                                                        data(n, c, 2 j + r - pad, 2 l + s - pad)
- *     _from_pixel_blocks   the way back
+ *     _from_pixel_blocks   the inverse
  *
- * What lies outside, and channels past 4 C, are zeros.  Weights are treated as data are, without a pad.
+ * Pixels outside the image, and channels past 4 C, are zeros.  Weights are treated like data, without a pad.
  *
  * SPDX-License-Identifier: Apache-2.0 */
 #include "op/formula/movement.h"
 #include "op/walk.h"
 
 #define PIXEL_BLOCKS_ATTRS(X) \
-    X(DIMS, size, REQUIRED, "", "rows and columns of blocks") \
+    X(DIMS, size, REQUIRED, "", "number of block rows and block columns") \
     X(DIMS, pad, "(0, 0)", "", "zeros above the first row and before the first column") \
     X(INT, channels, REQUIRED, "4..65536", "channels of the result, at least four times those of data")
 MX_ATTRS(pixel_blocks, PIXEL_BLOCKS_ATTRS)
@@ -40,7 +40,8 @@ static mx_code infer_blocks(mx_infer *infer)
     const mx_shape_t *in = &infer->in[0];
     char text[MX_SHAPE_TEXT];
     if (!are(&a->size, 2, 1) || !are(&a->pad, 2, 0))
-        return mx_op_fail(infer->op, MX_ERR_ATTRIBUTE, "size and pad are two numbers each, above 0 and not below 0");
+        return mx_op_fail(infer->op, MX_ERR_ATTRIBUTE,
+                          "size must be two positive numbers and pad two non-negative numbers");
     if (!mx_shape_known(in))
         return MX_OK;
     if (in->ndim != 4 || in->dim[1] > a->channels / 4)
@@ -56,7 +57,7 @@ static mx_code infer_back(mx_infer *infer)
     const mx_shape_t *in = &infer->in[0];
     char text[MX_SHAPE_TEXT], wanted[MX_SHAPE_TEXT];
     if (!are(&a->shape, 4, 0) || !are(&a->pad, 2, 0))
-        return mx_op_fail(infer->op, MX_ERR_ATTRIBUTE, "shape is four numbers and pad is two, none below 0");
+        return mx_op_fail(infer->op, MX_ERR_ATTRIBUTE, "shape must be four non-negative numbers and pad two");
     if (!mx_shape_known(in))
         return MX_OK;
     const mx_shape_t out = mx_shape_of_dims(&a->shape);
@@ -108,7 +109,7 @@ static bool plan_back(const mx_kernel_call *call, int i, mx_move *move)
     return i < 4;
 }
 
-/* f(element of the plain array, element of the blocks) for every pixel that has a block */
+/* f(element of the NCHW array, element of the blocks) for every pixel that has a block */
 static void reference(const mx_reference_call *call, const mx_dims *pad, bool back)
 {
     const mx_shape_t *plain = back ? &call->out_shape[0] : &call->in_shape[0],
@@ -140,7 +141,7 @@ static void ref_back(const mx_reference_call *call)
 
 // clang-format off
 mx_op mx_family_pixel_blocks[] = {
-    {.name = "_pixel_blocks", .doc = "squares of 2 x 2 pixels as channels, which are the last axis", .inputs = "data",
+    {.name = "_pixel_blocks", .doc = "converts squares of 2 x 2 pixels to channels, which are the last axis", .inputs = "data",
      .schema = &pixel_blocks_schema, .flags = MX_OP_HIDDEN | MX_OP_NO_GRADIENT, .infer_shape = infer_blocks,
      .reference = ref_blocks, .movement = &(const mx_movement){plan_blocks},
      .samples = (const mx_sample[]){{"2,3,6,8", "size=(3, 4), channels=12", 0, 0, NULL},
@@ -149,7 +150,7 @@ mx_op mx_family_pixel_blocks[] = {
          {"3,2,1,2", "size=(1, 2), pad=(0, 2), channels=9", 0, 0, NULL},
          {"2,3,11,13", "size=(4, 9), pad=(1, 5), channels=16", 0, 0, NULL},
          {"0,3,4,4", "size=(2, 2), channels=12", 0, 0, NULL}, {0}}},
-    {.name = "_from_pixel_blocks", .doc = "pixels of which squares of 2 x 2 are channels", .inputs = "data",
+    {.name = "_from_pixel_blocks", .doc = "converts channels back to squares of 2 x 2 pixels", .inputs = "data",
      .schema = &from_pixel_blocks_schema, .flags = MX_OP_HIDDEN | MX_OP_NO_GRADIENT, .infer_shape = infer_back,
      .reference = ref_back, .movement = &(const mx_movement){plan_back},
      .samples = (const mx_sample[]){{"2,3,4,12", "shape=(2, 3, 6, 8)", 0, 0, NULL},

@@ -1,4 +1,4 @@
-/* Elements more than once: tile and repeat.
+/* Repeated elements: tile and repeat.
  *
  * A repetition is a move with a stride of 0; its gradient sums over the repetitions.
  *
@@ -6,17 +6,17 @@
 #include "op/formula/movement.h"
 #include "op/walk.h"
 
-#define TILE_ATTRS(X) X(DIMS, reps, REQUIRED, "", "how often per axis, counted from the right")
+#define TILE_ATTRS(X) X(DIMS, reps, REQUIRED, "", "number of repetitions per axis, aligned from the right")
 MX_ATTRS(tile, TILE_ATTRS)
 
 #define REPEAT_ATTRS(X) \
-    X(INT, repeats, REQUIRED, "0..", "how often each element stands in the result") \
-    X(INT, axis, "None", "", "the axis; None: of the flat array")
+    X(INT, repeats, REQUIRED, "0..", "number of repetitions of each element") \
+    X(INT, axis, "None", "", "the axis; None: the flattened array")
 MX_ATTRS(repeat, REPEAT_ATTRS)
 
 /* ---- tile --------------------------------------------------------------------------------------------------- */
 
-/* Sizes and repetitions per axis of the result, both padded with ones on the left; false if they are too many. */
+/* Sizes and repetitions per axis of the result, both padded with ones on the left; false if there are too many. */
 static bool align_tile(const mx_dims *reps, const mx_shape_t *in, mx_shape_t *size, mx_shape_t *times)
 {
     const int ndim = reps->n > in->ndim ? reps->n : in->ndim;
@@ -164,7 +164,7 @@ static void ref_repeat(const mx_reference_call *call)
 
 // clang-format off
 mx_op mx_family_repeat[] = {
-    {.name = "tile", .methods = "tile", .aliases = "_npi_tile", .doc = "repeats the whole array along its axes",
+    {.name = "tile", .methods = "tile", .aliases = "_npi_tile", .doc = "repeats an array along its axes",
      .inputs = "data",
      .schema = &tile_schema, .infer_shape = infer_tile,
      .gradient = grad_tile, .reference = ref_tile, .movement = &(const mx_movement){plan_tile},

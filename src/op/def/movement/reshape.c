@@ -1,6 +1,6 @@
 /* The same elements in another shape: Reshape, Flatten, expand_dims, squeeze, reshape_like.
  *
- * All are views: the result shares the input's storage and there is no kernel.  The gradient is the way back.
+ * All are views: the result shares the input's storage and there is no kernel.  The gradient is the inverse reshape.
  *
  * SPDX-License-Identifier: Apache-2.0 */
 #include <string.h>
@@ -8,19 +8,19 @@
 #include "op/formula/movement.h"
 
 #define RESHAPE_ATTRS(X) \
-    X(DIMS, shape, "()", "", "sizes; 0 copies, -1 infers, -2 copies the rest, -3 joins two, -4 splits in two") \
-    X(BOOL, reverse, "False", "", "match sizes from the right") \
-    X(DIMS, target_shape, "()", "", "older spelling of shape: 0 infers") \
-    X(BOOL, keep_highest, "False", "", "with target_shape: the first axis stays")
+    X(DIMS, shape, "()", "", "sizes; 0: copy, -1: infer, -2: copy all remaining, -3: merge two axes, -4: split an axis into the next two sizes") \
+    X(BOOL, reverse, "False", "", "match axes from the right") \
+    X(DIMS, target_shape, "()", "", "older form of shape, where 0 means infer") \
+    X(BOOL, keep_highest, "False", "", "with target_shape: keep the first axis")
 MX_ATTRS(reshape, RESHAPE_ATTRS)
 
 #define TO_ATTRS(X) X(DIMS, shape, REQUIRED, "", "shape of the result")
 MX_ATTRS(reshape_to, TO_ATTRS)
 
-#define EXPAND_ATTRS(X) X(INT, axis, REQUIRED, "", "where the axis of size 1 goes")
+#define EXPAND_ATTRS(X) X(INT, axis, REQUIRED, "", "position of the new axis of size 1")
 MX_ATTRS(expand_dims, EXPAND_ATTRS)
 
-#define SQUEEZE_ATTRS(X) X(DIMS, axis, "None", "", "axes of size 1 to drop; None: all of them")
+#define SQUEEZE_ATTRS(X) X(DIMS, axis, "None", "", "axes of size 1 to remove; None: all of them")
 MX_ATTRS(squeeze, SQUEEZE_ATTRS)
 
 #define LIKE_ATTRS(X) \
@@ -48,7 +48,8 @@ static int read_groups(const mx_op *op, const mx_dims *codes, group *groups)
             groups[n].first = codes->d[++i];
             groups[n].second = codes->d[++i];
         } else if (codes->d[i] < -4) {
-            return mx_op_fail(op, MX_ERR_ATTRIBUTE, "shape: %lld is not a size and not a code", (long long)codes->d[i]),
+            return mx_op_fail(op, MX_ERR_ATTRIBUTE, "shape: %lld is neither a size nor a special code",
+                              (long long)codes->d[i]),
                    -1;
         }
     }
@@ -74,16 +75,16 @@ static mx_code emit(reshaping *r, int64_t size)
 static mx_code out_of_axes(const reshaping *r, int64_t code)
 {
     char text[MX_SHAPE_TEXT];
-    return mx_op_fail(r->op, MX_ERR_SHAPE, "code %lld has no axis left to look at in shape %s", (long long)code,
+    return mx_op_fail(r->op, MX_ERR_SHAPE, "code %lld needs an axis, but none is left in shape %s", (long long)code,
                       mx_shape_text(r->in, text));
 }
 
-/* -4: one axis becomes two, of which one may be -1. */
+/* -4: one axis becomes two; one of their sizes may be -1. */
 static mx_code split_axis(reshaping *r, const group *g)
 {
     int64_t size = r->in->dim[r->taken], first = g->first, second = g->second, known;
     if (first == -1 && second == -1)
-        return mx_op_fail(r->op, MX_ERR_ATTRIBUTE, "shape: of the two sizes after -4 only one can be -1");
+        return mx_op_fail(r->op, MX_ERR_ATTRIBUTE, "shape: only one of the two sizes after -4 can be -1");
     if (first < -1 || second < -1)
         return mx_op_fail(r->op, MX_ERR_ATTRIBUTE, "shape: sizes after -4 are %lld and %lld", (long long)first,
                           (long long)second);
@@ -148,7 +149,7 @@ static void reverse_groups(group *groups, int n)
     }
 }
 
-/* The size that was left open, and the check that no element got lost. */
+/* Infers the open size and checks that the number of elements is unchanged. */
 static mx_code settle(reshaping *r)
 {
     char from[MX_SHAPE_TEXT], to[MX_SHAPE_TEXT];
@@ -194,7 +195,7 @@ static mx_code reshape_by_codes(const mx_op *op, const mx_shape_t *in, const mx_
     return code;
 }
 
-/* target_shape: 0 is what -1 is elsewhere. */
+/* target_shape: 0 has the meaning of -1. */
 static mx_dims older_codes(const mx_reshape_attrs *attrs)
 {
     mx_dims codes = attrs->target_shape;
@@ -294,8 +295,8 @@ static mx_code find_dropped(mx_infer *infer, bool *drop)
         if (axis < 0 || in->dim[axis] != 1 || drop[axis])
             return mx_op_fail(infer->op, MX_ERR_ATTRIBUTE, "axis %lld %s in shape %s", (long long)axes->d[i],
                               axis < 0     ? "does not exist"
-                              : drop[axis] ? "is named twice"
-                                           : "is not of size 1",
+                              : drop[axis] ? "is given twice"
+                                           : "does not have size 1",
                               mx_shape_text(in, text));
         drop[axis] = true;
     }
@@ -320,7 +321,7 @@ static mx_code infer_squeeze(mx_infer *infer)
     return mx_infer_out(infer, 0, &out);
 }
 
-/* Axes [begin, end) in Python's meaning; false if they do not exist. */
+/* Axes [begin, end) as in Python; false if they do not exist. */
 static bool find_range(int64_t begin, int64_t end, int ndim, int *from, int *to)
 {
     begin = begin == MX_NONE_INT ? 0 : begin < 0 ? begin + ndim : begin;
@@ -350,7 +351,7 @@ static mx_code infer_like(mx_infer *infer)
     for (int i = le; i < lhs->ndim; i++)
         out.dim[out.ndim++] = lhs->dim[i];
     if (mx_shape_size(&out) != mx_shape_size(lhs))
-        return mx_op_fail(infer->op, MX_ERR_SHAPE, "lhs of shape %s cannot take shape %s", mx_shape_text(lhs, a),
+        return mx_op_fail(infer->op, MX_ERR_SHAPE, "lhs of shape %s cannot be reshaped to %s", mx_shape_text(lhs, a),
                           mx_shape_text(&out, b));
     return mx_infer_out(infer, 0, &out);
 }
@@ -375,7 +376,7 @@ static void reference(const mx_reference_call *call)
 
 mx_op mx_family_reshape[] = {
     {.name = "Reshape", .look = MX_LOOK_SHAPE, .aliases = "reshape",
-     .doc = "the same elements in another shape; shares memory",
+     .doc = "reshapes an array; the result shares its memory",
      .inputs = "data",
      .schema = &reshape_schema, .infer_shape = infer_reshape, VIEW,
      .samples = (const mx_sample[]){{"2,6,5", "shape=(0, -1)", 0, 0, NULL}, {"2,6,5", "shape=(3, -1, 5)", 0, 0, NULL},
@@ -385,14 +386,14 @@ mx_op mx_family_reshape[] = {
          {"6,5,4", "shape=(-1, 0), reverse=True", 0, 0, NULL}, {"1", "shape=()", 0, 0, NULL},
          {"0,5", "shape=(-1, 5)", 0, 0, NULL},
          {"4,6", "target_shape=(3, 0)", 0, 0, NULL}, {0}}},
-    {.name = "_reshape_to", .doc = "the same elements in exactly this shape", .inputs = "data",
+    {.name = "_reshape_to", .doc = "reshapes an array to exactly this shape", .inputs = "data",
      .schema = &reshape_to_schema,
      .infer_shape = infer_to, .flags = MX_OP_VIEW | MX_OP_HIDDEN, .gradient = gradient, .reference = reference,
      .samples = (const mx_sample[]){{"2,6", "shape=(3, 4)", 0, 0, NULL}, {"1", "shape=()", 0, 0, NULL},
          {"0,3", "shape=(3, 0)", 0, 0, NULL}, {0}}},
     {.name = "Flatten", .look = MX_LOOK_SHAPE, .aliases = "flatten _npx_batch_flatten", .c_name = "op_flatten",
      .inputs = "data",
-     .doc = "joins all axes but the first", .infer_shape = infer_flatten, VIEW,
+     .doc = "merges all axes but the first", .infer_shape = infer_flatten, VIEW,
      .samples = (const mx_sample[]){{"2,3,4", "", 0, 0, NULL}, {"5", "", 0, 0, NULL}, {"0,3,2", "", 0, 0, NULL}, {0}}},
     {.name = "expand_dims", .look = MX_LOOK_SHAPE, .aliases = "_npi_expand_dims", .doc = "inserts an axis of size 1",
      .inputs = "data",
@@ -400,14 +401,14 @@ mx_op mx_family_reshape[] = {
      .samples = (const mx_sample[]){{"2,3", "axis=0", 0, 0, NULL}, {"2,3", "axis=-1", 0, 0, NULL},
          {"2,3", "axis=1", 0, 0, NULL},
                                     {"()", "axis=0", 0, 0, NULL}, {0}}},
-    {.name = "squeeze", .look = MX_LOOK_SHAPE, .doc = "drops axes of size 1", .inputs = "data",
+    {.name = "squeeze", .look = MX_LOOK_SHAPE, .doc = "removes axes of size 1", .inputs = "data",
      .schema = &squeeze_schema,
      .infer_shape = infer_squeeze, VIEW,
      .samples = (const mx_sample[]){{"1,3,1", "", 0, 0, NULL}, {"1,3,1", "axis=(0,)", 0, 0, NULL},
          {"1,3,1", "axis=-1", 0, 0, NULL},
                                     {"1,1", "", 0, 0, NULL}, {0}}},
     {.name = "reshape_like", .methods = "reshape_like", .aliases = "_npx_reshape_like",
-     .doc = "lhs in the shape of rhs, or with some axes taken from it",
+     .doc = "reshapes lhs to the shape of rhs, or some of its axes to axes of rhs",
      .inputs = "lhs rhs", .schema = &reshape_like_schema, .infer_shape = infer_like, .infer_type = infer_like_type,
      .no_grad_inputs = 2, VIEW,
      .samples = (const mx_sample[]){{"2,6;3,4", "", 0, 0, NULL},

@@ -1,6 +1,6 @@
 /* Parts of arrays: slice, slice_axis, slice_like, Crop, and writing into a part: _slice_assign.
  *
- * All of them come down to one span (begin, step, n) per axis.  Reading a slice and writing it into zeros (`_unslice`)
+ * All of them are described by one span (begin, step, n) per axis.  Reading a slice and writing it into zeros (`_unslice`)
  * are each other's adjoint, so they are each other's gradient.
  *
  * SPDX-License-Identifier: Apache-2.0 */
@@ -11,33 +11,33 @@
 #include "op/walk.h"
 
 #define SLICE_ATTRS(X) \
-    X(DIMS, begin, REQUIRED, "", "first index per axis; None: the first") \
-    X(DIMS, end, REQUIRED, "", "index behind the last per axis; None: behind the last") \
-    X(DIMS, step, "()", "", "distance per axis; may be negative")
+    X(DIMS, begin, REQUIRED, "", "first index per axis; None: the beginning of the axis") \
+    X(DIMS, end, REQUIRED, "", "end index per axis, not included; None: the end of the axis") \
+    X(DIMS, step, "()", "", "step per axis; may be negative")
 MX_ATTRS(slice, SLICE_ATTRS)
 
-#define SCALAR_ATTRS(X) X(FLOAT, scalar, "0", "", "the number that is written") SLICE_ATTRS(X)
+#define SCALAR_ATTRS(X) X(FLOAT, scalar, "0", "", "the value to write") SLICE_ATTRS(X)
 MX_ATTRS(slice_assign_scalar, SCALAR_ATTRS)
 
 #define AXIS_ATTRS(X) \
     X(INT, axis, REQUIRED, "", "the axis") \
     X(INT, begin, REQUIRED, "", "first index") \
-    X(INT, end, "None", "", "index behind the last; None: to the end")
+    X(INT, end, "None", "", "end index, not included; None: the end of the axis")
 MX_ATTRS(slice_axis, AXIS_ATTRS)
 
-#define LIKE_ATTRS(X) X(DIMS, axes, "()", "", "axes that are cut to the size of shape_like; (): all")
+#define LIKE_ATTRS(X) X(DIMS, axes, "()", "", "axes to slice to the size of shape_like; (): all")
 MX_ATTRS(slice_like, LIKE_ATTRS)
 
 #define CROP_ATTRS(X) \
     X(INT, num_args, "None", "1..2", "number of inputs; None: as many as are given") \
     X(DIMS, offset, "(0, 0)", "", "upper left corner (y, x)") \
-    X(DIMS, h_w, "(0, 0)", "", "height and width, when there is no second input") \
-    X(BOOL, center_crop, "False", "", "take the middle instead of offset")
+    X(DIMS, h_w, "(0, 0)", "", "height and width, if there is no second input") \
+    X(BOOL, center_crop, "False", "", "crop the centre; offset is not used")
 MX_ATTRS(crop, CROP_ATTRS)
 
 #define UNSLICE_ATTRS(X) \
     X(DIMS, begin, REQUIRED, "", "first index per axis") \
-    X(DIMS, step, REQUIRED, "", "distance per axis") \
+    X(DIMS, step, REQUIRED, "", "step per axis") \
     X(DIMS, shape, REQUIRED, "", "shape of the result")
 MX_ATTRS(unslice, UNSLICE_ATTRS)
 
@@ -106,7 +106,7 @@ static mx_code spans_like(const mx_op *op, const void *attrs, int n_in, const mx
     }
     if (!fits)
         return mx_op_fail(op, MX_ERR_SHAPE,
-                          "data of shape %s cannot be cut to the axes of shape_like, which has shape %s",
+                          "data of shape %s cannot be sliced to the axes of shape_like, which has shape %s",
                           mx_shape_text(&in[0], a), mx_shape_text(&in[1], b));
     return MX_OK;
 }
@@ -128,14 +128,14 @@ static mx_code spans_crop(const mx_op *op, const void *attrs, int n_in, const mx
     if (!fits)
         return mx_op_fail(
             op, MX_ERR_SHAPE,
-            "data has shape %s, wanted (N, C, H, W) at least as large as offset and the size that is cut out",
+            "data has shape %s, wanted (N, C, H, W) at least as large as offset plus the size of the crop",
             mx_shape_text(in, text));
     return MX_OK;
 }
 
 /* ---- reading ------------------------------------------------------------------------------------------------ */
 
-/* op->user: which part is meant. */
+/* op->user: the function that finds the spans. */
 typedef struct slice_rule {
     find_spans spans;
 } slice_rule;
@@ -245,7 +245,7 @@ static mx_code spans_unslice(const mx_op *op, const mx_unslice_attrs *a, const m
             fits = step && begin >= 0 && begin < size && last >= 0 && last < size;
     }
     if (!fits)
-        return mx_op_fail(op, MX_ERR_ATTRIBUTE, "data of shape %s does not fit into shape %s from begin on",
+        return mx_op_fail(op, MX_ERR_ATTRIBUTE, "data of shape %s, written from begin on, does not fit into shape %s",
                           mx_shape_text(in, text), mx_dims_text(&a->shape, shape));
     return MX_OK;
 }
@@ -355,7 +355,7 @@ static mx_code infer_assign(mx_infer *infer)
         return mx_error_code();
     if (infer->n_in > 1 && mx_shape_known(&infer->in[1]) &&
         (!mx_shape_broadcast(&region, &infer->in[1], &joint) || !mx_shape_equal(&region, &joint)))
-        return mx_op_fail(infer->op, MX_ERR_SHAPE, "rhs has shape %s, the slice of lhs has %s",
+        return mx_op_fail(infer->op, MX_ERR_SHAPE, "rhs has shape %s, which does not broadcast to the slice of lhs, %s",
                           mx_shape_text(&infer->in[1], have), mx_shape_text(&region, want));
     return mx_infer_out(infer, 0, &infer->in[0]);
 }
@@ -452,28 +452,28 @@ static void ref_assign_scalar(const mx_reference_call *call)
 mx_op mx_family_slice[] = {
     {.name = "slice", .look = MX_LOOK_SHAPE, .methods = "slice", .sparse = MX_SPARSE_SLICE,
      .aliases = "_sparse_slice crop _npx_slice _npi_slice",
-     .doc = "a region given by begin, end and step per axis", .inputs = "data",
+     .doc = "slices an array by begin, end and step per axis", .inputs = "data",
      .schema = &slice_schema, READS(spans_slice, ref_slice),
      .samples = (const mx_sample[]){{"3,4", "begin=(0, 1), end=(2, 4)", 0, 0, NULL},
          {"5,6", "begin=(None, -1), end=(None, None), step=(2, -2)", 0, 0, NULL},
          {"3,4,2", "begin=(1,), end=(100,)", 0, 0, NULL}, {"7", "begin=(-2,), end=(0,), step=(-3,)", 0, 0, NULL},
          {"3,4", "begin=(2, 0), end=(1, 4)", 0, 0, NULL},
          {"2,9,3", "begin=(None, 8, 0), end=(None, None, 2), step=(None, -1, None)", 0, 0, NULL}, {0}}},
-    {.name = "slice_axis", .look = MX_LOOK_SHAPE, .methods = "slice_axis", .doc = "a range of one axis",
+    {.name = "slice_axis", .look = MX_LOOK_SHAPE, .methods = "slice_axis", .doc = "slices an array along one axis",
      .inputs = "data",
      .schema = &slice_axis_schema, READS(spans_axis, ref_axis),
      .samples = (const mx_sample[]){{"3,4", "axis=1, begin=0, end=2", 0, 0, NULL},
          {"3,4", "axis=0, begin=-2, end=None", 0, 0, NULL},
          {"2,5,3", "axis=-2, begin=1, end=-1", 0, 0, NULL}, {"4", "axis=0, begin=2, end=2", 0, 0, NULL}, {0}}},
     {.name = "slice_like", MX_EMIT(mx_emit_movement, .reads = 1, .all = true), .methods = "slice_like",
-     .doc = "cuts data to the size of another array",
+     .doc = "slices data to the size of another array",
      .inputs = "data shape_like",
      .schema = &slice_like_schema, .no_grad_inputs = 2,
      READS(spans_like, ref_like),
      .samples = (const mx_sample[]){{"3,4;2,3", "", 0, 0, NULL}, {"3,4;2,3", "axes=(0,)", 0, 0, NULL},
          {"3,4,5;2,9,2", "axes=(0, -1)", 0, 0, NULL}, {0}}},
     {.name = "Crop", MX_EMIT(mx_emit_movement, .reads = 1, .all = true), .c_name = "crop_images",
-     .doc = "cuts a window out of images (N, C, H, W), of given size or of the size of a second input",
+     .doc = "crops images (N, C, H, W) to a given size or to the size of a second input",
      .inputs = "*data",
      .flags = MX_OP_LIST, .schema = &crop_schema, .count_in = count_crop,
      .no_grad_inputs = 2, READS(spans_crop, ref_crop),
@@ -493,7 +493,7 @@ mx_op mx_family_slice[] = {
          {"5,6;3,1", "begin=(None, -1), end=(None, None), step=(2, -2)", 0, 0, NULL},
          {"3,4;4", "begin=(1,), end=(3,)", 0, 0, NULL}, {0}}},
     {.name = "_slice_assign_scalar", .shows = "scalar", .aliases = "_crop_assign_scalar _npi_slice_assign_scalar",
-     .doc = "data with a number written into a slice", .inputs = "data",
+     .doc = "data with a value written into a slice", .inputs = "data",
      .schema = &slice_assign_scalar_schema, WRITES(spans_scalar, ref_assign_scalar),
      .samples = (const mx_sample[]){{"3,4", "scalar=3, begin=(0, 1), end=(2, 4)", 0, 0, NULL},
          {"5,6", "begin=(None, -1), end=(None, None), step=(2, -2)", 0, 0, NULL}, {0}}},

@@ -1,4 +1,4 @@
-/* Axes in another order: transpose, SwapAxis, reverse, depth_to_space, space_to_depth.
+/* Permuted and reversed axes: transpose, SwapAxis, reverse, depth_to_space, space_to_depth.
  *
  * Each is one strided copy (op/formula/movement.h), and its gradient is the same operator with the inverse permutation.
  *
@@ -6,23 +6,23 @@
 #include "op/formula/movement.h"
 #include "op/walk.h"
 
-#define TRANSPOSE_ATTRS(X) X(DIMS, axes, "()", "", "axis i of the result is axis axes[i] of data; (): reversed order")
+#define TRANSPOSE_ATTRS(X) X(DIMS, axes, "()", "", "axis i of the result is axis axes[i] of data; (): reverse the axes")
 MX_ATTRS(transpose, TRANSPOSE_ATTRS)
 
 #define SWAP_ATTRS(X) \
     X(INT, dim1, "0", "", "the first axis") \
-    X(INT, dim2, "0", "", "the axis it changes places with")
+    X(INT, dim2, "0", "", "the second axis")
 MX_ATTRS(swapaxes, SWAP_ATTRS)
 
-#define REVERSE_ATTRS(X) X(DIMS, axis, REQUIRED, "", "axes whose order is turned around")
+#define REVERSE_ATTRS(X) X(DIMS, axis, REQUIRED, "", "axes to reverse")
 MX_ATTRS(reverse, REVERSE_ATTRS)
 
-#define BLOCK_ATTRS(X) X(INT, block_size, REQUIRED, "1..1000000", "side of the square that one channel is spread over")
+#define BLOCK_ATTRS(X) X(INT, block_size, REQUIRED, "1..1000000", "side length of a block")
 MX_ATTRS(depth_space, BLOCK_ATTRS)
 
 /* ---- transpose -------------------------------------------------------------------------------------------- */
 
-/* axes[i] as plain numbers; false if they are no permutation. */
+/* axes[i] as non-negative numbers; false if they are not a permutation. */
 static bool find_axes(const mx_dims *given, int ndim, int *axes)
 {
     bool seen[MX_MAX_NDIM] = {false};
@@ -215,7 +215,7 @@ static void ref_reverse(const mx_reference_call *call)
 }
 
 /* ---- depth and space -------------------------------------------------------------------------------------- */
-/* depth_to_space: data (N, b, b, C, H, W) seen as 6 axes becomes (N, C, H, b, W, b); space_to_depth is the way back. */
+/* depth_to_space: data (N, b, b, C, H, W) seen as 6 axes becomes (N, C, H, b, W, b); space_to_depth is the inverse. */
 
 static mx_code infer_depth_space(mx_infer *infer, bool to_space)
 {
@@ -305,26 +305,26 @@ mx_op mx_family_transpose[] = {
          {"5", "", 0, 0, NULL}, {"0,3", "", 0, 0, NULL}, {0}}},
     {.name = "SwapAxis", .look = MX_LOOK_SHAPE, .methods = "swapaxes", .aliases = "swapaxes _npi_swapaxes",
      .c_name = "swapaxes",
-     .doc = "two axes change places",
+     .doc = "swaps two axes",
      .inputs = "data",
      .schema = &swapaxes_schema, .infer_shape = infer_swap, .gradient = grad_same,
      .reference = ref_swap, MOVES(plan_swap),
      .samples = (const mx_sample[]){{"2,3,4", "dim1=0, dim2=2", 0, 0, NULL}, {"2,3,4", "dim1=-1, dim2=1", 0, 0, NULL},
          {"2,3", "", 0, 0, NULL}, {0}}},
     {.name = "reverse", .methods = "flip reverse", .aliases = "flip",
-     .doc = "turns the order of elements around along axes", .inputs = "data",
+     .doc = "reverses the order of elements along axes", .inputs = "data",
      .schema = &reverse_schema,
      .infer_shape = infer_reverse, .gradient = grad_same, .reference = ref_reverse, MOVES(plan_reverse),
      .samples = (const mx_sample[]){{"2,5", "axis=1", 0, 0, NULL}, {"4,3,2", "axis=(0, -1)", 0, 0, NULL},
          {"3,4", "axis=0", 0, 0, NULL}, {"0,3", "axis=0", 0, 0, NULL}, {0}}},
     {.name = "depth_to_space", .methods = "depth_to_space",
-     .doc = "spreads channels over squares of block_size pixels", .inputs = "data",
+     .doc = "moves channels into spatial blocks of block_size x block_size pixels", .inputs = "data",
      .schema = &depth_space_schema,
      .infer_shape = infer_to_space, .gradient = grad_to_space, .reference = ref_to_space, MOVES(plan_to_space),
      .samples = (const mx_sample[]){{"2,8,2,3", "block_size=2", 0, 0, NULL}, {"1,9,1,2", "block_size=3", 0, 0, NULL},
      {0}}},
     {.name = "space_to_depth", .methods = "space_to_depth",
-     .doc = "gathers squares of block_size pixels into channels", .inputs = "data",
+     .doc = "moves spatial blocks of block_size x block_size pixels into channels", .inputs = "data",
      .schema = &depth_space_schema,
      .infer_shape = infer_to_depth, .gradient = grad_to_depth, .reference = ref_to_depth, MOVES(plan_to_depth),
      .samples = (const mx_sample[]){{"2,2,4,6", "block_size=2", 0, 0, NULL}, {"1,1,3,6", "block_size=3", 0, 0, NULL},

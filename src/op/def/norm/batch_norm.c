@@ -1,8 +1,8 @@
 /* BatchNorm: values of a channel are shifted and scaled to mean 0 and variance 1 over the batch, then by beta and gamma.
  *
- * While training the statistics of the batch are used, and the running ones (inputs 3 and 4) move towards them;
- * otherwise the running ones are used.  The outputs `mean` and `var` are what was subtracted and multiplied by: the
- * mean and 1 / sqrt(variance + eps); no gradient flows through them.
+ * In training mode the batch statistics are used and the running ones (inputs 3 and 4) are updated;
+ * otherwise the running ones are used.  The outputs `mean` and `var` are the mean that was subtracted and the factor
+ * 1 / sqrt(variance + eps); no gradient flows through them.
  *
  * SPDX-License-Identifier: Apache-2.0 */
 #include <math.h>
@@ -15,9 +15,9 @@
 #include "op/walk.h"
 
 #define STATISTICS(X) \
-    X(FLOAT, momentum, "0.9", "", "share that the running statistics keep") \
-    X(BOOL, fix_gamma, "True", "", "gamma counts as 1 and has no gradient") \
-    X(BOOL, use_global_stats, "False", "", "use the running statistics also while training") \
+    X(FLOAT, momentum, "0.9", "", "weight of the old values in the running statistics") \
+    X(BOOL, fix_gamma, "True", "", "treat gamma as 1, without a gradient") \
+    X(BOOL, use_global_stats, "False", "", "use the running statistics in training mode, too") \
     X(BOOL, output_mean_var, "False", "", "also return the mean and the inverse standard deviation")
 #define CALIBRATION(X) \
     X(BOOL, cudnn_off, "False", "", "accepted for compatibility") \
@@ -29,13 +29,13 @@ MX_ATTRS(batch_norm, BATCH_NORM_ATTRS)
 
 #define SYNC_BATCH_NORM_ATTRS(X) \
     X(FLOAT, eps, "1e-3", "", "added to the variance") STATISTICS(X) \
-    X(INT, ndev, "1", "1..", "number of devices; the statistics are those of this one") \
-    X(STR, key, REQUIRED, "", "name of the layer that devices share")
+    X(INT, ndev, "1", "1..", "number of devices; statistics are not synchronised between them") \
+    X(STR, key, REQUIRED, "", "name of the layer that the devices share")
 MX_ATTRS(sync_batch_norm, SYNC_BATCH_NORM_ATTRS)
 
 #define BATCH_NORM_BACKWARD_ATTRS(X) \
     X(INT, axis, "1", "", "axis of the channels") \
-    X(BOOL, fix_gamma, "False", "", "gamma counts as 1") \
+    X(BOOL, fix_gamma, "False", "", "treat gamma as 1") \
     X(BOOL, batch_statistics, "True", "", "mean and variance depend on the data")
 MX_ATTRS(batch_norm_backward, BATCH_NORM_BACKWARD_ATTRS)
 
@@ -72,7 +72,7 @@ static mx_code infer_shape(mx_infer *infer)
     const int axis = mx_axis(s.axis, data->ndim);
     char text[MX_SHAPE_TEXT];
     if (axis < 0)
-        return mx_op_fail(infer->op, MX_ERR_SHAPE, "axis %lld is outside of the data's shape %s", (long long)s.axis,
+        return mx_op_fail(infer->op, MX_ERR_SHAPE, "axis %lld does not exist in data of shape %s", (long long)s.axis,
                           mx_shape_text(data, text));
     const mx_shape_t channels = {.ndim = 1, .dim = {data->dim[axis]}};
     for (int i = 1; i < 5; i++)
@@ -101,7 +101,7 @@ static mx_code infer_type(mx_infer *infer)
                : MX_OK;
 }
 
-/* The fourth output, a workspace of other libraries, is empty. */
+/* The fourth output, a workspace in other libraries, is empty. */
 static mx_code infer_with_relu(mx_infer *infer)
 {
     const mx_shape_t empty = {.ndim = 1, .dim = {0}};
@@ -119,7 +119,7 @@ static mx_code infer_backward(mx_infer *infer)
     const int axis =
         data->ndim < 0 ? 0 : mx_axis(((const mx_batch_norm_backward_attrs *)infer->attrs)->axis, data->ndim);
     if (axis < 0)
-        return mx_op_fail(infer->op, MX_ERR_SHAPE, "data has %d axes, which lack the axis of the channels", data->ndim);
+        return mx_op_fail(infer->op, MX_ERR_SHAPE, "data has %d axes, so there is no channel axis", data->ndim);
     if (mx_infer_in(infer, 0, data))
         return mx_error_code();
     const mx_shape_t channels = {.ndim = 1, .dim = {data->ndim < 0 ? -1 : data->dim[axis]}};
@@ -161,7 +161,7 @@ static mx_array *channel_sum(mx_array *x, int axis)
     return mx_g_text(MX_OP("sum"), text, 1, &x);
 }
 
-/* The incoming gradient, for BatchNormWithReLU where the output is positive. */
+/* The incoming gradient; for BatchNormWithReLU masked to where the output is positive. */
 static mx_array *relu_gradient(mx_grad *grad)
 {
     mx_array *g = grad->ograd[0], *y = grad->out[0];
@@ -326,7 +326,7 @@ static mx_code emit_batch_norm_relu(const mx_emit_call *n)
     return mx_emit_numbers(n, MX_NUMBER_clip, &n->out[0], (const double[3]){0, INFINITY});
 }
 
-/* ---- the rows --------------------------------------------------------------------------------------------- */
+/* ---- the table -------------------------------------------------------------------------------------------- */
 
 #define FIVE "2,3,4;3;3;3;3"
 mx_op mx_family_batch_norm[] = {
@@ -349,7 +349,7 @@ mx_op mx_family_batch_norm[] = {
      .precision = MX_PRECISION_DATA,
      .c_name = "op_sync_batch_norm",
      .inputs = "data gamma beta moving_mean moving_var",
-     .outputs = "output mean var", .doc = "BatchNorm whose layer is shared by devices", .schema = &sync_batch_norm_schema,
+     .outputs = "output mean var", .doc = "BatchNorm of a layer that devices share", .schema = &sync_batch_norm_schema,
      .flags = MX_OP_TRAINING, .n_out = 3, .n_visible = 1, .count_visible = visible_sync, .infer_shape = infer_shape,
      .infer_type = infer_type, .gradient = gradient, .grad_in = 3, .grad_out = 6, .mutates = 3 << 3, .no_grad_inputs = 3 << 3,
      .reference = ref_sync,

@@ -1,11 +1,11 @@
-/* BatchNorm while training, in parts: what plans make of it where a device likes that (pass/norm_parts.c).
+/* BatchNorm in training mode, in parts: used by plans on devices that prefer it (pass/norm_parts.c).
  *
  *     mean, inverse = _norm_statistics(x)              the running statistics move towards those of the batch
- *     y = _norm_apply(x, mean, inverse, addend)        (x - mean) inverse gamma + beta (+ addend), perhaps at least 0
+ *     y = _norm_apply(x, mean, inverse, addend)        (x - mean) inverse gamma + beta (+ addend), optionally relu
  *     _backward_norm_apply                             through the statistics, too; of a gradient in one or two parts
  *
- * So the addition and the relu behind a normalisation cost no walk over memory of their own, and y can be made again instead
- * of being kept.  A bias that is added before the normalisation changes nothing but the running mean, and has no gradient.
+ * So the addition and the relu after a normalisation need no separate pass over memory, and y can be recomputed instead
+ * of saved.  A bias before the normalisation only changes the running mean and has no gradient.
  *
  * SPDX-License-Identifier: Apache-2.0 */
 #include <math.h>
@@ -16,18 +16,18 @@
 
 #define NORM_STATISTICS_ATTRS(X) \
     X(FLOAT, eps, "1e-3", "", "added to the variance") \
-    X(FLOAT, momentum, "0.9", "", "share that the running statistics keep") \
+    X(FLOAT, momentum, "0.9", "", "weight of the old values in the running statistics") \
     X(INT, axis, "1", "", "axis of the channels")
 MX_ATTRS(norm_statistics, NORM_STATISTICS_ATTRS)
 #define NORM_APPLY_ATTRS(X) \
     X(INT, axis, "1", "", "axis of the channels") \
-    X(BOOL, fix_gamma, "False", "", "gamma counts as 1") \
-    X(BOOL, relu, "False", "", "results are at least 0")
+    X(BOOL, fix_gamma, "False", "", "treat gamma as 1") \
+    X(BOOL, relu, "False", "", "apply relu to the result")
 MX_ATTRS(norm_apply, NORM_APPLY_ATTRS)
 #define NORM_GRADIENT_ATTRS(X) \
     NORM_APPLY_ATTRS(X) \
-    X(BOOL, addend, "False", "", "also give the gradient of the addend") \
-    X(BOOL, bias, "False", "", "also give the gradient of a bias before the normalisation: zeros")
+    X(BOOL, addend, "False", "", "also compute the gradient of the addend") \
+    X(BOOL, bias, "False", "", "also return the gradient of a bias before the normalisation, which is zero")
 MX_ATTRS(norm_gradient, NORM_GRADIENT_ATTRS)
 
 /* ---- inference --------------------------------------------------------------------------------------------------- */
@@ -41,7 +41,7 @@ static bool channels_of(mx_infer *infer, const mx_shape_t *data, int64_t axis, m
         return true;
     const int at = mx_axis(axis, data->ndim);
     if (at < 0) {
-        mx_op_fail(infer->op, MX_ERR_SHAPE, "axis %lld is outside of the data's shape %s", (long long)axis,
+        mx_op_fail(infer->op, MX_ERR_SHAPE, "axis %lld does not exist in data of shape %s", (long long)axis,
                    mx_shape_text(data, text));
         return false;
     }
@@ -84,7 +84,7 @@ static mx_code infer_backward(mx_infer *infer)
     const mx_shape_t *data = &infer->in[1];
     mx_shape_t channels;
     if (a->relu && a->addend && mx_shape_known(data) && !given(infer, 6))
-        return mx_op_fail(infer->op, MX_ERR_ARGUMENT, "the output is absent, but relu behind an addition needs it");
+        return mx_op_fail(infer->op, MX_ERR_ARGUMENT, "the output is missing, but relu after an addition needs it");
     if (!channels_of(infer, data, a->axis, &channels) || mx_infer_in(infer, 0, data) ||
         merge_in(infer, 2, 6, &channels) || (given(infer, 6) && mx_infer_in(infer, 6, data)) ||
         (given(infer, 7) && mx_infer_in(infer, 7, data)) || mx_infer_out(infer, 0, data) ||
@@ -94,7 +94,7 @@ static mx_code infer_backward(mx_infer *infer)
     return MX_OK;
 }
 
-/* Data (and what has its shape) is of one type, numbers per channel of another: with 16-bit data float32. */
+/* Arrays of data's shape have one type, per-channel arrays another: with 16-bit data float32. */
 static void types_of(mx_infer *infer, int data, int *own, int *rows)
 {
     *own = infer->in_type[data];
@@ -220,7 +220,7 @@ static void ref_backward(const mx_reference_call *call)
     }
 }
 
-/* ---- the rows ---------------------------------------------------------------------------------------------------- */
+/* ---- the table --------------------------------------------------------------------------------------------------- */
 
 #define PARTS "2,3,4;3;3;3;3"
 #define BACK "2,3,4;2,3,4;3;3;3;3;2,3,4"
@@ -232,7 +232,7 @@ mx_op mx_family_batch_norm_parts[] = {
      .samples = (const mx_sample[]){{"2,3,4;3;3;3", "", 0.2, 2, "floatonly"}, {"5,2,3;3;3", "axis=2, eps=0.1", 0.2, 2, "floatonly absent:3"},
                                     {"70,40;40;40;40", "axis=-1", 0.2, 2, "floatonly"}, {0}}},
     {.name = "_norm_apply", .inputs = "data gamma beta mean inverse addend?",
-     .doc = "normalises with given statistics, adds, cuts off", .schema = &norm_apply_schema, .flags = INSIDE | MX_OP_INPLACE,
+     .doc = "normalises with given statistics, then adds and applies relu", .schema = &norm_apply_schema, .flags = INSIDE | MX_OP_INPLACE,
      .infer_shape = infer_apply, .infer_type = infer_apply_type, .reference = ref_apply,
      .samples = (const mx_sample[]){{PARTS ";2,3,4", "relu=True", -1.5, 2, "floatonly"}, {PARTS, "fix_gamma=True", 0.2, 2, "floatonly absent:5"},
                                     {"5,8;8;8;8;8;5,8", "axis=-1", -2, 2, "floatonly"}, {0}}},

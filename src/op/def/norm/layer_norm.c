@@ -15,7 +15,7 @@
 #include "op/op.h"
 
 #define LAYER_NORM_ATTRS(X) \
-    X(INT, axis, "-1", "", "axis over which values are normalised") \
+    X(INT, axis, "-1", "", "axis to normalise over") \
     X(FLOAT, eps, "1e-5", "", "added to the variance") \
     X(BOOL, output_mean_var, "False", "", "also return mean and standard deviation")
 MX_ATTRS(layer_norm, LAYER_NORM_ATTRS)
@@ -24,7 +24,7 @@ MX_ATTRS(layer_norm, LAYER_NORM_ATTRS)
 MX_ATTRS(instance_norm, INSTANCE_NORM_ATTRS)
 
 #define GROUP_NORM_ATTRS(X) \
-    X(INT, num_groups, "1", "1..", "groups of channels") \
+    X(INT, num_groups, "1", "1..", "number of channel groups") \
     X(FLOAT, eps, "1e-5", "", "added to the variance") \
     X(BOOL, output_mean_var, "False", "", "also return mean and standard deviation")
 MX_ATTRS(group_norm, GROUP_NORM_ATTRS)
@@ -316,7 +316,7 @@ static mx_code emit_instance_norm(const mx_emit_call *n)
     return emit_groups(n, n->x->dim[1], ((const mx_instance_norm_attrs *)n->attrs)->eps);
 }
 
-/* ---- the rows --------------------------------------------------------------------------------------------- */
+/* ---- the table -------------------------------------------------------------------------------------------- */
 
 #define THREE .n_out = 3, .n_visible = 1, .grad_in = 3, .grad_out = 6, .inputs = "data gamma beta"
 #define BACKWARD(rule)                                                                                              \

@@ -9,15 +9,15 @@
 
 #define L2_NORMALIZATION_ATTRS(X) \
     X(FLOAT, eps, "1e-10", "", "added to the sum of squares") \
-    X(ENUM, mode, "instance", "instance|spatial|channel", "over each sample, over the positions of a channel, or over the channels of a position")
+    X(ENUM, mode, "instance", "instance|spatial|channel", "normalise each sample, the positions of each channel, or the channels of each position")
 MX_ATTRS(l2_normalization, L2_NORMALIZATION_ATTRS)
 enum { INSTANCE, SPATIAL, CHANNEL };
 
 #define LRN_ATTRS(X) \
-    X(FLOAT, alpha, "1e-4", "", "weight of the mean of squares") \
+    X(FLOAT, alpha, "1e-4", "", "weight of the mean square") \
     X(FLOAT, beta, "0.75", "", "exponent of the norm") \
     X(FLOAT, knorm, "2.0", "", "constant part of the norm") \
-    X(INT, nsize, REQUIRED, "1..", "channels in the window")
+    X(INT, nsize, REQUIRED, "1..", "number of channels in the window")
 MX_ATTRS(lrn, LRN_ATTRS)
 
 /* ---- L2Normalization --------------------------------------------------------------------------------------- */
@@ -253,7 +253,7 @@ static mx_code emit_lrn(const mx_emit_call *n)
     return mx_emit_close(n);
 }
 
-/* ---- the rows ------------------------------------------------------------------------------------------------- */
+/* ---- the table ------------------------------------------------------------------------------------------------ */
 
 #define BACKWARD(rule) .flags = MX_OP_HIDDEN | MX_OP_NO_GRADIENT, .infer_shape = rule
 mx_op mx_family_normalize[] = {
@@ -261,7 +261,7 @@ mx_op mx_family_normalize[] = {
      .inputs = "data",
      .outputs = "output norm",
      .schema = &l2_normalization_schema,
-     .doc = "divides by the square root of the sum of squares", .n_out = 2, .n_visible = 1, .infer_shape = infer_l2,
+     .doc = "divides by the L2 norm", .n_out = 2, .n_visible = 1, .infer_shape = infer_l2,
      .gradient = grad_l2, .grad_in = 1, .grad_out = 3, .reference = ref_l2,
      .samples = (const mx_sample[]){{"2,3,4", "", 0, 0, "floatonly"}, {"2,3,4", "mode=channel, eps=0.1", 0, 0, "floatonly"},
                                     {"2,3,4,5", "mode=spatial", 0, 0, "floatonly"}, {"3,37", "", 0, 0, "floatonly"}, {0}}},
@@ -272,7 +272,7 @@ mx_op mx_family_normalize[] = {
      .inputs = "data",
      .outputs = "output tmp_norm",
      .schema = &lrn_schema, .n_out = 2, .n_visible = 1,
-     .doc = "divides by a norm over neighbouring channels", .infer_shape = infer_lrn, .check = check_lrn, .gradient = grad_lrn,
+     .doc = "local response normalisation: divides by a norm over neighbouring channels", .infer_shape = infer_lrn, .check = check_lrn, .gradient = grad_lrn,
      .grad_in = 1, .grad_out = 2, .reference = ref_lrn,
      .samples = (const mx_sample[]){{"2,5,3", "nsize=3, alpha=0.3", 0, 0, "floatonly"}, {"1,4,2,2", "nsize=5, alpha=0.5, beta=0.5, knorm=1", 0, 0, "floatonly"}, {0}}},
     {.name = "_channel_window_sum", .inputs = "data", .schema = &lrn_schema, .doc = "sum over neighbouring channels", .flags = MX_OP_HIDDEN,

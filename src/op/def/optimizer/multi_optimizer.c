@@ -24,10 +24,10 @@ MX_ATTRS(multi_adamw, MULTI_ADAMW_ATTRS)
 #define MULTI_LAMB_ATTRS(X) \
     X(FLOATS, learning_rates, REQUIRED, "", "learning rates") BETAS(X) EPSILON(X, "1e-6") \
     X(FLOATS, wds, REQUIRED, "", "weight decays") RESCALE(X) \
-    X(FLOAT, lower_bound, "-1.0", "", "least norm of a weight; negative: none") \
-    X(FLOAT, upper_bound, "-1.0", "", "greatest norm of a weight; negative: none") CLIPPING(X) \
+    X(FLOAT, lower_bound, "-1.0", "", "lower bound of a weight's norm; negative: none") \
+    X(FLOAT, upper_bound, "-1.0", "", "upper bound of a weight's norm; negative: none") CLIPPING(X) \
     X(BOOL, bias_correction, "True", "", "divide the moments by 1 - beta^t") \
-    X(DIMS, step_count, REQUIRED, "", "number of the update of each tensor, from 1") \
+    X(DIMS, step_count, REQUIRED, "", "update count of each tensor, starting at 1") \
     X(INT, num_tensors, "1", "1..16", "number of tensors")
 MX_ATTRS(multi_lamb, MULTI_LAMB_ATTRS)
 
@@ -296,7 +296,7 @@ static void ref_reset(const mx_reference_call *call)
             call->out[k][i] = 0;
 }
 
-/* ---- the rows ------------------------------------------------------------------------------------------------- */
+/* ---- the table ------------------------------------------------------------------------------------------------ */
 
 /* Bits of inputs that are written when groups have n members: states and the 32-bit weight. */
 #define EVERY3 0x24924924u  /* 2, 5, 8, ... */
@@ -327,13 +327,13 @@ mx_op mx_family_multi_optimizer[] = {
     MULTI("multi_mp_sgd_update", "mp_sgd_update of several tensors", multi_sgd, sgd_update, 0, true, 0, EVERY3, SAMPLE(A3, TWO_RATES), ref_mp_sgd),
     MULTI("multi_mp_sgd_mom_update", "mp_sgd_mom_update of several tensors", multi_sgd_mom, sgd_mom_update, 1, true, 0, EVERY4,
           SAMPLE(A4, TWO_RATES ", momentum=0.9"), ref_mp_mom),
-    MULTI("preloaded_multi_sgd_update", "multi_sgd_update with rates and decays as arrays", preloaded_sgd, sgd_update, 0, false, 2, 0,
+    MULTI("preloaded_multi_sgd_update", "multi_sgd_update with learning rates and weight decays as arrays", preloaded_sgd, sgd_update, 0, false, 2, 0,
           SAMPLE(A2 ";2;2", "num_weights=2"), ref_preloaded_sgd),
-    MULTI("preloaded_multi_sgd_mom_update", "multi_sgd_mom_update with rates and decays as arrays", preloaded_sgd_mom, sgd_mom_update, 1, false, 2, EVERY3,
+    MULTI("preloaded_multi_sgd_mom_update", "multi_sgd_mom_update with learning rates and weight decays as arrays", preloaded_sgd_mom, sgd_mom_update, 1, false, 2, EVERY3,
           SAMPLE(A3 ";2;2", "num_weights=2, momentum=0.9"), ref_preloaded_mom),
-    MULTI("preloaded_multi_mp_sgd_update", "multi_mp_sgd_update with rates and decays as arrays", preloaded_sgd, sgd_update, 0, true, 2, EVERY3,
+    MULTI("preloaded_multi_mp_sgd_update", "multi_mp_sgd_update with learning rates and weight decays as arrays", preloaded_sgd, sgd_update, 0, true, 2, EVERY3,
           SAMPLE(A3 ";2;2", "num_weights=2"), ref_preloaded_mp_sgd),
-    MULTI("preloaded_multi_mp_sgd_mom_update", "multi_mp_sgd_mom_update with rates and decays as arrays", preloaded_sgd_mom, sgd_mom_update, 1, true, 2, EVERY4,
+    MULTI("preloaded_multi_mp_sgd_mom_update", "multi_mp_sgd_mom_update with learning rates and weight decays as arrays", preloaded_sgd_mom, sgd_mom_update, 1, true, 2, EVERY4,
           SAMPLE(A4 ";2;2", "num_weights=2, momentum=0.9"), ref_preloaded_mp_mom),
     MULTI("_multi_adamw_update", "_adamw_update of several tensors", multi_adamw, adamw_update, 2, false, 1, EVERY4,
           SAMPLE(A4 ";1", ADAMW_RATES), ref_adamw),
@@ -341,9 +341,9 @@ mx_op mx_family_multi_optimizer[] = {
           SAMPLE(A5 ";1", ADAMW_RATES), ref_mp_adamw),
     MULTI("_multi_lamb_update", "both phases of LAMB for several tensors", multi_lamb, lamb_update_phase1, 2, false, 0, EVERY4,
           SAMPLE(A4, LAMB_RATES ", lower_bound=0.5, upper_bound=0.6"), ref_lamb),
-    MULTI("_multi_mp_lamb_update", "both phases of LAMB for several tensors of 16 bits", multi_lamb, lamb_update_phase1, 2, true, 0, EVERY5,
+    MULTI("_multi_mp_lamb_update", "both phases of LAMB for several 16-bit tensors", multi_lamb, lamb_update_phase1, 2, true, 0, EVERY5,
           SAMPLE(A5, LAMB_RATES ", bias_correction=False"), ref_mp_lamb),
-    {.name = "multi_lars", .doc = "learning rates scaled per layer by the ratio of the norms of weight and gradient",
+    {.name = "multi_lars", .doc = "learning rates scaled per layer by the ratio of weight norm to gradient norm",
      .inputs = "lrs weights_sum_sq grads_sum_sq wds", .schema = &multi_lars_schema, .flags = MX_OP_NO_GRADIENT | MX_OP_INPLACE,
      .samples = SAMPLE("3;3;3;3", "eta=0.5, eps=0.1, rescale_grad=2"), .reference = ref_lars},
     {.name = "_contrib_group_adagrad_update", .sparse = MX_SPARSE_UPDATE, .c_name = "group_adagrad_update",

@@ -1,6 +1,6 @@
-/* Fused optimizer updates, made from the rows of op/formula/optimizer.h.
+/* Fused optimizer updates, generated from the table in op/formula/optimizer.h.
  *
- * The result is the new weight; it is meant to be written over the weight itself (out=weight).  States are written
+ * The result is the new weight, normally written over the old one (out=weight).  States are written
  * in place.
  *
  * SPDX-License-Identifier: Apache-2.0 */
@@ -167,9 +167,9 @@ MX_PRECISION_ROWS(PRECISION_STEP)
 #define MP_SAMPLES_lamb_update_phase1 TWO(S3, "t=3, wd=0.1", "rescale_grad=2, clip_gradient=0.7")
 #define MP_SAMPLES_lamb_update_phase2 TWO("2,3;2,3;1;1;2,3", "lr=0.1", "lower_bound=0.5, upper_bound=0.6")
 
-/* ---- the rows --------------------------------------------------------------------------------------------- */
+/* ---- the table -------------------------------------------------------------------------------------------- */
 
-#define FACTS(...) __VA_ARGS__ /* FACTS (.a = 1, .b = 2): a column of the table without its parentheses */
+#define FACTS(...) __VA_ARGS__ /* FACTS (.a = 1, .b = 2): a table column without its parentheses */
 #define ROW(id, name_, aliases_, inputs_, states_, scalars_, ATTRS, prepare, body, doc_, facts)                     \
     {.name = name_, .aliases = aliases_, .doc = doc_, .inputs = inputs_, .schema = &id##_schema,                    \
      .flags = MX_OP_INPLACE | MX_OP_NO_GRADIENT, .infer_shape = infer_shape, .infer_type = infer_type,              \

@@ -1,6 +1,6 @@
 /* Activation and LeakyReLU: activations that are chosen by an attribute.
  *
- * Activation's gradients look at the output only, so the data need not be kept.
+ * Activation's gradients use only the output, so the data need not be saved.
  *
  * SPDX-License-Identifier: Apache-2.0 */
 #include "op/formula/activation.h"
@@ -16,9 +16,9 @@ enum { RELU, SIGMOID, TANH, SOFTRELU, SOFTSIGN };
 
 #define LEAKY_RELU_ATTRS(X) \
     X(ENUM, act_type, "leaky", "rrelu|leaky|prelu|elu|selu|gelu", "the function") \
-    X(FLOAT, slope, "0.25", "", "of the negative part (leaky), or its lower limit (elu)") \
-    X(FLOAT, lower_bound, "0.125", "", "least slope of rrelu") \
-    X(FLOAT, upper_bound, "0.334", "", "greatest slope of rrelu")
+    X(FLOAT, slope, "0.25", "", "slope of the negative part (leaky), or its lower limit (elu)") \
+    X(FLOAT, lower_bound, "0.125", "", "lower bound of the slope of rrelu") \
+    X(FLOAT, upper_bound, "0.334", "", "upper bound of the slope of rrelu")
 MX_ATTRS(leaky_relu, LEAKY_RELU_ATTRS)
 enum { RRELU, LEAKY, PRELU, ELU, SELU, GELU };
 
@@ -53,7 +53,7 @@ static mx_code grad_activation(mx_grad *grad)
     __attribute__((unused)) static double activate_##name(double x) { return (double)(forward); }                    \
     __attribute__((unused)) static double gradient_##name(double g, double y)                                        \
     {                                                                                                                \
-        __attribute__((unused)) double x = NAN, t = 0; /* the rows that look at x are not used */                    \
+        __attribute__((unused)) double x = NAN, t = 0; /* entries whose gradient uses x are not used */                    \
         (void)g, (void)y;                                                                                            \
         return (double)(gradient);                                                                                   \
     }
@@ -111,7 +111,7 @@ static mx_code infer_leaky(mx_infer *infer)
         return mx_error_code();
     if (attrs->act_type == PRELU && infer->in[0].ndim >= 0 && infer_gamma(infer))
         return mx_error_code();
-    const mx_shape_t empty = {.ndim = 1, .dim = {0}}; /* only rrelu has slopes to remember */
+    const mx_shape_t empty = {.ndim = 1, .dim = {0}}; /* only rrelu saves slopes */
     return mx_infer_out(infer, 1, attrs->act_type == RRELU ? &infer->in[0] : &empty);
 }
 
@@ -241,7 +241,7 @@ static double gamma_at(const mx_shape_t *data, const double *gamma, int64_t coun
     return gamma[i / inner % count];
 }
 
-/* p of the rows. */
+/* p of the formulas. */
 static double slope_of(const mx_leaky_relu_attrs *attrs, double gamma)
 {
     return attrs->act_type == PRELU   ? gamma
@@ -338,7 +338,7 @@ static mx_code emit_leaky_relu(const mx_emit_call *n)
     return mx_emit_numbers(n, rows[attrs->act_type], &n->in[0], number);
 }
 
-/* ---- the rows --------------------------------------------------------------------------------------------- */
+/* ---- the table -------------------------------------------------------------------------------------------- */
 
 #define KINDS(shapes)                                                                                                \
     (const mx_sample[]){{shapes, "act_type=relu", 0, 0, "floatonly"}, {shapes, "act_type=sigmoid", 0, 0, "floatonly"}, \
@@ -354,14 +354,14 @@ mx_op mx_family_activation[] = {
      .finite_at_zero = true,
      .float32_where = (const char *const[]){"act_type", "softrelu", NULL}, .aliases = "_npx_activation",
      .c_name = "op_activation", .inputs = "data", .schema = &activation_schema,
-     .doc = "an activation function chosen by name", .flags = MX_OP_INPLACE, .gradient = grad_activation, .grad_out = 1,
+     .doc = "applies an activation function chosen by name", .flags = MX_OP_INPLACE, .gradient = grad_activation, .grad_out = 1,
      .samples = KINDS("2,37"), .reference = ref_activation},
     {.name = "_backward_Activation", .inputs = "ograd output", .schema = &activation_schema, .doc = "gradient of Activation",
      .flags = MX_OP_INPLACE | MX_OP_HIDDEN | MX_OP_NO_GRADIENT, .samples = BACKWARD_KINDS, .reference = ref_activation_backward},
     {.name = "LeakyReLU", MX_EMIT(emit_leaky_relu), .shows = "act_type", .look = MX_LOOK_ACTIVATION,
      .float32_where = (const char *const[]){"act_type", "elu", "selu", NULL}, .precision = MX_PRECISION_WIDEST,
      .aliases = "_npx_leaky_relu", .c_name = "op_leaky_relu", .inputs = "data gamma?", .outputs = "output mask",
-     .doc = "rectifiers with a slope below zero, and their relatives", .schema = &leaky_relu_schema, .n_out = 2, .n_visible = 1,
+     .doc = "leaky relu and related activation functions", .schema = &leaky_relu_schema, .n_out = 2, .n_visible = 1,
      .flags = MX_OP_RANDOM | MX_OP_TRAINING, .count_in = count_leaky_in, .count_visible = count_leaky_visible,
      .infer_shape = infer_leaky, .infer_type = infer_leaky_type, .check = check_leaky, .gradient = grad_leaky, .grad_in = 3,
      .grad_out = 2, .reference = ref_leaky,

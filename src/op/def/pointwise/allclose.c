@@ -1,4 +1,4 @@
-/* allclose: are two arrays equal but for small differences?  SPDX-License-Identifier: Apache-2.0 */
+/* allclose: whether two arrays are equal up to small differences.  SPDX-License-Identifier: Apache-2.0 */
 #include "op/formula/allclose.h"
 
 #include "op/op.h"
@@ -6,7 +6,7 @@
 #define ALLCLOSE_ATTRS(X) \
     X(FLOAT, rtol, "1e-05", "", "allowed difference, relative to b") \
     X(FLOAT, atol, "1e-08", "", "allowed difference") \
-    X(BOOL, equal_nan, "True", "", "two NaN are close")
+    X(BOOL, equal_nan, "True", "", "treat NaN as equal to NaN")
 MX_ATTRS(allclose, ALLCLOSE_ATTRS)
 
 static mx_code infer_allclose(mx_infer *infer)

@@ -1,4 +1,4 @@
-/* clip, and the functions that are lines between bounds: smooth_l1, hard_sigmoid.
+/* clip and other piecewise functions: smooth_l1, hard_sigmoid.
  *
  * SPDX-License-Identifier: Apache-2.0 */
 #include "base/error.h"
@@ -10,7 +10,7 @@
     X(FLOAT, a_max, REQUIRED, "", "greatest value")
 MX_ATTRS(clip, CLIP_ATTRS)
 
-#define SMOOTH_L1_ATTRS(X) X(FLOAT, scalar, "1.0", "", "sigma: the parabola ends at 1 / sigma^2")
+#define SMOOTH_L1_ATTRS(X) X(FLOAT, scalar, "1.0", "", "sigma: the function is quadratic up to |x| = 1 / sigma^2")
 MX_ATTRS(smooth_l1, SMOOTH_L1_ATTRS)
 
 #define HARD_SIGMOID_ATTRS(X) \
@@ -49,8 +49,8 @@ static mx_code check_clip(const void *attrs_)
     const mx_clip_attrs *attrs = attrs_;
     return attrs->a_min <= attrs->a_max
                ? MX_OK
-               : mx_fail(MX_ERR_ATTRIBUTE, "clip: a_min is %g, a_max is %g: the order must be the other one",
-                         attrs->a_min, attrs->a_max);
+               : mx_fail(MX_ERR_ATTRIBUTE, "clip: a_min is %g and a_max is %g, wanted a_min <= a_max", attrs->a_min,
+                         attrs->a_max);
 }
 
 static mx_array *clipped(mx_array *x, double low, double high)
@@ -85,7 +85,7 @@ static void hard_sigmoid_numbers(const void *attrs_, const mx_shape_t *in, doubl
 }
 MX_NUMBER_REFERENCE_OF(ref_hard_sigmoid, hard_sigmoid, hard_sigmoid_numbers)
 
-/* y = clip(alpha x + beta, 0, 1):  dx = alpha g where the line is inside */
+/* y = clip(alpha x + beta, 0, 1):  dx = alpha g where alpha x + beta is inside */
 static mx_code grad_hard_sigmoid(mx_grad *grad)
 {
     const mx_hard_sigmoid_attrs *attrs = grad->attrs;
@@ -95,14 +95,14 @@ static mx_code grad_hard_sigmoid(mx_grad *grad)
                    mx_g_call(MX_OP("_backward_clip"), &(mx_clip_attrs){0, 1}, 2, (mx_array *const[]){g, line}));
 }
 
-/* ---- the rows -------------------------------------------------------------------------------------------------- */
+/* ---- the table ------------------------------------------------------------------------------------------------- */
 
 #define USE(row, numbers) .user = &(const mx_number_use){MX_NUMBER_##row, numbers}
 
 mx_op mx_family_clip[] = {
     {.name = "clip", MX_EMIT(mx_emit_number_op), .finite_at_zero = true, .methods = "clip", .sparse = MX_SPARSE_ZEROS,
      .aliases = "_sparse_clip _npi_clip",
-     .doc = "values outside [a_min, a_max] become the nearer bound", .inputs = "data",
+     .doc = "limits values to [a_min, a_max]", .inputs = "data",
      .schema = &clip_schema, .flags = MX_OP_INPLACE, .check = check_clip, .gradient = grad_clip, .grad_in = 1,
      .reference = ref_clip, USE(clip, clip_numbers),
      .samples = (const mx_sample[]){{"2,3", "a_min=-1, a_max=1", 0, 0, "distinct"},
@@ -113,11 +113,11 @@ mx_op mx_family_clip[] = {
      .no_grad_inputs = 2, .reference = ref_backward_clip, USE(clip_gradient, clip_numbers),
      .samples = (const mx_sample[]){{"2,3;2,3", "a_min=-1, a_max=1", 0, 0, NULL}, {0}}},
     {.name = "smooth_l1", MX_EMIT(mx_emit_number_op), .methods = "smooth_l1", .precision = MX_PRECISION_FLOAT32, .aliases = "_npx_smooth_l1",
-     .doc = "a parabola near 0, |x| - 1 / (2 sigma^2) beyond 1 / sigma^2", .inputs = "data",
+     .doc = "(sigma x)^2 / 2 if |x| < 1 / sigma^2, else |x| - 1 / (2 sigma^2)", .inputs = "data",
      .schema = &smooth_l1_schema, .flags = MX_OP_LOSS | MX_OP_INPLACE, .gradient = grad_smooth_l1, .grad_in = 1,
      .reference = ref_smooth_l1, USE(smooth_l1, smooth_l1_numbers),
      .samples = (const mx_sample[]){{"2,3", "", -3, 3, NULL}, {"5,4", "scalar=2", -1, 1, NULL}, {0}}},
-    {.name = "hard_sigmoid", MX_EMIT(mx_emit_number_op), .methods = "hard_sigmoid", .doc = "alpha x + beta, bounded to [0, 1]", .inputs = "data",
+    {.name = "hard_sigmoid", MX_EMIT(mx_emit_number_op), .methods = "hard_sigmoid", .doc = "alpha x + beta, clipped to [0, 1]", .inputs = "data",
      .schema = &hard_sigmoid_schema, .flags = MX_OP_INPLACE,
      .gradient = grad_hard_sigmoid, .grad_in = 1, .reference = ref_hard_sigmoid,
      USE(hard_sigmoid, hard_sigmoid_numbers),

@@ -1,4 +1,4 @@
-/* What only plans use: several operators as one step.  (Convolution and dense with relu stand beside their families.)
+/* Used only by plans: several operators as one step.  (Convolution and dense with relu are in their families' files.)
  *
  * SPDX-License-Identifier: Apache-2.0 */
 #include "op/formula/fused.h"
@@ -16,11 +16,11 @@ static void reference_pointwise(const mx_reference_call *call)
         call->out[0][i] = call->in[0][i];
 }
 
-/* ---- _fold_norm: a convolution's weight and bias with the batch normalisation behind it --------------------------------- */
+/* ---- _fold_norm: folds a batch normalisation into the convolution before it -------------------------------------------- */
 
 #define FOLD_NORM_ATTRS(X) \
     X(FLOAT, eps, "1e-3", "", "added to the variance") \
-    X(BOOL, fix_gamma, "True", "", "gamma counts as 1")
+    X(BOOL, fix_gamma, "True", "", "treat gamma as 1")
 MX_ATTRS(fold_norm, FOLD_NORM_ATTRS)
 
 static mx_code infer_fold(mx_infer *infer)
@@ -58,10 +58,10 @@ static void reference_fold(const mx_reference_call *call)
 
 #define SIX "3,2,2;3;3;3;3;3"
 mx_op mx_family_fused[] = {
-    {.name = "_pointwise", .doc = "a chain of pointwise functions in one loop over tiles; without a program the first input",
+    {.name = "_pointwise", .doc = "a chain of pointwise functions in one loop over tiles; without a program, the first input",
      .inputs = "*data", .flags = MX_OP_LIST | MX_OP_INPLACE | MX_OP_HIDDEN | MX_OP_NO_GRADIENT, .reference = reference_pointwise,
      .samples = (const mx_sample[]){{"2,3", "", 0, 0, NULL}, {0}}},
-    {.name = "_fold_norm", .doc = "weight and bias of a convolution with the batch normalisation behind it",
+    {.name = "_fold_norm", .doc = "folds a batch normalisation into the weight and bias of the convolution before it",
      .inputs = "weight gamma beta mean var bias?", .outputs = "weight bias", .schema = &fold_norm_schema, .n_out = 2,
      .flags = MX_OP_HIDDEN | MX_OP_NO_GRADIENT, .infer_shape = infer_fold, .infer_type = infer_fold_type,
      .reference = reference_fold,

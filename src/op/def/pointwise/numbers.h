@@ -1,4 +1,4 @@
-/* The rows of op/formula/pointwise_numbers.h in double, for references.  SPDX-License-Identifier: Apache-2.0 */
+/* The formulas of op/formula/pointwise_numbers.h in double, for references.  SPDX-License-Identifier: Apache-2.0 */
 #ifndef MX_OP_DEF_NUMBERS_H
 #define MX_OP_DEF_NUMBERS_H
 
@@ -17,7 +17,7 @@
 MX_NUMBER_ROWS(MX_NUMBER_REFERENCE)
 #undef T
 
-/* The reference of an operator whose only function is one row; `numbers` is what stands in its mx_number_use. */
+/* The reference of an operator that is one formula; `numbers` is that of its mx_number_use. */
 #define MX_NUMBER_REFERENCE_OF(function, row, numbers)                                                             \
     static void function(const mx_reference_call *call)                                                            \
     {                                                                                                              \

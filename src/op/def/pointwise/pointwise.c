@@ -1,7 +1,7 @@
-/* Pointwise operators, made from the rows of op/formula/pointwise.h.
+/* Pointwise operators, generated from the table in op/formula/pointwise.h.
  *
- * Per row of one argument: the operator and, hidden, its fused backward `_backward_<name>` (the gradient of a row).
- * Per row of two arguments: the elementwise, broadcasting, scalar and reversed scalar operators.
+ * Per function of one argument: the operator and its hidden fused backward operator `_backward_<name>`.
+ * Per function of two arguments: the elementwise, broadcasting, scalar and reversed scalar operators.
  *
  * SPDX-License-Identifier: Apache-2.0 */
 #include "op/formula/pointwise.h"
@@ -219,11 +219,11 @@ MX_COMPARE_ROWS(COMPARE_REFERENCE)
                         {"2,3;1", "", lo, hi, NULL}, {"();2,3", "", lo, hi, NULL}, {"4,1;4,3", "", lo, hi, NULL}, {0}}
 #define SCALAR_SAMPLES(lo, hi) (const mx_sample[]){{"2,3", "scalar=2", lo, hi, NULL}, {"5", "scalar=1.5", lo, hi, "floatonly"}, {0}}
 
-/* ---- the rows -------------------------------------------------------------------------------------------- */
+/* ---- the table ------------------------------------------------------------------------------------------- */
 
 // clang-format off
 #define USE(row, form) .user = &(const mx_pointwise){MX_ROW_##row, MX_FORM_##form}
-#define FACTS(...) __VA_ARGS__ /* FACTS (.a = 1, .b = 2): a column of the table without its parentheses */
+#define FACTS(...) __VA_ARGS__ /* FACTS (.a = 1, .b = 2): a table column without its parentheses */
 
 #define UNARY_OP(name_, aliases_, forward, looks, gradient_, composition, low, high, doc_, facts) \
     {.name = #name_, .aliases = aliases_, .doc = doc_, .inputs = "data", .flags = MX_OP_INPLACE, .gradient = grad_##name_, \

@@ -1,4 +1,4 @@
-/* a x^2 + b x + c, and what is only the part b x of it: div_sqrt_dim, gradientmultiplier.
+/* a x^2 + b x + c, and its special case b x: div_sqrt_dim, gradientmultiplier.
  *
  * SPDX-License-Identifier: Apache-2.0 */
 #include "op/def/pointwise/numbers.h"
@@ -65,7 +65,7 @@ mx_op mx_family_quadratic[] = {
      .schema = &gradientmultiplier_schema, .flags = MX_OP_IDENTITY | MX_OP_INPLACE, .gradient = grad_multiplier, USE(same_numbers),
      .samples = SAMPLES("scalar=-0.5", "nograd"), .reference = ref_same},
     {.name = "_contrib_div_sqrt_dim", MX_EMIT(mx_emit_number_op), .c_name = "div_sqrt_dim",
-     .doc = "data divided by the square root of the size of its last axis",
+     .doc = "divides data by the square root of the size of its last axis",
      .inputs = "data", .flags = MX_OP_INPLACE, .gradient = grad_div_sqrt, USE(div_sqrt_numbers),
      .samples = SAMPLES("", "floatonly"), .reference = ref_div_sqrt},
     {.name = "_contrib_quadratic", MX_EMIT(mx_emit_number_op), .c_name = "quadratic", .doc = "a x^2 + b x + c", .inputs = "data",

@@ -1,4 +1,4 @@
-/* Straight-through estimators: rows of the pointwise table with the gradient of the identity.
+/* Straight-through estimators: pointwise functions with the gradient of the identity.
  *
  * SPDX-License-Identifier: Apache-2.0 */
 #include "op/formula/pointwise.h"

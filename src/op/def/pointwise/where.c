@@ -1,8 +1,8 @@
-/* where: elements of one array or of another, as a condition says.  SPDX-License-Identifier: Apache-2.0 */
+/* where: elements of one array or another, chosen by a condition.  SPDX-License-Identifier: Apache-2.0 */
 #include "op/emit.h"
 #include "op/op.h"
 
-/* The condition has the shape of x, or one axis: then it chooses whole rows. */
+/* The condition has the shape of x, or one axis: then it selects rows. */
 static mx_code infer_where(mx_infer *infer)
 {
     mx_shape_t *condition = &infer->in[0];
@@ -16,7 +16,7 @@ static mx_code infer_where(mx_infer *infer)
         return MX_OK;
     if (mx_shape_equal(x, condition) || (condition->ndim == 1 && x->ndim >= 1 && condition->dim[0] == x->dim[0]))
         return MX_OK;
-    return mx_op_fail(infer->op, MX_ERR_SHAPE, "condition has shape %s, wanted that of x, %s, or its first axis",
+    return mx_op_fail(infer->op, MX_ERR_SHAPE, "condition has shape %s, wanted that of x, %s, or only its first axis",
                       mx_shape_text(condition, a), mx_shape_text(x, b));
 }
 

@@ -9,14 +9,14 @@
 
 #define POOLING_ATTRS(X) \
     X(DIMS, kernel, "()", "", "size of the window, per spatial axis; not needed with global_pool") \
-    X(ENUM, pool_type, "max", "max|avg|sum|lp", "what is made of a window") \
-    X(BOOL, global_pool, "False", "", "one window as large as the data") \
+    X(ENUM, pool_type, "max", "max|avg|sum|lp", "how the elements of a window are combined") \
+    X(BOOL, global_pool, "False", "", "one window that covers the data") \
     X(BOOL, cudnn_off, "False", "", "accepted for compatibility") \
-    X(ENUM, pooling_convention, "valid", "full|valid|same", "rounding of the output size: valid down, full up, same: size / stride up") \
+    X(ENUM, pooling_convention, "valid", "full|valid|same", "how the output size is rounded: valid: down, full: up, same: size / stride, up") \
     X(DIMS, stride, "()", "", "step of the window; (): 1") \
-    X(DIMS, pad, "()", "", "cells added on both sides; (): 0") \
+    X(DIMS, pad, "()", "", "padding on both sides; (): 0") \
     X(INT, p_value, "None", "1..3", "exponent of lp") \
-    X(BOOL, count_include_pad, "True", "", "avg divides by the whole window, padding included") \
+    X(BOOL, count_include_pad, "True", "", "avg divides by the full window size, padding included") \
     X(ENUM, layout, "None", "NCW|NCHW|NCDHW|NWC|NHWC|NDHWC", "order of the axes; None: channels first")
 MX_ATTRS(pooling, POOLING_ATTRS)
 
@@ -98,7 +98,7 @@ static mx_code infer_backward(mx_infer *backward) /* (ograd, data) -> gradient o
     return mx_shape_known(&backward->in[1]) ? mx_infer_out(backward, 0, &backward->in[1]) : MX_OK;
 }
 
-/* The gradient is linear in ograd, and (but for lp) data decides only where it goes, so it is differentiated again as
+/* The gradient is linear in ograd, and (except for lp) data only decides where it goes, so its gradients are
  *     avg, sum:  d/dograd = Pooling(gg)         max:  d/dograd = _pool_pick(gg, data), whose own gradient is max's again
  */
 static mx_array *pool_back(const mx_pooling_attrs *a, mx_array *g, mx_array *data)
@@ -139,7 +139,7 @@ static mx_code gradient_of_backward(mx_grad *grad) /* (ograd, data) */
     return grad->wanted[0] && !grad->igrad[0] ? mx_error_code() : MX_OK;
 }
 
-/* _pool_pick(values, data): of every window, the value that stands where data is largest */
+/* _pool_pick(values, data): of every window, the value at the position where data is largest */
 static mx_code check_max(const void *attrs)
 {
     const mx_code code = check(attrs);
@@ -321,7 +321,7 @@ static mx_code emit_pooling(const mx_emit_call *n)
 
 mx_op mx_family_pooling[] = {
     {.name = "Pooling", MX_EMIT(emit_pooling), .shows = "pool_type, kernel/stride", .look = MX_LOOK_POOLING,
-     .aliases = "_npx_pooling Pooling_v1", .doc = "the largest, the mean, the sum or the norm of every window",
+     .aliases = "_npx_pooling Pooling_v1", .doc = "maximum, mean, sum or Lp norm of every window",
      .inputs = "data",
      .schema = &pooling_schema, .check = check, .infer_shape = infer, .gradient = gradient, .grad_in = 1, .reference = reference,
      .samples = SAMPLES({"2,3,6,8", "kernel=(2, 2), stride=(2, 2)", 0, 0, "distinct floatonly"},
@@ -340,14 +340,14 @@ mx_op mx_family_pooling[] = {
      .samples = SAMPLES({"2,3,3,4;2,3,7,9", "kernel=(3, 3), stride=(2, 2), pool_type=avg", 0, 0, "floatonly"},
                         {"2,3,3,4;2,3,6,8", "kernel=(2, 2), stride=(2, 2), pool_type=sum", 0, 0, "floatonly"},
                         {"2,2,3,3;2,2,5,6", "kernel=(3, 3), stride=(2, 2), pad=(1, 1)", 0, 0, "distinct floatonly"})},
-    {.name = "_backward_pool_relu", .doc = "gradient of max pooling and relu, one behind the other, by what stands before them",
+    {.name = "_backward_pool_relu", .doc = "gradient of max pooling and relu in sequence, with respect to their input",
      .inputs = "ograd data", .schema = &pooling_schema, .flags = MX_OP_HIDDEN | MX_OP_NO_GRADIENT, .check = check_max,
      .infer_shape = infer_backward, .reference = reference_backward_relu,
      .samples = SAMPLES({"2,3,3,4;2,3,6,8", "kernel=(2, 2), stride=(2, 2)", 0, 0, "distinct floatonly"},
                         {"2,2,2,3;2,2,5,6", "kernel=(2, 2), stride=(2, 2)", 0, 0, "distinct floatonly"},
                         {"2,3,4,8;2,6,8,8", "kernel=(2, 2), stride=(2, 2), layout=NHWC", 0, 0, "distinct floatonly"},
                         {"2,2,3,3;2,2,5,6", "kernel=(3, 3), stride=(2, 2), pad=(1, 1)", 0, 0, "distinct floatonly"})},
-    {.name = "_pool_pick", .doc = "of every window, the value that stands where data is largest", .inputs = "values data",
+    {.name = "_pool_pick", .doc = "of every window, the value at the position where data is largest", .inputs = "values data",
      .schema = &pooling_schema, .flags = MX_OP_HIDDEN, .check = check_max, .infer_shape = infer_pick,
      .gradient = gradient_of_pick, .grad_in = 2, .reference = reference_pick,
      .samples = SAMPLES({"2,3,6,8;2,3,6,8", "kernel=(2, 2), stride=(2, 2)", 0, 0, "distinct floatonly"},

@@ -1,13 +1,13 @@
-/* Numbers as 8-bit integers and back, and the range that loses least.
+/* Quantization to 8-bit integers and back, and calibration of the range.
  *
- * A range [min, max] goes with the numbers.  With R = max(|min|, |max|):
+ * A range [min, max] accompanies the numbers.  With R = max(|min|, |max|):
  *     int8   q = sign(x) * min(floor(|x| * 127 / R + 1/2), 127), and the range becomes [-R, R]
- *     uint8  q = floor((x - min) * 255 / (max - min) + 1/2), cut to 0..255; all 0 where max <= min
- * int32 numbers (sums of products) stand for q * R / (2^31 - 1).
+ *     uint8  q = floor((x - min) * 255 / (max - min) + 1/2), clipped to 0..255; all 0 if max <= min
+ * int32 numbers (sums of products) represent q * R / (2^31 - 1).
  *
- * calibrate_entropy looks for the threshold: for every i the histogram's 2 i + 1 middle bins, with what lies outside
- * added to the first and the last, are compared with their image in num_quantized_bins bins; the one of the least
- * Kullback-Leibler divergence wins.  The image knows nothing of the first bin, as in MXNet.
+ * calibrate_entropy looks for the threshold: for every i the histogram's 2 i + 1 middle bins, with the outer counts
+ * added to the first and the last, are compared with their image in num_quantized_bins bins; the least
+ * Kullback-Leibler divergence wins.  The image does not include the first bin, as in MXNet.
  *
  * SPDX-License-Identifier: Apache-2.0 */
 #include <math.h>
@@ -22,9 +22,9 @@ MX_ATTRS(quantize, QUANTIZE_ATTRS)
 #define DEQUANTIZE_ATTRS(X) X(ENUM, out_type, "float32", "float32", "type of the result")
 MX_ATTRS(dequantize, DEQUANTIZE_ATTRS)
 #define CALIBRATED_ATTRS(X) \
-    X(ENUM, out_type, "int8", "auto|int8|uint8", "type of the result; auto: uint8 where the range has no negative numbers") \
-    X(FLOAT, min_calib_range, "None", "", "range of the result, else that of the numbers which come") \
-    X(FLOAT, max_calib_range, "None", "", "range of the result, else that of the numbers which come")
+    X(ENUM, out_type, "int8", "auto|int8|uint8", "type of the result; auto: uint8 if the range has no negative numbers") \
+    X(FLOAT, min_calib_range, "None", "", "given range; None: the range of the data") \
+    X(FLOAT, max_calib_range, "None", "", "given range; None: the range of the data")
 MX_ATTRS(quantize_calibrated, CALIBRATED_ATTRS)
 #define CALIBRATE_ATTRS(X) X(INT, num_quantized_bins, "255", "1..1000000", "bins of the quantized histogram")
 MX_ATTRS(calibrate_entropy, CALIBRATE_ATTRS)
@@ -112,7 +112,7 @@ static void ref_requantize(const mx_reference_call *call)
 }
 static void ref_quantize_v2(const mx_reference_call *call) { ref_calibrated(call, 1); }
 
-/* The tests draw numbers as floats, which count as int8. */
+/* The tests draw numbers as floats, which are taken as int8. */
 static void ref_dequantize(const mx_reference_call *call)
 {
     for (int64_t i = 0; i < mx_shape_size(&call->out_shape[0]); i++)
@@ -138,7 +138,7 @@ static mx_code infer_calibrate(mx_infer *infer)
     return mx_infer_out(infer, 0, &one) ? mx_error_code() : mx_infer_out(infer, 1, &one);
 }
 
-/* Takes a little from bins that are not empty for those that are; false if there is not enough. */
+/* Moves a little from non-empty bins to empty ones; false if there is not enough. */
 static bool smooth(double *p, int64_t n)
 {
     double empty = 0, sum = 0;
@@ -200,25 +200,25 @@ static void ref_calibrate(const mx_reference_call *call)
 #define CONSTANT .flags = MX_OP_ZERO_GRADIENT
 mx_op mx_family_quantize[] = {
     {.name = "_contrib_quantize", .c_name = "quantize", .inputs = "data min_range max_range", .outputs = "output min_output max_output", .n_out = 3,
-     .doc = "numbers of a range as 8-bit integers", .schema = &quantize_schema, CONSTANT, .infer_shape = infer_ranges, .infer_type = infer_quantize_type,
+     .doc = "quantizes numbers of a range to 8-bit integers", .schema = &quantize_schema, CONSTANT, .infer_shape = infer_ranges, .infer_type = infer_quantize_type,
      .reference = ref_quantize,
      .samples = SAMPLES({"3,4;1;1", "out_type=int8", 0.5, 2, "f32only nograd"}, {"7;1;1", "out_type=uint8", 0.5, 2, "f32only nograd"},
                         {"3,5;1;1", "", 0.5, 2, "f32only nograd"}, {"4,2;1;1", "", 0.5, 2, "f32only nograd"}, {"9;1;1", "", -1, 2, "f32only nograd"})},
     {.name = "_contrib_dequantize", .c_name = "dequantize", .inputs = "data min_range max_range",
-     .doc = "8-bit integers of a range as numbers; arrays that are not uint8 count as int8", .schema = &dequantize_schema, CONSTANT,
+     .doc = "converts 8-bit integers of a range back to numbers; arrays that are not uint8 are taken as int8", .schema = &dequantize_schema, CONSTANT,
      .infer_shape = infer_ranges, .infer_type = infer_dequantize_type, .reference = ref_dequantize,
      .samples = SAMPLES({"3,4;1;1", "", 1, 100, "int:0 f32only nograd"})},
     {.name = "_contrib_requantize", .c_name = "requantize", .inputs = "data min_range max_range", .outputs = "output min_output max_output", .n_out = 3,
-     .doc = "32-bit integers of a range as 8-bit ones", .schema = &quantize_calibrated_schema, CONSTANT, .infer_shape = infer_ranges,
+     .doc = "converts 32-bit integers of a range to 8-bit integers", .schema = &quantize_calibrated_schema, CONSTANT, .infer_shape = infer_ranges,
      .infer_type = infer_calibrated_type, .reference = ref_requantize,
      .samples = SAMPLES({"3,4;1;1", "", 1, 1000000, "int:0 f32only nograd"}, {"3,4;1;1", "min_calib_range=-300, max_calib_range=400.0", 1, 1000000, "int:0 f32only nograd"})},
     {.name = "_contrib_quantize_v2", .c_name = "quantize_v2", .inputs = "data", .outputs = "output min_output max_output", .n_out = 3,
-     .doc = "numbers as 8-bit integers; their range is given or found", .schema = &quantize_calibrated_schema, CONSTANT, .infer_shape = infer_ranges,
+     .doc = "quantizes numbers to 8-bit integers; their range is given or computed", .schema = &quantize_calibrated_schema, CONSTANT, .infer_shape = infer_ranges,
      .infer_type = infer_calibrated_type, .reference = ref_quantize_v2,
      .samples = SAMPLES({"3,4", "", 0, 0, "f32only nograd"}, {"3,4", "out_type=auto, min_calib_range=0.0, max_calib_range=1.5", 0, 0, "f32only nograd"},
                         {"3,4", "out_type=uint8", 0, 0, "f32only nograd"})},
     {.name = "_contrib_calibrate_entropy", .c_name = "calibrate_entropy", .inputs = "hist hist_edges", .outputs = "threshold divergence", .n_out = 2,
-     .doc = "the threshold at which a quantized histogram differs least from a histogram around 0", .schema = &calibrate_entropy_schema, CONSTANT,
+     .doc = "the threshold that minimises the divergence of the quantized from the original histogram", .schema = &calibrate_entropy_schema, CONSTANT,
      .infer_shape = infer_calibrate, .reference = ref_calibrate,
      .samples = SAMPLES({"41;42", "num_quantized_bins=7", 0, 30, "int:0 f32only nograd"}, {"101;102", "num_quantized_bins=15", 0, 9, "int:0 f32only nograd"})},
     {0},

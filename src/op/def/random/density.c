@@ -6,7 +6,7 @@
  *     dy/dx = L'(x) * (is_log ? 1 : y)
  *
  * so gradients are compositions of the slopes of L.  Samples of discrete distributions have none.  Parameters outside
- * of a distribution's range give what the formula gives, NaN where that is not defined.
+ * of a distribution's range give the value of the formula, or NaN where it is undefined.
  *
  * SPDX-License-Identifier: Apache-2.0 */
 #include <math.h>
@@ -15,7 +15,7 @@
 #include "op/op.h"
 #include "op/formula/special.h"
 
-#define PDF_ATTRS(X) X(BOOL, is_log, "False", "", "the logarithm of the density")
+#define PDF_ATTRS(X) X(BOOL, is_log, "False", "", "return the logarithm of the density")
 MX_ATTRS(random_pdf, PDF_ATTRS)
 
 /* Slopes of L by sample and parameters, on arrays that broadcast against each other. */
@@ -89,7 +89,7 @@ static slopes slopes_dirichlet(mx_array *x, mx_array *alpha, mx_array *none)
 /* op->user */
 typedef struct distribution {
     slopes (*slopes)(mx_array *x, mx_array *first, mx_array *second);
-    double (*density)(double x, double first, double second); /* the plain formula */
+    double (*density)(double x, double first, double second); /* the reference formula */
     bool vectors;                                             /* the last axis of samples is one draw */
 } distribution;
 
@@ -110,11 +110,12 @@ static mx_code infer_shape(mx_infer *infer)
     for (int i = 0; fits && i < p->ndim - vectors; i++)
         fits = sample->dim[i] == p->dim[i];
     if (!fits || (vectors && sample->dim[sample->ndim - 1] != p->dim[p->ndim - 1]))
-        return mx_op_fail(infer->op, MX_ERR_SHAPE, "sample has shape %s, which does not begin%s as the parameters' %s",
+        return mx_op_fail(infer->op, MX_ERR_SHAPE,
+                          "sample has shape %s, which does not begin%s like the parameters' shape %s",
                           mx_shape_text(sample, a), vectors ? " and end" : "", mx_shape_text(p, b));
     mx_shape_t out = *sample;
     out.ndim -= vectors;
-    if (vectors && !out.ndim) /* as a sum over all axes */
+    if (vectors && !out.ndim) /* like a sum over all axes */
         out = (mx_shape_t){.ndim = 1, .dim = {1}};
     return mx_infer_out(infer, 0, &out);
 }
@@ -217,18 +218,18 @@ DISTRIBUTION(dirichlet, slopes_dirichlet, NULL, true)
      .schema = &random_pdf_schema, .infer_shape = infer_shape, .gradient = gradient, .grad_in = 7, .grad_out = 1, .no_grad_inputs = ignored, \
      .reference = ref_##which, .user = &of_##which, .samples = (const mx_sample[]){__VA_ARGS__, {0}}}
 mx_op mx_family_density[] = {
-    PDF(uniform, "low high", "density of uniform distributions on [low, high], inside of them", 0, {"2,3;2;2", "", 0, 0, "f32only"},
+    PDF(uniform, "low high", "density of uniform distributions on [low, high]", 0, {"2,3;2;2", "", 0, 0, "f32only"},
         {"3;3;3", "", 0, 0, "f32only"}),
     PDF(normal, "mu sigma", "density of normal distributions", 0, {"2,3;2;2", "", 0.4, 2, "f32only"}, {"2,2,3;2,2;2,2", "is_log=True", 0.4, 2, "f32only"},
         {"3;3;3", "", 0.4, 2, "f32only"}, {"4;();()", "", 0.4, 2, "f32only"}, {"2,0;2;2", "", 0.4, 2, "f32only"}),
     PDF(gamma, "alpha beta", "density of gamma distributions with shape alpha and rate beta", 0, {"2,3;2;2", "", 0.4, 3, "f32only"},
         {"2,3,2;2;2", "is_log=True", 0.4, 3, "f32only"}),
     PDF(exponential, "lam", "density of exponential distributions with rate lam", 0, {"2,3;2", "", 0.4, 2, "f32only"}, {"2,3;2,3", "is_log=True", 0.4, 2, "f32only"}),
-    PDF(poisson, "lam", "probability of counts with mean lam", 1, {"2,3;2", "", 0.4, 4, "f32only"}, {"2,3;2", "is_log=True", 0.4, 4, "f32only"},
+    PDF(poisson, "lam", "probability mass of Poisson distributions with mean lam", 1, {"2,3;2", "", 0.4, 4, "f32only"}, {"2,3;2", "is_log=True", 0.4, 4, "f32only"},
         {"2,5;2", "", 1, 6, "int:0 f32only"}),
-    PDF(negative_binomial, "k p", "probability of x failures before k successes of probability p", 1, {"2,3;2;2", "", 0.2, 0.9, "f32only"},
+    PDF(negative_binomial, "k p", "probability of x failures before k successes, each with probability p", 1, {"2,3;2;2", "", 0.2, 0.9, "f32only"},
         {"2,3;2;2", "is_log=True", 0.2, 0.9, "f32only"}),
-    PDF(generalized_negative_binomial, "mu alpha", "probability of counts with mean mu and dispersion alpha", 1, {"2,3;2;2", "", 0.4, 3, "f32only"},
+    PDF(generalized_negative_binomial, "mu alpha", "probability mass of negative binomial distributions with mean mu and dispersion alpha", 1, {"2,3;2;2", "", 0.4, 3, "f32only"},
         {"2,3;2;2", "is_log=True", 0.4, 3, "f32only"}),
     PDF(dirichlet, "alpha", "density of Dirichlet distributions", 0, {"2,3,4;2,4", "", 0.4, 2, "f32only"}, {"2,3,2;2,2", "is_log=True", 0.4, 2, "f32only"},
         {"3;3", "", 0.4, 2, "f32only"}),

@@ -1,6 +1,6 @@
 /* Dropout: values are kept with probability 1 - p and then scaled by 1 / (1 - p).
  *
- * The mask is a hidden output of bytes; axes in `axes` share one decision.  In prediction mode dropout is the identity.
+ * The mask is a hidden output of bytes; the mask is broadcast along `axes`.  In prediction mode dropout is the identity.
  *
  * SPDX-License-Identifier: Apache-2.0 */
 #include <stdio.h>
@@ -9,9 +9,9 @@
 #include "op/op.h"
 
 #define DROPOUT_ATTRS(X) \
-    X(FLOAT, p, "0.5", "0..1", "share of the values that are dropped") \
+    X(FLOAT, p, "0.5", "0..1", "probability of dropping a value") \
     X(ENUM, mode, "training", "training|always", "when to drop: while training, or always") \
-    X(DIMS, axes, "()", "", "axes along which values are kept or dropped together") \
+    X(DIMS, axes, "()", "", "axes along which values share one mask element") \
     X(BOOL, cudnn_off, "False", "", "accepted for compatibility")
 MX_ATTRS(dropout, DROPOUT_ATTRS)
 enum { TRAINING, ALWAYS };
@@ -53,7 +53,7 @@ static mx_code infer_backward_type(mx_infer *infer)
     return mx_infer_in_type(infer, 1, MX_UINT8) ? mx_error_code() : mx_infer_out_type(infer, 0, infer->in_type[0]);
 }
 
-/* dx = g mask / (1 - p), or g where nothing was dropped */
+/* dx = g mask / (1 - p), or g if nothing was dropped */
 static mx_code gradient(mx_grad *grad)
 {
     const mx_dropout_attrs *attrs = grad->attrs;
@@ -99,7 +99,7 @@ static void backward_reference(const mx_reference_call *call)
 mx_op mx_family_dropout[] = {
     {.name = "Dropout", .shows = "p", .aliases = "_npx_dropout", .c_name = "op_dropout", .inputs = "data",
      .outputs = "output mask",
-     .doc = "values are dropped at random, the others scaled up so that the mean stays", .schema = &dropout_schema,
+     .doc = "sets values to zero at random and scales up the others so that the mean is unchanged", .schema = &dropout_schema,
      .flags = MX_OP_IDENTITY | MX_OP_INPLACE | MX_OP_RANDOM | MX_OP_TRAINING, .n_out = 2, .n_visible = 1, .infer_shape = infer_shape,
      .infer_type = infer_type, .gradient = gradient, .grad_out = 2, .reference = reference,
      .samples = (const mx_sample[]){{"2,3", "p=0.3", 0, 0, "floatonly"}, {"2,3", "p=0.3", 0, 0, "train random floatonly"},

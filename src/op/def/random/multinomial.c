@@ -1,17 +1,17 @@
-/* Drawing class numbers: from given probabilities, and without repetition from a log-uniform distribution.
+/* Drawing class indices: from given probabilities, and without repetition from a log-uniform distribution.
  *
  * SPDX-License-Identifier: Apache-2.0 */
 #include "base/error.h"
 #include "op/op.h"
 
 #define MULTINOMIAL_ATTRS(X) \
-    X(DIMS, shape, "()", "", "draws per distribution") \
-    X(BOOL, get_prob, "False", "", "also return the logarithm of the probability of what was drawn") \
-    X(DTYPE, dtype, "int32", "", "type of the class numbers")
+    X(DIMS, shape, "()", "", "shape of the draws per distribution") \
+    X(BOOL, get_prob, "False", "", "also return the log probabilities of the draws") \
+    X(DTYPE, dtype, "int32", "", "type of the class indices")
 MX_ATTRS(multinomial, MULTINOMIAL_ATTRS)
 
 #define ZIPFIAN_ATTRS(X) \
-    X(INT, range_max, REQUIRED, "1..", "classes are below it") \
+    X(INT, range_max, REQUIRED, "1..", "number of classes") \
     X(DIMS, shape, "None", "", "(batch, number of classes to draw)")
 MX_ATTRS(zipfian, ZIPFIAN_ATTRS)
 
@@ -72,7 +72,7 @@ static mx_code infer_backward(mx_infer *infer)
     for (int i = 0; i < data->ndim - 1; i++)
         rows *= data->dim[i];
     if (rows < 1 || mx_shape_size(&infer->in[0]) % rows || data->dim[data->ndim - 1] < 1)
-        return mx_op_fail(infer->op, MX_ERR_SHAPE, "ograd, data and drawn do not belong together");
+        return mx_op_fail(infer->op, MX_ERR_SHAPE, "the shapes of ograd, data and drawn do not match");
     return mx_infer_out(infer, 0, data);
 }
 static mx_code infer_backward_type(mx_infer *infer) { return mx_infer_out_type(infer, 0, infer->in_type[1]); }
@@ -109,15 +109,15 @@ static mx_code infer_zipfian_type(mx_infer *infer)
 
 mx_op mx_family_multinomial[] = {
     {.name = "_sample_multinomial", .aliases = "sample_multinomial", .inputs = "data", .outputs = "output prob", .schema = &multinomial_schema,
-     .doc = "class numbers drawn with the probabilities along the last axis of data", .flags = MX_OP_RANDOM, .n_out = 2, .n_visible = 1,
+     .doc = "draws class indices with the probabilities along the last axis of data", .flags = MX_OP_RANDOM, .n_out = 2, .n_visible = 1,
      .count_visible = count_visible, .infer_shape = infer_shape, .infer_type = infer_type, .gradient = gradient, .grad_in = 1, .grad_out = 1,
      .samples = (const mx_sample[]){{"2,3", "", 0.1, 0.3, "random floatonly"}, {"4", "shape=(2, 3), get_prob=True", 0.1, 0.3, "random floatonly"},
                                     {"2,2,5", "shape=(3,), dtype=float32", 0.1, 0.3, "random floatonly"}, {0}}},
-    {.name = "_backward__sample_multinomial", .inputs = "ograd data drawn", .doc = "gradient of the logarithms of probabilities",
+    {.name = "_backward__sample_multinomial", .inputs = "ograd data drawn", .doc = "gradient of the log probabilities",
      .flags = MX_OP_HIDDEN | MX_OP_NO_GRADIENT, .infer_shape = infer_backward, .infer_type = infer_backward_type, .reference = ref_backward,
      .samples = (const mx_sample[]){{"2,2;2,4;2,2", "", 1, 4, "int:2 floatonly"}, {0}}},
     {.name = "_sample_unique_zipfian", .outputs = "samples num_tries", .schema = &zipfian_schema,
-     .doc = "different class numbers per row, class c with probability log((c + 2) / (c + 1)) / log(range_max + 1), and the draws that took",
+     .doc = "draws distinct class indices per row, class c with probability log((c + 2) / (c + 1)) / log(range_max + 1); also returns the number of draws",
      .flags = MX_OP_RANDOM | MX_OP_CREATE | MX_OP_NO_GRADIENT, .n_out = 2, .infer_shape = infer_zipfian, .infer_type = infer_zipfian_type,
      .samples = (const mx_sample[]){{"", "range_max=100, shape=(2, 10)", 0, 0, "random"}, {"", "range_max=5, shape=(1, 5)", 0, 0, "random"}, {0}}},
     {0},

@@ -1,4 +1,4 @@
-/* Random samplers, made from the rows of op/formula/random.h.
+/* Random samplers, generated from the table in op/formula/random.h.
  *
  * SPDX-License-Identifier: Apache-2.0 */
 #include "op/formula/random.h"
@@ -11,13 +11,13 @@
 
 /* ---- attributes ------------------------------------------------------------------------------------------- */
 
-#define UNIFORM_NUMBERS(X) X(FLOAT, low, "0.0", "", "lower bound") X(FLOAT, high, "1.0", "", "upper bound, not reached")
+#define UNIFORM_NUMBERS(X) X(FLOAT, low, "0.0", "", "lower bound") X(FLOAT, high, "1.0", "", "upper bound, not included")
 #define NORMAL_NUMBERS(X) X(FLOAT, loc, "0.0", "", "mean") X(FLOAT, scale, "1.0", "0..", "standard deviation")
 #define GAMMA_NUMBERS(X) X(FLOAT, alpha, "1.0", "0..", "shape") X(FLOAT, beta, "1.0", "0..", "scale")
 #define EXPONENTIAL_NUMBERS(X) X(FLOAT, lam, "1.0", "0..", "rate")
 #define POISSON_NUMBERS(X) X(FLOAT, lam, "1.0", "0..", "mean")
 #define NEGATIVE_BINOMIAL_NUMBERS(X) \
-    X(INT, k, "1", "0..", "number of successes to wait for") \
+    X(INT, k, "1", "0..", "number of successes") \
     X(FLOAT, p, "1.0", "0..1", "probability of success")
 #define GENERALIZED_NUMBERS(X) X(FLOAT, mu, "1.0", "0..", "mean") X(FLOAT, alpha, "1.0", "0..", "dispersion")
 
@@ -38,20 +38,20 @@ MX_DISTRIBUTIONS(SCHEMAS)
 
 #define RANDINT_ATTRS(X) \
     X(INT, low, REQUIRED, "", "least value") \
-    X(INT, high, REQUIRED, "", "upper bound, not reached") \
+    X(INT, high, REQUIRED, "", "upper bound, not included") \
     X(DIMS, shape, "None", "", "shape of the result; None: (1,)") \
     X(CTX, ctx, "None", "", "device of the result; None: the current one") \
     X(DTYPE, dtype, "None", "", "integer type of the result; None: int32")
 MX_ATTRS(randint, RANDINT_ATTRS)
 
 #define SAMPLE_ATTRS(X) \
-    X(DIMS, shape, "()", "", "draws per parameter; appended to the shape of the parameters") \
+    X(DIMS, shape, "()", "", "shape of the draws per parameter, appended to the shape of the parameters") \
     X(DTYPE, dtype, "None", "", "element type of the result; None: that of the parameters")
 MX_ATTRS(sample, SAMPLE_ATTRS)
 
 /* ---- inference -------------------------------------------------------------------------------------------- */
 
-/* The place attributes stand at different offsets in each struct: found by name. */
+/* The offsets of shape, ctx and dtype differ between the structs: they are found by name. */
 static const void *field(const mx_infer *infer, const char *name)
 {
     return (const char *)infer->attrs + mx_schema_find(infer->op->schema, name)->offset;
@@ -121,7 +121,7 @@ static mx_code infer_sample_type(mx_infer *infer)
     return mx_infer_out_type(infer, 0, mx_dtype_is_float(infer->in_type[0]) ? infer->in_type[0] : MX_FLOAT32);
 }
 
-/* ---- the rows --------------------------------------------------------------------------------------------- */
+/* ---- the table -------------------------------------------------------------------------------------------- */
 
 #define USE(id, n, form) .user = &(const mx_random_use){MX_DRAW_##id, n, form}
 #define NEW_SAMPLES                                                                                                   \
@@ -136,7 +136,7 @@ static mx_code infer_sample_type(mx_infer *infer)
     {.name = "_random_" #id, .aliases = "random_" #id SHORT_##id, .doc = doc_, .schema = &random_##id##_schema, \
      .flags = MX_OP_CREATE | MX_OP_RANDOM | MX_OP_NO_GRADIENT, .infer_shape = infer_new, .infer_type = infer_new_type, \
      .samples = NEW_SAMPLES, USE(id, n, MX_RANDOM_NEW)}, \
-    {.name = "_random_" #id "_like", .doc = doc_ ", in the shape of data", .inputs = "data", .schema = &random_##id##_like_schema, \
+    {.name = "_random_" #id "_like", .doc = doc_ ", with the shape of data", .inputs = "data", .schema = &random_##id##_like_schema, \
      .flags = MX_OP_RANDOM | MX_OP_ZERO_GRADIENT, .samples = LIKE_SAMPLES, USE(id, n, MX_RANDOM_LIKE)}, \
     {.name = "_sample_" #id, .aliases = "sample_" #id, .doc = doc_ ", for each element of the parameters", .inputs = inputs_, \
      .schema = &sample_schema, .flags = MX_OP_RANDOM | MX_OP_ZERO_GRADIENT, .infer_shape = infer_sample, .infer_type = infer_sample_type, \
@@ -151,7 +151,7 @@ static mx_code infer_sample_type(mx_infer *infer)
 
 mx_op mx_family_random[] = {
     MX_DISTRIBUTIONS(OPS)
-    {.name = "_random_randint", .aliases = "random_randint _npi_random_randint", .doc = "integers evenly spread over [low, high)",
+    {.name = "_random_randint", .aliases = "random_randint _npi_random_randint", .doc = "uniformly distributed integers in [low, high)",
      .schema = &randint_schema, .flags = MX_OP_CREATE | MX_OP_RANDOM | MX_OP_NO_GRADIENT, .infer_shape = infer_new,
      .infer_type = infer_randint_type, .check = check_randint,
      .samples = (const mx_sample[]){{"", "low=-3, high=7, shape=(2, 3)", 0, 0, "random"},

@@ -1,8 +1,8 @@
-/* The rows of an array in random order.  SPDX-License-Identifier: Apache-2.0 */
+/* Shuffling the rows of an array.  SPDX-License-Identifier: Apache-2.0 */
 #include "op/op.h"
 
 mx_op mx_family_shuffle[] = {
-    {.name = "_shuffle", .aliases = "shuffle _npi_shuffle", .doc = "the rows of the first axis in random order",
+    {.name = "_shuffle", .aliases = "shuffle _npi_shuffle", .doc = "shuffles an array along its first axis",
      .inputs = "data", .flags = MX_OP_RANDOM | MX_OP_NO_GRADIENT,
      .samples = (const mx_sample[]){{"5,3", "", 0, 0, "random"}, {"7", "", 0, 0, "random"}, {0}}},
     {0},

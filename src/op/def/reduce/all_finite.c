@@ -4,12 +4,12 @@
 #include "op/op.h"
 
 #define ALL_FINITE_ATTRS(X) \
-    X(BOOL, init_output, "True", "", "forget what the output holds; else 0 stays 0, and out must be given")
+    X(BOOL, init_output, "True", "", "ignore the old value of the output; else 0 stays 0, and out must be given")
 MX_ATTRS(all_finite, ALL_FINITE_ATTRS)
 
 #define MULTI_ALL_FINITE_ATTRS(X) \
-    X(INT, num_arrays, "1", "1..", "how many arrays") \
-    X(BOOL, init_output, "True", "", "forget what the output holds; else 0 stays 0, and out must be given")
+    X(INT, num_arrays, "1", "1..", "number of arrays") \
+    X(BOOL, init_output, "True", "", "ignore the old value of the output; else 0 stays 0, and out must be given")
 MX_ATTRS(multi_all_finite, MULTI_ALL_FINITE_ATTRS)
 
 static mx_code infer_float(mx_infer *infer) { return mx_infer_out_type(infer, 0, MX_FLOAT32); }

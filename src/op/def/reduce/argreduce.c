@@ -1,6 +1,6 @@
-/* Where the largest or smallest element stands.  The first of equals wins; NaN wins over numbers.
+/* The index of the largest or smallest element.  The first of equal elements wins; NaN wins over numbers.
  *
- * Indices come in the type of the data, as is the classic convention.
+ * Indices have the type of the data, as in MXNet.
  *
  * SPDX-License-Identifier: Apache-2.0 */
 #include "base/error.h"
@@ -8,8 +8,8 @@
 #include "op/formula/reduce.h"
 
 #define ARGREDUCE_ATTRS(X) \
-    X(INT, axis, "None", "", "axis to search; None: the whole array, in C order") \
-    X(BOOL, keepdims, "False", "", "the searched axis stays as an axis of size 1")
+    X(INT, axis, "None", "", "axis to search; None: the flattened array") \
+    X(BOOL, keepdims, "False", "", "keep the searched axis with size 1")
 MX_ATTRS(argreduce, ARGREDUCE_ATTRS)
 
 static mx_code infer_along(mx_infer *infer, int64_t axis, bool keepdims)

@@ -5,7 +5,7 @@
 #include "op/op.h"
 
 #define CUMSUM_ATTRS(X) \
-    X(INT, axis, "None", "", "axis along which to add up; None: the whole array, in C order") \
+    X(INT, axis, "None", "", "axis to sum along; None: the flattened array") \
     X(DTYPE, dtype, "None", "", "element type of the result; None: that of a")
 MX_ATTRS(cumsum, CUMSUM_ATTRS)
 
@@ -37,10 +37,10 @@ static mx_code grad_cumsum(mx_grad *grad)
     mx_cumsum_attrs again = {attrs->axis == MX_NONE_INT ? 0 : attrs->axis, (mx_dtype)grad->in_type[0]};
     char axis[32];
     snprintf(axis, sizeof axis, "axis=%lld", (long long)again.axis);
-    mx_array *turned = mx_g_text(MX_OP("reverse"), axis, 1, &grad->ograd[0]);
-    turned = mx_g_call(MX_OP("_np_cumsum"), &again, 1, &turned);
-    turned = mx_g_text(MX_OP("reverse"), axis, 1, &turned);
-    return mx_give(grad, 0, turned ? mx_g_reshape(turned, &grad->in_shape[0]) : NULL);
+    mx_array *reversed = mx_g_text(MX_OP("reverse"), axis, 1, &grad->ograd[0]);
+    reversed = mx_g_call(MX_OP("_np_cumsum"), &again, 1, &reversed);
+    reversed = mx_g_text(MX_OP("reverse"), axis, 1, &reversed);
+    return mx_give(grad, 0, reversed ? mx_g_reshape(reversed, &grad->in_shape[0]) : NULL);
 }
 
 static void ref_cumsum(const mx_reference_call *call)

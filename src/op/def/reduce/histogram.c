@@ -1,9 +1,9 @@
-/* How many elements fall into each bin: bins of equal width, or between given edges.  SPDX-License-Identifier: Apache-2.0 */
+/* Histograms: bins of equal width, or between given edges.  SPDX-License-Identifier: Apache-2.0 */
 #include "base/error.h"
 #include "op/op.h"
 
 #define HISTOGRAM_ATTRS(X) \
-    X(INT, bin_cnt, "None", "1..1000000000", "number of bins of equal width; None: the edges are an input") \
+    X(INT, bin_cnt, "None", "1..1000000000", "number of bins of equal width; None: the input bins holds the edges") \
     X(FLOATS, range, "None", "", "lower end of the first bin and upper end of the last; None: those of the data")
 MX_ATTRS(histogram, HISTOGRAM_ATTRS)
 
@@ -12,7 +12,7 @@ static mx_code infer_histogram(mx_infer *infer)
     const mx_histogram_attrs *attrs = infer->attrs;
     const bool given = attrs->bin_cnt != MX_NONE_INT;
     if (given && attrs->range.n >= 0 && (attrs->range.n != 2 || !(attrs->range.d[0] <= attrs->range.d[1])))
-        return mx_op_fail(infer->op, MX_ERR_ATTRIBUTE, "range must be two numbers, the lower one first");
+        return mx_op_fail(infer->op, MX_ERR_ATTRIBUTE, "range must be two numbers in ascending order");
     if (!given && infer->n_in > 1 && infer->in[1].ndim < 0)
         return MX_OK;
     if (!given && (infer->n_in < 2 || infer->in[1].ndim != 1 || infer->in[1].dim[0] == 1 || infer->in[1].dim[0] == 0))
@@ -64,7 +64,7 @@ static void ref_histogram(const mx_reference_call *call)
 // clang-format off
 mx_op mx_family_histogram[] = {
     {.name = "_histogram", .aliases = "_npi_histogram",
-     .doc = "how many elements fall into each bin, and the edges of the bins", .inputs = "data bins?",
+     .doc = "number of elements in each bin, and the edges of the bins", .inputs = "data bins?",
      .outputs = "counts edges",
      .schema = &histogram_schema, .n_out = 2, .flags = MX_OP_NO_GRADIENT, .count_in = count_histogram,
      .infer_shape = infer_histogram, .infer_type = infer_histogram_type,

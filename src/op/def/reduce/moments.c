@@ -3,8 +3,8 @@
 #include "op/formula/reduce.h"
 
 #define MOMENTS_ATTRS(X) \
-    X(DIMS, axes, "None", "", "axes to fold; None: all of them") \
-    X(BOOL, keepdims, "False", "", "the folded axes stay as axes of size 1")
+    X(DIMS, axes, "None", "", "axes to reduce; None: all of them") \
+    X(BOOL, keepdims, "False", "", "keep the reduced axes with size 1")
 MX_ATTRS(moments, MOMENTS_ATTRS)
 
 static mx_code infer_moments(mx_infer *infer)

@@ -1,7 +1,7 @@
 /* Sums of squares of many arrays.  SPDX-License-Identifier: Apache-2.0 */
 #include "op/op.h"
 
-#define MULTI_SUM_SQ_ATTRS(X) X(INT, num_arrays, REQUIRED, "1..", "how many arrays")
+#define MULTI_SUM_SQ_ATTRS(X) X(INT, num_arrays, REQUIRED, "1..", "number of arrays")
 MX_ATTRS(multi_sum_sq, MULTI_SUM_SQ_ATTRS)
 
 static mx_code infer_float(mx_infer *infer) { return mx_infer_out_type(infer, 0, MX_FLOAT32); }
@@ -9,7 +9,7 @@ static mx_code infer_count(mx_infer *infer)
 {
     const int64_t wanted = ((const mx_multi_sum_sq_attrs *)infer->attrs)->num_arrays;
     if (wanted != infer->n_in)
-        return mx_op_fail(infer->op, MX_ERR_ATTRIBUTE, "num_arrays is %lld, but %d arrays came", (long long)wanted,
+        return mx_op_fail(infer->op, MX_ERR_ATTRIBUTE, "num_arrays is %lld, but got %d arrays", (long long)wanted,
                           infer->n_in);
     return mx_infer_out(infer, 0, &(mx_shape_t){.ndim = 1, .dim = {infer->n_in}});
 }

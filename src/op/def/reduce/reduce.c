@@ -1,4 +1,4 @@
-/* Reductions over axes: sum, mean, prod, max, min, norm and their like.
+/* Reductions over axes: sum, mean, prod, max, min, norm and others.
  *
  * Gradients put the folded axes back as ones and broadcast: with y = fold(x), g the incoming gradient,
  *     sum   dx = g            mean  dx = g / count       max, min  dx = g where x == y
@@ -11,19 +11,19 @@
 #include "base/error.h"
 
 #define REDUCE_ATTRS(X) \
-    X(DIMS, axis, "None", "", "axes to fold; None: all of them") \
-    X(BOOL, keepdims, "False", "", "the folded axes stay as axes of size 1") \
-    X(BOOL, exclude, "False", "", "fold all axes but those given")
+    X(DIMS, axis, "None", "", "axes to reduce; None: all of them") \
+    X(BOOL, keepdims, "False", "", "keep the reduced axes with size 1") \
+    X(BOOL, exclude, "False", "", "reduce all axes except those given")
 MX_ATTRS(reduce, REDUCE_ATTRS)
 
 #define NORM_ATTRS(X) \
-    X(INT, ord, "2", "1..2", "1: sum of absolute values, 2: root of the sum of squares") \
-    X(DIMS, axis, "None", "", "axes to fold; None: all of them") \
+    X(INT, ord, "2", "1..2", "1: sum of absolute values, 2: square root of the sum of squares") \
+    X(DIMS, axis, "None", "", "axes to reduce; None: all of them") \
     X(DTYPE, out_dtype, "None", "", "element type of the result; None: that of data") \
-    X(BOOL, keepdims, "False", "", "the folded axes stay as axes of size 1")
+    X(BOOL, keepdims, "False", "", "keep the reduced axes with size 1")
 MX_ATTRS(norm, NORM_ATTRS)
 
-#define SUM_TO_ATTRS(X) X(DIMS, shape, REQUIRED, "", "shape that was broadcast to the shape of data")
+#define SUM_TO_ATTRS(X) X(DIMS, shape, REQUIRED, "", "shape of the result, which broadcasts to the shape of data")
 MX_ATTRS(sum_to, SUM_TO_ATTRS)
 
 /* ---- inference ------------------------------------------------------------------------------------------------- */
@@ -76,7 +76,7 @@ static mx_code infer_sum_to(mx_infer *infer)
 
 /* ---- gradients ------------------------------------------------------------------------------------------------- */
 
-/* What a gradient needs to know: the folded axes, the shape with ones for them, how many elements were folded. */
+/* What a gradient needs: the reduced axes, the shape with ones for them, how many elements were reduced. */
 typedef struct folding {
     const mx_shape_t *in;
     mx_shape_t ones; /* broadcasts against the input */
@@ -116,7 +116,7 @@ static mx_code grad_mean(mx_grad *grad)
     return mx_give(grad, 0, mx_g_broadcast_to(back(&f, mx_g_scale(grad->ograd[0], 1 / f.count)), f.in));
 }
 
-/* Zero where a number stands, one where NaN stands, and the other way round. */
+/* 0 for numbers and 1 for NaN, and the other way round. */
 static mx_array *is_number(mx_array *x) { return mx_g2("broadcast_equal", x, x); }
 static mx_array *without_nan(mx_array *x, double instead)
 {
@@ -319,7 +319,7 @@ static mx_code emit_fold_of(const mx_emit_call *n, int kind, int mask)
     return mx_emit_close(n);
 }
 
-/* Numbers of the folds in the kernel: the norms follow as 5 (of ord 1) and 6. */
+/* Numbers of the folds in the kernel: the norms are 5 (ord 1) and 6. */
 static mx_code emit_fold(const mx_emit_call *n)
 {
     static const int kinds[] = {MX_FOLD_SUM, MX_FOLD_MEAN, MX_FOLD_PROD, MX_FOLD_MAX, MX_FOLD_MIN};
@@ -336,7 +336,7 @@ static mx_code emit_norm(const mx_emit_call *n)
     return emit_fold_of(n, attrs->ord == 1 ? 5 : 6, mx_fold_axes(n->op, &attrs->axis, false, n->x->ndim));
 }
 
-/* ---- the rows -------------------------------------------------------------------------------------------------- */
+/* ---- the table ------------------------------------------------------------------------------------------------- */
 
 #define COMMON_SAMPLES(low, high, note) \
     {"2,3", "", low, high, note}, {"2,3", "axis=1", low, high, note}, \
@@ -374,19 +374,19 @@ mx_op mx_family_reduce[] = {
      .gradient = grad_prod,
      .grad_in = 1, .samples = PROD_SAMPLES,
      .reference = ref_prod},
-    {ROW("nansum", NULL, "sum over axes, where NaN counts as 0", NANSUM), .methods = "nansum",
+    {ROW("nansum", NULL, "sum over axes, treating NaN as 0", NANSUM), .methods = "nansum",
      .precision = MX_PRECISION_FLOAT32,
      .gradient = grad_nansum, .grad_in = 1,
      .samples = SUM_SAMPLES, .reference = ref_nansum},
-    {ROW("nanprod", NULL, "product over axes, where NaN counts as 1", NANPROD), .methods = "nanprod",
+    {ROW("nanprod", NULL, "product over axes, treating NaN as 1", NANPROD), .methods = "nanprod",
      .precision = MX_PRECISION_FLOAT32,
      .gradient = grad_nanprod, .grad_in = 1,
      .samples = PROD_SAMPLES, .reference = ref_nanprod},
-    {ROW("max", "max_axis", "largest element over axes; NaN if there is one", MAX), MX_EMIT(emit_fold),
+    {ROW("max", "max_axis", "maximum over axes; NaN if there is a NaN", MAX), MX_EMIT(emit_fold),
      .methods = "max",
      .gradient = grad_extreme,
      .grad_in = 1, .grad_out = 1, .samples = SAMPLES(0, 0, "distinct"), .reference = ref_max},
-    {ROW("min", "min_axis", "smallest element over axes; NaN if there is one", MIN), MX_EMIT(emit_fold),
+    {ROW("min", "min_axis", "minimum over axes; NaN if there is a NaN", MIN), MX_EMIT(emit_fold),
      .methods = "min",
      .gradient = grad_extreme,
      .grad_in = 1, .grad_out = 1, .samples = SAMPLES(0, 0, "distinct"), .reference = ref_min},
@@ -395,7 +395,7 @@ mx_op mx_family_reduce[] = {
     {.name = "norm", MX_EMIT(emit_norm), .methods = "norm", .sparse = MX_SPARSE_FOLD,
      .precision = MX_PRECISION_FLOAT32,
      .aliases = "_sparse_norm",
-     .doc = "norm over axes",
+     .doc = "L1 or L2 norm over axes",
      .inputs = "data", .schema = &norm_schema,
      .infer_shape = infer_norm,
      .infer_type = infer_norm_type, .gradient = grad_norm, .grad_in = 1, .grad_out = 1, .reference = ref_norm,

@@ -1,5 +1,5 @@
-/* The log likelihood of Hawkes processes: events of K kinds, each of which makes more events of its kind likely for a
- * while.
+/* The log likelihood of Hawkes processes: events of K kinds; each event makes further events of its kind more
+ * likely for a while.
  *
  *     intensity of kind k at time t: lambda = lda + alpha * beta * memory(t)
  *     memory(t) = state * exp(-beta t) + sum over events of kind k at s < t of exp(-beta (t - s))
@@ -94,7 +94,7 @@ static mx_code gradient(mx_grad *grad)
     return MX_OK;
 }
 
-/* ---- reference: the sums above, as they stand there ----------------------------------------------------------- */
+/* ---- reference: the sums above, evaluated literally ----------------------------------------------------------- */
 
 typedef struct process { /* one kind in one sample */
     double lda, alpha, beta, state, max_time;
@@ -173,7 +173,7 @@ static void ref_backward(const mx_reference_call *call)
 #define SAMPLES(...) (const mx_sample[]){__VA_ARGS__, {0}}
 mx_op mx_family_hawkes[] = {
     {.name = "_contrib_hawkesll", .c_name = "hawkesll", .inputs = "lda alpha beta state lags marks valid_length max_time", .outputs = "output out_state",
-     .n_out = 2, .doc = "log likelihood of Hawkes processes, and their memory at the end; marks outside of the kinds are an error",
+     .n_out = 2, .doc = "log likelihood of Hawkes processes, and their memory at the end; marks must be valid event kinds",
      .infer_shape = infer_shape, .infer_type = infer_type, .gradient = gradient, .grad_in = 255, .no_grad_inputs = 0xf0, .reference = reference,
      .samples = SAMPLES({"2,3;3;3;2,3;2,4;2,4;2;2", "", 1, 3, "int:5 int:6 f32only"}, {"3,3;3;3;3,3;3,9;3,9;3;3", "", 0, 3, "int:5 int:6 positive f32only"},
                         {"2,2;2;2;2,2;2,0;2,0;2;2", "", 0.5, 2, "f32only"})},

@@ -1,4 +1,4 @@
-/* RNN: recurrent networks of several layers and both directions over a whole sequence, in one operator.
+/* RNN: recurrent networks of several layers and both directions over a sequence, in one operator.
  *
  *     relu, tanh   h' = act(i2h x + h2h h)
  *     lstm         i, f, g, o: c' = s(f) c + s(i) tanh(g),  h' = s(o) tanh(c')
@@ -23,14 +23,14 @@
 #define RNN_ATTRS(X) \
     X(INT, state_size, REQUIRED, "1..10000000", "size of the hidden state") \
     X(INT, num_layers, REQUIRED, "1..10000", "number of layers") \
-    X(BOOL, bidirectional, "False", "", "a second network reads every layer's input backwards") \
+    X(BOOL, bidirectional, "False", "", "a second network reads the input of each layer in reverse") \
     X(ENUM, mode, REQUIRED, "rnn_relu|rnn_tanh|lstm|gru", "the cell") \
-    X(FLOAT, p, "0.0", "0..1", "dropout between layers while training") \
-    X(BOOL, state_outputs, "False", "", "return the last states, too") \
+    X(FLOAT, p, "0.0", "0..1", "dropout probability between layers in training mode") \
+    X(BOOL, state_outputs, "False", "", "also return the last states") \
     X(INT, projection_size, "None", "1..10000000", "LSTM: size to which the hidden state is projected") \
-    X(FLOAT, lstm_state_clip_min, "None", "", "LSTM: least value of a cell; only together with the largest") \
-    X(FLOAT, lstm_state_clip_max, "None", "", "LSTM: largest value of a cell") \
-    X(BOOL, lstm_state_clip_nan, "False", "", "NaN in a cell stays when cells are clipped; else it becomes the least value") \
+    X(FLOAT, lstm_state_clip_min, "None", "", "LSTM: lower bound of the cell state; needs lstm_state_clip_max, too") \
+    X(FLOAT, lstm_state_clip_max, "None", "", "LSTM: upper bound of the cell state") \
+    X(BOOL, lstm_state_clip_nan, "False", "", "keep NaN in the cell state when clipping; else it becomes the lower bound") \
     X(BOOL, use_sequence_length, "False", "", "sequence_length holds the length of every sequence")
 MX_ATTRS(rnn, RNN_ATTRS)
 
@@ -40,7 +40,7 @@ static mx_code check(const void *a)
     if (attrs->projection_size != MX_NONE_INT && attrs->mode != MX_CELL_LSTM)
         return mx_fail(MX_ERR_ATTRIBUTE, "RNN: projection_size is given, but only lstm has a projection");
     if (isnan(attrs->lstm_state_clip_min) != isnan(attrs->lstm_state_clip_max))
-        return mx_fail(MX_ERR_ATTRIBUTE, "RNN: lstm_state_clip_min and lstm_state_clip_max go together");
+        return mx_fail(MX_ERR_ATTRIBUTE, "RNN: lstm_state_clip_min and lstm_state_clip_max must be given together");
     if (attrs->lstm_state_clip_min > attrs->lstm_state_clip_max)
         return mx_fail(MX_ERR_ATTRIBUTE, "RNN: lstm_state_clip_min is above lstm_state_clip_max");
     return MX_OK;
@@ -71,7 +71,7 @@ static mx_rnn_shape geometry(const mx_rnn_attrs *attrs, const mx_shape_t *data)
 
 /* ---- inference --------------------------------------------------------------------------------------------------- */
 
-/* Cells without a cell state may have the lengths in its place. */
+/* For modes without a cell state, the lengths may be in its place. */
 static int length_index(const mx_infer *infer, const mx_rnn_attrs *attrs)
 {
     if (!attrs->use_sequence_length)
@@ -99,7 +99,7 @@ static mx_code infer_shape(mx_infer *infer)
     const mx_shape_t reserve = {.ndim = 3, .dim = {s.steps, s.batch, mx_rnn_reserve(&s)}};
     const int length = length_index(infer, attrs);
     if (s.input > INT64_MAX / 64 / s.hidden)
-        return mx_op_fail(infer->op, MX_ERR_SHAPE, "data has shape %s: there would be too many weights",
+        return mx_op_fail(infer->op, MX_ERR_SHAPE, "data has shape %s, which needs too many weights",
                           mx_shape_text(data, text));
     if (mx_infer_in(infer, 1, &parameters) || mx_infer_in(infer, 2, &state) ||
         (is_lstm(attrs) && infer->n_in > 3 && mx_infer_in(infer, 3, &cell)) ||
@@ -132,14 +132,15 @@ static mx_code infer_type(mx_infer *infer)
 /* _backward_RNN(data, parameters, state, state_cell, sequence_length, output, reserve, gradients of the outputs) */
 enum { IN_OUTPUT = 5, IN_RESERVE, IN_GRADS, BACKWARD_INPUTS = IN_GRADS + 3 };
 
-/* With dropout between layers the masks are hidden in the reserve, which has no history. */
+/* With dropout between layers the masks are in the reserve, which is not differentiable. */
 static mx_code gradient_again(mx_grad *grad)
 {
     const mx_rnn_attrs *attrs = grad->attrs;
     const mx_rnn_shape s = geometry(attrs, &grad->in_shape[0]);
     const int length = is_lstm(attrs) || grad->n_in > 4 ? 4 : 3;
     if (grad->training && attrs->p > 0 && s.layers > 1)
-        return mx_fail(MX_ERR_AUTOGRAD, "RNN with dropout has no second-order gradient; cells of gluon.rnn have");
+        return mx_fail(MX_ERR_AUTOGRAD,
+                       "RNN with dropout has no second-order gradient; the cells of gluon.rnn have one");
     if (!s.steps || !s.batch)
         return MX_OK;
     return mx_rnn_compose(grad, &s, &(mx_rnn_limits){attrs->lstm_state_clip_min, attrs->lstm_state_clip_max},
@@ -202,7 +203,7 @@ static mx_code infer_backward_type(mx_infer *infer)
     return mx_infer_in_type(infer, IN_RESERVE, reserve_type(type));
 }
 
-/* ---- the plain reference: one sequence, one step, one number at a time ------------------------------------------- */
+/* ---- reference: one sequence, one step, one number at a time ----------------------------------------------------- */
 
 static double sigmoid(double x) { return 1 / (1 + exp(-x)); }
 
@@ -368,7 +369,7 @@ mx_op mx_family_rnn[] = {
      .look = MX_LOOK_WEIGHTS, .precision = MX_PRECISION_TARGET, .aliases = "_npx_rnn",
      .c_name = "op_rnn",
      .inputs = "data parameters state state_cell? sequence_length?",
-     .outputs = "output state_output statecell_output reserve", .doc = "recurrent layers over a whole sequence", .schema = &rnn_schema,
+     .outputs = "output state_output statecell_output reserve", .doc = "recurrent layers over a sequence", .schema = &rnn_schema,
      .flags = MX_OP_TRAINING | MX_OP_RANDOM, .n_out = 2, .n_visible = 1, .count_in = count_in, .count_out = count_out,
      .count_visible = count_visible, .infer_shape = infer_shape, .infer_type = infer_type, .check = check, .gradient = gradient,
      .grad_in = MX_ALL_ARGS, .grad_out = MX_ALL_ARGS, .no_grad_inputs = 1 << 4, .reference = reference,

@@ -1,10 +1,10 @@
-/* The gradient of RNN as a composition: for those who differentiate it again (see rnn.h for the geometry).
+/* The gradient of RNN as a composition, for higher-order gradients (see rnn.h for the geometry).
  *
- *     forward once more, step by step, with plain operators; then back through the steps, newest first:
+ *     forward again, step by step, with basic operators; then back through the steps, newest first:
  *         dh, dc of a step's states -> gradients da, db of its gates' two sides -> dh, dc of the states before it
  *     weights:  dWx = da' x,  dWh = db' h,  dbx = sum of da,  dbh = sum of db,  projection: dWr = dh' raw
  *
- * Steps behind the end of a sequence hand their states on: with mask m in {0, 1}  h' = m hn + (1 - m) h.
+ * Steps past the end of a sequence pass their states on: with mask m in {0, 1}  h' = m hn + (1 - m) h.
  *
  * SPDX-License-Identifier: Apache-2.0 */
 #include "op/def/rnn/rnn_compose.h"
@@ -16,9 +16,9 @@
 #include "base/error.h"
 #include "op/formula/movement.h"
 
-typedef struct step {                 /* (N, ...) each; what the way back looks at */
-    mx_array *h, *c;                  /* states before it */
-    mx_array *i, *f, *g, *o;          /* gates; GRU: r, z, n and the h side of n; others: g is what goes in */
+typedef struct step {        /* (N, ...) each; what backward needs */
+    mx_array *h, *c;         /* states before it */
+    mx_array *i, *f, *g, *o; /* gates; GRU: r, z, n and the h side of n; others: g is the activation's argument */
     mx_array *cell, *tanh_cell, *raw; /* LSTM: c before it is clipped, tanh of c after; h before the projection */
 } step;
 
@@ -30,7 +30,7 @@ typedef struct network { /* of one layer and direction */
     mx_array **mask;                       /* (T) of (N, 1); NULL: no lengths */
     step *steps;                           /* (T) in the order of time */
     mx_array **out;                        /* (T) of (N, P) */
-    mx_array *h, *c;                       /* states: first before the steps, then behind them */
+    mx_array *h, *c;                       /* states: first before the steps, then after them */
     mx_array *dwx, *dwh, *dwr, *dbx, *dbh; /* gradients */
     mx_array *dx, *dh, *dc;
     bool back;
@@ -76,7 +76,7 @@ static mx_array *clipped(const mx_rnn_limits *l, mx_array *c)
     return mx_g_text(MX_OP("clip"), text, 1, &c);
 }
 
-/* a, b (N, G H): the gates' sides of the input and of h; gives c behind the step, NULL where there is none. */
+/* a, b (N, G H): the gates' sides of the input and of h; returns c after the step, NULL if there is none. */
 static mx_array *run_cell(const network *w, step *t, mx_array *a, mx_array *b)
 {
     const int64_t H = w->s->hidden;
@@ -125,7 +125,7 @@ static void go_forward(network *w)
 static mx_array *through_sigmoid(mx_array *g, mx_array *y) { return mx_g_mul(g, mx_g_mul(y, mx_g_rsub(1, y))); }
 static mx_array *through_tanh(mx_array *g, mx_array *y) { return mx_g_mul(g, mx_g_rsub(1, mx_g_mul(y, y))); }
 
-/* LSTM: dc is that of c behind the step and becomes that of c before it. */
+/* LSTM: dc is the gradient of c after the step and becomes that of c before it. */
 static mx_array *back_lstm(const network *w, const step *t, mx_array *m, mx_array *draw, mx_array **dc)
 {
     mx_array *d = mx_g_add(m ? mx_g_mul(m, *dc) : *dc, through_tanh(mx_g_mul(draw, t->o), t->tanh_cell));
@@ -239,7 +239,7 @@ static mx_array *layers_forward(const layers *l, mx_array *x)
     return x;
 }
 
-/* The gradient of a last state, zeros if none came. */
+/* The gradient of a last state; zeros if none arrived. */
 static mx_array *last_gradient(const layers *l, int output, int64_t k, mx_array *like, int64_t size)
 {
     const bool there = output < l->grad->n_out - 1 && l->grad->ograd[output];

@@ -1,4 +1,4 @@
-/* _rows_sum, the operator that sparse arrays stand on, and the grouping that prepares its inputs.
+/* _rows_sum, the operator behind sparse arrays, and the grouping that prepares its inputs.
  *
  * SPDX-License-Identifier: Apache-2.0 */
 #include "op/formula/sparse.h"
@@ -58,7 +58,7 @@ mx_code mx_groups_make(mx_groups *groups, const int64_t *key, int64_t n, int64_t
     for (int64_t i = 0; i < n; i++)
         groups->order[i] = i;
     for (int shift = 0; n > 1 && shift < 63 && (limit - 1) >> shift; shift += DIGIT) {
-        sort_digit(key, n, limit, shift, groups->order, groups->unique); /* unique is free until the end */
+        sort_digit(key, n, limit, shift, groups->order, groups->unique); /* unique is not used before the end */
         int64_t *sorted = groups->unique;
         groups->unique = groups->order, groups->order = sorted;
     }
@@ -135,7 +135,7 @@ static mx_code infer_rows_sum(mx_infer *infer)
     if (infer->in[3].ndim == 1 && mx_infer_in(infer, 3, &infer->in[1]))
         return mx_error_code();
     if (infer->in[2].ndim == 1 && infer->in[2].dim[0] == 0)
-        return mx_op_fail(infer->op, MX_ERR_SHAPE, "start is empty, wanted one element more than there are results");
+        return mx_op_fail(infer->op, MX_ERR_SHAPE, "start is empty, wanted one more element than there are results");
     if (out.ndim < 0 || infer->in[2].ndim < 0)
         return MX_OK;
     out.dim[0] = infer->in[2].dim[0] < 0 ? -1 : infer->in[2].dim[0] - 1;
@@ -165,7 +165,7 @@ static void ref_rows_sum(const mx_reference_call *call)
 
 // clang-format off
 mx_op mx_family_sparse[] = {
-    {.name = "_rows_sum", .doc = "sums of rows of data, each times a factor: from start[i] to start[i + 1] in the list",
+    {.name = "_rows_sum", .doc = "weighted sums of rows of data: result i sums entries start[i] to start[i + 1] of row and factor",
      .inputs = "data row start factor?", .flags = MX_OP_HIDDEN | MX_OP_NO_GRADIENT,
      .infer_shape = infer_rows_sum, .infer_type = infer_rows_sum_type, .reference = ref_rows_sum,
      .samples = (const mx_sample[]){{"4,3;5;5", "", 0, 4, "int:1 int:2 absent:3"},

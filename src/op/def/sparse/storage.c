@@ -1,4 +1,4 @@
-/* cast_storage and _sparse_retain on dense arrays; on sparse ones exec/sparse/sparse.c runs them.
+/* cast_storage and _sparse_retain on dense arrays; exec/sparse/sparse.c runs them on sparse ones.
  *
  * SPDX-License-Identifier: Apache-2.0 */
 #include "base/error.h"
@@ -57,11 +57,11 @@ mx_op mx_family_storage[] = {
     {.name = "cast_storage", .flags = MX_OP_IDENTITY, .sparse = MX_SPARSE_STORAGE, .sparse_gradient = true,
      .aliases = "_sparse_cast_storage",
      .inputs = "data",
-     .doc = "the array in another storage; dense arrays stay dense (mx_tostype makes sparse ones)",
+     .doc = "converts an array to another storage type; dense arrays stay dense (mx_tostype creates sparse ones)",
      .schema = &cast_storage_schema,
      .gradient = grad_cast, .reference = ref_cast, .samples = SAMPLES({"2,3", "stype=default", 0, 0, NULL}, {"4", "stype=row_sparse", 0, 0, NULL})},
     {.name = "_sparse_retain", .sparse = MX_SPARSE_RETAIN, .c_name = "sparse_retain", .inputs = "data indices",
-     .doc = "the rows in the list; zeros in place of all others",
+     .doc = "keeps the rows in indices and sets all others to zero",
      .infer_shape = infer_retain, .infer_type = infer_retain_type, .gradient = grad_retain, .grad_in = 2, .no_grad_inputs = 2, .reference = ref_retain,
      .samples = SAMPLES({"5,3;2", "", 0, 5, "int:1"}, {"4;3", "", 0, 4, "int:1"}, {"6,2,2;4", "", 0, 6, "int:1"})},
     {0},
