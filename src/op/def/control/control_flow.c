@@ -41,7 +41,7 @@ MX_ATTRS(cond, COND_ATTRS)
 /* All other attributes go to the registered operator's properties. */
 #define CUSTOM_ATTRS(X) \
     X(STR, op_type, REQUIRED, "", "name under which the operator was registered") \
-    X(PTR, properties_, "None", "", "its properties")
+    X(PTR, properties_, "None", "", "the operator's properties")
 MX_ATTRS(custom, CUSTOM_ATTRS)
 
 #define BACKWARD_CALL_ATTRS(X) X(PTR, callee, "None", "", "which gradients arrived and which are needed")

@@ -34,7 +34,7 @@ MX_ATTRS(deformable, DEFORMABLE_ATTRS)
 #define MODULATED_ATTRS(X) GEOMETRY(X) X(INT, im2col_step, "64", "0..", "accepted for compatibility") LAYOUT(X)
 MX_ATTRS(modulated_deformable, MODULATED_ATTRS)
 /* All three begin with the geometry. */
-#define BACKWARD_ATTRS(X) GEOMETRY(X) X(BOOL, modulated, "False", "", "there is a mask")
+#define BACKWARD_ATTRS(X) GEOMETRY(X) X(BOOL, modulated, "False", "", "whether there is a mask")
 MX_ATTRS(deformable_backward, BACKWARD_ATTRS)
 
 enum { NCW, NCHW, NCDHW };

@@ -34,7 +34,7 @@ MX_ATTRS(arange_like, ARANGE_LIKE_ATTRS)
 MX_ATTRS(linspace, LINSPACE_ATTRS)
 
 #define EYE_ATTRS(X) \
-    X(INT, N, REQUIRED, "0..140737488355328", "rows") \
+    X(INT, N, REQUIRED, "0..140737488355328", "number of rows") \
     X(INT, M, "0", "0..140737488355328", "number of columns; 0: as many as rows") \
     X(INT, k, "0", "-140737488355328..140737488355328", "which diagonal: 0 is the main one, positive ones are above it") \
     X(CTX, ctx, "None", "", "device of the result; None: the current one") \

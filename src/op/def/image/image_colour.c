@@ -15,8 +15,8 @@
 #include "op/formula/movement.h"
 
 #define FACTOR_ATTRS(X) \
-    X(FLOAT, min_factor, REQUIRED, "0..", "least strength") \
-    X(FLOAT, max_factor, REQUIRED, "0..", "greatest strength")
+    X(FLOAT, min_factor, REQUIRED, "0..", "lower bound of the strength") \
+    X(FLOAT, max_factor, REQUIRED, "0..", "upper bound of the strength")
 MX_ATTRS(image_random_factor, FACTOR_ATTRS)
 #define JITTER_ATTRS(X) \
     X(FLOAT, brightness, REQUIRED, "0..", "factors 1 - b .. 1 + b") \

@@ -13,8 +13,8 @@
 #define CROP_ATTRS(X) \
     X(INT, x, REQUIRED, "0..", "first column") \
     X(INT, y, REQUIRED, "0..", "first row") \
-    X(INT, width, REQUIRED, "1..", "columns") \
-    X(INT, height, REQUIRED, "1..", "rows")
+    X(INT, width, REQUIRED, "1..", "number of columns") \
+    X(INT, height, REQUIRED, "1..", "number of rows")
 MX_ATTRS(image_crop, CROP_ATTRS)
 
 #define BORDER_ATTRS(X) \

@@ -26,7 +26,7 @@ MX_ATTRS(adaptive_pooling, ADAPTIVE_ATTRS)
 #define RESAMPLE_ATTRS(X) \
     X(INT, height, REQUIRED, "1..1000000", "height of the result") \
     X(INT, width, REQUIRED, "1..1000000", "width of the result") \
-    X(ENUM, kind, REQUIRED, "corners|centers|mean", "the weights")
+    X(ENUM, kind, REQUIRED, "corners|centers|mean", "how the weights are computed")
 MX_ATTRS(resample, RESAMPLE_ATTRS)
 
 static mx_code wrong_shape(const mx_infer *infer, int i)

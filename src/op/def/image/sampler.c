@@ -21,7 +21,7 @@ MX_ATTRS(bilinear_sampler, SAMPLER_ATTRS)
 #define TRANSFORMER_ATTRS(X) \
     X(DIMS, target_shape, "(0, 0)", "", "height and width of the result") \
     X(ENUM, transform_type, REQUIRED, "affine", "the transformation") \
-    X(ENUM, sampler_type, REQUIRED, "bilinear", "the interpolation") \
+    X(ENUM, sampler_type, REQUIRED, "bilinear", "the interpolation method") \
     X(BOOL, cudnn_off, "None", "", "accepted for compatibility")
 MX_ATTRS(spatial_transformer, TRANSFORMER_ATTRS)
 

@@ -13,7 +13,7 @@
 
 #define SORT_ATTRS(X) \
     X(INT, axis, "-1", "", "the axis; None: the flattened array") \
-    X(BOOL, is_ascend, "True", "", "smallest first")
+    X(BOOL, is_ascend, "True", "", "sort in ascending order")
 MX_ATTRS(sort, SORT_ATTRS)
 
 #define ARGSORT_ATTRS(X) SORT_ATTRS(X) X(DTYPE, dtype, "float32", "", "type of the indices")
@@ -292,7 +292,7 @@ static mx_code emit_topk(const mx_emit_call *n)
 // clang-format off
 mx_op mx_family_sort[] = {
     {.name = "sort", MX_EMIT(emit_sort), .methods = "sort", .precision = MX_PRECISION_FLOAT32, .aliases = "_npi_sort",
-     .doc = "sorts along an axis",
+     .doc = "sorts an array along an axis",
      .inputs = "data",
      .outputs = "output indices", .schema = &sort_schema, .n_out = 2, .n_visible = 1,
      .infer_shape = infer_sort, .infer_type = infer_sort_type, .gradient = grad_sort, .grad_out = 2,

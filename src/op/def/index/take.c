@@ -30,7 +30,7 @@ MX_ATTRS(pick, PICK_ATTRS)
 #define ONE_HOT_ATTRS(X) \
     X(INT, depth, REQUIRED, "0..", "size of the new last axis") \
     X(FLOAT, on_value, "1.0", "", "value at the index") \
-    X(FLOAT, off_value, "0.0", "", "everywhere else") \
+    X(FLOAT, off_value, "0.0", "", "value at all other positions") \
     X(DTYPE, dtype, "float32", "", "type of the result")
 MX_ATTRS(one_hot, ONE_HOT_ATTRS)
 

@@ -11,7 +11,7 @@
 #include "op/formula/pointwise.h"
 #include "op/op.h"
 
-#define GRAD_SCALE(X) X(FLOAT, grad_scale, "1.0", "", "multiplies the gradient")
+#define GRAD_SCALE(X) X(FLOAT, grad_scale, "1.0", "", "factor of the gradient")
 #define NORMALIZATION(X) \
     X(ENUM, normalization, "null", "null|batch|valid", "the gradient is divided by 1, the batch size, or the number of labels that are not ignored")
 
@@ -32,7 +32,7 @@ enum { PER_NOTHING, PER_BATCH, PER_VALID };
 
 #define SVM_OUTPUT_ATTRS(X) \
     X(FLOAT, margin, "1.0", "", "margin of the hinge loss") \
-    X(FLOAT, regularization_coefficient, "1.0", "", "multiplies the gradient") \
+    X(FLOAT, regularization_coefficient, "1.0", "", "factor of the gradient") \
     X(BOOL, use_linear, "False", "", "hinge loss; else squared hinge loss")
 MX_ATTRS(svm_output, SVM_OUTPUT_ATTRS)
 

@@ -14,7 +14,7 @@
 
 #define SOFTMAX_ATTRS(X) \
     X(INT, axis, "-1", "", "axis along which the values sum to one") \
-    X(FLOAT, temperature, "None", "", "divides the data") \
+    X(FLOAT, temperature, "None", "", "divisor of the data") \
     X(DTYPE, dtype, "None", "", "type of the result; None: that of data") \
     X(BOOL, use_length, "False", "", "softmax: only the first `length` values of each row are used, the others give 0")
 MX_ATTRS(softmax, SOFTMAX_ATTRS)

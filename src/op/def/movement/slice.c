@@ -20,7 +20,7 @@ MX_ATTRS(slice, SLICE_ATTRS)
 MX_ATTRS(slice_assign_scalar, SCALAR_ATTRS)
 
 #define AXIS_ATTRS(X) \
-    X(INT, axis, REQUIRED, "", "the axis") \
+    X(INT, axis, REQUIRED, "", "axis to slice") \
     X(INT, begin, REQUIRED, "", "first index") \
     X(INT, end, "None", "", "end index, not included; None: the end of the axis")
 MX_ATTRS(slice_axis, AXIS_ATTRS)

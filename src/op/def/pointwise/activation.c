@@ -10,12 +10,12 @@
 #include "op/emit.h"
 #include "op/formula/pointwise.h"
 
-#define ACTIVATION_ATTRS(X) X(ENUM, act_type, REQUIRED, "relu|sigmoid|tanh|softrelu|softsign", "the function")
+#define ACTIVATION_ATTRS(X) X(ENUM, act_type, REQUIRED, "relu|sigmoid|tanh|softrelu|softsign", "the activation function")
 MX_ATTRS(activation, ACTIVATION_ATTRS)
 enum { RELU, SIGMOID, TANH, SOFTRELU, SOFTSIGN };
 
 #define LEAKY_RELU_ATTRS(X) \
-    X(ENUM, act_type, "leaky", "rrelu|leaky|prelu|elu|selu|gelu", "the function") \
+    X(ENUM, act_type, "leaky", "rrelu|leaky|prelu|elu|selu|gelu", "the activation function") \
     X(FLOAT, slope, "0.25", "", "slope of the negative part (leaky), or its lower limit (elu)") \
     X(FLOAT, lower_bound, "0.125", "", "lower bound of the slope of rrelu") \
     X(FLOAT, upper_bound, "0.334", "", "upper bound of the slope of rrelu")

@@ -4,8 +4,8 @@
 #include "op/op.h"
 
 #define ALLCLOSE_ATTRS(X) \
-    X(FLOAT, rtol, "1e-05", "", "allowed difference, relative to b") \
-    X(FLOAT, atol, "1e-08", "", "allowed difference") \
+    X(FLOAT, rtol, "1e-05", "", "tolerance relative to |b|") \
+    X(FLOAT, atol, "1e-08", "", "absolute tolerance") \
     X(BOOL, equal_nan, "True", "", "treat NaN as equal to NaN")
 MX_ATTRS(allclose, ALLCLOSE_ATTRS)
 

@@ -6,8 +6,8 @@
 #include "op/emit.h"
 
 #define CLIP_ATTRS(X) \
-    X(FLOAT, a_min, REQUIRED, "", "least value") \
-    X(FLOAT, a_max, REQUIRED, "", "greatest value")
+    X(FLOAT, a_min, REQUIRED, "", "lower bound") \
+    X(FLOAT, a_max, REQUIRED, "", "upper bound")
 MX_ATTRS(clip, CLIP_ATTRS)
 
 #define SMOOTH_L1_ATTRS(X) X(FLOAT, scalar, "1.0", "", "sigma: the function is quadratic up to |x| = 1 / sigma^2")
@@ -15,7 +15,7 @@ MX_ATTRS(smooth_l1, SMOOTH_L1_ATTRS)
 
 #define HARD_SIGMOID_ATTRS(X) \
     X(FLOAT, alpha, "0.2", "", "slope") \
-    X(FLOAT, beta, "0.5", "", "value at 0")
+    X(FLOAT, beta, "0.5", "", "offset: the value at x = 0")
 MX_ATTRS(hard_sigmoid, HARD_SIGMOID_ATTRS)
 
 /* ---- clip ------------------------------------------------------------------------------------------------------ */

@@ -12,7 +12,7 @@
 /* ---- shared attributes, inference ----------------------------------------------------------------------- */
 
 #define SCALAR_ATTRS(X) \
-    X(FLOAT, scalar, "1.0", "", "the number") \
+    X(FLOAT, scalar, "1.0", "", "the scalar operand") \
     X(BOOL, is_int, "True", "", "accepted for compatibility")
 MX_ATTRS(scalar, SCALAR_ATTRS)
 

@@ -5,8 +5,8 @@
 #include "op/emit.h"
 
 #define QUADRATIC_ATTRS(X) \
-    X(FLOAT, a, "0.0", "", "factor of x^2") \
-    X(FLOAT, b, "0.0", "", "factor of x") \
+    X(FLOAT, a, "0.0", "", "coefficient of x^2") \
+    X(FLOAT, b, "0.0", "", "coefficient of x") \
     X(FLOAT, c, "0.0", "", "constant")
 MX_ATTRS(quadratic, QUADRATIC_ATTRS)
 

@@ -37,7 +37,7 @@
 MX_DISTRIBUTIONS(SCHEMAS)
 
 #define RANDINT_ATTRS(X) \
-    X(INT, low, REQUIRED, "", "least value") \
+    X(INT, low, REQUIRED, "", "lower bound") \
     X(INT, high, REQUIRED, "", "upper bound, not included") \
     X(DIMS, shape, "None", "", "shape of the result; None: (1,)") \
     X(CTX, ctx, "None", "", "device of the result; None: the current one") \

@@ -24,7 +24,7 @@
     X(INT, state_size, REQUIRED, "1..10000000", "size of the hidden state") \
     X(INT, num_layers, REQUIRED, "1..10000", "number of layers") \
     X(BOOL, bidirectional, "False", "", "a second network reads the input of each layer in reverse") \
-    X(ENUM, mode, REQUIRED, "rnn_relu|rnn_tanh|lstm|gru", "the cell") \
+    X(ENUM, mode, REQUIRED, "rnn_relu|rnn_tanh|lstm|gru", "the type of cell") \
     X(FLOAT, p, "0.0", "0..1", "dropout probability between layers in training mode") \
     X(BOOL, state_outputs, "False", "", "also return the last states") \
     X(INT, projection_size, "None", "1..10000000", "LSTM: size to which the hidden state is projected") \
