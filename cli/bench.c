@@ -23,7 +23,7 @@ static bool make_inputs(cli_model *model, int64_t batch, mx_array **in)
     for (int i = 0; i < model->n_inputs; i++) {
         mx_dims *shape = &model->shapes[i];
         if (shape->n < 1) {
-            mx_error_set(MX_ERR_SHAPE, "the shape of input '%s' is not known; give it with --shape %s=1,3,224,224",
+            mx_error_set(MX_ERR_SHAPE, "the shape of input '%s' is not known; set it with --shape %s=1,3,224,224",
                          model->inputs[i], model->inputs[i]);
             return false;
         }
@@ -86,10 +86,10 @@ static int run(const cli_args *args)
 }
 
 static const cli_option options[] = {
-    {"--batch", "N", "size of the first axis of all inputs; default: as the shapes say"},
+    {"--batch", "N", "size of the first axis of all inputs; default: from the shapes"},
     {"--threads", "N", "threads to compute with; default: all"},
     {"--seconds", "N", "how long to measure; default 2"},
-    {"--imperative", NULL, "node by node, without a compiled plan"},
+    {"--imperative", NULL, "run node by node, without a compiled plan"},
     CLI_MODEL_OPTIONS,
     {NULL, NULL, NULL},
 };

@@ -1,6 +1,6 @@
 /* The gluon command: what its parts share.
  *
- * A command is a row: name, usage, options and a function.  Options, help texts and errors come from the row.  Functions
+ * A command is a table entry: name, usage, options and a function; it determines parsing, help and usage errors.  Functions
  * of the library record errors; a command returns CLI_FAILED and main prints the record.
  *
  * SPDX-License-Identifier: Apache-2.0 */
@@ -14,7 +14,7 @@ enum { CLI_MOST = 16 };                             /* arguments, and uses of on
 
 typedef struct cli_option {
     const char *name;     /* "--top" */
-    const char *argument; /* what follows it, "N"; NULL: nothing */
+    const char *argument; /* placeholder of its argument, "N"; NULL: it takes none */
     const char *help;
 } cli_option;
 
@@ -22,7 +22,7 @@ typedef struct cli_args cli_args;
 typedef struct cli_command {
     const char *name, *usage, *help;
     int least, most;           /* arguments besides options */
-    const cli_option *options; /* ended by a row without a name */
+    const cli_option *options; /* ended by an entry without a name */
     int (*run)(const cli_args *args);
 } cli_command;
 
@@ -32,16 +32,16 @@ struct cli_args {
     const char *values[CLI_MOST];
     int given; /* options */
     const cli_option *option[CLI_MOST];
-    const char *text[CLI_MOST]; /* what followed each option; "" if it takes nothing */
+    const char *text[CLI_MOST]; /* the argument of each option; "" if it takes none */
 };
 
 /* CLI_OK, CLI_USAGE after a message, or -1 after help was printed. */
 int cli_parse(const cli_command *command, int argc, char **argv, cli_args *args);
 void cli_help(const cli_command *command);
-/* The i-th use of an option; NULL: it was not given that often. */
+/* The argument of the i-th use of an option; NULL: there is no such use. */
 const char *cli_option_at(const cli_args *args, const char *name, int i);
 static inline const char *cli_option_of(const cli_args *args, const char *name) { return cli_option_at(args, name, 0); }
-/* A whole number of at least `least`; `fallback` if it was not given; false after a message. */
+/* An integer of at least `least`; `fallback` if the option was not given; false after a message. */
 bool cli_number(const cli_args *args, const char *name, int64_t fallback, int64_t least, int64_t *number);
 /* Numbers separated by commas: "1,3,224,224"; false after a message. */
 bool cli_dims(const char *what, const char *text, mx_dims *dims);
@@ -60,15 +60,15 @@ typedef struct cli_model {
     mx_dims shapes[CLI_MOST];     /* of the inputs; n == -1: not known */
 } cli_model;
 
-/* NAME stands for NAME-symbol.json and the newest NAME-NNNN.params; --params and --shape of the command are obeyed. */
+/* NAME stands for NAME-symbol.json and the newest NAME-NNNN.params; --params and --shape override that. */
 bool cli_model_load(cli_model *model, const cli_args *args, const char *name);
-/* The whole paths behind NAME; `params` "" if there is no file.  False with an error if there is no symbol. */
+/* The full paths for NAME; `params` is "" if there is no file.  False with an error if there is no symbol. */
 bool cli_model_paths(const char *name, char symbol[4096], char params[4096]);
-/* A block of the model; labels are inputs behind the data. */
+/* A block of the model; labels are inputs after the data. */
 mx_block *cli_model_block(const cli_model *model);
-/* Appends the labels' stand-ins to the n data arrays in `in` (CLI_MOST). */
+/* Appends placeholders for the labels to the n data arrays in `in` (CLI_MOST). */
 mx_arrays cli_model_inputs(const cli_model *model, mx_array **in);
-/* Shapes of all inputs as mx_symbol_infer wants them; what is not known is left out. */
+/* Shapes of all inputs in the form of mx_symbol_infer; unknown ones are left out. */
 struct mx_known cli_model_known(const cli_model *model, const char **names, mx_dims *shapes);
 
 extern const cli_command cli_predict, cli_summary, cli_plot, cli_convert, cli_bench, cli_doctor, cli_compile;
@@ -76,7 +76,7 @@ extern const cli_command cli_predict, cli_summary, cli_plot, cli_convert, cli_be
 #define CLI_MODEL_OPTIONS \
     {"--params", "FILE", "parameters; otherwise the newest MODEL-NNNN.params"}, \
     { \
-        "--shape", "[NAME=]N,N,...", "shape of an input, where the model does not say; may be repeated" \
+        "--shape", "[NAME=]N,N,...", "shape of an input that the model does not specify; may be repeated" \
     }
 
 #endif

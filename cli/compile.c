@@ -16,7 +16,7 @@ static int run(const cli_args *args)
 
 static const cli_option options[] = {
     {"--output", "FILE.c", "the file to write (also -o)"},
-    {"--name", "NAME", "of the function: NAME_run; default net"},
+    {"--name", "NAME", "the function is called NAME_run; default net"},
     CLI_MODEL_OPTIONS,
     {NULL, NULL, NULL},
 };
@@ -25,7 +25,7 @@ const cli_command cli_compile = {
     "compile",
     "MODEL -o FILE.c [--name net] [--shape 1,3,224,224]",
     "Writes the network as one C99 file without dependencies.\n"
-    "It holds the weights, the kernels and  int net_run(const float *in, float *out);  and builds with\n"
+    "It contains the weights, the kernels and  int net_run(const float *in, float *out);  and builds with\n"
     "cc -O2 FILE.c -lm.  Shapes are fixed when it is written.",
     1,
     1,

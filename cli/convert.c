@@ -29,7 +29,7 @@ static mx_code save_all(const mx_array_dict *dict, const struct format *format, 
     const char **names = calloc((size_t)count + 1, sizeof *names);
     char(*numbers)[32] = calloc((size_t)count + 1, sizeof *numbers);
     mx_code code =
-        arrays && names && numbers ? MX_OK : mx_error_set(MX_ERR_MEMORY, "no memory for %lld names", (long long)count);
+        arrays && names && numbers ? MX_OK : mx_error_set(MX_ERR_MEMORY, "out of memory: %lld names", (long long)count);
     for (int64_t i = 0; !code && i < count; i++) {
         snprintf(numbers[i], sizeof *numbers, "arr_%lld", (long long)i); /* a list has no names */
         arrays[i] = mx_array_dict_at(dict, i);
@@ -51,7 +51,7 @@ static mx_code convert_arrays(const char *from, const char *to)
     return MX_OK;
 }
 
-/* A whole model under another name: the graph brought up to date, the parameters in the format of the suffix. */
+/* Copies a model to another name: the graph is upgraded, the parameters get the format of the suffix. */
 static mx_code convert_model(const char *from, const char *to)
 {
     char symbol[4096], params[4096], target[4200];
@@ -59,7 +59,7 @@ static mx_code convert_model(const char *from, const char *to)
         return mx_error_code();
     if (format_of(to))
         return *params ? convert_arrays(params, to)
-                       : mx_error_set(MX_ERR_FILE, "there is no file of parameters beside %s", symbol);
+                       : mx_error_set(MX_ERR_FILE, "there is no parameter file next to %s", symbol);
     const mx_symbol *graph = mx_symbol_load(symbol);
     if (!graph)
         return mx_error_code();
@@ -76,7 +76,7 @@ static int run(const cli_args *args)
 {
     const char *from = args->values[0], *to = args->values[1];
     if (format_of(from) && !format_of(to))
-        return cli_usage(args, "%s: wanted a name that ends in .params, .safetensors or .npz", to);
+        return cli_usage(args, "%s: expected a name that ends in .params, .safetensors or .npz", to);
     return (format_of(from) ? convert_arrays(from, to) : convert_model(from, to)) ? CLI_FAILED : CLI_OK;
 }
 
@@ -86,8 +86,8 @@ const cli_command cli_convert = {
     "convert",
     "IN OUT",
     "Converts between .params, .safetensors and .npz files, by their suffixes.\n"
-    "IN may be a model: then OUT gets its newest parameters, or, as .json or a prefix, its graph brought up to\n"
-    "date (and its parameters).",
+    "IN may be a model: then OUT gets its newest parameters, or, as .json or a prefix, its upgraded graph\n"
+    "(and its parameters).",
     2,
     2,
     options,

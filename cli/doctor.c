@@ -1,4 +1,4 @@
-/* gluon doctor: what this build and this machine can do.  SPDX-License-Identifier: Apache-2.0 */
+/* gluon doctor: what this build and this machine support.  SPDX-License-Identifier: Apache-2.0 */
 #include <stdlib.h>
 #include <string.h>
 #include <unistd.h>
@@ -25,10 +25,10 @@ static void print_libraries(void)
 {
     const struct {
         const char *name;
-        bool here;
+        bool present;
         const char *use;
     } rows[] = {
-        {"zlib", mx_gzip_available(), "reading .gz data sets and packed .npz files"},
+        {"zlib", mx_gzip_available(), "reading .gz data sets and compressed .npz files"},
 #ifdef HAVE_JPEG
         {"libjpeg", true, "JPEG images"},
 #else
@@ -42,7 +42,7 @@ static void print_libraries(void)
         {"dot", in_path("dot"), "drawings as .svg and .png"},
     };
     for (size_t i = 0; i < sizeof rows / sizeof *rows; i++)
-        printf("  %-8s %-4s %s\n", rows[i].name, rows[i].here ? "yes" : "no", rows[i].use);
+        printf("  %-8s %-4s %s\n", rows[i].name, rows[i].present ? "yes" : "no", rows[i].use);
 }
 
 static int count_operators(void)
@@ -53,7 +53,7 @@ static int count_operators(void)
     return count;
 }
 
-/* A small product, so that a machine that traps on its own instructions is found here. */
+/* A small matrix product: a machine that traps on the instructions it advertises fails here. */
 static bool try_product(void)
 {
     MX_SCOPE;
@@ -76,10 +76,10 @@ static int run(const cli_args *args)
     for (int i = 0; (flag = mx_flag_describe(i)); i++)
         printf("  %-28s %-10s %s\n", flag->name, *flag->value ? flag->value : "\"\"", flag->doc);
     const bool fine = try_product();
-    printf("\na product of matrices: %s\n", fine ? "right" : "WRONG");
+    printf("\nmatrix product: %s\n", fine ? "correct" : "WRONG");
     return fine ? CLI_OK : CLI_FAILED;
 }
 
 static const cli_option options[] = {{NULL, NULL, NULL}};
 
-const cli_command cli_doctor = {"doctor", "", "Says what this build and this machine can do.", 0, 0, options, run};
+const cli_command cli_doctor = {"doctor", "", "Shows what this build and this machine support.", 0, 0, options, run};

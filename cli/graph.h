@@ -1,4 +1,4 @@
-/* A model's graph with its shapes: what summary and plot look at.  SPDX-License-Identifier: Apache-2.0 */
+/* A model's graph with its shapes: used by summary and plot.  SPDX-License-Identifier: Apache-2.0 */
 #ifndef GLUON_CLI_GRAPH_H
 #define GLUON_CLI_GRAPH_H
 

@@ -1,4 +1,4 @@
-/* gluon: look at exported networks, run them, turn them into other files.  SPDX-License-Identifier: Apache-2.0 */
+/* gluon: inspect, run and convert exported networks.  SPDX-License-Identifier: Apache-2.0 */
 #include <string.h>
 
 #include "cli.h"
@@ -12,7 +12,7 @@ static void help(FILE *stream)
     fprintf(stream, "usage: gluon COMMAND ...\n\n");
     for (int i = 0; i < COMMANDS; i++)
         fprintf(stream, "  %-9s %.*s\n", commands[i]->name, (int)strcspn(commands[i]->help, "\n"), commands[i]->help);
-    fprintf(stream, "\n'gluon COMMAND --help' says more.  MODEL is a prefix, as export takes it (lenet stands for\n"
+    fprintf(stream, "\n'gluon COMMAND --help' says more.  MODEL is a prefix as passed to export (lenet stands for\n"
                     "lenet-symbol.json and the newest lenet-NNNN.params), or the path of a -symbol.json.\n");
 }
 
@@ -28,7 +28,7 @@ static int run(const cli_command *command, int argc, char **argv)
     const int result = command->run(&args);
     const int failed = mx_check(who);
     if (fflush(stdout) || ferror(stdout)) {
-        fprintf(stderr, "%s: the output cannot be written\n", who);
+        fprintf(stderr, "%s: cannot write the output\n", who);
         return CLI_FAILED;
     }
     return result ? result : failed ? CLI_FAILED : CLI_OK;

@@ -53,7 +53,7 @@ bool cli_model_paths(const char *name, char symbol[4096], char params[4096])
     snprintf(symbol, 4096, "%s%s", prefix, *suffix ? suffix : "-symbol.json");
     if (access(symbol, R_OK)) {
         mx_error_set(MX_ERR_FILE,
-                     "%s cannot be read: MODEL '%s' must be a prefix as export takes it, the path of a "
+                     "%s cannot be read: MODEL '%s' must be a prefix as passed to export, the path of a "
                      "-symbol.json, or the name of a network of the zoo",
                      symbol, name);
         return false;
@@ -81,7 +81,7 @@ static bool find_inputs(cli_model *model)
     const mx_names names = mx_symbol_arguments(model->symbol);
     for (int64_t i = 0; i < names.n; i++) {
         const char *name = names.v[i];
-        /* Without parameters only the usual names tell data and weights apart. */
+        /* Without parameters only the usual names distinguish data from weights. */
         const bool data = model->params ? !has_value(model, name) : !strncmp(name, "data", 4);
         if (!data)
             continue;
@@ -116,7 +116,7 @@ static bool take_shape(cli_model *model, const char *text, int position)
     return false;
 }
 
-/* What the symbol itself knows: variables that were traced with a shape. */
+/* Shapes that the symbol contains: variables that were traced with a shape. */
 static void take_noted_shapes(cli_model *model)
 {
     const mx_names names = mx_symbol_arguments(model->symbol);
@@ -134,7 +134,7 @@ static void take_noted_shapes(cli_model *model)
         mx_error_clear();
 }
 
-/* A network of the model zoo, where there is no file of that name: its graph, without parameters. */
+/* If there is no file of that name, a network of the model zoo: its graph, without parameters. */
 static bool take_network(cli_model *model, const char *name)
 {
     int i = 0;
@@ -165,7 +165,7 @@ bool cli_model_load(cli_model *model, const cli_args *args, const char *name)
     if (!find_inputs(model))
         return false;
     take_noted_shapes(model);
-    if (!found) /* images as the zoo's networks are trained on */
+    if (!found) /* the image shape that the zoo's networks are trained on */
         model->shapes[0] = !strcmp(name, "inceptionv3") ? MX_DIMS(1, 3, 299, 299) : MX_DIMS(1, 3, 224, 224);
     const char *text;
     for (int i = 0; (text = cli_option_at(args, "--shape", i)); i++)
@@ -192,7 +192,7 @@ mx_block *cli_model_block(const cli_model *model)
     char inputs[4096] = "";
     size_t used = 0;
     if (!model->params_path[0]) {
-        mx_error_set(MX_ERR_FILE, "there is no file of parameters beside %s; give one with --params",
+        mx_error_set(MX_ERR_FILE, "there is no parameter file next to %s; set one with --params",
                      model->symbol_path);
         return NULL;
     }

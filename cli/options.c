@@ -39,7 +39,7 @@ static const cli_option *find_option(const cli_command *command, const char *wor
 /* "-o" is short for "--output". */
 static const char *whole_name(const char *word) { return !strcmp(word, "-o") ? "--output" : word; }
 
-/* Takes the option at argv[*i] with what follows it. */
+/* Takes the option at argv[*i] and its argument. */
 static int take_option(cli_args *args, int argc, char **argv, int *i)
 {
     const char *word = whole_name(argv[*i]), *equals = strchr(word, '=');
@@ -49,9 +49,9 @@ static int take_option(cli_args *args, int argc, char **argv, int *i)
     if (args->given == CLI_MOST)
         return cli_usage(args, "more than %d options", CLI_MOST);
     if (!o->argument && equals)
-        return cli_usage(args, "%s takes nothing behind it", o->name);
+        return cli_usage(args, "%s takes no argument", o->name);
     if (o->argument && !equals && ++*i == argc)
-        return cli_usage(args, "%s wants %s behind it", o->name, o->argument);
+        return cli_usage(args, "%s needs an argument: %s", o->name, o->argument);
     args->option[args->given] = o;
     args->text[args->given++] = !o->argument ? "" : equals ? equals + 1 : argv[*i];
     return CLI_OK;
@@ -77,7 +77,7 @@ int cli_parse(const cli_command *command, int argc, char **argv, cli_args *args)
             args->values[args->count++] = argv[i];
     }
     if (args->count < command->least)
-        return cli_usage(args, "wanted: gluon %s %s", command->name, command->usage);
+        return cli_usage(args, "usage: gluon %s %s", command->name, command->usage);
     return CLI_OK;
 }
 
@@ -99,7 +99,7 @@ bool cli_number(const cli_args *args, const char *name, int64_t fallback, int64_
     errno = 0;
     *number = strtoll(text, &end, 10);
     if (errno || end == text || *end || *number < least || *number > 1 << 30) {
-        cli_usage(args, "%s is '%s', wanted a whole number of at least %lld", name, text, (long long)least);
+        cli_usage(args, "%s is '%s', expected a whole number of at least %lld", name, text, (long long)least);
         return false;
     }
     return true;
@@ -116,7 +116,7 @@ bool cli_floats(const char *what, const char *text, mx_floats *floats)
         if (!*end)
             return true;
     }
-    mx_error_set(MX_ERR_ARGUMENT, "%s: '%s' is no list of numbers; wanted for example 1,3,224,224", what, text);
+    mx_error_set(MX_ERR_ARGUMENT, "%s: '%s' is not a list of numbers such as 1,3,224,224", what, text);
     return false;
 }
 
@@ -129,7 +129,7 @@ bool cli_dims(const char *what, const char *text, mx_dims *dims)
     for (int i = 0; i < numbers.n; i++) {
         if (!(numbers.d[i] >= 1 && numbers.d[i] < 1e9) || numbers.d[i] != (double)(int64_t)numbers.d[i] ||
             numbers.n > MX_MAX_NDIM) {
-            mx_error_set(MX_ERR_ARGUMENT, "%s: '%s' is no shape; wanted up to %d whole numbers above 0", what, text,
+            mx_error_set(MX_ERR_ARGUMENT, "%s: '%s' is not a shape; expected up to %d positive integers", what, text,
                          MX_MAX_NDIM);
             return false;
         }

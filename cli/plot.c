@@ -1,7 +1,7 @@
 /* gluon plot: a drawing of a model.
  *
- * DOT text is written by itself; svg, png and pdf through the program dot, into a file beside the target that takes the
- * target's name when it is whole.
+ * DOT text is written directly; svg, png and pdf by the program dot, into a temporary file that is renamed to the target
+ * when it is complete.
  *
  * SPDX-License-Identifier: Apache-2.0 */
 #include <stdlib.h>
@@ -45,10 +45,10 @@ static mx_code render(const mx_text *text, const char *path, const char *format)
     unlink(target);
     return status == 127
                ? mx_error_set(MX_ERR_UNSUPPORTED,
-                              "%s: drawing %s needs the program dot (Debian package graphviz); without it write "
+                              "%s: %s needs the program dot (Debian package graphviz); without it write "
                               "a .dot file",
                               path, format)
-               : mx_error_set(MX_ERR_FILE, "%s: dot could not write it", path);
+               : mx_error_set(MX_ERR_FILE, "%s: dot could not write the file", path);
 }
 
 static int run(const cli_args *args)
@@ -59,12 +59,12 @@ static int run(const cli_args *args)
     if (!path)
         return cli_usage(args, "-o FILE.svg, FILE.png or FILE.dot is missing");
     if (!dot || (strcmp(dot, ".dot") && strcmp(dot, ".svg") && strcmp(dot, ".png") && strcmp(dot, ".pdf")))
-        return cli_usage(args, "%s: wanted a name that ends in .dot, .svg, .png or .pdf", path);
+        return cli_usage(args, "%s: expected a name that ends in .dot, .svg, .png or .pdf", path);
     if (!cli_model_load(&model, args, args->values[0]) || !cli_graph_make(&g, &model))
         return CLI_FAILED;
     mx_text text = {0};
     for (int64_t i = 0; i < g.graph.n; i++)
-        g.data[i] = !g.data[i]; /* from here on: what is hidden */
+        g.data[i] = !g.data[i]; /* names from here on are hidden */
     mx_graph_dot(&text, &g.graph,
                  &(mx_dot){.shape = g.shape, .hidden = cli_option_of(args, "--weights") ? NULL : g.data});
     mx_code code = text.failed ? MX_ERR_MEMORY : MX_OK;
@@ -78,7 +78,7 @@ static int run(const cli_args *args)
 }
 
 static const cli_option options[] = {
-    {"--output", "FILE", "the file to write (also -o): .dot, or .svg, .png, .pdf where dot is installed"},
+    {"--output", "FILE", "the file to write (also -o): .dot, or .svg, .png, .pdf if dot is installed"},
     {"--weights", NULL, "draw the weights, too"},
     CLI_MODEL_OPTIONS,
     {NULL, NULL, NULL},

@@ -30,11 +30,11 @@ static mx_array *channel_numbers(const cli_args *args, const char *name)
     return mx_array_from(MX_DIMS(1, numbers.n, 1, 1), MX_FLOAT32, values);
 }
 
-/* An image file as (1, C, H, W) in 0..1; the wanted shape, if known, gives channels and size. */
+/* An image file as (1, C, H, W) in 0..1; the wanted shape, if known, determines channels and size. */
 static mx_array *load_image(const cli_args *args, const char *path, const mx_dims *wanted)
 {
     if (wanted->n >= 0 && (wanted->n != 4 || wanted->d[0] != 1 || (wanted->d[1] != 1 && wanted->d[1] != 3))) {
-        mx_error_set(MX_ERR_SHAPE, "%s: an image becomes (1, 1, H, W) or (1, 3, H, W); the input wants another shape",
+        mx_error_set(MX_ERR_SHAPE, "%s: an image becomes (1, 1, H, W) or (1, 3, H, W); the input has another shape",
                      path);
         return NULL;
     }
@@ -53,14 +53,14 @@ static mx_array *load_input(const cli_args *args, const char *path, const mx_dim
     if (is_image(path))
         return load_image(args, path, wanted);
     if (!cli_ends_with(path, ".npy")) {
-        mx_error_set(MX_ERR_FILE, "%s: wanted an image (.png, .jpg, .ppm, .pgm) or an array (.npy)", path);
+        mx_error_set(MX_ERR_FILE, "%s: expected an image (.png, .jpg, .ppm, .pgm) or an array (.npy)", path);
         return NULL;
     }
     mx_array *x = mx_load_npy(path);
     return x && mx_dtype_of(x) != MX_FLOAT32 ? mx_cast(x, .dtype = MX_FLOAT32) : x;
 }
 
-/* A wrong shape is said in terms of the model's input, before anything is computed. */
+/* Reports a wrong shape in terms of the model's input, before anything is computed. */
 static bool shape_fits(const cli_model *model, int i, mx_array *x, const char *path)
 {
     const mx_dims *wanted = &model->shapes[i], shape = mx_shape(x);
@@ -68,7 +68,7 @@ static bool shape_fits(const cli_model *model, int i, mx_array *x, const char *p
     for (int k = 1; fits && k < wanted->n; k++) /* the batch may have any size */
         fits = wanted->d[k] == shape.d[k];
     if (!fits)
-        mx_error_set(MX_ERR_SHAPE, "%s: the array has %d axes of another size than input '%s' wants", path, shape.n,
+        mx_error_set(MX_ERR_SHAPE, "%s: the %d axes of the array do not match the shape of input '%s'", path, shape.n,
                      model->inputs[i]);
     return fits;
 }
@@ -92,7 +92,7 @@ static bool load_inputs(const cli_args *args, const cli_model *model, mx_array *
     }
     for (int i = 0; i < model->n_inputs; i++)
         if (!in[i]) {
-            mx_error_set(MX_ERR_ARGUMENT, "input '%s' is missing; give it with --input %s=FILE", model->inputs[i],
+            mx_error_set(MX_ERR_ARGUMENT, "input '%s' is missing; set it with --input %s=FILE", model->inputs[i],
                          model->inputs[i]);
             return false;
         }
@@ -102,7 +102,7 @@ static bool load_inputs(const cli_args *args, const cli_model *model, mx_array *
 /* ---- outputs --------------------------------------------------------------------------------------------------- */
 
 typedef struct labels {
-    char *text;   /* owned; lines with zero bytes behind them */
+    char *text;   /* owned; the lines, each ended by a zero byte */
     char **lines; /* owned */
     int64_t count;
 } labels;
@@ -118,7 +118,7 @@ static bool read_labels(labels *l, const char *path)
     if (file)
         fclose(file);
     if (!l->text)
-        return mx_error_set(MX_ERR_FILE, "%s: the labels cannot be read", path), false;
+        return mx_error_set(MX_ERR_FILE, "%s: cannot read the labels", path), false;
     l->text[size] = 0;
     for (size_t i = 0; i < size; i++)
         l->count += l->text[i] == '\n';
@@ -136,7 +136,7 @@ static bool read_labels(labels *l, const char *path)
 static void print_top(const float *row, int64_t classes, int64_t top, const labels *names)
 {
     for (int64_t k = 0; k < top && k < classes; k++) {
-        int64_t best = -1; /* the largest one behind those that were printed */
+        int64_t best = -1; /* the next one in descending order */
         for (int64_t c = 0; c < classes; c++) {
             int64_t before = 0;
             for (int64_t o = 0; o < classes; o++)
@@ -149,7 +149,7 @@ static void print_top(const float *row, int64_t classes, int64_t top, const labe
     }
 }
 
-/* The largest values of every row of an output seen as (rows, classes). */
+/* The largest values of every row of an output, viewed as (rows, classes). */
 static bool print_output(const cli_args *args, mx_array *y, int64_t top, const labels *names)
 {
     if (cli_option_of(args, "--softmax"))
@@ -210,11 +210,11 @@ static const cli_option options[] = {
     {"--input", "[NAME=]FILE", "an image (.png .jpg .ppm .pgm) or an array (.npy); once per input"},
     {"--top", "N", "print the N largest values of each row; default 5"},
     {"--labels", "FILE", "names of the classes, one per line"},
-    {"--softmax", NULL, "turn the output into probabilities first"},
+    {"--softmax", NULL, "convert the output to probabilities first"},
     {"--all", NULL, "print every value of the output, one per line"},
     {"--output", "FILE.npy", "write the first output to a file instead (also -o)"},
-    {"--mean", "N,N,N", "subtracted from the channels of an image, whose values are 0..1"},
-    {"--std", "N,N,N", "the channels are divided by these"},
+    {"--mean", "N,N,N", "subtract these from the channels of an image, whose values are 0..1"},
+    {"--std", "N,N,N", "divide the channels by these"},
     CLI_MODEL_OPTIONS,
     {NULL, NULL, NULL},
 };

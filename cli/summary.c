@@ -4,7 +4,7 @@
 #include "cli.h"
 #include "graph.h"
 
-/* Numbers in the weights that the node reads first; `counted` (nodes) tells which were counted. */
+/* Number of elements of the weights that this node is the first to read; `counted` (nodes) marks those already counted. */
 static int64_t parameters_of(const cli_graph *g, int64_t i, bool *counted)
 {
     int64_t sum = 0;

@@ -83,7 +83,7 @@ head -c 600 /dev/zero | tr '\0' '\100' >>grey.pgm
 wrong 1 "nowhere-symbol.json" "$gluon" predict nowhere --input lenet.npy
 wrong 1 "missing.npy" "$gluon" predict lenet --input missing.npy
 wrong 1 "axes" "$gluon" predict lenet --input mlp.npy
-wrong 1 "wanted an image" "$gluon" predict lenet --input labels.txt
+wrong 1 "expected an image" "$gluon" predict lenet --input labels.txt
 head -c 3000 lenet-0000.params >cut.params
 wrong 1 "cut.params.*truncated" "$gluon" predict lenet --params cut.params --input lenet.npy
 wrong 1 "" "$gluon" predict lenet --params mlp-0000.params --input lenet.npy
@@ -97,7 +97,7 @@ grep -q "conv0_fwd (Convolution).*(1, 6, 28, 28).*156" table || fail "summary: $
 grep -q "total parameters: 51902" table || fail "summary: $(tail -1 table)"
 "$gluon" summary lenet | grep -q "total parameters: 51902" || fail "summary without a shape"
 "$gluon" summary squeezenet1.1 | grep -q "total parameters: 1235496" || fail "summary of a network of the zoo"
-wrong 1 "no list of numbers" "$gluon" summary lenet --shape 1,x
+wrong 1 "not a list of numbers" "$gluon" summary lenet --shape 1,x
 wrong 1 "no such input" "$gluon" summary lenet --shape image=1,1,28,28
 wrong 1 "conv" "$gluon" summary lenet --shape 1,2,28,28
 

@@ -65,7 +65,7 @@ static int texts_of(PyObject *sequence, PyObject **fast, const char ***texts)
     *fast = NULL, *texts = NULL;
     if (sequence == Py_None)
         return 0;
-    if (!(*fast = PySequence_Fast(sequence, "amp: a list of names is wanted")))
+    if (!(*fast = PySequence_Fast(sequence, "amp: expected a list of names")))
         return -1;
     const Py_ssize_t n = PySequence_Fast_GET_SIZE(*fast);
     if (!(*texts = PyMem_Calloc((size_t)n + 1, sizeof **texts)))

@@ -67,7 +67,7 @@ static PyObject *nd_new(PyTypeObject *type, PyObject *args, PyObject *keywords)
         return NULL;
     if (!nd_check(source))
         return PyErr_Format(PyExc_TypeError,
-                            "NDArray(handle): an NDArray is wanted, got %.200s; nd.array makes arrays from data",
+                            "NDArray(handle): expected an NDArray, got %.200s; nd.array makes arrays from data",
                             Py_TYPE(source)->tp_name);
     nd_object *self = (nd_object *)type->tp_alloc(type, 0);
     if (self)
@@ -79,7 +79,7 @@ mx_arrays nd_list(PyObject *source, const char *who, mx_array ***items)
 {
     *items = NULL;
     PyObject *list =
-        nd_check(source) ? PyTuple_Pack(1, source) : PySequence_Fast(source, "a list of NDArrays is wanted");
+        nd_check(source) ? PyTuple_Pack(1, source) : PySequence_Fast(source, "expected a list of NDArrays");
     const Py_ssize_t n = list ? PySequence_Fast_GET_SIZE(list) : 0;
     if (!list || !(*items = PyMem_Calloc((size_t)n + 1, sizeof **items)))
         return Py_XDECREF(list), (mx_arrays){NULL, -2};
@@ -239,7 +239,7 @@ static PyObject *nd_item(PyObject *self, PyObject *unused)
     (void)unused;
     const mx_array *x = nd_array(self);
     if (x->size != 1)
-        return PyErr_Format(PyExc_ValueError, "asscalar: the array has %lld elements, wanted one", (long long)x->size);
+        return PyErr_Format(PyExc_ValueError, "asscalar: the array has %lld elements, expected one", (long long)x->size);
     const double value = read_item(x);
     if (mx_error_code())
         return raise_error();
@@ -335,7 +335,7 @@ static PyObject *nd_as_in_context(PyObject *self, PyObject *where)
 {
     mx_context context;
     if (where == Py_None)
-        return PyErr_Format(PyExc_TypeError, "as_in_context: a context such as mx.cpu() is wanted, got None");
+        return PyErr_Format(PyExc_TypeError, "as_in_context: expected a context such as mx.cpu(), got None");
     if (context_from(where, &context))
         return NULL;
     if (mx_context_equal(context, nd_array(self)->context))
@@ -377,7 +377,7 @@ static PyObject *nd_copyto(PyObject *self, PyObject *other)
     if (nd_check(other))
         return copy_to_array(self, other);
     if (other == Py_None)
-        return PyErr_Format(PyExc_TypeError, "copyto: an NDArray or a context such as mx.cpu() is wanted, got None");
+        return PyErr_Format(PyExc_TypeError, "copyto: expected an NDArray or a context such as mx.cpu(), got None");
     if (context_from(other, &context))
         return NULL;
     if (mx_context_equal(context, nd_array(self)->context))

@@ -129,7 +129,7 @@ static PyObject *image_gray(PyObject *self, PyObject *image)
 {
     (void)self;
     if (!nd_check(image))
-        return PyErr_Format(PyExc_TypeError, "image_gray: an NDArray is wanted, got %s", Py_TYPE(image)->tp_name);
+        return PyErr_Format(PyExc_TypeError, "image_gray: expected an NDArray, got %s", Py_TYPE(image)->tp_name);
     MX_SCOPE;
     return wrap(mx_image_gray(nd_array(image)));
 }
@@ -151,7 +151,7 @@ static PyObject *boxes_flip(PyObject *self, PyObject *boxes)
 {
     (void)self;
     if (!nd_check(boxes))
-        return PyErr_Format(PyExc_TypeError, "boxes_flip: an NDArray is wanted, got %s", Py_TYPE(boxes)->tp_name);
+        return PyErr_Format(PyExc_TypeError, "boxes_flip: expected an NDArray, got %s", Py_TYPE(boxes)->tp_name);
     MX_SCOPE;
     return wrap(mx_boxes_flip(nd_array(boxes)));
 }
@@ -197,7 +197,7 @@ static PyObject *boxes_parse(PyObject *self, PyObject *label)
 {
     (void)self;
     if (!nd_check(label))
-        return PyErr_Format(PyExc_TypeError, "boxes_parse: an NDArray is wanted, got %s", Py_TYPE(label)->tp_name);
+        return PyErr_Format(PyExc_TypeError, "boxes_parse: expected an NDArray, got %s", Py_TYPE(label)->tp_name);
     MX_SCOPE;
     mx_array *boxes = mx_boxes_parse(nd_array(label));
     return boxes ? nd_wrap(boxes) : mx_has_error() ? raise_error() : core_new_ref(Py_None);

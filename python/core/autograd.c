@@ -229,7 +229,7 @@ static mx_code call_method(PyObject *object, const char *method, int n_in, mx_ar
                                         : PySequence_Fast(result, "an NDArray or a list of them must be returned");
     Py_XDECREF(result);
     if (list && PySequence_Fast_GET_SIZE(list) != n_out) {
-        PyErr_Format(PyExc_AssertionError, "%s of %.200s returned %zd arrays, wanted %d", method,
+        PyErr_Format(PyExc_AssertionError, "%s of %.200s returned %zd arrays, expected %d", method,
                      Py_TYPE(object)->tp_name, PySequence_Fast_GET_SIZE(list), n_out);
         Py_CLEAR(list);
     }

@@ -47,7 +47,7 @@ PyObject *form_take(PyObject *value, mx_array **list, int64_t *n, const char *wh
         return core_new_ref(Py_None);
     }
     PyObject *type = from_package("mxnet.error", "ArgumentError");
-    PyErr_Format(type ? type : PyExc_TypeError, "%s: arrays, or nested lists of them, are wanted, got %.200s%s", who,
+    PyErr_Format(type ? type : PyExc_TypeError, "%s: expected arrays, or nested lists of them, got %.200s%s", who,
                  Py_TYPE(value)->tp_name, PyObject_CheckBuffer(value) ? " (make one with nd.array)" : "");
     Py_XDECREF(type);
     return NULL;

@@ -20,7 +20,7 @@
 /* The arrays of a list of NDArrays and Symbols, kept by the scope; n < 0 with an exception. */
 static mx_arrays arrays_from(PyObject *source, const char *who)
 {
-    PyObject *list = PySequence_Fast(source, "a list of arrays is wanted");
+    PyObject *list = PySequence_Fast(source, "expected a list of arrays");
     const Py_ssize_t n = list ? PySequence_Fast_GET_SIZE(list) : 0;
     mx_array **arrays = list ? mx_list_new(n) : NULL;
     bool ok = arrays != NULL;
@@ -361,7 +361,7 @@ static bool shapes_from(PyObject *source, int n, mx_dims *dims, const char *what
     PyObject *list = PySequence_Fast(source, "infer_shape must give lists of shapes");
     bool ok = list != NULL;
     if (ok && PySequence_Fast_GET_SIZE(list) != n) {
-        PyErr_Format(PyExc_ValueError, "infer_shape of a custom operator gave %zd shapes of %s, wanted %d",
+        PyErr_Format(PyExc_ValueError, "infer_shape of a custom operator gave %zd shapes of %s, expected %d",
                      PySequence_Fast_GET_SIZE(list), what, n);
         ok = false;
     }
@@ -382,7 +382,7 @@ static bool types_from(PyObject *source, int n, mx_dtype *types, const char *wha
     PyObject *list = PySequence_Fast(source, "infer_type must give lists of types");
     bool ok = list != NULL;
     if (ok && PySequence_Fast_GET_SIZE(list) != n) {
-        PyErr_Format(PyExc_ValueError, "infer_type of a custom operator gave %zd types of %s, wanted %d",
+        PyErr_Format(PyExc_ValueError, "infer_type of a custom operator gave %zd types of %s, expected %d",
                      PySequence_Fast_GET_SIZE(list), what, n);
         ok = false;
     }

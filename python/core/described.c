@@ -173,7 +173,7 @@ static PyObject *described_start(PyObject *object, PyObject *const *args, Py_ssi
 {
     described_object *self = (described_object *)object;
     if (n < 2)
-        return PyErr_Format(PyExc_TypeError, "_start: a kind and a name are wanted");
+        return PyErr_Format(PyExc_TypeError, "_start: expected a kind and a name");
     const char *name = PyUnicode_AsUTF8(args[1]);
     mx_class *cls = name ? mx_class_find((mx_class_kind)PyLong_AsLong(args[0]), name) : NULL;
     if (!cls)

@@ -125,7 +125,7 @@ static PyObject *from_capsule(PyObject *capsule)
     const bool versioned = PyCapsule_IsValid(capsule, versioned_name);
     if (!versioned && !PyCapsule_IsValid(capsule, plain_name))
         return PyErr_Format(PyExc_TypeError,
-                            "from_dlpack: a DLPack capsule that was not used yet is wanted, got %.200s",
+                            "from_dlpack: expected a DLPack capsule that was not used yet, got %.200s",
                             Py_TYPE(capsule)->tp_name);
     void *tensor = PyCapsule_GetPointer(capsule, versioned ? versioned_name : plain_name);
     x = versioned ? mx_from_dlpack_versioned(tensor) : mx_from_dlpack(tensor);

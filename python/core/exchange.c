@@ -455,7 +455,7 @@ static PyObject *data_address(PyObject *self, PyObject *source)
 {
     (void)self;
     if (!nd_check(source))
-        return PyErr_Format(PyExc_TypeError, "data_address: an NDArray is wanted");
+        return PyErr_Format(PyExc_TypeError, "data_address: expected an NDArray");
     void *memory = mx_array_data(nd_array(source));
     return !memory && mx_error_code() ? raise_error() : PyLong_FromVoidPtr(memory);
 }

@@ -98,7 +98,7 @@ mx_initializer *initializer_from(PyObject *source, const char *who)
         return mx_scope_add(mx_retain(described_get(source)));
     if (PyCallable_Check(source) && !PyType_Check(source))
         return call_back(source);
-    PyErr_Format(PyExc_TypeError, "%s: an initializer such as mx.init.Xavier() or its name is wanted, got %.200s%s",
+    PyErr_Format(PyExc_TypeError, "%s: expected an initializer such as mx.init.Xavier() or its name, got %.200s%s",
                  who, PyType_Check(source) ? ((PyTypeObject *)source)->tp_name : Py_TYPE(source)->tp_name,
                  PyType_Check(source) ? ", which is a class: add ()" : "");
     return NULL;

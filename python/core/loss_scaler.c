@@ -38,7 +38,7 @@ static void scaler_dealloc(PyObject *self)
 static PyObject *scale(PyObject *self, PyObject *loss)
 {
     if (!nd_check(loss))
-        return PyErr_Format(PyExc_TypeError, "scale_loss: an NDArray is wanted, got %.200s", Py_TYPE(loss)->tp_name);
+        return PyErr_Format(PyExc_TypeError, "scale_loss: expected an NDArray, got %.200s", Py_TYPE(loss)->tp_name);
     mx_scope scope = mx_scope_open();
     mx_array *scaled = mx_scale_loss(scaler_of(self), nd_array(loss));
     PyObject *result = scaled ? nd_wrap(scaled) : raise_error();
@@ -56,7 +56,7 @@ static PyObject *overflow(PyObject *self, PyObject *list)
     for (Py_ssize_t i = 0; i < n; i++) {
         if (!nd_check(PyList_GET_ITEM(list, i))) {
             PyMem_Free(arrays);
-            return PyErr_Format(PyExc_TypeError, "has_overflow: NDArrays are wanted, got %.200s",
+            return PyErr_Format(PyExc_TypeError, "has_overflow: expected NDArrays, got %.200s",
                                 Py_TYPE(PyList_GET_ITEM(list, i))->tp_name);
         }
         arrays[i] = nd_array(PyList_GET_ITEM(list, i));

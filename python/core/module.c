@@ -161,7 +161,7 @@ static PyObject *set_num_threads(PyObject *self, PyObject *value)
     if (count == -1 && PyErr_Occurred())
         return NULL;
     if (count < 1 || count > 4096)
-        return PyErr_Format(PyExc_ValueError, "set_num_threads: got %ld, wanted 1 to 4096", count);
+        return PyErr_Format(PyExc_ValueError, "set_num_threads: got %ld, expected 1 to 4096", count);
     mx_set_num_threads((int)count);
     Py_RETURN_NONE;
 }

@@ -222,7 +222,7 @@ static PyObject *function_of_two(int i, const char *who, PyObject *const *args, 
         return result;
     Py_DECREF(result);
     return PyErr_Format(PyExc_TypeError,
-                        "%s: two NDArrays, or an NDArray and a number are wanted, got %.200s and %.200s", who,
+                        "%s: expected two NDArrays, or an NDArray and a number, got %.200s and %.200s", who,
                         Py_TYPE(pair[0])->tp_name, Py_TYPE(pair[1])->tp_name);
 }
 

@@ -24,7 +24,7 @@ int id_from(PyObject *key, mx_id *id, const char *who)
         return id->name ? 0 : -1;
     }
     if (!PyIndex_Check(key)) {
-        PyErr_Format(PyExc_TypeError, "%s: ints or strings are wanted, got %.200s", who, Py_TYPE(key)->tp_name);
+        PyErr_Format(PyExc_TypeError, "%s: expected ints or strings, got %.200s", who, Py_TYPE(key)->tp_name);
         return -1;
     }
     PyObject *number = PyNumber_Index(key);
@@ -226,7 +226,7 @@ static PyObject *get_memory_name(PyObject *self, void *unused)
 static PyObject *for_all(PyObject *self, PyObject *indices, double factor, double (*each)(const mx_optimizer *, mx_id))
 {
     const mx_optimizer *o = described_ready(self);
-    PyObject *items = o ? PySequence_Fast(indices, "a list of indices is wanted") : NULL;
+    PyObject *items = o ? PySequence_Fast(indices, "expected a list of indices") : NULL;
     PyObject *list = items ? PyList_New(PySequence_Fast_GET_SIZE(items)) : NULL;
     for (Py_ssize_t i = 0; list && i < PyList_GET_SIZE(list); i++) {
         mx_id id;

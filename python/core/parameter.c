@@ -49,7 +49,7 @@ int contexts_from(PyObject *source, mx_context *contexts, int *count)
     const Py_ssize_t n = list ? PySequence_Fast_GET_SIZE(list) : 0;
     int failed = !list;
     if (!failed && (n < 1 || n > MX_MAX_CONTEXTS)) {
-        PyErr_Format(PyExc_ValueError, "a context or a list of 1 to %d of them is wanted, got %zd", MX_MAX_CONTEXTS, n);
+        PyErr_Format(PyExc_ValueError, "expected a context or a list of 1 to %d of them, got %zd", MX_MAX_CONTEXTS, n);
         failed = 1;
     }
     for (Py_ssize_t i = 0; !failed && i < n; i++)

@@ -123,7 +123,7 @@ static PyObject *params_add(PyObject *object, PyObject *parameter)
     if (!params)
         return NULL;
     if (!PyObject_TypeCheck(parameter, &parameter_type) || !parameter_of(parameter))
-        return PyErr_Format(PyExc_TypeError, "ParameterDict: a Parameter is wanted, got %.200s",
+        return PyErr_Format(PyExc_TypeError, "ParameterDict: expected a Parameter, got %.200s",
                             Py_TYPE(parameter)->tp_name);
     mx_parameter *known = mx_params_find(params, parameter_of(parameter)->name);
     if (known && known != parameter_of(parameter))

@@ -106,10 +106,10 @@ static PyObject *all_reduce(PyObject *self, PyObject *list)
     const Py_ssize_t n = PyList_Check(list) ? PyList_GET_SIZE(list) : 0;
     (void)self;
     if (n < 1 || n > MOST)
-        return PyErr_Format(PyExc_ValueError, "all_reduce: a list of 1 to %d arrays is wanted", MOST);
+        return PyErr_Format(PyExc_ValueError, "all_reduce: expected a list of 1 to %d arrays", MOST);
     for (Py_ssize_t i = 0; i < n; i++) {
         if (!nd_check(PyList_GET_ITEM(list, i)))
-            return PyErr_Format(PyExc_TypeError, "all_reduce: an NDArray is wanted, got %.200s",
+            return PyErr_Format(PyExc_TypeError, "all_reduce: expected an NDArray, got %.200s",
                                 Py_TYPE(PyList_GET_ITEM(list, i))->tp_name);
         arrays[i] = nd_array(PyList_GET_ITEM(list, i));
     }

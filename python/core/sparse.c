@@ -120,7 +120,7 @@ static PyObject *sparse_parts(PyObject *self, PyObject *x)
 {
     (void)self;
     if (!nd_check(x) || !mx_is_sparse(nd_array(x)))
-        return PyErr_Format(PyExc_TypeError, "a sparse array is wanted, got %.200s", Py_TYPE(x)->tp_name);
+        return PyErr_Format(PyExc_TypeError, "expected a sparse array, got %.200s", Py_TYPE(x)->tp_name);
     const mx_sparse *s = mx_sparse_of(nd_array(x));
     PyObject *indptr = s->indptr ? nd_wrap(s->indptr) : core_new_ref(Py_None);
     return Py_BuildValue("NNN", nd_wrap(s->data), nd_wrap(s->indices), indptr);
@@ -178,7 +178,7 @@ static PyObject *sparse_pick(PyObject *self, PyObject *args)
         return NULL;
     mx_array *array = nd_array(x), *ids = nd_array(rows);
     if (!array->storage || !ids->storage)
-        return PyErr_Format(PyExc_TypeError, "sparse_pick: dense arrays are wanted");
+        return PyErr_Format(PyExc_TypeError, "sparse_pick: expected dense arrays");
     MX_SCOPE;
     return nd_wrap(mx_sparse_pick(array, ids, "row_sparse_pull"));
 }

@@ -50,7 +50,7 @@ mx_array *sym_array(PyObject *x, const char *who)
     if (!symbol)
         return NULL;
     if (symbol->n != 1) {
-        PyErr_Format(PyExc_ValueError, "%s: a symbol with one output is wanted, this one has %lld; pick one with [i]",
+        PyErr_Format(PyExc_ValueError, "%s: expected a symbol with one output, this one has %lld; pick one with [i]",
                      who, (long long)symbol->n);
         return NULL;
     }
@@ -68,7 +68,7 @@ mx_array *any_array(PyObject *x, const char *who)
         return nd_array(x);
     if (sym_check(x))
         return sym_array(x, who);
-    PyErr_Format(PyExc_TypeError, "%s: an NDArray or a Symbol is wanted, got %.200s", who, Py_TYPE(x)->tp_name);
+    PyErr_Format(PyExc_TypeError, "%s: expected an NDArray or a Symbol, got %.200s", who, Py_TYPE(x)->tp_name);
     return NULL;
 }
 
@@ -90,7 +90,7 @@ static PyObject *sym_new(PyTypeObject *type, PyObject *args, PyObject *keywords)
     if (!PyArg_ParseTupleAndKeywords(args, keywords, "|O", names, &source))
         return NULL;
     if (source && !sym_check(source))
-        return PyErr_Format(PyExc_TypeError, "Symbol(handle): a Symbol is wanted, got %.200s; sym.var makes variables",
+        return PyErr_Format(PyExc_TypeError, "Symbol(handle): expected a Symbol, got %.200s; sym.var makes variables",
                             Py_TYPE(source)->tp_name);
     sym_object *self = (sym_object *)type->tp_alloc(type, 0);
     if (self && source) {

@@ -476,7 +476,7 @@ static PyObject *recorded(PyObject *self, PyObject *array)
 {
     (void)self;
     if (!nd_check(array))
-        return PyErr_Format(PyExc_TypeError, "get_symbol: an NDArray is wanted, got %.200s", Py_TYPE(array)->tp_name);
+        return PyErr_Format(PyExc_TypeError, "get_symbol: expected an NDArray, got %.200s", Py_TYPE(array)->tp_name);
     MX_SCOPE;
     mx_symbol *symbol = mx_symbol_recorded(nd_array(array));
     return symbol ? sym_wrap(symbol) : raise_error();

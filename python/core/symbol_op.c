@@ -348,7 +348,7 @@ static PyObject *symbol_operator(PyObject *self, PyObject *op)
 {
     (void)self;
     if (!PyObject_TypeCheck(op, &op_type))
-        return PyErr_Format(PyExc_TypeError, "symbol_operator: an operator is wanted, got %.200s",
+        return PyErr_Format(PyExc_TypeError, "symbol_operator: expected an operator, got %.200s",
                             Py_TYPE(op)->tp_name);
     op_object *made = (op_object *)op_new(((op_object *)op)->op, PyUnicode_AsUTF8(((op_object *)op)->name));
     if (made) {

@@ -65,7 +65,7 @@ static PyObject *step_run(PyObject *object, PyObject *const *args, Py_ssize_t n)
 {
     step_object *self = (step_object *)object;
     if (!self->step || n != 2 || !nd_check(args[0]) || !nd_check(args[1]))
-        return PyErr_Format(PyExc_TypeError, self->step ? "TrainStep: data and label, two NDArrays, are wanted"
+        return PyErr_Format(PyExc_TypeError, self->step ? "TrainStep: expected data and label, two NDArrays"
                                                         : "TrainStep: call the __init__ of the base class first");
     mx_scope scope = mx_scope_open();
     PyThreadState *state = let_go(true);

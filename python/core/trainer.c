@@ -35,7 +35,7 @@ static mx_trainer *make_trainer(PyObject *list, mx_optimizer *optimizer)
     for (Py_ssize_t i = 0; ok && i < n; i++) {
         PyObject *item = PyList_GET_ITEM(list, i);
         if (!PyObject_TypeCheck(item, &parameter_type))
-            PyErr_Format(PyExc_ValueError, "Trainer: a list or dict of Parameters is wanted, it has a %.200s",
+            PyErr_Format(PyExc_ValueError, "Trainer: expected a list or dict of Parameters, it has a %.200s",
                          Py_TYPE(item)->tp_name);
         else
             items[i] = parameter_of(item);
@@ -311,7 +311,7 @@ mx_trainer *trainer_of(PyObject *object)
 {
     if (PyObject_TypeCheck(object, &trainer_type))
         return ready(object);
-    PyErr_Format(PyExc_TypeError, "a Trainer is wanted, got %.200s", Py_TYPE(object)->tp_name);
+    PyErr_Format(PyExc_TypeError, "expected a Trainer, got %.200s", Py_TYPE(object)->tp_name);
     return NULL;
 }
 

@@ -111,7 +111,7 @@ static PyObject *get_parameter(const table_object *self, const mx_dict_entry *en
 static int put_parameter(const table_object *self, mx_id id, PyObject *value)
 {
     if (!PyObject_TypeCheck(value, &parameter_type)) {
-        PyErr_Format(PyExc_TypeError, "param_dict: Parameters are wanted, got %.200s", Py_TYPE(value)->tp_name);
+        PyErr_Format(PyExc_TypeError, "param_dict: expected Parameters, got %.200s", Py_TYPE(value)->tp_name);
         return -1;
     }
     mx_parameter *p = parameter_of(value);
@@ -299,7 +299,7 @@ static mx_optimizer *optimizer_from(PyObject *optimizer)
 {
     if (PyObject_TypeCheck(optimizer, &optimizer_type))
         return described_ready(optimizer);
-    PyErr_Format(PyExc_TypeError, "Updater: an Optimizer is wanted, got %.200s", Py_TYPE(optimizer)->tp_name);
+    PyErr_Format(PyExc_TypeError, "Updater: expected an Optimizer, got %.200s", Py_TYPE(optimizer)->tp_name);
     return NULL;
 }
 
@@ -383,7 +383,7 @@ static int update_one(PyObject *self, mx_updater *updater, PyObject *index, PyOb
 {
     mx_id id;
     if (!nd_check(grad) || !nd_check(weight)) {
-        PyErr_Format(PyExc_TypeError, "Updater: NDArrays are wanted, got %.100s and %.100s", Py_TYPE(grad)->tp_name,
+        PyErr_Format(PyExc_TypeError, "Updater: expected NDArrays, got %.100s and %.100s", Py_TYPE(grad)->tp_name,
                      Py_TYPE(weight)->tp_name);
         return -1;
     }
@@ -404,9 +404,9 @@ static PyObject *updater_call(PyObject *self, PyObject *args, PyObject *keywords
         return NULL;
     if (!PyList_Check(index) && !PyTuple_Check(index))
         return update_one(self, updater, index, grad, weight) ? NULL : core_new_ref(Py_None);
-    PyObject *lists[3] = {PySequence_Fast(index, "Updater: a list of indices is wanted"),
-                          PySequence_Fast(grad, "Updater: a list of gradients is wanted"),
-                          PySequence_Fast(weight, "Updater: a list of weights is wanted")};
+    PyObject *lists[3] = {PySequence_Fast(index, "Updater: expected a list of indices"),
+                          PySequence_Fast(grad, "Updater: expected a list of gradients"),
+                          PySequence_Fast(weight, "Updater: expected a list of weights")};
     bool ok = lists[0] && lists[1] && lists[2];
     Py_ssize_t n = ok ? PySequence_Fast_GET_SIZE(lists[0]) : 0;
     for (int k = 1; ok && k < 3; k++)

@@ -189,7 +189,7 @@ int context_from(PyObject *source, mx_context *context)
                        number_attribute(source, "device_id", &context->id)
                    ? -1
                    : 0;
-    PyErr_Format(PyExc_TypeError, "a context such as mx.cpu() is wanted, got %.200s", Py_TYPE(source)->tp_name);
+    PyErr_Format(PyExc_TypeError, "expected a context such as mx.cpu(), got %.200s", Py_TYPE(source)->tp_name);
     return -1;
 }
 

@@ -77,7 +77,7 @@ static mx_block *make_residual(void *user, int64_t channels, int64_t stride, boo
     PyObject *made = args && words ? PyObject_Call(user, args, words) : NULL;
     Py_XDECREF(args), Py_XDECREF(words);
     if (made && !PyObject_TypeCheck(made, &block_type)) {
-        PyErr_Format(PyExc_TypeError, "residual network: block made a %.200s, wanted a HybridBlock",
+        PyErr_Format(PyExc_TypeError, "residual network: block made a %.200s, expected a HybridBlock",
                      Py_TYPE(made)->tp_name);
         Py_CLEAR(made);
     }

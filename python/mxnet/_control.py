@@ -111,7 +111,7 @@ def while_loop(kind, cond, func, loop_vars, max_iterations, name):
         fresh, _ = flatten([new] if _is_one(new) else new, "while loop_vars", kind)
         if len(fresh) != len(values):
             raise ValueError("The length of loop_vars should be consistent during the loop: "
-                             f"got {len(fresh)}, wanted {len(values)}")
+                             f"got {len(fresh)}, expected {len(values)}")
         return flat, fresh
 
     outputs, last = _core.while_loop(holds, step, variables, steps, name)

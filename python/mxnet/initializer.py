@@ -200,7 +200,7 @@ class Load:
             from .ndarray import load
             param = load(param)
         if not isinstance(param, dict):
-            raise AssertionError(f"Load: a dict or a file of named arrays is wanted, got {type(param).__name__}")
+            raise AssertionError(f"Load: expected a dict or a file of named arrays, got {type(param).__name__}")
         self.param = {k[4:] if k.startswith(("arg:", "aux:")) else k: v for k, v in param.items()}
         self.default_init, self.verbose = default_init, verbose
 

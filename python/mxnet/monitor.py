@@ -35,7 +35,7 @@ class Monitor:
         elif hasattr(exe, "register_forward_hook"):
             exe.apply(self._hook)
         else:
-            raise TypeError(f"Monitor.install: an executor or a Block is wanted, got {type(exe).__name__}")
+            raise TypeError(f"Monitor.install: expected an executor or a Block, got {type(exe).__name__}")
         self.exes.append(exe)
 
     def _hook(self, block):

@@ -87,10 +87,10 @@ def dump(finished=True, profile_process="worker"):
 
 def dumps(reset=False, format="table", sort_by="total", ascending=False):
     """The statistics as text: a table for people or JSON, ordered by total, avg, min, max or count."""
-    assert format in ("table", "json"), f"profiler.dumps: format is {format!r}, wanted 'table' or 'json'"
+    assert format in ("table", "json"), f"profiler.dumps: format is {format!r}, expected 'table' or 'json'"
     assert sort_by in ("total", "avg", "min", "max", "count"), \
-        f"profiler.dumps: sort_by is {sort_by!r}, wanted 'total', 'avg', 'min', 'max' or 'count'"
-    assert ascending in (True, False), f"profiler.dumps: ascending is {ascending!r}, wanted True or False"
+        f"profiler.dumps: sort_by is {sort_by!r}, expected 'total', 'avg', 'min', 'max' or 'count'"
+    assert ascending in (True, False), f"profiler.dumps: ascending is {ascending!r}, expected True or False"
     return _core.profiler_table(bool(reset), format == "json", sort_by, bool(ascending))
 
 

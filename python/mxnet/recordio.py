@@ -25,7 +25,7 @@ class MXRecordIO:
     def open(self):
         """Opens the file; for reading from its beginning."""
         if self.flag not in ("r", "w"):
-            raise ValueError(f"{type(self).__name__}: flag is {self.flag!r}, wanted 'r' or 'w'")
+            raise ValueError(f"{type(self).__name__}: flag is {self.flag!r}, expected 'r' or 'w'")
         self.writable = self.flag == "w"
         self.handle = self._open_file()
         self.pid, self.is_open = os.getpid(), True
@@ -161,7 +161,7 @@ def pack(header, s):
     for name in ("id", "id2"):
         value = getattr(header, name)
         if not 0 <= value < 2 ** 64:
-            raise ValueError(f"recordio.pack: {name} is {value}, wanted 0 to 2**64 - 1")
+            raise ValueError(f"recordio.pack: {name} is {value}, expected 0 to 2**64 - 1")
     return _core.record_pack(label, header.id, header.id2, s)
 
 

@@ -53,7 +53,7 @@ def get_create_func(base_class, nickname):
         if isinstance(name, dict):
             return create(**name)
         if not isinstance(name, str):
-            raise AssertionError(f"{nickname}: a name is wanted, got {type(name).__name__}")
+            raise AssertionError(f"{nickname}: expected a name, got {type(name).__name__}")
         if name[:1] in "[{" and name:
             import json
             if args or kwargs:

@@ -11,7 +11,7 @@ _HIDDEN = ("_weight", "_bias", "_gamma", "_beta", "_moving_var", "_moving_mean",
 
 def _check(symbol, who):
     if not isinstance(symbol, Symbol):
-        raise TypeError(f"{who}: a Symbol is wanted, got {type(symbol).__name__}")
+        raise TypeError(f"{who}: expected a Symbol, got {type(symbol).__name__}")
 
 
 def _output_shapes(symbol, shape, dtype=None):

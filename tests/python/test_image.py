@@ -307,7 +307,7 @@ def test_image_iter_leaves_bad_images_out(files, caplog):
                          (FileNotFoundError, {"path_imglist": str(files / "none.lst")})):
         with pytest.raises(error):
             image.ImageIter(3, (3, 8, 8), **wrong)
-    with pytest.raises(ValueError, match="wanted 3 channels"):
+    with pytest.raises(ValueError, match="expected 3 channels"):
         image.ImageIter(3, (1, 8, 8), **sources(files)[0])
     with pytest.raises(ValueError, match="after the augmenters"):
         image.ImageIter(3, (3, 8, 8), aug_list=[], **sources(files)[0]).next()

@@ -17,7 +17,7 @@ def environment(*args):
     elif len(args) == 2:
         wanted = {args[0]: args[1]}
     else:
-        raise AssertionError("environment: a name and a value, or a dict of them is wanted")
+        raise AssertionError("environment: expected a name and a value, or a dict of them")
     before = {name: os.environ.get(name) for name in wanted}
     try:
         _set(wanted)
@@ -59,7 +59,7 @@ def discard_stderr():
 def retry(n):
     """Decorator: a test may fail n - 1 times before it fails."""
     if n < 1:
-        raise AssertionError("retry: at least one try is wanted")
+        raise AssertionError("retry: expected at least one try")
 
     def decorate(test):
         import functools

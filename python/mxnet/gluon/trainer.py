@@ -120,10 +120,10 @@ def _listed(params):
     if isinstance(params, (dict, ParameterDict)):
         params = [params[name] for name in sorted(params.keys())]
     if not isinstance(params, (list, tuple)):
-        raise ValueError(f"Trainer: a list or dict of Parameters is wanted, got {type(params).__name__}")
+        raise ValueError(f"Trainer: expected a list or dict of Parameters, got {type(params).__name__}")
     for p in params:
         if not isinstance(p, Parameter):
-            raise ValueError(f"Trainer: a list or dict of Parameters is wanted, it has a {type(p).__name__}")
+            raise ValueError(f"Trainer: expected a list or dict of Parameters, it has a {type(p).__name__}")
     return list(params)
 
 

@@ -249,7 +249,7 @@ def normalization(mean, std, who):
             continue
         given[i] = value.asnumpy() if isinstance(value, NDArray) else numpy.array(value, dtype="float32")
         if given[i].shape not in ((1,), (3,)):
-            raise AssertionError(f"{who}: {name} has shape {given[i].shape}, wanted one number or three")
+            raise AssertionError(f"{who}: {name} has shape {given[i].shape}, expected one number or three")
     return None if given[0] is None and given[1] is None else ColorNormalizeAug(*given)
 
 

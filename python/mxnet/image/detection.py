@@ -36,7 +36,7 @@ class DetBorrowAug(DetAugmenter):
 
     def __init__(self, augmenter):
         if not isinstance(augmenter, Augmenter):
-            raise TypeError(f"DetBorrowAug: an Augmenter is wanted, got {type(augmenter).__name__}")
+            raise TypeError(f"DetBorrowAug: expected an Augmenter, got {type(augmenter).__name__}")
         super().__init__()
         self.augmenter = augmenter
 
@@ -56,7 +56,7 @@ class DetRandomSelectAug(DetAugmenter):
         self.aug_list = list(aug_list) if isinstance(aug_list, (list, tuple)) else [aug_list]
         for aug in self.aug_list:
             if not isinstance(aug, DetAugmenter):
-                raise ValueError(f"DetRandomSelectAug: DetAugmenters are wanted, got {type(aug).__name__}")
+                raise ValueError(f"DetRandomSelectAug: expected DetAugmenters, got {type(aug).__name__}")
         self.skip_prob = skip_prob if self.aug_list else 1
 
     def dumps(self):
@@ -90,7 +90,7 @@ class DetHorizontalFlipAug(DetAugmenter):
 def _range(value, name, who):
     low, high = value if isinstance(value, (list, tuple)) else (value, value)
     if not 0 <= low <= high:
-        raise ValueError(f"{who}: {name} is {value}, wanted (least, greatest)")
+        raise ValueError(f"{who}: {name} is {value}, expected (least, greatest)")
     return low, high
 
 
@@ -263,7 +263,7 @@ class ImageDetIter(ImageIter):
     def check_label_shape(self, label_shape):
         """Wants at least the current number of objects and of numbers per object."""
         if len(label_shape) != 2:
-            raise ValueError(f"ImageDetIter: label_shape is {tuple(label_shape)}, wanted (objects, numbers per object)")
+            raise ValueError(f"ImageDetIter: label_shape is {tuple(label_shape)}, expected (objects, numbers per object)")
         if label_shape[0] < self.label_shape[0] or label_shape[1] != self.label_shape[1]:
             raise ValueError(f"ImageDetIter: label_shape {tuple(label_shape)} does not hold labels of "
                              f"{self.label_shape}")
@@ -271,7 +271,7 @@ class ImageDetIter(ImageIter):
     def sync_label_shape(self, it, verbose=False):
         """Gives this and another iterator the larger of their label shapes."""
         if not isinstance(it, ImageDetIter):
-            raise AssertionError(f"ImageDetIter.sync_label_shape: an ImageDetIter is wanted, got {type(it).__name__}")
+            raise AssertionError(f"ImageDetIter.sync_label_shape: expected an ImageDetIter, got {type(it).__name__}")
         shape = tuple(max(a, b) for a, b in zip(self.label_shape, it.label_shape))
         for one in (self, it):
             if one.label_shape != shape:

@@ -114,9 +114,9 @@ def imrotate(src, rotation_degrees, zoom_in=False, zoom_out=False):
     if zoom_in and zoom_out:
         raise ValueError("imrotate: zoom_in and zoom_out exclude each other")
     if _core.dtype_name(src.dtype) != "float32":
-        raise TypeError(f"imrotate: the image is {_core.dtype_name(src.dtype)}, wanted float32 (C, H, W)")
+        raise TypeError(f"imrotate: the image is {_core.dtype_name(src.dtype)}, expected float32 (C, H, W)")
     if src.ndim not in (3, 4):
-        raise ValueError(f"imrotate: the image has shape {src.shape}, wanted (C, H, W) or (N, C, H, W)")
+        raise ValueError(f"imrotate: the image has shape {src.shape}, expected (C, H, W) or (N, C, H, W)")
     if not isinstance(rotation_degrees, (int, float)):
         degrees = rotation_degrees if isinstance(rotation_degrees, NDArray) else nd.array(rotation_degrees)
         if src.ndim == 3:
@@ -132,7 +132,7 @@ def random_rotate(src, angle_limits, zoom_in=False, zoom_out=False):
     """imrotate by random angles between the two limits, one per image."""
     least, most = angle_limits
     if least >= most:
-        raise ValueError(f"random_rotate: angle_limits are {angle_limits}, wanted the lower one first")
+        raise ValueError(f"random_rotate: angle_limits are {angle_limits}, expected the lower one first")
     if src.ndim == 3:
         return imrotate(src, random.uniform(least, most), zoom_in, zoom_out)
     return imrotate(src, nd.array([random.uniform(least, most) for _ in range(src.shape[0])]), zoom_in, zoom_out)

@@ -30,11 +30,11 @@ class ImageIter(DataIter):
         super().__init__(batch_size)
         who = type(self).__name__
         if not (path_imgrec or path_imglist or isinstance(imglist, list)):
-            raise AssertionError(f"{who}: one of path_imgrec, path_imglist and imglist (a list) is wanted")
+            raise AssertionError(f"{who}: expected one of path_imgrec, path_imglist and imglist (a list)")
         if _core.dtype_name(dtype) not in ("int32", "float32", "int64", "float64"):
-            raise AssertionError(f"{who}: dtype is {dtype}, wanted int32, float32, int64 or float64")
+            raise AssertionError(f"{who}: dtype is {dtype}, expected int32, float32, int64 or float64")
         if last_batch_handle not in ("pad", "discard", "roll_over"):
-            raise NotImplementedError(f"{who}: last_batch_handle is {last_batch_handle!r}, wanted 'pad', 'discard' "
+            raise NotImplementedError(f"{who}: last_batch_handle is {last_batch_handle!r}, expected 'pad', 'discard' "
                                       f"or 'roll_over'")
         self.check_data_shape(data_shape)
         self.dtype, self.last_batch_handle = dtype, last_batch_handle
@@ -81,9 +81,9 @@ class ImageIter(DataIter):
     def check_data_shape(self, data_shape):
         """Wants (3, H, W)."""
         if len(data_shape) != 3:
-            raise ValueError(f"{type(self).__name__}: data_shape is {tuple(data_shape)}, wanted (C, H, W)")
+            raise ValueError(f"{type(self).__name__}: data_shape is {tuple(data_shape)}, expected (C, H, W)")
         if data_shape[0] != 3:
-            raise ValueError(f"{type(self).__name__}: data_shape is {tuple(data_shape)}, wanted 3 channels")
+            raise ValueError(f"{type(self).__name__}: data_shape is {tuple(data_shape)}, expected 3 channels")
 
     # ---- reading ---------------------------------------------------------------------------------------------------
 

@@ -14,7 +14,7 @@ class _RowsIter(MXDataIter):
     def __init__(self, data, label, batch_size, names, round_batch=True, order=None):
         super().__init__(batch_size)
         if batch_size < 1:
-            raise ValueError(f"{type(self).__name__}: batch_size is {batch_size}, wanted at least 1")
+            raise ValueError(f"{type(self).__name__}: batch_size is {batch_size}, expected at least 1")
         self._arrays, self._names, self._round, self._order = (data, label), names, round_batch, order
         self._length, self._next, self._start = data.shape[0], 0, 0
         self._batch = None
@@ -149,7 +149,7 @@ class LibSVMIter(_RowsIter):
                  label_name="softmax_label"):
         shape = _shape(data_shape)
         if len(shape) != 1:
-            raise ValueError(f"LibSVMIter: data_shape is {shape}, wanted (columns,)")
+            raise ValueError(f"LibSVMIter: data_shape is {shape}, expected (columns,)")
         data, label = _core.load_libsvm(data_libsvm, shape[0], dtype)
         if label_libsvm not in (None, "NULL", ""):
             label = _core.load_libsvm(label_libsvm, _shape(label_shape)[0], dtype)[0].tostype("default")

@@ -149,7 +149,7 @@ class PrefetchingIter(_Held):
     def __init__(self, iters, rename_data=None, rename_label=None):
         self.iters = iters if isinstance(iters, list) else [iters]
         if not self.iters:
-            raise AssertionError("PrefetchingIter: at least one iterator is wanted")
+            raise AssertionError("PrefetchingIter: expected at least one iterator")
         self.n_iter = len(self.iters)
         self.rename_data, self.rename_label = rename_data, rename_label
         super().__init__(self.provide_data[0][1][0])
@@ -252,7 +252,7 @@ class NDArrayIter(DataIter):
         super().__init__(batch_size)
         import numpy
         if last_batch_handle not in ("pad", "discard", "roll_over"):
-            raise ValueError(f"NDArrayIter: last_batch_handle is {last_batch_handle!r}, wanted 'pad', 'discard' or "
+            raise ValueError(f"NDArrayIter: last_batch_handle is {last_batch_handle!r}, expected 'pad', 'discard' or "
                              f"'roll_over'")
         self.data = _named_arrays(data, False, data_name)
         self.label = _named_arrays(label, True, label_name)
@@ -358,7 +358,7 @@ def _as_array(x, name):
     if isinstance(x, NDArray):
         return x
     if isinstance(x, (str, bytes)) or not hasattr(x, "shape"):
-        raise TypeError(f"NDArrayIter: '{name}' is {type(x).__name__}, wanted NDArrays or NumPy arrays, a list or a "
+        raise TypeError(f"NDArrayIter: '{name}' is {type(x).__name__}, expected NDArrays or NumPy arrays, a list or a "
                         f"dict of "
                         "them")
     return nd.array(x)

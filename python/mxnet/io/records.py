@@ -45,7 +45,7 @@ class ImageRecordIter(MXDataIter):
         super().__init__(batch_size)
         self._refuse(others)
         if len(data_shape) != 3 or data_shape[0] not in (1, 3, 4):
-            raise ValueError(f"{type(self).__name__}: data_shape is {tuple(data_shape)}, wanted (C, H, W) with 1, 3 "
+            raise ValueError(f"{type(self).__name__}: data_shape is {tuple(data_shape)}, expected (C, H, W) with 1, 3 "
                              f"or 4 channels")
         if batch_size < 1 or preprocess_threads < 1:
             raise ValueError(f"{type(self).__name__}: batch_size and preprocess_threads must be positive")

@@ -54,7 +54,7 @@ class KVStoreBase:
     def register(klass):
         """Registers a store class under its name in lower case."""
         if not isinstance(klass, type):
-            raise AssertionError(f"KVStoreBase.register: a class is wanted, got {klass!r}")
+            raise AssertionError(f"KVStoreBase.register: expected a class, got {klass!r}")
         KVStoreBase.kv_registry[klass.__name__.lower()] = klass
         return klass
 
@@ -103,7 +103,7 @@ class TestStore(KVStoreBase):
 def create(name="local"):
     """A store: 'local' or 'device', which sum over the contexts of this process."""
     if not isinstance(name, str):
-        raise TypeError(f"kvstore.create: a name is wanted, got {type(name).__name__}")
+        raise TypeError(f"kvstore.create: expected a name, got {type(name).__name__}")
     kind = name.lower()
     if kind in KVStoreBase.kv_registry:
         return KVStoreBase.kv_registry[kind]()

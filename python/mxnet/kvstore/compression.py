@@ -6,7 +6,7 @@ __all__ = ["checked"]
 def checked(params):
     """(type, threshold) of {'type': '2bit', 'threshold': 0.5}."""
     if not isinstance(params, dict) or "type" not in params:
-        raise ValueError(f"gradient compression: a dict with a 'type' is wanted, got {params!r}")
+        raise ValueError(f"gradient compression: expected a dict with a 'type', got {params!r}")
     extra = sorted(set(params) - {"type", "threshold"})
     if extra:
         raise ValueError(f"gradient compression: there is no option {extra[0]!r}, only 'type' and 'threshold'")

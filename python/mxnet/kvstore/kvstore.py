@@ -12,7 +12,7 @@ def _arrays(value, who):
     arrays = as_list(value)
     for array in arrays:
         if not isinstance(array, NDArray):
-            raise TypeError(f"{who}: NDArrays are wanted, got {type(array).__name__}")
+            raise TypeError(f"{who}: expected NDArrays, got {type(array).__name__}")
     return arrays
 
 
@@ -66,7 +66,7 @@ class KVStore(_core.KVStore, KVStoreBase):
     def row_sparse_pull(self, key, out=None, priority=0, row_ids=None):
         """Copies rows of values into row_sparse arrays: row_ids, one list of numbers for all of `out`, or one each."""
         if out is None or row_ids is None:
-            raise AssertionError("kvstore.row_sparse_pull: out and row_ids are wanted")
+            raise AssertionError("kvstore.row_sparse_pull: expected out and row_ids")
         keys, row_ids = _pairs(key, out, "kvstore.row_sparse_pull"), as_list(row_ids)
         targets = [(k, array) for k, arrays in keys for array in arrays]
         if len(row_ids) == 1:

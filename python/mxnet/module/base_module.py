@@ -182,7 +182,7 @@ class BaseModule:
         for key, value in nd.load(fname).items():
             kind, _, name = key.partition(":")
             if kind not in kinds or not name:
-                raise ValueError(f"load_params: '{fname}' has an array named '{key}', wanted arg:... or aux:...")
+                raise ValueError(f"load_params: '{fname}' has an array named '{key}', expected arg:... or aux:...")
             kinds[kind][name] = value
         self.set_params(kinds["arg"], kinds["aux"])
 
@@ -247,7 +247,7 @@ class BaseModule:
     def _predict_array(self, data):
         from ..io import NDArrayIter
         if not isinstance(data, nd.NDArray) and not hasattr(data, "__array__"):
-            raise ValueError(f"predict: an iterator or an array is wanted, got {type(data).__name__}")
+            raise ValueError(f"predict: expected an iterator or an array, got {type(data).__name__}")
         self._need("binded", "params_initialized")
         one = next(iter(NDArrayIter(data, batch_size=data.shape[0])))
         self.forward(one, is_train=False)

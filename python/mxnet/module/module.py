@@ -149,7 +149,7 @@ class Module(BaseModule):
         data, labels = described(data_shapes), described(label_shapes) or None
         by_name = {shape.name: shape for shape in data}
         if sorted(by_name) != sorted(self._data_names):
-            raise ValueError(f"bind: data_shapes has {sorted(by_name)}, wanted the data_names {self._data_names}")
+            raise ValueError(f"bind: data_shapes has {sorted(by_name)}, expected the data_names {self._data_names}")
         known = set(self._symbol.list_arguments())
         for shape in labels or []:
             if shape.name in known and shape.name not in self._label_names:
@@ -238,7 +238,7 @@ class Module(BaseModule):
             options.setdefault("rescale_grad", 1.0 / self._exec_group.batch_size)
             optimizer = opt.create(optimizer, sym=self._symbol, param_idx2name=names, **options)
         elif not isinstance(optimizer, opt.Optimizer):
-            raise AssertionError(f"init_optimizer: a name or an Optimizer is wanted, got {type(optimizer).__name__}")
+            raise AssertionError(f"init_optimizer: expected a name or an Optimizer, got {type(optimizer).__name__}")
         elif not optimizer.idx2name:
             optimizer.idx2name = names.copy()
         self._optimizer = optimizer

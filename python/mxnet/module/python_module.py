@@ -76,7 +76,7 @@ class PythonModule(BaseModule):
             raise AssertionError(f"bind: grad_req={grad_req!r}, a PythonModule only writes gradients")
         self.for_training, self.inputs_need_grad = for_training, inputs_need_grad
         if [shape[0] for shape in data_shapes] != self._data_names:
-            raise AssertionError(f"bind: data_shapes has {[s[0] for s in data_shapes]}, wanted {self._data_names}")
+            raise AssertionError(f"bind: data_shapes has {[s[0] for s in data_shapes]}, expected {self._data_names}")
         self._data_shapes, self._label_shapes = described(data_shapes), described(label_shapes)
         self._output_shapes = self._compute_output_shapes()
         self.binded = True
@@ -95,7 +95,7 @@ class PythonLossModule(PythonModule):
     def __init__(self, name="pyloss", data_names=("data",), label_names=("softmax_label",), logger=logging,
                  grad_func=None):
         if len(data_names) != 1 or len(label_names) != 1:
-            raise AssertionError("PythonLossModule: one name of data and one of a label are wanted")
+            raise AssertionError("PythonLossModule: expected one name of data and one of a label")
         super().__init__(data_names, label_names, [name + "_output"], logger)
         if grad_func is not None and not callable(grad_func):
             raise AssertionError(f"PythonLossModule: grad_func must be a function, got {type(grad_func).__name__}")

@@ -85,7 +85,7 @@ def eye(N, M=0, k=0, ctx=None, dtype=None, **kwargs):
 def concatenate(arrays, axis=0, always_copy=True):
     """Arrays joined along an axis; a single one is returned as it is unless always_copy."""
     if not isinstance(arrays, (list, tuple)) or not arrays:
-        raise AssertionError("concatenate: a list with at least one NDArray is wanted")
+        raise AssertionError("concatenate: expected a list with at least one NDArray")
     if len(arrays) == 1 and not always_copy:
         return arrays[0]
     return _op.concat(*arrays, dim=axis)
@@ -196,7 +196,7 @@ def save(fname, data):
     elif isinstance(data, (list, tuple)):
         names, arrays = None, list(data)
     else:
-        raise ValueError(f"save: an NDArray, a list of them or a dict of names and NDArrays is wanted, "
+        raise ValueError(f"save: expected an NDArray, a list of them or a dict of names and NDArrays, "
                          f"got {type(data).__name__}")
     for item in arrays:
         if not isinstance(item, NDArray):
@@ -225,7 +225,7 @@ def from_numpy(ndarray, zero_copy=True, array_cls=NDArray):
     While the memory is shared the NumPy array becomes read-only, so that nobody changes it unseen.
     """
     if not hasattr(ndarray, "flags"):
-        raise AttributeError(f"from_numpy: a NumPy array is wanted, got {type(ndarray).__name__}")
+        raise AttributeError(f"from_numpy: expected a NumPy array, got {type(ndarray).__name__}")
     if not zero_copy:
         made = array(ndarray, dtype=ndarray.dtype)
     elif not ndarray.flags["C_CONTIGUOUS"]:

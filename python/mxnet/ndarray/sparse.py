@@ -95,7 +95,7 @@ class BaseSparseNDArray(NDArray):
                 else _nd.array(value, ctx=self.context, dtype=self.dtype)
         if value.shape != self.shape:
             raise ValueError(f"{type(self).__name__}: an array of shape {value.shape} was given, "
-                             f"wanted {self.shape}")
+                             f"expected {self.shape}")
         value = value.as_in_context(self.context).astype(self.dtype, copy=False)
         value = _core.tostype(_core.tostype(value, "default") if value.stype not in (self.stype, "default") else value,
                               self.stype).copy()
@@ -178,7 +178,7 @@ class CSRNDArray(BaseSparseNDArray):
                 raise IndexError(f"CSRNDArray: row {row} is out of bounds for an array with {rows} rows")
             row %= rows
             return _core.csr_rows(self, row, row + 1)
-        raise ValueError(f"CSRNDArray: {type(key).__name__} is no index; an int or a slice of rows is wanted")
+        raise ValueError(f"CSRNDArray: {type(key).__name__} is no index; expected an int or a slice of rows")
 
     def asscipy(self):
         """A scipy.sparse.csr_matrix with copies of the parts."""
@@ -229,7 +229,7 @@ def _cast(source, ctx, dtype, stype, shape):
         source = source.tostype("default")
     made = _core.tostype(_values(source, ctx, dtype), stype)
     if shape is not None and tuple(shape) != made.shape:
-        raise ValueError(f"{stype}: the array has shape {made.shape}, wanted {tuple(shape)}")
+        raise ValueError(f"{stype}: the array has shape {made.shape}, expected {tuple(shape)}")
     return made
 
 
@@ -253,7 +253,7 @@ def csr_matrix(arg1, shape=None, ctx=None, dtype=None):
         return _core.sparse_make("csr", shape, _values(data, ctx, dtype), _index(indices, ctx).astype("int64"),
                                  _index(indptr, ctx).astype("int64"))
     if isinstance(arg1, tuple):
-        raise ValueError(f"csr_matrix: a tuple of {len(arg1)} was given, wanted (data, indices, indptr), "
+        raise ValueError(f"csr_matrix: a tuple of {len(arg1)} was given, expected (data, indices, indptr), "
                          "(data, (rows, columns)) or (M, N)")
     if hasattr(arg1, "tocsr"):
         return array(arg1, ctx=ctx, dtype=dtype)
@@ -267,7 +267,7 @@ def row_sparse_array(arg1, shape=None, ctx=None, dtype=None):
         return zeros("row_sparse", arg1, ctx=ctx, dtype=dtype)
     if isinstance(arg1, tuple):
         if len(arg1) != 2:
-            raise ValueError(f"row_sparse_array: a tuple of {len(arg1)} was given, wanted (data, indices) or a shape")
+            raise ValueError(f"row_sparse_array: a tuple of {len(arg1)} was given, expected (data, indices) or a shape")
         return _core.sparse_make("row_sparse", shape, _values(arg1[0], ctx, dtype),
                                  _index(arg1[1], ctx).astype("int64"))
     return _cast(arg1, ctx, dtype, "row_sparse", shape)
@@ -299,7 +299,7 @@ def array(source_array, ctx=None, dtype=None):
                           dtype=matrix.dtype if dtype is None else dtype)
     if isinstance(source_array, NDArray):
         return _nd.array(source_array, ctx=ctx, dtype=dtype)
-    raise ValueError(f"sparse.array: a sparse array or a SciPy matrix is wanted, got {type(source_array).__name__}; "
+    raise ValueError(f"sparse.array: expected a sparse array or a SciPy matrix, got {type(source_array).__name__}; "
                      "nd.array takes dense ones")
 
 

@@ -91,7 +91,7 @@ class Optimizer(_core.Optimizer):
     def register(klass):
         """Registers an optimizer class, so that it is known by its name in lower case."""
         if not isinstance(klass, type):
-            raise AssertionError(f"optimizer.register: a class is wanted, got {klass!r}")
+            raise AssertionError(f"optimizer.register: expected a class, got {klass!r}")
         name = klass.__name__.lower()
         if name in Optimizer.opt_registry:
             old = Optimizer.opt_registry[name]

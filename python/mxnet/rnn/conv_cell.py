@@ -17,7 +17,7 @@ class BaseConvRNNCell(BaseRNNCell):
                  prefix="", params=None, conv_layout="NCHW"):
         super().__init__(prefix=prefix, params=params)
         if any(k % 2 == 0 for k in h2h_kernel):
-            raise AssertionError(f"{type(self).__name__}: h2h_kernel={h2h_kernel}, wanted odd numbers: the state keeps "
+            raise AssertionError(f"{type(self).__name__}: h2h_kernel={h2h_kernel}, expected odd numbers: the state keeps "
                                  f"its size")
         self._num_hidden, self._activation, self._layout = num_hidden, activation, conv_layout
         self._i2h = {"kernel": i2h_kernel, "stride": i2h_stride, "pad": i2h_pad, "dilate": i2h_dilate}

@@ -21,7 +21,7 @@ class FusedRNNCell(BaseRNNCell):
     def __init__(self, num_hidden, num_layers=1, mode="lstm", bidirectional=False, dropout=0.0, get_next_state=False,
                  forget_bias=1.0, prefix=None, params=None):
         if mode not in _GATES:
-            raise KeyError(f"FusedRNNCell: mode={mode!r}, wanted one of {', '.join(_GATES)}")
+            raise KeyError(f"FusedRNNCell: mode={mode!r}, expected one of {', '.join(_GATES)}")
         super().__init__(prefix=f"{mode}_" if prefix is None else prefix, params=params)
         self._num_hidden, self._num_layers, self._mode = num_hidden, num_layers, mode
         self._bidirectional = bidirectional
@@ -74,7 +74,7 @@ class FusedRNNCell(BaseRNNCell):
             args[name] = whole[at:at + size].reshape(shape).copy()
             at += size
         if at != whole.size:
-            raise AssertionError(f"FusedRNNCell: '{self._parameter.name}' has {whole.size} elements, wanted {at}")
+            raise AssertionError(f"FusedRNNCell: '{self._parameter.name}' has {whole.size} elements, expected {at}")
         return args
 
     def pack_weights(self, args):

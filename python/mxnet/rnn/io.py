@@ -46,7 +46,7 @@ class BucketSentenceIter(DataIter):
                  label_name="softmax_label", dtype="float32", layout="NT"):
         super().__init__(batch_size)
         if layout not in ("NT", "TN"):
-            raise ValueError(f"BucketSentenceIter: layout={layout!r}, wanted 'NT' or 'TN'")
+            raise ValueError(f"BucketSentenceIter: layout={layout!r}, expected 'NT' or 'TN'")
         self.buckets = sorted(buckets or _lengths(sentences, batch_size))
         if not self.buckets:
             raise ValueError("BucketSentenceIter: there are no buckets: no length has a batch of sentences")

@@ -149,7 +149,7 @@ def infer_type_partial(self, *args, **kwargs):
 def save(self, fname, remove_amp_cast=True):
     """Writes the graph to a file as JSON, without the casts of mixed precision if remove_amp_cast."""
     if not isinstance(fname, str):
-        raise TypeError(f"save: the name of a file is wanted, got {type(fname).__name__}")
+        raise TypeError(f"save: expected the name of a file, got {type(fname).__name__}")
     if remove_amp_cast:
         self._save(fname)
     else:

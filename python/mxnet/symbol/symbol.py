@@ -45,7 +45,7 @@ def Group(symbols, create_fn=Symbol):
     """Several symbols as one whose outputs are those of all."""
     symbols = list(symbols)
     if not symbols or any(not isinstance(s, Symbol) for s in symbols):
-        raise TypeError("Group: a list with at least one Symbol is wanted")
+        raise TypeError("Group: expected a list with at least one Symbol")
     made = _core.group(symbols)
     return made if create_fn is Symbol else create_fn(made)
 
@@ -53,14 +53,14 @@ def Group(symbols, create_fn=Symbol):
 def load(fname):
     """A symbol from a file that save() wrote."""
     if not isinstance(fname, str):
-        raise TypeError(f"load: the name of a file is wanted, got {type(fname).__name__}")
+        raise TypeError(f"load: expected the name of a file, got {type(fname).__name__}")
     return _core.symbol_load(fname)
 
 
 def load_json(json_str):
     """A symbol from JSON text."""
     if not isinstance(json_str, str):
-        raise TypeError(f"load_json: text is wanted, got {type(json_str).__name__}")
+        raise TypeError(f"load_json: expected text, got {type(json_str).__name__}")
     return _core.symbol_load_json(json_str)
 
 
@@ -172,7 +172,7 @@ def _function(name, row, doc, plain):
             return result
         if isinstance(left, (int, float)) and isinstance(right, (int, float)):
             return plain(left, right)
-        raise TypeError(f"{name}: two Symbols, or a Symbol and a number are wanted, got {type(left).__name__} and "
+        raise TypeError(f"{name}: expected two Symbols, or a Symbol and a number, got {type(left).__name__} and "
                         f"{type(right).__name__}")
     function.__name__ = function.__qualname__ = name
     function.__doc__ = doc

@@ -34,7 +34,7 @@ def _name(target_dtype, who):
     name = target_dtype if isinstance(target_dtype, str) else \
         getattr(target_dtype, "name", None) or getattr(target_dtype, "__name__", str(target_dtype))
     if name not in ("float16", "bfloat16"):
-        raise ValueError(f"{who}: target_dtype={target_dtype!r}, wanted 'float16' or 'bfloat16'")
+        raise ValueError(f"{who}: target_dtype={target_dtype!r}, expected 'float16' or 'bfloat16'")
     return name
 
 
@@ -72,7 +72,7 @@ def _off():
 
 def _trainer(given, who):
     if not isinstance(given, Trainer):
-        raise TypeError(f"{who}: a gluon.Trainer is wanted, got {type(given).__name__}")
+        raise TypeError(f"{who}: expected a gluon.Trainer, got {type(given).__name__}")
     return given
 
 
@@ -114,7 +114,7 @@ def convert_symbol(sym, target_dtype="float16", target_dtype_ops=None, fp32_ops=
                    excluded_sym_names=None, data_names=None, cast_optional_params=False):
     """A graph in which products run in 16 bits, and what needs the digits in float32."""
     if not isinstance(sym, symbols.Symbol):
-        raise AssertionError(f"convert_symbol: a Symbol is wanted, got {type(sym).__name__}")
+        raise AssertionError(f"convert_symbol: expected a Symbol, got {type(sym).__name__}")
     return _core.amp_convert(sym, _options("convert_symbol", target_dtype, target_dtype_ops, fp32_ops,
                                            conditional_fp32_ops, excluded_sym_names))
 
@@ -145,7 +145,7 @@ def convert_hybrid_block(block, target_dtype="float16", target_dtype_ops=None, f
                          excluded_sym_names=None, ctx=None, cast_optional_params=False):
     """A block in mixed precision from one that was hybridized and has run once; it shares nothing with it."""
     if not isinstance(block, HybridBlock):
-        raise AssertionError(f"convert_hybrid_block: a HybridBlock is wanted, got {type(block).__name__}")
+        raise AssertionError(f"convert_hybrid_block: expected a HybridBlock, got {type(block).__name__}")
     result = SymbolBlock.__new__(SymbolBlock)
     options = _options("convert_hybrid_block", target_dtype, target_dtype_ops, fp32_ops, conditional_fp32_ops,
                        excluded_sym_names)
@@ -160,7 +160,7 @@ def convert_bucketing_module(bucketing_mod, target_dtype="float16", target_dtype
     """A BucketingModule whose buckets are converted, with the same parameters."""
     from ...module import BucketingModule
     if not isinstance(bucketing_mod, BucketingModule):
-        raise AssertionError(f"convert_bucketing_module: a BucketingModule is wanted, got "
+        raise AssertionError(f"convert_bucketing_module: expected a BucketingModule, got "
                              f"{type(bucketing_mod).__name__}")
 
     def converted(key):

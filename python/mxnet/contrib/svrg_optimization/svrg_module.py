@@ -18,7 +18,7 @@ class SVRGModule(Module):
                  work_load_list=None, fixed_param_names=None, state_names=None, group2ctxs=None,
                  compression_params=None, update_freq=None):
         if not isinstance(update_freq, int) or isinstance(update_freq, bool) or update_freq <= 0:
-            raise ValueError(f"SVRGModule: update_freq={update_freq!r}, wanted a positive number of epochs")
+            raise ValueError(f"SVRGModule: update_freq={update_freq!r}, expected a positive number of epochs")
         options = dict(logger=logger, context=context, work_load_list=work_load_list,
                        fixed_param_names=fixed_param_names, state_names=state_names, group2ctxs=group2ctxs,
                        compression_params=compression_params)

@@ -113,11 +113,11 @@ class _TokenEmbedding(vocab.Vocabulary):
             raise AssertionError(f"{type(self).__name__}: it has no vectors yet")
         words = [tokens] if isinstance(tokens, str) else list(tokens)
         if new_vectors.ndim not in (1, 2) or (new_vectors.ndim == 1 and len(words) > 1):
-            raise AssertionError(f"update_token_vectors: new_vectors has shape {new_vectors.shape}, wanted "
+            raise AssertionError(f"update_token_vectors: new_vectors has shape {new_vectors.shape}, expected "
                                  f"({len(words)}, {self._vec_len})")
         new_vectors = new_vectors.reshape((len(words), -1))
         if new_vectors.shape[1] != self._vec_len:
-            raise AssertionError(f"update_token_vectors: vectors of {new_vectors.shape[1]} elements, wanted "
+            raise AssertionError(f"update_token_vectors: vectors of {new_vectors.shape[1]} elements, expected "
                                  f"{self._vec_len}")
         for word in words:
             if word not in self._token_to_idx:
@@ -194,7 +194,7 @@ class CompositeEmbedding(_TokenEmbedding):
         listed = token_embeddings if isinstance(token_embeddings, list) else [token_embeddings]
         for one in listed:
             if not isinstance(one, _TokenEmbedding):
-                raise AssertionError(f"CompositeEmbedding: an embedding is wanted, got {type(one).__name__}")
+                raise AssertionError(f"CompositeEmbedding: expected an embedding, got {type(one).__name__}")
         self._take_words(vocabulary)
         parts = [one.get_vecs_by_tokens(self._idx_to_token) for one in listed]
         self._idx_to_vec = nd.concat(*parts, dim=1) if len(parts) > 1 else parts[0]

@@ -13,7 +13,7 @@ class Vocabulary:
 
     def __init__(self, counter=None, most_freq_count=None, min_freq=1, unknown_token="<unk>", reserved_tokens=None):
         if min_freq < 1:
-            raise AssertionError(f"Vocabulary: min_freq={min_freq}, wanted 1 or more")
+            raise AssertionError(f"Vocabulary: min_freq={min_freq}, expected 1 or more")
         if reserved_tokens is not None:
             if unknown_token in reserved_tokens:
                 raise AssertionError(f"Vocabulary: unknown_token {unknown_token!r} is among the reserved tokens")

@@ -31,7 +31,7 @@ class Dataset:
         """The examples that a sampler gives."""
         from .sampler import Sampler
         if not isinstance(sampler, Sampler):
-            raise TypeError(f"Dataset.sample: a Sampler is wanted, got {type(sampler).__name__}")
+            raise TypeError(f"Dataset.sample: expected a Sampler, got {type(sampler).__name__}")
         return _SampledDataset(self, list(sampler))
 
     def take(self, count):
@@ -101,7 +101,7 @@ class ArrayDataset(Dataset):
 
     def __init__(self, *args):
         if not args:
-            raise AssertionError("ArrayDataset: at least one array is wanted")
+            raise AssertionError("ArrayDataset: expected at least one array")
         self._length = len(args[0])
         self._data = []
         for i, data in enumerate(args):

@@ -106,7 +106,7 @@ def _function(function, who):
         return function, getattr(nd, function)
     if callable(function):
         return getattr(function, "__name__", type(function).__name__), function
-    raise ValueError(f"{who}: a function or the name of an operator is wanted, got {type(function).__name__}")
+    raise ValueError(f"{who}: expected a function or the name of an operator, got {type(function).__name__}")
 
 
 class Identity(HybridBlock):

@@ -8,9 +8,9 @@ def _checked(kwargs, name):
     """Takes op_name and adj out of the options."""
     operator, adj = kwargs.pop("op_name", name), kwargs.pop("adj", None)
     if operator != name:
-        raise ValueError(f"{name}: op_name={operator!r}, wanted {name!r}")
+        raise ValueError(f"{name}: op_name={operator!r}, expected {name!r}")
     if adj is not None:
-        raise ValueError(f"{name}: adj={adj!r}, wanted None: the layer is not transposed")
+        raise ValueError(f"{name}: adj={adj!r}, expected None: the layer is not transposed")
     return kwargs
 
 

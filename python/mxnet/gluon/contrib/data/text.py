@@ -19,7 +19,7 @@ class _WikiText(Dataset):
 
     def __init__(self, root, segment, vocab, seq_len):
         if segment not in self._files:
-            raise KeyError(f"{type(self).__name__}: segment={segment!r}, wanted one of {', '.join(self._files)}")
+            raise KeyError(f"{type(self).__name__}: segment={segment!r}, expected one of {', '.join(self._files)}")
         self._root, self._segment, self._seq_len = os.path.expanduser(root), segment, seq_len
         self._vocab, self._counter = vocab, None
         self._data, self._label = self._read(os.path.join(self._root, self._files[segment]))

@@ -16,7 +16,7 @@ def _better(monitor, mode, who):
         raise ValueError(f"{who}: monitor must be one of estimator.train_metrics or val_metrics, got "
                          f"{type(monitor).__name__}")
     if mode not in ("auto", "min", "max"):
-        warnings.warn(f"{who}: mode={mode!r}, wanted 'auto', 'min' or 'max'; taking 'auto'", stacklevel=3)
+        warnings.warn(f"{who}: mode={mode!r}, expected 'auto', 'min' or 'max'; taking 'auto'", stacklevel=3)
         mode = "auto"
     if mode == "auto":
         name = monitor.get()[0]

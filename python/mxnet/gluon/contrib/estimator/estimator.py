@@ -172,9 +172,9 @@ class Estimator:
         """Trains for a number of epochs or of batches."""
         self._check_data(train_data, "train_data")
         if (epochs is None) == (batches is None):
-            raise ValueError(f"Estimator.fit: epochs={epochs} and batches={batches}, wanted exactly one of them")
+            raise ValueError(f"Estimator.fit: epochs={epochs} and batches={batches}, expected exactly one of them")
         if (epochs if batches is None else batches) <= 0:
-            raise ValueError(f"Estimator.fit: epochs={epochs}, batches={batches}, wanted a positive number")
+            raise ValueError(f"Estimator.fit: epochs={epochs}, batches={batches}, expected a positive number")
         self.max_epoch, self.max_batch, self.batch_axis = epochs, batches, batch_axis
         self.batches_per_epoch = len(train_data)
         handlers = self._with_defaults(val_data, event_handlers)

@@ -170,7 +170,7 @@ class LoggingHandler(TrainBegin, TrainEnd, EpochBegin, EpochEnd, BatchBegin, Bat
 
     def __init__(self, log_interval="epoch", metrics=None, priority=float("inf")):
         if not isinstance(log_interval, int) and log_interval != "epoch":
-            raise ValueError(f"LoggingHandler: log_interval={log_interval!r}, wanted 'epoch' or a number of batches")
+            raise ValueError(f"LoggingHandler: log_interval={log_interval!r}, expected 'epoch' or a number of batches")
         self.metrics = check_metrics(metrics, "LoggingHandler")
         self.log_interval, self.priority = log_interval, priority
         self.batch_index = self.current_epoch = self.processed_samples = 0

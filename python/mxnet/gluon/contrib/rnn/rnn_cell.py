@@ -47,7 +47,7 @@ def dynamic_unroll(cell, inputs, begin_state, drop_inputs=0, drop_outputs=0, lay
     if not isinstance(inputs, tensor_types):
         raise TypeError(f"dynamic_unroll: inputs must be one array, got {type(inputs).__name__}")
     if layout not in ("TNC", "NTC"):
-        raise ValueError(f"dynamic_unroll: layout={layout!r}, wanted 'TNC' or 'NTC'")
+        raise ValueError(f"dynamic_unroll: layout={layout!r}, expected 'TNC' or 'NTC'")
     F, axis = symbol if isinstance(inputs, Symbol) else ndarray, layout.find("T")
     if drop_inputs:
         inputs = F.Dropout(inputs, p=drop_inputs, axes=(axis,))

@@ -136,7 +136,7 @@ class ImageFolderDataset(Dataset):
 
     def _list_images(self, root):
         if not os.path.isdir(root):
-            raise FileNotFoundError(f"ImageFolderDataset: '{root}' is no folder; wanted one with a folder of images "
+            raise FileNotFoundError(f"ImageFolderDataset: '{root}' is no folder; expected one with a folder of images "
                                     f"per class")
         self.synsets, self.items, left_out = _core.image_folder(root)
         for sentence in left_out:

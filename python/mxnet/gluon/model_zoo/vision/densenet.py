@@ -12,7 +12,7 @@ densenet_spec = {number: (o["num_init_features"], o["growth_rate"], list(o["bloc
 def get_densenet(num_layers, pretrained=False, ctx=cpu(), root=ROOT, **kwargs):
     """A DenseNet with 121, 161, 169 or 201 layers."""
     if num_layers not in densenet_spec:
-        raise KeyError(f"get_densenet: num_layers is {num_layers!r}, wanted is one of {list(densenet_spec)}")
+        raise KeyError(f"get_densenet: num_layers is {num_layers!r}, expected one of {list(densenet_spec)}")
     return model(f"densenet{num_layers}", pretrained, ctx, root, **kwargs)
 
 

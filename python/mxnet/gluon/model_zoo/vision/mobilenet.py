@@ -31,7 +31,7 @@ def get_mobilenet_v2(multiplier, pretrained=False, ctx=cpu(), root=ROOT, **kwarg
 def get_mobilenet_v3(version, pretrained=False, ctx=cpu(), root=ROOT, **kwargs):
     """MobileNet version 3, "large" or "small"."""
     if version not in ("large", "small"):
-        raise ValueError(f"get_mobilenet_v3: version is {version!r}, wanted is 'large' or 'small'")
+        raise ValueError(f"get_mobilenet_v3: version is {version!r}, expected 'large' or 'small'")
     return model(f"mobilenetv3_{version}", pretrained, ctx, root, **kwargs)
 
 

@@ -55,9 +55,9 @@ resnet_spec = {number: (o["block"], list(o["layers"]), list(o["channels"]))
 def get_resnet(version, num_layers, pretrained=False, ctx=cpu(), root=ROOT, **kwargs):
     """A residual network of version 1 or 2 with 18, 34, 50, 101 or 152 layers."""
     if num_layers not in resnet_spec:
-        raise AssertionError(f"get_resnet: num_layers is {num_layers!r}, wanted is one of {list(resnet_spec)}")
+        raise AssertionError(f"get_resnet: num_layers is {num_layers!r}, expected one of {list(resnet_spec)}")
     if version not in (1, 2):
-        raise AssertionError(f"get_resnet: version is {version!r}, wanted is 1 or 2")
+        raise AssertionError(f"get_resnet: version is {version!r}, expected 1 or 2")
     return model(f"resnet{num_layers}_v{version}", pretrained, ctx, root, **kwargs)
 
 

@@ -11,7 +11,7 @@ vgg_spec = {number: (list(o["layers"]), list(o["filters"])) for number, o in by_
 def get_vgg(num_layers, pretrained=False, ctx=cpu(), root=ROOT, **kwargs):
     """A VGG network with 11, 13, 16 or 19 layers; batch_norm=True for the normalised kind."""
     if num_layers not in vgg_spec:
-        raise KeyError(f"get_vgg: num_layers is {num_layers!r}, wanted is one of {list(vgg_spec)}")
+        raise KeyError(f"get_vgg: num_layers is {num_layers!r}, expected one of {list(vgg_spec)}")
     return model(f"vgg{num_layers}" + ("_bn" if kwargs.get("batch_norm") else ""), pretrained, ctx, root, **kwargs)
 
 
