@@ -192,8 +192,7 @@ mx_block *cli_model_block(const cli_model *model)
     char inputs[4096] = "";
     size_t used = 0;
     if (!model->params_path[0]) {
-        mx_error_set(MX_ERR_FILE, "there is no parameter file next to %s; set one with --params",
-                     model->symbol_path);
+        mx_error_set(MX_ERR_FILE, "there is no parameter file next to %s; set one with --params", model->symbol_path);
         return NULL;
     }
     for (int i = 0; i < model->n_inputs + model->n_labels && used < sizeof inputs; i++)

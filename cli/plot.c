@@ -43,12 +43,11 @@ static mx_code render(const mx_text *text, const char *path, const char *format)
     if (status == 0 && rename(target, path) == 0)
         return MX_OK;
     unlink(target);
-    return status == 127
-               ? mx_error_set(MX_ERR_UNSUPPORTED,
-                              "%s: %s needs the program dot (Debian package graphviz); without it write "
-                              "a .dot file",
-                              path, format)
-               : mx_error_set(MX_ERR_FILE, "%s: dot could not write the file", path);
+    return status == 127 ? mx_error_set(MX_ERR_UNSUPPORTED,
+                                        "%s: %s needs the program dot (Debian package graphviz); without it write "
+                                        "a .dot file",
+                                        path, format)
+                         : mx_error_set(MX_ERR_FILE, "%s: dot could not write the file", path);
 }
 
 static int run(const cli_args *args)

@@ -28,7 +28,7 @@ static PyObject *amp_set(PyObject *self, PyObject *args)
     for (int i = 0; i < (int)(sizeof names / sizeof *names); i++)
         if (!strcmp(names[i], precision))
             return done(mx_amp_set(op, (mx_precision)i));
-    return PyErr_Format(PyExc_ValueError, "amp_set: there is no precision '%s'", precision);
+    return PyErr_Format(PyExc_ValueError, "amp_set: unknown precision '%s'", precision);
 }
 
 /* amp_set_where(op, attribute, value) */
@@ -59,7 +59,7 @@ static PyObject *amp_rows(PyObject *self, PyObject *unused)
 
 /* ---- graphs ------------------------------------------------------------------------------------------------------ */
 
-/* The texts of a sequence of str, ended by NULL; empty without an exception for None.  For PyMem_Free. */
+/* The strings of a sequence of str, ended by NULL; empty without an exception for None.  For PyMem_Free. */
 static int texts_of(PyObject *sequence, PyObject **fast, const char ***texts)
 {
     *fast = NULL, *texts = NULL;

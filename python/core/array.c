@@ -8,7 +8,7 @@
 
 /* ---- life ------------------------------------------------------------------------------------------------------ */
 
-/* Small arrays come and go by the million: a few dead objects wait to be used again (under the GIL). */
+/* Programs create millions of small arrays: a few freed objects are cached for reuse (under the GIL). */
 #define WAITING 64
 static nd_object *waiting[WAITING];
 static int n_waiting;
@@ -57,7 +57,7 @@ static void nd_dealloc(PyObject *object)
         Py_TYPE(object)->tp_free(object);
 }
 
-/* NDArray(other): another Python object around the same array; what subclasses build on. */
+/* NDArray(other): another Python object around the same array, for subclasses. */
 static PyObject *nd_new(PyTypeObject *type, PyObject *args, PyObject *keywords)
 {
     PyObject *source = NULL;
@@ -143,7 +143,7 @@ static PyObject *get_abstract(PyObject *self, void *unused)
     return PyBool_FromLong(nd_array(self)->storage == NULL);
 }
 
-/* What NumPy and others read to see the memory itself; only host arrays have it. */
+/* Gives NumPy and others direct access to the memory; only host arrays have it. */
 static PyObject *get_interface(PyObject *self, void *unused)
 {
     static const char *const kinds[MX_DTYPE_END] = {
@@ -154,7 +154,7 @@ static PyObject *get_interface(PyObject *self, void *unused)
     (void)unused;
     if (!x->storage || !mx_context_is_host(x->context) || !kinds[x->dtype])
         return PyErr_Format(PyExc_AttributeError,
-                            "__array_interface__: only arrays on the CPU of NumPy's types have it");
+                            "__array_interface__: only arrays on the CPU with a NumPy type have it");
     mx_array_wait(x);
     if (!x->readonly)
         mx_array_expose(x);
@@ -173,15 +173,15 @@ static PyGetSetDef nd_getset[] = {
     {"size", get_size, NULL, "Number of elements.", NULL},
     {"ndim", get_ndim, NULL, "Number of axes.", NULL},
     {"dtype", get_dtype, NULL, "Type of the elements, as NumPy names it.", NULL},
-    {"context", get_context, NULL, "Where the array lives.", NULL},
-    {"ctx", get_context, NULL, "Where the array lives.", NULL},
+    {"context", get_context, NULL, "The context of the array.", NULL},
+    {"ctx", get_context, NULL, "The context of the array.", NULL},
     {"stype", get_stype, NULL, "Kind of storage: 'default' (dense), 'row_sparse' or 'csr'.", NULL},
     {"T", get_transposed, NULL, "The array with its axes in reverse order.", NULL},
-    {"grad", get_grad, NULL, "The gradient array that attach_grad() made; None if there is none.", NULL},
+    {"grad", get_grad, NULL, "The gradient array created by attach_grad(); None if there is none.", NULL},
     {"handle", get_handle, NULL, "The array itself.", NULL},
     {"__array_interface__", get_interface, NULL, NULL, NULL},
-    {"__array_priority__", get_priority, NULL, "High: number[NumPy] + array is our operator.", NULL},
-    {"writable", get_writable, NULL, "Whether the array may be written.", NULL},
+    {"__array_priority__", get_priority, NULL, "High, so that NumPy number + array calls our operator.", NULL},
+    {"writable", get_writable, NULL, "Whether the array is writable.", NULL},
     {"_fresh_grad", get_fresh, NULL, NULL, NULL},
     {"_is_abstract", get_abstract, NULL, "Whether it has a shape but no data: shapes are being inferred.", NULL},
     {NULL, NULL, NULL, NULL, NULL},
@@ -205,7 +205,7 @@ static PyObject *nd_reshape(PyObject *self, PyObject *const *args, Py_ssize_t n,
     }
     if (!shape && !n)
         return PyErr_Format(PyExc_AssertionError, "reshape: the shape is missing");
-    struct { /* as the operator's schema: checked below */
+    struct { /* has the layout of the operator's schema: checked below */
         mx_dims shape;
     } wanted;
     int failed = 0;
@@ -239,7 +239,8 @@ static PyObject *nd_item(PyObject *self, PyObject *unused)
     (void)unused;
     const mx_array *x = nd_array(self);
     if (x->size != 1)
-        return PyErr_Format(PyExc_ValueError, "asscalar: the array has %lld elements, expected one", (long long)x->size);
+        return PyErr_Format(PyExc_ValueError, "asscalar: the array has %lld elements, expected one",
+                            (long long)x->size);
     const double value = read_item(x);
     if (mx_error_code())
         return raise_error();
@@ -254,7 +255,7 @@ static PyObject *nd_item(PyObject *self, PyObject *unused)
                                                                       : PyFloat_FromDouble(value);
 }
 
-/* asscalar() gives NumPy's scalar type, as the classic interface does. */
+/* asscalar() returns a NumPy scalar, as in MXNet. */
 static PyObject *nd_asscalar(PyObject *self, PyObject *unused)
 {
     PyObject *value = nd_item(self, unused);
@@ -298,7 +299,7 @@ static PyObject *nd_detach(PyObject *self, PyObject *unused)
     SCOPED_ARRAY(mx_detach(x));
 }
 
-/* A copy on another context that the tape knows: the gradient comes back to where the array was. */
+/* A recorded copy to another context: the gradient flows back to the array's own context. */
 typedef struct moved {
     mx_context to, back;
 } moved;
@@ -343,7 +344,7 @@ static PyObject *nd_as_in_context(PyObject *self, PyObject *where)
     SCOPED_ARRAY(move(nd_array(self), context));
 }
 
-/* Elements of one array over those of another of the same shape; while recording the copy is part of the tape. */
+/* Copies the elements of one array to another of the same shape; while recording, the copy is on the tape. */
 static mx_code copy_over(mx_array *to, mx_array *from)
 {
     const mx_key whole = MX_ELLIPSIS;
@@ -445,8 +446,8 @@ static PyMethodDef nd_methods[] = {
     {"__copy__", nd_copy, METH_NOARGS, NULL},
     {"__deepcopy__", nd_deepcopy, METH_O, NULL},
     {"detach", nd_detach, METH_NOARGS, "The same data without history: gradients do not flow through it."},
-    {"as_in_context", nd_as_in_context, METH_O, "The array on a context; itself if it is there already."},
-    {"as_in_ctx", nd_as_in_context, METH_O, "The array on a context; itself if it is there already."},
+    {"as_in_context", nd_as_in_context, METH_O, "The array on a context; the array itself if it is already there."},
+    {"as_in_ctx", nd_as_in_context, METH_O, "The array on a context; the array itself if it is already there."},
     {"as_nd_ndarray", (PyCFunction)get_handle, METH_NOARGS, "The array itself."},
     {"copyto", nd_copyto, METH_O, "Copies to another array, or to a context as a new array."},
     {"wait_to_read", nd_wait, METH_NOARGS, "Waits until the array is computed."},
@@ -460,7 +461,7 @@ static PyMethodDef nd_methods[] = {
 PyTypeObject nd_type = {
     PyVarObject_HEAD_INIT(NULL, 0).tp_name = "mxnet.ndarray.NDArray",
     .tp_basicsize = sizeof(nd_object),
-    .tp_doc = "An array of numbers of one type on one device.  Made by mx.nd.array, zeros, ones ... and by operators.",
+    .tp_doc = "An array of numbers of one type on one device.  Created by mx.nd.array, zeros, ones ... and by operators.",
     .tp_flags = Py_TPFLAGS_DEFAULT | Py_TPFLAGS_BASETYPE,
     .tp_new = nd_new,
     .tp_dealloc = nd_dealloc,
@@ -503,7 +504,7 @@ static PyObject *add_method(PyObject *self, PyObject *args)
     Py_RETURN_NONE;
 }
 
-/* rebind(array, other): the Python object stands for other's array from now on; what __setstate__ does. */
+/* rebind(array, other): the Python object wraps other's array from now on; for __setstate__. */
 static PyObject *rebind(PyObject *self, PyObject *args)
 {
     PyObject *target, *source;
@@ -517,7 +518,7 @@ static PyObject *rebind(PyObject *self, PyObject *args)
 }
 
 static PyMethodDef functions[] = {
-    {"rebind", rebind, METH_VARARGS, "rebind(array, other): the object stands for other's data from now on."},
+    {"rebind", rebind, METH_VARARGS, "rebind(array, other): the object wraps other's data from now on."},
     {"add_method", add_method, METH_VARARGS, "Adds a method or property to NDArray."},
     {NULL, NULL, 0, NULL},
 };

@@ -1,7 +1,7 @@
 /* Augmenters: colours, random crops and boxes of gluon/image.h.
  *
- * Random numbers come from an object of the caller with uniform(low, high) and randint(low, high): Python's module random
- * or a random.Random, which programs seed.
+ * Random numbers come from an object that the caller passes, with uniform(low, high) and randint(low, high): Python's
+ * module random or a random.Random, which programs seed.
  *
  * SPDX-License-Identifier: Apache-2.0 */
 #include <string.h>
@@ -15,7 +15,7 @@ static PyObject *wrap(mx_array *image) { return image ? nd_wrap(image) : raise_e
 
 /* ---- draws ------------------------------------------------------------------------------------------------------- */
 
-/* After an exception nothing is drawn any more; whoever asked looks for it at the end. */
+/* After an exception nothing more is drawn; callers check for it at the end. */
 static double draw_uniform(void *user, double low, double high)
 {
     PyObject *number = PyErr_Occurred() ? NULL : PyObject_CallMethod(user, "uniform", "dd", low, high);
@@ -105,7 +105,7 @@ static PyObject *image_colour(PyObject *self, PyObject *args)
         take_back(state);
         return wrap(out);
     }
-    return PyErr_Format(PyExc_ValueError, "image_colour: there is no change of '%s'", what);
+    return PyErr_Format(PyExc_ValueError, "image_colour: unknown change '%s'", what);
 }
 
 /* image_lighting(image, (3 strengths), (3 values), ((3), (3), (3)) vectors); the last two may be None. */
@@ -223,7 +223,7 @@ static PyObject *augmenter_names(PyObject *self, PyObject *args)
     return names_to(mx_augmenter_names(&o, boxes));
 }
 
-/* photograph_colours(): mean, std, sizes and directions of the variation, of the colours of photographs. */
+/* photograph_colours(): mean, std, eigenvalues and eigenvectors of the colours of photographs. */
 static PyObject *photograph_colours(PyObject *self, PyObject *unused)
 {
     const double *m = mx_image_mean, *s = mx_image_std, *v = mx_image_eigval, *a = mx_image_eigvec;
@@ -233,8 +233,8 @@ static PyObject *photograph_colours(PyObject *self, PyObject *unused)
 }
 
 static PyMethodDef functions[] = {
-    {"crop_region", crop_region, METH_VARARGS, "Where a crop stands, in the middle or at random."},
-    {"random_part", random_part, METH_VARARGS, "A random part of an image; None if none fits."},
+    {"crop_region", crop_region, METH_VARARGS, "The region of a crop, centred or random."},
+    {"random_part", random_part, METH_VARARGS, "A random region of an image; None if none fits."},
     {"image_colour", image_colour, METH_VARARGS, "An image with another brightness, contrast, saturation or hue."},
     {"image_lighting", image_lighting, METH_VARARGS, "An image with its colours shifted."},
     {"image_gray", image_gray, METH_O, "A gray image in three channels."},
@@ -242,7 +242,7 @@ static PyMethodDef functions[] = {
     {"boxes_crop", boxes_crop, METH_VARARGS, "A random crop and the boxes in it."},
     {"boxes_pad", boxes_pad, METH_VARARGS, "A random frame around an image and its boxes in it."},
     {"augmenter_names", augmenter_names, METH_VARARGS, "Names of the usual augmenters, in order."},
-    {"photograph_colours", photograph_colours, METH_NOARGS, "Mean, std and variation of the colours of photographs."},
+    {"photograph_colours", photograph_colours, METH_NOARGS, "Mean, std, eigenvalues and eigenvectors of the colours of photographs."},
     {"boxes_parse", boxes_parse, METH_O, "The boxes of a label."},
     {NULL, NULL, 0, NULL},
 };

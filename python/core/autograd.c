@@ -1,4 +1,4 @@
-/* mx.autograd: modes, backward, gradients, functions of one's own.  SPDX-License-Identifier: Apache-2.0 */
+/* mx.autograd: modes, backward, gradients, custom functions.  SPDX-License-Identifier: Apache-2.0 */
 #include "core.h"
 
 /* ---- modes ----------------------------------------------------------------------------------------------------- */
@@ -24,7 +24,7 @@ static PyObject *set_training(PyObject *self, PyObject *on)
     return value < 0 ? NULL : PyBool_FromLong(mx_set_training(value));
 }
 
-/* `with record():` one small object that remembers what to restore; it may be entered again. */
+/* `with record():` a small object that stores what to restore; it may be entered again. */
 typedef struct mode_object {
     PyObject_HEAD int recording, training; /* -1: leave as it is */
     mx_mode saved[8];                      /* of nested entries of the same object */
@@ -209,7 +209,7 @@ static PyObject *grad(PyObject *self, PyObject *args)
 
 /* ---- functions of one's own ------------------------------------------------------------------------------------ */
 
-/* Calls object.method(*arrays) and puts the results, kept by the scope, into out. */
+/* Calls object.method(*arrays) and stores the results, owned by the scope, in out. */
 static mx_code call_method(PyObject *object, const char *method, int n_in, mx_array *const *in, int n_out,
                            mx_array **out)
 {
@@ -252,13 +252,13 @@ static mx_code call_method(PyObject *object, const char *method, int n_in, mx_ar
 
 typedef struct function_user {
     PyObject *object;  /* has _forward and backward; retained */
-    PyObject *outputs; /* what forward gave, kept while it is handed over */
+    PyObject *outputs; /* the results of forward, retained until they are passed on */
 } function_user;
 
 static mx_code function_forward(void *user, int n_in, mx_array *const *in, int n_out, mx_array **out)
 {
     (void)n_in, (void)in;
-    function_user *u = user; /* Python ran forward already: its results only enter the tape here */
+    function_user *u = user; /* Python has already run forward: its results are only put on the tape here */
     for (int i = 0; i < n_out; i++)
         out[i] = mx_scope_add(mx_retain(nd_array(PyList_GET_ITEM(u->outputs, i))));
     return MX_OK;
@@ -316,8 +316,8 @@ static PyObject *function_call(PyObject *self, PyObject *args)
 static PyMethodDef functions[] = {
     {"is_recording", is_recording, METH_NOARGS, "Whether operators are written to the tape."},
     {"is_training", is_training, METH_NOARGS, "Whether layers behave as in training."},
-    {"set_recording", set_recording, METH_O, "Sets recording, returns what it was."},
-    {"set_training", set_training, METH_O, "Sets training mode, returns what it was."},
+    {"set_recording", set_recording, METH_O, "Sets recording, returns the previous state."},
+    {"set_training", set_training, METH_O, "Sets training mode, returns the previous state."},
     {"record", FAST(record), "record(train_mode=True)\n--\n\nA `with` block whose operators are written to the tape."},
     {"pause", FAST(pause_recording),
      "pause(train_mode=False)\n--\n\nA `with` block whose operators are not written to the tape."},

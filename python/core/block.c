@@ -2,10 +2,10 @@
  *
  *     nn.Dense(8)           a layer of the library: a call runs in C
  *     class Net(Block)      forward in Python; its mx_block calls it back through python_forward()
- *     Sequential            runs in C as a whole while all its children do
+ *     Sequential            runs entirely in C if all its children do
  *
- * Children and parameters live in the mx_block; `children` here only keeps the Python objects alive.  The mx_block
- * remembers its Python object (`front`) without owning it.
+ * Children and parameters are in the mx_block; `children` here only keeps the Python objects alive.  The mx_block
+ * points to its Python wrapper (`front`) without owning it.
  *
  * SPDX-License-Identifier: Apache-2.0 */
 #include <string.h>
@@ -138,7 +138,7 @@ int block_prepare(block_object *self)
     return !self->params && !(self->params = PyDict_New()) ? -1 : 0;
 }
 
-/* The hint of automatic names: _alias() where a class overrides it. */
+/* The hint for automatic names: _alias() if a class overrides it. */
 static PyObject *alias_of(PyObject *object)
 {
     PyObject *method = PyObject_GetAttrString((PyObject *)Py_TYPE(object), "_alias");
@@ -149,7 +149,7 @@ static PyObject *alias_of(PyObject *object)
     return text;
 }
 
-/* _start(kind, prefix, params): kind 0 plain, 1 hybrid, 2 Sequential, 3 HybridSequential. */
+/* _start(kind, prefix, params): kind 0 Block, 1 HybridBlock, 2 Sequential, 3 HybridSequential. */
 static PyObject *block_start(PyObject *object, PyObject *args)
 {
     block_object *self = (block_object *)object;
@@ -176,7 +176,7 @@ static PyObject *block_start(PyObject *object, PyObject *args)
     Py_RETURN_NONE;
 }
 
-/* _start_layer(address of the class row, class made for it, *arguments, **keywords): a layer or loss of the library. */
+/* _start_layer(address of the class entry, its Python class, *arguments, **keywords): a layer or loss of the library. */
 static PyObject *block_start_layer(PyObject *object, PyObject *const *args, Py_ssize_t n, PyObject *names)
 {
     static const char *const extra[] = {"prefix", "params", NULL};
@@ -259,7 +259,7 @@ static int register_parameter(block_object *self, PyObject *name, PyObject *valu
                      self->block->name, text);
         return -1;
     }
-    /* `attributes` does not own: the block's dictionary does, also parameters that were made elsewhere. */
+    /* `attributes` does not own the parameters: the block's dictionary does, including those created elsewhere. */
     if (mx_params_find(self->block->params, p->name) != p && mx_params_add(self->block->params, p))
         return raise_error(), -1;
     if (mx_block_attribute(self->block, text, p))
@@ -299,7 +299,7 @@ static int block_setattr(PyObject *object, PyObject *name, PyObject *value)
     return PyObject_GenericSetAttr(object, name, value);
 }
 
-/* The Python object of a child that was made in C; kept, so that its hooks and attributes live as long as the parent. */
+/* The wrapper of a child created in C; retained, so that its hooks and attributes live as long as the parent. */
 static PyObject *keep_child(block_object *self, PyObject *name, mx_block *child)
 {
     PyObject *object = block_prepare(self) ? NULL : block_wrap(child);
@@ -359,7 +359,7 @@ static PyObject *block_getattr(PyObject *object, PyObject *name)
     return missing_attribute(object, name);
 }
 
-/* Fills the dict of own parameters from C: what layers made in C have. */
+/* Fills the dict of own parameters from C: for layers created in C. */
 static PyObject *get_reg_params(PyObject *object, void *unused)
 {
     block_object *self = (block_object *)object;
@@ -451,14 +451,14 @@ static PyMethodDef block_methods[] = {
     {"_start_symbol", block_start_symbol, METH_VARARGS, NULL},
     {"_start_amp", block_start_amp, METH_VARARGS, NULL},
     {"_watch", block_watch, METH_VARARGS, NULL},
-    {"forward", block_forward, METH_VARARGS, "forward(*inputs): override it to say what the block computes."},
+    {"forward", block_forward, METH_VARARGS, "forward(*inputs): override it to define what the block computes."},
     {"name_scope", block_name_scope, METH_NOARGS,
      "A `with` block in which new blocks and parameters get this block's prefix."},
     {NULL, NULL, 0, NULL},
 };
 static PyGetSetDef block_getset[] = {
-    {"name", get_text, NULL, "Name: the prefix without its underscore.", NULL},
-    {"prefix", get_text, NULL, "What the names of its parameters begin with.", (void *)1},
+    {"name", get_text, NULL, "Name: the prefix without the trailing underscore.", NULL},
+    {"prefix", get_text, NULL, "Prefix of the names of its parameters.", (void *)1},
     {"params", get_params, NULL, "Its own parameters, without those of children.", NULL},
     {"_children", get_children, NULL, "Children by attribute name.", NULL},
     {"_reg_params", get_reg_params, NULL, "Own parameters by attribute name.", NULL},
@@ -487,7 +487,7 @@ PyTypeObject block_type = {
 
 /* ---- the module's part ------------------------------------------------------------------------------------------- */
 
-/* layers(): (kind, name, address, group or None, whether plans can be made of it) of every layer and loss. */
+/* layers(): (kind, name, address, group or None, whether it can be compiled) of every layer and loss. */
 static PyObject *layers(PyObject *self, PyObject *unused)
 {
     (void)self, (void)unused;
@@ -535,7 +535,7 @@ static PyMethodDef functions[] = {
     {"layers", layers, METH_NOARGS, "Layers and losses of the library."},
     {"register_layer", register_layer, METH_VARARGS, "The Python class of a layer."},
     {"describe_class", describe_class, METH_O, "A class as JSON."},
-    {"is_inferring", is_inferring, METH_NOARGS, "Whether a forward runs only for its shapes."},
+    {"is_inferring", is_inferring, METH_NOARGS, "Whether a forward is running only to infer shapes."},
     {NULL, NULL, 0, NULL},
 };
 

@@ -1,4 +1,4 @@
-/* The inside of Block objects: block.c, block_call.c, block_graph.c, block_network.c.  SPDX-License-Identifier: Apache-2.0 */
+/* Internals of Block objects: block.c, block_call.c, block_graph.c, block_network.c.  SPDX-License-Identifier: Apache-2.0 */
 #ifndef MXNET_BLOCK_H
 #define MXNET_BLOCK_H
 
@@ -7,7 +7,7 @@
 
 #define MOST_ARRAYS 64 /* in the arguments or results of one call */
 
-/* Shapes and types of the inputs of a call, for those who trace the block later. */
+/* Shapes and types of the inputs of a call, for tracing the block later. */
 typedef struct seen_inputs {
     int n;             /* 0: never called */
     mx_shape_t *shape; /* (n) ndim -1: absent */
@@ -17,22 +17,22 @@ typedef struct seen_inputs {
 typedef struct block_object {
     PyObject_HEAD mx_block *block;        /* retained; NULL before __init__ */
     PyObject *children;                   /* dict: attribute name -> Block, in order */
-    PyObject *params;                     /* dict: attribute name -> Parameter (made from the mx_block's when asked) */
+    PyObject *params;                     /* dict: attribute name -> Parameter (wrappers created on demand) */
     PyObject *before, *after;             /* hooks: lists of callables, NULL: none */
     uint64_t before_handle, after_handle; /* the library's hooks that run them; 0: none */
     bool native;                          /* no Python code in its forward */
-    bool overrides_hybrid;                /* a layer of the library whose subclass has a hybrid_forward of its own */
+    bool overrides_hybrid;                /* a layer of the library whose subclass overrides hybrid_forward */
     uint64_t checked;                     /* structure version for which `all_native` holds */
     bool all_native;                      /* a container whose children all run in C */
     PyObject *in_form;                    /* how the arrays of a call are nested; NULL: one after the other */
-    PyObject *out_form[2]; /* how the results are nested, outside and inside of training; NULL: not known */
+    PyObject *out_form[2]; /* how the results are nested when predicting and when training; NULL: not known */
     seen_inputs seen;      /* of the first call while hybridized */
     PyObject *watcher;     /* callable(name, operator, array) for every node that runs; NULL: none */
     bool watch_all;        /* inputs of nodes as well */
     PyObject *dict, *weakrefs;
 } block_object;
 
-/* Grows whenever a child or hook is added anywhere: containers then look again whether they can run in C. */
+/* Incremented whenever a child or hook is added anywhere: containers then check again whether they can run in C. */
 extern uint64_t structure_version;
 
 mx_arrays python_forward(mx_block *block, mx_arrays in); /* forward_many of blocks whose forward is Python's */
@@ -48,10 +48,10 @@ void block_drop_hooks(block_object *self);
 PyObject *form_take(PyObject *value, mx_array **list, int64_t *n, const char *who);
 PyObject *form_give(PyObject *form, mx_arrays arrays, int64_t *at);
 
-/* What graphs are made for: export, symbols of blocks, watching nodes (block_graph.c). */
+/* Uses of graphs: export, symbols of blocks, watching nodes (block_graph.c). */
 PyObject *block_export(PyObject *object, PyObject *args);
 PyObject *block_infer(PyObject *object, PyObject *arguments);
-/* Shapes of parameters that follow only from the graph as a whole; -1 with an exception. */
+/* Shapes of parameters that only the complete graph determines; -1 with an exception. */
 int block_infer_by_graph(block_object *self, PyObject *args);
 PyObject *block_trace(PyObject *object, PyObject *args);
 PyObject *block_start_symbol(PyObject *object, PyObject *args);

@@ -3,9 +3,9 @@
  *     net(x)  --- native or hybridized ---> mx_block_call_many --- python_forward() ---> net.forward(x)
  *        \--- else ---> hooks, net.forward(x)                                             on arrays or symbols
  *
- * A hybridized block is one call of the library, which runs a plan; making the plan calls forward back with symbols.
- * Arguments and results may be nested lists of arrays: they are flattened for the library, and how they were nested is
- * kept with the block.  The GIL is let go before the library's locks are taken, since making a plan takes it again.
+ * A hybridized block is one call of the library, which runs a plan; compiling the plan calls forward back with symbols.
+ * Arguments and results may be nested lists of arrays: they are flattened for the library, and the block stores how they
+ * were nested.  The GIL is released before the library's locks are taken, since compiling a plan acquires it again.
  *
  * SPDX-License-Identifier: Apache-2.0 */
 #include <string.h>
@@ -17,7 +17,7 @@
 #include "gluon/compile/hybrid.h"
 #include "gluon/compile/trace.h"
 
-static _Thread_local block_object *hooked; /* its hooks are being run by Python: the library's are to pass over it */
+static _Thread_local block_object *hooked; /* Python is running its hooks: the library's hooks skip it */
 
 /* ---- nested lists ------------------------------------------------------------------------------------------------ */
 
@@ -162,7 +162,7 @@ static PyObject *wrap_results(block_object *self, mx_arrays out)
     return nd_wrap_all(out);
 }
 
-/* Where the library runs the block, it calls Python's hooks. */
+/* When the library runs the block, it calls the Python hooks. */
 static mx_code run_from_c(block_object *self, mx_arrays in, mx_arrays out, PyObject *hooks)
 {
     if (hooked == self || !hooks)
@@ -209,7 +209,7 @@ void block_drop_hooks(block_object *self)
     self->before_handle = self->after_handle = 0;
 }
 
-/* Forgets empty lists, so that the block can run in C again. */
+/* Drops empty lists, so that the block can run in C again. */
 PyObject *block_hooks_changed(PyObject *object, PyObject *unused)
 {
     block_object *self = (block_object *)object;
@@ -230,10 +230,10 @@ PyObject *block_hooks_changed(PyObject *object, PyObject *unused)
 
 /* ---- in the library ---------------------------------------------------------------------------------------------- */
 
-/* Whether the whole block runs in C: no Python forward, no hooks, in it or in any child. */
+/* Whether the block runs entirely in C: no Python forward and no hooks, in it or in any child. */
 static bool runs_in_c(block_object *self);
 
-/* The same for the children of a container; those that nobody looked at from Python have no Python object. */
+/* The same for the children of a container; those never accessed from Python have no wrapper. */
 static bool children_run_in_c(const mx_block *block)
 {
     for (int64_t i = 0; i < block->children.length; i++) {
@@ -324,7 +324,7 @@ static int take_arrays(block_object *self, PyObject *args, inputs *in)
     return 0;
 }
 
-/* Arguments that are nested in another way than before need plans of their own. */
+/* Arguments that are nested differently than before need new plans. */
 static int keep_form(block_object *self, PyObject *form)
 {
     const int same =
@@ -391,7 +391,7 @@ static PyObject *with_keywords(block_object *self, PyObject *args, PyObject *key
 
 /* ---- in Python --------------------------------------------------------------------------------------------------- */
 
-/* x through the children one after the other, each called as Python would; several results are several inputs. */
+/* Calls the children one after the other on x, as Python would; several results become several inputs. */
 static PyObject *run_children(block_object *self, PyObject *args)
 {
     PyObject *key, *child, *children = PyObject_GetAttrString((PyObject *)self, "_children"), *x = core_new_ref(args);
@@ -478,7 +478,7 @@ static PyObject *call_in_python(PyObject *object, PyObject *args, PyObject *keyw
     return result;
 }
 
-/* Own parameters of a block whose forward is Python's get their shapes before the library runs it. */
+/* If forward is in Python, the block's own parameters get their shapes before the library runs it. */
 static int learn_shapes(PyObject *object, PyObject *args)
 {
     PyObject *arguments = PyTuple_Pack(1, args);
@@ -536,7 +536,7 @@ static PyObject *wrap_layer(const block_object *self, mx_arrays out)
     return !out.n ? raise_error() : out.n == 1 ? nd_wrap(out.v[0]) : nd_wrap_all(out);
 }
 
-/* super().forward(x) in a subclass of a layer: what the layer itself computes. */
+/* super().forward(x) in a subclass of a layer: runs the layer itself. */
 static PyObject *layer_itself(block_object *self, PyObject *args)
 {
     inputs in;
@@ -555,7 +555,7 @@ static PyObject *layer_itself(block_object *self, PyObject *args)
     return result;
 }
 
-/* forward() of a layer of the library, for subclasses and for those who call it by name. */
+/* forward() of a layer of the library, for subclasses and direct calls. */
 PyObject *block_forward(PyObject *object, PyObject *args)
 {
     block_object *self = (block_object *)object;

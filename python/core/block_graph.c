@@ -1,4 +1,4 @@
-/* Blocks and graphs: exporting a block, its symbol, blocks made from symbols, watching every node.
+/* Blocks and graphs: exporting a block, its symbol, blocks built from symbols, watching every node.
  *
  * SPDX-License-Identifier: Apache-2.0 */
 #include <stdio.h>
@@ -52,7 +52,7 @@ int block_examples(block_object *self, const char *who, mx_array **list)
         return -1;
     if (!self->seen.n || !block->hybridized) {
         PyErr_Format(PyExc_RuntimeError,
-                     "%s: %s needs a hybridized block that ran; call hybridize(), then the block once", block->name,
+                     "%s: %s needs a hybridized block that has run; call hybridize(), then the block once", block->name,
                      who);
         return -1;
     }
@@ -108,7 +108,7 @@ PyObject *block_trace(PyObject *object, PyObject *args)
 
 /* ---- shapes of parameters ---------------------------------------------------------------------------------------- */
 
-/* What the graph says about a parameter's shape is taken over as what an abstract run would have learned. */
+/* Shapes of parameters inferred from the graph are used as if an abstract run had found them. */
 static mx_code learn(const mx_graph *graph, const mx_shape_t *shape)
 {
     for (int64_t i = 0; i < graph->n; i++) {
@@ -223,7 +223,7 @@ mx_arrays block_run_watched(block_object *self, mx_arrays in)
         mx_learn_shapes(&(struct mx_compile_request){.block = self->block, .key = &key}))
         return mx_list_failed();
     if (self->block->hybrid && mx_tree_waits(self->block))
-        return mx_block_call_many(self->block, in); /* its random numbers and initialisations want their order */
+        return mx_block_call_many(self->block, in); /* keeps the order of random numbers and initialisations */
     mx_symbol *symbol = mx_trace_arrays(self->block, in);
     mx_graph graph = {0};
     if (!symbol || mx_graph_of(&graph, symbol->n, symbol->outputs))

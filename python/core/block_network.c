@@ -1,4 +1,4 @@
-/* What is done to blocks as a whole: shapes of deferred parameters, name scopes, files, modes.
+/* Operations on entire blocks: shapes of deferred parameters, name scopes, files, modes.
  *
  * SPDX-License-Identifier: Apache-2.0 */
 #include <string.h>
@@ -36,7 +36,7 @@ static PyObject *abstract_of(PyObject *value)
     return list;
 }
 
-/* Whether everything that waits in the block itself has learned its shape. */
+/* Whether all deferred parameters of the block itself have their shapes. */
 static bool all_learned(const mx_block *block)
 {
     for (int64_t i = 0; i < block->own.length; i++) {
@@ -59,8 +59,8 @@ static mx_code finish_children(mx_block *block)
     return code;
 }
 
-/* _infer(args, children): runs forward on arrays without data, from which the shapes of parameters follow, and makes
- * them; those of children wait for their own forward unless asked for. */
+/* _infer(args, children): runs forward on arrays without data, which gives the shapes of the parameters, and initialises
+ * them; unless `children`, those of children are left to their own forward. */
 PyObject *block_infer(PyObject *object, PyObject *arguments)
 {
     block_object *self = (block_object *)object;
@@ -90,7 +90,7 @@ PyObject *block_infer(PyObject *object, PyObject *arguments)
     return raise_if(code || !children ? code : finish_children(self->block));
 }
 
-/* Where the first array in x is. */
+/* The context of the first array in x. */
 static mx_context context_of(PyObject *x)
 {
     if ((PyList_Check(x) || PyTuple_Check(x)) && PySequence_Fast_GET_SIZE(x))
@@ -98,7 +98,7 @@ static mx_context context_of(PyObject *x)
     return nd_check(x) ? nd_array(x)->context : mx_current_context();
 }
 
-/* _own_data(x): own parameters where x is, a dict of keywords for hybrid_forward; None: shapes are missing. */
+/* _own_data(x): own parameters on the context of x, a dict of keywords for hybrid_forward; None: shapes are missing. */
 PyObject *block_own_data(PyObject *object, PyObject *x)
 {
     block_object *self = (block_object *)object;
@@ -238,7 +238,7 @@ PyObject *block_text(PyObject *object, PyObject *unused)
     return text ? PyUnicode_FromString(text) : raise_error();
 }
 
-/* _set_native(on): forward of a container is not overridden, so that C may run it. */
+/* _set_native(on): whether C may run a container, since its forward is not overridden. */
 PyObject *block_set_native(PyObject *object, PyObject *on)
 {
     block_object *self = (block_object *)object;
@@ -251,8 +251,8 @@ PyObject *block_set_native(PyObject *object, PyObject *on)
     Py_RETURN_NONE;
 }
 
-/* _set_active(active, static_alloc, clear=True): of this block alone; clear: plans are made anew, as they are if
- * static_alloc changes. */
+/* _set_active(active, static_alloc, clear=True): of this block alone; clear, or a change of static_alloc, drops the
+ * plans. */
 PyObject *block_set_active(PyObject *object, PyObject *args)
 {
     int active, fixed, clear = 1;
@@ -266,7 +266,7 @@ PyObject *block_set_active(PyObject *object, PyObject *args)
     Py_RETURN_NONE;
 }
 
-/* _forget(): plans are made anew: parameters were cast, or forward does something else now. */
+/* _forget(): drops the plans: parameters were cast, or forward computes something else now. */
 PyObject *block_forget(PyObject *object, PyObject *unused)
 {
     mx_block *block = block_of(object);

@@ -1,12 +1,12 @@
-/* Loops, conditions and operators written in Python: their functions as callbacks of the library.
+/* Loops, conditions and operators written in Python, as callbacks of the library.
  *
  *     _core.foreach(step, data, states, name, ...)             step(rows, states) -> (outputs, states), flat lists
  *     _core.while_loop(cond, func, variables, steps, name)     cond(variables), func(variables) -> (outputs, variables)
  *     _core.cond(predicate, then, otherwise, name)             then() -> outputs
  *     _core.custom_register(op_type, factory)                  factory(options) -> an object that mx.operator defines
  *
- * Loops and conditions run with the GIL held, as all they do is call Python.  Users' operators are called by whoever
- * runs a graph, so they take it.
+ * Loops and conditions run with the GIL held, since they only call Python.  Custom operators may be called from any
+ * thread that runs a graph, so they acquire it.
  *
  * SPDX-License-Identifier: Apache-2.0 */
 #include "symbol.h"
@@ -17,7 +17,7 @@
 
 /* ---- lists ------------------------------------------------------------------------------------------------------- */
 
-/* The arrays of a list of NDArrays and Symbols, kept by the scope; n < 0 with an exception. */
+/* The arrays of a list of NDArrays and Symbols, owned by the scope; n < 0 with an exception. */
 static mx_arrays arrays_from(PyObject *source, const char *who)
 {
     PyObject *list = PySequence_Fast(source, "expected a list of arrays");
@@ -41,7 +41,7 @@ static mx_code callback_failed(const char *who)
     return mx_error_set(MX_ERR_CALLBACK, "%s: a Python function failed", who);
 }
 
-/* The two lists that a step gives. */
+/* The two lists that a step returns. */
 static mx_code read_step(PyObject *result, const char *who, mx_arrays *outputs, mx_arrays *next)
 {
     PyObject *first, *second;
@@ -69,15 +69,15 @@ static PyObject *loop_result(const mx_loop *loop)
 
 /* ---- loops ------------------------------------------------------------------------------------------------------- */
 
-/* The user's function is called straight as long as what it takes and gives are arrays and plain lists of them. */
+/* The user's function is called directly as long as its arguments and results are arrays or flat lists of them. */
 typedef struct foreach_functions {
-    PyObject *step;          /* takes and gives flat lists; borrowed, like the others */
-    PyObject *body, *finish; /* NULL: always `step`; finish: what body gave -> two flat lists */
+    PyObject *step;          /* takes and returns flat lists; borrowed, like the others */
+    PyObject *body, *finish; /* NULL: always `step`; finish: results of body -> two flat lists */
     bool one_row, one_state; /* body takes an array, not a list */
-    bool one_output;         /* the last step gave an array */
+    bool one_output;         /* the last step returned an array */
 } foreach_functions;
 
-/* An array (then *one) or a plain list of arrays. */
+/* An array (then *one) or a flat list of arrays. */
 static bool is_plain(PyObject *x, bool *one)
 {
     *one = Py_TYPE(x) == &nd_type;
@@ -127,7 +127,7 @@ static mx_code foreach_body(void *user, mx_arrays data, mx_arrays states, mx_arr
 }
 
 /* foreach(step, data, states, name, body, finish, one_row, one_state) -> outputs, states, (one_output, one_state) of the
- * last step if body's results were plain to the end, else None.  Without body, every step is `step`. */
+ * last step if body's results were flat to the end, else None.  Without body, every step is `step`. */
 static PyObject *foreach(PyObject *self, PyObject *args)
 {
     PyObject *data, *states, *result = NULL;
@@ -161,7 +161,7 @@ typedef struct while_functions {
     PyObject *condition, *step; /* borrowed */
 } while_functions;
 
-/* What a condition gives: an array, or anything that Python takes for true or false. */
+/* The result of a condition: an array, or any Python object with a truth value. */
 static mx_array *condition_from(PyObject *result)
 {
     if (result && any_check(result)) {
@@ -253,7 +253,7 @@ static PyObject *cond(PyObject *self, PyObject *args)
 /* ---- users' operators -------------------------------------------------------------------------------------------- */
 
 typedef struct custom_use {
-    PyObject *object;      /* what the factory gave; retained */
+    PyObject *object;      /* the result of the factory; retained */
     PyObject *tuples[3];   /* names of arguments, outputs, auxiliary states; retained */
     const char **names[3]; /* texts inside the tuples */
 } custom_use;
@@ -264,7 +264,7 @@ static void custom_release(void *self)
     if (!Py_IsInitialized())
         return;
     PyGILState_STATE state = PyGILState_Ensure();
-    PyObject *type, *value, *trace; /* an exception may be on its way */
+    PyObject *type, *value, *trace; /* an exception may be pending */
     PyErr_Fetch(&type, &value, &trace);
     Py_XDECREF(use->object);
     for (int i = 0; i < 3; i++) {
@@ -327,7 +327,7 @@ static const char *const *custom_names(void *self, enum mx_custom_list which, in
     return use->names[which];
 }
 
-/* Shapes as lists; an unknown one is empty.  Types as NumPy's; unknown ones are None. */
+/* Shapes are lists; an unknown shape is empty.  Types are NumPy types; an unknown type is None. */
 static PyObject *shapes_to(int n, const mx_dims *dims)
 {
     PyObject *list = PyList_New(n);
@@ -358,17 +358,17 @@ static PyObject *types_to(int n, const mx_dtype *types)
 
 static bool shapes_from(PyObject *source, int n, mx_dims *dims, const char *what)
 {
-    PyObject *list = PySequence_Fast(source, "infer_shape must give lists of shapes");
+    PyObject *list = PySequence_Fast(source, "infer_shape must return lists of shapes");
     bool ok = list != NULL;
     if (ok && PySequence_Fast_GET_SIZE(list) != n) {
-        PyErr_Format(PyExc_ValueError, "infer_shape of a custom operator gave %zd shapes of %s, expected %d",
+        PyErr_Format(PyExc_ValueError, "infer_shape of a custom operator returned %zd shapes of %s, expected %d",
                      PySequence_Fast_GET_SIZE(list), what, n);
         ok = false;
     }
     for (int i = 0; ok && i < n; i++) {
         mx_dims shape;
         ok = !dims_from(PySequence_Fast_GET_ITEM(list, i), &shape, "infer_shape", what);
-        if (ok && (shape.n || dims[i].n == 0 || what[0] != 'a')) /* () of an input that is unknown says nothing */
+        if (ok && (shape.n || dims[i].n == 0 || what[0] != 'a')) /* () leaves an input unknown */
             dims[i] = shape;
     }
     Py_XDECREF(list);
@@ -379,10 +379,10 @@ static bool types_from(PyObject *source, int n, mx_dtype *types, const char *wha
 {
     if (source == Py_None)
         return true;
-    PyObject *list = PySequence_Fast(source, "infer_type must give lists of types");
+    PyObject *list = PySequence_Fast(source, "infer_type must return lists of types");
     bool ok = list != NULL;
     if (ok && PySequence_Fast_GET_SIZE(list) != n) {
-        PyErr_Format(PyExc_ValueError, "infer_type of a custom operator gave %zd types of %s, expected %d",
+        PyErr_Format(PyExc_ValueError, "infer_type of a custom operator returned %zd types of %s, expected %d",
                      PySequence_Fast_GET_SIZE(list), what, n);
         ok = false;
     }
@@ -461,7 +461,7 @@ static PyObject *custom_register(PyObject *self, PyObject *args)
     return raise_if(mx_custom_register(&row));
 }
 
-/* Texts of a list of str and None; NULL with an exception.  For PyMem_Free. */
+/* The strings of a list of str and None; NULL with an exception.  For PyMem_Free. */
 static const char **texts_from(PyObject *list, Py_ssize_t n)
 {
     const char **texts = PyMem_Calloc((size_t)n + 1, sizeof *texts);

@@ -1,11 +1,11 @@
-/* mxnet._core: the Python skin over libgluon.
+/* mxnet._core: Python wrappers of libgluon.
  *
- *     NDArray ---> mx_array        one count held by the Python object
- *     Op      ---> mx_op           callable: mx.nd.softmax(x, axis=1); also what NDArray methods are
+ *     NDArray ---> mx_array        the Python object owns one reference
+ *     Op      ---> mx_op           callable: mx.nd.softmax(x, axis=1); also used as NDArray methods
  *
- * Every entry from Python opens a scope, calls the library, takes out what it returns (nd_wrap) and closes the scope.
- * A failure of the library becomes a Python exception in raise_error(); an exception of Python code that C called
- * back wins over it.  Nothing here computes: what has a meaning lives in the library.
+ * Every entry from Python opens a scope, calls the library, wraps the results (nd_wrap) and closes the scope.  raise_error()
+ * converts a failure of the library into a Python exception; an exception raised by Python code that C called back takes
+ * precedence.  Nothing here computes: all semantics are in the library.
  *
  * SPDX-License-Identifier: Apache-2.0 */
 #ifndef MXNET_CORE_H
@@ -23,7 +23,7 @@
 
 /* ---- arrays ------------------------------------------------------------------------------------------------ */
 typedef struct nd_object {
-    PyObject_HEAD mx_array *array; /* retained; never NULL once made */
+    PyObject_HEAD mx_array *array; /* retained; never NULL after creation */
     PyObject *weakrefs;            /* list of weak references */
 } nd_object;
 
@@ -43,12 +43,12 @@ PyObject *nd_from_any(PyObject *source, mx_context context, mx_dtype dtype);
 typedef struct op_object {
     PyObject_HEAD vectorcallfunc vectorcall;
     mx_op *op;
-    PyObject *name;         /* the alias under which it is known here */
+    PyObject *name;         /* the alias under which it is registered here */
     PyObject *module;       /* "mxnet.ndarray.op" */
     PyObject **input_names; /* (declared_inputs) interned; the name of a list input without its star */
     PyObject **attr_names;  /* (schema->count) interned */
     int n_attrs;
-    bool symbolic; /* one of mx.sym: makes nodes of a graph */
+    bool symbolic; /* one of mx.sym: creates graph nodes */
 } op_object;
 extern PyTypeObject op_type;
 extern PyObject *null_value; /* mxnet.base._Null: "not given" */
@@ -71,13 +71,13 @@ PyObject *dims_to(const int64_t *dims, int count);
 bool is_number(PyObject *x); /* int, float, bool or a NumPy scalar of these */
 
 /* ---- errors ------------------------------------------------------------------------------------------------ */
-/* Turns the library's error (unless Python has one already) into an exception; returns NULL. */
+/* Raises the library's error unless a Python exception is already set; returns NULL. */
 PyObject *raise_error(void);
 #define raise_if(code) ((code) ? raise_error() : Py_NewRef(Py_None))
 extern PyObject *deferred_error; /* for tests of the exception type; borrowed */
 
 /* ---- running ----------------------------------------------------------------------------------------------- */
-/* Work on more elements than this lets other Python threads run meanwhile. */
+/* Work on more elements than this releases the GIL. */
 #define LONG_WORK 16384
 static inline PyThreadState *let_go(bool long_work) { return long_work ? PyEval_SaveThread() : NULL; }
 static inline void take_back(PyThreadState *state)
@@ -86,7 +86,7 @@ static inline void take_back(PyThreadState *state)
         PyEval_RestoreThread(state);
 }
 
-/* Reading or moving elements is long work as well where they must be waited for. */
+/* Reading or copying elements counts as long work if it must wait for them. */
 static inline PyThreadState *let_go_reading(const mx_array *x)
 {
     return let_go(x->size > LONG_WORK || x->context.type == MX_GPU);
@@ -99,7 +99,7 @@ static inline double read_item(const mx_array *x)
     return value;
 }
 
-/* The attribute `name` of mxnet.<module>, imported at first use and kept; NULL with an exception.  New reference. */
+/* The attribute `name` of mxnet.<module>, imported at first use and cached; NULL with an exception.  New reference. */
 PyObject *from_package(const char *module, const char *name);
 
 /* ---- described classes: initializers, schedules, optimizers, metrics, layers, losses ------------------------ */
@@ -111,23 +111,23 @@ struct mx_class;
 int options_from(const struct mx_class *cls, void *options, PyObject *const *args, Py_ssize_t n, PyObject *kwnames,
                  const char *const *extra, PyObject **extra_values);
 
-/* An object of a class row as a Python object: base of the types for initializers, schedules, optimizers and metrics.
+/* The wrapper of an object of a described class: base type of initializers, schedules, optimizers and metrics.
  * Options that are neither class attributes nor in its __dict__ are read and written in the C struct. */
 typedef struct described_object {
     PyObject_HEAD const struct mx_class *cls; /* NULL before _start() */
     void *object;                             /* retained: mx_initializer, mx_optimizer ...; NULL before _start() */
-    void *options;                            /* the object's own struct, borrowed; NULL: it has none */
+    void *options;                            /* the object's options, borrowed; NULL: it has none */
 } described_object;
 extern PyTypeObject described_type;
 static inline bool described_check(PyObject *x) { return PyObject_TypeCheck(x, &described_type); }
 static inline void *described_get(PyObject *x) { return ((described_object *)x)->object; }
-/* The object behind x; NULL with an exception if __init__ of the base class was not called. */
+/* The C object of x; NULL with an exception if __init__ of the base class was not called. */
 void *described_ready(PyObject *x);
 /* A type of module mxnet._core that derives from Described; 0 or -1. */
 int add_described_type(PyObject *module, PyTypeObject *type, const char *name);
 
 /* Scope-owned; from an Initializer, a registered name, JSON text '["xavier", {...}]', or any callable(desc, array).
- * None gives NULL without an exception: ask PyErr_Occurred(). */
+ * None gives NULL without an exception: check PyErr_Occurred(). */
 mx_initializer *initializer_from(PyObject *source, const char *who);
 mx_lr_scheduler *scheduler_from(PyObject *source, const char *who); /* an LRScheduler, a callable, None */
 
@@ -152,8 +152,8 @@ PyObject *id_to(mx_id id);
 extern PyTypeObject optimizer_type, updater_type;
 extern PyMethodDef optimizer_steps[];     /* methods of Optimizer that are in optimizer_step.c */
 mx_updater *updater_of(PyObject *object); /* borrowed; NULL with an exception */
-/* A state as create_state_multi_precision gives it: None, an array or a tuple, with its master; or what a user's optimizer
- * made. */
+/* A state as create_state_multi_precision returns it: None, an array or a tuple, with its master; or the state of a Python
+ * optimizer. */
 PyObject *state_to(const mx_optimizer *o, const mx_optimizer_state *state);
 /* The arrays of such a state, borrowed, NULL for None; how many, or -1 with a TypeError. */
 #define MOST_STATE_ARRAYS 5
@@ -177,7 +177,7 @@ int add_sparse(PyObject *module);
 
 extern PyNumberMethods nd_number;
 extern PyMappingMethods nd_mapping;
-PyObject *nd_index(PyObject *self, mx_array *x, PyObject *key); /* self[key], where self stands for x */
+PyObject *nd_index(PyObject *self, mx_array *x, PyObject *key); /* self[key], where self wraps x */
 extern PySequenceMethods nd_sequence;
 extern PyBufferProcs nd_buffer;
 PyObject *nd_richcompare(PyObject *a, PyObject *b, int operation);

@@ -1,4 +1,4 @@
-/* Data: orders of samplers, arrays in shared memory, data sets of files.  SPDX-License-Identifier: Apache-2.0 */
+/* Data: sampling orders, arrays in shared memory, data sets in files.  SPDX-License-Identifier: Apache-2.0 */
 #ifndef _GNU_SOURCE
 #define _GNU_SOURCE /* memfd_create */
 #endif
@@ -45,7 +45,7 @@ static PyObject *order_of(mx_sampler *sampler)
     return list;
 }
 
-/* permutation(n): 0 ... n - 1 in an order that follows the seed; a list. */
+/* permutation(n): 0 ... n - 1 in a random order determined by the seed; a list. */
 static PyObject *permutation(PyObject *self, PyObject *value)
 {
     (void)self;
@@ -232,7 +232,7 @@ static PyObject *mapped_array(mapping *m, PyObject *row)
     const int64_t width = type >= 0 && type < MX_DTYPE_END ? (int64_t)mx_dtype_size((mx_dtype)type) : 0;
     if (size < 0 || !width || offset < 0 || offset % ALIGNMENT || (size_t)offset > m->bytes ||
         (uint64_t)size > (m->bytes - (size_t)offset) / (uint64_t)width)
-        return mx_error_clear(), PyErr_Format(PyExc_ValueError, "map_arrays: an array does not lie in the file");
+        return mx_error_clear(), PyErr_Format(PyExc_ValueError, "map_arrays: an array is outside the file");
     atomic_fetch_add(&m->users, 1);
     mx_array *x = mx_array_adopt(&shape, (mx_dtype)type, (char *)m->memory + offset, unmap, m);
     if (!x) {
@@ -450,7 +450,7 @@ static PyObject *image_list(PyObject *self, PyObject *source)
 
 /* ---- transforms --------------------------------------------------------------------------------------------------- */
 
-/* takes_batches(block): whether the library runs this transform on a batch as on every example by itself. */
+/* takes_batches(block): whether this transform gives the same result on a batch as on each example alone. */
 static PyObject *takes_batches(PyObject *self, PyObject *object)
 {
     (void)self;
@@ -470,18 +470,18 @@ static PyMethodDef functions[] = {
     {"intervals", intervals, METH_VARARGS, "intervals(length, interval, rollover): the order of such a sampler."},
     {"batch_count", batch_count, METH_VARARGS, "batch_count(examples, batch_size, last_batch)"},
     {"shard", shard, METH_VARARGS, "shard(length, shards, index): (start, count) of a part."},
-    {"pad_batch", pad_batch, METH_VARARGS, "(batch, lengths) of arrays that are filled up to the largest."},
+    {"pad_batch", pad_batch, METH_VARARGS, "(batch, lengths) of arrays padded to the largest."},
     {"image_folder", image_folder, METH_O, "(classes, [(path, label)], [what was left out]) of folders of images."},
     {"image_list", image_list, METH_O, "[(key, labels, path)] of a .lst file."},
-    {"random_seed", random_seed, METH_NOARGS, "A seed that follows from the current one."},
-    {"store_arrays", store_arrays, METH_O, "Arrays in a file without a name."},
+    {"random_seed", random_seed, METH_NOARGS, "A seed derived from the current one."},
+    {"store_arrays", store_arrays, METH_O, "Arrays in an anonymous file."},
     {"map_arrays", map_arrays, METH_VARARGS, "The arrays of such a file."},
     {"load_mnist", load_mnist, METH_VARARGS, "Images and labels of MNIST or FashionMNIST."},
     {"load_cifar", load_cifar, METH_VARARGS, "Images and labels of CIFAR10 or CIFAR100."},
     {"load_idx", load_idx, METH_O, "The array in an idx file."},
     {"load_csv", load_csv, METH_VARARGS, "The numbers in a text file."},
     {"runs_in_c", runs_in_c, METH_O, "Whether no Python code runs when a block is called."},
-    {"takes_batches", takes_batches, METH_O, "Whether a transform can be run on whole batches."},
+    {"takes_batches", takes_batches, METH_O, "Whether a transform can run on batches."},
     {NULL, NULL, 0, NULL},
 };
 

@@ -1,7 +1,7 @@
-/* Objects of class rows: options from Python arguments, and the base type of what is made from a row.
+/* Objects of described classes: options from Python arguments, and the base type of the wrappers.
  *
  *     class SGD(Optimizer, _core.OptimizerRow)      OptimizerRow is a Described
- *     self._start(MX_OPTIMIZER, "SGD", momentum=0.9)   makes the C object; self.momentum reads its option
+ *     self._start(MX_OPTIMIZER, "SGD", momentum=0.9)   creates the C object; self.momentum reads its option
  *
  * Invariant: an option is stored once, in the C struct; Python sees it as an attribute.
  *
@@ -25,7 +25,7 @@ static const mx_field *find_option(const mx_class *cls, PyObject *name)
     return NULL;
 }
 
-/* An option that points to another object: the rule says to what. */
+/* An option that points to another object, of the kind that its rule names. */
 static int set_object(const mx_class *cls, const mx_field *field, void **slot, PyObject *value)
 {
     if (!strcmp(field->rule, "mx_initializer"))
@@ -133,11 +133,11 @@ static void described_dealloc(PyObject *object)
 void *described_ready(PyObject *x)
 {
     if (!((described_object *)x)->object)
-        PyErr_Format(PyExc_RuntimeError, "%.200s: call the __init__ of the base class first", Py_TYPE(x)->tp_name);
+        PyErr_Format(PyExc_RuntimeError, "%.200s: call __init__ of the base class first", Py_TYPE(x)->tp_name);
     return ((described_object *)x)->object;
 }
 
-/* Where an object of each kind keeps its options. */
+/* Where an object of each kind stores its options. */
 static void *options_of(const mx_class *cls, void *object)
 {
     switch (cls->kind) {
@@ -168,7 +168,7 @@ static void *make_object(mx_class *cls, PyObject *const *args, Py_ssize_t n, PyO
     return made;
 }
 
-/* _start(kind, name, *options, **options) makes the C object anew. */
+/* _start(kind, name, *options, **options) creates the C object. */
 static PyObject *described_start(PyObject *object, PyObject *const *args, Py_ssize_t n, PyObject *kwnames)
 {
     described_object *self = (described_object *)object;
@@ -188,7 +188,7 @@ static PyObject *described_start(PyObject *object, PyObject *const *args, Py_ssi
     Py_RETURN_NONE;
 }
 
-/* _options() -> dict of all options that are no objects */
+/* _options() -> dict of all options that are not objects */
 static PyObject *described_options(PyObject *object, PyObject *unused)
 {
     described_object *self = (described_object *)object;
@@ -206,8 +206,8 @@ static PyObject *described_options(PyObject *object, PyObject *unused)
     return dict;
 }
 
-/* The option that an attribute stands for; NULL: none, or the class has an attribute of that name.  Objects among the
- * options stay as they were made. */
+/* The option that an attribute accesses; NULL: none, or the class has an attribute of that name.  Options that are objects
+ * cannot be changed. */
 static const mx_field *attribute_field(PyObject *object, PyObject *name)
 {
     const described_object *self = (described_object *)object;
@@ -232,7 +232,7 @@ static int described_setattro(PyObject *object, PyObject *name, PyObject *value)
 
 #define FAST(function) (PyCFunction)(void (*)(void)) function, METH_FASTCALL | METH_KEYWORDS
 static PyMethodDef described_methods[] = {
-    {"_start", FAST(described_start), "_start(kind, row name, options...): makes the object of the library."},
+    {"_start", FAST(described_start), "_start(kind, class name, options...): creates the library's object."},
     {"_options", described_options, METH_NOARGS, "All options as a dict."},
     {NULL, NULL, 0, NULL},
 };
@@ -246,7 +246,7 @@ PyTypeObject described_type = {
     .tp_getattro = described_getattro,
     .tp_setattro = described_setattro,
     .tp_methods = described_methods,
-    .tp_doc = "What is made from a description of the library.",
+    .tp_doc = "An object of a class that the library describes.",
 };
 
 int add_described_type(PyObject *module, PyTypeObject *type, const char *name)

@@ -11,7 +11,7 @@
 
 static const char plain_name[] = "dltensor", versioned_name[] = "dltensor_versioned";
 
-/* As others do, with the library's words. */
+/* BufferError, as other libraries raise, with the library's message. */
 static PyObject *buffer_error(void)
 {
     if (mx_error_code() == MX_ERR_MEMORY)
@@ -23,7 +23,7 @@ static PyObject *buffer_error(void)
 
 /* ---- out ------------------------------------------------------------------------------------------------------- */
 
-/* A capsule that nobody took still owns its tensor. */
+/* A capsule that was not consumed still owns its tensor. */
 static void drop_capsule(PyObject *capsule)
 {
     if (PyCapsule_IsValid(capsule, plain_name)) {
@@ -52,7 +52,7 @@ static PyObject *capsule_of(mx_array *x, bool versioned, int64_t stream)
 static PyObject *bare_capsule(PyObject *self, PyObject *unused)
 {
     (void)unused;
-    return capsule_of(nd_array(self), false, 0); /* whoever gets it tells nobody its stream */
+    return capsule_of(nd_array(self), false, 0); /* the consumer does not name its stream */
 }
 
 /* None is the default stream; 0 could be that or the thread's. */
@@ -68,7 +68,7 @@ static int stream_from(PyObject *object, int64_t *stream)
     return PyErr_Occurred() ? -1 : 0;
 }
 
-/* The array whose elements go out, a new reference: self, or a copy where one is wanted. */
+/* The array to export, a new reference: self, or a copy if one is requested. */
 static PyObject *source_of(PyObject *self, PyObject *device, PyObject *copy)
 {
     const mx_context context = nd_array(self)->context;
@@ -124,8 +124,7 @@ static PyObject *from_capsule(PyObject *capsule)
     mx_array *x;
     const bool versioned = PyCapsule_IsValid(capsule, versioned_name);
     if (!versioned && !PyCapsule_IsValid(capsule, plain_name))
-        return PyErr_Format(PyExc_TypeError,
-                            "from_dlpack: expected a DLPack capsule that was not used yet, got %.200s",
+        return PyErr_Format(PyExc_TypeError, "from_dlpack: expected an unused DLPack capsule, got %.200s",
                             Py_TYPE(capsule)->tp_name);
     void *tensor = PyCapsule_GetPointer(capsule, versioned ? versioned_name : plain_name);
     x = versioned ? mx_from_dlpack_versioned(tensor) : mx_from_dlpack(tensor);
@@ -182,7 +181,7 @@ PyMethodDef nd_dlpack_methods[] = {
 };
 
 static PyMethodDef functions[] = {
-    {"from_dlpack", from_dlpack, METH_O, "An array over the memory of a DLPack capsule or of its maker."},
+    {"from_dlpack", from_dlpack, METH_O, "An array over the memory of a DLPack capsule or of an object that exports one."},
     {NULL, NULL, 0, NULL},
 };
 

@@ -1,7 +1,7 @@
 /* Data in and out: lists, the buffer protocol, NumPy, DLPack.
  *
- * NumPy's C interface is not used: its arrays come and go through the buffer protocol, so every version of NumPy works
- * with one build.  A buffer of a type that arrays do not have is first converted by its own astype().
+ * NumPy's C API is not used: its arrays are exchanged through the buffer protocol, so one build works with every version
+ * of NumPy.  A buffer whose element type we do not have is first converted by its own astype().
  *
  * SPDX-License-Identifier: Apache-2.0 */
 #include <string.h>
@@ -89,7 +89,8 @@ static mx_array *array_of(const mx_shape_t *shape, mx_dtype dtype, mx_context co
 static PyObject *from_view(Py_buffer *view, mx_dtype from, mx_context context, mx_dtype dtype)
 {
     if (view->ndim > MX_MAX_NDIM)
-        return PyErr_Format(PyExc_ValueError, "nd.array: %d axes; at most %d are possible", view->ndim, MX_MAX_NDIM);
+        return PyErr_Format(PyExc_ValueError, "nd.array: the source has %d axes, at most %d are supported", view->ndim,
+                            MX_MAX_NDIM);
     mx_shape_t shape = {.ndim = view->ndim};
     for (int i = 0; i < view->ndim; i++)
         shape.dim[i] = view->shape ? view->shape[i] : view->len / view->itemsize;
@@ -116,8 +117,7 @@ static PyObject *from_foreign_type(PyObject *source, mx_context context, mx_dtyp
             : NULL;
     if (!converted) {
         if (!PyErr_Occurred())
-            PyErr_Format(PyExc_TypeError, "nd.array: %.200s has elements of a type that arrays do not have",
-                         Py_TYPE(source)->tp_name);
+            PyErr_Format(PyExc_TypeError, "nd.array: %.200s has an unsupported element type", Py_TYPE(source)->tp_name);
         return NULL;
     }
     PyObject *result = from_buffer(converted, context, dtype);
@@ -168,7 +168,7 @@ static int list_elements(PyObject *source, const mx_shape_t *shape, int axis, do
     return 0;
 }
 
-/* NULL without an exception: not a plain list of numbers (or integers too large for a double). */
+/* NULL without an exception: not nested lists of numbers (or integers too large for a double). */
 static PyObject *from_list(PyObject *source, mx_context context, mx_dtype dtype)
 {
     mx_shape_t shape;
@@ -292,7 +292,7 @@ static void release_view(void *owner)
     PyGILState_Release(state);
 }
 
-/* adopt(buffer): an array over the memory of a contiguous buffer, which stays alive as long as the array does. */
+/* adopt(buffer): an array over the memory of a contiguous buffer, which the array keeps alive. */
 static PyObject *adopt(PyObject *self, PyObject *source)
 {
     (void)self;
@@ -307,7 +307,7 @@ static PyObject *adopt(PyObject *self, PyObject *source)
     mx_shape_t shape = {.ndim = view->ndim};
     for (int i = 0; i < view->ndim && i < MX_MAX_NDIM; i++)
         shape.dim[i] = view->shape[i];
-    const char *wrong = dtype == MX_DTYPE_NONE              ? "its element type is one that arrays do not have"
+    const char *wrong = dtype == MX_DTYPE_NONE              ? "its element type is not supported"
                         : view->ndim > MX_MAX_NDIM          ? "it has too many axes"
                         : !PyBuffer_IsContiguous(view, 'C') ? "it is not contiguous in C order"
                                                             : NULL;
@@ -370,7 +370,7 @@ PyBufferProcs nd_buffer = {get_buffer, release_buffer};
 
 static PyObject *numpy_empty(mx_array *x)
 {
-    static PyObject *numpy_function; /* numpy.empty, kept */
+    static PyObject *numpy_function; /* numpy.empty, cached */
     if (!numpy_function && !(numpy_function = from_package("numpy", "empty")))
         return NULL;
     PyObject *shape = dims_to(x->shape, x->ndim), *type = dtype_to((mx_dtype)x->dtype);
@@ -425,7 +425,7 @@ PyMethodDef nd_exchange_methods[] = {
     {NULL, NULL, 0, NULL},
 };
 
-/* from_bytes(data, shape, dtype): a new array with the given elements; what pickle needs. */
+/* from_bytes(data, shape, dtype): a new array with the given elements, for pickle. */
 static PyObject *from_bytes(PyObject *self, PyObject *args)
 {
     Py_buffer view;
@@ -440,7 +440,7 @@ static PyObject *from_bytes(PyObject *self, PyObject *args)
     if (!dtype_from(type, &dtype) && !dims_from(size, &dims, "from_bytes", "shape")) {
         mx_array *x = mx_empty(dims, dtype == MX_DTYPE_NONE ? MX_FLOAT32 : dtype, mx_cpu(0));
         if (x && mx_bytes(x) != (size_t)view.len)
-            PyErr_Format(PyExc_ValueError, "from_bytes: %zd bytes came, the shape wants %zu", view.len, mx_bytes(x));
+            PyErr_Format(PyExc_ValueError, "from_bytes: got %zd bytes, the shape needs %zu", view.len, mx_bytes(x));
         else if (!x || (view.len && mx_array_write(x, view.buf, (size_t)view.len)))
             raise_error();
         else

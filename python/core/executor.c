@@ -64,7 +64,7 @@ static int read_req(PyObject *source, mx_grad_req *req)
     return -1;
 }
 
-/* _bind(symbol, ctx, arguments, gradients or None inside, reqs, auxiliary states): lists in the order of the symbol. */
+/* _bind(symbol, ctx, arguments, gradients (None for none), reqs, auxiliary states): lists in the order of the symbol. */
 static PyObject *executor_bind(PyObject *self, PyObject *args)
 {
     PyObject *symbol, *where, *lists[3], *reqs;

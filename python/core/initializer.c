@@ -1,4 +1,4 @@
-/* Initializers: rows of the library, and Python objects that the library calls back.
+/* Initializers: those of the library, and Python objects that the library calls back.
  *
  *     Xavier()                      its mx_initializer is used as it is
  *     class Mine(Xavier) ...        one that overrides _init_weight or __call__, or any callable(desc, array):
@@ -10,7 +10,7 @@
 #include "core.h"
 #include "gluon/block/initialize.h"
 
-static PyObject *plain_call, *plain_weight; /* __call__ and _init_weight of rows that nobody overrode */
+static PyObject *plain_call, *plain_weight; /* __call__ and _init_weight of the library's classes, not overridden */
 
 static PyObject *set_initializer_methods(PyObject *module, PyObject *args)
 {
@@ -98,8 +98,8 @@ mx_initializer *initializer_from(PyObject *source, const char *who)
         return mx_scope_add(mx_retain(described_get(source)));
     if (PyCallable_Check(source) && !PyType_Check(source))
         return call_back(source);
-    PyErr_Format(PyExc_TypeError, "%s: expected an initializer such as mx.init.Xavier() or its name, got %.200s%s",
-                 who, PyType_Check(source) ? ((PyTypeObject *)source)->tp_name : Py_TYPE(source)->tp_name,
+    PyErr_Format(PyExc_TypeError, "%s: expected an initializer such as mx.init.Xavier() or its name, got %.200s%s", who,
+                 PyType_Check(source) ? ((PyTypeObject *)source)->tp_name : Py_TYPE(source)->tp_name,
                  PyType_Check(source) ? ", which is a class: add ()" : "");
     return NULL;
 }
@@ -120,7 +120,7 @@ static PyObject *row_fill(PyObject *self, PyObject *args)
 }
 
 static PyMethodDef row_methods[] = {
-    {"_fill", row_fill, METH_VARARGS, "_fill(name, array): writes start values."},
+    {"_fill", row_fill, METH_VARARGS, "_fill(name, array): writes initial values."},
     {NULL, NULL, 0, NULL},
 };
 
@@ -131,7 +131,7 @@ static PyTypeObject row_type = {
 };
 
 static PyMethodDef functions[] = {
-    {"set_initializer_methods", set_initializer_methods, METH_VARARGS, "The methods whose override matters."},
+    {"set_initializer_methods", set_initializer_methods, METH_VARARGS, "Registers the methods whose overrides the library must call."},
     {NULL, NULL, 0, NULL},
 };
 

@@ -1,6 +1,6 @@
 /* Key-value stores.
  *
- *     KVStore ---> mx_kvstore      an Updater of the library's updates inside of C, any other callable is called back
+ *     KVStore ---> mx_kvstore      an Updater of the library runs in C, any other callable is called back
  *
  * SPDX-License-Identifier: Apache-2.0 */
 #include "gluon/train/kvstore.h"
@@ -18,7 +18,7 @@ static mx_kvstore *ready(PyObject *self)
 {
     mx_kvstore *store = ((store_object *)self)->store;
     if (!store)
-        PyErr_SetString(PyExc_RuntimeError, "KVStore: call the __init__ of the base class first");
+        PyErr_SetString(PyExc_RuntimeError, "KVStore: call __init__ of the base class first");
     return store;
 }
 
@@ -83,7 +83,7 @@ static mx_code init_first(mx_kvstore *store, mx_id key, mx_arrays arrays)
 static PyObject *init(PyObject *self, PyObject *args) { return with_list(self, args, "kvstore.init", init_first); }
 static PyObject *pull(PyObject *self, PyObject *args) { return with_list(self, args, "kvstore.pull", mx_kvstore_pull); }
 
-/* A weight that is updated for the first time in 16 bits is worth a warning. */
+/* Warns when a 16-bit weight without a master is first updated. */
 static int warn(const mx_kvstore *store, PyObject *args)
 {
     mx_id id;
@@ -126,7 +126,7 @@ static mx_code call_python(void *user, mx_id key, mx_array *pushed, mx_array *st
     return ok ? MX_OK : MX_ERR_CALLBACK;
 }
 
-/* An updater whose call is the library's and whose optimizer is not called back. */
+/* An updater that does not override __call__ and whose optimizer is not called back. */
 static bool runs_in_c(PyObject *updater)
 {
     if (!PyObject_TypeCheck(updater, &updater_type) || Py_TYPE(updater)->tp_call != updater_type.tp_call)
@@ -136,7 +136,7 @@ static bool runs_in_c(PyObject *updater)
     return found && !found->optimizer->hooks.update;
 }
 
-/* _set_updater(callable or None): the store object keeps it, the library borrows it. */
+/* _set_updater(callable or None): the store object owns it, the library borrows it. */
 static PyObject *set_updater(PyObject *object, PyObject *updater)
 {
     store_object *self = (store_object *)object;
@@ -211,11 +211,11 @@ static PyMethodDef methods[] = {
     {NULL, NULL, 0, NULL},
 };
 static PyGetSetDef getset[] = {
-    {"type", get_type, NULL, "The name that the store was made with.", NULL},
-    {"rank", get_rank, NULL, "The number of this process: 0.", NULL},
-    {"num_workers", get_num_workers, NULL, "How many processes there are: 1.", NULL},
-    {"_updater", get_updater, put_updater, "what updates the values, or None", NULL},
-    {"_updater_func", get_updater, put_updater, "what updates the values, or None", NULL},
+    {"type", get_type, NULL, "The name that the store was created with.", NULL},
+    {"rank", get_rank, NULL, "The rank of this process: 0.", NULL},
+    {"num_workers", get_num_workers, NULL, "The number of processes: 1.", NULL},
+    {"_updater", get_updater, put_updater, "the callable that updates the values, or None", NULL},
+    {"_updater_func", get_updater, put_updater, "the callable that updates the values, or None", NULL},
     {NULL, NULL, NULL, NULL, NULL},
 };
 static PyTypeObject store_type = {

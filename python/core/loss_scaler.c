@@ -1,4 +1,4 @@
-/* LossScaler: scales of losses for networks in 16 bits.  SPDX-License-Identifier: Apache-2.0 */
+/* LossScaler: loss scaling for networks in 16 bits.  SPDX-License-Identifier: Apache-2.0 */
 #include "gluon/loss_scaler.h"
 
 #include "base/error.h"
@@ -66,7 +66,7 @@ static PyObject *overflow(PyObject *self, PyObject *list)
     return mx_has_error() ? raise_error() : PyBool_FromLong(found);
 }
 
-/* _attach(trainer): its steps divide by the scale and look for overflows. */
+/* _attach(trainer): its steps divide by the scale and check for overflows. */
 static PyObject *attach(PyObject *self, PyObject *trainer)
 {
     mx_trainer *found = trainer_of(trainer);
@@ -96,7 +96,7 @@ static PyMethodDef methods[] = {
     {"_unscale", unscale, METH_O, NULL}, {NULL, NULL, 0, NULL},
 };
 static PyGetSetDef getset[] = {
-    {"loss_scale", get_scale, NULL, "By what losses are multiplied now.", NULL},
+    {"loss_scale", get_scale, NULL, "The factor that losses are multiplied by now.", NULL},
     {NULL, NULL, NULL, NULL, NULL},
 };
 static PyTypeObject scaler_type = {
@@ -107,7 +107,7 @@ static PyTypeObject scaler_type = {
     .tp_dealloc = scaler_dealloc,
     .tp_methods = methods,
     .tp_getset = getset,
-    .tp_doc = "Scales losses; steps of trainers divide by the scale and are left out after an overflow.",
+    .tp_doc = "Scales losses; trainer steps divide by the scale and are skipped after an overflow.",
 };
 
 int add_loss_scalers(PyObject *module)

@@ -1,4 +1,4 @@
-/* Metrics of the library's rows: two counts, one since reset() and one since reset_local(), are in the C object.
+/* Metrics of the library: the C object holds two counts, one since reset() and one since reset_local().
  *
  * SPDX-License-Identifier: Apache-2.0 */
 #include <math.h>
@@ -115,7 +115,7 @@ static int tally_from(PyObject *source, mx_tally *t)
     return 0;
 }
 
-/* What was counted, for pickling. */
+/* The counts, for pickling. */
 static PyObject *get_tallies(PyObject *self, void *unused)
 {
     const mx_metric *metric = described_ready(self);
@@ -154,10 +154,10 @@ static PyMethodDef methods[] = {
         name, get_count, set_count, doc, (void *)(intptr_t)which \
     }
 static PyGetSetDef getset[] = {
-    NUMBER("sum_metric", SUM, "what was summed since the last reset"),
-    NUMBER("num_inst", COUNT, "how many were counted since the last reset"),
-    NUMBER("global_sum_metric", GLOBAL_SUM, "what was summed, resets of the local count not regarded"),
-    NUMBER("global_num_inst", GLOBAL_COUNT, "how many were counted, resets of the local count not regarded"),
+    NUMBER("sum_metric", SUM, "the sum since the last reset"),
+    NUMBER("num_inst", COUNT, "the count since the last reset"),
+    NUMBER("global_sum_metric", GLOBAL_SUM, "the sum since reset(), unaffected by reset_local()"),
+    NUMBER("global_num_inst", GLOBAL_COUNT, "the count since reset(), unaffected by reset_local()"),
     {"_tallies", get_tallies, set_tallies, NULL, NULL},
     {"_shown_name", get_shown_name, NULL, NULL, NULL},
     {NULL, NULL, NULL, NULL, NULL},

@@ -15,7 +15,7 @@
 static PyObject *error_types[MX_ERR_COUNT]; /* by code; set by mxnet.error */
 PyObject *deferred_error;
 
-/* Messages name functions as C does; Python's names lack the prefix: mx_attach_grad is attach_grad. */
+/* Messages use the C names of functions; Python's names lack the prefix: mx_attach_grad is attach_grad. */
 static PyObject *spoken(const char *message)
 {
     PyObject *text = PyUnicode_DecodeUTF8(message, (Py_ssize_t)strlen(message), "replace");
@@ -31,7 +31,7 @@ PyObject *raise_error(void)
     if (!PyErr_Occurred()) {
         const mx_code code = mx_error_code();
         PyObject *type = code > 0 && code < MX_ERR_COUNT ? error_types[code] : NULL;
-        PyObject *text = spoken(code ? mx_error_message() : "the library failed without saying why");
+        PyObject *text = spoken(code ? mx_error_message() : "the library failed without an error message");
         if (text)
             PyErr_SetObject(type ? type : PyExc_RuntimeError, text);
         Py_XDECREF(text);
@@ -40,7 +40,7 @@ PyObject *raise_error(void)
     return NULL;
 }
 
-/* Types and exceptions belong to the interpreter that imported the module first: a second one is sent away. */
+/* Types and exceptions belong to the interpreter that imported the module first: a second one gets an error. */
 static PyObject *set_error_types(PyObject *self, PyObject *dict)
 {
     static PyInterpreterState *home;
@@ -169,12 +169,12 @@ static PyObject *set_num_threads(PyObject *self, PyObject *value)
 static PyMethodDef functions[] = {
     {"set_error_types", set_error_types, METH_O, "Exception classes by the library's names of errors."},
     {"seed", seed, METH_O, "Seeds all random numbers."},
-    {"wait_all", wait_all, METH_NOARGS, "Waits until everything that was asked for is done."},
-    {"num_gpus", num_gpus, METH_NOARGS, "How many GPUs there are."},
+    {"wait_all", wait_all, METH_NOARGS, "Waits until all queued work is done."},
+    {"num_gpus", num_gpus, METH_NOARGS, "The number of GPUs."},
     {"memory_info", memory_info, METH_O, "(free, total) bytes of a device."},
-    {"memory_used", memory_used, METH_O, "(now, at most) bytes that arrays of a device use."},
+    {"memory_used", memory_used, METH_O, "(current, peak) bytes that arrays of a device use."},
     {"fail_allocation", fail_allocation, METH_O, "For tests: the n-th allocation from now on fails; 0: none."},
-    {"empty_cache", empty_cache, METH_O, "Gives memory that nobody uses back to the system."},
+    {"empty_cache", empty_cache, METH_O, "Returns unused memory to the system."},
     {"cpu_level", cpu_level, METH_NOARGS, "The instruction level of the CPU kernels in use: generic, avx2 or avx512."},
     {"num_threads", num_threads, METH_NOARGS, "How many threads kernels use."},
     {"set_num_threads", set_num_threads, METH_O, "How many threads kernels may use."},
@@ -230,7 +230,7 @@ static int fill(PyObject *module)
 }
 
 static PyModuleDef definition = {
-    PyModuleDef_HEAD_INIT, "mxnet._core", "The skin over libgluon: arrays, operators, autograd, blocks.", -1, functions,
+    PyModuleDef_HEAD_INIT, "mxnet._core", "Python wrappers of libgluon: arrays, operators, autograd, blocks.", -1, functions,
     NULL, NULL, NULL, NULL,
 };
 

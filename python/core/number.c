@@ -1,4 +1,4 @@
-/* Arithmetic and comparison of NDArrays: one row per Python operator.
+/* Arithmetic and comparison of NDArrays: one table entry per Python operator.
  *
  *     array op array   -> the broadcasting operator
  *     array op number  -> the scalar operator          number op array -> its reversed form
@@ -9,7 +9,7 @@
 #include "core.h"
 #include "symbol.h"
 
-/* As the schema of all scalar operators (op/def/pointwise/pointwise.c); checked when the module starts. */
+/* The layout of all scalar operators' attributes (op/def/pointwise/pointwise.c); checked when the module starts. */
 typedef struct scalar_attrs {
     double scalar;
     bool is_int;
@@ -23,7 +23,7 @@ typedef struct binary_row {
 
 enum {
     ADD, SUBTRACT, MULTIPLY, DIVIDE, REMAINDER, POWER, LESS, LESS_EQUAL, EQUAL, NOT_EQUAL, GREATER, GREATER_EQUAL,
-    MAXIMUM, MINIMUM, HYPOT, LOGICAL_AND, LOGICAL_OR, LOGICAL_XOR /* functions only: Python has no sign for them */
+    MAXIMUM, MINIMUM, HYPOT, LOGICAL_AND, LOGICAL_OR, LOGICAL_XOR /* functions only: Python has no operator for them */
 };
 static binary_row rows[] = {
     [ADD] = {"+", "broadcast_add", "_plus_scalar", NULL, NULL, NULL, NULL},
@@ -66,7 +66,7 @@ static PyObject *with_scalar(mx_op *op, mx_array *x, PyObject *number, PyObject 
     return op_run(op, &attrs, 1, &x, out);
 }
 
-/* NumPy arrays and the like take part as arrays of their own type. */
+/* NumPy arrays and the like are converted to arrays of the same type. */
 static PyObject *with_foreign(int i, PyObject *a, PyObject *b, PyObject *out)
 {
     PyObject *foreign = nd_check(a) ? b : a, *ours = nd_check(a) ? a : b;
@@ -221,17 +221,16 @@ static PyObject *function_of_two(int i, const char *who, PyObject *const *args, 
     if (result != Py_NotImplemented)
         return result;
     Py_DECREF(result);
-    return PyErr_Format(PyExc_TypeError,
-                        "%s: expected two NDArrays, or an NDArray and a number, got %.200s and %.200s", who,
-                        Py_TYPE(pair[0])->tp_name, Py_TYPE(pair[1])->tp_name);
+    return PyErr_Format(PyExc_TypeError, "%s: expected two NDArrays, or an NDArray and a number, got %.200s and %.200s",
+                        who, Py_TYPE(pair[0])->tp_name, Py_TYPE(pair[1])->tp_name);
 }
 
 #define FUNCTIONS(X)                                                                                      \
     X(add, ADD, "The sum, with broadcasting.")                                                            \
     X(subtract, SUBTRACT, "The difference, with broadcasting.")                                           \
-    X(multiply, MULTIPLY, "The product of elements, with broadcasting.")                                  \
-    X(divide, DIVIDE, "The quotient of elements, with broadcasting.")                                     \
-    X(true_divide, DIVIDE, "The quotient of elements, with broadcasting.")                                \
+    X(multiply, MULTIPLY, "The elementwise product, with broadcasting.")                                  \
+    X(divide, DIVIDE, "The elementwise quotient, with broadcasting.")                                     \
+    X(true_divide, DIVIDE, "The elementwise quotient, with broadcasting.")                                \
     X(modulo, REMAINDER, "The remainder of a division, with the sign of the divisor.")                    \
     X(power, POWER, "base to the power exp, with broadcasting.")                                          \
     X(maximum, MAXIMUM, "The larger of two elements, with broadcasting.")                                 \
@@ -285,8 +284,8 @@ static bool single(PyObject *self, const char *who)
 {
     if (nd_array(self)->size == 1)
         return true;
-    PyErr_Format(PyExc_TypeError, "%s: only arrays with one element are numbers, this one has %lld", who,
-                 (long long)nd_array(self)->size);
+    PyErr_Format(PyExc_TypeError, "%s: only arrays with one element can be converted to a number, this one has %lld",
+                 who, (long long)nd_array(self)->size);
     return false;
 }
 

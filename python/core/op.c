@@ -3,7 +3,7 @@
  *     mx.nd.Convolution(data, weight, bias, kernel=(3, 3), num_filter=8)
  *
  * Positional arguments are the inputs, then the attributes in the order of the schema; everything can be given by
- * keyword.  Attributes are written straight into the operator's typed struct.  An Op is also a method descriptor, so
+ * keyword.  Attributes are written directly into the operator's typed struct.  An Op is also a method descriptor, so
  * that NDArray.softmax is the operator itself.
  *
  * SPDX-License-Identifier: Apache-2.0 */
@@ -17,17 +17,17 @@
 
 #define FEW_INPUTS 16 /* calls with more go through the heap */
 
-/* One call while its arguments are taken in. */
+/* One call while its arguments are parsed. */
 typedef struct call_state {
     const op_object *self;
     const char *who;
     mx_array **in;
-    int n_in, room; /* inputs so far (MX_NONE where none came yet) and space for them */
+    int n_in, room; /* inputs so far (MX_NONE: not given yet) and their capacity */
     void *attrs;    /* copy of the defaults */
     PyObject *out;  /* borrowed; NULL: new arrays */
-    PyObject *held; /* the list of inputs, if they came as one; owned */
-    int next_attr;  /* which attribute the next positional argument is */
-    bool symbolic;  /* a symbol came: the call makes a node */
+    PyObject *held; /* the list of inputs, if they were passed as a list; owned */
+    int next_attr;  /* index of the attribute that the next positional argument sets */
+    bool symbolic;  /* an input is a symbol: the call creates a node */
     mx_array *few[FEW_INPUTS];
 } call_state;
 
@@ -147,7 +147,7 @@ static int set_attr(call_state *call, int i, PyObject *value)
     return field_set(&schema->fields[i], schema, call->attrs, value, call->who);
 }
 
-/* An optional input that gets a plain value was left out: the value is an attribute. */
+/* A value in place of an optional input is an attribute: the input was omitted. */
 static bool is_attribute_value(PyObject *value) { return value != Py_None && value != null_value && !any_check(value); }
 
 static int take_positional(call_state *call, PyObject *value)
@@ -188,8 +188,8 @@ static int unknown_keyword(const call_state *call, PyObject *name)
     return -1;
 }
 
-/* Inputs of a list operator may come as one list: concat([a, b], dim=1), concat(data=[a, b]).  A copy of the list is
- * kept, since others may change theirs while the operator runs. */
+/* Inputs of a list operator may be passed as one list: concat([a, b], dim=1), concat(data=[a, b]).  We hold a copy, since
+ * other threads may change the list while the operator runs. */
 static int take_list(call_state *call, PyObject *value)
 {
     const int first = call->self->op->declared_inputs - 1;
@@ -224,7 +224,8 @@ static int take_keyword(call_state *call, PyObject *name, PyObject *value)
         call->out = value;
         return 0;
     }
-    if (is_named(name, "name") || is_named(name, "attr") || is_named(name, "num_args")) /* what symbols and files say */
+    if (is_named(name, "name") || is_named(name, "attr") ||
+        is_named(name, "num_args")) /* as symbols and files spell it */
         return 0;
     return unknown_keyword(call, name);
 }
@@ -267,7 +268,7 @@ static PyObject *op_call(PyObject *callable, PyObject *const *args, size_t nargs
             result = op_run(self->op, bytes ? call.attrs : NULL, call.n_in, call.in, call.out);
     }
     if (call.symbolic)
-        result = sym_call(self, args, n, keywords); /* what you pass in is what you get out */
+        result = sym_call(self, args, n, keywords); /* returns the caller's own `out` */
     if (call.in != call.few)
         PyMem_Free(call.in);
     if (call.attrs != small)
@@ -438,7 +439,7 @@ static int add_aliases(PyObject *dict, mx_op *op)
     return 0;
 }
 
-/* operators(hidden=False): all operators by name and alias; hidden ones (backward operators) only for who asks. */
+/* operators(hidden=False): all operators by name and alias; hidden=True includes hidden ones (backward operators). */
 static PyObject *operators(PyObject *self, PyObject *args)
 {
     int hidden = 0;
@@ -465,7 +466,7 @@ static int append_words(PyObject *list, const char *text)
     return failed;
 }
 
-/* operator_methods(): names under which operators are methods of arrays and symbols, as their descriptions say. */
+/* operator_methods(): names under which operators are methods of arrays and symbols, from their descriptions. */
 static PyObject *operator_methods(PyObject *self, PyObject *unused)
 {
     PyObject *list = PyList_New(0);
@@ -493,7 +494,7 @@ static PyObject *set_null(PyObject *self, PyObject *value)
 }
 
 static PyMethodDef functions[] = {
-    {"set_null", set_null, METH_O, "The object that stands for an argument that was not given."},
+    {"set_null", set_null, METH_O, "The object that means 'argument not given'."},
     {"operators", operators, METH_VARARGS, "operators(hidden=False): all operators by name."},
     {"operator", find_operator, METH_O, "The operator of a name or alias."},
     {"operator_methods", operator_methods, METH_NOARGS, "Names of the operators that are methods of arrays and symbols."},

@@ -1,10 +1,10 @@
 /* Optimizers: classes of the library, and the base of classes written in Python.
  *
- *     Optimizer ---> mx_optimizer      numbers, rates, counts; Python sees them as attributes and tables (updater.c)
+ *     Optimizer ---> mx_optimizer      hyperparameters, rates, counts: attributes and tables in Python (updater.c)
  *
  * A class that overrides create_state(), update() or a rate is called back: its C object has hooks that call
  * create_state_multi_precision() and update_multi_precision() of the Python object, so updaters, trainers and stores
- * run whatever was overridden.  The hooks borrow the Python object; when it dies before the C object, they fail.
+ * run the override.  The hooks borrow the Python object; if it is freed before the C object, they fail.
  *
  * States and single steps are in optimizer_step.c.
  *
@@ -222,7 +222,7 @@ static PyObject *get_memory_name(PyObject *self, void *unused)
 
 /* ---- rates and counts of weights ---------------------------------------------------------------------------------- */
 
-/* What `each` gives for every id of a list. */
+/* The results of `each` for every id of a list. */
 static PyObject *for_all(PyObject *self, PyObject *indices, double factor, double (*each)(const mx_optimizer *, mx_id))
 {
     const mx_optimizer *o = described_ready(self);
@@ -298,7 +298,7 @@ static PyObject *reset_wd_mult(PyObject *self, PyObject *unused)
     return described_ready(self) ? raise_if(mx_optimizer_reset_wd_mult(described_get(self))) : NULL;
 }
 
-/* _devices: those that counted */
+/* _devices: those with update counts */
 static PyObject *get_devices(PyObject *self, void *unused)
 {
     const mx_optimizer *o = described_ready(self);
@@ -323,19 +323,19 @@ static PyObject *get_device(PyObject *self, void *unused)
 
 static PyMethodDef methods[] = {
     {"set_learning_rate", set_learning_rate, METH_O,
-     "set_learning_rate($self, lr)\n--\n\nSets the rate; not if a schedule gives it."},
-    {"_start_own", start_own, METH_O, "_start_own(name): the object of a class written in Python."},
+     "set_learning_rate($self, lr)\n--\n\nSets the rate; an error if a schedule determines it."},
+    {"_start_own", start_own, METH_O, "_start_own(name): creates the object of a class written in Python."},
     {"_call_back", call_back, METH_NOARGS, "_call_back(): the library calls this object's methods."},
     {"_set_scheduler", set_scheduler, METH_O, "_set_scheduler(schedule or None)"},
-    {"_settle", settle, METH_O, "_settle(rate or None): the rate that was given, or the schedule's."},
+    {"_settle", settle, METH_O, "_settle(rate or None): sets the given rate, or the schedule's."},
     {"_rates", rates, METH_VARARGS, "_rates(indices, learning rate): rates of weights."},
     {"_decays", decays, METH_O, "_decays(indices): weight decays of weights."},
     {"_update_count", update_count, METH_O,
      "_update_count($self, index)\n--\n\nCounts an update of a weight, or of each of a list."},
     {"_set_current_context", set_current_context, METH_O,
      "_set_current_context($self, device_id)\n--\n\nThe device whose updates are counted from now on."},
-    {"_reset_lr_mult", reset_lr_mult, METH_NOARGS, "_reset_lr_mult(): what the symbol says."},
-    {"_reset_wd_mult", reset_wd_mult, METH_NOARGS, "_reset_wd_mult(): what names and the symbol say."},
+    {"_reset_lr_mult", reset_lr_mult, METH_NOARGS, "_reset_lr_mult(): back to the multipliers of the symbol."},
+    {"_reset_wd_mult", reset_wd_mult, METH_NOARGS, "_reset_wd_mult(): back to the multipliers of names and the symbol."},
     {NULL, NULL, 0, NULL},
 };
 #define NUMBER(name, which, doc) \
@@ -345,15 +345,15 @@ static PyMethodDef methods[] = {
 static PyGetSetDef getset[] = {
     NUMBER("lr", LR, "the learning rate, before the schedule"),
     NUMBER("wd", WD, "weight decay"),
-    NUMBER("rescale_grad", RESCALE, "what gradients are multiplied by"),
-    NUMBER("clip_gradient", CLIP, "gradients are cut to [-c, c]; None: not at all"),
-    NUMBER("num_update", NUM_UPDATE, "the most updates that any weight has had"),
-    NUMBER("begin_num_update", BEGIN_UPDATE, "updates done before"),
+    NUMBER("rescale_grad", RESCALE, "the factor that gradients are multiplied by"),
+    NUMBER("clip_gradient", CLIP, "gradients are clipped to [-c, c]; None: not clipped"),
+    NUMBER("num_update", NUM_UPDATE, "the largest number of updates of any weight"),
+    NUMBER("begin_num_update", BEGIN_UPDATE, "the number of updates to start from"),
     NUMBER("multi_precision", MULTI_PRECISION, "whether 16-bit weights have float32 masters"),
-    NUMBER("aggregate_num", AGGREGATE, "how many weights a program may update in one call"),
+    NUMBER("aggregate_num", AGGREGATE, "the number of weights that may be updated in one call"),
     {"learning_rate", get_learning_rate, NULL, "The rate now: the schedule's, or lr.", NULL},
     {"_memory", get_memory, set_memory, NULL, NULL},
-    {"_memory_name", get_memory_name, NULL, "what MXNet calls the first number of _memory; '': nothing", NULL},
+    {"_memory_name", get_memory_name, NULL, "MXNet's name of the first number of _memory; '': none", NULL},
     {"_devices", get_devices, NULL, "the devices whose updates were counted", NULL},
     {"_device", get_device, NULL, "the device whose updates are counted", NULL},
     {NULL, NULL, NULL, NULL, NULL},

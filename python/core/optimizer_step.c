@@ -2,7 +2,7 @@
  *
  *     None, an array, or a tuple of arrays; with a float32 master: (master, state) or (state, master)
  *
- * Which of these a class has is said by its row (mx_optimizer_methods).
+ * The description of a class says which of these it has (mx_optimizer_methods).
  *
  * SPDX-License-Identifier: Apache-2.0 */
 #include "base/error.h"
@@ -54,7 +54,8 @@ static int add_part(PyObject *source, mx_array **arrays, int n)
         return n;
     }
     if (n == MOST_STATE_ARRAYS || (source != Py_None && !nd_check(source))) {
-        PyErr_Format(PyExc_TypeError, "optimizer: a state is None, an NDArray or a tuple of them, it has a %.200s",
+        PyErr_Format(PyExc_TypeError,
+                     "optimizer: a state must be None, an NDArray or a tuple of them, this one contains a %.200s",
                      Py_TYPE(source)->tp_name);
         return -1;
     }
@@ -150,7 +151,7 @@ static PyObject *without_master(PyObject *self, PyObject *args)
 
 /* ---- steps -------------------------------------------------------------------------------------------------------- */
 
-/* _apply(index, weight, grad, state, lr, wd): one step of the library's class, which was counted before. */
+/* _apply(index, weight, grad, state, lr, wd): one step of the library's class; the update is already counted. */
 static PyObject *apply(PyObject *self, PyObject *args)
 {
     PyObject *index, *weight, *grad, *state;
@@ -172,7 +173,7 @@ static PyObject *apply(PyObject *self, PyObject *args)
     mx_scope scope = mx_scope_open();
     PyThreadState *thread = let_go(u.weight->size > LONG_WORK);
     mx_code code = MX_OK;
-    for (int i = 0; i < n && n > 1 && !code; i++) /* MXNet keeps None for a momentum of 0 */
+    for (int i = 0; i < n && n > 1 && !code; i++) /* MXNet stores None for a momentum of 0 */
         if (!array[i] && (mx_optimizer_zeros(u.weight, 1, &array[i]) || !mx_scope_add(array[i])))
             code = mx_error_code();
     code = code ? code : mx_optimizer_apply(o, &u);

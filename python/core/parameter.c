@@ -1,8 +1,8 @@
 /* Parameters: Python objects around mx_parameter.
  *
- * There is at most one Python object per C object: the C object remembers it (`front`), without owning it, so that
- * net.weight is net.weight.  The object is of the class that the package registered (gluon.Parameter ...), which may
- * be subclassed.
+ * There is at most one Python object per C object: the C object points to its wrapper (`front`) without owning it, so
+ * that net.weight is net.weight.  The wrapper is of the class that the package registered (gluon.Parameter ...), which
+ * may be subclassed.
  *
  * SPDX-License-Identifier: Apache-2.0 */
 #include <string.h>
@@ -79,7 +79,7 @@ static int parse_grad_req(PyObject *source, mx_grad_req *req)
 
 typedef struct parameter_object {
     PyObject_HEAD mx_parameter *parameter; /* retained; NULL before __init__ */
-    PyObject *init;                        /* the initializer as it was given; NULL: made by the library */
+    PyObject *init;                        /* the initializer as it was given; NULL: created by the library */
     PyObject *dict, *weakrefs;
 } parameter_object;
 
@@ -216,7 +216,7 @@ static PyObject *make_constant(PyObject *self, PyObject *args)
                : core_new_ref(Py_None);
 }
 
-/* initialize(init=None, ctx=None, default_init=None, force_reinit=False); an explicit init comes before the parameter's own. */
+/* initialize(init=None, ctx=None, default_init=None, force_reinit=False); an explicit init overrides the parameter's own. */
 static PyObject *parameter_initialize(PyObject *object, PyObject *args, PyObject *keywords)
 {
     static char *names[] = {"init", "ctx", "default_init", "force_reinit", NULL};
@@ -276,7 +276,7 @@ static PyObject *list_of(PyObject *object, mx_array *(*get)(mx_parameter *, mx_c
     if (!p)
         return NULL;
     PyObject *list = PyList_New(0);
-    for (int i = 0; list && (i < p->count || i == 0); i++) { /* one call at least: its error is the message */
+    for (int i = 0; list && (i < p->count || i == 0); i++) { /* at least one call: it sets the error */
         mx_array *x = get(p, p->count ? p->contexts[i] : (mx_context){0});
         PyObject *item = x ? nd_wrap(x) : raise_error();
         if (!item || PyList_Append(list, item))
@@ -357,7 +357,7 @@ static PyObject *parameter_finish(PyObject *object, PyObject *unused)
 
 static PyMethodDef parameter_methods[] = {
     {"initialize", (PyCFunction)(void (*)(void))parameter_initialize, METH_VARARGS | METH_KEYWORDS,
-     "initialize(init=None, ctx=None, default_init=None, force_reinit=False)\n--\n\nGives the parameter its start value."},
+     "initialize(init=None, ctx=None, default_init=None, force_reinit=False)\n--\n\nSets the initial value of the parameter."},
     {"data", (PyCFunction)(void (*)(void))parameter_data, METH_VARARGS | METH_KEYWORDS, "data(ctx=None)\n--\n\nThe copy on a context."},
     {"grad", (PyCFunction)(void (*)(void))parameter_grad, METH_VARARGS | METH_KEYWORDS, "grad(ctx=None)\n--\n\nThe gradient on a context."},
     {"list_data", parameter_list_data, METH_NOARGS, "The copies on all contexts."},
@@ -468,7 +468,7 @@ static PyObject *get_stype(PyObject *object, void *which)
 
 static PyGetSetDef parameter_getset[] = {
     {"name", get_name, NULL, "Full name.", NULL},
-    {"shape", get_shape, set_shape, "Shape; 0 where it is not known yet.", NULL},
+    {"shape", get_shape, set_shape, "Shape; unknown dimensions are 0.", NULL},
     {"_shape", get_shape, NULL, NULL, NULL},
     {"dtype", get_dtype, set_dtype, "Element type.", NULL},
     {"lr_mult", get_lr_mult, set_mult, "Multiplies the learning rate.", NULL},
@@ -478,8 +478,8 @@ static PyGetSetDef parameter_getset[] = {
     {"stype", get_stype, NULL, "Kind of storage.", NULL},
     {"_stype", get_stype, NULL, NULL, NULL},
     {"_grad_stype", get_stype, NULL, "Kind of storage of the gradient.", (void *)1},
-    {"allow_deferred_init", get_allow_deferred, NULL, "Whether it may wait for its shape.", NULL},
-    {"_deferred_init", get_deferred, NULL, "Whether it waits for its shape.", NULL},
+    {"allow_deferred_init", get_allow_deferred, NULL, "Whether its initialization may be deferred.", NULL},
+    {"_deferred_init", get_deferred, NULL, "Whether its initialization is deferred.", NULL},
     {"_is_ready", get_ready, NULL, "Whether it has data.", NULL},
     {"_is_initialized", get_initialized, NULL, "Whether initialize() was called.", NULL},
     {"_differentiable", get_differentiable, NULL, "Whether it can have a gradient.", NULL},

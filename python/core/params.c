@@ -127,7 +127,8 @@ static PyObject *params_add(PyObject *object, PyObject *parameter)
                             Py_TYPE(parameter)->tp_name);
     mx_parameter *known = mx_params_find(params, parameter_of(parameter)->name);
     if (known && known != parameter_of(parameter))
-        return PyErr_Format(PyExc_AssertionError, "ParameterDict: another parameter is called %s already", known->name);
+        return PyErr_Format(PyExc_AssertionError, "ParameterDict: there is already another parameter named %s",
+                            known->name);
     if (!known && mx_params_add(params, parameter_of(parameter)))
         return raise_error();
     return hold((params_object *)object, core_new_ref(parameter)); /* returned: the parameter */
@@ -220,7 +221,7 @@ static PyObject *params_shared(PyObject *object, void *unused)
 static PyMethodDef params_methods[] = {
     {"get", (PyCFunction)(void (*)(void))params_get, METH_VARARGS | METH_KEYWORDS,
      "get(name, **keywords)\n--\n\nThe parameter prefix + name: an existing one, a shared one, or a new one."},
-    {"_add", params_add, METH_O, "Takes a parameter in."},
+    {"_add", params_add, METH_O, "Adds a parameter."},
     {"_find", params_find, METH_O, "The parameter of a full name; None if there is none."},
     {"keys", params_keys, METH_NOARGS, "Full names in order of creation."},
     {"values", params_values, METH_NOARGS, "The parameters."},
@@ -229,7 +230,7 @@ static PyMethodDef params_methods[] = {
     {NULL, NULL, 0, NULL},
 };
 static PyGetSetDef params_getset[] = {
-    {"prefix", params_prefix, NULL, "What the names of new parameters begin with.", NULL},
+    {"prefix", params_prefix, NULL, "Prefix of the names of new parameters.", NULL},
     {"_shared", params_shared, NULL, NULL, NULL},
     {"__dict__", PyObject_GenericGetDict, PyObject_GenericSetDict, NULL, NULL},
     {NULL, NULL, NULL, NULL, NULL},

@@ -112,16 +112,16 @@ static PyObject *memory_in_use(PyObject *self, PyObject *unused)
 }
 
 static PyMethodDef functions[] = {
-    {"profiler_config", profiler_config, METH_VARARGS, "filename, imperative, symbolic, memory: what to watch."},
-    {"profiler_run", profiler_run, METH_O, "Begins or ends recording."},
-    {"profiler_running", profiler_running, METH_NOARGS, "Whether the profiler records."},
-    {"profiler_pause", profiler_pause, METH_O, "Leaves out a stretch."},
+    {"profiler_config", profiler_config, METH_VARARGS, "filename, imperative, symbolic, memory: what to profile."},
+    {"profiler_run", profiler_run, METH_O, "Starts or stops profiling."},
+    {"profiler_running", profiler_running, METH_NOARGS, "Whether the profiler is running."},
+    {"profiler_pause", profiler_pause, METH_O, "Pauses or resumes profiling."},
     {"profiler_dump", profiler_dump, METH_O, "Writes the trace."},
     {"profiler_table", profiler_table, METH_VARARGS, "reset, json, sort_by, ascending: the statistics as text."},
     {"profiler_now", profiler_now, METH_NOARGS, "Microseconds of the profiler's clock."},
     {"profiler_span", profiler_span, METH_VARARGS, "domain, name, start: work that ends now."},
-    {"profiler_counter", profiler_counter, METH_VARARGS, "domain, name, value: what a counter shows now."},
-    {"profiler_marker", profiler_marker, METH_VARARGS, "domain, name, scope: a moment."},
+    {"profiler_counter", profiler_counter, METH_VARARGS, "domain, name, value: the current value of a counter."},
+    {"profiler_marker", profiler_marker, METH_VARARGS, "domain, name, scope: an instant event."},
     {"memory_in_use", memory_in_use, METH_NOARGS, "The allocator's counters, by name."},
     {NULL, NULL, 0, NULL},
 };

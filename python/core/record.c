@@ -1,7 +1,7 @@
-/* Record files: readers and writers of gluon/recordio.h as Python objects, image records taken apart.
+/* Record files: readers and writers of gluon/recordio.h as Python objects, packing and unpacking of image records.
  *
  * Reading is by position (pread), so a reader that was inherited by a forked process reads on by itself.  A writer
- * belongs to the process that opened it; mxnet/recordio.py sees to that.
+ * belongs to the process that opened it; mxnet/recordio.py ensures that.
  *
  * SPDX-License-Identifier: Apache-2.0 */
 #include <math.h>
@@ -20,7 +20,7 @@ typedef struct record_object {
 
 static PyTypeObject reader_type, writer_type;
 
-/* The death of a writer removes its unfinished files: not so in a forked process, to which they do not belong. */
+/* Freeing a writer removes its unfinished files, but not in a forked process, which does not own them. */
 static void record_dealloc(PyObject *object)
 {
     record_object *self = (record_object *)object;
@@ -82,7 +82,7 @@ static PyObject *reader_read(PyObject *object, PyObject *unused)
     return bytes_of(record);
 }
 
-/* read_at(position): in one call, so that several threads may ask one reader. */
+/* read_at(position): one call, so that several threads may share one reader. */
 static PyObject *reader_read_at(PyObject *object, PyObject *position)
 {
     mx_record_reader *file = file_of(object);
@@ -93,7 +93,7 @@ static PyObject *reader_read_at(PyObject *object, PyObject *position)
     return bytes_of(mx_record_read_at(file, at));
 }
 
-/* positions(): where every record begins; the reader then stands at the beginning. */
+/* positions(): where every record begins; the reader is rewound. */
 static PyObject *reader_positions(PyObject *object, PyObject *unused)
 {
     mx_record_reader *file = file_of(object);
@@ -142,8 +142,8 @@ static PyObject *reader_close(PyObject *object, PyObject *unused)
 
 static PyMethodDef reader_methods[] = {
     {"read", reader_read, METH_NOARGS, "The next record; None at the end."},
-    {"seek", reader_seek, METH_O, "Goes to the record at a byte of the file."},
-    {"read_at", reader_read_at, METH_O, "The record at a byte of the file."},
+    {"seek", reader_seek, METH_O, "Seeks to the record at a byte position of the file."},
+    {"read_at", reader_read_at, METH_O, "The record at a byte position of the file."},
     {"positions", reader_positions, METH_NOARGS, "Where every record begins."},
     {"tell", reader_tell, METH_NOARGS, "Where the next record begins."},
     {"close", reader_close, METH_NOARGS, "Closes the file."},
@@ -210,14 +210,14 @@ static PyObject *writer_close(PyObject *object, PyObject *unused)
 static PyMethodDef writer_methods[] = {
     {"write", writer_write, METH_VARARGS, "Appends a record, under a key if there is an index."},
     {"tell", writer_tell, METH_NOARGS, "Where the next record will begin."},
-    {"close", writer_close, METH_NOARGS, "Now the file is there."},
+    {"close", writer_close, METH_NOARGS, "Completes the file."},
     {NULL, NULL, 0, NULL},
 };
 static PyTypeObject writer_type = {
     PyVarObject_HEAD_INIT(NULL, 0).tp_name = "mxnet._core.RecordWriter",
     .tp_basicsize = sizeof(record_object),
     .tp_flags = Py_TPFLAGS_DEFAULT,
-    .tp_doc = "RecordWriter(path, index_path=None): writes records; the files are there when it is closed.",
+    .tp_doc = "RecordWriter(path, index_path=None): writes records; the files appear when it is closed.",
     .tp_new = writer_new,
     .tp_dealloc = record_dealloc,
     .tp_methods = writer_methods,

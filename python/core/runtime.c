@@ -1,4 +1,4 @@
-/* What this build can do, as mx.runtime tells it: names of the classic interface, then our own.
+/* The features of this build, for mx.runtime: MXNet's names, then our own.
  * SPDX-License-Identifier: Apache-2.0 */
 #include "base/alloc.h"
 #include "core.h"

@@ -1,4 +1,4 @@
-/* Learning-rate schedules: rows of the library, and Python schedules that the library calls back.
+/* Learning-rate schedules: those of the library, and Python schedules that the library calls back.
  *
  * SPDX-License-Identifier: Apache-2.0 */
 #include <math.h>
@@ -7,7 +7,7 @@
 #include "core.h"
 #include "gluon/train/learning.h"
 
-static PyObject *plain_call; /* __call__ of schedules that nobody overrode */
+static PyObject *plain_call; /* __call__ of the library's schedules, not overridden */
 
 static double rate_by_python(void *user, double base_lr, int64_t num_update)
 {
@@ -106,7 +106,7 @@ static int set_base_lr(PyObject *self, PyObject *value, void *unused)
     return scheduler ? set_double(value, &scheduler->base_lr) : -1;
 }
 
-/* What a schedule remembers: its base rate, then its numbers. */
+/* The state of a schedule: its base rate, then its numbers. */
 static PyObject *get_memory(PyObject *self, void *unused)
 {
     const mx_lr_scheduler *s = described_ready(self);
@@ -128,7 +128,7 @@ static PyMethodDef schedule_methods[] = {
     {NULL, NULL, 0, NULL},
 };
 static PyGetSetDef schedule_getset[] = {
-    {"base_lr", get_base_lr, set_base_lr, "where the schedule stands now", NULL},
+    {"base_lr", get_base_lr, set_base_lr, "the current state of the schedule", NULL},
     {"_memory", get_memory, set_memory, NULL, NULL},
     {NULL, NULL, NULL, NULL, NULL},
 };
@@ -147,7 +147,7 @@ static PyObject *set_scheduler_method(PyObject *module, PyObject *call)
 }
 
 static PyMethodDef functions[] = {
-    {"set_scheduler_method", set_scheduler_method, METH_O, "The __call__ whose override matters."},
+    {"set_scheduler_method", set_scheduler_method, METH_O, "Registers the __call__ whose overrides the library must call."},
     {NULL, NULL, 0, NULL},
 };
 

@@ -1,11 +1,11 @@
-/* What the parts of the gluon skin share: parameters, dictionaries, blocks.  SPDX-License-Identifier: Apache-2.0 */
+/* Shared by the wrappers of gluon objects: parameters, dictionaries, blocks.  SPDX-License-Identifier: Apache-2.0 */
 #ifndef MXNET_SKIN_H
 #define MXNET_SKIN_H
 
 #include "core.h"
 #include "gluon/block/core.h"
 
-/* Python classes that the package registers, so that C can make objects of them. */
+/* Wrapper classes that the package registers, so that C can create objects of them. */
 typedef enum front_kind {
     FRONT_PARAMETER,
     FRONT_CONSTANT,
@@ -45,7 +45,7 @@ int read_words(const parameter_words *words, struct mx_parameter_options *option
 #define WORDS "name", "grad_req", "shape", "dtype", "lr_mult", "wd_mult", "init", "allow_deferred_init", "differentiable", "stype", "grad_stype"
 #define WORD_SLOTS(w) &(w).name, &(w).grad_req, &(w).shape, &(w).dtype, &(w).lr_mult, &(w).wd_mult, &(w).init, &(w).deferred, &(w).differentiable, &(w).stype, &(w).grad_stype
 PyObject **parameter_init_slot(
-    PyObject *parameter); /* the initializer as it was given; NULL inside: made by the library */
+    PyObject *parameter); /* the initializer as it was given; holds NULL if the library created it */
 
 int add_parameters(PyObject *module);
 int add_params(PyObject *module);

@@ -2,7 +2,7 @@
  *
  *     RowSparseNDArray, CSRNDArray (Python) ---> mx_array of the sparse kind
  *
- * The classes add names and indexing; making, converting and looking at parts is here, on the library's functions.
+ * The classes add names and indexing; creation, conversion and access to parts are here and call the library.
  *
  * SPDX-License-Identifier: Apache-2.0 */
 #include <string.h>
@@ -139,7 +139,7 @@ static PyObject *sparse_set(PyObject *self, PyObject *args)
     return raise_if(mx_sparse_set(nd_array(x), data, indices, indptr));
 }
 
-/* tostype(array, stype): the array in another storage; itself if it is so already. */
+/* tostype(array, stype): the array in another storage type; itself if it already has it. */
 static PyObject *tostype(PyObject *self, PyObject *args)
 {
     PyObject *x, *type;
@@ -223,7 +223,7 @@ static PyMethodDef functions[] = {
     {"sparse_zeros", sparse_zeros, METH_VARARGS, "sparse_zeros(stype, shape, ctx, dtype)"},
     {"sparse_parts", sparse_parts, METH_O, "sparse_parts(array): (data, indices, indptr)"},
     {"sparse_set", sparse_set, METH_VARARGS, "sparse_set(array, data, indices, indptr=None): new parts."},
-    {"tostype", tostype, METH_VARARGS, "tostype(array, stype): the array in another storage."},
+    {"tostype", tostype, METH_VARARGS, "tostype(array, stype): the array in another storage type."},
     {"sparse_pick", sparse_pick, METH_VARARGS, "sparse_pick(array, rows): rows of a dense array as a row_sparse one."},
     {"csr_rows", csr_rows, METH_VARARGS, "csr_rows(array, begin, end)"},
     {"parameter_rows", parameter_rows, METH_VARARGS, "parameter_rows(parameter, row_ids): a row_sparse array."},

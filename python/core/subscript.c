@@ -51,7 +51,7 @@ static bool is_boolean_index(PyObject *item)
     return PySequence_Fast_GET_SIZE(item) && PyBool_Check(PySequence_Fast_GET_ITEM(item, 0));
 }
 
-/* An index array: lists, ranges, NumPy arrays; integers are kept as int64, floats are truncated by the library. */
+/* An index array: lists, ranges, NumPy arrays; integers become int64, the library truncates floats. */
 static int array_key(keys *k, PyObject *item, mx_context context)
 {
     if (is_boolean_index(item)) {
@@ -143,7 +143,7 @@ static PyObject *item_at(PyObject *self, Py_ssize_t i)
 {
     mx_key key = MX_AT(i);
     mx_array *x = nd_array(self);
-    if (x->ndim > 0 && i >= x->shape[0]) /* how a for loop ends: no message is needed */
+    if (x->ndim > 0 && i >= x->shape[0]) /* ends a for loop: no message is needed */
         return PyErr_SetNone(PyExc_IndexError), NULL;
     mx_scope scope = mx_scope_open();
     mx_array *made = mx_index_keys(x, &key, 1);

@@ -31,7 +31,7 @@ mx_symbol *sym_symbol(PyObject *x)
         if (!self->symbol)
             raise_error();
     } else if (!self->symbol)
-        PyErr_SetString(PyExc_RuntimeError, "Symbol: it was made without a graph; use sym.var or an operator");
+        PyErr_SetString(PyExc_RuntimeError, "Symbol: it was created without a graph; use sym.var or an operator");
     return self->symbol;
 }
 
@@ -117,7 +117,7 @@ static PyObject *no_iteration_end(void) { return PyErr_SetNone(PyExc_IndexError)
 static PyObject *unknown(const char *what)
 {
     return PyErr_Format(PyExc_AttributeError,
-                        "the %s of this symbol is not known; infer_shape and infer_type tell what follows "
+                        "the %s of this symbol is not known; infer_shape and infer_type compute it "
                         "from the inputs",
                         what);
 }
@@ -190,8 +190,8 @@ static PyGetSetDef sym_getset[] = {
     {"ndim", get_ndim, NULL, "Number of axes where it is known.", NULL},
     {"size", get_size, NULL, "Number of elements where it is known.", NULL},
     {"dtype", get_dtype, NULL, "Type of the elements where it is known.", NULL},
-    {"context", get_context, NULL, "Where the inputs are, while a block is traced.", NULL},
-    {"ctx", get_context, NULL, "Where the inputs are, while a block is traced.", NULL},
+    {"context", get_context, NULL, "The context of the inputs, while a block is traced.", NULL},
+    {"ctx", get_context, NULL, "The context of the inputs, while a block is traced.", NULL},
     {"stype", get_stype, NULL, "Kind of storage: 'default' (dense).", NULL},
     {"handle", get_self, NULL, "The symbol itself.", NULL},
     {"T", get_transposed, NULL, "The symbol with its axes in reverse order.", NULL},
@@ -200,7 +200,7 @@ static PyGetSetDef sym_getset[] = {
 
 /* ---- outputs and elements -------------------------------------------------------------------------------------- */
 
-/* One output inside a block that is traced is an array: x[0] is a row of it.  Otherwise [i] picks an output. */
+/* While a block is traced, a symbol with one output is an array: x[0] is its first row.  Otherwise [i] picks an output. */
 static bool is_like_array(PyObject *self) { return mx_thread.modes.tracing && sym_count(self) == 1; }
 
 static PyObject *output_at(PyObject *self, int64_t i)
@@ -210,7 +210,7 @@ static PyObject *output_at(PyObject *self, int64_t i)
         return NULL;
     i = i < 0 ? i + symbol->n : i;
     if (i < 0 || i >= symbol->n)
-        return PyErr_Format(PyExc_IndexError, "Symbol: output %lld was asked for, there are %lld", (long long)i,
+        return PyErr_Format(PyExc_IndexError, "Symbol: there is no output %lld, there are %lld", (long long)i,
                             (long long)symbol->n);
     MX_SCOPE;
     return sym_wrap(mx_symbol_output(symbol, i));
@@ -244,7 +244,7 @@ static PyObject *outputs_between(PyObject *self, PyObject *slice)
     if (!symbol)
         return NULL;
     if (n <= 0)
-        return PyErr_Format(PyExc_IndexError, "Symbol: the slice takes no output");
+        return PyErr_Format(PyExc_IndexError, "Symbol: the slice selects no output");
     if (!parts)
         return PyErr_NoMemory();
     MX_SCOPE;
@@ -367,7 +367,7 @@ static PyObject *sym_compose(PyObject *self, PyObject *args, PyObject *keywords)
 PyTypeObject sym_type = {
     PyVarObject_HEAD_INIT(NULL, 0).tp_name = "mxnet.symbol.Symbol",
     .tp_basicsize = sizeof(sym_object),
-    .tp_doc = "A computation that is described, not run.  Made by sym.var and by operators of mx.sym.",
+    .tp_doc = "A symbolic computation.  Created by sym.var and by operators of mx.sym.",
     .tp_flags = Py_TPFLAGS_DEFAULT | Py_TPFLAGS_BASETYPE,
     .tp_new = sym_new,
     .tp_dealloc = sym_dealloc,

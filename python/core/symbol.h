@@ -2,8 +2,8 @@
  *
  *     Symbol ---> mx_symbol (a list of outputs)  and, while it has one output, the symbolic mx_array of it
  *
- * Either is made from the other when somebody asks.  Results of operators on symbolic arrays are wrapped as Symbols by
- * nd_wrap(), so "what you pass in is what you get out" needs no second path.
+ * Either is created from the other on demand.  Results of operators on symbolic arrays are wrapped as Symbols by
+ * nd_wrap(), so symbols need no second path.
  *
  * SPDX-License-Identifier: Apache-2.0 */
 #ifndef MXNET_SYMBOL_H
@@ -13,8 +13,8 @@
 #include "gluon/symbol.h"
 
 typedef struct sym_object {
-    PyObject_HEAD mx_symbol *symbol; /* retained; NULL: not asked for yet */
-    mx_array *array;                 /* retained; NULL: not asked for yet, or there are several outputs */
+    PyObject_HEAD mx_symbol *symbol; /* retained; NULL: not created yet */
+    mx_array *array;                 /* retained; NULL: not created yet, or there are several outputs */
     PyObject *weakrefs;              /* list of weak references */
 } sym_object;
 
@@ -33,17 +33,17 @@ static inline bool any_check(PyObject *x) { return nd_check(x) || sym_check(x); 
 
 /* A call of an operator on symbols with the arguments of a vectorcall. */
 PyObject *sym_call(const op_object *op, PyObject *const *args, Py_ssize_t n, PyObject *keywords);
-/* The name of a new node: what the thread's naming scope makes of it.  Belongs to the scope; NULL with an exception. */
+/* The name of a new node, from the thread's naming scope.  Belongs to the scope; NULL with an exception. */
 const char *sym_name(const char *name, const char *hint);
-/* A manager of names written in Python (None: none) serves until the next block is entered; returns the one before. */
-PyObject *sym_swap_manager(PyObject *manager); /* takes and gives references; NULL is none */
-/* Says that the values of symbols are not known, naming the line of the program; returns NULL. */
+/* Sets a name manager written in Python (None: none) until the next block is entered; returns the previous one. */
+PyObject *sym_swap_manager(PyObject *manager); /* steals and returns references; NULL: none */
+/* Raises an error: the values of symbols are not known; names the line of the program.  Returns NULL. */
 PyObject *sym_refuse(const char *what);
 /* Names of the library as a list of str. */
 PyObject *names_to(mx_names names);
 
 extern PyNumberMethods sym_number;
-PyObject *sym_binary(int row, PyObject *a, PyObject *b); /* rows as in number.c */
+PyObject *sym_binary(int row, PyObject *a, PyObject *b); /* entries as in number.c */
 PyObject *sym_richcompare(PyObject *a, PyObject *b, int operation);
 extern PyMethodDef sym_ask_methods[];
 

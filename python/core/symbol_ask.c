@@ -1,4 +1,4 @@
-/* What can be asked of a symbol: lists of names, attributes, shapes and types, text and files; and the scopes that name
+/* Queries of a symbol: lists of names, attributes, shapes and types, text and files; and the scopes that name
  * and annotate new nodes.
  *
  * SPDX-License-Identifier: Apache-2.0 */
@@ -254,7 +254,7 @@ static PyObject *load_json(PyObject *self, PyObject *text)
     return sym_wrap(mx_symbol_from_json(bytes, (size_t)length));
 }
 
-/* rebind_symbol(symbol, other): the object stands for other's graph from now on; what __setstate__ does. */
+/* rebind_symbol(symbol, other): the object wraps other's graph from now on; for __setstate__. */
 static PyObject *rebind(PyObject *self, PyObject *args)
 {
     PyObject *target, *source;
@@ -287,7 +287,7 @@ static PyObject *variable(PyObject *self, PyObject *args)
     if (PyErr_Occurred())
         return NULL;
     for (int i = 0; i < dims.n; i++)
-        dims.d[i] = dims.d[i] == -1 ? 0 : dims.d[i]; /* both say that a size is unknown */
+        dims.d[i] = dims.d[i] == -1 ? 0 : dims.d[i]; /* both mean an unknown size */
     MX_SCOPE;
     return sym_wrap_array(
         mx_variable(name, .shape = dims, .dtype = dtype, .init = init, .lr_mult = lr_mult, .wd_mult = wd_mult));
@@ -430,7 +430,7 @@ static PyObject *attrs_enter(PyObject *self, PyObject *dict)
     (void)self;
     while (PyDict_Next(dict, &at, &key, &value)) {
         if (n == 64)
-            return PyErr_Format(PyExc_ValueError, "AttrScope: at most 64 attributes are possible");
+            return PyErr_Format(PyExc_ValueError, "AttrScope: at most 64 attributes are supported");
         if (!(keys[n] = PyUnicode_AsUTF8(key)) || !(values[n] = PyUnicode_AsUTF8(value)))
             return NULL;
         n++;
@@ -465,13 +465,13 @@ PyMethodDef sym_ask_methods[] = {
     {"_infer", infer, METH_VARARGS, NULL},
     {"_draw", draw, METH_VARARGS, NULL},
     {"_save", save, METH_O, NULL},
-    {"_constant", constant, METH_O, "The array that a constant of the graph stands for; None for other names."},
+    {"_constant", constant, METH_O, "The value of a constant of the graph; None for other names."},
     {"gradient", gradient, METH_O,
      "gradient(wrt): gradients of the outputs' sum with respect to variables, as a symbol."},
     {NULL, NULL, 0, NULL},
 };
 
-/* symbol_recorded(array): what was recorded to compute it. */
+/* symbol_recorded(array): the recorded computation of it. */
 static PyObject *recorded(PyObject *self, PyObject *array)
 {
     (void)self;
@@ -486,12 +486,12 @@ static PyMethodDef functions[] = {
     {"symbol_recorded", recorded, METH_O, "A recorded computation as a symbol."},
     {"symbol_load", load, METH_O, "A symbol from a file."},
     {"symbol_load_json", load_json, METH_O, "A symbol from JSON text."},
-    {"rebind_symbol", rebind, METH_VARARGS, "The object stands for another graph from now on."},
+    {"rebind_symbol", rebind, METH_VARARGS, "The object wraps another graph from now on."},
     {"variable", variable, METH_VARARGS, "A variable."},
-    {"group", group, METH_O, "Symbols as one."},
+    {"group", group, METH_O, "Several symbols as one."},
     {"names_enter", names_enter, METH_O, "Opens a scope of names with a prefix."},
     {"names_leave", names_leave, METH_NOARGS, "Closes it."},
-    {"name_for", name_for, METH_VARARGS, "What a new node would be called."},
+    {"name_for", name_for, METH_VARARGS, "The name that a new node would get."},
     {"attrs_enter", attrs_enter, METH_O, "Opens a scope of attributes."},
     {"attrs_leave", attrs_leave, METH_NOARGS, "Closes it."},
     {NULL, NULL, 0, NULL},

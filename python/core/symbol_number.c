@@ -1,7 +1,7 @@
 /* Arithmetic and comparison of symbols.
  *
- * Two symbols meet in the operator for equal shapes, as in the classic interface (and in its files); where both shapes
- * are known and differ, as while a block is traced, in the broadcasting one: so x + y means the same as on arrays.
+ * Two symbols are combined by the operator for equal shapes, as in MXNet (and its files); if both shapes are known and
+ * differ, as while a block is traced, by the broadcasting one: so x + y means the same as on arrays.
  *
  * SPDX-License-Identifier: Apache-2.0 */
 #include <math.h>
@@ -83,8 +83,7 @@ static PyObject *apply(const char *op, const char *hint, int n_in, mx_array *con
     return sym_wrap(mx_symbol_apply(op, &args));
 }
 
-/* Nothing is known against equal shapes.  Of a parameter and something unknown inside a block that is traced this is
- * too much to hope. */
+/* Whether nothing contradicts equal shapes.  While a block is traced, a known and an unknown shape are assumed to differ. */
 static bool seem_equal(const mx_array *a, const mx_array *b)
 {
     if (a->ndim < 0 && b->ndim < 0)
@@ -210,7 +209,7 @@ PyNumberMethods sym_number = {
 
 /* ---- functions of two symbols or numbers: sym.maximum(x, 0) ------------------------------------------------------ */
 
-/* symbol_binary(number of the row, lhs, rhs): NotImplemented if neither is a symbol. */
+/* symbol_binary(number of the table entry, lhs, rhs): NotImplemented if neither is a symbol. */
 static PyObject *symbol_binary(PyObject *self, PyObject *args)
 {
     int i;

@@ -2,10 +2,9 @@
  *
  *     mx.sym.Convolution(data=x, kernel=(3, 3), num_filter=8, name="conv0", attr={"__lr_mult__": "2"})
  *
- * Arguments are taken as by the operators on arrays: inputs first, then attributes in the order of the schema,
- * everything by keyword as well.  Attributes are read into the operator's typed struct, so that all spellings of Python
- * are understood, and handed on as the library spells them, together with which of them were named.  Inputs that are
- * missing become variables.
+ * Arguments are the same as for arrays: inputs first, then attributes in the order of the schema, everything by keyword
+ * as well.  Attributes are parsed into the operator's typed struct, so that all Python spellings work, and passed on in
+ * the library's spelling, together with which of them were given.  Missing inputs become variables.
  *
  * SPDX-License-Identifier: Apache-2.0 */
 #include <ctype.h>
@@ -25,7 +24,7 @@ typedef struct call_state {
     MX_VEC(char *) values;         /* owned */
     MX_VEC(char *) names;          /* owned: texts that in_names points to */
     MX_VEC(PyObject *) held;       /* outputs of symbols with several */
-    void *attrs;                   /* typed; what values are read into on their way to text */
+    void *attrs;                   /* typed; values are parsed into it before they become text */
     const char *name;              /* borrowed; NULL: automatic */
     int next_input, next_attr;     /* for arguments by position */
 } call_state;
@@ -64,7 +63,7 @@ const char *sym_name(const char *name, const char *hint)
     return copy;
 }
 
-/* "box_nms" for _contrib_box_nms: automatic names leave the family out. */
+/* "box_nms" for _contrib_box_nms: automatic names omit the family. */
 static void hint_of(const op_object *self, char *buffer, size_t size)
 {
     static const char *const families[] = {"_contrib_", "_linalg_", "_image_", "_sparse_"};
@@ -94,7 +93,7 @@ static int push_input(call_state *c, const char *name, mx_array *x)
     return !x ? -1 : mx_vec_push(&c->in, x) && mx_vec_push(&c->in_names, name) ? 0 : no_memory();
 }
 
-/* Of a symbol with several outputs an operator on a list takes all. */
+/* An operator on a list takes all outputs of a symbol. */
 static int add_list_item(call_state *c, PyObject *value)
 {
     const int64_t n = sym_check(value) ? sym_count(value) : 1;
@@ -268,7 +267,7 @@ static int take_keyword(call_state *c, PyObject *name, PyObject *value)
     if (!strcmp(text, "num_args") || (!strcmp(text, "out") && value == Py_None))
         return 0;
     if (!strcmp(text, "out")) {
-        PyErr_Format(PyExc_TypeError, "%s: a symbol cannot be written into an array: out is for arrays", c->op->name);
+        PyErr_Format(PyExc_TypeError, "%s: out cannot be used with symbols", c->op->name);
         return -1;
     }
     if (!strncmp(text, "__", 2))
@@ -348,8 +347,7 @@ static PyObject *symbol_operator(PyObject *self, PyObject *op)
 {
     (void)self;
     if (!PyObject_TypeCheck(op, &op_type))
-        return PyErr_Format(PyExc_TypeError, "symbol_operator: expected an operator, got %.200s",
-                            Py_TYPE(op)->tp_name);
+        return PyErr_Format(PyExc_TypeError, "symbol_operator: expected an operator, got %.200s", Py_TYPE(op)->tp_name);
     op_object *made = (op_object *)op_new(((op_object *)op)->op, PyUnicode_AsUTF8(((op_object *)op)->name));
     if (made) {
         made->vectorcall = symbol_op_call;
@@ -358,7 +356,7 @@ static PyObject *symbol_operator(PyObject *self, PyObject *op)
     return (PyObject *)made;
 }
 
-/* swap_name_manager(manager or None): returns the one before. */
+/* swap_name_manager(manager or None): returns the previous one. */
 static PyObject *swap_manager(PyObject *self, PyObject *other)
 {
     (void)self;
@@ -367,9 +365,9 @@ static PyObject *swap_manager(PyObject *self, PyObject *other)
 }
 
 static PyMethodDef functions[] = {
-    {"symbol_operator", symbol_operator, METH_O, "An operator as one on symbols."},
+    {"symbol_operator", symbol_operator, METH_O, "The version of an operator for symbols."},
     {"swap_name_manager", swap_manager, METH_O,
-     "The object whose get(name, hint) names nodes; returns the one before."},
+     "Sets the object whose get(name, hint) names nodes; returns the previous one."},
     {NULL, NULL, 0, NULL},
 };
 

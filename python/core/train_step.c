@@ -66,7 +66,7 @@ static PyObject *step_run(PyObject *object, PyObject *const *args, Py_ssize_t n)
     step_object *self = (step_object *)object;
     if (!self->step || n != 2 || !nd_check(args[0]) || !nd_check(args[1]))
         return PyErr_Format(PyExc_TypeError, self->step ? "TrainStep: expected data and label, two NDArrays"
-                                                        : "TrainStep: call the __init__ of the base class first");
+                                                        : "TrainStep: call __init__ of the base class first");
     mx_scope scope = mx_scope_open();
     PyThreadState *state = let_go(true);
     mx_array *loss = mx_train_step_run(self->step, nd_array(args[0]), nd_array(args[1]));
@@ -89,7 +89,7 @@ static PyMethodDef step_methods[] = {
     {NULL, NULL, 0, NULL},
 };
 static PyGetSetDef step_getset[] = {
-    {"compiled", get_compiled, NULL, "Whether the last step ran as one plan; False: as the plain loop.", NULL},
+    {"compiled", get_compiled, NULL, "Whether the last step ran as one plan; False: as the imperative loop.", NULL},
     {"__dict__", PyObject_GenericGetDict, PyObject_GenericSetDict, NULL, NULL},
     {NULL, NULL, NULL, NULL, NULL},
 };

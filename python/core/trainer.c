@@ -1,7 +1,7 @@
 /* Trainers: parameters and the optimizer that changes them.
  *
- * An optimizer of the library steps in C alone.  One that overrides update() or create_state() in Python is called
- * back (optimizer.c): its states are Python objects that the library's slots keep.
+ * An optimizer of the library runs entirely in C.  One that overrides update() or create_state() in Python is called
+ * back (optimizer.c): its states are Python objects, stored in the library's slots.
  *
  * SPDX-License-Identifier: Apache-2.0 */
 #include "gluon/train/trainer.h"
@@ -20,7 +20,7 @@ static mx_trainer *ready(PyObject *self)
 {
     mx_trainer *trainer = ((trainer_object *)self)->trainer;
     if (!trainer)
-        PyErr_SetString(PyExc_RuntimeError, "Trainer: call the __init__ of the base class first");
+        PyErr_SetString(PyExc_RuntimeError, "Trainer: call __init__ of the base class first");
     return trainer;
 }
 
@@ -35,7 +35,7 @@ static mx_trainer *make_trainer(PyObject *list, mx_optimizer *optimizer)
     for (Py_ssize_t i = 0; ok && i < n; i++) {
         PyObject *item = PyList_GET_ITEM(list, i);
         if (!PyObject_TypeCheck(item, &parameter_type))
-            PyErr_Format(PyExc_ValueError, "Trainer: expected a list or dict of Parameters, it has a %.200s",
+            PyErr_Format(PyExc_ValueError, "Trainer: expected a list or dict of Parameters, got one with a %.200s",
                          Py_TYPE(item)->tp_name);
         else
             items[i] = parameter_of(item);
@@ -83,7 +83,7 @@ static PyObject *trainer_new(PyTypeObject *type, PyObject *args, PyObject *keywo
 
 /* ---- stepping --------------------------------------------------------------------------------------------------- */
 
-/* A gradient that no backward computed is a UserWarning, as an exception. */
+/* A stale gradient raises a UserWarning as an exception. */
 static PyObject *fail(trainer_object *self)
 {
     if (!PyErr_Occurred() && mx_error_code() == MX_ERR_STATE) {
@@ -99,7 +99,7 @@ static PyObject *run(trainer_object *self, double batch_size, bool ignore_stale,
     if (batch_size == 0)
         return PyErr_Format(PyExc_ZeroDivisionError, "Trainer.step: batch_size is 0");
     const double scale = trainer->scale;
-    trainer->scale = scale / batch_size; /* batch_size may be no whole number */
+    trainer->scale = scale / batch_size; /* batch_size need not be an integer */
     PyThreadState *state = let_go(true);
     const mx_code code = !reduce        ? mx_trainer_update(trainer, 1, ignore_stale)
                          : ignore_stale ? mx_trainer_step_ignoring_stale(trainer, 1)
@@ -174,7 +174,7 @@ static PyObject *load(PyObject *self, PyObject *path) { return with_path(self, p
 /* The Python optimizer's states are its own objects. */
 static bool called_back(const mx_trainer *trainer) { return trainer->optimizer->hooks.update != NULL; }
 
-/* _state(i): as create_state_multi_precision gives it, or None */
+/* _state(i): as create_state_multi_precision returns it, or None */
 static PyObject *get_state(PyObject *object, PyObject *number)
 {
     mx_trainer *trainer = ready(object);
@@ -185,7 +185,7 @@ static PyObject *get_state(PyObject *object, PyObject *number)
     return state ? state_to(trainer->optimizer, state) : core_new_ref(Py_None);
 }
 
-/* What was given settles beside the state, which takes over its values. */
+/* Converts the given state to the layout of the current one, which takes over its values. */
 static mx_code copy_arrays(const mx_trainer *trainer, mx_optimizer_state *state, mx_arrays list, mx_array *weight)
 {
     mx_optimizer_state *given = mx_optimizer_state_given(state->id, list);
@@ -193,7 +193,7 @@ static mx_code copy_arrays(const mx_trainer *trainer, mx_optimizer_state *state,
         return mx_error_code();
     const int n = mx_optimizer_state_count(state), came = mx_optimizer_state_count(given);
     if (came != n)
-        return mx_fail(MX_ERR_ARGUMENT, "Trainer: a state of %d arrays came, the optimizer has %d", came, n);
+        return mx_fail(MX_ERR_ARGUMENT, "Trainer: got a state of %d arrays, the optimizer has %d", came, n);
     for (int k = 0; k < n; k++)
         if (mx_array_set(mx_optimizer_state_at(state, k), mx_optimizer_state_at(given, k)))
             return mx_error_code();
@@ -213,7 +213,7 @@ static bool fill_state(const mx_trainer *trainer, mx_optimizer_state *state, PyO
     return n >= 0 && !copy_arrays(trainer, state, (mx_arrays){arrays, n}, weight);
 }
 
-/* _set_state(i, what _state gave, number of updates) */
+/* _set_state(i, result of _state, number of updates) */
 static PyObject *set_state(PyObject *object, PyObject *args)
 {
     Py_ssize_t i;
@@ -280,10 +280,10 @@ static PyMethodDef methods[] = {
      "step($self, batch_size, ignore_stale_grad=False)\n--\n\nSums the gradients over contexts, divides them "
      "by batch_size and updates the parameters."},
     {"update", FAST(update),
-     "update($self, batch_size, ignore_stale_grad=False)\n--\n\nUpdates the parameters; allreduce_grads() "
-     "comes before it."},
+     "update($self, batch_size, ignore_stale_grad=False)\n--\n\nUpdates the parameters; call allreduce_grads() "
+     "before it."},
     {"allreduce_grads", allreduce_grads, METH_NOARGS,
-     "allreduce_grads($self)\n--\n\nSums the gradients over contexts: for a look at them between backward and update."},
+     "allreduce_grads($self)\n--\n\nSums the gradients over contexts, so that they can be inspected or changed before update()."},
     {"_set_compression", set_compression, METH_VARARGS, NULL},
     {"_save", save, METH_O, NULL},
     {"_load", load, METH_O, NULL},
@@ -292,7 +292,7 @@ static PyMethodDef methods[] = {
     {NULL, NULL, 0, NULL},
 };
 static PyGetSetDef getset[] = {
-    {"_scale", get_scale, set_scale, "rescale_grad of the optimizer when the trainer was made", NULL},
+    {"_scale", get_scale, set_scale, "rescale_grad of the optimizer when the trainer was created", NULL},
     {"_updates", get_updates, NULL, "how often each parameter was updated", NULL},
     {NULL, NULL, NULL, NULL, NULL},
 };

@@ -1,9 +1,9 @@
-/* Updaters, and tables of the library by id that Python sees as dictionaries.
+/* Updaters, and tables of the library by id, which are dictionaries in Python.
  *
  *     Updater ---> mx_updater                        updater(index, grad, weight)
- *     Table(optimizer, "lr_mult") ---> mx_id_table   inside of the optimizer or updater, which the table keeps alive
+ *     Table(optimizer, "lr_mult") ---> mx_id_table   inside the optimizer or updater, which the table keeps alive
  *
- * A table holds nothing: what is read and written is the library's.
+ * A Table stores nothing: it reads and writes the library's table.
  *
  * SPDX-License-Identifier: Apache-2.0 */
 #include "gluon/train/updater.h"
@@ -31,7 +31,7 @@ typedef struct table_kind {
     mx_id_table *(*find)(const table_object *self); /* NULL with an exception */
     PyObject *(*get)(const table_object *self, const mx_dict_entry *entry);
     int (*set)(const table_object *self, mx_id id, PyObject *value);
-    bool objects; /* values are released when they go */
+    bool objects; /* values are released when they are removed */
 } table_kind;
 
 #define RATES_TABLE(field) \
@@ -130,7 +130,7 @@ static void release_python(void *object)
     PyGILState_Release(gil);
 }
 
-/* A state from outside is shown as it came until the next update sorts it in. */
+/* A state that was assigned is returned unchanged until the next update converts it. */
 static int put_state(const table_object *self, mx_id id, PyObject *value)
 {
     mx_array *arrays[MOST_STATE_ARRAYS];
@@ -226,7 +226,7 @@ static PyObject *table_get(PyObject *object, PyObject *key)
     if (!table)
         return NULL;
     if (id_from(key, &id, self->kind->name))
-        PyErr_Clear(); /* no id: there is nothing under it */
+        PyErr_Clear(); /* not an id: there is no entry for it */
     else
         entry = mx_id_find(table, id);
     if (!entry)
@@ -291,7 +291,7 @@ mx_updater *updater_of(PyObject *object)
 {
     mx_updater *updater = PyObject_TypeCheck(object, &updater_type) ? ((updater_object *)object)->updater : NULL;
     if (!updater)
-        PyErr_SetString(PyExc_RuntimeError, "Updater: call the __init__ of the base class first");
+        PyErr_SetString(PyExc_RuntimeError, "Updater: call __init__ of the base class first");
     return updater;
 }
 
@@ -309,7 +309,7 @@ static PyObject *get_optimizer(PyObject *self, void *unused)
     return updater_of(self) ? core_new_ref(((updater_object *)self)->optimizer) : NULL;
 }
 
-/* Makes the updater at the first time. */
+/* Creates the updater on first use. */
 static int set_optimizer(PyObject *object, PyObject *value, void *unused)
 {
     updater_object *self = (updater_object *)object;
@@ -343,7 +343,7 @@ static void updater_dealloc(PyObject *object)
     Py_TYPE(object)->tp_free(object);
 }
 
-/* The state of a Python optimizer goes to the weight's device by the method that moves it. */
+/* Moves the state of a Python optimizer to the weight's device, by sync_state_context(). */
 static int sync_own(PyObject *self, mx_optimizer_state *state, const mx_array *weight)
 {
     PyObject *context = context_to(weight->context);
@@ -358,8 +358,8 @@ static int sync_own(PyObject *self, mx_optimizer_state *state, const mx_array *w
     return 0;
 }
 
-/* A Python optimizer may have overridden what the library does by itself. */
-static int tell_device(PyObject *self, const mx_array *weight)
+/* A Python optimizer may have overridden what the library would do itself. */
+static int set_device(PyObject *self, const mx_array *weight)
 {
     PyObject *optimizer = ((updater_object *)self)->optimizer;
     PyObject *done = PyObject_CallMethod(optimizer, "_set_current_context", "i", (int)weight->context.id);
@@ -367,12 +367,12 @@ static int tell_device(PyObject *self, const mx_array *weight)
     return done ? 0 : -1;
 }
 
-/* What of a state is Python's is settled here: the rest is the library's. */
+/* Handles the Python part of a state; the library handles the rest. */
 static int prepare(PyObject *self, mx_updater *updater, mx_id id, const mx_array *weight)
 {
     mx_optimizer_state *state = mx_updater_state(updater, id);
     const bool by_python = updater->optimizer->hooks.update != NULL;
-    if (by_python && tell_device(self, weight))
+    if (by_python && set_device(self, weight))
         return -1;
     if (state && state->loose && by_python)
         return sync_own(self, state, weight);

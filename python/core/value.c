@@ -1,7 +1,7 @@
 /* Python values as the library's and back: types, contexts, tuples, attributes of operators.
  *
- * An attribute is set without text where the Python object has the obvious type; everything else goes through its
- * str() and the library's parser, which knows every spelling and writes the message.
+ * An attribute is set directly if the Python object has the obvious type; everything else goes through its str() and the
+ * library's parser, which accepts every spelling and writes the error message.
  *
  * SPDX-License-Identifier: Apache-2.0 */
 #include <math.h>
@@ -34,7 +34,7 @@ static mx_dtype find_dtype(const char *name)
     return MX_DTYPE_NONE;
 }
 
-/* NumPy has no bfloat16: the package's stand-in is a structured type. */
+/* NumPy has no bfloat16: the package represents it by a structured type. */
 static bool is_bfloat16(PyObject *source)
 {
     PyObject *names = PyObject_GetAttrString(source, "names");
@@ -45,7 +45,7 @@ static bool is_bfloat16(PyObject *source)
     return yes;
 }
 
-/* NumPy's name of whatever stands for a type there: numpy.float32, dtype('float32'), float ... */
+/* NumPy's name of anything that denotes a type: numpy.float32, dtype('float32'), float ... */
 static mx_dtype ask_numpy(PyObject *source)
 {
     mx_dtype found = MX_DTYPE_NONE;
@@ -99,7 +99,7 @@ int dtype_from(PyObject *source, mx_dtype *dtype)
     PyErr_Clear();
     if (*dtype == MX_DTYPE_NONE || !mx_dtype_size(*dtype)) {
         PyErr_Format(PyExc_TypeError,
-                     "%R is not an element type of arrays; there are float32, float64, float16, bfloat16, uint8, int8, "
+                     "%R is not a supported element type; there are float32, float64, float16, bfloat16, uint8, int8, "
                      "int32, int64 and bool",
                      source);
         return -1;
@@ -222,7 +222,7 @@ static int one_dim(PyObject *item, int64_t *dim)
     return *dim == -1 && PyErr_Occurred() ? -1 : 0;
 }
 
-/* True if `source` was an int or a sequence of ints; false without an exception if it must be parsed as text. */
+/* True if `source` is an int or a sequence of ints; false without an exception if it must be parsed as text. */
 static bool dims_direct(PyObject *source, mx_dims *dims)
 {
     if (PyLong_CheckExact(source)) {

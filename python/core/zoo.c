@@ -1,4 +1,4 @@
-/* The model zoo's names, files and residual blocks that Python makes.  SPDX-License-Identifier: Apache-2.0 */
+/* The model zoo's names, files, and residual blocks created in Python.  SPDX-License-Identifier: Apache-2.0 */
 #include <string.h>
 
 #include "base/alloc.h"
@@ -68,8 +68,8 @@ static PyObject *model_file(PyObject *module, PyObject *args)
     return path ? PyUnicode_FromString(path) : raise_error();
 }
 
-/* A block of a residual network from Python: make(channels, stride, downsample, in_channels=..., prefix=""), which
- * keeps the Python object. */
+/* Creates a residual block in Python: make(channels, stride, downsample, in_channels=..., prefix=""); the block keeps the
+ * Python object alive. */
 static mx_block *make_residual(void *user, int64_t channels, int64_t stride, bool downsample, int64_t in_channels)
 {
     PyObject *args = Py_BuildValue("LLO", (long long)channels, (long long)stride, downsample ? Py_True : Py_False);
@@ -77,16 +77,16 @@ static mx_block *make_residual(void *user, int64_t channels, int64_t stride, boo
     PyObject *made = args && words ? PyObject_Call(user, args, words) : NULL;
     Py_XDECREF(args), Py_XDECREF(words);
     if (made && !PyObject_TypeCheck(made, &block_type)) {
-        PyErr_Format(PyExc_TypeError, "residual network: block made a %.200s, expected a HybridBlock",
+        PyErr_Format(PyExc_TypeError, "residual network: block returned a %.200s, expected a HybridBlock",
                      Py_TYPE(made)->tp_name);
         Py_CLEAR(made);
     }
     mx_block *block = made ? mx_scope_add(mx_retain(block_of(made))) : NULL;
     Py_XDECREF(made);
-    return block ? block : mx_fail_null(MX_ERR_CALLBACK, "residual network: the class of blocks failed");
+    return block ? block : mx_fail_null(MX_ERR_CALLBACK, "residual network: creating a block failed");
 }
 
-/* with_residual_blocks(make, function): function() while make makes the blocks of residual networks. */
+/* with_residual_blocks(make, function): calls function() while make() creates the blocks of residual networks. */
 static PyObject *with_residual_blocks(PyObject *module, PyObject *args)
 {
     PyObject *make, *function;
@@ -100,9 +100,9 @@ static PyObject *with_residual_blocks(PyObject *module, PyObject *args)
 }
 
 static PyMethodDef functions[] = {
-    {"models", models, METH_NOARGS, "Names of networks, their classes, options and sums."},
+    {"models", models, METH_NOARGS, "Names of networks, their classes, options and hashes."},
     {"model_file", model_file, METH_VARARGS, "The file of a network's trained parameters in a folder."},
-    {"with_residual_blocks", with_residual_blocks, METH_VARARGS, "Calls a function while another makes residual blocks."},
+    {"with_residual_blocks", with_residual_blocks, METH_VARARGS, "Calls a function while another one creates residual blocks."},
     {NULL, NULL, 0, NULL},
 };
 
