@@ -1,6 +1,6 @@
 """Gluon: networks written and debugged imperatively, line by line, and run as optimized plans.
 
-The package is a thin skin over the C library libgluon and keeps the interface of MXNet's Gluon:
+The package is a thin wrapper of the C library libgluon and has the interface of MXNet's Gluon:
 
     import mxnet as mx
     from mxnet import nd, autograd, gluon
@@ -17,7 +17,7 @@ from . import random as rnd
 
 __version__ = libinfo.__version__
 
-# Parts that are loaded when they are first used: attribute -> module of the package.
+# Modules that are loaded on first use: attribute -> module of the package.
 _PARTS = {
     "gluon": "gluon", "init": "initializer", "initializer": "initializer", "optimizer": "optimizer", "opt": "optimizer",
     "lr_scheduler": "lr_scheduler", "metric": "metric", "kvstore": "kvstore", "kv": "kvstore", "callback": "callback",
@@ -29,7 +29,7 @@ _PARTS = {
     "rnn": "rnn", "rtc": "rtc", "th": "torch", "torch": "torch", "executor_manager": "executor_manager",
     "library": "library", "onnx": "contrib.onnx",
 }
-# Names that live in one of them.
+# Names that are defined in one of them.
 _NAMES = {"AttrScope": "attribute", "NameManager": "name", "Prefix": "name", "Symbol": "symbol", "Monitor": "monitor",
           "is_np_array": "util", "is_np_shape": "util", "np_array": "util", "np_shape": "util", "set_np_shape": "util",
           "use_np": "util", "use_np_array": "util", "use_np_shape": "util"}

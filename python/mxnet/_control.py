@@ -1,6 +1,6 @@
-"""Loops and conditions of mx.nd.contrib and mx.sym.contrib: nested lists here, what they mean in the library.
+"""Loops and conditions of mx.nd.contrib and mx.sym.contrib: nested lists here, everything else in the library.
 
-Functions of the user take and give nested lists; the library sees flat lists of arrays or symbols.
+The user's functions take and return nested lists; the library takes flat lists of arrays or symbols.
 """
 from . import _core
 from ._core import NDArray, Symbol
@@ -12,7 +12,7 @@ def _is_one(value):
     return isinstance(value, NDArray) or (isinstance(value, Symbol) and len(value.list_outputs()) == 1)
 
 
-_FLAT = "flat"  # the form of a plain list, by far the most frequent one
+_FLAT = "flat"  # the form of a flat list, by far the most frequent one
 
 
 def flatten(value, who, kind):
@@ -40,7 +40,7 @@ def flatten(value, who, kind):
 
 
 def regroup(arrays, form):
-    """The nested list that flatten took apart."""
+    """Rebuilds the nested list that flatten() flattened."""
     if form is _FLAT:
         return arrays
     if form is None:
@@ -123,7 +123,7 @@ def while_loop(kind, cond, func, loop_vars, max_iterations, name):
 # ---- conditions ----------------------------------------------------------------------------------------------------
 
 def cond_arrays(pred, then_func, else_func):
-    """then_func() if pred (one element) is not 0, else else_func(); whatever the branch gave is returned as it is."""
+    """then_func() if pred (one element) is not 0, else else_func(); returns the result of the branch unchanged."""
     given = []
 
     def branch(function):

@@ -1,4 +1,4 @@
-"""Documentation and signatures, made from the library's descriptions when somebody asks."""
+"""Documentation and signatures, generated from the library's descriptions on demand."""
 import difflib
 import inspect
 import json
@@ -45,7 +45,7 @@ def op_doc(op):
         if attribute.get("doc"):
             lines.append("    " + attribute["doc"])
     if op.symbolic:
-        lines += ["name : str, optional", "    name of the node", "attr : dict of str, optional", "    notes of the node"]
+        lines += ["name : str, optional", "    name of the node", "attr : dict of str, optional", "    attributes of the node"]
     else:
         lines += ["out : NDArray, optional", "    where to write the result"]
     lines += ["", "Returns", "-------", _returns(d)]

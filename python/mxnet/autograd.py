@@ -1,4 +1,4 @@
-"""Automatic differentiation: what runs inside `with autograd.record()` can be run backwards."""
+"""Automatic differentiation: computations inside `with autograd.record()` can be differentiated."""
 from . import _core
 from ._core import (is_recording, is_training, set_recording, set_training,  # noqa: F401
                     record, pause, train_mode, predict_mode)
@@ -10,7 +10,7 @@ def _as_list(x):
 
 
 def mark_variables(variables, gradients, grad_reqs="write"):
-    """Makes arrays variables: backward writes their gradients to `gradients`."""
+    """Marks arrays as variables: backward writes their gradients to `gradients`."""
     variables, gradients = _as_list(variables), _as_list(gradients)
     reqs = [grad_reqs] * len(variables) if isinstance(grad_reqs, str) else list(grad_reqs)
     _core.mark_variables(variables, gradients, reqs)
@@ -32,7 +32,7 @@ def backward(heads, head_grads=None, retain_graph=False, train_mode=True):
 
 
 def grad(heads, variables, head_grads=None, retain_graph=None, create_graph=False, train_mode=True):
-    """Gradients of heads with respect to variables as a list of new arrays; their .grad stays as it is."""
+    """Gradients of heads with respect to variables as a list of new arrays; their .grad does not change."""
     heads = _as_list(heads)
     variables = _as_list(variables)
     if not variables:
@@ -42,14 +42,14 @@ def grad(heads, variables, head_grads=None, retain_graph=None, create_graph=Fals
 
 
 def get_symbol(x):
-    """The recorded computation of an array as a Symbol; what it starts from are variables var0, var1 ..."""
+    """The recorded computation of an array as a Symbol; its inputs are variables var0, var1 ..."""
     return _core.symbol_recorded(x)
 
 
 class Function:
-    """A function with a gradient of its own: override forward and backward.
+    """A function with a custom gradient: override forward and backward.
 
-    Both get and return NDArrays; what backward needs is kept with save_for_backward.  One call per object.
+    Both take and return NDArrays; save_for_backward stores what backward needs.  One call per object.
     """
 
     def __init__(self):
@@ -57,12 +57,12 @@ class Function:
         self.saved_tensors = ()
 
     def save_for_backward(self, *arrays):
-        """Keeps arrays for backward, as self.saved_tensors."""
+        """Stores arrays for backward, as self.saved_tensors."""
         self.saved_tensors = arrays
 
     def __call__(self, *inputs):
         if getattr(self, "_used", False):
-            raise AssertionError(f"{type(self).__name__}: each call needs an object of its own")
+            raise AssertionError(f"{type(self).__name__}: each call needs a new object")
         self._used = True
         with pause():
             outputs = self.forward(*inputs)

@@ -1,4 +1,4 @@
-"""Names that the whole package shares."""
+"""Names shared by the package."""
 from .error import MXNetError, register_error  # noqa: F401
 from . import _core
 
@@ -10,7 +10,7 @@ real_type = (float, int)
 
 
 class _NullType:
-    """What stands for "not given" in signatures."""
+    """Means "not given" in signatures."""
 
     def __repr__(self):
         return "_Null"
@@ -24,7 +24,7 @@ _core.set_null(_Null)
 
 
 class _Refused(MXNetError):
-    """An operation that a kind of array does not have."""
+    """An operation that a kind of array does not support."""
 
     kind = "this kind of array"
 
@@ -36,17 +36,17 @@ class _Refused(MXNetError):
 
     def __str__(self):
         advice = f" (use {self.alias})" if self.alias else ""
-        return f"{self.function} is not there for {self.kind}{advice}"
+        return f"{self.function} is not supported for {self.kind}{advice}"
 
 
 class NotImplementedForSymbol(_Refused):
-    """An operation that only arrays with values have."""
+    """An operation that only arrays with values support."""
 
     kind = "symbols: they have no values"
 
 
 class NotSupportedForSparseNDArray(_Refused):
-    """An operation that only dense arrays have."""
+    """An operation that only dense arrays support."""
 
     kind = "sparse arrays"
 
@@ -66,7 +66,7 @@ def _real():
     return numpy.float32
 
 
-# Made when somebody asks: they need NumPy, the package does not.
+# Created on demand: they need NumPy, the package does not.
 _LATER = {"numeric_types": _numeric_types, "bfloat16": _bfloat16, "mx_real_t": _real}
 
 
@@ -78,7 +78,7 @@ def __getattr__(name):
 
 
 def check_call(ret):
-    """For programs that called the C interface through ctypes: there is none here, errors are raised by themselves."""
+    """For programs that called MXNet's C API through ctypes: there is none here, and errors raise exceptions."""
     if ret:
         raise MXNetError(f"call failed with code {ret}")
 
@@ -126,13 +126,13 @@ class classproperty:
 
 
 def data_dir_default():
-    """Where data sets and models live if MXNET_HOME is not set."""
+    """The folder of data sets and models if MXNET_HOME is not set."""
     import os
     return os.path.join(os.path.expanduser("~"), ".mxnet")
 
 
 def data_dir():
-    """Where data sets and models live: MXNET_HOME, or ~/.mxnet."""
+    """The folder of data sets and models: MXNET_HOME, or ~/.mxnet."""
     import os
     return os.environ.get("MXNET_HOME") or data_dir_default()
 

@@ -1,4 +1,4 @@
-"""Contexts: where arrays live and operators run."""
+"""Contexts: the devices on which arrays are stored and operators run."""
 from _thread import _local
 
 from . import _core
@@ -22,7 +22,7 @@ class _ContextType(type):
 
 
 class Context(metaclass=_ContextType):
-    """A device: Context('gpu', 0), or mx.gpu(0).  As a `with` block it is the default for what is made inside."""
+    """A device: Context('gpu', 0), or mx.gpu(0).  As a `with` block it is the default for arrays created inside."""
 
     __slots__ = ("device_typeid", "device_id", "__weakref__")
     devtype2str = _TYPES
@@ -47,7 +47,7 @@ class Context(metaclass=_ContextType):
 
     @staticmethod
     def from_text(text):
-        """Context of 'gpu(0)' or 'gpu'."""
+        """The Context for 'gpu(0)' or 'gpu'."""
         name, _, rest = text.partition("(")
         number = rest.rstrip(")") or "0"
         if not number.isdigit():
@@ -77,7 +77,7 @@ class Context(metaclass=_ContextType):
         _core.set_current_context(_entered.outer.pop())
 
     def empty_cache(self):
-        """Gives memory of the device that no array uses back to the system."""
+        """Returns memory of the device that no array uses to the system."""
         _core.empty_cache(self)
 
 
@@ -100,7 +100,7 @@ def gpu(device_id=0):
 
 
 def num_gpus():
-    """How many GPUs this process can use."""
+    """The number of GPUs that this process can use."""
     return _core.num_gpus()
 
 
@@ -110,10 +110,10 @@ def gpu_memory_info(device_id=0):
 
 
 def gpu_memory_used(device_id=0):
-    """(now, at most so far) bytes that arrays and kernels of this process use on a GPU, without what is cached."""
+    """(current, peak) bytes that arrays and kernels of this process use on a GPU, without cached memory."""
     return _core.memory_used(gpu(device_id))
 
 
 def current_context():
-    """The context of the innermost `with` block; cpu(0) outside of all."""
+    """The context of the innermost `with` block; cpu(0) by default."""
     return _core.current_context()

@@ -1,6 +1,6 @@
 """Execution of small operators in groups.
 
-Operators here cost well below a microsecond each, so there is nothing to group: the functions keep their place, return
+Operators here cost well below a microsecond each, so there is nothing to group: the functions exist, return
 what callers expect and change nothing.
 """
 __all__ = ["set_bulk_size", "bulk"]
@@ -9,7 +9,7 @@ _size = 15
 
 
 def set_bulk_size(size):
-    """Remembers the size of groups and returns the one before."""
+    """Stores the size of groups and returns the previous one."""
     global _size
     before, _size = _size, int(size)
     return before

@@ -11,7 +11,7 @@ class MXNetError(RuntimeError):
 
 
 class InternalError(MXNetError):
-    """A broken promise inside the library: please report it."""
+    """A bug in the library: please report it."""
 
 
 class ArgumentError(MXNetError, TypeError, ValueError, AssertionError):
@@ -19,7 +19,7 @@ class ArgumentError(MXNetError, TypeError, ValueError, AssertionError):
 
 
 class InputError(MXNetError, TypeError, AssertionError):
-    """Something that is not an NDArray where an operator wants one."""
+    """Something that is not an NDArray where an operator needs one."""
 
 
 class ShapeError(MXNetError, ValueError):
@@ -39,15 +39,15 @@ class OutOfRangeError(MXNetError, IndexError):
 
 
 class DeviceError(MXNetError, ValueError):
-    """A device that is wrong or absent."""
+    """A device that is wrong or missing."""
 
 
 class OutOfMemoryError(MXNetError, MemoryError):
-    """Memory that could not be had."""
+    """Out of memory."""
 
 
 class FileError(MXNetError, OSError):
-    """A file that is absent, unreadable, truncated or not what it claims to be."""
+    """A file that is missing, unreadable, truncated or of another format."""
 
 
 class AutogradError(MXNetError):
@@ -63,19 +63,19 @@ class DeferredInitializationError(MXNetError):
 
 
 class StateError(MXNetError):
-    """An object that is not in a state that allows the call."""
+    """An object that is not in the right state for the call."""
 
 
 class UnsupportedError(MXNetError, NotImplementedError):
-    """A legal request that this build or device cannot serve."""
+    """A valid request that this build or device does not support."""
 
 
 class CallbackError(MXNetError):
-    """A function of the user's that reported failure."""
+    """A user's function that failed."""
 
 
 def register_error(func_name=None, cls=None):
-    """Kept for programs that register classes of their own: the class is returned as it is."""
+    """For programs that register their own error classes: returns the class unchanged."""
     if callable(func_name):
         return func_name
     return cls if cls is not None else (lambda klass: klass)

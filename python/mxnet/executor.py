@@ -1,4 +1,4 @@
-"""Executors: symbols bound to arrays, ready to run forwards and backwards."""
+"""Executors: symbols bound to arrays, ready to run forward and backward."""
 import warnings
 
 from . import _core
@@ -9,7 +9,7 @@ __all__ = ["Executor"]
 
 
 class Executor(_core.Executor):
-    """What Symbol.bind and Symbol.simple_bind give.
+    """The result of Symbol.bind and Symbol.simple_bind.
 
         executor = net.simple_bind(mx.cpu(), data=(64, 100))
         executor.arg_dict["data"][:] = batch
@@ -34,7 +34,7 @@ class Executor(_core.Executor):
                 value = _core.array(value, ctx=self._ctx)
             if value.shape != arguments[name].shape:
                 raise ValueError(f"forward: argument '{name}' has shape {arguments[name].shape}, got {value.shape}; "
-                                 "reshape() makes an executor for other shapes")
+                                 "use reshape() for other shapes")
             arguments[name][:] = value
         return self._forward(is_train)
 
@@ -81,10 +81,10 @@ class Executor(_core.Executor):
                                      "allow_extra_params=True to skip it")
 
     def reshape(self, partial_shaping=False, allow_up_sizing=False, **kwargs):
-        """An executor for other input shapes; arrays whose shape stays are shared."""
+        """An executor for other input shapes; arrays whose shape does not change are shared."""
         (shapes, _, aux_shapes), _, complete, _ = self._symbol._infer(list(kwargs), list(kwargs.values()), None, True)
         if not complete:
-            raise ValueError("reshape: the shapes of all arguments do not follow from what was given")
+            raise ValueError("reshape: the given shapes do not determine the shapes of all arguments")
         arguments, gradients = [], []
         for name, old, grad, shape in zip(self._arg_names, self.arg_arrays, self.grad_arrays, shapes):
             if old.shape != shape and name not in kwargs and not partial_shaping:
@@ -101,7 +101,7 @@ class Executor(_core.Executor):
         return self._symbol.debug_str()
 
     def get_optimized_symbol(self):
-        """The symbol that is run."""
+        """The symbol that the executor runs."""
         return self._symbol
 
 
@@ -129,7 +129,7 @@ def _zeros(shape, ctx, dtype):
 
 
 def _requests(grad_req, names):
-    """One of 'write', 'add', 'null' per argument from a text, list or dict."""
+    """One of 'write', 'add', 'null' per argument from a string, list or dict."""
     if isinstance(grad_req, str):
         return [grad_req] * len(names)
     if isinstance(grad_req, dict):
@@ -174,7 +174,7 @@ def bind(symbol, ctx, args, args_grad, grad_req, aux_states):
 
 
 def simple_bind(symbol, ctx, grad_req, type_dict, shared_exec, shapes):
-    """An Executor with arrays of its own, filled with zeros."""
+    """An Executor with new arrays, filled with zeros."""
     names, aux_names = symbol.list_arguments(), symbol.list_auxiliary_states()
     known = set(names) | set(aux_names)
     for name in list(shapes) + list(type_dict or {}):

@@ -18,11 +18,11 @@ class DataParallelExecutorGroup:
         self._batch = None
 
     def load_data_batch(self, data_batch):
-        """Takes the batch for the next forward."""
+        """Loads the batch for the next forward."""
         self._batch = data_batch
 
     def forward(self, is_train=False):
-        """Computes the outputs of the batch that was loaded."""
+        """Computes the outputs of the loaded batch."""
         self._group.forward(self._batch, is_train)
 
     def backward(self):
@@ -30,7 +30,7 @@ class DataParallelExecutorGroup:
         self._group.backward()
 
     def update_metric(self, metric, labels, pre_sliced=False):
-        """Counts the outputs into a metric."""
+        """Updates a metric with the outputs."""
         self._group.update_metric(metric, labels, pre_sliced)
 
     param_arrays = property(lambda self: self._group.param_arrays, doc="Per parameter the arrays of all contexts.")
@@ -39,7 +39,7 @@ class DataParallelExecutorGroup:
 
 
 class DataParallelExecutorManager:
-    """A group of executors together with the copying of parameters; sym_gen(bucket_key) gives other symbols."""
+    """A group of executors, with copying of parameters; sym_gen(bucket_key) returns other symbols."""
 
     def __init__(self, symbol, ctx, train_data, arg_names=None, param_names=None, aux_names=None, work_load_list=None,
                  logger=None, sym_gen=None):
@@ -62,7 +62,7 @@ class DataParallelExecutorManager:
     aux_arrays = property(lambda self: self.execgrp.aux_arrays, doc="Per auxiliary state the arrays of all contexts.")
 
     def install_monitor(self, monitor):
-        """Lets a Monitor look at the executors."""
+        """Installs a Monitor on the executors."""
         self.execgrp.install_monitor(monitor)
 
     def set_params(self, arg_params, aux_params):
@@ -74,7 +74,7 @@ class DataParallelExecutorManager:
         self.execgrp.get_params(arg_params, aux_params)
 
     def load_data_batch(self, data_batch):
-        """Takes the batch for the next forward, and the executors of its bucket."""
+        """Loads the batch for the next forward, and switches to the executors of its bucket."""
         if self.sym_gen is not None:
             key = data_batch.bucket_key
             if key not in self._groups:
@@ -83,7 +83,7 @@ class DataParallelExecutorManager:
         self._batch = data_batch
 
     def forward(self, is_train=False):
-        """Computes the outputs of the batch that was loaded."""
+        """Computes the outputs of the loaded batch."""
         self.curr_execgrp.forward(self._batch, is_train)
 
     def backward(self):
@@ -91,5 +91,5 @@ class DataParallelExecutorManager:
         self.curr_execgrp.backward()
 
     def update_metric(self, metric, labels, pre_sliced=False):
-        """Counts the outputs into a metric."""
+        """Updates a metric with the outputs."""
         self.curr_execgrp.update_metric(metric, labels, pre_sliced)

@@ -1,7 +1,7 @@
-"""Initializers: start values of parameters.
+"""Initializers: initial values of parameters.
 
-The classes are made from the library's rows; a subclass may override _init_weight (or __call__), and any
-callable(desc, array) may stand in their place.
+The classes are created from the library's descriptions; a subclass may override _init_weight (or __call__), and any
+callable(desc, array) can be used in their place.
 """
 import json
 
@@ -19,7 +19,7 @@ class InitDesc(str):
         return self
 
 
-# Name endings that have a rule of their own when an initializer is called with a bare name.
+# Name suffixes with a special rule when an initializer is called with a name without attributes.
 _RULES = [("weight", "_init_weight"), ("bias", "_init_bias"), ("gamma", "_init_gamma"), ("beta", "_init_beta"),
           ("min", "_init_zero"), ("max", "_init_one")]
 _OLD_RULES = [("bias", "_init_bias"), ("gamma", "_init_gamma"), ("beta", "_init_beta"), ("weight", "_init_weight"),
@@ -35,11 +35,11 @@ class Initializer:
         self._verbose, self._print_func = False, None
 
     def dumps(self):
-        """JSON text from which create() makes an equal initializer."""
+        """JSON text from which create() builds an equal initializer."""
         return json.dumps([type(self).__name__.lower(), self._kwargs])
 
     def set_verbosity(self, verbose=False, print_func=None):
-        """Whether every initialized parameter is logged; print_func(array) gives the text."""
+        """Sets whether every initialized parameter is logged; print_func(array) returns the text."""
         self._verbose = verbose
         self._print_func = print_func or _deviation
         return self
@@ -98,7 +98,7 @@ class Initializer:
 
     def _init_default(self, name, _):
         raise ValueError(f"initializer: parameter '{name}' ends in none of weight, bias, gamma, beta; "
-                         "give it an initializer of its own")
+                         "set an initializer for it")
 
 
 def _deviation(array):
@@ -106,7 +106,7 @@ def _deviation(array):
 
 
 class _RowInitializer(Initializer):
-    """What the library's initializers have in common."""
+    """Base of the library's initializers."""
 
     def _begin(self, options, unknown):
         if unknown:
@@ -142,7 +142,7 @@ for _cls, _aliases in registry.row_classes(_core.INITIALIZER, _RowInitializer, _
     alias(*_aliases)(_cls)
 
 
-# ---- Constant: of an array too ------------------------------------------------------------------------------------
+# ---- Constant: also from an array ---------------------------------------------------------------------------------
 
 def _begin_constant(self, options, unknown):
     value = options["value"]
@@ -179,7 +179,7 @@ Constant._begin, Constant._init_weight = _begin_constant, _constant_weight
 Constant.dumps, Constant.__eq__, Constant.__hash__ = _constant_dumps, _constant_equal, object.__hash__
 
 
-# ---- FusedRNN: its inner initializer may be spelled ---------------------------------------------------------------
+# ---- FusedRNN: its inner initializer may be given as text ---------------------------------------------------------
 
 def _fused_dumps(self):
     inner = self._kwargs["init"]
@@ -190,10 +190,10 @@ def _fused_dumps(self):
 globals()["FusedRNN"].dumps = _fused_dumps
 
 
-# ---- initializers made of others ----------------------------------------------------------------------------------
+# ---- initializers composed of others ------------------------------------------------------------------------------
 
 class Load:
-    """Start values from arrays by name (a dict or a .params file); default_init serves the names it does not have."""
+    """Initial values from arrays by name (a dict or a .params file); default_init is used for all other names."""
 
     def __init__(self, param, default_init=None, verbose=False):
         if isinstance(param, str):
@@ -237,7 +237,7 @@ class Mixed:
 
 
 def _apply(init, name, array):
-    """Runs an initializer written in Python on a parameter, as the library asks for it."""
+    """Runs an initializer written in Python on a parameter; called by the library."""
     desc = name if isinstance(name, InitDesc) else InitDesc(name, {"__init__": init})
     if isinstance(init, Initializer) and type(init).__call__ is Initializer.__call__:
         init._init_weight(desc, array)

@@ -1,2 +1,2 @@
-"""An old place of mxnet.kvstore.KVStoreServer."""
+"""The old module of mxnet.kvstore.KVStoreServer."""
 from .kvstore.kvstore_server import KVStoreServer  # noqa: F401

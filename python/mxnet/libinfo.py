@@ -1,16 +1,16 @@
-"""Version and place of the library."""
+"""Version and location of the library."""
 from . import _core
 
 __version__ = "1.9.1+gluon" + _core.version
 
 
 def find_lib_path(prefix="libmxnet"):
-    """Path of the shared library: the extension module holds it, whatever the prefix."""
+    """Path of the shared library: the extension module contains it, whatever the prefix."""
     return [_core.__file__]
 
 
 def find_include_path():
-    """Path of the C headers that were installed with the package, or '' if there are none."""
+    """Path of the C headers installed with the package, or '' if there are none."""
     import os
     path = os.path.join(os.path.dirname(__file__), "include")
     return path if os.path.isdir(path) else ""

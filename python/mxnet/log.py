@@ -27,7 +27,7 @@ class _Formatter(logging.Formatter):
 
 
 def get_logger(name=None, filename=None, filemode=None, level=WARNING):
-    """A logger that writes to a file, or to the terminal in colours; made once per name."""
+    """A logger that writes to a file, or to the terminal in colours; one per name."""
     logger = logging.getLogger(name)
     if name is not None and not getattr(logger, "_init_done", None):
         logger._init_done = True

@@ -3,9 +3,9 @@ from . import _core, registry
 
 
 class LRScheduler:
-    """Base of schedules: override __call__(num_update), which gives the learning rate.
+    """Base of schedules: override __call__(num_update), which returns the learning rate.
 
-    For warmup_steps updates get_warmup_lr rises in a line from warmup_begin_lr to base_lr ('linear'), or stays at
+    For warmup_steps updates get_warmup_lr rises linearly from warmup_begin_lr to base_lr ('linear'), or stays at
     warmup_begin_lr ('constant').
     """
 
@@ -35,7 +35,7 @@ class LRScheduler:
         raise NotImplementedError(f"{type(self).__name__} does not override __call__")
 
 
-_TUPLE = 16  # numbers of a tuple of the library; further steps go as a text
+_TUPLE = 16  # largest tuple of the library; more steps are passed as text
 
 
 def _split_steps(options):
@@ -46,7 +46,7 @@ def _split_steps(options):
 
 
 class _RowScheduler(LRScheduler):
-    """What the library's schedules have in common."""
+    """Base of the library's schedules."""
 
     def _begin(self, options, unknown):
         if unknown:
@@ -69,7 +69,7 @@ class _RowScheduler(LRScheduler):
 
     @property
     def warmup_final_lr(self):
-        """The rate that the warmup ends at."""
+        """The rate at the end of the warmup."""
         return self._memory[1]
 
     base_lr_orig = warmup_final_lr
@@ -90,7 +90,7 @@ class _RowScheduler(LRScheduler):
 
 
     def _from_plain(self, state):
-        """From the attributes of a schedule that MXNet pickled."""
+        """Restores the attributes of a schedule that MXNet pickled."""
         state = {"pwr": state.get("power"), **state}
         row = next(row for row in _core.class_rows(_core.LR_SCHEDULER) if row[0] == type(self)._row)
         options = {option[0]: state[option[0]] for option in row[3] if state.get(option[0]) is not None}
@@ -108,9 +108,9 @@ for _cls, _ in registry.row_classes(_core.LR_SCHEDULER, _RowScheduler, _core.Sch
 
 
 def _all_steps(self):
-    """After how many updates the rate changes."""
+    """The number of updates after which the rate changes."""
     options = self._options()
     return tuple(options["step"]) + tuple(int(s) for s in (options["more_steps"] or "").split())
 
 
-MultiFactorScheduler.step = property(_all_steps)  # noqa: F821 - the class is one of those made above
+MultiFactorScheduler.step = property(_all_steps)  # noqa: F821 - the class is one of those created above

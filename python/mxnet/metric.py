@@ -1,6 +1,6 @@
-"""Metrics: running averages of how good predictions are.
+"""Metrics: running averages of the quality of predictions.
 
-The classes are made from the library's rows; a metric of one's own derives from EvalMetric and adds to sum_metric and
+The classes are created from the library's descriptions; a custom metric derives from EvalMetric and adds to sum_metric and
 num_inst, or is any function of (label, prediction).
 """
 import math
@@ -10,7 +10,7 @@ from ._core import NDArray
 
 
 def check_label_shapes(labels, preds, wrap=False, shape=False):
-    """Labels and predictions, after a check that there are as many of the ones as of the others."""
+    """Labels and predictions, after a check that their numbers are equal."""
     a, b = (labels.shape, preds.shape) if shape else (len(labels), len(preds))
     if a != b:
         raise ValueError(f"metric: {'shape' if shape else 'number'} of labels {a}, of predictions {b}")
@@ -23,7 +23,7 @@ def check_label_shapes(labels, preds, wrap=False, shape=False):
 class EvalMetric:
     """Base of metrics: a subclass overrides update(labels, preds), which adds to sum_metric and num_inst.
 
-    Two counts run side by side: reset() starts both anew, reset_local() only the one of get().
+    There are two counts: reset() resets both, reset_local() only the one that get() returns.
     """
 
     def __init__(self, name, output_names=None, label_names=None, **kwargs):
@@ -37,7 +37,7 @@ class EvalMetric:
         return f"EvalMetric: {dict(self.get_name_value())}"
 
     def get_config(self):
-        """What create() needs to make an equal metric, as a dict."""
+        """The arguments with which create() builds an equal metric, as a dict."""
         return {**self._kwargs, "metric": type(self).__name__, "name": self.name, "output_names": self.output_names,
                 "label_names": self.label_names}
 
@@ -57,7 +57,7 @@ class EvalMetric:
         self.global_num_inst, self.global_sum_metric = 0, 0.0
 
     def reset_local(self):
-        """Forgets what get() looks at; get_global() goes on."""
+        """Resets the count of get(), not that of get_global()."""
         self.num_inst, self.sum_metric = 0, 0.0
 
     def get(self):
@@ -113,7 +113,7 @@ def _arrays(source):
 
 
 class _RowMetric(EvalMetric):
-    """What the library's metrics have in common: counts are in C."""
+    """Base of the library's metrics: counts are in C."""
 
     _kept = ()  # options that get_config() shows
     _only_preds = False
@@ -124,7 +124,7 @@ class _RowMetric(EvalMetric):
         if unknown:
             registry.unknown_option(type(self)._row, next(iter(unknown)), list(options) + list(names))
         if options.get("top_k", 2) < 2:
-            raise AssertionError("TopKAccuracy: top_k must be 2 or more; for 1 there is Accuracy")
+            raise AssertionError("TopKAccuracy: top_k must be 2 or more; for 1 use Accuracy")
         self._start(_core.METRIC, type(self)._row, **options)
         kept = {key: options[key] for key in self._kept}
         EvalMetric.__init__(self, self._shown_name, **names, has_global_stats=has_global, **kept)
@@ -177,7 +177,7 @@ globals()["Loss"]._only_preds = True
 
 
 def _scaled_sum(count, is_global):
-    """The sum of metrics whose value is no plain mean: value times count."""
+    """The sum of metrics whose value is not a simple mean: value times count."""
     def total(self):
         return self._value(is_global) * getattr(self, count) if getattr(self, count) else 0.0
     return property(total, getattr(_core.MetricRow, "global_sum_metric" if is_global else "sum_metric").__set__)
@@ -200,15 +200,15 @@ class CompositeEvalMetric(EvalMetric):
         self.metrics = [create(m) for m in metrics or []]
 
     def add(self, metric):
-        """One more metric, or its name."""
+        """Adds a metric, or one by its name."""
         self.metrics.append(create(metric))
 
     def get_metric(self, index):
-        """Member number `index`; a ValueError, returned and not raised as MXNet does, if there is none."""
+        """The metric at `index`; if there is none a ValueError is returned, not raised, as in MXNet."""
         try:
             return self.metrics[index]
         except IndexError:
-            return ValueError(f"CompositeEvalMetric: it has {len(self.metrics)} metrics, there is no number {index}")
+            return ValueError(f"CompositeEvalMetric: it has {len(self.metrics)} metrics, there is no index {index}")
 
     def update_dict(self, labels, preds):
         if self.label_names is not None:
@@ -249,7 +249,7 @@ class CompositeEvalMetric(EvalMetric):
 
 @register
 class CustomMetric(EvalMetric):
-    """A function of (label, prediction) as NumPy arrays that gives a number, or (sum, count)."""
+    """A function of (label, prediction) as NumPy arrays that returns a number, or (sum, count)."""
 
     def __init__(self, feval, name=None, allow_extra_outputs=False, output_names=None, label_names=None):
         if name is None:

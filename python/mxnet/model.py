@@ -42,7 +42,7 @@ def load_checkpoint(prefix, epoch):
 
 
 class FeedForward(BASE_ESTIMATOR):
-    """The oldest training interface: a symbol that is fitted to arrays or iterators.  It runs on mx.mod.Module.
+    """The oldest training interface: fits a symbol to arrays or iterators.  It uses mx.mod.Module.
 
         model = mx.model.FeedForward.create(symbol, X=train_data, num_epoch=10, learning_rate=0.1)
         model.predict(test_data)
@@ -65,14 +65,14 @@ class FeedForward(BASE_ESTIMATOR):
         if isinstance(X, DataIter) or hasattr(X, "provide_data"):
             return X
         if is_train and y is None:
-            raise ValueError("FeedForward: y is missing; arrays are fitted to labels")
+            raise ValueError("FeedForward: y is missing; fitting arrays needs labels")
         size = min(len(X), self.numpy_batch_size)
         return NDArrayIter(X, y, size, shuffle=is_train, last_batch_handle="roll_over" if is_train else "pad")
 
     def _module(self, source, for_training):
         from .module import Module
         labels = [shape[0] for shape in source.provide_label or []]
-        if not for_training:  # labels of the symbol that the iterator does not bring
+        if not for_training:  # labels of the symbol that the iterator does not provide
             known = {shape[0] for shape in source.provide_data} | set(self.arg_params or {}) | set(labels)
             labels += [name for name in self.symbol.list_arguments() if name not in known]
         module = Module(self.symbol, [shape[0] for shape in source.provide_data], labels, context=self.ctx)
@@ -144,7 +144,7 @@ class FeedForward(BASE_ESTIMATOR):
                initializer=None, eval_data=None, eval_metric="acc", epoch_end_callback=None, batch_end_callback=None,
                kvstore="local", logger=None, work_load_list=None, eval_end_callback=None, eval_batch_end_callback=None,
                **kwargs):
-        """Makes a model and fits it; further keywords are options of the optimizer."""
+        """Creates a model and fits it; further keywords are options of the optimizer."""
         model = FeedForward(symbol, ctx=ctx, num_epoch=num_epoch, epoch_size=epoch_size, optimizer=optimizer,
                             initializer=initializer, **kwargs)
         model.fit(X, y, eval_data, eval_metric, epoch_end_callback, batch_end_callback, kvstore, logger, work_load_list,

@@ -1,4 +1,4 @@
-"""Monitors: statistics of what flows through a network, every few batches."""
+"""Monitors: statistics of the values in a network, every few batches."""
 import logging
 import re
 
@@ -12,8 +12,8 @@ def _size(x):
 class Monitor:
     """Collects stat_func of outputs whose names match `pattern`, every `interval` batches.
 
-    install() takes an executor, or a Block, whose children are then watched by hooks.  Around a batch call tic() and
-    toc(), which gives [(batch, name, text), ...], or toc_print(), which logs them.
+    install() takes an executor, or a Block, whose children are then watched by hooks.  Call tic() before a batch and
+    toc() after it, which returns [(batch, name, text), ...], or toc_print(), which logs them.
     """
 
     def __init__(self, interval, stat_func=None, pattern=".*", sort=False, monitor_all=False):
@@ -47,13 +47,13 @@ class Monitor:
         block.register_forward_hook(note)
 
     def tic(self):
-        """Before a batch: collects if it is time."""
+        """Call before a batch: starts collecting if it is due."""
         if self.step % self.interval == 0:
             self.queue, self.activated = [], True
         self.step += 1
 
     def toc(self):
-        """After a batch: what was collected, with the statistics of the parameters."""
+        """Call after a batch: returns the collected statistics and those of the parameters."""
         if not self.activated:
             return []
         for exe in self.exes:

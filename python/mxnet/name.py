@@ -1,4 +1,4 @@
-"""What new nodes of graphs are called: scopes for names."""
+"""Names of new graph nodes: naming scopes."""
 import threading
 
 from . import _core
@@ -19,7 +19,7 @@ class _Current(type):
 
     @property
     def current(cls):
-        """The manager in whose scope the program is."""
+        """The current manager."""
         return _stack()[-1] if _stack() else _OUTERMOST
 
     @current.setter
@@ -28,7 +28,7 @@ class _Current(type):
 
 
 class NameManager(metaclass=_Current):
-    """A scope with counters of its own; subclasses override get(name, hint) to name nodes in other ways."""
+    """A scope with its own counters; subclasses override get(name, hint) to name nodes differently."""
 
     _prefix = ""
 
@@ -53,7 +53,7 @@ class NameManager(metaclass=_Current):
 
 
 class Prefix(NameManager):
-    """A scope in which all names begin with a prefix."""
+    """A scope in which all names start with a prefix."""
 
     def __init__(self, prefix):
         super().__init__()
@@ -67,5 +67,5 @@ _OUTERMOST = NameManager()
 
 
 def current():
-    """The manager in whose scope the program is."""
+    """The current manager."""
     return NameManager.current

@@ -1,7 +1,7 @@
 """Operators written in Python: subclass CustomOp and CustomOpProp, register, call mx.nd.Custom(..., op_type="name").
 
-mx.sym.Custom makes a node of a graph, which calls back whenever the graph is run: by executors and hybridized blocks,
-and after reading it from a file, which keeps op_type and the options.
+mx.sym.Custom creates a graph node, which calls back whenever the graph runs: in executors and hybridized blocks, and
+after loading it from a file, which stores op_type and the options.
 
     @mx.operator.register("square")
     class SquareProp(mx.operator.CustomOpProp):
@@ -44,7 +44,7 @@ class CustomOp:
 
 
 class CustomOpProp:
-    """What is known of an operator before it runs: names, shapes, types."""
+    """Properties of an operator: names, shapes, types."""
 
     def __init__(self, need_top_grad=True):
         self.need_top_grad_ = need_top_grad
@@ -78,7 +78,7 @@ class CustomOpProp:
         return []
 
     def declare_backward_dependency(self, out_grad, in_data, out_data):
-        """Which arrays the backward looks at; kept for programs that override it."""
+        """The arrays that backward reads; for programs that override it."""
         return list(out_grad if self.need_top_grad_ else []) + list(in_data) + list(out_data)
 
     def create_operator(self, ctx, in_shapes, in_dtypes):
@@ -87,7 +87,7 @@ class CustomOpProp:
 
 
 def register(reg_name):
-    """Decorator that makes a CustomOpProp known as op_type=reg_name."""
+    """Decorator that registers a CustomOpProp as op_type=reg_name."""
     def remember(prop_cls):
         _registered[reg_name] = prop_cls
         _core.custom_register(reg_name, partial(_Use, reg_name))
@@ -103,7 +103,7 @@ def get_all_registered():
 # ---- running -------------------------------------------------------------------------------------------------------
 
 class _Use:
-    """One use of a registered operator: what the library asks and calls."""
+    """One use of a registered operator: the callbacks of the library."""
 
     def __init__(self, op_type, options):
         self.prop = _registered[op_type](**options)
@@ -123,7 +123,7 @@ class _Use:
         return (*shapes, *(found if len(found) == 3 else (*found, [])))
 
     def forward(self, ctx, training, in_data, out_data, aux):
-        """Runs a new operator, which is returned: its backward may follow."""
+        """Runs a new operator and returns it for a later backward."""
         op = self.prop.create_operator(ctx, [x.shape for x in in_data], [x.dtype for x in in_data])
         op.forward(training, ["write"] * len(out_data), in_data, out_data, aux)
         return op
@@ -134,7 +134,7 @@ class _Use:
 
 
 def custom(*args, op_type=None, name=None, out=None, _symbolic=False, **kwargs):
-    """A registered operator: nd.Custom(data, op_type="square", ...); options go to its properties as text."""
+    """A registered operator: nd.Custom(data, op_type="square", ...); options are passed to its properties as text."""
     if op_type not in _registered:
         raise ValueError(f"Custom: no operator is registered as {op_type!r}; there are {sorted(_registered)}")
     inputs, names, keys, values = list(args), [None] * len(args), [], []
@@ -157,7 +157,7 @@ def custom(*args, op_type=None, name=None, out=None, _symbolic=False, **kwargs):
     return out
 
 
-# ---- what is registered in the library -----------------------------------------------------------------------------
+# ---- operators of the library --------------------------------------------------------------------------------------
 
 def get_all_registered_operators():
     """Names of all operators of the library."""
@@ -175,13 +175,13 @@ def get_operator_arguments(op_name):
 
 
 class _Older:
-    """The interface before CustomOp: it was for symbols only and is gone."""
+    """The interface before CustomOp, for symbols only; no longer supported."""
 
     def __init__(self, *args, **kwargs):
         self._refuse()
 
     def _refuse(self, *args, **kwargs):
-        """Refuses: use CustomOp and CustomOpProp."""
+        """Raises an error: use CustomOp and CustomOpProp."""
         raise UnsupportedError(f"{type(self).__name__}: use CustomOp and CustomOpProp")
 
     __call__ = get_symbol = forward = backward = infer_shape = list_arguments = list_outputs = need_top_grad = _refuse

@@ -4,7 +4,7 @@
     mx.profiler.set_state("run")
     train()
     mx.profiler.set_state("stop")
-    print(mx.profiler.dumps())       # per operator: count, total, least, most, mean
+    print(mx.profiler.dumps())       # per operator: count, total, min, max, mean
     mx.profiler.dump()               # open the file in chrome://tracing or Perfetto
 """
 import atexit
@@ -18,7 +18,7 @@ __all__ = ["set_config", "set_state", "start", "stop", "pause", "resume", "dump"
            "Frame", "Event", "Counter", "Marker", "profiler_set_config", "profiler_set_state", "dump_profile",
            "set_kvstore_handle"]
 
-# Options of set_config: name -> its default.  Operators are watched unless something narrower is asked for.
+# Options of set_config: name -> its default.  Operators are profiled unless something narrower is selected.
 _OPTIONS = {"filename": "profile.json", "profile_all": None, "profile_symbolic": None, "profile_imperative": None,
             "profile_memory": None, "profile_api": None, "continuous_dump": False, "dump_period": 1.0,
             "aggregate_stats": True, "profile_process": "worker", "gpu_memory_profile_filename_prefix": None}
@@ -27,12 +27,12 @@ _write_at_exit = False
 
 
 def set_config(**kwargs):
-    """Says what to watch and where to write.
+    """Sets what to profile and where to write.
 
-    filename is the trace that dump() writes.  profile_imperative watches operators that are called one by one,
+    filename is the trace that dump() writes.  profile_imperative selects operators that are called one by one,
     profile_symbolic those of compiled plans, profile_memory the memory in use, profile_all everything; without any of
-    them operators are watched wherever they run.  With continuous_dump the trace is also written when the program ends.
-    The statistics of dumps() are always kept; aggregate_stats, dump_period and profile_process are accepted.
+    them all operators are profiled.  With continuous_dump the trace is also written when the program ends.
+    The statistics of dumps() are always collected; aggregate_stats, dump_period and profile_process are ignored.
     """
     unknown = sorted(set(kwargs) - set(_OPTIONS))
     if unknown:
@@ -56,7 +56,7 @@ def _dump_at_exit():
 
 
 def set_state(state="stop", profile_process="worker"):
-    """Begins recording with "run", ends it with "stop"."""
+    """Starts profiling with "run", stops it with "stop"."""
     _core.profiler_run({"run": True, "stop": False}[state])
 
 
@@ -71,17 +71,17 @@ def stop(profile_process="worker"):
 
 
 def pause(profile_process="worker"):
-    """Leaves out what runs until resume()."""
+    """Pauses profiling until resume()."""
     _core.profiler_pause(True)
 
 
 def resume(profile_process="worker"):
-    """Goes on after pause()."""
+    """Continues after pause()."""
     _core.profiler_pause(False)
 
 
 def dump(finished=True, profile_process="worker"):
-    """Writes the trace; the file is replaced as a whole.  finished: recording ends, the next run is a new trace."""
+    """Writes the trace; the file is replaced atomically.  finished: profiling ends, the next run is a new trace."""
     _core.profiler_dump(bool(finished))
 
 
@@ -114,7 +114,7 @@ def dump_profile():
 
 
 def set_kvstore_handle(handle):
-    """Accepted; there are no server processes to profile."""
+    """Does nothing: there are no server processes to profile."""
 
 
 class Domain:
@@ -150,11 +150,11 @@ class _Span:
         self.domain, self.name, self._began = domain, name, None
 
     def start(self):
-        """The work begins."""
+        """Starts the work."""
         self._began = _core.profiler_now()
 
     def stop(self):
-        """The work ends; without a start() before it nothing is recorded."""
+        """Ends the work; without a start() before it nothing is written."""
         began, self._began = self._began, None
         if began is not None:
             _core.profiler_span(str(self.domain), self.name, began)
@@ -171,7 +171,7 @@ class _Span:
 
 
 class Task(_Span):
-    """A logical piece of work of a domain; it may begin on one thread and end on another."""
+    """A logical piece of work of a domain; it may start on one thread and end on another."""
 
 
 class Frame(_Span):
@@ -179,7 +179,7 @@ class Frame(_Span):
 
 
 class Event(_Span):
-    """A piece of work without a domain of its own."""
+    """A piece of work without a domain."""
 
     def __init__(self, name):
         super().__init__("event", name)
@@ -194,7 +194,7 @@ class Counter:
             self.set_value(value)
 
     def set_value(self, value):
-        """Shows a new value."""
+        """Sets a new value."""
         with self._lock:
             self._show(value)
 
@@ -208,7 +208,7 @@ class Counter:
             self._show(self._value + delta)
 
     def decrement(self, delta=1):
-        """Takes from the value."""
+        """Subtracts from the value."""
         self.increment(-delta)
 
     def __iadd__(self, delta):
@@ -230,7 +230,7 @@ class Marker:
         self.domain, self.name = domain, name
 
     def mark(self, scope="process"):
-        """Marks now; scope is "process", "thread", "global", "task" or "marker"."""
+        """Marks the current time; scope is "process", "thread", "global", "task" or "marker"."""
         _core.profiler_marker(str(self.domain), self.name, scope)
 
     def __str__(self):
@@ -238,5 +238,5 @@ class Marker:
 
 
 def scope(name="<unk>:"):
-    """A context manager: what runs inside is one piece of work of that name in the trace."""
+    """A context manager: the code inside is one piece of work of that name in the trace."""
     return Task("scope", name)

@@ -1,4 +1,4 @@
-"""Random numbers of the whole package: the seed, and the distributions of mx.nd.random."""
+"""Random numbers of the package: the seed, and the distributions of mx.nd.random."""
 from . import _core
 from .context import Context
 from .ndarray.random import *  # noqa: F401,F403
@@ -8,7 +8,7 @@ __all__ = ["seed"] + list(_distributions)
 
 
 def seed(seed_state, ctx="all"):
-    """Seeds every generator; the same seed gives the same numbers, on any number of threads."""
+    """Seeds every generator; the same seed produces the same numbers, with any number of threads."""
     if not hasattr(seed_state, "__index__"):
         raise ValueError(f"random.seed: seed_state must be an int, got {type(seed_state).__name__}")
     if ctx != "all" and not isinstance(ctx, Context):

@@ -10,7 +10,7 @@ __all__ = ["MXRecordIO", "MXIndexedRecordIO", "IRHeader", "pack", "unpack", "pac
 
 
 class MXRecordIO:
-    """A file of records: flag "w" writes, "r" reads.  What is written is there when the file is closed.
+    """A file of records: flag "w" writes, "r" reads.  A written file appears when it is closed.
 
         record = mx.recordio.MXRecordIO("train.rec", "w")
         record.write(b"bytes")
@@ -34,7 +34,7 @@ class MXRecordIO:
         return _core.RecordWriter(self.uri) if self.writable else _core.RecordReader(self.uri)
 
     def close(self):
-        """Closes the file; a written one is there from now on."""
+        """Closes the file; a written file appears now."""
         if not self.is_open:
             return
         self.is_open, handle, self.handle = False, self.handle, None
@@ -43,7 +43,7 @@ class MXRecordIO:
         self.pid = None
 
     def reset(self):
-        """Back to the beginning; a file that is written begins anew."""
+        """Rewinds to the beginning; a file open for writing is started again."""
         self.close()
         self.open()
 
@@ -109,7 +109,7 @@ class MXRecordIO:
 
 
 class MXIndexedRecordIO(MXRecordIO):
-    """Records with keys: the .idx file says where each begins."""
+    """Records with keys: the .idx file has their positions."""
 
     def __init__(self, idx_path, uri, flag, key_type=int):
         self.idx_path, self.key_type = os.fspath(idx_path), key_type
@@ -130,7 +130,7 @@ class MXIndexedRecordIO(MXRecordIO):
         return _core.RecordReader(self.uri)
 
     def seek(self, idx):
-        """Goes to the record with this key."""
+        """Seeks to the record with this key."""
         self._reader("seek").seek(self.idx[idx])
 
     def read_idx(self, idx):
@@ -147,7 +147,7 @@ class MXIndexedRecordIO(MXRecordIO):
 
 
 IRHeader = namedtuple("HEADER", ["flag", "label", "id", "id2"])
-IRHeader.__doc__ = "What stands before an image in a record: flag (number of labels; 0: one), label, id, id2."
+IRHeader.__doc__ = "The header of an image record: flag (number of labels; 0: one), label, id, id2."
 
 
 def pack(header, s):

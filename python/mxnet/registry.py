@@ -1,4 +1,4 @@
-"""Registries of classes by name, and classes made from the library's descriptions."""
+"""Registries of classes by name, and classes created from the library's descriptions."""
 from . import _core
 from .base import MXNetError
 
@@ -41,14 +41,14 @@ def get_alias_func(base_class, nickname):
 
 
 def get_create_func(base_class, nickname):
-    """A function that makes objects from a name, JSON text '["name", {...}]', a dict, or an object itself."""
+    """A function that creates objects from a name, JSON text '["name", {...}]', a dict, or an object itself."""
     registry = _registries.setdefault(base_class, {})
 
     def create(*args, **kwargs):
         name, args = (args[0], args[1:]) if args else (kwargs.pop(nickname), args)
         if isinstance(name, base_class):
             if args or kwargs:
-                raise AssertionError(f"{nickname} is an object already: it takes no further arguments")
+                raise AssertionError(f"{nickname} is already an object: it takes no further arguments")
             return name
         if isinstance(name, dict):
             return create(**name)
@@ -64,11 +64,11 @@ def get_create_func(base_class, nickname):
             raise AssertionError(f"there is no {nickname} named '{name}'{_advice(name.lower(), registry)}")
         return registry[name.lower()](*args, **kwargs)
 
-    create.__doc__ = f"Makes a {nickname} from a name and arguments, JSON text, or an object (returned as it is)."
+    create.__doc__ = f"Creates a {nickname} from a name and arguments, JSON text, or an object (returned unchanged)."
     return create
 
 
-# ---- classes from rows of the library -------------------------------------------------------------------------------
+# ---- classes from descriptions of the library -----------------------------------------------------------------------
 
 def _advice(name, known):
     import difflib
@@ -82,11 +82,11 @@ def unknown_option(who, name, known):
 
 
 def row_classes(kind, base, row_type, module, orders=None, parents=None, extra=(), hidden=()):
-    """Classes of all rows of a kind; each __init__ has the right signature and calls self._begin(options, rest).
+    """Classes of all descriptions of a kind; each __init__ has the right signature and calls self._begin(options, rest).
 
-    orders: parameters by position where they differ from the row's; parents: other base classes; extra: (name, default)
-    of parameters that only Python has; hidden: options that come in **kwargs, beside those that the row takes by name
-    only.  Yields (class, aliases).
+    orders: positional parameters where they differ from the description's; parents: other base classes; extra: (name,
+    default) of parameters that only Python has; hidden: options passed in **kwargs, in addition to those that the
+    description takes by name only.  Yields (class, aliases).
     """
     made = {}
     for name, aliases, doc, options, by_name in _core.class_rows(kind):
@@ -114,7 +114,7 @@ def _text(doc, options, hidden):
 
 def _init_of(name, order, defaults, required):
     last = max((i for i, o in enumerate(order) if o in required), default=-1)
-    required = set(order[:last + 1])  # what stands before a required parameter cannot have a default
+    required = set(order[:last + 1])  # a parameter before a required one cannot have a default
     head = ", ".join(o if o in required else f"{o}={defaults[o]!r}" for o in order)
     body = ", ".join(f"'{o}': {o}" for o in order)
     source = f"def __init__(self{', ' if head else ''}{head}, **kwargs):\n    self._begin({{{body}}}, kwargs)\n"

@@ -1,4 +1,4 @@
-"""What this build of the library can do."""
+"""Features of this build of the library."""
 from collections import OrderedDict
 
 from . import _core
@@ -7,14 +7,14 @@ __all__ = ["Feature", "Features", "feature_list"]
 
 
 class Feature:
-    """A part of the library that a build may have or lack."""
+    """An optional feature of the library."""
 
     def __init__(self, name, enabled):
         self._name, self._enabled = name, enabled
 
     @property
     def name(self):
-        """What it is called."""
+        """The name of the feature."""
         return self._name
 
     @property

@@ -1,4 +1,4 @@
-"""Functions of Torch 7 (mx.th): every one of them says that it is not here."""
+"""Functions of Torch 7 (mx.th): not supported, each raises an error."""
 from .error import UnsupportedError
 
 __all__ = []
@@ -9,6 +9,6 @@ def __getattr__(name):
         raise AttributeError(f"module 'mxnet.torch' has no attribute '{name}'")
 
     def refuse(*args, **kwargs):
-        raise UnsupportedError(f"mx.th.{name}: the bridge to Torch 7 is not here; the operators of mx.nd do the same")
+        raise UnsupportedError(f"mx.th.{name}: the bridge to Torch 7 is not supported; use the operators of mx.nd")
     refuse.__name__ = name
     return refuse

@@ -1,7 +1,7 @@
 """Small helpers: environment variables, folders, and the switches of the NumPy interface.
 
-The interface mx.np is not there, so its switches are always off: asking is allowed, switching on is refused.
-Functions decorated with use_np keep working as they are.
+The interface mx.np is not supported, so its switches are always off: they can be read, switching on is an error.
+Functions decorated with use_np work unchanged.
 """
 import functools
 import os
@@ -15,7 +15,7 @@ __all__ = ["getenv", "setenv", "get_gpu_count", "get_gpu_memory", "get_cuda_comp
 
 
 def makedirs(d):
-    """Makes a folder and those around it; fine if it is there."""
+    """Creates a folder and its parents; fine if it exists."""
     os.makedirs(os.path.expanduser(d), exist_ok=True)
 
 
@@ -33,7 +33,7 @@ def setenv(name, value):
 
 
 def get_gpu_count():
-    """How many GPUs this process can use."""
+    """The number of GPUs that this process can use."""
     return _core.num_gpus()
 
 
@@ -44,7 +44,7 @@ def get_gpu_memory(gpu_dev_id):
 
 
 def get_cuda_compute_capability(ctx):
-    """The generation of a GPU, 90 for Hopper; there must be one."""
+    """The compute capability of a GPU, 90 for Hopper; an error if there is none."""
     raise DeviceError(f"get_cuda_compute_capability: there is no {ctx}; this machine has {get_gpu_count()} GPUs")
 
 
@@ -56,7 +56,7 @@ def is_np_array():
 
 
 def is_np_shape():
-    """Whether 0 in a shape means an empty axis everywhere: the classic meaning is kept."""
+    """Whether 0 in a shape means an empty axis everywhere: no, it means an unknown size."""
     return False
 
 
@@ -67,21 +67,21 @@ def is_np_default_dtype():
 
 def _refuse(who, active):
     if active:
-        raise UnsupportedError(f"{who}: the interface mx.np is not there; this program runs with mx.nd")
+        raise UnsupportedError(f"{who}: the interface mx.np is not supported; use mx.nd")
     return False
 
 
 def set_np(shape=True, array=True, dtype=False):
-    """Refused unless it switches everything off."""
+    """Raises an error unless it switches everything off."""
     _refuse("set_np", shape or array or dtype)
 
 
 def reset_np():
-    """Switches the NumPy interface off: it is."""
+    """Switches the NumPy interface off, as it always is."""
 
 
 def set_np_shape(active):
-    """Returns what it was; switching on is refused."""
+    """Returns the previous state; switching on is an error."""
     return _refuse("set_np_shape", active)
 
 
@@ -96,19 +96,19 @@ class _Off:
 
 
 def np_shape(active=True):
-    """A `with` block in which shapes mean what they do in NumPy; switching on is refused."""
+    """A `with` block with NumPy's meaning of shapes; switching on is an error."""
     _refuse("np_shape", active)
     return _Off()
 
 
 def np_array(active=True):
-    """A `with` block in which arrays are those of mx.np; switching on is refused."""
+    """A `with` block in which arrays are those of mx.np; switching on is an error."""
     _refuse("np_array", active)
     return _Off()
 
 
 def use_np_shape(func):
-    """Decorator: the function or class as it is."""
+    """Decorator: returns the function or class unchanged."""
     return func
 
 
@@ -116,7 +116,7 @@ use_np_array = use_np = use_np_shape
 
 
 def set_module(module):
-    """Decorator that sets where a function says it comes from."""
+    """Decorator that sets the __module__ of a function."""
     def decorate(func):
         if module is not None:
             func.__module__ = module
@@ -125,7 +125,7 @@ def set_module(module):
 
 
 def np_ufunc_legal_option(key, value):
-    """Whether a keyword of NumPy's functions has a legal value."""
+    """Whether a keyword of NumPy's functions has a valid value."""
     if key == "where":
         return True
     legal = {"casting": ("no", "equiv", "safe", "same_kind", "unsafe"), "order": tuple("CFAK"), "subok": (True, False)}

@@ -15,7 +15,7 @@ def _check(symbol, who):
 
 
 def _output_shapes(symbol, shape, dtype=None):
-    """Shapes of all outputs of all nodes by their names; empty without a shape to start from."""
+    """Shapes of all node outputs by name; empty if no shape is given."""
     if shape is None:
         return {}
     internals = symbol.get_internals()
@@ -23,7 +23,7 @@ def _output_shapes(symbol, shape, dtype=None):
     (_, outputs, _), _, complete, _ = internals._infer(names, [shape.get(n) for n in names],
                                                         [(dtype or {}).get(n) for n in names], True)
     if not complete:
-        raise ValueError("the shapes of the graph do not follow from those given")
+        raise ValueError("the given shapes do not determine the shapes of the graph")
     return dict(zip(internals.list_outputs(), outputs))
 
 
@@ -39,7 +39,7 @@ def _is_hidden(node):
 
 
 class Dot:
-    """A drawing as DOT text: what plot_network gives where the Python package graphviz is not installed."""
+    """A drawing as DOT text: the result of plot_network if the Python package graphviz is not installed."""
 
     def __init__(self, name="plot", format="pdf"):
         self.name, self.format, self._lines = name, format, []
@@ -52,7 +52,7 @@ class Dot:
         return " [" + " ".join(f"{key}={self._quoted(value)}" for key, value in attrs.items()) + "]" if attrs else ""
 
     def attr(self, kw=None, **attrs):
-        """Sets what all boxes ("node"), all arrows ("edge") or the drawing ("graph", None) look like."""
+        """Sets attributes of all boxes ("node"), all arrows ("edge") or the drawing ("graph", None)."""
         self._lines.append(f"\t{kw or 'graph'}{self._attributes(attrs)}")
 
     def node(self, name, label=None, **attrs):
@@ -81,7 +81,7 @@ class Dot:
         return path
 
     def render(self, filename=None, directory=None, view=False, cleanup=False, format=None):
-        """Writes the text and, where the program `dot` is installed, the picture; returns the path of what was made."""
+        """Writes the text and, if the program `dot` is installed, the image; returns the path of the last one written."""
         import shutil
         import subprocess
         import warnings
@@ -95,7 +95,7 @@ class Dot:
         return f"{path}.{kind}"
 
     def view(self, *args, **kwargs):
-        """Renders; there is no program to show it."""
+        """Renders; does not open a viewer."""
         return self.render(*args, **kwargs)
 
     def __str__(self):
@@ -103,7 +103,7 @@ class Dot:
 
 
 def _new_drawing(title, save_format, text):
-    """A drawing that begins as the text of the library says."""
+    """A drawing that starts with the library's text."""
     lines = text.splitlines()[1:-1]  # without "digraph {" and "}"
     try:
         from graphviz import Digraph
@@ -115,9 +115,9 @@ def _new_drawing(title, save_format, text):
 
 
 def plot_network(symbol, title="plot", save_format="pdf", shape=None, dtype=None, node_attrs={}, hide_weights=True):
-    """A drawing of a graph, from the outputs at the bottom up: a graphviz.Digraph, or text where that is not installed.
+    """A drawing of a graph, from the outputs at the bottom up: a graphviz.Digraph, or text if that is not installed.
 
-    shape: a dict of input shapes; arrows then show the shapes that flow.  Weights are left out unless hide_weights is
+    shape: a dict of input shapes; arrows then show shapes.  Weights are left out unless hide_weights is
     False.
     """
     _check(symbol, "plot_network")
@@ -135,7 +135,7 @@ def plot_network(symbol, title="plot", save_format="pdf", shape=None, dtype=None
 
 
 def _names_of_outputs(symbol, nodes):
-    """{(number of a node, number of its output): name of the output}"""
+    """{(index of a node, index of its output): name of the output}"""
     names, at = {}, {}
     order = {node["name"]: i for i, node in enumerate(nodes)}
     for output, name in zip(symbol.get_internals(), symbol.get_internals().list_outputs()):
@@ -146,7 +146,7 @@ def _names_of_outputs(symbol, nodes):
 
 
 def _flow(shape):
-    """'3x8x8' of (1, 3, 8, 8): the batch is left out."""
+    """'3x8x8' for (1, 3, 8, 8): without the batch."""
     return "" if shape is None else "x".join(str(dim) for dim in shape[1:]) or str(shape[0])
 
 
@@ -200,6 +200,6 @@ def print_summary(symbol, shape=None, line_length=120, positions=(.44, .64, .74,
 
 
 def _is_parameter(node, nodes):
-    """A variable that is not the first input of anything: a weight or a label."""
+    """A variable that is not the first input of any operator: a weight or a label."""
     firsts = {n["inputs"][0][0] for n in nodes if n["inputs"]}
     return _is_hidden(node) or nodes.index(node) not in firsts

@@ -238,7 +238,7 @@ def test_mnist_iter(tmp_path):
     assert [b.label[0].asnumpy().tolist() for b in part] == [[3, 4, 5]]
     with pytest.raises(ValueError, match="greater than"):
         io.MNISTIter(batch_size=30, **paths)
-    with pytest.raises(ValueError, match="do not belong together"):
+    with pytest.raises(ValueError, match="do not match"):
         io.MNISTIter(batch_size=3, image=paths["label"], label=paths["label"])
 
 

@@ -1,6 +1,6 @@
 """Checks of values and gradients: against numbers, finite differences and other contexts.
 
-What is checked may be a Symbol or any Python function of NDArrays; a runner makes them look alike.
+The checks work on a Symbol or any Python function of NDArrays; a runner gives both the same interface.
 """
 import numpy as np
 
@@ -32,7 +32,7 @@ class _Function:
         return [result] if isinstance(result, NDArray) else list(result)
 
     def set(self, name, value):
-        """Puts a NumPy array into an input."""
+        """Copies a NumPy array into an input."""
         self.inputs[name][:] = array(value, ctx=self.ctx, dtype=self.inputs[name].dtype)
 
     def forward(self, training):
@@ -41,7 +41,7 @@ class _Function:
             return self._call()
 
     def backward(self, out_grads, names=None, grad_req="write", before=None):
-        """(outputs, gradients by name); `before`: what the gradients hold already, for grad_req 'add'."""
+        """(outputs, gradients by name); `before`: the initial values of the gradients, for grad_req 'add'."""
         reqs = _per_name(grad_req, self.names)
         for name in names or self.names:
             self.inputs[name].attach_grad(reqs[name])
@@ -62,14 +62,14 @@ class _Symbol:
         self.output_names = symbol.list_outputs()
         values = location if isinstance(location, dict) else dict(zip(self.names, location))
         if set(values) != set(self.names) or len(location) != len(self.names):
-            raise ValueError(f"the symbol has arguments {self.names}, values came for {list(values)}")
+            raise ValueError(f"the symbol has arguments {self.names}, got values for {list(values)}")
         self.inputs = {name: _as_array(values[name], ctx, dtype) for name in self.names}
         aux = symbol.list_auxiliary_states()
         given = aux_states if isinstance(aux_states, dict) else dict(zip(aux, aux_states or []))
         self.aux = {name: _as_array(given[name], ctx, dtype) for name in aux if name in given}
 
     def set(self, name, value):
-        """Puts a NumPy array into an argument."""
+        """Copies a NumPy array into an argument."""
         self.inputs[name][:] = array(value, ctx=self.ctx, dtype=self.inputs[name].dtype)
 
     def forward(self, training):
@@ -135,7 +135,7 @@ def check_symbolic_backward(sym, location, out_grads, expected, rtol=None, atol=
                             ctx=None, grad_stypes=None, equal_nan=False, dtype=None):
     """AssertionError unless the gradients are as expected; returns them by name.
 
-    For grad_req 'add' the gradients start from random values, so that adding is really checked.
+    For grad_req 'add' the gradients start from random values, so that the addition is tested.
     """
     runner = runner_of(sym, location, aux_states, ctx, dtype)
     names = list(expected) if isinstance(expected, dict) else runner.names[:len(expected)]
@@ -227,7 +227,7 @@ def check_consistency(sym, ctx_list, scale=1.0, grad_req="write", arg_params=Non
     """AssertionError unless contexts and element types agree on outputs and gradients.
 
     ctx_list: [{"ctx": mx.cpu(0), "data": (2, 3), "type_dict": {"data": "float32"}}, ...]; the most precise one is the
-    truth for the others.  Returns the truth: a dict of outputs and gradients.
+    reference for the others.  Returns the reference: a dict of outputs and gradients.
     """
     symbols = sym if isinstance(sym, (list, tuple)) else [sym] * len(ctx_list)
     shapes = [{k: v for k, v in entry.items() if k not in ("ctx", "type_dict")} for entry in ctx_list]
@@ -267,7 +267,7 @@ def _compare_results(found, truth, kind, rtol, atol, equal_nan, raise_on_err):
 
 
 def check_gluon_hybridize_consistency(net_builder, data_l, numpy_func=None, test_grad=True, rtol=1e-4, atol=1e-4):
-    """AssertionError unless a block gives the same values and gradients before and after hybridize()."""
+    """AssertionError unless a block computes the same values and gradients before and after hybridize()."""
     saved = None
     for hybridize in (False, True):
         net = net_builder()
@@ -317,7 +317,7 @@ def compare_optimizer(opt1, opt2, shape, dtype, w_stype="default", g_stype="defa
 
 
 def same_symbol_structure(sym1, sym2):
-    """Whether two symbols compute the same, whatever their nodes are called."""
+    """Whether two symbols compute the same, regardless of node names."""
     import json
     graphs = [json.loads(s.tojson()) for s in (sym1, sym2)]
     shape = [[(n["op"], n["inputs"],

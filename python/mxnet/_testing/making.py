@@ -19,7 +19,7 @@ def default_context():
 
 
 def set_default_context(ctx):
-    """Sets what default_context() gives, and the current context."""
+    """Sets default_context() and the current context."""
     _default[0] = ctx
     _core.set_current_context(ctx)
 
@@ -54,7 +54,7 @@ def rand_shape_3d(dim0=10, dim1=10, dim2=10, allow_zero_size=False):
 
 
 def rand_coord_2d(x_low, x_high, y_low, y_high):
-    """A point of a rectangle, upper bounds not reached."""
+    """A random point of a rectangle, upper bounds excluded."""
     return int(np.random.randint(x_low, x_high)), int(np.random.randint(y_low, y_high))
 
 
@@ -76,7 +76,7 @@ def random_uniform_arrays(*shapes, **kwargs):
 
 
 def random_sample(population, k):
-    """k elements of a population, in their order there."""
+    """k elements of a population, in their original order."""
     chosen = sorted(_random.sample(range(len(population)), k))
     return [population[i] for i in chosen]
 
@@ -97,7 +97,7 @@ def rand_sparse_ndarray(shape, stype, density=None, dtype=None, distribution=Non
                         modifier_func=None, shuffle_csr_indices=False, ctx=None):
     """A random sparse array and its parts as NumPy arrays: (values, rows), or (indptr, columns, values) of a csr.
 
-    density: share of rows or elements that are there; rsp_indices: these rows; data_init: one value for all of them.
+    density: share of stored rows or elements; rsp_indices: the stored rows; data_init: one value for all of them.
     """
     from ..ndarray import sparse
     density = np.random.rand() if density is None else density
@@ -127,19 +127,19 @@ def create_sparse_array(shape, stype, data_init=None, rsp_indices=None, dtype=No
 
 def create_sparse_array_zd(shape, stype, density, data_init=None, rsp_indices=None, dtype=None, modifier_func=None,
                            shuffle_csr_indices=False):
-    """A random sparse array; with density 0 nothing is in it."""
+    """A random sparse array; with density 0 it is empty."""
     rsp_indices = [] if density == 0 else rsp_indices
     return create_sparse_array(shape, stype, data_init, rsp_indices, dtype, modifier_func, density)
 
 
 def shuffle_csr_column_indices(csr):
-    """Refused: the columns of a row always ascend."""
+    """Raises an error: the columns of a row are always ascending."""
     from ..error import UnsupportedError
     raise UnsupportedError("shuffle_csr_column_indices: the columns of a csr array are always in order")
 
 
 def create_2d_tensor(rows, columns, dtype=np.int64):
-    """A matrix whose rows hold their own number."""
+    """A matrix whose rows contain their own index."""
     return array(np.arange(rows).reshape(rows, 1).repeat(columns, axis=1), dtype=dtype)
 
 
@@ -173,7 +173,7 @@ def same_array(array1, array2):
 # ---- reductions ----------------------------------------------------------------------------------------------------
 
 def np_reduce(dat, axis, keepdims, numpy_reduce_func):
-    """A NumPy reduction over one or several axes, always with keepdims as asked."""
+    """A NumPy reduction over one or several axes; keepdims applies to any number of axes."""
     axes = range(dat.ndim) if axis is None else [axis] if isinstance(axis, int) else axis
     axes = sorted(a % dat.ndim for a in axes)
     result = dat

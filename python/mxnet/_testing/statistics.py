@@ -40,13 +40,13 @@ def gen_buckets_probs_with_ppf(ppf, nbuckets):
 
 
 def mean_check(generator, mu, sigma, nsamples=1000000):
-    """Whether the mean of samples lies within three standard errors of mu."""
+    """Whether the mean of samples is within three standard errors of mu."""
     mean = to_numpy(generator(nsamples)).astype("float64").mean()
     return bool(abs(mean - mu) < 3 * sigma / math.sqrt(nsamples))
 
 
 def var_check(generator, sigma, nsamples=1000000):
-    """Whether the variance of samples lies within three standard errors of sigma squared (normal samples)."""
+    """Whether the variance of samples is within three standard errors of sigma squared (normal samples)."""
     samples = to_numpy(generator(nsamples)).astype("float64")
     return bool(abs(samples.var(ddof=1) - sigma**2) < 3 * math.sqrt(2 * sigma**4 / (nsamples - 1)))
 
@@ -68,7 +68,7 @@ def chi_square_check(generator, buckets, probs, nsamples=1000000):
     rest = nsamples - expected.sum()
     statistic = ((observed - expected) ** 2 / expected).sum()
     freedom = len(buckets) - 1
-    if rest > 1e-6 * nsamples:  # what falls outside of all buckets is one more of them
+    if rest > 1e-6 * nsamples:  # everything outside the buckets is one more bucket
         statistic += (nsamples - observed.sum() - rest) ** 2 / rest
         freedom += 1
     elif observed.sum() != nsamples:

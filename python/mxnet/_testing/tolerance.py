@@ -33,7 +33,7 @@ def to_numpy(x):
 
 
 def effective_dtype(dat):
-    """The type whose precision counts for data."""
+    """The type that determines the precision of data."""
     return np.dtype(dat.dtype) if hasattr(dat, "dtype") else np.dtype("float64")
 
 
@@ -45,7 +45,7 @@ def get_tolerance(dat, tol, default_tol):
 
 
 def get_tols(x, y, rtol, atol):
-    """(rtol, atol) for comparing x and y: the wider of what either type asks for."""
+    """(rtol, atol) for comparing x and y: the larger of the tolerances of both types."""
     pick = lambda tol, table: max(get_tolerance(x, tol, table), get_tolerance(y, tol, table))  # noqa: E731
     return pick(rtol, default_rtols()), pick(atol, default_atols())
 
@@ -92,7 +92,7 @@ def _wide(x):
 
 
 def violations(a, b, rtol, atol, equal_nan):
-    """How many tolerances each element is off: above 1 is wrong; not-a-number on one side is infinite."""
+    """The error of each element in tolerances: above 1 is wrong; NaN on one side only is infinite."""
     a, b = np.broadcast_arrays(_wide(a), _wide(b))
     with np.errstate(invalid="ignore", over="ignore"):
         off = np.abs(a - b) / (atol + rtol * np.abs(b) + 1e-300)
@@ -103,7 +103,7 @@ def violations(a, b, rtol, atol, equal_nan):
 
 
 def find_max_violation(a, b, rtol=None, atol=None):
-    """(place, violation) of the worst element."""
+    """(position, error) of the worst element."""
     a, b = to_numpy(a), to_numpy(b)
     off = violations(a, b, *get_tols(a, b, rtol, atol), False)
     place = np.unravel_index(np.argmax(off), off.shape)
@@ -159,12 +159,12 @@ def _without_nan(a, b):
 
 
 def almost_equal_ignore_nan(a, b, rtol=None, atol=None):
-    """almost_equal where neither side is not-a-number."""
+    """almost_equal where neither side is NaN."""
     return almost_equal(*_without_nan(a, b), rtol=rtol, atol=atol)
 
 
 def assert_almost_equal_ignore_nan(a, b, rtol=None, atol=None, names=("a", "b")):
-    """assert_almost_equal where neither side is not-a-number."""
+    """assert_almost_equal where neither side is NaN."""
     assert_almost_equal(*_without_nan(a, b), rtol=rtol, atol=atol, names=names)
 
 

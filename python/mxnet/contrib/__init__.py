@@ -1,4 +1,4 @@
-"""Parts beside the core: mixed precision, texts, iterators; those that are not here say so when they are used."""
+"""Additions to the core: mixed precision, text, iterators; missing parts raise an error when they are used."""
 import importlib
 
 __all__ = ["amp", "autograd", "io", "nd", "ndarray", "onnx", "quantization", "svrg_optimization", "sym", "symbol",

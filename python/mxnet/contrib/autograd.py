@@ -1,4 +1,4 @@
-"""The automatic differentiation of version 0.11; mx.autograd took its place."""
+"""The automatic differentiation of version 0.11, replaced by mx.autograd."""
 from .. import autograd
 from .. import ndarray as nd
 
@@ -7,7 +7,7 @@ __all__ = ["TrainingStateScope", "backward", "compute_gradient", "grad", "grad_a
 
 
 def set_is_training(is_train):
-    """Turns recording and training mode on or off; gives what it was before."""
+    """Turns recording and training mode on or off; returns the previous state."""
     before = autograd.set_training(is_train)
     autograd.set_recording(is_train)
     return before
@@ -53,7 +53,7 @@ def compute_gradient(outputs):
 
 
 def grad_and_loss(func, argnum=None):
-    """A function that gives (gradients of the arguments, outputs) of func; argnum: which arguments."""
+    """A function that returns (gradients of the arguments, outputs) of func; argnum: which arguments."""
     def wrapped(*args):
         numbers = range(len(args)) if argnum is None else argnum if isinstance(argnum, list) else [argnum]
         variables = [args[i] for i in numbers]
@@ -70,7 +70,7 @@ def grad_and_loss(func, argnum=None):
 
 
 def grad(func, argnum=None):
-    """A function that gives the gradients of the arguments of func."""
+    """A function that returns the gradients of the arguments of func."""
     inner = grad_and_loss(func, argnum)
 
     def wrapped(*args):

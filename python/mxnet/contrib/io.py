@@ -6,7 +6,7 @@ __all__ = ["DataLoaderIter"]
 
 
 class DataLoaderIter(DataIter):
-    """Lets modules read from a gluon.data.DataLoader that gives (data, label)."""
+    """Lets modules read from a gluon.data.DataLoader of (data, label) batches."""
 
     def __init__(self, loader, data_name="data", label_name="softmax_label", dtype="float32"):
         super().__init__()
@@ -19,16 +19,16 @@ class DataLoaderIter(DataIter):
         self.reset()
 
     def reset(self):
-        """Back to the beginning."""
+        """Rewinds to the beginning."""
         self._iter = iter(self._loader)
 
     def iter_next(self):
-        """Goes to the next batch; False at the end."""
+        """Advances to the next batch; False at the end."""
         self._current = next(self._iter, None)
         return self._current is not None
 
     def _whole(self, array):
-        """The last batch may be smaller: it is filled up with zeros."""
+        """The last batch may be smaller: it is padded with zeros."""
         array = array.astype(self.dtype, copy=False)
         if not self.getpad():
             return [array]
@@ -45,9 +45,9 @@ class DataLoaderIter(DataIter):
         return self._whole(self._current[1])
 
     def getpad(self):
-        """How many examples at the end only fill the batch up."""
+        """The number of padding examples at the end of the batch."""
         return self.batch_size - self._current[0].shape[0]
 
     def getindex(self):
-        """Numbers of the examples are not known."""
+        """Indices of the examples are not known."""
         return None

@@ -1,4 +1,4 @@
-"""Networks in 8-bit integers: not here; every function says so."""
+"""Quantized networks are not supported: every function raises an error."""
 from ..error import UnsupportedError
 
 __all__ = ["calib_graph", "combine_histogram", "quantize_graph", "quantize_model", "quantize_model_mkldnn",
@@ -7,10 +7,10 @@ __all__ = ["calib_graph", "combine_histogram", "quantize_graph", "quantize_model
 
 def _refusing(name):
     def refuse(*args, **kwargs):
-        raise UnsupportedError(f"contrib.quantization.{name}: networks are not quantized to 8-bit integers here; "
+        raise UnsupportedError(f"contrib.quantization.{name}: quantizing networks to 8-bit integers is not supported; "
                                "net.cast('bfloat16') halves the memory of weights")
     refuse.__name__ = refuse.__qualname__ = name
-    refuse.__doc__ = "Refuses: networks are not quantized to 8-bit integers."
+    refuse.__doc__ = "Raises an error: quantizing networks to 8-bit integers is not supported."
     return refuse
 
 

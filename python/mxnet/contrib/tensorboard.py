@@ -10,8 +10,8 @@ def _writer(folder):
             return __import__(package).SummaryWriter(folder)
         except ImportError:
             continue
-    raise UnsupportedError("LogMetricsCallback: neither the package mxboard nor tensorboardX is installed, one of "
-                           "which writes files for TensorBoard")
+    raise UnsupportedError("LogMetricsCallback: writing TensorBoard files needs the package mxboard or "
+                           "tensorboardX; neither is installed")
 
 
 class LogMetricsCallback:

@@ -10,7 +10,7 @@ __all__ = ["Block", "Constant", "DeferredInitializationError", "HybridBlock", "P
 
 
 def __getattr__(name):
-    """Larger parts are loaded when they are first used; so are names that 0.11 programs reach through gluon."""
+    """Larger modules are loaded on first use; so are names that 0.11 programs access through gluon."""
     import importlib
     if name in ("data", "rnn", "model_zoo", "contrib"):
         try:

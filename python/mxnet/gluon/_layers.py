@@ -1,4 +1,4 @@
-"""Makes the classes of layers and losses from the library's descriptions."""
+"""Creates the classes of layers and losses from the library's descriptions."""
 import inspect
 import json
 
@@ -9,7 +9,7 @@ LAYER, LOSS = 0, 1
 
 
 class _Described:
-    """Documentation and signature of a class, read from the library when somebody asks."""
+    """Documentation and signature of a class, read from the library on demand."""
 
     def __init__(self, address):
         self.address = address
@@ -19,7 +19,7 @@ class _Described:
 
 
 class _Doc:
-    """__doc__ of a made class: the text is composed when it is read."""
+    """__doc__ of a generated class: the text is composed when it is read."""
 
     def __get__(self, instance, owner):
         if owner is None or owner._address is None:
@@ -38,7 +38,7 @@ def _options(description):
 
 
 class _Signature:
-    """__signature__ of a made class."""
+    """__signature__ of a generated class."""
 
     def __get__(self, instance, owner):
         from .._describe import _Spelled
@@ -61,7 +61,7 @@ class _Signature:
 
 
 class _PlainLayerBase(Block):
-    """Base of those that no plan can be made of: they draw numbers or look at values in forward."""
+    """Base of those that cannot be compiled: their forward draws random numbers or reads values."""
 
     _address = None
 

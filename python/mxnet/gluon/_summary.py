@@ -13,7 +13,7 @@ def _shapes(value):
 
 
 def summarize(block, inputs):
-    """Runs the block once with hooks on every part and counts parameters."""
+    """Runs the block once with hooks on every child and counts parameters."""
     from .block import HybridBlock
     rows, handles, seen = [], [], set()
     totals = {"all": 0, "trainable": 0, "once": 0}
@@ -33,7 +33,7 @@ def summarize(block, inputs):
 
     def watch(part):
         if isinstance(part, HybridBlock) and part._active:
-            raise AssertionError(f"{part.name}: the summary of a hybridized block cannot be shown; ask before hybridize()")
+            raise AssertionError(f"{part.name}: summary() does not work on a hybridized block; call it before hybridize()")
         if part._children and hasattr(part, "add"):
             return
 
@@ -50,7 +50,7 @@ def summarize(block, inputs):
     lines = ["-" * 80, _ROW.format("Layer (type)", "Output Shape", "Param #"), "=" * 80,
              _ROW.format("Input", _shapes(inputs), 0)]
     lines += [_ROW.format(*row) for row in rows]
-    lines += ["=" * 80, "Parameters, those of shared blocks at every use",
+    lines += ["=" * 80, "Parameters, those of shared blocks counted at every use",
               f"  all: {totals['all']}", f"  trainable: {totals['trainable']}",
               f"  fixed: {totals['all'] - totals['trainable']}",
               f"Counted more than once: {totals['all'] - totals['once']}",

@@ -19,7 +19,7 @@ def _indent(text, spaces):
 
 
 class Block(_core.Block):
-    """A network or a part of one.  Subclasses say in forward() what it computes; children and parameters that are
+    """A network or a part of one.  Subclasses define what it computes in forward(); children and parameters that are
     assigned as attributes are registered.
 
         class Net(gluon.Block):
@@ -43,7 +43,7 @@ class Block(_core.Block):
 
     def __repr__(self):
         if self._is_layer:
-            text = self._text()  # begins with the class's name, the library's or the subclass's
+            text = self._text()  # starts with the class name, the library's or the subclass's
             return type(self).__name__ + (text[text.index("("):] if "(" in text else "")
         lines = "\n".join(f"  ({key}): {_indent(repr(child), 2)}" for key, child in self._children.items())
         return f"{type(self).__name__}(\n{lines}\n)"
@@ -51,7 +51,7 @@ class Block(_core.Block):
     # ---- structure -------------------------------------------------------------------------------------------------
 
     def register_child(self, block, name=None):
-        """Makes a block a child: its parameters are then collected, saved and initialized with this one's."""
+        """Adds a child block: its parameters are then collected, saved and initialized with this one's."""
         self._register_child(block, name)
 
     def collect_params(self, select=None):
@@ -68,7 +68,7 @@ class Block(_core.Block):
         return chosen
 
     def _check_containers(self):
-        """Blocks in plain lists and dicts are not registered: say so."""
+        """Warns of Blocks in lists and dicts, which are not registered."""
         children = None
         for key, value in self.__dict__.items():
             if not isinstance(value, (list, tuple, dict)) or not value:
@@ -78,7 +78,7 @@ class Block(_core.Block):
                 if isinstance(item, Block):
                     children = set(map(id, self._children.values())) if children is None else children
                     if id(item) not in children:
-                        warnings.warn(f"{self.name}: '{key}' is a plain {type(value).__name__} with Blocks in it, "
+                        warnings.warn(f"{self.name}: '{key}' is a {type(value).__name__} with Blocks in it, "
                                       "which are not registered; use Sequential or register_child", stacklevel=3)
                         return
 
@@ -158,14 +158,14 @@ class Block(_core.Block):
             load_into(params[name], value, ctx, cast_dtype, dtype_source)
 
     def save(self, prefix):
-        """Writes prefix-model.json, what the network is made of, and prefix-model.params."""
+        """Writes prefix-model.json, the structure of the network, and prefix-model.params."""
         import json
         with open(f"{prefix}-model.json", "w", encoding="utf8") as file:
             json.dump(_structure(self), file)
         self.save_parameters(f"{prefix}-model.params")
 
     def load(self, prefix):
-        """Reads what save() wrote into a network that is made of the same parts."""
+        """Loads the files of save() into a network of the same structure."""
         import json
         with open(f"{prefix}-model.json", encoding="utf8") as file:
             _check_structure(self, json.load(file), prefix)
@@ -195,7 +195,7 @@ class Block(_core.Block):
             child.hybridize(active, **kwargs)
 
     def register_op_hook(self, callback, monitor_all=False):
-        """callback(name of the tensor, name of the operator, array) for every operator that hybridized children run."""
+        """callback(tensor name, operator name, array) for every operator that hybridized children run."""
         for child in self._children.values():
             child.register_op_hook(callback, monitor_all)
 
@@ -223,7 +223,7 @@ def _check_structure(block, saved, prefix):
 
 
 def _both():
-    """mx.sym, when a forward first runs on symbols."""
+    """mx.sym, imported when a forward first runs on symbols."""
     global _SYMBOLS
     from .. import symbol
     _SYMBOLS = symbol
@@ -234,18 +234,18 @@ _SYMBOLS = None
 
 
 class HybridBlock(Block):
-    """A block made of operators only, which can be traced and run as a plan.  Subclasses override
+    """A block that can be traced and run as a compiled plan.  Subclasses override
 
         hybrid_forward(self, F, x, *args, **parameters)
 
-    where F is mx.nd or mx.sym and the block's own parameters come as keywords; or forward, as in Block.  Called with
-    arrays it gives arrays, called with Symbols it gives Symbols.
+    where F is mx.nd or mx.sym and the block's own parameters are passed as keywords; or forward, as in Block.  Called with
+    arrays it returns arrays, called with Symbols it returns Symbols.
     """
 
     _kind = 1
 
     def register_child(self, block, name=None):
-        """Makes a hybrid block a child."""
+        """Adds a hybrid child block."""
         if not isinstance(block, HybridBlock):
             raise ValueError(f"{self.name} ({type(self).__name__}): children of a HybridBlock must be HybridBlocks, "
                              f"{getattr(block, 'name', block)!s} ({type(block).__name__}) is not; use Block as the "
@@ -256,8 +256,8 @@ class HybridBlock(Block):
                   forward_bulk_size=None, backward_bulk_size=None, **kwargs):
         """Runs the block as a compiled plan from now on, one per shape of inputs and mode.
 
-        static_alloc: results live in the same arrays every time.  static_shape needs it; plans have fixed shapes anyway.
-        clear=False: plans that were made stay.  The other flags are accepted: a plan is one call whatever its size, and
+        static_alloc: results use the same arrays every time.  static_shape needs it; plans have fixed shapes anyway.
+        clear=False: existing plans stay.  The other flags are accepted and ignored: a plan is one call of any size, and
         there is one backend.
         """
         if static_shape and not static_alloc:
@@ -285,7 +285,7 @@ class HybridBlock(Block):
     _forward_by_hybrid = forward
 
     def hybrid_forward(self, F, x, *args, **kwargs):
-        """Override it to say what the block computes."""
+        """Override it to define what the block computes."""
         raise NotImplementedError(f"{self.name} ({type(self).__name__}) overrides neither hybrid_forward nor forward")
 
     def infer_shape(self, *args):
@@ -301,14 +301,14 @@ class HybridBlock(Block):
 
     def optimize_for(self, x, *args, backend=None, clear=False, static_alloc=False, static_shape=False, inline_limit=2,
                      forward_bulk_size=None, backward_bulk_size=None, **kwargs):
-        """Hybridizes the block and makes its plan for predicting on inputs like these; flags as in hybridize()."""
+        """Hybridizes the block and compiles its prediction plan for such inputs; flags as in hybridize()."""
         self.hybridize(True, backend, clear, static_alloc, static_shape, inline_limit, forward_bulk_size,
                        backward_bulk_size)
         with autograd.pause(train_mode=False):
             self(x, *args)
 
     def register_op_hook(self, callback, monitor_all=False):
-        """callback(name of the tensor, name of the operator, array) for every operator that the hybridized block runs;
+        """callback(tensor name, operator name, array) for every operator that the hybridized block runs;
         with monitor_all for inputs as well."""
         self._watch(callback, monitor_all)
 
@@ -322,7 +322,7 @@ class HybridBlock(Block):
 
 
 class _LayerBase(HybridBlock):
-    """Base of the layers and losses that the library brings; the classes are made in layers()."""
+    """Base of the library's layers and losses; layers() creates the classes."""
 
     _address = None
 
@@ -332,12 +332,12 @@ class _LayerBase(HybridBlock):
     forward = _core.Block.forward
 
     def cast(self, dtype):
-        """Changes the element type of the parameters; normalisations keep float32 where 16 bits are wanted."""
+        """Changes the element type of the parameters; normalisations stay in float32 if 16 bits are requested."""
         self._forget()
         self._cast(dtype)
 
     def hybrid_forward(self, F, *args, **parameters):
-        """What the layer computes, with these arrays in place of its parameters."""
+        """Runs the layer with these arrays in place of its parameters."""
         names = self._reg_params
         inputs = tuple(args)
         given = {}
@@ -352,7 +352,7 @@ class _LayerBase(HybridBlock):
 
 
 def _common_prefix(names):
-    """What all names begin with."""
+    """The common prefix of all names."""
     names = list(names)
     if not names:
         return ""
@@ -364,9 +364,9 @@ def _common_prefix(names):
 
 
 class SymbolBlock(HybridBlock):
-    """A block that computes a Symbol: what SymbolBlock.imports() of an exported model gives.
+    """A block that computes a Symbol; SymbolBlock.imports() creates one from an exported model.
 
-    inputs are the variables (or their names) that calls give values for, in order; the other variables are parameters.
+    inputs are the variables (or their names) that are passed in calls, in order; the other variables are parameters.
     """
 
     def __init__(self, outputs, inputs, params=None):
@@ -398,7 +398,7 @@ class SymbolBlock(HybridBlock):
         self.collect_params().reset_ctx(ctx)
 
     def _share(self, params):
-        """Takes the values of parameters of these names."""
+        """Sets the parameters of these names."""
         for name, parameter in self.params.items():
             if name in params:
                 other = params[name]
@@ -406,7 +406,7 @@ class SymbolBlock(HybridBlock):
                           dtype_source="saved")
 
     def _collect_params_with_prefix(self, prefix=""):
-        """Structural names: those of the parameters without what all of them begin with."""
+        """Structural names: those of the parameters without their common prefix."""
         prefix = prefix + "." if prefix else ""
         cut = len(_common_prefix(self.params.keys()))
         return {prefix + name[cut:]: parameter for name, parameter in self.params.items()}

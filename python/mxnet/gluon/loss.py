@@ -1,4 +1,4 @@
-"""Losses: a number per example; its mean over what is not the batch axis."""
+"""Losses: one number per example, the mean over all axes but the batch axis."""
 from . import _layers
 from .block import HybridBlock, _LayerBase
 

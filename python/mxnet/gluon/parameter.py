@@ -27,9 +27,9 @@ class Parameter(_core.Parameter):
         return f"{type(self).__name__} {self.name} (shape={self.shape}, dtype={_core.dtype_name(self.dtype)})"
 
     def initialize(self, init=None, ctx=None, default_init=None, force_reinit=False):
-        """Gives the parameter its start value; `init` comes before its own initializer, `default_init` after it."""
+        """Sets the initial value; `init` overrides the parameter's own initializer, `default_init` is the fallback."""
         if self._is_initialized and not force_reinit:
-            warnings.warn(f"Parameter '{self.name}' is initialized already; pass force_reinit=True to do it again",
+            warnings.warn(f"Parameter '{self.name}' is already initialized; pass force_reinit=True to initialize it again",
                           stacklevel=2)
             return
         if init is None and default_init is None and self.init is None:
@@ -44,13 +44,13 @@ class Parameter(_core.Parameter):
             raise
 
     def var(self):
-        """The symbol that stands for this parameter in a graph."""
+        """The symbol of this parameter in a graph."""
         from .. import symbol
         return symbol.var(self.name, shape=self.shape, dtype=self.dtype, lr_mult=self.lr_mult, wd_mult=self.wd_mult,
                           init=self.init)
 
     def row_sparse_data(self, row_id):
-        """Rows by number, as a row_sparse array; gradients flow back to the parameter."""
+        """The rows with these indices, as a row_sparse array; gradients flow back to the parameter."""
         if self.stype != "row_sparse":
             raise RuntimeError(f"Parameter '{self.name}' has the storage type '{self.stype}': use data() instead of "
                                "row_sparse_data()")
@@ -66,7 +66,7 @@ class Parameter(_core.Parameter):
 
 
 class Constant(Parameter):
-    """A parameter that never learns: its value is given and has no gradient."""
+    """A parameter that is not trained: its value is given and has no gradient."""
 
     def __init__(self, name, value):
         if not isinstance(value, NDArray):
@@ -86,7 +86,7 @@ class Constant(Parameter):
 
 
 class ParameterDict(_core.ParameterDict):
-    """Parameters by full name, in order of creation; `shared` is where missing ones are looked for."""
+    """Parameters by full name, in order of creation; missing ones are looked up in `shared`."""
 
     def __init__(self, prefix="", shared=None):
         super().__init__(prefix, shared)
@@ -97,12 +97,12 @@ class ParameterDict(_core.ParameterDict):
         return other
 
     def get_constant(self, name, value=None):
-        """The constant prefix + name; it is made from value where there is none yet."""
+        """The constant prefix + name; created from value if it does not exist."""
         full = self.prefix + name
         found = self._find(full)
         if found is None:
             if value is None:
-                raise KeyError(f"ParameterDict: there is no constant named '{full}'; give its value to make it")
+                raise KeyError(f"ParameterDict: there is no constant named '{full}'; pass its value to create it")
             return self._add(Constant(full, value))
         if value is not None:
             import numpy
@@ -113,12 +113,12 @@ class ParameterDict(_core.ParameterDict):
         return found
 
     def update(self, other):
-        """Takes all parameters of another dictionary in."""
+        """Adds all parameters of another dictionary."""
         for parameter in other.values():
             self._add(parameter)
 
     def initialize(self, init=None, ctx=None, verbose=False, force_reinit=False):
-        """Initializes every parameter; those with an initializer of their own use it."""
+        """Initializes every parameter; an initializer of the parameter itself takes precedence."""
         if init is None:
             init = _default_init()
         if verbose:
@@ -127,7 +127,7 @@ class ParameterDict(_core.ParameterDict):
             parameter.initialize(None, ctx, init, force_reinit=force_reinit)
 
     def list_ctx(self):
-        """Contexts on which the parameters are."""
+        """The contexts of the parameters."""
         found = []
         for parameter in self.values():
             found += [ctx for ctx in parameter.list_ctx() if ctx not in found]
@@ -188,7 +188,7 @@ def _some(names):
 
 
 def load_into(parameter, value, ctx=None, cast_dtype=False, dtype_source="current"):
-    """Gives a parameter a value from a file; one that was not initialized is put on ctx."""
+    """Sets a parameter to a value from a file; an uninitialized one is created on ctx."""
     if value.dtype != parameter.dtype:
         if cast_dtype and dtype_source == "current":
             value = value.astype(parameter.dtype)

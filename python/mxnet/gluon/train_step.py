@@ -1,19 +1,19 @@
-"""Whole training steps."""
+"""Fused training steps."""
 from .. import _core
 
 __all__ = ["TrainStep"]
 
 
 class TrainStep(_core.TrainStep):
-    """Forward, loss, backward and the optimizer's update as one compiled plan, with the numbers of the plain loop.
+    """Forward, loss, backward and the optimizer's update as one compiled plan, with the same numbers as the imperative loop.
 
         step = gluon.TrainStep(net, loss, trainer)
         for data, label in batches:
             loss = step(data, label)
 
-    The result is the loss of every example; the size of the batch is that of data's first axis.  What cannot be
-    compiled into one plan (the first step of a network that still learns its shapes, hooks, optimizers written in
-    Python) runs as the plain loop; `compiled` tells how the last step ran.
+    The result is the loss of every example; the batch size is the size of data's first axis.  What cannot be compiled
+    into one plan (the first step of a network with unknown shapes, hooks, optimizers written in Python) runs as the
+    imperative loop; `compiled` says whether the last step ran as one plan.
     """
 
     def __init__(self, net, loss, trainer):

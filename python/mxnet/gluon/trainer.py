@@ -15,7 +15,7 @@ class Trainer(_core.Trainer):
 
     params: a ParameterDict or dict (taken in the order of names), or a list.  optimizer: a name with optimizer_params,
     or an Optimizer.  Gradients of parameters on several contexts are summed; kvstore may be None, 'local' or 'device'.
-    compression_params={'type': '2bit', 'threshold': 0.5} makes those sums of two bits per element.
+    compression_params={'type': '2bit', 'threshold': 0.5} compresses gradients to two bits per element for these sums.
     """
 
     def __init__(self, params, optimizer, optimizer_params=None, kvstore="device", compression_params=None,
@@ -42,7 +42,7 @@ class Trainer(_core.Trainer):
         from .. import optimizer as opt
         if isinstance(optimizer, opt.Optimizer):
             if options:
-                raise AssertionError("Trainer: optimizer_params go with a name of an optimizer, not with an Optimizer")
+                raise AssertionError("Trainer: optimizer_params are for an optimizer's name, not for an Optimizer")
             return optimizer
         if not isinstance(optimizer, str):
             raise TypeError(f"Trainer: optimizer must be a name or an Optimizer, got {type(optimizer).__name__}")
@@ -66,16 +66,16 @@ class Trainer(_core.Trainer):
 
     @property
     def learning_rate(self):
-        """The learning rate now."""
+        """The current learning rate."""
         return self._optimizer.learning_rate
 
     def set_learning_rate(self, lr):
-        """Sets the learning rate; not if a schedule gives it."""
+        """Sets the learning rate; an error if a schedule determines it."""
         self._optimizer.set_learning_rate(lr)
 
     @property
     def _updaters(self):
-        """States in the shape of an Updater: for programs that look at trainer._updaters[0].states."""
+        """States like those of an Updater, for programs that read trainer._updaters[0].states."""
         from ..optimizer import Updater
         updater = Updater(self._optimizer)
         updater.states = self._all_states()
@@ -87,7 +87,7 @@ class Trainer(_core.Trainer):
         return {i: self._state(i) for i in range(len(self._params)) if i in self._updates}
 
     def save_states(self, fname):
-        """Saves what the optimizer remembers: arrays of the library's optimizers, Python objects of others."""
+        """Saves the optimizer's states: arrays of the library's optimizers, Python objects of others."""
         from ..optimizer.optimizer import _runs_in_c
         if _runs_in_c(type(self._optimizer)):
             return self._save(fname)
@@ -96,7 +96,7 @@ class Trainer(_core.Trainer):
             pickle.dump((self._all_states(), self._optimizer), file)
 
     def load_states(self, fname):
-        """Loads what save_states wrote, here or in MXNet."""
+        """Loads states that save_states wrote, here or in MXNet."""
         with open(fname, "rb") as file:
             data = file.read()
         if data[:1] != b"\x80":  # no pickle
@@ -123,13 +123,13 @@ def _listed(params):
         raise ValueError(f"Trainer: expected a list or dict of Parameters, got {type(params).__name__}")
     for p in params:
         if not isinstance(p, Parameter):
-            raise ValueError(f"Trainer: expected a list or dict of Parameters, it has a {type(p).__name__}")
+            raise ValueError(f"Trainer: expected a list or dict of Parameters, got one with a {type(p).__name__}")
     return list(params)
 
 
 def _checked_store(kvstore):
-    """The store that was given: one process sums gradients itself, so only the name is looked at."""
+    """Checks the given store: a single process sums gradients itself, so only the name matters."""
     if isinstance(kvstore, str):
         from ..kvstore import create
-        create(kvstore)  # says what is wrong with it
+        create(kvstore)  # raises an error that says what is wrong with it
     return kvstore if not isinstance(kvstore, str) else None

@@ -12,7 +12,7 @@ __all__ = ["split_data", "split_and_load", "clip_global_norm", "check_sha1", "do
 
 
 class HookHandle:
-    """What register_forward_hook returns: detach() removes the hook; so does the end of a `with` block."""
+    """The result of register_forward_hook: detach() removes the hook; so does the end of a `with` block."""
 
     def __init__(self, block, hooks, hook):
         self._block, self._hooks, self._hook = block, hooks, hook
@@ -33,12 +33,12 @@ class HookHandle:
 
 
 def split_data(data, num_slice, batch_axis=0, even_split=True):
-    """data cut into num_slice pieces along batch_axis."""
+    """Splits data into num_slice slices along batch_axis."""
     size = data.shape[batch_axis]
     if size < num_slice:
-        raise ValueError(f"split_data: {size} examples cannot be cut into {num_slice} slices")
+        raise ValueError(f"split_data: {size} examples cannot be split into {num_slice} slices")
     if even_split and size % num_slice:
-        raise ValueError(f"split_data: {size} examples cannot be cut evenly into {num_slice} slices; use a batch size that "
+        raise ValueError(f"split_data: {size} examples cannot be split evenly into {num_slice} slices; use a batch size that "
                          f"is a multiple of {num_slice}, or set even_split=False")
     if num_slice == 1:
         return [data]
@@ -52,7 +52,7 @@ def split_data(data, num_slice, batch_axis=0, even_split=True):
 
 
 def split_and_load(data, ctx_list, batch_axis=0, even_split=True):
-    """data cut into one piece per context and copied there."""
+    """Splits data into one slice per context and copies each to its context."""
     if not isinstance(data, NDArray):
         data = array(data, ctx=ctx_list[0])
     if len(ctx_list) == 1:
@@ -68,7 +68,7 @@ def clip_global_norm(arrays, max_norm, check_isfinite=True):
     total = nd.add_n(*[nd.square(x).sum().as_in_context(arrays[0].ctx) for x in arrays]).sqrt()
     norm = total.asscalar() if check_isfinite else None
     if check_isfinite and not math.isfinite(norm):
-        warnings.warn("clip_global_norm: the norm is not finite; the gradients are left to become NaN", stacklevel=2)
+        warnings.warn("clip_global_norm: the norm is not finite; the gradients become NaN", stacklevel=2)
     scale = nd.minimum(max_norm / (total + 1e-8), 1.0)
     for x in arrays:
         x *= scale.as_in_context(x.ctx).astype(x.dtype, copy=False)
@@ -76,7 +76,7 @@ def clip_global_norm(arrays, max_norm, check_isfinite=True):
 
 
 def replace_file(src, dst):
-    """Gives a file another name, in one step: whoever looks finds the old or the new one, whole."""
+    """Renames a file atomically: readers see either the complete old file or the complete new one."""
     os.replace(src, dst)
 
 
@@ -90,10 +90,10 @@ def check_sha1(filename, sha1_hash):
 
 
 def download(url, path=None, overwrite=False, sha1_hash=None, retries=5, verify_ssl=True):
-    """Fetches a file unless it is there already; returns its path."""
+    """Downloads a file unless it exists; returns its path."""
     name = url.split("/")[-1]
     if not name:
-        raise AssertionError(f"download: no file name can be read from the URL {url!r}; give path")
+        raise AssertionError(f"download: the URL {url!r} has no file name; pass path")
     if path is None:
         target = name
     else:
@@ -108,7 +108,7 @@ def download(url, path=None, overwrite=False, sha1_hash=None, retries=5, verify_
 
 
 def _fetch(url, target, sha1_hash, retries, verify_ssl):
-    """Writes to a temporary file that replaces the target when it is whole."""
+    """Writes to a temporary file that replaces the target when it is complete."""
     import ssl
     import urllib.request
     folder = os.path.dirname(os.path.abspath(os.path.expanduser(target)))
@@ -122,7 +122,7 @@ def _fetch(url, target, sha1_hash, retries, verify_ssl):
                 for block in iter(lambda: source.read(1 << 20), b""):
                     file.write(block)
             if sha1_hash and not check_sha1(part, sha1_hash):
-                raise OSError("the file has another SHA-1 than it should have")
+                raise OSError("the file does not have the expected SHA-1")
             os.replace(part, target)
             return
         except OSError as error:
@@ -130,5 +130,5 @@ def _fetch(url, target, sha1_hash, retries, verify_ssl):
         finally:
             if os.path.exists(part):
                 os.remove(part)
-    raise RuntimeError(f"download: {url} cannot be fetched ({problem}); is there a network? A file put at {target} by hand "
+    raise RuntimeError(f"download: cannot download {url} ({problem}); is there a network? A file put at {target} by hand "
                        "is used as it is")

@@ -20,7 +20,7 @@ def _plain(value):
 
 
 class Augmenter:
-    """Base of augmenters: subclasses have __call__(image); keywords of __init__ are what dumps() shows."""
+    """Base of augmenters: subclasses have __call__(image); dumps() shows the keywords of __init__."""
 
     def __init__(self, **kwargs):
         self._kwargs = {key: _plain(value) for key, value in kwargs.items()}
@@ -63,7 +63,7 @@ class RandomOrderAug(_ListAug):
 
 
 class ResizeAug(Augmenter):
-    """The shorter side gets this size."""
+    """Resizes the shorter side to this size."""
 
     def __init__(self, size, interp=2):
         super().__init__(size=size, interp=interp)
@@ -74,7 +74,7 @@ class ResizeAug(Augmenter):
 
 
 class ForceResizeAug(Augmenter):
-    """Resized to (w, h), whatever the shape was."""
+    """Resizes to (w, h), regardless of the aspect ratio."""
 
     def __init__(self, size, interp=2):
         super().__init__(size=size, interp=interp)
@@ -85,7 +85,7 @@ class ForceResizeAug(Augmenter):
 
 
 class RandomCropAug(Augmenter):
-    """A crop of (w, h) at a random place."""
+    """A crop of (w, h) at a random position."""
 
     def __init__(self, size, interp=2):
         super().__init__(size=size, interp=interp)
@@ -96,7 +96,7 @@ class RandomCropAug(Augmenter):
 
 
 class RandomSizedCropAug(Augmenter):
-    """A random part of random shape, resized to (w, h)."""
+    """A random region of random shape, resized to (w, h)."""
 
     def __init__(self, size, area, ratio, interp=2, **kwargs):
         area = kwargs.pop("min_area", area)
@@ -110,7 +110,7 @@ class RandomSizedCropAug(Augmenter):
 
 
 class CenterCropAug(Augmenter):
-    """A crop of (w, h) from the middle."""
+    """A crop of (w, h) from the centre."""
 
     def __init__(self, size, interp=2):
         super().__init__(size=size, interp=interp)
@@ -121,7 +121,7 @@ class CenterCropAug(Augmenter):
 
 
 class BrightnessJitterAug(Augmenter):
-    """Times 1 - brightness to 1 + brightness."""
+    """Multiplies by a random factor from 1 - brightness to 1 + brightness."""
 
     def __init__(self, brightness):
         super().__init__(brightness=brightness)
@@ -132,7 +132,7 @@ class BrightnessJitterAug(Augmenter):
 
 
 class ContrastJitterAug(Augmenter):
-    """Nearer to or further from the mean brightness."""
+    """Moves values towards or away from the mean brightness, at random."""
 
     def __init__(self, contrast):
         super().__init__(contrast=contrast)
@@ -143,7 +143,7 @@ class ContrastJitterAug(Augmenter):
 
 
 class SaturationJitterAug(Augmenter):
-    """Nearer to or further from gray."""
+    """Moves colours towards or away from gray, at random."""
 
     def __init__(self, saturation):
         super().__init__(saturation=saturation)
@@ -154,7 +154,7 @@ class SaturationJitterAug(Augmenter):
 
 
 class HueJitterAug(Augmenter):
-    """Hues turned by up to half a round times hue."""
+    """Rotates hues by a random angle of up to 180 degrees times hue."""
 
     def __init__(self, hue):
         super().__init__(hue=hue)
@@ -173,7 +173,7 @@ class ColorJitterAug(RandomOrderAug):
 
 
 class LightingAug(Augmenter):
-    """Colours shifted along the directions in which those of photographs vary; draws from numpy.random."""
+    """Adds PCA noise: shifts colours along the principal components of photographs; draws from numpy.random."""
 
     def __init__(self, alphastd, eigval, eigvec):
         super().__init__(alphastd=alphastd, eigval=eigval, eigvec=eigvec)
@@ -203,7 +203,7 @@ def _array_or_none(x):
 
 
 class RandomGrayAug(Augmenter):
-    """Gray, in three channels, with probability p."""
+    """Converts to gray, in three channels, with probability p."""
 
     def __init__(self, p):
         super().__init__(p=p)
@@ -214,7 +214,7 @@ class RandomGrayAug(Augmenter):
 
 
 class HorizontalFlipAug(Augmenter):
-    """Columns in reverse order with probability p."""
+    """Flips the image horizontally with probability p."""
 
     def __init__(self, p):
         super().__init__(p=p)
@@ -225,7 +225,7 @@ class HorizontalFlipAug(Augmenter):
 
 
 class CastAug(Augmenter):
-    """Another element type."""
+    """Converts to another element type."""
 
     def __init__(self, typ="float32"):
         super().__init__(type=typ)
@@ -235,12 +235,12 @@ class CastAug(Augmenter):
         return src.astype(self.typ)
 
 
-# Means and deviations, sizes and directions of the variation of the colours of photographs.
+# Means, standard deviations, eigenvalues and eigenvectors of the colours of photographs.
 _MEAN, _STD, _EIGVAL, _EIGVEC = _core.photograph_colours()
 
 
 def normalization(mean, std, who):
-    """The augmenter for these; True means those of photographs, None none."""
+    """The augmenter for mean and std; True: those of photographs, None: none."""
     import numpy
     given = [_MEAN if mean is True else mean, _STD if std is True else std]
     for i, (name, value) in enumerate(zip(("mean", "std"), given)):
@@ -254,7 +254,7 @@ def normalization(mean, std, who):
 
 
 def colour_makers(brightness, contrast, saturation, hue, pca_noise, rand_gray, normalize):
-    """Name -> maker of the augmenters of colours."""
+    """Name -> factory of the colour augmenters."""
     import numpy
     return {"CastAug": CastAug, "ColorJitterAug": lambda: ColorJitterAug(brightness, contrast, saturation),
             "HueJitterAug": lambda: HueJitterAug(hue),
@@ -264,7 +264,7 @@ def colour_makers(brightness, contrast, saturation, hue, pca_noise, rand_gray, n
 
 def CreateAugmenter(data_shape, resize=0, rand_crop=False, rand_resize=False, rand_mirror=False, mean=None, std=None,
                     brightness=0, contrast=0, saturation=0, hue=0, pca_noise=0, rand_gray=0, inter_method=2):
-    """The usual augmenters for images of data_shape (C, H, W), as a list."""
+    """The standard augmenters for images of data_shape (C, H, W), as a list."""
     if rand_resize and not rand_crop:
         raise AssertionError("CreateAugmenter: rand_resize needs rand_crop=True")
     size, colours = (data_shape[2], data_shape[1]), (brightness, contrast, saturation, hue, pca_noise, rand_gray)

@@ -1,7 +1,7 @@
 """Images with boxes: augmenters that change both, and an iterator.
 
-A label is a NumPy array (objects, 5 or more): class, left, top, right, bottom, ...; places are shares of width and
-height.
+A label is a NumPy array (objects, 5 or more): class, left, top, right, bottom, ...; coordinates are fractions of width
+and height.
 """
 import json
 import random
@@ -32,7 +32,7 @@ class DetAugmenter:
 
 
 class DetBorrowAug(DetAugmenter):
-    """An augmenter of images that leaves boxes where they are."""
+    """An image augmenter that leaves boxes unchanged."""
 
     def __init__(self, augmenter):
         if not isinstance(augmenter, Augmenter):
@@ -70,12 +70,12 @@ class DetRandomSelectAug(DetAugmenter):
 
 
 def _boxes(label):
-    """A label as the library takes it."""
+    """A label in the library's format."""
     return nd.array(label, ctx=cpu(0), dtype="float64" if label.dtype == "float64" else "float32")
 
 
 class DetHorizontalFlipAug(DetAugmenter):
-    """Columns in reverse order with probability p."""
+    """Flips image and boxes horizontally with probability p."""
 
     def __init__(self, p):
         super().__init__(p=p)
@@ -95,9 +95,9 @@ def _range(value, name, who):
 
 
 class DetRandomCropAug(DetAugmenter):
-    """A random part with area_range of the area and aspect_ratio_range of width to height, in which at least one
-    object is covered by min_object_covered or more.  Objects of which less than min_eject_coverage is left are
-    dropped.  After max_attempts without such a part the image stays as it is."""
+    """A random crop with area_range of the area and aspect_ratio_range of width to height, which covers at least
+    min_object_covered of one object.  Objects of which less than min_eject_coverage is left are dropped.  After
+    max_attempts without such a crop the image is unchanged."""
 
     def __init__(self, min_object_covered=0.1, aspect_ratio_range=(0.75, 1.33), area_range=(0.05, 1.0),
                  min_eject_coverage=0.3, max_attempts=50):
@@ -118,7 +118,7 @@ class DetRandomCropAug(DetAugmenter):
 
 
 class DetRandomPadAug(DetAugmenter):
-    """The image at a random place in a larger one: area_range times its area, aspect_ratio_range of width to height."""
+    """The image at a random position in a larger one: area_range times its area, aspect_ratio_range of width to height."""
 
     def __init__(self, aspect_ratio_range=(0.75, 1.33), area_range=(1.0, 3.0), max_attempts=50,
                  pad_val=(128, 128, 128)):
@@ -163,7 +163,7 @@ def CreateDetAugmenter(data_shape, resize=0, rand_crop=0, rand_pad=0, rand_gray=
                        min_object_covered=0.1,
                        aspect_ratio_range=(0.75, 1.33), area_range=(0.05, 3.0), min_eject_coverage=0.3, max_attempts=50,
                        pad_val=(127, 127, 127)):
-    """The usual augmenters for images with boxes of data_shape (C, H, W), as a list; rand_crop and rand_pad are
+    """The standard augmenters for images with boxes of data_shape (C, H, W), as a list; rand_crop and rand_pad are
     probabilities."""
     colours = (brightness, contrast, saturation, hue, pca_noise, rand_gray)
     normalize = normalization(mean, std, "CreateDetAugmenter")
@@ -183,7 +183,7 @@ def CreateDetAugmenter(data_shape, resize=0, rand_crop=0, rand_pad=0, rand_gray=
 class ImageDetIter(ImageIter):
     """Batches of images with boxes.  A label in the file is: length of its header, numbers per object, the rest of the
     header, then the objects (class, left, top, right, bottom, ...).  A batch of labels is (N, most objects, numbers per
-    object), filled up with -1."""
+    object), padded with -1."""
 
     def __init__(self, batch_size, data_shape, path_imgrec=None, path_imglist=None, path_root=None, path_imgidx=None,
                  shuffle=False, part_index=0, num_parts=1, aug_list=None, imglist=None, data_name="data",
@@ -204,7 +204,7 @@ class ImageDetIter(ImageIter):
         self.provide_label = [(self.label_name, (self.batch_size,) + self.label_shape)]
 
     def _estimate_label_shape(self):
-        """(most objects, numbers per object) over the whole file."""
+        """(most objects, numbers per object) over the entire file."""
         count, width = 0, 5
         self.reset()
         try:
@@ -237,7 +237,7 @@ class ImageDetIter(ImageIter):
         return self.postprocess_data(image), objects
 
     def augmentation_transform(self, data, label):
-        """Image and boxes through all augmenters."""
+        """Applies all augmenters to image and boxes."""
         for aug in self.auglist:
             data, label = aug(data, label)
         return data, label
@@ -261,7 +261,7 @@ class ImageDetIter(ImageIter):
         self._describe()
 
     def check_label_shape(self, label_shape):
-        """Wants at least the current number of objects and of numbers per object."""
+        """Checks that the shape has room for the current objects and numbers per object."""
         if len(label_shape) != 2:
             raise ValueError(f"ImageDetIter: label_shape is {tuple(label_shape)}, expected (objects, numbers per object)")
         if label_shape[0] < self.label_shape[0] or label_shape[1] != self.label_shape[1]:
@@ -269,7 +269,7 @@ class ImageDetIter(ImageIter):
                              f"{self.label_shape}")
 
     def sync_label_shape(self, it, verbose=False):
-        """Gives this and another iterator the larger of their label shapes."""
+        """Sets this and another iterator to the larger of their label shapes."""
         if not isinstance(it, ImageDetIter):
             raise AssertionError(f"ImageDetIter.sync_label_shape: expected an ImageDetIter, got {type(it).__name__}")
         shape = tuple(max(a, b) for a, b in zip(self.label_shape, it.label_shape))
@@ -280,10 +280,10 @@ class ImageDetIter(ImageIter):
 
     def draw_next(self, color=None, thickness=2, mean=None, std=None, clip=True, waitKey=None, window_name="draw_next",
                   id2labels=None):
-        """Images with their boxes drawn in, as uint8 NumPy arrays, one after the other. waitKey is not offered: show
-        them with the program of your choice."""
+        """Yields images with their boxes drawn in, as uint8 NumPy arrays. waitKey is not supported: display them with the
+        program of your choice."""
         if waitKey is not None:
-            raise ValueError("ImageDetIter.draw_next: there are no windows here; show the images that it gives "
+            raise ValueError("ImageDetIter.draw_next: windows are not supported; display the images that it yields "
                              "yourself")
         import numpy
         while True:
@@ -300,7 +300,7 @@ class ImageDetIter(ImageIter):
 
 
 def _frame(picture, box, thickness, color):
-    """Draws the edges of a box into the picture."""
+    """Draws the edges of a box into the image."""
     height, width = picture.shape[:2]
     x0, y0, x1, y1 = [int(round(float(v) * n)) for v, n in zip(box, (width, height, width, height))]
     for rows, columns in ((slice(y0, y0 + thickness), slice(x0, x1)),

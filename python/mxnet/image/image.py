@@ -1,7 +1,7 @@
 """Reading images, their sizes and crops.
 
-Numbers for interp: 0 nearest, 1 linear, 2 cubic, 3 area, 4 Lanczos, 9 by the sizes, 10 at random.  What is drawn at
-random here comes from Python's module random, as in MXNet: random.seed() repeats it.
+Values of interp: 0 nearest, 1 linear, 2 cubic, 3 area, 4 Lanczos, 9 chosen by the sizes, 10 random.  Random choices use
+Python's module random, as in MXNet: random.seed() makes them repeatable.
 """
 import random
 
@@ -48,7 +48,7 @@ def _interp(interp, src, w, h):
 
 
 def imresize(src, w, h, interp=1, out=None):
-    """The image in another size."""
+    """The image resized to another size."""
     return nd._internal._cvimresize(src, w=w, h=h, interp=_interp(interp, src, w, h), out=out)
 
 
@@ -70,7 +70,7 @@ def resize_short(src, size, interp=2):
 
 
 def fixed_crop(src, x0, y0, w, h, size=None, interp=2):
-    """The part of the image that begins at (x0, y0), resized to size (w, h) if that is another one."""
+    """The region of the image that starts at (x0, y0), resized to size (w, h) if that differs."""
     width, height = size if size is not None else (0, 0)
     return _core.fixed_crop(src, int(x0), int(y0), int(w), int(h), int(width), int(height), interp)
 
@@ -80,17 +80,17 @@ def _crop(src, region, size, interp):
 
 
 def random_crop(src, size, interp=2):
-    """(crop, (x0, y0, w, h)) of size (w, h) at a random place; smaller images are enlarged."""
+    """(crop, (x0, y0, w, h)) of size (w, h) at a random position; smaller images are enlarged."""
     return _crop(src, _core.crop_region(src.shape[1], src.shape[0], *map(int, size), random), size, interp)
 
 
 def center_crop(src, size, interp=2):
-    """(crop, (x0, y0, w, h)) of size (w, h) from the middle; smaller images are enlarged."""
+    """(crop, (x0, y0, w, h)) of size (w, h) from the centre; smaller images are enlarged."""
     return _crop(src, _core.crop_region(src.shape[1], src.shape[0], *map(int, size), None), size, interp)
 
 
 def random_size_crop(src, size, area, ratio, interp=2, **kwargs):
-    """(crop, (x0, y0, w, h)) of a random part of the area (least, or (least, greatest) share) with a random ratio of
+    """(crop, (x0, y0, w, h)) of a random region of the area (minimum, or (minimum, maximum) share) with a random ratio of
     width to height between ratio[0] and ratio[1], resized to size (w, h)."""
     if "min_area" in kwargs:
         area = kwargs.pop("min_area")
@@ -109,8 +109,8 @@ def color_normalize(src, mean, std=None):
 
 
 def imrotate(src, rotation_degrees, zoom_in=False, zoom_out=False):
-    """float32 images (C, H, W) or (N, C, H, W) turned around their centre, by one angle or by one per image. zoom_in:
-    no border is seen; zoom_out: all of the image is seen."""
+    """float32 images (C, H, W) or (N, C, H, W) rotated around their centre, by one angle or by one per image. zoom_in:
+    no border is visible; zoom_out: the entire image is visible."""
     if zoom_in and zoom_out:
         raise ValueError("imrotate: zoom_in and zoom_out exclude each other")
     if _core.dtype_name(src.dtype) != "float32":
@@ -120,7 +120,7 @@ def imrotate(src, rotation_degrees, zoom_in=False, zoom_out=False):
     if not isinstance(rotation_degrees, (int, float)):
         degrees = rotation_degrees if isinstance(rotation_degrees, NDArray) else nd.array(rotation_degrees)
         if src.ndim == 3:
-            raise TypeError("imrotate: one image is turned by one number, got an array of angles")
+            raise TypeError("imrotate: one image needs one angle, got an array of angles")
         if len(degrees) != src.shape[0]:
             raise ValueError(f"imrotate: {len(degrees)} angles for {src.shape[0]} images")
     else:
@@ -132,7 +132,7 @@ def random_rotate(src, angle_limits, zoom_in=False, zoom_out=False):
     """imrotate by random angles between the two limits, one per image."""
     least, most = angle_limits
     if least >= most:
-        raise ValueError(f"random_rotate: angle_limits are {angle_limits}, expected the lower one first")
+        raise ValueError(f"random_rotate: angle_limits are {angle_limits}, expected the smaller one first")
     if src.ndim == 3:
         return imrotate(src, random.uniform(least, most), zoom_in, zoom_out)
     return imrotate(src, nd.array([random.uniform(least, most) for _ in range(src.shape[0])]), zoom_in, zoom_out)

@@ -1,4 +1,4 @@
-"""ImageIter: batches of images from a record file or from files named by a list, changed by augmenters in Python."""
+"""ImageIter: batches of images from a record file or a list of files, augmented in Python."""
 import logging
 import os
 import random
@@ -17,9 +17,9 @@ __all__ = ["ImageIter"]
 
 class ImageIter(DataIter):
     """Batches (N, C, H, W) of images from path_imgrec (a .rec file, with path_imgidx to shuffle it), path_imglist (a
-    .lst file) or imglist (a list of [label, path]); paths begin in path_root.
+    .lst file) or imglist (a list of [label, path]); paths are relative to path_root.
 
-    aug_list: augmenters; other keywords are those of CreateAugmenter.  Images that cannot be decoded are left out
+    aug_list: augmenters; other keywords are those of CreateAugmenter.  Images that cannot be decoded are skipped
     with a message. last_batch_handle: 'pad', 'discard' or 'roll_over'.
     """
 
@@ -48,7 +48,7 @@ class ImageIter(DataIter):
                 self.imgrec = recordio.MXRecordIO(path_imgrec, "r")
         self.seq = self._sequence(path_imglist, imglist)
         if (shuffle or num_parts > 1) and self.seq is None:
-            raise AssertionError(f"{who}: shuffle and num_parts need path_imgidx (or a list) beside path_imgrec")
+            raise AssertionError(f"{who}: shuffle and num_parts need path_imgidx (or a list) in addition to path_imgrec")
         if num_parts > 1:
             if not 0 <= part_index < num_parts:
                 raise AssertionError(f"{who}: part_index {part_index} is not one of {num_parts} parts")
@@ -60,7 +60,7 @@ class ImageIter(DataIter):
         self.provide_label = [(label_name, (batch_size,) if label_width == 1 else (batch_size, label_width))]
         self.auglist = CreateAugmenter(data_shape, **kwargs) if aug_list is None else aug_list
         self._left = []  # (image, label) that roll over
-        self._first = []  # of an epoch, what a last batch is filled up with
+        self._first = []  # of an epoch, used to pad the last batch
         self._ended = False
         self.reset()
 
@@ -88,7 +88,7 @@ class ImageIter(DataIter):
     # ---- reading ---------------------------------------------------------------------------------------------------
 
     def reset(self):
-        """Back to the beginning."""
+        """Rewinds to the beginning."""
         if self.seq is not None and self.shuffle:
             random.shuffle(self.seq)
         if self.imgrec is not None:
@@ -96,7 +96,7 @@ class ImageIter(DataIter):
         self.cur, self._first, self._ended = 0, [], False
 
     def hard_reset(self):
-        """Back to the beginning; nothing rolls over."""
+        """Rewinds to the beginning; nothing rolls over."""
         self._left = []
         self.reset()
 
@@ -119,7 +119,7 @@ class ImageIter(DataIter):
         return label, self.read_image(path)
 
     def read_image(self, fname):
-        """The bytes of a file below path_root."""
+        """The bytes of a file relative to path_root."""
         with open(os.path.join(self.path_root or "", fname), "rb") as file:
             return file.read()
 
@@ -128,12 +128,12 @@ class ImageIter(DataIter):
         return imdecode(s)
 
     def check_valid_image(self, data):
-        """Wants an image with pixels."""
+        """Checks that an image has pixels."""
         if len(data[0].shape) == 0:
             raise RuntimeError(f"{type(self).__name__}: an image has no pixels")
 
     def augmentation_transform(self, data):
-        """The image through all augmenters."""
+        """Applies all augmenters to the image."""
         for aug in self.auglist:
             data = aug(data)
         return data
@@ -153,12 +153,12 @@ class ImageIter(DataIter):
                 self.check_valid_image([image])
                 label = self._checked(label)
             except (MXNetError, RuntimeError) as error:
-                logging.warning("%s: an image is left out: %s", type(self).__name__, error)
+                logging.warning("%s: an image is skipped: %s", type(self).__name__, error)
                 continue
             return self._finish(image, label)
 
     def _checked(self, label):
-        """The label as augmenters want it; RuntimeError: the image is left out."""
+        """The label in the augmenters' format; RuntimeError: the image is skipped."""
         return label
 
     def _finish(self, image, label):
@@ -170,7 +170,7 @@ class ImageIter(DataIter):
         return self.postprocess_data(image), label
 
     def _filled(self):
-        """Examples for a batch, and how many of them only fill it up."""
+        """Examples for a batch, and how many of them are padding."""
         rows, self._left = self._left, []
         pad = self.batch_size - len(rows) if rows else 0
         while len(rows) < self.batch_size and not self._ended:

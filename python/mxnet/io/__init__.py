@@ -1,4 +1,4 @@
-"""Iterators over batches, for programs that are written with them; new ones use gluon.data."""
+"""Iterators over batches, for existing programs; new ones should use gluon.data."""
 from .io import *  # noqa: F401,F403
 from .files import *  # noqa: F401,F403
 from .records import *  # noqa: F401,F403

@@ -7,9 +7,8 @@ __all__ = ["CSVIter", "MNISTIter", "LibSVMIter"]
 
 
 class _RowsIter(MXDataIter):
-    """Batches of rows of arrays that are in memory. round_batch: the last batch is filled up from the beginning, and
-    the next epoch begins after those examples; else it is filled with the beginning, too, but every epoch begins at
-    0."""
+    """Batches of rows of arrays in memory. The last batch is filled up from the beginning; with round_batch the next epoch
+    starts after those examples, otherwise every epoch starts at 0."""
 
     def __init__(self, data, label, batch_size, names, round_batch=True, order=None):
         super().__init__(batch_size)
@@ -74,7 +73,7 @@ class _RowsIter(MXDataIter):
 
 
 def _part(n, num_parts, part_index, who):
-    """Begin and end of a part of n examples."""
+    """Begin and end of one part of n examples."""
     if not 0 <= part_index < num_parts:
         raise ValueError(f"{who}: part_index {part_index} is not one of {num_parts} parts")
     length = n // num_parts
@@ -109,13 +108,13 @@ def _csv(path, shape, dtype, what):
     for n in shape:
         size *= n
     if table.shape[1] != size:
-        raise ValueError(f"CSVIter: '{path}' has {table.shape[1]} numbers in a line, {what}_shape {shape} wants {size}")
+        raise ValueError(f"CSVIter: '{path}' has {table.shape[1]} numbers in a line, {what}_shape {shape} needs {size}")
     return table.reshape((-1,) + shape)
 
 
 class MNISTIter(_RowsIter):
-    """Batches of images in [0, 1], (1, 28, 28) or flat (784), and labels, from two idx files (gzip or not).  The last
-    examples that do not fill a batch are left out."""
+    """Batches of images in [0, 1], (1, 28, 28) or flat (784), and labels, from two idx files (gzip or not).  An
+    incomplete last batch is left out."""
 
     def __init__(self, image="./train-images-idx3-ubyte", label="./train-labels-idx1-ubyte", batch_size=128,
                  shuffle=True,
@@ -123,7 +122,7 @@ class MNISTIter(_RowsIter):
                  data_name="data", label_name="softmax_label", input_shape=None):
         images, labels = _core.load_idx(image), _core.load_idx(label)
         if images.ndim != 3 or labels.ndim != 1 or images.shape[0] != labels.shape[0]:
-            raise ValueError(f"MNISTIter: '{image}' {images.shape} and '{label}' {labels.shape} do not belong together")
+            raise ValueError(f"MNISTIter: '{image}' {images.shape} and '{label}' {labels.shape} do not match")
         begin, end = _part(images.shape[0], num_parts, part_index, "MNISTIter")
         n = (end - begin) // batch_size * batch_size
         if n == 0:

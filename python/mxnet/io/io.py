@@ -22,7 +22,7 @@ class DataDesc(namedtuple("DataDesc", ["name", "shape"])):
 
     @staticmethod
     def get_batch_axis(layout):
-        """Number of the axis N of a layout; 0 if there is none given."""
+        """Index of the axis N of a layout; 0 if there is no layout."""
         return 0 if layout is None else layout.find("N")
 
     @staticmethod
@@ -40,7 +40,7 @@ def _float32():
 
 
 class DataBatch:
-    """Lists of arrays data and label; pad: how many examples at the end only fill it up; index: numbers of the
+    """Lists of arrays data and label; pad: the number of padding examples at the end; index: indices of the
     examples."""
 
     def __init__(self, data, label=None, pad=None, index=None, bucket_key=None, provide_data=None, provide_label=None):
@@ -65,7 +65,7 @@ class DataIter:
         return self
 
     def reset(self):
-        """Back to the beginning."""
+        """Rewinds to the beginning."""
 
     def next(self):
         """The next batch; StopIteration at the end."""
@@ -77,7 +77,7 @@ class DataIter:
         return self.next()
 
     def iter_next(self):
-        """Goes to the next batch; False at the end."""
+        """Advances to the next batch; False at the end."""
 
     def getdata(self):
         """Arrays of the current batch."""
@@ -86,11 +86,11 @@ class DataIter:
         """Labels of the current batch."""
 
     def getindex(self):
-        """Numbers of the examples of the current batch; None if they are not known."""
+        """Indices of the examples of the current batch; None if they are not known."""
         return None
 
     def getpad(self):
-        """How many examples at the end of the current batch only fill it up."""
+        """The number of padding examples at the end of the current batch."""
 
 
 class MXDataIter(DataIter):
@@ -116,7 +116,7 @@ class _Held(DataIter):
 
 
 class ResizeIter(_Held):
-    """Another iterator with `size` batches in an epoch, begun anew when it ends."""
+    """Another iterator with `size` batches per epoch; it is restarted when it ends."""
 
     def __init__(self, data_iter, size, reset_internal=True):
         super().__init__(data_iter.batch_size)
@@ -143,7 +143,7 @@ class ResizeIter(_Held):
 
 
 class PrefetchingIter(_Held):
-    """Batches of one or several iterators, each made ahead of time by a thread; those of several are put together.
+    """Batches of one or several iterators, each prefetched by a thread; those of several are merged.
     rename_data, rename_label: one dict from old to new names per iterator."""
 
     def __init__(self, iters, rename_data=None, rename_label=None):
@@ -200,7 +200,7 @@ class PrefetchingIter(_Held):
 
 
 class _Ahead:
-    """One batch of an iterator, made by a thread that lives as long as it takes."""
+    """One batch of an iterator, computed by a short-lived thread."""
 
     def __init__(self, source):
         self._source, self._thread, self._result, self._ended = source, None, None, False
@@ -212,7 +212,7 @@ class _Ahead:
                 self._result = (self._source.next(), None)
             except StopIteration:
                 self._result = (None, None)
-            except BaseException as error:  # noqa: B902 - raised again where the batch is wanted
+            except BaseException as error:  # noqa: B902 - raised again where the batch is requested
                 self._result = (None, error)
         self._thread = threading.Thread(target=run, name="mxnet-prefetch", daemon=True)
         self._thread.start()
@@ -241,10 +241,10 @@ class _Ahead:
 
 
 class NDArrayIter(DataIter):
-    """Batches of arrays: an array, a list or a dict of them, NDArray or NumPy, whose first axis counts the examples.
+    """Batches of arrays: an array, a list or a dict of them, NDArray or NumPy, whose first axis is the example.
 
-    last_batch_handle: 'pad' fills the last batch up from the beginning, 'discard' leaves it out, 'roll_over' begins
-    the next epoch with it. shuffle follows numpy.random.seed().
+    last_batch_handle: 'pad' fills the last batch from the beginning, 'discard' leaves it out, 'roll_over' starts the next
+    epoch with it. shuffle uses numpy.random, see numpy.random.seed().
     """
 
     def __init__(self, data, label=None, batch_size=1, shuffle=False, last_batch_handle="pad", data_name="data",
@@ -265,7 +265,7 @@ class NDArrayIter(DataIter):
         self.idx, self.shuffle = numpy.arange(self.num_data), shuffle
         self.last_batch_handle, self.layout = last_batch_handle, layout
         self._shuffled = numpy.arange(self.num_data)
-        self._left = []  # numbers of examples that roll over
+        self._left = []  # indices of examples that roll over
         self._rows, self._pad = None, 0
         self.reset()
 
@@ -283,7 +283,7 @@ class NDArrayIter(DataIter):
         return [DataDesc(name, (self.batch_size,) + x.shape[1:], x.dtype, self.layout) for name, x in arrays]
 
     def hard_reset(self):
-        """Back to the beginning; nothing rolls over."""
+        """Rewinds to the beginning; nothing rolls over."""
         self._left = []
         self._begin()
 
@@ -313,7 +313,7 @@ class NDArrayIter(DataIter):
         rows = self._order[self._next:self._next + self.batch_size]
         if self._pad:
             rows = numpy.concatenate([rows, numpy.resize(self._order, self._pad)])
-        if self._next == 0 and self._carried:  # of a batch that begins with what rolled over: how much did
+        if self._next == 0 and self._carried:  # number of rolled-over examples at the start of the batch
             self._pad = self._carried
         self._next += self.batch_size
         self.cursor += self.batch_size

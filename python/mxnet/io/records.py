@@ -1,8 +1,8 @@
 """Iterators over record files of images.
 
-A batch is made by threads: each reads a record, decodes the image, crops and mirrors it (the library lets other
-threads run meanwhile); then the batch is put together and normalized as a whole. `prefetch_buffer` batches are under
-way.  What is drawn for an image depends on seed, epoch and record only, not on the threads.
+Threads build a batch: each reads a record, decodes the image, crops and mirrors it (the library releases the GIL); then
+the batch is assembled and normalized at once. `prefetch_buffer` batches are prefetched.  The random choices for an image
+depend on seed, epoch and record only, not on the threads.
 """
 import os
 import random
@@ -14,7 +14,7 @@ from .io import DataBatch, DataDesc, MXDataIter
 
 __all__ = ["ImageRecordIter", "ImageRecordUInt8Iter", "ImageRecordInt8Iter", "ImageDetRecordIter"]
 
-# Options that are known but not offered: name -> value that changes nothing.
+# Options of MXNet that are not supported: name -> value that changes nothing.
 _REFUSED = {"aug_seq": "aug_default", "max_rotate_angle": 0, "max_shear_ratio": 0, "max_crop_size": -1,
             "min_crop_size": -1,
             "max_random_scale": 1, "min_random_scale": 1, "max_img_size": 1e10, "min_img_size": 0, "random_h": 0,
@@ -24,12 +24,12 @@ _IGNORED = {"verbose", "device_id", "shuffle_chunk_size", "shuffle_chunk_seed", 
 
 
 class ImageRecordIter(MXDataIter):
-    """Batches of images of a .rec file, (N, C, H, W): resized (shorter side), cropped to data_shape in the middle or
+    """Batches of images of a .rec file, (N, C, H, W): resized (shorter side), cropped to data_shape in the centre or
     at random, mirrored, coloured, then (x - mean) / std * scale per channel.
 
-    path_imgidx or a file x.idx beside x.rec is used if it is there; without one the file is scanned once.
+    path_imgidx or a file x.idx next to x.rec is used if it exists; without one the file is scanned once.
     path_imglist gives labels by the numbers of the records. round_batch: the last batch is filled up from the
-    beginning and the next epoch begins after that.
+    beginning and the next epoch starts after that.
     """
 
     _dtype = "float32"
@@ -74,9 +74,9 @@ class ImageRecordIter(MXDataIter):
             if name not in _REFUSED and name not in _IGNORED:
                 raise TypeError(f"{type(self).__name__}: unexpected keyword '{name}'")
             if name in _REFUSED and value != _REFUSED[name]:
-                raise NotImplementedError(f"{type(self).__name__}: {name}={value!r} is not offered; use a "
+                raise NotImplementedError(f"{type(self).__name__}: {name}={value!r} is not supported; use a "
                                           f"gluon.data.DataLoader "
-                                          "with ImageRecordDataset and transforms of your own")
+                                          "with ImageRecordDataset and your own transforms")
 
     @property
     def provide_data(self):
@@ -104,7 +104,7 @@ class ImageRecordIter(MXDataIter):
         self._next, self._start = self._start, 0
 
     def _ask(self):
-        """Starts batches until enough are under way."""
+        """Starts batches until enough are in progress."""
         n = len(self._order)
         while len(self._under_way) < self._ahead and self._next < n:
             chosen = [self._order[i % n] for i in range(self._next, self._next + self.batch_size)]
@@ -228,7 +228,7 @@ class ImageRecordInt8Iter(ImageRecordIter):
 
 def ImageDetRecordIter(*args, **kwargs):
     """Images with boxes, from a .rec file."""
-    raise NotImplementedError("ImageDetRecordIter is not offered; mx.image.ImageDetIter reads the same files")
+    raise NotImplementedError("ImageDetRecordIter is not supported; mx.image.ImageDetIter reads the same files")
 
 
 def _ratios(least, most):

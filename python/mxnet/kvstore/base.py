@@ -1,17 +1,17 @@
-"""The interface of key-value stores, and how they are made by name."""
+"""The interface of key-value stores, and their creation by name."""
 from .. import _core
 
 __all__ = ["KVStoreBase", "TestStore", "create"]
 
 
 class KVStoreBase:
-    """Base of stores: a subclass that is registered can be made by create() and given to a Trainer."""
+    """Base of stores: a registered subclass can be created by create() and passed to a Trainer."""
 
     OPTIMIZER = "optimizer"
     kv_registry = {}
 
     def broadcast(self, key, value, out, priority=0):
-        """Puts the value of a key into all arrays of `out`."""
+        """Copies the value of a key into all arrays of `out`."""
         raise NotImplementedError(f"{type(self).__name__} does not override broadcast")
 
     def pushpull(self, key, value, out=None, priority=0):
@@ -42,12 +42,12 @@ class KVStoreBase:
 
     @property
     def rank(self):
-        """The number of this process."""
+        """The rank of this process."""
         raise NotImplementedError(f"{type(self).__name__} does not override rank")
 
     @property
     def num_workers(self):
-        """How many processes there are."""
+        """The number of processes."""
         raise NotImplementedError(f"{type(self).__name__} does not override num_workers")
 
     @staticmethod
@@ -66,7 +66,7 @@ def as_list(x):
 
 @KVStoreBase.register
 class TestStore(KVStoreBase):
-    """A store that keeps nothing: it only sums and copies."""
+    """A store without state: it only sums and copies."""
 
     def broadcast(self, key, value, out, priority=0):
         for array in as_list(out):
@@ -87,8 +87,8 @@ class TestStore(KVStoreBase):
         raise ValueError(f"is_capable: unknown capability {capability!r}")
 
     type = property(lambda self: "teststore", doc="The name of the kind of store.")
-    rank = property(lambda self: 0, doc="The number of this process.")
-    num_workers = property(lambda self: 1, doc="How many processes there are.")
+    rank = property(lambda self: 0, doc="The rank of this process.")
+    num_workers = property(lambda self: 1, doc="The number of processes.")
 
     def set_optimizer(self, optimizer):
         raise NotImplementedError("TestStore runs no optimizer")

@@ -1,4 +1,4 @@
-"""Options of the compression of gradients; what they do is in the library."""
+"""Options of gradient compression, which the library implements."""
 
 __all__ = ["checked"]
 
@@ -9,5 +9,5 @@ def checked(params):
         raise ValueError(f"gradient compression: expected a dict with a 'type', got {params!r}")
     extra = sorted(set(params) - {"type", "threshold"})
     if extra:
-        raise ValueError(f"gradient compression: there is no option {extra[0]!r}, only 'type' and 'threshold'")
+        raise ValueError(f"gradient compression: unknown option {extra[0]!r}; there are 'type' and 'threshold'")
     return str(params["type"]), float(params.get("threshold", 0.5))

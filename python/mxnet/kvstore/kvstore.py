@@ -1,4 +1,4 @@
-"""The local store: values by key, sums over contexts, an optimizer if wanted."""
+"""The local store: values by key, sums over contexts, optionally an optimizer."""
 from .. import _core
 from .._core import NDArray
 from ..error import MXNetError
@@ -37,12 +37,12 @@ class KVStore(_core.KVStore, KVStoreBase):
     # ---- values
 
     def init(self, key, value):
-        """Gives keys their first values; each key once."""
+        """Sets the initial values of keys; each key once."""
         for k, arrays in _pairs(key, value, "kvstore.init"):
             self._init(k, arrays)
 
     def push(self, key, value, priority=0):
-        """Sums the arrays of a key over contexts; the sum replaces the value, or goes through the updater."""
+        """Sums the arrays of a key over contexts; the sum replaces the value, or is passed to the updater."""
         for k, arrays in _pairs(key, value, "kvstore.push"):
             self._push(k, arrays)
 
@@ -64,9 +64,9 @@ class KVStore(_core.KVStore, KVStoreBase):
         self.pull(key, out, priority)
 
     def row_sparse_pull(self, key, out=None, priority=0, row_ids=None):
-        """Copies rows of values into row_sparse arrays: row_ids, one list of numbers for all of `out`, or one each."""
+        """Copies rows of values into row_sparse arrays: row_ids is one list of indices for all of `out`, or one each."""
         if out is None or row_ids is None:
-            raise AssertionError("kvstore.row_sparse_pull: expected out and row_ids")
+            raise AssertionError("kvstore.row_sparse_pull: out and row_ids are required")
         keys, row_ids = _pairs(key, out, "kvstore.row_sparse_pull"), as_list(row_ids)
         targets = [(k, array) for k, arrays in keys for array in arrays]
         if len(row_ids) == 1:
@@ -85,7 +85,7 @@ class KVStore(_core.KVStore, KVStoreBase):
         raise MXNetError(f"is_capable: unknown capability {capability!r}")
 
     def set_optimizer(self, optimizer):
-        """What is pushed are gradients from now on: the optimizer updates the values."""
+        """From now on the optimizer updates the values with the pushed gradients."""
         from .. import optimizer as opt
         self._set_updater(opt.get_updater(optimizer))
 
@@ -94,7 +94,7 @@ class KVStore(_core.KVStore, KVStoreBase):
         self._set_updater(updater)
 
     def set_gradient_compression(self, compression_params):
-        """{'type': '2bit', 'threshold': 0.5}: gradients of several contexts are summed in two bits per element."""
+        """{'type': '2bit', 'threshold': 0.5}: gradients of several contexts are compressed to two bits per element."""
         self._set_compression(*checked(compression_params))
 
     def save_optimizer_states(self, fname, dump_optimizer=False):
@@ -110,12 +110,12 @@ class KVStore(_core.KVStore, KVStoreBase):
             raise AssertionError("kvstore: there is no optimizer whose states could be loaded")
         with open(fname, "rb") as file:
             self._updater.set_states(file.read())
-            self._set_updater(self._updater)  # its optimizer may be another one now
+            self._set_updater(self._updater)  # its optimizer may have been replaced
 
     # ---- the process
 
     def _barrier(self):
-        """There is nobody to wait for."""
+        """Does nothing: there are no other processes."""
 
     def _send_command_to_servers(self, head, body):
-        """There are no servers."""
+        """Does nothing: there are no servers."""

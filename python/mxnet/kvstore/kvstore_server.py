@@ -1,4 +1,4 @@
-"""Servers of distributed stores: there are none, and saying so is all this module does."""
+"""Servers of distributed stores: not supported, raises an error."""
 from ..error import UnsupportedError
 
 __all__ = ["KVStoreServer"]
@@ -11,5 +11,5 @@ class KVStoreServer:
         self.kvstore = kvstore
 
     def run(self):
-        """Refuses: there is no training over several machines."""
-        raise UnsupportedError("KVStoreServer: there is no training over several machines")
+        """Raises an error: distributed training is not supported."""
+        raise UnsupportedError("KVStoreServer: distributed training is not supported")

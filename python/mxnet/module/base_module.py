@@ -1,6 +1,6 @@
-"""The interface of modules, and what can be said of all of them: fit, score, predict.
+"""The interface of modules, and their common methods: fit, score, predict.
 
-A module goes through four states, and its methods check that the one before was reached:
+A module goes through four states, and its methods check that the previous one was reached:
 
     bind (arrays exist) -> init_params (they have values) -> init_optimizer -> forward, backward, update
 """
@@ -29,7 +29,7 @@ def call_all(callbacks, *arguments):
 
 
 def check_names(names, known, kind, who, throw):
-    """Names of inputs must be arguments of the symbol; with throw False what is missing is only logged."""
+    """Checks that names of inputs are arguments of the symbol; with throw=False missing ones are only logged."""
     for name in names:
         if name in known:
             continue
@@ -42,7 +42,7 @@ def check_names(names, known, kind, who, throw):
 
 
 class BaseModule:
-    """Base of modules.  A subclass brings bind, init_params, init_optimizer, forward, backward, update and the
+    """Base of modules.  A subclass defines bind, init_params, init_optimizer, forward, backward, update and the
     properties that describe inputs and outputs; the training loop is here.
 
         module = mx.mod.Module(symbol)
@@ -57,7 +57,7 @@ class BaseModule:
         self._symbol = None
 
     def _need(self, *states):
-        """The states binded, params_initialized, optimizer_initialized, in which the module must be."""
+        """Checks the states binded, params_initialized, optimizer_initialized that the call needs."""
         advice = {"binded": "bind()", "params_initialized": "init_params()",
                   "optimizer_initialized": "init_optimizer()"}
         for state in states:
@@ -67,7 +67,7 @@ class BaseModule:
     def _absent(self, name):
         return NotImplementedError(f"{type(self).__name__} does not override {name}")
 
-    # ---- what it is ------------------------------------------------------------------------------------------------
+    # ---- properties ------------------------------------------------------------------------------------------------
 
     @property
     def data_names(self):
@@ -96,24 +96,24 @@ class BaseModule:
 
     @property
     def symbol(self):
-        """The symbol; None where the module has none."""
+        """The symbol; None if the module has none."""
         return self._symbol
 
-    # ---- what a subclass brings ------------------------------------------------------------------------------------
+    # ---- defined by subclasses -------------------------------------------------------------------------------------
 
     def bind(self, data_shapes, label_shapes=None, for_training=True, inputs_need_grad=False, force_rebind=False,
              shared_module=None, grad_req="write"):
-        """Makes the arrays for these shapes."""
+        """Allocates the arrays for these shapes."""
         raise self._absent("bind")
 
     def init_params(self, initializer=Uniform(0.01), arg_params=None, aux_params=None, allow_missing=False,
                     force_init=False, allow_extra=False):
-        """Gives the parameters values: those given, the others by the initializer."""
+        """Sets the parameters: to the given values, the others by the initializer."""
         raise self._absent("init_params")
 
     def init_optimizer(self, kvstore="local", optimizer="sgd", optimizer_params=(("learning_rate", 0.01),),
                        force_init=False):
-        """Makes the optimizer."""
+        """Creates the optimizer."""
         raise self._absent("init_optimizer")
 
     def get_params(self):
@@ -141,15 +141,15 @@ class BaseModule:
         raise self._absent("get_input_grads")
 
     def update_metric(self, eval_metric, labels, pre_sliced=False):
-        """Counts the last outputs into a metric."""
+        """Updates a metric with the last outputs."""
         raise self._absent("update_metric")
 
     def install_monitor(self, mon):
-        """Lets a Monitor look at all outputs."""
+        """Installs a Monitor on all outputs."""
         raise self._absent("install_monitor")
 
     def get_states(self, merge_multi_context=True):
-        """States that are carried from batch to batch: none here."""
+        """States that persist between batches: none here."""
         self._need("binded", "params_initialized")
         return []
 
@@ -162,10 +162,10 @@ class BaseModule:
     def prepare(self, data_batch, sparse_row_id_fn=None):
         """Called before every batch: a module of several networks switches to the right one."""
 
-    # ---- what follows from it --------------------------------------------------------------------------------------
+    # ---- common methods --------------------------------------------------------------------------------------------
 
     def set_params(self, arg_params, aux_params, allow_missing=False, force_init=True, allow_extra=False):
-        """Takes over parameters."""
+        """Sets the parameters."""
         self.init_params(initializer=None, arg_params=arg_params, aux_params=aux_params, allow_missing=allow_missing,
                          force_init=force_init, allow_extra=allow_extra)
 
@@ -177,7 +177,7 @@ class BaseModule:
         nd.save(fname, values)
 
     def load_params(self, fname):
-        """Reads what save_params wrote."""
+        """Reads the file of save_params."""
         kinds = {"arg": {}, "aux": {}}
         for key, value in nd.load(fname).items():
             kind, _, name = key.partition(":")
@@ -222,7 +222,7 @@ class BaseModule:
             self.update_metric(eval_metric, batch.label)
 
     def iter_predict(self, eval_data, num_batch=None, reset=True, sparse_row_id_fn=None):
-        """Yields (outputs, number of the batch, batch), without the examples that fill the last batch."""
+        """Yields (outputs, number of the batch, batch), without the padding of the last batch."""
         for number, batch in self._batches(eval_data, num_batch, reset, sparse_row_id_fn):
             self.forward(batch, is_train=False)
             yield self._outputs_of(batch), number - 1, batch
@@ -233,7 +233,7 @@ class BaseModule:
 
     def predict(self, eval_data, num_batch=None, merge_batches=True, reset=True, always_output_list=False,
                 sparse_row_id_fn=None):
-        """Outputs over an iterator, joined along the batch; an array (or NumPy array) is taken as one batch."""
+        """Outputs over an iterator, concatenated along the batch; an array (or NumPy array) is one batch."""
         if not hasattr(eval_data, "provide_data"):
             return self._predict_array(eval_data)
         listed = [outputs for outputs, _, _ in self.iter_predict(eval_data, num_batch, reset, sparse_row_id_fn)]
@@ -278,7 +278,7 @@ class BaseModule:
                 self.logger.info("Epoch[%d] Train-%s=%f", epoch, name, value)
             self.logger.info("Epoch[%d] Time cost=%.3f", epoch, time.time() - start)
             arguments, auxiliary = self.get_params()
-            self.set_params(arguments, auxiliary)  # statistics of several contexts become their means
+            self.set_params(arguments, auxiliary)  # statistics of several contexts are averaged
             call_all(epoch_end_callback, epoch, self.symbol, arguments, auxiliary)
             if eval_data is not None:
                 for name, value in self.score(eval_data, validation_metric, score_end_callback=eval_end_callback,

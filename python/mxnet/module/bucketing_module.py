@@ -1,4 +1,4 @@
-"""BucketingModule: one network per length of sequences, all with the same parameters."""
+"""BucketingModule: one network per sequence length, all with the same parameters."""
 import logging
 
 from ..initializer import Uniform
@@ -10,7 +10,7 @@ __all__ = ["BucketingModule"]
 
 
 class BucketingModule(BaseModule):
-    """sym_gen(bucket_key) gives (symbol, data_names, label_names); batches say by bucket_key which one they are for.
+    """sym_gen(bucket_key) returns (symbol, data_names, label_names); the bucket_key of a batch selects the network.
 
     The module of default_bucket_key owns the parameters, and must be the largest; the others share its arrays.
     """
@@ -26,7 +26,7 @@ class BucketingModule(BaseModule):
                              compression_params=compression_params)
         self._given = None
         self._forget_modules()
-        self._made(default_bucket_key)  # says at once what is wrong with it
+        self._made(default_bucket_key)  # raises its errors now
 
     def _forget_modules(self):
         self.binded = False
@@ -62,7 +62,7 @@ class BucketingModule(BaseModule):
         self._buckets[self._default_bucket_key].symbol.save(f"{prefix}-symbol.json")
         self.save_params(f"{prefix}-{epoch:04d}.params")
 
-    # ---- what it is ------------------------------------------------------------------------------------------------
+    # ---- properties ------------------------------------------------------------------------------------------------
 
     @property
     def data_names(self):
@@ -90,7 +90,7 @@ class BucketingModule(BaseModule):
 
     @property
     def symbol(self):
-        """The symbol of the bucket that is in use."""
+        """The symbol of the current bucket."""
         self._need("binded")
         return self._curr_module.symbol
 
@@ -100,9 +100,9 @@ class BucketingModule(BaseModule):
              shared_module=None, grad_req="write"):
         """Binds the module of the default bucket; the others follow when they are needed."""
         if shared_module is not None:
-            raise AssertionError("BucketingModule: shared_module is not for modules of buckets")
+            raise AssertionError("BucketingModule: shared_module is not supported")
         if self.binded and not force_rebind:
-            self.logger.warning("BucketingModule: it is bound already; force_rebind=True binds it anew")
+            self.logger.warning("BucketingModule: it is already bound; force_rebind=True binds it again")
             return
         kept = self.get_params() if self.binded and self.params_initialized else self._given
         self._forget_modules()
@@ -116,7 +116,7 @@ class BucketingModule(BaseModule):
             self._given, self.params_initialized = None, True
 
     def switch_bucket(self, bucket_key, data_shapes, label_shapes=None):
-        """Goes on with another bucket, which is bound if it is new."""
+        """Switches to another bucket, which is bound if it is new."""
         self._need("binded")
         owner = self._buckets[self._default_bucket_key]
         if bucket_key not in self._buckets:
@@ -144,10 +144,10 @@ class BucketingModule(BaseModule):
 
     def init_optimizer(self, kvstore="local", optimizer="sgd", optimizer_params=(("learning_rate", 0.01),),
                        force_init=False):
-        """Makes the optimizer, which all buckets share."""
+        """Creates the optimizer, which all buckets share."""
         self._need("binded", "params_initialized")
         if self.optimizer_initialized and not force_init:
-            self.logger.warning("BucketingModule: the optimizer is there already; force_init=True makes a new one")
+            self.logger.warning("BucketingModule: the optimizer is already initialized; force_init=True creates a new one")
             return
         owner = self._buckets[self._default_bucket_key]
         owner.init_optimizer(kvstore, optimizer, optimizer_params, force_init=force_init)
@@ -159,7 +159,7 @@ class BucketingModule(BaseModule):
     # ---- running ---------------------------------------------------------------------------------------------------
 
     def prepare(self, data_batch, sparse_row_id_fn=None):
-        """Binds the bucket of a batch before it is its turn."""
+        """Binds the bucket of a batch in advance."""
         self._need("binded", "params_initialized")
         current = self._curr_bucket_key
         self._switch_to(data_batch)

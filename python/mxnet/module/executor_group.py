@@ -20,11 +20,11 @@ def _axis(description):
 
 
 class DataParallelExecutorGroup:
-    """Executors of one symbol on several contexts.  Batches are cut along their batch axis in proportion to `workload`;
-    parameters exist once per context, and are shared with the executors of shared_group where one is given.
+    """Executors of one symbol on several contexts.  Batches are split along their batch axis in proportion to `workload`;
+    parameters exist once per context, and are shared with the executors of shared_group if it is given.
 
     param_arrays, grad_arrays and aux_arrays are, per name, the arrays of all contexts; a gradient is None
-    where nobody wants it.
+    if it is not needed.
     """
 
     def __init__(self, symbol, contexts, workload, data_shapes, label_shapes, param_names, for_training,
@@ -41,7 +41,7 @@ class DataParallelExecutorGroup:
         self.bind_exec(data_shapes, label_shapes, shared_group)
 
     def _requests(self, grad_req, data_names):
-        """What happens to the gradient of every argument."""
+        """The grad_req of every argument."""
         requests = {}
         for i, name in enumerate(self.arg_names):
             wanted = grad_req if isinstance(grad_req, str) else \
@@ -55,14 +55,14 @@ class DataParallelExecutorGroup:
     # ---- arrays ----------------------------------------------------------------------------------------------------
 
     def decide_slices(self, data_shapes):
-        """Cuts the batch: sets batch_size and the slice of every context; returns the batch axes."""
+        """Splits the batch: sets batch_size and the slice of every context; returns the batch axes."""
         axes = [_axis(shape) for shape in data_shapes]
         sizes = {shape[1][axis] for shape, axis in zip(data_shapes, axes) if axis >= 0}
         if len(sizes) > 1:
             raise ValueError(f"bind: all data must have the same batch size, got {[tuple(s) for s in data_shapes]}")
         self.batch_size = sizes.pop() if sizes else 0
         if self.batch_size < len(self.contexts):
-            raise ValueError(f"bind: a batch of {self.batch_size} cannot be cut for {len(self.contexts)} contexts")
+            raise ValueError(f"bind: a batch of {self.batch_size} cannot be split over {len(self.contexts)} contexts")
         ends, done, whole = [0], 0, sum(self.workload)
         for load in self.workload:
             done += load
@@ -71,7 +71,7 @@ class DataParallelExecutorGroup:
         return axes
 
     def bind_exec(self, data_shapes, label_shapes, shared_group=None, reshape=False):
-        """Makes the executors for these shapes, or those of other shapes that share what stays the same."""
+        """Creates the executors for these shapes, or reshapes the existing ones, which share unchanged arrays."""
         self.data_shapes, self.label_shapes = described(data_shapes), described(label_shapes)
         self.data_layouts = self.decide_slices(self.data_shapes)
         self.label_layouts = [_axis(shape) for shape in self.label_shapes or []]
@@ -82,7 +82,7 @@ class DataParallelExecutorGroup:
         self._gather_arrays()
 
     def _gather_arrays(self):
-        """Lists of arrays, which stay the same until the next bind."""
+        """Lists of arrays, which do not change until the next bind."""
         arguments, gradients, auxiliary = ([getattr(one, kind) for one in self.execs]
                                            for kind in ("arg_dict", "grad_dict", "aux_dict"))
         self.param_arrays = [[own[name] for own in arguments] for name in self.param_names]
@@ -124,7 +124,7 @@ class DataParallelExecutorGroup:
                                 self.grad_req, auxiliary)
 
     def reshape(self, data_shapes, label_shapes):
-        """Goes on with batches of other shapes."""
+        """Continues with batches of other shapes."""
         data_shapes, label_shapes = described(data_shapes), described(label_shapes)
         if data_shapes != self.data_shapes or label_shapes != self.label_shapes:
             self.bind_exec(data_shapes, label_shapes, reshape=True)
@@ -167,7 +167,7 @@ class DataParallelExecutorGroup:
             one.forward(is_train=self.for_training if is_train is None else is_train)
 
     def backward(self, out_grads=None):
-        """Gradients of the last forward; out_grads: those of the outputs, of the whole batch."""
+        """Gradients of the last forward; out_grads: those of the outputs, for the full batch."""
         if not self.for_training:
             raise AssertionError("backward: the module was bound with for_training=False")
         out_grads = [out_grads] if isinstance(out_grads, nd.NDArray) else out_grads
@@ -176,7 +176,7 @@ class DataParallelExecutorGroup:
                          [g[part].as_in_context(one._ctx) for g in out_grads])
 
     def _gathered(self, columns, merge):
-        """Per array one for the whole batch, or the list of all contexts."""
+        """Per array one for the full batch, or the list of all contexts."""
         rows = [list(row) for row in zip(*columns)]
         if not merge:
             return rows
@@ -188,7 +188,7 @@ class DataParallelExecutorGroup:
         return self._gathered([one.outputs[begin:end] for one in self.execs], merge_multi_context)
 
     def get_output_shapes(self):
-        """(name, shape) of the outputs for the whole batch."""
+        """(name, shape) of the outputs for the full batch."""
         _, shapes, _ = self.symbol.infer_shape(**{s.name: s.shape for s in self.data_shapes + (self.label_shapes or [])
                                                   if s.name in self.arg_names})
         return list(zip(self.output_names, shapes))
@@ -216,7 +216,7 @@ class DataParallelExecutorGroup:
                         states[k][self.slices[i]] if len(self.execs) > 1 else states[k]
 
     def update_metric(self, eval_metric, labels, pre_sliced):
-        """Counts the last outputs into a metric."""
+        """Updates a metric with the last outputs."""
         for i, (one, part) in enumerate(zip(self.execs, self.slices)):
             own = labels[i] if pre_sliced else [
                 label if len(self.execs) == 1 or axis < 0 else
@@ -225,7 +225,7 @@ class DataParallelExecutorGroup:
             eval_metric.update_dict(dict(zip(self.label_names, own)), dict(zip(self.output_names, one.outputs)))
 
     def install_monitor(self, mon):
-        """Lets a Monitor look at all executors."""
+        """Installs a Monitor on all executors."""
         for one in self.execs:
             mon.install(one)
 

@@ -16,7 +16,7 @@ __all__ = ["Module"]
 class Module(BaseModule):
     """A symbol that is trained: names of data and labels say which arguments are inputs, the others are parameters.
 
-    context: one or several; a batch is then cut and gradients are summed.  fixed_param_names are not trained,
+    context: one or several; a batch is then split and gradients are summed.  fixed_param_names are not trained,
     state_names are arguments that the program sets itself (get_states, set_states).
     """
 
@@ -53,7 +53,7 @@ class Module(BaseModule):
 
     @staticmethod
     def load(prefix, epoch, load_optimizer_states=False, **kwargs):
-        """A module from prefix-symbol.json and prefix-NNNN.params; bind() it and it is ready."""
+        """A module from prefix-symbol.json and prefix-NNNN.params; call bind() next."""
         symbol, arguments, auxiliary = load_checkpoint(prefix, epoch)
         module = Module(symbol=symbol, **kwargs)
         module._loaded = (arguments, auxiliary)
@@ -63,7 +63,7 @@ class Module(BaseModule):
         return module
 
     def save_checkpoint(self, prefix, epoch, save_optimizer_states=False, remove_amp_cast=True):
-        """Writes symbol and parameters, with the optimizer's states in prefix-NNNN.states if wanted."""
+        """Writes symbol and parameters, and with save_optimizer_states the optimizer's states to prefix-NNNN.states."""
         arguments, auxiliary = self.get_params()
         save_checkpoint(prefix, epoch, self._symbol, arguments, auxiliary, remove_amp_cast=remove_amp_cast)
         self.logger.info('Saved checkpoint to "%s-%04d.params"', prefix, epoch)
@@ -71,7 +71,7 @@ class Module(BaseModule):
             self.save_optimizer_states(f"{prefix}-{epoch:04d}.states")
 
     def save_optimizer_states(self, fname):
-        """Writes what the optimizer remembers."""
+        """Writes the optimizer's states."""
         self._need("optimizer_initialized")
         if self._update_on_kvstore:
             return self._kvstore.save_optimizer_states(fname)
@@ -79,14 +79,14 @@ class Module(BaseModule):
             file.write(self._updater.get_states())
 
     def load_optimizer_states(self, fname):
-        """Reads what save_optimizer_states wrote."""
+        """Reads the file of save_optimizer_states."""
         self._need("optimizer_initialized")
         if self._update_on_kvstore:
             return self._kvstore.load_optimizer_states(fname)
         with open(fname, "rb") as file:
             self._updater.set_states(file.read())
 
-    # ---- what it is ------------------------------------------------------------------------------------------------
+    # ---- properties ------------------------------------------------------------------------------------------------
 
     @property
     def data_names(self):
@@ -120,12 +120,12 @@ class Module(BaseModule):
 
     def bind(self, data_shapes, label_shapes=None, for_training=True, inputs_need_grad=False, force_rebind=False,
              shared_module=None, grad_req="write"):
-        """Makes the arrays for these shapes; a bound module stays as it is unless force_rebind."""
+        """Allocates the arrays for these shapes; a bound module is unchanged unless force_rebind."""
         if self.binded and not force_rebind:
-            self.logger.warning("Module: it is bound already; force_rebind=True binds it anew")
+            self.logger.warning("Module: it is already bound; force_rebind=True binds it again")
             return
         if inputs_need_grad and not for_training:
-            raise AssertionError("bind: inputs_need_grad goes with for_training=True")
+            raise AssertionError("bind: inputs_need_grad needs for_training=True")
         kept = self.get_params() if self.binded and self.params_initialized else None
         self.for_training, self.inputs_need_grad, self._grad_req = for_training, inputs_need_grad, grad_req
         self._data_shapes, self._label_shapes = self._in_order(data_shapes, label_shapes)
@@ -157,7 +157,7 @@ class Module(BaseModule):
         return [by_name[name] for name in self._data_names], labels
 
     def reshape(self, data_shapes, label_shapes=None):
-        """Goes on with batches of other shapes; parameters stay."""
+        """Continues with batches of other shapes; parameters stay."""
         self._need("binded")
         self._data_shapes, self._label_shapes = self._in_order(data_shapes, label_shapes)
         self._exec_group.reshape(self._data_shapes, self._label_shapes)
@@ -166,11 +166,11 @@ class Module(BaseModule):
                     force_init=False, allow_extra=False):
         """Gives every parameter the value from arg_params or aux_params, or else from the initializer.
 
-        Where values are given, one that is missing is an error unless allow_missing; extra ones unless allow_extra.
+        If values are given, missing ones are an error unless allow_missing, extra ones unless allow_extra.
         """
         if self.params_initialized and not force_init:
             if arg_params is not None or aux_params is not None:
-                self.logger.warning("Module: parameters are initialized already; force_init=True takes new ones")
+                self.logger.warning("Module: parameters are already initialized; force_init=True replaces them")
             return
         self._need("binded")
         notes, values = self._symbol.attr_dict(), []
@@ -191,16 +191,16 @@ class Module(BaseModule):
     def _start_value(self, name, array, given, allow_missing, initializer, notes, auxiliary):
         if given is not None and name in given:
             if given[name].shape != array.shape:
-                raise ValueError(f"init_params: '{name}' has shape {given[name].shape}, the symbol wants {array.shape}")
+                raise ValueError(f"init_params: '{name}' has shape {given[name].shape}, the symbol needs {array.shape}")
             return given[name]
         if given is not None and not allow_missing:
             raise RuntimeError(f"init_params: '{name}' is not among the given parameters; allow_missing=True lets the "
-                               "initializer make it")
+                               "initializer set it")
         value = nd.zeros(array.shape, ctx=cpu(), dtype=array.dtype) if initializer is not None else array
         if initializer is None:
             return value
         if auxiliary and "__init__" not in notes and name.endswith(("_mean", "_var")):
-            value[:] = float(name.endswith("_var"))  # statistics begin as those of normalised data
+            value[:] = float(name.endswith("_var"))  # initial statistics are those of normalised data
         else:
             initializer(InitDesc(name, notes), value)
         return value
@@ -226,10 +226,10 @@ class Module(BaseModule):
 
     def init_optimizer(self, kvstore="local", optimizer="sgd", optimizer_params=(("learning_rate", 0.01),),
                        force_init=False):
-        """Makes the optimizer; gradients are divided by the batch size unless rescale_grad is given."""
+        """Creates the optimizer; gradients are divided by the batch size unless rescale_grad is given."""
         self._need("binded", "params_initialized")
         if self.optimizer_initialized and not force_init:
-            self.logger.warning("Module: the optimizer is initialized already; force_init=True makes a new one")
+            self.logger.warning("Module: the optimizer is already initialized; force_init=True creates a new one")
             return
         self._forget_optimizer()
         names = dict(enumerate(self._param_names))
@@ -256,7 +256,7 @@ class Module(BaseModule):
             self._preload_opt_states = None
 
     def _store(self, kvstore):
-        """A store where there is something to sum: several contexts, or a store that was made by the program."""
+        """A store if there is something to sum: several contexts, or a store that the program created."""
         from ..kvstore import KVStoreBase, create
         if kvstore is None:
             if len(self._context) > 1:
@@ -295,7 +295,7 @@ class Module(BaseModule):
                 self._updater(key, gradients[0], weights[0])
 
     def _optimizer_index(self, i):
-        """Number of a parameter in the optimizer, which may be that of a module with parameters in another order."""
+        """Index of a parameter in the optimizer, which may belong to a module with another order of parameters."""
         numbers = self.__dict__.get("_numbers")
         if numbers is None or self._numbers_of is not self._optimizer:
             names = {name: number for number, name in self._optimizer.idx2name.items()}

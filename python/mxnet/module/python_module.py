@@ -46,31 +46,31 @@ class PythonModule(BaseModule):
 
     def init_params(self, initializer=Uniform(0.01), arg_params=None, aux_params=None, allow_missing=False,
                     force_init=False, allow_extra=False):
-        """There are none to initialize."""
+        """Does nothing: there are no parameters."""
         self.params_initialized = True
 
     def init_optimizer(self, kvstore="local", optimizer="sgd", optimizer_params=(("learning_rate", 0.01),),
                        force_init=False):
-        """There is nothing to optimize."""
+        """Does nothing: there are no parameters."""
         self.optimizer_initialized = True
 
     def update(self):
-        """There is nothing to update."""
+        """Does nothing: there are no parameters."""
 
     def update_metric(self, eval_metric, labels, pre_sliced=False):
-        """Counts the outputs, if the module has labels."""
+        """Updates the metric with the outputs, if the module has labels."""
         if self._label_shapes is None:
             return
         if pre_sliced:
-            raise RuntimeError("update_metric: a PythonModule takes whole batches")
+            raise RuntimeError("update_metric: a PythonModule takes unsplit batches")
         eval_metric.update_dict(dict(zip(self._label_names or [], labels)), dict(zip(self._output_names,
                                                                                      self.get_outputs())))
 
     def bind(self, data_shapes, label_shapes=None, for_training=True, inputs_need_grad=False, force_rebind=False,
              shared_module=None, grad_req="write"):
-        """Takes note of the shapes."""
+        """Stores the shapes."""
         if self.binded and not force_rebind:
-            self.logger.warning("%s: it is bound already; force_rebind=True binds it anew", type(self).__name__)
+            self.logger.warning("%s: it is already bound; force_rebind=True binds it again", type(self).__name__)
             return
         if grad_req != "write":
             raise AssertionError(f"bind: grad_req={grad_req!r}, a PythonModule only writes gradients")
@@ -86,16 +86,16 @@ class PythonModule(BaseModule):
         raise self._absent("_compute_output_shapes")
 
     def install_monitor(self, mon):
-        """There is no executor to look at."""
+        """Does nothing: there is no executor."""
 
 
 class PythonLossModule(PythonModule):
-    """A loss at the end: passes its data through and gives grad_func(scores, labels) as their gradient."""
+    """A loss module: returns its data unchanged, and grad_func(scores, labels) as their gradient."""
 
     def __init__(self, name="pyloss", data_names=("data",), label_names=("softmax_label",), logger=logging,
                  grad_func=None):
         if len(data_names) != 1 or len(label_names) != 1:
-            raise AssertionError("PythonLossModule: expected one name of data and one of a label")
+            raise AssertionError("PythonLossModule: expected one data name and one label name")
         super().__init__(data_names, label_names, [name + "_output"], logger)
         if grad_func is not None and not callable(grad_func):
             raise AssertionError(f"PythonLossModule: grad_func must be a function, got {type(grad_func).__name__}")
@@ -106,7 +106,7 @@ class PythonLossModule(PythonModule):
         return [(self._name + "_output", self._data_shapes[0].shape)]
 
     def forward(self, data_batch, is_train=None):
-        """Keeps scores and labels."""
+        """Stores scores and labels."""
         self._scores = data_batch.data[0]
         if self.for_training if is_train is None else is_train:
             self._labels = data_batch.label[0]
@@ -118,7 +118,7 @@ class PythonLossModule(PythonModule):
         return [self._scores]
 
     def backward(self, out_grads=None):
-        """Asks grad_func for the gradient of the scores."""
+        """Computes the gradient of the scores with grad_func."""
         if out_grads is not None:
             raise AssertionError("backward: a loss takes no gradients of outputs")
         if not self.for_training:

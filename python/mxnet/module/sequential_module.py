@@ -1,4 +1,4 @@
-"""SequentialModule: modules whose outputs are the data of the next one."""
+"""SequentialModule: a chain of modules, each taking the outputs of the previous one."""
 import logging
 
 from ..initializer import Uniform
@@ -9,14 +9,14 @@ __all__ = ["SequentialModule"]
 
 
 class SequentialModule(BaseModule):
-    """Modules in a row.
+    """A chain of modules.
 
         net = mx.mod.SequentialModule()
         net.add(mx.mod.Module(body, label_names=None))
         net.add(mx.mod.Module(head), take_labels=True, auto_wiring=True)
 
-    take_labels: the module gets the labels of the batch.  auto_wiring: its data is called as it wants, not as the
-    module before calls its outputs.
+    take_labels: the module gets the labels of the batch.  auto_wiring: the previous module's outputs are renamed to this
+    module's data names.
     """
 
     META_TAKE_LABELS = "take_labels"
@@ -31,7 +31,7 @@ class SequentialModule(BaseModule):
         """Appends a module; returns this one, so that calls can be chained."""
         for key in kwargs:
             if key not in (self.META_TAKE_LABELS, self.META_AUTO_WIRING):
-                raise AssertionError(f"SequentialModule.add: there is no option '{key}', only take_labels and "
+                raise AssertionError(f"SequentialModule.add: unknown option '{key}'; there are take_labels and "
                                      f"auto_wiring")
         self._modules.append(module)
         self._metas.append(kwargs)
@@ -65,10 +65,10 @@ class SequentialModule(BaseModule):
              shared_module=None, grad_req="write"):
         """Binds the modules one after the other."""
         if self.binded and not force_rebind:
-            self.logger.warning("SequentialModule: it is bound already; force_rebind=True binds it anew")
+            self.logger.warning("SequentialModule: it is already bound; force_rebind=True binds it again")
             return
         if shared_module is not None:
-            raise AssertionError("SequentialModule: shared_module is not for modules in a row")
+            raise AssertionError("SequentialModule: shared_module is not supported")
         if not self._modules:
             raise AssertionError("SequentialModule: there is no module; add() some")
         self.for_training, self.inputs_need_grad = for_training, inputs_need_grad
@@ -98,7 +98,7 @@ class SequentialModule(BaseModule):
 
     def init_params(self, initializer=Uniform(0.01), arg_params=None, aux_params=None, allow_missing=False,
                     force_init=False, allow_extra=False):
-        """Initializes all modules; a name may stand in one of them only."""
+        """Initializes all modules; each name may be in only one of them."""
         if self.params_initialized and not force_init:
             return
         self._need("binded")
@@ -116,7 +116,7 @@ class SequentialModule(BaseModule):
         """An optimizer for each module."""
         self._need("binded", "params_initialized")
         if self.optimizer_initialized and not force_init:
-            self.logger.warning("SequentialModule: the optimizer is initialized already; force_init=True makes a new "
+            self.logger.warning("SequentialModule: the optimizer is already initialized; force_init=True creates a new "
                                 "one")
             return
         for module in self._modules:
@@ -132,7 +132,7 @@ class SequentialModule(BaseModule):
             batch.data = module.get_outputs()
 
     def backward(self, out_grads=None):
-        """Runs back from the last module to the first."""
+        """Runs backward from the last module to the first."""
         self._need("binded", "params_initialized")
         for i in reversed(range(len(self._modules))):
             self._modules[i].backward(out_grads)
@@ -153,7 +153,7 @@ class SequentialModule(BaseModule):
         return self._modules[0].get_input_grads(merge_multi_context)
 
     def update_metric(self, eval_metric, labels, pre_sliced=False):
-        """Counts the outputs of the modules that take labels."""
+        """Updates the metric with the outputs of the modules that take labels."""
         self._need("binded", "params_initialized")
         for module, meta in zip(self._modules, self._metas):
             if meta.get(self.META_TAKE_LABELS):

@@ -1,6 +1,6 @@
 """Arrays and operators on them: mx.nd.
 
-Every operator of the library is a function here; see help(mx.nd.Convolution).  Families have modules of their own:
+Every operator of the library is a function here; see help(mx.nd.Convolution).  Families have their own modules:
 random, linalg, contrib, image, sparse.
 """
 from .._core import NDArray

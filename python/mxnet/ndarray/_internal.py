@@ -1,4 +1,4 @@
-"""Operators whose names start with an underscore: what the package itself calls."""
+"""Operators whose names start with an underscore: for the package itself."""
 from . import _register
 
 globals().update(_register.internal())

@@ -1,7 +1,7 @@
 """Newer operators and control flow: mx.nd.contrib.
 
-Every operator _contrib_X of the library is contrib.X here.  foreach, while_loop and cond run at once, as Python's own
-loops would; what they do is recorded like everything else.
+Every operator _contrib_X of the library is contrib.X here.  foreach, while_loop and cond run immediately, like Python
+loops, and are recorded like everything else.
 """
 import math
 
@@ -28,7 +28,7 @@ def while_loop(cond, func, loop_vars, max_iterations=None):
     """While cond(*loop_vars): step_output, loop_vars = func(*loop_vars).
 
     Returns (step outputs stacked along a new first axis of length max_iterations, the last loop_vars).  Rows of steps
-    that did not happen are zeros.
+    that did not run are zeros.
     """
     return _control.while_loop(NDArray, cond, func, loop_vars, max_iterations, None)
 
@@ -41,7 +41,7 @@ def cond(pred, then_func, else_func):
 # ---- tests of numbers ----------------------------------------------------------------------------------------------
 
 def isnan(data):
-    """1 where an element is not a number, else 0."""
+    """1 where an element is NaN, else 0."""
     return data != data
 
 
@@ -51,7 +51,7 @@ def isinf(data):
 
 
 def isfinite(data):
-    """1 where an element is neither infinite nor not a number, else 0."""
+    """1 where an element is finite, else 0."""
     return _op.abs(data) < math.inf
 
 
@@ -78,7 +78,7 @@ def rand_zipfian(true_classes, num_sampled, range_max, ctx=None):
 # ---- updates -------------------------------------------------------------------------------------------------------
 
 def _rescale(rescale_grad, like):
-    """The factor of gradients as an array; None if it is not finite: the step is then skipped."""
+    """The gradient scale as an array; None if it is not finite: the step is then skipped."""
     if not isinstance(rescale_grad, NDArray):
         from .ndarray import full
         rescale_grad = full((1,), rescale_grad, ctx=like.context)
@@ -108,7 +108,7 @@ def mp_adamw_update(weight, grad, mean, var, weight32, rescale_grad, lr, eta, be
 
 
 def _interleave(*lists):
-    """w0 g0 m0 v0 w1 g1 ... as the operators for many tensors want it."""
+    """w0 g0 m0 v0 w1 g1 ..., the order of the multi-tensor operators."""
     lengths = {len(items) for items in lists}
     if len(lengths) != 1:
         raise ValueError(f"multi-tensor update: lists of different lengths {sorted(lengths)}")

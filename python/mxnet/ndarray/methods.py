@@ -1,4 +1,4 @@
-"""What NDArray can do beside what the C type has: operators as methods, and a few methods of Python."""
+"""Methods of NDArray in addition to those of the C type: operators, and a few methods in Python."""
 from .. import _core, autograd  # noqa: F401
 from .._core import NDArray
 from . import _internal, _register
@@ -6,7 +6,7 @@ from .ndarray import _rebuild
 
 
 def broadcast_to(self, shape):
-    """The array with axes of size 1 repeated to `shape`; 0 keeps an axis, missing leading axes are added."""
+    """The array broadcast to `shape`; 0 keeps an axis, missing leading axes are added."""
     shape = (shape,) if isinstance(shape, int) else tuple(shape)
     if len(shape) < self.ndim:
         raise ValueError(f"broadcast_to: an array of shape {self.shape} does not broadcast to {shape}")
@@ -34,7 +34,7 @@ def squeeze(self, axis=None, inplace=False):
 
 
 def flatten(self, inplace=False):
-    """The array with all axes but the first made one; shares memory either way."""
+    """The array with all axes but the first merged; shares memory either way."""
     return _register.OPERATORS["Flatten"](self)
 
 
@@ -55,24 +55,24 @@ def slice_assign_scalar(self, value, begin, end, step):
 
 
 def tostype(self, stype):
-    """A copy in another storage: 'default', 'row_sparse' or 'csr'."""
+    """A copy in another storage type: 'default', 'row_sparse' or 'csr'."""
     made = _core.tostype(self, stype)
     return self.copy() if made is self else made
 
 
 def as_np_ndarray(self):
-    """Refused: arrays of the NumPy interface are not there."""
+    """Raises an error: the NumPy interface is not supported."""
     from ..error import UnsupportedError
-    raise UnsupportedError("as_np_ndarray: the interface mx.np is not there; use asnumpy() for a NumPy array")
+    raise UnsupportedError("as_np_ndarray: the interface mx.np is not supported; use asnumpy() for a NumPy array")
 
 
 def attach_grad(self, grad_req="write", stype=None):
-    """Makes the array a variable: backward() computes its gradient into .grad."""
+    """Marks the array as a variable: backward() writes its gradient to .grad."""
     _core.attach_grad(self, grad_req, stype)
 
 
 def backward(self, out_grad=None, retain_graph=False, train_mode=True):
-    """Gradients of this array with respect to all variables that it was computed from."""
+    """Computes the gradients of this array with respect to all variables that it depends on."""
     _core.backward([self], None if out_grad is None else [out_grad], retain_graph, train_mode)
 
 

@@ -19,7 +19,7 @@ __all__ = ["NDArray", "array", "empty", "zeros", "ones", "full", "arange", "lins
 
 
 def _rebuild(cls, data, shape, dtype, ctx):
-    """An array from pickled bytes; on the CPU if its context is not there."""
+    """An array from pickled bytes; on the CPU if its context does not exist."""
     from ..context import num_gpus
     made = _core.from_bytes(data, shape, dtype)
     if ctx is not None and (ctx.device_type != "gpu" or ctx.device_id < num_gpus()):
@@ -29,7 +29,7 @@ def _rebuild(cls, data, shape, dtype, ctx):
 
 def _dense(stype, who):
     if stype not in (None, "default"):
-        raise UnsupportedError(f"{who}: storage type '{stype}' is not there: symbols stand for dense arrays")
+        raise UnsupportedError(f"{who}: storage type '{stype}' is not supported: symbols are dense")
 
 
 # ---- creation -------------------------------------------------------------------------------------------------------
@@ -64,13 +64,13 @@ def full(shape, val, ctx=None, dtype="float32", out=None):
 
 
 def arange(start, stop=None, step=1.0, repeat=1, infer_range=None, ctx=None, dtype="float32"):
-    """Numbers from start (0 if only one bound is given) to stop, stop not included, each repeated `repeat` times."""
+    """Numbers from start (0 if only one bound is given) to stop, excluding stop, each repeated `repeat` times."""
     return _internal._arange(start=start, stop=stop, step=step, repeat=repeat, ctx=ctx,
                              dtype="float32" if dtype is None else dtype)
 
 
 def linspace(start, stop, num, endpoint=True, ctx=None, dtype="float32"):
-    """`num` numbers at equal distances from start to stop."""
+    """`num` evenly spaced numbers from start to stop."""
     return _internal._linspace(start=start, stop=stop, num=num, endpoint=endpoint, ctx=ctx,
                                dtype="float32" if dtype is None else dtype)
 
@@ -103,7 +103,7 @@ def _axis_list(axes, ndim, who):
 
 
 def moveaxis(tensor, source, destination):
-    """The array with axes `source` moved to places `destination`; the others keep their order."""
+    """The array with axes `source` moved to positions `destination`; the others keep their order."""
     source = _axis_list(source, tensor.ndim, "source")
     destination = _axis_list(destination, tensor.ndim, "destination")
     if len(source) != len(destination):
@@ -154,7 +154,7 @@ def fill_element_0index(lhs, mhs, rhs):
 
 
 def imdecode(str_img, clip_rect=(0, 0, 0, 0), out=None, index=0, channels=3, mean=None):
-    """An image file's bytes as an array (1, channels, height, width), perhaps cropped and with a mean subtracted."""
+    """Decodes the bytes of an image file to an array (1, channels, height, width), optionally cropped, minus a mean."""
     from .. import image
     decoded = image.imdecode(str_img, flag=0 if channels == 1 else 1)
     x0, y0, x1, y1 = clip_rect
@@ -179,7 +179,7 @@ def Custom(*args, **kwargs):
 
 
 def waitall():
-    """Waits until everything that was asked for is computed."""
+    """Waits until all queued work is done."""
     _core.wait_all()
 
 
@@ -222,7 +222,7 @@ loads = load_frombuffer
 def from_numpy(ndarray, zero_copy=True, array_cls=NDArray):
     """An array over the memory of a contiguous NumPy array, or a copy of it.
 
-    While the memory is shared the NumPy array becomes read-only, so that nobody changes it unseen.
+    While the memory is shared, the NumPy array is read-only, so that it cannot change unnoticed.
     """
     if not hasattr(ndarray, "flags"):
         raise AttributeError(f"from_numpy: expected a NumPy array, got {type(ndarray).__name__}")

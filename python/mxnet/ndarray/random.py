@@ -1,7 +1,7 @@
 """Arrays of random numbers: mx.nd.random.
 
 Every distribution takes numbers or NDArrays as parameters.  With numbers `shape` is that of the result ((1,) if not
-given); with arrays it is what is drawn for each element, so the result has shape parameters.shape + shape.
+given); with arrays it is the shape drawn for each element, so the result has shape parameters.shape + shape.
 """
 from .._core import NDArray
 from ..base import _Null
@@ -93,7 +93,7 @@ def shuffle(data, **kwargs):
 
 
 def randint(low, high, shape=_Null, dtype=_Null, ctx=None, out=None, **kwargs):
-    """Whole numbers in [low, high)."""
+    """Integers in [low, high)."""
     if shape is _Null and out is not None:
         shape = out.shape
     return _internal._random_randint(low=low, high=high, shape=shape, dtype=dtype, ctx=ctx, out=out, **kwargs)

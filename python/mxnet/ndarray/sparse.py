@@ -1,10 +1,10 @@
 """Sparse arrays: mx.nd.sparse.
 
-    row_sparse   few rows of many: data (rows, ...) and the rows' numbers, indices
+    row_sparse   few rows of many: data (rows, ...) and the indices of the rows
     csr          a matrix with few elements: data, their columns (indices), and where each row begins (indptr)
 
-Operators that know sparse arrays take and give them (dot, +, -, *, sum, retain, the updates of optimizers ...); all
-others raise an error that names the remedy, tostype('default').
+Operators that support sparse arrays take and return them (dot, +, -, *, sum, retain, optimizer updates ...); all
+others raise an error that suggests tostype('default').
 """
 from .. import _core
 from .._core import NDArray
@@ -23,7 +23,7 @@ def _whole(key):
 
 
 class BaseSparseNDArray(NDArray):
-    """What row_sparse and csr arrays have in common."""
+    """Base of row_sparse and csr arrays."""
 
     __slots__ = ()
     __hash__ = NDArray.__hash__
@@ -39,7 +39,7 @@ class BaseSparseNDArray(NDArray):
 
     @property
     def indices(self):
-        """Numbers of the stored rows, or columns of the stored elements; int64, ascending."""
+        """Indices of the stored rows, or columns of the stored elements; int64, ascending."""
         return _core.sparse_parts(self)[1]
 
     @indices.setter
@@ -64,13 +64,13 @@ class BaseSparseNDArray(NDArray):
         return self.tostype("default")
 
     def tostype(self, stype):
-        """The array in another storage; itself if it has it already."""
+        """The array in another storage type; itself if it already has it."""
         if stype not in (self.stype, "default"):
-            raise ValueError(f"cast_storage from {self.stype} to {stype} is not there; go by way of 'default'")
+            raise ValueError(f"cast_storage from {self.stype} to {stype} is not supported; convert to 'default' first")
         return _core.tostype(self, stype)
 
     def check_format(self, full_check=True):
-        """Checks the parts; they are always in order, as nothing else can be made."""
+        """Checks the parts; they are always valid, since invalid arrays cannot be created."""
         data, indices, indptr = _core.sparse_parts(self)
         _core.sparse_set(self, data, indices, indptr)
 
@@ -87,7 +87,7 @@ class BaseSparseNDArray(NDArray):
 
     def __setitem__(self, key, value):
         if not _whole(key):
-            raise ValueError(f"{type(self).__name__}: only the whole of a sparse array can be set: x[:] = value")
+            raise ValueError(f"{type(self).__name__}: only all of a sparse array can be assigned: x[:] = value")
         if _is_number(value) and value == 0:
             value = zeros(self.stype, self.shape, ctx=self.context, dtype=self.dtype)
         if not isinstance(value, NDArray):
@@ -117,7 +117,7 @@ def _refused(name):
     def method(self, *args, **kwargs):
         raise NotSupportedForSparseNDArray(getattr(NDArray, name), "tostype('default') first", *args)
     method.__name__ = name
-    method.__doc__ = "Refused: only dense arrays have it; use tostype('default') first."
+    method.__doc__ = "Raises an error: only dense arrays support it; use tostype('default') first."
     return method
 
 
@@ -129,7 +129,7 @@ for _name in ("reshape", "asscalar", "item", "tolist", "__dlpack__", "to_dlpack_
 
 
 class RowSparseNDArray(BaseSparseNDArray):
-    """An array of which only some rows are stored; all others are zero."""
+    """An array that stores only some rows; all others are zero."""
 
     __slots__ = ()
     __hash__ = NDArray.__hash__
@@ -137,11 +137,11 @@ class RowSparseNDArray(BaseSparseNDArray):
     def __getitem__(self, key):
         if _whole(key):
             return self
-        raise NotImplementedError("RowSparseNDArray: only x[:] is there; retain() gives rows, tostype('default') "
+        raise NotImplementedError("RowSparseNDArray: only x[:] is supported; retain() returns rows, tostype('default') "
                                   "an array that can be indexed")
 
     def retain(self, indices):
-        """The rows whose numbers are given; see sparse.retain."""
+        """The rows with the given indices; see sparse.retain."""
         return retain(self, indices)
 
 
@@ -170,7 +170,7 @@ class CSRNDArray(BaseSparseNDArray):
         if isinstance(key, _slice):
             begin, end, step = key.indices(rows)
             if step != 1:
-                raise ValueError("CSRNDArray: only slices of rows in steps of 1 are there")
+                raise ValueError("CSRNDArray: only slices of rows with step 1 are supported")
             return _core.csr_rows(self, begin, max(begin, end))
         if hasattr(key, "__index__"):
             row = key.__index__()
@@ -178,7 +178,7 @@ class CSRNDArray(BaseSparseNDArray):
                 raise IndexError(f"CSRNDArray: row {row} is out of bounds for an array with {rows} rows")
             row %= rows
             return _core.csr_rows(self, row, row + 1)
-        raise ValueError(f"CSRNDArray: {type(key).__name__} is no index; expected an int or a slice of rows")
+        raise ValueError(f"CSRNDArray: {type(key).__name__} is not an index; expected an int or a slice of rows")
 
     def asscipy(self):
         """A scipy.sparse.csr_matrix with copies of the parts."""
@@ -304,7 +304,7 @@ def array(source_array, ctx=None, dtype=None):
 
 
 def cast_storage(data, stype, out=None, **kwargs):
-    """The array in another storage."""
+    """The array in another storage type."""
     made = data.tostype(stype)
     if out is None:
         return data.copy() if made is data else made
@@ -313,5 +313,5 @@ def cast_storage(data, stype, out=None, **kwargs):
 
 
 def retain(data, indices, **kwargs):
-    """Those rows of a row_sparse array whose numbers are given; zeros where it has none."""
+    """The rows of a row_sparse array with the given indices; zeros where it has none."""
     return _register.OPERATORS["_sparse_retain"](data, indices, **kwargs)

@@ -1,4 +1,4 @@
-"""The creating and file functions again, where older programs look for them."""
+"""Creation and file functions, under the names that older programs use."""
 from .ndarray import array, empty, load, load_frombuffer, save, zeros
 
 __all__ = ["zeros", "empty", "array", "load", "load_frombuffer", "save"]

@@ -1,4 +1,4 @@
-"""Optimizers: how gradients change weights."""
+"""Optimizers: updates of weights by gradients."""
 from .optimizer import *  # noqa: F401,F403
 from .optimizer import __all__ as _names
 from . import optimizer, contrib  # noqa: F401

@@ -6,14 +6,14 @@ from .. import _core
 
 
 class Table(_core.Table, MutableMapping):
-    """A table of the library by index or name: a dictionary that holds nothing itself."""
+    """A table of the library by index or name: a dictionary without storage of its own."""
 
     __len__, __iter__ = _core.Table.__len__, _core.Table.__iter__
     __getitem__, __setitem__, __delitem__ = (_core.Table.__getitem__, _core.Table.__setitem__,
                                              _core.Table.__delitem__)
 
     def copy(self):
-        """A dict of what the table holds now."""
+        """The current entries of the table as a dict."""
         return dict(self)
 
     def __repr__(self):
@@ -24,7 +24,7 @@ class Table(_core.Table, MutableMapping):
 
 
 class _Array:
-    """An NDArray in a file of MXNet: made empty, then given the bytes of one array record."""
+    """An NDArray in a file of MXNet: created empty, then set from the bytes of one array record."""
 
     def __init__(self, handle=None):
         self.array = None
@@ -51,7 +51,7 @@ def _plain(state):
 
 
 def load_states(data):
-    """What get_states gave, here or in MXNet: a dict of states, or (states, optimizer)."""
+    """Reads the result of get_states, here or in MXNet: a dict of states, or (states, optimizer)."""
     try:
         return pickle.loads(data)
     except TypeError:  # arrays as MXNet writes them

@@ -1,4 +1,4 @@
-"""Optimizers beside the common ones."""
+"""Less common optimizers."""
 from . import optimizer as _optimizer
 from .optimizer import register  # noqa: F401
 

@@ -1,7 +1,7 @@
-"""Optimizers: the base class that users derive from, the library's own, and the updater that keeps states by index.
+"""Optimizers: the base class for users, the library's optimizers, and the updater that stores states by index.
 
-Rates, counts, states and masters are the library's: what stands here are the names under which Python finds them, so that
-a subclass can override each, and pickles.
+Rates, counts, states and masters are in the library: this file has their Python names, so that a subclass can override
+each of them, and pickling.
 """
 import pickle
 import warnings
@@ -20,11 +20,11 @@ _TABLES = ("lr_mult", "wd_mult", "idx2name")
 
 
 class _OptionError(AttributeValueError, AssertionError):
-    """A value that an optimizer refuses: MXNet's optimizers assert it."""
+    """An invalid value: an AssertionError, as in MXNet's optimizers."""
 
 
 def _table(name, doc):
-    """A property: a table of the library, which assignment fills anew."""
+    """A property: a table of the library; assignment replaces its contents."""
     def get(self):
         return Table(self, name)
 
@@ -40,9 +40,9 @@ def _table(name, doc):
 class Optimizer(_core.Optimizer):
     """Base of optimizers.
 
-    A subclass overrides create_state(index, weight), which gives what is remembered of a weight (None, an array or a
+    A subclass overrides create_state(index, weight), which returns the state of a weight (None, an array or a
     tuple), and update(index, weight, grad, state), which changes the weight in place.  Inside update,
-    self._update_count(index) counts, self._get_lr(index) and self._get_wd(index) give the rates of that weight.
+    self._update_count(index) counts, self._get_lr(index) and self._get_wd(index) return the rates of that weight.
     """
 
     opt_registry = {}
@@ -62,7 +62,7 @@ class Optimizer(_core.Optimizer):
         base = getattr(lr_scheduler, "base_lr", 0.01)
         if lr_scheduler is not None and learning_rate is not None and learning_rate != base:
             warnings.warn(f"{type(self).__name__}: learning_rate={learning_rate} replaces the base rate {base} of the "
-                          "schedule", UserWarning, stacklevel=4)  # the line that makes the optimizer
+                          "schedule", UserWarning, stacklevel=4)  # the line that creates the optimizer
         self._settle(learning_rate)
         if hasattr(lr_scheduler, "base_lr"):
             lr_scheduler.base_lr = self.lr
@@ -89,7 +89,7 @@ class Optimizer(_core.Optimizer):
 
     @staticmethod
     def register(klass):
-        """Registers an optimizer class, so that it is known by its name in lower case."""
+        """Registers an optimizer class under its name in lower case."""
         if not isinstance(klass, type):
             raise AssertionError(f"optimizer.register: expected a class, got {klass!r}")
         name = klass.__name__.lower()
@@ -113,7 +113,7 @@ class Optimizer(_core.Optimizer):
     lr_mult = _table("lr_mult", "multipliers of the learning rate by name or index of a weight")
     wd_mult = _table("wd_mult", "multipliers of the weight decay by name or index of a weight")
     idx2name = _table("idx2name", "names of weights by index")
-    param_dict = _table("param_dict", "parameters by index; their multipliers go first")
+    param_dict = _table("param_dict", "parameters by index; their multipliers take precedence")
 
     @property
     def lr_scheduler(self):
@@ -127,7 +127,7 @@ class Optimizer(_core.Optimizer):
 
     @property
     def sym_info(self):
-        """(attributes, arguments) of the symbol whose variables give multipliers, or ()."""
+        """(attributes, arguments) of the symbol whose variables define multipliers, or ()."""
         return self.__dict__.get("_sym_info", ())
 
     @sym_info.setter
@@ -141,7 +141,7 @@ class Optimizer(_core.Optimizer):
 
     @property
     def _index_update_count(self):
-        """How often each weight was updated on the current device."""
+        """Update counts of the weights on the current device."""
         return Table(self, "counts", self._device)
 
     @_index_update_count.setter
@@ -172,7 +172,7 @@ class Optimizer(_core.Optimizer):
         self.lr_mult.update(args_lr_mult)
 
     def set_wd_mult(self, args_wd_mult):
-        """Multipliers of the weight decay by name or index; what is named, but no weight or gamma, does not decay."""
+        """Multipliers of the weight decay by name or index; named parameters except weights and gammas default to 0."""
         self._reset_wd_mult()
         self.wd_mult.update(args_wd_mult)
 
@@ -191,7 +191,7 @@ class Optimizer(_core.Optimizer):
     # ---- states and steps
 
     def create_state(self, index, weight):
-        """What is remembered of a weight between its updates."""
+        """The state of a weight between its updates."""
 
     def create_state_multi_precision(self, index, weight):
         """The state of a weight, with a float32 master if multi_precision is on and the weight has 16 bits."""
@@ -205,7 +205,7 @@ class Optimizer(_core.Optimizer):
         raise NotImplementedError(f"{type(self).__name__} does not override update")
 
     def update_multi_precision(self, index, weight, grad, state):
-        """update() on the float32 master, where there is one."""
+        """update() on the float32 master, if there is one."""
         pair = self._without_master(weight, state)
         if pair is None:
             return self.update(index, weight, grad, state)
@@ -228,13 +228,13 @@ class Optimizer(_core.Optimizer):
 
     def _take_attributes(self, state):
         _core.Optimizer._set_current_context(self, 0)
-        for name in sorted(state, key=lambda name: name in _TABLES):  # what sets multipliers comes before them
+        for name in sorted(state, key=lambda name: name in _TABLES):  # attributes that reset multipliers must come first
             setattr(self, name, state[name])
         self._choose()
 
 
 class _RowOptimizer(Optimizer):
-    """What the library's optimizers have in common: numbers and steps are in C."""
+    """Base of the library's optimizers: hyperparameters and steps are in C."""
 
     def _begin(self, options, rest):
         names = {name: rest.pop(name, None) for name in ("param_idx2name", "sym", "param_dict")}
@@ -275,7 +275,7 @@ class _RowOptimizer(Optimizer):
 
     def __setstate__(self, state):
         state = dict(state)
-        if "_now" in state:  # as this package wrote it at first
+        if "_now" in state:  # the first format of this package
             options, numbers, memory = state.pop("_now")
             state = {**options, **state, **numbers, "_memory": memory, "lr_scheduler": state.pop("_lr_scheduler", None)}
         known = _OPTIONS[type(self)._row]
@@ -288,7 +288,7 @@ class _RowOptimizer(Optimizer):
 
 
 def _runs_in_c(kind):
-    """Whether the library can run objects of a class alone: it has a row, and nothing that matters is overridden."""
+    """Whether C alone can run objects of a class: the library describes it, and no relevant method is overridden."""
     return issubclass(kind, _RowOptimizer) and all(
         getattr(kind, name) is getattr(_RowOptimizer, name) for name in _HOOKS)
 
@@ -311,7 +311,7 @@ Optimizer.opt_registry["ccsgd"] = ccSGD
 
 
 class Updater(_core.Updater):
-    """Applies an optimizer to weights by index and keeps their states: updater(index, grad, weight)."""
+    """Applies an optimizer to weights by index and stores their states: updater(index, grad, weight)."""
 
     def __init__(self, optimizer):
         self.optimizer = optimizer
@@ -329,20 +329,20 @@ class Updater(_core.Updater):
         return state
 
     def set_states(self, states):
-        """Takes over what get_states gave."""
+        """Restores the states from get_states()."""
         states = load_states(states)
         if isinstance(states, tuple) and len(states) == 2:
             states, self.optimizer = states
         self.states = states
 
     def get_states(self, dump_optimizer=False):
-        """The states as bytes, with the optimizer if wanted."""
+        """The states as bytes, optionally with the optimizer."""
         states = dict(self.states)
         return pickle.dumps((states, self.optimizer) if dump_optimizer else states)
 
 
 def get_updater(optimizer):
-    """An updater, as key-value stores take it: updater(index, grad, weight)."""
+    """An updater for key-value stores: updater(index, grad, weight)."""
     return Updater(optimizer)
 
 

@@ -1,4 +1,4 @@
-"""Convolutional cells of symbols: the products of a cell are convolutions, its states images."""
+"""Convolutional cells for symbols: products are convolutions, states are images."""
 from .. import symbol
 from .rnn_cell import BaseRNNCell
 

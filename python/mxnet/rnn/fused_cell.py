@@ -1,4 +1,4 @@
-"""FusedRNNCell: a whole stack of layers as one RNN operator."""
+"""FusedRNNCell: a stack of layers as one RNN operator."""
 from .. import ndarray as nd
 from .. import symbol
 from .._core import form_sequence
@@ -15,7 +15,7 @@ class FusedRNNCell(BaseRNNCell):
     """num_layers layers of a kind (mode 'rnn_relu', 'rnn_tanh', 'lstm', 'gru') in one operator, which can only
     be unrolled.
 
-    All weights are the variable {prefix}parameters.  unfuse() gives the same network as a stack of cells.
+    All weights are the variable {prefix}parameters.  unfuse() returns the same network as a stack of cells.
     """
 
     def __init__(self, num_hidden, num_layers=1, mode="lstm", bidirectional=False, dropout=0.0, get_next_state=False,
@@ -78,7 +78,7 @@ class FusedRNNCell(BaseRNNCell):
         return args
 
     def pack_weights(self, args):
-        """The other way round."""
+        """The inverse of unpack_weights()."""
         args = dict(args)
         features = args[f"{self._prefix}l0_i2h{self._gate_names[0]}_weight"].shape[1]
         parts = [args.pop(name).reshape((-1,)) for name, _ in self._slices(features)]
@@ -88,7 +88,7 @@ class FusedRNNCell(BaseRNNCell):
     # ---- sequences -------------------------------------------------------------------------------------------------
 
     def unroll(self, length, inputs, begin_state=None, layout="NTC", merge_outputs=None):
-        """The whole sequence by one operator: outputs, and the last states with get_next_state."""
+        """Runs the sequence with one operator: outputs, and the last states with get_next_state."""
         self.reset()
         inputs, axis = form_sequence(length, inputs, layout, True), layout.find("T")
         if axis == 1:
@@ -105,7 +105,7 @@ class FusedRNNCell(BaseRNNCell):
         return outputs, last
 
     def unfuse(self):
-        """The same network as cells that can be stepped."""
+        """The same network as cells that can run step by step."""
         make = {"rnn_relu": lambda prefix: RNNCell(self._num_hidden, "relu", prefix),
                 "rnn_tanh": lambda prefix: RNNCell(self._num_hidden, "tanh", prefix),
                 "lstm": lambda prefix: LSTMCell(self._num_hidden, prefix, forget_bias=self._forget_bias),

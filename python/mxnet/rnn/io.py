@@ -10,9 +10,9 @@ __all__ = ["BucketSentenceIter", "encode_sentences"]
 
 
 def encode_sentences(sentences, vocab=None, invalid_label=-1, invalid_key="\n", start_label=0, unknown_token=None):
-    """(sentences as lists of numbers, vocabulary): without a vocabulary every new word gets the next number.
+    """(sentences as lists of indices, vocabulary): without a vocabulary every new word gets the next index.
 
-    A word that a given vocabulary does not have is unknown_token's, or an error where there is none.
+    A word that is not in the given vocabulary becomes unknown_token, or is an error if there is none.
     """
     grow = vocab is None
     vocab = {invalid_key: invalid_label} if grow else vocab
@@ -22,8 +22,8 @@ def encode_sentences(sentences, vocab=None, invalid_label=-1, invalid_key="\n", 
         for word in sentence:
             if word not in vocab:
                 if not grow and unknown_token is None:
-                    raise AssertionError(f"encode_sentences: {word!r} is not in the vocabulary; unknown_token stands "
-                                         f"for such words")
+                    raise AssertionError(f"encode_sentences: {word!r} is not in the vocabulary; set unknown_token "
+                                         f"to allow such words")
                 if unknown_token is not None:
                     word = unknown_token
                 if word not in vocab:
@@ -36,10 +36,9 @@ def encode_sentences(sentences, vocab=None, invalid_label=-1, invalid_key="\n", 
 
 
 class BucketSentenceIter(DataIter):
-    """Batches of sentences, each batch of one bucket: of sentences up to a length, filled up with invalid_label.
+    """Batches of sentences, each batch of one bucket: sentences up to a length, padded with invalid_label.
 
-    The label of a word is the next word.  buckets: lengths; None: those of which there are batch_size sentences or
-    more.
+    The label of a word is the next word.  buckets: lengths; None: the lengths with at least batch_size sentences.
     """
 
     def __init__(self, sentences, batch_size, buckets=None, invalid_label=-1, data_name="data",
@@ -61,7 +60,7 @@ class BucketSentenceIter(DataIter):
         self.reset()
 
     def _sorted_in(self, sentences):
-        """Rows of numbers per bucket."""
+        """Rows of indices per bucket."""
         import numpy as np
         rows, discarded = [[] for _ in self.buckets], 0
         for sentence in sentences:
@@ -73,7 +72,7 @@ class BucketSentenceIter(DataIter):
             row[:len(sentence)] = sentence
             rows[at].append(row)
         if discarded:
-            logging.warning("BucketSentenceIter: %d sentences are longer than the largest bucket and left out",
+            logging.warning("BucketSentenceIter: %d sentences are longer than the largest bucket and are skipped",
                             discarded)
         return [np.asarray(group, dtype=self.dtype).reshape((-1, size)) for group, size in zip(rows, self.buckets)]
 
@@ -82,7 +81,7 @@ class BucketSentenceIter(DataIter):
         return DataDesc(name, shape, self.dtype, self.layout)
 
     def reset(self):
-        """Back to the beginning, in another order."""
+        """Rewinds to the beginning, in a new order."""
         import numpy as np
         self.curr_idx = 0
         random.shuffle(self.idx)
@@ -90,7 +89,7 @@ class BucketSentenceIter(DataIter):
             np.random.shuffle(rows)
 
     def next(self):
-        """The next batch; it says by bucket_key how long its sentences are."""
+        """The next batch; its bucket_key is the length of its sentences."""
         import numpy as np
         if self.curr_idx == len(self.idx):
             raise StopIteration

@@ -1,4 +1,4 @@
-"""Cells of symbols that are made of other cells: stacks, both directions, dropout, zoneout, residuals."""
+"""Cells for symbols composed of other cells: stacks, bidirectional, dropout, zoneout, residual."""
 from .. import symbol
 from .._core import form_sequence
 from .rnn_cell import BaseRNNCell
@@ -11,7 +11,7 @@ def _all_info(cells):
 
 
 class _Several(BaseRNNCell):
-    """What cells made of cells share."""
+    """Base of cells composed of cells."""
 
     def __init__(self, prefix, params):
         super().__init__(prefix=prefix, params=params)
@@ -31,7 +31,7 @@ class _Several(BaseRNNCell):
         return _all_info(self._cells)
 
     def begin_state(self, **kwargs):
-        """States of all cells to begin with."""
+        """Initial states of all cells."""
         self._check_not_modified()
         return [state for cell in self._cells for state in cell.begin_state(**kwargs)]
 
@@ -42,20 +42,20 @@ class _Several(BaseRNNCell):
         return args
 
     def pack_weights(self, args):
-        """The other way round."""
+        """The inverse of unpack_weights()."""
         for cell in self._cells:
             args = cell.pack_weights(args)
         return args
 
 
 class SequentialRNNCell(_Several):
-    """Cells on top of each other."""
+    """A stack of cells."""
 
     def __init__(self, params=None):
         super().__init__("", params)
 
     def add(self, cell):
-        """Puts a cell on top."""
+        """Adds a cell on top."""
         self._adopt(cell)
 
     def __call__(self, inputs, states):
@@ -63,7 +63,7 @@ class SequentialRNNCell(_Several):
         new, at = [], 0
         for cell in self._cells:
             if isinstance(cell, BidirectionalCell):
-                raise AssertionError("SequentialRNNCell: a BidirectionalCell cannot be stepped; use unroll")
+                raise AssertionError("SequentialRNNCell: a BidirectionalCell cannot run step by step; use unroll")
             n = len(cell.state_info)
             inputs, own = cell(inputs, states[at:at + n])
             at += n
@@ -71,7 +71,7 @@ class SequentialRNNCell(_Several):
         return inputs, new
 
     def unroll(self, length, inputs, begin_state=None, layout="NTC", merge_outputs=None):
-        """Unrolls the cells one after the other over the whole sequence."""
+        """Unrolls the cells one after the other, each over the entire sequence."""
         self.reset()
         states = self.begin_state() if begin_state is None else begin_state
         new, at = [], 0
@@ -99,7 +99,7 @@ class DropoutCell(BaseRNNCell):
         return symbol.Dropout(inputs, p=self.dropout) if self.dropout > 0 else inputs, states
 
     def unroll(self, length, inputs, begin_state=None, layout="NTC", merge_outputs=None):
-        """A sequence that is one symbol is dropped from at once."""
+        """Applies dropout at once if the sequence is one symbol."""
         self.reset()
         inputs = form_sequence(length, inputs, layout, merge_outputs)
         if isinstance(inputs, symbol.Symbol):
@@ -108,7 +108,7 @@ class DropoutCell(BaseRNNCell):
 
 
 class ModifierCell(BaseRNNCell):
-    """Base of cells that change how another cell works; that one's weights and states are theirs."""
+    """Base of cells that modify another cell; its weights and states are theirs."""
 
     def __init__(self, base_cell):
         super().__init__()
@@ -117,7 +117,7 @@ class ModifierCell(BaseRNNCell):
 
     @property
     def params(self):
-        """The variables of the cell inside."""
+        """The variables of the inner cell."""
         self._own_params = False
         return self.base_cell.params
 
@@ -126,7 +126,7 @@ class ModifierCell(BaseRNNCell):
         return self.base_cell.state_info
 
     def begin_state(self, init_sym=symbol.zeros, **kwargs):
-        """States of the cell inside to begin with."""
+        """Initial states of the inner cell."""
         self._check_not_modified()
         self.base_cell._modified = False
         try:
@@ -135,15 +135,15 @@ class ModifierCell(BaseRNNCell):
             self.base_cell._modified = True
 
     def unpack_weights(self, args):
-        """As the cell inside does."""
+        """As the inner cell does."""
         return self.base_cell.unpack_weights(args)
 
     def pack_weights(self, args):
-        """As the cell inside does."""
+        """As the inner cell does."""
         return self.base_cell.pack_weights(args)
 
     def reset(self):
-        """Begins to count anew."""
+        """Resets the step counter."""
         super().reset()
         if hasattr(self, "base_cell"):
             self.base_cell.reset()
@@ -154,12 +154,12 @@ class ZoneoutCell(ModifierCell):
 
     def __init__(self, base_cell, zoneout_outputs=0.0, zoneout_states=0.0):
         if isinstance(base_cell, BidirectionalCell):
-            raise AssertionError("ZoneoutCell: a BidirectionalCell cannot be stepped; put ZoneoutCells inside it")
+            raise AssertionError("ZoneoutCell: a BidirectionalCell cannot run step by step; put ZoneoutCells inside it")
         super().__init__(base_cell)
         self.zoneout_outputs, self.zoneout_states, self.prev_output = zoneout_outputs, zoneout_states, None
 
     def reset(self):
-        """Forgets the last output."""
+        """Drops the last output."""
         super().reset()
         self.prev_output = None
 
@@ -183,7 +183,7 @@ class ResidualCell(ModifierCell):
         return symbol.elemwise_add(output, inputs), states
 
     def unroll(self, length, inputs, begin_state=None, layout="NTC", merge_outputs=None):
-        """Unrolls the cell inside and adds the inputs."""
+        """Unrolls the inner cell and adds the inputs."""
         self.reset()
         self.base_cell._modified = False
         try:
@@ -198,7 +198,7 @@ class ResidualCell(ModifierCell):
 
 
 class BidirectionalCell(_Several):
-    """Two cells, of which the second reads the sequence backwards; outputs are joined.  It can only be unrolled."""
+    """Two cells, the second of which reads the sequence backwards; outputs are concatenated.  It can only be unrolled."""
 
     def __init__(self, l_cell, r_cell, params=None, output_prefix="bi_"):
         super().__init__("", params)
@@ -207,10 +207,10 @@ class BidirectionalCell(_Several):
         self._adopt(r_cell)
 
     def __call__(self, inputs, states):
-        raise NotImplementedError("BidirectionalCell cannot be stepped; use unroll")
+        raise NotImplementedError("BidirectionalCell cannot run step by step; use unroll")
 
     def unroll(self, length, inputs, begin_state=None, layout="NTC", merge_outputs=None):
-        """Unrolls both cells and joins their outputs step by step; states are [those of the first, of the second]."""
+        """Unrolls both cells and concatenates their outputs step by step; states are [those of the first, of the second]."""
         self.reset()
         inputs, axis = form_sequence(length, inputs, layout, False), layout.find("T")
         states = self.begin_state() if begin_state is None else begin_state

@@ -1,7 +1,7 @@
-"""Cells of symbols: output, states = cell(input, states); unroll() makes the steps of a whole sequence.
+"""Cells for symbols: output, states = cell(input, states); unroll() runs the steps of a sequence.
 
-Weights of all gates are one variable, {prefix}i2h_weight and so on; unpack_weights() and pack_weights() go between
-these and one array per gate ({prefix}i2h_i_weight), which files of checkpoints hold.
+Weights of all gates are one variable, {prefix}i2h_weight and so on; unpack_weights() and pack_weights() convert between
+these and one array per gate ({prefix}i2h_i_weight), as in checkpoint files.
 """
 from .. import ndarray as nd
 from .. import symbol
@@ -12,7 +12,7 @@ __all__ = ["BaseRNNCell", "GRUCell", "LSTMCell", "RNNCell", "RNNParams"]
 
 
 class RNNParams:
-    """Variables by name, made when they are first asked for; cells that are given the same one share weights."""
+    """Variables by name, created on first use; cells with the same RNNParams share weights."""
 
     def __init__(self, prefix=""):
         self._prefix, self._params = prefix, {}
@@ -35,7 +35,7 @@ class BaseRNNCell:
         self.reset()
 
     def reset(self):
-        """Begins to count anew, before another sequence is unrolled."""
+        """Resets the step counter, before another sequence is unrolled."""
         self._init_counter = self._counter = -1
         for cell in getattr(self, "_cells", ()):
             cell.reset()
@@ -66,10 +66,10 @@ class BaseRNNCell:
 
     def _check_not_modified(self):
         if self._modified:
-            raise AssertionError(f"{type(self).__name__} '{self._prefix}' is inside a modifier cell: call that one")
+            raise AssertionError(f"{type(self).__name__} '{self._prefix}' is inside a modifier cell: call the modifier instead")
 
     def begin_state(self, func=symbol.zeros, **kwargs):
-        """States to begin with: func(name=..., shape=...) for each."""
+        """Initial states: func(name=..., shape=...) for each."""
         self._check_not_modified()
         states = []
         for info in self.state_info:
@@ -95,7 +95,7 @@ class BaseRNNCell:
         return args
 
     def pack_weights(self, args):
-        """The other way round."""
+        """The inverse of unpack_weights()."""
         args = dict(args)
         if not self._gate_names:
             return args
@@ -143,7 +143,7 @@ class _Weighted(BaseRNNCell):
         return [self._state()]
 
     def _products(self, inputs, h, separator=""):
-        """i2h x + bias and h2h h + bias, and how names of this step begin."""
+        """i2h x + bias and h2h h + bias, and the name prefix of this step."""
         self._counter += 1
         step, rows = f"{self._prefix}t{self._counter}_", len(self._gate_names) * self._num_hidden
         i2h = symbol.FullyConnected(data=inputs, weight=self._iW, bias=self._iB, num_hidden=rows,
@@ -171,7 +171,7 @@ class RNNCell(_Weighted):
 
 
 class LSTMCell(_Weighted):
-    """Gates i, f, c, o = i2h x + h2h h;  c' = s(f) c + s(i) tanh(c),  h' = s(o) tanh(c').  forget_bias: start of the
+    """Gates i, f, c, o = i2h x + h2h h;  c' = s(f) c + s(i) tanh(c),  h' = s(o) tanh(c').  forget_bias: initial
     bias of f."""
 
     def __init__(self, num_hidden, prefix="lstm_", params=None, forget_bias=1.0):

@@ -1,4 +1,4 @@
-"""Symbols: computations that are described first and run later, mx.sym.
+"""Symbols: computations that are defined first and run later, mx.sym.
 
     data = mx.sym.var("data")
     net = mx.sym.FullyConnected(data, num_hidden=10, name="fc")

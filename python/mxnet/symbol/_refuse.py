@@ -6,13 +6,13 @@ from ..base import NotImplementedForSymbol
 
 _PACKAGE = os.path.dirname(os.path.dirname(os.path.abspath(__file__)))
 
-_REMEDY = ("a block that is traced (hybridize, export) must compute the same operators whatever the values are: use "
+_REMEDY = ("a block that is traced (hybridize, export) must run the same operators whatever the values are: use "
            "F.where, F.contrib.cond, F.contrib.foreach or F.contrib.while_loop, or leave this block "
            "without hybridize()")
 
 
 class SymbolValueError(NotImplementedForSymbol, TypeError):
-    """The value of a symbol was asked for, which only a run of the graph has."""
+    """The value of a symbol was requested, which exists only when the graph runs."""
 
     def __init__(self, message):
         super().__init__(message)
@@ -34,6 +34,6 @@ def _place():
 
 
 def refuse(what, tracing):
-    """Raises for `what` at the line of the program that wanted it."""
-    message = f"{what} needs the value of a symbol, which is not known while a graph is made ({_place()})"
+    """Raises the error for `what` and names the line of the program."""
+    message = f"{what} needs the value of a symbol, which is not known while a graph is built ({_place()})"
     raise SymbolValueError(f"{message}; {_REMEDY}" if tracing else f"{message}; bind() or eval() run a graph")

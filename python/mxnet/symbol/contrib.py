@@ -1,7 +1,7 @@
 """Newer operators and control flow on symbols: mx.sym.contrib.
 
-foreach, while_loop and cond make one node each, which owns what their functions describe as subgraphs.  While a block
-is compiled short loops are written out step by step instead.
+foreach, while_loop and cond create one node each, which owns the graphs of their functions as subgraphs.  When a block is
+compiled, short loops are unrolled instead.
 """
 from .. import _control
 from .._core import Symbol
@@ -23,7 +23,7 @@ def while_loop(cond, func, loop_vars, max_iterations=None, name="while_loop"):
     """While cond(*loop_vars): step_output, loop_vars = func(*loop_vars).
 
     Returns (step outputs stacked along a new first axis of length max_iterations, the last loop_vars).  Rows of steps
-    that did not happen are zeros.
+    that did not run are zeros.
     """
     return _control.while_loop(Symbol, cond, func, loop_vars, max_iterations, name)
 
@@ -36,7 +36,7 @@ def cond(pred, then_func, else_func, name="cond"):
 # ---- tests of numbers ----------------------------------------------------------------------------------------------
 
 def isnan(data):
-    """1 where an element is not a number, else 0."""
+    """1 where an element is NaN, else 0."""
     return data != data
 
 
@@ -46,7 +46,7 @@ def isinf(data):
 
 
 def isfinite(data):
-    """1 where an element is neither infinite nor not a number, else 0."""
+    """1 where an element is finite, else 0."""
     return _op.abs(data) < float("inf")
 
 

@@ -1,4 +1,4 @@
-"""What a Symbol can do beside what the C type has: operators as methods, questions, binding, and what it cannot do."""
+"""Methods of Symbol in addition to those of the C type: operators, queries, binding, and unsupported methods."""
 import warnings
 
 from .. import _core
@@ -8,7 +8,7 @@ from ._refuse import refuse
 from .symbol import load_json, split_v2 as _split_v2
 
 
-# ---- operators whose methods take arguments of their own -----------------------------------------------------------
+# ---- methods whose arguments differ from the operator's ------------------------------------------------------------
 
 def reshape(self, *args, **kwargs):
     """x.reshape(2, 3), x.reshape((2, 3)), x.reshape(shape=(2, 3), reverse=False)."""
@@ -35,7 +35,7 @@ def squeeze(self, axis=None, inplace=False, **kwargs):
 
 
 def flatten(self, inplace=False, **kwargs):
-    """The symbol with all axes but the first made one."""
+    """The symbol with all axes but the first merged."""
     return _register.OPERATORS["flatten"](self, **kwargs)
 
 
@@ -69,7 +69,7 @@ def copy(self):
 def list_attr(self, recursive=False):
     """Attributes of the symbol's node as a dict."""
     if recursive:
-        raise DeprecationWarning("list_attr: recursive=True is gone; use attr_dict()")
+        raise DeprecationWarning("list_attr: recursive=True is no longer supported; use attr_dict()")
     flat = self._list_attrs()
     return dict(zip(flat[::2], flat[1::2]))
 
@@ -83,13 +83,13 @@ def attr_dict(self):
 
 
 def _known(self, args, kwargs, who):
-    """(names or None, values) of what a caller knows of the arguments."""
+    """(names or None, values) of the arguments that the caller passed."""
     if args and kwargs:
         raise ValueError(f"{who}: arguments are given by position or by name, not both")
     if args:
         names = self.list_arguments()
         if len(args) > len(names):
-            raise ValueError(f"{who}: {len(args)} were given, the symbol has {len(names)} arguments")
+            raise ValueError(f"{who}: got {len(args)} arguments, the symbol has {len(names)}")
         return names[:len(args)], list(args)
     known = set(self.list_inputs())
     unknown = [name for name in kwargs if name not in known]
@@ -113,18 +113,18 @@ def _shapes(self, args, kwargs, partial):
 
 
 def infer_shape(self, *args, **kwargs):
-    """Shapes of (arguments, outputs, auxiliary states) that follow from those given; Nones if some do not follow."""
+    """Shapes of (arguments, outputs, auxiliary states) inferred from those given; Nones if some are not determined."""
     (arguments, outputs, auxiliary), _, complete, _ = _shapes(self, args, kwargs, False)
     if complete:
         return arguments, outputs, auxiliary
     missing = [f"{name}: {shape}" for name, shape in zip(self.list_arguments(), arguments) if not shape or 0 in shape]
-    warnings.warn("infer_shape: these shapes do not follow from what was given: " + ", ".join(missing[:10]),
+    warnings.warn("infer_shape: the given shapes do not determine these: " + ", ".join(missing[:10]),
                   stacklevel=2)
     return None, None, None
 
 
 def infer_shape_partial(self, *args, **kwargs):
-    """The same, with what is known: () is an unknown shape, 0 an unknown size."""
+    """The same, as far as known: () is an unknown shape, 0 an unknown size."""
     return _shapes(self, args, kwargs, True)[0]
 
 
@@ -134,7 +134,7 @@ def _types(self, args, kwargs):
 
 
 def infer_type(self, *args, **kwargs):
-    """Element types of (arguments, outputs, auxiliary states) that follow from those given; Nones if some do not."""
+    """Element types of (arguments, outputs, auxiliary states) inferred from those given; Nones if some are not determined."""
     _, types, _, typed = _types(self, args, kwargs)
     return types if typed else (None, None, None)
 
@@ -191,7 +191,7 @@ def __deepcopy__(self, memo):
 
 def simple_bind(self, ctx, grad_req="write", type_dict=None, stype_dict=None, group2ctx=None, shared_arg_names=None,
                 shared_exec=None, shared_buffer=None, **kwargs):
-    """An Executor with arrays of its own: shapes of the inputs are given by name, the others follow."""
+    """An Executor with new arrays: shapes of the inputs are given by name, the others are inferred."""
     from ..executor import simple_bind as bind_simply
     return bind_simply(self, ctx, grad_req, type_dict, shared_exec, kwargs)
 
@@ -225,16 +225,16 @@ def as_nd_ndarray(self):
 
 
 def as_np_ndarray(self):
-    """Refused: the interface mx.np is not there."""
+    """Raises an error: the interface mx.np is not supported."""
     from ..error import UnsupportedError
-    raise UnsupportedError("as_np_ndarray: the interface mx.np is not there")
+    raise UnsupportedError("as_np_ndarray: the interface mx.np is not supported")
 
 
 def _refused(name):
     def method(self, *args, **kwargs):
         refuse(name + "()", _core.is_tracing())
     method.__name__ = name
-    method.__doc__ = "Refused: a symbol has no values."
+    method.__doc__ = "Raises an error: a symbol has no values."
     return method
 
 

@@ -78,7 +78,7 @@ def shuffle(data, **kwargs):
 
 
 def randint(low, high, shape=_Null, dtype=_Null, **kwargs):
-    """Whole numbers in [low, high)."""
+    """Integers in [low, high)."""
     kwargs.pop("ctx", None)
     return _internal._random_randint(low=low, high=high, shape=shape, dtype=dtype, **kwargs)
 
@@ -101,4 +101,4 @@ exponential_like = _like("exponential", "Exponential numbers in an array like da
 poisson_like = _like("poisson", "Poisson numbers in an array like data: lam=1.")
 negative_binomial_like = _like("negative_binomial", "Negative binomial numbers in an array like data: k=1, p=1.")
 generalized_negative_binomial_like = _like("generalized_negative_binomial",
-                                           "Such numbers in an array like data: mu=1, alpha=1.")
+                                           "Generalized negative binomial numbers in an array like data: mu=1, alpha=1.")

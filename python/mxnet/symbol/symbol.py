@@ -1,4 +1,4 @@
-"""Making, grouping and loading symbols; what a Symbol can do beside what the C type has."""
+"""Creating, grouping and loading symbols; functions of two symbols."""
 from .. import _core
 from .._core import Symbol
 from . import _internal
@@ -17,7 +17,7 @@ def _init_text(init):
 
 def var(name, attr=None, shape=None, lr_mult=None, wd_mult=None, dtype=None, init=None, stype=None, profiler_scope=None,
         **kwargs):
-    """A variable: what a graph gets from outside.  0 in a shape stands for a size that is not known."""
+    """A variable: an input of a graph.  0 in a shape means an unknown size."""
     if not isinstance(name, str):
         raise TypeError(f"var: the name must be text, got {type(name).__name__}")
     for key, value in (attr or {}).items():
@@ -31,7 +31,7 @@ def var(name, attr=None, shape=None, lr_mult=None, wd_mult=None, dtype=None, ini
         notes["__storage_type__"] = "0"
     for key, value in kwargs.items():
         if not (key.startswith("__") and key.endswith("__")):
-            raise ValueError(f"var: unknown keyword '{key}'; attributes of one's own are written as __{key}__")
+            raise ValueError(f"var: unknown keyword '{key}'; write custom attributes as __{key}__")
         notes[key] = str(value)
     if notes:
         made._set_attr(**notes)
@@ -42,7 +42,7 @@ Variable = var
 
 
 def Group(symbols, create_fn=Symbol):
-    """Several symbols as one whose outputs are those of all."""
+    """Several symbols as one with the outputs of all."""
     symbols = list(symbols)
     if not symbols or any(not isinstance(s, Symbol) for s in symbols):
         raise TypeError("Group: expected a list with at least one Symbol")
@@ -89,13 +89,13 @@ def full(shape, val, dtype=None, **kwargs):
 
 
 def arange(start, stop=None, step=1.0, repeat=1, infer_range=False, name=None, dtype=None):
-    """Numbers from start to stop, stop not included."""
+    """Numbers from start to stop, excluding stop."""
     return _internal._arange(start=start, stop=stop, step=step, repeat=repeat, infer_range=infer_range, name=name,
                              dtype=_type(dtype))
 
 
 def linspace(start, stop, num, endpoint=True, name=None, dtype=None):
-    """`num` numbers at equal distances from start to stop."""
+    """`num` evenly spaced numbers from start to stop."""
     return _internal._linspace(start=start, stop=stop, num=num, endpoint=endpoint, name=name, dtype=_type(dtype))
 
 
@@ -129,7 +129,7 @@ def split_v2(ary, indices_or_sections, axis=0, squeeze_axis=False):
 
 
 def concatenate(arrays, axis=0, always_copy=True):
-    """Symbols joined along an axis: what F.concatenate means in both modes."""
+    """Symbols concatenated along an axis, as F.concatenate does for arrays."""
     from . import op
     return arrays[0] if len(arrays) == 1 and not always_copy else op.concat(*arrays, dim=axis)
 
@@ -140,7 +140,7 @@ def Custom(*args, **kwargs):
     return custom(*args, _symbolic=True, **kwargs)
 
 
-# Functions of two symbols, or of a symbol and a number: number of the row in the library, what it does, plain numbers.
+# Functions of two symbols, or of a symbol and a number: index in the library's table, description, function of numbers.
 _FUNCTIONS = {
     "add": (0, "The sum.", lambda a, b: a + b),
     "subtract": (1, "The difference.", lambda a, b: a - b),

@@ -1,4 +1,4 @@
-"""Mixed precision: losses that are scaled for networks in 16 bits, networks that are converted to them."""
+"""Mixed precision: loss scaling, and conversion of networks to 16 bits."""
 from . import lists, loss_scaler
 from .amp import (convert_bucketing_module, convert_hybrid_block, convert_model, convert_symbol, init, init_trainer,
                   list_conditional_fp32_ops, list_fp32_ops, list_loss_output_functions, list_lp16_fp32_ops,

@@ -1,4 +1,4 @@
-"""Mixed precision as programs use it:
+"""Mixed precision:
 
     amp.init()
     amp.init_trainer(trainer)
@@ -8,7 +8,7 @@
             autograd.backward(scaled)
     trainer.step(batch_size)
 
-init() holds for all operators that are called from then on, in every mode and on every device: the library casts the
+init() applies to all operators called after it, in every mode and on every device: the library casts the
 inputs of those in its lists.  Parameters stay float32; networks that were hybridized before are compiled anew.
 """
 import contextlib
@@ -39,7 +39,7 @@ def _name(target_dtype, who):
 
 
 def init(target_dtype="float16", target_precision_ops=None, conditional_fp32_ops=None, fp32_ops=None):
-    """Turns mixed precision on; the lists replace the library's choice for their operators. Later calls change nothing.
+    """Turns mixed precision on; the lists override the library's choice for their operators. Later calls change nothing.
 
     target_precision_ops and fp32_ops: names of operators; conditional_fp32_ops: (operator, attribute, [values]).
     """
@@ -77,7 +77,7 @@ def _trainer(given, who):
 
 
 def init_trainer(optimizer_or_trainer):
-    """Gives a trainer a scale of losses: its steps divide by it, and are left out where a gradient is not finite."""
+    """Gives a trainer a loss scale: its steps divide by it, and are skipped if a gradient is not finite."""
     if _state["dtype"] is None:
         raise AssertionError("amp.init_trainer: call amp.init() first")
     trainer = _trainer(optimizer_or_trainer, "amp.init_trainer")
@@ -112,7 +112,7 @@ def unscale(optimizer_or_trainer):
 
 def convert_symbol(sym, target_dtype="float16", target_dtype_ops=None, fp32_ops=None, conditional_fp32_ops=None,
                    excluded_sym_names=None, data_names=None, cast_optional_params=False):
-    """A graph in which products run in 16 bits, and what needs the digits in float32."""
+    """A graph in which products run in 16 bits, and operators that need the precision in float32."""
     if not isinstance(sym, symbols.Symbol):
         raise AssertionError(f"convert_symbol: expected a Symbol, got {type(sym).__name__}")
     return _core.amp_convert(sym, _options("convert_symbol", target_dtype, target_dtype_ops, fp32_ops,
@@ -129,8 +129,8 @@ def _options(who, target_dtype, target_dtype_ops, fp32_ops, conditional_fp32_ops
 
 def convert_model(sym, arg_params, aux_params, target_dtype="float16", target_dtype_ops=None, fp32_ops=None,
                   conditional_fp32_ops=None, excluded_sym_names=None, cast_optional_params=False):
-    """(symbol, arg_params, aux_params) in mixed precision; cast_optional_params stores those parameters in 16 bits that
-    are only used so."""
+    """(symbol, arg_params, aux_params) in mixed precision; cast_optional_params stores parameters in 16 bits if
+    they are only used in 16 bits."""
     for value, what in ((arg_params, "arg_params"), (aux_params, "aux_params")):
         if not isinstance(value, dict):
             raise AssertionError(f"convert_model: {what} must be a dict, got {type(value).__name__}")
@@ -143,7 +143,7 @@ def convert_model(sym, arg_params, aux_params, target_dtype="float16", target_dt
 
 def convert_hybrid_block(block, target_dtype="float16", target_dtype_ops=None, fp32_ops=None, conditional_fp32_ops=None,
                          excluded_sym_names=None, ctx=None, cast_optional_params=False):
-    """A block in mixed precision from one that was hybridized and has run once; it shares nothing with it."""
+    """A mixed-precision copy of a block that was hybridized and has run once; they share nothing."""
     if not isinstance(block, HybridBlock):
         raise AssertionError(f"convert_hybrid_block: expected a HybridBlock, got {type(block).__name__}")
     result = SymbolBlock.__new__(SymbolBlock)
@@ -213,6 +213,6 @@ def list_loss_output_functions(target_dtype):
 
 
 def list_lp16_use_fp32_params(target_dtype):
-    """Arguments that stay in float32 where the operator runs in 16 bits: none."""
+    """Arguments that stay in float32 although the operator runs in 16 bits: none."""
     _name(target_dtype, "list_lp16_use_fp32_params")
     return []

@@ -1,8 +1,8 @@
 """Which operators compute in which precision: the library's lists.
 
-TARGET: products, which gain and lose nothing in 16 bits.  FLOAT32: those whose results need the digits or the range.
+TARGET: products, which are faster in 16 bits and lose nothing.  FLOAT32: operators that need the precision or the range.
 CONDITIONAL: float32 for some values of an attribute.  WIDEST: several inputs of one type.  BOTH: data in any precision,
-with parameters in float32.  What is in none of them takes its data as it comes.
+with parameters in float32.  Operators in none of the lists take data of any type.
 """
 from ..._core import amp_rows
 

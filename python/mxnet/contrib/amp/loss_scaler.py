@@ -5,9 +5,9 @@ __all__ = ["LossScaler"]
 
 
 class LossScaler(_core.LossScaler):
-    """By what losses are multiplied so that gradients in 16 bits do not vanish.
+    """The factor that losses are multiplied by so that 16-bit gradients do not vanish.
 
-    The scale begins at init_scale (65536), is halved when a gradient is not finite, and doubled after scale_window
+    The scale starts at init_scale (65536), is halved when a gradient is not finite, and doubled after scale_window
     (2000) steps without that.
     """
 

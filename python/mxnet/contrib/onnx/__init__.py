@@ -1,4 +1,4 @@
-"""Files in ONNX format: not here; every function says so."""
+"""ONNX files are not supported: every function raises an error."""
 from ...error import UnsupportedError
 
 __all__ = ["export_model", "get_model_metadata", "import_model", "import_to_gluon"]
@@ -6,9 +6,9 @@ __all__ = ["export_model", "get_model_metadata", "import_model", "import_to_gluo
 
 def _refusing(name, instead):
     def refuse(*args, **kwargs):
-        raise UnsupportedError(f"contrib.onnx.{name}: files in ONNX format are neither written nor read; {instead}")
+        raise UnsupportedError(f"contrib.onnx.{name}: ONNX files are not supported; {instead}")
     refuse.__name__ = refuse.__qualname__ = name
-    refuse.__doc__ = "Refuses: files in ONNX format are neither written nor read."
+    refuse.__doc__ = "Raises an error: ONNX files are not supported."
     return refuse
 
 

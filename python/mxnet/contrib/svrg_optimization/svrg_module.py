@@ -1,4 +1,4 @@
-"""SVRGModule: steps whose noise is taken out by gradients of the whole data at an earlier point.
+"""SVRGModule: steps whose variance is reduced by gradients over all data at an earlier point.
 
     gradient of a batch:  g(w) - g(w~) + mu        mu: mean gradient of all batches at w~, the weights some epochs ago
 """
@@ -11,8 +11,8 @@ __all__ = ["SVRGModule"]
 
 
 class SVRGModule(Module):
-    """A Module that is trained by stochastic variance reduced gradients; update_freq: after how many epochs w~ becomes
-    w and mu is computed anew."""
+    """A Module that is trained by stochastic variance reduced gradients; update_freq: every so many epochs w~ becomes
+    w and mu is recomputed."""
 
     def __init__(self, symbol, data_names=("data",), label_names=("softmax_label",), logger=logging, context=None,
                  work_load_list=None, fixed_param_names=None, state_names=None, group2ctxs=None,
@@ -29,19 +29,19 @@ class SVRGModule(Module):
 
     def bind(self, data_shapes, label_shapes=None, for_training=True, inputs_need_grad=False, force_rebind=False,
              shared_module=None, grad_req="write"):
-        """Makes the arrays of both networks."""
+        """Allocates the arrays of both networks."""
         super().bind(data_shapes, label_shapes, for_training, inputs_need_grad, force_rebind, shared_module, grad_req)
         if for_training and (force_rebind or not self._mod_aux.binded):
             self._mod_aux.bind(data_shapes, label_shapes, for_training, inputs_need_grad, force_rebind, None, grad_req)
 
     def reshape(self, data_shapes, label_shapes=None):
-        """Goes on with batches of other shapes."""
+        """Continues with batches of other shapes."""
         super().reshape(data_shapes, label_shapes)
         if self._mod_aux.binded:
             self._mod_aux.reshape(data_shapes, label_shapes)
 
     def forward(self, data_batch, is_train=None):
-        """Runs the network, in training that at w~ as well."""
+        """Runs the network; in training, the one at w~ as well."""
         super().forward(data_batch, is_train)
         if (self.for_training if is_train is None else is_train) and self._means is not None:
             self._mod_aux.forward(data_batch, is_train)

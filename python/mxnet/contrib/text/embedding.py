@@ -37,10 +37,10 @@ class _TokenEmbedding(vocab.Vocabulary):
     # ---- reading ---------------------------------------------------------------------------------------------------
 
     def _load_embedding(self, path, elem_delim, init_unknown_vec, encoding="utf8"):
-        """Takes words and vectors of a file; the vector of unknown words is the file's, or init_unknown_vec(size)."""
+        """Reads words and vectors from a file; the vector of unknown words is the file's, or init_unknown_vec(size)."""
         path = os.path.expanduser(path)
         if not os.path.isfile(path):
-            raise FileError(f"{type(self).__name__}: there is no file '{path}'; files are not fetched from elsewhere")
+            raise FileError(f"{type(self).__name__}: there is no file '{path}'; nothing is downloaded")
         rows, unknown = [], None
         with open(path, encoding=encoding) as file:
             for number, line in enumerate(file, 1):
@@ -51,7 +51,7 @@ class _TokenEmbedding(vocab.Vocabulary):
                 if token == self.unknown_token and unknown is None:
                     unknown = vector
                 elif token in self._token_to_idx:
-                    logging.warning("%s, line %d: the word %s was there before; this line is left out", path, number,
+                    logging.warning("%s, line %d: the word %s is a duplicate; this line is skipped", path, number,
                                     token)
                 else:
                     self._token_to_idx[token] = len(self._idx_to_token)
@@ -64,7 +64,7 @@ class _TokenEmbedding(vocab.Vocabulary):
     def _parse(self, line, delimiter, path, number):
         token, *elements = line.split(delimiter)
         if len(elements) <= 1:
-            if number == 1:  # "words size": a head that some files have
+            if number == 1:  # "words size": a header line that some files have
                 return None
             raise AssertionError(f"{path}, line {number}: the vector of {token!r} has {len(elements)} elements; is "
                                  f"{delimiter!r} what stands between elements?")
@@ -81,7 +81,7 @@ class _TokenEmbedding(vocab.Vocabulary):
         self._idx_to_vec = nd.concat(*parts, nd.array(rows), dim=0)
 
     def _keep_only(self, vocabulary):
-        """Words and numbers become those of a vocabulary; the vectors follow."""
+        """Replaces words and indices by those of a vocabulary, and reorders the vectors."""
         if not isinstance(vocabulary, vocab.Vocabulary):
             raise AssertionError(f"{type(self).__name__}: vocabulary must be a Vocabulary, got "
                                  f"{type(vocabulary).__name__}")
@@ -97,7 +97,7 @@ class _TokenEmbedding(vocab.Vocabulary):
     # ---- using -----------------------------------------------------------------------------------------------------
 
     def get_vecs_by_tokens(self, tokens, lower_case_backup=False):
-        """The vector of a word, or the vectors (n, vec_len) of a list; lower_case_backup: a word that is not known is
+        """The vector of a word, or the vectors (n, vec_len) of a list; lower_case_backup: an unknown word is
         looked up in lower case."""
         one = isinstance(tokens, str)
         words = [tokens] if one else list(tokens)
@@ -108,7 +108,7 @@ class _TokenEmbedding(vocab.Vocabulary):
         return vectors[0] if one else vectors
 
     def update_token_vectors(self, tokens, new_vectors):
-        """Gives words that are known other vectors."""
+        """Replaces the vectors of known words."""
         if self._idx_to_vec is None:
             raise AssertionError(f"{type(self).__name__}: it has no vectors yet")
         words = [tokens] if isinstance(tokens, str) else list(tokens)
@@ -127,7 +127,7 @@ class _TokenEmbedding(vocab.Vocabulary):
 
 
 class _NamedFile(_TokenEmbedding):
-    """Embeddings of files with known names in embedding_root/<name in lower case>/."""
+    """Embeddings from published files in embedding_root/<name in lower case>/."""
 
     def __init__(self, pretrained_file_name, embedding_root, init_unknown_vec, vocabulary, kwargs):
         cls = type(self)
@@ -145,7 +145,7 @@ _registered = registry.get_register_func(_TokenEmbedding, "token embedding")
 
 
 def register(embedding_cls):
-    """Registers a class of embeddings, which create() then knows by its name."""
+    """Registers a class of embeddings, which create() then finds by its name."""
     return _registered(embedding_cls)
 
 
@@ -176,7 +176,7 @@ class FastText(_NamedFile):
 
 
 class CustomEmbedding(_TokenEmbedding):
-    """Vectors from a file of one's own."""
+    """Vectors from a custom file."""
 
     def __init__(self, pretrained_file_path, elem_delim=" ", encoding="utf8", init_unknown_vec=nd.zeros,
                  vocabulary=None, **kwargs):
@@ -187,7 +187,7 @@ class CustomEmbedding(_TokenEmbedding):
 
 
 class CompositeEmbedding(_TokenEmbedding):
-    """The vectors of several embeddings behind each other, for the words of a vocabulary."""
+    """The concatenated vectors of several embeddings, for the words of a vocabulary."""
 
     def __init__(self, vocabulary, token_embeddings):
         super().__init__()

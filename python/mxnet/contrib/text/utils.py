@@ -6,9 +6,9 @@ __all__ = ["count_tokens_from_str"]
 
 
 def count_tokens_from_str(source_str, token_delim=" ", seq_delim="\n", to_lower=False, counter_to_update=None):
-    """How often every token is in a text, a collections.Counter; delimiters are regular expressions.
+    """Counts the tokens of a text in a collections.Counter; delimiters are regular expressions.
 
-    counter_to_update is counted into, where it is given.
+    The counts are added to counter_to_update if it is given.
     """
     text = source_str.lower() if to_lower else source_str
     counter = collections.Counter() if counter_to_update is None else counter_to_update

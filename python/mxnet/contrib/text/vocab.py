@@ -1,14 +1,14 @@
-"""Vocabularies: words and their numbers."""
+"""Vocabularies: words and their indices."""
 import collections
 
 __all__ = ["Vocabulary"]
 
 
 class Vocabulary:
-    """Numbers for words: 0 is unknown_token, then reserved_tokens, then the words of a counter, the most frequent
+    """Indices of words: 0 is unknown_token, then reserved_tokens, then the words of a counter, the most frequent
     first, equally frequent ones in alphabetical order.
 
-    Words that are rarer than min_freq are left out, and those beyond the most_freq_count most frequent ones.
+    Words rarer than min_freq are left out, and those beyond the most_freq_count most frequent ones.
     """
 
     def __init__(self, counter=None, most_freq_count=None, min_freq=1, unknown_token="<unk>", reserved_tokens=None):
@@ -18,7 +18,7 @@ class Vocabulary:
             if unknown_token in reserved_tokens:
                 raise AssertionError(f"Vocabulary: unknown_token {unknown_token!r} is among the reserved tokens")
             if len(set(reserved_tokens)) != len(reserved_tokens):
-                raise AssertionError("Vocabulary: a reserved token is there twice")
+                raise AssertionError("Vocabulary: a reserved token is listed twice")
         self._unknown_token = unknown_token
         self._reserved_tokens = None if reserved_tokens is None else list(reserved_tokens)
         self._idx_to_token = [unknown_token] + (self._reserved_tokens or [])
@@ -47,32 +47,32 @@ class Vocabulary:
 
     @property
     def token_to_idx(self):
-        """Numbers by word."""
+        """Indices by word."""
         return self._token_to_idx
 
     @property
     def idx_to_token(self):
-        """Words by number."""
+        """Words by index."""
         return self._idx_to_token
 
     @property
     def unknown_token(self):
-        """What stands for words that are not in the vocabulary."""
+        """The token for words that are not in the vocabulary."""
         return self._unknown_token
 
     @property
     def reserved_tokens(self):
-        """Words that are in it in any case; None: none."""
+        """Words that are always in the vocabulary; None: none."""
         return self._reserved_tokens
 
     def to_indices(self, tokens):
-        """The number of a word, or those of a list of words; 0 for words that are not known."""
+        """The index of a word, or those of a list of words; 0 for unknown words."""
         if isinstance(tokens, (list, tuple)):
             return [self._token_to_idx.get(token, 0) for token in tokens]
         return self._token_to_idx.get(tokens, 0)
 
     def to_tokens(self, indices):
-        """The word of a number, or those of a list of numbers."""
+        """The word of an index, or those of a list of indices."""
         if isinstance(indices, (list, tuple)):
             return [self._word(i) for i in indices]
         return self._word(indices)

@@ -1,8 +1,8 @@
-"""Batches made as a whole, without a Python call per example.
+"""Batches built without a Python call per example.
 
-Where examples are rows of arrays, perhaps with a transform of the library on the first part and a choice of examples,
-a batch is one gathering of rows per array and one call of the transform. whole_batches() finds out whether a data set
-is of this kind; what it makes equals what default_batchify_fn makes of the single examples.
+If examples are rows of arrays, perhaps with a transform of the library on the first part and a selection of examples,
+a batch is one gather of rows per array and one call of the transform. whole_batches() finds out whether a data set
+is of this kind; the batches equal those that default_batchify_fn builds from single examples.
 """
 from ... import _core
 from ..._core import NDArray
@@ -11,7 +11,7 @@ _NUMPY_TYPES = ("float32", "float64", "float16", "uint8", "int8", "int32", "int6
 
 
 class _Rows:
-    """Row i of every array; arrays are NDArray or NumPy's."""
+    """Row i of every array; arrays are NDArrays or NumPy arrays."""
 
     def __init__(self, arrays):
         self.arrays, self.single = arrays, len(arrays) == 1
@@ -25,7 +25,7 @@ class _Rows:
         for array in self.arrays:
             n = len(array)
             if rows.min() < -n or rows.max() >= n:
-                raise IndexError(f"DataLoader: the sampler gave index "
+                raise IndexError(f"DataLoader: the sampler returned index "
                                  f"{rows.max() if rows.max() >= n else rows.min()} for a "
                                  f"data set of {n} examples")
             if isinstance(array, NDArray):
@@ -37,7 +37,7 @@ class _Rows:
 
 
 class _First:
-    """The first part through a transform that takes batches."""
+    """Applies a transform that takes batches to the first part."""
 
     def __init__(self, base, transform):
         self.base, self.transform, self.single = base, transform, base.single
@@ -50,7 +50,7 @@ class _First:
 
 
 class _Chosen:
-    """Example i is number indices[i] of another one."""
+    """Example i is example indices[i] of another data set."""
 
     def __init__(self, base, indices):
         self.base, self.indices, self.single = base, indices, base.single
@@ -63,7 +63,7 @@ class _Chosen:
 
 
 def whole_batches(dataset):
-    """An object with gather(indices) -> list of arrays (None: make this batch from single examples) and `single`;
+    """An object with gather(indices) -> list of arrays (None: build this batch from single examples) and `single`;
     None for other data sets."""
     from . import dataset as kinds
     from .vision import datasets as files
@@ -98,8 +98,8 @@ def _transformed(dataset):
 
 
 def made_by_library(dataset):
-    """Whether making an example is nearly all work of the library, which lets other threads run: then threads do
-    better than processes, whose results must be carried over."""
+    """Whether nearly all work for an example is in the library, which releases the GIL: then threads are faster than
+    processes, whose results must be transferred."""
     from . import dataset as kinds
     from .vision import datasets as files
     kind = type(dataset)

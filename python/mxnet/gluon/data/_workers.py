@@ -1,9 +1,9 @@
-"""Workers of the loader: threads, or forked processes that hand arrays over in shared memory.
+"""Workers of the loader: threads, or forked processes that pass arrays in shared memory.
 
-A process gets lists of indices through a pipe and sends back what it made.  Batch number i goes to process i modulo
-their number, and every process answers in order: which process draws which random numbers does not depend on timing.
-The arrays of a batch lie one behind the other in one file without a name, whose descriptor travels through the pipe;
-the receiver maps it into memory.  So nothing is copied twice, and whatever dies leaves no file behind.
+A process receives lists of indices through a pipe and sends back batches.  Batch i goes to process i modulo the number of
+processes, and every process replies in order: which process draws which random numbers does not depend on timing.
+The arrays of a batch are stored one after the other in one anonymous file, whose descriptor is sent through the pipe;
+the receiver maps it into memory.  So nothing is copied twice, and a crash leaves no file behind.
 """
 import os
 import pickle
@@ -18,7 +18,7 @@ from ..._core import NDArray
 
 
 class ThreadWorkers:
-    """Threads of this process: right where making a batch is work of the library, which lets other threads run."""
+    """Threads of this process: the right choice if batches are built by the library, which releases the GIL."""
 
     def __init__(self, make, count):
         from concurrent.futures import ThreadPoolExecutor
@@ -35,16 +35,16 @@ class ThreadWorkers:
         try:
             return job.result(timeout)
         except FutureTimeout:
-            if job.done():  # the exception came from the data set
+            if job.done():  # the exception is the data set's
                 raise
             raise _late(timeout) from None
 
     def forget(self, job):
-        """The batch is not wanted any more."""
+        """Discards the batch."""
         job.cancel()
 
     def stop(self):
-        """Ends the workers."""
+        """Stops the workers."""
         self._executor.shutdown(wait=False, cancel_futures=True)
 
 
@@ -72,13 +72,13 @@ class ProcessWorkers:
         return process.receive(number, timeout)
 
     def forget(self, job):
-        """The batch is not wanted any more."""
+        """Discards the batch."""
         process, number = job
         process.forget(number)
 
     def stop(self):
-        """Ends the processes, whatever they are doing."""
-        if self._owner == os.getpid():  # a process that was forked from this one leaves them alone
+        """Kills the processes, whatever they are doing."""
+        if self._owner == os.getpid():  # a process forked from this one must not stop them
             for process in self._processes:
                 process.stop()
 
@@ -97,7 +97,7 @@ class _Process:
         self._socket, other = socket.socketpair()
         self._process = multiprocessing.get_context("fork").Process(
             target=_work, args=(make, other, self._socket, rank, seed), daemon=True, name=f"mxnet-loader-{rank}")
-        with warnings.catch_warnings():  # newer Pythons warn of forking beside threads; ours are made for it
+        with warnings.catch_warnings():  # newer Pythons warn about forking with threads; our threads support it
             warnings.simplefilter("ignore", DeprecationWarning)
             self._process.start()
         other.close()
@@ -147,7 +147,7 @@ class _Process:
         self._process.join(1)
         return RuntimeError(f"DataLoader: worker process {self._rank} died (exit code {self._process.exitcode}; a "
                             f"negative one "
-                            "is a signal: -9 may be a lack of memory); use num_workers=0 to see the cause")
+                            "is a signal: -9 may mean out of memory); use num_workers=0 to see the cause")
 
     def stop(self):
         self._process.terminate()
@@ -210,11 +210,11 @@ def _exactly(sock, count):
 # ---- inside a worker process ---------------------------------------------------------------------------------------
 
 def _work(make, sock, other, rank, seed):
-    """The life of a worker: answers requests until the loader is gone."""
+    """The main loop of a worker: serves requests until the loader is gone."""
     import queue
     import signal
     other.close()
-    signal.signal(signal.SIGINT, signal.SIG_IGN)  # Ctrl-C is for the loader's process, which then ends this one
+    signal.signal(signal.SIGINT, signal.SIG_IGN)  # Ctrl-C is handled by the loader's process, which then stops this one
     _own_random_numbers(seed)
     _core.set_num_threads(1)
     requests = queue.Queue()
@@ -227,7 +227,7 @@ def _work(make, sock, other, rank, seed):
 
 
 def _listen(sock, requests):
-    """A thread of its own, so that the loader never waits for a worker that waits for the loader."""
+    """Runs in its own thread, so that the loader never waits for a worker that waits for the loader."""
     try:
         while True:
             requests.put(_receive(sock)[0])
@@ -256,7 +256,7 @@ def _answer(sock, number, make, indices):
         if isinstance(caught, (BrokenPipeError, ConnectionError)):
             os._exit(0)
         error, text = caught, traceback.format_exc()
-    except BaseException as caught:  # noqa: B902 - goes to the loader
+    except BaseException as caught:  # noqa: B902 - is sent to the loader
         error, text = caught, traceback.format_exc()
     finally:
         if descriptor is not None:
@@ -266,7 +266,7 @@ def _answer(sock, number, make, indices):
 
 
 def _travelling(error):
-    """The exception if it survives pickling, else one that says what it was."""
+    """The exception if it can be pickled, else one with its text."""
     try:
         copy = pickle.loads(pickle.dumps(error))
         if type(copy) is type(error):
@@ -277,14 +277,14 @@ def _travelling(error):
 
 
 class _Place:
-    """Stands for array number i."""
+    """Placeholder of array i."""
 
     def __init__(self, i):
         self.i = i
 
 
 def _take_out(value, arrays):
-    """The value with places instead of arrays."""
+    """The value with placeholders instead of arrays."""
     if isinstance(value, NDArray):
         arrays.append(value)
         return _Place(len(arrays) - 1)

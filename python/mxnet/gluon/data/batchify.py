@@ -1,4 +1,4 @@
-"""How examples become a batch."""
+"""Functions that combine examples into a batch."""
 from ... import _core
 from ..._core import NDArray
 from ...context import current_context
@@ -6,7 +6,7 @@ from ...context import current_context
 __all__ = ["Stack", "Pad", "Append", "Group", "AsList"]
 
 
-# What NumPy's types that arrays do not have become, by their letters: int16, uint16, uint32, uint64, longdouble.
+# Replacements of NumPy types that arrays do not have, by type character: int16, uint16, uint32, uint64, longdouble.
 _NEAREST = {"h": "int32", "H": "int32", "I": "int64", "L": "int64", "Q": "int64", "g": "float64"}
 
 
@@ -15,9 +15,9 @@ def _nearest(dtype):
 
 
 def to_array(x):
-    """An NDArray with the values and, where there is one, the type of a NumPy array."""
+    """An NDArray with the values and, if supported, the type of a NumPy array."""
     if x.dtype.kind not in "fiub":
-        raise TypeError(f"a batch cannot be made of {x.dtype} values, only of numbers; give the DataLoader a "
+        raise TypeError(f"a batch cannot be built from {x.dtype} values, only from numbers; give the DataLoader a "
                         f"batchify_fn for "
                         "others")
     return _core.array(x, dtype=_nearest(x.dtype))

@@ -1,11 +1,11 @@
-"""The loader: batches of a data set, made ahead of time by threads or processes.
+"""The loader: batches of a data set, prefetched by threads or processes.
 
     for data, label in gluon.data.DataLoader(dataset, batch_size=64, shuffle=True, num_workers=4):
 
-Without workers batches are made when they are asked for.  With workers, `prefetch` batches are under way: in
-processes (examples are Python code, which one interpreter runs in one thread at a time) or, with thread_pool=True and
-where a batch is made by the library alone (_whole.py), in threads.  Batches always come in the sampler's order.
-With pin_memory=True and a GPU batches lie in pinned memory, from which copies to the GPU are fastest.
+Without workers batches are built on demand.  With workers, `prefetch` batches are built ahead: in processes (Python code
+runs in one thread of an interpreter at a time) or, with thread_pool=True and if the library alone builds the batches
+(_whole.py), in threads.  Batches always have the sampler's order.  With pin_memory=True and a GPU, batches are in pinned
+memory, from which copies to the GPU are fastest.
 """
 import weakref
 
@@ -39,7 +39,7 @@ class _Maker:
         self._whole = whole_batches(dataset) if batchify_fn in (None, default_batchify_fn) else None
 
     def in_library(self):
-        """Whether a batch is made by the library alone, or nearly so."""
+        """Whether the library alone, or nearly so, builds a batch."""
         return self._whole is not None or (self._batchify is default_batchify_fn and made_by_library(self._dataset))
 
     def __call__(self, indices):
@@ -72,9 +72,9 @@ class _Pinned:
 class DataLoader:
     """Batches of a data set.
 
-    batch_size, shuffle, sampler, last_batch ('keep', 'discard', 'rollover') or a batch_sampler say which examples
-    make a batch; batchify_fn makes it. num_workers > 0 makes batches ahead of time; timeout is in seconds. pin_memory
-    gives batches in cpu_pinned(pin_device_id) where there is a GPU.
+    batch_size, shuffle, sampler, last_batch ('keep', 'discard', 'rollover') or a batch_sampler select the examples of a
+    batch; batchify_fn combines them. num_workers > 0 builds batches ahead of time; timeout is in seconds. With pin_memory
+    batches are in cpu_pinned(pin_device_id) if there is a GPU.
     """
 
     def __init__(self, dataset, batch_size=None, shuffle=False, sampler=None, last_batch=None, batch_sampler=None,
@@ -105,10 +105,10 @@ class DataLoader:
         return self._make if self._pinned is None else _Pinned(self._make, self._pinned)
 
     def _ahead(self):
-        """Keeps `prefetch` batches under way."""
+        """Keeps `prefetch` batches in progress."""
         if self._pool is None:
             kind = ThreadWorkers if self._threads or self._make.in_library() else ProcessWorkers
-            # Processes know no GPU: their batches are pinned when they arrive.
+            # Worker processes have no GPU: their batches are pinned when they arrive.
             self._pool = kind(self._make if kind is ProcessWorkers else self._maker(), self._workers)
             self._finalizer = weakref.finalize(self, self._pool.stop)  # when the loader or the process ends
         pool, under_way = self._pool, []

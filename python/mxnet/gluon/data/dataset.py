@@ -14,12 +14,12 @@ class Dataset:
         raise NotImplementedError(f"{type(self).__name__} has no __len__")
 
     def transform(self, fn, lazy=True):
-        """Every example through fn, which gets its parts as arguments; lazy: when it is asked for."""
+        """Applies fn to every example, whose parts are its arguments; lazy: on access."""
         changed = _TransformedDataset(self, fn)
         return changed if lazy else SimpleDataset([changed[i] for i in range(len(changed))])
 
     def transform_first(self, fn, lazy=True):
-        """The first part of every example through fn: the image, not the label."""
+        """Applies fn to the first part of every example: the image, not the label."""
         return self.transform(_TransformFirst(fn), lazy)
 
     def filter(self, fn):
@@ -28,7 +28,7 @@ class Dataset:
         return self.sample(FilterSampler(fn, self))
 
     def sample(self, sampler):
-        """The examples that a sampler gives."""
+        """The examples that a sampler selects."""
         from .sampler import Sampler
         if not isinstance(sampler, Sampler):
             raise TypeError(f"Dataset.sample: expected a Sampler, got {type(sampler).__name__}")
@@ -43,7 +43,7 @@ class Dataset:
         return _SampledDataset(self, range(count))
 
     def shard(self, num_shards, index):
-        """Part index of num_shards parts of nearly equal length."""
+        """Shard `index` of num_shards shards of nearly equal length."""
         if not 0 <= index < num_shards:
             raise AssertionError(f"Dataset.shard: index {index} is not one of {num_shards} shards")
         start, count = shard(len(self), num_shards, index)
@@ -51,7 +51,7 @@ class Dataset:
 
 
 class _TransformFirst:
-    """fn on the first argument, the others unchanged; a class so that workers in other processes can get it."""
+    """fn on the first argument, the others unchanged; a class, so that it can be pickled for worker processes."""
 
     def __init__(self, fn):
         self._fn = fn
@@ -109,7 +109,7 @@ class ArrayDataset(Dataset):
                 raise AssertionError(f"ArrayDataset: argument {i} has {len(data)} examples, argument 0 has "
                                      f"{self._length}")
             if isinstance(data, NDArray) and len(data.shape) == 1:
-                data = data.asnumpy()  # labels come out as numbers
+                data = data.asnumpy()  # labels become numbers
             self._data.append(data)
 
     def __getitem__(self, idx):
@@ -122,7 +122,7 @@ class ArrayDataset(Dataset):
 
 
 class RecordFileDataset(Dataset):
-    """Records of a .rec file, by the .idx file beside it: every example is bytes."""
+    """Records of a .rec file with an .idx file next to it: every example is bytes."""
 
     def __init__(self, filename):
         import os

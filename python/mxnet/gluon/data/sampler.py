@@ -1,4 +1,4 @@
-"""Samplers: in which order examples are taken."""
+"""Samplers: the order of examples."""
 
 from ... import _core
 
@@ -6,7 +6,7 @@ __all__ = ["Sampler", "SequentialSampler", "RandomSampler", "FilterSampler", "Ba
 
 
 class Sampler:
-    """Something that gives indices of examples.  Subclasses have __iter__ and __len__."""
+    """Yields indices of examples.  Subclasses have __iter__ and __len__."""
 
     def __len__(self):
         raise NotImplementedError(f"{type(self).__name__} has no __len__")
@@ -29,7 +29,7 @@ class SequentialSampler(Sampler):
 
 
 class RandomSampler(Sampler):
-    """0 ... length - 1 in an order that follows mx.random.seed()."""
+    """0 ... length - 1 in a random order determined by mx.random.seed()."""
 
     def __init__(self, length):
         self._length = length

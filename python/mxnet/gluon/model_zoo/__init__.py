@@ -1,11 +1,11 @@
-"""Networks that are ready to use, and the folder of their trained parameters."""
+"""Predefined networks, and the folder of their trained parameters."""
 from . import model_store, vision
 
 __all__ = ["model_store", "vision"]
 
 
 def __getattr__(name):
-    """The layers of 0.11's custom_layers are loaded by those who ask for them."""
+    """The layers of 0.11's custom_layers are loaded on demand."""
     if name == "custom_layers":
         import importlib
         return importlib.import_module("." + name, __name__)

@@ -7,7 +7,7 @@ _RUN = _core.Block.forward  # runs the children one after the other
 
 
 class _Container:
-    """What Sequential and HybridSequential share."""
+    """Shared by Sequential and HybridSequential."""
 
     def __init__(self, prefix=None, params=None):
         super().__init__(prefix=prefix, params=params)
@@ -110,14 +110,14 @@ def _function(function, who):
 
 
 class Identity(HybridBlock):
-    """Gives its input back."""
+    """Returns its input."""
 
     def hybrid_forward(self, F, x):
         return x
 
 
 class Concatenate(Sequential):
-    """Runs every child on the same input and joins the results along an axis."""
+    """Runs every child on the same input and concatenates the results along an axis."""
 
     def __init__(self, axis=-1, prefix=None, params=None):
         super().__init__(prefix=prefix, params=params)
@@ -137,7 +137,7 @@ class HybridConcatenate(HybridSequential):
 
     @property
     def axis(self):
-        """The axis along which results follow each other."""
+        """The axis along which results are concatenated."""
         return self._axis
 
 

@@ -1,4 +1,4 @@
-"""Convolutions whose window is moved by offsets that are learned."""
+"""Convolutions whose sampling positions are learned."""
 from .conv_layers import DeformableConvolution, ModulatedDeformableConvolution
 
 __all__ = ["DeformableConvolution", "ModulatedDeformableConvolution"]

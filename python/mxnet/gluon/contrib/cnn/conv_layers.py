@@ -1,11 +1,11 @@
-"""Deformable convolutions: the library's rows, which also take two options of MXNet that only chose the operator."""
+"""Deformable convolutions: the library's classes, with two more options of MXNet that only select the operator."""
 from .._rows import MADE
 
 __all__ = ["DeformableConvolution", "ModulatedDeformableConvolution"]
 
 
 def _checked(kwargs, name):
-    """Takes op_name and adj out of the options."""
+    """Checks and removes the options op_name and adj."""
     operator, adj = kwargs.pop("op_name", name), kwargs.pop("adj", None)
     if operator != name:
         raise ValueError(f"{name}: op_name={operator!r}, expected {name!r}")

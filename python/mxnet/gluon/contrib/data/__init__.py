@@ -1,4 +1,4 @@
-"""Samplers and data sets of texts."""
+"""Samplers and text data sets."""
 from . import text
 from .sampler import IntervalSampler
 

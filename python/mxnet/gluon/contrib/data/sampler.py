@@ -5,7 +5,7 @@ __all__ = ["IntervalSampler"]
 
 
 class IntervalSampler(sampler.Sampler):
-    """Every interval-th number below `length`; with rollover from 0, then from 1 and so on until all came.
+    """Every interval-th index below `length`; with rollover from 0, then from 1 and so on until all were returned.
 
         list(IntervalSampler(7, 3))  ->  [0, 3, 6, 1, 4, 2, 5]
     """

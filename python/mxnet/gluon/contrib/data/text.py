@@ -1,4 +1,4 @@
-"""Texts for language models: WikiText, from files on this machine."""
+"""Texts for language models: WikiText, from local files."""
 import collections
 import os
 
@@ -13,7 +13,7 @@ EOS_TOKEN = "<eos>"
 
 
 class _WikiText(Dataset):
-    """Samples are (data, label), both (seq_len,): indices of words, and of the words after them."""
+    """Samples are (data, label), both (seq_len,): indices of words, and of the words that follow."""
 
     _files = {}
 
@@ -26,19 +26,19 @@ class _WikiText(Dataset):
 
     @property
     def vocabulary(self):
-        """The vocabulary: that of the words of the file where none was given."""
+        """The vocabulary; if none was given, that of the words in the file."""
         return self._vocab
 
     @property
     def frequencies(self):
-        """How often every word is in the file."""
+        """Counts of the words in the file."""
         return self._counter
 
     def _read(self, path):
         from ....contrib.text import Vocabulary
         if not os.path.isfile(path):
-            raise FileError(f"{type(self).__name__}: there is no file '{path}'; files are not fetched from elsewhere: "
-                            f"unpack the data set so that {', '.join(self._files.values())} lie in '{self._root}'")
+            raise FileError(f"{type(self).__name__}: there is no file '{path}'; nothing is downloaded: "
+                            f"unpack the data set so that {', '.join(self._files.values())} are in '{self._root}'")
         with open(path, encoding="utf8") as file:
             lines = [line.split() for line in file]
         words = [word for line in lines if line for word in line + [EOS_TOKEN]]
@@ -68,7 +68,7 @@ def _default(name):
 class WikiText2(_WikiText):
     """WikiText-2: articles of Wikipedia, two million words, from wiki.{train,valid,test}.tokens in the folder `root`.
 
-    segment: 'train', 'validation' or 'test'.  vocab: a Vocabulary; None: made from the words of the file.
+    segment: 'train', 'validation' or 'test'.  vocab: a Vocabulary; None: built from the words of the file.
     """
 
     _files = {"train": "wiki.train.tokens", "validation": "wiki.valid.tokens", "test": "wiki.test.tokens"}

@@ -1,4 +1,4 @@
-"""What is done with one batch, in training and in evaluation."""
+"""Processing of one batch, in training and in evaluation."""
 from .... import autograd
 from ...utils import split_and_load
 
@@ -6,10 +6,10 @@ __all__ = ["BatchProcessor"]
 
 
 class BatchProcessor:
-    """The usual way: data through the network, the loss against the label.  Override what a program does otherwise."""
+    """Default processing: forward of the data, loss against the label.  Override the methods to change it."""
 
     def _get_data_and_label(self, batch, ctx, batch_axis=0):
-        """(data, label) of a batch, each cut for the contexts."""
+        """(data, label) of a batch, each split over the contexts."""
         return tuple(split_and_load(part, ctx_list=ctx, batch_axis=batch_axis) for part in batch[:2])
 
     def evaluate_batch(self, estimator, val_batch, batch_axis=0):
@@ -20,7 +20,7 @@ class BatchProcessor:
         return data, label, pred, loss
 
     def fit_batch(self, estimator, train_batch, batch_axis=0):
-        """The same while recording, and backward; the update is GradientUpdateHandler's."""
+        """The same with recording, then backward; GradientUpdateHandler does the update."""
         data, label = self._get_data_and_label(train_batch, estimator.context, batch_axis)
         with autograd.record():
             pred = [estimator.net(x) for x in data]

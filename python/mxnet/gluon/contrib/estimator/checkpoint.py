@@ -1,4 +1,4 @@
-"""Handlers that save the training from time to time, go on from what was saved, or end it early."""
+"""Handlers that save checkpoints, resume from them, or stop training early."""
 import operator
 import os
 import re
@@ -11,12 +11,12 @@ __all__ = ["CheckpointHandler", "EarlyStoppingHandler"]
 
 
 def _better(monitor, mode, who):
-    """operator.gt or lt: what is an improvement of a metric."""
+    """operator.gt or lt: the direction in which a metric improves."""
     if not isinstance(monitor, metrics.EvalMetric):
         raise ValueError(f"{who}: monitor must be one of estimator.train_metrics or val_metrics, got "
                          f"{type(monitor).__name__}")
     if mode not in ("auto", "min", "max"):
-        warnings.warn(f"{who}: mode={mode!r}, expected 'auto', 'min' or 'max'; taking 'auto'", stacklevel=3)
+        warnings.warn(f"{who}: mode={mode!r}, expected 'auto', 'min' or 'max'; using 'auto'", stacklevel=3)
         mode = "auto"
     if mode == "auto":
         name = monitor.get()[0]
@@ -35,8 +35,8 @@ class CheckpointHandler(TrainBegin, BatchEnd, EpochEnd):
 
         prefix-symbol.json, prefix-epoch3batch400.params, prefix-epoch3batch400.states, prefix-best.params ...
 
-    every epoch_period epochs and batch_period batches; the oldest beyond max_checkpoints go.  save_best keeps the best
-    value of `monitor`.  With resume_from_checkpoint training goes on where the newest files ended.
+    every epoch_period epochs and batch_period batches; the oldest beyond max_checkpoints are deleted.  save_best also saves
+    the best one by `monitor`.  With resume_from_checkpoint training continues from the newest files.
     """
 
     def __init__(self, model_dir, model_prefix="model", monitor=None, verbose=0, save_best=False, mode="auto",
@@ -58,20 +58,20 @@ class CheckpointHandler(TrainBegin, BatchEnd, EpochEnd):
         return os.path.join(self.model_dir, f"{self.model_prefix}-{name}")
 
     def train_begin(self, estimator, *args, **kwargs):
-        """Begins to count, after what was trained before."""
+        """Starts counting, after the epochs and batches already trained."""
         self.current_batch = self.current_epoch = 0
         self.trained_epoch, self.trained_batch, self.best = -1, -1, None
         if self.resume_from_checkpoint:
             self._resume(estimator)
 
     def batch_end(self, estimator, *args, **kwargs):
-        """Counts a batch, and saves if it is time."""
+        """Counts a batch, and saves if it is due."""
         if self.batch_period and (self.current_batch + 1) % self.batch_period == 0:
             self._save(estimator)
         self.current_batch += 1
 
     def epoch_end(self, estimator, *args, **kwargs):
-        """Counts an epoch, and saves if it is time."""
+        """Counts an epoch, and saves if it is due."""
         if self.epoch_period and (self.current_epoch + 1) % self.epoch_period == 0:
             self._save(estimator)
         self.current_epoch += 1
@@ -113,13 +113,13 @@ class CheckpointHandler(TrainBegin, BatchEnd, EpochEnd):
         try:
             graph = estimator.net(symbol.var("data"))
             graph = graph if isinstance(graph, symbol.Symbol) else symbol.Group(list(graph))
-        except Exception as error:  # a network of several inputs, or that looks at values
+        except Exception as error:  # a network with several inputs, or one that reads values
             estimator.logger.info("CheckpointHandler: the graph is not saved: %s", error)
             return
         graph.save(self._path("symbol.json"))
 
     def _write(self, estimator, name):
-        """Both files, each under another name first: what is there is whole whenever the program ends."""
+        """Writes both files, each under a temporary name first: a file is complete even if the program is killed."""
         for ending, save in ((".params", estimator.net.save_parameters), (".states", estimator.trainer.save_states)):
             path = self._path(name) + ending
             save(path + ".part")
@@ -143,7 +143,7 @@ class CheckpointHandler(TrainBegin, BatchEnd, EpochEnd):
     def _resume(self, estimator):
         newest = self._newest()
         if newest is None:
-            estimator.logger.info("CheckpointHandler: there is no checkpoint in %s, training begins anew",
+            estimator.logger.info("CheckpointHandler: there is no checkpoint in %s, training starts from the beginning",
                                   self.model_dir)
             return
         self.trained_epoch, self.trained_batch = newest
@@ -158,11 +158,11 @@ class CheckpointHandler(TrainBegin, BatchEnd, EpochEnd):
         name = f"epoch{self.trained_epoch}batch{self.trained_batch}"
         estimator.net.load_parameters(self._path(name) + ".params", ctx=estimator.context)
         estimator.trainer.load_states(self._path(name) + ".states")
-        estimator.logger.info("CheckpointHandler: training goes on after epoch %d, batch %d", *newest)
+        estimator.logger.info("CheckpointHandler: training resumes after epoch %d, batch %d", *newest)
 
 
 class EarlyStoppingHandler(TrainBegin, EpochEnd, TrainEnd):
-    """Ends the training when `monitor` did not improve by min_delta for more than `patience` epochs."""
+    """Stops training when `monitor` has not improved by min_delta for more than `patience` epochs."""
 
     def __init__(self, monitor, min_delta=0, patience=0, mode="auto", baseline=None):
         self.monitor, self.baseline, self.patience, self.min_delta = monitor, baseline, patience, abs(min_delta)
@@ -174,7 +174,7 @@ class EarlyStoppingHandler(TrainBegin, EpochEnd, TrainEnd):
         self.stop_training, self.best = False, self.baseline
 
     def train_begin(self, estimator, *args, **kwargs):
-        """Begins to count."""
+        """Starts counting."""
         self._start()
 
     def _improved(self, value):
@@ -184,7 +184,7 @@ class EarlyStoppingHandler(TrainBegin, EpochEnd, TrainEnd):
                                self.best)
 
     def epoch_end(self, estimator, *args, **kwargs):
-        """Looks at the metric."""
+        """Checks the metric."""
         value = _value(self.monitor)
         if value != value:
             warnings.warn(f"EarlyStoppingHandler: {self.monitor.get()[0]} has no value; was it counted in this epoch?",
@@ -199,7 +199,7 @@ class EarlyStoppingHandler(TrainBegin, EpochEnd, TrainEnd):
         return self.stop_training
 
     def train_end(self, estimator, *args, **kwargs):
-        """Says so if it was the one that ended the training."""
+        """Logs a message if this handler stopped training."""
         if self.stopped_epoch > 0:
             estimator.logger.info("[Epoch %d] EarlyStoppingHandler: stopped, %s did not improve", self.stopped_epoch,
                                   self.monitor.get()[0])

@@ -23,8 +23,8 @@ class Estimator:
                               trainer=gluon.Trainer(net.collect_params(), "adam"))
         estimator.fit(train_data, val_data=test_data, epochs=10)
 
-    Without metrics accuracy (where the loss is a cross entropy) and the loss itself are counted; val_metrics are copies
-    of train_metrics where none are given.  val_net and val_loss: others for the evaluation.
+    The default metrics are accuracy (if the loss is a cross entropy) and the loss itself; val_metrics default to copies of
+    train_metrics.  val_net and val_loss: a different network and loss for the evaluation.
     """
 
     def __init__(self, net, loss, train_metrics=None, val_metrics=None, initializer=None, trainer=None, context=None,
@@ -83,12 +83,12 @@ class Estimator:
         return listed
 
     def _initialize(self, initializer):
-        """Initializes the network where that was not done."""
+        """Initializes the network if it is not initialized."""
         missing = [p for p in self.net.collect_params().values() if not _has_start(p)]
         if missing:
             self.net.initialize(init=initializer, ctx=self.context)
         elif initializer is not None:
-            warnings.warn("Estimator: the network is initialized already, initializer is not used", stacklevel=3)
+            warnings.warn("Estimator: the network is already initialized, initializer is ignored", stacklevel=3)
         for parameter in self.net.collect_params().values():
             if set(parameter.list_ctx()) != set(self.context):
                 self.net.collect_params().reset_ctx(self.context)
@@ -96,14 +96,14 @@ class Estimator:
 
     def _checked_trainer(self, trainer):
         if trainer is None:
-            warnings.warn("Estimator: no trainer was given, taking sgd with learning rate 0.001", stacklevel=3)
+            warnings.warn("Estimator: no trainer was given, using sgd with learning rate 0.001", stacklevel=3)
             return Trainer(self.net.collect_params(), "sgd", {"learning_rate": 0.001})
         return self._checked(trainer, Trainer, "trainer")
 
     # ---- handlers --------------------------------------------------------------------------------------------------
 
     def _with_defaults(self, val_data, event_handlers):
-        """The handlers that were given, with those that are always needed, in order."""
+        """The given handlers and the default ones, in order."""
         handlers = self._listed(event_handlers)
 
         def missing(kind):
@@ -144,7 +144,7 @@ class Estimator:
 
     @staticmethod
     def _tell(handlers, kind, estimator, **what):
-        """Calls the handlers of an event; whether one of them wants to end the training."""
+        """Calls the handlers of an event; returns whether one of them stops training."""
         method = {TrainBegin: "train_begin", TrainEnd: "train_end", EpochBegin: "epoch_begin", EpochEnd: "epoch_end",
                   BatchBegin: "batch_begin", BatchEnd: "batch_end"}[kind]
         answers = [getattr(handler, method)(estimator, **what) for handler in handlers if isinstance(handler, kind)]
@@ -158,7 +158,7 @@ class Estimator:
             raise ValueError(f"Estimator: {what} must be a gluon.data.DataLoader, got {type(data).__name__}")
 
     def evaluate(self, val_data, batch_axis=0, event_handlers=None):
-        """Counts the metrics of the validation over a DataLoader."""
+        """Computes the validation metrics over a DataLoader."""
         self._check_data(val_data, "val_data")
         handlers = self._for_validation(event_handlers)
         self._tell(handlers, EpochBegin, self)
@@ -184,7 +184,7 @@ class Estimator:
         self._tell(handlers, TrainEnd, self)
 
     def _epoch(self, train_data, handlers, batch_axis):
-        """One epoch; whether the training ends."""
+        """Runs one epoch; returns whether training stops."""
         self._tell(handlers, EpochBegin, self)
         ends, batch = False, None
         for batch in train_data:

@@ -1,7 +1,7 @@
 """Handlers: what happens when training, an epoch or a batch begins and ends.
 
-A handler derives from the classes of the events that it wants.  Handlers with a lower `priority` come first.  A
-batch_end or epoch_end that gives True ends the training.
+A handler derives from the classes of the events that it handles.  Handlers with a lower `priority` are called first.  A
+batch_end or epoch_end that returns True stops training.
 """
 import logging
 import sys
@@ -19,46 +19,46 @@ class EventHandler:
 
 
 class TrainBegin(EventHandler):
-    """Wants to know that training begins."""
+    """Handles the begin of training."""
 
     def train_begin(self, estimator, *args, **kwargs):
         """Called once, before the first epoch."""
 
 
 class TrainEnd(EventHandler):
-    """Wants to know that training ended."""
+    """Handles the end of training."""
 
     def train_end(self, estimator, *args, **kwargs):
         """Called once, after the last epoch."""
 
 
 class EpochBegin(EventHandler):
-    """Wants to know that an epoch begins."""
+    """Handles the begin of an epoch."""
 
     def epoch_begin(self, estimator, *args, **kwargs):
         """Called before the first batch of an epoch."""
 
 
 class EpochEnd(EventHandler):
-    """Wants to know that an epoch ended."""
+    """Handles the end of an epoch."""
 
     def epoch_end(self, estimator, *args, **kwargs):
-        """Called after the last batch of an epoch; True ends the training."""
+        """Called after the last batch of an epoch; True stops training."""
         return False
 
 
 class BatchBegin(EventHandler):
-    """Wants to know that a batch begins."""
+    """Handles the begin of a batch."""
 
     def batch_begin(self, estimator, *args, **kwargs):
         """Called with batch=..., before it is computed."""
 
 
 class BatchEnd(EventHandler):
-    """Wants to know that a batch ended."""
+    """Handles the end of a batch."""
 
     def batch_end(self, estimator, *args, **kwargs):
-        """Called with batch, pred, label and loss, lists over contexts; True ends the training."""
+        """Called with batch, pred, label and loss, lists over contexts; True stops training."""
         return False
 
 
@@ -72,7 +72,7 @@ def check_metrics(given, who):
 
 
 class StoppingHandler(TrainBegin, BatchEnd, EpochEnd):
-    """Ends the training after max_epoch epochs or max_batch batches."""
+    """Stops training after max_epoch epochs or max_batch batches."""
 
     def __init__(self, max_epoch=None, max_batch=None):
         self.max_epoch, self.max_batch = max_epoch, max_batch
@@ -80,7 +80,7 @@ class StoppingHandler(TrainBegin, BatchEnd, EpochEnd):
         self.stop_training = False
 
     def train_begin(self, estimator, *args, **kwargs):
-        """Begins to count; limits are the estimator's, which another handler may have changed."""
+        """Starts counting; the limits are the estimator's, which another handler may have changed."""
         self.max_epoch, self.max_batch = estimator.max_epoch, estimator.max_batch
         self.current_batch = self.current_epoch = 0
         self.stop_training = False
@@ -99,7 +99,7 @@ class StoppingHandler(TrainBegin, BatchEnd, EpochEnd):
 
 
 class MetricHandler(EpochBegin, BatchEnd):
-    """Resets metrics when an epoch begins and counts every batch into them."""
+    """Resets metrics at the begin of an epoch and updates them with every batch."""
 
     def __init__(self, metrics, priority=-1000):
         self.metrics, self.priority = check_metrics(metrics, "MetricHandler"), priority
@@ -110,7 +110,7 @@ class MetricHandler(EpochBegin, BatchEnd):
             metric.reset()
 
     def batch_end(self, estimator, *args, **kwargs):
-        """Counts predictions and labels, or losses into metrics of losses."""
+        """Updates the metrics with predictions and labels, loss metrics with losses."""
         for metric in self.metrics:
             if isinstance(metric, metrics.Loss):
                 metric.update(0, kwargs["loss"])
@@ -127,7 +127,7 @@ class ValidationHandler(TrainBegin, BatchEnd, EpochEnd):
         self.current_batch = self.current_epoch = 0
 
     def train_begin(self, estimator, *args, **kwargs):
-        """Begins to count."""
+        """Starts counting."""
         self.current_batch = self.current_epoch = 0
 
     def _evaluate(self, estimator, count, period):
@@ -135,12 +135,12 @@ class ValidationHandler(TrainBegin, BatchEnd, EpochEnd):
             self.eval_fn(val_data=self.val_data, batch_axis=estimator.batch_axis, event_handlers=self.event_handlers)
 
     def batch_end(self, estimator, *args, **kwargs):
-        """Counts a batch, and evaluates if it is time."""
+        """Counts a batch, and evaluates if it is due."""
         self.current_batch += 1
         self._evaluate(estimator, self.current_batch, self.batch_period)
 
     def epoch_end(self, estimator, *args, **kwargs):
-        """Counts an epoch, and evaluates if it is time."""
+        """Counts an epoch, and evaluates if it is due."""
         self.current_epoch += 1
         self._evaluate(estimator, self.current_epoch, self.epoch_period)
 
@@ -177,7 +177,7 @@ class LoggingHandler(TrainBegin, TrainEnd, EpochBegin, EpochEnd, BatchBegin, Bat
         self.log_interval_time = 0
 
     def train_begin(self, estimator, *args, **kwargs):
-        """Logs the optimizer and how long the training will be."""
+        """Logs the optimizer and the length of the training."""
         self.train_start = time.time()
         trainer = estimator.trainer
         estimator.logger.info("Training begin: using optimizer %s with current learning rate %.4f ",
@@ -231,7 +231,7 @@ class LoggingHandler(TrainBegin, TrainEnd, EpochBegin, EpochEnd, BatchBegin, Bat
 
 
 class ProgressBarHandler(TrainBegin, EpochBegin, BatchEnd, EpochEnd):
-    """Draws a line that grows with the batches of an epoch, with the metrics behind it.
+    """Draws a progress bar for the batches of an epoch, followed by the metrics.
 
     The line is redrawn in place on a terminal, at most ten times a second; elsewhere one line per epoch is written.
     """
@@ -241,7 +241,7 @@ class ProgressBarHandler(TrainBegin, EpochBegin, BatchEnd, EpochEnd):
         self._file, self._epoch, self._batch, self._total, self._drawn = file, 0, 0, None, 0.0
 
     def train_begin(self, estimator, *args, **kwargs):
-        """Begins to count."""
+        """Starts counting."""
         self._epoch, self._total = 0, getattr(estimator, "batches_per_epoch", None)
 
     def epoch_begin(self, estimator, *args, **kwargs):
@@ -249,7 +249,7 @@ class ProgressBarHandler(TrainBegin, EpochBegin, BatchEnd, EpochEnd):
         self._batch, self._start, self._drawn = 0, time.time(), 0.0
 
     def text(self):
-        """The line as it is now."""
+        """The current line."""
         share = 1.0 if not self._total else min(1.0, self._batch / self._total)
         filled = int(round(share * self.length))
         count = f"{self._batch}/{self._total}" if self._total else str(self._batch)
@@ -262,14 +262,14 @@ class ProgressBarHandler(TrainBegin, EpochBegin, BatchEnd, EpochEnd):
         file.flush()
 
     def batch_end(self, estimator, *args, **kwargs):
-        """One batch more."""
+        """Counts a batch."""
         self._batch += 1
         if _terminal(self._file or sys.stderr) and time.time() - self._drawn > 0.1:
             self._drawn = time.time()
             self._write("")
 
     def epoch_end(self, estimator, *args, **kwargs):
-        """The whole line."""
+        """Draws the complete line."""
         self._write("\n")
         self._total = self._total or self._batch
         self._epoch += 1
@@ -280,7 +280,7 @@ def _terminal(file):
 
 
 def default_logger():
-    """The logger of estimators: lines as they are, to the terminal."""
+    """The logger of estimators: prints lines without a prefix."""
     logger = logging.getLogger("mxnet.gluon.contrib.estimator")
     if not logger.handlers:
         logger.addHandler(logging.StreamHandler(sys.stdout))

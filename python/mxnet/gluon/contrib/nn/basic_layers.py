@@ -10,7 +10,7 @@ PixelShuffle1D, PixelShuffle2D, PixelShuffle3D, SyncBatchNorm = placed(
 
 
 class Concurrent(Concatenate):
-    """Runs every child on the same input and joins the results along an axis.
+    """Runs every child on the same input and concatenates the results along an axis.
 
         net = Concurrent(axis=1)
         net.add(nn.Dense(10), Identity())
@@ -22,7 +22,7 @@ class HybridConcurrent(HybridConcatenate):
 
 
 class SparseEmbedding(Embedding):
-    """An Embedding whose gradient has only the rows that a batch used."""
+    """An Embedding whose gradient is row_sparse: it has only the rows that a batch used."""
 
     def __init__(self, input_dim, output_dim, dtype="float32", weight_initializer=None, **kwargs):
         super().__init__(input_dim, output_dim, dtype=dtype, weight_initializer=weight_initializer, sparse_grad=True,

@@ -1,6 +1,6 @@
-"""Data sets of images.
+"""Image data sets.
 
-Nothing is downloaded: the files must be there, in root or in the usual places (MXNET_HOME/datasets/<name>; Debian's
+Nothing is downloaded: the files must be in root or in the usual places (MXNET_HOME/datasets/<name>; Debian's
 package dataset-fashion-mnist), and errors say how to get them.
 """
 import os
@@ -15,7 +15,7 @@ __all__ = ["MNIST", "FashionMNIST", "CIFAR10", "CIFAR100", "ImageRecordDataset",
 
 
 class _FileDataset(ArrayDataset):
-    """Images and labels that are read at once: _data is a uint8 NDArray (N, H, W, C), _label a NumPy array."""
+    """Images and labels that are entirely in memory: _data is a uint8 NDArray (N, H, W, C), _label a NumPy array."""
 
     def __init__(self, root, transform):
         self._root = None if root is None else os.path.expanduser(root)
@@ -35,7 +35,7 @@ class _FileDataset(ArrayDataset):
         return [self._data, self._label]
 
     def _get_data(self):
-        """From root, or, if the files are not there, from where they usually are."""
+        """Loads from root or, if the files are not there, from the usual places."""
         try:
             return self._load(self._root)
         except MXNetError:
@@ -50,11 +50,11 @@ class _FileDataset(ArrayDataset):
 
     def _load(self, root):
         """(images, labels)"""
-        raise NotImplementedError(f"{type(self).__name__} does not say how its files are read (_load)")
+        raise NotImplementedError(f"{type(self).__name__} does not override _load, which reads its files")
 
     def _first_file(self):
         """Name of a file that must be in root."""
-        raise NotImplementedError(f"{type(self).__name__} does not name its first file (_first_file)")
+        raise NotImplementedError(f"{type(self).__name__} does not override _first_file, which names its first file")
 
 
 class MNIST(_FileDataset):
@@ -80,7 +80,7 @@ class FashionMNIST(MNIST):
 
 
 class CIFAR10(_FileDataset):
-    """Photographs of ten kinds of things, (32, 32, 3), from the .bin files in root."""
+    """Photographs of ten classes, (32, 32, 3), from the .bin files in root."""
 
     _classes, _fine_label = 10, False
 
@@ -96,7 +96,7 @@ class CIFAR10(_FileDataset):
 
 
 class CIFAR100(CIFAR10):
-    """Photographs of 20 kinds of things, with fine_label of 100 kinds."""
+    """Photographs of 20 classes, with fine_label of 100 classes."""
 
     _classes = 100
 
@@ -109,7 +109,7 @@ class CIFAR100(CIFAR10):
 
 
 class ImageRecordDataset(RecordFileDataset):
-    """Images and labels of a .rec file with its .idx file beside it.  flag: 1 colour, 0 gray, -1 as stored."""
+    """Images and labels of a .rec file with its .idx file next to it.  flag: 1 colour, 0 gray, -1 as stored."""
 
     def __init__(self, filename, flag=1, transform=None):
         super().__init__(filename)
@@ -136,7 +136,7 @@ class ImageFolderDataset(Dataset):
 
     def _list_images(self, root):
         if not os.path.isdir(root):
-            raise FileNotFoundError(f"ImageFolderDataset: '{root}' is no folder; expected one with a folder of images "
+            raise FileNotFoundError(f"ImageFolderDataset: '{root}' is not a folder; expected one with a folder of images "
                                     f"per class")
         self.synsets, self.items, left_out = _core.image_folder(root)
         for sentence in left_out:
@@ -153,7 +153,7 @@ class ImageFolderDataset(Dataset):
 
 class ImageListDataset(Dataset):
     """Images named by a list: a .lst file with lines "number TAB label [TAB label ...] TAB path", or a Python list of
-    [label, path]; paths begin in root."""
+    [label, path]; paths are relative to root."""
 
     def __init__(self, root=".", imglist=None, flag=1):
         self._root, self._flag = os.path.expanduser(root), flag

@@ -1,10 +1,10 @@
-"""Transforms of images: blocks that take an image (H, W, C), and most of them a batch (N, H, W, C), too.
+"""Image transforms: blocks that take an image (H, W, C), and most of them a batch (N, H, W, C), too.
 
     transform = transforms.Compose([transforms.Resize(256), transforms.CenterCrop(224), transforms.ToTensor()])
     dataset.transform_first(transform)
 
-The classes are made from the library's descriptions; here are the containers.  A Compose of transforms of the library
-runs as one call, and DataLoader runs it on whole batches where all of them take batches.
+The classes are created from the library's descriptions; here are the containers.  A Compose of transforms of the library
+runs as one call, and DataLoader runs it on batches if all of them take batches.
 """
 import random as _random
 
@@ -38,7 +38,7 @@ class HybridCompose(HybridSequential):
 
 
 class RandomApply(Sequential):
-    """A transform (or a list of them) that is applied with probability p."""
+    """Applies a transform (or a list of them) with probability p."""
 
     def __init__(self, transforms, p=0.5):
         super().__init__()
@@ -50,7 +50,7 @@ class RandomApply(Sequential):
 
 
 class HybridRandomApply(HybridSequential):
-    """The same for hybrid transforms; the choice is part of the graph, so both results must have one shape and type."""
+    """The same for hybrid transforms; the choice is part of the graph, so both results must have the same shape and type."""
 
     def __init__(self, transforms, p=0.5):
         super().__init__()

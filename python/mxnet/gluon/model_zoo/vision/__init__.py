@@ -3,8 +3,8 @@
     net = vision.resnet18_v1(classes=10)
     net = vision.get_model("mobilenetv2_1.0", pretrained=True, root="models")
 
-They take images as (batch, 3, height, width), normalised to mean 0.485, 0.456, 0.406 and deviation 0.229, 0.224, 0.225
-of values between 0 and 1 where trained parameters are used.
+They take images as (batch, 3, height, width).  For trained parameters, values between 0 and 1 must be normalised with mean
+0.485, 0.456, 0.406 and standard deviation 0.229, 0.224, 0.225.
 """
 from . import alexnet as _alexnet, densenet, inception, mobilenet, nasnet, resnet, squeezenet, vgg
 from .alexnet import *  # noqa: F401,F403
@@ -30,9 +30,9 @@ _MODELS = {_SPELLED.get(name, name): globals()[name] for name in __all__ if name
 
 
 def get_model(name, **kwargs):
-    """A network by its name, such as "resnet50_v1"; arguments go to the function that makes it.
+    """A network by its name, such as "resnet50_v1"; arguments are passed to its function.
 
-    pretrained=True loads trained parameters from the folder root; classes, ctx and prefix are understood by all.
+    pretrained=True loads trained parameters from the folder root; all networks accept classes, ctx and prefix.
     """
     make = _MODELS.get(str(name).lower())
     if make is None:

@@ -1,6 +1,6 @@
-"""Classes and functions of the zoo, made from the library's descriptions.
+"""Classes and functions of the zoo, created from the library's descriptions.
 
-The networks live in the library: _core.models() says which class with which options a name stands for.
+The networks are in the library: _core.models() lists the class and options of each name.
 """
 import os
 
@@ -14,7 +14,7 @@ MODELS = {name: (cls, options) for name, cls, options, _ in _core.models()}
 
 
 def checked(cls):
-    """The class, with AssertionError for arguments that do not fit each other."""
+    """The class, with AssertionError for inconsistent arguments."""
     made = CLASSES[cls]
 
     def __init__(self, *args, **kwargs):
@@ -27,7 +27,7 @@ def checked(cls):
 
 
 def replaced(name, cls):
-    """Makes cls the class of what the library builds under a name."""
+    """Makes cls the class of the library's networks of a name."""
     cls._made = cls
     CLASSES[name] = cls
     _core.register_layer(cls._address, cls)
@@ -42,7 +42,7 @@ def model(name, pretrained=False, ctx=cpu(), root=ROOT, **kwargs):
 
 
 def load_pretrained(net, name, pretrained, ctx, root):
-    """Loads parameters from the model folder if they are wanted; returns the network."""
+    """Loads parameters from the model folder if pretrained; returns the network."""
     if pretrained:
         from ..model_store import get_model_file
         net.load_parameters(get_model_file(name, root=root), ctx=ctx)
@@ -50,7 +50,7 @@ def load_pretrained(net, name, pretrained, ctx, root):
 
 
 def functions(scope, **names):
-    """Puts a function for each network into scope: functions(globals(), vgg11="vgg11")."""
+    """Adds a function for each network to scope: functions(globals(), vgg11="vgg11")."""
     for function, name in names.items():
         def build(name=name, **kwargs):
             return model(name, **kwargs)
@@ -66,7 +66,7 @@ def functions(scope, **names):
 
 
 def by_number(pattern):
-    """{number of layers: options} of the names that a pattern with {} gives."""
+    """{number of layers: options} of the names that match a pattern with {}."""
     before, after = pattern.split("{}")
     found = {}
     for name, (_, options) in MODELS.items():

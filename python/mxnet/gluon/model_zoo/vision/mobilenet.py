@@ -19,12 +19,12 @@ replaced("LinearBottleneck", LinearBottleneck)
 
 
 def get_mobilenet(multiplier, pretrained=False, ctx=cpu(), root=ROOT, **kwargs):
-    """MobileNet version 1 with a multiplier of channels (parameters exist for 1, 0.75, 0.5 and 0.25)."""
+    """MobileNet version 1 with a channel multiplier (trained parameters exist for 1, 0.75, 0.5 and 0.25)."""
     return load_pretrained(MobileNet(multiplier, **kwargs), f"mobilenet{float(multiplier)}", pretrained, ctx, root)
 
 
 def get_mobilenet_v2(multiplier, pretrained=False, ctx=cpu(), root=ROOT, **kwargs):
-    """MobileNet version 2 with a multiplier of channels (parameters exist for 1, 0.75, 0.5 and 0.25)."""
+    """MobileNet version 2 with a channel multiplier (trained parameters exist for 1, 0.75, 0.5 and 0.25)."""
     return load_pretrained(MobileNetV2(multiplier, **kwargs), f"mobilenetv2_{float(multiplier)}", pretrained, ctx, root)
 
 

@@ -1,6 +1,6 @@
 """NASNet-A (Zoph et al. 2017, "Learning Transferable Architectures for Scalable Image Recognition").
 
-nasnet_4_1056 is the one called mobile, nasnet_6_4032 the one called large: cells between two reductions, and channels
+nasnet_4_1056 is the mobile and nasnet_6_4032 the large network: the numbers are cells between two reductions, and channels
 before the scores."""
 from ....context import cpu
 from ._build import CLASSES, MODELS, ROOT, functions, model
@@ -9,7 +9,7 @@ NASNet = CLASSES["NASNet"]
 
 
 def get_nasnet(repeat=6, penultimate_filters=4032, pretrained=False, ctx=cpu(), root=ROOT, **kwargs):
-    """A NASNet with so many cells between two reductions and so many channels before the scores."""
+    """A NASNet with the given cells between two reductions and channels before the scores."""
     name = f"nasnet_{repeat}_{penultimate_filters}"
     if name in MODELS:
         return model(name, pretrained, ctx, root, **kwargs)

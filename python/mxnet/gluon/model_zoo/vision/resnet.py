@@ -9,11 +9,11 @@ BasicBlockV1, BasicBlockV2, BottleneckV1, BottleneckV2 = (
 
 
 class _Residual:
-    """block is one of the classes of blocks here, or another one that is called in the same way."""
+    """block is one of the block classes here, or another one with the same arguments."""
 
     def __init__(self, block, layers, channels, classes=1000, thumbnail=False, **kwargs):
         if len(layers) != len(channels) - 1:
-            raise AssertionError(f"{type(self).__name__}: channels wants one number more than layers (that of the "
+            raise AssertionError(f"{type(self).__name__}: channels needs one number more than layers (that of the "
                                  f"first convolution), got {len(channels)} and {len(layers)}")
         known = isinstance(block, str) or CLASSES.get(getattr(block, "__name__", None)) is block
         name = block if isinstance(block, str) else block.__name__ if known else ""
