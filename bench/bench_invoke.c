@@ -1,4 +1,4 @@
-/* What a call costs: small operators from C, recorded and not, a layer, the start of a program, the library's size.
+/* The cost of a call: small operators from C, recorded and not, a layer, the start of a program, the library's size.
  *
  *     bench_invoke [seconds per number]
  *
@@ -128,7 +128,7 @@ int main(int argc, char **argv)
     report("add of 4 numbers into an array", add_out, &j, seconds);
     report("add of 4 numbers, new array", add, &j, seconds);
     report("the same, recorded", add_recorded, &j, seconds);
-    report("the same, recorded and run backwards", add_backward, &j, seconds);
+    report("the same, recorded, with backward", add_backward, &j, seconds);
     report("a dense layer, 4 to 4", dense, &j, seconds);
 
     char self[4096], path[4200];

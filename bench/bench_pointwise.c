@@ -1,4 +1,4 @@
-/* Pointwise operators, reductions and casts: bytes per second, and the share of what copying memory reaches.
+/* Pointwise operators, reductions and casts: bytes per second, and the share of the speed of a memory copy.
  *
  * Each operator runs through mx_invoke as a program would call it, with an existing result array: on small
  * arrays inside the cache, and on large ones alternating with a copy of memory.  Bytes are those that must move: inputs

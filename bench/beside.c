@@ -1,4 +1,4 @@
-/* A call timed beside a copy of memory (see beside.h).  SPDX-License-Identifier: Apache-2.0 */
+/* A call timed against a memory copy (see beside.h).  SPDX-License-Identifier: Apache-2.0 */
 #include "beside.h"
 
 #include <stdint.h>

@@ -1,8 +1,8 @@
 # The CUDA part: libgluon_cuda.so, which the library opens at the first use of a GPU (src/cuda/load.c).
 #
-# GLUON_CUDA=AUTO builds it where a GPU, nvcc and cuDNN are found, ON also without a GPU, CHECK too but as fast as the
-# compiler can be (no optimisation, no machine code): does everything compile?  OFF leaves it out.
-# CMAKE_CUDA_ARCHITECTURES: Hopper's code, and forms that the driver compiles: for newer GPUs, and for older ones from Turing on.
+# GLUON_CUDA=AUTO builds it if a GPU, nvcc and cuDNN are found, ON also without a GPU, CHECK too but as fast as possible (no
+# optimisation, no machine code), to check that everything compiles.  OFF leaves it out.
+# CMAKE_CUDA_ARCHITECTURES: Hopper's machine code, and PTX for newer GPUs and for older ones from Turing on.
 #
 # SPDX-License-Identifier: Apache-2.0
 set(GLUON_CUDA AUTO CACHE STRING "Build the CUDA part: AUTO (where there is a GPU), ON, CHECK (fast, not to be run), OFF")
@@ -43,7 +43,7 @@ if(GLUON_HAVE_CUDA)
     set(body "")
     gluon_append_list(body "const mx_kernel" mx_cuda_families mx_cuda_kernels_ "" ${cuda_families})
     gluon_write_list(cuda_families.gen.c op/op.h src/cuda/kernels "${body}")
-    # What programs compiled at run time include (src/cuda/compile.h), as text.
+    # Headers for programs compiled at run time (src/cuda/compile.h), as text.
     set(body "")
     set(list "")
     set(number 0)
@@ -58,7 +58,7 @@ if(GLUON_HAVE_CUDA)
     endforeach()
     file(CONFIGURE OUTPUT ${GEN}/cuda_sources.gen.c CONTENT "/* Made by the build from src/cuda/kernels. */
 ${body}const struct { const char *name, *text; } mx_cuda_sources[] = {\n${list}    {0, 0}};\n" @ONLY)
-    # Files without state are compiled into both sides of the border (src/cuda/plugin.h).
+    # Files without state are compiled into both libraries (src/cuda/plugin.h).
     set(shared_files src/ndarray/dtype.c src/ndarray/shape.c src/ndarray/convert.c)
     add_library(gluon_cuda SHARED ${cuda_files} ${cuda_kernels} ${shared_files} ${GEN}/cuda_families.gen.c ${GEN}/cuda_sources.gen.c)
     target_include_directories(gluon_cuda PRIVATE src include ${GEN}/include ${CUDNN_INCLUDE})
@@ -67,7 +67,7 @@ ${body}const struct { const char *name, *text; } mx_cuda_sources[] = {\n${list} 
         $<$<AND:$<COMPILE_LANGUAGE:CUDA>,$<STREQUAL:${GLUON_CUDA},CHECK>>:-Xcicc=-O0>
         $<$<COMPILE_LANGUAGE:C>:-O2;-fvisibility=hidden>)
     target_link_libraries(gluon_cuda PRIVATE CUDA::cudart_static CUDA::cublas CUDA::cublasLt ${CUDNN_LIBRARY} ${CMAKE_DL_LIBS})
-    # What both sides define (src/cuda/plugin.h) stays apart, also in a program that links the library.
+    # Symbols that both libraries define (src/cuda/plugin.h) stay separate, also in a program that links the library.
     target_link_options(gluon_cuda PRIVATE -Wl,--no-undefined
         -Wl,--version-script=${PROJECT_SOURCE_DIR}/cmake/cuda.map)
     set_target_properties(gluon_cuda PROPERTIES LINK_DEPENDS ${PROJECT_SOURCE_DIR}/cmake/cuda.map)

@@ -13,12 +13,12 @@ if(NOT CMAKE_BUILD_TYPE)
     set(CMAKE_BUILD_TYPE RelWithDebInfo CACHE STRING "Debug, Release or RelWithDebInfo" FORCE)
 endif()
 
-# Everything compiled here links this; it is never installed.
+# All our targets link this; it is never installed.
 add_library(gluon_flags INTERFACE)
 target_compile_options(gluon_flags INTERFACE
     -Wall -Wextra -Wshadow -Wstrict-prototypes -Wmissing-prototypes
     $<$<BOOL:${GLUON_WERROR}>:-Werror>)
-# The include order matters: src/gluon/ and include/gluon/ are both reached as "gluon/...", the public one first.
+# The include order matters: src/gluon/ and include/gluon/ are both included as "gluon/...", the public one first.
 target_include_directories(gluon_flags INTERFACE ${PROJECT_SOURCE_DIR}/include ${GEN}/include ${PROJECT_SOURCE_DIR}/src)
 
 set(GLUON_KERNEL_OPTIMIZE -O3)
@@ -36,12 +36,12 @@ elseif(CMAKE_BUILD_TYPE STREQUAL "Debug")
 endif()
 
 # Kernels are compiled once per level and chosen when the library is loaded (src/cpu/kernels/level.h).  A program that
-# stays on this machine needs two of the levels only: GLUON_LEVELS=native.
+# stays on this machine needs only two of the levels: GLUON_LEVELS=native.
 check_c_source_compiles("#ifndef __x86_64__\n#error other\n#endif\nint main(void) { return 0; }" GLUON_IS_X86_64)
 set(GLUON_LEVELS all CACHE STRING "Instruction levels to build: all, native (generic and the best of this machine), or a list with generic in it")
 set(GLUON_LEVEL_generic "")
 if(GLUON_IS_X86_64 AND CMAKE_C_COMPILER_ID STREQUAL "GNU" AND GLUON_KERNEL_OPTIMIZE STREQUAL "-O3")
-    set(GLUON_LEVEL_generic -O2) # hardly a machine runs this level here: small is better
+    set(GLUON_LEVEL_generic -O2) # few machines run this level: optimise for size
 endif()
 set(GLUON_LEVEL_avx2 -mavx2 -mfma -mf16c -mbmi2)
 set(GLUON_LEVEL_avx512 -mavx512f -mavx512bw -mavx512dq -mavx512vl -mfma -mf16c -mbmi2 -mprefer-vector-width=512)
@@ -62,7 +62,7 @@ function(gluon_machine_levels result)
     set(${result} ${found} PARENT_SCOPE)
 endfunction()
 
-# Sets `result` to the levels that GLUON_LEVELS asks for.
+# Sets `result` to the levels that GLUON_LEVELS selects.
 function(gluon_levels result)
     set(levels ${GLUON_LEVELS})
     if(GLUON_LEVELS STREQUAL "all")
@@ -82,7 +82,7 @@ function(gluon_levels result)
 endfunction()
 gluon_levels(levels)
 
-# Line numbers and names are enough to read a kernel's stack; where its variables live would take a third of the build.
+# Line numbers and names suffice for a kernel's stack trace; locations of variables would take a third of the build.
 set(GLUON_KERNEL_FLAGS ${GLUON_KERNEL_OPTIMIZE} $<$<CONFIG:RelWithDebInfo>:-g1> -fno-math-errno -fno-trapping-math -ffp-contract=fast)
 
 set(THREADS_PREFER_PTHREAD_FLAG ON)

@@ -1,4 +1,4 @@
-# What `cmake --install` puts where: headers, both libraries, gluon.pc, the CMake package.
+# Installation: headers, both libraries, gluon.pc, the CMake package.
 #
 # SPDX-License-Identifier: Apache-2.0
 include(CMakePackageConfigHelpers)
@@ -9,7 +9,7 @@ install(DIRECTORY ${PROJECT_SOURCE_DIR}/include/ DESTINATION ${CMAKE_INSTALL_INC
     FILES_MATCHING PATTERN "*.h" PATTERN "*.hpp")
 install(DIRECTORY ${GEN}/include/ DESTINATION ${CMAKE_INSTALL_INCLUDEDIR} FILES_MATCHING PATTERN "*.h")
 
-# gluon.pc finds its prefix from its own place, so that an installed tree can be moved.
+# gluon.pc derives its prefix from its own location, so that an installed tree can be moved.
 string(REGEX REPLACE "[^/]+" ".." PC_PREFIX_FROM_HERE ${CMAKE_INSTALL_LIBDIR}/pkgconfig)
 set(PC_LIBS_PRIVATE "-lm -pthread$<$<BOOL:${JPEG_FOUND}>: -ljpeg>$<$<BOOL:${PNG_FOUND}>: -lpng>$<$<BOOL:${ZLIB_FOUND}>: -lz>")
 configure_file(${PROJECT_SOURCE_DIR}/cmake/gluon.pc.in ${PROJECT_BINARY_DIR}/gluon.pc.in @ONLY)

@@ -12,18 +12,18 @@ function(gluon_sources result)
     set(${result} ${all} PARENT_SCOPE)
 endfunction()
 
-# An object library `name` with the house's flags.
+# An object library `name` with our flags.
 function(gluon_objects name)
     add_library(${name} OBJECT ${ARGN})
     target_link_libraries(${name} PRIVATE gluon_flags)
-    # Thread-locals (error record, scopes, recording mode) are on the hot path: no call to find them.
+    # Thread-locals (error record, scopes, recording mode) are on the hot path: access them without a call.
     target_compile_options(${name} PRIVATE -ftls-model=initial-exec)
 endfunction()
 
 # Runs `tool header` and `tool source` into gen/include/gluon/NAME.gen.h and gen/NAME.gen.c.  Files are replaced only
-# when they change; the target `tool`_run stands for both.
+# when they change; the target `tool`_run builds both.
 function(gluon_generate tool name)
-    # The tool reads descriptions, whose functions call what is compiled later: they are not run, so may be missing.
+    # The tool reads descriptions, whose functions call code that is compiled later: they do not run, so it may be missing.
     target_link_options(${tool} PRIVATE -no-pie -Wl,--unresolved-symbols=ignore-all)
     set(header ${GEN}/include/gluon/${name}.gen.h)
     set(source ${GEN}/${name}.gen.c)
@@ -43,14 +43,14 @@ function(gluon_generate tool name)
     set_source_files_properties(${source} PROPERTIES GENERATED TRUE)
 endfunction()
 
-# ---- step one: everything that knows what operators are ----------------------------------------------------
+# ---- step one: the operator descriptions and what they need ------------------------------------------------
 gluon_sources(ops_files base ndarray op)
 gluon_objects(gluon_ops ${ops_files} ${GEN}/op_families.gen.c)
 add_executable(opgen tools/opgen.c)
 target_link_libraries(opgen PRIVATE gluon_ops gluon_flags)
 gluon_generate(opgen op)
 
-# ---- step two: what computes, and the blocks ---------------------------------------------------------------
+# ---- step two: kernels, execution and blocks ---------------------------------------------------------------
 set(computing "")
 foreach(level IN LISTS levels)
     gluon_objects(kernels_${level} ${GLUON_KERNEL_FILES})
@@ -61,7 +61,7 @@ endforeach()
 gluon_sources(run_files graph pass exec cpu cuda)
 list(FILTER run_files EXCLUDE REGEX "/src/cpu/kernels/")
 gluon_objects(gluon_run ${run_files} ${GEN}/cpu_families.gen.c ${GEN}/op.gen.c)
-# Only this file knows which levels there are, so that building another one compiles nothing else again.
+# Only this file depends on the list of levels, so that building another one recompiles nothing else.
 list(TRANSFORM levels PREPEND MX_LEVEL_ OUTPUT_VARIABLE level_names)
 string(TOUPPER "${level_names}" level_names)
 set_source_files_properties(src/cpu/device.c PROPERTIES COMPILE_DEFINITIONS "${level_names}")
@@ -76,7 +76,7 @@ add_executable(classgen tools/classgen.c)
 target_link_libraries(classgen PRIVATE gluon_ops ${computing} gluon_flags)
 gluon_generate(classgen nn)
 
-# ---- step three: what is written with the generated constructors -------------------------------------------
+# ---- step three: code that uses the generated constructors --------------------------------------------------
 gluon_sources(zoo_files gluon/zoo)
 gluon_objects(gluon_zoo ${zoo_files} ${GEN}/nn.gen.c)
 add_dependencies(gluon_zoo classgen_run)

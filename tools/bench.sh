@@ -4,8 +4,8 @@
 #
 #   PEERS="mxnet torch jax onnxruntime openvino" tools/bench.sh build
 #
-# First the programs in C, then the Python package beside NumPy and beside the peers asked for.  Each peer lives in an
-# environment of its own, build/peers/NAME, made at the first run; one that cannot be had is named and left out.
+# First the C programs, then the Python package compared with NumPy and with the given peers.  Each peer has its own
+# environment, build/peers/NAME, created at the first run; one that cannot be installed is reported and skipped.
 #
 # SPDX-License-Identifier: Apache-2.0
 set -eu
@@ -19,26 +19,26 @@ for program in "$build"/bench/bench_*; do
     "$program"
 done
 
-# Makes the environment of a peer; prints its interpreter, or says why there is none.
+# Creates the environment of a peer; prints its interpreter, or says why there is none.
 environment() {
     folder=$build/peers/$1
     case $1 in
-    # MXNet's last release wants an old NumPy, and a Python that has it; the differential tests use the same one.
+    # MXNet's last release needs an old NumPy, and a Python that has it; the differential tests use the same one.
     mxnet) folder=$build/oracle
         PYTHON=${ORACLE_PYTHON:-python3.11} sh "$tools/venv.sh" "$folder" mxnet==1.9.1 numpy==1.23.5 >&2 ;;
-    # The build for the CPU is 200 MB; what PyPI has comes with 5 GB of CUDA, and is taken where nothing else is.
+    # The CPU build is 200 MB; the one on PyPI includes 5 GB of CUDA and is used only as a fallback.
     torch) PIP_INDEX_URL=https://download.pytorch.org/whl/cpu sh "$tools/venv.sh" "$folder" torch 2>/dev/null >&2 ||
         sh "$tools/venv.sh" "$folder" torch numpy >&2 ;;
     jax) sh "$tools/venv.sh" "$folder" jax numpy >&2 ;;
     onnxruntime) sh "$tools/venv.sh" "$folder" onnxruntime onnx numpy >&2 ;;
     openvino) sh "$tools/venv.sh" "$folder" openvino onnx numpy >&2 ;;
-    *) echo "bench: $1 is no peer; there are mxnet torch jax onnxruntime openvino" >&2; return 1 ;;
+    *) echo "bench: unknown peer $1; there are mxnet torch jax onnxruntime openvino" >&2; return 1 ;;
     esac && echo "$folder/bin/python"
 }
 
 ours=$build/venv/bin/python
 if [ ! -x "$ours" ] || [ ! -d "$build/python/mxnet" ]; then
-    echo "bench: the Python package is not built (make python): its part is left out"
+    echo "bench: the Python package is not built (make python): its part is skipped"
     exit 0
 fi
 set --
@@ -46,7 +46,7 @@ for peer in ${PEERS:-}; do
     if python=$(environment "$peer"); then
         set -- "$@" --peer "$peer=$python"
     else
-        echo "bench: $peer cannot be had here; it is left out"
+        echo "bench: $peer cannot be installed here; it is skipped"
     fi
 done
 printf '\n== overhead of Python\n'

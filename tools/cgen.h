@@ -1,4 +1,4 @@
-/* What the generators of C headers share: names, types and default values of schema fields.
+/* Shared by the generators of C headers: names, types and default values of schema fields.
  *
  * SPDX-License-Identifier: Apache-2.0 */
 #include <ctype.h>

@@ -1,10 +1,10 @@
 #!/usr/bin/env python3
-"""Facts about operators stand in their descriptions: no list of operator names is kept anywhere else.
+"""Checks that facts about operators are in their descriptions: no other file has a list of operator names.
 
     tools/check_facts.py [ROOT]     prints each list that it finds, exits 1 if there was one
 
-A source file outside of the descriptions (src/op/def, src/op/formula) and of the kernels, which say which operators
-they run, may not have more than MOST operators' names as plain texts.  Uses of single operators do not count:
+A source file other than the descriptions (src/op/def, src/op/formula) and the kernels, which name the operators they
+run, may not have more than MOST operator names as string literals.  Uses of single operators do not count:
 MX_OP("dot"), mx_g1("square", x), mx_op_find("dot"), OPERATORS["dot"], and tests for one, mx_step_is(step, "dot") and
 strcmp(name, "dot").
 
@@ -19,8 +19,8 @@ DESCRIPTIONS = ("src/op/def/", "src/op/formula/", "src/cpu/kernels/", "src/cuda/
 
 # Files that may, and why.
 EXCEPTIONS = {
-    "src/gluon/def/": "rows of layers and optimizers: each says which operator it calls",
-    "python/core/number.c": "Python's own operators (+, <, **) and the functions behind them, for arrays",
+    "src/gluon/def/": "descriptions of layers and optimizers: each names the operator it calls",
+    "python/core/number.c": "Python's own operators (+, <, **) and their functions, for arrays",
     "python/core/symbol_number.c": "the same for symbols",
 }
 
@@ -30,7 +30,7 @@ WORDS = re.compile(r'"(\w+)"|\'(\w+)\'')
 
 
 def operator_names(root):
-    """Names of the operators as the descriptions have them; without those that are plain words of any program."""
+    """Names of the operators in the descriptions, without those that are common words in any program."""
     names = set()
     for path in root.glob("src/op/def/*/*.c"):
         text = path.read_text()
@@ -73,11 +73,11 @@ def main():
             text = USES.sub("", without_comments(path.read_text(), path.suffix == ".py"))
             found = sorted({a or b for a, b in WORDS.findall(text)} & names)
             if len(found) > MOST:
-                print(f"{name}: {len(found)} names of operators; what is known of them belongs into their descriptions: "
+                print(f"{name}: {len(found)} names of operators; facts about them belong in their descriptions: "
                       f"{' '.join(found)}")
                 bad += 1
     if not bad:
-        print(f"facts: {files} files, none keeps a list of the {len(names)} operators")
+        print(f"facts: {files} files, none has a list of the {len(names)} operators")
     return bad > 0
 
 

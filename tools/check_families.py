@@ -1,5 +1,5 @@
 #!/usr/bin/env python3
-"""Checks that an operator has one name on three sides.
+"""Checks that an operator has the same name in descriptions, CPU kernels and CUDA kernels.
 
 An operator described in src/op/def/F/x.c has its kernels in the folders F of src/cpu/kernels and src/cuda/kernels, in a
 file named x, or x_something, or y where x is y_something, or in the folder's own file F/F.c (F/F.cu):
@@ -8,16 +8,16 @@ file named x, or x_something, or y where x is y_something, or in the folder's ow
     src/cpu/kernels/norm/batch_norm_parts.c     the same name
     src/cuda/kernels/norm/batch_norm.cu         the name without "_parts": one file for two descriptions
 
-A kernel whose name begins with a star is attached to every operator that has a rule, wherever that is described.
+A kernel whose name begins with a star is attached to every operator that has a rule, in any folder.
 
-A folder of kernels describes something, so it is a folder of src/op/def, too.  And a pass listed in
+A folder of kernels must also be a folder of src/op/def.  And a pass listed in
 src/pass/pipeline.c is one function in one file that has the name of the pass: src/pass/NAME.c.
 
-The tables are read as the compiler sees them, because many of their rows come from X-macros: the C preprocessor
+The tables are read as the compiler sees them, because X-macros generate many of their entries: the C preprocessor
 expands all files of a side in one run.  System headers and generated ones are replaced by empty files, so nothing needs to be
 built, and the CUDA side needs no CUDA.
 
-    tools/check_families.py [ROOT]      prints each offence, exits 1 if there was one; CC names the compiler (cc)
+    tools/check_families.py [ROOT]      prints each violation, exits 1 if there was one; CC names the compiler (cc)
 
 SPDX-License-Identifier: Apache-2.0
 """
@@ -62,7 +62,7 @@ def preprocess(root, stubs, files):
 
 
 def rows_of(text, start):
-    """The texts of the rows {...} of the list whose brace opens at text[start]."""
+    """The texts of the entries {...} of the list whose brace opens at text[start]."""
     depth, row, token = 0, start, re.compile(r'"(?:[^"\\]|\\.)*"|[{}]')
     for match in token.finditer(text, start):
         if match[0] == "{":
@@ -98,7 +98,7 @@ def tables(root, stubs, folder, pattern, mark):
 
 
 def fits(described, kernel):
-    """Whether the file `kernel` is a place for kernels of an operator described in the file `described`."""
+    """Whether the file `kernel` may have kernels of an operator described in the file `described`."""
     if described.parent.name != kernel.parent.name:
         return False
     x, y = described.stem, kernel.stem
@@ -152,8 +152,8 @@ def main():
     for offence in offences:
         print(offence)
     if offences:
-        sys.exit(f"families: {len(offences)} offence(s)")
-    print(f"families: {kernels} kernels of {operators} operators stand where their descriptions are, {passes} passes in files of their names")
+        sys.exit(f"families: {len(offences)} violation(s)")
+    print(f"families: {kernels} kernels of {operators} operators are in the folders of their descriptions, {passes} passes in files of their names")
 
 
 if __name__ == "__main__":

@@ -1,14 +1,14 @@
 #!/bin/sh
-# Checks who includes whom.
+# Checks the direction of includes.
 #
-#   base <- ndarray <- op <- graph <- pass <- exec <- gluon     each may include what stands left of it
-#                      ^ cpu, cuda, null                        sit beside op; nobody includes them
+#   base <- ndarray <- op <- graph <- pass <- exec <- gluon     a folder may include those to its left
+#                      ^ cpu, cuda, null                        are beside op; no one else includes them
 #
 # Public headers include only public headers; examples are users and do the same.  Includes are written from src/
-# ("base/alloc.h") or public ("gluon/array.h"); a bare name is a file in the same folder.  As src/gluon/ and
-# include/gluon/ are both reached as "gluon/...", no file name may be in both.
+# ("base/alloc.h") or public ("gluon/array.h"); a bare name is a file in the same folder.  Since src/gluon/ and
+# include/gluon/ are both included as "gluon/...", no file name may be in both.
 #
-#   tools/check_layers.sh [ROOT]     prints each offence as file:line, exits 1 if there was one
+#   tools/check_layers.sh [ROOT]     prints each violation as file:line, exits 1 if there was one
 #
 # SPDX-License-Identifier: Apache-2.0
 set -eu
@@ -36,7 +36,7 @@ function offence(text) { print where ": " text; bad++ }
 
 function is_public(name) { return name in public || name ~ /^gluon\/[a-z_]+\.gen\.h$/ }
 
-# Programs see public headers, and headers of their own beside them.
+# Programs include public headers, and their own headers in the same folder.
 function check_user(name, quoted) {
     if (((quoted && name ~ /\//) || name ~ /^gluon/) && !is_public(name))
         offence("\"" name "\" is not a public header")

@@ -1,6 +1,6 @@
 #!/bin/sh
 # The demo: LeNet on Fashion-MNIST, first in C, then in Python (imperatively, then hybridized); the model that Python
-# exports is run by a C program and as one C file, and all three must say the same.
+# exports is run by a C program and as one C file, and all three must agree.
 #
 #   tools/demo.sh BUILD
 #

@@ -1,10 +1,10 @@
 #!/bin/sh
-# Installs what is missing: Debian packages, and only those that are not there yet.
+# Installs missing Debian packages.
 #
 #   tools/setup.sh GROUP...     groups: build test data bench check python
 #
-# Where packages cannot be installed (no apt, not root, no network) it names them, and goes on if the compiler and
-# CMake are there: everything else is optional and the build says what it leaves out.
+# If packages cannot be installed (no apt, not root, no network), it names them and continues if the compiler and
+# CMake are installed: everything else is optional, and the build reports what it leaves out.
 #
 # SPDX-License-Identifier: Apache-2.0
 set -eu
@@ -31,7 +31,7 @@ for group in "$@"; do
     wanted="$wanted $names"
 done
 
-# Without dpkg nothing is known about packages; only the essentials are looked for.
+# Without dpkg packages cannot be queried; only the essentials are checked.
 missing=""
 if command -v dpkg-query >/dev/null 2>&1; then
     for name in $wanted; do
@@ -44,7 +44,7 @@ if [ -n "$missing" ]; then
     if command -v apt-get >/dev/null 2>&1 && [ "$(id -u)" = 0 ]; then
         export DEBIAN_FRONTEND=noninteractive
         options="-qq -y --no-install-recommends -o Acquire::Retries=2 -o Acquire::http::Timeout=20 -o DPkg::Lock::Timeout=120"
-        # One by one if they do not go together: one absent package must not keep the others away.
+        # One by one if they fail together: one unavailable package must not block the others.
         apt-get -qq update || true
         # shellcheck disable=SC2086
         apt-get install $options $missing || for name in $missing; do

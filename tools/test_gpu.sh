@@ -1,13 +1,13 @@
 #!/bin/sh
 # Builds with what the machine has and runs the tests on gpu(0); needs nvcc, cuDNN, NumPy and pytest, no network.
 #
-#     test_gpu.sh BUILD             operator samples, layers, losses, optimizers and examples beside the CPU, then the
+#     test_gpu.sh BUILD             operator samples, layers, losses, optimizers and examples compared with the CPU, then the
 #                                   Python suite with gpu(0) as the default context, then C
 #                                   (GPU_TESTS: options for pytest)
 #     test_gpu.sh BUILD sanitize    the samples under compute-sanitizer: memcheck, then racecheck
 #                                   (GLUON_SAMPLES: a regular expression for the operators; GPU_JOBS: processes at a time)
 #
-# Where there is no GPU it says so and succeeds.
+# Without a GPU it prints a message and succeeds.
 #
 # SPDX-License-Identifier: Apache-2.0
 set -eu
@@ -24,12 +24,12 @@ cmake --build "$build" -j "$(nproc)"
 PYTHONPATH=$(cd "$build" && pwd)/python
 export PYTHONPATH GLUON_CUDA_TF32=0
 
-# Options may leave no test of a folder: that is pytest's status 5.
+# Options may deselect every test of a folder: pytest then exits with status 5.
 tests() {
     python3 -m pytest "$@" ${GPU_TESTS:-} || [ $? = 5 ]
 }
 
-# One part of the samples: sanitized TOOL PART.  Each has a process and a log of its own.
+# One part of the samples: sanitized TOOL PART.  Each has its own process and log.
 sanitized='
     log=$LOGS/$0.${1%/*}
     GLUON_SAMPLES_PART=$1 compute-sanitizer --tool $0 --error-exitcode 3 --target-processes all \

@@ -1,9 +1,9 @@
 #!/bin/sh
-# A virtual environment for Python things, made once; the system's Python stays untouched.
+# Creates a Python virtual environment once; the system's Python is not changed.
 #
-#   tools/venv.sh FOLDER PACKAGE...     exit 0: FOLDER/bin/python has them all; 3: they cannot be had
+#   tools/venv.sh FOLDER PACKAGE...     exit 0: FOLDER/bin/python has them all; 3: they cannot be installed
 #
-# PYTHON (default python3) is the interpreter it is made with.
+# PYTHON (default python3) is the interpreter to use.
 #
 # SPDX-License-Identifier: Apache-2.0
 set -eu
@@ -12,7 +12,7 @@ folder=$1
 shift
 python=${PYTHON:-python3}
 
-# Debian splits venv and the headers off; what is missing comes from apt where that is possible.
+# Debian packages venv and the headers separately; missing ones are installed by apt if possible.
 usable() {
     "$1" - <<'EOF' 2>/dev/null
 import ensurepip, os, sysconfig, venv
@@ -26,10 +26,10 @@ if [ ! -x "$folder/bin/python" ]; then
         usable "$python" || { echo "venv: $python has no venv or no headers (packages: python3-venv python3-dev)" >&2; exit 3; }
     fi
     rm -rf "$folder"
-    "$python" -m venv "$folder" || { echo "venv: $folder cannot be made" >&2; exit 3; }
+    "$python" -m venv "$folder" || { echo "venv: cannot create $folder" >&2; exit 3; }
 fi
 
-# Only what was not installed before is asked for.
+# Only packages that were not installed before are installed.
 stamp="$folder/.installed"
 touch "$stamp"
 missing=""

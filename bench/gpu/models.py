@@ -1,12 +1,11 @@
-"""Whole training steps of four models on one GPU, beside PyTorch (eager, and as a CUDA graph) where it is installed.
+"""Training steps of four models on one GPU, compared with PyTorch (eager, and as a CUDA graph) if it is installed.
 
     python bench/gpu/models.py [--rows resnet50,resnet50_bf16,lstm,bert] [--seconds 1] [--peers] [--profile]
 
-Each row is a process of its own, so that peak memory is that of one model: what arrays use at most (of PyTorch:
-max_memory_allocated) and what the device says is in use, libraries and caches included, more than before the model.  Times
-are medians; steps are queued in groups before each wait, as in a training loop.  The last column is the time from the
-beginning of the model's making to the end of its first step.  --profile adds a run in which every launch is waited for, and
-lists time by operator.
+Each row is a separate process, so that peak memory is that of one model: the peak of arrays (PyTorch:
+max_memory_allocated) and the increase of the device's memory in use, libraries and caches included.  Times are medians;
+steps are queued in groups before each wait, as in a training loop.  The last column is the time from the start of building
+the model to the end of its first step.  --profile adds a run that waits for every launch, and lists time by operator.
 """
 import argparse
 import os
@@ -92,7 +91,7 @@ def our_step(row, whole=True):
     trainer = gluon.Trainer(net.collect_params(), "sgd", rates)
     if whole:
         step = gluon.TrainStep(net, loss, trainer)
-        return lambda: step(x, y), nd.waitall, lambda: "whole step" if step.compiled else "as the plain loop"
+        return lambda: step(x, y), nd.waitall, lambda: "whole step" if step.compiled else "as the imperative loop"
 
     def plain():
         with autograd.record():
@@ -140,7 +139,7 @@ def peer_step(row):
     from torch import nn
     from torch.nn import functional as F
     torch.backends.cuda.matmul.allow_tf32 = torch.backends.cudnn.allow_tf32 = torch.backends.cudnn.benchmark = True
-    torch.backends.cudnn.benchmark_limit = 5  # engines that are measured, as many as we measure
+    torch.backends.cudnn.benchmark_limit = 5  # number of engines to measure, as many as we do
     narrow = row == "bert" or row.endswith("bf16")
     if row == "lstm":
         embed, lstm = nn.Embedding(LSTM["vocabulary"], LSTM["size"]), nn.LSTM(LSTM["size"], LSTM["size"], LSTM["layers"])
@@ -241,8 +240,8 @@ def main():
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("--rows", default=",".join(ROWS))
     parser.add_argument("--seconds", type=float, default=1)
-    parser.add_argument("--peers", action="store_true", help="PyTorch as well")
-    parser.add_argument("--hybridized", action="store_true", help="record, backward, trainer.step instead of the whole step")
+    parser.add_argument("--peers", action="store_true", help="run PyTorch as well")
+    parser.add_argument("--hybridized", action="store_true", help="record, backward, trainer.step instead of the fused step")
     parser.add_argument("--profile", action="store_true")
     parser.add_argument("--row", help=argparse.SUPPRESS)
     parser.add_argument("--peer", action="store_true", help=argparse.SUPPRESS)

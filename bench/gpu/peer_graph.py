@@ -1,4 +1,4 @@
-"""PyTorch's way to run a whole step as one CUDA graph."""
+"""A full PyTorch step as one CUDA graph."""
 
 
 def as_graph(step):

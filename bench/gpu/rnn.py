@@ -1,4 +1,4 @@
-"""Recurrent layers on one GPU, beside PyTorch's (cuDNN's) where it is installed: microseconds per call.
+"""Recurrent layers on one GPU, compared with PyTorch's (cuDNN's) if it is installed: microseconds per call.
 
     python bench/gpu/rnn.py [--cells LSTM,GRU,RNN] [--sizes 35x20x650,100x32x256,50x64x512] [--seconds 0.2] [--peers]
 
@@ -70,7 +70,7 @@ def main():
     parser.add_argument("--cells", default="LSTM,GRU,RNN")
     parser.add_argument("--sizes", default="35x20x650,100x32x256,50x64x512")
     parser.add_argument("--seconds", type=float, default=0.2)
-    parser.add_argument("--peers", action="store_true", help="PyTorch as well")
+    parser.add_argument("--peers", action="store_true", help="run PyTorch as well")
     parser.add_argument("--peer", action="store_true", help=argparse.SUPPRESS)
     options = parser.parse_args()
     rows(options)

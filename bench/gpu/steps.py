@@ -1,5 +1,5 @@
-"""Training steps on one GPU, beside PyTorch (eager, compiled, and the whole step as a CUDA graph) and JAX (jit of the
-whole step) where they are installed.
+"""Training steps on one GPU, compared with PyTorch (eager, compiled, and the full step as a CUDA graph) and JAX (jit of the
+full step) if they are installed.
 
     python bench/gpu/steps.py [--seconds 1] [--only gluon,pytorch,jax]
 
@@ -175,13 +175,13 @@ def jax_results(seconds):
 # ---- all --------------------------------------------------------------------------------------------------------------
 
 def show(who, results, seconds):
-    """Prints results as they come; what is not there or does not run is told and left out."""
+    """Prints results as they arrive; peers that are missing or fail are reported and skipped."""
     try:
         for name, value in results(seconds):
             print(f"{who:8} {name:24} {value:9.4f} ms", flush=True)
     except ImportError as error:
         print(f"{who:8} is not installed ({error})", flush=True)
-    except Exception as error:  # noqa: B902 - a compiler of others that does not work here does not end the comparison
+    except Exception as error:  # noqa: B902 - a peer that fails must not end the comparison
         if who == "gluon":
             raise
         print(f"{who:8} failed: {type(error).__name__}: {str(error).splitlines()[0][:150]}", flush=True)

@@ -14,7 +14,7 @@ work = Workloads("gluon" if OURS else "mxnet", mx.__version__)
 
 
 def waiting(call):
-    """The call and what waits for everything that it started."""
+    """The call and a function that waits for everything it started."""
     return call, nd.waitall
 
 
@@ -104,7 +104,7 @@ def training(make, lane):
 
 
 def steps(net, criterion, data, label, lane, **options):
-    """A training step: record, loss, backward, SGD; as one plan where there is such a thing."""
+    """A training step: record, loss, backward, SGD; as one plan if the package supports it."""
     net.initialize(mx.init.Xavier())
     net(data)
     if lane != "imperative":
@@ -134,7 +134,7 @@ def inference(make, batch, hybrid):
 
 
 def zoo(name):
-    """A network of the model zoo; a package without one raises, and the row says so."""
+    """A network of the model zoo; a package without it raises, and the row reports that."""
     from mxnet.gluon.model_zoo import vision
     return lambda: (getattr(vision, name)(), (3, 224, 224))
 
@@ -192,7 +192,7 @@ for lane in TRAINING_LANES:
 
 
 class Encoder(gluon.HybridBlock):
-    """One encoder layer: self-attention and a feed-forward part, each with a sum and a normalisation behind it."""
+    """One encoder layer: self-attention and a feed-forward part, each followed by a sum and a normalisation."""
 
     def __init__(self, units, heads, hidden):
         super().__init__()
@@ -247,7 +247,7 @@ work("encoder_infer", "hybridized")(lambda: inference(encoder, ENCODER["batch"],
 # ---- data -----------------------------------------------------------------------------------------------------------
 
 def fashion_mnist():
-    """The data set; MXNet knows only the files of its own server, so it gets the same arrays in a plain data set."""
+    """The data set; MXNet supports only the files of its own server, so it gets the same arrays in an ArrayDataset."""
     if OURS:
         return gluon.data.vision.FashionMNIST(root=FASHION_MNIST, train=True)
     import gzip

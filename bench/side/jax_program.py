@@ -4,7 +4,7 @@ import os
 from timing import Workloads, threads
 
 if threads() == 1:
-    os.sched_setaffinity(0, {min(os.sched_getaffinity(0))})  # the only way to tell its thread pool
+    os.sched_setaffinity(0, {min(os.sched_getaffinity(0))})  # the only way to configure its thread pool
 os.environ.setdefault("JAX_PLATFORMS", "cpu")
 
 import jax  # noqa: E402
@@ -17,7 +17,7 @@ work = Workloads("jax", jax.__version__)
 
 
 def finishing(call):
-    """The call and what waits for its last result."""
+    """The call and a function that waits for its last result."""
     last = [None]
 
     def run():

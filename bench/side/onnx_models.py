@@ -32,13 +32,13 @@ class Model:
         return self
 
     def integers(self, *numbers):
-        """A constant list of whole numbers, for shapes."""
+        """A constant list of integers, for shapes."""
         name = f"w{len(self.values)}"
         self.values.append(numpy_helper.from_array(np.array(numbers, "int64"), name))
         return name
 
     def at(self, value):
-        """Goes on from another value."""
+        """Continues from another value."""
         self.last = value
         return self
 
@@ -69,7 +69,7 @@ def lenet(batch):
 
 
 def transformer(batch, steps=128):
-    """Encoder cells: attention and dense layers, each with a sum and a normalisation behind it."""
+    """Encoder cells: attention and dense layers, each followed by a sum and a normalisation."""
     units, heads, hidden = TRANSFORMER["units"], TRANSFORMER["heads"], TRANSFORMER["hidden"]
     shape = [batch, steps, units]
     model = Model(shape)

@@ -1,7 +1,7 @@
-"""What Python costs: small calls beside NumPy's own, and the training step of LeNet beside the same one in C.
+"""The overhead of Python: small calls compared with NumPy's, and the training step of LeNet compared with C.
 
-Each line names the most that is allowed; the program says how many lines missed it.  Ratios are taken within a run, in
-turns, from the fastest stretches: what else happens on the machine only ever adds time.
+Each line names its limit; the program reports how many lines missed it.  Ratios are taken within a run, in turns, from the
+fastest stretches: other load on the machine only adds time.
 
     overhead.py --path build/python --lenet build/bench/bench_lenet
 
@@ -39,7 +39,7 @@ def stretch(call, count):
 
 
 class Report:
-    """Lines with a measured number, what it may be, and whether it is."""
+    """Lines with a measured number, its limit, and whether it is met."""
 
     def __init__(self):
         self.missed = 0
@@ -136,14 +136,14 @@ def lenet(report, program):
 
 
 def main():
-    parser = argparse.ArgumentParser(description="Measures what Python adds.")
+    parser = argparse.ArgumentParser(description="Measures the overhead of Python.")
     parser.add_argument("--path", required=True, help="the folder that holds mxnet")
     parser.add_argument("--lenet", help="the program bench_lenet")
     options = parser.parse_args()
     sys.path.insert(0, options.path)
     load, cores = os.getloadavg()[0], os.cpu_count()
     if load > cores / 2:
-        print(f"load {load:.1f} on {cores} cores: steps with several threads say little")
+        print(f"load {load:.1f} on {cores} cores: steps with several threads are unreliable")
     report = Report()
     small_operations(report)
     layers(report)

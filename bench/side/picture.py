@@ -1,6 +1,6 @@
-"""The picture of the comparison: one panel per row, one bar per peer, as SVG text without any library.
+"""The chart of the comparison: one panel per row, one bar per peer, as SVG text without any library.
 
-Bars of a panel share a linear scale; a bar that would dwarf the others is cut and says so.
+Bars of a panel share a linear scale; a bar that would dwarf the others is cut and marked.
 
     python3 picture.py side.json > side.svg
 
@@ -30,7 +30,7 @@ def bar(x, y, peer, value, shortest, longest, label):
     width = max(2.0, BAR * min(value, longest) / longest)
     parts = [text(x + NAME - 6, y + 12, NAMES[peer], anchor="end", weight="bold" if peer == "gluon" else "normal"),
              f'<rect x="{x + NAME}" y="{y}" width="{width:.1f}" height="{STEP - 6}" rx="2" fill="{COLOURS[peer]}"/>']
-    if value > longest:  # two white strokes through the bar: it goes on
+    if value > longest:  # two white strokes mark a cut bar
         for shift in (18, 24):
             at = x + NAME + width - shift
             parts.append(f'<path d="M{at:.1f} {y + STEP - 6} l6 -{STEP - 6}" stroke="white" stroke-width="2.5"/>')
@@ -55,7 +55,7 @@ def panel(x, y, width, height, row, entries):
 
 
 def chosen(results):
-    """Rows that we took part in, with the best result of every peer, fastest first."""
+    """Rows that we ran, with the best result of every peer, fastest first."""
     from report import best
     for row in ROWS:
         entries = [best(results, row.name, peer) for peer in NAMES]
@@ -65,7 +65,7 @@ def chosen(results):
 
 
 def draw(facts, results):
-    """The whole picture: panels go into the column that is shortest so far."""
+    """The complete chart: each panel is added to the shortest column so far."""
     parts, bottoms = [], [70] * COLUMNS
     for row, entries in chosen(results):
         column = bottoms.index(min(bottoms))
@@ -74,7 +74,7 @@ def draw(facts, results):
         bottoms[column] += height + GAP
     width, bottom = GAP + COLUMNS * (WIDTH + GAP), max(bottoms)
     versions = ", ".join(f"{NAMES[name]} {version.split('-')[0]}" for name, version in facts["versions"].items())
-    head = [text(GAP, 32, "Gluon beside its peers: time and memory, shorter is better", size=20, weight="bold",
+    head = [text(GAP, 32, "Gluon and its peers: time and memory, shorter is better", size=20, weight="bold",
                  colour="#222"),
             text(GAP, 54, f"{facts['cpu']}, {facts['cores']} cores; medians, best mode and number of threads of each; "
                  f"in brackets: how many times ours", colour="#666")]

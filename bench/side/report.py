@@ -1,4 +1,4 @@
-"""What the comparison shows: tables on the terminal, JSON, and the picture.  SPDX-License-Identifier: Apache-2.0"""
+"""Reports of the comparison: tables on the terminal, JSON, and the chart.  SPDX-License-Identifier: Apache-2.0"""
 import json
 import os
 
@@ -27,9 +27,9 @@ def print_row(row, results, absent):
         print(f"  {NAMES[r['peer']]:<13} {r['lane']:<20} {threads:<10} {amount(row.name, r['median']):>9} {ratio:>8}"
               f"  {spread}")
     if not results:
-        print("  nobody ran it")
+        print("  no peer ran it")
     for name, reason in absent.items():
-        print(f"  {NAMES[name]:<13} left out: {reason}")
+        print(f"  {NAMES[name]:<13} skipped: {reason}")
 
 
 def best(results, row, peer):

@@ -1,8 +1,8 @@
 """Side by side: the same programs on this library and on its peers, in one run on one machine.
 
-Every peer is a process of its own, in its own environment, once with one thread and once with all; they take turns,
-round by round, so that what else happens on the machine meets all of them.  A number is the median of the rounds, with
-the lowest and the highest.
+Every peer is a separate process, in its own environment, once with one thread and once with all; they take turns,
+round by round, so that other load on the machine affects all of them.  A number is the median of the rounds, with the
+lowest and the highest.
 
     run.py --peer gluon=build/venv/bin/python --path gluon=build/python --peer numpy=... --out build/bench/side
 
@@ -26,11 +26,11 @@ from workloads import IMPORTS, PROGRAMS, ROWS
 HERE = os.path.dirname(os.path.abspath(__file__))
 THREAD_SETTINGS = ("OMP_NUM_THREADS", "OPENBLAS_NUM_THREADS", "MKL_NUM_THREADS", "MXNET_CPU_WORKER_NTHREADS",
                    "SIDE_THREADS")
-LIMIT = 60  # seconds; what takes longer for its warm-up and one measurement is left out
+LIMIT = 60  # seconds; a row whose warm-up and one measurement take longer is skipped
 
 
 class Peer:
-    """One process that measures when asked."""
+    """One process that measures on request."""
 
     def __init__(self, name, python, path, threads):
         self.name, self.threads, self.absent = name, threads, {}
@@ -71,7 +71,7 @@ def surroundings(path):
 
 
 def start_all(options):
-    """The peers that answer, each with one thread and with all; the others are named."""
+    """The peers that respond, each with one thread and with all; the others are reported."""
     peers, cores = [], len(os.sched_getaffinity(0))
     for name, python in options.peer.items():
         try:
@@ -79,12 +79,12 @@ def start_all(options):
                 peers.append(Peer(name, python, options.path.get(name), threads))
             print(f"{name} {peers[-1].version}: {python}")
         except (OSError, RuntimeError) as error:
-            print(f"{name}: left out, {error}")
+            print(f"{name}: skipped, {error}")
     return peers
 
 
 def lanes_of(row, peers):
-    """Who runs a row, in which ways: small operations do not depend on the number of threads."""
+    """The peers and lanes that run a row: small operations do not depend on the number of threads."""
     most = max(peer.threads for peer in peers)
     for peer in peers:
         if row.group in ("small", "data") and peer.threads != most:
@@ -120,7 +120,7 @@ def result(row, peer, lane, threads, samples):
 
 
 def measure_import(row, options, peers):
-    """A fresh interpreter each time; its own start is not counted."""
+    """A new interpreter each time; its own start is not counted."""
     names = list(dict.fromkeys(peer.name for peer in peers))
     times = {name: [] for name in names}
     for turn in range(options.rounds + 1):
@@ -137,7 +137,7 @@ def measure_import(row, options, peers):
 
 
 def measure_memory(row, options, peers):
-    """The most a fresh process ever held, after a stretch of LeNet training."""
+    """Peak memory of a new process after some LeNet training."""
     for known in {peer.name: peer for peer in peers}.values():
         for lane in known.lanes.get("lenet_train", ()):
             fresh = Peer(known.name, options.peer[known.name], options.path.get(known.name), known.threads)
@@ -177,12 +177,12 @@ def machine():
 def pair(text):
     name, _, value = text.partition("=")
     if not value or name not in PROGRAMS:
-        raise argparse.ArgumentTypeError(f"{text}: wanted NAME=VALUE, NAME one of {', '.join(PROGRAMS)}")
+        raise argparse.ArgumentTypeError(f"{text}: expected NAME=VALUE, NAME one of {', '.join(PROGRAMS)}")
     return name, value
 
 
 def main():
-    parser = argparse.ArgumentParser(description="Measures this library beside its peers.")
+    parser = argparse.ArgumentParser(description="Compares this library with its peers.")
     parser.add_argument("--peer", type=pair, action="append", required=True, metavar="NAME=PYTHON")
     parser.add_argument("--path", type=pair, action="append", default=[], metavar="NAME=FOLDER", help="its PYTHONPATH")
     parser.add_argument("--rounds", type=int, default=5)
@@ -196,7 +196,7 @@ def main():
     print(f"{facts['cpu']}, {facts['cores']} cores, load {facts['load']:.1f} at the start")
     peers = start_all(options)
     if not peers:
-        sys.exit("nobody to measure")
+        sys.exit("no peer to measure")
     try:
         results = list(measure(options, peers))
     finally:

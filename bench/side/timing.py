@@ -1,17 +1,17 @@
-"""What every program of the comparison shares: a list of workloads, and a loop that measures the one asked for.
+"""Shared by the programs of the comparison: a list of workloads, and a loop that measures the requested one.
 
-A program registers makers and serves them:
+A program registers functions that build workloads, and serves them:
 
     work = Workloads("numpy", numpy.__version__)
 
     @work("add", "plain")
     def add():
         a, b = ...
-        return lambda: a + b            # one call; or (call, wait) where wait() ends what runs behind the back
+        return lambda: a + b            # one call; or (call, wait) if wait() must wait for background work
 
     work.serve()
 
-The driver (run.py) starts it as a process of its own and asks, line by line in JSON; nothing runs between questions.
+The driver (run.py) starts it as a separate process and sends requests, one JSON line each; nothing runs between them.
 
 SPDX-License-Identifier: Apache-2.0
 """
@@ -38,7 +38,7 @@ class Workloads:
         return register
 
     def prepare(self, name, lane):
-        """The call and the wait of a workload, made, warm and with a number of calls that takes a useful time."""
+        """The call and the wait of a workload, built and warmed up, with a number of calls that takes a useful time."""
         key = name, lane
         if key not in self.made:
             made = self.makers[name][lane]()
@@ -66,16 +66,16 @@ class Workloads:
         return times[CHUNKS // 2] / getattr(call, "repeats", 1)
 
     def answer(self, question):
-        """The answer to one question of the driver, as a dictionary."""
+        """The response to one request of the driver, as a dictionary."""
         try:
             if question["ask"] == "memory":
                 return {"bytes": 1024 * resource.getrusage(resource.RUSAGE_SELF).ru_maxrss}
             return {"seconds": self.measure(question["name"], question["lane"], question["seconds"])}
-        except Exception as error:  # a package that lacks the feature says so in its own way
+        except Exception as error:  # a package that lacks the feature raises its own error
             return {"absent": f"{type(error).__name__}: {str(error).splitlines()[0][:160] if str(error) else ''}"}
 
     def serve(self):
-        """Answers questions until the driver closes the pipe.  What packages print goes to the error stream."""
+        """Serves requests until the driver closes the pipe.  Output of packages is redirected to the error stream."""
         replies = os.fdopen(os.dup(1), "w")
         os.dup2(2, 1)
         lanes = {name: list(makers) for name, makers in self.makers.items()}
@@ -85,7 +85,7 @@ class Workloads:
 
 
 def stretch(call, wait, count):
-    """The seconds that `count` calls take, with all that they started."""
+    """The seconds that `count` calls take, including all work they started."""
     start = time.perf_counter()
     for _ in range(count):
         call()
@@ -94,11 +94,11 @@ def stretch(call, wait, count):
 
 
 def repeated(count, call):
-    """Marks a call that does what is measured `count` times."""
+    """Marks a call that runs the measured work `count` times."""
     call.repeats = count
     return call
 
 
 def threads():
-    """How many threads this process may use, as the driver set it."""
+    """The number of threads of this process, as set by the driver."""
     return int(os.environ.get("SIDE_THREADS", "0")) or os.cpu_count()

@@ -1,4 +1,4 @@
-"""The rows of the comparison.  A new row is a line here and a maker in every program that can run it.
+"""The rows of the comparison.  A new row is a line here and a function in every program that can run it.
 
 SPDX-License-Identifier: Apache-2.0
 """
@@ -6,7 +6,7 @@ from collections import namedtuple
 
 Row = namedtuple("Row", "name group title")
 
-# Networks, as every program builds them.
+# Sizes of the networks that every program builds.
 BATCH = 64
 MLP = (784, 256, 128, 10)
 # LeNet: conv 6@5x5 (padding 2), pool, conv 16@5x5, pool, 120, 84, 10, with ReLU, on 28x28

@@ -1,8 +1,8 @@
-/* A block of one's own, with control flow in its forward and a function with a gradient of its own.
+/* A custom block with control flow in its forward, and a function with a custom gradient.
  *
- * The block runs its hidden layer again and again until the result is small enough: how often depends on the data, and
- * the tape records what really ran.  The function clamps to [-1, 1] and lets the gradient through unchanged, which no
- * composition of operators would do.  The task: the sum of four numbers, clamped.
+ * The block repeats its hidden layer until the result is small enough: how often depends on the data, and the tape
+ * records what ran.  The function clamps to [-1, 1] and passes the gradient through unchanged, which no composition of
+ * operators would do.  The task: the sum of four numbers, clamped.
  *
  * SPDX-License-Identifier: Apache-2.0 */
 #include <gluon.h>
@@ -37,7 +37,7 @@ static mx_array *clamp(mx_array *x)
 typedef struct net {
     mx_block *first, *again, *last;
     mx_parameter *scale; /* (1,): of the block itself */
-    int64_t rounds;      /* how often `again` ran in all */
+    int64_t rounds;      /* total number of runs of `again` */
 } net;
 
 static mx_array *forward(mx_block *self, mx_arrays in)

@@ -1,8 +1,8 @@
-/* Running an exported network: load it, set the input, run, read the answer; then the same from several threads.
+/* Running an exported network: load it, set the input, run, read the result; then the same from several threads.
  *
  *     deploy [--gpu] lenet-symbol.json lenet-0000.params input.npy [threads]
  *
- * input.npy holds a batch as the network wants it, for example float32 (1, 1, 28, 28).  With --gpu the network runs on
+ * input.npy holds a batch in the network's input shape, for example float32 (1, 1, 28, 28).  With --gpu the network runs on
  * the first GPU: parameters are loaded to the current context.
  *
  * SPDX-License-Identifier: Apache-2.0 */
@@ -18,7 +18,7 @@ static int predict(const char *symbol, const char *params, const char *input)
     MX_SCOPE;
     mx_block *net = mx_import(symbol, "data", params);
     mx_array *x = mx_array_to(mx_load_npy(input), mx_current_context());
-    mx_array *y = mx_call(net, x); /* an error above passes through */
+    mx_array *y = mx_call(net, x); /* NULL after an error above */
     const int64_t count = mx_size(y);
     const float *values = mx_array_data(mx_array_to(y, mx_cpu(0)));
     for (int64_t i = 0; values && i < count; i++)
@@ -30,7 +30,7 @@ static int predict(const char *symbol, const char *params, const char *input)
 struct job {
     mx_block *net;
     mx_array *x;
-    double sum; /* of the answer, NaN if it failed */
+    double sum; /* of the result, NaN if it failed */
 };
 
 static void *serve(void *argument)

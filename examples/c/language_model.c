@@ -1,9 +1,9 @@
-/* A word-level language model: an LSTM learns which word comes next, then goes on by itself.
+/* A word-level language model: an LSTM learns to predict the next word, then generates text.
  *
  *     language_model [FILE] [--epochs 30] [--size 96] [--layers 1] [--seed 1] [--quick]
  *
- * The text is cut into BATCH strands side by side; a step reads STEPS words of each.  A training step (forward, loss,
- * backward, update) is one compiled plan.  Perplexity is the number of words among which the model hesitates.
+ * The text is split into BATCH parallel strands; a step reads STEPS words of each.  A training step (forward, loss,
+ * backward, update) is one compiled plan.  Perplexity is the effective number of equally likely next words.
  *
  * SPDX-License-Identifier: Apache-2.0 */
 #include <ctype.h>
@@ -21,7 +21,7 @@ enum { BATCH = 8, STEPS = 20, WORD = 32 };
 
 typedef struct text {
     int64_t count, different;
-    float *numbers;      /* (count): every word as the number of its name */
+    float *numbers;      /* (count): the index of every word in the vocabulary */
     char (*names)[WORD]; /* (different) */
 } text;
 
@@ -74,7 +74,7 @@ static text read_text(const char *path)
     return t;
 }
 
-/* (STEPS, BATCH) words from place `at` of every strand on. */
+/* (STEPS, BATCH) words from position `at` of every strand. */
 static mx_array *window(const text *t, int64_t at)
 {
     float words[STEPS * BATCH];
@@ -137,7 +137,7 @@ int main(int argc, char **argv)
     const char *path = argc > 1 && argv[1][0] != '-' ? argv[1] : EXAMPLE_TEXT;
     text t = read_text(path);
     if (t.count < BATCH * (STEPS + 1)) {
-        fprintf(stderr, "language_model: '%s' holds %lld words, wanted at least %d\n", path, (long long)t.count,
+        fprintf(stderr, "language_model: '%s' has %lld words, expected at least %d\n", path, (long long)t.count,
                 BATCH * (STEPS + 1));
         return 1;
     }

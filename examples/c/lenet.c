@@ -1,8 +1,8 @@
-/* LeNet on Fashion-MNIST: trains, prints what it reaches, saves lenet.params.
+/* LeNet on Fashion-MNIST: trains, prints loss and accuracy, saves lenet.params.
  *
  *     lenet [--epochs 3] [--batch 64] [--lr 0.03] [--seed 1] [--examples 60000] [--gpu]
  *     lenet --gpu         trains on the first GPU
- *     lenet --show        loads lenet.params and shows test images with what the network says they are
+ *     lenet --show        loads lenet.params and shows test images with the network's predictions
  *
  * SPDX-License-Identifier: Apache-2.0 */
 #include <gluon.h>
@@ -66,7 +66,7 @@ static void show(mx_block *net, mx_dataset *dataset)
                    said[i] == truth[i] ? "=" : "!=", mx_fashion_mnist_class((int)truth[i]));
         printf("\n");
     }
-    printf("Above: what the network says, and what the label says.\n");
+    printf("Above: the prediction and the label.\n");
 }
 
 int main(int argc, char **argv)

@@ -1,6 +1,6 @@
 /* Linear regression from scratch: arrays, autograd and a gradient step written by hand.
  *
- * The data follow y = 2 x0 - 3.4 x1 + 4.2 + noise; the program finds the three numbers again.
+ * The data follow y = 2 x0 - 3.4 x1 + 4.2 + noise; the program recovers the three numbers.
  *
  * SPDX-License-Identifier: Apache-2.0 */
 #include <gluon.h>

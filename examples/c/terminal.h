@@ -1,4 +1,4 @@
-/* Small things that examples show in a terminal: options, a progress bar, grey images.
+/* Terminal helpers of the examples: options, a progress bar, grey images.
  *
  * SPDX-License-Identifier: Apache-2.0 */
 #ifndef EXAMPLES_TERMINAL_H
@@ -12,7 +12,7 @@
 #include <time.h>
 #include <unistd.h>
 
-/* The number behind "--name", or the fallback. */
+/* The number after "--name", or the fallback. */
 static inline double option(int argc, char **argv, const char *name, double fallback)
 {
     for (int i = 1; i + 1 < argc; i++)
@@ -36,7 +36,7 @@ static inline double seconds_now(void)
     return (double)t.tv_sec + 1e-9 * (double)t.tv_nsec;
 }
 
-/* "epoch 1 [#####.....]  50 %", drawn over itself; nothing if the output goes to a file. */
+/* "epoch 1 [#####.....]  50 %", redrawn in place; nothing if the output is a file. */
 static inline void progress(int epoch, int64_t done, int64_t all)
 {
     enum { WIDTH = 30 };

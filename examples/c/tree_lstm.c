@@ -1,6 +1,6 @@
 /* A Child-sum Tree-LSTM over random trees: the network is a recursion in C, and the tape records it as it runs.
  *
- * Leaves carry random bits; the task is to tell whether at least half of them are ones.  Every tree has its own shape,
+ * Leaves carry random bits; the task is to predict whether at least half of them are ones.  Every tree has its own shape,
  * so every example has its own network.  For a node with children k (Tai, Socher, Manning 2015):
  *
  *     h~ = sum of h_k                       i, o, u = gates of W x + U h~ + b
@@ -109,7 +109,7 @@ int main(int argc, char **argv)
         double total = 0;
         int right = 0;
         for (int i = 0; i < TREES; i++) {
-            MX_SCOPE; /* one network per tree: gone when the scope ends */
+            MX_SCOPE; /* one network per tree, freed when the scope ends */
             mx_array *answer, *loss, *label = mx_array_scalar(majority(trees[i]));
             mx_record() {
                 answer = mx_call(net.output, run(&net, trees[i]).h);

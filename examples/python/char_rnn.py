@@ -1,9 +1,9 @@
-"""A character RNN: a GRU learns to write a text letter by letter, then writes one of its own.
+"""A character RNN: a GRU learns to predict a text letter by letter, then generates one.
 
     python char_rnn.py                 the story in ../data
     python char_rnn.py --quick         a few seconds
 
-Examples are random windows of the text; the whole training step is one plan (gluon.TrainStep).
+Examples are random windows of the text; the entire training step is one plan (gluon.TrainStep).
 """
 import argparse
 import os
@@ -30,7 +30,7 @@ class CharacterModel(gluon.HybridBlock):
         return self.scores(self.gru(self.embed(letters)))
 
     def step(self, letter, state):
-        """Scores behind one letter, and the state."""
+        """Scores of the letter after one letter, and the state."""
         output, state = self.gru(self.embed(nd.array([[letter]])), state)
         return self.scores(output)[0, 0], state
 

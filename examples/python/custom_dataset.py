@@ -1,4 +1,4 @@
-"""A data set of one's own: examples are made when they are asked for, in worker processes, and batched."""
+"""A custom data set: worker processes create examples on demand and batch them."""
 import numpy as np
 
 import mxnet as mx
@@ -7,7 +7,7 @@ from mxnet.gluon import nn
 
 
 class Circles(gluon.data.Dataset):
-    """Points and whether they lie inside the unit circle; example i is always the same."""
+    """Points and whether they are inside the unit circle; example i is always the same."""
 
     def __init__(self, length):
         self._length = length

@@ -1,4 +1,4 @@
-"""A function with a gradient of its own: autograd.Function, checked against finite differences."""
+"""A function with a custom gradient: autograd.Function, checked against finite differences."""
 import mxnet as mx
 from mxnet import autograd, nd
 from mxnet.test_utils import assert_almost_equal

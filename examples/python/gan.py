@@ -1,4 +1,4 @@
-"""A small generative adversarial network: a generator learns to make points of a given normal distribution."""
+"""A small generative adversarial network: a generator learns to produce points of a given normal distribution."""
 import mxnet as mx
 from mxnet import autograd, gluon, nd
 from mxnet.gluon import nn

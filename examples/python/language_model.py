@@ -1,12 +1,12 @@
-"""A word-level language model: an LSTM that learns which word comes next.
+"""A word-level language model: an LSTM learns to predict the next word.
 
     python language_model.py                           the story in ../data, some seconds
     python language_model.py --text /usr/share/common-licenses/GPL-3 --epochs 20
     python language_model.py --quick                   a few seconds
 
-Text is cut into `batch` long strands; a step reads `steps` words of each, and the state of the LSTM is carried over to
-the next step (detached: gradients do not flow back further).  Perplexity is the number of words among which the model
-hesitates.
+Text is split into `batch` long strands; a step reads `steps` words of each, and the state of the LSTM is carried over to
+the next step (detached: gradients do not flow back further).  Perplexity is the effective number of equally likely next
+words.
 """
 import argparse
 import math
@@ -38,7 +38,7 @@ class LanguageModel(gluon.HybridBlock):
 
 
 def read_words(path):
-    """The text as numbers, and the words that they stand for."""
+    """The text as indices, and the words that they index."""
     with open(path, encoding="utf-8") as file:
         words = re.findall(r"\w+|[^\w\s]", file.read().lower())
     names = sorted(set(words))
@@ -47,7 +47,7 @@ def read_words(path):
 
 
 def strands(numbers, batch):
-    """(T, N): the text cut into N pieces, side by side."""
+    """(T, N): the text split into N parallel strands."""
     length = len(numbers) // batch
     return nd.array(numbers[:length * batch]).reshape((batch, length)).T
 
@@ -77,7 +77,7 @@ def train_epoch(net, trainer, text, steps):
 
 
 def continue_text(net, names, start, length):
-    """Words that follow, each the likeliest one of a draw."""
+    """Generated words, each the likeliest one of a draw."""
     states, words = zeros(net, 1), [names.index(word) for word in start.split()]
     for i in range(len(words) + length - 1):
         scores, *states = net(nd.array([[words[i]]]), *states)

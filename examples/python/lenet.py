@@ -3,7 +3,7 @@
     python lenet.py [--epochs 3] [--batch-size 64] [--lr 0.03] [--save fashion] [--gpu]
 
 The exported model (fashion-symbol.json, fashion-0000.params) runs in C without Python: see examples/c/deploy.c and
-`gluon compile`.  One test image and the network's scores for it lie beside it, in fashion.npy and fashion.scores.
+`gluon compile`.  One test image and the network's scores for it are written to fashion.npy and fashion.scores.
 """
 import argparse
 import sys
@@ -25,14 +25,14 @@ def lenet():
 
 
 def loader(train, batch_size):
-    """All images as one array: batches are then gathered without a step in Python per image."""
+    """All images as one array: batches are then gathered without Python code per image."""
     dataset = FashionMNIST(train=train)
     images = transforms.ToTensor()(dataset._data)
     return gluon.data.DataLoader(gluon.data.ArrayDataset(images, dataset._label), batch_size, shuffle=train)
 
 
 def on_device(batches):
-    """The batches where the network is."""
+    """The batches on the network's context."""
     for batch in batches:
         yield [part.as_in_context(mx.current_context()) for part in batch]
 
@@ -71,7 +71,7 @@ def train(net, train_data, test_data, epochs, lr):
 
 
 def export(net, prefix, images):
-    """Writes the model, one image, and what the network says to it."""
+    """Writes the model, one image, and the network's scores for it."""
     import numpy as np
     net.export(prefix)
     image = images[0][0][0:1].as_in_context(mx.current_context())

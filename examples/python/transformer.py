@@ -1,10 +1,10 @@
-"""A small Transformer that learns to turn sequences around.
+"""A small Transformer that learns to reverse sequences.
 
     python transformer.py              until nearly every sequence is right, about half a minute
     python transformer.py --quick      shorter sequences, a few seconds
 
 The encoder reads digits of varying number (padding is masked by valid_length); the decoder writes them backwards, one
-after the other, and sees only what it has written so far.
+after the other, and sees only its previous output.
 """
 import argparse
 import time
@@ -50,7 +50,7 @@ def batch(rng, size, longest):
 
 
 def write(net, source, lengths):
-    """What the network writes, digit by digit."""
+    """The network's output, digit by digit."""
     longest = source.shape[1]
     written = np.full((source.shape[0], longest), BEGIN)
     for i in range(longest):
@@ -97,7 +97,7 @@ def main():
     right = sum((written[i, :n] == wanted[i, :n]).all() for i, n in enumerate(lengths.asnumpy().astype(int)))
     print(f"{' '.join(str(d) for d in source[0].asnumpy().astype(int) if d < DIGITS)}  ->  "
           f"{' '.join(map(str, written[0, :int(lengths[0].asscalar())]))}")
-    print(f"{right / 2:.1f} % of new sequences are turned around without a mistake")
+    print(f"{right / 2:.1f} % of new sequences are reversed without a mistake")
 
 
 if __name__ == "__main__":

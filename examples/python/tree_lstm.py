@@ -1,4 +1,4 @@
-"""A child-sum Tree-LSTM over random expression trees: the network has another shape for every example.
+"""A child-sum Tree-LSTM over random expression trees: the network has a different shape for every example.
 
 It learns the sign of sums and differences of numbers; control flow is plain Python, recorded as it runs.
 """
@@ -38,7 +38,7 @@ class ChildSumLSTM(gluon.Block):
             self.answer = nn.Dense(2, in_units=hidden)
 
     def node(self, tree):
-        """Hidden state and cell of a tree: of its children first."""
+        """Hidden state and cell of a tree, computed from its children."""
         states = [self.node(child) for child in tree.children]
         x = nd.array([[tree.value or 0.0, tree.sign if tree.children else 0.0]])
         total = nd.add_n(*[h for h, _ in states]) if states else nd.zeros((1, self._hidden))

@@ -1,4 +1,4 @@
-"""A variational autoencoder on Fashion-MNIST: learns two numbers per image from which it draws the image again."""
+"""A variational autoencoder on Fashion-MNIST: learns two numbers per image from which it reconstructs the image."""
 import argparse
 
 import mxnet as mx
