@@ -1,4 +1,4 @@
-/* Exports the networks that tests/cli.sh works with into the current folder, each with an input and the answer to it.
+/* Exports the networks that tests/cli.sh works with into the current folder, each with an input and its result.
  *
  *     NAME-symbol.json, NAME-0000.params, NAME.npy (the input), NAME.raw (the same as bare float32), NAME.answer (text)
  *
@@ -67,7 +67,7 @@ static mx_block *waves(void)
                                 mx_group_norm(.num_groups = 2), mx_dense(3));
 }
 
-/* What the other networks leave out: x (2, 3, 4). */
+/* Operators that the other networks do not have: x (2, 3, 4). */
 static mx_array *mixture(mx_array *x)
 {
     mx_array *turned = mx_transpose(x, .axes = MX_DIMS(0, 2, 1));                  /* (2, 4, 3) */
@@ -85,7 +85,7 @@ static mx_block *mixed(void) { return mx_hybrid_lambda(mixture); }
 static mx_array *sorted(mx_array *x) { return mx_sort(x); }
 static mx_block *sorting(void) { return mx_hybrid_lambda(sorted); }
 
-/* Nothing in it is written as C. */
+/* Contains an operator that cannot be written as C. */
 static mx_array *summed(mx_array *x) { return mx_cumsum(x, .axis = 1); }
 static mx_block *running(void) { return mx_hybrid_lambda(summed); }
 
@@ -139,7 +139,7 @@ static mx_code make(const struct model *model)
     mx_block *net = model->make();
     mx_initialize(net, mx_xavier(), mx_cpu(0));
     mx_array *x = mx_random_normal(.shape = model->shape);
-    for (int i = 0; i < 5; i++) /* running statistics that are not the first ones */
+    for (int i = 0; i < 5; i++) /* running statistics other than the initial ones */
         mx_train_mode()
             mx_call(net, x);
     mx_array *y = mx_call(net, x);

@@ -1,4 +1,4 @@
-/* What the tests of blocks, losses and data share (see block_check.h).  SPDX-License-Identifier: Apache-2.0 */
+/* Shared by the tests of blocks, losses and data (see block_check.h).  SPDX-License-Identifier: Apache-2.0 */
 #include "block_check.h"
 
 #include <dirent.h>
