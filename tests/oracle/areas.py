@@ -1,4 +1,4 @@
-"""Areas beyond single operators, each a function that gives plain values; run on both packages by program.py."""
+"""Areas beyond single operators, functions that return arrays, strings and numbers; program.py runs them on both packages."""
 import os
 import tempfile
 
@@ -15,7 +15,7 @@ from sparse_areas import (sparse_arithmetic, sparse_bytes, sparse_gradients, spa
 
 
 def fill(block, seed=0):
-    """Gives every parameter a value that depends on its order and shape only."""
+    """Sets every parameter to a value that depends on its order and shape only."""
     rng = np.random.RandomState(seed)
     for name, p in block.collect_params().items():
         low, high = (0.5, 1.5) if "running_var" in name else (-0.5, 0.5)

@@ -1,4 +1,4 @@
-"""Areas of gluon.contrib, modules and symbol cells, for program.py: each function gives plain values."""
+"""Areas of gluon.contrib, modules and symbol cells, for program.py: each function returns arrays, strings and numbers."""
 import os
 import tempfile
 
@@ -53,7 +53,7 @@ def contrib_layer(expression, shape):
     from areas import block_result
     found = block_result(eval(expression, {"contrib": contrib}), shape)
     if "Deformable" in expression:
-        found.pop("repr")  # it says None for channels that are known
+        found.pop("repr")  # MXNet shows None for known channels
     if "running_mean" in "".join(found["names"]):
         found["repr"] = found["repr"].replace(found["names"][0].rsplit("_", 1)[0], "")
     found["names"] = [name.split("_", 2)[-1] for name in found["names"]]
@@ -98,7 +98,7 @@ def symbol_cell(expression):
 
 
 def trained_module(optimizer="sgd", options=None, contexts=1):
-    """Weights after two epochs of Module.fit, scores, predictions, and what a checkpoint gives back."""
+    """Weights after two epochs of Module.fit, scores, predictions, and the contents of a checkpoint."""
     rng = np.random.RandomState(0)
     data, label = rng.uniform(-1, 1, (20, 6)).astype("float32"), rng.randint(0, 3, 20).astype("float32")
     net = mx.sym.FullyConnected(mx.sym.var("data"), num_hidden=5, name="fc1")

@@ -1,4 +1,4 @@
-"""Runs cases on both packages and gathers the results."""
+"""Runs cases on both packages and collects the results."""
 import os
 import pickle
 import subprocess
@@ -10,7 +10,7 @@ HERE = os.path.dirname(os.path.abspath(__file__))
 
 
 def results(python, cases, folder, name):
-    """Result per case from one interpreter; a case that kills it gives {"died": signal} and the rest goes on."""
+    """Result per case from one interpreter; a case that kills it gives {"died": signal} and the others still run."""
     case_file, out_file = os.path.join(folder, name + ".cases"), os.path.join(folder, name + ".results")
     with open(case_file, "wb") as file:
         pickle.dump(plain(cases), file, protocol=4)
@@ -51,7 +51,7 @@ def _read(path, found):
 
 
 def oracle():
-    """The interpreter with the archived MXNet; None if it is not there."""
+    """The interpreter with the archived MXNet; None if it is missing."""
     path = os.environ.get("GLUON_ORACLE", os.path.join(HERE, "..", "..", "build", "oracle", "bin", "python"))
     return os.path.abspath(path) if os.path.exists(path) else None
 

@@ -1,4 +1,4 @@
-"""Graphs on both packages: what symbols say of themselves, and exported networks that the other side runs."""
+"""Graphs on both packages: properties of symbols, and exported networks that the other side runs."""
 import json
 import os
 

@@ -1,4 +1,4 @@
-"""Differences from MXNet 1.9.1 that are meant, with the reason for each."""
+"""Intended differences from MXNet 1.9.1, with the reason for each."""
 
 OPERATORS = {
     "Pooling": "its max pooling gives the gradient to a wrong element when recorded in prediction mode",
@@ -15,7 +15,7 @@ OPERATORS = {
     "_contrib_quantize": "its CPU kernels ignore the lower end of the range for uint8, which is documented otherwise",
     "_contrib_quantize_v2": "its CPU kernels scale by 127.5 and 255.5, which is documented otherwise",
 }
-# These give garbage from memory that was never written, or die, there: what comes out differs from run to run.
+# In MXNet these read uninitialised memory or crash: results differ from run to run.
 UNDEFINED_THERE = {"_image_random_hue", "_image_random_color_jitter", "gather_nd", "_contrib_ROIAlign",
                    "_contrib_PSROIPooling", "_contrib_DeformablePSROIPooling",
                    "_image_adjust_lighting", "_image_random_lighting"}

@@ -3,7 +3,7 @@ import numpy as np
 
 
 def plain(x):
-    """x with its NumPy arrays taken apart."""
+    """x with its NumPy arrays replaced by their parts."""
     if isinstance(x, (np.ndarray, np.generic)):
         x = np.ascontiguousarray(x).reshape(np.shape(x))
         return {"__array__": (x.dtype.str, x.shape, x.tobytes())}
@@ -15,7 +15,7 @@ def plain(x):
 
 
 def whole(x):
-    """What plain() took apart, put together."""
+    """The inverse of plain()."""
     if isinstance(x, dict):
         if "__array__" in x:
             dtype, shape, data = x["__array__"]

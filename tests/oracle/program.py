@@ -1,9 +1,9 @@
-"""One program that runs on both packages: ours and the archived MXNet 1.9.1, each in a process of its own.
+"""One program that runs on both packages: ours and the archived MXNet 1.9.1, each in its own process.
 
     python program.py CASES RESULTS [FIRST]
 
 CASES is a pickle of cases; results are appended to RESULTS one by one, so that a case that kills the process is known.
-A result is a dict of plain NumPy arrays, texts and numbers, or {"raises": name of the exception}.
+A result is a dict of NumPy arrays, strings and numbers, or {"raises": name of the exception}.
 """
 import faulthandler
 import pickle
@@ -70,7 +70,7 @@ def run(case):
 
 
 def die_at_once():
-    """MXNet answers a signal with exit() from its handler, which may wait for ever on a lock that the signal found taken."""
+    """MXNet's signal handler calls exit(), which may deadlock on a lock that was held when the signal arrived."""
     for name in ("SIGSEGV", "SIGABRT", "SIGFPE", "SIGBUS", "SIGILL"):
         signal.signal(getattr(signal, name), signal.SIG_DFL)
 

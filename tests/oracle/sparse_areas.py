@@ -1,4 +1,4 @@
-"""Areas of sparse storage, for program.py: each function gives plain values."""
+"""Areas of sparse storage, for program.py: each function returns arrays, strings and numbers."""
 import os
 import tempfile
 

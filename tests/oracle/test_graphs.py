@@ -1,6 +1,6 @@
 """Symbols and exported networks against the archived MXNet 1.9.1: names, shapes, files, each side running the other's.
 
-Skipped where that package cannot be had, as test_oracle.py.
+Skipped if that package cannot be installed, like test_oracle.py.
 """
 import sys
 

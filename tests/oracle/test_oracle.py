@@ -1,7 +1,7 @@
 """Ours against the archived MXNet 1.9.1: values, gradients, shapes, types, names, texts, files.
 
-Where that package cannot be had these tests are skipped with a message.  Differences that are meant are in intended.py,
-each with its reason; a difference that is no longer one fails too, so that the list stays true.
+If that package cannot be installed, these tests are skipped with a message.  Intended differences are in intended.py,
+each with its reason; an entry that no longer differs fails too, so that the list stays correct.
 """
 import numpy as np
 import pytest
@@ -49,7 +49,7 @@ def compare(ours, theirs):
     if "raises" in ours and "raises" in theirs:
         return None
     if "raises" in theirs:
-        return None  # we do more; what must be refused is tested in tests/python/test_errors.py
+        return None  # we support more; what must fail is tested in tests/python/test_errors.py
     if "raises" in ours:
         return f"ours raises {ours['raises'][0]}: {ours['message']}"
     return difference(ours, theirs)
@@ -181,12 +181,12 @@ def test_parameter_files_both_ways(tmp_path):
 
 
 def test_exceptions(tmp_path):
-    """Who catches what MXNet raises catches what we raise."""
+    """Code that catches MXNet's exceptions also catches ours."""
     (ours, theirs), = driver.both([{"area": "errors", "arguments": {}}], tmp_path)
     wrong = []
     for call, kinds in theirs.items():
         if kinds is None or call in intended.EXCEPTIONS:
-            continue  # we may refuse what it lets pass
+            continue  # we may raise where MXNet does not
         if ours[call] is None or kinds[0] not in ours[call]:
             wrong.append(f"{call}: {kinds[0]} there, {ours[call] and ours[call][0]} here")
     assert not wrong, "\n".join(wrong)

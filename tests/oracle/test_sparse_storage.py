@@ -1,6 +1,6 @@
 """Sparse arrays, gradients, updates and files against the archived MXNet 1.9.1.
 
-Skipped where that package cannot be had, as test_oracle.py.
+Skipped if that package cannot be installed, like test_oracle.py.
 """
 import pytest
 

@@ -1,4 +1,4 @@
-"""What all tests of the Python package share.
+"""Shared by all tests of the Python package.
 
 The suite runs on another context with MXNET_TEST_DEFAULT_CTX=gpu(0): tests compute on the default context, which is set
 here, and compare with NumPy on the host.
@@ -53,14 +53,14 @@ def ctx():
 
 @pytest.fixture
 def on_host():
-    """For tests of what only arrays in host memory, or calls that wait, have."""
+    """For tests that need arrays in host memory or synchronous calls."""
     if mx.current_context().device_type == "gpu":
         pytest.skip("arrays are not in host memory")
 
 
 @pytest.fixture
 def resident():
-    """A function that gives the process's resident memory in bytes."""
+    """A function that returns the process's resident memory in bytes."""
     page = os.sysconf("SC_PAGE_SIZE")
 
     def read():

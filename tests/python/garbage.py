@@ -8,7 +8,7 @@ from mxnet import nd
 
 
 class Unspeakable:
-    """Fails whatever one asks it for."""
+    """Raises for every operation."""
 
     def __str__(self):
         raise RuntimeError("no text")

@@ -1,4 +1,4 @@
-"""Every layer and loss with inputs to run it on: what the tests of hybrid blocks and of exported files go through."""
+"""Every layer and loss with inputs, for the tests of hybrid blocks and of exported files."""
 from mxnet import gluon, nd
 from mxnet.gluon import nn
 
@@ -78,7 +78,7 @@ def _concatenate():
 
 
 class Residual(gluon.HybridBlock):
-    """A block with children, a parameter of its own, slicing, arithmetic and broadcasting."""
+    """A block with children, its own parameter, slicing, arithmetic and broadcasting."""
 
     def __init__(self, **kwargs):
         super().__init__(**kwargs)
@@ -106,7 +106,7 @@ class TwoResults(gluon.HybridBlock):
 
 
 class Plain(gluon.HybridBlock):
-    """forward instead of hybrid_forward, with the operators of mx.nd and a shape that is looked at."""
+    """forward instead of hybrid_forward, with the operators of mx.nd and a shape that is read."""
 
     def __init__(self, **kwargs):
         super().__init__(**kwargs)
@@ -138,7 +138,7 @@ ALL = {**LAYERS, **LOSSES, **NETWORKS}
 
 
 def inputs_of(name, batch=None):
-    """Arrays for a case: small whole numbers where indices or labels are wanted."""
+    """Arrays for a case: small integers for indices and labels."""
     arrays = []
     for i, shape in enumerate(ALL[name][1]):
         shape = shape if batch is None else (batch,) + shape[1:]

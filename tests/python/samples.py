@@ -1,4 +1,4 @@
-"""The operators' own samples as Python calls: what the tests of operators and the comparison with others run."""
+"""The operators' own samples as Python calls, for the tests of operators and the comparison with MXNet."""
 import ast
 import json
 import re

@@ -1,6 +1,6 @@
 """Every public name of MXNet that programs use is here.
 
-The list of names with use counts lies beside the project where it is developed (../shared/api/python_api.tsv);
+The list of names with use counts is next to the project where it is developed (../shared/api/python_api.tsv);
 elsewhere this test is skipped.
 """
 import importlib

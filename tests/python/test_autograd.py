@@ -1,4 +1,4 @@
-"""Recording, backward, gradients of any order, functions of one's own."""
+"""Recording, backward, gradients of any order, custom functions."""
 import gc
 import weakref
 
@@ -202,7 +202,7 @@ def test_deep_tape():
     assert x.grad.asscalar() == 1
 
 
-# ---- functions of one's own ----------------------------------------------------------------------------------------
+# ---- custom functions ----------------------------------------------------------------------------------------------
 
 class Sigmoid(autograd.Function):
     def forward(self, x):
@@ -267,7 +267,7 @@ def test_function_errors():
             y = Wrong(result)(x)
         with pytest.raises(kind):
             y.backward()
-        assert (x * 1).asscalar() == 1  # the library is in order
+        assert (x * 1).asscalar() == 1  # the library still works
     with pytest.raises(NotImplementedError):
         autograd.Function()(x)
     with pytest.raises(TypeError):

@@ -25,7 +25,7 @@ def sigmoid(x):
 
 
 def lstm(x, w, prefix):
-    """(N, T, C) -> (N, T, H) in plain NumPy."""
+    """(N, T, C) -> (N, T, H) in NumPy."""
     h = c = np.zeros((x.shape[0], w[prefix + "h2h_weight"].shape[1]))
     outputs = []
     for t in range(x.shape[1]):

@@ -1,4 +1,4 @@
-"""contrib.text: vocabularies and embeddings; contrib.io, contrib.autograd, and parts that refuse."""
+"""contrib.text: vocabularies and embeddings; contrib.io, contrib.autograd, and unsupported parts."""
 import collections
 
 import numpy as np

@@ -1,4 +1,4 @@
-"""Real training on a part of Fashion-MNIST by the interfaces beside the plain loop: Module, Estimator, mixed
+"""Real training on a part of Fashion-MNIST by the interfaces other than the imperative loop: Module, Estimator, mixed
 precision."""
 import logging
 import os

@@ -18,7 +18,7 @@ from mxnet.gluon.data.vision import transforms
 
 
 class Plain(gdata.Dataset):
-    """Examples (array, label) made in Python, so that nothing can take the short way."""
+    """Examples (array, label) made in Python, so that no shortcut applies."""
 
     def __init__(self, n=10):
         self.n = n
@@ -185,7 +185,7 @@ def test_sampler_of_ones_own():
             list(DataLoader(dataset, 3, sampler=Odd()))
 
 
-# ---- whole batches equal single examples ---------------------------------------------------------------------------
+# ---- gathered batches equal single examples ------------------------------------------------------------------------
 
 def chains():
     images = nd.array(np.random.RandomState(0).randint(0, 255, (20, 6, 5, 3)), dtype="uint8")
@@ -285,7 +285,7 @@ class Broken(Plain):
 
 
 class Odd(Exception):
-    """An exception that pickle cannot bring back."""
+    """An exception that cannot be unpickled."""
 
     def __init__(self, a, b):
         super().__init__(f"{a} and {b}")

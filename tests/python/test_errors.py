@@ -1,4 +1,4 @@
-"""Bad input never ends the process; what goes wrong is an exception; nothing leaks; threads and fork work."""
+"""Bad input never ends the process; errors are exceptions; nothing leaks; threads and fork work."""
 import gc
 import json
 import os
@@ -131,7 +131,7 @@ def test_recursion_and_liars():
 # ---- memory --------------------------------------------------------------------------------------------------------
 
 def steady(resident, step, iterations=10000, slack=1 << 20):
-    """Runs step many times: memory after the first tenth stays what it is."""
+    """Runs step many times: memory does not grow after the first tenth."""
     for _ in range(iterations // 10):
         step()
     gc.collect()
@@ -274,7 +274,7 @@ def test_threads_share_arrays():
 
 
 def test_long_work_lets_other_threads_run():
-    """The interpreter is not held during a long product."""
+    """The GIL is not held during a long product."""
     x = nd.ones((1500, 1500))
     ticks, done = [], threading.Event()
 

@@ -1,4 +1,4 @@
-"""The Estimator: training with handlers, checkpoints and going on from them, early stopping."""
+"""The Estimator: training with handlers, checkpoints and resuming from them, early stopping."""
 import io
 import logging
 import os
@@ -34,7 +34,7 @@ def estimator(rate=0.5, hybrid=True, **kwargs):
 
 
 class Notes(TrainBegin, EpochBegin, BatchBegin, BatchEnd, EpochEnd, TrainEnd):
-    """Writes down every event."""
+    """Stores every event."""
 
     def __init__(self):
         self.seen = []

@@ -1,4 +1,4 @@
-"""Every example runs as a newcomer would run it, in a process of its own, on less data where it takes long.
+"""Every example runs as a newcomer would run it, in its own process, with less data if it takes long.
 
 With MXNET_TEST_DEFAULT_CTX it runs with that context as the current one.
 """

@@ -12,7 +12,7 @@ TYPES = ["float32", "float64", "float16", "uint8", "int8", "int32", "int64", "bo
 
 @pytest.fixture(autouse=True)
 def on_the_cpu():
-    """Sharing memory with NumPy is what is tested: host arrays."""
+    """Tests sharing memory with NumPy: host arrays only."""
     with mx.cpu():
         yield
 
@@ -59,7 +59,7 @@ def test_numpy_functions():
 def test_from_numpy_shares():
     a = np.arange(6, dtype="float32").reshape(2, 3)
     x = nd.from_numpy(a)
-    assert not a.flags.writeable  # nobody changes it unseen
+    assert not a.flags.writeable  # it cannot change unnoticed
     x[0, 0] = 50
     assert a[0, 0] == 50
     del a
@@ -146,7 +146,7 @@ def test_dlpack_with_torch():
 
 
 def test_gradients_that_others_see():
-    """A gradient keeps its memory once its address was given out."""
+    """A gradient keeps its memory once its address was exported."""
     for share in (np.asarray, lambda x: np.from_dlpack(x) if hasattr(np, "from_dlpack") else np.asarray(x)):
         x = nd.array(np.arange(1000.0))
         x.attach_grad()

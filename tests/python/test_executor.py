@@ -155,7 +155,7 @@ def test_eval_and_types(ctx):
 
 
 def test_resnet_written_with_symbols(ctx):
-    """A residual network in the style of the symbol interface learns to tell two kinds of pictures apart."""
+    """A residual network in the style of the symbol interface learns to distinguish two kinds of images."""
     def unit(data, filters, stride, same, name):
         bn1 = sym.BatchNorm(data=data, fix_gamma=False, eps=2e-5, name=name + "_bn1")
         act1 = sym.Activation(data=bn1, act_type="relu", name=name + "_relu1")

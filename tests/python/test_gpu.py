@@ -1,4 +1,4 @@
-"""GPUs as contexts: errors where there is none, and where there is one the same numbers as on the CPU.
+"""GPUs as contexts: errors where there is none, and with one the same numbers as on the CPU.
 
 The whole suite runs on a GPU with MXNET_TEST_DEFAULT_CTX="gpu(0)" (`make test-gpu`); here is what needs both devices.
 """
@@ -36,7 +36,7 @@ def test_no_gpu_is_a_clear_error():
 
 
 def test_a_file_that_is_no_library(tmp_path):
-    """A CUDA part that cannot be opened is an error that says why, and the CPU goes on working."""
+    """A CUDA part that cannot be opened is an error that says why, and the CPU still works."""
     fake = tmp_path / "libgluon_cuda.so"
     fake.write_text("not a library")
     program = ("import mxnet as mx\nassert mx.num_gpus() == 0\n"
@@ -74,7 +74,7 @@ def test_wrong_devices():
 
 @needs_gpu
 def test_memory_that_does_not_fit():
-    """An array that does not fit is an error; the process, its arrays and the device go on."""
+    """An array that does not fit is an error; the process, its arrays and the device still work."""
     keep = nd.arange(5, ctx=mx.gpu(0))
     free, total = mx.context.gpu_memory_info(0)
     assert 0 < free <= total
@@ -86,7 +86,7 @@ def test_memory_that_does_not_fit():
 
 @needs_gpu
 def test_memory_in_use():
-    """What arrays use is counted, without what is cached; the most so far stays."""
+    """The memory of arrays is counted, without cached memory; the peak stays."""
     before, most = mx.context.gpu_memory_used(0)
     big = nd.zeros((1 << 28,), ctx=mx.gpu(0))
     during, most_then = mx.context.gpu_memory_used(0)

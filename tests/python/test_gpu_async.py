@@ -1,4 +1,4 @@
-"""What is asynchronous on a GPU: copies beside queued kernels, pinned memory, loaders, threads; errors in between."""
+"""Asynchronous behaviour of a GPU: copies during queued kernels, pinned memory, loaders, threads; errors in between."""
 import threading
 import time
 
@@ -47,7 +47,7 @@ def test_host_memory_may_change_after_the_call(size):
 
 @pytest.mark.parametrize("size", [1000, 2_000_000])
 def test_memory_is_not_overwritten_while_kernels_read_it(size):
-    """Blocks go round between batches: an upload must wait for the kernels that read the block before."""
+    """Memory blocks are reused between batches: an upload must wait for the kernels that still read the block."""
     sums = []
     for i in range(30):
         x = nd.array(np.full(size, i % 7, "float32"), ctx=mx.gpu(0))
@@ -161,7 +161,7 @@ def test_threads_share_a_gpu():
                 y.backward()
                 if abs(y.asscalar() - value * value) > 1e-3 * value * value + 1e-3 or x[5].asscalar() != value:
                     wrong.append((number, i, y.asscalar()))
-        except Exception as error:  # noqa: B902 - told by the test
+        except Exception as error:  # noqa: B902 - reported by the test
             wrong.append((number, repr(error)))
 
     threads = [threading.Thread(target=work, args=(n,)) for n in range(6)]
@@ -189,7 +189,7 @@ def test_threads_run_networks(hybrid):
                 got = net(nd.array(inputs[number], ctx=mx.gpu(0))).asnumpy()
                 if not np.allclose(got, expected[number], rtol=1e-5, atol=1e-5):
                     wrong.append(number)
-        except Exception as error:  # noqa: B902 - told by the test
+        except Exception as error:  # noqa: B902 - reported by the test
             wrong.append((number, repr(error)))
 
     threads = [threading.Thread(target=work, args=(n,)) for n in range(4)]
@@ -242,7 +242,7 @@ def test_mixed_devices_name_both():
 
 
 def test_waiting_tells_what_kernels_found():
-    """A matrix that cannot be factored is known only when the kernel has run: whoever waits is told, once."""
+    """A matrix that cannot be factored is detected only when the kernel runs: the next wait raises the error, once."""
     x = nd.ones((2,), ctx=mx.gpu(0))
     wrong = nd.array([[-1.0]], ctx=mx.gpu(0))
     for wait in (x.wait_to_read, nd.waitall, x.asnumpy, lambda: x.sum().asscalar(), lambda: x.copyto(mx.cpu())):

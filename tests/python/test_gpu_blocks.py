@@ -1,4 +1,4 @@
-"""Every layer, loss, network, optimizer and metric on the GPU beside the CPU, imperatively and hybridized."""
+"""Every layer, loss, network, optimizer and metric on the GPU compared with the CPU, imperatively and hybridized."""
 import numpy as np
 import pytest
 
@@ -100,7 +100,7 @@ def test_optimizers(name, dtype, precise):
 @pytest.mark.parametrize("name", ["sgd", "adam", "lamb", "rmsprop"])
 @pytest.mark.parametrize("mode", ["imperative", "hybrid", "whole"])
 def test_optimizers_in_training(name, mode):
-    """The same through a Trainer, whose updates go to the device together."""
+    """The same through a Trainer, whose updates are one launch."""
     results = []
     for context in (mx.cpu(0), mx.gpu(0)):
         mx.random.seed(1)

@@ -1,4 +1,4 @@
-"""Convolutions on the GPU beside float64 on the CPU: sizes that our own kernel takes (convolution_small.cu), whose
+"""Convolutions on the GPU compared with float64 on the CPU: sizes that our own kernel takes (convolution_small.cu), whose
 tiles meet their borders in many ways.  In TF32 or, with GLUON_CUDA_TF32=0, nearly in the precision of float32."""
 import os
 

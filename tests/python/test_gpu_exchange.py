@@ -145,7 +145,7 @@ def test_memory_is_reused_only_when_nobody_uses_it(torch):
 
 def test_lifetimes(torch):
     class Watched:
-        """A tensor that tells when its capsule was given back."""
+        """A tensor that records when its capsule was released."""
 
         def __init__(self, tensor):
             self.tensor = tensor
@@ -200,7 +200,7 @@ def test_gradients_through_shared_memory(torch):
     assert gradient.cpu().tolist() == [[0, 0, 0], [8, 10, 12]]
     weight = torch.ones(3, device="cuda", requires_grad=True)
     with pytest.raises((BufferError, RuntimeError)):
-        nd.from_dlpack(weight)  # PyTorch wants it detached
+        nd.from_dlpack(weight)  # PyTorch needs it detached
     assert nd.from_dlpack(weight.detach()).sum().asscalar() == 3
 
 

@@ -1,4 +1,4 @@
-"""Sizes that the operators' own samples do not reach, on the GPU beside the CPU: matrices of several blocks, long rows,
+"""Sizes that the operators' own samples do not reach, on the GPU compared with the CPU: matrices of several blocks, long rows,
 places that are named twice; and the same random numbers."""
 import numpy as np
 import pytest
@@ -83,7 +83,7 @@ def test_lu(batch, n):
 
 
 def test_values_that_are_wrong():
-    """Nobody waits to see them: they are told when values come to the host, once; what was computed is there."""
+    """No call waits for them: they are raised, once, when values are next read on the host; results are intact."""
     factor = nd.linalg.potrf(nd.array(-np.eye(40), ctx=mx.gpu(0)))
     with pytest.raises(mx.MXNetError, match="_linalg_potrf: matrix 0 is not positive definite"):
         factor.asnumpy()

@@ -1,4 +1,4 @@
-"""Memory of the host that cannot be had while a GPU works: an error each time, and everything goes on."""
+"""Host memory runs out while a GPU works: an error each time, and everything still works."""
 import numpy as np
 import pytest
 
@@ -43,7 +43,7 @@ def test_operators():
 
 
 def test_operators_are_named():
-    """Also where a container of the CUDA part could not grow: the choice of a product is kept in one."""
+    """Also where a container of the CUDA part could not grow: the choice of a product is stored in one."""
     said, _ = failing(lambda: nd.dot(nd.ones((130, 70), ctx=mx.gpu(0)), nd.ones((70, 90), ctx=mx.gpu(0))).asnumpy())
     assert any("dot: out of memory on the host" in text for text in said), said
 

@@ -1,5 +1,5 @@
-"""The first convolution of networks for pictures on a GPU: pixels as channels, few channels on tensor cores, and transposes in
-tiles, beside the CPU.
+"""The first convolution of networks for images on a GPU: pixels as channels, few channels on tensor cores, and transposes in
+tiles, compared with the CPU.
 
 Float32 has kernels of its own only as TF32: the last test runs this file with the other setting of GLUON_CUDA_TF32.
 """

@@ -186,7 +186,7 @@ def test_a_failure_in_a_plan_leaves_it_usable(chain):
 
 
 def test_constants_of_the_default_context():
-    """What a forward makes without naming a context is on the device of the plan."""
+    """Arrays that a forward creates without a context are on the device of the plan."""
     class Net(gluon.HybridBlock):
         def hybrid_forward(self, F, x):
             return x * 2 + F.ones((4, 8)) + F.arange(8)

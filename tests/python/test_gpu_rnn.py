@@ -48,7 +48,7 @@ def run(ctx, dtype, mode, steps, batch, inputs, units, layers=1, both=False, len
 
 
 def check(dtype, mode, *arguments, **more):
-    """Distances as a part of the whole; rounding takes some units of relu to the other side of its corner."""
+    """Relative distances; rounding moves some relu units across zero."""
     bound = {"float64": 1e-10, "float32": 1e-4 if EXACT else 5e-3, "float16": 5e-3}[dtype]
     bound *= 10 if mode == "rnn_relu" and bound > 1e-4 else 1
     there = run(mx.gpu(0), dtype, mode, *arguments, **more)
@@ -97,7 +97,7 @@ def test_types(mode, dtype):
 
 @pytest.mark.parametrize("mode", GATES)
 def test_same_every_time(mode):
-    """What blocks hand to each other arrives whole: many steps give the same bits again and again."""
+    """Data exchanged between thread blocks is complete: many steps give the same bits every time."""
     first = run(mx.gpu(0), "float32", mode, 60, 20, 8, 200, 2, True)
     for _ in range(5):
         for mine, other in zip(first, run(mx.gpu(0), "float32", mode, 60, 20, 8, 200, 2, True)):

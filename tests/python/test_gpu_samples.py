@@ -1,4 +1,4 @@
-"""Every operator sample on the GPU beside the CPU: results, gradients and what the call wrote, in all floating types.
+"""Every operator sample on the GPU compared with the CPU: results, gradients and what the call wrote, in all floating types.
 
 An operator without a CUDA kernel must say so; those that Gluon itself and its tutorials use must have one.
 GLUON_SAMPLES="dot|softmax" runs those operators only (a regular expression), GLUON_SAMPLES_TYPES="float32" those types,
@@ -26,7 +26,7 @@ TOLERANCES = {"float64": 1e-9, "float32": 2e-4, "float16": 1e-2, "bfloat16": 6e-
 
 # The host computes these, on purpose: they call back into Python or end in a list of the host.
 HOST_ONLY = {"Custom"}
-# What comes out is one of several right answers: vectors up to their signs.
+# Several results are correct: vectors up to their signs.
 AMBIGUOUS = {"_linalg_syevd"}
 
 

@@ -1,4 +1,4 @@
-"""Detection, sampling, speech and image operators on the GPU beside the CPU, on sizes that fill several blocks.
+"""Detection, sampling, speech and image operators on the GPU compared with the CPU, on sizes that fill several blocks.
 
 The samples of the operators (test_gpu_samples.py) are small: here tiles, slices and sorts meet their borders.
 """

@@ -1,4 +1,4 @@
-"""Hybrid blocks: imperative = hybridized, in values and gradients; what tracing allows and what it refuses."""
+"""Hybrid blocks: imperative = hybridized, in values and gradients; what tracing allows and what it rejects."""
 import threading
 
 import numpy as np
@@ -324,7 +324,7 @@ def test_training_reduces_the_loss_as_the_imperative_loop_does():
     assert plain[-1] < plain[0]
 
 
-# ---- what tracing knows and refuses --------------------------------------------------------------------------------
+# ---- what tracing supports and rejects -----------------------------------------------------------------------------
 
 def test_shapes_are_known_while_tracing():
     seen = []
@@ -547,7 +547,7 @@ def test_op_hooks_show_inputs_by_the_operators_names():
     assert seen[-1] == ("n_dropout0_fwd_output", "Dropout", (2, 3))
 
 
-# ---- threads, whole steps ------------------------------------------------------------------------------------------
+# ---- threads, fused steps ------------------------------------------------------------------------------------------
 
 def test_many_threads_on_one_block():
     net = Residual()
@@ -736,7 +736,7 @@ def test_unused_random_numbers():
 
 
 def test_threads_share_a_step_and_a_block_of_python():
-    """Plans are made while other threads run; the forward is Python's, so the GIL changes hands."""
+    """Plans are compiled while other threads run; forward is in Python, so the GIL changes hands."""
     net = Residual()
     net.initialize()
     head = nn.HybridSequential()

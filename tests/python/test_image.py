@@ -401,7 +401,7 @@ def test_own_det_augmenters_run(pixels, tmp_path):
 
 
 def test_draws_come_from_the_module_random(pixels, monkeypatch):
-    """Whatever stands for random's functions is asked, and what it raises comes through."""
+    """A replacement of random's functions is called, and its exceptions propagate."""
     x = array(pixels)
     monkeypatch.setattr(random, "randint", lambda low, high: high)
     assert image.random_crop(x, (9, 7))[1] == (21, 13, 9, 7)

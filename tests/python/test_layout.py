@@ -19,7 +19,7 @@ DATA = np.random.RandomState(1).uniform(-1, 1, (2, 3, 18, 18)).astype("float32")
 
 
 def agree(net):
-    """Compiled and plain runs give the same; returns it."""
+    """Compiled and imperative runs give the same; returns it."""
     x = nd.array(DATA)
     net.hybridize(active=False)
     plain = net(x).asnumpy()

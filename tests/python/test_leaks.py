@@ -1,4 +1,4 @@
-"""Memory stays what it is: over many training steps, blocks made and dropped, and failures.
+"""Memory does not grow: over many training steps, blocks created and dropped, and failures.
 
 Two counters are watched: what the library has handed out (exact: after a warm-up not one block may be added), and the
 resident memory of the process (which also sees Python's side; some room for the interpreter's own arenas).

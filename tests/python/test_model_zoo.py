@@ -199,7 +199,7 @@ def test_own_sizes(version):
 
 
 class Squeezed(gluon.HybridBlock):
-    """A block of residual networks that the library does not know."""
+    """A custom residual block, unknown to the library."""
 
     def __init__(self, channels, stride, downsample=False, in_channels=0, **kwargs):
         super().__init__(**kwargs)

@@ -9,7 +9,7 @@ from mxnet import nd
 
 
 def blobs(n=200, seed=0):
-    """Points around three corners of a square, which a small network tells apart."""
+    """Points around three corners of a square, which a small network learns to classify."""
     rng = np.random.RandomState(seed)
     label = rng.randint(0, 3, n)
     data = np.array([[0, 0], [2, 0], [0, 2]])[label] + rng.normal(0, 0.35, (n, 2))

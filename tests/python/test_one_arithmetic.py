@@ -1,4 +1,4 @@
-"""One arithmetic: on the CPU a training program gives the same bits imperatively, hybridized and as whole steps, with one
+"""One arithmetic: on the CPU a training program gives the same bits imperatively, hybridized and as fused steps, with one
 thread and with several, and after a resume.  (tests/gluon/test_one_arithmetic.c goes through the classes that only C has.)"""
 import numpy as np
 import pytest
@@ -78,7 +78,7 @@ class Program:
 
 
 def behind(make):
-    """The layer between two that learn: what is in front of it gets a gradient through it."""
+    """The layer between two trained layers: the first one gets its gradient through it."""
     def network():
         net = nn.HybridSequential(prefix="net_")
         with net.name_scope():
@@ -99,7 +99,7 @@ def test_losses(name, tmp_path):
     shape, rest = inputs[0].shape, inputs[2:]
 
     class Weighted(gluon.HybridBlock):
-        """The loss with the inputs behind the label, if it has some, as constants."""
+        """The loss with the inputs after the label, if it has some, as constants."""
 
         def __init__(self):
             super().__init__()
@@ -184,7 +184,7 @@ def test_cross_entropy_of_any_shape(shape, axis, dtype):
 
 
 def test_chains_of_functions_do_not_look_at_neighbours():
-    """exp, log and others have short forms for moderate numbers: who stands beside a number must not matter."""
+    """exp, log and others have short forms for moderate numbers: the neighbours of a number must not matter."""
     class Chain(gluon.HybridBlock):
         def hybrid_forward(self, F, x):
             y = F.sigmoid(x) * F.sin(x) + F.cos(x)

@@ -1,6 +1,6 @@
-"""The list of operators of the classic interface against what this package has: names, namespaces, parameters, defaults.
+"""The list of MXNet's operators against those of this package: names, namespaces, parameters, defaults.
 
-The list is a table beside the repository; without it there is nothing to compare.  Run as a program this file prints what
+The list is a table next to the repository; without it there is nothing to compare.  Run as a program this file prints what
 differs, tier by tier.
 """
 import ast
@@ -16,7 +16,7 @@ from mxnet import _core
 
 TABLE = os.path.join(os.path.dirname(__file__), "..", "..", "..", "shared", "api", "ops.tsv")
 
-# What is left out, and why.  Names are of the rows.
+# Operators that are left out, and why.
 ELSEWHERE = {
     "intgemm, TVM and graph samplers": r"_contrib_(intgemm|tvm|dgl)|_contrib_edge_id$",
     "8-bit inference": r"_contrib_(quantized_|quantize_asym)",
@@ -106,7 +106,7 @@ def differing_parameters(row):
     order = [n for n, _ in wanted if n in have]
     if not differs and order != [n for n, _ in ours if n in order]:
         differs.append("the order of parameters")
-    if op.operator_name == row["name"]:  # an alias may know more
+    if op.operator_name == row["name"]:  # an alias may have more
         differs += ["%s is not in the list" % n for n, _ in ours if n not in dict(parameters(row["params"]))]
     return differs
 

@@ -13,7 +13,7 @@ def filled(shape, value):
 
 
 def run(call):
-    """The results as NumPy arrays; None if the operator refuses, which a GPU tells when values are asked for."""
+    """The results as NumPy arrays; None if the operator fails, which a GPU reports when values are read."""
     try:
         result = call()
         return [r.asnumpy() for r in (result if isinstance(result, (list, tuple)) else [result])]

@@ -140,7 +140,7 @@ def test_lists_of_weights():
 
 @optimizer.register
 class Sloppy(optimizer.Optimizer):
-    """Keeps a dict per weight."""
+    """Stores a dict per weight."""
 
     def __init__(self, keep=0.5, **kwargs):
         super().__init__(**kwargs)
@@ -195,7 +195,7 @@ def test_errors(call, kind, part):
         call()
 
 
-# ---- what a subclass overrides is called by everybody
+# ---- overrides of a subclass are called everywhere
 
 
 def through_updater(made):

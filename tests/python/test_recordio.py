@@ -199,7 +199,7 @@ def test_pack_img():
     assert np.abs(back.astype(int) - smooth).mean() < 3
     small, large = [len(recordio.pack_img((0, 0.0, 0, 0), image, quality=q)) for q in (10, 95)]
     assert small < large
-    # channels stand in the order blue, green, red; mx.image gives red first
+    # channels are in the order blue, green, red; mx.image returns red first
     decoded = mx.image.imdecode(recordio.unpack(recordio.pack_img((0, 0.0, 0, 0), image, 3, ".png"))[1])
     assert np.array_equal(decoded.asnumpy(), image[:, :, ::-1])
     with pytest.raises(mx.MXNetError):

@@ -1,8 +1,8 @@
-"""The fragments of the founding documents run as they stand.
+"""The fragments of the founding documents run unchanged.
 
-The documents lie beside the project (shared/seeds); where they are absent the tests are skipped, and test_gluon*.py
+The documents are next to the project (shared/seeds); if they are missing the tests are skipped, and test_gluon*.py
 covers the same ground.  What a fragment leaves undefined (a data iterator, a number of outputs) is supplied by the test;
-the documents' own typing slips are mended in MENDED, and nowhere else.
+the documents' own typos are fixed in MENDED, and nowhere else.
 """
 import os
 import re
@@ -34,7 +34,7 @@ MENDED = [
 
 
 def fragments(number):
-    """Code blocks of a document, mended."""
+    """Code blocks of a document, with typos fixed."""
     if not os.path.isdir(SEEDS):
         pytest.skip("the founding documents are not beside the project (shared/seeds)")
     name = next(f for f in sorted(os.listdir(SEEDS)) if f.startswith(number))

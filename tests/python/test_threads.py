@@ -1,4 +1,4 @@
-"""Several Python threads at once, the lock let go around long kernels, fork, and other interpreters."""
+"""Several Python threads at once, the GIL released around long kernels, fork, and other interpreters."""
 import multiprocessing
 import os
 import subprocess
@@ -162,7 +162,7 @@ def slow_product():
 
 
 def assert_goes_on(work):
-    """The lock is let go: another thread goes on meanwhile."""
+    """The GIL is released: another thread runs meanwhile."""
     for _ in range(5):  # the machine itself may stop us once in a while
         gap, took = longest_gap(work)
         if gap < 0.5 * took:
@@ -176,7 +176,7 @@ def test_others_run_during_long_kernels():
 
 def test_the_watch_itself():
     import ctypes
-    held = ctypes.PyDLL(None)  # its functions keep the lock
+    held = ctypes.PyDLL(None)  # its functions hold the GIL
     with pytest.raises(AssertionError, match="waited"):
         assert_goes_on(lambda: held.usleep(50000))
 

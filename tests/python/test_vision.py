@@ -123,7 +123,7 @@ def test_image_folder(tmp_path):
 
 
 def test_image_folders_are_scanned_as_python_lists_them(tmp_path):
-    """Names that begin with a point count, suffixes of any case do, and links to folders."""
+    """Names that start with a dot count, so do suffixes in any case and links to folders."""
     for folder in ("b", ".a", "B", "\u00e4"):
         (tmp_path / folder).mkdir()
         for name in ("x.JPG", ".y.png", ".jpeg", "z.jpeg.txt", "w"):
@@ -340,6 +340,6 @@ def test_a_transform_of_ones_own(pixels):
     chain = transforms.Compose([Louder(), Plus()])
     wanted = pixels.transpose(2, 0, 1) / 255.0 * 2 + 1
     assert np.allclose(chain(x).asnumpy(), wanted, atol=1e-5)
-    for workers in (0, 1) if x.context.device_type != "gpu" else (0,):  # forked processes know no GPU
+    for workers in (0, 1) if x.context.device_type != "gpu" else (0,):  # forked processes have no GPU
         batch = next(iter(DataLoader(dataset.transform_first(chain), 4, num_workers=workers)))[0]
         assert np.allclose(batch.asnumpy()[3], wanted, atol=1e-5)
