@@ -5,7 +5,7 @@
  *                                                                                   v
  *                                             the method that a Python subclass overrides (cell_override.c)
  *
- * A step's states are a list in Python and stand after the input in C.
+ * The states of a step are a list in Python; in C they follow the input.
  *
  * SPDX-License-Identifier: Apache-2.0 */
 #include "cell.h"
@@ -191,7 +191,7 @@ static int read_inputs(const char *who, PyObject *inputs, mx_sequence *sequence)
     return list ? 0 : -1;
 }
 
-/* States to begin with; for a cell that Python steps, how they are nested is kept. */
+/* Initial states; for a cell that Python steps, how they are nested is stored. */
 static int read_begin(block_object *self, PyObject *begin, mx_unroll *u, mx_array **found)
 {
     u->begun = begin != Py_None;
@@ -224,7 +224,7 @@ static PyObject *give_states(block_object *self, const mx_unroll *u, mx_arrays s
     return cell_list(states);
 }
 
-/* Names of nodes outside of blocks are given by a name manager that is written in Python. */
+/* Outside of blocks a name manager written in Python names the nodes. */
 static char *name_by_manager(const char *name, const char *hint)
 {
     PyGILState_STATE state = PyGILState_Ensure();
@@ -263,8 +263,8 @@ PyObject *cell_form_sequence(PyObject *module, PyObject *args)
     mx_scope scope = mx_scope_open();
     if (!read_inputs("unroll", inputs, &sequence)) {
         const mx_name_fn before = names_by_python();
-        const mx_code code = mx_sequence_layout_from(layout, &axes) ||
-                             mx_sequence_form(&sequence, length, &axes, read_merge(merge));
+        const mx_code code =
+            mx_sequence_layout_from(layout, &axes) || mx_sequence_form(&sequence, length, &axes, read_merge(merge));
         mx_names_ask(before);
         result = code ? raise_error() : sequence.one ? nd_wrap(sequence.one) : cell_list(sequence.steps);
     }
@@ -305,7 +305,7 @@ PyObject *cell_unroll(PyObject *object, PyObject *args)
 
 /* ---- attributes -------------------------------------------------------------------------------------------------- */
 
-/* _cell_count(): a step begins, unless it is one only for shapes. */
+/* _cell_count(): counts a step, unless it only infers shapes. */
 PyObject *cell_count(PyObject *object, PyObject *unused)
 {
     mx_block *block = cell_of(object);
@@ -336,7 +336,7 @@ PyObject *cell_value(PyObject *object, PyObject *args)
     return PyErr_Occurred() ? NULL : core_new_ref(Py_None);
 }
 
-/* _cell_memory(slot[, value]): what is kept between steps. */
+/* _cell_memory(slot[, value]): values carried between steps. */
 PyObject *cell_memory(PyObject *object, PyObject *args)
 {
     mx_block *block = cell_of(object);

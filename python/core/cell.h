@@ -1,4 +1,4 @@
-/* What cell.c and cell_override.c share.  SPDX-License-Identifier: Apache-2.0 */
+/* Shared by cell.c and cell_override.c.  SPDX-License-Identifier: Apache-2.0 */
 #ifndef MXNET_CELL_H
 #define MXNET_CELL_H
 

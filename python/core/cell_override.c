@@ -1,6 +1,6 @@
 /* Methods of cells that a Python subclass overrides, as the library calls them (mx_cell.over).
  *
- * Which ones are overridden is looked up once, when the object is made.
+ * Overrides are looked up once, when the object is created.
  *
  * SPDX-License-Identifier: Apache-2.0 */
 #include "cell.h"
@@ -20,7 +20,7 @@ static PyObject *object_of(const mx_block *block)
     return block->front && !PyErr_Occurred() ? core_new_ref(block->front) : NULL;
 }
 
-/* An exception that Python raised is reported by whoever entered C. */
+/* An exception raised in Python is reported by the function that called into C. */
 static mx_code callback_failed(const mx_block *block, const char *method)
 {
     return mx_has_error()
@@ -56,7 +56,7 @@ static mx_code read_info(PyObject *dict, mx_state_info *info)
         info->shape.d[info->shape.n++] = PyLong_AsLongLong(PySequence_Fast_GET_ITEM(sizes, i));
     if (layout && PyUnicode_Check(layout))
         info->layout = mx_intern(PyUnicode_AsUTF8(layout));
-    PyErr_Clear(); /* sizes that are no numbers matter to nobody here: begin_state asks Python again */
+    PyErr_Clear(); /* sizes that are not numbers are not needed here: begin_state calls Python again */
     Py_XDECREF(sizes);
     return MX_OK;
 }

@@ -78,7 +78,7 @@ typedef struct foreach_functions {
 } foreach_functions;
 
 /* An array (then *one) or a flat list of arrays. */
-static bool is_plain(PyObject *x, bool *one)
+static bool is_flat(PyObject *x, bool *one)
 {
     *one = Py_TYPE(x) == &nd_type;
     if (*one || !PyList_CheckExact(x))
@@ -89,7 +89,7 @@ static bool is_plain(PyObject *x, bool *one)
     return true;
 }
 
-static mx_arrays plain_arrays(PyObject *x, bool one)
+static mx_arrays flat_arrays(PyObject *x, bool one)
 {
     if (!one)
         return arrays_from(x, "foreach");
@@ -100,12 +100,12 @@ static mx_arrays plain_arrays(PyObject *x, bool one)
     return (mx_arrays){NULL, -1};
 }
 
-static mx_code read_plain(foreach_functions *f, PyObject *result, mx_arrays *outputs, mx_arrays *next)
+static mx_code read_flat(foreach_functions *f, PyObject *result, mx_arrays *outputs, mx_arrays *next)
 {
     if (PyTuple_CheckExact(result) && PyTuple_GET_SIZE(result) == 2 &&
-        is_plain(PyTuple_GET_ITEM(result, 0), &f->one_output) && is_plain(PyTuple_GET_ITEM(result, 1), &f->one_state)) {
-        *outputs = plain_arrays(PyTuple_GET_ITEM(result, 0), f->one_output);
-        *next = outputs->n < 0 ? *outputs : plain_arrays(PyTuple_GET_ITEM(result, 1), f->one_state);
+        is_flat(PyTuple_GET_ITEM(result, 0), &f->one_output) && is_flat(PyTuple_GET_ITEM(result, 1), &f->one_state)) {
+        *outputs = flat_arrays(PyTuple_GET_ITEM(result, 0), f->one_output);
+        *next = outputs->n < 0 ? *outputs : flat_arrays(PyTuple_GET_ITEM(result, 1), f->one_state);
         Py_DECREF(result);
         return next->n < 0 ? callback_failed("foreach") : MX_OK;
     }
@@ -118,12 +118,12 @@ static mx_code read_plain(foreach_functions *f, PyObject *result, mx_arrays *out
 static mx_code foreach_body(void *user, mx_arrays data, mx_arrays states, mx_arrays *outputs, mx_arrays *next)
 {
     foreach_functions *f = user;
-    const bool plain = f->body != NULL;
-    PyObject *rows = plain && f->one_row ? nd_wrap(data.v[0]) : nd_wrap_all(data);
-    PyObject *old = !rows ? NULL : plain && f->one_state ? nd_wrap(states.v[0]) : nd_wrap_all(states);
-    PyObject *result = old ? PyObject_CallFunctionObjArgs(plain ? f->body : f->step, rows, old, NULL) : NULL;
+    const bool flat = f->body != NULL;
+    PyObject *rows = flat && f->one_row ? nd_wrap(data.v[0]) : nd_wrap_all(data);
+    PyObject *old = !rows ? NULL : flat && f->one_state ? nd_wrap(states.v[0]) : nd_wrap_all(states);
+    PyObject *result = old ? PyObject_CallFunctionObjArgs(flat ? f->body : f->step, rows, old, NULL) : NULL;
     Py_XDECREF(rows), Py_XDECREF(old);
-    return plain && result ? read_plain(f, result, outputs, next) : read_step(result, "foreach", outputs, next);
+    return flat && result ? read_flat(f, result, outputs, next) : read_step(result, "foreach", outputs, next);
 }
 
 /* foreach(step, data, states, name, body, finish, one_row, one_state) -> outputs, states, (one_output, one_state) of the

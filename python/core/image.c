@@ -118,7 +118,7 @@ static PyMethodDef functions[] = {
     {"resize_short", resize_short, METH_VARARGS, "An image whose shorter side has this size."},
     {"fixed_crop", fixed_crop, METH_VARARGS, "A region of an image, resized."},
     {"scale_down", scale_down, METH_VARARGS, "The largest size of this shape that fits."},
-    {"image_interp", image_interp, METH_VARARGS, "The interpolation that a number stands for."},
+    {"image_interp", image_interp, METH_VARARGS, "The interpolation of a number."},
     {NULL, NULL, 0, NULL},
 };
 

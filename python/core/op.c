@@ -297,7 +297,7 @@ static PyObject *input_name(const mx_op *op, int i)
     mx_op_input_name(op, i, name);
     const size_t length = strlen(name);
     if ((op->flags & MX_OP_LIST) && i == op->declared_inputs - 1 && length && name[length - 1] == '0')
-        name[length - 1] = 0; /* "data0" stands for the list "data" */
+        name[length - 1] = 0; /* "data0" is an element of the list "data" */
     return PyUnicode_InternFromString(name);
 }
 

@@ -18,7 +18,7 @@ static bool sets(const char *list, const char *name)
     return false;
 }
 
-/* The options that a name stands for as a dict. */
+/* The options of a name as a dict. */
 static PyObject *options_of(const mx_model_row *row)
 {
     mx_class *cls = mx_class_find(MX_LAYER, row->class);

@@ -73,8 +73,8 @@ def foreach(kind, body, data, init_states, name):
     def step(rows, old):
         return finish(body(rows[0] if data_form is None else regroup(rows, data_form), regroup(old, old_form)))
 
-    plain = kind is NDArray and data_form in (None, _FLAT) and state_form in (None, _FLAT)
-    outputs, last, forms = _core.foreach(step, arrays, states, name, body if plain else None, finish,
+    flat = kind is NDArray and data_form in (None, _FLAT) and state_form in (None, _FLAT)
+    outputs, last, forms = _core.foreach(step, arrays, states, name, body if flat else None, finish,
                                          data_form is None, state_form is None)
     if forms and outputs:
         out_form, old_form = (None if one else _FLAT for one in forms)

@@ -291,20 +291,20 @@ class ImageDetIter(ImageIter):
                 image, label = self._example()
             except StopIteration:
                 return
-            picture = nd.transpose(image, axes=(1, 2, 0)).asnumpy().astype("float32")
-            picture = picture * numpy.asarray(1 if std is None else std) + numpy.asarray(0 if mean is None else mean)
-            picture = numpy.clip(picture, 0, 255).astype("uint8") if clip else picture
+            pixels = nd.transpose(image, axes=(1, 2, 0)).asnumpy().astype("float32")
+            pixels = pixels * numpy.asarray(1 if std is None else std) + numpy.asarray(0 if mean is None else mean)
+            pixels = numpy.clip(pixels, 0, 255).astype("uint8") if clip else pixels
             for box in label:
-                _frame(picture, box[1:5], thickness, color or [random.randint(0, 255) for _ in range(3)])
-            yield picture
+                _frame(pixels, box[1:5], thickness, color or [random.randint(0, 255) for _ in range(3)])
+            yield pixels
 
 
-def _frame(picture, box, thickness, color):
+def _frame(pixels, box, thickness, color):
     """Draws the edges of a box into the image."""
-    height, width = picture.shape[:2]
+    height, width = pixels.shape[:2]
     x0, y0, x1, y1 = [int(round(float(v) * n)) for v, n in zip(box, (width, height, width, height))]
     for rows, columns in ((slice(y0, y0 + thickness), slice(x0, x1)),
                           (slice(max(0, y1 - thickness), y1), slice(x0, x1)),
                           (slice(y0, y1), slice(x0, x0 + thickness)),
                           (slice(y0, y1), slice(max(0, x1 - thickness), x1))):
-        picture[rows, columns] = color
+        pixels[rows, columns] = color

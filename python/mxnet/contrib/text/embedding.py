@@ -67,7 +67,7 @@ class _TokenEmbedding(vocab.Vocabulary):
             if number == 1:  # "words size": a header line that some files have
                 return None
             raise AssertionError(f"{path}, line {number}: the vector of {token!r} has {len(elements)} elements; is "
-                                 f"{delimiter!r} what stands between elements?")
+                                 f"{delimiter!r} the delimiter?")
         if self._vec_len and len(elements) != self._vec_len:
             raise AssertionError(f"{path}, line {number}: the vector of {token!r} has {len(elements)} elements, those "
                                  f"before it {self._vec_len}")
