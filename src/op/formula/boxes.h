@@ -46,6 +46,12 @@ MX_ANY_DEVICE static inline double mx_box_overlap_of(mx_box a, double area_a, mx
     return all > 0 ? common / all : 0;
 }
 
+/* A box that overlaps a better one so much goes; equal: already at the threshold. */
+MX_ANY_DEVICE static inline bool mx_box_goes(double overlap, double threshold, bool equal)
+{
+    return equal ? overlap >= threshold : overlap > threshold;
+}
+
 /* Offsets of a box from an anchor: centres in units of the anchor, logarithms of the ratios of sizes. */
 MX_ANY_DEVICE static inline void mx_box_offsets(mx_box anchor, mx_box box, double *to)
 {
@@ -64,16 +70,6 @@ MX_ANY_DEVICE static inline mx_box mx_box_moved(mx_box anchor, double x, double 
                  centre_y = y * height + (anchor.top + anchor.bottom) / 2;
     const double half_w = exp(log_width) * width / 2, half_h = exp(log_height) * height / 2;
     return (mx_box){centre_x - half_w, centre_y - half_h, centre_x + half_w, centre_y + half_h};
-}
-
-/* Prior box number k around a centre, with `aspect` = height / width of the map: all sizes with the first ratio, then
- * the first size with the other ratios. */
-MX_ANY_DEVICE static inline mx_box mx_prior_box(const mx_floats *sizes, const mx_floats *ratios, int64_t k,
-                                                double aspect, double x, double y)
-{
-    const double size = sizes->d[k < sizes->n ? k : 0], ratio = sqrt(ratios->d[k < sizes->n ? 0 : k - sizes->n + 1]);
-    const double half_w = size * aspect * ratio / 2, half_h = size / ratio / 2;
-    return (mx_box){x - half_w, y - half_h, x + half_w, y + half_h};
 }
 
 MX_ANY_DEVICE static inline mx_box mx_box_clip(mx_box b) /* to [0, 1] */

@@ -52,8 +52,8 @@ static inline void box_list_suppress(const box_list *list, int64_t at, int64_t e
         const int64_t n = end - begin < BOX_TILE ? end - begin : BOX_TILE;
         box_list_overlaps(list, box_list_get(list, at), list->area[at], begin, begin + n, overlap);
         for (int64_t k = 0; k < n; k++)
-            gone[begin + k] |= (equal ? overlap[k] >= threshold : overlap[k] > threshold) &
-                               (all_classes | (list->class_id[begin + k] == own));
+            gone[begin + k] |=
+                mx_box_goes(overlap[k], threshold, equal) & (all_classes | (list->class_id[begin + k] == own));
     }
 }
 

@@ -10,26 +10,20 @@
 #include "cpu/kernels/detection/box_list.h"
 #include "cpu/kernels/linalg/doubles.h"
 #include "gluon/op.gen.h"
+#include "op/formula/multibox.h"
 
 /* ---- MultiBoxPrior -------------------------------------------------------------------------------------------- */
 
-/* Boxes of rows [begin, end) of the map: all sizes with the first ratio, then the first size with the other ratios. */
+/* Boxes of rows [begin, end) of the map. */
 static void prior_rows(void *arg, int64_t begin, int64_t end)
 {
     const mx_doubles *d = arg;
     const mx_multibox_prior_attrs *p = d->call->attrs;
-    const int64_t height = d->call->in[0]->shape[2], width = d->call->in[0]->shape[3],
-                  each = p->sizes.n + p->ratios.n - 1;
-    const double step_y = p->steps.d[0] <= 0 ? 1 / (double)height : p->steps.d[0],
-                 step_x = p->steps.d[1] <= 0 ? 1 / (double)width : p->steps.d[1];
-    for (int64_t k = 0; k < each; k++) {
-        for (int64_t place = begin * width; place < end * width; place++) {
-            const double cx = ((double)(place % width) + p->offsets.d[1]) * step_x,
-                         cy = ((double)(place / width) + p->offsets.d[0]) * step_y;
-            const mx_box b = mx_prior_box(&p->sizes, &p->ratios, k, (double)height / (double)width, cx, cy);
-            *(mx_box *)(d->out[0] + 4 * (place * each + k)) = p->clip ? mx_box_clip(b) : b;
-        }
-    }
+    const int64_t height = d->call->in[0]->shape[2], width = d->call->in[0]->shape[3];
+    const mx_prior prior = mx_prior_of(p->sizes, p->ratios, p->steps.d, p->offsets.d, p->clip, height, width);
+    for (int64_t k = 0; k < prior.each; k++)
+        for (int64_t place = begin * width; place < end * width; place++)
+            *(mx_box *)(d->out[0] + 4 * (place * prior.each + k)) = mx_prior_box(&prior, place, k);
 }
 
 static mx_code prior(const mx_doubles *d)
@@ -47,7 +41,7 @@ typedef struct target_room { /* scratch of one image; n anchors, `rows` boxes at
     int64_t *box;            /* (n): the best one, -1: none */
     int64_t *order;          /* (n) */
     int64_t *anchor;         /* (rows): the best free one, -1: none, -2: the box is matched */
-    signed char *kind;       /* (n): 1 positive, 0 negative, -1 ignored */
+    signed char *kind;       /* (n): MX_ANCHOR_... */
 } target_room;
 
 typedef struct target_job {
@@ -77,10 +71,10 @@ static target_room room_of(const target_job *job, int64_t image)
 static int64_t best_free(const target_room *r, int64_t n, int64_t box)
 {
     const double *overlap = r->overlap + box * n;
-    double best = 1e-6;
+    double best = MX_MATCH_LEAST;
     int64_t anchor = -1;
     for (int64_t i = 0; i < n; i++)
-        if (overlap[i] > best && r->kind[i] != 1)
+        if (overlap[i] > best && r->kind[i] != MX_ANCHOR_POSITIVE)
             best = overlap[i], anchor = i;
     return anchor;
 }
@@ -93,7 +87,7 @@ static int64_t match_boxes(const target_room *r, int64_t n, int64_t boxes)
     for (int64_t matched = 0;; matched++) {
         int64_t box = -1;
         for (int64_t k = 0; k < boxes; k++) {
-            if (r->anchor[k] >= 0 && r->kind[r->anchor[k]] == 1)
+            if (r->anchor[k] >= 0 && r->kind[r->anchor[k]] == MX_ANCHOR_POSITIVE)
                 r->anchor[k] = best_free(r, n, k);
             if (r->anchor[k] >= 0 &&
                 (box < 0 || r->overlap[k * n + r->anchor[k]] > r->overlap[box * n + r->anchor[box]]))
@@ -101,7 +95,7 @@ static int64_t match_boxes(const target_room *r, int64_t n, int64_t boxes)
         }
         if (box < 0)
             return matched;
-        r->kind[r->anchor[box]] = 1, r->box[r->anchor[box]] = box;
+        r->kind[r->anchor[box]] = MX_ANCHOR_POSITIVE, r->box[r->anchor[box]] = box;
         r->anchor[box] = -2;
     }
 }
@@ -112,26 +106,23 @@ static int64_t match_anchors(const target_room *r, int64_t n, int64_t boxes, dou
     int64_t positive = 0;
     for (int64_t i = 0; i < n; i++) {
         r->best[i] = -1;
-        if (r->kind[i] == 1)
+        if (r->kind[i] == MX_ANCHOR_POSITIVE)
             continue;
         for (int64_t k = 0; k < boxes; k++)
             if (r->overlap[k * n + i] > r->best[i])
                 r->best[i] = r->overlap[k * n + i], r->box[i] = k;
-        if (threshold > 0 && r->best[i] > threshold)
-            r->kind[i] = 1, positive++;
+        if (mx_anchor_matches(r->best[i], threshold))
+            r->kind[i] = MX_ANCHOR_POSITIVE, positive++;
     }
     return positive;
 }
 
-/* The share of the background in the softmax of one anchor's predictions (classes, n). */
+/* predictions: (classes, n) */
 static double background_share(const double *predictions, int64_t classes, int64_t n, int64_t anchor)
 {
-    double most = -INFINITY, sum = 0;
-    for (int64_t c = 0; c < classes; c++)
-        most = fmax(most, predictions[c * n + anchor]);
-    for (int64_t c = 0; c < classes; c++)
-        sum += exp(predictions[c * n + anchor] - most);
-    return classes ? exp(predictions[anchor] - most) / sum : 0;
+    double share;
+    MX_BACKGROUND_SHARE(share, predictions, anchor, classes, n);
+    return share;
 }
 
 /* Of the anchors that overlap little, those that look least like background are negative. */
@@ -139,17 +130,16 @@ static void mine_negatives(const target_job *job, const target_room *r, int64_t 
 {
     const mx_multibox_target_attrs *p = job->d->call->attrs;
     const double *predictions = job->d->in[2] + image * job->classes * job->n;
-    const double wanted = fmin(fmax((double)positive * p->negative_mining_ratio, (double)p->minimum_negative_samples),
-                               (double)(job->n - positive));
+    const int64_t wanted = mx_negatives_wanted(job->n, positive, p->negative_mining_ratio, p->minimum_negative_samples);
     int64_t count = 0;
     for (int64_t i = 0; i < job->n; i++)
-        if (r->kind[i] != 1 && r->best[i] < p->negative_mining_thresh) {
+        if (r->kind[i] != MX_ANCHOR_POSITIVE && r->best[i] < p->negative_mining_thresh) {
             r->score[i] = -background_share(predictions, job->classes, job->n, i);
             r->order[count++] = i;
         }
     mx_sort_by_score(r->score, r->order, count);
-    for (int64_t i = 0; i < count && i < (int64_t)wanted; i++)
-        r->kind[r->order[i]] = 0;
+    for (int64_t i = 0; i < count && i < wanted; i++)
+        r->kind[r->order[i]] = MX_ANCHOR_NEGATIVE;
 }
 
 static void put_targets(const target_job *job, const target_room *r, int64_t image, const double *labels)
@@ -158,15 +148,13 @@ static void put_targets(const target_job *job, const target_room *r, int64_t ima
     const int64_t n = job->n;
     for (int64_t i = 0; i < n; i++) {
         double *location = job->d->out[0] + 4 * (image * n + i), *mask = job->d->out[1] + 4 * (image * n + i);
-        const bool positive = r->kind[i] == 1;
+        const bool positive = r->kind[i] == MX_ANCHOR_POSITIVE;
         const double *label = positive ? labels + r->box[i] * job->width : NULL;
+        for (int k = 0; k < 4; k++)
+            location[k] = 0, mask[k] = positive;
         if (positive)
-            mx_box_offsets(box_list_get(&job->anchors, i), mx_box_of(label + 1, false), location);
-        for (int k = 0; k < 4; k++) {
-            location[k] = positive ? location[k] / p->variances.d[k] : 0;
-            mask[k] = positive;
-        }
-        job->d->out[2][image * n + i] = positive ? label[0] + 1 : r->kind[i] == 0 ? 0 : p->ignore_label;
+            mx_target_offsets(box_list_get(&job->anchors, i), mx_box_of(label + 1, false), p->variances.d, location);
+        job->d->out[2][image * n + i] = mx_target_class(r->kind[i], positive ? label[0] : 0, p->ignore_label);
     }
 }
 
@@ -180,7 +168,7 @@ static void target_images(void *arg, int64_t begin, int64_t end)
         int64_t boxes = 0;
         while (boxes < job->rows && labels[boxes * job->width] != -1)
             boxes++;
-        memset(r.kind, -1, (size_t)job->n);
+        memset(r.kind, MX_ANCHOR_IGNORED, (size_t)job->n);
         for (int64_t k = 0; k < boxes; k++) {
             const mx_box b = mx_box_of(labels + k * job->width + 1, false);
             box_list_overlaps(&job->anchors, b, mx_box_area(b), 0, job->n, r.overlap + k * job->n);
@@ -192,7 +180,7 @@ static void target_images(void *arg, int64_t begin, int64_t end)
                 mine_negatives(job, &r, image, positive);
             else
                 for (int64_t i = 0; i < job->n; i++)
-                    r.kind[i] = r.kind[i] == 1;
+                    r.kind[i] = r.kind[i] == MX_ANCHOR_POSITIVE ? MX_ANCHOR_POSITIVE : MX_ANCHOR_NEGATIVE;
         }
         put_targets(job, &r, image, labels);
     }
@@ -233,14 +221,6 @@ static size_t detection_bytes(int64_t n)
     return (size_t)n * ((6 + BOX_COLUMNS + 1) * sizeof(double) + sizeof(int64_t)) + ((size_t)n + 7) / 8 * 8;
 }
 
-static void detect_row(const mx_multibox_detection_attrs *p, const double *anchor, const double *offset, double *row)
-{
-    const double *v = p->variances.d;
-    const mx_box b =
-        mx_box_moved(mx_box_of(anchor, false), offset[0] * v[0], offset[1] * v[1], offset[2] * v[2], offset[3] * v[3]);
-    *(mx_box *)(row + 2) = p->clip ? mx_box_clip(b) : b;
-}
-
 /* Rows (class, score, box) of the anchors whose best class is not too weak, in order of the anchors; score: scratch
  * (n). */
 static int64_t collect(const detection_job *job, int64_t image, double *rows, double *score, int64_t *class_id)
@@ -256,10 +236,11 @@ static int64_t collect(const detection_job *job, int64_t image, double *rows, do
             if (prob[c * n + i] > score[i])
                 score[i] = prob[c * n + i], class_id[i] = c;
     for (int64_t i = 0; i < n; i++)
-        if (class_id[i] >= 0 && !(score[i] < p->threshold)) {
+        if (mx_detection_counts(class_id[i], score[i], p->threshold)) {
             double *row = rows + 6 * count++;
-            row[0] = (double)(class_id[i] > p->background_id ? class_id[i] - 1 : class_id[i]), row[1] = score[i];
-            detect_row(p, job->d->in[2] + 4 * i, job->d->in[1] + (image * n + i) * 4, row);
+            row[0] = mx_detection_class(class_id[i], p->background_id), row[1] = score[i];
+            *(mx_box *)(row + 2) = mx_detection_box(mx_box_of(job->d->in[2] + 4 * i, false),
+                                                    job->d->in[1] + (image * n + i) * 4, p->variances.d, p->clip);
         }
     return count;
 }

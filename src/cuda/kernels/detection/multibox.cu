@@ -1,10 +1,13 @@
-/* MultiBox: boxes of a single shot detector (op/formula/boxes.h), in doubles whatever the arrays hold.
+/* MultiBox: boxes of a single shot detector (op/formula/multibox.h), in doubles whatever the arrays hold.
  *
  * Targets: one block per image matches its boxes, the best pair first; then all anchors at once take the box that they
  * overlap most.  Overlaps are computed where they are needed.
  *
  * SPDX-License-Identifier: Apache-2.0 */
 #include "cuda/kernels/detection/nms.h"
+extern "C" {
+#include "op/formula/multibox.h"
+}
 
 static bool is_real(const mx_kernel_call *call) { return mx_dtype_is_float(call->in[0]->dtype); }
 
@@ -19,19 +22,14 @@ static __device__ mx_box corners(const mx_cuda_numbers &x, int64_t at)
 
 static mx_code run_prior(const mx_kernel_call *call)
 {
-    const mx_multibox_prior_attrs p = *(const mx_multibox_prior_attrs *)call->attrs;
-    const int64_t height = call->in[0]->shape[2], width = call->in[0]->shape[3], each = p.sizes.n + p.ratios.n - 1;
-    const double step_y = p.steps.d[0] <= 0 ? 1 / (double)height : p.steps.d[0],
-                 step_x = p.steps.d[1] <= 0 ? 1 / (double)width : p.steps.d[1];
+    const mx_multibox_prior_attrs *p = (const mx_multibox_prior_attrs *)call->attrs;
+    const int64_t height = call->in[0]->shape[2], width = call->in[0]->shape[3];
+    const mx_prior prior = mx_prior_of(p->sizes, p->ratios, p->steps.d, p->offsets.d, p->clip, height, width);
     if (!is_real(call))
         return MX_DECLINED;
     const mx_cuda_results out(call->out[0]);
-    return mx_cuda_each(call, height * width * each, [=] __device__(int64_t i) {
-        const int64_t place = i / each;
-        const double x = ((double)(place % width) + p.offsets.d[1]) * step_x,
-                     y = ((double)(place / width) + p.offsets.d[0]) * step_y;
-        mx_box b = mx_prior_box(&p.sizes, &p.ratios, i % each, (double)height / (double)width, x, y);
-        b = p.clip ? mx_box_clip(b) : b;
+    return mx_cuda_each(call, height * width * prior.each, [=] __device__(int64_t i) {
+        const mx_box b = mx_prior_box(&prior, i / prior.each, i % prior.each);
         out.put(4 * i, b.left), out.put(4 * i + 1, b.top), out.put(4 * i + 2, b.right), out.put(4 * i + 3, b.bottom);
     });
 }
@@ -47,7 +45,7 @@ struct targets {
     int64_t *anchor;           /* (B, rows): the best free one, -1: none, -2: the box is matched */
     double *value;             /* (B, rows): its overlap */
     int64_t *match;            /* (B, n): the box of an anchor */
-    signed char *kind;         /* (B, n): 1 positive, 0 negative, -1 ignored */
+    signed char *kind;         /* (B, n): MX_ANCHOR_... */
     uint64_t *keys;            /* (B, n): how little an anchor that could be negative looks like background */
 
     __device__ int64_t label(int64_t image, int64_t box) const { return (image * rows + box) * width; }
@@ -72,11 +70,11 @@ static __device__ int64_t best_free(const targets &m, int64_t image, int64_t box
 {
     const mx_box b = corners(m.labels, m.label(image, box) + 1);
     const double area = mx_box_area(b);
-    double best = 1e-6;
+    double best = MX_MATCH_LEAST;
     int64_t mine = NOTHING;
     for (int64_t i = threadIdx.x; i < m.n; i += blockDim.x) {
         const double overlap = m.overlap(b, area, i);
-        if (overlap > best && m.kind[image * m.n + i] != 1)
+        if (overlap > best && m.kind[image * m.n + i] != MX_ANCHOR_POSITIVE)
             best = overlap, mine = i;
     }
     const int64_t found = least_of_best(best, mine);
@@ -101,7 +99,7 @@ static __device__ void match_image(const targets &m, int64_t image)
         const int64_t taken = anchor[box];
         __syncthreads();
         if (!threadIdx.x)
-            m.kind[image * m.n + taken] = 1, m.match[image * m.n + taken] = box, anchor[box] = -2;
+            m.kind[image * m.n + taken] = MX_ANCHOR_POSITIVE, m.match[image * m.n + taken] = box, anchor[box] = -2;
         __syncthreads();
         for (int64_t k = 0; k < boxes; k++) { /* who wanted this anchor, too, looks again */
             if (anchor[k] != taken)
@@ -138,16 +136,12 @@ static mx_code match_boxes(const mx_kernel_call *call, const targets &m)
     return mx_cuda_rows(call, m.batch, m.n, [=] __device__(int64_t image) { match_image(m, image); });
 }
 
-/* The share of the background in the softmax of one anchor's predictions. */
 static __device__ double background_share(const targets &m, int64_t image, int64_t i)
 {
     const int64_t at = image * m.classes * m.n + i;
-    double most = -INFINITY, sum = 0;
-    for (int64_t c = 0; c < m.classes; c++)
-        most = fmax(most, m.predictions[at + c * m.n]);
-    for (int64_t c = 0; c < m.classes; c++)
-        sum += exp(m.predictions[at + c * m.n] - most);
-    return m.classes ? exp(m.predictions[at] - most) / sum : 0;
+    double share;
+    MX_BACKGROUND_SHARE(share, m.predictions, at, m.classes, m.n);
+    return share;
 }
 
 /* The other anchors take the box that they overlap most, if it is enough. */
@@ -158,7 +152,7 @@ static mx_code match_anchors(const mx_kernel_call *call, const targets &m)
         const bool mining = m.p.negative_mining_ratio > 0;
         if (mining)
             m.keys[e] = MX_CUDA_NO_CANDIDATE;
-        if (!boxes || m.kind[e] == 1)
+        if (!boxes || m.kind[e] == MX_ANCHOR_POSITIVE)
             return;
         const mx_box own = corners(m.anchors, 4 * i);
         const double area = mx_box_area(own);
@@ -169,11 +163,11 @@ static mx_code match_anchors(const mx_kernel_call *call, const targets &m)
             if (overlap > best)
                 best = overlap, m.match[e] = k;
         }
-        if (m.p.overlap_threshold > 0 && best > m.p.overlap_threshold) {
-            m.kind[e] = 1;
+        if (mx_anchor_matches(best, m.p.overlap_threshold)) {
+            m.kind[e] = MX_ANCHOR_POSITIVE;
             atomicAdd((unsigned long long *)&m.positive[image], 1ull);
         } else if (!mining)
-            m.kind[e] = 0;
+            m.kind[e] = MX_ANCHOR_NEGATIVE;
         else if (best < m.p.negative_mining_thresh)
             m.keys[e] = mx_cuda_score_key(-background_share(m, image, i));
     });
@@ -187,28 +181,26 @@ static mx_code mine_negatives(const mx_kernel_call *call, const targets &m, mx_c
     if (code)
         return code;
     return mx_cuda_each(call, m.batch * m.n, [=] __device__(int64_t e) {
-        const int64_t image = e / m.n, k = e % m.n, positive = m.positive[image];
-        const double wanted =
-            fmin(fmax((double)positive * m.p.negative_mining_ratio, (double)m.p.minimum_negative_samples),
-                 (double)(m.n - positive));
-        if (k < count[image] && k < (int64_t)wanted)
-            m.kind[image * m.n + order[e]] = 0;
+        const int64_t image = e / m.n, k = e % m.n,
+                      wanted = mx_negatives_wanted(m.n, m.positive[image], m.p.negative_mining_ratio,
+                                                   m.p.minimum_negative_samples);
+        if (k < count[image] && k < wanted)
+            m.kind[image * m.n + order[e]] = MX_ANCHOR_NEGATIVE;
     });
 }
 
 static mx_code put_targets(const mx_kernel_call *call, const targets &m)
 {
     return mx_cuda_each(call, m.batch * m.n, [=] __device__(int64_t e) {
-        const bool positive = m.kind[e] == 1;
+        const bool positive = m.kind[e] == MX_ANCHOR_POSITIVE;
         const int64_t label = positive ? m.label(e / m.n, m.match[e]) : 0;
         double offsets[4] = {};
         if (positive)
-            mx_box_offsets(corners(m.anchors, 4 * (e % m.n)), corners(m.labels, label + 1), offsets);
-        for (int k = 0; k < 4; k++) {
-            m.location.put(4 * e + k, positive ? offsets[k] / m.p.variances.d[k] : 0);
-            m.mask.put(4 * e + k, positive);
-        }
-        m.kind_out.put(e, positive ? m.labels[label] + 1 : m.kind[e] == 0 ? 0 : m.p.ignore_label);
+            mx_target_offsets(corners(m.anchors, 4 * (e % m.n)), corners(m.labels, label + 1), m.p.variances.d,
+                              offsets);
+        for (int k = 0; k < 4; k++)
+            m.location.put(4 * e + k, offsets[k]), m.mask.put(4 * e + k, positive);
+        m.kind_out.put(e, mx_target_class(m.kind[e], positive ? m.labels[label] : 0, m.p.ignore_label));
     });
 }
 
@@ -226,7 +218,7 @@ static mx_code run_target(const mx_kernel_call *call)
         kinds(d, (size_t)(batch * n));
     mx_cuda_ranking ranking(d, mining ? batch : 0, n);
     if (!integers.memory || !kinds.memory || (mining && !ranking.keys) ||
-        mx_cuda_fail(cudaMemsetAsync(kinds.memory, -1, kinds.bytes, d->stream), call->op->name))
+        mx_cuda_fail(cudaMemsetAsync(kinds.memory, MX_ANCHOR_IGNORED, kinds.bytes, d->stream), call->op->name))
         return mx_error_code();
     targets m = {*p, mx_cuda_numbers(call->in[0]), mx_cuda_numbers(call->in[1]), mx_cuda_numbers(call->in[2]),
                  mx_cuda_results(call->out[0]), mx_cuda_results(call->out[1]), mx_cuda_results(call->out[2]), batch,
@@ -265,13 +257,10 @@ static mx_code collect(const mx_kernel_call *call, const detections &m, uint64_t
             if (c != m.p.background_id && p > score)
                 score = p, best = c;
         }
-        const bool strong = best >= 0 && !(score < m.p.threshold);
-        const double *v = m.p.variances.d;
+        const bool strong = mx_detection_counts(best, score, m.p.threshold);
         m.offsets.read(4 * e, 4, offset);
-        const mx_box b = mx_box_moved(corners(m.anchors, 4 * i), offset[0] * v[0], offset[1] * v[1], offset[2] * v[2],
-                                      offset[3] * v[3]);
-        row[0] = strong ? (double)(best > m.p.background_id ? best - 1 : best) : -1, row[1] = score;
-        *(mx_box *)(row + 2) = m.p.clip ? mx_box_clip(b) : b;
+        row[0] = strong ? mx_detection_class(best, m.p.background_id) : -1, row[1] = score;
+        *(mx_box *)(row + 2) = mx_detection_box(corners(m.anchors, 4 * i), offset, m.p.variances.d, m.p.clip);
         keys[e] = strong ? mx_cuda_score_key(score) : MX_CUDA_NO_CANDIDATE;
     });
 }

@@ -57,8 +57,7 @@ struct mx_cuda_overlaps {
         if (threshold > 0 && (a.box.left >= b.box.right || b.box.left >= a.box.right || a.box.top >= b.box.bottom ||
                               b.box.top >= a.box.bottom))
             return false; /* most pairs do not overlap */
-        const double overlap = mx_box_overlap_of(a.box, a.area, b.box, b.area);
-        return equal ? overlap >= threshold : overlap > threshold;
+        return mx_box_goes(mx_box_overlap_of(a.box, a.area, b.box, b.area), threshold, equal);
     }
 };
 
