@@ -1,17 +1,17 @@
 /* gelqf and syevd on the CPU: orthogonal factorisations, computed in double.
  *
  * Both work on rows, which are contiguous: reflections and rotations of rows are dot products and sums of vectors.
- * Eigenvalues: reflections make the matrix tridiagonal, then rotations with implicit shifts make it diagonal.
+ * Eigenvalues: reflections make the matrix tridiagonal, then rotations with implicit shifts make it diagonal
+ * (op/formula/linalg_eigen.h).
  *
  * SPDX-License-Identifier: Apache-2.0 */
-#include <float.h>
-#include <math.h>
 #include <string.h>
 
 #include "base/alloc.h"
 #include "cpu/kernels/linalg/linalg.h"
 #include "cpu/kernels/widen.h"
 #include "ndarray/convert.h"
+#include "op/formula/linalg_eigen.h"
 
 static double dot(const double *x, const double *y, int64_t n)
 {
@@ -33,23 +33,18 @@ static void add_scaled(double *restrict to, const double *restrict x, double fac
         to[i] += factor * x[i];
 }
 
-/* The reflection I - v v' / c that turns x into (beta, 0, ...): v replaces x.  c 0: there is nothing to turn. */
+/* The reflection that turns x into (beta, 0, ...): its vector replaces x.  Returns its c. */
 static double reflection(double *x, int64_t n, double *beta)
 {
-    const double tail = n > 1 ? dot(x + 1, x + 1, n - 1) : 0;
-    *beta = x[0];
-    if (tail == 0)
-        return 0;
-    const double norm = copysign(sqrt(x[0] * x[0] + tail), x[0]);
-    *beta = -norm;
-    x[0] += norm;
-    return norm * x[0];
+    const mx_reflection r = mx_reflection_of(x[0], n > 1 ? dot(x + 1, x + 1, n - 1) : 0);
+    *beta = r.beta, x[0] = r.head;
+    return r.c;
 }
 
 static void reflect_rows(double *rows, int64_t count, int64_t stride, int64_t n, const double *v, double c)
 {
     for (int64_t i = 0; i < count && c != 0; i++)
-        add_scaled(rows + i * stride, v, -dot(rows + i * stride, v, n) / c, n);
+        add_scaled(rows + i * stride, v, mx_reflection_share(dot(rows + i * stride, v, n), c), n);
 }
 
 /* ---- gelqf ------------------------------------------------------------------------------------------------------ */
@@ -98,17 +93,22 @@ typedef struct eigen {
     double *c, *w; /* (n) scratch: scales of the reflections, vectors */
 } eigen;
 
+/* A row of A - v w' - w v', whose numbers in v and w are given. */
+static void reflect_row(double *restrict row, const double *restrict v, const double *restrict w, double own_v,
+                        double own_w, int64_t n)
+{
+    for (int64_t k = 0; k < n; k++)
+        row[k] = mx_reflected(row[k], own_v, w[k], own_w, v[k]);
+}
+
 /* A - v w' - w v' for the trailing block, with w = p - (v'p / 2c) v and p = A v / c */
 static void update_block(eigen *z, double *block, const double *v, double c, int64_t n)
 {
     for (int64_t i = 0; i < n; i++)
         z->w[i] = dot(block + i * z->n, v, n) / c;
-    const double half = dot(z->w, v, n) / (2 * c);
-    add_scaled(z->w, v, -half, n);
-    for (int64_t i = 0; i < n; i++) {
-        add_scaled(block + i * z->n, z->w, -v[i], n);
-        add_scaled(block + i * z->n, v, -z->w[i], n);
-    }
+    add_scaled(z->w, v, mx_reflection_share(dot(z->w, v, n), 2 * c), n);
+    for (int64_t i = 0; i < n; i++)
+        reflect_row(block + i * z->n, v, z->w, v[i], z->w[i], n);
 }
 
 /* A = U' T U with T tridiagonal.  Row k of A keeps the reflection that cleared it. */
@@ -132,53 +132,29 @@ static void tridiagonal(eigen *z)
 
 static void rotate_rows(double *restrict upper, double *restrict lower, double cosine, double sine, int64_t n)
 {
-    for (int64_t k = 0; k < n; k++) {
-        const double x = upper[k], y = lower[k];
-        upper[k] = cosine * x - sine * y;
-        lower[k] = sine * x + cosine * y;
-    }
+    for (int64_t k = 0; k < n; k++)
+        mx_rotate(cosine, sine, &upper[k], &lower[k]);
 }
 
-/* One step on the block [first, last]: a shift by the eigenvalue of its first two rows that is nearest, then
- * rotations from the bottom up that chase the bulge. */
-static void shifted_step(eigen *z, int64_t first, int64_t last)
+static void sweep(eigen *z, int64_t first, int64_t last)
 {
-    double *d = z->d, *e = z->e;
-    const double half = (d[first + 1] - d[first]) / (2 * e[first]);
-    const double shift = d[first] - e[first] / (half + copysign(hypot(half, 1), half));
-    double value = d[last] - shift, cosine = 1, sine = 1, moved = 0;
+    mx_sweep s = mx_sweep_begin(z->d, z->e, first, last);
     for (int64_t i = last - 1; i >= first; i--) {
-        const double bulge = sine * e[i], beside = cosine * e[i], length = hypot(bulge, value);
-        e[i + 1] = length;
-        if (length == 0) { /* the block falls apart here */
-            d[i + 1] -= moved;
-            e[last] = 0;
+        if (!mx_sweep_row(&s, i))
             return;
-        }
-        sine = bulge / length, cosine = value / length;
-        const double below = d[i + 1] - moved, mixed = (d[i] - below) * sine + 2 * cosine * beside;
-        moved = sine * mixed;
-        d[i + 1] = below + moved;
-        value = cosine * mixed - beside;
-        rotate_rows(z->u + i * z->n, z->u + (i + 1) * z->n, cosine, sine, z->n);
+        rotate_rows(z->u + i * z->n, z->u + (i + 1) * z->n, s.cosine, s.sine, z->n);
     }
-    d[first] -= moved;
-    e[first] = value;
-    e[last] = 0;
+    mx_sweep_end(&s);
 }
-
-#define STEPS 80 /* for one eigenvalue; two or three are usual */
 
 static void diagonalize(eigen *z)
 {
     for (int64_t first = 0; first < z->n; first++)
-        for (int step = 0; step < STEPS; step++) {
-            int64_t last = first;
-            while (last < z->n - 1 && !(fabs(z->e[last]) <= DBL_EPSILON * (fabs(z->d[last]) + fabs(z->d[last + 1]))))
-                last++;
+        for (int count = 0; count < MX_EIGEN_SWEEPS; count++) {
+            const int64_t last = mx_eigen_block(z->d, z->e, z->n, first);
             if (last == first)
                 break;
-            shifted_step(z, first, last);
+            sweep(z, first, last);
         }
 }
 
@@ -186,14 +162,8 @@ static void diagonalize(eigen *z)
 static void arrange(const eigen *z, double *vectors, double *values)
 {
     for (int64_t i = 0; i < z->n; i++) {
-        const double *u = z->u + i * z->n;
-        int64_t rank = 0, largest = 0;
-        for (int64_t k = 0; k < z->n; k++) {
-            rank += z->d[k] < z->d[i] || (!(z->d[k] > z->d[i]) && k < i);
-            largest = fabs(u[k]) > fabs(u[largest]) ? k : largest;
-        }
-        const double sign = u[largest] < 0 ? -1 : 1;
-        rank = rank < z->n ? rank : z->n - 1;
+        const double *u = z->u + i * z->n, sign = mx_eigen_sign(u, z->n);
+        const int64_t rank = mx_eigen_rank(z->d, z->n, i);
         values[rank] = z->d[i];
         for (int64_t k = 0; k < z->n; k++)
             vectors[rank * z->n + k] = sign * u[k];

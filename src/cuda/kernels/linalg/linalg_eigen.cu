@@ -1,13 +1,14 @@
 /* gelqf and syevd: orthogonal factorisations, computed in double; a block of threads per matrix.
  *
- * The same steps as on the CPU.  Reflections of rows: a warp per row.  Eigenvalues: reflections make the matrix
+ * The same steps as on the CPU (op/formula/linalg_eigen.h).  Reflections of rows: a warp per row.  Eigenvalues: reflections make the matrix
  * tridiagonal, then rotations with implicit shifts make it diagonal; one thread finds the rotations of a sweep, then
  * every thread applies all of them to its own columns.
  *
  * SPDX-License-Identifier: Apache-2.0 */
-#include <cfloat>
-
 #include "cuda/cuda.h"
+extern "C" {
+#include "op/formula/linalg_eigen.h"
+}
 
 #define MOST_THREADS 1024
 #define SHARED_NUMBERS 6000 /* doubles that a block keeps at hand */
@@ -33,27 +34,24 @@ static __device__ double block_dot(const double *x, const double *y, int64_t n)
     return mx_cuda_block_sum(sum);
 }
 
-/* The reflection I - v v' / c that turns x into (beta, 0, ...): v replaces x.  c 0: there is nothing to turn. */
+/* The reflection that turns x into (beta, 0, ...): its vector replaces x.  Returns its c. */
 static __device__ double reflection(double *x, int64_t n, double *beta)
 {
-    const double head = x[0], tail = block_dot(x + 1, x + 1, n - 1); /* everybody has read x[0] when the sum is known */
-    *beta = head;
-    if (tail == 0)
-        return 0;
-    const double norm = copysign(sqrt(head * head + tail), head);
-    *beta = -norm;
+    const double first = x[0], tail = block_dot(x + 1, x + 1, n - 1); /* all have read x[0] when the sum is known */
+    const mx_reflection r = mx_reflection_of(first, tail);
+    *beta = r.beta;
     if (!threadIdx.x)
-        x[0] = head + norm;
+        x[0] = r.head;
     __syncthreads();
-    return norm * (head + norm);
+    return r.c;
 }
 
 static __device__ void reflect_rows(double *rows, int64_t count, int64_t stride, int64_t n, const double *v, double c)
 {
     for (int64_t i = threadIdx.x / 32; i < count && c != 0; i += blockDim.x / 32) {
-        const double factor = warp_dot(rows + i * stride, v, n) / c;
+        const double share = mx_reflection_share(warp_dot(rows + i * stride, v, n), c);
         for (int64_t k = threadIdx.x % 32; k < n; k += 32)
-            rows[i * stride + k] -= factor * v[k];
+            rows[i * stride + k] += share * v[k];
     }
     __syncthreads();
 }
@@ -112,13 +110,13 @@ static __device__ void update_block(const eigen &z, double *block, const double 
             z.w[i] = product / c;
     }
     __syncthreads();
-    const double half = block_dot(z.w, v, n) / (2 * c);
+    const double share = mx_reflection_share(block_dot(z.w, v, n), 2 * c);
     for (int64_t i = threadIdx.x; i < n; i += blockDim.x)
-        z.w[i] -= half * v[i];
+        z.w[i] += share * v[i];
     __syncthreads();
     for (int64_t e = threadIdx.x; e < n * n; e += blockDim.x) {
         const int64_t i = e / n, k = e % n;
-        block[i * z.n + k] -= v[i] * z.w[k] + z.w[i] * v[k];
+        block[i * z.n + k] = mx_reflected(block[i * z.n + k], v[i], z.w[k], z.w[i], v[k]);
     }
     __syncthreads();
 }
@@ -144,51 +142,29 @@ static __device__ void tridiagonal(const eigen &z)
         reflect_rows(z.u + (k + 1) * (n + 1), n - 1 - k, n, n - 1 - k, z.a + k * n + k + 1, z.c[k]);
 }
 
-/* The rotations of one step on the block [first, last], from the bottom up: a shift by the eigenvalue of its first two
- * rows that is nearest, then the bulge is chased.  Returns the row of the last rotation. */
+/* The rotations of one sweep over the block [first, last], from the bottom up.  Returns the row of the last one. */
 static __device__ int64_t find_rotations(const eigen &z, int64_t first, int64_t last)
 {
-    double *d = z.d, *e = z.e;
-    const double half = (d[first + 1] - d[first]) / (2 * e[first]);
-    const double shift = d[first] - e[first] / (half + copysign(hypot(half, 1.), half));
-    double value = d[last] - shift, cosine = 1, sine = 1, moved = 0;
+    mx_sweep s = mx_sweep_begin(z.d, z.e, first, last);
     for (int64_t i = last - 1; i >= first; i--) {
-        const double bulge = sine * e[i], beside = cosine * e[i], square = bulge * bulge + value * value;
-        const bool usual = square > 1e-280 && square < 1e280;
-        const double inverse = usual ? rsqrt(square) : 1, length = usual ? square * inverse : hypot(bulge, value);
-        e[i + 1] = length;
-        if (length == 0) { /* the block falls apart here */
-            d[i + 1] -= moved;
-            e[last] = 0;
+        if (!mx_sweep_row(&s, i))
             return i + 1;
-        }
-        sine = usual ? bulge * inverse : bulge / length, cosine = usual ? value * inverse : value / length;
-        const double below = d[i + 1] - moved, mixed = (d[i] - below) * sine + 2 * cosine * beside;
-        moved = sine * mixed;
-        d[i + 1] = below + moved;
-        value = cosine * mixed - beside;
-        z.c[i] = cosine, z.w[i] = sine;
+        z.c[i] = s.cosine, z.w[i] = s.sine;
     }
-    d[first] -= moved;
-    e[first] = value;
-    e[last] = 0;
+    mx_sweep_end(&s);
     return first;
 }
 
-#define AHEAD 8  /* rows that are read before they turn */
-#define STEPS 80 /* for one eigenvalue; two or three are usual */
+#define AHEAD 8 /* rows that are read before they turn */
 
 static __device__ void diagonalize(const eigen &z)
 {
-    __shared__ int64_t top, bottom; /* rotations [top, bottom) of a step, from the bottom up */
+    __shared__ int64_t top, bottom; /* rotations [top, bottom) of a sweep, from the bottom up */
     for (int64_t first = 0; first < z.n; first++)
-        for (int step = 0; step < STEPS; step++) {
+        for (int count = 0; count < MX_EIGEN_SWEEPS; count++) {
             if (!threadIdx.x) {
-                int64_t last = first;
-                while (last < z.n - 1 && !(fabs(z.e[last]) <= DBL_EPSILON * (fabs(z.d[last]) + fabs(z.d[last + 1]))))
-                    last++;
-                bottom = last;
-                top = last == first ? -1 : find_rotations(z, first, last);
+                bottom = mx_eigen_block(z.d, z.e, z.n, first);
+                top = bottom == first ? -1 : find_rotations(z, first, bottom);
             }
             __syncthreads();
             const int64_t begin = top, end = bottom;
@@ -202,9 +178,8 @@ static __device__ void diagonalize(const eigen &z)
 #pragma unroll
                     for (int r = 0; r < AHEAD; r++)
                         if (i - r >= begin) {
-                            const double cosine = z.c[i - r], sine = z.w[i - r];
-                            u[(i - r + 1) * z.n] = sine * upper[r] + cosine * lower;
-                            lower = cosine * upper[r] - sine * lower;
+                            mx_rotate(z.c[i - r], z.w[i - r], &upper[r], &lower);
+                            u[(i - r + 1) * z.n] = lower, lower = upper[r];
                         }
                 }
                 u[begin * z.n] = lower;
@@ -228,14 +203,8 @@ static __device__ void arrange(const eigen &z, const eigen_job &job, int64_t b)
 {
     const int64_t n = z.n;
     for (int64_t i = threadIdx.x; i < n; i += blockDim.x) {
-        const double *u = z.u + i * n;
-        int64_t rank = 0, largest = 0;
-        for (int64_t k = 0; k < n; k++) {
-            rank += z.d[k] < z.d[i] || (!(z.d[k] > z.d[i]) && k < i);
-            largest = fabs(u[k]) > fabs(u[largest]) ? k : largest;
-        }
-        rank = rank < n ? rank : n - 1;
-        z.c[i] = (double)rank, z.w[i] = u[largest] < 0 ? -1 : 1;
+        const int64_t rank = mx_eigen_rank(z.d, n, i);
+        z.c[i] = (double)rank, z.w[i] = mx_eigen_sign(z.u + i * n, n);
         mx_cuda_store<double>(job.values, job.type, b * n + rank, z.d[i]);
     }
     __syncthreads();
