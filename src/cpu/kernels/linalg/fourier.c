@@ -3,7 +3,6 @@
  * A length is split by its prime factors: a transform of p q is p transforms of q and q of p.  Computed in double.
  *
  * SPDX-License-Identifier: Apache-2.0 */
-#include <math.h>
 #include <string.h>
 
 #include "base/alloc.h"
@@ -12,48 +11,31 @@
 #include "cpu/kernels/widen.h"
 #include "gluon/op.gen.h"
 #include "ndarray/convert.h"
-
-typedef struct complex_number {
-    double re, im;
-} complex_number;
+#include "op/formula/fourier.h"
 
 typedef struct fft_job {
     const mx_array *in;
     mx_array *out;
     int64_t d; /* length of a transform */
     bool inverse;
-    const complex_number *roots; /* (d): e^(-2 pi i k / d), or its conjugate for the inverse */
+    const mx_complex *roots; /* (d) */
     int failed;
 } fft_job;
 
-static int64_t smallest_factor(int64_t n)
-{
-    for (int64_t p = 2; p * p <= n; p++)
-        if (n % p == 0)
-            return p;
-    return n;
-}
-
 /* to[k] = sum of from[j step] root^(j k), n numbers; `turn` is d / n.  scratch: n numbers. */
-static void transform(const fft_job *job, const complex_number *from, int64_t step, complex_number *to,
-                      complex_number *scratch, int64_t n, int64_t turn)
+static void transform(const fft_job *job, const mx_complex *from, int64_t step, mx_complex *to, mx_complex *scratch,
+                      int64_t n, int64_t turn)
 {
     if (n == 1) {
         to[0] = from[0];
         return;
     }
-    const int64_t p = smallest_factor(n), q = n / p;
+    const int64_t p = mx_smallest_factor(n), q = n / p;
+    const mx_fourier_pass join = {p, q, turn, job->roots};
     for (int64_t r = 0; r < p; r++)
         transform(job, from + r * step, step * p, scratch + r * q, to + r * q, q, turn * p);
-    for (int64_t k = 0; k < n; k++) {
-        complex_number sum = scratch[k % q];
-        for (int64_t r = 1; r < p; r++) {
-            const complex_number w = job->roots[r * k % n * turn], x = scratch[r * q + k % q];
-            sum.re += w.re * x.re - w.im * x.im;
-            sum.im += w.re * x.im + w.im * x.re;
-        }
-        to[k] = sum;
-    }
+    for (int64_t k = 0; k < n; k++)
+        to[k] = mx_fourier_join(&join, scratch, q, k);
 }
 
 static void transform_rows(void *arg, int64_t begin, int64_t end)
@@ -61,19 +43,19 @@ static void transform_rows(void *arg, int64_t begin, int64_t end)
     fft_job *job = arg;
     const int64_t d = job->d, wide = 2 * d, in = job->inverse ? wide : d, out = job->inverse ? d : wide;
     const mx_dtype from = (mx_dtype)job->in->dtype, type = (mx_dtype)job->out->dtype;
-    const size_t bytes = (size_t)(4 * d) * sizeof(complex_number);
-    complex_number *room = mx_alloc(bytes);
+    const size_t bytes = (size_t)(4 * d) * sizeof(mx_complex);
+    mx_complex *room = mx_alloc(bytes);
     if (!room) { /* errors are recorded per thread: the caller's thread reports */
         mx_error_clear();
         __atomic_store_n(&job->failed, 1, __ATOMIC_RELAXED);
         return;
     }
-    complex_number *x = room, *y = room + d;
+    mx_complex *x = room, *y = room + d;
     double *plain = (double *)(room + 3 * d);
     for (int64_t row = begin; row < end; row++) {
         mx_convert(plain, MX_FLOAT64, (const char *)mx_data(job->in) + row * in * mx_dtype_size(from), from, in);
         for (int64_t k = 0; k < d; k++)
-            x[k] = job->inverse ? (complex_number){plain[2 * k], plain[2 * k + 1]} : (complex_number){plain[k], 0};
+            x[k] = job->inverse ? (mx_complex){plain[2 * k], plain[2 * k + 1]} : (mx_complex){plain[k], 0};
         transform(job, x, 1, y, room + 2 * d, d, 1);
         for (int64_t k = 0; k < d && job->inverse; k++)
             plain[k] = y[k].re;
@@ -91,14 +73,12 @@ static mx_code fourier(const mx_kernel_call *call, bool inverse)
         return MX_DECLINED;
     if (!in->size)
         return MX_OK;
-    const size_t bytes = (size_t)d * sizeof(complex_number);
-    complex_number *roots = mx_alloc(bytes);
+    const size_t bytes = (size_t)d * sizeof(mx_complex);
+    mx_complex *roots = mx_alloc(bytes);
     if (!roots)
         return mx_error_code();
-    for (int64_t k = 0; k < d; k++) {
-        const double angle = 6.28318530717958647692 * (double)k / (double)d;
-        roots[k] = (complex_number){cos(angle), inverse ? sin(angle) : -sin(angle)};
-    }
+    for (int64_t k = 0; k < d; k++)
+        roots[k] = mx_fourier_root(k, d, inverse);
     fft_job job = {in, call->out[0], d, inverse, roots, 0};
     mx_parallel(real->size / d, 1 + MX_GRAIN / (16 * d + 1), transform_rows, &job);
     mx_free(roots, bytes);
@@ -129,7 +109,7 @@ typedef struct sketch_job {
             if (!job->back)                                                                                  \
                 memset(out, 0, (size_t)job->wide * sizeof(T));                                               \
             for (int64_t i = 0; i < job->narrow; i++) {                                                      \
-                const bool inside = h[i] >= 0 && h[i] < (T)job->wide;                                        \
+                const bool inside = mx_sketch_has((double)h[i], job->wide);                                  \
                 if (job->back)                                                                               \
                     out[i] = inside ? s[i] * in[(int64_t)h[i]] : 0;                                          \
                 else if (inside)                                                                             \
