@@ -1,4 +1,6 @@
-/* Position-sensitive pooling of regions: what the kernels of all devices share.  SPDX-License-Identifier: Apache-2.0 */
+/* Position-sensitive pooling of regions: what the kernels of all devices share.  A whole bin is in roi_parts_bins.h.
+ *
+ * SPDX-License-Identifier: Apache-2.0 */
 #ifndef MX_OP_ROI_PARTS_H
 #define MX_OP_ROI_PARTS_H
 
@@ -10,6 +12,25 @@ typedef struct mx_roi_parts {
         samples; /* result (regions, dim, size, size); see the operators */
     double scale, deviation;
 } mx_roi_parts;
+
+typedef struct mx_roi_parts_job { /* arrays of one element type */
+    mx_roi_parts s;
+    const void *map, *rois, *trans; /* (batch, maps, height, width), (R, 5), NULL or (R, 2 * classes, part, part) */
+    const void *g,
+        *counted;        /* (R, dim, size, size) backwards: the gradient, and how many samples there were; or NULL */
+    void *out, *count;   /* (R, dim, size, size) */
+    void *dmap, *dtrans; /* dtrans NULL: not wanted */
+} mx_roi_parts_job;
+
+typedef struct mx_roi_part_place { /* in the result: bin (i, j) of channel c of region r */
+    int64_t r, c, i, j;
+} mx_roi_part_place;
+
+MX_ANY_DEVICE static inline mx_roi_part_place mx_roi_part_place_of(const mx_roi_parts *p, int64_t at)
+{
+    const int64_t size = p->size, channel = at / size / size;
+    return (mx_roi_part_place){channel / p->dim, channel % p->dim, at / size % size, at % size};
+}
 
 typedef struct mx_roi_part_region { /* in places of the map */
     int64_t image;                  /* -1: there is none */
@@ -34,11 +55,11 @@ MX_ANY_DEVICE static inline mx_roi_part_region mx_roi_part_region_of(const mx_ro
                                 mx_roi_more(mx_roi_near((round(roi[4]) + 1) * p->scale) - shift - top, 0.1)};
 }
 
-/* First element of the plane that bin (i, j) of result c looks at. */
-MX_ANY_DEVICE static inline int64_t mx_roi_part_plane(const mx_roi_parts *p, int64_t image, int64_t c, int64_t i,
-                                                      int64_t j)
+/* First element of the plane that a bin looks at. */
+MX_ANY_DEVICE static inline int64_t mx_roi_part_plane(const mx_roi_parts *p, int64_t image, const mx_roi_part_place *at)
 {
-    const int64_t channel = (c * p->group + i * p->group / p->size) * p->group + j * p->group / p->size;
+    const int64_t row = at->i * p->group / p->size, column = at->j * p->group / p->size,
+                  channel = (at->c * p->group + row) * p->group + column;
     return (image * p->maps + channel) * p->height * p->width;
 }
 
@@ -51,11 +72,19 @@ MX_ANY_DEVICE static inline void mx_roi_part_bin(const mx_roi_parts *p, int64_t 
     *end = mx_roi_within(ceil((double)(k + 1) * each + from), limit);
 }
 
-/* Where the movement across of bin (i, j) of result c stands in trans; the one down stands part * part later. */
-MX_ANY_DEVICE static inline int64_t mx_roi_part_move(const mx_roi_parts *p, int64_t r, int64_t c, int64_t i, int64_t j)
+/* Where the movement across of a bin stands in trans; the one down stands part * part later. */
+MX_ANY_DEVICE static inline int64_t mx_roi_part_move(const mx_roi_parts *p, const mx_roi_part_place *at)
 {
-    const int64_t class_id = c / (p->dim / p->classes);
-    return ((r * p->classes + class_id) * 2 * p->part + i * p->part / p->size) * p->part + j * p->part / p->size;
+    const int64_t class_id = at->c / (p->dim / p->classes), row = at->i * p->part / p->size,
+                  column = at->j * p->part / p->size;
+    return ((at->r * p->classes + class_id) * 2 * p->part + row) * p->part + column;
+}
+
+/* Where bin k of a region begins along an axis when it moves. */
+MX_ANY_DEVICE static inline double mx_roi_part_begin(const mx_roi_parts *p, int64_t k, double from, double size,
+                                                     double by)
+{
+    return (double)k * size / (double)p->size + from + by;
 }
 
 /* Sample s of a bin that begins at (y0, x0); false: it lies outside. */

@@ -1,4 +1,4 @@
-/* Position-sensitive pooling of regions on the CPU (bodies in roi_parts_body.h).
+/* Position-sensitive pooling of regions on the CPU (loops in roi_parts_body.h, bins in op/formula/roi_parts_bins.h).
  *
  * A channel of the data belongs to one channel of the result, and a movement to one class of them: threads get whole
  * channels, or whole classes where gradients of movements are summed, so nobody writes where another does.
@@ -11,15 +11,6 @@
 #include "gluon/op.gen.h"
 #include "op/formula/roi_parts.h"
 
-typedef struct parts_job {
-    mx_roi_parts s;
-    const void *map, *rois, *trans,
-        *g;            /* (N, C, H, W), (R, 5), NULL or (R, 2 * classes, part, part), NULL or (R, dim, size, size) */
-    void *out, *count; /* (R, dim, size, size) */
-    const void *count_in;
-    void *dmap, *dtrans;
-} parts_job;
-
 #define T float
 #define NAME(x) x##_f
 #include "cpu/kernels/detection/roi_parts_body.h"
@@ -31,12 +22,12 @@ typedef struct parts_job {
 #undef T
 #undef NAME
 
-static int64_t grain(const parts_job *job, int64_t items)
+static int64_t grain(const mx_roi_parts_job *job, int64_t items)
 {
     return 1 + MX_GRAIN / (8 * job->s.regions * job->s.dim * job->s.size * job->s.size / (items ? items : 1) + 1);
 }
 
-static void data_sizes(parts_job *job, const int64_t *data)
+static void data_sizes(mx_roi_parts_job *job, const int64_t *data)
 {
     job->s.batch = data[0], job->s.maps = data[1], job->s.height = data[2], job->s.width = data[3];
 }
@@ -48,9 +39,9 @@ static mx_code run_ps(const mx_kernel_call *call)
     const mx_dtype compute = mx_compute_type(call);
     if (!mx_inputs_are(call, compute, 0))
         return MX_DECLINED;
-    parts_job job = {.map = mx_data(call->in[0]), .rois = mx_data(call->in[1]), .out = mx_data(call->out[0]), .s.regions = call->in[1]->shape[0],
-                     .s.dim = p->output_dim, .s.size = p->pooled_size, .s.group = p->group_size > 0 ? p->group_size : p->pooled_size,
-                     .s.scale = p->spatial_scale};
+    mx_roi_parts_job job = {.map = mx_data(call->in[0]), .rois = mx_data(call->in[1]), .out = mx_data(call->out[0]),
+                            .s.regions = call->in[1]->shape[0], .s.dim = p->output_dim, .s.size = p->pooled_size,
+                            .s.group = p->group_size > 0 ? p->group_size : p->pooled_size, .s.scale = p->spatial_scale};
     data_sizes(&job, (back ? call->out[0] : call->in[0])->shape);
     if (back) {
         job.g = job.map, job.dmap = job.out;
@@ -70,13 +61,14 @@ static mx_code run_deformable(const mx_kernel_call *call, bool back)
     const mx_array *trans = p->no_trans ? NULL : call->in[back ? 4 : 2];
     if (trans && mx_is_none(trans))
         return mx_op_fail(call->op, MX_ERR_ARGUMENT, "trans is missing; without it, no_trans must be set");
-    parts_job job = {.map = mx_data(call->in[back]), .rois = mx_data(call->in[back + 1]), .trans = trans ? mx_data(trans) : NULL,
-                     .s.regions = call->in[back + 1]->shape[0], .s.dim = p->output_dim, .s.size = p->pooled_size, .s.group = p->group_size,
-                     .s.part = p->part_size > 0 ? p->part_size : p->pooled_size, .s.classes = trans ? trans->shape[1] / 2 : 1,
-                     .s.samples = p->sample_per_part, .s.scale = p->spatial_scale, .s.deviation = p->trans_std};
+    mx_roi_parts_job job = {.map = mx_data(call->in[back]), .rois = mx_data(call->in[back + 1]), .trans = trans ? mx_data(trans) : NULL,
+                            .s.regions = call->in[back + 1]->shape[0], .s.dim = p->output_dim, .s.size = p->pooled_size,
+                            .s.group = p->group_size, .s.part = p->part_size > 0 ? p->part_size : p->pooled_size,
+                            .s.classes = trans ? trans->shape[1] / 2 : 1, .s.samples = p->sample_per_part,
+                            .s.scale = p->spatial_scale, .s.deviation = p->trans_std};
     data_sizes(&job, call->in[back]->shape);
     if (back) {
-        job.g = mx_data(call->in[0]), job.count_in = mx_data(call->in[3]), job.dmap = mx_data(call->out[0]);
+        job.g = mx_data(call->in[0]), job.counted = mx_data(call->in[3]), job.dmap = mx_data(call->out[0]);
         job.dtrans = trans ? mx_data(call->out[1]) : NULL;
         for (int i = 0; i < call->n_out; i++)
             if (mx_bytes(call->out[i]))
