@@ -22,6 +22,13 @@ MX_ANY_DEVICE static inline mx_box mx_box_of(const double *x, bool center)
     return (mx_box){x[0] - x[2] / 2, x[1] - x[3] / 2, x[0] + x[2] / 2, x[1] + x[3] / 2};
 }
 
+/* And back: the four numbers that stand for a box. */
+MX_ANY_DEVICE static inline void mx_box_numbers(mx_box b, bool center, double *x)
+{
+    x[0] = center ? (b.left + b.right) / 2 : b.left, x[1] = center ? (b.top + b.bottom) / 2 : b.top;
+    x[2] = center ? b.right - b.left : b.right, x[3] = center ? b.bottom - b.top : b.bottom;
+}
+
 MX_ANY_DEVICE static inline double mx_box_area(mx_box b)
 {
     const double width = b.right - b.left, height = b.bottom - b.top;
@@ -70,6 +77,19 @@ MX_ANY_DEVICE static inline mx_box mx_box_moved(mx_box anchor, double x, double 
                  centre_y = y * height + (anchor.top + anchor.bottom) / 2;
     const double half_w = exp(log_width) * width / 2, half_h = exp(log_height) * height / 2;
     return (mx_box){centre_x - half_w, centre_y - half_h, centre_x + half_w, centre_y + half_h};
+}
+
+/* Offset k of a box that box_encode gives, and the box that box_decode finds at offsets; clip: of the logarithms, not
+ * positive: none */
+MX_ANY_DEVICE static inline double mx_box_encoded(double offset, double mean, double deviation)
+{
+    return (offset - mean) / deviation;
+}
+MX_ANY_DEVICE static inline mx_box mx_box_decoded(mx_box anchor, const double *x, const double *deviations, double clip)
+{
+    const double w = x[2] * deviations[2], h = x[3] * deviations[3];
+    return mx_box_moved(anchor, x[0] * deviations[0], x[1] * deviations[1], clip > 0 ? fmin(w, clip) : w,
+                        clip > 0 ? fmin(h, clip) : h);
 }
 
 MX_ANY_DEVICE static inline mx_box mx_box_clip(mx_box b) /* to [0, 1] */

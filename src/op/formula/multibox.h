@@ -101,8 +101,7 @@ MX_ANY_DEVICE static inline double mx_detection_class(int64_t best, int64_t back
 MX_ANY_DEVICE static inline mx_box mx_detection_box(mx_box anchor, const double *offset, const double *variances,
                                                     bool clip)
 {
-    const mx_box b = mx_box_moved(anchor, offset[0] * variances[0], offset[1] * variances[1], offset[2] * variances[2],
-                                  offset[3] * variances[3]);
+    const mx_box b = mx_box_decoded(anchor, offset, variances, 0);
     return clip ? mx_box_clip(b) : b;
 }
 

@@ -47,6 +47,25 @@ MX_ANY_DEVICE static inline mx_proposal_box mx_proposal_cut(mx_proposal_box b, c
     return b;
 }
 
+typedef struct mx_proposal_rules {
+    double stride, least; /* pixels from one place of the map to the next; least size, in units of info[2] */
+    bool corners;         /* what the network's numbers are */
+} mx_proposal_rules;
+
+/* What becomes of an anchor at place (y, x) of the map; info: height, width and scale of the image.  Places beyond the
+ * image have no score. */
+MX_ANY_DEVICE static inline mx_proposal_box mx_proposal_of(const mx_proposal_rules *rules, mx_proposal_box anchor,
+                                                           int64_t y, int64_t x, const double *by, double score,
+                                                           const double *info)
+{
+    const double stride = rules->stride;
+    const bool inside = (double)y < floor(info[0] / stride) && (double)x < floor(info[1] / stride);
+    const mx_proposal_box b = {anchor.left + (double)x * stride, anchor.top + (double)y * stride,
+                               anchor.right + (double)x * stride, anchor.bottom + (double)y * stride,
+                               inside ? score : -1};
+    return mx_proposal_cut(mx_proposal_move(b, by, rules->corners), info, rules->least * info[2]);
+}
+
 MX_ANY_DEVICE static inline double mx_proposal_area(mx_proposal_box b)
 {
     return (b.right - b.left + 1) * (b.bottom - b.top + 1);

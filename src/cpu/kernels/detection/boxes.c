@@ -74,13 +74,8 @@ static int64_t candidates(const nms_job *job, const double *rows, int64_t *order
 
 static void put_row(const mx_box_nms_attrs *p, mx_box b, double *to)
 {
-    double *x = to + p->coord_start;
-    if (p->in_format == p->out_format)
-        return;
-    if (p->out_format == MX_BOX_NMS_CORNER)
-        x[0] = b.left, x[1] = b.top, x[2] = b.right, x[3] = b.bottom;
-    else
-        x[0] = (b.left + b.right) / 2, x[1] = (b.top + b.bottom) / 2, x[2] = b.right - b.left, x[3] = b.bottom - b.top;
+    if (p->in_format != p->out_format)
+        mx_box_numbers(b, p->out_format == MX_BOX_NMS_CENTER, to + p->coord_start);
 }
 
 static void nms_batches(void *arg, int64_t begin, int64_t end)
@@ -221,7 +216,7 @@ static void encode_boxes(void *arg, int64_t begin, int64_t end)
             mx_box_offsets(mx_box_of(d->in[2] + 4 * i, false),
                            mx_box_of(d->in[3] + 4 * (i / n * boxes + (int64_t)which), false), to);
         for (int k = 0; k < 4; k++) {
-            to[k] = used ? (to[k] - d->in[4][k]) / d->in[5][k] : 0;
+            to[k] = used ? mx_box_encoded(to[k], d->in[4][k], d->in[5][k]) : 0;
             mask[k] = used;
         }
     }
@@ -238,12 +233,10 @@ static void decode_boxes(void *arg, int64_t begin, int64_t end)
     const mx_doubles *d = arg;
     const mx_box_decode_attrs *p = d->call->attrs;
     const int64_t anchors = d->call->in[1]->size / 4;
+    const double deviations[4] = {p->std0, p->std1, p->std2, p->std3};
     for (int64_t i = begin; i < end; i++) {
-        const double *x = d->in[0] + 4 * i;
         const mx_box a = mx_box_of(d->in[1] + 4 * (i % anchors), p->format == MX_BOX_DECODE_CENTER);
-        const double w = p->clip > 0 ? fmin(x[2] * p->std2, p->clip) : x[2] * p->std2,
-                     h = p->clip > 0 ? fmin(x[3] * p->std3, p->clip) : x[3] * p->std3;
-        *(mx_box *)(d->out[0] + 4 * i) = mx_box_moved(a, x[0] * p->std0, x[1] * p->std1, w, h);
+        *(mx_box *)(d->out[0] + 4 * i) = mx_box_decoded(a, d->in[0] + 4 * i, deviations, p->clip);
     }
 }
 

@@ -31,21 +31,16 @@ static void make_boxes(void *arg, int64_t begin, int64_t end)
     const proposal_job *job = arg;
     const mx_proposal_attrs *p = job->p;
     const int64_t map = job->height * job->width;
-    const double stride = (double)p->feature_stride, rows = floor(job->info[0] / stride),
-                 columns = floor(job->info[1] / stride);
+    const mx_proposal_rules rules = {(double)p->feature_stride, (double)p->rpn_min_size, p->iou_loss};
     for (int64_t a = 0; a < job->anchors; a++) {
         const mx_proposal_box anchor = mx_proposal_anchor(&p->scales, &p->ratios, p->feature_stride, a);
         for (int64_t place = begin; place < end; place++) {
             const int64_t y = place / job->width, x = place % job->width, i = place * job->anchors + a;
-            mx_proposal_box b = {anchor.left + (double)x * stride, anchor.top + (double)y * stride, anchor.right + (double)x * stride,
-                                 anchor.bottom + (double)y * stride, -1};
+            const double score = element(job, job->scores, (job->anchors + a) * map + place);
             double by[4];
             for (int k = 0; k < 4; k++)
                 by[k] = element(job, job->moves, (4 * a + k) * map + place);
-            if ((double)y < rows && (double)x < columns)
-                b.score = element(job, job->scores, (job->anchors + a) * map + place);
-            job->boxes[i] = mx_proposal_cut(mx_proposal_move(b, by, p->iou_loss), job->info,
-                                            (double)p->rpn_min_size * job->info[2]);
+            job->boxes[i] = mx_proposal_of(&rules, anchor, y, x, by, score, job->info);
             job->score[i] = job->boxes[i].score;
             job->order[i] = i;
         }

@@ -8,9 +8,12 @@ static __device__ mx_box box_at(const mx_cuda_numbers &x, int64_t at, bool cente
     return mx_box_of(v, center);
 }
 
-static __device__ void put_box(const mx_cuda_results &to, int64_t at, mx_box b)
+static __device__ void put_box(const mx_cuda_results &to, int64_t at, mx_box b, bool center)
 {
-    to.put(at, b.left), to.put(at + 1, b.top), to.put(at + 2, b.right), to.put(at + 3, b.bottom);
+    double v[4];
+    mx_box_numbers(b, center, v);
+    for (int k = 0; k < 4; k++)
+        to.put(at + k, v[k]);
 }
 
 static mx_code fill(const mx_kernel_call *call, mx_array *x, double value)
@@ -83,15 +86,10 @@ static mx_code list_boxes(const mx_kernel_call *call, const rows &r, const mx_cu
 
 static __device__ void put_row(const rows &r, int64_t from, int64_t to, mx_box b)
 {
-    const int64_t x = to + r.p.coord_start;
     for (int64_t c = 0; c < r.columns; c++)
         r.out.put(to + c, r.in[from + c]);
-    if (r.p.in_format == r.p.out_format)
-        return;
-    if (r.p.out_format == MX_BOX_NMS_CORNER)
-        put_box(r.out, x, b);
-    else
-        put_box(r.out, x, {(b.left + b.right) / 2, (b.top + b.bottom) / 2, b.right - b.left, b.bottom - b.top});
+    if (r.p.in_format != r.p.out_format)
+        put_box(r.out, to + r.p.coord_start, b, r.p.out_format == MX_BOX_NMS_CENTER);
 }
 
 static mx_code pack_rows(const mx_kernel_call *call, const rows &r, const mx_cuda_ranking &ranking,
@@ -247,7 +245,7 @@ static mx_code run_encode(const mx_kernel_call *call)
             mx_box_offsets(box_at(anchors, 4 * i, false),
                            box_at(references, 4 * (i / n * boxes + (int64_t)which), false), to);
         for (int k = 0; k < 4; k++) {
-            targets.put(4 * i + k, used ? (to[k] - means[k]) / deviations[k] : 0);
+            targets.put(4 * i + k, used ? mx_box_encoded(to[k], means[k], deviations[k]) : 0);
             masks.put(4 * i + k, used);
         }
     });
@@ -262,13 +260,11 @@ static mx_code run_decode(const mx_kernel_call *call)
     const mx_cuda_numbers offsets(call->in[0]), from(call->in[1]);
     const mx_cuda_results to(call->out[0]);
     return mx_cuda_each(call, anchors ? call->in[0]->size / 4 : 0, [=] __device__(int64_t i) {
+        const double deviations[4] = {p.std0, p.std1, p.std2, p.std3};
+        const mx_box anchor = box_at(from, 4 * (i % anchors), p.format == MX_BOX_DECODE_CENTER);
         double x[4];
         offsets.read(4 * i, 4, x);
-        const double width = x[2] * p.std2, height = x[3] * p.std3;
-        put_box(to, 4 * i,
-                mx_box_moved(box_at(from, 4 * (i % anchors), p.format == MX_BOX_DECODE_CENTER), x[0] * p.std0,
-                             x[1] * p.std1, p.clip > 0 ? fmin(width, p.clip) : width,
-                             p.clip > 0 ? fmin(height, p.clip) : height));
+        put_box(to, 4 * i, mx_box_decoded(anchor, x, deviations, p.clip), false);
     });
 }
 

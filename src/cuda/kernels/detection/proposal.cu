@@ -37,17 +37,14 @@ static mx_code make_boxes(const mx_kernel_call *call, const network &m, uint64_t
     return mx_cuda_each(call, m.batch * m.count, [=] __device__(int64_t i) {
         const int64_t a = i % m.anchors, place = i / m.anchors % (m.height * m.width), n = i / m.count,
                       map = m.height * m.width, y = place / m.width, x = place % m.width;
-        const double stride = (double)m.p.feature_stride;
+        const mx_proposal_rules rules = {(double)m.p.feature_stride, (double)m.p.rpn_min_size, m.p.iou_loss};
         double info[3], by[4];
         m.info.read(3 * n, 3, info);
         for (int k = 0; k < 4; k++)
             by[k] = m.moves[((n * m.anchors + a) * 4 + k) * map + place];
         const mx_proposal_box anchor = mx_proposal_anchor(&m.p.scales, &m.p.ratios, m.p.feature_stride, a);
-        const double across = (double)x * stride, down = (double)y * stride;
-        mx_proposal_box b = {anchor.left + across, anchor.top + down, anchor.right + across, anchor.bottom + down, -1};
-        if ((double)y < floor(info[0] / stride) && (double)x < floor(info[1] / stride))
-            b.score = m.scores[(n * 2 * m.anchors + m.anchors + a) * map + place];
-        b = mx_proposal_cut(mx_proposal_move(b, by, m.p.iou_loss), info, (double)m.p.rpn_min_size * info[2]);
+        const double score = m.scores[(n * 2 * m.anchors + m.anchors + a) * map + place];
+        const mx_proposal_box b = mx_proposal_of(&rules, anchor, y, x, by, score, info);
         m.boxes[i] = {{b.left, b.top, b.right, b.bottom}, mx_proposal_area(b), b.score};
         keys[i] = mx_cuda_score_key(b.score);
     });
