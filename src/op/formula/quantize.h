@@ -40,4 +40,62 @@ MX_ANY_DEVICE static inline int8_t mx_quantize_signed(float x, float factor)
     return (int8_t)(x < 0 ? -q : q);
 }
 
+/* What a sum of products stands for, whose range is given: the number times this. */
+MX_ANY_DEVICE static inline float mx_quantize_sum_step(float low, float high)
+{
+    return (float)((double)mx_quantize_largest(low, high) / 2147483647.0);
+}
+
+typedef struct mx_dequantize_scale { /* x * factor + low */
+    float factor, low;
+} mx_dequantize_scale;
+
+MX_ANY_DEVICE static inline mx_dequantize_scale mx_dequantize_scale_of(float low, float high, bool bytes)
+{
+    const mx_dequantize_scale scale = {bytes ? (high - low) / 255 : mx_quantize_largest(low, high) / 127,
+                                       bytes ? low : 0};
+    return scale;
+}
+
+/* ---- calibrate_entropy: how far a histogram is from what its quantization keeps ------------------------------- */
+
+typedef struct mx_calibrate_bins { /* of one candidate: bins [begin, end) around the middle, n of them */
+    int64_t begin, end, n, quantized, each;
+} mx_calibrate_bins;
+
+MX_ANY_DEVICE static inline mx_calibrate_bins mx_calibrate_bins_of(int64_t candidate, int64_t bins, int64_t quantized)
+{
+    const int64_t middle = bins / 2, reach = candidate + quantized / 2, begin = middle > reach ? middle - reach : 0,
+                  end = middle + reach + 1 < bins ? middle + reach + 1 : bins;
+    const mx_calibrate_bins made = {begin, end, end - begin, quantized, (end - begin) / quantized};
+    return made;
+}
+
+/* Quantized bin j has bins [*from, *to) of the candidate. */
+MX_ANY_DEVICE static inline void mx_calibrate_part(const mx_calibrate_bins *b, int64_t j, int64_t *from, int64_t *to)
+{
+    *from = j * b->each, *to = j + 1 < b->quantized ? *from + b->each : b->n;
+}
+
+/* What each of its `used` bins gets; before[i]: the sum of all bins before i.  The first bin does not count. */
+MX_ANY_DEVICE static inline double mx_calibrate_mean(const mx_calibrate_bins *b, const double *before, int64_t from,
+                                                     int64_t to, double used)
+{
+    return used > 0 ? (before[b->begin + to] - before[b->begin + (from ? from : 1)]) / used : 0;
+}
+
+/* Empty bins get a little, of which the others give `less` each: 1 or more is too much. */
+#define MX_CALIBRATE_LITTLE 1e-4
+MX_ANY_DEVICE static inline double mx_calibrate_less(double empty, int64_t n)
+{
+    return MX_CALIBRATE_LITTLE * empty / ((double)n - empty);
+}
+MX_ANY_DEVICE static inline double mx_calibrate_smooth(double p, double less)
+{
+    return p + (p == 0 ? MX_CALIBRATE_LITTLE : -less);
+}
+
+/* What a bin adds to the divergence of p from q. */
+MX_ANY_DEVICE static inline double mx_calibrate_term(double p, double q) { return p > 0 ? p * log(p / q) : 0; }
+
 #endif

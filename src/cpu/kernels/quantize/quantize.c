@@ -107,8 +107,7 @@ static mx_code quantize_calibrated(const mx_kernel_call *call, float scale, bool
 }
 static mx_code run_requantize(const mx_kernel_call *call)
 {
-    return quantize_calibrated(
-        call, (float)((double)mx_quantize_largest(number(call->in[1]), number(call->in[2])) / 2147483647.0), true);
+    return quantize_calibrated(call, mx_quantize_sum_step(number(call->in[1]), number(call->in[2])), true);
 }
 static mx_code run_quantize_v2(const mx_kernel_call *call)
 {
@@ -128,12 +127,9 @@ static void dequantize_part(void *arg, int64_t begin, int64_t end)
 
 static mx_code run_dequantize(const mx_kernel_call *call)
 {
-    const float low = number(call->in[1]), high = number(call->in[2]);
-    const bool bytes = call->in[0]->dtype == MX_UINT8;
-    quantize_job job = {.in = call->in[0],
-                        .out = call->out[0],
-                        .low = bytes ? low : 0,
-                        .factor = bytes ? (high - low) / 255 : mx_quantize_largest(low, high) / 127};
+    const mx_dequantize_scale scale =
+        mx_dequantize_scale_of(number(call->in[1]), number(call->in[2]), call->in[0]->dtype == MX_UINT8);
+    quantize_job job = {.in = call->in[0], .out = call->out[0], .low = scale.low, .factor = scale.factor};
     mx_parallel(job.in->size, MX_GRAIN, dequantize_part, &job);
     return MX_OK;
 }
@@ -152,28 +148,28 @@ static bool smooth(double *p, int64_t n)
     double empty = 0, sum = 0;
     for (int64_t i = 0; i < n; i++)
         empty += p[i] == 0;
-    const double less = 1e-4 * empty / ((double)n - empty);
+    const double less = mx_calibrate_less(empty, n);
     for (int64_t i = 0; i < n; i++)
-        sum += p[i] += p[i] == 0 ? 1e-4 : -less;
+        sum += p[i] = mx_calibrate_smooth(p[i], less);
     for (int64_t i = 0; i < n; i++)
         p[i] /= sum;
     return less < 1;
 }
 
-static void candidate(const calibrate_job *job, int64_t i, double *p, double *q, double *result)
+static void candidate(const calibrate_job *job, int64_t which, double *p, double *q, double *result)
 {
-    const int64_t middle = job->bins / 2, begin = middle - i > 0 ? middle - i : 0,
-                  end = middle + i + 1 < job->bins ? middle + i + 1 : job->bins;
-    const int64_t n = end - begin, each = n / job->quantized_bins;
-    memcpy(p, job->hist + begin, (size_t)n * sizeof *p);
-    /* outer counts belong to the first and the last bin; the image does not include the first bin */
-    p[0] += job->before[begin], p[n - 1] += job->before[job->bins] - job->before[end];
+    const mx_calibrate_bins b = mx_calibrate_bins_of(which, job->bins, job->quantized_bins);
+    const int64_t n = b.n;
+    memcpy(p, job->hist + b.begin, (size_t)n * sizeof *p);
+    /* what lies outside is the first's and the last's; the image does not count the first bin */
+    p[0] += job->before[b.begin], p[n - 1] += job->before[job->bins] - job->before[b.end];
     for (int64_t j = 0; j < job->quantized_bins; j++) {
-        const int64_t from = j * each, to = j + 1 < job->quantized_bins ? from + each : n;
+        int64_t from, to;
         double used = 0;
+        mx_calibrate_part(&b, j, &from, &to);
         for (int64_t k = from ? from : 1; k < to; k++)
-            used += job->hist[begin + k] != 0;
-        const double mean = used > 0 ? (job->before[begin + to] - job->before[begin + (from ? from : 1)]) / used : 0;
+            used += job->hist[b.begin + k] != 0;
+        const double mean = mx_calibrate_mean(&b, job->before, from, to, used);
         for (int64_t k = from; k < to; k++)
             q[k] = p[k] != 0 ? mean : 0;
     }
@@ -182,7 +178,7 @@ static void candidate(const calibrate_job *job, int64_t i, double *p, double *q,
         return;
     double sum = 0;
     for (int64_t k = 0; k < n; k++)
-        sum += p[k] > 0 ? p[k] * log(p[k] / q[k]) : 0;
+        sum += mx_calibrate_term(p[k], q[k]);
     *result = sum;
 }
 
@@ -191,7 +187,7 @@ static void candidates(void *arg, int part, int parts)
     const calibrate_job *job = arg;
     double *p = job->scratch + 2 * part * job->bins;
     for (int64_t c = part; c < job->count; c += parts)
-        candidate(job, c + job->quantized_bins / 2, p, p + job->bins, &job->divergence[c]);
+        candidate(job, c, p, p + job->bins, &job->divergence[c]);
 }
 
 static mx_code calibrate(const mx_doubles *d)
@@ -212,8 +208,8 @@ static mx_code calibrate(const mx_doubles *d)
     d->out[1][0] = INFINITY, d->out[0][0] = d->in[1][bins];
     for (int64_t c = 0; c < count; c++)
         if (job.divergence[c] < d->out[1][0]) {
-            const int64_t end = bins / 2 + c + quantized_bins / 2 + 1;
-            d->out[1][0] = job.divergence[c], d->out[0][0] = d->in[1][end < bins ? end : bins];
+            d->out[1][0] = job.divergence[c];
+            d->out[0][0] = d->in[1][mx_calibrate_bins_of(c, bins, quantized_bins).end];
         }
     mx_free(before, bytes);
     return MX_OK;

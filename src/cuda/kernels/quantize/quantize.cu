@@ -17,8 +17,7 @@ struct source {
     int type, low_type, high_type;
     __device__ float scale() const
     {
-        return low ? (float)((double)mx_quantize_largest(number(low, low_type), number(high, high_type)) / 2147483647.0)
-                   : 1;
+        return low ? mx_quantize_sum_step(number(low, low_type), number(high, high_type)) : 1;
     }
     __device__ float at(int64_t i, float scale) const { return mx_cuda_load<float>(data, type, i) * scale; }
 };
@@ -129,9 +128,9 @@ static mx_code run_dequantize(const mx_kernel_call *call)
     const bool bytes = type == MX_UINT8;
     float *to = (float *)mx_data(call->out[0]);
     return mx_cuda_each(call, call->in[0]->size, [=] __device__(int64_t i) {
-        const float low = number(lows, low_type), high = number(highs, high_type);
-        const float factor = bytes ? (high - low) / 255 : mx_quantize_largest(low, high) / 127;
-        to[i] = mx_cuda_load<float>(from, type, i) * factor + (bytes ? low : 0);
+        const mx_dequantize_scale scale =
+            mx_dequantize_scale_of(number(lows, low_type), number(highs, high_type), bytes);
+        to[i] = mx_cuda_load<float>(from, type, i) * scale.factor + scale.low;
     });
 }
 
@@ -152,9 +151,9 @@ static __device__ bool smooth(double *p, int64_t n)
     for (int64_t i = threadIdx.x; i < n; i += blockDim.x)
         empty += p[i] == 0;
     empty = mx_cuda_block_sum(empty);
-    const double less = 1e-4 * empty / ((double)n - empty);
+    const double less = mx_calibrate_less(empty, n);
     for (int64_t i = threadIdx.x; i < n; i += blockDim.x)
-        sum += p[i] += p[i] == 0 ? 1e-4 : -less;
+        sum += p[i] = mx_calibrate_smooth(p[i], less);
     sum = mx_cuda_block_sum(sum);
     for (int64_t i = threadIdx.x; i < n; i += blockDim.x)
         p[i] /= sum;
@@ -164,17 +163,19 @@ static __device__ bool smooth(double *p, int64_t n)
 /* The divergence of the bins around the middle from their quantized histogram. */
 static __device__ void candidate(const histogram &h, int64_t which, double *p, double *q)
 {
-    const int64_t i = which + h.quantized / 2, middle = h.bins / 2, begin = middle - i > 0 ? middle - i : 0,
-                  end = middle + i + 1 < h.bins ? middle + i + 1 : h.bins, n = end - begin, each = n / h.quantized;
+    const mx_calibrate_bins b = mx_calibrate_bins_of(which, h.bins, h.quantized);
+    const int64_t n = b.n;
     for (int64_t k = threadIdx.x; k < n; k += blockDim.x) /* values outside count for the first and the last bin */
-        p[k] = h.count[begin + k] + (k ? 0 : h.before[begin]) + (k == n - 1 ? h.before[h.bins] - h.before[end] : 0);
+        p[k] =
+            h.count[b.begin + k] + (k ? 0 : h.before[b.begin]) + (k == n - 1 ? h.before[h.bins] - h.before[b.end] : 0);
     __syncthreads();
     for (int64_t j = threadIdx.x; j < h.quantized; j += blockDim.x) { /* its quantized form skips the first bin */
-        const int64_t from = j * each, to = j + 1 < h.quantized ? from + each : n;
+        int64_t from, to;
         double used = 0;
+        mx_calibrate_part(&b, j, &from, &to);
         for (int64_t k = from ? from : 1; k < to; k++)
-            used += h.count[begin + k] != 0;
-        const double mean = used > 0 ? (h.before[begin + to] - h.before[begin + (from ? from : 1)]) / used : 0;
+            used += h.count[b.begin + k] != 0;
+        const double mean = mx_calibrate_mean(&b, h.before, from, to, used);
         for (int64_t k = from; k < to; k++)
             q[k] = p[k] != 0 ? mean : 0;
     }
@@ -182,7 +183,7 @@ static __device__ void candidate(const histogram &h, int64_t which, double *p, d
     const bool p_fine = smooth(p, n), q_fine = smooth(q, n);
     double sum = 0;
     for (int64_t k = threadIdx.x; k < n; k += blockDim.x)
-        sum += p[k] > 0 ? p[k] * log(p[k] / q[k]) : 0;
+        sum += mx_calibrate_term(p[k], q[k]);
     sum = mx_cuda_block_sum(sum);
     if (!threadIdx.x)
         h.divergence[which] = p_fine && q_fine ? sum : INFINITY;
@@ -197,10 +198,8 @@ static mx_code choose(const mx_kernel_call *call, const histogram &h)
         double least = INFINITY;
         int64_t edge = h.bins;
         for (int64_t c = 0; c < h.candidates; c++)
-            if (h.divergence[c] < least) {
-                const int64_t end = h.bins / 2 + c + h.quantized / 2 + 1;
-                least = h.divergence[c], edge = end < h.bins ? end : h.bins;
-            }
+            if (h.divergence[c] < least)
+                least = h.divergence[c], edge = mx_calibrate_bins_of(c, h.bins, h.quantized).end;
         threshold.put(0, edges[edge]), divergence.put(0, least);
     });
 }
