@@ -1,12 +1,12 @@
 /* One bin of a position-sensitive pooling of regions, in both directions.
  *
- * Whoever includes this defines MX_PART_FUNCTION, what stands before a function, MX_PART(name), its name, T, the
- * element type (in C++ a template's parameter), and MX_PART_ADD(to, x), which adds to a gradient: bins of several
+ * Whoever includes this defines MX_ROI_FUNCTION, what stands before a function, MX_ROI(name), its name, T, the
+ * element type (in C++ a template's parameter), and MX_ROI_ADD(to, x), which adds to a gradient: bins of several
  * regions share the places of a map, so devices differ in it.
  *
  * SPDX-License-Identifier: Apache-2.0 */
 
-MX_PART_FUNCTION mx_roi_part_region MX_PART(region)(const mx_roi_parts *s, const T *rois, int64_t r, double shift)
+MX_ROI_FUNCTION mx_roi_part_region MX_ROI(region)(const mx_roi_parts *s, const T *rois, int64_t r, double shift)
 {
     double roi[5];
     for (int k = 0; k < 5; k++)
@@ -15,8 +15,7 @@ MX_PART_FUNCTION mx_roi_part_region MX_PART(region)(const mx_roi_parts *s, const
 }
 
 /* PSROIPooling: the mean of bin `at` of the result, or its transpose. */
-MX_PART_FUNCTION void MX_PART(mean)(const mx_roi_parts_job *m, const T *map, const mx_roi_part_region *region,
-                                    int64_t at)
+MX_ROI_FUNCTION void MX_ROI(mean)(const mx_roi_parts_job *m, const T *map, const mx_roi_part_region *region, int64_t at)
 {
     const mx_roi_part_place p = mx_roi_part_place_of(&m->s, at);
     int64_t top, bottom, left, right;
@@ -29,7 +28,7 @@ MX_PART_FUNCTION void MX_PART(mean)(const mx_roi_parts_job *m, const T *map, con
     for (int64_t y = top; !empty && y < bottom; y++)
         for (int64_t x = left; x < right; x++)
             if (m->g)
-                MX_PART_ADD(((T *)m->dmap)[plane + y * m->s.width + x], ((const T *)m->g)[at] / (T)area);
+                MX_ROI_ADD(((T *)m->dmap)[plane + y * m->s.width + x], ((const T *)m->g)[at] / (T)area);
             else
                 sum += (double)map[plane + y * m->s.width + x];
     if (!m->g)
@@ -37,8 +36,8 @@ MX_PART_FUNCTION void MX_PART(mean)(const mx_roi_parts_job *m, const T *map, con
 }
 
 /* One bilinear sample: its value; with `into` its gradients, too: into the map, and by place in *dy and *dx. */
-MX_PART_FUNCTION double MX_PART(sample)(const T *map, T *into, int64_t width, double y, double x, double g, double *dy,
-                                        double *dx)
+MX_ROI_FUNCTION double MX_ROI(sample)(const T *map, T *into, int64_t width, double y, double x, double g, double *dy,
+                                      double *dx)
 {
     const int64_t top = (int64_t)y, left = (int64_t)x, bottom = top + ((double)top < y),
                   right = left + ((double)left < x);
@@ -47,10 +46,10 @@ MX_PART_FUNCTION double MX_PART(sample)(const T *map, T *into, int64_t width, do
                   d = bottom * width + right;
     const double va = (double)map[a], vb = (double)map[b], vc = (double)map[c], vd = (double)map[d];
     if (into) {
-        MX_PART_ADD(into[a], (T)(g * (1 - fy) * (1 - fx)));
-        MX_PART_ADD(into[b], (T)(g * (1 - fy) * fx));
-        MX_PART_ADD(into[c], (T)(g * fy * (1 - fx)));
-        MX_PART_ADD(into[d], (T)(g * fy * fx));
+        MX_ROI_ADD(into[a], (T)(g * (1 - fy) * (1 - fx)));
+        MX_ROI_ADD(into[b], (T)(g * (1 - fy) * fx));
+        MX_ROI_ADD(into[c], (T)(g * fy * (1 - fx)));
+        MX_ROI_ADD(into[d], (T)(g * fy * fx));
     }
     *dy += g * ((1 - fx) * (vc - va) + fx * (vd - vb));
     *dx += g * ((1 - fy) * (vb - va) + fy * (vd - vc));
@@ -58,8 +57,8 @@ MX_PART_FUNCTION double MX_PART(sample)(const T *map, T *into, int64_t width, do
 }
 
 /* DeformablePSROIPooling: the mean of the samples of bin `at` of the result, which moves; or its gradients. */
-MX_PART_FUNCTION void MX_PART(moving)(const mx_roi_parts_job *m, const T *map, const mx_roi_part_region *region,
-                                      int64_t at)
+MX_ROI_FUNCTION void MX_ROI(moving)(const mx_roi_parts_job *m, const T *map, const mx_roi_part_region *region,
+                                    int64_t at)
 {
     const mx_roi_part_place p = mx_roi_part_place_of(&m->s, at);
     double sum = 0, count = 0, dy = 0, dx = 0;
@@ -78,12 +77,12 @@ MX_PART_FUNCTION void MX_PART(moving)(const mx_roi_parts_job *m, const T *map, c
             double x, y;
             if (!mx_roi_part_sample(&m->s, region, y0, x0, s, &y, &x))
                 continue;
-            sum += MX_PART(sample)(map + plane, into, m->s.width, y, x, g, &dy, &dx);
+            sum += MX_ROI(sample)(map + plane, into, m->s.width, y, x, g, &dy, &dx);
             count++;
         }
         if (m->dtrans) {
-            MX_PART_ADD(((T *)m->dtrans)[move], (T)(dx * m->s.deviation * region->width));
-            MX_PART_ADD(((T *)m->dtrans)[other], (T)(dy * m->s.deviation * region->height));
+            MX_ROI_ADD(((T *)m->dtrans)[move], (T)(dx * m->s.deviation * region->width));
+            MX_ROI_ADD(((T *)m->dtrans)[other], (T)(dy * m->s.deviation * region->height));
         }
     }
     if (!m->g)

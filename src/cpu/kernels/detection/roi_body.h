@@ -5,6 +5,14 @@
  *
  * SPDX-License-Identifier: Apache-2.0 */
 
+#define MX_ROI_FUNCTION static inline
+#define MX_ROI(name) NAME(name)
+#define MX_ROI_ADD(to, x) ((to) += (x))
+#include "op/formula/roi_bins.h"
+#undef MX_ROI_FUNCTION
+#undef MX_ROI
+#undef MX_ROI_ADD
+
 static void NAME(pool_channels)(void *arg, int64_t begin, int64_t end)
 {
     const roi_job *job = arg;
@@ -19,15 +27,8 @@ static void NAME(pool_channels)(void *arg, int64_t begin, int64_t end)
             T *out = (T *)job->out + (r * job->s.channels + c) * bins;
             int32_t *index = job->index + (r * job->s.channels + c) * bins;
             for (int64_t b = 0; b < bins; b++) {
-                int64_t top, bottom, left, right, where = -1;
-                mx_roi_bin(b / job->s.columns, job->s.rows, w.top, w.height, job->s.height, &top, &bottom);
-                mx_roi_bin(b % job->s.columns, job->s.columns, w.left, w.width, job->s.width, &left, &right);
-                T best = 0;
-                for (int64_t y = top; y < bottom && exists; y++)
-                    for (int64_t x = left; x < right; x++)
-                        if (where < 0 ? plane[y * job->s.width + x] > -(T)INFINITY : plane[y * job->s.width + x] > best)
-                            best = plane[where = y * job->s.width + x];
-                out[b] = best;
+                int64_t where;
+                out[b] = NAME(largest)(&job->s, &w, b, plane, &where);
                 index[b] = (int32_t)where;
             }
         }
@@ -67,14 +68,12 @@ static void NAME(align_region)(const roi_job *job, int64_t r, const mx_roi_tap *
                 T *plane = (T *)job->out + (image * maps + from) * map;
                 const T g = ((const T *)job->data)[at];
                 for (int64_t k = first[b]; k < first[b + 1]; k++)
-                    for (int q = 0; q < 4; q++)
-                        plane[taps[k].place[q]] += (T)taps[k].weight[q] * g;
+                    NAME(add_sample)(plane, &taps[k], g);
             } else {
                 const T *plane = (const T *)job->data + (image * maps + from) * map;
                 double sum = 0;
                 for (int64_t k = first[b]; k < first[b + 1]; k++)
-                    for (int q = 0; q < 4; q++)
-                        sum += taps[k].weight[q] * (double)plane[taps[k].place[q]];
+                    sum = NAME(with_sample)(sum, &taps[k], plane);
                 ((T *)job->out)[at] = (T)sum;
             }
         }

@@ -1,13 +1,13 @@
 /* Position-sensitive pooling for one element type: included with T and NAME(x) defined.  SPDX-License-Identifier:
  * Apache-2.0 */
 
-#define MX_PART_FUNCTION static
-#define MX_PART(name) NAME(name)
-#define MX_PART_ADD(to, x) ((to) += (x))
+#define MX_ROI_FUNCTION static
+#define MX_ROI(name) NAME(name)
+#define MX_ROI_ADD(to, x) ((to) += (x))
 #include "op/formula/roi_parts_bins.h"
-#undef MX_PART_FUNCTION
-#undef MX_PART
-#undef MX_PART_ADD
+#undef MX_ROI_FUNCTION
+#undef MX_ROI
+#undef MX_ROI_ADD
 
 /* PSROIPooling, results [begin, end). */
 static void NAME(means)(void *arg, int64_t begin, int64_t end)

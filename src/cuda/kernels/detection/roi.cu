@@ -1,4 +1,4 @@
-/* Pooling of regions (op/formula/roi.h).  A thread has one bin of one region and a few channels; gradients are added with
+/* Pooling of regions (op/formula/roi_bins.h).  A thread has one bin of one region and a few channels; gradients are added with
  * atomics.
  *
  * SPDX-License-Identifier: Apache-2.0 */
@@ -8,6 +8,11 @@
 extern "C" {
 #include "op/formula/roi.h"
 }
+
+#define MX_ROI_FUNCTION template <class T> static __device__
+#define MX_ROI(name) name
+#define MX_ROI_ADD(to, x) atomicAdd(&(to), x)
+#include "op/formula/roi_bins.h"
 
 #define SLICE 8 /* channels of one thread: where its samples lie is found once for them */
 
@@ -57,18 +62,10 @@ template <class T> static mx_code pool(const mx_kernel_call *call)
         double roi[6];
         const bool exists = m.read(r, roi);
         const mx_roi_window w = mx_roi_window_of(&m.s, roi);
-        int64_t top, bottom, left, right, where = -1;
-        mx_roi_bin(b / m.s.columns, m.s.rows, w.top, w.height, m.s.height, &top, &bottom);
-        mx_roi_bin(b % m.s.columns, m.s.columns, w.left, w.width, m.s.width, &left, &right);
-        const T *plane = m.data + ((exists ? (int64_t)roi[0] : 0) * m.s.channels + c) * m.map;
-        T best = 0;
-        for (int64_t y = top; y < bottom && exists; y++)
-            for (int64_t x = left; x < right; x++) {
-                const T v = plane[y * m.s.width + x];
-                if (where < 0 ? v > -(T)INFINITY : v > best)
-                    best = v, where = y * m.s.width + x;
-            }
-        m.out[i] = best, index[i] = (int32_t)where;
+        const T *plane = exists ? m.data + ((int64_t)roi[0] * m.s.channels + c) * m.map : nullptr;
+        int64_t where;
+        m.out[i] = largest(&m.s, &w, b, plane, &where);
+        index[i] = (int32_t)where;
     });
 }
 
@@ -105,8 +102,7 @@ template <class T> __device__ void align_bin(const regions<T> &m, int64_t r, int
         for (int64_t k = 0; k < grid.down * grid.across; k++)
             if (mx_roi_sample(&m.s, &grid, b, k / grid.across, k % grid.across, &tap))
                 for (int c = 0; c < SLICE; c++)
-                    for (int q = 0; q < 4 && c < count; q++)
-                        sum[c] += tap.weight[q] * (double)maps[c * step + tap.place[q]];
+                    sum[c] = c < count ? with_sample(sum[c], &tap, maps + c * step) : 0;
     }
     for (int c = 0; c < SLICE; c++)
         if (c < count)
@@ -127,8 +123,7 @@ template <class T> __device__ void align_bin_back(const regions<T> &m, int64_t r
     for (int64_t k = 0; k < grid.down * grid.across; k++)
         if (mx_roi_sample(&m.s, &grid, b, k / grid.across, k % grid.across, &tap))
             for (int64_t c = 0; c < count; c++)
-                for (int q = 0; q < 4; q++)
-                    atomicAdd(&maps[c * step + tap.place[q]], (T)tap.weight[q] * g[c * m.bins]);
+                add_sample(maps + c * step, &tap, g[c * m.bins]);
 }
 
 template <class T> static mx_code align(const mx_kernel_call *call, const mx_roi &s, bool back)

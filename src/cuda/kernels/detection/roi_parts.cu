@@ -9,9 +9,9 @@ extern "C" {
 #include "op/formula/roi_parts.h"
 }
 
-#define MX_PART_FUNCTION template <class T> static __device__
-#define MX_PART(name) name
-#define MX_PART_ADD(to, x) atomicAdd(&(to), x)
+#define MX_ROI_FUNCTION template <class T> static __device__
+#define MX_ROI(name) name
+#define MX_ROI_ADD(to, x) atomicAdd(&(to), x)
 #include "op/formula/roi_parts_bins.h"
 
 static int64_t bins(const mx_roi_parts &s) { return s.regions * s.dim * s.size * s.size; }

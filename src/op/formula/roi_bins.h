@@ -1,0 +1,37 @@
+/* One bin of a pooling of regions (roi.h), in both directions.
+ *
+ * Whoever includes this defines MX_ROI_FUNCTION, what stands before a function, MX_ROI(name), its name, T, the element
+ * type (in C++ a template's parameter), and MX_ROI_ADD(to, x), which adds to a gradient, as devices differ in it.
+ *
+ * SPDX-License-Identifier: Apache-2.0 */
+
+/* ROIPooling: the largest number of bin b, and its place in the plane in *where; 0 and -1 where there is none.
+ * plane NULL: the region's image does not exist */
+MX_ROI_FUNCTION T MX_ROI(largest)(const mx_roi *s, const mx_roi_window *w, int64_t b, const T *plane, int64_t *where)
+{
+    int64_t top, bottom, left, right, found = -1;
+    mx_roi_bin(b / s->columns, s->rows, w->top, w->height, s->height, &top, &bottom);
+    mx_roi_bin(b % s->columns, s->columns, w->left, w->width, s->width, &left, &right);
+    T best = 0;
+    for (int64_t y = top; y < bottom && plane; y++)
+        for (int64_t x = left; x < right; x++) {
+            const T v = plane[y * s->width + x];
+            if (found < 0 ? v > -(T)INFINITY : v > best)
+                best = v, found = y * s->width + x;
+        }
+    *where = found;
+    return best;
+}
+
+/* ROIAlign: a sum with a sample of a plane, and the gradients of the plane. */
+MX_ROI_FUNCTION double MX_ROI(with_sample)(double sum, const mx_roi_tap *tap, const T *plane)
+{
+    for (int q = 0; q < 4; q++)
+        sum += tap->weight[q] * (double)plane[tap->place[q]];
+    return sum;
+}
+MX_ROI_FUNCTION void MX_ROI(add_sample)(T *plane, const mx_roi_tap *tap, T g)
+{
+    for (int q = 0; q < 4; q++)
+        MX_ROI_ADD(plane[tap->place[q]], (T)tap->weight[q] * g);
+}
