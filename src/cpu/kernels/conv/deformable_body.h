@@ -5,12 +5,18 @@
  *
  * SPDX-License-Identifier: Apache-2.0 */
 
-/* Points [begin, end) of offset_groups * cells; each has `places` numbers per array. */
+#define MX_POINT_FUNCTION static inline
+#define MX_POINT(name) NAME(name)
+#include "op/formula/deformable_points.h"
+#undef MX_POINT_FUNCTION
+#undef MX_POINT
+
+/* Points [begin, end) of offset_groups * cells; each has `places` numbers of every kind. */
 static void NAME(find_taps)(void *arg, int64_t begin, int64_t end)
 {
     const deformable_job *job = arg;
     const mx_deformable *d = &job->d;
-    const int64_t places = d->places, height = d->size[0], width = d->size[1];
+    const int64_t places = d->places, wide = d->size[1] + 2;
     for (int64_t point = begin; point < end; point++) {
         const int64_t cell = point % d->cells;
         const T *down = (const T *)job->offset + 2 * point * places, *across = down + places;
@@ -18,27 +24,13 @@ static void NAME(find_taps)(void *arg, int64_t begin, int64_t end)
         int32_t *at = job->at + 4 * point * places;
         T *weight = (T *)job->weight + 4 * point * places, *rest = (T *)job->rest + 2 * point * places;
         for (int64_t p = 0; p < places; p++) {
-            T y = (T)(p / d->out[1] * d->stride[0] - d->pad[0] + cell / d->kernel[1] * d->dilate[0]) + down[p];
-            T x = (T)(p % d->out[1] * d->stride[1] - d->pad[1] + cell % d->kernel[1] * d->dilate[1]) + across[p];
-            const T edge = mask ? -1 : 0, factor = mask ? mask[p] : 1;
-            bool inside = y >= edge && x >= edge && y < (T)height && x < (T)width;
-            if (mask)
-                inside = inside && y > edge && x > edge;
-            else
-                y = y > (T)(height - 1) ? (T)(height - 1) : y, x = x > (T)(width - 1) ? (T)(width - 1) : x;
-            y = inside ? y : -1, x = inside ? x : -1;
-            const int64_t top = (int64_t)y - (y < 0 && y > -1), left = (int64_t)x - (x < 0 && x > -1);
-            const int64_t below = mask || top + 1 < height ? top + 1 : top,
-                          right = mask || left + 1 < width ? left + 1 : left;
-            const T dy = y - (T)top, dx = x - (T)left;
-            at[p] = inside ? (int32_t)((top + 1) * (width + 2) + left + 1) : 0;
-            at[places + p] = inside ? (int32_t)((top + 1) * (width + 2) + right + 1) : 0;
-            at[2 * places + p] = inside ? (int32_t)((below + 1) * (width + 2) + left + 1) : 0;
-            at[3 * places + p] = inside ? (int32_t)((below + 1) * (width + 2) + right + 1) : 0;
-            weight[p] = inside ? factor * (1 - dy) * (1 - dx) : 0,
-            weight[places + p] = inside ? factor * (1 - dy) * dx : 0;
-            weight[2 * places + p] = inside ? factor * dy * (1 - dx) : 0,
-                                weight[3 * places + p] = inside ? factor * dy * dx : 0;
+            T dy, dx;
+            const mx_deformable_pixels t = NAME(pixels)(d, cell, p, down[p], across[p], mask != NULL, &dy, &dx);
+            const T factor = mask ? mask[p] : 1;
+            for (int k = 0; k < 4; k++) {
+                at[k * places + p] = t.inside ? (int32_t)((t.row[k / 2] + 1) * wide + t.column[k % 2] + 1) : 0;
+                weight[k * places + p] = t.inside ? NAME(weight)(k, dy, dx, factor) : 0;
+            }
             rest[p] = dy, rest[places + p] = dx;
         }
     }
@@ -123,11 +115,10 @@ static void NAME(add_offsets)(void *arg, int64_t begin, int64_t end)
             for (int64_t p = 0; p < places; p++) {
                 const T v0 = plane[at[p]], v1 = plane[at[places + p]], v2 = plane[at[2 * places + p]],
                         v3 = plane[at[3 * places + p]];
-                down[p] += g[p] * ((1 - dx[p]) * (v2 - v0) + dx[p] * (v3 - v1));
-                across[p] += g[p] * ((1 - dy[p]) * (v1 - v0) + dy[p] * (v3 - v2));
+                down[p] += g[p] * NAME(slope_down)(v0, v1, v2, v3, dx[p]);
+                across[p] += g[p] * NAME(slope_across)(v0, v1, v2, v3, dy[p]);
                 if (dmask)
-                    dmask[p] += g[p] * ((1 - dy[p]) * ((1 - dx[p]) * v0 + dx[p] * v1) +
-                                        dy[p] * ((1 - dx[p]) * v2 + dx[p] * v3));
+                    dmask[p] += g[p] * NAME(value)(v0, v1, v2, v3, dy[p], dx[p]);
             }
         }
         for (int64_t p = 0; mask && p < places; p++)

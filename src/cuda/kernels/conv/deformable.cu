@@ -1,4 +1,4 @@
-/* Deformable convolution (op/formula/deformable.h): columns of some images at a time, then products.
+/* Deformable convolution (op/formula/deformable_points.h): columns of some images at a time, then products.
  *
  * A thread finds where one cell of the window reads at one place, and then runs over a few channels.  Gradients of data
  * and offsets are added with atomics.
@@ -10,10 +10,14 @@ extern "C" {
 #include "op/formula/deformable.h"
 }
 
+#define MX_POINT_FUNCTION template <class T> static __device__
+#define MX_POINT(name) name
+#include "op/formula/deformable_points.h"
+
 #define SLICE 8                       /* channels of one thread */
 #define MOST_BYTES ((size_t)256 << 20) /* of columns at a time */
 
-/* Four places of a plane, -1: a zero beside it; y and x are (1 - dy) top + dy bottom, (1 - dx) left + dx right. */
+/* Four places of a plane, -1: a zero beside it. */
 template <class T> struct tap {
     int64_t at[4];
     T dy, dx;
@@ -57,33 +61,17 @@ template <class T> struct unit {
 
 template <class T> __device__ tap<T> tap_of(const images<T> &m, const unit<T> &u)
 {
-    const mx_deformable &d = m.d;
-    const int64_t height = d.size[0], width = d.size[1];
+    const int64_t height = m.d.size[0], width = m.d.size[1];
     const T *offset = m.offset + u.number(m, 2);
-    T y = (T)(u.place / d.out[1] * d.stride[0] - d.pad[0] + u.cell / d.kernel[1] * d.dilate[0]) + offset[0];
-    T x = (T)(u.place % d.out[1] * d.stride[1] - d.pad[1] + u.cell % d.kernel[1] * d.dilate[1]) + offset[d.places];
     tap<T> t;
-    if (m.mask)
-        t.inside = y > -1 && x > -1 && y < (T)height && x < (T)width;
-    else {
-        t.inside = y >= 0 && x >= 0 && y < (T)height && x < (T)width;
-        y = y > (T)(height - 1) ? (T)(height - 1) : y, x = x > (T)(width - 1) ? (T)(width - 1) : x;
-    }
-    y = t.inside ? y : 0, x = t.inside ? x : 0;
-    const int64_t top = (int64_t)floor(y), left = (int64_t)floor(x);
-    const int64_t bottom = m.mask || top + 1 < height ? top + 1 : top,
-                  right = m.mask || left + 1 < width ? left + 1 : left;
-    t.dy = y - (T)top, t.dx = x - (T)left;
+    const mx_deformable_pixels p =
+        pixels(&m.d, u.cell, u.place, offset[0], offset[m.d.places], m.mask != nullptr, &t.dy, &t.dx);
+    t.inside = p.inside;
     for (int k = 0; k < 4; k++) {
-        const int64_t row = k / 2 ? bottom : top, column = k % 2 ? right : left;
+        const int64_t row = p.row[k / 2], column = p.column[k % 2];
         t.at[k] = row >= 0 && column >= 0 && row < height && column < width ? row * width + column : -1;
     }
     return t;
-}
-
-template <class T> __device__ T weight_of(const tap<T> &t, int k)
-{
-    return (k / 2 ? t.dy : 1 - t.dy) * (k % 2 ? t.dx : 1 - t.dx);
 }
 
 template <class T> static int64_t units(const images<T> &m, int64_t count)
@@ -101,15 +89,13 @@ template <class T> static mx_code fill_columns(const mx_kernel_call *call, const
             const T *plane = m.data + (u.n * m.d.channels + c) * m.d.all;
             T sum = 0;
             for (int k = 0; k < 4; k++)
-                sum += t.inside && t.at[k] >= 0 ? weight_of(t, k) * plane[t.at[k]] : 0;
+                sum += t.inside && t.at[k] >= 0 ? weight(k, t.dy, t.dx, (T)1) * plane[t.at[k]] : 0;
             m.columns[u.column(m, c)] = factor * sum;
         }
     });
 }
 
-/* With g the gradient of a column and v the four values:
- *     ddata += mask weight g,  dmask += g sum(weight v),
- *     doffset += mask g ((1 - dx) (v2 - v0) + dx (v3 - v1)),  mask g ((1 - dy) (v1 - v0) + dy (v3 - v2)) */
+/* With g the gradient of a column: ddata += mask weight g,  dmask += g value,  doffset += mask g slopes */
 template <class T> static mx_code add_gradients(const mx_kernel_call *call, const images<T> &m, int64_t count)
 {
     return mx_cuda_each(call, units(m, count), [=] __device__(int64_t i) {
@@ -125,12 +111,12 @@ template <class T> static mx_code add_gradients(const mx_kernel_call *call, cons
             T v[4];
             for (int k = 0; k < 4; k++) {
                 v[k] = t.at[k] >= 0 ? m.data[plane + t.at[k]] : 0;
-                whole += g * weight_of(t, k) * v[k];
                 if (t.at[k] >= 0)
-                    atomicAdd(&m.ddata[plane + t.at[k]], factor * weight_of(t, k) * g);
+                    atomicAdd(&m.ddata[plane + t.at[k]], weight(k, t.dy, t.dx, factor) * g);
             }
-            down += g * ((1 - t.dx) * (v[2] - v[0]) + t.dx * (v[3] - v[1]));
-            across += g * ((1 - t.dy) * (v[1] - v[0]) + t.dy * (v[3] - v[2]));
+            whole += g * value(v[0], v[1], v[2], v[3], t.dy, t.dx);
+            down += g * slope_down(v[0], v[1], v[2], v[3], t.dx);
+            across += g * slope_across(v[0], v[1], v[2], v[3], t.dy);
         }
         atomicAdd(&m.doffset[u.number(m, 2)], factor * down);
         atomicAdd(&m.doffset[u.number(m, 2) + m.d.places], factor * across);
