@@ -33,7 +33,7 @@ static void draw_range(void *arg, int64_t begin, int64_t end)
         const int64_t c = mx_draw_class(sums, job->classes, mx_uniform53(words[0], words[1]));
         put(job->drawn, i, (double)c);
         if (job->with_prob)
-            put(job->prob, i, log(c ? sums[c] - sums[c - 1] : sums[0]));
+            put(job->prob, i, mx_draw_log(sums, c));
     }
 }
 
@@ -83,28 +83,13 @@ static mx_code run_backward(const mx_kernel_call *call)
 
 /* ---- without repetition ----------------------------------------------------------------------------------------- */
 
-/* Open addressing: true if the value was not in the table. */
-static bool insert(int64_t *table, uint64_t slots, int64_t value)
-{
-    for (uint64_t at = ((uint64_t)value * 0x9E3779B97F4A7C15u) & (slots - 1);; at = (at + 1) & (slots - 1)) {
-        if (table[at] == value)
-            return false;
-        if (table[at] < 0) {
-            table[at] = value;
-            return true;
-        }
-    }
-}
-
 static mx_code run_zipfian(const mx_kernel_call *call)
 {
     const mx_zipfian_attrs *attrs = call->attrs;
     const int64_t batch = attrs->shape.d[0], wanted = attrs->shape.d[1];
     const double log_range = log((double)attrs->range_max + 1);
     int64_t *samples = mx_data(call->out[0]), *tries = mx_data(call->out[1]);
-    uint64_t slots = 16;
-    while (slots < 2 * (uint64_t)wanted)
-        slots *= 2;
+    const uint64_t slots = mx_draw_slots(wanted);
     int64_t *table = mx_alloc((size_t)slots * sizeof *table);
     if (!table)
         return MX_ERR_MEMORY;
@@ -114,9 +99,8 @@ static mx_code run_zipfian(const mx_kernel_call *call)
         memset(table, 0xff, (size_t)slots * sizeof *table);
         tries[row] = 0;
         for (int64_t found = 0; found < wanted; tries[row]++) {
-            const int64_t value = (int64_t)exp(mx_rng_stream_uniform(&stream) * log_range) - 1;
-            const int64_t c = value < 0 ? 0 : value >= attrs->range_max ? attrs->range_max - 1 : value;
-            if (insert(table, slots, c))
+            const int64_t c = mx_draw_zipfian(mx_rng_stream_uniform(&stream), log_range, attrs->range_max);
+            if (mx_draw_is_new(table, slots, c))
                 samples[row * wanted + found++] = c;
         }
     }

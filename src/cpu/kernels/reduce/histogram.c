@@ -7,6 +7,7 @@
 #include "cpu/kernels/level.h"
 #include "gluon/op.gen.h"
 #include "ndarray/convert.h"
+#include "op/formula/histogram.h"
 
 static void data_range(const double *x, int64_t n, double *low, double *high)
 {
@@ -15,11 +16,9 @@ static void data_range(const double *x, int64_t n, double *low, double *high)
         *low = x[i] < *low ? x[i] : *low;
         *high = x[i] > *high ? x[i] : *high;
     }
-    if (!(*low <= *high))
-        *low = 0, *high = 1;
 }
 
-/* Edges of equal bins; an empty range is widened. */
+/* Edges of equal bins. */
 static void equal_edges(const mx_histogram_attrs *attrs, const double *x, int64_t n, double *edge)
 {
     double low, high;
@@ -27,23 +26,9 @@ static void equal_edges(const mx_histogram_attrs *attrs, const double *x, int64_
         low = attrs->range.d[0], high = attrs->range.d[1];
     else
         data_range(x, n, &low, &high);
-    if (low == high)
-        low -= 0.5, high += 0.5;
+    const mx_histogram_range range = mx_histogram_range_of(low, high);
     for (int64_t i = 0; i <= attrs->bin_cnt; i++)
-        edge[i] = low + (high - low) * (double)i / (double)attrs->bin_cnt;
-}
-
-/* The bin that contains x; the last one includes its upper edge; -1: none. */
-static int64_t find_bin(const double *edge, int64_t bins, double x)
-{
-    if (!(x >= edge[0] && x <= edge[bins]))
-        return -1;
-    int64_t low = 0, high = bins;
-    while (high - low > 1) {
-        const int64_t middle = (low + high) / 2;
-        *(x < edge[middle] ? &high : &low) = middle;
-    }
-    return low;
+        edge[i] = mx_histogram_edge(range, i, attrs->bin_cnt);
 }
 
 static mx_code run_histogram(const mx_kernel_call *call)
@@ -62,7 +47,7 @@ static mx_code run_histogram(const mx_kernel_call *call)
         mx_convert(edge, MX_FLOAT64, mx_data(call->in[1]), (mx_dtype)call->in[1]->dtype, edges->size);
     memset(bin, 0, mx_bytes(call->out[0]));
     for (size_t i = 0; i < n; i++) {
-        const int64_t k = find_bin(edge, edges->size - 1, value[i]);
+        const int64_t k = mx_histogram_bin(edge, edges->size - 1, value[i]);
         if (k >= 0)
             bin[k]++;
     }

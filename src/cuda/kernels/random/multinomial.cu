@@ -44,7 +44,7 @@ static mx_code run_multinomial(const mx_kernel_call *call)
         const int64_t c = mx_draw_class(mine, classes, mx_uniform53(words[0], words[1]));
         mx_cuda_store<int64_t>(drawn, type, i, c);
         if (prob)
-            mx_cuda_store<double>(prob, prob_type, i, log(c ? mine[c] - mine[c - 1] : mine[0]));
+            mx_cuda_store<double>(prob, prob_type, i, mx_draw_log(mine, c));
     });
 }
 
@@ -75,19 +75,6 @@ MX_CUDA_FLOATS(run_backward, backward)
 
 #define AHEAD 256
 
-/* Open addressing: true if the value was not in the table. */
-static __device__ bool insert(int64_t *table, uint64_t slots, int64_t value)
-{
-    for (uint64_t at = ((uint64_t)value * 0x9E3779B97F4A7C15u) & (slots - 1);; at = (at + 1) & (slots - 1)) {
-        if (table[at] == value)
-            return false;
-        if (table[at] < 0) {
-            table[at] = value;
-            return true;
-        }
-    }
-}
-
 /* Number t of a stream: every block of the stream holds two. */
 static __device__ double uniform_at(mx_rng rng, int64_t row, int64_t t)
 {
@@ -104,11 +91,10 @@ static __global__ void zipfian_kernel(mx_rng rng, int64_t batch, int64_t wanted,
         int64_t *table = tables + (uint64_t)row * slots, found = 0, tried = 0; /* the first thread counts */
         bool more = wanted > 0;
         for (int64_t start = 0; more; start += AHEAD) {
-            const int64_t value = (int64_t)exp(uniform_at(rng, row, start + threadIdx.x) * log_range) - 1;
-            candidate[threadIdx.x] = value < 0 ? 0 : value >= most ? most - 1 : value;
+            candidate[threadIdx.x] = mx_draw_zipfian(uniform_at(rng, row, start + threadIdx.x), log_range, most);
             __syncthreads();
             for (int i = 0; !threadIdx.x && i < AHEAD && found < wanted; i++, tried++)
-                if (insert(table, slots, candidate[i]))
+                if (mx_draw_is_new(table, slots, candidate[i]))
                     samples[row * wanted + found++] = candidate[i];
             more = __syncthreads_or(!threadIdx.x && found < wanted);
         }
@@ -124,9 +110,7 @@ static mx_code run_zipfian(const mx_kernel_call *call)
     mx_cuda_device *d = mx_cuda_of(call);
     if (!d)
         return mx_error_code();
-    uint64_t slots = 16;
-    while (slots < 2 * (uint64_t)wanted)
-        slots *= 2;
+    const uint64_t slots = mx_draw_slots(wanted);
     const mx_rng rng = mx_rng_reserve((uint64_t)batch);
     const size_t bytes = (size_t)batch * (size_t)slots * sizeof(int64_t);
     mx_cuda_scratch room(d, bytes);

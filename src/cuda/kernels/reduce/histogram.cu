@@ -2,6 +2,9 @@
 #include <cmath>
 
 #include "cuda/kernels/items.h"
+extern "C" {
+#include "op/formula/histogram.h"
+}
 
 #define PARTS 256 /* blocks that look for the range of the data */
 
@@ -23,8 +26,7 @@ static mx_code data_range(const mx_kernel_call *call, double *part)
     });
 }
 
-/* edge (bins + 1): of equal bins over the range that is given, or over the parts' (NULL: it is given); a range of no
- * width gets one. */
+/* edge (bins + 1): of equal bins over the range that is given, or over the parts' (NULL: it is given). */
 static mx_code equal_edges(const mx_kernel_call *call, const mx_histogram_attrs *a, const double *part, double *edge)
 {
     const int64_t bins = a->bin_cnt;
@@ -34,28 +36,10 @@ static mx_code equal_edges(const mx_kernel_call *call, const mx_histogram_attrs 
         for (int64_t i = threadIdx.x; i < PARTS && part; i += blockDim.x)
             low = fmin(low, part[2 * i]), high = fmax(high, part[2 * i + 1]);
         low = -mx_cuda_block_max(-low), high = mx_cuda_block_max(high);
-        if (!part)
-            low = first, high = last;
-        else if (!(low <= high)) /* no numbers */
-            low = 0, high = 1;
-        if (low == high)
-            low -= 0.5, high += 0.5;
+        const mx_histogram_range range = mx_histogram_range_of(part ? low : first, part ? high : last);
         for (int64_t i = threadIdx.x; i <= bins; i += blockDim.x)
-            edge[i] = low + (high - low) * (double)i / (double)bins;
+            edge[i] = mx_histogram_edge(range, i, bins);
     });
-}
-
-/* The bin whose edges surround x; the last one includes its upper edge; -1: none. */
-static __device__ int64_t find_bin(const double *edge, int64_t bins, double x)
-{
-    if (!(x >= edge[0] && x <= edge[bins]))
-        return -1;
-    int64_t low = 0, high = bins;
-    while (high - low > 1) {
-        const int64_t middle = (low + high) / 2;
-        *(x < edge[middle] ? &high : &low) = middle;
-    }
-    return low;
 }
 
 static mx_code count(const mx_kernel_call *call, const double *edge)
@@ -65,7 +49,7 @@ static mx_code count(const mx_kernel_call *call, const double *edge)
     const int type = call->in[0]->dtype;
     const int64_t bins = call->out[1]->size - 1;
     return mx_cuda_each(call, call->in[0]->size, [=] __device__(int64_t i) {
-        const int64_t k = find_bin(edge, bins, mx_cuda_load<double>(x, type, i));
+        const int64_t k = mx_histogram_bin(edge, bins, mx_cuda_load<double>(x, type, i));
         if (k >= 0)
             atomicAdd(&bin[k], 1ull);
     });
