@@ -138,7 +138,17 @@ MX_ANY_DEVICE static inline void mx_turn_hue(double turn, const double *in, doub
     }
 }
 
-/* A changed element of an integer type with the range [low, high], before it is truncated. */
+/* The least and the largest number of an integer type, as far as images use it. */
+static inline double mx_colour_least(int type) { return type == MX_UINT8 ? 0 : type == MX_INT8 ? -128 : -0x1p31; }
+static inline double mx_colour_most(int type) { return type == MX_UINT8 ? 255 : type == MX_INT8 ? 127 : 0x1p31 - 1; }
+
+/* Between a pixel's number and another one: share 1 is the pixel. */
+MX_ANY_DEVICE static inline double mx_colour_blend(double v, double share, double other)
+{
+    return v * share + (1 - share) * other;
+}
+
+/* What a changed element becomes that is a whole number in [low, high]: its fraction will be cut. */
 MX_ANY_DEVICE static inline double mx_colour_whole(double v, double low, double high)
 {
     v += copysign(1e-6, v); /* so that rounding errors below an integer are not truncated away */

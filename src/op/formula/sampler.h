@@ -17,11 +17,12 @@ typedef struct mx_sampler_corners { /* the pixels around a position; those outsi
     double weight[4], dx[4], dy[4]; /* and the weight's change as x and y grow */
 } mx_sampler_corners;
 
-/* x and y in pixels */
+/* x and y as in a grid */
 #define MX_SAMPLER_CORNERS(name, T)                                                                            \
-    MX_ANY_DEVICE static inline mx_sampler_corners name(T x, T y, int64_t height, int64_t width)               \
+    MX_ANY_DEVICE static inline mx_sampler_corners name(T grid_x, T grid_y, int64_t height, int64_t width)     \
     {                                                                                                          \
         mx_sampler_corners c;                                                                                  \
+        const T x = (grid_x + 1) * (T)(width - 1) / 2, y = (grid_y + 1) * (T)(height - 1) / 2;                 \
         const T left = (T)floor((double)x), top = (T)floor((double)y), fx = x - left, fy = y - top;            \
         for (int k = 0; k < 4; k++) {                                                                          \
             const T cx = left + (T)(k % 2), cy = top + (T)(k / 2);                                             \
@@ -45,5 +46,14 @@ MX_ANY_DEVICE static inline double mx_grid_place(int64_t i, int64_t n)
 
 /* What a flow of one pixel is in a grid of n pixels. */
 MX_ANY_DEVICE static inline double mx_grid_pixel(int64_t n) { return n > 1 ? 2 / (double)(n - 1) : 0; }
+
+/* A place that a row of a matrix makes of (across, down, 1). */
+MX_ANY_DEVICE static inline double mx_grid_affine(double x, double y, double one, double across, double down)
+{
+    return x * across + y * down + one;
+}
+
+/* A gradient by pixels as one by numbers of a grid of n pixels. */
+MX_ANY_DEVICE static inline double mx_grid_slope(double slope, int64_t n) { return slope * (double)(n - 1) / 2; }
 
 #endif

@@ -49,12 +49,13 @@ static void change(const colour_job *j, double *v, int64_t n)
         break;
     case MX_CONTRAST:
         for (int64_t i = 0; i < n; i++)
-            v[i] = v[i] * a + (1 - a) * j->mean;
+            v[i] = mx_colour_blend(v[i], a, j->mean);
         break;
     case MX_SATURATION:
         for (int64_t i = 0; i < n && j->channels == 3; i += 3) {
-            const double other = (1 - a) * mx_gray(v + i, 3);
-            v[i] = v[i] * a + other, v[i + 1] = v[i + 1] * a + other, v[i + 2] = v[i + 2] * a + other;
+            const double gray = mx_gray(v + i, 3);
+            for (int64_t c = i; c < i + 3; c++)
+                v[c] = mx_colour_blend(v[c], a, gray);
         }
         break;
     case MX_HUE:
@@ -78,12 +79,7 @@ static void change_tiles(void *arg, int64_t begin, int64_t end)
 {
     const colour_job *j = arg;
     const bool whole = !mx_dtype_is_float(j->type);
-    const double low = j->type == MX_UINT8  ? 0
-                       : j->type == MX_INT8 ? -128
-                                            : -0x1p31,
-                 high = j->type == MX_UINT8  ? 255
-                        : j->type == MX_INT8 ? 127
-                                             : 0x1p31 - 1;
+    const double low = mx_colour_least(j->type), high = mx_colour_most(j->type);
     double tile[TILE];
     for (int64_t done = begin * j->channels, all = end * j->channels; done < all; done += TILE) {
         const int64_t n = all - done < TILE ? all - done : TILE;

@@ -6,8 +6,7 @@
 
 static inline mx_sampler_corners NAME(corners)(const sampler_job *job, const T *grid, int64_t p)
 {
-    return NAME(mx_sampler_corners)((grid[p] + 1) * (T)(job->width - 1) / 2,
-                                    (grid[job->places + p] + 1) * (T)(job->height - 1) / 2, job->height, job->width);
+    return NAME(mx_sampler_corners)(grid[p], grid[job->places + p], job->height, job->width);
 }
 
 /* Places [begin, end) of all images. */
@@ -46,8 +45,8 @@ static void NAME(sample_images_back)(void *arg, int64_t begin, int64_t end)
                     ((T *)job->ddata)[at] += (T)c.weight[k] * g[i * job->places];
             }
         T *dgrid = (T *)job->dgrid + n * 2 * job->places + p;
-        dgrid[0] = (T)(dx * (double)(job->width - 1) / 2);
-        dgrid[job->places] = (T)(dy * (double)(job->height - 1) / 2);
+        dgrid[0] = (T)mx_grid_slope(dx, job->width);
+        dgrid[job->places] = (T)mx_grid_slope(dy, job->height);
     }
 }
 
@@ -63,7 +62,7 @@ static void NAME(grid_rows)(void *arg, int64_t begin, int64_t end)
         for (int64_t x = 0; x < job->width; x++) {
             const double across = mx_grid_place(x, job->width);
             to[x] = job->warp ? (T)((axis ? down : across) + job->pixel[axis] * (double)from[x])
-                              : (T)((double)from[0] * across + (double)from[1] * down + (double)from[2]);
+                              : (T)mx_grid_affine((double)from[0], (double)from[1], (double)from[2], across, down);
         }
     }
 }

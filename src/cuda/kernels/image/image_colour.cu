@@ -82,12 +82,12 @@ static __device__ void change(const mx_colour_step &s, double mean, int64_t chan
     double rotated[3];
     if (s.kind == MX_HUE && colours)
         mx_turn_hue(a, v, rotated);
-    const double other = s.kind == MX_CONTRAST     ? (1 - a) * mean
-                         : s.kind == MX_SATURATION ? (1 - a) * mx_gray(v, channels)
-                                                   : 0;
+    const double other = s.kind == MX_CONTRAST ? mean : s.kind == MX_SATURATION ? mx_gray(v, channels) : 0;
     for (int64_t c = 0; c < channels; c++)
-        if (s.kind == MX_BRIGHTNESS || s.kind == MX_CONTRAST || (s.kind == MX_SATURATION && colours))
-            v[c] = v[c] * a + other;
+        if (s.kind == MX_BRIGHTNESS)
+            v[c] *= a;
+        else if (s.kind == MX_CONTRAST || (s.kind == MX_SATURATION && colours))
+            v[c] = mx_colour_blend(v[c], a, other);
         else if (s.kind == MX_HUE && colours)
             v[c] = rotated[c];
         else if (s.kind == MX_LIGHTING && colours)
@@ -115,8 +115,7 @@ static mx_code run_recipe(const mx_kernel_call *call, const recipe &r)
     const int t = x->dtype;
     images m = {t, mx_image_size_of(x->ndim, x->shape)};
     m.pixels = m.size.height * m.size.width, m.whole = !mx_dtype_is_float(t);
-    m.low = t == MX_UINT8 ? 0 : t == MX_INT8 ? -128 : -0x1p31;
-    m.high = t == MX_UINT8 ? 255 : t == MX_INT8 ? 127 : 0x1p31 - 1;
+    m.low = mx_colour_least(t), m.high = mx_colour_most(t);
     if (!d || !x->size)
         return d ? MX_OK : mx_error_code();
     if (m.size.channels > 3)

@@ -23,7 +23,7 @@ template <class T> static mx_code make_grid(const mx_kernel_call *call, const mx
         const double across = mx_grid_place(i % width, width), down = mx_grid_place(i / width % height, height);
         const T *row = from + n * 6 + 3 * axis;
         to[i] = warp ? (T)((axis ? down : across) + mx_grid_pixel(axis ? height : width) * (double)from[i])
-                     : (T)((double)row[0] * across + (double)row[1] * down + (double)row[2]);
+                     : (T)mx_grid_affine((double)row[0], (double)row[1], (double)row[2], across, down);
     });
 }
 
@@ -74,9 +74,8 @@ template <class T> struct sampler {
     __device__ mx_sampler_corners corners(int64_t n, int64_t p) const
     {
         const T *at = grid + n * 2 * places + p;
-        const T x = (at[0] + 1) * (T)(width - 1) / 2, y = (at[places] + 1) * (T)(height - 1) / 2;
-        return sizeof(T) == 4 ? mx_sampler_corners_f((float)x, (float)y, height, width)
-                              : mx_sampler_corners_d((double)x, (double)y, height, width);
+        return sizeof(T) == 4 ? mx_sampler_corners_f((float)at[0], (float)at[places], height, width)
+                              : mx_sampler_corners_d((double)at[0], (double)at[places], height, width);
     }
 };
 
@@ -130,8 +129,8 @@ template <class T> static mx_code bilinear_backward(const mx_kernel_call *call)
                     atomicAdd(&ddata[at], (T)c.weight[q] * g);
             }
         }
-        dgrid[n * 2 * m.places + p] = (T)(dx * (double)(m.width - 1) / 2);
-        dgrid[(n * 2 + 1) * m.places + p] = (T)(dy * (double)(m.height - 1) / 2);
+        dgrid[n * 2 * m.places + p] = (T)mx_grid_slope(dx, m.width);
+        dgrid[(n * 2 + 1) * m.places + p] = (T)mx_grid_slope(dy, m.height);
     });
 }
 
