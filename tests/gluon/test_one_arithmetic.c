@@ -235,9 +235,12 @@ static void test_optimizers(void **state)
             const bool known = mx_optimizer_new(p.optimizer, options[k]) != NULL;
             mx_error_clear();
             taken += known;
-            if (known)
+            if (known) {
                 check_program(&p);
-            compiled += known && train(&p, WHOLE_STEPS, 1).n && p.compiled;
+                trail t = train(&p, WHOLE_STEPS, 1);
+                compiled += t.n && p.compiled;
+                free(t.v);
+            }
         }
         assert_true(taken > 0);
     }

@@ -501,7 +501,7 @@ static void bad_schedules_are_refused(void **state)
     assert_null(mx_factor_scheduler(1, .factor = 1.5));
     assert_error(MX_ERR_ATTRIBUTE, "factor");
     assert_null(mx_multi_factor_scheduler(MX_DIMS(3, 2)));
-    assert_error(MX_ERR_ATTRIBUTE, "rising");
+    assert_error(MX_ERR_ATTRIBUTE, "ascending");
     assert_null(mx_poly_scheduler(0));
     assert_error(MX_ERR_ATTRIBUTE, "max_update");
     assert_null(mx_cosine_scheduler(5, .warmup_steps = 6));
