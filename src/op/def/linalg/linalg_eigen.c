@@ -120,7 +120,8 @@ static mx_code grad_syevd(mx_grad *grad)
     if (grad->ograd[1] && !diagonal)
         return mx_error_code();
     mx_array *sum = inner && diagonal ? mx_g_add(inner, diagonal) : inner ? inner : diagonal;
-    return sum ? mx_give(grad, 0, mx_linalg_multiply(mx_linalg_multiply(u, true, sum, false, 1), false, u, false, 1)) : MX_OK;
+    return sum ? mx_give(grad, 0, mx_linalg_multiply(mx_linalg_multiply(u, true, sum, false, 1), false, u, false, 1))
+               : MX_OK;
 }
 
 /* Jacobi: one plane after the other is turned until nothing is left beside the diagonal of a; u collects the turns. */
