@@ -22,7 +22,7 @@ MX_ANY_DEVICE static inline mx_box mx_box_of(const double *x, bool center)
     return (mx_box){x[0] - x[2] / 2, x[1] - x[3] / 2, x[0] + x[2] / 2, x[1] + x[3] / 2};
 }
 
-/* And back: the four numbers that stand for a box. */
+/* The inverse: the four numbers of a box in the given format. */
 MX_ANY_DEVICE static inline void mx_box_numbers(mx_box b, bool center, double *x)
 {
     x[0] = center ? (b.left + b.right) / 2 : b.left, x[1] = center ? (b.top + b.bottom) / 2 : b.top;
@@ -53,8 +53,8 @@ MX_ANY_DEVICE static inline double mx_box_overlap_of(mx_box a, double area_a, mx
     return all > 0 ? common / all : 0;
 }
 
-/* A box that overlaps a better one so much goes; equal: already at the threshold. */
-MX_ANY_DEVICE static inline bool mx_box_goes(double overlap, double threshold, bool equal)
+/* True if a better box with this overlap suppresses a box; equal: an overlap equal to the threshold suffices. */
+MX_ANY_DEVICE static inline bool mx_box_suppressed(double overlap, double threshold, bool equal)
 {
     return equal ? overlap >= threshold : overlap > threshold;
 }
@@ -79,8 +79,8 @@ MX_ANY_DEVICE static inline mx_box mx_box_moved(mx_box anchor, double x, double 
     return (mx_box){centre_x - half_w, centre_y - half_h, centre_x + half_w, centre_y + half_h};
 }
 
-/* Offset k of a box that box_encode gives, and the box that box_decode finds at offsets; clip: of the logarithms, not
- * positive: none */
+/* box_encode: a normalized offset.  box_decode: the box at normalized offsets; clip: upper limit of the logarithms, not
+ * positive: no limit. */
 MX_ANY_DEVICE static inline double mx_box_encoded(double offset, double mean, double deviation)
 {
     return (offset - mean) / deviation;

@@ -22,9 +22,9 @@ typedef struct mx_deformable {
     int64_t cells, places, all; /* kernel[0] * kernel[1], h * w, H * W */
 } mx_deformable;
 
-typedef struct mx_deformable_pixels { /* around a point; with a mask some lie beside the data */
+typedef struct mx_deformable_pixels { /* around a sampling point; with a mask some may lie outside the data */
     int64_t row[2], column[2];        /* top and bottom, left and right */
-    bool inside;                      /* else the point reads 0 */
+    bool inside;                      /* false: the sample is 0 */
 } mx_deformable_pixels;
 
 static inline int64_t mx_dims_pick(const mx_dims *d, int i, int64_t otherwise)

@@ -1,11 +1,11 @@
-/* Where one cell of a deformable convolution reads at one place (deformable.h), and the gradients of that.
+/* One sampling point of a deformable convolution (deformable.h): its pixels, weights and gradients.
  *
- * Whoever includes this defines MX_POINT_FUNCTION, what stands before a function, MX_POINT(name), its name, and T, the
- * element type (in C++ a template's parameter).  Pixels are numbered: top left, top right, bottom left, bottom right.
+ * Whoever includes this defines MX_POINT_FUNCTION, the specifiers of a function, MX_POINT(name), its name, and T, the
+ * element type (in C++ a template parameter).  The order of pixels: top left, top right, bottom left, bottom right.
  *
  * SPDX-License-Identifier: Apache-2.0 */
 
-/* The pixels around the point that (down, across) moves, which lies at top + *dy, left + *dx. */
+/* The pixels around the point displaced by (down, across), which lies at (top + *dy, left + *dx). */
 MX_POINT_FUNCTION mx_deformable_pixels MX_POINT(pixels)(const mx_deformable *d, int64_t cell, int64_t place, T down,
                                                         T across, bool masked, T *dy, T *dx)
 {
@@ -23,13 +23,13 @@ MX_POINT_FUNCTION mx_deformable_pixels MX_POINT(pixels)(const mx_deformable *d, 
     return p;
 }
 
-/* Of pixel k, times a factor. */
+/* Bilinear weight of pixel k, times a factor. */
 MX_POINT_FUNCTION T MX_POINT(weight)(int k, T dy, T dx, T factor)
 {
     return factor * (k / 2 ? dy : 1 - dy) * (k % 2 ? dx : 1 - dx);
 }
 
-/* What is read where the pixels are a, b, c, d, and how it changes as the point moves down and across. */
+/* The interpolated value of pixels a, b, c, d, and its derivatives by the vertical and horizontal position. */
 MX_POINT_FUNCTION T MX_POINT(value)(T a, T b, T c, T d, T dy, T dx)
 {
     return (1 - dy) * ((1 - dx) * a + dx * b) + dy * ((1 - dx) * c + dx * d);

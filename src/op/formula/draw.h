@@ -127,20 +127,20 @@ MX_ANY_DEVICE static inline int64_t mx_draw_class(const double *sums, int64_t cl
     return low;
 }
 
-/* log of the probability of a class, from the running sums. */
+/* Log probability of a class, from the running sums. */
 MX_ANY_DEVICE static inline double mx_draw_log(const double *sums, int64_t c)
 {
     return log(c ? sums[c] - sums[c - 1] : sums[0]);
 }
 
-/* A class whose probability falls with its number, log((c + 2) / (c + 1)) / log_range; log_range: log(classes + 1) */
+/* A class by the log-uniform distribution: p(c) = log((c + 2) / (c + 1)) / log_range, log_range = log(classes + 1) */
 MX_ANY_DEVICE static inline int64_t mx_draw_zipfian(double u, double log_range, int64_t classes)
 {
     const int64_t value = (int64_t)exp(u * log_range) - 1;
     return value < 0 ? 0 : value >= classes ? classes - 1 : value;
 }
 
-/* A table that remembers n numbers; empty slots hold -1. */
+/* Size of a hash set for n values; empty slots hold -1. */
 static inline uint64_t mx_draw_slots(int64_t n)
 {
     uint64_t slots = 16;
@@ -148,8 +148,8 @@ static inline uint64_t mx_draw_slots(int64_t n)
         slots *= 2;
     return slots;
 }
-/* Open addressing: true if the value was not in the table. */
-MX_ANY_DEVICE static inline bool mx_draw_is_new(int64_t *table, uint64_t slots, int64_t value)
+/* Adds a value by open addressing; true if it was not in the set. */
+MX_ANY_DEVICE static inline bool mx_draw_insert(int64_t *table, uint64_t slots, int64_t value)
 {
     for (uint64_t at = ((uint64_t)value * 0x9E3779B97F4A7C15u) & (slots - 1);; at = (at + 1) & (slots - 1)) {
         if (table[at] == value)

@@ -1,5 +1,5 @@
-/* Fourier transforms of any length: joins of shorter ones, by its prime factors.  And where count_sketch puts a column.
- * What the kernels of all devices share.
+/* Fourier transforms of any length, by mixed radix: transforms of the prime factors are combined.  Also the column test
+ * of count_sketch.  Shared by the kernels of all devices.
  *
  * SPDX-License-Identifier: Apache-2.0 */
 #ifndef MX_OP_FOURIER_H
@@ -11,7 +11,7 @@
 
 #include "base/any_device.h"
 
-typedef struct __attribute__((aligned(16))) mx_complex { /* aligned: a GPU reads both numbers at once */
+typedef struct __attribute__((aligned(16))) mx_complex { /* aligned: one load reads both parts on a GPU */
     double re, im;
 } mx_complex;
 
@@ -30,13 +30,13 @@ MX_ANY_DEVICE static inline mx_complex mx_fourier_root(int64_t k, int64_t d, boo
     return (mx_complex){cos(angle), inverse ? sin(angle) : -sin(angle)};
 }
 
-/* Inside of a transform of length d, p transforms of length m become one of length p m. */
+/* One pass of a transform of length d: p transforms of length m become one of length p m. */
 typedef struct mx_fourier_pass {
     int64_t p, m, apart;     /* apart: d / (p m) */
-    const mx_complex *roots; /* (d): of d */
+    const mx_complex *roots; /* (d): mx_fourier_root */
 } mx_fourier_pass;
 
-/* Number k < p m of the transform that joins p of length m, which begin `step` numbers apart:
+/* Element k of the transform of length p m, from p transforms of length m that begin `step` elements apart:
  *
  *     sum over r < p of w^(r k) old[r step + k mod m],   w = e^(-2 pi i / (p m)) */
 MX_ANY_DEVICE static inline mx_complex mx_fourier_join(const mx_fourier_pass *f, const mx_complex *old, int64_t step,
@@ -54,8 +54,8 @@ MX_ANY_DEVICE static inline mx_complex mx_fourier_join(const mx_fourier_pass *f,
     return sum;
 }
 
-/* The sketch has such a column. */
-MX_ANY_DEVICE static inline bool mx_sketch_has(double column, int64_t wide)
+/* True if the sketch has that column. */
+MX_ANY_DEVICE static inline bool mx_sketch_contains(double column, int64_t wide)
 {
     return column >= 0 && column < (double)wide;
 }

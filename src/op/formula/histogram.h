@@ -1,4 +1,4 @@
-/* Bins of a histogram: what the kernels of all devices share.  SPDX-License-Identifier: Apache-2.0 */
+/* Bins of a histogram: shared by the kernels of all devices.  SPDX-License-Identifier: Apache-2.0 */
 #ifndef MX_OP_HISTOGRAM_H
 #define MX_OP_HISTOGRAM_H
 
@@ -10,7 +10,7 @@ typedef struct mx_histogram_range {
     double low, high;
 } mx_histogram_range;
 
-/* What equal bins span: the range of the data, if there are numbers in it; a range of no width gets one. */
+/* The range of equal bins: [0, 1] for data without numbers; an empty range is widened to 1. */
 MX_ANY_DEVICE static inline mx_histogram_range mx_histogram_range_of(double low, double high)
 {
     if (!(low <= high))

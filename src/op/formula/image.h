@@ -138,11 +138,11 @@ MX_ANY_DEVICE static inline void mx_turn_hue(double turn, const double *in, doub
     }
 }
 
-/* The least and the largest number of an integer type, as far as images use it. */
-static inline double mx_colour_least(int type) { return type == MX_UINT8 ? 0 : type == MX_INT8 ? -128 : -0x1p31; }
-static inline double mx_colour_most(int type) { return type == MX_UINT8 ? 255 : type == MX_INT8 ? 127 : 0x1p31 - 1; }
+/* Limits of the integer types of images. */
+static inline double mx_colour_min(int type) { return type == MX_UINT8 ? 0 : type == MX_INT8 ? -128 : -0x1p31; }
+static inline double mx_colour_max(int type) { return type == MX_UINT8 ? 255 : type == MX_INT8 ? 127 : 0x1p31 - 1; }
 
-/* Between a pixel's number and another one: share 1 is the pixel. */
+/* Linear blend of two values; share 1 gives v. */
 MX_ANY_DEVICE static inline double mx_colour_blend(double v, double share, double other)
 {
     return v * share + (1 - share) * other;

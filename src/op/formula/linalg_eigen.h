@@ -1,8 +1,8 @@
-/* Reflections and rotations of gelqf and syevd.  What the kernels of all devices share.
+/* Reflections and rotations of gelqf and syevd.  Shared by the kernels of all devices.
  *
- * syevd makes a matrix tridiagonal: d is its diagonal, e[i] stands beside d[i] and d[i + 1].  A sweep over a block
- * [first, last] of it shifts by the eigenvalue of its first two rows that is nearest, then rotations of neighbouring
- * rows from the bottom up chase the bulge that this makes.
+ * syevd reduces a matrix to tridiagonal form: d is its diagonal, e[i] the element between d[i] and d[i + 1].  A sweep
+ * over a block [first, last] shifts by the nearest eigenvalue of its first two rows, then chases the bulge from the
+ * bottom up with rotations of neighbouring rows.
  *
  * SPDX-License-Identifier: Apache-2.0 */
 #ifndef MX_OP_LINALG_EIGEN_H
@@ -17,11 +17,11 @@
 
 /* ---- reflections ---------------------------------------------------------------------------------------------- */
 
-typedef struct mx_reflection { /* I - v v' / c turns x into (beta, 0, ...) */
-    double beta, head, c;      /* v is x with `head` as its first number; c 0: there is nothing to turn */
+typedef struct mx_reflection { /* I - v v' / c maps x to (beta, 0, ...) */
+    double beta, head, c;      /* v is x with its first element replaced by `head`; c 0: the identity */
 } mx_reflection;
 
-/* first: of x; tail: the sum of the squares of the others */
+/* first: the first element of x; tail: the sum of squares of the others */
 MX_ANY_DEVICE static inline mx_reflection mx_reflection_of(double first, double tail)
 {
     if (tail == 0)
@@ -30,11 +30,11 @@ MX_ANY_DEVICE static inline mx_reflection mx_reflection_of(double first, double 
     return (mx_reflection){-norm, head, norm * head};
 }
 
-/* How much of v is added to a row, whose product with v is given. */
-MX_ANY_DEVICE static inline double mx_reflection_share(double product, double c) { return -product / c; }
+/* The multiple of v that is added to a row, given the dot product of both. */
+MX_ANY_DEVICE static inline double mx_reflection_factor(double product, double c) { return -product / c; }
 
-/* An element (i, k) of A - v w' - w v'. */
-MX_ANY_DEVICE static inline double mx_reflected(double a, double v_i, double w_k, double w_i, double v_k)
+/* Element (i, k) of A - v w' - w v'. */
+MX_ANY_DEVICE static inline double mx_rank2_update(double a, double v_i, double w_k, double w_i, double v_k)
 {
     return a - v_i * w_k - w_i * v_k;
 }
@@ -50,7 +50,7 @@ MX_ANY_DEVICE static inline void mx_rotate(double cosine, double sine, double *u
 
 #define MX_EIGEN_SWEEPS 80 /* for one eigenvalue; two or three are usual */
 
-/* Where the block that begins at `first` ends: with its last row nothing stands beside the diagonal. */
+/* The last row of the block that begins at `first`: the element below its diagonal is negligible. */
 MX_ANY_DEVICE static inline int64_t mx_eigen_block(const double *d, const double *e, int64_t n, int64_t first)
 {
     int64_t last = first;
@@ -73,8 +73,8 @@ MX_ANY_DEVICE static inline mx_sweep mx_sweep_begin(double *d, double *e, int64_
     return (mx_sweep){d, e, first, last, d[last] - shift, 0, 1, 1};
 }
 
-/* Cosine and sine of the direction (x, y); returns its length.  A GPU's reciprocal root is much faster than hypot and
- * divisions, and one thread waits for each. */
+/* Cosine and sine of the direction (x, y); returns its length.  On a GPU a single thread runs the sweep, and a
+ * reciprocal square root has a much lower latency than hypot and two divisions. */
 MX_ANY_DEVICE static inline double mx_direction(double x, double y, double *cosine, double *sine)
 {
 #ifdef __CUDA_ARCH__
@@ -91,7 +91,7 @@ MX_ANY_DEVICE static inline double mx_direction(double x, double y, double *cosi
     return length;
 }
 
-/* Finds the rotation of rows i and i + 1; false: there is none, as the block falls apart here, and the sweep is done. */
+/* Finds the rotation of rows i and i + 1; false: the block splits here and the sweep is done. */
 MX_ANY_DEVICE static inline bool mx_sweep_row(mx_sweep *s, int64_t i)
 {
     double *d = s->d, *e = s->e;
@@ -118,16 +118,16 @@ MX_ANY_DEVICE static inline void mx_sweep_end(const mx_sweep *s)
 
 /* ---- order and signs ------------------------------------------------------------------------------------------ */
 
-/* The place of eigenvalue i when they ascend. */
+/* The rank of eigenvalue i in ascending order. */
 MX_ANY_DEVICE static inline int64_t mx_eigen_rank(const double *d, int64_t n, int64_t i)
 {
     int64_t rank = 0;
     for (int64_t k = 0; k < n; k++)
         rank += d[k] < d[i] || (!(d[k] > d[i]) && k < i);
-    return rank < n ? rank : n - 1; /* NaN has no place */
+    return rank < n ? rank : n - 1; /* NaN has no rank */
 }
 
-/* What makes the largest component of a vector positive. */
+/* The sign that makes the largest component of a vector positive. */
 MX_ANY_DEVICE static inline double mx_eigen_sign(const double *u, int64_t n)
 {
     int64_t largest = 0;

@@ -1,4 +1,4 @@
-/* MultiBox: the anchors of a map, what an anchor shall learn, what it detects.  What the kernels of all devices share.
+/* MultiBox: anchors of a feature map, training targets of an anchor, detections.  Shared by the kernels of all devices.
  *
  * SPDX-License-Identifier: Apache-2.0 */
 #ifndef MX_OP_MULTIBOX_H
@@ -11,12 +11,12 @@
 typedef struct mx_prior {
     mx_floats sizes, ratios;
     int64_t width, each;         /* of the map; boxes at each place */
-    double step_y, step_x, y, x; /* from one centre to the next, and where in its place a centre lies */
+    double step_y, step_x, y, x; /* distance of neighbouring centres; offset of a centre inside its place */
     double aspect;               /* height / width of the map */
     bool clip;
 } mx_prior;
 
-/* steps: (y, x), not positive: one place of the map */
+/* steps and offsets: (y, x); a step that is not positive means one place of the map */
 static inline mx_prior mx_prior_of(mx_floats sizes, mx_floats ratios, const double *steps, const double *offsets,
                                    bool clip, int64_t height, int64_t width)
 {
@@ -43,22 +43,22 @@ MX_ANY_DEVICE static inline mx_box mx_prior_box(const mx_prior *p, int64_t place
 
 enum { MX_ANCHOR_IGNORED = -1, MX_ANCHOR_NEGATIVE, MX_ANCHOR_POSITIVE };
 
-#define MX_MATCH_LEAST 1e-6 /* a box takes only an anchor that overlaps it more */
+#define MX_MATCH_LEAST 1e-6 /* a box is matched only with an anchor of larger overlap */
 
-/* A threshold that is not positive: only boxes take anchors. */
+/* True if an anchor is positive by its best overlap; a threshold that is not positive turns this rule off. */
 MX_ANY_DEVICE static inline bool mx_anchor_matches(double overlap, double threshold)
 {
     return threshold > 0 && overlap > threshold;
 }
 
-/* How many of n anchors are to be negative. */
+/* The number of negatives among n anchors. */
 MX_ANY_DEVICE static inline int64_t mx_negatives_wanted(int64_t n, int64_t positive, double ratio, int64_t least)
 {
     return (int64_t)fmin(fmax((double)positive * ratio, (double)least), (double)(n - positive));
 }
 
-/* share = that of the background in the softmax of one anchor's predictions, which are predictions[first + c n] for all
- * classes c.  A macro, as devices read predictions in ways of their own. */
+/* share = probability of the background, by softmax over one anchor's predictions: predictions[first + c n] for all
+ * classes c.  A macro because devices index predictions differently. */
 #define MX_BACKGROUND_SHARE(share, predictions, first, classes, n)                                                    \
     do {                                                                                                              \
         double most_ = -INFINITY, sum_ = 0;                                                                           \
@@ -69,7 +69,7 @@ MX_ANY_DEVICE static inline int64_t mx_negatives_wanted(int64_t n, int64_t posit
         (share) = (classes) ? exp((predictions)[first] - most_) / sum_ : 0;                                           \
     } while (0)
 
-/* What a positive anchor learns: offsets of its box in units of the variances. */
+/* Regression target of a positive anchor: offsets of its box in units of the variances. */
 MX_ANY_DEVICE static inline void mx_target_offsets(mx_box anchor, mx_box box, const double *variances, double *to)
 {
     mx_box_offsets(anchor, box, to);
@@ -77,7 +77,7 @@ MX_ANY_DEVICE static inline void mx_target_offsets(mx_box anchor, mx_box box, co
         to[k] /= variances[k];
 }
 
-/* The class that an anchor learns; 0 is the background.  label: that of its box, if it is positive */
+/* Classification target of an anchor; 0 is the background.  label: class of its box, if it is positive */
 MX_ANY_DEVICE static inline double mx_target_class(int kind, double label, double ignored)
 {
     return kind == MX_ANCHOR_POSITIVE ? label + 1 : kind == MX_ANCHOR_NEGATIVE ? 0 : ignored;
@@ -85,13 +85,13 @@ MX_ANY_DEVICE static inline double mx_target_class(int kind, double label, doubl
 
 /* ---- MultiBoxDetection ---------------------------------------------------------------------------------------- */
 
-/* best: the class with the best score, -1: none has one */
+/* True if an anchor yields a detection.  best: its class with the highest score, -1: none */
 MX_ANY_DEVICE static inline bool mx_detection_counts(int64_t best, double score, double threshold)
 {
     return best >= 0 && !(score < threshold);
 }
 
-/* The number of a class among those that are not background. */
+/* The index of a class when the background is not counted. */
 MX_ANY_DEVICE static inline double mx_detection_class(int64_t best, int64_t background)
 {
     return (double)(best > background ? best - 1 : best);

@@ -48,12 +48,12 @@ MX_ANY_DEVICE static inline mx_proposal_box mx_proposal_cut(mx_proposal_box b, c
 }
 
 typedef struct mx_proposal_rules {
-    double stride, least; /* pixels from one place of the map to the next; least size, in units of info[2] */
-    bool corners;         /* what the network's numbers are */
+    double stride, least; /* pixels per place of the map; minimum size, in units of info[2] */
+    bool corners;         /* the network predicts corners */
 } mx_proposal_rules;
 
-/* What becomes of an anchor at place (y, x) of the map; info: height, width and scale of the image.  Places beyond the
- * image have no score. */
+/* The proposal of an anchor at place (y, x) of the map; info: height, width and scale of the image.  Places outside the
+ * image get the score -1. */
 MX_ANY_DEVICE static inline mx_proposal_box mx_proposal_of(const mx_proposal_rules *rules, mx_proposal_box anchor,
                                                            int64_t y, int64_t x, const double *by, double score,
                                                            const double *info)

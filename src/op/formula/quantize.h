@@ -40,7 +40,7 @@ MX_ANY_DEVICE static inline int8_t mx_quantize_signed(float x, float factor)
     return (int8_t)(x < 0 ? -q : q);
 }
 
-/* What a sum of products stands for, whose range is given: the number times this. */
+/* The real value of one unit of an int32 sum whose range is given. */
 MX_ANY_DEVICE static inline float mx_quantize_sum_step(float low, float high)
 {
     return (float)((double)mx_quantize_largest(low, high) / 2147483647.0);
@@ -57,9 +57,9 @@ MX_ANY_DEVICE static inline mx_dequantize_scale mx_dequantize_scale_of(float low
     return scale;
 }
 
-/* ---- calibrate_entropy: how far a histogram is from what its quantization keeps ------------------------------- */
+/* ---- calibrate_entropy: divergence of a histogram from its quantized form ------------------------------------- */
 
-typedef struct mx_calibrate_bins { /* of one candidate: bins [begin, end) around the middle, n of them */
+typedef struct mx_calibrate_bins { /* one candidate threshold: n bins [begin, end) around the middle */
     int64_t begin, end, n, quantized, each;
 } mx_calibrate_bins;
 
@@ -71,28 +71,29 @@ MX_ANY_DEVICE static inline mx_calibrate_bins mx_calibrate_bins_of(int64_t candi
     return made;
 }
 
-/* Quantized bin j has bins [*from, *to) of the candidate. */
+/* Quantized bin j covers bins [*from, *to) of the candidate. */
 MX_ANY_DEVICE static inline void mx_calibrate_part(const mx_calibrate_bins *b, int64_t j, int64_t *from, int64_t *to)
 {
     *from = j * b->each, *to = j + 1 < b->quantized ? *from + b->each : b->n;
 }
 
-/* What each of its `used` bins gets; before[i]: the sum of all bins before i.  The first bin does not count. */
+/* The mean over the `used` (nonempty) bins of a quantized bin; before[i]: the sum of all bins before i.  The first bin is
+ * skipped. */
 MX_ANY_DEVICE static inline double mx_calibrate_mean(const mx_calibrate_bins *b, const double *before, int64_t from,
                                                      int64_t to, double used)
 {
     return used > 0 ? (before[b->begin + to] - before[b->begin + (from ? from : 1)]) / used : 0;
 }
 
-/* Empty bins get a little, of which the others give `less` each: 1 or more is too much. */
-#define MX_CALIBRATE_LITTLE 1e-4
-MX_ANY_DEVICE static inline double mx_calibrate_less(double empty, int64_t n)
+/* Smoothing: empty bins get epsilon, the others give up `less` each; 1 or more is too much. */
+#define MX_CALIBRATE_EPSILON 1e-4
+MX_ANY_DEVICE static inline double mx_calibrate_excess(double empty, int64_t n)
 {
-    return MX_CALIBRATE_LITTLE * empty / ((double)n - empty);
+    return MX_CALIBRATE_EPSILON * empty / ((double)n - empty);
 }
 MX_ANY_DEVICE static inline double mx_calibrate_smooth(double p, double less)
 {
-    return p + (p == 0 ? MX_CALIBRATE_LITTLE : -less);
+    return p + (p == 0 ? MX_CALIBRATE_EPSILON : -less);
 }
 
 /* What a bin adds to the divergence of p from q. */

@@ -1,12 +1,12 @@
 /* One bin of a pooling of regions (roi.h), in both directions.
  *
- * Whoever includes this defines MX_ROI_FUNCTION, what stands before a function, MX_ROI(name), its name, T, the element
- * type (in C++ a template's parameter), and MX_ROI_ADD(to, x), which adds to a gradient, as devices differ in it.
+ * Whoever includes this defines MX_ROI_FUNCTION, the specifiers of a function, MX_ROI(name), its name, T, the element type
+ * (in C++ a template parameter), and MX_ROI_ADD(to, x), which adds to a gradient: atomically on a GPU.
  *
  * SPDX-License-Identifier: Apache-2.0 */
 
-/* ROIPooling: the largest number of bin b, and its place in the plane in *where; 0 and -1 where there is none.
- * plane NULL: the region's image does not exist */
+/* ROIPooling: the maximum of bin b and, in *where, its place in the plane; 0 and -1 if the bin is empty.
+ * plane NULL: the image of the region does not exist */
 MX_ROI_FUNCTION T MX_ROI(largest)(const mx_roi *s, const mx_roi_window *w, int64_t b, const T *plane, int64_t *where)
 {
     int64_t top, bottom, left, right, found = -1;
@@ -23,7 +23,7 @@ MX_ROI_FUNCTION T MX_ROI(largest)(const mx_roi *s, const mx_roi_window *w, int64
     return best;
 }
 
-/* ROIAlign: a sum with a sample of a plane, and the gradients of the plane. */
+/* ROIAlign: adds a bilinear sample to a sum; adds the gradient of a sample to a plane. */
 MX_ROI_FUNCTION double MX_ROI(with_sample)(double sum, const mx_roi_tap *tap, const T *plane)
 {
     for (int q = 0; q < 4; q++)

@@ -1,4 +1,4 @@
-/* Position-sensitive pooling of regions: what the kernels of all devices share.  A whole bin is in roi_parts_bins.h.
+/* Position-sensitive pooling of regions: shared by the kernels of all devices.  A whole bin is in roi_parts_bins.h.
  *
  * SPDX-License-Identifier: Apache-2.0 */
 #ifndef MX_OP_ROI_PARTS_H
@@ -55,7 +55,7 @@ MX_ANY_DEVICE static inline mx_roi_part_region mx_roi_part_region_of(const mx_ro
                                 mx_roi_more(mx_roi_near((round(roi[4]) + 1) * p->scale) - shift - top, 0.1)};
 }
 
-/* First element of the plane that a bin looks at. */
+/* First element of the plane that a bin reads. */
 MX_ANY_DEVICE static inline int64_t mx_roi_part_plane(const mx_roi_parts *p, int64_t image, const mx_roi_part_place *at)
 {
     const int64_t row = at->i * p->group / p->size, column = at->j * p->group / p->size,
@@ -72,7 +72,7 @@ MX_ANY_DEVICE static inline void mx_roi_part_bin(const mx_roi_parts *p, int64_t 
     *end = mx_roi_within(ceil((double)(k + 1) * each + from), limit);
 }
 
-/* Where the movement across of a bin stands in trans; the one down stands part * part later. */
+/* Index in trans of the horizontal displacement of a bin; the vertical one is part * part further. */
 MX_ANY_DEVICE static inline int64_t mx_roi_part_move(const mx_roi_parts *p, const mx_roi_part_place *at)
 {
     const int64_t class_id = at->c / (p->dim / p->classes), row = at->i * p->part / p->size,
@@ -80,7 +80,7 @@ MX_ANY_DEVICE static inline int64_t mx_roi_part_move(const mx_roi_parts *p, cons
     return ((at->r * p->classes + class_id) * 2 * p->part + row) * p->part + column;
 }
 
-/* Where bin k of a region begins along an axis when it moves. */
+/* Start of bin k of a region along an axis, displaced by `by`. */
 MX_ANY_DEVICE static inline double mx_roi_part_begin(const mx_roi_parts *p, int64_t k, double from, double size,
                                                      double by)
 {

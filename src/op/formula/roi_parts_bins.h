@@ -1,8 +1,7 @@
 /* One bin of a position-sensitive pooling of regions, in both directions.
  *
- * Whoever includes this defines MX_ROI_FUNCTION, what stands before a function, MX_ROI(name), its name, T, the
- * element type (in C++ a template's parameter), and MX_ROI_ADD(to, x), which adds to a gradient: bins of several
- * regions share the places of a map, so devices differ in it.
+ * Whoever includes this defines MX_ROI_FUNCTION, the specifiers of a function, MX_ROI(name), its name, T, the element type
+ * (in C++ a template parameter), and MX_ROI_ADD(to, x), which adds to a gradient: atomically on a GPU.
  *
  * SPDX-License-Identifier: Apache-2.0 */
 

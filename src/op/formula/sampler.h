@@ -17,7 +17,7 @@ typedef struct mx_sampler_corners { /* the pixels around a position; those outsi
     double weight[4], dx[4], dy[4]; /* and the weight's change as x and y grow */
 } mx_sampler_corners;
 
-/* x and y as in a grid */
+/* grid_x, grid_y: coordinates of a grid */
 #define MX_SAMPLER_CORNERS(name, T)                                                                            \
     MX_ANY_DEVICE static inline mx_sampler_corners name(T grid_x, T grid_y, int64_t height, int64_t width)     \
     {                                                                                                          \
@@ -47,13 +47,13 @@ MX_ANY_DEVICE static inline double mx_grid_place(int64_t i, int64_t n)
 /* What a flow of one pixel is in a grid of n pixels. */
 MX_ANY_DEVICE static inline double mx_grid_pixel(int64_t n) { return n > 1 ? 2 / (double)(n - 1) : 0; }
 
-/* A place that a row of a matrix makes of (across, down, 1). */
+/* A coordinate by affine transform: (x, y, one) is a row of the matrix. */
 MX_ANY_DEVICE static inline double mx_grid_affine(double x, double y, double one, double across, double down)
 {
     return x * across + y * down + one;
 }
 
-/* A gradient by pixels as one by numbers of a grid of n pixels. */
+/* The derivative by a grid coordinate, from that by pixels; n: pixels along the axis. */
 MX_ANY_DEVICE static inline double mx_grid_slope(double slope, int64_t n) { return slope * (double)(n - 1) / 2; }
 
 #endif

@@ -53,7 +53,7 @@ static inline void box_list_suppress(const box_list *list, int64_t at, int64_t e
         box_list_overlaps(list, box_list_get(list, at), list->area[at], begin, begin + n, overlap);
         for (int64_t k = 0; k < n; k++)
             gone[begin + k] |=
-                mx_box_goes(overlap[k], threshold, equal) & (all_classes | (list->class_id[begin + k] == own));
+                mx_box_suppressed(overlap[k], threshold, equal) & (all_classes | (list->class_id[begin + k] == own));
     }
 }
 

@@ -79,7 +79,7 @@ static void change_tiles(void *arg, int64_t begin, int64_t end)
 {
     const colour_job *j = arg;
     const bool whole = !mx_dtype_is_float(j->type);
-    const double low = mx_colour_least(j->type), high = mx_colour_most(j->type);
+    const double low = mx_colour_min(j->type), high = mx_colour_max(j->type);
     double tile[TILE];
     for (int64_t done = begin * j->channels, all = end * j->channels; done < all; done += TILE) {
         const int64_t n = all - done < TILE ? all - done : TILE;

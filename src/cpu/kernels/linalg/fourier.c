@@ -109,7 +109,7 @@ typedef struct sketch_job {
             if (!job->back)                                                                                  \
                 memset(out, 0, (size_t)job->wide * sizeof(T));                                               \
             for (int64_t i = 0; i < job->narrow; i++) {                                                      \
-                const bool inside = mx_sketch_has((double)h[i], job->wide);                                  \
+                const bool inside = mx_sketch_contains((double)h[i], job->wide);                                  \
                 if (job->back)                                                                               \
                     out[i] = inside ? s[i] * in[(int64_t)h[i]] : 0;                                          \
                 else if (inside)                                                                             \

@@ -33,7 +33,7 @@ static void add_scaled(double *restrict to, const double *restrict x, double fac
         to[i] += factor * x[i];
 }
 
-/* The reflection that turns x into (beta, 0, ...): its vector replaces x.  Returns its c. */
+/* The reflection that maps x to (beta, 0, ...): its vector replaces x.  Returns its c. */
 static double reflection(double *x, int64_t n, double *beta)
 {
     const mx_reflection r = mx_reflection_of(x[0], n > 1 ? dot(x + 1, x + 1, n - 1) : 0);
@@ -44,7 +44,7 @@ static double reflection(double *x, int64_t n, double *beta)
 static void reflect_rows(double *rows, int64_t count, int64_t stride, int64_t n, const double *v, double c)
 {
     for (int64_t i = 0; i < count && c != 0; i++)
-        add_scaled(rows + i * stride, v, mx_reflection_share(dot(rows + i * stride, v, n), c), n);
+        add_scaled(rows + i * stride, v, mx_reflection_factor(dot(rows + i * stride, v, n), c), n);
 }
 
 /* ---- gelqf ------------------------------------------------------------------------------------------------------ */
@@ -93,12 +93,12 @@ typedef struct eigen {
     double *c, *w; /* (n) scratch: scales of the reflections, vectors */
 } eigen;
 
-/* A row of A - v w' - w v', whose numbers in v and w are given. */
+/* Row i of A - v w' - w v'; own_v and own_w: v[i] and w[i] */
 static void reflect_row(double *restrict row, const double *restrict v, const double *restrict w, double own_v,
                         double own_w, int64_t n)
 {
     for (int64_t k = 0; k < n; k++)
-        row[k] = mx_reflected(row[k], own_v, w[k], own_w, v[k]);
+        row[k] = mx_rank2_update(row[k], own_v, w[k], own_w, v[k]);
 }
 
 /* A - v w' - w v' for the trailing block, with w = p - (v'p / 2c) v and p = A v / c */
@@ -106,7 +106,7 @@ static void update_block(eigen *z, double *block, const double *v, double c, int
 {
     for (int64_t i = 0; i < n; i++)
         z->w[i] = dot(block + i * z->n, v, n) / c;
-    add_scaled(z->w, v, mx_reflection_share(dot(z->w, v, n), 2 * c), n);
+    add_scaled(z->w, v, mx_reflection_factor(dot(z->w, v, n), 2 * c), n);
     for (int64_t i = 0; i < n; i++)
         reflect_row(block + i * z->n, v, z->w, v[i], z->w[i], n);
 }

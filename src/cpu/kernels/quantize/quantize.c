@@ -148,7 +148,7 @@ static bool smooth(double *p, int64_t n)
     double empty = 0, sum = 0;
     for (int64_t i = 0; i < n; i++)
         empty += p[i] == 0;
-    const double less = mx_calibrate_less(empty, n);
+    const double less = mx_calibrate_excess(empty, n);
     for (int64_t i = 0; i < n; i++)
         sum += p[i] = mx_calibrate_smooth(p[i], less);
     for (int64_t i = 0; i < n; i++)

@@ -100,7 +100,7 @@ static mx_code run_zipfian(const mx_kernel_call *call)
         tries[row] = 0;
         for (int64_t found = 0; found < wanted; tries[row]++) {
             const int64_t c = mx_draw_zipfian(mx_rng_stream_uniform(&stream), log_range, attrs->range_max);
-            if (mx_draw_is_new(table, slots, c))
+            if (mx_draw_insert(table, slots, c))
                 samples[row * wanted + found++] = c;
         }
     }

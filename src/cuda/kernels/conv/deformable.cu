@@ -17,7 +17,7 @@ extern "C" {
 #define SLICE 8                       /* channels of one thread */
 #define MOST_BYTES ((size_t)256 << 20) /* of columns at a time */
 
-/* Four places of a plane, -1: a zero beside it. */
+/* Four places of a plane, -1: outside, which counts as 0. */
 template <class T> struct tap {
     int64_t at[4];
     T dy, dx;

@@ -57,7 +57,7 @@ struct mx_cuda_overlaps {
         if (threshold > 0 && (a.box.left >= b.box.right || b.box.left >= a.box.right || a.box.top >= b.box.bottom ||
                               b.box.top >= a.box.bottom))
             return false; /* most pairs do not overlap */
-        return mx_box_goes(mx_box_overlap_of(a.box, a.area, b.box, b.area), threshold, equal);
+        return mx_box_suppressed(mx_box_overlap_of(a.box, a.area, b.box, b.area), threshold, equal);
     }
 };
 

@@ -1,5 +1,5 @@
-/* Pooling of regions (op/formula/roi_bins.h).  A thread has one bin of one region and a few channels; gradients are added with
- * atomics.
+/* Pooling of regions (op/formula/roi_bins.h).  A thread has one bin of one region and a few channels; gradients are
+ * added with atomics.
  *
  * SPDX-License-Identifier: Apache-2.0 */
 #include <cstring>

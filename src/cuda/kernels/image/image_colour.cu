@@ -115,7 +115,7 @@ static mx_code run_recipe(const mx_kernel_call *call, const recipe &r)
     const int t = x->dtype;
     images m = {t, mx_image_size_of(x->ndim, x->shape)};
     m.pixels = m.size.height * m.size.width, m.whole = !mx_dtype_is_float(t);
-    m.low = mx_colour_least(t), m.high = mx_colour_most(t);
+    m.low = mx_colour_min(t), m.high = mx_colour_max(t);
     if (!d || !x->size)
         return d ? MX_OK : mx_error_code();
     if (m.size.channels > 3)

@@ -89,14 +89,15 @@ template <class T> static mx_code sketch(const mx_kernel_call *call)
     if (!strcmp(call->op->name, "_backward__contrib_count_sketch"))
         return mx_cuda_each(call, rows * narrow, [=] __device__(int64_t i) {
             const T place = h[i % narrow];
-            out[i] = mx_sketch_has((double)place, wide) ? s[i % narrow] * in[i / narrow * wide + (int64_t)place] : 0;
+            out[i] =
+                mx_sketch_contains((double)place, wide) ? s[i % narrow] * in[i / narrow * wide + (int64_t)place] : 0;
         });
     mx_cuda_device *d = mx_cuda_of(call);
     if (!d || mx_cuda_fail(cudaMemsetAsync(out, 0, mx_bytes(call->out[0]), d->stream), call->op->name))
         return mx_error_code();
     return mx_cuda_each(call, rows * narrow, [=] __device__(int64_t i) {
         const T place = h[i % narrow];
-        if (mx_sketch_has((double)place, wide))
+        if (mx_sketch_contains((double)place, wide))
             atomicAdd(&out[i / narrow * wide + (int64_t)place], s[i % narrow] * in[i]);
     });
 }

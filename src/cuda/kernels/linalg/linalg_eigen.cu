@@ -1,8 +1,8 @@
 /* gelqf and syevd: orthogonal factorisations, computed in double; a block of threads per matrix.
  *
- * The same steps as on the CPU (op/formula/linalg_eigen.h).  Reflections of rows: a warp per row.  Eigenvalues: reflections make the matrix
- * tridiagonal, then rotations with implicit shifts make it diagonal; one thread finds the rotations of a sweep, then
- * every thread applies all of them to its own columns.
+ * The same steps as on the CPU (op/formula/linalg_eigen.h).  Reflections of rows: a warp per row.  Eigenvalues:
+ * reflections make the matrix tridiagonal, then rotations with implicit shifts make it diagonal; one thread finds the
+ * rotations of a sweep, then every thread applies all of them to its own columns.
  *
  * SPDX-License-Identifier: Apache-2.0 */
 #include "cuda/cuda.h"
@@ -34,10 +34,11 @@ static __device__ double block_dot(const double *x, const double *y, int64_t n)
     return mx_cuda_block_sum(sum);
 }
 
-/* The reflection that turns x into (beta, 0, ...): its vector replaces x.  Returns its c. */
+/* The reflection that maps x to (beta, 0, ...): its vector replaces x.  Returns its c. */
 static __device__ double reflection(double *x, int64_t n, double *beta)
 {
-    const double first = x[0], tail = block_dot(x + 1, x + 1, n - 1); /* all have read x[0] when the sum is known */
+    const double first = x[0],
+                 tail = block_dot(x + 1, x + 1, n - 1); /* the sum is a barrier: all threads have read x[0] */
     const mx_reflection r = mx_reflection_of(first, tail);
     *beta = r.beta;
     if (!threadIdx.x)
@@ -49,7 +50,7 @@ static __device__ double reflection(double *x, int64_t n, double *beta)
 static __device__ void reflect_rows(double *rows, int64_t count, int64_t stride, int64_t n, const double *v, double c)
 {
     for (int64_t i = threadIdx.x / 32; i < count && c != 0; i += blockDim.x / 32) {
-        const double share = mx_reflection_share(warp_dot(rows + i * stride, v, n), c);
+        const double share = mx_reflection_factor(warp_dot(rows + i * stride, v, n), c);
         for (int64_t k = threadIdx.x % 32; k < n; k += 32)
             rows[i * stride + k] += share * v[k];
     }
@@ -110,13 +111,13 @@ static __device__ void update_block(const eigen &z, double *block, const double 
             z.w[i] = product / c;
     }
     __syncthreads();
-    const double share = mx_reflection_share(block_dot(z.w, v, n), 2 * c);
+    const double share = mx_reflection_factor(block_dot(z.w, v, n), 2 * c);
     for (int64_t i = threadIdx.x; i < n; i += blockDim.x)
         z.w[i] += share * v[i];
     __syncthreads();
     for (int64_t e = threadIdx.x; e < n * n; e += blockDim.x) {
         const int64_t i = e / n, k = e % n;
-        block[i * z.n + k] = mx_reflected(block[i * z.n + k], v[i], z.w[k], z.w[i], v[k]);
+        block[i * z.n + k] = mx_rank2_update(block[i * z.n + k], v[i], z.w[k], z.w[i], v[k]);
     }
     __syncthreads();
 }

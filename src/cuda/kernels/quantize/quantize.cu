@@ -151,7 +151,7 @@ static __device__ bool smooth(double *p, int64_t n)
     for (int64_t i = threadIdx.x; i < n; i += blockDim.x)
         empty += p[i] == 0;
     empty = mx_cuda_block_sum(empty);
-    const double less = mx_calibrate_less(empty, n);
+    const double less = mx_calibrate_excess(empty, n);
     for (int64_t i = threadIdx.x; i < n; i += blockDim.x)
         sum += p[i] = mx_calibrate_smooth(p[i], less);
     sum = mx_cuda_block_sum(sum);

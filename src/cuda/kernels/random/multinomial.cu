@@ -94,7 +94,7 @@ static __global__ void zipfian_kernel(mx_rng rng, int64_t batch, int64_t wanted,
             candidate[threadIdx.x] = mx_draw_zipfian(uniform_at(rng, row, start + threadIdx.x), log_range, most);
             __syncthreads();
             for (int i = 0; !threadIdx.x && i < AHEAD && found < wanted; i++, tried++)
-                if (mx_draw_is_new(table, slots, candidate[i]))
+                if (mx_draw_insert(table, slots, candidate[i]))
                     samples[row * wanted + found++] = candidate[i];
             more = __syncthreads_or(!threadIdx.x && found < wanted);
         }
