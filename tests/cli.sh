@@ -154,7 +154,7 @@ cp lenet.c earlier.c
 wrong 1 "cumsum0.*cumsum" "$gluon" compile running -o earlier.c --shape 2,5
 wrong 1 "'data'" "$gluon" compile lenet -o earlier.c
 wrong 1 "conv" "$gluon" compile lenet -o earlier.c --shape 1,3,28,28
-wrong 1 "no name" "$gluon" compile lenet -o earlier.c --name 1net --shape 1,1,28,28
+wrong 1 "is not a name" "$gluon" compile lenet -o earlier.c --name 1net --shape 1,1,28,28
 wrong 1 "nofolder" "$gluon" compile lenet -o nofolder/net.c --shape 1,1,28,28
 cmp lenet.c earlier.c || fail "a failed compile changed the target"
 wrong 2 "missing" "$gluon" compile lenet
