@@ -1,155 +1,209 @@
-/* LayerNorm (over an axis), GroupNorm and InstanceNorm (over groups of channels) by a block per row.
+/* LayerNorm over the last axis, rows of some thousand elements: a row stays in the registers of one warp or of a small block.
  *
- * Sums are in double, of x - shift, where shift is the first element, so that large means cost no precision.
+ * 16-bit arrays are read and written as they are, arithmetic is in float.  Longer rows, other axes and double: layer_norm_rows.cu.
  *
  * SPDX-License-Identifier: Apache-2.0 */
-#include "cuda/cuda.h"
+#include "cuda/kernels/norm/channels.h"
+
+#define MOST_PACKS 4 /* of 16 bytes, per thread */
+#define BLOCK 128
 
 namespace
 {
 
-struct pair {
-    double a, b;
-};
-
-static __device__ pair block_sums(double a, double b) { return {mx_cuda_block_sum(a), mx_cuda_block_sum(b)}; }
-
-struct rows {
-    int64_t count, n, inner; /* values of a row are `inner` apart */
-    int64_t groups;          /* parameters belong to row % groups; 0: to the values */
-    double eps;
-    __device__ int64_t start(int64_t row) const { return row / inner * n * inner + row % inner; }
-    __device__ int64_t parameter(int64_t row, int64_t i) const { return groups ? row % groups : i; }
-};
-
-static rows along(const mx_array *x, int64_t axis)
+template <int W> __device__ float row_sum(float x)
 {
-    const mx_cuda_split s(x, mx_axis(axis, x->ndim));
-    return {s.outer * s.inner, s.n, s.inner, 0, 0};
+    if constexpr (W > 32)
+        return mx_cuda_block_sum(x);
+    else {
+        for (int step = 16; step; step /= 2)
+            x += __shfl_xor_sync(0xffffffffu, x, step);
+        return x;
+    }
 }
 
-static rows in_groups(const mx_array *x, int64_t groups)
-{
-    const int64_t count = x->shape[0] * groups;
-    return {count, count ? x->size / count : 0, 1, groups, 0};
-}
-
-template <class T> static mx_code normalise_rows(const mx_kernel_call *call, rows r)
-{
-    const T *x = (const T *)mx_data(call->in[0]), *gamma = (const T *)mx_data(call->in[1]),
-            *beta = (const T *)mx_data(call->in[2]);
-    T *y = (T *)mx_data(call->out[0]), *mean = (T *)mx_data(call->out[1]), *deviation = (T *)mx_data(call->out[2]);
-    return mx_cuda_rows(call, r.count, r.n, [=] __device__(int64_t row) {
-        const int64_t at = r.start(row);
-        const double shift = r.n ? (double)x[at] : 0;
-        double sum = 0, squares = 0;
-        for (int64_t i = threadIdx.x; i < r.n; i += blockDim.x) {
-            const double v = x[at + i * r.inner] - shift;
-            sum += v, squares += v * v;
+/* A row of n elements in the registers of W threads. */
+template <class S, int V, int W> struct held {
+    float v[MOST_PACKS][V];
+    __device__ void load(const S *x, int64_t at, int n)
+    {
+        for (int p = 0; p < MOST_PACKS; p++) {
+            const int i = (p * W + threadIdx.x % W) * V;
+            if (i < n) {
+                const mx_cuda_pack<S, V> k = mx_cuda_pack<S, V>::load(x, at + i);
+                for (int l = 0; l < V; l++)
+                    v[p][l] = (float)k.v[l];
+            } else
+                for (int l = 0; l < V; l++)
+                    v[p][l] = 0;
         }
-        const pair sums = block_sums(sum, squares);
-        const double offset = sums.a / r.n, center = shift + offset;
-        const double std = sqrt(fmax(sums.b / r.n - offset * offset, 0.) + r.eps);
-        if (!threadIdx.x)
-            mean[row] = (T)center, deviation[row] = (T)std;
-        const T middle = (T)center, inverse = (T)(1 / std);
-        for (int64_t i = threadIdx.x; i < r.n; i += blockDim.x)
-            y[at + i * r.inner] =
-                (x[at + i * r.inner] - middle) * inverse * gamma[r.parameter(row, i)] + beta[r.parameter(row, i)];
-    });
-}
+    }
+    __device__ void store(S *x, int64_t at, int n) const
+    {
+        for (int p = 0; p < MOST_PACKS; p++) {
+            const int i = (p * W + threadIdx.x % W) * V;
+            mx_cuda_pack<S, V> k;
+            for (int l = 0; l < V; l++)
+                k.v[l] = (S)v[p][l];
+            if (i < n)
+                k.store(x, at + i);
+        }
+    }
+    /* f(element, its number) for all elements of the row */
+    template <class F> __device__ void each(int n, F f)
+    {
+        for (int p = 0; p < MOST_PACKS; p++) {
+            const int i = (p * W + threadIdx.x % W) * V;
+            for (int l = 0; l < V; l++)
+                if (i < n)
+                    f(v[p][l], p, l);
+        }
+    }
+    __device__ void statistics(int n, float eps, float *mean, float *deviation)
+    {
+        float sum = 0, squares = 0;
+        each(n, [&](float x, int, int) { sum += x; });
+        const float middle = row_sum<W>(sum) / n;
+        each(n, [&](float x, int, int) { squares += (x - middle) * (x - middle); });
+        *mean = middle, *deviation = sqrtf(row_sum<W>(squares) / n + eps);
+    }
+};
 
-template <class T> static mx_code layer_norm(const mx_kernel_call *call)
+template <class S, int V, int W>
+__global__ void forward(int64_t rows, int n, float eps, const S *x, const S *gamma, const S *beta, S *y, S *means,
+                        S *deviations)
 {
-    const mx_layer_norm_attrs *a = (const mx_layer_norm_attrs *)call->attrs;
-    rows r = along(call->in[0], a->axis);
-    r.eps = a->eps;
-    return normalise_rows<T>(call, r);
-}
-template <class T> static mx_code instance_norm(const mx_kernel_call *call)
-{
-    rows r = in_groups(call->in[0], call->in[0]->shape[1]);
-    r.eps = ((const mx_instance_norm_attrs *)call->attrs)->eps;
-    return normalise_rows<T>(call, r);
-}
-template <class T> static mx_code group_norm(const mx_kernel_call *call)
-{
-    const mx_group_norm_attrs *a = (const mx_group_norm_attrs *)call->attrs;
-    rows r = in_groups(call->in[0], a->num_groups);
-    r.eps = a->eps;
-    return normalise_rows<T>(call, r);
+    held<S, V, W> scale, base, row;
+    scale.load(gamma, 0, n), base.load(beta, 0, n);
+    for (int64_t r = ((int64_t)blockIdx.x * BLOCK + threadIdx.x) / W; r < rows; r += (int64_t)gridDim.x * (BLOCK / W)) {
+        float mean, deviation;
+        row.load(x, r * n, n);
+        row.statistics(n, eps, &mean, &deviation);
+        const float inverse = 1 / deviation;
+        row.each(n, [&](float &v, int p, int l) { v = (v - mean) * inverse * scale.v[p][l] + base.v[p][l]; });
+        row.store(y, r * n, n);
+        if (threadIdx.x % W == 0)
+            means[r] = (S)mean, deviations[r] = (S)deviation;
+    }
 }
 
 /* With h = g gamma and z = (x - mean) / std:  dx = (h - mean(h) - z mean(h z)) / std */
-template <class T> static mx_code rows_data_grad(const mx_kernel_call *call, const rows &r)
+template <class S, int V, int W>
+__global__ void backward(int64_t rows, int n, const S *g, const S *x, const S *gamma, const S *means,
+                         const S *deviations, S *dx)
 {
-    const T *g = (const T *)mx_data(call->in[0]), *x = (const T *)mx_data(call->in[1]),
-            *gamma = (const T *)mx_data(call->in[2]);
-    const T *mean = (const T *)mx_data(call->in[3]), *deviation = (const T *)mx_data(call->in[4]);
-    T *dx = (T *)mx_data(call->out[0]);
-    return mx_cuda_rows(call, r.count, r.n, [=] __device__(int64_t row) {
-        const int64_t at = r.start(row);
-        const T middle = mean[row], inverse = 1 / deviation[row];
-        double sum = 0, products = 0;
-        for (int64_t i = threadIdx.x; i < r.n; i += blockDim.x) {
-            const double h = g[at + i * r.inner] * gamma[r.parameter(row, i)];
-            sum += h, products += h * ((x[at + i * r.inner] - middle) * inverse);
-        }
-        const pair sums = block_sums(sum, products);
-        const T mean_h = (T)(sums.a / r.n), mean_hz = (T)(sums.b / r.n);
-        for (int64_t i = threadIdx.x; i < r.n; i += blockDim.x) {
-            const int64_t k = at + i * r.inner;
-            const T z = (x[k] - middle) * inverse;
-            dx[k] = (g[k] * gamma[r.parameter(row, i)] - mean_h - z * mean_hz) * inverse;
-        }
-    });
+    held<S, V, W> scale, row, slope;
+    scale.load(gamma, 0, n);
+    for (int64_t r = ((int64_t)blockIdx.x * BLOCK + threadIdx.x) / W; r < rows; r += (int64_t)gridDim.x * (BLOCK / W)) {
+        const float mean = (float)means[r], inverse = 1 / (float)deviations[r];
+        float sum = 0, products = 0;
+        row.load(x, r * n, n), slope.load(g, r * n, n);
+        row.each(n, [&](float &v, int p, int l) {
+            v = (v - mean) * inverse;
+            slope.v[p][l] *= scale.v[p][l];
+            sum += slope.v[p][l], products += slope.v[p][l] * v;
+        });
+        sum = row_sum<W>(sum) / n, products = row_sum<W>(products) / n;
+        row.each(n, [&](float &v, int p, int l) { v = (slope.v[p][l] - sum - v * products) * inverse; });
+        row.store(dx, r * n, n);
+    }
 }
 
-/* dgamma = sum of g z, dbeta = sum of g, per value or per group. */
-template <class T> static mx_code rows_parameter_grads(const mx_kernel_call *call, const rows &r)
+/* dbeta = sum of g, dgamma = sum of g z, down the columns */
+template <class S, int V> struct columns {
+    typedef float number;
+    struct channel {
+    };
+    struct values {
+        mx_cuda_values<S, V, 2> packs;
+        S mean, deviation;
+    };
+    const S *from[2], *means, *deviations; /* from: g, x */
+    int64_t n;
+    __device__ channel start(int64_t, int) const { return {}; }
+    __device__ values load(int64_t at) const
+    {
+        const int64_t row = at / n;
+        return {mx_cuda_values<S, V, 2>::load(from, at), means[row], deviations[row]};
+    }
+    __device__ void visit(const channel &, const values &k, int64_t, float *a, float *b) const
+    {
+        const mx_cuda_pack<S, V> slope = k.packs.open(0), data = k.packs.open(1);
+        const float mean = (float)k.mean, inverse = 1 / (float)k.deviation;
+        for (int l = 0; l < V; l++)
+            a[l] += (float)slope.v[l], b[l] += (float)slope.v[l] * (((float)data.v[l] - mean) * inverse);
+    }
+};
+
+/* ---- entries --------------------------------------------------------------------------------------------------- */
+
+/* Rows along the last axis, short enough for registers. */
+static bool suits(const mx_kernel_call *call, const mx_array *x, int64_t axis)
 {
-    const T *g = (const T *)mx_data(call->in[0]), *x = (const T *)mx_data(call->in[1]);
-    const T *mean = (const T *)mx_data(call->in[3]), *deviation = (const T *)mx_data(call->in[4]);
-    T *gamma_grad = (T *)mx_data(call->out[1]), *beta_grad = (T *)mx_data(call->out[2]);
-    const int64_t parameters = r.groups ? r.groups : r.n, terms = r.groups ? r.count / r.groups * r.n : r.count;
-    return mx_cuda_rows(call, parameters, terms, [=] __device__(int64_t p) {
-        double sum = 0, products = 0;
-        for (int64_t t = threadIdx.x; t < terms; t += blockDim.x) {
-            const int64_t row = r.groups ? t / r.n * r.groups + p : t, i = r.groups ? t % r.n : p;
-            const int64_t k = r.start(row) + i * r.inner;
-            sum += g[k], products += (double)g[k] * ((x[k] - mean[row]) / deviation[row]);
-        }
-        const pair sums = block_sums(sum, products);
-        if (!threadIdx.x)
-            gamma_grad[p] = (T)sums.b, beta_grad[p] = (T)sums.a;
-    });
+    const int lanes = x->dtype == MX_FLOAT32 ? 4 : 8;
+    if ((x->dtype != MX_FLOAT32 && x->dtype != MX_FLOAT16 && x->dtype != MX_BFLOAT16) || !x->size ||
+        mx_axis(axis, x->ndim) != x->ndim - 1)
+        return false;
+    const int64_t n = x->shape[x->ndim - 1];
+    for (int i = 0; i < call->n_in; i++)
+        if (call->in[i]->dtype != x->dtype || (i < 3 && (uintptr_t)mx_data(call->in[i]) % 16))
+            return false;
+    return n % lanes == 0 && n <= (int64_t)lanes * BLOCK * MOST_PACKS && (uintptr_t)mx_data(call->out[0]) % 16 == 0;
 }
 
-template <class T> static mx_code rows_backward(const mx_kernel_call *call, const rows &r)
+template <class S, int V, int W>
+static mx_code run_forward(const mx_kernel_call *call, mx_cuda_device *d, int64_t rows, int n, float eps)
 {
-    const mx_code code = rows_data_grad<T>(call, r);
-    return code ? code : rows_parameter_grads<T>(call, r);
-}
-template <class T> static mx_code layer_norm_backward(const mx_kernel_call *call)
-{
-    return rows_backward<T>(call, along(call->in[1], ((const mx_layer_norm_attrs *)call->attrs)->axis));
-}
-template <class T> static mx_code group_norm_backward(const mx_kernel_call *call)
-{
-    return rows_backward<T>(call, in_groups(call->in[1], ((const mx_group_norm_attrs *)call->attrs)->num_groups));
+    mx_array *const *in = call->in, *const *out = call->out;
+    forward<S, V, W><<<mx_cuda_blocks(d, (rows * W + BLOCK - 1) / BLOCK), BLOCK, 0, d->stream>>>(
+        rows, n, eps, (const S *)mx_data(in[0]), (const S *)mx_data(in[1]), (const S *)mx_data(in[2]),
+        (S *)mx_data(out[0]), (S *)mx_data(out[1]), (S *)mx_data(out[2]));
+    return mx_cuda_launched(call);
 }
 
-MX_CUDA_FLOATS(run_layer_norm, layer_norm)
-MX_CUDA_FLOATS(run_instance_norm, instance_norm)
-MX_CUDA_FLOATS(run_group_norm, group_norm)
-MX_CUDA_FLOATS(run_layer_norm_backward, layer_norm_backward)
-MX_CUDA_FLOATS(run_group_norm_backward, group_norm_backward)
+template <class S, int V, int W>
+static mx_code run_backward(const mx_kernel_call *call, mx_cuda_device *d, int64_t rows, int n)
+{
+    mx_array *const *in = call->in, *const *out = call->out;
+    const S *g = (const S *)mx_data(in[0]), *x = (const S *)mx_data(in[1]);
+    const S *means = (const S *)mx_data(in[3]), *deviations = (const S *)mx_data(in[4]);
+    backward<S, V, W><<<mx_cuda_blocks(d, (rows * W + BLOCK - 1) / BLOCK), BLOCK, 0, d->stream>>>(
+        rows, n, g, x, (const S *)mx_data(in[2]), means, deviations, (S *)mx_data(out[0]));
+    S *gamma_grad = (S *)mx_data(out[1]), *beta_grad = (S *)mx_data(out[2]);
+    return mx_cuda_channel_sums<V>(call, d, mx_cuda_channels(in[1], -1), columns<S, V>{{g, x}, means, deviations, n},
+                                   [=] __device__(int64_t c, double sum, double products) {
+                                       gamma_grad[c] = (S)(float)products, beta_grad[c] = (S)(float)sum;
+                                   });
+}
+
+template <class S, int V> static mx_code run_rows(const mx_kernel_call *call, const mx_array *x, double eps, bool back)
+{
+    mx_cuda_device *d = mx_cuda_of(call);
+    const int n = (int)x->shape[x->ndim - 1];
+    const int64_t rows = x->size / n;
+    const bool small = n <= V * 32 * MOST_PACKS;
+    if (!d)
+        return mx_error_code();
+    if (back)
+        return small ? run_backward<S, V, 32>(call, d, rows, n) : run_backward<S, V, BLOCK>(call, d, rows, n);
+    return small ? run_forward<S, V, 32>(call, d, rows, n, (float)eps)
+                 : run_forward<S, V, BLOCK>(call, d, rows, n, (float)eps);
+}
+
+static mx_code run(const mx_kernel_call *call, const mx_array *x, bool back)
+{
+    const mx_layer_norm_attrs *a = (const mx_layer_norm_attrs *)call->attrs;
+    if (!suits(call, x, a->axis))
+        return MX_DECLINED;
+    return x->dtype == MX_FLOAT32   ? run_rows<float, 4>(call, x, a->eps, back)
+           : x->dtype == MX_FLOAT16 ? run_rows<__half, 8>(call, x, a->eps, back)
+                                    : run_rows<__nv_bfloat16, 8>(call, x, a->eps, back);
+}
+
+static mx_code run_layer_norm(const mx_kernel_call *call) { return run(call, call->in[0], false); }
+static mx_code run_layer_norm_backward(const mx_kernel_call *call) { return run(call, call->in[1], true); }
 
 } // namespace
 
-MX_CUDA_KERNELS(layer_norm) = {{"LayerNorm", run_layer_norm, NULL},
-                               {"InstanceNorm", run_instance_norm, NULL},
-                               {"GroupNorm", run_group_norm, NULL},
-                               {"_backward_LayerNorm", run_layer_norm_backward, NULL},
-                               {"_backward_GroupNorm", run_group_norm_backward, NULL},
-                               {NULL, NULL, NULL}};
+MX_CUDA_KERNELS(layer_norm) = {
+    {"LayerNorm", run_layer_norm, NULL}, {"_backward_LayerNorm", run_layer_norm_backward, NULL}, {NULL, NULL, NULL}};

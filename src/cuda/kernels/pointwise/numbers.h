@@ -11,20 +11,18 @@ extern "C" {
 #include "op/formula/pointwise_numbers.h"
 }
 
-/* An entry as a function of x and g. */
-template <class T> struct mx_cuda_number {
-    int row;
+/* An entry as a function of x and g, known when kernels are compiled: a choice per element would cost more than most
+ * entries do. */
+template <class T, int row> struct mx_cuda_number {
     T p, q, r;
-    mx_cuda_number(int row_, const double *number) : row(row_), p((T)number[0]), q((T)number[1]), r((T)number[2]) {}
-#define ROW_CASE(name, expression) \
-    case MX_NUMBER_##name: return (T)(expression);
+    explicit mx_cuda_number(const double *number) : p((T)number[0]), q((T)number[1]), r((T)number[2]) {}
+#define ROW_CASE(name, expression)   \
+    if constexpr (row == MX_NUMBER_##name) \
+        return (T)(expression);
     __device__ T operator()(T x, T g) const
     {
         __attribute__((unused)) T t = 0;
-        switch (row) {
-            MX_NUMBER_ROWS(ROW_CASE)
-        default: return 0;
-        }
+        MX_NUMBER_ROWS(ROW_CASE)
     }
 };
 

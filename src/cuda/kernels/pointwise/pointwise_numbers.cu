@@ -1,4 +1,4 @@
-/* Pointwise functions with attributes (op/formula/pointwise_numbers.h): one kernel per type runs all entries.
+/* Pointwise functions with attributes (op/formula/pointwise_numbers.h): a kernel per type and entry.
  *
  * Floating types are computed in float or double, integers in double or, where only bounds are compared, as integers.
  *
@@ -7,14 +7,26 @@
 
 #include "cuda/kernels/norm/channels_map.h"
 
+template <class S, int row>
+static mx_code over_row(const mx_kernel_call *call, const double *number, const mx_array *x, const mx_array *g,
+                        mx_array *out)
+{
+    typedef mx_cuda_wide<S> T;
+    const mx_cuda_number<T, row> f(number);
+    return mx_cuda_map(call, out->size, (const S *)mx_data(x), g ? (const S *)mx_data(g) : nullptr, (S *)mx_data(out),
+                       [=] __device__(T v, T up) -> T { return f(v, up); });
+}
+
 template <class S>
 static mx_code over(const mx_kernel_call *call, int row, const double *number, const mx_array *x, const mx_array *g,
                     mx_array *out)
 {
-    typedef mx_cuda_wide<S> T;
-    const mx_cuda_number<T> f(row, number);
-    return mx_cuda_map(call, out->size, (const S *)mx_data(x), g ? (const S *)mx_data(g) : nullptr, (S *)mx_data(out),
-                       [=] __device__(T v, T up) -> T { return f(v, up); });
+#define OVER(name, expression) \
+    case MX_NUMBER_##name: return over_row<S, MX_NUMBER_##name>(call, number, x, g, out);
+    switch (row) {
+        MX_NUMBER_ROWS(OVER)
+    default: return MX_DECLINED;
+    }
 }
 
 /* Bounds that an int64 can hold. */
@@ -35,11 +47,16 @@ static mx_code over_integers(const mx_kernel_call *call, int row, const double *
         });                                                                                                            \
     }
     MX_BOUND_ROWS(BOUND)
-    const mx_cuda_number<double> f(row, number);
-    return mx_cuda_each(call, out->size, [=] __device__(int64_t i) {
-        mx_cuda_store<double>(to, type, i,
-                              f(mx_cuda_load<double>(xs, type, i), gs ? mx_cuda_load<double>(gs, type, i) : 0));
-    });
+#define WIDE(name, expression)                                                                                         \
+    if (row == MX_NUMBER_##name) {                                                                                     \
+        const mx_cuda_number<double, MX_NUMBER_##name> f(number);                                                      \
+        return mx_cuda_each(call, out->size, [=] __device__(int64_t i) {                                               \
+            mx_cuda_store<double>(                                                                                     \
+                to, type, i, f(mx_cuda_load<double>(xs, type, i), gs ? mx_cuda_load<double>(gs, type, i) : 0));        \
+        });                                                                                                            \
+    }
+    MX_NUMBER_ROWS(WIDE)
+    return MX_DECLINED;
 }
 
 mx_code mx_cuda_number_over(const mx_kernel_call *call, int row, const double *number, const mx_array *x,
