@@ -59,7 +59,7 @@ bench: python ## measure, beside the machine's limits and NumPy; PEERS="mxnet to
 	$(call COMPILE,$(BUILD))
 	PEERS="$(PEERS)" sh tools/bench.sh $(BUILD)
 
-check: setup-check layers families facts format-check clang-build cuda ## layers, families, facts, format, clang without warnings, the CUDA part as it is shipped
+check: setup-check layers families facts format-check clang-build ## layers, families, facts, format, clang without warnings
 
 install: build ## into PREFIX (default /usr/local); DESTDIR is respected
 	cmake --install $(BUILD) --prefix $(PREFIX)
