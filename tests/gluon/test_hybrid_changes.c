@@ -121,7 +121,7 @@ static void replay_without_memory(void **state)
     mx_array *x = check_array(MX_DIMS(3, 2, 6, 6), 1);
     mx_attach_grad(x, MX_GRAD_WRITE);
     assert_non_null(penalty(net, x));
-    int failures = 0, successes = 0; /* an allocation that is optional may fail without consequence */
+    int failures = 0, successes = 0; /* scratch memory that is kept for the next run is optional */
     for (int64_t n = 1; n < 20000 && successes < 10; n += 1 + n / 30) {
         MX_SCOPE;
         mx_alloc_fail_at(n);
