@@ -9,13 +9,13 @@ LEVELS ?= all
 VENV    = $(BUILD)/venv
 
 CTEST   = ctest --output-on-failure --no-label-summary --no-tests=error --timeout 900 -j $(JOBS)
-PYTEST  = timeout -k 10 2400 $(VENV)/bin/python -m pytest
+PYTEST  = timeout -k 10 2400 $(VENV)/bin/python -m pytest -n $(JOBS) --dist loadfile
 CONFIGURE = cmake -S . -B $(1) -DGLUON_WERROR=ON -DGLUON_LEVELS=$(LEVELS)
 COMPILE = cmake --build $(1) -j $(JOBS)
 
 MAKEFLAGS += --no-print-directory
 .NOTPARALLEL:
-.PHONY: build python demo test test-gpu test-gpu-sanitize pytest oracle oracle-venv bench check install clean format help setup asan tsan clang-build everything cuda cuda-check format-check layers families facts setup-check
+.PHONY: build python demo test sanitize test-gpu test-gpu-sanitize pytest oracle oracle-venv bench check install clean format help setup asan tsan clang-build everything cuda cuda-check format-check layers families facts setup-check
 
 build: ## the library, the gluon command and the C examples, in build/
 	@sh tools/setup.sh build
@@ -31,16 +31,19 @@ demo: python ## train LeNet on Fashion-MNIST in C and in Python, export it, run 
 
 python: ## the Python package: build/venv/bin/python then imports mxnet from this tree
 	@sh tools/setup.sh build
-	@sh tools/venv.sh $(VENV) numpy pytest
+	@sh tools/venv.sh $(VENV) numpy pytest pytest-xdist
 	$(call CONFIGURE,$(BUILD)) -DGLUON_PYTHON=ON -DPython3_EXECUTABLE=$(abspath $(VENV))/bin/python $(CMAKE_FLAGS)
 	$(call COMPILE,$(BUILD)) --target python
 	@echo $(abspath $(BUILD))/python > $$($(VENV)/bin/python -c 'import sysconfig; print(sysconfig.get_path("purelib"))')/gluon.pth
 
-test: setup python everything asan cuda-check oracle-venv ## all tests: C, C under the sanitizers, Python, comparison with MXNet 1.9.1
+test: LEVELS = native
+test: setup python everything cuda-check oracle-venv ## all tests: C, Python, comparison with MXNet 1.9.1; compiles the CUDA part
 	cd $(BUILD) && $(CTEST)
-	cd $(BUILD)/asan && $(CTEST) -LE release-only
 	$(PYTEST) tests/python tests/oracle
-	timeout -k 10 1200 sh tools/test_levels.sh $(VENV)/bin/python
+	timeout -k 10 1200 sh tools/test_levels.sh $(VENV)/bin/python -n $(JOBS) --dist loadfile
+
+sanitize: setup asan ## the C tests under the address, undefined-behaviour and leak sanitizers
+	cd $(BUILD)/asan && $(CTEST) -LE release-only
 
 pytest: python ## the Python tests only
 	$(PYTEST) tests/python
@@ -59,7 +62,7 @@ bench: python ## measure, beside the machine's limits and NumPy; PEERS="mxnet to
 	$(call COMPILE,$(BUILD))
 	PEERS="$(PEERS)" sh tools/bench.sh $(BUILD)
 
-check: setup-check layers families facts format-check clang-build ## layers, families, facts, format, clang without warnings
+check: setup-check layers families facts format-check build clang-build ## layers, families, facts, format, every level with gcc and clang
 
 install: build ## into PREFIX (default /usr/local); DESTDIR is respected
 	cmake --install $(BUILD) --prefix $(PREFIX)
