@@ -1,6 +1,6 @@
 /* gluon plot: a drawing of a model.
  *
- * DOT text is written directly; svg, png and pdf by the program dot, into a temporary file that is renamed to the target
+ * DOT and SVG are written directly; png and pdf by the program dot, into a temporary file that is renamed to the target
  * when it is complete.
  *
  * SPDX-License-Identifier: Apache-2.0 */
@@ -45,7 +45,7 @@ static mx_code render(const mx_text *text, const char *path, const char *format)
     unlink(target);
     return status == 127 ? mx_error_set(MX_ERR_UNSUPPORTED,
                                         "%s: %s needs the program dot (Debian package graphviz); without it write "
-                                        "a .dot file",
+                                        "an .svg or .dot file",
                                         path, format)
                          : mx_error_set(MX_ERR_FILE, "%s: dot could not write the file", path);
 }
@@ -64,11 +64,15 @@ static int run(const cli_args *args)
     mx_text text = {0};
     for (int64_t i = 0; i < g.graph.n; i++)
         g.data[i] = !g.data[i]; /* names from here on are hidden */
-    mx_graph_dot(&text, &g.graph,
-                 &(mx_dot){.shape = g.shape, .hidden = cli_option_of(args, "--weights") ? NULL : g.data});
-    mx_code code = text.failed ? MX_ERR_MEMORY : MX_OK;
+    const mx_dot how = {.shape = g.shape, .hidden = cli_option_of(args, "--weights") ? NULL : g.data};
+    const bool svg = !strcmp(dot, ".svg");
+    mx_code code = svg ? mx_graph_svg(&text, &g.graph, &how) : MX_OK;
+    if (!svg)
+        mx_graph_dot(&text, &g.graph, &how);
+    if (!code && text.failed)
+        code = MX_ERR_MEMORY;
     if (!code)
-        code = strcmp(dot, ".dot")                                    ? render(&text, path, dot + 1)
+        code = !svg && strcmp(dot, ".dot")                            ? render(&text, path, dot + 1)
                : mx_file_write(path, text.data, (int64_t)text.length) ? MX_OK
                                                                       : mx_error_code();
     mx_text_free(&text);

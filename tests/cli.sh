@@ -107,12 +107,15 @@ grep -q _weight net.dot && fail "plot draws weights"
 grep -q 'BatchNorm' net.dot && grep -q 'output' net.dot && grep -q 'Convolution 3x3' net.dot || fail "plot says too little"
 "$gluon" plot residual -o net.dot --weights && grep -q _weight net.dot || fail "plot --weights"
 wrong 2 "ends in" "$gluon" plot lenet -o net.txt
+"$gluon" plot residual -o net.svg --shape 1,3,32,32
+grep -q '<svg' net.svg && grep -q 'Convolution 3x3' net.svg && grep -q '(1, 8, 16, 16)' net.svg || fail "plot net.svg"
+grep -q _weight net.svg && fail "plot draws weights as svg"
 if command -v dot >/dev/null; then
-    "$gluon" plot lenet -o net.svg && grep -q '<svg' net.svg || fail "plot net.svg"
+    "$gluon" plot lenet -o net.png && [ -s net.png ] || fail "plot net.png"
 else
-    echo "an earlier drawing" >net.svg
-    wrong 1 "graphviz" "$gluon" plot lenet -o net.svg
-    grep -q earlier net.svg || fail "plot destroyed net.svg"
+    echo "an earlier drawing" >net.png
+    wrong 1 "graphviz" "$gluon" plot lenet -o net.png
+    grep -q earlier net.png || fail "plot destroyed net.png"
 fi
 wrong 1 "nofolder" "$gluon" plot lenet -o nofolder/net.dot
 

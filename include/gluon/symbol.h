@@ -124,7 +124,8 @@ MX_API mx_symbol *mx_symbol_load(const char *path);
 MX_API const char *mx_symbol_text(const mx_symbol *symbol);  /* "<Symbol fc1>", "<Symbol group [a, b]>" */
 MX_API const char *mx_symbol_debug(const mx_symbol *symbol); /* every node with its inputs and attributes */
 
-/* ---- drawings: text for the program dot (graphviz), which belongs to the scope ---------------------------------- */
+/* ---- drawings: text that belongs to the scope; DOT is for the program dot (graphviz) ----------------------------- */
+MX_API const char *mx_symbol_svg(const mx_symbol *symbol); /* an SVG image: operators and inputs, without parameters */
 MX_API const char *mx_symbol_dot(const mx_symbol *symbol); /* all nodes, inputs at the top */
 struct mx_symbol_drawing {
     const char *title;            /* NULL: none */

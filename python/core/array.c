@@ -255,6 +255,23 @@ static PyObject *nd_item(PyObject *self, PyObject *unused)
                                                                       : PyFloat_FromDouble(value);
 }
 
+/* f"{loss:.3f}": one element is formatted as a number. */
+static PyObject *nd_format(PyObject *self, PyObject *spec)
+{
+    if (!PyUnicode_Check(spec))
+        return PyErr_Format(PyExc_TypeError, "__format__ expects a str, got %s", Py_TYPE(spec)->tp_name);
+    if (!PyUnicode_GET_LENGTH(spec))
+        return PyObject_Str(self);
+    const mx_array *x = nd_array(self);
+    if (x->size != 1)
+        return PyErr_Format(PyExc_TypeError, "format '%U': the array has %lld elements, expected one", spec,
+                            (long long)x->size);
+    PyObject *value = nd_item(self, NULL);
+    PyObject *text = value ? PyObject_Format(value, spec) : NULL;
+    Py_XDECREF(value);
+    return text;
+}
+
 /* asscalar() returns a NumPy scalar, as in MXNet. */
 static PyObject *nd_asscalar(PyObject *self, PyObject *unused)
 {
@@ -441,6 +458,7 @@ static PyMethodDef nd_methods[] = {
      "reshape(*shape, reverse=False): the same elements in another shape; 0, -1, -2, -3, -4 as in nd.reshape."},
     {"item", nd_item, METH_NOARGS, "The only element as a Python number."},
     {"asscalar", nd_asscalar, METH_NOARGS, "The only element as a NumPy scalar."},
+    {"__format__", nd_format, METH_O, "format(array, '.3f') of an array with one element."},
     {"tolist", nd_tolist, METH_NOARGS, "The elements as nested lists."},
     {"copy", nd_copy, METH_NOARGS, "A copy on the same context."},
     {"__copy__", nd_copy, METH_NOARGS, NULL},

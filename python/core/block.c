@@ -530,12 +530,20 @@ static PyObject *is_inferring(PyObject *self, PyObject *unused)
     return (void)self, (void)unused, PyBool_FromLong(mx_inferring());
 }
 
+static PyObject *pause_hybrid(PyObject *self, PyObject *on)
+{
+    (void)self;
+    mx_thread.hybrid_paused = PyObject_IsTrue(on) == 1;
+    return core_new_ref(Py_None);
+}
+
 static PyMethodDef functions[] = {
     {"form_sequence", cell_form_sequence, METH_VARARGS, NULL},
     {"layers", layers, METH_NOARGS, "Layers and losses of the library."},
     {"register_layer", register_layer, METH_VARARGS, "The Python class of a layer."},
     {"describe_class", describe_class, METH_O, "A class as JSON."},
     {"is_inferring", is_inferring, METH_NOARGS, "Whether a forward is running only to infer shapes."},
+    {"pause_hybrid", pause_hybrid, METH_O, "Lets hybridized blocks run imperatively in this thread, or not."},
     {NULL, NULL, 0, NULL},
 };
 

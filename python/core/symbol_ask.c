@@ -72,6 +72,7 @@ TEXT(json, mx_symbol_json)
 TEXT(json_with_casts, mx_symbol_json_with_casts)
 TEXT(debug, mx_symbol_debug)
 TEXT(dot, mx_symbol_dot)
+TEXT(svg, mx_symbol_svg)
 
 /* ---- attributes -------------------------------------------------------------------------------------------------- */
 
@@ -458,6 +459,7 @@ PyMethodDef sym_ask_methods[] = {
     {"_json", json, METH_NOARGS, NULL},
     {"_json_with_casts", json_with_casts, METH_NOARGS, NULL},
     {"_dot", dot, METH_NOARGS, NULL},
+    {"_repr_svg_", svg, METH_NOARGS, "The graph as an SVG image, for notebooks."},
     {"debug_str", debug, METH_NOARGS, "Every node with its inputs and attributes, as text."},
     {"attr", attr, METH_O, "An attribute of the symbol's node as text; None if it has none."},
     {"_set_attr", (PyCFunction)(void (*)(void))set_attr, METH_VARARGS | METH_KEYWORDS,

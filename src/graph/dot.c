@@ -1,4 +1,4 @@
-/* The DOT writer, used by mx_symbol_dot, mx.viz.plot_network and `gluon plot`.
+/* The DOT writer, used by mx_symbol_dot, mx.viz.plot_network and `gluon plot`; graph/svg.c draws the same boxes itself.
  *
  *     node -> a box: its operator's colour (mx_op.look), the attributes that matter (mx_op.shows), its name
  *     input -> an arrow with the value's shape; the arrows of first inputs are drawn straightest
@@ -8,10 +8,7 @@
 
 #include <string.h>
 
-#include "base/alloc.h"
-#include "base/error.h"
-#include "graph/infer.h"
-#include "graph/symbol.h"
+#include "op/schema.h"
 
 static const char *const colours[MX_LOOKS] = {
     [MX_LOOK_OTHER] = "#ececec",   [MX_LOOK_WEIGHTS] = "#fbc4bd", [MX_LOOK_NORM] = "#dedcec", [MX_LOOK_ACTIVATION] = "#ffffd0",
@@ -25,9 +22,9 @@ static const char *const colours[MX_LOOKS] = {
 static void add_escaped(mx_text *text, const char *more)
 {
     for (; *more; more++) {
-        if (*more == '"' || *more == '\\')
+        if (*more == '"' || *more == '\\' || *more == '\n')
             mx_text_add_char(text, '\\');
-        mx_text_add_char(text, *more == '\n' ? ' ' : *more);
+        mx_text_add_char(text, *more == '\n' ? 'n' : *more);
     }
 }
 
@@ -96,25 +93,24 @@ static void add_shown(mx_text *text, const mx_gnode *node)
 }
 
 /* The operator without the underscores that hide it: "_plus_scalar" -> "plus_scalar". */
-static void add_operator(mx_text *text, const mx_op *op) { add_escaped(text, op->name + strspn(op->name, "_")); }
+static void add_operator(mx_text *text, const mx_op *op) { mx_text_add(text, op->name + strspn(op->name, "_")); }
 
 /* In an upward drawing: two short lines. */
 static void add_short_label(mx_text *text, const mx_gnode *node)
 {
     if (node->op->shows) {
         add_operator(text, node->op);
-        mx_text_add(text, "\\n");
+        mx_text_add_char(text, '\n');
         add_shown(text, node);
         return;
     }
-    add_escaped(text, node->op->name);
+    mx_text_add(text, node->op->name);
     if (node->op->look == MX_LOOK_NORM || node->op->look == MX_LOOK_SHAPE)
         return;
-    mx_text_add(text, "\\n");
-    add_escaped(text, node->name);
+    mx_text_print(text, "\n%s", node->name);
 }
 
-static void add_label(mx_text *text, const mx_gnode *node, bool brief)
+void mx_graph_label(mx_text *text, const mx_gnode *node, bool brief)
 {
     if (node->op && brief) {
         add_short_label(text, node);
@@ -126,10 +122,12 @@ static void add_label(mx_text *text, const mx_gnode *node, bool brief)
             mx_text_add_char(text, ' ');
             add_shown(text, node);
         }
-        mx_text_add(text, "\\n");
+        mx_text_add_char(text, '\n');
     }
-    add_escaped(text, node->name);
+    mx_text_add(text, node->name);
 }
+
+const char *mx_graph_colour(const mx_gnode *node) { return node->op ? colours[node->op->look] : VARIABLE_COLOUR; }
 
 /* ---- boxes and arrows -------------------------------------------------------------------------------------------- */
 
@@ -148,8 +146,11 @@ static void draw_box(mx_text *text, const mx_graph *graph, const mx_dot *how, in
     mx_text_add_char(text, '\t');
     add_id(text, how, graph, i);
     mx_text_add(text, " [label=\"");
-    add_label(text, node, how->upward);
-    mx_text_print(text, "\" fillcolor=\"%s\"%s]\n", node->op ? colours[node->op->look] : VARIABLE_COLOUR,
+    mx_text label = {0};
+    mx_graph_label(&label, node, how->upward);
+    add_escaped(text, label.failed ? "" : mx_text_get(&label));
+    mx_text_free(&label);
+    mx_text_print(text, "\" fillcolor=\"%s\"%s]\n", mx_graph_colour(node),
                   node->op ? "" : " shape=\"oval\" style=\"filled\"");
 }
 
@@ -223,88 +224,4 @@ void mx_graph_dot(mx_text *text, const mx_graph *graph, const mx_dot *how)
     if (!how->upward)
         draw_results(text, graph, how);
     mx_text_add(text, "}\n");
-}
-
-/* ---- symbols ----------------------------------------------------------------------------------------------------- */
-
-/* Shapes of all visible outputs, as far as they follow from what is known. */
-static mx_code find_shapes(const mx_symbol *symbol, const mx_graph *graph, const struct mx_known *known,
-                           mx_shape_t *shape)
-{
-    const mx_symbol *all = mx_symbol_internals(symbol);
-    const mx_inferred *found = all ? mx_symbol_infer(all, known) : NULL;
-    if (!found)
-        return mx_error_code();
-    if (!found->complete)
-        return mx_fail(MX_ERR_SHAPE, "mx_symbol_draw: the shapes of the graph do not follow from those given");
-    for (int64_t k = 0, i = 0; k < all->n; k++) {
-        while (i < graph->n && graph->nodes[i] != all->outputs[k].node)
-            i++; /* internals are in the order of the graph */
-        if (i < graph->n)
-            shape[graph->row[i] + all->outputs[k].output] = mx_shape_of_dims(&found->outputs[k]);
-    }
-    return MX_OK;
-}
-
-/* What the nodes inferred at their creation. */
-static void take_own_shapes(const mx_graph *graph, mx_shape_t *shape)
-{
-    for (int64_t i = 0; i < graph->n; i++)
-        for (int k = 0; k < graph->nodes[i]->n_out; k++)
-            shape[graph->row[i] + k] = graph->nodes[i]->out_shape[k];
-}
-
-static void hide(const mx_graph *graph, const struct mx_symbol_drawing *drawing, bool *hidden)
-{
-    for (int64_t i = 0; i < graph->n; i++)
-        for (int k = 0; k < drawing->n_hidden; k++)
-            hidden[i] |= !graph->nodes[i]->op && !strcmp(graph->nodes[i]->name, drawing->hidden[k]);
-}
-
-static const char *draw(const mx_symbol *symbol, const mx_graph *graph, const struct mx_symbol_drawing *drawing)
-{
-    const size_t entries = (size_t)graph->row[graph->n];
-    mx_shape_t *shape = mx_alloc(entries * sizeof *shape);
-    int *type = mx_alloc(entries * sizeof *type);
-    bool *hidden = mx_alloc_zero((size_t)graph->n);
-    mx_code code = shape && type && hidden ? MX_OK : MX_ERR_MEMORY;
-    mx_text text = {0};
-    if (!code) {
-        mx_graph_infer_start(graph, shape, type);
-        if (!drawing)
-            take_own_shapes(graph, shape);
-        else
-            hide(graph, drawing, hidden);
-    }
-    if (!code && drawing && drawing->known)
-        code = find_shapes(symbol, graph, drawing->known, shape);
-    if (!code)
-        mx_graph_dot(&text, graph,
-                     &(mx_dot){.title = drawing ? drawing->title : NULL, .boxes = drawing ? drawing->boxes : NULL,
-                               .shape = shape, .hidden = hidden, .upward = drawing != NULL});
-    mx_free(shape, entries * sizeof *shape);
-    mx_free(type, entries * sizeof *type);
-    mx_free(hidden, (size_t)graph->n);
-    if (!code && !text.failed)
-        return mx_text_to_scope(&text);
-    mx_text_free(&text);
-    return NULL;
-}
-
-static const char *draw_symbol(const mx_symbol *symbol, const struct mx_symbol_drawing *drawing, const char *function)
-{
-    mx_graph graph = {0};
-    if (!mx_symbol_ok(symbol, function) || mx_graph_of(&graph, symbol->n, symbol->outputs))
-        return NULL;
-    const char *text = draw(symbol, &graph, drawing);
-    mx_graph_free(&graph);
-    return text;
-}
-
-const char *mx_symbol_dot(const mx_symbol *symbol) { return draw_symbol(symbol, NULL, "mx_symbol_dot"); }
-
-const char *mx_symbol_draw(const mx_symbol *symbol, const struct mx_symbol_drawing *drawing)
-{
-    static const struct mx_symbol_drawing defaults = {0};
-    return draw_symbol(symbol, drawing ? drawing : &defaults, "mx_symbol_draw");
 }

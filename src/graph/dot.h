@@ -1,4 +1,4 @@
-/* Graphs as DOT text, for graphviz.  SPDX-License-Identifier: Apache-2.0 */
+/* Drawings of graphs: DOT text for graphviz, and SVG.  SPDX-License-Identifier: Apache-2.0 */
 #ifndef MX_GRAPH_DOT_H
 #define MX_GRAPH_DOT_H
 
@@ -14,5 +14,10 @@ typedef struct mx_dot {
 } mx_dot;
 
 void mx_graph_dot(mx_text *text, const mx_graph *graph, const mx_dot *how);
+mx_code mx_graph_svg(mx_text *text, const mx_graph *graph, const mx_dot *how); /* how: shape and hidden */
+
+/* What a box says: "Convolution 3x3, 64\nconv0", or briefly without the name; its colour. */
+void mx_graph_label(mx_text *text, const mx_gnode *node, bool brief);
+const char *mx_graph_colour(const mx_gnode *node);
 
 #endif

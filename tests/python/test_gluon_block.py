@@ -200,12 +200,6 @@ def test_summary(capsys):
     net.initialize()
     net.summary(nd.ones((2, 3)))
     assert "Dense" in capsys.readouterr().out
-    hybrid = nn.HybridSequential()
-    hybrid.add(nn.Dense(2))
-    hybrid.initialize()
-    hybrid.hybridize()
-    with pytest.raises(AssertionError):
-        hybrid.summary(nd.ones((2, 3)))
 
 
 # ---- files ---------------------------------------------------------------------------------------------------------

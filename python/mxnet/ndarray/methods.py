@@ -76,6 +76,11 @@ def backward(self, out_grad=None, retain_graph=False, train_mode=True):
     _core.backward([self], None if out_grad is None else [out_grad], retain_graph, train_mode)
 
 
+def _repr_html_(self):
+    from ._html import repr_html
+    return repr_html(self)
+
+
 def __getstate__(self):
     return self.__reduce__()[1][1:]
 
@@ -88,7 +93,7 @@ def _add_all():
     for name in _core.operator_methods():
         _core.add_method(name, _register.OPERATORS[name])
     for method in (broadcast_to, broadcast_like, expand_dims, squeeze, flatten, split_v2, slice_assign,
-                   slice_assign_scalar, tostype, as_np_ndarray, attach_grad, backward, __getstate__, __setstate__):
+                   slice_assign_scalar, tostype, as_np_ndarray, attach_grad, backward, _repr_html_, __getstate__, __setstate__):
         _core.add_method(method.__name__, method)
     for old, new in (("div", "truediv"), ("rdiv", "rtruediv"), ("idiv", "itruediv")):  # names of Python 2
         _core.add_method(f"__{old}__", getattr(NDArray, f"__{new}__"))

@@ -7,10 +7,27 @@
 
 /* ---- listing ------------------------------------------------------------------------------------------------------- */
 
+/* A transform: its name and its options. */
+static void print_options(mx_block *block, mx_text *text)
+{
+    const mx_schema *schema = block->cls->schema;
+    mx_text_print(text, "%s(", block->class_name);
+    for (int i = 0; schema && i < schema->count; i++) {
+        char buffer[MX_VALUE_TEXT];
+        mx_text_print(text, "%s%s=%s", i ? ", " : "", schema->fields[i].name,
+                      mx_field_text(&schema->fields[i], mx_options(block), buffer));
+    }
+    mx_text_add(text, ")");
+}
+
 static void print_block(mx_block *block, mx_text *text, int depth)
 {
     if (block->layer && block->layer->print) {
         block->layer->print(block, text);
+        return;
+    }
+    if (block->cls && block->cls->group && !strcmp(block->cls->group, "transforms")) {
+        print_options(block, text);
         return;
     }
     mx_text_print(text, "%s(\n%s", block->class_name, block->children.length ? "" : "\n");
@@ -127,10 +144,6 @@ const char *mx_block_summary(mx_block *block, mx_arrays in)
 {
     if (!mx_is_kind(block, &mx_block_kind, "mx_block_summary", "block"))
         return NULL;
-    if (block->hybridized)
-        return mx_fail_null(MX_ERR_STATE,
-                            "%s: the summary of a hybridized block cannot be shown; print it before mx_hybridize()",
-                            block->name);
     if (mx_list_check(&in, "mx_block_summary", "in"))
         return NULL;
     summary s = {0};
@@ -138,7 +151,10 @@ const char *mx_block_summary(mx_block *block, mx_arrays in)
     mx_code code = mx_block_apply(block, watch, &s);
     if (!code) {
         MX_SCOPE;
+        const bool paused = mx_thread.hybrid_paused;
+        mx_thread.hybrid_paused = true; /* a plan would not call the hooks */
         code = mx_block_call_many(block, in).n ? MX_OK : mx_error_code();
+        mx_thread.hybrid_paused = paused;
     }
     for (int64_t i = 0; i < s.hooks.length; i++)
         mx_block_unhook(s.hooks.items[i].block, s.hooks.items[i].handle);

@@ -9,9 +9,12 @@ _RUN = _core.Block.forward  # runs the children one after the other
 class _Container:
     """Shared by Sequential and HybridSequential."""
 
-    def __init__(self, prefix=None, params=None):
+    def __init__(self, *blocks, prefix=None, params=None):
+        if blocks and not isinstance(blocks[0], _core.Block):  # (prefix, params), as MXNet takes them
+            prefix, params, blocks = *blocks, *(prefix, params)[len(blocks):], ()
         super().__init__(prefix=prefix, params=params)
         self._set_native(type(self).forward is _RUN)
+        self.add(*blocks)
 
     def add(self, *blocks):
         """Appends blocks."""
@@ -42,8 +45,8 @@ class _Container:
 class Sequential(_Container, Block):
     """Blocks that run one after the other.
 
-        net = nn.Sequential()
-        net.add(nn.Dense(64, activation="relu"), nn.Dense(10))
+        net = nn.Sequential(nn.Dense(64, activation="relu"), nn.Dense(10))
+        net.add(nn.Dense(10))
     """
 
     _kind = 2
