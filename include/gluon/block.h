@@ -85,7 +85,7 @@ MX_API mx_arrays mx_block_call_many(mx_block *block, mx_arrays in); /* all resul
 MX_API mx_code mx_hybridize(mx_block *block);
 struct mx_hybridize_options {
     bool active;          /* false: run imperatively again */
-    bool static_alloc;    /* results live in the same arrays every time; copy what must outlast the next call */
+    bool static_alloc;    /* accepted: plans reuse their memory in any case, results only once nobody holds them */
     bool static_shape;    /* accepted: plans have fixed shapes in any case */
     int64_t inline_limit; /* accepted, as are the two below: a plan is one call whatever its size */
     int64_t forward_bulk_size, backward_bulk_size;

@@ -522,8 +522,6 @@ def test_optimize_for_and_flags():
     assert out.shape == (2, 3)
     net.hybridize(static_alloc=True, static_shape=True, inline_limit=1, forward_bulk_size=2, backward_bulk_size=3)
     close(net(nd.ones((2, 4))), out)
-    first, second = net(nd.ones((2, 4))), net(nd.zeros((2, 4)))
-    close(first, second)  # they are the same memory
     with pytest.raises(ValueError, match="static_alloc"):
         net.hybridize(static_shape=True)
     outer = nn.Sequential()

@@ -256,9 +256,9 @@ class HybridBlock(Block):
                   forward_bulk_size=None, backward_bulk_size=None, **kwargs):
         """Runs the block as a compiled plan from now on, one per shape of inputs and mode.
 
-        static_alloc: results use the same arrays every time.  static_shape needs it; plans have fixed shapes anyway.
-        clear=False: existing plans stay.  The other flags are accepted and ignored: a plan is one call of any size, and
-        there is one backend.
+        clear=False: existing plans stay.  The other flags are accepted and ignored: plans have fixed shapes, reuse their
+        memory (that of results once nobody holds them) and are one call of any size, and there is one backend.
+        static_shape needs static_alloc.
         """
         if static_shape and not static_alloc:
             raise ValueError(f"{self.name}: hybridize(static_shape=True) needs static_alloc=True")

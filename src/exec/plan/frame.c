@@ -248,16 +248,13 @@ static mx_code patch(mx_frame *frame, int64_t count, const mx_patch *patches, mx
     return MX_OK;
 }
 
-/* An output array without other references is reused. */
-static bool reusable(const mx_frame *frame, const mx_array *x)
-{
-    return x && (frame->plan->static_outputs || (x->object.count == 1 && x->storage->object.count == 1));
-}
+/* An output array is reused if nobody else holds it or its memory: what a caller holds never changes. */
+static bool reusable(const mx_array *x) { return x && x->object.count == 1 && x->storage->object.count == 1; }
 
 static mx_code fresh_result(mx_frame *frame, int64_t h)
 {
     mx_array *x = frame->results[h];
-    if (reusable(frame, x)) {
+    if (reusable(x)) {
         if (x->node)
             mx_array_set_node(x, NULL, 0);
         return MX_OK;

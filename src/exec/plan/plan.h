@@ -53,7 +53,6 @@ typedef struct mx_plan {
     int64_t imperative_bytes;                 /* of all intermediate arrays of the imperative run */
     bool writes;                              /* some step writes to an external */
     bool capturable;                          /* the device can run its calls as captured launches (capture.c) */
-    bool static_outputs;                      /* the same output arrays every time, even if still referenced */
     mx_replay *replay;                        /* the forward part as a graph (replay.c); owned; NULL: none is needed */
     MX_VEC(int32_t) from_prepared;            /* values in the block of prepared values */
     MX_VEC(mx_origin) origins;                /* guarded by `preparing` */

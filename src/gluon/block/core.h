@@ -88,7 +88,7 @@ struct mx_block {
     mx_dict children;           /* attribute name -> mx_block, retained */
     MX_VEC(mx_parameter *) own; /* own parameters by number, for layers: mx_own(self, 0) */
     bool hybrid, hybridized, sequential;
-    bool static_alloc;       /* hybridized: every call returns the same arrays */
+    bool static_alloc;       /* as hybridize was asked; plans work alike either way */
     uint64_t changed;        /* stamp of the last change of children or hooks (gluon/compile/hybrid.h) */
     struct mx_hybrid *plans; /* compiled forwards (gluon/compile/hybrid.h); owned; NULL: none yet */
     const mx_class *cls;     /* NULL: a user's block */

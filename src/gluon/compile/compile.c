@@ -339,7 +339,6 @@ static mx_code make_plan(work *w)
     w->made->plan = mx_plan_new(&program, mx_block_name(w->request->block));
     if (!w->made->plan)
         return mx_error_code();
-    w->made->plan->static_outputs = w->request->block->static_alloc;
     if (!key->recording || w->request->whole)
         return MX_OK;
     const struct mx_replay_source replay = {w->results.length, w->results.items,      w->kept.length,      w->kept.items,
