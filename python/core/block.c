@@ -1,11 +1,11 @@
 /* Blocks: Python objects around mx_block.
  *
  *     nn.Dense(8)           a layer of the library: a call runs in C
- *     class Net(Block)      forward in Python; its mx_block calls it back through python_forward()
+ *     class Net(Block)      forward in Python; its mx_block calls it back (block_override.c)
  *     Sequential            runs entirely in C if all its children do
  *
  * Children and parameters are in the mx_block; `children` here only keeps the Python objects alive.  The mx_block
- * points to its Python wrapper (`front`) without owning it.
+ * points to its Python wrapper (`front`) without owning it.  Methods that a subclass overrides: block_override.c.
  *
  * SPDX-License-Identifier: Apache-2.0 */
 #include <string.h>
@@ -54,7 +54,7 @@ PyObject *block_wrap(mx_block *block)
     block_object *self = (block_object *)type->tp_alloc(type, 0);
     if (self) {
         block_attach(self, mx_retain(block));
-        self->native = true;
+        block_start_overrides(self, (PyObject *)type, true);
     }
     return (PyObject *)self;
 }
@@ -67,6 +67,7 @@ static int block_traverse(PyObject *object, visitproc visit, void *arg)
     Py_VISIT(self->before);
     Py_VISIT(self->after);
     Py_VISIT(self->watcher);
+    Py_VISIT(self->base);
     Py_VISIT(self->dict);
     return 0;
 }
@@ -78,6 +79,7 @@ static int block_clear(PyObject *object)
     Py_CLEAR(self->before);
     Py_CLEAR(self->after);
     Py_CLEAR(self->watcher);
+    Py_CLEAR(self->base);
     Py_CLEAR(self->in_form);
     Py_CLEAR(self->out_form[0]);
     Py_CLEAR(self->out_form[1]);
@@ -106,16 +108,6 @@ static const char *short_name(PyTypeObject *type)
 {
     const char *dot = strrchr(type->tp_name, '.');
     return dot ? dot + 1 : type->tp_name;
-}
-
-bool block_inherits(PyObject *object, const char *name, PyObject *from)
-{
-    PyObject *theirs = PyObject_GetAttrString((PyObject *)Py_TYPE(object), name);
-    PyObject *ours = from ? PyObject_GetAttrString(from, name) : NULL;
-    PyErr_Clear();
-    const bool same = theirs == ours;
-    Py_XDECREF(theirs), Py_XDECREF(ours);
-    return same;
 }
 
 static int read_params(PyObject *source, mx_params **params)
@@ -149,15 +141,16 @@ static PyObject *alias_of(PyObject *object)
     return text;
 }
 
-/* _start(kind, prefix, params): kind 0 Block, 1 HybridBlock, 2 Sequential, 3 HybridSequential. */
+/* _start(kind, base, prefix, params): kind 0 Block, 1 HybridBlock, 2 Sequential, 3 HybridSequential; base is the class
+ * whose methods are the library's. */
 static PyObject *block_start(PyObject *object, PyObject *args)
 {
     block_object *self = (block_object *)object;
     int kind;
     const char *prefix;
-    PyObject *shared;
+    PyObject *shared, *base;
     mx_params *params;
-    if (!PyArg_ParseTuple(args, "izO:Block", &kind, &prefix, &shared) || read_params(shared, &params) ||
+    if (!PyArg_ParseTuple(args, "iOzO:Block", &kind, &base, &prefix, &shared) || read_params(shared, &params) ||
         block_prepare(self))
         return NULL;
     PyObject *hint = alias_of(object);
@@ -171,8 +164,9 @@ static PyObject *block_start(PyObject *object, PyObject *args)
         return raise_error();
     block->hybrid = kind & 1;
     block->sequential = kind >= 2;
-    block->forward_many = kind >= 2 ? mx_run_sequential : python_forward;
+    block->forward_many = kind >= 2 ? mx_run_sequential : NULL;
     block_attach(self, block);
+    block_start_overrides(self, base, kind >= 2);
     Py_RETURN_NONE;
 }
 
@@ -206,11 +200,7 @@ static PyObject *block_start_layer(PyObject *object, PyObject *const *args, Py_s
     }
     if (block) {
         block_attach(self, mx_retain(block));
-        const bool own_forward = !block_inherits(object, "forward", base);
-        self->overrides_hybrid = !own_forward && !block_inherits(object, "hybrid_forward", base);
-        self->native = !own_forward && !self->overrides_hybrid;
-        if (!self->native)
-            block->forward_many = python_forward;
+        block_start_overrides(self, base, true);
     }
     mx_scope_close(&scope);
     PyMem_Free(options);
@@ -296,7 +286,14 @@ static int block_setattr(PyObject *object, PyObject *name, PyObject *value)
         if (!block_of(object) || register_parameter(self, name, value))
             return -1;
     }
-    return PyObject_GenericSetAttr(object, name, value);
+    if (PyObject_GenericSetAttr(object, name, value))
+        return -1;
+    if (self->base && (!PyUnicode_CompareWithASCIIString(name, "forward") ||
+                       !PyUnicode_CompareWithASCIIString(name, "hybrid_forward"))) {
+        block_find_overrides(self);
+        mx_hybrid_changed(self->block);
+    }
+    return 0;
 }
 
 /* The wrapper of a child created in C; retained, so that its hooks and attributes live as long as the parent. */
@@ -443,7 +440,6 @@ static PyMethodDef block_methods[] = {
     {"_option", block_option, METH_VARARGS, NULL},
     {"_hooks", block_hook_list, METH_VARARGS, NULL},
     {"_hooks_changed", block_hooks_changed, METH_NOARGS, NULL},
-    {"_set_native", block_set_native, METH_O, NULL},
     {"_set_active", block_set_active, METH_VARARGS, NULL},
     {"_forget", block_forget, METH_NOARGS, NULL},
     {"_export", block_export, METH_VARARGS, NULL},
@@ -451,6 +447,7 @@ static PyMethodDef block_methods[] = {
     {"_start_symbol", block_start_symbol, METH_VARARGS, NULL},
     {"_start_amp", block_start_amp, METH_VARARGS, NULL},
     {"_watch", block_watch, METH_VARARGS, NULL},
+    {"_run_children", block_run_children, METH_VARARGS, NULL},
     {"forward", block_forward, METH_VARARGS, "forward(*inputs): override it to define what the block computes."},
     {"name_scope", block_name_scope, METH_NOARGS,
      "A `with` block in which new blocks and parameters get this block's prefix."},

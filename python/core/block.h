@@ -1,4 +1,4 @@
-/* Internals of Block objects: block.c, block_call.c, block_graph.c, block_network.c.  SPDX-License-Identifier: Apache-2.0 */
+/* Internals of Block objects: block.c, block_call.c, block_override.c, block_graph.c, block_network.c.  SPDX-License-Identifier: Apache-2.0 */
 #ifndef MXNET_BLOCK_H
 #define MXNET_BLOCK_H
 
@@ -20,8 +20,12 @@ typedef struct block_object {
     PyObject *params;                     /* dict: attribute name -> Parameter (wrappers created on demand) */
     PyObject *before, *after;             /* hooks: lists of callables, NULL: none */
     uint64_t before_handle, after_handle; /* the library's hooks that run them; 0: none */
+    PyObject *base;                       /* the class whose methods are the library's (block_override.c) */
+    bool library;                         /* a layer or container: the library has a forward for it ... */
+    mx_forward_many_fn library_forward;   /* ... this one; NULL: the layer's */
     bool native;                          /* no Python code in its forward */
-    bool overrides_hybrid;                /* a layer of the library whose subclass overrides hybrid_forward */
+    bool overrides_forward;               /* by its class or an attribute of the object; so below */
+    bool overrides_hybrid;                /* hybrid_forward; if a hybrid block is not `library`, only this defines it */
     uint64_t checked;                     /* structure version for which `all_native` holds */
     bool all_native;                      /* a container whose children all run in C */
     PyObject *in_form;                    /* how the arrays of a call are nested; NULL: one after the other */
@@ -35,9 +39,14 @@ typedef struct block_object {
 /* Incremented whenever a child or hook is added anywhere: containers then check again whether they can run in C. */
 extern uint64_t structure_version;
 
-mx_arrays python_forward(mx_block *block, mx_arrays in); /* forward_many of blocks whose forward is Python's */
+/* Overridden methods (block_override.c). */
+void block_start_overrides(block_object *self, PyObject *base, bool library); /* when its mx_block was made */
+void block_find_overrides(block_object *self);
+bool block_inside(const block_object *self); /* the library runs the forward of this block itself */
+PyObject *block_arguments(const block_object *self, mx_arrays in);
 PyObject *block_call(PyObject *object, PyObject *args, PyObject *keywords);
 PyObject *block_forward(PyObject *object, PyObject *args);
+PyObject *block_run_children(PyObject *object, PyObject *args);
 PyObject *block_layer_forward(PyObject *object, PyObject *args);
 PyObject *block_hook_list(PyObject *object, PyObject *args);
 PyObject *block_hooks_changed(PyObject *object, PyObject *unused);
@@ -72,7 +81,6 @@ PyObject *block_cast(PyObject *object, PyObject *type);
 PyObject *block_save(PyObject *object, PyObject *path);
 PyObject *block_load(PyObject *object, PyObject *args);
 PyObject *block_text(PyObject *object, PyObject *unused);
-PyObject *block_set_native(PyObject *object, PyObject *on);
 PyObject *block_set_active(PyObject *object, PyObject *args);
 PyObject *block_forget(PyObject *object, PyObject *unused);
 extern PyTypeObject block_scope_type;

@@ -1,7 +1,7 @@
-/* Calls of blocks from Python, and of Python's forward from C.
+/* Calls of blocks from Python.
  *
- *     net(x)  --- native or hybridized ---> mx_block_call_many --- python_forward() ---> net.forward(x)
- *        \--- else ---> hooks, net.forward(x)                                             on arrays or symbols
+ *     net(x)  --- native or hybridized ---> mx_block_call_itself --- block_override.c ---> net.hybrid_forward(F, x)
+ *        \--- else, or if forward is overridden ---> hooks, net.forward(x)
  *
  * A hybridized block is one call of the library, which runs a plan; compiling the plan calls forward back with symbols.
  * Arguments and results may be nested lists of arrays: they are flattened for the library, and the block stores how they
@@ -75,65 +75,6 @@ PyObject *form_give(PyObject *form, mx_arrays arrays, int64_t *at)
     return made;
 }
 
-/* ---- called back by C -------------------------------------------------------------------------------------------- */
-
-static PyObject *arguments_of(block_object *self, mx_arrays in)
-{
-    int64_t at = 0;
-    if (self->in_form)
-        return form_give(self->in_form, in, &at);
-    if (self->block->cell)
-        return cell_arguments(in);
-    PyObject *args = PyTuple_New((Py_ssize_t)in.n);
-    for (int64_t i = 0; args && i < in.n; i++) {
-        PyObject *item = in.v[i] == MX_NONE ? core_new_ref(Py_None) : nd_wrap(in.v[i]);
-        if (!item)
-            Py_CLEAR(args);
-        else
-            PyTuple_SET_ITEM(args, i, item);
-    }
-    return args;
-}
-
-static mx_arrays results_of(block_object *self, PyObject *value)
-{
-    mx_array *found[MOST_ARRAYS];
-    int64_t n = 0;
-    PyObject *form = form_take(value, found, &n, "forward's result");
-    if (!form)
-        return mx_list_failed();
-    Py_XSETREF(self->out_form[mx_thread.modes.training], form);
-    mx_array **list = n ? mx_list_new(n) : NULL;
-    if (!n)
-        mx_fail(MX_ERR_CALLBACK, "%s (%s): forward returned no array", self->block->name, self->block->class_name);
-    else if (list)
-        memcpy(list, found, (size_t)n * sizeof *list);
-    return list ? (mx_arrays){list, n} : mx_list_failed();
-}
-
-mx_arrays python_forward(mx_block *block, mx_arrays in)
-{
-    PyGILState_STATE state = PyGILState_Ensure();
-    mx_arrays out = mx_list_failed();
-    block_object *self = block->front ? (block_object *)core_new_ref(block->front) : NULL;
-    if (!self)
-        mx_fail(MX_ERR_STATE, "%s (%s): its Python object is gone", block->name, block->class_name);
-    PyObject *manager = sym_swap_manager(NULL); /* the block's own scope names its nodes */
-    PyObject *args = self && !PyErr_Occurred() ? arguments_of(self, in) : NULL;
-    PyObject *function = args ? PyObject_GetAttrString((PyObject *)self, "forward") : NULL;
-    PyObject *result = function ? PyObject_CallObject(function, args) : NULL;
-    if (result)
-        out = results_of(self, result);
-    sym_swap_manager(manager);
-    Py_XDECREF(result), Py_XDECREF(function), Py_XDECREF(args), Py_XDECREF(self);
-    if (!out.n && !mx_has_error())
-        mx_fail(MX_ERR_CALLBACK, "%s (%s): forward failed in Python", block->name, block->class_name);
-    if (!out.n && mx_thread.learning)
-        PyErr_Clear();
-    PyGILState_Release(state);
-    return out;
-}
-
 /* ---- hooks ------------------------------------------------------------------------------------------------------- */
 
 static int run_hooks(PyObject *hooks, PyObject *object, PyObject *args, PyObject *result)
@@ -168,7 +109,7 @@ static mx_code run_from_c(block_object *self, mx_arrays in, mx_arrays out, PyObj
     if (hooked == self || !hooks)
         return MX_OK;
     PyGILState_STATE state = PyGILState_Ensure();
-    PyObject *args = PyErr_Occurred() ? NULL : arguments_of(self, in);
+    PyObject *args = PyErr_Occurred() ? NULL : block_arguments(self, in);
     PyObject *result = args && out.n ? wrap_results(self, out) : NULL;
     const bool failed = !args || (out.n && !result) || run_hooks(hooks, (PyObject *)self, args, result);
     Py_XDECREF(args), Py_XDECREF(result);
@@ -248,7 +189,7 @@ static bool is_container(const mx_block *block) { return block->sequential && !b
 
 static bool runs_in_c(block_object *self)
 {
-    if (self->before || self->after || !self->native)
+    if (self->before || self->after || !self->native || self->block->around)
         return false;
     if (!is_container(self->block))
         return true;
@@ -347,7 +288,7 @@ static PyObject *call_in_c(block_object *self, PyObject *args)
         if (block->hybridized && !self->seen.n)
             block_remember(self, list);
         PyThreadState *state = let_go(block->hybridized || in.work > LONG_WORK / 16);
-        mx_arrays out = self->watcher ? block_run_watched(self, list) : mx_block_call_many(block, list);
+        mx_arrays out = self->watcher ? block_run_watched(self, list) : mx_block_call_itself(block, list);
         take_back(state);
         result = !out.n || mx_error_code() ? raise_error() : wrap_results(self, out);
     }
@@ -464,15 +405,32 @@ static PyObject *call_traced(PyObject *object, PyObject *args, PyObject *keyword
     return result;
 }
 
+/* The inputs of an overridden forward that does not call the inherited one: export() then traces it. */
+static void remember_outer(block_object *self, PyObject *args)
+{
+    inputs in = {.n = PyTuple_GET_SIZE(args)};
+    for (int64_t i = 0; i < in.n; i++) {
+        PyObject *item = PyTuple_GET_ITEM(args, i);
+        if (i == MOST_ARRAYS || (item != Py_None && !nd_check(item)))
+            return;
+        in.v[i] = item == Py_None ? MX_NONE : nd_array(item);
+    }
+    block_remember(self, (mx_arrays){in.v, in.n});
+}
+
 static PyObject *call_in_python(PyObject *object, PyObject *args, PyObject *keywords)
 {
     block_object *self = (block_object *)object, *outer = hooked;
+    if (mx_inferring()) /* hooks would see arrays without data */
+        return call_forward(object, args, keywords);
     if (self->before && run_hooks(self->before, object, args, NULL))
         return NULL;
     if (self->before || self->after)
         hooked = self;
     PyObject *result = any_symbol(args) ? call_traced(object, args, keywords) : call_forward(object, args, keywords);
     hooked = outer;
+    if (result && self->overrides_forward && self->block->hybridized && !self->seen.n)
+        remember_outer(self, args);
     if (result && self->after && run_hooks(self->after, object, args, result))
         Py_CLEAR(result);
     return result;
@@ -494,7 +452,8 @@ PyObject *block_call(PyObject *object, PyObject *args, PyObject *keywords)
         return NULL;
     if (keywords && !PyDict_GET_SIZE(keywords))
         keywords = NULL;
-    const bool compiled = self->block->hybridized && !(keywords && !self->native) && !mx_inferring();
+    const bool compiled =
+        self->block->hybridized && !self->overrides_forward && !(keywords && !self->native) && !mx_inferring();
     if (!(compiled && (self->native || !any_symbol(args))) && !runs_in_c(self))
         return call_in_python(object, args, keywords);
     if (!self->native && self->block->own.length && mx_block_waits(self->block) && learn_shapes(object, args))
@@ -555,25 +514,45 @@ static PyObject *layer_itself(block_object *self, PyObject *args)
     return result;
 }
 
-/* forward() of a layer of the library, for subclasses and direct calls. */
+/* _run_children(*inputs): forward of a container. */
+PyObject *block_run_children(PyObject *object, PyObject *args)
+{
+    return block_of(object) ? run_children((block_object *)object, args) : NULL;
+}
+
+/* The block's own forward can run as a plan: it is hybridized, the inputs are arrays, and it does not run already. */
+static bool can_compile(const block_object *self, PyObject *args)
+{
+    return self->block->hybridized && !block_inside(self) && !mx_inferring() && !mx_thread.modes.tracing &&
+           !any_symbol(args);
+}
+
+static PyObject *forward_by_hybrid(PyObject *object, PyObject *args)
+{
+    PyObject *forward = PyObject_GetAttrString(object, "_forward_by_hybrid");
+    PyObject *result = forward ? PyObject_CallObject(forward, args) : NULL;
+    Py_XDECREF(forward);
+    return result;
+}
+
+/* forward() of the library, for subclasses and direct calls. */
 PyObject *block_forward(PyObject *object, PyObject *args)
 {
     block_object *self = (block_object *)object;
-    if (!block_of(object))
+    const mx_block *block = block_of(object);
+    if (!block)
         return NULL;
-    if (self->block->sequential)
+    if (can_compile(self, args))
+        return call_in_c(self, args);
+    if (self->overrides_hybrid)
+        return forward_by_hybrid(object, args);
+    if (is_container(block))
         return run_children(self, args);
-    if (self->overrides_hybrid) {
-        PyObject *forward = PyObject_GetAttrString(object, "_forward_by_hybrid");
-        PyObject *result = forward ? PyObject_CallObject(forward, args) : NULL;
-        Py_XDECREF(forward);
-        return result;
-    }
     if (self->native)
         return call_in_c(self, args);
-    if (!self->block->layer)
-        return PyErr_Format(PyExc_NotImplementedError, "%s (%s): forward is not overridden", self->block->name,
-                            self->block->class_name);
+    if (!block->layer)
+        return PyErr_Format(PyExc_NotImplementedError, "%s (%s): forward is not overridden", block->name,
+                            block->class_name);
     return layer_itself(self, args);
 }
 

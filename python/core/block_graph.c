@@ -149,9 +149,9 @@ int block_infer_by_graph(block_object *self, PyObject *args)
 PyObject *block_start_symbol(PyObject *object, PyObject *args)
 {
     block_object *self = (block_object *)object;
-    PyObject *outputs;
+    PyObject *outputs, *base;
     const char *inputs;
-    if (!PyArg_ParseTuple(args, "O!s:SymbolBlock", &sym_type, &outputs, &inputs) || block_prepare(self))
+    if (!PyArg_ParseTuple(args, "OO!s:SymbolBlock", &base, &sym_type, &outputs, &inputs) || block_prepare(self))
         return NULL;
     mx_symbol *symbol = sym_symbol(outputs);
     if (!symbol)
@@ -160,7 +160,7 @@ PyObject *block_start_symbol(PyObject *object, PyObject *args)
     mx_block *block = mx_symbol_block(symbol, inputs);
     if (block) {
         block_attach(self, mx_retain(block));
-        self->native = true;
+        block_start_overrides(self, base, true);
     }
     mx_scope_close(&scope);
     return block ? core_new_ref(Py_None) : raise_error();
@@ -223,7 +223,7 @@ mx_arrays block_run_watched(block_object *self, mx_arrays in)
         mx_learn_shapes(&(struct mx_compile_request){.block = self->block, .key = &key}))
         return mx_list_failed();
     if (self->block->hybrid && mx_tree_waits(self->block))
-        return mx_block_call_many(self->block, in); /* keeps the order of random numbers and initialisations */
+        return mx_block_call_itself(self->block, in); /* keeps the order of random numbers and initialisations */
     mx_symbol *symbol = mx_trace_arrays(self->block, in);
     mx_graph graph = {0};
     if (!symbol || mx_graph_of(&graph, symbol->n, symbol->outputs))

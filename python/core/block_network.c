@@ -69,7 +69,8 @@ PyObject *block_infer(PyObject *object, PyObject *arguments)
     if (!block_of(object) || !PyArg_ParseTuple(arguments, "O!|p:infer_shape", &PyTuple_Type, &args, &children))
         return NULL;
     PyObject *abstract = abstract_of(args);
-    PyObject *forward = abstract ? PyObject_GetAttrString(object, "forward") : NULL;
+    const char *method = self->overrides_hybrid ? "_forward_by_hybrid" : "forward";
+    PyObject *forward = abstract ? PyObject_GetAttrString(object, method) : NULL;
     if (!forward)
         return Py_XDECREF(abstract), NULL;
     const bool previous = mx_set_inferring(true);
@@ -236,19 +237,6 @@ PyObject *block_text(PyObject *object, PyObject *unused)
     MX_SCOPE;
     const char *text = mx_block_text(block);
     return text ? PyUnicode_FromString(text) : raise_error();
-}
-
-/* _set_native(on): whether C may run a container, since its forward is not overridden. */
-PyObject *block_set_native(PyObject *object, PyObject *on)
-{
-    block_object *self = (block_object *)object;
-    if (!block_of(object))
-        return NULL;
-    self->native = PyObject_IsTrue(on) == 1;
-    if (!self->native)
-        self->block->forward_many = python_forward;
-    structure_version++;
-    Py_RETURN_NONE;
 }
 
 /* _set_active(active, static_alloc, clear=True): of this block alone; clear, or a change of static_alloc, drops the

@@ -36,7 +36,7 @@ class Block(_core.Block):
     _kind = 0
 
     def __init__(self, prefix=None, params=None):
-        self._start(self._kind, prefix, params)
+        self._start(self._kind, self._base, prefix, params)
 
     def _alias(self):
         return type(self).__name__.lower()
@@ -238,8 +238,9 @@ class HybridBlock(Block):
 
         hybrid_forward(self, F, x, *args, **parameters)
 
-    where F is mx.nd or mx.sym and the block's own parameters are passed as keywords; or forward, as in Block.  Called with
-    arrays it returns arrays, called with Symbols it returns Symbols.
+    where F is mx.nd or mx.sym and the block's own parameters are passed as keywords.  Called with arrays it returns arrays,
+    called with Symbols it returns Symbols.  An overridden forward runs in Python at every call, also when the block is
+    hybridized; what is compiled is the super().forward that it calls, and its children.
     """
 
     _kind = 1
@@ -273,7 +274,11 @@ class HybridBlock(Block):
         super().cast(dtype)
 
     def forward(self, x, *args):
-        """Calls hybrid_forward with the operators of arrays or of symbols and the block's own parameters."""
+        """Calls hybrid_forward with the operators of arrays or of symbols and the block's own parameters; if the block is
+        hybridized, as a compiled plan."""
+        return _core.Block.forward(self, x, *args) if self._active else self._forward_by_hybrid(x, *args)
+
+    def _forward_by_hybrid(self, x, *args):
         parameters = self._own_data(x)
         if parameters is None:
             self._infer((x,) + args)
@@ -281,8 +286,6 @@ class HybridBlock(Block):
         if type(x) is NDArray or not (_core.is_tracing() or isinstance(x, Symbol)):
             return self.hybrid_forward(nd, x, *args, **parameters)
         return self.hybrid_forward(_SYMBOLS or _both(), x, *args, **parameters)
-
-    _forward_by_hybrid = forward
 
     def hybrid_forward(self, F, x, *args, **kwargs):
         """Override it to define what the block computes."""
@@ -377,7 +380,7 @@ class SymbolBlock(HybridBlock):
             if name not in known:
                 raise ValueError(f"SymbolBlock: '{name}' is not a variable of the outputs, which have "
                                  f"{', '.join(sorted(known))}")
-        self._start_symbol(outputs, " ".join(names))
+        self._start_symbol(SymbolBlock, outputs, " ".join(names))
         self._outputs = outputs
         if params is not None:
             self._share(params)
@@ -443,5 +446,6 @@ def _late():
 
 
 _late()
+Block._base, HybridBlock._base = Block, HybridBlock  # the classes whose methods are the library's
 _core.set_class(3, Block)
 _core.set_class(4, HybridBlock)

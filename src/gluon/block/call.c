@@ -192,7 +192,16 @@ static mx_arrays forward_scoped(mx_block *block, mx_arrays in)
 
 mx_arrays mx_block_call_many(mx_block *block, mx_arrays in)
 {
-    if (!mx_is_kind(block, &mx_block_kind, "mx_call", "block") || check_inputs(block, &in))
+    if (!mx_is_kind(block, &mx_block_kind, "mx_call", "block"))
+        return mx_list_failed();
+    if (!block->around)
+        return mx_block_call_itself(block, in);
+    return mx_list_check_inputs(&in, block->name, "input") ? mx_list_failed() : block->around(block, in);
+}
+
+mx_arrays mx_block_call_itself(mx_block *block, mx_arrays in)
+{
+    if (check_inputs(block, &in))
         return mx_list_failed();
     if (any_symbolic(in))
         return forward_symbolic(block, in);
@@ -210,7 +219,7 @@ mx_arrays mx_block_call_many(mx_block *block, mx_arrays in)
         mx_thread.hybrid_paused |= waits;
         out = forward_scoped(block, in);
         mx_thread.hybrid_paused = outer;
-    } else if (block->cell)
+    } else if (block->cell && !block->around) /* what is around it has counted the step */
         mx_cell_count(block);
     if (out.n && block->hooks.length && run_hooks(block, false, in, out))
         return mx_list_failed();

@@ -98,6 +98,10 @@ struct mx_block {
     size_t prepared_bytes;
     mx_forward_fn forward;
     mx_forward_many_fn forward_many;
+    /* A front end's subclass overrides the call or forward of a hybrid block: this runs at every call instead, in front of
+     * mx_block_call_itself, which alone is compiled; NULL: it does not. */
+    mx_forward_many_fn around;
+    mx_params *(*collects)(mx_block *self); /* a front end's collect_params: it belongs to the scope; NULL: none */
     void *user;
     void (*release)(void *user);
     MX_VEC(mx_hook) hooks;
@@ -154,7 +158,9 @@ mx_arrays mx_run_sequential(mx_block *self, mx_arrays in); /* forward of contain
 /* Registers a parameter that the block's dictionary holds under an attribute name. */
 mx_code mx_block_attribute(mx_block *block, const char *name, mx_parameter *p);
 
-/* ---- running layers for front ends --------------------------------------------------------------------------- */
+/* ---- running blocks for front ends --------------------------------------------------------------------------- */
+/* The block's own forward, compiled if the block is hybridized, without what a subclass puts around it. */
+mx_arrays mx_block_call_itself(mx_block *block, mx_arrays in);
 /* Forward of a layer with other arrays in place of its own parameters (MX_NONE: absent). */
 mx_arrays mx_layer_forward_with(mx_block *self, mx_arrays in, mx_arrays parameters);
 mx_arrays mx_layer_run(mx_block *self, mx_arrays in); /* forward of a layer of the library, all its results */

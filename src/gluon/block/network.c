@@ -11,9 +11,8 @@ static bool ok(const mx_block *block, const char *function)
     return mx_is_kind(block, &mx_block_kind, function, "block");
 }
 
-static mx_code collect(mx_block *block, mx_params *into, const regex_t *pattern)
+static mx_code add_matching(const mx_dict *own, mx_params *into, const regex_t *pattern)
 {
-    const mx_dict *own = &block->params->entries;
     for (int64_t i = 0; i < own->length; i++) {
         regmatch_t match;
         if (pattern && (regexec(pattern, own->entries[i].key, 1, &match, 0) || match.rm_so != 0))
@@ -21,9 +20,21 @@ static mx_code collect(mx_block *block, mx_params *into, const regex_t *pattern)
         if (mx_params_add(into, own->entries[i].pointer))
             return mx_error_code();
     }
-    for (int64_t i = 0; i < block->children.length; i++)
-        if (collect(block->children.entries[i].pointer, into, pattern))
+    return MX_OK;
+}
+
+static mx_code collect(mx_block *block, mx_params *into, const regex_t *pattern)
+{
+    if (add_matching(&block->params->entries, into, pattern))
+        return mx_error_code();
+    for (int64_t i = 0; i < block->children.length; i++) {
+        mx_block *child = block->children.entries[i].pointer;
+        const mx_params *theirs = child->collects ? child->collects(child) : NULL;
+        if (child->collects && !theirs)
             return mx_error_code();
+        if (theirs ? add_matching(&theirs->entries, into, pattern) : collect(child, into, pattern))
+            return mx_error_code();
+    }
     return MX_OK;
 }
 

@@ -100,7 +100,7 @@ static mx_arrays trace(const work *w, mx_arrays in)
 {
     const struct mx_compile_request *r = w->request;
     if (!r->loss)
-        return mx_block_call_many(r->block, in);
+        return mx_block_call_itself(r->block, in);
     mx_array **loss_in = mx_list_new(in.n);
     mx_arrays out = loss_in ? mx_block_call_many(r->block, (mx_arrays){in.v, 1}) : (mx_arrays){0};
     if (!out.n)

@@ -188,7 +188,7 @@ mx_symbol *mx_trace_arrays(mx_block *block, mx_arrays in)
     mx_arrays out = {0};
     mx_cells_before cells = {0};
     if (variables && !make_inputs(in, variables) && !mx_cells_trace_enter(block, &cells))
-        out = mx_block_call_many(block, (mx_arrays){variables, in.n});
+        out = (block->seen_inputs ? mx_block_call_itself : mx_block_call_many)(block, (mx_arrays){variables, in.n});
     mx_cells_trace_leave(&cells);
     mx_symbol *symbol = out.n ? mx_symbol_of(out) : NULL;
     return mx_scope_return(&scope, symbol);

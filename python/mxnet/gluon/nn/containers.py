@@ -1,7 +1,7 @@
 """Containers, and layers around Python functions."""
 from ... import _core
 from ... import ndarray as nd
-from ..block import Block, HybridBlock
+from ..block import Block, HybridBlock, _LayerBase
 
 _RUN = _core.Block.forward  # runs the children one after the other
 
@@ -13,7 +13,6 @@ class _Container:
         if blocks and not isinstance(blocks[0], _core.Block):  # (prefix, params), as MXNet takes them
             prefix, params, blocks = *blocks, *(prefix, params)[len(blocks):], ()
         super().__init__(prefix=prefix, params=params)
-        self._set_native(type(self).forward is _RUN)
         self.add(*blocks)
 
     def add(self, *blocks):
@@ -66,6 +65,10 @@ class HybridSequential(_Container, HybridBlock):
 
     _kind = 3
     forward = _RUN
+
+    def hybrid_forward(self, F, x, *args):
+        """Runs the children one after the other."""
+        return self._run_children(x, *args)
 
 
 class Lambda(Block):
@@ -138,6 +141,8 @@ class HybridConcatenate(HybridSequential):
     def __init__(self, axis=-1, prefix=None, params=None):
         self._start_layer(self._address, HybridConcatenate, axis, prefix=prefix, params=params)
 
+    hybrid_forward = _LayerBase.hybrid_forward
+
     @property
     def axis(self):
         """The axis along which results are concatenated."""
@@ -145,5 +150,6 @@ class HybridConcatenate(HybridSequential):
 
 
 _core.register_layer(HybridConcatenate._address, HybridConcatenate)
+Sequential._base, HybridSequential._base = Sequential, HybridSequential
 _core.set_class(5, Sequential)
 _core.set_class(6, HybridSequential)

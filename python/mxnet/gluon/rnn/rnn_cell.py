@@ -102,6 +102,9 @@ class HybridRecurrentCell(RecurrentCell, HybridBlock):
         return self._layer_forward((x, states), {**dict(zip(self._reg_params, given)), **kwargs})
 
 
+RecurrentCell._base, HybridRecurrentCell._base = RecurrentCell, HybridRecurrentCell
+
+
 @_registered
 class RNNCell(HybridRecurrentCell):
     """h' = act(i2h x + h2h h); the output is h'."""

@@ -60,8 +60,6 @@ class HybridRandomApply(HybridSequential):
                                  f"RandomApply")
         self.p = p
 
-    forward = HybridBlock.forward
-
     def hybrid_forward(self, F, x):
         """x or transforms(x)."""
         chosen = F.broadcast_add(F.reshape(F.zeros_like(x), shape=(-1,)).astype("float32"),
