@@ -404,6 +404,15 @@ static PyObject *get_params(PyObject *object, void *unused)
     (void)unused;
     return block ? params_wrap(block->params) : NULL;
 }
+static PyObject *get_input_names(PyObject *object, void *unused)
+{
+    const mx_block *block = block_of(object);
+    PyObject *text = block ? PyUnicode_FromString(mx_block_inputs(block)) : NULL;
+    PyObject *names = text ? PyUnicode_Split(text, NULL, -1) : NULL;
+    (void)unused;
+    Py_XDECREF(text);
+    return names;
+}
 static PyObject *get_is_layer(PyObject *object, void *unused)
 {
     mx_block *block = block_of(object);
@@ -459,6 +468,7 @@ static PyGetSetDef block_getset[] = {
     {"params", get_params, NULL, "Its own parameters, without those of children.", NULL},
     {"_children", get_children, NULL, "Children by attribute name.", NULL},
     {"_reg_params", get_reg_params, NULL, "Own parameters by attribute name.", NULL},
+    {"_input_names", get_input_names, NULL, "Names of the inputs, for calls by keyword.", NULL},
     {"_is_layer", get_is_layer, NULL, NULL, NULL},
     {"_active", get_active, NULL, NULL, NULL},
     {"__dict__", PyObject_GenericGetDict, PyObject_GenericSetDict, NULL, NULL},

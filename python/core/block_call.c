@@ -17,6 +17,8 @@
 #include "gluon/compile/hybrid.h"
 #include "gluon/compile/trace.h"
 
+#define MOST_INPUTS 8 /* that have names */
+
 static _Thread_local block_object *hooked; /* Python is running its hooks: the library's hooks skip it */
 
 /* ---- nested lists ------------------------------------------------------------------------------------------------ */
@@ -298,35 +300,29 @@ static PyObject *call_in_c(block_object *self, PyObject *args)
     return result;
 }
 
-/* Optional inputs of losses by name: loss(pred, label, sample_weight=w); those of cells: cell(inputs=x, states=s). */
+/* Inputs of a block of the library by their names: loss(pred, label=y, sample_weight=w), cell(inputs=x, states=s). */
 static PyObject *with_keywords(block_object *self, PyObject *args, PyObject *keywords)
 {
-    static const char *const names[] = {"pred", "label", "sample_weight", "pred_lengths", "label_lengths"};
-    PyObject *all[8] = {NULL};
+    PyObject *all[MOST_INPUTS] = {NULL}, *key, *value;
     Py_ssize_t n = PyTuple_GET_SIZE(args), at = 0;
-    PyObject *key, *value;
-    const bool cell = self->block->cell;
-    const bool loss = self->block->cls && self->block->cls->kind == MX_LOSS;
-    const bool ctc = loss && !strcmp(self->block->cls->name, "CTCLoss");
-    for (Py_ssize_t i = 0; i < n && i < 8; i++)
+    for (Py_ssize_t i = 0; i < n && i < MOST_INPUTS; i++)
         all[i] = PyTuple_GET_ITEM(args, i);
     while (PyDict_Next(keywords, &at, &key, &value)) {
-        int place = -1;
-        for (int i = 0; i < 5 && loss; i++)
-            if (!PyUnicode_CompareWithASCIIString(key, names[i]))
-                place = !ctc || i < 2 ? i : i == 2 ? 4 : i - 1;
-        for (int i = 0; i < 2 && cell; i++)
-            if (!PyUnicode_CompareWithASCIIString(key, i ? "states" : "inputs"))
-                place = i;
+        const char *name = PyUnicode_AsUTF8(key);
+        const int place = name ? mx_block_input_number(self->block, name) : -1;
         if (place < 0 || all[place])
-            return PyErr_Format(PyExc_TypeError, "%s (%s): unexpected keyword '%U'", self->block->name,
-                                self->block->class_name, key);
+            return PyErr_Format(PyExc_TypeError, "%s (%s): %s '%U'; its inputs are: %s", self->block->name,
+                                self->block->class_name, place < 0 ? "unexpected keyword" : "two values for", key,
+                                mx_block_inputs(self->block));
         all[place] = value;
         n = place >= n ? place + 1 : n;
     }
     PyObject *tuple = PyTuple_New(n);
     for (Py_ssize_t i = 0; tuple && i < n; i++)
-        PyTuple_SET_ITEM(tuple, i, core_new_ref(all[i] ? all[i] : Py_None));
+        PyTuple_SET_ITEM(tuple, i,
+                         core_new_ref(i < MOST_INPUTS && all[i]    ? all[i]
+                                      : i < PyTuple_GET_SIZE(args) ? PyTuple_GET_ITEM(args, i)
+                                                                   : Py_None));
     return tuple;
 }
 
@@ -384,6 +380,10 @@ static bool any_symbol(PyObject *value)
 {
     if (sym_check(value))
         return true;
+    PyObject *key, *item;
+    for (Py_ssize_t at = 0; PyDict_Check(value) && PyDict_Next(value, &at, &key, &item);)
+        if (any_symbol(item))
+            return true;
     if (!PyList_Check(value) && !PyTuple_Check(value))
         return false;
     for (Py_ssize_t i = 0; i < PySequence_Fast_GET_SIZE(value); i++)
@@ -427,7 +427,8 @@ static PyObject *call_in_python(PyObject *object, PyObject *args, PyObject *keyw
         return NULL;
     if (self->before || self->after)
         hooked = self;
-    PyObject *result = any_symbol(args) ? call_traced(object, args, keywords) : call_forward(object, args, keywords);
+    const bool symbols = any_symbol(args) || (keywords && any_symbol(keywords));
+    PyObject *result = (symbols ? call_traced : call_forward)(object, args, keywords);
     hooked = outer;
     if (result && self->overrides_forward && self->block->hybridized && !self->seen.n)
         remember_outer(self, args);
@@ -445,23 +446,42 @@ static int learn_shapes(PyObject *object, PyObject *args)
     return done ? 0 : -1;
 }
 
+/* Keywords become positions, in the order of the library's names or of hybrid_forward's arguments; an overridden forward
+ * and that of a plain Block take them as they are. */
+static PyObject *positions_of(block_object *self, PyObject *args, PyObject *keywords)
+{
+    if (self->native)
+        return with_keywords(self, args, keywords);
+    PyObject *bind = PyObject_GetAttrString((PyObject *)self, "_bind");
+    PyObject *all = bind ? PyObject_CallFunctionObjArgs(bind, args, keywords, NULL) : NULL;
+    Py_XDECREF(bind);
+    if (all && !PyTuple_Check(all))
+        Py_SETREF(all, PySequence_Tuple(all));
+    return all;
+}
+
+static PyObject *call_with(PyObject *object, PyObject *args, PyObject *keywords)
+{
+    block_object *self = (block_object *)object;
+    const bool compiled = self->block->hybridized && !self->overrides_forward && !mx_inferring();
+    if (!(compiled && (self->native || !any_symbol(args))) && !runs_in_c(self))
+        return call_in_python(object, args, keywords);
+    if (!self->native && self->block->own.length && mx_block_waits(self->block) && learn_shapes(object, args))
+        return NULL;
+    return call_in_c(self, args);
+}
+
 PyObject *block_call(PyObject *object, PyObject *args, PyObject *keywords)
 {
     block_object *self = (block_object *)object;
     if (!block_of(object))
         return NULL;
-    if (keywords && !PyDict_GET_SIZE(keywords))
-        keywords = NULL;
-    const bool compiled =
-        self->block->hybridized && !self->overrides_forward && !(keywords && !self->native) && !mx_inferring();
-    if (!(compiled && (self->native || !any_symbol(args))) && !runs_in_c(self))
+    if (!keywords || !PyDict_GET_SIZE(keywords))
+        return call_with(object, args, NULL);
+    if (self->overrides_forward || !(self->native || self->block->hybrid))
         return call_in_python(object, args, keywords);
-    if (!self->native && self->block->own.length && mx_block_waits(self->block) && learn_shapes(object, args))
-        return NULL;
-    if (!keywords)
-        return call_in_c(self, args);
-    PyObject *all = with_keywords(self, args, keywords);
-    PyObject *result = all ? call_in_c(self, all) : NULL;
+    PyObject *all = positions_of(self, args, keywords);
+    PyObject *result = all ? call_with(object, all, NULL) : NULL;
     Py_XDECREF(all);
     return result;
 }

@@ -485,6 +485,22 @@ static void test_summary(void **state)
     check_error(MX_ERR_STATE, "hybridize");
 }
 
+/* A required input that is absent is an error that names it; optional ones may be. */
+static void test_missing_inputs(void **state)
+{
+    (void)state;
+    MX_SCOPE;
+    mx_block *loss = mx_l2_loss();
+    mx_array *x = check_array(MX_DIMS(2, 3), 1);
+    assert_non_null(mx_call(loss, x, x, MX_NONE));
+    assert_null(mx_call(loss, x, MX_NONE));
+    check_error(MX_ERR_ARGUMENT, "L2Loss", "'label' is missing");
+    assert_null(mx_call(loss, MX_NONE, x));
+    check_error(MX_ERR_ARGUMENT, "'pred' is missing");
+    assert_null(mx_call(mx_flatten(), MX_NONE));
+    check_error(MX_ERR_ARGUMENT, "'x' is missing");
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -492,7 +508,7 @@ int main(void)
         cmocka_unit_test(test_unknown_shape_without_deferral), cmocka_unit_test(test_user_parameter), cmocka_unit_test(test_set_data),
         cmocka_unit_test(test_initialize_again), cmocka_unit_test(test_grad_req), cmocka_unit_test(test_contexts), cmocka_unit_test(test_cast),
         cmocka_unit_test(test_cast_batch_norm), cmocka_unit_test(test_hooks), cmocka_unit_test(test_apply), cmocka_unit_test(test_user_blocks),
-        cmocka_unit_test(test_text), cmocka_unit_test(test_summary),
+        cmocka_unit_test(test_text), cmocka_unit_test(test_summary), cmocka_unit_test(test_missing_inputs),
     };
     return cmocka_run_group_tests_name("blocks", tests, NULL, NULL);
 }

@@ -1,4 +1,5 @@
 """Blocks: networks and their parts."""
+import inspect
 import re
 import warnings
 from collections import OrderedDict
@@ -287,6 +288,25 @@ class HybridBlock(Block):
             return self.hybrid_forward(nd, x, *args, **parameters)
         return self.hybrid_forward(_SYMBOLS or _both(), x, *args, **parameters)
 
+    def _bind(self, args, keywords):
+        """The inputs of a call by position: names are those of hybrid_forward's arguments after F."""
+        signature = inspect.signature(self.hybrid_forward)
+        names = [name for name, p in list(signature.parameters.items())[1:]
+                 if p.kind == p.POSITIONAL_OR_KEYWORD and name not in self._reg_params]
+        given = dict(zip(names, args))
+        for name, value in keywords.items():
+            if name not in names or name in given:
+                what = "two values for" if name in given else "unexpected keyword"
+                raise TypeError(f"{self.name} ({type(self).__name__}): {what} '{name}'; its inputs are: {' '.join(names)}")
+            given[name] = value
+        last = max(names.index(name) for name in given)
+        missing = [name for name in names[:last] if name not in given
+                   and signature.parameters[name].default is inspect.Parameter.empty]
+        if missing:
+            raise TypeError(f"{self.name} ({type(self).__name__}): the input '{missing[0]}' is missing")
+        found = [given[name] if name in given else signature.parameters[name].default for name in names[:last + 1]]
+        return (*found, *args[len(names):])
+
     def hybrid_forward(self, F, x, *args, **kwargs):
         """Override it to define what the block computes."""
         raise NotImplementedError(f"{self.name} ({type(self).__name__}) overrides neither hybrid_forward nor forward")
@@ -339,19 +359,24 @@ class _LayerBase(HybridBlock):
         self._forget()
         self._cast(dtype)
 
-    def hybrid_forward(self, F, *args, **parameters):
-        """Runs the layer with these arrays in place of its parameters."""
-        names = self._reg_params
-        inputs = tuple(args)
-        given = {}
-        if len(inputs) > 1 and names:  # parameters may be passed by position, after the input
-            rest = list(inputs[1:])
-            for name in names:
-                if name not in parameters and rest:
-                    given[name] = rest.pop(0)
-            inputs = inputs[:1] + tuple(rest)
-        given.update(parameters)
-        return self._layer_forward(inputs, given)
+    def hybrid_forward(self, F, *args, **kwargs):
+        """Runs the layer with these inputs, and these arrays in place of its parameters; both by position or keyword."""
+        inputs, own = self._input_names, self._reg_params
+        names = [*inputs, *own]
+        if len(args) > len(names):
+            raise TypeError(f"{self.name} ({type(self).__name__}): hybrid_forward takes {len(names)} arrays "
+                            f"({', '.join(names)}), got {len(args)}")
+        given = dict(zip(names, args))
+        for key, value in kwargs.items():
+            if key not in names or key in given:
+                what = "two values for" if key in given else "unexpected keyword"
+                raise TypeError(f"{self.name} ({type(self).__name__}): hybrid_forward got {what} '{key}'; it takes "
+                                f"{', '.join(names)}")
+            given[key] = value
+        data = [given.get(name) for name in inputs]
+        while data and data[-1] is None:
+            data.pop()
+        return self._layer_forward(tuple(data), {name: given.get(name) for name in own})
 
 
 def _common_prefix(names):

@@ -221,6 +221,8 @@ mx_arrays mx_layer_forward_with(mx_block *self, mx_arrays in, mx_arrays paramete
                 (long long)parameters.n, (long long)self->own.length);
         return mx_list_failed();
     }
+    if (mx_block_check_inputs(self, &in))
+        return mx_list_failed();
     const __typeof__(mx_thread.substitutes) outer = mx_thread.substitutes;
     mx_thread.substitutes.block = self, mx_thread.substitutes.arrays = parameters;
     mx_arrays out = self->cell ? mx_cell_step_itself(self, in) : mx_layer_run(self, in);

@@ -4,6 +4,9 @@
  * the shapes, then on the data.  A hybridized block infers them from its trace (gluon/compile/compile.c).
  *
  * SPDX-License-Identifier: Apache-2.0 */
+#include <stdio.h>
+#include <string.h>
+
 #include "base/alloc.h"
 #include "exec/list.h"
 #include "gluon/block/core.h"
@@ -22,8 +25,37 @@ static mx_code run_hooks(mx_block *block, bool before, mx_arrays in, mx_arrays o
     return MX_OK;
 }
 
-static mx_code check_inputs(const mx_block *block, mx_arrays *in)
+const char *mx_block_inputs(const mx_block *block)
 {
+    return block->layer && block->layer->inputs ? block->layer->inputs : block->cell ? "inputs states" : "x";
+}
+
+int mx_block_input_number(const mx_block *block, const char *name)
+{
+    const size_t length = strlen(name);
+    int number = 0;
+    for (const char *p = mx_block_inputs(block); *p; p += strspn(p, " "), number++) {
+        const size_t word = strcspn(p, " ");
+        if (word == length && !memcmp(p, name, length))
+            return number;
+        p += word;
+    }
+    return -1;
+}
+
+/* The names again, for errors: "pred". */
+static const char *input_name(const mx_block *block, int64_t number, char buffer[32])
+{
+    const char *p = mx_block_inputs(block);
+    for (; number && *p; number--)
+        p += strcspn(p, " "), p += strspn(p, " ");
+    snprintf(buffer, 32, "%.*s", (int)strcspn(p, " "), p);
+    return buffer;
+}
+
+mx_code mx_block_check_inputs(const mx_block *block, mx_arrays *in)
+{
+    char name[32];
     if (mx_list_check_inputs(in, block->name, "input"))
         return mx_error_code();
     if (!block->layer)
@@ -37,6 +69,10 @@ static mx_code check_inputs(const mx_block *block, mx_arrays *in)
                        : most > least ? "at most "
                                       : "",
                        in->n < least ? least : most);
+    for (int64_t i = 0; i < least; i++)
+        if (in->v[i] == MX_NONE)
+            return mx_fail(MX_ERR_ARGUMENT, "%s (%s): the input '%s' is missing", block->name, block->class_name,
+                           input_name(block, i, name));
     return MX_OK;
 }
 
@@ -201,7 +237,7 @@ mx_arrays mx_block_call_many(mx_block *block, mx_arrays in)
 
 mx_arrays mx_block_call_itself(mx_block *block, mx_arrays in)
 {
-    if (check_inputs(block, &in))
+    if (mx_block_check_inputs(block, &in))
         return mx_list_failed();
     if (any_symbolic(in))
         return forward_symbolic(block, in);

@@ -63,6 +63,7 @@ typedef struct mx_layer {
     void (*file_key)(const mx_block *self, const char *attribute,
                      mx_text *key);     /* in parameter files; NULL: attribute */
     int min_inputs, max_inputs;         /* 0, 0: exactly one */
+    const char *inputs;                 /* their names, for calls by keyword: "pred label"; NULL: "x" */
     bool batched;                       /* a transform that takes a batch as well as one example */
     bool plain;                         /* forward draws random numbers or reads values: it cannot be compiled */
     const struct mx_cell_methods *cell; /* a recurrent cell (gluon/rnn/cell.h); NULL: none */
@@ -161,10 +162,14 @@ mx_code mx_block_attribute(mx_block *block, const char *name, mx_parameter *p);
 /* ---- running blocks for front ends --------------------------------------------------------------------------- */
 /* The block's own forward, compiled if the block is hybridized, without what a subclass puts around it. */
 mx_arrays mx_block_call_itself(mx_block *block, mx_arrays in);
+mx_code mx_block_check_inputs(const mx_block *block, mx_arrays *in); /* their number and kind */
 /* Forward of a layer with other arrays in place of its own parameters (MX_NONE: absent). */
 mx_arrays mx_layer_forward_with(mx_block *self, mx_arrays in, mx_arrays parameters);
 mx_arrays mx_layer_run(mx_block *self, mx_arrays in); /* forward of a layer of the library, all its results */
-bool mx_block_waits(const mx_block *block);           /* one of its own parameters has an unknown shape */
+const char *mx_block_inputs(const mx_block *block);   /* the names of its inputs, separated by spaces */
+/* The number of the input of a name; -1: there is none. */
+int mx_block_input_number(const mx_block *block, const char *name);
+bool mx_block_waits(const mx_block *block); /* one of its own parameters has an unknown shape */
 /* After a forward on abstract arrays: own parameters get the inferred shapes and are initialised; with
  * learned == false the partly inferred shapes are discarded. */
 mx_code mx_block_finish_shapes(mx_block *block, bool learned);

@@ -13,6 +13,7 @@
 #include "base/error.h"
 #include "base/json.h"
 #include "gluon/class/class.h"
+#include "gluon/block/core.h"
 #include "op/schema_types.h"
 
 static const char *const kind_names[MX_CLASS_KINDS] = {
@@ -99,6 +100,8 @@ const char *mx_class_describe(const mx_class *cls)
     write_aliases(&out, cls->aliases);
     member(&out, "doc", cls->doc);
     member(&out, "group", cls->group);
+    if (cls->kind == MX_LAYER || cls->kind == MX_LOSS)
+        member(&out, "inputs", ((const mx_layer *)cls->methods)->inputs);
     mx_text_print(&out, ", \"positional\": %d, \"by_name\": %d, \"options\": [", cls->positional, cls->by_name);
     for (int i = 0; cls->schema && i < cls->schema->count; i++) {
         mx_text_add(&out, i ? ", " : "");

@@ -83,12 +83,15 @@ static void print_group_norm(mx_block *self, mx_text *text)
                   o->center ? "True" : "False", o->scale ? "True" : "False");
 }
 
-static const mx_layer layer_norm = {.build = build_axis_norm, .forward = forward_layer_norm, .print = print_axis_norm},
+static const mx_layer layer_norm = {.build = build_axis_norm,
+                                    .forward = forward_layer_norm,
+                                    .print = print_axis_norm,
+                                    .inputs = "data"},
                       instance_norm = {.build = build_axis_norm,
                                        .forward = forward_instance_norm,
                                        .print = print_axis_norm},
                       group_norm = {
-                          .build = build_group_norm, .forward = forward_group_norm, .print = print_group_norm};
+                          .build = build_group_norm, .forward = forward_group_norm, .print = print_group_norm, .inputs = "data"};
 
 mx_class mx_classes_axis_norm[] = {
     {.kind = MX_LAYER, .name = "LayerNorm", .doc = "normalises each example over one axis", .schema = &layer_norm_layer_schema, .methods = &layer_norm},

@@ -34,7 +34,7 @@ static mx_array *forward_ctc(mx_block *self, mx_arrays in)
 }
 
 static const mx_layer ctc_methods = {
-    .build = build_ctc, .forward = forward_ctc, .print = mx_loss_print, .min_inputs = 2, .max_inputs = 5};
+    .build = build_ctc, .forward = forward_ctc, .print = mx_loss_print, .min_inputs = 2, .max_inputs = 5, .inputs = "pred label pred_lengths label_lengths sample_weight"};
 
 mx_class mx_classes_ctc[] = {
     {.kind = MX_LOSS, .name = "CTCLoss", .doc = "connectionist temporal classification: sequences without alignment",

@@ -170,17 +170,19 @@ static mx_array *forward_kl(mx_block *self, mx_arrays in)
 
 /* ---- the classes ------------------------------------------------------------------------------------------------------- */
 
-#define METHODS(name, build_fn) static const mx_layer name##_methods = {.build = build_fn, .forward = forward_##name, .print = mx_loss_print, .min_inputs = 2, .max_inputs = 3};
-METHODS(l2, NULL)
-METHODS(l1, NULL)
-METHODS(huber, NULL)
-METHODS(hinge, NULL)
-METHODS(squared_hinge, NULL)
-METHODS(logistic, build_logistic)
-METHODS(poisson, NULL)
-METHODS(softmax_ce, NULL)
-METHODS(kl, NULL)
-static const mx_layer bce_methods = {.forward = forward_bce, .print = mx_loss_print, .min_inputs = 2, .max_inputs = 4};
+#define METHODS(name, build_fn, names) static const mx_layer name##_methods = {.build = build_fn, .forward = forward_##name, .print = mx_loss_print, .min_inputs = 2, .max_inputs = 3, .inputs = names};
+#define USUAL "pred label sample_weight"
+METHODS(l2, NULL, USUAL)
+METHODS(l1, NULL, USUAL)
+METHODS(huber, NULL, USUAL)
+METHODS(hinge, NULL, USUAL)
+METHODS(squared_hinge, NULL, USUAL)
+METHODS(logistic, build_logistic, USUAL)
+METHODS(poisson, NULL, "pred target sample_weight")
+METHODS(softmax_ce, NULL, USUAL)
+METHODS(kl, NULL, USUAL)
+static const mx_layer bce_methods = {
+    .forward = forward_bce, .print = mx_loss_print, .min_inputs = 2, .max_inputs = 4, .inputs = USUAL " pos_weight"};
 
 #define ROW(name_, aliases_, doc_, schema_, methods_, c) \
     {.kind = MX_LOSS, .name = name_, .aliases = aliases_, .doc = doc_, .schema = &schema_##_schema, .methods = &methods_##_methods, .c_name = c}

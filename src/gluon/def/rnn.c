@@ -287,7 +287,7 @@ static void print(mx_block *self, mx_text *text)
 }
 
 #define METHODS(how, most) \
-    {.build = how, .forward_many = forward, .print = print, .file_key = file_key, .min_inputs = 1, .max_inputs = most}
+    {.build = how, .forward_many = forward, .print = print, .file_key = file_key, .min_inputs = 1, .max_inputs = most, .inputs = "inputs states sequence_length"}
 static const mx_layer rnn = METHODS(build_rnn, 3), gru = METHODS(build_gru, 3), lstm = METHODS(build_lstm, 4);
 
 mx_class mx_classes_rnn[] = {

@@ -78,10 +78,21 @@ static mx_array *forward_sdml(mx_block *self, mx_arrays in)
     return mx_loss_weigh(mx_mul_scalar(loss, .scalar = (double)a->shape[0]), o->weight, WEIGHT_INPUT(2));
 }
 
-static const mx_layer
-    triplet_methods = {.forward = forward_triplet, .print = mx_loss_print, .min_inputs = 3, .max_inputs = 4},
-    cosine_methods = {.forward = forward_cosine, .print = mx_loss_print, .min_inputs = 3, .max_inputs = 4},
-    sdml_methods = {.forward = forward_sdml, .print = mx_loss_print, .min_inputs = 2, .max_inputs = 3};
+static const mx_layer triplet_methods = {.forward = forward_triplet,
+                                         .print = mx_loss_print,
+                                         .min_inputs = 3,
+                                         .max_inputs = 4,
+                                         .inputs = "pred positive negative sample_weight"},
+                      cosine_methods = {.forward = forward_cosine,
+                                        .print = mx_loss_print,
+                                        .min_inputs = 3,
+                                        .max_inputs = 4,
+                                        .inputs = "input1 input2 label sample_weight"},
+                      sdml_methods = {.forward = forward_sdml,
+                                      .print = mx_loss_print,
+                                      .min_inputs = 2,
+                                      .max_inputs = 3,
+                                      .inputs = "x1 x2 sample_weight"};
 
 mx_class mx_classes_similarity_losses[] = {
     {.kind = MX_LOSS, .name = "TripletLoss", .doc = "an anchor should be nearer to the positive than to the negative example",

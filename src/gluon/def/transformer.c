@@ -95,14 +95,33 @@ static mx_array *add_positions(mx_block *self, mx_arrays in)
     return mx_positions_forward(in.v[0], o->units, o->base);
 }
 
-static const mx_layer
-    attention = {.build = build_attention, .forward_many = attend, .min_inputs = 1, .max_inputs = 5},
-    ffn = {.build = build_ffn, .forward = feed_forward},
-    encoder_cell = {.build = build_encoder_cell, .forward = encode_once, .min_inputs = 1, .max_inputs = 3},
-    decoder_cell = {.build = build_decoder_cell, .forward = decode_once, .min_inputs = 2, .max_inputs = 4},
-    encoder = {.build = build_encoder, .forward = mx_transformer_forward, .min_inputs = 1, .max_inputs = 3},
-    decoder = {.build = build_decoder, .forward = mx_transformer_forward, .min_inputs = 2, .max_inputs = 4},
-    positions = {.forward = add_positions};
+static const mx_layer attention = {.build = build_attention,
+                                   .forward_many = attend,
+                                   .min_inputs = 1,
+                                   .max_inputs = 5,
+                                   .inputs = "query key value valid_length mask"},
+                      ffn = {.build = build_ffn, .forward = feed_forward},
+                      encoder_cell = {.build = build_encoder_cell,
+                                      .forward = encode_once,
+                                      .min_inputs = 1,
+                                      .max_inputs = 3,
+                                      .inputs = "x valid_length mask"},
+                      decoder_cell = {.build = build_decoder_cell,
+                                      .forward = decode_once,
+                                      .min_inputs = 2,
+                                      .max_inputs = 4,
+                                      .inputs = "x memory valid_length memory_valid_length"},
+                      encoder = {.build = build_encoder,
+                                 .forward = mx_transformer_forward,
+                                 .min_inputs = 1,
+                                 .max_inputs = 3,
+                                 .inputs = "x valid_length mask"},
+                      decoder = {.build = build_decoder,
+                                 .forward = mx_transformer_forward,
+                                 .min_inputs = 2,
+                                 .max_inputs = 4,
+                                 .inputs = "x memory valid_length memory_valid_length"},
+                      positions = {.forward = add_positions};
 
 #define ROW(text, what, options, first, table) \
     {.kind = MX_LAYER, .group = "transformer", .name = text, .doc = what, .schema = options, .positional = first, .methods = table}

@@ -171,7 +171,7 @@ static const mx_layer linear_bottleneck = {.build = build_linear_bottleneck, .fo
                       bottleneck2 = {.build = build_bottleneck2, .forward = mx_preactivated_forward},
                       nasnet_features = {.build = build_nasnet_features, .forward = forward_nasnet_features},
                       nasnet_cell = {
-                          .build = build_nasnet_cell, .forward = forward_nasnet_cell, .min_inputs = 2, .max_inputs = 2};
+                          .build = build_nasnet_cell, .forward = forward_nasnet_cell, .min_inputs = 2, .max_inputs = 2, .inputs = "x previous"};
 
 #define ROW(text, constructor, what, options, first, table) \
     {.kind = MX_LAYER, .group = "zoo", .name = text, .c_name = constructor, .doc = what, .schema = options, .positional = first, .methods = table}
