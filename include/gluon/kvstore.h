@@ -26,6 +26,8 @@ MX_API int mx_kvstore_rank(const mx_kvstore *store);         /* number of this p
 MX_API int mx_kvstore_num_workers(const mx_kvstore *store);  /* how many processes there are: 1 */
 
 MX_API mx_code mx_kvstore_init(mx_kvstore *store, mx_id key, mx_array *value); /* each key once; copies the value */
+/* The value of a key is the array itself from now on: an updater changes it. */
+MX_API mx_code mx_kvstore_share(mx_kvstore *store, mx_id key, mx_array *value);
 /* Sums the values of all contexts; the sum replaces what is stored, or is passed to the updater. */
 MX_API mx_code mx_kvstore_push(mx_kvstore *store, mx_id key, mx_arrays values);
 MX_API mx_code mx_kvstore_pull(mx_kvstore *store, mx_id key, mx_arrays outs); /* copies what is stored into all */

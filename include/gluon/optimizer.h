@@ -18,6 +18,7 @@ typedef struct mx_optimizer_state mx_optimizer_state; /* the optimizer's state o
 typedef struct mx_lr_scheduler mx_lr_scheduler;       /* created by mx_factor_scheduler() ... */
 typedef struct mx_updater mx_updater;                 /* an optimizer with the states of weights by id */
 typedef struct mx_trainer mx_trainer;
+typedef struct mx_kvstore mx_kvstore; /* gluon/kvstore.h */
 
 /* ---- schedules --------------------------------------------------------------------------------------------------- */
 MX_API double mx_lr_scheduler_rate(mx_lr_scheduler *scheduler, int64_t num_update); /* NaN on failure */
@@ -104,9 +105,22 @@ MX_API mx_trainer *mx_trainer_over(mx_parameter *const *parameters, int64_t coun
 /* Parameters of a dictionary are taken in the order of their names: parameter i of the optimizer's states. */
 MX_API int64_t mx_trainer_count(const mx_trainer *trainer);
 MX_API mx_parameter *mx_trainer_at(const mx_trainer *trainer, int64_t i); /* NULL past the end */
-/* Sums the gradients over contexts, divides by batch_size and updates. */
+/* What the copies of a parameter on several contexts exchange.  Before the first exchange all copies, running
+ * statistics too, get the values of the first. */
+typedef enum mx_trainer_sync {
+    MX_SYNC_WEIGHTS,   /* a step pushes gradients to the store, which updates, and pulls weights: the default */
+    MX_SYNC_GRADIENTS, /* gradients are summed, then the trainer updates: allows mx_trainer_allreduce_grads */
+    MX_SYNC_NOTHING    /* every copy follows its own gradients, with a state of its own */
+} mx_trainer_sync;
+/* store NULL: the trainer creates one of type "device" when it needs one.  A store without an optimizer gets the
+ * trainer's, if weights are exchanged. */
+MX_API mx_code mx_trainer_set_store(mx_trainer *trainer, mx_kvstore *store, mx_trainer_sync sync);
+MX_API mx_kvstore *mx_trainer_store(mx_trainer *trainer); /* NULL: none is needed, or not yet */
+/* Exchanges gradients or weights over contexts, divides gradients by batch_size and updates.  With MX_SYNC_WEIGHTS on
+ * several contexts, a gradient that was fresh once is used again in later steps. */
 MX_API mx_code mx_trainer_step(mx_trainer *trainer, int64_t batch_size);
 MX_API mx_code mx_trainer_step_ignoring_stale(mx_trainer *trainer, int64_t batch_size);
+/* The two halves of a step; an error where weights are exchanged. */
 MX_API mx_code mx_trainer_allreduce_grads(mx_trainer *trainer);
 MX_API mx_code mx_trainer_update(mx_trainer *trainer, int64_t batch_size, bool ignore_stale);
 MX_API double mx_trainer_learning_rate(mx_trainer *trainer);

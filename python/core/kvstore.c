@@ -7,6 +7,7 @@
 
 #include "base/error.h"
 #include "core.h"
+#include "skin.h"
 #include "ndarray/sparse.h"
 
 typedef struct store_object {
@@ -228,6 +229,14 @@ static PyTypeObject store_type = {
     .tp_getset = getset,
     .tp_doc = "Values by key, summed over contexts.",
 };
+
+mx_kvstore *store_of(PyObject *object)
+{
+    if (PyObject_TypeCheck(object, &store_type))
+        return ready(object);
+    PyErr_Format(PyExc_TypeError, "expected a KVStore, got %.200s", Py_TYPE(object)->tp_name);
+    return NULL;
+}
 
 int add_kvstores(PyObject *module)
 {

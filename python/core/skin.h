@@ -32,6 +32,7 @@ bool block_in_c(PyObject *object); /* no Python code and no hooks in its forward
 int contexts_from(PyObject *source, mx_context *contexts, int *count);
 
 mx_trainer *trainer_of(PyObject *object); /* borrowed; NULL with an exception */
+mx_kvstore *store_of(PyObject *object);   /* the same */
 
 PyTypeObject *class_or(front_kind kind, PyTypeObject *fallback); /* the registered class */
 

@@ -14,6 +14,7 @@ typedef struct trainer_object {
     PyObject_HEAD mx_trainer *trainer; /* retained; NULL before _begin() */
     PyObject *optimizer;               /* the Python object */
     PyObject *stale_type;              /* class of the exception for stale gradients */
+    bool direct;                       /* step() runs in C; false: the object's _step() does it */
 } trainer_object;
 
 static mx_trainer *ready(PyObject *self)
@@ -93,25 +94,58 @@ static PyObject *fail(trainer_object *self)
     return raise_error();
 }
 
-static PyObject *run(trainer_object *self, double batch_size, bool ignore_stale, bool reduce)
+typedef mx_code (*part_fn)(mx_trainer *trainer, bool ignore_stale);
+
+static PyObject *run_part(PyObject *object, part_fn part, bool ignore_stale)
+{
+    mx_trainer *trainer = ready(object);
+    if (!trainer)
+        return NULL;
+    PyThreadState *state = let_go(true);
+    const mx_code code = part(trainer, ignore_stale);
+    take_back(state);
+    if (code)
+        return fail((trainer_object *)object);
+    Py_RETURN_NONE;
+}
+
+/* A step with the optimizer's rescale_grad as it is. */
+static mx_code run_step(mx_trainer *trainer, bool ignore_stale)
+{
+    return mx_trainer_check(trainer, ignore_stale) || mx_trainer_exchange(trainer) ||
+                   mx_trainer_apply(trainer, ignore_stale)
+               ? mx_error_code()
+               : MX_OK;
+}
+static mx_code run_exchange(mx_trainer *trainer, bool unused) { return (void)unused, mx_trainer_exchange(trainer); }
+
+static PyObject *run(PyObject *self, PyObject *ignore)
+{
+    return run_part(self, run_step, PyObject_IsTrue(ignore) == 1);
+}
+static PyObject *check(PyObject *self, PyObject *ignore)
+{
+    return run_part(self, mx_trainer_check, PyObject_IsTrue(ignore) == 1);
+}
+static PyObject *apply(PyObject *self, PyObject *ignore)
+{
+    return run_part(self, mx_trainer_apply, PyObject_IsTrue(ignore) == 1);
+}
+static PyObject *exchange(PyObject *self, PyObject *unused)
+{
+    return (void)unused, run_part(self, run_exchange, false);
+}
+
+static PyObject *run_direct(trainer_object *self, double batch_size, bool ignore_stale)
 {
     mx_trainer *trainer = self->trainer;
     if (batch_size == 0)
         return PyErr_Format(PyExc_ZeroDivisionError, "Trainer.step: batch_size is 0");
-    const double scale = trainer->scale;
-    trainer->scale = scale / batch_size; /* batch_size need not be an integer */
-    PyThreadState *state = let_go(true);
-    const mx_code code = !reduce        ? mx_trainer_update(trainer, 1, ignore_stale)
-                         : ignore_stale ? mx_trainer_step_ignoring_stale(trainer, 1)
-                                        : mx_trainer_step(trainer, 1);
-    take_back(state);
-    trainer->scale = scale;
-    if (code)
-        return fail(self);
-    Py_RETURN_NONE;
+    trainer->optimizer->rescale_grad = trainer->scale / batch_size; /* batch_size need not be an integer */
+    return run_part((PyObject *)self, run_step, ignore_stale);
 }
 
-static PyObject *step_or_update(PyObject *object, PyObject *const *args, Py_ssize_t n, PyObject *names, bool reduce)
+static PyObject *step(PyObject *object, PyObject *const *args, Py_ssize_t n, PyObject *names)
 {
     PyObject *given[2] = {NULL, NULL};
     static const char *const known[2] = {"batch_size", "ignore_stale_grad"};
@@ -122,39 +156,70 @@ static PyObject *step_or_update(PyObject *object, PyObject *const *args, Py_ssiz
             if (!PyUnicode_CompareWithASCIIString(PyTuple_GET_ITEM(names, i - n), known[at]))
                 break;
         if (at >= 2 || given[at])
-            return PyErr_Format(PyExc_TypeError, "Trainer: step and update take batch_size and ignore_stale_grad");
+            return PyErr_Format(PyExc_TypeError, "Trainer.step: takes batch_size and ignore_stale_grad");
         given[at] = args[i];
     }
     if (!given[0])
-        return PyErr_Format(PyExc_TypeError, "Trainer: batch_size is missing");
-    const double batch_size = PyFloat_AsDouble(given[0]);
-    if ((batch_size == -1 && PyErr_Occurred()) || !ready(object))
+        return PyErr_Format(PyExc_TypeError, "Trainer.step: batch_size is missing");
+    if (!ready(object))
         return NULL;
-    return run((trainer_object *)object, batch_size, given[1] && PyObject_IsTrue(given[1]) == 1, reduce);
-}
-static PyObject *step(PyObject *self, PyObject *const *args, Py_ssize_t n, PyObject *names)
-{
-    return step_or_update(self, args, n, names, true);
-}
-static PyObject *update(PyObject *self, PyObject *const *args, Py_ssize_t n, PyObject *names)
-{
-    return step_or_update(self, args, n, names, false);
+    if (!((trainer_object *)object)->direct)
+        return PyObject_CallMethod(object, "_step", "OO", given[0], given[1] ? given[1] : Py_False);
+    const double batch_size = PyFloat_AsDouble(given[0]);
+    if (batch_size == -1 && PyErr_Occurred())
+        return NULL;
+    return run_direct((trainer_object *)object, batch_size, given[1] && PyObject_IsTrue(given[1]) == 1);
 }
 
-static PyObject *allreduce_grads(PyObject *self, PyObject *unused)
+static PyObject *get_direct(PyObject *self, void *unused)
 {
     (void)unused;
-    return ready(self) ? raise_if(mx_trainer_allreduce_grads(((trainer_object *)self)->trainer)) : NULL;
+    return PyBool_FromLong(((trainer_object *)self)->direct);
+}
+static int set_direct(PyObject *self, PyObject *value, void *unused)
+{
+    (void)unused;
+    ((trainer_object *)self)->direct = value && PyObject_IsTrue(value) == 1;
+    return 0;
 }
 
-/* _set_compression(type, threshold) */
-static PyObject *set_compression(PyObject *self, PyObject *args)
+/* ---- the store -------------------------------------------------------------------------------------------------- */
+
+/* _set_store(KVStore or None, number of an mx_trainer_sync) */
+static PyObject *set_store(PyObject *self, PyObject *args)
 {
-    const char *type;
-    double threshold;
-    if (!ready(self) || !PyArg_ParseTuple(args, "sd:compression_params", &type, &threshold))
+    PyObject *store;
+    int sync;
+    mx_trainer *trainer = ready(self);
+    if (!trainer || !PyArg_ParseTuple(args, "Oi:_set_store", &store, &sync))
         return NULL;
-    return raise_if(mx_trainer_set_compression(((trainer_object *)self)->trainer, type, threshold));
+    mx_kvstore *found = store == Py_None ? NULL : store_of(store);
+    if (store != Py_None && !found)
+        return NULL;
+    return raise_if(mx_trainer_set_store(trainer, found, (mx_trainer_sync)sync));
+}
+
+/* _spread(i): all copies of parameter i get the values of the first */
+static PyObject *spread(PyObject *self, PyObject *number)
+{
+    mx_trainer *trainer = ready(self);
+    const Py_ssize_t i = trainer ? PyLong_AsSsize_t(number) : -1;
+    if (!trainer || i < 0 || i >= trainer->count)
+        return PyErr_Occurred() ? NULL : PyErr_Format(PyExc_IndexError, "Trainer: there is no parameter %zd", i);
+    mx_mode mode = mx_mode_enter(0, -1);
+    const mx_code code = mx_trainer_spread(trainer, i);
+    mx_mode_leave(&mode);
+    return raise_if(code);
+}
+
+/* _forget_states(): the next step creates new ones */
+static PyObject *forget_states(PyObject *self, PyObject *unused)
+{
+    mx_trainer *trainer = ready(self);
+    (void)unused;
+    for (int64_t i = 0; trainer && i < trainer->count; i++)
+        mx_trainer_drop_states(&trainer->slots[i]);
+    return trainer ? core_new_ref(Py_None) : NULL;
 }
 
 /* ---- states ----------------------------------------------------------------------------------------------------- */
@@ -174,14 +239,18 @@ static PyObject *load(PyObject *self, PyObject *path) { return with_path(self, p
 /* The Python optimizer's states are its own objects. */
 static bool called_back(const mx_trainer *trainer) { return trainer->optimizer->hooks.update != NULL; }
 
-/* _state(i): as create_state_multi_precision returns it, or None */
-static PyObject *get_state(PyObject *object, PyObject *number)
+/* _state(i, copy): as create_state_multi_precision returns it, or None */
+static PyObject *get_state(PyObject *object, PyObject *args)
 {
     mx_trainer *trainer = ready(object);
-    const Py_ssize_t i = trainer ? PyLong_AsSsize_t(number) : -1;
-    if (!trainer || i < 0 || i >= trainer->count)
-        return PyErr_Occurred() ? NULL : PyErr_Format(PyExc_IndexError, "Trainer: there is no parameter %zd", i);
-    const mx_optimizer_state *state = trainer->slots[i].state;
+    Py_ssize_t i;
+    int copy = 0;
+    if (!trainer || !PyArg_ParseTuple(args, "n|i:_state", &i, &copy))
+        return NULL;
+    if (i < 0 || i >= trainer->count || copy < 0 || copy >= MX_MAX_CONTEXTS)
+        return PyErr_Format(PyExc_IndexError, "Trainer: there is no parameter %zd, or no copy %d", i, copy);
+    const mx_trainer_slot *slot = &trainer->slots[i];
+    const mx_optimizer_state *state = !copy ? slot->state : slot->more ? slot->more[copy] : NULL;
     return state ? state_to(trainer->optimizer, state) : core_new_ref(Py_None);
 }
 
@@ -228,12 +297,10 @@ static PyObject *set_state(PyObject *object, PyObject *args)
     mx_scope scope = mx_scope_open();
     mx_array *weight = slot->parameter->data[0];
     mx_optimizer_state *state = mx_optimizer_state_of(trainer->optimizer, mx_id_number(i), weight);
-    const bool ok = state && fill_state(trainer, state, source, weight);
+    bool ok = state && fill_state(trainer, state, source, weight);
     if (ok) {
         state->updates = updates;
-        mx_retain(state);
-        mx_release(slot->state);
-        slot->state = state;
+        ok = !mx_trainer_put_state(trainer, i, state);
     }
     mx_scope_close(&scope);
     return ok ? core_new_ref(Py_None) : raise_error();
@@ -279,21 +346,23 @@ static PyMethodDef methods[] = {
     {"step", FAST(step),
      "step($self, batch_size, ignore_stale_grad=False)\n--\n\nSums the gradients over contexts, divides them "
      "by batch_size and updates the parameters."},
-    {"update", FAST(update),
-     "update($self, batch_size, ignore_stale_grad=False)\n--\n\nUpdates the parameters; call allreduce_grads() "
-     "before it."},
-    {"allreduce_grads", allreduce_grads, METH_NOARGS,
-     "allreduce_grads($self)\n--\n\nSums the gradients over contexts, so that they can be inspected or changed before update()."},
-    {"_set_compression", set_compression, METH_VARARGS, NULL},
+    {"_run", run, METH_O, "_run(ignore_stale_grad): a step with the optimizer's rescale_grad."},
+    {"_check", check, METH_O, "_check(ignore_stale_grad): raises an error if a gradient is missing or not new."},
+    {"_exchange", exchange, METH_NOARGS, "_exchange(): what passes through the store."},
+    {"_apply", apply, METH_O, "_apply(ignore_stale_grad): the updates that the store does not make."},
+    {"_set_store", set_store, METH_VARARGS, "_set_store(KVStore or None, 0: weights, 1: gradients, 2: nothing)"},
+    {"_spread", spread, METH_O, "_spread(i): all copies of parameter i get the values of the first."},
+    {"_forget_states", forget_states, METH_NOARGS, "_forget_states(): the next step creates new ones."},
     {"_save", save, METH_O, NULL},
     {"_load", load, METH_O, NULL},
-    {"_state", get_state, METH_O, NULL},
+    {"_state", get_state, METH_VARARGS, "_state(i, copy=0): the optimizer's state of a parameter."},
     {"_set_state", set_state, METH_VARARGS, NULL},
     {NULL, NULL, 0, NULL},
 };
 static PyGetSetDef getset[] = {
     {"_scale", get_scale, set_scale, "rescale_grad of the optimizer when the trainer was created", NULL},
     {"_updates", get_updates, NULL, "how often each parameter was updated", NULL},
+    {"_direct", get_direct, set_direct, "whether step() runs in C, without calling _step()", NULL},
     {NULL, NULL, NULL, NULL, NULL},
 };
 static PyTypeObject trainer_type = {

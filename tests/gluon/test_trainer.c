@@ -14,6 +14,7 @@
 #include <cmocka.h>
 
 #include "base/alloc.h"
+#include "gluon/kvstore.h"
 #include "gluon/nn.gen.h"
 #include "gluon/op.gen.h"
 
@@ -229,10 +230,81 @@ static void copies_learn_from_the_sum(void **state)
             assert_close(first(params, "a", both[0]) - first(params, "a", both[1]), 0);
             assert_close(first(params, "b", both[0]) - first(params, "b", both[1]), 0);
         }
-        backward(params, "a", 1, both[0]);
+        backward(params, "a", 1, both[0]); /* gradients that were new once are used again */
         mx_trainer_step(trainer, 1);
-        assert_error(MX_ERR_STATE, "cpu(1)");
+        assert_fine();
+        assert_close(first(params, "b", both[0]) - first(params, "b", both[1]), 0);
+        if (k == 0)
+            assert_close(first(params, "b", both[0]), 1 - 1.5 * 4);
+        mx_trainer_allreduce_grads(trainer);
+        assert_error(MX_ERR_STATE, "MX_SYNC_GRADIENTS");
+        mx_trainer_update(trainer, 1, false);
+        assert_error(MX_ERR_STATE, "MX_SYNC_GRADIENTS");
     }
+}
+
+/* Nothing changes in a first step with a gradient that was never computed. */
+static void a_first_step_needs_all_gradients(void **state)
+{
+    (void)state;
+    MX_SCOPE;
+    mx_params *params = make_params(both, 2);
+    mx_trainer *trainer = mx_trainer_new(params, "sgd", "learning_rate=0.5");
+    backward(params, "a", 1, both[0]);
+    mx_trainer_step(trainer, 1);
+    assert_error(MX_ERR_STATE, "cpu(1)");
+    assert_close(first(params, "a", both[0]), 1);
+}
+
+/* Values of all copies, trained or not, start from those of the first. */
+static void the_first_step_spreads_values(void **state)
+{
+    (void)state;
+    for (int sync = MX_SYNC_WEIGHTS; sync <= MX_SYNC_NOTHING; sync++) {
+        MX_SCOPE;
+        mx_params *params = make_params(both, 2);
+        mx_parameter *b = mx_params_find(params, "b");
+        mx_parameter_set_grad_req(b, MX_GRAD_NULL);
+        mx_array_fill(mx_parameter_data(b, both[0]), 3);
+        mx_array_fill(mx_parameter_data(b, both[1]), 5);
+        mx_array_fill(mx_parameter_data(mx_params_find(params, "a"), both[1]), 7);
+        mx_trainer *trainer = mx_trainer_new(params, "sgd", "learning_rate=1");
+        mx_trainer_set_store(trainer, NULL, (mx_trainer_sync)sync);
+        for (int c = 0; c < 2; c++)
+            backward(params, "a", 1 + c, both[c]);
+        mx_trainer_step(trainer, 1);
+        assert_fine();
+        const bool apart = sync == MX_SYNC_NOTHING;
+        assert_close(first(params, "b", both[1]), apart ? 5 : 3);
+        assert_close(first(params, "a", both[0]), apart ? 0 : 1 - 3);
+        assert_close(first(params, "a", both[1]), apart ? 7 - 2 : 1 - 3);
+        assert_int_equal(mx_trainer_store(trainer) != NULL, !apart);
+    }
+}
+
+/* Copies that exchange nothing have states of their own. */
+static void copies_can_learn_apart(void **state)
+{
+    (void)state;
+    MX_SCOPE;
+    mx_params *params = make_params(both, 2);
+    mx_parameter *p = mx_params_find(params, "a");
+    mx_trainer *trainer = mx_trainer_over(&p, 1, mx_sgd(.learning_rate = 1, .momentum = 0.5));
+    mx_trainer_set_store(trainer, NULL, MX_SYNC_NOTHING);
+    double w[2] = {1, 1}, m[2] = {0, 0};
+    for (int step = 0; step < 3; step++) {
+        for (int c = 0; c < 2; c++) {
+            backward(params, "a", 1 + c, both[c]);
+            m[c] = 0.5 * m[c] - (1 + c), w[c] += m[c];
+        }
+        mx_trainer_step(trainer, 1);
+        assert_fine();
+        assert_close(first(params, "a", both[0]), w[0]);
+        assert_close(first(params, "a", both[1]), w[1]);
+    }
+    assert_int_equal(mx_optimizer_count(mx_trainer_optimizer(trainer), mx_id_number(0)), 3);
+    mx_trainer_set_store(trainer, mx_kvstore_new("device"), MX_SYNC_NOTHING);
+    assert_error(MX_ERR_ARGUMENT, "MX_SYNC_NOTHING");
 }
 
 static void sums_can_be_changed_before_the_update(void **state)
@@ -241,6 +313,7 @@ static void sums_can_be_changed_before_the_update(void **state)
     MX_SCOPE;
     mx_params *params = make_params(both, 2);
     mx_trainer *trainer = mx_trainer_new(params, "sgd", "learning_rate=0.5");
+    mx_trainer_set_store(trainer, NULL, MX_SYNC_GRADIENTS);
     for (int c = 0; c < 2; c++) {
         backward(params, "a", 1 + c, both[c]);
         backward(params, "b", 1 + c, both[c]);
@@ -490,6 +563,9 @@ int main(void)
         cmocka_unit_test(gradients_can_be_gathered),
         cmocka_unit_test(unready_parameters_are_named),
         cmocka_unit_test(copies_learn_from_the_sum),
+        cmocka_unit_test(a_first_step_needs_all_gradients),
+        cmocka_unit_test(the_first_step_spreads_values),
+        cmocka_unit_test(copies_can_learn_apart),
         cmocka_unit_test(sums_can_be_changed_before_the_update),
         cmocka_unit_test(saved_states_continue),
         cmocka_unit_test(wrong_files_change_nothing),

@@ -1,5 +1,6 @@
 """Parameters and dictionaries of them."""
 import warnings
+import weakref
 
 from .. import _core
 from .._core import NDArray, Symbol
@@ -9,6 +10,8 @@ from ..error import DeferredInitializationError, MXNetError
 __all__ = ["DeferredInitializationError", "Parameter", "Constant", "ParameterDict", "tensor_types"]
 
 tensor_types = (Symbol, NDArray)
+
+_TRAINERS = weakref.WeakKeyDictionary()  # Parameter -> reference to its Trainer
 
 
 def _default_init():
@@ -59,6 +62,27 @@ class Parameter(_core.Parameter):
     def list_row_sparse_data(self, row_id):
         """The same rows of the copies on all contexts."""
         return [self.row_sparse_data(row_id.as_in_context(ctx)) for ctx in self.list_ctx()]
+
+    def set_data(self, data):
+        """Sets the value on all contexts; a trainer that updates on its store starts from it in its next step."""
+        super().set_data(data)
+        trainer = self._trainer
+        if trainer is not None:
+            trainer._value_was_set(self)
+
+    @property
+    def _trainer(self):
+        """The last Trainer that was given this parameter, while it exists."""
+        found = _TRAINERS.get(self)
+        return None if found is None else found()
+
+    def _set_trainer(self, trainer):
+        """A row_sparse parameter has one Trainer only; None releases it."""
+        old = self._trainer
+        if self._stype != "default" and None not in (old, trainer) and old is not trainer:
+            raise RuntimeError(f"Parameter '{self.name}' is {self._stype} and has a Trainer already; it cannot get a "
+                               "second one")
+        _TRAINERS.pop(self, None) if trainer is None else _TRAINERS.__setitem__(self, weakref.ref(trainer))
 
     def as_in_context(self, ctx):
         """Moves the parameter to a context."""

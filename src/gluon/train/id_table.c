@@ -27,6 +27,25 @@ mx_dict_entry *mx_id_place(mx_id_table *table, mx_id id)
     return mx_dict_place(id.name ? &table->names : &table->numbers, key_of(id, text));
 }
 
+/* Whether a key is the text of a number, which is not negative. */
+static bool spells(const char *key, int64_t number)
+{
+    int64_t read = 0;
+    for (; *key >= '0' && *key <= '9'; key++)
+        read = 10 * read + (*key - '0');
+    return !*key && read == number;
+}
+
+mx_dict_entry *mx_id_place_near(mx_id_table *table, mx_id id, int64_t *hint)
+{
+    mx_dict *dict = id.name ? &table->names : &table->numbers;
+    if (!id.name && *hint < dict->length && spells(dict->entries[*hint].key, id.number))
+        return &dict->entries[*hint];
+    mx_dict_entry *entry = mx_id_place(table, id);
+    *hint = entry ? entry - dict->entries : 0;
+    return entry;
+}
+
 bool mx_id_remove(mx_id_table *table, mx_id id)
 {
     char text[NUMBER_TEXT];

@@ -20,8 +20,10 @@ typedef struct mx_id_table {
 
 mx_dict_entry *mx_id_find(const mx_id_table *table, mx_id id); /* NULL: absent */
 mx_dict_entry *mx_id_place(mx_id_table *table, mx_id id); /* added with value 0 if it is new; NULL: out of memory */
-bool mx_id_remove(mx_id_table *table, mx_id id);          /* false: absent */
-void mx_id_table_free(mx_id_table *table);                /* empty afterwards */
+/* mx_id_place for repeated use: *hint is the entry's position last time, so a number is usually found without a search. */
+mx_dict_entry *mx_id_place_near(mx_id_table *table, mx_id id, int64_t *hint);
+bool mx_id_remove(mx_id_table *table, mx_id id); /* false: absent */
+void mx_id_table_free(mx_id_table *table);       /* empty afterwards */
 /* Entries 0 ... length - 1: first the numbers, then the names, each in order of insertion. */
 int64_t mx_id_table_length(const mx_id_table *table);
 mx_dict_entry *mx_id_table_at(const mx_id_table *table, int64_t i);

@@ -170,6 +170,13 @@ mx_code mx_kvstore_init(mx_kvstore *self, mx_id key, mx_array *value)
     return replace(self, key, mx_array_copy(value));
 }
 
+mx_code mx_kvstore_share(mx_kvstore *self, mx_id key, mx_array *value)
+{
+    if (!ok(self, "mx_kvstore_share") || !mx_array_any_ok(value, "mx_kvstore_share", "value") || check_key(self, key))
+        return mx_error_code();
+    return replace(self, key, value);
+}
+
 /* A user's function may retain the sum, so it is never the array that was pushed. */
 static mx_code call_function(mx_kvstore *self, mx_id key, mx_array *pushed, mx_array *stored)
 {

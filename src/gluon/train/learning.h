@@ -38,8 +38,9 @@ struct mx_optimizer_state {
     mx_array *array[MX_MAX_STATES]; /* retained; NULL after the last */
     mx_array *master;               /* retained: the float32 master of a 16-bit weight; NULL: none */
     mx_array *grad32; /* retained: the gradient as float32, if there is a master and the optimizer not fused */
-    int64_t updates;  /* number of updates; those by id are counted by the optimizer */
+    int64_t updates;  /* number of updates; the optimizer's table counts those of updaters and trainers */
     mx_id id;         /* of the weight; its name is interned */
+    int64_t count_at; /* where the optimizer's table of counts has this id: a hint */
     mx_array *given[MX_MAX_STATES + 1]; /* retained: arrays set from outside, NULL for None, until the next update
                                            sorts it into array and master: mx_optimizer_state_settle() */
     int n_given;                        /* 0 and !loose: nothing was set */
@@ -97,6 +98,8 @@ typedef struct mx_rates {
     mx_id_table parameters;         /* mx_parameter, retained: by id */
     mx_id_table counts;             /* mx_id_table, owned, by number of the device: how often each id was updated */
     int64_t device;                 /* the device whose counts are used */
+    mx_id_table *current;           /* in `counts`: those of device `current_of`; NULL: look it up */
+    int64_t current_of;
 } mx_rates;
 
 struct mx_optimizer {
@@ -131,9 +134,14 @@ void mx_rates_free(mx_rates *rates);
 mx_id_table *mx_rates_counts(mx_rates *rates, int64_t device, bool make); /* NULL: none, or out of memory */
 double mx_optimizer_lr_mult(const mx_optimizer *self, mx_id id);
 double mx_optimizer_wd_mult(const mx_optimizer *self, mx_id id);
-const char *mx_optimizer_name_of(const mx_optimizer *self, mx_id id); /* "": none */
-int64_t mx_optimizer_count_up(mx_optimizer *self, mx_id id);          /* the new count; -1: out of memory */
-void mx_id_table_drop_objects(mx_id_table *table);                    /* releases the values, empty afterwards */
+const char *mx_optimizer_name_of(const mx_optimizer *self, mx_id id);  /* "": none */
+const char *mx_optimizer_label_of(const mx_optimizer *self, mx_id id); /* for messages: that, or its parameter's name */
+int64_t mx_optimizer_count_up(mx_optimizer *self, mx_id id);           /* the new count; -1: out of memory */
+/* The same for a state's weight, which is on this array's device; without a search. */
+int64_t mx_optimizer_count_state(mx_optimizer *self, mx_optimizer_state *state, const mx_array *weight);
+/* Sets the count of a state's weight to the state's number of updates. */
+mx_code mx_optimizer_set_count(mx_optimizer *self, mx_optimizer_state *state, const mx_array *weight);
+void mx_id_table_drop_objects(mx_id_table *table); /* releases the values, empty afterwards */
 
 /* ---- optimizer_state.c */
 mx_code mx_optimizer_zeros(mx_array *weight, int count, mx_array **state); /* `count` new zero arrays like the weight */
@@ -148,9 +156,9 @@ mx_code mx_optimizer_state_settle(const mx_optimizer *self, mx_optimizer_state *
 /* ---- optimizer_update.c */
 /* One step of a class's optimizer with rates, states and count given by the caller. */
 mx_code mx_optimizer_apply(mx_optimizer *self, mx_update *u);
-/* mx_optimizer_update with the parameter's name, for clear messages. */
-mx_code mx_optimizer_update_named(mx_optimizer *self, mx_optimizer_state *state, mx_array *weight, mx_array *grad,
-                                  double lr_mult, double wd_mult, const char *name);
+/* mx_optimizer_update with the count from the optimizer's table, and the parameter's name, for clear messages. */
+mx_code mx_optimizer_update_slot(mx_optimizer *self, mx_optimizer_state *state, mx_array *weight, mx_array *grad,
+                                 double lr_mult, double wd_mult, const char *name);
 /* An update with count and rates from the optimizer's own tables. */
 mx_code mx_optimizer_update_id(mx_optimizer *self, mx_optimizer_state *state, mx_id id, mx_array *weight,
                                mx_array *grad);

@@ -131,32 +131,45 @@ static mx_code call_hooks(mx_optimizer *self, mx_optimizer_state *state, mx_upda
     return code;
 }
 
-mx_code mx_optimizer_update_named(mx_optimizer *self, mx_optimizer_state *state, mx_array *weight, mx_array *grad,
-                                  double lr_mult, double wd_mult, const char *name)
+static mx_code count_alone(mx_optimizer *self, mx_optimizer_state *state)
 {
-    mx_update u = {.weight = weight,
-                   .grad = grad,
-                   .state = state->array,
-                   .name = mx_optimizer_name_of(self, state->id),
-                   .label = name};
-    mx_code code = check_arrays(self, weight, grad, name);
-    if (code)
-        return code;
-    u.t = ++state->updates;
-    if (self->hooks.update) /* it counts by itself */
-        return call_hooks(self, state, &u);
-    if (u.t > self->num_update)
-        self->num_update = u.t;
-    return run_rated(self, state, &u, lr_mult, wd_mult);
+    if (++state->updates > self->num_update)
+        self->num_update = state->updates;
+    return MX_OK;
+}
+
+/* shared: the count is that of the weight's number in the optimizer's table, else the state's own */
+static mx_code update_state(mx_optimizer *self, mx_optimizer_state *state, mx_update *u, double lr_mult, double wd_mult,
+                            bool shared)
+{
+    u->state = state->array;
+    if (check_arrays(self, u->weight, u->grad, u->label))
+        return mx_error_code();
+    if (self->hooks.update) { /* it counts by itself */
+        state->updates++;
+        return call_hooks(self, state, u);
+    }
+    u->name = mx_optimizer_name_of(self, state->id);
+    if (shared ? mx_optimizer_count_state(self, state, u->weight) < 0 : count_alone(self, state))
+        return mx_error_code();
+    u->t = state->updates;
+    return run_rated(self, state, u, lr_mult, wd_mult);
+}
+
+mx_code mx_optimizer_update_slot(mx_optimizer *self, mx_optimizer_state *state, mx_array *weight, mx_array *grad,
+                                 double lr_mult, double wd_mult, const char *name)
+{
+    mx_update u = {.weight = weight, .grad = grad, .label = name};
+    return update_state(self, state, &u, lr_mult, wd_mult, true);
 }
 
 mx_code mx_optimizer_update_id(mx_optimizer *self, mx_optimizer_state *state, mx_id id, mx_array *weight,
                                mx_array *grad)
 {
     char text[MX_ID_TEXT];
-    const char *name = mx_optimizer_name_of(self, id);
-    mx_update u = {.weight = weight, .grad = grad, .state = state->array, .name = name};
-    u.label = *name ? name : mx_id_text(id, text);
+    const char *label = mx_optimizer_label_of(self, id);
+    mx_update u = {.weight = weight, .grad = grad, .state = state->array, .name = mx_optimizer_name_of(self, id)};
+    u.label = *label ? label : mx_id_text(id, text);
     if (self->hooks.update)
         return call_hooks(self, state, &u);
     mx_code code = check_arrays(self, weight, grad, u.label);
@@ -173,5 +186,6 @@ mx_code mx_optimizer_update(mx_optimizer *self, mx_optimizer_state *state, mx_ar
         !mx_array_any_ok(weight, "mx_optimizer_update", "weight") ||
         !mx_array_any_ok(grad, "mx_optimizer_update", "grad"))
         return mx_error_code();
-    return mx_optimizer_update_named(self, state, weight, grad, lr_mult, wd_mult, "");
+    mx_update u = {.weight = weight, .grad = grad, .label = ""};
+    return update_state(self, state, &u, lr_mult, wd_mult, false);
 }

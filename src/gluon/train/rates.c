@@ -55,6 +55,13 @@ static const mx_parameter *parameter_of(const mx_optimizer *self, mx_id id)
     return entry ? entry->pointer : NULL;
 }
 
+const char *mx_optimizer_label_of(const mx_optimizer *self, mx_id id)
+{
+    const char *name = mx_optimizer_name_of(self, id);
+    const mx_parameter *p = *name ? NULL : parameter_of(self, id);
+    return p ? p->name : name;
+}
+
 static double in_table(const mx_optimizer *self, const mx_id_table *table, mx_id id)
 {
     const mx_dict_entry *entry = mx_id_find(table, id);
@@ -219,6 +226,42 @@ int64_t mx_optimizer_count(const mx_optimizer *self, mx_id id)
     const mx_dict_entry *entry = mx_id_find(&self->rates.counts, mx_id_number(self->rates.device));
     entry = entry ? mx_id_find(entry->pointer, id) : NULL;
     return entry ? entry->number : self->begin_num_update;
+}
+
+/* The entry of a state's weight; a new one has the number that counting starts from. */
+static mx_dict_entry *count_of(mx_optimizer *self, mx_optimizer_state *state, const mx_array *weight)
+{
+    mx_rates *rates = &self->rates;
+    rates->device = weight->context.id;
+    if (!rates->current || rates->current_of != rates->device)
+        rates->current = mx_rates_counts(rates, rates->device, true), rates->current_of = rates->device;
+    if (!rates->current)
+        return NULL;
+    const int64_t before = mx_id_table_length(rates->current);
+    mx_dict_entry *entry = mx_id_place_near(rates->current, state->id, &state->count_at);
+    if (entry && mx_id_table_length(rates->current) > before)
+        entry->number = self->begin_num_update;
+    return entry;
+}
+
+int64_t mx_optimizer_count_state(mx_optimizer *self, mx_optimizer_state *state, const mx_array *weight)
+{
+    mx_dict_entry *entry = count_of(self, state, weight);
+    if (!entry)
+        return -1;
+    state->updates = ++entry->number;
+    if (state->updates > self->num_update)
+        self->num_update = state->updates;
+    return state->updates;
+}
+
+mx_code mx_optimizer_set_count(mx_optimizer *self, mx_optimizer_state *state, const mx_array *weight)
+{
+    mx_dict_entry *entry = count_of(self, state, weight);
+    if (!entry)
+        return mx_error_code();
+    entry->number = state->updates;
+    return MX_OK;
 }
 
 int64_t mx_optimizer_count_up(mx_optimizer *self, mx_id id)

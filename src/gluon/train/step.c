@@ -71,16 +71,15 @@ bool mx_train_step_compiled(const mx_train_step *self)
 
 /* ---- running ----------------------------------------------------------------------------------------------------- */
 
-/* Counts the update as mx_optimizer_update_named does and writes its attributes into the plan. */
+/* Counts the update as mx_optimizer_update_slot does and writes its attributes into the plan. */
 static mx_code refresh(mx_train_step *self, const mx_step_plan *plan, int64_t i)
 {
     mx_optimizer *o = self->trainer->optimizer;
     mx_trainer_slot *slot = &self->trainer->slots[i];
     const mx_step *step = &plan->compiled->plan->program.steps.items[plan->update[i]];
     mx_optimizer_state *state = slot->state;
-    state->updates++;
-    if (state->updates > o->num_update)
-        o->num_update = state->updates;
+    if (mx_optimizer_count_state(o, state, slot->parameter->data[0]) < 0)
+        return mx_error_code();
     const double lr = o->scheduler ? mx_lr_scheduler_rate(o->scheduler, o->num_update) : o->learning_rate;
     mx_caught c = {.op = step->op, .attrs = step->attrs, .bytes = step->op->schema ? step->op->schema->size : 0};
     return mx_catch_update(o, slot, &self->stands[i], state->updates, lr, &c);

@@ -44,8 +44,6 @@ static inline mx_array *mx_step_state(const mx_optimizer_state *state, int64_t k
     return k == MX_MAX_STATES ? state->master : state->array[k];
 }
 
-static inline bool mx_slot_learns(const mx_trainer_slot *slot) { return slot->parameter->req != MX_GRAD_NULL; }
-
 /* The one call that an update makes. */
 typedef struct mx_caught {
     mx_op *op; /* NULL: any; else the expected one */

@@ -2,11 +2,12 @@
  *
  *     slot i = parameter i, sorted by name --- optimizer state, sum of the gradients of all contexts
  *
- * A parameter on several contexts is updated once, on the context of its first copy, with the sum of the gradients of
- * all copies; the new value is copied to the others.  So the copies stay equal whatever the optimizer does.
+ * The copies of a parameter on several contexts exchange gradients or weights through a store (trainer_sync.c).  Unless
+ * they exchange nothing, an update runs once, on the first copy, and the others get the new value.  So the copies stay
+ * equal whatever the optimizer does.
  *
  * Invariant: a gradient is fresh while its `written` count differs from the parameter's `used` count.  Only a backward
- * makes it fresh, and every update makes it stale again.
+ * makes it fresh, and every update makes it stale again; one on the store does not, it uses all gradients in each step.
  *
  * SPDX-License-Identifier: Apache-2.0 */
 #include "gluon/train/trainer.h"
@@ -17,20 +18,19 @@
 #include "base/alloc.h"
 #include "base/error.h"
 #include "exec/plan/gather.h"
-#include "gluon/train/sums.h"
 
 static void destroy(mx_object *object)
 {
     mx_trainer *self = (mx_trainer *)object;
     for (int64_t i = 0; i < self->count; i++) {
         mx_release(self->slots[i].parameter);
-        mx_release(self->slots[i].state);
         mx_release(self->slots[i].sum);
+        mx_trainer_drop_states(&self->slots[i]);
     }
     mx_free(self->slots, (size_t)self->capacity * sizeof *self->slots);
     mx_release(self->optimizer);
     mx_release(self->scaler);
-    mx_compression_free(&self->compression);
+    mx_release(self->store);
     mx_free(self, sizeof *self);
 }
 const mx_kind mx_trainer_kind = {"trainer", destroy};
@@ -143,8 +143,6 @@ static void mark_used(mx_parameter *p)
         mx_gradient(p->data[i])->written = p->used[i] = 0;
 }
 
-static bool learns(const mx_parameter *p) { return p->req != MX_GRAD_NULL; }
-
 /* All checks that could fail half-way are done before the first weight changes. */
 static mx_code check_slot(const mx_parameter *p, bool ignore_stale)
 {
@@ -165,173 +163,180 @@ static mx_code check_slot(const mx_parameter *p, bool ignore_stale)
     return MX_OK;
 }
 
-static mx_code check(mx_trainer *self, int64_t batch_size, bool ignore_stale)
+mx_code mx_trainer_check(mx_trainer *self, bool ignore_stale)
 {
-    if (batch_size <= 0)
-        return mx_fail(MX_ERR_ARGUMENT, "trainer: batch_size is %lld, wanted 1 or more", (long long)batch_size);
     for (int pass = 0; pass < 2 - ignore_stale; pass++) /* missing data is reported before stale gradients */
         for (int64_t i = 0; i < self->count; i++)
-            if (learns(self->slots[i].parameter) && check_slot(self->slots[i].parameter, !pass))
+            if (mx_slot_learns(&self->slots[i]) && check_slot(self->slots[i].parameter, !pass))
                 return mx_error_code();
     return MX_OK;
 }
 
-static int gradients_of(const mx_parameter *p, mx_array **parts)
-{
-    for (int i = 0; i < p->count; i++)
-        parts[i] = mx_gradient(p->data[i]);
-    return p->count;
-}
-
-/* What the copies of a parameter send: their gradients, perhaps compressed to two bits; scope-owned. */
-static mx_code parts_to_send(mx_trainer *self, mx_trainer_slot *slot, mx_array **parts)
-{
-    mx_array *gradients[MX_MAX_CONTEXTS];
-    const int n = gradients_of(slot->parameter, parts);
-    if (self->compression.threshold == 0)
-        return MX_OK;
-    memcpy(gradients, parts, (size_t)n * sizeof *parts);
-    return mx_compress(&self->compression, mx_id_number(slot - self->slots), n, gradients, parts);
-}
-
-/* The sum of the gradients of all copies, on the context of the first; cached in the slot. */
-static mx_array *sum_gradients(mx_trainer *self, mx_trainer_slot *slot)
-{
-    MX_SCOPE;
-    mx_array *parts[MX_MAX_CONTEXTS];
-    if (parts_to_send(self, slot, parts) || mx_sum_parts(&slot->sum, slot->parameter->count, parts))
-        return NULL;
-    return slot->sum;
-}
-
-/* Sets the gradients of all copies to their sum; a stale one stays stale. */
-static mx_code spread_gradient(mx_trainer *self, mx_trainer_slot *slot)
-{
-    MX_SCOPE;
-    mx_array *grads[MX_MAX_CONTEXTS], *parts[MX_MAX_CONTEXTS];
-    uint8_t written[MX_MAX_CONTEXTS];
-    const int n = gradients_of(slot->parameter, grads);
-    for (int i = 0; i < n; i++)
-        written[i] = grads[i]->written;
-    mx_code code = parts_to_send(self, slot, parts);
-    for (int i = 0; !code && i < n; i++)
-        code = parts[i] == grads[i] ? MX_OK : mx_array_set(grads[i], parts[i]);
-    code = code ? code : mx_sum_everywhere(&slot->sum, n, grads);
-    for (int i = 0; i < n; i++)
-        grads[i]->written = written[i];
-    return code;
-}
-
-mx_code mx_trainer_set_compression(mx_trainer *self, const char *type, double threshold)
-{
-    return ok(self, "mx_trainer_set_compression") ? mx_compression_set(&self->compression, type, threshold)
-                                                  : mx_error_code();
-}
-
-mx_code mx_trainer_allreduce_grads(mx_trainer *self)
-{
-    if (!ok(self, "mx_trainer_allreduce_grads"))
-        return mx_error_code();
-    mx_mode mode = mx_mode_enter(0, -1);
-    mx_code code = MX_OK;
-    for (int64_t i = 0; !code && i < self->count; i++) {
-        const mx_parameter *p = self->slots[i].parameter;
-        if (!learns(p))
-            continue;
-        code = check_slot(p, true);
-        if (!code && p->count > 1)
-            code = spread_gradient(self, &self->slots[i]);
-    }
-    mx_mode_leave(&mode);
-    return code;
-}
-
 /* ---- updating ---------------------------------------------------------------------------------------------------- */
 
-static mx_code make_state(mx_trainer *self, mx_trainer_slot *slot)
+mx_optimizer_state *mx_trainer_state(mx_trainer *self, int64_t i, int copy)
 {
-    slot->state =
-        mx_retain(mx_optimizer_state_of(self->optimizer, mx_id_number(slot - self->slots), slot->parameter->data[0]));
-    return slot->state ? MX_OK : mx_error_code();
+    mx_trainer_slot *slot = &self->slots[i];
+    if (copy && !slot->more && !(slot->more = mx_alloc_zero(MX_MAX_CONTEXTS * sizeof *slot->more)))
+        return NULL;
+    mx_optimizer_state **place = copy ? &slot->more[copy] : &slot->state;
+    if (!*place)
+        *place = mx_retain(mx_optimizer_state_of(self->optimizer, mx_id_number(i), slot->parameter->data[copy]));
+    return *place;
 }
 
-static mx_code update_slot(mx_trainer *self, mx_trainer_slot *slot, bool reduce)
+static mx_code update_copy(mx_trainer *self, mx_trainer_slot *slot, int copy)
 {
     MX_SCOPE;
+    const mx_parameter *p = slot->parameter;
+    mx_optimizer_state *state = mx_trainer_state(self, slot - self->slots, copy);
+    return state ? mx_optimizer_update_slot(self->optimizer, state, p->data[copy], mx_gradient(p->data[copy]),
+                                            p->lr_mult, p->wd_mult, p->name)
+                 : mx_error_code();
+}
+
+/* Copies that exchange nothing follow their own gradients. */
+static mx_code update_apart(mx_trainer *self, mx_trainer_slot *slot, bool ignore_stale)
+{
     mx_parameter *p = slot->parameter;
-    mx_array *weight = p->data[0];
-    if (!slot->state && make_state(self, slot))
-        return mx_error_code();
-    mx_array *grad = reduce && p->count > 1 ? sum_gradients(self, slot) : mx_gradient(weight);
-    if (!grad || mx_optimizer_update_named(self->optimizer, slot->state, weight, grad, p->lr_mult, p->wd_mult, p->name))
-        return mx_error_code();
-    if (p->count > 1 && mx_gather_flush())
+    for (int i = 0; i < p->count; i++) {
+        if (ignore_stale && !fresh(p, i))
+            continue;
+        if (update_copy(self, slot, i))
+            return mx_error_code();
+        mx_gradient(p->data[i])->written = p->used[i] = 0;
+    }
+    return MX_OK;
+}
+
+static mx_code update_slot(mx_trainer *self, mx_trainer_slot *slot)
+{
+    mx_parameter *p = slot->parameter;
+    if (update_copy(self, slot, 0) || (p->count > 1 && mx_gather_flush()))
         return mx_error_code();
     for (int i = 1; i < p->count; i++)
-        if (mx_array_set(p->data[i], weight))
+        if (mx_array_set(p->data[i], p->data[0]))
             return mx_error_code();
     mark_used(p);
     return MX_OK;
 }
 
-static mx_code update_slots(mx_trainer *self, bool ignore_stale, bool reduce)
+static mx_code update_slots(mx_trainer *self, bool ignore_stale)
 {
     mx_code code = MX_OK;
     for (int64_t i = 0; !code && i < self->count; i++) {
-        const mx_parameter *p = self->slots[i].parameter;
-        if (learns(p) && (!ignore_stale || any_fresh(p)))
-            code = update_slot(self, &self->slots[i], reduce);
+        mx_trainer_slot *slot = &self->slots[i];
+        if (!mx_slot_learns(slot) || (ignore_stale && !any_fresh(slot->parameter)))
+            continue;
+        code = self->sync == MX_SYNC_NOTHING ? update_apart(self, slot, ignore_stale) : update_slot(self, slot);
     }
     return code;
 }
 
 /* Updates of our own optimizers are independent of each other: a device may run them all at once. */
-static mx_code update_together(mx_trainer *self, bool ignore_stale, bool reduce)
+static mx_code update_together(mx_trainer *self, bool ignore_stale)
 {
     mx_gather held;
     if (self->optimizer->user_update || self->optimizer->hooks.update)
-        return update_slots(self, ignore_stale, reduce);
+        return update_slots(self, ignore_stale);
     mx_gather_begin(&held);
-    return mx_gather_end(&held, update_slots(self, ignore_stale, reduce));
+    return mx_gather_end(&held, update_slots(self, ignore_stale));
 }
 
 static void skip_slots(mx_trainer *self)
 {
     for (int64_t i = 0; i < self->count; i++)
-        if (learns(self->slots[i].parameter))
+        if (mx_slot_learns(&self->slots[i]))
             mark_used(self->slots[i].parameter);
 }
 
-static mx_code update(mx_trainer *self, int64_t batch_size, bool ignore_stale, bool reduce)
+/* Runs an update unless the loss scaler skips it, because a gradient is not finite. */
+static mx_code scaled(mx_trainer *self, bool ignore_stale, mx_code (*run)(mx_trainer *self, bool ignore_stale))
 {
-    mx_code code = check(self, batch_size, ignore_stale);
-    if (code)
-        return code;
-    double scale = self->scale / (double)batch_size;
+    double *scale = &self->optimizer->rescale_grad;
+    if (!self->scaler || !mx_loss_scaler_skips(self, scale))
+        return run(self, ignore_stale);
+    if (mx_has_error())
+        return mx_error_code();
+    skip_slots(self);
+    return MX_OK;
+}
+
+static mx_code run_on_store(mx_trainer *self, bool ignore_stale)
+{
+    (void)ignore_stale; /* all gradients are pushed, old ones too */
+    return mx_trainer_update_on_store(self);
+}
+
+mx_code mx_trainer_exchange(mx_trainer *self)
+{
     mx_mode mode = mx_mode_enter(0, -1);
-    const bool skips = self->scaler && mx_loss_scaler_skips(self, &scale);
-    if (skips)
-        code = mx_has_error() ? mx_error_code() : MX_OK;
-    self->optimizer->rescale_grad = scale;
-    if (skips && !code)
-        skip_slots(self);
-    else if (!code)
-        code = update_together(self, ignore_stale, reduce);
+    mx_code code = mx_trainer_prepare(self);
+    if (!code)
+        code = mx_trainer_updates_on_store(self) ? scaled(self, true, run_on_store) : mx_trainer_reduce(self);
     mx_mode_leave(&mode);
     return code;
 }
 
+mx_code mx_trainer_apply(mx_trainer *self, bool ignore_stale)
+{
+    mx_mode mode = mx_mode_enter(0, -1);
+    const mx_code code = mx_trainer_updates_on_store(self) ? MX_OK : scaled(self, ignore_stale, update_together);
+    mx_mode_leave(&mode);
+    return code;
+}
+
+static mx_code check_batch(const mx_trainer *self, int64_t batch_size)
+{
+    if (batch_size <= 0)
+        return mx_fail(MX_ERR_ARGUMENT, "trainer: batch_size is %lld, wanted 1 or more", (long long)batch_size);
+    self->optimizer->rescale_grad = self->scale / (double)batch_size;
+    return MX_OK;
+}
+
+static mx_code step(mx_trainer *self, int64_t batch_size, bool ignore_stale)
+{
+    return check_batch(self, batch_size) || mx_trainer_check(self, ignore_stale) || mx_trainer_exchange(self) ||
+                   mx_trainer_apply(self, ignore_stale)
+               ? mx_error_code()
+               : MX_OK;
+}
+
 mx_code mx_trainer_step(mx_trainer *self, int64_t batch_size)
 {
-    return ok(self, "mx_trainer_step") ? update(self, batch_size, false, true) : mx_error_code();
+    return ok(self, "mx_trainer_step") ? step(self, batch_size, false) : mx_error_code();
 }
 
 mx_code mx_trainer_step_ignoring_stale(mx_trainer *self, int64_t batch_size)
 {
-    return ok(self, "mx_trainer_step_ignoring_stale") ? update(self, batch_size, true, true) : mx_error_code();
+    return ok(self, "mx_trainer_step_ignoring_stale") ? step(self, batch_size, true) : mx_error_code();
+}
+
+/* The halves of a step make sense one by one only if the store does not do the second one as well. */
+static mx_code refuse_on_store(mx_trainer *self, const char *what)
+{
+    if (mx_trainer_prepare(self))
+        return mx_error_code();
+    return mx_trainer_updates_on_store(self)
+               ? mx_fail(MX_ERR_STATE,
+                         "trainer: %s is not possible while the parameters are updated on the store; "
+                         "let the trainer exchange gradients instead (update_on_kvstore=False, MX_SYNC_GRADIENTS)",
+                         what)
+               : MX_OK;
+}
+
+mx_code mx_trainer_allreduce_grads(mx_trainer *self)
+{
+    return !ok(self, "mx_trainer_allreduce_grads") || mx_trainer_check(self, true) ||
+                   refuse_on_store(self, "allreduce_grads") || mx_trainer_exchange(self)
+               ? mx_error_code()
+               : MX_OK;
 }
 
 mx_code mx_trainer_update(mx_trainer *self, int64_t batch_size, bool ignore_stale)
 {
-    return ok(self, "mx_trainer_update") ? update(self, batch_size, ignore_stale, false) : mx_error_code();
+    return !ok(self, "mx_trainer_update") || check_batch(self, batch_size) || mx_trainer_check(self, ignore_stale) ||
+                   refuse_on_store(self, "update") || mx_trainer_apply(self, ignore_stale)
+               ? mx_error_code()
+               : MX_OK;
 }

@@ -154,7 +154,7 @@ static mx_code get_state(loading *l, int64_t i)
     if (!p->count || p->deferred)
         return mx_fail(MX_ERR_PARAMETER, "%s: parameter %s must be initialised before its optimizer state is loaded",
                        l->path, p->name);
-    mx_optimizer_state *state = mx_optimizer_state_new(l->trainer->optimizer, p->data[0]);
+    mx_optimizer_state *state = mx_optimizer_state_of(l->trainer->optimizer, mx_id_number(i), p->data[0]);
     if (!state)
         return mx_error_code();
     const int n = mx_optimizer_state_count(state);
@@ -184,14 +184,31 @@ static mx_code read_file(loading *l)
     return MX_OK;
 }
 
-static void take_over(mx_trainer *self, const loading *l)
+/* Copies that exchange nothing go on from the same state. */
+static mx_code copy_state(mx_trainer *self, int64_t i)
+{
+    mx_trainer_slot *slot = &self->slots[i];
+    const mx_optimizer_state *from = slot->state;
+    for (int k = 1; from && self->sync == MX_SYNC_NOTHING && k < slot->parameter->count; k++) {
+        mx_optimizer_state *to = mx_trainer_state(self, i, k);
+        const int n = to ? mx_optimizer_state_count(to) : 0;
+        for (int j = 0; j < n; j++)
+            if (mx_array_set(mx_optimizer_state_at(to, j), mx_optimizer_state_at(from, j)))
+                return mx_error_code();
+        if (!to || (to->updates = from->updates, mx_optimizer_set_count(self->optimizer, to, slot->parameter->data[k])))
+            return mx_error_code();
+    }
+    return MX_OK;
+}
+
+static mx_code take_over(mx_trainer *self, const loading *l)
 {
     self->optimizer->num_update = l->num_update;
     memcpy(self->optimizer->memory, l->memory, sizeof l->memory);
-    for (int64_t i = 0; i < self->count; i++) {
-        mx_release(self->slots[i].state);
-        self->slots[i].state = mx_retain(l->states[i]);
-    }
+    for (int64_t i = 0; i < self->count; i++)
+        if (mx_trainer_put_state(self, i, l->states[i]) || copy_state(self, i))
+            return mx_error_code();
+    return MX_OK;
 }
 
 mx_code mx_trainer_load_states(mx_trainer *self, const char *path)
@@ -202,8 +219,7 @@ mx_code mx_trainer_load_states(mx_trainer *self, const char *path)
     const size_t bytes = (size_t)self->count * 8;
     loading l = {.trainer = self, .path = path, .updates = mx_alloc_zero(bytes), .states = mx_alloc_zero(bytes)};
     mx_code code = l.updates && l.states ? read_file(&l) : mx_error_code();
-    if (!code)
-        take_over(self, &l);
+    code = code ? code : take_over(self, &l);
     mx_free(l.updates, bytes);
     mx_free(l.states, bytes);
     return code;

@@ -81,6 +81,15 @@ mx_code mx_updater_set_state(mx_updater *self, mx_id id, mx_optimizer_state *sta
     return MX_OK;
 }
 
+mx_code mx_updater_drop_state(mx_updater *self, mx_id id)
+{
+    mx_optimizer_state *state = mx_updater_state(self, id);
+    if (state)
+        mx_id_remove(&self->states, id);
+    mx_release(state);
+    return MX_OK;
+}
+
 static mx_optimizer_state *state_for(mx_updater *self, mx_id id, mx_array *weight)
 {
     mx_optimizer_state *state = mx_updater_state(self, id);

@@ -13,5 +13,6 @@ struct mx_updater {
 mx_code mx_updater_set_optimizer(mx_updater *updater, mx_optimizer *optimizer);
 /* Replaces the state of an id. */
 mx_code mx_updater_set_state(mx_updater *updater, mx_id id, mx_optimizer_state *state);
+mx_code mx_updater_drop_state(mx_updater *updater, mx_id id);
 
 #endif

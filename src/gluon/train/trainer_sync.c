@@ -1,0 +1,214 @@
+/* What the copies of a parameter on several contexts exchange (see mx_trainer_sync).
+ *
+ *     weights:    gradients --push--> store --optimizer--> weight = first copy --pull--> other copies
+ *     gradients:  sum of all copies --> every copy; the trainer updates (trainer.c)
+ *     nothing:    every copy is updated by itself
+ *
+ * The store has no copies of the weights: what it holds for key i is the first copy of parameter i.  So a value that the
+ * user writes counts, and costs no second array.
+ *
+ * Invariant: before copies exchange anything for the first time, all of them have the values of the first, running
+ * statistics too.
+ *
+ * SPDX-License-Identifier: Apache-2.0 */
+#include "base/alloc.h"
+#include "base/error.h"
+#include "gluon/train/sums.h"
+#include "gluon/train/trainer.h"
+
+static bool ok(const mx_trainer *self, const char *function)
+{
+    return mx_is_kind(self, &mx_trainer_kind, function, "trainer");
+}
+
+/* ---- the store --------------------------------------------------------------------------------------------------- */
+
+static bool several(const mx_trainer *self)
+{
+    for (int64_t i = 0; i < self->count; i++)
+        if (self->slots[i].parameter->count > 1)
+            return true;
+    return false;
+}
+
+bool mx_trainer_updates_on_store(const mx_trainer *self) { return self->store && self->sync == MX_SYNC_WEIGHTS; }
+
+void mx_trainer_drop_states(mx_trainer_slot *slot)
+{
+    mx_release(slot->state);
+    for (int i = 0; slot->more && i < MX_MAX_CONTEXTS; i++)
+        mx_release(slot->more[i]);
+    mx_free(slot->more, slot->more ? MX_MAX_CONTEXTS * sizeof *slot->more : 0);
+    slot->state = NULL, slot->more = NULL;
+}
+
+/* The optimizer of a store finds weights by number; their rates are those of the parameters. */
+static mx_code number_parameters(mx_trainer *self)
+{
+    for (int64_t i = 0; i < self->count; i++)
+        if (mx_optimizer_set_parameter(self->optimizer, mx_id_number(i), self->slots[i].parameter))
+            return mx_error_code();
+    return MX_OK;
+}
+
+mx_code mx_trainer_put_state(mx_trainer *self, int64_t i, mx_optimizer_state *state)
+{
+    mx_updater *updater = mx_trainer_updates_on_store(self) ? self->store->updater : NULL;
+    if (updater && (state ? mx_updater_set_state(updater, mx_id_number(i), state)
+                          : mx_updater_drop_state(updater, mx_id_number(i))))
+        return mx_error_code();
+    mx_retain(state);
+    mx_release(self->slots[i].state);
+    self->slots[i].state = state;
+    return state ? mx_optimizer_set_count(self->optimizer, state, self->slots[i].parameter->data[0]) : MX_OK;
+}
+
+static mx_code take_states(mx_trainer *self)
+{
+    for (int64_t i = 0; i < self->count; i++)
+        if (self->slots[i].state && mx_updater_set_state(self->store->updater, mx_id_number(i), self->slots[i].state))
+            return mx_error_code();
+    return MX_OK;
+}
+
+/* The trainer's own store; given ones have what they need. */
+static mx_code make_store(mx_trainer *self)
+{
+    MX_SCOPE;
+    mx_kvstore *made = mx_kvstore_new("device");
+    if (!made || (self->threshold != 0 && mx_kvstore_set_gradient_compression(made, "2bit", self->threshold)))
+        return mx_error_code();
+    return mx_trainer_set_store(self, made, self->sync);
+}
+
+mx_code mx_trainer_set_store(mx_trainer *self, mx_kvstore *store, mx_trainer_sync sync)
+{
+    if (!ok(self, "mx_trainer_set_store"))
+        return mx_error_code();
+    if (sync < MX_SYNC_WEIGHTS || sync > MX_SYNC_NOTHING || (store && sync == MX_SYNC_NOTHING))
+        return mx_fail(
+            MX_ERR_ARGUMENT,
+            "mx_trainer_set_store: sync is %d; wanted MX_SYNC_WEIGHTS or MX_SYNC_GRADIENTS, or MX_SYNC_NOTHING "
+            "without a store",
+            (int)sync);
+    const bool updates = store && sync == MX_SYNC_WEIGHTS;
+    if (updates && !store->updater && !store->function && mx_kvstore_set_optimizer(store, self->optimizer))
+        return mx_error_code();
+    mx_retain(store);
+    mx_release(self->store);
+    self->store = store, self->sync = sync;
+    for (int64_t i = 0; i < self->count; i++)
+        self->slots[i].spread = false;
+    return !updates                                                           ? MX_OK
+           : number_parameters(self) || (store->updater && take_states(self)) ? mx_error_code()
+                                                                              : MX_OK;
+}
+
+mx_kvstore *mx_trainer_store(mx_trainer *self) { return ok(self, "mx_trainer_store") ? self->store : NULL; }
+
+mx_code mx_trainer_set_compression(mx_trainer *self, const char *type, double threshold)
+{
+    mx_compression checked = {0};
+    if (!ok(self, "mx_trainer_set_compression") || mx_compression_set(&checked, type, threshold))
+        return mx_error_code();
+    self->threshold = checked.threshold;
+    return self->store ? mx_kvstore_set_gradient_compression(self->store, type, threshold) : MX_OK;
+}
+
+/* ---- values ------------------------------------------------------------------------------------------------------ */
+
+static mx_code copy_first(const mx_parameter *p)
+{
+    for (int k = 1; k < p->count; k++)
+        if (mx_array_set(p->data[k], p->data[0]))
+            return mx_error_code();
+    return MX_OK;
+}
+
+mx_code mx_trainer_spread(mx_trainer *self, int64_t i)
+{
+    mx_trainer_slot *slot = &self->slots[i];
+    const mx_parameter *p = slot->parameter;
+    if (!p->count || p->deferred)
+        return MX_OK;
+    if (copy_first(p) || (self->store && mx_kvstore_share(self->store, mx_id_number(i), p->data[0])))
+        return mx_error_code();
+    slot->spread = true;
+    return MX_OK;
+}
+
+mx_code mx_trainer_prepare(mx_trainer *self)
+{
+    if (self->sync == MX_SYNC_NOTHING || (!self->store && !several(self)))
+        return MX_OK;
+    if (!self->store && make_store(self))
+        return mx_error_code();
+    mx_mode mode = mx_mode_enter(0, -1);
+    mx_code code = MX_OK;
+    for (int64_t i = 0; !code && i < self->count; i++)
+        code = self->slots[i].spread ? MX_OK : mx_trainer_spread(self, i);
+    mx_mode_leave(&mode);
+    return code;
+}
+
+/* ---- gradients --------------------------------------------------------------------------------------------------- */
+
+static mx_arrays gradients_of(const mx_parameter *p, mx_array **parts)
+{
+    for (int i = 0; i < p->count; i++)
+        parts[i] = mx_gradient(p->data[i]);
+    return (mx_arrays){parts, p->count};
+}
+
+/* Sets the gradients of all copies to their sum; a stale one stays stale. */
+static mx_code reduce_slot(mx_trainer *self, mx_trainer_slot *slot)
+{
+    MX_SCOPE;
+    mx_array *parts[MX_MAX_CONTEXTS];
+    uint8_t written[MX_MAX_CONTEXTS];
+    const mx_arrays grads = gradients_of(slot->parameter, parts);
+    for (int64_t i = 0; i < grads.n; i++)
+        written[i] = parts[i]->written;
+    const bool sums_only = !self->store->compression.threshold && !self->store->updater && !self->store->function;
+    const mx_code code = sums_only ? mx_sum_everywhere(&slot->sum, (int)grads.n, parts)
+                                   : mx_kvstore_pushpull(self->store, mx_id_number(slot - self->slots), grads, grads);
+    for (int64_t i = 0; i < grads.n; i++)
+        parts[i]->written = written[i];
+    return code;
+}
+
+mx_code mx_trainer_reduce(mx_trainer *self)
+{
+    mx_code code = MX_OK;
+    for (int64_t i = 0; !code && self->store && i < self->count; i++)
+        if (mx_slot_learns(&self->slots[i]) && self->slots[i].parameter->count > 1)
+            code = reduce_slot(self, &self->slots[i]);
+    return code;
+}
+
+/* A parameter may have got new arrays since the last step. */
+static mx_code update_slot(mx_trainer *self, int64_t i)
+{
+    mx_array *parts[MX_MAX_CONTEXTS];
+    const mx_parameter *p = self->slots[i].parameter;
+    const mx_id id = mx_id_number(i);
+    if (mx_kvstore_share(self->store, id, p->data[0]) || mx_kvstore_push(self->store, id, gradients_of(p, parts)) ||
+        mx_kvstore_pull(self->store, id, (mx_arrays){(mx_array **)p->data, p->count}))
+        return mx_error_code();
+    mx_optimizer_state *state = self->store->updater ? mx_updater_state(self->store->updater, id) : NULL;
+    if (state != self->slots[i].state) {
+        mx_retain(state);
+        mx_release(self->slots[i].state);
+        self->slots[i].state = state;
+    }
+    return MX_OK;
+}
+
+mx_code mx_trainer_update_on_store(mx_trainer *self)
+{
+    mx_code code = MX_OK;
+    for (int64_t i = 0; !code && i < self->count; i++)
+        if (mx_slot_learns(&self->slots[i]))
+            code = update_slot(self, i);
+    return code;
+}
