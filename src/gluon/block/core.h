@@ -31,7 +31,9 @@ struct mx_parameter {
     double lr_mult, wd_mult;
     mx_initializer *init; /* retained; NULL: the network's */
     bool allow_deferred, differentiable, constant;
-    int count; /* contexts; 0: not initialised */
+    bool ones; /* every use of it writes 1 into all elements: gamma of BatchNorm(scale=False) */
+    uint64_t ones_stamp[MX_MAX_CONTEXTS]; /* of the data when that was last done */
+    int count;                            /* contexts; 0: not initialised */
     mx_context contexts[MX_MAX_CONTEXTS];
     mx_array *data[MX_MAX_CONTEXTS]; /* retained; they hold their gradients */
     uint8_t used[MX_MAX_CONTEXTS];   /* the gradient's `written` count at the last update: equal means stale */

@@ -356,13 +356,25 @@ bool mx_set_inferring(bool on)
     return previous;
 }
 
+/* Its elements are 1 whatever was written into it; nothing to do if nothing was. */
+static mx_array *use_as_ones(mx_parameter *p, int i)
+{
+    const uint64_t stamp = mx_array_stamp(p->data[i]);
+    if (stamp && stamp == __atomic_load_n(&p->ones_stamp[i], __ATOMIC_RELAXED))
+        return p->data[i];
+    if (mx_array_fill(p->data[i], 1))
+        return NULL;
+    __atomic_store_n(&p->ones_stamp[i], mx_array_stamp(p->data[i]), __ATOMIC_RELAXED);
+    return p->data[i];
+}
+
 mx_array *mx_parameter_use(mx_parameter *p, mx_context context)
 {
     if (mx_tracing())
         return mx_parameter_variable(p);
     if (!p->deferred && p->count) {
         int i = find_context(p, context);
-        return i < 0 ? (not_here(p, context), NULL) : p->data[i];
+        return i < 0 ? (not_here(p, context), NULL) : p->ones ? use_as_ones(p, i) : p->data[i];
     }
     if (!mx_thread.inferring)
         return not_here(p, context), NULL;

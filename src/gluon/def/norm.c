@@ -37,6 +37,7 @@ static mx_code add_parameters(mx_block *self, int64_t channels, bool scale, bool
         mx_layer_parameter(self, "running_var", shape, mx_initializer_or(variance, "ones"), MX_FLOAT32, MX_GRAD_NULL,
                            false) < 0)
         return mx_error_code();
+    self->own.items[0]->ones = !scale;
     return MX_OK;
 }
 
