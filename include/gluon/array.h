@@ -1,7 +1,7 @@
 /* Arrays: n-dimensional, of one element type, on one device; always contiguous in C order.
  *
- * An array is a window (offset, shape) into a counted storage.  mx_reshape, basic slices of the first axes and
- * mx_array_at share storage; everything else copies.  0-d and zero-size arrays are valid.
+ * An array is a window (offset, shape) into a counted storage.  mx_array_reshape, mx_detach, basic slices of the first
+ * axes and mx_array_at share storage; everything else copies.  0-d and zero-size arrays are valid.
  * Work on a device may still run when a call returns: mx_array_read and everything built on it wait.
  *
  * SPDX-License-Identifier: Apache-2.0 */
@@ -86,6 +86,10 @@ MX_API void mx_array_wait(const mx_array *x);
 /* NumPy-like text, "[[1. 2.]\n [3. 4.]]\n<NDArray 2x2 @cpu(0)>". The text belongs to the scope. */
 MX_API const char *mx_array_text(const mx_array *x);
 MX_API void mx_array_print(const mx_array *x, FILE *stream);
+
+/* The same elements in another shape, sharing x's memory: writing into one changes the other.  The codes are those of
+ * mx_reshape, which copies.  Differentiable. */
+MX_API mx_array *mx_array_reshape(mx_array *x, mx_dims shape);
 
 /* ---- indexing ------------------------------------------------------------------------------------------- */
 /* One key of x[key, key, ...]. */

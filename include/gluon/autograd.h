@@ -47,6 +47,9 @@ MX_API mx_code mx_attach_grad(mx_array *x, mx_grad_req req);
 MX_API mx_code mx_attach_grad_as(mx_array *x, mx_grad_req req, mx_stype stype);
 MX_API mx_code mx_mark_variables(mx_arrays variables, mx_arrays gradients, const mx_grad_req *reqs);
 MX_API mx_array *mx_gradient(mx_array *x); /* NULL without an error if none is attached; owned by x */
+/* Whether backward has written x's gradient since it was attached, since an update used it, or since it was set. */
+MX_API bool mx_gradient_fresh(mx_array *x);
+MX_API mx_code mx_gradient_set_fresh(mx_array *x, bool fresh);
 
 /* ---- backward ------------------------------------------------------------------------------------------- */
 typedef struct mx_backward_options {

@@ -132,7 +132,18 @@ static PyObject *get_grad(PyObject *self, void *unused)
     return grad ? nd_wrap(grad) : core_new_ref(Py_None);
 }
 static PyObject *get_handle(PyObject *self, void *unused) { return (void)unused, core_new_ref(self); }
-static PyObject *get_fresh(PyObject *self, void *unused) { return (void)self, (void)unused, core_new_ref(Py_False); }
+static PyObject *get_fresh(PyObject *self, void *unused)
+{
+    return (void)unused, PyLong_FromLong(mx_gradient_fresh(nd_array(self)));
+}
+static int set_fresh(PyObject *self, PyObject *value, void *unused)
+{
+    (void)unused;
+    const int fresh = value ? PyObject_IsTrue(value) : 0;
+    if (fresh < 0)
+        return -1;
+    return mx_gradient_set_fresh(nd_array(self), fresh) ? (raise_error(), -1) : 0;
+}
 static PyObject *get_writable(PyObject *self, void *unused)
 {
     return (void)unused, PyBool_FromLong(!nd_array(self)->readonly);
@@ -182,7 +193,7 @@ static PyGetSetDef nd_getset[] = {
     {"__array_interface__", get_interface, NULL, NULL, NULL},
     {"__array_priority__", get_priority, NULL, "High, so that NumPy number + array calls our operator.", NULL},
     {"writable", get_writable, NULL, "Whether the array is writable.", NULL},
-    {"_fresh_grad", get_fresh, NULL, NULL, NULL},
+    {"_fresh_grad", get_fresh, set_fresh, "1 if backward has written the gradient since it was attached or used.", NULL},
     {"_is_abstract", get_abstract, NULL, "Whether it has a shape but no data: shapes are being inferred.", NULL},
     {NULL, NULL, NULL, NULL, NULL},
 };
@@ -230,8 +241,7 @@ static PyObject *nd_reshape(PyObject *self, PyObject *const *args, Py_ssize_t n,
     if (reverse && field_set(mx_schema_find(op->schema, "reverse"), op->schema, attrs, reverse, "reshape"))
         return NULL;
     mx_array *x = nd_array(self);
-    PyObject *result = op_run(op, attrs, 1, &x, NULL);
-    return result;
+    return op_run_view(op, attrs, x);
 }
 
 static PyObject *nd_item(PyObject *self, PyObject *unused)
@@ -417,7 +427,11 @@ static PyObject *nd_astype(PyObject *self, PyObject *args, PyObject *keywords)
     PyObject *type;
     int copy = 1;
     mx_dtype dtype;
-    if (!PyArg_ParseTupleAndKeywords(args, keywords, "O|p:astype", names, &type, &copy) || dtype_from(type, &dtype))
+    if (!PyArg_ParseTupleAndKeywords(args, keywords, "O|p:astype", names, &type, &copy))
+        return NULL;
+    if (nd_check(type)) /* the type of another array */
+        dtype = (mx_dtype)nd_array(type)->dtype;
+    else if (dtype_from(type, &dtype))
         return NULL;
     mx_array *x = nd_array(self);
     if (dtype == MX_DTYPE_NONE)

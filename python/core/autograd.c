@@ -107,6 +107,15 @@ static int grad_req_from(PyObject *source, mx_grad_req *req)
     return -1;
 }
 
+/* grad_req 'null': x.grad is an array of zeros that backward never writes. */
+static mx_code attach_zeros(mx_array *x)
+{
+    MX_SCOPE;
+    const mx_grad_req null = MX_GRAD_NULL;
+    mx_array *grad = mx_attach_grad(x, MX_GRAD_WRITE) ? NULL : mx_gradient(x);
+    return grad ? mx_mark_variables((mx_arrays){&x, 1}, (mx_arrays){&grad, 1}, &null) : mx_error_code();
+}
+
 /* attach_grad(array, grad_req, stype=None) */
 static PyObject *attach_grad(PyObject *self, PyObject *args)
 {
@@ -117,6 +126,8 @@ static PyObject *attach_grad(PyObject *self, PyObject *args)
     if (!PyArg_ParseTuple(args, "O!O|O:attach_grad", &nd_type, &x, &how, &type) || grad_req_from(how, &req) ||
         stype_from(type, &stype, "attach_grad"))
         return NULL;
+    if (req == MX_GRAD_NULL)
+        return raise_if(attach_zeros(nd_array(x)));
     return raise_if(type == Py_None ? mx_attach_grad(nd_array(x), req) : mx_attach_grad_as(nd_array(x), req, stype));
 }
 

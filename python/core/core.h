@@ -55,6 +55,8 @@ extern PyObject *null_value; /* mxnet.base._Null: "not given" */
 PyObject *op_new(mx_op *op, const char *name);
 /* One call with results as a Python object (an NDArray or a list); out: NDArray, list of them, or NULL. */
 PyObject *op_run(mx_op *op, const void *attrs, int n_in, mx_array *const *in, PyObject *out);
+/* An operator that only changes the shape: the result shares the memory of x. */
+PyObject *op_run_view(mx_op *op, const void *attrs, mx_array *x);
 
 /* ---- values ------------------------------------------------------------------------------------------------ */
 /* Sets a schema field from a Python object; -1 with an exception naming `who`. */

@@ -12,6 +12,7 @@
 
 #include "base/alloc.h"
 #include "core.h"
+#include "exec/call.h"
 #include "symbol.h"
 #include <structmember.h>
 
@@ -84,6 +85,15 @@ PyObject *op_run(mx_op *op, const void *attrs, int n_in, mx_array *const *in, Py
         result = core_new_ref(given);
     else
         result = n_out == 1 ? nd_wrap(results[0]) : nd_wrap_all((mx_arrays){results, n_out});
+    mx_scope_close(&scope);
+    return result;
+}
+
+PyObject *op_run_view(mx_op *op, const void *attrs, mx_array *x)
+{
+    mx_scope scope = mx_scope_open();
+    mx_array *view = mx_call_view(op, attrs, x);
+    PyObject *result = view ? nd_wrap(view) : raise_error();
     mx_scope_close(&scope);
     return result;
 }
@@ -247,11 +257,10 @@ static int take_arguments(call_state *call, PyObject *const *args, Py_ssize_t n,
 
 #define FEW_BYTES 1024
 
-static PyObject *op_call(PyObject *callable, PyObject *const *args, size_t nargsf, PyObject *keywords)
+static PyObject *call_operator(const op_object *self, PyObject *const *args, Py_ssize_t n, PyObject *keywords,
+                               bool view)
 {
-    const op_object *self = (op_object *)callable;
     const mx_op *op = self->op;
-    const Py_ssize_t n = PyVectorcall_NARGS(nargsf);
     _Alignas(16) char small[FEW_BYTES];
     const size_t bytes = op->schema ? op->schema->size : 0;
     call_state call;
@@ -265,7 +274,8 @@ static PyObject *op_call(PyObject *callable, PyObject *const *args, size_t nargs
         if (bytes)
             memcpy(call.attrs, op->defaults, bytes);
         if (!take_arguments(&call, args, n, keywords))
-            result = op_run(self->op, bytes ? call.attrs : NULL, call.n_in, call.in, call.out);
+            result = view && call.n_in == 1 ? op_run_view(self->op, bytes ? call.attrs : NULL, call.in[0])
+                                            : op_run(self->op, bytes ? call.attrs : NULL, call.n_in, call.in, call.out);
     }
     if (call.symbolic)
         result = sym_call(self, args, n, keywords); /* returns the caller's own `out` */
@@ -275,6 +285,17 @@ static PyObject *op_call(PyObject *callable, PyObject *const *args, size_t nargs
         PyMem_Free(call.attrs);
     Py_XDECREF(call.held);
     return result;
+}
+
+static PyObject *op_call(PyObject *callable, PyObject *const *args, size_t nargsf, PyObject *keywords)
+{
+    return call_operator((op_object *)callable, args, PyVectorcall_NARGS(nargsf), keywords, false);
+}
+
+/* op.view(x, ...): of an operator that only changes the shape, the result that shares the memory of x. */
+static PyObject *op_view(PyObject *self, PyObject *const *args, Py_ssize_t n, PyObject *keywords)
+{
+    return call_operator((op_object *)self, args, n, keywords, true);
 }
 
 /* ---- the type -------------------------------------------------------------------------------------------------- */
@@ -396,7 +417,12 @@ static PyGetSetDef op_getset[] = {
     {"description", op_description, NULL, "everything about the operator as JSON", NULL},
     {NULL, NULL, NULL, NULL, NULL},
 };
-static PyMethodDef op_methods[] = {{"__reduce__", op_reduce, METH_NOARGS, NULL}, {NULL, NULL, 0, NULL}};
+static PyMethodDef op_methods[] = {
+    {"__reduce__", op_reduce, METH_NOARGS, NULL},
+    {"view", (PyCFunction)(void (*)(void))op_view, METH_FASTCALL | METH_KEYWORDS,
+     "Of an operator that only changes the shape: the result that shares the memory of its input."},
+    {NULL, NULL, 0, NULL},
+};
 
 PyTypeObject op_type = {
     PyVarObject_HEAD_INIT(NULL, 0).tp_name = "mxnet._core.Op",

@@ -1,8 +1,17 @@
 """Automatic differentiation: computations inside `with autograd.record()` can be differentiated."""
 from . import _core
-from ._core import (is_recording, is_training, set_recording, set_training,  # noqa: F401
-                    record, pause, train_mode, predict_mode)
+from ._core import is_recording, is_training, record, pause, train_mode, predict_mode  # noqa: F401
 from ._core import NDArray
+
+
+def set_recording(is_recording):
+    """Sets whether operators are written to the tape; returns the previous state."""
+    return _core.set_recording(is_recording)
+
+
+def set_training(train_mode):
+    """Sets whether layers behave as in training; returns the previous state."""
+    return _core.set_training(train_mode)
 
 
 def _as_list(x):

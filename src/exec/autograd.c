@@ -21,7 +21,7 @@ static mx_code make_variable(mx_array *x, mx_array *grad, mx_grad_req req)
                        "attach_grad: unknown request %d, wanted MX_GRAD_NULL, MX_GRAD_WRITE or MX_GRAD_ADD", req);
     if (!x->storage && !mx_is_sparse(x))
         return mx_fail(MX_ERR_STATE, "attach_grad: the array is symbolic or only has a shape: it has no gradient");
-    if (req == MX_GRAD_NULL) {
+    if (req == MX_GRAD_NULL && !grad) {
         mx_array_set_node(x, NULL, 0);
         return MX_OK;
     }
@@ -30,6 +30,9 @@ static mx_code make_variable(mx_array *x, mx_array *grad, mx_grad_req req)
         return mx_error_code();
     node->grad = mx_retain(grad);
     node->req = req;
+    node->freed = req == MX_GRAD_NULL;
+    if (grad)
+        grad->written = 0;
     node->context = x->context;
     mx_array_set_node(x, node, 0);
     mx_release(node);
@@ -97,14 +100,37 @@ mx_array *mx_gradient(mx_array *x)
     return variable ? variable->grad : NULL;
 }
 
+bool mx_gradient_fresh(mx_array *x)
+{
+    const mx_array *grad = mx_gradient(x);
+    return grad && grad->written;
+}
+
+mx_code mx_gradient_set_fresh(mx_array *x, bool fresh)
+{
+    mx_array *grad = mx_gradient(x);
+    if (!grad)
+        return mx_has_error() ? mx_error_code()
+                              : mx_fail(MX_ERR_AUTOGRAD, "mx_gradient_set_fresh: the array has no gradient; "
+                                                         "attach one with mx_attach_grad");
+    grad->written = fresh;
+    return MX_OK;
+}
+
 /* ---- backward -------------------------------------------------------------------------------------------- */
+
+static bool is_recorded(const mx_array *x)
+{
+    const mx_node *node = mx_tape_node(x);
+    return node && !(mx_node_is_variable(node) && node->req == MX_GRAD_NULL);
+}
 
 static mx_code check_heads(mx_arrays *heads, mx_arrays *head_grads, const char *who)
 {
     if (mx_list_check(heads, who, "heads"))
         return mx_error_code();
     for (int64_t i = 0; i < heads->n; i++)
-        if (!mx_tape_node(heads->v[i]))
+        if (!is_recorded(heads->v[i]))
             return mx_fail(
                 MX_ERR_AUTOGRAD,
                 "%s: head %lld was not recorded; compute it inside mx_record() from a variable with a gradient "
@@ -163,6 +189,17 @@ static mx_array *result_for(mx_pass *pass, mx_array *variable)
     return mx_g1("zeros_like", mx_detach(variable));
 }
 
+/* With create_graph every result counts as recorded: the gradient of one that does not depend on the variables is zero. */
+static mx_array *connected(mx_array *result, mx_array *variable)
+{
+    if (!result || mx_has_history(result) || !result->storage)
+        return result;
+    mx_array *view = mx_detach(result);
+    if (!view || mx_tape_append(MX_OP("zeros_like"), NULL, 1, &variable, 1, &view))
+        return NULL;
+    return view;
+}
+
 mx_arrays mx_grad_of(mx_arrays heads, mx_arrays variables, mx_arrays head_grads, bool retain_graph, bool create_graph)
 {
     if (check_heads(&heads, &head_grads, "mx_grad_of") || mx_list_check_any(&variables, "mx_grad_of", "variables"))
@@ -171,7 +208,8 @@ mx_arrays mx_grad_of(mx_arrays heads, mx_arrays variables, mx_arrays head_grads,
     mx_code code = mx_pass_run(&pass, heads, head_grads);
     mx_array **results = code ? NULL : mx_list_new(variables.n);
     for (int64_t i = 0; results && i < variables.n; i++)
-        if (!(results[i] = result_for(&pass, variables.v[i])))
+        if (!(results[i] = result_for(&pass, variables.v[i])) ||
+            (create_graph && !(results[i] = connected(results[i], variables.v[i]))))
             results = NULL;
     mx_pass_free(&pass);
     return results ? (mx_arrays){results, variables.n} : mx_list_failed();
@@ -190,7 +228,7 @@ static mx_node *function_node(const mx_function *function, void *user, mx_arrays
     node->context = in.n ? in.v[0]->context : mx_current_context();
     for (int64_t i = 0; i < in.n; i++) {
         const mx_array *x = in.v[i];
-        node->edges[i] = (mx_edge){mx_retain(x->node), x->node_output};
+        node->edges[i] = (mx_edge){mx_retain(mx_live_node(x)), x->node_output};
         node->in_type[i] = x->dtype;
         node->in_shape[i].ndim = x->ndim;
         memcpy(node->in_shape[i].dim, x->shape, (size_t)x->ndim * sizeof x->shape[0]);
@@ -201,7 +239,7 @@ static mx_node *function_node(const mx_function *function, void *user, mx_arrays
 static bool any_history(mx_arrays in)
 {
     for (int64_t i = 0; i < in.n; i++)
-        if (mx_tape_node(in.v[i]))
+        if (mx_has_history(in.v[i]))
             return true;
     return false;
 }

@@ -5,7 +5,9 @@
 
 #include "base/alloc.h"
 #include "base/error.h"
+#include "base/thread.h"
 #include "exec/list.h"
+#include "gluon/op.gen.h"
 
 mx_array *mx_call_one(mx_op *op, const void *attrs, int n_in, mx_array *const *in, mx_array *out)
 {
@@ -17,6 +19,23 @@ mx_array *mx_call_one(mx_op *op, const void *attrs, int n_in, mx_array *const *i
     }
     mx_array *results[MX_MAX_OUTPUTS] = {out};
     return mx_invoke(op, attrs, n_in, in, MX_MAX_OUTPUTS, results) ? NULL : results[0];
+}
+
+mx_array *mx_call_view(mx_op *op, const void *attrs, mx_array *x)
+{
+    const bool before = mx_thread.sharing;
+    mx_thread.sharing = true;
+    mx_array *result = mx_call_one(op, attrs, 1, &x, NULL);
+    mx_thread.sharing = before;
+    return result;
+}
+
+mx_array *mx_array_reshape(mx_array *x, mx_dims shape)
+{
+    mx_reshape_attrs attrs;
+    memcpy(&attrs, MX_OP("Reshape")->defaults, sizeof attrs);
+    attrs.shape = shape;
+    return mx_call_view(MX_OP("Reshape"), &attrs, x);
 }
 
 mx_arrays mx_call_many(mx_op *op, const void *attrs, int n_in, mx_array *const *in, mx_arrays out)

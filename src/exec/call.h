@@ -14,6 +14,9 @@ mx_arrays mx_call_many(mx_op *op, const void *attrs, int n_in, mx_array *const *
 mx_arrays mx_call_list(mx_op *op, const void *attrs, int n_before, mx_array *const *before, mx_arrays list,
                        mx_arrays out);
 
+/* The result of an operator that only changes the shape, sharing x's memory; differentiable. */
+mx_array *mx_call_view(mx_op *op, const void *attrs, mx_array *x);
+
 /* For benchmarks: the time of kernels is added here.  NULL: not measured. */
 extern double *mx_kernel_seconds;
 

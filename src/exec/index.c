@@ -223,7 +223,6 @@ mx_code mx_assign_keys(mx_array *x, const mx_key *keys, int count, mx_array *val
         return mx_error_code();
     if (mx_shape_size(&s.shape) == 0)
         return MX_OK;
-    x->written++;
     if (!is_recorded(value) && mx_selection_is_window(x, &s, &offset))
         return write_window(x, &s, offset, value);
     value = cast_to(value, x);

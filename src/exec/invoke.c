@@ -206,8 +206,13 @@ static bool can_write_directly(const invocation *v, const mx_array *x)
     return true;
 }
 
-/* View operators return the same elements in another shape: the result shares the input's storage. */
-static bool is_view(const invocation *v) { return v->op->flags & MX_OP_VIEW; }
+/* View operators return the same elements in another shape.  The result shares the input's storage only where that was
+ * asked for (mx_call_view) and in the library's own compositions: what a caller holds must not change when the input is
+ * overwritten.  Plans decide for themselves. */
+static bool is_view(const invocation *v)
+{
+    return (v->op->flags & MX_OP_VIEW) && ((v->op->flags & MX_OP_HIDDEN) || mx_thread.sharing);
+}
 
 static mx_code make_output(invocation *v, int i, mx_array *given)
 {
@@ -304,6 +309,8 @@ static mx_code offer(const invocation *v, const mx_kernel_call *call)
 
 static mx_code run(invocation *v)
 {
+    if (v->op->flags & MX_OP_VIEW)
+        return mx_array_copy_data(v->out[0], v->in[0]);
     const int device = mx_kernel_device(v->context);
     const mx_kernel *const *kernels = v->op->kernels[device];
     if (start_device(v, device))

@@ -78,7 +78,7 @@ static void keep_inputs(mx_node *node, mx_array *const *in)
             node->in_type[i] = MX_DTYPE_NONE;
             continue;
         }
-        node->edges[i] = (mx_edge){mx_retain(x->node), x->node_output};
+        node->edges[i] = (mx_edge){mx_retain(mx_live_node(x)), x->node_output};
         node->in_shape[i].ndim = x->ndim;
         memcpy(node->in_shape[i].dim, x->shape, (size_t)x->ndim * sizeof x->shape[0]);
         node->in_type[i] = x->dtype;

@@ -18,6 +18,7 @@
 
 #include "base/thread.h"
 #include "gluon/autograd.h"
+#include "ndarray/sparse.h"
 #include "op/op.h"
 
 typedef struct mx_node mx_node;
@@ -33,10 +34,11 @@ struct mx_node {
     uint64_t sequence; /* order of creation */
     int n_in, n_out;
     bool training;
-    bool freed;           /* backward ran without retain_graph: saved arrays were released */
-    mx_edge *edges;       /* (n_in) */
-    mx_array **in;        /* (n_in) retained; NULL if the gradient does not read it */
-    mx_array **out;       /* (n_out) views without history; NULL if the gradient does not read it */
+    bool freed;     /* nothing is connected to it any more: backward ran without retain_graph and released the saved
+                             arrays, or it is a variable with the request MX_GRAD_NULL */
+    mx_edge *edges; /* (n_in) */
+    mx_array **in;  /* (n_in) retained; NULL if the gradient does not read it */
+    mx_array **out; /* (n_out) views without history; NULL if the gradient does not read it */
     mx_shape_t *in_shape; /* (n_in) */
     int *in_type;         /* (n_in) */
     void *attrs;          /* copy of the operator's attributes; NULL: none */
@@ -65,7 +67,14 @@ extern const mx_kind mx_node_kind;
 /* Appends a call to the tape if an input has a history; outputs then point to the new node. */
 mx_code mx_tape_append(const mx_op *op, const void *attrs, int n_in, mx_array *const *in, int n_out, mx_array **out);
 mx_node *mx_node_new(int n_in, int n_out, size_t attr_bytes); /* zeroed, with its arrays in place */
-static inline bool mx_has_history(const mx_array *x) { return x->node != NULL; }
+/* The node on the tape that a new call of x is connected to; NULL: none.  What a backward without retain_graph went
+ * through is a constant from then on: state that is carried from batch to batch needs no detach. */
+static inline mx_node *mx_live_node(const mx_array *x)
+{
+    mx_node *node = x->storage || mx_is_sparse(x) ? x->node : NULL;
+    return node && !node->freed ? node : NULL;
+}
+static inline bool mx_has_history(const mx_array *x) { return mx_live_node(x) != NULL; }
 /* The node on the tape that computed x; NULL: none, or x is symbolic. */
 static inline mx_node *mx_tape_node(const mx_array *x) { return x->storage ? x->node : NULL; }
 static inline bool mx_node_is_variable(const mx_node *node) { return !node->op && !node->function && !node->compiled; }

@@ -58,7 +58,6 @@ static mx_code read_bytes(const mx_array *x, void *destination)
 static mx_code write_bytes(mx_array *x, const void *source)
 {
     const mx_storage *storage = x->storage;
-    x->written++;
     const mx_code code =
         x->size ? storage->device->from_host(storage->context, mx_data(x), source, mx_bytes(x)) : MX_OK;
     mx_array_changed(x);
@@ -184,7 +183,6 @@ static mx_code fill_there(mx_array *x, double value)
     uint64_t element = 0;
     const mx_storage *storage = x->storage;
     mx_convert(&element, (mx_dtype)x->dtype, &value, MX_FLOAT64, 1);
-    x->written++;
     const mx_code code = storage->device->fill(storage->context, mx_data(x), &element,
                                                (size_t)mx_dtype_size((mx_dtype)x->dtype), x->size);
     mx_array_changed(x);
@@ -200,7 +198,6 @@ mx_code mx_array_fill(mx_array *x, double value)
     if (on_host(x)) {
         x->storage->device->wait(x->storage->context);
         fill_memory(mx_data(x), (mx_dtype)x->dtype, value, x->size);
-        x->written++;
         mx_array_changed(x);
         return MX_OK;
     }
@@ -279,7 +276,6 @@ static mx_code set_converted(mx_array *x, const mx_array *value, const broadcast
     if (target) {
         run_broadcast(plan, 0, target, elements);
         code = on_host(x) ? MX_OK : write_bytes(x, target);
-        x->written++;
         mx_array_changed(x);
     }
     if (target && !on_host(x))

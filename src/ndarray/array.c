@@ -275,7 +275,6 @@ static mx_code copy_data(mx_array *destination, const mx_array *source, bool fre
         return mx_fail(MX_ERR_SHAPE, "copy: source has %zu bytes, destination %zu", bytes, mx_bytes(destination));
     if (bytes == 0)
         return MX_OK;
-    destination->written++;
     mx_code code = copy_bytes(destination, source, bytes, fresh);
     mx_array_changed(destination);
     return code;

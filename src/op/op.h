@@ -131,7 +131,7 @@ enum mx_op_flags {
     MX_OP_HIDDEN = 16,     /* internal: no public C function, not in front ends */
     MX_OP_NO_GRADIENT = 32,/* has no gradient: requesting one is an error */
     MX_OP_ZERO_GRADIENT = 64, /* piecewise constant: gradient zero */
-    MX_OP_VIEW = 128,      /* the elements of input 0 in another shape: the output shares its storage, no kernel */
+    MX_OP_VIEW = 128,      /* the elements of input 0 in another shape: the output may share its storage, no kernel */
     MX_OP_CREATE = 256,    /* no array inputs; creates its output on attrs->ctx */
     MX_OP_CALLS = 512,     /* calls subgraphs or a user's code: see op/control.h */
     MX_OP_IDENTITY = 1024, /* output 0 is input 0 while predicting, unless a random number is drawn */

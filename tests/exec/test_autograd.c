@@ -297,6 +297,94 @@ static void test_retain_graph(void **state)
     assert_values(mx_gradient(x), 4, 32, 108);
 }
 
+/* State that is carried from batch to batch: after backward it is a constant, a detach is not needed. */
+static void test_results_become_constants(void **state)
+{
+    (void)state;
+    MX_SCOPE;
+    mx_array *w = variable(1, 2, 3), *h = vector(1, 1, 1), *y, *z;
+    for (int i = 0; i < 3; i++) {
+        mx_record() {
+            h = mx_mul(h, w);
+            y = mx_square(h);
+        }
+        assert_int_equal(mx_backward(y), MX_OK);
+        assert_values(mx_gradient(w), 2, 2 * pow(2, 2 * i + 1), 2 * pow(3, 2 * i + 1));
+    }
+    mx_record()
+        z = mx_add(h, h);
+    assert_int_not_equal(mx_backward(z), MX_OK); /* nothing but constants */
+    assert_error(MX_ERR_AUTOGRAD, "was not recorded");
+    mx_record() {
+        y = mx_mul(w, w);
+        z = mx_square(y);
+    }
+    assert_int_equal(mx_backward(y), MX_OK);
+    assert_int_not_equal(mx_backward(z), MX_OK); /* recorded before that backward, and goes through its nodes */
+    assert_error(MX_ERR_AUTOGRAD, "retain_graph");
+}
+
+static void test_fresh_gradients(void **state)
+{
+    (void)state;
+    MX_SCOPE;
+    mx_array *x = variable(1, 2, 3), *other = variable(1, 2, 3), *y;
+    assert_false(mx_gradient_fresh(x));
+    mx_record()
+        y = mx_square(x);
+    assert_int_equal(mx_backward(y), MX_OK);
+    assert_true(mx_gradient_fresh(x));
+    assert_false(mx_gradient_fresh(other));
+    assert_int_equal(mx_gradient_set_fresh(x, false), MX_OK);
+    assert_false(mx_gradient_fresh(x));
+    assert_int_equal(mx_assign(mx_gradient(x), vector(1, 1, 1), MX_ALL), MX_OK); /* only backward makes it fresh */
+    assert_false(mx_gradient_fresh(x));
+    assert_int_not_equal(mx_gradient_set_fresh(vector(1, 2, 3), true), MX_OK);
+    assert_error(MX_ERR_AUTOGRAD, "no gradient");
+}
+
+/* A gradient that backward never writes. */
+static void test_marked_null(void **state)
+{
+    (void)state;
+    MX_SCOPE;
+    const mx_grad_req null = MX_GRAD_NULL;
+    mx_array *x = vector(1, 2, 3), *g = vector(7, 7, 7), *w = variable(1, 1, 1), *y;
+    assert_int_equal(mx_mark_variables(MX_ARRAYS(x), MX_ARRAYS(g), &null), MX_OK);
+    assert_ptr_equal(mx_gradient(x), g);
+    mx_record()
+        y = mx_mul(x, w);
+    assert_int_equal(mx_backward(y), MX_OK);
+    assert_values(g, 7, 7, 7);
+    assert_values(mx_gradient(w), 1, 2, 3);
+    mx_record()
+        y = mx_square(x);
+    assert_int_not_equal(mx_backward(y), MX_OK);
+    assert_error(MX_ERR_AUTOGRAD, "was not recorded");
+    assert_int_not_equal(mx_backward(x), MX_OK);
+    assert_error(MX_ERR_AUTOGRAD, "was not recorded");
+}
+
+/* Reshaping operators copy; mx_array_reshape is a view.  Both are differentiable. */
+static void test_reshaping_copies(void **state)
+{
+    (void)state;
+    MX_SCOPE;
+    mx_array *x = variable(1, 2, 3), *copies[4], *view = mx_array_reshape(x, MX_DIMS(3, 1)), *y;
+    copies[0] = mx_reshape(x, .shape = MX_DIMS(3, 1)), copies[1] = mx_op_flatten(view);
+    copies[2] = mx_expand_dims(x, .axis = 0), copies[3] = mx_squeeze(view);
+    assert_int_equal(mx_array_fill(x, 9), MX_OK);
+    assert_values(view, 9, 9, 9);
+    for (int i = 0; i < 4; i++)
+        assert_values(copies[i], 1, 2, 3);
+    mx_record()
+        y = mx_square(mx_array_reshape(mx_reshape(x, .shape = MX_DIMS(1, 3)), MX_DIMS(3)));
+    assert_int_equal(mx_backward(y), MX_OK);
+    assert_values(mx_gradient(x), 18, 18, 18);
+    assert_null(mx_array_reshape(x, MX_DIMS(2, 2)));
+    mx_error_clear();
+}
+
 static void test_writing_into_recorded_arrays(void **state)
 {
     (void)state;
@@ -335,6 +423,21 @@ static void test_grad_of(void **state)
     assert_values(mx_gradient(x), 0, 0, 0); /* stays as it was */
     assert_int_equal(mx_grad_of(MX_ARRAYS(y), MX_ARRAYS(vector(1, 2, 3)), (mx_arrays){0}, true, false).n, 0);
     assert_error(MX_ERR_AUTOGRAD, "variable");
+}
+
+/* A gradient that does not depend on the variable can still be differentiated: its gradient is zero. */
+static void test_constant_gradient(void **state)
+{
+    (void)state;
+    MX_SCOPE;
+    mx_array *x = variable(1, 2, 3), *y, *g;
+    mx_record() {
+        y = mx_radians(x);
+        g = mx_grad_of(MX_ARRAYS(y), MX_ARRAYS(x), (mx_arrays){0}, true, true).v[0];
+    }
+    assert_int_equal(mx_array_fill(mx_gradient(x), 5), MX_OK);
+    assert_int_equal(mx_backward(g), MX_OK);
+    assert_values(mx_gradient(x), 0, 0, 0);
 }
 
 static void test_three_orders(void **state)
@@ -602,8 +705,13 @@ int main(void)
         TEST(test_several_uses),
         TEST(test_head_gradients),
         TEST(test_retain_graph),
+        TEST(test_results_become_constants),
+        TEST(test_fresh_gradients),
+        TEST(test_marked_null),
+        TEST(test_reshaping_copies),
         TEST(test_writing_into_recorded_arrays),
         TEST(test_grad_of),
+        TEST(test_constant_gradient),
         TEST(test_three_orders),
         TEST(test_three_orders_through_outputs),
         TEST(test_gradient_penalty),

@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 import mxnet as mx
-from mxnet import autograd, nd
+from mxnet import autograd, gluon, nd
 from mxnet.error import AutogradError
 
 
@@ -59,7 +59,7 @@ def test_backward_and_reqs():
     assert a.grad.asnumpy().tolist() == [6]
     n = nd.ones(2)
     n.attach_grad("null")
-    assert n.grad is None
+    assert n.grad.asnumpy().tolist() == [0, 0]
     with pytest.raises(KeyError):
         n.attach_grad("foo")
     with pytest.raises(ValueError):
@@ -293,3 +293,105 @@ def test_function_is_released():
 def test_get_symbol_of_an_unrecorded_array():
     with pytest.raises(mx.MXNetError):
         autograd.get_symbol(nd.ones(1))
+
+
+def test_state_carried_from_batch_to_batch():
+    """After backward() what the graph computed is a constant: truncated backpropagation needs no detach."""
+    cell = gluon.rnn.LSTMCell(3, input_size=2)
+    cell.initialize()
+    for hybrid in (False, True):
+        if hybrid:
+            cell.hybridize()
+        states = cell.begin_state(1)
+        detached = cell.begin_state(1)
+        x = nd.array([[1.0, 2.0]])
+        for _ in range(3):
+            with autograd.record():
+                out, states = cell(x, states)
+                loss = out.sum()
+            loss.backward()
+            got = cell.h2h_weight.grad().asnumpy()
+            with autograd.record():
+                out, detached = cell(x, [s.detach() for s in detached])
+                loss = out.sum()
+            loss.backward()
+            np.testing.assert_array_equal(got, cell.h2h_weight.grad().asnumpy())
+    w = nd.ones(2)
+    w.attach_grad()
+    with autograd.record():
+        h = w * 2
+        a, b = h * h, h * 3
+    a.backward()
+    with pytest.raises(mx.MXNetError, match="retain_graph"):
+        b.backward()
+    h += 1  # not a part of any graph any more
+    with autograd.record():
+        c = h * w
+    c.backward()
+    assert w.grad.asnumpy().tolist() == [3, 3]
+
+
+def test_fresh_grad():
+    x, other = nd.ones(2), nd.ones(2)
+    x.attach_grad()
+    autograd.mark_variables([other], [nd.zeros(2)])
+    assert (x._fresh_grad, other._fresh_grad) == (0, 0)
+    with autograd.record():
+        y = x * 2
+    y.backward()
+    assert x._fresh_grad == 1 and type(x._fresh_grad) is int and other._fresh_grad == 0
+    x._fresh_grad = False
+    assert x._fresh_grad == 0
+    x.grad[:] = 3
+    assert x._fresh_grad == 0
+    with pytest.raises(mx.MXNetError):
+        nd.ones(2)._fresh_grad = True
+
+
+def test_fresh_grad_and_trainer():
+    net = gluon.nn.Dense(1, in_units=2)
+    net.initialize()
+    trainer = gluon.Trainer(net.collect_params(), "sgd")
+    with autograd.record():
+        loss = net(nd.ones((1, 2)))
+    loss.backward()
+    assert all(p.data()._fresh_grad == 1 for p in net.collect_params().values())
+    trainer.step(1)
+    assert all(p.data()._fresh_grad == 0 for p in net.collect_params().values())
+    with autograd.record():
+        loss = net(nd.ones((1, 2)))
+    loss.backward()
+    net.weight.data()._fresh_grad = False
+    with pytest.raises(UserWarning):
+        trainer.step(1)
+
+
+@pytest.mark.parametrize("function", [nd.radians, nd.degrees, nd.Dropout, lambda x: x * 3])
+def test_second_derivative_of_linear_functions(function):
+    x = nd.ones(2)
+    x.attach_grad()
+    with autograd.record():
+        first = autograd.grad(function(x), x, create_graph=True)[0]
+    first.backward()
+    assert x.grad.asnumpy().tolist() == [0, 0]
+
+
+def test_null_gradient_is_never_written():
+    x, w = nd.ones(2), nd.ones(2)
+    x.attach_grad("null")
+    w.attach_grad()
+    with autograd.record():
+        y = x * w
+    y.backward()
+    assert x.grad.asnumpy().tolist() == [0, 0] and w.grad.asnumpy().tolist() == [1, 1]
+    with autograd.record():
+        y = x * 2
+    with pytest.raises(mx.MXNetError):
+        y.backward()
+
+
+def test_setters_take_keywords():
+    assert autograd.set_training(train_mode=True) is False
+    assert autograd.set_training(train_mode=False) is True
+    assert autograd.set_recording(is_recording=True) is False
+    assert autograd.set_recording(is_recording=False) is True

@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 import mxnet as mx
-from mxnet import nd
+from mxnet import autograd, gluon, nd
 from mxnet.error import UnsupportedError
 from mxnet.test_utils import assert_almost_equal, same
 
@@ -149,11 +149,32 @@ def test_reshape_codes():
 
 def test_views_share_memory():
     x = nd.zeros((2, 3))
-    for view in (x.reshape((3, 2)), x.expand_dims(0), x.expand_dims(axis=1, inplace=True), x.flatten(),
-                 x.expand_dims(0).squeeze(), x.detach(), x[0], x[:]):
+    for view in (x.reshape((3, 2)), x.expand_dims(axis=1, inplace=True), x.flatten(inplace=True),
+                 x.reshape((1, 2, 3)).squeeze(inplace=True), x.squeeze(axis=(), inplace=True), x.detach(), x[0], x[:]):
         before = x.asnumpy().sum()
         view[:] = before + 1
         assert x.asnumpy().sum() != before
+
+
+@pytest.mark.parametrize("change", [
+    lambda x: x.flatten(), lambda x: x.squeeze(), lambda x: x.expand_dims(0), lambda x: x.reshape_like(nd.ones(6)),
+    lambda x: nd.reshape(x, shape=(6,)), lambda x: nd.squeeze(x), lambda x: nd.expand_dims(x, axis=0),
+    nd.flatten, nd.Flatten, lambda x: nd.reshape_like(x, nd.ones(6)), gluon.nn.Flatten()])
+def test_other_shapes_are_copies(change):
+    """What a program holds does not change when the array that it was made of is overwritten, or the other way round."""
+    x = nd.ones((2, 1, 3))
+    y = change(x)
+    x[:] = 5
+    assert (y.asnumpy() == 1).all()
+    y[:] = 7
+    assert (x.asnumpy() == 5).all()
+    if isinstance(change, gluon.Block):
+        return
+    x.attach_grad()
+    with autograd.record():
+        z = change(x) * 2
+    z.backward()
+    assert (x.grad.asnumpy() == 2).all()
 
 
 def test_method_results():

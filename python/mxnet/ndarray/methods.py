@@ -24,18 +24,21 @@ def broadcast_like(self, other):
 
 
 def expand_dims(self, axis, inplace=False):
-    """The array with a new axis of size 1; shares memory either way."""
-    return _register.OPERATORS["expand_dims"](self, axis=axis)
+    """A copy with a new axis of size 1; inplace: the same memory in that shape."""
+    op = _register.OPERATORS["expand_dims"]
+    return (op.view if inplace else op)(self, axis=axis)
 
 
 def squeeze(self, axis=None, inplace=False):
-    """The array without its axes of size 1, or without those named; shares memory either way."""
-    return _register.OPERATORS["squeeze"](self, axis=axis)
+    """A copy without its axes of size 1, or without those named; inplace: the same memory in that shape."""
+    op = _register.OPERATORS["squeeze"]
+    return (op.view if inplace else op)(self, axis=axis)
 
 
 def flatten(self, inplace=False):
-    """The array with all axes but the first merged; shares memory either way."""
-    return _register.OPERATORS["Flatten"](self)
+    """A copy with all axes but the first merged; inplace: the same memory in that shape."""
+    op = _register.OPERATORS["Flatten"]
+    return (op.view if inplace else op)(self)
 
 
 def split_v2(self, indices_or_sections, axis=0, squeeze_axis=False):

@@ -47,7 +47,7 @@ static mx_code row_windows(mx_array *x, mx_array **rows)
 mx_code mx_rows(mx_array *x, mx_array **rows)
 {
     const int64_t n = x->shape[0];
-    if (x->storage && !(mx_thread.modes.recording && x->node))
+    if (x->storage && !(mx_thread.modes.recording && mx_has_history(x)))
         return row_windows(x, rows);
     for (int64_t begin = 0; begin < n; begin += MOST_PARTS) {
         const int64_t count = n - begin < MOST_PARTS ? n - begin : MOST_PARTS;

@@ -64,7 +64,7 @@ static bool make_key(part_key *key, int n_in, mx_array *const *in)
         key->context = x->context;
         key->shape[i] = mx_array_shape(x);
         key->type[i] = x->dtype;
-        key->wanted[i] = mx_thread.modes.recording && x->node;
+        key->wanted[i] = mx_thread.modes.recording && mx_has_history(x);
         key->recorded |= key->wanted[i];
     }
     return n_in > 0;

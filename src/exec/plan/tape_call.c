@@ -25,7 +25,7 @@ mx_code mx_tape_append_frame(mx_frame *frame, int n_in, mx_array *const *in, int
         node->in_shape[i] = x == MX_NONE ? MX_UNKNOWN_SHAPE : mx_array_shape(x);
         node->in_type[i] = x->dtype;
         if (x != MX_NONE)
-            node->edges[i] = (mx_edge){mx_retain(mx_tape_node(x)), x->node_output};
+            node->edges[i] = (mx_edge){mx_retain(mx_live_node(x)), x->node_output};
     }
     for (int i = 0; i < n_out; i++)
         mx_array_set_node(out[i], node, (uint32_t)i);

@@ -81,7 +81,7 @@ static mx_code deliver(const mx_sparse_call *call, mx_array *result, mx_array *g
 static bool any_history(int n_in, mx_array *const *in)
 {
     for (int i = 0; i < n_in; i++)
-        if (in[i] != MX_NONE && in[i]->node)
+        if (in[i] != MX_NONE && mx_has_history(in[i]))
             return true;
     return false;
 }

@@ -144,7 +144,7 @@ bool mx_plan_key_make(mx_plan_key *key, mx_arrays in)
         for (int k = 0; k < x->ndim; k++)
             key->shape[i].dim[k] = x->shape[k];
         key->type[i] = x->dtype;
-        key->wanted[i] = x != MX_NONE && key->recording && x->node;
+        key->wanted[i] = x != MX_NONE && key->recording && mx_has_history(x);
         if (x == MX_NONE)
             continue;
         if (!x->storage || (key->context.type && !mx_context_equal(key->context, x->context)))

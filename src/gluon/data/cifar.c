@@ -71,10 +71,8 @@ static mx_dataset *make(const source *s, const struct mx_cifar_args *a)
     const int byte = s->labels == 2 && a->fine_label;
     if (rows) {
         const int64_t n = mx_dim(rows, 0);
-        mx_array *labels =
-            mx_reshape(mx_slice_axis(rows, .axis = 1, .begin = byte, .end = byte + 1), .shape = MX_DIMS(n));
-        mx_array *images =
-            mx_reshape(mx_slice_axis(rows, .axis = 1, .begin = s->labels), .shape = MX_DIMS(n, 3, 32, 32));
+        mx_array *labels = mx_array_reshape(mx_slice_axis(rows, .axis = 1, .begin = byte, .end = byte + 1), MX_DIMS(n));
+        mx_array *images = mx_array_reshape(mx_slice_axis(rows, .axis = 1, .begin = s->labels), MX_DIMS(n, 3, 32, 32));
         images = mx_transpose(images, .axes = MX_DIMS(0, 2, 3, 1)); /* (N, 32, 32, 3) */
         const double most = labels ? mx_item(mx_max(labels)) : 0;
         if (most >= s->classes[byte])

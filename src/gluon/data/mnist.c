@@ -79,7 +79,7 @@ static mx_dataset *make(const source *s, const struct mx_mnist_args *a)
     }
     mx_dataset *d = NULL;
     if (images && labels) {
-        images = mx_expand_dims(images, .axis = 3); /* (N, 28, 28, 1) */
+        images = mx_array_reshape(images, MX_DIMS(0, 0, 0, 1)); /* (N, 28, 28, 1) */
         labels = mx_cast(labels, .dtype = a->raw ? MX_INT32 : MX_FLOAT32);
         d = mx_array_dataset(MX_ARRAYS(images, labels));
     }

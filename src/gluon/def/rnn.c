@@ -197,7 +197,7 @@ static mx_array *join_parameters(mx_block *self, const recurrent *r, const mx_ar
                 const int which = bias ? biases[k] : weights[k];
                 mx_array *p = mx_own(self, (int)network * per_network(r) + which, x);
                 if (!p || (which == I2H_WEIGHT && network < directions(r) && learn_features(self, p, x)) ||
-                    !(list[at++] = mx_reshape(p, .shape = {1, {-1}})))
+                    !(list[at++] = mx_array_reshape(p, MX_DIMS(-1))))
                     return NULL;
             }
     return list ? mx_rnn_param_concat((mx_arrays){list, n}, .num_args = n, .dim = 0) : NULL;

@@ -279,7 +279,7 @@ mx_code mx_kvstore_row_sparse_pull(mx_kvstore *self, mx_id key, mx_array *out, m
         return mx_error_code();
     MX_SCOPE;
     mx_mode mode = mx_mode_enter(0, -1);
-    mx_array *rows = mx_array_to(mx_reshape(row_ids, .shape = MX_DIMS(-1)), value->context);
+    mx_array *rows = mx_array_to(mx_array_reshape(row_ids, MX_DIMS(-1)), value->context);
     mx_array *picked = rows ? pick(value, rows) : NULL;
     const mx_code code = picked ? mx_array_set(out, picked) : mx_error_code();
     mx_mode_leave(&mode);

@@ -1,6 +1,7 @@
 /* The same elements in another shape: Reshape, Flatten, expand_dims, squeeze, reshape_like.
  *
- * All are views: the result shares the input's storage and there is no kernel.  The gradient is the inverse reshape.
+ * There is no kernel: in plans, and where the caller asks for a view (mx_array_reshape), the result shares the input's
+ * storage; else the elements are copied.  The gradient is the inverse reshape.
  *
  * SPDX-License-Identifier: Apache-2.0 */
 #include <string.h>
@@ -376,7 +377,7 @@ static void reference(const mx_reference_call *call)
 
 mx_op mx_family_reshape[] = {
     {.name = "Reshape", .look = MX_LOOK_SHAPE, .aliases = "reshape",
-     .doc = "reshapes an array; the result shares its memory",
+     .doc = "reshapes an array",
      .inputs = "data",
      .schema = &reshape_schema, .infer_shape = infer_reshape, VIEW,
      .samples = (const mx_sample[]){{"2,6,5", "shape=(0, -1)", 0, 0, NULL}, {"2,6,5", "shape=(3, -1, 5)", 0, 0, NULL},
