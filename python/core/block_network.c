@@ -115,6 +115,14 @@ PyObject *block_own_data(PyObject *object, PyObject *x)
     PyObject *dict = PyDict_New();
     for (int64_t i = 0; dict && i < own->length; i++) {
         mx_parameter *p = own->entries[i].pointer;
+        if (!symbolic && p->stype == MX_ROW_SPARSE) {
+            PyErr_Format(
+                PyExc_RuntimeError,
+                "%s: parameter '%s' has the storage type 'row_sparse' and is no argument of hybrid_forward; use a "
+                "Block and row_sparse_data()",
+                self->block->name, p->name);
+            return Py_DECREF(dict), NULL;
+        }
         mx_array *data = symbolic ? mx_parameter_variable(p) : mx_parameter_use(p, context);
         PyObject *value = data ? nd_wrap(data) : raise_error();
         if (!value || PyDict_SetItemString(dict, own->entries[i].key, value))
@@ -195,7 +203,15 @@ PyObject *block_cast(PyObject *object, PyObject *type)
 {
     mx_dtype dtype;
     mx_block *block = block_of(object);
-    return !block || dtype_from(type, &dtype) ? NULL : raise_if(mx_block_cast(block, dtype));
+    if (!block || dtype_from(type, &dtype))
+        return NULL;
+    if (mx_block_cast(block, dtype))
+        return raise_error();
+    MX_SCOPE;
+    mx_params *all = mx_collect_params(block);
+    for (int64_t i = 0; all && i < mx_params_count(all); i++)
+        mx_params_at(all, i)->dtype_named = PyUnicode_Check(type);
+    return all ? core_new_ref(Py_None) : raise_error();
 }
 
 PyObject *block_save(PyObject *object, PyObject *path)

@@ -61,7 +61,8 @@ PyObject *op_run_view(mx_op *op, const void *attrs, mx_array *x);
 /* ---- values ------------------------------------------------------------------------------------------------ */
 /* Sets a schema field from a Python object; -1 with an exception naming `who`. */
 int field_set(const mx_field *field, const mx_schema *schema, void *attrs, PyObject *value, const char *who);
-PyObject *field_get(const mx_field *field, const void *attrs); /* the Python value of a field */
+PyObject *field_get(const mx_field *field, const void *attrs);       /* the Python value of a field */
+PyObject *schema_values(const mx_schema *schema, const void *attrs); /* a dict of all fields that are not objects */
 /* 0 and *dtype; -1 with TypeError.  None gives MX_DTYPE_NONE. */
 int dtype_from(PyObject *source, mx_dtype *dtype);
 PyObject *dtype_to(mx_dtype dtype); /* NumPy's type object */
@@ -131,6 +132,7 @@ int add_described_type(PyObject *module, PyTypeObject *type, const char *name);
 /* Scope-owned; from an Initializer, a registered name, JSON text '["xavier", {...}]', or any callable(desc, array).
  * None gives NULL without an exception: check PyErr_Occurred(). */
 mx_initializer *initializer_from(PyObject *source, const char *who);
+PyObject *initializer_to(mx_initializer *init); /* the Python object of one, or an equal one; None for NULL */
 mx_lr_scheduler *scheduler_from(PyObject *source, const char *who); /* an LRScheduler, a callable, None */
 
 int add_described(PyObject *module);

@@ -188,6 +188,19 @@ static PyObject *described_start(PyObject *object, PyObject *const *args, Py_ssi
     Py_RETURN_NONE;
 }
 
+PyObject *schema_values(const mx_schema *schema, const void *options)
+{
+    PyObject *dict = PyDict_New();
+    for (int i = 0; dict && schema && i < schema->count; i++) {
+        const mx_field *field = &schema->fields[i];
+        PyObject *value = field->type == MX_FIELD_PTR ? NULL : field_get(field, options);
+        if (value ? PyDict_SetItemString(dict, field->name, value) : field->type != MX_FIELD_PTR)
+            Py_CLEAR(dict);
+        Py_XDECREF(value);
+    }
+    return dict;
+}
+
 /* _options() -> dict of all options that are not objects */
 static PyObject *described_options(PyObject *object, PyObject *unused)
 {
@@ -195,15 +208,7 @@ static PyObject *described_options(PyObject *object, PyObject *unused)
     (void)unused;
     if (!described_ready(object))
         return NULL;
-    PyObject *dict = PyDict_New();
-    for (int i = 0; dict && i < count_of(self->cls); i++) {
-        const mx_field *field = &self->cls->schema->fields[i];
-        PyObject *value = field->type == MX_FIELD_PTR ? NULL : field_get(field, self->options);
-        if (value ? PyDict_SetItemString(dict, field->name, value) : field->type != MX_FIELD_PTR)
-            Py_CLEAR(dict);
-        Py_XDECREF(value);
-    }
-    return dict;
+    return schema_values(self->cls->schema, self->options);
 }
 
 /* The option that an attribute accesses; NULL: none, or the class has an attribute of that name.  Options that are objects

@@ -104,6 +104,24 @@ mx_initializer *initializer_from(PyObject *source, const char *who)
     return NULL;
 }
 
+PyObject *initializer_to(mx_initializer *init)
+{
+    if (!init)
+        Py_RETURN_NONE;
+    if (init->fill == fill_by_python)
+        return core_new_ref(init->user);
+    if (!init->cls && !init->value)
+        Py_RETURN_NONE; /* a function in C */
+    PyObject *make = from_package("mxnet.initializer", "_equal_to");
+    PyObject *options = !make         ? NULL
+                        : init->value ? Py_BuildValue("{sN}", "value", nd_wrap(init->value))
+                                      : schema_values(init->cls->schema, init->options);
+    PyObject *made =
+        options ? PyObject_CallFunction(make, "sO", init->value ? "Constant" : init->cls->name, options) : NULL;
+    Py_XDECREF(make), Py_XDECREF(options);
+    return made;
+}
+
 /* ---- the type --------------------------------------------------------------------------------------------------- */
 
 /* _fill(name, array) */

@@ -10,7 +10,7 @@
 #include "base/error.h"
 #include "core.h"
 #include "gluon/block/core.h"
-#include "skin.h"
+#include "parameter.h"
 
 /* ---- shared with dictionaries of parameters (params.c) ---------------------------------------------------------------------------------------------- */
 
@@ -77,12 +77,6 @@ static int parse_grad_req(PyObject *source, mx_grad_req *req)
 
 /* ---- Parameter ----------------------------------------------------------------------------------------------------- */
 
-typedef struct parameter_object {
-    PyObject_HEAD mx_parameter *parameter; /* retained; NULL before __init__ */
-    PyObject *init;                        /* the initializer as it was given; NULL: created by the library */
-    PyObject *dict, *weakrefs;
-} parameter_object;
-
 mx_parameter *parameter_of(PyObject *object)
 {
     mx_parameter *p = ((parameter_object *)object)->parameter;
@@ -92,6 +86,8 @@ mx_parameter *parameter_of(PyObject *object)
 }
 
 PyObject **parameter_init_slot(PyObject *parameter) { return &((parameter_object *)parameter)->init; }
+
+PyObject **parameter_dtype_slot(PyObject *parameter) { return &((parameter_object *)parameter)->dtype; }
 
 PyObject *parameter_wrap(mx_parameter *p)
 {
@@ -104,6 +100,7 @@ PyObject *parameter_wrap(mx_parameter *p)
     if (self) {
         self->parameter = mx_retain(p);
         p->front = self;
+        parameter_resume(self);
     }
     return (PyObject *)self;
 }
@@ -118,6 +115,7 @@ static int parameter_clear(PyObject *object)
 {
     Py_CLEAR(((parameter_object *)object)->dict);
     Py_CLEAR(((parameter_object *)object)->init);
+    Py_CLEAR(((parameter_object *)object)->dtype);
     return 0;
 }
 static void parameter_dealloc(PyObject *object)
@@ -126,8 +124,10 @@ static void parameter_dealloc(PyObject *object)
     PyObject_GC_UnTrack(object);
     if (self->weakrefs)
         PyObject_ClearWeakRefs(object);
-    if (self->parameter && self->parameter->front == self)
+    if (self->parameter && self->parameter->front == self) {
         self->parameter->front = NULL;
+        parameter_leave(self);
+    }
     parameter_clear(object);
     mx_release(self->parameter);
     Py_TYPE(object)->tp_free(object);
@@ -177,7 +177,7 @@ int read_words(const parameter_words *w, struct mx_parameter_options *o, const c
     return 0;
 }
 
-static int adopt_parameter(parameter_object *self, mx_parameter *p, PyObject *init)
+static int adopt_parameter(parameter_object *self, mx_parameter *p, PyObject *init, PyObject *dtype)
 {
     if (!p)
         return raise_error(), -1;
@@ -186,6 +186,8 @@ static int adopt_parameter(parameter_object *self, mx_parameter *p, PyObject *in
     p->front = self;
     if (init && init != Py_None)
         Py_XSETREF(self->init, core_new_ref(init));
+    if (dtype && dtype != Py_None)
+        Py_XSETREF(self->dtype, core_new_ref(dtype));
     return 0;
 }
 
@@ -199,7 +201,7 @@ static int parameter_init(PyObject *object, PyObject *args, PyObject *keywords)
     MX_SCOPE;
     if (read_words(&w, &options, "Parameter"))
         return -1;
-    return adopt_parameter((parameter_object *)object, mx_parameter_make(&options), w.init);
+    return adopt_parameter((parameter_object *)object, mx_parameter_make(&options), w.init, w.dtype);
 }
 
 /* make_constant(object, name, value): fills a Constant. */
@@ -211,7 +213,7 @@ static PyObject *make_constant(PyObject *self, PyObject *args)
     if (!PyArg_ParseTuple(args, "O!sO!:Constant", &parameter_type, &object, &name, &nd_type, &value))
         return NULL;
     MX_SCOPE;
-    return adopt_parameter((parameter_object *)object, mx_constant_new(name, nd_array(value)), NULL)
+    return adopt_parameter((parameter_object *)object, mx_constant_new(name, nd_array(value)), NULL, NULL)
                ? NULL
                : core_new_ref(Py_None);
 }
@@ -241,6 +243,17 @@ static PyObject *parameter_initialize(PyObject *object, PyObject *args, PyObject
     return raise_if(code);
 }
 
+/* Rows of a row_sparse parameter are read one by one. */
+static bool has_rows(const mx_parameter *p, const char *method)
+{
+    if (p->stype != MX_ROW_SPARSE)
+        return false;
+    PyErr_Format(PyExc_RuntimeError,
+                 "Parameter '%s' has the storage type 'row_sparse': use row_sparse_data() instead of %s()", p->name,
+                 method);
+    return true;
+}
+
 static PyObject *parameter_data(PyObject *object, PyObject *args, PyObject *keywords)
 {
     static char *names[] = {"ctx", NULL};
@@ -251,7 +264,7 @@ static PyObject *parameter_data(PyObject *object, PyObject *args, PyObject *keyw
         return NULL;
     if ((PyTuple_GET_SIZE(args) || keywords) && !PyArg_ParseTupleAndKeywords(args, keywords, "|O:data", names, &where))
         return NULL;
-    if (context_from(where, &context))
+    if (has_rows(p, "data") || context_from(where, &context))
         return NULL;
     MX_SCOPE;
     mx_array *x = mx_inferring() ? mx_parameter_use(p, context) : mx_parameter_data(p, context);
@@ -287,7 +300,9 @@ static PyObject *list_of(PyObject *object, mx_array *(*get)(mx_parameter *, mx_c
 }
 static PyObject *parameter_list_data(PyObject *self, PyObject *unused)
 {
-    return (void)unused, list_of(self, mx_parameter_data);
+    const mx_parameter *p = parameter_of(self);
+    (void)unused;
+    return !p || has_rows(p, "list_data") ? NULL : list_of(self, mx_parameter_data);
 }
 static PyObject *parameter_list_grad(PyObject *self, PyObject *unused)
 {
@@ -315,10 +330,12 @@ static PyObject *parameter_list_ctx(PyObject *object, PyObject *unused)
     return list;
 }
 
-static PyObject *parameter_set_data(PyObject *object, PyObject *value)
+static PyObject *parameter_set_data(PyObject *object, PyObject *args, PyObject *keywords)
 {
+    static char *names[] = {"data", NULL};
+    PyObject *value;
     mx_parameter *p = parameter_of(object);
-    if (!p)
+    if (!p || !PyArg_ParseTupleAndKeywords(args, keywords, "O:set_data", names, &value))
         return NULL;
     PyObject *array = nd_check(value) ? core_new_ref(value) : nd_from_any(value, mx_cpu(0), p->dtype);
     if (!array)
@@ -335,17 +352,32 @@ static PyObject *parameter_zero_grad(PyObject *object, PyObject *unused)
     (void)unused;
     return p ? raise_if(mx_parameter_zero_grad(p)) : NULL;
 }
-static PyObject *parameter_cast(PyObject *object, PyObject *type)
+static int change_dtype(PyObject *object, PyObject *type)
 {
     mx_dtype dtype;
     mx_parameter *p = parameter_of(object);
-    return !p || dtype_from(type, &dtype) ? NULL : raise_if(mx_parameter_cast(p, dtype));
+    if (!p || dtype_from(type, &dtype) || (mx_parameter_cast(p, dtype) && (raise_error(), true)))
+        return -1;
+    Py_XSETREF(((parameter_object *)object)->dtype, core_new_ref(type));
+    return 0;
 }
-static PyObject *parameter_reset_ctx(PyObject *object, PyObject *where)
+static PyObject *parameter_cast(PyObject *object, PyObject *args, PyObject *keywords)
 {
+    static char *names[] = {"dtype", NULL};
+    PyObject *type;
+    if (!PyArg_ParseTupleAndKeywords(args, keywords, "O:cast", names, &type) || change_dtype(object, type))
+        return NULL;
+    Py_RETURN_NONE;
+}
+static PyObject *parameter_reset_ctx(PyObject *object, PyObject *args, PyObject *keywords)
+{
+    static char *names[] = {"ctx", NULL};
+    PyObject *where;
     mx_context contexts[MX_MAX_CONTEXTS];
     int count;
     mx_parameter *p = parameter_of(object);
+    if (!PyArg_ParseTupleAndKeywords(args, keywords, "O:reset_ctx", names, &where))
+        return NULL;
     return !p || contexts_from(where, contexts, &count) ? NULL : raise_if(mx_parameter_reset_ctx(p, contexts, count));
 }
 static PyObject *parameter_finish(PyObject *object, PyObject *unused)
@@ -363,10 +395,10 @@ static PyMethodDef parameter_methods[] = {
     {"list_data", parameter_list_data, METH_NOARGS, "The copies on all contexts."},
     {"list_grad", parameter_list_grad, METH_NOARGS, "The gradients on all contexts."},
     {"list_ctx", parameter_list_ctx, METH_NOARGS, "The contexts on which it was initialized."},
-    {"set_data", parameter_set_data, METH_O, "Sets the value on all contexts."},
+    {"set_data", (PyCFunction)(void (*)(void))parameter_set_data, METH_VARARGS | METH_KEYWORDS, "set_data(data)\n--\n\nSets the value on all contexts."},
     {"zero_grad", parameter_zero_grad, METH_NOARGS, "Sets the gradient to zero."},
-    {"cast", parameter_cast, METH_O, "Changes the element type of data and gradient."},
-    {"reset_ctx", parameter_reset_ctx, METH_O, "Moves the parameter to other contexts."},
+    {"cast", (PyCFunction)(void (*)(void))parameter_cast, METH_VARARGS | METH_KEYWORDS, "cast(dtype)\n--\n\nChanges the element type of data and gradient."},
+    {"reset_ctx", (PyCFunction)(void (*)(void))parameter_reset_ctx, METH_VARARGS | METH_KEYWORDS, "reset_ctx(ctx)\n--\n\nMoves the parameter to other contexts."},
     {"_finish_deferred_init", parameter_finish, METH_NOARGS, "Carries out a deferred initialization."},
     {NULL, NULL, 0, NULL},
 };
@@ -381,7 +413,6 @@ static PyMethodDef parameter_methods[] = {
         return p ? expression : NULL;                                   \
     }
 GETTER(get_name, PyUnicode_FromString(p->name))
-GETTER(get_dtype, dtype_to(p->dtype))
 GETTER(get_lr_mult, PyFloat_FromDouble(p->lr_mult))
 GETTER(get_wd_mult, PyFloat_FromDouble(p->wd_mult))
 GETTER(get_grad_req, PyUnicode_FromString(grad_reqs[p->req == MX_GRAD_ADD ? 2 : p->req].name))
@@ -413,12 +444,26 @@ static int set_shape(PyObject *object, PyObject *value, void *unused)
     mx_error_clear();
     return -1;
 }
+static int set_shape_as_is(PyObject *object, PyObject *value, void *unused)
+{
+    (void)unused;
+    PyObject *done = value ? PyObject_CallMethod(object, "_set_shape", "(O)", value) : NULL;
+    Py_XDECREF(done);
+    return done ? 0 : -1;
+}
+static int set_allow_deferred(PyObject *object, PyObject *value, void *unused)
+{
+    mx_parameter *p = parameter_of(object);
+    const int on = p && value ? PyObject_IsTrue(value) : -1;
+    (void)unused;
+    if (on >= 0)
+        p->allow_deferred = on;
+    return on < 0 ? -1 : 0;
+}
 static int set_dtype(PyObject *object, PyObject *value, void *unused)
 {
     (void)unused;
-    PyObject *done = value ? parameter_cast(object, value) : NULL;
-    Py_XDECREF(done);
-    return done ? 0 : -1;
+    return value ? change_dtype(object, value) : -1;
 }
 static int set_mult(PyObject *object, PyObject *value, void *which)
 {
@@ -441,8 +486,11 @@ static int set_grad_req(PyObject *object, PyObject *value, void *unused)
 static PyObject *get_init(PyObject *object, void *unused)
 {
     PyObject *init = ((parameter_object *)object)->init;
+    const mx_parameter *p = parameter_of(object);
     (void)unused;
-    return core_new_ref(init ? init : Py_None);
+    if (init || !p)
+        return init ? core_new_ref(init) : NULL;
+    return p->constant ? core_new_ref(Py_None) : initializer_to(p->init);
 }
 static int set_init(PyObject *object, PyObject *value, void *unused)
 {
@@ -469,17 +517,20 @@ static PyObject *get_stype(PyObject *object, void *which)
 static PyGetSetDef parameter_getset[] = {
     {"name", get_name, NULL, "Full name.", NULL},
     {"shape", get_shape, set_shape, "Shape; unknown dimensions are 0.", NULL},
-    {"_shape", get_shape, NULL, NULL, NULL},
-    {"dtype", get_dtype, set_dtype, "Element type.", NULL},
+    {"_shape", get_shape, set_shape_as_is, NULL, NULL},
+    {"dtype", parameter_dtype, set_dtype, "Element type, as it was given.", NULL},
+    {"_dtype", parameter_dtype, set_dtype, NULL, NULL},
     {"lr_mult", get_lr_mult, set_mult, "Multiplies the learning rate.", NULL},
     {"wd_mult", get_wd_mult, set_mult, "Multiplies the weight decay.", (void *)1},
     {"grad_req", get_grad_req, set_grad_req, "'write', 'add' or 'null'.", NULL},
+    {"_grad_req", get_grad_req, set_grad_req, NULL, NULL},
     {"init", get_init, set_init, "Initializer of its own; None: the network's.", NULL},
     {"stype", get_stype, NULL, "Kind of storage.", NULL},
     {"_stype", get_stype, NULL, NULL, NULL},
     {"_grad_stype", get_stype, NULL, "Kind of storage of the gradient.", (void *)1},
     {"allow_deferred_init", get_allow_deferred, NULL, "Whether its initialization may be deferred.", NULL},
-    {"_deferred_init", get_deferred, NULL, "Whether its initialization is deferred.", NULL},
+    {"_allow_deferred_init", get_allow_deferred, set_allow_deferred, NULL, NULL},
+    {"_is_deferred", get_deferred, NULL, "Whether its initialization is deferred.", NULL},
     {"_is_ready", get_ready, NULL, "Whether it has data.", NULL},
     {"_is_initialized", get_initialized, NULL, "Whether initialize() was called.", NULL},
     {"_differentiable", get_differentiable, NULL, "Whether it can have a gradient.", NULL},
@@ -502,6 +553,26 @@ PyTypeObject parameter_type = {
     .tp_getset = parameter_getset,
 };
 
+/* The methods and properties of parameter_parts.c belong to the type as well. */
+static int add_parts(void)
+{
+    for (PyMethodDef *method = parameter_part_methods; method->ml_name; method++) {
+        PyObject *made = PyDescr_NewMethod(&parameter_type, method);
+        const int failed = !made || PyDict_SetItemString(parameter_type.tp_dict, method->ml_name, made);
+        Py_XDECREF(made);
+        if (failed)
+            return -1;
+    }
+    for (PyGetSetDef *part = parameter_part_getset; part->name; part++) {
+        PyObject *made = PyDescr_NewGetSet(&parameter_type, part);
+        const int failed = !made || PyDict_SetItemString(parameter_type.tp_dict, part->name, made);
+        Py_XDECREF(made);
+        if (failed)
+            return -1;
+    }
+    return 0;
+}
+
 /* ---- the module's part ------------------------------------------------------------------------------------------------- */
 
 static PyMethodDef functions[] = {
@@ -512,7 +583,7 @@ static PyMethodDef functions[] = {
 
 int add_parameters(PyObject *module)
 {
-    if (PyType_Ready(&parameter_type))
+    if (PyType_Ready(&parameter_type) || add_parts())
         return -1;
     if (PyModule_AddObjectRef(module, "Parameter", (PyObject *)&parameter_type))
         return -1;

@@ -93,6 +93,24 @@ static PyObject *hold(params_object *self, PyObject *parameter)
     return parameter;
 }
 
+/* What get() asks for must agree with a parameter that exists; what is not given agrees with anything. */
+static int contradicts(mx_params *params, const parameter_words *w, struct mx_parameter_options *o)
+{
+    PyObject *full = PyUnicode_FromFormat("%s%U", params->prefix, w->name);
+    const mx_parameter *p = full ? mx_params_find(params, PyUnicode_AsUTF8(full)) : NULL;
+    Py_XDECREF(full);
+    if (!w->dtype || w->dtype == Py_None)
+        o->dtype = MX_DTYPE_NONE;
+    const char *what = !p                                                                ? NULL
+                       : w->grad_req && w->grad_req != Py_None && o->grad_req != p->req  ? "grad_req"
+                       : w->lr_mult && w->lr_mult != Py_None && o->lr_mult != p->lr_mult ? "lr_mult"
+                       : w->wd_mult && w->wd_mult != Py_None && o->wd_mult != p->wd_mult ? "wd_mult"
+                                                                                         : NULL;
+    if (what)
+        PyErr_Format(PyExc_AssertionError, "ParameterDict.get: parameter '%s' exists with another %s", p->name, what);
+    return what || PyErr_Occurred() ? -1 : 0;
+}
+
 /* get(name, **keywords) */
 static PyObject *params_get(PyObject *object, PyObject *args, PyObject *keywords)
 {
@@ -103,7 +121,7 @@ static PyObject *params_get(PyObject *object, PyObject *args, PyObject *keywords
     if (!params || !PyArg_ParseTupleAndKeywords(args, keywords, "U|$OOOOOOOOOO:get", names, WORD_SLOTS(w)))
         return NULL;
     MX_SCOPE;
-    if (read_words(&w, &options, "ParameterDict.get"))
+    if (read_words(&w, &options, "ParameterDict.get") || contradicts(params, &w, &options))
         return NULL;
     mx_parameter *p = mx_params_get_with(params, &options);
     if (!p &&
@@ -111,9 +129,12 @@ static PyObject *params_get(PyObject *object, PyObject *args, PyObject *keywords
         PyErr_SetString(PyExc_AssertionError, mx_error_message());
         return raise_error();
     }
+    const bool created = p && !p->front && !p->count;
     PyObject *made = p ? parameter_wrap(p) : raise_error();
     if (made && w.init && w.init != Py_None && !(*parameter_init_slot(made)))
         (*parameter_init_slot(made)) = core_new_ref(w.init);
+    if (made && created && w.dtype && w.dtype != Py_None && !(*parameter_dtype_slot(made)))
+        (*parameter_dtype_slot(made)) = core_new_ref(w.dtype);
     return made ? hold((params_object *)object, made) : NULL;
 }
 
@@ -125,7 +146,7 @@ static PyObject *params_add(PyObject *object, PyObject *parameter)
     if (!PyObject_TypeCheck(parameter, &parameter_type) || !parameter_of(parameter))
         return PyErr_Format(PyExc_TypeError, "ParameterDict: expected a Parameter, got %.200s",
                             Py_TYPE(parameter)->tp_name);
-    mx_parameter *known = mx_params_find(params, parameter_of(parameter)->name);
+    mx_parameter *known = mx_dict_get(&params->entries, parameter_of(parameter)->name);
     if (known && known != parameter_of(parameter))
         return PyErr_Format(PyExc_AssertionError, "ParameterDict: there is already another parameter named %s",
                             known->name);
@@ -142,14 +163,19 @@ static PyObject *params_find(PyObject *object, PyObject *name)
     return !text ? NULL : p ? parameter_wrap(p) : core_new_ref(Py_None);
 }
 
+/* Own ones only: a shared parameter belongs to the dictionary once get() has asked for it. */
+static mx_parameter *own_of(PyObject *object, PyObject *name)
+{
+    mx_params *params = params_of(object);
+    const char *text = params && PyUnicode_Check(name) ? PyUnicode_AsUTF8(name) : NULL;
+    return text ? mx_dict_get(&params->entries, text) : NULL;
+}
 static PyObject *params_subscript(PyObject *object, PyObject *name)
 {
-    PyObject *found = params_find(object, name);
-    if (found != Py_None)
-        return found;
-    Py_DECREF(found);
-    PyErr_SetObject(PyExc_KeyError, name);
-    return NULL;
+    mx_parameter *p = own_of(object, name);
+    if (!p && !PyErr_Occurred())
+        PyErr_SetObject(PyExc_KeyError, name);
+    return p ? parameter_wrap(p) : NULL;
 }
 static Py_ssize_t params_length(PyObject *object)
 {
@@ -158,9 +184,8 @@ static Py_ssize_t params_length(PyObject *object)
 }
 static int params_contains(PyObject *object, PyObject *name)
 {
-    PyObject *found = PyUnicode_Check(name) ? params_find(object, name) : core_new_ref(Py_None);
-    Py_XDECREF(found);
-    return found ? found != Py_None : -1;
+    const mx_parameter *p = own_of(object, name);
+    return PyErr_Occurred() ? -1 : p != NULL;
 }
 
 /* what: 0 names, 1 parameters, 2 pairs */

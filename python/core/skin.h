@@ -48,6 +48,8 @@ int read_words(const parameter_words *words, struct mx_parameter_options *option
 PyObject **parameter_init_slot(
     PyObject *parameter); /* the initializer as it was given; holds NULL if the library created it */
 
+PyObject **parameter_dtype_slot(PyObject *parameter); /* the same for the element type */
+
 int add_parameters(PyObject *module);
 int add_params(PyObject *module);
 int add_blocks(PyObject *module);

@@ -130,6 +130,11 @@ class _RowInitializer(Initializer):
         return {k: v for k, v in state.get("_kwargs", {}).items() if k == "init"}
 
 
+def _equal_to(row, options):
+    """An initializer like one that the library created."""
+    return globals()[row](**options)
+
+
 _core.set_initializer_methods(Initializer.__call__, _RowInitializer._init_weight)
 
 register = registry.get_register_func(Initializer, "initializer")

@@ -474,6 +474,9 @@ def test_parameters_with_storage_types():
     p = gluon.Parameter("w", shape=(5, 3), stype="row_sparse", grad_stype="row_sparse", init="ones")
     p.initialize()
     assert p.stype == "row_sparse" and p.grad().stype == "row_sparse"
+    with pytest.raises(RuntimeError, match="no Trainer"):
+        p.row_sparse_data(nd.array([3, 1, 3]))
+    trainer = gluon.Trainer([p], "sgd", {"learning_rate": 0.5})
     rows = p.row_sparse_data(nd.array([3, 1, 3]))
     assert rows.indices.asnumpy().tolist() == [1, 3] and rows.shape == (5, 3)
     ids = nd.array([3, 1])
@@ -481,7 +484,7 @@ def test_parameters_with_storage_types():
         y = nd.Embedding(ids, p.row_sparse_data(ids), input_dim=5, output_dim=3, sparse_grad=True)
     y.backward()
     same(p.grad(), embedding_gradient([3, 1], (5, 3)), "row_sparse")
-    gluon.Trainer([p], "sgd", {"learning_rate": 0.5}).step(1)
+    trainer.step(1)
     same(p.list_row_sparse_data(nd.array([1]))[0].data, [[0.5] * 3])
     p.set_data(nd.ones((5, 3)).tostype("row_sparse"))
     with pytest.raises(RuntimeError):

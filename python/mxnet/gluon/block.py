@@ -121,7 +121,7 @@ class Block(_core.Block):
                     seen.add(value.name)
                     unique[key] = value
             params = unique
-        _core.save(filename, [p.list_data()[0].as_in_context(_CPU) for p in params.values()], list(params))
+        _core.save(filename, [p._reduce() for p in params.values()], list(params))
 
     def load_parameters(self, filename, ctx=None, allow_missing=False, ignore_extra=False, cast_dtype=False,
                         dtype_source="current"):
@@ -318,7 +318,7 @@ class HybridBlock(Block):
     def infer_type(self, *args):
         """Casts the parameters to the type of the inputs."""
         for parameter in self.collect_params().values():
-            if parameter.dtype != args[0].dtype:
+            if _core.dtype_name(parameter.dtype) != _core.dtype_name(args[0].dtype):
                 parameter.cast(args[0].dtype)
         self._forget()
 

@@ -206,8 +206,13 @@ int mx_layer_parameter(mx_block *self, const char *name, mx_shape_t shape, mx_in
     mx_dims dims = mx_dims_of_shape(&shape);
     for (int i = 0; i < dims.n; i++)
         dims.d[i] = dims.d[i] < 0 ? 0 : dims.d[i];
-    mx_parameter *p = mx_block_parameter(self, name, .shape = dims, .init = init, .dtype = dtype, .grad_req = req,
-                                         .allow_deferred_init = true, .differentiable = differentiable);
+    /* A layer without a choice of type takes a shared parameter of any type. */
+    const bool chosen = (self->cls->schema && mx_schema_find(self->cls->schema, "dtype")) || dtype != MX_FLOAT32;
+    mx_parameter *p = mx_block_parameter(self, name, .shape = dims, .init = init, .grad_req = req,
+                                         .dtype = chosen ? dtype : MX_DTYPE_NONE, .allow_deferred_init = true,
+                                         .differentiable = differentiable);
+    if (p && chosen)
+        p->dtype_named = true;
     return p ? (int)self->own.length - 1 : -1;
 }
 

@@ -33,7 +33,8 @@ struct mx_parameter {
     bool allow_deferred, differentiable, constant;
     bool ones; /* every use of it writes 1 into all elements: gamma of BatchNorm(scale=False) */
     uint64_t ones_stamp[MX_MAX_CONTEXTS]; /* of the data when that was last done */
-    int count;                            /* contexts; 0: not initialised */
+    bool dtype_named; /* the type was chosen by name (an option of the layer, a cast): so wrappers show it */
+    int count;        /* contexts; 0: not initialised */
     mx_context contexts[MX_MAX_CONTEXTS];
     mx_array *data[MX_MAX_CONTEXTS]; /* retained; they hold their gradients */
     uint8_t used[MX_MAX_CONTEXTS];   /* the gradient's `written` count at the last update: equal means stale */
@@ -46,6 +47,8 @@ struct mx_parameter {
     mx_array *abstract; /* replaces the data while shapes are inferred; retained */
     mx_array *variable; /* represents the parameter in graphs (gluon/compile/trace.h); retained; NULL: in none yet */
     void *front;        /* the wrapper in another language; not retained */
+    void *front_state;  /* attributes of a wrapper that was freed first, for the next one; NULL: none */
+    void (*front_release)(void *state); /* frees front_state */
 };
 
 struct mx_params {
@@ -141,6 +144,10 @@ mx_array *mx_parameter_use(mx_parameter *p, mx_context context);
 bool mx_inferring(void);                      /* the thread runs a forward only to infer shapes */
 bool mx_set_inferring(bool on);               /* returns the previous value */
 mx_code mx_parameter_finish(mx_parameter *p); /* completes a deferred initialisation; the shape is known */
+mx_code mx_parameter_replace_shape(mx_parameter *p, mx_dims shape); /* whatever is known so far */
+/* These arrays themselves become the copies, one per context; none: the parameter is no longer initialised.  Arrays
+ * without history get a gradient if the parameter has one; through the others backward goes on to where they come from. */
+mx_code mx_parameter_take(mx_parameter *p, mx_arrays copies);
 /* Sets the data; a parameter that was not initialised is put on the current context. */
 mx_code mx_parameter_load(mx_parameter *p, mx_array *value);
 

@@ -31,6 +31,8 @@ static void destroy_parameter(mx_object *object)
     mx_release(p->deferred_value);
     mx_release(p->abstract);
     mx_parameter_forget_variable(p);
+    if (p->front_state)
+        p->front_release(p->front_state);
     mx_strfree(p->name);
     mx_free(p, sizeof *p);
 }
@@ -156,6 +158,17 @@ mx_code mx_parameter_set_shape(mx_parameter *p, mx_dims shape)
         return mx_fail(MX_ERR_SHAPE, "parameter %s: %d axes, at most %d are possible", p->name, shape.n, MX_MAX_NDIM);
     mx_shape_t known = from_classic(&shape);
     return merge_shape(p, &known);
+}
+
+mx_code mx_parameter_replace_shape(mx_parameter *p, mx_dims shape)
+{
+    if (shape.n > MX_MAX_NDIM)
+        return mx_fail(MX_ERR_SHAPE, "parameter %s: %d axes, at most %d are possible", p->name, shape.n, MX_MAX_NDIM);
+    p->shape = from_classic(&shape);
+    mx_release(p->abstract);
+    p->abstract = NULL;
+    mx_parameter_forget_variable(p);
+    return MX_OK;
 }
 
 mx_code mx_parameter_set_mults(mx_parameter *p, double lr_mult, double wd_mult)
@@ -299,6 +312,52 @@ mx_code mx_parameter_load(mx_parameter *p, mx_array *value)
         wait_for_shape(p, NULL);
     }
     return mx_parameter_set_data(p, value);
+}
+
+/* All copies have one shape and type, and each its own context. */
+static mx_code check_copies(const mx_parameter *p, mx_arrays copies)
+{
+    if (copies.n > MX_MAX_CONTEXTS)
+        return mx_fail(MX_ERR_ARGUMENT, "parameter %s: %lld copies, at most %d are possible", p->name,
+                       (long long)copies.n, MX_MAX_CONTEXTS);
+    for (int64_t i = 0; i < copies.n; i++) {
+        const mx_array *x = copies.v[i];
+        if (!mx_array_ok(x, p->name, "data"))
+            return mx_error_code();
+        const mx_shape_t first = mx_array_shape(copies.v[0]), own = mx_array_shape(x);
+        if (!x->storage || x->dtype != copies.v[0]->dtype || !mx_shape_equal(&first, &own))
+            return mx_fail(MX_ERR_ARGUMENT, "parameter %s: copy %lld differs from the first in shape or type", p->name,
+                           (long long)i);
+        for (int64_t k = 0; k < i; k++)
+            if (mx_context_equal(copies.v[k]->context, x->context))
+                return mx_fail(MX_ERR_ARGUMENT, "parameter %s: copies %lld and %lld are on one context", p->name,
+                               (long long)k, (long long)i);
+    }
+    return MX_OK;
+}
+
+mx_code mx_parameter_take(mx_parameter *p, mx_arrays copies)
+{
+    if (check_copies(p, copies))
+        return mx_error_code();
+    for (int64_t i = 0; i < copies.n; i++) {
+        if (!copies.v[i]->node && attach(p, copies.v[i]))
+            return mx_error_code();
+        mx_retain(copies.v[i]);
+    }
+    forget_data(p);
+    for (int64_t i = 0; i < copies.n; i++)
+        p->data[i] = copies.v[i], p->contexts[i] = copies.v[i]->context, p->used[i] = 0;
+    p->count = (int)copies.n;
+    mx_release(p->deferred_init);
+    mx_release(p->deferred_value);
+    mx_release(p->abstract);
+    p->deferred = false, p->deferred_init = NULL, p->deferred_value = NULL, p->abstract = NULL;
+    if (copies.n) {
+        p->shape = mx_array_shape(copies.v[0]), p->dtype = copies.v[0]->dtype;
+        mx_parameter_forget_variable(p);
+    }
+    return MX_OK;
 }
 
 /* ---- data -------------------------------------------------------------------------------------------------- */

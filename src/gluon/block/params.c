@@ -84,7 +84,7 @@ mx_code mx_params_add(mx_params *params, mx_parameter *p)
 /* An existing parameter is reused only if it does not contradict the requested options. */
 static mx_code agree(mx_parameter *p, const struct mx_parameter_options *o)
 {
-    if (o->dtype != p->dtype)
+    if (o->dtype != MX_DTYPE_NONE && o->dtype != p->dtype)
         return mx_fail(MX_ERR_PARAMETER, "parameter %s is %s, wanted %s", p->name, mx_dtype_name(p->dtype),
                        mx_dtype_name(o->dtype));
     if (!p->init)
@@ -112,6 +112,8 @@ mx_parameter *mx_params_get_with(mx_params *params, const struct mx_parameter_op
     }
     struct mx_parameter_options named = *options;
     named.name = full;
+    if (named.dtype == MX_DTYPE_NONE)
+        named.dtype = MX_FLOAT32;
     p = mx_parameter_make(&named);
     return p && !put(params, p) ? p : NULL; /* the dictionary holds it now */
 }

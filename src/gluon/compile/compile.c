@@ -37,7 +37,7 @@ bool mx_parameter_learns(const mx_parameter *p, mx_context context)
 {
     for (int i = 0; i < p->count && p->req != MX_GRAD_NULL && !p->deferred; i++)
         if (mx_context_equal(p->contexts[i], context))
-            return mx_variable_node(p->data[i]) != NULL;
+            return mx_tape_node(p->data[i]) != NULL; /* a variable, or a recorded result in its place */
     return false;
 }
 
