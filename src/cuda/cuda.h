@@ -246,11 +246,20 @@ bool mx_cuda_all_of_type(const mx_kernel_call *call, mx_dtype compute);
 mx_code mx_cuda_widened(const mx_kernel_call *call, mx_dtype compute, mx_kernel_fn run);
 mx_code mx_cuda_cast(const mx_kernel_call *call, const mx_array *from, mx_array *to);
 
+/* True if the first input or the first result is floating-point: elements of other types must not be read as floats. */
+static inline bool mx_cuda_has_floats(const mx_kernel_call *call)
+{
+    return (call->n_out && mx_dtype_is_float(call->out[0]->dtype)) ||
+           (call->n_in && !mx_is_none(call->in[0]) && mx_dtype_is_float(call->in[0]->dtype));
+}
+
 /* A kernel written as template <class T> mx_code body<T>(call) becomes one for all floating types. */
 #define MX_CUDA_FLOATS(name, body) \
     static mx_code name(const mx_kernel_call *call) \
     { \
         const mx_dtype compute = mx_cuda_compute_type(call); \
+        if (!mx_cuda_has_floats(call)) \
+            return MX_DECLINED; \
         if (!mx_cuda_all_of_type(call, compute)) \
             return mx_cuda_widened(call, compute, name); \
         return compute == MX_FLOAT64 ? body<double>(call) : body<float>(call); \

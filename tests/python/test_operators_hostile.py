@@ -139,3 +139,28 @@ def test_averages_without_a_choice():
     x = nd.ones((1, 1, 4, 4))
     wanted = nd.Pooling(x, kernel=(3, 3), pad=(1, 1), pool_type="avg").asnumpy()
     assert (nd.Pooling(x, kernel=(3, 3), pad=(1, 1), pool_type="avg", count_include_pad=None).asnumpy() == wanted).all()
+
+
+def test_dropout_of_nothing():
+    """An empty array with shared mask elements: the mask has elements, the data has none."""
+    for shape, axes in (((3, 0), (1,)), ((0, 3), (0,)), ((2, 0, 3), (0, 1))):
+        x = nd.array(np.zeros(shape, "float32"))
+        x.attach_grad()
+        with mx.autograd.record():
+            y = nd.Dropout(x, p=0.5, axes=axes)
+        y.backward()
+        assert y.shape == x.grad.shape == shape
+
+
+@pytest.mark.parametrize("kind", ["uint8", "int8", "int32", "int64"])
+def test_integers_for_kernels_of_floats(kind):
+    """A kernel never reads integers as floats: refused, or computed in a type that can hold the result."""
+    matrix = nd.array(np.eye(4) * 2).astype(kind)
+    for call in (lambda: nd.LeakyReLU(matrix, nd.ones((1,))), lambda: nd.LeakyReLU(matrix, act_type="elu"),
+                 lambda: nd.LeakyReLU(matrix, nd.ones((4,)), act_type="prelu"),
+                 lambda: nd.linalg.slogdet(matrix), lambda: nd.linalg.det(matrix), lambda: nd.linalg.inverse(matrix),
+                 lambda: nd.linalg.potrf(matrix), lambda: nd.LayerNorm(matrix, nd.ones((4,)), nd.ones((4,))),
+                 lambda: nd.L2Normalization(matrix), lambda: nd.Dropout(matrix, p=0.5, mode="always")):
+        result = run(call)
+        assert result is None or np.isfinite(result[0]).all()
+    assert (matrix.asnumpy() == np.eye(4) * 2).all()

@@ -152,6 +152,8 @@ static void apply_flat_d(void *arg, int64_t begin, int64_t end)
 static void apply_mask(dropout_job *job, const mx_array *data, const mx_array *mask)
 {
     int64_t step = 1;
+    if (!data->size) /* an empty array may have a mask of some elements: it is 1 along `axes` */
+        return;
     if (data->size == mask->size) {
         mx_parallel(data->size, MX_GRAIN, data->dtype == MX_FLOAT64 ? apply_flat_d : apply_flat_f, job);
         return;

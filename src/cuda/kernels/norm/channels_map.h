@@ -50,6 +50,8 @@ mx_code mx_cuda_map(const mx_kernel_call *call, int64_t n, const S *a, const S *
     static mx_code name(const mx_kernel_call *call)                                       \
     {                                                                                     \
         const mx_dtype type = (mx_dtype)call->in[0]->dtype, wide = mx_cuda_compute_type(call); \
+        if (!mx_dtype_is_float(type))                                                     \
+            return MX_DECLINED;                                                           \
         if (!mx_cuda_all_of_type(call, type))                                             \
             return mx_cuda_widened(call, wide, name);                                     \
         switch (type) {                                                                   \
