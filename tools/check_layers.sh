@@ -15,7 +15,7 @@ set -eu
 cd "${1:-$(dirname "$0")/..}"
 
 {
-    for header in include/gluon/*.h; do echo "public ${header#include/}"; done
+    for header in include/gluon/*.h include/mxnet/*.h; do [ -e "$header" ] && echo "public ${header#include/}"; done
     for header in src/gluon/*.h; do [ -e "$header" ] && echo "internal ${header#src/}"; done
     find src include examples -name '*.[ch]' -o -name '*.cu' -o -name '*.cuh' -o -name '*.inc' | sort |
         xargs grep -nHE '^[[:space:]]*#[[:space:]]*include[[:space:]]*[<"]' | sed 's/:/ /'

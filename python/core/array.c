@@ -57,6 +57,22 @@ static void nd_dealloc(PyObject *object)
         Py_TYPE(object)->tp_free(object);
 }
 
+/* The array of a pointer from MXNet's C interface (include/mxnet/c_api.h), a ctypes.c_void_p; its reference is taken over.
+ * NULL without an exception: `source` is something else. */
+static mx_array *array_of_pointer(PyObject *source)
+{
+    PyObject *ctypes = PyImport_ImportModule("ctypes"), *type = NULL, *value = NULL;
+    mx_array *x = NULL;
+    if (ctypes && (type = PyObject_GetAttrString(ctypes, "c_void_p")) && PyObject_IsInstance(source, type) == 1 &&
+        (value = PyObject_GetAttrString(source, "value"))) {
+        x = value == Py_None ? NULL : PyLong_AsVoidPtr(value);
+        if (!PyErr_Occurred() && !mx_array_any_ok(x, "NDArray", "handle"))
+            raise_error(), x = NULL;
+    }
+    Py_XDECREF(value), Py_XDECREF(type), Py_XDECREF(ctypes);
+    return PyErr_Occurred() ? NULL : x;
+}
+
 /* NDArray(other): another Python object around the same array, for subclasses. */
 static PyObject *nd_new(PyTypeObject *type, PyObject *args, PyObject *keywords)
 {
@@ -65,13 +81,16 @@ static PyObject *nd_new(PyTypeObject *type, PyObject *args, PyObject *keywords)
     int writable = 1;
     if (!PyArg_ParseTupleAndKeywords(args, keywords, "O|p", names, &source, &writable))
         return NULL;
-    if (!nd_check(source))
+    mx_array *given = nd_check(source) ? NULL : array_of_pointer(source);
+    if (PyErr_Occurred())
+        return NULL;
+    if (!given && !nd_check(source))
         return PyErr_Format(PyExc_TypeError,
                             "NDArray(handle): expected an NDArray, got %.200s; nd.array makes arrays from data",
                             Py_TYPE(source)->tp_name);
     nd_object *self = (nd_object *)type->tp_alloc(type, 0);
     if (self)
-        self->array = mx_retain(nd_array(source));
+        self->array = given ? given : mx_retain(nd_array(source));
     return (PyObject *)self;
 }
 
@@ -144,6 +163,16 @@ static int set_fresh(PyObject *self, PyObject *value, void *unused)
         return -1;
     return mx_gradient_set_fresh(nd_array(self), fresh) ? (raise_error(), -1) : 0;
 }
+/* What ctypes passes to a function of MXNet's C interface: _LIB.MXNDArrayGetDType(x.handle, ...). */
+static PyObject *get_pointer(PyObject *self, void *unused)
+{
+    (void)unused;
+    PyObject *ctypes = PyImport_ImportModule("ctypes");
+    PyObject *pointer =
+        ctypes ? PyObject_CallMethod(ctypes, "c_void_p", "N", PyLong_FromVoidPtr(nd_array(self))) : NULL;
+    Py_XDECREF(ctypes);
+    return pointer;
+}
 static PyObject *get_writable(PyObject *self, void *unused)
 {
     return (void)unused, PyBool_FromLong(!nd_array(self)->readonly);
@@ -190,6 +219,7 @@ static PyGetSetDef nd_getset[] = {
     {"T", get_transposed, NULL, "The array with its axes in reverse order.", NULL},
     {"grad", get_grad, NULL, "The gradient array created by attach_grad(); None if there is none.", NULL},
     {"handle", get_handle, NULL, "The array itself.", NULL},
+    {"_as_parameter_", get_pointer, NULL, "The array as a pointer for ctypes.", NULL},
     {"__array_interface__", get_interface, NULL, NULL, NULL},
     {"__array_priority__", get_priority, NULL, "High, so that NumPy number + array calls our operator.", NULL},
     {"writable", get_writable, NULL, "Whether the array is writable.", NULL},

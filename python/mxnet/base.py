@@ -66,8 +66,16 @@ def _real():
     return numpy.float32
 
 
-# Created on demand: they need NumPy, the package does not.
-_LATER = {"numeric_types": _numeric_types, "bfloat16": _bfloat16, "mx_real_t": _real}
+def _library():
+    import ctypes
+    from .libinfo import find_lib_path
+    library = ctypes.CDLL(find_lib_path()[0], ctypes.RTLD_LOCAL)
+    library.MXGetLastError.restype = ctypes.c_char_p
+    return library
+
+
+# Created on demand: they need NumPy or ctypes, the package does not.
+_LATER = {"numeric_types": _numeric_types, "bfloat16": _bfloat16, "mx_real_t": _real, "_LIB": _library}
 
 
 def __getattr__(name):
@@ -78,9 +86,9 @@ def __getattr__(name):
 
 
 def check_call(ret):
-    """For programs that called MXNet's C API through ctypes: there is none here, and errors raise exceptions."""
+    """Raises the error of a call of the C interface (_LIB) that returned another code than 0."""
     if ret:
-        raise MXNetError(f"call failed with code {ret}")
+        raise MXNetError(py_str(__getattr__("_LIB").MXGetLastError()))
 
 
 def py_str(x):

@@ -5,7 +5,8 @@ __version__ = "1.9.1+gluon" + _core.version
 
 
 def find_lib_path(prefix="libmxnet"):
-    """Path of the shared library: the extension module contains it, whatever the prefix."""
+    """Path of the shared library, whatever the prefix: the extension module, which exports MXNet's C interface for
+    prediction and for arrays (mxnet/c_predict_api.h, mxnet/c_api.h) to ctypes."""
     return [_core.__file__]
 
 

@@ -54,6 +54,7 @@ const char *mx_error_message(void)
         return "";
     return record.message ? record.message : "out of memory, also for the message";
 }
+const char *mx_error_last(void) { return record.message ? record.message : mx_error_message(); }
 const char *mx_error_name(mx_code code)
 {
     return code >= 0 && code < MX_ERR_COUNT ? code_names[code] : "unknown error";

@@ -13,6 +13,7 @@
 const char *mx_error_context(const char *who); /* sets, returns the previous one to be restored */
 
 bool mx_has_error(void);
+const char *mx_error_last(void); /* the last message, cleared or not: "" if there was none; of MXGetLastError */
 /* Puts "who: " before the recorded message unless it mentions `who` already. */
 void mx_error_mention(const char *who);
 

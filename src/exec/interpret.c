@@ -10,14 +10,16 @@
 #include "graph/open.h"
 #include "base/thread.h"
 
-typedef struct run {
-    const mx_interpretation *what;
+typedef struct mx_interpreter {
+    mx_interpretation what;
     const mx_graph *graph;
+    int64_t next;      /* step */
     mx_array **value;  /* per entry; retained; NULL: not computed, or not needed any more */
     int64_t *users;    /* per entry: nodes and results that still need it */
     mx_array **in;     /* inputs of the current node */
     mx_shape_t *shape; /* per entry, where some node leaves sizes open; else NULL */
     size_t shape_bytes;
+    size_t bytes; /* of this struct and the lists behind it */
 } run;
 
 static void count_users(run *r)
@@ -41,7 +43,7 @@ static void used(run *r, int64_t entry)
 static mx_code set_variable(run *r, int64_t i)
 {
     mx_gnode *node = r->graph->nodes[i];
-    mx_array *x = r->what->values && r->what->values[i] ? r->what->values[i] : node->value;
+    mx_array *x = r->what.values && r->what.values[i] ? r->what.values[i] : node->value;
     if (!x)
         return mx_fail(MX_ERR_ARGUMENT, "variable %s has no value", node->name);
     r->value[r->graph->row[i]] = mx_retain(x);
@@ -64,7 +66,7 @@ static mx_code find_shapes(run *r)
     mx_graph_infer_start(g, r->shape, type);
     for (int64_t i = 0; i < g->n; i++) {
         const mx_gnode *node = g->nodes[i];
-        const mx_array *x = node->op ? NULL : r->what->values && r->what->values[i] ? r->what->values[i] : node->value;
+        const mx_array *x = node->op ? NULL : r->what.values && r->what.values[i] ? r->what.values[i] : node->value;
         if (!x)
             continue;
         r->shape[g->row[i]] = mx_array_shape(x);
@@ -103,7 +105,7 @@ static mx_code gather(run *r, int64_t i)
 static mx_code show(run *r, const mx_gnode *node, mx_text *text, mx_array *value)
 {
     const char *name = mx_text_get(text);
-    mx_code code = !name ? mx_error_code() : r->what->watch(r->what->user, name, value);
+    mx_code code = !name ? mx_error_code() : r->what.watch(r->what.user, name, value);
     mx_text_free(text);
     return code && !mx_has_error() ? mx_fail(MX_ERR_CALLBACK, "%s: the monitor failed", node->name) : code;
 }
@@ -112,7 +114,7 @@ static mx_code show(run *r, const mx_gnode *node, mx_text *text, mx_array *value
 static mx_code watch_node(run *r, const mx_gnode *node, mx_array **out)
 {
     char name[64];
-    for (int k = 0; r->what->watch_all && k < node->n_in; k++) {
+    for (int k = 0; r->what.watch_all && k < node->n_in; k++) {
         mx_text text = {0};
         if (r->in[k] == MX_NONE)
             continue;
@@ -144,7 +146,7 @@ static mx_code run_node(run *r, int64_t i)
     if (!code)
         code =
             open ? run_open(r, i, open, out) : mx_invoke(node->op, node->attrs, node->n_in, r->in, MX_MAX_OUTPUTS, out);
-    if (!code && r->what->watch)
+    if (!code && r->what.watch)
         code = watch_node(r, node, out);
     if (code && clean)
         mx_error_mention(node->name);
@@ -157,34 +159,62 @@ static mx_code run_node(run *r, int64_t i)
     return code;
 }
 
-mx_code mx_interpret(const mx_interpretation *what, mx_array **results)
+mx_interpreter *mx_interpret_start(const mx_interpretation *what)
 {
     const mx_graph *g = what->graph;
     size_t entries = (size_t)g->row[g->n], most = 1;
     for (int64_t i = 0; i < g->n; i++)
         most = (size_t)g->nodes[i]->n_in > most ? (size_t)g->nodes[i]->n_in : most;
-    const size_t words = 2 * entries + most, bytes = words * sizeof(int64_t);
-    char *memory = mx_alloc_zero(bytes);
-    if (!memory)
-        return MX_ERR_MEMORY;
-    run r = {what, g, (mx_array **)(void *)memory, (int64_t *)(void *)memory + entries, NULL, NULL, 0};
-    r.in = (mx_array **)(void *)(memory + 2 * entries * sizeof(int64_t));
-    count_users(&r);
-    mx_code code = find_shapes(&r);
+    const size_t bytes = sizeof(run) + (2 * entries + most) * sizeof(int64_t);
+    run *r = mx_alloc_zero(bytes);
+    if (!r)
+        return NULL;
+    r->what = *what, r->graph = g, r->bytes = bytes;
+    r->value = (mx_array **)(void *)(r + 1);
+    r->users = (int64_t *)(void *)(r->value + entries);
+    r->in = (mx_array **)(void *)(r->users + entries);
+    count_users(r);
+    if (!find_shapes(r))
+        return r;
+    mx_interpret_end(r, NULL);
+    return NULL;
+}
+
+mx_code mx_interpret_step(mx_interpreter *r)
+{
     mx_thread.precision_settled++; /* the graph runs as it is, without casts */
-    for (int64_t i = 0; !code && i < g->n; i++)
-        code = run_node(&r, what->order ? what->order[i] : i);
+    const mx_code code = run_node(r, r->what.order ? r->what.order[r->next] : r->next);
     mx_thread.precision_settled--;
-    for (int64_t i = 0; !code && i < g->n_results; i++) {
-        results[i] = r.value[g->results[i]];
+    r->next++;
+    return code;
+}
+
+mx_code mx_interpret_end(mx_interpreter *r, mx_array **results)
+{
+    const mx_graph *g = r->graph;
+    mx_code code = MX_OK;
+    for (int64_t i = 0; results && !code && i < g->n_results; i++) {
+        results[i] = r->value[g->results[i]];
         if (!results[i])
             code = mx_fail(MX_ERR_UNSUPPORTED, "output %lld is hidden: only gradients can use it", (long long)i);
     }
-    for (int64_t i = 0; i < g->n_results; i++)
+    for (int64_t i = 0; results && i < g->n_results; i++)
         results[i] = code ? NULL : mx_retain(results[i]);
-    for (size_t e = 0; e < entries; e++)
-        mx_release(r.value[e]);
-    mx_free(r.shape, r.shape_bytes);
-    mx_free(memory, bytes);
+    for (int64_t e = 0; e < g->row[g->n]; e++)
+        mx_release(r->value[e]);
+    mx_free(r->shape, r->shape_bytes);
+    mx_free(r, r->bytes);
     return code;
+}
+
+mx_code mx_interpret(const mx_interpretation *what, mx_array **results)
+{
+    mx_interpreter *r = mx_interpret_start(what);
+    mx_code code = r ? MX_OK : mx_error_code();
+    for (int64_t i = 0; !code && i < what->graph->n; i++)
+        code = mx_interpret_step(r);
+    for (int64_t i = 0; code && i < what->graph->n_results; i++)
+        results[i] = NULL;
+    const mx_code end = r ? mx_interpret_end(r, code ? NULL : results) : code;
+    return code ? code : end;
 }

@@ -22,4 +22,11 @@ typedef struct mx_interpretation {
  * recording every call goes to the tape; symbolic values give symbolic results. */
 mx_code mx_interpret(const mx_interpretation *what, mx_array **results);
 
+/* The same node by node: `mx_interpret_step` n times, then `mx_interpret_end`, which frees `run` in any case (results NULL:
+ * the run is abandoned).  The graph and the arrays of `what` stay valid meanwhile. */
+typedef struct mx_interpreter mx_interpreter;
+mx_interpreter *mx_interpret_start(const mx_interpretation *what); /* NULL with an error */
+mx_code mx_interpret_step(mx_interpreter *run);
+mx_code mx_interpret_end(mx_interpreter *run, mx_array **results);
+
 #endif

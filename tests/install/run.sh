@@ -21,7 +21,7 @@ library=$(find "$prefix" -name 'libgluon.so.*.*.*')
 folder=$(dirname "$library")
 
 # Every public header compiles alone, and says so with no more than the standard.
-for header in "$prefix"/include/gluon.h "$prefix"/include/gluon/*.h; do
+for header in "$prefix"/include/gluon.h "$prefix"/include/gluon/*.h "$prefix"/include/mxnet/*.h; do
     name=${header#"$prefix/include/"}
     echo "#include <$name>" | "$CC" $strict -I"$prefix/include" -x c -fsyntax-only - || fail "<$name> does not compile alone"
 done
@@ -38,6 +38,14 @@ else
     echo "install: pkg-config is not there, gluon.pc was not tried"
 fi
 
+# A program written for MXNet's C interface for prediction, in C and in C++, which sees nothing of ours.
+"$CC" $strict -I"$prefix/include" "$here/old_predict.c" -L"$folder" -lgluon -o "$work/old"
+LD_LIBRARY_PATH=$folder "$work/old"
+if command -v c++ >/dev/null; then
+    c++ -std=c++11 -Wall -Wextra -Werror -x c++ -I"$prefix/include" "$here/old_predict.c" -L"$folder" -lgluon -o "$work/old++"
+    LD_LIBRARY_PATH=$folder "$work/old++"
+fi
+
 # find_package(gluon).
 cmake -S "$here" -B "$work/outside" -DCMAKE_PREFIX_PATH="$prefix" -DCMAKE_C_COMPILER="$CC" >"$work/log" &&
     cmake --build "$work/outside" >>"$work/log" 2>&1 || { cat "$work/log"; fail "find_package(gluon)"; }
@@ -46,10 +54,10 @@ cmake -S "$here" -B "$work/outside" -DCMAKE_PREFIX_PATH="$prefix" -DCMAKE_C_COMP
 
 # The library: its name, its symbols, its size.
 readelf -d "$library" | grep -q 'SONAME.*libgluon\.so\.0\]' || fail "SONAME is not libgluon.so.0"
-foreign=$(nm -D --defined-only "$library" | awk '$NF !~ /^(mx|MX)_/ {print $NF}')
+foreign=$(nm -D --defined-only "$library" | awk '$NF !~ /^(mx_|MX_|MX(Pred|ND|Get))/ {print $NF}')
 [ -z "$foreign" ] || fail "exported symbols without mx_ or MX_: $foreign"
 # (Kernels may carry their level instead of the prefix.)
-foreign=$(nm -g --defined-only "$folder/libgluon.a" | awk 'NF == 3 && $3 !~ /^(mx|MX)_/ && $3 !~ /_(generic|avx2|avx512)$/ {print $3}')
+foreign=$(nm -g --defined-only "$folder/libgluon.a" | awk 'NF == 3 && $3 !~ /^(mx_|MX_|MX(Pred|ND|Get))/ && $3 !~ /_(generic|avx2|avx512)$/ {print $3}')
 [ -z "$foreign" ] || fail "global symbols in libgluon.a without mx_ or MX_: $foreign"
 strip -o "$work/stripped" "$library"
 bytes=$(wc -c <"$work/stripped")

@@ -14,6 +14,47 @@ def test_version_and_info():
     assert mx.base.MXNetError is mx.MXNetError is mx.error.MXNetError
 
 
+def test_c_interface(tmp_path):
+    """MXNet's C interface through ctypes: predictions of an exported network, elements of arrays, DLPack, errors."""
+    import ctypes
+    from mxnet.base import _LIB, check_call
+    net = mx.gluon.nn.Dense(3, in_units=4, prefix="fc_")
+    net.initialize(mx.init.Normal(1), ctx=mx.cpu())
+    net.hybridize()
+    x = nd.random.uniform(shape=(2, 4), ctx=mx.cpu())
+    wanted = net(x).asnumpy()
+    net.export(str(tmp_path / "net"))
+    library = ctypes.CDLL(mx.libinfo.find_lib_path()[0])
+    params = (tmp_path / "net-0000.params").read_bytes()
+    handle, keys = ctypes.c_void_p(), (ctypes.c_char_p * 1)(b"data")
+    create = (ctypes.c_char_p((tmp_path / "net-symbol.json").read_bytes()), params, len(params), 1, 0, 1)
+    shape = ((ctypes.c_uint * 2)(0, 2), (ctypes.c_uint * 2)(2, 4), ctypes.byref(handle))
+    check_call(library.MXPredCreate(*create, keys, *shape))
+    data, out = x.asnumpy(), np.zeros((2, 3), "float32")
+    check_call(library.MXPredSetInput(handle, b"data", data.ctypes.data_as(ctypes.c_void_p), 8))
+    check_call(library.MXPredForward(handle))
+    check_call(library.MXPredGetOutput(handle, 0, out.ctypes.data_as(ctypes.c_void_p), 6))
+    np.testing.assert_allclose(out, wanted, rtol=1e-5)
+    check_call(library.MXPredFree(handle))
+    with pytest.raises(mx.MXNetError, match="no input named 'image'"):
+        check_call(library.MXPredCreate(*create, (ctypes.c_char_p * 1)(b"image"), *shape))
+    nd.ones((1,)).asnumpy()  # the failure is not an error of the next call
+
+    back = np.empty((2, 4), "float32")
+    check_call(_LIB.MXNDArraySyncCopyToCPU(x.handle, back.ctypes.data_as(ctypes.c_void_p), ctypes.c_size_t(8)))
+    assert (back == data).all()
+    with pytest.raises(mx.MXNetError, match="size is 3 elements"):
+        check_call(_LIB.MXNDArraySyncCopyToCPU(x.handle, back.ctypes.data_as(ctypes.c_void_p), ctypes.c_size_t(3)))
+    tensor, made = ctypes.c_void_p(), ctypes.c_void_p()
+    check_call(_LIB.MXNDArrayToDLPack(x.handle, ctypes.byref(tensor)))
+    check_call(_LIB.MXNDArrayFromDLPack(tensor, ctypes.byref(made)))
+    shared = nd.NDArray(handle=made)
+    shared[:] = 5
+    assert (x.asnumpy() == 5).all()
+    with pytest.raises(ValueError):
+        nd.NDArray(handle=ctypes.c_void_p())
+
+
 def test_contexts(ctx):
     assert mx.cpu() == mx.Context("cpu", 0) and mx.cpu(1) != mx.cpu() and repr(mx.gpu(1)) == "gpu(1)"
     assert mx.Context(mx.cpu(2)).device_id == 2 and mx.Context("gpu").device_type == "gpu"
