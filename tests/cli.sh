@@ -138,6 +138,14 @@ for file in a.safetensors b.npz; do
 done
 [ ! -e out.params ] || fail "a failed conversion left a file"
 wrong 2 "ends in" "$gluon" convert a.safetensors b.txt
+cp a.safetensors misnamed && cp b.npz misnamed.params # the contents count
+"$gluon" convert misnamed d.params >/dev/null && cmp d.params c.params || fail "a file without a suffix"
+"$gluon" convert misnamed.params d.params >/dev/null && cmp d.params c.params || fail "an NPZ file named .params"
+wrong 1 "one array" "$gluon" convert a.safetensors all.npy
+wrong 2 ".onnx files cannot be written" "$gluon" convert lenet net.onnx
+wrong 2 ".safetensors" "$gluon" convert a.safetensors net.onnx
+[ ! -e net.onnx-symbol.json ] && [ ! -e net.onnx ] || fail "convert to ONNX left a file"
+"$gluon" convert lenet net-v1.5 >/dev/null && [ -e net-v1.5-symbol.json ] || fail "a prefix with a version"
 
 # ---- compile -----------------------------------------------------------------------------------------------------
 for row in lenet:1,1,28,28 mlp:3,20 residual:1,3,32,32 mobile:2,3,21,21 waves:2,4,30 mixed:2,3,4 sorting:2,5 \

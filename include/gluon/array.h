@@ -116,18 +116,24 @@ MX_API mx_code mx_array_set(mx_array *x, mx_array *value);
 MX_API mx_code mx_array_fill(mx_array *x, double value);
 
 /* ---- files ---------------------------------------------------------------------------------------------- */
-typedef struct mx_array_dict mx_array_dict; /* names and arrays of a .params file, in file order */
+typedef struct mx_array_dict mx_array_dict; /* names and arrays of a file, in file order */
+/* The arrays of a .params, safetensors, NPZ or NPY file: the contents say which it is, not the name. */
 MX_API mx_array_dict *mx_load(const char *path);
 MX_API mx_array_dict *mx_load_buffer(const void *bytes, size_t count);
-/* names may be NULL (a list). Written atomically. */
+/* The suffix chooses the format: .safetensors, .npz, .npy (one array without a name), anything else: .params.
+ * names may be NULL (a list).  Written atomically. */
 MX_API mx_code mx_save(const char *path, mx_arrays arrays, const char *const *names);
+/* "params", "safetensors", "npz" or "npy"; NULL: none of them, by the contents of a file (without an error if it can be
+ * read) or by the suffix of a name. */
+MX_API const char *mx_load_format(const char *path);
+MX_API const char *mx_save_format(const char *path);
 MX_API int64_t mx_array_dict_count(const mx_array_dict *dict);
 MX_API const char *mx_array_dict_name(const mx_array_dict *dict, int64_t i); /* NULL for a list */
 MX_API mx_array *mx_array_dict_at(const mx_array_dict *dict, int64_t i);
 MX_API mx_array *mx_array_dict_get(const mx_array_dict *dict, const char *name); /* NULL without an error if missing */
 MX_API mx_array *mx_load_npy(const char *path);
 MX_API mx_code mx_save_npy(const char *path, mx_array *x);
-/* Other files of named arrays; every array needs a distinct name.  Written atomically. */
+/* One format whatever the name; every array needs a distinct name.  Written atomically. */
 MX_API mx_array_dict *mx_load_safetensors(const char *path);
 MX_API mx_code mx_save_safetensors(const char *path, mx_arrays arrays, const char *const *names);
 MX_API mx_array_dict *mx_load_npz(const char *path); /* compressed entries need zlib */

@@ -1,4 +1,4 @@
-/* Array files: .params and NPY.  SPDX-License-Identifier: Apache-2.0 */
+/* Array files.  SPDX-License-Identifier: Apache-2.0 */
 #include "core.h"
 #include "gluon/data.h"
 
@@ -86,7 +86,7 @@ static PyObject *save(PyObject *self, PyObject *args)
 }
 
 static PyMethodDef functions[] = {
-    {"load", load, METH_O, "Arrays of a .params file: a dict, or a list if they have no names."},
+    {"load", load, METH_O, "Arrays of a file: a dict, or a list if they have no names."},
     {"load_buffer", load_buffer, METH_O, "The same from bytes."},
     {"load_idx", load_idx, METH_O, "The array of an idx file, as MNIST has them; gzip or not."},
     {"save", save, METH_VARARGS, "save(path, arrays, names or None)"},

@@ -132,7 +132,7 @@ static bool open_target(mx_writer *writer, const char *path)
         errno = EISDIR;
         return writer_fail(writer, "cannot be written");
     }
-    if (exists && !S_ISREG(info.st_mode)) {
+    if (exists && (!S_ISREG(info.st_mode) || info.st_size == 0)) {
         writer->direct = true;
         writer->file = open(path, O_WRONLY | O_CLOEXEC);
         return writer->file >= 0 || writer_fail(writer, "cannot be written");
@@ -249,6 +249,14 @@ static void close_file(mx_writer *writer)
         writer_fail(writer, "closing failed");
 }
 
+static void finish_direct(mx_writer *writer)
+{
+    if (sync_file(writer->file))
+        close_file(writer);
+    else
+        writer_fail(writer, "writing to the disk failed");
+}
+
 static void put_in_place(mx_writer *writer)
 {
     if (!sync_file(writer->file))
@@ -271,7 +279,7 @@ bool mx_writer_commit(mx_writer *writer)
     if (!writer->failed)
         flush(writer);
     if (!writer->failed && writer->direct)
-        close_file(writer);
+        finish_direct(writer);
     else if (!writer->failed)
         put_in_place(writer);
     bool committed = !writer->failed;
@@ -281,6 +289,8 @@ bool mx_writer_commit(mx_writer *writer)
 
 void mx_writer_abandon(mx_writer *writer)
 {
+    if (writer->file >= 0 && writer->direct && ftruncate(writer->file, 0) != 0)
+        writer->failed = true; /* a device or a pipe: what was written stays */
     if (writer->file >= 0)
         close(writer->file);
     if (writer->temporary)

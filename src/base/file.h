@@ -1,8 +1,9 @@
 /* Files: an atomic writer, and a reader that checks sizes against what is left.
  *
  * Writing: everything goes to a temporary file in the folder of the target; mx_writer_commit() makes it durable
- * and renames it over the target.  Readers of the target see either the old file or the complete new one.  Errors are
- * saved and reported by commit, so puts need no checks.
+ * and renames it over the target.  Readers of the target see either the old file or the complete new one.  A file that
+ * exists and is empty (a temporary file that somebody holds open) is written in place.  Errors are saved and reported
+ * by commit, so puts need no checks.
  *
  *     mx_writer w;
  *     if (!mx_writer_open(&w, path)) return ...;
@@ -30,7 +31,7 @@ bool mx_file_write(const char *path, const void *bytes, int64_t size); /* atomic
 typedef struct mx_writer {
     int file;              /* descriptor; -1: closed */
     bool failed;           /* the error is recorded; puts are ignored */
-    bool direct;           /* the target is a device or a pipe: written without a temporary file */
+    bool direct;           /* the target is a device, a pipe or an empty file: written without a temporary file */
     char *path;            /* owned: the target, symbolic links followed */
     char *temporary;       /* owned: the file being written */
     unsigned char *buffer; /* owned */

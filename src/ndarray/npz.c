@@ -236,7 +236,7 @@ static bool read_array(mx_array_dict *dict, mx_reader *reader, const entry *e)
     return fine;
 }
 
-static bool read_file(mx_array_dict *dict, mx_reader *reader)
+bool mx_npz_read(mx_array_dict *dict, mx_reader *reader)
 {
     directory d;
     mx_dict seen = {0};
@@ -255,7 +255,7 @@ static bool read_file(mx_array_dict *dict, mx_reader *reader)
     return fine;
 }
 
-mx_array_dict *mx_load_npz(const char *path) { return mx_load_with(path, "mx_load_npz", read_file); }
+mx_array_dict *mx_load_npz(const char *path) { return mx_load_with(path, "mx_load_npz", mx_npz_read); }
 
 /* ---- writing --------------------------------------------------------------------------------------------------- */
 

@@ -2,8 +2,8 @@
  *
  *     u64 0x112, u64 0, u64 count, records, u64 names (0 or count), { u64 length, bytes }
  *
- * Ordinary arrays are written as records that MXNet 1.9 reads; 0-d and zero-size arrays, which its classic mode does
- * not support, as records of its NumPy mode.  A reader of untrusted bytes validates before it allocates.
+ * Arrays are written as records that MXNet 1.9 reads, zero-size ones too; 0-d arrays, which its classic mode does not
+ * support, as records of its NumPy mode.  A reader of untrusted bytes validates before it allocates.
  *
  * SPDX-License-Identifier: Apache-2.0 */
 #include "ndarray/params.h"
@@ -85,7 +85,7 @@ static bool read_name(mx_array_dict *dict, mx_reader *reader)
     return mx_dict_set_number(&dict->places, name, dict->names.length);
 }
 
-static bool read_list(mx_array_dict *dict, mx_reader *reader)
+bool mx_params_read(mx_array_dict *dict, mx_reader *reader)
 {
     uint64_t magic = 0, reserved, count = 0, names = 0;
     if (!mx_reader_u64(reader, &magic, "the file's first word"))
@@ -122,15 +122,25 @@ static mx_array_dict *new_dict(void)
 
 bool mx_array_dict_add(mx_array_dict *dict, const char *name, mx_array *x)
 {
-    char *copy = x ? mx_strdup(name) : NULL;
-    if (!copy || !mx_vec_push(&dict->arrays, x)) {
+    char *copy = x && name ? mx_strdup(name) : NULL;
+    if (!x || (name && !copy) || !mx_vec_push(&dict->arrays, x)) {
         mx_release(x);
         mx_strfree(copy);
         return false;
     }
+    if (!name)
+        return true;
     if (!mx_vec_push(&dict->names, copy))
         return mx_strfree(copy), false;
     return mx_dict_set_number(&dict->places, name, dict->names.length);
+}
+
+void mx_array_dict_unname(mx_array_dict *dict)
+{
+    for (int64_t i = 0; i < dict->names.length; i++)
+        mx_strfree(dict->names.items[i]);
+    dict->names.length = 0;
+    mx_dict_free(&dict->places);
 }
 
 /* Reads and closes. */
@@ -153,15 +163,10 @@ mx_array_dict *mx_load_with(const char *path, const char *who, mx_read_arrays_fn
     return mx_reader_open(&reader, path) ? read_dict(&reader, read) : NULL;
 }
 
-mx_array_dict *mx_load(const char *path) { return mx_load_with(path, "mx_load", read_list); }
-
-mx_array_dict *mx_load_buffer(const void *bytes, size_t count)
+mx_array_dict *mx_load_bytes(const void *bytes, size_t count, const char *who, mx_read_arrays_fn read)
 {
     mx_reader reader;
-    if (!bytes)
-        return mx_fail_null(MX_ERR_ARGUMENT, "mx_load_buffer: bytes is NULL");
-    return mx_reader_open_memory(&reader, bytes, (int64_t)count, "mx_load_buffer") ? read_dict(&reader, read_list)
-                                                                                   : NULL;
+    return mx_reader_open_memory(&reader, bytes, (int64_t)count, who) ? read_dict(&reader, read) : NULL;
 }
 
 /* ---- accessors --------------------------------------------------------------------------------------------- */
@@ -255,7 +260,7 @@ void mx_params_write_record(mx_writer *writer, mx_array *x)
         write_sparse(writer, mx_sparse_of(x));
         return;
     }
-    bool classic = x->ndim > 0 && x->size > 0;
+    const bool classic = x->ndim > 0;
     mx_writer_u32(writer, classic ? MX_PARAMS_V2 : MX_PARAMS_V3);
     mx_writer_u32(writer, 0); /* dense */
     put_shape(writer, x);
@@ -288,7 +293,7 @@ int64_t mx_save_check(const char *who, mx_arrays arrays, const char *const *name
     return check_list(who, arrays, names, false);
 }
 
-mx_code mx_save(const char *path, mx_arrays arrays, const char *const *names)
+mx_code mx_save_params(const char *path, mx_arrays arrays, const char *const *names)
 {
     mx_writer writer;
     if (!path)

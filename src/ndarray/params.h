@@ -22,11 +22,20 @@ void mx_params_write_record(mx_writer *writer, mx_array *x);
 typedef bool (*mx_read_arrays_fn)(mx_array_dict *dict, mx_reader *reader);
 /* The arrays of a file of any format; belongs to the scope.  Errors about the path name `who`. */
 mx_array_dict *mx_load_with(const char *path, const char *who, mx_read_arrays_fn read);
-/* Appends; takes over the reference to x, also on failure.  A NULL x fails. */
+/* The same from memory; `who` is its name in errors. */
+mx_array_dict *mx_load_bytes(const void *bytes, size_t count, const char *who, mx_read_arrays_fn read);
+/* Appends; takes over the reference to x, also on failure.  A NULL x fails.  name NULL: the list has no names. */
 bool mx_array_dict_add(mx_array_dict *dict, const char *name, mx_array *x);
+void mx_array_dict_unname(mx_array_dict *dict); /* makes it a list without names */
 /* How many arrays a list for a file has; -1 with an error that names `who` if one of them cannot be saved. */
 int64_t mx_save_check(const char *who, mx_arrays arrays, const char *const *names);
 /* The elements of x; a failure to fetch them fails the writer. */
 void mx_save_elements(mx_writer *writer, mx_array *x);
+
+/* ---- the formats (formats.c chooses) ---------------------------------------------------------------------------- */
+bool mx_params_read(mx_array_dict *dict, mx_reader *reader);
+bool mx_npz_read(mx_array_dict *dict, mx_reader *reader);
+bool mx_safetensors_read(mx_array_dict *dict, mx_reader *reader);
+mx_code mx_save_params(const char *path, mx_arrays arrays, const char *const *names); /* names may be NULL */
 
 #endif

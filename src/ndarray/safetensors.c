@@ -149,7 +149,7 @@ static bool read_row(mx_array_dict *dict, mx_reader *reader, const row *r, int64
     return mx_array_dict_add(dict, r->name, x);
 }
 
-static bool read_file(mx_array_dict *dict, mx_reader *reader)
+bool mx_safetensors_read(mx_array_dict *dict, mx_reader *reader)
 {
     uint64_t length = 0;
     if (!mx_reader_u64(reader, &length, "the header's length") ||
@@ -173,7 +173,10 @@ static bool read_file(mx_array_dict *dict, mx_reader *reader)
     return fine;
 }
 
-mx_array_dict *mx_load_safetensors(const char *path) { return mx_load_with(path, "mx_load_safetensors", read_file); }
+mx_array_dict *mx_load_safetensors(const char *path)
+{
+    return mx_load_with(path, "mx_load_safetensors", mx_safetensors_read);
+}
 
 /* ---- writing --------------------------------------------------------------------------------------------------- */
 

@@ -1,4 +1,5 @@
-/* Safetensors and NPZ files: round trips in every type, files written by hand, every truncation, every changed byte.
+/* Safetensors and NPZ files: round trips in every type, files written by hand, every truncation, every changed byte;
+ * the choice of the format by contents and by suffix.
  *
  * SPDX-License-Identifier: Apache-2.0 */
 #include <setjmp.h>
@@ -246,6 +247,84 @@ static void test_packed(void **state)
         }
 }
 
+/* ---- the choice of a format ------------------------------------------------------------------------------------- */
+
+/* mx_save() writes the format of the suffix; mx_load() finds it again under a name that says nothing. */
+static void test_by_contents(void **state)
+{
+    (void)state;
+    static const char *const names[] = {"arg:w", "b"}, *const suffixes[] = {"params", "safetensors", "npz"};
+    for (int i = 0; i < 3; i++) {
+        MX_SCOPE;
+        char path[160], name[32];
+        mx_array *list[] = {counting(MX_DIMS(2, 3), MX_FLOAT32), counting(MX_DIMS(0, 2), MX_INT32)};
+        snprintf(name, sizeof name, "x.%s", suffixes[i]);
+        snprintf(path, sizeof path, "%s", path_of(name));
+        assert_string_equal(mx_save_format(path), suffixes[i]);
+        for (int named = 0; named < 2; named++) {
+            assert_int_equal(mx_save(path, (mx_arrays){list, 2}, named ? names : NULL), MX_OK);
+            assert_string_equal(mx_load_format(path), suffixes[i]);
+            assert_int_equal(rename(path, path_of("a")), 0);
+            mx_array_dict *dict = mx_load(path_of("a"));
+            assert_int_equal(mx_array_dict_count(dict), 2);
+            if (named)
+                assert_string_equal(mx_array_dict_name(dict, 0), "arg:w");
+            else
+                assert_null(mx_array_dict_name(dict, 0)); /* a list comes back as a list */
+            assert_memory_equal(mx_data(mx_array_dict_at(dict, 0)), mx_data(list[0]), mx_bytes(list[0]));
+            int64_t size;
+            void *bytes = mx_file_read(path_of("a"), 1 << 20, &size);
+            assert_int_equal(mx_array_dict_count(mx_load_buffer(bytes, (size_t)size)), 2);
+            mx_free(bytes, (size_t)size + 1);
+        }
+    }
+    assert_null(mx_save_format("net.v1/weights"));
+    assert_string_equal(mx_save_format("W.NPZ"), "npz");
+    assert_true(mx_file_write(path_of("a"), "{\"nodes\": []} and more", 22));
+    assert_null(mx_load_format(path_of("a")));
+    assert_int_equal(mx_error_code(), MX_OK);
+    assert_null(mx_load(path_of("a")));
+    expect_error(MX_ERR_FILE, ".safetensors");
+}
+
+static void test_one_array(void **state)
+{
+    (void)state;
+    MX_SCOPE;
+    static const char *const names[] = {"w"};
+    char path[160];
+    snprintf(path, sizeof path, "%s", path_of("x.npy"));
+    mx_array *x = counting(MX_DIMS(2, 2), MX_INT64), *list[] = {x, x};
+    assert_int_equal(mx_save(path, (mx_arrays){list, 1}, NULL), MX_OK);
+    assert_int_equal(rename(path, path_of("a")), 0);
+    assert_string_equal(mx_load_format(path_of("a")), "npy");
+    mx_array_dict *dict = mx_load(path_of("a"));
+    assert_int_equal(mx_array_dict_count(dict), 1);
+    assert_null(mx_array_dict_name(dict, 0));
+    assert_memory_equal(mx_data(mx_array_dict_at(dict, 0)), mx_data(x), mx_bytes(x));
+    assert_int_not_equal(mx_save(path, (mx_arrays){list, 2}, NULL), MX_OK);
+    expect_error(MX_ERR_ARGUMENT, "got 2 arrays");
+    assert_int_not_equal(mx_save(path, (mx_arrays){list, 1}, names), MX_OK);
+    expect_error(MX_ERR_ARGUMENT, ".npz");
+}
+
+/* Somebody who has the empty file open sees what is saved; another file is replaced. */
+static void test_empty_file_in_place(void **state)
+{
+    (void)state;
+    MX_SCOPE;
+    mx_array *x = counting(MX_DIMS(3), MX_FLOAT32);
+    FILE *open_file = fopen(path_of("a"), "w+b");
+    assert_int_equal(mx_save(path_of("a"), MX_ARRAYS(x), NULL), MX_OK);
+    fseek(open_file, 0, SEEK_END);
+    assert_int_equal(ftell(open_file), 76); /* a record of 36 bytes and 12 of elements in a list */
+    assert_int_equal(mx_save(path_of("a"), MX_ARRAYS(x, x), NULL), MX_OK);
+    fseek(open_file, 0, SEEK_END);
+    assert_int_equal(ftell(open_file), 76);
+    fclose(open_file);
+    assert_int_equal(mx_array_dict_count(mx_load(path_of("a"))), 2);
+}
+
 /* Any allocation may fail: an error, nothing leaked, the earlier file intact. */
 static void test_failing_allocations(void **state)
 {
@@ -286,6 +365,9 @@ int main(void)
         cmocka_unit_test_setup_teardown(test_tensor_headers, make_folder, remove_folder),
         cmocka_unit_test_setup_teardown(test_metadata_is_skipped, make_folder, remove_folder),
         cmocka_unit_test_setup_teardown(test_packed, make_folder, remove_folder),
+        cmocka_unit_test_setup_teardown(test_by_contents, make_folder, remove_folder),
+        cmocka_unit_test_setup_teardown(test_one_array, make_folder, remove_folder),
+        cmocka_unit_test_setup_teardown(test_empty_file_in_place, make_folder, remove_folder),
         cmocka_unit_test_setup_teardown(test_failing_allocations, make_folder, remove_folder),
     };
     return cmocka_run_group_tests_name("formats", tests, NULL, NULL);

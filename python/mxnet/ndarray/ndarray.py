@@ -186,7 +186,10 @@ def waitall():
 # ---- files ----------------------------------------------------------------------------------------------------------
 
 def save(fname, data):
-    """Writes an array, a list of arrays, or a dict of names and arrays to a .params file."""
+    """Writes an array, a list of arrays, or a dict of names and arrays.
+
+    The suffix chooses the format: .safetensors, .npz or .npy (one array); any other name is a .params file.
+    """
     if isinstance(data, NDArray):
         data = [data]
     if isinstance(data, dict):
@@ -205,7 +208,8 @@ def save(fname, data):
 
 
 def load(fname):
-    """Arrays of a .params file: a dict if they have names, else a list."""
+    """Arrays of a .params, safetensors, NPZ or NPY file (its contents say which): a dict if they have names, else a
+    list."""
     return _core.load(fname)
 
 
