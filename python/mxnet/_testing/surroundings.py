@@ -5,8 +5,9 @@ import time
 
 import numpy as np
 
-from .. import _core
+from .. import _core, _download
 from ..base import data_dir
+from ..error import FileError
 
 
 @contextlib.contextmanager
@@ -78,33 +79,46 @@ def retry(n):
 
 # ---- data ----------------------------------------------------------------------------------------------------------
 
-def _find(folder_names, file):
+def _mirror():
+    return _download.repository() if os.environ.get("MXNET_GLUON_REPO") else "http://data.mxnet.io/"
+
+
+def _find(folder_names, file, url=None):
+    """A local file, packed or not; if it is nowhere, it is downloaded from the URL."""
     places = [os.path.join(data_dir(), "datasets", name) for name in folder_names] + ["data", "."]
     for place in places:
         for name in (file, file + ".gz"):
             path = os.path.join(place, name)
             if os.path.exists(path):
                 return path
-    from ..error import FileError
-    raise FileError(f"{file}: not found in {', '.join(places)}; put the file there (nothing is downloaded)")
+    if url is None:
+        raise FileError(f"{file}: not found in {', '.join(places)}; put the file there")
+    return download(url, dirname=places[0])
+
+
+def _mnist(part, kind):
+    file = f"{part}-{kind}"
+    return np.asarray(_core.load_idx(_find(["mnist"], file, f"{_mirror()}data/mnist/{file}.gz")).asnumpy())
 
 
 def get_mnist():
-    """MNIST from local files: a dict of train_data (N, 1, 28, 28) in [0, 1], train_label, test_data, test_label."""
+    """MNIST: a dict of train_data (N, 1, 28, 28) in [0, 1], train_label, test_data, test_label."""
     result = {}
     for part, prefix in (("train", "train"), ("test", "t10k")):
-        images = np.asarray(_core.load_idx(_find(["mnist"], prefix + "-images-idx3-ubyte")).asnumpy())
-        labels = np.asarray(_core.load_idx(_find(["mnist"], prefix + "-labels-idx1-ubyte")).asnumpy())
+        images, labels = _mnist(prefix, "images-idx3-ubyte"), _mnist(prefix, "labels-idx1-ubyte")
         result[part + "_data"] = images.reshape(-1, 1, 28, 28).astype("float32") / 255
         result[part + "_label"] = labels.astype("int64")
     return result
 
 
 def get_mnist_ubyte():
-    """Checks that MNIST's files exist."""
-    for prefix in ("train", "t10k"):
-        _find(["mnist"], prefix + "-images-idx3-ubyte")
-        _find(["mnist"], prefix + "-labels-idx1-ubyte")
+    """Gets MNIST's files, unless they exist."""
+    try:
+        for part in ("train", "t10k"):
+            for kind in ("images-idx3-ubyte", "labels-idx1-ubyte"):
+                _find(["mnist"], f"{part}-{kind}")
+    except FileError:
+        get_zip_data("data", _mirror() + "mxnet/data/mnist.zip", "mnist.zip")
 
 
 def get_mnist_iterator(batch_size, input_shape, num_parts=1, part_index=0):
@@ -120,18 +134,46 @@ def get_mnist_iterator(batch_size, input_shape, num_parts=1, part_index=0):
 
 
 def download(url, fname=None, dirname=None, overwrite=False, retries=5):
-    """The local file of a URL if it exists; nothing is downloaded."""
+    """Downloads a file unless it exists; returns its path."""
     path = os.path.join(dirname or "", fname or url.split("/")[-1])
-    if os.path.exists(path) and not overwrite:
-        return path
-    from ..error import FileError
-    raise FileError(f"download: {path} does not exist and nothing is downloaded from {url}; put the file there")
+    if overwrite or not os.path.exists(path):
+        _download.fetch(url, path, attempts=retries)
+    return path
 
 
 def get_cifar10():
-    """Checks that CIFAR-10's record files exist."""
-    for part in ("train", "test"):
-        _find(["cifar10", "cifar"], part + ".rec")
+    """Gets CIFAR-10's record files, unless they exist."""
+    try:
+        for part in ("train", "test"):
+            if not os.path.exists(os.path.join("data", "cifar", part + ".rec")):
+                _find(["cifar10", "cifar"], part + ".rec")
+    except FileError:
+        get_zip_data("data", _mirror() + "mxnet/data/cifar10.zip", "cifar10.zip")
+
+
+def get_zip_data(data_dir, url, data_origin_name):
+    """Downloads a .zip archive and unpacks it into the folder data_dir, unless it is there."""
+    import zipfile
+    archive = os.path.join(data_dir, data_origin_name)
+    if not os.path.exists(archive):
+        download(url, data_origin_name, data_dir)
+        with zipfile.ZipFile(archive) as opened:
+            opened.extractall(data_dir)
+
+
+def get_bz2_data(data_dir, data_name, url, data_origin_name):
+    """Downloads a .bz2 file and writes its contents to data_dir/data_name, unless it is there."""
+    import bz2
+    import shutil
+    target, packed = os.path.join(data_dir, data_name), os.path.join(data_dir, data_origin_name)
+    if os.path.exists(target):
+        return
+    download(url, data_origin_name, data_dir)
+    part = f"{target}.{os.getpid()}.part"
+    with bz2.open(packed) as source, open(part, "wb") as file:
+        shutil.copyfileobj(source, file)
+    os.replace(part, target)
+    os.remove(packed)
 
 
 class DummyIter:

@@ -1,9 +1,9 @@
 """Helpers for training: splitting batches, clipping gradients, hooks, files."""
-import hashlib
 import math
 import os
 import warnings
 
+from .. import _download
 from .._core import NDArray, array
 from ..context import cpu
 
@@ -82,53 +82,37 @@ def replace_file(src, dst):
 
 def check_sha1(filename, sha1_hash):
     """Whether a file has this SHA-1."""
-    digest = hashlib.sha1()
-    with open(filename, "rb") as file:
-        for block in iter(lambda: file.read(1 << 20), b""):
-            digest.update(block)
-    return digest.hexdigest() == sha1_hash
+    return _download.sha1_of(filename) == sha1_hash
 
 
 def download(url, path=None, overwrite=False, sha1_hash=None, retries=5, verify_ssl=True):
-    """Downloads a file unless it exists; returns its path."""
+    """Downloads a file unless it exists (with that SHA-1, if one is given); returns its path.
+
+    path: the file, or an existing folder for it; default: the current folder.  retries: how often it is tried.
+    A URL may also be file:///... or the name of a file.
+    """
     name = url.split("/")[-1]
-    if not name:
-        raise AssertionError(f"download: the URL {url!r} has no file name; pass path")
     if path is None:
+        if not name:
+            raise AssertionError(f"download: the URL {url!r} has no file name; pass path")
         target = name
     else:
-        path = os.path.expanduser(path)
+        path = os.path.expanduser(os.fspath(path))
         target = os.path.join(path, name) if os.path.isdir(path) else path
     if retries < 0:
         raise AssertionError("download: retries must not be negative")
-    if not overwrite and os.path.exists(target) and (not sha1_hash or check_sha1(target, sha1_hash)):
-        return target
-    _fetch(url, target, sha1_hash, retries, verify_ssl)
+    if not verify_ssl:
+        warnings.warn("download: verify_ssl=False: the server's certificate is not checked", UserWarning, stacklevel=2)
+    if overwrite or not os.path.exists(target) or not _download.is_complete(target, sha1_hash):
+        _download.fetch(url, target, sha1_hash, retries, verify_ssl)
     return target
 
 
-def _fetch(url, target, sha1_hash, retries, verify_ssl):
-    """Writes to a temporary file that replaces the target when it is complete."""
-    import ssl
-    import urllib.request
-    folder = os.path.dirname(os.path.abspath(os.path.expanduser(target)))
-    os.makedirs(folder, exist_ok=True)
-    context = None if verify_ssl else ssl._create_unverified_context()
-    problem = None
-    for _ in range(retries + 1):
-        part = f"{target}.{os.getpid()}.part"
-        try:
-            with urllib.request.urlopen(url, timeout=20, context=context) as source, open(part, "wb") as file:
-                for block in iter(lambda: source.read(1 << 20), b""):
-                    file.write(block)
-            if sha1_hash and not check_sha1(part, sha1_hash):
-                raise OSError("the file does not have the expected SHA-1")
-            os.replace(part, target)
-            return
-        except OSError as error:
-            problem = error
-        finally:
-            if os.path.exists(part):
-                os.remove(part)
-    raise RuntimeError(f"download: cannot download {url} ({problem}); is there a network? A file put at {target} by hand "
-                       "is used as it is")
+def _get_repo_url():
+    """The repository of published files: MXNET_GLUON_REPO or MXNet's own; ends with a slash."""
+    return _download.repository()
+
+
+def _get_repo_file_url(namespace, filename):
+    """The URL of a published file."""
+    return f"{_download.repository()}{namespace}/{filename}"

@@ -1,7 +1,7 @@
 /* The folder of trained parameters.
  *
  * A file is named NAME-HASH.params, where HASH is the beginning of its SHA-1 sum; so it can be checked by its name.
- * Nothing is downloaded: a missing file is an error that says which file to put where.
+ * Nothing is downloaded in C (the Python package does that): a missing file is an error that says which file to put where.
  *
  * SPDX-License-Identifier: Apache-2.0 */
 #include <dirent.h>
@@ -107,7 +107,7 @@ static int rank_of(const char *file, const char *name, const char *hash, char di
         return 0;
     memcpy(digits, file + n + 1, 8);
     digits[8] = 0;
-    return hash && !strcmp(digits, hash) ? 3 : 2;
+    return hash && !strncmp(digits, hash, 8) ? 3 : 2;
 }
 
 typedef struct candidate {
@@ -152,8 +152,8 @@ static const char *fail_missing(const char *name, const char *hash, const char *
                             name, name, folder);
     return mx_fail_null(
         MX_ERR_FILE,
-        "model %s: there is no '%s-%s.params' in '%s', and nothing is downloaded. On a machine "
-        "with internet access, fetch %.*s/gluon/models/%s-%s.zip and unpack it into that folder (or give another one); "
+        "model %s: there is no '%s-%.8s.params' in '%s', and nothing is downloaded. On a machine "
+        "with internet access, fetch %.*s/gluon/models/%s-%.8s.zip and unpack it into that folder (or give another one); "
         "your own parameters, written by save_parameters, are found there as '%s.params'",
         name, name, hash, folder, length, repository, name, hash, name);
 }

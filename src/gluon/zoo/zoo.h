@@ -77,7 +77,8 @@ typedef struct mx_model_row {
     const char *name;    /* "resnet18_v1" */
     const char *class;   /* "ResNetV1" */
     const char *options; /* of the class: "layers=(2, 2, 2, 2)"; "": the defaults */
-    const char *hash;    /* first eight digits of the SHA-1 sum of the published parameters; NULL: none were */
+    const char *
+        hash; /* SHA-1 sum of the published parameters, whose first eight digits are in the file's name; NULL: none were */
 } mx_model_row;
 extern const mx_model_row mx_models[];               /* ended by an entry without name */
 const mx_model_row *mx_model_find(const char *name); /* any case; NULL with an error that lists the names */

@@ -1,15 +1,16 @@
-"""Vectors of words, from files on this machine.
+"""Vectors of words, from files on this machine or downloaded.
 
 A file has one word per line, followed by the elements of its vector:  hello 0.1 0.2 0.3
 """
 import logging
 import os
 
+from ... import _download
 from ... import ndarray as nd
 from ... import registry
 from ...base import data_dir
 from ...error import FileError
-from . import vocab
+from . import _constants, vocab
 
 __all__ = ["CompositeEmbedding", "CustomEmbedding", "FastText", "GloVe", "create", "get_pretrained_file_names",
            "register"]
@@ -18,7 +19,8 @@ __all__ = ["CompositeEmbedding", "CustomEmbedding", "FastText", "GloVe", "create
 class _TokenEmbedding(vocab.Vocabulary):
     """A vocabulary whose words have vectors: embedding.get_vecs_by_tokens(["hello", "world"])."""
 
-    pretrained_file_names = ()
+    pretrained_file_name_sha1 = {}
+    pretrained_archive_name_sha1 = {}
 
     def __init__(self, **kwargs):
         super().__init__(**kwargs)
@@ -40,7 +42,7 @@ class _TokenEmbedding(vocab.Vocabulary):
         """Reads words and vectors from a file; the vector of unknown words is the file's, or init_unknown_vec(size)."""
         path = os.path.expanduser(path)
         if not os.path.isfile(path):
-            raise FileError(f"{type(self).__name__}: there is no file '{path}'; nothing is downloaded")
+            raise FileError(f"{type(self).__name__}: there is no file '{path}'")
         rows, unknown = [], None
         with open(path, encoding=encoding) as file:
             for number, line in enumerate(file, 1):
@@ -127,18 +129,44 @@ class _TokenEmbedding(vocab.Vocabulary):
 
 
 class _NamedFile(_TokenEmbedding):
-    """Embeddings from published files in embedding_root/<name in lower case>/."""
+    """Embeddings from published files in embedding_root/<name in lower case>/; missing ones are downloaded."""
+
+    _archives = {}  # file -> archive
 
     def __init__(self, pretrained_file_name, embedding_root, init_unknown_vec, vocabulary, kwargs):
         cls = type(self)
-        if pretrained_file_name not in cls.pretrained_file_names:
+        if pretrained_file_name not in cls.pretrained_file_name_sha1:
             raise KeyError(f"{cls.__name__}: there is no file {pretrained_file_name!r}; there are "
-                           f"{', '.join(sorted(cls.pretrained_file_names))}")
+                           f"{', '.join(sorted(cls.pretrained_file_name_sha1))}")
         super().__init__(**kwargs)
         root = os.path.join(data_dir(), "embeddings") if embedding_root is None else embedding_root
-        self._load_embedding(os.path.join(root, cls.__name__.lower(), pretrained_file_name), " ", init_unknown_vec)
+        self._load_embedding(self._get_pretrained_file(root, pretrained_file_name), " ", init_unknown_vec)
         if vocabulary is not None:
             self._keep_only(vocabulary)
+
+    @classmethod
+    def _get_pretrained_file(cls, embedding_root, pretrained_file_name):
+        """The path of a file, which is downloaded unless it is there."""
+        folder = os.path.join(os.path.expanduser(embedding_root), cls.__name__.lower())
+        path = os.path.join(folder, pretrained_file_name)
+        if os.path.isfile(path):
+            return path
+        archive = cls._archives[pretrained_file_name]
+        url = f"{_download.repository()}gluon/embeddings/{cls.__name__.lower()}/{archive}"
+        packed = os.path.join(folder, archive)
+        try:
+            _download.fetch(url, packed, cls.pretrained_archive_name_sha1[archive])
+            _download.unpack(packed, folder, [pretrained_file_name])
+            os.remove(packed)
+        except FileError as error:
+            raise type(error)(f"{cls.__name__}: there is no file '{path}', and downloading it failed: {error}") from error
+        return path
+
+    @classmethod
+    def _take_table(cls, table):
+        cls.pretrained_file_name_sha1 = {file: sha1 for file, (sha1, _, _) in table.items()}
+        cls.pretrained_archive_name_sha1 = {archive: sha1 for _, archive, sha1 in table.values()}
+        cls._archives = {file: archive for file, (_, archive, _) in table.items()}
 
 
 _registered = registry.get_register_func(_TokenEmbedding, "token embedding")
@@ -153,10 +181,6 @@ def register(embedding_cls):
 class GloVe(_NamedFile):
     """Vectors of GloVe (Stanford)."""
 
-    pretrained_file_names = tuple(
-        [f"glove.6B.{n}d.txt" for n in (50, 100, 200, 300)] + ["glove.42B.300d.txt", "glove.840B.300d.txt"] +
-        [f"glove.twitter.27B.{n}d.txt" for n in (25, 50, 100, 200)])
-
     def __init__(self, pretrained_file_name="glove.840B.300d.txt", embedding_root=None, init_unknown_vec=nd.zeros,
                  vocabulary=None, **kwargs):
         super().__init__(pretrained_file_name, embedding_root, init_unknown_vec, vocabulary, kwargs)
@@ -166,13 +190,13 @@ class GloVe(_NamedFile):
 class FastText(_NamedFile):
     """Vectors of fastText, of the Wikipedias in these languages."""
 
-    pretrained_file_names = tuple(f"wiki.{language}.vec" for language in (
-        "simple", "en", "de", "fr", "es", "it", "pt", "nl", "pl", "ru", "ja", "zh", "ko", "ar", "sv", "cs", "fi", "tr",
-        "uk", "vi", "he", "hu", "el", "da", "no", "ro", "bg", "hi", "id", "ca", "fa")) + ("crawl-300d-2M.vec",)
-
     def __init__(self, pretrained_file_name="wiki.simple.vec", embedding_root=None, init_unknown_vec=nd.zeros,
                  vocabulary=None, **kwargs):
         super().__init__(pretrained_file_name, embedding_root, init_unknown_vec, vocabulary, kwargs)
+
+
+GloVe._take_table(_constants.GLOVE)
+FastText._take_table(_constants.FAST_TEXT)
 
 
 class CustomEmbedding(_TokenEmbedding):
@@ -208,8 +232,8 @@ def get_pretrained_file_names(embedding_name=None):
     """Names of files by embedding ('glove', 'fasttext'), or those of one."""
     known = registry.get_registry(_TokenEmbedding)
     if embedding_name is None:
-        return {name: list(cls.pretrained_file_names) for name, cls in known.items()}
+        return {name: list(cls.pretrained_file_name_sha1) for name, cls in known.items()}
     if embedding_name not in known:
         raise KeyError(f"get_pretrained_file_names: there is no embedding {embedding_name!r}; there are "
                        f"{', '.join(sorted(known))}")
-    return list(known[embedding_name].pretrained_file_names)
+    return list(known[embedding_name].pretrained_file_name_sha1)

@@ -136,3 +136,31 @@ class RecordFileDataset(Dataset):
 
     def __len__(self):
         return len(self._record.keys)
+
+
+class _DownloadedDataset(Dataset):
+    """Examples (_data[i], _label[i]) of published files: a subclass's _get_data() fills both from the folder _root."""
+
+    def __init__(self, root, transform):
+        import os
+        self._transform, self._data, self._label = transform, None, None
+        self._root = os.path.expanduser(os.fspath(root))
+        self._get_data()
+
+    def __getitem__(self, idx):
+        if self._transform is not None:
+            return self._transform(self._data[idx], self._label[idx])
+        return self._data[idx], self._label[idx]
+
+    def __len__(self):
+        return len(self._label)
+
+    def _parts(self):
+        return [self._data, self._label]
+
+    def _get_data(self):
+        raise NotImplementedError(f"{type(self).__name__} does not override _get_data, which reads its files")
+
+
+# Names under which libraries import these classes.
+_LazyTransformDataset, _TransformFirstClosure = _TransformedDataset, _TransformFirst

@@ -20,4 +20,4 @@ class IntervalSampler(sampler.Sampler):
             yield from range(first, self._length, self._interval)
 
     def __len__(self):
-        return self._length if self._rollover else len(range(0, self._length, self._interval))
+        return self._length  # with rollover=False too, as programs expect

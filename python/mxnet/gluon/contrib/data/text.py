@@ -1,11 +1,13 @@
-"""Texts for language models: WikiText, from local files."""
+"""Texts for language models: WikiText, from local files or downloaded."""
 import collections
 import os
 
+from .... import _download
 from .... import ndarray as nd
 from ....base import data_dir
 from ....error import FileError
 from ...data.dataset import Dataset
+from ...utils import _get_repo_file_url, download
 
 __all__ = ["WikiText2", "WikiText103"]
 
@@ -16,6 +18,8 @@ class _WikiText(Dataset):
     """Samples are (data, label), both (seq_len,): indices of words, and of the words that follow."""
 
     _files = {}
+    _namespace = None  # folder of the archive in the repository
+    _archive_file = None  # (name, SHA-1)
 
     def __init__(self, root, segment, vocab, seq_len):
         if segment not in self._files:
@@ -37,8 +41,7 @@ class _WikiText(Dataset):
     def _read(self, path):
         from ....contrib.text import Vocabulary
         if not os.path.isfile(path):
-            raise FileError(f"{type(self).__name__}: there is no file '{path}'; nothing is downloaded: "
-                            f"unpack the data set so that {', '.join(self._files.values())} are in '{self._root}'")
+            self._get_files(path)
         with open(path, encoding="utf8") as file:
             lines = [line.split() for line in file]
         words = [word for line in lines if line for word in line + [EOS_TOKEN]]
@@ -53,6 +56,16 @@ class _WikiText(Dataset):
         cut = count * self._seq_len
         return tuple(nd.array(part, dtype="int32").reshape((count, self._seq_len))
                      for part in (indices[:cut], indices[1:cut + 1]))
+
+    def _get_files(self, path):
+        name, sha1 = self._archive_file
+        try:
+            archive = download(_get_repo_file_url("gluon/dataset/" + self._namespace, name),
+                               path=os.path.join(self._root, name), sha1_hash=sha1)
+            _download.unpack(archive, self._root, set(self._files.values()))
+        except FileError as error:
+            raise type(error)(f"{type(self).__name__}: there is no file '{path}', and downloading it failed ({error}); unpack "
+                              f"the data set so that {', '.join(self._files.values())} are in '{self._root}'") from error
 
     def __getitem__(self, idx):
         return self._data[idx], self._label[idx]
@@ -72,6 +85,8 @@ class WikiText2(_WikiText):
     """
 
     _files = {"train": "wiki.train.tokens", "validation": "wiki.valid.tokens", "test": "wiki.test.tokens"}
+    _namespace = "wikitext-2"
+    _archive_file = ("wikitext-2-v1.zip", "3c914d17d80b1459be871a5039ac23e752a53cbe")
 
     def __init__(self, root=None, segment="train", vocab=None, seq_len=35):
         super().__init__(_default("wikitext-2") if root is None else root, segment, vocab, seq_len)
@@ -81,6 +96,8 @@ class WikiText103(_WikiText):
     """WikiText-103: the same kind of text, a hundred million words."""
 
     _files = WikiText2._files
+    _namespace = "wikitext-103"
+    _archive_file = ("wikitext-103-v1.zip", "0aec09a7537b58d4bb65362fee27650eeaba625a")
 
     def __init__(self, root=None, segment="train", vocab=None, seq_len=35):
         super().__init__(_default("wikitext-103") if root is None else root, segment, vocab, seq_len)

@@ -1,66 +1,77 @@
 """Image data sets.
 
-Nothing is downloaded: the files must be in root or in the usual places (MXNET_HOME/datasets/<name>; Debian's
-package dataset-fashion-mnist), and errors say how to get them.
+Files are looked for in root, then in the usual places (MXNET_HOME/datasets/<name>; Debian's package
+dataset-fashion-mnist); if they are nowhere, they are downloaded into root.
 """
 import os
 import warnings
 
-from .... import _core
-from ....base import MXNetError
-from ..dataset import ArrayDataset, Dataset, RecordFileDataset
+from .... import _core, _download
+from ....base import MXNetError, data_dir
+from ...utils import _get_repo_file_url, download
+from ..dataset import Dataset, RecordFileDataset, _DownloadedDataset
 
 __all__ = ["MNIST", "FashionMNIST", "CIFAR10", "CIFAR100", "ImageRecordDataset", "ImageFolderDataset",
            "ImageListDataset"]
 
 
-class _FileDataset(ArrayDataset):
-    """Images and labels that are entirely in memory: _data is a uint8 NDArray (N, H, W, C), _label a NumPy array."""
+class _FileDataset(_DownloadedDataset):
+    """Published images and labels: _data is a uint8 NDArray (N, H, W, C), _label a NumPy array.
+
+    Subclasses say what is read (_load), which files that needs (_files) and how they are downloaded (_download).
+    """
+
+    _namespace = None  # folder of the files in the repository
 
     def __init__(self, root, transform):
-        self._root = None if root is None else os.path.expanduser(root)
-        self._transform = transform
-        self._data, label = self._get_data()
-        self._label = label.asnumpy()
-
-    def __getitem__(self, idx):
-        if self._transform is not None:
-            return self._transform(self._data[idx], self._label[idx])
-        return self._data[idx], self._label[idx]
-
-    def __len__(self):
-        return len(self._label)
-
-    def _parts(self):
-        return [self._data, self._label]
+        super().__init__(os.path.join(data_dir(), "datasets", self._namespace) if root is None else root, transform)
 
     def _get_data(self):
-        """Loads from root or, if the files are not there, from the usual places."""
-        try:
-            return self._load(self._root)
-        except MXNetError:
-            if self._root is None or os.path.exists(os.path.join(self._root, self._first_file())) or \
-                    os.path.exists(os.path.join(self._root, self._first_file() + ".gz")):
-                raise
+        if self._is_in(self._root):
+            data, label = self._load(self._root)
+        else:
             try:
-                return self._load(None)
-            except MXNetError:
-                pass
-            raise
+                data, label = self._load(None)
+            except MXNetError as error:
+                self._get_files(error)
+                data, label = self._load(self._root)
+        self._data, self._label = data, label.asnumpy()
+
+    def _is_in(self, folder):
+        return any(os.path.exists(os.path.join(folder, name)) or os.path.exists(os.path.join(folder, name + ".gz"))
+                   for name in self._files())
+
+    def _get_files(self, missing):
+        try:
+            self._download()
+        except _download.DownloadError as error:
+            try:
+                self._load(self._root)  # fails: says what belongs where
+            except MXNetError as wanted:
+                missing = wanted
+            raise type(error)(f"{missing}; downloading failed, too: {error}") from error
 
     def _load(self, root):
         """(images, labels)"""
         raise NotImplementedError(f"{type(self).__name__} does not override _load, which reads its files")
 
-    def _first_file(self):
-        """Name of a file that must be in root."""
-        raise NotImplementedError(f"{type(self).__name__} does not override _first_file, which names its first file")
+    def _files(self):
+        """Names of the files; if one of them is in root, nothing is downloaded."""
+        raise NotImplementedError(f"{type(self).__name__} does not override _files, which names its files")
+
+    def _download(self):
+        """Downloads what is missing into root."""
+        raise NotImplementedError(f"{type(self).__name__} does not override _download, which gets its files")
 
 
 class MNIST(_FileDataset):
     """Handwritten digits, (28, 28, 1), from the four idx files in root (gzip or not)."""
 
-    _name = "mnist"
+    _name = _namespace = "mnist"
+    _train_data = ("train-images-idx3-ubyte.gz", "6c95f4b05d2bf285e1bfb0e7960c31bd3b3f8a7d")
+    _train_label = ("train-labels-idx1-ubyte.gz", "2a80914081dc54586dbdf242f9805a6b8d2a15fc")
+    _test_data = ("t10k-images-idx3-ubyte.gz", "c3a25af1f52dad7f726cce8cacb138654b760d48")
+    _test_label = ("t10k-labels-idx1-ubyte.gz", "763e7fa3757d93b0cdec073cef058b2004252c17")
 
     def __init__(self, root=None, train=True, transform=None):
         self._train = train
@@ -69,19 +80,33 @@ class MNIST(_FileDataset):
     def _load(self, root):
         return _core.load_mnist(self._name, root, self._train)
 
-    def _first_file(self):
-        return f"{'train' if self._train else 't10k'}-images-idx3-ubyte"
+    def _wanted(self):
+        return (self._train_data, self._train_label) if self._train else (self._test_data, self._test_label)
+
+    def _files(self):
+        return [name[:-len(".gz")] for name, _ in self._wanted()]
+
+    def _download(self):
+        for name, sha1 in self._wanted():
+            download(_get_repo_file_url("gluon/dataset/" + self._namespace, name),
+                     path=os.path.join(self._root, name), sha1_hash=sha1)
 
 
 class FashionMNIST(MNIST):
     """Articles of clothing, (28, 28, 1); without root also from Debian's package dataset-fashion-mnist."""
 
-    _name = "fashion-mnist"
+    _name = _namespace = "fashion-mnist"
+    _train_data = ("train-images-idx3-ubyte.gz", "0cf37b0d40ed5169c6b3aba31069a9770ac9043d")
+    _train_label = ("train-labels-idx1-ubyte.gz", "236021d52f1e40852b06a4c3008d8de8aef1e40b")
+    _test_data = ("t10k-images-idx3-ubyte.gz", "626ed6a7c06dd17c0eec72fa3be1740f146a2863")
+    _test_label = ("t10k-labels-idx1-ubyte.gz", "17f9ab60e7257a1620f4ad76bbbaf857c3920701")
 
 
 class CIFAR10(_FileDataset):
     """Photographs of ten classes, (32, 32, 3), from the .bin files in root."""
 
+    _namespace = "cifar10"
+    _archive_file = ("cifar-10-binary.tar.gz", "fab780a1e191a7eda0f345501ccd62d20f7ed891")
     _classes, _fine_label = 10, False
 
     def __init__(self, root=None, train=True, transform=None):
@@ -91,21 +116,29 @@ class CIFAR10(_FileDataset):
     def _load(self, root):
         return _core.load_cifar(self._classes, root, self._train, self._fine_label)
 
-    def _first_file(self):
-        return "data_batch_1.bin" if self._train else "test_batch.bin"
+    def _files(self):
+        return [f"data_batch_{i}.bin" for i in range(1, 6)] if self._train else ["test_batch.bin"]
+
+    def _download(self):
+        name, sha1 = self._archive_file
+        archive = download(_get_repo_file_url("gluon/dataset/" + self._namespace, name),
+                           path=os.path.join(self._root, name), sha1_hash=sha1)
+        _download.unpack(archive, self._root)
 
 
 class CIFAR100(CIFAR10):
     """Photographs of 20 classes, with fine_label of 100 classes."""
 
+    _namespace = "cifar100"
+    _archive_file = ("cifar-100-binary.tar.gz", "a0bb982c76b83111308126cc779a992fa506b90b")
     _classes = 100
 
     def __init__(self, root=None, fine_label=False, train=True, transform=None):
         self._fine_label = fine_label
         super().__init__(root, train, transform)
 
-    def _first_file(self):
-        return "train.bin" if self._train else "test.bin"
+    def _files(self):
+        return ["train.bin" if self._train else "test.bin"]
 
 
 class ImageRecordDataset(RecordFileDataset):
