@@ -6,6 +6,7 @@ The package is a thin wrapper of the C library libgluon and has the interface of
     from mxnet import nd, autograd, gluon
 """
 from . import libinfo
+from . import _numpy_aliases
 from . import base, error, context
 from .base import MXNetError
 from .context import Context, cpu, cpu_pinned, gpu, num_gpus, current_context, gpu_memory_info
@@ -16,6 +17,9 @@ from . import random
 from . import random as rnd
 
 __version__ = libinfo.__version__
+
+if _numpy_aliases.wanted():
+    _numpy_aliases.add()
 
 # Modules that are loaded on first use: attribute -> module of the package.
 _PARTS = {

@@ -16,7 +16,8 @@
     X(cuda_tf32,  "GLUON_CUDA_TF32",           int,  1,   "0: float32 products and convolutions on GPUs in full precision instead of TF32") \
     X(cuda_queue, "GLUON_CUDA_QUEUE",          int,  16,  "small pointwise operators on a GPU that are queued and launched together, 16 at most; 1: no queue") \
     X(kernel_cache,"GLUON_KERNEL_CACHE",       text, "",  "folder for GPU kernels compiled at run time; empty: gluon in $XDG_CACHE_HOME or ~/.cache; -: none") \
-    X(plan_dump,  "MXNET_PLAN_DUMP",           text, "",  "folder to which every plan is written after every pass, as text and DOT")
+    X(plan_dump,  "MXNET_PLAN_DUMP",           text, "",  "folder to which every plan is written after every pass, as text and DOT") \
+    X(numpy_aliases,"MXNET_NUMPY_ALIASES",     int,  0,   "1: importing the Python package gives NumPy the names it has removed (np.int, np.float, np.Inf ...)")
 
 typedef int64_t mx_flag_int;
 typedef const char *mx_flag_text;
