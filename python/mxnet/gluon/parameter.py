@@ -13,8 +13,6 @@ __all__ = ["DeferredInitializationError", "Parameter", "Constant", "ParameterDic
 tensor_types = (Symbol, NDArray)
 _STORAGE = {"default": "0", "row_sparse": "1", "csr": "2"}  # in the attributes of variables
 
-_TRAINERS = weakref.WeakKeyDictionary()  # Parameter -> reference to its Trainer
-
 
 def _default_init():
     from .. import initializer
@@ -81,13 +79,16 @@ class Parameter(_core.Parameter):
             raise
 
     def set_data(self, data):
-        """Sets the value on all contexts."""
+        """Sets the value on all contexts; a trainer that updates on its store starts from it in its next step."""
         try:
             super().set_data(data)
         except ParameterError as error:
             raise NotInitializedError(str(error)) from None
         except ShapeError as error:
             raise ParameterShapeError(str(error)) from None
+        trainer = self._trainer
+        if trainer is not None:
+            trainer._value_was_set(self)
 
     def reset_ctx(self, ctx):
         """Moves the parameter to other contexts."""
@@ -95,27 +96,6 @@ class Parameter(_core.Parameter):
             raise NotInitializedError(f"reset_ctx: parameter '{self.name}' has not been initialized; call initialize() "
                                       "first")
         super().reset_ctx(ctx)
-
-    def set_data(self, data):
-        """Sets the value on all contexts; a trainer that updates on its store starts from it in its next step."""
-        super().set_data(data)
-        trainer = self._trainer
-        if trainer is not None:
-            trainer._value_was_set(self)
-
-    @property
-    def _trainer(self):
-        """The last Trainer that was given this parameter, while it exists."""
-        found = _TRAINERS.get(self)
-        return None if found is None else found()
-
-    def _set_trainer(self, trainer):
-        """A row_sparse parameter has one Trainer only; None releases it."""
-        old = self._trainer
-        if self._stype != "default" and None not in (old, trainer) and old is not trainer:
-            raise RuntimeError(f"Parameter '{self.name}' is {self._stype} and has a Trainer already; it cannot get a "
-                               "second one")
-        _TRAINERS.pop(self, None) if trainer is None else _TRAINERS.__setitem__(self, weakref.ref(trainer))
 
     def as_in_context(self, ctx):
         """Moves the parameter to a context."""

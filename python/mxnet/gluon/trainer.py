@@ -35,6 +35,8 @@ class Trainer(_core.Trainer):
         self._contains_sparse_weight = any(p._stype != "default" for p in self._params)
         self._contains_sparse_grad = any(p._grad_stype != "default" for p in self._params)
         self._compression_params = compression_params
+        if compression_params:  # a wrong option is reported now, not at the first step
+            _library_store()("device").set_gradient_compression(compression_params)
         self._kvstore_params = {"kvstore": _checked_store(kvstore), "update_on_kvstore": update_on_kvstore}
         self._contexts = self._check_contexts()
         self._start_with(self._made_optimizer(optimizer, optimizer_params))
