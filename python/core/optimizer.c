@@ -220,6 +220,16 @@ static PyObject *get_memory_name(PyObject *self, void *unused)
     return PyUnicode_FromString(methods_of(o) && methods_of(o)->memory ? methods_of(o)->memory : "");
 }
 
+/* _own_schedule, _early_rate: facts of the class */
+static PyObject *get_fact(PyObject *self, void *early)
+{
+    const mx_optimizer *o = described_ready(self);
+    if (!o)
+        return NULL;
+    const mx_optimizer_methods *m = methods_of(o);
+    return PyBool_FromLong(m && (early ? m->early_rate : m->own_schedule));
+}
+
 /* ---- rates and counts of weights ---------------------------------------------------------------------------------- */
 
 /* The results of `each` for every id of a list. */
@@ -354,6 +364,8 @@ static PyGetSetDef getset[] = {
     {"learning_rate", get_learning_rate, NULL, "The rate now: the schedule's, or lr.", NULL},
     {"_memory", get_memory, set_memory, NULL, NULL},
     {"_memory_name", get_memory_name, NULL, "MXNet's name of the first number of _memory; '': none", NULL},
+    {"_own_schedule", get_fact, NULL, "a schedule keeps its own base rate", NULL},
+    {"_early_rate", get_fact, NULL, "rates are taken before an update is counted", (void *)1},
     {"_devices", get_devices, NULL, "the devices whose updates were counted", NULL},
     {"_device", get_device, NULL, "the device whose updates are counted", NULL},
     {NULL, NULL, NULL, NULL, NULL},

@@ -168,7 +168,7 @@ static PyObject *apply(PyObject *self, PyObject *args)
     const int n = state_from(state, array);
     if (n < 0)
         return NULL;
-    u.weight = nd_array(weight), u.grad = nd_array(grad), u.t = mx_optimizer_count(o, id);
+    u.weight = nd_array(weight), u.grad = nd_array(grad), u.t = mx_optimizer_count(o, id), u.id = id;
     u.name = mx_optimizer_name_of(o, id), u.label = *u.name ? u.name : mx_id_text(id, text);
     mx_scope scope = mx_scope_open();
     PyThreadState *thread = let_go(u.weight->size > LONG_WORK);

@@ -104,6 +104,17 @@ static void adam(const step *k) /* beta1, beta2, epsilon */
             k->lr * sqrt(1 - pow(k->p[1], k->t)) / (1 - pow(k->p[0], k->t)) * k->s[0][i] / (sqrt(k->s[1][i]) + k->p[2]);
     }
 }
+static void adamw(const step *k) /* beta1, beta2, epsilon, correct_bias */
+{
+    EACH
+    {
+        const double g = clipped(k, i);
+        k->s[0][i] = k->p[0] * k->s[0][i] + (1 - k->p[0]) * g;
+        k->s[1][i] = k->p[1] * k->s[1][i] + (1 - k->p[1]) * g * g;
+        const double correction = k->p[3] != 0 ? sqrt(1 - pow(k->p[1], k->t)) / (1 - pow(k->p[0], k->t)) : 1;
+        k->w[i] -= k->lr * (correction * k->s[0][i] / (sqrt(k->s[1][i]) + k->p[2]) + k->wd * k->w[i]);
+    }
+}
 static void adamax(const step *k) /* beta1, beta2 */
 {
     EACH
@@ -271,6 +282,9 @@ static const struct {
     {"Test", "rescale_grad=0.5", test, 0.01, 0, 0.5, 0, {0}},
     {"Adam", NULL, adam, PLAIN(0.001), {0.9, 0.999, 1e-8}},
     {"Adam", COMMON ", beta1=0.5, beta2=0.9, epsilon=0.01", adam, KNOWN, {0.5, 0.9, 0.01}},
+    {"AdamW", NULL, adamw, PLAIN(0.001), {0.9, 0.999, 1e-6, 1}},
+    {"AdamW", COMMON ", beta1=0.5, beta2=0.9, epsilon=0.01", adamw, KNOWN, {0.5, 0.9, 0.01, 1}},
+    {"AdamW", COMMON ", correct_bias=False", adamw, KNOWN, {0.9, 0.999, 1e-6, 0}},
     {"Adamax", NULL, adamax, PLAIN(0.002), {0.9, 0.999}},
     {"Adamax", COMMON ", beta1=0.5, beta2=0.9", adamax, KNOWN, {0.5, 0.9}},
     {"Nadam", NULL, nadam, PLAIN(0.001), {0.9, 0.999, 1e-8, 0.004}},

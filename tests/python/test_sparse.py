@@ -431,6 +431,8 @@ def test_lazy_updates_touch_their_rows_only(optimizer, options, stype):
         made.update(1, few, nd.array(values), few_state)
     expected = np.ones((6, 3), "f")
     expected[[1, 4]] = few.asnumpy()
+    if (optimizer, stype) == ("ftrl", "default"):  # lazy only for row_sparse weights: the other rows shrink to 0
+        expected[[0, 2, 3, 5]] = 0
     same(weight, expected, stype)
 
 

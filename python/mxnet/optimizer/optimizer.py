@@ -12,7 +12,7 @@ from ..error import AttributeValueError
 from ._states import Table, load_states
 
 # Methods that, once overridden, make updaters, trainers and stores call Python.
-_HOOKS = ("update", "update_multi_precision", "create_state", "create_state_multi_precision", "_update_count",
+_HOOKS = ("update", "update_multi_precision", "_update_impl", "create_state", "create_state_multi_precision", "_update_count",
           "_set_current_context", "_get_lr", "_get_wd", "_get_lrs", "_get_wds", "learning_rate")
 _NUMBERS = ("lr", "wd", "rescale_grad", "clip_gradient", "begin_num_update", "num_update", "multi_precision",
             "aggregate_num")
@@ -21,6 +21,14 @@ _TABLES = ("lr_mult", "wd_mult", "idx2name")
 
 class _OptionError(AttributeValueError, AssertionError):
     """An invalid value: an AssertionError, as in MXNet's optimizers."""
+
+
+def _number(value):
+    """An object that behaves as a number as a float."""
+    try:
+        return float(value)
+    except TypeError:
+        return float(value * 1.0)
 
 
 def _table(name, doc):
@@ -61,10 +69,12 @@ class Optimizer(_core.Optimizer):
         self.lr_scheduler = lr_scheduler
         base = getattr(lr_scheduler, "base_lr", 0.01)
         if lr_scheduler is not None and learning_rate is not None and learning_rate != base:
-            warnings.warn(f"{type(self).__name__}: learning_rate={learning_rate} replaces the base rate {base} of the "
-                          "schedule", UserWarning, stacklevel=4)  # the line that creates the optimizer
+            what = (f"learning_rate={learning_rate} is not used, the schedule starts from its own base rate {base}"
+                    if self._own_schedule else
+                    f"learning_rate={learning_rate} replaces the base rate {base} of the schedule")
+            warnings.warn(f"{type(self).__name__}: {what}", UserWarning, stacklevel=4)  # the line that creates it
         self._settle(learning_rate)
-        if hasattr(lr_scheduler, "base_lr"):
+        if hasattr(lr_scheduler, "base_lr") and not self._own_schedule:
             lr_scheduler.base_lr = self.lr
 
     def _take_names(self, param_idx2name, sym, param_dict):
@@ -114,6 +124,17 @@ class Optimizer(_core.Optimizer):
     wd_mult = _table("wd_mult", "multipliers of the weight decay by name or index of a weight")
     idx2name = _table("idx2name", "names of weights by index")
     param_dict = _table("param_dict", "parameters by index; their multipliers take precedence")
+
+    @property
+    def lr(self):
+        """The learning rate, before the schedule: the object that was set, if it has the value of the rate."""
+        rate, given = super().lr, self.__dict__.get("_given_lr")
+        return rate if given is None or _number(given) != rate else given
+
+    @lr.setter
+    def lr(self, value):
+        _core.Optimizer.lr.__set__(self, _number(value))
+        self.__dict__["_given_lr"] = None if type(value) is float else value
 
     @property
     def lr_scheduler(self):
@@ -215,7 +236,7 @@ class Optimizer(_core.Optimizer):
     # ---- pickles: the attributes that MXNet's optimizers have
 
     def __getstate__(self):
-        state = {name: value for name, value in self.__dict__.items() if name not in ("_lr_scheduler", "_sym_info")}
+        state = {name: value for name, value in self.__dict__.items() if name not in ("_lr_scheduler", "_sym_info", "_given_lr")}
         state.update({name: getattr(self, name) for name in _NUMBERS + ("lr_scheduler", "sym_info")})
         state.update({name: dict(getattr(self, name)) for name in _TABLES})
         state["_all_index_update_counts"] = {d: dict(counts) for d, counts in self._all_index_update_counts.items()}
@@ -255,19 +276,36 @@ class _RowOptimizer(Optimizer):
         return self._make_states(weight)
 
     def update(self, index, weight, grad, state):
-        if isinstance(index, (list, tuple)):
-            for one in zip(index, weight, grad, state):
-                self.update(*one)
-            return
-        self._update_count(index)
-        self._apply(index, weight, grad, state, self._get_lr(index), self._get_wd(index), self.learning_rate)
+        self._update_impl(index, weight, grad, state)
 
     def update_multi_precision(self, index, weight, grad, state):
-        if isinstance(index, (list, tuple)):
+        if type(self)._update_impl is not _RowOptimizer._update_impl:
+            master = self._without_master(weight, state) is not None if not isinstance(index, (list, tuple)) else (
+                self.multi_precision and weight[0].dtype.itemsize == 2)
+            self._update_impl(index, weight, grad, state, multi_precision=master)
+        elif isinstance(index, (list, tuple)):
             for one in zip(index, weight, grad, state):
                 self.update_multi_precision(*one)
-            return
-        super().update_multi_precision(index, weight, grad, state)
+        else:
+            super().update_multi_precision(index, weight, grad, state)
+
+    def _update_impl(self, indices, weights, grads, states, multi_precision=False):
+        """The update of one weight or of a list of them; multi_precision: the states have float32 masters."""
+        if isinstance(indices, (list, tuple)):
+            for one in zip(indices, weights, grads, states):
+                _RowOptimizer._update_impl(self, *one, multi_precision=multi_precision)
+        elif multi_precision:
+            master, inner = self._without_master(weights, states)
+            self._update_master(weights, grads, master,
+                                lambda w, g: _RowOptimizer._update_impl(self, indices, w, g, inner))
+        else:
+            self._step_of_one(indices, weights, grads, states)
+
+    def _step_of_one(self, index, weight, grad, state):
+        early = (self._get_lr(index), self.learning_rate) if self._early_rate else None
+        self._update_count(index)
+        rate, base = early or (self._get_lr(index), self.learning_rate)
+        self._apply(index, weight, grad, state, rate, self._get_wd(index), base)
 
     def __getstate__(self):
         memory = {self._memory_name: self._memory[0]} if self._memory_name else {}

@@ -1,10 +1,10 @@
-/* Updates with a row_sparse gradient: the same operator on the rows that the gradient has.
+/* Updates of sparse arrays.  With a row_sparse gradient: the same operator on the rows that the gradient has.
  *
  *     rows of weight and states --fetch--> operator on (rows, gradient's data, rows ...) --put back-->
  *
  * So every update that works element by element (or row by row) is lazy without a separate kernel, and its cost is that
- * of the touched rows.  With lazy_update=False, and for updates that have no such option in this table, the gradient is
- * converted to dense: rows without a gradient then decay and move by their momentum.
+ * of the touched rows.  With lazy_update=False, a csr array, or a sparse weight with a dense gradient, the operator runs on
+ * dense copies, and what it changed goes back: rows without a gradient then decay and move by their momentum.
  *
  * SPDX-License-Identifier: Apache-2.0 */
 #include "base/error.h"
@@ -13,8 +13,14 @@
 
 #define MOST 6 /* inputs of an update */
 
+/* Whether the rows of the gradient can be updated alone. */
 static bool is_lazy(const mx_sparse_call *call)
 {
+    if (mx_stype_of(call->in[1]) != MX_ROW_SPARSE)
+        return false;
+    for (int i = 0; i < call->n_in; i++)
+        if (mx_stype_of(call->in[i]) == MX_CSR)
+            return false;
     const mx_field *lazy = mx_schema_find(call->op->schema, "lazy_update");
     return !lazy || *(const bool *)((const char *)call->attrs + lazy->offset);
 }
@@ -41,13 +47,17 @@ static mx_code put_back(mx_array *x, mx_array *rows, mx_array *values)
 static mx_array *on_all(const mx_sparse_call *call)
 {
     mx_array *in[MOST];
-    for (int i = 0; i < call->n_in; i++) {
-        in[i] = call->in[i];
-        if (i != 1 && mx_is_sparse(in[i]))
-            return mx_sparse_refuse(call, "with lazy_update=False only the gradient may be sparse");
-    }
-    in[1] = mx_sparse_dense(in[1]);
-    return in[1] ? mx_call_one(call->op, call->attrs, call->n_in, in, call->out) : NULL;
+    for (int i = 0; i < call->n_in; i++)
+        if (!(in[i] = mx_sparse_dense(call->in[i])))
+            return NULL;
+    const bool to_sparse = call->out && mx_is_sparse(call->out);
+    mx_array *made = mx_call_one(call->op, call->attrs, call->n_in, in, to_sparse ? NULL : call->out);
+    for (int i = 2; made && i < call->n_in; i++)
+        if ((call->op->mutates >> i & 1) && in[i] != call->in[i] && mx_array_set(call->in[i], in[i]))
+            return NULL;
+    if (!made || !to_sparse)
+        return made;
+    return mx_array_set(call->out, made) ? NULL : call->out;
 }
 
 static mx_code on_rows(const mx_sparse_call *call, mx_array *weight, const mx_sparse *grad)
@@ -66,12 +76,12 @@ static mx_code on_rows(const mx_sparse_call *call, mx_array *weight, const mx_sp
 
 static mx_code check(const mx_sparse_call *call)
 {
-    if (call->n_in < 2 || call->n_in > MOST || mx_stype_of(call->in[1]) != MX_ROW_SPARSE)
-        return mx_sparse_refuse(call, "the gradient must be row_sparse"), mx_error_code();
+    if (call->n_in < 2 || call->n_in > MOST)
+        return mx_sparse_refuse(call, "an update has a weight, a gradient and states"), mx_error_code();
     for (int i = 0; i < call->n_in; i++) {
         const mx_array *x = call->in[i], *grad = call->in[1];
-        if (x == MX_NONE || mx_stype_of(x) == MX_CSR)
-            return mx_sparse_refuse(call, "weight and states must be dense or row_sparse"), mx_error_code();
+        if (x == MX_NONE || grad == MX_NONE)
+            return mx_sparse_refuse(call, "an input is missing"), mx_error_code();
         if (x->ndim != grad->ndim || x->shape[0] != grad->shape[0] || x->dtype != grad->dtype)
             return mx_op_fail(call->op, MX_ERR_SHAPE, "weight, gradient and states must have one shape and type");
     }

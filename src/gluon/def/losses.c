@@ -118,12 +118,15 @@ static mx_array *forward_poisson(mx_block *self, mx_arrays in)
     X(BOOL, sparse_label, "True", "", "labels are class numbers; else distributions over the classes") \
     X(BOOL, from_logits, "False", "", "predictions are log-probabilities already") \
     MX_LOSS_OPTIONS(X, "None")
+#define SOFTMAX_CE_OPTIONS(X) \
+    SOFTMAX_OPTIONS(X) \
+    X(FLOAT, label_smoothing, "0.0", "0..1", "part of the label that is spread evenly over all classes")
 #define KL_OPTIONS(X) \
     X(BOOL, from_logits, "True", "", "predictions are log-probabilities already") \
     X(INT, axis, "-1", "", "axis of the classes, for the softmax") \
     MX_LOSS_OPTIONS(X, "None")
 MX_ATTRS(bce_loss, BCE_OPTIONS)
-MX_ATTRS(softmax_ce_loss, SOFTMAX_OPTIONS)
+MX_ATTRS(softmax_ce_loss, SOFTMAX_CE_OPTIONS)
 MX_ATTRS(kl_loss, KL_OPTIONS)
 
 /* Inputs: prediction, label, sample weight, weight of the positive class. */
@@ -147,6 +150,14 @@ static mx_array *forward_bce(mx_block *self, mx_arrays in)
     return FINISH(o, loss);
 }
 
+/* (1 - e) loss - e mean(log p): the label is (1 - e) label + e / classes */
+static mx_array *smooth(const mx_softmax_ce_loss_attrs *o, mx_array *loss, mx_array *log_p)
+{
+    mx_array *even = mx_mean(log_p, .axis = MX_DIMS(o->axis), .keepdims = true);
+    return mx_sub(mx_mul_scalar(loss, .scalar = 1 - o->label_smoothing),
+                  mx_mul_scalar(even, .scalar = o->label_smoothing));
+}
+
 /* -log softmax(pred)[label], or -sum(label * log softmax(pred)) */
 static mx_array *forward_softmax_ce(mx_block *self, mx_arrays in)
 {
@@ -156,7 +167,7 @@ static mx_array *forward_softmax_ce(mx_block *self, mx_arrays in)
         loss = mx_negative(mx_pick(log_p, in.v[1], .axis = o->axis, .keepdims = true));
     else
         loss = mx_negative(mx_sum(mx_mul(log_p, LABEL), .axis = MX_DIMS(o->axis), .keepdims = true));
-    return FINISH(o, loss);
+    return FINISH(o, o->label_smoothing != 0 ? smooth(o, loss, log_p) : loss);
 }
 
 /* label * (log(label) - log p), the sum over all axes but the batch axis */

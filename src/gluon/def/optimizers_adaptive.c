@@ -32,6 +32,25 @@ static mx_code update_adam(mx_optimizer *self, mx_update *u)
     return MX_RUN_UPDATE("adam_update", "_mp_adam_update", &attrs, u, 2);
 }
 
+/* ---- AdamW ------------------------------------------------------------------------------------------------------- */
+#define ADAMW_OPTIONS(X) \
+    MX_OPTIMIZER_RATE(X, "0.001") \
+    X(FLOAT, beta1, "0.9", "", "decay of the mean") \
+    X(FLOAT, beta2, "0.999", "", "decay of the mean square") \
+    X(FLOAT, epsilon, "1e-06", "", "added to denominators, to avoid a division by zero") \
+    X(BOOL, correct_bias, "True", "", "correct the averages for their start at zero") MX_OPTIMIZER_REST(X, "0")
+MX_ATTRS(adamw_optimizer, ADAMW_OPTIONS)
+
+/* w -= lr (correction m / (sqrt(v) + epsilon) + wd w): the decay is not part of the averages */
+static mx_code update_adamw(mx_optimizer *self, mx_update *u)
+{
+    const mx_adamw_optimizer_attrs *o = self->options;
+    const double correction = o->correct_bias ? sqrt(collected(o->beta2, u->t)) / collected(o->beta1, u->t) : 1;
+    const mx_adam_decay_update_attrs attrs = {COMMON, BETAS, .lr = u->lr * correction, .wd = u->lr * u->wd,
+                                              .epsilon = o->epsilon};
+    return MX_RUN_UPDATE("_adam_decay_update", "_mp_adam_decay_update", &attrs, u, 2);
+}
+
 /* ---- Adamax ------------------------------------------------------------------------------------------------------ */
 #define ADAMAX_OPTIONS(X) \
     MX_OPTIMIZER_RATE(X, "0.002") \
@@ -204,6 +223,9 @@ static mx_code update_rmsprop(mx_optimizer *self, mx_update *u)
 mx_class mx_classes_optimizers_adaptive[] = {
     {.kind = MX_OPTIMIZER, .name = "Adam", .doc = "steps of the running mean over the root of the running mean square",
      .schema = &adam_optimizer_schema, .by_name = MX_OPTIMIZER_RATED, .methods = METHODS(.states = 2, .update = update_adam, .fused = true, .lazy = true)},
+    {.kind = MX_OPTIMIZER, .name = "AdamW", .c_name = "adamw",
+     .doc = "Adam with weight decay apart from the gradients: w -= lr (step + wd w)",
+     .schema = &adamw_optimizer_schema, .by_name = MX_OPTIMIZER_RATED, .methods = METHODS(.states = 2, .update = update_adamw, .fused = true)},
     {.kind = MX_OPTIMIZER, .name = "Adamax", .doc = "Adam with the largest gradient in place of the mean square",
      .schema = &adamax_optimizer_schema, .by_name = MX_OPTIMIZER_RATED, .methods = METHODS(.states = 2, .update = update_adamax, .fused = true)},
     {.kind = MX_OPTIMIZER, .name = "Nadam", .doc = "Adam with Nesterov's momentum", .schema = &nadam_optimizer_schema, .by_name = MX_OPTIMIZER_RATED,
@@ -212,7 +234,7 @@ mx_class mx_classes_optimizers_adaptive[] = {
      .methods = METHODS(.states = 3, .update = update_ftml, .fused = true)},
     {.kind = MX_OPTIMIZER, .name = "Ftrl", .doc = "follow the regularised leader: sparse weights",
      .schema = &ftrl_optimizer_schema, .by_name = MX_OPTIMIZER_RATED,
-     .methods = METHODS(.states = 2, .update = update_ftrl, .fused = true, .lazy = true)},
+     .methods = METHODS(.states = 2, .update = update_ftrl, .fused = true, .lazy = true, .lazy_if_sparse = true, .own_schedule = true)},
     {.kind = MX_OPTIMIZER, .name = "AdaGrad", .c_name = "adagrad",
      .doc = "gradients over the root of the sum of their squares",
      .schema = &adagrad_optimizer_schema, .by_name = MX_OPTIMIZER_PLAIN, .methods = METHODS(.states = 1, .update = update_adagrad, .fused = true, .lazy = true)},

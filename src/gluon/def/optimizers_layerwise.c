@@ -177,6 +177,6 @@ mx_class mx_classes_optimizers_layerwise[] = {
      .schema = &lars_optimizer_schema, .by_name = MX_OPTIMIZER_PLAIN, .methods = METHODS(.make_states = make_lars, .update = update_lars, .master_last = true, .memory = "last_lr")},
     {.kind = MX_OPTIMIZER, .name = "LBSGD", .doc = "SGD that accumulates the gradients of several batches, with a warmup",
      .schema = &lbsgd_optimizer_schema, .by_name = MX_OPTIMIZER_PLAIN, .methods = METHODS(.make_states = make_lbsgd, .update = update_lbsgd,
-     .start = start_lbsgd)},
+     .start = start_lbsgd, .early_rate = true)},
     {0},
 };

@@ -59,6 +59,7 @@ typedef struct mx_update {
     const char *name;  /* the optimizer's name of the weight: mx_optimizer_set_name(); "": none */
     mx_array *master;  /* the float32 master of a 16-bit weight, for optimizers that are `fused`; NULL: none */
     const char *label; /* of the weight in messages */
+    mx_id id;          /* of the weight, for mx_optimizer_apply() */
 } mx_update;
 
 typedef struct mx_optimizer_methods {
@@ -67,11 +68,14 @@ typedef struct mx_optimizer_methods {
                            mx_array **state); /* new references; NULL: `states` zeros */
     mx_code (*update)(mx_optimizer *self, mx_update *update);
     mx_code (*start)(mx_optimizer *self); /* checks options beyond the schema's rules; NULL: nothing to do */
-    bool lazy;          /* takes row_sparse gradients and updates their rows only; others get dense ones */
-    const char *memory; /* MXNet's name of the number in memory[0] of an optimizer; NULL: there is none */
-    bool master_last;   /* front ends show a state with its master as (state, master), not (master, state) */
-    bool one_in_tuple;  /* and a single array of state as (array,) */
-    bool fused;         /* an update is one MX_RUN_UPDATE(), which supports masters; others update the master itself */
+    bool lazy;           /* takes row_sparse gradients and updates their rows only; others get dense ones */
+    const char *memory;  /* MXNet's name of the number in memory[0] of an optimizer; NULL: there is none */
+    bool master_last;    /* front ends show a state with its master as (state, master), not (master, state) */
+    bool one_in_tuple;   /* and a single array of state as (array,) */
+    bool lazy_if_sparse; /* lazy only for row_sparse weights and parameters; dense ones get dense gradients */
+    bool own_schedule;   /* a schedule keeps its own base rate, even if learning_rate is given */
+    bool early_rate;     /* the rate is the schedule's before the update is counted */
+    bool fused;          /* an update is one MX_RUN_UPDATE(), which supports masters; others update the master itself */
 } mx_optimizer_methods;
 
 /* The options that all optimizers share.  A schema begins with the positional options of front ends, in order; these
@@ -123,8 +127,10 @@ struct mx_optimizer {
 
 /* A number, flag or None (NaN) of the class's typed struct by name. */
 double mx_optimizer_float(const mx_optimizer *self, const char *option);
-mx_optimizer *mx_optimizer_named(const char *name); /* without a class; the caller's */
-/* A given rate (not NaN) takes precedence over the schedule's; without both it is 0.01.  The schedule starts from it. */
+const mx_optimizer_methods *mx_optimizer_methods_of(const mx_optimizer *self); /* of its class; NULL: a user's */
+mx_optimizer *mx_optimizer_named(const char *name);                            /* without a class; the caller's */
+/* A given rate (not NaN) takes precedence over the schedule's; without both it is 0.01.  The schedule starts from it,
+ * unless the class says otherwise. */
 void mx_optimizer_settle_rate(mx_optimizer *self, double given);
 /* hooks NULL: the class's own update again.  On failure, out of memory, `user` stays the caller's. */
 mx_code mx_optimizer_set_hooks(mx_optimizer *self, const mx_optimizer_hooks *hooks, void *user);
@@ -132,6 +138,7 @@ mx_code mx_optimizer_set_hooks(mx_optimizer *self, const mx_optimizer_hooks *hoo
 /* ---- rates.c */
 void mx_rates_free(mx_rates *rates);
 mx_id_table *mx_rates_counts(mx_rates *rates, int64_t device, bool make); /* NULL: none, or out of memory */
+bool mx_optimizer_sparse_weight(const mx_optimizer *self, mx_id id);      /* its parameter is row_sparse */
 double mx_optimizer_lr_mult(const mx_optimizer *self, mx_id id);
 double mx_optimizer_wd_mult(const mx_optimizer *self, mx_id id);
 const char *mx_optimizer_name_of(const mx_optimizer *self, mx_id id);  /* "": none */

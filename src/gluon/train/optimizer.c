@@ -46,10 +46,16 @@ double mx_optimizer_float(const mx_optimizer *self, const char *option)
     }
 }
 
+const mx_optimizer_methods *mx_optimizer_methods_of(const mx_optimizer *self)
+{
+    return self->cls ? self->cls->methods : NULL;
+}
+
 void mx_optimizer_settle_rate(mx_optimizer *self, double given)
 {
     self->learning_rate = !isnan(given) ? given : self->scheduler ? self->scheduler->base_lr : 0.01;
-    if (self->scheduler)
+    const mx_optimizer_methods *methods = mx_optimizer_methods_of(self);
+    if (self->scheduler && !(methods && methods->own_schedule))
         self->scheduler->base_lr = self->learning_rate;
 }
 

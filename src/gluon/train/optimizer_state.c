@@ -90,12 +90,39 @@ static mx_code make_own(mx_optimizer *self, mx_optimizer_state *state, mx_array 
     return MX_OK;
 }
 
-mx_code mx_optimizer_make_arrays(mx_optimizer *self, mx_array *weight, mx_array *array[MX_MAX_STATES])
+/* Whether states have the kind of storage of the weight: those of rows that were never updated take no memory. */
+static bool states_like_weight(const mx_optimizer *self, const mx_array *weight)
 {
     const mx_optimizer_methods *methods = methods_of(self);
-    if (methods && methods->make_states)
-        return methods->make_states(self, weight, array);
-    return mx_optimizer_zeros(weight, methods ? methods->states : self->user_states, array);
+    return mx_is_sparse(weight) && methods && methods->lazy && mx_optimizer_float(self, "lazy_update") != 0;
+}
+
+static mx_code make_sparse(const mx_array *weight, mx_array **state)
+{
+    const mx_shape_t shape = mx_array_shape(weight), made = mx_array_shape(*state);
+    if (!mx_shape_equal(&shape, &made))
+        return MX_OK;
+    mx_array *sparse =
+        mx_retain(mx_sparse_zeros(mx_stype_of(weight), mx_shape(weight), (mx_dtype)weight->dtype, weight->context));
+    if (!sparse)
+        return mx_error_code();
+    mx_release(*state);
+    *state = sparse;
+    return MX_OK;
+}
+
+mx_code mx_optimizer_make_arrays(mx_optimizer *self, mx_array *weight, mx_array *array[MX_MAX_STATES])
+{
+    MX_SCOPE;
+    const mx_optimizer_methods *methods = methods_of(self);
+    if (methods && methods->make_states
+            ? methods->make_states(self, weight, array)
+            : mx_optimizer_zeros(weight, methods ? methods->states : self->user_states, array))
+        return mx_error_code();
+    for (int i = 0; i < MX_MAX_STATES && array[i] && states_like_weight(self, weight); i++)
+        if (make_sparse(weight, &array[i]))
+            return mx_error_code();
+    return MX_OK;
 }
 
 static mx_code fill_state(mx_optimizer *self, mx_optimizer_state *state, mx_array *weight)

@@ -41,13 +41,32 @@ static mx_code update_by_user(mx_optimizer *self, mx_update *u)
     return MX_OK;
 }
 
-/* A sparse gradient is made dense for optimizers that do not support it. */
-static mx_code fit_gradient(const mx_optimizer *self, mx_update *u, bool master)
+static bool takes_rows(const mx_optimizer *self, const mx_update *u, mx_id id)
 {
-    const bool lazy = !master && !self->user_update && methods_of(self)->lazy;
-    if (!lazy && !u->grad->storage)
+    const mx_optimizer_methods *methods = self->user_update ? NULL : methods_of(self);
+    return methods && methods->lazy &&
+           (!methods->lazy_if_sparse || mx_is_sparse(u->weight) || mx_optimizer_sparse_weight(self, id));
+}
+
+/* A sparse gradient is made dense for optimizers that do not support it. */
+static mx_code fit_gradient(const mx_optimizer *self, mx_update *u, bool master, mx_id id)
+{
+    if (!u->grad->storage && (master || !takes_rows(self, u, id)))
         u->grad = mx_sparse_dense(u->grad);
     return u->grad ? MX_OK : mx_error_code();
+}
+
+static mx_code run_class(mx_optimizer *self, mx_update *u)
+{
+    if (self->user_update)
+        return update_by_user(self, u);
+    if (!mx_is_sparse(u->weight) || methods_of(self)->lazy)
+        return methods_of(self)->update(self, u);
+    mx_array *weight = u->weight; /* an update that knows only dense arrays */
+    u->weight = mx_sparse_dense(weight);
+    if (!u->weight || methods_of(self)->update(self, u) || mx_gather_flush())
+        return mx_error_code();
+    return mx_array_set(weight, u->weight);
 }
 
 mx_code mx_optimizer_apply(mx_optimizer *self, mx_update *u)
@@ -57,9 +76,9 @@ mx_code mx_optimizer_apply(mx_optimizer *self, mx_update *u)
         return code;
     MX_SCOPE;
     mx_mode mode = mx_mode_enter(0, -1);
-    code = fit_gradient(self, u, false);
+    code = fit_gradient(self, u, false, u->id);
     if (!code)
-        code = methods_of(self)->update(self, u);
+        code = run_class(self, u);
     mx_mode_leave(&mode);
     return code;
 }
@@ -69,11 +88,6 @@ static mx_code run_hooks(mx_optimizer *self, mx_optimizer_state *state, const mx
     if (self->hooks.update(self->user, state->id, u->weight, u->grad, state->own))
         return mx_fail(MX_ERR_CALLBACK, "optimizer %s: the update of weight %s failed", self->name, u->label);
     return MX_OK;
-}
-
-static mx_code run_class(mx_optimizer *self, mx_update *u)
-{
-    return self->user_update ? update_by_user(self, u) : methods_of(self)->update(self, u);
 }
 
 mx_code mx_update_master(mx_array *weight, mx_array *master, mx_array *grad32, mx_array *grad,
@@ -98,7 +112,7 @@ static mx_code run_on_master(void *user, mx_array *weight, mx_array *grad)
 static mx_code run(mx_optimizer *self, mx_optimizer_state *state, mx_update *u)
 {
     MX_SCOPE;
-    if (fit_gradient(self, u, state->master != NULL))
+    if (fit_gradient(self, u, state->master != NULL, state->id))
         return mx_error_code();
     if (state->grad32)
         return mx_update_master(u->weight, state->master, state->grad32, u->grad, run_on_master, &(mastered){self, u});
@@ -106,10 +120,18 @@ static mx_code run(mx_optimizer *self, mx_optimizer_state *state, mx_update *u)
     return run_class(self, u);
 }
 
+/* The learning rate now; a class may take it before or after the update is counted. */
+static void take_rate(mx_optimizer *self, mx_update *u, bool early)
+{
+    const mx_optimizer_methods *methods = mx_optimizer_methods_of(self);
+    if (early == (methods && methods->early_rate))
+        u->base_lr = self->scheduler ? mx_lr_scheduler_rate(self->scheduler, self->num_update) : self->learning_rate;
+}
+
 /* u has everything but the multiplied rates; the update is counted already. */
 static mx_code run_rated(mx_optimizer *self, mx_optimizer_state *state, mx_update *u, double lr_mult, double wd_mult)
 {
-    u->base_lr = self->scheduler ? mx_lr_scheduler_rate(self->scheduler, self->num_update) : self->learning_rate;
+    take_rate(self, u, false);
     if (isnan(u->base_lr) && mx_has_error()) /* a user's schedule failed */
         return mx_error_code();
     u->lr = u->base_lr * lr_mult, u->wd = self->wd * wd_mult;
@@ -150,6 +172,7 @@ static mx_code update_state(mx_optimizer *self, mx_optimizer_state *state, mx_up
         return call_hooks(self, state, u);
     }
     u->name = mx_optimizer_name_of(self, state->id);
+    take_rate(self, u, true);
     if (shared ? mx_optimizer_count_state(self, state, u->weight) < 0 : count_alone(self, state))
         return mx_error_code();
     u->t = state->updates;
@@ -173,6 +196,7 @@ mx_code mx_optimizer_update_id(mx_optimizer *self, mx_optimizer_state *state, mx
     if (self->hooks.update)
         return call_hooks(self, state, &u);
     mx_code code = check_arrays(self, weight, grad, u.label);
+    take_rate(self, &u, true);
     if (code || (u.t = mx_optimizer_count_up(self, id)) < 0)
         return mx_error_code();
     return run_rated(self, state, &u, mx_optimizer_lr_mult(self, id), mx_optimizer_wd_mult(self, id));

@@ -62,6 +62,12 @@ const char *mx_optimizer_label_of(const mx_optimizer *self, mx_id id)
     return p ? p->name : name;
 }
 
+bool mx_optimizer_sparse_weight(const mx_optimizer *self, mx_id id)
+{
+    const mx_parameter *p = parameter_of(self, id);
+    return p && p->stype == MX_ROW_SPARSE;
+}
+
 static double in_table(const mx_optimizer *self, const mx_id_table *table, mx_id id)
 {
     const mx_dict_entry *entry = mx_id_find(table, id);

@@ -32,6 +32,7 @@
 #define NAG_MOM_UPDATE_ATTRS(X) LR(X) MOMENTUM(X) COMMON(X)
 #define ADAM_UPDATE_ATTRS(X) LR(X) BETAS(X) EPSILON(X, "1e-8") COMMON(X) LAZY(X)
 #define ADAMW_UPDATE_ATTRS(X) LR(X) BETAS(X) EPSILON(X, "1e-8") WD(X) X(FLOAT, eta, REQUIRED, "", "schedule multiplier") CLIPPING(X)
+#define ADAM_DECAY_UPDATE_ATTRS(X) LR(X) BETAS(X) EPSILON(X, "1e-8") COMMON(X)
 #define FTML_UPDATE_ATTRS(X) LR(X) X(FLOAT, beta1, "0.6", "0..1", "decay of the mean") X(FLOAT, beta2, "0.999", "0..1", "decay of the variance") \
     EPSILON(X, "1e-8") X(INT, t, REQUIRED, "1..", "update count, starting at 1") WD(X) RESCALE(X) \
     X(FLOAT, clip_grad, "-1.0", "", "clip the gradient to [-c, c]; negative: no clipping")
@@ -86,6 +87,10 @@ typedef struct mx_update_constants {
       const T d = CLIP(K(rescale_grad) * g); a = K(beta1) * a + (1 - K(beta1)) * d; b = K(beta2) * b + (1 - K(beta2)) * d * d; \
       w -= K(eta) * (K(lr) * a / (SQRT(b) + K(epsilon)) + K(wd) * w), \
       "AdamW: Adam with decoupled weight decay; no update if rescale_grad is 0 or not finite", ()) \
+    O(adam_decay_update, "_adam_decay_update", "", "weight grad mean var", 2, 0, ADAM_DECAY_UPDATE_ATTRS, , \
+      const T d = CLIP(K(rescale_grad) * g); a = K(beta1) * a + (1 - K(beta1)) * d; b = K(beta2) * b + (1 - K(beta2)) * d * d; \
+      w -= K(lr) * a / (SQRT(b) + K(epsilon)) + K(wd) * w, \
+      "Adam with decoupled weight decay; lr includes the bias correction, wd the learning rate", ()) \
     O(ftml_update, "ftml_update", "", "weight grad d v z", 3, 0, FTML_UPDATE_ATTRS, \
       k->clip_gradient = k->clip_grad; k->x = (1 - pow(k->beta1, k->t)) / k->lr; k->y = 1 / (1 - pow(k->beta2, k->t)), \
       const T d = CLIP(K(rescale_grad) * g + K(wd) * w); b = K(beta2) * b + (1 - K(beta2)) * d * d; \
@@ -152,6 +157,7 @@ typedef struct mx_update_constants {
     M(signum_update, "_mp_signum_update", "", "weight grad mom weight32", 3, 0, 3 << 2) \
     M(dcasgd_update, "_mp_dcasgd_update", "", "weight grad mom previous_weight weight32", 4, 0, 7 << 2) \
     M(adam_update, "_mp_adam_update", "", "weight grad mean var weight32", 4, 0, 7 << 2) \
+    M(adam_decay_update, "_mp_adam_decay_update", "", "weight grad mean var weight32", 4, 0, 7 << 2) \
     M(adamax_update, "_mp_adamax_update", "", "weight grad mean norm weight32", 4, 0, 7 << 2) \
     M(nadam_update, "_mp_nadam_update", "", "weight grad mean var weight32", 4, 0, 7 << 2) \
     M(ftml_update, "_mp_ftml_update", "", "weight grad d v z weight32", 5, 0, 15 << 2) \
