@@ -28,18 +28,27 @@ MX_API mx_executor *mx_bind(const mx_symbol *symbol, mx_context context, const s
 /* Infers the shapes from what is known and makes all arrays, filled with zeros.  Unknown types are float32. */
 MX_API mx_executor *mx_simple_bind(const mx_symbol *symbol, mx_context context, const struct mx_known *known,
                                    mx_grad_req req);
-/* The same symbol for other input shapes; arrays whose shape does not change are shared. */
-MX_API mx_executor *mx_executor_reshape(const mx_executor *executor, const struct mx_known *known);
+/* The same symbol for other input shapes.  Memory is shared: an array of the same shape is the same array, a smaller one
+ * is the leading part of the old one, outputs too; only arrays that grow are new. */
+struct mx_resizing {
+    bool partial_shaping; /* arrays whose shapes were not given may change as well */
+    bool allow_up_sizing; /* arrays may grow */
+};
+MX_API mx_executor *mx_executor_reshape(const mx_executor *executor, const struct mx_known *known,
+                                        const struct mx_resizing *how); /* NULL: neither */
 
 MX_API mx_arrays mx_executor_forward(mx_executor *executor, bool training);
-/* After a training forward.  head_grads: one per output; n == 0: ones. */
+/* Gradients of the last forward, in the mode in which it ran; without one it runs in prediction mode first.  head_grads:
+ * one per output, of its shape (a surplus is ignored); n == 0: ones. */
 MX_API mx_code mx_executor_backward(mx_executor *executor, mx_arrays head_grads);
 
 MX_API const mx_symbol *mx_executor_symbol(const mx_executor *executor);
 MX_API mx_arrays mx_executor_arguments(const mx_executor *executor);
 MX_API mx_arrays mx_executor_gradients(const mx_executor *executor); /* MX_NONE where there is none */
 MX_API mx_arrays mx_executor_auxiliary(const mx_executor *executor);
-MX_API mx_arrays mx_executor_outputs(const mx_executor *executor); /* of the last forward */
+/* They exist from the start and stay the same: every forward writes into them.  (n == 0 before the first forward if a shape
+ * depends on values.) */
+MX_API mx_arrays mx_executor_outputs(const mx_executor *executor);
 /* An argument or auxiliary state by name; NULL with an error if there is none. */
 MX_API mx_array *mx_executor_array(const mx_executor *executor, const char *name);
 MX_API mx_array *mx_executor_gradient(const mx_executor *executor, const char *name);     /* NULL without error: none */

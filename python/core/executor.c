@@ -94,6 +94,26 @@ static PyObject *executor_bind(PyObject *self, PyObject *args)
     return failed ? NULL : core_new_ref(Py_None);
 }
 
+/* _reshape(executor, names, shapes, partial_shaping, allow_up_sizing): binds to arrays that share that one's memory. */
+static PyObject *executor_reshape(PyObject *self, PyObject *args)
+{
+    PyObject *other, *names, *shapes;
+    int partial, grow;
+    if (!PyArg_ParseTuple(args, "O!O!O!pp:reshape", &executor_type, &other, &PyList_Type, &names, &PyList_Type, &shapes,
+                          &partial, &grow))
+        return NULL;
+    mx_executor *before = ready(other);
+    sym_known k = {0};
+    int failed = -1;
+    if (before && !read_known(&k, names, shapes, Py_None)) {
+        MX_SCOPE;
+        struct mx_known given = {.count = k.n, .names = k.names, .shapes = k.shapes};
+        failed = take(self, mx_executor_reshape(before, &given, &(struct mx_resizing){partial, grow}));
+    }
+    free_known(&k);
+    return failed ? NULL : core_new_ref(Py_None);
+}
+
 /* ---- running ----------------------------------------------------------------------------------------------------- */
 
 static PyObject *executor_forward(PyObject *self, PyObject *training)
@@ -184,12 +204,13 @@ static PyGetSetDef executor_getset[] = {
     {"arg_arrays", get_arguments, NULL, "Arrays of the arguments, in the order of list_arguments().", NULL},
     {"grad_arrays", get_gradients, NULL, "Their gradients; None where there is none.", NULL},
     {"aux_arrays", get_auxiliary, NULL, "Arrays of the auxiliary states.", NULL},
-    {"outputs", get_outputs, NULL, "Results of the last forward.", NULL},
+    {"outputs", get_outputs, NULL, "Results: the same arrays for life, which every forward writes.", NULL},
     {"__dict__", PyObject_GenericGetDict, PyObject_GenericSetDict, NULL, NULL},
     {NULL, NULL, NULL, NULL, NULL},
 };
 static PyMethodDef executor_methods[] = {
     {"_bind", executor_bind, METH_VARARGS, NULL},
+    {"_reshape", executor_reshape, METH_VARARGS, NULL},
     {"_forward", executor_forward, METH_O, NULL},
     {"_backward", executor_backward, METH_O, NULL},
     {"_monitor", executor_monitor, METH_VARARGS, NULL},

@@ -42,6 +42,17 @@ PyObject *sym_refuse(const char *what);
 /* Names of the library as a list of str. */
 PyObject *names_to(mx_names names);
 
+/* What is known of arguments, as struct mx_known has it. */
+typedef struct sym_known {
+    int n;
+    const char **names; /* NULL: by position */
+    mx_dims *shapes;
+    mx_dtype *types;
+} sym_known;
+/* Lists of names (or None), shapes (or None) and types (or None) of one length; free_known() also after a failure. */
+int read_known(sym_known *k, PyObject *names, PyObject *shapes, PyObject *types);
+void free_known(sym_known *k);
+
 extern PyNumberMethods sym_number;
 PyObject *sym_binary(int row, PyObject *a, PyObject *b); /* entries as in number.c */
 PyObject *sym_richcompare(PyObject *a, PyObject *b, int operation);

@@ -106,17 +106,9 @@ static PyObject *set_attr(PyObject *self, PyObject *args, PyObject *keywords)
 
 /* ---- shapes and types -------------------------------------------------------------------------------------------- */
 
-typedef struct known {
-    int n;
-    const char **names;
-    mx_dims *shapes;
-    mx_dtype *types;
-} known;
+void free_known(sym_known *k) { PyMem_Free(k->names), PyMem_Free(k->shapes), PyMem_Free(k->types); }
 
-static void free_known(known *k) { PyMem_Free(k->names), PyMem_Free(k->shapes), PyMem_Free(k->types); }
-
-/* Lists of names (or None), shapes (or None) and types (or None) of one length. */
-static int read_known(known *k, PyObject *names, PyObject *shapes, PyObject *types)
+int read_known(sym_known *k, PyObject *names, PyObject *shapes, PyObject *types)
 {
     PyObject *some = shapes != Py_None ? shapes : types;
     const size_t n = (size_t)(some == Py_None ? 0 : PyList_GET_SIZE(some));
@@ -173,7 +165,7 @@ static PyObject *infer(PyObject *self, PyObject *args)
     mx_symbol *symbol = sym_symbol(self);
     if (!symbol || !PyArg_ParseTuple(args, "OOOp:_infer", &names, &shapes, &types, &partial))
         return NULL;
-    known k = {0};
+    sym_known k = {0};
     PyObject *result = NULL;
     MX_SCOPE;
     if (!read_known(&k, names, shapes, types)) {
@@ -203,7 +195,7 @@ static PyObject *draw(PyObject *self, PyObject *args)
         return NULL;
     const Py_ssize_t n = PyList_GET_SIZE(hidden);
     const char **left_out = PyMem_Calloc((size_t)n + 1, sizeof *left_out), *text = NULL;
-    known k = {0};
+    sym_known k = {0};
     MX_SCOPE;
     bool ok = left_out ? read_known(&k, names, shapes, types) == 0 : (PyErr_NoMemory(), false);
     for (Py_ssize_t i = 0; ok && i < n; i++)

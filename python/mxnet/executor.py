@@ -19,9 +19,12 @@ class Executor(_core.Executor):
     """
 
     def _start(self, symbol, ctx, arguments, gradients, reqs, auxiliary):
-        self._symbol, self._ctx, self._reqs = symbol, ctx, reqs
-        self._arg_names, self._aux_names = symbol.list_arguments(), symbol.list_auxiliary_states()
         self._bind(symbol, ctx, arguments, gradients, reqs, auxiliary)
+        return self._remember(symbol, ctx)
+
+    def _remember(self, symbol, ctx):
+        self._symbol, self._ctx = symbol, ctx
+        self._arg_names, self._aux_names = symbol.list_arguments(), symbol.list_auxiliary_states()
         return self
 
     def forward(self, is_train=False, **kwargs):
@@ -29,7 +32,8 @@ class Executor(_core.Executor):
         arguments = self.arg_dict if kwargs else None
         for name, value in kwargs.items():
             if name not in arguments:
-                raise ValueError(f"forward: the symbol has no argument named '{name}'")
+                raise TypeError(f"forward: the symbol has no argument named '{name}'; there are "
+                                f"{', '.join(arguments)}")
             if not isinstance(value, NDArray):
                 value = _core.array(value, ctx=self._ctx)
             if value.shape != arguments[name].shape:
@@ -39,7 +43,10 @@ class Executor(_core.Executor):
         return self._forward(is_train)
 
     def backward(self, out_grads=None, is_train=True):
-        """Computes the gradients after forward(is_train=True); out_grads: those of the outputs, ones if not given."""
+        """Computes the gradients of the last forward; out_grads: those of the outputs, ones if not given.
+
+        Without a forward one in prediction mode is run first. is_train changes nothing: the gradients are those of the
+        mode in which forward ran."""
         if isinstance(out_grads, NDArray):
             out_grads = [out_grads]
         elif isinstance(out_grads, dict):
@@ -67,7 +74,7 @@ class Executor(_core.Executor):
 
     @property
     def output_dict(self):
-        """Outputs of the last forward by name."""
+        """Outputs by name."""
         return _by_name(self._symbol.list_outputs(), self.outputs)
 
     def copy_params_from(self, arg_params, aux_params=None, allow_extra_params=False):
@@ -81,20 +88,21 @@ class Executor(_core.Executor):
                                      "allow_extra_params=True to skip it")
 
     def reshape(self, partial_shaping=False, allow_up_sizing=False, **kwargs):
-        """An executor for other input shapes; arrays whose shape does not change are shared."""
-        (shapes, _, aux_shapes), _, complete, _ = self._symbol._infer(list(kwargs), list(kwargs.values()), None, True)
-        if not complete:
-            raise ValueError("reshape: the given shapes do not determine the shapes of all arguments")
-        arguments, gradients = [], []
-        for name, old, grad, shape in zip(self._arg_names, self.arg_arrays, self.grad_arrays, shapes):
-            if old.shape != shape and name not in kwargs and not partial_shaping:
-                raise AssertionError(f"reshape: the shape of '{name}' would change from {old.shape} to {shape}; set "
-                                     "partial_shaping=True to allow that")
-            arguments.append(_resized(old, shape, name, allow_up_sizing))
-            gradients.append(None if grad is None else _resized(grad, shape, name, allow_up_sizing))
-        auxiliary = [_resized(old, shape, name, allow_up_sizing)
-                     for name, old, shape in zip(self._aux_names, self.aux_arrays, aux_shapes)]
-        return Executor()._start(self._symbol, self._ctx, arguments, gradients, self._reqs, auxiliary)
+        """An executor for other input shapes, which shares the memory of this one.
+
+        Arrays of the same shape are the same, smaller ones are the leading part of the old ones, outputs too; only
+        arrays that grow are new.
+
+        Parameters
+        ----------
+        partial_shaping : bool
+            Arrays whose shapes are not given may change as well.
+        allow_up_sizing : bool
+            Arrays may grow.
+        """
+        made = type(self)()
+        made._reshape(self, list(kwargs), list(kwargs.values()), partial_shaping, allow_up_sizing)
+        return made._remember(self._symbol, self._ctx)
 
     def debug_str(self):
         """The graph as text."""
@@ -109,18 +117,6 @@ def _by_name(names, arrays):
     if len(set(names)) != len(names):
         warnings.warn(f"names of arguments are not unique: {names}", stacklevel=3)
     return dict(zip(names, arrays))
-
-
-def _resized(old, shape, name, may_grow):
-    if old.shape == shape:
-        return old
-    size = 1
-    for dim in shape:
-        size *= dim
-    if size > old.size and not may_grow:
-        raise AssertionError(f"reshape: '{name}' would grow from {old.shape} to {shape}; set allow_up_sizing=True to "
-                             "allow that")
-    return _zeros(shape, old.context, old.dtype)
 
 
 def _zeros(shape, ctx, dtype):
@@ -176,13 +172,10 @@ def bind(symbol, ctx, args, args_grad, grad_req, aux_states):
 def simple_bind(symbol, ctx, grad_req, type_dict, shared_exec, shapes):
     """An Executor with new arrays, filled with zeros."""
     names, aux_names = symbol.list_arguments(), symbol.list_auxiliary_states()
-    known = set(names) | set(aux_names)
-    for name in list(shapes) + list(type_dict or {}):
-        if name not in known:
-            raise ValueError(f"simple_bind: the symbol has no argument named '{name}'; there are {', '.join(names)}")
-    listed = list(dict.fromkeys(list(shapes) + list(type_dict or {})))
+    own_names, type_dict = set(names) | set(aux_names), type_dict or {}
+    listed = [n for n in dict.fromkeys([*shapes, *type_dict]) if n in own_names]  # programs pass more than is needed
     (arg_shapes, _, aux_shapes), (arg_types, _, aux_types), _, _ = symbol._infer(
-        listed, [shapes.get(n) for n in listed], [(type_dict or {}).get(n) for n in listed], False)
+        listed, [shapes.get(n) for n in listed], [type_dict.get(n) for n in listed], False)
     shared = shared_exec.arg_dict if shared_exec is not None else {}
 
     def own(name, shape, dtype):

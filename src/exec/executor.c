@@ -1,40 +1,13 @@
-/* Executors: a symbol bound to arrays (see gluon/executor.h).
- *
- * The graph is run node by node on the tape.  Variables of the tape are the executor's own views of the arguments,
- * so that the caller's arrays keep their history.
- *
- * SPDX-License-Identifier: Apache-2.0 */
-#include "gluon/executor.h"
+/* Executors: creation, binding to arrays, accessors (see gluon/executor.h).  SPDX-License-Identifier: Apache-2.0 */
+#include "exec/executor.h"
 
 #include <string.h>
 
 #include "base/alloc.h"
 #include "base/error.h"
-#include "exec/interpret.h"
 #include "exec/list.h"
-#include "exec/tape.h"
-#include "graph/symbol.h"
 
-struct mx_executor {
-    mx_object object;
-    mx_symbol *symbol; /* retained */
-    mx_graph graph;
-    mx_context context;
-    int64_t n_args, n_aux, n_out;
-    int64_t *place;        /* (graph.n) number of a variable among arguments, or -1 - number among the auxiliary ones */
-    mx_array **args;       /* (n_args) retained */
-    mx_array **windows;    /* (n_args) views of them, as variables of the tape; retained */
-    mx_array **grads;      /* (n_args) retained; MX_NONE: none */
-    mx_grad_req *reqs;     /* (n_args) */
-    mx_array **aux;        /* (n_aux) retained */
-    mx_array **outputs;    /* (n_out) of the last forward; retained; NULL: none yet */
-    bool trained;          /* the last forward was recorded */
-    mx_monitor_fn monitor; /* NULL: none */
-    void *user;
-    bool monitor_all;
-};
-
-static void release_all(mx_array **list, int64_t n)
+void mx_executor_release_all(mx_array **list, int64_t n)
 {
     for (int64_t i = 0; list && i < n; i++) {
         if (list[i] != MX_NONE)
@@ -45,7 +18,7 @@ static void release_all(mx_array **list, int64_t n)
 
 static void free_list(mx_array **list, int64_t n)
 {
-    release_all(list, n);
+    mx_executor_release_all(list, n);
     mx_free(list, (size_t)n * sizeof *list);
 }
 
@@ -57,6 +30,7 @@ static void destroy(mx_object *self)
     free_list(e->grads, e->n_args);
     free_list(e->aux, e->n_aux);
     free_list(e->outputs, e->n_out);
+    free_list(e->results, e->n_out);
     mx_free(e->reqs, (size_t)e->n_args * sizeof *e->reqs);
     mx_free(e->place, (size_t)e->graph.n * sizeof *e->place);
     mx_graph_free(&e->graph);
@@ -65,7 +39,7 @@ static void destroy(mx_object *self)
 }
 static const mx_kind executor_kind = {"executor", destroy};
 
-static bool ok(const mx_executor *e, const char *function)
+bool mx_executor_ok(const mx_executor *e, const char *function)
 {
     return mx_is_kind(e, &executor_kind, function, "executor");
 }
@@ -103,8 +77,9 @@ static mx_executor *new_executor(const mx_symbol *symbol, mx_context context)
         e->reqs = mx_alloc_zero((size_t)e->n_args * sizeof *e->reqs);
         e->aux = mx_alloc_zero((size_t)e->n_aux * sizeof(mx_array *));
         e->outputs = mx_alloc_zero((size_t)e->n_out * sizeof(mx_array *));
+        e->results = mx_alloc_zero((size_t)e->n_out * sizeof(mx_array *));
     }
-    if (!code && e->args && e->windows && e->grads && e->reqs && e->aux && e->outputs)
+    if (!code && e->args && e->windows && e->grads && e->reqs && e->aux && e->outputs && e->results)
         return e;
     mx_release(e);
     return NULL;
@@ -145,22 +120,64 @@ static mx_code check_counts(const mx_executor *e, const struct mx_bindings *b)
     return MX_OK;
 }
 
-/* Checks the shapes of the arrays against those of the graph. */
-static mx_code check_shapes(const mx_executor *e)
+mx_array *mx_executor_variable(const mx_executor *e, int64_t i)
 {
-    MX_SCOPE;
+    return e->place[i] >= 0 ? e->args[e->place[i]] : e->aux[-1 - e->place[i]];
+}
+
+/* ---- outputs --------------------------------------------------------------------------------------------------- */
+
+mx_array *mx_leading_part(mx_array *x, const mx_shape_t *shape)
+{
+    return mx_shape_size(shape) <= x->size && x->storage ? mx_array_view(x, 0, shape, (mx_dtype)x->dtype) : NULL;
+}
+
+/* A size of 0 stands for one that is not known, unless all are. */
+static bool is_settled(const mx_inferred *r, int64_t i)
+{
+    const mx_dims *dims = &r->outputs[i];
+    for (int k = 0; k < dims->n && !r->complete; k++)
+        if (dims->d[k] <= 0)
+            return false;
+    return dims->n >= 0 && r->output_types[i] != MX_DTYPE_NONE;
+}
+
+/* Output i: a variable's own array, else part of the memory of `before`, else new memory. */
+static mx_code make_output(mx_executor *e, int64_t i, const mx_inferred *r, const mx_executor *before)
+{
+    const int64_t node = mx_graph_node_of(&e->graph, e->graph.results[i]);
+    if (!e->graph.nodes[node]->op) {
+        mx_array *x = mx_executor_variable(e, node);
+        mx_shape_t shape = mx_array_shape(x);
+        e->outputs[i] = x->storage ? mx_array_view(x, 0, &shape, (mx_dtype)x->dtype) : mx_retain(x);
+        return e->outputs[i] ? MX_OK : mx_error_code();
+    }
+    if (!is_settled(r, i))
+        return MX_OK;
+    const mx_shape_t shape = mx_shape_of_dims(&r->outputs[i]);
+    mx_array *old = before ? before->outputs[i] : NULL;
+    if (old && old->dtype == (int)r->output_types[i])
+        e->outputs[i] = mx_leading_part(old, &shape);
+    if (!e->outputs[i])
+        e->outputs[i] = mx_array_new(&shape, r->output_types[i], e->n_args ? e->args[0]->context : e->context);
+    return e->outputs[i] ? MX_OK : mx_error_code();
+}
+
+/* Checks the shapes of the arrays against those of the graph; the result belongs to the scope. */
+static const mx_inferred *infer_bound(const mx_executor *e)
+{
     const size_t n = (size_t)(e->n_args + e->n_aux);
     const size_t bytes = n * (sizeof(mx_dims) + sizeof(mx_dtype) + sizeof(char *));
     mx_dims *shapes = mx_alloc_zero(bytes);
     if (!shapes)
-        return MX_ERR_MEMORY;
+        return NULL;
     const char **names = (const char **)(void *)(shapes + n);
     mx_dtype *types = (mx_dtype *)(void *)(names + n);
     for (int64_t i = 0; i < e->graph.n; i++) {
         if (e->graph.nodes[i]->op)
             continue;
         const int64_t at = e->place[i] >= 0 ? e->place[i] : e->n_args - 1 - e->place[i];
-        const mx_array *x = e->place[i] >= 0 ? e->args[e->place[i]] : e->aux[-1 - e->place[i]];
+        const mx_array *x = mx_executor_variable(e, i);
         names[at] = e->graph.nodes[i]->name;
         shapes[at] = mx_shape(x);
         types[at] = (mx_dtype)x->dtype;
@@ -169,10 +186,21 @@ static mx_code check_shapes(const mx_executor *e)
         e->symbol,
         &(struct mx_known){.count = (int)n, .names = names, .shapes = shapes, .types = types, .partial = true});
     mx_free(shapes, bytes);
+    return r;
+}
+
+static mx_code make_outputs(mx_executor *e, const mx_executor *before)
+{
+    MX_SCOPE;
+    const mx_inferred *r = infer_bound(e);
+    for (int64_t i = 0; r && i < e->n_out; i++)
+        if (make_output(e, i, r, before))
+            return mx_error_code();
     return r ? MX_OK : mx_error_code();
 }
 
-mx_executor *mx_bind(const mx_symbol *symbol, mx_context context, const struct mx_bindings *bindings)
+mx_executor *mx_bind_sharing(const mx_symbol *symbol, mx_context context, const struct mx_bindings *bindings,
+                             const mx_executor *before)
 {
     if (!mx_symbol_ok(symbol, "mx_bind"))
         return NULL;
@@ -191,80 +219,19 @@ mx_executor *mx_bind(const mx_symbol *symbol, mx_context context, const struct m
                              b.reqs ? b.reqs[i] : MX_GRAD_WRITE);
     for (int64_t i = 0; !code && i < e->n_aux; i++)
         e->aux[i] = mx_retain(b.auxiliary.v[i]);
-    code = code ? code : check_shapes(e);
+    code = code ? code : make_outputs(e, before);
     if (!code)
         return mx_scope_add(e);
     mx_release(e);
     return NULL;
 }
 
-/* ---- simple_bind and reshape ----------------------------------------------------------------------------------- */
-
-static mx_array *zeros(const mx_dims *dims, mx_dtype type, mx_context context)
+mx_executor *mx_bind(const mx_symbol *symbol, mx_context context, const struct mx_bindings *bindings)
 {
-    mx_array *x = mx_empty(*dims, type == MX_DTYPE_NONE ? MX_FLOAT32 : type, context);
-    return x && !mx_array_fill(x, 0) ? x : NULL;
+    return mx_bind_sharing(symbol, context, bindings, NULL);
 }
 
-/* `before`, if it has the required shape; else a new array. */
-static mx_array *same_or_zeros(mx_array *before, const mx_dims *dims, mx_dtype type, mx_context context)
-{
-    if (before) {
-        mx_dims have = mx_shape(before);
-        if (have.n == dims->n && !memcmp(have.d, dims->d, (size_t)have.n * sizeof have.d[0]))
-            return before;
-        type = (mx_dtype)before->dtype;
-    }
-    return zeros(dims, type, context);
-}
-
-static mx_code make_arrays(const mx_inferred *r, mx_context context, const mx_executor *before, mx_grad_req req,
-                           mx_array **args, mx_array **grads, mx_array **aux)
-{
-    for (int64_t i = 0; i < r->n_arguments; i++) {
-        args[i] = same_or_zeros(before ? before->args[i] : NULL, &r->arguments[i], r->argument_types[i], context);
-        const bool wanted = before ? before->grads[i] != MX_NONE : req != MX_GRAD_NULL;
-        mx_array *old = before && wanted ? before->grads[i] : NULL;
-        grads[i] = !wanted ? MX_NONE : same_or_zeros(old, &r->arguments[i], r->argument_types[i], context);
-        if (!args[i] || !grads[i])
-            return mx_error_code();
-    }
-    for (int64_t i = 0; i < r->n_auxiliary; i++)
-        if (!(aux[i] = same_or_zeros(before ? before->aux[i] : NULL, &r->auxiliary[i], r->auxiliary_types[i], context)))
-            return mx_error_code();
-    return MX_OK;
-}
-
-static mx_executor *bind_inferred(const mx_symbol *symbol, mx_context context, const struct mx_known *known,
-                                  const mx_executor *before, mx_grad_req req)
-{
-    mx_scope scope = mx_scope_open();
-    mx_executor *e = NULL;
-    const mx_inferred *r = mx_symbol_infer(symbol, known);
-    const int64_t n = r ? r->n_arguments : 0;
-    mx_array **lists = r ? mx_list_new(2 * n + r->n_auxiliary) : NULL;
-    mx_grad_req *reqs = lists ? mx_alloc((size_t)n * sizeof *reqs) : NULL;
-    if (reqs && !make_arrays(r, context, before, req, lists, lists + n, lists + 2 * n)) {
-        for (int64_t i = 0; i < n; i++)
-            reqs[i] = before ? before->reqs[i] : req;
-        struct mx_bindings b = {{lists, n}, {lists + n, n}, reqs, {lists + 2 * n, r->n_auxiliary}};
-        e = mx_bind(symbol, context, &b);
-    }
-    mx_free(reqs, (size_t)n * sizeof *reqs);
-    return mx_scope_return(&scope, e);
-}
-
-mx_executor *mx_simple_bind(const mx_symbol *symbol, mx_context context, const struct mx_known *known, mx_grad_req req)
-{
-    return mx_symbol_ok(symbol, "mx_simple_bind") ? bind_inferred(symbol, context, known, NULL, req) : NULL;
-}
-
-mx_executor *mx_executor_reshape(const mx_executor *e, const struct mx_known *known)
-{
-    return ok(e, "mx_executor_reshape") ? bind_inferred(e->symbol, e->context, known, e, MX_GRAD_WRITE) : NULL;
-}
-
-/* ---- running --------------------------------------------------------------------------------------------------- */
+/* ---- accessors ------------------------------------------------------------------------------------------------- */
 
 static mx_arrays list_of(mx_array *const *arrays, int64_t n)
 {
@@ -274,73 +241,31 @@ static mx_arrays list_of(mx_array *const *arrays, int64_t n)
     return list ? (mx_arrays){list, n} : mx_list_failed();
 }
 
-mx_arrays mx_executor_forward(mx_executor *e, bool training)
+const mx_symbol *mx_executor_symbol(const mx_executor *e)
 {
-    if (!ok(e, "mx_executor_forward"))
-        return mx_list_failed();
-    release_all(e->outputs, e->n_out);
-    mx_array **values = mx_alloc_zero((size_t)e->graph.n * sizeof *values);
-    if (!values)
-        return mx_list_failed();
-    for (int64_t i = 0; i < e->graph.n; i++)
-        if (!e->graph.nodes[i]->op)
-            values[i] = e->place[i] >= 0 ? e->windows[e->place[i]] : e->aux[-1 - e->place[i]];
-    mx_interpretation what = {&e->graph, values, e->monitor, e->user, e->monitor_all, NULL};
-    mx_mode mode = mx_mode_enter(training, training);
-    mx_code code = mx_interpret(&what, e->outputs);
-    mx_mode_leave(&mode);
-    mx_free(values, (size_t)e->graph.n * sizeof *values);
-    e->trained = training && !code;
-    return code ? mx_list_failed() : list_of(e->outputs, e->n_out);
+    return mx_executor_ok(e, "mx_executor_symbol") ? e->symbol : NULL;
 }
-
-mx_code mx_executor_backward(mx_executor *e, mx_arrays head_grads)
-{
-    MX_SCOPE;
-    if (!ok(e, "mx_executor_backward"))
-        return mx_error_code();
-    if (!e->trained)
-        return mx_fail(MX_ERR_STATE, "mx_executor_backward: run mx_executor_forward() with training = true first");
-    /* Outputs that depend on no variable with a gradient (labels passed through, say) are skipped. */
-    mx_array **heads = mx_list_new(e->n_out), **grads = mx_list_new(e->n_out);
-    if (!heads || !grads || (head_grads.n && mx_list_check_optional(&head_grads, "mx_executor_backward", "head_grads")))
-        return mx_error_code();
-    if (head_grads.n && head_grads.n != e->n_out)
-        return mx_fail(MX_ERR_ARGUMENT, "mx_executor_backward: %lld head gradients were given for %lld outputs",
-                       (long long)head_grads.n, (long long)e->n_out);
-    int64_t n = 0;
-    for (int64_t i = 0; i < e->n_out; i++)
-        if (mx_tape_node(e->outputs[i])) {
-            heads[n] = e->outputs[i];
-            grads[n++] = head_grads.n ? head_grads.v[i] : MX_NONE;
-        }
-    if (!n)
-        return MX_OK;
-    mx_backward_options options = {.head_grads = {grads, n}, .retain_graph = true};
-    return mx_backward_all((mx_arrays){heads, n}, &options);
-}
-
-/* ---- accessors ------------------------------------------------------------------------------------------------- */
-
-const mx_symbol *mx_executor_symbol(const mx_executor *e) { return ok(e, "mx_executor_symbol") ? e->symbol : NULL; }
 
 mx_arrays mx_executor_arguments(const mx_executor *e)
 {
-    return ok(e, "mx_executor_arguments") ? list_of(e->args, e->n_args) : mx_list_failed();
+    return mx_executor_ok(e, "mx_executor_arguments") ? list_of(e->args, e->n_args) : mx_list_failed();
 }
 mx_arrays mx_executor_gradients(const mx_executor *e)
 {
-    return ok(e, "mx_executor_gradients") ? list_of(e->grads, e->n_args) : mx_list_failed();
+    return mx_executor_ok(e, "mx_executor_gradients") ? list_of(e->grads, e->n_args) : mx_list_failed();
 }
 mx_arrays mx_executor_auxiliary(const mx_executor *e)
 {
-    return ok(e, "mx_executor_auxiliary") ? list_of(e->aux, e->n_aux) : mx_list_failed();
+    return mx_executor_ok(e, "mx_executor_auxiliary") ? list_of(e->aux, e->n_aux) : mx_list_failed();
 }
 mx_arrays mx_executor_outputs(const mx_executor *e)
 {
-    if (!ok(e, "mx_executor_outputs"))
+    if (!mx_executor_ok(e, "mx_executor_outputs"))
         return mx_list_failed();
-    return e->n_out && e->outputs[0] ? list_of(e->outputs, e->n_out) : mx_list_failed();
+    for (int64_t i = 0; i < e->n_out; i++)
+        if (!e->outputs[i])
+            return mx_list_failed();
+    return list_of(e->outputs, e->n_out);
 }
 
 /* Index of the variable called `name` in the graph; -1: none. */
@@ -354,18 +279,18 @@ static int64_t find(const mx_executor *e, const char *name)
 
 mx_array *mx_executor_array(const mx_executor *e, const char *name)
 {
-    if (!ok(e, "mx_executor_array"))
+    if (!mx_executor_ok(e, "mx_executor_array"))
         return NULL;
     const int64_t i = find(e, name);
     if (i < 0)
         return mx_fail_null(MX_ERR_ARGUMENT, "mx_executor_array: there is no argument or auxiliary state named '%s'",
                             name ? name : "NULL");
-    return e->place[i] >= 0 ? e->args[e->place[i]] : e->aux[-1 - e->place[i]];
+    return mx_executor_variable(e, i);
 }
 
 mx_array *mx_executor_gradient(const mx_executor *e, const char *name)
 {
-    const int64_t i = ok(e, "mx_executor_gradient") ? find(e, name) : -1;
+    const int64_t i = mx_executor_ok(e, "mx_executor_gradient") ? find(e, name) : -1;
     if (i < 0 || e->place[i] < 0 || e->grads[e->place[i]] == MX_NONE)
         return NULL;
     return e->grads[e->place[i]];
@@ -388,34 +313,7 @@ mx_code mx_executor_set(mx_executor *e, const char *name, mx_array *value)
 
 void mx_executor_monitor(mx_executor *e, mx_monitor_fn fn, void *user, bool all)
 {
-    if (!ok(e, "mx_executor_monitor"))
+    if (!mx_executor_ok(e, "mx_executor_monitor"))
         return;
     e->monitor = fn, e->user = user, e->monitor_all = all;
-}
-
-mx_arrays mx_symbol_eval(const mx_symbol *symbol, int count, const char *const *names, mx_arrays values)
-{
-    mx_graph graph = {0};
-    if (!mx_symbol_ok(symbol, "mx_symbol_eval") || mx_list_check(&values, "mx_symbol_eval", "values"))
-        return mx_list_failed();
-    if (count < 0 || (count && !names) || values.n != count)
-        return mx_fail(MX_ERR_ARGUMENT, "mx_symbol_eval: %d names for %lld values", count, (long long)values.n),
-               mx_list_failed();
-    if (mx_graph_of(&graph, symbol->n, symbol->outputs))
-        return mx_list_failed();
-    const size_t bytes = (size_t)(graph.n + symbol->n) * sizeof(mx_array *);
-    mx_array **given = mx_alloc_zero(bytes), **heads = given + graph.n;
-    for (int64_t i = 0; given && i < graph.n; i++)
-        for (int k = 0; k < count && !graph.nodes[i]->op; k++)
-            if (names[k] && !strcmp(graph.nodes[i]->name, names[k]))
-                given[i] = values.v[k];
-    mx_interpretation what = {.graph = &graph, .values = given};
-    mx_code code = given ? mx_interpret(&what, heads) : MX_ERR_MEMORY;
-    for (int64_t i = 0; !code && i < symbol->n; i++)
-        if (!mx_scope_add(heads[i]))
-            code = mx_error_code();
-    mx_arrays out = code ? mx_list_failed() : list_of(heads, symbol->n);
-    mx_free(given, bytes);
-    mx_graph_free(&graph);
-    return out;
 }

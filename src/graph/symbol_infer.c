@@ -29,29 +29,24 @@ static const mx_kind result_kind = {"result of inference", destroy};
 
 /* ---- what is known --------------------------------------------------------------------------------------------- */
 
-/* The variable called `name`, or number `position` among the arguments if name is NULL; -1: there is none. */
-static int64_t find_variable(const asking *a, const char *name, int position)
+static bool is_meant(const asking *a, int64_t i, const char *name)
 {
-    for (int64_t i = 0; i < a->graph.n; i++) {
-        const mx_gnode *node = a->graph.nodes[i];
-        if (node->op)
-            continue;
-        if (name ? !strcmp(node->name, name) : !a->is_aux[i] && position-- == 0)
-            return i;
-    }
-    return -1;
+    const mx_gnode *node = a->graph.nodes[i];
+    return !node->op && (name ? !strcmp(node->name, name) : !a->is_aux[i]);
 }
 
-static mx_code set_known(asking *a, const struct mx_known *known, int i)
+/* Which of the variables that entry i of what is known may mean is the first that it does mean: the second entry of a
+ * name is for the second variable of that name. */
+static int first_meant(const struct mx_known *known, int i)
 {
-    const char *name = known->names ? known->names[i] : NULL;
-    const int64_t at = find_variable(a, name, i);
-    if (at < 0 && name)
-        return mx_fail(MX_ERR_ARGUMENT, "mx_symbol_infer: the symbol has no argument named '%s'", name);
-    if (at < 0)
-        return mx_fail(MX_ERR_ARGUMENT, "mx_symbol_infer: %d shapes were given, the symbol has fewer arguments",
-                       known->count);
-    const int64_t entry = a->graph.row[at];
+    int before = 0;
+    for (int k = 0; k < i; k++)
+        before += !known->names || !known->names[i] || (known->names[k] && !strcmp(known->names[k], known->names[i]));
+    return before;
+}
+
+static mx_code set_entry(asking *a, int64_t entry, const struct mx_known *known, int i)
+{
     if (known->types)
         a->type[entry] = known->types[i];
     if (!known->shapes || known->shapes[i].n < 0)
@@ -63,6 +58,26 @@ static mx_code set_known(asking *a, const struct mx_known *known, int i)
     for (int k = 0; k < shape.ndim; k++)
         shape.dim[k] = shape.dim[k] > 0 ? shape.dim[k] : -1;
     a->shape[entry] = shape;
+    return MX_OK;
+}
+
+static mx_code set_known(asking *a, const struct mx_known *known, int i)
+{
+    const char *name = known->names ? known->names[i] : NULL;
+    int skip = first_meant(known, i);
+    bool found = false;
+    for (int64_t k = 0; k < a->graph.n && (name || !found); k++) {
+        if (!is_meant(a, k, name) || skip-- > 0)
+            continue;
+        found = true;
+        if (set_entry(a, a->graph.row[k], known, i))
+            return mx_error_code();
+    }
+    if (!found && name)
+        return mx_fail(MX_ERR_ARGUMENT, "mx_symbol_infer: the symbol has no argument named '%s'", name);
+    if (!found)
+        return mx_fail(MX_ERR_ARGUMENT, "mx_symbol_infer: %d shapes were given, the symbol has fewer arguments",
+                       known->count);
     return MX_OK;
 }
 

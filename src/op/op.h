@@ -194,6 +194,9 @@ struct mx_op {
     const struct mx_movement *movement; /* it only moves elements, by this rule (op/formula/movement.h); NULL: no */
     const void *user;                   /* data for a family's shared functions */
 
+    /* Whether gradients of inputs depend on that of an output: not those of losses and of indices; NULL: they do. */
+    bool (*reads_head)(const void *attrs, int output);
+
     /* Facts used by front ends, mixed precision, sparse arrays, drawings and emitted C files. */
     const char *c_name;               /* of the C function, without mx_; NULL: the name in snake case */
     const char *methods;              /* names as a method of arrays and symbols, "flip reverse"; NULL: none */
@@ -216,6 +219,9 @@ struct mx_op {
 
 int mx_op_count_out(const mx_op *op, const void *attrs);
 int mx_op_count_visible(const mx_op *op, const void *attrs);
+/* See mx_op.reads_head; outputs of piecewise constant operators are not read either. */
+bool mx_op_reads_head(const mx_op *op, const void *attrs, int output);
+bool mx_reads_no_head(const void *attrs, int output); /* mx_op.reads_head of losses */
 /* Name of input i ("data", or "data3" for lists) into buffer (64 bytes). */
 const char *mx_op_input_name(const mx_op *op, int i, char *buffer);
 const char *mx_op_output_name(const mx_op *op, int i, char *buffer);

@@ -120,6 +120,19 @@ int mx_op_count_visible(const mx_op *op, const void *attrs)
     return op->count_out ? op->count_out(attrs) : op->n_visible;
 }
 
+bool mx_op_reads_head(const mx_op *op, const void *attrs, int output)
+{
+    if (op->flags & MX_OP_ZERO_GRADIENT)
+        return false;
+    return !op->reads_head || op->reads_head(attrs ? attrs : op->defaults, output);
+}
+
+bool mx_reads_no_head(const void *attrs, int output)
+{
+    (void)attrs, (void)output;
+    return false;
+}
+
 /* ---- names of arguments --------------------------------------------------------------------------------- */
 
 static const char *word(const char *text, int i, int *length)

@@ -79,7 +79,7 @@ def test_forward_takes_arguments_by_name(ctx):
     assert executor.forward(x=np.array([3, 4]))[0].asnumpy().tolist() == [6, 8]
     with pytest.raises(ValueError):
         executor.forward(x=nd.ones((3,)))
-    with pytest.raises(ValueError):
+    with pytest.raises(TypeError, match="'z'"):
         executor.forward(z=nd.ones((2,)))
 
 
@@ -136,14 +136,143 @@ def test_refusals(ctx):
         net.bind("cpu", [])
     with pytest.raises(mx.MXNetError):
         net.simple_bind(ctx)
-    with pytest.raises(ValueError, match="nothing"):
-        net.simple_bind(ctx, nothing=(2,))
     with pytest.raises((ValueError, mx.MXNetError)):
         (sym.var("x") + 1).bind(ctx, [nd.ones((1,))], [nd.ones((1,))], grad_req="text")
-    executor = (sym.var("x") + 1).simple_bind(ctx, x=(1,))
-    assert executor.outputs == []
+
+
+def test_outputs_exist_from_the_start_and_stay(ctx):
+    x = sym.var("x")
+    executor = sym.Group([x * 2, sym.cast(x, dtype="int32"), x]).simple_bind(ctx, x=(2, 3))
+    kept = list(executor.outputs)
+    assert [(o.shape, o.dtype) for o in kept] == [((2, 3), np.float32), ((2, 3), np.int32), ((2, 3), np.float32)]
+    assert list(executor.output_dict.values())[0].shape == (2, 3)
+    for value in (1, 4):
+        returned = executor.forward(is_train=value == 4, x=nd.full((2, 3), value, ctx=ctx))
+        assert all((o.asnumpy() == v).all() for o, v in zip(kept, (2 * value, value, value)))
+        assert all((o.asnumpy() == v).all() for o, v in zip(returned, (2 * value, value, value)))
+    executor.arg_dict["x"][:] = 9  # an output that is a variable shows it at once
+    assert (kept[2].asnumpy() == 9).all() and (kept[0].asnumpy() == 8).all()
+
+
+def test_outputs_whose_shape_depends_on_values(ctx):
+    net = sym.contrib.boolean_mask(sym.var("x"), sym.var("m"))
+    executor = net.bind(ctx, {"x": nd.arange(3, ctx=ctx), "m": nd.array([1, 0, 1], ctx=ctx)})
+    assert executor.forward()[0].asnumpy().tolist() == [0, 2] == executor.outputs[0].asnumpy().tolist()
+
+
+def test_backward_of_a_prediction_and_without_a_forward(ctx):
+    net = sym.Dropout(sym.var("x") * 3, p=0.5)
+    executor = net.simple_bind(ctx, x=(50,))
+    executor.backward(nd.ones((50,), ctx=ctx))
+    assert (executor.grad_arrays[0].asnumpy() == 3).all()
+    executor.grad_arrays[0][:] = 0
+    executor.forward(is_train=False)
+    executor.backward(nd.ones((50,), ctx=ctx))
+    assert (executor.grad_arrays[0].asnumpy() == 3).all()
+    executor.forward(is_train=True)
+    executor.backward(nd.ones((50,), ctx=ctx))
+    assert set(executor.grad_arrays[0].asnumpy().tolist()) == {0, 6}
+    with pytest.raises(TypeError):
+        executor.backward(3)
+
+
+@pytest.mark.parametrize("dtype, head", [("float16", "float32"), ("float64", "float32"), ("float32", "int32"),
+                                         ("float32", "float64")])
+def test_head_gradients_are_converted(dtype, head, ctx):
+    executor = (sym.var("x") * 2).simple_bind(ctx, x=(2,), type_dict={"x": dtype})
+    executor.forward(is_train=True)
+    executor.backward(nd.array([1, 3], dtype=head, ctx=ctx))
+    assert executor.grad_arrays[0].asnumpy().tolist() == [2, 6]
+    with pytest.raises(mx.MXNetError, match=r"\(3,\)"):
+        executor.backward(nd.ones((3,), ctx=ctx))
+
+
+def test_number_of_head_gradients(ctx):
+    x = sym.var("x")
+    executor = sym.Group([x * 2, x * 3]).simple_bind(ctx, x=(2,))
+    executor.forward(is_train=True)
+    heads = [nd.ones((2,), ctx=ctx), nd.ones((2,), ctx=ctx), nd.ones((9,), ctx=ctx)]
+    executor.backward(heads)
+    assert executor.grad_arrays[0].asnumpy().tolist() == [5, 5]
     with pytest.raises(mx.MXNetError):
-        executor.backward()
+        executor.backward(heads[:1])
+
+
+@pytest.mark.parametrize("make, expected", [
+    (lambda x: sym.shape_array(x), 0), (lambda x: sym.size_array(x), 0), (lambda x: sym.contrib.index_array(x), 0),
+    (lambda x: sym.argsort(x), 0), (lambda x: sym.argmax(x, axis=1), 0), (lambda x: sym.topk(x, k=2), 0),
+    (lambda x: sym.topk(x, k=2, ret_typ="mask"), 0), (lambda x: sym.BlockGrad(x * 2), 0),
+    (lambda x: sym.zeros_like(x), 0), (lambda x: sym.ones((2, 2)), 0), (lambda x: sym.MakeLoss(x * 2), 2),
+    (lambda x: sym.make_loss(x), 1), (lambda x: sym.Group([sym.argmax(x, axis=1), sym.MakeLoss(x)]), 1),
+], ids=str)
+def test_head_gradients_that_nobody_reads(make, expected, ctx):
+    """Outputs through which no gradient flows take any head gradient; gradients that nothing reaches become zero."""
+    x = sym.var("x")
+    executor = sym.Group([make(x), sym.BlockGrad(x)]).simple_bind(ctx, x=(2, 3))
+    executor.grad_arrays[0][:] = 5
+    executor.forward(is_train=True, x=nd.array([[3, 1, 2], [4, 6, 5]], ctx=ctx))
+    executor.backward([nd.ones((9, 1), dtype="int32", ctx=ctx) for _ in executor.outputs])
+    assert (executor.grad_arrays[0].asnumpy() == expected).all()
+
+
+def test_softmax_output_reads_its_head_gradient_when_asked(ctx):
+    x, head = nd.array([[1, 2, 4]], ctx=ctx), nd.array([[1, 2, 3]], ctx=ctx)
+    grads = []
+    for option in (False, True):
+        executor = sym.SoftmaxOutput(sym.var("x"), sym.var("l"), out_grad=option).simple_bind(ctx, x=(1, 3))
+        executor.forward(is_train=True, x=x)
+        executor.backward(head)
+        grads.append(executor.grad_dict["x"].asnumpy())
+        if option:
+            with pytest.raises(mx.MXNetError):
+                executor.backward(nd.ones((7,), ctx=ctx))
+        else:
+            executor.backward(nd.ones((7,), ctx=ctx))
+    np.testing.assert_allclose(grads[0] * head.asnumpy(), grads[1], rtol=1e-5)
+
+
+def test_topk_with_indices(ctx):
+    executor = sym.topk(sym.var("x"), k=2, ret_typ="both").simple_bind(ctx, x=(3,))
+    executor.forward(is_train=True, x=nd.array([3, 1, 2], ctx=ctx))
+    executor.backward([nd.ones((2,), ctx=ctx), nd.ones((7,), ctx=ctx)])
+    assert executor.grad_arrays[0].asnumpy().tolist() == [1, 0, 1]
+    with pytest.raises(mx.MXNetError):
+        executor.backward([nd.ones((7,), ctx=ctx), nd.ones((2,), ctx=ctx)])
+
+
+def test_simple_bind_ignores_what_it_does_not_need(ctx):
+    executor = (sym.var("x") * 2).simple_bind(ctx, x=(2,), other=(3,), number=3, text="a", flag=True,
+                                              type_dict={"x": "float64", "y": "float16"})
+    assert executor.arg_dict["x"].dtype == np.float64 and list(executor.arg_dict) == ["x"]
+    with pytest.raises(mx.MXNetError):
+        (sym.var("x") * 2).infer_shape(other=(3,))
+    with pytest.raises(mx.MXNetError):
+        (sym.var("x") * 2).infer_type(other="float32")
+
+
+def test_reshape_shares_memory(ctx):
+    net = sym.FullyConnected(sym.var("x"), num_hidden=2, name="fc")
+    executor = net.simple_bind(ctx, x=(4, 3))
+    executor.forward(x=nd.ones((4, 3), ctx=ctx), fc_weight=nd.ones((2, 3), ctx=ctx))
+    smaller = executor.reshape(x=(2, 3))
+    assert (smaller.arg_dict["x"].asnumpy() == 1).all()  # values stay
+    smaller.forward(x=nd.full((2, 3), 5, ctx=ctx))
+    assert executor.arg_dict["x"].asnumpy()[:, 0].tolist() == [5, 5, 1, 1]
+    assert executor.outputs[0].asnumpy()[:, 0].tolist() == [15, 15, 3, 3]
+    smaller.backward(nd.ones((2, 2), ctx=ctx))
+    assert executor.grad_dict["x"].asnumpy()[:, 0].tolist() == [2, 2, 0, 0]
+    with pytest.raises(mx.MXNetError, match="allow_up_sizing"):
+        executor.reshape(x=(5, 3))
+    larger = executor.reshape(allow_up_sizing=True, x=(5, 3))
+    larger.arg_dict["fc_weight"][:] = 7
+    assert (executor.arg_dict["fc_weight"].asnumpy() == 7).all()
+    larger.arg_dict["x"][:] = 0
+    assert executor.arg_dict["x"].asnumpy()[0, 0] == 5
+    with pytest.raises(mx.MXNetError, match="fc_weight.*partial_shaping"):
+        executor.reshape(x=(4, 2))
+    for wrong in ({}, {"z": (4, 3)}):
+        with pytest.raises(mx.MXNetError):
+            executor.reshape(**wrong)
 
 
 def test_eval_and_types(ctx):

@@ -234,6 +234,18 @@ def test_infer_shape():
     assert backwards.infer_shape(b=(2, 3)) == ([(2, 3), (2, 3)], [(2, 3)], [])
 
 
+def test_two_variables_of_one_name():
+    net = sym.var("x") + sym.var("x")
+    for one in (net, sym.load_json(net.tojson())):
+        assert one.list_arguments() == ["x", "x"]
+        assert one.infer_shape(x=(2, 3))[:2] == ([(2, 3), (2, 3)], [(2, 3)])
+    executor = net.bind(mx.cpu(), [mx.nd.ones((2,)), mx.nd.full((2,), 3)])
+    assert executor.forward()[0].asnumpy().tolist() == [4, 4]
+    dot = sym.dot(sym.var("x"), sym.var("x"))
+    assert dot.infer_shape((2, 3), (3, 4))[1] == [(2, 4)]
+    assert dot.bind(mx.cpu(), [mx.nd.ones((2, 3)), mx.nd.ones((3, 4))]).outputs[0].shape == (2, 4)
+
+
 def test_infer_shape_errors_name_the_node():
     net = mlp()
     with pytest.raises(mx.MXNetError, match="fc1"):
@@ -244,7 +256,7 @@ def test_infer_shape_errors_name_the_node():
         net.infer_shape(data=3)
     with pytest.raises(ValueError):
         net.infer_shape((1, 2), data=(1, 2))
-    with pytest.warns(UserWarning, match="nothing"):
+    with pytest.raises(mx.MXNetError, match="nothing"):
         net.infer_shape(nothing=(2,), data=(5, 7))
 
 

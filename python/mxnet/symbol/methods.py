@@ -91,25 +91,16 @@ def _known(self, args, kwargs, who):
         if len(args) > len(names):
             raise ValueError(f"{who}: got {len(args)} arguments, the symbol has {len(names)}")
         return names[:len(args)], list(args)
-    known = set(self.list_inputs())
-    unknown = [name for name in kwargs if name not in known]
-    for name in unknown:
-        warnings.warn(f"{who}: the symbol has no argument named '{name}'", stacklevel=4)
-    chosen = {name: value for name, value in kwargs.items() if name in known}
-    return list(chosen), list(chosen.values())
+    return list(kwargs), list(kwargs.values())
 
 
 def _shapes(self, args, kwargs, partial):
-    from ..error import ArgumentError
     names, shapes = _known(self, args, kwargs, "infer_shape")
     for name, shape in zip(names, shapes):
         if shape is not None and not isinstance(shape, (tuple, list)):
             raise TypeError(f"infer_shape: the shape of '{name}' must be a tuple, got {type(shape).__name__}")
     shapes = [None if shape is None or len(shape) == 0 else tuple(shape) for shape in shapes]
-    try:
-        return self._infer(names, shapes, None, True)
-    except ArgumentError as error:
-        raise ValueError(str(error)) from None
+    return self._infer(names, shapes, None, True)
 
 
 def infer_shape(self, *args, **kwargs):

@@ -235,6 +235,13 @@ static mx_code grad_topk(mx_grad *grad)
     return MX_OK; /* indices and masks are piecewise constant */
 }
 
+/* Values alone; indices and masks do not change. */
+static bool topk_reads_head(const void *attrs, int output)
+{
+    const int what = ((const mx_topk_attrs *)attrs)->ret_typ;
+    return (what == VALUE || what == BOTH) && output == 0;
+}
+
 static void ref_topk(const mx_reference_call *call)
 {
     const mx_topk_attrs *attrs = call->attrs;
@@ -314,7 +321,7 @@ mx_op mx_family_sort[] = {
      .doc = "the k largest or smallest elements along an axis: values, indices, a mask, or both", .inputs = "data",
      .outputs = "output indices",
      .schema = &topk_schema, .count_out = count_topk, .count_visible = visible_topk,
-     .infer_shape = infer_topk, .infer_type = infer_topk_type, .gradient = grad_topk, .grad_out = 2,
+     .infer_shape = infer_topk, .infer_type = infer_topk_type, .gradient = grad_topk, .reads_head = topk_reads_head, .grad_out = 2,
      .reference = ref_topk,
      .samples = (const mx_sample[]){{"3,5", "k=2", 0, 0, "distinct nograd"},
          {"3,5", "k=3, ret_typ=value", 0, 0, "distinct"}, {"4,3", "axis=0, k=2, ret_typ=both, is_ascend=True", 0, 0,

@@ -254,12 +254,18 @@ static mx_code emit_softmax_output(const mx_emit_call *n)
 
 static mx_code emit_logistic(const mx_emit_call *n) { return mx_emit_unary(n, MX_ROW_sigmoid); }
 
+static bool softmax_reads_head(const void *attrs, int output)
+{
+    (void)output;
+    return ((const mx_softmax_output_attrs *)attrs)->out_grad;
+}
+
 /* ---- the table -------------------------------------------------------------------------------------------- */
 
 #define BACKWARD(rule) .flags = MX_OP_HIDDEN | MX_OP_NO_GRADIENT, .infer_shape = rule, .infer_type = infer_head_type
 #define REGRESSION(name_, doc_, gradient_, reference_) \
     .name = name_, .aliases = "_sparse_" name_, .doc = doc_, .inputs = "data label", .schema = &regression_output_schema, \
-    .infer_shape = infer_regression, .infer_type = infer_head_type, .gradient = gradient_, .grad_in = 2, .grad_out = 1, \
+    .infer_shape = infer_regression, .infer_type = infer_head_type, .gradient = gradient_, .reads_head = mx_reads_no_head, .grad_in = 2, .grad_out = 1, \
     .no_grad_inputs = 2, .reference = reference_, .precision = MX_PRECISION_FLOAT32, \
     .samples = (const mx_sample[]){{"2,3;2,3", "", 0, 0, "nograd floatonly"}, {"4,1;4", "grad_scale=2", 0, 0, "nograd floatonly"}, {0}}
 
@@ -269,7 +275,7 @@ mx_op mx_family_loss_output[] = {
      .aliases = "Softmax",
      .inputs = "data label", .schema = &softmax_output_schema,
      .doc = "softmax whose gradient is that of cross entropy with the label", .infer_shape = infer_softmax,
-     .infer_type = infer_head_type, .gradient = grad_softmax, .grad_in = 2, .grad_out = 1, .no_grad_inputs = 2,
+     .infer_type = infer_head_type, .gradient = grad_softmax, .reads_head = softmax_reads_head, .grad_in = 2, .grad_out = 1, .no_grad_inputs = 2,
      .reference = ref_softmax,
      .samples = (const mx_sample[]){{"3,4;3", "", 0, 4, "int:1 nograd"}, {"2,3,4;2,4", "multi_output=True", 0, 3, "int:1 nograd"},
                                     {"2,3,4;2,3", "preserve_shape=True", 0, 4, "int:1 nograd"}, {"2,3,4;2", "", 0, 4, "int:1 nograd"}, {0}}},
@@ -288,7 +294,7 @@ mx_op mx_family_loss_output[] = {
     {.name = "SVMOutput", .flags = MX_OP_IDENTITY | MX_OP_LOSS, .precision = MX_PRECISION_FLOAT32,
      .inputs = "data label",
      .schema = &svm_output_schema, .doc = "identity whose gradient is that of the hinge loss",
-     .infer_shape = infer_svm, .infer_type = infer_head_type, .gradient = grad_svm, .grad_in = 3, .no_grad_inputs = 2,
+     .infer_shape = infer_svm, .infer_type = infer_head_type, .gradient = grad_svm, .reads_head = mx_reads_no_head, .grad_in = 3, .no_grad_inputs = 2,
      .reference = ref_identity, .samples = (const mx_sample[]){{"3,4;3", "", 0, 4, "int:1 nograd"}, {0}}},
     {.name = "_backward_SVMOutput", .inputs = "data label", .schema = &svm_output_schema, BACKWARD(infer_svm_backward), .doc = "gradient of SVMOutput",
      .reference = ref_svm_backward,
