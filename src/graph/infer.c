@@ -19,6 +19,8 @@ typedef struct inference {
     bool *done;           /* per node: all known and checked */
     mx_shape_t *in, *out; /* of the current node: room for the largest */
     int *in_type, *out_type;
+    mx_shape_t *probed; /* of the current node: what all trials agree on, inputs and outputs */
+    bool probing;       /* nodes whose rule gives no result are tried with sizes in place of unknown ones */
     bool changed;
 } inference;
 
@@ -102,6 +104,69 @@ static void name_inputs(const inference *v, int64_t i)
     mx_text_free(&text);
 }
 
+/* ---- unknown sizes ---------------------------------------------------------------------------------------------- */
+/* Most rules need sizes that are known.  If some are not, the rule runs several times with numbers in their place: a
+ * size of a result that is the same each time does not depend on them. */
+
+static const int64_t trials[] = {2520, 5040, 1}; /* all but the last have many divisors; 1 may be too small and fail */
+
+static bool has_rank_alone(const mx_shape_t *shape) { return shape->ndim >= 0 && !mx_shape_known(shape); }
+
+/* Whether the rule left the shape of an output open although the rank of an input is known. */
+static bool can_probe(const inference *v, const mx_gnode *node, int n_in)
+{
+    bool partial = false, open = false;
+    for (int k = 0; k < n_in; k++)
+        partial = partial || has_rank_alone(&v->in[k]);
+    for (int k = 0; k < node->n_out; k++)
+        open = open || v->out[k].ndim < 0;
+    return partial && open && !(node->op->flags & MX_OP_CALLS);
+}
+
+static void keep_agreed(mx_shape_t *agreed, const mx_shape_t *found)
+{
+    if (agreed->ndim != found->ndim)
+        agreed->ndim = -1;
+    for (int k = 0; k < agreed->ndim; k++)
+        if (agreed->dim[k] != found->dim[k])
+            agreed->dim[k] = -1;
+}
+
+/* Runs the rule once; returns whether it accepted the sizes. */
+static bool try_sizes(inference *v, int64_t i, int n_in, int64_t size, bool first)
+{
+    const mx_gnode *node = v->graph->nodes[i];
+    load(v, i, n_in);
+    for (int k = 0; k < n_in; k++)
+        for (int d = 0; d < v->in[k].ndim; d++)
+            v->in[k].dim[d] = v->in[k].dim[d] < 0 ? size : v->in[k].dim[d];
+    mx_infer infer = {node->op, node->attrs, n_in, node->n_out, v->in, v->out, v->in_type, v->out_type, NULL};
+    if (mx_op_infer(&infer))
+        return mx_error_clear(), false;
+    for (int k = 0; k < n_in + node->n_out; k++) {
+        const mx_shape_t *found = k < n_in ? &v->in[k] : &v->out[k - n_in];
+        if (first)
+            v->probed[k] = *found;
+        else
+            keep_agreed(&v->probed[k], found);
+    }
+    return true;
+}
+
+/* Leaves what is known after the trials in v->in and v->out. */
+static void probe(inference *v, int64_t i, int n_in)
+{
+    const int n_out = v->graph->nodes[i]->n_out;
+    const bool ok = try_sizes(v, i, n_in, trials[0], true) && try_sizes(v, i, n_in, trials[1], false);
+    if (ok)
+        try_sizes(v, i, n_in, trials[2], false);
+    load(v, i, n_in);
+    for (int k = 0; ok && k < n_in; k++)
+        v->in[k] = v->probed[k];
+    for (int k = 0; ok && k < n_out; k++)
+        v->out[k] = v->probed[n_in + k];
+}
+
 static mx_code infer_node(inference *v, int64_t i)
 {
     const mx_gnode *node = v->graph->nodes[i];
@@ -115,7 +180,12 @@ static mx_code infer_node(inference *v, int64_t i)
     mx_code code = mx_op_infer(&infer);
     if (code && clean)
         name_inputs(v, i);
-    return code ? code : store(v, i);
+    if (code || store(v, i))
+        return mx_error_code();
+    if (!v->probing || !clean || !can_probe(v, node, n_in))
+        return MX_OK;
+    probe(v, i, n_in);
+    return store(v, i);
 }
 
 /* ---- the sweeps ------------------------------------------------------------------------------------------------ */
@@ -178,6 +248,40 @@ static void use_variables(const mx_graph *graph, mx_shape_t *shape, int *type)
     }
 }
 
+static bool all_known(const inference *v)
+{
+    for (int64_t e = 0; e < v->graph->row[v->graph->n]; e++)
+        if (!mx_shape_known(&v->shape[e]))
+            return false;
+    return true;
+}
+
+/* Sources of open size become empty, if the rest of the graph agrees; else their sizes stay unknown. */
+static mx_code settle_sources(inference *v)
+{
+    const size_t bytes = (size_t)v->graph->row[v->graph->n] * sizeof *v->shape;
+    mx_shape_t *before = mx_alloc(bytes);
+    if (!before)
+        return MX_ERR_MEMORY;
+    memcpy(before, v->shape, bytes);
+    if (empty_sources(v) && sweep(v)) {
+        mx_error_clear();
+        memcpy(v->shape, before, bytes);
+    }
+    mx_free(before, bytes);
+    return MX_OK;
+}
+
+static mx_code infer_all(inference *v)
+{
+    if (sweep(v))
+        return mx_error_code();
+    if (all_known(v))
+        return MX_OK;
+    v->probing = true;
+    return sweep(v) ? mx_error_code() : settle_sources(v);
+}
+
 mx_code mx_graph_infer(const mx_graph *graph, mx_shape_t *shape, int *type)
 {
     size_t most_in = MX_MAX_DECLARED, most_out = 1;
@@ -186,16 +290,15 @@ mx_code mx_graph_infer(const mx_graph *graph, mx_shape_t *shape, int *type)
         most_out = (size_t)graph->nodes[i]->n_out > most_out ? (size_t)graph->nodes[i]->n_out : most_out;
     }
     const size_t most = most_in + most_out;
-    const size_t bytes = most * (sizeof(mx_shape_t) + sizeof(int)) + (size_t)graph->n;
+    const size_t bytes = most * (2 * sizeof(mx_shape_t) + sizeof(int)) + (size_t)graph->n;
     mx_shape_t *memory = mx_alloc_zero(bytes);
     if (!memory)
         return MX_ERR_MEMORY;
-    int *types = (int *)(memory + most);
-    inference v = {graph, shape, type, (bool *)(types + most), memory, memory + most_in, types, types + most_in, false};
+    int *types = (int *)(memory + 2 * most);
+    inference v = {.graph = graph, .shape = shape, .type = type, .done = (bool *)(types + most), .in = memory,
+                   .out = memory + most_in, .in_type = types, .out_type = types + most_in, .probed = memory + most};
     use_variables(graph, shape, type);
-    mx_code code = sweep(&v);
-    if (!code && empty_sources(&v))
-        code = sweep(&v);
+    mx_code code = infer_all(&v);
     mx_free(memory, bytes);
     return code;
 }

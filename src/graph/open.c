@@ -15,7 +15,7 @@ const mx_field *mx_open_shape(const mx_op *op, const void *attrs)
         return NULL;
     const mx_dims *dims = (const mx_dims *)(const void *)((const char *)attrs + field->offset);
     for (int i = 0; i < dims->n; i++)
-        if (!dims->d[i])
+        if (dims->d[i] <= 0)
             return field;
     return NULL;
 }

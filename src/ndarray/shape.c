@@ -146,9 +146,9 @@ bool mx_shape_broadcast(const mx_shape_t *a, const mx_shape_t *b, mx_shape_t *ou
     int shift = longer->ndim - shorter->ndim;
     for (int i = 0; i < shorter->ndim; i++) {
         int64_t p = longer->dim[shift + i], q = shorter->dim[i];
-        if (p != q && p != 1 && q != 1)
+        if (p != q && p != 1 && q != 1 && p >= 0 && q >= 0)
             return false;
-        result.dim[shift + i] = p == 1 ? q : p;
+        result.dim[shift + i] = p < 0 || q < 0 ? -1 : p == 1 ? q : p;
     }
     *out = result;
     return true;

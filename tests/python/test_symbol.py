@@ -227,7 +227,7 @@ def test_infer_shape():
     with pytest.warns(UserWarning):
         assert net.infer_shape() == (None, None, None)
     partial = net.infer_shape_partial()
-    assert partial[0][0] == () and partial[0][2] == (8,)
+    assert partial[0][0] == () and partial[0][2] == ()
     known = sym.FullyConnected(sym.var("x", shape=(4, 0)), num_hidden=2, name="f")
     assert known.infer_shape(x=(4, 3))[0] == [(4, 3), (2, 3), (2,)]
     backwards = sym.relu(sym.var("a")) + sym.var("b")
@@ -402,3 +402,90 @@ def test_recorded_computation_as_a_symbol():
     np.testing.assert_allclose(symbol.eval(**values)[0].asnumpy(), z.asnumpy(), rtol=1e-6)
     with pytest.raises(mx.MXNetError):
         autograd.get_symbol(nd.ones((2,)))
+
+
+PARTIAL = [  # symbol of x, y, c; known shapes; shape of the first output, 0 where it is not known
+    (lambda x, y, c: sym.dot(x, y), {"x": (0, 3, 4), "y": (4, 5)}, (0, 3, 5)),
+    (lambda x, y, c: sym.dot(x, y, transpose_a=True), {"x": (4, 0), "y": (4, 5)}, (0, 5)),
+    (lambda x, y, c: sym.batch_dot(x, y), {"x": (0, 3, 4), "y": (0, 4, 5)}, (0, 3, 5)),
+    (lambda x, y, c: sym.batch_dot(x, y), {"x": (0, 3, 0), "y": (0, 4, 5)}, ()),
+    (lambda x, y, c: sym.pick(x, y), {"x": (0, 3)}, (0,)),
+    (lambda x, y, c: sym.slice(x, begin=(0, 0), end=(1, 2)), {"x": (0, 5)}, (0, 2)),
+    (lambda x, y, c: sym.slice(x, begin=(None, 1), end=(None, None)), {"x": (0, 5)}, (0, 4)),
+    (lambda x, y, c: sym.slice_axis(x, axis=0, begin=0, end=2), {"x": (0, 5)}, (0, 5)),
+    (lambda x, y, c: sym.slice_axis(x, axis=-1, begin=-2, end=None), {"x": (0, 5)}, (0, 2)),
+    (lambda x, y, c: sym.split(x, num_outputs=2, axis=1), {"x": (0, 4)}, (0, 2)),
+    (lambda x, y, c: sym.split(x, num_outputs=2, axis=1, squeeze_axis=True), {"x": (0, 2)}, (0,)),
+    (lambda x, y, c: sym.broadcast_add(x, y), {"x": (0, 4), "y": (3, 4)}, (0, 4)),
+    (lambda x, y, c: sym.broadcast_mul(x, y), {"x": (2, 0, 4), "y": (4,)}, (2, 0, 4)),
+    (lambda x, y, c: sym.broadcast_add(x, y), {"x": (0, 4)}, ()),
+    (lambda x, y, c: sym.broadcast_add(sym.zeros(shape=(0, 4)), x), {"x": (2, 4)}, (0, 4)),
+    (lambda x, y, c: sym.Reshape(x, shape=(0, -1)), {"x": (0, 3, 4)}, (0, 0)),
+    (lambda x, y, c: sym.Reshape(x, shape=(-1, 6)), {"x": (0, 3, 4)}, (0, 6)),
+    (lambda x, y, c: sym.Reshape(x, shape=(-1, 11)), {"x": (0, 0, 4)}, (0, 11)),
+    (lambda x, y, c: sym.Reshape(x, shape=(-3, -2)), {"x": (0, 3, 4)}, (0, 4)),
+    (lambda x, y, c: sym.Reshape(x, shape=(0, -4, 2, -1, -2)), {"x": (0, 0, 4)}, (0, 2, 0, 4)),
+    (lambda x, y, c: sym.where(c, x, y), {"c": (2, 3), "x": (0, 3)}, (0, 3)),
+    (lambda x, y, c: sym.Pooling(x, kernel=(2, 2), stride=(2, 2), pool_type="max"), {"x": (0, 3, 8, 8)}, (0, 3, 4, 4)),
+    (lambda x, y, c: sym.Pooling(x, global_pool=True, pool_type="avg"), {"x": (0, 3, 0, 0)}, (0, 3, 1, 1)),
+    (lambda x, y, c: sym.Pad(x, mode="edge", pad_width=(0, 0, 0, 0, 1, 1, 2, 2)), {"x": (0, 3, 8, 8)}, (0, 3, 10, 12)),
+    (lambda x, y, c: sym.UpSampling(x, scale=2, sample_type="nearest"), {"x": (0, 3, 8, 8)}, (0, 3, 16, 16)),
+    (lambda x, y, c: sym.repeat(x, repeats=2, axis=1), {"x": (0, 3)}, (0, 6)),
+    (lambda x, y, c: sym.Crop(x, h_w=(4, 4)), {"x": (0, 3, 8, 8)}, (0, 3, 4, 4)),
+    (lambda x, y, c: sym.Crop(x, y, num_args=2), {"x": (0, 3, 8, 8), "y": (0, 2, 4, 5)}, (0, 3, 4, 5)),
+    (lambda x, y, c: sym.Convolution(x, num_filter=4, kernel=(3, 3)), {"x": (0, 3, 8, 8)}, (0, 4, 6, 6)),
+    (lambda x, y, c: sym.space_to_depth(x, block_size=2), {"x": (0, 4, 4, 4)}, (0, 16, 2, 2)),
+    (lambda x, y, c: sym.take(x, y, axis=1), {"x": (0, 4), "y": (3,)}, (0, 3)),
+    (lambda x, y, c: sym.topk(x, k=2, axis=1), {"x": (0, 3)}, (0, 2)),
+    (lambda x, y, c: sym.diag(x), {"x": (0, 3)}, (0,)),
+    (lambda x, y, c: sym.ROIPooling(x, y, pooled_size=(2, 2), spatial_scale=1), {"x": (0, 3, 8, 8), "y": (4, 5)},
+     (4, 3, 2, 2)),
+]
+
+
+@pytest.mark.parametrize("number", range(len(PARTIAL)))
+def test_partial_shapes_keep_what_is_known(number):
+    make, known, expected = PARTIAL[number]
+    net = make(sym.var("x"), sym.var("y"), sym.var("c"))
+    assert net.infer_shape_partial(**known)[1][0] == expected
+
+
+def test_partial_shapes_of_parameters():
+    net = sym.FullyConnected(sym.var("x"), num_hidden=4, name="fc")
+    assert net.infer_shape_partial() == ([(), (), ()], [()], [])
+    assert net.infer_shape_partial(x=(0, 3)) == ([(0, 3), (4, 3), (4,)], [(0, 4)], [])
+    assert net.infer_shape_partial(x=(0, 3, 2))[0][1] == (4, 6)
+    net = sym.FullyConnected(sym.var("x"), num_hidden=4, flatten=False, name="fc")
+    assert net.infer_shape_partial(x=(0, 0, 2)) == ([(0, 0, 2), (4, 2), (4,)], [(0, 0, 4)], [])
+    net = sym.RNN(sym.var("x"), state_size=4, num_layers=1, mode="lstm", state_outputs=True, name="rnn")
+    assert net.infer_shape_partial(x=(5, 0, 3)) == ([(5, 0, 3), (144,), (1, 0, 4), (1, 0, 4)],
+                                                    [(5, 0, 4), (1, 0, 4), (1, 0, 4)], [])
+    with pytest.raises(mx.MXNetError):
+        sym.Reshape(sym.var("x"), shape=(0, -4, 2, -1)).infer_shape_partial(x=(0, 3))
+
+
+@pytest.mark.parametrize("make, y, expected", [
+    (lambda: sym.Convolution(sym.var("x", shape=(0, 2, 0, 0)), num_filter=4, kernel=(3, 3), pad=(1, 1)), (5, 4, 8, 9),
+     (5, 2, 8, 9)),
+    (lambda: sym.Convolution(sym.var("x", shape=(0, 2, 0)), num_filter=4, kernel=(3,), dilate=(2,)), (5, 4, 8),
+     (5, 2, 12)),
+    (lambda: sym.Convolution(sym.var("x", shape=(0, 2, 0, 0, 0)), num_filter=4, kernel=(3, 1, 2)), (5, 4, 8, 9, 7),
+     (5, 2, 10, 9, 8)),
+    (lambda: sym.Convolution(sym.var("x", shape=(0, 2, 0)), num_filter=4, kernel=(3,), stride=(2,)), (5, 4, 8),
+     (5, 2, 0)),
+    (lambda: sym.SliceChannel(sym.var("x", shape=(0, 3)), num_outputs=3, axis=1, squeeze_axis=True)[1], (5,), (5, 3)),
+    (lambda: sym.SliceChannel(sym.var("x"), num_outputs=3, axis=0, squeeze_axis=True)[2], (5, 2), (3, 5, 2)),
+    (lambda: sym.SliceChannel(sym.var("x", shape=(0, 6, 0)), num_outputs=3)[1], (3, 2, 7), (3, 6, 7)),
+])
+def test_shapes_follow_from_outputs(make, y, expected):
+    net = make() + sym.var("y", shape=y)
+    found = dict(zip(net.list_arguments(), net.infer_shape_partial()[0]))
+    assert found["x"] == expected
+
+
+def test_constants_of_open_size():
+    net = sym.ones(shape=(2, -1)) + sym.transpose(sym.ones(shape=(3, 2)))
+    assert net.bind(mx.cpu(), []).forward()[0].asnumpy().tolist() == [[2] * 3] * 2
+    net = sym.ones(shape=(-1, -1)) + sym.transpose(sym.zeros(shape=(3, -1))) + sym.ones(shape=(2, 3))
+    executor = net.bind(mx.cpu(), [])
+    assert executor.outputs[0].shape == (2, 3) and executor.forward()[0].asnumpy().tolist() == [[2] * 3] * 2

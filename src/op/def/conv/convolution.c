@@ -116,6 +116,19 @@ static mx_code check_rank(mx_infer *infer, int axes)
 
 /* ---- Convolution -------------------------------------------------------------------------------------------- */
 
+/* Unknown sizes of data from the output: the batch (it gives recurrent cells that of their states), and along an axis
+ * without strides what the window adds. */
+static void infer_data(const mx_convolution_attrs *a, const mx_shape_t *out, mx_shape_t *x)
+{
+    const int first = spatial_axis(a->layout);
+    if (x->dim[0] < 0)
+        x->dim[0] = out->dim[0];
+    for (int i = 0; i < a->kernel.n; i++)
+        if (x->dim[first + i] < 0 && out->dim[first + i] > 0 && at(&a->stride, i, 1) == 1)
+            x->dim[first + i] =
+                out->dim[first + i] + at(&a->dilate, i, 1) * (a->kernel.d[i] - 1) - 2 * at(&a->pad, i, 0);
+}
+
 static mx_code infer_convolution(mx_infer *infer)
 {
     const mx_convolution_attrs *a = infer->attrs;
@@ -126,8 +139,8 @@ static mx_code infer_convolution(mx_infer *infer)
         return MX_OK;
     if (check_rank(infer, axes))
         return mx_error_code();
-    if (x->dim[0] < 0 && infer->out[0].ndim == axes + 2) /* gives states of recurrent cells their batch size */
-        infer->in[0].dim[0] = infer->out[0].dim[0];
+    if (infer->out[0].ndim == axes + 2)
+        infer_data(a, &infer->out[0], &infer->in[0]);
     mx_shape_t weight = {.ndim = axes + 2}, bias = {.ndim = 1, .dim = {a->num_filter}}, out = {.ndim = axes + 2};
     if (x->dim[channel] % a->num_group && x->dim[channel] > 0)
         return mx_op_fail(infer->op, MX_ERR_SHAPE, "data has %lld channels, which num_group=%lld does not divide",

@@ -175,23 +175,32 @@ static mx_code infer_batch(mx_infer *infer)
     return mx_infer_in(infer, 0, &x);
 }
 
+/* -1: not known */
+static int64_t features_of(const mx_dense_attrs *attrs, const mx_shape_t *x)
+{
+    if (!attrs->flatten)
+        return x->dim[x->ndim - 1];
+    for (int i = 1; i < x->ndim; i++)
+        if (x->dim[i] < 0)
+            return -1;
+    return product(x, 1, x->ndim);
+}
+
 static mx_code infer_dense(mx_infer *infer)
 {
     const mx_dense_attrs *attrs = infer->attrs;
     const mx_shape_t *x = &infer->in[0];
     if (infer_batch(infer))
         return mx_error_code();
-    mx_shape_t bias = {.ndim = 1, .dim = {attrs->num_hidden}}, weight = matrix(attrs->num_hidden, -1);
-    if (mx_shape_known(x)) {
-        if (x->ndim < 1)
-            return mx_op_fail(infer->op, MX_ERR_SHAPE, "data has shape (), wanted at least one axis");
-        weight.dim[1] = attrs->flatten ? product(x, 1, x->ndim) : x->dim[x->ndim - 1];
-        mx_shape_t out = attrs->flatten ? matrix(x->dim[0], 0) : *x;
-        out.dim[out.ndim - 1] = attrs->num_hidden;
-        if (mx_infer_out(infer, 0, &out))
-            return mx_error_code();
-    }
-    if (mx_infer_in(infer, 1, &weight))
+    if (x->ndim < 0)
+        return MX_OK;
+    if (x->ndim < 1)
+        return mx_op_fail(infer->op, MX_ERR_SHAPE, "data has shape (), wanted at least one axis");
+    mx_shape_t bias = {.ndim = 1, .dim = {attrs->num_hidden}},
+               weight = matrix(attrs->num_hidden, features_of(attrs, x));
+    mx_shape_t out = attrs->flatten ? matrix(x->dim[0], 0) : *x;
+    out.dim[out.ndim - 1] = attrs->num_hidden;
+    if (mx_infer_out(infer, 0, &out) || mx_infer_in(infer, 1, &weight))
         return mx_error_code();
     return attrs->no_bias ? MX_OK : mx_infer_in(infer, 2, &bias);
 }

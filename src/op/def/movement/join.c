@@ -314,18 +314,33 @@ static mx_shape_t part_shape(const mx_shape_t *in, const cuts *c, int i)
     return out;
 }
 
+/* The input of equal parts of this shape. */
+static mx_shape_t whole_of(const mx_split_attrs *attrs, const mx_shape_t *part, int axis)
+{
+    mx_shape_t whole = *part;
+    if (!attrs->squeeze_axis) {
+        whole.dim[axis] *= attrs->num_outputs;
+        return whole;
+    }
+    memmove(whole.dim + axis + 1, whole.dim + axis, (size_t)(whole.ndim - axis) * sizeof *whole.dim);
+    whole.dim[axis] = attrs->num_outputs;
+    whole.ndim++;
+    return whole;
+}
+
 /* The size of equal parts gives the size of the input. */
 static mx_code infer_whole(mx_infer *infer)
 {
     const mx_split_attrs *attrs = infer->attrs;
-    if (((const split_rule *)infer->op->user)->find != find_split || attrs->squeeze_axis)
+    if (((const split_rule *)infer->op->user)->find != find_split)
         return MX_OK;
     for (int i = 0; i < infer->n_out; i++) {
-        mx_shape_t whole = infer->out[i];
-        const int axis = mx_shape_known(&whole) ? mx_axis(attrs->axis, whole.ndim) : -1;
+        const mx_shape_t *part = &infer->out[i];
+        const int ndim = part->ndim + (attrs->squeeze_axis ? 1 : 0);
+        const int axis = mx_shape_known(part) && ndim <= MX_MAX_NDIM ? mx_axis(attrs->axis, ndim) : -1;
         if (axis < 0)
             continue;
-        whole.dim[axis] *= attrs->num_outputs;
+        const mx_shape_t whole = whole_of(attrs, part, axis);
         return mx_infer_in(infer, 0, &whole);
     }
     return MX_OK;

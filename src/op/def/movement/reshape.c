@@ -91,15 +91,18 @@ static mx_code split_axis(reshaping *r, const group *g)
                           (long long)second);
     known = first == -1 ? second : first;
     if (first == -1)
-        first = known ? size / known : 0;
+        first = size < 0 ? -1 : known ? size / known : 0;
     if (second == -1)
-        second = known ? size / known : 0;
-    if (__builtin_mul_overflow(first, second, &known) || known != size)
+        second = size < 0 ? -1 : known ? size / known : 0;
+    if (size >= 0 && (__builtin_mul_overflow(first, second, &known) || known != size))
         return mx_op_fail(r->op, MX_ERR_SHAPE, "an axis of size %lld cannot be split into %lld and %lld",
                           (long long)size, (long long)g->first, (long long)g->second);
     r->taken++;
     return emit(r, first) ? mx_error_code() : emit(r, second);
 }
+
+/* -1 stands for a size that is not known. */
+static int64_t product_of(int64_t a, int64_t b) { return a < 0 || b < 0 ? -1 : a * b; }
 
 static mx_code apply(reshaping *r, const group *g)
 {
@@ -121,7 +124,7 @@ static mx_code apply(reshaping *r, const group *g)
         if (left < 2)
             return out_of_axes(r, -3);
         r->taken += 2;
-        return emit(r, r->in->dim[r->taken - 2] * r->in->dim[r->taken - 1]);
+        return emit(r, product_of(r->in->dim[r->taken - 2], r->in->dim[r->taken - 1]));
     case -4: return left < 1 ? out_of_axes(r, -4) : split_axis(r, g);
     default: r->taken++; return emit(r, g->code);
     }
@@ -150,10 +153,15 @@ static void reverse_groups(group *groups, int n)
     }
 }
 
-/* Infers the open size and checks that the number of elements is unchanged. */
+/* Infers the open size and checks that the number of elements is unchanged; with unknown sizes it stays open. */
 static mx_code settle(reshaping *r)
 {
     char from[MX_SHAPE_TEXT], to[MX_SHAPE_TEXT];
+    if (!mx_shape_known(r->in)) {
+        if (r->infer >= 0)
+            r->out.dim[r->infer] = -1;
+        return MX_OK;
+    }
     const int64_t size = mx_shape_size(r->in), rest = mx_shape_size(&r->out);
     if (rest < 0)
         return mx_error_code();
@@ -234,7 +242,7 @@ static mx_code infer_reshape(mx_infer *infer)
     mx_shape_t out;
     if (!mx_shape_known(&infer->in[0]) && infer_size(infer))
         return mx_error_code();
-    if (!mx_shape_known(&infer->in[0]))
+    if (infer->in[0].ndim < 0)
         return MX_OK;
     const bool older = attrs->shape.n <= 0 && attrs->target_shape.n > 0;
     mx_dims codes = older ? older_codes(attrs) : attrs->shape;

@@ -142,7 +142,7 @@ typedef struct slice_rule {
 
 static find_spans rule_of(const mx_op *op) { return ((const slice_rule *)op->user)->spans; }
 
-static mx_code infer_slice(mx_infer *infer)
+static mx_code infer_slice_like(mx_infer *infer)
 {
     mx_span span[MX_MAX_NDIM];
     for (int i = 0; i < infer->n_in; i++)
@@ -153,6 +153,24 @@ static mx_code infer_slice(mx_infer *infer)
     mx_shape_t out = {.ndim = infer->in[0].ndim};
     for (int i = 0; i < out.ndim; i++)
         out.dim[i] = span[i].n;
+    return mx_infer_out(infer, 0, &out);
+}
+
+#define FAR (INT64_MAX / 4) /* stands for a size that is not known: any range is inside */
+
+/* The slice of an axis of unknown size has an unknown size, whatever begin and end are. */
+static mx_code infer_slice(mx_infer *infer)
+{
+    mx_span span[MX_MAX_NDIM];
+    mx_shape_t in = infer->in[0], out = {.ndim = in.ndim};
+    if (in.ndim < 0 || infer->n_in > 1)
+        return infer_slice_like(infer);
+    for (int i = 0; i < in.ndim; i++)
+        in.dim[i] = in.dim[i] < 0 ? FAR : in.dim[i];
+    if (rule_of(infer->op)(infer->op, infer->attrs, 1, &in, span))
+        return mx_error_code();
+    for (int i = 0; i < out.ndim; i++)
+        out.dim[i] = infer->in[0].dim[i] < 0 ? -1 : span[i].n;
     return mx_infer_out(infer, 0, &out);
 }
 

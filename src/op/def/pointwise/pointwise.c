@@ -22,7 +22,7 @@ static mx_code infer_broadcast(mx_infer *infer)
     const mx_shape_t *a = &infer->in[0], *b = &infer->in[1];
     if (mx_infer_equal_shapes(infer))
         return MX_OK;
-    if (!mx_shape_known(a) || !mx_shape_known(b))
+    if (a->ndim < 0 || b->ndim < 0)
         return MX_OK;
     if (mx_shape_broadcast(a, b, &out))
         return mx_infer_out(infer, 0, &out);
