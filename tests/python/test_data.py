@@ -499,3 +499,76 @@ def test_training_with_workers(ctx):
             total += value.sum().asscalar()
         totals.append(total)
     assert totals[-1] < totals[0] / 50
+
+
+# ---- the loader's parts, as libraries use them ---------------------------------------------------------------------
+
+def test_attributes_of_a_loader():
+    dataset = gluon.data.ArrayDataset(np.arange(10, dtype="float32"))
+    loader = DataLoader(dataset, 3, num_workers=2, pin_memory=True, pin_device_id=1, timeout=9)
+    assert loader._dataset is dataset and loader._num_workers == 2 and loader._prefetch == 4 and loader._timeout == 9
+    assert loader._pin_memory is True and loader._pin_device_id == 1 and loader._thread_pool is False
+    assert len(loader._batch_sampler) == 4 and loader._batchify_fn([1, 2]).shape == (2,) and loader._iter is None
+    assert DataLoader(dataset, 3)._worker_pool is None
+    loader._batchify_fn = lambda samples: len(samples)  # what is assigned counts
+    assert list(loader) == [3, 3, 3, 1]
+
+
+@pytest.mark.parametrize("options", [{}, {"num_workers": 1}, {"num_workers": 1, "thread_pool": True}])
+def test_pinned_batches(options):
+    dataset = gluon.data.ArrayDataset(np.ones((4, 2), "float32"), np.arange(4, dtype="float32"))
+    data, label = next(iter(DataLoader(dataset, 2, pin_memory=True, pin_device_id=1, **options)))
+    assert data.context == label.context == mx.cpu_pinned(1) and label.asnumpy().tolist() == [0, 1]
+    assert next(iter(DataLoader(dataset, 2, **options)))[0].context == mx.cpu(0)
+
+
+def _scaled(samples, batchify_fn, dataset=None):
+    from mxnet.gluon.data import _pool_workers, dataloader
+    import pickle
+    dataset = dataset or _pool_workers._worker_dataset
+    return pickle.dumps(dataloader.default_batchify_fn([dataset[i] * 10 for i in samples]))
+
+
+@pytest.mark.parametrize("threads", [False, True])
+def test_an_iterator_of_a_library(threads):
+    from mxnet.gluon.data.dataloader import (_MultiWorkerIter, _as_in_context, _thread_worker_fn, _worker_fn,
+                                             default_mp_batchify_fn)
+    dataset = gluon.data.SimpleDataset(list(range(10)))
+    loader = DataLoader(dataset, 4, num_workers=2, thread_pool=threads)
+    pushed = []
+
+    class Iterator(_MultiWorkerIter):
+        def _push_next(self):
+            pushed.append(1)
+            super()._push_next()
+
+    made = Iterator(loader._worker_pool, default_mp_batchify_fn, loader._batch_sampler, pin_memory=True, pin_device_id=0,
+                    worker_fn=_thread_worker_fn if threads else _worker_fn, prefetch=2,
+                    dataset=dataset if threads else None, data_loader=loader, timeout=60)
+    assert len(pushed) == 2 and len(made) == 3
+    batches = list(made)
+    assert [b.asnumpy().tolist() for b in batches] == [[0, 1, 2, 3], [4, 5, 6, 7], [8, 9]]
+    assert batches[0].context == mx.cpu_pinned(0)
+    if not threads:
+        own = _MultiWorkerIter(loader._worker_pool, default_mp_batchify_fn, loader._batch_sampler, worker_fn=_scaled)
+        assert [b.asnumpy().tolist() for b in own][2] == [80, 90]
+    moved = _as_in_context((nd.ones(1), [nd.ones(2), 3]), mx.cpu(1))
+    assert type(moved) is list and moved[1][0].context == mx.cpu(1) and moved[1][1] == 3
+
+
+def test_a_loader_that_is_never_used_may_be_wrong():
+    loader = DataLoader(gluon.data.SimpleDataset([1, 2, 3]), 2, last_batch="bad")
+    for use in (len, lambda x: next(iter(x))):
+        with pytest.raises(ValueError, match="'keep', 'discard' or 'rollover', got 'bad'"):
+            use(loader)
+
+
+@pytest.mark.parametrize("options", [{}, {"num_workers": 2}])
+def test_loaders_are_pickled_without_their_workers(options):
+    import copy
+    import pickle
+    loader = DataLoader(gluon.data.SimpleDataset([1.0, 2.0, 3.0]), 2, **options)
+    wanted = [b.asnumpy().tolist() for b in loader]
+    for other in (pickle.loads(pickle.dumps(loader)), copy.deepcopy(loader), copy.copy(loader)):
+        assert [b.asnumpy().tolist() for b in other] == wanted
+    assert [b.asnumpy().tolist() for b in loader] == wanted

@@ -4,14 +4,20 @@
 
 Without workers batches are built on demand.  With workers, `prefetch` batches are built ahead: in processes (Python code
 runs in one thread of an interpreter at a time) or, with thread_pool=True and if the library alone builds the batches
-(_whole.py), in threads.  Batches always have the sampler's order.  With pin_memory=True and a GPU, batches are in pinned
-memory, from which copies to the GPU are fastest.
+(_whole.py), in threads.  Batches always have the sampler's order.  With pin_memory=True batches are in pinned memory, from
+which copies to a GPU are fastest.
+
+Libraries that bring loaders of their own use the attributes of DataLoader (_dataset, _batchify_fn, _worker_pool ...) and
+subclass _MultiWorkerIter, which builds batches in a pool with apply_async(); _pool_workers.py has these parts.
 """
 import weakref
+from multiprocessing.reduction import ForkingPickler  # noqa: F401 - libraries import it from here
 
 from ..._core import NDArray
-from ...context import cpu_pinned, num_gpus
-from . import batchify, sampler as _sampler
+from ...context import cpu_pinned
+from . import _pool_workers, batchify, sampler as _sampler
+from ._pool_workers import (_MultiWorkerIter, _as_in_context, _thread_worker_fn,  # noqa: F401
+                            _thread_worker_initializer, _worker_fn, _worker_initializer)
 from ._whole import made_by_library, whole_batches
 from ._workers import ProcessWorkers, ThreadWorkers
 
@@ -35,8 +41,8 @@ class _Maker:
     """indices -> batch."""
 
     def __init__(self, dataset, batchify_fn):
-        self._dataset, self._batchify = dataset, batchify_fn or default_batchify_fn
-        self._whole = whole_batches(dataset) if batchify_fn in (None, default_batchify_fn) else None
+        self._dataset, self._batchify = dataset, batchify_fn
+        self._whole = whole_batches(dataset) if batchify_fn is default_batchify_fn else None
 
     def in_library(self):
         """Whether the library alone, or nearly so, builds a batch."""
@@ -74,8 +80,10 @@ class DataLoader:
 
     batch_size, shuffle, sampler, last_batch ('keep', 'discard', 'rollover') or a batch_sampler select the examples of a
     batch; batchify_fn combines them. num_workers > 0 builds batches ahead of time; timeout is in seconds. With pin_memory
-    batches are in cpu_pinned(pin_device_id) if there is a GPU.
+    batches are in cpu_pinned(pin_device_id).
     """
+
+    _pool = _own_pool = None  # workers of _workers.py; a pool for libraries
 
     def __init__(self, dataset, batch_size=None, shuffle=False, sampler=None, last_batch=None, batch_sampler=None,
                  batchify_fn=None, num_workers=0, pin_memory=False, pin_device_id=0, prefetch=None, thread_pool=False,
@@ -88,28 +96,51 @@ class DataLoader:
         elif batch_size is not None or shuffle or sampler is not None or last_batch is not None:
             raise ValueError("DataLoader: batch_sampler excludes batch_size, shuffle, sampler and last_batch")
         self._batch_sampler = batch_sampler
-        self._make = _Maker(dataset, batchify_fn)
-        self._workers = max(0, num_workers)
-        self._prefetch = max(0, 2 * self._workers if prefetch is None else prefetch)
-        self._threads, self._timeout = thread_pool, timeout
-        self._pool = None
-        self._pinned = cpu_pinned(pin_device_id) if pin_memory and num_gpus() else None
+        self._batchify_fn = default_batchify_fn if batchify_fn is None else batchify_fn
+        self._num_workers = max(0, num_workers)
+        self._prefetch = max(0, 2 * self._num_workers if prefetch is None else prefetch)
+        self._thread_pool, self._timeout = thread_pool, timeout
+        self._pin_memory, self._pin_device_id = pin_memory, pin_device_id
+        self.auto_reload, self._iter = auto_reload, None
 
     def __len__(self):
         return len(self._batch_sampler)
 
     def __iter__(self):
-        return self._ahead() if self._workers else map(self._maker(), self._batch_sampler)
+        make = _Maker(self._dataset, self._batchify_fn)
+        return self._ahead(make) if self._num_workers else map(self._pinning(make), self._batch_sampler)
 
-    def _maker(self):
-        return self._make if self._pinned is None else _Pinned(self._make, self._pinned)
+    def __getstate__(self):
+        """Without the workers, which belong to this process."""
+        return {name: value for name, value in vars(self).items()
+                if name not in ("_pool", "_own_pool", "_finalizer", "_pool_finalizer", "_made")}
 
-    def _ahead(self):
+    def _pinned(self):
+        return cpu_pinned(self._pin_device_id) if self._pin_memory else None
+
+    def _pinning(self, make):
+        return make if self._pinned() is None else _Pinned(make, self._pinned())
+
+    @property
+    def _worker_pool(self):
+        """A pool of processes (threads, with thread_pool) that know the data set, created when a library asks for it."""
+        if self._own_pool is None and self._num_workers:
+            self._own_pool = _pool_workers.make_pool(self._num_workers, self._dataset, self._thread_pool)
+            self._pool_finalizer = weakref.finalize(self, self._own_pool.terminate)
+        return self._own_pool
+
+    @_worker_pool.setter
+    def _worker_pool(self, pool):
+        self._own_pool = pool
+
+    def _ahead(self, make):
         """Keeps `prefetch` batches in progress."""
-        if self._pool is None:
-            kind = ThreadWorkers if self._threads or self._make.in_library() else ProcessWorkers
+        made = (id(self._dataset), self._batchify_fn, self._num_workers, self._thread_pool, self._pinned())
+        if self._pool is None or made != self._made:
+            self.clean()
+            kind = ThreadWorkers if self._thread_pool or make.in_library() else ProcessWorkers
             # Worker processes have no GPU: their batches are pinned when they arrive.
-            self._pool = kind(self._make if kind is ProcessWorkers else self._maker(), self._workers)
+            self._pool, self._made = kind(make if kind is ProcessWorkers else self._pinning(make), self._num_workers), made
             self._finalizer = weakref.finalize(self, self._pool.stop)  # when the loader or the process ends
         pool, under_way = self._pool, []
         try:
@@ -125,7 +156,7 @@ class DataLoader:
 
     def _received(self, pool, job):
         batch = pool.receive(job, self._timeout)
-        return batch if self._pinned is None else _moved(batch, self._pinned)
+        return batch if self._pinned() is None else _moved(batch, self._pinned())
 
     def clean(self):
         """Stops the workers; the next epoch starts new ones."""

@@ -73,12 +73,16 @@ class BatchSampler(Sampler):
     """Lists of batch_size indices of another sampler; last_batch: 'keep', 'discard' or 'rollover' to the next epoch."""
 
     def __init__(self, sampler, batch_size, last_batch="keep"):
-        if last_batch not in ("keep", "discard", "rollover"):
-            raise ValueError(f"BatchSampler: last_batch must be 'keep', 'discard' or 'rollover', got {last_batch!r}")
         self._sampler, self._batch_size, self._last_batch = sampler, batch_size, last_batch
         self._left = []
 
+    def _check(self):
+        """Programs may make a sampler with another word, as long as they do not use it."""
+        if self._last_batch not in ("keep", "discard", "rollover"):
+            raise ValueError(f"BatchSampler: last_batch must be 'keep', 'discard' or 'rollover', got {self._last_batch!r}")
+
     def __iter__(self):
+        self._check()
         batch, self._left = self._left, []
         for i in self._sampler:
             batch.append(i)
@@ -91,4 +95,5 @@ class BatchSampler(Sampler):
             self._left = batch
 
     def __len__(self):
+        self._check()
         return _core.batch_count(len(self._sampler) + len(self._left), self._batch_size, self._last_batch)
