@@ -109,6 +109,23 @@ MX_API mx_array *mx_image_gray(mx_array *image); /* in three channels */
 /* (image - mean) / std; either may be MX_NONE. */
 MX_API mx_array *mx_image_color_normalize(mx_array *image, mx_array *mean, mx_array *std);
 
+/* Hue (steps of two degrees, 0 to 180), lightness and saturation (0 to 255) of a uint8 image shifted by whole steps. */
+MX_API mx_array *mx_image_shift_hls(mx_array *image, int hue, int lightness, int saturation);
+
+/* ---- turning and scaling, uint8 (H, W, C) --------------------------------------------------------------------- */
+typedef struct mx_warp {
+    double angle;               /* degrees, counter-clockwise */
+    double shear;               /* horizontal offset per row */
+    double scale;               /* of both sides */
+    double ratio;               /* contents get wider (> 1) or higher (< 1) */
+    int64_t min_size, max_size; /* of a side of the result, before which the scale gives way */
+    int fill;                   /* value of pixels outside of the image */
+    int interp;                 /* as for sizes; cubic and Lanczos are both cubic, area is linear */
+} mx_warp;
+#define MX_NO_WARP {.scale = 1, .ratio = 1, .max_size = 1 << 15, .fill = 255, .interp = 1}
+/* The image around its centre; its size is changed by the scale alone. */
+MX_API mx_array *mx_image_warp(mx_array *image, const mx_warp *warp);
+
 /* ---- boxes ---------------------------------------------------------------------------------------------------- */
 /* The objects in an image, an array (objects, 5 or more) of float32 or float64: class, left, top, right, bottom, ...;
  * coordinates are fractions of width and height.  They change together with the image:

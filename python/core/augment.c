@@ -87,6 +87,39 @@ static const struct {
                {"saturation", mx_image_saturation},
                {"hue", mx_image_hue}};
 
+/* image_warp(image, angle, shear, scale, ratio, min_size, max_size, fill, interp) */
+static PyObject *image_warp(PyObject *self, PyObject *args)
+{
+    PyObject *image;
+    mx_warp warp = MX_NO_WARP;
+    long long least, most;
+    (void)self;
+    if (!PyArg_ParseTuple(args, "O!ddddLLii:image_warp", &nd_type, &image, &warp.angle, &warp.shear, &warp.scale,
+                          &warp.ratio, &least, &most, &warp.fill, &warp.interp))
+        return NULL;
+    warp.min_size = least, warp.max_size = most;
+    MX_SCOPE;
+    PyThreadState *state = let_go(true);
+    mx_array *result = mx_image_warp(nd_array(image), &warp);
+    take_back(state);
+    return wrap(result);
+}
+
+/* image_shift_hls(image, hue, lightness, saturation) */
+static PyObject *image_shift_hls(PyObject *self, PyObject *args)
+{
+    PyObject *image;
+    int shifts[3];
+    (void)self;
+    if (!PyArg_ParseTuple(args, "O!iii:image_shift_hls", &nd_type, &image, &shifts[0], &shifts[1], &shifts[2]))
+        return NULL;
+    MX_SCOPE;
+    PyThreadState *state = let_go(true);
+    mx_array *result = mx_image_shift_hls(nd_array(image), shifts[0], shifts[1], shifts[2]);
+    take_back(state);
+    return wrap(result);
+}
+
 /* image_colour(image, what, alpha) */
 static PyObject *image_colour(PyObject *self, PyObject *args)
 {
@@ -235,6 +268,8 @@ static PyObject *photograph_colours(PyObject *self, PyObject *unused)
 static PyMethodDef functions[] = {
     {"crop_region", crop_region, METH_VARARGS, "The region of a crop, centred or random."},
     {"random_part", random_part, METH_VARARGS, "A random region of an image; None if none fits."},
+    {"image_warp", image_warp, METH_VARARGS, "An image turned, sheared and scaled around its centre."},
+    {"image_shift_hls", image_shift_hls, METH_VARARGS, "An image with other hues, lightness and saturation."},
     {"image_colour", image_colour, METH_VARARGS, "An image with another brightness, contrast, saturation or hue."},
     {"image_lighting", image_lighting, METH_VARARGS, "An image with its colours shifted."},
     {"image_gray", image_gray, METH_O, "A gray image in three channels."},

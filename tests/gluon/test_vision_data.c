@@ -70,9 +70,9 @@ static void test_layers(void **state)
     check_error(MX_ERR_DTYPE, "Rotate", "ToTensor");
     assert_null(mx_random_rotation(MX_FLOATS(30, -30)));
     check_error(MX_ERR_ATTRIBUTE, "angle_limits");
-    assert_null(mx_resize(MX_DIMS(1, 2, 3)));
+    assert_null(mx_call(mx_resize(MX_DIMS(1, 2, 3)), image_of(4, 4, 1))); /* checked when used */
     check_error(MX_ERR_ATTRIBUTE, "Resize", "size");
-    assert_null(mx_center_crop(MX_DIMS(0)));
+    assert_null(mx_call(mx_center_crop(MX_DIMS(0)), image_of(4, 4, 1)));
     check_error(MX_ERR_ATTRIBUTE, "CenterCrop");
     assert_null(mx_random_resized_crop(MX_DIMS(4), .scale = MX_FLOATS(0.5)));
     check_error(MX_ERR_ATTRIBUTE, "scale");
@@ -80,6 +80,75 @@ static void test_layers(void **state)
     check_error(MX_ERR_ATTRIBUTE, "brightness");
     assert_null(mx_call(mx_center_crop(MX_DIMS(2)), check_array(MX_DIMS(5, 5), 1)));
     check_error(MX_ERR_SHAPE, "(5, 5)");
+}
+
+static const unsigned char *bytes_of(mx_array *x) { return mx_array_data(x); }
+
+static void test_warp(void **state)
+{
+    (void)state;
+    MX_SCOPE;
+    unsigned char pixels[4 * 6];
+    for (int i = 0; i < 24; i++)
+        pixels[i] = (unsigned char)(i / 6 * 40 + i % 6 * 10);
+    mx_array *image = mx_array_from(MX_DIMS(4, 6, 1), MX_UINT8, pixels);
+    mx_warp warp = MX_NO_WARP;
+    check_same(mx_image_warp(image, &warp), image);
+    warp.angle = 180; /* around (3, 2): pixel (y, x) comes from (4 - y, 6 - x), the first row and column from outside */
+    mx_array *turned = mx_image_warp(image, &warp);
+    check_shape(turned, MX_DIMS(4, 6, 1));
+    for (int i = 0; i < 24; i++)
+        assert_int_equal(bytes_of(turned)[i], i / 6 && i % 6 ? pixels[(4 - i / 6) * 6 + 6 - i % 6] : 255);
+    for (int interp = 0; interp < 5; interp++) { /* a plane stays a plane under every method, away from the border */
+        warp = (mx_warp){.scale = 2, .ratio = 1, .max_size = 100, .fill = 9, .interp = interp};
+        mx_array *large = mx_image_warp(image, &warp);
+        check_shape(large, MX_DIMS(8, 12, 1));
+        assert_in_range(bytes_of(large)[4 * 12 + 5], interp ? 103 : 99, interp ? 107 : 111);
+    }
+    warp = (mx_warp){.scale = 2, .ratio = 1, .min_size = 5, .max_size = 7};
+    check_shape(mx_image_warp(image, &warp), MX_DIMS(7, 7, 1));
+    warp =
+        (mx_warp){.scale = 1, .ratio = 1, .max_size = 100, .shear = 1, .fill = 3}; /* two columns right at the bottom */
+    mx_array *leaning = mx_image_warp(image, &warp);
+    assert_int_equal(bytes_of(leaning)[2 * 6], pixels[2 * 6]);
+    assert_int_equal(bytes_of(leaning)[3 * 6 + 1], pixels[3 * 6]);
+    assert_int_equal(bytes_of(leaning)[3 * 6], 3);
+    check_no_error();
+    assert_null(mx_image_warp(mx_cast(image, .dtype = MX_FLOAT32), &warp));
+    check_error(MX_ERR_SHAPE, "mx_image_warp", "uint8");
+    warp.scale = -1;
+    assert_null(mx_image_warp(image, &warp));
+    check_error(MX_ERR_ARGUMENT, "scale -1");
+    warp = (mx_warp){.scale = 1e9, .ratio = 1, .max_size = INT64_MAX};
+    assert_null(mx_image_warp(image, &warp));
+    check_error(MX_ERR_ARGUMENT, "32768");
+    assert_null(mx_image_warp(image, NULL));
+    check_error(MX_ERR_ARGUMENT, "NULL");
+}
+
+static void test_hls(void **state)
+{
+    (void)state;
+    MX_SCOPE;
+    static const struct {
+        unsigned char from[3];
+        int shift[3];
+        unsigned char to[3];
+    } cases[] = {
+        {{255, 0, 0}, {60, 0, 0}, {0, 255, 0}},      /* hue by 120 degrees */
+        {{255, 0, 0}, {30, 0, 0}, {255, 255, 0}},    /* by 60 */
+        {{255, 0, 0}, {0, 127, 0}, {255, 255, 255}}, /* lightness up to white */
+        {{255, 0, 0}, {0, -300, 0}, {0, 0, 0}},      /* clipped at black */
+        {{255, 0, 0}, {0, 0, -255}, {128, 128, 128}}, {{10, 20, 30}, {0, 0, 0}, {10, 20, 30}},
+    };
+    for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
+        mx_array *y = mx_image_shift_hls(mx_array_from(MX_DIMS(1, 1, 3), MX_UINT8, cases[i].from), cases[i].shift[0],
+                                         cases[i].shift[1], cases[i].shift[2]);
+        for (int c = 0; c < 3; c++)
+            assert_in_range(bytes_of(y)[c] + 1, cases[i].to[c], cases[i].to[c] + 2); /* one step for rounding */
+    }
+    assert_null(mx_image_shift_hls(mx_ones(.shape = MX_DIMS(2, 2, 3)), 1, 1, 1));
+    check_error(MX_ERR_SHAPE, "(H, W, 3)", "uint8");
 }
 
 static void test_random_apply(void **state)
@@ -389,7 +458,7 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_layers),     cmocka_unit_test(test_random_apply), cmocka_unit_test(test_image_folder),
         cmocka_unit_test(test_image_list), cmocka_unit_test(test_records),      cmocka_unit_test(test_cifar),
-        cmocka_unit_test(test_allocation),
+        cmocka_unit_test(test_allocation), cmocka_unit_test(test_warp), cmocka_unit_test(test_hls),
     };
     return cmocka_run_group_tests(tests, NULL, remove_folders);
 }

@@ -32,3 +32,11 @@ AREAS = {
 }
 
 EXCEPTIONS = {}  # call -> reason; none so far
+
+# Rules of MXNet 1.9.1 that are not followed: what -> reason.
+BEHAVIOURS = {
+    "ImageRecordIter(mean_img=, scale=)": "it computes the mean of scaled images and subtracts it from unscaled ones",
+    "NDArrayIter(data, shorter label)": "it fails in the middle of an epoch; here it is an error at once",
+    "BatchSampler(last_batch='bad')": "it fails after the last batch; here at the first use",
+    "download(url) without a name": "statuses that are final (404 ...) are not tried again",
+}

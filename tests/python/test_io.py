@@ -240,6 +240,8 @@ def test_mnist_iter(tmp_path):
         io.MNISTIter(batch_size=30, **paths)
     with pytest.raises(ValueError, match="do not match"):
         io.MNISTIter(batch_size=3, image=paths["label"], label=paths["label"])
+    old = io.MNISTIter(batch_size=3, shuffle=False, data_shape=(784,), input_shape=(1, 28, 28), whatever=1, **paths)
+    assert old.next().index.tolist() == [0, 0, 0] == old.getindex().tolist()
 
 
 def test_what_is_not_offered():
@@ -302,6 +304,86 @@ def test_random_image_records(rec):
     assert orders[0] != orders[1] and sorted(orders[0]) == sorted(orders[1]) == list(range(7))
 
 
+@pytest.fixture
+def ramp(tmp_path):
+    """Four images (20, 24, 3): columns times 8, rows times 10, the number of the image."""
+    writer = recordio.MXIndexedRecordIO(str(tmp_path / "r.idx"), str(tmp_path / "r.rec"), "w")
+    y, x = np.mgrid[:20, :24]
+    for i in range(4):
+        image = np.stack([x * 8, y * 10, np.full_like(x, i * 20)], -1).astype("uint8")
+        writer.write_idx(i, recordio.pack_img((0, float(i), i, 0), image[..., ::-1], quality=3, img_fmt=".png"))
+    writer.close()
+    return str(tmp_path / "r.rec")
+
+
+def ramps(ramp, shape=(3, 12, 12), **options):
+    """The first batch of all four images."""
+    made = io.ImageRecordIter(path_imgrec=ramp, data_shape=shape, batch_size=4, **options)
+    return made.next().data[0].asnumpy()
+
+
+def test_turned_image_records(ramp):
+    plain = ramps(ramp)
+    assert plain[0, 0, 0].tolist() == [8 * x for x in range(6, 18)] and plain[0, 1, :, 0].tolist() == [10 * y for y in range(4, 16)]
+    turned = ramps(ramp, rotate=90)  # counter-clockwise around (12, 10): rows become columns
+    assert turned[0, 1, 5].tolist() == [40 + 10 * x for x in range(12)]
+    assert turned[0, 0, 1:, 5].tolist() == [8 * x for x in range(17, 6, -1)]
+    assert (ramps(ramp, (3, 20, 24), rotate=45, fill_value=7)[:, :, 0, 0] == 7).all()
+    halved = ramps(ramp, (3, 10, 12), min_random_scale=0.5, max_random_scale=0.5)
+    assert halved[0, 0, 5].tolist() == [16 * x for x in range(12)]
+    doubled = ramps(ramp, min_random_scale=2, max_random_scale=2)
+    assert np.allclose(np.diff(doubled[0, 0, 5]), 4)
+    wide = ramps(ramp, min_aspect_ratio=1.5, max_aspect_ratio=1.5)
+    assert np.allclose(np.diff(wide[0, 0, 5]), 8 / 0.8, atol=1.01)
+    for options in (dict(max_rotate_angle=40), dict(max_shear_ratio=0.4), dict(min_random_scale=0.7)):
+        one, two, other = (ramps(ramp, seed_aug=s, **options) for s in (1, 1, 2))
+        assert np.array_equal(one, two) and not np.array_equal(one, other), options
+        assert not np.array_equal(one[0, :2], one[1, :2]), "every image has draws of its own"
+    cut = ramps(ramp, (3, 8, 8), min_crop_size=16, max_crop_size=16)
+    assert np.allclose(np.diff(cut[0, 0, 4]), 16)
+
+
+def test_seed_aug_repeats_every_epoch(ramp):
+    for options, same in ((dict(seed_aug=3), True), (dict(seed=3), False)):
+        it = io.ImageRecordIter(path_imgrec=ramp, data_shape=(3, 12, 12), batch_size=4, rand_crop=True,
+                                max_rotate_angle=30, **options)
+        first = it.next().data[0].asnumpy()
+        it.reset()
+        assert np.array_equal(first, it.next().data[0].asnumpy()) == same
+
+
+def test_coloured_image_records(ramp):
+    plain = ramps(ramp)
+    for options in (dict(random_h=60), dict(random_l=60), dict(random_s=60)):
+        one, two, other = (ramps(ramp, seed_aug=s, **options) for s in (1, 1, 2))
+        assert np.array_equal(one, two) and not np.array_equal(one, other) and not np.array_equal(one, plain)
+    contrast = ramps(ramp, max_random_contrast=0.5, mean_r=20, scale=2.0, std_r=4.0)
+    factor = contrast[:, 1] / (2 * plain[:, 1])
+    assert np.allclose(factor.min(axis=(1, 2)), factor.max(axis=(1, 2))) and len(set(factor[:, 0, 0])) == 4
+    assert np.allclose(contrast[:, 0], (plain[:, 0] - 20) * factor[:, :1, :1] * 2 / 4, atol=1e-3)
+    assert (abs(factor - 1) <= 0.5).all()
+    light = ramps(ramp, max_random_illumination=30) - plain
+    assert np.ptp(light[0]) < 1e-4 and (abs(light) <= 30).all() and len(set(light[:, 0, 0, 0])) == 4
+
+
+def test_mean_images(ramp, tmp_path):
+    path, plain = str(tmp_path / "mean.bin"), ramps(ramp)
+    result = ramps(ramp, mean_img=path, scale=0.5)
+    assert np.allclose(result, (plain - plain.mean(axis=0)) * 0.5)
+    mean = mx.nd.load(path)
+    assert list(mean) == ["mean_img"] and np.allclose(mean["mean_img"].asnumpy(), plain.mean(axis=0))
+    mx.nd.save(path, {"mean_img": mean["mean_img"] * 0 + 7})
+    assert np.allclose(ramps(ramp, mean_img=path), plain - 7), "an existing file is used"
+    assert np.allclose(ramps(ramp, mean_img=path, mirror=True), (plain - 7)[..., ::-1])
+    with pytest.raises(ValueError, match=r"mean.bin.*\(3, 12, 12\), expected one of shape \(3, 10, 10\)"):
+        ramps(ramp, (3, 10, 10), mean_img=path)
+
+
+def test_old_names_of_iterators(ramp):
+    assert io.ImageRecordIter_v1(path_imgrec=ramp, data_shape=(3, 8, 8), batch_size=4).next().data[0].shape == (4, 3, 8, 8)
+    assert io.ImageRecordUInt8Iter_v1 is io.ImageRecordUInt8Iter
+
+
 def test_sources_of_image_records(rec, tmp_path):
     parts = [epoch(records(rec, num_parts=2, part_index=i, round_batch=False)) for i in range(2)]
     assert parts[0][0] == ([0, 1, 2], 0) and parts[1] == [([4, 5, 6], 0)]
@@ -314,11 +396,16 @@ def test_sources_of_image_records(rec, tmp_path):
 
 
 def test_wrong_image_records(rec, tmp_path):
-    with pytest.raises(TypeError, match="unexpected keyword 'colour'"):
-        records(rec, colour=1)
-    with pytest.raises(NotImplementedError, match="max_rotate_angle"):
-        records(rec, max_rotate_angle=10)
-    assert records(rec, max_rotate_angle=0, verbose=False).next() is not None
+    with pytest.warns(UserWarning, match="ignores the unknown keyword colour"):
+        assert records(rec, colour=1).next() is not None
+    with pytest.raises(mx.MXNetError, match="data_shape is .5, 8, 8."):
+        io.ImageRecordIter(path_imgrec=rec, data_shape=(5, 8, 8), batch_size=3)
+    for options, said in ((dict(max_crop_size=30, min_crop_size=2), "max_crop_size=30"),
+                          (dict(max_crop_size=2, min_crop_size=3), "min_crop_size=3")):
+        with pytest.raises(ValueError, match=said):
+            records(rec, **options).next()
+    with pytest.raises(ValueError, match="min_random_scale=2"):
+        records(rec, min_random_scale=2)
     with pytest.raises(ValueError, match="label_width"):
         records(rec, label_width=2).next()
     with pytest.raises(mx.MXNetError, match="none.rec"):
@@ -328,3 +415,23 @@ def test_wrong_image_records(rec, tmp_path):
     writer.close()
     with pytest.raises(mx.MXNetError):
         records(str(tmp_path / "bad.rec")).next()
+
+
+# ---- arrays of other kinds and lengths -----------------------------------------------------------------------------
+
+def test_sparse_arrays():
+    csr = mx.nd.array(np.eye(6)).tostype("csr")
+    for handle in ("pad", "roll_over"):
+        with pytest.raises(NotImplementedError, match="csr.*'discard'"):
+            io.NDArrayIter(csr, np.arange(6), 4, last_batch_handle=handle)
+    batch, = io.NDArrayIter({"x": csr}, np.arange(6), 4, last_batch_handle="discard")
+    assert batch.data[0].stype == "csr" and np.array_equal(batch.data[0].asnumpy(), np.eye(6)[:4])
+    rows = io.NDArrayIter(mx.nd.array(np.eye(6)).tostype("row_sparse"), None, 4)
+    assert [b.data[0].shape for b in rows] == [(4, 6), (4, 6)]
+
+
+def test_labels_of_another_length():
+    it = io.NDArrayIter(np.arange(6), np.arange(9), 4)
+    assert [b.label[0].asnumpy().tolist() for b in it] == [[0, 1, 2, 3], [4, 5, 0, 1]]
+    with pytest.raises(ValueError, match="'softmax_label' has 4 examples, 'data' has 6"):
+        io.NDArrayIter(np.arange(6), np.arange(4), 2)

@@ -312,7 +312,7 @@ def test_containers(pixels):
     assert transforms.RandomApply([transforms.Resize(8), transforms.ToTensor()], p=1.0)(x).shape == (3, 8, 8)
     for error, action in ((TypeError, lambda: transforms.Compose([lambda data: data])),
                           (ValueError, lambda: transforms.HybridCompose([transforms.RandomCrop(3)])),
-                          (ValueError, lambda: transforms.Resize((1, 2, 3))),
+                          (ValueError, lambda: transforms.Resize((1, 2, 3))(x)),
                           (mx.MXNetError, lambda: transforms.ToTensor()(nd.zeros((3, 4)))),
                           (mx.MXNetError, lambda: transforms.CropResize(25, 3, 10, 8)(x))):
         with pytest.raises(error):
@@ -343,3 +343,14 @@ def test_a_transform_of_ones_own(pixels):
     for workers in (0, 1) if x.context.device_type != "gpu" else (0,):  # forked processes have no GPU
         batch = next(iter(DataLoader(dataset.transform_first(chain), 4, num_workers=workers)))[0]
         assert np.allclose(batch.asnumpy()[3], wanted, atol=1e-5)
+
+
+@pytest.mark.parametrize("name, args, said", [
+    ("Resize", (-5,), "size holds -5"), ("Resize", ((1, 2, 3),), "3 numbers"), ("CenterCrop", ((4, 0),), "size holds 0"),
+    ("CropResize", (0, 0, -1, 4), "width=-1"), ("CropResize", (-1, 0, 2, 2), "x=-1"),
+    ("CropResize", (0, 0, 4, 4, (1, 2, 3)), "3 numbers"), ("RandomResizedCrop", (-3,), "size holds -3"),
+    ("RandomCrop", (-3,), "size holds -3")])
+def test_wrong_sizes_are_errors_when_used(name, args, said):
+    made = getattr(transforms, name)(*args)
+    with pytest.raises(mx.MXNetError, match=said):
+        made(nd.ones((10, 12, 3), dtype="uint8"))

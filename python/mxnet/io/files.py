@@ -114,12 +114,12 @@ def _csv(path, shape, dtype, what):
 
 class MNISTIter(_RowsIter):
     """Batches of images in [0, 1], (1, 28, 28) or flat (784), and labels, from two idx files (gzip or not).  An
-    incomplete last batch is left out."""
+    incomplete last batch is left out.  Other keywords (old programs pass input_shape or data_shape) are ignored."""
 
     def __init__(self, image="./train-images-idx3-ubyte", label="./train-labels-idx1-ubyte", batch_size=128,
                  shuffle=True,
                  flat=False, seed=0, silent=False, num_parts=1, part_index=0, prefetch_buffer=4, ctx="cpu", dtype=None,
-                 data_name="data", label_name="softmax_label", input_shape=None):
+                 data_name="data", label_name="softmax_label", **ignored):
         images, labels = _core.load_idx(image), _core.load_idx(label)
         if images.ndim != 3 or labels.ndim != 1 or images.shape[0] != labels.shape[0]:
             raise ValueError(f"MNISTIter: '{image}' {images.shape} and '{label}' {labels.shape} do not match")
@@ -137,6 +137,10 @@ class MNISTIter(_RowsIter):
         super().__init__(images, labels[begin:end].astype(dtype or "float32"), batch_size, (data_name, label_name),
                          False, order)
         self._length = n
+
+    def _index(self, rows):
+        import numpy
+        return numpy.zeros(len(rows), dtype="uint64")  # MNISTIter does not number its examples
 
 
 class LibSVMIter(_RowsIter):

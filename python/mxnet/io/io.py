@@ -241,7 +241,8 @@ class _Ahead:
 
 
 class NDArrayIter(DataIter):
-    """Batches of arrays: an array, a list or a dict of them, NDArray or NumPy, whose first axis is the example.
+    """Batches of arrays: an array, a list or a dict of them, NDArray or NumPy, whose first axis is the example.  The
+    number of examples is that of the first array; csr arrays need last_batch_handle='discard'.
 
     last_batch_handle: 'pad' fills the last batch from the beginning, 'discard' leaves it out, 'roll_over' starts the next
     epoch with it. shuffle uses numpy.random, see numpy.random.seed().
@@ -259,9 +260,12 @@ class NDArrayIter(DataIter):
         self.data_list = [x for _, x in self.data + self.label]
         self.num_source, self.num_data = len(self.data_list), self.data_list[0].shape[0]
         for name, x in self.data + self.label:
-            if x.shape[0] != self.num_data:
+            if x.shape[0] < self.num_data:  # of longer ones the rest is not used
                 raise ValueError(f"NDArrayIter: '{name}' has {x.shape[0]} examples, '{self.data[0][0]}' has "
                                  f"{self.num_data}")
+            if x.stype == "csr" and last_batch_handle != "discard":
+                raise NotImplementedError(f"NDArrayIter: '{name}' is a csr array, for which last_batch_handle must be "
+                                          f"'discard', got {last_batch_handle!r}")
         self.idx, self.shuffle = numpy.arange(self.num_data), shuffle
         self.last_batch_handle, self.layout = last_batch_handle, layout
         self._shuffled = numpy.arange(self.num_data)
@@ -356,7 +360,7 @@ def _named_arrays(source, may_be_empty, name):
 
 def _as_array(x, name):
     if isinstance(x, NDArray):
-        return x
+        return x.tostype("default") if x.stype == "row_sparse" else x  # rows of it are batches
     if isinstance(x, (str, bytes)) or not hasattr(x, "shape"):
         raise TypeError(f"NDArrayIter: '{name}' is {type(x).__name__}, expected NDArrays or NumPy arrays, a list or a "
                         f"dict of "

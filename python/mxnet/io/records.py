@@ -10,26 +10,24 @@ import random
 from .. import _core
 from .. import ndarray as nd
 from ..context import cpu
+from ..error import ShapeError
 from .io import DataBatch, DataDesc, MXDataIter
 
-__all__ = ["ImageRecordIter", "ImageRecordUInt8Iter", "ImageRecordInt8Iter", "ImageDetRecordIter"]
+__all__ = ["ImageRecordIter", "ImageRecordUInt8Iter", "ImageRecordInt8Iter", "ImageRecordIter_v1",
+           "ImageRecordUInt8Iter_v1", "ImageDetRecordIter"]
 
-# Options of MXNet that are not supported: name -> value that changes nothing.
-_REFUSED = {"aug_seq": "aug_default", "max_rotate_angle": 0, "max_shear_ratio": 0, "max_crop_size": -1,
-            "min_crop_size": -1,
-            "max_random_scale": 1, "min_random_scale": 1, "max_img_size": 1e10, "min_img_size": 0, "random_h": 0,
-            "random_s": 0, "random_l": 0, "rotate": -1, "mean_img": "", "max_random_contrast": 0,
-            "max_random_illumination": 0}
-_IGNORED = {"verbose", "device_id", "shuffle_chunk_size", "shuffle_chunk_seed", "ctx"}  # how, not what
+_IGNORED = {"verbose", "device_id", "shuffle_chunk_size", "shuffle_chunk_seed", "ctx", "aug_seq"}  # how, not what
 
 
 class ImageRecordIter(MXDataIter):
-    """Batches of images of a .rec file, (N, C, H, W): resized (shorter side), cropped to data_shape in the centre or
-    at random, mirrored, coloured, then (x - mean) / std * scale per channel.
+    """Batches of images of a .rec file, (N, C, H, W): resized (shorter side), turned and scaled, cropped to data_shape in
+    the centre or at random, coloured, mirrored, then ((x - mean) * contrast + illumination) * scale / std.
 
     path_imgidx or a file x.idx next to x.rec is used if it exists; without one the file is scanned once.
     path_imglist gives labels by the numbers of the records. round_batch: the last batch is filled up from the
-    beginning and the next epoch starts after that.
+    beginning and the next epoch starts after that. mean_img: a file with the mean of all images, which is computed and
+    written if it does not exist. seed_aug: every epoch repeats the same random choices. Unknown keywords are ignored,
+    with a warning.
     """
 
     _dtype = "float32"
@@ -41,11 +39,14 @@ class ImageRecordIter(MXDataIter):
                  mean_a=0.0, std_r=1.0, std_g=1.0, std_b=1.0, std_a=1.0, scale=1.0, resize=-1, rand_crop=False,
                  random_resized_crop=False, max_aspect_ratio=0.0, min_aspect_ratio=None, max_random_area=1.0,
                  min_random_area=1.0, brightness=0.0, contrast=0.0, saturation=0.0, pca_noise=0.0, fill_value=255,
-                 inter_method=1, pad=0, data_name="data", label_name="softmax_label", **others):
+                 inter_method=1, pad=0, mean_img="", max_rotate_angle=0, rotate=-1, max_shear_ratio=0.0,
+                 max_random_scale=1.0, min_random_scale=1.0, max_img_size=1e10, min_img_size=0.0, max_crop_size=-1,
+                 min_crop_size=-1, random_h=0, random_s=0, random_l=0, max_random_contrast=0.0,
+                 max_random_illumination=0.0, data_name="data", label_name="softmax_label", **others):
         super().__init__(batch_size)
-        self._refuse(others)
+        _warn_unknown(type(self).__name__, others, _IGNORED)
         if len(data_shape) != 3 or data_shape[0] not in (1, 3, 4):
-            raise ValueError(f"{type(self).__name__}: data_shape is {tuple(data_shape)}, expected (C, H, W) with 1, 3 "
+            raise ShapeError(f"{type(self).__name__}: data_shape is {tuple(data_shape)}, expected (C, H, W) with 1, 3 "
                              f"or 4 channels")
         if batch_size < 1 or preprocess_threads < 1:
             raise ValueError(f"{type(self).__name__}: batch_size and preprocess_threads must be positive")
@@ -55,28 +56,41 @@ class ImageRecordIter(MXDataIter):
                              inter=inter_method,
                              resized_crop=random_resized_crop, area=(min_random_area, max_random_area), pad=pad,
                              ratio=_ratios(min_aspect_ratio, max_aspect_ratio), fill=fill_value, pca_noise=pca_noise,
-                             jitter=(brightness, contrast, saturation))
+                             jitter=(brightness, contrast, saturation), crop=(min_crop_size, max_crop_size),
+                             hls=(random_h, random_l, random_s))
+        self._warp = _warp_options(random_resized_crop, max_rotate_angle, rotate, max_shear_ratio,
+                                   (min_random_scale, max_random_scale), (min_aspect_ratio, max_aspect_ratio),
+                                   (int(min_img_size), int(min(max_img_size, 1 << 15))))
         n = self._shape[0]
         self._mean = [mean_r, mean_g, mean_b, mean_a][:n]
         self._std = [std_r, std_g, std_b, std_a][:n]
         self._scale, self._names = scale, (data_name, label_name)
+        self._light = (max_random_contrast, max_random_illumination)
         self._reader = _core.RecordReader(path_imgrec)
         self._positions = _positions(self._reader, path_imgrec, path_imgidx, num_parts, part_index, type(self).__name__)
         self._labels = _labels(path_imglist)
-        self._shuffle, self._seed, self._aug_seed = shuffle, seed, seed if seed_aug is None else seed_aug
+        self._shuffle, self._seed, self._aug_seed = shuffle, seed, seed_aug
         self._round, self._threads, self._ahead = round_batch, preprocess_threads, max(1, prefetch_buffer)
         self._pool, self._epoch, self._start = None, -1, 0
         self._under_way, self._batch = [], None
+        self._mean_image = self._get_mean(mean_img) if mean_img else None
         self.reset()
 
-    def _refuse(self, others):
-        for name, value in others.items():
-            if name not in _REFUSED and name not in _IGNORED:
-                raise TypeError(f"{type(self).__name__}: unexpected keyword '{name}'")
-            if name in _REFUSED and value != _REFUSED[name]:
-                raise NotImplementedError(f"{type(self).__name__}: {name}={value!r} is not supported; use a "
-                                          f"gluon.data.DataLoader "
-                                          "with ImageRecordDataset and your own transforms")
+    def _get_mean(self, path):
+        """The array of a file, as (H, W, C); if it does not exist, the mean of all images is computed and saved."""
+        if not os.path.exists(path):
+            with self._new_pool() as pool:
+                total, count = 0, len(self._positions)
+                for image, _ in pool.map(lambda i: self._unmirrored(i, self._random(i, 0)), range(count)):
+                    total = image.astype("float32") + total
+            nd.save(path, {"mean_img": nd.transpose(total / count, axes=(2, 0, 1))})
+        found = nd.load(path)
+        mean = found.get("mean_img") if isinstance(found, dict) else found[0] if found else None
+        if mean is None or mean.shape != self._shape:
+            raise ShapeError(f"{type(self).__name__}: mean_img='{path}' has "
+                             f"{'no array mean_img' if mean is None else f'an array {mean.shape}'}, expected one of shape "
+                             f"{self._shape}; remove the file to have it computed")
+        return nd.transpose(mean, axes=(1, 2, 0))
 
     @property
     def provide_data(self):
@@ -93,7 +107,7 @@ class ImageRecordIter(MXDataIter):
     # ---- order -----------------------------------------------------------------------------------------------------
 
     def reset(self):
-        for jobs, _ in self._under_way:
+        for jobs, _, _ in self._under_way:
             for job in jobs:
                 job.cancel()
         self._under_way, self._batch = [], None
@@ -102,6 +116,10 @@ class ImageRecordIter(MXDataIter):
         if self._shuffle:
             random.Random(self._seed + self._epoch).shuffle(self._order)
         self._next, self._start = self._start, 0
+
+    def _new_pool(self):
+        from concurrent.futures import ThreadPoolExecutor
+        return ThreadPoolExecutor(self._threads, thread_name_prefix="mxnet-images")
 
     def _ask(self):
         """Starts batches until enough are in progress."""
@@ -112,18 +130,18 @@ class ImageRecordIter(MXDataIter):
             pad = max(0, self._next - n)
             self._start = pad % n if self._round else 0
             if self._pool is None:
-                from concurrent.futures import ThreadPoolExecutor
-                self._pool = ThreadPoolExecutor(self._threads, thread_name_prefix="mxnet-images")
-            self._under_way.append(([self._pool.submit(self._example, i, self._epoch) for i in chosen], pad))
+                self._pool = self._new_pool()
+            jobs = [self._pool.submit(self._example, i, self._epoch) for i in chosen]
+            self._under_way.append((jobs, pad, self._lights(chosen, self._epoch) if any(self._light) else None))
 
     def iter_next(self):
         self._ask()
         if not self._under_way:
             return False
-        jobs, pad = self._under_way.pop(0)
+        jobs, pad, lights = self._under_way.pop(0)
         self._ask()
         examples = [job.result() for job in jobs]
-        self._batch = DataBatch([self._normalize(nd.stack(*[image for image, _ in examples]))],
+        self._batch = DataBatch([self._normalize(nd.stack(*[image for image, _ in examples]), lights)],
                                 [self._stack_labels([label for _, label in examples])], pad, None)
         return True
 
@@ -145,6 +163,12 @@ class ImageRecordIter(MXDataIter):
     # ---- examples --------------------------------------------------------------------------------------------------
 
     def _example(self, i, epoch):
+        """(image, label)"""
+        rng = self._random(i, epoch)
+        image, label = self._unmirrored(i, rng)
+        return self._mirrored(image, rng), label
+
+    def _unmirrored(self, i, rng):
         flag, label, number, _, payload = _core.record_unpack(self._reader.read_at(self._positions[i]))
         if self._labels is not None:
             if number not in self._labels:
@@ -153,7 +177,10 @@ class ImageRecordIter(MXDataIter):
         elif flag:
             label = label.asnumpy()
         image = _core.imdecode(payload, {1: 0, 3: 1, 4: -1}[self._shape[0]], True)
-        return self._augment(image, random.Random(f"{self._aug_seed} {epoch} {i}")), label
+        return self._augment(image, rng), label
+
+    def _random(self, i, epoch):
+        return random.Random(f"{self._seed} {epoch} {i}" if self._aug_seed is None else f"{self._aug_seed} {i}")
 
     def _augment(self, image, rng):
         o, (_, height, width) = self._options, self._shape
@@ -162,11 +189,18 @@ class ImageRecordIter(MXDataIter):
         if o["pad"] > 0:
             image = nd._internal._cvcopyMakeBorder(image, top=o["pad"], bot=o["pad"], left=o["pad"], right=o["pad"],
                                                    value=o["fill"])
+        if self._warp is not None:
+            image = self._warped(image, rng)
         x, y, w, h = self._region(image.shape[1], image.shape[0], rng)
-        image = _core.fixed_crop(image, x, y, w, h, width, height, o["inter"])
-        if o["mirror"] or (o["rand_mirror"] and rng.random() < 0.5):
+        return self._colour(_core.fixed_crop(image, x, y, w, h, width, height, o["inter"]), rng)
+
+    def _mirrored(self, image, rng):
+        """Mirrored, perhaps; the mean image is not: it is subtracted before."""
+        if self._mean_image is not None:
+            image = image.astype("float32") - self._mean_image
+        if self._options["mirror"] or (self._options["rand_mirror"] and rng.random() < 0.5):
             image = nd.flip(image, axis=1)
-        return self._colour(image, rng)
+        return image
 
     def _region(self, width, height, rng):
         """(x, y, w, h) of the crop."""
@@ -175,9 +209,30 @@ class ImageRecordIter(MXDataIter):
             region = _core.random_part(width, height, o["area"], o["ratio"], False, 10, rng)
             if region is not None:
                 return region
+        elif o["crop"] != (-1, -1):
+            return self._square(width, height, rng)
         return _core.crop_region(width, height, self._shape[2], self._shape[1], rng if o["rand_crop"] else None)
 
+    def _square(self, width, height, rng):
+        """A region of min_crop_size to max_crop_size on each side."""
+        least, most = self._options["crop"]
+        if not 0 < least <= most or most > min(width, height):
+            raise ValueError(f"{type(self).__name__}: min_crop_size={least} and max_crop_size={most} for an image of "
+                             f"{width} x {height}; expected 0 < min_crop_size <= max_crop_size <= its sides")
+        size = rng.randint(least, most)
+        if self._options["rand_crop"]:
+            return rng.randint(0, width - size), rng.randint(0, height - size), size, size
+        return (width - size) // 2, (height - size) // 2, size, size
+
+    def _warped(self, image, rng):
+        angle, turned, shear, scale, (least, most), sizes = self._warp
+        angle = turned if turned > 0 else rng.randint(-angle, angle)
+        return _core.image_warp(image, angle, rng.uniform(-shear, shear), rng.uniform(*scale), rng.uniform(least, most),
+                                *sizes, self._options["fill"], self._options["inter"])
+
     def _colour(self, image, rng):
+        if any(self._options["hls"]) and image.shape[2] == 3:
+            image = _core.image_shift_hls(image, *(rng.randint(-most, most) for most in self._options["hls"]))
         jitter = [(what, amount) for what, amount in zip(("brightness", "contrast", "saturation"),
                                                          self._options["jitter"]) if amount]
         noise = self._options["pca_noise"]
@@ -190,17 +245,25 @@ class ImageRecordIter(MXDataIter):
             image = _core.image_lighting(image, tuple(rng.gauss(0, noise) for _ in range(3)), None, None)
         return image
 
-    def _normalize(self, images):
-        """(N, H, W, C) to (N, C, H, W), (x - mean) / std * scale."""
-        images = nd.transpose(images, axes=(0, 3, 1, 2))
-        if any(self._mean) or any(s != 1 for s in self._std) or self._scale != 1:
-            shape = (1, -1, 1, 1)
-            images = images.astype("float32")
-            if any(self._mean):
-                images = images - nd.array(self._mean, ctx=images.context).reshape(shape)
-            factor = nd.array([self._scale / s for s in self._std], ctx=images.context).reshape(shape)
-            images = images * factor
+    def _normalize(self, images, lights):
+        """(N, H, W, C) to (N, C, H, W), ((x - mean) * contrast + illumination) * scale / std."""
+        images, shape = nd.transpose(images, axes=(0, 3, 1, 2)), (1, -1, 1, 1)
+        if self._mean_image is None and any(self._mean):
+            images = images.astype("float32") - nd.array(self._mean, ctx=images.context).reshape(shape)
+        if any(self._light):
+            contrast, illumination = (nd.array(part, ctx=images.context).reshape((-1, 1, 1, 1)) for part in zip(*lights))
+            images = images.astype("float32") * contrast + illumination
+        if any(s != 1 for s in self._std) or self._scale != 1:
+            images = images.astype("float32") * nd.array([self._scale / s for s in self._std],
+                                                         ctx=images.context).reshape(shape)
         return images.astype(self._out_type)
+
+    def _lights(self, chosen, epoch):
+        """(contrast, illumination) of each image of a batch."""
+        contrast, illumination = self._light
+        draws = [random.Random(f"light {self._aug_seed if self._aug_seed is not None else (self._seed, epoch)} {i}")
+                 for i in chosen]
+        return [(1 + rng.uniform(-contrast, contrast), rng.uniform(-illumination, illumination)) for rng in draws]
 
     def _stack_labels(self, labels):
         import numpy
@@ -226,9 +289,34 @@ class ImageRecordInt8Iter(ImageRecordIter):
     _dtype = "int8"
 
 
+ImageRecordIter_v1, ImageRecordUInt8Iter_v1 = ImageRecordIter, ImageRecordUInt8Iter
+
+
 def ImageDetRecordIter(*args, **kwargs):
     """Images with boxes, from a .rec file."""
     raise NotImplementedError("ImageDetRecordIter is not supported; mx.image.ImageDetIter reads the same files")
+
+
+def _warn_unknown(who, given, known):
+    """Unknown keywords are ignored, as in MXNet, but not silently."""
+    unknown = sorted(set(given) - set(known))
+    if unknown:
+        import warnings
+        warnings.warn(f"{who}: ignores the unknown keyword{'s' if len(unknown) > 1 else ''} {', '.join(unknown)}",
+                      stacklevel=3)
+
+
+def _warp_options(resized, max_angle, angle, shear, scale, aspect, sizes):
+    """What is needed to turn and scale images; None: nothing is to be done."""
+    for name, (least, most) in (("random_scale", scale), ("img_size", sizes)):
+        if least > most:
+            raise ValueError(f"ImageRecordIter: min_{name}={least} is greater than max_{name}={most}")
+    ratio = (1.0, 1.0)
+    if not resized:
+        ratio = (1.0 - aspect[1], 1.0 + aspect[1]) if aspect[0] is None else aspect
+    if max_angle <= 0 and angle <= 0 and shear <= 0 and scale == (1, 1) and ratio == (1, 1):
+        return None
+    return max(0, int(max_angle)), angle, shear, scale, ratio, sizes
 
 
 def _ratios(least, most):

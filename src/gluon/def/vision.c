@@ -1,6 +1,7 @@
 /* Transforms of images (H, W, C): sizes, crops, flips, colours; Rotate and RandomRotation work on tensors (C, H, W).
  *
- * Those marked as batched also take (N, H, W, C) and transform every image independently.
+ * Those marked as batched also take (N, H, W, C) and transform every image independently.  Sizes are checked when an image
+ * comes: programs construct transforms that they never call.
  *
  * SPDX-License-Identifier: Apache-2.0 */
 #include <math.h>
@@ -26,10 +27,10 @@ MX_ATTRS(crop_transform, CROP_OPTIONS)
     X(INT, interpolation, "1", "0..10", "for images that are too small; as for Resize")
 MX_ATTRS(random_crop_transform, RANDOM_CROP_OPTIONS)
 #define CROP_RESIZE_OPTIONS(X) \
-    X(INT, x, REQUIRED, "0..", "first column") \
-    X(INT, y, REQUIRED, "0..", "first row") \
-    X(INT, width, REQUIRED, "1..", "columns") \
-    X(INT, height, REQUIRED, "1..", "rows") \
+    X(INT, x, REQUIRED, "", "first column") \
+    X(INT, y, REQUIRED, "", "first row") \
+    X(INT, width, REQUIRED, "", "columns") \
+    X(INT, height, REQUIRED, "", "rows") \
     X(DIMS, size, "None", "", "(width, height) to resize to, or one number for both") \
     X(INT, interpolation, "1", "0..10", "as for Resize")
 MX_ATTRS(crop_resize, CROP_RESIZE_OPTIONS)
@@ -71,11 +72,8 @@ MX_ATTRS(random_rotation, ROTATION_OPTIONS)
 
 /* ---- sizes ---------------------------------------------------------------------------------------------------- */
 
-static mx_code build_size(mx_block *self)
-{
-    mx_dims size = *(const mx_dims *)mx_options(self); /* the first option of all classes that use this */
-    return mx_spread_dims(self, "size", &size, 2, 1);
-}
+/* Whether a size is one or two positive numbers. */
+static bool size_ok(mx_block *self, mx_dims size) { return !mx_spread_dims(self, "size", &size, 2, 1); }
 static int64_t width_of(const mx_dims *size) { return size->d[0]; }
 static int64_t height_of(const mx_dims *size) { return size->d[size->n > 1]; }
 
@@ -91,12 +89,14 @@ static mx_array *resized(mx_array *x, const mx_dims *size, bool keep_ratio, int6
 static mx_array *forward_resize(mx_block *self, mx_arrays in)
 {
     const mx_resize_transform_attrs *o = mx_options(self);
-    return resized(in.v[0], &o->size, o->keep_ratio, o->interpolation);
+    return size_ok(self, o->size) ? resized(in.v[0], &o->size, o->keep_ratio, o->interpolation) : NULL;
 }
 
 static mx_array *forward_center_crop(mx_block *self, mx_arrays in)
 {
     const mx_crop_transform_attrs *o = mx_options(self);
+    if (!size_ok(self, o->size))
+        return NULL;
     return mx_image_center_crop(in.v[0], width_of(&o->size), height_of(&o->size), (int)o->interpolation, NULL);
 }
 
@@ -104,21 +104,25 @@ static mx_array *forward_random_crop(mx_block *self, mx_arrays in)
 {
     const mx_random_crop_transform_attrs *o = mx_options(self);
     mx_array *x = in.v[0];
+    if (!size_ok(self, o->size))
+        return NULL;
     if (o->pad)
         x = mx_copy_make_border(x, .top = o->pad, .bot = o->pad, .left = o->pad, .right = o->pad,
                                 .value = o->pad_value);
     return mx_image_random_crop(x, width_of(&o->size), height_of(&o->size), (int)o->interpolation, NULL);
 }
 
-static mx_code build_crop_resize(mx_block *self)
-{
-    mx_dims size = ((const mx_crop_resize_attrs *)mx_options(self))->size;
-    return size.n < 0 ? MX_OK : mx_spread_dims(self, "size", &size, 2, 1);
-}
-
 static mx_array *forward_crop_resize(mx_block *self, mx_arrays in)
 {
     const mx_crop_resize_attrs *o = mx_options(self);
+    if (o->x < 0 || o->y < 0 || o->width < 1 || o->height < 1)
+        return mx_fail_null(
+            MX_ERR_ATTRIBUTE,
+            "CropResize: x=%lld, y=%lld, width=%lld, height=%lld, wanted a position of at least 0 and a "
+            "size of at least 1",
+            (long long)o->x, (long long)o->y, (long long)o->width, (long long)o->height);
+    if (o->size.n >= 0 && !size_ok(self, o->size))
+        return NULL;
     mx_array *part = mx_image_crop(in.v[0], .x = o->x, .y = o->y, .width = o->width, .height = o->height);
     return part && o->size.n > 0 ? resized(part, &o->size, false, o->interpolation) : part;
 }
@@ -129,12 +133,14 @@ static mx_code build_resized_crop(mx_block *self)
     if (o->scale.n != 2 || o->ratio.n != 2)
         return mx_fail(MX_ERR_ATTRIBUTE,
                        "RandomResizedCrop: scale and ratio must be two numbers each, (least, greatest)");
-    return build_size(self);
+    return MX_OK;
 }
 
 static mx_array *forward_resized_crop(mx_block *self, mx_arrays in)
 {
     const mx_random_resized_crop_attrs *o = mx_options(self);
+    if (!size_ok(self, o->size))
+        return NULL;
     return mx_image_random_size_crop(in.v[0], width_of(&o->size), height_of(&o->size), o->scale.d, o->ratio.d,
                                      (int)o->interpolation, NULL);
 }
@@ -225,10 +231,10 @@ static mx_array *forward_rotation(mx_block *self, mx_arrays in)
 /* ---- the classes ------------------------------------------------------------------------------------------------------- */
 
 #define METHODS(name, ...) static const mx_layer name = {__VA_ARGS__}
-METHODS(resize, .build = build_size, .forward = forward_resize, .batched = true);
-METHODS(center_crop, .build = build_size, .forward = forward_center_crop, .batched = true);
-METHODS(random_crop, .build = build_size, .forward = forward_random_crop, .plain = true);
-METHODS(crop_resize_methods, .build = build_crop_resize, .forward = forward_crop_resize, .batched = true);
+METHODS(resize, .forward = forward_resize, .batched = true);
+METHODS(center_crop, .forward = forward_center_crop, .batched = true);
+METHODS(random_crop, .forward = forward_random_crop, .plain = true);
+METHODS(crop_resize_methods, .forward = forward_crop_resize, .batched = true);
 METHODS(resized_crop, .build = build_resized_crop, .forward = forward_resized_crop, .plain = true);
 METHODS(left_right, .forward = forward_left_right, .batched = true);
 METHODS(top_bottom, .forward = forward_top_bottom, .batched = true);
