@@ -71,7 +71,8 @@ mx_arrays cli_model_inputs(const cli_model *model, mx_array **in);
 /* Shapes of all inputs in the form of mx_symbol_infer; unknown ones are left out. */
 struct mx_known cli_model_known(const cli_model *model, const char **names, mx_dims *shapes);
 
-extern const cli_command cli_predict, cli_summary, cli_plot, cli_convert, cli_bench, cli_doctor, cli_compile;
+extern const cli_command cli_predict, cli_summary, cli_plot, cli_convert, cli_bench, cli_doctor, cli_compile,
+    cli_im2rec;
 
 #define CLI_MODEL_OPTIONS \
     {"--params", "FILE", "parameters; otherwise the newest MODEL-NNNN.params"}, \

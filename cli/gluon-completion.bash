@@ -13,11 +13,14 @@ _gluon() {
     local word=${COMP_WORDS[COMP_CWORD]} before=${COMP_WORDS[COMP_CWORD-1]} command=${COMP_WORDS[1]} options
     COMPREPLY=()
     if [ "$COMP_CWORD" -eq 1 ]; then
-        COMPREPLY=($(compgen -W "predict summary plot compile convert bench doctor --help --version" -- "$word"))
+        COMPREPLY=($(compgen -W "predict summary plot compile convert im2rec bench doctor --help --version" -- "$word"))
         return
     fi
     case $before in
         --input|--params|--labels|--output|-o) COMPREPLY=($(compgen -f -- "$word")); return ;;
+        --chunks|--train-ratio|--test-ratio|--exts|--resize|--quality|--num-thread) return ;;
+        --encoding) COMPREPLY=($(compgen -W ".jpg .png" -- "$word")); return ;;
+        --color) COMPREPLY=($(compgen -W "-1 0 1" -- "$word")); return ;;
         --top|--shape|--name|--batch|--threads|--seconds|--mean|--std) return ;;
     esac
     options="--help"
@@ -26,11 +29,13 @@ _gluon() {
         summary) options="--params --shape --help" ;;
         plot) options="--output --weights --params --shape --help" ;;
         compile) options="--output --name --params --shape --help" ;;
+        im2rec) options="--list --exts --chunks --train-ratio --test-ratio --recursive --no-shuffle --pass-through --resize
+            --center-crop --quality --num-thread --color --encoding --pack-label --help" ;;
         bench) options="--batch --threads --seconds --imperative --params --shape --help" ;;
     esac
     case $word in
         -*) COMPREPLY=($(compgen -W "$options" -- "$word")) ;;
-        *) if [ "$command" = convert ]; then
+        *) if [ "$command" = convert ] || [ "$command" = im2rec ]; then
                COMPREPLY=($(compgen -f -- "$word"))
            else
                COMPREPLY=($(_gluon_models "$word"))

@@ -4,7 +4,7 @@
 #include "cli.h"
 
 static const cli_command *const commands[] = {&cli_predict, &cli_summary, &cli_plot,  &cli_compile,
-                                              &cli_convert, &cli_bench,   &cli_doctor};
+                                              &cli_convert, &cli_im2rec,  &cli_bench, &cli_doctor};
 enum { COMMANDS = sizeof commands / sizeof *commands };
 
 static void help(FILE *stream)

@@ -40,12 +40,12 @@ wrong() {
 # ---- help ------------------------------------------------------------------------------------------------------
 "$gluon" --help | grep -q predict || fail "--help names no predict"
 "$gluon" --version | grep -q '^gluon [0-9]' || fail "--version"
-for command in predict summary plot compile convert bench doctor; do
+for command in predict summary plot compile convert im2rec bench doctor; do
     "$gluon" $command --help | grep -q "usage: gluon $command" || fail "$command --help"
     grep -q "$command" "$source/cli/gluon-completion.bash" || fail "the completion does not know $command"
     grep -q "gluon $command" "$source/docs/gluon.1" || fail "the manual does not know $command"
     # Every option of the help is in the completion and in the manual.
-    for option in $("$gluon" $command --help | sed -n 's/^  \(--[a-z]*\).*/\1/p'); do
+    for option in $("$gluon" $command --help | sed -n 's/^  \(--[a-z0-9-]*\).*/\1/p'); do
         grep -q -e "$option" "$source/cli/gluon-completion.bash" || fail "the completion does not know $command $option"
         [ "$option" = --help ] || [ "$option" = --output ] ||
             grep -q -e "$(echo "$option" | sed 's/-/\\\\-/g')" "$source/docs/gluon.1" || fail "the manual does not know $option"
@@ -146,6 +146,25 @@ wrong 2 ".onnx files cannot be written" "$gluon" convert lenet net.onnx
 wrong 2 ".safetensors" "$gluon" convert a.safetensors net.onnx
 [ ! -e net.onnx-symbol.json ] && [ ! -e net.onnx ] || fail "convert to ONNX left a file"
 "$gluon" convert lenet net-v1.5 >/dev/null && [ -e net-v1.5-symbol.json ] || fail "a prefix with a version"
+
+# ---- im2rec ------------------------------------------------------------------------------------------------------
+mkdir -p photos/cat photos/dog
+for i in 1 2 3; do
+    { printf 'P5\n4 6\n255\n' && head -c 24 lenet-0000.params; } >photos/cat/$i.pgm
+    cp photos/cat/$i.pgm photos/dog/$i.pgm
+done
+"$gluon" im2rec --list --recursive --exts .jpg,.pgm --no-shuffle pets photos | grep -q 'pets.lst: 6 images' || fail "im2rec --list"
+printf '0\t0.000000\tcat/1.pgm\n' | cmp - <<END_OF_LIST || fail "im2rec writes another list"
+$(head -1 pets.lst)
+END_OF_LIST
+"$gluon" im2rec pets photos --pass-through --num-thread=2 | grep -q 'pets.rec: 6 images' || fail "im2rec"
+[ "$(wc -l <pets.idx)" -eq 6 ] && [ -s pets.rec ] || fail "im2rec writes no records"
+"$gluon" im2rec --list --recursive --exts .pgm --train-ratio 0.5 half photos >/dev/null
+[ "$(wc -l <half_train.lst)" -eq 3 ] && [ "$(wc -l <half_val.lst)" -eq 3 ] || fail "im2rec --train-ratio"
+wrong 1 "no images" "$gluon" im2rec --list none photos
+wrong 1 "there is no list" "$gluon" im2rec none photos
+wrong 2 "from 0 to 1" "$gluon" im2rec --list --train-ratio=2 none photos
+wrong 2 "color" "$gluon" im2rec --color=7 pets photos
 
 # ---- compile -----------------------------------------------------------------------------------------------------
 for row in lenet:1,1,28,28 mlp:3,20 residual:1,3,32,32 mobile:2,3,21,21 waves:2,4,30 mixed:2,3,4 sorting:2,5 \

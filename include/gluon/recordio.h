@@ -60,4 +60,42 @@ MX_API mx_array *mx_record_pack(mx_record_header header, const float *labels, in
 /* Unpacks a record: *labels is (1) or (flag) float32, *payload the rest as bytes.  Each may be NULL. */
 MX_API mx_code mx_record_unpack(mx_array *record, mx_record_header *header, mx_array **labels, mx_array **payload);
 
+/* ---- record files from image files --------------------------------------------------------------------------- */
+/* In two steps: lists of the images, which can be edited, then records of the images in the lists.
+ *
+ *     mx_im2rec_list("pets", "photos", .recursive = true, .train_ratio = 0.8);   // pets_train.lst, pets_val.lst
+ *     mx_im2rec("pets", "photos", .resize = 256);                                // a .rec and .idx file for each
+ */
+struct mx_im2rec_args {
+    bool recursive;          /* list: also the folders below root; the label is the number of the folder, else 0 */
+    const char *const *exts; /* list: suffixes of images, ended by NULL; NULL: .jpeg, .jpg, .png */
+    int chunks;              /* list: number of lists, PREFIX_0.lst, ... */
+    double train_ratio;      /* list: fraction in PREFIX_train.lst; 1: all, in PREFIX.lst */
+    double test_ratio;       /* list: fraction in PREFIX_test.lst; what is left is in PREFIX_val.lst */
+    bool shuffle;            /* list: in random order, the same in every run */
+    bool pass_through;       /* records: files as they are */
+    int64_t resize;          /* records: length of the shorter side; 0: unchanged */
+    bool center_crop;        /* records: the largest square in the centre */
+    int quality;             /* records: JPEG 1..100, PNG 0..9 */
+    int num_thread;          /* records: threads that read and write images */
+    int color;               /* records: 1: three channels, 0: gray, -1: as stored */
+    const char *encoding;    /* records: ".jpg" or ".png" */
+    bool pack_label;         /* records: all labels of a list, else the first */
+    /* Gets a line about the classes, images that are left out and finished files; NULL: none. */
+    void (*report)(void *user, const char *line);
+    void *user;
+    char positional_;
+    const char *prefix; /* of the lists and record files */
+    const char *root;   /* the folder of the images */
+};
+#define MX_IM2REC_DEFAULTS \
+    .chunks = 1, .train_ratio = 1, .shuffle = true, .quality = 95, .num_thread = 1, .color = 1, .encoding = ".jpg"
+#define mx_im2rec_list(...) \
+    mx_im2rec_make_lists(&(struct mx_im2rec_args){MX_IM2REC_DEFAULTS, .positional_ = 0, __VA_ARGS__})
+#define mx_im2rec(...) \
+    mx_im2rec_make_records(&(struct mx_im2rec_args){MX_IM2REC_DEFAULTS, .positional_ = 0, __VA_ARGS__})
+MX_API mx_code mx_im2rec_make_lists(const struct mx_im2rec_args *args);
+/* Every list PREFIX*.lst becomes a .rec and an .idx file beside it.  Images that cannot be read are left out. */
+MX_API mx_code mx_im2rec_make_records(const struct mx_im2rec_args *args);
+
 #endif

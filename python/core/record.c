@@ -294,10 +294,66 @@ static PyObject *record_unpack(PyObject *self, PyObject *args)
                          : (Py_XDECREF(label), Py_XDECREF(rest), NULL);
 }
 
+/* ---- record files from image files ------------------------------------------------------------------------------ */
+
+static void report_line(void *user, const char *line)
+{
+    PyGILState_STATE state = PyGILState_Ensure();
+    PyObject *text = PyUnicode_DecodeFSDefault(line), *result = text ? PyObject_CallOneArg(user, text) : NULL;
+    if (!result)
+        PyErr_WriteUnraisable(user);
+    Py_XDECREF(text);
+    Py_XDECREF(result);
+    PyGILState_Release(state);
+}
+
+/* The texts of a tuple, which keeps them alive; false with an exception. */
+static bool texts_of(PyObject *tuple, const char **texts, Py_ssize_t most)
+{
+    const Py_ssize_t n = PyTuple_GET_SIZE(tuple);
+    if (n > most)
+        return PyErr_Format(PyExc_ValueError, "im2rec: more than %zd suffixes", most), false;
+    for (Py_ssize_t i = 0; i < n; i++)
+        if (!(texts[i] = PyUnicode_AsUTF8(PyTuple_GET_ITEM(tuple, i))))
+            return false;
+    return true;
+}
+
+/* im2rec(lists, prefix, root, exts, recursive, chunks, train_ratio, test_ratio, shuffle, pass_through, resize,
+ * center_crop, quality, num_thread, color, encoding, pack_label, report) */
+static PyObject *im2rec(PyObject *self, PyObject *args)
+{
+    struct mx_im2rec_args o = {.report = report_line};
+    const char *exts[65] = {NULL};
+    int lists, recursive, shuffle, pass_through, crop, all;
+    PyObject *prefix = NULL, *root = NULL, *suffixes, *report;
+    long long resize;
+    (void)self;
+    if (!PyArg_ParseTuple(args, "pO&O&O!piddppLpiiispO:im2rec", &lists, PyUnicode_FSConverter, &prefix,
+                          PyUnicode_FSConverter, &root, &PyTuple_Type, &suffixes, &recursive, &o.chunks, &o.train_ratio,
+                          &o.test_ratio, &shuffle, &pass_through, &resize, &crop, &o.quality, &o.num_thread, &o.color,
+                          &o.encoding, &all, &report) ||
+        !texts_of(suffixes, exts, 64)) {
+        Py_XDECREF(prefix);
+        Py_XDECREF(root);
+        return NULL;
+    }
+    o.prefix = PyBytes_AS_STRING(prefix), o.root = PyBytes_AS_STRING(root), o.exts = exts, o.user = report;
+    o.recursive = recursive, o.shuffle = shuffle, o.pass_through = pass_through, o.resize = resize;
+    o.center_crop = crop, o.pack_label = all;
+    PyThreadState *state = let_go(true);
+    const mx_code code = lists ? mx_im2rec_make_lists(&o) : mx_im2rec_make_records(&o);
+    take_back(state);
+    Py_DECREF(prefix);
+    Py_DECREF(root);
+    return raise_if(code);
+}
+
 static PyMethodDef functions[] = {
     {"record_index", record_index, METH_O, "Keys and positions of an index file."},
     {"record_pack", record_pack, METH_VARARGS, "An image record from its parts."},
     {"record_unpack", record_unpack, METH_VARARGS, "The parts of an image record."},
+    {"im2rec", im2rec, METH_VARARGS, "Lists of images, or record files of the images in lists."},
     {NULL, NULL, 0, NULL},
 };
 

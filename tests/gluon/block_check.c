@@ -111,18 +111,20 @@ int64_t check_live(void) { return mx_alloc_get_stats().live_blocks; }
 
 static char folder[256]; /* of this process's files; "" before the first */
 
-static void remove_folder(void)
+static void remove_all(const char *path)
 {
-    DIR *files = opendir(folder);
+    DIR *files = opendir(path);
     for (struct dirent *file; files && (file = readdir(files));) {
-        char path[600];
-        snprintf(path, sizeof path, "%s/%s", folder, file->d_name);
-        unlink(path);
+        char inner[1024];
+        snprintf(inner, sizeof inner, "%s/%s", path, file->d_name);
+        if (strcmp(file->d_name, ".") && strcmp(file->d_name, "..") && unlink(inner))
+            remove_all(inner);
     }
     if (files)
         closedir(files);
-    rmdir(folder);
+    rmdir(path);
 }
+static void remove_folder(void) { remove_all(folder); }
 
 const char *check_file(const char *name)
 {

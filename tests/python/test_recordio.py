@@ -204,3 +204,61 @@ def test_pack_img():
     assert np.array_equal(decoded.asnumpy(), image[:, :, ::-1])
     with pytest.raises(mx.MXNetError):
         recordio.pack_img((0, 0.0, 0, 0), image, img_fmt=".xyz")
+
+
+# ---- im2rec --------------------------------------------------------------------------------------------------------
+
+def run_im2rec(*args, by_path=False):
+    import subprocess
+    import sys
+    program = [mx.test_utils.get_im2rec_path()] if by_path else ["-m", "mxnet.tools.im2rec"]
+    return subprocess.run([sys.executable] + program + [str(a) for a in args], capture_output=True, text=True)
+
+
+@pytest.fixture
+def photos(tmp_path):
+    for i, name in enumerate(("cat/1.png", "cat/2.png", "dog/3.png", "dog/4.png")):
+        (tmp_path / "photos" / name).parent.mkdir(parents=True, exist_ok=True)
+        image = np.full((8, 12, 3), 40 * i + 10, "uint8")
+        (tmp_path / "photos" / name).write_bytes(
+            recordio.unpack(recordio.pack_img((0, 0, 0, 0), image, quality=3, img_fmt=".png"))[1])
+    return tmp_path / "photos"
+
+
+@pytest.mark.parametrize("by_path", [False, True])
+def test_im2rec(photos, tmp_path, by_path):
+    made = run_im2rec("--list", "--recursive", "--no-shuffle", tmp_path / "pets", photos, by_path=by_path)
+    assert made.returncode == 0 and "cat 0" in made.stdout and "dog 1" in made.stdout, made.stderr
+    assert (tmp_path / "pets.lst").read_text().splitlines()[2] == "2\t1.000000\tdog/3.png"
+    made = run_im2rec("--resize", 4, "--encoding", ".png", "--quality", 3, "--num-thread", 2, tmp_path / "pets", photos,
+                      by_path=by_path)
+    assert made.returncode == 0 and "pets.rec: 4 images" in made.stdout, made.stderr
+    data = mx.gluon.data.vision.ImageRecordDataset(str(tmp_path / "pets.rec"))
+    image, label = data[3]
+    assert len(data) == 4 and image.shape == (4, 6, 3) and label == 1 and (image.asnumpy() == 130).all()
+    batch = mx.io.ImageRecordIter(path_imgrec=str(tmp_path / "pets.rec"), data_shape=(3, 4, 4), batch_size=4).next()
+    assert batch.label[0].asnumpy().tolist() == [0, 0, 1, 1]
+
+
+def test_im2rec_options(photos, tmp_path):
+    assert run_im2rec("--list", "--recursive", "--train-ratio", 0.5, "--test-ratio", 0.25, "--exts", ".png", ".jpg", "--",
+                      tmp_path / "s", photos).returncode == 0
+    counts = {part: len((tmp_path / f"s_{part}.lst").read_text().splitlines()) for part in ("train", "test", "val")}
+    assert counts == {"train": 2, "test": 1, "val": 1}
+    (tmp_path / "many.lst").write_text("5\t1\t2\t3\tcat/1.png\n")
+    assert run_im2rec("--pack-label", "--pass-through", tmp_path / "many", photos).returncode == 0
+    reader = recordio.MXIndexedRecordIO(str(tmp_path / "many.idx"), str(tmp_path / "many.rec"), "r")
+    header, payload = recordio.unpack(reader.read_idx(5))
+    assert header.label.tolist() == [1, 2, 3] and payload == (photos / "cat" / "1.png").read_bytes()
+    for args, said in ((("--list", tmp_path / "x", tmp_path / "nowhere"), "nowhere"),
+                       ((tmp_path / "x", photos), "there is no list"), (("--list", tmp_path / "x", photos), "recursive")):
+        failed = run_im2rec(*args)
+        assert failed.returncode == 1 and said in failed.stderr and "Traceback" not in failed.stderr
+
+
+def test_the_path_of_im2rec(tmp_path, monkeypatch):
+    assert os.path.isfile(mx.test_utils.get_im2rec_path())
+    (tmp_path / "tools").mkdir()
+    (tmp_path / "tools" / "im2rec.py").write_text("")
+    monkeypatch.setenv("MXNET_HOME", str(tmp_path))
+    assert mx.test_utils.get_im2rec_path() == str(tmp_path / "tools" / "im2rec.py")

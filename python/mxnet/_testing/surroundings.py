@@ -176,6 +176,13 @@ def get_bz2_data(data_dir, data_name, url, data_origin_name):
     os.remove(packed)
 
 
+def get_im2rec_path(home_env="MXNET_HOME"):
+    """The path of the program im2rec.py: the one in the folder of that variable, if it has one, else the package's."""
+    places = [os.path.join(os.environ[home_env], "tools", "im2rec.py")] if home_env in os.environ else []
+    own = os.path.join(os.path.dirname(os.path.dirname(os.path.abspath(__file__))), "tools", "im2rec.py")
+    return next((path for path in places if os.path.isfile(path)), own)
+
+
 class DummyIter:
     """An iterator that repeats the first batch of another one."""
 

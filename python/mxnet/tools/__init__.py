@@ -1,0 +1,1 @@
+"""Programs that come with the package: python -m mxnet.tools.im2rec --help."""
