@@ -83,7 +83,9 @@ class DataLoader:
     batches are in cpu_pinned(pin_device_id).
     """
 
-    _pool = _own_pool = None  # workers of _workers.py; a pool for libraries
+    _pool = None  # workers of _workers.py
+    _own_pool = False  # a pool for libraries; False: none was made or assigned yet
+    _num_workers = 0
 
     def __init__(self, dataset, batch_size=None, shuffle=False, sampler=None, last_batch=None, batch_sampler=None,
                  batchify_fn=None, num_workers=0, pin_memory=False, pin_device_id=0, prefetch=None, thread_pool=False,
@@ -124,10 +126,10 @@ class DataLoader:
     @property
     def _worker_pool(self):
         """A pool of processes (threads, with thread_pool) that know the data set, created when a library asks for it."""
-        if self._own_pool is None and self._num_workers:
+        if self._own_pool is False and self._num_workers:
             self._own_pool = _pool_workers.make_pool(self._num_workers, self._dataset, self._thread_pool)
             self._pool_finalizer = weakref.finalize(self, self._own_pool.terminate)
-        return self._own_pool
+        return self._own_pool or None
 
     @_worker_pool.setter
     def _worker_pool(self, pool):
@@ -165,6 +167,9 @@ class DataLoader:
             self._pool = None
 
     refresh = clean
+
+
+DataLoaderV1 = DataLoader  # the name of an older one, which some programs still use
 
 
 def _make_sampler(dataset, batch_size, shuffle, sampler, last_batch):
