@@ -15,7 +15,7 @@ COMPILE = cmake --build $(1) -j $(JOBS)
 
 MAKEFLAGS += --no-print-directory
 .NOTPARALLEL:
-.PHONY: build python demo test sanitize test-gpu test-gpu-sanitize pytest oracle oracle-venv bench check install clean format help setup asan tsan clang-build everything cuda cuda-check format-check layers families facts setup-check
+.PHONY: build python demo test sanitize test-gpu test-gpu-sanitize pytest oracle oracle-venv types-venv bench check install clean format help setup asan tsan clang-build everything cuda cuda-check format-check layers families facts setup-check
 
 build: ## the library, the gluon command and the C examples, in build/
 	@sh tools/setup.sh build
@@ -37,7 +37,7 @@ python: ## the Python package: build/venv/bin/python then imports mxnet from thi
 	@echo $(abspath $(BUILD))/python > $$($(VENV)/bin/python -c 'import sysconfig; print(sysconfig.get_path("purelib"))')/gluon.pth
 
 test: LEVELS = native
-test: setup python everything cuda-check oracle-venv ## all tests: C, Python, comparison with MXNet 1.9.1; compiles the CUDA part
+test: setup python everything cuda-check oracle-venv types-venv ## all tests: C, Python, comparison with MXNet 1.9.1; compiles the CUDA part
 	cd $(BUILD) && $(CTEST)
 	$(PYTEST) tests/python tests/oracle
 	timeout -k 10 1200 sh tools/test_levels.sh $(VENV)/bin/python -n $(JOBS) --dist loadfile
@@ -85,6 +85,9 @@ setup-check:
 
 oracle-venv:
 	@sh tools/venv.sh $(BUILD)/oracle mxnet==1.9.1 numpy==1.23.5 || echo "oracle: mxnet==1.9.1 cannot be had: its tests will be skipped"
+
+types-venv:
+	@sh tools/venv.sh $(BUILD)/types numpy mypy basedpyright || echo "types: mypy and basedpyright cannot be had: their tests will be skipped"
 
 # Tests and benchmarks, too.
 everything:

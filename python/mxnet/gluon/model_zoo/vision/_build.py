@@ -55,6 +55,7 @@ def functions(scope, **names):
         def build(name=name, **kwargs):
             return model(name, **kwargs)
 
+        build.__wrapped_model__ = name  # for the stubs
         build.__name__ = build.__qualname__ = function
         build.__module__ = scope["__name__"]
         cls, options = MODELS[name]
