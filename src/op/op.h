@@ -136,6 +136,7 @@ enum mx_op_flags {
     MX_OP_CALLS = 512,     /* calls subgraphs or a user's code: see op/control.h */
     MX_OP_IDENTITY = 1024, /* output 0 is input 0 while predicting, unless a random number is drawn */
     MX_OP_LOSS = 2048,     /* a loss */
+    MX_OP_ELEMENTWISE = 4096, /* element i of the output depends on elements i of the inputs alone (pointwise.h: implied) */
 };
 
 /* What the operator does with sparse inputs; exec/sparse has a function for each of these. */

@@ -29,7 +29,7 @@ typedef enum kind {
     BACK,    /* of a normalisation: gradient, data */
     POOL,    /* data; of the gradient: gradient, data */
     CHANNEL, /* Concat, slice_axis: data along the channels */
-    SAME,    /* pointwise */
+    SAME,    /* elementwise */
 } kind;
 
 typedef struct rewriter {
@@ -74,14 +74,9 @@ static bool is_convolution(const mx_step *step)
            mx_step_is(step, "_conv_weight_bias_grad");
 }
 
-static bool is_pointwise(const mx_step *step)
+static bool is_elementwise(const mx_step *step)
 {
-    static const char *const others[] = {
-        "Activation", "_backward_Activation", "clip", "_backward_clip", "Cast", "amp_cast", "add_n"};
-    for (size_t i = 0; i < sizeof others / sizeof *others; i++)
-        if (mx_step_is(step, others[i]))
-            return true;
-    return mx_pointwise_of(step->op) != NULL;
+    return (step->op->flags & MX_OP_ELEMENTWISE) || mx_pointwise_of(step->op);
 }
 
 /* What the step could become; its inputs are checked later. */
@@ -103,7 +98,7 @@ static kind kind_of(const rewriter *r, const mx_step *step)
         return mx_axis(((const mx_concat_attrs *)step->attrs)->dim, 4) == 1 ? CHANNEL : NONE;
     if (mx_step_is(step, "slice_axis"))
         return mx_axis(((const mx_slice_axis_attrs *)step->attrs)->axis, 4) == 1 ? CHANNEL : NONE;
-    return step->n_out == 1 && is_pointwise(step) ? SAME : NONE;
+    return step->n_out == 1 && is_elementwise(step) ? SAME : NONE;
 }
 
 /* The number of leading inputs that change their order. */
@@ -315,9 +310,7 @@ typedef struct blocked {
 static blocked find_blocks(const rewriter *r, const mx_step *step)
 {
     const mx_convolution_attrs *a = step->attrs;
-    blocked b;
-    memset(&b, 0, sizeof b); /* attributes are compared byte by byte */
-    b.gradient = step->op->schema->size == sizeof(mx_conv_gradient_attrs);
+    blocked b = {.gradient = step->op->schema->size == sizeof(mx_conv_gradient_attrs)};
     const mx_value *x = value_of(r, step->in[0]), *y = value_of(r, b.gradient ? step->in[1] : step->out[0]);
     const int64_t whole = 16 / mx_dtype_size((mx_dtype)x->dtype); /* channels that 16 bytes hold */
     b.image.channels = b.window.channels = (4 * x->shape.dim[1] + whole - 1) / whole * whole;
