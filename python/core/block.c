@@ -67,6 +67,7 @@ static int block_traverse(PyObject *object, visitproc visit, void *arg)
     Py_VISIT(self->before);
     Py_VISIT(self->after);
     Py_VISIT(self->watcher);
+    Py_VISIT(self->kwargs);
     Py_VISIT(self->base);
     Py_VISIT(self->dict);
     return 0;
@@ -79,6 +80,7 @@ static int block_clear(PyObject *object)
     Py_CLEAR(self->before);
     Py_CLEAR(self->after);
     Py_CLEAR(self->watcher);
+    Py_CLEAR(self->kwargs);
     Py_CLEAR(self->base);
     Py_CLEAR(self->in_form);
     Py_CLEAR(self->out_form[0]);
@@ -170,6 +172,21 @@ static PyObject *block_start(PyObject *object, PyObject *args)
     Py_RETURN_NONE;
 }
 
+/* Numbers are shown as they were given: Dropout(0) has the rate 0, not 0.0. */
+static void note_integers(mx_block *block, PyObject *const *args, Py_ssize_t n, PyObject *names)
+{
+    const mx_schema *schema = block->cls->schema;
+    const Py_ssize_t named = names ? PyTuple_GET_SIZE(names) : 0;
+    for (Py_ssize_t i = 0; schema && i < n + named; i++) {
+        const char *name = i < n ? NULL : PyUnicode_AsUTF8(PyTuple_GET_ITEM(names, i - n));
+        const mx_field *field = i >= n              ? (name ? mx_schema_find(schema, name) : NULL)
+                                : i < schema->count ? &schema->fields[i]
+                                                    : NULL;
+        if (field && field - schema->fields < 64 && PyLong_CheckExact(args[i]))
+            block->whole |= (uint64_t)1 << (field - schema->fields);
+    }
+}
+
 /* _start_layer(address of the class entry, its Python class, *arguments, **keywords): a layer or loss of the library. */
 static PyObject *block_start_layer(PyObject *object, PyObject *const *args, Py_ssize_t n, PyObject *names)
 {
@@ -200,6 +217,7 @@ static PyObject *block_start_layer(PyObject *object, PyObject *const *args, Py_s
     }
     if (block) {
         block_attach(self, mx_retain(block));
+        note_integers(block, args + 2, n - 2, names);
         block_start_overrides(self, base, true);
     }
     mx_scope_close(&scope);
@@ -226,13 +244,23 @@ static PyObject *block_register_child(PyObject *object, PyObject *args)
     const char *text = key ? PyUnicode_AsUTF8(key) : NULL;
     if (text && !mx_block_child(block, text, block_of(child)))
         raise_error();
-    else if (text && !PyDict_SetItem(self->children, key, child)) {
+    else if (text && !live_set(self->children, key, child)) {
         structure_version++;
         Py_DECREF(key);
         Py_RETURN_NONE;
     }
     Py_XDECREF(key);
     return NULL;
+}
+
+/* A parameter whose class overrides data() is read in Python. */
+static int keep_parameter(block_object *self, PyObject *name, PyObject *value)
+{
+    if (live_set(self->params, name, value))
+        return -1;
+    if (self->base && parameter_overrides(value))
+        block_find_overrides(self);
+    return 0;
 }
 
 static int register_parameter(block_object *self, PyObject *name, PyObject *value)
@@ -243,18 +271,18 @@ static int register_parameter(block_object *self, PyObject *name, PyObject *valu
         return -1;
     mx_parameter *known = mx_dict_get(&self->block->attributes, text);
     if (known == p)
-        return PyDict_SetItem(self->params, name, value);
+        return keep_parameter(self, name, value);
     if (known) {
         PyErr_Format(PyExc_AssertionError, "%s: the parameter '%s' cannot be replaced by another one",
                      self->block->name, text);
         return -1;
     }
-    /* `attributes` does not own the parameters: the block's dictionary does, including those created elsewhere. */
+    /* The block's dictionary has its parameters, including those created elsewhere. */
     if (mx_params_find(self->block->params, p->name) != p && mx_params_add(self->block->params, p))
         return raise_error(), -1;
     if (mx_block_attribute(self->block, text, p))
         return raise_error(), -1;
-    return PyDict_SetItem(self->params, name, value);
+    return keep_parameter(self, name, value);
 }
 
 /* An attribute that was a block or parameter may not become something else. */
@@ -286,6 +314,11 @@ static int block_setattr(PyObject *object, PyObject *name, PyObject *value)
         if (!block_of(object) || register_parameter(self, name, value))
             return -1;
     }
+    if (value && self->block && self->block->layer) {
+        if (!PyUnicode_CompareWithASCIIString(name, "_kwargs") && self->block->layer->kwargs)
+            return block_assign_kwargs(object, value);
+        block_set_option(self, name, value);
+    }
     if (PyObject_GenericSetAttr(object, name, value))
         return -1;
     if (self->base && (!PyUnicode_CompareWithASCIIString(name, "forward") ||
@@ -300,9 +333,16 @@ static int block_setattr(PyObject *object, PyObject *name, PyObject *value)
 static PyObject *keep_child(block_object *self, PyObject *name, mx_block *child)
 {
     PyObject *object = block_prepare(self) ? NULL : block_wrap(child);
-    if (object && PyDict_SetItem(self->children, name, object))
+    if (object && live_set(self->children, name, object))
         Py_CLEAR(object);
     return object;
+}
+
+static PyObject *option_get(const mx_block *block, const mx_field *field)
+{
+    return mx_option_whole(block, field)
+               ? PyLong_FromDouble(*(const double *)((const char *)block->options + field->offset))
+               : field_get(field, block->options);
 }
 
 /* Attributes that a layer of the library has in C: its parameters, its children, its options (with an underscore). */
@@ -323,7 +363,14 @@ static PyObject *missing_attribute(PyObject *object, PyObject *name)
                                     ? mx_schema_find(self->block->cls->schema, text + 1)
                                     : NULL;
         if (field && field->type != MX_FIELD_PTR)
-            return field_get(field, self->block->options);
+            return option_get(self->block, field);
+        if (!strcmp(text, "_kwargs") && self->block->layer && self->block->layer->kwargs)
+            return block_get_kwargs(object);
+        if (!strcmp(text, "_op_name") && self->block->layer && self->block->layer->op)
+            return PyUnicode_FromString(self->block->layer->op);
+        if (!strcmp(text, "act") && self->block->cls && self->block->cls->schema &&
+            mx_schema_find(self->block->cls->schema, "activation"))
+            Py_RETURN_NONE; /* a layer without activation */
         if (self->block->cls && mx_schema_find(self->block->cls->schema, text))
             Py_RETURN_NONE; /* bias of a layer without one */
     }
@@ -354,41 +401,6 @@ static PyObject *block_getattr(PyObject *object, PyObject *name)
         return found;
     PyErr_Clear();
     return missing_attribute(object, name);
-}
-
-/* Fills the dict of own parameters from C: for layers created in C. */
-static PyObject *get_reg_params(PyObject *object, void *unused)
-{
-    block_object *self = (block_object *)object;
-    (void)unused;
-    if (!block_of(object) || block_prepare(self))
-        return NULL;
-    const mx_dict *own = &self->block->attributes;
-    for (int64_t i = 0; i < own->length; i++) {
-        PyObject *p = parameter_wrap(own->entries[i].pointer);
-        if (!p || PyDict_SetItemString(self->params, own->entries[i].key, p))
-            return Py_XDECREF(p), NULL;
-        Py_DECREF(p);
-    }
-    return core_new_ref(self->params);
-}
-
-static PyObject *get_children(PyObject *object, void *unused)
-{
-    block_object *self = (block_object *)object;
-    (void)unused;
-    if (!block_of(object) || block_prepare(self))
-        return NULL;
-    const mx_dict *own = &self->block->children;
-    for (int64_t i = 0; i < own->length && PyDict_GET_SIZE(self->children) < own->length; i++) {
-        if (PyDict_GetItemString(self->children, own->entries[i].key))
-            continue;
-        PyObject *child = block_wrap(own->entries[i].pointer);
-        if (!child || PyDict_SetItemString(self->children, own->entries[i].key, child))
-            return Py_XDECREF(child), NULL;
-        Py_DECREF(child);
-    }
-    return core_new_ref(self->children);
 }
 
 /* ---- the type -------------------------------------------------------------------------------------------------- */
@@ -447,6 +459,9 @@ static PyMethodDef block_methods[] = {
     {"_cell_value", cell_value, METH_VARARGS, NULL},
     {"_cell_memory", cell_memory, METH_VARARGS, NULL},
     {"_option", block_option, METH_VARARGS, NULL},
+    {"_set_children", block_set_children, METH_O, NULL},
+    {"_set_reg_params", block_set_reg_params, METH_O, NULL},
+    {"_set_kwargs", block_set_kwargs, METH_O, NULL},
     {"_hooks", block_hook_list, METH_VARARGS, NULL},
     {"_hooks_changed", block_hooks_changed, METH_NOARGS, NULL},
     {"_set_active", block_set_active, METH_VARARGS, NULL},
@@ -466,8 +481,8 @@ static PyGetSetDef block_getset[] = {
     {"name", get_text, NULL, "Name: the prefix without the trailing underscore.", NULL},
     {"prefix", get_text, NULL, "Prefix of the names of its parameters.", (void *)1},
     {"params", get_params, NULL, "Its own parameters, without those of children.", NULL},
-    {"_children", get_children, NULL, "Children by attribute name.", NULL},
-    {"_reg_params", get_reg_params, NULL, "Own parameters by attribute name.", NULL},
+    {"_children", block_get_children, block_assign_children, "Children by attribute name.", NULL},
+    {"_reg_params", block_get_reg_params, block_assign_reg_params, "Own parameters by attribute name.", NULL},
     {"_input_names", get_input_names, NULL, "Names of the inputs, for calls by keyword.", NULL},
     {"_is_layer", get_is_layer, NULL, NULL, NULL},
     {"_active", get_active, NULL, NULL, NULL},

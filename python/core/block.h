@@ -16,8 +16,9 @@ typedef struct seen_inputs {
 
 typedef struct block_object {
     PyObject_HEAD mx_block *block;        /* retained; NULL before __init__ */
-    PyObject *children;                   /* dict: attribute name -> Block, in order */
+    PyObject *children;                   /* dict: attribute name -> Block (see block_live.c) */
     PyObject *params;                     /* dict: attribute name -> Parameter (wrappers created on demand) */
+    PyObject *kwargs;                     /* of the layer's operator (block_options.c); NULL: not asked for yet */
     PyObject *before, *after;             /* hooks: lists of callables, NULL: none */
     uint64_t before_handle, after_handle; /* the library's hooks that run them; 0: none */
     PyObject *base;                       /* the class whose methods are the library's (block_override.c) */
@@ -42,7 +43,8 @@ extern uint64_t structure_version;
 /* Overridden methods (block_override.c). */
 void block_start_overrides(block_object *self, PyObject *base, bool library); /* when its mx_block was made */
 void block_find_overrides(block_object *self);
-bool block_inside(const block_object *self); /* the library runs the forward of this block itself */
+bool parameter_overrides(PyObject *parameter); /* its class overrides data() or var() */
+bool block_inside(const block_object *self);   /* the library runs the forward of this block itself */
 PyObject *block_arguments(const block_object *self, mx_arrays in);
 PyObject *block_call(PyObject *object, PyObject *args, PyObject *keywords);
 PyObject *block_forward(PyObject *object, PyObject *args);
@@ -51,6 +53,19 @@ PyObject *block_layer_forward(PyObject *object, PyObject *args);
 PyObject *block_hook_list(PyObject *object, PyObject *args);
 PyObject *block_hooks_changed(PyObject *object, PyObject *unused);
 void block_drop_hooks(block_object *self);
+
+/* Dictionaries that users change (block_live.c). */
+int live_set(PyObject *dict, PyObject *key, PyObject *value); /* without telling the library */
+PyObject *block_get_children(PyObject *object, void *unused);
+PyObject *block_get_reg_params(PyObject *object, void *unused);
+int block_assign_children(PyObject *object, PyObject *value, void *unused);
+int block_assign_reg_params(PyObject *object, PyObject *value, void *unused);
+PyObject *block_get_kwargs(PyObject *object);
+int block_assign_kwargs(PyObject *object, PyObject *value);
+PyObject *block_set_kwargs(PyObject *object, PyObject *mapping);
+void block_set_option(block_object *self, PyObject *name, PyObject *value); /* if it is one of the layer's: _rate */
+PyObject *block_set_children(PyObject *object, PyObject *mapping);
+PyObject *block_set_reg_params(PyObject *object, PyObject *mapping);
 
 /* Nested lists of arrays.  form_take() appends the arrays in `value` to list and returns how they were nested (None for
  * an array); form_give() builds such a value from arrays.  New references; NULL with an exception. */

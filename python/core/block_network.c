@@ -99,6 +99,22 @@ static mx_context context_of(PyObject *x)
     return nd_check(x) ? nd_array(x)->context : mx_current_context();
 }
 
+/* The array or variable of a parameter; a subclass's own data() or var() is called. */
+static PyObject *own_value(mx_parameter *p, bool symbolic, mx_context context)
+{
+    if (p->front && !mx_inferring() && parameter_overrides(p->front)) {
+        PyObject *object = core_new_ref(p->front), *ctx = symbolic ? NULL : context_to(context), *value = NULL;
+        if (symbolic)
+            value = PyObject_CallMethod(object, "var", NULL);
+        else if (ctx)
+            value = PyObject_CallMethod(object, "data", "O", ctx);
+        Py_XDECREF(ctx), Py_DECREF(object);
+        return value;
+    }
+    mx_array *data = symbolic ? mx_parameter_variable(p) : mx_parameter_use(p, context);
+    return data ? nd_wrap(data) : raise_error();
+}
+
 /* _own_data(x): own parameters on the context of x, a dict of keywords for hybrid_forward; None: shapes are missing. */
 PyObject *block_own_data(PyObject *object, PyObject *x)
 {
@@ -123,8 +139,7 @@ PyObject *block_own_data(PyObject *object, PyObject *x)
                 self->block->name, p->name);
             return Py_DECREF(dict), NULL;
         }
-        mx_array *data = symbolic ? mx_parameter_variable(p) : mx_parameter_use(p, context);
-        PyObject *value = data ? nd_wrap(data) : raise_error();
+        PyObject *value = own_value(p, symbolic, context);
         if (!value || PyDict_SetItemString(dict, own->entries[i].key, value))
             Py_CLEAR(dict);
         Py_XDECREF(value);

@@ -12,6 +12,7 @@
  * SPDX-License-Identifier: Apache-2.0 */
 #include <string.h>
 
+#include "base/assert.h"
 #include "base/error.h"
 #include "block.h"
 #include "exec/list.h"
@@ -147,6 +148,7 @@ static mx_params *collect_in_python(mx_block *block)
 
 bool block_inherits(PyObject *object, const char *name, PyObject *from)
 {
+    MX_ASSERT(!PyErr_Occurred(), "block_inherits would clear an exception");
     PyObject *theirs = PyObject_GetAttrString((PyObject *)Py_TYPE(object), name);
     PyObject *ours = from ? PyObject_GetAttrString(from, name) : NULL;
     PyErr_Clear();
@@ -162,12 +164,27 @@ static bool overrides(const block_object *self, const char *name)
            !block_inherits((PyObject *)self, name, self->base);
 }
 
+bool parameter_overrides(PyObject *parameter)
+{
+    PyObject *base = front_class(FRONT_PARAMETER);
+    return base && (!block_inherits(parameter, "data", base) || !block_inherits(parameter, "var", base));
+}
+
+/* The block reads a parameter through a method of the user's. */
+static bool own_overrides(const mx_block *block)
+{
+    for (int64_t i = 0; i < block->own.length; i++)
+        if (block->own.items[i]->front && parameter_overrides(block->own.items[i]->front))
+            return true;
+    return false;
+}
+
 void block_find_overrides(block_object *self)
 {
     mx_block *block = self->block;
     const bool forward = overrides(self, "forward"), call = !block_inherits((PyObject *)self, "__call__", self->base);
     self->overrides_forward = forward;
-    self->overrides_hybrid = block->hybrid && overrides(self, "hybrid_forward");
+    self->overrides_hybrid = block->hybrid && (overrides(self, "hybrid_forward") || own_overrides(block));
     if (self->library) {
         const bool python = self->overrides_hybrid || (forward && !block->hybrid);
         self->native = !forward && !self->overrides_hybrid;

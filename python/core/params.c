@@ -195,10 +195,10 @@ static PyObject *params_list(PyObject *object, int what)
     const int64_t n = params ? mx_params_count(params) : 0;
     PyObject *list = params ? PyList_New(n) : NULL;
     for (int64_t i = 0; list && i < n; i++) {
-        mx_parameter *p = mx_params_at(params, i);
-        PyObject *item = what == 0   ? PyUnicode_FromString(p->name)
-                         : what == 1 ? parameter_wrap(p)
-                                     : Py_BuildValue("sN", p->name, parameter_wrap(p));
+        const mx_dict_entry *entry = &params->entries.entries[i];
+        PyObject *item = what == 0   ? PyUnicode_FromString(entry->key)
+                         : what == 1 ? parameter_wrap(entry->pointer)
+                                     : Py_BuildValue("sN", entry->key, parameter_wrap(entry->pointer));
         if (!item)
             Py_CLEAR(list);
         else
@@ -251,6 +251,7 @@ static PyMethodDef params_methods[] = {
     {"keys", params_keys, METH_NOARGS, "Full names in order of creation."},
     {"values", params_values, METH_NOARGS, "The parameters."},
     {"items", params_items, METH_NOARGS, "Pairs of name and parameter."},
+    {"_set_all", params_set_all, METH_O, "Replaces all parameters by those of a dict."},
     {"zero_grad", params_zero_grad, METH_NOARGS, "Sets all gradients to zero."},
     {NULL, NULL, 0, NULL},
 };

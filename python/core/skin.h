@@ -25,6 +25,7 @@ mx_block *block_of(PyObject *object);
 /* The one Python object of a C object: new references. */
 PyObject *parameter_wrap(mx_parameter *p);
 PyObject *params_wrap(mx_params *params);
+PyObject *params_set_all(PyObject *object, PyObject *mapping); /* ParameterDict._set_all (block_live.c) */
 PyObject *block_wrap(mx_block *block);
 bool block_in_c(PyObject *object); /* no Python code and no hooks in its forward, nor in its children's */
 

@@ -43,4 +43,5 @@ _made = _layers.make(_layers.LOSS, base=_LossBase, module=__name__)
 globals().update(_made)
 SoftmaxCELoss = _made["SoftmaxCrossEntropyLoss"]
 SigmoidBCELoss = _made["SigmoidBinaryCrossEntropyLoss"]
+_made["CTCLoss"]._batch_axis = property(lambda self: self._label_layout.find("N"))
 __all__ = ["Loss", "SoftmaxCELoss", "SigmoidBCELoss"] + list(_made)

@@ -6,6 +6,7 @@ from .. import _core
 from .. import _copying as copying
 from .._core import NDArray, Symbol
 from ..context import Context, cpu, current_context
+from ._live import Live
 from ..error import DeferredInitializationError, MXNetError, ParameterError, ShapeError
 
 __all__ = ["DeferredInitializationError", "Parameter", "Constant", "ParameterDict", "tensor_types"]
@@ -103,6 +104,8 @@ class Parameter(_core.Parameter):
 
     def var(self):
         """The symbol of this parameter in a graph."""
+        if _core.is_tracing():  # the variable that the plan will bind
+            return _core.Parameter.data(self)
         from .. import symbol
         words = dict(shape=self.shape, dtype=self.dtype, lr_mult=self.lr_mult, wd_mult=self.wd_mult, init=self.init,
                      attr={"__storage_type__": _STORAGE[self.stype]})
@@ -342,6 +345,20 @@ class ParameterDict(_core.ParameterDict):
     def _prefix(self):
         return self.prefix
 
+    @property
+    def _params(self):
+        """The parameters by full name, as a dictionary; changing it changes this one."""
+        live = self.__dict__.get("_live")
+        if live is None:
+            live = self.__dict__["_live"] = Live(self, "_set_all", self.items(), keep=True)
+        elif list(live.values()) != self.values():
+            live._fill(self.items())
+        return live
+
+    @_params.setter
+    def _params(self, parameters):
+        self._params._assign(parameters)
+
     def _get_impl(self, name):
         """The parameter of a full name; a shared one becomes one of this dictionary.  None if there is none."""
         found = self._find(name)
@@ -451,7 +468,7 @@ def load_into(parameter, value, ctx=None, cast_dtype=False, dtype_source="curren
     parameter._load_init(value, ctx, cast_dtype, dtype_source)
 
 
-copying.supports(ParameterDict)
+copying.supports(ParameterDict, skip=("_live",))
 _core.set_class(0, Parameter)
 _core.set_class(1, Constant)
 _core.set_class(2, ParameterDict)

@@ -10,6 +10,7 @@
 #include "gluon/block/core.h"
 #include "gluon/compile/hybrid.h"
 #include "gluon/rnn/cell.h"
+#include "op/op.h"
 
 static void destroy_block(mx_object *object)
 {
@@ -19,6 +20,8 @@ static void destroy_block(mx_object *object)
     mx_dict_free(&block->children);
     mx_dict_free(&block->attributes);
     mx_dict_free(&block->counters);
+    for (int64_t i = 0; i < block->own.length; i++)
+        mx_release(block->own.items[i]);
     mx_vec_free(&block->own);
     mx_hybrid_free(block->plans);
     mx_vec_free(&block->hooks);
@@ -197,7 +200,67 @@ mx_parameter *mx_block_parameter_with(mx_block *block, const struct mx_parameter
 
 mx_code mx_block_attribute(mx_block *block, const char *name, mx_parameter *p)
 {
-    return mx_dict_set(&block->attributes, name, p) && mx_vec_push(&block->own, p) ? MX_OK : mx_error_code();
+    if (!mx_dict_set(&block->attributes, name, p) || !mx_vec_push(&block->own, p))
+        return mx_error_code();
+    mx_retain(p);
+    return MX_OK;
+}
+
+/* ---- replacing all children or parameters: for front ends whose users change these lists ------------------------------ */
+
+static void release_all(mx_dict *dict)
+{
+    for (int64_t i = 0; i < dict->length; i++)
+        mx_release(dict->entries[i].pointer);
+    mx_dict_free(dict);
+}
+
+mx_code mx_block_set_children(mx_block *block, int64_t n, const char *const *names, mx_block *const *children)
+{
+    mx_dict fresh = {0};
+    for (int64_t i = 0; i < n; i++)
+        if (contains(children[i], block)) {
+            release_all(&fresh);
+            return mx_fail(MX_ERR_ARGUMENT, "%s contains %s, which cannot be its parent too", children[i]->name,
+                           block->name);
+        } else if (!mx_dict_set(&fresh, names[i], children[i])) {
+            release_all(&fresh);
+            return mx_error_code();
+        } else
+            mx_retain(children[i]);
+    mx_dict before = block->children;
+    block->children = fresh;
+    mx_hybrid_changed(block);
+    release_all(&before);
+    return MX_OK;
+}
+
+/* The numbers of parameters stay as they are for names that stay: layers use them. */
+mx_code mx_block_set_attributes(mx_block *block, int64_t n, const char *const *names, mx_parameter *const *parameters)
+{
+    mx_dict fresh = {0};
+    bool ok_ = true;
+    for (int64_t i = 0; i < block->attributes.length; i++)
+        for (int64_t k = 0; k < n; k++)
+            if (!strcmp(block->attributes.entries[i].key, names[k]))
+                ok_ &= mx_dict_set(&fresh, names[k], parameters[k]);
+    for (int64_t k = 0; k < n; k++)
+        ok_ &= mx_dict_set(&fresh, names[k], parameters[k]);
+    if (!ok_ || !mx_vec_reserve(&block->own, fresh.length)) {
+        mx_dict_free(&fresh);
+        return mx_error_code();
+    }
+    for (int64_t i = 0; i < fresh.length; i++)
+        mx_retain(fresh.entries[i].pointer);
+    for (int64_t i = 0; i < block->own.length; i++)
+        mx_release(block->own.items[i]);
+    block->own.length = 0;
+    for (int64_t i = 0; i < fresh.length; i++)
+        block->own.items[block->own.length++] = fresh.entries[i].pointer;
+    mx_dict_free(&block->attributes);
+    block->attributes = fresh;
+    mx_hybrid_changed(block);
+    return MX_OK;
 }
 
 int mx_layer_parameter(mx_block *self, const char *name, mx_shape_t shape, mx_initializer *init, mx_dtype dtype,
@@ -237,7 +300,7 @@ mx_arrays mx_layer_forward_with(mx_block *self, mx_arrays in, mx_arrays paramete
 
 mx_array *mx_own(mx_block *self, int i, const mx_array *x)
 {
-    if (i < 0)
+    if (i < 0 || i >= self->own.length) /* a user may have removed it */
         return MX_NONE;
     if (mx_thread.substitutes.block == self)
         return mx_thread.substitutes.arrays.v[i];
@@ -246,9 +309,17 @@ mx_array *mx_own(mx_block *self, int i, const mx_array *x)
 
 void *mx_layer_prepare(mx_block *self, size_t bytes)
 {
+    mx_free(self->prepared, self->prepared_bytes);
     self->prepared = mx_alloc_zero(bytes);
-    self->prepared_bytes = bytes;
+    self->prepared_bytes = self->prepared ? bytes : 0;
     return self->prepared;
+}
+
+void *mx_layer_prepare_op(mx_block *self)
+{
+    const mx_op *op = mx_op_find(self->layer->op);
+    void *attrs = op ? mx_layer_prepare(self, op->schema->size) : NULL;
+    return attrs ? memcpy(attrs, op->defaults, op->schema->size) : NULL;
 }
 
 bool mx_layer_activation(mx_block *self, const char *act_type)

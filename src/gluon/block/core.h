@@ -66,9 +66,13 @@ typedef struct mx_layer {
     mx_arrays (*forward_many)(mx_block *self, mx_arrays in); /* instead of forward, for several results */
     void (*print)(mx_block *self, mx_text *text);            /* NULL: class name and children */
     void (*file_key)(const mx_block *self, const char *attribute,
-                     mx_text *key);     /* in parameter files; NULL: attribute */
-    int min_inputs, max_inputs;         /* 0, 0: exactly one */
-    const char *inputs;                 /* their names, for calls by keyword: "pred label"; NULL: "x" */
+                     mx_text *key); /* in parameter files; NULL: attribute */
+    int min_inputs, max_inputs;     /* 0, 0: exactly one */
+    const char *inputs;             /* their names, for calls by keyword: "pred label"; NULL: "x" */
+    /* The operator whose attributes are `prepared`; NULL: none.  And the names under which users read and write them (or
+     * the options, where op is NULL), "axis eps=epsilon ...": a name, and the field's if that is another; NULL: none. */
+    const char *op, *kwargs;
+    mx_code (*prepare)(mx_block *self); /* computes `prepared` again after an option has changed; NULL: not needed */
     bool batched;                       /* a transform that takes a batch as well as one example */
     bool plain;                         /* forward draws random numbers or reads values: it cannot be compiled */
     const struct mx_cell_methods *cell; /* a recurrent cell (gluon/rnn/cell.h); NULL: none */
@@ -90,9 +94,9 @@ struct mx_block {
     bool plain_scope;           /* prefix was given as "": the name scope does nothing */
     mx_dict counters;           /* of automatic names of children */
     mx_params *params;          /* own parameters; retained */
-    mx_dict attributes;         /* attribute name -> own mx_parameter (not owned: params holds it) */
+    mx_dict attributes;         /* attribute name -> own mx_parameter; the same as in `own` */
     mx_dict children;           /* attribute name -> mx_block, retained */
-    MX_VEC(mx_parameter *) own; /* own parameters by number, for layers: mx_own(self, 0) */
+    MX_VEC(mx_parameter *) own; /* own parameters by number, for layers: mx_own(self, 0); retained */
     bool hybrid, hybridized, sequential;
     bool static_alloc;       /* as hybridize was asked; plans work alike either way */
     uint64_t changed;        /* stamp of the last change of children or hooks (gluon/compile/hybrid.h) */
@@ -100,6 +104,7 @@ struct mx_block {
     const mx_class *cls;     /* NULL: a user's block */
     const mx_layer *layer;   /* NULL: a user's block */
     void *options;           /* the layer's typed options */
+    uint64_t whole;          /* bit i: option i, a FLOAT, was given as an integer, and is shown so */
     void *prepared;          /* attributes of the operator that the layer runs; NULL: none */
     size_t prepared_bytes;
     mx_forward_fn forward;
@@ -121,13 +126,22 @@ extern const mx_kind mx_block_kind, mx_parameter_kind, mx_params_kind;
 /* ---- for layers ------------------------------------------------------------------------------------------ */
 /* The options of a layer as their struct: const mx_dense_attrs *o = mx_options(self); */
 static inline const void *mx_options(const mx_block *self) { return self->options; }
+/* A front end's user gave the FLOAT option as an integer, and it still is one. */
+static inline bool mx_option_whole(const mx_block *self, const mx_field *field)
+{
+    const int64_t i = field - self->cls->schema->fields;
+    const double value = *(const double *)((const char *)self->options + field->offset);
+    return field->type == MX_FIELD_FLOAT && i < 64 && (self->whole >> i & 1) && value == (double)(int64_t)value;
+}
 /* Creates own parameter number n (0, 1, ... in order); returns its number, -1 on failure. */
 int mx_layer_parameter(mx_block *self, const char *name, mx_shape_t shape, mx_initializer *init, mx_dtype dtype,
                        mx_grad_req req, bool differentiable);
 /* Data of own parameter i where x is; MX_NONE if i is negative (the layer has no such parameter). */
 mx_array *mx_own(mx_block *self, int i, const mx_array *x);
-/* Memory for the operator attributes, zeroed, freed with the block; NULL with an error. */
+/* Memory for the operator attributes, zeroed, freed with the block; NULL with an error.  mx_layer_prepare_op: the defaults
+ * of the layer's operator. */
 void *mx_layer_prepare(mx_block *self, size_t bytes);
+void *mx_layer_prepare_op(mx_block *self);
 /* Creates the child that applies an activation ("relu" ...), named after it; true if created or not needed. */
 bool mx_layer_activation(mx_block *self, const char *act_type);
 /* Applies that child to x; x itself if there is none. */
@@ -167,6 +181,10 @@ mx_block *mx_layer_make(mx_class *cls, const void *options, const mx_block_namin
 mx_arrays mx_run_sequential(mx_block *self, mx_arrays in); /* forward of containers */
 /* Registers a parameter that the block's dictionary holds under an attribute name. */
 mx_code mx_block_attribute(mx_block *block, const char *name, mx_parameter *p);
+/* All children, all parameters under attribute names, all parameters of a dictionary: as a user left these lists. */
+mx_code mx_block_set_children(mx_block *block, int64_t n, const char *const *names, mx_block *const *children);
+mx_code mx_block_set_attributes(mx_block *block, int64_t n, const char *const *names, mx_parameter *const *parameters);
+mx_code mx_params_set(mx_params *params, int64_t n, const char *const *names, mx_parameter *const *parameters);
 
 /* ---- running blocks for front ends --------------------------------------------------------------------------- */
 /* The block's own forward, compiled if the block is hybridized, without what a subclass puts around it. */

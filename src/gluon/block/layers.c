@@ -32,6 +32,16 @@ int mx_layout_number(const mx_block *self, const char *layout, int axes)
 
 const char *mx_layout_name(int number) { return layouts[number]; }
 
+void mx_print_option(const mx_block *self, mx_text *text, const char *name)
+{
+    const mx_field *field = mx_schema_find(self->cls->schema, name);
+    const double value = *(const double *)((const char *)self->options + field->offset);
+    if (mx_option_whole(self, field))
+        mx_text_print(text, "%.0f", value);
+    else
+        mx_text_add_number(text, value);
+}
+
 void mx_print_size(mx_text *text, int64_t size)
 {
     if (size > 0)

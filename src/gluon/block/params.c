@@ -68,6 +68,24 @@ static mx_code put(mx_params *params, mx_parameter *p)
     return MX_OK;
 }
 
+mx_code mx_params_set(mx_params *params, int64_t n, const char *const *names, mx_parameter *const *parameters)
+{
+    mx_dict fresh = {0};
+    for (int64_t i = 0; i < n; i++)
+        if (!mx_dict_set(&fresh, names[i], parameters[i])) {
+            mx_dict_free(&fresh);
+            return mx_error_code();
+        }
+    for (int64_t i = 0; i < fresh.length; i++)
+        mx_retain(fresh.entries[i].pointer);
+    mx_dict before = params->entries;
+    params->entries = fresh;
+    for (int64_t i = 0; i < before.length; i++)
+        mx_release(before.entries[i].pointer);
+    mx_dict_free(&before);
+    return MX_OK;
+}
+
 mx_code mx_params_add(mx_params *params, mx_parameter *p)
 {
     if (!ok(params, "mx_params_add") || !mx_is_kind(p, &mx_parameter_kind, "mx_params_add", "parameter"))

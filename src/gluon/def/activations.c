@@ -28,7 +28,7 @@ static void print_activation(mx_block *self, mx_text *text)
     mx_text_print(text, "Activation(%s)", ((const mx_activation_layer_attrs *)mx_options(self))->activation);
 }
 static const mx_layer activation = {
-    .build = build_activation, .forward = forward_activation, .print = print_activation};
+    .build = build_activation, .prepare = build_activation, .forward = forward_activation, .print = print_activation};
 
 /* ---- the LeakyReLU operator's family ------------------------------------------------------------------------------- */
 
@@ -97,12 +97,15 @@ static mx_code build_prelu(mx_block *self)
 static void print_leaky(mx_block *self, mx_text *text)
 {
     mx_text_add(text, "LeakyReLU(");
-    mx_text_add_number(text, ((const mx_alpha_attrs *)mx_options(self))->alpha);
+    mx_print_option(self, text, "alpha");
     mx_text_add(text, ")");
 }
 
-static const mx_layer leaky_relu = {.build = build_leaky, .forward = forward_leaky, .print = print_leaky},
-                      elu = {.build = build_elu, .forward = forward_leaky},
+static const mx_layer leaky_relu = {.build = build_leaky,
+                                    .prepare = build_leaky,
+                                    .forward = forward_leaky,
+                                    .print = print_leaky},
+                      elu = {.build = build_elu, .prepare = build_elu, .forward = forward_leaky},
                       selu = {.build = build_selu, .forward = forward_leaky},
                       gelu = {.build = build_gelu, .forward = forward_leaky},
                       prelu = {.build = build_prelu, .forward = forward_leaky}, swish = {.forward = forward_swish};

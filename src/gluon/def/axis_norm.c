@@ -86,12 +86,14 @@ static void print_group_norm(mx_block *self, mx_text *text)
 static const mx_layer layer_norm = {.build = build_axis_norm,
                                     .forward = forward_layer_norm,
                                     .print = print_axis_norm,
-                                    .inputs = "data"},
+                                    .inputs = "data",
+                                    .kwargs = "eps=epsilon axis center scale"},
                       instance_norm = {.build = build_axis_norm,
                                        .forward = forward_instance_norm,
-                                       .print = print_axis_norm},
+                                       .print = print_axis_norm,
+                                       .kwargs = "eps=epsilon axis center scale"},
                       group_norm = {
-                          .build = build_group_norm, .forward = forward_group_norm, .print = print_group_norm, .inputs = "data"};
+                          .build = build_group_norm, .forward = forward_group_norm, .print = print_group_norm, .inputs = "data", .kwargs = "eps=epsilon num_groups center scale"};
 
 mx_class mx_classes_axis_norm[] = {
     {.kind = MX_LAYER, .name = "LayerNorm", .doc = "normalises each example over one axis", .schema = &layer_norm_layer_schema, .methods = &layer_norm},

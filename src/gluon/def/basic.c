@@ -20,7 +20,7 @@ static void print_dropout(mx_block *self, mx_text *text)
     char axes[MX_SHAPE_TEXT];
     const mx_dropout_layer_attrs *o = mx_options(self);
     mx_text_add(text, "Dropout(p = ");
-    mx_text_add_number(text, o->rate);
+    mx_print_option(self, text, "rate");
     mx_text_print(text, ", axes=%s)", mx_dims_text(&o->axes, axes));
 }
 

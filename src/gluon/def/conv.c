@@ -134,15 +134,29 @@ static bool all_are(const mx_dims *dims, int64_t value)
     return true;
 }
 
+static void take_prepared(const mx_block *self, conv_options *o)
+{
+    const mx_convolution_attrs *c = self->prepared;
+    const mx_deconvolution_attrs *d = self->prepared;
+#define TAKE(a) \
+    o->kernel_size = (a)->kernel, o->strides = (a)->stride, o->padding = (a)->pad, o->dilation = (a)->dilate, \
+    o->groups = (a)->num_group, o->use_bias = !(a)->no_bias
+    if (is_transpose(self))
+        TAKE(d);
+    else
+        TAKE(c);
+#undef TAKE
+}
+
 static void print(mx_block *self, mx_text *text)
 {
     char buffer[MX_SHAPE_TEXT];
     conv_options o = options_of(self);
     const int axes = spatial_axes(self);
     const mx_dims shape = mx_parameter_shape(self->own.items[0]);
+    take_prepared(self, &o); /* which a user may have changed */
     const bool last = mx_channels_last(mx_layout_number(self, o.layout, axes));
     const int64_t in = is_transpose(self) ? shape.d[0] : shape.d[last ? axes + 1 : 1] * o.groups;
-    spread_all(self, &o, axes);
     mx_text_print(text, "%s(", self->class_name);
     mx_print_size(text, in);
     mx_text_print(text, " -> %lld, kernel_size=%s", (long long)o.channels, mx_dims_text(&o.kernel_size, buffer));
@@ -160,8 +174,14 @@ static void print(mx_block *self, mx_text *text)
     mx_text_add(text, ")");
 }
 
-static const mx_layer convolution = {.build = build, .forward = forward, .print = print},
-                      transposed = {.build = build, .forward = forward_transposed, .print = print};
+#define KEYWORDS "kernel stride dilate pad num_filter num_group no_bias layout"
+static const mx_layer convolution = {.build = build,
+                                     .forward = forward,
+                                     .print = print,
+                                     .op = "Convolution",
+                                     .kwargs = KEYWORDS},
+                      transposed = {.build = build, .forward = forward_transposed, .print = print, .op = "Deconvolution",
+                                    .kwargs = KEYWORDS " adj"};
 
 #define ROW(name_, doc_, schema_, methods_, c) \
     {.kind = MX_LAYER, .name = name_, .doc = doc_, .schema = &schema_, .positional = 2, .hint = "conv", .node = "fwd", .methods = &methods_, .c_name = c}

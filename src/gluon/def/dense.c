@@ -33,8 +33,9 @@ static mx_array *forward_dense(mx_block *self, mx_arrays in)
 {
     const mx_dense_layer_attrs *o = mx_options(self);
     mx_array *x = in.v[0];
-    mx_array *y = mx_fully_connected(x, mx_own(self, 0, x), mx_own(self, o->use_bias ? 1 : -1, x),
-                                     .num_hidden = o->units, .no_bias = !o->use_bias, .flatten = o->flatten);
+    mx_array *bias = mx_own(self, 1, x);
+    mx_array *y = mx_fully_connected(x, mx_own(self, 0, x), bias, .num_hidden = o->units, .no_bias = bias == MX_NONE,
+                                     .flatten = o->flatten);
     return mx_activate(self, y);
 }
 
@@ -87,8 +88,10 @@ static void print_embedding(mx_block *self, mx_text *text)
                   mx_dtype_name(o->dtype));
 }
 
-static const mx_layer embedding_methods = {
-    .build = build_embedding, .forward = forward_embedding, .print = print_embedding};
+static const mx_layer embedding_methods = {.build = build_embedding,
+                                           .forward = forward_embedding,
+                                           .print = print_embedding,
+                                           .kwargs = "input_dim output_dim dtype sparse_grad"};
 
 mx_class mx_classes_dense[] = {
     {.kind = MX_LAYER, .name = "Dense", .node = "fwd", .doc = "a fully connected layer: activation(x W' + b)", .schema = &dense_layer_schema, .positional = 1,

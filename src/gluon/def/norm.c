@@ -1,4 +1,5 @@
 /* BatchNorm layers.  SPDX-License-Identifier: Apache-2.0 */
+#include "exec/call.h"
 #include "gluon/block/layers.h"
 #include "gluon/op.gen.h"
 
@@ -45,27 +46,30 @@ static mx_code build_batch_norm(mx_block *self)
 {
     MX_SCOPE;
     const mx_batch_norm_layer_attrs *o = mx_options(self);
+    mx_batch_norm_attrs *a = mx_layer_prepare_op(self);
+    if (!a)
+        return mx_error_code();
+    a->eps = o->epsilon, a->momentum = o->momentum, a->fix_gamma = !o->scale;
+    a->use_global_stats = o->use_global_stats, a->axis = o->axis;
     return ADD_PARAMETERS(self, o);
 }
 
 static mx_array *forward_batch_norm(mx_block *self, mx_arrays in)
 {
-    const mx_batch_norm_layer_attrs *o = mx_options(self);
     mx_array *x = in.v[0];
-    return mx_op_batch_norm(x, mx_own(self, 0, x), mx_own(self, 1, x), mx_own(self, 2, x), mx_own(self, 3, x),
-                            .eps = o->epsilon, .momentum = o->momentum, .fix_gamma = !o->scale,
-                            .use_global_stats = o->use_global_stats, .axis = o->axis);
+    mx_array *inputs[] = {x, mx_own(self, 0, x), mx_own(self, 1, x), mx_own(self, 2, x), mx_own(self, 3, x)};
+    return mx_call_one(MX_OP("BatchNorm"), self->prepared, 5, inputs, NULL);
 }
 
 static void print_batch_norm(mx_block *self, mx_text *text)
 {
-    const mx_batch_norm_layer_attrs *o = mx_options(self);
-    mx_text_print(text, "%s(axis=%lld, eps=", self->class_name, (long long)o->axis);
-    mx_text_add_number(text, o->epsilon);
+    const mx_batch_norm_attrs *a = self->prepared;
+    mx_text_print(text, "%s(axis=%lld, eps=", self->class_name, (long long)a->axis);
+    mx_text_add_number(text, a->eps);
     mx_text_add(text, ", momentum=");
-    mx_text_add_number(text, o->momentum);
-    mx_text_print(text, ", fix_gamma=%s, use_global_stats=%s, in_channels=", o->scale ? "False" : "True",
-                  o->use_global_stats ? "True" : "False");
+    mx_text_add_number(text, a->momentum);
+    mx_text_print(text, ", fix_gamma=%s, use_global_stats=%s, in_channels=", a->fix_gamma ? "True" : "False",
+                  a->use_global_stats ? "True" : "False");
     mx_print_size(text, mx_parameter_shape(self->own.items[0]).d[0]);
     mx_text_add(text, ")");
 }
@@ -84,28 +88,30 @@ static mx_code build_sync(mx_block *self)
                        "%s: num_devices=%lld, but statistics are shared inside one device only; use one device, or "
                        "BatchNorm on each",
                        self->class_name, (long long)o->num_devices);
+    mx_sync_batch_norm_attrs *a = mx_layer_prepare_op(self);
+    if (!a)
+        return mx_error_code();
+    a->eps = o->epsilon, a->momentum = o->momentum, a->fix_gamma = !o->scale;
+    a->use_global_stats = o->use_global_stats, a->ndev = 1, a->key = self->prefix;
     return ADD_PARAMETERS(self, o);
 }
 
 static mx_array *forward_sync(mx_block *self, mx_arrays in)
 {
-    const mx_sync_batch_norm_layer_attrs *o = mx_options(self);
     mx_array *x = in.v[0];
-    return mx_op_sync_batch_norm(x, mx_own(self, 0, x), mx_own(self, 1, x), mx_own(self, 2, x), mx_own(self, 3, x),
-                                 .eps = o->epsilon, .momentum = o->momentum, .fix_gamma = !o->scale,
-                                 .use_global_stats = o->use_global_stats, .ndev = 1, .key = self->prefix);
+    mx_array *inputs[] = {x, mx_own(self, 0, x), mx_own(self, 1, x), mx_own(self, 2, x), mx_own(self, 3, x)};
+    return mx_call_one(MX_OP("_contrib_SyncBatchNorm"), self->prepared, 5, inputs, NULL);
 }
 
 static void print_sync(mx_block *self, mx_text *text)
 {
-    const mx_sync_batch_norm_layer_attrs *o = mx_options(self);
+    const mx_sync_batch_norm_attrs *a = self->prepared;
     mx_text_print(text, "%s(eps=", self->class_name);
-    mx_text_add_number(text, o->epsilon);
+    mx_text_add_number(text, a->eps);
     mx_text_add(text, ", momentum=");
-    mx_text_add_number(text, o->momentum);
-    mx_text_print(text,
-                  ", fix_gamma=%s, use_global_stats=%s, ndev=1, key='%s', in_channels=", o->scale ? "False" : "True",
-                  o->use_global_stats ? "True" : "False", self->prefix);
+    mx_text_add_number(text, a->momentum);
+    mx_text_print(text, ", fix_gamma=%s, use_global_stats=%s, ndev=1, key='%s', in_channels=",
+                  a->fix_gamma ? "True" : "False", a->use_global_stats ? "True" : "False", self->prefix);
     mx_print_size(text, mx_parameter_shape(self->own.items[0]).d[0]);
     mx_text_add(text, ")");
 }
@@ -115,12 +121,21 @@ static void print_sync(mx_block *self, mx_text *text)
 static const mx_layer batch_norm = {.build = build_batch_norm,
                                     .forward = forward_batch_norm,
                                     .print = print_batch_norm,
+                                    .op = "BatchNorm",
+                                    .kwargs = "axis eps momentum fix_gamma use_global_stats",
                                     .wide = true},
                       batch_norm_relu = {.build = build_batch_norm,
                                          .forward = forward_batch_norm_relu,
                                          .print = print_batch_norm,
+                                         .op = "BatchNorm",
+                                         .kwargs = "axis eps momentum fix_gamma use_global_stats",
                                          .wide = true},
-    sync = {.build = build_sync, .forward = forward_sync, .print = print_sync, .wide = true};
+    sync = {.build = build_sync,
+            .forward = forward_sync,
+            .print = print_sync,
+            .op = "_contrib_SyncBatchNorm",
+            .kwargs = "eps momentum fix_gamma use_global_stats ndev key",
+            .wide = true};
 
 mx_class mx_classes_norm[] = {
     {.kind = MX_LAYER, .name = "BatchNorm", .node = "fwd", .doc = "normalises each channel over the batch", .schema = &batch_norm_layer_schema, .methods = &batch_norm},

@@ -66,7 +66,10 @@ static mx_code build(mx_block *self)
                             .layout = mx_layout_number(self, layout, axes)};
     if (a->layout < 0)
         return mx_error_code();
-    a->kernel = (mx_dims){.n = axes, .d = {1, 1, 1}};
+    a->kernel = a->stride = (mx_dims){.n = axes, .d = {1, 1, 1}};
+    a->pad = (mx_dims){.n = axes};
+    if (is_global(self))
+        a->pooling_convention = MX_POOLING_FULL;
     return is_global(self) ? MX_OK : windows(self, a, axes);
 }
 
@@ -89,17 +92,19 @@ static void print(mx_block *self, mx_text *text)
         a->global_pool ? "True" : "False", a->pool_type == MX_POOLING_AVG ? "avg" : "max", mx_layout_name(a->layout));
 }
 
-static const mx_layer methods = {.build = build, .forward = forward, .print = print};
+#define METHODS(more) {.build = build, .forward = forward, .print = print, .op = "Pooling", .kwargs = "kernel stride pad global_pool pool_type layout pooling_convention" more}
+static const mx_layer methods = METHODS(""), average = METHODS(" count_include_pad");
 
-#define ROW(name_, doc_, schema_, positional_, c) \
-    {.kind = MX_LAYER, .name = name_, .doc = doc_, .schema = &schema_, .positional = positional_, .hint = "pool", .node = "fwd", .methods = &methods, .c_name = c}
+#define ROW(name_, doc_, schema_, positional_, c) ROW_OF(methods, name_, doc_, schema_, positional_, c)
+#define ROW_OF(methods_, name_, doc_, schema_, positional_, c) \
+    {.kind = MX_LAYER, .name = name_, .doc = doc_, .schema = &schema_, .positional = positional_, .hint = "pool", .node = "fwd", .methods = &methods_, .c_name = c}
 mx_class mx_classes_pool[] = {
     ROW("MaxPool1D", "the largest element of every window over one axis", max1_schema, 1, "max_pool1d"),
     ROW("MaxPool2D", "the largest element of every window over two axes", max2_schema, 1, "max_pool2d"),
     ROW("MaxPool3D", "the largest element of every window over three axes", max3_schema, 1, "max_pool3d"),
-    ROW("AvgPool1D", "the mean of every window over one axis", avg1_schema, 1, "avg_pool1d"),
-    ROW("AvgPool2D", "the mean of every window over two axes", avg2_schema, 1, "avg_pool2d"),
-    ROW("AvgPool3D", "the mean of every window over three axes", avg3_schema, 1, "avg_pool3d"),
+    ROW_OF(average, "AvgPool1D", "the mean of every window over one axis", avg1_schema, 1, "avg_pool1d"),
+    ROW_OF(average, "AvgPool2D", "the mean of every window over two axes", avg2_schema, 1, "avg_pool2d"),
+    ROW_OF(average, "AvgPool3D", "the mean of every window over three axes", avg3_schema, 1, "avg_pool3d"),
     ROW("GlobalMaxPool1D", "the largest element of each channel", global1_schema, 0, "global_max_pool1d"),
     ROW("GlobalMaxPool2D", "the largest element of each channel", global2_schema, 0, "global_max_pool2d"),
     ROW("GlobalMaxPool3D", "the largest element of each channel", global3_schema, 0, "global_max_pool3d"),
