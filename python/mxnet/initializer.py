@@ -115,7 +115,7 @@ class _RowInitializer(Initializer):
         self._start(_core.INITIALIZER, type(self)._row, **options)
 
     def _init_weight(self, name, arr):
-        self._fill(name, arr)
+        self._fill("" if name is None else name, arr)
 
     def __getstate__(self):
         return {**self.__dict__, "_now": self._options()}
@@ -153,7 +153,7 @@ def _begin_constant(self, options, unknown):
     value = options["value"]
     if isinstance(value, (int, float)):
         return _RowInitializer._begin(self, options, unknown)
-    Initializer.__init__(self, **options)
+    Initializer.__init__(self, value=_nested(value))
     self.value = value
 
 
@@ -161,14 +161,13 @@ def _constant_weight(self, name, arr):
     if "value" in self.__dict__:
         arr[:] = self.value
     else:
-        self._fill(name, arr)
+        self._fill("" if name is None else name, arr)
 
 
-def _constant_dumps(self):
-    value = self._kwargs["value"]
+def _nested(value):
+    """An array as nested lists, which JSON can hold."""
     value = value.asnumpy() if isinstance(value, NDArray) else value
-    value = value.tolist() if hasattr(value, "tolist") else value
-    return json.dumps([type(self).__name__.lower(), {"value": value}])
+    return value.tolist() if hasattr(value, "tolist") else value
 
 
 def _constant_equal(self, other):
@@ -181,7 +180,7 @@ def _constant_equal(self, other):
 
 Constant = globals()["Constant"]
 Constant._begin, Constant._init_weight = _begin_constant, _constant_weight
-Constant.dumps, Constant.__eq__, Constant.__hash__ = _constant_dumps, _constant_equal, object.__hash__
+Constant.__eq__, Constant.__hash__ = _constant_equal, object.__hash__
 
 
 # ---- FusedRNN: its inner initializer may be given as text ---------------------------------------------------------

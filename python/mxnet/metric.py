@@ -188,6 +188,50 @@ for _name in ("F1", "MCC", "PCC"):
     globals()[_name].global_sum_metric = _scaled_sum("global_num_inst", True)
 
 
+class _BinaryCounts:
+    """The counts of a metric of two classes, as F1 and MCC have them; those since reset() begin with `global_`."""
+
+    _NAMES = ("true_positives", "false_positives", "false_negatives", "true_negatives")
+
+    def __init__(self, metric):
+        self._metric = metric
+
+    def __getattr__(self, name):
+        plain = name[7:] if name.startswith("global_") else name
+        if plain not in self._NAMES:
+            raise AttributeError(f"the counts of a metric have no {name}; there are {', '.join(self._NAMES)}")
+        numbers = self._metric._tallies[name != plain][0]
+        return int(numbers[2 + self._NAMES.index(plain)])
+
+    @property
+    def precision(self):
+        """The part of the predicted positives that are positive."""
+        return _share(self.true_positives, self.false_positives)
+
+    @property
+    def recall(self):
+        """The part of the positives that were found."""
+        return _share(self.true_positives, self.false_negatives)
+
+    @property
+    def fscore(self):
+        """The harmonic mean of precision and recall."""
+        return _share(2 * self.precision * self.recall, self.precision + self.recall - 2 * self.precision * self.recall)
+
+    @property
+    def total_examples(self):
+        """The number of examples."""
+        return sum(getattr(self, name) for name in self._NAMES)
+
+
+def _share(part, rest):
+    return part / (part + rest) if part + rest > 0 else 0.0
+
+
+globals()["F1"].metrics = property(_BinaryCounts, doc="The counts: true_positives, false_positives ...")
+globals()["MCC"]._metrics = property(_BinaryCounts, doc="The counts: true_positives, false_positives ...")
+
+
 # ---- groups and functions -------------------------------------------------------------------------------------------
 
 @register

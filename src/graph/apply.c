@@ -200,7 +200,8 @@ static mx_gnode *finish(application *a)
     mx_code code = MX_OK;
     for (int64_t k = 0; !code && k < a->notes.length; k++)
         code = mx_note_set(node, a->notes.entries[k].key, a->notes.entries[k].pointer);
-    if (!code && !mx_notes_apply(node) && !mx_graph_note_draw(node))
+    if (!code && !mx_notes_apply(node) && !mx_graph_note_starts(a->op, a->n_in, a->entries) &&
+        !mx_graph_note_draw(node))
         return node;
     mx_release(node);
     return NULL;

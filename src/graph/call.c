@@ -41,6 +41,17 @@ static mx_code entries_of(int n_in, mx_array *const *in, mx_gentry *entries)
     return MX_OK;
 }
 
+mx_code mx_graph_note_starts(const mx_op *op, int n_in, const mx_gentry *entries)
+{
+    mx_code code = MX_OK;
+    for (int i = 0; !code && i < n_in && i < (int)(sizeof op->starts / sizeof *op->starts); i++) {
+        mx_gnode *node = op->starts[i] ? entries[i].node : NULL;
+        if (node && mx_gnode_is_variable(node) && !mx_thread.modes.tracing && !mx_note_get(node, "__init__"))
+            code = mx_note_set(node, "__init__", op->starts[i]);
+    }
+    return code;
+}
+
 static mx_gnode *node_of_call(mx_op *op, const void *attrs, int n_in, const mx_gentry *entries)
 {
     char hint[64];
@@ -48,7 +59,7 @@ static mx_gnode *node_of_call(mx_op *op, const void *attrs, int n_in, const mx_g
     struct mx_gnode_args args = {op, attrs, NULL, name, n_in, entries};
     mx_gnode *node = name ? mx_gnode_make(&args) : NULL;
     mx_strfree(name);
-    if (!node || !mx_notes_apply(node))
+    if (!node || (!mx_notes_apply(node) && !mx_graph_note_starts(op, n_in, entries)))
         return node;
     mx_release(node);
     return NULL;

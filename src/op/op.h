@@ -209,6 +209,7 @@ struct mx_op {
     bool finite_at_zero;              /* zeros give a finite result: padded lanes stay finite (pass/layout.c) */
     mx_look look;                     /* in drawings */
     const char *shows;                /* attributes that its box in a drawing shows: "kernel/stride, num_filter" */
+    const char *starts[5];            /* "__init__" of inputs that are variables, by position; NULL: none */
     const struct mx_emission *emit;   /* how it is written into a C file (op/emit.h); NULL: see mx_emission_of */
 
     /* Filled in by the registry. */

@@ -139,8 +139,6 @@ def test_sequence_length():
         assert not output[length:, n].asnumpy().any() if length < T else True
     with pytest.raises(mx.MXNetError):
         net(x)
-    with pytest.raises(ValueError):
-        rnn.GRU(H)(x, sequence_length=nd.array(lengths))
 
 
 def test_names_shapes_and_text():

@@ -41,6 +41,7 @@ class _LossBase(_LayerBase, Loss):
 
 _made = _layers.make(_layers.LOSS, base=_LossBase, module=__name__)
 globals().update(_made)
+_made["CTCLoss"]._batch_axis = property(lambda self: self._label_layout.find("N"), doc="The batch axis of the labels.")
 SoftmaxCELoss = _made["SoftmaxCrossEntropyLoss"]
 SigmoidBCELoss = _made["SigmoidBinaryCrossEntropyLoss"]
 _made["CTCLoss"]._batch_axis = property(lambda self: self._label_layout.find("N"))

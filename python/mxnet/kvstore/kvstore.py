@@ -28,6 +28,11 @@ def _pairs(key, value, who):
     return list(merged.items())
 
 
+def _flat(value):
+    """The elements of lists in lists."""
+    return [x for part in value for x in _flat(part)] if isinstance(value, (list, tuple)) else [value]
+
+
 class KVStore(_core.KVStore, KVStoreBase):
     """Values by key: push() sums over contexts, through an updater if there is one; pull() copies to all."""
 
@@ -64,10 +69,11 @@ class KVStore(_core.KVStore, KVStoreBase):
         self.pull(key, out, priority)
 
     def row_sparse_pull(self, key, out=None, priority=0, row_ids=None):
-        """Copies rows of values into row_sparse arrays: row_ids is one list of indices for all of `out`, or one each."""
+        """Copies rows of values into row_sparse arrays: row_ids is one array of indices for all of `out`, or
+        one each, in lists that may be nested as those of `out`."""
         if out is None or row_ids is None:
             raise AssertionError("kvstore.row_sparse_pull: out and row_ids are required")
-        keys, row_ids = _pairs(key, out, "kvstore.row_sparse_pull"), as_list(row_ids)
+        keys, row_ids = _pairs(key, out, "kvstore.row_sparse_pull"), _flat(row_ids)
         targets = [(k, array) for k, arrays in keys for array in arrays]
         if len(row_ids) == 1:
             row_ids = row_ids * len(targets)

@@ -109,10 +109,24 @@ static double value_mcc(const mx_metric *self, const mx_tally *tally)
 #define PCC_OPTIONS(X) X(STR, name, "pcc", "", "as shown")
 MX_ATTRS(pcc, PCC_OPTIONS)
 
+/* Predictions are scores (samples, classes), or classes in the shape of the labels. */
+static mx_code read_any_classes(const mx_metric *self, mx_array *label, mx_array *pred, sample_classes *out)
+{
+    const mx_shape_t a = mx_array_shape(label), b = mx_array_shape(pred);
+    if (!mx_shape_equal(&a, &b))
+        return read_classes(self, label, pred, out);
+    *out = (sample_classes){mx_numbers_of(pred), mx_numbers_of(label)};
+    for (int64_t i = 0; out->found.v && i < out->found.n; i++)
+        if (!(out->found.v[i] >= 0 && out->found.v[i] < 65536))
+            return mx_fail(MX_ERR_ARGUMENT, "%s: prediction %lld is %g, wanted a class from 0 to 65535", self->name,
+                           (long long)i, out->found.v[i]);
+    return out->found.v && out->wanted.v ? MX_OK : mx_error_code();
+}
+
 static mx_code update_pcc(const mx_metric *self, mx_tally *tally, mx_array *label, mx_array *pred)
 {
     sample_classes classes;
-    mx_code code = read_classes(self, label, pred, &classes);
+    mx_code code = read_any_classes(self, label, pred, &classes);
     for (int64_t i = 0; !code && i < classes.wanted.n; i++) {
         const double most = classes.found.v[i] > classes.wanted.v[i] ? classes.found.v[i] : classes.wanted.v[i];
         if (!(classes.wanted.v[i] >= 0 && most < 65536))

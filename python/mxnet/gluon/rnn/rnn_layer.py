@@ -79,10 +79,7 @@ class _RNNLayer(_LayerBase):
     def _arguments(self, states, sequence_length):
         if isinstance(states, tensor_types):
             states = [states]
-        if sequence_length is not None:
-            if not self._use_sequence_length:
-                raise ValueError(f"{self.name} ({type(self).__name__}): sequence_length is given, but the layer was "
-                                 "made without use_sequence_length=True")
+        if sequence_length is not None and self._use_sequence_length:  # ignored by a layer that was not told to use it
             return states, sequence_length
         return () if states is None else (list(states),)
 

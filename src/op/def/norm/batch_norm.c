@@ -328,9 +328,12 @@ static mx_code emit_batch_norm_relu(const mx_emit_call *n)
 
 /* ---- the table -------------------------------------------------------------------------------------------- */
 
+/* The running statistics in symbols. */
+#define STARTS .starts = {NULL, NULL, NULL, "[\"zero\", {}]", "[\"one\", {}]"}
+
 #define FIVE "2,3,4;3;3;3;3"
 mx_op mx_family_batch_norm[] = {
-    {.name = "BatchNorm", MX_EMIT(emit_batch_norm, .reads = 5), .look = MX_LOOK_NORM, .precision = MX_PRECISION_DATA,
+    {.name = "BatchNorm", MX_EMIT(emit_batch_norm, .reads = 5), STARTS, .look = MX_LOOK_NORM, .precision = MX_PRECISION_DATA,
      .aliases = "BatchNorm_v1 _npx_batch_norm",
      .c_name = "op_batch_norm", .inputs = "data gamma beta moving_mean moving_var",
      .outputs = "output mean var", .doc = "normalises each channel over the batch", .schema = &batch_norm_schema, .flags = MX_OP_TRAINING,
@@ -345,7 +348,7 @@ mx_op mx_family_batch_norm[] = {
                                     {FIVE, "output_mean_var=True", 0.2, 2, "train nograd floatonly"},
                                     {"2,2,1100;2;2;2;2", "fix_gamma=False", 0.2, 2, "train nograd floatonly"},
                                     {"300,40;40;40;40;40", "", 0.2, 2, "train nograd floatonly"}, {0}}},
-    {.name = "_contrib_SyncBatchNorm", MX_EMIT(emit_sync_batch_norm, .reads = 5), .look = MX_LOOK_NORM,
+    {.name = "_contrib_SyncBatchNorm", MX_EMIT(emit_sync_batch_norm, .reads = 5), STARTS, .look = MX_LOOK_NORM,
      .precision = MX_PRECISION_DATA,
      .c_name = "op_sync_batch_norm",
      .inputs = "data gamma beta moving_mean moving_var",
@@ -354,7 +357,7 @@ mx_op mx_family_batch_norm[] = {
      .infer_type = infer_type, .gradient = gradient, .grad_in = 3, .grad_out = 6, .mutates = 3 << 3, .no_grad_inputs = 3 << 3,
      .reference = ref_sync,
      .samples = (const mx_sample[]){{FIVE, "fix_gamma=False, key=a", 0.2, 2, "train floatonly"}, {FIVE, "key=a", 0.2, 2, "floatonly"}, {0}}},
-    {.name = "_contrib_BatchNormWithReLU", MX_EMIT(emit_batch_norm_relu, .reads = 5), .look = MX_LOOK_NORM,
+    {.name = "_contrib_BatchNormWithReLU", MX_EMIT(emit_batch_norm_relu, .reads = 5), STARTS, .look = MX_LOOK_NORM,
      .precision = MX_PRECISION_DATA,
      .c_name = "batch_norm_with_relu",
      .inputs = "data gamma beta moving_mean moving_var",

@@ -360,7 +360,7 @@ mx_op mx_family_activation[] = {
      .flags = MX_OP_INPLACE | MX_OP_ELEMENTWISE | MX_OP_HIDDEN | MX_OP_NO_GRADIENT, .samples = BACKWARD_KINDS, .reference = ref_activation_backward},
     {.name = "LeakyReLU", MX_EMIT(emit_leaky_relu), .shows = "act_type", .look = MX_LOOK_ACTIVATION,
      .float32_where = (const char *const[]){"act_type", "elu", "selu", NULL}, .precision = MX_PRECISION_WIDEST,
-     .aliases = "_npx_leaky_relu", .c_name = "op_leaky_relu", .inputs = "data gamma?", .outputs = "output mask",
+     .starts = {NULL, "[\"Constant\", {\"value\": 0.25}]"}, .aliases = "_npx_leaky_relu", .c_name = "op_leaky_relu", .inputs = "data gamma?", .outputs = "output mask",
      .doc = "leaky relu and related activation functions", .schema = &leaky_relu_schema, .n_out = 2, .n_visible = 1,
      .flags = MX_OP_RANDOM | MX_OP_TRAINING, .count_in = count_leaky_in, .count_visible = count_leaky_visible,
      .infer_shape = infer_leaky, .infer_type = infer_leaky_type, .check = check_leaky, .gradient = grad_leaky, .grad_in = 3,
