@@ -87,6 +87,11 @@ MX_API void mx_array_wait(const mx_array *x);
 MX_API const char *mx_array_text(const mx_array *x);
 MX_API void mx_array_print(const mx_array *x, FILE *stream);
 
+/* NumPy's meaning of shapes, per thread: () is a scalar and 0 an empty axis everywhere; unknown sizes are -1 in what the
+ * user interface shows (else 0).  Off by default: x[i] of a vector then has the shape (1,).  Returns the previous value. */
+MX_API bool mx_set_np_shape(bool on);
+MX_API bool mx_is_np_shape(void);
+
 /* The same elements in another shape, sharing x's memory: writing into one changes the other.  The codes are those of
  * mx_reshape, which copies.  Differentiable. */
 MX_API mx_array *mx_array_reshape(mx_array *x, mx_dims shape);
@@ -127,6 +132,10 @@ MX_API mx_code mx_save(const char *path, mx_arrays arrays, const char *const *na
  * read) or by the suffix of a name. */
 MX_API const char *mx_load_format(const char *path);
 MX_API const char *mx_save_format(const char *path);
+/* One array in the form in which a .params file holds it.  The first `room` bytes are written; *size is how many there
+ * are, so a call with room 0 measures. */
+MX_API mx_code mx_array_pack(mx_array *x, void *bytes, size_t room, size_t *size);
+MX_API mx_array *mx_array_unpack(const void *bytes, size_t count); /* on cpu(0) */
 MX_API int64_t mx_array_dict_count(const mx_array_dict *dict);
 MX_API const char *mx_array_dict_name(const mx_array_dict *dict, int64_t i); /* NULL for a list */
 MX_API mx_array *mx_array_dict_at(const mx_array_dict *dict, int64_t i);

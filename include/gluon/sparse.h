@@ -5,13 +5,13 @@
  *
  * A sparse array is an mx_array of another kind: a header with the shape, type and context of the array it represents,
  * and dense arrays as its parts.  It can be passed wherever an mx_array * can (files, gradients, optimizers, blocks).
- * Code that needs dense elements refuses it by the check of the kind that it has anyway, with an error that names the
- * remedy: mx_tostype(x, MX_STYPE_DEFAULT).  So dense arrays pay nothing for sparse ones: only after mx_invoke has refused
- * an input does it test whether that is sparse, and passes the call to exec/sparse/sparse.c, which has a table of the
- * operators that support sparse arrays:
+ * Every operator takes sparse arrays.  Dense arrays pay nothing for sparse ones: only after mx_invoke has refused an
+ * input by the check of the kind that it has anyway does it test whether that is sparse, and passes the call to
+ * exec/sparse/sparse.c.  The operators below work on the parts; all others, and other combinations of inputs, compute with
+ * dense copies and give a dense result:
  *
  *     dot                    csr with dense or row_sparse, either transposed; a transposed csr gives row_sparse
- *     functions with f(0)=0  on the stored elements (abs, square, sqrt, relu, clip, Cast, times a number ...)
+ *     functions with f(0)=0  on the stored elements (abs, square, sqrt, relu, clip, Cast, times a number, x > 0 ...)
  *     + - * /                of two of one kind: on the union (or intersection) of rows or elements; with a dense one
  *     sum, mean, norm        over everything; csr also by rows and by columns
  *     Embedding              of a row_sparse weight

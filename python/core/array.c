@@ -579,8 +579,21 @@ static PyObject *rebind(PyObject *self, PyObject *args)
     Py_RETURN_NONE;
 }
 
+static PyObject *set_np_shape(PyObject *self, PyObject *on)
+{
+    (void)self;
+    const int value = PyObject_IsTrue(on);
+    return value < 0 ? NULL : PyBool_FromLong(mx_set_np_shape(value));
+}
+static PyObject *is_np_shape(PyObject *self, PyObject *unused)
+{
+    return (void)self, (void)unused, PyBool_FromLong(mx_is_np_shape());
+}
+
 static PyMethodDef functions[] = {
     {"rebind", rebind, METH_VARARGS, "rebind(array, other): the object wraps other's data from now on."},
+    {"set_np_shape", set_np_shape, METH_O, "Sets NumPy's meaning of shapes for this thread; returns the previous state."},
+    {"is_np_shape", is_np_shape, METH_NOARGS, "Whether shapes have NumPy's meaning."},
     {"add_method", add_method, METH_VARARGS, "Adds a method or property to NDArray."},
     {NULL, NULL, 0, NULL},
 };
@@ -589,6 +602,7 @@ int add_arrays(PyObject *module)
 {
     if (PyType_Ready(&nd_type) || add_methods(nd_exchange_methods) || add_methods(nd_dlpack_methods))
         return -1;
+    open_type(&nd_type);
     if (PyModule_AddObjectRef(module, "NDArray", (PyObject *)&nd_type))
         return -1;
     return PyModule_AddFunctions(module, functions);

@@ -85,8 +85,39 @@ static PyObject *save(PyObject *self, PyObject *args)
     return result;
 }
 
+/* pack(array) -> bytearray: the record of a .params file. */
+static PyObject *pack(PyObject *self, PyObject *source)
+{
+    size_t size = 0;
+    (void)self;
+    if (!nd_check(source))
+        return PyErr_Format(PyExc_TypeError, "pack: expected an NDArray, got %.200s", Py_TYPE(source)->tp_name);
+    if (mx_array_pack(nd_array(source), NULL, 0, &size))
+        return raise_error();
+    PyObject *bytes = PyByteArray_FromStringAndSize(NULL, (Py_ssize_t)size);
+    if (bytes && mx_array_pack(nd_array(source), PyByteArray_AS_STRING(bytes), size, &size))
+        Py_CLEAR(bytes);
+    return bytes ? bytes : raise_error();
+}
+
+static PyObject *unpack(PyObject *self, PyObject *source)
+{
+    Py_buffer view;
+    (void)self;
+    if (PyObject_GetBuffer(source, &view, PyBUF_SIMPLE))
+        return NULL;
+    mx_scope scope = mx_scope_open();
+    mx_array *x = mx_array_unpack(view.buf, (size_t)view.len);
+    PyObject *result = x ? nd_wrap(x) : raise_error();
+    mx_scope_close(&scope);
+    PyBuffer_Release(&view);
+    return result;
+}
+
 static PyMethodDef functions[] = {
     {"load", load, METH_O, "Arrays of a file: a dict, or a list if they have no names."},
+    {"pack", pack, METH_O, "The bytes of an array as a .params file holds it."},
+    {"unpack", unpack, METH_O, "The array in such bytes."},
     {"load_buffer", load_buffer, METH_O, "The same from bytes."},
     {"load_idx", load_idx, METH_O, "The array of an idx file, as MNIST has them; gzip or not."},
     {"save", save, METH_VARARGS, "save(path, arrays, names or None)"},

@@ -194,8 +194,9 @@ static int unknown_keyword(const call_state *call, PyObject *name)
 {
     PyObject *fail = from_package("mxnet._describe", "unknown_keyword");
     PyObject *result = fail ? PyObject_CallFunctionObjArgs(fail, (PyObject *)call->self, name, NULL) : NULL;
+    const int failed = result ? 0 : -1; /* ignored with a warning, or an exception */
     Py_XDECREF(fail), Py_XDECREF(result);
-    return -1;
+    return failed;
 }
 
 /* Inputs of a list operator may be passed as one list: concat([a, b], dim=1), concat(data=[a, b]).  We hold a copy, since

@@ -413,5 +413,6 @@ int add_symbols(PyObject *module)
 {
     if (PyType_Ready(&sym_type) || PyModule_AddObjectRef(module, "Symbol", (PyObject *)&sym_type))
         return -1;
+    open_type(&sym_type);
     return PyModule_AddFunctions(module, functions);
 }

@@ -134,7 +134,8 @@ static PyObject *shapes_to(int64_t n, const mx_dims *shapes)
 {
     PyObject *list = PyList_New((Py_ssize_t)n);
     for (int64_t i = 0; list && i < n; i++) {
-        PyObject *item = shapes[i].n < 0 ? PyTuple_New(0) : dims_to(shapes[i].d, shapes[i].n);
+        PyObject *item = shapes[i].n < 0 ? (mx_is_np_shape() ? core_new_ref(Py_None) : PyTuple_New(0))
+                                         : dims_to(shapes[i].d, shapes[i].n);
         if (!item)
             Py_CLEAR(list);
         else

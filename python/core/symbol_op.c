@@ -244,8 +244,9 @@ static int unknown_keyword(const call_state *c, PyObject *name)
 {
     PyObject *fail = from_package("mxnet._describe", "unknown_keyword");
     PyObject *result = fail ? PyObject_CallFunctionObjArgs(fail, (PyObject *)c->self, name, NULL) : NULL;
+    const int failed = result ? 0 : -1; /* ignored with a warning, or an exception */
     Py_XDECREF(fail), Py_XDECREF(result);
-    return -1;
+    return failed;
 }
 
 static int take_keyword(call_state *c, PyObject *name, PyObject *value)

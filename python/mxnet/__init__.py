@@ -5,6 +5,8 @@ The package is a thin wrapper of the C library libgluon and has the interface of
     import mxnet as mx
     from mxnet import nd, autograd, gluon
 """
+import multiprocessing.pool  # noqa: F401  programs use it without importing it
+
 from . import libinfo
 from . import _numpy_aliases
 from . import base, error, context

@@ -2,6 +2,7 @@
 import difflib
 import inspect
 import json
+import warnings
 
 
 def _described(op):
@@ -104,11 +105,25 @@ def op_signature(op):
 
 # ---- errors --------------------------------------------------------------------------------------------------------
 
+_IGNORED = set()  # (operator, keyword) that were warned about
+
+
+def _ignore_keyword(operator, name, known):
+    """Operators without attributes ignore unknown keywords, as in MXNet: libraries write zeros_like(x, dtype=...)."""
+    if (operator, name) in _IGNORED:
+        return
+    _IGNORED.add((operator, name))
+    warnings.warn(f"{operator}: the keyword '{name}' is ignored (it takes {', '.join(known)})", stacklevel=3)
+
+
 def unknown_keyword(op, name):
     """Raises for a keyword that the operator does not take, with a suggestion."""
     d = _described(op)
     known = [i["name"] for i in d["inputs"]] + [a["name"] for a in d["attributes"]] + ["out"]
     close = difflib.get_close_matches(name, known, 1)
     advice = f"; did you mean '{close[0]}'?" if close else ""
+    if not d["attributes"]:
+        _ignore_keyword(op.operator_name, name, known)
+        return
     from .error import AttributeValueError
     raise AttributeValueError(f"{op.operator_name}: unknown keyword '{name}'{advice} (it takes {', '.join(known)})")

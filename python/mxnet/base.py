@@ -5,7 +5,6 @@ from . import _core
 __all__ = ["MXNetError"]
 
 string_types = (str,)
-integer_types = (int,)
 real_type = (float, int)
 
 
@@ -56,6 +55,11 @@ def _numeric_types():
     return (float, int, numpy.generic)
 
 
+def _integer_types():
+    import numpy
+    return (int, numpy.int32, numpy.int64)
+
+
 def _bfloat16():
     import numpy
     return numpy.dtype([("bfloat16", numpy.uint16)])
@@ -75,7 +79,8 @@ def _library():
 
 
 # Created on demand: they need NumPy or ctypes, the package does not.
-_LATER = {"numeric_types": _numeric_types, "bfloat16": _bfloat16, "mx_real_t": _real, "_LIB": _library}
+_LATER = {"integer_types": _integer_types, "numeric_types": _numeric_types, "bfloat16": _bfloat16, "mx_real_t": _real,
+          "_LIB": _library}
 
 
 def __getattr__(name):
@@ -92,8 +97,8 @@ def check_call(ret):
 
 
 def py_str(x):
-    """Text of UTF-8 bytes."""
-    return x.decode("utf-8")
+    """Text of UTF-8 bytes; text stays as it is."""
+    return x if isinstance(x, str) else x.decode("utf-8")
 
 
 def c_str(string):

@@ -8,12 +8,13 @@ after loading it from a file, which stores op_type and the options.
         def create_operator(self, ctx, in_shapes, in_dtypes):
             return Square()
 """
+import functools
 from collections import namedtuple
 from functools import partial
 
 from . import _core
 from ._core import NDArray, Symbol
-from .error import UnsupportedError
+from .error import MXNetError, UnsupportedError
 
 __all__ = ["CustomOp", "CustomOpProp", "register", "get_all_registered", "get_all_registered_operators",
            "get_operator_arguments", "OperatorArguments"]
@@ -102,16 +103,56 @@ def get_all_registered():
 
 # ---- running -------------------------------------------------------------------------------------------------------
 
+_ERRORS = {}  # class of an exception -> the same as an MXNetError
+
+
+def _as_mxnet_error(error, place):
+    """The exception as one that is an MXNetError, too: an operator's caller can catch either."""
+    kind = type(error)
+    if kind not in _ERRORS:
+        try:
+            _ERRORS[kind] = type(kind.__name__, (MXNetError, kind), {"__module__": kind.__module__})
+            kind.__new__(_ERRORS[kind], *error.args)
+        except TypeError:  # a class that cannot be combined
+            _ERRORS[kind] = None
+    if _ERRORS[kind] is None:
+        return MXNetError(f"{place}: {kind.__name__}: {error}")
+    made = kind.__new__(_ERRORS[kind], *error.args)
+    made.args = error.args
+    vars(made).update(vars(error))
+    return made
+
+
+def _raises_mxnet_errors(method):
+    """Decorator: exceptions of the user's methods leave as MXNetErrors."""
+    @functools.wraps(method)
+    def call(self, *args):
+        try:
+            return method(self, *args)
+        except MXNetError:
+            raise
+        except Exception as error:
+            raise _as_mxnet_error(error, f"Custom '{self.op_type}', {method.__name__}") from error
+    return call
+
+
 class _Use:
     """One use of a registered operator: the callbacks of the library."""
 
     def __init__(self, op_type, options):
-        self.prop = _registered[op_type](**options)
+        self.op_type = op_type
+        self._start(options)
 
+    @_raises_mxnet_errors
+    def _start(self, options):
+        self.prop = _registered[self.op_type](**options)
+
+    @_raises_mxnet_errors
     def names(self, which):
         """Names of arguments, outputs or auxiliary states."""
         return (self.prop.list_arguments, self.prop.list_outputs, self.prop.list_auxiliary_states)[which]()
 
+    @_raises_mxnet_errors
     def infer(self, shapes, types):
         """(shapes of arguments, outputs, auxiliary states, types of them); types are None while none is known."""
         found = self.prop.infer_shape(shapes)
@@ -122,12 +163,14 @@ class _Use:
         found = self.prop.infer_type(types)
         return (*shapes, *(found if len(found) == 3 else (*found, [])))
 
+    @_raises_mxnet_errors
     def forward(self, ctx, training, in_data, out_data, aux):
         """Runs a new operator and returns it for a later backward."""
         op = self.prop.create_operator(ctx, [x.shape for x in in_data], [x.dtype for x in in_data])
         op.forward(training, ["write"] * len(out_data), in_data, out_data, aux)
         return op
 
+    @_raises_mxnet_errors
     def backward(self, op, out_grad, in_data, out_data, in_grad, aux):
         """Writes the gradients into in_grad."""
         op.backward(["write"] * len(in_grad), out_grad, in_data, out_data, in_grad, aux)

@@ -5,6 +5,7 @@ Functions decorated with use_np work unchanged.
 """
 import functools
 import os
+import types
 
 from . import _core
 from .error import DeviceError, UnsupportedError
@@ -56,8 +57,8 @@ def is_np_array():
 
 
 def is_np_shape():
-    """Whether 0 in a shape means an empty axis everywhere: no, it means an unknown size."""
-    return False
+    """Whether () is a scalar and 0 an empty axis everywhere; else 0 means an unknown size in symbols and parameters."""
+    return _core.is_np_shape()
 
 
 def is_np_default_dtype():
@@ -72,17 +73,33 @@ def _refuse(who, active):
 
 
 def set_np(shape=True, array=True, dtype=False):
-    """Raises an error unless it switches everything off."""
-    _refuse("set_np", shape or array or dtype)
+    """Sets NumPy's meaning of shapes; arrays of mx.np and its types are an error."""
+    _refuse("set_np", array or dtype)
+    set_np_shape(shape)
 
 
 def reset_np():
-    """Switches the NumPy interface off, as it always is."""
+    """Switches NumPy's meaning of shapes off."""
+    set_np_shape(False)
 
 
 def set_np_shape(active):
-    """Returns the previous state; switching on is an error."""
-    return _refuse("set_np_shape", active)
+    """Sets NumPy's meaning of shapes for this thread (see is_np_shape); returns the previous state."""
+    return _core.set_np_shape(active)
+
+
+class _ShapeScope:
+    """A `with` block with NumPy's meaning of shapes, or without it."""
+
+    def __init__(self, active):
+        self._active, self._before = active, []
+
+    def __enter__(self):
+        self._before.append(set_np_shape(self._active))
+        return self
+
+    def __exit__(self, *unused):
+        set_np_shape(self._before.pop())
 
 
 class _Off:
@@ -96,9 +113,8 @@ class _Off:
 
 
 def np_shape(active=True):
-    """A `with` block with NumPy's meaning of shapes; switching on is an error."""
-    _refuse("np_shape", active)
-    return _Off()
+    """A `with` block with NumPy's meaning of shapes; np_shape(False) is one without it."""
+    return _ShapeScope(active)
 
 
 def np_array(active=True):
@@ -108,11 +124,33 @@ def np_array(active=True):
 
 
 def use_np_shape(func):
-    """Decorator: returns the function or class unchanged."""
+    """Decorator of a function, or of a class and all its methods: they run with NumPy's meaning of shapes."""
+    if isinstance(func, type):
+        for name, member in list(vars(func).items()):
+            if isinstance(member, types.FunctionType):
+                setattr(func, name, use_np_shape(member))
+            elif isinstance(member, (staticmethod, classmethod)):
+                setattr(func, name, type(member)(use_np_shape(member.__func__)))
+            elif isinstance(member, property):
+                parts = [part and use_np_shape(part) for part in (member.fget, member.fset, member.fdel)]
+                setattr(func, name, property(*parts, member.__doc__))
+        return func
+    if not callable(func):
+        raise TypeError(f"use_np_shape: expected a function or a class, got {type(func).__name__}")
+
+    @functools.wraps(func)
+    def call(*args, **kwargs):
+        with np_shape(True):
+            return func(*args, **kwargs)
+    return call
+
+
+def use_np_array(func):
+    """Decorator: returns the function or class unchanged, since arrays are those of mx.nd."""
     return func
 
 
-use_np_array = use_np = use_np_shape
+use_np = use_np_shape
 
 
 def set_module(module):

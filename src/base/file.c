@@ -162,7 +162,21 @@ bool mx_writer_open(mx_writer *writer, const char *path)
     return false;
 }
 
+void mx_writer_open_memory(mx_writer *writer, void *memory, size_t room)
+{
+    static unsigned char nowhere;
+    *writer = (mx_writer){.file = -1, .memory = memory ? memory : &nowhere, .room = memory ? room : 0};
+}
+
 /* ---- writing -------------------------------------------------------------------------------------------- */
+
+static void put_memory(mx_writer *writer, const void *bytes, size_t count)
+{
+    const size_t at = (size_t)writer->position, fits = at < writer->room ? writer->room - at : 0;
+    if (fits)
+        memcpy(writer->memory + at, bytes, count < fits ? count : fits);
+    writer->position += (int64_t)count;
+}
 
 static void write_all(mx_writer *writer, const unsigned char *bytes, size_t count)
 {
@@ -190,6 +204,10 @@ void mx_writer_put(mx_writer *writer, const void *bytes, size_t count)
 {
     if (writer->failed || !count)
         return;
+    if (writer->memory) {
+        put_memory(writer, bytes, count);
+        return;
+    }
     writer->position += (int64_t)count;
     if (count > BUFFER_BYTES - writer->used)
         flush(writer);
@@ -297,6 +315,7 @@ void mx_writer_abandon(mx_writer *writer)
         unlink(writer->temporary);
     mx_strfree(writer->temporary);
     mx_strfree(writer->path);
-    mx_free(writer->buffer, BUFFER_BYTES);
+    if (writer->buffer)
+        mx_free(writer->buffer, BUFFER_BYTES);
     *writer = (mx_writer){.file = -1, .failed = true};
 }

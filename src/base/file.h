@@ -37,9 +37,13 @@ typedef struct mx_writer {
     unsigned char *buffer; /* owned */
     size_t used;           /* bytes in the buffer */
     int64_t position;      /* bytes put so far */
+    unsigned char *memory; /* not owned: where the bytes go, (room); NULL: to the file */
+    size_t room;
 } mx_writer;
 
 bool mx_writer_open(mx_writer *writer, const char *path);
+/* Writes into memory; bytes beyond `room` are counted in `position` only.  Ends with mx_writer_abandon. */
+void mx_writer_open_memory(mx_writer *writer, void *memory, size_t room);
 void mx_writer_put(mx_writer *writer, const void *bytes, size_t count);
 void mx_writer_u32(mx_writer *writer, uint32_t value);
 void mx_writer_u64(mx_writer *writer, uint64_t value);

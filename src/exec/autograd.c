@@ -121,13 +121,13 @@ mx_code mx_gradient_set_fresh(mx_array *x, bool fresh)
 
 static bool is_recorded(const mx_array *x)
 {
-    const mx_node *node = mx_tape_node(x);
+    const mx_node *node = mx_is_sparse(x) ? x->node : mx_tape_node(x);
     return node && !(mx_node_is_variable(node) && node->req == MX_GRAD_NULL);
 }
 
 static mx_code check_heads(mx_arrays *heads, mx_arrays *head_grads, const char *who)
 {
-    if (mx_list_check(heads, who, "heads"))
+    if (mx_list_check_any(heads, who, "heads"))
         return mx_error_code();
     for (int64_t i = 0; i < heads->n; i++)
         if (!is_recorded(heads->v[i]))
@@ -138,7 +138,7 @@ static mx_code check_heads(mx_arrays *heads, mx_arrays *head_grads, const char *
                 who, (long long)i);
     if (!head_grads->v)
         head_grads->n = 0;
-    if (head_grads->n && mx_list_check_optional(head_grads, who, "head_grads"))
+    if (head_grads->n && mx_list_check_inputs(head_grads, who, "head_grads"))
         return mx_error_code();
     if (head_grads->n && head_grads->n != heads->n)
         return mx_fail(MX_ERR_ARGUMENT, "%s: %lld heads but %lld head gradients", who, (long long)heads->n,

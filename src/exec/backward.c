@@ -305,6 +305,14 @@ mx_code mx_pass_detour(mx_pass *pass, uint64_t oldest, mx_arrays heads, mx_array
     return code;
 }
 
+/* Gradients of outputs are dense. */
+static mx_array *ones_like(const mx_array *head)
+{
+    const mx_shape_t shape = mx_array_shape(head);
+    mx_array *ones = mx_scope_add(mx_array_new(&shape, (mx_dtype)head->dtype, head->context));
+    return ones && !mx_array_fill(ones, 1) ? ones : NULL;
+}
+
 mx_code mx_pass_run(mx_pass *pass, mx_arrays heads, mx_arrays head_grads)
 {
     pass->number = atomic_fetch_add(&next_pass, 1);
@@ -313,7 +321,7 @@ mx_code mx_pass_run(mx_pass *pass, mx_arrays heads, mx_arrays head_grads)
     for (int64_t i = 0; !code && i < heads.n; i++) {
         MX_SCOPE;
         mx_array *given = head_grads.n ? head_grads.v[i] : MX_NONE;
-        mx_array *g = given == MX_NONE ? mx_g1("ones_like", mx_detach(heads.v[i])) : given;
+        mx_array *g = given == MX_NONE ? ones_like(heads.v[i]) : mx_sparse_dense(given);
         code = g ? add_to(pass, &pass->slots[heads.v[i]->node->slot + heads.v[i]->node_output], g) : mx_error_code();
     }
     for (int64_t i = 0; !code && i < pass->nodes.length; i++) {

@@ -120,7 +120,7 @@ static mx_code finish_shape(mx_selection *s, const char *who)
                        MX_MAX_NDIM);
     for (int i = 0; i < s->n_result; i++)
         s->shape.dim[s->shape.ndim++] = s->result[i].size;
-    if (!s->shape.ndim && s->ndim)
+    if (!s->shape.ndim && s->ndim && !mx_is_np_shape())
         s->shape = (mx_shape_t){1, {1}}; /* classic arrays keep one axis */
     return MX_OK;
 }

@@ -170,7 +170,7 @@ static mx_code run_inference(invocation *v)
 static mx_code check_given(const invocation *v, int i, mx_array *x)
 {
     char have[MX_SHAPE_TEXT], want[MX_SHAPE_TEXT];
-    if (!mx_array_ok(x, v->op->name, "out"))
+    if (!mx_array_any_ok(x, v->op->name, "out"))
         return mx_error_code();
     mx_shape_t shape;
     int type;
@@ -223,7 +223,7 @@ static mx_code make_output(invocation *v, int i, mx_array *given)
         mx_code code = check_given(v, i, given);
         if (code)
             return code;
-        if (can_write_directly(v, given) && !is_view(v)) {
+        if (!mx_is_sparse(given) && can_write_directly(v, given) && !is_view(v)) {
             v->out[i] = mx_retain(given);
             return MX_OK;
         }
@@ -353,7 +353,8 @@ static mx_code deliver(invocation *v)
     for (int i = 0; i < v->n_visible; i++) {
         if (!v->given[i])
             continue;
-        mx_code code = mx_array_copy_data(v->given[i], v->out[i]);
+        mx_code code = mx_is_sparse(v->given[i]) ? mx_sparse_assign(v->given[i], v->out[i])
+                                                 : mx_array_copy_data(v->given[i], v->out[i]);
         if (code)
             return code;
         mx_release(v->out[i]);

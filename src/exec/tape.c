@@ -106,7 +106,9 @@ static mx_code keep_outputs(mx_node *node, mx_array **out)
             continue;
         mx_shape_t shape = {.ndim = out[i]->ndim};
         memcpy(shape.dim, out[i]->shape, sizeof shape.dim);
-        node->out[i] = mx_array_view(out[i], 0, &shape, (mx_dtype)out[i]->dtype);
+        const mx_sparse *sparse = mx_is_sparse(out[i]) ? mx_sparse_of(out[i]) : NULL;
+        node->out[i] = sparse ? mx_sparse_new(sparse->stype, &shape, sparse->data, sparse->indices, sparse->indptr)
+                              : mx_array_view(out[i], 0, &shape, (mx_dtype)out[i]->dtype);
         if (!node->out[i])
             return mx_error_code();
     }

@@ -229,7 +229,8 @@ static void write_results(writing *w)
     }
     mx_text_add(w->out, "]");
     if (!w->depth)
-        mx_text_print(w->out, ", \n  \"attrs\": {\"mxnet_version\": [\"int\", %d]}", FORMAT_VERSION);
+        mx_text_print(w->out, ", \n  \"attrs\": {%s\"mxnet_version\": [\"int\", %d]}",
+                      mx_is_np_shape() ? "\"is_np_shape\": [\"int\", 1], " : "", FORMAT_VERSION);
     indent(w, 0);
     mx_text_add(w->out, "}");
 }

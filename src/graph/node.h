@@ -78,7 +78,10 @@ mx_code mx_note_set(mx_gnode *node, const char *key, const char *text); /* text 
 void mx_gentry_name(const mx_gentry *entry, mx_text *text);
 
 /* ---- symbolic arrays ------------------------------------------------------------------------------------------- */
-static inline bool mx_is_symbolic(const mx_array *x) /* x: a live array or MX_NONE */ { return !x->storage && x->node; }
+static inline bool mx_is_symbolic(const mx_array *x) /* x: a live array or MX_NONE */
+{
+    return !x->storage && x->node && x->object.kind == &mx_array_kind; /* not a sparse array with history */
+}
 static inline mx_gentry mx_entry_of(const mx_array *x) /* not retained */
 {
     return (mx_gentry){(mx_gnode *)(void *)x->node, x->node_output};

@@ -56,7 +56,7 @@ static mx_code set_entry(asking *a, int64_t entry, const struct mx_known *known,
     if (clean && mx_has_error())
         return mx_error_code();
     for (int k = 0; k < shape.ndim; k++)
-        shape.dim[k] = shape.dim[k] > 0 ? shape.dim[k] : -1;
+        shape.dim[k] = shape.dim[k] > 0 || (shape.dim[k] == 0 && mx_is_np_shape()) ? shape.dim[k] : -1;
     a->shape[entry] = shape;
     return MX_OK;
 }
@@ -97,7 +97,7 @@ static void put(const asking *a, int64_t entry, mx_dims *shape, mx_dtype *type, 
     all->complete = all->complete && mx_shape_known(&known);
     all->typed = all->typed && a->type[entry] != MX_DTYPE_NONE;
     for (int k = 0; k < known.ndim; k++)
-        known.dim[k] = known.dim[k] < 0 ? 0 : known.dim[k];
+        known.dim[k] = known.dim[k] < 0 && !mx_is_np_shape() ? 0 : known.dim[k];
     *shape = known.ndim < 0 ? MX_NO_DIMS : mx_dims_of_shape(&known);
     *type = (mx_dtype)a->type[entry];
 }

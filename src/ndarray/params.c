@@ -260,7 +260,7 @@ void mx_params_write_record(mx_writer *writer, mx_array *x)
         write_sparse(writer, mx_sparse_of(x));
         return;
     }
-    const bool classic = x->ndim > 0;
+    const bool classic = x->ndim > 0 && !mx_is_np_shape();
     mx_writer_u32(writer, classic ? MX_PARAMS_V2 : MX_PARAMS_V3);
     mx_writer_u32(writer, 0); /* dense */
     put_shape(writer, x);
@@ -268,6 +268,42 @@ void mx_params_write_record(mx_writer *writer, mx_array *x)
     mx_writer_u32(writer, 0);
     mx_writer_u32(writer, (uint32_t)x->dtype);
     mx_save_elements(writer, x);
+}
+
+mx_code mx_array_pack(mx_array *x, void *bytes, size_t room, size_t *size)
+{
+    mx_writer writer;
+    *size = 0;
+    if (!mx_array_any_ok(x, "mx_array_pack", "x"))
+        return mx_error_code();
+    if (!x->storage && !mx_is_sparse(x))
+        return mx_fail(MX_ERR_STATE, "mx_array_pack: x has a shape but no elements: it was made while tracing");
+    mx_writer_open_memory(&writer, bytes, room);
+    mx_params_write_record(&writer, x);
+    *size = (size_t)writer.position;
+    const bool failed = writer.failed;
+    mx_writer_abandon(&writer);
+    return failed ? mx_error_code() : MX_OK;
+}
+
+mx_array *mx_array_unpack(const void *bytes, size_t count)
+{
+    mx_reader reader;
+    bool none = false;
+    if (!bytes)
+        return mx_fail_null(MX_ERR_ARGUMENT, "mx_array_unpack: bytes is NULL");
+    if (!mx_reader_open_memory(&reader, bytes, (int64_t)count, "mx_array_unpack"))
+        return NULL;
+    mx_array *x = mx_params_read_record(&reader, &none);
+    if (!x && none)
+        mx_reader_fail(&reader, "the record has no array");
+    if (x && mx_reader_left(&reader)) {
+        mx_reader_fail(&reader, "%" PRId64 " bytes follow the record", mx_reader_left(&reader));
+        mx_release(x);
+        x = NULL;
+    }
+    mx_reader_close(&reader);
+    return mx_scope_add(x);
 }
 
 static int64_t check_list(const char *who, mx_arrays arrays, const char *const *names, bool sparse)

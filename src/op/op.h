@@ -141,8 +141,8 @@ enum mx_op_flags {
 
 /* What the operator does with sparse inputs; exec/sparse has a function for each of these. */
 typedef enum mx_sparse_rule {
-    MX_SPARSE_REFUSED,   /* inputs must be dense */
-    MX_SPARSE_ZEROS,     /* f(0) = 0: works on the stored values alone */
+    MX_SPARSE_REFUSED,   /* runs on dense copies */
+    MX_SPARSE_ZEROS,     /* f(0) = 0: works on the stored values alone; with other numbers in its attributes on a dense copy */
     MX_SPARSE_TWO,       /* + - * / of two arrays */
     MX_SPARSE_SUM,       /* of any number of arrays */
     MX_SPARSE_FOLD,      /* sum, mean or norm over axes */
@@ -204,7 +204,7 @@ struct mx_op {
     const char *hint;                 /* of automatic node names, "_plus"; NULL: the name in lower case */
     mx_precision precision;           /* what it computes in under mixed precision; 0: any input types */
     const char *const *float32_where; /* {attribute, values ..., NULL}: float32 with these values */
-    mx_sparse_rule sparse;            /* what it does with sparse inputs; 0: refuses them */
+    mx_sparse_rule sparse;            /* what it does with sparse inputs; 0: runs on dense copies */
     bool sparse_gradient;             /* its gradient works with sparse inputs */
     bool finite_at_zero;              /* zeros give a finite result: padded lanes stay finite (pass/layout.c) */
     mx_look look;                     /* in drawings */

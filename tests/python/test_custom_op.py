@@ -97,3 +97,46 @@ def test_registry():
     assert arguments.names == ["data", "act_type"] and arguments.narg == 2
     with pytest.raises(mx.MXNetError):
         mx.operator.get_operator_arguments("no_such_operator")
+
+
+@pytest.mark.parametrize("where", ["list_arguments", "infer_shape", "create_operator", "forward", "backward"])
+@pytest.mark.parametrize("kind", [ValueError, KeyError, OSError, UnicodeError, type("Own", (Exception,), {})])
+def test_exceptions_are_mxnet_errors(where, kind):
+    """An exception of the user's methods can be caught as what it is, and as an MXNetError."""
+    def fail(place):
+        if place == where:
+            raise kind("told so")
+
+    class Op(mx.operator.CustomOp):
+        def forward(self, is_train, req, in_data, out_data, aux):
+            fail("forward")
+            self.assign(out_data[0], req[0], in_data[0])
+
+        def backward(self, req, out_grad, in_data, out_data, in_grad, aux):
+            fail("backward")
+            self.assign(in_grad[0], req[0], out_grad[0])
+
+    name = f"raises_{where}_{kind.__name__}"
+
+    @mx.operator.register(name)
+    class Prop(mx.operator.CustomOpProp):
+        def list_arguments(self):
+            fail("list_arguments")
+            return ["data"]
+
+        def infer_shape(self, in_shape):
+            fail("infer_shape")
+            return in_shape, [in_shape[0]], []
+
+        def create_operator(self, ctx, shapes, dtypes):
+            fail("create_operator")
+            return Op()
+
+    x = mx.nd.ones(2)
+    x.attach_grad()
+    with pytest.raises(mx.MXNetError) as caught:
+        with mx.autograd.record():
+            y = mx.nd.Custom(x, op_type=name)
+        y.backward()
+    assert isinstance(caught.value, kind) and "told so" in str(caught.value)
+    assert type(caught.value.__cause__) is kind

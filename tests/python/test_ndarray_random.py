@@ -120,3 +120,15 @@ def test_rand_zipfian():
     assert (samples.asnumpy() < 50).all() and (samples.asnumpy() >= 0).all()
     expected = np.log(5 / 4) / np.log(51) * 1000
     assert abs(true.asscalar() - expected) < 1e-3
+
+
+def test_symbols_among_unknown_keywords():
+    """Old programs pass data= to random symbols, which have no inputs."""
+    for draw in (mx.sym.random.normal, mx.sym.random.uniform):
+        symbol = draw(data=mx.sym.var("data"), shape=(2, 3))
+        assert symbol.list_arguments() == [] and symbol.infer_shape()[1] == [(2, 3)]
+        with pytest.raises(mx.MXNetError):
+            draw(shape=(2,), foo=3)
+    assert mx.sym.random.randn(2, 3, data=mx.sym.var("data")).infer_shape()[1] == [(2, 3)]
+    with pytest.raises(mx.MXNetError):
+        mx.nd.random.normal(data=mx.nd.ones(2))

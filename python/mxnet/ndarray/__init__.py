@@ -5,6 +5,7 @@ random, linalg, contrib, image, sparse.
 """
 from .._core import NDArray
 from . import op, _internal  # noqa: F401
+from .cached_op import CachedOp  # noqa: F401
 from .op import *  # noqa: F401,F403
 from .ndarray import *  # noqa: F401,F403
 from . import ndarray  # noqa: F401

@@ -1,5 +1,6 @@
 """Operators whose names start with an underscore: for the package itself."""
 from . import _register
+from .cached_op import CachedOp  # noqa: F401
 
 globals().update(_register.internal())
 

@@ -2,7 +2,6 @@
 from .. import _core, autograd  # noqa: F401
 from .._core import NDArray
 from . import _internal, _register
-from .ndarray import _rebuild
 
 
 def broadcast_to(self, shape):
@@ -85,11 +84,22 @@ def _repr_html_(self):
 
 
 def __getstate__(self):
-    return self.__reduce__()[1][1:]
+    return {"handle": _core.pack(self)}
 
 
 def __setstate__(self, state):
-    _core.rebind(self, _rebuild(NDArray, *state))
+    if not isinstance(state, dict) or "handle" not in state:
+        raise TypeError(f"__setstate__: expected a dict with the key 'handle', got {type(state).__name__}")
+    _core.rebind(self, _core.unpack(state["handle"]))
+
+
+def _basic_indexing_slice_is_contiguous(slices, shape):
+    """Whether x[slices], with one slice per axis, is contiguous in memory: then it is a view of x."""
+    sizes = [len(range(*s.indices(n))) for s, n in zip(slices, shape)]
+    steps = [s.indices(n)[2] for s, n in zip(slices, shape)]
+    first = next((i for i, size in enumerate(sizes) if size != 1), len(sizes))
+    whole = all(size == n and step == 1 for size, n, step in list(zip(sizes, shape, steps))[first + 1:])
+    return 0 in sizes or first == len(sizes) or (steps[first] == 1 and whole)
 
 
 def _add_all():
@@ -98,6 +108,7 @@ def _add_all():
     for method in (broadcast_to, broadcast_like, expand_dims, squeeze, flatten, split_v2, slice_assign,
                    slice_assign_scalar, tostype, as_np_ndarray, attach_grad, backward, _repr_html_, __getstate__, __setstate__):
         _core.add_method(method.__name__, method)
+    _core.add_method("_basic_indexing_slice_is_contiguous", staticmethod(_basic_indexing_slice_is_contiguous))
     for old, new in (("div", "truediv"), ("rdiv", "rtruediv"), ("idiv", "itruediv")):  # names of Python 2
         _core.add_method(f"__{old}__", getattr(NDArray, f"__{new}__"))
 

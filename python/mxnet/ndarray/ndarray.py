@@ -223,6 +223,18 @@ loads = load_frombuffer
 
 # ---- exchange -------------------------------------------------------------------------------------------------------
 
+def _adopted(ndarray):
+    """An array over the memory, writable even if the NumPy array is read-only because its memory is shared already."""
+    if not ndarray.flags["WRITEABLE"]:
+        try:
+            ndarray.flags["WRITEABLE"] = True
+        except ValueError:
+            pass  # the memory itself is read-only: a mapped file, the bytes of a string
+    made = _core.adopt(ndarray)
+    ndarray.flags["WRITEABLE"] = False
+    return made
+
+
 def from_numpy(ndarray, zero_copy=True, array_cls=NDArray):
     """An array over the memory of a contiguous NumPy array, or a copy of it.
 
@@ -235,8 +247,7 @@ def from_numpy(ndarray, zero_copy=True, array_cls=NDArray):
     elif not ndarray.flags["C_CONTIGUOUS"]:
         raise ValueError("from_numpy: only an array that is contiguous in C order can share its memory")
     else:
-        made = _core.adopt(ndarray)
-        ndarray.flags["WRITEABLE"] = False
+        made = _adopted(ndarray)
     return made if array_cls is NDArray else array_cls(made)
 
 

@@ -20,6 +20,7 @@ def _draw(name, parameters, shape, dtype, kwargs):
         return getattr(_internal, "_sample_" + name)(*values, shape=shape, dtype=dtype, **kwargs)
     if symbols:
         raise ValueError(f"random.{name}: {', '.join(parameters)} must be all numbers or all Symbols")
+    kwargs = {key: value for key, value in kwargs.items() if not isinstance(value, Symbol)}  # data=..., not an input here
     for parameter, value in parameters.items():
         if not isinstance(value, (int, float)) and not hasattr(value, "dtype"):
             raise ValueError(f"random.{name}: {parameter} must be a number or a Symbol, got {type(value).__name__}")

@@ -21,6 +21,17 @@ static mx_array *with_data(const mx_array *like, mx_array *data)
     return mx_sparse_made(x->stype, &shape, data, x->indices, x->indptr);
 }
 
+/* Whether f(0) = 0, for functions where that depends on their numbers: clip, comparisons with a number. */
+static bool keeps_zeros(const mx_sparse_call *call)
+{
+    const mx_shape_t one = {.ndim = 1, .dim = {1}};
+    mx_array *zero = mx_scope_add(mx_array_new(&one, (mx_dtype)call->in[0]->dtype, mx_cpu(0)));
+    if (!zero || mx_array_fill(zero, 0))
+        return false;
+    mx_array *image = mx_g_call(call->op, call->attrs, 1, &zero);
+    return image && mx_item(image) == 0;
+}
+
 mx_array *mx_sparse_map(const mx_sparse_call *call)
 {
     mx_array *x = call->in[0];
@@ -28,11 +39,8 @@ mx_array *mx_sparse_map(const mx_sparse_call *call)
         mx_shape_t shape = mx_array_shape(x);
         return mx_sparse_zeros(mx_sparse_of(x)->stype, mx_dims_of_shape(&shape), (mx_dtype)x->dtype, x->context);
     }
-    if (!strcmp(call->op->name, "clip")) {
-        const mx_clip_attrs *a = call->attrs;
-        if (!(a->a_min <= 0 && a->a_max >= 0))
-            return mx_sparse_refuse(call, "zeros would not stay zero: 0 is outside of [a_min, a_max]");
-    }
+    if (call->op->schema && !keeps_zeros(call))
+        return mx_has_error() ? NULL : mx_sparse_refuse(call, "zeros would not stay zero");
     return with_data(x, mx_g_call(call->op, call->attrs, 1, (mx_array *const[]){mx_sparse_of(x)->data}));
 }
 
@@ -112,9 +120,7 @@ static bool alike(const mx_sparse_call *call, int n)
     for (int i = 1; i < n; i++) {
         const mx_shape_t shape = mx_array_shape(call->in[i]);
         if (!mx_shape_equal(&first, &shape) || call->in[i]->dtype != call->in[0]->dtype)
-            return mx_op_fail(call->op, MX_ERR_SHAPE,
-                              "a sparse array can only be combined with arrays of its own shape and type"),
-                   false;
+            return mx_sparse_refuse(call, "the shapes or types differ"), false;
     }
     return true;
 }
@@ -222,7 +228,7 @@ mx_array *mx_sparse_combine(const mx_sparse_call *call)
     if (a != MX_NONE && b != MX_NONE && is_scaling(a, b, what))
         return with_data(a, mx_g_call(call->op, call->attrs, 2, (mx_array *const[]){mx_sparse_of(a)->data, b}));
     if (a == MX_NONE || b == MX_NONE || !alike(call, 2))
-        return mx_has_error() ? NULL : mx_sparse_refuse(call, "two arrays are expected");
+        return mx_sparse_refuse(call, "two arrays of one shape and type are expected");
     const bool both = mx_is_sparse(a) && mx_is_sparse(b), add = !strcmp(what, "add");
     if (add || !strcmp(what, "sub")) {
         if (both && one_stype(call))
@@ -230,7 +236,9 @@ mx_array *mx_sparse_combine(const mx_sparse_call *call)
         return as_dense(call);
     }
     if (!strcmp(what, "mul"))
-        return !both ? scaled_by(call, MX_OP("elemwise_mul")) : one_stype(call) ? product_of(call->in) : as_dense(call);
+        return both              ? (one_stype(call) ? product_of(call->in) : as_dense(call))
+               : mx_is_sparse(a) ? scaled_by(call, MX_OP("elemwise_mul"))
+                                 : as_dense(call);
     if (!both && mx_is_sparse(a))
         return scaled_by(call, MX_OP("elemwise_div"));
     return mx_sparse_refuse(call, "the divisor must be dense");

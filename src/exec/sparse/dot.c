@@ -109,8 +109,7 @@ static mx_code check_shapes(const mx_sparse_call *call, const mx_dot_attrs *o)
 {
     const mx_array *a = call->in[0], *b = call->in[1];
     if (a->ndim != 2 || b->ndim != 2)
-        return mx_op_fail(call->op, MX_ERR_SHAPE, "lhs has %d axes and rhs %d; with sparse arrays both must have two",
-                          a->ndim, b->ndim);
+        return mx_sparse_refuse(call, "with sparse arrays both must have two axes"), MX_DECLINED;
     if (a->shape[o->transpose_a ? 0 : 1] != b->shape[o->transpose_b ? 1 : 0])
         return mx_op_fail(call->op, MX_ERR_SHAPE, "shapes (%lld, %lld) and (%lld, %lld) do not fit",
                           (long long)a->shape[0], (long long)a->shape[1], (long long)b->shape[0],

@@ -1,12 +1,16 @@
 /* Calls with sparse arrays: a function per rule of the operators' descriptions, results, recording, gradients.
  *
  *     mx_invoke --an input is sparse--> function of op->sparse --> result (sparse or dense) --> out, tape
+ *                                  \--no rule, or it declines--> the operator on dense copies --> a dense result
  *
- * Invariant: an operator without a rule fails, and the error names the remedy.
+ * Recording.  Operators whose gradient handles sparse arrays (sparse_gradient) are recorded as they are.  For all others
+ * the tape gets the dense computation: conversions of the inputs, the operator, and a conversion of its result to the
+ * storage type that the rule gives.
  *
  * SPDX-License-Identifier: Apache-2.0 */
 #include "exec/sparse/sparse.h"
 
+#include "base/alloc.h"
 #include "base/error.h"
 #include "exec/tape.h"
 #include "graph/node.h"
@@ -20,15 +24,7 @@ static const mx_sparse_fn functions[MX_SPARSE_RULES] = {
 
 mx_array *mx_sparse_refuse(const mx_sparse_call *call, const char *wanted)
 {
-    char name[64];
-    for (int i = 0; i < call->n_in; i++)
-        if (mx_is_sparse(call->in[i])) {
-            mx_op_fail(call->op, MX_ERR_UNSUPPORTED,
-                       "input %s is a %s array%s%s; convert it to dense with tostype('default')",
-                       mx_op_input_name(call->op, i, name), mx_stype_name(mx_sparse_of(call->in[i])->stype),
-                       *wanted ? ": " : ", which this operator does not support", wanted);
-            break;
-        }
+    *call->why = wanted;
     return NULL;
 }
 
@@ -86,35 +82,81 @@ static bool any_history(int n_in, mx_array *const *in)
     return false;
 }
 
-static mx_code record(const mx_sparse_call *call, mx_array *result)
+static bool is_recorded(const mx_sparse_call *call)
 {
-    if (!mx_thread.modes.recording || !any_history(call->n_in, call->in))
-        return MX_OK;
+    return mx_thread.modes.recording && any_history(call->n_in, call->in);
+}
+
+/* ---- dense copies ------------------------------------------------------------------------------------------------- */
+
+/* The operator on dense copies of its inputs.  An input that the operator writes (a state, a weight) gets the new values
+ * back in its own storage. */
+static mx_code run_dense(const mx_sparse_call *call, int n_out, mx_array **out)
+{
+    mx_array **dense = mx_alloc((size_t)call->n_in * sizeof *dense);
+    bool ok = dense != NULL;
+    for (int i = 0; ok && i < call->n_in; i++)
+        ok = (dense[i] = mx_is_sparse(call->in[i]) ? mx_tostype(call->in[i], MX_STYPE_DEFAULT) : call->in[i]) != NULL;
+    for (int k = 0; ok && k < n_out; k++) /* written over an input: over its copy, which is stored below */
+        for (int i = 0; out[k] && i < call->n_in; i++)
+            out[k] = out[k] == call->in[i] ? dense[i] : out[k];
+    mx_code code = ok ? mx_invoke(call->op, call->attrs, call->n_in, dense, n_out, out) : mx_error_code();
+    for (int i = 0; !code && i < call->n_in; i++) {
+        bool given = i < 32 && (call->op->mutates >> i & 1);
+        for (int k = 0; k < n_out; k++)
+            given |= out[k] == dense[i];
+        if (given && mx_is_sparse(call->in[i])) {
+            mx_mode mode = mx_mode_enter(0, -1);
+            code = mx_sparse_assign(call->in[i], dense[i]);
+            mx_mode_leave(&mode);
+        }
+        for (int k = 0; k < n_out; k++)
+            out[k] = out[k] == dense[i] ? call->in[i] : out[k];
+    }
+    mx_free(dense, (size_t)call->n_in * sizeof *dense);
+    return code;
+}
+
+/* A recorded call whose gradient works on dense arrays only; the result has the storage type that the rule gives. */
+static mx_array *record_dense(const mx_sparse_call *call, mx_stype stype)
+{
+    mx_array *out[MX_MAX_OUTPUTS] = {NULL};
+    if (run_dense(call, MX_MAX_OUTPUTS, out))
+        return NULL;
+    return mx_tostype(out[0], stype);
+}
+
+/* The result by the operator's rule, recorded if need be; NULL with an error, or without one if the rule declines. */
+static mx_array *by_rule(const mx_sparse_call *call, mx_sparse_fn function)
+{
+    mx_mode mode = mx_mode_enter(0, -1);
+    mx_array *result = function(call);
+    mx_mode_leave(&mode);
+    if (!result || !is_recorded(call))
+        return result;
     if (!call->op->sparse_gradient || call->op->grad_out)
-        return mx_op_fail(call->op, MX_ERR_AUTOGRAD,
-                          "there is no gradient through this operator on sparse arrays; use tostype('default') first");
-    return mx_tape_append(call->op, call->attrs, call->n_in, call->in, 1, &result);
+        return record_dense(call, mx_stype_of(result));
+    return mx_tape_append(call->op, call->attrs, call->n_in, call->in, 1, &result) ? NULL : result;
 }
 
 mx_code mx_sparse_invoke(mx_op *op, const void *attrs, int n_in, mx_array *const *in, int n_out, mx_array **out)
 {
-    const mx_sparse_call call = {op, attrs ? attrs : op->defaults, n_in, in, out[0]};
+    const char *why = NULL;
+    const mx_sparse_call call = {op, attrs ? attrs : op->defaults, n_in, in, n_out ? out[0] : NULL, &why};
     const mx_sparse_fn function = functions[op->sparse];
     if (check_inputs(op, n_in, in))
         return mx_error_code();
-    if (!function || n_out < 1)
-        return mx_sparse_refuse(&call, ""), mx_error_code();
     mx_array *result = NULL;
-    mx_code code;
-    { /* temporaries are released at once, the result moves to the caller's scope */
+    mx_code code = MX_OK;
+    if (function && n_out > 0) { /* temporaries are released at once, the result moves to the caller's scope */
         MX_SCOPE;
-        mx_mode mode = mx_mode_enter(0, -1);
-        result = mx_retain(function(&call));
-        mx_mode_leave(&mode);
-        code = result ? record(&call, result) : mx_error_code();
-        if (!code && out[0])
+        result = mx_retain(by_rule(&call, function));
+        code = result || why ? MX_OK : mx_error_code();
+        if (result && out[0])
             code = deliver(&call, result, out[0]);
     }
+    if (!code && !result)
+        return run_dense(&call, n_out, out);
     if (code || out[0]) {
         mx_release(result);
         return code;

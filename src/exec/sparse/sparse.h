@@ -19,6 +19,7 @@ typedef struct mx_sparse_call {
     int n_in;
     mx_array *const *in; /* live arrays or MX_NONE, at least one of them sparse */
     mx_array *out;       /* the caller's array; NULL: none */
+    const char **why;    /* set by mx_sparse_refuse: the rule does not apply to these inputs */
 } mx_sparse_call;
 typedef mx_array *(*mx_sparse_fn)(const mx_sparse_call *call); /* the result, owned by the scope; NULL with an error */
 
@@ -35,7 +36,7 @@ mx_array *mx_sparse_keep(const mx_sparse_call *call);      /* _sparse_retain */
 mx_array *mx_sparse_cast(const mx_sparse_call *call);      /* cast_storage */
 mx_array *mx_sparse_update(const mx_sparse_call *call);
 
-/* Fails with what the operator expects of its sparse inputs. */
+/* Declines the call, with the reason: it runs on dense copies instead.  Returns NULL without an error. */
 mx_array *mx_sparse_refuse(const mx_sparse_call *call, const char *wanted);
 mx_array *mx_sparse_dense(mx_array *x);                   /* x itself if it is dense */
 mx_array *mx_sparse_rows_of(mx_array *x, mx_array *rows); /* take along axis 0 */

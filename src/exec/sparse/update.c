@@ -77,11 +77,11 @@ static mx_code on_rows(const mx_sparse_call *call, mx_array *weight, const mx_sp
 static mx_code check(const mx_sparse_call *call)
 {
     if (call->n_in < 2 || call->n_in > MOST)
-        return mx_sparse_refuse(call, "an update has a weight, a gradient and states"), mx_error_code();
+        return mx_sparse_refuse(call, "an update has a weight, a gradient and states"), MX_DECLINED;
     for (int i = 0; i < call->n_in; i++) {
         const mx_array *x = call->in[i], *grad = call->in[1];
         if (x == MX_NONE || grad == MX_NONE)
-            return mx_sparse_refuse(call, "an input is missing"), mx_error_code();
+            return mx_sparse_refuse(call, "an input is missing"), MX_DECLINED;
         if (x->ndim != grad->ndim || x->shape[0] != grad->shape[0] || x->dtype != grad->dtype)
             return mx_op_fail(call->op, MX_ERR_SHAPE, "weight, gradient and states must have one shape and type");
     }

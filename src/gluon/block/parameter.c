@@ -124,7 +124,7 @@ mx_dims mx_parameter_shape(const mx_parameter *p)
         return dims;
     dims.n = p->shape.ndim;
     for (int i = 0; i < dims.n; i++)
-        dims.d[i] = p->shape.dim[i] < 0 ? 0 : p->shape.dim[i];
+        dims.d[i] = p->shape.dim[i] < 0 && !mx_is_np_shape() ? 0 : p->shape.dim[i];
     return dims;
 }
 

@@ -40,7 +40,10 @@ static mx_code run_arange(const mx_kernel_call *call)
 {
     const mx_arange_attrs *attrs = call->attrs;
     const bool whole = isnan(attrs->stop) && !attrs->infer_range; /* a single number is the end */
-    return run_line(call->out[0], whole ? 0 : attrs->start, attrs->step, attrs->repeat);
+    const double start = whole ? 0 : attrs->start;
+    if (mx_dtype_is_float(call->out[0]->dtype))
+        return run_line(call->out[0], start, attrs->step, attrs->repeat);
+    return run_line(call->out[0], trunc(start), trunc(attrs->step), attrs->repeat); /* both are of the result's type */
 }
 
 static mx_code run_arange_like(const mx_kernel_call *call)

@@ -115,7 +115,9 @@ static void line(const mx_reference_call *call, double start, double step, int64
 static void ref_arange(const mx_reference_call *call)
 {
     const mx_arange_attrs *attrs = call->attrs;
-    line(call, isnan(attrs->stop) ? 0 : attrs->start, attrs->step, attrs->repeat);
+    const double start = isnan(attrs->stop) ? 0 : attrs->start;
+    const bool whole = attrs->dtype != MX_DTYPE_NONE && !mx_dtype_is_float(attrs->dtype);
+    line(call, whole ? trunc(start) : start, whole ? trunc(attrs->step) : attrs->step, attrs->repeat);
 }
 
 static void ref_arange_like(const mx_reference_call *call)
@@ -181,8 +183,9 @@ static mx_code emit_ramp(const mx_emit_call *n, double start, double step, int64
 static mx_code emit_arange(const mx_emit_call *n)
 {
     const mx_arange_attrs *attrs = n->attrs;
-    return emit_ramp(n, attrs->stop == attrs->stop || attrs->infer_range ? attrs->start : 0, attrs->step,
-                     attrs->repeat);
+    const bool whole = attrs->dtype != MX_DTYPE_NONE && !mx_dtype_is_float(attrs->dtype);
+    const double start = attrs->stop == attrs->stop || attrs->infer_range ? attrs->start : 0;
+    return emit_ramp(n, whole ? trunc(start) : start, whole ? trunc(attrs->step) : attrs->step, attrs->repeat);
 }
 
 static mx_code emit_arange_like(const mx_emit_call *n)
@@ -198,6 +201,7 @@ mx_op mx_family_range[] = {
      .samples = (const mx_sample[]){{"", "start=5", 0, 0, NULL}, {"", "start=1, stop=7, step=2, repeat=3", 0, 0, NULL},
                                     {"", "start=3, stop=0, step=-0.5", 0, 0, NULL},
                                     {"", "start=2, stop=9, dtype=int32", 0, 0, NULL},
+                                    {"", "start=1.3, stop=10.6, step=1.3, dtype=int32", 0, 0, NULL},
                                     {"", "start=3, stop=3", 0, 0, NULL}, {0}}},
     {.name = "_contrib_arange_like", MX_EMIT(emit_arange_like, .reads = -1), .aliases = "_npx_arange_like",
      .c_name = "arange_like",

@@ -106,7 +106,10 @@ static mx_code infer_like(mx_infer *infer)
     const mx_shape_t *rhs = &infer->in[1];
     if (!mx_shape_known(&infer->in[0]) || !mx_shape_known(rhs))
         return MX_OK;
-    if (attrs->lhs_axes.n <= 0 && attrs->rhs_axes.n <= 0)
+    if (attrs->lhs_axes.n == 0 || attrs->rhs_axes.n == 0)
+        return mx_op_fail(infer->op, MX_ERR_ATTRIBUTE, "%s is empty, wanted axes or None",
+                          attrs->lhs_axes.n == 0 ? "lhs_axes" : "rhs_axes");
+    if (attrs->lhs_axes.n < 0 || attrs->rhs_axes.n < 0) /* one of the two alone counts as none */
         return repeat_to(infer, rhs);
     if (attrs->lhs_axes.n != attrs->rhs_axes.n)
         return mx_op_fail(infer->op, MX_ERR_ATTRIBUTE,

@@ -198,6 +198,12 @@ static bool diagonal_shape(const mx_diag_attrs *attrs, const mx_shape_t *in, mx_
     return true;
 }
 
+/* The first diagonal outside of the matrix is empty; those beyond do not exist. */
+static bool diagonal_exists(const mx_diag_attrs *attrs, const mx_shape_t *in, int axis1, int axis2)
+{
+    return attrs->k <= in->dim[axis2] && -attrs->k <= in->dim[axis1];
+}
+
 static mx_code infer_diag(mx_infer *infer)
 {
     const mx_diag_attrs *attrs = infer->attrs;
@@ -216,6 +222,9 @@ static mx_code infer_diag(mx_infer *infer)
         return mx_op_fail(infer->op, MX_ERR_ATTRIBUTE,
                           "axis1 %lld and axis2 %lld are not two different axes of data, which has shape %s",
                           (long long)attrs->axis1, (long long)attrs->axis2, mx_shape_text(in, text));
+    } else if (!diagonal_exists(attrs, in, a, b)) {
+        return mx_op_fail(infer->op, MX_ERR_ATTRIBUTE, "data of shape %s has no diagonal %lld", mx_shape_text(in, text),
+                          (long long)attrs->k);
     }
     return mx_infer_out(infer, 0, &out);
 }
@@ -346,7 +355,7 @@ mx_op mx_family_pad[] = {
      .gradient = grad_diag, .reference = ref_diag, .movement = &(const mx_movement){plan_diag},
      .samples = (const mx_sample[]){{"3,4", "", 0, 0, NULL}, {"3,4", "k=1", 0, 0, NULL}, {"4,3", "k=-2", 0, 0, NULL},
          {"3", "k=1", 0, 0, NULL}, {"2", "k=-1", 0, 0, NULL},
-         {"2,3,4", "axis1=-1, axis2=0", 0, 0, NULL}, {"3,3", "k=9", 0, 0, NULL}, {0}}},
+         {"2,3,4", "axis1=-1, axis2=0", 0, 0, NULL}, {"3,3", "k=3", 0, 0, NULL}, {0}}},
     {.name = "_undiag", .doc = "zeros with data on a diagonal: the adjoint of diag", .inputs = "data",
      .schema = &undiag_schema, .flags = MX_OP_HIDDEN,
      .infer_shape = infer_undiag, .gradient = grad_undiag, .reference = ref_undiag,

@@ -38,14 +38,27 @@ typedef struct group {
     int64_t code, first, second;
 } group;
 
-static int read_groups(const mx_op *op, const mx_dims *codes, group *groups)
+/* Read from the right, -4 comes after its two sizes: (16, 4, -4). */
+static mx_dims reversed_codes(const mx_dims *codes)
+{
+    mx_dims reversed = {.n = codes->n};
+    for (int i = 0; i < codes->n; i++)
+        reversed.d[i] = codes->d[codes->n - 1 - i];
+    return reversed;
+}
+
+static int read_groups(const mx_op *op, const mx_dims *codes, bool reverse, group *groups)
 {
     int n = 0;
+    const mx_dims turned = reverse ? reversed_codes(codes) : *codes;
+    codes = &turned;
     for (int i = 0; i < codes->n; i++, n++) {
         groups[n] = (group){codes->d[i], 0, 0};
         if (codes->d[i] == -4) {
             if (i + 2 >= codes->n)
-                return mx_op_fail(op, MX_ERR_ATTRIBUTE, "shape: -4 must be followed by two sizes"), -1;
+                return mx_op_fail(op, MX_ERR_ATTRIBUTE, "shape: -4 must %s two sizes",
+                                  reverse ? "come after (reverse=True)" : "be followed by"),
+                       -1;
             groups[n].first = codes->d[++i];
             groups[n].second = codes->d[++i];
         } else if (codes->d[i] < -4) {
@@ -139,20 +152,6 @@ static void reverse_shape(mx_shape_t *shape)
     }
 }
 
-static void reverse_groups(group *groups, int n)
-{
-    for (int i = 0, k = n - 1; i < k; i++, k--) {
-        group g = groups[i];
-        groups[i] = groups[k];
-        groups[k] = g;
-    }
-    for (int i = 0; i < n; i++) {
-        int64_t first = groups[i].first;
-        groups[i].first = groups[i].second;
-        groups[i].second = first;
-    }
-}
-
 /* Infers the open size and checks that the number of elements is unchanged; with unknown sizes it stays open. */
 static mx_code settle(reshaping *r)
 {
@@ -179,14 +178,12 @@ static mx_code reshape_by_codes(const mx_op *op, const mx_shape_t *in, const mx_
                                 mx_shape_t *out)
 {
     group groups[MX_MAX_TUPLE];
-    int n = read_groups(op, codes, groups);
+    int n = read_groups(op, codes, reverse, groups);
     if (n < 0)
         return mx_error_code();
     mx_shape_t source = *in;
-    if (reverse) {
+    if (reverse)
         reverse_shape(&source);
-        reverse_groups(groups, n);
-    }
     reshaping r = {.op = op, .in = &source, .infer = -1};
     for (int i = 0; i < n; i++) {
         mx_code code = apply(&r, &groups[i]);
@@ -392,7 +389,8 @@ mx_op mx_family_reshape[] = {
          {"2,6,5", "shape=(-2, 1)", 0, 0, NULL}, {"2,6,5", "shape=(-3, 5)", 0, 0, NULL},
          {"2,6,5", "shape=(0, -3)", 0, 0, NULL},
          {"2,6,5", "shape=(-4, 2, 1, -2)", 0, 0, NULL}, {"2,6,5", "shape=(0, -4, -1, 3, 0)", 0, 0, NULL},
-         {"6,5,4", "shape=(-1, 0), reverse=True", 0, 0, NULL}, {"1", "shape=()", 0, 0, NULL},
+         {"6,5,4", "shape=(-1, 0), reverse=True", 0, 0, NULL},
+         {"2,12", "shape=(-2, 4, -1, -4), reverse=True", 0, 0, NULL}, {"1", "shape=()", 0, 0, NULL},
          {"0,5", "shape=(-1, 5)", 0, 0, NULL},
          {"4,6", "target_shape=(3, 0)", 0, 0, NULL}, {0}}},
     {.name = "_reshape_to", .doc = "reshapes an array to exactly this shape", .inputs = "data",

@@ -11,7 +11,7 @@ MX_ATTRS(allclose, ALLCLOSE_ATTRS)
 
 static mx_code infer_allclose(mx_infer *infer)
 {
-    const mx_shape_t one = {.ndim = 1, .dim = {1}};
+    const mx_shape_t one = {.ndim = 0};
     if (mx_infer_in(infer, 0, &infer->in[1]) || mx_infer_in(infer, 1, &infer->in[0]))
         return mx_error_code();
     return mx_infer_out(infer, 0, &one);

@@ -254,7 +254,7 @@ MX_COMPARE_ROWS(COMPARE_REFERENCE)
     {.name = bn, .c_name = #id, .aliases = ba, .doc = doc_ ", with broadcasting", .inputs = "lhs rhs", .flags = MX_OP_INPLACE | MX_OP_ZERO_GRADIENT, \
      .infer_shape = infer_broadcast, .samples = BROADCAST_SAMPLES(-1, 1), .reference = ref_##id, USE(id, BINARY), FACTS broadcast_facts}, \
     {.name = sn, .aliases = sa, .doc = doc_ ", where b is a number", .inputs = "data", .schema = &scalar_schema, \
-     .flags = MX_OP_INPLACE | MX_OP_ZERO_GRADIENT, .samples = SCALAR_SAMPLES(-1, 3), .reference = ref_scalar_##id, USE(id, SCALAR), FACTS scalar_facts},
+     .flags = MX_OP_INPLACE | MX_OP_ZERO_GRADIENT, .sparse = MX_SPARSE_ZEROS, .samples = SCALAR_SAMPLES(-1, 3), .reference = ref_scalar_##id, USE(id, SCALAR), FACTS scalar_facts},
 
 mx_op mx_family_pointwise[] = {
     MX_UNARY_ROWS(UNARY_OP)

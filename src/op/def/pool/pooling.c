@@ -33,15 +33,15 @@ static mx_code check(const void *attrs)
     if (!a->global_pool && (a->kernel.n < 1 || a->kernel.n > 3))
         return mx_fail(MX_ERR_ATTRIBUTE, "Pooling: kernel has %d numbers, wanted 1 to 3", a->kernel.n);
     for (int k = 0; k < 3 && !a->global_pool; k++) {
-        if (lists[k]->n > 0 && lists[k]->n != a->kernel.n)
+        if (lists[k]->n > 0 && lists[k]->n < a->kernel.n) /* old programs have surplus numbers, which are ignored */
             return mx_fail(MX_ERR_ATTRIBUTE, "Pooling: %s has %d numbers, kernel has %d", names[k], lists[k]->n,
                            a->kernel.n);
-        for (int i = 0; i < lists[k]->n; i++)
+        for (int i = 0; i < lists[k]->n && i < a->kernel.n; i++)
             if (lists[k]->d[i] < (k < 2) || lists[k]->d[i] > INT32_MAX)
                 return mx_fail(MX_ERR_ATTRIBUTE, "Pooling: %s[%d]=%lld is out of range", names[k], i,
                                (long long)lists[k]->d[i]);
     }
-    for (int i = 0; i < a->pad.n && !a->global_pool; i++)
+    for (int i = 0; i < a->pad.n && i < a->kernel.n && !a->global_pool; i++)
         if (a->pad.d[i] >= a->kernel.d[i])
             return mx_fail(MX_ERR_ATTRIBUTE, "Pooling: pad[%d]=%lld must be less than the kernel %lld", i,
                            (long long)a->pad.d[i], (long long)a->kernel.d[i]);
@@ -326,6 +326,7 @@ mx_op mx_family_pooling[] = {
      .schema = &pooling_schema, .check = check, .infer_shape = infer, .gradient = gradient, .grad_in = 1, .reference = reference,
      .samples = SAMPLES({"2,3,6,8", "kernel=(2, 2), stride=(2, 2)", 0, 0, "distinct floatonly"},
                         {"2,3,7,6", "kernel=(3, 3), stride=(2, 2), pad=(1, 1), pool_type=avg", 0, 0, "floatonly"},
+                        {"2,3,7,6", "kernel=(2, 2), stride=(2, 2, 9), pad=(1, 1, 7)", 0, 0, "distinct floatonly"},
                         {"2,3,7,6", "kernel=(3, 2), stride=(2, 2), pad=(1, 0), pool_type=avg, count_include_pad=False, pooling_convention=full", 0, 0, "floatonly"},
                         {"1,2,7,7", "kernel=(3, 3), stride=(2, 2), pooling_convention=full", 0, 0, "distinct floatonly"},
                         {"2,3,5,4", "global_pool=True, pool_type=avg", 0, 0, "floatonly"}, {"2,3,5,4", "global_pool=True", 0, 0, "distinct floatonly"},
