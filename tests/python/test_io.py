@@ -244,11 +244,6 @@ def test_mnist_iter(tmp_path):
     assert old.next().index.tolist() == [0, 0, 0] == old.getindex().tolist()
 
 
-def test_what_is_not_offered():
-    with pytest.raises(NotImplementedError):
-        io.ImageDetRecordIter(path_imgrec="x", data_shape=(3, 8, 8), batch_size=2)
-
-
 # ---- image records -------------------------------------------------------------------------------------------------
 
 @pytest.fixture
@@ -435,3 +430,83 @@ def test_labels_of_another_length():
     assert [b.label[0].asnumpy().tolist() for b in it] == [[0, 1, 2, 3], [4, 5, 0, 1]]
     with pytest.raises(ValueError, match="'softmax_label' has 4 examples, 'data' has 6"):
         io.NDArrayIter(np.arange(6), np.arange(4), 2)
+
+
+# ---- image records with boxes --------------------------------------------------------------------------------------
+
+@pytest.fixture
+def boxes(tmp_path):
+    """Three images (20, 30) with 1, 2, 3 boxes of classes 0, 1, 2."""
+    writer = recordio.MXIndexedRecordIO(str(tmp_path / "b.idx"), str(tmp_path / "b.rec"), "w")
+    y, x = np.mgrid[:20, :30]
+    image = np.stack([x * 8, y * 10, x + y], -1).astype("uint8")
+    for i in range(3):
+        label = [4, 5, 30, 20] + [n for k in range(i + 1) for n in (k, 0.1, 0.2, 0.5 + 0.1 * k, 0.6)]
+        writer.write_idx(i + 5, recordio.pack_img((0, np.array(label, "float32"), i + 5, 0), image[..., ::-1], quality=3,
+                                                  img_fmt=".png"))
+    writer.close()
+    return str(tmp_path / "b.rec")
+
+
+def boxed(rec, shape=(3, 16, 16), **options):
+    return io.ImageDetRecordIter(path_imgrec=rec, data_shape=shape, batch_size=3, **options)
+
+
+def test_image_det_record_iter(boxes):
+    it = boxed(boxes)
+    assert it.provide_data == [("data", (3, 3, 16, 16))] and it.provide_label == [("softmax_label", (3, 23))]
+    batch = it.next()
+    label = batch.label[0].asnumpy()
+    assert label[0].tolist()[:8] == [3, 16, 16, 9, 4, 5, 30, 20] and np.allclose(label[0, 8:13], [0, 0.1, 0.2, 0.5, 0.6])
+    assert (label[0, 13:] == -1).all() and label[:, 3].tolist() == [9, 14, 19] and batch.index.tolist() == [5, 6, 7]
+    assert boxed(boxes, label_pad_width=40, label_pad_value=-5).next().label[0].asnumpy()[0, 13:].tolist() == [-5] * 31
+    plain = batch.data[0].asnumpy()
+    mirrored = boxed(boxes, rand_mirror_prob=1.0).next()
+    assert np.allclose(mirrored.data[0].asnumpy(), plain[..., ::-1])
+    assert np.allclose(mirrored.label[0].asnumpy()[2, 18:23], [2, 0.3, 0.2, 0.9, 0.6])
+    scaled = boxed(boxes, mean_r=10, std_r=2, scale=0.5).next().data[0].asnumpy()
+    assert np.allclose(scaled[:, 0], (plain[:, 0] - 10) / 4) and np.allclose(scaled[:, 1], plain[:, 1] / 2)
+
+
+def test_sizes_of_images_with_boxes(boxes):
+    for mode, shape, size in (("shrink", (3, 16, 16), (10, 16)), ("fit", (3, 16, 16), (10, 16)),
+                              ("shrink", (3, 60, 60), (20, 30)), ("fit", (3, 60, 60), (40, 60))):
+        batch = boxed(boxes, shape, resize_mode=mode).next()
+        data = batch.data[0].asnumpy()
+        assert tuple(batch.label[0].asnumpy()[0, 1:3]) == size and data.shape[2:] == shape[1:]
+        assert (data[:, :, size[0]:] == 0).all() and data[0, 1, size[0] - 1, 0] > 100, "the rest is zero"
+
+
+def test_random_images_with_boxes(boxes):
+    """A box moves with the pixels: red is 8 times the column, green 10 times the row."""
+    def check(batch):
+        for image, label in zip(batch.data[0].asnumpy(), batch.label[0].asnumpy()):
+            for k in range(int(label[3] - 4) // 5):
+                _, left, top, right, bottom = label[8 + 5 * k:13 + 5 * k]
+                x, y = (left + right) / 2 * 60, (top + bottom) / 2 * 40
+                colour = image[:, int(min(y, 39)), int(min(x, 59))]
+                yield colour[0] / 8 / 30, colour[1] / 10 / 20
+
+    padded = boxed(boxes, (3, 40, 60), rand_pad_prob=1.0, max_pad_scale=2.0, seed=3).next()
+    first = list(check(padded))[0]
+    assert np.allclose(first, (0.3, 0.4), atol=0.08), "the centre of the box shows the same part"
+    assert (padded.data[0].asnumpy() == 127).any()
+    crop = dict(rand_crop_prob=1.0, min_crop_scales=(0.6,), max_crop_scales=(0.9,), min_crop_object_coverages=(0.99,))
+    cropped = boxed(boxes, (3, 40, 60), seed=3, **crop).next()
+    assert np.allclose(list(check(cropped))[0], (0.3, 0.4), atol=0.08)
+    one, two, other = (boxed(boxes, seed_aug=s, **crop).next().label[0].asnumpy() for s in (1, 1, 2))
+    assert np.array_equal(one, two) and not np.array_equal(one, other)
+    kept = boxed(boxes, crop_emit_mode="overlap", emit_overlap_thresh=0.99, seed=3, **crop).next().label[0].asnumpy()
+    assert (kept[:, 3] >= 9).all() and kept[:, 8:].max() <= 2.0001
+    plain = boxed(boxes).next().data[0].asnumpy()
+    for options in (dict(max_random_hue=40, random_hue_prob=1.0), dict(max_random_contrast=0.5, random_contrast_prob=1.0)):
+        assert not np.array_equal(boxed(boxes, seed=1, **options).next().data[0].asnumpy(), plain)
+
+
+def test_wrong_images_with_boxes(boxes, rec):
+    for options, said in ((dict(resize_mode="other"), "resize_mode is 'other'"), (dict(crop_emit_mode="x"), "'overlap'"),
+                          (dict(label_width=9), "labels of 9, 14, 19"), (dict(label_pad_width=10), "label_pad_width is 10")):
+        with pytest.raises(ValueError, match=said):
+            boxed(boxes, **options)
+    with pytest.raises(ValueError, match="length of its header"):
+        boxed(rec).next()  # labels that are one number

@@ -14,7 +14,7 @@ from ..error import ShapeError
 from .io import DataBatch, DataDesc, MXDataIter
 
 __all__ = ["ImageRecordIter", "ImageRecordUInt8Iter", "ImageRecordInt8Iter", "ImageRecordIter_v1",
-           "ImageRecordUInt8Iter_v1", "ImageDetRecordIter"]
+           "ImageRecordUInt8Iter_v1"]
 
 _IGNORED = {"verbose", "device_id", "shuffle_chunk_size", "shuffle_chunk_seed", "ctx", "aug_seq"}  # how, not what
 
@@ -107,7 +107,7 @@ class ImageRecordIter(MXDataIter):
     # ---- order -----------------------------------------------------------------------------------------------------
 
     def reset(self):
-        for jobs, _, _ in self._under_way:
+        for jobs, *_ in self._under_way:
             for job in jobs:
                 job.cancel()
         self._under_way, self._batch = [], None
@@ -132,17 +132,18 @@ class ImageRecordIter(MXDataIter):
             if self._pool is None:
                 self._pool = self._new_pool()
             jobs = [self._pool.submit(self._example, i, self._epoch) for i in chosen]
-            self._under_way.append((jobs, pad, self._lights(chosen, self._epoch) if any(self._light) else None))
+            self._under_way.append((jobs, pad, self._lights(chosen, self._epoch) if any(self._light) else None,
+                                    self._index(chosen)))
 
     def iter_next(self):
         self._ask()
         if not self._under_way:
             return False
-        jobs, pad, lights = self._under_way.pop(0)
+        jobs, pad, lights, index = self._under_way.pop(0)
         self._ask()
         examples = [job.result() for job in jobs]
         self._batch = DataBatch([self._normalize(nd.stack(*[image for image, _ in examples]), lights)],
-                                [self._stack_labels([label for _, label in examples])], pad, None)
+                                [self._stack_labels([label for _, label in examples])], pad, index)
         return True
 
     def next(self):
@@ -159,6 +160,13 @@ class ImageRecordIter(MXDataIter):
 
     def getpad(self):
         return self._batch.pad
+
+    def getindex(self):
+        return self._batch.index
+
+    def _index(self, chosen):
+        import numpy
+        return numpy.zeros(len(chosen), dtype="uint64")  # it does not number its examples, only those with boxes do
 
     # ---- examples --------------------------------------------------------------------------------------------------
 
@@ -290,11 +298,6 @@ class ImageRecordInt8Iter(ImageRecordIter):
 
 
 ImageRecordIter_v1, ImageRecordUInt8Iter_v1 = ImageRecordIter, ImageRecordUInt8Iter
-
-
-def ImageDetRecordIter(*args, **kwargs):
-    """Images with boxes, from a .rec file."""
-    raise NotImplementedError("ImageDetRecordIter is not supported; mx.image.ImageDetIter reads the same files")
 
 
 def _warn_unknown(who, given, known):
