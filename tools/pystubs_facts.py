@@ -172,7 +172,9 @@ OPEN = {
     "Function.forward", "Function.backward",
     # an object by its name, with its own options
     "create", "_create", "create_optimizer", "Optimizer.create_optimizer", "get_model", "FeedForward.__init__",
-    "FeedForward.create", "SequentialModule.add", "set_config", "ImageDetRecordIter", "ImageRecordIter.__init__",
+    "FeedForward.create", "SequentialModule.add", "set_config",
+    # iterators that ignore unknown keywords, as old programs pass them
+    "ImageRecordIter.__init__", "ImageDetRecordIter.__init__", "MNISTIter.__init__",
     # bases that keep what their subclasses were made with
     "Initializer.__init__", "EvalMetric.__init__", "Augmenter.__init__", "DetAugmenter.__init__",
     # a function of the user's is called with them
