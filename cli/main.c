@@ -1,6 +1,7 @@
 /* gluon: inspect, run and convert exported networks.  SPDX-License-Identifier: Apache-2.0 */
 #include <string.h>
 
+#include "base/suggest.h"
 #include "cli.h"
 
 static const cli_command *const commands[] = {&cli_predict, &cli_summary, &cli_plot,  &cli_compile,
@@ -48,8 +49,11 @@ int main(int argc, char **argv)
     for (int i = 0; i < COMMANDS; i++)
         if (!strcmp(commands[i]->name, word))
             return run(commands[i], argc - 2, argv + 2);
+    mx_suggestion s = {.word = word};
+    for (int i = 0; i < COMMANDS; i++)
+        mx_suggest(&s, commands[i]->name);
     if (*word)
-        fprintf(stderr, "gluon: there is no command '%s'\n\n", word);
+        fprintf(stderr, "gluon: there is no command '%s'%s\n\n", word, mx_suggest_text(&s));
     help(stderr);
     return CLI_USAGE;
 }

@@ -4,6 +4,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "base/suggest.h"
 #include "cli.h"
 
 int cli_usage(const cli_args *args, const char *format, ...)
@@ -44,8 +45,12 @@ static int take_option(cli_args *args, int argc, char **argv, int *i)
 {
     const char *word = whole_name(argv[*i]), *equals = strchr(word, '=');
     const cli_option *o = find_option(args->command, word, equals ? (size_t)(equals - word) : strlen(word));
-    if (!o)
-        return cli_usage(args, "there is no option %s", word);
+    if (!o) {
+        mx_suggestion s = {.word = word};
+        for (const cli_option *known = args->command->options; known->name; known++)
+            mx_suggest(&s, known->name);
+        return cli_usage(args, "there is no option %s%s", word, mx_suggest_text(&s));
+    }
     if (args->given == CLI_MOST)
         return cli_usage(args, "more than %d options", CLI_MOST);
     if (!o->argument && equals)

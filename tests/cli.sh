@@ -52,8 +52,10 @@ for command in predict summary plot compile convert im2rec bench doctor; do
     done
 done
 wrong 2 "no command" "$gluon" dance
+wrong 2 "did you mean 'summary'" "$gluon" sumary
 wrong 2 "usage" "$gluon"
 wrong 2 "no option" "$gluon" summary lenet --colour
+wrong 2 "did you mean '--shape'" "$gluon" summary lenet --shpae 1,1,28,28
 wrong 2 "whole number" "$gluon" predict lenet --input lenet.npy --top none
 wrong 2 "too many" "$gluon" doctor now
 "$gluon" doctor | grep -q "MXNET_CPU_WORKER_NTHREADS" || fail "doctor lists no flags"

@@ -114,6 +114,13 @@ MX_API void *mx_scope_return(mx_scope *scope, void *object);
 #define MX_SCOPED_AS_(scope, once)                                                                             \
     for (mx_scope scope __attribute__((cleanup(mx_scope_close))) = mx_scope_open(), *once = &scope; once; once = NULL)
 
+/* ---- checking mode -------------------------------------------------------------------------------------- */
+/* On (also by MXNET_CHECK=1): an error where an operator makes NaN or infinity from finite inputs, reads an index or label
+ * that is out of range, or divides integers with a remainder, and where a step updates with gradients that no backward
+ * has computed since the last one.  Everything runs operator by operator and waits: slow.  Off: no cost. */
+MX_API void mx_set_check(bool on);
+MX_API bool mx_get_check(void);
+
 /* ---- threads and random numbers ------------------------------------------------------------------------- */
 MX_API int mx_num_threads(void);
 MX_API void mx_set_num_threads(

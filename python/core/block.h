@@ -47,6 +47,7 @@ bool parameter_overrides(PyObject *parameter); /* its class overrides data() or 
 bool block_inside(const block_object *self);   /* the library runs the forward of this block itself */
 PyObject *block_arguments(const block_object *self, mx_arrays in);
 PyObject *block_call(PyObject *object, PyObject *args, PyObject *keywords);
+void block_blame(const mx_block *block); /* its call failed: it becomes part of the path in the exception */
 PyObject *block_forward(PyObject *object, PyObject *args);
 PyObject *block_run_children(PyObject *object, PyObject *args);
 PyObject *block_layer_forward(PyObject *object, PyObject *args);

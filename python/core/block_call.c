@@ -14,6 +14,7 @@
 #include "block.h"
 #include "exec/list.h"
 #include "exec/tape.h"
+#include "gluon/block/blame.h"
 #include "gluon/compile/hybrid.h"
 #include "gluon/compile/trace.h"
 
@@ -75,6 +76,31 @@ PyObject *form_give(PyObject *form, mx_arrays arrays, int64_t *at)
             PyTuple_SET_ITEM(made, i, part);
     }
     return made;
+}
+
+/* A call failed: the block becomes part of the path in the exception's message (gluon/block/blame.h). */
+void block_blame(const mx_block *block)
+{
+    char prefix[MX_BLAME_TEXT];
+    PyObject *type, *value, *trace;
+    mx_block_blame(block);
+    if (!PyErr_Occurred())
+        return;
+    PyErr_Fetch(&type, &value, &trace);
+    PyErr_NormalizeException(&type, &value, &trace);
+    PyObject *args = value ? PyObject_GetAttrString(value, "args") : NULL;
+    PyObject *message = args && PyTuple_Check(args) && PyTuple_GET_SIZE(args) == 1 ? PyTuple_GET_ITEM(args, 0) : NULL;
+    const char *text = message && PyUnicode_Check(message) ? PyUnicode_AsUTF8(message) : NULL;
+    const size_t old = text ? mx_blame_prefix(text, prefix) : 0;
+    if (old) {
+        PyObject *longer = Py_BuildValue("(N)", PyUnicode_FromFormat("%s%s", prefix, text + old));
+        if (longer)
+            PyObject_SetAttrString(value, "args", longer);
+        Py_XDECREF(longer);
+    }
+    PyErr_Clear(); /* a failure here must not hide the exception */
+    Py_XDECREF(args);
+    PyErr_Restore(type, value, trace);
 }
 
 /* ---- hooks ------------------------------------------------------------------------------------------------------- */
@@ -471,11 +497,9 @@ static PyObject *call_with(PyObject *object, PyObject *args, PyObject *keywords)
     return call_in_c(self, args);
 }
 
-PyObject *block_call(PyObject *object, PyObject *args, PyObject *keywords)
+static PyObject *call_block(PyObject *object, PyObject *args, PyObject *keywords)
 {
     block_object *self = (block_object *)object;
-    if (!block_of(object))
-        return NULL;
     if (!keywords || !PyDict_GET_SIZE(keywords))
         return call_with(object, args, NULL);
     if (self->overrides_forward || !(self->native || self->block->hybrid))
@@ -483,6 +507,15 @@ PyObject *block_call(PyObject *object, PyObject *args, PyObject *keywords)
     PyObject *all = positions_of(self, args, keywords);
     PyObject *result = all ? call_with(object, all, NULL) : NULL;
     Py_XDECREF(all);
+    return result;
+}
+
+PyObject *block_call(PyObject *object, PyObject *args, PyObject *keywords)
+{
+    mx_block *block = block_of(object);
+    PyObject *result = block ? call_block(object, args, keywords) : NULL;
+    if (!result && block)
+        block_blame(block);
     return result;
 }
 

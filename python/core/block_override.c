@@ -80,6 +80,8 @@ static mx_arrays call_back(mx_block *block, mx_arrays in, callback function, boo
     PyObject *result = self && !PyErr_Occurred() ? function(self, in) : NULL;
     if (result)
         out = results_of(self, result, itself ? &self->out_form[mx_thread.modes.training] : NULL);
+    else if (PyErr_Occurred())
+        block_blame(block);
     sym_swap_manager(manager);
     Py_XDECREF(result), Py_XDECREF(self);
     if (!out.n && !mx_has_error())

@@ -76,6 +76,7 @@ bool is_number(PyObject *x); /* int, float, bool or a NumPy scalar of these */
 /* ---- errors ------------------------------------------------------------------------------------------------ */
 /* Raises the library's error unless a Python exception is already set; returns NULL. */
 PyObject *raise_error(void);
+PyObject *error_text(void); /* the message of the error record in the words of Python: new reference */
 #define raise_if(code) ((code) ? raise_error() : Py_NewRef(Py_None))
 extern PyObject *deferred_error; /* for tests of the exception type; borrowed */
 

@@ -15,15 +15,27 @@
 static PyObject *error_types[MX_ERR_COUNT]; /* by code; set by mxnet.error */
 PyObject *deferred_error;
 
-/* Messages use the C names of functions; Python's names lack the prefix: mx_attach_grad is attach_grad. */
-static PyObject *spoken(const char *message)
+/* Messages use the C names of functions.  Most of Python's names only lack the prefix: mx_attach_grad is attach_grad. */
+static const struct {
+    const char *c, *python;
+} spellings[] = {
+    {"mx_array_to()", "as_in_context()"},
+    {"mx_cast()", "astype()"},
+    {"mx_trainer_step_ignoring_stale()", "step(batch_size, ignore_stale_grad=True)"},
+    {"mx_parameter_set_grad_req()", "grad_req = 'null'"},
+    {"mx_executor_reshape()", "reshape()"},
+    {"mx_executor_forward() with training = true", "forward(is_train=True)"},
+    {"mx_error_set()", "an exception"},
+    {"mx_", ""},
+};
+
+PyObject *error_text(void)
 {
+    const char *message = mx_error_code() ? mx_error_message() : "the library failed without an error message";
     PyObject *text = PyUnicode_DecodeUTF8(message, (Py_ssize_t)strlen(message), "replace");
-    if (!text || !strstr(message, "mx_"))
-        return text;
-    PyObject *result = PyObject_CallMethod(text, "replace", "ss", "mx_", "");
-    Py_DECREF(text);
-    return result;
+    for (size_t i = 0; text && i < sizeof spellings / sizeof *spellings && strstr(message, "mx_"); i++)
+        Py_XSETREF(text, PyObject_CallMethod(text, "replace", "ss", spellings[i].c, spellings[i].python));
+    return text;
 }
 
 PyObject *raise_error(void)
@@ -31,7 +43,7 @@ PyObject *raise_error(void)
     if (!PyErr_Occurred()) {
         const mx_code code = mx_error_code();
         PyObject *type = code > 0 && code < MX_ERR_COUNT ? error_types[code] : NULL;
-        PyObject *text = spoken(code ? mx_error_message() : "the library failed without an error message");
+        PyObject *text = error_text();
         if (text)
             PyErr_SetObject(type ? type : PyExc_RuntimeError, text);
         Py_XDECREF(text);
@@ -166,6 +178,21 @@ static PyObject *set_num_threads(PyObject *self, PyObject *value)
     Py_RETURN_NONE;
 }
 
+static PyObject *set_check(PyObject *self, PyObject *arg)
+{
+    (void)self;
+    const bool before = mx_get_check();
+    const int on = PyObject_IsTrue(arg);
+    if (on < 0)
+        return NULL;
+    mx_set_check(on);
+    return PyBool_FromLong(before);
+}
+static PyObject *get_check(PyObject *self, PyObject *unused)
+{
+    return (void)self, (void)unused, PyBool_FromLong(mx_get_check());
+}
+
 static PyMethodDef functions[] = {
     {"set_error_types", set_error_types, METH_O, "Exception classes by the library's names of errors."},
     {"seed", seed, METH_O, "Seeds all random numbers."},
@@ -176,6 +203,8 @@ static PyMethodDef functions[] = {
     {"fail_allocation", fail_allocation, METH_O, "For tests: the n-th allocation from now on fails; 0: none."},
     {"empty_cache", empty_cache, METH_O, "Returns unused memory to the system."},
     {"cpu_level", cpu_level, METH_NOARGS, "The instruction level of the CPU kernels in use: generic, avx2 or avx512."},
+    {"set_check", set_check, METH_O, "Switches checking mode; returns whether it was on."},
+    {"get_check", get_check, METH_NOARGS, "Whether checking mode is on."},
     {"num_threads", num_threads, METH_NOARGS, "How many threads kernels use."},
     {"set_num_threads", set_num_threads, METH_O, "How many threads kernels may use."},
     {NULL, NULL, 0, NULL},

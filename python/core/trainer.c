@@ -88,7 +88,10 @@ static PyObject *trainer_new(PyTypeObject *type, PyObject *args, PyObject *keywo
 static PyObject *fail(trainer_object *self)
 {
     if (!PyErr_Occurred() && mx_error_code() == MX_ERR_STATE) {
-        PyErr_SetString(self->stale_type, mx_error_message());
+        PyObject *text = error_text();
+        if (text)
+            PyErr_SetObject(self->stale_type, text);
+        Py_XDECREF(text);
         mx_error_clear();
     }
     return raise_error();

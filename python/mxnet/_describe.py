@@ -1,5 +1,4 @@
 """Documentation and signatures, generated from the library's descriptions on demand."""
-import difflib
 import inspect
 import json
 import warnings
@@ -120,10 +119,10 @@ def unknown_keyword(op, name):
     """Raises for a keyword that the operator does not take, with a suggestion."""
     d = _described(op)
     known = [i["name"] for i in d["inputs"]] + [a["name"] for a in d["attributes"]] + ["out"]
-    close = difflib.get_close_matches(name, known, 1)
-    advice = f"; did you mean '{close[0]}'?" if close else ""
     if not d["attributes"]:
         _ignore_keyword(op.operator_name, name, known)
         return
     from .error import AttributeValueError
+    from .registry import _advice
+    advice = _advice(name, known)
     raise AttributeValueError(f"{op.operator_name}: unknown keyword '{name}'{advice} (it takes {', '.join(known)})")

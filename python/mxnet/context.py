@@ -34,7 +34,9 @@ class Context(metaclass=_ContextType):
             return
         number = device_type if isinstance(device_type, int) else _NUMBERS.get(device_type)
         if number not in _TYPES:
-            raise KeyError(f"Context: unknown device type {device_type!r}; there are {', '.join(_NUMBERS)}")
+            from .registry import _advice
+            raise KeyError(f"Context: unknown device type {device_type!r}{_advice(str(device_type), _NUMBERS) or ';'} "
+                           f"there are {', '.join(_NUMBERS)}")
         if not hasattr(device_id, "__index__"):
             raise TypeError(f"Context: device_id must be an int, got {type(device_id).__name__}")
         self.device_typeid = number

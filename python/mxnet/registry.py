@@ -71,8 +71,12 @@ def get_create_func(base_class, nickname):
 # ---- classes from descriptions of the library -----------------------------------------------------------------------
 
 def _advice(name, known):
+    """"; did you mean ...?" with the known name that is closest, or whose initials it is (lr: learning_rate)."""
     import difflib
-    close = difflib.get_close_matches(name, list(known), 1)
+    known = list(known)
+    close = difflib.get_close_matches(name, known, 1)
+    if not close and len(name) > 1:
+        close = [k for k in known if "".join(word[:1] for word in k.split("_")) == name]
     return f"; did you mean '{close[0]}'?" if close else ""
 
 

@@ -33,6 +33,22 @@ def setenv(name, value):
         os.environ[name] = str(value)
 
 
+def set_check(active=True):
+    """Switches checking mode, as MXNET_CHECK=1 does when the program starts; returns whether it was on.
+
+    In checking mode these are errors, where they happen: NaN or infinity that an operator makes from finite inputs,
+    indices and labels out of range, integers that are divided with a remainder (an image / 255), and a step of a Trainer
+    whose gradients are all stale.  Errors name the block.  Hybridized blocks run operator by operator, and everything
+    waits for its results: it is slow, and for finding mistakes.
+    """
+    return _core.set_check(bool(active))
+
+
+def is_check():
+    """Whether checking mode is on."""
+    return _core.get_check()
+
+
 def get_gpu_count():
     """The number of GPUs that this process can use."""
     return _core.num_gpus()

@@ -5,6 +5,8 @@
  * SPDX-License-Identifier: Apache-2.0 */
 #include "base/error.h"
 
+#include "base/blame.h"
+
 #include <pthread.h>
 #include <stdarg.h>
 #include <stdio.h>
@@ -15,8 +17,11 @@
 
 static _Thread_local struct {
     mx_code code;        /* MX_OK: no error */
+    bool speaks;         /* the context stands for the operator, whose name messages leave out */
     const char *context; /* operator or block path that is running; not owned */
+    const void *blamed;  /* what `path` begins with; not owned, perhaps gone: never followed */
     char *message;       /* "context: what happened", MESSAGE_BYTES; owned; NULL: no error yet, or no memory for it */
+    char *path, *leaf;   /* "net0.body.1" and the name of its last block; MX_BLAME_TEXT each, in the same allocation */
 } record;
 
 static pthread_key_t exit_key;
@@ -25,7 +30,7 @@ static pthread_once_t exit_once = PTHREAD_ONCE_INIT;
 static void forget_message(void *message)
 {
     free(message);
-    record.message = NULL;
+    record.message = record.path = record.leaf = NULL;
 }
 static void make_exit_key(void) { pthread_key_create(&exit_key, forget_message); }
 
@@ -35,9 +40,12 @@ static bool have_message(void)
     if (record.message)
         return true;
     pthread_once(&exit_once, make_exit_key);
-    record.message = malloc(MESSAGE_BYTES);
-    if (record.message)
+    record.message = calloc(1, MESSAGE_BYTES + 2 * MX_BLAME_TEXT);
+    if (record.message) {
+        record.path = record.message + MESSAGE_BYTES;
+        record.leaf = record.path + MX_BLAME_TEXT;
         pthread_setspecific(exit_key, record.message);
+    }
     return record.message != NULL;
 }
 
@@ -88,16 +96,86 @@ mx_code mx_error_set(mx_code code, const char *format, ...)
     return code;
 }
 
+/* Where the message goes on after the block that was running. */
+static char *after_context(void)
+{
+    const size_t length = record.context ? strlen(record.context) : 0;
+    const bool begins = length && !strncmp(record.message, record.context, length) && record.message[length] == ':';
+    return record.message + (begins && record.message[length + 1] ? length + 2 : 0);
+}
+
 void mx_error_mention(const char *who)
 {
     const size_t length = strlen(who) + 2;
-    if (!record.code || !record.message || strstr(record.message, who) || length >= MESSAGE_BYTES)
+    if (!record.code || !record.message || record.speaks || strstr(record.message, who))
         return;
-    memmove(record.message + length, record.message, MESSAGE_BYTES - length);
-    memcpy(record.message, who, length - 2);
-    memcpy(record.message + length - 2, ": ", 2);
+    char *at = after_context();
+    const size_t room = MESSAGE_BYTES - (size_t)(at - record.message);
+    if (length >= room)
+        return;
+    memmove(at + length, at, room - length);
+    memcpy(at, who, length - 2);
+    memcpy(at + length - 2, ": ", 2);
     record.message[MESSAGE_BYTES - 1] = 0;
 }
+
+/* ---- paths (blame.h) --------------------------------------------------------------------------------------------- */
+
+const void *mx_blamed(void) { return record.blamed; }
+
+size_t mx_blame_prefix(const char *text, char prefix[MX_BLAME_TEXT])
+{
+    const size_t length = record.path ? strlen(record.leaf) : 0;
+    if (!length || !strchr(record.path, '.'))
+        return 0;
+    const size_t used = (size_t)snprintf(prefix, MX_BLAME_TEXT, "%.150s (%.90s): ", record.path, record.leaf);
+    if (!strncmp(text, record.leaf, length) && text[length] == ':' && text[length + 1] == ' ')
+        return length + 2;
+    /* "longer.path (leaf): " of the blocks inside */
+    const char *open = strstr(text, " ("), *close = open ? open + 2 + length : NULL;
+    if (!open || strncmp(open + 2, record.leaf, length) || strncmp(close, "): ", 3))
+        return 0;
+    const size_t old = (size_t)(close + 3 - text);
+    return old == used && !strncmp(text, prefix, used) ? 0 : old;
+}
+
+static void rename_message(void)
+{
+    char prefix[MX_BLAME_TEXT], *text = record.message;
+    const size_t old = mx_blame_prefix(text, prefix), new = old ? strlen(prefix) : 0;
+    if (!old)
+        return;
+    const size_t rest = strnlen(text + old, MESSAGE_BYTES - 1 - (new > old ? new : old));
+    memmove(text + new, text + old, rest);
+    memcpy(text, prefix, new);
+    text[new + rest] = 0;
+}
+
+void mx_blame(const void *thing, const char *name, const char *key)
+{
+    char path[MX_BLAME_TEXT];
+    if (!have_message())
+        return;
+    record.blamed = thing;
+    if (!key) {
+        snprintf(record.path, MX_BLAME_TEXT, "%s", name);
+        snprintf(record.leaf, MX_BLAME_TEXT, "%s", name);
+        return;
+    }
+    const char *dot = strchr(record.path, '.'); /* block names have none */
+    snprintf(path, sizeof path, "%.60s.%.60s%.120s", name, key, dot ? dot : "");
+    memcpy(record.path, path, sizeof path);
+    if (record.code)
+        rename_message();
+}
+
+bool mx_context_is_operator(bool on)
+{
+    const bool before = record.speaks;
+    record.speaks = on;
+    return before;
+}
+bool mx_context_speaks(void) { return record.speaks && record.context; }
 
 int mx_check(const char *who)
 {

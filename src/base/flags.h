@@ -10,6 +10,7 @@
     X(cpu_level,  "GLUON_CPU_LEVEL",           text, "",  "highest instruction level to use: generic, avx2 or avx512") \
     X(home,       "MXNET_HOME",                text, "",  "folder for data sets and models; empty: ~/.mxnet") \
     X(alloc_cache,"GLUON_ALLOC_CACHE",         int,  1,   "0: return freed memory to the system at once (for debugging)") \
+    X(check,      "MXNET_CHECK",               int,  0,   "1: checking mode: NaN made by an operator, indices out of range, integer division and stale gradients are errors") \
     X(seed,       "MXNET_SEED",                int,  0,   "seed of the random number generator at start") \
     X(cuda_library,"GLUON_CUDA_LIBRARY",       text, "",  "path of the CUDA library; empty: libgluon_cuda.so beside the library, or on the system's search path") \
     X(cuda_graphs,"GLUON_CUDA_GRAPHS",         int,  1,   "0: plans on GPUs launch their kernels one by one instead of as a CUDA graph") \

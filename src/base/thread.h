@@ -63,6 +63,8 @@ typedef struct mx_thread_state {
     mx_context context;          /* ndarray/context.c: of new arrays */
     struct mx_rng *rng;          /* base/rng.c: source of random numbers; NULL: that of the process */
     struct mx_scratch *scratch;  /* base/scratch.c: scratch memory of kernels; NULL: from the allocator */
+    bool unchecked;              /* exec/check.c: checking mode leaves these calls alone */
+    bool scaled;                 /* exec/backward.c: a backward runs in checking mode; a loss may be scaled */
     bool in_part;                /* base/threads.c: runs a part of a parallel loop: no nested parallelism */
 
     /* ---- building graphs ------------------------------------------------------------------------------------- */

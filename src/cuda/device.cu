@@ -4,6 +4,7 @@
 #include <cstring>
 #include <mutex>
 #include <pthread.h>
+#include <unistd.h>
 
 #include "cuda/device.h"
 #include "cuda/entry.h"
@@ -118,7 +119,10 @@ extern "C" __attribute__((visibility("default"))) mx_device *mx_cuda_open(const 
         return nullptr;
     const cudaError_t status = cudaGetDeviceCount(&device_count);
     if (status != cudaSuccess || !device_count) {
-        mx_fail(MX_ERR_DEVICE, "%s", status == cudaSuccess ? "the machine has no GPU" : cudaGetErrorString(status));
+        /* Without a driver CUDA says that the driver is too old. */
+        const bool none = status == cudaSuccess || status == cudaErrorNoDevice ||
+                          (status == cudaErrorInsufficientDriver && access("/proc/driver/nvidia/version", F_OK));
+        mx_fail(MX_ERR_DEVICE, "%s", none ? "the machine has no GPU, or no NVIDIA driver" : cudaGetErrorString(status));
         return nullptr;
     }
     pthread_atfork(nullptr, nullptr, [] { mx_cuda_forked = true; });

@@ -13,6 +13,8 @@
 
 #include "base/alloc.h"
 #include "base/error.h"
+#include "base/text.h"
+#include "exec/check.h"
 #include "base/vec.h"
 #include "exec/plan/plan.h"
 #include "exec/sparse/sparse.h"
@@ -140,6 +142,22 @@ static mx_code outputs_with_history(mx_node *node, mx_array **out)
     return MX_OK;
 }
 
+/* In checking mode errors name the block whose forward recorded the node. */
+static mx_code gradient_at(const mx_node *node, mx_grad *grad)
+{
+    mx_text place = {0};
+    mx_text_print(&place, "%s%sbackward of %s", node->place ? node->place : "", node->place ? ": " : "",
+                  node->op->name);
+    const char *outer = mx_error_context(mx_text_get(&place));
+    const bool scaled = mx_thread.scaled;
+    mx_thread.scaled = true;
+    const mx_code code = node->op->gradient(grad);
+    mx_thread.scaled = scaled;
+    mx_error_context(outer);
+    mx_text_free(&place);
+    return code;
+}
+
 static mx_code run_gradient(mx_pass *pass, mx_node *node, mx_array **ograd, mx_array **igrad, bool *wanted)
 {
     mx_array *out[MX_MAX_OUTPUTS];
@@ -153,7 +171,7 @@ static mx_code run_gradient(mx_pass *pass, mx_node *node, mx_array **ograd, mx_a
                     ograd,    igrad,       wanted,     node->in_shape, node->in_type, node->training, pass->create_graph};
     const bool clean = !mx_has_error();
     mx_thread.precision_settled++;
-    mx_code code = node->op->gradient(&grad);
+    mx_code code = mx_checking() ? gradient_at(node, &grad) : node->op->gradient(&grad);
     mx_thread.precision_settled--;
     if (!code && clean && mx_has_error()) /* a failed part looks like "no gradient", which would mean zero */
         return mx_error_code();

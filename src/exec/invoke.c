@@ -14,6 +14,7 @@
 #include "base/error.h"
 #include "exec/amp.h"
 #include "exec/call.h"
+#include "exec/check.h"
 #include "exec/plan/gather.h"
 #include "exec/profile.h"
 #include "exec/control/region.h"
@@ -158,6 +159,10 @@ static mx_code run_inference(invocation *v)
             if (v->abstract)
                 continue;
             char text[MX_SHAPE_TEXT];
+            for (int k = 0; !v->n_in && k < v->infer.out[i].ndim; k++)
+                if (v->infer.out[i].dim[k] < 0)
+                    return mx_op_fail(v->op, MX_ERR_SHAPE, "axis %d of the shape has the negative size %lld", k,
+                                      (long long)v->infer.out[i].dim[k]);
             return mx_op_fail(v->op, MX_ERR_SHAPE,
                               "the shape or type of output %d cannot be inferred from the inputs (%s, %s)", i,
                               mx_shape_text(&v->infer.out[i], text), mx_dtype_name((mx_dtype)v->infer.out_type[i]));
@@ -329,6 +334,16 @@ static mx_code run(invocation *v)
     return no_kernel(v);
 }
 
+/* In checking mode. */
+static mx_code run_checked(invocation *v)
+{
+    const mx_kernel_call call = {v->op, v->attrs, v->n_in, v->n_out, v->in, v->out, mx_thread.modes.training, NULL};
+    bool finite;
+    mx_code code = mx_check_before(&call, &finite);
+    code = code ? code : run(v);
+    return code ? code : mx_check_after(&call, v->n_visible, finite);
+}
+
 /* The caller's arrays were written, perhaps in part. */
 static void tell_changes(const invocation *v)
 {
@@ -369,7 +384,7 @@ static mx_code compute(invocation *v, mx_array **out)
     if (!code)
         code = make_outputs(v, out);
     if (!code && !v->abstract && !is_view(v) && !nothing_to_do(v))
-        code = run(v), tell_changes(v);
+        code = mx_checks_calls() ? run_checked(v) : run(v), tell_changes(v);
     if (!code && !v->abstract)
         code = deliver(v);
     if (!code && mx_thread.modes.recording && !v->abstract)

@@ -4,6 +4,7 @@
 #include <string.h>
 
 #include "base/alloc.h"
+#include "exec/check.h"
 #include "base/error.h"
 #include "ndarray/sparse.h"
 
@@ -129,6 +130,8 @@ mx_code mx_tape_append(const mx_op *op, const void *attrs, int n_in, mx_array *c
     node->op = op;
     node->training = mx_thread.modes.training;
     node->context = out[0]->context;
+    if (mx_checking())
+        node->place = mx_check_place();
     if (attr_bytes)
         memcpy(node->attrs, attrs, attr_bytes);
     keep_inputs(node, in);

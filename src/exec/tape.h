@@ -44,6 +44,7 @@ struct mx_node {
     void *attrs;          /* copy of the operator's attributes; NULL: none */
     size_t bytes;         /* of this allocation, which holds all the arrays above */
     mx_context context;
+    const char *place; /* name of the block that was running, in checking mode; not owned; NULL: none */
 
     /* Variables. */
     mx_array *grad; /* retained; NULL: none */

@@ -9,6 +9,7 @@
 
 #include "base/alloc.h"
 #include "base/error.h"
+#include "base/suggest.h"
 #include "graph/apply.h"
 #include "graph/call.h"
 #include "graph/names.h"
@@ -35,8 +36,12 @@ static int field_number(const mx_op *op, const char *name)
 mx_code mx_apply_attribute(mx_op *op, void *attrs, uint64_t *given, const char *who, const char *name, const char *text)
 {
     const int field = field_number(op, name);
-    if (field < 0)
-        return mx_fail(MX_ERR_ATTRIBUTE, "%s (%s): unknown attribute '%s'", who, op->name, name);
+    if (field < 0) {
+        mx_suggestion s = {.word = name};
+        for (int i = 0; op->schema && i < op->schema->count; i++)
+            mx_suggest(&s, op->schema->fields[i].name);
+        return mx_fail(MX_ERR_ATTRIBUTE, "%s (%s): unknown attribute '%s'%s", who, op->name, name, mx_suggest_text(&s));
+    }
     if (mx_schema_set(op->schema, attrs, who, name, text))
         return mx_error_code();
     if (field < 64)

@@ -78,6 +78,10 @@ static int64_t checked_size(const mx_shape_t *shape, mx_dtype dtype)
     if (!mx_dtype_valid((int)dtype))
         return mx_fail(MX_ERR_DTYPE, "%d is not an element type", (int)dtype), -1;
     int64_t size = mx_shape_size(shape);
+    for (int i = 0; i < shape->ndim; i++)
+        if (shape->dim[i] < 0)
+            return mx_fail(MX_ERR_SHAPE, "axis %d of an array has the negative size %lld", i, (long long)shape->dim[i]),
+                   -1;
     if (size < 0)
         mx_fail(MX_ERR_SHAPE, "shape %s is not complete: an array needs sizes from 0 up", mx_shape_text(shape, text));
     else if (size > MOST_BYTES / mx_dtype_table[dtype].size)

@@ -2,6 +2,7 @@
  *
  * SPDX-License-Identifier: Apache-2.0 */
 #include "base/error.h"
+#include "op/expect.h"
 #include "op/op.h"
 
 static mx_code conflict(mx_infer *infer, const char *what, const char *name, const mx_shape_t *have,
@@ -26,6 +27,16 @@ mx_code mx_infer_out(mx_infer *infer, int i, const mx_shape_t *shape)
     if (mx_shape_merge(&infer->out[i], shape, NULL))
         return MX_OK;
     return conflict(infer, "output", mx_op_output_name(infer->op, i, name), &infer->out[i], shape);
+}
+
+mx_code mx_infer_expects(mx_infer *infer, int i, int ndim, int axis, int64_t factor, int64_t size, const char *unit)
+{
+    char name[64];
+    const mx_shape_t *shape = &infer->in[i];
+    if (shape->ndim != ndim || shape->dim[axis] < 0 || size < 0 || shape->dim[axis] * factor == size)
+        return MX_OK;
+    return mx_op_fail(infer->op, MX_ERR_SHAPE, "data has %lld %s, %s expects %lld", (long long)size, unit,
+                      mx_op_input_name(infer->op, i, name), (long long)(shape->dim[axis] * factor));
 }
 
 static mx_code type_conflict(mx_infer *infer, const char *what, const char *name, int have, int want)

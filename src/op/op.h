@@ -178,19 +178,20 @@ struct mx_op {
     const char *outputs; /* "output mean var"; NULL: "output" */
     mx_schema *schema;   /* NULL: no attributes */
     uint32_t flags;
-    int n_out;                               /* outputs, hidden ones included; 0 means 1 */
-    int n_visible;                           /* outputs that callers see; 0 means n_out */
-    int (*count_in)(const void *attrs);      /* inputs that a symbol needs; NULL: all that are not optional */
-    int (*count_out)(const void *attrs);     /* NULL: n_out */
-    int (*count_visible)(const void *attrs); /* NULL: n_visible */
-    mx_code (*infer_shape)(mx_infer *infer); /* NULL: all inputs and outputs have one shape */
-    mx_code (*infer_type)(mx_infer *infer);  /* NULL: all inputs and outputs have one type */
-    mx_code (*check)(const void *attrs);     /* NULL; cross-field checks of attributes beyond the schema's */
-    mx_code (*gradient)(mx_grad *grad);      /* NULL: none (see flags) */
-    uint32_t grad_in, grad_out;              /* bit i: the gradient uses input / output i */
-    uint32_t mutates;                        /* bit i: input i is written (running statistics, optimizer state) */
-    uint32_t no_grad_inputs;                 /* bit i: no gradient flows to input i (indices, lengths, states) */
-    const mx_sample *samples;                /* ended by an entry without shapes */
+    int n_out;                                    /* outputs, hidden ones included; 0 means 1 */
+    int n_visible;                                /* outputs that callers see; 0 means n_out */
+    int (*count_in)(const void *attrs);           /* inputs that a symbol needs; NULL: all that are not optional */
+    int (*count_out)(const void *attrs);          /* NULL: n_out */
+    int (*count_visible)(const void *attrs);      /* NULL: n_visible */
+    mx_code (*infer_shape)(mx_infer *infer);      /* NULL: all inputs and outputs have one shape */
+    mx_code (*infer_type)(mx_infer *infer);       /* NULL: all inputs and outputs have one type */
+    mx_code (*check)(const void *attrs);          /* NULL; cross-field checks of attributes beyond the schema's */
+    mx_code (*audit)(const mx_kernel_call *call); /* NULL; in checking mode, before a call: are the values sensible? */
+    mx_code (*gradient)(mx_grad *grad);           /* NULL: none (see flags) */
+    uint32_t grad_in, grad_out;                   /* bit i: the gradient uses input / output i */
+    uint32_t mutates;                             /* bit i: input i is written (running statistics, optimizer state) */
+    uint32_t no_grad_inputs;                      /* bit i: no gradient flows to input i (indices, lengths, states) */
+    const mx_sample *samples;                     /* ended by an entry without shapes */
     mx_reference_fn reference;
     const struct mx_movement *movement; /* it only moves elements, by this rule (op/formula/movement.h); NULL: no */
     const void *user;                   /* data for a family's shared functions */
@@ -248,6 +249,12 @@ mx_code mx_infer_same_type(mx_infer *infer);
 mx_code mx_infer_through(mx_infer *infer, mx_code (*forward)(mx_infer *), const int *in, const int *out);
 /* "op: message" with code MX_ERR_SHAPE etc. */
 mx_code mx_op_fail(const mx_op *op, mx_code code, const char *format, ...) MX_PRINTF(3, 4);
+
+/* ---- for audits (op/audit.c) ----------------------------------------------------------------------------- */
+/* The elements of input i are indices from `low` up to, not including, `end`; `also` is allowed, too (NaN: nothing). */
+mx_code mx_audit_indices(const mx_kernel_call *call, int i, int64_t low, int64_t end, double also);
+mx_code mx_audit_division(
+    const mx_kernel_call *call); /* integers, by an attribute `scalar` or input 1: no remainders */
 
 /* ---- for gradients: compositions of operators, on arrays of any kind ------------------------------------- */
 /* The operator of a literal name, looked up once per call site. */

@@ -10,8 +10,10 @@
 #include <string.h>
 
 #include "base/alloc.h"
+#include "base/blame.h"
 #include "base/dict.h"
 #include "base/error.h"
+#include "base/suggest.h"
 #include "base/vec.h"
 #include "op/formula/movement.h"
 #include "op/op.h"
@@ -71,9 +73,13 @@ mx_op *mx_op_find(const char *name)
 {
     pthread_once(&filled, fill);
     mx_op *op = name ? mx_dict_get(&by_name, name) : NULL;
-    if (!op)
-        mx_fail(MX_ERR_ARGUMENT, "there is no operator named '%s'", name ? name : "NULL");
-    return op;
+    if (op)
+        return op;
+    mx_suggestion s = {.word = name};
+    for (int64_t i = 0; i < by_name.length; i++)
+        mx_suggest(&s, by_name.entries[i].key);
+    return mx_fail_null(MX_ERR_ARGUMENT, "there is no operator named '%s'%s", name ? name : "NULL",
+                        mx_suggest_text(&s));
 }
 
 mx_op *mx_op_at(int i)
@@ -186,5 +192,5 @@ mx_code mx_op_fail(const mx_op *op, mx_code code, const char *format, ...)
     va_start(args, format);
     vsnprintf(message, sizeof message, format, args);
     va_end(args);
-    return mx_fail(code, "%s: %s", op->name, message);
+    return mx_context_speaks() ? mx_fail(code, "%s", message) : mx_fail(code, "%s: %s", op->name, message);
 }

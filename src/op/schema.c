@@ -10,6 +10,7 @@
 
 #include "base/alloc.h"
 #include "base/error.h"
+#include "base/suggest.h"
 #include "op/schema_types.h"
 
 static const struct { size_t size, align; } layouts[MX_FIELD_TYPES] = {
@@ -55,8 +56,11 @@ static mx_code unknown_field(const mx_schema *schema, const char *who, const cha
     size_t used = 0;
     for (int i = 0; schema && i < schema->count && used < sizeof names - 1; i++)
         used += (size_t)snprintf(names + used, sizeof names - used, "%s%s", i ? ", " : "", schema->fields[i].name);
-    return mx_fail(MX_ERR_ATTRIBUTE, "%s: unknown attribute '%s'; there %s %s", who, name, used ? "are" : "is",
-                   used ? names : "none");
+    mx_suggestion s = {.word = name};
+    for (int i = 0; schema && i < schema->count; i++)
+        mx_suggest(&s, schema->fields[i].name);
+    return mx_fail(MX_ERR_ATTRIBUTE, "%s: unknown attribute '%s'%s%s there %s %s", who, name, mx_suggest_text(&s),
+                   s.best ? "" : ";", used ? "are" : "is", used ? names : "none");
 }
 
 mx_code mx_schema_set(const mx_schema *schema, void *attrs, const char *who, const char *name, const char *text)

@@ -286,7 +286,8 @@ static void test_inference(void **state)
     assert_null(mx_symbol_infer(net, &(struct mx_known){.count = 2,
                                                         .names = (const char *const[]){"data", "conv_weight"},
                                                         .shapes = (mx_dims[]){shape[0], MX_DIMS(4, 2, 3, 3)}}));
-    assert_true(strstr(mx_error_message(), "conv_weight (4, 2, 3, 3)") && strstr(mx_error_message(), "(4, 3, 3, 3)"));
+    assert_true(strstr(mx_error_message(), "conv_weight (4, 2, 3, 3)") &&
+                strstr(mx_error_message(), "data has 3 channels, weight expects 2"));
     mx_error_clear();
     assert_null(mx_symbol_infer(
         net, &(struct mx_known){.count = 1, .names = (const char *const[]){"nobody"}, .shapes = shape}));

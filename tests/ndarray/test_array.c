@@ -68,7 +68,7 @@ static void impossible_shapes(void **state)
     assert_null(mx_empty(MX_DIMS((int64_t)1 << 46), MX_FLOAT64, mx_cpu(0)));
     expect_error(MX_ERR_SHAPE, "2^47 bytes");
     assert_null(mx_empty(MX_DIMS(2, -1), MX_FLOAT32, mx_cpu(0)));
-    expect_error(MX_ERR_SHAPE, "(2, ?)");
+    expect_error(MX_ERR_SHAPE, "axis 1 of an array has the negative size -1");
     assert_null(mx_empty(MX_NO_DIMS, MX_FLOAT32, mx_cpu(0)));
     expect_error(MX_ERR_SHAPE, "(?)");
     assert_null(mx_empty(MX_DIMS(1, 1, 1, 1, 1, 1, 1, 1, 1), MX_FLOAT32, mx_cpu(0)));

@@ -12,7 +12,8 @@ import pytest
 
 import mxnet as mx
 from garbage import Garbage
-from mxnet import _core, autograd, nd
+from mxnet import _core, autograd, gluon, nd
+from mxnet.gluon import nn
 
 
 # ---- kinds of errors -----------------------------------------------------------------------------------------------
@@ -360,3 +361,90 @@ def test_exit_with_living_arrays():
         print("fine")
         """)
     assert result.stdout.strip() == "fine" and result.returncode == 0, result.stderr
+
+
+def nested(python):
+    """A block whose child has children: with a forward in Python, or a hybrid one."""
+    class Nested(nn.Block if python else nn.HybridBlock):
+        def __init__(self):
+            super().__init__(prefix="net_")
+            with self.name_scope():
+                self.body = nn.Sequential() if python else nn.HybridSequential()
+                self.body.add(nn.Dense(4, in_units=3), nn.Dense(2, in_units=5, activation="relu"))
+                self.norm = nn.BatchNorm(in_channels=2)
+
+        def forward(self, x, *args):
+            return self.norm(self.body(x)) if python else super().forward(x, *args)
+
+        def hybrid_forward(self, F, x):
+            return self.norm(self.body(x))
+    return Nested()
+
+
+@pytest.mark.parametrize("mode", ["python", "imperative", "hybridized"])
+def test_path_of_the_block(mode):
+    """The path of attribute names, the block's name, then what the data has and the parameter expects."""
+    net = nested(mode == "python")
+    net.initialize()
+    if mode == "hybridized":
+        net.hybridize()
+    for _ in range(2):
+        with pytest.raises(ValueError) as caught:
+            net(nd.ones((1, 3)))
+        assert str(caught.value) == "net.body.1 (net_dense1): data has 4 features, weight expects 5"
+    outer = nn.Sequential(prefix="outer_")
+    outer.add(nn.Flatten(), net)
+    with pytest.raises(ValueError, match=r"^outer\.1\.body\.1 \(net_dense1\): data has 4 features"):
+        outer(nd.ones((1, 3)))
+    with pytest.raises(ValueError, match=r"^net\.body\.0 \(net_dense0\): data has 7 features, weight expects 3"):
+        net(nd.ones((1, 7)))
+
+
+@pytest.mark.parametrize("layer, shape, message", [
+    (lambda: nn.Dense(2, in_units=3), (1, 5), "data has 5 features, weight expects 3"),
+    (lambda: nn.Conv2D(4, 3, in_channels=2), (1, 3, 8, 8), "data has 3 channels, weight expects 2"),
+    (lambda: nn.Conv2D(4, 3, in_channels=2, groups=2), (1, 4, 8, 8), "data has 4 channels, weight expects 2"),
+    (lambda: nn.Conv2DTranspose(4, 3, in_channels=2), (1, 3, 8, 8), "data has 3 channels, weight expects 2"),
+    (lambda: nn.BatchNorm(in_channels=3), (1, 4, 2, 2), "data has 4 channels, gamma expects 3"),
+    (lambda: nn.LayerNorm(in_channels=3), (2, 4), "data has 4 features, gamma expects 3"),
+    (lambda: nn.InstanceNorm(in_channels=3), (2, 4, 5), "data has 4 channels, gamma expects 3")])
+def test_data_comes_first(layer, shape, message):
+    block = layer()
+    block.initialize()
+    with pytest.raises(ValueError) as caught:
+        block(nd.ones(shape))
+    assert str(caught.value) == f"{block.name}: {message}"
+
+
+def test_negative_sizes():
+    for make in (nd.zeros, nd.ones, nd.empty, lambda shape: nd.full(shape, 1), lambda shape: nd.random.uniform(shape=shape)):
+        with pytest.raises(ValueError, match="axis 0 of .* has the negative size -1"):
+            make((-1, 3))
+
+
+@pytest.mark.parametrize("make, word", [
+    (lambda: mx.optimizer.create("sgd", lr=0.1), "learning_rate"), (lambda: mx.optimizer.Adam(epsilom=1), "epsilon"),
+    (lambda: mx.optimizer.create("sdg"), "sgd"), (lambda: nn.Conv2D(3, 3, stride=2), "strides"),
+    (lambda: gluon.model_zoo.vision.get_model("resnet18v1"), "resnet18_v1"), (lambda: mx.Context("gpuu"), "gpu"),
+    (lambda: mx.kv.create("locl"), "local"), (lambda: mx.metric.create("acuracy"), "accuracy"),
+    (lambda: mx.sym.FullyConnected(mx.sym.var("x"), num_hiden=3), "num_hidden"),
+    (lambda: nd.Convolution(nd.ones((1, 1, 3, 3)), num_filters=2, kernel=(1, 1)), "num_filter")])
+def test_suggestions(make, word):
+    with pytest.raises((mx.MXNetError, ValueError, TypeError, KeyError, AssertionError), match=f"did you mean '{word}'"):
+        make()
+
+
+def test_remedies():
+    """Errors say what to do, in the words of Python."""
+    net = nn.Dense(2, in_units=3)
+    net.initialize()
+    with pytest.raises(TypeError, match="unknown keyword 'lr'; did you mean 'learning_rate'"):
+        gluon.Trainer(net.collect_params(), "sgd", {"lr": 0.1})
+    trainer = gluon.Trainer(net.collect_params(), "sgd")
+    with pytest.raises(UserWarning, match=r"ignore_stale_grad=True"):
+        trainer.step(1)
+    with pytest.raises(mx.MXNetError, match=r"use as_in_context\(\) first"):
+        nd.ones((2,), ctx=mx.cpu(0)) + nd.ones((2,), ctx=mx.cpu(1))
+    data = gluon.data.SimpleDataset([nd.ones((3,)), nd.ones((4,))])
+    with pytest.raises(ValueError, match=r"example 0 has shape \(3,\), example 1 has \(4,\); batchify_fn=batchify.Pad"):
+        next(iter(gluon.data.DataLoader(data, 2)))

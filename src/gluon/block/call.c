@@ -9,6 +9,7 @@
 
 #include "base/alloc.h"
 #include "exec/list.h"
+#include "gluon/block/blame.h"
 #include "gluon/block/core.h"
 #include "gluon/compile/hybrid.h"
 #include "gluon/compile/trace.h"
@@ -93,11 +94,13 @@ mx_arrays mx_layer_run(mx_block *self, mx_arrays in)
 static mx_arrays forward(mx_block *block, mx_arrays in)
 {
     const char *outer = mx_error_context(block->name);
+    const bool spoke = mx_context_is_operator(block->layer && block->layer->single && !block->forward_many);
     mx_arrays out;
     if (block->layer && !block->forward_many) /* a front end's subclass has its own forward */
         out = mx_layer_run(block, in);
     else
         out = block->forward_many ? block->forward_many(block, in) : one(block->forward(block, in));
+    mx_context_is_operator(spoke);
     mx_error_context(outer);
     if (!out.n && !mx_has_error())
         mx_fail(MX_ERR_CALLBACK, "%s (%s): forward returned NULL without saying why", block->name, block->class_name);
@@ -226,13 +229,15 @@ static mx_arrays forward_scoped(mx_block *block, mx_arrays in)
     return ok ? (mx_arrays){list, n} : mx_list_failed();
 }
 
-mx_arrays mx_block_call_many(mx_block *block, mx_arrays in)
+void mx_block_blame(const mx_block *block)
 {
-    if (!mx_is_kind(block, &mx_block_kind, "mx_call", "block"))
-        return mx_list_failed();
-    if (!block->around)
-        return mx_block_call_itself(block, in);
-    return mx_list_check_inputs(&in, block->name, "input") ? mx_list_failed() : block->around(block, in);
+    const char *key = NULL;
+    if (mx_blamed() == block)
+        return;
+    for (int64_t i = 0; i < block->children.length; i++)
+        if (block->children.entries[i].pointer == mx_blamed())
+            key = block->children.entries[i].key;
+    mx_blame(block, block->name, key);
 }
 
 mx_arrays mx_block_call_itself(mx_block *block, mx_arrays in)
@@ -259,6 +264,27 @@ mx_arrays mx_block_call_itself(mx_block *block, mx_arrays in)
         mx_cell_count(block);
     if (out.n && block->hooks.length && run_hooks(block, false, in, out))
         return mx_list_failed();
+    return out;
+}
+
+/* NULL as an input is an earlier failure, of another block. */
+static bool failed_before(mx_arrays in)
+{
+    for (int64_t i = 0; in.v && i != in.n && in.v[i] != MX_END; i++)
+        if (!in.v[i])
+            return true;
+    return false;
+}
+
+mx_arrays mx_block_call_many(mx_block *block, mx_arrays in)
+{
+    if (!mx_is_kind(block, &mx_block_kind, "mx_call", "block"))
+        return mx_list_failed();
+    mx_arrays out = !block->around                                    ? mx_block_call_itself(block, in)
+                    : mx_list_check_inputs(&in, block->name, "input") ? mx_list_failed()
+                                                                      : block->around(block, in);
+    if (__builtin_expect(!out.n, 0) && !failed_before(in))
+        mx_block_blame(block);
     return out;
 }
 

@@ -78,7 +78,8 @@ typedef struct mx_layer {
     const struct mx_cell_methods *cell; /* a recurrent cell (gluon/rnn/cell.h); NULL: none */
     /* Prefix if none was given; NULL: automatic. */
     mx_code (*prefix)(const void *options, mx_text *prefix);
-    bool wide; /* parameters stay float32 when a network is cast to 16 bits */
+    bool single; /* forward is one operator, and perhaps an activation: errors name the layer alone */
+    bool wide;   /* parameters stay float32 when a network is cast to 16 bits */
 } mx_layer;
 
 typedef struct mx_hook {

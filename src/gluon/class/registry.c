@@ -9,6 +9,7 @@
 #include "base/alloc.h"
 #include "base/dict.h"
 #include "base/error.h"
+#include "base/suggest.h"
 #include "base/vec.h"
 #include "gluon/block/core.h"
 #include "gluon/train/learning.h"
@@ -62,8 +63,13 @@ mx_class *mx_class_find(mx_class_kind kind, const char *name)
     if ((int)kind < 0 || kind >= MX_CLASS_KINDS)
         return mx_fail_null(MX_ERR_ARGUMENT, "mx_class_find: %d is not a kind of class", (int)kind);
     mx_class *cls = name ? mx_dict_get(&by_name[kind], lower(name, strlen(name), key)) : NULL;
-    return cls ? cls
-               : mx_fail_null(MX_ERR_ARGUMENT, "there is no %s named '%s'", kind_names[kind], name ? name : "NULL");
+    if (cls)
+        return cls;
+    mx_suggestion s = {.word = name};
+    for (int64_t i = 0; i < by_name[kind].length; i++)
+        mx_suggest(&s, by_name[kind].entries[i].key);
+    return mx_fail_null(MX_ERR_ARGUMENT, "there is no %s named '%s'%s", kind_names[kind], name ? name : "NULL",
+                        mx_suggest_text(&s));
 }
 
 mx_class *mx_class_at(int i)

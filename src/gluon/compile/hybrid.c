@@ -12,6 +12,7 @@
 #include "gluon/compile/hybrid.h"
 
 #include "base/alloc.h"
+#include "base/checking.h"
 #include "base/error.h"
 #include "exec/amp.h"
 #include "exec/list.h"
@@ -346,7 +347,7 @@ static mx_arrays run(const mx_compiled *c, mx_arrays in, bool *stale)
 bool mx_hybrid_call(mx_block *block, mx_arrays in, mx_arrays *out, bool *waits)
 {
     *waits = false;
-    if (mx_thread.hybrid_paused)
+    if (mx_thread.hybrid_paused || mx_checking()) /* checking mode looks at every operator */
         return false;
     mx_plan_key key;
     struct mx_hybrid *h = cache_of(block);

@@ -83,12 +83,12 @@ static void print_group_norm(mx_block *self, mx_text *text)
                   o->center ? "True" : "False", o->scale ? "True" : "False");
 }
 
-static const mx_layer layer_norm = {.build = build_axis_norm,
+static const mx_layer layer_norm = {.single = true, .build = build_axis_norm,
                                     .forward = forward_layer_norm,
                                     .print = print_axis_norm,
                                     .inputs = "data",
                                     .kwargs = "eps=epsilon axis center scale"},
-                      instance_norm = {.build = build_axis_norm,
+                      instance_norm = {.single = true, .build = build_axis_norm,
                                        .forward = forward_instance_norm,
                                        .print = print_axis_norm,
                                        .kwargs = "eps=epsilon axis center scale"},

@@ -145,8 +145,8 @@ static void print(mx_block *self, mx_text *text)
     mx_text_print(text, ", stride=%s)", mx_dims_text(&d->stride, buffer));
 }
 
-static const mx_layer plain_layer = {.build = build, .forward = forward_plain, .print = print},
-                      modulated_layer = {.build = build, .forward = forward_modulated, .print = print};
+static const mx_layer plain_layer = {.single = true, .build = build, .forward = forward_plain, .print = print},
+                      modulated_layer = {.single = true, .build = build, .forward = forward_modulated, .print = print};
 
 mx_class mx_classes_contrib_deformable[] = {
     {.kind = MX_LAYER, .name = "DeformableConvolution", .doc = "convolution whose window is moved cell by cell by offsets that are learned",

@@ -175,12 +175,12 @@ static void print(mx_block *self, mx_text *text)
 }
 
 #define KEYWORDS "kernel stride dilate pad num_filter num_group no_bias layout"
-static const mx_layer convolution = {.build = build,
+static const mx_layer convolution = {.single = true, .build = build,
                                      .forward = forward,
                                      .print = print,
                                      .op = "Convolution",
                                      .kwargs = KEYWORDS},
-                      transposed = {.build = build, .forward = forward_transposed, .print = print, .op = "Deconvolution",
+                      transposed = {.single = true, .build = build, .forward = forward_transposed, .print = print, .op = "Deconvolution",
                                     .kwargs = KEYWORDS " adj"};
 
 #define ROW(name_, doc_, schema_, methods_, c) \

@@ -51,7 +51,8 @@ static void print_dense(mx_block *self, mx_text *text)
         mx_text_add(text, "linear)");
 }
 
-static const mx_layer dense_methods = {.build = build_dense, .forward = forward_dense, .print = print_dense};
+static const mx_layer dense_methods = {
+    .single = true, .build = build_dense, .forward = forward_dense, .print = print_dense};
 
 /* ---- Embedding: rows of a table --------------------------------------------------------------------------------- */
 
@@ -88,7 +89,7 @@ static void print_embedding(mx_block *self, mx_text *text)
                   mx_dtype_name(o->dtype));
 }
 
-static const mx_layer embedding_methods = {.build = build_embedding,
+static const mx_layer embedding_methods = {.single = true, .build = build_embedding,
                                            .forward = forward_embedding,
                                            .print = print_embedding,
                                            .kwargs = "input_dim output_dim dtype sparse_grad"};

@@ -118,19 +118,19 @@ static void print_sync(mx_block *self, mx_text *text)
 
 /* ---- the classes ------------------------------------------------------------------------------------------------- */
 
-static const mx_layer batch_norm = {.build = build_batch_norm,
+static const mx_layer batch_norm = {.single = true, .build = build_batch_norm,
                                     .forward = forward_batch_norm,
                                     .print = print_batch_norm,
                                     .op = "BatchNorm",
                                     .kwargs = "axis eps momentum fix_gamma use_global_stats",
                                     .wide = true},
-                      batch_norm_relu = {.build = build_batch_norm,
+                      batch_norm_relu = {.single = true, .build = build_batch_norm,
                                          .forward = forward_batch_norm_relu,
                                          .print = print_batch_norm,
                                          .op = "BatchNorm",
                                          .kwargs = "axis eps momentum fix_gamma use_global_stats",
                                          .wide = true},
-    sync = {.build = build_sync,
+    sync = {.single = true, .build = build_sync,
             .forward = forward_sync,
             .print = print_sync,
             .op = "_contrib_SyncBatchNorm",

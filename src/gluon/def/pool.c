@@ -92,7 +92,7 @@ static void print(mx_block *self, mx_text *text)
         a->global_pool ? "True" : "False", a->pool_type == MX_POOLING_AVG ? "avg" : "max", mx_layout_name(a->layout));
 }
 
-#define METHODS(more) {.build = build, .forward = forward, .print = print, .op = "Pooling", .kwargs = "kernel stride pad global_pool pool_type layout pooling_convention" more}
+#define METHODS(more) {.single = true, .build = build, .forward = forward, .print = print, .op = "Pooling", .kwargs = "kernel stride pad global_pool pool_type layout pooling_convention" more}
 static const mx_layer methods = METHODS(""), average = METHODS(" count_include_pad");
 
 #define ROW(name_, doc_, schema_, positional_, c) ROW_OF(methods, name_, doc_, schema_, positional_, c)

@@ -12,6 +12,7 @@
 
 #include "base/alloc.h"
 #include "base/error.h"
+#include "base/suggest.h"
 #include "base/text.h"
 #include "exec/call.h"
 #include "exec/sparse/sparse.h"
@@ -46,9 +47,13 @@ static const mx_kvstore_kind *refuse(const char *type)
                             "kvstore '%.80s': training on several machines is not supported; use 'local' or 'device'",
                             type);
     mx_text known = {0};
-    for (size_t i = 0; i < KINDS; i++)
+    mx_suggestion s = {.word = type};
+    for (size_t i = 0; i < KINDS; i++) {
         mx_text_print(&known, "%s%s", i ? ", " : "", kinds[i].name);
-    mx_fail(MX_ERR_ARGUMENT, "kvstore '%.80s': unknown type, wanted %s", type, mx_text_get(&known));
+        mx_suggest(&s, kinds[i].name);
+    }
+    mx_fail(MX_ERR_ARGUMENT, "kvstore '%.80s': unknown type, wanted %s%s", type, mx_text_get(&known),
+            mx_suggest_text(&s));
     mx_text_free(&known);
     return NULL;
 }

@@ -13,6 +13,7 @@
 #include "gluon/train/step_plan.h"
 
 #include "base/alloc.h"
+#include "base/checking.h"
 #include "base/error.h"
 
 /* ---- making and ending ------------------------------------------------------------------------------------------- */
@@ -183,7 +184,7 @@ static mx_array *run(mx_train_step *self, mx_arrays in)
 {
     const bool clean = !mx_has_error();
     for (int attempt = 0; attempt < 2; attempt++) {
-        const mx_step_plan *plan = plan_for(self, in);
+        const mx_step_plan *plan = mx_checking() ? NULL : plan_for(self, in); /* it looks at every operator */
         bool stale = false;
         if (clean && mx_has_error())
             return NULL;

@@ -16,6 +16,7 @@
 #include <string.h>
 
 #include "base/alloc.h"
+#include "base/checking.h"
 #include "base/error.h"
 #include "exec/plan/gather.h"
 
@@ -158,9 +159,25 @@ static mx_code check_slot(const mx_parameter *p, bool ignore_stale)
             return mx_fail(
                 MX_ERR_STATE,
                 "trainer: the gradient of parameter %s on %s was not computed by a backward since the last step; "
-                "if this is intended, let the step ignore stale gradients or set its grad_req to null",
+                "if this is intended, use mx_trainer_step_ignoring_stale(), or mx_parameter_set_grad_req() for a parameter "
+                "that never learns",
                 p->name, mx_context_text(p->contexts[i], text));
     return MX_OK;
+}
+
+/* In checking mode a step may ignore some stale gradients, but not use no others. */
+static mx_code check_any_fresh(const mx_trainer *self)
+{
+    int64_t learning = 0;
+    for (int64_t i = 0; i < self->count; i++) {
+        const bool learns = mx_slot_learns(&self->slots[i]);
+        if (learns && any_fresh(self->slots[i].parameter))
+            return MX_OK;
+        learning += learns;
+    }
+    return !learning
+               ? MX_OK
+               : mx_fail(MX_ERR_STATE, "trainer: all gradients are stale: no backward has run since the last step");
 }
 
 mx_code mx_trainer_check(mx_trainer *self, bool ignore_stale)
@@ -169,7 +186,7 @@ mx_code mx_trainer_check(mx_trainer *self, bool ignore_stale)
         for (int64_t i = 0; i < self->count; i++)
             if (mx_slot_learns(&self->slots[i]) && check_slot(self->slots[i].parameter, !pass))
                 return mx_error_code();
-    return MX_OK;
+    return mx_checking() && ignore_stale ? check_any_fresh(self) : MX_OK;
 }
 
 /* ---- updating ---------------------------------------------------------------------------------------------------- */

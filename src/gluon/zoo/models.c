@@ -9,6 +9,7 @@
 #include <strings.h>
 
 #include "base/alloc.h"
+#include "base/suggest.h"
 #include "gluon/zoo.h"
 #include "gluon/zoo/zoo.h"
 
@@ -69,10 +70,13 @@ const mx_model_row *mx_model_find(const char *name)
         if (!strcasecmp(row->name, name))
             return row;
     mx_text names = {0};
-    for (const mx_model_row *row = mx_models; row->name; row++)
+    mx_suggestion s = {.word = name};
+    for (const mx_model_row *row = mx_models; row->name; row++) {
         mx_text_print(&names, "%s%s", row == mx_models ? "" : ", ", row->name);
-    mx_fail(MX_ERR_ARGUMENT, "mx_model: there is no network '%s'; the networks are %s", name ? name : "NULL",
-            names.data ? names.data : "others");
+        mx_suggest(&s, row->name);
+    }
+    mx_fail(MX_ERR_ARGUMENT, "mx_model: there is no network '%s'%s%s the networks are %s", name ? name : "NULL",
+            mx_suggest_text(&s), s.best ? "" : ";", names.data ? names.data : "others");
     mx_text_free(&names);
     return NULL;
 }

@@ -2,6 +2,7 @@
 from ... import _core
 from ..._core import NDArray
 from ...context import current_context
+from ...error import ShapeError
 
 __all__ = ["Stack", "Pad", "Append", "Group", "AsList"]
 
@@ -23,8 +24,17 @@ def to_array(x):
     return _core.array(x, dtype=_nearest(x.dtype))
 
 
+def _check_equal(items):
+    """Raises for examples of different shapes, which cannot be stacked."""
+    for i, item in enumerate(items):
+        if getattr(item, "shape", ()) != getattr(items[0], "shape", ()):
+            raise ShapeError(f"a batch cannot be stacked: example 0 has shape {items[0].shape}, example {i} has "
+                             f"{getattr(item, 'shape', ())}; batchify_fn=batchify.Pad() pads them to one shape")
+
+
 def stack(items):
     """One array with a new first axis."""
+    _check_equal(items)
     if isinstance(items[0], NDArray):
         from ... import ndarray as nd
         return nd.stack(*items)

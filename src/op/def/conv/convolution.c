@@ -13,6 +13,7 @@
 
 #include "base/error.h"
 #include "op/emit.h"
+#include "op/expect.h"
 #include "op/op.h"
 
 #define LAYOUTS "NCW|NCHW|NCDHW|NWC|NHWC|NDHWC"
@@ -158,7 +159,8 @@ static mx_code infer_convolution(mx_infer *infer)
                               (long long)window, (long long)padded, first + i, mx_shape_text(x, text));
         out.dim[first + i] = size < 0 ? -1 : (padded - window) / at(&a->stride, i, 1) + 1;
     }
-    if (mx_infer_in(infer, 1, &weight) || (!a->no_bias && mx_infer_in(infer, 2, &bias)))
+    if (mx_infer_expects(infer, 1, axes + 2, channel, a->num_group, x->dim[channel], "channels") ||
+        mx_infer_in(infer, 1, &weight) || (!a->no_bias && mx_infer_in(infer, 2, &bias)))
         return mx_error_code();
     return mx_infer_out(infer, 0, &out);
 }
@@ -313,7 +315,8 @@ static mx_code infer_deconvolution(mx_infer *infer)
             return mx_op_fail(infer->op, MX_ERR_SHAPE, "the output would have size %lld on axis %d",
                               (long long)out.dim[first + i], first + i);
     }
-    if (mx_infer_in(infer, 1, &weight) || (!a->no_bias && mx_infer_in(infer, 2, &bias)))
+    if (mx_infer_expects(infer, 1, axes + 2, 0, 1, x->dim[channel], "channels") || mx_infer_in(infer, 1, &weight) ||
+        (!a->no_bias && mx_infer_in(infer, 2, &bias)))
         return mx_error_code();
     return mx_infer_out(infer, 0, &out);
 }

@@ -4,6 +4,7 @@
  *
  * SPDX-License-Identifier: Apache-2.0 */
 #include "op/emit.h"
+#include "op/expect.h"
 #include "op/op.h"
 
 #define DOT_ATTRS(X) \
@@ -200,7 +201,8 @@ static mx_code infer_dense(mx_infer *infer)
                weight = matrix(attrs->num_hidden, features_of(attrs, x));
     mx_shape_t out = attrs->flatten ? matrix(x->dim[0], 0) : *x;
     out.dim[out.ndim - 1] = attrs->num_hidden;
-    if (mx_infer_out(infer, 0, &out) || mx_infer_in(infer, 1, &weight))
+    if (mx_infer_out(infer, 0, &out) || mx_infer_expects(infer, 1, 2, 1, 1, weight.dim[1], "features") ||
+        mx_infer_in(infer, 1, &weight))
         return mx_error_code();
     return attrs->no_bias ? MX_OK : mx_infer_in(infer, 2, &bias);
 }

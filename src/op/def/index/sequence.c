@@ -239,6 +239,20 @@ static mx_code emit_reverse(const mx_emit_call *n)
     return mx_emit_close(n);
 }
 
+/* Lengths of sequences: no longer than the data. */
+static mx_code audit(const mx_kernel_call *call)
+{
+    const int64_t axis = ((const mx_sequence_attrs *)call->attrs)->axis;
+    const mx_array *data = call->in[0];
+    return mx_audit_indices(call, 1, 0, data->shape[axis == 1 && data->ndim > 1] + 1, NAN);
+}
+static mx_code audit_mask(const mx_kernel_call *call)
+{
+    const int64_t axis = ((const mx_sequence_mask_attrs *)call->attrs)->axis;
+    const mx_array *data = call->in[0];
+    return mx_audit_indices(call, 1, 0, data->shape[axis == 1 && data->ndim > 1] + 1, NAN);
+}
+
 // clang-format off
 #define SEQUENCE .inputs = "data sequence_length?", .infer_type = infer_type, .no_grad_inputs = 2, .grad_in = 2
 #define LENGTHS "use_sequence_length=True"
@@ -247,12 +261,12 @@ mx_op mx_family_sequence[] = {
     {.name = "SequenceMask", MX_EMIT(emit_mask), .aliases = "_npx_sequence_mask",
      .doc = "sets the steps past the end of each sequence to a value",
      SEQUENCE, .schema = &sequence_mask_schema,
-     .count_in = count_mask, .infer_shape = infer_mask, .gradient = grad_mask, .reference = ref_mask,
+     .count_in = count_mask, .audit = audit_mask, .infer_shape = infer_mask, .gradient = grad_mask, .reference = ref_mask,
      .samples = (const mx_sample[]){{"4,2,3;2", LENGTHS ", value=-1", 0, 5, "int:1"},
          {"2,4;2", LENGTHS ", axis=1", 0, 5, "int:1"}, {"3,2", "", 0, 0, NULL}, {0}}},
     {.name = "SequenceLast", MX_EMIT(emit_last), .doc = "the last step of every sequence", SEQUENCE,
      .schema = &sequence_schema,
-     .count_in = count_sequence, .infer_shape = infer_last, .gradient = grad_last, .reference = ref_last,
+     .count_in = count_sequence, .audit = audit, .infer_shape = infer_last, .gradient = grad_last, .reference = ref_last,
      .samples = (const mx_sample[]){{"4,2,3;2", LENGTHS, 1, 5, "int:1"}, {"2,4,3;2", LENGTHS ", axis=1", 1, 5, "int:1"},
          {"3,2", "", 0, 0, NULL}, {0}}},
     {.name = "_sequence_last_back",
@@ -265,7 +279,7 @@ mx_op mx_family_sequence[] = {
     {.name = "SequenceReverse", MX_EMIT(emit_reverse),
      .doc = "reverses every sequence; steps past its end stay in place", SEQUENCE,
      .schema = &sequence_schema,
-     .count_in = count_sequence, .infer_shape = infer_reverse, .gradient = grad_reverse, .reference = ref_reverse,
+     .count_in = count_sequence, .audit = audit, .infer_shape = infer_reverse, .gradient = grad_reverse, .reference = ref_reverse,
      .samples = (const mx_sample[]){{"4,2,3;2", LENGTHS, 0, 5, "int:1"}, {"3,2", "", 0, 0, NULL}, {0}}},
     {0},
 };

@@ -470,6 +470,33 @@ static mx_code emit_one_hot(const mx_emit_call *n)
     return mx_emit_close(n);
 }
 
+/* ---- checking mode -------------------------------------------------------------------------------------------- */
+
+/* Input `i` indexes an axis of input `of`; `wraps`: any index is one of the axis. */
+static mx_code audit_axis(const mx_kernel_call *call, int i, int of, int64_t axis, int mode)
+{
+    const mx_shape_t shape = mx_array_shape(call->in[of]);
+    const int at = axis == MX_NONE_INT ? -1 : mx_axis(axis, shape.ndim);
+    const int64_t size = at < 0 ? mx_shape_size(&shape) : shape.dim[at];
+    return mode == WRAP ? MX_OK : mx_audit_indices(call, i, mode == RAISE ? -size : 0, size, NAN);
+}
+static mx_code audit_take(const mx_kernel_call *call)
+{
+    const mx_take_attrs *attrs = call->attrs;
+    return audit_axis(call, 1, 0, attrs->axis, attrs->mode);
+}
+static mx_code audit_pick(const mx_kernel_call *call)
+{
+    const mx_pick_attrs *attrs = call->attrs; /* its modes are those of take without the first */
+    return audit_axis(call, 1, 0, attrs->axis, attrs->mode + WRAP);
+}
+static mx_code audit_batch(const mx_kernel_call *call) { return audit_axis(call, 1, 0, -1, CLIP); }
+static mx_code audit_embedding(const mx_kernel_call *call) { return audit_axis(call, 0, 1, 0, CLIP); }
+static mx_code audit_one_hot(const mx_kernel_call *call)
+{
+    return mx_audit_indices(call, 0, 0, ((const mx_one_hot_attrs *)call->attrs)->depth, NAN);
+}
+
 // clang-format off
 #define INDEXED .infer_type = infer_data_type, .no_grad_inputs = 2, .grad_in = 2
 #define ADJOINT INDEXED, .flags = MX_OP_HIDDEN, .schema = &take_add_schema
@@ -479,7 +506,7 @@ mx_op mx_family_take[] = {
      .doc = "takes elements along an axis by index",
      .inputs = "a indices",
      .schema = &take_schema, INDEXED,
-     .infer_shape = infer_take, .gradient = grad_take, .reference = ref_take,
+     .infer_shape = infer_take, .audit = audit_take, .gradient = grad_take, .reference = ref_take,
      .samples = (const mx_sample[]){{"4,3;2", "", -2, 6, "int:1"}, {"4,3;2,2", "axis=1, mode=wrap", -5, 7, "int:1"},
          {"2,5,3;4", "axis=-2, mode=clip", -1, 6, "int:1"},
          {"5;3,1", "mode=raise", 0, 5, "int:1"}, {"6,40;70", "", 0, 6, "int:1"}, {"3,2;0", "", 0, 3, "int:1"}, {0}}},
@@ -495,7 +522,7 @@ mx_op mx_family_take[] = {
      .doc = "looks up rows of the weight by index", .inputs = "data weight",
      .schema = &embedding_schema, .infer_shape = infer_embedding, .infer_type = infer_embedding_type,
      .no_grad_inputs = 1, .grad_in = 1,
-     .gradient = grad_embedding, .reference = ref_embedding,
+     .audit = audit_embedding, .gradient = grad_embedding, .reference = ref_embedding,
      .samples = (const mx_sample[]){{"2,3;5,4", "input_dim=5, output_dim=4", 0, 5, "int:0"},
          {"7;3,40", "input_dim=3, output_dim=40", -1, 5, "int:0"}, {0}}},
     {.name = "_take_along", .doc = "takes elements along an axis, with one index per element of the result", .inputs = "data indices",
@@ -511,19 +538,19 @@ mx_op mx_family_take[] = {
     {.name = "pick", MX_EMIT(emit_pick), .methods = "pick", .aliases = "choose_element_0index _npx_pick",
      .doc = "picks one element per row by index",
      .inputs = "data index", .schema = &pick_schema, INDEXED,
-     .infer_shape = infer_pick, .gradient = grad_pick, .reference = ref_pick,
+     .infer_shape = infer_pick, .audit = audit_pick, .gradient = grad_pick, .reference = ref_pick,
      .samples = (const mx_sample[]){{"3,4;3", "", -1, 6, "int:1"}, {"3,4;3,1", "keepdims=True", 0, 4, "int:1"},
          {"3,4;4", "axis=0, mode=wrap", -4, 7, "int:1"},
          {"2,3,4;2,4", "axis=1", 0, 3, "int:1"}, {"3,4;3", "keepdims=True", 0, 4, "int:1"},
          {"2,3;1", "axis=None", 0, 6, "int:1"}, {"5;1", "", 0, 5, "int:1"}, {0}}},
     {.name = "batch_take", .methods = "batch_take", .doc = "picks one element per row of a matrix by index",
      .inputs = "a indices", INDEXED,
-     .infer_shape = infer_batch, .gradient = grad_batch, .reference = ref_batch,
+     .infer_shape = infer_batch, .audit = audit_batch, .gradient = grad_batch, .reference = ref_batch,
      .samples = (const mx_sample[]){{"3,4;3", "", 0, 4, "int:1"}, {0}}},
     {.name = "one_hot", MX_EMIT(emit_one_hot), .methods = "one_hot", .aliases = "_npx_one_hot",
      .doc = "a new last axis that holds on_value at the index and off_value elsewhere", .inputs = "indices",
      .schema = &one_hot_schema, .flags = MX_OP_ZERO_GRADIENT, .infer_shape = infer_one_hot,
-     .infer_type = infer_one_hot_type, .reference = ref_one_hot,
+     .infer_type = infer_one_hot_type, .audit = audit_one_hot, .reference = ref_one_hot,
      .samples = (const mx_sample[]){{"4", "depth=3", -1, 4, "int:0"},
          {"2,3", "depth=4, on_value=2, off_value=-1", 0, 4, "int:0"}, {"3", "depth=5, dtype=int32", 0, 5, "int:0"},
      {0}}},

@@ -51,6 +51,9 @@ static mx_code infer_type(mx_infer *infer)
     return mx_infer_out_type(infer, 0, type) || mx_infer_out_type(infer, 1, type) ? mx_error_code() : MX_OK;
 }
 
+/* Labels are classes; those past the end of a sequence are padded with -1 or 0. */
+static mx_code audit(const mx_kernel_call *call) { return mx_audit_indices(call, 1, 0, call->in[0]->shape[2], -1); }
+
 static int count_in(const void *a)
 {
     const mx_ctc_attrs *attrs = a;
@@ -187,7 +190,7 @@ mx_op mx_family_ctc[] = {
      .inputs = "data label data_lengths? label_lengths?", .outputs = "output gradient", .schema = &ctc_schema,
      .doc = "connectionist temporal classification loss of unnormalised data (time, batch, classes) and labels (batch, labels)",
      .n_out = 2, .n_visible = 1, .count_in = count_in, .infer_shape = infer_shape, .infer_type = infer_type, .gradient = gradient,
-     .grad_out = 2, .no_grad_inputs = 14, .reference = reference,
+     .audit = audit, .grad_out = 2, .no_grad_inputs = 14, .reference = reference,
      .samples = (const mx_sample[]){{"5,2,4;2,2", "", 1, 4, "int:1"}, {"6,2,4;2,2", "blank_label=last", 0, 3, "int:1"},
                                     {"6,3,7;3,2;3", "use_data_lengths=True", 5, 6, "int:1 int:2 nograd"}, {0}}},
     {.name = "_backward_CTCLoss", .inputs = "ograd gradient", .doc = "gradient of CTCLoss: the gradient of each sample times its ograd",

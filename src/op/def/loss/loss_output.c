@@ -89,6 +89,21 @@ static mx_code infer_softmax(mx_infer *infer)
     return mx_infer_in(infer, 1, &label);
 }
 
+/* Class numbers are in range, or the label that is ignored. */
+static mx_code audit_softmax(const mx_kernel_call *call)
+{
+    const mx_softmax_output_attrs *attrs = call->attrs;
+    const mx_shape_t data = mx_array_shape(call->in[0]), label = mx_array_shape(call->in[1]);
+    if (mx_shape_equal(&data, &label))
+        return MX_OK;
+    return mx_audit_indices(call, 1, 0, classes_of(attrs, &data).n, attrs->use_ignore ? attrs->ignore_label : NAN);
+}
+static mx_code audit_svm(const mx_kernel_call *call)
+{
+    const mx_array *data = call->in[0];
+    return data->ndim < 2 ? MX_OK : mx_audit_indices(call, 1, 0, data->size / data->shape[0], NAN);
+}
+
 static mx_code infer_head_type(mx_infer *infer)
 {
     const int type = infer->in_type[0] != MX_DTYPE_NONE ? infer->in_type[0] : infer->out_type[0];
@@ -275,7 +290,7 @@ mx_op mx_family_loss_output[] = {
      .aliases = "Softmax",
      .inputs = "data label", .schema = &softmax_output_schema,
      .doc = "softmax whose gradient is that of cross entropy with the label", .infer_shape = infer_softmax,
-     .infer_type = infer_head_type, .gradient = grad_softmax, .reads_head = softmax_reads_head, .grad_in = 2, .grad_out = 1, .no_grad_inputs = 2,
+     .infer_type = infer_head_type, .audit = audit_softmax, .gradient = grad_softmax, .reads_head = softmax_reads_head, .grad_in = 2, .grad_out = 1, .no_grad_inputs = 2,
      .reference = ref_softmax,
      .samples = (const mx_sample[]){{"3,4;3", "", 0, 4, "int:1 nograd"}, {"2,3,4;2,4", "multi_output=True", 0, 3, "int:1 nograd"},
                                     {"2,3,4;2,3", "preserve_shape=True", 0, 4, "int:1 nograd"}, {"2,3,4;2", "", 0, 4, "int:1 nograd"}, {0}}},
@@ -294,7 +309,7 @@ mx_op mx_family_loss_output[] = {
     {.name = "SVMOutput", .flags = MX_OP_IDENTITY | MX_OP_LOSS, .precision = MX_PRECISION_FLOAT32,
      .inputs = "data label",
      .schema = &svm_output_schema, .doc = "identity whose gradient is that of the hinge loss",
-     .infer_shape = infer_svm, .infer_type = infer_head_type, .gradient = grad_svm, .reads_head = mx_reads_no_head, .grad_in = 3, .no_grad_inputs = 2,
+     .infer_shape = infer_svm, .infer_type = infer_head_type, .audit = audit_svm, .gradient = grad_svm, .reads_head = mx_reads_no_head, .grad_in = 3, .no_grad_inputs = 2,
      .reference = ref_identity, .samples = (const mx_sample[]){{"3,4;3", "", 0, 4, "int:1 nograd"}, {0}}},
     {.name = "_backward_SVMOutput", .inputs = "data label", .schema = &svm_output_schema, BACKWARD(infer_svm_backward), .doc = "gradient of SVMOutput",
      .reference = ref_svm_backward,

@@ -207,6 +207,11 @@ static mx_code infer_ce_type(mx_infer *infer)
 }
 
 /* Sparse: (N, C), (N) -> (1), lse (N, 1). */
+static mx_code audit_total_ce(const mx_kernel_call *call) /* labels are classes */
+{
+    return mx_audit_indices(call, 1, 0, call->in[0]->shape[1], NAN);
+}
+
 static mx_code infer_total_ce(mx_infer *infer)
 {
     const mx_shape_t *data = &infer->in[0];
@@ -545,7 +550,7 @@ mx_op mx_family_softmax[] = {
      .inputs = "data label",
      .outputs = "output lse",
      .doc = "sum over the batch of the cross entropy of softmax(data) and class indices", .n_out = 2, .n_visible = 1,
-     .infer_shape = infer_total_ce, .infer_type = infer_ce_type, .gradient = grad_total_ce, .grad_in = 3, .grad_out = 2,
+     .infer_shape = infer_total_ce, .infer_type = infer_ce_type, .audit = audit_total_ce, .gradient = grad_total_ce, .grad_in = 3, .grad_out = 2,
      .no_grad_inputs = 2, .reference = ref_total_ce,
      .samples = (const mx_sample[]){{"4,3;4", "", 0, 3, "int:1"}, {"1,40;1", "", 0, 40, "int:1"}, {0}}},
     {0},

@@ -10,6 +10,7 @@
 
 #include "base/error.h"
 #include "op/emit.h"
+#include "op/expect.h"
 #include "op/formula/pointwise_numbers.h"
 #include "op/op.h"
 #include "op/walk.h"
@@ -76,7 +77,7 @@ static mx_code infer_shape(mx_infer *infer)
                           mx_shape_text(data, text));
     const mx_shape_t channels = {.ndim = 1, .dim = {data->dim[axis]}};
     for (int i = 1; i < 5; i++)
-        if (mx_infer_in(infer, i, &channels))
+        if (mx_infer_expects(infer, i, 1, 0, 1, data->dim[axis], "channels") || mx_infer_in(infer, i, &channels))
             return mx_error_code();
     return mx_infer_out(infer, 1, &channels) || mx_infer_out(infer, 2, &channels) ? mx_error_code() : MX_OK;
 }

@@ -12,6 +12,7 @@
 
 #include "base/error.h"
 #include "op/emit.h"
+#include "op/expect.h"
 #include "op/op.h"
 
 #define LAYER_NORM_ATTRS(X) \
@@ -65,6 +66,8 @@ static mx_code infer_layer(mx_infer *infer)
     if (axis < 0)
         return wrong_data(infer, "one that has the axis");
     const mx_shape_t parameters = {.ndim = 1, .dim = {kept.dim[axis]}};
+    if (mx_infer_expects(infer, 1, 1, 0, 1, kept.dim[axis], "features"))
+        return mx_error_code();
     kept.dim[axis] = 1;
     return set_shapes(infer, &parameters, &kept);
 }
@@ -80,6 +83,8 @@ static mx_code infer_instance(mx_infer *infer)
         return wrong_data(infer, "(batch, channels, ...)");
     const mx_shape_t parameters = {.ndim = 1, .dim = {data->dim[1]}},
                      statistics = {.ndim = 2, .dim = {data->dim[0], data->dim[1]}};
+    if (mx_infer_expects(infer, 1, 1, 0, 1, data->dim[1], "channels"))
+        return mx_error_code();
     return set_shapes(infer, &parameters, &statistics);
 }
 

@@ -36,5 +36,7 @@ def get_model(name, **kwargs):
     """
     make = _MODELS.get(str(name).lower())
     if make is None:
-        raise ValueError(f"get_model: there is no network '{name}'; there are " + ", ".join(sorted(_MODELS)))
+        from ....registry import _advice
+        advice = _advice(str(name).lower(), _MODELS)
+        raise ValueError(f"get_model: there is no network '{name}'{advice or ';'} there are " + ", ".join(sorted(_MODELS)))
     return make(**kwargs)

@@ -1,0 +1,125 @@
+"""Checking mode: mistakes that otherwise give wrong numbers are errors, where they happen."""
+import os
+import subprocess
+import sys
+
+import numpy as np
+import pytest
+
+import mxnet as mx
+from mxnet import autograd, gluon, nd
+from mxnet.gluon import nn
+
+
+@pytest.fixture(autouse=True)
+def checking():
+    before = mx.util.set_check(True)
+    yield
+    mx.util.set_check(before)
+
+
+class Net(nn.HybridBlock):
+    """log of a dense layer without bias: -inf where its weights are zero."""
+
+    def __init__(self):
+        super().__init__()
+        with self.name_scope():
+            self.body = nn.HybridSequential()
+            self.body.add(nn.Dense(4, in_units=3), nn.HybridLambda(lambda F, x: F.log(x)))
+            self.fc2 = nn.Dense(2, in_units=4)
+
+    def hybrid_forward(self, F, x):
+        return self.fc2(self.body(x))
+
+
+def test_switch():
+    assert mx.util.is_check() and mx.util.set_check(False) is True
+    assert np.isinf(nd.log(nd.zeros((1,))).asnumpy()).all()
+    assert not mx.util.is_check() and mx.util.set_check(True) is False
+
+
+def test_environment():
+    """MXNET_CHECK=1 switches it on."""
+    program = "import mxnet as mx; print(mx.util.is_check()); mx.nd.log(mx.nd.zeros((2,)))"
+    run = subprocess.run([sys.executable, "-c", program], env=dict(os.environ, MXNET_CHECK="1"), capture_output=True, text=True)
+    assert run.stdout == "True\n" and "log: made -inf from finite inputs" in run.stderr and run.returncode
+
+
+@pytest.mark.parametrize("hybrid", [False, True])
+def test_nan_names_the_block(hybrid):
+    net = Net()
+    net.initialize(mx.init.Zero())
+    if hybrid:
+        net.hybridize(static_alloc=True)
+    with pytest.raises(mx.MXNetError, match=rf"^{net.name}\.body\.1 \(.*\): log: made -inf from finite inputs, at element 0"):
+        net(nd.ones((2, 3)))
+    mx.util.set_check(False)
+    net(nd.ones((2, 3))).asnumpy()
+
+
+def test_backward_names_the_block():
+    net = nn.Dense(1, in_units=2, use_bias=False, prefix="fc_")
+    net.initialize(mx.init.Zero())
+    with autograd.record():
+        loss = nd.sqrt(net(nd.ones((1, 2))))
+    with pytest.raises(mx.MXNetError, match="backward of sqrt: .*made inf"):
+        loss.backward()
+
+
+def test_labels():
+    loss = gluon.loss.SoftmaxCrossEntropyLoss()
+    loss(nd.ones((3, 10)), nd.array([0, 9, 5])).asnumpy()
+    with pytest.raises(IndexError, match="index holds 10 at position 2, wanted 0 to 9"):
+        loss(nd.ones((3, 10)), nd.array([0, 9, 10]))
+    embedding = nn.Embedding(5, 4)
+    embedding.initialize()
+    with pytest.raises(IndexError, match="embedding.*: data holds 5 at position 1, wanted 0 to 4"):
+        embedding(nd.array([4, 5]))
+    with pytest.raises(IndexError, match="label holds 3"):
+        nd.SoftmaxOutput(nd.ones((2, 3)), nd.array([1, 3]))
+    nd.CTCLoss(nd.ones((4, 2, 5)), nd.array([[1, 2, -1], [4, 0, 0]])).asnumpy()
+    with pytest.raises(IndexError, match="label holds 5"):
+        nd.CTCLoss(nd.ones((4, 2, 5)), nd.array([[1, 2, -1], [5, 0, 0]]))
+
+
+def test_integer_division():
+    image = nd.array(np.arange(12), dtype="uint8")
+    with pytest.raises(TypeError, match="uint8 elements are divided with a remainder: 1 / 255 gives 0; cast the data to float32"):
+        image / 255
+    assert (image.astype("float32") / 255).dtype == np.float32
+    assert ((image * 2) / 2 == image).asnumpy().all()
+
+
+def test_stale_gradients():
+    net = nn.Dense(2, in_units=3)
+    net.initialize()
+    trainer = gluon.Trainer(net.collect_params(), "sgd", {"learning_rate": 0.1})
+    with autograd.record():
+        loss = net(nd.ones((1, 3))).sum()
+    loss.backward()
+    trainer.step(1, ignore_stale_grad=True)
+    with pytest.raises(UserWarning, match="all gradients are stale"):
+        trainer.step(1, ignore_stale_grad=True)
+
+
+def test_training_is_unchanged():
+    """A program without mistakes computes the same bits."""
+    def train():
+        mx.random.seed(3)
+        np.random.seed(3)
+        net = nn.HybridSequential()
+        net.add(nn.Conv2D(4, 3), nn.BatchNorm(), nn.Activation("relu"), nn.MaxPool2D(), nn.Dropout(0.3), nn.Dense(5))
+        net.initialize(mx.init.Xavier())
+        net.hybridize()
+        loss, trainer = gluon.loss.SoftmaxCrossEntropyLoss(), gluon.Trainer(net.collect_params(), "adam")
+        for _ in range(3):
+            x, y = nd.random.uniform(shape=(4, 1, 8, 8)), nd.array([0, 1, 4, 2])
+            with autograd.record():
+                value = loss(net(x), y)
+            value.backward()
+            trainer.step(4)
+        return [p.data().asnumpy() for p in net.collect_params().values()]
+    checked = train()
+    mx.util.set_check(False)
+    for a, b in zip(checked, train()):
+        np.testing.assert_allclose(a, b, rtol=1e-5, atol=1e-6)
