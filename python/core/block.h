@@ -101,6 +101,11 @@ PyObject *block_set_active(PyObject *object, PyObject *args);
 PyObject *block_forget(PyObject *object, PyObject *unused);
 extern PyTypeObject block_scope_type;
 
+/* What the library holds of a block, for copies and pickles (block_state.c). */
+PyObject *block_get_state(PyObject *object, PyObject *unused);
+PyObject *block_set_state(PyObject *object, PyObject *args);
+PyObject *block_note_overrides(PyObject *object, PyObject *unused);
+
 /* Whether the class takes `name` from `from`, not from a user's subclass. */
 bool block_inherits(PyObject *object, const char *name, PyObject *from);
 

@@ -285,25 +285,30 @@ static bool fill_state(const mx_trainer *trainer, mx_optimizer_state *state, PyO
     return n >= 0 && !copy_arrays(trainer, state, (mx_arrays){arrays, n}, weight);
 }
 
-/* _set_state(i, result of _state, number of updates) */
+/* _set_state(i, result of _state, number of updates, which copy of the parameter = 0) */
 static PyObject *set_state(PyObject *object, PyObject *args)
 {
     Py_ssize_t i;
     PyObject *source;
     long long updates;
+    int copy = 0;
     mx_trainer *trainer = ready(object);
-    if (!trainer || !PyArg_ParseTuple(args, "nOL:_set_state", &i, &source, &updates))
+    if (!trainer || !PyArg_ParseTuple(args, "nOL|i:_set_state", &i, &source, &updates, &copy))
         return NULL;
-    if (i < 0 || i >= trainer->count || !mx_parameter_ready(trainer->slots[i].parameter))
-        return PyErr_Format(PyExc_ValueError, "Trainer: there is no initialized parameter %zd for this state", i);
+    if (i < 0 || i >= trainer->count || !mx_parameter_ready(trainer->slots[i].parameter) || copy < 0 ||
+        copy >= trainer->slots[i].parameter->count)
+        return PyErr_Format(PyExc_ValueError,
+                            "Trainer: there is no initialized parameter %zd, or no copy %d of it, for this state", i,
+                            copy);
     mx_trainer_slot *slot = &trainer->slots[i];
     mx_scope scope = mx_scope_open();
-    mx_array *weight = slot->parameter->data[0];
-    mx_optimizer_state *state = mx_optimizer_state_of(trainer->optimizer, mx_id_number(i), weight);
+    mx_array *weight = slot->parameter->data[copy];
+    mx_optimizer_state *state =
+        copy ? mx_trainer_state(trainer, i, copy) : mx_optimizer_state_of(trainer->optimizer, mx_id_number(i), weight);
     bool ok = state && fill_state(trainer, state, source, weight);
     if (ok) {
         state->updates = updates;
-        ok = !mx_trainer_put_state(trainer, i, state);
+        ok = copy || !mx_trainer_put_state(trainer, i, state);
     }
     mx_scope_close(&scope);
     return ok ? core_new_ref(Py_None) : raise_error();

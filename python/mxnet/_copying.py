@@ -4,7 +4,8 @@ Such an object has two parts: what the library holds (`_core_state()`, restored 
 attributes.  A pickle is
 
     _blank(class)                        an object without either, before the parts: an object may contain itself
-    restore(object, (core, attributes))  the library's part first; then __setstate__ if the class has one
+    restore(object, (core, attributes))  the library's part first; then __setstate__ if the class has one; then
+                                         _restored() if the class has one
 
 so unpickling calls no function but these two, and no constructor.  A subclass may define __getstate__ and __setstate__ for
 its attributes as usual.  A member that cannot be copied or pickled is named in the error.
@@ -45,6 +46,8 @@ def restore(made, state):
         made.__setstate__(attributes)
     elif attributes:
         made.__dict__.update(attributes)
+    if hasattr(made, "_restored"):
+        made._restored()
 
 
 def _attributes(self):

@@ -4,6 +4,7 @@ import re
 import warnings
 from collections import OrderedDict
 
+from .. import _copying
 from .. import _core
 from .._core import NDArray, Symbol
 from .. import autograd
@@ -199,6 +200,24 @@ class Block(_core.Block):
         """callback(tensor name, operator name, array) for every operator that hybridized children run."""
         for child in self._children.values():
             child.register_op_hook(callback, monitor_all)
+
+    # ---- copies and pickles
+
+    def _core_state(self):
+        """What the library holds of the block, with its children and own parameters by attribute name."""
+        return {**self._get_state(), "attributes": dict(self._reg_params), "children": dict(self._children)}
+
+    def _set_core_state(self, state):
+        self._set_state(state, state["attributes"])
+        for key, child in state["children"].items():
+            _core.Block._register_child(self, child, key)
+        for before, hooks in zip((True, False), state["hooks"]):
+            if hooks:
+                self._hooks(before).extend(hooks)
+
+    def _restored(self):
+        """After a copy has its attributes, which may be methods."""
+        self._find_overrides()
 
     def summary(self, *inputs):
         """Prints a table of layers with output shapes and numbers of parameters for these inputs."""
@@ -472,5 +491,6 @@ def _late():
 
 _late()
 Block._base, HybridBlock._base = Block, HybridBlock  # the classes whose methods are the library's
+_copying.supports(Block)
 _core.set_class(3, Block)
 _core.set_class(4, HybridBlock)

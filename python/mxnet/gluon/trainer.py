@@ -1,6 +1,7 @@
 """The trainer: applies an optimizer to the parameters of a network."""
 import os
 
+from .. import _copying
 from .. import _core
 from ..error import StateError
 from ..optimizer import Updater
@@ -76,6 +77,44 @@ class Trainer(_core.Trainer):
         scaler = self.__dict__.get("_amp_loss_scaler")
         if scaler is not None:
             scaler._attach(self)
+
+    # ---- copies and pickles: a store is created anew
+
+    def __getstate__(self):
+        state = {key: value for key, value in self.__dict__.items() if key not in _STATE + ("_direct",)}
+        store = self._kvstore_params["kvstore"]
+        if store is not None and type(store) is _library_store():
+            state["_kvstore_params"] = {**self._kvstore_params, "kvstore": None, "created": store.type}
+        return state
+
+    def _core_state(self):
+        updater = getattr(self._kvstore, "_updater", None) if self._update_on_kvstore else None
+        on_store = None if updater is None or self._updates_in_library() else dict(updater.states)
+        states = {i: ([self._state(i, copy) for copy in range(len(self._contexts))], count)
+                  for i, count in self._updates.items()}
+        return {"states": states, "on_store": on_store, "scale": self._scale}
+
+    def _set_core_state(self, state):
+        self._restored_state = state
+
+    def _restored(self):
+        state = self.__dict__.pop("_restored_state")
+        if "created" in self._kvstore_params:
+            from ..kvstore import create
+            self._kvstore_params["kvstore"] = create(self._kvstore_params.pop("created"))
+        self._start_with(self._optimizer)
+        self._scale = state["scale"]
+        self._reset_kvstore()
+        for parameter in self._params:
+            parameter._trained_by = None
+            parameter._set_trainer(self)
+        for i, (values, count) in state["states"].items():
+            for copy, value in enumerate(values[:len(self._params[i].list_ctx())]):
+                if value is not None or copy == 0:
+                    self._set_state(i, value, count, copy)
+        if state["on_store"]:
+            self._start()
+            self._kvstore._updater.states = state["on_store"]
 
     @property
     def optimizer(self):
@@ -304,6 +343,9 @@ def _overridden(trainer):
     kind, own = type(trainer), trainer.__dict__
     return kind is not Trainer and any(getattr(kind, name) is not getattr(Trainer, name) for name in _HOOKS) or any(
         name in own for name in _HOOKS)
+
+
+_copying.supports(Trainer)
 
 
 def _listed(params):

@@ -21,6 +21,8 @@ __all__ = ["NDArray", "array", "empty", "zeros", "ones", "full", "arange", "lins
 def _rebuild(cls, data, shape, dtype, ctx):
     """An array from pickled bytes; on the CPU if its context does not exist."""
     from ..context import num_gpus
+    if not (isinstance(cls, type) and issubclass(cls, NDArray)):
+        raise TypeError(f"a pickled array is of the class {cls!r}, expected NDArray or a subclass")
     made = _core.from_bytes(data, shape, dtype)
     if ctx is not None and (ctx.device_type != "gpu" or ctx.device_id < num_gpus()):
         made = made.as_in_context(ctx)

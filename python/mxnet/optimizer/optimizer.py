@@ -6,7 +6,7 @@ each of them, and pickling.
 import pickle
 import warnings
 
-from .. import _core, registry
+from .. import _copying, _core, registry
 from .._core import NDArray
 from ..error import AttributeValueError
 from ._states import Table, load_states
@@ -377,6 +377,17 @@ class Updater(_core.Updater):
         """The states as bytes, optionally with the optimizer."""
         states = dict(self.states)
         return pickle.dumps((states, self.optimizer) if dump_optimizer else states)
+
+
+    def _core_state(self):
+        return {"optimizer": self.optimizer, "states": dict(self.states)}
+
+    def _set_core_state(self, state):
+        self.optimizer = state["optimizer"]
+        self.states = state["states"]
+
+
+_copying.supports(Updater)
 
 
 def get_updater(optimizer):

@@ -154,6 +154,8 @@ def tojson(self, remove_amp_cast=True):
 
 
 def _rebuild(cls, text):
+    if not (isinstance(cls, type) and issubclass(cls, Symbol)):
+        raise TypeError(f"a pickled symbol is of the class {cls!r}, expected Symbol or a subclass")
     made = load_json(text)
     return made if cls is Symbol else cls(made)
 

@@ -15,6 +15,7 @@
 #include "base/thread.h"
 #include "base/vec.h"
 #include "gluon/block.h"
+#include "gluon/symbol.h"
 #include "gluon/class/class.h"
 #include "ndarray/array.h"
 
@@ -186,6 +187,12 @@ mx_code mx_block_attribute(mx_block *block, const char *name, mx_parameter *p);
 mx_code mx_block_set_children(mx_block *block, int64_t n, const char *const *names, mx_block *const *children);
 mx_code mx_block_set_attributes(mx_block *block, int64_t n, const char *const *names, mx_parameter *const *parameters);
 mx_code mx_params_set(mx_params *params, int64_t n, const char *const *names, mx_parameter *const *parameters);
+
+/* ---- blocks of symbols (see gluon/deploy.h) --------------------------------------------------------------------- */
+/* mx_symbol_block with the parameters of `params` where the names are the same; NULL: all are new. */
+mx_block *mx_symbol_block_with(mx_symbol *outputs, const char *inputs, mx_params *params);
+mx_names mx_symbol_block_inputs(const mx_block *block);    /* names of its inputs; n -1: it is no such block */
+mx_symbol *mx_symbol_block_outputs(const mx_block *block); /* its graph; the block is one of a symbol */
 
 /* ---- running blocks for front ends --------------------------------------------------------------------------- */
 /* The block's own forward, compiled if the block is hybridized, without what a subclass puts around it. */

@@ -254,6 +254,9 @@ static mx_code make_parameter(mx_block *block, symbol_block *s, int64_t i, bool 
             return mx_error_code();
         if (node->value && mx_parameter_load(p, node->value))
             return mx_error_code();
+    } else if (!mx_dict_find(&block->attributes, node->name)) { /* a shared one */
+        if (mx_params_add(block->params, p) || mx_block_attribute(block, node->name, p))
+            return mx_error_code();
     }
     s->parameter[i] = p;
     node->owner = p;
@@ -343,6 +346,11 @@ static symbol_block *new_state(const mx_symbol *outputs, const char *inputs)
 
 mx_block *mx_symbol_block(mx_symbol *outputs, const char *inputs)
 {
+    return mx_symbol_block_with(outputs, inputs, NULL);
+}
+
+mx_block *mx_symbol_block_with(mx_symbol *outputs, const char *inputs, mx_params *params)
+{
     if (!mx_symbol_ok(outputs, "mx_symbol_block"))
         return NULL;
     if (!inputs)
@@ -351,13 +359,32 @@ mx_block *mx_symbol_block(mx_symbol *outputs, const char *inputs)
     if (!s)
         return NULL;
     mx_scope scope = mx_scope_open();
+    mx_params *shared = params ? mx_params_new("", params) : NULL; /* names in the symbol are full names */
     mx_block *block = mx_block_new("SymbolBlock", NULL, .forward_many = forward, .hybrid = true, .prefix = "",
-                                   .user = s, .release = release);
+                                   .params = shared, .user = s, .release = release);
     if (!block)
         release(s);
     else if (make_parameters(block, s))
         block = NULL;
     return mx_scope_return(&scope, block);
+}
+
+mx_names mx_symbol_block_inputs(const mx_block *block)
+{
+    return block->release == release ? ((const symbol_block *)block->user)->names : (mx_names){NULL, -1};
+}
+
+mx_symbol *mx_symbol_block_outputs(const mx_block *block)
+{
+    const mx_graph *g = &((const symbol_block *)block->user)->graph;
+    mx_gentry *entries = mx_alloc((size_t)g->n_results * sizeof *entries);
+    for (int64_t i = 0; entries && i < g->n_results; i++) {
+        const int64_t node = mx_graph_node_of(g, g->results[i]);
+        entries[i] = (mx_gentry){g->nodes[node], (uint32_t)(g->results[i] - g->row[node])};
+    }
+    mx_symbol *outputs = entries ? mx_scope_add(mx_symbol_new(g->n_results, entries)) : NULL;
+    mx_free(entries, (size_t)g->n_results * sizeof *entries);
+    return outputs;
 }
 
 mx_block *mx_import(const char *symbol_path, const char *inputs, const char *params_path)

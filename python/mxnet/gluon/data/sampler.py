@@ -83,7 +83,7 @@ class BatchSampler(Sampler):
 
     def __iter__(self):
         self._check()
-        batch, self._left = self._left, []
+        batch, self._left = list(self._left), []
         for i in self._sampler:
             batch.append(i)
             if len(batch) == self._batch_size:

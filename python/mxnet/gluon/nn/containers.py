@@ -85,6 +85,16 @@ class Lambda(Block):
         return f"{type(self).__name__}({self._func_name})"
 
 
+class _Operator:
+    """Calls the operator of a name, of mx.nd or of mx.sym; a class, so that it can be pickled."""
+
+    def __init__(self, name):
+        self.__name__ = name
+
+    def __call__(self, F, *args):
+        return getattr(F, self.__name__)(*args)
+
+
 class HybridLambda(HybridBlock):
     """A hybrid block that calls function(F, x, ...), or an operator by name."""
 
@@ -92,7 +102,7 @@ class HybridLambda(HybridBlock):
         super().__init__(prefix=prefix)
         if isinstance(function, str):
             _function(function, "HybridLambda")
-            self._func_name, self._func = function, lambda F, *args: getattr(F, function)(*args)
+            self._func_name, self._func = function, _Operator(function)
         elif callable(function):
             self._func_name, self._func = function.__name__, function
         else:

@@ -50,6 +50,20 @@ class RecurrentCell(Block):
         self._start_cell(self._made)
         self.reset()
 
+    def _set_core_state(self, state):
+        super()._set_core_state(state)
+        self._restored_cell = state["cell"]
+
+    def _restored(self):
+        """After a copy has its attributes: which methods are overridden, how far the cell has counted."""
+        super()._restored()
+        counter, init_counter, modified, memory = self.__dict__.pop("_restored_cell")
+        base = HybridRecurrentCell if isinstance(self, HybridRecurrentCell) else RecurrentCell
+        self._start_cell(self._made if self._address else base)
+        self._counter, self._init_counter, self._modified = counter, init_counter, modified
+        for place, value in enumerate(memory):
+            self._cell_memory(place, value)
+
     def __repr__(self):
         if not self._address:
             return type(self).__name__

@@ -1,7 +1,9 @@
 """Deformable convolutions: the library's classes, with two more options of MXNet that only select the operator."""
-from .._rows import MADE
+from .._rows import MADE, placed
 
 __all__ = ["DeformableConvolution", "ModulatedDeformableConvolution"]
+
+placed(__all__, __name__)
 
 
 def _checked(kwargs, name):

@@ -7,6 +7,7 @@ They take images as (batch, 3, height, width).  For trained parameters, values b
 0.485, 0.456, 0.406 and standard deviation 0.229, 0.224, 0.225.
 """
 from . import alexnet as _alexnet, densenet, inception, mobilenet, nasnet, resnet, squeezenet, vgg
+from ._build import CLASSES
 from .alexnet import *  # noqa: F401,F403
 from .densenet import *  # noqa: F401,F403
 from .inception import *  # noqa: F401,F403
@@ -27,6 +28,9 @@ _SPELLED = {"squeezenet1_0": "squeezenet1.0", "squeezenet1_1": "squeezenet1.1", 
             "mobilenet_v2_0_25": "mobilenetv2_0.25", "mobilenet_v3_large": "mobilenetv3_large",
             "mobilenet_v3_small": "mobilenetv3_small"}
 _MODELS = {_SPELLED.get(name, name): globals()[name] for name in __all__ if name == name.lower() and name[:4] != "get_"}
+
+for _name, _cls in CLASSES.items():  # parts of networks too: pickles find classes by module and name
+    globals().setdefault(_name, _cls)
 
 
 def get_model(name, **kwargs):
