@@ -54,6 +54,10 @@ def op_doc(op):
         lines += ["", "Also called " + ", ".join(names) + "."]
     if d.get("differentiable") == "no":
         lines += ["", "It has no gradient."]
+    if not op.symbolic:
+        from ._examples import example
+        calls, shapes = example(op, d)
+        lines += ["", "Examples", "--------", f"Shapes: {shapes}", ""] + calls if calls else []
     text = "\n".join(lines)
     return text.replace("NDArray", "Symbol") if op.symbolic else text
 

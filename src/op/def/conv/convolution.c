@@ -523,7 +523,7 @@ static mx_code emit_deconvolution(const mx_emit_call *n)
 mx_op mx_family_convolution[] = {
     {.name = "Convolution", MX_EMIT(emit_convolution), .shows = "kernel/stride, num_filter", .look = MX_LOOK_WEIGHTS,
      .precision = MX_PRECISION_TARGET, .aliases = "_npx_convolution Convolution_v1",
-     .doc = "convolution over 1, 2 or 3 spatial axes", .inputs = "data weight bias?",
+     .doc = "convolution over 1, 2 or 3 spatial axes: y[n, f, i] = b[f] + sum over c, k of w[f, c, k] x[n, c, i * stride + k * dilate - pad]", .inputs = "data weight bias?",
      .schema = &convolution_schema, .count_in = count_convolution, .infer_shape = infer_convolution, .check = check_convolution,
      .gradient = grad_convolution, .grad_in = 3, .reference = reference_convolution,
      .samples = SAMPLES({"2,3,7,6;4,3,3,3;4", "kernel=(3, 3), num_filter=4", 0, 0, NULL},
@@ -561,7 +561,7 @@ mx_op mx_family_convolution[] = {
     {.name = "Deconvolution", MX_EMIT(emit_deconvolution), .shows = "kernel/stride, num_filter",
      .look = MX_LOOK_WEIGHTS,
      .precision = MX_PRECISION_TARGET, .aliases = "_npx_deconvolution",
-     .doc = "transposed convolution: the data gradient of a convolution, plus bias",
+     .doc = "transposed convolution, the data gradient of a convolution, plus bias: y[n, f, i * stride + k * dilate - pad] sums w[c, f, k] x[n, c, i]",
      .inputs = "data weight bias?", .schema = &deconvolution_schema, .count_in = count_deconvolution, .infer_shape = infer_deconvolution,
      .check = check_deconvolution, .gradient = grad_deconvolution, .grad_in = 3, .reference = reference_deconvolution,
      .samples = SAMPLES({"2,3,4,3;3,4,3,3", "kernel=(3, 3), num_filter=4", 0, 0, "absent:2"},

@@ -337,7 +337,7 @@ mx_op mx_family_batch_norm[] = {
     {.name = "BatchNorm", MX_EMIT(emit_batch_norm, .reads = 5), STARTS, .look = MX_LOOK_NORM, .precision = MX_PRECISION_DATA,
      .aliases = "BatchNorm_v1 _npx_batch_norm",
      .c_name = "op_batch_norm", .inputs = "data gamma beta moving_mean moving_var",
-     .outputs = "output mean var", .doc = "normalises each channel over the batch", .schema = &batch_norm_schema, .flags = MX_OP_TRAINING,
+     .outputs = "output mean var", .doc = "normalises each channel over the batch: y = gamma (x - mean) / sqrt(variance + eps) + beta", .schema = &batch_norm_schema, .flags = MX_OP_TRAINING,
      .n_out = 3, .n_visible = 1, .count_visible = visible, .infer_shape = infer_shape, .infer_type = infer_type, .gradient = gradient,
      .grad_in = 3, .grad_out = 6, .mutates = 3 << 3, .no_grad_inputs = 3 << 3, .reference = ref_batch_norm,
      .samples = (const mx_sample[]){{FIVE, "fix_gamma=False", 0.2, 2, "train floatonly"}, {FIVE, "", 0.2, 2, "train floatonly"},

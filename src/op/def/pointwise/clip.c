@@ -102,7 +102,7 @@ static mx_code grad_hard_sigmoid(mx_grad *grad)
 mx_op mx_family_clip[] = {
     {.name = "clip", MX_EMIT(mx_emit_number_op), .finite_at_zero = true, .methods = "clip", .sparse = MX_SPARSE_ZEROS,
      .aliases = "_sparse_clip _npi_clip",
-     .doc = "limits values to [a_min, a_max]", .inputs = "data",
+     .doc = "limits values to [a_min, a_max]: min(max(x, a_min), a_max)", .inputs = "data",
      .schema = &clip_schema, .flags = MX_OP_INPLACE | MX_OP_ELEMENTWISE, .check = check_clip, .gradient = grad_clip, .grad_in = 1,
      .reference = ref_clip, USE(clip, clip_numbers),
      .samples = (const mx_sample[]){{"2,3", "a_min=-1, a_max=1", 0, 0, "distinct"},
