@@ -52,6 +52,7 @@ bool cli_ends_with(const char *text, const char *suffix);
 /* ---- models -------------------------------------------------------------------------------------------------- */
 typedef struct cli_model {
     char symbol_path[4096], params_path[4096]; /* params_path "": there is none */
+    bool network;                              /* of the zoo: symbol_path is its name, and it has no parameters */
     mx_symbol *symbol;
     mx_array_dict *params; /* NULL: none */
     int n_inputs, n_labels;
@@ -72,7 +73,8 @@ mx_arrays cli_model_inputs(const cli_model *model, mx_array **in);
 struct mx_known cli_model_known(const cli_model *model, const char **names, mx_dims *shapes);
 
 extern const cli_command cli_predict, cli_summary, cli_plot, cli_convert, cli_bench, cli_doctor, cli_compile,
-    cli_im2rec;
+    cli_completion, cli_im2rec;
+extern const cli_command *const cli_commands[]; /* all of them; NULL at the end */
 
 #define CLI_MODEL_OPTIONS \
     {"--params", "FILE", "parameters; otherwise the newest MODEL-NNNN.params"}, \

@@ -4,15 +4,14 @@
 #include "base/suggest.h"
 #include "cli.h"
 
-static const cli_command *const commands[] = {&cli_predict, &cli_summary, &cli_plot,  &cli_compile,
-                                              &cli_convert, &cli_im2rec,  &cli_bench, &cli_doctor};
-enum { COMMANDS = sizeof commands / sizeof *commands };
+const cli_command *const cli_commands[] = {&cli_predict, &cli_summary, &cli_plot,   &cli_compile,    &cli_convert,
+                                           &cli_im2rec,  &cli_bench,   &cli_doctor, &cli_completion, NULL};
 
 static void help(FILE *stream)
 {
     fprintf(stream, "usage: gluon COMMAND ...\n\n");
-    for (int i = 0; i < COMMANDS; i++)
-        fprintf(stream, "  %-9s %.*s\n", commands[i]->name, (int)strcspn(commands[i]->help, "\n"), commands[i]->help);
+    for (const cli_command *const *c = cli_commands; *c; c++)
+        fprintf(stream, "  %-10s %.*s\n", (*c)->name, (int)strcspn((*c)->help, "\n"), (*c)->help);
     fprintf(stream, "\n'gluon COMMAND --help' says more.  MODEL is a prefix as passed to export (lenet stands for\n"
                     "lenet-symbol.json and the newest lenet-NNNN.params), or the path of a -symbol.json.\n");
 }
@@ -46,12 +45,12 @@ int main(int argc, char **argv)
         printf("gluon %s\n", mx_version());
         return CLI_OK;
     }
-    for (int i = 0; i < COMMANDS; i++)
-        if (!strcmp(commands[i]->name, word))
-            return run(commands[i], argc - 2, argv + 2);
+    for (const cli_command *const *c = cli_commands; *c; c++)
+        if (!strcmp((*c)->name, word))
+            return run(*c, argc - 2, argv + 2);
     mx_suggestion s = {.word = word};
-    for (int i = 0; i < COMMANDS; i++)
-        mx_suggest(&s, commands[i]->name);
+    for (const cli_command *const *c = cli_commands; *c; c++)
+        mx_suggest(&s, (*c)->name);
     if (*word)
         fprintf(stderr, "gluon: there is no command '%s'%s\n\n", word, mx_suggest_text(&s));
     help(stderr);

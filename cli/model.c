@@ -145,6 +145,7 @@ static bool take_network(cli_model *model, const char *name)
     mx_error_clear();
     snprintf(model->symbol_path, sizeof model->symbol_path, "%s", name);
     model->params_path[0] = 0;
+    model->network = true;
     model->symbol = mx_trace(mx_model(name, .prefix = ""), mx_variable("data"));
     return model->symbol != NULL;
 }

@@ -40,17 +40,35 @@ wrong() {
 # ---- help ------------------------------------------------------------------------------------------------------
 "$gluon" --help | grep -q predict || fail "--help names no predict"
 "$gluon" --version | grep -q '^gluon [0-9]' || fail "--version"
-for command in predict summary plot compile convert im2rec bench doctor; do
+for shell in bash zsh fish; do
+    "$gluon" completion $shell >completion.$shell
+    if command -v $shell >/dev/null 2>&1; then $shell -n completion.$shell || fail "completion $shell"; fi
+done
+for command in predict summary plot compile convert im2rec bench doctor completion; do
     "$gluon" $command --help | grep -q "usage: gluon $command" || fail "$command --help"
-    grep -q "$command" "$source/cli/gluon-completion.bash" || fail "the completion does not know $command"
+    for shell in bash zsh fish; do
+        grep -q "$command" completion.$shell || fail "the completion of $shell does not know $command"
+    done
     grep -q "gluon $command" "$source/docs/gluon.1" || fail "the manual does not know $command"
     # Every option of the help is in the completion and in the manual.
     for option in $("$gluon" $command --help | sed -n 's/^  \(--[a-z0-9-]*\).*/\1/p'); do
-        grep -q -e "$option" "$source/cli/gluon-completion.bash" || fail "the completion does not know $command $option"
+        [ "$option" = --help ] || for shell in bash zsh fish; do
+            grep -q -e "${option#--}" completion.$shell || fail "the completion of $shell does not know $command $option"
+        done
         [ "$option" = --help ] || [ "$option" = --output ] ||
             grep -q -e "$(echo "$option" | sed 's/-/\\\\-/g')" "$source/docs/gluon.1" || fail "the manual does not know $option"
     done
 done
+wrong 2 "no completion for 'tcsh'" "$gluon" completion tcsh
+# What bash really offers: commands, options of a command, models and networks, and files after an option.
+offered() {
+    bash -c '. ./completion.bash; COMP_WORDS=(gluon "$@"); COMP_CWORD=$#; _gluon; printf "%s\n" "${COMPREPLY[@]}"' - "$@"
+}
+offered su | grep -qx summary || fail "bash offers no summary"
+offered bench --thr | grep -qx -e --threads || fail "bash offers no --threads"
+offered bench resnet18 | grep -qx resnet18_v1 || fail "bash offers no networks"
+offered summary len | grep -qx lenet || fail "bash offers no models"
+offered predict lenet --input lenet.n | grep -qx lenet.npy || fail "bash offers no files"
 wrong 2 "no command" "$gluon" dance
 wrong 2 "did you mean 'summary'" "$gluon" sumary
 wrong 2 "usage" "$gluon"
@@ -193,6 +211,7 @@ wrong 2 "missing" "$gluon" compile lenet
 
 # ---- bench and the examples ----------------------------------------------------------------------------------------
 "$gluon" bench lenet --shape 1,1,28,28 --batch 4 --threads 1 --seconds 1 | grep -q "batch 4, 1 threads: .* samples/s" || fail bench
+"$gluon" bench mobilenet0.25 --shape 1,3,64,64 --seconds 1 | grep -q "batch 1, .* samples/s" || fail "bench of a network by name"
 wrong 1 "not known" "$gluon" bench lenet
 if [ -x "$examples/deploy" ]; then
     "$examples/deploy" lenet-symbol.json lenet-0000.params lenet.npy >said

@@ -148,6 +148,8 @@ def test_stubs():
     if not os.path.exists(path):
         pytest.skip("the package was not staged by the build")
     with open(path) as file:
-        names = {node.name for node in ast.walk(ast.parse(file.read())) if isinstance(node, ast.FunctionDef)}
+        nodes = list(ast.walk(ast.parse(file.read())))
+    names = {node.name for node in nodes if isinstance(node, ast.FunctionDef)}
+    names |= {alias.asname for node in nodes if isinstance(node, ast.ImportFrom) for alias in node.names}
     assert {n for n in dir(nd.op) if isinstance(getattr(nd.op, n), mx._core.Op)} <= names
     assert os.path.exists(os.path.join(folder, "py.typed"))
