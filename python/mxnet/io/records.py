@@ -90,7 +90,7 @@ class ImageRecordIter(MXDataIter):
             raise ShapeError(f"{type(self).__name__}: mean_img='{path}' has "
                              f"{'no array mean_img' if mean is None else f'an array {mean.shape}'}, expected one of shape "
                              f"{self._shape}; remove the file to have it computed")
-        return nd.transpose(mean, axes=(1, 2, 0))
+        return nd.transpose(mean.as_in_context(cpu(0)), axes=(1, 2, 0))
 
     @property
     def provide_data(self):

@@ -12,7 +12,7 @@ import signal
 from multiprocessing.reduction import ForkingPickler
 
 from ..._core import NDArray
-from ...context import cpu_pinned
+from ...context import cpu, cpu_pinned
 
 _worker_dataset = None  # in a worker process: the data set
 
@@ -30,6 +30,7 @@ def _worker_initializer(dataset, active_shape=False, active_array=False):
     """Runs at the start of a worker process."""
     global _worker_dataset
     signal.signal(signal.SIGINT, signal.SIG_IGN)  # Ctrl-C is handled by the loader's process
+    cpu(0).__enter__()  # a forked process has no GPU, whatever the current context was
     _worker_dataset = dataset
 
 
