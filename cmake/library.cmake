@@ -81,6 +81,19 @@ gluon_sources(zoo_files gluon/zoo)
 gluon_objects(gluon_zoo ${zoo_files} ${GEN}/nn.gen.c)
 add_dependencies(gluon_zoo classgen_run)
 
+# ---- one folder of headers, as after an installation --------------------------------------------------------
+# cc -Ibuild/include program.c -Lbuild/lib -lgluon
+file(GLOB_RECURSE headers RELATIVE ${PROJECT_SOURCE_DIR}/include CONFIGURE_DEPENDS ${PROJECT_SOURCE_DIR}/include/*.h*)
+file(REMOVE_RECURSE ${PROJECT_BINARY_DIR}/include)
+foreach(header IN LISTS headers)
+    get_filename_component(folder ${PROJECT_BINARY_DIR}/include/${header} DIRECTORY)
+    file(MAKE_DIRECTORY ${folder})
+    file(CREATE_LINK ${PROJECT_SOURCE_DIR}/include/${header} ${PROJECT_BINARY_DIR}/include/${header} SYMBOLIC)
+endforeach()
+foreach(name op nn)
+    file(CREATE_LINK ${GEN}/include/gluon/${name}.gen.h ${PROJECT_BINARY_DIR}/include/gluon/${name}.gen.h SYMBOLIC)
+endforeach()
+
 # ---- the libraries -----------------------------------------------------------------------------------------
 set(objects "")
 foreach(step gluon_ops ${computing} gluon_zoo)

@@ -65,7 +65,9 @@ typedef struct mx_arrays {
     mx_array *const *v;
     int64_t n; /* -1: count up to MX_END */
 } mx_arrays;
-#define MX_ARRAYS(...) ((mx_arrays){.v = (mx_array *const[]){__VA_ARGS__, MX_END}, .n = -1})
+#define MX_ARRAYS(...) \
+    MX_ARRAYS_(MX_NOT_EMPTY(#__VA_ARGS__, "MX_ARRAYS() has no arrays: (mx_arrays){0} is an empty list"), __VA_ARGS__)
+#define MX_ARRAYS_(zero, ...) ((mx_arrays){.n = -1 + (zero), .v = (mx_array *const[]){__VA_ARGS__, MX_END}})
 
 /* ---- looking at arrays ---------------------------------------------------------------------------------- */
 MX_API mx_dims mx_shape(const mx_array *x); /* n == -1 for NULL */
@@ -114,8 +116,12 @@ typedef struct mx_key {
 MX_API mx_array *mx_index_keys(mx_array *x, const mx_key *keys, int count);
 /* x[keys] = value (broadcast, cast to x's type). */
 MX_API mx_code mx_assign_keys(mx_array *x, const mx_key *keys, int count, mx_array *value);
-#define mx_index(x, ...) mx_index_keys(x, (mx_key[]){__VA_ARGS__}, MX_COUNT(__VA_ARGS__))
-#define mx_assign(x, value, ...) mx_assign_keys(x, (mx_key[]){__VA_ARGS__}, MX_COUNT(__VA_ARGS__), value)
+#define mx_index(x, ...)                                      \
+    mx_index_keys(x, (mx_key[]){__VA_ARGS__},                 \
+                  MX_COUNT(__VA_ARGS__) + MX_NOT_EMPTY(#__VA_ARGS__, "mx_index(x, keys): there are no keys"))
+#define mx_assign(x, value, ...)                              \
+    mx_assign_keys(x, (mx_key[]){__VA_ARGS__},                \
+                   MX_COUNT(__VA_ARGS__) + MX_NOT_EMPTY(#__VA_ARGS__, "mx_assign(x, value, keys): there are no keys"), value)
 /* Writes value (broadcast, cast, copied between devices) over all of x. */
 MX_API mx_code mx_array_set(mx_array *x, mx_array *value);
 MX_API mx_code mx_array_fill(mx_array *x, double value);

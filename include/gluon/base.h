@@ -23,11 +23,24 @@
 #define MX_PRINTF(fmt, args)
 #endif
 
-/* Named optional arguments: defaults come first, later designators override them on purpose. */
+/* Named optional arguments: defaults come first, later designators override them on purpose.  A pointer of another kind
+ * (a block for an array) is an error, as in the newest compilers. */
 #if defined(__clang__)
 #pragma clang diagnostic ignored "-Winitializer-overrides"
+#pragma clang diagnostic error "-Wincompatible-pointer-types"
+#pragma clang diagnostic error "-Wint-conversion"
 #elif defined(__GNUC__) && !defined(__cplusplus)
 #pragma GCC diagnostic ignored "-Woverride-init"
+#pragma GCC diagnostic error "-Wincompatible-pointer-types"
+#pragma GCC diagnostic error "-Wint-conversion"
+#endif
+
+/* 0; where `text`, the arguments of a macro, is empty, the compiler prints the message.  Macros pass their own #__VA_ARGS__:
+ * that of an inner macro would be the text after expansion, which doubles with every nested call. */
+#ifdef __cplusplus
+#define MX_NOT_EMPTY(text, message) 0
+#else
+#define MX_NOT_EMPTY(text, message) (0 * (int)sizeof(struct { int one; _Static_assert(sizeof(text) > 1, message); }))
 #endif
 
 /* ---- version ------------------------------------------------------------------------------------------- */
@@ -54,8 +67,13 @@ typedef struct mx_floats {
 
 #define MX_COUNT_(a, b, c, d, e, f, g, h, i, j, k, l, m, n, o, p, N, ...) N
 #define MX_COUNT(...) MX_COUNT_(__VA_ARGS__, 16, 15, 14, 13, 12, 11, 10, 9, 8, 7, 6, 5, 4, 3, 2, 1, 0)
-#define MX_DIMS(...) ((mx_dims){.n = MX_COUNT(__VA_ARGS__), .d = {__VA_ARGS__}})
-#define MX_FLOATS(...) ((mx_floats){.n = MX_COUNT(__VA_ARGS__), .d = {__VA_ARGS__}})
+#define MX_DIMS(...)                                                                                        \
+    ((mx_dims){.n = MX_COUNT(__VA_ARGS__) +                                                                 \
+                    MX_NOT_EMPTY(#__VA_ARGS__, "MX_DIMS() has no sizes: MX_SCALAR_DIMS is the shape of a 0-d array"), \
+               .d = {__VA_ARGS__}})
+#define MX_FLOATS(...)                                                                                      \
+    ((mx_floats){.n = MX_COUNT(__VA_ARGS__) + MX_NOT_EMPTY(#__VA_ARGS__, "MX_FLOATS() has no numbers"),       \
+                 .d = {__VA_ARGS__}})
 #define MX_NO_DIMS ((mx_dims){.n = -1})     /* None */
 #define MX_SCALAR_DIMS ((mx_dims){.n = 0})  /* (): a 0-d array */
 

@@ -46,7 +46,8 @@ MX_API mx_block *mx_block_make(const struct mx_block_options *options);
 MX_API void *mx_block_user(mx_block *block);
 /* A list of arrays that outlives the function that makes it: what forward_many and example functions return. */
 MX_API mx_arrays mx_results_make(mx_arrays arrays);
-#define mx_results(...) mx_results_make(MX_ARRAYS(__VA_ARGS__))
+#define mx_results(...) \
+    mx_results_make(MX_ARRAYS_(MX_NOT_EMPTY(#__VA_ARGS__, "mx_results(): a forward returns at least one array"), __VA_ARGS__))
 
 /* A block that applies a function: mx_lambda(mx_my_function). */
 MX_API mx_block *mx_lambda(mx_array *(*function)(mx_array *x));
@@ -60,8 +61,12 @@ MX_API mx_block *mx_block_child(mx_block *block, const char *name, mx_block *chi
 MX_API mx_parameter *mx_block_parameter_with(mx_block *block, const struct mx_parameter_options *options);
 /* Containers run one block after the other; mx_sequential_add appends. */
 MX_API mx_block *mx_sequential_make(bool hybrid, mx_block *const *blocks);
-#define mx_sequential(...) mx_sequential_make(false, (mx_block *const[]){__VA_ARGS__, MX_LAST_BLOCK})
-#define mx_hybrid_sequential(...) mx_sequential_make(true, (mx_block *const[]){__VA_ARGS__, MX_LAST_BLOCK})
+#define mx_sequential(...) \
+    MX_SEQUENTIAL_(false, MX_NOT_EMPTY(#__VA_ARGS__, "mx_sequential_make(false, NULL) makes one without blocks"), __VA_ARGS__)
+#define mx_hybrid_sequential(...) \
+    MX_SEQUENTIAL_(true, MX_NOT_EMPTY(#__VA_ARGS__, "mx_sequential_make(true, NULL) makes one without blocks"), __VA_ARGS__)
+#define MX_SEQUENTIAL_(hybrid, zero, ...) \
+    mx_sequential_make((hybrid) + (zero), (mx_block *const[]){__VA_ARGS__, MX_LAST_BLOCK})
 MX_API extern mx_block *const MX_LAST_BLOCK;
 MX_API mx_code mx_sequential_add(mx_block *sequential, mx_block *block);
 
@@ -80,7 +85,8 @@ MX_API void mx_naming_leave(mx_naming *naming);
 /* ---- running -------------------------------------------------------------------------------------------- */
 MX_API mx_array *mx_block_call(mx_block *block, mx_arrays in);      /* the first result */
 MX_API mx_arrays mx_block_call_many(mx_block *block, mx_arrays in); /* all results */
-#define mx_call(block, ...) mx_block_call(block, MX_ARRAYS(__VA_ARGS__))
+#define mx_call(block, ...)                                                                                        \
+    mx_block_call(block, MX_ARRAYS_(MX_NOT_EMPTY(#__VA_ARGS__, "mx_call(block, inputs): there are no inputs"), __VA_ARGS__))
 /* From now on the block runs as compiled plans, one per input shape and mode, where possible. */
 MX_API mx_code mx_hybridize(mx_block *block);
 struct mx_hybridize_options {

@@ -14,7 +14,8 @@
 
 /* What the block computes from inputs like these.  Only their shapes and types matter, not their elements; symbolic ones
  * are used as they are, the others become variables "data", or "data0", "data1" ... */
-#define mx_trace(block, ...) mx_trace_arrays(block, MX_ARRAYS(__VA_ARGS__))
+#define mx_trace(block, ...)                                                                                         \
+    mx_trace_arrays(block, MX_ARRAYS_(MX_NOT_EMPTY(#__VA_ARGS__, "mx_trace(block, inputs): there are no inputs"), __VA_ARGS__))
 MX_API mx_symbol *mx_trace_arrays(mx_block *block, mx_arrays in);
 
 /* Writes path-symbol.json and path-NNNN.params (NNNN: epoch), each atomically, as classic MXNet reads them.  The graph

@@ -10,9 +10,9 @@ import types
 from . import _core
 from .error import DeviceError, UnsupportedError
 
-__all__ = ["getenv", "setenv", "get_gpu_count", "get_gpu_memory", "get_cuda_compute_capability", "is_np_array",
-           "is_np_shape", "is_np_default_dtype", "np_array", "np_shape", "set_np", "reset_np", "set_np_shape", "use_np",
-           "use_np_array", "use_np_shape", "makedirs", "set_module"]
+__all__ = ["getenv", "setenv", "set_check", "is_check", "get_gpu_count", "get_gpu_memory",
+           "get_cuda_compute_capability", "is_np_array", "is_np_shape", "is_np_default_dtype", "np_array", "np_shape",
+           "set_np", "reset_np", "set_np_shape", "use_np", "use_np_array", "use_np_shape", "makedirs", "set_module"]
 
 
 def makedirs(d):

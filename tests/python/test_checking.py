@@ -41,7 +41,8 @@ def test_switch():
 def test_environment():
     """MXNET_CHECK=1 switches it on."""
     program = "import mxnet as mx; print(mx.util.is_check()); mx.nd.log(mx.nd.zeros((2,)))"
-    run = subprocess.run([sys.executable, "-c", program], env=dict(os.environ, MXNET_CHECK="1"), capture_output=True, text=True)
+    run = subprocess.run([sys.executable, "-c", program], env=dict(os.environ, MXNET_CHECK="1"), capture_output=True,
+                         text=True)
     assert run.stdout == "True\n" and "log: made -inf from finite inputs" in run.stderr and run.returncode
 
 
@@ -51,7 +52,7 @@ def test_nan_names_the_block(hybrid):
     net.initialize(mx.init.Zero())
     if hybrid:
         net.hybridize(static_alloc=True)
-    with pytest.raises(mx.MXNetError, match=rf"^{net.name}\.body\.1 \(.*\): log: made -inf from finite inputs, at element 0"):
+    with pytest.raises(mx.MXNetError, match=rf"^{net.name}\.body\.1 \(.*\): log: made -inf from finite inputs, at"):
         net(nd.ones((2, 3)))
     mx.util.set_check(False)
     net(nd.ones((2, 3))).asnumpy()
@@ -84,7 +85,7 @@ def test_labels():
 
 def test_integer_division():
     image = nd.array(np.arange(12), dtype="uint8")
-    with pytest.raises(TypeError, match="uint8 elements are divided with a remainder: 1 / 255 gives 0; cast the data to float32"):
+    with pytest.raises(TypeError, match="uint8 elements are divided with a remainder: 1 / 255 gives 0; cast the data"):
         image / 255
     assert (image.astype("float32") / 255).dtype == np.float32
     assert ((image * 2) / 2 == image).asnumpy().all()

@@ -448,3 +448,14 @@ def test_remedies():
     data = gluon.data.SimpleDataset([nd.ones((3,)), nd.ones((4,))])
     with pytest.raises(ValueError, match=r"example 0 has shape \(3,\), example 1 has \(4,\); batchify_fn=batchify.Pad"):
         next(iter(gluon.data.DataLoader(data, 2)))
+
+
+def test_names_of_the_file(tmp_path):
+    """A parameter that does not fit is named as in the file, too."""
+    small, large = nn.Sequential(), nn.Sequential()
+    small.add(nn.Dense(3, in_units=2))
+    large.add(nn.Dense(4, in_units=2))
+    small.initialize()
+    small.save_parameters(str(tmp_path / "a.params"))
+    with pytest.raises(AssertionError, match=r"'0.weight' in the file: parameter 'dense\d+_weight' has shape \(4, 2\)"):
+        large.load_parameters(str(tmp_path / "a.params"))

@@ -157,7 +157,7 @@ class Block(_core.Block):
                     raise AssertionError(f"load_parameters: '{name}' from {where} is not in this block; set "
                                          "ignore_extra=True to skip it")
                 continue
-            load_into(params[name], value, ctx, cast_dtype, dtype_source)
+            load_into(params[name], value, ctx, cast_dtype, dtype_source, key=name)
 
     def save(self, prefix):
         """Writes prefix-model.json, the structure of the network, and prefix-model.params."""

@@ -463,9 +463,14 @@ def _some(names):
     return ", ".join(names[:5]) + (f", ... ({len(names)} in all)" if len(names) > 5 else "")
 
 
-def load_into(parameter, value, ctx=None, cast_dtype=False, dtype_source="current"):
-    """Sets a parameter to a value from a file; an uninitialized one is created on ctx."""
-    parameter._load_init(value, ctx, cast_dtype, dtype_source)
+def load_into(parameter, value, ctx=None, cast_dtype=False, dtype_source="current", key=None):
+    """Sets a parameter to a value from a file, which calls it `key`; an uninitialized one is created on ctx."""
+    try:
+        parameter._load_init(value, ctx, cast_dtype, dtype_source)
+    except AssertionError as error:
+        if key in (None, parameter.name):
+            raise
+        raise AssertionError(f"'{key}' in the file: {error}") from None
 
 
 copying.supports(ParameterDict, skip=("_live",))

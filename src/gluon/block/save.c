@@ -133,17 +133,18 @@ static const char *without_tag(const char *key) /* "arg:" and "aux:" of exported
     return !strncmp(key, "arg:", 4) || !strncmp(key, "aux:", 4) ? key + 4 : key;
 }
 
-static mx_code check_value(const mx_parameter *p, const mx_array *value, const char *file,
+/* key: what the file calls the parameter. */
+static mx_code check_value(const mx_parameter *p, const char *key, const mx_array *value, const char *file,
                            const struct mx_load_options *o)
 {
     char have[MX_SHAPE_TEXT], want[MX_SHAPE_TEXT];
     mx_shape_t shape = mx_array_shape(value), merged = p->shape;
     if (!mx_shape_merge(&merged, &shape, NULL))
-        return mx_fail(MX_ERR_SHAPE, "%s: parameter %s has shape %s in the file, wanted %s", file, p->name,
-                       mx_shape_text(&shape, have), mx_shape_text(&p->shape, want));
+        return mx_fail(MX_ERR_SHAPE, "%s: '%s' has shape %s in the file, parameter %s has %s", file, key,
+                       mx_shape_text(&shape, have), p->name, mx_shape_text(&p->shape, want));
     if (p->dtype != (mx_dtype)value->dtype && !o->cast_dtype)
-        return mx_fail(MX_ERR_DTYPE, "%s: parameter %s is %s in the file, wanted %s; set cast_dtype to convert", file,
-                       p->name, mx_dtype_name((mx_dtype)value->dtype), mx_dtype_name(p->dtype));
+        return mx_fail(MX_ERR_DTYPE, "%s: '%s' is %s in the file, parameter %s is %s; set cast_dtype to convert", file,
+                       key, mx_dtype_name((mx_dtype)value->dtype), p->name, mx_dtype_name(p->dtype));
     return MX_OK;
 }
 
@@ -187,7 +188,7 @@ static mx_code load_listing(const listing *l, const mx_array_dict *dict, const c
         if (!values[i] && !o->allow_missing)
             return mx_fail(MX_ERR_PARAMETER, "%s: parameter '%s' of the network is not in the file", file,
                            l->names.items[i]);
-        if (values[i] && check_value(l->params.items[i], values[i], file, o))
+        if (values[i] && check_value(l->params.items[i], l->names.items[i], values[i], file, o))
             return mx_error_code();
     }
     for (int64_t i = 0; i < l->names.length; i++)
