@@ -21,6 +21,7 @@
 
 #include "gluon/array.h"
 #include "gluon/op.h"
+#include "gluon/sparse.h"
 
 typedef struct mx_symbol mx_symbol;
 
@@ -86,6 +87,8 @@ MX_API const char *mx_symbol_attr(const mx_symbol *symbol, const char *key);
 MX_API mx_code mx_symbol_set_attr(mx_symbol *symbol, const char *key, const char *text);
 MX_API mx_names mx_symbol_attrs(const mx_symbol *symbol);      /* key, text, key, text ... of its node */
 MX_API mx_names mx_symbol_attrs_deep(const mx_symbol *symbol); /* node, key, text ... of all nodes */
+/* Storage type of the variable called `name`, as its note __storage_type__ says; executors make such arrays. */
+MX_API mx_stype mx_symbol_stype(const mx_symbol *symbol, const char *name);
 /* The array of a constant of the graph; NULL without error for other names. */
 MX_API mx_array *mx_symbol_constant(const mx_symbol *symbol, const char *name);
 

@@ -119,9 +119,16 @@ def _by_name(names, arrays):
     return dict(zip(names, arrays))
 
 
-def _zeros(shape, ctx, dtype):
+def _zeros(shape, ctx, dtype, stype=None):
     from .ndarray import zeros
-    return zeros(shape, ctx=ctx, dtype="float32" if dtype is None else dtype)
+    return zeros(shape, ctx=ctx, dtype="float32" if dtype is None else dtype, stype=stype)
+
+
+def _stypes(symbol, names, stype_dict):
+    """Storage types of the arguments: given, or noted by the variables."""
+    noted = symbol.attr_dict()
+    known = {"0": "default", "1": "row_sparse", "2": "csr"}
+    return [(stype_dict or {}).get(name) or known[noted.get(name, {}).get("__storage_type__", "0")] for name in names]
 
 
 def _requests(grad_req, names):
@@ -169,7 +176,7 @@ def bind(symbol, ctx, args, args_grad, grad_req, aux_states):
     return Executor()._start(symbol, ctx, arguments, gradients, reqs, auxiliary)
 
 
-def simple_bind(symbol, ctx, grad_req, type_dict, shared_exec, shapes):
+def simple_bind(symbol, ctx, grad_req, type_dict, shared_exec, shapes, stype_dict=None):
     """An Executor with new arrays, filled with zeros."""
     names, aux_names = symbol.list_arguments(), symbol.list_auxiliary_states()
     own_names, type_dict = set(names) | set(aux_names), type_dict or {}
@@ -178,16 +185,20 @@ def simple_bind(symbol, ctx, grad_req, type_dict, shared_exec, shapes):
         listed, [shapes.get(n) for n in listed], [type_dict.get(n) for n in listed], False)
     shared = shared_exec.arg_dict if shared_exec is not None else {}
 
-    def own(name, shape, dtype):
+    stypes = _stypes(symbol, names, stype_dict)
+
+    def own(name, shape, dtype, stype):
         constant = symbol._constant(name)
         if constant is not None:
             return constant
         old = shared.get(name)
-        return old if old is not None and old.shape == shape else _zeros(shape, ctx, dtype)
+        fits = old is not None and old.shape == shape and old.stype == stype
+        return old if fits else _zeros(shape, ctx, dtype, stype)
 
-    arguments = [own(*row) for row in zip(names, arg_shapes, arg_types)]
+    arguments = [own(*row) for row in zip(names, arg_shapes, arg_types, stypes)]
     reqs = _requests(grad_req, names)
+    of_gradients = [stype if stype == "row_sparse" else "default" for stype in stypes]
     gradients = [None if r == "null" else _zeros(*row) for r, row in
-                 zip(reqs, zip(arg_shapes, [ctx] * len(names), arg_types))]
+                 zip(reqs, zip(arg_shapes, [ctx] * len(names), arg_types, of_gradients))]
     auxiliary = [_zeros(shape, ctx, dtype) for shape, dtype in zip(aux_shapes, aux_types)]
     return Executor()._start(symbol, ctx, arguments, gradients, reqs, auxiliary)

@@ -6,6 +6,7 @@
 #include "base/alloc.h"
 #include "base/error.h"
 #include "exec/list.h"
+#include "ndarray/sparse.h"
 
 void mx_executor_release_all(mx_array **list, int64_t n)
 {
@@ -88,15 +89,14 @@ static mx_executor *new_executor(const mx_symbol *symbol, mx_context context)
 /* Sets array, gradient and request of argument i. */
 static mx_code bind_argument(mx_executor *e, int64_t i, mx_array *x, mx_array *grad, mx_grad_req req)
 {
-    if (!mx_array_ok(x, "mx_bind", "an argument"))
+    if (!mx_array_any_ok(x, "mx_bind", "an argument"))
         return mx_error_code();
-    if (!x->storage)
+    if (!x->storage && !mx_is_sparse(x))
         return mx_fail(MX_ERR_ARGUMENT, "mx_bind: argument %lld has no elements", (long long)i);
-    if (grad != MX_NONE && !mx_array_ok(grad, "mx_bind", "a gradient"))
+    if (grad != MX_NONE && !mx_array_any_ok(grad, "mx_bind", "a gradient"))
         return mx_error_code();
-    mx_shape_t shape = mx_array_shape(x);
     e->args[i] = mx_retain(x);
-    e->windows[i] = mx_array_view(x, 0, &shape, (mx_dtype)x->dtype);
+    e->windows[i] = mx_retain(mx_detach(x));
     e->grads[i] = grad == MX_NONE ? MX_NONE : mx_retain(grad);
     e->reqs[i] = grad == MX_NONE ? MX_GRAD_NULL : req;
     if (!e->windows[i])
@@ -207,8 +207,9 @@ mx_executor *mx_bind_sharing(const mx_symbol *symbol, mx_context context, const 
     if (!bindings)
         return mx_fail_null(MX_ERR_ARGUMENT, "mx_bind: bindings is NULL");
     struct mx_bindings b = *bindings;
-    if (mx_list_check(&b.arguments, "mx_bind", "arguments") || mx_list_check(&b.auxiliary, "mx_bind", "auxiliary") ||
-        mx_list_check_optional(&b.gradients, "mx_bind", "gradients"))
+    if (mx_list_check_any(&b.arguments, "mx_bind", "arguments") ||
+        mx_list_check(&b.auxiliary, "mx_bind", "auxiliary") ||
+        mx_list_check_inputs(&b.gradients, "mx_bind", "gradients"))
         return NULL;
     mx_executor *e = new_executor(symbol, context);
     if (!e)
@@ -299,7 +300,7 @@ mx_array *mx_executor_gradient(const mx_executor *e, const char *name)
 mx_code mx_executor_set(mx_executor *e, const char *name, mx_array *value)
 {
     mx_array *x = mx_executor_array(e, name);
-    if (!x || !mx_array_ok(value, "mx_executor_set", "value"))
+    if (!x || !mx_array_any_ok(value, "mx_executor_set", "value"))
         return mx_error_code();
     mx_dims have = mx_shape(value), want = mx_shape(x);
     char a[MX_SHAPE_TEXT], b[MX_SHAPE_TEXT];

@@ -10,9 +10,12 @@
 
 /* ---- simple_bind ----------------------------------------------------------------------------------------------- */
 
-static mx_array *zeros(const mx_dims *dims, mx_dtype type, mx_context context)
+static mx_array *zeros(const mx_dims *dims, mx_dtype type, mx_context context, mx_stype stype)
 {
-    mx_array *x = mx_empty(*dims, type == MX_DTYPE_NONE ? MX_FLOAT32 : type, context);
+    type = type == MX_DTYPE_NONE ? MX_FLOAT32 : type;
+    if (stype != MX_STYPE_DEFAULT)
+        return mx_sparse_zeros(stype, *dims, type, context);
+    mx_array *x = mx_empty(*dims, type, context);
     return x && !mx_array_fill(x, 0) ? x : NULL;
 }
 
@@ -23,13 +26,15 @@ static mx_code make_arrays(const mx_symbol *symbol, const mx_inferred *r, mx_con
     const mx_names names = mx_symbol_arguments(symbol);
     for (int64_t i = 0; i < r->n_arguments; i++) {
         mx_array *constant = i < names.n ? mx_symbol_constant(symbol, names.v[i]) : NULL;
-        args[i] = constant ? constant : zeros(&r->arguments[i], r->argument_types[i], context);
-        grads[i] = req == MX_GRAD_NULL ? MX_NONE : zeros(&r->arguments[i], r->argument_types[i], context);
+        const mx_stype stype = i < names.n ? mx_symbol_stype(symbol, names.v[i]) : MX_STYPE_DEFAULT;
+        const mx_stype of_grad = stype == MX_ROW_SPARSE ? stype : MX_STYPE_DEFAULT;
+        args[i] = constant ? constant : zeros(&r->arguments[i], r->argument_types[i], context, stype);
+        grads[i] = req == MX_GRAD_NULL ? MX_NONE : zeros(&r->arguments[i], r->argument_types[i], context, of_grad);
         if (!args[i] || !grads[i])
             return mx_error_code();
     }
     for (int64_t i = 0; i < r->n_auxiliary; i++)
-        if (!(aux[i] = zeros(&r->auxiliary[i], r->auxiliary_types[i], context)))
+        if (!(aux[i] = zeros(&r->auxiliary[i], r->auxiliary_types[i], context, MX_STYPE_DEFAULT)))
             return mx_error_code();
     return MX_OK;
 }
@@ -109,7 +114,7 @@ static mx_array *resize(mx_array *old, const mx_shape_t *shape)
         return old;
     mx_array *part = mx_leading_part(old, shape);
     const mx_dims dims = mx_dims_of_shape(shape);
-    return part ? mx_scope_add(part) : zeros(&dims, (mx_dtype)old->dtype, old->context);
+    return part ? mx_scope_add(part) : zeros(&dims, (mx_dtype)old->dtype, old->context, mx_stype_of(old));
 }
 
 static mx_code resize_all(const reshaping *r, const mx_inferred *found, mx_array **args, mx_array **grads,

@@ -22,18 +22,30 @@ static bool fits(const mx_array *x, const mx_array *result)
     return x->storage && result->storage && x->dtype == result->dtype && mx_shape_equal(&a, &b);
 }
 
-/* Copies the results into the outputs.  One that does not fit (its shape depends on values, say) takes the place. */
+static bool is_same_storage(const mx_array *x, const mx_array *result)
+{
+    const mx_shape_t a = mx_array_shape(x), b = mx_array_shape(result);
+    return mx_is_sparse(x) && mx_stype_of(x) == mx_stype_of(result) && x->dtype == result->dtype &&
+           mx_shape_equal(&a, &b);
+}
+
+/* Copies the results into the outputs.  One that does not fit (its shape depends on values, it is sparse) takes the
+ * place; a sparse output gets the parts of the next sparse result. */
 static mx_code store_results(mx_executor *e)
 {
     for (int64_t i = 0; i < e->n_out; i++) {
         mx_array *x = e->outputs[i], *result = e->results[i];
+        if (x && is_same_storage(x, result)) {
+            mx_sparse_take(x, result);
+            continue;
+        }
         if (x && fits(x, result)) {
             if (!mx_array_overlap(x, result) && mx_array_copy_data(x, result))
                 return mx_error_code();
             mx_array_changed(x);
             continue;
         }
-        mx_array *plain = mx_is_sparse(result) ? mx_retain(result) : mx_retain(mx_detach(result));
+        mx_array *plain = mx_retain(mx_detach(result));
         if (!plain)
             return mx_error_code();
         mx_release(x);
@@ -49,6 +61,9 @@ static mx_code run_graph(mx_executor *e, bool training)
     mx_array **values = mx_alloc_zero((size_t)e->graph.n * sizeof *values);
     if (!values)
         return MX_ERR_MEMORY;
+    for (int64_t i = 0; i < e->n_args; i++) /* an assignment gives a sparse array new parts */
+        if (mx_is_sparse(e->args[i]))
+            mx_sparse_take(e->windows[i], e->args[i]);
     for (int64_t i = 0; i < e->graph.n; i++)
         if (!e->graph.nodes[i]->op)
             values[i] = e->place[i] >= 0 ? e->windows[e->place[i]] : e->aux[-1 - e->place[i]];
@@ -72,7 +87,7 @@ mx_arrays mx_executor_forward(mx_executor *e, bool training)
 
 static bool reads_head(const mx_array *result)
 {
-    const mx_node *node = mx_tape_node(result);
+    const mx_node *node = mx_live_node(result);
     return !node->op || mx_op_reads_head(node->op, node->attrs, (int)result->node_output);
 }
 
@@ -92,7 +107,7 @@ static mx_array *head_gradient(const mx_executor *e, int64_t i, mx_array *given)
     if (!mx_shape_equal(&a, &b))
         return mx_fail_null(MX_ERR_SHAPE, "backward: the head gradient of output %lld has shape %s, the output has %s",
                             (long long)i, mx_shape_text(&a, have), mx_shape_text(&b, want));
-    return cast(given, (mx_dtype)result->dtype);
+    return cast(mx_sparse_dense(given), (mx_dtype)result->dtype);
 }
 
 /* Results that depend on no variable with a gradient (labels passed through, say) are skipped. */
@@ -100,7 +115,7 @@ static int64_t collect_heads(const mx_executor *e, mx_arrays given, mx_array **h
 {
     int64_t n = 0;
     for (int64_t i = 0; i < e->n_out; i++) {
-        if (!mx_tape_node(e->results[i]))
+        if (!mx_live_node(e->results[i]))
             continue;
         heads[n] = e->results[i];
         if (!(grads[n++] = head_gradient(e, i, given.n ? given.v[i] : MX_NONE)))
@@ -114,7 +129,11 @@ static mx_code clear_unreached(const mx_executor *e, uint64_t pass)
 {
     for (int64_t i = 0; i < e->n_args; i++) {
         const mx_node *node = e->reqs[i] == MX_GRAD_WRITE ? e->windows[i]->node : NULL;
-        if (node && node->visit != pass && node->grad->storage && mx_array_fill(node->grad, 0))
+        if (!node || node->visit == pass)
+            continue;
+        if (mx_is_sparse(node->grad))
+            mx_sparse_clear(node->grad);
+        else if (mx_array_fill(node->grad, 0))
             return mx_error_code();
     }
     return MX_OK;
@@ -124,7 +143,7 @@ static mx_code check_heads(const mx_executor *e, mx_arrays *given)
 {
     if (!given->n)
         return MX_OK;
-    if (mx_list_check_optional(given, "mx_executor_backward", "head_grads"))
+    if (mx_list_check_inputs(given, "mx_executor_backward", "head_grads"))
         return mx_error_code();
     if (given->n < e->n_out)
         return mx_fail(MX_ERR_ARGUMENT, "backward: %lld head gradients were given for %lld outputs",

@@ -205,6 +205,23 @@ mx_names mx_symbol_attrs_deep(const mx_symbol *symbol)
     return names;
 }
 
+mx_stype mx_symbol_stype(const mx_symbol *symbol, const char *name)
+{
+    mx_graph graph = {0};
+    mx_stype stype = MX_STYPE_DEFAULT;
+    if (!mx_symbol_ok(symbol, "mx_symbol_stype") || mx_graph_of(&graph, symbol->n, symbol->outputs))
+        return stype;
+    for (int64_t i = 0; name && i < graph.n; i++) {
+        const char *noted = graph.nodes[i]->op || strcmp(graph.nodes[i]->name, name)
+                                ? NULL
+                                : mx_note_get(graph.nodes[i], "__storage_type__");
+        if (noted)
+            stype = !strcmp(noted, "1") ? MX_ROW_SPARSE : !strcmp(noted, "2") ? MX_CSR : MX_STYPE_DEFAULT;
+    }
+    mx_graph_free(&graph);
+    return stype;
+}
+
 mx_array *mx_symbol_constant(const mx_symbol *symbol, const char *name)
 {
     mx_graph graph = {0};

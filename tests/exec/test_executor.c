@@ -159,12 +159,43 @@ static void test_monitor_and_eval(void **state)
     mx_error_clear();
 }
 
+/* Variables that note a storage type get such arrays; outputs and gradients follow. */
+static void test_sparse_arguments(void **state)
+{
+    (void)state;
+    MX_SCOPE;
+    mx_array *x = mx_variable("x");
+    mx_symbol *variable = mx_symbol_of(MX_ARRAYS(x));
+    mx_symbol_set_attr(variable, "__storage_type__", "1");
+    assert_int_equal(mx_symbol_stype(variable, "x"), MX_ROW_SPARSE);
+    assert_int_equal(mx_symbol_stype(variable, "y"), MX_STYPE_DEFAULT);
+    mx_symbol *net = mx_symbol_of(MX_ARRAYS(mx_square(mx_symbol_at(variable, 0))));
+    mx_executor *e = mx_simple_bind(net, mx_cpu(0),
+                                    &(struct mx_known){.count = 1, .names = data, .shapes = (mx_dims[]){MX_DIMS(3, 2)}},
+                                    MX_GRAD_WRITE);
+    assert_ok();
+    assert_int_equal(mx_stype_of(mx_executor_array(e, "x")), MX_ROW_SPARSE);
+    assert_int_equal(mx_stype_of(mx_executor_gradient(e, "x")), MX_ROW_SPARSE);
+    for (int value = 2; value < 4; value++) { /* the second value replaces the parts of the argument */
+        mx_array *rows = mx_array_from(MX_DIMS(1, 2), MX_FLOAT32, (float[]){(float)value, 1});
+        mx_executor_set(e, "x",
+                        mx_row_sparse(MX_DIMS(3, 2), rows, mx_array_from(MX_DIMS(1), MX_INT64, (int64_t[]){1})));
+        mx_arrays out = mx_executor_forward(e, true);
+        assert_ok();
+        assert_int_equal(mx_stype_of(out.v[0]), MX_ROW_SPARSE);
+        assert_true(mx_item(mx_sum(out.v[0])) == value * value + 1);
+        assert_int_equal(mx_executor_backward(e, (mx_arrays){0}), MX_OK);
+        assert_true(mx_item(mx_sum(mx_executor_gradient(e, "x"))) == 2 * value + 2);
+    }
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test_teardown(test_simple_bind, clean),
         cmocka_unit_test_teardown(test_outputs_stay, clean),
         cmocka_unit_test_teardown(test_bind, clean),
+        cmocka_unit_test_teardown(test_sparse_arguments, clean),
         cmocka_unit_test_teardown(test_monitor_and_eval, clean),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);

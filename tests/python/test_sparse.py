@@ -718,3 +718,85 @@ def test_sparse_embedding_block():
         y = net(nd.array([1, 1]))
     y.backward()
     same(net.weight.grad(), embedding_gradient([1, 1], (6, 2)), "row_sparse")
+
+
+# ---- symbols -------------------------------------------------------------------------------------------------------
+
+def test_sparse_variables():
+    assert mx.sym.var("w", stype="csr").list_attr() == {"__storage_type__": "2"}
+    assert mx.sym.var("w", stype="row_sparse").attr("__storage_type__") == "1"
+    with pytest.raises(KeyError):
+        mx.sym.var("w", stype="foo")
+
+
+def test_executors_follow_storage_types():
+    x, w, v = mx.sym.var("x", stype="csr"), mx.sym.var("w", stype="row_sparse"), mx.sym.var("v", stype="row_sparse")
+    for symbol, shapes, stype in [
+            (x, {"x": (3, 4)}, "csr"), (mx.sym.sparse.negative(x), {"x": (3, 4)}, "csr"),
+            (mx.sym.sparse.elemwise_add(w, v), {"w": (3, 4), "v": (3, 4)}, "row_sparse"),
+            (mx.sym.sparse.elemwise_add(x, w), {"x": (3, 4), "w": (3, 4)}, "default"),
+            (mx.sym.square(w), {"w": (3, 4)}, "row_sparse"), (mx.sym.exp(w), {"w": (3, 4)}, "default"),
+            (mx.sym.sparse.dot(x, w), {"x": (3, 4), "w": (4, 2)}, "default")]:
+        executor = symbol.simple_bind(mx.cpu(), **shapes)
+        assert {n: a.stype for n, a in executor.arg_dict.items()} == {n: "csr" if n == "x" else "row_sparse" for n in shapes}
+        assert all(executor.grad_dict[n].stype == ("row_sparse" if n != "x" else "default") for n in shapes)
+        assert [o.stype for o in executor.forward()] == [stype]
+
+
+def test_executor_on_sparse_arrays():
+    x, dense_x = random_csr((3, 4))
+    w, dense_w = random_rows((4, 2), [0, 3])
+    symbol = mx.sym.sparse.dot(mx.sym.var("x", stype="csr"), mx.sym.var("w", stype="row_sparse"))
+    bound = symbol.bind(mx.cpu(), {"x": x, "w": w}, args_grad={"w": nd.zeros((4, 2), stype="row_sparse")},
+                        grad_req={"x": "null", "w": "write"})
+    made = symbol.simple_bind(mx.cpu(), x=(3, 4), w=(4, 2))
+    made.arg_dict["x"][:] = x
+    w.copyto(made.arg_dict["w"])
+    doubled = x * 2
+    for executor in (bound, made):
+        output, = executor.forward(is_train=True)
+        np.testing.assert_allclose(output.asnumpy(), dense_x @ dense_w, rtol=1e-5, atol=1e-7)
+        executor.backward([nd.ones((3, 2))])
+        assert executor.grad_dict["w"].stype == "row_sparse"
+        np.testing.assert_allclose(executor.grad_dict["w"].asnumpy(), dense_x.T @ np.ones((3, 2)), rtol=1e-5, atol=1e-7)
+        output, = executor.forward(x=doubled)
+        np.testing.assert_allclose(output.asnumpy(), 2 * dense_x @ dense_w, rtol=1e-5, atol=1e-7)
+    w[:] = w * 3  # the executor sees what its array holds now
+    np.testing.assert_allclose(bound.forward()[0].asnumpy(), 6 * dense_x @ dense_w, rtol=1e-5, atol=1e-7)
+    square = mx.sym.square(mx.sym.var("w", stype="row_sparse")).bind(mx.cpu(), {"w": w})
+    first = square.forward()[0]
+    w[:] = w * 2
+    square.forward()
+    np.testing.assert_allclose(first.asnumpy(), (6 * dense_w) ** 2, rtol=1e-5)  # outputs live as long as the executor
+
+
+def test_logistic_regression_with_csr_label():
+    label, dense = random_csr((3, 4))
+    symbol = mx.sym.LogisticRegressionOutput(mx.sym.var("data"), mx.sym.var("label", stype="csr"))
+    executor = symbol.bind(mx.cpu(), {"data": nd.zeros((3, 4)), "label": label}, args_grad={"data": nd.zeros((3, 4))},
+                           grad_req={"data": "write", "label": "null"})
+    executor.forward(is_train=True)
+    executor.backward()
+    np.testing.assert_allclose(executor.grad_dict["data"].asnumpy(), (0.5 - dense) / 4, rtol=1e-5)
+
+
+@pytest.mark.parametrize("init", [mx.init.Constant(1), mx.init.Zero(), mx.init.One(), mx.init.Normal()])
+def test_module_on_sparse_data(init):
+    x = nd.array([[0, 1, 0], [0, 0, 0], [2, 0, 3]]).tostype("csr")
+    weight = mx.sym.var("weight", shape=(3, 1), stype="row_sparse")
+    out = mx.sym.LinearRegressionOutput(mx.sym.sparse.dot(mx.sym.var("data", stype="csr"), weight), mx.sym.var("label"))
+    batches = mx.io.NDArrayIter({"data": x}, {"label": nd.array([[1], [2], [3]])}, 1, last_batch_handle="discard")
+    module = mx.mod.Module(out, ["data"], ["label"])
+    module.bind(batches.provide_data, batches.provide_label)
+    module.init_params(init)
+    before = module.get_params()[0]["weight"].asnumpy()
+    module.init_optimizer(optimizer="sgd", optimizer_params={"learning_rate": 0.1})
+    expected = before.copy()
+    for row, target, batch in zip(x.asnumpy(), (1, 2, 3), batches):
+        module.forward(batch)
+        module.backward()
+        module.update()
+        expected -= 0.1 * (row @ expected - target) * row[:, None]
+    result = module.get_params()[0]["weight"]
+    assert result.stype == "row_sparse"
+    np.testing.assert_allclose(result.asnumpy(), expected, rtol=1e-4, atol=1e-6)

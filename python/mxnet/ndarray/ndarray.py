@@ -3,7 +3,6 @@ from .. import _core
 from .._core import (NDArray, array, empty as _empty,  # noqa: F401
                      add, subtract, multiply, divide, true_divide, modulo, power, maximum, minimum, hypot, equal,
                      not_equal, greater, greater_equal, lesser, lesser_equal, logical_and, logical_or, logical_xor)
-from ..error import UnsupportedError
 from . import _internal
 from . import op as _op
 
@@ -27,11 +26,6 @@ def _rebuild(cls, data, shape, dtype, ctx):
     if ctx is not None and (ctx.device_type != "gpu" or ctx.device_id < num_gpus()):
         made = made.as_in_context(ctx)
     return made if cls is NDArray else cls(made)
-
-
-def _dense(stype, who):
-    if stype not in (None, "default"):
-        raise UnsupportedError(f"{who}: storage type '{stype}' is not supported: symbols are dense")
 
 
 # ---- creation -------------------------------------------------------------------------------------------------------

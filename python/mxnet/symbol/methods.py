@@ -186,7 +186,7 @@ def simple_bind(self, ctx, grad_req="write", type_dict=None, stype_dict=None, gr
                 shared_exec=None, shared_buffer=None, **kwargs):
     """An Executor with new arrays: shapes of the inputs are given by name, the others are inferred."""
     from ..executor import simple_bind as bind_simply
-    return bind_simply(self, ctx, grad_req, type_dict, shared_exec, kwargs)
+    return bind_simply(self, ctx, grad_req, type_dict, shared_exec, kwargs, stype_dict)
 
 
 def bind(self, ctx, args, args_grad=None, grad_req="write", aux_states=None, group2ctx=None, shared_exec=None):

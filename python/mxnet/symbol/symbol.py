@@ -15,6 +15,9 @@ def _init_text(init):
     return init.dumps()
 
 
+_STORAGE_TYPES = {"default": "0", "row_sparse": "1", "csr": "2"}  # as files spell them
+
+
 def var(name, attr=None, shape=None, lr_mult=None, wd_mult=None, dtype=None, init=None, stype=None, profiler_scope=None,
         **kwargs):
     """A variable: an input of a graph.  0 in a shape means an unknown size."""
@@ -26,9 +29,7 @@ def var(name, attr=None, shape=None, lr_mult=None, wd_mult=None, dtype=None, ini
     made = _core.variable(name, shape, dtype, _init_text(init), lr_mult, wd_mult)
     notes = dict(attr or {})
     if stype is not None:
-        from ..ndarray.ndarray import _dense
-        _dense(stype, "var")
-        notes["__storage_type__"] = "0"
+        notes["__storage_type__"] = _STORAGE_TYPES[stype]
     for key, value in kwargs.items():
         if not (key.startswith("__") and key.endswith("__")):
             raise ValueError(f"var: unknown keyword '{key}'; write custom attributes as __{key}__")
