@@ -31,7 +31,7 @@ MX_API mx_code mx_profiler_configure(const struct mx_profiler_args *args);
 
 MX_API void mx_profiler_run(bool on); /* starts or stops profiling */
 MX_API bool mx_profiler_running(void);
-MX_API void mx_profiler_pause(bool paused); /* excludes a section; survives mx_profiler_run() */
+MX_API void mx_profiler_pause(bool paused); /* excludes a section, until mx_profiler_run(true) at the latest */
 
 /* Writes all events since the beginning as a Chrome trace; the file is replaced atomically.  finished: profiling stops,
  * and the next mx_profiler_run(true) starts a new trace. */

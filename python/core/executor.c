@@ -7,7 +7,7 @@
 
 typedef struct executor_object {
     PyObject_HEAD mx_executor *executor; /* retained; NULL before a bind */
-    PyObject *monitor;                   /* callable(name, array), or NULL */
+    PyObject *monitor;                   /* callable(name as bytes, handle of the array as int), or NULL */
     PyObject *dict;
 } executor_object;
 
@@ -148,10 +148,11 @@ static mx_code on_value(void *user, const char *name, mx_array *value)
 {
     PyGILState_STATE state = PyGILState_Ensure();
     PyObject *callback = ((executor_object *)user)->monitor;
-    PyObject *array = callback ? nd_wrap(value) : NULL;
-    PyObject *done = array ? PyObject_CallFunction(callback, "sO", name, array) : NULL;
+    /* The callee owns a reference to the array: NDArray(ctypes.c_void_p(handle)) takes it over. */
+    PyObject *handle = callback ? PyLong_FromVoidPtr(mx_retain(value)) : NULL;
+    PyObject *done = handle ? PyObject_CallFunction(callback, "yO", name, handle) : NULL;
     const bool failed = callback && !done;
-    Py_XDECREF(array), Py_XDECREF(done);
+    Py_XDECREF(handle), Py_XDECREF(done);
     PyGILState_Release(state);
     return failed ? mx_error_set(MX_ERR_CALLBACK, "the monitor failed at %s", name) : MX_OK;
 }

@@ -18,6 +18,8 @@ class Executor(_core.Executor):
         executor.grad_dict["fc_weight"]
     """
 
+    _watching = None  # (callback, monitor_all)
+
     def _start(self, symbol, ctx, arguments, gradients, reqs, auxiliary):
         self._bind(symbol, ctx, arguments, gradients, reqs, auxiliary)
         return self._remember(symbol, ctx)
@@ -54,8 +56,12 @@ class Executor(_core.Executor):
         self._backward(out_grads)
 
     def set_monitor_callback(self, callback, monitor_all=False):
-        """callback(name, array) is called with every output that forward computes, with inputs too if monitor_all."""
+        """callback(name, handle) is called with every output that forward computes, with inputs too if monitor_all.
+
+        The name is bytes, the handle an integer: NDArray(ctypes.cast(handle, NDArrayHandle)) is the array, and owns it.
+        """
         self._monitor(callback, monitor_all)
+        self._watching = (callback, monitor_all)
 
     @property
     def arg_dict(self):
@@ -102,7 +108,10 @@ class Executor(_core.Executor):
         """
         made = type(self)()
         made._reshape(self, list(kwargs), list(kwargs.values()), partial_shaping, allow_up_sizing)
-        return made._remember(self._symbol, self._ctx)
+        made._remember(self._symbol, self._ctx)
+        if self._watching:
+            made.set_monitor_callback(*self._watching)
+        return made
 
     def debug_str(self):
         """The graph as text."""

@@ -1,4 +1,5 @@
 """Monitors: statistics of the values in a network, every few batches."""
+import ctypes
 import logging
 import re
 
@@ -25,6 +26,8 @@ class Monitor:
         self.stat_helper = self._note
 
     def _note(self, name, array):
+        if isinstance(name, bytes):  # from an executor
+            name, array = name.decode(), NDArray(ctypes.c_void_p(array), writable=False)
         if self.activated and self.re_prog.match(name):
             self.queue.append((self.step, name, self.stat_func(array)))
 

@@ -67,7 +67,8 @@ static mx_code run_graph(mx_executor *e, bool training)
     for (int64_t i = 0; i < e->graph.n; i++)
         if (!e->graph.nodes[i]->op)
             values[i] = e->place[i] >= 0 ? e->windows[e->place[i]] : e->aux[-1 - e->place[i]];
-    mx_interpretation what = {&e->graph, values, e->monitor, e->user, e->monitor_all, NULL};
+    mx_interpretation what = {.graph = &e->graph, .values = values, .watch = e->monitor, .user = e->user,
+                              .watch_all = e->monitor_all, .watch_variables = e->monitor_all};
     mx_mode mode = mx_mode_enter(true, training);
     mx_code code = mx_interpret(&what, e->results);
     mx_mode_leave(&mode);

@@ -110,18 +110,33 @@ static mx_code show(run *r, const mx_gnode *node, mx_text *text, mx_array *value
     return code && !mx_has_error() ? mx_fail(MX_ERR_CALLBACK, "%s: the monitor failed", node->name) : code;
 }
 
-/* An input is named after its user: conv0_weight for the input weight of node conv0. */
-static mx_code watch_node(run *r, const mx_gnode *node, mx_array **out)
+/* An input is named after its user: conv0_weight for the input weight of node conv0, concat0_arg1 in a list.  Variables
+ * are shown under their own names as well. */
+static mx_code watch_input(run *r, const mx_gnode *node, int k)
 {
     char name[64];
-    for (int k = 0; r->what.watch_all && k < node->n_in; k++) {
-        mx_text text = {0};
-        if (r->in[k] == MX_NONE)
-            continue;
+    mx_text own = {0}, text = {0};
+    const mx_gnode *from = node->in[k].node;
+    if (r->in[k] == MX_NONE)
+        return MX_OK;
+    mx_text_add(&own, from->name);
+    const bool twice = !from->op && r->what.watch_variables;
+    if (twice && show(r, node, &own, r->in[k]))
+        return mx_error_code();
+    if (!twice)
+        mx_text_free(&own);
+    if (node->op->flags & MX_OP_LIST)
+        mx_text_print(&text, "%s_arg%d", node->name, k);
+    else
         mx_text_print(&text, "%s_%s", node->name, mx_op_input_name(node->op, k, name));
-        if (show(r, node, &text, r->in[k]))
+    return show(r, node, &text, r->in[k]);
+}
+
+static mx_code watch_node(run *r, const mx_gnode *node, mx_array **out)
+{
+    for (int k = 0; r->what.watch_all && k < node->n_in; k++)
+        if (watch_input(r, node, k))
             return mx_error_code();
-    }
     for (int k = 0; k < node->n_visible; k++) {
         mx_text text = {0};
         mx_gentry entry = {(mx_gnode *)(uintptr_t)node, (uint32_t)k};

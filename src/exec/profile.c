@@ -61,6 +61,7 @@ void mx_profiler_run(bool on)
         p->finished = false;
     }
     p->running = on;
+    p->paused = p->paused && !on; /* a new run records, also after pause() */
     publish(p);
     pthread_mutex_unlock(&p->lock);
 }

@@ -1,4 +1,6 @@
 """Executors: symbols bound to arrays."""
+import ctypes
+
 import numpy as np
 import pytest
 
@@ -110,20 +112,43 @@ def test_copy_params_from(ctx):
 
 def test_monitor(ctx):
     seen = []
+
+    def note(name, handle):
+        array = nd.NDArray(ctypes.c_void_p(handle), writable=False)
+        seen.append((name.decode(), array.shape))
+
     executor = filled(net_of().simple_bind(ctx, data=(5, 6)))
-    executor.set_monitor_callback(lambda name, array: seen.append((name, array.shape)))
+    executor.set_monitor_callback(note)
     executor.forward()
     assert ("fc1_output", (5, 4)) in seen and ("softmax_output", (5, 3)) in seen
     seen.clear()
-    executor.set_monitor_callback(lambda name, array: seen.append((name, array.shape)), monitor_all=True)
+    executor.set_monitor_callback(note, monitor_all=True)
     executor.forward()
-    assert ("fc1_weight", (4, 6)) in seen
+    assert seen[:7] == [("data", (5, 6)), ("fc1_data", (5, 6)), ("fc1_weight", (4, 6)), ("fc1_weight", (4, 6)),
+                        ("fc1_bias", (4,)), ("fc1_bias", (4,)), ("fc1_output", (5, 4))]
+    seen.clear()
+    executor.reshape(data=(2, 6), softmax_label=(2,)).forward()  # the callback stays
+    assert ("fc1_output", (2, 4)) in seen
 
-    def fails(name, array):
+    def fails(name, handle):
+        nd.NDArray(ctypes.c_void_p(handle))
         raise KeyError(name)
     executor.set_monitor_callback(fails)
     with pytest.raises(KeyError):
         executor.forward()
+
+
+def test_monitor_of_lists(ctx):
+    seen = []
+
+    def note(name, handle):
+        nd.NDArray(ctypes.c_void_p(handle))
+        seen.append(name)
+
+    executor = sym.concat(sym.var("x"), sym.var("y") * 2, dim=0, name="c").simple_bind(ctx, x=(1,), y=(1,))
+    executor.set_monitor_callback(note, monitor_all=True)
+    executor.forward()
+    assert [name for name in seen if not name.startswith(b"_mul")] == [b"y", b"x", b"c_arg0", b"c_arg1", b"c_output"]
 
 
 def test_refusals(ctx):

@@ -197,3 +197,14 @@ def test_written_at_exit(tmp_path):
               "mx.profiler.set_state('run'); mx.nd.sin(mx.nd.ones((2,)))"
     subprocess.run([sys.executable, "-c", program], check=True)
     assert "sin" in [event["name"] for event in json.loads(path.read_text())["traceEvents"]]
+
+
+def test_a_new_run_records_after_a_pause():
+    profiler.set_state("run")
+    profiler.pause()
+    profiler.set_state("stop")
+    profiler.dumps(reset=True)
+    profiler.set_state("run")
+    nd.exp(nd.ones((3,))).wait_to_read()
+    profiler.set_state("stop")
+    assert "exp" in profiler.dumps(reset=True)
