@@ -14,10 +14,11 @@ from functools import partial
 
 from . import _core
 from ._core import NDArray, Symbol
-from .error import MXNetError, UnsupportedError
+from ._python_op import NDArrayOp, NumpyOp, PythonOp
+from .error import MXNetError
 
 __all__ = ["CustomOp", "CustomOpProp", "register", "get_all_registered", "get_all_registered_operators",
-           "get_operator_arguments", "OperatorArguments"]
+           "get_operator_arguments", "OperatorArguments", "PythonOp", "NumpyOp", "NDArrayOp"]
 
 _registered = {}  # op_type -> class of its properties
 OperatorArguments = namedtuple("OperatorArguments", ["narg", "names", "types"])
@@ -167,13 +168,14 @@ class _Use:
     def forward(self, ctx, training, in_data, out_data, aux):
         """Runs a new operator and returns it for a later backward."""
         op = self.prop.create_operator(ctx, [x.shape for x in in_data], [x.dtype for x in in_data])
-        op.forward(training, ["write"] * len(out_data), in_data, out_data, aux)
+        op.forward(is_train=training, req=["write"] * len(out_data), in_data=in_data, out_data=out_data, aux=aux)
         return op
 
     @_raises_mxnet_errors
     def backward(self, op, out_grad, in_data, out_data, in_grad, aux):
         """Writes the gradients into in_grad."""
-        op.backward(["write"] * len(in_grad), out_grad, in_data, out_data, in_grad, aux)
+        op.backward(req=["write"] * len(in_grad), out_grad=out_grad, in_data=in_data, out_data=out_data,
+                    in_grad=in_grad, aux=aux)
 
 
 def custom(*args, op_type=None, name=None, out=None, _symbolic=False, **kwargs):
@@ -208,35 +210,32 @@ def get_all_registered_operators():
     return list(_register.OPERATORS)
 
 
+_TYPES = {"int": "int", "float": "float", "bool": "boolean", "tuple": "Shape(tuple)", "string": "string"}
+
+
+def _attribute_type(attribute):
+    """"int, optional, default='1'", "{'relu', 'tanh'}, required"."""
+    choices, default = attribute.get("choices"), attribute["default"]
+    if choices:
+        listed = ["None"] * (default == "None") + [repr(c) for c in sorted(choices) if c != "None"]
+        kind = "{" + ", ".join(listed) + "}"
+    else:
+        kind = _TYPES.get(attribute["type"], attribute["type"])
+    if attribute["required"]:
+        return f"{kind}, required"
+    if attribute["type"] == "bool":
+        default = int(default == "True")
+    elif attribute["type"] == "tuple":
+        default = default if default == "None" else default.replace("(", "[").replace(")", "]")
+    else:
+        default = repr(default)
+    return f"{kind}, optional, default={default}"
+
+
 def get_operator_arguments(op_name):
-    """Number, names and types of an operator's inputs and attributes."""
+    """Number, names and types of an operator's inputs and attributes; types are texts."""
     import json
     described = json.loads(_core.operator(op_name).description)
-    rows = [(i["name"], "NDArray[]" if i["list"] else "NDArray") for i in described["inputs"]]
-    rows += [(a["name"], a["type"]) for a in described["attributes"]]
+    rows = [(i["name"], "NDArray-or-Symbol[]" if i["list"] else "NDArray-or-Symbol") for i in described["inputs"]]
+    rows += [(a["name"], _attribute_type(a)) for a in described["attributes"]]
     return OperatorArguments(len(rows), [r[0] for r in rows], [r[1] for r in rows])
-
-
-class _Older:
-    """The interface before CustomOp, for symbols only; no longer supported."""
-
-    def __init__(self, *args, **kwargs):
-        self._refuse()
-
-    def _refuse(self, *args, **kwargs):
-        """Raises an error: use CustomOp and CustomOpProp."""
-        raise UnsupportedError(f"{type(self).__name__}: use CustomOp and CustomOpProp")
-
-    __call__ = get_symbol = forward = backward = infer_shape = list_arguments = list_outputs = need_top_grad = _refuse
-
-
-class PythonOp(_Older):
-    """Replaced by CustomOp."""
-
-
-class NumpyOp(_Older):
-    """Replaced by CustomOp."""
-
-
-class NDArrayOp(_Older):
-    """Replaced by CustomOp."""

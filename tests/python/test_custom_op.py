@@ -84,7 +84,7 @@ def test_two_inputs_and_outputs():
                                                                 TypeError),
     (lambda x: nd.Custom(nd.ones((2, 3)), nd.ones((4, 5)), op_type="test_dense"), ValueError),
     (lambda x: mx.operator.CustomOp().assign(x, "often", x), ValueError),
-    (lambda x: mx.operator.NumpyOp(), NotImplementedError)])
+    (lambda x: mx.operator.PythonOp()(x), NotImplementedError)])
 def test_wrong_calls(call, kind):
     with pytest.raises(kind):
         call(nd.ones(2))
@@ -140,3 +140,87 @@ def test_exceptions_are_mxnet_errors(where, kind):
         y.backward()
     assert isinstance(caught.value, kind) and "told so" in str(caught.value)
     assert type(caught.value.__cause__) is kind
+
+
+# ---- the interface before CustomOp ---------------------------------------------------------------------------------
+
+class OldSquare(mx.operator.NumpyOp):
+    def forward(self, in_data, out_data):
+        assert isinstance(in_data[0], np.ndarray)
+        out_data[0][:] = in_data[0] ** 2
+
+    def backward(self, out_grad, in_data, out_data, in_grad):
+        in_grad[0][:] = out_grad[0] * 2 * in_data[0]
+
+
+class OldSum(mx.operator.NDArrayOp):
+    def __init__(self):
+        super().__init__(need_top_grad=False)
+
+    def list_arguments(self):
+        return ["a", "b"]
+
+    def list_outputs(self):
+        return ["total"]
+
+    def forward(self, in_data, out_data):
+        out_data[0][:] = in_data[0] + in_data[1]
+
+    def backward(self, out_grad, in_data, out_data, in_grad):
+        in_grad[0][:] = 3
+        in_grad[1][:] = 4
+
+
+@pytest.mark.parametrize("make, forward, gradients", [
+    (lambda x, y: OldSquare()(x, name="op"), [9, 16], {"x": [6, 8]}),
+    (lambda x, y: OldSum().get_symbol(a=x, b=y, name="op"), [4, 6], {"x": [3, 3], "y": [4, 4]}),
+    (lambda x, y: mx.operator.NumpyOp()(x, name="op"), [3, 4], {"x": [1, 1]}),
+    (lambda x, y: mx.operator.NDArrayOp()(x, name="op"), [3, 4], {"x": [1, 1]}),
+])
+def test_operators_as_objects(make, forward, gradients):
+    net = make(mx.sym.var("x"), mx.sym.var("y"))
+    assert net.name == "op"
+    executor = net.simple_bind(mx.cpu(), **{name: (2,) for name in net.list_arguments()})
+    executor.arg_dict["x"][:] = mx.nd.array([3, 4])
+    if "y" in executor.arg_dict:
+        executor.arg_dict["y"][:] = mx.nd.array([1, 2])
+    assert executor.forward(is_train=True)[0].asnumpy().tolist() == forward
+    executor.backward(mx.nd.ones((2,)))
+    assert {name: g.asnumpy().tolist() for name, g in executor.grad_dict.items()} == gradients
+
+
+def test_operators_as_objects_refuse():
+    with pytest.raises(NotImplementedError):
+        mx.operator.PythonOp()(mx.sym.var("x"))
+    with pytest.raises(TypeError):
+        OldSquare()(mx.nd.ones((1,)))
+
+
+def test_custom_operators_are_called_by_keyword():
+    class Scale(mx.operator.CustomOp):
+        def forward(self, aux, out_data, in_data, req, is_train):  # in another order
+            self.assign(out_data[0], req[0], in_data[0] * 3)
+
+        def backward(self, aux, in_grad, out_data, in_data, out_grad, req):
+            self.assign(in_grad[0], req[0], out_grad[0] * 3)
+
+    @mx.operator.register("scale_by_keyword")
+    class ScaleProp(mx.operator.CustomOpProp):
+        def create_operator(self, ctx, in_shapes, in_dtypes):
+            return Scale()
+
+    x = mx.nd.ones((2,))
+    x.attach_grad()
+    with mx.autograd.record():
+        y = mx.nd.Custom(x, op_type="scale_by_keyword")
+    y.backward()
+    assert y.asnumpy().tolist() == [3, 3] == x.grad.asnumpy().tolist()
+
+
+def test_types_of_arguments_are_texts():
+    found = mx.operator.get_operator_arguments("Activation")
+    assert found.narg == 2 and found.names == ["data", "act_type"] and found.types[0] == "NDArray-or-Symbol"
+    assert found.types[1].endswith("}, required") and "'relu', 'sigmoid'" in found.types[1]
+    types = dict(zip(*mx.operator.get_operator_arguments("Convolution")[1:]))
+    assert types["kernel"] == "Shape(tuple), required" and types["no_bias"] == "boolean, optional, default=0"
+    assert mx.operator.get_operator_arguments("concat").types[0] == "NDArray-or-Symbol[]"

@@ -166,7 +166,8 @@ class Module(BaseModule):
                     force_init=False, allow_extra=False):
         """Gives every parameter the value from arg_params or aux_params, or else from the initializer.
 
-        If values are given, missing ones are an error unless allow_missing, extra ones unless allow_extra.
+        If values are given, missing ones are an error unless allow_missing.  Extra ones are ignored, as those of a
+        checkpoint of a larger symbol; allow_extra says so explicitly.
         """
         if self.params_initialized and not force_init:
             if arg_params is not None or aux_params is not None:
@@ -180,10 +181,6 @@ class Module(BaseModule):
             for name in names:
                 chosen[name] = self._start_value(name, own[name], given, allow_missing, initializer,
                                                  notes.get(name, {}), place == "aux_dict")
-            extra = sorted(set(given or {}) - set(own))
-            if extra and not allow_extra:
-                raise ValueError(f"init_params: '{extra[0]}' is not a parameter of the symbol; allow_extra=True skips "
-                                 f"it")
             values.append(chosen)
         self._exec_group.set_params(*values)
         self.params_initialized = True
