@@ -50,9 +50,9 @@ mx_array *sym_array(PyObject *x, const char *who)
     if (!symbol)
         return NULL;
     if (symbol->n != 1) {
-        PyErr_Format(PyExc_ValueError, "%s: expected a symbol with one output, this one has %lld; pick one with [i]",
+        mx_error_set(MX_ERR_ARGUMENT, "%s: expected a symbol with one output, this one has %lld; pick one with [i]",
                      who, (long long)symbol->n);
-        return NULL;
+        return raise_error(), NULL;
     }
     mx_scope scope = mx_scope_open();
     self->array = mx_retain(mx_symbol_at(symbol, 0));
@@ -239,7 +239,10 @@ static PyObject *outputs_between(PyObject *self, PyObject *slice)
     Py_ssize_t start, stop, step;
     if (PySlice_Unpack(slice, &start, &stop, &step))
         return NULL;
-    const Py_ssize_t n = PySlice_AdjustIndices((Py_ssize_t)sym_count(self), &start, &stop, step);
+    const Py_ssize_t count = (Py_ssize_t)sym_count(self);
+    if (stop > count && stop < PY_SSIZE_T_MAX)
+        return PyErr_Format(PyExc_IndexError, "Symbol: the slice ends at %zd, there are %zd outputs", stop, count);
+    const Py_ssize_t n = PySlice_AdjustIndices(count, &start, &stop, step);
     mx_symbol *symbol = sym_symbol(self), **parts = n > 0 && symbol ? PyMem_Calloc((size_t)n, sizeof *parts) : NULL;
     if (!symbol)
         return NULL;
@@ -265,7 +268,7 @@ static PyObject *sym_subscript(PyObject *self, PyObject *key)
         const long long i = PyLong_AsLongLong(key);
         return i == -1 && PyErr_Occurred() ? NULL : output_at(self, i);
     }
-    if (PySlice_Check(key) && several)
+    if (PySlice_Check(key) && (several || !is_like_array(self)))
         return outputs_between(self, key);
     mx_array *x = sym_array(self, "x[key]");
     return x ? nd_index(self, x, key) : NULL;

@@ -13,6 +13,7 @@
 #include "base/alloc.h"
 #include "base/text.h"
 #include "base/vec.h"
+#include "graph/names.h"
 #include "symbol.h"
 
 typedef struct call_state {
@@ -158,20 +159,26 @@ static int add_attr(call_state *c, int i, PyObject *value)
         return 0;
     if (field_set(field, c->op->schema, c->attrs, value, c->op->name))
         return -1;
-    mx_field_text(field, c->attrs, text);
-    return add_text(c, field->name, text);
+    PyObject *written = PyLong_CheckExact(value) ? PyObject_Str(value) : NULL; /* 2 stays 2 */
+    const char *spelled = written ? PyUnicode_AsUTF8(written) : mx_field_text(field, c->attrs, text);
+    const int failed = spelled ? add_text(c, field->name, spelled) : -1;
+    Py_XDECREF(written);
+    return failed;
 }
 
 /* attr={"__lr_mult__": "2"}, and such keys as keywords. */
 static int add_note(call_state *c, PyObject *key, PyObject *value)
 {
     const char *name = PyUnicode_Check(key) ? PyUnicode_AsUTF8(key) : NULL;
-    const char *text = PyUnicode_Check(value) ? PyUnicode_AsUTF8(value) : NULL;
-    if (name && text)
-        return add_text(c, name, text);
-    if (!PyErr_Occurred())
-        PyErr_Format(PyExc_ValueError, "%s: attributes of a symbol must be text, %R is %R", c->op->name, key, value);
-    return -1;
+    if (!name) {
+        PyErr_Format(PyExc_TypeError, "%s: names of attributes must be text, got %R", c->op->name, key);
+        return -1;
+    }
+    PyObject *written = PyObject_Str(value);
+    const char *text = written ? PyUnicode_AsUTF8(written) : NULL;
+    const int failed = text ? add_text(c, name, text) : -1;
+    Py_XDECREF(written);
+    return failed;
 }
 
 static int add_notes(call_state *c, PyObject *dict)
@@ -271,7 +278,7 @@ static int take_keyword(call_state *c, PyObject *name, PyObject *value)
         PyErr_Format(PyExc_TypeError, "%s: out cannot be used with symbols", c->op->name);
         return -1;
     }
-    if (!strncmp(text, "__", 2))
+    if (!strncmp(mx_notes_key(text), "__", 2)) /* lr_mult, wd_mult, ctx_group ... */
         return add_note(c, name, value);
     if (any_check(value) && (i = list_place(c, text)) >= 0)
         return add_input(c, i, value);

@@ -9,47 +9,85 @@ _open = threading.local()
 
 
 def _stack():
+    """The managers of this thread, the innermost last; `_open.entered` of them belong to `with` blocks."""
     if not hasattr(_open, "managers"):
-        _open.managers = []
+        _open.managers, _open.entered = [], 0
     return _open.managers
 
 
+def _push(manager):
+    _core.names_enter(manager._prefix)
+    _stack().append((manager, _core.swap_name_manager(None if manager is _OUTERMOST else manager)))
+
+
+def _pop():
+    _, before = _stack().pop()
+    _core.swap_name_manager(before)
+    _core.names_leave()
+
+
+def _replace(manager):
+    """The innermost manager becomes this one, until its `with` block ends, if it has one."""
+    if not isinstance(manager, NameManager):
+        raise TypeError(f"NameManager.current must be a NameManager, got {type(manager).__name__}")
+    if _stack():
+        _pop()
+    if manager is not _OUTERMOST or _open.entered > len(_stack()):
+        _push(manager)
+
+
+class _Value:
+    """NameManager._current: the innermost manager of the thread as an attribute `value`."""
+
+    @property
+    def value(self):
+        return NameManager.current
+
+    @value.setter
+    def value(self, manager):
+        _replace(manager)
+
+
 class _Current(type):
-    """Gives the class the property `current`."""
+    """Gives the class the property `current`, which can be set."""
 
     @property
     def current(cls):
-        """The current manager."""
-        return _stack()[-1] if _stack() else _OUTERMOST
+        """The current manager of this thread."""
+        return _stack()[-1][0] if _stack() else _OUTERMOST
 
     @current.setter
     def current(cls, manager):
-        raise AttributeError("NameManager.current cannot be set; use `with NameManager():`")
+        _replace(manager)
 
 
 class NameManager(metaclass=_Current):
     """A scope with its own counters; subclasses override get(name, hint) to name nodes differently."""
 
     _prefix = ""
+    _current = _Value()
 
     def __init__(self):
-        self._before = []
+        self._counter = {}  # names made so far, by hint
 
     def get(self, name, hint):
         """The name of a new node: `name` if it was given, else the hint and a number."""
-        return _core.name_for(name, hint)
+        if self is _OUTERMOST:
+            return _core.name_for(name, hint)
+        if name:
+            return name
+        number = self._counter.get(hint, 0)
+        self._counter[hint] = number + 1
+        return f"{hint}{number}"
 
     def __enter__(self):
-        _core.names_enter(self._prefix)
-        own = type(self).get not in (NameManager.get, Prefix.get)
-        self._before.append(_core.swap_name_manager(self if own else None))
-        _stack().append(self)
+        _push(self)
+        _open.entered += 1
         return self
 
     def __exit__(self, *unused):
-        _stack().pop()
-        _core.swap_name_manager(self._before.pop())
-        _core.names_leave()
+        _pop()
+        _open.entered -= 1
 
 
 class Prefix(NameManager):
@@ -60,7 +98,7 @@ class Prefix(NameManager):
         self._prefix = prefix
 
     def get(self, name, hint):
-        return super().get(name, hint)
+        return self._prefix + super().get(name, hint)
 
 
 _OUTERMOST = NameManager()

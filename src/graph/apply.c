@@ -49,6 +49,13 @@ mx_code mx_apply_attribute(mx_op *op, void *attrs, uint64_t *given, const char *
     return MX_OK;
 }
 
+bool mx_apply_spelled(const mx_op *op, const void *attrs, const char *name, const char *text)
+{
+    char usual[MX_VALUE_TEXT];
+    const mx_field *f = mx_schema_find(op->schema, name);
+    return (f->type == MX_FIELD_FLOAT || f->type == MX_FIELD_DIMS) && strcmp(mx_field_text(f, attrs, usual), text);
+}
+
 static mx_code read_attributes(application *a, const struct mx_symbol_args *args)
 {
     const size_t bytes = a->op->schema ? a->op->schema->size : 0;
@@ -66,6 +73,9 @@ static mx_code read_attributes(application *a, const struct mx_symbol_args *args
             if (!mx_dict_set(&a->notes, stored, (void *)(uintptr_t)text))
                 return mx_error_code();
         } else if (mx_apply_attribute(a->op, a->attrs, &a->given, a->op->name, key, text)) {
+            return mx_error_code();
+        } else if (mx_apply_spelled(a->op, a->attrs, key, text) &&
+                   !mx_dict_set(&a->notes, key, (void *)(uintptr_t)text)) {
             return mx_error_code();
         }
     }

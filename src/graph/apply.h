@@ -6,6 +6,9 @@
 
 #include "graph/node.h"
 
+/* Whether the text of a typed attribute differs from the library's own: nodes keep it as a note under the name of the
+ * field, so that lists and files show what the caller wrote. */
+bool mx_apply_spelled(const mx_op *op, const void *attrs, const char *name, const char *text);
 /* Sets one typed attribute from text and marks it as given; errors name `who` and the operator. */
 mx_code mx_apply_attribute(mx_op *op, void *attrs, uint64_t *given, const char *who, const char *name,
                            const char *text);

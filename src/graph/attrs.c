@@ -33,6 +33,13 @@ static const char *value_text(const mx_field *field, const void *attrs, char *bu
     return text ? text : mx_field_text(field, attrs, buffer);
 }
 
+/* As the caller wrote it, if that differs from the library's spelling. */
+static const char *given_text(const mx_gnode *node, const mx_field *field, char *buffer)
+{
+    const char *note = mx_note_get(node, field->name);
+    return note ? note : value_text(field, node->attrs, buffer);
+}
+
 /* The options of a user's operator. */
 static bool add_options(mx_attr_list *list, const mx_gnode *node)
 {
@@ -54,7 +61,7 @@ bool mx_node_attrs(const mx_gnode *node, mx_attr_list *list)
     bool ok = add_options(list, node);
     for (int i = 0; ok && schema && i < schema->count && i < 64; i++)
         if (node->given >> i & 1)
-            ok = add(list, schema->fields[i].name, value_text(&schema->fields[i], node->attrs, text));
+            ok = add(list, schema->fields[i].name, given_text(node, &schema->fields[i], text));
     for (int64_t i = 0; ok && i < node->notes.length; i++)
         if (!schema || !mx_schema_find(schema, node->notes.entries[i].key))
             ok = add(list, node->notes.entries[i].key, node->notes.entries[i].pointer);
@@ -107,7 +114,7 @@ const char *mx_symbol_attr(const mx_symbol *symbol, const char *key)
     if (f) {
         const int64_t i = f - schema->fields;
         char text[MX_VALUE_TEXT];
-        return i < 64 && node->given >> i & 1 ? copy_to_scope(mx_field_text(f, node->attrs, text)) : NULL;
+        return i < 64 && node->given >> i & 1 ? copy_to_scope(given_text(node, f, text)) : NULL;
     }
     const char *text = node ? mx_note_get(node, key) : NULL;
     if (node && !text)

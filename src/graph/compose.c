@@ -108,6 +108,9 @@ static mx_code check_values(const mx_symbol *symbol, int count, const char *cons
         return mx_error_code();
     if (count < 0 || (count && !values))
         return mx_fail(MX_ERR_ARGUMENT, "mx_symbol_compose: values is NULL");
+    if (symbol->n == 1 && !symbol->outputs[0].node->op)
+        return mx_fail(MX_ERR_ARGUMENT, "mx_symbol_compose: %s is a variable, which has no inputs",
+                       symbol->outputs[0].node->name);
     for (int i = 0; i < count; i++) {
         if (!mx_symbol_ok(values[i], "mx_symbol_compose"))
             return mx_error_code();

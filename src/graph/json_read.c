@@ -108,8 +108,12 @@ static mx_code read_attribute(const reading *r, draft *d, const char *key, const
     if (is_old_argmax(r, d, key, text))
         return MX_OK;
     const bool field = d->op && mx_schema_find(d->op->schema, key);
+    if (field && mx_apply_attribute(d->op, d->attrs, &d->given, d->name, key, text))
+        return mx_error_code();
     if (field)
-        return mx_apply_attribute(d->op, d->attrs, &d->given, d->name, key, text);
+        return mx_apply_spelled(d->op, d->attrs, key, text) && !mx_dict_set(&d->notes, key, (void *)(uintptr_t)text)
+                   ? mx_error_code()
+                   : MX_OK;
     if (d->op && mx_op_is_custom(d->op) && strncmp(key, "__", 2))
         return mx_vec_push(&d->keys, key) && mx_vec_push(&d->options, text) ? MX_OK : MX_ERR_MEMORY;
     const char *stored = mx_notes_key(key);

@@ -241,7 +241,11 @@ static const char *output_name(const mx_gnode *node, int output, char buffer[64]
     const mx_callee *callee = mx_callee_of(node->op, node->attrs);
     if (callee && callee->methods && callee->methods->output_name && output < node->n_visible)
         return callee->methods->output_name(callee, output);
-    return callee && node->n_visible == 1 && !output ? "output" : mx_op_output_name(node->op, output, buffer);
+    if (node->op->outputs_numbered && node->n_out > 1)
+        return snprintf(buffer, 64, "output%d", output), buffer;
+    if (node->n_visible == 1 && !output && (callee || node->op->outputs_numbered))
+        return "output";
+    return mx_op_output_name(node->op, output, buffer);
 }
 
 void mx_gentry_name(const mx_gentry *entry, mx_text *text)

@@ -59,8 +59,10 @@ const char *mx_symbol_debug(const mx_symbol *symbol)
     if (!mx_symbol_ok(symbol, "mx_symbol_debug") || mx_graph_of(&graph, symbol->n, symbol->outputs))
         return NULL;
     mx_text text = {0};
-    mx_text_add(&text, "Symbol Outputs:\n");
-    for (int64_t i = 0; i < symbol->n; i++)
+    const bool variable = symbol->n == 1 && !symbol->outputs[0].node->op;
+    if (!variable)
+        mx_text_add(&text, "Symbol Outputs:\n");
+    for (int64_t i = 0; i < symbol->n && !variable; i++)
         mx_text_print(&text, "\toutput[%lld]=%s(%u)\n", (long long)i, symbol->outputs[i].node->name,
                       symbol->outputs[i].output);
     for (int64_t i = 0; i < graph.n; i++)

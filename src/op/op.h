@@ -171,12 +171,13 @@ typedef enum mx_look {
 } mx_look;
 
 struct mx_op {
-    const char *name;    /* canonical, as in files: "Convolution" */
-    const char *aliases; /* "a b c" or NULL */
-    const char *doc;     /* first sentence: what it computes; then details */
-    const char *inputs;  /* "data weight bias?": '?' optional (MX_NONE allowed), "*data" a list */
-    const char *outputs; /* "output mean var"; NULL: "output" */
-    mx_schema *schema;   /* NULL: no attributes */
+    const char *name;      /* canonical, as in files: "Convolution" */
+    const char *aliases;   /* "a b c" or NULL */
+    const char *doc;       /* first sentence: what it computes; then details */
+    const char *inputs;    /* "data weight bias?": '?' optional (MX_NONE allowed), "*data" a list */
+    const char *outputs;   /* "output mean var"; NULL: "output" */
+    bool outputs_numbered; /* the names are for readers: in graphs they are output0, output1 ... */
+    mx_schema *schema;     /* NULL: no attributes */
     uint32_t flags;
     int n_out;                                    /* outputs, hidden ones included; 0 means 1 */
     int n_visible;                                /* outputs that callers see; 0 means n_out */

@@ -53,3 +53,14 @@ BEHAVIOURS = {
     "third output of SyncBatchNorm": "as that of BatchNorm, 1 / sqrt(var + eps); there the variance",
     "BatchNorm": "its running statistics move in the training forward, once; there in every backward",
 }
+
+# Rules of executors and symbols that stay different.
+SYMBOLS = {
+    "exe.backward() without head gradients": "ones, for outputs that are no losses too; there it is an error",
+    "sym.bind(args_grad=...) with another type or size": "refused at once; there it fails late or leaves garbage",
+    "batch_take with int32 indices and a gradient": "has a gradient here; there binding it is refused",
+    "infer_shape_partial": "knows at least as much as there, often more: where(condition, x, y) without the condition's "
+                           "shape, squeeze, Flatten, tile, norm, argmax, take, one_hot; unknown sizes never raise errors",
+    "exe.reshape without shapes": "says which shapes are missing instead of that they changed",
+    "two variables of one name in simple_bind": "work as in bind; there simple_bind fails",
+}

@@ -5,10 +5,16 @@ compiled, short loops are unrolled instead.
 """
 from .. import _control
 from .._core import Symbol
+from ..attribute import AttrScope
 from . import _internal, _register
 from . import op as _op
 
 globals().update(_register.family("contrib"))
+
+
+def _count_subgraphs(*names):
+    for name in names:
+        AttrScope._subgraph_names[name] += 1
 
 
 def foreach(body, data, init_states, name="foreach"):
@@ -16,6 +22,7 @@ def foreach(body, data, init_states, name="foreach"):
 
     Returns (outputs stacked along a new first axis, the last states); data, states and outputs may be nested lists.
     """
+    _count_subgraphs(name)
     return _control.foreach(Symbol, body, data, init_states, name)
 
 
@@ -25,11 +32,13 @@ def while_loop(cond, func, loop_vars, max_iterations=None, name="while_loop"):
     Returns (step outputs stacked along a new first axis of length max_iterations, the last loop_vars).  Rows of steps
     that did not run are zeros.
     """
+    _count_subgraphs(f"{name}_cond", f"{name}_func")
     return _control.while_loop(Symbol, cond, func, loop_vars, max_iterations, name)
 
 
 def cond(pred, then_func, else_func, name="cond"):
     """then_func() where pred (one element) is not 0, else else_func(); only that branch is run."""
+    _count_subgraphs(f"{name}_pred", f"{name}_then", f"{name}_else")
     return _control.cond_symbols(pred, then_func, else_func, name)
 
 

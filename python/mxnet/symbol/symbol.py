@@ -26,8 +26,12 @@ def var(name, attr=None, shape=None, lr_mult=None, wd_mult=None, dtype=None, ini
     for key, value in (attr or {}).items():
         if not isinstance(value, str):
             raise ValueError(f"var: attributes of a symbol must be text, '{key}' is {value!r}")
-    made = _core.variable(name, shape, dtype, _init_text(init), lr_mult, wd_mult)
+    made = _core.variable(name, shape, dtype, _init_text(init), None, None)
     notes = dict(attr or {})
+    for key, value in (("__lr_mult__", lr_mult), ("__wd_mult__", wd_mult)):
+        if value is not None:
+            float(value)  # an error now rather than in an optimizer
+            notes[key] = str(value)
     if stype is not None:
         notes["__storage_type__"] = _STORAGE_TYPES[stype]
     for key, value in kwargs.items():

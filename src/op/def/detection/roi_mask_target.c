@@ -90,7 +90,7 @@ static void reference(const mx_reference_call *call)
 }
 
 mx_op mx_family_roi_mask_target[] = {
-    {.name = "_contrib_mrcnn_mask_target", .c_name = "mrcnn_mask_target", .inputs = "rois gt_masks matches cls_targets", .outputs = "mask_targets mask_cls",
+    {.name = "_contrib_mrcnn_mask_target", .c_name = "mrcnn_mask_target", .inputs = "rois gt_masks matches cls_targets", .outputs_numbered = true, .outputs = "mask_targets mask_cls",
      .n_out = 2, .doc = "the masks that the mask head of Mask R-CNN should give", .schema = &mask_target_schema, .flags = MX_OP_ZERO_GRADIENT, .check = check,
      .infer_shape = infer, .reference = reference,
      .samples = (const mx_sample[]){{"2,3,4;2,2,6,7;2,3;2,3", "num_rois=3, num_classes=2, mask_size=(2, 3)", 0, 4, "int:2 int:3 f32only"},

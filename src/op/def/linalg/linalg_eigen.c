@@ -174,10 +174,10 @@ static void ref_syevd(const mx_reference_call *call)
 #define SQUARE "floatonly dominant"
 
 mx_op mx_family_linalg_eigen[] = {
-    {.name = "_linalg_gelqf", .aliases = "linalg_gelqf", .c_name = "linalg_gelqf", .inputs = "A", .outputs = "Q L", .n_out = 2,
+    {.name = "_linalg_gelqf", .aliases = "linalg_gelqf", .c_name = "linalg_gelqf", .inputs = "A", .outputs_numbered = true, .outputs = "Q L", .n_out = 2,
      .doc = "A = L Q with L lower triangular and orthonormal rows of Q", .infer_shape = infer_gelqf, .gradient = grad_gelqf, .grad_out = 3,
      .reference = ref_gelqf, .samples = SAMPLES({"2,3", "", 0, 0, SQUARE}, {"3,3", "", 0, 0, SQUARE}, {"2,2,5", "", 0, 0, SQUARE}, {"1,1", "", 0, 0, SQUARE})},
-    {.name = "_linalg_syevd", .precision = MX_PRECISION_FLOAT32, .c_name = "linalg_syevd", .inputs = "A", .outputs = "U L", .n_out = 2,
+    {.name = "_linalg_syevd", .precision = MX_PRECISION_FLOAT32, .c_name = "linalg_syevd", .inputs = "A", .outputs_numbered = true, .outputs = "U L", .n_out = 2,
      .doc = "eigenvalues L, ascending, and eigenvectors, the rows of U, of symmetric matrices, of which the lower triangle is read; the largest "
             "component of each eigenvector is positive",
      .infer_shape = infer_syevd, .gradient = grad_syevd, .grad_out = 3, .reference = ref_syevd,

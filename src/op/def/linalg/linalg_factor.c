@@ -224,7 +224,7 @@ mx_op mx_family_linalg_factor[] = {
      .c_name = "linalg_det", .inputs = "A", .doc = "the determinant of square matrices",
      .infer_shape = mx_linalg_infer_scalar, .gradient = grad_det, .grad_in = 1, .grad_out = 1, .reference = ref_det,
      .samples = SAMPLES({"3,3", "", 0, 0, "floatonly"}, {"2,4,4", "", 0, 0, "floatonly"}, {"2,3,1,1", "", 0, 0, "floatonly"})},
-    {.name = "_linalg_slogdet", .aliases = "linalg_slogdet _npi_slogdet", .c_name = "linalg_slogdet", .inputs = "A", .outputs = "sign logabsdet", .n_out = 2,
+    {.name = "_linalg_slogdet", .aliases = "linalg_slogdet _npi_slogdet", .c_name = "linalg_slogdet", .inputs = "A", .outputs_numbered = true, .outputs = "sign logabsdet", .n_out = 2,
      .doc = "sign and logarithm of the absolute value of the determinant", .infer_shape = mx_linalg_infer_scalar, .gradient = grad_slogdet,
      .grad_in = 1, .reference = ref_slogdet, .samples = SAMPLES({"3,3", "", 0, 0, SQUARE}, {"2,4,4", "", 0, 0, SQUARE})},
     {.name = "_linalg_sumlogdiag", .precision = MX_PRECISION_FLOAT32, .aliases = "linalg_sumlogdiag",

@@ -187,7 +187,7 @@ mx_op mx_family_ctc[] = {
     {.name = "CTCLoss", MX_EMIT(emit_ctc, .scratch = emit_scratch), .flags = MX_OP_LOSS,
      .precision = MX_PRECISION_FLOAT32,
      .aliases = "ctc_loss _contrib_CTCLoss _contrib_ctc_loss", .c_name = "op_ctc_loss",
-     .inputs = "data label data_lengths? label_lengths?", .outputs = "output gradient", .schema = &ctc_schema,
+     .inputs = "data label data_lengths? label_lengths?", .outputs_numbered = true, .outputs = "output gradient", .schema = &ctc_schema,
      .doc = "connectionist temporal classification loss of unnormalised data (time, batch, classes) and labels (batch, labels)",
      .n_out = 2, .n_visible = 1, .count_in = count_in, .infer_shape = infer_shape, .infer_type = infer_type, .gradient = gradient,
      .audit = audit, .grad_out = 2, .no_grad_inputs = 14, .reference = reference,

@@ -199,7 +199,7 @@ static void ref_calibrate(const mx_reference_call *call)
 #define SAMPLES(...) (const mx_sample[]){__VA_ARGS__, {0}}
 #define CONSTANT .flags = MX_OP_ZERO_GRADIENT
 mx_op mx_family_quantize[] = {
-    {.name = "_contrib_quantize", .c_name = "quantize", .inputs = "data min_range max_range", .outputs = "output min_output max_output", .n_out = 3,
+    {.name = "_contrib_quantize", .c_name = "quantize", .inputs = "data min_range max_range", .outputs_numbered = true, .outputs = "output min_output max_output", .n_out = 3,
      .doc = "quantizes numbers of a range to 8-bit integers", .schema = &quantize_schema, CONSTANT, .infer_shape = infer_ranges, .infer_type = infer_quantize_type,
      .reference = ref_quantize,
      .samples = SAMPLES({"3,4;1;1", "out_type=int8", 0.5, 2, "f32only nograd"}, {"7;1;1", "out_type=uint8", 0.5, 2, "f32only nograd"},
@@ -208,16 +208,16 @@ mx_op mx_family_quantize[] = {
      .doc = "converts 8-bit integers of a range back to numbers; arrays that are not uint8 are taken as int8", .schema = &dequantize_schema, CONSTANT,
      .infer_shape = infer_ranges, .infer_type = infer_dequantize_type, .reference = ref_dequantize,
      .samples = SAMPLES({"3,4;1;1", "", 1, 100, "int:0 f32only nograd"})},
-    {.name = "_contrib_requantize", .c_name = "requantize", .inputs = "data min_range max_range", .outputs = "output min_output max_output", .n_out = 3,
+    {.name = "_contrib_requantize", .c_name = "requantize", .inputs = "data min_range max_range", .outputs_numbered = true, .outputs = "output min_output max_output", .n_out = 3,
      .doc = "converts 32-bit integers of a range to 8-bit integers", .schema = &quantize_calibrated_schema, CONSTANT, .infer_shape = infer_ranges,
      .infer_type = infer_calibrated_type, .reference = ref_requantize,
      .samples = SAMPLES({"3,4;1;1", "", 1, 1000000, "int:0 f32only nograd"}, {"3,4;1;1", "min_calib_range=-300, max_calib_range=400.0", 1, 1000000, "int:0 f32only nograd"})},
-    {.name = "_contrib_quantize_v2", .c_name = "quantize_v2", .inputs = "data", .outputs = "output min_output max_output", .n_out = 3,
+    {.name = "_contrib_quantize_v2", .c_name = "quantize_v2", .inputs = "data", .outputs_numbered = true, .outputs = "output min_output max_output", .n_out = 3,
      .doc = "quantizes numbers to 8-bit integers; their range is given or computed", .schema = &quantize_calibrated_schema, CONSTANT, .infer_shape = infer_ranges,
      .infer_type = infer_calibrated_type, .reference = ref_quantize_v2,
      .samples = SAMPLES({"3,4", "", 0, 0, "f32only nograd"}, {"3,4", "out_type=auto, min_calib_range=0.0, max_calib_range=1.5", 0, 0, "f32only nograd"},
                         {"3,4", "out_type=uint8", 0, 0, "f32only nograd"})},
-    {.name = "_contrib_calibrate_entropy", .c_name = "calibrate_entropy", .inputs = "hist hist_edges", .outputs = "threshold divergence", .n_out = 2,
+    {.name = "_contrib_calibrate_entropy", .c_name = "calibrate_entropy", .inputs = "hist hist_edges", .outputs_numbered = true, .outputs = "threshold divergence", .n_out = 2,
      .doc = "the threshold that minimises the divergence of the quantized from the original histogram", .schema = &calibrate_entropy_schema, CONSTANT,
      .infer_shape = infer_calibrate, .reference = ref_calibrate,
      .samples = SAMPLES({"41;42", "num_quantized_bins=7", 0, 30, "int:0 f32only nograd"}, {"101;102", "num_quantized_bins=15", 0, 9, "int:0 f32only nograd"})},

@@ -108,7 +108,7 @@ static mx_code infer_zipfian_type(mx_infer *infer)
 }
 
 mx_op mx_family_multinomial[] = {
-    {.name = "_sample_multinomial", .aliases = "sample_multinomial", .inputs = "data", .outputs = "output prob", .schema = &multinomial_schema,
+    {.name = "_sample_multinomial", .aliases = "sample_multinomial", .inputs = "data", .outputs_numbered = true, .outputs = "output prob", .schema = &multinomial_schema,
      .doc = "draws class indices with the probabilities along the last axis of data", .flags = MX_OP_RANDOM, .n_out = 2, .n_visible = 1,
      .count_visible = count_visible, .infer_shape = infer_shape, .infer_type = infer_type, .gradient = gradient, .grad_in = 1, .grad_out = 1,
      .samples = (const mx_sample[]){{"2,3", "", 0.1, 0.3, "random floatonly"}, {"4", "shape=(2, 3), get_prob=True", 0.1, 0.3, "random floatonly"},
@@ -116,7 +116,7 @@ mx_op mx_family_multinomial[] = {
     {.name = "_backward__sample_multinomial", .inputs = "ograd data drawn", .doc = "gradient of the log probabilities",
      .flags = MX_OP_HIDDEN | MX_OP_NO_GRADIENT, .infer_shape = infer_backward, .infer_type = infer_backward_type, .reference = ref_backward,
      .samples = (const mx_sample[]){{"2,2;2,4;2,2", "", 1, 4, "int:2 floatonly"}, {0}}},
-    {.name = "_sample_unique_zipfian", .outputs = "samples num_tries", .schema = &zipfian_schema,
+    {.name = "_sample_unique_zipfian", .outputs_numbered = true, .outputs = "samples num_tries", .schema = &zipfian_schema,
      .doc = "draws distinct class indices per row, class c with probability log((c + 2) / (c + 1)) / log(range_max + 1); also returns the number of draws",
      .flags = MX_OP_RANDOM | MX_OP_CREATE | MX_OP_NO_GRADIENT, .n_out = 2, .infer_shape = infer_zipfian, .infer_type = infer_zipfian_type,
      .samples = (const mx_sample[]){{"", "range_max=100, shape=(2, 10)", 0, 0, "random"}, {"", "range_max=5, shape=(1, 5)", 0, 0, "random"}, {0}}},

@@ -65,7 +65,7 @@ static void ref_histogram(const mx_reference_call *call)
 mx_op mx_family_histogram[] = {
     {.name = "_histogram", .aliases = "_npi_histogram",
      .doc = "number of elements in each bin, and the edges of the bins", .inputs = "data bins?",
-     .outputs = "counts edges",
+     .outputs_numbered = true, .outputs = "counts edges",
      .schema = &histogram_schema, .n_out = 2, .flags = MX_OP_NO_GRADIENT, .count_in = count_histogram,
      .infer_shape = infer_histogram, .infer_type = infer_histogram_type,
      .reference = ref_histogram,
