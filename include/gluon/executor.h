@@ -57,6 +57,11 @@ MX_API mx_code mx_executor_set(mx_executor *executor, const char *name, mx_array
 typedef mx_code (*mx_monitor_fn)(void *user, const char *name, mx_array *value);
 MX_API void mx_executor_monitor(mx_executor *executor, mx_monitor_fn fn, void *user, bool all);
 
+/* The symbol with equal subexpressions merged. */
+MX_API mx_symbol *mx_executor_optimized(const mx_executor *executor);
+/* The graph as text (mx_symbol_debug), the nodes of its gradient, and the memory that a pass needs; belongs to the scope. */
+MX_API const char *mx_executor_debug(const mx_executor *executor);
+
 /* Evaluates a symbol once: every argument and auxiliary state by name. */
 MX_API mx_arrays mx_symbol_eval(const mx_symbol *symbol, int count, const char *const *names, mx_arrays values);
 

@@ -201,6 +201,27 @@ static PyObject *get_outputs(PyObject *self, void *unused)
     return PyList_New(0);
 }
 
+static PyObject *executor_debug(PyObject *self, PyObject *unused)
+{
+    mx_executor *executor = ready(self);
+    (void)unused;
+    if (!executor)
+        return NULL;
+    MX_SCOPE;
+    const char *text = mx_executor_debug(executor);
+    return text ? PyUnicode_FromString(text) : raise_error();
+}
+
+static PyObject *executor_optimized(PyObject *self, PyObject *unused)
+{
+    mx_executor *executor = ready(self);
+    (void)unused;
+    if (!executor)
+        return NULL;
+    MX_SCOPE;
+    return sym_wrap(mx_executor_optimized(executor));
+}
+
 static PyGetSetDef executor_getset[] = {
     {"arg_arrays", get_arguments, NULL, "Arrays of the arguments, in the order of list_arguments().", NULL},
     {"grad_arrays", get_gradients, NULL, "Their gradients; None where there is none.", NULL},
@@ -214,6 +235,9 @@ static PyMethodDef executor_methods[] = {
     {"_reshape", executor_reshape, METH_VARARGS, NULL},
     {"_forward", executor_forward, METH_O, NULL},
     {"_backward", executor_backward, METH_O, NULL},
+    {"debug_str", executor_debug, METH_NOARGS,
+     "The graph, the nodes of its gradient and the memory that a pass needs, as text."},
+    {"_optimized", executor_optimized, METH_NOARGS, NULL},
     {"_monitor", executor_monitor, METH_VARARGS, NULL},
     {NULL, NULL, 0, NULL},
 };

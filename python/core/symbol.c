@@ -367,6 +367,20 @@ static PyObject *sym_compose(PyObject *self, PyObject *args, PyObject *keywords)
     return sym_wrap(mx_symbol_compose(symbol, name, count, n ? NULL : names, values));
 }
 
+/* Most methods are written in Python: a program that has not imported mxnet.symbol gets them at the first use. */
+static PyObject *sym_getattro(PyObject *self, PyObject *name)
+{
+    static bool loaded;
+    PyObject *found = PyObject_GenericGetAttr(self, name);
+    if (found || loaded || !PyErr_ExceptionMatches(PyExc_AttributeError))
+        return found;
+    PyErr_Clear();
+    loaded = true;
+    PyObject *module = PyImport_ImportModule("mxnet.symbol");
+    Py_XDECREF(module);
+    return module ? PyObject_GenericGetAttr(self, name) : NULL;
+}
+
 PyTypeObject sym_type = {
     PyVarObject_HEAD_INIT(NULL, 0).tp_name = "mxnet.symbol.Symbol",
     .tp_basicsize = sizeof(sym_object),
@@ -376,6 +390,7 @@ PyTypeObject sym_type = {
     .tp_dealloc = sym_dealloc,
     .tp_weaklistoffset = offsetof(sym_object, weakrefs),
     .tp_repr = sym_repr,
+    .tp_getattro = sym_getattro,
     .tp_call = sym_compose,
     .tp_hash = (hashfunc)_Py_HashPointer,
     .tp_richcompare = sym_richcompare,

@@ -1,4 +1,5 @@
 """Executors: symbols bound to arrays, ready to run forward and backward."""
+import os
 import warnings
 
 from . import _core
@@ -26,6 +27,7 @@ class Executor(_core.Executor):
 
     def _remember(self, symbol, ctx):
         self._symbol, self._ctx = symbol, ctx
+        self._merges = os.environ.get("MXNET_ELIMINATE_COMMON_EXPR", "1") != "0"
         self._arg_names, self._aux_names = symbol.list_arguments(), symbol.list_auxiliary_states()
         return self
 
@@ -113,13 +115,9 @@ class Executor(_core.Executor):
             made.set_monitor_callback(*self._watching)
         return made
 
-    def debug_str(self):
-        """The graph as text."""
-        return self._symbol.debug_str()
-
     def get_optimized_symbol(self):
-        """The symbol that the executor runs."""
-        return self._symbol
+        """The symbol with equal subexpressions merged, unless MXNET_ELIMINATE_COMMON_EXPR was 0 at binding."""
+        return self._optimized() if self._merges else self._symbol
 
 
 def _by_name(names, arrays):

@@ -1,5 +1,6 @@
 """Executors: symbols bound to arrays."""
 import ctypes
+import re
 
 import numpy as np
 import pytest
@@ -351,3 +352,36 @@ def test_resnet_written_with_symbols(ctx):
             if name not in ("data", "softmax_label"):
                 executor.arg_dict[name][:] -= 0.05 * grad
     assert losses[-1] < 0.5 * losses[0]
+
+
+def test_debug_str_has_the_gradient_and_the_memory(ctx):
+    def text(net, **kwargs):
+        return net.simple_bind(ctx, x=(512, 1024), **kwargs).debug_str()
+
+    def megabytes(found):
+        return int(re.search(r"Total (\d+) MB allocated", found).group(1))
+
+    net = sym.FullyConnected(sym.exp(sym.var("x"), name="e"), num_hidden=1024, name="fc")
+    found = text(net)
+    assert found.startswith(net.debug_str()) and "Name=fc_backward" in found and "Name=e_backward" in found
+    assert "TempSpace" in found.splitlines()[-1]
+    without, cut = text(net, grad_req="null"), text(sym.stop_gradient(net))
+    assert megabytes(without) == 4 and megabytes(found) > megabytes(without)  # two results of 2 MB
+    assert "backward" not in without and "backward" not in cut and megabytes(cut) < megabytes(found)
+
+
+def test_equal_expressions_are_merged(ctx, monkeypatch):
+    a, b = sym.var("a"), sym.var("b")
+
+    def names(net):
+        return net.simple_bind(ctx, a=(2,), b=(2,)).get_optimized_symbol().get_internals().list_outputs()
+
+    assert len(names((a + b) + (a + b))) == 4 and len(names((a + b) + (a * b))) == 5
+    assert len(names(sym.Dropout(a + b) + sym.Dropout(a + b))) == 6  # one sum, two masks
+    assert len(names(a * 2 + a * 3 + b)) == 6  # other attributes
+    group = sym.Group([a + b, a + b]).simple_bind(ctx, a=(2,), b=(2,)).get_optimized_symbol()
+    assert len(group.list_outputs()) == 2 and group.list_outputs()[1].endswith("_0_copy_output")
+    found = group.eval(ctx, a=nd.ones((2,), ctx=ctx), b=nd.ones((2,), ctx=ctx))
+    assert [x.asnumpy().tolist() for x in found] == [[2, 2], [2, 2]]
+    monkeypatch.setenv("MXNET_ELIMINATE_COMMON_EXPR", "0")
+    assert len(names((a + b) + (a + b))) == 5

@@ -2,6 +2,8 @@
 import copy
 import json
 import pickle
+import subprocess
+import sys
 import threading
 
 import numpy as np
@@ -615,3 +617,9 @@ def test_subgraphs_are_counted():
     assert names["other"] == 0
     with pytest.raises(AssertionError):
         sym.contrib.foreach(lambda d, s: (s * 1, s), x, y)
+
+
+def test_methods_are_there_before_the_module():
+    program = ("from mxnet.gluon import nn, Parameter; x = Parameter('p', shape=(2, 3)).var(); "
+               "assert x.sum(axis=1).infer_shape()[1] == [(2,)] and x.reshape((-1,)).list_arguments() == ['p']")
+    subprocess.run([sys.executable, "-c", program], check=True)
