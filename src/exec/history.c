@@ -4,15 +4,18 @@
 #include <stdio.h>
 #include <stdlib.h>
 
+#include "base/alloc.h"
 #include "base/error.h"
 #include "base/vec.h"
+#include "exec/plan/plan.h"
 #include "exec/tape.h"
 #include "graph/names.h"
 #include "graph/symbol.h"
 
 typedef struct history {
     MX_VEC(const mx_node *) nodes; /* all that x needs, later ones after earlier ones once sorted */
-    MX_VEC(mx_gnode *) made;       /* (nodes) owned */
+    MX_VEC(mx_gentry) made;        /* outputs of the nodes, in their order; nodes retained */
+    MX_VEC(int64_t) first;         /* (nodes) where the outputs of each begin */
     mx_dict known;                 /* address of a node -> the node, later its number + 1 */
     int variables;                 /* named so far */
 } history;
@@ -69,7 +72,7 @@ static mx_code input_of(history *h, const mx_node *node, int k, mx_gentry *entry
     *entry = (mx_gentry){NULL, 0};
     if (edge->node) {
         const intptr_t number = (intptr_t)mx_dict_get(&h->known, key_of(edge->node, key));
-        *entry = (mx_gentry){h->made.items[number - 1], edge->output};
+        *entry = h->made.items[h->first.items[number - 1] + edge->output];
         return MX_OK;
     }
     if (node->in[k] == MX_NONE || node->in_type[k] == MX_DTYPE_NONE || node->in_shape[k].ndim < 0)
@@ -85,8 +88,8 @@ static mx_gnode *make_call(history *h, const mx_node *node)
     int n = 0;
     mx_code code = MX_OK;
     if (!node->op || node->n_in > 256)
-        return mx_fail_null(MX_ERR_UNSUPPORTED, "mx_symbol_recorded: %s cannot be part of a symbol",
-                            node->compiled ? "the call of a hybridized block" : "a function with a custom backward");
+        return mx_fail_null(MX_ERR_UNSUPPORTED,
+                            "mx_symbol_recorded: a function with a custom backward cannot be part of a symbol");
     for (; !code && n < node->n_in; n++)
         code = input_of(h, node, n, &in[n], &owned[n]);
     char hint[64];
@@ -100,12 +103,45 @@ static mx_gnode *make_call(history *h, const mx_node *node)
     return made;
 }
 
-static mx_gnode *make_node(history *h, const mx_node *node)
+static mx_gnode *make_variable(history *h, const mx_node *node)
 {
-    if (!mx_node_is_variable(node))
-        return make_call(h, node);
     mx_shape_t shape = node->grad ? mx_array_shape(node->grad) : MX_UNKNOWN_SHAPE;
     return new_variable(h, &shape, node->grad ? node->grad->dtype : MX_DTYPE_NONE);
+}
+
+/* The call of a hybridized block: its operators.  Inputs without history stay the block's own variables. */
+static mx_code add_compiled(history *h, const mx_node *node)
+{
+    const size_t bytes = (size_t)(node->n_in + node->n_out) * sizeof(mx_gentry);
+    mx_gentry *edges = mx_alloc_zero(bytes), *results = edges + node->n_in;
+    mx_code code = edges ? MX_OK : MX_ERR_MEMORY;
+    char key[32];
+    for (int k = 0; !code && k < node->n_in; k++) {
+        const mx_edge *edge = &node->edges[k];
+        const intptr_t number = edge->node ? (intptr_t)mx_dict_get(&h->known, key_of(edge->node, key)) : 0;
+        if (number)
+            edges[k] = h->made.items[h->first.items[number - 1] + edge->output];
+    }
+    code = code ? code : mx_replay_results(node, edges, results);
+    for (int k = 0; !code && k < node->n_out; k++)
+        if (!mx_vec_push(&h->made, results[k]))
+            mx_release(results[k].node), code = MX_ERR_MEMORY;
+    mx_free(edges, bytes);
+    return code;
+}
+
+static mx_code add_node(history *h, const mx_node *node)
+{
+    if (!mx_vec_push(&h->first, h->made.length))
+        return MX_ERR_MEMORY;
+    if (node->compiled)
+        return add_compiled(h, node);
+    mx_gnode *made = mx_node_is_variable(node) ? make_variable(h, node) : make_call(h, node);
+    mx_code code = made ? MX_OK : mx_error_code();
+    for (int k = 0; !code && k < node->n_out; k++)
+        code = mx_vec_push(&h->made, ((mx_gentry){mx_retain(made), (uint32_t)k})) ? MX_OK : MX_ERR_MEMORY;
+    mx_release(made);
+    return code;
 }
 
 mx_symbol *mx_symbol_recorded(mx_array *x)
@@ -117,17 +153,14 @@ mx_symbol *mx_symbol_recorded(mx_array *x)
         return mx_fail_null(MX_ERR_AUTOGRAD, "mx_symbol_recorded: the array was not computed while recording");
     history h = {0};
     bool ok = collect(&h, last);
-    for (int64_t i = 0; ok && i < h.nodes.length; i++) {
-        mx_gnode *made = make_node(&h, h.nodes.items[i]);
-        ok = made && mx_vec_push(&h.made, made);
-        if (made && !ok)
-            mx_release(made);
-    }
-    mx_symbol *symbol = ok ? mx_symbol_new(1, &(mx_gentry){h.made.items[h.made.length - 1], x->node_output}) : NULL;
+    for (int64_t i = 0; ok && i < h.nodes.length; i++)
+        ok = !add_node(&h, h.nodes.items[i]);
+    mx_symbol *symbol = ok ? mx_symbol_new(1, &h.made.items[h.first.items[h.first.length - 1] + x->node_output]) : NULL;
     for (int64_t i = 0; i < h.made.length; i++)
-        mx_release(h.made.items[i]);
+        mx_release(h.made.items[i].node);
     mx_vec_free(&h.nodes);
     mx_vec_free(&h.made);
+    mx_vec_free(&h.first);
     mx_dict_free(&h.known);
     return mx_scope_add(symbol);
 }

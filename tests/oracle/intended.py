@@ -62,5 +62,7 @@ SYMBOLS = {
     "infer_shape_partial": "knows at least as much as there, often more: where(condition, x, y) without the condition's "
                            "shape, squeeze, Flatten, tile, norm, argmax, take, one_hot; unknown sizes never raise errors",
     "exe.reshape without shapes": "says which shapes are missing instead of that they changed",
+    "autograd.get_symbol through hybridized blocks": "every block appears as its single nodes, whatever its inline_limit: "
+                                                     "the symbol can be run, which a node _CachedOp cannot",
     "two variables of one name in simple_bind": "work as in bind; there simple_bind fails",
 }

@@ -395,3 +395,24 @@ def test_setters_take_keywords():
     assert autograd.set_training(train_mode=False) is True
     assert autograd.set_recording(is_recording=True) is False
     assert autograd.set_recording(is_recording=False) is True
+
+
+def test_get_symbol_through_hybridized_blocks():
+    from mxnet.gluon import nn
+    net = nn.HybridSequential()
+    net.add(nn.Dense(3, activation="relu"), nn.Dense(2))
+    net.initialize()
+    net.hybridize()
+    x = nd.random.uniform(shape=(2, 4))
+    x.attach_grad()
+    for static in (False, True):
+        net.hybridize(static_alloc=static)
+        with autograd.record():
+            y = net(x * 2) + 1
+        symbol = autograd.get_symbol(y)
+        internals = symbol.get_internals().list_outputs()
+        assert any("relu" in name for name in internals) and sum("dense" in name for name in internals) >= 2
+        values = {p.shape: p.data() for p in net.collect_params().values()}
+        shapes = dict(zip(symbol.list_arguments(), symbol.infer_shape()[0]))
+        found, = symbol.eval(**{name: x if shape == x.shape else values[shape] for name, shape in shapes.items()})
+        np.testing.assert_allclose(found.asnumpy(), y.asnumpy(), rtol=1e-5)

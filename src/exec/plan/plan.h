@@ -148,5 +148,9 @@ mx_replay *mx_replay_new(const struct mx_replay_source *source); /* owned by the
 void mx_replay_free(mx_replay *replay);
 /* Runs the call's forward again, recorded, with the same random numbers, and the backward pass through that recording. */
 mx_code mx_replay_gradient(mx_pass *pass, mx_node *node, mx_array *const *ograd);
+/* The results of a compiled call as values of a graph: edges (node->n_in) replace its inputs and parameters; where a node
+ * is NULL the call's own variable stays.  results (node->n_out) receives new references; MX_ERR_UNSUPPORTED: the call does
+ * not keep its graph. */
+mx_code mx_replay_results(const struct mx_node *node, const struct mx_gentry *edges, struct mx_gentry *results);
 
 #endif

@@ -16,6 +16,7 @@
 #include "base/error.h"
 #include "exec/interpret.h"
 #include "exec/plan/plan.h"
+#include "graph/rewrite.h"
 
 struct mx_replay {
     mx_graph graph;
@@ -149,5 +150,41 @@ mx_code mx_replay_gradient(mx_pass *pass, mx_node *node, mx_array *const *ograd)
     if (!code)
         code = mx_pass_detour(pass, node->sequence + 1, (mx_arrays){results, node->n_out}, ograd);
     mx_free(results, bytes);
+    return code;
+}
+
+/* ---- as part of a graph ------------------------------------------------------------------------------------------ */
+
+typedef struct insertion {
+    const mx_replay *replay;
+    const mx_gentry *edges;
+} insertion;
+
+static bool replace_edge(const mx_graph *graph, int64_t i, void *user, mx_gentry *other)
+{
+    const insertion *s = user;
+    (void)graph;
+    if (s->replay->edge[i] < 0 || !s->edges[s->replay->edge[i]].node)
+        return false;
+    *other = s->edges[s->replay->edge[i]];
+    return true;
+}
+
+mx_code mx_replay_results(const mx_node *node, const mx_gentry *edges, mx_gentry *results)
+{
+    const mx_replay *r = node->frame ? node->frame->plan->replay : NULL;
+    if (!r)
+        return mx_fail(MX_ERR_UNSUPPORTED,
+                       "get_symbol: the call of a hybridized block was freed, or its graph is not kept");
+    const size_t bytes = (size_t)r->graph.n_results * sizeof(mx_gentry);
+    mx_gentry *all = mx_alloc_zero(bytes); /* the results, then nodes that run although theirs are unused */
+    mx_code code = all ? mx_graph_rebuild(&r->graph, replace_edge, &(insertion){r, edges}, all) : MX_ERR_MEMORY;
+    for (int64_t i = 0; all && i < r->graph.n_results; i++) {
+        if (!code && i < node->n_out)
+            results[i] = all[i];
+        else
+            mx_release(all[i].node);
+    }
+    mx_free(all, bytes);
     return code;
 }
