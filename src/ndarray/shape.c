@@ -12,18 +12,8 @@
 #include <string.h>
 
 #include "base/error.h"
-#include "base/thread.h"
 
 #define MOST_ELEMENTS ((int64_t)1 << 47)
-
-bool mx_set_np_shape(bool on)
-{
-    const bool before = mx_thread.np_shape;
-    mx_thread.np_shape = on;
-    return before;
-}
-
-bool mx_is_np_shape(void) { return mx_thread.np_shape; }
 
 mx_shape_t mx_shape_of_dims(const mx_dims *dims)
 {
