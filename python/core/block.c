@@ -22,7 +22,7 @@ mx_block *block_of(PyObject *object)
 {
     mx_block *block = ((block_object *)object)->block;
     if (!block)
-        PyErr_Format(PyExc_RuntimeError, "%.200s: super().__init__() was not called before the block was used",
+        PyErr_Format(PyExc_AttributeError, "%.200s: super().__init__() was not called before the block was used",
                      Py_TYPE(object)->tp_name);
     return block;
 }
@@ -374,6 +374,10 @@ static PyObject *missing_attribute(PyObject *object, PyObject *name)
         if (self->block->cls && mx_schema_find(self->block->cls->schema, text))
             Py_RETURN_NONE; /* bias of a layer without one */
     }
+    if (!self->block)
+        return PyErr_Format(PyExc_AttributeError,
+                            "'%.200s' object has no attribute '%U': super().__init__() was not called",
+                            Py_TYPE(object)->tp_name, name);
     return PyErr_Format(PyExc_AttributeError, "'%.200s' object has no attribute '%U'", Py_TYPE(object)->tp_name, name);
 }
 
@@ -415,6 +419,12 @@ static PyObject *get_params(PyObject *object, void *unused)
     mx_block *block = block_of(object);
     (void)unused;
     return block ? params_wrap(block->params) : NULL;
+}
+static PyObject *get_empty_prefix(PyObject *object, void *unused)
+{
+    const mx_block *block = block_of(object);
+    (void)unused;
+    return block ? PyBool_FromLong(block->plain_scope) : NULL;
 }
 static PyObject *get_input_names(PyObject *object, void *unused)
 {
@@ -483,6 +493,7 @@ static PyMethodDef block_methods[] = {
 static PyGetSetDef block_getset[] = {
     {"name", get_text, NULL, "Name: the prefix without the trailing underscore.", NULL},
     {"prefix", get_text, NULL, "Prefix of the names of its parameters.", (void *)1},
+    {"_empty_prefix", get_empty_prefix, NULL, "Whether its name scope does nothing.", NULL},
     {"params", get_params, NULL, "Its own parameters, without those of children.", NULL},
     {"_children", block_get_children, block_assign_children, "Children by attribute name.", NULL},
     {"_reg_params", block_get_reg_params, block_assign_reg_params, "Own parameters by attribute name.", NULL},
@@ -567,6 +578,8 @@ static PyMethodDef functions[] = {
     {"layers", layers, METH_NOARGS, "Layers and losses of the library."},
     {"register_layer", register_layer, METH_VARARGS, "The Python class of a layer."},
     {"describe_class", describe_class, METH_O, "A class as JSON."},
+    {"scope_block", block_scope_of, METH_O, "A block of a prefix, for the names of others."},
+    {"name_block", block_name, METH_VARARGS, "Prefix and dictionary of a new block."},
     {"is_inferring", is_inferring, METH_NOARGS, "Whether a forward is running only to infer shapes."},
     {"pause_hybrid", pause_hybrid, METH_O, "Lets hybridized blocks run imperatively in this thread, or not."},
     {NULL, NULL, 0, NULL},

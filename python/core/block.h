@@ -100,6 +100,8 @@ PyObject *block_text(PyObject *object, PyObject *unused);
 PyObject *block_set_active(PyObject *object, PyObject *args);
 PyObject *block_forget(PyObject *object, PyObject *unused);
 extern PyTypeObject block_scope_type;
+PyObject *block_scope_of(PyObject *module, PyObject *prefix);
+PyObject *block_name(PyObject *module, PyObject *args);
 
 /* What the library holds of a block, for copies and pickles (block_state.c). */
 PyObject *block_get_state(PyObject *object, PyObject *unused);

@@ -17,6 +17,7 @@
 #include "gluon/block/blame.h"
 #include "gluon/compile/hybrid.h"
 #include "gluon/compile/trace.h"
+#include "graph/node.h"
 
 #define MOST_INPUTS 8 /* that have names */
 
@@ -118,6 +119,13 @@ static int run_hooks(PyObject *hooks, PyObject *object, PyObject *args, PyObject
     return failed;
 }
 
+static PyObject *as_list(PyObject *tuple)
+{
+    PyObject *list = tuple ? PySequence_List(tuple) : NULL;
+    Py_XDECREF(tuple);
+    return list;
+}
+
 static PyObject *wrap_results(block_object *self, mx_arrays out)
 {
     PyObject *form = self->native ? NULL : self->out_form[mx_thread.modes.training];
@@ -125,7 +133,7 @@ static PyObject *wrap_results(block_object *self, mx_arrays out)
     if (form)
         return form_give(form, out, &at);
     if (self->block->cell)
-        return cell_results(out);
+        return self->block->hybridized ? as_list(cell_results(out)) : cell_results(out);
     if (out.n == 1)
         return out.v[0] == MX_NONE ? core_new_ref(Py_None) : nd_wrap(out.v[0]);
     return nd_wrap_all(out);
@@ -265,6 +273,18 @@ static int take_step(block_object *self, PyObject *args, inputs *in)
     return 0;
 }
 
+static bool is_list(PyObject *value) { return PyList_Check(value) || PyTuple_Check(value); }
+
+/* The first input of a layer of the library is an array. */
+static int refuse_list(const block_object *self, PyObject *value)
+{
+    PyObject *type = from_package("mxnet.error", "ArgumentError");
+    PyErr_Format(type ? type : PyExc_TypeError, "%s (%s): expected an NDArray or Symbol, got a %s", self->block->name,
+                 self->block->class_name, Py_TYPE(value)->tp_name);
+    Py_XDECREF(type);
+    return -1;
+}
+
 /* 0, or -1 with an exception; a scope is open. */
 static int take_arrays(block_object *self, PyObject *args, inputs *in)
 {
@@ -286,7 +306,8 @@ static int take_arrays(block_object *self, PyObject *args, inputs *in)
         } else if (item == Py_None)
             in->v[i] = MX_NONE;
         else if (!sym_check(item))
-            return take_nested(self, args, in);
+            return !i && is_list(item) && self->native && self->block->layer ? refuse_list(self, item)
+                                                                             : take_nested(self, args, in);
         else if (!(in->v[i] = sym_array(item, self->block->name)))
             return -1;
     }
@@ -305,13 +326,65 @@ static int keep_form(block_object *self, PyObject *form)
     return 0;
 }
 
+/* A hybridized block of the user's is compiled for the inputs of its first call: which of them are absent, and how they
+ * are nested. */
+static int check_pattern(block_object *self, const inputs *in)
+{
+    bool same = in->n == self->seen.n;
+    for (int64_t i = 0; same && i < in->n; i++)
+        same = (in->v[i] == MX_NONE) == (self->seen.shape[i].ndim < 0);
+    if (same) {
+        PyObject *a = in->form ? in->form : Py_None, *b = self->in_form ? self->in_form : Py_None;
+        const int equal = PyObject_RichCompareBool(a, b, Py_EQ);
+        if (equal)
+            return equal < 0 ? -1 : 0;
+    }
+    PyErr_Format(
+        PyExc_ValueError,
+        "%s (%s): it was hybridized and called with inputs of another number or structure, or others were None; "
+        "call hybridize() again before it is called with these",
+        self->block->name, self->block->class_name);
+    return -1;
+}
+
+/* Plans are for one context. */
+static int check_contexts(const block_object *self, const inputs *in)
+{
+    const mx_array *first = NULL;
+    for (int64_t i = 0; i < in->n; i++) {
+        const mx_array *x = in->v[i];
+        if (x == MX_NONE)
+            continue;
+        if (first && !mx_context_equal(first->context, x->context) && !mx_is_symbolic(x) && !mx_is_symbolic(first)) {
+            PyErr_Format(PyExc_ValueError, "%s (%s): inputs of a hybridized block are on one context, these on several",
+                         self->block->name, self->block->class_name);
+            return -1;
+        }
+        first = x;
+    }
+    if (first || !in->n)
+        return 0;
+    PyErr_Format(PyExc_ValueError, "%s (%s): there is no NDArray among the inputs", self->block->name,
+                 self->block->class_name);
+    return -1;
+}
+
+static int check_hybridized(block_object *self, const inputs *in)
+{
+    if (check_contexts(self, in))
+        return -1;
+    const bool traced = !self->library || self->overrides_hybrid;
+    return self->seen.n && traced ? check_pattern(self, in) : 0;
+}
+
 static PyObject *call_in_c(block_object *self, PyObject *args)
 {
     inputs in;
     mx_block *block = self->block;
     mx_scope scope = mx_scope_open();
     PyObject *result = NULL;
-    if (!take_arrays(self, args, &in) && ((!in.form && !self->in_form) || self->native || !keep_form(self, in.form))) {
+    if (!take_arrays(self, args, &in) && !(block->hybridized && check_hybridized(self, &in)) &&
+        ((!in.form && !self->in_form) || self->native || !keep_form(self, in.form))) {
         const mx_arrays list = {in.v, in.n};
         if (block->hybridized && !self->seen.n)
             block_remember(self, list);
@@ -601,7 +674,7 @@ PyObject *block_forward(PyObject *object, PyObject *args)
         return forward_by_hybrid(object, args);
     if (is_container(block))
         return run_children(self, args);
-    if (self->native)
+    if (self->native || (self->library && !block->layer)) /* the latter: super().forward of a SymbolBlock */
         return call_in_c(self, args);
     if (!block->layer)
         return PyErr_Format(PyExc_NotImplementedError, "%s (%s): forward is not overridden", block->name,

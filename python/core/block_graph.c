@@ -149,15 +149,17 @@ int block_infer_by_graph(block_object *self, PyObject *args)
 PyObject *block_start_symbol(PyObject *object, PyObject *args)
 {
     block_object *self = (block_object *)object;
-    PyObject *outputs, *base;
+    PyObject *outputs, *base, *shared;
     const char *inputs;
-    if (!PyArg_ParseTuple(args, "OO!s:SymbolBlock", &base, &sym_type, &outputs, &inputs) || block_prepare(self))
+    if (!PyArg_ParseTuple(args, "OO!sO:SymbolBlock", &base, &sym_type, &outputs, &inputs, &shared) ||
+        block_prepare(self))
         return NULL;
     mx_symbol *symbol = sym_symbol(outputs);
     if (!symbol)
         return NULL;
     mx_scope scope = mx_scope_open();
-    mx_block *block = mx_symbol_block(symbol, inputs);
+    mx_params *params = shared == Py_None ? NULL : params_of(shared);
+    mx_block *block = mx_symbol_block_with(symbol, inputs, params, true);
     if (block) {
         block_attach(self, mx_retain(block));
         block_start_overrides(self, base, true);

@@ -202,6 +202,40 @@ PyObject *block_name_scope(PyObject *object, PyObject *unused)
     return (PyObject *)scope;
 }
 
+/* scope_block(prefix): a block of this prefix, whatever the scope, for names. */
+PyObject *block_scope_of(PyObject *module, PyObject *prefix)
+{
+    const char *text = PyUnicode_AsUTF8(prefix);
+    mx_block *outer = mx_thread.name_scope;
+    (void)module;
+    if (!text)
+        return NULL;
+    mx_thread.name_scope = NULL;
+    mx_block *block = mx_block_named(&(mx_block_naming){.class_name = "Block", .prefix = text});
+    mx_thread.name_scope = outer;
+    PyObject *object = block_wrap(block);
+    mx_release(block);
+    return object;
+}
+
+/* name_block(prefix, params, hint): (prefix, ParameterDict) of a new block here. */
+PyObject *block_name(PyObject *module, PyObject *args)
+{
+    const char *prefix, *hint;
+    PyObject *shared;
+    (void)module;
+    if (!PyArg_ParseTuple(args, "zOs:create", &prefix, &shared, &hint))
+        return NULL;
+    if (shared != Py_None && !PyObject_TypeCheck(shared, &params_type))
+        return PyErr_Format(PyExc_TypeError, "create: params must be a ParameterDict, got %.200s",
+                            Py_TYPE(shared)->tp_name);
+    mx_block *block =
+        mx_block_named(&(mx_block_naming){hint, hint, prefix, shared == Py_None ? NULL : params_of(shared)});
+    PyObject *result = block ? Py_BuildValue("sN", block->prefix, params_wrap(block->params)) : raise_error();
+    mx_release(block);
+    return result;
+}
+
 /* ---- what is done to a whole network ----------------------------------------------------------------------------- */
 
 PyObject *block_collect(PyObject *object, PyObject *unused)
@@ -270,6 +304,14 @@ PyObject *block_text(PyObject *object, PyObject *unused)
     return text ? PyUnicode_FromString(text) : raise_error();
 }
 
+/* The plans, and what they were made for: the next call is the first one again. */
+static void forget(block_object *self)
+{
+    mx_hybrid_forget(self->block);
+    PyMem_Free(self->seen.shape), PyMem_Free(self->seen.type);
+    self->seen = (seen_inputs){0};
+}
+
 /* _set_active(active, static_alloc, clear=True): of this block alone; clear, or a change of static_alloc, drops the
  * plans. */
 PyObject *block_set_active(PyObject *object, PyObject *args)
@@ -280,7 +322,7 @@ PyObject *block_set_active(PyObject *object, PyObject *args)
         return NULL;
     block->hybridized = active && block->hybrid;
     if (clear || block->static_alloc != (bool)fixed)
-        mx_hybrid_forget(block);
+        forget((block_object *)object);
     block->static_alloc = fixed;
     Py_RETURN_NONE;
 }
@@ -292,6 +334,6 @@ PyObject *block_forget(PyObject *object, PyObject *unused)
     (void)unused;
     if (!block)
         return NULL;
-    mx_hybrid_forget(block);
+    forget((block_object *)object);
     Py_RETURN_NONE;
 }

@@ -45,12 +45,30 @@ PyObject *block_arguments(const block_object *self, mx_arrays in)
     return self->block->cell ? cell_arguments(in) : flat_arguments(in);
 }
 
+/* What a hybridized block returns is nested in lists, whatever its forward returned. */
+static PyObject *form_of_lists(PyObject *form)
+{
+    if (form == Py_None)
+        return core_new_ref(form);
+    PyObject *list = PySequence_List(form);
+    for (Py_ssize_t i = 0; list && i < PyList_GET_SIZE(list); i++) {
+        PyObject *part = form_of_lists(PyList_GET_ITEM(list, i));
+        if (!part)
+            Py_CLEAR(list);
+        else
+            PyList_SetItem(list, i, part);
+    }
+    return list;
+}
+
 /* The arrays of a result; how they are nested is kept in *form. */
 static mx_arrays results_of(const block_object *self, PyObject *value, PyObject **kept)
 {
     mx_array *found[MOST_ARRAYS];
     int64_t n = 0;
     PyObject *form = form_take(value, found, &n, "forward's result");
+    if (form && kept && self->block->hybridized)
+        Py_SETREF(form, form_of_lists(form));
     if (!form)
         return mx_list_failed();
     if (kept)

@@ -202,7 +202,7 @@ static mx_block *build_of_symbol(PyObject *source, PyObject *params)
     }
     PyObject *blank = PyUnicode_FromString(" "), *joined = blank ? PyUnicode_Join(blank, names) : NULL;
     const char *inputs = joined ? PyUnicode_AsUTF8(joined) : NULL;
-    mx_block *block = inputs ? mx_symbol_block_with(sym_symbol(graph), inputs, params_of(params)) : NULL;
+    mx_block *block = inputs ? mx_symbol_block_with(sym_symbol(graph), inputs, params_of(params), true) : NULL;
     Py_XDECREF(blank), Py_XDECREF(joined);
     return block;
 }

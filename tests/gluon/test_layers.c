@@ -541,17 +541,36 @@ static void test_running_statistics(void **state)
                      0.5 * mean) < 1e-5);
 }
 
+/* Layers of no size can be made; the first use says what is wrong. */
+static void test_layers_of_no_size(void **state)
+{
+    (void)state;
+    static const struct { const char *cls, *options, *part; } rows[] = {
+        {"Dense", "units=0", "units=0"}, {"Dense", "units=-1, in_units=3", "units=-1"},
+        {"Embedding", "input_dim=0, output_dim=3", "input_dim=0"}, {"Embedding", "input_dim=3, output_dim=-1", "output_dim=-1"},
+    };
+    for (size_t i = 0; i < sizeof rows / sizeof *rows; i++) {
+        MX_SCOPE;
+        mx_block *layer = mx_class_create(mx_class_find(MX_LAYER, rows[i].cls), rows[i].options);
+        check_no_error();
+        mx_initialize(layer, NULL, mx_cpu(0));
+        check_no_error();
+        assert_null(mx_call(layer, check_array(MX_DIMS(2, 3), 1)));
+        check_error(MX_ERR_ATTRIBUTE, rows[i].part);
+    }
+}
+
 static void test_bad_options(void **state)
 {
     (void)state;
     static const struct { const char *cls, *options, *part; } rows[] = {
-        {"Dense", "units=0", "units"}, {"Dense", NULL, "units"}, {"Dense", "units=3, activation=nothing", "nothing"}, {"Dense", "unit=3", "unit"},
+        {"Dense", NULL, "units"}, {"Dense", "units=3, activation=nothing", "nothing"}, {"Dense", "unit=3", "unit"},
         {"Conv2D", "channels=3, kernel_size=(3, 3, 3)", "kernel_size"}, {"Conv2D", "channels=3, kernel_size=0", "kernel_size"},
         {"Conv2D", "channels=3, kernel_size=3, strides=0", "strides"}, {"Conv2D", "channels=3, kernel_size=3, padding=-1", "padding"},
         {"Conv2D", "channels=3, kernel_size=3, groups=2", "groups"}, {"Conv2D", "channels=4, kernel_size=3, groups=2, in_channels=3", "groups"},
         {"Conv2D", "channels=3, kernel_size=3, layout=NCW", "layout"}, {"MaxPool2D", "pool_size=0", "pool_size"}, {"MaxPool2D", "layout=abc", "layout"},
         {"Dropout", "rate=1.5", "rate"}, {"Activation", "activation=None", "activation"}, {"PReLU", "in_channels=0", "in_channels"},
-        {"Flatten", "x=1", "Flatten"}, {"BatchNorm", "momentum=2", "momentum"}, {"Embedding", "input_dim=3, output_dim=-1", "output_dim"},
+        {"Flatten", "x=1", "Flatten"}, {"BatchNorm", "momentum=2", "momentum"},
     };
     for (size_t i = 0; i < sizeof rows / sizeof *rows; i++) {
         MX_SCOPE;
@@ -664,7 +683,7 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_every_class_has_a_case), cmocka_unit_test(test_every_case), cmocka_unit_test(test_recurrent_states),
         cmocka_unit_test(test_dropout),
-        cmocka_unit_test(test_running_statistics), cmocka_unit_test(test_bad_options), cmocka_unit_test(test_wrong_inputs),
+        cmocka_unit_test(test_running_statistics), cmocka_unit_test(test_layers_of_no_size), cmocka_unit_test(test_bad_options), cmocka_unit_test(test_wrong_inputs),
         cmocka_unit_test(test_options_are_kept), cmocka_unit_test(test_registry),
     };
     return cmocka_run_group_tests_name("layers", tests, NULL, NULL);

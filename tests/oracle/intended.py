@@ -52,6 +52,12 @@ BEHAVIOURS = {
     "gradient of % on integer arrays": "the formula of real numbers, rounded; there zero",
     "third output of SyncBatchNorm": "as that of BatchNorm, 1 / sqrt(var + eps); there the variance",
     "BatchNorm": "its running statistics move in the training forward, once; there in every backward",
+    "forward hooks of children of a hybridized block": "they run once, while tracing, with symbols; here with arrays at "
+        "every call, which is what whoever reads features there wants",
+    "Dense(activation='nope'), Activation('nope'), Dropout(2), Sequential().add(None), Conv2D(-1, 3)": "they fail at the "
+        "first use; here when they are made, where the mistake is",
+    "a hybridized layer of the library called with fewer or more optional inputs than before": "it refuses them; here "
+        "there is a plan for each, as nothing of the user's was traced",
 }
 
 # Rules of executors and symbols that stay different.

@@ -102,9 +102,10 @@ def test_blocks_of_users():
     outer = nn.Sequential()
     outer.add(net)
     for _ in range(3):
-        same(net(x=X), net(X))
-        same(net(X, other=Y), net(X, None, Y))
-        same(net(other=Y, mask=X, x=X), net(X, X, Y))
+        for words, args in (({"x": X}, (X,)), ({"x": X, "other": Y}, (X, None, Y)),
+                            ({"other": Y, "mask": X, "x": X}, (X, X, Y))):
+            same(net(**words), net(*args))
+            net.hybridize(net._active)  # for inputs of another pattern
         same(outer(x=X), net(X))
         net.hybridize()
     assert net(x=mx.sym.var("data"), other=mx.sym.var("b")).list_arguments() == ["data", net.w.name, "b"]

@@ -50,9 +50,10 @@ def summarize(block, inputs):
     lines = ["-" * 80, _ROW.format("Layer (type)", "Output Shape", "Param #"), "=" * 80,
              _ROW.format("Input", _shapes(inputs), 0)]
     lines += [_ROW.format(*row) for row in rows]
-    lines += ["=" * 80, "Parameters, those of shared blocks counted at every use",
-              f"  all: {totals['all']}", f"  trainable: {totals['trainable']}",
-              f"  fixed: {totals['all'] - totals['trainable']}",
-              f"Counted more than once: {totals['all'] - totals['once']}",
-              f"Parameters of the model: {totals['once']}", "-" * 80]
+    # programs read these lines
+    lines += ["=" * 80, "Parameters in forward computation graph, duplicate included",
+              f"   Total params: {totals['all']}", f"   Trainable params: {totals['trainable']}",
+              f"   Non-trainable params: {totals['all'] - totals['trainable']}",
+              f"Shared params in forward computation graph: {totals['all'] - totals['once']}",
+              f"Unique parameters in model: {totals['once']}", "-" * 80]
     return "\n".join(lines)

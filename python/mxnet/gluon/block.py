@@ -9,6 +9,7 @@ from .. import _core
 from .._core import NDArray, Symbol
 from .. import autograd
 from .. import ndarray as nd
+from ..error import ArgumentError, ParameterError
 from .parameter import ParameterDict, load_into
 from .utils import HookHandle
 
@@ -59,7 +60,10 @@ class Block(_core.Block):
     def collect_params(self, select=None):
         """All parameters of the block and its children; only those whose full name matches the pattern `select`."""
         self._check_containers()
-        collected = self._collect()
+        try:
+            collected = self._collect()
+        except ParameterError as error:
+            raise _SameName(str(error)) from None
         if select is None:
             return collected
         pattern = re.compile(select)
@@ -75,14 +79,12 @@ class Block(_core.Block):
         for key, value in self.__dict__.items():
             if not isinstance(value, (list, tuple, dict)) or not value:
                 continue
-            items = value.values() if isinstance(value, dict) else value
-            for item in items:
-                if isinstance(item, Block):
-                    children = set(map(id, self._children.values())) if children is None else children
-                    if id(item) not in children:
-                        warnings.warn(f"{self.name}: '{key}' is a {type(value).__name__} with Blocks in it, "
-                                      "which are not registered; use Sequential or register_child", stacklevel=3)
-                        return
+            for item in _blocks_in(value):
+                children = set(map(id, self._children.values())) if children is None else children
+                if id(item) not in children:
+                    warnings.warn(f"{self.name}: '{key}' is a {type(value).__name__} with Blocks in it, "
+                                  "which are not registered; use Sequential or register_child", stacklevel=3)
+                    return
 
     def apply(self, fn):
         """Calls fn(block) for every child and then for the block itself."""
@@ -116,12 +118,8 @@ class Block(_core.Block):
         """Writes all parameters under structural names such as '0.weight'."""
         params = self._collect_params_with_prefix()
         if deduplicate:
-            seen, unique = set(), {}
-            for key, value in params.items():
-                if value.name not in seen:
-                    seen.add(value.name)
-                    unique[key] = value
-            params = unique
+            last = {value: key for key, value in params.items()}  # a shared parameter is stored under its last name
+            params = {key: value for value, key in last.items()}
         _core.save(filename, [p._reduce() for p in params.values()], list(params))
 
     def load_parameters(self, filename, ctx=None, allow_missing=False, ignore_extra=False, cast_dtype=False,
@@ -154,7 +152,7 @@ class Block(_core.Block):
         for name, value in param_dict.items():
             if name not in params:
                 if not ignore_extra:
-                    raise AssertionError(f"load_parameters: '{name}' from {where} is not in this block; set "
+                    raise ValueError(f"load_parameters: '{name}' from {where} is not in this block; set "
                                          "ignore_extra=True to skip it")
                 continue
             load_into(params[name], value, ctx, cast_dtype, dtype_source, key=name)
@@ -167,11 +165,14 @@ class Block(_core.Block):
         self.save_parameters(f"{prefix}-model.params")
 
     def load(self, prefix):
-        """Loads the files of save() into a network of the same structure."""
+        """Loads the files of save() into a network of the same structure, whatever the attributes are called."""
         import json
         with open(f"{prefix}-model.json", encoding="utf8") as file:
-            _check_structure(self, json.load(file), prefix)
-        self.load_parameters(f"{prefix}-model.params")
+            places = dict(_matched(self, json.load(file), prefix))
+        loaded = _core.load(f"{prefix}-model.params")
+        if isinstance(loaded, dict):
+            loaded = {_renamed(name, places): value for name, value in loaded.items()}
+        self.load_dict(loaded, filename=f"{prefix}-model.params")
 
     def save_params(self, filename):
         """The old form: full names without this block's prefix."""
@@ -225,21 +226,42 @@ class Block(_core.Block):
         print(summarize(self, inputs))
 
 
+class _SameName(ParameterError, AssertionError):
+    """Two different parameters of one name."""
+
+
+def _blocks_in(value):
+    """The Blocks in lists and dicts at any depth."""
+    for item in value.values() if isinstance(value, dict) else value:
+        if isinstance(item, Block):
+            yield item
+        elif isinstance(item, (list, tuple, dict)):
+            yield from _blocks_in(item)
+
+
 def _structure(block):
     return {"name": block.name, "class": type(block).__name__, "hybridized": bool(getattr(block, "_active", False)),
             "children": {key: _structure(child) for key, child in block._children.items()}}
 
 
-def _check_structure(block, saved, prefix):
+def _matched(block, saved, prefix, ours="", theirs=""):
+    """Pairs of the paths of a block in the file and here: children correspond by their places."""
     if not isinstance(saved, dict) or not isinstance(saved.get("children"), dict):
         raise ValueError(f"load: '{prefix}-model.json' does not describe a network")
-    if list(saved["children"]) != list(block._children):
+    if len(saved["children"]) != len(block._children):
         raise ValueError(f"load: {block.name} has children {list(block._children)}, '{prefix}-model.json' has "
                          f"{list(saved['children'])}")
-    for key, child in block._children.items():
-        _check_structure(child, saved["children"][key], prefix)
+    yield theirs, ours
     if saved.get("hybridized") and isinstance(block, HybridBlock):
         block._set_active(True, False)
+    for (key, child), (other, inside) in zip(block._children.items(), saved["children"].items()):
+        yield from _matched(child, inside, prefix, f"{ours}{key}.", f"{theirs}{other}.")
+
+
+def _renamed(name, places):
+    """The name of a parameter here: the longest path in front of it is replaced."""
+    at = max((path for path in places if name.startswith(path)), key=len)
+    return places[at] + name[len(at):]
 
 
 def _both():
@@ -299,6 +321,8 @@ class HybridBlock(Block):
         return _core.Block.forward(self, x, *args) if self._active else self._forward_by_hybrid(x, *args)
 
     def _forward_by_hybrid(self, x, *args):
+        if args or type(x) is not NDArray:
+            self._check_kinds((x, *args))
         parameters = self._own_data(x)
         if parameters is None:
             self._infer((x,) + args)
@@ -306,6 +330,22 @@ class HybridBlock(Block):
         if type(x) is NDArray or not (_core.is_tracing() or isinstance(x, Symbol)):
             return self.hybrid_forward(nd, x, *args, **parameters)
         return self.hybrid_forward(_SYMBOLS or _both(), x, *args, **parameters)
+
+    def _check_kinds(self, args):
+        """Arrays or symbols, not both, and at least one."""
+        arrays = symbols = False
+        waiting = list(args)
+        while waiting:
+            item = waiting.pop()
+            if isinstance(item, (list, tuple)):
+                waiting.extend(item)
+            else:
+                arrays |= isinstance(item, NDArray)
+                symbols |= isinstance(item, Symbol)
+        if arrays == symbols:
+            what = "NDArrays and Symbols are mixed" if arrays else "there is no NDArray or Symbol"
+            raise ArgumentError(f"{self.name} ({type(self).__name__}): {what} among the inputs, which are "
+                                f"{', '.join(type(item).__name__ for item in args)}")
 
     def _bind(self, args, keywords):
         """The inputs of a call by position: names are those of hybrid_forward's arguments after F."""
@@ -413,21 +453,36 @@ def _common_prefix(names):
 class SymbolBlock(HybridBlock):
     """A block that computes a Symbol; SymbolBlock.imports() creates one from an exported model.
 
-    inputs are the variables (or their names) that are passed in calls, in order; the other variables are parameters.
+    inputs are the variables (or their names) that are passed in calls, in order; the other variables are parameters, those of
+    `params` if it has them.
     """
 
     def __init__(self, outputs, inputs, params=None):
         outputs = _grouped(outputs, "outputs")
         names = [_variable_name(x) for x in (inputs if isinstance(inputs, (list, tuple)) else [inputs])]
-        known = set(outputs.list_inputs())
-        for name in names:
-            if name not in known:
-                raise ValueError(f"SymbolBlock: '{name}' is not a variable of the outputs, which have "
-                                 f"{', '.join(sorted(known))}")
-        self._start_symbol(SymbolBlock, outputs, " ".join(names))
+        known = outputs.list_inputs()
+        if names and not any(name in known for name in names):
+            raise ValueError(f"SymbolBlock: {', '.join(names)} is no variable of the outputs, which have "
+                             f"{', '.join(known)}")
+        arrays = {}
+        if params is not None and not isinstance(params, ParameterDict):
+            arrays = {name: value for name, value in params.items() if isinstance(value, NDArray)}
+            shared = ParameterDict()
+            for name, value in params.items():
+                if name not in arrays:
+                    shared._add(value)
+            params = shared
+        self._start_symbol(SymbolBlock, outputs, " ".join(names), params)
         self._outputs = outputs
-        if params is not None:
-            self._share(params)
+        for name, value in arrays.items():
+            if name in self.params:
+                load_into(self.params[name], value, cast_dtype=True, dtype_source="saved")
+
+    forward = _core.Block.forward
+
+    def hybrid_forward(self, F, x, *args, **kwargs):
+        """There is none: the symbol defines what the block computes."""
+        raise NotImplementedError(f"{self.name} ({type(self).__name__}): a SymbolBlock has no hybrid_forward")
 
     @staticmethod
     def imports(symbol_file, input_names, param_file=None, ctx=None, allow_missing=False, ignore_extra=False):
@@ -443,14 +498,6 @@ class SymbolBlock(HybridBlock):
     def reset_ctx(self, ctx):
         """Moves the parameters to other contexts."""
         self.collect_params().reset_ctx(ctx)
-
-    def _share(self, params):
-        """Sets the parameters of these names."""
-        for name, parameter in self.params.items():
-            if name in params:
-                other = params[name]
-                load_into(parameter, other if isinstance(other, NDArray) else other.data(), cast_dtype=True,
-                          dtype_source="saved")
 
     def _collect_params_with_prefix(self, prefix=""):
         """Structural names: those of the parameters without their common prefix."""
@@ -478,6 +525,31 @@ def _variable_name(x):
     if x.list_inputs() != [x.name]:
         raise ValueError(f"SymbolBlock: inputs must be variables, '{x.name}' is the result of an operator")
     return x.name
+
+
+class _BlockScope:
+    """Names blocks and parameters that are made inside after an object with `prefix` and `_empty_prefix`."""
+
+    def __init__(self, block):
+        self._block = block
+        self._scope = None
+
+    def __enter__(self):
+        if not getattr(self._block, "_empty_prefix", False):
+            self._scope = (self._block if isinstance(self._block, Block) else
+                           _core.scope_block(self._block.prefix)).name_scope()
+            self._scope.__enter__()
+        return self
+
+    def __exit__(self, *exception):
+        if self._scope is not None:
+            self._scope.__exit__(*exception)
+            self._scope = None
+
+    @staticmethod
+    def create(prefix, params, hint):
+        """The prefix of a new block and the dictionary for its parameters."""
+        return _core.name_block(prefix, params, hint)
 
 
 _CPU = None

@@ -33,22 +33,18 @@ class HookHandle:
 
 
 def split_data(data, num_slice, batch_axis=0, even_split=True):
-    """Splits data into num_slice slices along batch_axis."""
+    """Splits data into num_slice slices along batch_axis; if even_split is False, the first slices may be one longer, and
+    there may be empty ones."""
     size = data.shape[batch_axis]
-    if size < num_slice:
-        raise ValueError(f"split_data: {size} examples cannot be split into {num_slice} slices")
     if even_split and size % num_slice:
         raise ValueError(f"split_data: {size} examples cannot be split evenly into {num_slice} slices; use a batch size that "
                          f"is a multiple of {num_slice}, or set even_split=False")
     if num_slice == 1:
         return [data]
-    step = size // num_slice
-    bounds = [i * step for i in range(num_slice)] + [size]
-    if not even_split:
-        bounds = [i * size // num_slice for i in range(num_slice + 1)] if size % num_slice else bounds
-    if batch_axis == 0:
-        return [data[bounds[i]:bounds[i + 1]] for i in range(num_slice)]
-    return [data.slice_axis(axis=batch_axis, begin=bounds[i], end=bounds[i + 1]) for i in range(num_slice)]
+    step, longer = divmod(size, num_slice)
+    bounds = [i * step + min(i, longer) for i in range(num_slice + 1)]
+    before = (slice(None),) * (batch_axis % len(data.shape))
+    return [data[before + (slice(bounds[i], bounds[i + 1]),)] for i in range(num_slice)]
 
 
 def split_and_load(data, ctx_list, batch_axis=0, even_split=True):

@@ -189,8 +189,9 @@ mx_code mx_block_set_attributes(mx_block *block, int64_t n, const char *const *n
 mx_code mx_params_set(mx_params *params, int64_t n, const char *const *names, mx_parameter *const *parameters);
 
 /* ---- blocks of symbols (see gluon/deploy.h) --------------------------------------------------------------------- */
-/* mx_symbol_block with the parameters of `params` where the names are the same; NULL: all are new. */
-mx_block *mx_symbol_block_with(mx_symbol *outputs, const char *inputs, mx_params *params);
+/* mx_symbol_block with the parameters of `shared` where the names are the same (NULL: all are new); unused: inputs may be
+ * no variables of the outputs. */
+mx_block *mx_symbol_block_with(mx_symbol *outputs, const char *inputs, mx_params *shared, bool unused);
 mx_names mx_symbol_block_inputs(const mx_block *block);    /* names of its inputs; n -1: it is no such block */
 mx_symbol *mx_symbol_block_outputs(const mx_block *block); /* its graph; the block is one of a symbol */
 

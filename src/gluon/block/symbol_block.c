@@ -164,7 +164,7 @@ static mx_code split_names(symbol_block *s, const char *inputs)
     return MX_OK;
 }
 
-static mx_code find_inputs(symbol_block *s)
+static mx_code find_inputs(symbol_block *s, bool unused)
 {
     for (int64_t i = 0; i < s->graph.n; i++)
         s->input[i] = -1;
@@ -175,7 +175,7 @@ static mx_code find_inputs(symbol_block *s)
                 s->input[i] = (int)k;
                 found = true;
             }
-        if (!found)
+        if (!found && !unused)
             return mx_fail(MX_ERR_ARGUMENT, "mx_symbol_block: the symbol has no variable named '%s'", s->names.v[k]);
     }
     return MX_OK;
@@ -237,14 +237,22 @@ static mx_initializer *noted_init(const mx_gnode *node)
 }
 
 /* Infers the options of a parameter from its notes and the rest of the graph. */
-static mx_code make_parameter(mx_block *block, symbol_block *s, int64_t i, bool aux, const mx_shape_t *shape, int type)
+static mx_code make_parameter(mx_block *block, symbol_block *s, int64_t i, bool aux, const mx_shape_t *shape, int type,
+                              mx_params *shared)
 {
     mx_gnode *node = s->graph.nodes[i];
     mx_dims dims = {.n = shape->ndim};
     for (int k = 0; k < shape->ndim; k++)
         dims.d[k] = shape->dim[k] < 0 ? 0 : shape->dim[k];
     mx_parameter *p = mx_params_find(block->params, node->name);
-    if (!p) {
+    const char *stype = mx_note_get(node, "__storage_type__");
+    if (stype && *stype != '0')
+        return mx_fail(MX_ERR_ARGUMENT, "SymbolBlock: the variable '%s' is sparse, parameters must be dense",
+                       node->name);
+    if (!p && shared && (p = mx_params_find(shared, node->name))) {
+        if (mx_params_add(block->params, p) || mx_block_attribute(block, node->name, p))
+            return mx_error_code();
+    } else if (!p) {
         p = mx_params_get(
             block->params, node->name, .shape = dims, .dtype = type == MX_DTYPE_NONE ? MX_FLOAT32 : (mx_dtype)type,
             .grad_req = aux ? MX_GRAD_NULL : MX_GRAD_WRITE, .differentiable = !aux, .allow_deferred_init = true,
@@ -254,16 +262,14 @@ static mx_code make_parameter(mx_block *block, symbol_block *s, int64_t i, bool 
             return mx_error_code();
         if (node->value && mx_parameter_load(p, node->value))
             return mx_error_code();
-    } else if (!mx_dict_find(&block->attributes, node->name)) { /* a shared one */
-        if (mx_params_add(block->params, p) || mx_block_attribute(block, node->name, p))
-            return mx_error_code();
     }
     s->parameter[i] = p;
     node->owner = p;
     return MX_OK;
 }
 
-static mx_code make_parameters(mx_block *block, symbol_block *s)
+/* Arguments in the order of the graph, then auxiliary states. */
+static mx_code make_parameters(mx_block *block, symbol_block *s, mx_params *shared)
 {
     const mx_graph *g = &s->graph;
     const size_t entries = (size_t)g->row[g->n];
@@ -276,9 +282,10 @@ static mx_code make_parameters(mx_block *block, symbol_block *s)
         mx_graph_infer_start(g, shape, type);
         code = mx_graph_infer(g, shape, type);
     }
-    for (int64_t i = 0; !code && i < g->n; i++)
-        if (!g->nodes[i]->op && s->input[i] < 0)
-            code = make_parameter(block, s, i, is_aux[i], &shape[g->row[i]], type[g->row[i]]);
+    for (int aux = 0; aux < 2; aux++)
+        for (int64_t i = 0; !code && i < g->n; i++)
+            if (!g->nodes[i]->op && s->input[i] < 0 && is_aux[i] == aux)
+                code = make_parameter(block, s, i, aux, &shape[g->row[i]], type[g->row[i]], shared);
     mx_free(shape, entries * sizeof *shape);
     mx_free(type, entries * sizeof *type);
     mx_free(is_aux, (size_t)g->n);
@@ -326,7 +333,7 @@ static mx_code copy_graph(symbol_block *s, const mx_symbol *outputs)
     return code;
 }
 
-static symbol_block *new_state(const mx_symbol *outputs, const char *inputs)
+static symbol_block *new_state(const mx_symbol *outputs, const char *inputs, bool unused)
 {
     symbol_block *s = mx_alloc_zero(sizeof *s);
     if (!s)
@@ -337,36 +344,45 @@ static symbol_block *new_state(const mx_symbol *outputs, const char *inputs)
         s->parameter = mx_alloc_zero((size_t)s->graph.n * sizeof *s->parameter);
         code = s->input && s->parameter ? split_names(s, inputs) : MX_ERR_MEMORY;
     }
-    code = code ? code : find_inputs(s);
+    code = code ? code : find_inputs(s, unused);
     if (!code)
         return s;
     release(s);
     return NULL;
 }
 
-mx_block *mx_symbol_block(mx_symbol *outputs, const char *inputs)
+/* Its parameters keep the names of the variables: enclosing name scopes do not count. */
+static mx_block *new_block(symbol_block *s)
 {
-    return mx_symbol_block_with(outputs, inputs, NULL);
+    mx_block *outer = mx_thread.name_scope;
+    mx_thread.name_scope = NULL;
+    mx_block *block = mx_block_new("SymbolBlock", NULL, .forward_many = forward, .hybrid = true, .prefix = "",
+                                   .user = s, .release = release);
+    mx_thread.name_scope = outer;
+    if (!block)
+        release(s);
+    return block;
 }
 
-mx_block *mx_symbol_block_with(mx_symbol *outputs, const char *inputs, mx_params *params)
+mx_block *mx_symbol_block_with(mx_symbol *outputs, const char *inputs, mx_params *shared, bool unused)
 {
     if (!mx_symbol_ok(outputs, "mx_symbol_block"))
         return NULL;
     if (!inputs)
         return mx_fail_null(MX_ERR_ARGUMENT, "mx_symbol_block: inputs is NULL, wanted names of variables");
-    symbol_block *s = new_state(outputs, inputs);
+    symbol_block *s = new_state(outputs, inputs, unused);
     if (!s)
         return NULL;
     mx_scope scope = mx_scope_open();
-    mx_params *shared = params ? mx_params_new("", params) : NULL; /* names in the symbol are full names */
-    mx_block *block = mx_block_new("SymbolBlock", NULL, .forward_many = forward, .hybrid = true, .prefix = "",
-                                   .params = shared, .user = s, .release = release);
-    if (!block)
-        release(s);
-    else if (make_parameters(block, s))
+    mx_block *block = new_block(s);
+    if (block && make_parameters(block, s, shared))
         block = NULL;
     return mx_scope_return(&scope, block);
+}
+
+mx_block *mx_symbol_block(mx_symbol *outputs, const char *inputs)
+{
+    return mx_symbol_block_with(outputs, inputs, NULL, false);
 }
 
 mx_names mx_symbol_block_inputs(const mx_block *block)

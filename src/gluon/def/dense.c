@@ -5,7 +5,7 @@
 /* ---- Dense: activation(x W' + b) ------------------------------------------------------------------------------ */
 
 #define DENSE_OPTIONS(X) \
-    X(INT, units, REQUIRED, "1..", "number of outputs") \
+    X(INT, units, REQUIRED, "", "number of outputs") \
     X(STR, activation, "None", "", "relu, sigmoid, tanh, softrelu or softsign; None: linear") \
     X(BOOL, use_bias, "True", "", "add a bias") \
     X(BOOL, flatten, "True", "", "take all axes but the first as features; else only the last") \
@@ -15,12 +15,20 @@
     X(INT, in_units, "0", "0..", "number of inputs; 0: inferred at the first forward")
 MX_ATTRS(dense_layer, DENSE_OPTIONS)
 
+/* Sizes are checked when they are used: programs construct layers of size 0 that they never call. */
+static mx_code check_size(const mx_block *self, const char *option, int64_t size)
+{
+    return size >= 1 ? MX_OK
+                     : mx_fail(MX_ERR_ATTRIBUTE, "%s (%s): %s=%lld, wanted at least 1", self->name, self->class_name,
+                               option, (long long)size);
+}
+
 static mx_code build_dense(mx_block *self)
 {
     MX_SCOPE;
     const mx_dense_layer_attrs *o = mx_options(self);
-    mx_shape_t weight = {.ndim = 2, .dim = {o->units, mx_known_size(o->in_units)}},
-               bias = {.ndim = 1, .dim = {o->units}};
+    mx_shape_t weight = {.ndim = 2, .dim = {mx_known_size(o->units), mx_known_size(o->in_units)}},
+               bias = {.ndim = 1, .dim = {mx_known_size(o->units)}};
     if (mx_layer_parameter(self, "weight", weight, o->weight_initializer, o->dtype, MX_GRAD_WRITE, true) < 0)
         return mx_error_code();
     if (o->use_bias && mx_layer_parameter(self, "bias", bias, mx_initializer_or(o->bias_initializer, "zeros"), o->dtype,
@@ -33,9 +41,11 @@ static mx_array *forward_dense(mx_block *self, mx_arrays in)
 {
     const mx_dense_layer_attrs *o = mx_options(self);
     mx_array *x = in.v[0];
-    mx_array *bias = mx_own(self, 1, x);
-    mx_array *y = mx_fully_connected(x, mx_own(self, 0, x), bias, .num_hidden = o->units, .no_bias = bias == MX_NONE,
-                                     .flatten = o->flatten);
+    if (check_size(self, "units", o->units))
+        return NULL;
+    mx_array *weight = mx_own(self, 0, x), *bias = weight ? mx_own(self, 1, x) : NULL;
+    mx_array *y =
+        mx_fully_connected(x, weight, bias, .num_hidden = o->units, .no_bias = bias == MX_NONE, .flatten = o->flatten);
     return mx_activate(self, y);
 }
 
@@ -57,8 +67,8 @@ static const mx_layer dense_methods = {
 /* ---- Embedding: rows of a table --------------------------------------------------------------------------------- */
 
 #define EMBEDDING_OPTIONS(X) \
-    X(INT, input_dim, REQUIRED, "1..", "number of rows: size of the vocabulary") \
-    X(INT, output_dim, REQUIRED, "1..", "length of a row") \
+    X(INT, input_dim, REQUIRED, "", "number of rows: size of the vocabulary") \
+    X(INT, output_dim, REQUIRED, "", "length of a row") \
     X(DTYPE, dtype, "float32", "", "element type of the table") \
     X(PTR, weight_initializer, "None", "mx_initializer", "None: the network's") \
     X(BOOL, sparse_grad, "False", "", "the gradient is row_sparse: only the rows that were looked up")
@@ -67,8 +77,7 @@ MX_ATTRS(embedding_layer, EMBEDDING_OPTIONS)
 static mx_code build_embedding(mx_block *self)
 {
     const mx_embedding_layer_attrs *o = mx_options(self);
-    mx_shape_t weight = {.ndim = 2, .dim = {o->input_dim, o->output_dim}};
-    const mx_dims dims = mx_dims_of_shape(&weight);
+    const mx_dims dims = MX_DIMS(o->input_dim > 0 ? o->input_dim : 0, o->output_dim > 0 ? o->output_dim : 0);
     const mx_stype stype = o->sparse_grad ? MX_ROW_SPARSE : MX_STYPE_DEFAULT;
     mx_parameter *made = mx_block_parameter(self, "weight", .shape = dims, .init = o->weight_initializer,
                                             .dtype = o->dtype, .allow_deferred_init = true, .grad_stype = stype);
@@ -78,6 +87,8 @@ static mx_code build_embedding(mx_block *self)
 static mx_array *forward_embedding(mx_block *self, mx_arrays in)
 {
     const mx_embedding_layer_attrs *o = mx_options(self);
+    if (check_size(self, "input_dim", o->input_dim) || check_size(self, "output_dim", o->output_dim))
+        return NULL;
     return mx_op_embedding(in.v[0], mx_own(self, 0, in.v[0]), .input_dim = o->input_dim, .output_dim = o->output_dim,
                            .dtype = o->dtype, .sparse_grad = o->sparse_grad);
 }

@@ -83,11 +83,10 @@ class _RNNLayer(_LayerBase):
             return states, sequence_length
         return () if states is None else (list(states),)
 
-    @staticmethod
-    def _results(results, states):
+    def _results(self, results, states):
         if states is None or not isinstance(results, list):
             return results
-        return results[0], results[1:]
+        return [results[0], results[1:]] if self._active else (results[0], results[1:])
 
     def _collect_params_with_prefix(self, prefix=""):
         """Names in files are those of the cells that the layer stands for."""
