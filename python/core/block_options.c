@@ -125,7 +125,8 @@ void block_set_option(block_object *self, PyObject *name, PyObject *value)
     const mx_schema *schema = block->cls ? block->cls->schema : NULL;
     const mx_field *field = text && *text == '_' && schema ? mx_schema_find(schema, text + 1) : NULL;
     const place at = {schema, block->options};
-    if (!field || field->type == MX_FIELD_PTR || value == Py_None)
+    if (!field || field->type == MX_FIELD_PTR || value == Py_None ||
+        (field->type == MX_FIELD_STR && !PyUnicode_Check(value))) /* an activation may be a function in Python */
         return;
     if (set_field(block, &at, field, at.values, value))
         PyErr_Clear();
