@@ -8,6 +8,7 @@
  * points to its Python wrapper (`front`) without owning it.  Methods that a subclass overrides: block_override.c.
  *
  * SPDX-License-Identifier: Apache-2.0 */
+#include <stdio.h>
 #include <string.h>
 
 #include "base/error.h"
@@ -371,7 +372,10 @@ static PyObject *missing_attribute(PyObject *object, PyObject *name)
         if (!strcmp(text, "act") && self->block->cls && self->block->cls->schema &&
             mx_schema_find(self->block->cls->schema, "activation"))
             Py_RETURN_NONE; /* a layer without activation */
-        if (self->block->cls && mx_schema_find(self->block->cls->schema, text))
+        char option[64];
+        snprintf(option, sizeof option, "%.40s_initializer", text);
+        if (self->block->cls && self->block->cls->schema &&
+            (mx_schema_find(self->block->cls->schema, text) || mx_schema_find(self->block->cls->schema, option)))
             Py_RETURN_NONE; /* bias of a layer without one */
     }
     if (!self->block)
@@ -483,7 +487,7 @@ static PyMethodDef block_methods[] = {
     {"_watch", block_watch, METH_VARARGS, NULL},
     {"_run_children", block_run_children, METH_VARARGS, NULL},
     {"_get_state", block_get_state, METH_NOARGS, NULL},
-    {"_set_state", block_set_state, METH_VARARGS, NULL},
+    {"_set_state", block_set_state, METH_O, NULL},
     {"_find_overrides", block_note_overrides, METH_NOARGS, NULL},
     {"forward", block_forward, METH_VARARGS, "forward(*inputs): override it to define what the block computes."},
     {"name_scope", block_name_scope, METH_NOARGS,

@@ -105,7 +105,7 @@ PyObject *block_name(PyObject *module, PyObject *args);
 
 /* What the library holds of a block, for copies and pickles (block_state.c). */
 PyObject *block_get_state(PyObject *object, PyObject *unused);
-PyObject *block_set_state(PyObject *object, PyObject *args);
+PyObject *block_set_state(PyObject *object, PyObject *state);
 PyObject *block_note_overrides(PyObject *object, PyObject *unused);
 
 /* Whether the class takes `name` from `from`, not from a user's subclass. */

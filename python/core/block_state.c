@@ -3,8 +3,8 @@
  *     _get_state() -> {"entry": the library's class, or None, "options": ..., "prefix": ..., "params": ..., ...}
  *     _set_state(state)   builds the block of such a dict; the object has none yet
  *
- * A layer is built as its constructor does, outside of any name scope, and then gets the parameters of the state in place
- * of the new ones; children are registered by the Python part.  Plans are not copied: they are compiled again.
+ * A layer is built as its constructor does, outside of any name scope; the Python part then replaces parameters and
+ * children by those of the state.  Plans are not copied: they are compiled again.
  *
  * SPDX-License-Identifier: Apache-2.0 */
 #include <string.h>
@@ -114,15 +114,16 @@ PyObject *block_get_state(PyObject *object, PyObject *unused)
     if (!block)
         return NULL;
     PyObject *entry = block->cls ? Py_BuildValue("is", (int)block->cls->kind, block->cls->name) : core_new_ref(Py_None);
-    return Py_BuildValue("{sNsNsNsNsNsssssNsNsNsNsNsNsNsNsNs(NNN)s(NN)}", "entry", entry, "options", options_to(block),
-                         "symbol", symbol_to(block), "base", or_none(self->base), "library",
-                         PyBool_FromLong(self->library), "class_name", block->class_name, "prefix", block->prefix,
-                         "plain_scope", PyBool_FromLong(block->plain_scope), "counters", counters_to(&block->counters),
-                         "params", params_wrap(block->params), "hybrid", PyBool_FromLong(block->hybrid), "sequential",
-                         PyBool_FromLong(block->sequential), "active", PyBool_FromLong(block->hybridized),
-                         "static_alloc", PyBool_FromLong(block->static_alloc), "cell", cell_to(block->cell), "seen",
-                         seen_to(&self->seen), "forms", or_none(self->in_form), or_none(self->out_form[0]),
-                         or_none(self->out_form[1]), "hooks", list_or_none(self->before), list_or_none(self->after));
+    return Py_BuildValue("{sNsKsNsNsNsNsssssNsNsNsNsNsNsNsNsNs(NNN)s(NN)}", "entry", entry, "whole",
+                         (unsigned long long)block->whole, "options", options_to(block), "symbol", symbol_to(block),
+                         "base", or_none(self->base), "library", PyBool_FromLong(self->library), "class_name",
+                         block->class_name, "prefix", block->prefix, "plain_scope", PyBool_FromLong(block->plain_scope),
+                         "counters", counters_to(&block->counters), "params", params_wrap(block->params), "hybrid",
+                         PyBool_FromLong(block->hybrid), "sequential", PyBool_FromLong(block->sequential), "active",
+                         PyBool_FromLong(block->hybridized), "static_alloc", PyBool_FromLong(block->static_alloc),
+                         "cell", cell_to(block->cell), "seen", seen_to(&self->seen), "forms", or_none(self->in_form),
+                         or_none(self->out_form[0]), or_none(self->out_form[1]), "hooks", list_or_none(self->before),
+                         list_or_none(self->after));
 }
 
 /* ---- building ------------------------------------------------------------------------------------------------------ */
@@ -225,39 +226,19 @@ static mx_block *build(PyObject *state, const mx_block_naming *naming)
     return block;
 }
 
-/* The parameters of the state take the places of those that were built, by attribute name. */
-static int replace_parameters(mx_block *block, PyObject *params, PyObject *attributes)
+/* The dictionary of the state takes the place of the one that was built; `own` holds the parameters until theirs are
+ * filled. */
+static int replace_params(mx_block *block, PyObject *params)
 {
-    if (!params || !PyObject_TypeCheck(params, &params_type) || !params_of(params) || !attributes ||
-        !PyDict_Check(attributes)) {
+    if (!params || !PyObject_TypeCheck(params, &params_type) || !params_of(params)) {
         if (!PyErr_Occurred())
             PyErr_SetString(PyExc_ValueError, "the state of a block has no parameters");
         return -1;
     }
-    mx_dict before = block->attributes;
-    mx_params *old = block->params; /* holds those that were built until their places are filled */
-    PyObject *key, *value;
-    Py_ssize_t at = 0;
-    int failed = 0;
-    block->attributes = (mx_dict){0};
+    mx_params *old = block->params;
     block->params = mx_retain(params_of(params));
-    while (!failed && PyDict_Next(attributes, &at, &key, &value)) {
-        mx_parameter *p = PyObject_TypeCheck(value, &parameter_type) ? parameter_of(value) : NULL;
-        const char *name = p && PyUnicode_Check(key) ? PyUnicode_AsUTF8(key) : NULL;
-        const mx_parameter *built = name ? mx_dict_get(&before, name) : NULL;
-        bool placed = false;
-        failed = !name || !mx_dict_set(&block->attributes, name, p);
-        for (int64_t i = 0; !failed && built && i < block->own.length; i++)
-            if (block->own.items[i] == built)
-                block->own.items[i] = p, placed = true;
-        if (!failed && !placed)
-            failed = !mx_vec_push(&block->own, p);
-    }
-    mx_dict_free(&before);
     mx_release(old);
-    if (failed && !PyErr_Occurred())
-        PyErr_SetString(PyExc_ValueError, "the state of a block holds something that is not a Parameter");
-    return failed ? -1 : 0;
+    return 0;
 }
 
 static int restore_counters(mx_block *block, PyObject *counters)
@@ -271,18 +252,6 @@ static int restore_counters(mx_block *block, PyObject *counters)
             return -1;
     }
     return PyErr_Occurred() ? -1 : 0;
-}
-
-/* Children that were built make way for those of the state, which the Python part registers. */
-static void drop_children(block_object *self)
-{
-    mx_block *block = self->block;
-    for (int64_t i = 0; i < block->children.length; i++)
-        mx_release(block->children.entries[i].pointer);
-    mx_dict_free(&block->children);
-    PyDict_Clear(self->children);
-    structure_version++;
-    mx_hybrid_changed(block);
 }
 
 static int restore_seen(block_object *self, PyObject *list)
@@ -330,13 +299,14 @@ PyObject *block_note_overrides(PyObject *object, PyObject *unused)
     Py_RETURN_NONE;
 }
 
-/* _set_state(state, {attribute: Parameter}) */
-PyObject *block_set_state(PyObject *object, PyObject *args)
+/* _set_state(state) */
+PyObject *block_set_state(PyObject *object, PyObject *state)
 {
     block_object *self = (block_object *)object;
-    PyObject *state, *attributes;
-    if (!PyArg_ParseTuple(args, "O!O!:_set_state", &PyDict_Type, &state, &PyDict_Type, &attributes) ||
-        block_prepare(self))
+    if (!PyDict_Check(state))
+        return PyErr_Format(PyExc_TypeError, "the state of a block must be a dict, got %.200s",
+                            Py_TYPE(state)->tp_name);
+    if (block_prepare(self))
         return NULL;
     const mx_block_naming naming = {text_of(state, "class_name"), NULL, text_of(state, "prefix"), NULL};
     PyObject *base = item_of(state, "base");
@@ -352,13 +322,12 @@ PyObject *block_set_state(PyObject *object, PyObject *args)
     if (!block)
         return raise_error();
     block_attach(self, mx_retain(block));
-    drop_children(self);
     block->plain_scope = flag_of(state, "plain_scope");
     block->hybridized = flag_of(state, "active"), block->static_alloc = flag_of(state, "static_alloc");
     block_start_overrides(self, base, flag_of(state, "library"));
-    if (replace_parameters(block, item_of(state, "params"), attributes) ||
-        restore_counters(block, item_of(state, "counters")) || restore_seen(self, item_of(state, "seen")) ||
-        restore_forms(self, item_of(state, "forms")) || PyErr_Occurred())
+    block->whole = PyLong_AsUnsignedLongLongMask(item_of(state, "whole"));
+    if (replace_params(block, item_of(state, "params")) || restore_counters(block, item_of(state, "counters")) ||
+        restore_seen(self, item_of(state, "seen")) || restore_forms(self, item_of(state, "forms")) || PyErr_Occurred())
         return raise_error();
     Py_RETURN_NONE;
 }

@@ -459,7 +459,8 @@ def test_a_store_that_was_given_is_made_again_by_its_name():
 
 
 def test_every_class_is_found_by_its_name():
-    import mxnet.gluon.contrib.cnn  # noqa: F401
+    for part in ("cnn", "nn", "rnn"):
+        importlib.import_module("mxnet.gluon.contrib." + part)
     wrong = []
     for cls in all_classes(gluon.Block):
         if cls.__module__.startswith("mxnet") and not cls.__name__.startswith("_"):

@@ -206,12 +206,17 @@ class Block(_core.Block):
 
     def _core_state(self):
         """What the library holds of the block, with its children and own parameters by attribute name."""
-        return {**self._get_state(), "attributes": dict(self._reg_params), "children": dict(self._children)}
+        kwargs = getattr(self, "_kwargs", None) if self._is_layer and "_kwargs" not in self.__dict__ else None
+        return {**self._get_state(), "attributes": dict(self._reg_params), "children": dict(self._children),
+                "kwargs": kwargs if kwargs is None else dict(kwargs)}
 
     def _set_core_state(self, state):
-        self._set_state(state, state["attributes"])
-        for key, child in state["children"].items():
-            _core.Block._register_child(self, child, key)
+        self._set_state(state)
+        self._set_reg_params(state["attributes"])
+        self._set_children(state["children"])
+        self._reg_params, self._children  # these dictionaries keep the Python objects
+        if state["kwargs"] is not None:
+            self._kwargs = state["kwargs"]
         for before, hooks in zip((True, False), state["hooks"]):
             if hooks:
                 self._hooks(before).extend(hooks)

@@ -338,7 +338,7 @@ class ParameterDict(_core.ParameterDict):
 
     def __copy__(self):
         other = type(self).__new__(type(self))
-        copying.restore(other, (self._core_state(), dict(self.__dict__)))
+        copying.restore(other, (self._core_state(), {key: self.__dict__[key] for key in self.__dict__ if key != "_live"}))
         return other
 
     @property

@@ -45,7 +45,7 @@ class RecurrentCell(Block):
         self._start_layer(self._address, self._made, *options, prefix=prefix, params=params)
         for name, value in activations:
             if not isinstance(value, str):
-                setattr(self, name, value)
+                self.__dict__[name] = value  # not the library's option of that name
                 self._activation_in_python = True
         self._start_cell(self._made)
         self.reset()
