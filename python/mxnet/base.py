@@ -84,6 +84,10 @@ _LATER = {"integer_types": _integer_types, "numeric_types": _numeric_types, "bfl
 
 
 def __getattr__(name):
+    if name not in _LATER and not name.startswith("__"):
+        from . import _handles
+        if hasattr(_handles, name):
+            return getattr(_handles, name)
     if name not in _LATER:
         raise AttributeError(f"module 'mxnet.base' has no attribute '{name}'")
     globals()[name] = value = _LATER[name]()
@@ -148,6 +152,33 @@ def data_dir():
     """The folder of data sets and models: MXNET_HOME, or ~/.mxnet."""
     import os
     return os.environ.get("MXNET_HOME") or data_dir_default()
+
+
+_OP_NAME_PREFIX_LIST = ["_contrib_", "_linalg_", "_sparse_", "_image_", "_random_"]
+
+
+def _as_list(obj):
+    """A list or tuple as it is, anything else as the only element of a list."""
+    return obj if isinstance(obj, (list, tuple)) else [obj]
+
+
+def _get_op_name_prefix(op_name):
+    """The prefix that says in which submodule an operator is; '' for none."""
+    return next((prefix for prefix in _OP_NAME_PREFIX_LIST if op_name.startswith(prefix)), "")
+
+
+def _init_op_module(root_namespace, module_name, make_op_func):
+    """Puts make_op_func(operator, name, function name) of every operator into root_namespace.module_name and, by the
+    prefix of its name, its submodules; the name of a submodule's function is without the prefix."""
+    import importlib
+    root = f"{root_namespace}.{module_name}"
+    for name in importlib.import_module("mxnet.ndarray._register").OPERATORS:
+        prefix = _get_op_name_prefix(name)
+        place = f"{root}.{prefix[1:-1]}" if prefix else f"{root}._internal" if name.startswith("_") else f"{root}.op"
+        short = name[len(prefix):]
+        function = make_op_func(name, name, short)
+        function.__module__ = place
+        setattr(importlib.import_module(place), short, function)
 
 
 def build_param_doc(arg_names, arg_types, arg_descs, remove_dup=True):

@@ -78,6 +78,12 @@ class Context(metaclass=_ContextType):
     def __exit__(self, *unused):
         _core.set_current_context(_entered.outer.pop())
 
+    @property
+    def _old_ctx(self):
+        """The context around this one's innermost `with` block in this thread; None outside of one."""
+        outer = getattr(_entered, "outer", None)
+        return outer[-1] if outer and self == _core.current_context() else None
+
     def empty_cache(self):
         """Returns memory of the device that no array uses to the system."""
         _core.empty_cache(self)

@@ -21,7 +21,13 @@ class Executor(_core.Executor):
 
     _watching = None  # (callback, monitor_all)
 
+    @property
+    def handle(self):
+        """The executor itself: the library's object."""
+        return self
+
     def _start(self, symbol, ctx, arguments, gradients, reqs, auxiliary):
+        self._grad_req = reqs
         self._bind(symbol, ctx, arguments, gradients, reqs, auxiliary)
         return self._remember(symbol, ctx)
 

@@ -113,4 +113,10 @@ def _all_steps(self):
     return tuple(options["step"]) + tuple(int(s) for s in (options["more_steps"] or "").split())
 
 
+def _factor_count(self):
+    """The last number of updates at which the rate changed."""
+    return int(self._memory[2])
+
+
+FactorScheduler.count = property(_factor_count)  # noqa: F821
 MultiFactorScheduler.step = property(_all_steps)  # noqa: F821 - the class is one of those created above

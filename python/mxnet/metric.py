@@ -6,6 +6,7 @@ num_inst, or is any function of (label, prediction).
 import math
 
 from . import _core, registry
+from . import ndarray  # noqa: F401  libraries use mxnet.metric.ndarray
 from ._core import NDArray
 
 

@@ -5,6 +5,7 @@ Functions decorated with use_np work unchanged.
 """
 import functools
 import os
+import threading
 import types
 
 from . import _core
@@ -135,8 +136,7 @@ def np_shape(active=True):
 
 def np_array(active=True):
     """A `with` block in which arrays are those of mx.np; switching on is an error."""
-    _refuse("np_array", active)
-    return _Off()
+    return _NumpyArrayScope(active)
 
 
 def use_np_shape(func):
@@ -208,3 +208,24 @@ def _check_options(func, options):
     for key, value in options.items():
         if not np_ufunc_legal_option(key, value):
             raise TypeError(f"{func.__name__}: {key}={value!r} is not supported")
+
+
+class _NumpyArrayScope:
+    """`with _NumpyArrayScope(False):` arrays are those of mx.nd, as they always are."""
+
+    _current = threading.local()  # .value: the innermost scope of this thread
+
+    def __init__(self, is_np_array):
+        _refuse("np_array", is_np_array)
+        self._old_scope, self._is_np_array = None, bool(is_np_array)
+
+    def __enter__(self):
+        self._old_scope = getattr(_NumpyArrayScope._current, "value", None) or _NumpyArrayScope(False)
+        _NumpyArrayScope._current.value = self
+        return self
+
+    def __exit__(self, *unused):
+        _NumpyArrayScope._current.value = self._old_scope
+
+
+_NumpyArrayScope._current.value = _NumpyArrayScope(False)

@@ -11,6 +11,8 @@ from .. import autograd
 from .. import ndarray as nd
 from ..error import ArgumentError, ParameterError
 from .parameter import ParameterDict, load_into
+from . import _insides
+from ._insides import _BlockScope, _flatten, _regroup  # noqa: F401
 from .utils import HookHandle
 
 __all__ = ["Block", "HybridBlock", "SymbolBlock"]
@@ -568,6 +570,7 @@ def _late():
 
 _late()
 Block._base, HybridBlock._base = Block, HybridBlock  # the classes whose methods are the library's
-_copying.supports(Block)
+_copying.supports(Block, skip=("_own_scope",))
+_insides.add_to(Block)
 _core.set_class(3, Block)
 _core.set_class(4, HybridBlock)

@@ -104,6 +104,11 @@ def download(url, path=None, overwrite=False, sha1_hash=None, retries=5, verify_
     return target
 
 
+def shape_is_known(shape):
+    """Whether every size of a shape is known; 0 and -1 are not, nor is the empty shape."""
+    return shape is not None and len(shape) > 0 and all(size > 0 for size in shape)
+
+
 def _get_repo_url():
     """The repository of published files: MXNET_GLUON_REPO or MXNet's own; ends with a slash."""
     return _download.repository()

@@ -47,6 +47,19 @@ def _interp(interp, src, w, h):
     return _core.image_interp(interp, src.shape[-3], src.shape[-2], h, w)
 
 
+def _get_interp_method(interp, sizes=()):
+    """The method for a change of size, sizes = (height, width, new height, new width): 9 and 10 choose one of 0..4."""
+    if interp == 9 and not sizes:
+        return 2
+    if interp == 10:
+        return random.randint(0, 4)
+    if sizes and len(sizes) != 4:
+        raise AssertionError(f"_get_interp_method: sizes must be four numbers, got {sizes!r}")
+    if interp not in (0, 1, 2, 3, 4, 9):
+        raise ValueError(f"_get_interp_method: interp is {interp}, expected 0 to 4, 9 or 10")
+    return _core.image_interp(interp, *sizes) if sizes else interp
+
+
 def imresize(src, w, h, interp=1, out=None):
     """The image resized to another size."""
     return nd._internal._cvimresize(src, w=w, h=h, interp=_interp(interp, src, w, h), out=out)

@@ -336,6 +336,12 @@ class NDArrayIter(DataIter):
     def getdata(self):
         return self._take(self.data)
 
+    def _getdata(self, data_source, start=None, end=None):
+        """Examples start to end of (name, array) pairs, in their original order."""
+        if start is None and end is None:
+            raise AssertionError("NDArrayIter._getdata: start or end must be given")
+        return [x[start or 0:x.shape[0] if end is None else end] for _, x in data_source]
+
     def getlabel(self):
         return self._take(self.label)
 

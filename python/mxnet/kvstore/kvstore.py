@@ -39,6 +39,11 @@ class KVStore(_core.KVStore, KVStoreBase):
     def __init__(self, handle="local"):
         self._begin(handle)
 
+    @property
+    def handle(self):
+        """The store itself: the library's object."""
+        return self
+
     # ---- values
 
     def init(self, key, value):

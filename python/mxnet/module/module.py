@@ -202,6 +202,16 @@ class Module(BaseModule):
             initializer(InitDesc(name, notes), value)
         return value
 
+    @property
+    def _arg_params(self):
+        """Arguments by name; None before they are initialized."""
+        return self.get_params()[0] if self.params_initialized else None
+
+    @property
+    def _aux_params(self):
+        """Auxiliary states by name; None before they are initialized."""
+        return self.get_params()[1] if self.params_initialized else None
+
     def get_params(self):
         """(arg_params, aux_params), copies on the CPU by name."""
         self._need("params_initialized")

@@ -102,6 +102,11 @@ def _basic_indexing_slice_is_contiguous(slices, shape):
     return 0 in sizes or first == len(sizes) or (steps[first] == 1 and whole)
 
 
+def _slice(self, start, stop):
+    """Rows start to stop, a view of the array."""
+    return self[start:stop]
+
+
 def _add_all():
     for name in _core.operator_methods():
         _core.add_method(name, _register.OPERATORS[name])
@@ -109,6 +114,7 @@ def _add_all():
                    slice_assign_scalar, tostype, as_np_ndarray, attach_grad, backward, _repr_html_, __getstate__, __setstate__):
         _core.add_method(method.__name__, method)
     _core.add_method("_basic_indexing_slice_is_contiguous", staticmethod(_basic_indexing_slice_is_contiguous))
+    _core.add_method("_slice", _slice)
     for old, new in (("div", "truediv"), ("rdiv", "rtruediv"), ("idiv", "itruediv")):  # names of Python 2
         _core.add_method(f"__{old}__", getattr(NDArray, f"__{new}__"))
 

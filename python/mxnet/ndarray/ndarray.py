@@ -304,3 +304,6 @@ def check_boolean_array_dimension(array_shape, axis, bool_shape):
         if array_shape[axis + i] != size:
             raise IndexError(f"a boolean index of size {size} does not fit axis {axis + i} "
                              f"of size {array_shape[axis + i]}")
+
+
+from ._private import *  # noqa: E402,F401,F403  names that libraries import from here

@@ -38,6 +38,11 @@ class BaseSparseNDArray(NDArray):
         _core.sparse_set(self, value, *_core.sparse_parts(self)[1:])
 
     @property
+    def _data(self):
+        """A copy of the stored values."""
+        return self.data.copy()
+
+    @property
     def indices(self):
         """Indices of the stored rows, or columns of the stored elements; int64, ascending."""
         return _core.sparse_parts(self)[1]

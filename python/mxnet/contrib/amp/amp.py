@@ -29,6 +29,12 @@ __all__ = ["init", "init_trainer", "scale_loss", "unscale", "convert_model", "co
 _state = {"dtype": None}
 
 
+def __getattr__(name):
+    if name == "_amp_initialized":
+        return _state["dtype"] is not None
+    raise AttributeError(f"module '{__name__}' has no attribute '{name}'")
+
+
 def _name(target_dtype, who):
     """'float16' or 'bfloat16' from a name or a type."""
     name = target_dtype if isinstance(target_dtype, str) else \

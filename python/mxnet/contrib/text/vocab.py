@@ -24,15 +24,16 @@ class Vocabulary:
         self._idx_to_token = [unknown_token] + (self._reserved_tokens or [])
         self._token_to_idx = {token: i for i, token in enumerate(self._idx_to_token)}
         if counter is not None:
-            self._take(counter, most_freq_count, min_freq)
+            self._index_counter_keys(counter, unknown_token, reserved_tokens, most_freq_count, min_freq)
 
-    def _take(self, counter, most, least):
+    def _index_counter_keys(self, counter, unknown_token, reserved_tokens, most_freq_count, min_freq):
+        """Appends the words of a counter."""
         if not isinstance(counter, collections.Counter):
             raise AssertionError(f"Vocabulary: counter must be a collections.Counter, got {type(counter).__name__}")
         ordered = sorted(sorted(counter.items(), key=lambda pair: pair[0]), key=lambda pair: -pair[1])
         taken = 0
         for token, count in ordered:
-            if count < least or taken == most:
+            if count < min_freq or taken == most_freq_count:
                 break
             if token not in self._token_to_idx:
                 self._token_to_idx[token] = len(self._idx_to_token)

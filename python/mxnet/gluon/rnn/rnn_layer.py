@@ -47,6 +47,12 @@ class _RNNLayer(_LayerBase):
     def _input_size(self):
         return max(self.l0_i2h_weight.shape[1], 0)
 
+    def _register_param(self, name, shape, init, dtype):
+        """A parameter of the layer, as an attribute."""
+        parameter = self.params.get(name, shape=shape, init=init, dtype=dtype, allow_deferred_init=True)
+        setattr(self, name, parameter)
+        return parameter
+
     def state_info(self, batch_size=0):
         """Shape and layout of every state."""
         raise NotImplementedError(f"{type(self).__name__} does not say what its states are")

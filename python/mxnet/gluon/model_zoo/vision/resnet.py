@@ -61,5 +61,11 @@ def get_resnet(version, num_layers, pretrained=False, ctx=cpu(), root=ROOT, **kw
     return model(f"resnet{num_layers}_v{version}", pretrained, ctx, root, **kwargs)
 
 
+def _conv3x3(channels, stride, in_channels):
+    """A 3x3 convolution that keeps the size where stride is 1."""
+    from ...nn import Conv2D
+    return Conv2D(channels, kernel_size=3, strides=stride, padding=1, use_bias=False, in_channels=in_channels)
+
+
 __all__ = ["ResNetV1", "ResNetV2", "BasicBlockV1", "BasicBlockV2", "BottleneckV1", "BottleneckV2", "get_resnet"]
 __all__ += functions(globals(), **{f"resnet{n}_v{v}": f"resnet{n}_v{v}" for v in (1, 2) for n in resnet_spec})

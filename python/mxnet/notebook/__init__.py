@@ -1,0 +1,1 @@
+"""For notebooks: arrays, symbols and tables show themselves there; mxnet.callback has the callbacks of training."""
