@@ -203,7 +203,7 @@ def test_early_stopping():
 def test_logging(caplog):
     est = estimator()
     est.logger.setLevel(logging.INFO)
-    est.logger.propagate = True
+    est.logger.addHandler(caplog.handler)
     with caplog.at_level(logging.INFO):
         est.fit(loader(), val_data=loader(seed=1), epochs=1,
                 event_handlers=[LoggingHandler(log_interval=2, metrics=est.train_metrics)])
@@ -235,3 +235,118 @@ def test_arguments_are_checked():
     with pytest.warns(UserWarning, match="trainer"):
         assert Estimator(est.net, est.loss).trainer.learning_rate == 0.001
     assert StoppingHandler(3).max_epoch == 3
+
+
+# ---- rules of MXNet that programs rely on
+
+
+def small(**options):
+    net = mx.gluon.nn.Dense(3, in_units=4)
+    net.initialize()
+    trainer = mx.gluon.Trainer(net.collect_params(), "sgd", {"learning_rate": 0.1})
+    return mx.gluon.contrib.estimator.Estimator(net, mx.gluon.loss.SoftmaxCrossEntropyLoss(), trainer=trainer,
+                                                context=mx.cpu(), **options)
+
+
+def small_data():
+    labels = mx.nd.array([i % 3 for i in range(20)])
+    return mx.gluon.data.DataLoader(mx.gluon.data.ArrayDataset(mx.nd.random.normal(shape=(20, 4)), labels), batch_size=5)
+
+
+def names(handlers):
+    return [type(handler).__name__ for handler in handlers]
+
+
+def test_all_handlers_are_in_the_module_of_handlers():
+    from mxnet.gluon.contrib import estimator
+    from mxnet.gluon.contrib.estimator import event_handler
+    assert event_handler.CheckpointHandler is estimator.CheckpointHandler
+    assert event_handler.EarlyStoppingHandler is estimator.EarlyStoppingHandler
+
+
+def test_lines_and_loggers(monkeypatch):
+    import io
+    import re
+    from mxnet.gluon.contrib.estimator import LoggingHandler
+    stream = io.StringIO()
+    monkeypatch.setattr("sys.stdout", stream)
+    one = small()
+    monkeypatch.undo()
+    assert one.logger.name == "Estimator" and one.logger.level == 20 and one.logger is not small().logger
+    one.fit(small_data(), epochs=1, event_handlers=[LoggingHandler(log_interval=2, metrics=one.train_metrics)])
+    lines = re.sub(r"\d+\.\d+", "F", stream.getvalue()).splitlines()
+    shown = "training accuracy: F, training softmaxcrossentropyloss: F"
+    assert f"[Epoch 0][Batch 2][Samples 15] time/interval: Fs {shown}" in lines
+    assert f"[Epoch 0] Finished in Fs, {shown}" in lines
+    assert lines[-1] == f"Train finished using total 0s with 1 epochs. {shown}"
+
+
+def test_order_of_handlers():
+    from mxnet.gluon.contrib.estimator import BatchEnd, LoggingHandler, StoppingHandler
+    one = small()
+    lists = one._categorize_handlers([LoggingHandler(metrics=one.train_metrics), StoppingHandler(1, None)])
+    both = ["LoggingHandler", "StoppingHandler"]
+    assert [names(part) for part in lists] == [both, both[:1], both[:1], both, both, both[:1]]
+
+    class Mine(BatchEnd):
+        pass
+    assert names(one._prepare_default_handlers(None, [Mine()])) == [
+        "GradientUpdateHandler", "MetricHandler", "Mine", "StoppingHandler", "LoggingHandler"]
+    assert "ValidationHandler" in names(one._prepare_default_handlers(small_data(), []))
+
+
+def test_handlers_with_other_metrics():
+    from mxnet.gluon.contrib.estimator import LoggingHandler, MetricHandler
+    for kind in (LoggingHandler, MetricHandler):
+        with pytest.raises(ValueError, match="train_metrics"):
+            small().fit(small_data(), epochs=1, event_handlers=[kind(metrics=[mx.metric.Accuracy()])])
+
+
+def test_a_gpu_that_does_not_exist():
+    with pytest.raises(AssertionError, match="GPU"):
+        mx.gluon.contrib.estimator.Estimator(mx.gluon.nn.Dense(3), mx.gluon.loss.L2Loss(), context=mx.gpu(100))
+
+
+def test_the_batch_axis_of_the_data_need_not_be_one_of_the_loss():
+    class Turned(mx.gluon.HybridBlock):
+        def __init__(self):
+            super().__init__()
+            self.inner = mx.gluon.nn.Dense(3, in_units=4)
+
+        def hybrid_forward(self, F, x):
+            return self.inner(F.transpose(x))
+
+    net = Turned()
+    net.initialize()
+    one = mx.gluon.contrib.estimator.Estimator(
+        net, mx.gluon.loss.L2Loss(), train_metrics=[mx.metric.Loss("loss")], context=mx.cpu(),
+        trainer=mx.gluon.Trainer(net.collect_params(), "sgd"))
+    one.batch_processor._get_data_and_label = lambda batch, ctx, batch_axis=0: ([batch[0]], [batch[1]])
+    data = mx.gluon.data.DataLoader([(mx.nd.ones((4,)), mx.nd.ones((3,)))] * 8, batch_size=4,
+                                    batchify_fn=lambda rows: [mx.nd.stack(*[r[0] for r in rows], axis=1),
+                                                              mx.nd.stack(*[r[1] for r in rows])])
+    before = net.inner.weight.data().asnumpy().copy()
+    one.fit(data, epochs=1, batch_axis=1)
+    assert (net.inner.weight.data().asnumpy() != before).any()
+
+
+def test_patience_of_early_stopping():
+    from mxnet.gluon.contrib.estimator import EarlyStoppingHandler
+    one = small()
+    stopping = EarlyStoppingHandler(monitor=one.train_metrics[1], patience=0, mode="max")
+    one.fit(small_data(), epochs=9, event_handlers=[stopping])
+    assert (stopping.current_epoch, stopping.stopped_epoch, stopping.wait) == (2, 1, 1)
+
+
+def test_files_of_checkpoints(tmp_path):
+    import os
+    from mxnet.gluon.contrib.estimator import CheckpointHandler
+    one = small()
+    saving = CheckpointHandler(str(tmp_path), "m", monitor=one.train_metrics[0], save_best=True, max_checkpoints=2)
+    one.fit(small_data(), epochs=3, event_handlers=[saving])
+    found = {name for name in os.listdir(tmp_path) if name.endswith((".params", ".states"))}
+    assert found == {f"m-{part}.{end}" for part in ("best", "epoch1batch8", "epoch2batch12") for end in ("params", "states")}
+    assert (saving.current_epoch, saving.current_batch) == (3, 12)
+    again = small()
+    again.fit(small_data(), epochs=5, event_handlers=[CheckpointHandler(str(tmp_path), "m", resume_from_checkpoint=True)])
+    assert again.max_epoch == 2 and os.path.exists(tmp_path / "m-epoch4batch20.params")

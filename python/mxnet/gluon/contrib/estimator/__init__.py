@@ -1,10 +1,9 @@
 """A training loop with handlers: Estimator(net, loss, ...).fit(data, epochs=10)."""
 from .batch_processor import BatchProcessor
-from .checkpoint import CheckpointHandler, EarlyStoppingHandler
 from .estimator import Estimator
-from .event_handler import (BatchBegin, BatchEnd, EpochBegin, EpochEnd, EventHandler, GradientUpdateHandler,
-                            LoggingHandler, MetricHandler, ProgressBarHandler, StoppingHandler, TrainBegin, TrainEnd,
-                            ValidationHandler)
+from .event_handler import (BatchBegin, BatchEnd, CheckpointHandler, EarlyStoppingHandler, EpochBegin, EpochEnd,
+                            EventHandler, GradientUpdateHandler, LoggingHandler, MetricHandler, ProgressBarHandler,
+                            StoppingHandler, TrainBegin, TrainEnd, ValidationHandler)
 
 __all__ = ["BatchBegin", "BatchEnd", "BatchProcessor", "CheckpointHandler", "EarlyStoppingHandler", "EpochBegin",
            "EpochEnd", "Estimator", "EventHandler", "GradientUpdateHandler", "LoggingHandler", "MetricHandler",

@@ -3,7 +3,7 @@ import copy
 import warnings
 
 from .... import metric as metrics
-from ....context import Context, current_context
+from ....context import Context, current_context, num_gpus
 from ...block import Block, HybridBlock  # noqa: F401
 from ...data import DataLoader
 from ...loss import Loss, SoftmaxCrossEntropyLoss
@@ -14,6 +14,9 @@ from .event_handler import (BatchBegin, BatchEnd, EpochBegin, EpochEnd, EventHan
                             check_metrics, default_logger)
 
 __all__ = ["Estimator"]
+
+_EVENTS = {TrainBegin: "train_begin", EpochBegin: "epoch_begin", BatchBegin: "batch_begin", BatchEnd: "batch_end",
+           EpochEnd: "epoch_end", TrainEnd: "train_end"}
 
 
 class Estimator:
@@ -80,6 +83,8 @@ class Estimator:
         for one in listed:
             if not isinstance(one, Context):
                 raise ValueError(f"Estimator: context must be a Context or a list of them, got {type(one).__name__}")
+            if one.device_type == "gpu" and one.device_id >= num_gpus():
+                raise AssertionError(f"Estimator: context {one} does not exist: there are {num_gpus()} GPUs")
         return listed
 
     def _initialize(self, initializer):
@@ -102,24 +107,42 @@ class Estimator:
 
     # ---- handlers --------------------------------------------------------------------------------------------------
 
-    def _with_defaults(self, val_data, event_handlers):
+    def _prepare_default_handlers(self, val_data, event_handlers):
         """The given handlers and the default ones, in order."""
-        handlers = self._listed(event_handlers)
+        given = self._listed(event_handlers)
 
         def missing(kind):
-            return not any(isinstance(handler, kind) for handler in handlers)
+            return not any(isinstance(handler, kind) for handler in given)
 
+        added = []
         if missing(GradientUpdateHandler):
-            handlers.append(GradientUpdateHandler())
+            added.append(GradientUpdateHandler())
         if missing(MetricHandler):
-            handlers.append(MetricHandler(self._train_metrics))
+            added.append(MetricHandler(self._train_metrics))
         if val_data is not None and missing(ValidationHandler):
-            handlers.append(ValidationHandler(val_data, self.evaluate))
+            added.append(ValidationHandler(val_data, self.evaluate))
         if missing(StoppingHandler):
-            handlers.append(StoppingHandler(self.max_epoch, self.max_batch))
+            added.append(StoppingHandler(self.max_epoch, self.max_batch))
         if missing(LoggingHandler):
-            handlers.append(LoggingHandler(metrics=self._train_metrics))
-        return self._in_order(handlers)
+            added.append(LoggingHandler(metrics=self._train_metrics))
+        if added:
+            self._check_metrics_of(given, added)
+        return self._in_order(given + added)
+
+    def _check_metrics_of(self, given, added):
+        """Default handlers count the estimator's own metrics only: others would never get a value."""
+        own = self._train_metrics + self._val_metrics
+        for handler in given:
+            for metric in _metrics_of(handler):
+                if not any(metric is one for one in own):
+                    names = ", ".join(type(one).__name__ for one in added)
+                    raise ValueError(f"Estimator: {type(handler).__name__} uses the metric '{metric.name}', which is none "
+                                     f"of estimator.train_metrics and val_metrics, while {names} are added by default; "
+                                     "use the estimator's metrics, or give all handlers")
+
+    def _categorize_handlers(self, event_handlers):
+        """Six lists: the handlers of train begin, epoch begin, batch begin, batch end, epoch end and train end."""
+        return tuple([handler for handler in event_handlers if isinstance(handler, kind)] for kind in _EVENTS)
 
     def _for_validation(self, event_handlers):
         handlers = self._listed(event_handlers)
@@ -142,12 +165,13 @@ class Estimator:
     def _in_order(handlers):
         return sorted(handlers, key=lambda handler: getattr(handler, "priority", 0))
 
+    def _by_event(self, handlers):
+        return dict(zip(_EVENTS, self._categorize_handlers(handlers)))
+
     @staticmethod
     def _tell(handlers, kind, estimator, **what):
         """Calls the handlers of an event; returns whether one of them stops training."""
-        method = {TrainBegin: "train_begin", TrainEnd: "train_end", EpochBegin: "epoch_begin", EpochEnd: "epoch_end",
-                  BatchBegin: "batch_begin", BatchEnd: "batch_end"}[kind]
-        answers = [getattr(handler, method)(estimator, **what) for handler in handlers if isinstance(handler, kind)]
+        answers = [getattr(handler, _EVENTS[kind])(estimator, **what) for handler in handlers[kind]]
         return any(answer is True for answer in answers)
 
     # ---- loops -----------------------------------------------------------------------------------------------------
@@ -160,7 +184,7 @@ class Estimator:
     def evaluate(self, val_data, batch_axis=0, event_handlers=None):
         """Computes the validation metrics over a DataLoader."""
         self._check_data(val_data, "val_data")
-        handlers = self._for_validation(event_handlers)
+        handlers = self._by_event(self._for_validation(event_handlers))
         self._tell(handlers, EpochBegin, self)
         for batch in val_data:
             self._tell(handlers, BatchBegin, self, batch=batch)
@@ -177,7 +201,7 @@ class Estimator:
             raise ValueError(f"Estimator.fit: epochs={epochs}, batches={batches}, expected a positive number")
         self.max_epoch, self.max_batch, self.batch_axis = epochs, batches, batch_axis
         self.batches_per_epoch = len(train_data)
-        handlers = self._with_defaults(val_data, event_handlers)
+        handlers = self._by_event(self._prepare_default_handlers(val_data, event_handlers))
         self._tell(handlers, TrainBegin, self)
         while not self._epoch(train_data, handlers, batch_axis):
             pass
@@ -196,6 +220,13 @@ class Estimator:
         if batch is None:
             raise ValueError("Estimator.fit: train_data has no batches")
         return self._tell(handlers, EpochEnd, self) or ends
+
+
+def _metrics_of(handler):
+    """The metrics that a handler counts or shows; a `monitor` may be one that the program counts by itself."""
+    listed = getattr(handler, "metrics", None)
+    listed = listed if isinstance(listed, (list, tuple)) else [listed]
+    return [one for one in listed if isinstance(one, metrics.EvalMetric)]
 
 
 def _has_start(parameter):

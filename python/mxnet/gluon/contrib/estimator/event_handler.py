@@ -11,7 +11,7 @@ from .... import metric as metrics
 
 __all__ = ["EventHandler", "TrainBegin", "TrainEnd", "EpochBegin", "EpochEnd", "BatchBegin", "BatchEnd",
            "StoppingHandler", "MetricHandler", "ValidationHandler", "LoggingHandler", "ProgressBarHandler",
-           "GradientUpdateHandler"]
+           "GradientUpdateHandler", "CheckpointHandler", "EarlyStoppingHandler"]
 
 
 class EventHandler:
@@ -155,14 +155,18 @@ class GradientUpdateHandler(BatchEnd):
         """trainer.step with the size of the batch."""
         losses = kwargs["loss"]
         losses = losses if isinstance(losses, (list, tuple)) else [losses]
-        size = sum(loss.shape[estimator.batch_axis] if loss.shape else 1 for loss in losses)
-        estimator.trainer.step(size)
+        estimator.trainer.step(sum(_examples(loss, estimator.batch_axis) for loss in losses))
 
 
-def _values(listed):
-    """ 'name: 0.1234, ...' of metrics."""
+def _examples(loss, batch_axis):
+    """The number of examples in a loss, which may have no other axis than that of the batch."""
+    return loss.shape[batch_axis if batch_axis < len(loss.shape) else 0] if loss.shape else 1
+
+
+def _values(listed, before=", "):
+    """ 'name: 0.1234, ...' of metrics, after the text `before`."""
     pairs = [pair for metric in listed for pair in metric.get_name_value()]
-    return "".join(f", {name}: {value:.4f}" for name, value in pairs)
+    return before + ", ".join(f"{name}: {value:.4f}" for name, value in pairs) if pairs else ""
 
 
 class LoggingHandler(TrainBegin, TrainEnd, EpochBegin, EpochEnd, BatchBegin, BatchEnd):
@@ -192,7 +196,7 @@ class LoggingHandler(TrainBegin, TrainEnd, EpochBegin, EpochEnd, BatchBegin, Bat
     def train_end(self, estimator, *args, **kwargs):
         """Logs the time and the last values."""
         estimator.logger.info("Train finished using total %ds with %d epochs%s", time.time() - self.train_start,
-                              self.current_epoch, _values(self.metrics))
+                              self.current_epoch, _values(self.metrics, ". "))
 
     def batch_begin(self, estimator, *args, **kwargs):
         """Starts the clock of the batch."""
@@ -208,7 +212,7 @@ class LoggingHandler(TrainBegin, TrainEnd, EpochBegin, EpochEnd, BatchBegin, Bat
         if self.batch_index % self.log_interval == 0:
             estimator.logger.info("[Epoch %d][Batch %d][Samples %d] time/interval: %.3fs%s", self.current_epoch,
                                   self.batch_index, self.processed_samples, self.log_interval_time,
-                                  _values(self.metrics))
+                                  _values(self.metrics, " "))
             self.log_interval_time = 0
         self.batch_index += 1
 
@@ -280,9 +284,10 @@ def _terminal(file):
 
 
 def default_logger():
-    """The logger of estimators: prints lines without a prefix."""
-    logger = logging.getLogger("mxnet.gluon.contrib.estimator")
-    if not logger.handlers:
-        logger.addHandler(logging.StreamHandler(sys.stdout))
-        logger.setLevel(logging.INFO)
+    """A new logger for one estimator: prints lines without a prefix to the current sys.stdout."""
+    logger = logging.Logger("Estimator", level=logging.INFO)
+    logger.addHandler(logging.StreamHandler(sys.stdout))
     return logger
+
+
+from .checkpoint import CheckpointHandler, EarlyStoppingHandler  # noqa: E402  it builds on the classes above
