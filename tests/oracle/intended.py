@@ -25,8 +25,6 @@ AREAS = {
     "layer {'expression': 'nn.Conv2DTranspose(3, 3, strides=2, output_padding=1)', 'shape': (2, 4, 5, 5)}":
         "it prints input and output channels of transposed convolutions the wrong way round",
     "layer {'expression': 'nn.Conv1DTranspose(3, 3)', 'shape': (2, 4, 5)}": "the same",
-    "layer {'expression': 'nn.BatchNorm(scale=False, center=False, momentum=0.5)', 'shape': (4, 3)}":
-        "it overwrites a gamma that is not used with ones",
     "layer {'expression': 'nn.SELU()', 'shape': (3, 4)}": "its gradient does not follow the formula for negative numbers",
 }
 
@@ -51,6 +49,15 @@ BEHAVIOURS = {
     "gradients of relu, clip and LeakyReLU at NaN": "one rule for all: NaN counts as not above the threshold; there NaN, 1 and 1",
     "gradient of % on integer arrays": "the formula of real numbers, rounded; there zero",
     "third output of SyncBatchNorm": "as that of BatchNorm, 1 / sqrt(var + eps); there the variance",
+    "Trainer.step with a gradient that was never computed": "an error before any weight changes; there after the store has updated",
+    "Trainer(update_on_kvstore=False), ignore_stale_grad=True": "all copies of a parameter stay equal; there those without a new "
+                                                                "gradient are left behind",
+    "Trainer(update_on_kvstore=True) on one context": "an error that says why; there an AttributeError of None",
+    "weights written in place while a store updates them": "they count in the next step; there they are lost",
+    "kv.create('nope'), Trainer(kvstore='nope')": "an error at once; there at the first step on several contexts",
+    "initialize(force_reinit=True) while a store updates": "the next step goes on from the new values; there from the old ones",
+    "NAG with weight decay": "the momentum has the decay of the old weight, as the formula says; there that of the new one",
+    "AdaGrad, and lazy updates of row_sparse weights with empty rows": "they work; there they are an error",
     "BatchNorm": "its running statistics move in the training forward, once; there in every backward",
     "forward hooks of children of a hybridized block": "they run once, while tracing, with symbols; here with arrays at "
         "every call, which is what whoever reads features there wants",
