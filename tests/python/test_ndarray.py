@@ -536,3 +536,27 @@ def test_names_of_base():
     from mxnet import base
     assert base.integer_types == (int, np.int32, np.int64)
     assert base.py_str("a") == base.py_str(b"a") == "a"
+
+
+@pytest.mark.parametrize("data, gamma", [((2, 3), (2, 3)), ((2, 3, 2, 2), (2, 3)), ((2, 3), (1, 3)), ((2, 3), (2, 1)),
+                                         ((2, 3, 4), (1, 3, 1)), ((2, 3, 4), (3,)), ((2, 3), (1,))])
+def test_slopes_of_prelu(data, gamma):
+    x = nd.array(-np.arange(1.0, 1 + np.prod(data)).reshape(data))
+    w = nd.array(np.arange(1.0, 1 + np.prod(gamma)).reshape(gamma))
+    w.attach_grad()
+    x.attach_grad()
+    with autograd.record():
+        y = nd.LeakyReLU(x, w, act_type="prelu")
+    y.backward()
+    shape = (1,) * (len(gamma) == 1) + gamma
+    slopes = w.asnumpy().reshape(shape + (1,) * (len(data) - len(shape)))
+    assert_almost_equal(y, x.asnumpy() * slopes)
+    assert_almost_equal(x.grad, np.broadcast_to(slopes, data))
+    axes = tuple(i for i in range(len(data)) if slopes.shape[i] == 1)
+    assert_almost_equal(w.grad, x.asnumpy().sum(axes).reshape(gamma))
+
+
+def test_slopes_of_prelu_that_do_not_fit():
+    for gamma in ((2, 2), (3, 2), (2, 3, 4, 1), (2, 1, 4)):
+        with pytest.raises(mx.MXNetError):
+            nd.LeakyReLU(nd.ones((2, 3, 4)), nd.ones(gamma), act_type="prelu")

@@ -85,11 +85,8 @@ static mx_code run_activation_backward(const mx_kernel_call *call)
 
 static void split_channels(activation_job *job, const mx_array *data, const mx_array *gamma)
 {
-    job->channels = gamma->size, job->inner = 1;
-    for (int axis = data->ndim > 1 ? 2 : 1; axis < data->ndim; axis++)
-        job->inner *= data->shape[axis];
-    if (gamma->size == 1)
-        job->inner = data->size ? data->size : 1;
+    job->channels = gamma->size;
+    job->inner = mx_prelu_inner(data->shape, data->ndim, gamma->shape, gamma->ndim);
     job->outer = data->size / (job->channels * job->inner);
 }
 

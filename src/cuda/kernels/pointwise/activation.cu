@@ -63,10 +63,7 @@ static slopes slopes_of(const mx_leaky_relu_attrs *a, const mx_array *data, cons
     if (a->act_type != MX_LEAKY_RELU_PRELU)
         return s;
     s.channels = gamma->size;
-    for (int axis = data->ndim > 1 ? 2 : 1; axis < data->ndim; axis++)
-        s.inner *= data->shape[axis];
-    if (gamma->size == 1)
-        s.inner = data->size ? data->size : 1;
+    s.inner = mx_prelu_inner(data->shape, data->ndim, gamma->shape, gamma->ndim);
     return s;
 }
 

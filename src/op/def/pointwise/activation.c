@@ -94,11 +94,27 @@ static void ref_activation_backward(const mx_reference_call *call)
 
 /* ---- LeakyReLU: inference ---------------------------------------------------------------------------------- */
 
-/* gamma of prelu: one slope, or one per channel (axis 1). */
+/* Axes of gamma are those of the data or 1; those that are not 1 are adjacent. */
+static bool slopes_fit(const mx_shape_t *data, const mx_shape_t *gamma)
+{
+    int first = -1, last = -1;
+    for (int i = 0; i < gamma->ndim; i++) {
+        if (i >= data->ndim || (gamma->dim[i] != 1 && gamma->dim[i] != data->dim[i]))
+            return false;
+        if (gamma->dim[i] != 1)
+            first = first < 0 ? i : first, last = i;
+    }
+    for (int i = first < 0 ? 0 : first; i < last; i++)
+        if (gamma->dim[i] == 1 && data->dim[i] != 1)
+            return false;
+    return true;
+}
+
+/* gamma of prelu: one slope, one per channel (axis 1), or several axes: see mx_prelu_inner. */
 static mx_code infer_gamma(mx_infer *infer)
 {
     const mx_shape_t *data = &infer->in[0], *gamma = &infer->in[1];
-    if (mx_shape_known(gamma) && mx_shape_size(gamma) == 1)
+    if (mx_shape_known(gamma) && (mx_shape_size(gamma) == 1 || (gamma->ndim > 1 && slopes_fit(data, gamma))))
         return MX_OK;
     mx_shape_t channels = {.ndim = 1, .dim = {data->ndim > 1 ? data->dim[1] : data->ndim == 1 ? data->dim[0] : 1}};
     return mx_infer_in(infer, 1, &channels);
@@ -158,13 +174,13 @@ static mx_code check_leaky(const void *a)
 
 /* ---- LeakyReLU: gradient ------------------------------------------------------------------------------------ */
 
-/* gamma (C) as (1, C, 1, ...) */
+/* gamma (C) as (1, C, 1, ...), gamma (N, C) as (N, C, 1, ...) */
 static mx_array *channels(mx_array *gamma, const mx_shape_t *data)
 {
     mx_shape_t shape = {.ndim = data->ndim};
     for (int i = 0; i < data->ndim; i++)
-        shape.dim[i] = 1;
-    if (data->ndim && gamma->size != 1)
+        shape.dim[i] = gamma->ndim > 1 && i < gamma->ndim ? gamma->shape[i] : 1;
+    if (data->ndim && gamma->size != 1 && gamma->ndim == 1)
         shape.dim[data->ndim > 1 ? 1 : 0] = gamma->size;
     return mx_g_reshape(gamma, &shape);
 }
@@ -231,14 +247,10 @@ static mx_code grad_leaky(mx_grad *grad)
 
 /* ---- LeakyReLU: references ----------------------------------------------------------------------------------- */
 
-static double gamma_at(const mx_shape_t *data, const double *gamma, int64_t count, int64_t i)
+/* The number of the slope of element i. */
+static int64_t slope_index(const mx_shape_t *data, const mx_shape_t *gamma, int64_t i)
 {
-    if (count == 1)
-        return gamma[0];
-    int64_t inner = 1;
-    for (int axis = data->ndim > 1 ? 2 : 1; axis < data->ndim; axis++)
-        inner *= data->dim[axis];
-    return gamma[i / inner % count];
+    return i / mx_prelu_inner(data->dim, data->ndim, gamma->dim, gamma->ndim) % mx_shape_size(gamma);
 }
 
 /* p of the formulas. */
@@ -265,8 +277,7 @@ static void ref_leaky(const mx_reference_call *call)
     const mx_leaky_relu_attrs *attrs = call->attrs;
     const bool prelu = attrs->act_type == PRELU;
     for (int64_t i = 0; i < mx_shape_size(&call->out_shape[0]); i++) {
-        const double gamma =
-            prelu ? gamma_at(&call->in_shape[0], call->in[1], mx_shape_size(&call->in_shape[1]), i) : 0;
+        const double gamma = prelu ? call->in[1][slope_index(&call->in_shape[0], &call->in_shape[1], i)] : 0;
         call->out[0][i] = leaky(attrs, call->in[0][i], gamma);
         if (attrs->act_type == RRELU)
             call->out[1][i] = (attrs->lower_bound + attrs->upper_bound) / 2;
@@ -292,14 +303,11 @@ static void ref_leaky_backward(const mx_reference_call *call)
         call->out[1][k] = 0;
     for (int64_t i = 0; i < mx_shape_size(&call->out_shape[0]); i++) {
         const double g = call->in[0][i], x = call->in[1][i];
-        const double gamma = count ? gamma_at(&call->in_shape[1], call->in[2], count, i) : 0;
+        const int64_t place = count ? slope_index(&call->in_shape[1], &call->in_shape[2], i) : 0;
+        const double gamma = count ? call->in[2][place] : 0;
         call->out[0][i] = leaky_gradient(attrs, g, x, gamma);
-        if (!count || x > 0)
-            continue;
-        int64_t inner = 1;
-        for (int axis = call->in_shape[1].ndim > 1 ? 2 : 1; axis < call->in_shape[1].ndim; axis++)
-            inner *= call->in_shape[1].dim[axis];
-        call->out[1][count == 1 ? 0 : i / inner % count] += g * x;
+        if (count && !(x > 0))
+            call->out[1][place] += g * x;
     }
 }
 
@@ -318,7 +326,8 @@ static mx_code emit_activation(const mx_emit_call *n)
 static mx_code emit_prelu(const mx_emit_call *n)
 {
     const int64_t channels = mx_shape_size(n->in[1].shape), all = mx_shape_size(n->x);
-    const int64_t inner = channels == 1 ? 1 : mx_split_at(n->x, n->x->ndim > 1 ? 1 : 0).after;
+    const mx_shape_t *gamma = n->in[1].shape;
+    const int64_t inner = channels == 1 ? 1 : mx_prelu_inner(n->x->dim, n->x->ndim, gamma->dim, gamma->ndim);
     return mx_emit_slopes(n, MX_NUMBER_leaky, mx_emit_over(all, channels * inner), channels, inner);
 }
 
@@ -367,13 +376,15 @@ mx_op mx_family_activation[] = {
      .grad_out = 2, .reference = ref_leaky,
      .samples = (const mx_sample[]){{"2,37", "", 0, 0, "floatonly"}, {"2,3", "slope=-0.5", 0, 0, "floatonly"},
                                     {"2,3,4;3", "act_type=prelu", 0, 0, "floatonly"}, {"2,3;1", "act_type=prelu", 0, 0, "floatonly nograd"},
+                                    {"2,3;2,3", "act_type=prelu", 0, 0, "floatonly"}, {"2,3,2,2;2,3", "act_type=prelu", 0, 0, "floatonly"},
+                                    {"2,3,4;2,1", "act_type=prelu", 0, 0, "floatonly"}, {"2,3,4;1,3,1", "act_type=prelu", 0, 0, "floatonly"},
                                     {"2,3", "act_type=elu, slope=0.7", 0, 0, "floatonly"}, {"2,3", "act_type=selu", 0, 0, "floatonly"},
                                     {"2,3", "act_type=gelu", 0, 0, "floatonly"}, {"2,3", "act_type=rrelu", 0, 0, "floatonly nograd"},
                                     {"2,3", "act_type=rrelu", 0, 0, "floatonly train random"}, {0}}},
     {.name = "_backward_LeakyReLU", .inputs = "ograd data gamma? mask?", .outputs = "data_grad gamma_grad", .schema = &leaky_relu_schema,
      .doc = "gradient of LeakyReLU", .flags = MX_OP_HIDDEN | MX_OP_NO_GRADIENT, .n_out = 2, .infer_shape = infer_leaky_backward,
      .infer_type = infer_leaky_backward_type, .reference = ref_leaky_backward,
-     .samples = (const mx_sample[]){{"2,37;2,37", "", 0, 0, "floatonly"}, {"2,3,4;2,3,4;3", "act_type=prelu", 0, 0, "floatonly"},
+     .samples = (const mx_sample[]){{"2,37;2,37", "", 0, 0, "floatonly"}, {"2,3,4;2,3,4;3", "act_type=prelu", 0, 0, "floatonly"}, {"2,3,4;2,3,4;2,3", "act_type=prelu", 0, 0, "floatonly"},
                                     {"2,3;2,3;1", "act_type=prelu", 0, 0, "floatonly"}, {"2,3;2,3", "act_type=elu", 0, 0, "floatonly"},
                                     {"2,3;2,3", "act_type=selu", 0, 0, "floatonly"}, {"2,3;2,3", "act_type=gelu", 0, 0, "floatonly"}, {0}}},
     {0},
