@@ -18,6 +18,7 @@
 #include "gluon/deploy.h"
 #include "gluon/device.h"
 #include "gluon/dlpack.h"
+#include "gluon/einsum.h"
 #include "gluon/executor.h"
 #include "gluon/loss_scaler.h"
 #include "gluon/metric.h"

@@ -14,6 +14,7 @@
 #include "exec/list.h"
 #include "gluon/control.h"
 #include "gluon/custom.h"
+#include "gluon/einsum.h"
 
 /* ---- lists ------------------------------------------------------------------------------------------------------- */
 
@@ -513,7 +514,21 @@ static PyObject *custom(PyObject *self, PyObject *args)
 
 /* ---- the module's part ------------------------------------------------------------------------------------------- */
 
+/* einsum(subscripts, operands): Einstein's summation of NDArrays and Symbols. */
+static PyObject *einsum(PyObject *self, PyObject *args)
+{
+    const char *subscripts;
+    PyObject *operands;
+    (void)self;
+    if (!PyArg_ParseTuple(args, "sO", &subscripts, &operands))
+        return NULL;
+    MX_SCOPE;
+    const mx_arrays arrays = arrays_from(operands, "einsum");
+    return arrays.n < 0 ? NULL : nd_wrap(mx_einsum(subscripts, arrays));
+}
+
 static PyMethodDef functions[] = {
+    {"einsum", einsum, METH_VARARGS, "einsum(subscripts, operands): Einstein's summation."},
     {"foreach", foreach, METH_VARARGS, "foreach(body, data, states, name): flat lists in and out."},
     {"while_loop", while_loop, METH_VARARGS, "while_loop(cond, func, variables, max_iterations, name)."},
     {"cond", cond, METH_VARARGS, "cond(predicate, then, otherwise, name)."},

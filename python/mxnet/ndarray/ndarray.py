@@ -6,7 +6,7 @@ from .._core import (NDArray, array, empty as _empty,  # noqa: F401
 from . import _internal
 from . import op as _op
 
-__all__ = ["NDArray", "array", "empty", "zeros", "ones", "full", "arange", "linspace", "eye", "concatenate", "moveaxis",
+__all__ = ["NDArray", "array", "empty", "zeros", "ones", "full", "arange", "linspace", "eye", "concatenate", "einsum", "moveaxis",
            "split_v2", "histogram", "onehot_encode", "fill_element_0index", "imdecode", "Custom", "waitall", "save",
            "load",
            "load_frombuffer", "loads", "from_numpy", "from_dlpack", "to_dlpack_for_read", "to_dlpack_for_write", "add",
@@ -108,6 +108,15 @@ def moveaxis(tensor, source, destination):
     for to, axis in sorted(zip(destination, source)):
         order.insert(to, axis)
     return _op.transpose(tensor, axes=order)
+
+
+def einsum(subscripts, *operands):
+    """Einstein's summation, as numpy.einsum writes it: einsum("bij,bjk->bik", a, b) is batch_dot(a, b).
+
+    A label that the result lacks is summed over, a repeated one takes the diagonal, "..." stands for axes that are
+    broadcast.  Without "->" the result has the labels that occur once, in alphabetic order.
+    """
+    return _core.einsum(subscripts, operands)
 
 
 def split_v2(ary, indices_or_sections, axis=0, squeeze_axis=False):

@@ -4,7 +4,7 @@ from .._core import Symbol
 from . import _internal
 
 __all__ = ["Symbol", "var", "Variable", "Group", "load", "load_json", "fromjson", "zeros", "ones", "full", "arange",
-           "linspace", "eye", "histogram", "split_v2", "concatenate", "Custom", "pow", "power", "maximum", "minimum",
+           "linspace", "eye", "histogram", "split_v2", "concatenate", "einsum", "Custom", "pow", "power", "maximum", "minimum",
            "hypot", "add", "subtract", "multiply", "divide", "true_divide", "modulo", "equal", "not_equal", "greater",
            "greater_equal", "lesser", "lesser_equal", "logical_and", "logical_or", "logical_xor"]
 
@@ -120,6 +120,15 @@ def histogram(a, bins=10, range=None, **kwargs):
     if range is None:
         raise ValueError("histogram: range is missing; values of a symbol are not known")
     return _internal._histogram(a, bin_cnt=bins, range=(float(range[0]), float(range[1])), **kwargs)
+
+
+def einsum(subscripts, *operands):
+    """Einstein's summation, as numpy.einsum writes it: einsum("bij,bjk->bik", a, b) is batch_dot(a, b).
+
+    A label that the result lacks is summed over, a repeated one takes the diagonal, "..." stands for axes that are
+    broadcast.  Without "->" the result has the labels that occur once, in alphabetic order.
+    """
+    return _core.einsum(subscripts, operands)
 
 
 def split_v2(ary, indices_or_sections, axis=0, squeeze_axis=False):
