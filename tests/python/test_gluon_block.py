@@ -289,3 +289,21 @@ def test_subclass_of_a_layer_prints_under_its_own_name():
     assert repr(MyDense(3, in_units=2)) == "MyDense(2 -> 3, linear)"
     assert repr(Norm()).startswith("Norm(eps=")
     assert repr(Flat()) == "Flat"
+
+
+@pytest.mark.parametrize("hybridize", [False, True])
+def test_layer_without_bias_takes_bias_none(hybridize):
+    """A subclass hands bias=None on, as the layer's own hybrid_forward(F, x, weight, bias=None) would get it."""
+    class Halved(nn.Conv2D):
+        def hybrid_forward(self, F, x, weight, bias=None):
+            return super().hybrid_forward(F, x, weight=weight * 0.5, bias=bias)
+
+    plain, halved = nn.Conv2D(2, 3, use_bias=False), Halved(2, 3, use_bias=False)
+    for net in (plain, halved):
+        net.initialize(mx.init.One())
+    if hybridize:
+        halved.hybridize()
+    x = nd.ones((1, 1, 4, 4))
+    assert (halved(x) * 2 == plain(x)).asnumpy().all()
+    with pytest.raises(TypeError, match="bias"):
+        plain.hybrid_forward(nd, x, weight=plain.weight.data(), bias=nd.ones((2,)))

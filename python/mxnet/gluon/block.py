@@ -434,6 +434,8 @@ class _LayerBase(HybridBlock):
                             f"({', '.join(names)}), got {len(args)}")
         given = dict(zip(names, args))
         for key, value in kwargs.items():
+            if value is None and key not in names:  # bias=None, from a subclass of a layer without one
+                continue
             if key not in names or key in given:
                 what = "two values for" if key in given else "unexpected keyword"
                 raise TypeError(f"{self.name} ({type(self).__name__}): hybrid_forward got {what} '{key}'; it takes "
