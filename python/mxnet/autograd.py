@@ -1,4 +1,6 @@
 """Automatic differentiation: computations inside `with autograd.record()` can be differentiated."""
+import warnings
+
 from . import _core
 from ._core import is_recording, is_training, record, pause, train_mode, predict_mode  # noqa: F401
 from ._core import NDArray
@@ -73,6 +75,9 @@ class Function:
         if getattr(self, "_used", False):
             raise AssertionError(f"{type(self).__name__}: each call needs a new object")
         self._used = True
+        if any(isinstance(x, _core.Symbol) for x in inputs):
+            warnings.warn(f"{type(self).__name__}: a hybridized block or a symbol uses its forward only; gradients are those "
+                          "of the operators in it, backward() is not called (mx.operator.CustomOp is)", stacklevel=2)
         with pause():
             outputs = self.forward(*inputs)
         if not is_recording():

@@ -416,3 +416,22 @@ def test_get_symbol_through_hybridized_blocks():
         shapes = dict(zip(symbol.list_arguments(), symbol.infer_shape()[0]))
         found, = symbol.eval(**{name: x if shape == x.shape else values[shape] for name, shape in shapes.items()})
         np.testing.assert_allclose(found.asnumpy(), y.asnumpy(), rtol=1e-5)
+
+
+def test_function_in_a_hybridized_block_warns():
+    """Its backward cannot be part of a plan: the program is told so."""
+    class Straight(autograd.Function):
+        def forward(self, x):
+            return x.sign()
+
+        def backward(self, dy):
+            return dy
+
+    class Net(mx.gluon.HybridBlock):
+        def hybrid_forward(self, F, x):
+            return Straight()(x)
+
+    net = Net()
+    net.hybridize()
+    with pytest.warns(UserWarning, match="Straight.*backward"):
+        net(nd.ones((2,)))
