@@ -128,8 +128,8 @@ static void test_finished_begins_anew(void **state)
 static void test_pause_and_choice(void **state)
 {
     (void)state;
-    mx_profiler_pause(true);
     mx_profiler_run(true);
+    mx_profiler_pause(true);
     work();
     mx_profiler_pause(false);
     mx_profiler_config(.filename = trace, .imperative = false);

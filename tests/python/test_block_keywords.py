@@ -7,6 +7,8 @@ from mxnet import gluon, nd
 from mxnet.gluon import nn, rnn
 from mxnet.gluon import loss as losses
 
+pytestmark = pytest.mark.usefixtures("on_host")  # rules of blocks, the same on every device
+
 X, Y = nd.array([[1, 2], [3, 0]]), nd.array([[0.5, 1], [1, 0]])
 LOSSES = {
     "L2Loss": ("pred", "label"), "L1Loss": ("pred", "label"), "HuberLoss": ("pred", "label"),

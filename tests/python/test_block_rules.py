@@ -8,6 +8,8 @@ import mxnet as mx
 from mxnet import gluon, nd
 from mxnet.gluon import nn, rnn
 
+pytestmark = pytest.mark.usefixtures("on_host")  # rules of blocks, the same on every device
+
 X = nd.array([[1, 2, 3], [3, 0, 1]])
 
 

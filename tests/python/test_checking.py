@@ -103,7 +103,7 @@ def test_stale_gradients():
         trainer.step(1, ignore_stale_grad=True)
 
 
-def test_training_is_unchanged():
+def test_training_is_unchanged(on_host):
     """A program without mistakes computes the same bits."""
     def train():
         mx.random.seed(3)

@@ -75,8 +75,7 @@ def test_from_numpy_shares():
         nd.from_numpy(np.ones(2, "int16"))
     with pytest.raises(AttributeError):
         nd.from_numpy([1, 2])
-    frozen = np.ones(2)
-    frozen.flags.writeable = False
+    frozen = np.frombuffer(np.ones(2).tobytes(), "float64")  # memory that nobody may write
     z = nd.from_numpy(frozen)
     assert not z.writable
     for write in (lambda: z.__setitem__(0, 1), lambda: z.__iadd__(1), lambda: nd.relu(z, out=z),

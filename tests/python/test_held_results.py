@@ -71,6 +71,8 @@ def test_views_and_other_libraries_hold_results(flags):
     check_held(lambda i: net(x * (i + 1)).reshape((6,)))
     check_held(lambda i: net(x * (i + 1))[1:])
     check_held(lambda i: nd.from_dlpack(net(x * (i + 1))))
+    if x.context.device_type == "gpu":
+        return  # NumPy takes no arrays from there
     arrays = [np.from_dlpack(net(x * (i + 1))) for i in range(3)]
     assert not (arrays[0] == arrays[1]).all() and not (arrays[1] == arrays[2]).all()
 

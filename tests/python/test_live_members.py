@@ -10,6 +10,8 @@ import mxnet as mx
 from mxnet import gluon, nd
 from mxnet.gluon import nn
 
+pytestmark = pytest.mark.usefixtures("on_host")  # rules of blocks, the same on every device
+
 X = nd.array([[1, 2], [3, 0]])
 
 

@@ -30,7 +30,7 @@ def test_gamma_with_scale_stays():
     net = gluon.nn.BatchNorm(in_channels=2)
     net.initialize(ctx=[mx.cpu(0), mx.cpu(1)])
     net.gamma.set_data(nd.array([2, 3]))
-    net(nd.ones((2, 2)))
+    net(nd.ones((2, 2), ctx=mx.cpu(0)))
     assert [g.asnumpy().tolist() for g in net.gamma.list_data()] == [[2, 3]] * 2
 
 

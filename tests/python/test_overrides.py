@@ -7,6 +7,8 @@ from mxnet import autograd, gluon, nd
 from mxnet.gluon import nn, rnn
 from mxnet.gluon.contrib.nn import Concurrent, HybridConcurrent
 
+pytestmark = pytest.mark.usefixtures("on_host")  # rules of blocks, the same on every device
+
 
 def doubled(base):
     """A subclass of a hybrid class whose hybrid_forward doubles the inherited result."""

@@ -131,7 +131,7 @@ def test_the_store_after_a_step():
     assert trainer._kvstore._updater.states[0].shape == (1, 2)
     pulled = nd.zeros((1, 2))
     trainer._kvstore.pull(0, out=pulled)
-    assert pulled.asnumpy().tolist() == net.weight.data().asnumpy().tolist()
+    assert pulled.asnumpy().tolist() == net.weight.list_data()[0].asnumpy().tolist()
     assert trainer._optimizer._index_update_count == {0: 1}
 
 

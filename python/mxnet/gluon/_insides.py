@@ -50,8 +50,7 @@ class _BlockScope:
     @staticmethod
     def create(prefix, params, hint):
         """The prefix and the ParameterDict of a new block."""
-        made = _Probe(prefix, params, hint)
-        return made.prefix, made.params
+        return _core.name_block(prefix, params, hint)
 
     @property
     def _counter(self):
@@ -63,7 +62,7 @@ class _BlockScope:
         from .block import Block
         if self._holder is None:
             block = self._block
-            self._holder = block if isinstance(block, Block) else _Probe(block.prefix, getattr(block, "_params", None), "")
+            self._holder = block if isinstance(block, Block) else _core.scope_block(block.prefix)
         return self._holder
 
     def __enter__(self):
@@ -81,9 +80,6 @@ class _BlockScope:
         self._name_scope.__exit__(*unused)
         self._name_scope = None
         _BlockScope._current.value = self._old_scope
-
-
-_Probe = None
 
 
 def _scope(self):
@@ -129,22 +125,6 @@ def _hooks(self, which):
 
 def add_to(block_class):
     """Gives the class of blocks these attributes, where it does not have them."""
-    global _Probe
-
-    class _Named(block_class):
-        """A block that is only named."""
-
-        def __init__(self, prefix, params, hint):
-            self._hint = hint
-            super().__init__(prefix=prefix, params=params)
-
-        def _alias(self):
-            return self._hint
-
-        def forward(self, *args):
-            raise NotImplementedError("a block that only has a name cannot be called")
-
-    _Probe = _Named
     found = {
         "_name": property(lambda self: self.name), "_prefix": property(lambda self: self.prefix),
         "_empty_prefix": property(lambda self: _core.Block._get_state(self)["plain_scope"]),

@@ -536,31 +536,6 @@ def _variable_name(x):
     return x.name
 
 
-class _BlockScope:
-    """Names blocks and parameters that are made inside after an object with `prefix` and `_empty_prefix`."""
-
-    def __init__(self, block):
-        self._block = block
-        self._scope = None
-
-    def __enter__(self):
-        if not getattr(self._block, "_empty_prefix", False):
-            self._scope = (self._block if isinstance(self._block, Block) else
-                           _core.scope_block(self._block.prefix)).name_scope()
-            self._scope.__enter__()
-        return self
-
-    def __exit__(self, *exception):
-        if self._scope is not None:
-            self._scope.__exit__(*exception)
-            self._scope = None
-
-    @staticmethod
-    def create(prefix, params, hint):
-        """The prefix of a new block and the dictionary for its parameters."""
-        return _core.name_block(prefix, params, hint)
-
-
 _CPU = None
 
 

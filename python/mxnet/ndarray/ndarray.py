@@ -315,4 +315,10 @@ def check_boolean_array_dimension(array_shape, axis, bool_shape):
                              f"of size {array_shape[axis + i]}")
 
 
-from ._private import *  # noqa: E402,F401,F403  names that libraries import from here
+def __getattr__(name):
+    """Names that libraries import from here; they need NumPy, which is loaded with the first of them."""
+    if not name.startswith("__"):
+        from . import _private
+        if name in _private.__all__:
+            return getattr(_private, name)
+    raise AttributeError(f"module 'mxnet.ndarray.ndarray' has no attribute '{name}'")
