@@ -307,7 +307,7 @@ def test_a_gpu_that_does_not_exist():
         mx.gluon.contrib.estimator.Estimator(mx.gluon.nn.Dense(3), mx.gluon.loss.L2Loss(), context=mx.gpu(100))
 
 
-def test_the_batch_axis_of_the_data_need_not_be_one_of_the_loss():
+def test_the_batch_axis_of_the_data_need_not_be_one_of_the_loss(on_host):
     class Turned(mx.gluon.HybridBlock):
         def __init__(self):
             super().__init__()

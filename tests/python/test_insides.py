@@ -113,7 +113,7 @@ def test_attributes_of_blocks():
     assert layer._register_param("extra", (2,), "zeros", "float32") is layer.extra
 
 
-def test_small_helpers():
+def test_small_helpers(on_host):
     choose = mx.image.image._get_interp_method
     sizes = ((2, ()), (9, (10, 10, 20, 20)), (9, (20, 20, 10, 10)), (9, (10, 10, 10, 10)), (9, ()))
     assert [choose(interp, size) for interp, size in sizes] == [2, 2, 3, 1, 2]

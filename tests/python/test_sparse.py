@@ -743,7 +743,7 @@ def test_executors_follow_storage_types():
         assert [o.stype for o in executor.forward()] == [stype]
 
 
-def test_executor_on_sparse_arrays():
+def test_executor_on_sparse_arrays(on_host):
     x, dense_x = random_csr((3, 4))
     w, dense_w = random_rows((4, 2), [0, 3])
     symbol = mx.sym.sparse.dot(mx.sym.var("x", stype="csr"), mx.sym.var("w", stype="row_sparse"))
