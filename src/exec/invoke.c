@@ -88,7 +88,7 @@ static bool is_symbolic_call(const invocation *v)
     return false;
 }
 
-/* All inputs must be on one device; it is the device of the outputs. */
+/* All inputs must be on one device; outputs are on the context of the first. */
 static mx_code find_context(invocation *v)
 {
     v->context = (mx_context){0};
@@ -99,7 +99,7 @@ static mx_code find_context(invocation *v)
         v->abstract |= !x->storage;
         if (!v->context.type)
             v->context = x->context;
-        else if (!mx_context_equal(v->context, x->context) && !is_symbolic_call(v)) {
+        else if (!mx_context_fits(v->context, x->context) && !is_symbolic_call(v)) {
             char a[32], b[32], name[64];
             return mx_op_fail(
                 v->op, MX_ERR_DEVICE, "input %s is on %s, the ones before it on %s; use mx_array_to() first",
@@ -186,7 +186,7 @@ static mx_code check_given(const invocation *v, int i, mx_array *x)
     if (type != v->infer.out_type[i])
         return mx_op_fail(v->op, MX_ERR_DTYPE, "out is %s, the result is %s", mx_dtype_name((mx_dtype)type),
                           mx_dtype_name((mx_dtype)v->infer.out_type[i]));
-    if (!mx_context_equal(x->context, v->context))
+    if (!mx_context_fits(x->context, v->context))
         return mx_op_fail(v->op, MX_ERR_DEVICE, "out is on another device than the inputs");
     if (x->readonly)
         return mx_op_fail(v->op, MX_ERR_STATE, "out is read-only");

@@ -87,6 +87,11 @@ const char *mx_context_text(mx_context context, char buffer[32]); /* "cpu(0)" */
 static inline bool mx_context_equal(mx_context a, mx_context b) { return a.type == b.type && a.id == b.id; }
 /* Host-visible memory (cpu, cpu_pinned, cpu_shared). */
 static inline bool mx_context_is_host(mx_context c) { return c.type != MX_GPU; }
+/* One call may use arrays on both: cpu(0), cpu(1), cpu_pinned and cpu_shared are the same memory to a kernel. */
+static inline bool mx_context_fits(mx_context a, mx_context b)
+{
+    return mx_context_equal(a, b) || (mx_context_is_host(a) && mx_context_is_host(b));
+}
 
 extern mx_device *const mx_cpu_device;      /* defined in cpu/ */
 mx_device *mx_gpu_device(const char **why); /* cuda/load.c: opened at the first call; NULL: none, and why */

@@ -8,7 +8,7 @@ from gluoncv.model_zoo import get_model
 from gluoncv.model_zoo.model_zoo import _models
 from mxnet import autograd, gluon, nd
 
-from common import compare, falls
+from common import Xavier, compare, falls
 
 # Name, shape of the input: what each family needs at least.
 SAMPLE = [
@@ -58,7 +58,10 @@ def build(name):
 
 def test_model(model):
     name, shape = model
-    compare(build(name), nd.random.uniform(shape=shape), train=not any(word in name for word in DETECTORS))
+    detector = any(word in name for word in DETECTORS)
+    compare(build(name), nd.random.uniform(shape=shape), train=not detector,
+            initialize=Xavier() if detector else mx.init.Xavier(),
+            most=2 if "rcnn" in name else None)  # which of many boxes with one score comes first is left to rounding
 
 
 def test_classifier_learns():
@@ -85,7 +88,7 @@ def test_detector_learns():
     from gluoncv.data.transforms.presets.ssd import SSDDefaultTrainTransform
     from gluoncv.loss import SSDMultiBoxLoss
     net = get_model("ssd_512_mobilenet1.0_voc", pretrained_base=False)
-    net.initialize(mx.init.Xavier())
+    net.initialize(Xavier())
     with autograd.train_mode():
         _, _, anchors = net(nd.zeros((1, 3, 128, 128)))
     transform = SSDDefaultTrainTransform(128, 128, anchors)
@@ -93,9 +96,9 @@ def test_detector_learns():
     boxes = np.array([[20, 20, 120, 120, 3.0, 0]])
     data = gluon.data.SimpleDataset([(picture, boxes)] * 4).transform(lambda image, label: transform(image, label))
     loader = gluon.data.DataLoader(data, 2, batchify_fn=Tuple(Stack(), Stack(), Stack()))
-    trainer = gluon.Trainer(net.collect_params(), "sgd", {"learning_rate": 0.005, "momentum": 0.9})
+    trainer = gluon.Trainer(net.collect_params(), "sgd", {"learning_rate": 0.002, "momentum": 0.9})
     loss, losses = SSDMultiBoxLoss(), []
-    for _ in range(3):
+    for _ in range(6):
         for images, class_targets, box_targets in loader:
             with autograd.record():
                 class_predictions, box_predictions, _ = net(images)

@@ -560,3 +560,27 @@ def test_slopes_of_prelu_that_do_not_fit():
     for gamma in ((2, 2), (3, 2), (2, 3, 4, 1), (2, 1, 4)):
         with pytest.raises(mx.MXNetError):
             nd.LeakyReLU(nd.ones((2, 3, 4)), nd.ones(gamma), act_type="prelu")
+
+
+def test_memory_of_the_host_is_one(on_host):
+    """cpu(0), cpu(1), shared and pinned memory meet in one call; the result is on the context of the first input."""
+    a, b = nd.full((2, 2), 2, ctx=mx.cpu(1)), nd.full((2, 2), 3, ctx=mx.cpu(2))
+    a.attach_grad(), b.attach_grad()
+    with mx.autograd.record():
+        y = (a * b).sum()
+    y.backward()
+    assert y.context == mx.cpu(1) and y.asscalar() == 24
+    assert a.grad.context == mx.cpu(1) and (a.grad.asnumpy() == 3).all()
+    assert b.grad.context == mx.cpu(2) and (b.grad.asnumpy() == 2).all()
+    out = nd.empty((2, 2, 2), ctx=mx.Context("cpu_shared", 0))
+    nd.stack(a, b, out=out)
+    assert out.context.device_type == "cpu_shared" and out.sum().asscalar() == 20
+    net = mx.gluon.nn.Dense(1, in_units=2)
+    net.initialize(mx.init.One(), ctx=mx.cpu(0))
+    assert net(out[0]).asnumpy().tolist() == [[4], [4]]
+    net.hybridize()
+    assert net(out[0]).asnumpy().tolist() == [[4], [4]]
+    with mx.autograd.record():
+        loss = net(out[0]).sum()
+    loss.backward()
+    assert net.weight.grad().asnumpy().tolist() == [[4, 4]]

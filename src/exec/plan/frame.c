@@ -206,7 +206,7 @@ static mx_code check_fit(const mx_frame *frame, int64_t slot, const mx_array *x)
         return mx_fail(MX_ERR_SHAPE, "%s: the plan expects %s of %s, got %s of %s", frame->plan->name,
                        mx_shape_text(&wanted, want), mx_dtype_name((mx_dtype)header->dtype),
                        mx_shape_text(&shape, have), mx_dtype_name((mx_dtype)x->dtype));
-    if (!mx_context_equal(x->context, header->context))
+    if (!mx_context_fits(x->context, header->context))
         return mx_fail(MX_ERR_DEVICE, "%s: an input is on another device than the plan", frame->plan->name);
     return MX_OK;
 }

@@ -42,7 +42,7 @@ static mx_code check_inputs(const mx_op *op, int n_in, mx_array *const *in)
             return mx_op_fail(op, MX_ERR_UNSUPPORTED,
                               "input %s is symbolic or only has a shape, others are sparse arrays with elements",
                               mx_op_input_name(op, i, name));
-        if (!mx_context_equal(in[i]->context, in[0]->context) && in[0] != MX_NONE)
+        if (in[0] != MX_NONE && !mx_context_fits(in[i]->context, in[0]->context))
             return mx_op_fail(op, MX_ERR_DEVICE, "input %s is on another device than the ones before it",
                               mx_op_input_name(op, i, name));
     }

@@ -155,6 +155,7 @@ static inline mx_initializer *mx_initializer_or(void *given, const char *name)
 }
 
 /* ---- parameters ------------------------------------------------------------------------------------------- */
+int mx_parameter_at(const mx_parameter *p, mx_context context); /* index of the copy that serves a context; -1: none */
 /* Data on a context; an abstract array if shapes are being inferred and there is no data yet. */
 mx_array *mx_parameter_use(mx_parameter *p, mx_context context);
 bool mx_inferring(void);                      /* the thread runs a forward only to infer shapes */

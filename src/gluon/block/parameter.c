@@ -362,13 +362,17 @@ mx_code mx_parameter_take(mx_parameter *p, mx_arrays copies)
 
 /* ---- data -------------------------------------------------------------------------------------------------- */
 
-static int find_context(const mx_parameter *p, mx_context context)
+int mx_parameter_at(const mx_parameter *p, mx_context context)
 {
     if (!context.type && p->count == 1)
         return 0;
     context = mx_context_resolve(context);
     for (int i = 0; i < p->count; i++)
         if (mx_context_equal(p->contexts[i], context))
+            return i;
+    /* Batches of a loader are in shared or pinned memory: the copy on the CPU of that number serves them. */
+    for (int i = 0; i < p->count; i++)
+        if (p->contexts[i].id == context.id && mx_context_fits(p->contexts[i], context))
             return i;
     return -1;
 }
@@ -394,7 +398,7 @@ mx_array *mx_parameter_data(mx_parameter *p, mx_context context)
         return NULL;
     if (mx_tracing())
         return mx_parameter_variable(p);
-    int i = p->deferred ? -1 : find_context(p, context);
+    int i = p->deferred ? -1 : mx_parameter_at(p, context);
     return i < 0 ? (not_here(p, context), NULL) : p->data[i];
 }
 
@@ -432,7 +436,7 @@ mx_array *mx_parameter_use(mx_parameter *p, mx_context context)
     if (mx_tracing())
         return mx_parameter_variable(p);
     if (!p->deferred && p->count) {
-        int i = find_context(p, context);
+        int i = mx_parameter_at(p, context);
         return i < 0 ? (not_here(p, context), NULL) : p->ones ? use_as_ones(p, i) : p->data[i];
     }
     if (!mx_thread.inferring)

@@ -35,10 +35,8 @@ static const mx_kind compiled_kind = {"compiled block", destroy_compiled};
 
 bool mx_parameter_learns(const mx_parameter *p, mx_context context)
 {
-    for (int i = 0; i < p->count && p->req != MX_GRAD_NULL && !p->deferred; i++)
-        if (mx_context_equal(p->contexts[i], context))
-            return mx_tape_node(p->data[i]) != NULL; /* a variable, or a recorded result in its place */
-    return false;
+    const int i = p->req == MX_GRAD_NULL || p->deferred ? -1 : mx_parameter_at(p, context);
+    return i >= 0 && mx_tape_node(p->data[i]) != NULL; /* a variable, or a recorded result in its place */
 }
 
 /* ---- the compilation in progress --------------------------------------------------------------------------------- */
