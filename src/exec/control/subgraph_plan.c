@@ -52,7 +52,8 @@ static const mx_kind part_plan_kind = {"plan of a subgraph", destroy_part_plan};
 /* False: such a call is interpreted. */
 static bool make_key(part_key *key, int n_in, mx_array *const *in)
 {
-    if (mx_checking() || n_in > MOST_INPUTS || mx_thread.modes.tracing || (mx_thread.modes.recording && !mx_thread.modes.plans))
+    if (mx_checking() || n_in > MOST_INPUTS || mx_thread.modes.tracing ||
+        (mx_thread.modes.recording && !mx_thread.modes.plans))
         return false;
     key->n_in = n_in;
     key->training = mx_thread.modes.training;

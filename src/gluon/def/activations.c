@@ -105,7 +105,7 @@ static const mx_layer leaky_relu = {.build = build_leaky,
                                     .prepare = build_leaky,
                                     .forward = forward_leaky,
                                     .print = print_leaky},
-                      elu = {.build = build_elu, .prepare = build_elu, .forward = forward_leaky},
+    elu = {.build = build_elu, .prepare = build_elu, .forward = forward_leaky},
                       selu = {.build = build_selu, .forward = forward_leaky},
                       gelu = {.build = build_gelu, .forward = forward_leaky},
                       prelu = {.build = build_prelu, .forward = forward_leaky}, swish = {.forward = forward_swish};

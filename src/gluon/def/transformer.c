@@ -100,7 +100,7 @@ static const mx_layer attention = {.build = build_attention,
                                    .min_inputs = 1,
                                    .max_inputs = 5,
                                    .inputs = "query key value valid_length mask"},
-                      ffn = {.build = build_ffn, .forward = feed_forward},
+    ffn = {.build = build_ffn, .forward = feed_forward},
                       encoder_cell = {.build = build_encoder_cell,
                                       .forward = encode_once,
                                       .min_inputs = 1,
@@ -121,7 +121,7 @@ static const mx_layer attention = {.build = build_attention,
                                  .min_inputs = 2,
                                  .max_inputs = 4,
                                  .inputs = "x memory valid_length memory_valid_length"},
-                      positions = {.forward = add_positions};
+    positions = {.forward = add_positions};
 
 #define ROW(text, what, options, first, table) \
     {.kind = MX_LAYER, .group = "transformer", .name = text, .doc = what, .schema = options, .positional = first, .methods = table}

@@ -29,7 +29,8 @@ static mx_code run_arange(const mx_kernel_call *call)
     const double start = only_stop ? 0 : a->start;
     if (mx_dtype_is_float(call->out[0]->dtype))
         return progression(call, start, a->step, a->repeat, NAN);
-    return progression(call, std::trunc(start), std::trunc(a->step), a->repeat, NAN); /* both are of the result's type */
+    return progression(call, std::trunc(start), std::trunc(a->step), a->repeat,
+                       NAN); /* both are of the result's type */
 }
 
 static mx_code run_arange_like(const mx_kernel_call *call)
