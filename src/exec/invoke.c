@@ -42,8 +42,8 @@ static mx_code check_input(const invocation *v, int i)
 {
     char name[64];
     const mx_array *x = v->in[i];
-    if (x == MX_NONE) {
-        if (mx_op_input_optional(v->op, i))
+    if (x == MX_NONE) { /* optional inputs may be required by attributes, as a bias without no_bias */
+        if (mx_op_input_optional(v->op, i) && !(v->op->count_in && i < v->op->count_in(v->attrs)))
             return MX_OK;
         return mx_op_fail(v->op, MX_ERR_ARGUMENT, "input %s is required", mx_op_input_name(v->op, i, name));
     }

@@ -123,7 +123,7 @@ static void NAME(planes_backward)(void *arg, int64_t begin, int64_t end)
 static void NAME(chunk_sums)(void *arg, int64_t begin, int64_t end)
 {
     const norm_job *job = arg;
-    const int64_t channels = job->channels, inner = job->inner, flat = inner > 1 ? 0 : channels;
+    const int64_t channels = job->channels, inner = job->inner, flat = inner == 1 ? channels : 0;
     const T *shift = job->data;
     for (int64_t chunk = begin; chunk < end; chunk++) {
         T *sum = (T *)job->partial + chunk * 2 * channels, *squares = sum + channels;
@@ -145,7 +145,7 @@ static void NAME(chunk_sums)(void *arg, int64_t begin, int64_t end)
 static void NAME(chunk_products)(void *arg, int64_t begin, int64_t end)
 {
     const norm_job *job = arg;
-    const int64_t channels = job->channels, inner = job->inner, flat = inner > 1 ? 0 : channels;
+    const int64_t channels = job->channels, inner = job->inner, flat = inner == 1 ? channels : 0;
     const T *mean = job->mean;
     for (int64_t chunk = begin; chunk < end; chunk++) {
         T *sum = (T *)job->partial + chunk * 2 * channels, *products = sum + channels;
@@ -175,7 +175,7 @@ static void NAME(total)(const norm_job *job, int64_t c, double *first, double *s
 static void NAME(rows)(void *arg, int64_t begin, int64_t end)
 {
     const norm_job *job = arg;
-    const int64_t channels = job->channels, inner = job->inner, flat = inner > 1 ? 0 : channels;
+    const int64_t channels = job->channels, inner = job->inner, flat = inner == 1 ? channels : 0;
     const T *mean = job->mean, *scale = job->scale, *beta = job->beta;
     for (int64_t row = begin; row < end; row++) {
         const T *x = (const T *)job->data + row * channels * inner;
@@ -191,7 +191,7 @@ static void NAME(rows)(void *arg, int64_t begin, int64_t end)
 static void NAME(rows_backward)(void *arg, int64_t begin, int64_t end)
 {
     const norm_job *job = arg;
-    const int64_t channels = job->channels, inner = job->inner, flat = inner > 1 ? 0 : channels;
+    const int64_t channels = job->channels, inner = job->inner, flat = inner == 1 ? channels : 0;
     const T *mean = job->mean, *p = job->scale, *q = p + channels, *r = q + channels;
     for (int64_t row = begin; row < end; row++) {
         const T *g = (const T *)job->ograd + row * channels * inner, *x = (const T *)job->data + row * channels * inner;

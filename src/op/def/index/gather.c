@@ -252,7 +252,14 @@ static mx_code infer_unmask(mx_infer *infer)
     mx_shape_t shape = mx_shape_of_dims(&attrs->shape);
     if (shape.ndim < 1)
         return mx_op_fail(infer->op, MX_ERR_ATTRIBUTE, "shape must have an axis");
-    mx_shape_t index = {1, {shape.dim[0]}};
+    mx_shape_t index = {1, {shape.dim[0]}}, rows = infer->in[0];
+    if (rows.ndim >= 1) { /* as many rows as the index selects, each of the result's size */
+        const int64_t count = rows.dim[0];
+        rows = shape, rows.dim[0] = count;
+        if (mx_infer_in(infer, 0, &rows))
+            return mx_error_code();
+    } else if (rows.ndim == 0)
+        return mx_op_fail(infer->op, MX_ERR_SHAPE, "data must have an axis");
     return mx_infer_in(infer, 1, &index) ? mx_error_code() : mx_infer_out(infer, 0, &shape);
 }
 

@@ -1,0 +1,111 @@
+/* The command: generated calls for every operator (see garbage.h).
+ *
+ *     garbage [-n CALLS] [-s SEED] [OPERATOR...]      calls per operator (default 50)
+ *
+ * Each operator runs in a child process whose current call is in shared memory: a signal or a hang is reported with the
+ * call that caused it, and the others still run.  Exit status 1 if anything was found.
+ *
+ * SPDX-License-Identifier: Apache-2.0 */
+#include <signal.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/mman.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include "base/alloc.h"
+#include "garbage.h"
+
+#define SECONDS_PER_CALL 20
+#define PRINTED 5
+#define MEMORY ((size_t)256 << 20) /* of one array */
+
+/* What parent and child share. */
+static struct shared {
+    char story[512]; /* the call that runs now */
+    long calls, findings;
+} * shared;
+
+const char *__asan_default_options(void);
+const char *__asan_default_options(void) { return "allocator_may_return_null=1:detect_leaks=1"; }
+
+static uint64_t seed_of(const mx_op *op, uint64_t seed)
+{
+    uint64_t h = 14695981039346656037u ^ seed;
+    for (const char *p = mx_op_name(op); *p; p++)
+        h = (h ^ (unsigned char)*p) * 1099511628211u;
+    return h | 1;
+}
+
+static void child(mx_op *op, long calls, uint64_t seed)
+{
+    garbage_dice dice = {.state = seed_of(op, seed)};
+    long findings = 0;
+    mx_alloc_set_limit(MEMORY);
+    for (long i = 0; i < calls; i++) {
+        garbage_call call;
+        if (!garbage_make(&call, op, &dice))
+            continue;
+        memcpy(shared->story, call.story, sizeof shared->story);
+        shared->calls++;
+        alarm(SECONDS_PER_CALL);
+        const char *finding = garbage_run(&call, &dice);
+        alarm(0);
+        if (finding && ++findings <= PRINTED)
+            printf("%s\n    %s\n", call.story, finding);
+        garbage_free(&call);
+    }
+    shared->findings += findings;
+}
+
+static void run_operator(mx_op *op, long calls, uint64_t seed)
+{
+    fflush(stdout);
+    shared->story[0] = 0;
+    pid_t pid = fork();
+    if (pid == 0) {
+        child(op, calls, seed);
+        exit(0);
+    }
+    int status = 0;
+    waitpid(pid, &status, 0);
+    if (status == 0)
+        return;
+    shared->findings++;
+    if (WIFSIGNALED(status))
+        printf("%s\n    %s\n", shared->story,
+               WTERMSIG(status) == SIGALRM ? "did not end" : strsignal(WTERMSIG(status)));
+    else
+        printf("%s\n    exit status %d\n", shared->story, WEXITSTATUS(status));
+}
+
+static bool chosen(const mx_op *op, int count, char **names)
+{
+    for (int i = 0; i < count; i++)
+        if (!strcmp(names[i], mx_op_name(op)))
+            return true;
+    return count == 0;
+}
+
+int main(int argc, char **argv)
+{
+    long calls = 50;
+    uint64_t seed = 1;
+    for (int option; (option = getopt(argc, argv, "n:s:")) != -1;) {
+        if (option == 'n')
+            calls = atol(optarg);
+        else if (option == 's')
+            seed = strtoull(optarg, NULL, 10);
+        else
+            return 2;
+    }
+    shared = mmap(NULL, sizeof *shared, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1, 0);
+    int operators = 0;
+    mx_op *op;
+    for (int i = 0; (op = mx_op_at(i)); i++)
+        if (chosen(op, argc - optind, argv + optind))
+            operators++, run_operator(op, calls, seed);
+    printf("garbage: %d operators, %ld calls, %ld findings\n", operators, shared->calls, shared->findings);
+    return shared->findings != 0;
+}
