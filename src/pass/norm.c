@@ -22,6 +22,12 @@ static bool uses_running_statistics(const mx_step *norm)
            (!norm->training || ((const mx_batch_norm_attrs *)norm->attrs)->use_global_stats);
 }
 
+/* The folding stands where the convolution stood: what it reads must be there. */
+static bool known_before(const mx_program *program, int32_t value, const mx_step *conv)
+{
+    return program->values.items[value].maker < conv - program->steps.items;
+}
+
 static bool fits(const mx_program *program, const mx_step *conv, const mx_step *norm, bool same_part)
 {
     const mx_convolution_attrs *c = conv->attrs;
@@ -33,7 +39,8 @@ static bool fits(const mx_program *program, const mx_step *conv, const mx_step *
         if (program->values.items[norm->out[k]].uses)
             return false;
     for (int k = GAMMA; k <= VARIANCE; k++)
-        if (norm->in[k] < 0 || program->values.items[norm->in[k]].dtype != MX_FLOAT32)
+        if (norm->in[k] < 0 || program->values.items[norm->in[k]].dtype != MX_FLOAT32 ||
+            !known_before(program, norm->in[k], conv))
             return false;
     const int channel = c->layout >= MX_CONVOLUTION_NWC ? y->shape.ndim - 1 : 1;
     return mx_axis(n->axis, y->shape.ndim) == channel &&

@@ -1,6 +1,7 @@
 /* The command: generated calls for every operator (see garbage.h).
  *
  *     garbage [-n CALLS] [-s SEED] [OPERATOR...]      calls per operator (default 50)
+ *     garbage -p PROGRAMS [-s SEED]                   random programs of several operators (see program.h)
  *
  * Each operator runs in a child process whose current call is in shared memory: a signal or a hang is reported with the
  * call that caused it, and the others still run.  Exit status 1 if anything was found.
@@ -16,6 +17,7 @@
 
 #include "base/alloc.h"
 #include "garbage.h"
+#include "program.h"
 
 #define SECONDS_PER_CALL 20
 #define PRINTED 5
@@ -23,7 +25,7 @@
 
 /* What parent and child share. */
 static struct shared {
-    char story[512]; /* the call that runs now */
+    char story[2048]; /* the call that runs now */
     long calls, findings;
 } * shared;
 
@@ -47,10 +49,10 @@ static void child(mx_op *op, long calls, uint64_t seed)
         garbage_call call;
         if (!garbage_make(&call, op, &dice))
             continue;
-        memcpy(shared->story, call.story, sizeof shared->story);
+        memcpy(shared->story, call.story, sizeof call.story);
         shared->calls++;
         alarm(SECONDS_PER_CALL);
-        const char *finding = garbage_run(&call, &dice);
+        const char *finding = garbage_run(&call);
         alarm(0);
         if (finding && ++findings <= PRINTED)
             printf("%s\n    %s\n", call.story, finding);
@@ -59,13 +61,40 @@ static void child(mx_op *op, long calls, uint64_t seed)
     shared->findings += findings;
 }
 
-static void run_operator(mx_op *op, long calls, uint64_t seed)
+/* Programs until `count` have run, from number shared->calls on. */
+static void child_programs(long count, uint64_t seed)
+{
+    long findings = 0;
+    mx_alloc_set_limit(MEMORY);
+    while (shared->calls < count) {
+        static program p;
+        garbage_dice dice = {.state = (seed * 1000003 + (uint64_t)shared->calls++) * 2654435761u | 1};
+        for (int i = 0; i < 8; i++)
+            garbage_roll(&dice, 2);
+        if (!program_make(&p, &dice))
+            continue;
+        memcpy(shared->story, p.story, sizeof p.story);
+        alarm(SECONDS_PER_CALL);
+        const char *finding = program_run(&p);
+        alarm(0);
+        if (finding && ++findings <= PRINTED)
+            printf("program %ld\n%s  %s\n", shared->calls - 1, p.story, finding);
+        program_free(&p);
+    }
+    shared->findings += findings;
+}
+
+/* In a child: calls of op, or programs if it is NULL. */
+static void run_apart(mx_op *op, long calls, uint64_t seed)
 {
     fflush(stdout);
     shared->story[0] = 0;
     pid_t pid = fork();
     if (pid == 0) {
-        child(op, calls, seed);
+        if (op)
+            child(op, calls, seed);
+        else
+            child_programs(calls, seed);
         exit(0);
     }
     int status = 0;
@@ -90,22 +119,30 @@ static bool chosen(const mx_op *op, int count, char **names)
 
 int main(int argc, char **argv)
 {
-    long calls = 50;
+    long calls = 50, programs = 0;
     uint64_t seed = 1;
-    for (int option; (option = getopt(argc, argv, "n:s:")) != -1;) {
+    for (int option; (option = getopt(argc, argv, "n:s:p:")) != -1;) {
         if (option == 'n')
             calls = atol(optarg);
+        else if (option == 'p')
+            programs = atol(optarg);
         else if (option == 's')
             seed = strtoull(optarg, NULL, 10);
         else
             return 2;
     }
     shared = mmap(NULL, sizeof *shared, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1, 0);
+    while (shared->calls < programs) /* once more after a signal */
+        run_apart(NULL, programs, seed);
+    if (programs) {
+        printf("garbage: %ld programs, %ld findings\n", shared->calls, shared->findings);
+        return shared->findings != 0;
+    }
     int operators = 0;
     mx_op *op;
     for (int i = 0; (op = mx_op_at(i)); i++)
         if (chosen(op, argc - optind, argv + optind))
-            operators++, run_operator(op, calls, seed);
+            operators++, run_apart(op, calls, seed);
     printf("garbage: %d operators, %ld calls, %ld findings\n", operators, shared->calls, shared->findings);
     return shared->findings != 0;
 }

@@ -31,9 +31,11 @@ typedef struct garbage_call {
     char story[512];       /* the changes, for reports */
 } garbage_call;
 
-bool garbage_make(garbage_call *call, mx_op *op, garbage_dice *dice); /* false: this operator has no usable sample */
+/* A sample as it is; with changes. */
+bool garbage_make_plain(garbage_call *call, mx_op *op, garbage_dice *dice);
+bool garbage_make(garbage_call *call, mx_op *op, garbage_dice *dice); /* both false: there is no usable sample */
 void garbage_free(garbage_call *call);
 /* Runs the call in every way; returns what is wrong, or NULL.  The text lives until the next call. */
-const char *garbage_run(garbage_call *call, garbage_dice *dice);
+const char *garbage_run(garbage_call *call);
 
 #endif

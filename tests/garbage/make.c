@@ -186,7 +186,7 @@ static bool draw(garbage_call *call, garbage_dice *dice)
     return false;
 }
 
-bool garbage_make(garbage_call *call, mx_op *op, garbage_dice *dice)
+bool garbage_make_plain(garbage_call *call, mx_op *op, garbage_dice *dice)
 {
     memset(call, 0, sizeof *call);
     int samples = ops_sample_count(op);
@@ -198,6 +198,13 @@ bool garbage_make(garbage_call *call, mx_op *op, garbage_dice *dice)
     }
     tell(call, "%s sample %d as %s:", op->name, call->c.number,
          call->c.n_in ? mx_dtype_name((mx_dtype)call->types[0]) : "-");
+    return true;
+}
+
+bool garbage_make(garbage_call *call, mx_op *op, garbage_dice *dice)
+{
+    if (!garbage_make_plain(call, op, dice))
+        return false;
     for (int changes = chance(dice, 50) ? 0 : 1 + (int)garbage_roll(dice, 3); changes > 0; changes--)
         chance(dice, 50) ? change_input(call, dice) : change_attribute(call, dice);
     return true;

@@ -5,75 +5,10 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "base/alloc.h"
 #include "base/error.h"
 #include "garbage.h"
 #include "gluon/executor.h"
-#include "ndarray/convert.h"
-
-static char wrong[1024];
-
-#define WRONG(...) (snprintf(wrong, sizeof wrong, __VA_ARGS__), wrong)
-
-/* What one way of running a call gave: outputs, then gradients of the inputs.  Arrays belong to the scope. */
-typedef struct outcome {
-    mx_code code;
-    char message[300];
-    int n_out, n_in;
-    mx_array *out[MX_MAX_OUTPUTS]; /* visible outputs */
-    mx_array *grad[OPS_MAX_IN];    /* NULL: none */
-    bool backward;                 /* gradients were computed */
-} outcome;
-
-static void note_error(outcome *o, mx_code code)
-{
-    o->code = code;
-    snprintf(o->message, sizeof o->message, "%s", mx_error_message());
-    mx_error_clear();
-}
-
-/* ---- equality ------------------------------------------------------------------------------------------- */
-
-static bool same_number(double a, double b) { return a == b || (a != a && b != b); }
-
-/* NULL if two dense arrays have the same type, shape and bits; NaN equals NaN. */
-static const char *difference(const char *what, int i, mx_array *a, mx_array *b)
-{
-    mx_shape_t shape = ops_shape_of(b);
-    if (a->dtype != b->dtype || !ops_shape_is(a, &shape))
-        return WRONG("%s %d has another type or shape: %s, %s", what, i, mx_dtype_name(a->dtype),
-                     mx_dtype_name(b->dtype));
-    if (!mx_bytes(a) || !memcmp(mx_data(a), mx_data(b), mx_bytes(a)))
-        return NULL;
-    for (int64_t k = 0; k < a->size; k++) {
-        double x, y;
-        const size_t at = (size_t)k * (size_t)mx_dtype_size(a->dtype);
-        mx_convert(&x, MX_FLOAT64, (char *)mx_data(a) + at, a->dtype, 1);
-        mx_convert(&y, MX_FLOAT64, (char *)mx_data(b) + at, b->dtype, 1);
-        if (!same_number(x, y))
-            return WRONG("%s %d differs at %lld: %.17g, %.17g", what, i, (long long)k, x, y);
-    }
-    return NULL;
-}
-
-static const char *compare(const char *way, const outcome *a, const outcome *b)
-{
-    char inner[600];
-    const char *d = NULL;
-    if (!a->code != !b->code)
-        return WRONG("%s: %s", way, a->code ? a->message : b->message);
-    if (a->n_out != b->n_out && !a->code)
-        return WRONG("%s: %d outputs, not %d", way, b->n_out, a->n_out);
-    for (int i = 0; i < a->n_out && !a->code && !d; i++)
-        d = difference("output", i, a->out[i], b->out[i]);
-    for (int k = 0; a->backward && b->backward && k < a->n_in && !d; k++)
-        if (a->grad[k] && b->grad[k])
-            d = difference("gradient", k, a->grad[k], b->grad[k]);
-    if (!d)
-        return NULL;
-    snprintf(inner, sizeof inner, "%s", d);
-    return WRONG("%s: %s", way, inner);
-}
+#include "outcome.h"
 
 /* ---- the ways ------------------------------------------------------------------------------------------- */
 
@@ -95,7 +30,7 @@ static void run_now(garbage_call *call, bool record, outcome *o)
     int n_heads = 0;
     *o = (outcome){.n_in = call->c.n_in};
     if (!ops_arrays(&call->c, &call->values, call->types, true, in))
-        return note_error(o, mx_error_code());
+        return outcome_error(o, mx_error_code());
     for (int k = 0; record && k < o->n_in; k++)
         if (differentiable(call, k))
             mx_attach_grad(in[k], MX_GRAD_WRITE);
@@ -103,7 +38,7 @@ static void run_now(garbage_call *call, bool record, outcome *o)
     mx_code code = mx_invoke(call->c.op, call->c.attrs, o->n_in, in, MX_MAX_OUTPUTS, out);
     mx_mode_leave(&mode);
     if (code)
-        return note_error(o, code);
+        return outcome_error(o, code);
     o->n_out = visible(call);
     for (int i = 0; i < o->n_out; i++) {
         o->out[i] = out[i];
@@ -153,7 +88,7 @@ static void run_symbol(garbage_call *call, outcome *o)
     *o = (outcome){.n_in = call->c.n_in};
     mx_symbol *symbol = symbol_of(call);
     if (!symbol || !ops_arrays(&call->c, &call->values, call->types, false, in))
-        return note_error(o, MX_ERR_ARGUMENT);
+        return outcome_error(o, MX_ERR_ARGUMENT);
     struct mx_bindings bindings = {.arguments = in_order(mx_symbol_arguments(symbol), in, arguments, which),
                                    .auxiliary = in_order(mx_symbol_auxiliary(symbol), in, auxiliary, unused)};
     for (int64_t i = 0; i < bindings.arguments.n; i++) {
@@ -167,7 +102,7 @@ static void run_symbol(garbage_call *call, outcome *o)
     mx_executor *executor = mx_bind(symbol, mx_cpu(0), &bindings);
     mx_arrays out = mx_executor_forward(executor, call->c.train);
     if (mx_error_code())
-        return note_error(o, mx_error_code());
+        return outcome_error(o, mx_error_code());
     o->n_out = (int)out.n;
     for (int i = 0; i < o->n_out; i++)
         o->out[i] = out.v[i];
@@ -195,19 +130,18 @@ static bool any_empty(const garbage_call *call)
 static const char *check_refusal(const garbage_call *call, const outcome *o)
 {
     if (!*o->message)
-        return WRONG("refused without a message");
+        return outcome_wrong("refused without a message");
     if (!strstr(o->message, call->c.op->name))
-        return WRONG("the message does not name the operator: %s", o->message);
+        return outcome_wrong("the message does not name the operator: %s", o->message);
     return NULL;
 }
 
-const char *garbage_run(garbage_call *call, garbage_dice *dice)
+const char *garbage_run(garbage_call *call)
 {
     MX_SCOPE;
     const mx_op *op = call->c.op;
     outcome first, second, recorded, symbolic;
     const char *d = NULL;
-    (void)dice;
     mx_error_clear();
     run_now(call, false, &first);
     if (first.code)
@@ -216,12 +150,12 @@ const char *garbage_run(garbage_call *call, garbage_dice *dice)
         return NULL;
     run_now(call, false, &second);
     run_now(call, true, &recorded);
-    if ((d = compare("once more", &first, &second)) || (d = compare("recorded", &first, &recorded)))
+    if ((d = outcome_compare("once more", &first, &second)) || (d = outcome_compare("recorded", &first, &recorded)))
         return d;
     if (op->flags & MX_OP_CREATE || first.n_out == 0)
         return NULL;
     run_symbol(call, &symbolic);
     if (symbolic.code && any_empty(call)) /* a size of 0 is an unknown one in classic symbols */
         return NULL;
-    return compare("as a symbol", &recorded, &symbolic);
+    return outcome_compare("as a symbol", &recorded, &symbolic);
 }

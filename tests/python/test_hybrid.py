@@ -763,3 +763,31 @@ def test_threads_share_a_step_and_a_block_of_python():
     for thread in threads:
         thread.join(60)
     assert not problems and not any(thread.is_alive() for thread in threads)
+
+
+class ComputedStatistics(gluon.HybridBlock):
+    """Batch normalisation whose beta is computed after the convolution has run."""
+
+    def hybrid_forward(self, F, x, weight, bias, gamma, mean, var):
+        y = F.Convolution(x, weight, bias, kernel=(3, 3), num_filter=4)
+        beta = F.log_softmax(bias)
+        return F.BatchNorm(y, gamma, beta, mean, var, fix_gamma=False)
+
+
+def test_folding_waits_for_computed_statistics():
+    inputs = [mx.nd.random.uniform(0.1, 1, shape) for shape in [(2, 3, 6, 5), (4, 3, 3, 3), (4,), (4,), (4,), (4,)]]
+    net = ComputedStatistics()
+    expected = net(*inputs).asnumpy()
+    net.hybridize()
+    for _ in range(2):
+        np.testing.assert_allclose(net(*inputs).asnumpy(), expected, rtol=1e-4, atol=1e-5)
+
+
+def test_a_symbol_block_waits_for_the_types_of_its_inputs():
+    index, weight, x = (mx.sym.var(name) for name in ("index", "weight", "x"))
+    rows = mx.sym.Embedding(index, weight, input_dim=5, output_dim=4)  # float32, unless the weight says otherwise
+    total = mx.sym.broadcast_sub(weight + x, mx.sym.Cast(x, dtype="float64"))
+    block = gluon.SymbolBlock(mx.sym.Group([rows, total]), [index, weight, x])
+    doubles = mx.nd.ones((5, 4), dtype="float64")
+    results = block(mx.nd.zeros((2, 3), dtype="float64"), doubles, doubles)
+    assert [y.dtype for y in results] == [np.float64, np.float64]

@@ -268,6 +268,19 @@ static mx_code make_parameter(mx_block *block, symbol_block *s, int64_t i, bool 
     return MX_OK;
 }
 
+/* What the graph alone says.  Inputs have no types yet: if types seem to contradict each other, nothing is known, and the
+ * first call decides. */
+static mx_code infer_alone(const mx_graph *graph, mx_shape_t *shape, int *type)
+{
+    mx_graph_infer_start(graph, shape, type);
+    const mx_code code = mx_graph_infer(graph, shape, type);
+    if (code != MX_ERR_DTYPE)
+        return code;
+    mx_error_clear();
+    mx_graph_infer_start(graph, shape, type);
+    return MX_OK;
+}
+
 /* Arguments in the order of the graph, then auxiliary states. */
 static mx_code make_parameters(mx_block *block, symbol_block *s, mx_params *shared)
 {
@@ -279,8 +292,7 @@ static mx_code make_parameters(mx_block *block, symbol_block *s, mx_params *shar
     mx_code code = shape && type && is_aux ? MX_OK : MX_ERR_MEMORY;
     if (!code) {
         mx_graph_auxiliary(g, is_aux);
-        mx_graph_infer_start(g, shape, type);
-        code = mx_graph_infer(g, shape, type);
+        code = infer_alone(g, shape, type);
     }
     for (int aux = 0; aux < 2; aux++)
         for (int64_t i = 0; !code && i < g->n; i++)
