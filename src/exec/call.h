@@ -6,6 +6,8 @@
 
 #include "op/op.h"
 
+/* mx_invoke into arrays that are all NULL; hidden outputs are handed out as well where they are dense arrays. */
+mx_code mx_invoke_all(mx_op *op, const void *attrs, int n_in, mx_array *const *in, mx_array *out[MX_MAX_OUTPUTS]);
 /* First visible output; `out` NULL: a new array. */
 mx_array *mx_call_one(mx_op *op, const void *attrs, int n_in, mx_array *const *in, mx_array *out);
 /* All visible outputs; out.v NULL: new arrays. */

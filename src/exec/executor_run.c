@@ -68,7 +68,7 @@ static mx_code run_graph(mx_executor *e, bool training)
         if (!e->graph.nodes[i]->op)
             values[i] = e->place[i] >= 0 ? e->windows[e->place[i]] : e->aux[-1 - e->place[i]];
     mx_interpretation what = {.graph = &e->graph, .values = values, .watch = e->monitor, .user = e->user,
-                              .watch_all = e->monitor_all, .watch_variables = e->monitor_all};
+                              .watch_all = e->monitor_all, .watch_variables = e->monitor_all, .watch_hidden = e->monitor != NULL};
     mx_mode mode = mx_mode_enter(true, training);
     mx_code code = mx_interpret(&what, e->results);
     mx_mode_leave(&mode);

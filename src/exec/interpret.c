@@ -5,6 +5,7 @@
 
 #include "base/alloc.h"
 #include "base/error.h"
+#include "exec/call.h"
 #include "exec/tape.h"
 #include "graph/infer.h"
 #include "graph/open.h"
@@ -110,11 +111,21 @@ static mx_code show(run *r, const mx_gnode *node, mx_text *text, mx_array *value
     return code && !mx_has_error() ? mx_fail(MX_ERR_CALLBACK, "%s: the monitor failed", node->name) : code;
 }
 
-/* An input is named after its user: conv0_weight for the input weight of node conv0, concat0_arg1 in a list.  Variables
- * are shown under their own names as well. */
-static mx_code watch_input(run *r, const mx_gnode *node, int k)
+/* conv0_weight for the input weight of node conv0, concat0_arg1 in a list, relu0_input0 where there is only data. */
+static void name_input(const mx_gnode *node, int k, mx_text *text)
 {
     char name[64];
+    mx_op_input_name(node->op, k, name);
+    const bool nameless = node->op->declared_inputs == 1 && !node->op->input_named && !strcmp(name, "data");
+    if (node->op->flags & MX_OP_LIST)
+        mx_text_print(text, "%s_arg%d", node->name, k);
+    else
+        mx_text_print(text, "%s_%s", node->name, nameless ? "input0" : name);
+}
+
+/* An input is named after its user.  Variables are shown under their own names as well. */
+static mx_code watch_input(run *r, const mx_gnode *node, int k)
+{
     mx_text own = {0}, text = {0};
     const mx_gnode *from = node->in[k].node;
     if (r->in[k] == MX_NONE)
@@ -125,10 +136,7 @@ static mx_code watch_input(run *r, const mx_gnode *node, int k)
         return mx_error_code();
     if (!twice)
         mx_text_free(&own);
-    if (node->op->flags & MX_OP_LIST)
-        mx_text_print(&text, "%s_arg%d", node->name, k);
-    else
-        mx_text_print(&text, "%s_%s", node->name, mx_op_input_name(node->op, k, name));
+    name_input(node, k, &text);
     return show(r, node, &text, r->in[k]);
 }
 
@@ -137,7 +145,8 @@ static mx_code watch_node(run *r, const mx_gnode *node, mx_array **out)
     for (int k = 0; r->what.watch_all && k < node->n_in; k++)
         if (watch_input(r, node, k))
             return mx_error_code();
-    for (int k = 0; k < node->n_visible; k++) {
+    const int n_out = r->what.watch_hidden ? mx_op_count_out(node->op, node->attrs) : node->n_visible;
+    for (int k = 0; k < n_out && out[k]; k++) {
         mx_text text = {0};
         mx_gentry entry = {(mx_gnode *)(uintptr_t)node, (uint32_t)k};
         mx_gentry_name(&entry, &text);
@@ -159,8 +168,9 @@ static mx_code run_node(run *r, int64_t i)
     mx_code code = gather(r, i);
     const mx_field *open = r->shape ? mx_open_shape(node->op, node->attrs) : NULL;
     if (!code)
-        code =
-            open ? run_open(r, i, open, out) : mx_invoke(node->op, node->attrs, node->n_in, r->in, MX_MAX_OUTPUTS, out);
+        code = open                   ? run_open(r, i, open, out)
+               : r->what.watch_hidden ? mx_invoke_all(node->op, node->attrs, node->n_in, r->in, out)
+                                      : mx_invoke(node->op, node->attrs, node->n_in, r->in, MX_MAX_OUTPUTS, out);
     if (!code && r->what.watch)
         code = watch_node(r, node, out);
     if (code && clean)

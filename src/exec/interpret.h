@@ -16,6 +16,7 @@ typedef struct mx_interpretation {
     void *user;
     bool watch_all;       /* also called with inputs of nodes */
     bool watch_variables; /* and, where such an input is a variable, with it under its own name first */
+    bool watch_hidden;    /* also called with outputs that only the gradient uses */
     const int64_t *order; /* (graph->n) nodes in the order to run them, inputs before users; NULL: graph order */
 } mx_interpretation;
 

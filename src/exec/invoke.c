@@ -34,6 +34,7 @@ typedef struct invocation {
     mx_infer infer;
     mx_context context;
     bool abstract;
+    bool all; /* the caller wants hidden outputs, too */
 } invocation;
 
 /* ---- arguments -------------------------------------------------------------------------------------------- */
@@ -392,12 +393,12 @@ static mx_code compute(invocation *v, mx_array **out)
     return code;
 }
 
-/* The visible outputs go to the scope; hidden ones were only needed on the tape. */
+/* The visible outputs go to the scope; hidden ones are usually needed on the tape only. */
 static mx_code hand_out(invocation *v, mx_code code, mx_array **out)
 {
     for (int i = 0; i < v->n_out; i++) {
         mx_array *x = v->out[i];
-        if (code || i >= v->n_visible)
+        if (code || (i >= v->n_visible && !v->all))
             mx_release(x);
         else if (x && x == out[i])
             mx_release(x); /* the caller's own array: it is owned already */
@@ -420,7 +421,7 @@ static mx_array *const *pad_inputs(const mx_op *op, int *n_in, mx_array *const *
     return padded;
 }
 
-mx_code mx_invoke(mx_op *op, const void *attrs, int n_in, mx_array *const *in, int n_out, mx_array **out)
+static mx_code invoke(mx_op *op, const void *attrs, int n_in, mx_array *const *in, int n_out, mx_array **out, bool all)
 {
     if (!op || n_in < 0 || (n_in && !in) || !out)
         return mx_fail(MX_ERR_ARGUMENT, "mx_invoke: %s is NULL", !op ? "op" : !out ? "out" : "in");
@@ -438,7 +439,7 @@ mx_code mx_invoke(mx_op *op, const void *attrs, int n_in, mx_array *const *in, i
     mx_shape_t few_shapes[2 * FEW];
     int few_types[2 * FEW];
     invocation v;
-    v.op = op, v.attrs = attrs ? attrs : op->defaults, v.n_in = n_in, v.in = in, v.abstract = false;
+    v.op = op, v.attrs = attrs ? attrs : op->defaults, v.n_in = n_in, v.in = in, v.abstract = false, v.all = all;
     mx_code code = check_arguments(&v, n_out);
     code = code ? code : find_context(&v);
     if (__builtin_expect(code != MX_OK, 0)) {
@@ -474,4 +475,14 @@ mx_code mx_invoke(mx_op *op, const void *attrs, int n_in, mx_array *const *in, i
     if (code && clean)
         mx_error_mention(op->name);
     return code;
+}
+
+mx_code mx_invoke(mx_op *op, const void *attrs, int n_in, mx_array *const *in, int n_out, mx_array **out)
+{
+    return invoke(op, attrs, n_in, in, n_out, out, false);
+}
+
+mx_code mx_invoke_all(mx_op *op, const void *attrs, int n_in, mx_array *const *in, mx_array *out[MX_MAX_OUTPUTS])
+{
+    return invoke(op, attrs, n_in, in, MX_MAX_OUTPUTS, out, true);
 }

@@ -141,7 +141,9 @@ static mx_code place_input(application *a, const struct mx_symbol_args *args, in
 static mx_code place_inputs(application *a, const struct mx_symbol_args *args)
 {
     const bool list = a->op->flags & MX_OP_LIST;
+    const int needed = list ? mx_op_needed_inputs(a->op, a->attrs) : 0;
     a->room = list && args->n_in > a->op->declared_inputs ? args->n_in : a->op->declared_inputs;
+    a->room = needed == 2 && a->op->starts[1] && a->room < 2 ? 2 : a->room; /* data and a weight of its own */
     a->entries = mx_alloc_zero((size_t)a->room * sizeof *a->entries);
     if (!a->entries)
         return MX_ERR_MEMORY;
@@ -157,7 +159,8 @@ static mx_code make_missing(application *a, int i)
 {
     char input[64];
     mx_text text = {0};
-    mx_text_print(&text, "%s_%s", a->name, mx_op_input_name(a->op, i, input));
+    const bool list = a->op->flags & MX_OP_LIST; /* what such an operator adds to its list is its weight */
+    mx_text_print(&text, "%s_%s", a->name, list ? "weight" : mx_op_input_name(a->op, i, input));
     a->entries[i].node = mx_text_get(&text) ? mx_gnode_variable(mx_text_get(&text), NULL, MX_DTYPE_NONE) : NULL;
     mx_text_free(&text);
     mx_gnode *made = a->entries[i].node;
@@ -174,6 +177,15 @@ static mx_code make_missing(application *a, int i)
     return mx_notes_apply(made);
 }
 
+/* The weight of UpSampling(sample_type=bilinear), behind its list of data. */
+static mx_code make_weight(application *a)
+{
+    if (make_missing(a, 1))
+        return mx_error_code();
+    a->n_in = 2;
+    return mx_note_set(a->entries[1].node, "__init__", a->op->starts[1]);
+}
+
 static mx_code fill_missing(application *a)
 {
     const int needed = mx_op_needed_inputs(a->op, a->attrs);
@@ -181,7 +193,7 @@ static mx_code fill_missing(application *a)
         for (int i = 0; i < a->n_in; i++)
             if (!a->entries[i].node)
                 return mx_op_fail(a->op, MX_ERR_ARGUMENT, "input %d is missing", i);
-        return MX_OK;
+        return a->n_in == 1 && needed == 2 && a->op->starts[1] ? make_weight(a) : MX_OK;
     }
     for (int i = 0, present = 0; i < a->room && present < needed; i++) {
         if (!a->entries[i].node && mx_input_switched_off(a->op, a->attrs, i))

@@ -44,6 +44,8 @@ static mx_code entries_of(int n_in, mx_array *const *in, mx_gentry *entries)
 mx_code mx_graph_note_starts(const mx_op *op, int n_in, const mx_gentry *entries)
 {
     mx_code code = MX_OK;
+    if (op->flags & MX_OP_LIST) /* any element may be data */
+        return code;
     for (int i = 0; !code && i < n_in && i < (int)(sizeof op->starts / sizeof *op->starts); i++) {
         mx_gnode *node = op->starts[i] ? entries[i].node : NULL;
         if (node && mx_gnode_is_variable(node) && !mx_thread.modes.tracing && !mx_note_get(node, "__init__"))

@@ -41,6 +41,12 @@ static mx_namer *current(void)
                                          : &mx_thread.names.outermost;
 }
 
+mx_dict *mx_names_counters(void)
+{
+    current();
+    return &mx_thread.names.outermost.counters;
+}
+
 mx_code mx_names_push(const char *prefix)
 {
     current();

@@ -24,6 +24,8 @@ void mx_names_next_hint(const char *hint);
 /* Until it is called again, nodes outside of further scopes are named by this function (freed with mx_strfree); NULL:
  * by the library.  For language bindings with their own name managers. */
 mx_name_fn mx_names_ask(mx_name_fn make); /* returns the one before */
+/* How many nodes and blocks the outermost manager of this thread has numbered, by hint. */
+mx_dict *mx_names_counters(void);
 /* The hint for an operator that was called by this name: lower case. Into buffer (64 bytes). */
 const char *mx_names_hint(const char *called, char *buffer);
 /* The hint if only the operator is known, not the name it was called by: "_plus" for elemwise_add, as for a + b. */

@@ -176,6 +176,7 @@ struct mx_op {
     const char *doc;       /* first sentence: what it computes; then details */
     const char *inputs;    /* "data weight bias?": '?' optional (MX_NONE allowed), "*data" a list */
     const char *outputs;   /* "output mean var"; NULL: "output" */
+    bool input_named;      /* monitors show its only input, data, under this name; else as input0 */
     bool outputs_numbered; /* the names are for readers: in graphs they are output0, output1 ... */
     mx_schema *schema;     /* NULL: no attributes */
     uint32_t flags;

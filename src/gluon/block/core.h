@@ -52,6 +52,9 @@ struct mx_parameter {
     void (*front_release)(void *state); /* frees front_state */
 };
 
+/* A front end's function that is called when a parameter with a wrapper has got its first value; NULL: none. */
+extern mx_code (*mx_parameter_settled)(mx_parameter *p);
+
 struct mx_params {
     mx_object object;
     char *prefix;

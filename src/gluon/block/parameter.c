@@ -219,6 +219,8 @@ static mx_code make_value(mx_parameter *p, mx_initializer *init)
     return code ? code : place(p, value);
 }
 
+mx_code (*mx_parameter_settled)(mx_parameter *p);
+
 mx_code mx_parameter_finish(mx_parameter *p)
 {
     if (!p->deferred)
@@ -235,7 +237,7 @@ mx_code mx_parameter_finish(mx_parameter *p)
     mx_release(p->deferred_init);
     mx_release(p->deferred_value);
     p->deferred_init = NULL, p->deferred_value = NULL;
-    return MX_OK;
+    return (p->front || p->front_state) && mx_parameter_settled ? mx_parameter_settled(p) : MX_OK;
 }
 
 /* Drops the data and sets the contexts of the new data; an invalid list leaves the parameter unchanged. */

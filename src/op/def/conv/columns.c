@@ -160,11 +160,11 @@ static void ref_col2im(const mx_reference_call *call)
 
 #define SAMPLES(...) (const mx_sample[]){__VA_ARGS__, {0}}
 mx_op mx_family_columns[] = {
-    {.name = "im2col", .inputs = "data", .doc = "arranges the windows of a convolution as columns", .schema = &im2col_schema, .check = check_im2col,
+    {.name = "im2col", .input_named = true, .inputs = "data", .doc = "arranges the windows of a convolution as columns", .schema = &im2col_schema, .check = check_im2col,
      .infer_shape = infer_im2col, .gradient = grad_im2col, .reference = ref_im2col,
      .samples = SAMPLES({"2,3,5,6", "kernel=(2, 3)", 0, 0, "floatonly"}, {"1,2,5,6", "kernel=(3, 3), stride=(2, 1), pad=(1, 1), dilate=(1, 2)", 0, 0, "floatonly"},
                         {"2,2,7", "kernel=(3,), stride=(2,), pad=(1,)", 0, 0, "floatonly"}, {"1,1,3,3,4", "kernel=(2, 2, 2)", 0, 0, "floatonly"})},
-    {.name = "col2im", .inputs = "data", .doc = "adds columns up at the positions of their windows: the transpose of im2col", .schema = &col2im_schema, .check = check_col2im,
+    {.name = "col2im", .input_named = true, .inputs = "data", .doc = "adds columns up at the positions of their windows: the transpose of im2col", .schema = &col2im_schema, .check = check_col2im,
      .infer_shape = infer_col2im, .gradient = grad_col2im, .reference = ref_col2im,
      .samples = SAMPLES({"2,18,16", "output_size=(5, 6), kernel=(2, 3)", 0, 0, "floatonly"},
                         {"1,18,12", "output_size=(5, 6), kernel=(3, 3), stride=(2, 1), pad=(1, 1), dilate=(1, 2)", 0, 0, "floatonly"},

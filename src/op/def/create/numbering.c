@@ -125,17 +125,17 @@ static void ref_unravel(const mx_reference_call *call)
 
 // clang-format off
 mx_op mx_family_numbering[] = {
-    {.name = "_contrib_index_array", .c_name = "index_array", .doc = "the index of every element", .inputs = "data",
+    {.name = "_contrib_index_array", .input_named = true, .c_name = "index_array", .doc = "the index of every element", .inputs = "data",
      .schema = &index_array_schema,
      .flags = MX_OP_ZERO_GRADIENT, .infer_shape = infer_index_array, .infer_type = infer_int64,
      .reference = ref_index_array,
      .samples = (const mx_sample[]){{"2,3", "", 0, 0, NULL}, {"2,3,2", "axes=(2, 0)", 0, 0, NULL}, {0}}},
-    {.name = "_ravel_multi_index", .aliases = "ravel_multi_index",
+    {.name = "_ravel_multi_index", .input_named = true, .aliases = "ravel_multi_index",
      .doc = "converts multi-indices, one per column, to flat indices", .inputs = "data", .schema = &unravel_schema,
      .flags = MX_OP_ZERO_GRADIENT, .infer_shape = infer_ravel, .reference = ref_ravel,
      .samples = (const mx_sample[]){{"2,4", "shape=(4, 3)", 0, 3, "int:0"}, {"3,2", "shape=(2, 3, 4)", 0, 2, "int:0"},
      {0}}},
-    {.name = "_unravel_index", .aliases = "unravel_index", .doc = "converts flat indices to multi-indices, one per column",
+    {.name = "_unravel_index", .input_named = true, .aliases = "unravel_index", .doc = "converts flat indices to multi-indices, one per column",
      .inputs = "data", .schema = &unravel_schema,
      .flags = MX_OP_ZERO_GRADIENT, .infer_shape = infer_unravel, .reference = ref_unravel,
      .samples = (const mx_sample[]){{"5", "shape=(4, 3)", 0, 12, "int:0"}, {"2,2", "shape=(2, 3, 4)", 0, 24, "int:0"},

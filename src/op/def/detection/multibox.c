@@ -361,7 +361,7 @@ static void ref_detection(const mx_reference_call *call)
 
 #define SAMPLES(...) (const mx_sample[]){__VA_ARGS__, {0}}
 mx_op mx_family_multibox[] = {
-    {.name = "_contrib_MultiBoxPrior", .precision = MX_PRECISION_FLOAT32, .aliases = "_npx_multibox_prior",
+    {.name = "_contrib_MultiBoxPrior", .input_named = true, .precision = MX_PRECISION_FLOAT32, .aliases = "_npx_multibox_prior",
      .c_name = "multibox_prior", .inputs = "data",
      .doc = "anchor boxes at every place of a feature map", .schema = &multibox_prior_schema, .flags = MX_OP_ZERO_GRADIENT, .check = check_prior,
      .infer_shape = infer_prior, .reference = ref_prior,

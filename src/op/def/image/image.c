@@ -86,10 +86,10 @@ static mx_code grad_normalize(mx_grad *grad)
 }
 
 mx_op mx_family_image[] = {
-    {.name = "_image_to_tensor", .aliases = "_npx__image_to_tensor", .doc = "converts an image (H, W, C) in 0..255 to a float32 tensor (C, H, W) in 0..1",
+    {.name = "_image_to_tensor", .input_named = true, .aliases = "_npx__image_to_tensor", .doc = "converts an image (H, W, C) in 0..255 to a float32 tensor (C, H, W) in 0..1",
      .inputs = "data", .flags = MX_OP_NO_GRADIENT, .infer_shape = infer_to_tensor, .infer_type = infer_float, .reference = reference_to_tensor,
      .samples = (const mx_sample[]){{"4,5,3", "", 0, 100, NULL}, {"2,4,5,1", "", 0, 100, NULL}, {0}}},
-    {.name = "_image_normalize", .aliases = "_npx__image_normalize", .doc = "(x - mean) / std per channel", .inputs = "data",
+    {.name = "_image_normalize", .input_named = true, .aliases = "_npx__image_normalize", .doc = "(x - mean) / std per channel", .inputs = "data",
      .schema = &image_normalize_schema, .flags = MX_OP_INPLACE, .check = check_normalize, .infer_shape = infer_normalize,
      .gradient = grad_normalize, .reference = reference_normalize,
      .samples = (const mx_sample[]){{"3,4,5", "mean=(0.1, 0.2, 0.3), std=(0.5, 0.6, 0.7)", 0, 1, "floatonly"},

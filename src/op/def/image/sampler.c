@@ -295,7 +295,7 @@ static void ref_transformer(const mx_reference_call *call)
 
 #define SAMPLES(...) (const mx_sample[]){__VA_ARGS__, {0}}
 mx_op mx_family_sampler[] = {
-    {.name = "GridGenerator", .precision = MX_PRECISION_FLOAT32, .inputs = "data",
+    {.name = "GridGenerator", .input_named = true, .precision = MX_PRECISION_FLOAT32, .inputs = "data",
      .doc = "sampling positions from an affine matrix or a flow", .schema = &grid_generator_schema,
      .check = check_grid, .infer_shape = infer_grid, .gradient = grad_grid, .reference = ref_grid,
      .samples = SAMPLES({"2,6", "transform_type=affine, target_shape=(3, 4)", 0, 0, "floatonly"}, {"2,2,3,4", "transform_type=warp", 0, 0, "floatonly"},

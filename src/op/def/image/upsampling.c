@@ -209,7 +209,7 @@ static mx_code emit_upsampling(const mx_emit_call *n)
 mx_op mx_family_upsampling[] = {
     {.name = "UpSampling", MX_EMIT(emit_upsampling, .all = true), .look = MX_LOOK_POOLING, .c_name = "upsampling",
      .doc = "upsamples images by repeating pixels, or by learned interpolation", .inputs = "*data",
-     .schema = &upsampling_schema, .flags = MX_OP_LIST, .count_in = count_in, .infer_shape = infer_shape, .gradient = gradient, .grad_in = 3,
+     .schema = &upsampling_schema, .flags = MX_OP_LIST, .count_in = count_in, .starts = {NULL, "[\"bilinear\", {}]"}, .infer_shape = infer_shape, .gradient = gradient, .grad_in = 3,
      .reference = reference, .user = &(const mx_movement){plan},
      .samples = (const mx_sample[]){{"1,2,3,2", "scale=2, sample_type=nearest, num_args=1", 0, 0, NULL},
                                     {"2,1,2,2;2,2,4,4", "scale=4, sample_type=nearest, num_args=2", 0, 0, NULL},

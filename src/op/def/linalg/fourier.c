@@ -151,10 +151,10 @@ static void ref_unsketch(const mx_reference_call *call)
 
 #define SAMPLES(...) (const mx_sample[]){__VA_ARGS__, {0}}
 mx_op mx_family_fourier[] = {
-    {.name = "_contrib_fft", .c_name = "fft", .inputs = "data", .doc = "Fourier transform of real rows", .schema = &fft_schema, .infer_shape = infer_fft,
+    {.name = "_contrib_fft", .input_named = true, .c_name = "fft", .inputs = "data", .doc = "Fourier transform of real rows", .schema = &fft_schema, .infer_shape = infer_fft,
      .gradient = grad_fft, .reference = ref_fft,
      .samples = SAMPLES({"2,8", "", 0, 0, "floatonly"}, {"2,3,6", "", 0, 0, "floatonly"}, {"7", "", 0, 0, "floatonly"}, {"1,1", "", 0, 0, "floatonly"}, {"2,45", "", 0, 0, "floatonly"})},
-    {.name = "_contrib_ifft", .c_name = "ifft", .inputs = "data", .doc = "real part of the inverse Fourier transform, not divided by the length",
+    {.name = "_contrib_ifft", .input_named = true, .c_name = "ifft", .inputs = "data", .doc = "real part of the inverse Fourier transform, not divided by the length",
      .schema = &fft_schema, .infer_shape = infer_ifft, .gradient = grad_ifft, .reference = ref_ifft,
      .samples = SAMPLES({"2,8", "", 0, 0, "floatonly"}, {"2,3,12", "", 0, 0, "floatonly"}, {"14", "", 0, 0, "floatonly"}, {"2,90", "", 0, 0, "floatonly"})},
     {.name = "_contrib_count_sketch", .c_name = "count_sketch", .inputs = "data h s", .doc = "columns h[i] of the result collect s[i] times column i",

@@ -497,7 +497,7 @@ mx_op mx_family_softmax[] = {
      .grad_out = 1, .no_grad_inputs = 2, .reference = ref_softmax,
      .samples = (const mx_sample[]){AXIS_SAMPLES, {"3,4;3", "use_length=True", 0, 5, "int:1"},
                                     {"2,3,4;2,4", "axis=1, use_length=True", 0, 4, "int:1"}, {0}}},
-    {.name = "log_softmax", MX_EMIT(emit_log_softmax, .reads = 1), .look = MX_LOOK_SOFTMAX,
+    {.name = "log_softmax", .input_named = true, MX_EMIT(emit_log_softmax, .reads = 1), .look = MX_LOOK_SOFTMAX,
      .methods = "log_softmax", .precision = MX_PRECISION_FLOAT32,
      .aliases = "_npx_log_softmax",
      .inputs = "data",

@@ -73,7 +73,7 @@ mx_op mx_family_identity[] = {
      .doc = "marks data as a loss: its gradient is one",
      .inputs = "data", .outputs = "loss",
      .flags = MX_OP_IDENTITY | MX_OP_LOSS | MX_OP_INPLACE, .gradient = grad_ones, .reads_head = mx_reads_no_head, .samples = UNCHECKED, .reference = reference},
-    {.name = "MakeLoss", .look = MX_LOOK_SOFTMAX, .precision = MX_PRECISION_FLOAT32, .c_name = "make_scaled_loss",
+    {.name = "MakeLoss", .input_named = true, .look = MX_LOOK_SOFTMAX, .precision = MX_PRECISION_FLOAT32, .c_name = "make_scaled_loss",
      .doc = "marks data as a loss with a scaled gradient",
      .inputs = "data", .schema = &make_loss_schema, .flags = MX_OP_IDENTITY | MX_OP_LOSS | MX_OP_INPLACE, .gradient = grad_make_loss, .reads_head = mx_reads_no_head, .grad_out = 1,
      .samples = (const mx_sample[]){{"2,3", "", 0, 0, "nograd"},

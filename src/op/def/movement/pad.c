@@ -336,7 +336,7 @@ static void ref_diag(const mx_reference_call *call)
 
 // clang-format off
 mx_op mx_family_pad[] = {
-    {.name = "Pad", .look = MX_LOOK_SHAPE, .methods = "pad", .aliases = "pad", .doc = "pads an array",
+    {.name = "Pad", .input_named = true, .look = MX_LOOK_SHAPE, .methods = "pad", .aliases = "pad", .doc = "pads an array",
      .inputs = "data",
      .schema = &pad_schema,
      .infer_shape = infer_pad,
@@ -349,7 +349,7 @@ mx_op mx_family_pad[] = {
          {"3", "mode=constant, pad_width=(2, 0)", 0, 0, NULL},
          {"1,1,3,2,3", "mode=reflect, pad_width=(0, 0, 0, 0, 1, 2, 1, 1, 0, 1)", 0, 0, NULL},
          {"0,2", "mode=constant, pad_width=(1, 1, 0, 0)", 0, 0, NULL}, {0}}},
-    {.name = "diag", .methods = "diag", .doc = "extracts a diagonal, or builds a diagonal matrix from a vector",
+    {.name = "diag", .input_named = true, .methods = "diag", .doc = "extracts a diagonal, or builds a diagonal matrix from a vector",
      .inputs = "data",
      .schema = &diag_schema, .infer_shape = infer_diag,
      .gradient = grad_diag, .reference = ref_diag, .movement = &(const mx_movement){plan_diag},

@@ -408,7 +408,7 @@ mx_op mx_family_reshape[] = {
      .samples = (const mx_sample[]){{"2,3", "axis=0", 0, 0, NULL}, {"2,3", "axis=-1", 0, 0, NULL},
          {"2,3", "axis=1", 0, 0, NULL},
                                     {"()", "axis=0", 0, 0, NULL}, {0}}},
-    {.name = "squeeze", .look = MX_LOOK_SHAPE, .doc = "removes axes of size 1", .inputs = "data",
+    {.name = "squeeze", .input_named = true, .look = MX_LOOK_SHAPE, .doc = "removes axes of size 1", .inputs = "data",
      .schema = &squeeze_schema,
      .infer_shape = infer_squeeze, VIEW,
      .samples = (const mx_sample[]){{"1,3,1", "", 0, 0, NULL}, {"1,3,1", "axis=(0,)", 0, 0, NULL},

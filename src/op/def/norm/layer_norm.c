@@ -88,6 +88,22 @@ static mx_code infer_instance(mx_infer *infer)
     return set_shapes(infer, &parameters, &statistics);
 }
 
+/* gamma and beta have one element per group; the message begins with the data, which the user knows. */
+static mx_code check_groups(const mx_infer *infer, int64_t groups)
+{
+    char data[MX_SHAPE_TEXT], own[MX_SHAPE_TEXT];
+    for (int i = 1; i < 3; i++) {
+        const mx_shape_t *shape = &infer->in[i];
+        if (shape->ndim < 0 || (shape->ndim == 1 && (shape->dim[0] < 0 || shape->dim[0] == groups)))
+            continue;
+        return mx_op_fail(infer->op, MX_ERR_SHAPE,
+                          "data has shape %s and num_groups is %lld, but %s has shape %s, wanted (%lld,)",
+                          mx_shape_text(&infer->in[0], data), (long long)groups, i == 1 ? "gamma" : "beta",
+                          mx_shape_text(shape, own), (long long)groups);
+    }
+    return MX_OK;
+}
+
 static mx_code infer_group(mx_infer *infer)
 {
     const mx_group_norm_attrs *attrs = infer->attrs;
@@ -100,6 +116,8 @@ static mx_code infer_group(mx_infer *infer)
         return wrong_data(infer, "(batch, channels, ...) with channels divisible by num_groups");
     const mx_shape_t parameters = {.ndim = 1, .dim = {attrs->num_groups}},
                      statistics = {.ndim = 2, .dim = {data->dim[0], attrs->num_groups}};
+    if (check_groups(infer, attrs->num_groups))
+        return mx_error_code();
     return set_shapes(infer, &parameters, &statistics);
 }
 

@@ -257,7 +257,7 @@ static mx_code emit_lrn(const mx_emit_call *n)
 
 #define BACKWARD(rule) .flags = MX_OP_HIDDEN | MX_OP_NO_GRADIENT, .infer_shape = rule
 mx_op mx_family_normalize[] = {
-    {.name = "L2Normalization", MX_EMIT(emit_l2), .look = MX_LOOK_NORM, .precision = MX_PRECISION_FLOAT32,
+    {.name = "L2Normalization", .input_named = true, MX_EMIT(emit_l2), .look = MX_LOOK_NORM, .precision = MX_PRECISION_FLOAT32,
      .inputs = "data",
      .outputs = "output norm",
      .schema = &l2_normalization_schema,
@@ -268,7 +268,7 @@ mx_op mx_family_normalize[] = {
     {.name = "_backward_L2Normalization", .inputs = "ograd output norm", .schema = &l2_normalization_schema, BACKWARD(infer_l2_backward),
      .doc = "gradient of L2Normalization", .reference = ref_l2_backward,
      .samples = (const mx_sample[]){{"3,37;3,37;3,1", "", 0.2, 2, "floatonly"}, {"2,3,4;2,3,4;2,4", "mode=channel", 0.2, 2, "floatonly"}, {0}}},
-    {.name = "LRN", MX_EMIT(emit_lrn), .look = MX_LOOK_NORM, .precision = MX_PRECISION_FLOAT32, .c_name = "lrn",
+    {.name = "LRN", .input_named = true, MX_EMIT(emit_lrn), .look = MX_LOOK_NORM, .precision = MX_PRECISION_FLOAT32, .c_name = "lrn",
      .inputs = "data",
      .outputs = "output tmp_norm",
      .schema = &lrn_schema, .n_out = 2, .n_visible = 1,

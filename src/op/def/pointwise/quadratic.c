@@ -68,7 +68,7 @@ mx_op mx_family_quadratic[] = {
      .doc = "divides data by the square root of the size of its last axis",
      .inputs = "data", .flags = MX_OP_INPLACE, .gradient = grad_div_sqrt, USE(div_sqrt_numbers),
      .samples = SAMPLES("", "floatonly"), .reference = ref_div_sqrt},
-    {.name = "_contrib_quadratic", MX_EMIT(mx_emit_number_op), .c_name = "quadratic", .doc = "a x^2 + b x + c", .inputs = "data",
+    {.name = "_contrib_quadratic", .input_named = true, MX_EMIT(mx_emit_number_op), .c_name = "quadratic", .doc = "a x^2 + b x + c", .inputs = "data",
      .schema = &quadratic_schema, .flags = MX_OP_INPLACE, .gradient = grad_quadratic, .grad_in = 1,
      USE(quadratic_numbers), .samples = SAMPLES("a=1, b=2, c=-3", NULL), .reference = ref_quadratic},
     {0},

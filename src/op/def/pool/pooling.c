@@ -320,7 +320,7 @@ static mx_code emit_pooling(const mx_emit_call *n)
 }
 
 mx_op mx_family_pooling[] = {
-    {.name = "Pooling", MX_EMIT(emit_pooling), .shows = "pool_type, kernel/stride", .look = MX_LOOK_POOLING,
+    {.name = "Pooling", .input_named = true, MX_EMIT(emit_pooling), .shows = "pool_type, kernel/stride", .look = MX_LOOK_POOLING,
      .aliases = "_npx_pooling Pooling_v1", .doc = "maximum, mean, sum or Lp norm of every window",
      .inputs = "data",
      .schema = &pooling_schema, .check = check, .infer_shape = infer, .gradient = gradient, .grad_in = 1, .reference = reference,

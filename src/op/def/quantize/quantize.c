@@ -212,7 +212,7 @@ mx_op mx_family_quantize[] = {
      .doc = "converts 32-bit integers of a range to 8-bit integers", .schema = &quantize_calibrated_schema, CONSTANT, .infer_shape = infer_ranges,
      .infer_type = infer_calibrated_type, .reference = ref_requantize,
      .samples = SAMPLES({"3,4;1;1", "", 1, 1000000, "int:0 f32only nograd"}, {"3,4;1;1", "min_calib_range=-300, max_calib_range=400.0", 1, 1000000, "int:0 f32only nograd"})},
-    {.name = "_contrib_quantize_v2", .c_name = "quantize_v2", .inputs = "data", .outputs_numbered = true, .outputs = "output min_output max_output", .n_out = 3,
+    {.name = "_contrib_quantize_v2", .input_named = true, .c_name = "quantize_v2", .inputs = "data", .outputs_numbered = true, .outputs = "output min_output max_output", .n_out = 3,
      .doc = "quantizes numbers to 8-bit integers; their range is given or computed", .schema = &quantize_calibrated_schema, CONSTANT, .infer_shape = infer_ranges,
      .infer_type = infer_calibrated_type, .reference = ref_quantize_v2,
      .samples = SAMPLES({"3,4", "", 0, 0, "f32only nograd"}, {"3,4", "out_type=auto, min_calib_range=0.0, max_calib_range=1.5", 0, 0, "f32only nograd"},

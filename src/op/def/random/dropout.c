@@ -97,7 +97,7 @@ static void backward_reference(const mx_reference_call *call)
 }
 
 mx_op mx_family_dropout[] = {
-    {.name = "Dropout", .shows = "p", .aliases = "_npx_dropout", .c_name = "op_dropout", .inputs = "data",
+    {.name = "Dropout", .input_named = true, .shows = "p", .aliases = "_npx_dropout", .c_name = "op_dropout", .inputs = "data",
      .outputs = "output mask",
      .doc = "sets values to zero at random and scales up the others so that the mean is unchanged", .schema = &dropout_schema,
      .flags = MX_OP_IDENTITY | MX_OP_INPLACE | MX_OP_RANDOM | MX_OP_TRAINING, .n_out = 2, .n_visible = 1, .infer_shape = infer_shape,

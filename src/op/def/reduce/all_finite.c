@@ -26,7 +26,7 @@ static void ref_all_finite(const mx_reference_call *call)
 }
 
 mx_op mx_family_all_finite[] = {
-    {.name = "all_finite", .doc = "1 if all elements are finite, else 0", .inputs = "data",
+    {.name = "all_finite", .input_named = true, .doc = "1 if all elements are finite, else 0", .inputs = "data",
      .schema = &all_finite_schema, .flags = MX_OP_NO_GRADIENT,
      .infer_shape = infer_one, .infer_type = infer_float, .reference = ref_all_finite,
      .samples = (const mx_sample[]){{"2,3", "", 0, 0, NULL}, {0}}},
