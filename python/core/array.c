@@ -91,6 +91,8 @@ static PyObject *nd_new(PyTypeObject *type, PyObject *args, PyObject *keywords)
     nd_object *self = (nd_object *)type->tp_alloc(type, 0);
     if (self)
         self->array = given ? given : mx_retain(nd_array(source));
+    if (self && given)
+        handle_taken(given);
     return (PyObject *)self;
 }
 

@@ -100,6 +100,7 @@ static void block_dealloc(PyObject *object)
     if (self->block)
         block_drop_hooks(self);
     block_clear(object);
+    handle_drop(&self->given);
     PyMem_Free(self->seen.shape), PyMem_Free(self->seen.type);
     mx_release(self->block);
     Py_TYPE(object)->tp_free(object);
@@ -318,7 +319,8 @@ static int block_setattr(PyObject *object, PyObject *name, PyObject *value)
     if (value && self->block && self->block->layer) {
         if (!PyUnicode_CompareWithASCIIString(name, "_kwargs") && self->block->layer->kwargs)
             return block_assign_kwargs(object, value);
-        block_set_option(self, name, value);
+        if (block_set_option(self, name, value))
+            return -1;
     }
     if (PyObject_GenericSetAttr(object, name, value))
         return -1;
@@ -374,8 +376,7 @@ static PyObject *missing_attribute(PyObject *object, PyObject *name)
             Py_RETURN_NONE; /* a layer without activation */
         char option[64];
         snprintf(option, sizeof option, "%.40s_initializer", text);
-        if (self->block->cls && self->block->cls->schema &&
-            (mx_schema_find(self->block->cls->schema, text) || mx_schema_find(self->block->cls->schema, option)))
+        if (self->block->cls && self->block->cls->schema && mx_schema_find(self->block->cls->schema, option))
             Py_RETURN_NONE; /* bias of a layer without one */
     }
     if (!self->block)
@@ -476,8 +477,8 @@ static PyMethodDef block_methods[] = {
     {"_set_children", block_set_children, METH_O, NULL},
     {"_set_reg_params", block_set_reg_params, METH_O, NULL},
     {"_set_kwargs", block_set_kwargs, METH_O, NULL},
-    {"_hooks", block_hook_list, METH_VARARGS, NULL},
-    {"_hooks_changed", block_hooks_changed, METH_NOARGS, NULL},
+    {"_set_hooks", block_set_hooks, METH_O, NULL},
+    {"_set_pre_hooks", block_set_pre_hooks, METH_O, NULL},
     {"_set_active", block_set_active, METH_VARARGS, NULL},
     {"_forget", block_forget, METH_NOARGS, NULL},
     {"_export", block_export, METH_VARARGS, NULL},
@@ -501,6 +502,8 @@ static PyGetSetDef block_getset[] = {
     {"params", get_params, NULL, "Its own parameters, without those of children.", NULL},
     {"_children", block_get_children, block_assign_children, "Children by attribute name.", NULL},
     {"_reg_params", block_get_reg_params, block_assign_reg_params, "Own parameters by attribute name.", NULL},
+    {"_forward_hooks", block_get_hooks, block_assign_hooks, "Hooks that run after forward.", NULL},
+    {"_forward_pre_hooks", block_get_hooks, block_assign_hooks, "Hooks that run before forward.", (void *)1},
     {"_input_names", get_input_names, NULL, "Names of the inputs, for calls by keyword.", NULL},
     {"_is_layer", get_is_layer, NULL, NULL, NULL},
     {"_active", get_active, NULL, NULL, NULL},

@@ -19,8 +19,8 @@ typedef struct block_object {
     PyObject *children;                   /* dict: attribute name -> Block (see block_live.c) */
     PyObject *params;                     /* dict: attribute name -> Parameter (wrappers created on demand) */
     PyObject *kwargs;                     /* of the layer's operator (block_options.c); NULL: not asked for yet */
-    PyObject *before, *after;             /* hooks: lists of callables, NULL: none */
-    uint64_t before_handle, after_handle; /* the library's hooks that run them; 0: none */
+    PyObject *before, *after;             /* hooks: dicts of callables (block_live.c); NULL: not asked for yet */
+    uint64_t before_handle, after_handle; /* the library's hooks that run them; 0: there are none */
     PyObject *base;                       /* the class whose methods are the library's (block_override.c) */
     bool library;                         /* a layer or container: the library has a forward for it ... */
     mx_forward_many_fn library_forward;   /* ... this one; NULL: the layer's */
@@ -32,7 +32,8 @@ typedef struct block_object {
     PyObject *in_form;                    /* how the arrays of a call are nested; NULL: one after the other */
     PyObject *out_form[2]; /* how the results are nested when predicting and when training; NULL: not known */
     seen_inputs seen;      /* of the first call while hybridized */
-    PyObject *watcher;     /* callable(name, operator, array) for every node that runs; NULL: none */
+    PyObject *watcher;     /* callable(name, operator, handle) for every node that runs; NULL: none */
+    PyObject *given;       /* handles that it got in the last pass */
     bool watch_all;        /* inputs of nodes as well */
     PyObject *dict, *weakrefs;
 } block_object;
@@ -51,8 +52,8 @@ void block_blame(const mx_block *block); /* its call failed: it becomes part of 
 PyObject *block_forward(PyObject *object, PyObject *args);
 PyObject *block_run_children(PyObject *object, PyObject *args);
 PyObject *block_layer_forward(PyObject *object, PyObject *args);
-PyObject *block_hook_list(PyObject *object, PyObject *args);
-PyObject *block_hooks_changed(PyObject *object, PyObject *unused);
+PyObject *block_set_hooks(PyObject *object, PyObject *mapping);
+PyObject *block_set_pre_hooks(PyObject *object, PyObject *mapping);
 void block_drop_hooks(block_object *self);
 
 /* Dictionaries that users change (block_live.c). */
@@ -61,10 +62,13 @@ PyObject *block_get_children(PyObject *object, void *unused);
 PyObject *block_get_reg_params(PyObject *object, void *unused);
 int block_assign_children(PyObject *object, PyObject *value, void *unused);
 int block_assign_reg_params(PyObject *object, PyObject *value, void *unused);
+PyObject *block_get_hooks(PyObject *object, void *before); /* before: not NULL for those that run before forward */
+int block_assign_hooks(PyObject *object, PyObject *value, void *before);
 PyObject *block_get_kwargs(PyObject *object);
 int block_assign_kwargs(PyObject *object, PyObject *value);
 PyObject *block_set_kwargs(PyObject *object, PyObject *mapping);
-void block_set_option(block_object *self, PyObject *name, PyObject *value); /* if it is one of the layer's: _rate */
+/* If it is one of the layer's: _rate; -1 with an exception. */
+int block_set_option(block_object *self, PyObject *name, PyObject *value);
 PyObject *block_set_children(PyObject *object, PyObject *mapping);
 PyObject *block_set_reg_params(PyObject *object, PyObject *mapping);
 

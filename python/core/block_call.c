@@ -108,10 +108,10 @@ void block_blame(const mx_block *block)
 
 static int run_hooks(PyObject *hooks, PyObject *object, PyObject *args, PyObject *result)
 {
-    PyObject *copy = PySequence_Tuple(hooks); /* a hook may remove itself */
+    PyObject *copy = PyDict_Values(hooks); /* a hook may remove itself */
     int failed = !copy;
-    for (Py_ssize_t i = 0; !failed && i < PyTuple_GET_SIZE(copy); i++) {
-        PyObject *done = PyObject_CallFunctionObjArgs(PyTuple_GET_ITEM(copy, i), object, args, result, NULL);
+    for (Py_ssize_t i = 0; !failed && i < PyList_GET_SIZE(copy); i++) {
+        PyObject *done = PyObject_CallFunctionObjArgs(PyList_GET_ITEM(copy, i), object, args, result, NULL);
         failed = !done;
         Py_XDECREF(done);
     }
@@ -161,22 +161,6 @@ static mx_code run_after(mx_block *block, mx_arrays in, mx_arrays out, void *use
     return (void)block, run_from_c(user, in, out, ((block_object *)user)->after);
 }
 
-PyObject *block_hook_list(PyObject *object, PyObject *args)
-{
-    block_object *self = (block_object *)object;
-    int before;
-    if (!block_of(object) || !PyArg_ParseTuple(args, "p:hooks", &before))
-        return NULL;
-    PyObject **list = before ? &self->before : &self->after;
-    uint64_t *handle = before ? &self->before_handle : &self->after_handle;
-    if (!*list && !(*list = PyList_New(0)))
-        return NULL;
-    if (!*handle && !(*handle = mx_block_hook(self->block, before, before ? run_before : run_after, self)))
-        return raise_error();
-    structure_version++;
-    return core_new_ref(*list);
-}
-
 void block_drop_hooks(block_object *self)
 {
     if (self->before_handle)
@@ -186,24 +170,25 @@ void block_drop_hooks(block_object *self)
     self->before_handle = self->after_handle = 0;
 }
 
-/* Drops empty lists, so that the block can run in C again. */
-PyObject *block_hooks_changed(PyObject *object, PyObject *unused)
+/* The library calls the hooks as long as there are any; without them the block can run in C. */
+static PyObject *set_hooks(PyObject *object, PyObject *mapping, bool before)
 {
     block_object *self = (block_object *)object;
-    (void)unused;
-    if (self->before && !PyList_GET_SIZE(self->before)) {
-        Py_CLEAR(self->before);
-        mx_block_unhook(self->block, self->before_handle);
-        self->before_handle = 0;
-    }
-    if (self->after && !PyList_GET_SIZE(self->after)) {
-        Py_CLEAR(self->after);
-        mx_block_unhook(self->block, self->after_handle);
-        self->after_handle = 0;
-    }
+    const Py_ssize_t n = block_of(object) ? PyMapping_Size(mapping) : -1;
+    uint64_t *handle = before ? &self->before_handle : &self->after_handle;
+    if (n < 0)
+        return NULL;
+    if (n && !*handle && !(*handle = mx_block_hook(self->block, before, before ? run_before : run_after, self)))
+        return raise_error();
+    if (!n && *handle)
+        mx_block_unhook(self->block, *handle), *handle = 0;
     structure_version++;
     Py_RETURN_NONE;
 }
+
+/* _set_hooks(dict), _set_pre_hooks(dict) */
+PyObject *block_set_hooks(PyObject *object, PyObject *mapping) { return set_hooks(object, mapping, false); }
+PyObject *block_set_pre_hooks(PyObject *object, PyObject *mapping) { return set_hooks(object, mapping, true); }
 
 /* ---- in the library ---------------------------------------------------------------------------------------------- */
 
@@ -225,7 +210,7 @@ static bool is_container(const mx_block *block) { return block->sequential && !b
 
 static bool runs_in_c(block_object *self)
 {
-    if (self->before || self->after || !self->native || self->block->around)
+    if (self->before_handle || self->after_handle || !self->native || self->block->around)
         return false;
     if (!is_container(self->block))
         return true;
@@ -522,16 +507,16 @@ static PyObject *call_in_python(PyObject *object, PyObject *args, PyObject *keyw
     block_object *self = (block_object *)object, *outer = hooked;
     if (mx_inferring()) /* hooks would see arrays without data */
         return call_forward(object, args, keywords);
-    if (self->before && run_hooks(self->before, object, args, NULL))
+    if (self->before_handle && run_hooks(self->before, object, args, NULL))
         return NULL;
-    if (self->before || self->after)
+    if (self->before_handle || self->after_handle)
         hooked = self;
     const bool symbols = any_symbol(args) || (keywords && any_symbol(keywords));
     PyObject *result = (symbols ? call_traced : call_forward)(object, args, keywords);
     hooked = outer;
     if (result && self->overrides_forward && self->block->hybridized && !self->seen.n)
         remember_outer(self, args);
-    if (result && self->after && run_hooks(self->after, object, args, result))
+    if (result && self->after_handle && run_hooks(self->after, object, args, result))
         Py_CLEAR(result);
     return result;
 }

@@ -190,11 +190,11 @@ static mx_code show(void *user, const char *name, mx_array *value)
 {
     const watching *w = user;
     PyGILState_STATE state = PyGILState_Ensure();
-    PyObject *array = PyErr_Occurred() ? NULL : nd_wrap(value);
+    PyObject *handle = PyErr_Occurred() ? NULL : handle_give(value, &w->self->given);
     PyObject *done =
-        array ? PyObject_CallFunction(w->self->watcher, "ssO", name, operator_of(w->graph, name), array) : NULL;
+        handle ? PyObject_CallFunction(w->self->watcher, "yyO", name, operator_of(w->graph, name), handle) : NULL;
     const bool ok = done != NULL;
-    Py_XDECREF(array), Py_XDECREF(done);
+    Py_XDECREF(handle), Py_XDECREF(done);
     PyGILState_Release(state);
     return ok ? MX_OK : mx_error_set(MX_ERR_CALLBACK, "%s: an operator hook failed", w->self->block->name);
 }
@@ -218,9 +218,18 @@ static mx_code give_values(const mx_graph *graph, mx_arrays in, mx_array **value
     return MX_OK;
 }
 
+/* Handles of the pass before that nobody wrapped. */
+static void forget_handles(block_object *self)
+{
+    PyGILState_STATE state = PyGILState_Ensure();
+    handle_drop(&self->given);
+    PyGILState_Release(state);
+}
+
 mx_arrays block_run_watched(block_object *self, mx_arrays in)
 {
     mx_plan_key key;
+    forget_handles(self);
     if (self->block->hybrid && mx_plan_key_make(&key, in) &&
         mx_learn_shapes(&(struct mx_compile_request){.block = self->block, .key = &key}))
         return mx_list_failed();
@@ -232,7 +241,8 @@ mx_arrays block_run_watched(block_object *self, mx_arrays in)
         return mx_list_failed();
     mx_array **values = mx_alloc_zero((size_t)graph.n * sizeof *values), **results = mx_list_new(graph.n_results);
     watching w = {self, &graph};
-    const mx_interpretation what = {&graph, values, show, &w, self->watch_all, NULL};
+    const mx_interpretation what = {
+        .graph = &graph, .values = values, .watch = show, .user = &w, .watch_all = self->watch_all};
     mx_code code = values && results ? give_values(&graph, in, values) : mx_error_code();
     code = code ? code : mx_interpret(&what, results);
     for (int64_t i = 0; !code && i < graph.n_results; i++)

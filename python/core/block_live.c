@@ -1,4 +1,4 @@
-/* Dictionaries of a block that users read and write: _children, _reg_params; and _params of a ParameterDict.
+/* Dictionaries of a block that users read and write: _children, _reg_params, its hooks; and _params of a ParameterDict.
  *
  *     block._children  --- mxnet/gluon/_live.py ---> _set_children(dict) ---> mx_block_set_children
  *
@@ -173,6 +173,17 @@ PyObject *block_get_reg_params(PyObject *object, void *unused)
                : NULL;
 }
 
+/* Hooks are Python's alone: the library only needs to know whether there are any. */
+PyObject *block_get_hooks(PyObject *object, void *before)
+{
+    static const mx_dict none = {0};
+    block_object *self = (block_object *)object;
+    PyObject **slot = before ? &self->before : &self->after;
+    if (!block_of(object) || *slot)
+        return block_of(object) ? core_new_ref(*slot) : NULL;
+    return make_live(object, slot, before ? "_set_pre_hooks" : "_set_hooks", &none, NULL);
+}
+
 /* block._children = {...}: the contents change, the dictionary stays. */
 static int assign(PyObject *live, PyObject *value)
 {
@@ -190,4 +201,8 @@ int block_assign_children(PyObject *object, PyObject *value, void *unused)
 int block_assign_reg_params(PyObject *object, PyObject *value, void *unused)
 {
     return assign(block_get_reg_params(object, unused), value);
+}
+int block_assign_hooks(PyObject *object, PyObject *value, void *before)
+{
+    return assign(block_get_hooks(object, before), value);
 }

@@ -117,20 +117,45 @@ PyObject *block_set_kwargs(PyObject *object, PyObject *mapping)
     return ok ? core_new_ref(Py_None) : PyErr_Occurred() ? NULL : PyErr_NoMemory();
 }
 
-/* A value that does not fit the option is the user's own attribute. */
-void block_set_option(block_object *self, PyObject *name, PyObject *value)
+/* A value that does not fit the option is the user's own attribute if it is an object of another kind (an activation may
+ * be a function in Python), or if the class has its own forward; else the layer would go on with the old value. */
+static bool users_own(const block_object *self, PyObject *value)
+{
+    const bool plain = value == Py_None || PyUnicode_Check(value) || PyNumber_Check(value) || PyTuple_Check(value);
+    return !plain || self->overrides_hybrid || self->overrides_forward;
+}
+
+int block_set_option(block_object *self, PyObject *name, PyObject *value)
 {
     mx_block *block = self->block;
     const char *text = PyUnicode_AsUTF8(name);
     const mx_schema *schema = block->cls ? block->cls->schema : NULL;
     const mx_field *field = text && *text == '_' && schema ? mx_schema_find(schema, text + 1) : NULL;
     const place at = {schema, block->options};
-    if (!field || field->type == MX_FIELD_PTR || value == Py_None ||
-        (field->type == MX_FIELD_STR && !PyUnicode_Check(value))) /* an activation may be a function in Python */
-        return;
-    if (set_field(block, &at, field, at.values, value))
+    if (!field || field->type == MX_FIELD_PTR)
+        return 0;
+    if (field->type == MX_FIELD_STR && value != Py_None && !PyUnicode_Check(value)) {
+        if (users_own(self, value))
+            return 0;
+        PyErr_Format(PyExc_TypeError, "%s: '%U' must be text, got %.200s", block->class_name, name,
+                     Py_TYPE(value)->tp_name);
+        return -1;
+    }
+    char *values = PyMem_Malloc(schema->size); /* a value that does not fit leaves the option as it is */
+    if (!values)
+        return PyErr_NoMemory(), -1;
+    memcpy(values, at.values, schema->size);
+    const bool fits = !set_field(block, &at, field, values, value);
+    if (fits)
+        memcpy(at.values, values, schema->size);
+    PyMem_Free(values);
+    if (!fits) {
+        if (!users_own(self, value))
+            return -1;
         PyErr_Clear();
-    else if (block->layer->prepare && block->layer->prepare(block))
+    } else if (block->layer->prepare && block->layer->prepare(block)) {
         mx_error_clear();
+    }
     mx_hybrid_changed(block);
+    return 0;
 }

@@ -103,7 +103,7 @@ static PyObject *seen_to(const seen_inputs *seen)
     return list;
 }
 
-static PyObject *list_or_none(PyObject *list) { return list ? PySequence_List(list) : core_new_ref(Py_None); }
+static PyObject *list_or_none(PyObject *dict) { return dict ? PyDict_Values(dict) : core_new_ref(Py_None); }
 static PyObject *or_none(PyObject *object) { return core_new_ref(object ? object : Py_None); }
 
 PyObject *block_get_state(PyObject *object, PyObject *unused)

@@ -33,6 +33,10 @@ static inline mx_array *nd_array(PyObject *x) { return ((nd_object *)x)->array; 
 PyObject *nd_wrap(mx_array *array);      /* a new NDArray, or a Symbol of a symbolic array; retains */
 PyObject *nd_wrap_all(mx_arrays arrays); /* a list of them */
 PyObject *sparse_wrap(mx_array *array);  /* of a sparse array (sparse.c); retains */
+/* Arrays that callbacks get as integers (handles.c): a new int, which is noted in the list *given. */
+PyObject *handle_give(mx_array *array, PyObject **given);
+void handle_taken(mx_array *array); /* an NDArray has taken over the reference of a handle */
+void handle_drop(PyObject **given); /* releases the arrays in the list that no NDArray has taken over */
 int stype_from(PyObject *source, mx_stype *stype, const char *who); /* text or None: 'default'; -1 with ValueError */
 /* The arrays of a list or tuple of NDArrays (or of one): n < 0 with an exception.  Borrowed; *items is for PyMem_Free. */
 mx_arrays nd_list(PyObject *source, const char *who, mx_array ***items);

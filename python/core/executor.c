@@ -8,6 +8,7 @@
 typedef struct executor_object {
     PyObject_HEAD mx_executor *executor; /* retained; NULL before a bind */
     PyObject *monitor;                   /* callable(name as bytes, handle of the array as int), or NULL */
+    PyObject *given;                     /* handles that the monitor got in the last pass */
     PyObject *dict;
 } executor_object;
 
@@ -37,6 +38,7 @@ static void executor_dealloc(PyObject *object)
 {
     PyObject_GC_UnTrack(object);
     executor_clear(object);
+    handle_drop(&((executor_object *)object)->given);
     mx_release(((executor_object *)object)->executor);
     Py_TYPE(object)->tp_free(object);
 }
@@ -123,6 +125,7 @@ static PyObject *executor_forward(PyObject *self, PyObject *training)
     if (on < 0)
         return NULL;
     MX_SCOPE;
+    handle_drop(&((executor_object *)self)->given);
     PyThreadState *state = let_go(true);
     mx_arrays out = mx_executor_forward(executor, on);
     take_back(state);
@@ -147,9 +150,8 @@ static PyObject *executor_backward(PyObject *self, PyObject *heads)
 static mx_code on_value(void *user, const char *name, mx_array *value)
 {
     PyGILState_STATE state = PyGILState_Ensure();
-    PyObject *callback = ((executor_object *)user)->monitor;
-    /* The callee owns a reference to the array: NDArray(ctypes.c_void_p(handle)) takes it over. */
-    PyObject *handle = callback ? PyLong_FromVoidPtr(mx_retain(value)) : NULL;
+    executor_object *self = user;
+    PyObject *callback = self->monitor, *handle = callback ? handle_give(value, &self->given) : NULL;
     PyObject *done = handle ? PyObject_CallFunction(callback, "yO", name, handle) : NULL;
     const bool failed = callback && !done;
     Py_XDECREF(handle), Py_XDECREF(done);

@@ -587,5 +587,6 @@ int add_parameters(PyObject *module)
         return -1;
     if (PyModule_AddObjectRef(module, "Parameter", (PyObject *)&parameter_type))
         return -1;
+    parameter_watch_values();
     return PyModule_AddFunctions(module, functions);
 }

@@ -19,6 +19,9 @@ extern PyGetSetDef parameter_part_getset[];
 void parameter_leave(parameter_object *self);
 void parameter_resume(parameter_object *self);
 
+/* From now on a _init_impl that a user replaced is called with the first value of a parameter. */
+void parameter_watch_values(void);
+
 /* The element type as an object: as it was given, or the library's: its name if the layer has an option for it, else
  * NumPy's class. */
 PyObject *parameter_dtype(PyObject *object, void *unused);

@@ -10,6 +10,7 @@
 #include "parameter.h"
 
 #include "base/error.h"
+#include "block.h"
 #include "exec/tape.h"
 
 /* ---- attributes outlive their wrapper ------------------------------------------------------------------------------ */
@@ -131,13 +132,8 @@ static PyObject *attach_grads(PyObject *object, PyObject *unused)
 
 /* ---- deferred initialization --------------------------------------------------------------------------------------- */
 
-/* (contexts, initializer, value or None) of a deferred initialization, else None. */
-static PyObject *get_waiting(PyObject *object, void *unused)
+static PyObject *contexts_of(const mx_parameter *p)
 {
-    mx_parameter *p = parameter_of(object);
-    (void)unused;
-    if (!p || !p->deferred)
-        return p ? core_new_ref(Py_None) : NULL;
     PyObject *contexts = PyList_New(0);
     for (int i = 0; contexts && i < p->count; i++) {
         PyObject *context = context_to(p->contexts[i]);
@@ -145,10 +141,64 @@ static PyObject *get_waiting(PyObject *object, void *unused)
             Py_CLEAR(contexts);
         Py_XDECREF(context);
     }
+    return contexts;
+}
+
+/* (contexts, initializer, value or None) of a deferred initialization, else None. */
+static PyObject *get_waiting(PyObject *object, void *unused)
+{
+    mx_parameter *p = parameter_of(object);
+    (void)unused;
+    if (!p || !p->deferred)
+        return p ? core_new_ref(Py_None) : NULL;
+    PyObject *contexts = contexts_of(p);
     PyObject *init = contexts ? initializer_to(p->deferred_init) : NULL;
     PyObject *value = !init ? NULL : p->deferred_value ? nd_wrap(p->deferred_value) : core_new_ref(Py_None);
     return value ? Py_BuildValue("(NNN)", contexts, init, value) : (Py_XDECREF(contexts), Py_XDECREF(init), NULL);
 }
+
+/* ---- _init_impl, where a user replaced it -------------------------------------------------------------------------- */
+
+static _Thread_local mx_parameter *settling; /* its _init_impl is running: what it does is no first value */
+
+static int call_init_impl(mx_parameter *p, PyObject *wrapper)
+{
+    MX_SCOPE;
+    PyObject *value = nd_wrap(mx_array_copy(p->data[0])), *contexts = contexts_of(p);
+    PyObject *done = value && contexts ? PyObject_CallMethod(wrapper, "_init_impl", "OO", value, contexts) : NULL;
+    Py_XDECREF(value), Py_XDECREF(contexts), Py_XDECREF(done);
+    return done ? 0 : -1;
+}
+
+/* By its class, or by an attribute of the object itself. */
+static bool replaces_init_impl(PyObject *wrapper, PyObject *base)
+{
+    PyObject *own = ((parameter_object *)wrapper)->dict;
+    return (own && PyDict_GetItemString(own, "_init_impl")) || !block_inherits(wrapper, "_init_impl", base);
+}
+
+/* The method gets the value that the parameter has, and may put another one in its place. */
+static mx_code on_settled(mx_parameter *p)
+{
+    mx_code code = MX_OK;
+    PyGILState_STATE state = PyGILState_Ensure();
+    PyObject *base = front_class(FRONT_PARAMETER);
+    PyObject *wrapper = settling != p && base && !PyErr_Occurred() ? parameter_wrap(p) : NULL;
+    if (wrapper && replaces_init_impl(wrapper, base)) {
+        mx_parameter *outer = settling;
+        mx_mode mode = mx_mode_enter(0, 0);
+        settling = p;
+        if (call_init_impl(p, wrapper))
+            code = mx_error_set(MX_ERR_CALLBACK, "parameter %s: its _init_impl failed", p->name);
+        settling = outer;
+        mx_mode_leave(&mode);
+    }
+    Py_XDECREF(wrapper);
+    PyGILState_Release(state);
+    return code;
+}
+
+void parameter_watch_values(void) { mx_parameter_settled = on_settled; }
 
 /* ---- shape and type ------------------------------------------------------------------------------------------------ */
 
@@ -176,6 +226,11 @@ static PyObject *set_shape(PyObject *object, PyObject *value)
     return raise_if(mx_parameter_replace_shape(p, dims));
 }
 
+static PyObject *is_made(PyObject *object, void *unused)
+{
+    return (void)unused, PyBool_FromLong(((parameter_object *)object)->parameter != NULL);
+}
+
 static PyObject *is_constant(PyObject *object, void *unused)
 {
     const mx_parameter *p = parameter_of(object);
@@ -194,6 +249,7 @@ PyGetSetDef parameter_part_getset[] = {
     {"_grads", get_grads, NULL, "Their gradients; None: there are none.", NULL},
     {"_grads_written", get_grads_written, NULL, "Whether a backward has written a gradient.", NULL},
     {"_waiting", get_waiting, NULL, "Contexts, initializer and value of a deferred initialization, or None.", NULL},
+    {"_is_made", is_made, NULL, "Whether __init__ has run.", NULL},
     {"_is_constant", is_constant, NULL, "Whether it was created with a value that stays.", NULL},
     {NULL, NULL, NULL, NULL, NULL},
 };

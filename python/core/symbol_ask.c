@@ -7,6 +7,7 @@
 #include "base/alloc.h"
 #include "gluon/block/core.h"
 #include "gluon/compile/trace.h"
+#include "graph/names.h"
 #include "graph/symbol.h"
 #include "pass/gradient.h"
 #include "symbol.h"
@@ -415,6 +416,37 @@ static PyObject *name_for(PyObject *self, PyObject *args)
     return made ? PyUnicode_FromString(made) : raise_error();
 }
 
+/* name_counters(): how many nodes the outermost manager has numbered, by hint. */
+static PyObject *name_counters(PyObject *self, PyObject *unused)
+{
+    const mx_dict *counters = mx_names_counters();
+    PyObject *dict = PyDict_New();
+    (void)self, (void)unused;
+    for (int64_t i = 0; dict && i < counters->length; i++) {
+        PyObject *number = PyLong_FromLongLong(counters->entries[i].number);
+        if (!number || PyDict_SetItemString(dict, counters->entries[i].key, number))
+            Py_CLEAR(dict);
+        Py_XDECREF(number);
+    }
+    return dict;
+}
+static PyObject *set_name_counters(PyObject *self, PyObject *source)
+{
+    PyObject *key, *value, *dict = PyDict_New();
+    Py_ssize_t at = 0;
+    (void)self;
+    bool ok = dict && !PyDict_Update(dict, source);
+    while (ok && PyDict_Next(dict, &at, &key, &value))
+        ok = PyUnicode_AsUTF8(key) && !(PyLong_AsLongLong(value) == -1 && PyErr_Occurred());
+    mx_dict *counters = mx_names_counters();
+    if (ok)
+        mx_dict_free(counters);
+    for (at = 0; ok && PyDict_Next(dict, &at, &key, &value);)
+        ok = mx_dict_set_number(counters, PyUnicode_AsUTF8(key), PyLong_AsLongLong(value));
+    Py_XDECREF(dict);
+    return ok ? core_new_ref(Py_None) : raise_error();
+}
+
 static PyObject *attrs_enter(PyObject *self, PyObject *dict)
 {
     const char *keys[64], *values[64];
@@ -487,6 +519,8 @@ static PyMethodDef functions[] = {
     {"names_enter", names_enter, METH_O, "Opens a scope of names with a prefix."},
     {"names_leave", names_leave, METH_NOARGS, "Closes it."},
     {"name_for", name_for, METH_VARARGS, "The name that a new node would get."},
+    {"name_counters", name_counters, METH_NOARGS, "Numbers of the outermost name manager by hint."},
+    {"set_name_counters", set_name_counters, METH_O, "Replaces them."},
     {"attrs_enter", attrs_enter, METH_O, "Opens a scope of attributes."},
     {"attrs_leave", attrs_leave, METH_NOARGS, "Closes it."},
     {NULL, NULL, 0, NULL},

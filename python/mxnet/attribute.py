@@ -58,6 +58,7 @@ class AttrScope(metaclass=_Current):
     """`with AttrScope(ctx_group="dev1", __lr_mult__="2"):` gives these attributes to the nodes made inside."""
 
     _current = _Value()
+    _old_scope = None  # the one around the innermost `with` block of this one
     _subgraph_names = collections.defaultdict(int)  # subgraphs that control flow has made, by name
 
     def __init__(self, **kwargs):
@@ -75,6 +76,7 @@ class AttrScope(metaclass=_Current):
         return found
 
     def __enter__(self):
+        self._old_scope = AttrScope.current
         _core.attrs_enter(self._attr)
         _stack().append(self)
         _open.entered += 1

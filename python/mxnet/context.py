@@ -8,6 +8,18 @@ _NUMBERS = {name: number for number, name in _TYPES.items()}
 _entered = _local()  # .outer: the contexts around this thread's `with` blocks
 
 
+class _Default:
+    """Context._default_ctx: the current context of the thread as an attribute `value`."""
+
+    @property
+    def value(self):
+        return _core.current_context()
+
+    @value.setter
+    def value(self, context):
+        _core.set_current_context(context)
+
+
 class _ContextType(type):
     """Gives the class its property default_ctx."""
 
@@ -25,6 +37,7 @@ class Context(metaclass=_ContextType):
     """A device: Context('gpu', 0), or mx.gpu(0).  As a `with` block it is the default for arrays created inside."""
 
     __slots__ = ("device_typeid", "device_id", "__weakref__")
+    _default_ctx = _Default()
     devtype2str = _TYPES
     devstr2type = _NUMBERS
 

@@ -67,8 +67,18 @@ class NameManager(metaclass=_Current):
     _prefix = ""
     _current = _Value()
 
+    _old_manager = None  # the one around the innermost `with` block of this one
+
     def __init__(self):
-        self._counter = {}  # names made so far, by hint
+        self._own_counter = {}
+
+    @property
+    def _counter(self):
+        """How many names were made, by hint; changing it changes the next ones."""
+        if self is not _OUTERMOST:
+            return self._own_counter
+        from .gluon._live import Live
+        return Live(_Counters, "write", _core.name_counters().items(), keep=True)
 
     def get(self, name, hint):
         """The name of a new node: `name` if it was given, else the hint and a number."""
@@ -81,6 +91,7 @@ class NameManager(metaclass=_Current):
         return f"{hint}{number}"
 
     def __enter__(self):
+        self._old_manager = NameManager.current
         _push(self)
         _open.entered += 1
         return self
@@ -88,6 +99,12 @@ class NameManager(metaclass=_Current):
     def __exit__(self, *unused):
         _pop()
         _open.entered -= 1
+
+
+class _Counters:
+    """The library's numbers of the outermost manager."""
+
+    write = staticmethod(_core.set_name_counters)
 
 
 class Prefix(NameManager):

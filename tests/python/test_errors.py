@@ -460,3 +460,18 @@ def test_names_of_the_file(tmp_path):
     small.save_parameters(str(tmp_path / "a.params"))
     with pytest.raises(AssertionError, match=r"'0.weight' in the file: parameter 'dense\d+_weight' has shape \(4, 2\)"):
         large.load_parameters(str(tmp_path / "a.params"))
+
+
+@pytest.mark.parametrize("call, start", [
+    (lambda: nd.zeros((2,), dtype="foo"), "zeros: dtype="), (lambda: nd.ones((2, -3)), "ones: axis 1"),
+    (lambda: nd.random.uniform(0, 1, shape="a"), "random.uniform: "), (lambda: nd.arange(0, 5, 0), "arange: "),
+    (lambda: nd.contrib.box_nms(nd.ones((2,))), "contrib.box_nms: "), (lambda: nd.split(nd.ones((3,)), 2), "split: "),
+    (lambda: nd.linalg.gemm2(nd.ones((2, 3)), nd.ones((2, 3))), "linalg.gemm2: "),
+    (lambda: nd.concat(nd.ones((2, 3)), nd.ones((3, 2)), dim=0), "concat: "),
+    (lambda: nd.Concat(nd.ones((2, 3)), nd.ones((3, 2)), dim=0), "Concat: "),
+    (lambda: nd.GroupNorm(nd.ones((2, 4, 4)), nd.ones((3,)), nd.ones((3,)), num_groups=2),
+     r"GroupNorm: data has shape \(2, 4, 4\) and num_groups is 2, but gamma has shape \(3,\)")],
+    ids=["zeros", "ones", "uniform", "arange", "box_nms", "split", "gemm2", "concat", "Concat", "GroupNorm"])
+def test_messages_begin_with_the_name_that_was_called(call, start):
+    with pytest.raises(mx.MXNetError, match="^" + start):
+        call()

@@ -152,6 +152,33 @@ def test_monitor_of_lists(ctx):
     assert [name for name in seen if not name.startswith(b"_mul")] == [b"y", b"x", b"c_arg0", b"c_arg1", b"c_output"]
 
 
+def test_monitor_names(ctx):
+    """Inputs of operators that have only data are input0, and outputs that only gradients use are shown."""
+    x = sym.BatchNorm(sym.Activation(sym.var("x"), act_type="relu", name="act"), name="bn")
+    x = sym.Dropout(sym.LRN(x, nsize=3, name="lrn").exp(name="exp"), name="drop")
+    executor, seen = x.simple_bind(ctx, x=(1, 2, 3, 3)), []
+    executor.set_monitor_callback(lambda name, handle: seen.append(name.decode()), monitor_all=True)
+    executor.forward()
+    assert seen == ["x", "act_input0", "act_output", "bn_data", *[n for n in ("bn_gamma", "bn_beta", "bn_moving_mean",
+                    "bn_moving_var") for _ in range(2)], "bn_output", "bn_mean", "bn_var", "lrn_data", "lrn_output",
+                    "lrn_tmp_norm", "exp_input0", "exp_output", "drop_data", "drop_output", "drop_mask"]
+
+
+def test_handles_that_nobody_wraps(ctx):
+    """They are released at the next pass; until then they can be wrapped."""
+    executor, handles = (sym.var("x") * 2).simple_bind(ctx, x=(3,)), []
+    executor.set_monitor_callback(lambda name, handle: handles.append(handle))
+    executor.arg_arrays[0][:] = 4
+    executor.forward()
+    late = nd.NDArray(ctypes.c_void_p(handles[0]))
+    executor.arg_arrays[0][:] = 5
+    for _ in range(20):
+        executor.forward()
+    assert late.shape == (3,) and len(handles) == 21
+    del executor
+    assert late.asnumpy().shape == (3,)
+
+
 def test_refusals(ctx):
     net = net_of()
     with pytest.raises(ValueError, match="fc1_weight"):

@@ -329,8 +329,110 @@ def test_written_options(hybridize):
     conv = nn.Conv2D(4, 3)
     conv._channels = 7
     assert conv._channels == 7 and conv._kwargs["num_filter"] == 4
-    drop._rate = "anything"  # its own attribute
-    assert drop._rate == "anything"
+
+
+def test_options_that_do_not_fit():
+    drop, act, leaky = nn.Dropout(0.5), nn.Activation("relu"), nn.LeakyReLU(0.1)
+    for layer, name, value in ((drop, "_rate", "anything"), (act, "_activation", 5), (act, "_act_type", 5)):
+        with pytest.raises((TypeError, ValueError), match=type(layer).__name__):
+            setattr(layer, name, value)
+    assert drop._rate == 0.5 and act._act_type == "relu" and leaky(-X).asnumpy()[0, 0] == np.float32(-0.1)
+    leaky._alpha = "0.5"
+    assert leaky(-X).asnumpy()[0, 0] == -0.5
+    act._act_type = "tanh"
+    assert act(X).asnumpy().tolist() == nd.tanh(X).asnumpy().tolist()
+    act._activation = nd.relu  # an object of another kind is the user's own attribute
+    assert act._activation is nd.relu
+    loss = gluon.loss.L1Loss(weight=2)
+    loss._weight = None
+    assert loss(nd.ones((1, 1)), nd.zeros((1, 1))).asscalar() == 1
+
+    class Own(nn.Dropout):
+        def hybrid_forward(self, F, x):
+            return x + 1
+
+    own = Own(0.5)
+    own._rate = "anything"
+    assert own._rate == "anything" and own(X).asnumpy()[0, 0] == X.asnumpy()[0, 0] + 1
+    with pytest.raises(AttributeError):
+        drop.rate  # options are attributes with an underscore only
+
+
+@pytest.mark.parametrize("hybridize", [False, True])
+def test_hooks_are_dictionaries(hybridize):
+    net, seen = nn.HybridSequential(), []
+    net.add(nn.Dense(2, in_units=2))
+    net.initialize()
+    if hybridize:
+        net.hybridize()
+    handle = net.register_forward_hook(lambda *unused: seen.append("after"))
+    net.register_forward_pre_hook(lambda *unused: seen.append("before"))
+    assert isinstance(net._forward_hooks, dict) and len(net._forward_hooks) == len(net._forward_pre_hooks) == 1
+    net(X)
+    assert seen == ["before", "after"]
+    net._forward_hooks.clear()
+    handle.detach()  # has gone already
+    net(X)
+    net._forward_pre_hooks.clear()
+    net(X)
+    assert seen == ["before", "after", "before"]
+    net[0]._forward_hooks[5] = lambda *unused: seen.append("child")
+    net(X)
+    del net[0]._forward_hooks[5]
+    net(X)
+    net._forward_hooks = {1: lambda *unused: seen.append("assigned")}
+    net(X)
+    net._forward_hooks = {}
+    net(X)
+    assert seen == ["before", "after", "before", "child", "assigned"]
+    with pytest.raises(RuntimeError, match="already has a hook"):
+        handle.attach(net._forward_hooks, print)
+
+
+def test_hooks_of_copies():
+    layer = nn.Dense(2, in_units=2)
+    layer.initialize()
+    layer.register_forward_hook(_note_call)
+    other = copy.deepcopy(layer)
+    CALLS.clear()
+    other(X)
+    assert len(CALLS) == 1 and len(other._forward_hooks) == 1
+    other._forward_hooks.clear()
+    other(X)
+    layer(X)
+    assert len(CALLS) == 2
+
+
+CALLS = []
+
+
+def _note_call(*unused):
+    CALLS.append(1)
+
+
+FORMS = [("nn.Conv2DTranspose(3, 3, strides=2, output_padding=1).outpad", (1, 1)), ("nn.Conv1DTranspose(3, 3).outpad", (0,)),
+         ("contrib.nn.PixelShuffle1D(2)._factor", 2), ("contrib.nn.PixelShuffle2D(2)._factors", (2, 2)),
+         ("contrib.nn.PixelShuffle2D((2, 3))._factors", (2, 3)), ("contrib.nn.PixelShuffle3D(2)._factors", (2, 2, 2)),
+         ("nn.ReflectionPad2D(2)._padding", (0, 0, 0, 0, 2, 2, 2, 2)),
+         ("nn.ReflectionPad2D((0, 0, 0, 0, 1, 1, 2, 2))._padding", (0, 0, 0, 0, 1, 1, 2, 2)),
+         ("gluon.rnn.LSTM(3)._lstm_state_clip_min", None), ("gluon.rnn.GRU(3)._lstm_state_clip_nan", False),
+         ("gluon.rnn.LSTM(3, state_clip_min=-1, state_clip_max=1, state_clip_nan=True)._lstm_state_clip_max", 1),
+         ("gluon.rnn.LSTM(3)._i2h_bias_initializer", "zeros"), ("gluon.loss.SDMLLoss(0.2).smoothing_parameter", 0.2),
+         ("repr(gluon.loss.SDMLLoss().kl_loss)", "KLDivLoss(batch_axis=0, w=None)"), ("gluon.rnn.RNN(3).skip_states", None),
+         ("contrib.cnn.DeformableConvolution(4, 3, num_deformable_group=2)._kwargs_offset['num_filter']", 36),
+         ("contrib.cnn.ModulatedDeformableConvolution(4, 3, num_deformable_group=2)._kwargs_offset['num_filter']", 54),
+         ("contrib.cnn.ModulatedDeformableConvolution(4, 3, num_deformable_group=2).offset_split_index", 36),
+         ("contrib.cnn.DeformableConvolution(4)._kwargs_deformable_conv",
+          {"kernel": (1, 1), "stride": (1, 1), "dilate": (1, 1), "pad": (0, 0), "num_filter": 4, "num_group": 1,
+           "num_deformable_group": 1, "no_bias": False, "layout": "NCHW"}),
+         ("contrib.rnn.Conv2DLSTMCell((1, 4, 4), 3, 3, 3)._state_shape", (3, 2, 2)),
+         ("contrib.rnn.Conv2DLSTMCell((4, 5, 2), 3, 3, 3, i2h_pad=1, conv_layout='NHWC')._state_shape", (4, 5, 3)),
+         ("contrib.rnn.Conv1DGRUCell((1, 4), 3, 3, 3)._h2h_pad", (1,)), ("nn.Lambda('relu')._func_impl(X).shape", (2, 2))]
+
+
+@pytest.mark.parametrize("expression, wanted", FORMS, ids=[expression for expression, _ in FORMS])
+def test_attributes_in_the_forms_that_libraries_read(expression, wanted):
+    assert eval(expression, {"nn": nn, "gluon": gluon, "contrib": gluon.contrib, "X": X}) == wanted
 
 
 def test_numbers_and_texts_as_they_were_given():

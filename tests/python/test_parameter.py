@@ -226,3 +226,70 @@ def test_empty_dictionaries_are_saved(tmp_path):
     params.get("w", shape=(2,))
     with pytest.raises(AssertionError, match="a_w"):
         params.load(name)
+
+
+def test_replaced_init_impl_gets_the_first_value():
+    """By a subclass, or by an attribute of the object as Horovod does it; also where the shape comes late."""
+    seen = []
+
+    class Own(gluon.Parameter):
+        def _init_impl(self, data, ctx_list):
+            seen.append((self.name, data.shape, list(ctx_list)))
+            super()._init_impl(data * 3, ctx_list)
+
+    class Net(gluon.HybridBlock):
+        def __init__(self, **kwargs):
+            super().__init__(**kwargs)
+            self.weight = Own("late", shape=(2, 0), init=mx.init.One(), allow_deferred_init=True)
+
+        def hybrid_forward(self, F, x, weight):
+            return F.FullyConnected(x, weight, no_bias=True, num_hidden=2)
+
+    now = Own("now", shape=(2,), init=mx.init.One())
+    now.initialize(ctx=[mx.cpu(0), mx.cpu(1)])
+    assert seen == [("now", (2,), [mx.cpu(0), mx.cpu(1)])] and now.data(mx.cpu(1)).asnumpy().tolist() == [3, 3]
+    net = Net()
+    net.initialize()
+    assert len(seen) == 1
+    net.hybridize()
+    assert net(nd.ones((1, 4))).asnumpy().tolist() == [[12, 12]] and seen[1] == ("late", (2, 4), [mx.cpu(0)])
+    net(nd.ones((1, 4)))
+    assert len(seen) == 2
+
+    dense = gluon.nn.Dense(2, weight_initializer="ones")
+    dense.initialize()
+    inherited = dense.weight._init_impl
+
+    def replaced(data, ctx_list):
+        inherited(data, ctx_list)
+        dense.weight.data()[:] = 5
+    dense.weight._init_impl = replaced
+    assert dense(nd.ones((1, 3))).asnumpy().tolist() == [[15, 15]]
+
+
+def test_init_impl_that_fails():
+    class Fails(gluon.Parameter):
+        def _init_impl(self, data, ctx_list):
+            raise KeyError("nothing there")
+
+    with pytest.raises(KeyError, match="nothing there"):
+        Fails("p", shape=(2,)).initialize()
+
+
+def test_deferred_initialization_can_be_assigned():
+    class Early(gluon.Parameter):
+        def __init__(self, other):
+            self._deferred_init = other._deferred_init  # before the library's part exists
+            super().__init__(other.name, shape=other.shape, allow_deferred_init=True)
+
+    first = gluon.Parameter("p", shape=(0, 3), allow_deferred_init=True)
+    first.initialize(mx.init.Constant(4), ctx=mx.cpu(2))
+    second = Early(first)
+    assert second._deferred_init == ()
+    second._deferred_init = first._deferred_init
+    second.shape = (1, 3)
+    second._finish_deferred_init()
+    assert second.data(mx.cpu(2)).asnumpy().tolist() == [[4, 4, 4]]
+    first._deferred_init = ()
+    with pytest.raises(RuntimeError, match="initiali"):
+        first.data()

@@ -623,3 +623,69 @@ def test_methods_are_there_before_the_module():
     program = ("from mxnet.gluon import nn, Parameter; x = Parameter('p', shape=(2, 3)).var(); "
                "assert x.sum(axis=1).infer_shape()[1] == [(2,)] and x.reshape((-1,)).list_arguments() == ['p']")
     subprocess.run([sys.executable, "-c", program], check=True)
+
+
+def test_scopes_know_those_around_them():
+    outer, inner = mx.AttrScope(a="1"), mx.AttrScope(b="2")
+    assert outer._old_scope is None
+    with outer:
+        assert outer._old_scope is not outer
+        with inner:
+            assert inner._old_scope is outer and mx.AttrScope._current.value is inner
+    manager, prefix = mx.name.NameManager(), mx.name.Prefix("p_")
+    with manager:
+        with prefix:
+            assert prefix._old_manager is manager
+
+
+def test_counters_of_the_outermost_name_manager():
+    def work():
+        counter = mx.name.NameManager.current._counter
+        assert counter == {} and repr(counter) == "{}"
+        x = sym.exp(sym.var("x"))
+        assert mx.name.NameManager.current._counter == {"exp": 1} == mx.name.NameManager._current.value._counter
+        mx.name.NameManager.current._counter["exp"] = 10
+        found.append(sym.exp(x).name)
+        mx.name.NameManager.current._counter.clear()
+        found.append(sym.exp(x).name)
+        with pytest.raises(TypeError):
+            mx.name.NameManager.current._counter["exp"] = "many"
+        found.append(sym.exp(x).name)
+
+    found = []
+    thread = threading.Thread(target=work)  # every thread counts for itself
+    thread.start()
+    thread.join()
+    assert found == ["exp10", "exp0", "exp1"]
+
+
+def test_default_context_by_its_old_name():
+    assert mx.Context._default_ctx.value == mx.current_context()
+    with mx.cpu(3):
+        assert mx.Context._default_ctx.value == mx.cpu(3)
+        mx.Context._default_ctx.value = mx.cpu(2)
+        assert mx.current_context() == mx.cpu(2)
+    assert mx.Context._default_ctx.value == mx.current_context()
+
+
+def test_upsampling_creates_its_weight():
+    x = sym.var("x")
+    up = sym.UpSampling(x, scale=2, sample_type="bilinear", num_filter=2, name="up")
+    assert up.list_arguments() == ["x", "up_weight"]
+    assert up.infer_shape(x=(1, 2, 4, 4)) == ([(1, 2, 4, 4), (2, 1, 4, 4)], [(1, 2, 8, 8)], [])
+    assert up.attr_dict()["up_weight"]["__init__"] == '["bilinear", {}]'
+    assert sym.load_json(up.tojson()).list_arguments() == ["x", "up_weight"]
+    assert sym.UpSampling(x, sym.var("w"), scale=2, sample_type="bilinear", num_filter=2).list_arguments() == ["x", "w"]
+    pair = sym.UpSampling(x, sym.var("y"), scale=2, sample_type="nearest", num_args=2)
+    assert pair.list_arguments() == ["x", "y"] and "__init__" not in pair.attr_dict().get("y", {})
+    assert sym.UpSampling(x, scale=2, sample_type="nearest").list_arguments() == ["x"]
+
+
+def test_symbol_of_the_operator_alone():
+    conv = sym.Convolution(sym.var("x"), kernel=(3, 3), num_filter=2, name="c")
+    alone = conv._gen_atomic_symbol()
+    assert alone.list_attr()["num_filter"] == "2" and "x" not in alone.list_arguments()
+    assert alone(sym.var("z"), name="again").list_arguments()[0] == "z"
+    assert len(sym.SliceChannel(sym.var("x"), num_outputs=2)._gen_atomic_symbol().list_outputs()) == 2
+    with pytest.raises(mx.MXNetError, match="variable"):
+        sym.var("x")._gen_atomic_symbol()

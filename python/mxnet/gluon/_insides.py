@@ -1,6 +1,5 @@
 """Attributes of blocks that are not documented, but that libraries use; and the functions _flatten and _regroup."""
 import threading
-from collections import OrderedDict
 
 from .. import _core
 from .._core import NDArray, Symbol
@@ -117,21 +116,16 @@ def _out_format(self):
     return None if not forms["seen"] else _form(forms["forms"][1] or forms["forms"][2])
 
 
-def _hooks(self, which):
-    """Hooks by number, in order."""
-    found = _core.Block._get_state(self)["hooks"][which]
-    return OrderedDict(enumerate(found or ()))
-
-
 def add_to(block_class):
     """Gives the class of blocks these attributes, where it does not have them."""
     found = {
         "_name": property(lambda self: self.name), "_prefix": property(lambda self: self.prefix),
         "_empty_prefix": property(lambda self: _core.Block._get_state(self)["plain_scope"]),
         "_params": property(lambda self: self.params), "_scope": property(_scope), "_backend": None, "_backend_opts": {},
+        "_cached_op": None, "_cached_op_args": [], "_callback": property(lambda self: self._watching[0]),
+        "_monitor_all": property(lambda self: self._watching[1]), "_watching": (None, False),
         "_flags": property(lambda self: [("static_alloc", True)] if _core.Block._get_state(self)["static_alloc"] else []),
         "_cached_graph": property(_cached_graph), "_in_format": property(_in_format), "_out_format": property(_out_format),
-        "_forward_hooks": property(lambda self: _hooks(self, 1)), "_forward_pre_hooks": property(lambda self: _hooks(self, 0)),
         "_clear_cached_op": lambda self: self._forget(), "_check_container_with_block": lambda self: self._check_containers(),
     }
     for name, value in found.items():

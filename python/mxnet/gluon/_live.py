@@ -84,4 +84,4 @@ class Live(OrderedDict):
         return OrderedDict, (list(self.items()),)
 
     def __repr__(self):
-        return repr(dict(self)) if self._write == "_set_kwargs" else f"OrderedDict({dict(self)!r})"
+        return repr(dict(self) if self._write in ("_set_kwargs", "write") else self.copy())

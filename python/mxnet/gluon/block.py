@@ -188,11 +188,11 @@ class Block(_core.Block):
 
     def register_forward_pre_hook(self, hook):
         """hook(block, inputs) runs before forward; returns a handle with detach()."""
-        return HookHandle(self, self._hooks(True), hook)
+        return _attached(self._forward_pre_hooks, hook)
 
     def register_forward_hook(self, hook):
         """hook(block, inputs, outputs) runs after forward; returns a handle with detach()."""
-        return HookHandle(self, self._hooks(False), hook)
+        return _attached(self._forward_hooks, hook)
 
     def hybridize(self, active=True, **kwargs):
         """Lets hybrid children run as compiled plans."""
@@ -200,7 +200,7 @@ class Block(_core.Block):
             child.hybridize(active, **kwargs)
 
     def register_op_hook(self, callback, monitor_all=False):
-        """callback(tensor name, operator name, array) for every operator that hybridized children run."""
+        """callback(tensor name, operator name, handle) for every operator that hybridized children run."""
         for child in self._children.values():
             child.register_op_hook(callback, monitor_all)
 
@@ -219,9 +219,9 @@ class Block(_core.Block):
         self._reg_params, self._children  # these dictionaries keep the Python objects
         if state["kwargs"] is not None:
             self._kwargs = state["kwargs"]
-        for before, hooks in zip((True, False), state["hooks"]):
+        for live, hooks in zip((self._forward_pre_hooks, self._forward_hooks), state["hooks"]):
             if hooks:
-                self._hooks(before).extend(hooks)
+                live._assign({id(hook): hook for hook in hooks})
 
     def _restored(self):
         """After a copy has its attributes, which may be methods."""
@@ -235,6 +235,12 @@ class Block(_core.Block):
 
 class _SameName(ParameterError, AssertionError):
     """Two different parameters of one name."""
+
+
+def _attached(hooks, hook):
+    handle = HookHandle()
+    handle.attach(hooks, hook)
+    return handle
 
 
 def _blocks_in(value):
@@ -397,9 +403,13 @@ class HybridBlock(Block):
             self(x, *args)
 
     def register_op_hook(self, callback, monitor_all=False):
-        """callback(tensor name, operator name, array) for every operator that the hybridized block runs;
-        with monitor_all for inputs as well."""
+        """callback(tensor name, operator name, handle) for every operator that the hybridized block runs; with
+        monitor_all for inputs as well.
+
+        The names are bytes, the handle an integer: NDArray(ctypes.cast(handle, NDArrayHandle)) is the array.
+        """
         self._watch(callback, monitor_all)
+        self._watching = (callback, bool(monitor_all))
 
     def export(self, path, epoch=0, remove_amp_cast=True):
         """Writes path-symbol.json and path-NNNN.params, which SymbolBlock.imports, mx.model and the C library read.
@@ -469,10 +479,6 @@ class SymbolBlock(HybridBlock):
     def __init__(self, outputs, inputs, params=None):
         outputs = _grouped(outputs, "outputs")
         names = [_variable_name(x) for x in (inputs if isinstance(inputs, (list, tuple)) else [inputs])]
-        known = outputs.list_inputs()
-        if names and not any(name in known for name in names):
-            raise ValueError(f"SymbolBlock: {', '.join(names)} is no variable of the outputs, which have "
-                             f"{', '.join(known)}")
         arrays = {}
         if params is not None and not isinstance(params, ParameterDict):
             arrays = {name: value for name, value in params.items() if isinstance(value, NDArray)}
@@ -547,7 +553,7 @@ def _late():
 
 _late()
 Block._base, HybridBlock._base = Block, HybridBlock  # the classes whose methods are the library's
-_copying.supports(Block, skip=("_own_scope",))
+_copying.supports(Block, skip=("_own_scope", "_watching"))
 _insides.add_to(Block)
 _core.set_class(3, Block)
 _core.set_class(4, HybridBlock)

@@ -1,7 +1,6 @@
 """Losses: one number per example, the mean over all axes but the batch axis."""
-from . import _layers
+from . import _forms, _layers
 from .block import HybridBlock, _LayerBase
-
 
 
 def _apply_weighting(F, loss, weight=None, sample_weight=None):
@@ -41,8 +40,7 @@ class _LossBase(_LayerBase, Loss):
 
 _made = _layers.make(_layers.LOSS, base=_LossBase, module=__name__)
 globals().update(_made)
-_made["CTCLoss"]._batch_axis = property(lambda self: self._label_layout.find("N"), doc="The batch axis of the labels.")
+_forms.add_to_losses(_made)
 SoftmaxCELoss = _made["SoftmaxCrossEntropyLoss"]
 SigmoidBCELoss = _made["SigmoidBinaryCrossEntropyLoss"]
-_made["CTCLoss"]._batch_axis = property(lambda self: self._label_layout.find("N"))
 __all__ = ["Loss", "SoftmaxCELoss", "SigmoidBCELoss"] + list(_made)

@@ -192,6 +192,19 @@ class Parameter(_core.Parameter):
         contexts, init, value = waiting
         return init, contexts, init, value
 
+    @_deferred_init.setter
+    def _deferred_init(self, waiting):
+        if not self._is_made:  # assigned by a subclass before super().__init__(), which starts without
+            return
+        if not waiting:
+            if self._waiting is not None:
+                self._copies = None
+            return
+        init, contexts, default_init, value = waiting
+        _core.Parameter.initialize(self, init, contexts, default_init or _default_init(), True)
+        if value is not None:
+            _core.Parameter.set_data(self, value)
+
     def _check_and_get(self, arr_list, ctx):
         """The array of a context, all of them (ctx is list), or the error that says why there is none."""
         if arr_list is None:

@@ -2,6 +2,7 @@
 import math
 import os
 import warnings
+import weakref
 
 from .. import _download
 from .._core import NDArray, array
@@ -14,16 +15,29 @@ __all__ = ["split_data", "split_and_load", "clip_global_norm", "check_sha1", "do
 class HookHandle:
     """The result of register_forward_hook: detach() removes the hook; so does the end of a `with` block."""
 
-    def __init__(self, block, hooks, hook):
-        self._block, self._hooks, self._hook = block, hooks, hook
-        hooks.append(hook)
+    def __init__(self):
+        self._hooks_dict_ref, self._id = None, None
+
+    def attach(self, hooks_dict, hook):
+        """Adds the hook to a dictionary of hooks, under its id."""
+        if self._hooks_dict_ref is not None:
+            raise RuntimeError("HookHandle.attach: this handle already has a hook; use another one")
+        self._id = id(hook)
+        hooks_dict[self._id] = hook
+        self._hooks_dict_ref = weakref.ref(hooks_dict)
 
     def detach(self):
         """Removes the hook."""
-        if self._hook is not None and self._hook in self._hooks:
-            self._hooks.remove(self._hook)
-            self._block._hooks_changed()
-        self._hook = None
+        hooks = self._hooks_dict_ref and self._hooks_dict_ref()
+        if hooks is not None and self._id in hooks:
+            del hooks[self._id]
+
+    def __getstate__(self):
+        return self._hooks_dict_ref and self._hooks_dict_ref(), self._id
+
+    def __setstate__(self, state):
+        hooks, self._id = state
+        self._hooks_dict_ref = None if hooks is None else weakref.ref(hooks)
 
     def __enter__(self):
         return self

@@ -3,6 +3,7 @@ import warnings
 
 from .. import _core
 from .._core import Symbol
+from ..error import MXNetError
 from . import _register
 from ._refuse import refuse
 from .symbol import load_json, split_v2 as _split_v2
@@ -80,6 +81,16 @@ def attr_dict(self):
     for i in range(0, len(flat), 3):
         found.setdefault(flat[i], {})[flat[i + 1]] = flat[i + 2]
     return found
+
+
+def _gen_atomic_symbol(self):
+    """The operator of the symbol's first output with the same attributes; its inputs are new variables."""
+    import json
+    graph = json.loads(self.tojson())
+    node = graph["nodes"][graph["heads"][0][0]]
+    if node["op"] == "null":
+        raise MXNetError(f"_gen_atomic_symbol: '{node['name']}' is a variable, not the result of an operator")
+    return _register.OPERATORS[node["op"]](**node.get("attrs", {}))
 
 
 def _known(self, args, kwargs, who):
@@ -239,7 +250,8 @@ def _add_all():
     for name in _core.operator_methods():
         _core.add_symbol_method(name, _register.OPERATORS[name])
     for method in (reshape, astype, expand_dims, squeeze, flatten, broadcast_like, split_v2, as_in_context, detach,
-                   copy, list_attr, attr_dict, infer_shape, infer_shape_partial, infer_type, infer_type_partial, save,
+                   copy, list_attr, attr_dict, _gen_atomic_symbol, infer_shape, infer_shape_partial, infer_type,
+                   infer_type_partial, save,
                    tojson, __reduce__, __getstate__, __setstate__, __copy__, __deepcopy__, simple_bind, bind, eval,
                    optimize_for, get_backend_symbol, as_nd_ndarray, as_np_ndarray):
         _core.add_symbol_method(method.__name__, method)

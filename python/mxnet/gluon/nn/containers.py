@@ -78,6 +78,11 @@ class Lambda(Block):
         super().__init__(prefix=prefix)
         self._func_name, self._func = _function(function, "Lambda")
 
+    @property
+    def _func_impl(self):
+        """The function."""
+        return self._func
+
     def forward(self, *args):
         return self._func(*args)
 

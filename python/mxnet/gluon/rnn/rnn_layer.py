@@ -2,6 +2,7 @@
 how states are passed and what a layer is made of."""
 from ... import _core
 from ... import ndarray as nd
+from .. import _forms
 from ..block import _LayerBase
 from ..parameter import tensor_types
 
@@ -127,6 +128,9 @@ class _RNNLayer(_LayerBase):
     unfuse = _unfuse
 
 
+_forms.add_to_recurrent_layers(_RNNLayer)
+
+
 @_registered
 class RNN(_RNNLayer):
     """Plain recurrent layers: h' = act(i2h x + h2h h), with act relu or tanh."""
@@ -164,7 +168,7 @@ class LSTM(_RNNLayer):
             h2h_bias_initializer=h2h_bias_initializer, projection_size=projection_size or None,
             h2r_weight_initializer=h2r_weight_initializer, state_clip_min=state_clip_min, state_clip_max=state_clip_max,
             state_clip_nan=state_clip_nan, dtype=dtype), kwargs)
-        self._starts.pop("h2r_weight_initializer")
+        self._projected_from = self._starts.pop("h2r_weight_initializer")
 
     def state_info(self, batch_size=0):
         """Two states: h, of the projection's size if there is one, and c."""

@@ -1,4 +1,5 @@
 """Deformable convolutions: the library's classes, with two more options of MXNet that only select the operator."""
+from ... import _forms
 from .._rows import MADE, placed
 
 __all__ = ["DeformableConvolution", "ModulatedDeformableConvolution"]
@@ -34,3 +35,12 @@ class ModulatedDeformableConvolution(MADE["ModulatedDeformableConvolution"]):
 
     def _alias(self):
         return "modulated_deformable_conv"
+
+    @property
+    def offset_split_index(self):
+        """Where the offsets end and the mask begins."""
+        return self._kwargs_offset["num_filter"] // 3 * 2
+
+
+_forms.add_to_deformable(DeformableConvolution, 2)
+_forms.add_to_deformable(ModulatedDeformableConvolution, 3)

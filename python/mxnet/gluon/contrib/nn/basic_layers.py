@@ -1,4 +1,5 @@
 """Layers of the library's group "contrib", and containers whose children run on the same input."""
+from ... import _forms
 from ...nn import Concatenate, Embedding, HybridConcatenate, Identity
 from .._rows import placed
 
@@ -7,6 +8,7 @@ __all__ = ["Concurrent", "HybridConcurrent", "Identity", "SparseEmbedding", "Syn
 
 PixelShuffle1D, PixelShuffle2D, PixelShuffle3D, SyncBatchNorm = placed(
     ["PixelShuffle1D", "PixelShuffle2D", "PixelShuffle3D", "SyncBatchNorm"], __package__)
+_forms.add_to_contrib_layers(globals())
 
 
 class Concurrent(Concatenate):

@@ -1,4 +1,5 @@
 """Convolutional recurrent cells: the classes of the library's cells (mx_conv2d_lstm_cell ... in C)."""
+from ... import _forms
 from ...rnn.rnn_cell import HybridRecurrentCell, _registered
 
 __all__ = ["Conv1DRNNCell", "Conv2DRNNCell", "Conv3DRNNCell", "Conv1DLSTMCell", "Conv2DLSTMCell", "Conv3DLSTMCell",
@@ -19,6 +20,9 @@ class _ConvCell(HybridRecurrentCell):
     def _get_activation(self, F, inputs, activation, **kwargs):
         """Functions are called with the input alone."""
         return activation(inputs) if callable(activation) else super()._get_activation(F, inputs, activation, **kwargs)
+
+
+_forms.add_to_convolutional_cells(_ConvCell)
 
 
 def _cell(axes, kind):
