@@ -8,6 +8,7 @@
  * SPDX-License-Identifier: Apache-2.0 */
 #include "exec/profile.h"
 
+#include <stdio.h>
 #include <string.h>
 #include <time.h>
 
@@ -175,11 +176,45 @@ static void record(mx_event event, const char *domain, const char *name, int n, 
 
 /* ---- events ----------------------------------------------------------------------------------------------------- */
 
+static _Thread_local mx_profile_custom *innermost; /* the user's operator that is running */
+
+/* Part of the time of a user's operator. */
+static void record_custom(const mx_profile_custom *custom, double start, double length, const char *what)
+{
+    char name[256];
+    snprintf(name, sizeof name, "%s::%s", custom->name, what);
+    record((mx_event){.start = start, .value = length, .phase = 'X'}, "Custom Operator", name, 0, NULL);
+}
+
+void mx_profile_custom_enter(mx_profile_custom *custom, const char *prefix, const char *name)
+{
+    *custom = (mx_profile_custom){innermost, mx_profile_start(MX_PROFILE_CALLS | MX_PROFILE_NODES), 0, {0}};
+    snprintf(custom->name, sizeof custom->name, "%s%s", prefix, name);
+    innermost = custom;
+}
+
+void mx_profile_custom_leave(mx_profile_custom *custom)
+{
+    innermost = custom->outer;
+    if (custom->start == 0)
+        return;
+    const double length = mx_profiler_now() - custom->start;
+    record_custom(custom, custom->start, length > custom->inside ? length - custom->inside : 0, "pure_python");
+    if (innermost)
+        innermost->inside += length;
+}
+
 void mx_profile_call(double start, const char *name, int n_in, mx_array *const *in)
 {
     while (n_in && in[n_in - 1] == MX_NONE) /* omitted optional inputs */
         n_in--;
-    record((mx_event){.start = start, .value = mx_profiler_now() - start, .phase = 'X'}, "operator", name, n_in, in);
+    const double length = mx_profiler_now() - start;
+    if (innermost) {
+        innermost->inside += length;
+        record_custom(innermost, start, length, name);
+    } else {
+        record((mx_event){.start = start, .value = length, .phase = 'X'}, "operator", name, n_in, in);
+    }
     if (mx_profile_watches(MX_PROFILE_MEMORY)) {
         const mx_event sample = {
             .start = mx_profiler_now(), .value = (double)mx_alloc_get_stats().live_bytes, .phase = 'C'};

@@ -37,6 +37,22 @@ static inline void mx_profile_end(double start, const char *name, int n_in, mx_a
         mx_profile_call(start, name, n_in, in);
 }
 
+/* While a user's operator runs, what it calls counts in the group "Custom Operator" as NAME::operator, and the rest of its
+ * time as NAME::pure_python.
+ *
+ *     mx_profile_custom custom;
+ *     mx_profile_custom_enter(&custom, "_backward_", op_type);
+ *     ... the user's code ...
+ *     mx_profile_custom_leave(&custom); */
+typedef struct mx_profile_custom {
+    struct mx_profile_custom *outer; /* of the same thread; NULL: none */
+    double start;                    /* 0: the profiler is off */
+    double inside;                   /* microseconds of the operators that it called */
+    char name[128];
+} mx_profile_custom;
+void mx_profile_custom_enter(mx_profile_custom *custom, const char *prefix, const char *name);
+void mx_profile_custom_leave(mx_profile_custom *custom);
+
 /* ---- what was recorded ------------------------------------------------------------------------------------------- */
 typedef struct mx_statistic {
     int64_t count;

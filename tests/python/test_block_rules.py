@@ -342,3 +342,15 @@ def test_split_data():
         gluon.utils.split_data(nd.arange(10), 4)
     with pytest.raises(ValueError, match="evenly"):
         gluon.utils.split_data(nd.arange(2), 3)
+
+
+def test_every_container_of_unregistered_blocks_is_named():
+    class Net(gluon.Block):
+        def __init__(self):
+            super().__init__()
+            self.first, self.second, self.fine = {"a": [nn.Dense(2), nn.Dense(2)]}, [nn.Dense(2)], [1, 2]
+
+    with warnings.catch_warnings(record=True) as found:
+        warnings.simplefilter("always")
+        Net().collect_params()
+    assert [("'first'" in str(w.message), "'second'" in str(w.message)) for w in found] == [(True, False), (False, True)]

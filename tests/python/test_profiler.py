@@ -208,3 +208,41 @@ def test_a_new_run_records_after_a_pause():
     nd.exp(nd.ones((3,))).wait_to_read()
     profiler.set_state("stop")
     assert "exp" in profiler.dumps(reset=True)
+
+
+class _SineProp(mx.operator.CustomOpProp):
+    def create_operator(self, *unused):
+        return _Sine()
+
+
+class _Sine(mx.operator.CustomOp):
+    def forward(self, is_train, req, in_data, out_data, aux):
+        self.assign(out_data[0], req[0], nd.sin(in_data[0]))
+
+    def backward(self, req, out_grad, in_data, out_data, in_grad, aux):
+        self.assign(in_grad[0], req[0], nd.cos(in_data[0]) * out_grad[0])
+
+
+mx.operator.register("profiled_sine")(_SineProp)
+
+
+@pytest.mark.parametrize("symbolic", [False, True])
+def test_custom_operators_are_a_group_of_their_own(trace, symbolic):
+    x = nd.ones((2,))
+    x.attach_grad()
+    if symbolic:
+        executor = mx.sym.Custom(mx.sym.var("x"), op_type="profiled_sine").bind(x.context, {"x": x}, {"x": nd.zeros((2,))})
+        executor.forward(is_train=True)
+        executor.backward([nd.ones((2,))])
+    else:
+        with autograd.record():
+            y = nd.Custom(x, op_type="profiled_sine")
+        y.backward()
+    nd.exp(x).wait_to_read()
+    profiler.set_state("stop")
+    times = json.loads(profiler.dumps(format="json"))["Time"]
+    custom = times["Custom Operator"]
+    assert {"profiled_sine::pure_python", "profiled_sine::sin", "_backward_profiled_sine::pure_python",
+            "_backward_profiled_sine::cos"} <= set(custom)
+    assert custom["profiled_sine::sin"]["Count"] == 1
+    assert "exp" in times["operator"] and not {"sin", "cos"} & set(times["operator"])

@@ -86,7 +86,7 @@ class Block(_core.Block):
                 if id(item) not in children:
                     warnings.warn(f"{self.name}: '{key}' is a {type(value).__name__} with Blocks in it, "
                                   "which are not registered; use Sequential or register_child", stacklevel=3)
-                    return
+                    break
 
     def apply(self, fn):
         """Calls fn(block) for every child and then for the block itself."""

@@ -6,6 +6,7 @@
 #include "base/alloc.h"
 #include "base/error.h"
 #include "exec/list.h"
+#include "exec/profile.h"
 #include "exec/tape.h"
 #include "gluon/autograd.h"
 #include "gluon/op.h"
@@ -89,7 +90,10 @@ static mx_code forward(void *user, int n_in, mx_array *const *in, int n_out, mx_
     if (make_outputs(c))
         return mx_error_code();
     mx_custom_run run = run_of(c);
+    mx_profile_custom custom;
+    mx_profile_custom_enter(&custom, "", c->use->custom->op_type);
     mx_code code = c->use->custom->forward(c->use->self, &run);
+    mx_profile_custom_leave(&custom);
     c->state = run.state;
     if (code)
         return custom_failed(c, "forward");
@@ -124,7 +128,11 @@ static mx_code backward(void *user, int n_out, mx_array *const *out_grads, int n
         return mx_error_code();
     run.output_grads = (mx_arrays){given, n_out};
     run.argument_grads = (mx_arrays){in_grads, n_in};
-    return c->use->custom->backward(c->use->self, &run) ? custom_failed(c, "backward") : MX_OK;
+    mx_profile_custom custom;
+    mx_profile_custom_enter(&custom, "_backward_", c->use->custom->op_type);
+    const mx_code code = c->use->custom->backward(c->use->self, &run);
+    mx_profile_custom_leave(&custom);
+    return code ? custom_failed(c, "backward") : MX_OK;
 }
 
 static custom_call *new_call(mx_custom_use *use, int n_in, mx_array *const *in)
