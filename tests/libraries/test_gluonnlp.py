@@ -58,7 +58,6 @@ def test_language_model_learns(mode):
     train(net, step, 0.03)
 
 
-@pytest.mark.xfail(raises=AttributeError, reason="a subclass of Parameter cannot assign _deferred_init before it is made")
 def test_awd_language_model():
     net = nlp.model.AWDRNN("lstm", 20, 8, 12, 2, tie_weights=False, drop_h=0.0, drop_i=0.0, drop_e=0.0, weight_drop=0.3, dropout=0.0)
     net.initialize(mx.init.Xavier())

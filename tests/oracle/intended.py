@@ -30,7 +30,7 @@ AREAS = {
 
 EXCEPTIONS = {}  # call -> reason; none so far
 
-# Rules of MXNet 1.9.1 that are not followed: what -> reason.
+# Rules of MXNet 1.9.1 that are not followed: what -> reason.  test_rules.py checks those that are rules of rules.py.
 BEHAVIOURS = {
     "ImageRecordIter(mean_img=, scale=)": "it computes the mean of scaled images and subtracts it from unscaled ones",
     "NDArrayIter(data, shorter label)": "it fails in the middle of an epoch; here it is an error at once",
@@ -65,10 +65,11 @@ BEHAVIOURS = {
         "first use; here when they are made, where the mistake is",
     "a hybridized layer of the library called with fewer or more optional inputs than before": "it refuses them; here "
         "there is a plan for each, as nothing of the user's was traced",
-}
-
-# Rules of executors and symbols that stay different.
-SYMBOLS = {
+    "outputs in hooks of operators without output names": "they are called NODE_output, as in executors; there NODE_0",
+    "dropout._rate = 'abc'": "a text or number that does not fit an option of a layer is refused when it is set; there the "
+                             "layer fails when it runs",
+    "a monitor and Pooling": "there is no output NODE_workspace, which only one of its kernels there needs",
+    "an exception in a CustomOp": "it keeps its class, and is an MXNetError, too",
     "exe.backward() without head gradients": "ones, for outputs that are no losses too; there it is an error",
     "sym.bind(args_grad=...) with another type or size": "refused at once; there it fails late or leaves garbage",
     "batch_take with int32 indices and a gradient": "has a gradient here; there binding it is refused",

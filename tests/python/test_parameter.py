@@ -293,3 +293,31 @@ def test_deferred_initialization_can_be_assigned():
     first._deferred_init = ()
     with pytest.raises(RuntimeError, match="initiali"):
         first.data()
+
+
+def test_a_parameter_made_of_the_parts_of_another():
+    """As GluonNLP's WeightDropParameter: everything below the methods is assigned."""
+    class Doubled(gluon.Parameter):
+        def __init__(self, p):
+            self._deferred_init = p._deferred_init
+            super().__init__(p.name, p.grad_req, p._shape, p.dtype, p.lr_mult, p.wd_mult, p.init,
+                             p._allow_deferred_init, p._differentiable)
+            self._var, self._data, self._grad = p._var, p._data, p._grad
+            self._ctx_list, self._ctx_map, self._trainer = p._ctx_list, p._ctx_map, p._trainer
+
+        def data(self, ctx=None):
+            return self._check_and_get(self._data, ctx) * 2
+
+    dense = gluon.nn.Dense(2, in_units=3, use_bias=False)
+    first = dense.weight
+    dense.initialize(mx.init.One())
+    doubled = Doubled(first)
+    assert doubled._grad[0].shape == (2, 3) and doubled._ctx_list == [mx.cpu(0)] and doubled._trainer is None
+    dense.params._params[first.name] = doubled
+    dense._reg_params["weight"] = doubled
+    with mx.autograd.record():
+        y = dense(nd.ones((1, 3)))
+    y.backward()
+    assert y.asnumpy().tolist() == [[6, 6]] and first.grad().asnumpy().tolist() == [[2] * 3] * 2
+    doubled._grad = [nd.ones((2, 3))]
+    assert doubled.grad().asnumpy().tolist() == [[1] * 3] * 2

@@ -137,6 +137,10 @@ class Parameter(_core.Parameter):
         """The Trainer that has the parameter, or None."""
         return self._trained_by and self._trained_by()
 
+    @_trainer.setter
+    def _trainer(self, trainer):
+        self._set_trainer(trainer)
+
     def _set_trainer(self, trainer):
         if self.stype != "default" and trainer is not None and self._trainer not in (None, trainer):
             raise RuntimeError(f"the row_sparse parameter '{self.name}' already has a Trainer, and can have only one")
@@ -163,13 +167,24 @@ class Parameter(_core.Parameter):
 
     @property
     def _grad(self):
-        """The gradients of all contexts; None if there are none."""
+        """The gradients of all contexts; None if there are none.  Assigning arrays replaces those in use."""
         return self._grads
+
+    @_grad.setter
+    def _grad(self, arrays):
+        if arrays and self._copies:
+            from ..autograd import mark_variables
+            arrays = [arrays] if isinstance(arrays, NDArray) else list(arrays)
+            mark_variables(self._copies, arrays, self.grad_req)
 
     @property
     def _ctx_list(self):
         """The contexts; None before the parameter has data."""
         return self.list_ctx() if self._is_ready else None
+
+    @_ctx_list.setter
+    def _ctx_list(self, contexts):
+        """They are those of _data, which is assigned as well."""
 
     @property
     def _ctx_map(self):
@@ -182,6 +197,10 @@ class Parameter(_core.Parameter):
             numbers += [None] * (ctx.device_id + 1 - len(numbers))
             numbers[ctx.device_id] = i
         return places
+
+    @_ctx_map.setter
+    def _ctx_map(self, places):
+        """It follows from _data."""
 
     @property
     def _deferred_init(self):
