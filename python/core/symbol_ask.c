@@ -5,6 +5,7 @@
 #include <string.h>
 
 #include "base/alloc.h"
+#include "exec/executor.h"
 #include "gluon/block/core.h"
 #include "gluon/compile/trace.h"
 #include "graph/names.h"
@@ -321,6 +322,13 @@ static PyObject *constant(PyObject *self, PyObject *name)
     return value ? nd_wrap(value) : mx_error_code() ? raise_error() : core_new_ref(Py_None);
 }
 
+static PyObject *gives_rows(PyObject *self, PyObject *name)
+{
+    mx_symbol *symbol = sym_symbol(self);
+    const char *text = symbol ? PyUnicode_AsUTF8(name) : NULL;
+    return text ? PyBool_FromLong(mx_gradient_stype(symbol, text) == MX_ROW_SPARSE) : NULL;
+}
+
 /* ---- gradients --------------------------------------------------------------------------------------------------- */
 
 static mx_gnode *find_variable(const mx_graph *graph, const char *name)
@@ -492,6 +500,7 @@ PyMethodDef sym_ask_methods[] = {
     {"_infer", infer, METH_VARARGS, NULL},
     {"_draw", draw, METH_VARARGS, NULL},
     {"_save", save, METH_O, NULL},
+    {"_gives_rows", gives_rows, METH_O, "Whether the gradient of a variable is row_sparse."},
     {"_constant", constant, METH_O, "The value of a constant of the graph; None for other names."},
     {"gradient", gradient, METH_O,
      "gradient(wrt): gradients of the outputs' sum with respect to variables, as a symbol."},

@@ -210,7 +210,8 @@ def simple_bind(symbol, ctx, grad_req, type_dict, shared_exec, shapes, stype_dic
 
     arguments = [own(*row) for row in zip(names, arg_shapes, arg_types, stypes)]
     reqs = _requests(grad_req, names)
-    of_gradients = [stype if stype == "row_sparse" else "default" for stype in stypes]
+    of_gradients = ["row_sparse" if stype == "row_sparse" or symbol._gives_rows(name) else "default"
+                    for name, stype in zip(names, stypes)]
     gradients = [None if r == "null" else _zeros(*row) for r, row in
                  zip(reqs, zip(arg_shapes, [ctx] * len(names), arg_types, of_gradients))]
     auxiliary = [_zeros(shape, ctx, dtype) for shape, dtype in zip(aux_shapes, aux_types)]

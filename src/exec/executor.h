@@ -37,6 +37,8 @@ mx_executor *mx_bind_sharing(const mx_symbol *symbol, mx_context context, const 
                              const mx_executor *before);
 /* The argument or auxiliary state that variable node i of the graph stands for. */
 mx_array *mx_executor_variable(const mx_executor *e, int64_t i);
+/* Storage of the gradient of a variable, as simple_bind makes it. */
+mx_stype mx_gradient_stype(const mx_symbol *symbol, const char *name);
 /* The first elements of x in this shape, if there are enough; else NULL without error. */
 mx_array *mx_leading_part(mx_array *x, const mx_shape_t *shape);
 void mx_executor_release_all(mx_array **list, int64_t n);

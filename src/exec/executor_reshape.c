@@ -27,7 +27,7 @@ static mx_code make_arrays(const mx_symbol *symbol, const mx_inferred *r, mx_con
     for (int64_t i = 0; i < r->n_arguments; i++) {
         mx_array *constant = i < names.n ? mx_symbol_constant(symbol, names.v[i]) : NULL;
         const mx_stype stype = i < names.n ? mx_symbol_stype(symbol, names.v[i]) : MX_STYPE_DEFAULT;
-        const mx_stype of_grad = stype == MX_ROW_SPARSE ? stype : MX_STYPE_DEFAULT;
+        const mx_stype of_grad = i < names.n ? mx_gradient_stype(symbol, names.v[i]) : MX_STYPE_DEFAULT;
         args[i] = constant ? constant : zeros(&r->arguments[i], r->argument_types[i], context, stype);
         grads[i] = req == MX_GRAD_NULL ? MX_NONE : zeros(&r->arguments[i], r->argument_types[i], context, of_grad);
         if (!args[i] || !grads[i])

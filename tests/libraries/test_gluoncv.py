@@ -19,12 +19,15 @@ SAMPLE = [
     ("se_resnet18_v1", (1, 3, 64, 64)), ("googlenet", (1, 3, 224, 224)), ("simple_pose_resnet18_v1b", (1, 3, 64, 64)),
     ("center_net_resnet18_v1b_voc", (1, 3, 128, 128)), ("yolo3_mobilenet0.25_voc", (1, 3, 96, 96)),
     ("ssd_300_mobilenet0.25_voc", (1, 3, 300, 300)), ("faster_rcnn_fpn_resnet50_v1b_coco", (1, 3, 96, 96)),
-    ("fcn_resnet50_voc", (1, 3, 64, 64)), ("p3d_resnet50_kinetics400", (1, 3, 16, 64, 64)),
+    ("fcn_resnet50_voc", (1, 3, 96, 96)), ("p3d_resnet50_kinetics400", (1, 3, 16, 64, 64)),
     ("slowfast_4x16_resnet50_kinetics400", (1, 3, 36, 32, 32)),
 ]
 # Their outputs are boxes: chosen by comparing scores, so they are compared when predicting only.
 DETECTORS = ("ssd", "yolo", "rcnn", "center_net")
-OPTIONS = {"fcn": {"crop_size": 64}, "deeplab": {"crop_size": 64}, "psp": {"crop_size": 64}, "custom": {"classes": ["a", "b"]}}
+# Segmenters are built for images of one size.
+SEGMENTERS = ("fcn", "deeplab", "psp", "danet", "fastscnn", "icnet")
+CROP = 96
+OPTIONS = {**{word: {"crop_size": CROP} for word in SEGMENTERS}, "custom": {"classes": ["a", "b"]}}
 # What a model needs besides the package: weights to quantize, files to download, or a fix in GluonCV itself.
 ELSEWHERE = ("int8", "siamrpn", "monodepth2", "resnext101e", "_custom", "i3d_resnet50_v1_", "inceptionv1_", "darknet53")
 
@@ -35,6 +38,8 @@ def shape_of(name):
         return (1, 3, 36, 112, 112)
     if name.startswith("cifar"):
         return (1, 3, 32, 32)
+    if any(word in name for word in SEGMENTERS):
+        return (1, 3, CROP, CROP)
     return (1, 3, 299, 299) if "inception" in name or "xception" in name else (1, 3, 300, 300) if "ssd_300" in name \
         else (1, 3, 512, 512) if "ssd_512" in name else (1, 3, 224, 224)
 

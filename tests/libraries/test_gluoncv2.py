@@ -33,8 +33,8 @@ def test_model(model):
     name, shape = model
     net = provider.get_model(name)
     if shape is None:
-        size = net.in_size
-        shape = (1, net.in_channels if isinstance(getattr(net, "in_channels", 3), int) else 3, *size)
+        channels = getattr(net, "in_channels", 3)
+        shape = (1, channels if isinstance(channels, int) else 3, *net.in_size)
     detector = any(word in name for word in ("centernet", "lffd"))
     compare(net, nd.random.uniform(shape=shape), train=not detector)
 

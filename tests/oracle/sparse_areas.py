@@ -163,3 +163,49 @@ def sparse_read(data):
     with open(path, "wb") as file:
         file.write(data)
     return {name: told(x) for name, x in nd.load(path).items()}
+
+
+def sparse_broadcasts():
+    a = nd.array(matrix(4, 5, 1)).tostype("csr")
+    row, column = nd.array(matrix(1, 5, 2, 1)), nd.array(matrix(4, 1, 3, 1))
+    made = [nd.broadcast_mul(a, row), nd.broadcast_mul(a, column), nd.broadcast_mul(a, row[0]), a * column, a / row,
+            nd.broadcast_mul(a, nd.array([2])), nd.broadcast_div(a, nd.array([[2]])), nd.broadcast_mul(row, a)]
+    return {"made": [told(x) for x in made]}
+
+
+def sparse_slices():
+    a = nd.array(matrix(4, 6, 1)).tostype("csr")
+    ranges = [((0, 1), (4, 4)), ((1, 0), (3, 2)), ((None, 2), (None, None)), ((-2, -3), (None, None)), ((1,), (3,)), ((0, 3), (4, 4))]
+    made = [nd.slice(a, begin=begin, end=end) for begin, end in ranges]
+    return {"made": [told(x) for x in made + [nd.slice(a, begin=(0, 0), end=(4, 6), step=(1, 2))]]}
+
+
+def sparse_graphs():
+    ids = nd.sparse.csr_matrix((np.array([0, 1, 2, 3], "int64"), [1, 0, 2, 0], [0, 1, 3, 4]), shape=(3, 3), dtype="int64")
+    u, v = nd.array([0, 0, 1, 2, 2]), nd.array([0, 1, 2, 0, 1])
+    contrib = nd.contrib
+    return {"made": [told(x) for x in (contrib.getnnz(ids), contrib.getnnz(ids, axis=1), contrib.edge_id(ids, u, v),
+                                       contrib.dgl_adjacency(ids))]}
+
+
+def sparse_bindings():
+    """Storage of the arrays that simple_bind makes, and the gradients after a step."""
+    x, w, c = mx.sym.var("x"), mx.sym.var("w"), mx.sym.var("c", stype="csr")
+    label = mx.sym.var("label")
+    embedding, data = {"input_dim": 6, "output_dim": 2}, {"x": nd.array([1, 4, 1])}
+    sparse = {"c": nd.array(matrix(4, 6, 1)).tostype("csr"), "label": nd.array(matrix(4, 3, 2, 1))}
+    graphs = [(mx.sym.Embedding(x, w, **embedding), data), (mx.sym.Embedding(x, w, sparse_grad=True, **embedding), data),
+              (mx.sym.contrib.SparseEmbedding(x, w, **embedding), data),
+              (mx.sym.LinearRegressionOutput(mx.sym.dot(c, w), label), sparse),
+              (mx.sym.Group([mx.sym.Embedding(x, w, sparse_grad=True, **embedding), mx.sym.square(w)]), data)]
+    found = []
+    for graph, inputs in graphs:
+        shapes = {name: value.shape for name, value in inputs.items()}
+        exe = graph.simple_bind(mx.cpu(), grad_req={"w": "write"}, **shapes, **({"w": (6, 3)} if "c" in inputs else {}))
+        exe.arg_dict["w"][:] = nd.array(matrix(*exe.arg_dict["w"].shape, 5, 1))
+        for name, value in inputs.items():
+            exe.arg_dict[name][:] = value
+        exe.forward(is_train=True)
+        exe.backward([nd.ones(o.shape) for o in exe.outputs])
+        found.append(({n: a.stype for n, a in exe.arg_dict.items()}, told(exe.grad_dict["w"])))
+    return {"found": found}

@@ -11,7 +11,8 @@ pytestmark = pytest.mark.skipif(driver.oracle() is None,
                                 reason="the archived mxnet==1.9.1 is not installed (make oracle does it, from PyPI)")
 
 AREAS = ["sparse_making", "sparse_arithmetic", "sparse_products", "sparse_gradients", "sparse_parameters",
-         "sparse_stores", "sparse_iterators", "sparse_bytes"]
+         "sparse_stores", "sparse_iterators", "sparse_bytes", "sparse_broadcasts", "sparse_slices", "sparse_graphs",
+         "sparse_bindings"]
 
 
 def cases():

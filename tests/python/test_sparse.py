@@ -800,3 +800,37 @@ def test_module_on_sparse_data(init):
     result = module.get_params()[0]["weight"]
     assert result.stype == "row_sparse"
     np.testing.assert_allclose(result.asnumpy(), expected, rtol=1e-4, atol=1e-6)
+
+
+def test_custom_operators_take_sparse_arrays():
+    class Square(mx.operator.CustomOp):
+        def forward(self, is_train, req, in_data, out_data, aux):
+            self.assign(out_data[0], req[0], in_data[0] * in_data[0])
+
+        def backward(self, req, out_grad, in_data, out_data, in_grad, aux):
+            self.assign(in_grad[0], req[0], 2 * in_data[0] * out_grad[0])
+
+    @mx.operator.register("square_of_sparse")
+    class SquareProp(mx.operator.CustomOpProp):  # noqa: F841
+        def create_operator(self, ctx, in_shapes, in_dtypes):
+            return Square()
+
+    values = np.array([[0, 1, 0], [2, 0, 3]], "float32")
+    for stype in ("csr", "row_sparse"):
+        x = nd.array(values).tostype(stype)
+        x.attach_grad()
+        with mx.autograd.record():
+            y = nd.Custom(x, op_type="square_of_sparse")
+        y.backward()
+        np.testing.assert_array_equal(y.asnumpy(), values ** 2)
+        np.testing.assert_array_equal(x.grad.asnumpy(), 2 * values)
+
+
+def test_edges_outside_of_the_graph():
+    graph = nd.array([[0, 1], [2, 0]]).tostype("csr")
+    for data in (graph, graph.tostype("default")):
+        for u, v in ((2, 0), (0, 2), (-1, 0)):
+            with pytest.raises(mx.MXNetError, match="outside of a matrix of 2 by 2"):
+                nd.contrib.edge_id(data, nd.array([u]), nd.array([v]))
+    with pytest.raises(mx.MXNetError, match="axis is 2"):
+        nd.contrib.getnnz(graph, axis=2)

@@ -4,7 +4,7 @@ import importlib
 __all__ = ["amp", "autograd", "io", "nd", "ndarray", "onnx", "quantization", "svrg_optimization", "sym", "symbol",
            "tensorboard", "text"]
 _ELSEWHERE = {"nd": "mxnet.ndarray.contrib", "ndarray": "mxnet.ndarray.contrib", "sym": "mxnet.symbol.contrib",
-              "symbol": "mxnet.symbol.contrib"}
+              "symbol": "mxnet.symbol.contrib", "quant": "mxnet.contrib.quantization"}
 _PARTS = ("amp", "autograd", "io", "onnx", "quantization", "svrg_optimization", "tensorboard", "text")
 
 

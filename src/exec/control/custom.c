@@ -14,6 +14,7 @@
 #include "graph/custom.h"
 #include "graph/names.h"
 #include "graph/node.h"
+#include "ndarray/sparse.h"
 
 #include "gluon/op.gen.h"
 
@@ -214,7 +215,7 @@ static mx_code sort_inputs(calling *c)
                         : mx_fail(MX_ERR_ARGUMENT, "Custom '%s': got %d arrays, wanted %d", a->op_type, a->n_in, c->n);
         if (c->in[at])
             return mx_fail(MX_ERR_ARGUMENT, "Custom '%s': input '%s' was given twice", a->op_type, input_name(c, at));
-        if (!mx_array_ok(a->in[i], "Custom", input_name(c, at)))
+        if (!mx_array_any_ok(a->in[i], "Custom", input_name(c, at)))
             return mx_error_code();
         c->in[at] = a->in[i];
     }
@@ -284,7 +285,7 @@ mx_arrays mx_custom(const struct mx_custom_args *args)
         return mx_fail(MX_ERR_ARGUMENT, "mx_custom: args, op_type, in, keys or values is NULL"), mx_list_failed();
     bool symbolic = args->symbolic || (!args->n_in && mx_thread.modes.tracing);
     for (int i = 0; i < args->n_in; i++)
-        symbolic |= args->in[i] && mx_array_ok(args->in[i], "mx_custom", "in") && mx_is_symbolic(args->in[i]);
+        symbolic |= args->in[i] && mx_array_any_ok(args->in[i], "mx_custom", "in") && mx_is_symbolic(args->in[i]);
     mx_callee *callee = mx_custom_callee(args->op_type, args->n_options, args->keys, args->values);
     if (!callee)
         return mx_list_failed();

@@ -1,4 +1,4 @@
-/* Arithmetic of sparse arrays: functions of the stored elements, sums and products of two, reductions.
+/* Arithmetic of sparse arrays: functions of the stored elements, sums and products of two.
  *
  * Every stored row or element has a key (the row, or the index in the flat matrix).  The stored items of all operands
  * are concatenated and grouped by key; a sum adds each group, a product keeps groups that all operands are in.
@@ -38,6 +38,12 @@ mx_array *mx_sparse_map(const mx_sparse_call *call)
     if (!strcmp(call->op->name, "zeros_like")) {
         mx_shape_t shape = mx_array_shape(x);
         return mx_sparse_zeros(mx_sparse_of(x)->stype, mx_dims_of_shape(&shape), (mx_dtype)x->dtype, x->context);
+    }
+    if (!strcmp(call->op->name, "_contrib_dgl_adjacency")) {
+        const mx_sparse *s = mx_sparse_of(x);
+        mx_array *ones =
+            mx_scope_add(mx_array_new(&(mx_shape_t){.ndim = 1, .dim = {s->data->size}}, MX_FLOAT32, x->context));
+        return with_data(x, ones && !mx_array_fill(ones, 1) ? ones : NULL);
     }
     if (call->op->schema && !keeps_zeros(call))
         return mx_has_error() ? NULL : mx_sparse_refuse(call, "zeros would not stay zero");
@@ -214,11 +220,51 @@ static mx_array *scaled_by(const mx_sparse_call *call, mx_op *op)
                                                                         elements_at(dense, sparse)}));
 }
 
-/* A sparse array times or divided by an array of one number, which broadcasts. */
+/* A sparse array times or divided by a dense one that broadcasts to its shape: one number, for a csr also a row, a column. */
 static bool is_scaling(const mx_array *a, const mx_array *b, const char *what)
 {
-    return mx_is_sparse(a) && !mx_is_sparse(b) && b->size == 1 && b->ndim <= 1 && a->size != 1 &&
-           (!strcmp(what, "mul") || !strcmp(what, "div"));
+    if (!mx_is_sparse(a) || mx_is_sparse(b) || a->dtype != b->dtype || (strcmp(what, "mul") && strcmp(what, "div")))
+        return false;
+    if (b->size == 1 && b->ndim <= 1)
+        return a->size != 1;
+    if (mx_sparse_of(a)->stype != MX_CSR || b->ndim < 1 || b->ndim > 2)
+        return false;
+    const int64_t rows = b->ndim == 2 ? b->shape[0] : 1, columns = b->shape[b->ndim - 1];
+    return (rows == 1 || rows == a->shape[0]) && (columns == 1 || columns == a->shape[1]) && b->size != a->size;
+}
+
+/* The elements of b, which is one row or one column, that meet the stored elements of a csr. */
+static mx_array *elements_along(mx_array *b, const mx_array *csr)
+{
+    const int64_t columns = csr->shape[1];
+    mx_shape_t flat = {.ndim = 1, .dim = {b->size}};
+    const bool row = b->shape[b->ndim - 1] != 1;
+    if (row)
+        return mx_sparse_rows_of(mx_g_reshape(b, &flat), mx_sparse_of(csr)->indices);
+    mx_array *keys = mx_flat_keys(csr);
+    if (!keys)
+        return NULL;
+    mx_numbers64 key = mx_numbers64_of(keys);
+    const size_t bytes = (size_t)key.n * sizeof(int64_t);
+    int64_t *own = key.v ? mx_alloc(bytes) : NULL;
+    for (int64_t i = 0; own && i < key.n; i++)
+        own[i] = key.v[i] / columns;
+    mx_array *rows = own ? mx_numbers64_array(own, key.n, csr->context) : NULL;
+    mx_free(own, bytes);
+    mx_numbers64_free(&key);
+    return rows ? mx_sparse_rows_of(mx_g_reshape(b, &flat), rows) : NULL;
+}
+
+static mx_array *scaled(const mx_sparse_call *call)
+{
+    mx_array *a = call->in[0], *b = call->in[1];
+    if (b->size != 1 && !(b = elements_along(b, a)))
+        return NULL;
+    if (b->ndim > 1) { /* (1, 1) */
+        const mx_shape_t one = {.ndim = 1, .dim = {1}};
+        b = mx_g_reshape(b, &one);
+    }
+    return b ? with_data(a, mx_g_call(call->op, call->attrs, 2, (mx_array *const[]){mx_sparse_of(a)->data, b})) : NULL;
 }
 
 mx_array *mx_sparse_combine(const mx_sparse_call *call)
@@ -226,7 +272,7 @@ mx_array *mx_sparse_combine(const mx_sparse_call *call)
     const char *what = strrchr(call->op->name, '_') + 1;
     mx_array *a = call->in[0], *b = call->in[1];
     if (a != MX_NONE && b != MX_NONE && is_scaling(a, b, what))
-        return with_data(a, mx_g_call(call->op, call->attrs, 2, (mx_array *const[]){mx_sparse_of(a)->data, b}));
+        return scaled(call);
     if (a == MX_NONE || b == MX_NONE || !alike(call, 2))
         return mx_sparse_refuse(call, "two arrays of one shape and type are expected");
     const bool both = mx_is_sparse(a) && mx_is_sparse(b), add = !strcmp(what, "add");
@@ -242,58 +288,4 @@ mx_array *mx_sparse_combine(const mx_sparse_call *call)
     if (!both && mx_is_sparse(a))
         return scaled_by(call, MX_OP("elemwise_div"));
     return mx_sparse_refuse(call, "the divisor must be dense");
-}
-
-/* ---- reductions -------------------------------------------------------------------------------------------------- */
-
-/* Sums of the rows (axis 1) or columns (axis 0) of a csr: a product with ones. */
-static mx_array *sum_along(mx_array *x, int axis, bool keepdims)
-{
-    mx_shape_t one = {.ndim = 2, .dim = {x->shape[axis], 1}}, out = {.ndim = 2, .dim = {x->shape[0], x->shape[1]}};
-    mx_array *ones = mx_scope_add(mx_array_new(&one, (mx_dtype)x->dtype, x->context));
-    const mx_dot_attrs attrs = {.transpose_a = axis == 0, .forward_stype = -1};
-    if (!ones || mx_array_fill(ones, 1))
-        return NULL;
-    mx_array *sum = mx_sparse_dense(mx_g_call(MX_OP("dot"), &attrs, 2, (mx_array *const[]){x, ones}));
-    out.dim[axis] = 1;
-    if (!keepdims)
-        out = (mx_shape_t){.ndim = 1, .dim = {x->shape[1 - axis]}};
-    return mx_g_reshape(sum, &out);
-}
-
-static mx_array *fold_all(const mx_sparse_call *call, bool keepdims)
-{
-    mx_array *x = call->in[0], *data = mx_sparse_of(x)->data;
-    const bool mean = !strcmp(call->op->name, "mean");
-    mx_shape_t out = {.ndim = keepdims ? x->ndim : 1};
-    for (int i = 0; i < out.ndim; i++)
-        out.dim[i] = 1;
-    mx_norm_attrs norm = {.ord = 2, .axis = {.n = -1}, .out_dtype = MX_DTYPE_NONE};
-    mx_array *all = NULL;
-    if (!strcmp(call->op->name, "norm")) {
-        const mx_norm_attrs *given = call->attrs;
-        norm.ord = given->ord, norm.out_dtype = given->out_dtype;
-        all = mx_g_call(call->op, &norm, 1, &data);
-    } else
-        all = mx_g1("sum", data);
-    all = mean ? mx_g_scale(all, x->size ? 1. / (double)x->size : NAN) : all;
-    return all ? mx_g_reshape(all, &out) : NULL;
-}
-
-mx_array *mx_sparse_fold(const mx_sparse_call *call)
-{
-    const bool norm = !strcmp(call->op->name, "norm");
-    const mx_reduce_attrs *reduce = call->attrs;
-    const mx_norm_attrs *of_norm = call->attrs;
-    const mx_dims *axis = norm ? &of_norm->axis : &reduce->axis;
-    const bool keepdims = norm ? of_norm->keepdims : reduce->keepdims;
-    mx_array *x = call->in[0];
-    if (axis->n <= 0 && (norm || !reduce->exclude))
-        return fold_all(call, keepdims);
-    const int along = axis->n == 1 ? mx_axis(axis->d[0], x->ndim) : -1;
-    if (norm || reduce->exclude || along < 0 || mx_sparse_of(x)->stype != MX_CSR)
-        return mx_sparse_refuse(call,
-                                "it can only be reduced over all axes; a csr also along one axis, except for norm");
-    mx_array *sum = sum_along(x, along, keepdims);
-    return strcmp(call->op->name, "mean") ? sum : mx_g_scale(sum, x->shape[along] ? 1. / (double)x->shape[along] : NAN);
 }

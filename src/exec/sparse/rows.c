@@ -1,13 +1,14 @@
-/* Rows of sparse arrays: slices, lists of rows, concatenation, retain, Embedding.
+/* Rows of sparse arrays: lists of rows, concatenation, retain, Embedding.
  *
  * SPDX-License-Identifier: Apache-2.0 */
+#include <string.h>
+
 #include "base/alloc.h"
 #include "base/error.h"
 #include "exec/sparse/sparse.h"
 #include "gluon/op.gen.h"
 
-/* The elements as one int64 vector. */
-static mx_array *as_int64(mx_array *x)
+mx_array *mx_sparse_int64(mx_array *x)
 {
     const mx_cast_attrs attrs = {.dtype = MX_INT64};
     mx_shape_t flat = {.ndim = 1, .dim = {x->size}};
@@ -15,64 +16,7 @@ static mx_array *as_int64(mx_array *x)
     return x && x->dtype != MX_INT64 ? mx_g_call(MX_OP("Cast"), &attrs, 1, &x) : x;
 }
 
-/* ---- rows of a csr, concatenation -------------------------------------------------------------------------------- */
-
-/* A view of part of a vector. */
-static mx_array *window(const mx_array *x, int64_t begin, int64_t n)
-{
-    mx_shape_t shape = {.ndim = 1, .dim = {n}};
-    return mx_scope_add(mx_array_view(x, begin * mx_dtype_size((mx_dtype)x->dtype), &shape, (mx_dtype)x->dtype));
-}
-
-/* indptr[begin..end] shifted to start with 0 */
-static mx_array *moved_starts(const int64_t *start, int64_t begin, int64_t end, mx_context context)
-{
-    const size_t bytes = (size_t)(end - begin + 1) * sizeof(int64_t);
-    int64_t *moved = mx_alloc(bytes);
-    for (int64_t i = begin; moved && i <= end; i++)
-        moved[i - begin] = start[i] - start[begin];
-    mx_array *made = moved ? mx_numbers64_array(moved, end - begin + 1, context) : NULL;
-    mx_free(moved, bytes);
-    return made;
-}
-
-mx_array *mx_csr_rows(mx_array *x, int64_t begin, int64_t end)
-{
-    if (!mx_is_kind(x, &mx_sparse_kind, "mx_csr_rows", "x"))
-        return NULL;
-    const mx_sparse *s = mx_sparse_of(x);
-    const int64_t rows = x->shape[0];
-    begin = begin < 0 ? begin + rows : begin, end = end < 0 ? end + rows : end;
-    if (s->stype != MX_CSR || begin < 0 || begin > end || end > rows)
-        return mx_fail_null(MX_ERR_INDEX, "mx_csr_rows: rows %lld to %lld of a %s array with %lld rows",
-                            (long long)begin, (long long)end, mx_stype_name(s->stype), (long long)rows);
-    mx_shape_t shape = {.ndim = 2, .dim = {end - begin, x->shape[1]}};
-    mx_numbers64 start = mx_numbers64_of(s->indptr);
-    mx_array *made = NULL;
-    if (start.v) {
-        const int64_t first = start.v[begin], n = start.v[end] - first;
-        made = mx_sparse_made(MX_CSR, &shape, window(s->data, first, n), window(s->indices, first, n),
-                              moved_starts(start.v, begin, end, x->context));
-    }
-    mx_numbers64_free(&start);
-    return made;
-}
-
-mx_array *mx_sparse_slice(const mx_sparse_call *call)
-{
-    const mx_slice_attrs *a = call->attrs;
-    mx_array *x = call->in[0];
-    const bool steps = a->step.n > 0 && !(a->step.n == 1 && (a->step.d[0] == 1 || a->step.d[0] == MX_NONE_INT));
-    if (mx_sparse_of(x)->stype != MX_CSR || a->begin.n != 1 || a->end.n != 1 || steps)
-        return mx_sparse_refuse(call, "only rows of a csr array, in steps of 1, can be sliced");
-    const int64_t rows = x->shape[0];
-    int64_t begin = a->begin.d[0] == MX_NONE_INT ? 0 : a->begin.d[0];
-    int64_t end = a->end.d[0] == MX_NONE_INT ? rows : a->end.d[0];
-    begin = begin < 0 ? begin + rows : begin, end = end < 0 ? end + rows : end;
-    begin = begin < 0 ? 0 : begin > rows ? rows : begin;
-    end = end < begin ? begin : end > rows ? rows : end;
-    return mx_csr_rows(x, begin, end);
-}
+/* ---- concatenation, lists of rows of a csr ------------------------------------------------------------------------- */
 
 mx_array *mx_sparse_joined(mx_array *const *parts, int n)
 {
@@ -146,10 +90,12 @@ mx_array *mx_sparse_take_rows(const mx_sparse_call *call)
 {
     const mx_take_attrs *a = call->attrs;
     mx_array *x = call->in[0], *indices = call->in[1];
+    if (!strcmp(call->op->name, "_contrib_edge_id"))
+        return mx_sparse_edges(call);
     if (mx_stype_of(x) != MX_CSR || indices == MX_NONE || mx_is_sparse(indices) || indices->ndim != 1 ||
         (a->axis != 0 && a->axis != -2) || a->mode != MX_TAKE_CLIP || (!x->shape[0] && indices->size))
         return mx_sparse_refuse(call, "only rows of a csr array can be taken, by a list of numbers, with mode 'clip'");
-    if (!(indices = as_int64(indices)))
+    if (!(indices = mx_sparse_int64(indices)))
         return NULL;
     mx_numbers64 wanted = mx_numbers64_of(indices);
     mx_array *made = wanted.v ? listed_rows(x, &wanted) : NULL;
@@ -204,7 +150,7 @@ static mx_array *rows_by_number(const mx_array *x, const mx_numbers64 *wanted)
 /* Row numbers below `limit`, ascending and each once: groups->unique. */
 static mx_code wanted_rows(mx_groups *groups, mx_array *indices, int64_t limit, const char *who)
 {
-    if (!(indices = as_int64(indices)))
+    if (!(indices = mx_sparse_int64(indices)))
         return mx_error_code();
     mx_numbers64 wanted = mx_numbers64_of(indices);
     mx_code code = wanted.v ? MX_OK : mx_error_code();
@@ -259,7 +205,7 @@ mx_array *mx_sparse_embed(const mx_sparse_call *call)
                NULL;
     mx_shape_t out = mx_array_shape(data);
     out.dim[out.ndim++] = a->output_dim;
-    mx_array *indices = as_int64(data);
+    mx_array *indices = mx_sparse_int64(data);
     const mx_clip_attrs clip = {.a_min = 0, .a_max = (double)(weight->shape[0] - 1)};
     indices = indices ? mx_g_call(MX_OP("clip"), &clip, 1, &indices) : NULL;
     if (!indices)

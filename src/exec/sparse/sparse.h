@@ -31,15 +31,18 @@ mx_array *mx_sparse_fold(const mx_sparse_call *call); /* sum, mean, norm */
 mx_array *mx_sparse_embed(const mx_sparse_call *call);
 mx_array *mx_sparse_slice(const mx_sparse_call *call);
 mx_array *mx_sparse_concat(const mx_sparse_call *call);
-mx_array *mx_sparse_take_rows(const mx_sparse_call *call); /* take: rows of a csr */
-mx_array *mx_sparse_keep(const mx_sparse_call *call);      /* _sparse_retain */
-mx_array *mx_sparse_cast(const mx_sparse_call *call);      /* cast_storage */
+mx_array *mx_sparse_take_rows(const mx_sparse_call *call); /* take: rows of a csr; edge_id: elements of one */
+mx_array *mx_sparse_edges(const mx_sparse_call *call);
+mx_array *mx_sparse_count_stored(const mx_sparse_call *call); /* getnnz */
+mx_array *mx_sparse_keep(const mx_sparse_call *call);         /* _sparse_retain */
+mx_array *mx_sparse_cast(const mx_sparse_call *call);         /* cast_storage */
 mx_array *mx_sparse_update(const mx_sparse_call *call);
 
 /* Declines the call, with the reason: it runs on dense copies instead.  Returns NULL without an error. */
 mx_array *mx_sparse_refuse(const mx_sparse_call *call, const char *wanted);
 mx_array *mx_sparse_dense(mx_array *x);                   /* x itself if it is dense */
 mx_array *mx_sparse_rows_of(mx_array *x, mx_array *rows); /* take along axis 0 */
+mx_array *mx_sparse_int64(mx_array *x);                   /* the elements as one int64 vector */
 mx_array *mx_sparse_overlay(mx_array *x, mx_array *y);    /* row_sparse x with its rows replaced by those of y */
 /* Rows of a dense x as a row_sparse array; any order, repeated ones once.  Errors name `who`. */
 mx_array *mx_sparse_pick(mx_array *x, mx_array *row_ids, const char *who);

@@ -8,3 +8,5 @@ globals().update(_made)
 _forms.add_to_layers(_made)
 __all__ = ["Block", "HybridBlock", "SymbolBlock", "Sequential", "HybridSequential", "Lambda", "HybridLambda",
            "Concatenate", "HybridConcatenate", "Identity"] + list(_made)
+
+from . import activations, basic_layers, conv_layers  # noqa: E402,F401  old paths, which hold the classes made above

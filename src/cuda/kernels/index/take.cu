@@ -182,6 +182,7 @@ static mx_code run_one_hot(const mx_kernel_call *call)
 MX_CUDA_KERNELS(take) = {{"take", run_take, NULL},
                          {"_take_add", run_take_add, NULL},
                          {"Embedding", run_embedding, NULL},
+                         {"_contrib_SparseEmbedding", run_embedding, NULL},
                          {"_take_along", run_take_along, NULL},
                          {"_put_along", run_put_along, NULL},
                          {"pick", run_pick, NULL},

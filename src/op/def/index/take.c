@@ -41,6 +41,15 @@ MX_ATTRS(one_hot, ONE_HOT_ATTRS)
     X(BOOL, sparse_grad, "False", "", "the gradient of the weight is row_sparse and holds only the rows that were used")
 MX_ATTRS(embedding, EMBEDDING_ATTRS)
 
+/* The fields of EMBEDDING_ATTRS, so that the same functions read them. */
+#define SPARSE_EMBEDDING_ATTRS(X) \
+    X(INT, input_dim, REQUIRED, "1..", "number of rows of the weight") \
+    X(INT, output_dim, REQUIRED, "1..", "size of a row") \
+    X(DTYPE, dtype, "float32", "", "type of the weight") \
+    X(BOOL, sparse_grad, "True", "", "the gradient of the weight is row_sparse and holds only the rows that were used") \
+    X(BOOL, deterministic, "False", "", "the order of the sums in the gradient is always the same")
+MX_ATTRS(sparse_embedding, SPARSE_EMBEDDING_ATTRS)
+
 enum { RAISE, WRAP, CLIP };
 
 /* ---- shared ------------------------------------------------------------------------------------------------- */
@@ -525,6 +534,13 @@ mx_op mx_family_take[] = {
      .audit = audit_embedding, .gradient = grad_embedding, .reference = ref_embedding,
      .samples = (const mx_sample[]){{"2,3;5,4", "input_dim=5, output_dim=4", 0, 5, "int:0"},
          {"7;3,40", "input_dim=3, output_dim=40", -1, 5, "int:0"}, {0}}},
+    {.name = "_contrib_SparseEmbedding", MX_EMIT(emit_embedding), .look = MX_LOOK_WEIGHTS, .sparse = MX_SPARSE_EMBEDDING,
+     .sparse_gradient = true, .c_name = "sparse_embedding",
+     .doc = "Embedding whose weight has a row_sparse gradient: Embedding(sparse_grad=True)", .inputs = "data weight",
+     .schema = &sparse_embedding_schema, .infer_shape = infer_embedding, .infer_type = infer_embedding_type,
+     .no_grad_inputs = 1, .grad_in = 1,
+     .audit = audit_embedding, .gradient = grad_embedding, .reference = ref_embedding,
+     .samples = (const mx_sample[]){{"2,3;5,4", "input_dim=5, output_dim=4", 0, 5, "int:0"}, {0}}},
     {.name = "_take_along", .doc = "takes elements along an axis, with one index per element of the result", .inputs = "data indices",
      .schema = &take_schema, INDEXED, .flags = MX_OP_HIDDEN,
      .infer_shape = infer_take_along, .gradient = grad_take_along, .reference = ref_take_along,
