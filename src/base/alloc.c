@@ -2,7 +2,8 @@
  *
  * Size classes: four per power of two, from 64 bytes up.  Blocks up to SMALL_LIMIT are cached per thread without
  * a lock; larger ones share one list per class under a lock.  A thread whose cache of small blocks is full moves them to
- * the shared lists, so that other threads can reuse memory that this one freed.
+ * the shared lists, so that other threads can reuse memory that this one freed.  If memory in use and cached memory would
+ * exceed half of the machine's, the cache is returned to the system first.
  *
  * Counting small blocks must cost nothing: each thread has its own counters, which are summed on request.
  * A block freed by another thread than the one that allocated it can make a counter negative; the sum stays right.
@@ -256,6 +257,15 @@ static void *from_system(size_t bytes)
     return memory;
 }
 
+/* Whether blocks in use, cached ones and a new one would take more than half of the machine's memory: then the cache is
+ * of sizes that are not asked for again, such as those of networks that are gone. */
+static bool is_crowded(size_t bytes)
+{
+    return (size_t)atomic_load_explicit(&large_bytes, memory_order_relaxed) +
+               (size_t)atomic_load_explicit(&cached_bytes, memory_order_relaxed) + bytes >
+           machine / 2;
+}
+
 static void count_large(int64_t bytes)
 {
     int64_t now = atomic_fetch_add_explicit(&large_bytes, bytes, memory_order_relaxed) + bytes;
@@ -288,6 +298,8 @@ void *mx_alloc(size_t bytes)
     void *memory = small ? pop(&mine.lists[class]) : NULL;
     if (!memory && (memory = take_shared(class)))
         atomic_fetch_sub_explicit(&cached_bytes, (int64_t)class_bytes(class), memory_order_relaxed);
+    if (!memory && !small && is_crowded(bytes))
+        mx_alloc_release_cache();
     if (!memory && !(memory = from_system(caching ? class_bytes(class) : (room + 63) / 64 * 64 + !room * 64)))
         return fail(bytes);
     add(&mine.bytes, (int64_t)bytes);
