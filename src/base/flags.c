@@ -52,7 +52,7 @@ static mx_flag_int read_int(const char *env, mx_flag_int fallback, char *shown)
 static mx_flag_text read_text(const char *env, mx_flag_text fallback, char *shown)
 {
     const char *text = getenv(env);
-    if (!text || strlen(text) >= VALUE_BYTES)
+    if (!text || !*text || strlen(text) >= VALUE_BYTES)
         text = fallback;
     memcpy(shown, text, strlen(text) + 1);
     return shown;

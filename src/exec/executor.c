@@ -33,6 +33,7 @@ static void destroy(mx_object *self)
     free_list(e->outputs, e->n_out);
     free_list(e->results, e->n_out);
     mx_free(e->reqs, (size_t)e->n_args * sizeof *e->reqs);
+    mx_free(e->ones, (size_t)e->n_args);
     mx_free(e->place, (size_t)e->graph.n * sizeof *e->place);
     mx_graph_free(&e->graph);
     mx_release(e->symbol);
@@ -61,6 +62,27 @@ static mx_code number_variables(mx_executor *e)
     return MX_OK;
 }
 
+/* Whether an operator takes its input gamma as 1. */
+static bool fixes_gamma(const mx_gnode *node)
+{
+    const mx_field *field = node->op && node->op->schema ? mx_schema_find(node->op->schema, "fix_gamma") : NULL;
+    return field && node->attrs && *(const bool *)((const char *)node->attrs + field->offset);
+}
+
+static void mark_ones(mx_executor *e)
+{
+    char name[64];
+    for (int64_t k = 0; k < e->graph.n; k++)
+        for (int i = 0; i < e->graph.nodes[k]->n_in && fixes_gamma(e->graph.nodes[k]); i++) {
+            const mx_gnode *from = e->graph.nodes[k]->in[i].node;
+            if (from->op || strcmp(mx_op_input_name(e->graph.nodes[k]->op, i, name), "gamma"))
+                continue;
+            for (int64_t v = 0; v < e->graph.n; v++)
+                if (e->graph.nodes[v] == from && e->place[v] >= 0)
+                    e->ones[e->place[v]] = true;
+        }
+}
+
 static mx_executor *new_executor(const mx_symbol *symbol, mx_context context)
 {
     mx_executor *e = mx_alloc_zero(sizeof *e);
@@ -76,12 +98,15 @@ static mx_executor *new_executor(const mx_symbol *symbol, mx_context context)
     if (!code) {
         e->args = mx_alloc_zero(n), e->windows = mx_alloc_zero(n), e->grads = mx_alloc_zero(n);
         e->reqs = mx_alloc_zero((size_t)e->n_args * sizeof *e->reqs);
+        e->ones = mx_alloc_zero((size_t)e->n_args);
         e->aux = mx_alloc_zero((size_t)e->n_aux * sizeof(mx_array *));
         e->outputs = mx_alloc_zero((size_t)e->n_out * sizeof(mx_array *));
         e->results = mx_alloc_zero((size_t)e->n_out * sizeof(mx_array *));
     }
-    if (!code && e->args && e->windows && e->grads && e->reqs && e->aux && e->outputs && e->results)
+    if (!code && e->args && e->windows && e->grads && e->reqs && e->ones && e->aux && e->outputs && e->results) {
+        mark_ones(e);
         return e;
+    }
     mx_release(e);
     return NULL;
 }

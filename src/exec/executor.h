@@ -22,6 +22,7 @@ struct mx_executor {
     mx_array **windows;    /* (n_args) views of them, as variables of the tape; retained */
     mx_array **grads;      /* (n_args) retained; MX_NONE: none */
     mx_grad_req *reqs;     /* (n_args) */
+    bool *ones;            /* (n_args) its elements count as 1, so every run stores 1 into it: gamma under fix_gamma */
     mx_array **aux;        /* (n_aux) retained */
     mx_array **outputs;    /* (n_out) without history; retained; NULL: the shape is not known before the first run */
     mx_array **results;    /* (n_out) of the last run, with its history; retained; NULL: there was none */

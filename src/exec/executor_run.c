@@ -61,6 +61,9 @@ static mx_code run_graph(mx_executor *e, bool training)
     mx_array **values = mx_alloc_zero((size_t)e->graph.n * sizeof *values);
     if (!values)
         return MX_ERR_MEMORY;
+    for (int64_t i = 0; i < e->n_args; i++)
+        if (e->ones[i] && mx_array_fill(e->args[i], 1))
+            return mx_free(values, (size_t)e->graph.n * sizeof *values), mx_error_code();
     for (int64_t i = 0; i < e->n_args; i++) /* an assignment gives a sparse array new parts */
         if (mx_is_sparse(e->args[i]))
             mx_sparse_take(e->windows[i], e->args[i]);

@@ -35,7 +35,7 @@ ELSEWHERE = ("int8", "siamrpn", "monodepth2", "resnext101e", "_custom", "i3d_res
 def shape_of(name):
     """The input of a model that is not in the sample."""
     if any(word in name for word in ("i3d", "c3d", "p3d", "r2plus1d", "slowfast")):
-        return (1, 3, 36, 112, 112)
+        return (1, 3, 40 if "slowfast_8x8" in name else 36, 112, 112)  # the fast and the slow frames
     if name.startswith("cifar"):
         return (1, 3, 32, 32)
     if any(word in name for word in SEGMENTERS):

@@ -35,7 +35,7 @@ def test_model(model):
     if shape is None:
         channels = getattr(net, "in_channels", 3)
         shape = (1, channels if isinstance(channels, int) else 3, *net.in_size)
-    detector = any(word in name for word in ("centernet", "lffd"))
+    detector = any(word in name for word in ("centernet", "lffd", "simplepose", "ibppose"))
     compare(net, nd.random.uniform(shape=shape), train=not detector)
 
 

@@ -46,9 +46,16 @@ BEHAVIOURS = {
     "clip of a sparse array to a range without 0": "the result is dense; there it is an error",
     "errors that depend on values (a negative scale, an index out of range, a matrix that is not positive definite)":
         "they come from the call on the CPU, where the program can see the cause; there when a value is read",
-    "gradients of relu, clip and LeakyReLU at NaN": "one rule for all: NaN counts as not above the threshold; there NaN, 1 and 1",
-    "gradient of % on integer arrays": "the formula of real numbers, rounded; there zero",
-    "third output of SyncBatchNorm": "as that of BatchNorm, 1 / sqrt(var + eps); there the variance",
+    "gradients of relu, LeakyReLU and hard_sigmoid at NaN": "NaN counts as not above the threshold of a relu, so that fused and "
+        "single kernels agree on every device, and as inside of a range; there NaN, 1 and 0.  The results are NaN in both",
+    "third output of SyncBatchNorm": "as that of BatchNorm, 1 / sqrt(var + eps), which its gradient reads; there the variance",
+    "nd.BatchNorm(fix_gamma=True)": "leaves gamma alone, as hybridized blocks do in both; there a call on arrays writes ones into "
+        "it.  Executors write them in both",
+    "RandomBrightness(-b) and its relatives": "as b; there factors from max(0, 1 + b) down to 1 - b",
+    "storage of gradients in simple_bind": "row_sparse for variables of that storage and for weights that are used by rows alone "
+        "(Embedding with sparse_grad, dot with a csr); there by every operator's rule, csr and through products too",
+    "outputs of executors before the first forward": "dense; they get the storage of the result with it",
+    "CustomOp with sparse inputs": "computes with dense copies if it does not say otherwise; there it is an error",
     "Trainer.step with a gradient that was never computed": "an error before any weight changes; there after the store has updated",
     "Trainer(update_on_kvstore=False), ignore_stale_grad=True": "all copies of a parameter stay equal; there those without a new "
                                                                 "gradient are left behind",

@@ -435,3 +435,20 @@ def test_function_in_a_hybridized_block_warns():
     net.hybridize()
     with pytest.warns(UserWarning, match="Straight.*backward"):
         net(nd.ones((2,)))
+
+
+def test_gradients_at_the_edges():
+    """clip passes NaN on, and the remainder of integers has none."""
+    x = nd.array([float("nan"), -1, 0, 2])
+    x.attach_grad()
+    with autograd.record():
+        y = nd.clip(x, -0.5, 1)
+    y.backward()
+    assert x.grad.asnumpy().tolist() == [1, 0, 1, 0]
+    a, b = nd.array([7, -7], dtype="int32"), nd.array([3, 2], dtype="int32")
+    a.attach_grad()
+    b.attach_grad()
+    with autograd.record():
+        y = a % b + a % 3 + 20 % b
+    y.backward()
+    assert a.grad.asnumpy().tolist() == b.grad.asnumpy().tolist() == [0, 0]

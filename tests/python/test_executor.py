@@ -412,3 +412,15 @@ def test_equal_expressions_are_merged(ctx, monkeypatch):
     assert [x.asnumpy().tolist() for x in found] == [[2, 2], [2, 2]]
     monkeypatch.setenv("MXNET_ELIMINATE_COMMON_EXPR", "0")
     assert len(names((a + b) + (a + b))) == 5
+
+
+def test_fixed_gamma_becomes_one():
+    """As MXNet's executors do, so that saved parameters mean the same to whoever reads them."""
+    x = sym.var("x")
+    net = sym.BatchNorm(x, name="fixed") + sym.BatchNorm(x, name="free", fix_gamma=False)
+    exe = net.simple_bind(mx.cpu(), x=(2, 3, 4))
+    for name in ("fixed_gamma", "free_gamma"):
+        exe.arg_dict[name][:] = nd.array([2, 3, 4])
+    exe.forward(is_train=False)
+    assert exe.arg_dict["fixed_gamma"].asnumpy().tolist() == [1, 1, 1]
+    assert exe.arg_dict["free_gamma"].asnumpy().tolist() == [2, 3, 4]

@@ -1,4 +1,5 @@
 """Rules of optimizers that programs rely on: schedules, rates, overridden parts, AdamW, sparse weights, label smoothing."""
+import pickle
 import warnings
 
 import numpy as np
@@ -66,6 +67,31 @@ def test_a_rate_is_any_object_that_behaves_as_a_number(rate):
     assert o.lr == 0.5 and type(o.lr) is float
     with pytest.raises((TypeError, ValueError)):
         o.lr = "fast"
+
+
+def test_a_rate_that_changes_is_asked_at_every_update():
+    rate, o = Number(0.25), optimizer.SGD()
+    o.lr = rate
+    assert run(o, 1) == 0.75
+    rate.value = 0.5
+    assert run(o, 1) == 0.5 and o.learning_rate == 0.5
+    weight = gluon.Parameter("w", shape=(1,), init="ones")
+    weight.initialize()
+    trainer = gluon.Trainer([weight], o)
+    for value in (0.5, 0.125):
+        rate.value = value
+        with mx.autograd.record():
+            loss = weight.data().sum()
+        loss.backward()
+        trainer.step(1)
+    assert weight.data().asscalar() == 0.375
+    o.lr_scheduler = mx.lr_scheduler.FactorScheduler(1, base_lr=0.0625, factor=1)
+    assert run(o, 1) == 1 - 0.0625
+    o.lr_scheduler = None
+    assert run(o, 1) == 1 - 0.125
+    copy = pickle.loads(pickle.dumps(o))
+    copy.lr = 0.25
+    assert run(copy, 1) == 0.75
 
 
 def test_a_trainer_fills_the_counts():

@@ -354,3 +354,13 @@ def test_wrong_sizes_are_errors_when_used(name, args, said):
     made = getattr(transforms, name)(*args)
     with pytest.raises(mx.MXNetError, match=said):
         made(nd.ones((10, 12, 3), dtype="uint8"))
+
+
+def test_the_sign_of_a_jitter_says_nothing():
+    x = nd.full((4, 4, 3), 0.5)
+    for change in (transforms.RandomBrightness, transforms.RandomContrast, transforms.RandomSaturation, transforms.RandomHue):
+        mx.random.seed(5)
+        wanted = change(0.5)(x).asnumpy()
+        mx.random.seed(5)
+        np.testing.assert_array_equal(change(-0.5)(x).asnumpy(), wanted)
+    assert transforms.RandomColorJitter(-0.1, -0.1, -0.1, -0.1)(x).shape == x.shape

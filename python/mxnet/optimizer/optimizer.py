@@ -5,6 +5,7 @@ each of them, and pickling.
 """
 import pickle
 import warnings
+from numbers import Number
 
 from .. import _copying, _core, registry
 from .._core import NDArray
@@ -129,12 +130,26 @@ class Optimizer(_core.Optimizer):
     def lr(self):
         """The learning rate, before the schedule: the object that was set, if it has the value of the rate."""
         rate, given = super().lr, self.__dict__.get("_given_lr")
-        return rate if given is None or _number(given) != rate else given
+        return given if self._lr_is_asked() or (given is not None and _number(given) == rate) else rate
 
     @lr.setter
     def lr(self, value):
+        asked = self._lr_is_asked()
         _core.Optimizer.lr.__set__(self, _number(value))
         self.__dict__["_given_lr"] = None if type(value) is float else value
+        if asked or self._lr_is_asked():
+            self.lr_scheduler = self.lr_scheduler
+
+    def _lr_is_asked(self):
+        """Whether lr is an object that is no number, but behaves as one: its value may change, so every update asks."""
+        return not isinstance(self.__dict__.get("_given_lr"), (Number, type(None)))
+
+    def set_learning_rate(self, lr):
+        """Sets the rate; an error if a schedule determines it."""
+        if self._lr_is_asked() and self.lr_scheduler is None:
+            self.lr = lr
+        else:
+            super().set_learning_rate(lr)
 
     @property
     def lr_scheduler(self):
@@ -143,7 +158,8 @@ class Optimizer(_core.Optimizer):
 
     @lr_scheduler.setter
     def lr_scheduler(self, scheduler):
-        self._set_scheduler(scheduler)
+        asked = scheduler is None and self._lr_is_asked()
+        self._set_scheduler((lambda num_update: _number(self.lr)) if asked else scheduler)
         self.__dict__["_lr_scheduler"] = scheduler
 
     @property

@@ -40,19 +40,19 @@ MX_ATTRS(crop_resize, CROP_RESIZE_OPTIONS)
     X(FLOATS, ratio, "(0.75, 1.3333333333333333)", "", "smallest and largest ratio of width to height") \
     X(INT, interpolation, "1", "0..10", "as for Resize")
 MX_ATTRS(random_resized_crop, RESIZED_CROP_OPTIONS)
-#define BRIGHTNESS_OPTIONS(X) X(FLOAT, brightness, REQUIRED, "0..", "factors 1 - b .. 1 + b, not below 0")
+#define BRIGHTNESS_OPTIONS(X) X(FLOAT, brightness, REQUIRED, "", "factors 1 - b .. 1 + b, not below 0")
 MX_ATTRS(random_brightness, BRIGHTNESS_OPTIONS)
-#define CONTRAST_OPTIONS(X) X(FLOAT, contrast, REQUIRED, "0..", "factors 1 - c .. 1 + c, not below 0")
+#define CONTRAST_OPTIONS(X) X(FLOAT, contrast, REQUIRED, "", "factors 1 - c .. 1 + c, not below 0")
 MX_ATTRS(random_contrast, CONTRAST_OPTIONS)
-#define SATURATION_OPTIONS(X) X(FLOAT, saturation, REQUIRED, "0..", "factors 1 - s .. 1 + s, not below 0")
+#define SATURATION_OPTIONS(X) X(FLOAT, saturation, REQUIRED, "", "factors 1 - s .. 1 + s, not below 0")
 MX_ATTRS(random_saturation, SATURATION_OPTIONS)
-#define HUE_OPTIONS(X) X(FLOAT, hue, REQUIRED, "0..", "rotation by -h .. h full turns")
+#define HUE_OPTIONS(X) X(FLOAT, hue, REQUIRED, "", "rotation by -h .. h full turns")
 MX_ATTRS(random_hue, HUE_OPTIONS)
 #define JITTER_OPTIONS(X) \
-    X(FLOAT, brightness, "0", "0..", "as RandomBrightness") \
-    X(FLOAT, contrast, "0", "0..", "as RandomContrast") \
-    X(FLOAT, saturation, "0", "0..", "as RandomSaturation") \
-    X(FLOAT, hue, "0", "0..", "as RandomHue")
+    X(FLOAT, brightness, "0", "", "as RandomBrightness") \
+    X(FLOAT, contrast, "0", "", "as RandomContrast") \
+    X(FLOAT, saturation, "0", "", "as RandomSaturation") \
+    X(FLOAT, hue, "0", "", "as RandomHue")
 MX_ATTRS(random_color_jitter, JITTER_OPTIONS)
 #define LIGHTING_OPTIONS(X) X(FLOAT, alpha, REQUIRED, "0..", "standard deviation of the strengths")
 MX_ATTRS(random_lighting, LIGHTING_OPTIONS)
@@ -156,9 +156,9 @@ static mx_array *forward_top_bottom(mx_block *self, mx_arrays in)
     return (void)self, mx_image_random_flip_top_bottom(in.v[0]);
 }
 
-/* The only option of these classes: how far factors may be from 1. */
-static double least(mx_block *self) { return fmax(0, 1 - *(const double *)mx_options(self)); }
-static double most(mx_block *self) { return 1 + *(const double *)mx_options(self); }
+/* The only option of these classes: how far factors may be from 1, in either direction, so its sign says nothing. */
+static double least(mx_block *self) { return fmax(0, 1 - fabs(*(const double *)mx_options(self))); }
+static double most(mx_block *self) { return 1 + fabs(*(const double *)mx_options(self)); }
 
 static mx_array *forward_brightness(mx_block *self, mx_arrays in)
 {
@@ -179,8 +179,8 @@ static mx_array *forward_hue(mx_block *self, mx_arrays in)
 static mx_array *forward_jitter(mx_block *self, mx_arrays in)
 {
     const mx_random_color_jitter_attrs *o = mx_options(self);
-    return mx_image_random_color_jitter(in.v[0], .brightness = o->brightness, .contrast = o->contrast,
-                                        .saturation = o->saturation, .hue = o->hue);
+    return mx_image_random_color_jitter(in.v[0], .brightness = fabs(o->brightness), .contrast = fabs(o->contrast),
+                                        .saturation = fabs(o->saturation), .hue = fabs(o->hue));
 }
 static mx_array *forward_lighting(mx_block *self, mx_arrays in)
 {

@@ -15,8 +15,6 @@
 #include "gluon/zoo.h"
 #include "gluon/zoo/zoo.h"
 
-#define REPOSITORY "https://apache-mxnet.s3-accelerate.dualstack.amazonaws.com"
-
 /* ---- SHA-1 (FIPS 180-4) --------------------------------------------------------------------------------------- */
 
 typedef struct sha1 {
@@ -142,8 +140,7 @@ static candidate best_in(const char *folder, const char *name, const char *hash)
 
 static const char *fail_missing(const char *name, const char *hash, const char *folder)
 {
-    const char *repository = getenv("MXNET_GLUON_REPO");
-    repository = repository && *repository ? repository : REPOSITORY;
+    const char *repository = mx_flags_get()->repository;
     const int length = (int)strlen(repository) - (repository[strlen(repository) - 1] == '/');
     if (!hash)
         return mx_fail_null(MX_ERR_FILE,

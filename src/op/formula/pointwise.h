@@ -88,7 +88,7 @@
       "_div_scalar", "_DivScalar _sparse_div_scalar", 2, 1, 0, 0, m_div(a, b), over(g, b, s), mx_g_neg(mx_g_div(mx_g_mul(g, y), b)), 0.5, 3, \
       "a / b; integer types use integer division, and division by zero gives 0", (.precision = MX_PRECISION_WIDEST, .sparse = MX_SPARSE_TWO, .hint = "_div", .audit = mx_audit_division), (.precision = MX_PRECISION_WIDEST, .sparse = MX_SPARSE_TWO, .methods = "broadcast_div", .audit = mx_audit_division), (.sparse = MX_SPARSE_ZEROS, .sparse_gradient = true, .hint = "_divscalar", .shows = "scalar", .audit = mx_audit_division)) \
     B(mod, "_mod", "_Mod", "broadcast_mod", "", "_mod_scalar", "_ModScalar", \
-      3, 0, 0, 0, m_mod(a, b), g, mx_g_neg(mx_g_mul(g, mx_g1("floor", quotient(a, b, s)))), 0.5, 3, "remainder of a / b with the sign of b; 0 if b is 0", (.precision = MX_PRECISION_WIDEST), (.precision = MX_PRECISION_WIDEST), (.shows = "scalar")) \
+      3, 0, 0, 0, m_mod(a, b), of_remainder(g), of_remainder(mx_g_neg(mx_g_mul(g, mx_g1("floor", quotient(a, b, s))))), 0.5, 3, "remainder of a / b with the sign of b; 0 if b is 0", (.precision = MX_PRECISION_WIDEST), (.precision = MX_PRECISION_WIDEST), (.shows = "scalar")) \
     B(power, "_power", "_Power", "broadcast_power", "", "_power_scalar", "_PowerScalar", \
       3, 1, 1, 0, m_pow(a, b), power_base(g, a, b, s), power_exponent(g, a, y, s), 0.5, 2, "a to the power b", (.precision = MX_PRECISION_FLOAT32), (.precision = MX_PRECISION_FLOAT32, .methods = "broadcast_power"), (.precision = MX_PRECISION_FLOAT32, .hint = "_powerscalar", .shows = "scalar")) \
     B(maximum, "_maximum", "_Maximum", "broadcast_maximum", "_npi_maximum", "_maximum_scalar", "_MaximumScalar _npi_maximum_scalar", \

@@ -28,7 +28,7 @@
 /* All, for floating types. */
 #define MX_NUMBER_ROWS(P) \
     MX_BOUND_ROWS(P) \
-    P(clip_gradient, x >= p && x <= q ? g : 0) \
+    P(clip_gradient, x < p || x > q ? 0 : g) \
     P(smooth_l1, (t = m_fabs(x)) > q ? t - q / 2 : p * x * x / 2) \
     P(hard_sigmoid, (t = p * x + q) < 0 ? 0 : t > 1 ? 1 : t) \
     P(quadratic, (p * x + q) * x + r) \

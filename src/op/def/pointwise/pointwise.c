@@ -74,6 +74,8 @@ MX_LINEAR_ROWS(LINEAR_GRADIENT)
 /* In the scalar forms the other argument is the number s, and the array b (or a) is NULL. */
 static mx_array *times(mx_array *g, mx_array *b, double s) { return b ? mx_g_mul(g, b) : mx_g_scale(g, s); }
 static mx_array *over(mx_array *g, mx_array *b, double s) { return b ? mx_g_div(g, b) : mx_g_scale(g, 1 / s); }
+/* A gradient of the remainder: of real numbers, and zero of integers, where nothing is continuous. */
+static mx_array *of_remainder(mx_array *g) { return !g || mx_dtype_is_float(g->dtype) ? g : mx_g1("zeros_like", g); }
 static mx_array *quotient(mx_array *a, mx_array *b, double s) { return a ? mx_g_div(a, b) : mx_g_rdiv(s, b); }
 
 /* d a^b / da = b a^(b-1) */
