@@ -60,6 +60,31 @@ static inline int mx_entry_end(mx_code code)
     MX_SCOPE
 
 /* predict_create.c */
+/* What the four MXPredCreate functions share. */
+typedef struct mx_predict_request {
+    const char *who, *json;
+    const void *bytes;
+    int size;
+    mx_context context;
+    mx_predict_inputs inputs;
+    uint32_t n_types; /* element types of variables */
+    const char *const *type_names;
+    const int *types;
+    uint32_t n_outputs; /* 0: the symbol's own */
+    const char *const *output_names;
+} mx_predict_request;
 mx_code mx_predict_check_inputs(const mx_predict_inputs *inputs, const char *who);
+
+/* predict_symbol.c */
+mx_symbol *mx_predict_read_symbol(const mx_predict_request *request);
+mx_array *mx_predict_value(const mx_array_dict *file, const char *name); /* of a variable; NULL: the file has none */
+mx_code mx_predict_check_names(const mx_predict_request *request, const mx_symbol *symbol);
+/* Appends the labels to the inputs, without arrays yet; other variables must have a value. */
+mx_code mx_predict_find_labels(const mx_predict_request *request, const mx_array_dict *file, mx_predictor *predictor);
+
+/* predict_make.c; owned by the scope */
+mx_predictor *mx_predict_new(const mx_predict_request *request);
+/* Another predictor of the same network; shapes NULL: for the same shapes. */
+mx_predictor *mx_predict_again(const mx_predictor *from, const mx_predict_inputs *shapes);
 
 #endif
