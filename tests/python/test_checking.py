@@ -103,6 +103,42 @@ def test_stale_gradients():
         trainer.step(1, ignore_stale_grad=True)
 
 
+def test_stale_gradients_of_a_store():
+    """A store that updates takes old gradients without a word, except in checking mode."""
+    contexts = [mx.cpu(0), mx.cpu(1)]
+    net = nn.Dense(2, in_units=3)
+    net.initialize(ctx=contexts)
+    trainer = gluon.Trainer(net.collect_params(), "sgd", {"learning_rate": 0.1}, kvstore="local", update_on_kvstore=True)
+
+    def backward(on):
+        with autograd.record():
+            losses = [net(nd.ones((1, 3), ctx=context)).sum() for context in on]
+        autograd.backward(losses)
+
+    for _ in range(2):
+        backward(contexts)
+        trainer.step(1)
+    with pytest.raises(UserWarning, match="was not computed by a backward since the last step"):
+        trainer.step(1)
+    backward(contexts[:1])
+    with pytest.raises(UserWarning, match="cpu\\(1\\) was not computed"):
+        trainer.step(1)
+    trainer.step(1, ignore_stale_grad=True)
+    mx.util.set_check(False)
+    trainer.step(1, ignore_stale_grad=True)
+
+
+def test_indices_of_sparse_arrays():
+    weight = nd.ones((5, 4)).tostype("row_sparse")
+    nd.Embedding(nd.array([0, 4]), weight, input_dim=5, output_dim=4).asnumpy()
+    with pytest.raises(IndexError, match="data holds 5 at position 1, wanted 0 to 4"):
+        nd.Embedding(nd.array([4, 5]), weight, input_dim=5, output_dim=4)
+    with pytest.raises(IndexError, match="indices holds -1 at position 0, wanted 0 to 4"):
+        nd.take(nd.ones((5, 4)).tostype("csr"), nd.array([-1]))
+    with pytest.raises(IndexError, match="wanted 0 to 4"):
+        nd.contrib.SparseEmbedding(nd.array([5]), nd.ones((5, 4)), input_dim=5, output_dim=4)
+
+
 def test_training_is_unchanged(on_host):
     """A program without mistakes computes the same bits."""
     def train():

@@ -11,6 +11,7 @@
 #include "exec/sparse/sparse.h"
 
 #include "base/alloc.h"
+#include "base/checking.h"
 #include "base/error.h"
 #include "exec/tape.h"
 #include "graph/node.h"
@@ -139,12 +140,22 @@ static mx_array *by_rule(const mx_sparse_call *call, mx_sparse_fn function)
     return mx_tape_append(call->op, call->attrs, call->n_in, call->in, 1, &result) ? NULL : result;
 }
 
+/* In checking mode: are the indices in range?  Sparse functions clip them. */
+static mx_code check_indices(const mx_sparse_call *call)
+{
+    const bool by_index = call->op->sparse == MX_SPARSE_EMBEDDING || call->op->sparse == MX_SPARSE_TAKE;
+    if (!by_index || !call->op->audit || mx_thread.unchecked)
+        return MX_OK;
+    const mx_kernel_call audited = {.op = call->op, .attrs = call->attrs, .n_in = call->n_in, .in = call->in};
+    return call->op->audit(&audited);
+}
+
 mx_code mx_sparse_invoke(mx_op *op, const void *attrs, int n_in, mx_array *const *in, int n_out, mx_array **out)
 {
     const char *why = NULL;
     const mx_sparse_call call = {op, attrs ? attrs : op->defaults, n_in, in, n_out ? out[0] : NULL, &why};
     const mx_sparse_fn function = functions[op->sparse];
-    if (check_inputs(op, n_in, in))
+    if (check_inputs(op, n_in, in) || (mx_checking() && check_indices(&call)))
         return mx_error_code();
     mx_array *result = NULL;
     mx_code code = MX_OK;

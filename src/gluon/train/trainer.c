@@ -7,7 +7,8 @@
  * equal whatever the optimizer does.
  *
  * Invariant: a gradient is fresh while its `written` count differs from the parameter's `used` count.  Only a backward
- * makes it fresh, and every update makes it stale again; one on the store does not, it uses all gradients in each step.
+ * makes it fresh, and every update makes it stale again; one on the store does so in checking mode only, else
+ * it uses all gradients in each step.
  *
  * SPDX-License-Identifier: Apache-2.0 */
 #include "gluon/train/trainer.h"
@@ -281,8 +282,11 @@ static mx_code scaled(mx_trainer *self, bool ignore_stale, mx_code (*run)(mx_tra
 
 static mx_code run_on_store(mx_trainer *self, bool ignore_stale)
 {
-    (void)ignore_stale; /* all gradients are pushed, old ones too */
-    return mx_trainer_update_on_store(self);
+    (void)ignore_stale; /* all gradients are pushed, old ones too, except in checking mode: the next check finds them */
+    mx_code code = mx_trainer_update_on_store(self);
+    if (!code && mx_checking())
+        skip_slots(self);
+    return code;
 }
 
 mx_code mx_trainer_exchange(mx_trainer *self)
