@@ -23,6 +23,7 @@
 #include "gluon/loss_scaler.h"
 #include "gluon/metric.h"
 #include "gluon/nn.gen.h"
+#include "gluon/onnx.h"
 #include "gluon/op.gen.h"
 #include "gluon/op.h"
 #include "gluon/optimizer.h"

@@ -483,6 +483,7 @@ static PyMethodDef block_methods[] = {
     {"_forget", block_forget, METH_NOARGS, NULL},
     {"_export", block_export, METH_VARARGS, NULL},
     {"_trace", block_trace, METH_VARARGS, NULL},
+    {"_seen", block_seen, METH_NOARGS, NULL},
     {"_start_symbol", block_start_symbol, METH_VARARGS, NULL},
     {"_start_amp", block_start_amp, METH_VARARGS, NULL},
     {"_watch", block_watch, METH_VARARGS, NULL},

@@ -83,6 +83,7 @@ PyObject *block_infer(PyObject *object, PyObject *arguments);
 /* Shapes of parameters that only the complete graph determines; -1 with an exception. */
 int block_infer_by_graph(block_object *self, PyObject *args);
 PyObject *block_trace(PyObject *object, PyObject *args);
+PyObject *block_seen(PyObject *object, PyObject *unused);
 PyObject *block_start_symbol(PyObject *object, PyObject *args);
 PyObject *block_start_amp(PyObject *object, PyObject *args);
 /* Arrays without elements like the inputs of the first call, owned by the scope; their number, -1 with an exception. */

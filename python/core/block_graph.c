@@ -84,6 +84,25 @@ PyObject *block_export(PyObject *object, PyObject *args)
     return result;
 }
 
+/* _seen(): [(shape, type)] of the inputs of the first call. */
+PyObject *block_seen(PyObject *object, PyObject *unused)
+{
+    const seen_inputs *seen = &((block_object *)object)->seen;
+    PyObject *list = PyList_New(0);
+    (void)unused;
+    for (int i = 0; list && i < seen->n; i++) {
+        PyObject *item = seen->shape[i].ndim < 0 ? NULL
+                                                 : Py_BuildValue("(NN)", dims_to(seen->shape[i].dim, seen->shape[i].ndim),
+                                                                 dtype_to((mx_dtype)seen->type[i]));
+        if (seen->shape[i].ndim < 0)
+            PyErr_SetString(PyExc_ValueError, "an optional input was missing in the first call");
+        if (!item || PyList_Append(list, item))
+            Py_CLEAR(list);
+        Py_XDECREF(item);
+    }
+    return list;
+}
+
 /* _trace(*inputs): the block's graph for arrays like these; without arguments for those of its first call. */
 PyObject *block_trace(PyObject *object, PyObject *args)
 {

@@ -227,6 +227,7 @@ static int (*const parts[])(PyObject *module) = {
     add_autograd,
     add_control,
     add_files,
+    add_onnx,
     add_described,
     add_initializers,
     add_parameters,

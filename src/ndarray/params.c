@@ -135,6 +135,20 @@ bool mx_array_dict_add(mx_array_dict *dict, const char *name, mx_array *x)
     return mx_dict_set_number(&dict->places, name, dict->names.length);
 }
 
+mx_array_dict *mx_array_dict_of(mx_arrays arrays, const char *const *names)
+{
+    mx_array_dict *dict = mx_alloc_zero(sizeof *dict);
+    if (!dict)
+        return NULL;
+    mx_object_init(&dict->object, &dict_kind);
+    bool ok = true;
+    for (int64_t i = 0; ok && i < arrays.n; i++)
+        ok = mx_array_dict_add(dict, names[i], mx_retain(arrays.v[i]));
+    if (!ok)
+        mx_release(dict);
+    return ok ? mx_scope_add(dict) : NULL;
+}
+
 void mx_array_dict_unname(mx_array_dict *dict)
 {
     for (int64_t i = 0; i < dict->names.length; i++)

@@ -26,6 +26,8 @@ mx_array_dict *mx_load_with(const char *path, const char *who, mx_read_arrays_fn
 mx_array_dict *mx_load_bytes(const void *bytes, size_t count, const char *who, mx_read_arrays_fn read);
 /* Appends; takes over the reference to x, also on failure.  A NULL x fails.  name NULL: the list has no names. */
 bool mx_array_dict_add(mx_array_dict *dict, const char *name, mx_array *x);
+/* A list of these arrays, for the scope; sharing them. */
+mx_array_dict *mx_array_dict_of(mx_arrays arrays, const char *const *names);
 void mx_array_dict_unname(mx_array_dict *dict); /* makes it a list without names */
 /* How many arrays a list for a file has; -1 with an error that names `who` if one of them cannot be saved. */
 int64_t mx_save_check(const char *who, mx_arrays arrays, const char *const *names);

@@ -415,9 +415,32 @@ class HybridBlock(Block):
         """Writes path-symbol.json and path-NNNN.params, which SymbolBlock.imports, mx.model and the C library read.
 
         The block must be hybridized and must have run once.  Returns the names of both files.
+        A path that ends in .onnx is one ONNX file for inputs like those of the first call, in batches of any size.
         """
+        if str(path).endswith(".onnx"):
+            return self._export_onnx(path)
         self._export(path, epoch)
         return f"{path}-symbol.json", f"{path}-{epoch:04d}.params"
+
+    def _export_onnx(self, path):
+        """Batches are open if the network allows it: a forward that depends on the batch size is written for that of the call."""
+        from ..contrib.onnx import USUAL_OPSET
+        from ..error import MXNetError
+        from .. import symbol
+        examples = self._seen()
+        if not examples:
+            raise RuntimeError(f"{self.name}: export needs a block that has run; call the block once")
+
+        def write(shapes):
+            names = ["data"] if len(shapes) == 1 else [f"data{i}" for i in range(len(shapes))]
+            variables = [symbol.var(name, shape=shape, dtype=dtype)
+                         for name, shape, (_, dtype) in zip(names, shapes, examples)]
+            _core.onnx_write(self._trace(*variables), None, path, USUAL_OPSET, [], [], None)
+        try:
+            write([(0, *shape[1:]) for shape, _ in examples])
+        except MXNetError:
+            write([shape for shape, _ in examples])
+        return path
 
 
 class _LayerBase(HybridBlock):
@@ -500,14 +523,25 @@ class SymbolBlock(HybridBlock):
         raise NotImplementedError(f"{self.name} ({type(self).__name__}): a SymbolBlock has no hybrid_forward")
 
     @staticmethod
-    def imports(symbol_file, input_names, param_file=None, ctx=None, allow_missing=False, ignore_extra=False):
-        """The block of an exported model: imports("net-symbol.json", ["data"], "net-0000.params")."""
+    def imports(symbol_file, input_names=None, param_file=None, ctx=None, allow_missing=False, ignore_extra=False):
+        """The block of an exported model: imports("net-symbol.json", ["data"], "net-0000.params"), imports("net.onnx")."""
         from .. import symbol
+        if str(symbol_file).endswith(".onnx"):
+            return SymbolBlock._imports_onnx(symbol_file, ctx)
         names = [input_names] if isinstance(input_names, str) else list(input_names)
         block = SymbolBlock(symbol.load(symbol_file), [symbol.var(name) for name in names])
         if param_file is not None:
             block.collect_params().load(param_file, ctx=ctx, allow_missing=allow_missing, ignore_extra=ignore_extra,
                                         cast_dtype=True, dtype_source="saved")
+        return block
+
+    @staticmethod
+    def _imports_onnx(path, ctx):
+        graph, _, inputs, _ = _core.onnx_read(path, True, [], [])
+        names = set(graph.list_inputs())
+        block = SymbolBlock(graph, [name for name, _, _ in inputs if name in names])
+        if ctx is not None:
+            block.reset_ctx(ctx)
         return block
 
     def reset_ctx(self, ctx):

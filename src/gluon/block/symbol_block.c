@@ -253,9 +253,11 @@ static mx_code make_parameter(mx_block *block, symbol_block *s, int64_t i, bool 
         if (mx_params_add(block->params, p) || mx_block_attribute(block, node->name, p))
             return mx_error_code();
     } else if (!p) {
+        const char *request = mx_note_get(node, "__grad_req__"); /* constants of networks from other frameworks */
+        const bool fixed = aux || (request && !strcmp(request, "null"));
         p = mx_params_get(
             block->params, node->name, .shape = dims, .dtype = type == MX_DTYPE_NONE ? MX_FLOAT32 : (mx_dtype)type,
-            .grad_req = aux ? MX_GRAD_NULL : MX_GRAD_WRITE, .differentiable = !aux, .allow_deferred_init = true,
+            .grad_req = fixed ? MX_GRAD_NULL : MX_GRAD_WRITE, .differentiable = !fixed, .allow_deferred_init = true,
             .init = noted_init(node), .lr_mult = noted_number(node, "__lr_mult__", 1),
             .wd_mult = noted_number(node, "__wd_mult__", 1));
         if (!p || mx_block_attribute(block, node->name, p))

@@ -1,0 +1,2 @@
+#include "gluon/onnx/onnx.h"
+const mx_onnx_row mx_onnx_rnn[] = {{0}};

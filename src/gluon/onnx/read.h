@@ -1,0 +1,70 @@
+/* Reading ONNX: what its files share.  SPDX-License-Identifier: Apache-2.0 */
+#ifndef MX_GLUON_ONNX_READ_H
+#define MX_GLUON_ONNX_READ_H
+
+#include "gluon/onnx.h"
+#include "gluon/onnx/onnx.h"
+
+/* A message inside the file. */
+typedef struct mx_onnx_part {
+    const unsigned char *bytes;
+    int64_t size;
+} mx_onnx_part;
+
+/* A value of the graph: an input, an initializer or the result of a node. */
+typedef struct mx_onnx_value {
+    mx_array *x;         /* retained: symbolic, or with elements; NULL: an initializer that was not used yet */
+    mx_array *variable;  /* retained: what represents a constant in the graph; NULL: none yet */
+    mx_onnx_part tensor; /* of an initializer */
+} mx_onnx_value;
+
+/* The values of a graph; those of a subgraph see the ones around it. */
+typedef struct mx_onnx_frame {
+    mx_dict values; /* name -> owned mx_onnx_value */
+    struct mx_onnx_frame *outer;
+    const mx_onnx_in *call; /* of a function: the node that calls it, whose attributes its nodes may refer to */
+} mx_onnx_frame;
+
+typedef struct mx_onnx_input_info {
+    char *name; /* owned */
+    mx_shape_t shape;
+    int type; /* code of ONNX; 0: not a tensor */
+} mx_onnx_input_info;
+
+typedef struct mx_onnx_reader {
+    const char *path;
+    char *folder; /* owned: where external data is */
+    unsigned char *bytes;
+    int64_t size;
+    mx_onnx_part graph;
+    MX_VEC(mx_onnx_part) functions;
+    int opset;             /* of the usual domain */
+    mx_dict rows;          /* by name in ONNX */
+    mx_dict sizes;         /* names of unknown sizes -> numbers of their placeholders */
+    mx_dict files;         /* external data: path -> open reader, owned */
+    mx_onnx_frame *frame;  /* the innermost */
+    MX_VEC(mx_onnx_input_info) inputs, outputs; /* of the outermost graph, in order, without initializers */
+    MX_VEC(mx_array *) results;                 /* retained */
+    int depth;             /* of graphs inside graphs */
+} mx_onnx_reader;
+
+/* read_tensor.c: a new array in the scope. `who` is for messages. */
+mx_array *mx_onnx_read_tensor(mx_onnx_reader *r, mx_onnx_part part, const char *who);
+void mx_onnx_close_files(mx_onnx_reader *r);
+void mx_onnx_free_frame(mx_onnx_frame *frame);
+
+/* read.c */
+mx_onnx_value *mx_onnx_find(mx_onnx_reader *r, const char *name); /* NULL without an error: none */
+mx_code mx_onnx_define(mx_onnx_reader *r, const char *name, mx_array *x);
+/* Runs a graph inside `frame`: in (n) are its inputs; results belong to the scope. */
+mx_code mx_onnx_run_graph(mx_onnx_reader *r, mx_onnx_part graph, mx_arrays in, int n_out, mx_array **out);
+mx_code mx_onnx_run_nodes(mx_onnx_reader *r, mx_onnx_part graph, uint32_t field);
+mx_code mx_onnx_open(mx_onnx_reader *r, const char *path); /* the parts of the file; freed with close in any case */
+void mx_onnx_close(mx_onnx_reader *r);
+
+/* read_node.c */
+mx_code mx_onnx_run_node(mx_onnx_reader *r, mx_onnx_part part);
+/* The text of a field as a copy that belongs to the scope. */
+const char *mx_onnx_field_text(const mx_proto_field *f);
+
+#endif
