@@ -130,6 +130,55 @@ static mx_code check_entries(const struct mx_gnode_args *args)
     return MX_OK;
 }
 
+/* The rule with `size` in place of unknown sizes of the inputs; what two runs agree on does not depend on it (see
+ * graph/infer.c, which does this for whole graphs in both directions). */
+static bool try_size(const mx_infer *known, int64_t size, mx_shape_t *in, mx_shape_t *out)
+{
+    int types[MX_MAX_OUTPUTS];
+    mx_infer infer = *known;
+    for (int i = 0; i < infer.n_in; i++) {
+        in[i] = known->in[i];
+        for (int d = 0; d < in[i].ndim; d++)
+            in[i].dim[d] = in[i].dim[d] < 0 ? size : in[i].dim[d];
+    }
+    for (int i = 0; i < infer.n_out; i++) {
+        out[i] = MX_UNKNOWN_SHAPE;
+        types[i] = known->out_type[i];
+    }
+    infer.in = in;
+    infer.out = out;
+    infer.out_type = types;
+    if (!mx_op_infer(&infer))
+        return true;
+    mx_error_clear();
+    return false;
+}
+
+/* Most rules need known sizes: where one left an output open, the sizes that do not depend on unknown ones are found. */
+static mx_code probe_outputs(const mx_infer *known)
+{
+    bool partial = false, open = false;
+    for (int i = 0; i < known->n_in; i++)
+        partial |= known->in[i].ndim >= 0 && !mx_shape_known(&known->in[i]);
+    for (int i = 0; i < known->n_out; i++)
+        open |= known->out[i].ndim < 0;
+    if (!partial || !open || known->n_out > MX_MAX_OUTPUTS || (known->op->flags & MX_OP_CALLS) || mx_has_error())
+        return MX_OK;
+    const size_t bytes = (size_t)(known->n_in + 2 * known->n_out) * sizeof(mx_shape_t);
+    mx_shape_t *in = mx_alloc(bytes), *one = in + known->n_in, *two = one + known->n_out;
+    if (!in)
+        return MX_ERR_MEMORY;
+    if (try_size(known, 2520, in, one) && try_size(known, 5040, in, two))
+        for (int i = 0; i < known->n_out; i++)
+            if (known->out[i].ndim < 0 && one[i].ndim == two[i].ndim) {
+                known->out[i] = one[i];
+                for (int d = 0; d < one[i].ndim; d++)
+                    known->out[i].dim[d] = one[i].dim[d] == two[i].dim[d] ? one[i].dim[d] : -1;
+            }
+    mx_free(in, bytes);
+    return MX_OK;
+}
+
 /* Operators see all declared inputs while inferring: those omitted at the end are unknown. */
 static mx_code infer_outputs(mx_gnode *node)
 {
@@ -151,6 +200,7 @@ static mx_code infer_outputs(mx_gnode *node)
     mx_code code = mx_op_infer(&infer);
     if (code && clean)
         mx_error_mention(node->name);
+    code = code ? code : probe_outputs(&infer);
     mx_free(in, bytes);
     return code;
 }

@@ -21,7 +21,7 @@
 #include "graph/node.h"
 
 #define MX_ONNX_OLDEST 7   /* opsets that are read */
-#define MX_ONNX_NEWEST 27
+#define MX_ONNX_NEWEST 28
 #define MX_ONNX_LEAST 13   /* opsets that are written */
 #define MX_ONNX_MOST 21
 #define MX_ONNX_USUAL 17   /* the one that is written unless another is asked for */
