@@ -51,6 +51,12 @@ def with_constants(model, values):
     return copy
 
 
+def to_array(value):
+    if value.dtype.name == "bfloat16":
+        return mx.nd.array(value.astype(np.float32)).astype("bfloat16")
+    return mx.nd.array(value, dtype=value.dtype)
+
+
 def run_model(model, feeds, path):
     """Outputs of the model; constants are found by trying."""
     constants = {}
@@ -61,10 +67,7 @@ def run_model(model, feeds, path):
             symbol, _, inputs, outputs = _core.onnx_read(path, True, list(live), [v.shape for v in live.values()])
             names = [name for name, _, _ in inputs if name in symbol.list_inputs()]
             block = mx.gluon.SymbolBlock(symbol, names)
-            arrays = [mx.nd.array(live[name], dtype=live[name].dtype) for name in names]
-            if not names:
-                values = symbol.eval()if not symbol.list_inputs() else [symbol._constant(n) for n in symbol.list_inputs()]
-                return [value.asnumpy() for value in values]
+            arrays = [to_array(live[name]) for name in names]
             results = block(*arrays)
             return [r.asnumpy() for r in (results if isinstance(results, list) else [results])]
         except mx.MXNetError as error:
@@ -96,7 +99,9 @@ def check_case(case, path):
                 return "unsupported: sequences, optionals or maps"
             if got.size != want.size or (got.shape != want.shape and not (got.shape == (1,) and want.shape == ())):
                 return f"WRONG: output {i} has the shape {got.shape}, wanted {want.shape}"
-            if not (got.dtype == want.dtype):
+            if got.dtype.names == ("bfloat16",):
+                got = got.view(np.uint16).view(want.dtype) if want.dtype.itemsize == 2 else got
+            if got.dtype != want.dtype:
                 return f"WRONG: output {i} has the type {got.dtype}, wanted {want.dtype}"
             try:
                 np.testing.assert_allclose(got.astype(np.float64), want.astype(np.float64), rtol=max(case.rtol, 1e-3),

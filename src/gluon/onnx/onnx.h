@@ -70,6 +70,8 @@ const char *mx_onnx_text(const mx_onnx_in *n, const char *attr, char *buffer, co
 /* A list of numbers of any kind; n == -1: it is missing.  false with an error if it is too long. */
 bool mx_onnx_ints(const mx_onnx_in *n, const char *attr, mx_dims *dims);
 bool mx_onnx_floats(const mx_onnx_in *n, const char *attr, mx_floats *floats);
+/* The first letters of a list of texts. */
+void mx_onnx_strings(const mx_onnx_in *n, const char *attr, char *letters, size_t room);
 mx_array *mx_onnx_tensor(const mx_onnx_in *n, const char *attr); /* NULL, perhaps without an error: missing */
 /* Results of a subgraph in an attribute on these inputs: the rest of its values are those around the node. */
 mx_code mx_onnx_subgraph(const mx_onnx_in *n, const char *attr, mx_arrays in, int n_out, mx_array **out);
@@ -116,6 +118,7 @@ const char *mx_onnx_more(mx_onnx_out *o, const char *out); /* a further result o
 void mx_onnx_set_int(mx_onnx_out *o, const char *name, int64_t value);
 void mx_onnx_set_float(mx_onnx_out *o, const char *name, double value);
 void mx_onnx_set_text(mx_onnx_out *o, const char *name, const char *value);
+void mx_onnx_set_texts(mx_onnx_out *o, const char *name, int n, const char *value); /* n times the same */
 void mx_onnx_set_ints(mx_onnx_out *o, const char *name, int n, const int64_t *values);
 /* Constants. */
 const char *mx_onnx_put_ints(mx_onnx_out *o, int n, const int64_t *values);    /* int64, one axis */

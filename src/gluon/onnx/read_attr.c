@@ -122,6 +122,16 @@ bool mx_onnx_floats(const mx_onnx_in *n, const char *attr, mx_floats *floats)
     return floats->n < 0 || each(n, attr, 7, MX_PROTO_FIXED32, take_float, floats);
 }
 
+void mx_onnx_strings(const mx_onnx_in *n, const char *attr, char *letters, size_t room)
+{
+    mx_proto m = open_attr(n, attr);
+    size_t used = 0;
+    for (mx_proto_field f; mx_proto_next(&m, &f);)
+        if (f.number == 9 && f.kind == MX_PROTO_BYTES && used + 1 < room)
+            letters[used++] = f.size ? (char)f.bytes[0] : '?';
+    letters[used] = 0;
+}
+
 mx_array *mx_onnx_tensor(const mx_onnx_in *n, const char *attr)
 {
     mx_proto_field f;

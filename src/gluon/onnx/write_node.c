@@ -80,7 +80,7 @@ const char *mx_onnx_node(mx_onnx_out *o, const char *out, const char *op, int n,
 
 /* ---- attributes ------------------------------------------------------------------------------------------------ */
 
-enum { KIND_FLOAT = 1, KIND_INT = 2, KIND_TEXT = 3, KIND_INTS = 7 };
+enum { KIND_FLOAT = 1, KIND_INT = 2, KIND_TEXT = 3, KIND_INTS = 7, KIND_TEXTS = 8 };
 
 static void put_attr(mx_onnx_out *o, const char *name, int kind, mx_text *value)
 {
@@ -113,6 +113,14 @@ void mx_onnx_set_text(mx_onnx_out *o, const char *name, const char *value)
     mx_text text = {0};
     mx_proto_put_text(&text, 4, value);
     put_attr(o, name, KIND_TEXT, &text);
+}
+
+void mx_onnx_set_texts(mx_onnx_out *o, const char *name, int n, const char *value)
+{
+    mx_text text = {0};
+    for (int i = 0; i < n; i++)
+        mx_proto_put_text(&text, 9, value);
+    put_attr(o, name, KIND_TEXTS, &text);
 }
 
 void mx_onnx_set_ints(mx_onnx_out *o, const char *name, int n, const int64_t *values)

@@ -273,7 +273,8 @@ static mx_code read_pool(mx_onnx_in *n)
     }
     if (dilated)
         return mx_onnx_fail(n, MX_ERR_UNSUPPORTED, "such windows are not supported");
-    mx_array *x = w.equal ? n->in[0] : pad_image(n->in[0], &w, max ? -INFINITY : 0);
+    mx_array *x = lp ? mx_abs(n->in[0]) : n->in[0]; /* ours are powers of x itself */
+    x = w.equal ? x : pad_image(x, &w, max ? -INFINITY : 0);
     n->out[0] = mx_pooling(x, .kernel = w.kernel, .stride = w.stride, .pad = w.begin,
                            .pool_type = max ? MX_POOLING_MAX : lp ? MX_POOLING_LP : MX_POOLING_AVG,
                            .count_include_pad = include, .p_value = lp ? mx_onnx_int(n, "p", 2) : MX_NONE_INT);

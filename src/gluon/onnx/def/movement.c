@@ -523,7 +523,7 @@ static mx_code read_pad(mx_onnx_in *n)
     double value = 0;
     mx_onnx_text(n, "mode", mode, "constant");
     if (rank < 0 || !(old ? mx_onnx_ints(n, "pads", &pads) : mx_onnx_dims(n, 1, &pads)) ||
-        !(old || mx_onnx_number(n, 2, 0, &value)) || !(old || mx_onnx_dims(n, 3, &axes)))
+        !(old || !mx_onnx_given(n, 2) || !n->value[2] || mx_onnx_number(n, 2, 0, &value)) || !(old || mx_onnx_dims(n, 3, &axes)))
         return mx_error_code();
     value = old ? mx_onnx_float(n, "value", 0) : value;
     const int count = axes.n >= 0 ? axes.n : rank;
@@ -550,6 +550,8 @@ static mx_code read_pad(mx_onnx_in *n)
         if (!strcmp(mode, "constant")) {
             mx_array *edge = mx_slice_axis(x, .axis = i, .begin = 0, .end = 1);
             edge = mx_plus_scalar(mx_zeros_like(edge), .scalar = value);
+            if (!old && mx_onnx_given(n, 2) && !n->value[2])
+                edge = mx_add(edge, n->in[2]); /* computed, or an input */
             if (size == 0)
                 return mx_onnx_fail(n, MX_ERR_UNSUPPORTED, "padding of an empty axis");
             if (a)

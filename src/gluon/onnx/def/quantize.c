@@ -1,2 +1,107 @@
+/* 8-bit integers: scales and zero points.  SPDX-License-Identifier: Apache-2.0 */
 #include "gluon/onnx/onnx.h"
-const mx_onnx_row mx_onnx_quantize[] = {{0}};
+#include "ndarray/array.h"
+
+/* A scale per channel has the shape that broadcasts along the axis. */
+static mx_array *along(mx_onnx_in *n, mx_array *scale, int64_t axis)
+{
+    const int rank = n->in[0]->ndim;
+    mx_dims wide = {.n = rank};
+    if (!scale || scale == MX_NONE || scale->ndim != 1 || rank < 2 || scale->shape[0] == 1)
+        return scale;
+    if (axis < -rank || axis >= rank)
+        return mx_onnx_fail(n, MX_ERR_FILE, "axis %lld, but its input has %d axes", (long long)axis, rank), NULL;
+    for (int i = 0; i < rank; i++)
+        wide.d[i] = i == (axis < 0 ? axis + rank : axis) ? -1 : 1;
+    return mx_reshape(scale, .shape = wide);
+}
+
+/* One scale per block of elements along the axis. */
+static mx_array *blocked(mx_onnx_in *n, mx_array *scale, int64_t axis)
+{
+    const int64_t block = mx_onnx_int(n, "block_size", 0);
+    if (!block || !scale || scale == MX_NONE)
+        return along(n, scale, axis);
+    mx_array *y = mx_repeat(scale, .repeats = block, .axis = axis);
+    const int64_t size = n->in[0]->shape[axis < 0 ? axis + n->in[0]->ndim : axis];
+    return mx_slice_axis(y, .axis = axis, .begin = 0, .end = size);
+}
+
+static mx_array *rounded(mx_array *x, mx_dtype type)
+{
+    const double low = type == MX_INT8 ? -128 : 0, high = type == MX_INT8 ? 127 : 255;
+    return mx_cast(mx_clip(x, .a_min = low, .a_max = high), .dtype = type);
+}
+
+static mx_code read_quantize(mx_onnx_in *n)
+{
+    const int64_t axis = mx_onnx_int(n, "axis", 1);
+    const mx_onnx_type *wanted = mx_onnx_type_of(mx_onnx_int(n, "output_dtype", 0));
+    const mx_dtype type = mx_onnx_given(n, 2) ? (mx_dtype)n->in[2]->dtype : wanted ? wanted->dtype : MX_UINT8;
+    if (type != MX_UINT8 && type != MX_INT8)
+        return mx_onnx_fail(n, MX_ERR_UNSUPPORTED, "only int8 and uint8 are supported");
+    mx_array *y = mx_rint(mx_div(mx_onnx_cast(n->in[0], MX_FLOAT32), blocked(n, mx_onnx_cast(n->in[1], MX_FLOAT32), axis)));
+    if (mx_onnx_given(n, 2))
+        y = mx_add(y, blocked(n, mx_cast(n->in[2], .dtype = MX_FLOAT32), axis));
+    n->out[0] = rounded(y, type);
+    return MX_OK;
+}
+
+static mx_code read_dequantize(mx_onnx_in *n)
+{
+    const int64_t axis = mx_onnx_int(n, "axis", 1);
+    const mx_dtype type = (mx_dtype)n->in[1]->dtype;
+    mx_array *x = mx_cast(n->in[0], .dtype = MX_FLOAT32);
+    if (mx_onnx_given(n, 2))
+        x = mx_sub(x, blocked(n, mx_cast(n->in[2], .dtype = MX_FLOAT32), axis));
+    n->out[0] = mx_onnx_cast(mx_mul(x, blocked(n, mx_onnx_cast(n->in[1], MX_FLOAT32), axis)), type);
+    return MX_OK;
+}
+
+/* scale = (max - min) / 255, zero point = round(-min / scale) */
+static mx_code read_dynamic(mx_onnx_in *n)
+{
+    mx_array *x = mx_reshape(n->in[0], .shape = MX_DIMS(-1));
+    mx_array *low = mx_minimum_scalar(mx_min(x), .scalar = 0), *high = mx_maximum_scalar(mx_max(x), .scalar = 0);
+    mx_array *scale = mx_div_scalar(mx_sub(high, low), .scalar = 255);
+    mx_array *zero = mx_clip(mx_rint(mx_div(mx_negative(low), scale)), .a_min = 0, .a_max = 255);
+    n->out[0] = rounded(mx_add(mx_rint(mx_div(n->in[0], scale)), zero), MX_UINT8);
+    if (n->n_out > 1)
+        n->out[1] = mx_onnx_as_scalar(scale);
+    if (n->n_out > 2)
+        n->out[2] = mx_onnx_as_scalar(mx_cast(zero, .dtype = MX_UINT8));
+    return MX_OK;
+}
+
+static mx_array *shifted(mx_onnx_in *n, int x, int zero, bool rows)
+{
+    mx_array *y = mx_cast(n->in[x], .dtype = MX_FLOAT64), *z = mx_onnx_given(n, zero) ? mx_cast(n->in[zero], .dtype = MX_FLOAT64) : NULL;
+    if (z && rows && z->ndim == 1 && z->shape[0] > 1)
+        z = mx_reshape(z, .shape = MX_DIMS(-1, 1));
+    return z ? mx_sub(y, z) : y;
+}
+
+static mx_code read_matmul_integer(mx_onnx_in *n)
+{
+    n->out[0] = mx_onnx_cast(mx_onnx_matmul(n, shifted(n, 0, 2, true), shifted(n, 1, 3, false)), MX_INT32);
+    return MX_OK;
+}
+
+/* a, its scale and zero; b, its scale and zero; those of the result */
+static mx_code read_qlinear_matmul(mx_onnx_in *n)
+{
+    if (n->n_in != 8)
+        return mx_onnx_fail(n, MX_ERR_FILE, "it has %d inputs, wanted 8", n->n_in);
+    mx_array *y = mx_onnx_matmul(n, shifted(n, 0, 2, true), shifted(n, 3, 5, false));
+    mx_array *scale = mx_div(mx_mul(mx_cast(n->in[1], .dtype = MX_FLOAT64), mx_cast(n->in[4], .dtype = MX_FLOAT64)), mx_cast(n->in[6], .dtype = MX_FLOAT64));
+    y = mx_add(mx_rint(mx_mul(y, scale)), mx_cast(n->in[7], .dtype = MX_FLOAT64));
+    n->out[0] = rounded(y, (mx_dtype)n->in[7]->dtype);
+    return MX_OK;
+}
+
+const mx_onnx_row mx_onnx_quantize[] = {READ("QuantizeLinear", read_quantize),
+                                        READ("DequantizeLinear", read_dequantize),
+                                        READ("DynamicQuantizeLinear", read_dynamic),
+                                        READ("MatMulInteger", read_matmul_integer),
+                                        READ("QLinearMatMul", read_qlinear_matmul),
+                                        {0}};
