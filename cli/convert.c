@@ -48,6 +48,72 @@ static const char *suffix_of(const char *path)
     return dot && isalpha((unsigned char)dot[1]) ? dot : NULL;
 }
 
+/* ---- ONNX ------------------------------------------------------------------------------------------------------ */
+
+static mx_code convert_to_onnx(const cli_args *args, const char *from, const char *to)
+{
+    cli_model model;
+    const char *names[CLI_MOST];
+    mx_dims shapes[CLI_MOST];
+    if (!cli_model_load(&model, args, from))
+        return mx_error_code();
+    if (model.network)
+        return mx_error_set(MX_ERR_FILE, "%s: a network of the zoo has no parameters; export it first", from);
+    const struct mx_known known = cli_model_known(&model, names, shapes);
+    if (mx_export_onnx(model.symbol, model.params, to, .inputs = known.count ? &known : NULL))
+        return mx_error_code();
+    printf("%s: a network of %d inputs\n", to, model.n_inputs);
+    return MX_OK;
+}
+
+static bool is_state(const mx_symbol *symbol, const char *name)
+{
+    const mx_names states = mx_symbol_auxiliary(symbol);
+    for (int64_t i = 0; i < states.n; i++)
+        if (!strcmp(states.v[i], name))
+            return true;
+    return false;
+}
+
+/* The values of a graph's variables as a file. */
+static mx_code save_values(const mx_symbol *symbol, const char *path)
+{
+    const mx_names names = mx_symbol_inputs(symbol);
+    mx_array **arrays = calloc((size_t)names.n + 1, sizeof *arrays);
+    char (*keys)[512] = calloc((size_t)names.n + 1, sizeof *keys);
+    const char **list = calloc((size_t)names.n + 1, sizeof *list);
+    int64_t n = 0;
+    for (int64_t i = 0; arrays && keys && list && i < names.n; i++) {
+        if (!(arrays[n] = mx_symbol_constant(symbol, names.v[i])))
+            continue;
+        snprintf(keys[n], sizeof *keys, "%s:%.500s", is_state(symbol, names.v[i]) ? "aux" : "arg", names.v[i]);
+        list[n] = keys[n];
+        n++;
+    }
+    const mx_code code = arrays && keys && list ? mx_save(path, (mx_arrays){arrays, n}, list) : mx_error_set(MX_ERR_MEMORY, "out of memory");
+    if (!code)
+        printf("%s: %lld arrays\n", path, (long long)n);
+    free(arrays), free(keys), free(list);
+    return code;
+}
+
+static mx_code convert_from_onnx(const char *from, const char *to)
+{
+    char target[4200];
+    const mx_onnx_model *model = mx_load_onnx(from, NULL);
+    if (!model)
+        return mx_error_code();
+    if (mx_save_format(to))
+        return save_values(model->symbol, to);
+    if (cli_ends_with(to, ".json"))
+        return mx_symbol_save(model->symbol, to);
+    snprintf(target, sizeof target, "%.4000s-0000.params", to);
+    if (save_values(model->symbol, target))
+        return mx_error_code();
+    snprintf(target, sizeof target, "%.4000s-symbol.json", to);
+    return mx_symbol_save(model->symbol, target);
+}
+
 /* Copies a model to another name: the graph is upgraded, the parameters get the format of the suffix. */
 static mx_code convert_model(const char *from, const char *to)
 {
@@ -72,18 +138,20 @@ static mx_code convert_model(const char *from, const char *to)
 static int run(const cli_args *args)
 {
     const char *from = args->values[0], *to = args->values[1], *suffix = suffix_of(to);
-    const bool arrays = is_arrays(from);
+    const bool onnx = cli_ends_with(from, ".onnx"), arrays = !onnx && is_arrays(from);
     if (arrays && !mx_save_format(to))
         return cli_usage(args, "%s: expected a name that ends in " FORMATS, to);
+    if (suffix && !strcmp(suffix, ".onnx") && !onnx)
+        return convert_to_onnx(args, from, to) ? CLI_FAILED : CLI_OK;
     if (suffix && !mx_save_format(to) && strcmp(suffix, ".json"))
         return cli_usage(args,
                          "%s: %s files cannot be written; expected a name that ends in " FORMATS
-                         " (the parameters) or .json (the graph), or a prefix without a suffix (both)",
+                         " (the parameters), .json (the graph) or .onnx (both), or a prefix without a suffix (both)",
                          to, suffix);
-    return (arrays ? convert_arrays(from, to) : convert_model(from, to)) ? CLI_FAILED : CLI_OK;
+    return (onnx ? convert_from_onnx(from, to) : arrays ? convert_arrays(from, to) : convert_model(from, to)) ? CLI_FAILED : CLI_OK;
 }
 
-static const cli_option options[] = {{NULL, NULL, NULL}};
+static const cli_option options[] = {CLI_MODEL_OPTIONS, {NULL, NULL, NULL}};
 
 const cli_command cli_convert = {
     "convert",
@@ -91,7 +159,8 @@ const cli_command cli_convert = {
     "Converts between .params, .safetensors, .npz and .npy files: IN is recognised by its contents, OUT gets the\n"
     "format of its suffix.\n"
     "IN may be a model: then OUT gets its newest parameters, or, as .json or a prefix, its upgraded graph\n"
-    "(and its parameters).",
+    "(and its parameters), or, as .onnx, both for other runtimes; --shape sets open shapes of inputs.\n"
+    "IN may be an ONNX file: its graph and its parameters.",
     2,
     2,
     options,

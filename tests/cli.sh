@@ -162,9 +162,14 @@ cp a.safetensors misnamed && cp b.npz misnamed.params # the contents count
 "$gluon" convert misnamed d.params >/dev/null && cmp d.params c.params || fail "a file without a suffix"
 "$gluon" convert misnamed.params d.params >/dev/null && cmp d.params c.params || fail "an NPZ file named .params"
 wrong 1 "one array" "$gluon" convert a.safetensors all.npy
-wrong 2 ".onnx files cannot be written" "$gluon" convert lenet net.onnx
+wrong 2 ".txt files cannot be written" "$gluon" convert lenet net.txt
 wrong 2 ".safetensors" "$gluon" convert a.safetensors net.onnx
-[ ! -e net.onnx-symbol.json ] && [ ! -e net.onnx ] || fail "convert to ONNX left a file"
+[ ! -e net.onnx ] || fail "convert to ONNX left a file"
+"$gluon" convert lenet net.onnx --shape 1,1,28,28 >/dev/null || fail "convert to ONNX"
+"$gluon" convert net.onnx back >/dev/null && [ -e back-symbol.json ] && [ -e back-0000.params ] || fail "convert from ONNX"
+head -c 1000 net.onnx >cut.onnx
+wrong 1 "cut.onnx" "$gluon" convert cut.onnx out
+[ ! -e out-symbol.json ] || fail "a failed conversion from ONNX left a file"
 "$gluon" convert lenet net-v1.5 >/dev/null && [ -e net-v1.5-symbol.json ] || fail "a prefix with a version"
 
 # ---- im2rec ------------------------------------------------------------------------------------------------------

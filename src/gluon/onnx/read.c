@@ -166,6 +166,8 @@ static mx_code define_input(mx_onnx_reader *r, const mx_onnx_input_info *info)
     if (!type || type->dtype == MX_DTYPE_NONE)
         return mx_fail(MX_ERR_UNSUPPORTED, "%s: the input '%s' is %s%s; there are no such arrays", r->path, info->name,
                        type ? "of type " : "not a tensor", type ? type->name : "");
+    if (mx_dict_count(&r->variables, info->name) < 0)
+        return mx_error_code();
     mx_gnode *node = mx_gnode_variable(info->name, &info->shape, type->dtype);
     mx_array *x = node ? mx_array_symbolic(node, 0) : NULL;
     mx_code code = x ? mx_onnx_define(r, info->name, x) : mx_error_code();
@@ -336,6 +338,7 @@ void mx_onnx_close(mx_onnx_reader *r)
     mx_vec_free(&r->functions);
     mx_dict_free(&r->rows);
     mx_dict_free(&r->sizes);
+    mx_dict_free(&r->variables);
     mx_onnx_close_files(r);
     mx_free(r->bytes, r->bytes ? (size_t)r->size + 1 : 0);
     mx_strfree(r->folder);

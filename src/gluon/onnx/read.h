@@ -40,6 +40,7 @@ typedef struct mx_onnx_reader {
     MX_VEC(mx_onnx_part) functions;
     int opset;             /* of the usual domain */
     mx_dict rows;          /* by name in ONNX */
+    mx_dict variables;     /* names of variables so far: constants of loops repeat them */
     mx_dict sizes;         /* names of unknown sizes -> numbers of their placeholders */
     mx_dict files;         /* external data: path -> open reader, owned */
     mx_onnx_frame *frame;  /* the innermost */

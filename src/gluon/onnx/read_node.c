@@ -124,7 +124,16 @@ static mx_array *variable_of(const mx_onnx_in *n, mx_onnx_value *v, const char *
         return v->variable;
     if (!v->tensor.bytes && refuse_placeholders(n, name, v->x))
         return NULL;
-    mx_gnode *node = mx_gnode_constant(name, v->x);
+    mx_text text = {0};
+    mx_text_add(&text, name);
+    for (int64_t k; !text.failed && (k = mx_dict_count(&n->reader->variables, mx_text_get(&text))) != 0;) {
+        if (k < 0)
+            return mx_text_free(&text), NULL;
+        mx_text_clear(&text);
+        mx_text_print(&text, "%s_%lld", name, (long long)k);
+    }
+    mx_gnode *node = text.failed ? NULL : mx_gnode_constant(mx_text_get(&text), v->x);
+    mx_text_free(&text);
     if (node && (is_weight(v) || !mx_note_set(node, "__grad_req__", "null")))
         v->variable = mx_array_symbolic(node, 0);
     mx_release(node);

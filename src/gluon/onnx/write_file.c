@@ -187,6 +187,9 @@ static mx_code put_results(output *out)
         else if (mx_dict_get_number(&w->taken, name, 0) != 2)
             return mx_fail(MX_ERR_UNSUPPORTED, "mx_export_onnx: node '%s' (%s): its output %d cannot be written",
                            w->graph.nodes[node]->name, w->graph.nodes[node]->op->name, (int)(e - w->graph.row[node]));
+        if (w->shape[e].ndim < 0)
+            return mx_fail(MX_ERR_SHAPE, "mx_export_onnx: node '%s': the number of axes of its result is not known; give the "
+                           "shapes of the inputs", w->graph.nodes[node]->name);
         put_info(out, 12, name, e);
     }
     mx_onnx_finish_node(w);

@@ -191,9 +191,7 @@ static mx_code read_softmax(mx_onnx_in *n)
         if (depth < 0)
             return mx_onnx_fail(n, MX_ERR_SHAPE, "the size of its axis is not known");
         y = mx_one_hot(mx_argmax(x, .axis = axis), .depth = depth, .dtype = (mx_dtype)x->dtype);
-        for (int k = (axis < 0 ? x->ndim - 1 : (int)axis); y && k < x->ndim - 1; k++) /* the new axis goes back to its place */
-            ;
-        if (y && axis >= 0 && axis < x->ndim - 1) {
+        if (y && axis >= 0 && axis < x->ndim - 1) { /* the new axis goes back to its place */
             mx_dims order = {.n = x->ndim};
             for (int k = 0; k < x->ndim; k++)
                 order.d[k] = k < axis ? k : k == axis ? x->ndim - 1 : k - 1;

@@ -155,14 +155,12 @@ static const char *part_of(mx_onnx_out *o, const char *x, int64_t heads, int par
 }
 
 /* (B, H, T, D) -> (B H, T, D) */
-static const char *merged(mx_onnx_out *o, const char *out, const char *x, const char *like, int64_t heads)
+static const char *merged(mx_onnx_out *o, const char *out, const char *x)
 {
-    (void)like;
     const char *shape = mx_onnx_put(o, NULL, "Shape", x);
     const char *tail = mx_onnx_put(o, NULL, "Slice", shape, mx_onnx_put_ints(o, MX_ONNX_LIST(2)), mx_onnx_put_ints(o, MX_ONNX_LIST(4)));
     const char *all = mx_onnx_put(o, NULL, "Concat", mx_onnx_put_ints(o, MX_ONNX_LIST(-1)), tail);
     mx_onnx_set_int(o, "axis", 0);
-    (void)heads;
     return mx_onnx_put(o, out, "Reshape", x, all);
 }
 
@@ -171,7 +169,7 @@ static mx_code write_scores(mx_onnx_out *o, const char *q, const char *k, double
     q = mx_onnx_put(o, NULL, "Mul", q, mx_onnx_put_number(o, 1 / sqrt(depth), o->in_type[0]));
     const char *kt = mx_onnx_put(o, NULL, "Transpose", k);
     mx_onnx_set_ints(o, "perm", MX_ONNX_LIST(0, 1, 3, 2));
-    merged(o, o->out[0], mx_onnx_put(o, NULL, "MatMul", q, kt), NULL, 0);
+    merged(o, o->out[0], mx_onnx_put(o, NULL, "MatMul", q, kt));
     return mx_onnx_done(o);
 }
 

@@ -207,17 +207,19 @@ static mx_code read_global(mx_onnx_in *n)
 static mx_array *pool_dilated(mx_onnx_in *n, const windows *w, bool max, bool ceil_mode, bool include)
 {
     windows pads = *w;
-    mx_dims shape, at = {.n = w->axes}, out = {.n = w->axes};
-    if (!mx_onnx_shape(n, 0, &shape))
-        return NULL;
+    const int64_t *size = n->in[0]->shape + 2;
+    mx_dims at = {.n = w->axes}, out = {.n = w->axes};
+    for (int i = 0; i < w->axes; i++)
+        if (size[i] < 0)
+            return mx_onnx_fail(n, MX_ERR_SHAPE, "the size of the image is not known; give the shapes of the inputs"), NULL;
     const double lowest = mx_dtype_is_float(n->in[0]->dtype) ? -INFINITY : n->in[0]->dtype == MX_UINT8 ? 0 : -128;
     for (int i = 0; i < w->axes; i++) {
         const int64_t span = (w->kernel.d[i] - 1) * w->dilate.d[i] + 1;
-        const int64_t room = shape.d[i + 2] + w->begin.d[i] + w->end.d[i] - span;
+        const int64_t room = size[i] + w->begin.d[i] + w->end.d[i] - span;
         out.d[i] = (ceil_mode ? (room + w->stride.d[i] - 1) / w->stride.d[i] : room / w->stride.d[i]) + 1;
-        if (ceil_mode && (out.d[i] - 1) * w->stride.d[i] >= shape.d[i + 2] + w->begin.d[i])
+        if (ceil_mode && (out.d[i] - 1) * w->stride.d[i] >= size[i] + w->begin.d[i])
             out.d[i]--; /* no window begins in the padding */
-        const int64_t need = (out.d[i] - 1) * w->stride.d[i] + span - shape.d[i + 2] - w->begin.d[i];
+        const int64_t need = (out.d[i] - 1) * w->stride.d[i] + span - size[i] - w->begin.d[i];
         pads.end.d[i] = need > w->end.d[i] ? need : w->end.d[i];
     }
     windows inner = *w, rest = pads;
@@ -266,7 +268,10 @@ static mx_code read_pool(mx_onnx_in *n)
         dilated |= w.dilate.d[i] > 1 || w.begin.d[i] >= w.kernel.d[i];
         cells *= w.kernel.d[i];
     }
-    dilated |= ceil_mode || (!w.equal && !max && !lp);
+    bool padded = !w.equal; /* or a window may begin beyond the image */
+    for (int i = 0; i < w.axes; i++)
+        padded |= w.begin.d[i] > 0 || w.stride.d[i] > w.kernel.d[i];
+    dilated |= (ceil_mode && (padded || !max)) || (!w.equal && !max && !lp);
     if (dilated && !lp && cells <= 4096) {
         n->out[0] = pool_dilated(n, &w, max, ceil_mode, include);
         return MX_OK;
@@ -277,6 +282,7 @@ static mx_code read_pool(mx_onnx_in *n)
     x = w.equal ? x : pad_image(x, &w, max ? -INFINITY : 0);
     n->out[0] = mx_pooling(x, .kernel = w.kernel, .stride = w.stride, .pad = w.begin,
                            .pool_type = max ? MX_POOLING_MAX : lp ? MX_POOLING_LP : MX_POOLING_AVG,
+                           .pooling_convention = ceil_mode ? MX_POOLING_FULL : MX_POOLING_VALID,
                            .count_include_pad = include, .p_value = lp ? mx_onnx_int(n, "p", 2) : MX_NONE_INT);
     return MX_OK;
 }

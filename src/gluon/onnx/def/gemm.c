@@ -60,7 +60,6 @@ static mx_array *multiply_batches(mx_onnx_in *n, mx_array *a, mx_array *b)
         return mx_dot(a, b);
     if (rank == 3 && equal)
         return mx_batch_dot(a, b);
-    mx_dims shape = {.n = -1};
     for (int i = 0; i < rank; i++) {
         const int64_t x = i - rank + a->ndim >= 0 ? a->shape[i - rank + a->ndim] : 1;
         const int64_t y = i - rank + b->ndim >= 0 ? b->shape[i - rank + b->ndim] : 1;
@@ -72,7 +71,6 @@ static mx_array *multiply_batches(mx_onnx_in *n, mx_array *a, mx_array *b)
         unknown += lead.d[i] < 0;
     if (unknown && equal == false && a->ndim != b->ndim)
         return mx_onnx_fail(n, MX_ERR_SHAPE, "sizes of batches are not known; give the shapes of the inputs"), NULL;
-    (void)shape;
     if (!unknown && !equal) { /* broadcast by adding zeros of the common shape */
         mx_array *zeros = mx_zeros(.shape = one, .dtype = (mx_dtype)a->dtype);
         a = mx_add(a, zeros);

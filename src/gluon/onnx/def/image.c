@@ -19,7 +19,7 @@ static double original(const resizing *r, double x, double scale, int64_t in, in
 {
     const char *c = r->coordinates;
     if (!strcmp(c, "align_corners"))
-        return out == 1 ? 0 : x * (double)(in - 1) / (double)(out - 1);
+        return out == 1 ? 0 : x * (double)(in - 1) / (scale * (double)in - 1);
     if (!strcmp(c, "asymmetric"))
         return x / scale;
     if (!strcmp(c, "pytorch_half_pixel"))
@@ -119,12 +119,11 @@ static bool take_numbers(mx_onnx_in *n, int i, mx_floats *numbers)
 
 static mx_code resize(mx_onnx_in *n, resizing *r, mx_floats scales, mx_floats sizes, mx_floats roi)
 {
-    mx_dims axes, shape;
+    mx_dims axes;
     const int rank = mx_onnx_rank(n, 0);
     char policy[64];
     if (rank < 0 || !mx_onnx_ints(n, "axes", &axes))
         return mx_error_code();
-    (void)shape;
     const int count = axes.n >= 0 ? axes.n : rank, given = sizes.n > 0 ? sizes.n : scales.n;
     if (given != count)
         return mx_onnx_fail(n, MX_ERR_FILE, "%d scales or sizes for %d axes", given, count);

@@ -161,14 +161,6 @@ static mx_array *scatter(mx_onnx_in *n, mx_array *data, mx_array *indices, mx_ar
     mx_onnx_text(n, "reduction", how, "none");
     if (!strcmp(how, "none"))
         return mx_scatter_set_nd(data, updates, indices, .shape = shape);
-    if (!strcmp(how, "add")) { /* the gradient of gather_nd adds */
-        mx_op *add = mx_op_find("_backward_gather_nd");
-        if (add) {
-            mx_arrays y = mx_invoke_text(add, MX_ARRAYS(updates, indices), 0, NULL, NULL, (mx_arrays){0});
-            (void)y;
-        }
-        mx_error_clear();
-    }
     return mx_onnx_fail(n, MX_ERR_UNSUPPORTED, "reduction=%s is not supported", how), NULL;
 }
 

@@ -518,7 +518,7 @@ static mx_code read_pad(mx_onnx_in *n)
 {
     const bool old = n->opset < 11;
     const int rank = mx_onnx_rank(n, 0);
-    mx_dims pads, axes = MX_NO_DIMS, width = {.n = 2 * rank};
+    mx_dims pads, axes = MX_NO_DIMS;
     char mode[64];
     double value = 0;
     mx_onnx_text(n, "mode", mode, "constant");
@@ -579,7 +579,6 @@ static mx_code read_pad(mx_onnx_in *n)
         }
         x = mx_concat((mx_arrays){parts, k}, .num_args = k, .dim = i);
     }
-    (void)width;
     n->out[0] = x == n->in[0] ? mx_copy(x) : x;
     return MX_OK;
 }
@@ -600,22 +599,28 @@ static mx_code write_pad(mx_onnx_out *o)
     return mx_onnx_done(o);
 }
 
+/* Channels of blocks: position in the block first (DCR), or the channel (CRD). */
 static mx_code read_blocks(mx_onnx_in *n)
 {
     char mode[64];
+    mx_dims s;
     const int64_t b = mx_onnx_int(n, "blocksize", 1);
-    if (n->op[0] == 'S')
-        n->out[0] = mx_space_to_depth(n->in[0], .block_size = b);
-    else if (strcmp(mx_onnx_text(n, "mode", mode, "DCR"), "CRD"))
-        n->out[0] = mx_depth_to_space(n->in[0], .block_size = b);
-    else { /* (N, C b b, H, W): channels first, then blocks */
-        mx_dims s;
-        if (!mx_onnx_shape(n, 0, &s) || s.n != 4 || b < 1)
-            return mx_onnx_fail(n, MX_ERR_UNSUPPORTED, "its shape or blocksize is not valid");
-        mx_array *x = mx_reshape(n->in[0], .shape = MX_DIMS(s.d[0], s.d[1] / (b * b), b, b, s.d[2], s.d[3]));
-        x = mx_transpose(x, .axes = MX_DIMS(0, 1, 4, 2, 5, 3));
-        n->out[0] = mx_reshape(x, .shape = MX_DIMS(s.d[0], s.d[1] / (b * b), s.d[2] * b, s.d[3] * b));
+    const bool to_depth = n->op[0] == 'S', channel_first = !strcmp(mx_onnx_text(n, "mode", mode, "DCR"), "CRD");
+    if (!channel_first) {
+        n->out[0] = to_depth ? mx_space_to_depth(n->in[0], .block_size = b) : mx_depth_to_space(n->in[0], .block_size = b);
+        return MX_OK;
     }
+    if (!mx_onnx_shape(n, 0, &s) || s.n != 4 || b < 1)
+        return mx_onnx_fail(n, MX_ERR_UNSUPPORTED, "its shape or blocksize is not valid");
+    if (to_depth) {
+        mx_array *x = mx_reshape(n->in[0], .shape = MX_DIMS(s.d[0], s.d[1], s.d[2] / b, b, s.d[3] / b, b));
+        x = mx_transpose(x, .axes = MX_DIMS(0, 1, 3, 5, 2, 4));
+        n->out[0] = mx_reshape(x, .shape = MX_DIMS(s.d[0], s.d[1] * b * b, s.d[2] / b, s.d[3] / b));
+        return MX_OK;
+    }
+    mx_array *x = mx_reshape(n->in[0], .shape = MX_DIMS(s.d[0], s.d[1] / (b * b), b, b, s.d[2], s.d[3]));
+    x = mx_transpose(x, .axes = MX_DIMS(0, 1, 4, 2, 5, 3));
+    n->out[0] = mx_reshape(x, .shape = MX_DIMS(s.d[0], s.d[1] / (b * b), s.d[2] * b, s.d[3] * b));
     return MX_OK;
 }
 

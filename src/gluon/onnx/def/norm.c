@@ -174,29 +174,17 @@ static mx_code read_group_norm(mx_onnx_in *n)
     return MX_OK;
 }
 
-/* Instances of groups are normalized, then scaled per channel. */
+/* Groups are the channels of instances; gamma and beta are per group. */
 static mx_code write_group_norm(mx_onnx_out *o)
 {
     const mx_group_norm_attrs *a = o->attrs;
-    const int rank = mx_onnx_out_rank(o, 0);
-    if (rank < 2)
-        return mx_error_code();
-    double one = 1;
-    const int64_t groups = a->num_groups, merged[3] = {0, groups, -1};
-    (void)one;
+    const int64_t merged[3] = {0, a->num_groups, -1};
+    if (o->in_shape[1].ndim == 1 && o->in_shape[1].dim[0] >= 0 && o->in_shape[1].dim[0] != a->num_groups)
+        return mx_onnx_refuse(o, "gamma has %lld numbers for %lld groups", (long long)o->in_shape[1].dim[0], (long long)a->num_groups);
     const char *x = mx_onnx_put(o, NULL, "Reshape", o->in[0], mx_onnx_put_ints(o, 3, merged));
-    const mx_dtype type = o->in_type[0] < 0 ? MX_FLOAT32 : (mx_dtype)o->in_type[0];
-    const char *ones = mx_onnx_put_array(o, mx_ones(.shape = MX_DIMS(groups), .dtype = type));
-    const char *zeros = mx_onnx_put_array(o, mx_zeros(.shape = MX_DIMS(groups), .dtype = type));
-    const char *y = mx_onnx_put(o, NULL, "InstanceNormalization", x, ones, zeros);
+    const char *y = mx_onnx_put(o, NULL, "InstanceNormalization", x, o->in[1], o->in[2]);
     mx_onnx_set_float(o, "epsilon", a->eps);
-    y = mx_onnx_put(o, NULL, "Reshape", y, mx_onnx_put(o, NULL, "Shape", o->in[0]));
-    int64_t wide[MX_MAX_NDIM] = {-1};
-    for (int i = 1; i < rank - 1; i++)
-        wide[i] = 1;
-    const char *shape = mx_onnx_put_ints(o, rank - 1, wide);
-    y = mx_onnx_put(o, NULL, "Mul", y, mx_onnx_put(o, NULL, "Reshape", o->in[1], shape));
-    mx_onnx_put(o, o->out[0], "Add", y, mx_onnx_put(o, NULL, "Reshape", o->in[2], shape));
+    mx_onnx_put(o, o->out[0], "Reshape", y, mx_onnx_put(o, NULL, "Shape", o->in[0]));
     return mx_onnx_done(o);
 }
 

@@ -295,9 +295,19 @@ static const char *joined(mx_onnx_out *o, const char *out, const char *const *pa
 
 enum { MOST_LAYERS = 32 };
 
-/* Initial states of one layer. */
-static const char *states_of(mx_onnx_out *o, const char *all, int64_t layer_number, int64_t directions)
+/* Zeros are ONNX's default. */
+static bool is_zeros(const mx_onnx_out *o, int i)
 {
+    const mx_gnode *node = i < o->node->n_in ? o->node->in[i].node : NULL;
+    return node && node->op && !strcmp(node->op->name, "_zeros");
+}
+
+/* Initial states of one layer. */
+static const char *states_of(mx_onnx_out *o, int i, int64_t layer_number, int64_t directions)
+{
+    const char *all = o->in[i];
+    if (is_zeros(o, i))
+        return NULL;
     return mx_onnx_put(o, NULL, "Slice", all, mx_onnx_put_ints(o, MX_ONNX_LIST(layer_number * directions)),
                        mx_onnx_put_ints(o, MX_ONNX_LIST((layer_number + 1) * directions)), mx_onnx_put_ints(o, MX_ONNX_LIST(0)));
 }
@@ -327,7 +337,7 @@ static mx_code write_rnn(mx_onnx_out *o)
         for (int64_t d = 0; d < directions; d++)
             bias[d] = joined(o, NULL, &b[k][2 * d], 2, 1);
         const char *wide = joined(o, NULL, w[k], (int)directions, 0), *inner = joined(o, NULL, r[k], (int)directions, 0), *biases = joined(o, NULL, bias, (int)directions, 0);
-        const char *first = states_of(o, o->in[2], k, directions), *memory = lstm ? states_of(o, o->in[3], k, directions) : NULL;
+        const char *first = states_of(o, 2, k, directions), *memory = lstm ? states_of(o, 3, k, directions) : NULL;
         const char *y = mx_onnx_put(o, NULL, ops[a->mode], x, wide, inner, biases, NULL, first, memory);
         h[k] = mx_onnx_more(o, NULL);
         m[k] = lstm ? mx_onnx_more(o, NULL) : NULL;

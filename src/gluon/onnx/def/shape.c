@@ -152,10 +152,15 @@ static const char *like(mx_onnx_out *o, double value)
 static mx_code write_zeros_like(mx_onnx_out *o) { return like(o, 0), mx_onnx_done(o); }
 static mx_code write_ones_like(mx_onnx_out *o) { return like(o, 1), mx_onnx_done(o); }
 
-/* Constants: what the operator computes is written. */
+/* Constants: what the operator computes is written.  Zeros of an open shape are initial states, which ONNX adds itself. */
 static mx_code write_created(mx_onnx_out *o)
 {
     mx_array *y[1] = {NULL};
+    const mx_field *shape = mx_schema_find(o->node->op->schema, "shape");
+    const mx_dims *dims = shape && shape->type == MX_FIELD_DIMS ? (const mx_dims *)(const void *)((const char *)o->attrs + shape->offset) : NULL;
+    for (int i = 0; dims && i < dims->n; i++)
+        if (dims->d[i] <= 0)
+            return MX_OK;
     if (mx_invoke(o->node->op, o->attrs, 0, NULL, 1, y) || !y[0])
         return mx_error_code();
     mx_onnx_put(o, o->out[0], "Identity", mx_onnx_put_array(o, y[0]));
