@@ -117,7 +117,7 @@ static mx_code write_prelu(mx_onnx_out *o)
     int64_t shape[MX_MAX_NDIM] = {-1};
     for (int i = 1; i < rank - 1; i++)
         shape[i] = 1;
-    const bool wide = rank > 2;
+    const bool wide = rank > 2 && o->in_shape[1].ndim == 1;
     const char *slope = wide ? mx_onnx_put(o, NULL, "Reshape", o->in[1], mx_onnx_put_ints(o, rank - 1, shape)) : o->in[1];
     mx_onnx_put(o, o->out[0], "PRelu", o->in[0], slope);
     return mx_onnx_done(o);
@@ -206,11 +206,11 @@ static mx_code read_softmax(mx_onnx_in *n)
 static mx_code write_softmax(mx_onnx_out *o)
 {
     const mx_softmax_attrs *a = o->attrs; /* those of log_softmax and softmin begin with the same fields */
-    const char *x = o->in[0];
+    const char *x = o->out_type[0] == o->in_type[0] || o->out_type[0] < 0 ? o->in[0] : mx_onnx_put_cast(o, NULL, o->in[0], o->out_type[0]);
     if (a->use_length)
         return mx_onnx_refuse(o, "use_length cannot be written");
     if (!isnan(a->temperature) && a->temperature != 1)
-        x = mx_onnx_put(o, NULL, "Div", x, mx_onnx_put_number(o, a->temperature, o->in_type[0]));
+        x = mx_onnx_put(o, NULL, "Div", x, mx_onnx_put_number(o, a->temperature, o->out_type[0]));
     if (!strcmp(o->node->op->name, "softmin"))
         x = mx_onnx_put(o, NULL, "Neg", x);
     mx_onnx_put(o, o->out[0], o->row->onnx, x);

@@ -37,17 +37,22 @@ static mx_code read_gather(mx_onnx_in *n)
     return MX_OK;
 }
 
+/* Indices as int64 inside the axis of input 0: clipped, or wrapped around. */
+static const char *put_indices(mx_onnx_out *o, int i, int64_t axis, bool clip, bool wrap)
+{
+    const int rank = mx_onnx_out_rank(o, 0), k = rank < 0 ? -1 : mx_axis(axis, rank);
+    const char *indices = mx_onnx_put_cast(o, NULL, o->in[i], MX_INT64);
+    const int64_t size = k < 0 ? -1 : o->in_shape[0].dim[k];
+    if (clip && size > 0)
+        return mx_onnx_put(o, NULL, "Min", mx_onnx_put(o, NULL, "Max", indices, mx_onnx_put_number(o, 0, MX_INT64)),
+                           mx_onnx_put_number(o, (double)size - 1, MX_INT64));
+    return wrap && size > 0 ? mx_onnx_put(o, NULL, "Mod", indices, mx_onnx_put_number(o, (double)size, MX_INT64)) : indices;
+}
+
 static mx_code write_take(mx_onnx_out *o)
 {
     const mx_take_attrs *a = o->attrs;
-    const int rank = mx_onnx_out_rank(o, 0);
-    const char *indices = mx_onnx_put_cast(o, NULL, o->in[1], MX_INT64);
-    const int64_t axis = rank < 0 ? 0 : mx_axis(a->axis, rank), size = rank < 0 ? -1 : o->in_shape[0].dim[axis];
-    if (a->mode == MX_TAKE_CLIP && size > 0)
-        indices = mx_onnx_put(o, NULL, "Min", mx_onnx_put(o, NULL, "Max", indices, mx_onnx_put_number(o, 0, MX_INT64)),
-                              mx_onnx_put_number(o, (double)size - 1, MX_INT64));
-    else if (a->mode == MX_TAKE_WRAP && size > 0)
-        indices = mx_onnx_put(o, NULL, "Mod", indices, mx_onnx_put_number(o, (double)size, MX_INT64));
+    const char *indices = put_indices(o, 1, a->axis, a->mode == MX_TAKE_CLIP, a->mode == MX_TAKE_WRAP);
     mx_onnx_put(o, o->out[0], "Gather", o->in[0], indices);
     mx_onnx_set_int(o, "axis", a->axis);
     return mx_onnx_done(o);
@@ -210,7 +215,9 @@ static mx_code write_one_hot(mx_onnx_out *o)
 {
     const mx_one_hot_attrs *a = o->attrs;
     const double values[2] = {a->off_value, a->on_value};
-    mx_onnx_put(o, o->out[0], "OneHot", mx_onnx_put_cast(o, NULL, o->in[0], MX_INT64), mx_onnx_put_number(o, (double)a->depth, MX_INT64),
+    const char *index = mx_onnx_put_cast(o, NULL, o->in[0], MX_INT64), *depth = mx_onnx_put_number(o, (double)a->depth, MX_INT64);
+    const char *negative = mx_onnx_put(o, NULL, "Less", index, mx_onnx_put_number(o, 0, MX_INT64)); /* ours do not count from the end */
+    mx_onnx_put(o, o->out[0], "OneHot", mx_onnx_put(o, NULL, "Where", negative, depth, index), depth,
                 mx_onnx_put_floats(o, 2, values, o->out_type[0]));
     return mx_onnx_done(o);
 }
@@ -221,7 +228,7 @@ static mx_code write_pick(mx_onnx_out *o)
     const mx_pick_attrs *a = o->attrs;
     const int rank = mx_onnx_out_rank(o, 0);
     const int64_t axis = a->axis == MX_NONE_INT ? rank - 1 : a->axis < 0 ? a->axis + rank : a->axis;
-    const char *index = mx_onnx_put_cast(o, NULL, o->in[1], MX_INT64);
+    const char *index = put_indices(o, 1, axis, a->mode == MX_PICK_CLIP, a->mode == MX_PICK_WRAP);
     if (o->in_shape[1].ndim == rank - 1)
         index = mx_onnx_put(o, NULL, "Unsqueeze", index, mx_onnx_put_ints(o, MX_ONNX_LIST(axis)));
     const char *y = mx_onnx_put(o, a->keepdims ? o->out[0] : NULL, "GatherElements", o->in[0], index);

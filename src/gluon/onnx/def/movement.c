@@ -177,8 +177,11 @@ static mx_code write_expand_dims(mx_onnx_out *o)
 static mx_code write_squeeze(mx_onnx_out *o)
 {
     const mx_squeeze_attrs *a = o->attrs;
-    const bool all = a->axis.n < 0;
-    mx_onnx_put(o, o->out[0], "Squeeze", o->in[0], all ? NULL : mx_onnx_put_ints(o, a->axis.n, a->axis.d));
+    const bool all = a->axis.n <= 0, one = o->out_shape[0].ndim == 1; /* ours keep one axis */
+    if (one)
+        mx_onnx_put(o, o->out[0], "Reshape", o->in[0], mx_onnx_put_ints(o, MX_ONNX_LIST(-1)));
+    else
+        mx_onnx_put(o, o->out[0], "Squeeze", o->in[0], all ? NULL : mx_onnx_put_ints(o, a->axis.n, a->axis.d));
     return mx_onnx_done(o);
 }
 
@@ -304,8 +307,10 @@ static mx_code write_split_v2(mx_onnx_out *o)
     if (whole < 0)
         return mx_onnx_refuse(o, "the size of its axis is not known; give the shapes of the inputs");
     for (int i = 0; i < o->n_out; i++) {
-        const int64_t begin = a->sections > 0 ? i * (whole / a->sections) : a->indices.d[i];
-        const int64_t end = a->sections > 0 ? begin + whole / a->sections : i + 1 < a->indices.n ? a->indices.d[i + 1] : whole;
+        const int shift = o->n_out > a->indices.n; /* the first index, 0, may be left out */
+        const int64_t begin = a->sections > 0 ? i * (whole / a->sections) : i < shift ? 0 : a->indices.d[i - shift];
+        const int next = i + 1 - shift;
+        const int64_t end = a->sections > 0 ? begin + whole / a->sections : next < a->indices.n ? a->indices.d[next] : whole;
         const char *y = put_range(o, a->squeeze_axis ? NULL : o->out[i], o->in[0], axis, begin, end);
         if (a->squeeze_axis)
             mx_onnx_put(o, o->out[i], "Squeeze", y, mx_onnx_put_ints(o, MX_ONNX_LIST(axis)));

@@ -161,7 +161,9 @@ static mx_code write_over(mx_onnx_out *o, const char *op, const char *x, const m
         if (axis->n <= 0 ? !exclude : chosen[i] != exclude)
             axes[n++] = i;
     const bool all = n == rank && !keepdims;
-    if (!n)
+    if (o->out_type[0] != o->in_type[0] && o->out_type[0] >= 0)
+        x = mx_onnx_put_cast(o, NULL, x, o->out_type[0]);
+    if (!n && rank)
         return mx_onnx_put(o, o->out[0], "Identity", x), mx_onnx_done(o);
     const char *y = mx_onnx_put_reduce(o, all ? NULL : o->out[0], op, x, n, axes, keepdims);
     if (all)
@@ -262,7 +264,8 @@ static mx_code write_cumsum(mx_onnx_out *o)
     const mx_cumsum_attrs *a = o->attrs;
     if (a->axis == MX_NONE_INT)
         return mx_onnx_refuse(o, "axis=None cannot be written");
-    mx_onnx_put(o, o->out[0], "CumSum", o->in[0], mx_onnx_put_number(o, (double)a->axis, MX_INT64));
+    const char *x = o->out_type[0] == o->in_type[0] ? o->in[0] : mx_onnx_put_cast(o, NULL, o->in[0], o->out_type[0]);
+    mx_onnx_put(o, o->out[0], "CumSum", x, mx_onnx_put_number(o, (double)a->axis, MX_INT64));
     return mx_onnx_done(o);
 }
 

@@ -5,6 +5,7 @@
  *
  * D directions, G gates, H units.  What our operator does not have (peepholes, a reset before the product, other
  * activations) is unrolled step by step. */
+#include <math.h>
 #include <string.h>
 
 #include "gluon/onnx/onnx.h"
@@ -320,8 +321,8 @@ static mx_code write_rnn(mx_onnx_out *o)
     const int64_t width = o->in_shape[0].ndim == 3 ? o->in_shape[0].dim[2] : -1;
     const cell c = cell_of(ops[a->mode]);
     const bool lstm = a->mode == MX_RNN_LSTM;
-    if (a->projection_size != MX_NONE_INT || a->use_sequence_length || width < 1 || layers > MOST_LAYERS)
-        return mx_onnx_refuse(o, "%s", width < 1 ? "the size of its features is not known" : "projections and lengths cannot be written");
+    if (a->projection_size != MX_NONE_INT || !isnan(a->lstm_state_clip_min) || !isnan(a->lstm_state_clip_max) || a->use_sequence_length || width < 1 || layers > MOST_LAYERS)
+        return mx_onnx_refuse(o, "%s", width < 1 ? "the size of its features is not known" : "projections, clipped states and lengths cannot be written");
     const char *w[MOST_LAYERS][2], *r[MOST_LAYERS][2], *b[MOST_LAYERS][4], *h[MOST_LAYERS], *m[MOST_LAYERS], *x = o->in[0];
     slicing s = {&c, 0, units};
     for (int64_t k = 0; k < layers; k++)
