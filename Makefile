@@ -15,7 +15,7 @@ COMPILE = cmake --build $(1) -j $(JOBS)
 
 MAKEFLAGS += --no-print-directory
 .NOTPARALLEL:
-.PHONY: build python demo test sanitize test-gpu test-gpu-sanitize pytest oracle oracle-venv types-venv libraries bench check install clean format help setup asan tsan clang-build everything cuda cuda-check format-check layers families facts setup-check
+.PHONY: build python demo test distributed sanitize test-gpu test-gpu-sanitize pytest oracle oracle-venv types-venv libraries bench check install clean format help setup asan tsan clang-build everything cuda cuda-check format-check layers families facts setup-check
 
 build: ## the library, the gluon command and the C examples, in build/
 	@sh tools/setup.sh build
@@ -53,6 +53,10 @@ oracle: python oracle-venv ## ours against the archived MXNet 1.9.1, in an envir
 
 libraries: python ## GluonCV, gluoncv2, GluonNLP, GluonTS and d2lzh of PyPI on this package; LIBRARIES=--every: all models of theirs
 	@JOBS=$(JOBS) sh tools/libraries.sh $(BUILD) $(LIBRARIES)
+
+distributed: python ## tests of several processes, with mpirun; skipped with a message where there is no MPI
+	@sh tools/setup.sh mpi
+	timeout -k 10 900 $(VENV)/bin/python -m pytest -q tests/distributed
 
 test-gpu: ## on a machine with a GPU: everything on gpu(0) beside the CPU; needs what the machine has, no network
 	@CMAKE_FLAGS="$(CMAKE_FLAGS)" GPU_TESTS="$(GPU_TESTS)" sh tools/test_gpu.sh $(BUILD)/gpu

@@ -9,6 +9,7 @@
 #include "gluon/block.h"
 #include "gluon/cell.h"
 #include "gluon/class.h"
+#include "gluon/comm.h"
 #include "gluon/control.h"
 #include "gluon/custom.h"
 #include "gluon/data.h"

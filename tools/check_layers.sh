@@ -3,6 +3,7 @@
 #
 #   base <- ndarray <- op <- graph <- pass <- exec <- gluon     a folder may include those to its left
 #                      ^ cpu, cuda, null                        are beside op; no one else includes them
+#             ndarray  <-  comm  <-  gluon                        messages between processes
 #
 # Public headers include only public headers; examples are users and do the same.  Includes are written from src/
 # ("base/alloc.h") or public ("gluon/array.h"); a bare name is a file in the same folder.  Since src/gluon/ and
@@ -29,6 +30,7 @@ BEGIN {
         for (j = 1; j <= 3; j++) allowed[devices[i], order[j]] = 1
         allowed[devices[i], devices[i]] = 1
     }
+    allowed["comm", "base"] = allowed["comm", "ndarray"] = allowed["comm", "comm"] = allowed["gluon", "comm"] = 1
     public["gluon.h"] = 1
 }
 

@@ -19,13 +19,15 @@
 typedef struct mx_kvstore mx_kvstore;
 
 /* "local", "device", "nccl", "local_update_cpu", "local_allreduce_cpu", "local_allreduce_device": the contexts of this
- * process, under any of these names. */
+ * process, under any of these names.  "dist_sync", "dist_device_sync", "dist_async", "p3", "horovod" ...: also all
+ * processes that were started together (gluon/comm.h); each has all values, and updates are the same everywhere. */
 MX_API mx_kvstore *mx_kvstore_new(const char *type);
 MX_API const char *mx_kvstore_type(const mx_kvstore *store); /* the name it was created with */
-MX_API int mx_kvstore_rank(const mx_kvstore *store);         /* number of this process: 0 */
-MX_API int mx_kvstore_num_workers(const mx_kvstore *store);  /* how many processes there are: 1 */
+MX_API int mx_kvstore_rank(const mx_kvstore *store);         /* number of this process */
+MX_API int mx_kvstore_num_workers(const mx_kvstore *store);  /* how many processes there are */
+MX_API mx_code mx_kvstore_barrier(mx_kvstore *store);        /* returns when all processes have called it */
 
-MX_API mx_code mx_kvstore_init(mx_kvstore *store, mx_id key, mx_array *value); /* each key once; copies the value */
+MX_API mx_code mx_kvstore_init(mx_kvstore *store, mx_id key, mx_array *value); /* each key once; a copy, of rank 0 */
 /* The value of a key is the array itself from now on: an updater changes it. */
 MX_API mx_code mx_kvstore_share(mx_kvstore *store, mx_id key, mx_array *value);
 /* Sums the values of all contexts; the sum replaces what is stored, or is passed to the updater. */
@@ -50,7 +52,8 @@ MX_API mx_code mx_kvstore_save_optimizer_states(mx_kvstore *store, const char *p
 MX_API mx_code mx_kvstore_load_optimizer_states(mx_kvstore *store, const char *path);
 
 /* type "2bit": values of several contexts are summed as -threshold, 0 or threshold per element; the quantization error
- * is added to the next value.  "none": no compression.  Only stores that sum on devices do it. */
+ * is added to the next value.  "1bit": likewise, as 1 above the threshold and -1 below.  "none": no compression.  Only
+ * stores that sum on devices do it.  Those of several processes compress what processes send; "fp16" halves it. */
 MX_API mx_code mx_kvstore_set_gradient_compression(mx_kvstore *store, const char *type, double threshold);
 
 #endif

@@ -149,6 +149,7 @@ int set_double(PyObject *value, double *slot); /* a setter of a number: 0, or -1
 int add_schedulers(PyObject *module);
 int add_optimizers(PyObject *module);
 int add_updaters(PyObject *module);
+int add_comm(PyObject *module);
 int add_kvstores(PyObject *module);
 int add_metrics(PyObject *module);
 int add_trainers(PyObject *module);

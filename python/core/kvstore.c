@@ -31,7 +31,9 @@ static PyObject *begin(PyObject *object, PyObject *type)
     if (!text)
         return NULL;
     mx_scope scope = mx_scope_open();
+    PyThreadState *thread = let_go(true); /* other processes may be late */
     mx_kvstore *made = mx_retain(mx_kvstore_new(text));
+    take_back(thread);
     mx_scope_close(&scope);
     if (!made)
         return raise_error();
@@ -70,7 +72,7 @@ static PyObject *with_list(PyObject *self, PyObject *args, const char *who, list
     mx_arrays list = nd_list(source, who, &items);
     if (list.n < 0)
         return NULL;
-    PyThreadState *thread = let_go(list.n && list.v[0]->size > LONG_WORK);
+    PyThreadState *thread = let_go(mx_kvstore_spans(store) || (list.n && list.v[0]->size > LONG_WORK));
     const mx_code code = function(store, id, list);
     take_back(thread);
     PyMem_Free(items);
@@ -179,6 +181,19 @@ static PyObject *set_compression(PyObject *self, PyObject *args)
     return raise_if(mx_kvstore_set_gradient_compression(store, type, threshold));
 }
 
+/* _barrier(): until all processes have called it */
+static PyObject *barrier(PyObject *self, PyObject *unused)
+{
+    mx_kvstore *store = ready(self);
+    (void)unused;
+    if (!store)
+        return NULL;
+    PyThreadState *thread = let_go(true);
+    const mx_code code = mx_kvstore_barrier(store);
+    take_back(thread);
+    return raise_if(code);
+}
+
 /* ---- the type ----------------------------------------------------------------------------------------------------- */
 
 static PyObject *get_type(PyObject *self, void *unused)
@@ -208,13 +223,14 @@ static PyMethodDef methods[] = {
     {"_row_sparse_pull", row_sparse_pull, METH_VARARGS, "_row_sparse_pull(key, out, row_ids)"},
     {"_set_updater", set_updater, METH_O,
      "_set_updater($self, updater)\n--\n\nupdater(key, pushed, stored) is called with every value that is pushed."},
+    {"_barrier", barrier, METH_NOARGS, "_barrier($self)\n--\n\nReturns when all processes have called it."},
     {"_set_compression", set_compression, METH_VARARGS, "_set_compression(type, threshold)"},
     {NULL, NULL, 0, NULL},
 };
 static PyGetSetDef getset[] = {
     {"type", get_type, NULL, "The name that the store was created with.", NULL},
-    {"rank", get_rank, NULL, "The rank of this process: 0.", NULL},
-    {"num_workers", get_num_workers, NULL, "The number of processes: 1.", NULL},
+    {"rank", get_rank, NULL, "The rank of this process.", NULL},
+    {"num_workers", get_num_workers, NULL, "The number of processes.", NULL},
     {"_updater", get_updater, put_updater, "the callable that updates the values, or None", NULL},
     {"_updater_func", get_updater, put_updater, "the callable that updates the values, or None", NULL},
     {NULL, NULL, NULL, NULL, NULL},

@@ -241,6 +241,7 @@ static int (*const parts[])(PyObject *module) = {
     add_schedulers,
     add_optimizers,
     add_updaters,
+    add_comm,
     add_kvstores,
     add_metrics,
     add_trainers,

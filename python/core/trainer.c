@@ -108,24 +108,25 @@ static PyObject *run_part(PyObject *object, part_fn part, bool ignore_stale)
     const mx_code code = part(trainer, ignore_stale);
     take_back(state);
     if (code)
-        return fail((trainer_object *)object);
+        return part == mx_trainer_check ? fail((trainer_object *)object) : raise_error();
     Py_RETURN_NONE;
 }
 
-/* A step with the optimizer's rescale_grad as it is. */
+/* A step with the optimizer's rescale_grad as it is, after the check. */
 static mx_code run_step(mx_trainer *trainer, bool ignore_stale)
 {
-    return mx_trainer_check(trainer, ignore_stale) || mx_trainer_exchange(trainer) ||
-                   mx_trainer_apply(trainer, ignore_stale)
-               ? mx_error_code()
-               : MX_OK;
+    return mx_trainer_exchange(trainer) || mx_trainer_apply(trainer, ignore_stale) ? mx_error_code() : MX_OK;
 }
 static mx_code run_exchange(mx_trainer *trainer, bool unused) { return (void)unused, mx_trainer_exchange(trainer); }
 
-static PyObject *run(PyObject *self, PyObject *ignore)
+static PyObject *check_and_run(PyObject *self, bool ignore_stale)
 {
-    return run_part(self, run_step, PyObject_IsTrue(ignore) == 1);
+    PyObject *checked = run_part(self, mx_trainer_check, ignore_stale);
+    Py_XDECREF(checked);
+    return checked ? run_part(self, run_step, ignore_stale) : NULL;
 }
+
+static PyObject *run(PyObject *self, PyObject *ignore) { return check_and_run(self, PyObject_IsTrue(ignore) == 1); }
 static PyObject *check(PyObject *self, PyObject *ignore)
 {
     return run_part(self, mx_trainer_check, PyObject_IsTrue(ignore) == 1);
@@ -145,7 +146,7 @@ static PyObject *run_direct(trainer_object *self, double batch_size, bool ignore
     if (batch_size == 0)
         return PyErr_Format(PyExc_ZeroDivisionError, "Trainer.step: batch_size is 0");
     trainer->optimizer->rescale_grad = trainer->scale / batch_size; /* batch_size need not be an integer */
-    return run_part((PyObject *)self, run_step, ignore_stale);
+    return check_and_run((PyObject *)self, ignore_stale);
 }
 
 static PyObject *step(PyObject *object, PyObject *const *args, Py_ssize_t n, PyObject *names)
@@ -201,6 +202,10 @@ static PyObject *set_store(PyObject *self, PyObject *args)
         return NULL;
     return raise_if(mx_trainer_set_store(trainer, found, (mx_trainer_sync)sync));
 }
+
+/* _prepare(): what _spread does, for all parameters that have values; processes compare theirs first */
+static mx_code run_prepare(mx_trainer *trainer, bool unused) { return (void)unused, mx_trainer_prepare(trainer); }
+static PyObject *prepare(PyObject *self, PyObject *unused) { return (void)unused, run_part(self, run_prepare, false); }
 
 /* _spread(i): all copies of parameter i get the values of the first */
 static PyObject *spread(PyObject *self, PyObject *number)
@@ -359,6 +364,7 @@ static PyMethodDef methods[] = {
     {"_exchange", exchange, METH_NOARGS, "_exchange(): what passes through the store."},
     {"_apply", apply, METH_O, "_apply(ignore_stale_grad): the updates that the store does not make."},
     {"_set_store", set_store, METH_VARARGS, "_set_store(KVStore or None, 0: weights, 1: gradients, 2: nothing)"},
+    {"_prepare", prepare, METH_NOARGS, "_prepare(): all copies on all processes get the values of the first."},
     {"_spread", spread, METH_O, "_spread(i): all copies of parameter i get the values of the first."},
     {"_forget_states", forget_states, METH_NOARGS, "_forget_states(): the next step creates new ones."},
     {"_save", save, METH_O, NULL},

@@ -5,6 +5,7 @@ The package is a thin wrapper of the C library libgluon and has the interface of
     import mxnet as mx
     from mxnet import nd, autograd, gluon
 """
+import os
 import multiprocessing.pool  # noqa: F401  programs use it without importing it
 
 from . import libinfo
@@ -22,6 +23,9 @@ __version__ = libinfo.__version__
 
 if _numpy_aliases.wanted():
     _numpy_aliases.add()
+if os.environ.get("DMLC_ROLE", "worker") != "worker":
+    from .kvstore.kvstore_server import _init_kvstore_server_module
+    _init_kvstore_server_module()
 
 # Modules that are loaded on first use: attribute -> module of the package.
 _PARTS = {
@@ -33,7 +37,7 @@ _PARTS = {
     "runtime": "runtime", "engine": "engine", "executor": "executor", "registry": "registry", "operator": "operator",
     "model": "model", "dlpack": "dlpack", "contrib": "contrib", "log": "log", "module": "module", "mod": "module",
     "rnn": "rnn", "rtc": "rtc", "th": "torch", "torch": "torch", "executor_manager": "executor_manager",
-    "library": "library", "onnx": "contrib.onnx",
+    "library": "library", "onnx": "contrib.onnx", "distributed": "distributed",
 }
 # Names that are defined in one of them.
 _NAMES = {"AttrScope": "attribute", "NameManager": "name", "Prefix": "name", "Symbol": "symbol", "Monitor": "monitor",

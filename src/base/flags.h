@@ -17,6 +17,9 @@
     X(cuda_graphs,"GLUON_CUDA_GRAPHS",         int,  1,   "0: plans on GPUs launch their kernels one by one instead of as a CUDA graph") \
     X(cuda_tf32,  "GLUON_CUDA_TF32",           int,  1,   "0: float32 products and convolutions on GPUs in full precision instead of TF32") \
     X(cuda_queue, "GLUON_CUDA_QUEUE",          int,  16,  "small pointwise operators on a GPU that are queued and launched together, 16 at most; 1: no queue") \
+    X(mpi_library,"GLUON_MPI_LIBRARY",         text, "",  "path of the MPI library; empty: libgluon_mpi.so beside the library, or on the system's search path") \
+    X(bucket_kb,  "GLUON_BUCKET_KB",           int,  4096, "kilobytes of gradients that processes exchange in one message while backward goes on; 0: after it, in one message") \
+    X(comm_check, "GLUON_COMM_CHECK",          int,  0,   "1: processes compare what they are about to exchange; differences are errors that name both sides") \
     X(kernel_cache,"GLUON_KERNEL_CACHE",       text, "",  "folder for GPU kernels compiled at run time; empty: gluon in $XDG_CACHE_HOME or ~/.cache; -: none") \
     X(plan_dump,  "MXNET_PLAN_DUMP",           text, "",  "folder to which every plan is written after every pass, as text and DOT") \
     X(numpy_aliases,"MXNET_NUMPY_ALIASES",     int,  0,   "1: importing the Python package gives NumPy the names it has removed (np.int, np.float, np.Inf ...)")

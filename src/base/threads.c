@@ -25,6 +25,7 @@
 #include "base/thread.h"
 #include "base/error.h"
 #include "base/flags.h"
+#include "base/launched.h"
 
 #define MAX_THREADS 256
 #define SPIN_NANOSECONDS 50000 /* how long a waiting thread spins before it sleeps */
@@ -77,6 +78,22 @@ static int cpu_count(void)
     return online > 0 ? (int)(online < MAX_THREADS ? online : MAX_THREADS) : 1;
 }
 
+/* The share of one of several processes on this machine.  A launcher may have bound this process to some CPUs, which
+ * others may share; those of its parent are the ones to be divided. */
+static int cpu_share(void)
+{
+    const int own = cpu_count(), sharing = mx_launched_get()->local_size;
+    int all = own;
+    if (sharing < 2)
+        return own;
+#ifdef __linux__
+    cpu_set_t set;
+    if (sched_getaffinity(getppid(), sizeof set, &set) == 0 && CPU_COUNT(&set) > all)
+        all = CPU_COUNT(&set);
+#endif
+    return all / sharing < own ? all / sharing : own;
+}
+
 static int clamp_threads(int64_t count) { return count < 1 ? 1 : count > MAX_THREADS ? MAX_THREADS : (int)count; }
 
 int mx_num_threads(void)
@@ -85,7 +102,7 @@ int mx_num_threads(void)
     if (wanted)
         return wanted;
     int64_t flag = mx_flags_get()->threads;
-    int chosen = clamp_threads(flag > 0 ? flag : cpu_count());
+    int chosen = clamp_threads(flag > 0 ? flag : cpu_share());
     return atomic_compare_exchange_strong(&pool.wanted, &wanted, chosen) ? chosen : wanted;
 }
 

@@ -17,6 +17,7 @@
 #include "exec/check.h"
 #include "base/vec.h"
 #include "exec/plan/plan.h"
+#include "exec/ready.h"
 #include "exec/sparse/sparse.h"
 #include "base/thread.h"
 
@@ -285,6 +286,58 @@ static mx_code process(mx_pass *pass, mx_node *node)
     return pass->keep_results ? MX_OK : store(node, pass->slots[node->slot].sum);
 }
 
+/* ---- variables that are stored before the end, for those who listen ----------------------------------------- */
+
+static bool is_pending(const mx_pass *pass, const mx_node *to)
+{
+    return to && to->visit == pass->number && mx_node_is_variable(to) && pass->uses[to->slot] > 0;
+}
+
+static mx_code count_uses(mx_pass *pass)
+{
+    if (!mx_ready_wanted() || pass->create_graph || pass->keep_results || !pass->slot_count)
+        return MX_OK;
+    pass->uses = mx_alloc_zero((size_t)pass->slot_count * sizeof *pass->uses);
+    for (int64_t n = 0; pass->uses && n < pass->nodes.length; n++) {
+        const mx_node *node = pass->nodes.items[n];
+        for (int i = 0; i < node->n_in; i++) {
+            const mx_node *to = node->edges[i].node;
+            if (to && to->visit == pass->number && mx_node_is_variable(to))
+                pass->uses[to->slot]++;
+        }
+    }
+    return pass->uses ? MX_OK : mx_error_code();
+}
+
+static mx_code store_and_tell(mx_pass *pass, mx_node *variable, mx_array *sum)
+{
+    pass->uses[variable->slot] = -1;
+    const mx_code code = store(variable, sum);
+    if (!code && variable->grad && variable->req != MX_GRAD_NULL)
+        mx_ready_tell(variable->grad);
+    return code;
+}
+
+bool mx_pass_store_early(mx_pass *pass, const mx_node *node, int i)
+{
+    mx_node *to = node->edges[i].node;
+    if (!pass->uses || !is_pending(pass, to) || pass->uses[to->slot] != 1)
+        return false;
+    return !store_and_tell(pass, to, to->grad);
+}
+
+/* After a node has run: variables that no other node adds to. */
+static mx_code store_complete(mx_pass *pass, const mx_node *node)
+{
+    mx_code code = MX_OK;
+    for (int i = 0; !code && pass->uses && i < node->n_in; i++) {
+        mx_node *to = node->edges[i].node;
+        if (is_pending(pass, to) && --pass->uses[to->slot] == 0)
+            code = store_and_tell(pass, to, pass->slots[to->slot].sum);
+    }
+    return code;
+}
+
 /* ---- the pass -------------------------------------------------------------------------------------------- */
 
 static void empty_slots(mx_pass *pass, const mx_node *node)
@@ -342,10 +395,16 @@ mx_code mx_pass_run(mx_pass *pass, mx_arrays heads, mx_arrays head_grads)
         mx_array *g = given == MX_NONE ? ones_like(heads.v[i]) : mx_sparse_dense(given);
         code = g ? add_to(pass, &pass->slots[heads.v[i]->node->slot + heads.v[i]->node_output], g) : mx_error_code();
     }
+    if (!code)
+        code = count_uses(pass);
     for (int64_t i = 0; !code && i < pass->nodes.length; i++) {
-        code = process(pass, pass->nodes.items[i]);
+        mx_node *node = pass->nodes.items[i];
+        if (!pass->uses || !mx_node_is_variable(node) || pass->uses[node->slot] >= 0)
+            code = process(pass, node);
         if (!code)
-            forget(pass, pass->nodes.items[i]);
+            code = store_complete(pass, node);
+        if (!code)
+            forget(pass, node);
     }
     mx_mode_leave(&mode);
     return code;
@@ -355,6 +414,7 @@ void mx_pass_free(mx_pass *pass)
 {
     for (int64_t i = 0; pass->slots && i < pass->slot_count; i++)
         mx_release(pass->slots[i].sum);
+    mx_free(pass->uses, pass->uses ? (size_t)pass->slot_count * sizeof *pass->uses : 0);
     mx_free(pass->slots, (size_t)pass->slot_count * sizeof *pass->slots);
     mx_vec_free(&pass->nodes);
 }

@@ -19,6 +19,8 @@ typedef struct mx_pass {
     bool retain;       /* the graph can be run again */
     bool create_graph; /* gradients are recorded themselves */
     bool predict;
+    int32_t *uses; /* (slot_count) of variables: nodes that will still add to the sum; -1: it is stored already; NULL:
+                          nobody listens (ready.h), variables are stored at the end */
     bool keep_results; /* sums stay in their slots and variables are not written: for mx_grad_of */
 } mx_pass;
 
@@ -29,5 +31,8 @@ mx_code mx_pass_run(mx_pass *pass, mx_arrays heads, mx_arrays head_grads);
  * heads. */
 mx_code mx_pass_detour(mx_pass *pass, uint64_t oldest, mx_arrays heads, mx_array *const *ograd);
 void mx_pass_free(mx_pass *pass);
+/* A node that runs has written the gradient of its edge i in place and for good.  True: the variable's gradient is
+ * complete with it, and is stored. */
+bool mx_pass_store_early(mx_pass *pass, const mx_node *node, int i);
 
 #endif

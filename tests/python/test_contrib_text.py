@@ -153,7 +153,7 @@ def test_two_bit_compression():
     assert np.allclose(out.asnumpy(), [0, 1, -0.5, 0])
     store.pushpull("w", grads, out=out)  # what was lost comes now
     assert np.allclose(out.asnumpy(), [1, 1, -0.5, 0])
-    for bad in ({}, {"type": "1bit"}, {"type": "2bit", "threshold": 0}, {"type": "2bit", "level": 1}):
+    for bad in ({}, {"type": "4bit"}, {"type": "2bit", "threshold": 0}, {"type": "2bit", "level": 1}):
         with pytest.raises(ValueError):
             store.set_gradient_compression(bad)
     net = gluon.nn.Dense(1, in_units=1)

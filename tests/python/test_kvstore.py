@@ -57,7 +57,7 @@ def test_optimizer(tmp_path):
 
 
 @pytest.mark.parametrize("call, kind, part", [
-    (lambda s: mx.kv.create("dist_sync"), NotImplementedError, "several machines"),
+    (lambda s: mx.kv.create("byteps"), NotImplementedError, "dist_sync"),
     (lambda s: mx.kv.create("nope"), ValueError, "nope"), (lambda s: mx.kv.create(3), TypeError, "int"),
     (lambda s: s.init("a", nd.ones(2)), mx.MXNetError, "before"),
     (lambda s: s.push("b", nd.ones(2)), mx.MXNetError, "not initialized"),

@@ -194,7 +194,7 @@ def test_exceptions_of_own_optimizers_arrive():
     (lambda p: gluon.Trainer(p, "sgd").step("a"), TypeError), (lambda p: gluon.Trainer(p, "sgd").step(), TypeError),
     (lambda p: gluon.Trainer(p, "sgd").step(1, wrong=2), TypeError),
     (lambda p: gluon.Trainer(p, "sgd").load_states("/nowhere/x"), OSError),
-    (lambda p: gluon.Trainer(p, "sgd", kvstore="dist_sync"), NotImplementedError)])
+    (lambda p: gluon.Trainer(p, "sgd", kvstore="byteps"), NotImplementedError)])
 def test_errors(call, kind):
     with pytest.raises(kind):
         call(dense().collect_params())

@@ -15,6 +15,7 @@ class StaleGradientError(StateError, UserWarning):
 
 
 # What a subclass may override: a step calls each of them.  _STATE: what decides how the next step goes.
+_PROCESSES = ("dist", "p3", "horovod")  # kinds of stores that sum over processes
 _HOOKS = ("_check_and_rescale_grad", "_init_kvstore", "_init_params", "_allreduce_grads", "_update")
 _STATE = ("_kvstore", "_update_on_kvstore", "_kv_initialized", "_params_to_init")
 
@@ -25,7 +26,9 @@ class Trainer(_core.Trainer):
     params: a ParameterDict or dict (taken in the order of names), or a list.  optimizer: a name with optimizer_params,
     or an Optimizer.  kvstore: the store through which contexts exchange gradients, 'local', 'device' or a KVStore; with
     None each context is updated by itself.  One context needs no store.  update_on_kvstore=False: gradients are summed
-    and the trainer updates, which allows allreduce_grads() and update().
+    and the trainer updates, which allows allreduce_grads() and update().  'dist_sync': gradients are summed over all
+    processes that were started together (mpirun, gluon run) while backward goes on; step() gets the size of all their
+    batches together.
     compression_params={'type': '2bit', 'threshold': 0.5} compresses gradients to two bits per element for these sums.
     """
 
@@ -36,9 +39,11 @@ class Trainer(_core.Trainer):
         self._contains_sparse_weight = any(p._stype != "default" for p in self._params)
         self._contains_sparse_grad = any(p._grad_stype != "default" for p in self._params)
         self._compression_params = compression_params
-        if compression_params:  # a wrong option is reported now, not at the first step
-            _library_store()("device").set_gradient_compression(compression_params)
         self._kvstore_params = {"kvstore": _checked_store(kvstore), "update_on_kvstore": update_on_kvstore}
+        if compression_params:  # a wrong option is reported now, not at the first step
+            kind = kvstore if isinstance(kvstore, str) else getattr(kvstore, "type", None) or "device"
+            kind = kind if kind.lower().startswith(_PROCESSES) else "device"
+            _library_store()(kind).set_gradient_compression(compression_params)
         self._contexts = self._check_contexts()
         self._start_with(self._made_optimizer(optimizer, optimizer_params))
         self._reset_kvstore()
@@ -199,7 +204,7 @@ class Trainer(_core.Trainer):
                 store.set_gradient_compression(self._compression_params)
             if on_store:
                 store.set_optimizer(self._optimizer)
-        self._distributed = False
+        self._distributed = store is not None and store.type.startswith(_PROCESSES)
         self._kvstore, self._update_on_kvstore = store, None if store is None else on_store
         own = type(store) is _library_store()
         self._set_store(store if own else None, 2 if store is None else 0 if on_store and own else 1)
@@ -228,6 +233,10 @@ class Trainer(_core.Trainer):
         """Gives the store the values of parameters that have some, and all contexts those of the first."""
         if not self._kv_initialized:
             raise AssertionError("Trainer: _init_params needs a store; call _init_kvstore first")
+        if self._distributed and self._in_library():
+            self._prepare()
+            self._params_to_init = [p for p in self._params_to_init if p._deferred_init]
+            return
         left = []
         for p in self._params_to_init if self._kvstore is not None else []:
             i = self._param2idx[p.name]
@@ -377,7 +386,9 @@ def _library_store():
 def _store(given, needed):
     """The store for a trainer; one that the program created is used on one context, too."""
     from ..kvstore import create
-    return (create(given) if needed else None) if isinstance(given, str) else given
+    if isinstance(given, str):
+        return create(given) if needed or given.lower().startswith(_PROCESSES) else None
+    return given
 
 
 def _able(store):

@@ -101,7 +101,8 @@ class TestStore(KVStoreBase):
 
 
 def create(name="local"):
-    """A store: 'local' or 'device', which sum over the contexts of this process."""
+    """A store: 'local' or 'device', which sum over the contexts of this process; 'dist_sync' ('dist_device_sync',
+    'dist_async', 'p3', 'horovod'), which sum over all processes that were started together as well."""
     if not isinstance(name, str):
         raise TypeError(f"kvstore.create: expected a name, got {type(name).__name__}")
     kind = name.lower()

@@ -1,5 +1,5 @@
-"""The local store: values by key, sums over contexts, optionally an optimizer."""
-from .. import _core
+"""The library's stores: values by key, sums over contexts and processes, optionally an optimizer."""
+from .. import _core, _processes
 from .._core import NDArray
 from ..error import MXNetError
 from .base import KVStoreBase, as_list
@@ -38,6 +38,8 @@ class KVStore(_core.KVStore, KVStoreBase):
 
     def __init__(self, handle="local"):
         self._begin(handle)
+        if self.num_workers > 1:
+            _processes.watch()
 
     @property
     def handle(self):
@@ -125,8 +127,9 @@ class KVStore(_core.KVStore, KVStoreBase):
 
     # ---- the process
 
-    def _barrier(self):
-        """Does nothing: there are no other processes."""
+    def barrier(self):
+        """Returns when all processes have called it."""
+        self._barrier()
 
     def _send_command_to_servers(self, head, body):
         """Does nothing: there are no servers."""

@@ -381,6 +381,40 @@ mx_code mx_frame_forward(mx_frame *frame)
     return code;
 }
 
+/* The calls of the second part, with a word about each result as soon as it is complete. */
+static mx_code run_second_telling(mx_frame *frame)
+{
+    const mx_plan *plan = frame->plan;
+    int32_t at = plan->n_forward;
+    mx_code code = MX_OK;
+    for (int64_t i = 0; !code && i < plan->finished.length; i++) {
+        const mx_patch *f = &plan->finished.items[i];
+        if (f->value >= at) {
+            code = mx_frame_run_calls(frame, at, f->value + 1);
+            at = f->value + 1;
+        }
+        if (!code) {
+            mx_array_changed(frame->results[plan->program.forward_results + f->from]);
+            frame->ready(frame->ready_user, f->from);
+        }
+    }
+    return code ? code : mx_frame_run_calls(frame, at, plan->n_calls);
+}
+
+/* Results that were told about may be under way to other processes: their stamps are valid. */
+static void tell_other_changes(const mx_frame *frame)
+{
+    const mx_plan *plan = frame->plan;
+    const int64_t first = plan->program.forward_results;
+    for (int64_t h = first; h < plan->program.results.length; h++) {
+        bool told = false;
+        for (int64_t i = 0; !told && i < plan->finished.length; i++)
+            told = plan->finished.items[i].from == h - first;
+        if (!told)
+            tell_changes(frame, h, h + 1);
+    }
+}
+
 static mx_code run_second(mx_frame *frame)
 {
     const mx_plan *plan = frame->plan;
@@ -388,8 +422,11 @@ static mx_code run_second(mx_frame *frame)
     if (!code)
         code = patch(frame, plan->to_results.length, plan->to_results.items, frame->results);
     if (!code)
-        code = mx_frame_run_calls(frame, plan->n_forward, plan->n_calls);
-    tell_changes(frame, plan->program.forward_results, plan->program.results.length);
+        code = frame->ready ? run_second_telling(frame) : mx_frame_run_calls(frame, plan->n_forward, plan->n_calls);
+    if (frame->ready && !code)
+        tell_other_changes(frame);
+    else
+        tell_changes(frame, plan->program.forward_results, plan->program.results.length);
     return code;
 }
 

@@ -1,6 +1,7 @@
 /* Creating plans (see plan.h).  SPDX-License-Identifier: Apache-2.0 */
 #include "exec/plan/plan.h"
 
+#include <stdlib.h>
 #include <string.h>
 
 #include "base/alloc.h"
@@ -23,6 +24,7 @@ static void destroy_plan(mx_object *object)
     mx_vec_free(&plan->from_externals);
     mx_vec_free(&plan->from_results);
     mx_vec_free(&plan->to_results);
+    mx_vec_free(&plan->finished);
     mx_vec_free(&plan->regions);
     mx_vec_free(&plan->from_prepared);
     mx_vec_free(&plan->origins);
@@ -112,6 +114,44 @@ static mx_code find_patches(mx_plan *plan)
     return MX_OK;
 }
 
+/* The last call that writes into the memory of a value; -1: none of the second part. */
+static int32_t last_writer(const mx_plan *plan, int32_t value)
+{
+    for (int32_t c = plan->n_calls - 1; c >= plan->n_forward; c--) {
+        const mx_step *step = &plan->program.steps.items[plan->calls[c]];
+        for (int k = 0; k < step->n_out; k++)
+            if (step->out[k] == value)
+                return c;
+    }
+    return -1;
+}
+
+static int by_call(const void *a, const void *b)
+{
+    const mx_patch *x = a, *y = b;
+    return x->value != y->value ? (x->value > y->value) - (x->value < y->value)
+                                : (x->from > y->from) - (x->from < y->from);
+}
+
+/* When the results of the second part are complete; only those that one value represents. */
+static mx_code find_finished(mx_plan *plan)
+{
+    const int64_t results = plan->program.results.length - plan->program.forward_results;
+    for (int64_t i = 0; i < results; i++) {
+        int32_t values = 0, call = -1;
+        for (int64_t k = 0; k < plan->to_results.length; k++)
+            if (plan->to_results.items[k].from == plan->program.forward_results + i) {
+                values++;
+                call = last_writer(plan, plan->to_results.items[k].value);
+            }
+        if (values == 1 && call >= 0 && !mx_vec_push(&plan->finished, ((mx_patch){call, (int32_t)i})))
+            return MX_ERR_MEMORY;
+    }
+    if (plan->finished.length)
+        qsort(plan->finished.items, (size_t)plan->finished.length, sizeof *plan->finished.items, by_call);
+    return MX_OK;
+}
+
 /* ---- workspace --------------------------------------------------------------------------------------------------- */
 
 static void describe(mx_array *x, const mx_value *value, mx_context context)
@@ -195,6 +235,8 @@ static mx_code make(mx_plan *plan, const char *name)
         code = find_calls(plan);
     if (!code)
         code = find_patches(plan);
+    if (!code)
+        code = find_finished(plan);
     if (!code)
         code = mx_plan_find_prepared(plan);
     return code;

@@ -49,13 +49,14 @@ typedef struct mx_plan {
     int32_t list_length; /* total number of inputs and outputs of all calls */
     MX_VEC(mx_patch)
     from_externals, from_results, to_results; /* from and to: results of the forward and of the second part */
-    MX_VEC(int32_t) regions;                  /* values that represent recordings of regions (region.h) */
-    int64_t imperative_bytes;                 /* of all intermediate arrays of the imperative run */
-    bool writes;                              /* some step writes to an external */
-    bool capturable;                          /* the device can run its calls as captured launches (capture.c) */
-    mx_replay *replay;                        /* the forward part as a graph (replay.c); owned; NULL: none is needed */
-    MX_VEC(int32_t) from_prepared;            /* values in the block of prepared values */
-    MX_VEC(mx_origin) origins;                /* guarded by `preparing` */
+    MX_VEC(mx_patch) finished; /* results of the second part: value: the call after which `from` is complete; sorted */
+    MX_VEC(int32_t) regions;   /* values that represent recordings of regions (region.h) */
+    int64_t imperative_bytes;  /* of all intermediate arrays of the imperative run */
+    bool writes;               /* some step writes to an external */
+    bool capturable;           /* the device can run its calls as captured launches (capture.c) */
+    mx_replay *replay;         /* the forward part as a graph (replay.c); owned; NULL: none is needed */
+    MX_VEC(int32_t) from_prepared; /* values in the block of prepared values */
+    MX_VEC(mx_origin) origins;     /* guarded by `preparing` */
     mx_array *prepared;        /* results of prepared steps from the origins; NULL: none yet; retained, guarded alike */
     pthread_mutex_t preparing; /* held while prepared calls run */
     pthread_mutex_t lock;
@@ -83,8 +84,11 @@ struct mx_frame {
     mx_array *prepared;    /* that this run reads; retained while it runs */
     mx_captured *captured; /* its calls as captured launches (capture.c); owned; NULL: none */
     mx_scratch scratch;    /* of kernels */
-    mx_rng rng;            /* position at the start of the forward part, if the plan has a replay */
-    size_t bytes;          /* of this allocation, which holds all of the above but the arena */
+    /* Told while the second part runs: its result i (from 0) is complete.  NULL: nobody wants to know. */
+    void (*ready)(void *user, int64_t i);
+    void *ready_user;
+    mx_rng rng;   /* position at the start of the forward part, if the plan has a replay */
+    size_t bytes; /* of this allocation, which holds all of the above but the arena */
 };
 
 extern const mx_kind mx_plan_kind, mx_frame_kind;

@@ -74,6 +74,33 @@ static mx_code bind_head_gradients(mx_frame *frame, mx_array **ograd)
     return MX_OK;
 }
 
+/* A call whose gradients are stored while it runs. */
+typedef struct early {
+    mx_pass *pass;
+    const mx_node *node;
+    mx_array *const *igrad;
+} early;
+
+static void gradient_ready(void *user, int64_t i)
+{
+    const early *e = user;
+    const mx_node *to = i < e->node->n_in ? e->node->edges[i].node : NULL;
+    if (to && e->igrad[i] && e->igrad[i] == to->grad)
+        mx_pass_store_early(e->pass, e->node, (int)i);
+}
+
+/* A captured backward is one launch: nothing of it is complete before its end. */
+static mx_code run_backward(mx_pass *pass, mx_node *node, mx_array **igrad)
+{
+    mx_frame *frame = node->frame;
+    early e = {pass, node, igrad};
+    if (pass->uses && !frame->plan->capturable)
+        frame->ready = gradient_ready, frame->ready_user = &e;
+    const mx_code code = mx_frame_backward(frame, igrad, pass->retain);
+    frame->ready = NULL;
+    return code;
+}
+
 mx_code mx_frame_gradient(mx_pass *pass, mx_node *node, mx_array **ograd, mx_array **igrad)
 {
     mx_frame *frame = node->frame;
@@ -90,5 +117,5 @@ mx_code mx_frame_gradient(mx_pass *pass, mx_node *node, mx_array **ograd, mx_arr
         igrad[i] = target;
         pass->slots[node->edges[i].node->slot].direct = true;
     }
-    return mx_frame_backward(frame, igrad, pass->retain);
+    return run_backward(pass, node, igrad);
 }

@@ -1,9 +1,11 @@
-/* Key-value stores of one process (see gluon/kvstore.h).
+/* Key-value stores (see gluon/kvstore.h).
  *
- *     push: values of all contexts --(compression)--> sum, on the first context --> context of the value --> updater or value
+ *     push: values of all contexts --(compression)--> sum, on the first context --> (sum over processes)
+ *           --> context of the value --> updater or value
  *     pull: value --> all contexts
  *
- * sums.h hides how sums are computed.
+ * sums.h hides how sums over contexts are computed, dist.h those over processes.  There are no servers: every process
+ * has all values, and as all of them make the same updates with the same sums, these stay equal.
  *
  * SPDX-License-Identifier: Apache-2.0 */
 #include "gluon/train/kvstore.h"
@@ -14,11 +16,13 @@
 #include "base/error.h"
 #include "base/suggest.h"
 #include "base/text.h"
+#include "comm/comm.h"
 #include "exec/call.h"
 #include "exec/sparse/sparse.h"
 #include "gluon/op.gen.h"
 #include "gluon/autograd.h"
 #include "gluon/sparse.h"
+#include "gluon/train/dist.h"
 #include "gluon/train/sums.h"
 #include "ndarray/sparse.h"
 
@@ -27,25 +31,31 @@
 typedef struct mx_kvstore_kind {
     const char *name;
     bool on_devices; /* sums are computed on devices: gradients may be compressed */
+    bool processes;  /* values are summed over processes */
 } mx_kvstore_kind;
-static const mx_kvstore_kind kinds[] = {{"local", false},
-                                        {"device", true},
-                                        {"nccl", true},
-                                        {"local_update_cpu", false},
-                                        {"local_allreduce_cpu", false},
-                                        {"local_allreduce_device", true}};
+/* Without servers, asynchronous stores are synchronous, and the order of messages is that of backward (p3). */
+static const mx_kvstore_kind kinds[] = {{"local", false, false},
+                                        {"device", true, false},
+                                        {"nccl", true, false},
+                                        {"local_update_cpu", false, false},
+                                        {"local_allreduce_cpu", false, false},
+                                        {"local_allreduce_device", true, false},
+                                        {"dist_sync", true, true},
+                                        {"dist_device_sync", true, true},
+                                        {"dist_sync_device", true, true},
+                                        {"dist_async", true, true},
+                                        {"dist_device_async", true, true},
+                                        {"dist_async_device", true, true},
+                                        {"dist", true, true},
+                                        {"p3", true, true},
+                                        {"p3store_dist", true, true},
+                                        {"horovod", true, true}};
 #define KINDS (sizeof kinds / sizeof *kinds)
 
 static const mx_kvstore_kind *refuse(const char *type)
 {
-    static const char *const others[] = {"p3", "horovod", "byteps"};
-    bool several = !strncasecmp(type, "dist", 4);
-    for (size_t i = 0; i < sizeof others / sizeof *others; i++)
-        several |= !strcasecmp(type, others[i]);
-    if (several)
-        return mx_fail_null(MX_ERR_UNSUPPORTED,
-                            "kvstore '%.80s': training on several machines is not supported; use 'local' or 'device'",
-                            type);
+    if (!strcasecmp(type, "byteps"))
+        return mx_fail_null(MX_ERR_UNSUPPORTED, "kvstore 'byteps': there are no servers; use 'dist_sync'");
     mx_text known = {0};
     mx_suggestion s = {.word = type};
     for (size_t i = 0; i < KINDS; i++) {
@@ -84,6 +94,7 @@ static void destroy(mx_object *object)
     drop_updater(self);
     mx_id_table_drop_objects(&self->values);
     mx_compression_free(&self->compression);
+    mx_release(self->comm);
     mx_free(self, sizeof *self);
 }
 static const mx_kind kvstore_kind = {"key-value store", destroy};
@@ -101,12 +112,29 @@ mx_kvstore *mx_kvstore_new(const char *type)
         return NULL;
     mx_object_init(&self->object, &kvstore_kind);
     self->kind = kind;
+    if (kind->processes && !(self->comm = mx_comm_new(true))) {
+        mx_error_mention(kind->name);
+        mx_release(self);
+        return NULL;
+    }
     return mx_scope_add(self);
 }
 
+bool mx_kvstore_spans(const mx_kvstore *self) { return self->comm && !mx_comm_alone(self->comm); }
+
 const char *mx_kvstore_type(const mx_kvstore *self) { return ok(self, "mx_kvstore_type") ? self->kind->name : NULL; }
-int mx_kvstore_rank(const mx_kvstore *self) { return ok(self, "mx_kvstore_rank") ? 0 : -1; }
-int mx_kvstore_num_workers(const mx_kvstore *self) { return ok(self, "mx_kvstore_num_workers") ? 1 : -1; }
+int mx_kvstore_rank(const mx_kvstore *self)
+{
+    return !ok(self, "mx_kvstore_rank") ? -1 : self->comm ? mx_comm_rank(self->comm) : 0;
+}
+int mx_kvstore_num_workers(const mx_kvstore *self)
+{
+    return !ok(self, "mx_kvstore_num_workers") ? -1 : self->comm ? mx_comm_size(self->comm) : 1;
+}
+mx_code mx_kvstore_barrier(mx_kvstore *self)
+{
+    return !ok(self, "mx_kvstore_barrier") ? mx_error_code() : self->comm ? mx_comm_barrier(self->comm) : MX_OK;
+}
 
 /* ---- keys -------------------------------------------------------------------------------------------------------- */
 
@@ -172,7 +200,10 @@ mx_code mx_kvstore_init(mx_kvstore *self, mx_id key, mx_array *value)
     if (mx_kvstore_value(self, key))
         return mx_fail(MX_ERR_STATE, "kvstore.init: key %s was initialized before", mx_id_text(key, text));
     MX_SCOPE;
-    return replace(self, key, mx_array_copy(value));
+    mx_array *copy = mx_array_copy(value);
+    if (!copy || (mx_kvstore_spans(self) && mx_dist_broadcast(self->comm, copy)))
+        return mx_error_code();
+    return replace(self, key, copy);
 }
 
 mx_code mx_kvstore_share(mx_kvstore *self, mx_id key, mx_array *value)
@@ -200,31 +231,48 @@ static mx_code take_sum(mx_kvstore *self, mx_id key, mx_array *sum, mx_array *st
     return self->function ? call_function(self, key, here, stored) : replace(self, key, here);
 }
 
-static mx_code push(mx_kvstore *self, mx_id key, mx_arrays values, mx_array *stored)
+/* The sum over the contexts of this process; what was pushed itself if there is one. */
+static mx_array *sum_contexts(mx_kvstore *self, mx_id key, mx_arrays values)
 {
     mx_array *sent[MX_MOST_PARTS], *sum = NULL;
-    if (values.n == 1) /* an updater of the library only reads it */
-        return take_sum(self, key, self->updater ? values.v[0] : mx_array_copy(values.v[0]), stored);
-    if (self->compression.threshold != 0) {
+    if (values.n == 1)
+        return values.v[0];
+    if (!self->comm && self->compression.kind != MX_COMPRESS_NONE) {
         if (mx_compress(&self->compression, key, (int)values.n, values.v, sent))
-            return mx_error_code();
+            return NULL;
         values.v = sent;
     }
     const mx_code code = mx_sum_parts(&sum, (int)values.n, values.v);
     sum = mx_scope_add(sum);
-    return code || !sum ? mx_error_code() : take_sum(self, key, sum, stored);
+    return code ? NULL : sum;
 }
 
-mx_code mx_kvstore_push(mx_kvstore *self, mx_id key, mx_arrays values)
+static mx_code push(mx_kvstore *self, mx_id key, mx_arrays values, mx_array *stored, bool everywhere)
+{
+    mx_array *sum = sum_contexts(self, key, values);
+    if (sum && !everywhere && mx_kvstore_spans(self))
+        sum = mx_dist_sum(self, key, sum);
+    else if (sum && values.n == 1 && !self->updater) /* an updater of the library only reads it */
+        sum = mx_array_copy(sum);
+    return sum ? take_sum(self, key, sum, stored) : mx_error_code();
+}
+
+static mx_code push_values(mx_kvstore *self, mx_id key, mx_arrays values, bool everywhere)
 {
     if (!ok(self, "mx_kvstore_push") || check_list(&values, "kvstore.push"))
         return mx_error_code();
     MX_SCOPE;
     mx_mode mode = mx_mode_enter(0, -1);
     mx_array *stored = known(self, key);
-    const mx_code code = stored ? push(self, key, values, stored) : mx_error_code();
+    const mx_code code = stored ? push(self, key, values, stored, everywhere) : mx_error_code();
     mx_mode_leave(&mode);
     return code;
+}
+
+mx_code mx_kvstore_push(mx_kvstore *self, mx_id key, mx_arrays values) { return push_values(self, key, values, false); }
+mx_code mx_kvstore_push_sum(mx_kvstore *self, mx_id key, mx_arrays values)
+{
+    return push_values(self, key, values, true);
 }
 
 static mx_code copy_to(mx_array *out, mx_array *value, mx_id key)
@@ -349,6 +397,9 @@ mx_code mx_kvstore_set_gradient_compression(mx_kvstore *self, const char *type, 
     mx_compression checked = {0};
     if (mx_compression_set(&checked, type, threshold))
         return mx_error_code();
+    if (checked.kind == MX_COMPRESS_FP16 && !self->kind->processes)
+        return mx_fail(MX_ERR_UNSUPPORTED, "kvstore '%s': only stores of several processes send gradients as fp16",
+                       self->kind->name);
     if (!self->kind->on_devices)
         return mx_fail(MX_ERR_UNSUPPORTED, "kvstore '%s': only 'device' stores support gradient compression",
                        self->kind->name);

@@ -15,8 +15,13 @@ struct mx_kvstore {
     void *user;
     void (*release)(void *user); /* NULL: nothing to do */
     mx_compression compression;
+    struct mx_comm *comm; /* retained; NULL: values are those of this process */
 };
 
 mx_array *mx_kvstore_value(const mx_kvstore *store, mx_id key); /* what is stored; NULL without error: nothing */
+/* mx_kvstore_push() of values that are sums over all processes already. */
+mx_code mx_kvstore_push_sum(mx_kvstore *store, mx_id key, mx_arrays values);
+/* The store's values belong to several processes. */
+bool mx_kvstore_spans(const mx_kvstore *store);
 
 #endif

@@ -171,7 +171,8 @@ static mx_step_plan *plan_for(mx_train_step *self, mx_arrays in)
     const bool net_changed = mx_tree_changed(&self->net_state, self->net);
     if (mx_tree_changed(&self->loss_state, self->loss) || net_changed)
         mx_step_plans_drop(self);
-    if (self->refused || self->trainer->scaler || self->net_state.hooks || self->loss_state.hooks)
+    if (self->refused || self->trainer->scaler || mx_trainer_spans(self->trainer) || self->net_state.hooks ||
+        self->loss_state.hooks)
         return NULL;
     mx_mode mode = mx_mode_enter(1, 1);
     if (mx_plan_key_make(&key, in) && !key.wanted[0] && !key.wanted[1])

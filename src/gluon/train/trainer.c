@@ -20,10 +20,12 @@
 #include "base/checking.h"
 #include "base/error.h"
 #include "exec/plan/gather.h"
+#include "gluon/train/buckets.h"
 
 static void destroy(mx_object *object)
 {
     mx_trainer *self = (mx_trainer *)object;
+    mx_buckets_free(self->buckets);
     for (int64_t i = 0; i < self->count; i++) {
         mx_release(self->slots[i].parameter);
         mx_release(self->slots[i].sum);
@@ -131,7 +133,7 @@ mx_code mx_trainer_set_learning_rate(mx_trainer *self, double rate)
 
 static bool fresh(const mx_parameter *p, int copy) { return mx_gradient(p->data[copy])->written != p->used[copy]; }
 
-static bool any_fresh(const mx_parameter *p)
+bool mx_trainer_any_fresh(const mx_parameter *p)
 {
     for (int i = 0; i < p->count; i++)
         if (fresh(p, i))
@@ -172,7 +174,7 @@ static mx_code check_any_fresh(const mx_trainer *self)
     int64_t learning = 0;
     for (int64_t i = 0; i < self->count; i++) {
         const bool learns = mx_slot_learns(&self->slots[i]);
-        if (learns && any_fresh(self->slots[i].parameter))
+        if (learns && mx_trainer_any_fresh(self->slots[i].parameter))
             return MX_OK;
         learning += learns;
     }
@@ -244,7 +246,7 @@ static mx_code update_slots(mx_trainer *self, bool ignore_stale)
     mx_code code = MX_OK;
     for (int64_t i = 0; !code && i < self->count; i++) {
         mx_trainer_slot *slot = &self->slots[i];
-        if (!mx_slot_learns(slot) || (ignore_stale && !any_fresh(slot->parameter)))
+        if (!mx_slot_learns(slot) || (ignore_stale && !mx_trainer_any_fresh(slot->parameter)))
             continue;
         code = self->sync == MX_SYNC_NOTHING ? update_apart(self, slot, ignore_stale) : update_slot(self, slot);
     }
@@ -293,8 +295,11 @@ mx_code mx_trainer_exchange(mx_trainer *self)
 {
     mx_mode mode = mx_mode_enter(0, -1);
     mx_code code = mx_trainer_prepare(self);
-    if (!code)
-        code = mx_trainer_updates_on_store(self) ? scaled(self, true, run_on_store) : mx_trainer_reduce(self);
+    /* Between processes gradients are summed first, so that all agree on what to skip. */
+    if (!code && (!mx_trainer_updates_on_store(self) || mx_trainer_spans(self)))
+        code = mx_trainer_reduce(self);
+    if (!code && mx_trainer_updates_on_store(self))
+        code = scaled(self, true, run_on_store);
     mx_mode_leave(&mode);
     return code;
 }

@@ -21,13 +21,18 @@ struct mx_trainer {
     double scale;            /* the optimizer's rescale_grad at the start; divided by the batch size in each step */
     mx_trainer_slot *slots;  /* (count), sorted by parameter name */
     int64_t count, capacity;
-    mx_loss_scaler *scaler; /* retained; NULL: losses are not scaled */
-    mx_kvstore *store;      /* retained; NULL: none is needed, or not yet */
-    mx_trainer_sync sync;   /* what the copies of a parameter exchange */
-    double threshold;       /* of the compression in a store that the trainer creates; 0: none */
+    mx_loss_scaler *scaler;     /* retained; NULL: losses are not scaled */
+    mx_kvstore *store;          /* retained; NULL: none is needed, or not yet */
+    mx_trainer_sync sync;       /* what the copies of a parameter exchange */
+    mx_compression compression; /* of a store that the trainer creates */
+    struct mx_buckets *buckets; /* gradients between processes; owned; NULL: none yet */
 };
 
 extern const mx_kind mx_trainer_kind;
+
+bool mx_trainer_any_fresh(const mx_parameter *parameter); /* a backward has computed the gradient of some copy */
+/* Gradients are summed over processes: the store spans several. */
+static inline bool mx_trainer_spans(const mx_trainer *self) { return self->store && mx_kvstore_spans(self->store); }
 
 static inline bool mx_slot_learns(const mx_trainer_slot *slot) { return slot->parameter->req != MX_GRAD_NULL; }
 

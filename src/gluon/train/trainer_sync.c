@@ -13,6 +13,10 @@
  * SPDX-License-Identifier: Apache-2.0 */
 #include "base/alloc.h"
 #include "base/error.h"
+#include "base/text.h"
+#include "comm/comm.h"
+#include "gluon/train/buckets.h"
+#include "gluon/train/dist.h"
 #include "gluon/train/sums.h"
 #include "gluon/train/trainer.h"
 
@@ -76,7 +80,9 @@ static mx_code make_store(mx_trainer *self)
 {
     MX_SCOPE;
     mx_kvstore *made = mx_kvstore_new("device");
-    if (!made || (self->threshold != 0 && mx_kvstore_set_gradient_compression(made, "2bit", self->threshold)))
+    if (!made || (self->compression.kind != MX_COMPRESS_NONE &&
+                  mx_kvstore_set_gradient_compression(made, mx_compression_name(&self->compression),
+                                                      self->compression.threshold)))
         return mx_error_code();
     return mx_trainer_set_store(self, made, self->sync);
 }
@@ -94,6 +100,8 @@ mx_code mx_trainer_set_store(mx_trainer *self, mx_kvstore *store, mx_trainer_syn
     const bool updates = store && sync == MX_SYNC_WEIGHTS;
     if (updates && !store->updater && !store->function && mx_kvstore_set_optimizer(store, self->optimizer))
         return mx_error_code();
+    mx_buckets_free(self->buckets);
+    self->buckets = NULL;
     mx_retain(store);
     mx_release(self->store);
     self->store = store, self->sync = sync;
@@ -111,7 +119,7 @@ mx_code mx_trainer_set_compression(mx_trainer *self, const char *type, double th
     mx_compression checked = {0};
     if (!ok(self, "mx_trainer_set_compression") || mx_compression_set(&checked, type, threshold))
         return mx_error_code();
-    self->threshold = checked.threshold;
+    self->compression.kind = checked.kind, self->compression.threshold = checked.threshold;
     return self->store ? mx_kvstore_set_gradient_compression(self->store, type, threshold) : MX_OK;
 }
 
@@ -131,10 +139,32 @@ mx_code mx_trainer_spread(mx_trainer *self, int64_t i)
     const mx_parameter *p = slot->parameter;
     if (!p->count || p->deferred)
         return MX_OK;
-    if (copy_first(p) || (self->store && mx_kvstore_share(self->store, mx_id_number(i), p->data[0])))
+    if ((mx_trainer_spans(self) && mx_dist_broadcast(self->store->comm, p->data[0])) || copy_first(p) ||
+        (self->store && mx_kvstore_share(self->store, mx_id_number(i), p->data[0])))
         return mx_error_code();
     slot->spread = true;
     return MX_OK;
+}
+
+/* Processes must train the same network: what is spread now, with the numbers of automatic names left out. */
+static mx_code check_same(mx_trainer *self)
+{
+    mx_text list = {0};
+    char shape[MX_SHAPE_TEXT];
+    for (int64_t i = 0; i < self->count; i++) {
+        const mx_parameter *p = self->slots[i].parameter;
+        if (self->slots[i].spread || !p->count || p->deferred)
+            continue;
+        mx_text_print(&list, "parameter %lld (", (long long)i);
+        for (const char *c = p->name; *c; c++)
+            if (*c < '0' || *c > '9')
+                mx_text_print(&list, "%c", *c);
+        mx_text_print(&list, ") of %s and shape %s\n", mx_dtype_name(p->dtype), mx_shape_text(&p->shape, shape));
+    }
+    const mx_code code =
+        list.length ? mx_comm_same_text(self->store->comm, mx_text_get(&list), "trainer: parameters") : MX_OK;
+    mx_text_free(&list);
+    return code;
 }
 
 mx_code mx_trainer_prepare(mx_trainer *self)
@@ -144,7 +174,7 @@ mx_code mx_trainer_prepare(mx_trainer *self)
     if (!self->store && make_store(self))
         return mx_error_code();
     mx_mode mode = mx_mode_enter(0, -1);
-    mx_code code = MX_OK;
+    mx_code code = mx_trainer_spans(self) ? check_same(self) : MX_OK;
     for (int64_t i = 0; !code && i < self->count; i++)
         code = self->slots[i].spread ? MX_OK : mx_trainer_spread(self, i);
     mx_mode_leave(&mode);
@@ -160,6 +190,22 @@ static mx_arrays gradients_of(const mx_parameter *p, mx_array **parts)
     return (mx_arrays){parts, p->count};
 }
 
+/* Over contexts, then over processes. */
+static mx_array *sum_everywhere(mx_trainer *self, mx_trainer_slot *slot, mx_arrays grads)
+{
+    if (grads.n > 1 && mx_sum_parts(&slot->sum, (int)grads.n, grads.v))
+        return NULL;
+    return mx_dist_sum(self->store, mx_id_number(slot - self->slots), grads.n > 1 ? slot->sum : grads.v[0]);
+}
+
+static mx_code spread_sum(mx_array *sum, mx_arrays grads)
+{
+    for (int64_t i = 0; i < grads.n; i++)
+        if (!sum || mx_array_set(grads.v[i], sum))
+            return mx_error_code();
+    return MX_OK;
+}
+
 /* Sets the gradients of all copies to their sum; a stale one stays stale. */
 static mx_code reduce_slot(mx_trainer *self, mx_trainer_slot *slot)
 {
@@ -169,17 +215,48 @@ static mx_code reduce_slot(mx_trainer *self, mx_trainer_slot *slot)
     const mx_arrays grads = gradients_of(slot->parameter, parts);
     for (int64_t i = 0; i < grads.n; i++)
         written[i] = parts[i]->written;
-    const bool sums_only = !self->store->compression.threshold && !self->store->updater && !self->store->function;
-    const mx_code code = sums_only ? mx_sum_everywhere(&slot->sum, (int)grads.n, parts)
-                                   : mx_kvstore_pushpull(self->store, mx_id_number(slot - self->slots), grads, grads);
+    const bool sums_only = !mx_trainer_spans(self) && self->store->compression.kind == MX_COMPRESS_NONE &&
+                           !self->store->updater && !self->store->function;
+    mx_array *sum = mx_trainer_spans(self) ? sum_everywhere(self, slot, grads) : NULL;
+    const mx_code code = mx_trainer_spans(self) ? spread_sum(sum, grads)
+                         : sums_only            ? mx_sum_everywhere(&slot->sum, (int)grads.n, parts)
+                                     : mx_kvstore_pushpull(self->store, mx_id_number(slot - self->slots), grads, grads);
     for (int64_t i = 0; i < grads.n; i++)
         parts[i]->written = written[i];
     return code;
 }
 
+/* Gradients that fit into buckets; others go one by one: sparse ones, and those sent in few bits. */
+static bool in_buckets(const mx_trainer *self, const mx_trainer_slot *slot)
+{
+    const int kind = self->store->compression.kind;
+    return (kind == MX_COMPRESS_NONE || kind == MX_COMPRESS_FP16) && slot->parameter->grad_stype == MX_STYPE_DEFAULT;
+}
+
+static mx_code reduce_between_processes(mx_trainer *self)
+{
+    bool any = false;
+    mx_code code = MX_OK;
+    for (int64_t i = 0; !code && i < self->count; i++) {
+        mx_trainer_slot *slot = &self->slots[i];
+        if (!mx_slot_learns(slot))
+            continue;
+        any |= in_buckets(self, slot);
+        if (!in_buckets(self, slot))
+            code = reduce_slot(self, slot);
+    }
+    if (code || !any)
+        return code;
+    if (!self->buckets && !(self->buckets = mx_buckets_new(self)))
+        return mx_error_code();
+    return mx_buckets_exchange(self->buckets);
+}
+
 mx_code mx_trainer_reduce(mx_trainer *self)
 {
     mx_code code = MX_OK;
+    if (mx_trainer_spans(self))
+        return reduce_between_processes(self);
     for (int64_t i = 0; !code && self->store && i < self->count; i++)
         if (mx_slot_learns(&self->slots[i]) && self->slots[i].parameter->count > 1)
             code = reduce_slot(self, &self->slots[i]);
@@ -192,7 +269,11 @@ static mx_code update_slot(mx_trainer *self, int64_t i)
     mx_array *parts[MX_MAX_CONTEXTS];
     const mx_parameter *p = self->slots[i].parameter;
     const mx_id id = mx_id_number(i);
-    if (mx_kvstore_share(self->store, id, p->data[0]) || mx_kvstore_push(self->store, id, gradients_of(p, parts)) ||
+    mx_arrays gradients = gradients_of(p, parts);
+    const bool summed = mx_trainer_spans(self); /* all copies have the sum of all */
+    gradients.n = summed ? 1 : gradients.n;
+    if (mx_kvstore_share(self->store, id, p->data[0]) ||
+        (summed ? mx_kvstore_push_sum : mx_kvstore_push)(self->store, id, gradients) ||
         mx_kvstore_pull(self->store, id, (mx_arrays){(mx_array **)p->data, p->count}))
         return mx_error_code();
     mx_optimizer_state *state = self->store->updater ? mx_updater_state(self->store->updater, id) : NULL;

@@ -1,0 +1,502 @@
+/* The engine: one thread that makes all calls of the transport.
+ *
+ *     caller:  begin: append to the list      wait: sleep until it is done
+ *     thread:  start what is new, in order -> test what runs -> hear what other processes have to say -> again
+ *
+ * So exchanges go on while the caller computes, and a process that fails or ends is noticed by those that wait for it.
+ * If only the calling thread may use the transport (MPI initialised by someone else without threads), wait() does the
+ * thread's work.
+ *
+ * Invariant: works of one channel are started in the order of begin(); numbers count them, so a process that ends can
+ * say how many it took part in, and the others know which of theirs will never be done.
+ *
+ * SPDX-License-Identifier: Apache-2.0 */
+#define _GNU_SOURCE /* on_exit */
+#include "comm/engine.h"
+
+#include <pthread.h>
+#include <sched.h>
+#include <stdarg.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <time.h>
+#include <unistd.h>
+
+#include "base/alloc.h"
+#include "base/error.h"
+#include "base/flags.h"
+#include "base/launched.h"
+#include "comm/check.h"
+
+#define EAGER_NANOSECONDS 2000000 /* an exchange that takes longer is looked at less often */
+#define REST_NANOSECONDS 50000    /* pause between two looks at it */
+#define IDLE_NANOSECONDS 100000000
+#define GRACE_SECONDS 2 /* that the others have to end by themselves when this process fails */
+
+static struct {
+    pthread_mutex_t lock;
+    pthread_cond_t changed;
+    const mx_transport *transport;   /* NULL: not opened */
+    mx_work *first, **last;          /* works that are not done, in the order of begin() */
+    int64_t begun[MX_COMM_CHANNELS]; /* number of works, per channel */
+    mx_notice *heard;                /* (size) the last notice of every process; kind 0: none */
+    int fault;                       /* rank + 1 of a process that failed; 0: none */
+    char fault_text[1200];
+    int channels; /* that were handed out */
+    pid_t owner;  /* the process that opened the transport: not one forked from it */
+    enum { CLOSED, OPEN, ENDING, ENDED } state;
+    bool threaded;
+    pthread_t thread;
+    mx_code open_code;
+    char open_text[1500];
+} engine = {.lock = PTHREAD_MUTEX_INITIALIZER, .changed = PTHREAD_COND_INITIALIZER, .last = &engine.first};
+
+static int64_t now(void)
+{
+    struct timespec t;
+    clock_gettime(CLOCK_MONOTONIC, &t);
+    return (int64_t)t.tv_sec * 1000000000 + t.tv_nsec;
+}
+
+static void rest(int64_t nanoseconds) { nanosleep(&(struct timespec){0, nanoseconds}, NULL); }
+
+/* ---- works; the lock is held -------------------------------------------------------------------------------------- */
+
+static void finish(mx_work *work, mx_code code, const char *message)
+{
+    work->code = code;
+    snprintf(work->message, sizeof work->message, "%s", message);
+    mx_comm_check_free(work);
+    work->stage = MX_WORK_DONE;
+    for (mx_work **at = &engine.first; *at; at = &(*at)->next)
+        if (*at == work) {
+            *at = work->next;
+            if (engine.last == &work->next)
+                engine.last = at;
+            break;
+        }
+    pthread_cond_broadcast(&engine.changed);
+}
+
+/* Takes the error of the thread. */
+static void finish_failed(mx_work *work)
+{
+    const mx_code code = mx_error_code();
+    finish(work, code ? code : MX_ERR_STATE, mx_error_message());
+    mx_error_clear();
+}
+
+static void start(mx_work *work)
+{
+    const mx_transport *t = engine.transport;
+    work->stage = MX_WORK_RUNS;
+    if (t->start(&work->what, &work->request))
+        finish_failed(work);
+    else if (!work->request)
+        finish(work, MX_OK, "");
+}
+
+/* A new work starts, or in checking mode asks first what the others are about to do. */
+static void start_new(mx_work *work)
+{
+    if (engine.fault) {
+        finish(work, MX_ERR_STATE, engine.fault_text);
+        return;
+    }
+    if (!mx_flags_get()->comm_check || engine.transport->size == 1) {
+        start(work);
+        return;
+    }
+    if (engine.first != work) /* one at a time */
+        return;
+    work->stage = MX_WORK_COMPARES;
+    if (mx_comm_check_start(work, engine.transport))
+        finish_failed(work);
+}
+
+/* Looks at a running work; true: something happened. */
+static bool look(mx_work *work)
+{
+    if (work->stage == MX_WORK_QUEUED) {
+        start_new(work);
+        return work->stage != MX_WORK_QUEUED;
+    }
+    const int done = engine.transport->test(&work->request);
+    if (!done)
+        return false;
+    if (done < 0 || (work->stage == MX_WORK_COMPARES && mx_comm_check_compare(work, engine.transport)))
+        finish_failed(work);
+    else if (work->stage == MX_WORK_COMPARES)
+        start(work);
+    else
+        finish(work, MX_OK, "");
+    return true;
+}
+
+/* ---- other processes ---------------------------------------------------------------------------------------------- */
+
+static void set_fault(int rank, const char *format, ...) MX_PRINTF(2, 3);
+static void set_fault(int rank, const char *format, ...)
+{
+    va_list arguments;
+    if (engine.fault)
+        return;
+    engine.fault = rank + 1;
+    va_start(arguments, format);
+    vsnprintf(engine.fault_text, sizeof engine.fault_text, format, arguments);
+    va_end(arguments);
+}
+
+/* Works that a process which has ended will never take part in. */
+static void check_ended(void)
+{
+    char text[256];
+    for (const mx_work *w = engine.first; w && !engine.fault; w = w->next)
+        for (int r = 0; r < engine.transport->size; r++) {
+            const mx_notice *n = &engine.heard[r];
+            if (n->kind == MX_NOTICE_ENDS && n->done[w->what.channel] < w->number)
+                set_fault(r, "rank %d has ended after %lld exchanges, but rank %d waits for it in exchange %lld: %s", r,
+                          (long long)n->done[w->what.channel], engine.transport->rank, (long long)w->number,
+                          mx_comm_describe(&w->what, text, sizeof text));
+        }
+}
+
+static void listen(void)
+{
+    mx_notice notice;
+    while (engine.transport->hear(&notice)) {
+        if (notice.from < 0 || notice.from >= engine.transport->size)
+            continue;
+        engine.heard[notice.from] = notice;
+        if (notice.kind == MX_NOTICE_FAILED)
+            set_fault(notice.from, "rank %d failed: %s", notice.from, notice.text);
+    }
+    check_ended();
+    while (engine.fault && engine.first)
+        finish(engine.first, MX_ERR_STATE, engine.fault_text);
+}
+
+static void tell_all(mx_notice_kind kind, const char *text)
+{
+    mx_notice notice = {.kind = kind, .from = engine.transport->rank};
+    memcpy(notice.done, engine.begun, sizeof notice.done);
+    snprintf(notice.text, sizeof notice.text, "%s", text);
+    for (int r = 0; r < engine.transport->size; r++)
+        if (r != engine.transport->rank)
+            engine.transport->tell(r, &notice);
+}
+
+/* ---- the thread --------------------------------------------------------------------------------------------------- */
+
+/* One round; false: nothing changed. */
+static bool progress(void)
+{
+    bool changed = false;
+    for (mx_work *work = engine.first, *next; work; work = next) {
+        next = work->next;
+        changed |= look(work);
+    }
+    return changed;
+}
+
+static void wait_for_change(int64_t nanoseconds)
+{
+    struct timespec until;
+    clock_gettime(CLOCK_REALTIME, &until);
+    until.tv_nsec += nanoseconds;
+    until.tv_sec += until.tv_nsec / 1000000000;
+    until.tv_nsec %= 1000000000;
+    pthread_cond_timedwait(&engine.changed, &engine.lock, &until);
+}
+
+/* Lets go of the lock for a moment: the longer nothing has happened, the longer. */
+static void pause_between(int64_t since)
+{
+    const bool eager = now() - since < EAGER_NANOSECONDS;
+    pthread_mutex_unlock(&engine.lock);
+    if (eager)
+        sched_yield();
+    else
+        rest(REST_NANOSECONDS);
+    pthread_mutex_lock(&engine.lock);
+}
+
+static bool all_have_ended(void)
+{
+    for (int r = 0; r < engine.transport->size; r++)
+        if (r != engine.transport->rank && !engine.heard[r].kind)
+            return false;
+    return true;
+}
+
+/* Until all processes are about to end, or one has failed. */
+static void leave_together(void)
+{
+    tell_all(MX_NOTICE_ENDS, "");
+    while (!engine.fault && !all_have_ended()) {
+        listen();
+        pause_between(0);
+    }
+    if (!engine.fault)
+        engine.transport->end();
+}
+
+static void run(void)
+{
+    int64_t since = now();
+    int rounds = 0;
+    while (engine.state == OPEN) {
+        if (!engine.first) {
+            wait_for_change(IDLE_NANOSECONDS);
+            since = now();
+            if (!engine.first)
+                listen();
+            continue;
+        }
+        if (progress())
+            since = now();
+        else if (++rounds % 64 == 0 || now() - since > EAGER_NANOSECONDS)
+            listen();
+        if (engine.first)
+            pause_between(since);
+    }
+}
+
+/* ---- opening ------------------------------------------------------------------------------------------------------ */
+
+static void leave(int status, void *unused);
+static void leave_cleanly(void) { leave(0, NULL); }
+
+static void note_open_error(mx_code code, const char *message)
+{
+    engine.open_code = code;
+    snprintf(engine.open_text, sizeof engine.open_text, "%s", message);
+}
+
+static mx_code open_transport(void)
+{
+    const char *why;
+    const mx_mpi_library library = {MX_MPI_BORDER, mx_error_set};
+    mx_mpi_open_fn open = mx_mpi_part(&why);
+    if (!open) {
+        note_open_error(MX_ERR_UNSUPPORTED, why);
+        return MX_ERR_UNSUPPORTED;
+    }
+    const mx_transport *made = open(&library);
+    engine.heard = made ? calloc((size_t)made->size, sizeof *engine.heard) : NULL;
+    if (!engine.heard) {
+        note_open_error(MX_ERR_STATE, made ? "out of memory" : mx_error_message());
+        mx_error_clear();
+        return MX_ERR_STATE;
+    }
+    engine.transport = made;
+    engine.state = OPEN;
+    pthread_cond_broadcast(&engine.changed);
+    return MX_OK;
+}
+
+static void *thread_main(void *unused)
+{
+    (void)unused;
+    pthread_mutex_lock(&engine.lock);
+    if (!open_transport()) {
+        if (!engine.transport->threads) { /* the callers drive it */
+            engine.threaded = false;
+            pthread_cond_broadcast(&engine.changed);
+            pthread_mutex_unlock(&engine.lock);
+            return NULL;
+        }
+        run();
+        if (engine.state == ENDING)
+            leave_together();
+        engine.state = ENDED;
+    }
+    pthread_cond_broadcast(&engine.changed);
+    pthread_mutex_unlock(&engine.lock);
+    return NULL;
+}
+
+/* MPI is initialised by the thread that uses it, so the lowest level of thread support is enough. */
+static void open_engine(void)
+{
+    engine.owner = getpid();
+    engine.threaded = true;
+    if (pthread_create(&engine.thread, NULL, thread_main, NULL)) {
+        note_open_error(MX_ERR_STATE, "a thread could not be started");
+        return;
+    }
+    while (!engine.transport && !engine.open_code)
+        pthread_cond_wait(&engine.changed, &engine.lock);
+    if (!engine.transport)
+        return;
+#ifdef __GLIBC__
+    on_exit(leave, NULL);
+#else
+    atexit(leave_cleanly);
+#endif
+}
+
+static mx_code check_usable(void)
+{
+    if (engine.open_code)
+        return mx_fail(engine.open_code, "several processes: %s", engine.open_text);
+    if (engine.owner && engine.owner != getpid())
+        return mx_fail(MX_ERR_STATE,
+                       "several processes: this process was forked from one that exchanges messages; only "
+                       "that one may");
+    if (engine.state >= ENDING)
+        return mx_fail(MX_ERR_STATE, "several processes: the communication has been shut down");
+    return MX_OK;
+}
+
+const mx_transport *mx_engine_world(bool need_part)
+{
+    (void)leave_cleanly;
+    const char *why;
+    if (mx_launched_get()->size < 2) {
+        if (need_part && !mx_mpi_part(&why))
+            return mx_fail_null(MX_ERR_UNSUPPORTED, "several processes: %s", why);
+        return &mx_alone;
+    }
+    pthread_mutex_lock(&engine.lock);
+    if (engine.state == CLOSED && !engine.open_code)
+        open_engine();
+    const mx_code code = check_usable();
+    pthread_mutex_unlock(&engine.lock);
+    return code ? NULL : engine.transport;
+}
+
+/* ---- using -------------------------------------------------------------------------------------------------------- */
+
+mx_code mx_engine_begin(mx_work *work)
+{
+    const mx_transport *t = mx_engine_world(false);
+    if (!t)
+        return mx_error_code();
+    work->stage = MX_WORK_QUEUED;
+    work->next = NULL, work->request = NULL, work->heads = NULL, work->code = MX_OK;
+    if (t == &mx_alone) {
+        work->code = t->start(&work->what, &work->request);
+        work->stage = MX_WORK_DONE;
+        return work->code;
+    }
+    pthread_mutex_lock(&engine.lock);
+    work->number = ++engine.begun[work->what.channel];
+    *engine.last = work;
+    engine.last = &work->next;
+    if (!engine.threaded)
+        progress();
+    else
+        pthread_cond_broadcast(&engine.changed);
+    pthread_mutex_unlock(&engine.lock);
+    return MX_OK;
+}
+
+bool mx_engine_done(const mx_work *work)
+{
+    pthread_mutex_lock(&engine.lock);
+    if (!engine.threaded && engine.transport)
+        progress();
+    const bool done = work->stage == MX_WORK_DONE;
+    pthread_mutex_unlock(&engine.lock);
+    return done;
+}
+
+mx_code mx_engine_wait(mx_work *work)
+{
+    pthread_mutex_lock(&engine.lock);
+    int64_t since = now();
+    while (work->stage != MX_WORK_DONE) {
+        if (engine.threaded)
+            pthread_cond_wait(&engine.changed, &engine.lock);
+        else if (!progress()) {
+            listen();
+            pause_between(since);
+        } else
+            since = now();
+    }
+    pthread_mutex_unlock(&engine.lock);
+    return work->code ? mx_fail(work->code, "%s", work->message) : MX_OK;
+}
+
+int mx_engine_channel(void)
+{
+    pthread_mutex_lock(&engine.lock);
+    const int channel = 1 + engine.channels++ % (MX_COMM_CHANNELS - 1);
+    pthread_mutex_unlock(&engine.lock);
+    return channel;
+}
+
+/* ---- the end ------------------------------------------------------------------------------------------------------ */
+
+static bool ours(void) { return engine.transport && engine.owner == getpid(); }
+
+mx_code mx_engine_end(void)
+{
+    pthread_mutex_lock(&engine.lock);
+    if (!ours() || engine.state != OPEN) {
+        pthread_mutex_unlock(&engine.lock);
+        return MX_OK;
+    }
+    engine.state = ENDING;
+    if (engine.threaded) {
+        pthread_cond_broadcast(&engine.changed);
+        while (engine.state != ENDED)
+            pthread_cond_wait(&engine.changed, &engine.lock);
+    } else {
+        leave_together();
+        engine.state = ENDED;
+    }
+    const int fault = engine.fault;
+    pthread_mutex_unlock(&engine.lock);
+    return fault ? mx_fail(MX_ERR_STATE, "%s", engine.fault_text) : MX_OK;
+}
+
+/* The others learn why.  Nothing happens if one of them, or this one, has failed before. */
+static void announce(const char *message)
+{
+    pthread_mutex_lock(&engine.lock);
+    if (!engine.fault) {
+        const int rank = engine.transport->rank;
+        fprintf(stderr, "gluon: rank %d failed: %s\n", rank, message);
+        tell_all(MX_NOTICE_FAILED, message);
+        set_fault(rank, "rank %d failed: %s", rank, message);
+        pthread_cond_broadcast(&engine.changed);
+    }
+    pthread_mutex_unlock(&engine.lock);
+}
+
+void mx_engine_fail(const char *message)
+{
+    if (ours() && engine.state == OPEN)
+        announce(message && *message ? message : "no message was given");
+}
+
+/* Processes that do not end by themselves are ended; so is this one. */
+static void abort_all(int status)
+{
+    fflush(NULL);
+    for (int64_t until = now() + GRACE_SECONDS * INT64_C(1000000000); now() < until;)
+        rest(20 * 1000 * 1000); /* the thread goes on and delivers the notices */
+    pthread_mutex_lock(&engine.lock);
+    engine.transport->abort(status);
+    pthread_mutex_unlock(&engine.lock);
+}
+
+static void leave(int status, void *unused)
+{
+    (void)unused;
+    char text[1100];
+    if (!ours() || engine.state != OPEN)
+        return;
+    if (status) {
+        snprintf(text, sizeof text, "it exited with status %d%s%.900s", status, *mx_error_last() ? ": " : "",
+                 mx_error_last());
+        announce(text);
+        abort_all(status);
+    } else if (mx_engine_end()) {
+        fprintf(stderr, "gluon: rank %d: %s\n", engine.transport->rank, mx_error_message());
+        engine.transport->abort(1);
+    }
+}

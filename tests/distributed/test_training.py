@@ -1,0 +1,61 @@
+"""Several processes train as one does.  SPDX-License-Identifier: Apache-2.0"""
+import numpy as np
+import pytest
+
+import launch
+
+# Started once for all of them: a process takes a second to start.
+CASES = [
+    "net=dense", "net=dense,on=0", "net=conv,hybrid=1", "net=conv,on=0", "net=dense,clip=1", "net=dense,twice=1,hybrid=1",
+    "net=dense,add=1", "net=dense,contexts=2", "net=embedding", "net=embedding,on=0", "net=dense,optimizer=sgd,hybrid=1,on=0",
+]
+SMALL = {"GLUON_BUCKET_KB": 1}  # several buckets even for these networks
+
+
+@pytest.fixture(scope="module")
+def alone():
+    """The trainings of one process."""
+    return dict(zip(CASES, launch.run(1, "training.py", *CASES)[0]))
+
+
+def close(reports, case, wanted, tolerance=2e-5):
+    for rank, report in enumerate(reports):
+        np.testing.assert_allclose(report["values"], wanted["values"], atol=tolerance, err_msg=f"{case}, rank {rank}")
+    assert len({r["digest"] for r in reports}) == 1, f"{case}: processes have different parameters"
+
+
+@pytest.mark.parametrize("processes", [2, 4])
+def test_several_processes_are_one(processes, alone):
+    reports = launch.run(processes, "training.py", *CASES, env=SMALL)
+    for i, case in enumerate(CASES):
+        close([r[i] for r in reports], case, alone[case])
+
+
+def test_kinds_of_stores(alone):
+    kinds = ["dist_device_sync", "dist_async", "p3", "horovod"]
+    reports = launch.run(3, "training.py", *[f"net=dense,store={kind}" for kind in kinds])
+    for i, kind in enumerate(kinds):
+        close([r[i] for r in reports], kind, alone["net=dense"])
+
+
+def test_the_same_bits_in_every_run_and_however_gradients_are_packed():
+    """With two processes a sum does not depend on the order either: a + b is b + a."""
+    case = "net=conv,hybrid=1"
+    digests = [launch.run(2, "training.py", case, case, env={"GLUON_BUCKET_KB": kb})[0] for kb in (0, 1, 4096)]
+    assert len({result["digest"] for run in digests for result in run}) == 1
+    four = [launch.run(4, "training.py", case, env=SMALL)[0][0]["digest"] for _ in range(2)]
+    assert four[0] == four[1]
+
+
+def test_processes_agree():
+    """Other initial values: those of rank 0 count.  A gradient that only some process has counts for all."""
+    for r in zip(*launch.run(2, "training.py", "seeds=1", "unused=1,optimizer=sgd", "unused=1,on=0", env=SMALL)):
+        assert r[0]["digest"] == r[1]["digest"]
+
+
+def test_compression():
+    kinds = [("fp16", 2e-3), ("2bit", 0.2), ("1bit", 10)]
+    wanted = launch.run(1, "training.py", "store=none,optimizer=sgd")[0][0]
+    reports = launch.run(2, "training.py", *[f"optimizer=sgd,compression={kind}" for kind, _ in kinds])
+    for i, (kind, tolerance) in enumerate(kinds):
+        close([r[i] for r in reports], kind, wanted, tolerance)
