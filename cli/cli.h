@@ -10,7 +10,7 @@
 #include <gluon.h>
 
 enum { CLI_OK = 0, CLI_FAILED = 1, CLI_USAGE = 2 }; /* exit codes */
-enum { CLI_MOST = 16 };                             /* arguments, and uses of one option */
+enum { CLI_MOST = 16, CLI_REST = -1 };              /* arguments, and uses of one option; see cli_command */
 
 typedef struct cli_option {
     const char *name;     /* "--top" */
@@ -21,7 +21,7 @@ typedef struct cli_option {
 typedef struct cli_args cli_args;
 typedef struct cli_command {
     const char *name, *usage, *help;
-    int least, most;           /* arguments besides options */
+    int least, most;           /* arguments besides options; most CLI_REST: none, but a command line after -- */
     const cli_option *options; /* ended by an entry without a name */
     int (*run)(const cli_args *args);
 } cli_command;
@@ -33,6 +33,7 @@ struct cli_args {
     int given; /* options */
     const cli_option *option[CLI_MOST];
     const char *text[CLI_MOST]; /* the argument of each option; "" if it takes none */
+    char **rest;                /* after --, up to NULL; NULL: nothing */
 };
 
 /* CLI_OK, CLI_USAGE after a message, or -1 after help was printed. */
@@ -73,7 +74,7 @@ mx_arrays cli_model_inputs(const cli_model *model, mx_array **in);
 struct mx_known cli_model_known(const cli_model *model, const char **names, mx_dims *shapes);
 
 extern const cli_command cli_predict, cli_summary, cli_plot, cli_convert, cli_bench, cli_doctor, cli_compile,
-    cli_completion, cli_im2rec;
+    cli_completion, cli_im2rec, cli_run;
 extern const cli_command *const cli_commands[]; /* all of them; NULL at the end */
 
 #define CLI_MODEL_OPTIONS \

@@ -6,6 +6,7 @@
 #include "base/flags.h"
 #include "base/gzip.h"
 #include "cli.h"
+#include "comm/transport.h"
 #include "cpu/kernel.h"
 
 /* True if a program of that name is in one of the folders of PATH. */
@@ -23,6 +24,7 @@ static bool in_path(const char *program)
 
 static void print_libraries(void)
 {
+    const char *why;
     const struct {
         const char *name;
         bool present;
@@ -39,6 +41,8 @@ static void print_libraries(void)
 #else
         {"libpng", false, "PNG images"},
 #endif
+        {"MPI", mx_mpi_part(&why) != NULL, "programs as several processes"},
+        {"mpirun", in_path("mpirun"), "starting them: gluon run"},
         {"dot", in_path("dot"), "drawings as .svg and .png"},
     };
     for (size_t i = 0; i < sizeof rows / sizeof *rows; i++)

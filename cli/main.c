@@ -1,11 +1,12 @@
-/* gluon: inspect, run and convert exported networks.  SPDX-License-Identifier: Apache-2.0 */
+/* gluon: inspect, run and convert exported networks, start programs as several processes.  SPDX-License-Identifier: Apache-2.0 */
 #include <string.h>
 
 #include "base/suggest.h"
 #include "cli.h"
 
 const cli_command *const cli_commands[] = {&cli_predict, &cli_summary, &cli_plot,   &cli_compile,    &cli_convert,
-                                           &cli_im2rec,  &cli_bench,   &cli_doctor, &cli_completion, NULL};
+                                           &cli_im2rec,  &cli_bench,   &cli_run,    &cli_doctor,     &cli_completion,
+                                           NULL};
 
 static void help(FILE *stream)
 {

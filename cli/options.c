@@ -37,8 +37,11 @@ static const cli_option *find_option(const cli_command *command, const char *wor
     return NULL;
 }
 
-/* "-o" is short for "--output". */
-static const char *whole_name(const char *word) { return !strcmp(word, "-o") ? "--output" : word; }
+/* "-o" is short for "--output", "-n" for "--processes". */
+static const char *whole_name(const char *word)
+{
+    return !strcmp(word, "-o") ? "--output" : !strcmp(word, "-n") ? "--processes" : word;
+}
 
 /* Takes the option at argv[*i] and its argument. */
 static int take_option(cli_args *args, int argc, char **argv, int *i)
@@ -72,11 +75,15 @@ int cli_parse(const cli_command *command, int argc, char **argv, cli_args *args)
             return -1;
         }
         if (!only_arguments && !strcmp(argv[i], "--")) {
+            if (command->most == CLI_REST) {
+                args->rest = argv + i + 1; /* main's argv ends with NULL */
+                break;
+            }
             only_arguments = true;
         } else if (!only_arguments && argv[i][0] == '-' && argv[i][1]) {
             if (take_option(args, argc, argv, &i))
                 return CLI_USAGE;
-        } else if (args->count == command->most)
+        } else if (args->count >= command->most)
             return cli_usage(args, "'%s' is one argument too many", argv[i]);
         else
             args->values[args->count++] = argv[i];

@@ -44,7 +44,7 @@ for shell in bash zsh fish; do
     "$gluon" completion $shell >completion.$shell
     if command -v $shell >/dev/null 2>&1; then $shell -n completion.$shell || fail "completion $shell"; fi
 done
-for command in predict summary plot compile convert im2rec bench doctor completion; do
+for command in predict summary plot compile convert im2rec bench run doctor completion; do
     "$gluon" $command --help | grep -q "usage: gluon $command" || fail "$command --help"
     for shell in bash zsh fish; do
         grep -q "$command" completion.$shell || fail "the completion of $shell does not know $command"

@@ -284,6 +284,17 @@ static mx_code open_transport(void)
         return MX_ERR_UNSUPPORTED;
     }
     const mx_transport *made = open(&library);
+    const int started = mx_launched_get()->size;
+    if (made && made->size != started) {
+        char text[256];
+        snprintf(text, sizeof text,
+                 "the launcher started %d processes, but MPI counts %d: it belongs to another MPI than "
+                 "libgluon_mpi.so",
+                 started, made->size);
+        note_open_error(MX_ERR_STATE, text);
+        made->end();
+        return MX_ERR_STATE;
+    }
     engine.heard = made ? calloc((size_t)made->size, sizeof *engine.heard) : NULL;
     if (!engine.heard) {
         note_open_error(MX_ERR_STATE, made ? "out of memory" : mx_error_message());

@@ -1,6 +1,7 @@
 /* Finding and opening the MPI part at the first use of several processes.
  *
- * Searched: GLUON_MPI_LIBRARY, then the folder of the file that holds this code, then the system's library path.
+ * Searched: GLUON_MPI_LIBRARY, then the folder of the file that holds this code and the folder lib beside it, then the
+ * system's library path.
  *
  * SPDX-License-Identifier: Apache-2.0 */
 #define _GNU_SOURCE
@@ -20,15 +21,17 @@ static mx_mpi_open_fn entry;
 static char reason[1024]; /* why there is none */
 static pthread_once_t once = PTHREAD_ONCE_INIT;
 
-static void *open_beside_us(void)
+/* FOLDER/below/libgluon_mpi.so, where FOLDER holds the file with this code. */
+static void *open_from(const char *below)
 {
     Dl_info self;
     char path[4096];
     const char *slash =
         dladdr((void *)(uintptr_t)advice, &self) && self.dli_fname ? strrchr(self.dli_fname, '/') : NULL;
-    if (!slash || (size_t)(slash - self.dli_fname) + sizeof FILE_NAME + 1 > sizeof path)
+    const int length = slash ? (int)(slash - self.dli_fname) : -1;
+    if (length < 0 ||
+        (size_t)snprintf(path, sizeof path, "%.*s/%s" FILE_NAME, length, self.dli_fname, below) >= sizeof path)
         return NULL;
-    snprintf(path, sizeof path, "%.*s/%s", (int)(slash - self.dli_fname), self.dli_fname, FILE_NAME);
     return dlopen(path, RTLD_NOW | RTLD_LOCAL);
 }
 
@@ -37,7 +40,9 @@ static void *open_part(void)
     const char *named = mx_flags_get()->mpi_library;
     if (*named)
         return dlopen(named, RTLD_NOW | RTLD_LOCAL);
-    void *part = open_beside_us();
+    void *part = open_from("");
+    if (!part)
+        part = open_from("../lib/"); /* of a program in bin/ with the library inside */
     return part ? part : dlopen(FILE_NAME, RTLD_NOW | RTLD_LOCAL);
 }
 
