@@ -24,6 +24,8 @@
 #include "gluon/loss_scaler.h"
 #include "gluon/metric.h"
 #include "gluon/nn.gen.h"
+#include "gluon/np.gen.h"
+#include "gluon/np.h"
 #include "gluon/onnx.h"
 #include "gluon/op.gen.h"
 #include "gluon/op.h"

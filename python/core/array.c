@@ -2,9 +2,10 @@
 #include <string.h>
 
 #include "base/error.h"
+#include "base/thread.h"
 #include "core.h"
 #include "ndarray/sparse.h"
-#include "symbol.h"
+#include "np_array.h"
 
 /* ---- life ------------------------------------------------------------------------------------------------------ */
 
@@ -22,14 +23,31 @@ PyObject *nd_wrap(mx_array *array)
     if (!array->storage && array->node)
         return sym_wrap_array(array);
     nd_object *self;
+    PyTypeObject *type = mx_thread.np_array ? &np_type : &nd_type;
     if (n_waiting) {
         self = waiting[--n_waiting];
-        PyObject_Init((PyObject *)self, &nd_type);
-    } else if (!(self = PyObject_New(nd_object, &nd_type)))
+        PyObject_Init((PyObject *)self, type);
+    } else if (!(self = PyObject_New(nd_object, type)))
         return NULL;
     self->array = mx_retain(array);
     self->weakrefs = NULL;
     return (PyObject *)self;
+}
+
+/* The class of `self`. */
+static PyObject *wrap_like(PyObject *self, mx_array *array)
+{
+    const bool before = mx_set_np_array(np_check(self));
+    PyObject *result = nd_wrap(array);
+    mx_set_np_array(before);
+    return result;
+}
+static PyObject *run_like(PyObject *self, mx_op *op, const void *attrs, mx_array *x)
+{
+    const bool before = mx_set_np_array(np_check(self));
+    PyObject *result = op_run(op, attrs, 1, &x, NULL);
+    mx_set_np_array(before);
+    return result;
 }
 
 PyObject *nd_wrap_all(mx_arrays arrays)
@@ -51,7 +69,7 @@ static void nd_dealloc(PyObject *object)
     if (self->weakrefs)
         PyObject_ClearWeakRefs(object);
     mx_release(self->array);
-    if (Py_IS_TYPE(object, &nd_type) && n_waiting < WAITING)
+    if ((Py_IS_TYPE(object, &nd_type) || Py_IS_TYPE(object, &np_type)) && n_waiting < WAITING)
         waiting[n_waiting++] = self;
     else
         Py_TYPE(object)->tp_free(object);
@@ -144,13 +162,13 @@ static PyObject *get_transposed(PyObject *self, void *unused)
 {
     (void)unused;
     mx_array *x = nd_array(self);
-    return x->ndim < 2 ? core_new_ref(self) : op_run(MX_OP("transpose"), NULL, 1, &x, NULL);
+    return x->ndim < 2 ? core_new_ref(self) : run_like(self, MX_OP("transpose"), NULL, x);
 }
 static PyObject *get_grad(PyObject *self, void *unused)
 {
     (void)unused;
     mx_array *grad = mx_gradient(nd_array(self));
-    return grad ? nd_wrap(grad) : core_new_ref(Py_None);
+    return grad ? wrap_like(self, grad) : core_new_ref(Py_None);
 }
 static PyObject *get_handle(PyObject *self, void *unused) { return (void)unused, core_new_ref(self); }
 static PyObject *get_fresh(PyObject *self, void *unused)
@@ -337,7 +355,7 @@ static PyObject *nd_tolist(PyObject *self, PyObject *unused)
     PyThreadState *state = let_go_reading(nd_array(self));                   \
     mx_array *made = expression;                                             \
     take_back(state);                                                        \
-    PyObject *result = made ? nd_wrap(made) : raise_error();                 \
+    PyObject *result = made ? wrap_like(self, made) : raise_error();         \
     mx_scope_close(&scope);                                                  \
     return result
 
@@ -346,7 +364,7 @@ static PyObject *nd_copy(PyObject *self, PyObject *unused)
     (void)unused;
     mx_array *x = nd_array(self);
     if (mx_is_recording() || !x->storage)
-        return op_run(MX_OP("_copy"), NULL, 1, &x, NULL);
+        return run_like(self, MX_OP("_copy"), NULL, x);
     SCOPED_ARRAY(mx_array_copy(x));
 }
 static PyObject *nd_detach(PyObject *self, PyObject *unused)
@@ -354,7 +372,7 @@ static PyObject *nd_detach(PyObject *self, PyObject *unused)
     (void)unused;
     mx_array *x = nd_array(self);
     if (!x->storage)
-        return op_run(MX_OP("BlockGrad"), NULL, 1, &x, NULL);
+        return run_like(self, MX_OP("BlockGrad"), NULL, x);
     SCOPED_ARRAY(mx_detach(x));
 }
 
@@ -473,7 +491,7 @@ static PyObject *nd_astype(PyObject *self, PyObject *args, PyObject *keywords)
     struct {
         mx_dtype dtype;
     } attrs = {dtype};
-    return op_run(MX_OP("Cast"), &attrs, 1, &x, NULL);
+    return run_like(self, MX_OP("Cast"), &attrs, x);
 }
 
 static PyObject *nd_pickle(PyObject *self, PyObject *unused)
@@ -513,6 +531,7 @@ static PyMethodDef nd_methods[] = {
     {"as_in_context", nd_as_in_context, METH_O, "The array on a context; the array itself if it is already there."},
     {"as_in_ctx", nd_as_in_context, METH_O, "The array on a context; the array itself if it is already there."},
     {"as_nd_ndarray", (PyCFunction)get_handle, METH_NOARGS, "The array itself."},
+    {"as_np_ndarray", np_as_np, METH_NOARGS, "The same array in the interface mx.np."},
     {"copyto", nd_copyto, METH_O, "Copies to another array, or to a context as a new array."},
     {"wait_to_read", nd_wait, METH_NOARGS, "Waits until the array is computed."},
     {"wait_to_write", nd_wait, METH_NOARGS, "Waits until the array may be written."},

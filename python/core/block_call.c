@@ -18,6 +18,7 @@
 #include "gluon/compile/hybrid.h"
 #include "gluon/compile/trace.h"
 #include "graph/node.h"
+#include "np_array.h"
 
 #define MOST_INPUTS 8 /* that have names */
 
@@ -568,10 +569,34 @@ static PyObject *call_block(PyObject *object, PyObject *args, PyObject *keywords
     return result;
 }
 
+/* Whether the first array of a call is one of mx.np; -1: there is no array. */
+static int class_of(PyObject *args)
+{
+    const Py_ssize_t n = PySequence_Fast_GET_SIZE(args);
+    for (Py_ssize_t i = 0; i < n; i++) {
+        PyObject *item = PySequence_Fast_GET_ITEM(args, i);
+        if (nd_check(item))
+            return np_check(item);
+        if (sym_check(item))
+            return PyObject_TypeCheck(item, &np_symbol_type);
+        const int inside = is_list(item) ? class_of(item) : -1;
+        if (inside >= 0)
+            return inside;
+    }
+    return -1;
+}
+
+/* Arrays of one class give arrays of that class. */
 PyObject *block_call(PyObject *object, PyObject *args, PyObject *keywords)
 {
     mx_block *block = block_of(object);
+    const bool before = mx_is_np_array();
+    const int np = class_of(args);
+    if (np >= 0 && np != before)
+        mx_set_np_array(np);
     PyObject *result = block ? call_block(object, args, keywords) : NULL;
+    if (np >= 0 && np != before)
+        mx_set_np_array(before);
     if (!result && block)
         block_blame(block);
     return result;

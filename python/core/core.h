@@ -53,6 +53,8 @@ typedef struct op_object {
     PyObject **attr_names;  /* (schema->count) interned */
     int n_attrs;
     bool symbolic; /* one of mx.sym: creates graph nodes */
+    int np_row;    /* its entry in np_array.c; -1: none */
+    bool np;       /* one of mx.np or mx.npx: its arrays are those of mx.np */
 } op_object;
 extern PyTypeObject op_type;
 extern PyObject *null_value; /* mxnet.base._Null: "not given" */
@@ -188,6 +190,7 @@ int add_runtime(PyObject *module);
 int add_dlpack(PyObject *module);
 int add_profiler(PyObject *module);
 int add_sparse(PyObject *module);
+int add_np_arrays(PyObject *module);
 
 extern PyNumberMethods nd_number;
 extern PyMappingMethods nd_mapping;

@@ -220,6 +220,7 @@ static int (*const parts[])(PyObject *module) = {
     add_exchange,
     add_operators,
     add_symbols,
+    add_np_arrays,
     add_symbol_operators,
     add_symbol_numbers,
     add_symbol_questions,

@@ -13,7 +13,8 @@
 #include "base/alloc.h"
 #include "core.h"
 #include "exec/call.h"
-#include "symbol.h"
+#include "op/expand.h"
+#include "np_array.h"
 #include <structmember.h>
 
 #define FEW_INPUTS 16 /* calls with more go through the heap */
@@ -29,6 +30,8 @@ typedef struct call_state {
     PyObject *held; /* the list of inputs, if they were passed as a list; owned */
     int next_attr;  /* index of the attribute that the next positional argument sets */
     bool symbolic;  /* an input is a symbol: the call creates a node */
+    bool np, nd;    /* an input is an array of mx.np, of mx.nd */
+    PyObject *made; /* a list of arrays that were made from other inputs of a function of mx.np; owned, may be NULL */
     mx_array *few[FEW_INPUTS];
 } call_state;
 
@@ -130,11 +133,35 @@ static int make_room(call_state *call, Py_ssize_t count)
     return 0;
 }
 
+/* An input of a function of mx.np: arrays, symbols, numbers and what can be made an array. */
+static mx_array *np_input(call_state *call, PyObject *value)
+{
+    mx_array *x;
+    PyObject *held;
+    if (np_operand(value, &x, &held, call->who))
+        return NULL;
+    if (held && !call->made)
+        call->made = PyList_New(0);
+    if (held && (!call->made || PyList_Append(call->made, held)))
+        x = NULL;
+    Py_XDECREF(held);
+    return x;
+}
+
 static int set_input(call_state *call, int i, PyObject *value)
 {
     const bool absent = value == Py_None || value == null_value;
-    if (!absent && !nd_check(value))
-        return wrong_input(call, i, value);
+    mx_array *x = MX_NONE;
+    if (!absent && call->self->np) {
+        if (!(x = np_input(call, value)))
+            return -1;
+    } else if (!absent) {
+        if (!nd_check(value))
+            return wrong_input(call, i, value);
+        const bool np = Py_TYPE(value) != &nd_type && np_check(value);
+        call->np |= np, call->nd |= !np;
+        x = nd_array(value);
+    }
     if (i < call->n_in && call->in[i] != MX_NONE) {
         char name[64];
         PyErr_Format(PyExc_TypeError, "%s: input '%s' was given twice", call->who,
@@ -145,7 +172,7 @@ static int set_input(call_state *call, int i, PyObject *value)
         return -1;
     while (call->n_in <= i)
         call->in[call->n_in++] = MX_NONE;
-    call->in[i] = absent ? MX_NONE : nd_array(value);
+    call->in[i] = x;
     return 0;
 }
 
@@ -160,13 +187,19 @@ static int set_attr(call_state *call, int i, PyObject *value)
 /* A value in place of an optional input is an attribute: the input was omitted. */
 static bool is_attribute_value(PyObject *value) { return value != Py_None && value != null_value && !any_check(value); }
 
+/* Only mx.np takes numbers and lists as inputs. */
+static bool skips_input(const call_state *call, PyObject *value)
+{
+    return !call->self->np && is_attribute_value(value) && mx_op_input_optional(call->self->op, call->n_in);
+}
+
 static int take_positional(call_state *call, PyObject *value)
 {
     const mx_op *op = call->self->op;
     if ((op->flags & MX_OP_LIST) && any_check(value))
         return set_input(call, call->n_in, value);
     const bool wants_input = call->next_attr == 0 && call->n_in < op->declared_inputs && !(op->flags & MX_OP_LIST);
-    if (wants_input && !(is_attribute_value(value) && mx_op_input_optional(op, call->n_in)))
+    if (wants_input && !skips_input(call, value))
         return set_input(call, call->n_in, value);
     if (call->next_attr < call->self->n_attrs && !(op->flags & MX_OP_LIST && call->n_in == 0))
         return set_attr(call, call->next_attr++, value);
@@ -256,6 +289,18 @@ static int take_arguments(call_state *call, PyObject *const *args, Py_ssize_t n,
     return 0;
 }
 
+/* Arrays of both classes in one call are an error. */
+static bool mixes(const call_state *call)
+{
+    if (!call->np || !call->nd)
+        return false;
+    PyObject *type = from_package("mxnet.error", "InputError");
+    PyErr_Format(type ? type : PyExc_TypeError,
+                 "%s: got arrays of mx.nd and of mx.np; convert with as_np_ndarray() or as_nd_ndarray()", call->who);
+    Py_XDECREF(type);
+    return true;
+}
+
 #define FEW_BYTES 1024
 
 static PyObject *call_operator(const op_object *self, PyObject *const *args, Py_ssize_t n, PyObject *keywords,
@@ -267,17 +312,22 @@ static PyObject *call_operator(const op_object *self, PyObject *const *args, Py_
     call_state call;
     call.self = self, call.who = op->name, call.in = call.few, call.n_in = 0, call.room = FEW_INPUTS;
     call.attrs = bytes <= FEW_BYTES ? small : PyMem_Malloc(bytes), call.out = call.held = NULL, call.next_attr = 0;
-    call.symbolic = false;
+    call.symbolic = call.np = call.nd = false, call.made = NULL;
     PyObject *result = NULL;
+    const bool before = mx_is_np_array();
+    mx_scope scope = self->np ? mx_scope_open() : (mx_scope){0};
     if (!call.attrs)
         PyErr_NoMemory();
     else if (!make_room(&call, n + op->declared_inputs)) {
         if (bytes)
             memcpy(call.attrs, op->defaults, bytes);
-        if (!take_arguments(&call, args, n, keywords))
-            result = view && call.n_in == 1 ? op_run_view(self->op, bytes ? call.attrs : NULL, call.in[0])
-                                            : op_run(self->op, bytes ? call.attrs : NULL, call.n_in, call.in, call.out);
+        if (!take_arguments(&call, args, n, keywords) && !mixes(&call))
+            mx_set_np_array(self->np || call.np),
+                result = view && call.n_in == 1
+                             ? op_run_view(self->op, bytes ? call.attrs : NULL, call.in[0])
+                             : op_run(self->op, bytes ? call.attrs : NULL, call.n_in, call.in, call.out);
     }
+    mx_set_np_array(before);
     if (call.symbolic)
         result = sym_call(self, args, n, keywords); /* returns the caller's own `out` */
     if (call.in != call.few)
@@ -285,6 +335,10 @@ static PyObject *call_operator(const op_object *self, PyObject *const *args, Py_
     if (call.attrs != small)
         PyMem_Free(call.attrs);
     Py_XDECREF(call.held);
+    if (self->np) {
+        Py_XDECREF(call.made);
+        mx_scope_close(&scope);
+    }
     return result;
 }
 
@@ -340,9 +394,16 @@ static void show_called_name(const op_object *self)
 
 static PyObject *op_call(PyObject *callable, PyObject *const *args, size_t nargsf, PyObject *keywords)
 {
-    PyObject *result = call_operator((op_object *)callable, args, PyVectorcall_NARGS(nargsf), keywords, false);
+    const op_object *self = (op_object *)callable;
+    PyObject *result;
+    if (self->np_row >= 0 && PyVectorcall_NARGS(nargsf) == 2 && !keywords) {
+        result = np_short(self->np_row, args[0], args[1]);
+        if (result || PyErr_Occurred())
+            return result;
+    }
+    result = call_operator(self, args, PyVectorcall_NARGS(nargsf), keywords, false);
     if (!result)
-        show_called_name((op_object *)callable);
+        show_called_name(self);
     return result;
 }
 
@@ -384,7 +445,7 @@ PyObject *op_new(mx_op *op, const char *name)
     self->vectorcall = op_call, self->op = op;
     self->name = PyUnicode_InternFromString(name);
     self->module = NULL;
-    self->symbolic = false;
+    self->symbolic = self->np = false, self->np_row = -1;
     self->n_attrs = op->schema ? op->schema->count : 0;
     self->input_names = PyMem_Calloc((size_t)op->declared_inputs + 1, sizeof *self->input_names);
     self->attr_names = PyMem_Calloc((size_t)self->n_attrs + 1, sizeof *self->attr_names);
@@ -529,7 +590,50 @@ static PyObject *operators(PyObject *self, PyObject *args)
     PyObject *dict = PyDict_New();
     mx_op *op;
     for (int i = 0; dict && (op = mx_op_at(i)) != NULL; i++)
-        if ((hidden || !(op->flags & MX_OP_HIDDEN)) && (add_aliases(dict, op) || add_name(dict, op, op->name)))
+        if (!mx_op_expands(op) && (hidden || !(op->flags & MX_OP_HIDDEN)) &&
+            (add_aliases(dict, op) || add_name(dict, op, op->name)))
+            Py_CLEAR(dict);
+    return dict;
+}
+
+/* The public name of a function of mx.npx from that in files, "_npx_relu"; NULL: it is none. */
+static const char *npx_name(const char *name)
+{
+    return strncmp(name, "_npx_", 5) ? NULL : !strncmp(name, "_npx__image_", 12) ? name + 6 : name + 5;
+}
+
+static int add_np(PyObject *dict, mx_op *op, const char *name, const char *key)
+{
+    PyObject *made = op_new(op, name);
+    if (made)
+        ((op_object *)made)->np = true, ((op_object *)made)->np_row = np_row_of(op->name);
+    const int failed = !made || PyDict_SetItemString(dict, key, made);
+    Py_XDECREF(made);
+    return failed;
+}
+
+/* "npx.relu" for every alias "_npx_relu". */
+static int add_npx(PyObject *dict, mx_op *op)
+{
+    char name[128], key[160];
+    for (const char *p = op->aliases ? op->aliases : ""; *(p += strspn(p, " ")); p += strcspn(p, " ")) {
+        snprintf(name, sizeof name, "%.*s", (int)strcspn(p, " "), p);
+        const char *short_name = npx_name(name);
+        snprintf(key, sizeof key, "npx.%s", short_name ? short_name : "");
+        if (short_name && add_np(dict, op, short_name, key))
+            return -1;
+    }
+    return 0;
+}
+
+/* np_operators(): the functions of mx.np and mx.npx by their full names, "np.linalg.norm". */
+static PyObject *np_operators(PyObject *self, PyObject *unused)
+{
+    PyObject *dict = PyDict_New();
+    mx_op *op;
+    (void)self, (void)unused;
+    for (int i = 0; dict && (op = mx_op_at(i)) != NULL; i++)
+        if (mx_op_expands(op) ? add_np(dict, op, strrchr(op->name, '.') + 1, op->name) : add_npx(dict, op))
             Py_CLEAR(dict);
     return dict;
 }
@@ -576,6 +680,7 @@ static PyObject *set_null(PyObject *self, PyObject *value)
 static PyMethodDef functions[] = {
     {"set_null", set_null, METH_O, "The object that means 'argument not given'."},
     {"operators", operators, METH_VARARGS, "operators(hidden=False): all operators by name."},
+    {"np_operators", np_operators, METH_NOARGS, "The functions of mx.np and mx.npx by their full names."},
     {"operator", find_operator, METH_O, "The operator of a name or alias."},
     {"operator_methods", operator_methods, METH_NOARGS, "Names of the operators that are methods of arrays and symbols."},
     {NULL, NULL, 0, NULL},

@@ -1,6 +1,6 @@
 /* x[key] and x[key] = value.  Keys become mx_key; the library does the rest.  SPDX-License-Identifier: Apache-2.0 */
 #include "core.h"
-#include "symbol.h"
+#include "np_array.h"
 
 #define MAX_KEYS (2 * MX_MAX_NDIM + 2)
 
@@ -54,14 +54,15 @@ static bool is_boolean_index(PyObject *item)
 /* An index array: lists, ranges, NumPy arrays; integers become int64, the library truncates floats. */
 static int array_key(keys *k, PyObject *item, mx_context context)
 {
-    if (is_boolean_index(item)) {
+    const bool mask = is_boolean_index(item);
+    if (mask && !mx_is_np_array()) {
         PyErr_SetString(PyExc_ValueError, "NDArray: boolean indices are not supported; see nd.contrib.boolean_mask");
         return -1;
     }
     mx_key *key = &k->key[k->count];
     PyObject *made = any_check(item) ? core_new_ref(item) : NULL;
     if (!made && (PyList_Check(item) || PyTuple_Check(item) || PyRange_Check(item) || PyObject_CheckBuffer(item)))
-        made = nd_from_any(item, context, MX_INT64);
+        made = nd_from_any(item, context, mask ? MX_BOOL : MX_INT64);
     if (!made) {
         if (!PyErr_Occurred())
             PyErr_Format(PyExc_ValueError,

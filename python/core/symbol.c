@@ -4,13 +4,14 @@
 #include "exec/tape.h"
 #include "graph/node.h"
 #include "graph/symbol.h"
-#include "symbol.h"
+#include "np_array.h"
 
 /* ---- life ------------------------------------------------------------------------------------------------------ */
 
 static PyObject *new_symbol(mx_symbol *symbol, mx_array *array)
 {
-    sym_object *self = (sym_object *)sym_type.tp_alloc(&sym_type, 0);
+    PyTypeObject *type = mx_is_np_array() ? &np_symbol_type : &sym_type;
+    sym_object *self = (sym_object *)type->tp_alloc(type, 0);
     if (!self)
         return NULL;
     self->symbol = mx_retain(symbol);

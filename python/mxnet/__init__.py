@@ -37,7 +37,8 @@ _PARTS = {
     "runtime": "runtime", "engine": "engine", "executor": "executor", "registry": "registry", "operator": "operator",
     "model": "model", "dlpack": "dlpack", "contrib": "contrib", "log": "log", "module": "module", "mod": "module",
     "rnn": "rnn", "rtc": "rtc", "th": "torch", "torch": "torch", "executor_manager": "executor_manager",
-    "library": "library", "onnx": "contrib.onnx", "distributed": "distributed",
+    "library": "library", "onnx": "contrib.onnx", "distributed": "distributed", "np": "numpy", "numpy": "numpy",
+    "npx": "numpy_extension", "numpy_extension": "numpy_extension",
 }
 # Names that are defined in one of them.
 _NAMES = {"AttrScope": "attribute", "NameManager": "name", "Prefix": "name", "Symbol": "symbol", "Monitor": "monitor",

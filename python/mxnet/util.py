@@ -1,19 +1,16 @@
-"""Small helpers: environment variables, folders, and the switches of the NumPy interface.
-
-The interface mx.np is not supported, so its switches are always off: they can be read, switching on is an error.
-Functions decorated with use_np work unchanged.
-"""
+"""Small helpers: environment variables, folders, and the switches of the NumPy interface, which belong to a thread."""
+import contextlib
 import functools
 import os
 import threading
 import types
 
 from . import _core
-from .error import DeviceError, UnsupportedError
+from .error import DeviceError
 
 __all__ = ["getenv", "setenv", "set_check", "is_check", "get_gpu_count", "get_gpu_memory",
            "get_cuda_compute_capability", "is_np_array", "is_np_shape", "is_np_default_dtype", "np_array", "np_shape",
-           "set_np", "reset_np", "set_np_shape", "use_np", "use_np_array", "use_np_shape", "makedirs", "set_module"]
+           "np_default_dtype", "set_np", "reset_np", "set_np_shape", "set_np_default_dtype", "use_np_default_dtype", "default_array", "use_np", "use_np_array", "use_np_shape", "makedirs", "set_module"]
 
 
 def makedirs(d):
@@ -66,11 +63,11 @@ def get_cuda_compute_capability(ctx):
     raise DeviceError(f"get_cuda_compute_capability: there is no {ctx}; this machine has {get_gpu_count()} GPUs")
 
 
-# ---- the NumPy interface: off --------------------------------------------------------------------------------------
+# ---- the NumPy interface -------------------------------------------------------------------------------------------
 
 def is_np_array():
-    """Whether arrays are those of mx.np: never."""
-    return False
+    """Whether blocks, parameters and loaders give arrays of mx.np."""
+    return _core.is_np_array()
 
 
 def is_np_shape():
@@ -79,25 +76,22 @@ def is_np_shape():
 
 
 def is_np_default_dtype():
-    """Whether the default type is float64: it is float32."""
-    return False
-
-
-def _refuse(who, active):
-    if active:
-        raise UnsupportedError(f"{who}: the interface mx.np is not supported; use mx.nd")
-    return False
+    """Whether the default type of floats is float64, as in NumPy; else it is float32."""
+    return _core.is_np_default_dtype()
 
 
 def set_np(shape=True, array=True, dtype=False):
-    """Sets NumPy's meaning of shapes; arrays of mx.np and its types are an error."""
-    _refuse("set_np", array or dtype)
-    set_np_shape(shape)
+    """Switches to NumPy's interface: its shapes, its arrays and, with `dtype`, its float64; for this thread."""
+    if array and not shape:
+        raise ValueError("set_np: arrays of mx.np need NumPy's shapes: array=True, shape=False is not possible")
+    _core.set_np_shape(shape)
+    _core.set_np_array(array)
+    _core.set_np_default_dtype(dtype)
 
 
 def reset_np():
-    """Switches NumPy's meaning of shapes off."""
-    set_np_shape(False)
+    """Switches back to mx.nd."""
+    set_np(shape=False, array=False, dtype=False)
 
 
 def set_np_shape(active):
@@ -105,68 +99,113 @@ def set_np_shape(active):
     return _core.set_np_shape(active)
 
 
-class _ShapeScope:
-    """A `with` block with NumPy's meaning of shapes, or without it."""
+def set_np_default_dtype(is_np_default_dtype=True):
+    """Sets whether floats are float64 by default; returns the previous state."""
+    return _core.set_np_default_dtype(is_np_default_dtype)
 
-    def __init__(self, active):
-        self._active, self._before = active, []
+
+class _Scope:
+    """A `with` block with one of the switches on or off."""
+
+    def __init__(self, switch, active):
+        self._switch, self._active, self._before = switch, bool(active), []
 
     def __enter__(self):
-        self._before.append(set_np_shape(self._active))
+        self._before.append(self._switch(self._active))
         return self
 
     def __exit__(self, *unused):
-        set_np_shape(self._before.pop())
+        self._switch(self._before.pop())
 
 
-class _Off:
-    """A `with` block that changes nothing."""
+class _NumpyArrayScope(_Scope):
+    """`with _NumpyArrayScope(True):` arrays are those of mx.np."""
+
+    _current = threading.local()  # .value: the innermost scope of this thread
+
+    def __init__(self, is_np_array):
+        super().__init__(_core.set_np_array, is_np_array)
+        self._old_scope, self._is_np_array = None, bool(is_np_array)
 
     def __enter__(self):
-        return self
+        self._old_scope = getattr(_NumpyArrayScope._current, "value", None) or _NumpyArrayScope(is_np_array())
+        _NumpyArrayScope._current.value = self
+        return super().__enter__()
 
     def __exit__(self, *unused):
-        pass
+        super().__exit__()
+        _NumpyArrayScope._current.value = self._old_scope
+
+
+_NumpyArrayScope._current.value = _NumpyArrayScope(False)
 
 
 def np_shape(active=True):
     """A `with` block with NumPy's meaning of shapes; np_shape(False) is one without it."""
-    return _ShapeScope(active)
+    return _Scope(_core.set_np_shape, active)
 
 
 def np_array(active=True):
-    """A `with` block in which arrays are those of mx.np; switching on is an error."""
+    """A `with` block in which arrays are those of mx.np."""
     return _NumpyArrayScope(active)
 
 
-def use_np_shape(func):
-    """Decorator of a function, or of a class and all its methods: they run with NumPy's meaning of shapes."""
+def np_default_dtype(active=True):
+    """A `with` block in which floats are float64 by default."""
+    return _Scope(_core.set_np_default_dtype, active)
+
+
+def _decorate(func, scopes, who):
+    """A function, or a class and all its methods, that runs inside of scopes."""
     if isinstance(func, type):
         for name, member in list(vars(func).items()):
             if isinstance(member, types.FunctionType):
-                setattr(func, name, use_np_shape(member))
+                setattr(func, name, _decorate(member, scopes, who))
             elif isinstance(member, (staticmethod, classmethod)):
-                setattr(func, name, type(member)(use_np_shape(member.__func__)))
+                setattr(func, name, type(member)(_decorate(member.__func__, scopes, who)))
             elif isinstance(member, property):
-                parts = [part and use_np_shape(part) for part in (member.fget, member.fset, member.fdel)]
+                parts = [part and _decorate(part, scopes, who) for part in (member.fget, member.fset, member.fdel)]
                 setattr(func, name, property(*parts, member.__doc__))
         return func
     if not callable(func):
-        raise TypeError(f"use_np_shape: expected a function or a class, got {type(func).__name__}")
+        raise TypeError(f"{who}: expected a function or a class, got {type(func).__name__}")
 
     @functools.wraps(func)
     def call(*args, **kwargs):
-        with np_shape(True):
+        with contextlib.ExitStack() as stack:
+            for scope in scopes:
+                stack.enter_context(scope())
             return func(*args, **kwargs)
     return call
 
 
+def use_np_shape(func):
+    """Decorator of a function, or of a class and all its methods: they run with NumPy's meaning of shapes."""
+    return _decorate(func, (np_shape,), "use_np_shape")
+
+
 def use_np_array(func):
-    """Decorator: returns the function or class unchanged, since arrays are those of mx.nd."""
-    return func
+    """Decorator of a function, or of a class and all its methods: they run with the arrays of mx.np."""
+    return _decorate(func, (np_array,), "use_np_array")
 
 
-use_np = use_np_shape
+def use_np(func):
+    """Decorator of a function, or of a class and all its methods: they run with NumPy's shapes and arrays."""
+    return _decorate(func, (np_shape, np_array), "use_np")
+
+
+def use_np_default_dtype(func):
+    """Decorator of a function, or of a class and all its methods: floats are float64 by default."""
+    return _decorate(func, (np_default_dtype,), "use_np_default_dtype")
+
+
+def default_array(source_array, ctx=None, dtype=None):
+    """An array of mx.np if the switch is on, else one of mx.nd."""
+    if is_np_array():
+        from .numpy import array
+        return array(source_array, dtype=dtype, ctx=ctx)
+    from .ndarray import array
+    return array(source_array, ctx=ctx, dtype=dtype)
 
 
 def set_module(module):
@@ -208,24 +247,3 @@ def _check_options(func, options):
     for key, value in options.items():
         if not np_ufunc_legal_option(key, value):
             raise TypeError(f"{func.__name__}: {key}={value!r} is not supported")
-
-
-class _NumpyArrayScope:
-    """`with _NumpyArrayScope(False):` arrays are those of mx.nd, as they always are."""
-
-    _current = threading.local()  # .value: the innermost scope of this thread
-
-    def __init__(self, is_np_array):
-        _refuse("np_array", is_np_array)
-        self._old_scope, self._is_np_array = None, bool(is_np_array)
-
-    def __enter__(self):
-        self._old_scope = getattr(_NumpyArrayScope._current, "value", None) or _NumpyArrayScope(False)
-        _NumpyArrayScope._current.value = self
-        return self
-
-    def __exit__(self, *unused):
-        _NumpyArrayScope._current.value = self._old_scope
-
-
-_NumpyArrayScope._current.value = _NumpyArrayScope(False)

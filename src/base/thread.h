@@ -58,6 +58,8 @@ typedef struct mx_thread_state {
     mx_modes modes;
     int precision_settled;       /* > 0: mixed precision casts no inputs (exec/amp.h); counted up and down */
     bool np_shape;               /* ndarray/np_shape.c: a size of 0 is an empty axis, () a scalar; unknown is -1 */
+    bool np_array;               /* ndarray/promote.c: a language binding hands out arrays with NumPy's rules */
+    bool np_float64;             /* ndarray/promote.c: new arrays of floats are float64 */
     bool sharing;                /* exec/call.c: reshaped results share the memory of their input */
     struct mx_gather *gathering; /* exec/plan/gather.c: calls are collected to run as one; NULL: they run at once */
     mx_context context;          /* ndarray/context.c: of new arrays */

@@ -83,6 +83,11 @@ mx_array *mx_index_keys(mx_array *x, const mx_key *keys, int count)
         return NULL;
     if (mx_is_symbolic(x) || any_symbolic(keys, count))
         return mx_index_symbolic(x, keys, count);
+    if (mx_keys_have_mask(keys, count)) {
+        mx_key wide[MX_MOST_KEYS];
+        const int n = mx_keys_without_masks(x, keys, count, "mx_index", wide);
+        return n < 0 ? NULL : mx_index_keys(x, wide, n);
+    }
     if (mx_select(x, keys, count, "mx_index", &s))
         return NULL;
     if (s.arrays == 1 && !s.integers)
@@ -216,6 +221,12 @@ mx_code mx_assign_keys(mx_array *x, const mx_key *keys, int count, mx_array *val
     MX_SCOPE;
     mx_selection s;
     int64_t offset;
+    mx_key wide[MX_MOST_KEYS];
+    if (x && mx_keys_have_mask(keys, count)) {
+        if ((count = mx_keys_without_masks(x, keys, count, "mx_assign", wide)) < 0)
+            return mx_error_code();
+        keys = wide;
+    }
     if (check_target(x) || !mx_array_ok(value, "mx_assign", "value") || mx_select(x, keys, count, "mx_assign", &s))
         return mx_error_code();
     value = fit_value(value, &s.shape);

@@ -38,4 +38,10 @@ bool mx_selection_is_all(const mx_array *x, const mx_selection *selection);
  * last axes of x that are fully selected. */
 mx_array *mx_selection_places(const mx_array *x, const mx_selection *selection);
 
+/* ---- masks (index_mask.c) ------------------------------------------------------------------------------------ */
+#define MX_MOST_KEYS (2 * MX_MAX_NDIM + 2)
+bool mx_keys_have_mask(const mx_key *keys, int count);
+/* The keys with index arrays in place of boolean masks, into `wide` (MX_MOST_KEYS); how many, -1 with an error. */
+int mx_keys_without_masks(const mx_array *x, const mx_key *keys, int count, const char *who, mx_key *wide);
+
 #endif

@@ -228,9 +228,10 @@ static bool open_reader(const mx_selection *s, int axis, reader *r)
     MX_SCOPE;
     mx_array *host = mx_array_to(from->index, mx_cpu(0));
     const void *data = host ? mx_array_data(host) : NULL;
-    if (!data)
+    if (!data && index->size) /* no elements have no address */
         return false;
-    mx_convert(r->value, MX_INT64, data, (mx_dtype)index->dtype, index->size);
+    if (data)
+        mx_convert(r->value, MX_INT64, data, (mx_dtype)index->dtype, index->size);
     for (int k = 0; k < s->n_result; k++) {
         const int own = s->result[k].number - (s->broadcast.ndim - index->ndim); /* axis of this array */
         if (s->result[k].kind != MX_AXIS_INDEX || own < 0 || index->shape[own] == 1)

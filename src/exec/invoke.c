@@ -21,6 +21,7 @@
 #include "exec/sparse/sparse.h"
 #include "exec/tape.h"
 #include "graph/call.h"
+#include "op/expand.h"
 
 #define FEW 8 /* inputs or outputs that fit on the stack */
 
@@ -427,6 +428,8 @@ static mx_code invoke(mx_op *op, const void *attrs, int n_in, mx_array *const *i
         return mx_fail(MX_ERR_ARGUMENT, "mx_invoke: %s is NULL", !op ? "op" : !out ? "out" : "in");
     MX_ASSERT(mx_thread.precision_settled >= 0, "%s: precision is settled %d times", op->name,
               mx_thread.precision_settled);
+    if (__builtin_expect(mx_op_expands(op), 0))
+        return mx_expand_call(op, attrs, n_in, in, n_out, out);
     if (mx_amp_active())
         return mx_amp_invoke(op, attrs, n_in, in, n_out, out);
     if (!(op->flags & MX_OP_LIST) && n_in > op->declared_inputs)

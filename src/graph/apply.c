@@ -14,6 +14,7 @@
 #include "graph/call.h"
 #include "graph/names.h"
 #include "graph/symbol.h"
+#include "op/expand.h"
 
 typedef struct application {
     mx_op *op;
@@ -234,6 +235,23 @@ static mx_gnode *finish(application *a)
     return NULL;
 }
 
+/* An operator that expands becomes the nodes of what it calls. */
+static mx_symbol *expanded(const application *a)
+{
+    mx_array *in[MX_MAX_DECLARED], *out[MX_MAX_OUTPUTS] = {NULL};
+    if (a->n_in > MX_MAX_DECLARED)
+        return mx_op_fail(a->op, MX_ERR_ARGUMENT, "a symbol of it takes at most %d inputs", MX_MAX_DECLARED), NULL;
+    for (int i = 0; i < a->n_in; i++)
+        if (!(in[i] = a->entries[i].node ? mx_scope_add(mx_array_symbolic(a->entries[i].node, a->entries[i].output))
+                                         : MX_NONE))
+            return NULL;
+    const bool tracing = mx_thread.modes.tracing; /* without inputs it creates nodes only while tracing */
+    mx_thread.modes.tracing = true;
+    const mx_code code = mx_invoke((mx_op *)(uintptr_t)a->op, a->attrs, a->n_in, in, MX_MAX_OUTPUTS, out);
+    mx_thread.modes.tracing = tracing;
+    return code ? NULL : mx_retain(mx_symbol_of((mx_arrays){out, mx_op_count_visible(a->op, a->attrs)}));
+}
+
 static mx_code check_args(const char *op, const struct mx_symbol_args *args)
 {
     const char *wrong =
@@ -259,8 +277,9 @@ mx_symbol *mx_symbol_apply(const char *op, const struct mx_symbol_args *args)
     code = code ? code : fill_missing(&a);
     const mx_entries_fn cast = atomic_load(&mx_apply_precision);
     code = code || !cast ? code : cast(a.op, a.attrs, a.n_in, a.entries);
-    mx_gnode *node = code ? NULL : finish(&a);
-    mx_symbol *symbol = node ? mx_symbol_of_node(node) : NULL;
+    const bool expands = !code && mx_op_expands(a.op);
+    mx_gnode *node = code || expands ? NULL : finish(&a);
+    mx_symbol *symbol = expands ? expanded(&a) : node ? mx_symbol_of_node(node) : NULL;
     mx_release(node);
     for (int i = 0; i < a.room && a.entries; i++)
         mx_release(a.entries[i].node);

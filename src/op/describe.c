@@ -15,7 +15,7 @@
 
 #include "base/error.h"
 #include "base/json.h"
-#include "op/op.h"
+#include "op/expand.h"
 #include "op/schema_types.h"
 
 static const struct {
@@ -176,7 +176,8 @@ static void write_flags(mx_text *out, const mx_op *op)
             first = false;
         }
     mx_text_add_char(out, ']');
-    member(out, "differentiable", op->flags & MX_OP_ZERO_GRADIENT ? "zero" : op->gradient ? "yes" : "no");
+    const bool gradient = op->gradient || mx_op_expands(op);
+    member(out, "differentiable", op->flags & MX_OP_ZERO_GRADIENT ? "zero" : gradient ? "yes" : "no");
 }
 
 /* What front ends, mixed precision and sparse arrays use. */

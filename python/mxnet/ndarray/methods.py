@@ -62,12 +62,6 @@ def tostype(self, stype):
     return self.copy() if made is self else made
 
 
-def as_np_ndarray(self):
-    """Raises an error: the NumPy interface is not supported."""
-    from ..error import UnsupportedError
-    raise UnsupportedError("as_np_ndarray: the interface mx.np is not supported; use asnumpy() for a NumPy array")
-
-
 def attach_grad(self, grad_req="write", stype=None):
     """Marks the array as a variable: backward() writes its gradient to .grad."""
     _core.attach_grad(self, grad_req, stype)
@@ -111,7 +105,7 @@ def _add_all():
     for name in _core.operator_methods():
         _core.add_method(name, _register.OPERATORS[name])
     for method in (broadcast_to, broadcast_like, expand_dims, squeeze, flatten, split_v2, slice_assign,
-                   slice_assign_scalar, tostype, as_np_ndarray, attach_grad, backward, _repr_html_, __getstate__, __setstate__):
+                   slice_assign_scalar, tostype, attach_grad, backward, _repr_html_, __getstate__, __setstate__):
         _core.add_method(method.__name__, method)
     _core.add_method("_basic_indexing_slice_is_contiguous", staticmethod(_basic_indexing_slice_is_contiguous))
     _core.add_method("_slice", _slice)

@@ -229,9 +229,8 @@ def as_nd_ndarray(self):
 
 
 def as_np_ndarray(self):
-    """Raises an error: the interface mx.np is not supported."""
-    from ..error import UnsupportedError
-    raise UnsupportedError("as_np_ndarray: the interface mx.np is not supported")
+    """The same symbol in the interface mx.sym.np."""
+    return _core.as_np(self)
 
 
 def _refused(name):

@@ -42,14 +42,14 @@
     U(arcsinh, "_sparse_arcsinh", m_asinh(x), X, g * (1 / m_sqrt(x * x + 1)), mx_g_mul(g, mx_g1("rsqrt", mx_g_shift(mx_g1("square", x), 1))), -2, 2, "inverse of sinh", (.precision = MX_PRECISION_FLOAT32, .sparse = MX_SPARSE_ZEROS, .methods = "arcsinh")) \
     U(arccosh, "_sparse_arccosh", m_acosh(x), X, g * (1 / m_sqrt(x * x - 1)), mx_g_mul(g, mx_g1("rsqrt", mx_g_shift(mx_g1("square", x), -1))), 1.3, 4, "inverse of cosh", (.precision = MX_PRECISION_FLOAT32, .methods = "arccosh")) \
     U(arctanh, "_sparse_arctanh", m_atanh(x), X, g * (1 / (1 - x * x)), mx_g_div(g, mx_g_rsub(1, mx_g1("square", x))), -0.8, 0.8, "inverse of tanh", (.precision = MX_PRECISION_FLOAT32, .sparse = MX_SPARSE_ZEROS, .methods = "arctanh")) \
-    U(gamma, "_sparse_gamma", m_tgamma(x), XY, g * (y * m_digamma(x)), mx_g_mul(g, mx_g_mul(y, mx_g1("_digamma", x))), 0.5, 4, "the gamma function", (.precision = MX_PRECISION_FLOAT32, .methods = "gamma")) \
-    U(gammaln, "_sparse_gammaln", m_lgamma(x), X, g * m_digamma(x), mx_g_mul(g, mx_g1("_digamma", x)), 0.5, 4, "logarithm of the absolute value of the gamma function", (.precision = MX_PRECISION_FLOAT32, .methods = "gammaln")) \
+    U(gamma, "_sparse_gamma _npx_gamma", m_tgamma(x), XY, g * (y * m_digamma(x)), mx_g_mul(g, mx_g_mul(y, mx_g1("_digamma", x))), 0.5, 4, "the gamma function", (.precision = MX_PRECISION_FLOAT32, .methods = "gamma")) \
+    U(gammaln, "_sparse_gammaln _npx_gammaln", m_lgamma(x), X, g * m_digamma(x), mx_g_mul(g, mx_g1("_digamma", x)), 0.5, 4, "logarithm of the absolute value of the gamma function", (.precision = MX_PRECISION_FLOAT32, .methods = "gammaln")) \
     U(_digamma, "", m_digamma(x), X, g * m_trigamma(x), mx_g_mul(g, mx_g1("_trigamma", x)), 0.5, 4, "derivative of gammaln", ()) \
     U(_trigamma, "", m_trigamma(x), X, g * m_tetragamma(x), no_higher_order("gammaln"), 0.5, 4, "second derivative of gammaln", ()) \
-    U(erf, "", m_erf(x), X, g * ((T)1.1283791670955125739 * m_exp(-x * x)), mx_g_mul(g, mx_g_scale(mx_g1("exp", mx_g_neg(mx_g1("square", x))), 1.1283791670955125739)), -2, 2, "the error function", (.methods = "erf")) \
-    U(erfinv, "", m_erfinv(x), Y, g * (m_exp(y * y) / (T)1.1283791670955125739), mx_g_mul(g, mx_g_scale(mx_g1("exp", mx_g1("square", y)), 0.88622692545275801365)), -0.8, 0.8, "inverse of the error function", (.precision = MX_PRECISION_FLOAT32, .methods = "erfinv")) \
-    U(relu, "_sparse_relu", x < 0 ? 0 : x, Y, y > 0 ? g : 0, mx_g_mul(g, mx_g1("sign", y)), -2, 2, "max(x, 0)", (.sparse = MX_SPARSE_ZEROS, .methods = "relu", .finite_at_zero = true, .look = MX_LOOK_ACTIVATION)) \
-    U(sigmoid, "_sparse_sigmoid", m_sigmoid(x), Y, g * (y * (1 - y)), mx_g_mul(g, mx_g_mul(y, mx_g_rsub(1, y))), -3, 3, "1 / (1 + exp(-x))", (.methods = "sigmoid", .finite_at_zero = true, .look = MX_LOOK_ACTIVATION)) \
+    U(erf, "_npx_erf", m_erf(x), X, g * ((T)1.1283791670955125739 * m_exp(-x * x)), mx_g_mul(g, mx_g_scale(mx_g1("exp", mx_g_neg(mx_g1("square", x))), 1.1283791670955125739)), -2, 2, "the error function", (.methods = "erf")) \
+    U(erfinv, "_npx_erfinv", m_erfinv(x), Y, g * (m_exp(y * y) / (T)1.1283791670955125739), mx_g_mul(g, mx_g_scale(mx_g1("exp", mx_g1("square", y)), 0.88622692545275801365)), -0.8, 0.8, "inverse of the error function", (.precision = MX_PRECISION_FLOAT32, .methods = "erfinv")) \
+    U(relu, "_sparse_relu _npx_relu", x < 0 ? 0 : x, Y, y > 0 ? g : 0, mx_g_mul(g, mx_g1("sign", y)), -2, 2, "max(x, 0)", (.sparse = MX_SPARSE_ZEROS, .methods = "relu", .finite_at_zero = true, .look = MX_LOOK_ACTIVATION)) \
+    U(sigmoid, "_sparse_sigmoid _npx_sigmoid", m_sigmoid(x), Y, g * (y * (1 - y)), mx_g_mul(g, mx_g_mul(y, mx_g_rsub(1, y))), -3, 3, "1 / (1 + exp(-x))", (.methods = "sigmoid", .finite_at_zero = true, .look = MX_LOOK_ACTIVATION)) \
     U(log_sigmoid, "", -m_softplus(-x), Y, g * (1 - m_exp(y)), mx_g_mul(g, mx_g_rsub(1, mx_g1("exp", y))), -3, 3, "log(sigmoid(x)) without overflow", ()) \
     U(softsign, "", x / (1 + m_fabs(x)), X, g * (1 / ((1 + m_fabs(x)) * (1 + m_fabs(x)))), mx_g_mul(g, mx_g_power(mx_g_shift(mx_g1("abs", x), 1), -2)), -2, 2, "x / (1 + |x|)", (.methods = "softsign", .look = MX_LOOK_ACTIVATION)) \
     U(_softplus, "", m_softplus(x), Y, g * (1 - m_exp(-y)), mx_g_mul(g, mx_g_rsub(1, mx_g1("exp", mx_g_neg(y)))), -3, 3, "log(1 + exp(x)) without overflow: Activation's softrelu", ()) \
@@ -105,7 +105,7 @@
     R(mod, "_rmod_scalar", "_RModScalar", 0.5, 3, "remainder of a by b", (.shows = "scalar")) \
     R(power, "_rpower_scalar", "_RPowerScalar", 0.5, 2, "a to the power b", (.precision = MX_PRECISION_FLOAT32, .hint = "_rpowerscalar", .shows = "scalar"))
 
-/* C(id, the same names as in B, forward(a, b), doc, facts as in B): comparisons and logic: 1 or 0, gradient zero. */
+/* C(id, the same names as in B, forward(a, b), doc, facts as in B): comparisons and logic: 1 or 0, and logic of bits; gradient zero. */
 #define MX_COMPARE_ROWS(C) \
     C(equal, "_equal", "_Equal", "broadcast_equal", "", "_equal_scalar", "_EqualScalar", a == b, "1 where a == b", (.precision = MX_PRECISION_WIDEST), (.precision = MX_PRECISION_WIDEST), (.shows = "scalar")) \
     C(not_equal, "_not_equal", "_Not_Equal", "broadcast_not_equal", "", "_not_equal_scalar", "_NotEqualScalar", a != b, "1 where a != b", (.precision = MX_PRECISION_WIDEST), (.precision = MX_PRECISION_WIDEST), (.shows = "scalar")) \
@@ -115,7 +115,10 @@
     C(lesser_equal, "_lesser_equal", "_Lesser_Equal", "broadcast_lesser_equal", "", "_lesser_equal_scalar", "_LesserEqualScalar", a <= b, "1 where a <= b", (.precision = MX_PRECISION_WIDEST), (.precision = MX_PRECISION_WIDEST), (.shows = "scalar")) \
     C(logical_and, "_logical_and", "_Logical_And", "broadcast_logical_and", "", "_logical_and_scalar", "_LogicalAndScalar", (a != 0) & (b != 0), "1 where a and b are nonzero", (), (), (.shows = "scalar")) \
     C(logical_or, "_logical_or", "_Logical_Or", "broadcast_logical_or", "", "_logical_or_scalar", "_LogicalOrScalar", (a != 0) | (b != 0), "1 where a or b is nonzero", (), (), (.shows = "scalar")) \
-    C(logical_xor, "_logical_xor", "_Logical_Xor", "broadcast_logical_xor", "", "_logical_xor_scalar", "_LogicalXorScalar", (a != 0) ^ (b != 0), "1 where exactly one of a and b is nonzero", (), (), (.shows = "scalar"))
+    C(logical_xor, "_logical_xor", "_Logical_Xor", "broadcast_logical_xor", "", "_logical_xor_scalar", "_LogicalXorScalar", (a != 0) ^ (b != 0), "1 where exactly one of a and b is nonzero", (), (), (.shows = "scalar")) \
+    C(bitwise_and, "_bitwise_and", "", "broadcast_bitwise_and", "", "_bitwise_and_scalar", "", (T)((long long)a & (long long)b), "the bits of a & b as integers", (), (), (.shows = "scalar")) \
+    C(bitwise_or, "_bitwise_or", "", "broadcast_bitwise_or", "", "_bitwise_or_scalar", "", (T)((long long)a | (long long)b), "the bits of a | b as integers", (), (), (.shows = "scalar")) \
+    C(bitwise_xor, "_bitwise_xor", "", "broadcast_bitwise_xor", "", "_bitwise_xor_scalar", "", (T)((long long)a ^ (long long)b), "the bits of a ^ b as integers", (), (), (.shows = "scalar"))
 
 // clang-format on
 

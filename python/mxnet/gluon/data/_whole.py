@@ -5,7 +5,7 @@ a batch is one gather of rows per array and one call of the transform. whole_bat
 is of this kind; the batches equal those that default_batchify_fn builds from single examples.
 """
 from ... import _core
-from ..._core import NDArray
+from ..._core import NDArray, ndarray
 
 _NUMPY_TYPES = ("float32", "float64", "float16", "uint8", "int8", "int32", "int64", "bool")
 
@@ -30,7 +30,8 @@ class _Rows:
                                  f"data set of {n} examples")
             if isinstance(array, NDArray):
                 where = _core.array(rows if rows.min() >= 0 else rows % n, ctx=array.context, dtype="int64")
-                found.append(array.take(where))
+                rows_of = array.as_nd_ndarray().take(where.as_nd_ndarray())
+                found.append(rows_of.as_np_ndarray() if isinstance(array, ndarray) else rows_of)
             else:
                 found.append(_core.array(array[rows], dtype=array.dtype))
         return found

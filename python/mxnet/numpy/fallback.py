@@ -1,0 +1,81 @@
+"""Functions of NumPy without an operator: they run on copies of the elements, and results become arrays again.
+
+They have no gradient and cannot be hybridized.  Operators of the same name take precedence.
+"""
+import functools
+
+import numpy as _np
+
+from .._core import ndarray
+
+_NAMES = """
+    allclose append apply_along_axis apply_over_axes argpartition argwhere array_equal array_equiv bincount choose compress
+    corrcoef correlate cov cross cumprod digitize divmod ediff1d exp2 extract fill_diagonal flatnonzero float_power fmax fmin
+    frexp gcd geomspace gradient heaviside histogram2d histogram_bin_edges histogramdd i0 in1d indices insert interp
+    intersect1d isclose isin isclose ix_ kron lcm lexsort logspace median meshgrid min_scalar_type modf msort nanargmax
+    nanargmin nancumprod nancumsum nanmax nanmean nanmedian nanmin nanpercentile nanquantile nanstd nanvar nextafter nonzero
+    packbits partition percentile piecewise poly polyadd polydiv polyfit polyint polymul polysub promote_types quantile
+    ravel_multi_index real resize result_type roots searchsorted select setdiff1d setxor1d signbit sinc spacing trapz tri
+    trim_zeros union1d unique unpackbits unwrap vander arctan2 histogram delete unravel_index tril_indices tril_indices_from
+    triu_indices triu_indices_from diag_indices_from diagflat hanning hamming blackman can_cast mask_indices shares_memory
+    may_share_memory genfromtxt""".split()
+_LINALG = """cond eig eigvals lstsq matrix_power matrix_rank multi_dot pinv svd tensorinv tensorsolve solve qr eigh eigvalsh
+    cholesky inv det slogdet norm""".split()
+
+
+def _to_numpy(value):
+    if isinstance(value, ndarray):
+        return value.asnumpy()
+    if isinstance(value, (list, tuple)):
+        return type(value)(_to_numpy(item) for item in value)
+    if isinstance(value, dict):
+        return {key: _to_numpy(item) for key, item in value.items()}
+    return value
+
+
+def _from_numpy(value, narrow):
+    from ._arrays import array
+    if isinstance(value, _np.ndarray) or isinstance(value, _np.generic):
+        if value.dtype == _np.float64 and narrow:
+            value = value.astype(_np.float32)
+        return array(value, dtype=value.dtype) if value.dtype.kind in "fiub" else value
+    if isinstance(value, (list, tuple)):
+        made = [_from_numpy(item, narrow) for item in value]
+        return type(value)(*made) if hasattr(value, "_fields") else type(value)(made)
+    return value
+
+
+def _has_float64(value):
+    if isinstance(value, (list, tuple)):
+        return any(_has_float64(item) for item in value)
+    return getattr(value, "dtype", None) == _np.float64
+
+
+def on_copies(function):
+    """The function of NumPy on copies of its arrays; float64 results of other arrays become float32."""
+    @functools.wraps(function)
+    def run(*args, **kwargs):
+        out = kwargs.pop("out", None)
+        kwargs.pop("ctx", None)
+        narrow = not _has_float64(args) and not _has_float64(tuple(kwargs.values()))
+        result = _from_numpy(function(*_to_numpy(args), **_to_numpy(kwargs)), narrow)
+        if out is None:
+            return result
+        out[()] = result
+        return out
+    return run
+
+
+def _table(module, names):
+    return {name: on_copies(getattr(module, name)) for name in names if hasattr(module, name)}
+
+
+FUNCTIONS = _table(_np, _NAMES)
+LINALG = _table(_np.linalg, _LINALG)
+if "trapz" not in FUNCTIONS:  # NumPy 2 calls it trapezoid
+    FUNCTIONS["trapz"] = on_copies(_np.trapezoid)
+if "in1d" not in FUNCTIONS:
+    FUNCTIONS["in1d"] = on_copies(lambda ar1, ar2, assume_unique=False, invert=False: _np.isin(
+        _np.ravel(ar1), ar2, assume_unique=assume_unique, invert=invert))
+if "msort" not in FUNCTIONS:
+    FUNCTIONS["msort"] = on_copies(lambda a: _np.sort(a, axis=0))

@@ -1,0 +1,3 @@
+"""mx.sym.npx: the functions of mx.npx, which take arrays and symbols alike; here on symbols."""
+from ..numpy_extension import *  # noqa: F401,F403
+from ..numpy_extension import image, random  # noqa: F401

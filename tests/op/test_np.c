@@ -1,0 +1,115 @@
+/* NumPy's rules in C: promotion, numbers whose type gives way, true division, 0-d results, masks, gradients, symbols.
+ *
+ * SPDX-License-Identifier: Apache-2.0 */
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include <cmocka.h>
+
+#include "base/error.h"
+#include "gluon.h"
+
+static mx_array *range(int n, mx_dtype dtype) { return mx_np_arange(.start = n, .dtype = dtype); }
+
+static void check_values(mx_array *x, mx_dtype dtype, int n, const double *wanted)
+{
+    double value[64];
+    if (!x)
+        fail_msg("%s", mx_error_message());
+    assert_int_equal(mx_dtype_of(x), dtype);
+    assert_int_equal(mx_size(x), n);
+    assert_int_equal(mx_array_read_doubles(x, value, n), MX_OK);
+    for (int i = 0; i < n; i++)
+        if (value[i] < wanted[i] - 1e-6 || value[i] > wanted[i] + 1e-6)
+            fail_msg("element %d is %g, wanted %g", i, value[i], wanted[i]);
+}
+#define CHECK(x, dtype, ...) check_values(x, dtype, MX_COUNT(__VA_ARGS__), (const double[]){__VA_ARGS__})
+
+static void test_promotion(void **state)
+{
+    (void)state;
+    static const mx_dtype rows[][3] = {
+        {MX_INT32, MX_FLOAT32, MX_FLOAT32},   {MX_INT64, MX_FLOAT16, MX_FLOAT16}, {MX_FLOAT16, MX_FLOAT32, MX_FLOAT32},
+        {MX_FLOAT32, MX_FLOAT64, MX_FLOAT64}, {MX_BOOL, MX_INT8, MX_INT8},        {MX_UINT8, MX_INT8, MX_INT32},
+        {MX_UINT8, MX_INT64, MX_INT64},       {MX_BOOL, MX_BOOL, MX_BOOL},        {MX_FLOAT16, MX_BFLOAT16, MX_FLOAT32},
+        {MX_INT32, MX_DTYPE_NONE, MX_INT32}};
+    for (size_t i = 0; i < sizeof rows / sizeof *rows; i++) {
+        assert_int_equal(mx_promote(rows[i][0], rows[i][1]), rows[i][2]);
+        assert_int_equal(mx_promote(rows[i][1], rows[i][0]), rows[i][2]);
+    }
+    MX_SCOPE;
+    mx_array *bytes = range(2, MX_UINT8), *two = mx_number_int(2), *half = mx_number_float(0.5);
+    assert_true(mx_is_number(two) && mx_is_number(half) && !mx_is_number(bytes));
+    assert_int_equal(mx_result_type(((mx_arrays){(mx_array *const[]){bytes, two}, 2})), MX_UINT8);
+    assert_int_equal(mx_result_type(((mx_arrays){(mx_array *const[]){half, bytes}, 2})), MX_FLOAT32);
+    mx_set_np_default_dtype(true);
+    assert_int_equal(mx_result_type(((mx_arrays){(mx_array *const[]){half, bytes}, 2})), MX_FLOAT64);
+    mx_set_np_default_dtype(false);
+}
+
+static void test_arithmetic(void **state)
+{
+    (void)state;
+    MX_SCOPE;
+    mx_array *i = range(3, MX_INT32), *f = range(3, MX_FLOAT32);
+    CHECK(mx_np_divide(i, mx_number_int(2)), MX_FLOAT32, 0, 0.5, 1);
+    CHECK(mx_np_add(i, f), MX_FLOAT32, 0, 2, 4);
+    CHECK(mx_np_add(i, mx_number_float(0.5)), MX_FLOAT32, 0.5, 1.5, 2.5);
+    CHECK(mx_np_subtract(mx_number_int(1), i), MX_INT32, 1, 0, -1);
+    CHECK(mx_np_floor_divide(mx_np_subtract(i, mx_number_int(3)), mx_number_int(2)), MX_INT32, -2, -1, -1);
+    CHECK(mx_np_less(i, mx_number_float(1.5)), MX_BOOL, 1, 1, 0);
+    CHECK(mx_np_exp(range(1, MX_INT64)), MX_FLOAT32, 1);
+    CHECK(mx_np_bitwise_and(i, mx_number_int(1)), MX_INT32, 0, 1, 0);
+    mx_array *sum = mx_np_sum(f);
+    assert_int_equal(mx_ndim(sum), 0);
+    CHECK(sum, MX_FLOAT32, 3);
+    assert_null(mx_np_invert(f));
+    assert_int_equal(mx_error_code(), MX_ERR_DTYPE);
+    mx_error_clear();
+}
+
+static void test_masks(void **state)
+{
+    (void)state;
+    MX_SCOPE;
+    mx_array *x = mx_np_reshape(range(6, MX_FLOAT32), .newshape = MX_DIMS(2, 3));
+    mx_array *mask = mx_np_greater(x, mx_number_int(3)), *rows = mx_np_equal(range(2, MX_FLOAT32), mx_number_int(1));
+    CHECK(mx_index(x, MX_PICK(mask)), MX_FLOAT32, 4, 5);
+    CHECK(mx_index(x, MX_PICK(rows), MX_AT(0)), MX_FLOAT32, 3);
+    assert_int_equal(mx_assign(x, mx_number_int(9), MX_PICK(mask)), MX_OK);
+    CHECK(x, MX_FLOAT32, 0, 1, 2, 3, 9, 9);
+    assert_null(mx_index(x, MX_ALL, MX_PICK(rows)));
+    assert_int_equal(mx_error_code(), MX_ERR_INDEX);
+    mx_error_clear();
+}
+
+static void test_gradient_and_symbol(void **state)
+{
+    (void)state;
+    MX_SCOPE;
+    mx_array *x = range(3, MX_FLOAT32);
+    assert_int_equal(mx_attach_grad(x, MX_GRAD_WRITE), MX_OK);
+    mx_array *loss = NULL;
+    mx_record() loss = mx_np_mean(mx_np_multiply(x, x));
+    assert_int_equal(mx_backward(loss), MX_OK);
+    CHECK(mx_gradient(x), MX_FLOAT32, 0, 2. / 3, 4. / 3);
+    mx_array *a = mx_variable("a", .shape = MX_DIMS(2, 3), .dtype = MX_INT32);
+    mx_array *y = mx_np_divide(mx_np_sum(a, .axis = MX_DIMS(1)), mx_number_int(2));
+    assert_int_equal(mx_dtype_of(y), MX_FLOAT32);
+    assert_int_equal(mx_ndim(y), 1);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(test_promotion),
+        cmocka_unit_test(test_arithmetic),
+        cmocka_unit_test(test_masks),
+        cmocka_unit_test(test_gradient_and_symbol),
+    };
+    return cmocka_run_group_tests_name("NumPy's rules", tests, NULL, NULL);
+}
