@@ -51,7 +51,7 @@ pytest: python ## the Python tests only
 oracle: python oracle-venv ## ours against the archived MXNet 1.9.1, in an environment of its own
 	$(PYTEST) tests/oracle
 
-libraries: python ## GluonCV, gluoncv2, GluonNLP, GluonTS and d2lzh of PyPI on this package; LIBRARIES=--every: all models of theirs
+libraries: python ## GluonCV, gluoncv2, GluonNLP, GluonTS, d2lzh and d2l of PyPI on this package; LIBRARIES=--every: all models of theirs
 	@JOBS=$(JOBS) sh tools/libraries.sh $(BUILD) $(LIBRARIES)
 
 distributed: python ## tests of several processes, with mpirun; skipped with a message where there is no MPI

@@ -14,7 +14,7 @@ build=$(cd "$1" && pwd)
 shift
 folder=$build/libraries
 source=$(cd "$(dirname "$0")/.." && pwd)
-libraries="gluoncv==0.10.5 gluoncv2==0.0.64 gluonnlp==0.10.0 gluonts==0.13.7 d2lzh==1.0.0"
+libraries="gluoncv==0.10.5 gluoncv2==0.0.64 gluonnlp==0.10.0 gluonts==0.13.7 d2lzh==1.0.0 d2l==0.17.6"
 newer=gluonts==0.17.0
 
 skip() {

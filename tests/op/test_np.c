@@ -94,7 +94,8 @@ static void test_gradient_and_symbol(void **state)
     mx_array *x = range(3, MX_FLOAT32);
     assert_int_equal(mx_attach_grad(x, MX_GRAD_WRITE), MX_OK);
     mx_array *loss = NULL;
-    mx_record() loss = mx_np_mean(mx_np_multiply(x, x));
+    mx_record()
+        loss = mx_np_mean(mx_np_multiply(x, x));
     assert_int_equal(mx_backward(loss), MX_OK);
     CHECK(mx_gradient(x), MX_FLOAT32, 0, 2. / 3, 4. / 3);
     mx_array *a = mx_variable("a", .shape = MX_DIMS(2, 3), .dtype = MX_INT32);

@@ -6,7 +6,7 @@ from .._core import NDArray, NumpySymbol, ndarray
 from ._functions import EXTENSION as _npx, FUNCTIONS as _op
 
 # Functions of mx.np whose first argument is the array.
-_METHODS = """abs all any argmax argmin argsort clip cos cumsum diag dot exp expand_dims fix flip log max mean min
+_METHODS = """abs all any argmax argmin argsort cos cumsum diag dot exp expand_dims fix flip log max mean min
     moveaxis nansum power prod ravel round sin sort split sqrt square squeeze std sum swapaxes take tile trace tril triu var
     sign floor ceil trunc rint""".split()
 
@@ -57,6 +57,11 @@ def item(self, *args):
     if self.size != 1:
         raise ValueError("item: only an array with one element is a number")
     return NDArray.item(self)
+
+
+def clip(self, min=None, max=None, out=None):
+    """The elements limited to the range from min to max."""
+    return _op["clip"](self, min, max, out=out)
 
 
 def repeat(self, repeats, axis=None):
@@ -169,12 +174,12 @@ def _rebuild(cls, elements, ctx):
 
 
 def _add_all():
-    own = (reshape, transpose, flatten, astype, item, repeat, nonzero, broadcast_to, slice_assign_scalar, fill, attach_grad)
+    own = (reshape, transpose, flatten, astype, item, clip, repeat, nonzero, broadcast_to, slice_assign_scalar, fill, attach_grad)
     for cls in (ndarray, NumpySymbol):
         for name in _METHODS:
             setattr(cls, name, _op[name])
         for method in own:
-            if cls is ndarray or method in (reshape, transpose, flatten, broadcast_to, repeat):
+            if cls is ndarray or method in (reshape, transpose, flatten, broadcast_to, repeat, clip):
                 setattr(cls, method.__name__, method)
         cls.T = property(lambda self: _op["transpose"](self))
     for method in (__repr__, __str__, __array_function__, __array_ufunc__, __reduce__):
