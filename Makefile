@@ -15,7 +15,7 @@ COMPILE = cmake --build $(1) -j $(JOBS)
 
 MAKEFLAGS += --no-print-directory
 .NOTPARALLEL:
-.PHONY: build python demo test distributed sanitize test-gpu test-gpu-sanitize pytest oracle oracle-venv types-venv libraries bench check install clean format help setup asan tsan clang-build everything cuda cuda-check format-check layers families facts setup-check
+.PHONY: build python demo test distributed onnx sanitize test-gpu test-gpu-sanitize pytest oracle oracle-venv types-venv libraries bench check install clean format help setup asan tsan clang-build everything cuda cuda-check format-check layers families facts setup-check docs docs-check book docs-venv book-prefix
 
 build: ## the library, the gluon command and the C examples, in build/
 	@sh tools/setup.sh build
@@ -77,6 +77,16 @@ install: build ## into PREFIX (default /usr/local); DESTDIR is respected
 format: ## rewrite the sources in the house style
 	@sh tools/format.sh
 
+docs: docs-venv book-prefix ## the site: build/site/index.html; reference and notebooks included
+	$(DOCS) tools/docs/site.py --out $(BUILD)/site --work $(BUILD)/docs --prefix $(BUILD)/book/prefix
+
+docs-check: docs ## runs every page of book and guides with quick settings; spelling
+	$(DOCS) tools/docs/run.py --quick --jobs $(JOBS) --prefix $(BUILD)/book/prefix --work $(BUILD)/book/quick $(PAGES)
+	$(DOCS) tools/docs/check.py $(BUILD)/site
+
+book: docs-venv book-prefix ## runs every page with full settings and compares; UPDATE=1: writes outputs and figures into the pages
+	$(DOCS) tools/docs/run.py --jobs $(JOBS) $(if $(UPDATE),--update) --prefix $(BUILD)/book/prefix --work $(BUILD)/book/full $(PAGES)
+
 clean: ## remove everything that was built
 	rm -rf $(BUILD)
 
@@ -95,6 +105,19 @@ oracle-venv:
 
 types-venv:
 	@sh tools/venv.sh $(BUILD)/types numpy mypy basedpyright || echo "types: mypy and basedpyright cannot be had: their tests will be skipped"
+
+# What the site is built with, and the library as pages use it: installed.
+DOCS  = $(BUILD)/docs-venv/bin/python
+PAGES ?= $(filter-out %/index.md,$(wildcard docs/book/*.md docs/guides/*.md))
+docs-venv: python
+	@sh tools/venv.sh $(BUILD)/docs-venv numpy sphinx myst-parser sphinx-design furo sphinx-copybutton latex2mathml codespell
+	@echo $(abspath $(BUILD))/python > $$($(DOCS) -c 'import sysconfig; print(sysconfig.get_path("purelib"))')/gluon.pth
+
+book-prefix: LEVELS = native
+book-prefix: python
+	@sh tools/setup.sh data
+	$(call COMPILE,$(BUILD)) --target product
+	cmake --install $(BUILD) --prefix $(BUILD)/book/prefix > $(BUILD)/install.log
 
 # Tests and benchmarks, too.
 everything:

@@ -1,0 +1,65 @@
+"""Builds the site: copies the pages, generates the reference and the notebooks, runs Sphinx.
+
+    site.py [--out build/site] [--work build/docs] [--prefix build/book/prefix]
+
+SPDX-License-Identifier: Apache-2.0
+"""
+import argparse
+import os
+import re
+import shutil
+import subprocess
+import sys
+from pathlib import Path
+
+import notebook
+
+HERE = Path(__file__).resolve().parent
+ROOT = HERE.parent.parent
+RUN_FOLDERS = ("book", "guides")  # their listings are programs
+
+
+def version():
+    """0.1.0, from the header."""
+    text = (ROOT / "include/gluon/base.h").read_text()
+    return ".".join(re.search(rf"MX_VERSION_{part} (\d+)", text)[1] for part in ("MAJOR", "MINOR", "PATCH"))
+
+
+def stage(source):
+    """The pages, with those that are kept elsewhere, and their notebooks."""
+    shutil.rmtree(source, ignore_errors=True)
+    shutil.copytree(ROOT / "docs", source, ignore=shutil.ignore_patterns("*.1", "__pycache__"))
+    text = (ROOT / "CONTRIBUTING.md").read_text()
+    (source / "contributing.md").write_text(re.sub(r"\(docs/", "(", text))
+    (source / "notebooks").mkdir()
+    shutil.copyfile(source / "draw.py", source / "notebooks" / "draw.py")
+    for folder in RUN_FOLDERS:
+        for path in sorted((source / folder).glob("*.md")):
+            text = notebook.notebook(path.read_text())
+            if text:
+                (source / "notebooks" / f"{folder}_{path.stem}.ipynb").write_text(text)
+
+
+def main():
+    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
+    parser.add_argument("--out", default="build/site")
+    parser.add_argument("--work", default="build/docs")
+    parser.add_argument("--prefix", default="build/book/prefix", help="where the library is installed: headers and command")
+    parser.add_argument("--no-reference", action="store_true", help="while writing: pages only")
+    options = parser.parse_args()
+    source = Path(options.work).resolve() / "source"
+    stage(source)
+    if not options.no_reference:
+        import reference
+        reference.write(source / "reference", Path(options.prefix).resolve(), ROOT)
+    environment = {**os.environ, "GLUON_VERSION": version(), "GLUON_DOCS_TOOLS": str(HERE)}
+    command = [sys.executable, "-m", "sphinx", "-q", "-b", "html", "-j", "auto", "-d", str(source.parent / "doctrees"),
+               str(source), options.out]
+    if not options.no_reference:
+        command.insert(3, "-W")
+        command.insert(4, "--keep-going")
+    return subprocess.run(command, env=environment).returncode
+
+
+if __name__ == "__main__":
+    sys.exit(main())
