@@ -113,9 +113,9 @@ def _series(given):
     return result
 
 
-def _legend(names, drawn):
-    """Names with their colours, in rows above the chart's right edge."""
-    parts, at = [], TOP + 10
+def _legend(names, drawn, ink="currentColor"):
+    """Names with their colours, below each other at the top right."""
+    parts, at = [f'<g fill="{ink}">'], TOP + 10
     for i, name in enumerate(names):
         if not name:
             continue
@@ -125,7 +125,7 @@ def _legend(names, drawn):
         parts.append(f'<path d="M{right - 14} {at}h14" stroke="{colour}" stroke-width="3"/>' if drawn[i] == "line" else
                      f'<circle cx="{right - 7}" cy="{at}" r="4" fill="{colour}"/>')
         at += 18
-    return parts
+    return [*parts, "</g>"]
 
 
 def chart(path, lines=None, points=None, bars=None, x="", y="", log=False, limits=None, x_limits=None, background=None):
@@ -159,7 +159,8 @@ def chart(path, lines=None, points=None, bars=None, x="", y="", log=False, limit
         parts.append(f'<polyline points="{at}" fill="none" stroke="{COLOURS[i % len(COLOURS)]}" stroke-width="2"/>')
     names = [*bars, *points, *lines]
     kinds = ["mark"] * (len(bars) + len(points)) + ["line"] * len(lines)
-    _write(path, WIDTH, HEIGHT, parts + ["</g>"] + _legend(names, kinds), f"{y} over {x}" if x and y else x or y or "chart")
+    legend = _legend(names, kinds, "#222" if background is not None else "currentColor")
+    _write(path, WIDTH, HEIGHT, parts + ["</g>"] + legend, f"{y} over {x}" if x and y else x or y or "chart")
 
 
 # ---- images --------------------------------------------------------------------------------------------------------

@@ -102,11 +102,17 @@ def _tab(title, lines):
 
 
 def with_tabs(text):
-    """A Python listing and the C listing right after it become two tabs."""
+    """A Python listing and the C listings right after it become two tabs."""
     lines = text.splitlines()
     spans = _spans(lines)
-    for (first, start, middle), (second, begin, end) in reversed(list(zip(spans, spans[1:]))):
-        if (first, second) == ("python", "c") and not "".join(lines[middle:begin]).strip():
-            tabs = _tab("Python", lines[start:middle]) + _tab("C", lines[begin:end])
+    for i in reversed([i for i, (language, _, _) in enumerate(spans) if language == "python"]):
+        _, start, middle = spans[i]
+        end = middle
+        for language, begin, stop in spans[i + 1:]:
+            if language != "c" or "".join(lines[end:begin]).strip():
+                break
+            end = stop
+        if end > middle:
+            tabs = _tab("Python", lines[start:middle]) + _tab("C", lines[middle:end])
             lines[start:end] = ["::::{tab-set}", ":sync-group: language", *tabs, "::::"]
     return "\n".join(lines) + "\n"
