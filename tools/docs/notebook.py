@@ -25,7 +25,7 @@ def _outputs(listing):
 def notebook(text):
     """The .ipynb file (text) of a page (text); None if it has no Python."""
     lines, cells, start = text.splitlines(), [], 0
-    programs = [one for one in pages.listings(lines) if one.language == "python" and "shown" not in one.words]
+    programs = [one for one in pages.listings(lines) if one.language == "python" and not {"shown", "idiom"} & one.words]
     for listing in programs:
         words = _clean(pages.without_quick("\n".join(lines[start:listing.first - 2])).splitlines())
         if words:

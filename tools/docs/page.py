@@ -53,8 +53,27 @@ def blocks(lines):
         i += 1
 
 
+def idioms(lines):
+    """Listings in tables: the code in the last column of a table whose heading there is Gluon.  Their output is not shown."""
+    inside = fenced = False
+    for number, line in enumerate(lines, 1):
+        fenced ^= line.lstrip().startswith("```")
+        cells = [cell.strip() for cell in re.split(r"(?<!\\)\|", line)[1:-1]] if line.startswith("|") and not fenced else []
+        if not cells:
+            inside = False
+        elif cells[-1] == "Gluon":
+            inside = True
+        elif inside and cells[-1].startswith("`"):
+            code = "\n".join(re.findall(r"`([^`]+)`", cells[-1])).replace("\\|", "|")
+            yield Listing("python", {"idiom"}, {}, code, number, number)
+
+
 def listings(lines):
-    """The blocks that are run, each with the output block that follows it."""
+    """The blocks that are run, each with the output block that follows it, and the idioms of tables."""
+    return sorted([*_fenced_listings(lines), *idioms(lines)], key=lambda one: one.first)
+
+
+def _fenced_listings(lines):
     found = []
     for block in blocks(lines):
         if block.language in RUN:
@@ -94,7 +113,7 @@ def without_quick(text):
 
 def _spans(lines):
     """[(language, first line, end)] of listings with their outputs, counted from 0, fences included."""
-    return [(one.language, one.first - 2, (one.output or one).last) for one in listings(lines) if not one.indent]
+    return [(one.language, one.first - 2, (one.output or one).last) for one in _fenced_listings(lines) if not one.indent]
 
 
 def _tab(title, lines):

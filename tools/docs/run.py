@@ -133,7 +133,10 @@ class Page:
             return
         if listing.language == "python":
             self.python = self.python or Python(self.folder, environment)
-            listing.printed = self.python.run(listing, text, self.name)
+            printed = self.python.run(listing, text, self.name)
+            if "idiom" in listing.words:
+                return
+            listing.printed = printed
         elif listing.language == "console":
             listing.printed = run_console(text, self.folder, environment)
         elif listing is statements[-1]:
@@ -202,9 +205,7 @@ class Page:
             if listing.language == "console":
                 lines[listing.first - 1:listing.last - 1] = printed
             elif listing.output:
-                shown = listing.output
-                if compare.difference(shown.text, listing.printed, shown.words, shown.options):
-                    lines[shown.first - 1:shown.last - 1] = printed
+                lines[listing.output.first - 1:listing.output.last - 1] = printed
             elif listing.printed.strip():
                 lines[listing.last:listing.last] = ["", indent + "```output", *printed, indent + "```"]
         text = "\n".join(lines) + "\n"

@@ -13,6 +13,7 @@ import sys
 from pathlib import Path
 
 import notebook
+from markdown import table
 
 HERE = Path(__file__).resolve().parent
 ROOT = HERE.parent.parent
@@ -25,12 +26,26 @@ def version():
     return ".".join(re.search(rf"MX_VERSION_{part} (\d+)", text)[1] for part in ("MAJOR", "MINOR", "PATCH"))
 
 
+def differences():
+    """The intended differences from MXNet, from the list that the tests use."""
+    sys.path.insert(0, str(ROOT / "tests/oracle"))
+    import intended
+    parts = []
+    for title, entries in (("Behaviour", intended.BEHAVIOURS), ("Symbols and executors", intended.SYMBOLS), ("Operators", intended.OPERATORS)):
+        head = ("what", "here") if title != "Operators" else ("operator", "why it differs: MXNet's")
+        rows = [(f"`{what}`" if " " not in what else what, why) for what, why in entries.items()]
+        parts.append(f"### {title}\n\n{table(head, rows)}")
+    return "\n".join(parts)
+
+
 def stage(source):
     """The pages, with those that are kept elsewhere, and their notebooks."""
     shutil.rmtree(source, ignore_errors=True)
     shutil.copytree(ROOT / "docs", source, ignore=shutil.ignore_patterns("*.1", "__pycache__"))
     text = (ROOT / "CONTRIBUTING.md").read_text()
     (source / "contributing.md").write_text(re.sub(r"\(docs/", "(", text))
+    guide = source / "guides/from_mxnet.md"
+    guide.write_text(guide.read_text().replace("<!-- the list of differences -->", differences()))
     (source / "notebooks").mkdir()
     shutil.copyfile(source / "draw.py", source / "notebooks" / "draw.py")
     for folder in RUN_FOLDERS:
