@@ -11,7 +11,7 @@ import reference_c
 import reference_classes
 import reference_ops
 import reference_python
-from markdown import table, toctree
+from markup import table, toctree
 
 INDEX = """# Reference
 

@@ -4,7 +4,7 @@ SPDX-License-Identifier: Apache-2.0
 """
 import re
 
-from markdown import code, prose, table, toctree
+from markup import code, prose, table, toctree
 
 GENERATED = {"op.gen.h": "One function for each operator; [operators](../operators/index.md) describes them.",
              "nn.gen.h": "One constructor for each layer, loss, initializer, optimizer, schedule and metric; see "

@@ -5,7 +5,7 @@ SPDX-License-Identifier: Apache-2.0
 import importlib
 import re
 
-from markdown import code, prose, sentence, table
+from markup import code, prose, sentence, table
 
 KINDS = (("LAYER", "layers", "Layers", ("gluon.nn", "gluon.rnn", "gluon.contrib.nn", "gluon.contrib.rnn", "gluon.contrib.cnn")),
          ("LAYER", "transforms", "Transforms", ("gluon.data.vision.transforms",)),

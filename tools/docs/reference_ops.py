@@ -11,7 +11,7 @@ from pathlib import Path
 
 import examples
 from gradients import gradient_text
-from markdown import ORPHAN, code, prose, sentence, table
+from markup import ORPHAN, code, prose, sentence, table
 
 SPARSE = {"refused": "computes with dense copies", "zeros": "works on the stored values: zeros stay zeros"}
 PRECISION = {"any": "in the type of its inputs", "float32": "in float32", "widest": "in the widest type of its inputs",

@@ -6,7 +6,7 @@ import importlib
 import inspect
 import pkgutil
 
-from markdown import ORPHAN, code, prose
+from markup import ORPHAN, code, prose
 
 # Operators have pages of their own; old names of modules are aliases.
 LEFT_OUT = ("mxnet._", "mxnet.ndarray.", "mxnet.symbol.", "mxnet.notebook", "mxnet.torch", "mxnet.rtc", "mxnet.test_utils",

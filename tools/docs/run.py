@@ -99,7 +99,8 @@ class Page:
                  "PKG_CONFIG_PATH": [f"{p}/pkgconfig" for p in libraries], "PYTHONPATH": [ROOT / "docs"]}
         environment = dict(os.environ)
         for name, new in paths.items():
-            environment[name] = os.pathsep.join([*map(str, new), *filter(None, [environment.get(name)])])
+            old = [os.path.abspath(path) for path in environment.get(name, "").split(os.pathsep) if path]  # pages run elsewhere
+            environment[name] = os.pathsep.join([*map(str, new), *old])
         environment["MXNET_CPU_WORKER_NTHREADS"] = str(self.options.threads)
         environment["PYTHONWARNINGS"] = "ignore::UserWarning"
         return environment

@@ -12,8 +12,8 @@ import subprocess
 import sys
 from pathlib import Path
 
-import notebook
-from markdown import table
+import notebooks
+from markup import table
 
 HERE = Path(__file__).resolve().parent
 ROOT = HERE.parent.parent
@@ -50,7 +50,7 @@ def stage(source):
     shutil.copyfile(source / "draw.py", source / "notebooks" / "draw.py")
     for folder in RUN_FOLDERS:
         for path in sorted((source / folder).glob("*.md")):
-            text = notebook.notebook(path.read_text())
+            text = notebooks.notebook(path.read_text())
             if text:
                 (source / "notebooks" / f"{folder}_{path.stem}.ipynb").write_text(text)
 
@@ -64,6 +64,8 @@ def main():
     options = parser.parse_args()
     source = Path(options.work).resolve() / "source"
     stage(source)
+    for old in (source.parent / "doctrees", Path(options.out)):  # pages that others link to may have come or gone
+        shutil.rmtree(old, ignore_errors=True)
     if not options.no_reference:
         import reference
         reference.write(source / "reference", Path(options.prefix).resolve(), ROOT)
