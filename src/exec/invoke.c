@@ -44,8 +44,8 @@ static mx_code check_input(const invocation *v, int i)
 {
     char name[64];
     const mx_array *x = v->in[i];
-    if (x == MX_NONE) { /* optional inputs may be required by attributes, as a bias without no_bias */
-        if (mx_op_input_optional(v->op, i) && !(v->op->count_in && i < v->op->count_in(v->attrs)))
+    if (x == MX_NONE) {
+        if (mx_op_input_optional(v->op, i))
             return MX_OK;
         return mx_op_fail(v->op, MX_ERR_ARGUMENT, "input %s is required", mx_op_input_name(v->op, i, name));
     }
@@ -57,6 +57,22 @@ static mx_code check_input(const invocation *v, int i)
         return MX_SPARSE_CALL;
     return mx_op_fail(v->op, MX_ERR_ARGUMENT, "input %s is %s, wanted an array", mx_op_input_name(v->op, i, name),
                       x ? "not an array" : "NULL");
+}
+
+/* Attributes may require an optional input: a bias without no_bias. */
+static mx_code check_count(const invocation *v)
+{
+    char name[64];
+    int present = 0, absent = v->n_in;
+    for (int i = v->n_in - 1; i >= 0; i--)
+        if (v->in[i] == MX_NONE)
+            absent = i;
+        else
+            present++;
+    if (present >= v->op->declared_inputs || !v->op->count_in || present >= v->op->count_in(v->attrs))
+        return MX_OK;
+    return mx_op_fail(v->op, MX_ERR_ARGUMENT, "input %s is required with these attributes",
+                      mx_op_input_name(v->op, absent, name));
 }
 
 static mx_code check_arguments(invocation *v, int n_out)
@@ -71,6 +87,8 @@ static mx_code check_arguments(invocation *v, int n_out)
         if (code)
             return code;
     }
+    if (v->op->count_in && check_count(v))
+        return mx_error_code();
     v->n_out = mx_op_count_out(v->op, v->attrs);
     v->n_visible = mx_op_count_visible(v->op, v->attrs);
     if (v->n_out > MX_MAX_OUTPUTS || v->n_out < 0)

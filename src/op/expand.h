@@ -11,7 +11,6 @@
 #include "gluon/np.h"
 #include "op/op.h"
 
-#define MX_OP_EXPANDS 8192u /* one more of enum mx_op_flags */
 static inline bool mx_op_expands(const mx_op *op) { return op->flags & MX_OP_EXPANDS; }
 
 struct mx_expansion;

@@ -137,6 +137,7 @@ enum mx_op_flags {
     MX_OP_IDENTITY = 1024, /* output 0 is input 0 while predicting, unless a random number is drawn */
     MX_OP_LOSS = 2048,     /* a loss */
     MX_OP_ELEMENTWISE = 4096, /* element i of the output depends on elements i of the inputs alone (pointwise.h: implied) */
+    MX_OP_EXPANDS = 8192,  /* a composition of other operators: see op/expand.h */
 };
 
 /* What the operator does with sparse inputs; exec/sparse has a function for each of these. */

@@ -135,7 +135,6 @@ def test_old_autograd():
 
 
 @pytest.mark.parametrize("call", [
-    lambda: mx.contrib.onnx.import_model("x.onnx"), lambda: mx.contrib.onnx.export_model(1, 2),
     lambda: mx.contrib.quantization.quantize_net_v2(1), lambda: mx.rtc.CudaModule("x"), lambda: mx.th.abs(1),
     lambda: mx.kv.create("local").set_gradient_compression({"type": "2bit"})])
 def test_what_is_not_here_says_so(call):
