@@ -43,6 +43,10 @@ struct mx_block_options {
 };
 #define mx_block_new(...) mx_block_make(&(struct mx_block_options){.positional_ = 0, __VA_ARGS__})
 MX_API mx_block *mx_block_make(const struct mx_block_options *options);
+/* A copy of a network: the same classes, options, prefixes and names, copies of all parameters and of the blocks inside;
+ * what is shared inside is shared by the copies.  Gradients begin at zero; hooks and compiled plans are not copied.  A user's
+ * block keeps its functions and its user pointer; one with a release function is an error. */
+MX_API mx_block *mx_block_copy(mx_block *block);
 MX_API void *mx_block_user(mx_block *block);
 /* A list of arrays that outlives the function that makes it: what forward_many and example functions return. */
 MX_API mx_arrays mx_results_make(mx_arrays arrays);
