@@ -169,8 +169,11 @@ def test_symbol_block_inside_another_block(tmp_path):
 def test_symbol_block_refusals(tmp_path):
     data = mx.sym.var("data")
     symbol = mx.sym.FullyConnected(data, num_hidden=2, name="fc")
-    with pytest.raises(ValueError, match="other"):
-        gluon.SymbolBlock(symbol, mx.sym.var("other"))
+    with pytest.warns(UserWarning, match="other.*data, fc_weight"):
+        without = gluon.SymbolBlock(symbol, mx.sym.var("other"))
+    assert list(without.collect_params()) == ["data", "fc_weight", "fc_bias"]  # as in MXNet
+    with pytest.raises(mx.MXNetError, match="data"):
+        without(nd.ones((1, 3)))
     with pytest.raises(ValueError):
         gluon.SymbolBlock(symbol, symbol)
     with pytest.raises(TypeError):
@@ -240,3 +243,15 @@ def test_hidden_outputs_are_counted_as_mxnet_does():
     assert rows(sym.LeakyReLU(data, act_type="leaky")) == [0, 1, 2]
     assert rows(sym.LeakyReLU(data, act_type="rrelu")) == [0, 1, 3]
     assert rows(sym.BatchNorm(data)) == [0, 1, 2, 3, 4, 5, 8]
+
+
+def test_inputs_that_the_outputs_do_not_use():
+    a, b = mx.sym.var("a"), mx.sym.var("b")
+    block = gluon.SymbolBlock(a * 2, [a, b])
+    for hybridize in (False, True):
+        if hybridize:
+            block.hybridize()
+        assert block(nd.ones((2,)), nd.ones((3,))).asnumpy().tolist() == [2, 2]
+    assert not list(block.collect_params())
+    with pytest.raises(ValueError, match="got 1 inputs, wanted 2"):
+        block(nd.ones((2,)))

@@ -502,6 +502,10 @@ class SymbolBlock(HybridBlock):
     def __init__(self, outputs, inputs, params=None):
         outputs = _grouped(outputs, "outputs")
         names = [_variable_name(x) for x in (inputs if isinstance(inputs, (list, tuple)) else [inputs])]
+        known = outputs.list_inputs()
+        if names and not any(name in known for name in names):  # then every variable is a parameter
+            warnings.warn(f"SymbolBlock: no input ({', '.join(names)}) is a variable of the outputs, which have "
+                          f"{', '.join(known)}", stacklevel=2)
         arrays = {}
         if params is not None and not isinstance(params, ParameterDict):
             arrays = {name: value for name, value in params.items() if isinstance(value, NDArray)}
