@@ -3,6 +3,7 @@
 Two counters are watched: what the library has handed out (exact: after a warm-up not one block may be added), and the
 resident memory of the process (which also sees Python's side; some room for the interpreter's own arenas).
 """
+import ctypes
 import gc
 import sys
 
@@ -256,3 +257,21 @@ def test_references():
     after = sys.getrefcount(shape), sys.getrefcount(x), sys.getrefcount(name), sys.getrefcount(None)
     assert after[:3] == before[:3] and abs(after[3] - before[3]) < 100
     assert mx.nd.ones((1,)) is not None
+
+
+@pytest.mark.parametrize("wrap", [False, True])
+def test_handles_of_callbacks(resident, wrap):
+    """Arrays that monitors and operator hooks get are released, whether they are wrapped or not."""
+    def note(*arguments):
+        if wrap:
+            nd.NDArray(ctypes.c_void_p(arguments[-1]))
+
+    executor = mx.sym.exp(mx.sym.var("x") * 2).simple_bind(mx.cpu(), x=(300,))
+    executor.set_monitor_callback(note, monitor_all=True)
+    check(executor.forward, resident, many=2000)
+    net, x = small_net(), nd.ones((2, 3))
+    net.initialize()
+    net(x)
+    net.hybridize()
+    net.register_op_hook(note, monitor_all=True)
+    check(lambda: net(x), resident, many=500)

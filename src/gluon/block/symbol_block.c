@@ -125,8 +125,8 @@ static mx_arrays forward(mx_block *self, mx_arrays in)
 {
     symbol_block *s = mx_block_user(self);
     if (in.n != s->names.n)
-        return mx_fail(MX_ERR_ARGUMENT, "%s: got %lld inputs, wanted %lld", self->name, (long long)in.n,
-                       (long long)s->names.n),
+        return mx_fail(MX_ERR_ARGUMENT, "%s: got %lld inputs, wanted %lld", *self->name ? self->name : self->class_name,
+                       (long long)in.n, (long long)s->names.n),
                mx_list_failed();
     bool symbolic = false;
     for (int64_t i = 0; i < in.n; i++) {
