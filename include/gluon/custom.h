@@ -13,6 +13,7 @@
 #define GLUON_CUSTOM_H
 
 #include "gluon/array.h"
+#include "gluon/sparse.h"
 
 enum mx_custom_list { MX_CUSTOM_ARGUMENTS, MX_CUSTOM_OUTPUTS, MX_CUSTOM_AUXILIARY };
 
@@ -32,6 +33,16 @@ typedef struct mx_custom_run {
     void *state; /* NULL when forward is called; what it stores here is passed to backward */
 } mx_custom_run;
 
+/* Storage types of a call with sparse arguments.  Forward: those of the outputs are found.  Backward: those of the gradients of
+ * outputs, as it wants them, and of arguments, as it gives them; all are dense if it changes nothing. */
+typedef struct mx_custom_storage {
+    bool backward;
+    int n_arguments, n_outputs;
+    const mx_stype *arguments;
+    mx_stype *outputs;
+    mx_stype *output_grads, *argument_grads; /* backward only */
+} mx_custom_storage;
+
 typedef struct mx_custom_class {
     const char *op_type;
     void *user;
@@ -44,6 +55,8 @@ typedef struct mx_custom_class {
     mx_code (*forward)(void *self, mx_custom_run *run);
     mx_code (*backward)(void *self, mx_custom_run *run); /* NULL: it has no gradient */
     void (*release_state)(void *state);                  /* may be NULL */
+    bool (*takes_sparse)(void *self);                    /* NULL or false: it gets dense copies of sparse arguments */
+    mx_code (*storage)(void *self, const mx_custom_storage *storage); /* if it takes them */
 } mx_custom_class;
 /* The class is copied; one of the same name is replaced. */
 MX_API mx_code mx_custom_register(const mx_custom_class *custom);

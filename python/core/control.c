@@ -441,6 +441,66 @@ static mx_code custom_call(void *self, mx_custom_run *run, bool backwards)
 static mx_code custom_forward(void *self, mx_custom_run *run) { return custom_call(self, run, false); }
 static mx_code custom_backward(void *self, mx_custom_run *run) { return custom_call(self, run, true); }
 
+static bool custom_takes_sparse(void *self)
+{
+    PyGILState_STATE gil = PyGILState_Ensure();
+    PyObject *result = PyObject_GetAttrString(((custom_use *)self)->object, "takes_sparse");
+    const bool takes = result && PyObject_IsTrue(result) > 0;
+    Py_XDECREF(result);
+    PyErr_Clear();
+    PyGILState_Release(gil);
+    return takes;
+}
+
+static PyObject *stypes_to(int n, const mx_stype *stypes)
+{
+    PyObject *list = PyList_New(n);
+    for (int i = 0; list && i < n; i++) {
+        PyObject *name = PyUnicode_InternFromString(mx_stype_name(stypes[i]));
+        if (name)
+            PyList_SET_ITEM(list, i, name);
+        else
+            Py_CLEAR(list);
+    }
+    return list;
+}
+
+static bool stypes_from(PyObject *source, int n, mx_stype *stypes, const char *what)
+{
+    PyObject *list = PySequence_Fast(source, "storage types must be lists");
+    bool ok = list != NULL;
+    if (ok && PySequence_Fast_GET_SIZE(list) != n) {
+        PyErr_Format(PyExc_ValueError, "a custom operator gave %zd storage types of %s, expected %d",
+                     PySequence_Fast_GET_SIZE(list), what, n);
+        ok = false;
+    }
+    for (int i = 0; ok && i < n; i++)
+        ok = !stype_from(PySequence_Fast_GET_ITEM(list, i), &stypes[i], "infer_storage_type");
+    Py_XDECREF(list);
+    return ok;
+}
+
+/* The object's storage(backward, arguments, outputs) -> types of (arguments, outputs), or of
+ * their gradients (of outputs, of arguments). */
+static mx_code custom_storage(void *self, const mx_custom_storage *s)
+{
+    PyGILState_STATE gil = PyGILState_Ensure();
+    PyObject *arguments = stypes_to(s->n_arguments, s->arguments), *first, *second;
+    PyObject *outputs = arguments ? stypes_to(s->n_outputs, s->outputs) : NULL;
+    PyObject *result =
+        outputs ? PyObject_CallMethod(((custom_use *)self)->object, "storage", "iOO", s->backward, arguments, outputs)
+                : NULL;
+    bool ok = result && PyArg_ParseTuple(result, "OO", &first, &second);
+    if (ok && s->backward)
+        ok = stypes_from(first, s->n_outputs, s->output_grads, "gradients of outputs") &&
+             stypes_from(second, s->n_arguments, s->argument_grads, "gradients of inputs");
+    else if (ok)
+        ok = stypes_from(second, s->n_outputs, s->outputs, "outputs");
+    Py_XDECREF(arguments), Py_XDECREF(outputs), Py_XDECREF(result);
+    PyGILState_Release(gil);
+    return ok ? MX_OK : callback_failed("Custom");
+}
+
 static void custom_release_state(void *state)
 {
     if (!Py_IsInitialized())
@@ -458,7 +518,8 @@ static PyObject *custom_register(PyObject *self, PyObject *args)
     if (!PyArg_ParseTuple(args, "sO:custom_register", &name, &factory))
         return NULL;
     const mx_custom_class row = {name,         Py_NewRef(factory), custom_create,   custom_release,      custom_names,
-                                 custom_infer, custom_forward,     custom_backward, custom_release_state};
+                                 custom_infer, custom_forward,     custom_backward, custom_release_state, custom_takes_sparse,
+                                 custom_storage};
     return raise_if(mx_custom_register(&row));
 }
 

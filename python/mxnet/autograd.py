@@ -78,7 +78,7 @@ class Function:
         if any(isinstance(x, _core.Symbol) for x in inputs):
             warnings.warn(f"{type(self).__name__}: a hybridized block or a symbol uses its forward only; gradients are those "
                           "of the operators in it, backward() is not called (mx.operator.CustomOp is)", stacklevel=2)
-        with pause():
+        with pause(train_mode=is_training()):
             outputs = self.forward(*inputs)
         if not is_recording():
             return outputs

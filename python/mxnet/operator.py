@@ -60,7 +60,8 @@ class CustomOpProp:
         return in_type, [in_type[0]] * len(self.list_outputs()), [in_type[0]] * len(self.list_auxiliary_states())
 
     def infer_storage_type(self, in_stype):
-        """Storage types: all arrays are dense."""
+        """Storage types of inputs, outputs and auxiliary states; here all are dense.  Override it to get sparse inputs as they
+        are: otherwise they arrive as dense copies."""
         return in_stype, ["default"] * len(self.list_outputs()), ["default"] * len(self.list_auxiliary_states())
 
     def infer_storage_type_backward(self, ograd_stype, in_stype, out_stype, igrad_stype, aux_stype):
@@ -163,6 +164,20 @@ class _Use:
         types = [types[0] if t is None else t for t in types]
         found = self.prop.infer_type(types)
         return (*shapes, *(found if len(found) == 3 else (*found, [])))
+
+    @property
+    def takes_sparse(self):
+        """Whether sparse inputs are passed as they are: if the properties say what becomes of them."""
+        return type(self.prop).infer_storage_type is not CustomOpProp.infer_storage_type
+
+    @_raises_mxnet_errors
+    def storage(self, backward, arguments, outputs):
+        """Storage types of inputs and outputs; of the backward: of the gradients of outputs and of inputs."""
+        if not backward:
+            return self.prop.infer_storage_type(arguments)[:2]
+        dense, aux = ["default"], ["default"] * len(self.prop.list_auxiliary_states())
+        found = self.prop.infer_storage_type_backward(dense * len(outputs), arguments, outputs, dense * len(arguments), aux)
+        return found[0], found[3]
 
     @_raises_mxnet_errors
     def forward(self, ctx, training, in_data, out_data, aux):

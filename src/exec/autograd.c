@@ -252,7 +252,7 @@ static mx_code run_forward(const mx_function *function, void *user, mx_arrays in
     if (code)
         return mx_fail(MX_ERR_CALLBACK, "forward of function %s failed", function->name);
     for (int i = 0; i < function->n_out; i++)
-        if (!mx_array_ok(out[i], function->name, "output"))
+        if (!mx_array_any_ok(out[i], function->name, "output"))
             return mx_error_code();
     return MX_OK;
 }
@@ -280,7 +280,7 @@ static mx_arrays give_up(const mx_function *function, void *user)
 static mx_code check_function_inputs(const mx_function *function, mx_arrays *inputs)
 {
     const char *name = function->name ? function->name : "function";
-    if (mx_list_check(inputs, name, "inputs"))
+    if (mx_list_check_any(inputs, name, "inputs"))
         return mx_error_code();
     for (int64_t i = 0; i < inputs->n; i++)
         if (mx_is_symbolic(inputs->v[i]))

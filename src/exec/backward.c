@@ -184,7 +184,7 @@ static mx_code run_gradient(mx_pass *pass, mx_node *node, mx_array **ograd, mx_a
 static mx_code check_input_gradient(const mx_node *node, int i, const mx_array *g)
 {
     char have[MX_SHAPE_TEXT], want[MX_SHAPE_TEXT];
-    if (!mx_array_ok(g, node->function->name, "input gradient"))
+    if (!mx_array_any_ok(g, node->function->name, "input gradient"))
         return mx_error_code();
     mx_shape_t shape = {.ndim = g->ndim};
     memcpy(shape.dim, g->shape, (size_t)g->ndim * sizeof shape.dim[0]);

@@ -122,9 +122,16 @@ static mx_code fill(mx_custom_use *use, int n, const char *const *keys, const ch
 bool mx_op_is_custom(const mx_op *op) { return !strcmp(op->name, "Custom"); }
 const char *mx_custom_type(const void *attrs) { return ((const mx_custom_attrs *)attrs)->op_type; }
 
+static bool takes_sparse(const mx_callee *callee)
+{
+    const mx_custom_use *use = (const mx_custom_use *)(const void *)callee;
+    return use->custom->takes_sparse && use->custom->storage && use->custom->takes_sparse(use->self);
+}
+
 mx_callee *mx_custom_callee(const char *op_type, int n, const char *const *keys, const char *const *values)
 {
-    static const mx_callee_methods methods = {mx_custom_infer, mx_custom_run_on, writes, output_name, count, option};
+    static const mx_callee_methods methods = {mx_custom_infer, mx_custom_run_on, writes,       output_name,
+                                               count,           option,           takes_sparse};
     const mx_custom_class *custom = find_class(op_type);
     mx_custom_use *use = custom ? mx_alloc_zero(sizeof *use) : NULL;
     if (!use)

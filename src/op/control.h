@@ -28,6 +28,7 @@ typedef struct mx_callee_methods {
     int (*count)(const mx_callee *callee);                      /* visible outputs; NULL: from the attributes */
     /* Its own attributes, for files: false past the last one; NULL: none. */
     bool (*option)(const mx_callee *callee, int i, const char **key, const char **text);
+    bool (*takes_sparse)(const mx_callee *callee); /* NULL: it runs on dense copies of sparse arrays */
 } mx_callee_methods;
 
 struct mx_callee {

@@ -595,8 +595,13 @@ static void test_custom(void **state)
 {
     (void)state;
     const char *key = "factor", *value = "3";
-    assert_int_equal(mx_custom_register(&(mx_custom_class){"test_scale", NULL, scale_create, scale_release, scale_names,
-                                                           scale_infer, scale_forward, scale_backward, NULL}),
+    assert_int_equal(mx_custom_register(&(mx_custom_class){.op_type = "test_scale",
+                                                           .create = scale_create,
+                                                           .release = scale_release,
+                                                           .names = scale_names,
+                                                           .infer = scale_infer,
+                                                           .forward = scale_forward,
+                                                           .backward = scale_backward}),
                      MX_OK);
     mx_scoped() {
         mx_array *x = mx_array_from(MX_DIMS(2), MX_FLOAT32, (float[]){2, 3}),

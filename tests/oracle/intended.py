@@ -55,7 +55,8 @@ BEHAVIOURS = {
     "storage of gradients in simple_bind": "row_sparse for variables of that storage and for weights that are used by rows alone "
         "(Embedding with sparse_grad, dot with a csr); there by every operator's rule, csr and through products too",
     "outputs of executors before the first forward": "dense; they get the storage of the result with it",
-    "CustomOp with sparse inputs": "computes with dense copies if it does not say otherwise; there it is an error",
+    "CustomOp with sparse inputs": "computes with dense copies if it has no infer_storage_type; there it is an error.  Gradients "
+        "are converted to the storage that infer_storage_type_backward asks for; there it must be what arrives",
     "Trainer.step with a gradient that was never computed": "an error before any weight changes; there after the store has updated",
     "Trainer(update_on_kvstore=False), ignore_stale_grad=True": "all copies of a parameter stay equal; there those without a new "
                                                                 "gradient are left behind",

@@ -452,3 +452,21 @@ def test_gradients_at_the_edges():
         y = a % b + a % 3 + 20 % b
     y.backward()
     assert a.grad.asnumpy().tolist() == b.grad.asnumpy().tolist() == [0, 0]
+
+
+@pytest.mark.parametrize("training", [True, False])
+def test_a_function_sees_the_mode(training):
+    class Double(autograd.Function):
+        def forward(self, x):
+            assert autograd.is_training() is training and not autograd.is_recording()
+            return x * 2
+
+        def backward(self, dy):
+            return dy * 2
+
+    x = nd.ones(2)
+    x.attach_grad()
+    with autograd.record(train_mode=training):
+        y = Double()(x)
+    y.backward()
+    assert x.grad.asnumpy().tolist() == [2, 2]

@@ -224,3 +224,54 @@ def test_types_of_arguments_are_texts():
     types = dict(zip(*mx.operator.get_operator_arguments("Convolution")[1:]))
     assert types["kernel"] == "Shape(tuple), required" and types["no_bias"] == "boolean, optional, default=0"
     assert mx.operator.get_operator_arguments("concat").types[0] == "NDArray-or-Symbol[]"
+
+
+def test_storage_types():
+    """An operator that says what becomes of sparse inputs gets them as they are, on arrays and in executors."""
+    seen = []
+
+    class Square(mx.operator.CustomOp):
+        def forward(self, is_train, req, in_data, out_data, aux):
+            seen.append([x.stype for x in in_data + out_data])
+            self.assign(out_data[0], req[0], mx.nd.sparse.square(in_data[0]))
+
+        def backward(self, req, out_grad, in_data, out_data, in_grad, aux):
+            seen.append([x.stype for x in out_grad + in_data + out_data + in_grad])
+            self.assign(in_grad[0], req[0], 2 * mx.nd.sparse.elemwise_mul(in_data[0], out_grad[0]))
+
+    class Base(mx.operator.CustomOpProp):
+        def create_operator(self, ctx, in_shapes, in_dtypes):
+            return Square()
+
+    @mx.operator.register("square_as_it_is")
+    class Same(Base):  # noqa: F841
+        def infer_storage_type(self, in_stype):
+            return in_stype, [in_stype[0]], []
+
+        def infer_storage_type_backward(self, ograd_stype, in_stype, out_stype, igrad_stype, aux_stype):
+            return [in_stype[0]], in_stype, out_stype, [in_stype[0]], aux_stype
+
+    @mx.operator.register("square_wrongly")
+    class Wrong(Base):  # noqa: F841
+        def infer_storage_type(self, in_stype):
+            return in_stype, [], []
+
+    values = np.array([[0, 1, 0], [0, 0, 0], [2, 0, 3]], "float32")
+    for stype in ("default", "csr", "row_sparse"):
+        del seen[:]
+        x = mx.nd.array(values).tostype(stype)
+        x.attach_grad()
+        with mx.autograd.record():
+            y = mx.nd.Custom(x, op_type="square_as_it_is")
+        y.backward()
+        assert y.stype == x.grad.stype == stype and seen == [[stype] * 2, [stype] * 4]
+        np.testing.assert_array_equal(y.asnumpy(), values ** 2)
+        np.testing.assert_array_equal(x.grad.asnumpy(), 2 * values)
+    exe = mx.sym.Custom(mx.sym.var("x", stype="row_sparse"), op_type="square_as_it_is").simple_bind(mx.cpu(), x=(3, 3))
+    exe.arg_dict["x"][:] = x
+    exe.forward(is_train=True)
+    exe.backward(mx.nd.ones((3, 3)))
+    assert exe.outputs[0].stype == "row_sparse"
+    np.testing.assert_array_equal(exe.grad_dict["x"].asnumpy(), 2 * values)
+    with pytest.raises(ValueError, match="0 storage types of outputs, expected 1"):
+        mx.nd.Custom(x, op_type="square_wrongly")

@@ -58,6 +58,43 @@ static mx_code custom_failed(const custom_call *c, const char *what)
                           : mx_fail(MX_ERR_CALLBACK, "Custom '%s': %s failed", c->use->custom->op_type, what);
 }
 
+static bool any_sparse(const custom_call *c)
+{
+    for (int i = 0; i < c->n_arguments; i++)
+        if (mx_is_sparse(c->arrays[i]))
+            return true;
+    return false;
+}
+
+/* Storage types of a call: dense, unless an argument is sparse and the operator says otherwise. */
+typedef struct storages {
+    mx_stype arguments[MX_MAX_OUTPUTS], outputs[MX_MAX_OUTPUTS];
+    mx_stype output_grads[MX_MAX_OUTPUTS], argument_grads[MX_MAX_OUTPUTS];
+} storages;
+
+static mx_code ask_storage(const custom_call *c, bool backward, storages *s)
+{
+    *s = (storages){{MX_STYPE_DEFAULT}, {MX_STYPE_DEFAULT}, {MX_STYPE_DEFAULT}, {MX_STYPE_DEFAULT}};
+    if (!any_sparse(c))
+        return MX_OK;
+    for (int i = 0; i < c->n_arguments; i++)
+        s->arguments[i] = mx_stype_of(c->arrays[i]);
+    for (int k = 0; backward && k < c->n_outputs; k++)
+        s->outputs[k] = mx_stype_of(c->arrays[c->n_arguments + c->n_auxiliary + k]);
+    const mx_custom_storage asked = {backward,   c->n_arguments, c->n_outputs,    s->arguments,
+                                     s->outputs, s->output_grads, s->argument_grads};
+    return c->use->custom->storage(c->use->self, &asked) ? custom_failed(c, "infer_storage_type") : MX_OK;
+}
+
+/* Zeros, for the scope. */
+static mx_array *zeros(const mx_shape_t *shape, mx_dtype type, mx_context context, mx_stype stype)
+{
+    if (stype != MX_STYPE_DEFAULT)
+        return mx_sparse_zeros(stype, mx_dims_of_shape(shape), type, context);
+    mx_array *x = mx_scope_add(mx_array_new(shape, type, context));
+    return x && !mx_array_fill(x, 0) ? x : NULL;
+}
+
 /* Arrays for the outputs, of the inferred shapes. */
 static mx_code make_outputs(custom_call *c)
 {
@@ -69,7 +106,8 @@ static mx_code make_outputs(custom_call *c)
         type[i] = i < n_in ? c->arrays[i]->dtype : MX_DTYPE_NONE;
     }
     mx_infer infer = {MX_OP("Custom"), NULL, n_in, c->n_outputs + 1, shape, shape + n_in, type, type + n_in, NULL};
-    if (mx_custom_infer(&c->use->callee, &infer))
+    storages stored;
+    if (mx_custom_infer(&c->use->callee, &infer) || ask_storage(c, false, &stored))
         return mx_error_code();
     const mx_context context = run_of(c).context;
     for (int k = 0; k < c->n_outputs; k++) {
@@ -77,8 +115,8 @@ static mx_code make_outputs(custom_call *c)
             return mx_fail(MX_ERR_SHAPE,
                            "Custom '%s': the shape or type of output %s cannot be inferred from the inputs",
                            c->use->custom->op_type, c->use->names[MX_CUSTOM_OUTPUTS][k]);
-        c->arrays[n_in + k] = mx_array_new(&infer.out[k], (mx_dtype)infer.out_type[k], context);
-        if (!c->arrays[n_in + k] || mx_array_fill(c->arrays[n_in + k], 0))
+        c->arrays[n_in + k] = mx_keep(zeros(&infer.out[k], (mx_dtype)infer.out_type[k], context, stored.outputs[k]));
+        if (!c->arrays[n_in + k])
             return mx_error_code();
     }
     return MX_OK;
@@ -104,12 +142,10 @@ static mx_code forward(void *user, int n_in, mx_array *const *in, int n_out, mx_
     return MX_OK;
 }
 
-/* Zeros like x, for the scope. */
-static mx_array *zeros_like(const mx_array *x)
+static mx_array *zeros_like(const mx_array *x, mx_stype stype)
 {
     const mx_shape_t shape = mx_array_shape(x);
-    mx_array *zeros = mx_scope_add(mx_array_new(&shape, (mx_dtype)x->dtype, x->context));
-    return zeros && !mx_array_fill(zeros, 0) ? zeros : NULL;
+    return zeros(&shape, (mx_dtype)x->dtype, x->context, stype);
 }
 
 static mx_code backward(void *user, int n_out, mx_array *const *out_grads, int n_in, mx_array **in_grads)
@@ -119,11 +155,15 @@ static mx_code backward(void *user, int n_out, mx_array *const *out_grads, int n
     mx_array **given = mx_list_new(n_out);
     if (!c->use->custom->backward)
         return mx_fail(MX_ERR_AUTOGRAD, "Custom '%s' has no gradient", c->use->custom->op_type);
+    storages stored;
+    if (ask_storage(c, true, &stored))
+        return mx_error_code();
     for (int k = 0; given && k < n_out; k++)
-        if (!(given[k] = out_grads[k] ? out_grads[k] : zeros_like(run.outputs.v[k])))
+        if (!(given[k] = out_grads[k] ? mx_tostype(out_grads[k], stored.output_grads[k])
+                                      : zeros_like(run.outputs.v[k], stored.output_grads[k])))
             return mx_error_code();
     for (int i = 0; given && i < n_in; i++)
-        if (!(in_grads[i] = zeros_like(run.arguments.v[i])))
+        if (!(in_grads[i] = zeros_like(run.arguments.v[i], stored.argument_grads[i])))
             return mx_error_code();
     if (!given)
         return mx_error_code();

@@ -13,8 +13,10 @@
 #include "base/alloc.h"
 #include "base/checking.h"
 #include "base/error.h"
+#include "exec/control/region.h"
 #include "exec/tape.h"
 #include "graph/node.h"
+#include "op/control.h"
 
 static const mx_sparse_fn functions[MX_SPARSE_RULES] = {
     [MX_SPARSE_ZEROS] = mx_sparse_map,     [MX_SPARSE_TWO] = mx_sparse_combine,     [MX_SPARSE_SUM] = mx_sparse_add_n,
@@ -155,6 +157,9 @@ mx_code mx_sparse_invoke(mx_op *op, const void *attrs, int n_in, mx_array *const
     const char *why = NULL;
     const mx_sparse_call call = {op, attrs ? attrs : op->defaults, n_in, in, n_out ? out[0] : NULL, &why};
     const mx_sparse_fn function = functions[op->sparse];
+    const mx_callee *callee = mx_op_calls(op) ? mx_callee_of(op, call.attrs) : NULL;
+    if (callee && callee->methods && callee->methods->takes_sparse && callee->methods->takes_sparse(callee))
+        return mx_region_call(op, call.attrs, n_in, in, n_out, out);
     if (check_inputs(op, n_in, in) || (mx_checking() && check_indices(&call)))
         return mx_error_code();
     mx_array *result = NULL;
