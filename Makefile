@@ -58,6 +58,9 @@ distributed: python ## tests of several processes, with mpirun; skipped with a m
 	@sh tools/setup.sh mpi
 	timeout -k 10 900 $(VENV)/bin/python -m pytest -q tests/distributed
 
+onnx: python ## ONNX files: against the onnx package and ONNX Runtime of PyPI; ONNX=--every: all networks of the zoo
+	@JOBS=$(JOBS) sh tools/onnx.sh $(BUILD) $(ONNX)
+
 test-gpu: ## on a machine with a GPU: everything on gpu(0) beside the CPU; needs what the machine has, no network
 	@CMAKE_FLAGS="$(CMAKE_FLAGS)" GPU_TESTS="$(GPU_TESTS)" sh tools/test_gpu.sh $(BUILD)/gpu
 

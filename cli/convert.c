@@ -80,7 +80,7 @@ static mx_code save_values(const mx_symbol *symbol, const char *path)
 {
     const mx_names names = mx_symbol_inputs(symbol);
     mx_array **arrays = calloc((size_t)names.n + 1, sizeof *arrays);
-    char (*keys)[512] = calloc((size_t)names.n + 1, sizeof *keys);
+    char(*keys)[512] = calloc((size_t)names.n + 1, sizeof *keys);
     const char **list = calloc((size_t)names.n + 1, sizeof *list);
     int64_t n = 0;
     for (int64_t i = 0; arrays && keys && list && i < names.n; i++) {
@@ -90,7 +90,8 @@ static mx_code save_values(const mx_symbol *symbol, const char *path)
         list[n] = keys[n];
         n++;
     }
-    const mx_code code = arrays && keys && list ? mx_save(path, (mx_arrays){arrays, n}, list) : mx_error_set(MX_ERR_MEMORY, "out of memory");
+    const mx_code code = arrays && keys && list ? mx_save(path, (mx_arrays){arrays, n}, list)
+                                                : mx_error_set(MX_ERR_MEMORY, "out of memory");
     if (!code)
         printf("%s: %lld arrays\n", path, (long long)n);
     free(arrays), free(keys), free(list);
@@ -148,7 +149,11 @@ static int run(const cli_args *args)
                          "%s: %s files cannot be written; expected a name that ends in " FORMATS
                          " (the parameters), .json (the graph) or .onnx (both), or a prefix without a suffix (both)",
                          to, suffix);
-    return (onnx ? convert_from_onnx(from, to) : arrays ? convert_arrays(from, to) : convert_model(from, to)) ? CLI_FAILED : CLI_OK;
+    return (onnx     ? convert_from_onnx(from, to)
+            : arrays ? convert_arrays(from, to)
+                     : convert_model(from, to))
+               ? CLI_FAILED
+               : CLI_OK;
 }
 
 static const cli_option options[] = {CLI_MODEL_OPTIONS, {NULL, NULL, NULL}};

@@ -20,6 +20,7 @@ DESCRIPTIONS = ("src/op/def/", "src/op/formula/", "src/cpu/kernels/", "src/cuda/
 # Files that may, and why.
 EXCEPTIONS = {
     "src/gluon/def/": "descriptions of layers and optimizers: each names the operator it calls",
+    "src/gluon/onnx/def/": "operators of ONNX: an entry pairs one with ours, its reader and its writer side by side",
     "python/core/number.c": "Python's own operators (+, <, **) and their functions, for arrays",
     "python/core/symbol_number.c": "the same for symbols",
 }

@@ -16,7 +16,8 @@ struct mx_onnx_options {
     const struct mx_known *inputs; /* shapes and types of the inputs; sizes that are 0 stay open: a batch of any size */
     char positional_;
     const mx_symbol *symbol;
-    const mx_array_dict *params; /* names with or without arg: and aux:; NULL: the values that the symbol's variables have */
+    const mx_array_dict
+        *params; /* names with or without arg: and aux:; NULL: the values that the symbol's variables have */
     const char *path;
 };
 /* Writes a network as an ONNX file, atomically.  An operator that ONNX does not have gives an error that names the node. */
@@ -28,10 +29,10 @@ MX_API mx_code mx_export_onnx_block(mx_block *block, const char *path, int opset
 
 /* What a file contains; belongs to the scope. */
 typedef struct mx_onnx_model {
-    mx_symbol *symbol;                   /* NULL if only the description was asked for */
+    mx_symbol *symbol; /* NULL if only the description was asked for */
     int64_t opset;
-    mx_names inputs, outputs;            /* names, in the order of the file */
-    const mx_dims *input_shapes;         /* sizes that are open are 0; n == -1: not known */
+    mx_names inputs, outputs;    /* names, in the order of the file */
+    const mx_dims *input_shapes; /* sizes that are open are 0; n == -1: not known */
     const mx_dims *output_shapes;
     const mx_dtype *input_types, *output_types;
 } mx_onnx_model;

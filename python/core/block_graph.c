@@ -91,9 +91,10 @@ PyObject *block_seen(PyObject *object, PyObject *unused)
     PyObject *list = PyList_New(0);
     (void)unused;
     for (int i = 0; list && i < seen->n; i++) {
-        PyObject *item = seen->shape[i].ndim < 0 ? NULL
-                                                 : Py_BuildValue("(NN)", dims_to(seen->shape[i].dim, seen->shape[i].ndim),
-                                                                 dtype_to((mx_dtype)seen->type[i]));
+        PyObject *item = seen->shape[i].ndim < 0
+                             ? NULL
+                             : Py_BuildValue("(NN)", dims_to(seen->shape[i].dim, seen->shape[i].ndim),
+                                             dtype_to((mx_dtype)seen->type[i]));
         if (seen->shape[i].ndim < 0)
             PyErr_SetString(PyExc_ValueError, "an optional input was missing in the first call");
         if (!item || PyList_Append(list, item))

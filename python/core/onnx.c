@@ -32,8 +32,8 @@ static PyObject *onnx_write(PyObject *self, PyObject *args)
     PyObject *symbol, *params, *path, *names, *shapes, *types, *result = NULL;
     int opset;
     (void)self;
-    if (!PyArg_ParseTuple(args, "O!OO&iOOO:onnx_write", &sym_type, &symbol, &params, PyUnicode_FSConverter, &path, &opset,
-                          &names, &shapes, &types))
+    if (!PyArg_ParseTuple(args, "O!OO&iOOO:onnx_write", &sym_type, &symbol, &params, PyUnicode_FSConverter, &path,
+                          &opset, &names, &shapes, &types))
         return NULL;
     sym_known k = {0};
     mx_scope scope = mx_scope_open();
@@ -42,7 +42,8 @@ static PyObject *onnx_write(PyObject *self, PyObject *args)
     if (graph && (values || params == Py_None) && !read_known(&k, names, shapes, types)) {
         const struct mx_known given = {k.n, k.names, k.shapes, k.types, false};
         PyThreadState *state = let_go(true);
-        const mx_code code = mx_export_onnx(graph, values, PyBytes_AS_STRING(path), .opset = opset, .inputs = k.n ? &given : NULL);
+        const mx_code code =
+            mx_export_onnx(graph, values, PyBytes_AS_STRING(path), .opset = opset, .inputs = k.n ? &given : NULL);
         take_back(state);
         result = raise_if(code);
     }

@@ -34,7 +34,8 @@ bool mx_proto_number(mx_proto *list, mx_proto_kind kind, uint64_t *value)
 {
     if (list->broken || list->at >= list->end)
         return false;
-    return kind == MX_PROTO_VARINT ? take_varint(list, value) : take_fixed(list, kind == MX_PROTO_FIXED32 ? 4 : 8, value);
+    return kind == MX_PROTO_VARINT ? take_varint(list, value)
+                                   : take_fixed(list, kind == MX_PROTO_FIXED32 ? 4 : 8, value);
 }
 
 bool mx_proto_next(mx_proto *m, mx_proto_field *field)

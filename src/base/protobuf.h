@@ -17,7 +17,12 @@
 
 #include "base/text.h"
 
-typedef enum mx_proto_kind { MX_PROTO_VARINT = 0, MX_PROTO_FIXED64 = 1, MX_PROTO_BYTES = 2, MX_PROTO_FIXED32 = 5 } mx_proto_kind;
+typedef enum mx_proto_kind {
+    MX_PROTO_VARINT = 0,
+    MX_PROTO_FIXED64 = 1,
+    MX_PROTO_BYTES = 2,
+    MX_PROTO_FIXED32 = 5
+} mx_proto_kind;
 
 typedef struct mx_proto {
     const unsigned char *at, *end; /* what is left of the message */

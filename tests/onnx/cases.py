@@ -111,6 +111,12 @@ def check_case(case, path):
     return None
 
 
+def unsupported_operators():
+    """Operators of the cases that the reader does not have."""
+    known = set(_core.onnx_operators(False))
+    return {node.op_type for case in node_cases() if "_expanded" not in case.name for node in case.model.graph.node} - known
+
+
 def run_all(part=""):
     folder = tempfile.mkdtemp()
     results = {}

@@ -34,8 +34,8 @@ typedef struct mx_onnx_type {
     int size;         /* bytes of an element; 0: less than one, or not numbers */
     mx_dtype dtype;   /* MX_DTYPE_NONE: there are no such arrays */
 } mx_onnx_type;
-const mx_onnx_type *mx_onnx_type_of(int64_t code);     /* NULL: unknown */
-const mx_onnx_type *mx_onnx_type_for(mx_dtype dtype);  /* NULL: ONNX has no such type */
+const mx_onnx_type *mx_onnx_type_of(int64_t code);    /* NULL: unknown */
+const mx_onnx_type *mx_onnx_type_for(mx_dtype dtype); /* NULL: ONNX has no such type */
 
 /* ---- reading one node --------------------------------------------------------------------------------------------- */
 typedef struct mx_onnx_attr {
@@ -82,17 +82,17 @@ static inline mx_array *mx_onnx_input(const mx_onnx_in *n, int i) { return i < n
 bool mx_onnx_dims(const mx_onnx_in *n, int i, mx_dims *dims);
 bool mx_onnx_number(const mx_onnx_in *n, int i, double fallback, double *number); /* of its only element */
 bool mx_onnx_axis(const mx_onnx_in *n, int64_t *axis, int rank);                  /* 0 <= axis < rank, or an error */
-int mx_onnx_rank(const mx_onnx_in *n, int i); /* -1 with an error: not known */
+int mx_onnx_rank(const mx_onnx_in *n, int i);                                     /* -1 with an error: not known */
 bool mx_onnx_shape(const mx_onnx_in *n, int i, mx_dims *shape); /* an error unless all of it is known */
 /* Numbers that stand for unknown sizes, and what is computed from them; no size in a file is that far below zero. */
 static inline bool mx_onnx_is_unknown(int64_t size) { return size < -(INT64_C(1) << 30) && size > -(INT64_C(1) << 60); }
 int64_t mx_onnx_placeholder(const mx_onnx_in *n, const mx_array *x, int axis);
 /* Helpers that keep what the formulas of rows say short. */
-mx_array *mx_onnx_cast(mx_array *x, mx_dtype dtype);       /* x itself if it has that type */
+mx_array *mx_onnx_cast(mx_array *x, mx_dtype dtype); /* x itself if it has that type */
 mx_array *mx_onnx_constant(mx_dims shape, mx_dtype dtype, const double *numbers);
-mx_array *mx_onnx_scalar(double number, mx_dtype dtype);   /* 0-d */
-mx_array *mx_onnx_int64s(const mx_dims *dims);             /* a list */
-mx_array *mx_onnx_as_scalar(mx_array *x);                   /* one element as 0-d */
+mx_array *mx_onnx_scalar(double number, mx_dtype dtype);           /* 0-d */
+mx_array *mx_onnx_int64s(const mx_dims *dims);                     /* a list */
+mx_array *mx_onnx_as_scalar(mx_array *x);                          /* one element as 0-d */
 mx_array *mx_onnx_matmul(mx_onnx_in *n, mx_array *a, mx_array *b); /* broadcasts batches */
 
 /* ---- writing one node --------------------------------------------------------------------------------------------- */
@@ -104,9 +104,9 @@ typedef struct mx_onnx_out {
     const void *attrs; /* of the operator */
     int opset;
     int n_in, n_out;
-    const char **in, **out;             /* names of values; "": absent */
+    const char **in, **out;                 /* names of values; "": absent */
     const mx_shape_t *in_shape, *out_shape; /* sizes may be unknown */
-    const int *in_type, *out_type;      /* mx_dtype */
+    const int *in_type, *out_type;          /* mx_dtype */
 } mx_onnx_out;
 
 /* Adds a node; `out` NULL: its result gets a new name.  Returns the name of the result; NULL inputs are absent. */
@@ -121,12 +121,12 @@ void mx_onnx_set_text(mx_onnx_out *o, const char *name, const char *value);
 void mx_onnx_set_texts(mx_onnx_out *o, const char *name, int n, const char *value); /* n times the same */
 void mx_onnx_set_ints(mx_onnx_out *o, const char *name, int n, const int64_t *values);
 /* Constants. */
-const char *mx_onnx_put_ints(mx_onnx_out *o, int n, const int64_t *values);    /* int64, one axis */
-const char *mx_onnx_put_number(mx_onnx_out *o, double value, int dtype);       /* 0-d */
+const char *mx_onnx_put_ints(mx_onnx_out *o, int n, const int64_t *values);             /* int64, one axis */
+const char *mx_onnx_put_number(mx_onnx_out *o, double value, int dtype);                /* 0-d */
 const char *mx_onnx_put_floats(mx_onnx_out *o, int n, const double *values, int dtype); /* one axis */
 /* Reductions with kept axes, in the form of the opset. */
-const char *mx_onnx_put_reduce(mx_onnx_out *o, const char *out, const char *op, const char *x, int n, const int64_t *axes,
-                               bool keep);
+const char *mx_onnx_put_reduce(mx_onnx_out *o, const char *out, const char *op, const char *x, int n,
+                               const int64_t *axes, bool keep);
 #define mx_onnx_put_mean(o, out, x, n, axes) mx_onnx_put_reduce(o, out, "ReduceMean", x, n, axes, true)
 const char *mx_onnx_put_array(mx_onnx_out *o, mx_array *x);
 const char *mx_onnx_put_cast(mx_onnx_out *o, const char *out, const char *x, int dtype);
@@ -139,8 +139,8 @@ mx_code mx_onnx_done(const mx_onnx_out *o); /* what a row's function returns: th
 
 /* ---- rows ---------------------------------------------------------------------------------------------------------- */
 typedef struct mx_onnx_row {
-    const char *onnx; /* operator of ONNX; NULL: the row is for writing only */
-    const char *ours; /* operator of this library; NULL: for reading only */
+    const char *onnx;                 /* operator of ONNX; NULL: the row is for writing only */
+    const char *ours;                 /* operator of this library; NULL: for reading only */
     mx_code (*read)(mx_onnx_in *n);   /* NULL: a call of `ours` on the same inputs */
     mx_code (*write)(mx_onnx_out *o); /* NULL: a node of `onnx` on the same inputs */
     uint32_t constants;               /* bit i: input i is read as a constant */

@@ -67,7 +67,8 @@ static mx_code take_shape(mx_onnx_reader *r, mx_onnx_input_info *info, const mx_
         if (f.number != 1)
             continue;
         if (info->shape.ndim == MX_MAX_NDIM)
-            return mx_fail(MX_ERR_UNSUPPORTED, "%s: the input '%s' has more than %d axes", r->path, info->name, MX_MAX_NDIM);
+            return mx_fail(MX_ERR_UNSUPPORTED, "%s: the input '%s' has more than %d axes", r->path, info->name,
+                           MX_MAX_NDIM);
         int64_t *size = &info->shape.dim[info->shape.ndim++];
         *size = -1; /* a name, or nothing: not known */
         mx_proto dim = mx_proto_inside(&f);
@@ -184,7 +185,8 @@ static mx_code use_known(mx_onnx_reader *r, const struct mx_known *known)
         while (known->names && i < r->inputs.length && strcmp(r->inputs.items[i].name, known->names[k]))
             i++;
         if (i >= r->inputs.length)
-            return mx_fail(MX_ERR_ARGUMENT, "%s: there is no input %s", r->path, known->names ? known->names[k] : "for a shape");
+            return mx_fail(MX_ERR_ARGUMENT, "%s: there is no input %s", r->path,
+                           known->names ? known->names[k] : "for a shape");
         mx_shape_t given = mx_shape_of_dims(&known->shapes[k]), *shape = &r->inputs.items[i].shape;
         for (int a = 0; a < given.ndim; a++)
             given.dim[a] = given.dim[a] > 0 ? given.dim[a] : -1;
@@ -232,8 +234,10 @@ static mx_code bind_inputs(mx_onnx_reader *r, mx_onnx_part graph, mx_arrays in)
             code = code ? code : mx_onnx_define(r, info.name, in.v[k++]);
             mx_strfree(info.name);
         }
-    return code ? code : k == in.n ? MX_OK : mx_fail(MX_ERR_FILE, "%s: a graph inside a node has %lld inputs, wanted %lld",
-                                                     r->path, (long long)k, (long long)in.n);
+    return code        ? code
+           : k == in.n ? MX_OK
+                       : mx_fail(MX_ERR_FILE, "%s: a graph inside a node has %lld inputs, wanted %lld", r->path,
+                                 (long long)k, (long long)in.n);
 }
 
 static mx_code fetch_results(mx_onnx_reader *r, mx_onnx_part graph, int n_out, mx_array **out)
@@ -250,7 +254,9 @@ static mx_code fetch_results(mx_onnx_reader *r, mx_onnx_part graph, int n_out, m
             mx_strfree(info.name);
             code = x ? MX_OK : mx_error_code();
         }
-    return code ? code : k == n_out ? MX_OK : mx_fail(MX_ERR_FILE, "%s: a graph inside a node has too few outputs", r->path);
+    return code         ? code
+           : k == n_out ? MX_OK
+                        : mx_fail(MX_ERR_FILE, "%s: a graph inside a node has too few outputs", r->path);
 }
 
 mx_code mx_onnx_run_graph(mx_onnx_reader *r, mx_onnx_part graph, mx_arrays in, int n_out, mx_array **out)
@@ -304,7 +310,9 @@ static mx_code take_parts(mx_onnx_reader *r)
     if (!code && (m.broken || !r->graph.bytes))
         return mx_fail(MX_ERR_FILE, "%s: %s", r->path,
                        m.broken ? "not an ONNX file, or a broken one" : "not an ONNX file: there is no graph");
-    return code ? code : r->opset ? MX_OK : mx_fail(MX_ERR_FILE, "%s: the file does not say which opset it uses", r->path);
+    return code       ? code
+           : r->opset ? MX_OK
+                      : mx_fail(MX_ERR_FILE, "%s: the file does not say which opset it uses", r->path);
 }
 
 mx_code mx_onnx_open(mx_onnx_reader *r, const char *path)
@@ -387,7 +395,8 @@ static mx_code run_model(mx_onnx_reader *r, const struct mx_known *known)
 static mx_onnx_model *model_of(mx_onnx_reader *r, bool nodes)
 {
     mx_onnx_model *model = scoped(1, sizeof *model);
-    if (!model || describe(r->inputs.items, r->inputs.length, &model->inputs, &model->input_shapes, &model->input_types) ||
+    if (!model ||
+        describe(r->inputs.items, r->inputs.length, &model->inputs, &model->input_shapes, &model->input_types) ||
         describe(r->outputs.items, r->outputs.length, &model->outputs, &model->output_shapes, &model->output_types))
         return NULL;
     model->opset = r->opset;
@@ -429,7 +438,8 @@ mx_block *mx_import_onnx(const char *path)
     mx_text names = {0};
     for (int64_t i = 0; model && i < model->inputs.n; i++)
         mx_text_print(&names, "%s ", model->inputs.v[i]);
-    mx_block *block = model && mx_text_get(&names) ? mx_symbol_block_with(model->symbol, mx_text_get(&names), NULL, true) : NULL;
+    mx_block *block =
+        model && mx_text_get(&names) ? mx_symbol_block_with(model->symbol, mx_text_get(&names), NULL, true) : NULL;
     mx_text_free(&names);
     return mx_scope_return(&scope, block);
 }

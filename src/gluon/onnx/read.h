@@ -38,15 +38,15 @@ typedef struct mx_onnx_reader {
     int64_t size;
     mx_onnx_part graph;
     MX_VEC(mx_onnx_part) functions;
-    int opset;             /* of the usual domain */
-    mx_dict rows;          /* by name in ONNX */
-    mx_dict variables;     /* names of variables so far: constants of loops repeat them */
-    mx_dict sizes;         /* names of unknown sizes -> numbers of their placeholders */
-    mx_dict files;         /* external data: path -> open reader, owned */
-    mx_onnx_frame *frame;  /* the innermost */
+    int opset;                                  /* of the usual domain */
+    mx_dict rows;                               /* by name in ONNX */
+    mx_dict variables;                          /* names of variables so far: constants of loops repeat them */
+    mx_dict sizes;                              /* names of unknown sizes -> numbers of their placeholders */
+    mx_dict files;                              /* external data: path -> open reader, owned */
+    mx_onnx_frame *frame;                       /* the innermost */
     MX_VEC(mx_onnx_input_info) inputs, outputs; /* of the outermost graph, in order, without initializers */
     MX_VEC(mx_array *) results;                 /* retained */
-    int depth;             /* of graphs inside graphs */
+    int depth;                                  /* of graphs inside graphs */
 } mx_onnx_reader;
 
 /* read_tensor.c: a new array in the scope. `who` is for messages. */

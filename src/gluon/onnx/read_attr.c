@@ -33,7 +33,8 @@ static mx_proto open_attr(const mx_onnx_in *n, const char *name)
 }
 
 /* The field of an attribute's value; false: missing. */
-static bool find_field(const mx_onnx_in *n, const char *name, uint32_t number, mx_proto_kind kind, mx_proto_field *found)
+static bool find_field(const mx_onnx_in *n, const char *name, uint32_t number, mx_proto_kind kind,
+                       mx_proto_field *found)
 {
     mx_proto m = open_attr(n, name);
     bool there = false;
@@ -75,7 +76,8 @@ const char *mx_onnx_text(const mx_onnx_in *n, const char *attr, char *buffer, co
 {
     mx_proto_field f = {0};
     const bool there = find_field(n, attr, 4, MX_PROTO_BYTES, &f);
-    snprintf(buffer, 64, "%.*s", there ? (int)(f.size < 63 ? f.size : 63) : 63, there ? (const char *)f.bytes : fallback);
+    snprintf(buffer, 64, "%.*s", there ? (int)(f.size < 63 ? f.size : 63) : 63,
+             there ? (const char *)f.bytes : fallback);
     return buffer;
 }
 
@@ -156,9 +158,10 @@ mx_code mx_onnx_subgraph(const mx_onnx_in *n, const char *attr, mx_arrays in, in
 
 static bool constant(const mx_onnx_in *n, int i)
 {
-    return n->value[i] || !mx_onnx_fail(n, MX_ERR_UNSUPPORTED,
-                                        "its input %d ('%s') is computed from the network's inputs; it must be constant", i,
-                                        n->in_name[i]);
+    return n->value[i] ||
+           !mx_onnx_fail(n, MX_ERR_UNSUPPORTED,
+                         "its input %d ('%s') is computed from the network's inputs; it must be constant", i,
+                         n->in_name[i]);
 }
 
 bool mx_onnx_dims(const mx_onnx_in *n, int i, mx_dims *dims)
@@ -209,7 +212,8 @@ int mx_onnx_rank(const mx_onnx_in *n, int i)
     if (!mx_onnx_given(n, i))
         return mx_onnx_fail(n, MX_ERR_FILE, "its input %d is missing", i), -1;
     if (n->in[i]->ndim < 0)
-        mx_onnx_fail(n, MX_ERR_SHAPE, "the number of axes of its input %d is not known; give the shapes of the inputs", i);
+        mx_onnx_fail(n, MX_ERR_SHAPE, "the number of axes of its input %d is not known; give the shapes of the inputs",
+                     i);
     return n->in[i]->ndim;
 }
 
@@ -221,7 +225,8 @@ bool mx_onnx_shape(const mx_onnx_in *n, int i, mx_dims *shape)
         shape->d[k] = n->in[i]->shape[k];
         if (shape->d[k] < 0)
             return !mx_onnx_fail(n, MX_ERR_SHAPE,
-                                 "the size of axis %d of its input %d is not known; give the shapes of the inputs", k, i);
+                                 "the size of axis %d of its input %d is not known; give the shapes of the inputs", k,
+                                 i);
     }
     return rank >= 0;
 }

@@ -113,7 +113,8 @@ static mx_code refuse_placeholders(const mx_onnx_in *n, const char *name, const 
     for (int64_t i = 0; x->dtype == MX_INT64 && i < x->size; i++)
         if (mx_onnx_is_unknown(numbers[i]))
             return mx_onnx_fail(n, MX_ERR_SHAPE,
-                                "its input '%s' depends on a size that is not known; give the shapes of the inputs", name);
+                                "its input '%s' depends on a size that is not known; give the shapes of the inputs",
+                                name);
     return MX_OK;
 }
 

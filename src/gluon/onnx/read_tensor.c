@@ -16,17 +16,14 @@ typedef struct tensor {
     const char *who;
     mx_shape_t shape;
     const mx_onnx_type *type;
-    int64_t count;              /* elements */
-    mx_proto_field raw;         /* raw_data; bytes NULL: none */
-    mx_onnx_part message;       /* for lists of numbers */
-    const char *location;       /* of external data; NULL: inside */
-    int64_t offset, length;     /* in that file; length -1: not given */
+    int64_t count;          /* elements */
+    mx_proto_field raw;     /* raw_data; bytes NULL: none */
+    mx_onnx_part message;   /* for lists of numbers */
+    const char *location;   /* of external data; NULL: inside */
+    int64_t offset, length; /* in that file; length -1: not given */
 } tensor;
 
-static mx_code fail(const tensor *t, const char *why)
-{
-    return mx_fail(MX_ERR_FILE, "%s: the tensor %s", t->who, why);
-}
+static mx_code fail(const tensor *t, const char *why) { return mx_fail(MX_ERR_FILE, "%s: the tensor %s", t->who, why); }
 
 static mx_code add_dim(tensor *t, uint64_t size)
 {
@@ -56,7 +53,8 @@ static mx_code take_external(tensor *t, const mx_proto_field *field)
     const char *key = "", *value = "";
     mx_proto pair = mx_proto_inside(field);
     for (mx_proto_field f; mx_proto_next(&pair, &f);)
-        if (f.kind == MX_PROTO_BYTES && !(f.number == 1 ? (key = mx_onnx_field_text(&f)) : (value = mx_onnx_field_text(&f))))
+        if (f.kind == MX_PROTO_BYTES &&
+            !(f.number == 1 ? (key = mx_onnx_field_text(&f)) : (value = mx_onnx_field_text(&f))))
             return mx_error_code();
     char *end = NULL;
     const long long number = strtoll(value, &end, 10);
@@ -166,8 +164,8 @@ static mx_array *from_numbers(const tensor *t)
     const uint32_t number = list_of(t->type, &kind);
     const int64_t n = gather_numbers(t, number, kind, NULL);
     if (n != t->count)
-        return mx_fail_null(MX_ERR_FILE, "%s: the tensor has %lld numbers, its sizes require %lld", t->who, (long long)n,
-                            (long long)t->count);
+        return mx_fail_null(MX_ERR_FILE, "%s: the tensor has %lld numbers, its sizes require %lld", t->who,
+                            (long long)n, (long long)t->count);
     mx_array *x = mx_array_new(&t->shape, is_widened(t->type) ? MX_INT64 : t->type->dtype, mx_cpu(0));
     if (x && n)
         gather_numbers(t, number, kind, mx_data(x));
@@ -192,8 +190,8 @@ static mx_reader *open_external(mx_onnx_reader *r, const tensor *t)
 {
     char path[PATH_MAX];
     if (!inside_folder(r->folder, t->location, path))
-        return mx_fail_null(MX_ERR_FILE, "%s: external data in '%s', which is not a file in the folder of the model", t->who,
-                            t->location);
+        return mx_fail_null(MX_ERR_FILE, "%s: external data in '%s', which is not a file in the folder of the model",
+                            t->who, t->location);
     mx_reader *file = mx_dict_get(&r->files, path);
     if (file)
         return file;

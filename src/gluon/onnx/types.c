@@ -14,10 +14,7 @@ static const mx_onnx_type types[] = {
 };
 enum { TYPES = sizeof types / sizeof *types };
 
-const mx_onnx_type *mx_onnx_type_of(int64_t code)
-{
-    return code >= 1 && code <= TYPES ? &types[code - 1] : NULL;
-}
+const mx_onnx_type *mx_onnx_type_of(int64_t code) { return code >= 1 && code <= TYPES ? &types[code - 1] : NULL; }
 
 const mx_onnx_type *mx_onnx_type_for(mx_dtype dtype)
 {
@@ -28,8 +25,8 @@ const mx_onnx_type *mx_onnx_type_for(mx_dtype dtype)
 }
 
 extern const mx_onnx_row mx_onnx_pointwise[], mx_onnx_compare[], mx_onnx_conv[], mx_onnx_norm[], mx_onnx_gemm[],
-    mx_onnx_movement[], mx_onnx_index_rows[], mx_onnx_reduce[], mx_onnx_activation[], mx_onnx_rnn[], mx_onnx_shape_rows[],
-    mx_onnx_image[], mx_onnx_quantize[], mx_onnx_control[], mx_onnx_loss[], mx_onnx_attention[];
+    mx_onnx_movement[], mx_onnx_index_rows[], mx_onnx_reduce[], mx_onnx_activation[], mx_onnx_rnn[],
+    mx_onnx_shape_rows[], mx_onnx_image[], mx_onnx_quantize[], mx_onnx_control[], mx_onnx_loss[], mx_onnx_attention[];
 
 const mx_onnx_row *const mx_onnx_families[] = {
     mx_onnx_pointwise, mx_onnx_compare,    mx_onnx_conv,  mx_onnx_norm,     mx_onnx_gemm,    mx_onnx_movement,

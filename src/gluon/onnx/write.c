@@ -79,7 +79,8 @@ static mx_code take_known(mx_onnx_writer *w, const struct mx_known *known)
             w->type[g->row[i]] = MX_FLOAT32;
     }
     if (known && !known->partial && used < known->count)
-        return mx_fail(MX_ERR_ARGUMENT, "mx_export_onnx: %d shapes of inputs, but only %d of them are inputs of the network",
+        return mx_fail(MX_ERR_ARGUMENT,
+                       "mx_export_onnx: %d shapes of inputs, but only %d of them are inputs of the network",
                        known->count, used);
     return MX_OK;
 }

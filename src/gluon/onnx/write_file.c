@@ -16,11 +16,11 @@
 
 typedef struct output {
     mx_onnx_writer *w;
-    mx_text tail;         /* inputs and outputs of the graph */
-    mx_text head;         /* of the weight being written */
-    bool external;        /* weights are in another file */
-    char *beside;         /* its name, without the folder; owned */
-    int64_t offset;       /* of the next weight in it */
+    mx_text tail;   /* inputs and outputs of the graph */
+    mx_text head;   /* of the weight being written */
+    bool external;  /* weights are in another file */
+    char *beside;   /* its name, without the folder; owned */
+    int64_t offset; /* of the next weight in it */
 } output;
 
 /* ---- weights --------------------------------------------------------------------------------------------------- */
@@ -188,8 +188,10 @@ static mx_code put_results(output *out)
             return mx_fail(MX_ERR_UNSUPPORTED, "mx_export_onnx: node '%s' (%s): its output %d cannot be written",
                            w->graph.nodes[node]->name, w->graph.nodes[node]->op->name, (int)(e - w->graph.row[node]));
         if (w->shape[e].ndim < 0)
-            return mx_fail(MX_ERR_SHAPE, "mx_export_onnx: node '%s': the number of axes of its result is not known; give the "
-                           "shapes of the inputs", w->graph.nodes[node]->name);
+            return mx_fail(MX_ERR_SHAPE,
+                           "mx_export_onnx: node '%s': the number of axes of its result is not known; give the "
+                           "shapes of the inputs",
+                           w->graph.nodes[node]->name);
         put_info(out, 12, name, e);
     }
     mx_onnx_finish_node(w);

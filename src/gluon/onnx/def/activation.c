@@ -111,14 +111,18 @@ static mx_code write_gelu(mx_onnx_out *o)
     return mx_onnx_done(o);
 }
 
+/* Slopes of channels, or of samples and channels. */
 static mx_code write_prelu(mx_onnx_out *o)
 {
-    const int rank = mx_onnx_out_rank(o, 0);
-    int64_t shape[MX_MAX_NDIM] = {-1};
-    for (int i = 1; i < rank - 1; i++)
-        shape[i] = 1;
-    const bool wide = rank > 2 && o->in_shape[1].ndim == 1;
-    const char *slope = wide ? mx_onnx_put(o, NULL, "Reshape", o->in[1], mx_onnx_put_ints(o, rank - 1, shape)) : o->in[1];
+    const int rank = mx_onnx_out_rank(o, 0), own = mx_onnx_out_rank(o, 1), lead = own == 1;
+    int64_t shape[MX_MAX_NDIM];
+    if (rank < 0 || own < 1 || own + lead > rank)
+        return rank < 0 || own < 0 ? mx_error_code() : mx_onnx_refuse(o, "slopes of %d axes cannot be written", own);
+    for (int i = 0; i < rank - lead; i++)
+        shape[i] = i < own ? o->in_shape[1].dim[i] : 1;
+    const char *slope = rank - lead > own
+                            ? mx_onnx_put(o, NULL, "Reshape", o->in[1], mx_onnx_put_ints(o, rank - lead, shape))
+                            : o->in[1];
     mx_onnx_put(o, o->out[0], "PRelu", o->in[0], slope);
     return mx_onnx_done(o);
 }
@@ -136,7 +140,8 @@ static mx_code write_leaky(mx_onnx_out *o)
         break;
     default:
         mx_onnx_put(o, o->out[0], "LeakyRelu", o->in[0]);
-        mx_onnx_set_float(o, "alpha", a->act_type == MX_LEAKY_RELU_RRELU ? (a->lower_bound + a->upper_bound) / 2 : a->slope);
+        mx_onnx_set_float(o, "alpha",
+                          a->act_type == MX_LEAKY_RELU_RRELU ? (a->lower_bound + a->upper_bound) / 2 : a->slope);
     }
     return mx_onnx_done(o);
 }
@@ -158,7 +163,8 @@ static mx_code write_silu(mx_onnx_out *o)
 
 static mx_code write_mish(mx_onnx_out *o)
 {
-    mx_onnx_put(o, o->out[0], "Mul", o->in[0], mx_onnx_put(o, NULL, "Tanh", mx_onnx_put(o, NULL, "Softplus", o->in[0])));
+    mx_onnx_put(o, o->out[0], "Mul", o->in[0],
+                mx_onnx_put(o, NULL, "Tanh", mx_onnx_put(o, NULL, "Softplus", o->in[0])));
     return mx_onnx_done(o);
 }
 
@@ -206,7 +212,9 @@ static mx_code read_softmax(mx_onnx_in *n)
 static mx_code write_softmax(mx_onnx_out *o)
 {
     const mx_softmax_attrs *a = o->attrs; /* those of log_softmax and softmin begin with the same fields */
-    const char *x = o->out_type[0] == o->in_type[0] || o->out_type[0] < 0 ? o->in[0] : mx_onnx_put_cast(o, NULL, o->in[0], o->out_type[0]);
+    const char *x = o->out_type[0] == o->in_type[0] || o->out_type[0] < 0
+                        ? o->in[0]
+                        : mx_onnx_put_cast(o, NULL, o->in[0], o->out_type[0]);
     if (a->use_length)
         return mx_onnx_refuse(o, "use_length cannot be written");
     if (!isnan(a->temperature) && a->temperature != 1)

@@ -48,7 +48,8 @@ static mx_array *mask_of(mx_onnx_in *n, int64_t t, mx_dtype type)
     if (mask && width >= 0 && width < t) { /* keys that the mask does not mention are not seen */
         mx_array *one = mx_slice_axis(mask, .axis = rank - 1, .begin = 0, .end = 1);
         one = mx_plus_scalar(mx_zeros_like(one), .scalar = -INFINITY);
-        mask = mx_concat(MX_ARRAYS(mask, mx_repeat(one, .repeats = t - width, .axis = rank - 1)), .num_args = 2, .dim = rank - 1);
+        mask = mx_concat(MX_ARRAYS(mask, mx_repeat(one, .repeats = t - width, .axis = rank - 1)), .num_args = 2,
+                         .dim = rank - 1);
     }
     return mask;
 }
@@ -65,7 +66,8 @@ static mx_code read_attention(mx_onnx_in *n)
 {
     const bool flat = mx_onnx_rank(n, 0) == 3, causal = mx_onnx_int(n, "is_causal", 0);
     mx_array *q = split_heads(n->in[0], mx_onnx_int(n, "q_num_heads", 0));
-    mx_array *k = split_heads(n->in[1], mx_onnx_int(n, "kv_num_heads", 0)), *v = split_heads(n->in[2], mx_onnx_int(n, "kv_num_heads", 0));
+    mx_array *k = split_heads(n->in[1], mx_onnx_int(n, "kv_num_heads", 0)),
+             *v = split_heads(n->in[2], mx_onnx_int(n, "kv_num_heads", 0));
     if (!q || !k || !v || q->ndim != 4 || k->ndim != 4)
         return mx_onnx_fail(n, MX_ERR_FILE, "its inputs have neither three nor four axes");
     const mx_dtype type = (mx_dtype)q->dtype;
@@ -75,7 +77,8 @@ static mx_code read_attention(mx_onnx_in *n)
     mx_array *present[2] = {k, v};
     if (!k || !v)
         return mx_error_code();
-    const int64_t s = q->shape[2], t = k->shape[2], depth = q->shape[3], groups = k->shape[1] > 0 ? q->shape[1] / k->shape[1] : 1;
+    const int64_t s = q->shape[2], t = k->shape[2], depth = q->shape[3],
+                  groups = k->shape[1] > 0 ? q->shape[1] / k->shape[1] : 1;
     if (s < 0 || t < 0 || depth < 1)
         return mx_onnx_fail(n, MX_ERR_SHAPE, "sequence lengths are not known; give the shapes of the inputs");
     if (groups > 1) {
@@ -86,11 +89,14 @@ static mx_code read_attention(mx_onnx_in *n)
     mx_array *root = mx_onnx_matmul(n, mx_mul_scalar(q, .scalar = sqrt(scale)),
                                     mx_transpose(mx_mul_scalar(k, .scalar = sqrt(scale)), .axes = MX_DIMS(0, 1, 3, 2)));
     root = cap > 0 ? mx_mul_scalar(mx_tanh(mx_div_scalar(root, .scalar = cap)), .scalar = cap) : root;
-    mx_array *scores = root, *lengths = mx_onnx_given(n, 6) ? mx_reshape(mx_cast(n->in[6], .dtype = MX_FLOAT32), .shape = MX_DIMS(-1, 1, 1, 1)) : NULL;
+    mx_array *scores = root, *lengths = mx_onnx_given(n, 6) ? mx_reshape(mx_cast(n->in[6], .dtype = MX_FLOAT32),
+                                                                         .shape = MX_DIMS(-1, 1, 1, 1))
+                                                            : NULL;
     if (mx_onnx_given(n, 3))
         scores = mx_add(scores, mask_of(n, t, type));
     if (causal || mx_onnx_int(n, "left_window_size", -1) >= 0 || mx_onnx_int(n, "right_window_size", -1) >= 0) {
-        mx_array *offset = lengths ? mx_minus_scalar(lengths, .scalar = (double)s) : mx_onnx_constant(MX_DIMS(1, 1), MX_FLOAT32, &(double){(double)past});
+        mx_array *offset = lengths ? mx_minus_scalar(lengths, .scalar = (double)s)
+                                   : mx_onnx_constant(MX_DIMS(1, 1), MX_FLOAT32, &(double){(double)past});
         scores = mx_add(scores, causal_bias(n, s, t, offset, causal, type));
     }
     if (lengths) {
@@ -98,7 +104,8 @@ static mx_code read_attention(mx_onnx_in *n)
         scores = mx_add(scores, bias_of(mx_lesser(j, lengths), type));
     }
     const mx_onnx_type *wide = mx_onnx_type_of(mx_onnx_int(n, "softmax_precision", 0));
-    mx_array *weights = mx_onnx_cast(softmax_or_zeros(wide && wide->dtype != MX_DTYPE_NONE ? mx_onnx_cast(scores, wide->dtype) : scores), type);
+    mx_array *weights = mx_onnx_cast(
+        softmax_or_zeros(wide && wide->dtype != MX_DTYPE_NONE ? mx_onnx_cast(scores, wide->dtype) : scores), type);
     mx_array *y = mx_onnx_matmul(n, weights, v);
     n->out[0] = flat ? mx_reshape(mx_transpose(y, .axes = MX_DIMS(0, 2, 1, 3)), .shape = MX_DIMS(0, 0, -1)) : y;
     for (int i = 1; i < 3 && i < n->n_out; i++)
@@ -114,10 +121,12 @@ static mx_code read_rotary(mx_onnx_in *n)
 {
     const int64_t heads = mx_onnx_int(n, "num_heads", 0), interleaved = mx_onnx_int(n, "interleaved", 0);
     const bool flat = mx_onnx_rank(n, 0) == 3;
-    mx_array *x = flat ? mx_reshape(n->in[0], .shape = MX_DIMS(0, 0, heads, -1)) : mx_transpose(n->in[0], .axes = MX_DIMS(0, 2, 1, 3));
+    mx_array *x = flat ? mx_reshape(n->in[0], .shape = MX_DIMS(0, 0, heads, -1))
+                       : mx_transpose(n->in[0], .axes = MX_DIMS(0, 2, 1, 3));
     if (!x || x->ndim != 4 || x->shape[3] < 1)
         return mx_onnx_fail(n, MX_ERR_FILE, "its input has neither three nor four axes");
-    const int64_t depth = x->shape[3], given = mx_onnx_int(n, "rotary_embedding_dim", 0), turned = given ? given : depth, half = turned / 2;
+    const int64_t depth = x->shape[3], given = mx_onnx_int(n, "rotary_embedding_dim", 0),
+                  turned = given ? given : depth, half = turned / 2;
     mx_array *rest = turned < depth ? mx_slice_axis(x, .axis = 3, .begin = turned, .end = depth) : NULL;
     mx_array *part = rest ? mx_slice_axis(x, .axis = 3, .begin = 0, .end = turned) : x, *table[2];
     for (int i = 0; i < 2; i++) {
@@ -133,8 +142,10 @@ static mx_code read_rotary(mx_onnx_in *n)
         a = mx_slice_axis(part, .axis = 3, .begin = 0, .end = half);
         b = mx_slice_axis(part, .axis = 3, .begin = half, .end = 2 * half);
     }
-    mx_array *real = mx_sub(mx_mul(a, table[0]), mx_mul(b, table[1])), *imaginary = mx_add(mx_mul(a, table[1]), mx_mul(b, table[0]));
-    mx_array *y = interleaved ? mx_reshape(mx_stack(MX_ARRAYS(real, imaginary), .axis = 4, .num_args = 2), .shape = MX_DIMS(0, 0, 0, -3))
+    mx_array *real = mx_sub(mx_mul(a, table[0]), mx_mul(b, table[1])),
+             *imaginary = mx_add(mx_mul(a, table[1]), mx_mul(b, table[0]));
+    mx_array *y = interleaved ? mx_reshape(mx_stack(MX_ARRAYS(real, imaginary), .axis = 4, .num_args = 2),
+                                           .shape = MX_DIMS(0, 0, 0, -3))
                               : mx_concat(MX_ARRAYS(real, imaginary), .num_args = 2, .dim = 3);
     y = rest ? mx_concat(MX_ARRAYS(y, rest), .num_args = 2, .dim = 3) : y;
     n->out[0] = flat ? mx_reshape(y, .shape = MX_DIMS(0, 0, -3)) : mx_transpose(y, .axes = MX_DIMS(0, 2, 1, 3));
@@ -158,7 +169,8 @@ static const char *part_of(mx_onnx_out *o, const char *x, int64_t heads, int par
 static const char *merged(mx_onnx_out *o, const char *out, const char *x)
 {
     const char *shape = mx_onnx_put(o, NULL, "Shape", x);
-    const char *tail = mx_onnx_put(o, NULL, "Slice", shape, mx_onnx_put_ints(o, MX_ONNX_LIST(2)), mx_onnx_put_ints(o, MX_ONNX_LIST(4)));
+    const char *tail = mx_onnx_put(o, NULL, "Slice", shape, mx_onnx_put_ints(o, MX_ONNX_LIST(2)),
+                                   mx_onnx_put_ints(o, MX_ONNX_LIST(4)));
     const char *all = mx_onnx_put(o, NULL, "Concat", mx_onnx_put_ints(o, MX_ONNX_LIST(-1)), tail);
     mx_onnx_set_int(o, "axis", 0);
     return mx_onnx_put(o, out, "Reshape", x, all);
@@ -179,7 +191,8 @@ static mx_code write_self_scores(mx_onnx_out *o)
     const int64_t width = o->in_shape[0].ndim == 3 ? o->in_shape[0].dim[2] : -1;
     if (width < 1)
         return mx_onnx_refuse(o, "the size of its features is not known");
-    return write_scores(o, part_of(o, o->in[0], a->heads, 3, 0), part_of(o, o->in[0], a->heads, 3, 1), (double)width / (3.0 * (double)a->heads));
+    return write_scores(o, part_of(o, o->in[0], a->heads, 3, 0), part_of(o, o->in[0], a->heads, 3, 1),
+                        (double)width / (3.0 * (double)a->heads));
 }
 
 static mx_code write_cross_scores(mx_onnx_out *o)
@@ -188,7 +201,8 @@ static mx_code write_cross_scores(mx_onnx_out *o)
     const int64_t width = o->in_shape[0].ndim == 3 ? o->in_shape[0].dim[2] : -1;
     if (width < 1)
         return mx_onnx_refuse(o, "the size of its features is not known");
-    return write_scores(o, part_of(o, o->in[0], a->heads, 1, 0), part_of(o, o->in[1], a->heads, 2, 0), (double)width / (double)a->heads);
+    return write_scores(o, part_of(o, o->in[0], a->heads, 1, 0), part_of(o, o->in[1], a->heads, 2, 0),
+                        (double)width / (double)a->heads);
 }
 
 /* attention (B H, S, T) times values (B, H, T, D) -> (S, B, H D) */
@@ -197,7 +211,8 @@ static mx_code write_values(mx_onnx_out *o, int parts)
     const mx_attention_heads_attrs *a = o->attrs;
     const char *v = part_of(o, o->in[0], a->heads, parts, parts - 1);
     const char *shape = mx_onnx_put(o, NULL, "Shape", o->in[1]);
-    const char *tail = mx_onnx_put(o, NULL, "Slice", shape, mx_onnx_put_ints(o, MX_ONNX_LIST(1)), mx_onnx_put_ints(o, MX_ONNX_LIST(3)));
+    const char *tail = mx_onnx_put(o, NULL, "Slice", shape, mx_onnx_put_ints(o, MX_ONNX_LIST(1)),
+                                   mx_onnx_put_ints(o, MX_ONNX_LIST(3)));
     const char *wide = mx_onnx_put(o, NULL, "Concat", mx_onnx_put_ints(o, MX_ONNX_LIST(-1, a->heads)), tail);
     mx_onnx_set_int(o, "axis", 0);
     const char *y = mx_onnx_put(o, NULL, "MatMul", mx_onnx_put(o, NULL, "Reshape", o->in[1], wide), v);

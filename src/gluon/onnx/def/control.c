@@ -26,8 +26,14 @@ static mx_code run_branch(mx_onnx_in *n, const char *name, mx_arrays *outputs)
     return code;
 }
 
-static mx_code then_branch(void *user, mx_arrays *outputs) { return run_branch(((branch *)user)->n, "then_branch", outputs); }
-static mx_code else_branch(void *user, mx_arrays *outputs) { return run_branch(((branch *)user)->n, "else_branch", outputs); }
+static mx_code then_branch(void *user, mx_arrays *outputs)
+{
+    return run_branch(((branch *)user)->n, "then_branch", outputs);
+}
+static mx_code else_branch(void *user, mx_arrays *outputs)
+{
+    return run_branch(((branch *)user)->n, "else_branch", outputs);
+}
 
 static mx_code read_if(mx_onnx_in *n)
 {
@@ -124,7 +130,8 @@ static mx_code read_scan(mx_onnx_in *n)
     for (int64_t step = 0; !code && step < steps; step++) {
         for (int i = 0; i < scanned; i++) {
             mx_array *x = n->in[states + i];
-            const int64_t axis = i < in_axes.n ? in_axes.d[i] : 0, at = i < in_way.n && in_way.d[i] ? steps - 1 - step : step;
+            const int64_t axis = i < in_axes.n ? in_axes.d[i] : 0,
+                          at = i < in_way.n && in_way.d[i] ? steps - 1 - step : step;
             x = mx_slice_axis(x, .axis = axis, .begin = at, .end = at + 1);
             mx_shape_t shape = {.ndim = 0};
             bool known = x != NULL;
@@ -142,7 +149,9 @@ static mx_code read_scan(mx_onnx_in *n)
     for (int i = 0; !code && i < states; i++)
         n->out[i] = values[i];
     for (int i = 0; !code && i < collected; i++)
-        n->out[states + i] = steps ? mx_stack((mx_arrays){parts + i * MOST_STEPS, steps}, .axis = i < out_axes.n ? out_axes.d[i] : 0, .num_args = steps) : NULL;
+        n->out[states + i] = steps ? mx_stack((mx_arrays){parts + i * MOST_STEPS, steps},
+                                              .axis = i < out_axes.n ? out_axes.d[i] : 0, .num_args = steps)
+                                   : NULL;
     mx_free(parts, (size_t)(collected * MOST_STEPS + 1) * sizeof *parts);
     return code;
 }

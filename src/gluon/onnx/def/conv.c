@@ -8,9 +8,9 @@
 /* ---- windows over the image axes --------------------------------------------------------------------------------- */
 
 typedef struct windows {
-    int axes;                                  /* of the image */
+    int axes;                                   /* of the image */
     mx_dims kernel, stride, dilate, begin, end; /* all have `axes` numbers; begin and end: padding */
-    bool equal;                                /* begin and end are the same */
+    bool equal;                                 /* begin and end are the same */
 } windows;
 
 static bool take_numbers(mx_onnx_in *n, const char *attr, int count, int64_t fallback, mx_dims *dims)
@@ -159,8 +159,8 @@ static mx_code read_deconv(mx_onnx_in *n)
     const int64_t group = mx_onnx_int(n, "group", 1), filters = (n->in[1]->ndim > 1 ? n->in[1]->shape[1] : 0) * group;
     mx_dims none = {.n = w.axes};
     mx_array *y = mx_deconvolution(n->in[0], n->in[1], mx_onnx_input(n, 2), .kernel = w.kernel, .stride = w.stride,
-                                   .dilate = w.dilate, .pad = w.equal ? w.begin : none, .adj = adj, .num_filter = filters,
-                                   .num_group = group, .no_bias = !mx_onnx_given(n, 2));
+                                   .dilate = w.dilate, .pad = w.equal ? w.begin : none, .adj = adj,
+                                   .num_filter = filters, .num_group = group, .no_bias = !mx_onnx_given(n, 2));
     for (int i = 0; y && !w.equal && i < w.axes; i++)
         y = mx_slice_axis(y, .axis = i + 2, .begin = w.begin.d[i], .end = w.end.d[i] ? -w.end.d[i] : MX_NONE_INT);
     n->out[0] = y;
@@ -171,7 +171,8 @@ static mx_code write_deconv(mx_onnx_out *o)
 {
     const mx_deconvolution_attrs *a = o->attrs;
     if (a->layout >= MX_DECONVOLUTION_NWC || a->target_shape.n > 0)
-        return mx_onnx_refuse(o, "%s", a->target_shape.n > 0 ? "target_shape cannot be written" : "ONNX has no channels last");
+        return mx_onnx_refuse(o, "%s",
+                              a->target_shape.n > 0 ? "target_shape cannot be written" : "ONNX has no channels last");
     mx_onnx_put(o, o->out[0], "ConvTranspose", o->in[0], o->in[1], a->no_bias || o->n_in < 3 ? NULL : o->in[2]);
     set_windows(o, a->kernel.n, &a->kernel, &a->stride, &a->pad, &a->dilate);
     mx_onnx_set_int(o, "group", a->num_group);
@@ -211,7 +212,8 @@ static mx_array *pool_dilated(mx_onnx_in *n, const windows *w, bool max, bool ce
     mx_dims at = {.n = w->axes}, out = {.n = w->axes};
     for (int i = 0; i < w->axes; i++)
         if (size[i] < 0)
-            return mx_onnx_fail(n, MX_ERR_SHAPE, "the size of the image is not known; give the shapes of the inputs"), NULL;
+            return mx_onnx_fail(n, MX_ERR_SHAPE, "the size of the image is not known; give the shapes of the inputs"),
+                   NULL;
     const double lowest = mx_dtype_is_float(n->in[0]->dtype) ? -INFINITY : n->in[0]->dtype == MX_UINT8 ? 0 : -128;
     for (int i = 0; i < w->axes; i++) {
         const int64_t span = (w->kernel.d[i] - 1) * w->dilate.d[i] + 1;
@@ -227,7 +229,8 @@ static mx_array *pool_dilated(mx_onnx_in *n, const windows *w, bool max, bool ce
     if (!max) { /* how many elements a window has */
         ones = mx_ones_like(n->in[0]);
         for (int i = 0; i < w->axes; i++)
-            rest.begin.d[i] = include ? 0 : w->begin.d[i], rest.end.d[i] = include ? rest.end.d[i] - w->end.d[i] : rest.end.d[i];
+            rest.begin.d[i] = include ? 0 : w->begin.d[i],
+            rest.end.d[i] = include ? rest.end.d[i] - w->end.d[i] : rest.end.d[i];
         if (include) {
             ones = mx_ones_like(pad_image(ones, &inner, 0));
         }
@@ -281,7 +284,9 @@ static mx_code read_pool(mx_onnx_in *n)
     mx_array *x = lp ? mx_abs(n->in[0]) : n->in[0]; /* ours are powers of x itself */
     x = w.equal ? x : pad_image(x, &w, max ? -INFINITY : 0);
     n->out[0] = mx_pooling(x, .kernel = w.kernel, .stride = w.stride, .pad = w.begin,
-                           .pool_type = max ? MX_POOLING_MAX : lp ? MX_POOLING_LP : MX_POOLING_AVG,
+                           .pool_type = max  ? MX_POOLING_MAX
+                                        : lp ? MX_POOLING_LP
+                                             : MX_POOLING_AVG,
                            .pooling_convention = ceil_mode ? MX_POOLING_FULL : MX_POOLING_VALID,
                            .count_include_pad = include, .p_value = lp ? mx_onnx_int(n, "p", 2) : MX_NONE_INT);
     return MX_OK;
@@ -303,8 +308,9 @@ static mx_code write_pool(mx_onnx_out *o)
     static const char *const ops[] = {"MaxPool", "AveragePool", "AveragePool", "LpPool"};
     const mx_pooling_attrs *a = o->attrs;
     if (a->layout >= MX_POOLING_NWC || a->pooling_convention == MX_POOLING_SAME)
-        return mx_onnx_refuse(o, "%s", a->layout >= MX_POOLING_NWC ? "ONNX has no pooling with channels last"
-                                                                    : "pooling_convention=same cannot be written");
+        return mx_onnx_refuse(o, "%s",
+                              a->layout >= MX_POOLING_NWC ? "ONNX has no pooling with channels last"
+                                                          : "pooling_convention=same cannot be written");
     if (a->global_pool)
         return write_global(o, a);
     const bool sum = a->pool_type == MX_POOLING_SUM;

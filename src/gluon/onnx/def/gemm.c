@@ -86,9 +86,11 @@ static mx_array *multiply_batches(mx_onnx_in *n, mx_array *a, mx_array *b)
             x = mx_reshape(x, .shape = MX_DIMS(-3, -2));
             y = mx_reshape(y, .shape = MX_DIMS(-3, -2));
         }
-        return mx_reshape_like(mx_batch_dot(x, y), like, .lhs_begin = 0, .lhs_end = 1, .rhs_begin = 0, .rhs_end = rank - 2);
+        return mx_reshape_like(mx_batch_dot(x, y), like, .lhs_begin = 0, .lhs_end = 1, .rhs_begin = 0,
+                               .rhs_end = rank - 2);
     }
-    mx_array *y = mx_batch_dot(mx_reshape(a, .shape = MX_DIMS(-1, rows, inner)), mx_reshape(b, .shape = MX_DIMS(-1, inner, columns)));
+    mx_array *y = mx_batch_dot(mx_reshape(a, .shape = MX_DIMS(-1, rows, inner)),
+                               mx_reshape(b, .shape = MX_DIMS(-1, inner, columns)));
     return mx_reshape_like(y, like, .lhs_begin = 0, .lhs_end = 1, .rhs_begin = 0, .rhs_end = rank - 2);
 }
 

@@ -91,7 +91,8 @@ static mx_array *resize_axis(const resizing *r, mx_array *x, int axis, int64_t i
 }
 
 /* 1 inside the image, 0 where coordinates are outside of it, along an axis. */
-static mx_array *inside_axis(const resizing *r, int rank, int axis, int64_t in, int64_t out, double scale, mx_dtype type)
+static mx_array *inside_axis(const resizing *r, int rank, int axis, int64_t in, int64_t out, double scale,
+                             mx_dtype type)
 {
     mx_dims shape = {.n = rank};
     double *numbers = mx_alloc_zero((size_t)out * sizeof *numbers + 1);
@@ -112,7 +113,9 @@ static bool take_numbers(mx_onnx_in *n, int i, mx_floats *numbers)
     if (!mx_onnx_given(n, i) || (n->value[i] && !n->value[i]->size))
         return true;
     if (!n->value[i] || n->value[i]->size > MX_MAX_TUPLE)
-        return !mx_onnx_fail(n, MX_ERR_UNSUPPORTED, "its input %d ('%s') is computed from the network's inputs; it must be constant", i, n->in_name[i]);
+        return !mx_onnx_fail(n, MX_ERR_UNSUPPORTED,
+                             "its input %d ('%s') is computed from the network's inputs; it must be constant", i,
+                             n->in_name[i]);
     numbers->n = (int32_t)n->value[i]->size;
     return !mx_array_read_doubles(n->value[i], numbers->d, numbers->n);
 }
@@ -144,9 +147,13 @@ static mx_code resize(mx_onnx_in *n, resizing *r, mx_floats scales, mx_floats si
         axis += axis < 0 ? rank : 0;
         const int64_t in = x ? x->shape[axis] : -1;
         if (!x || (in < 0 && ((sizes.n > 0) || scales.d[i] != 1)))
-            return x ? mx_onnx_fail(n, MX_ERR_SHAPE, "the size of axis %d is not known; give the shapes of the inputs", (int)axis) : mx_error_code();
+            return x ? mx_onnx_fail(n, MX_ERR_SHAPE, "the size of axis %d is not known; give the shapes of the inputs",
+                                    (int)axis)
+                     : mx_error_code();
         const double scale = !isnan(same) ? same : sizes.n > 0 ? sizes.d[i] / (double)in : scales.d[i];
-        const int64_t out = !isnan(same) ? (int64_t)floor(same * (double)in + 0.5) : sizes.n > 0 ? (int64_t)sizes.d[i] : (int64_t)floor((double)in * scale);
+        const int64_t out = !isnan(same)  ? (int64_t)floor(same * (double)in + 0.5)
+                            : sizes.n > 0 ? (int64_t)sizes.d[i]
+                                          : (int64_t)floor((double)in * scale);
         r->start = roi.n == 2 * count ? roi.d[i] : 0;
         r->end = roi.n == 2 * count ? roi.d[i + count] : 1;
         const bool crop = !strcmp(r->coordinates, "tf_crop_and_resize");
@@ -205,7 +212,8 @@ static mx_code write_bilinear_resize(mx_onnx_out *o)
     if (y->ndim != 4 || y->dim[2] < 0 || y->dim[3] < 0 || o->in_shape[0].dim[1] < 0)
         return mx_onnx_refuse(o, "the size of its result is not known; give the shapes of the inputs");
     const char *shape = mx_onnx_put(o, NULL, "Shape", o->in[0]);
-    const char *lead = mx_onnx_put(o, NULL, "Slice", shape, mx_onnx_put_ints(o, MX_ONNX_LIST(0)), mx_onnx_put_ints(o, MX_ONNX_LIST(2)));
+    const char *lead = mx_onnx_put(o, NULL, "Slice", shape, mx_onnx_put_ints(o, MX_ONNX_LIST(0)),
+                                   mx_onnx_put_ints(o, MX_ONNX_LIST(2)));
     const char *sizes = mx_onnx_put(o, NULL, "Concat", lead, mx_onnx_put_ints(o, MX_ONNX_LIST(y->dim[2], y->dim[3])));
     mx_onnx_set_int(o, "axis", 0);
     mx_onnx_put(o, o->out[0], "Resize", o->in[0], NULL, NULL, sizes);
@@ -242,8 +250,11 @@ static mx_code write_adaptive(mx_onnx_out *o)
 static mx_array *coordinates(mx_array *grid, int component, int64_t size, bool align, const char *padding, bool round)
 {
     mx_array *g = mx_slice_axis(grid, .axis = -1, .begin = component, .end = component + 1);
-    mx_array *u = align ? mx_mul_scalar(mx_plus_scalar(g, .scalar = 1), .scalar = (double)(size - 1) / 2)
-                        : mx_mul_scalar(mx_minus_scalar(mx_mul_scalar(mx_plus_scalar(g, .scalar = 1), .scalar = (double)size), .scalar = 1), .scalar = 0.5);
+    mx_array *u =
+        align ? mx_mul_scalar(mx_plus_scalar(g, .scalar = 1), .scalar = (double)(size - 1) / 2)
+              : mx_mul_scalar(
+                    mx_minus_scalar(mx_mul_scalar(mx_plus_scalar(g, .scalar = 1), .scalar = (double)size), .scalar = 1),
+                    .scalar = 0.5);
     if (round && !strcmp(padding, "zeros"))
         u = mx_rint(u);
     if (!strcmp(padding, "reflection")) { /* a triangle wave between the borders */
@@ -266,10 +277,12 @@ static mx_code read_grid_sample(mx_onnx_in *n)
     const bool align = mx_onnx_int(n, "align_corners", 0);
     mx_onnx_text(n, "mode", mode, "linear");
     mx_onnx_text(n, "padding_mode", padding, "zeros");
-    if (!mx_onnx_shape(n, 0, &shape) || shape.n != 4 || !strcmp(mode, "cubic") || !strcmp(mode, "bicubic") || shape.d[2] < 2 || shape.d[3] < 2)
+    if (!mx_onnx_shape(n, 0, &shape) || shape.n != 4 || !strcmp(mode, "cubic") || !strcmp(mode, "bicubic") ||
+        shape.d[2] < 2 || shape.d[3] < 2)
         return mx_onnx_fail(n, MX_ERR_UNSUPPORTED, "only linear and nearest sampling of images is supported");
     const bool round = !strcmp(mode, "nearest");
-    mx_array *x = coordinates(n->in[1], 0, shape.d[3], align, padding, round), *y = coordinates(n->in[1], 1, shape.d[2], align, padding, round);
+    mx_array *x = coordinates(n->in[1], 0, shape.d[3], align, padding, round),
+             *y = coordinates(n->in[1], 1, shape.d[2], align, padding, round);
     mx_array *grid = mx_transpose(mx_concat(MX_ARRAYS(x, y), .num_args = 2, .dim = 3), .axes = MX_DIMS(0, 3, 1, 2));
     n->out[0] = mx_bilinear_sampler(n->in[0], grid);
     return MX_OK;
@@ -298,9 +311,10 @@ static mx_code read_roi_align(mx_onnx_in *n)
     const int64_t ratio = mx_onnx_int(n, "sampling_ratio", 0);
     mx_array *batch = mx_expand_dims(mx_cast(n->in[2], .dtype = (mx_dtype)n->in[1]->dtype), .axis = 1);
     mx_array *rois = mx_concat(MX_ARRAYS(batch, n->in[1]), .num_args = 2, .dim = 1);
-    n->out[0] = mx_roi_align(n->in[0], rois, .pooled_size = MX_DIMS(mx_onnx_int(n, "output_height", 1), mx_onnx_int(n, "output_width", 1)),
-                             .spatial_scale = mx_onnx_float(n, "spatial_scale", 1), .sample_ratio = ratio ? ratio : -1,
-                             .aligned = !strcmp(how, "half_pixel"));
+    n->out[0] = mx_roi_align(
+        n->in[0], rois, .pooled_size = MX_DIMS(mx_onnx_int(n, "output_height", 1), mx_onnx_int(n, "output_width", 1)),
+        .spatial_scale = mx_onnx_float(n, "spatial_scale", 1), .sample_ratio = ratio ? ratio : -1,
+        .aligned = !strcmp(how, "half_pixel"));
     return MX_OK;
 }
 
@@ -308,9 +322,10 @@ static mx_code write_roi_align(mx_onnx_out *o)
 {
     const mx_roi_align_attrs *a = o->attrs;
     if (a->position_sensitive || (a->aligned && o->opset < 16))
-        return mx_onnx_refuse(o, "%s", a->position_sensitive ? "position_sensitive cannot be written" : "aligned needs opset 16");
-    const char *boxes = mx_onnx_put(o, NULL, "Slice", o->in[1], mx_onnx_put_ints(o, MX_ONNX_LIST(1)), mx_onnx_put_ints(o, MX_ONNX_LIST(5)),
-                                    mx_onnx_put_ints(o, MX_ONNX_LIST(1)));
+        return mx_onnx_refuse(
+            o, "%s", a->position_sensitive ? "position_sensitive cannot be written" : "aligned needs opset 16");
+    const char *boxes = mx_onnx_put(o, NULL, "Slice", o->in[1], mx_onnx_put_ints(o, MX_ONNX_LIST(1)),
+                                    mx_onnx_put_ints(o, MX_ONNX_LIST(5)), mx_onnx_put_ints(o, MX_ONNX_LIST(1)));
     const char *batch = mx_onnx_put(o, NULL, "Gather", o->in[1], mx_onnx_put_number(o, 0, MX_INT64));
     mx_onnx_set_int(o, "axis", 1);
     mx_onnx_put(o, o->out[0], "RoiAlign", o->in[0], boxes, mx_onnx_put_cast(o, NULL, batch, MX_INT64));
@@ -335,7 +350,8 @@ static mx_code read_col2im(mx_onnx_in *n)
         return mx_onnx_fail(n, MX_ERR_UNSUPPORTED, "padding differs at the two ends");
     mx_dims pad = pads.n == 4 ? MX_DIMS(pads.d[0], pads.d[1]) : MX_DIMS(0, 0);
     n->out[0] = mx_col2im(n->in[0], .output_size = image, .kernel = block, .pad = pad,
-                          .stride = strides.n == 2 ? strides : MX_DIMS(1, 1), .dilate = dilations.n == 2 ? dilations : MX_DIMS(1, 1));
+                          .stride = strides.n == 2 ? strides : MX_DIMS(1, 1),
+                          .dilate = dilations.n == 2 ? dilations : MX_DIMS(1, 1));
     return MX_OK;
 }
 

@@ -46,7 +46,8 @@ static const char *put_indices(mx_onnx_out *o, int i, int64_t axis, bool clip, b
     if (clip && size > 0)
         return mx_onnx_put(o, NULL, "Min", mx_onnx_put(o, NULL, "Max", indices, mx_onnx_put_number(o, 0, MX_INT64)),
                            mx_onnx_put_number(o, (double)size - 1, MX_INT64));
-    return wrap && size > 0 ? mx_onnx_put(o, NULL, "Mod", indices, mx_onnx_put_number(o, (double)size, MX_INT64)) : indices;
+    return wrap && size > 0 ? mx_onnx_put(o, NULL, "Mod", indices, mx_onnx_put_number(o, (double)size, MX_INT64))
+                            : indices;
 }
 
 static mx_code write_take(mx_onnx_out *o)
@@ -74,10 +75,15 @@ static mx_array *full_indices(mx_onnx_in *n, mx_array *indices, int64_t axis, in
         for (int k = 0; k < rank; k++)
             wide.d[k] = k == i ? -1 : 1;
         if (indices->shape[i] < 0)
-            return mx_onnx_fail(n, MX_ERR_SHAPE, "the shape of its indices is not known; give the shapes of the inputs"), NULL;
+            return mx_onnx_fail(n, MX_ERR_SHAPE,
+                                "the shape of its indices is not known; give the shapes of the inputs"),
+                   NULL;
         mx_array *own = mx_onnx_cast(wrapped(indices, size), MX_INT64);
         parts[i] = i == axis ? own
-                             : mx_broadcast_like(mx_reshape(mx_arange(.start = 0, .stop = (double)indices->shape[i], .dtype = MX_INT64), .shape = wide), own);
+                             : mx_broadcast_like(mx_reshape(mx_arange(.start = 0, .stop = (double)indices->shape[i],
+                                                                      .dtype = MX_INT64),
+                                                            .shape = wide),
+                                                 own);
     }
     return mx_stack((mx_arrays){parts, rank}, .axis = 0, .num_args = rank);
 }
@@ -133,7 +139,9 @@ static mx_code read_gather_nd(mx_onnx_in *n)
             for (int i = 0; i < indices->ndim; i++)
                 wide.d[i] = i == k ? -1 : 1;
             mx_array *first = mx_slice_axis(indices, .axis = -1, .begin = 0, .end = 1);
-            parts[k] = mx_broadcast_like(mx_reshape(mx_arange(.start = 0, .stop = (double)indices->shape[k], .dtype = MX_INT64), .shape = wide), first);
+            parts[k] = mx_broadcast_like(
+                mx_reshape(mx_arange(.start = 0, .stop = (double)indices->shape[k], .dtype = MX_INT64), .shape = wide),
+                first);
         }
         parts[k++] = indices;
         indices = mx_concat((mx_arrays){parts, k}, .num_args = k, .dim = -1);
@@ -198,9 +206,12 @@ static mx_code read_one_hot(mx_onnx_in *n)
     if (!mx_onnx_number(n, 1, 0, &depth) || rank < 0 || !mx_onnx_axis(n, &axis, rank + 1))
         return mx_error_code();
     if (!n->value[2] || n->value[2]->size != 2 || mx_array_read_doubles(n->value[2], values, 2))
-        return mx_onnx_fail(n, MX_ERR_UNSUPPORTED, "its input 2 ('%s') is computed from the network's inputs; it must be constant", n->in_name[2]);
+        return mx_onnx_fail(n, MX_ERR_UNSUPPORTED,
+                            "its input 2 ('%s') is computed from the network's inputs; it must be constant",
+                            n->in_name[2]);
     const mx_dtype type = (mx_dtype)n->value[2]->dtype;
-    mx_array *y = mx_one_hot(wrapped(mx_onnx_cast(n->in[0], MX_INT64), (int64_t)depth), .depth = (int64_t)depth, .on_value = values[1], .off_value = values[0], .dtype = type);
+    mx_array *y = mx_one_hot(wrapped(mx_onnx_cast(n->in[0], MX_INT64), (int64_t)depth), .depth = (int64_t)depth,
+                             .on_value = values[1], .off_value = values[0], .dtype = type);
     if (y && axis < rank) {
         mx_dims order = {.n = rank + 1};
         for (int i = 0; i <= rank; i++)
@@ -215,10 +226,15 @@ static mx_code write_one_hot(mx_onnx_out *o)
 {
     const mx_one_hot_attrs *a = o->attrs;
     const double values[2] = {a->off_value, a->on_value};
-    const char *index = mx_onnx_put_cast(o, NULL, o->in[0], MX_INT64), *depth = mx_onnx_put_number(o, (double)a->depth, MX_INT64);
-    const char *negative = mx_onnx_put(o, NULL, "Less", index, mx_onnx_put_number(o, 0, MX_INT64)); /* ours do not count from the end */
-    mx_onnx_put(o, o->out[0], "OneHot", mx_onnx_put(o, NULL, "Where", negative, depth, index), depth,
-                mx_onnx_put_floats(o, 2, values, o->out_type[0]));
+    const char *index = mx_onnx_put_cast(o, NULL, o->in[0], MX_INT64),
+               *depth = mx_onnx_put_number(o, (double)a->depth, MX_INT64);
+    const char *negative =
+        mx_onnx_put(o, NULL, "Less", index, mx_onnx_put_number(o, 0, MX_INT64)); /* ours do not count from the end */
+    const char *y = mx_onnx_put(o, o->out_type[0] == MX_FLOAT32 ? o->out[0] : NULL, "OneHot",
+                                mx_onnx_put(o, NULL, "Where", negative, depth, index), depth,
+                                mx_onnx_put_floats(o, 2, values, MX_FLOAT32));
+    if (o->out_type[0] != MX_FLOAT32) /* runtimes implement few types */
+        mx_onnx_put_cast(o, o->out[0], y, o->out_type[0]);
     return mx_onnx_done(o);
 }
 
@@ -227,7 +243,9 @@ static mx_code write_pick(mx_onnx_out *o)
 {
     const mx_pick_attrs *a = o->attrs;
     const int rank = mx_onnx_out_rank(o, 0);
-    const int64_t axis = a->axis == MX_NONE_INT ? rank - 1 : a->axis < 0 ? a->axis + rank : a->axis;
+    if (a->axis == MX_NONE_INT)
+        return mx_onnx_refuse(o, "axis=None cannot be written");
+    const int64_t axis = a->axis < 0 ? a->axis + rank : a->axis;
     const char *index = put_indices(o, 1, axis, a->mode == MX_PICK_CLIP, a->mode == MX_PICK_WRAP);
     if (o->in_shape[1].ndim == rank - 1)
         index = mx_onnx_put(o, NULL, "Unsqueeze", index, mx_onnx_put_ints(o, MX_ONNX_LIST(axis)));
@@ -244,7 +262,8 @@ static mx_code read_compress(mx_onnx_in *n)
         return mx_onnx_fail(n, MX_ERR_UNSUPPORTED, "the shape of its result depends on values, which are not known");
     const bool flat = !mx_onnx_has(n, "axis");
     int64_t axis = flat ? 0 : mx_onnx_int(n, "axis", 0);
-    mx_array *x = flat ? mx_reshape(n->in[0], .shape = MX_DIMS(-1)) : n->in[0], *mask = mx_onnx_cast(n->in[1], MX_INT32);
+    mx_array *x = flat ? mx_reshape(n->in[0], .shape = MX_DIMS(-1)) : n->in[0],
+             *mask = mx_onnx_cast(n->in[1], MX_INT32);
     if (!x || !mask || !mx_onnx_axis(n, &axis, x->ndim))
         return mx_error_code();
     if (mask->size < x->shape[axis])
@@ -288,7 +307,8 @@ static mx_code read_reverse_sequence(mx_onnx_in *n)
     mx_array *x = time == 0 && batch == 1 ? n->in[0] : mx_swapaxes(n->in[0], .dim1 = 0, .dim2 = 1);
     if (time > 1 || batch > 1 || time == batch)
         return mx_onnx_fail(n, MX_ERR_UNSUPPORTED, "time and batch must be the first two axes");
-    mx_array *y = mx_sequence_reverse(x, mx_onnx_cast(n->in[1], (mx_dtype)n->in[0]->dtype), .use_sequence_length = true);
+    mx_array *y =
+        mx_sequence_reverse(x, mx_onnx_cast(n->in[1], (mx_dtype)n->in[0]->dtype), .use_sequence_length = true);
     n->out[0] = x == n->in[0] ? y : mx_swapaxes(y, .dim1 = 0, .dim2 = 1);
     return MX_OK;
 }
@@ -297,8 +317,9 @@ static mx_code write_sequence_reverse(mx_onnx_out *o)
 {
     const mx_sequence_attrs *a = o->attrs;
     if (!a->use_sequence_length) {
-        mx_onnx_put(o, o->out[0], "Slice", o->in[0], mx_onnx_put_ints(o, MX_ONNX_LIST(INT64_MAX)), mx_onnx_put_ints(o, MX_ONNX_LIST(-INT64_MAX)),
-                    mx_onnx_put_ints(o, MX_ONNX_LIST(0)), mx_onnx_put_ints(o, MX_ONNX_LIST(-1)));
+        mx_onnx_put(o, o->out[0], "Slice", o->in[0], mx_onnx_put_ints(o, MX_ONNX_LIST(INT64_MAX)),
+                    mx_onnx_put_ints(o, MX_ONNX_LIST(-INT64_MAX)), mx_onnx_put_ints(o, MX_ONNX_LIST(0)),
+                    mx_onnx_put_ints(o, MX_ONNX_LIST(-1)));
         return mx_onnx_done(o);
     }
     mx_onnx_put(o, o->out[0], "ReverseSequence", o->in[0], mx_onnx_put_cast(o, NULL, o->in[1], MX_INT64));
@@ -320,9 +341,11 @@ static mx_code write_sequence_mask(mx_onnx_out *o)
     }
     const char *shape = mx_onnx_put(o, NULL, "Shape", o->in[0]);
     const char *size = mx_onnx_put(o, NULL, "Gather", shape, mx_onnx_put_number(o, (double)axis, MX_INT64));
-    const char *range = mx_onnx_put(o, NULL, "Range", mx_onnx_put_number(o, 0, MX_INT64), size, mx_onnx_put_number(o, 1, MX_INT64));
+    const char *range =
+        mx_onnx_put(o, NULL, "Range", mx_onnx_put_number(o, 0, MX_INT64), size, mx_onnx_put_number(o, 1, MX_INT64));
     range = mx_onnx_put(o, NULL, "Reshape", range, mx_onnx_put_ints(o, rank, time));
-    const char *lengths = mx_onnx_put(o, NULL, "Reshape", mx_onnx_put_cast(o, NULL, o->in[1], MX_INT64), mx_onnx_put_ints(o, rank, batch));
+    const char *lengths = mx_onnx_put(o, NULL, "Reshape", mx_onnx_put_cast(o, NULL, o->in[1], MX_INT64),
+                                      mx_onnx_put_ints(o, rank, batch));
     const char *inside = mx_onnx_put(o, NULL, "Less", range, lengths);
     mx_onnx_put(o, o->out[0], "Where", inside, o->in[0], mx_onnx_put_number(o, a->value, o->in_type[0]));
     return mx_onnx_done(o);

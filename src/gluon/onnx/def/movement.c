@@ -23,13 +23,15 @@ static mx_code read_reshape(mx_onnx_in *n)
         unknown += mx_onnx_is_unknown(shape.d[i]);
         inferred += shape.d[i] == -1;
     }
-    for (int i = 0; i < shape.n; i++) /* of several, the first may be that of the same axis: a batch is passed through */
+    for (int i = 0; i < shape.n;
+         i++) /* of several, the first may be that of the same axis: a batch is passed through */
         if (mx_onnx_is_unknown(shape.d[i]) && unknown + inferred > 1 && i < x->ndim && x->shape[i] < 0) {
             shape.d[i] = 0;
             unknown--;
         }
     if (unknown + inferred > 1)
-        return mx_onnx_fail(n, MX_ERR_SHAPE, "the shape has several sizes that are not known; give the shapes of the inputs");
+        return mx_onnx_fail(n, MX_ERR_SHAPE,
+                            "the shape has several sizes that are not known; give the shapes of the inputs");
     bool empty = false;
     for (int i = 0; i < shape.n; i++) {
         shape.d[i] = mx_onnx_is_unknown(shape.d[i]) ? -1 : shape.d[i];
@@ -63,7 +65,8 @@ static mx_code write_shape(mx_onnx_out *o)
     for (int i = 0; i < out->ndim; i++) {
         shape[i] = out->dim[i];
         if (shape[i] < 0 && i < in->ndim && in->dim[i] < 0 && !unknown && i == 0)
-            shape[i] = 0; /* the batch stays the first axis unless it is merged: then its size is not that of the input */
+            shape[i] =
+                0; /* the batch stays the first axis unless it is merged: then its size is not that of the input */
     }
     if (out->ndim && shape[0] == 0) { /* is the first axis really the same? compare what follows it */
         int64_t a_size = 1, b_size = 1;
@@ -84,7 +87,8 @@ static mx_code write_shape(mx_onnx_out *o)
 static mx_code write_reshape_like(mx_onnx_out *o)
 {
     const mx_reshape_like_attrs *a = o->attrs;
-    if (a->lhs_begin == MX_NONE_INT && a->lhs_end == MX_NONE_INT && a->rhs_begin == MX_NONE_INT && a->rhs_end == MX_NONE_INT) {
+    if (a->lhs_begin == MX_NONE_INT && a->lhs_end == MX_NONE_INT && a->rhs_begin == MX_NONE_INT &&
+        a->rhs_end == MX_NONE_INT) {
         mx_onnx_put(o, o->out[0], "Reshape", o->in[0], mx_onnx_put(o, NULL, "Shape", o->in[1]));
         return mx_onnx_done(o);
     }
@@ -137,7 +141,8 @@ static mx_code read_squeeze(mx_onnx_in *n)
     }
     for (int i = 0; i < rank; i++) {
         if (drop[i] && n->in[0]->shape[i] > 1)
-            return mx_onnx_fail(n, MX_ERR_SHAPE, "axis %d has the size %lld, wanted 1", i, (long long)n->in[0]->shape[i]);
+            return mx_onnx_fail(n, MX_ERR_SHAPE, "axis %d has the size %lld, wanted 1", i,
+                                (long long)n->in[0]->shape[i]);
         if (!(axes.n < 0 ? n->in[0]->shape[i] == 1 : drop[i]))
             shape.dim[shape.ndim++] = n->in[0]->shape[i];
     }
@@ -310,7 +315,9 @@ static mx_code write_split_v2(mx_onnx_out *o)
         const int shift = o->n_out > a->indices.n; /* the first index, 0, may be left out */
         const int64_t begin = a->sections > 0 ? i * (whole / a->sections) : i < shift ? 0 : a->indices.d[i - shift];
         const int next = i + 1 - shift;
-        const int64_t end = a->sections > 0 ? begin + whole / a->sections : next < a->indices.n ? a->indices.d[next] : whole;
+        const int64_t end = a->sections > 0       ? begin + whole / a->sections
+                            : next < a->indices.n ? a->indices.d[next]
+                                                  : whole;
         const char *y = put_range(o, a->squeeze_axis ? NULL : o->out[i], o->in[0], axis, begin, end);
         if (a->squeeze_axis)
             mx_onnx_put(o, o->out[i], "Squeeze", y, mx_onnx_put_ints(o, MX_ONNX_LIST(axis)));
@@ -329,7 +336,8 @@ static mx_code read_slice(mx_onnx_in *n)
         !(old ? mx_onnx_ints(n, "ends", &ends) : mx_onnx_dims(n, 2, &ends)) ||
         !(old ? mx_onnx_ints(n, "axes", &axes) : mx_onnx_dims(n, 3, &axes)) || !(old || mx_onnx_dims(n, 4, &steps)))
         return mx_error_code();
-    if (starts.n != ends.n || (axes.n >= 0 && axes.n != starts.n) || (steps.n >= 0 && steps.n != starts.n) || starts.n > MX_MAX_NDIM)
+    if (starts.n != ends.n || (axes.n >= 0 && axes.n != starts.n) || (steps.n >= 0 && steps.n != starts.n) ||
+        starts.n > MX_MAX_NDIM)
         return mx_onnx_fail(n, MX_ERR_FILE, "starts, ends, axes and steps have different lengths");
     mx_dims begin = {.n = rank}, end = {.n = rank}, step = {.n = rank};
     for (int i = 0; i < rank; i++)
@@ -344,7 +352,7 @@ static mx_code read_slice(mx_onnx_in *n)
             return mx_onnx_fail(n, MX_ERR_SHAPE, "a step is 0, or a start is not known");
         if (mx_onnx_is_unknown(to))
             to = INT64_MAX; /* up to the size of the axis */
-        if (size >= 0) { /* clamps as NumPy does */
+        if (size >= 0) {    /* clamps as NumPy does */
             from += from < 0 ? size : 0;
             to += to < 0 && to > -size - 1 - size ? size : 0;
             const int64_t low = by > 0 ? 0 : -1, high = by > 0 ? size : size - 1;
@@ -426,7 +434,8 @@ static mx_code write_tile(mx_onnx_out *o)
         reps[i] = i - (n - a->reps.n) >= 0 ? a->reps.d[i - (n - a->reps.n)] : 1;
         wide[i] = i;
     }
-    const char *x = n > rank ? mx_onnx_put(o, NULL, "Unsqueeze", o->in[0], mx_onnx_put_ints(o, n - rank, wide)) : o->in[0];
+    const char *x =
+        n > rank ? mx_onnx_put(o, NULL, "Unsqueeze", o->in[0], mx_onnx_put_ints(o, n - rank, wide)) : o->in[0];
     mx_onnx_put(o, o->out[0], "Tile", x, mx_onnx_put_ints(o, n, reps));
     return mx_onnx_done(o);
 }
@@ -445,7 +454,8 @@ static mx_code read_expand(mx_onnx_in *n)
         const int64_t own = i - (rank - x->ndim) >= 0 ? x->shape[i - (rank - x->ndim)] : 1;
         const int64_t want = i - (rank - shape.n) >= 0 ? shape.d[i - (rank - shape.n)] : 1;
         if (mx_onnx_is_unknown(want) && own != -1)
-            return mx_onnx_fail(n, MX_ERR_SHAPE, "it expands to a size that is not known; give the shapes of the inputs");
+            return mx_onnx_fail(n, MX_ERR_SHAPE,
+                                "it expands to a size that is not known; give the shapes of the inputs");
         wide.d[i] = own;
         target.d[i] = want == 1 || own > 1 ? own : want;
     }
@@ -528,7 +538,8 @@ static mx_code read_pad(mx_onnx_in *n)
     double value = 0;
     mx_onnx_text(n, "mode", mode, "constant");
     if (rank < 0 || !(old ? mx_onnx_ints(n, "pads", &pads) : mx_onnx_dims(n, 1, &pads)) ||
-        !(old || !mx_onnx_given(n, 2) || !n->value[2] || mx_onnx_number(n, 2, 0, &value)) || !(old || mx_onnx_dims(n, 3, &axes)))
+        !(old || !mx_onnx_given(n, 2) || !n->value[2] || mx_onnx_number(n, 2, 0, &value)) ||
+        !(old || mx_onnx_dims(n, 3, &axes)))
         return mx_error_code();
     value = old ? mx_onnx_float(n, "value", 0) : value;
     const int count = axes.n >= 0 ? axes.n : rank;
@@ -546,7 +557,8 @@ static mx_code read_pad(mx_onnx_in *n)
     for (int i = 0; i < rank && x; i++) { /* axis by axis: any number of axes, negative pads, all modes */
         const int64_t size = x->shape[i];
         if (begin[i] < 0 || end[i] < 0)
-            x = mx_slice_axis(x, .axis = i, .begin = begin[i] < 0 ? -begin[i] : 0, .end = end[i] < 0 ? end[i] : MX_NONE_INT);
+            x = mx_slice_axis(x, .axis = i, .begin = begin[i] < 0 ? -begin[i] : 0,
+                              .end = end[i] < 0 ? end[i] : MX_NONE_INT);
         const int64_t a = begin[i] > 0 ? begin[i] : 0, b = end[i] > 0 ? end[i] : 0;
         if (!a && !b)
             continue;
@@ -569,18 +581,21 @@ static mx_code read_pad(mx_onnx_in *n)
                 parts[k++] = mx_repeat(mx_slice_axis(x, .axis = i, .begin = 0, .end = 1), .repeats = a, .axis = i);
             parts[k++] = x;
             if (b)
-                parts[k++] = mx_repeat(mx_slice_axis(x, .axis = i, .begin = -1, .end = MX_NONE_INT), .repeats = b, .axis = i);
+                parts[k++] =
+                    mx_repeat(mx_slice_axis(x, .axis = i, .begin = -1, .end = MX_NONE_INT), .repeats = b, .axis = i);
         } else { /* reflect, wrap */
             const bool wrap = *mode == 'w';
             if (size < 0 || a >= size + wrap || b >= size + wrap)
                 return mx_onnx_fail(n, MX_ERR_UNSUPPORTED, "more padding than the axis has elements");
             if (a)
-                parts[k++] = wrap ? mx_slice_axis(x, .axis = i, .begin = size - a, .end = size)
-                                  : mx_reverse(mx_slice_axis(x, .axis = i, .begin = 1, .end = a + 1), .axis = MX_DIMS(i));
+                parts[k++] =
+                    wrap ? mx_slice_axis(x, .axis = i, .begin = size - a, .end = size)
+                         : mx_reverse(mx_slice_axis(x, .axis = i, .begin = 1, .end = a + 1), .axis = MX_DIMS(i));
             parts[k++] = x;
             if (b)
                 parts[k++] = wrap ? mx_slice_axis(x, .axis = i, .begin = 0, .end = b)
-                                  : mx_reverse(mx_slice_axis(x, .axis = i, .begin = size - 1 - b, .end = size - 1), .axis = MX_DIMS(i));
+                                  : mx_reverse(mx_slice_axis(x, .axis = i, .begin = size - 1 - b, .end = size - 1),
+                                               .axis = MX_DIMS(i));
         }
         x = mx_concat((mx_arrays){parts, k}, .num_args = k, .dim = i);
     }
@@ -612,7 +627,8 @@ static mx_code read_blocks(mx_onnx_in *n)
     const int64_t b = mx_onnx_int(n, "blocksize", 1);
     const bool to_depth = n->op[0] == 'S', channel_first = !strcmp(mx_onnx_text(n, "mode", mode, "DCR"), "CRD");
     if (!channel_first) {
-        n->out[0] = to_depth ? mx_space_to_depth(n->in[0], .block_size = b) : mx_depth_to_space(n->in[0], .block_size = b);
+        n->out[0] =
+            to_depth ? mx_space_to_depth(n->in[0], .block_size = b) : mx_depth_to_space(n->in[0], .block_size = b);
         return MX_OK;
     }
     if (!mx_onnx_shape(n, 0, &s) || s.n != 4 || b < 1)
@@ -646,8 +662,9 @@ static mx_code write_reverse(mx_onnx_out *o)
         end[i] = -INT64_MAX;
         step[i] = -1;
     }
-    mx_onnx_put(o, o->out[0], "Slice", o->in[0], mx_onnx_put_ints(o, a->axis.n, begin), mx_onnx_put_ints(o, a->axis.n, end),
-                mx_onnx_put_ints(o, a->axis.n, a->axis.d), mx_onnx_put_ints(o, a->axis.n, step));
+    mx_onnx_put(o, o->out[0], "Slice", o->in[0], mx_onnx_put_ints(o, a->axis.n, begin),
+                mx_onnx_put_ints(o, a->axis.n, end), mx_onnx_put_ints(o, a->axis.n, a->axis.d),
+                mx_onnx_put_ints(o, a->axis.n, step));
     return mx_onnx_done(o);
 }
 
@@ -661,7 +678,8 @@ static mx_code read_cast(mx_onnx_in *n)
         return MX_OK;
     }
     if (!type || type->dtype == MX_DTYPE_NONE)
-        return mx_onnx_fail(n, MX_ERR_UNSUPPORTED, "a cast to %s; there are no such arrays", type ? type->name : "an unknown type");
+        return mx_onnx_fail(n, MX_ERR_UNSUPPORTED, "a cast to %s; there are no such arrays",
+                            type ? type->name : "an unknown type");
     n->out[0] = mx_cast(n->in[0], .dtype = type->dtype);
     return MX_OK;
 }

@@ -17,12 +17,14 @@ static mx_code read_batch_norm(mx_onnx_in *n)
         const mx_dims channel = MX_DIMS(1);
         mean = mx_mean(x, .axis = channel, .exclude = true, .keepdims = true);
         var = mx_mean(mx_square(mx_sub(x, mean)), .axis = channel, .exclude = true, .keepdims = true);
-        const mx_dims wide = mx_onnx_rank(n, 0) > 2 ? (mx_dims){.n = n->in[0]->ndim - 1, .d = {-1, 1, 1, 1, 1, 1, 1}} : MX_DIMS(-1);
+        const mx_dims wide =
+            mx_onnx_rank(n, 0) > 2 ? (mx_dims){.n = n->in[0]->ndim - 1, .d = {-1, 1, 1, 1, 1, 1, 1}} : MX_DIMS(-1);
         mx_array *y = mx_mul(mx_sub(x, mean), mx_rsqrt(mx_plus_scalar(var, .scalar = eps)));
         n->out[0] = mx_add(mx_mul(y, mx_reshape(n->in[1], .shape = wide)), mx_reshape(n->in[2], .shape = wide));
         mx_array *batch[2] = {mx_reshape(mean, .shape = MX_DIMS(-1)), mx_reshape(var, .shape = MX_DIMS(-1))};
         for (int i = 1; i < 3 && i < n->n_out; i++)
-            n->out[i] = mx_add(mx_mul_scalar(n->in[i + 2], .scalar = momentum), mx_mul_scalar(batch[i - 1], .scalar = 1 - momentum));
+            n->out[i] = mx_add(mx_mul_scalar(n->in[i + 2], .scalar = momentum),
+                               mx_mul_scalar(batch[i - 1], .scalar = 1 - momentum));
         return MX_OK;
     }
     n->out[0] = mx_op_batch_norm(n->in[0], n->in[1], n->in[2], n->in[3], n->in[4], .eps = eps, .momentum = momentum,
@@ -35,11 +37,15 @@ static mx_code write_batch_norm(mx_onnx_out *o)
     const mx_batch_norm_attrs *a = o->attrs; /* SyncBatchNorm: begins with the same fields */
     const int rank = mx_onnx_out_rank(o, 0);
     const bool sync = strcmp(o->node->op->name, "_contrib_SyncBatchNorm") == 0;
-    const int64_t axis = sync ? 1 : a->axis < 0 ? a->axis + rank : a->axis, channels = o->in_shape[1].ndim == 1 ? o->in_shape[1].dim[0] : -1;
+    const int64_t axis = sync          ? 1
+                         : a->axis < 0 ? a->axis + rank
+                                       : a->axis,
+                  channels = o->in_shape[1].ndim == 1 ? o->in_shape[1].dim[0] : -1;
     const char *gamma = o->in[1], *x = o->in[0];
     int64_t order[MX_MAX_NDIM];
     if (a->fix_gamma && channels >= 0)
-        gamma = mx_onnx_put_array(o, mx_ones(.shape = MX_DIMS(channels), .dtype = (mx_dtype)(o->in_type[1] < 0 ? MX_FLOAT32 : o->in_type[1])));
+        gamma = mx_onnx_put_array(o, mx_ones(.shape = MX_DIMS(channels),
+                                             .dtype = (mx_dtype)(o->in_type[1] < 0 ? MX_FLOAT32 : o->in_type[1])));
     const bool move = rank > 2 && axis != 1;
     for (int i = 0; i < rank; i++) /* swaps the axis and axis 1 */
         order[i] = i == 1 ? axis : i == axis ? 1 : i;
@@ -48,7 +54,8 @@ static mx_code write_batch_norm(mx_onnx_out *o)
         mx_onnx_set_ints(o, "perm", rank, order);
     }
     const bool relu = !strcmp(o->node->op->name, "_contrib_BatchNormWithReLU");
-    const char *y = mx_onnx_put(o, move || relu ? NULL : o->out[0], "BatchNormalization", x, gamma, o->in[2], o->in[3], o->in[4]);
+    const char *y =
+        mx_onnx_put(o, move || relu ? NULL : o->out[0], "BatchNormalization", x, gamma, o->in[2], o->in[3], o->in[4]);
     mx_onnx_set_float(o, "epsilon", a->eps);
     mx_onnx_set_float(o, "momentum", a->momentum);
     if (move) {
@@ -81,7 +88,8 @@ static mx_code read_layer_norm(mx_onnx_in *n)
     int64_t axis = mx_onnx_int(n, "axis", -1);
     if (rank < 0 || !mx_onnx_axis(n, &axis, rank))
         return mx_error_code();
-    if (!rms && axis == rank - 1 && n->n_out == 1 && mx_onnx_given(n, 2) && n->in[1]->ndim == 1 && n->in[2]->ndim == 1) {
+    if (!rms && axis == rank - 1 && n->n_out == 1 && mx_onnx_given(n, 2) && n->in[1]->ndim == 1 &&
+        n->in[2]->ndim == 1) {
         n->out[0] = mx_op_layer_norm(n->in[0], n->in[1], n->in[2], .axis = -1, .eps = eps);
         return MX_OK;
     }
@@ -122,7 +130,8 @@ static mx_code write_layer_norm(mx_onnx_out *o)
     }
     const char *x = o->in[0], *mean = mx_onnx_put_mean(o, NULL, x, 1, &axis), *d = mx_onnx_put(o, NULL, "Sub", x, mean);
     const char *var = mx_onnx_put_mean(o, NULL, mx_onnx_put(o, NULL, "Mul", d, d), 1, &axis);
-    const char *s = mx_onnx_put(o, NULL, "Sqrt", mx_onnx_put(o, NULL, "Add", var, mx_onnx_put_number(o, a->eps, o->in_type[0])));
+    const char *s =
+        mx_onnx_put(o, NULL, "Sqrt", mx_onnx_put(o, NULL, "Add", var, mx_onnx_put_number(o, a->eps, o->in_type[0])));
     const char *gamma = o->in[1], *beta = o->in[2];
     if (axis != rank - 1) {
         int64_t wide[MX_MAX_NDIM] = {-1};
@@ -180,7 +189,8 @@ static mx_code write_group_norm(mx_onnx_out *o)
     const mx_group_norm_attrs *a = o->attrs;
     const int64_t merged[3] = {0, a->num_groups, -1};
     if (o->in_shape[1].ndim == 1 && o->in_shape[1].dim[0] >= 0 && o->in_shape[1].dim[0] != a->num_groups)
-        return mx_onnx_refuse(o, "gamma has %lld numbers for %lld groups", (long long)o->in_shape[1].dim[0], (long long)a->num_groups);
+        return mx_onnx_refuse(o, "gamma has %lld numbers for %lld groups", (long long)o->in_shape[1].dim[0],
+                              (long long)a->num_groups);
     const char *x = mx_onnx_put(o, NULL, "Reshape", o->in[0], mx_onnx_put_ints(o, 3, merged));
     const char *y = mx_onnx_put(o, NULL, "InstanceNormalization", x, o->in[1], o->in[2]);
     mx_onnx_set_float(o, "epsilon", a->eps);

@@ -100,7 +100,8 @@ static mx_code write_mod_reversed(mx_onnx_out *o) { return write_mod_of(o, numbe
 
 static mx_code write_hypot(mx_onnx_out *o)
 {
-    const char *aa = mx_onnx_put(o, NULL, "Mul", o->in[0], o->in[0]), *bb = mx_onnx_put(o, NULL, "Mul", o->in[1], o->in[1]);
+    const char *aa = mx_onnx_put(o, NULL, "Mul", o->in[0], o->in[0]),
+               *bb = mx_onnx_put(o, NULL, "Mul", o->in[1], o->in[1]);
     mx_onnx_put(o, o->out[0], "Sqrt", mx_onnx_put(o, NULL, "Add", aa, bb));
     return mx_onnx_done(o);
 }
@@ -142,8 +143,14 @@ static mx_code write_times(mx_onnx_out *o, const char *x, double factor)
     return mx_onnx_done(o);
 }
 
-static mx_code write_log10(mx_onnx_out *o) { return write_times(o, mx_onnx_put(o, NULL, "Log", o->in[0]), 1 / log(10.0)); }
-static mx_code write_log2(mx_onnx_out *o) { return write_times(o, mx_onnx_put(o, NULL, "Log", o->in[0]), 1 / log(2.0)); }
+static mx_code write_log10(mx_onnx_out *o)
+{
+    return write_times(o, mx_onnx_put(o, NULL, "Log", o->in[0]), 1 / log(10.0));
+}
+static mx_code write_log2(mx_onnx_out *o)
+{
+    return write_times(o, mx_onnx_put(o, NULL, "Log", o->in[0]), 1 / log(2.0));
+}
 static mx_code write_degrees(mx_onnx_out *o) { return write_times(o, o->in[0], 180 / acos(-1.0)); }
 static mx_code write_radians(mx_onnx_out *o) { return write_times(o, o->in[0], acos(-1.0) / 180); }
 
@@ -207,7 +214,8 @@ static mx_code read_clip(mx_onnx_in *n)
 static mx_code write_clip(mx_onnx_out *o)
 {
     const mx_clip_attrs *a = o->attrs;
-    const char *low = mx_onnx_put_number(o, a->a_min, o->in_type[0]), *high = mx_onnx_put_number(o, a->a_max, o->in_type[0]);
+    const char *low = mx_onnx_put_number(o, a->a_min, o->in_type[0]),
+               *high = mx_onnx_put_number(o, a->a_max, o->in_type[0]);
     mx_onnx_put(o, o->out[0], "Clip", o->in[0], low, high);
     return mx_onnx_done(o);
 }
@@ -227,7 +235,8 @@ static mx_code write_div_sqrt_dim(mx_onnx_out *o)
 {
     const int rank = mx_onnx_out_rank(o, 0);
     const int64_t size = rank > 0 ? o->in_shape[0].dim[rank - 1] : -1;
-    return size < 0 ? mx_onnx_refuse(o, "the size of the last axis is not known") : write_times(o, o->in[0], 1 / sqrt((double)size));
+    return size < 0 ? mx_onnx_refuse(o, "the size of the last axis is not known")
+                    : write_times(o, o->in[0], 1 / sqrt((double)size));
 }
 
 static mx_code write_many(mx_onnx_out *o)

@@ -40,7 +40,8 @@ static mx_code read_quantize(mx_onnx_in *n)
     const mx_dtype type = mx_onnx_given(n, 2) ? (mx_dtype)n->in[2]->dtype : wanted ? wanted->dtype : MX_UINT8;
     if (type != MX_UINT8 && type != MX_INT8)
         return mx_onnx_fail(n, MX_ERR_UNSUPPORTED, "only int8 and uint8 are supported");
-    mx_array *y = mx_rint(mx_div(mx_onnx_cast(n->in[0], MX_FLOAT32), blocked(n, mx_onnx_cast(n->in[1], MX_FLOAT32), axis)));
+    mx_array *y =
+        mx_rint(mx_div(mx_onnx_cast(n->in[0], MX_FLOAT32), blocked(n, mx_onnx_cast(n->in[1], MX_FLOAT32), axis)));
     if (mx_onnx_given(n, 2))
         y = mx_add(y, blocked(n, mx_cast(n->in[2], .dtype = MX_FLOAT32), axis));
     n->out[0] = rounded(y, type);
@@ -75,7 +76,8 @@ static mx_code read_dynamic(mx_onnx_in *n)
 
 static mx_array *shifted(mx_onnx_in *n, int x, int zero, bool rows)
 {
-    mx_array *y = mx_cast(n->in[x], .dtype = MX_FLOAT64), *z = mx_onnx_given(n, zero) ? mx_cast(n->in[zero], .dtype = MX_FLOAT64) : NULL;
+    mx_array *y = mx_cast(n->in[x], .dtype = MX_FLOAT64),
+             *z = mx_onnx_given(n, zero) ? mx_cast(n->in[zero], .dtype = MX_FLOAT64) : NULL;
     if (z && rows && z->ndim == 1 && z->shape[0] > 1)
         z = mx_reshape(z, .shape = MX_DIMS(-1, 1));
     return z ? mx_sub(y, z) : y;
@@ -93,7 +95,8 @@ static mx_code read_qlinear_matmul(mx_onnx_in *n)
     if (n->n_in != 8)
         return mx_onnx_fail(n, MX_ERR_FILE, "it has %d inputs, wanted 8", n->n_in);
     mx_array *y = mx_onnx_matmul(n, shifted(n, 0, 2, true), shifted(n, 3, 5, false));
-    mx_array *scale = mx_div(mx_mul(mx_cast(n->in[1], .dtype = MX_FLOAT64), mx_cast(n->in[4], .dtype = MX_FLOAT64)), mx_cast(n->in[6], .dtype = MX_FLOAT64));
+    mx_array *scale = mx_div(mx_mul(mx_cast(n->in[1], .dtype = MX_FLOAT64), mx_cast(n->in[4], .dtype = MX_FLOAT64)),
+                             mx_cast(n->in[6], .dtype = MX_FLOAT64));
     y = mx_add(mx_rint(mx_mul(y, scale)), mx_cast(n->in[7], .dtype = MX_FLOAT64));
     n->out[0] = rounded(y, (mx_dtype)n->in[7]->dtype);
     return MX_OK;

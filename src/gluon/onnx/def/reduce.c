@@ -5,8 +5,8 @@
 #include "gluon/onnx/onnx.h"
 #include "ndarray/array.h"
 
-const char *mx_onnx_put_reduce(mx_onnx_out *o, const char *out, const char *op, const char *x, int n, const int64_t *axes,
-                               bool keep)
+const char *mx_onnx_put_reduce(mx_onnx_out *o, const char *out, const char *op, const char *x, int n,
+                               const int64_t *axes, bool keep)
 {
     const bool input = o->opset >= 18 || !strcmp(op, "ReduceSum");
     const char *y = mx_onnx_put(o, out, op, x, input && n ? mx_onnx_put_ints(o, n, axes) : NULL);
@@ -99,7 +99,8 @@ static mx_code read_reduce(mx_onnx_in *n)
     const mx_dtype type = (mx_dtype)n->in[0]->dtype;
     const bool wide = !mx_dtype_is_float(type); /* exact up to 2^53 */
     mx_array *x = wide ? mx_cast(n->in[0], .dtype = MX_FLOAT64) : n->in[0];
-    mx_array *y = rank ? fold(n->op, x, &axes) : mx_onnx_as_scalar(fold(n->op, mx_expand_dims(x, .axis = 0), &MX_DIMS(0)));
+    mx_array *y =
+        rank ? fold(n->op, x, &axes) : mx_onnx_as_scalar(fold(n->op, mx_expand_dims(x, .axis = 0), &MX_DIMS(0)));
     y = wide ? mx_cast(y, .dtype = type) : y;
     n->out[0] = mx_onnx_int(n, "keepdims", 1) || !rank ? y : drop_axes(y, gone);
     return MX_OK;
@@ -109,7 +110,8 @@ static mx_code read_arg(mx_onnx_in *n)
 {
     const int rank = mx_onnx_rank(n, 0);
     int64_t axis = mx_onnx_int(n, "axis", 0);
-    const bool keep = mx_onnx_int(n, "keepdims", 1), last = mx_onnx_int(n, "select_last_index", 0), max = n->op[3] == 'M' && n->op[4] == 'a';
+    const bool keep = mx_onnx_int(n, "keepdims", 1), last = mx_onnx_int(n, "select_last_index", 0),
+               max = n->op[3] == 'M' && n->op[4] == 'a';
     if (rank < 0 || !mx_onnx_axis(n, &axis, rank))
         return mx_error_code();
     const int64_t size = n->in[0]->shape[axis];
@@ -146,7 +148,8 @@ static mx_code read_topk(mx_onnx_in *n)
 /* ---- writing --------------------------------------------------------------------------------------------------- */
 
 /* All axes become one element of shape (1,), as ours do. */
-static mx_code write_over(mx_onnx_out *o, const char *op, const char *x, const mx_dims *axis, bool keepdims, bool exclude)
+static mx_code write_over(mx_onnx_out *o, const char *op, const char *x, const mx_dims *axis, bool keepdims,
+                          bool exclude)
 {
     const int rank = mx_onnx_out_rank(o, 0);
     int64_t axes[MX_MAX_NDIM];
@@ -207,7 +210,8 @@ static mx_code write_argmax_channel(mx_onnx_out *o)
     return mx_onnx_done(o);
 }
 
-static mx_code put_topk(mx_onnx_out *o, const char *count, int64_t axis, bool ascend, const char *values, const char *indices)
+static mx_code put_topk(mx_onnx_out *o, const char *count, int64_t axis, bool ascend, const char *values,
+                        const char *indices)
 {
     const char *v = mx_onnx_put(o, values, "TopK", o->in[0], count);
     const char *i = mx_onnx_more(o, NULL);
@@ -227,7 +231,9 @@ static mx_code write_topk(mx_onnx_out *o)
     const char *k = mx_onnx_put_ints(o, MX_ONNX_LIST(a->k));
     const bool both = a->ret_typ == MX_TOPK_BOTH;
     return put_topk(o, k, a->axis, a->is_ascend, both || a->ret_typ == MX_TOPK_VALUE ? o->out[0] : NULL,
-                    both ? o->out[1] : a->ret_typ == MX_TOPK_INDICES ? o->out[0] : NULL);
+                    both                            ? o->out[1]
+                    : a->ret_typ == MX_TOPK_INDICES ? o->out[0]
+                                                    : NULL);
 }
 
 /* Sorting is the largest or smallest of all. */

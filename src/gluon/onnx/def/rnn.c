@@ -26,14 +26,14 @@ static cell cell_of(const char *op)
 typedef struct layer {
     cell c;
     int64_t units, directions;
-    bool back;                 /* the only direction is backwards */
-    bool lstm, before;         /* before: GRU resets after the product (linear_before_reset) */
-    mx_array *x;               /* (T, N, I) */
-    mx_array *w, *r, *b;       /* b: MX_NONE */
-    mx_array *h, *memory;      /* (D, N, H) initial states */
-    mx_array *peep;            /* (D, 3 H); MX_NONE */
-    char activation[8];        /* one letter per function of all directions: s t r a; "": usual */
-    double clip;               /* 0: none */
+    bool back;            /* the only direction is backwards */
+    bool lstm, before;    /* before: GRU resets after the product (linear_before_reset) */
+    mx_array *x;          /* (T, N, I) */
+    mx_array *w, *r, *b;  /* b: MX_NONE */
+    mx_array *h, *memory; /* (D, N, H) initial states */
+    mx_array *peep;       /* (D, 3 H); MX_NONE */
+    char activation[8];   /* one letter per function of all directions: s t r a; "": usual */
+    double clip;          /* 0: none */
 } layer;
 
 /* ---- reading with our operator --------------------------------------------------------------------------------------- */
@@ -48,7 +48,8 @@ static mx_array *ordered(const layer *l, mx_array *x)
 {
     mx_array *parts[4];
     for (int k = 0; k < l->c.gates; k++)
-        parts[k] = mx_slice_axis(x, .axis = 0, .begin = l->c.order[k] * l->units, .end = (l->c.order[k] + 1) * l->units);
+        parts[k] =
+            mx_slice_axis(x, .axis = 0, .begin = l->c.order[k] * l->units, .end = (l->c.order[k] + 1) * l->units);
     mx_array *y = l->c.gates > 1 ? mx_concat((mx_arrays){parts, l->c.gates}, .num_args = l->c.gates, .dim = 0) : x;
     return mx_reshape(y, .shape = MX_DIMS(-1));
 }
@@ -65,8 +66,11 @@ static mx_array *parameters(const layer *l)
     for (int64_t d = 0; d < l->directions; d++)
         for (int k = 0; k < 2; k++) {
             mx_array *all = l->b == MX_NONE ? mx_zeros(.shape = MX_DIMS(half), .dtype = (mx_dtype)l->x->dtype)
-                                            : mx_reshape(mx_slice_axis(l->b, .axis = 0, .begin = d, .end = d + 1), .shape = MX_DIMS(-1));
-            parts[n++] = l->b == MX_NONE ? all : ordered(l, mx_slice_axis(all, .axis = 0, .begin = k * half, .end = (k + 1) * half));
+                                            : mx_reshape(mx_slice_axis(l->b, .axis = 0, .begin = d, .end = d + 1),
+                                                         .shape = MX_DIMS(-1));
+            parts[n++] = l->b == MX_NONE
+                             ? all
+                             : ordered(l, mx_slice_axis(all, .axis = 0, .begin = k * half, .end = (k + 1) * half));
         }
     return mx_concat((mx_arrays){parts, n}, .num_args = n, .dim = 0);
 }
@@ -93,11 +97,15 @@ static mx_array *gate(const layer *l, mx_array *x, int k) /* columns of gate k o
 
 static mx_array *peephole(const layer *l, int64_t d, int k, mx_array *memory)
 {
-    mx_array *p = mx_slice_axis(mx_slice_axis(l->peep, .axis = 0, .begin = d, .end = d + 1), .axis = 1, .begin = k * l->units, .end = (k + 1) * l->units);
+    mx_array *p = mx_slice_axis(mx_slice_axis(l->peep, .axis = 0, .begin = d, .end = d + 1), .axis = 1,
+                                .begin = k * l->units, .end = (k + 1) * l->units);
     return mx_mul(p, memory);
 }
 
-static mx_array *clipped(const layer *l, mx_array *x) { return l->clip > 0 ? mx_clip(x, .a_min = -l->clip, .a_max = l->clip) : x; }
+static mx_array *clipped(const layer *l, mx_array *x)
+{
+    return l->clip > 0 ? mx_clip(x, .a_min = -l->clip, .a_max = l->clip) : x;
+}
 
 static void step_lstm(const layer *l, int64_t d, const char *f, mx_array *z, mx_array **h, mx_array **c)
 {
@@ -114,7 +122,8 @@ static mx_array *step_gru(const layer *l, const char *f, mx_array *xw, mx_array 
 {
     mx_array *hr = mx_dot(h, r, .transpose_b = true);
     hr = rb ? mx_add(hr, rb) : hr;
-    mx_array *z = activate(f[0], mx_add(gate(l, xw, 0), gate(l, hr, 0))), *reset = activate(f[0], mx_add(gate(l, xw, 1), gate(l, hr, 1)));
+    mx_array *z = activate(f[0], mx_add(gate(l, xw, 0), gate(l, hr, 0))),
+             *reset = activate(f[0], mx_add(gate(l, xw, 1), gate(l, hr, 1)));
     mx_array *inner;
     if (l->before)
         inner = mx_mul(reset, gate(l, hr, 2));
@@ -135,8 +144,10 @@ static mx_array *run_direction(const layer *l, int64_t d, int64_t steps, mx_arra
     if (*l->activation && strlen(l->activation) >= per * (size_t)(d + 1))
         f = l->activation + per * (size_t)d;
     const int64_t half = l->c.gates * l->units;
-    mx_array *w = row_of(l->w, d), *r = row_of(l->r, d), *b = l->b == MX_NONE ? NULL : mx_slice_axis(l->b, .axis = 0, .begin = d, .end = d + 1);
-    mx_array *wb = b ? mx_slice_axis(b, .axis = 1, .begin = 0, .end = half) : NULL, *rb = b ? mx_slice_axis(b, .axis = 1, .begin = half, .end = 2 * half) : NULL;
+    mx_array *w = row_of(l->w, d), *r = row_of(l->r, d),
+             *b = l->b == MX_NONE ? NULL : mx_slice_axis(l->b, .axis = 0, .begin = d, .end = d + 1);
+    mx_array *wb = b ? mx_slice_axis(b, .axis = 1, .begin = 0, .end = half) : NULL,
+             *rb = b ? mx_slice_axis(b, .axis = 1, .begin = half, .end = 2 * half) : NULL;
     mx_array **parts = mx_alloc((size_t)steps * sizeof *parts + 1);
     const bool back = l->back || d == 1;
     *h = row_of(l->h, d);
@@ -198,7 +209,8 @@ static bool take_activations(mx_onnx_in *n, layer *l)
 /* (N, 1) of zeros as wide as the states: works for batches of any size */
 static mx_array *zero_state(const layer *l)
 {
-    mx_array *one = mx_sum(mx_slice_axis(mx_zeros_like(l->x), .axis = 0, .begin = 0, .end = 1), .axis = MX_DIMS(2), .keepdims = true);
+    mx_array *one = mx_sum(mx_slice_axis(mx_zeros_like(l->x), .axis = 0, .begin = 0, .end = 1), .axis = MX_DIMS(2),
+                           .keepdims = true);
     return mx_broadcast_axis(one, .axis = MX_DIMS(0, 2), .size = MX_DIMS(l->directions, l->units));
 }
 
@@ -221,13 +233,16 @@ static bool take_layer(mx_onnx_in *n, layer *l)
         return !mx_onnx_fail(n, MX_ERR_FILE, "its inputs do not have three axes");
     l->units = n->in[2]->shape[2];
     l->x = batch_first ? mx_transpose(n->in[0], .axes = MX_DIMS(1, 0, 2)) : n->in[0];
-    if (n->in[1]->shape[0] != l->directions || n->in[2]->shape[1] != l->c.gates * l->units || mx_onnx_int(n, "input_forget", 0))
+    if (n->in[1]->shape[0] != l->directions || n->in[2]->shape[1] != l->c.gates * l->units ||
+        mx_onnx_int(n, "input_forget", 0))
         return !mx_onnx_fail(n, MX_ERR_UNSUPPORTED, "its weights do not have the wanted shape, or input_forget is set");
     if (mx_onnx_given(n, 4)) {
         double lengths[64];
         mx_array *list = n->value[4];
         if (!list || list->size > 64 || mx_array_read_doubles(list, lengths, list->size) || !l->x || l->x->shape[0] < 0)
-            return !mx_onnx_fail(n, MX_ERR_UNSUPPORTED, "its input 4 ('%s') is computed from the network's inputs; it must be constant", n->in_name[4]);
+            return !mx_onnx_fail(n, MX_ERR_UNSUPPORTED,
+                                 "its input 4 ('%s') is computed from the network's inputs; it must be constant",
+                                 n->in_name[4]);
         for (int64_t i = 0; i < list->size; i++)
             if ((int64_t)lengths[i] != l->x->shape[0])
                 return !mx_onnx_fail(n, MX_ERR_UNSUPPORTED, "sequences of different lengths are not supported");
@@ -272,8 +287,8 @@ typedef struct slicing {
 static const char *next_block(mx_onnx_out *o, slicing *s, int64_t columns, bool bias)
 {
     const int64_t size = s->c->gates * s->units * columns;
-    const char *x = mx_onnx_put(o, NULL, "Slice", o->in[1], mx_onnx_put_ints(o, MX_ONNX_LIST(s->at)), mx_onnx_put_ints(o, MX_ONNX_LIST(s->at + size)),
-                                mx_onnx_put_ints(o, MX_ONNX_LIST(0)));
+    const char *x = mx_onnx_put(o, NULL, "Slice", o->in[1], mx_onnx_put_ints(o, MX_ONNX_LIST(s->at)),
+                                mx_onnx_put_ints(o, MX_ONNX_LIST(s->at + size)), mx_onnx_put_ints(o, MX_ONNX_LIST(0)));
     int64_t inverse[4] = {0};
     for (int k = 0; k < s->c->gates; k++)
         inverse[s->c->order[k]] = k;
@@ -282,7 +297,8 @@ static const char *next_block(mx_onnx_out *o, slicing *s, int64_t columns, bool 
     x = mx_onnx_put(o, NULL, "Gather", x, mx_onnx_put_ints(o, s->c->gates, inverse));
     mx_onnx_set_int(o, "axis", 0);
     return bias ? mx_onnx_put(o, NULL, "Reshape", x, mx_onnx_put_ints(o, MX_ONNX_LIST(1, s->c->gates * s->units)))
-                : mx_onnx_put(o, NULL, "Reshape", x, mx_onnx_put_ints(o, MX_ONNX_LIST(1, s->c->gates * s->units, columns)));
+                : mx_onnx_put(o, NULL, "Reshape", x,
+                              mx_onnx_put_ints(o, MX_ONNX_LIST(1, s->c->gates * s->units, columns)));
 }
 
 static const char *joined(mx_onnx_out *o, const char *out, const char *const *parts, int n, int axis)
@@ -310,7 +326,8 @@ static const char *states_of(mx_onnx_out *o, int i, int64_t layer_number, int64_
     if (is_zeros(o, i))
         return NULL;
     return mx_onnx_put(o, NULL, "Slice", all, mx_onnx_put_ints(o, MX_ONNX_LIST(layer_number * directions)),
-                       mx_onnx_put_ints(o, MX_ONNX_LIST((layer_number + 1) * directions)), mx_onnx_put_ints(o, MX_ONNX_LIST(0)));
+                       mx_onnx_put_ints(o, MX_ONNX_LIST((layer_number + 1) * directions)),
+                       mx_onnx_put_ints(o, MX_ONNX_LIST(0)));
 }
 
 static mx_code write_rnn(mx_onnx_out *o)
@@ -321,9 +338,13 @@ static mx_code write_rnn(mx_onnx_out *o)
     const int64_t width = o->in_shape[0].ndim == 3 ? o->in_shape[0].dim[2] : -1;
     const cell c = cell_of(ops[a->mode]);
     const bool lstm = a->mode == MX_RNN_LSTM;
-    if (a->projection_size != MX_NONE_INT || !isnan(a->lstm_state_clip_min) || !isnan(a->lstm_state_clip_max) || a->use_sequence_length || width < 1 || layers > MOST_LAYERS)
-        return mx_onnx_refuse(o, "%s", width < 1 ? "the size of its features is not known" : "projections, clipped states and lengths cannot be written");
-    const char *w[MOST_LAYERS][2], *r[MOST_LAYERS][2], *b[MOST_LAYERS][4], *h[MOST_LAYERS], *m[MOST_LAYERS], *x = o->in[0];
+    if (a->projection_size != MX_NONE_INT || !isnan(a->lstm_state_clip_min) || !isnan(a->lstm_state_clip_max) ||
+        a->use_sequence_length || width < 1 || layers > MOST_LAYERS)
+        return mx_onnx_refuse(o, "%s",
+                              width < 1 ? "the size of its features is not known"
+                                        : "projections, clipped states and lengths cannot be written");
+    const char *w[MOST_LAYERS][2], *r[MOST_LAYERS][2], *b[MOST_LAYERS][4], *h[MOST_LAYERS], *m[MOST_LAYERS],
+        *x = o->in[0];
     slicing s = {&c, 0, units};
     for (int64_t k = 0; k < layers; k++)
         for (int64_t d = 0; d < directions; d++) {
@@ -337,7 +358,9 @@ static mx_code write_rnn(mx_onnx_out *o)
         const char *bias[2];
         for (int64_t d = 0; d < directions; d++)
             bias[d] = joined(o, NULL, &b[k][2 * d], 2, 1);
-        const char *wide = joined(o, NULL, w[k], (int)directions, 0), *inner = joined(o, NULL, r[k], (int)directions, 0), *biases = joined(o, NULL, bias, (int)directions, 0);
+        const char *wide = joined(o, NULL, w[k], (int)directions, 0),
+                   *inner = joined(o, NULL, r[k], (int)directions, 0),
+                   *biases = joined(o, NULL, bias, (int)directions, 0);
         const char *first = states_of(o, 2, k, directions), *memory = lstm ? states_of(o, 3, k, directions) : NULL;
         const char *y = mx_onnx_put(o, NULL, ops[a->mode], x, wide, inner, biases, NULL, first, memory);
         h[k] = mx_onnx_more(o, NULL);
@@ -350,7 +373,8 @@ static mx_code write_rnn(mx_onnx_out *o)
             mx_onnx_set_texts(o, "activations", (int)directions, "Relu");
         y = mx_onnx_put(o, NULL, "Transpose", y);
         mx_onnx_set_ints(o, "perm", MX_ONNX_LIST(0, 2, 1, 3));
-        x = mx_onnx_put(o, k + 1 == layers ? o->out[0] : NULL, "Reshape", y, mx_onnx_put_ints(o, MX_ONNX_LIST(0, 0, -1)));
+        x = mx_onnx_put(o, k + 1 == layers ? o->out[0] : NULL, "Reshape", y,
+                        mx_onnx_put_ints(o, MX_ONNX_LIST(0, 0, -1)));
     }
     if (a->state_outputs) {
         joined(o, o->out[1], h, (int)layers, 0);

@@ -20,7 +20,9 @@ static mx_code read_constant(mx_onnx_in *n)
     else if (mx_onnx_has(n, "value_ints"))
         n->out[0] = mx_onnx_ints(n, "value_ints", &ints) ? mx_onnx_int64s(&ints) : NULL;
     else if (mx_onnx_has(n, "value_floats"))
-        n->out[0] = mx_onnx_floats(n, "value_floats", &floats) ? mx_onnx_constant(MX_DIMS(floats.n), MX_FLOAT32, floats.d) : NULL;
+        n->out[0] = mx_onnx_floats(n, "value_floats", &floats)
+                        ? mx_onnx_constant(MX_DIMS(floats.n), MX_FLOAT32, floats.d)
+                        : NULL;
     else
         return mx_onnx_fail(n, MX_ERR_UNSUPPORTED, "only numbers are supported");
     return MX_OK;
@@ -30,7 +32,8 @@ static mx_code fill(mx_onnx_in *n, const mx_dims *shape, mx_array *value)
 {
     for (int i = 0; i < shape->n; i++)
         if (shape->d[i] < 0)
-            return mx_onnx_fail(n, MX_ERR_SHAPE, "a size of the result is not known, or negative; give the shapes of the inputs");
+            return mx_onnx_fail(n, MX_ERR_SHAPE,
+                                "a size of the result is not known, or negative; give the shapes of the inputs");
     if (shape->n > MX_MAX_NDIM)
         return mx_onnx_fail(n, MX_ERR_UNSUPPORTED, "more than %d axes", MX_MAX_NDIM);
     const mx_shape_t target = mx_shape_of_dims(shape), one = {.ndim = 0};
@@ -58,7 +61,8 @@ static mx_code read_range(mx_onnx_in *n)
     const mx_dtype type = (mx_dtype)n->in[0]->dtype;
     const double count = delta == 0 ? -1 : ceil((limit - start) / delta);
     if (delta == 0 || fabs(count) > 1e9 || mx_onnx_is_unknown((int64_t)limit) || mx_onnx_is_unknown((int64_t)start))
-        return mx_onnx_fail(n, MX_ERR_SHAPE, "a step of 0, or a limit that is not known; give the shapes of the inputs");
+        return mx_onnx_fail(n, MX_ERR_SHAPE,
+                            "a step of 0, or a limit that is not known; give the shapes of the inputs");
     const int64_t length = count > 0 ? (int64_t)count : 0;
     double *numbers = mx_alloc((size_t)length * sizeof *numbers + 1);
     for (int64_t i = 0; numbers && i < length; i++)
@@ -136,7 +140,10 @@ static mx_code read_size(mx_onnx_in *n)
     return MX_OK;
 }
 
-static mx_code write_shape_array(mx_onnx_out *o) { return mx_onnx_put(o, o->out[0], "Shape", o->in[0]), mx_onnx_done(o); }
+static mx_code write_shape_array(mx_onnx_out *o)
+{
+    return mx_onnx_put(o, o->out[0], "Shape", o->in[0]), mx_onnx_done(o);
+}
 
 static mx_code write_size_array(mx_onnx_out *o)
 {
@@ -157,7 +164,9 @@ static mx_code write_created(mx_onnx_out *o)
 {
     mx_array *y[1] = {NULL};
     const mx_field *shape = mx_schema_find(o->node->op->schema, "shape");
-    const mx_dims *dims = shape && shape->type == MX_FIELD_DIMS ? (const mx_dims *)(const void *)((const char *)o->attrs + shape->offset) : NULL;
+    const mx_dims *dims = shape && shape->type == MX_FIELD_DIMS
+                              ? (const mx_dims *)(const void *)((const char *)o->attrs + shape->offset)
+                              : NULL;
     for (int i = 0; dims && i < dims->n; i++)
         if (dims->d[i] <= 0)
             return MX_OK;
@@ -176,8 +185,10 @@ static mx_code write_arange_like(mx_onnx_out *o)
     const int type = o->out_type[0];
     const char *shape = mx_onnx_put(o, NULL, "Shape", o->in[0]);
     const char *size = mx_onnx_put(o, NULL, "Gather", shape, mx_onnx_put_number(o, (double)a->axis, MX_INT64));
-    const char *range = mx_onnx_put(o, NULL, "Range", mx_onnx_put_number(o, 0, MX_INT64), size, mx_onnx_put_number(o, 1, MX_INT64));
-    const char *x = mx_onnx_put(o, NULL, "Mul", mx_onnx_put_cast(o, NULL, range, type), mx_onnx_put_number(o, a->step, type));
+    const char *range =
+        mx_onnx_put(o, NULL, "Range", mx_onnx_put_number(o, 0, MX_INT64), size, mx_onnx_put_number(o, 1, MX_INT64));
+    const char *x =
+        mx_onnx_put(o, NULL, "Mul", mx_onnx_put_cast(o, NULL, range, type), mx_onnx_put_number(o, a->step, type));
     mx_onnx_put(o, o->out[0], "Add", x, mx_onnx_put_number(o, a->start, type));
     return mx_onnx_done(o);
 }
