@@ -54,6 +54,9 @@ falls language_model --quick
 [ "${data:-yes}" = yes ] || exit 0
 
 falls lenet --epochs 2 --examples 2000
+if "$programs/distributed" --epochs 1 --lenet --examples 128 >/dev/null 2>absent || ! grep -q libopenmpi absent; then
+    falls distributed --epochs 2 --lenet --examples 2000
+fi
 "$programs/lenet" --epochs 2 --examples 2000 >again.out
 for out in lenet.out again.out; do sed 's/, [0-9]* samples.*//' $out >$out.plain; done
 cmp lenet.out.plain again.out.plain || fail "lenet: two runs with one seed differ"

@@ -96,6 +96,10 @@ MX_API mx_dataset *mx_image_record_dataset_make(const struct mx_images_args *arg
 MX_API mx_sampler *mx_sequential_sampler(int64_t length);
 MX_API mx_sampler *mx_random_sampler(int64_t length, uint64_t seed); /* a new order in every epoch */
 MX_API mx_sampler *mx_interval_sampler(int64_t length, int64_t interval, bool rollover);
+/* Part `part` of `parts` of another order, for programs that run as several processes: every parts-th number.  What does
+ * not divide: parts repeat numbers from the start of the order, drop the rest, or differ by one example. */
+typedef enum mx_split_rest { MX_SPLIT_PAD, MX_SPLIT_DISCARD, MX_SPLIT_KEEP } mx_split_rest;
+MX_API mx_sampler *mx_split_sampler(mx_sampler *sampler, int64_t parts, int64_t part, mx_split_rest rest);
 MX_API int64_t mx_sampler_length(const mx_sampler *sampler);
 /* The order of an epoch, `length` numbers; belongs to the scope. */
 MX_API const int64_t *mx_sampler_order(mx_sampler *sampler, int64_t epoch);

@@ -22,6 +22,10 @@ MX_API void mx_metric_reset(mx_metric *metric);
 MX_API double mx_metric_get_global(const mx_metric *metric);
 MX_API void mx_metric_reset_local(mx_metric *metric);
 
+/* Adds what all processes counted (gluon/comm.h): after it mx_metric_get() is the same on all of them.  Reset it before
+ * the next update. */
+MX_API mx_code mx_metric_reduce(mx_metric *metric);
+
 /* Composite metrics: the values are those of the children. */
 MX_API mx_metric *mx_metric_group(mx_metric *const *metrics, int count);
 MX_API mx_code mx_metric_add(mx_metric *group, mx_metric *metric);

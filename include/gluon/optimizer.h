@@ -97,7 +97,8 @@ MX_API mx_code mx_updater_save(mx_updater *updater, const char *path);
 MX_API mx_code mx_updater_load(mx_updater *updater, const char *path);
 
 /* ---- trainers ---------------------------------------------------------------------------------------------------- */
-/* optimizer: a registered name; options: "learning_rate=0.1, momentum=0.9" or NULL. */
+/* optimizer: a registered name; options: "learning_rate=0.1, momentum=0.9" or NULL.  "kvstore=dist_sync" among them:
+ * gradients are summed over all processes (gluon/comm.h); a step then gets the size of all their batches together. */
 MX_API mx_trainer *mx_trainer_new(mx_params *params, const char *optimizer, const char *options);
 MX_API mx_trainer *mx_trainer_with(mx_params *params, mx_optimizer *optimizer);
 /* Over a list of parameters, in its order. */

@@ -72,6 +72,30 @@ static PyObject *intervals(PyObject *self, PyObject *args)
     return order_of(mx_interval_sampler(n, interval, rollover));
 }
 
+/* split_order(length, shuffled, seed, epoch, parts, part, rest): the numbers of one part of an epoch */
+static PyObject *split_order(PyObject *self, PyObject *args)
+{
+    static const char *const rests[] = {"pad", "discard", "keep"}; /* by mx_split_rest */
+    long long n, epoch, parts, part;
+    unsigned long long seed;
+    int shuffled, rest = 2;
+    const char *text;
+    (void)self;
+    if (!PyArg_ParseTuple(args, "LpKLLLs:split_order", &n, &shuffled, &seed, &epoch, &parts, &part, &text))
+        return NULL;
+    while (rest && strcmp(rests[rest], text))
+        rest--;
+    MX_SCOPE;
+    mx_sampler *whole = shuffled ? mx_random_sampler(n, seed) : mx_sequential_sampler(n);
+    mx_sampler *split = whole ? mx_split_sampler(whole, parts, part, (mx_split_rest)rest) : NULL;
+    const int64_t *order = split ? mx_sampler_order(split, epoch) : NULL;
+    const int64_t count = order ? mx_sampler_length(split) : 0;
+    PyObject *list = order ? PyList_New((Py_ssize_t)count) : raise_error();
+    for (int64_t i = 0; list && i < count; i++)
+        PyList_SET_ITEM(list, (Py_ssize_t)i, PyLong_FromLongLong(order[i]));
+    return list;
+}
+
 /* batch_count(examples, batch size, last batch) */
 static PyObject *batch_count(PyObject *self, PyObject *args)
 {
@@ -468,6 +492,8 @@ static PyObject *runs_in_c(PyObject *self, PyObject *object)
 static PyMethodDef functions[] = {
     {"permutation", permutation, METH_O, "0 ... n - 1 in a random order."},
     {"intervals", intervals, METH_VARARGS, "intervals(length, interval, rollover): the order of such a sampler."},
+    {"split_order", split_order, METH_VARARGS,
+     "split_order(length, shuffled, seed, epoch, parts, part, rest): the numbers of one part of an epoch."},
     {"batch_count", batch_count, METH_VARARGS, "batch_count(examples, batch_size, last_batch)"},
     {"shard", shard, METH_VARARGS, "shard(length, shards, index): (start, count) of a part."},
     {"pad_batch", pad_batch, METH_VARARGS, "(batch, lengths) of arrays padded to the largest."},

@@ -51,6 +51,18 @@ static PyObject *clear(PyObject *self, PyObject *global)
     Py_RETURN_NONE;
 }
 
+static PyObject *reduce(PyObject *self, PyObject *unused)
+{
+    mx_metric *metric = described_ready(self);
+    (void)unused;
+    if (!metric)
+        return NULL;
+    PyThreadState *state = let_go(true);
+    const mx_code code = mx_metric_reduce(metric);
+    take_back(state);
+    return raise_if(code);
+}
+
 /* ---- counts ----------------------------------------------------------------------------------------------------- */
 
 typedef enum count { SUM, COUNT, GLOBAL_SUM, GLOBAL_COUNT } count;
@@ -147,6 +159,7 @@ static PyMethodDef methods[] = {
     {"_update", update, METH_VARARGS, "_update(labels or None, preds)"},
     {"_value", value, METH_O, "_value(global): NaN when nothing was counted."},
     {"_clear", clear, METH_O, "_clear(global too)"},
+    {"_reduce", reduce, METH_NOARGS, "_reduce(): adds the counts of all processes."},
     {NULL, NULL, 0, NULL},
 };
 #define NUMBER(name, which, doc) \

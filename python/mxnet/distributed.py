@@ -17,7 +17,7 @@ from .optimizer import Optimizer
 __all__ = ["init", "shutdown", "is_initialized", "rank", "size", "local_rank", "local_size", "cross_rank", "cross_size",
            "allreduce", "allreduce_", "allreduce_async", "grouped_allreduce", "grouped_allreduce_", "broadcast",
            "broadcast_", "allgather", "reducescatter", "alltoall", "barrier", "synchronize", "poll", "broadcast_object",
-           "allgather_object", "broadcast_parameters", "DistributedTrainer", "DistributedOptimizer", "Compression",
+           "allgather_object", "broadcast_parameters", "reduce_metric", "DistributedTrainer", "DistributedOptimizer", "Compression",
            "Sum", "Average", "Min", "Max", "Product", "mpi_built", "nccl_built", "gloo_built"]
 
 Sum, Average, Min, Max, Product = "sum", "mean", "min", "max", "product"
@@ -206,6 +206,20 @@ def broadcast_parameters(params, root_rank=0, prefix=None):
             broadcast_(first, root_rank)
             for other in others:
                 other[:] = first
+
+
+def reduce_metric(metric):
+    """Adds what all processes counted, so that metric.get() is that of all their examples; reset() it afterwards."""
+    for child in getattr(metric, "metrics", ()):
+        reduce_metric(child)
+    if isinstance(metric, _core.MetricRow):
+        metric._reduce()
+    elif not hasattr(metric, "metrics"):
+        names = ("sum_metric", "num_inst", "global_sum_metric", "global_num_inst")
+        counts = nd.array([getattr(metric, name) for name in names], dtype="float64")
+        for name, value in zip(names, allreduce_(counts, op="sum").asnumpy().tolist()):
+            setattr(metric, name, value)
+    return metric
 
 
 # ---- training

@@ -8,6 +8,8 @@ import sys
 
 import pytest
 
+import mxnet
+
 FOLDER = os.path.join(os.path.dirname(os.path.abspath(__file__)), "..", "..", "examples", "python")
 # Arguments that make an example short, and what its output must contain.
 RUNS = {
@@ -20,6 +22,7 @@ RUNS = {
     "transformer.py": (["--quick"], ["iteration 150", "without a mistake"]),
     "gan.py": ([], ["mean of the points"]),
     "custom_function.py": ([], ["finite differences"]),
+    "distributed.py": (["--lenet", "--epochs", "1", "--examples", "2000"], ["epoch 1: loss", "1 process"]),
     "custom_dataset.py": ([], ["inside? [1. 0.]"]),
 }
 
@@ -31,9 +34,11 @@ def test_all_examples_are_run():
 @pytest.mark.parametrize("name", sorted(RUNS))
 def test_example(name, tmp_path):
     arguments, wanted = RUNS[name]
-    if name in ("lenet.py", "vae.py"):
+    if name in ("lenet.py", "vae.py", "distributed.py"):
         if not _have_images():
             pytest.skip("Fashion-MNIST is not here (Debian package dataset-fashion-mnist)")
+    if name == "distributed.py" and not os.path.exists(os.path.join(os.path.dirname(mxnet.__file__), "libgluon_mpi.so")):
+        pytest.skip("the MPI part was not built (Debian package libopenmpi-dev)")
     done = subprocess.run([sys.executable] + _program(os.path.join(FOLDER, name)) + arguments, cwd=tmp_path,
                           timeout=600, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True)
     assert done.returncode == 0, done.stdout[-3000:]

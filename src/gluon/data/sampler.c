@@ -5,14 +5,21 @@
 
 struct mx_sampler {
     mx_object object;
-    enum { SEQUENTIAL, RANDOM, INTERVAL } kind;
+    enum { SEQUENTIAL, RANDOM, INTERVAL, SPLIT } kind;
     int64_t length;
     uint64_t seed;    /* RANDOM */
     int64_t interval; /* INTERVAL: 0, i, 2i ..., then 1, i + 1 ... if rollover */
     bool rollover;
+    mx_sampler *whole; /* SPLIT: what is split; retained; NULL: another kind */
+    int64_t parts, part;
+    mx_split_rest rest;
 };
 
-static void destroy(mx_object *object) { mx_free(object, sizeof(mx_sampler)); }
+static void destroy(mx_object *object)
+{
+    mx_release(((mx_sampler *)object)->whole);
+    mx_free(object, sizeof(mx_sampler));
+}
 const mx_kind mx_sampler_kind = {"sampler", destroy};
 
 static mx_sampler *make(int kind, int64_t length)
@@ -49,8 +56,27 @@ mx_sampler *mx_interval_sampler(int64_t length, int64_t interval, bool rollover)
     return s;
 }
 
+mx_sampler *mx_split_sampler(mx_sampler *whole, int64_t parts, int64_t part, mx_split_rest rest)
+{
+    if (!mx_is_kind(whole, &mx_sampler_kind, "mx_split_sampler", "sampler"))
+        return NULL;
+    if (parts < 1 || part < 0 || part >= parts)
+        return mx_fail_null(MX_ERR_ARGUMENT, "mx_split_sampler: there is no part %lld of %lld", (long long)part,
+                            (long long)parts);
+    mx_sampler *s = make(SPLIT, whole->length);
+    if (s)
+        s->whole = mx_retain(whole), s->parts = parts, s->part = part, s->rest = rest;
+    return s;
+}
+
 static int64_t order_length(const mx_sampler *s)
 {
+    if (s->kind == SPLIT) {
+        const int64_t all = order_length(s->whole);
+        return s->rest == MX_SPLIT_DISCARD ? all / s->parts
+               : s->rest == MX_SPLIT_PAD   ? (all + s->parts - 1) / s->parts
+                                           : all / s->parts + (s->part < all % s->parts);
+    }
     return s->kind == INTERVAL && !s->rollover ? (s->length + s->interval - 1) / s->interval : s->length;
 }
 
@@ -86,6 +112,17 @@ static void fill(const mx_sampler *s, int64_t *order, int64_t n, int64_t epoch)
         shuffle(order, n, s->seed, (uint64_t)epoch);
 }
 
+/* All processes compute the same whole order. */
+static mx_code fill_part(const mx_sampler *s, int64_t *order, int64_t n, int64_t epoch)
+{
+    MX_SCOPE;
+    const int64_t all = order_length(s->whole);
+    const int64_t *whole = mx_sampler_order(s->whole, epoch);
+    for (int64_t i = 0; whole && i < n; i++)
+        order[i] = whole[(i * s->parts + s->part) % all];
+    return whole ? MX_OK : mx_error_code();
+}
+
 typedef struct order_object {
     mx_object object;
     int64_t n;
@@ -108,7 +145,10 @@ const int64_t *mx_sampler_order(mx_sampler *sampler, int64_t epoch)
         return NULL;
     mx_object_init(&o->object, &order_kind);
     o->n = n;
-    fill(sampler, o->order, n, epoch);
+    if (sampler->kind != SPLIT)
+        fill(sampler, o->order, n, epoch);
+    else if (fill_part(sampler, o->order, n, epoch))
+        return mx_release(o), NULL;
     o = mx_scope_add(o);
     return o ? o->order : NULL;
 }

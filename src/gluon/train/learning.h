@@ -215,6 +215,8 @@ mx_numbers mx_numbers_of(const mx_array *x);
 mx_numbers mx_numbers_of_argmax(mx_array *x, int64_t axis); /* indices of the largest elements along an axis */
 void mx_numbers_free(mx_numbers *numbers);
 mx_code mx_metric_fail_sizes(const mx_metric *self, const mx_array *label, const mx_array *pred);
+void mx_tally_clear(mx_tally *tally);
+void mx_tally_merge(const mx_metric *self, mx_tally *into, const mx_tally *more); /* tables have the same size */
 mx_code mx_tally_grow(mx_tally *tally, int64_t side); /* the table has at least `side` rows and columns */
 
 extern const mx_kind mx_optimizer_kind, mx_optimizer_state_kind, mx_updater_kind, mx_lr_scheduler_kind, mx_metric_kind;

@@ -19,7 +19,7 @@
 
 static size_t table_bytes(int64_t side) { return (size_t)(side * side) * sizeof(double); }
 
-static void clear(mx_tally *tally)
+void mx_tally_clear(mx_tally *tally)
 {
     mx_free(tally->table, table_bytes(tally->side));
     *tally = (mx_tally){0};
@@ -43,8 +43,7 @@ mx_code mx_tally_grow(mx_tally *tally, int64_t side)
 
 static const mx_metric_methods *methods_of(const mx_metric *self) { return self->cls ? self->cls->methods : NULL; }
 
-/* The tables already have the same size. */
-static void merge(const mx_metric *self, mx_tally *into, const mx_tally *more)
+void mx_tally_merge(const mx_metric *self, mx_tally *into, const mx_tally *more)
 {
     const mx_metric_methods *methods = methods_of(self);
     if (methods && methods->merge)
@@ -70,8 +69,8 @@ static double value_of(const mx_metric *self, const mx_tally *tally)
 static void destroy(mx_object *object)
 {
     mx_metric *self = (mx_metric *)object;
-    clear(&self->local);
-    clear(&self->global);
+    mx_tally_clear(&self->local);
+    mx_tally_clear(&self->global);
     for (int i = 0; i < self->n_children; i++)
         mx_release(self->children[i]);
     mx_free(self->children, (size_t)self->n_children * sizeof *self->children);
@@ -213,10 +212,10 @@ static mx_code update_one(mx_metric *self, mx_arrays labels, mx_arrays preds)
     if (!code && (mx_tally_grow(&self->local, tally.side) || mx_tally_grow(&self->global, tally.side)))
         code = mx_error_code();
     if (!code) {
-        merge(self, &self->local, &tally);
-        merge(self, &self->global, &tally);
+        mx_tally_merge(self, &self->local, &tally);
+        mx_tally_merge(self, &self->global, &tally);
     }
-    clear(&tally);
+    mx_tally_clear(&tally);
     return code;
 }
 
@@ -253,7 +252,7 @@ void mx_metric_reset_local(mx_metric *self)
 {
     if (!ok(self, "mx_metric_reset_local"))
         return;
-    clear(&self->local);
+    mx_tally_clear(&self->local);
     for (int i = 0; i < self->n_children; i++)
         mx_metric_reset_local(self->children[i]);
 }
@@ -262,8 +261,8 @@ void mx_metric_reset(mx_metric *self)
 {
     if (!ok(self, "mx_metric_reset"))
         return;
-    clear(&self->local);
-    clear(&self->global);
+    mx_tally_clear(&self->local);
+    mx_tally_clear(&self->global);
     for (int i = 0; i < self->n_children; i++)
         mx_metric_reset(self->children[i]);
 }

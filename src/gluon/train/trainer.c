@@ -13,12 +13,14 @@
  * SPDX-License-Identifier: Apache-2.0 */
 #include "gluon/train/trainer.h"
 
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
 #include "base/alloc.h"
 #include "base/checking.h"
 #include "base/error.h"
+#include "base/text.h"
 #include "exec/plan/gather.h"
 #include "gluon/train/buckets.h"
 
@@ -98,10 +100,41 @@ mx_trainer *mx_trainer_over(mx_parameter *const *parameters, int64_t count, mx_o
     return mx_scope_add(self);
 }
 
+/* Options of the trainer among those of the optimizer: "kvstore=dist_sync".  The others go to `rest`. */
+static mx_code split_options(const char *options, char *store, size_t room, mx_text *rest)
+{
+    static const char name[] = "kvstore=";
+    *store = 0;
+    while (options && *options) {
+        options += strspn(options, " ,");
+        int depth = 0;
+        size_t n = 0;
+        for (; options[n] && (depth || options[n] != ','); n++)
+            depth += (options[n] == '(' || options[n] == '[') - (options[n] == ')' || options[n] == ']');
+        if (strncmp(options, name, sizeof name - 1))
+            mx_text_print(rest, "%s%.*s", rest->length ? ", " : "", (int)n, options);
+        else if (n - (sizeof name - 1) >= room)
+            return mx_fail(MX_ERR_ATTRIBUTE, "mx_trainer_new: kvstore='%.40s...' is too long", options);
+        else
+            snprintf(store, room, "%.*s", (int)(n - (sizeof name - 1)), options + sizeof name - 1);
+        options += n;
+    }
+    return MX_OK;
+}
+
 mx_trainer *mx_trainer_new(mx_params *params, const char *optimizer, const char *options)
 {
-    mx_optimizer *made = mx_optimizer_new(optimizer, options);
-    return made ? mx_trainer_with(params, made) : NULL;
+    char kind[64];
+    mx_text rest = {0};
+    mx_optimizer *made = NULL;
+    if (!split_options(options, kind, sizeof kind, &rest))
+        made = mx_optimizer_new(optimizer, mx_text_get(&rest));
+    mx_text_free(&rest);
+    mx_trainer *self = made ? mx_trainer_with(params, made) : NULL;
+    mx_kvstore *store = self && *kind ? mx_kvstore_new(kind) : NULL;
+    if (!self || (*kind && (!store || mx_trainer_set_store(self, store, MX_SYNC_GRADIENTS))))
+        return NULL;
+    return self;
 }
 
 /* ---- looking ----------------------------------------------------------------------------------------------------- */

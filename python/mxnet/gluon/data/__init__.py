@@ -1,12 +1,13 @@
 """Data sets, samplers and loaders."""
 from .dataset import (Dataset, SimpleDataset, ArrayDataset, RecordFileDataset)  # noqa: F401
 from .sampler import (Sampler, SequentialSampler, RandomSampler, FilterSampler, BatchSampler,
-                      IntervalSampler)  # noqa: F401
+                      IntervalSampler, SplitSampler)  # noqa: F401
 from .dataloader import DataLoader, default_batchify_fn, default_mp_batchify_fn  # noqa: F401
 from . import batchify, dataloader, vision  # noqa: F401
 
 __all__ = ["Dataset", "SimpleDataset", "ArrayDataset", "RecordFileDataset", "Sampler", "SequentialSampler",
-           "RandomSampler", "FilterSampler", "BatchSampler", "IntervalSampler", "DataLoader", "batchify", "vision"]
+           "RandomSampler", "FilterSampler", "BatchSampler", "IntervalSampler", "SplitSampler", "DataLoader", "batchify",
+           "vision"]
 
 
 def __getattr__(name):

@@ -80,7 +80,8 @@ class DataLoader:
 
     batch_size, shuffle, sampler, last_batch ('keep', 'discard', 'rollover') or a batch_sampler select the examples of a
     batch; batchify_fn combines them. num_workers > 0 builds batches ahead of time; timeout is in seconds. With pin_memory
-    batches are in cpu_pinned(pin_device_id).
+    batches are in cpu_pinned(pin_device_id). shard=True: each of the processes that were started together gets its part of
+    the data set (SplitSampler).
     """
 
     _pool = None  # workers of _workers.py
@@ -89,10 +90,14 @@ class DataLoader:
 
     def __init__(self, dataset, batch_size=None, shuffle=False, sampler=None, last_batch=None, batch_sampler=None,
                  batchify_fn=None, num_workers=0, pin_memory=False, pin_device_id=0, prefetch=None, thread_pool=False,
-                 timeout=120, try_nopython=None, auto_reload=False):
+                 timeout=120, try_nopython=None, auto_reload=False, shard=False):
         if timeout <= 0:
             raise AssertionError(f"DataLoader: timeout must be positive, got {timeout}")
         self._dataset = dataset
+        if shard and (sampler is not None or batch_sampler is not None):
+            raise ValueError("DataLoader: shard=True makes a sampler of its own; give a SplitSampler or shard, not both")
+        if shard:
+            sampler, shuffle = _sampler.SplitSampler(len(dataset), shuffle=shuffle), False
         if batch_sampler is None:
             batch_sampler = _make_sampler(dataset, batch_size, shuffle, sampler, last_batch)
         elif batch_size is not None or shuffle or sampler is not None or last_batch is not None:

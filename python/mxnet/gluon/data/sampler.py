@@ -2,7 +2,8 @@
 
 from ... import _core
 
-__all__ = ["Sampler", "SequentialSampler", "RandomSampler", "FilterSampler", "BatchSampler", "IntervalSampler"]
+__all__ = ["Sampler", "SequentialSampler", "RandomSampler", "FilterSampler", "BatchSampler", "IntervalSampler",
+           "SplitSampler"]
 
 
 class Sampler:
@@ -67,6 +68,39 @@ class IntervalSampler(Sampler):
 
     def __len__(self):
         return self._length if self._rollover else _core.batch_count(self._length, self._interval, "keep")
+
+
+class SplitSampler(Sampler):
+    """The part of one process: of 0 ... length - 1, shuffled together anew in every epoch, every num_parts-th index.
+
+    num_parts, part_index: by default the processes that were started together.  rest: if the length does not divide, parts
+    repeat examples ('pad'), drop the rest of the epoch ('discard') or differ by one example ('keep').  The order follows
+    from seed and epoch, so it is the same whatever the number of parts; set_epoch() continues after a restart.
+    """
+
+    def __init__(self, length, num_parts=None, part_index=None, shuffle=True, rest="pad", seed=0):
+        if rest not in ("pad", "discard", "keep"):
+            raise ValueError(f"SplitSampler: rest must be 'pad', 'discard' or 'keep', got {rest!r}")
+        if num_parts is None:
+            num_parts = _core.comm_info()[2]
+        if part_index is None:
+            part_index = _core.comm_info()[1]
+        if not 0 <= part_index < num_parts:
+            raise ValueError(f"SplitSampler: there is no part {part_index} of {num_parts}")
+        self._length, self._parts, self._part, self._rest = length, num_parts, part_index, rest
+        self._shuffle, self._seed, self._epoch = shuffle, seed, 0
+
+    def set_epoch(self, epoch):
+        """The number of the next epoch, from 0 on."""
+        self._epoch = epoch
+
+    def __iter__(self):
+        epoch, self._epoch = self._epoch, self._epoch + 1
+        return iter(_core.split_order(self._length, self._shuffle, self._seed, epoch, self._parts, self._part, self._rest))
+
+    def __len__(self):
+        more = self._length % self._parts
+        return self._length // self._parts + (more > 0 if self._rest == "pad" else self._rest == "keep" and self._part < more)
 
 
 class BatchSampler(Sampler):
