@@ -26,10 +26,11 @@ typedef struct block_object {
     mx_forward_many_fn library_forward;   /* ... this one; NULL: the layer's */
     bool native;                          /* no Python code in its forward */
     bool overrides_forward;               /* by its class or an attribute of the object; so below */
-    bool overrides_hybrid;                /* hybrid_forward; if a hybrid block is not `library`, only this defines it */
-    uint64_t checked;                     /* structure version for which `all_native` holds */
-    bool all_native;                      /* a container whose children all run in C */
-    PyObject *in_form;                    /* how the arrays of a call are nested; NULL: one after the other */
+    bool forward_only;     /* a hybrid block with forward alone: traced if its arrays are those of mx.np */
+    bool overrides_hybrid; /* hybrid_forward; if a hybrid block is not `library`, only this defines it */
+    uint64_t checked;      /* structure version for which `all_native` holds */
+    bool all_native;       /* a container whose children all run in C */
+    PyObject *in_form;     /* how the arrays of a call are nested; NULL: one after the other */
     PyObject *out_form[2]; /* how the results are nested when predicting and when training; NULL: not known */
     seen_inputs seen;      /* of the first call while hybridized */
     PyObject *watcher;     /* callable(name, operator, handle) for every node that runs; NULL: none */

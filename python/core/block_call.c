@@ -545,9 +545,33 @@ static PyObject *positions_of(block_object *self, PyObject *args, PyObject *keyw
     return all;
 }
 
+/* A hybridized block that defines forward alone, on arrays of mx.np.  A forward that cannot be traced, since it needs
+ * values, runs in Python from then on. */
+static bool is_traced_forward(const block_object *self, PyObject *args)
+{
+    return self->forward_only && self->block->hybridized && mx_is_np_array() && !mx_inferring() && !any_symbol(args) &&
+           !mx_thread.modes.tracing;
+}
+static PyObject *call_traced_forward(block_object *self, PyObject *args)
+{
+    if (self->block->own.length && mx_block_waits(self->block) && learn_shapes((PyObject *)self, args))
+        PyErr_Clear();
+    else {
+        PyObject *result = call_in_c(self, args);
+        if (result)
+            return result;
+        PyErr_Clear();
+    }
+    mx_error_clear();
+    self->forward_only = false;
+    return call_in_python((PyObject *)self, args, NULL);
+}
+
 static PyObject *call_with(PyObject *object, PyObject *args, PyObject *keywords)
 {
     block_object *self = (block_object *)object;
+    if (is_traced_forward(self, args) && !keywords)
+        return call_traced_forward(self, args);
     const bool compiled = self->block->hybridized && !self->overrides_forward && !mx_inferring();
     if (!(compiled && (self->native || !any_symbol(args))) && !runs_in_c(self))
         return call_in_python(object, args, keywords);

@@ -205,12 +205,13 @@ void block_find_overrides(block_object *self)
     const bool forward = overrides(self, "forward"), call = !block_inherits((PyObject *)self, "__call__", self->base);
     self->overrides_forward = forward;
     self->overrides_hybrid = block->hybrid && (overrides(self, "hybrid_forward") || own_overrides(block));
+    self->forward_only = forward && block->hybrid && !self->library && !self->overrides_hybrid;
     if (self->library) {
         const bool python = self->overrides_hybrid || (forward && !block->hybrid);
         self->native = !forward && !self->overrides_hybrid;
         block->forward_many = !python ? self->library_forward : self->overrides_hybrid ? run_hybrid : run_forward;
     } else
-        block->forward_many = block->hybrid ? run_hybrid : run_forward;
+        block->forward_many = block->hybrid && !self->forward_only ? run_hybrid : run_forward;
     block->around = call || (forward && block->hybrid) ? run_around : NULL;
     block->collects = block_inherits((PyObject *)self, "collect_params", self->base) ? NULL : collect_in_python;
     structure_version++;

@@ -10,6 +10,8 @@
 #include "base/error.h"
 #include "core.h"
 #include "gluon/block/core.h"
+#include "gluon/compile/trace.h"
+#include "gluon/np.h"
 #include "parameter.h"
 
 /* ---- shared with dictionaries of parameters (params.c) ---------------------------------------------------------------------------------------------- */
@@ -267,7 +269,8 @@ static PyObject *parameter_data(PyObject *object, PyObject *args, PyObject *keyw
     if (has_rows(p, "data") || context_from(where, &context))
         return NULL;
     MX_SCOPE;
-    mx_array *x = mx_inferring() ? mx_parameter_use(p, context) : mx_parameter_data(p, context);
+    const bool symbolic = mx_is_np_array() && mx_tracing(); /* a forward without F is traced */
+    mx_array *x = mx_inferring() || symbolic ? mx_parameter_use(p, context) : mx_parameter_data(p, context);
     return x ? nd_wrap(x) : raise_error();
 }
 

@@ -89,6 +89,11 @@ def set_np(shape=True, array=True, dtype=False):
     _core.set_np_default_dtype(dtype)
 
 
+def np_switches():
+    """The arguments of set_np() that give another thread the switches of this one."""
+    return is_np_shape(), is_np_array(), is_np_default_dtype()
+
+
 def reset_np():
     """Switches back to mx.nd."""
     set_np(shape=False, array=False, dtype=False)

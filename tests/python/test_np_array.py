@@ -230,6 +230,93 @@ def test_hybrid_forward(switched):
     onp.testing.assert_allclose(x.grad.asnumpy(), hybrid.asnumpy(), rtol=1e-6)
 
 
+def test_forward_alone_is_traced(switched):
+    """A hybridized block with forward and without F is compiled; one that reads values runs in Python."""
+    seen = []
+
+    class Net(nn.HybridBlock):
+        def __init__(self):
+            super().__init__()
+            self.dense, self.scale = nn.Dense(3), self.params.get("scale", shape=(3,), init="ones")
+
+        def forward(self, x):
+            seen.append(type(x))
+            h = self.dense(x) * self.scale.data()
+            return np.tanh(h).sum(axis=-1), h.reshape(x.shape[0], -1), np.concatenate([h, np.ones((x.shape[0], 1))], axis=1)
+
+    net, x = Net(), np.random.normal(size=(2, 4))
+    net.initialize()
+    plain = net(x)
+    net.hybridize()
+    for _ in range(3):
+        for a, b in zip(plain, net(x)):
+            onp.testing.assert_allclose(a.asnumpy(), b.asnumpy(), rtol=1e-6)
+    assert seen == [np.ndarray, mx.sym.np._Symbol]
+    with autograd.record():
+        net(x)[0].sum().backward()
+    assert float(np.abs(net.scale.grad()).sum()) > 0
+
+    class Reads(nn.HybridBlock):
+        def forward(self, x):
+            return x * 2 if x.sum() > 0 else x
+
+    net = Reads()
+    net.hybridize()
+    assert net(np.ones(2)).tolist() == [2, 2] and net(-np.ones(2)).tolist() == [-1, -1]
+
+
+class Rows(gluon.data.Dataset):
+    def __len__(self):
+        return 4
+
+    def __getitem__(self, i):
+        return np.ones(3) * i, i
+
+
+@pytest.mark.parametrize("how", [{}, {"num_workers": 2}, {"num_workers": 1, "thread_pool": True}], ids=["here", "processes", "threads"])
+def test_loaders(switched, how):
+    for data in (Rows(), gluon.data.ArrayDataset(np.arange(12).reshape(4, 3), np.arange(4))):
+        for x, y in gluon.data.DataLoader(data, 2, **how):
+            assert type(x) is type(y) is np.ndarray and x.shape == (2, 3) and y.shape == (2,)
+
+
+LOSSES = ["L2Loss", "L1Loss", "SigmoidBCELoss", "KLDivLoss", "HuberLoss", "HingeLoss", "SquaredHingeLoss", "LogisticLoss", "PoissonNLLLoss"]
+
+
+@pytest.mark.parametrize("name", LOSSES)
+def test_losses_equal_those_of_nd(name):
+    loss, p, q = getattr(gluon.loss, name)(), onp.random.rand(4, 3).astype("float32"), onp.random.rand(4, 3).astype("float32")
+    a, b = loss(np.array(p), np.array(q)), loss(nd.array(p), nd.array(q))
+    assert type(a) is np.ndarray and onp.array_equal(a.asnumpy(), b.asnumpy())
+
+
+def test_custom_initializer_and_function(switched):
+    class Far(mx.init.Initializer):
+        def _init_weight(self, name, data):
+            data[:] = np.random.uniform(-10, 10, data.shape)
+            data *= np.abs(data) >= 5
+
+    net = nn.Dense(8, in_units=8)
+    net.initialize(Far())
+    weight = net.weight.data().asnumpy()
+    assert ((weight == 0) | (abs(weight) >= 5)).all()
+
+    class Square(autograd.Function):
+        def forward(self, x):
+            assert type(x) is np.ndarray
+            self.save_for_backward(x)
+            return x * x
+
+        def backward(self, gradient):
+            return 2 * self.saved_tensors[0] * gradient
+
+    x = np.arange(3)
+    x.attach_grad()
+    with autograd.record():
+        Square()(x).sum().backward()
+    assert x.grad.tolist() == [0, 2, 4]
+
+
 def test_plain_block(switched):
     class Net(nn.Block):
         def __init__(self, **kwargs):

@@ -13,6 +13,7 @@ from multiprocessing.reduction import ForkingPickler
 
 from ..._core import NDArray
 from ...context import cpu, cpu_pinned
+from ...util import np_switches, set_np
 
 _worker_dataset = None  # in a worker process: the data set
 
@@ -30,6 +31,7 @@ def _worker_initializer(dataset, active_shape=False, active_array=False):
     """Runs at the start of a worker process."""
     global _worker_dataset
     signal.signal(signal.SIGINT, signal.SIG_IGN)  # Ctrl-C is handled by the loader's process
+    set_np(active_shape, active_array)
     cpu(0).__enter__()  # a forked process has no GPU, whatever the current context was
     _worker_dataset = dataset
 
@@ -43,7 +45,8 @@ def _worker_fn(samples, batchify_fn, dataset=None):
 
 
 def _thread_worker_initializer(active_shape=False, active_array=False):
-    """Runs at the start of a worker thread: nothing to do."""
+    """Runs at the start of a worker thread: it has the switches of NumPy's interface that the loader's thread has."""
+    set_np(active_shape, active_array)
 
 
 def _thread_worker_fn(samples, batchify_fn, dataset):
@@ -54,11 +57,12 @@ def _thread_worker_fn(samples, batchify_fn, dataset):
 def make_pool(count, dataset, threads):
     """A pool of processes or threads."""
     if threads:
-        return multiprocessing.pool.ThreadPool(count)
+        return multiprocessing.pool.ThreadPool(count, set_np, np_switches())
     import warnings
     with warnings.catch_warnings():  # newer Pythons warn about forking with threads; our threads support it
         warnings.simplefilter("ignore", DeprecationWarning)
-        return multiprocessing.get_context("fork").Pool(count, initializer=_worker_initializer, initargs=(dataset,))
+        return multiprocessing.get_context("fork").Pool(count, initializer=_worker_initializer,
+                                                         initargs=(dataset, *np_switches()[:2]))
 
 
 class _MultiWorkerIter:

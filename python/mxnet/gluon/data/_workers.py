@@ -15,6 +15,7 @@ import warnings
 
 from ... import _core
 from ..._core import NDArray
+from ...util import np_switches, set_np
 
 
 class ThreadWorkers:
@@ -23,7 +24,8 @@ class ThreadWorkers:
     def __init__(self, make, count):
         from concurrent.futures import ThreadPoolExecutor
         self._make = make
-        self._executor = ThreadPoolExecutor(count, thread_name_prefix="mxnet-loader")
+        self._executor = ThreadPoolExecutor(
+            count, thread_name_prefix="mxnet-loader", initializer=set_np, initargs=np_switches())
 
     def ask(self, indices):
         """Starts a batch; returns a ticket for receive() and forget()."""
