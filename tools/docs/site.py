@@ -47,7 +47,8 @@ def stage(source):
     guide = source / "guides/from_mxnet.md"
     guide.write_text(guide.read_text().replace("<!-- the list of differences -->", differences()))
     (source / "notebooks").mkdir()
-    shutil.copyfile(source / "draw.py", source / "notebooks" / "draw.py")
+    shutil.copyfile(source / "draw.py", source / "notebooks" / "draw.py")  # what notebooks need beside them
+    shutil.copytree(ROOT / "examples/data", source / "notebooks" / "data")
     for folder in RUN_FOLDERS:
         for path in sorted((source / folder).glob("*.md")):
             text = notebooks.notebook(path.read_text())

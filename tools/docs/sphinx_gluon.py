@@ -4,6 +4,7 @@ links to notebooks.
 SPDX-License-Identifier: Apache-2.0
 """
 import re
+import shutil
 from pathlib import Path
 
 import latex2mathml.converter
@@ -56,9 +57,7 @@ def inline_figures(app, document, name):
 def copy_notebooks(app, problem):
     source, target = Path(app.srcdir) / "notebooks", Path(app.outdir) / "notebooks"
     if problem is None and source.is_dir():
-        target.mkdir(exist_ok=True)
-        for one in source.iterdir():
-            (target / one.name).write_bytes(one.read_bytes())
+        shutil.copytree(source, target, dirs_exist_ok=True)
 
 
 def setup(app):
