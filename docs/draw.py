@@ -166,7 +166,7 @@ def chart(path, lines=None, points=None, bars=None, x="", y="", log=False, limit
 # ---- images --------------------------------------------------------------------------------------------------------
 
 def _png(rows):
-    """A PNG file of rows of gray values or of (red, green, blue), as text for an SVG."""
+    """The bytes of a PNG file of rows of gray values or of (red, green, blue), in 0..1."""
     colour = isinstance(rows[0][0], (list, tuple))
     height, width = len(rows), len(rows[0])
     pixels = b"".join(b"\0" + bytes(max(0, min(255, round(255 * v))) for p in row for v in (p if colour else (p,))) for row in rows)
@@ -175,13 +175,19 @@ def _png(rows):
         return struct.pack(">I", len(data)) + kind + data + struct.pack(">I", zlib.crc32(kind + data))
 
     head = struct.pack(">IIBBBBB", width, height, 8, 2 if colour else 0, 0, 0, 0)
-    data = b"\x89PNG\r\n\x1a\n" + chunk(b"IHDR", head) + chunk(b"IDAT", zlib.compress(pixels, 9)) + chunk(b"IEND", b"")
-    return "data:image/png;base64," + base64.b64encode(data).decode()
+    return b"\x89PNG\r\n\x1a\n" + chunk(b"IHDR", head) + chunk(b"IDAT", zlib.compress(pixels, 9)) + chunk(b"IEND", b"")
+
+
+def png(path, picture):
+    """Writes an image as a PNG file; shapes as in images()."""
+    with open(path, "wb") as file:
+        file.write(_png(_pixels(picture)))
 
 
 def _picture(rows, x, y, width, height):
     return (f'<image x="{_number(x)}" y="{_number(y)}" width="{_number(width)}" height="{_number(height)}" '
-            f'preserveAspectRatio="none" style="image-rendering:pixelated" href="{_png(_values(rows))}"/>')
+            f'preserveAspectRatio="none" style="image-rendering:pixelated" '
+            f'href="data:image/png;base64,{base64.b64encode(_png(_values(rows))).decode()}"/>')
 
 
 def _pixels(image):
