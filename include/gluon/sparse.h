@@ -12,10 +12,12 @@
  *
  *     dot                    csr with dense or row_sparse, either transposed; a transposed csr gives row_sparse
  *     functions with f(0)=0  on the stored elements (abs, square, sqrt, relu, clip, Cast, times a number, x > 0 ...)
- *     + - * /                of two of one kind: on the union (or intersection) of rows or elements; with a dense one
+ *     + - * /                of two of one kind: on the union (or intersection) of rows or elements; with a dense one, for * and /
+ *                            of a csr also with a row, a column or a number
  *     sum, mean, norm        over everything; csr also by rows and by columns
  *     Embedding              of a row_sparse weight
- *     slice, take, Concat    rows of csr arrays; _sparse_retain: of row_sparse ones
+ *     slice, take, Concat    rows of csr arrays, slice also columns; _sparse_retain: rows of row_sparse ones
+ *     getnnz, edge_id, dgl_adjacency    of a csr that holds the numbers of a graph's edges
  *     cast_storage, add_n, zeros_like, _copy
  *     sgd_update ...         weight and states dense, gradient row_sparse: the same operator on the rows that the
  *                            gradient has, fetched and put back (lazy_update); else the gradient is made dense

@@ -31,7 +31,7 @@ OPTIONS = {**{word: {"crop_size": CROP} for word in SEGMENTERS}, "custom": {"cla
 # What a model needs besides the package: weights to quantize, files to download (action recognition on a 2D network begins
 # with one's weights), or a fix in GluonCV itself.
 ELSEWHERE = ("_sthsthv2", "v1b_kinetics400", "v1b_hmdb51", "v1b_ucf101", "vgg16_hmdb51", "vgg16_kinetics400", "vgg16_ucf101",
-             "int8", "siamrpn", "monodepth2", "resnext101e", "_custom", "i3d_resnet50_v1_", "inceptionv1_", "darknet53")
+             "int8", "siamrpn", "monodepth2", "resnext101e", "_custom", "custom_", "i3d_resnet50_v1_", "inceptionv1_", "darknet53")
 
 
 def shape_of(name):

@@ -834,3 +834,5 @@ def test_edges_outside_of_the_graph():
                 nd.contrib.edge_id(data, nd.array([u]), nd.array([v]))
     with pytest.raises(mx.MXNetError, match="axis is 2"):
         nd.contrib.getnnz(graph, axis=2)
+    with pytest.raises(AttributeError, match="dgl_subgraph: .* there are edge_id, getnnz and dgl_adjacency"):
+        nd.contrib.dgl_subgraph(graph, nd.array([0]), return_mapping=False)

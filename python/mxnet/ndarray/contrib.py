@@ -14,6 +14,12 @@ from .random import uniform  # noqa: F401
 globals().update(_register.family("contrib"))
 
 
+def __getattr__(name):
+    if name.startswith("dgl_"):
+        raise AttributeError(f"mx.nd.contrib.{name}: graphs are not sampled or cut here; there are edge_id, getnnz and dgl_adjacency")
+    raise AttributeError(f"module 'mxnet.ndarray.contrib' has no attribute '{name}'")
+
+
 # ---- control flow --------------------------------------------------------------------------------------------------
 
 def foreach(body, data, init_states):
