@@ -55,6 +55,9 @@ target_link_libraries(npgen PRIVATE gluon_ops gluon_flags)
 gluon_generate(npgen np)
 
 # ---- step two: kernels, execution and blocks ---------------------------------------------------------------
+# Sums of integers wrap around, as NumPy's do.
+set_source_files_properties(src/cpu/kernels/pointwise/pointwise_integer.c src/cpu/kernels/pointwise/pointwise_numbers.c
+    PROPERTIES COMPILE_OPTIONS -fwrapv)
 set(computing "")
 foreach(level IN LISTS levels)
     gluon_objects(kernels_${level} ${GLUON_KERNEL_FILES})

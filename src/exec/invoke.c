@@ -63,16 +63,13 @@ static mx_code check_input(const invocation *v, int i)
 static mx_code check_count(const invocation *v)
 {
     char name[64];
-    int present = 0, absent = v->n_in;
-    for (int i = v->n_in - 1; i >= 0; i--)
-        if (v->in[i] == MX_NONE)
-            absent = i;
-        else
-            present++;
-    if (present >= v->op->declared_inputs || !v->op->count_in || present >= v->op->count_in(v->attrs))
+    int given = v->n_in; /* up to the last; places between may be empty */
+    while (given > 0 && v->in[given - 1] == MX_NONE)
+        given--;
+    if (given >= v->op->declared_inputs || given >= v->op->count_in(v->attrs))
         return MX_OK;
     return mx_op_fail(v->op, MX_ERR_ARGUMENT, "input %s is required with these attributes",
-                      mx_op_input_name(v->op, absent, name));
+                      mx_op_input_name(v->op, given, name));
 }
 
 static mx_code check_arguments(invocation *v, int n_out)

@@ -71,11 +71,10 @@ static void child_programs(long count, uint64_t seed)
         garbage_dice dice = {.state = (seed * 1000003 + (uint64_t)shared->calls++) * 2654435761u | 1};
         for (int i = 0; i < 8; i++)
             garbage_roll(&dice, 2);
-        if (!program_make(&p, &dice))
-            continue;
+        const bool made = program_make(&p, &dice);
         memcpy(shared->story, p.story, sizeof p.story);
         alarm(SECONDS_PER_CALL);
-        const char *finding = program_run(&p);
+        const char *finding = made ? program_run(&p) : NULL;
         alarm(0);
         if (finding && ++findings <= PRINTED)
             printf("program %ld\n%s  %s\n", shared->calls - 1, p.story, finding);

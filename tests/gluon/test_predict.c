@@ -318,6 +318,7 @@ static void test_arrays(void **state)
     assert_fails(MXNDArraySyncCopyToCPU(x, back, 5), "size is 5 elements, the array has shape (2, 3)");
     assert_fails(MXNDArrayFromDLPack(NULL, &y), "dlpack is NULL");
     assert_fails(MXNDArrayGetDType(NULL, &type), "handle is NULL");
+    OK(MXNDArrayFree(x));
     assert_fails(MXNDArrayCreateEx(dims, 2, 1, 0, 0, 77, &x), "");
     OK(MXNDArrayFree(y));
     OK(MXNDArrayWaitAll());

@@ -201,7 +201,7 @@ static bool diagonal_shape(const mx_diag_attrs *attrs, const mx_shape_t *in, mx_
 /* The first diagonal outside of the matrix is empty; those beyond do not exist. */
 static bool diagonal_exists(const mx_diag_attrs *attrs, const mx_shape_t *in, int axis1, int axis2)
 {
-    return attrs->k <= in->dim[axis2] && -attrs->k <= in->dim[axis1];
+    return attrs->k <= in->dim[axis2] && attrs->k >= -in->dim[axis1];
 }
 
 static mx_code infer_diag(mx_infer *infer)
