@@ -129,6 +129,10 @@ MX_API mx_code mx_trainer_set_learning_rate(mx_trainer *trainer, double rate);
 MX_API mx_optimizer *mx_trainer_optimizer(mx_trainer *trainer);
 /* Gradients of several contexts are summed in two bits per element: as mx_kvstore_set_gradient_compression(). */
 MX_API mx_code mx_trainer_set_compression(mx_trainer *trainer, const char *type, double threshold);
+/* On: each process has the optimizer states of a part of the parameters, updates these and sends their values to the
+ * others; the numbers are the same.  Needs a store of several processes and MX_SYNC_GRADIENTS; also an option of
+ * mx_trainer_new: "shard_states=1".  All processes then save states together, and rank 0 writes the file. */
+MX_API mx_code mx_trainer_set_sharding(mx_trainer *trainer, bool on);
 /* Optimizer states and update counts; the file is written atomically. */
 MX_API mx_code mx_trainer_save_states(mx_trainer *trainer, const char *path);
 MX_API mx_code mx_trainer_load_states(mx_trainer *trainer, const char *path);

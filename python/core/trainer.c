@@ -203,6 +203,13 @@ static PyObject *set_store(PyObject *self, PyObject *args)
     return raise_if(mx_trainer_set_store(trainer, found, (mx_trainer_sync)sync));
 }
 
+/* _set_sharding(on): states are divided among processes */
+static PyObject *set_sharding(PyObject *self, PyObject *on)
+{
+    mx_trainer *trainer = ready(self);
+    return trainer ? raise_if(mx_trainer_set_sharding(trainer, PyObject_IsTrue(on) == 1)) : NULL;
+}
+
 /* _prepare(): what _spread does, for all parameters that have values; processes compare theirs first */
 static mx_code run_prepare(mx_trainer *trainer, bool unused) { return (void)unused, mx_trainer_prepare(trainer); }
 static PyObject *prepare(PyObject *self, PyObject *unused) { return (void)unused, run_part(self, run_prepare, false); }
@@ -364,6 +371,7 @@ static PyMethodDef methods[] = {
     {"_exchange", exchange, METH_NOARGS, "_exchange(): what passes through the store."},
     {"_apply", apply, METH_O, "_apply(ignore_stale_grad): the updates that the store does not make."},
     {"_set_store", set_store, METH_VARARGS, "_set_store(KVStore or None, 0: weights, 1: gradients, 2: nothing)"},
+    {"_set_sharding", set_sharding, METH_O, "_set_sharding(on): states are divided among processes."},
     {"_prepare", prepare, METH_NOARGS, "_prepare(): all copies on all processes get the values of the first."},
     {"_spread", spread, METH_O, "_spread(i): all copies of parameter i get the values of the first."},
     {"_forget_states", forget_states, METH_NOARGS, "_forget_states(): the next step creates new ones."},

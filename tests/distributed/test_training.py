@@ -53,6 +53,17 @@ def test_processes_agree():
         assert r[0]["digest"] == r[1]["digest"]
 
 
+def test_divided_states():
+    """The numbers of undivided ones, and each process has some of them; files have all."""
+    cases = ["net=conv,on=0", "net=conv,shard=1", "net=conv,shard=1,save=1", "net=dense,on=0,contexts=2",
+             "net=dense,shard=1,contexts=2"]
+    reports = launch.run(3, "training.py", *cases)
+    for r in reports:
+        assert r[0]["digest"] == r[1]["digest"] == r[2]["digest"] and r[3]["digest"] == r[4]["digest"]
+        assert r[0]["states"] > r[1]["states"] == r[2]["states"]
+    assert sum(r[1]["states"] for r in reports) == reports[0][0]["states"]
+
+
 def test_compression():
     kinds = [("fp16", 2e-3), ("2bit", 0.2), ("1bit", 10)]
     wanted = launch.run(1, "training.py", "store=none,optimizer=sgd")[0][0]

@@ -30,10 +30,16 @@ class Trainer(_core.Trainer):
     processes that were started together (mpirun, gluon run) while backward goes on; step() gets the size of all their
     batches together.
     compression_params={'type': '2bit', 'threshold': 0.5} compresses gradients to two bits per element for these sums.
+    shard_states=True: each of several processes has the optimizer's states of a part of the parameters; all of them call
+    save_states(), and rank 0 writes the file.
     """
 
     def __init__(self, params, optimizer, optimizer_params=None, kvstore="device", compression_params=None,
-                 update_on_kvstore=None):
+                 update_on_kvstore=None, shard_states=False):
+        if shard_states and update_on_kvstore:
+            raise ValueError("Trainer: shard_states=True needs updates by the trainer, not update_on_kvstore=True")
+        update_on_kvstore = False if shard_states else update_on_kvstore
+        self._shard_states = bool(shard_states)
         self._params = _listed(params)
         self._param2idx = {p.name: i for i, p in enumerate(self._params)}
         self._contains_sparse_weight = any(p._stype != "default" for p in self._params)
@@ -208,6 +214,8 @@ class Trainer(_core.Trainer):
         self._kvstore, self._update_on_kvstore = store, None if store is None else on_store
         own = type(store) is _library_store()
         self._set_store(store if own else None, 2 if store is None else 0 if on_store and own else 1)
+        if self._shard_states:
+            self._set_sharding(True)
         self._kv_initialized = True
 
     def _chosen_store(self):

@@ -100,41 +100,50 @@ mx_trainer *mx_trainer_over(mx_parameter *const *parameters, int64_t count, mx_o
     return mx_scope_add(self);
 }
 
-/* Options of the trainer among those of the optimizer: "kvstore=dist_sync".  The others go to `rest`. */
-static mx_code split_options(const char *options, char *store, size_t room, mx_text *rest)
+/* Takes "name=value" out of the options: `value` ("" if it is not there); the others go to `rest`. */
+static mx_code take_option(const char *options, const char *name, char *value, size_t room, mx_text *rest)
 {
-    static const char name[] = "kvstore=";
-    *store = 0;
+    const size_t length = strlen(name);
+    *value = 0;
     while (options && *options) {
         options += strspn(options, " ,");
         int depth = 0;
         size_t n = 0;
         for (; options[n] && (depth || options[n] != ','); n++)
             depth += (options[n] == '(' || options[n] == '[') - (options[n] == ')' || options[n] == ']');
-        if (strncmp(options, name, sizeof name - 1))
-            mx_text_print(rest, "%s%.*s", rest->length ? ", " : "", (int)n, options);
-        else if (n - (sizeof name - 1) >= room)
-            return mx_fail(MX_ERR_ATTRIBUTE, "mx_trainer_new: kvstore='%.40s...' is too long", options);
+        if (n <= length || strncmp(options, name, length) || options[length] != '=')
+            mx_text_print(rest, "%s%.*s", rest->length && n ? ", " : "", (int)n, options);
+        else if (n - length - 1 >= room)
+            return mx_fail(MX_ERR_ATTRIBUTE, "mx_trainer_new: the value of %s is too long", name);
         else
-            snprintf(store, room, "%.*s", (int)(n - (sizeof name - 1)), options + sizeof name - 1);
+            snprintf(value, room, "%.*s", (int)(n - length - 1), options + length + 1);
         options += n;
     }
     return MX_OK;
 }
 
+/* Of the options kvstore and shard_states. */
+static mx_code take_store(mx_trainer *self, const char *kind, const char *shard)
+{
+    const bool on = !strcmp(shard, "1") || !strcmp(shard, "True") || !strcmp(shard, "true");
+    mx_kvstore *store = *kind ? mx_kvstore_new(kind) : NULL;
+    if (*kind && (!store || mx_trainer_set_store(self, store, MX_SYNC_GRADIENTS)))
+        return mx_error_code();
+    return on ? mx_trainer_set_sharding(self, true) : MX_OK;
+}
+
 mx_trainer *mx_trainer_new(mx_params *params, const char *optimizer, const char *options)
 {
-    char kind[64];
-    mx_text rest = {0};
+    char kind[64], shard[16];
+    mx_text left = {0}, rest = {0};
     mx_optimizer *made = NULL;
-    if (!split_options(options, kind, sizeof kind, &rest))
+    if (!take_option(options, "kvstore", kind, sizeof kind, &left) &&
+        !take_option(mx_text_get(&left), "shard_states", shard, sizeof shard, &rest))
         made = mx_optimizer_new(optimizer, mx_text_get(&rest));
+    mx_text_free(&left);
     mx_text_free(&rest);
     mx_trainer *self = made ? mx_trainer_with(params, made) : NULL;
-    mx_kvstore *store = self && *kind ? mx_kvstore_new(kind) : NULL;
-    if (!self || (*kind && (!store || mx_trainer_set_store(self, store, MX_SYNC_GRADIENTS))))
-        return NULL;
-    return self;
+    return self && !take_store(self, kind, shard) ? self : NULL;
 }
 
 /* ---- looking ----------------------------------------------------------------------------------------------------- */
@@ -281,6 +290,10 @@ static mx_code update_slots(mx_trainer *self, bool ignore_stale)
         mx_trainer_slot *slot = &self->slots[i];
         if (!mx_slot_learns(slot) || (ignore_stale && !mx_trainer_any_fresh(slot->parameter)))
             continue;
+        if (mx_trainer_updates_elsewhere(self, slot)) {
+            mark_used(slot->parameter);
+            continue;
+        }
         code = self->sync == MX_SYNC_NOTHING ? update_apart(self, slot, ignore_stale) : update_slot(self, slot);
     }
     return code;
@@ -294,6 +307,11 @@ static mx_code update_together(mx_trainer *self, bool ignore_stale)
         return update_slots(self, ignore_stale);
     mx_gather_begin(&held);
     return mx_gather_end(&held, update_slots(self, ignore_stale));
+}
+
+static mx_code update_all(mx_trainer *self, bool ignore_stale)
+{
+    return mx_trainer_update_shards(self, ignore_stale, update_together);
 }
 
 static void skip_slots(mx_trainer *self)
@@ -340,7 +358,7 @@ mx_code mx_trainer_exchange(mx_trainer *self)
 mx_code mx_trainer_apply(mx_trainer *self, bool ignore_stale)
 {
     mx_mode mode = mx_mode_enter(0, -1);
-    const mx_code code = mx_trainer_updates_on_store(self) ? MX_OK : scaled(self, ignore_stale, update_together);
+    const mx_code code = mx_trainer_updates_on_store(self) ? MX_OK : scaled(self, ignore_stale, update_all);
     mx_mode_leave(&mode);
     return code;
 }

@@ -12,6 +12,7 @@ typedef struct mx_trainer_slot {
     mx_optimizer_state *state; /* retained; NULL before the first update */
     mx_optimizer_state **more; /* (MX_MAX_CONTEXTS), retained: of copies 1, 2, ... with MX_SYNC_NOTHING; else NULL */
     mx_array *sum;             /* retained; of sparse gradients of several contexts; NULL before it is needed */
+    int owner;                 /* process that updates it, if states are divided (trainer_shard.c) */
     bool spread;               /* all copies were set to the values of the first */
 } mx_trainer_slot;
 
@@ -21,6 +22,7 @@ struct mx_trainer {
     double scale;            /* the optimizer's rescale_grad at the start; divided by the batch size in each step */
     mx_trainer_slot *slots;  /* (count), sorted by parameter name */
     int64_t count, capacity;
+    bool shards;                /* states are divided among processes */
     mx_loss_scaler *scaler;     /* retained; NULL: losses are not scaled */
     mx_kvstore *store;          /* retained; NULL: none is needed, or not yet */
     mx_trainer_sync sync;       /* what the copies of a parameter exchange */
@@ -46,6 +48,14 @@ mx_code mx_trainer_update_on_store(mx_trainer *self);   /* pushes gradients, pul
 void mx_trainer_drop_states(mx_trainer_slot *slot);
 /* Replaces a state, in the store's updater as well. */
 mx_code mx_trainer_put_state(mx_trainer *self, int64_t i, mx_optimizer_state *state);
+
+/* ---- trainer_shard.c: states divided among processes; without division all of these do nothing special */
+bool mx_trainer_updates_elsewhere(const mx_trainer *self, const mx_trainer_slot *slot); /* by another process */
+/* update(self, ignore_stale), then the weights that other processes have updated. */
+mx_code mx_trainer_update_shards(mx_trainer *self, bool ignore_stale, mx_code (*update)(mx_trainer *self, bool ignore));
+mx_code mx_trainer_collect_states(mx_trainer *self); /* before saving: this process has the states of all */
+void mx_trainer_drop_others(mx_trainer *self);       /* after it: only those that it owns */
+bool mx_trainer_writes_files(const mx_trainer *self);
 
 /* ---- trainer.c */
 /* The state of a copy of parameter i: always 0 unless copies exchange nothing.  Created if there is none. */

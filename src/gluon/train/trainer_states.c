@@ -88,13 +88,15 @@ mx_code mx_trainer_save_states(mx_trainer *self, const char *path)
     MX_SCOPE;
     listing list = {0};
     char name[160];
-    if (!ok(self, "mx_trainer_save_states") || kept_by_user(self))
+    if (!ok(self, "mx_trainer_save_states") || kept_by_user(self) || mx_trainer_collect_states(self))
         return mx_error_code();
     snprintf(name, sizeof name, "optimizer:%s", mx_optimizer_name(self->optimizer));
     mx_code code = MX_OK;
-    if (put_numbers(&list, name, MX_INT64, &self->optimizer->num_update, 1) &&
-        put_numbers(&list, "memory", MX_FLOAT64, self->optimizer->memory, 2) && put_updates(self, &list) &&
-        put_states(self, &list))
+    if (!mx_trainer_writes_files(self))
+        code = MX_OK;
+    else if (put_numbers(&list, name, MX_INT64, &self->optimizer->num_update, 1) &&
+             put_numbers(&list, "memory", MX_FLOAT64, self->optimizer->memory, 2) && put_updates(self, &list) &&
+             put_states(self, &list))
         code = mx_save(path, (mx_arrays){list.arrays.items, list.arrays.length}, (const char *const *)list.names.items);
     else
         code = mx_error_code();
@@ -102,6 +104,7 @@ mx_code mx_trainer_save_states(mx_trainer *self, const char *path)
         mx_strfree(list.names.items[i]);
     mx_vec_free(&list.names);
     mx_vec_free(&list.arrays);
+    mx_trainer_drop_others(self);
     return code;
 }
 
@@ -222,5 +225,6 @@ mx_code mx_trainer_load_states(mx_trainer *self, const char *path)
     code = code ? code : take_over(self, &l);
     mx_free(l.updates, bytes);
     mx_free(l.states, bytes);
+    mx_trainer_drop_others(self);
     return code;
 }

@@ -2,10 +2,11 @@
 
 net: dense, conv, embedding (sparse gradients); store: a kind or none; on: updates on the store; hybrid; clip: gradients
 are changed between backward and step; twice: two backwards per step; add: accumulated gradients; unused: rank 0 does not
-use a layer in every second step; contexts; compression; seeds: initial values differ.
+use a layer in every second step; contexts; compression; seeds: initial values differ; shard: divided states; save: they go through a file.
 SPDX-License-Identifier: Apache-2.0
 """
 import hashlib
+import os
 import sys
 
 import numpy as np
@@ -58,6 +59,18 @@ def data():
     return x.astype("float32"), rng.randint(0, 5, (STEPS, BATCH)).astype("float32")
 
 
+def saved_and_loaded(trainer, net, kv):
+    """Another trainer that continues with the states of this one, through a file."""
+    path = os.path.join(os.environ["GLUON_TEST_REPORTS"], "states")
+    trainer.save_states(path)
+    kv.barrier()
+    other = gluon.Trainer(net.collect_params(), "adam", {"learning_rate": 0.01}, kvstore="dist_sync",
+                          update_on_kvstore=False, shard_states=yes("shard"))
+    other.load_states(path)
+    kv.barrier()
+    return other
+
+
 def train():
     """One training; its parameters, and the bits of all of them as one text."""
     store = options.get("store", "dist_sync")
@@ -73,7 +86,7 @@ def train():
     compression = {"type": options["compression"], "threshold": 0.01} if "compression" in options else None
     trainer = gluon.Trainer(net.collect_params(), options.get("optimizer", "adam"), {"learning_rate": 0.01},
                             kvstore=None if store == "none" else kv, compression_params=compression,
-                            update_on_kvstore=None if "on" not in options else yes("on"))
+                            update_on_kvstore=None if "on" not in options else yes("on"), shard_states=yes("shard"))
     if yes("add"):
         net.collect_params().setattr("grad_req", "add")
     xs, ys = data()
@@ -93,9 +106,12 @@ def train():
         trainer.step(BATCH, ignore_stale_grad=yes("unused"))
         if yes("add"):
             net.collect_params().zero_grad()
+        if yes("save") and step == STEPS // 2:
+            trainer = saved_and_loaded(trainer, net, kv)
     values = [p.data(contexts[-1]).asnumpy() for p in net.collect_params().values()]
     digest = hashlib.sha256(b"".join(v.tobytes() for v in values)).hexdigest()
-    return rank, {"digest": digest, "values": [float(x) for v in values for x in v.ravel()[:50]]}
+    states = trainer._all_states() if "on" in options or yes("shard") else {}
+    return rank, {"digest": digest, "states": sum(s is not None for s in states.values()), "values": [float(x) for v in values for x in v.ravel()[:50]]}
 
 
 results = []
