@@ -70,3 +70,8 @@ def test_compression():
     reports = launch.run(2, "training.py", *[f"optimizer=sgd,compression={kind}" for kind, _ in kinds])
     for i, (kind, tolerance) in enumerate(kinds):
         close([r[i] for r in reports], kind, wanted, tolerance)
+
+
+@pytest.mark.parametrize("processes", [1, 2, 3])
+def test_sync_batch_norm(processes):
+    launch.run(processes, "norm.py")

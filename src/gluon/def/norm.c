@@ -1,7 +1,10 @@
 /* BatchNorm layers.  SPDX-License-Identifier: Apache-2.0 */
+#include "base/thread.h"
 #include "exec/call.h"
+#include "gluon/comm.h"
 #include "gluon/block/layers.h"
 #include "gluon/op.gen.h"
+#include "gluon/train/sync_norm.h"
 
 #define NORM_OPTIONS(X) \
     X(FLOAT, momentum, "0.9", "0..1", "of the running mean and variance") \
@@ -20,7 +23,7 @@ MX_ATTRS(batch_norm_layer, BATCH_NORM_OPTIONS)
 
 #define SYNC_OPTIONS(X) \
     CHANNELS_OPTION(X) \
-    X(INT, num_devices, "None", "1..", "devices that share the statistics; None: one") \
+    X(INT, num_devices, "None", "1..", "devices that share the statistics: as many as there are processes, or one; None: all processes") \
     NORM_OPTIONS(X)
 MX_ATTRS(sync_batch_norm_layer, SYNC_OPTIONS)
 
@@ -83,11 +86,11 @@ static mx_code build_sync(mx_block *self)
 {
     MX_SCOPE;
     const mx_sync_batch_norm_layer_attrs *o = mx_options(self);
-    if (o->num_devices != MX_NONE_INT && o->num_devices != 1)
+    if (o->num_devices != MX_NONE_INT && o->num_devices != 1 && o->num_devices != mx_world_size())
         return mx_fail(MX_ERR_UNSUPPORTED,
-                       "%s: num_devices=%lld, but statistics are shared inside one device only; use one device, or "
-                       "BatchNorm on each",
-                       self->class_name, (long long)o->num_devices);
+                       "%s: num_devices=%lld, but statistics are shared between processes of one device each, of which "
+                       "there are %d; use one device per process, or BatchNorm on each",
+                       self->class_name, (long long)o->num_devices, mx_world_size());
     mx_sync_batch_norm_attrs *a = mx_layer_prepare_op(self);
     if (!a)
         return mx_error_code();
@@ -100,6 +103,9 @@ static mx_array *forward_sync(mx_block *self, mx_arrays in)
 {
     mx_array *x = in.v[0];
     mx_array *inputs[] = {x, mx_own(self, 0, x), mx_own(self, 1, x), mx_own(self, 2, x), mx_own(self, 3, x)};
+    const mx_sync_batch_norm_attrs *a = self->prepared;
+    if (mx_thread.modes.training && !a->use_global_stats && mx_world_size() > 1)
+        return mx_sync_norm(inputs, a->eps, a->momentum, a->fix_gamma);
     return mx_call_one(MX_OP("_contrib_SyncBatchNorm"), self->prepared, 5, inputs, NULL);
 }
 
@@ -141,7 +147,7 @@ mx_class mx_classes_norm[] = {
     {.kind = MX_LAYER, .name = "BatchNorm", .node = "fwd", .doc = "normalises each channel over the batch", .schema = &batch_norm_layer_schema, .methods = &batch_norm},
     {.kind = MX_LAYER, .name = "BatchNormReLU", .node = "fwd", .doc = "BatchNorm followed by relu", .schema = &batch_norm_layer_schema, .methods = &batch_norm_relu,
      .c_name = "batch_norm_relu"},
-    {.kind = MX_LAYER, .name = "SyncBatchNorm", .node = "fwd", .doc = "normalises each channel over the batches of all devices", .schema = &sync_batch_norm_layer_schema,
+    {.kind = MX_LAYER, .name = "SyncBatchNorm", .node = "fwd", .doc = "normalises each channel over the batches of all processes", .schema = &sync_batch_norm_layer_schema,
      .methods = &sync, .group = "contrib"},
     {0},
 };
