@@ -265,8 +265,14 @@ static void end(void)
 {
     int over = 0;
     MPI_Finalized(&over);
-    if (ours && !over)
-        MPI_Finalize();
+    if (!ours || over)
+        return;
+    for (int i = 0; i < 2; i++) {
+        MPI_Type_free(&half_type[i]);
+        for (int k = 0; k < 4; k++)
+            MPI_Op_free(&half_op[i][k]);
+    }
+    MPI_Finalize();
 }
 
 static mx_code initialize(int *level)
