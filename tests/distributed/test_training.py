@@ -75,3 +75,9 @@ def test_compression():
 @pytest.mark.parametrize("processes", [1, 2, 3])
 def test_sync_batch_norm(processes):
     launch.run(processes, "norm.py")
+
+
+def test_modules():
+    one = launch.run(1, "module.py")[0]
+    for values in launch.run(3, "module.py"):
+        np.testing.assert_allclose(np.concatenate(values), np.concatenate(one), atol=2e-5)

@@ -233,29 +233,34 @@ class Module(BaseModule):
 
     def init_optimizer(self, kvstore="local", optimizer="sgd", optimizer_params=(("learning_rate", 0.01),),
                        force_init=False):
-        """Creates the optimizer; gradients are divided by the batch size unless rescale_grad is given."""
+        """Creates the optimizer; gradients are divided by the batch size, that of all processes together, unless
+        rescale_grad is given."""
         self._need("binded", "params_initialized")
         if self.optimizer_initialized and not force_init:
             self.logger.warning("Module: the optimizer is already initialized; force_init=True creates a new one")
             return
         self._forget_optimizer()
         names = dict(enumerate(self._param_names))
+        store = self._store(kvstore)
         if isinstance(optimizer, str):
             options = dict(optimizer_params)
-            options.setdefault("rescale_grad", 1.0 / self._exec_group.batch_size)
+            processes = store.num_workers if store is not None and "_sync" in store.type else 1
+            options.setdefault("rescale_grad", 1.0 / (self._exec_group.batch_size * processes))
             optimizer = opt.create(optimizer, sym=self._symbol, param_idx2name=names, **options)
         elif not isinstance(optimizer, opt.Optimizer):
             raise AssertionError(f"init_optimizer: expected a name or an Optimizer, got {type(optimizer).__name__}")
         elif not optimizer.idx2name:
             optimizer.idx2name = names.copy()
         self._optimizer = optimizer
-        self._kvstore = self._store(kvstore)
+        self._kvstore = store
         if self._kvstore is None:
             self._updater = opt.get_updater(optimizer)
         else:
             self._update_on_kvstore = True
             for i, arrays in enumerate(self._exec_group.param_arrays):
                 self._kvstore.init(i, arrays[0])
+                if self._kvstore.num_workers > 1:  # all processes start from the values of the first
+                    self._kvstore.pull(i, arrays)
             self._kvstore.set_optimizer(optimizer)
         self.optimizer_initialized = True
         if self._preload_opt_states is not None:
