@@ -59,7 +59,7 @@ def check(net, *inputs, path, tolerance=2e-5, batches=True):
 
 
 def test_zoo(zoo, tmp_path):
-    size = 299 if "inception" in zoo else 224 if zoo.startswith(("vgg", "alexnet", "densenet", "nasnet")) else 64
+    size = 299 if "inception" in zoo else 224 if zoo.startswith(("vgg", "alexnet", "densenet", "nasnet", "squeezenet")) else 64
     check(vision.get_model(zoo), nd.random.uniform(shape=(1, 3, size, size)), path=str(tmp_path / "net.onnx"), tolerance=1e-4)
 
 

@@ -77,11 +77,15 @@ static void *zeroed(int64_t n, size_t size) /* belongs to the scope */
     return mx_list_new((int64_t)(((size_t)n * size + sizeof(void *) - 1) / sizeof(void *)));
 }
 
+enum { MORE = 8 };
+
 static mx_code parse(mx_onnx_in *n, mx_onnx_part part)
 {
     counts c = {0};
     if (count_parts(part, &c))
         return mx_error_code();
+    c.in += MORE; /* rows may look at inputs and outputs that the node does not have */
+    c.out += MORE;
     n->in_name = zeroed(c.in, sizeof(char *));
     n->out_name = zeroed(c.out, sizeof(char *));
     n->in = zeroed(c.in, sizeof(mx_array *));
@@ -90,6 +94,10 @@ static mx_code parse(mx_onnx_in *n, mx_onnx_part part)
     n->attrs = zeroed(c.attrs, sizeof *n->attrs);
     if (!n->in_name || !n->out_name || !n->in || !n->value || !n->out || !n->attrs)
         return mx_error_code();
+    for (int i = 0; i < c.in; i++) {
+        n->in[i] = MX_NONE;
+        n->in_name[i] = "";
+    }
     mx_proto m = mx_proto_of(part.bytes, part.size);
     mx_code code = MX_OK;
     for (mx_proto_field f; !code && mx_proto_next(&m, &f);)
@@ -159,7 +167,6 @@ static mx_onnx_value *find_input(mx_onnx_in *n, int i)
 static mx_code take_inputs(mx_onnx_in *n)
 {
     for (int i = 0; i < n->n_in; i++) {
-        n->in[i] = MX_NONE;
         mx_onnx_value *v = *n->in_name[i] ? find_input(n, i) : NULL;
         if (!v && *n->in_name[i])
             return mx_error_code();

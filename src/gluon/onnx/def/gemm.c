@@ -91,7 +91,11 @@ static mx_array *multiply_batches(mx_onnx_in *n, mx_array *a, mx_array *b)
     }
     mx_array *y = mx_batch_dot(mx_reshape(a, .shape = MX_DIMS(-1, rows, inner)),
                                mx_reshape(b, .shape = MX_DIMS(-1, inner, columns)));
-    return mx_reshape_like(y, like, .lhs_begin = 0, .lhs_end = 1, .rhs_begin = 0, .rhs_end = rank - 2);
+    if (unknown > 1)
+        return mx_reshape_like(y, like, .lhs_begin = 0, .lhs_end = 1, .rhs_begin = 0, .rhs_end = rank - 2);
+    for (int i = 0; i < rank; i++) /* one unknown size, the batch, is what is left */
+        lead.d[i] = i == rank - 2 ? rows : i == rank - 1 ? columns : lead.d[i] < 0 ? -1 : lead.d[i];
+    return mx_reshape(y, .shape = lead);
 }
 
 mx_array *mx_onnx_matmul(mx_onnx_in *n, mx_array *a, mx_array *b)

@@ -6,6 +6,29 @@
 
 /* ---- shapes ---------------------------------------------------------------------------------------------------- */
 
+/* What is left (-1) is a number if all unknown sizes are copied (0). */
+static void settle_rest(const mx_array *x, mx_dims *shape)
+{
+    int64_t in = 1, out = 1, rest = -1;
+    for (int i = 0; i < x->ndim; i++) {
+        if (x->shape[i] < 0 && !(i < shape->n && shape->d[i] == 0))
+            return;
+        in *= x->shape[i] < 0 ? 1 : x->shape[i];
+    }
+    for (int i = 0; i < shape->n; i++) {
+        if (shape->d[i] == -1)
+            rest = i;
+        else if (shape->d[i] > 0)
+            out *= shape->d[i];
+        else if (i >= x->ndim || shape->d[i] < 0)
+            return;
+        else
+            out *= x->shape[i] < 0 ? 1 : x->shape[i];
+    }
+    if (rest >= 0 && out > 0 && in % out == 0 && in > 0)
+        shape->d[rest] = in / out;
+}
+
 /* A placeholder is the size of the same axis (0) or, if there is only one, what is left (-1). */
 static mx_code read_reshape(mx_onnx_in *n)
 {
@@ -42,6 +65,7 @@ static mx_code read_reshape(mx_onnx_in *n)
         n->out[0] = mx_g_reshape(x, &target);
         return MX_OK;
     }
+    settle_rest(x, &shape);
     n->out[0] = mx_reshape(x, .shape = shape);
     return MX_OK;
 }

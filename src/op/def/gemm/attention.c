@@ -64,12 +64,13 @@ static mx_code infer_values(mx_infer *infer)
         return mx_error_code();
     if (attention->ndim >= 0 && attention->ndim != 3)
         return misfit(infer, 1, "(batch * heads, length, length)");
-    if (!mx_shape_known(rows))
+    if (rows->ndim != 3)
         return MX_OK;
-    const mx_shape_t wanted = {.ndim = 3, .dim = {rows->dim[1] * heads, roles == 3 ? rows->dim[0] : -1, rows->dim[0]}};
+    const int64_t batch = rows->dim[1], length = rows->dim[0]; /* -1: not known, an open batch */
+    const mx_shape_t wanted = {.ndim = 3, .dim = {batch < 0 ? -1 : batch * heads, roles == 3 ? length : -1, length}};
     if (mx_infer_in(infer, 1, &wanted))
         return mx_error_code();
-    const mx_shape_t out = {.ndim = 3, .dim = {attention->dim[1], rows->dim[1], rows->dim[2] / roles}};
+    const mx_shape_t out = {.ndim = 3, .dim = {attention->dim[1], batch, rows->dim[2] < 0 ? -1 : rows->dim[2] / roles}};
     return mx_infer_out(infer, 0, &out);
 }
 
