@@ -78,6 +78,8 @@ mx_code mx_onnx_subgraph(const mx_onnx_in *n, const char *attr, mx_arrays in, in
 
 static inline bool mx_onnx_given(const mx_onnx_in *n, int i) { return i < n->n_in && n->in[i] != MX_NONE; }
 static inline mx_array *mx_onnx_input(const mx_onnx_in *n, int i) { return i < n->n_in ? n->in[i] : MX_NONE; }
+/* Input i as a part of the graph, also if the node's other inputs are constant. */
+mx_array *mx_onnx_variable(mx_onnx_in *n, int i);
 /* The numbers of a constant input: an error if it is not constant or has too many; n == -1: it is missing. */
 bool mx_onnx_dims(const mx_onnx_in *n, int i, mx_dims *dims);
 bool mx_onnx_number(const mx_onnx_in *n, int i, double fallback, double *number); /* of its only element */
@@ -86,6 +88,8 @@ int mx_onnx_rank(const mx_onnx_in *n, int i);                                   
 bool mx_onnx_shape(const mx_onnx_in *n, int i, mx_dims *shape); /* an error unless all of it is known */
 /* Numbers that stand for unknown sizes, and what is computed from them; no size in a file is that far below zero. */
 static inline bool mx_onnx_is_unknown(int64_t size) { return size < -(INT64_C(1) << 30) && size > -(INT64_C(1) << 60); }
+/* Zeros of a shape that may have placeholders: their sizes follow from the inputs. */
+mx_array *mx_onnx_zeros(const mx_onnx_in *n, const mx_dims *shape, mx_dtype dtype);
 int64_t mx_onnx_placeholder(const mx_onnx_in *n, const mx_array *x, int axis);
 /* Helpers that keep what the formulas of rows say short. */
 mx_array *mx_onnx_cast(mx_array *x, mx_dtype dtype); /* x itself if it has that type */

@@ -346,6 +346,9 @@ void mx_onnx_close(mx_onnx_reader *r)
     mx_vec_free(&r->functions);
     mx_dict_free(&r->rows);
     mx_dict_free(&r->sizes);
+    for (int64_t i = 0; i < r->size_of.length; i++)
+        mx_release(r->size_of.items[i].x);
+    mx_vec_free(&r->size_of);
     mx_dict_free(&r->variables);
     mx_onnx_close_files(r);
     mx_free(r->bytes, r->bytes ? (size_t)r->size + 1 : 0);
@@ -392,6 +395,20 @@ static mx_code run_model(mx_onnx_reader *r, const struct mx_known *known)
     return code;
 }
 
+/* Numbers that the functions of rows added are not trained. */
+static mx_code note_constants(const mx_onnx_reader *r, const mx_symbol *symbol)
+{
+    mx_graph graph = {0};
+    mx_code code = mx_graph_of(&graph, symbol->n, symbol->outputs);
+    for (int64_t i = 0; !code && i < graph.n; i++) {
+        mx_gnode *node = graph.nodes[i];
+        if (node->value && !mx_dict_find(&r->variables, node->name))
+            code = mx_note_set(node, "__grad_req__", "null");
+    }
+    mx_graph_free(&graph);
+    return code;
+}
+
 static mx_onnx_model *model_of(mx_onnx_reader *r, bool nodes)
 {
     mx_onnx_model *model = scoped(1, sizeof *model);
@@ -402,7 +419,8 @@ static mx_onnx_model *model_of(mx_onnx_reader *r, bool nodes)
     model->opset = r->opset;
     if (nodes && !r->results.length)
         return mx_fail_null(MX_ERR_FILE, "%s: the graph has no outputs", r->path);
-    if (nodes && !(model->symbol = mx_symbol_of((mx_arrays){r->results.items, r->results.length})))
+    if (nodes && (!(model->symbol = mx_symbol_of((mx_arrays){r->results.items, r->results.length})) ||
+                  note_constants(r, model->symbol)))
         return NULL;
     return model;
 }

@@ -31,6 +31,12 @@ typedef struct mx_onnx_input_info {
     int type; /* code of ONNX; 0: not a tensor */
 } mx_onnx_input_info;
 
+/* An unknown size: that of an axis of an array. */
+typedef struct mx_onnx_size {
+    mx_array *x; /* retained, symbolic */
+    int axis;
+} mx_onnx_size;
+
 typedef struct mx_onnx_reader {
     const char *path;
     char *folder; /* owned: where external data is */
@@ -41,7 +47,8 @@ typedef struct mx_onnx_reader {
     int opset;                                  /* of the usual domain */
     mx_dict rows;                               /* by name in ONNX */
     mx_dict variables;                          /* names of variables so far: constants of loops repeat them */
-    mx_dict sizes;                              /* names of unknown sizes -> numbers of their placeholders */
+    mx_dict sizes;                              /* unknown sizes: node, output and axis -> number of the placeholder */
+    MX_VEC(mx_onnx_size) size_of;               /* by number - 1 */
     mx_dict files;                              /* external data: path -> open reader, owned */
     mx_onnx_frame *frame;                       /* the innermost */
     MX_VEC(mx_onnx_input_info) inputs, outputs; /* of the outermost graph, in order, without initializers */

@@ -237,9 +237,47 @@ int64_t mx_onnx_placeholder(const mx_onnx_in *n, const mx_array *x, int axis)
     const mx_gentry entry = mx_entry_of(x);
     snprintf(key, sizeof key, "%llu.%u.%d", (unsigned long long)entry.node->sequence, entry.output, axis);
     mx_dict_entry *found = mx_dict_place(&n->reader->sizes, key);
-    if (found && !found->number)
+    if (found && !found->number) {
         found->number = n->reader->sizes.length;
+        mx_onnx_size size = {mx_retain((mx_array *)(uintptr_t)x), axis};
+        if (!mx_vec_push(&n->reader->size_of, size))
+            return mx_release(size.x), -1;
+    }
     return found ? -(INT64_C(1) << 40) - found->number : -1;
+}
+
+/* Zeros along axis k of `rank`, as many as the placeholder stands for. */
+static mx_array *zeros_along(const mx_onnx_in *n, int64_t placeholder, int k, int rank, mx_dtype dtype)
+{
+    const int64_t number = -(INT64_C(1) << 40) - placeholder - 1;
+    if (number < 0 || number >= n->reader->size_of.length)
+        return mx_onnx_fail(n, MX_ERR_SHAPE,
+                            "a size is computed from one that is not known; give the shapes of the inputs"),
+               NULL;
+    const mx_onnx_size *size = &n->reader->size_of.items[number];
+    mx_array *x = size->x;
+    mx_dims shape = {.n = rank};
+    for (int i = 0; x && i < size->x->ndim; i++)
+        x = i == size->axis ? x : mx_slice_axis(x, .axis = i, .begin = 0, .end = 1);
+    for (int i = 0; i < rank; i++)
+        shape.d[i] = i == k ? -1 : 1;
+    return mx_onnx_cast(mx_zeros_like(mx_reshape(x, .shape = shape)), dtype);
+}
+
+mx_array *mx_onnx_zeros(const mx_onnx_in *n, const mx_dims *shape, mx_dtype dtype)
+{
+    mx_shape_t known = mx_shape_of_dims(shape);
+    for (int i = 0; i < known.ndim; i++) {
+        if (known.dim[i] < 0 && !mx_onnx_is_unknown(known.dim[i]))
+            return mx_onnx_fail(n, MX_ERR_FILE, "the shape has the size %lld", (long long)known.dim[i]), NULL;
+        known.dim[i] = known.dim[i] < 0 ? 1 : known.dim[i];
+    }
+    mx_array *y = known.ndim < 0 ? NULL : mx_scope_add(mx_array_new(&known, dtype, mx_cpu(0)));
+    if (!y || mx_array_fill(y, 0))
+        return NULL;
+    for (int i = 0; y && i < shape->n; i++)
+        y = mx_onnx_is_unknown(shape->d[i]) ? mx_add(y, zeros_along(n, shape->d[i], i, shape->n, dtype)) : y;
+    return y;
 }
 
 /* ---- small arrays ------------------------------------------------------------------------------------------------- */

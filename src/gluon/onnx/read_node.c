@@ -149,6 +149,12 @@ static mx_array *variable_of(const mx_onnx_in *n, mx_onnx_value *v, const char *
     return v->variable;
 }
 
+mx_array *mx_onnx_variable(mx_onnx_in *n, int i)
+{
+    mx_onnx_value *v = n->value[i] ? mx_onnx_find(n->reader, n->in_name[i]) : NULL;
+    return v ? variable_of(n, v, n->in_name[i]) : n->in[i];
+}
+
 static mx_onnx_value *find_input(mx_onnx_in *n, int i)
 {
     mx_onnx_value *v = mx_onnx_find(n->reader, n->in_name[i]);

@@ -41,23 +41,21 @@ static mx_code read_expand(mx_onnx_in *n)
     if (shape.n > MX_MAX_NDIM)
         return mx_onnx_fail(n, MX_ERR_UNSUPPORTED, "more than %d axes", MX_MAX_NDIM);
     const int rank = shape.n > x->ndim ? shape.n : x->ndim;
-    mx_dims wide = {.n = rank}, target = {.n = rank};
+    mx_dims target = {.n = rank};
+    bool grows = false; /* to a size that is not known */
     for (int i = 0; i < rank; i++) {
         const int64_t own = i - (rank - x->ndim) >= 0 ? x->shape[i - (rank - x->ndim)] : 1;
         const int64_t want = i - (rank - shape.n) >= 0 ? shape.d[i - (rank - shape.n)] : 1;
-        if (mx_onnx_is_unknown(want) && own != -1)
-            return mx_onnx_fail(n, MX_ERR_SHAPE,
-                                "it expands to a size that is not known; give the shapes of the inputs");
-        wide.d[i] = own;
-        target.d[i] = want == 1 || own > 1 ? own : want;
-    }
-    int unknown = 0;
-    for (int i = 0; i < rank; i++)
-        unknown += wide.d[i] < 0 || target.d[i] < 0;
-    for (int i = 0; i < rank - x->ndim; i++)
-        x = mx_expand_dims(x, .axis = 0);
-    for (int i = 0; i < rank && unknown; i++)
+        grows |= mx_onnx_is_unknown(want) && own == 1;
+        target.d[i] = want == 1 || own > 1 ? own : mx_onnx_is_unknown(want) ? -1 : want;
         target.d[i] = target.d[i] < 0 ? 0 : target.d[i]; /* 0: as it is */
+    }
+    if (grows) {
+        n->out[0] = mx_add(mx_onnx_variable(n, 0), mx_onnx_zeros(n, &shape, (mx_dtype)x->dtype));
+        return MX_OK;
+    }
+    for (int i = 0; i < rank - n->in[0]->ndim; i++)
+        x = mx_expand_dims(x, .axis = 0);
     n->out[0] = mx_broadcast_to(x, .shape = target);
     return MX_OK;
 }
@@ -211,6 +209,16 @@ static mx_code write_pad(mx_onnx_out *o)
     return mx_onnx_done(o);
 }
 
+/* The shape of images; the batch may be open. */
+static bool channels_of(mx_onnx_in *n, mx_dims *shape)
+{
+    const int rank = mx_onnx_rank(n, 0);
+    *shape = (mx_dims){.n = rank};
+    for (int i = 0; i < rank; i++)
+        shape->d[i] = n->in[0]->shape[i];
+    return rank == 4 && shape->d[1] >= 0 && shape->d[2] >= 0 && shape->d[3] >= 0;
+}
+
 /* Channels of blocks: position in the block first (DCR), or the channel (CRD). */
 static mx_code read_blocks(mx_onnx_in *n)
 {
@@ -223,17 +231,17 @@ static mx_code read_blocks(mx_onnx_in *n)
             to_depth ? mx_space_to_depth(n->in[0], .block_size = b) : mx_depth_to_space(n->in[0], .block_size = b);
         return MX_OK;
     }
-    if (!mx_onnx_shape(n, 0, &s) || s.n != 4 || b < 1)
+    if (!channels_of(n, &s) || b < 1)
         return mx_onnx_fail(n, MX_ERR_UNSUPPORTED, "its shape or blocksize is not valid");
     if (to_depth) {
-        mx_array *x = mx_reshape(n->in[0], .shape = MX_DIMS(s.d[0], s.d[1], s.d[2] / b, b, s.d[3] / b, b));
+        mx_array *x = mx_reshape(n->in[0], .shape = MX_DIMS(0, s.d[1], s.d[2] / b, b, s.d[3] / b, b));
         x = mx_transpose(x, .axes = MX_DIMS(0, 1, 3, 5, 2, 4));
-        n->out[0] = mx_reshape(x, .shape = MX_DIMS(s.d[0], s.d[1] * b * b, s.d[2] / b, s.d[3] / b));
+        n->out[0] = mx_reshape(x, .shape = MX_DIMS(0, s.d[1] * b * b, s.d[2] / b, s.d[3] / b));
         return MX_OK;
     }
-    mx_array *x = mx_reshape(n->in[0], .shape = MX_DIMS(s.d[0], s.d[1] / (b * b), b, b, s.d[2], s.d[3]));
+    mx_array *x = mx_reshape(n->in[0], .shape = MX_DIMS(0, s.d[1] / (b * b), b, b, s.d[2], s.d[3]));
     x = mx_transpose(x, .axes = MX_DIMS(0, 1, 4, 2, 5, 3));
-    n->out[0] = mx_reshape(x, .shape = MX_DIMS(s.d[0], s.d[1] / (b * b), s.d[2] * b, s.d[3] * b));
+    n->out[0] = mx_reshape(x, .shape = MX_DIMS(0, s.d[1] / (b * b), s.d[2] * b, s.d[3] * b));
     return MX_OK;
 }
 

@@ -28,29 +28,18 @@ static mx_code read_constant(mx_onnx_in *n)
     return MX_OK;
 }
 
-static mx_code fill(mx_onnx_in *n, const mx_dims *shape, mx_array *value)
-{
-    for (int i = 0; i < shape->n; i++)
-        if (shape->d[i] < 0)
-            return mx_onnx_fail(n, MX_ERR_SHAPE,
-                                "a size of the result is not known, or negative; give the shapes of the inputs");
-    if (shape->n > MX_MAX_NDIM)
-        return mx_onnx_fail(n, MX_ERR_UNSUPPORTED, "more than %d axes", MX_MAX_NDIM);
-    const mx_shape_t target = mx_shape_of_dims(shape), one = {.ndim = 0};
-    mx_array *y = mx_scope_add(mx_array_new(&target, value ? (mx_dtype)value->dtype : MX_FLOAT32, mx_cpu(0)));
-    if (y && (value ? mx_array_set(y, mx_g_reshape(value, &one)) : mx_array_fill(y, 0)))
-        return mx_error_code();
-    n->out[0] = y;
-    return MX_OK;
-}
-
 static mx_code read_constant_of_shape(mx_onnx_in *n)
 {
     mx_dims shape;
     mx_array *value = mx_onnx_tensor(n, "value");
     if (!mx_onnx_dims(n, 0, &shape) || mx_has_error())
         return mx_error_code();
-    return fill(n, &shape, value);
+    const mx_dtype type = value ? (mx_dtype)value->dtype : MX_FLOAT32;
+    mx_array *y = mx_onnx_zeros(n, &shape, type);
+    n->out[0] = value && y && y->storage ? (mx_array_set(y, mx_onnx_as_scalar(value)) ? NULL : y)
+                : value && y             ? mx_add(y, value)
+                                         : y;
+    return MX_OK;
 }
 
 static mx_code read_range(mx_onnx_in *n)

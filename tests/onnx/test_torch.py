@@ -1,0 +1,126 @@
+"""Networks that PyTorch exported, with the old and the new exporter: the same values here, also for other batch sizes.
+
+Runs where torch is installed (`make onnx` does not install it).  SPDX-License-Identifier: Apache-2.0
+"""
+import numpy as np
+import pytest
+
+torch = pytest.importorskip("torch")
+
+from torch import nn  # noqa: E402
+
+from mxnet import autograd, gluon, nd  # noqa: E402
+
+
+class Residual(nn.Module):
+    def __init__(self):
+        super().__init__()
+        self.stem = nn.Sequential(nn.Conv2d(3, 8, 3, stride=2, padding=1, bias=False), nn.BatchNorm2d(8), nn.ReLU6(),
+                                  nn.MaxPool2d(3, 2, 1))
+        self.body = nn.Sequential(nn.Conv2d(8, 8, 3, padding=1, groups=2), nn.GroupNorm(2, 8), nn.SiLU(), nn.Conv2d(8, 8, 1))
+        self.head = nn.Linear(8, 5)
+
+    def forward(self, x):
+        x = self.stem(x)
+        x = torch.relu(x + self.body(x))
+        x = nn.functional.interpolate(x, scale_factor=2.0, mode="bilinear", align_corners=False)
+        return torch.softmax(self.head(nn.functional.adaptive_avg_pool2d(x, 1).flatten(1)), dim=-1)
+
+
+class Recurrent(nn.Module):
+    def __init__(self, layer):
+        super().__init__()
+        self.embed, self.layer = nn.Embedding(20, 6), layer(6, 7, num_layers=2, batch_first=True, bidirectional=True)
+        self.out = nn.Linear(14, 3)
+
+    def forward(self, x):
+        return self.out(self.layer(self.embed(x))[0][:, -1])
+
+
+class Vision(nn.Module):
+    """Patches, a class token, positions, an encoder."""
+
+    def __init__(self):
+        super().__init__()
+        self.patches = nn.Conv2d(3, 16, 4, stride=4)
+        self.token, self.positions = nn.Parameter(torch.zeros(1, 1, 16)), nn.Parameter(torch.randn(1, 17, 16))
+        self.encoder = nn.TransformerEncoder(nn.TransformerEncoderLayer(16, 4, 32, batch_first=True, activation="gelu",
+                                                                        norm_first=True), 2, enable_nested_tensor=False)
+        self.norm, self.head = nn.LayerNorm(16), nn.Linear(16, 5)
+
+    def forward(self, x):
+        x = self.patches(x).flatten(2).transpose(1, 2)
+        x = torch.cat([self.token.expand(x.shape[0], -1, -1), x], dim=1) + self.positions
+        return self.head(self.norm(self.encoder(x))[:, 0])
+
+
+def image():
+    return torch.randn(2, 3, 16, 16)
+
+
+NETWORKS = {
+    "residual": (Residual, image),
+    "LSTM": (lambda: Recurrent(nn.LSTM), lambda: torch.randint(0, 20, (2, 6))),
+    "GRU": (lambda: Recurrent(nn.GRU), lambda: torch.randint(0, 20, (2, 6))),
+    "encoder": (lambda: nn.TransformerEncoder(nn.TransformerEncoderLayer(8, 2, 16, batch_first=True), 2,
+                                              enable_nested_tensor=False), lambda: torch.randn(2, 5, 8)),
+    "vision": (Vision, image),
+    "shuffle": (lambda: nn.Sequential(nn.Conv2d(3, 8, 1), nn.PixelShuffle(2), nn.Hardswish(), nn.InstanceNorm2d(2),
+                                      nn.ConvTranspose2d(2, 3, 3, stride=2, padding=1, output_padding=1)), image),
+}
+
+
+def save(net, x, path, dynamo, dynamic):
+    if dynamo:
+        pytest.importorskip("onnxscript")
+        shapes = ({0: torch.export.Dim("batch")},) if dynamic else None
+        torch.onnx.export(net, (x,), path, dynamo=True, dynamic_shapes=shapes, verbose=False)
+    else:
+        torch.onnx.export(net, (x,), path, dynamo=False, opset_version=17, input_names=["x"],
+                          dynamic_axes={"x": {0: "batch"}} if dynamic else None)
+
+
+def check(net, x, path):
+    block = gluon.SymbolBlock.imports(path)
+    with torch.no_grad():
+        wanted = net(x).numpy()
+    array = nd.array(x.numpy(), dtype=x.numpy().dtype)
+    np.testing.assert_allclose(block(array).asnumpy(), wanted, rtol=1e-3, atol=1e-5)
+    block.hybridize()
+    np.testing.assert_allclose(block(array).asnumpy(), wanted, rtol=1e-3, atol=1e-5)
+    return block
+
+
+@pytest.mark.parametrize("dynamo", [False, True], ids=["old", "dynamo"])
+@pytest.mark.parametrize("dynamic", [False, True], ids=["fixed", "open"])
+@pytest.mark.parametrize("name", NETWORKS)
+def test_exported(name, dynamic, dynamo, tmp_path):
+    torch.manual_seed(1)
+    make, data = NETWORKS[name]
+    net, path = make().eval(), str(tmp_path / "net.onnx")
+    x = data()
+    try:
+        save(net, x, path, dynamo, dynamic)
+    except Exception as error:  # noqa: BLE001
+        pytest.skip(f"PyTorch cannot export it: {type(error).__name__}")
+    check(net, x, path)
+    if dynamic:
+        check(net, torch.cat([x, x[:1]]), path)
+
+
+def test_fine_tuning(tmp_path):
+    torch.manual_seed(1)
+    net, path = Residual().eval(), str(tmp_path / "net.onnx")
+    save(net, image(), path, False, True)
+    block, x = gluon.SymbolBlock.imports(path), nd.random.uniform(shape=(6, 3, 16, 16))
+    names = [name for name, p in block.collect_params().items() if p.grad_req != "null"]
+    assert set(names) <= {name for name, _ in net.named_parameters()} | {n for n in names if n.startswith("onnx::")}
+    trainer = gluon.Trainer(block.collect_params(), "adam", {"learning_rate": 0.01})
+    losses = []
+    for _ in range(15):
+        with autograd.record():
+            loss = -nd.log(nd.pick(block(x), nd.array([0, 1, 2, 3, 4, 0])))
+        loss.backward()
+        trainer.step(6)
+        losses.append(loss.mean().asscalar())
+    assert losses[-1] < 0.9 * losses[0]
