@@ -12,6 +12,7 @@
  *
  * SPDX-License-Identifier: Apache-2.0 */
 #include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
 
 #include "base/alloc.h"
@@ -21,7 +22,9 @@
 #include "base/vec.h"
 #include "graph/apply.h"
 #include "graph/custom.h"
+#include "graph/call.h"
 #include "graph/names.h"
+#include "graph/np_names.h"
 #include "graph/subgraph.h"
 #include "graph/symbol.h"
 
@@ -48,7 +51,10 @@ typedef struct draft {
     int n_in, room;
     mx_pointers extra;   /* variables added for inputs that old files omit; retained */
     texts keys, options; /* options of a user's operator; texts of the JSON, not owned */
-    mx_callee *callee;   /* subgraphs or a user's operator; retained, and in attrs */
+    mx_np_number number; /* of a function of mx.np: where `scalar` is among its operands */
+    double scalar;
+    bool is_int;       /* the scalar is an integer */
+    mx_callee *callee; /* subgraphs or a user's operator; retained, and in attrs */
 } draft;
 
 static mx_symbol *read_graph(const mx_json *root, int64_t version);
@@ -103,8 +109,21 @@ static bool is_stray_axis(const draft *d, const char *key)
     return !strcmp(key, "axis") && !d->op->schema && !strncmp(d->op->name, "broadcast_", 10);
 }
 
+/* A number that is an operand here; what the form in files has besides, such as num_args, means nothing. */
+static void read_number(draft *d, const char *key, const char *text)
+{
+    if (!strcmp(key, "scalar"))
+        d->scalar = strtod(text, NULL);
+    if (!strcmp(key, "is_int"))
+        d->is_int = !strcmp(text, "True") || !strcmp(text, "1");
+}
+
 static mx_code read_attribute(const reading *r, draft *d, const char *key, const char *text)
 {
+    if (d->op && mx_op_expands(d->op) && !mx_schema_find(d->op->schema, key) && strncmp(key, "__", 2)) {
+        read_number(d, key, text);
+        return MX_OK;
+    }
     if (is_old_argmax(r, d, key, text))
         return MX_OK;
     const bool field = d->op && mx_schema_find(d->op->schema, key);
@@ -183,7 +202,7 @@ static mx_code read_inputs(const reading *r, draft *d)
 static mx_code add_missing(const reading *r, draft *d)
 {
     char input[64];
-    if (!d->op || d->op->flags & MX_OP_LIST)
+    if (!d->op || d->op->flags & MX_OP_LIST || mx_op_expands(d->op))
         return MX_OK;
     const int needed = mx_op_needed_inputs(d->op, d->attrs);
     int present = 0;
@@ -294,6 +313,33 @@ static mx_code write_notes(const draft *d, mx_gnode *node)
     return MX_OK;
 }
 
+/* A function of mx.np becomes the nodes of what it calls. */
+static mx_code expand_node(const draft *d, mx_gnode **made)
+{
+    MX_SCOPE;
+    mx_array *in[MX_MAX_DECLARED], *out[MX_MAX_OUTPUTS] = {NULL};
+    int n = 0;
+    if (d->n_in >= MX_MAX_DECLARED || mx_op_count_visible(d->op, d->attrs) != 1)
+        return mx_fail(MX_ERR_UNSUPPORTED, "%s: %s cannot be read from files in this form", d->name, d->op->name);
+    if (d->number == MX_NP_FIRST)
+        in[n++] = d->is_int ? mx_number_int((int64_t)d->scalar) : mx_number_float(d->scalar);
+    for (int i = 0; i < d->n_in; i++)
+        in[n++] =
+            d->entries[i].node ? mx_scope_add(mx_array_symbolic(d->entries[i].node, d->entries[i].output)) : MX_NONE;
+    if (d->number == MX_NP_SECOND)
+        in[n++] = d->is_int ? mx_number_int((int64_t)d->scalar) : mx_number_float(d->scalar);
+    const bool tracing = mx_thread.modes.tracing;
+    mx_thread.modes.tracing = true; /* without inputs it creates nodes only while tracing */
+    const mx_code code = mx_invoke(d->op, d->attrs, n, in, MX_MAX_OUTPUTS, out);
+    mx_thread.modes.tracing = tracing;
+    if (code)
+        return code;
+    if (!mx_is_symbolic(out[0]) || mx_entry_of(out[0]).output)
+        return mx_fail(MX_ERR_UNSUPPORTED, "%s: %s cannot be read from files in this form", d->name, d->op->name);
+    *made = mx_retain(mx_entry_of(out[0]).node);
+    return MX_OK;
+}
+
 static mx_code make_node(const reading *r, draft *d, mx_gnode **made)
 {
     mx_code code = read_attributes(r, d);
@@ -302,6 +348,8 @@ static mx_code make_node(const reading *r, draft *d, mx_gnode **made)
     code = code ? code : read_callee(r, d);
     if (code)
         return code;
+    if (d->op && mx_op_expands(d->op))
+        return expand_node(d, made);
     struct mx_gnode_args args = {d->op, d->op && d->op->schema ? d->attrs : NULL, &d->given, d->name, d->n_in,
                                  d->entries};
     if (!d->op)
@@ -334,7 +382,9 @@ static mx_code read_node(reading *r, const mx_json *json)
     const bool clean = !mx_has_error();
     mx_gnode *made = NULL;
     mx_code code = MX_OK;
-    if (strcmp(d.type, "null") && !(d.op = mx_op_find(d.type)))
+    d.is_int = true;
+    d.op = mx_np_of_file(d.type, &d.number);
+    if (!d.op && strcmp(d.type, "null") && !(d.op = mx_op_find(d.type)))
         code = mx_error_code();
     else
         code = make_node(r, &d, &made);

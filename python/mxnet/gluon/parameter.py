@@ -260,7 +260,8 @@ class Parameter(_core.Parameter):
         """Sets the value from a file; an uninitialized parameter is created on ctx."""
         data = self._fitting(data, cast_dtype, dtype_source)
         if self.shape is not None:
-            fits = len(self.shape) == len(data.shape) and all(a in (0, b) for a, b in zip(self.shape, data.shape))
+            fits = len(self.shape) == len(data.shape) and all(
+                a in (0, -1, b) for a, b in zip(self.shape, data.shape))
             if not fits:
                 raise AssertionError(f"parameter '{self.name}' has shape {self.shape}, the file has {data.shape}")
         self.shape = data.shape

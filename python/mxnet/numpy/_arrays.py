@@ -2,7 +2,7 @@
 import numpy as _np
 
 from .. import _core
-from .._core import NDArray, ndarray
+from .._core import NDArray, NumpySymbol, ndarray
 from ._functions import FUNCTIONS as _op
 
 __all__ = ["array", "asarray", "empty", "empty_like", "full_like", "zeros_like", "ones_like", "identity", "copy", "shape", "ndim",
@@ -90,6 +90,8 @@ def _written(made, out):
 
 
 def _like(name, a, dtype, ctx, out):
+    if isinstance(a, NumpySymbol):
+        return _op["full_like"](a, fill_value=1.0 if name == "ones" else 0.0, dtype=dtype)
     return _op[name](shape=a.shape, dtype=dtype or a.dtype, ctx=ctx or getattr(a, "ctx", None), out=out)
 
 
@@ -110,6 +112,8 @@ def empty_like(prototype, dtype=None, order="C", subok=False, shape=None):
 
 def full_like(a, fill_value, dtype=None, order="C", ctx=None, out=None):
     """One value in the shape and type of another array."""
+    if isinstance(a, NumpySymbol):
+        return _op["full_like"](a, fill_value=float(fill_value), dtype=dtype)
     return full(a.shape, fill_value, dtype or a.dtype, ctx=ctx or a.ctx, out=out)
 
 

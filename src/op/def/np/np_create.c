@@ -93,6 +93,18 @@ static mx_code eye(const mx_expand *call)
     return mx_expand_give(call, mx_g_call(MX_OP("_eye"), &attrs, 0, NULL));
 }
 
+#define LIKE_ATTRS(X) \
+    X(FLOAT, fill_value, "0", "", "the value") \
+    X(DTYPE, dtype, "None", "", "the type; None: that of a")
+MX_ATTRS(np_full_like, LIKE_ATTRS)
+static mx_code full_like(const mx_expand *call)
+{
+    const mx_np_full_like_attrs *attrs = call->attrs;
+    mx_array *x = mx_expand_cast(mx_expand_by_rules(call, call->in[0]), attrs->dtype),
+             *zero = x ? mx_g1("zeros_like", x) : NULL;
+    return mx_expand_give(call, attrs->fill_value && zero ? mx_g_shift(zero, attrs->fill_value) : zero);
+}
+
 // clang-format off
 #define MAKE(id, function, operator_, schema_, doc_) \
     {.name = "np." #id, .c_name = "np_" #id, .doc = doc_, .flags = MX_OP_EXPANDS | MX_OP_CREATE, .schema = &schema_, \
@@ -102,6 +114,8 @@ mx_op mx_family_np_create[] = {
     MAKE(ones, constant, "_ones", np_shape_schema, "an array of ones")
     MAKE(full, full, NULL, np_full_schema, "an array of one value")
     MAKE(arange, arange, NULL, np_arange_schema, "numbers at equal distances up to an end")
+    {.name = "np.full_like", .c_name = "np_full_like", .doc = "one value in the shape and type of another array", .inputs = "a",
+     .flags = MX_OP_EXPANDS, .schema = &np_full_like_schema, .user = &(mx_expansion){full_like, {NULL, NULL, NULL}, 0, {NULL, NULL, NULL}}},
     MAKE(linspace, linspace, NULL, np_linspace_schema, "a given number of numbers at equal distances")
     MAKE(eye, eye, NULL, np_eye_schema, "a matrix with ones on a diagonal")
     {0},

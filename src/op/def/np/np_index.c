@@ -10,6 +10,8 @@ static mx_code where(const mx_expand *call)
     mx_array *x[2], *condition = call->in[0];
     if (mx_is_number(condition))
         condition = mx_expand_array(condition, MX_BOOL, NULL);
+    if (condition && !condition->storage && condition->dtype == MX_BOOL) /* MXNet's where reads no bool from files */
+        condition = mx_expand_cast(condition, MX_FLOAT32);
     if (!condition || mx_expand_promote(&rest, x))
         return mx_error_code();
     const mx_shape_t parts[3] = {mx_array_shape(condition), mx_array_shape(x[0]), mx_array_shape(x[1])};

@@ -13,8 +13,6 @@ static mx_code operands(const mx_expand *call, mx_array **x, mx_dtype *type)
         return mx_error_code();
     *type = (mx_dtype)x[0]->dtype;
     for (int i = 0; i < 2; i++) {
-        if (x[i]->ndim < 0)
-            return mx_op_fail(call->op, MX_ERR_SHAPE, "the number of axes must be known");
         if (*type != MX_DTYPE_NONE && !mx_dtype_is_float(*type) && !(x[i] = mx_expand_cast(x[i], MX_FLOAT64)))
             return mx_error_code();
     }
@@ -56,6 +54,8 @@ static mx_array *dot_of(const mx_expand *call, mx_array *a, mx_array *b)
 {
     if (!a->ndim || !b->ndim)
         return mx_g_mul(a, b);
+    if (a->ndim < 0 || b->ndim < 0) /* not known yet: as for matrices */
+        return mx_g2("dot", a, b);
     const int inner = b->ndim > 1 ? b->ndim - 2 : 0;
     if (check_inner(call, a, a->ndim - 1, b, inner))
         return NULL;
@@ -131,6 +131,8 @@ static mx_array *stacked_product(const mx_expand *call, mx_array *a, mx_array *b
 }
 static mx_array *product(const mx_expand *call, mx_array *a, mx_array *b)
 {
+    if (a->ndim < 0 || b->ndim < 0) /* not known yet: as for matrices */
+        return mx_g2("dot", a, b);
     if (check_inner(call, a, a->ndim - 1, b, b->ndim > 1 ? b->ndim - 2 : 0))
         return NULL;
     if (b->ndim <= 2) /* the last axis of a with the first of b */
@@ -192,6 +194,8 @@ static mx_code tensordot(const mx_expand *call)
     mx_shape_t result = {.ndim = 0};
     if (operands(call, x, &type))
         return mx_error_code();
+    if (x[0]->ndim < 0 || x[1]->ndim < 0)
+        return mx_op_fail(call->op, MX_ERR_SHAPE, "the number of axes must be known");
     if (attrs->a_axes.n != attrs->b_axes.n)
         return mx_op_fail(call->op, MX_ERR_SHAPE, "%d axes of a but %d of b", attrs->a_axes.n, attrs->b_axes.n);
     if (x[0]->ndim + x[1]->ndim - 2 * attrs->a_axes.n > MX_MAX_NDIM)

@@ -69,6 +69,90 @@ static mx_code reshape(const mx_expand *call)
     return mx_expand_give(call, mx_g_reshape(x, &shape));
 }
 
+/* npx.reshape: -1 is what is left, -2 copies a size, -3 skips a size of 1, -4 copies all that remain, -5 merges two
+ * axes, -6 splits one into the next two sizes. */
+static bool by_codes(const mx_dims *codes, const mx_shape_t *old, mx_shape_t *shape)
+{
+    int at = 0;
+    shape->ndim = 0;
+    for (int i = 0; i < codes->n; i++) {
+        const int64_t code = codes->d[i];
+        const int taken = code == -5 ? 2 : 1, given = code == -6 ? 2 : code == -4 ? old->ndim - at : code != -3;
+        if (code < -6 || shape->ndim + given > MX_MAX_NDIM || (code < -1 && code != -4 && at + taken > old->ndim))
+            return false;
+        if (code == -3 && old->dim[at] != 1)
+            return false;
+        if (code == -6) {
+            if (i + 2 >= codes->n)
+                return false;
+            int64_t first = codes->d[i + 1], second = codes->d[i + 2];
+            if ((first < 0 && second <= 0) || (second < 0 && first <= 0))
+                return false;
+            shape->dim[shape->ndim++] = first < 0 ? old->dim[at] / second : first;
+            shape->dim[shape->ndim++] = second < 0 ? old->dim[at] / first : second;
+            i += 2;
+        } else if (code == -4) {
+            while (at < old->ndim)
+                shape->dim[shape->ndim++] = old->dim[at++];
+            continue;
+        } else if (code != -3)
+            shape->dim[shape->ndim++] = code == -5 ? old->dim[at] * old->dim[at + 1] : code == -2 ? old->dim[at] : code;
+        at += taken;
+    }
+    return true;
+}
+#define NPX_RESHAPE_ATTRS(X) \
+    X(DIMS, newshape, REQUIRED, "", "sizes and codes: -1 what is left, -2 copy, -3 skip a 1, -4 copy the rest, -5 merge two, -6 split into the next two") \
+    X(BOOL, reverse, "False", "", "match axes from the right") \
+    X(STR, order, "C", "", "only 'C': the last axis changes fastest")
+MX_ATTRS(npx_reshape, NPX_RESHAPE_ATTRS)
+static void turn_round(int64_t *list, int n)
+{
+    for (int i = 0; i < n / 2; i++) {
+        const int64_t swap = list[i];
+        list[i] = list[n - 1 - i], list[n - 1 - i] = swap;
+    }
+}
+/* The codes from the right: the two sizes after a -6 go before it. */
+static mx_dims turned_codes(const mx_dims *codes)
+{
+    mx_dims turned = *codes;
+    turn_round(turned.d, turned.n);
+    for (int i = 2; i < turned.n; i++)
+        if (turned.d[i] == -6) {
+            const int64_t second = turned.d[i - 2], first = turned.d[i - 1];
+            turned.d[i - 2] = -6, turned.d[i - 1] = second, turned.d[i] = first;
+        }
+    return turned;
+}
+static mx_code npx_reshape(const mx_expand *call)
+{
+    const mx_npx_reshape_attrs *attrs = call->attrs;
+    static const int64_t classic_code[] = {[2] = 0, [4] = -2, [5] = -3, [6] = -4};
+    mx_array *x = mx_expand_by_rules(call, call->in[0]);
+    mx_dims codes = attrs->reverse ? turned_codes(&attrs->newshape) : attrs->newshape;
+    if (!x)
+        return mx_error_code();
+    mx_shape_t old = mx_array_shape(x), shape;
+    if (x->ndim < 0 || !mx_shape_known(&old)) { /* inferred later, by the classic operator with its own codes */
+        struct { mx_dims shape; bool reverse; mx_dims target; bool keep; } classic = {attrs->newshape, attrs->reverse, {.n = 0}, false};
+        for (int i = 0; i < classic.shape.n; i++)
+            if (classic.shape.d[i] == -3 || classic.shape.d[i] < -6)
+                return mx_op_fail(call->op, MX_ERR_SHAPE, "the shape must be known for code %lld",
+                                  (long long)classic.shape.d[i]);
+            else if (classic.shape.d[i] < -1)
+                classic.shape.d[i] = classic_code[-classic.shape.d[i]];
+        return mx_expand_give(call, mx_g_call(MX_OP("Reshape"), &classic, 1, &x));
+    }
+    if (attrs->reverse)
+        turn_round(old.dim, old.ndim);
+    if (!by_codes(&codes, &old, &shape) || !complete(&shape, x->size))
+        return mx_op_fail(call->op, MX_ERR_SHAPE, "newshape does not fit the elements");
+    if (attrs->reverse)
+        turn_round(shape.dim, shape.ndim);
+    return mx_expand_give(call, mx_g_reshape(x, &shape));
+}
+
 static mx_code ravel(const mx_expand *call)
 {
     mx_array *x = mx_expand_by_rules(call, call->in[0]);
@@ -148,6 +232,8 @@ MX_ATTRS(np_expand_dims, EXPAND_ATTRS)
 static mx_code expand_dims(const mx_expand *call)
 {
     const mx_dims *axis = &((const mx_np_expand_dims_attrs *)call->attrs)->axis;
+    if (call->in[0]->ndim < 0 && axis->n == 1)
+        return mx_expand_give(call, mx_expand1("expand_dims", call->in[0], "axis=%lld", (long long)axis->d[0]));
     mx_array *x = shaped(call, 0);
     if (!x)
         return mx_error_code();
@@ -514,6 +600,8 @@ static mx_code pad(const mx_expand *call)
 
 mx_op mx_family_np_shape[] = {
     MOVE(reshape, reshape, NULL, &np_reshape_schema, "the elements in another shape")
+    {.name = "npx.reshape", .c_name = "npx_reshape", .doc = "the elements in another shape, given by sizes and codes", .inputs = "a",
+     .flags = MX_OP_EXPANDS, .schema = &npx_reshape_schema, .user = &(mx_expansion){npx_reshape, {NULL, NULL, NULL}, 0, {NULL, NULL, NULL}}},
     MOVE(ravel, ravel, NULL, NULL, "the elements in one axis")
     MOVE(transpose, transpose, NULL, &np_transpose_schema, "the axes in another order")
     MOVE(swapaxes, swapaxes, NULL, &np_swapaxes_schema, "two axes exchanged")
