@@ -9,7 +9,7 @@ __all__ = ["array", "asarray", "empty", "empty_like", "full_like", "zeros_like",
            "size", "split", "array_split", "hsplit", "vsplit", "dsplit", "atleast_1d", "atleast_2d", "atleast_3d",
            "broadcast_arrays", "meshgrid", "where", "tensordot", "einsum", "average", "rot90", "fliplr", "flipud", "rollaxis",
            "pad", "diff", "polyval", "set_printoptions", "isscalar", "full", "tile", "roll", "indices", "insert",
-           "nonzero", "may_share_memory", "ascontiguousarray", "repeat"]
+           "nonzero", "may_share_memory", "linspace", "percentile", "quantile", "ascontiguousarray", "repeat"]
 
 
 def _plain(value):
@@ -158,6 +158,28 @@ def where(condition, x=None, y=None):
 def nonzero(a):
     """The places of elements that are not 0, one array per axis."""
     return tuple(array(places, dtype="int64", ctx=a.ctx) for places in _np.nonzero(a.asnumpy()))
+
+
+def linspace(start, stop, num=50, endpoint=True, retstep=False, dtype=None, axis=0, ctx=None):
+    """Numbers at equal distances from start to stop; retstep: their distance as well."""
+    if isinstance(start, NDArray) or isinstance(stop, NDArray):
+        from .fallback import on_copies
+        return on_copies(_np.linspace)(start, stop, num, endpoint, retstep, dtype, axis)
+    made = _op["linspace"](start=start, stop=stop, num=num, endpoint=endpoint, dtype=_default(dtype), ctx=ctx)
+    parts = num - 1 if endpoint else num
+    return (made, (stop - start) / parts if parts else float("nan")) if retstep else made
+
+
+def percentile(a, q, axis=None, out=None, overwrite_input=None, interpolation="linear", keepdims=False):
+    """Elements below which q percent of all elements are, along axes."""
+    from .fallback import on_copies
+    return on_copies(_np.percentile)(a, q, axis=axis, out=out, method=interpolation, keepdims=keepdims)
+
+
+def quantile(a, q, axis=None, out=None, overwrite_input=None, interpolation="linear", keepdims=False):
+    """Elements below which the part q of all elements is, along axes."""
+    from .fallback import on_copies
+    return on_copies(_np.quantile)(a, q, axis=axis, out=out, method=interpolation, keepdims=keepdims)
 
 
 def may_share_memory(a, b, max_work=None):

@@ -33,10 +33,14 @@ static mx_array *turned(mx_array *x)
     return x ? mx_expand1("SwapAxis", x, "dim1=%d, dim2=%d", x->ndim - 2, x->ndim - 1) : NULL;
 }
 
+#define UPLO_ATTRS(X) X(ENUM, UPLO, "L", "L|U", "which triangle of the matrix is read")
+MX_ATTRS(np_eigh, UPLO_ATTRS)
 /* syevd gives rows of eigenvectors; NumPy has columns. */
 static mx_code eigh(const mx_expand *call)
 {
     mx_array *x = mx_expand_by_rules(call, call->in[0]), *out[2] = {NULL};
+    if (x && ((const mx_np_eigh_attrs *)call->attrs)->UPLO == 1)
+        x = turned(x);
     if (!x || mx_invoke(MX_OP("_linalg_syevd"), NULL, 1, &x, 2, out))
         return mx_error_code();
     call->out[0] = out[1];
@@ -137,8 +141,8 @@ mx_op mx_family_np_linalg[] = {
     MATRIX(inv, of_matrix, "_linalg_inverse", NULL, 1, NULL, "the inverse")
     MATRIX(det, of_matrix, "_linalg_det", "number", 1, NULL, "the determinant")
     MATRIX(slogdet, of_matrix, "_linalg_slogdet", "number", 2, NULL, "the sign of the determinant and the logarithm of its size")
-    MATRIX(eigh, eigh, NULL, NULL, 2, NULL, "eigenvalues, and eigenvectors as columns, of a symmetric matrix")
-    MATRIX(eigvalsh, eigh, NULL, NULL, 1, NULL, "eigenvalues of a symmetric matrix")
+    MATRIX(eigh, eigh, NULL, NULL, 2, &np_eigh_schema, "eigenvalues, and eigenvectors as columns, of a symmetric matrix")
+    MATRIX(eigvalsh, eigh, NULL, NULL, 1, &np_eigh_schema, "eigenvalues of a symmetric matrix")
     {.name = "np.linalg.solve", .c_name = "np_linalg_solve", .doc = "x such that a @ x is b", .inputs = "a b",
      .flags = MX_OP_EXPANDS, .user = &(mx_expansion){solve, {NULL, NULL, NULL}, MX_TO_FLOAT, {NULL, NULL, NULL}}},
     {.name = "np.linalg.norm", .c_name = "np_linalg_norm", .doc = "a norm of vectors or matrices", .inputs = "x",

@@ -153,6 +153,8 @@ static mx_code npx_reshape(const mx_expand *call)
     return mx_expand_give(call, mx_g_reshape(x, &shape));
 }
 
+#define RAVEL_ATTRS(X) X(STR, order, "C", "", "only 'C': the last axis changes fastest")
+MX_ATTRS(np_ravel, RAVEL_ATTRS)
 static mx_code ravel(const mx_expand *call)
 {
     mx_array *x = mx_expand_by_rules(call, call->in[0]);
@@ -591,8 +593,9 @@ static mx_code pad(const mx_expand *call)
 }
 
 // clang-format off
-#define MOVE(id, function, operator_, schema_, doc_) \
-    {.name = "np." #id, .c_name = "np_" #id, .doc = doc_, .inputs = "a", .flags = MX_OP_EXPANDS, .schema = schema_, \
+#define MOVE(id, function, operator_, schema_, doc_) MOVE_OF(id, "a", function, operator_, schema_, doc_)
+#define MOVE_OF(id, input, function, operator_, schema_, doc_) \
+    {.name = "np." #id, .c_name = "np_" #id, .doc = doc_, .inputs = input, .flags = MX_OP_EXPANDS, .schema = schema_, \
      .user = &(mx_expansion){function, {operator_, NULL, NULL}, 0, {NULL, NULL, NULL}}},
 #define JOIN(id, function, list, schema_, doc_) \
     {.name = "np." #id, .c_name = "np_" #id, .doc = doc_, .inputs = "*" list, .flags = MX_OP_EXPANDS | MX_OP_LIST, \
@@ -602,13 +605,13 @@ mx_op mx_family_np_shape[] = {
     MOVE(reshape, reshape, NULL, &np_reshape_schema, "the elements in another shape")
     {.name = "npx.reshape", .c_name = "npx_reshape", .doc = "the elements in another shape, given by sizes and codes", .inputs = "a",
      .flags = MX_OP_EXPANDS, .schema = &npx_reshape_schema, .user = &(mx_expansion){npx_reshape, {NULL, NULL, NULL}, 0, {NULL, NULL, NULL}}},
-    MOVE(ravel, ravel, NULL, NULL, "the elements in one axis")
+    MOVE_OF(ravel, "x", ravel, NULL, &np_ravel_schema, "the elements in one axis")
     MOVE(transpose, transpose, NULL, &np_transpose_schema, "the axes in another order")
     MOVE(swapaxes, swapaxes, NULL, &np_swapaxes_schema, "two axes exchanged")
     MOVE(moveaxis, moveaxis, NULL, &np_moveaxis_schema, "axes moved to other places; the rest stays in order")
     MOVE(expand_dims, expand_dims, NULL, &np_expand_dims_schema, "new axes of size 1")
     MOVE(squeeze, squeeze, NULL, &np_squeeze_schema, "without axes of size 1")
-    MOVE(broadcast_to, broadcast_to, NULL, &np_broadcast_to_schema, "repeated to a shape by broadcasting")
+    MOVE_OF(broadcast_to, "array", broadcast_to, NULL, &np_broadcast_to_schema, "repeated to a shape by broadcasting")
     JOIN(concatenate, concatenate, "seq", &np_concatenate_schema, "arrays joined along an axis")
     JOIN(stack, stack, "arrays", &np_stack_schema, "arrays joined along a new axis")
     JOIN(vstack, vstack, "arrays", NULL, "arrays joined along the first axis, vectors as rows")
@@ -621,13 +624,13 @@ mx_op mx_family_np_shape[] = {
      .user = &(mx_expansion){split, {NULL, NULL, NULL}, 0, {NULL, NULL, NULL}}},
     MOVE(tile, same, "tile", &np_tile_schema, "repeated as a whole")
     MOVE(repeat, same, "repeat", &np_repeat_schema, "each element repeated")
-    MOVE(flip, flip, NULL, &np_flip_schema, "axes in reverse order")
+    MOVE_OF(flip, "m", flip, NULL, &np_flip_schema, "axes in reverse order")
     MOVE(roll, roll, NULL, &np_roll_schema, "elements moved along axes, those that leave enter at the other end")
-    MOVE(diag, same, "diag", &np_diag_schema, "a diagonal of a matrix, or a matrix with that diagonal")
+    MOVE_OF(diag, "array", same, "diag", &np_diag_schema, "a diagonal of a matrix, or a matrix with that diagonal")
     MOVE(diagonal, diagonal, NULL, &np_diagonal_schema, "a diagonal of two axes")
     MOVE(trace, trace, NULL, &np_diagonal_schema, "the sum of a diagonal")
-    MOVE(tril, triangle, "_lesser_equal_scalar", &np_tri_schema, "the lower triangle: 0 above diagonal k")
-    MOVE(triu, triangle, "_greater_equal_scalar", &np_tri_schema, "the upper triangle: 0 below diagonal k")
+    MOVE_OF(tril, "m", triangle, "_lesser_equal_scalar", &np_tri_schema, "the lower triangle: 0 above diagonal k")
+    MOVE_OF(triu, "m", triangle, "_greater_equal_scalar", &np_tri_schema, "the upper triangle: 0 below diagonal k")
     MOVE(pad, pad, NULL, &np_pad_schema, "a border around the elements")
     {0},
 };
