@@ -11,6 +11,7 @@
 #include <string.h>
 
 #include "base/alloc.h"
+#include "base/thread.h"
 #include "core.h"
 #include "exec/call.h"
 #include "op/expand.h"
@@ -31,6 +32,7 @@ typedef struct call_state {
     int next_attr;  /* index of the attribute that the next positional argument sets */
     bool symbolic;  /* an input is a symbol: the call creates a node */
     bool np, nd;    /* an input is an array of mx.np, of mx.nd */
+    PyObject *where, *masked_out; /* of a function of single elements: results elsewhere are those of `out`; borrowed */
     PyObject *made; /* a list of arrays that were made from other inputs of a function of mx.np; owned, may be NULL */
     mx_array *few[FEW_INPUTS];
 } call_state;
@@ -253,9 +255,26 @@ static int take_list(call_state *call, PyObject *value)
     return 0;
 }
 
+/* np.add(x, y, where=mask): a keyword of NumPy's functions of single elements, whose inputs are x or x1 and x2. */
+static bool takes_where(const op_object *self)
+{
+    return self->np && self->op->declared_inputs && PyUnicode_READ_CHAR(self->input_names[0], 0) == 'x';
+}
+static PyObject *masked(PyObject *result, PyObject *where, PyObject *out)
+{
+    PyObject *function = from_package("mxnet.numpy._arrays", "_masked");
+    PyObject *chosen = function ? PyObject_CallFunctionObjArgs(function, result, where, out ? out : Py_None, NULL) : NULL;
+    Py_XDECREF(function);
+    return chosen;
+}
+
 static int take_keyword(call_state *call, PyObject *name, PyObject *value)
 {
     const op_object *self = call->self;
+    if (self->np && is_named(name, "where") && takes_where(self)) {
+        call->where = value == Py_True ? NULL : value;
+        return 0;
+    }
     int i = find_name(self->attr_names, self->n_attrs, name);
     if (i >= 0)
         return set_attr(call, i, value);
@@ -312,22 +331,27 @@ static PyObject *call_operator(const op_object *self, PyObject *const *args, Py_
     call_state call;
     call.self = self, call.who = op->name, call.in = call.few, call.n_in = 0, call.room = FEW_INPUTS;
     call.attrs = bytes <= FEW_BYTES ? small : PyMem_Malloc(bytes), call.out = call.held = NULL, call.next_attr = 0;
-    call.symbolic = call.np = call.nd = false, call.made = NULL;
+    call.symbolic = call.np = call.nd = false, call.made = call.where = call.masked_out = NULL;
     PyObject *result = NULL;
-    const bool before = mx_is_np_array();
+    const bool before = mx_thread.np_array;
     mx_scope scope = self->np ? mx_scope_open() : (mx_scope){0};
     if (!call.attrs)
         PyErr_NoMemory();
     else if (!make_room(&call, n + op->declared_inputs)) {
         if (bytes)
             memcpy(call.attrs, op->defaults, bytes);
-        if (!take_arguments(&call, args, n, keywords) && !mixes(&call))
-            mx_set_np_array(self->np || call.np),
+        bool ok = !take_arguments(&call, args, n, keywords) && !mixes(&call);
+        if (call.where)
+            call.masked_out = call.out, call.out = NULL;
+        if (ok)
+            mx_thread.np_array = self->np || call.np,
                 result = view && call.n_in == 1
                              ? op_run_view(self->op, bytes ? call.attrs : NULL, call.in[0])
                              : op_run(self->op, bytes ? call.attrs : NULL, call.n_in, call.in, call.out);
     }
-    mx_set_np_array(before);
+    mx_thread.np_array = before;
+    if (call.where && result)
+        Py_SETREF(result, masked(result, call.where, call.masked_out));
     if (call.symbolic)
         result = sym_call(self, args, n, keywords); /* returns the caller's own `out` */
     if (call.in != call.few)

@@ -124,6 +124,19 @@ def test_binary_negative_operands():
         same(getattr(np, name)(ours(i), ours(j)), getattr(onp, name)(i, j))
 
 
+def test_where_and_out():
+    x, mask = draw((2, 3), "float32", 1, 3), draw((2, 3), "bool")
+    for name in ("add", "multiply", "power"):
+        out, wanted = np.full((2, 3), 9.0), onp.full((2, 3), 9, "float32")
+        assert getattr(np, name)(ours(x), 2, out=out, where=ours(mask)) is out
+        getattr(onp, name)(x, onp.float32(2), out=wanted, where=mask)
+        same(out, wanted)
+    out, wanted = np.zeros((2, 3)), onp.zeros((2, 3), "float32")
+    np.exp(ours(x), out=out, where=ours(mask[0])), onp.exp(x, out=wanted, where=mask[0])
+    same(out, wanted)
+    same(np.sqrt(ours(x), where=True), onp.sqrt(x))
+
+
 def test_numbers_give_way():
     for dtype in TYPES:
         x = draw((2, 3), dtype, 1, 4)

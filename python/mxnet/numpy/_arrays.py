@@ -89,6 +89,14 @@ def _written(made, out):
     return out
 
 
+def _masked(result, where, out):
+    """The result where the mask is true; elsewhere what `out` has, or 0."""
+    if out is None:
+        return _op["where"](where, result, _op["full_like"](result))
+    out[()] = _op["where"](where, result, out)
+    return out
+
+
 def _like(name, a, dtype, ctx, out):
     if isinstance(a, NumpySymbol):
         return _op["full_like"](a, fill_value=1.0 if name == "ones" else 0.0, dtype=dtype)
