@@ -9,7 +9,7 @@ __all__ = ["array", "asarray", "empty", "empty_like", "full_like", "zeros_like",
            "size", "split", "array_split", "hsplit", "vsplit", "dsplit", "atleast_1d", "atleast_2d", "atleast_3d",
            "broadcast_arrays", "meshgrid", "where", "tensordot", "einsum", "average", "rot90", "fliplr", "flipud", "rollaxis",
            "pad", "diff", "polyval", "set_printoptions", "isscalar", "full", "tile", "roll", "indices", "insert",
-           "nonzero", "may_share_memory", "linspace", "percentile", "quantile", "ascontiguousarray", "repeat"]
+           "nonzero", "may_share_memory", "shares_memory", "linspace", "percentile", "quantile", "ascontiguousarray", "repeat"]
 
 
 def _plain(value):
@@ -192,7 +192,8 @@ def quantile(a, q, axis=None, out=None, overwrite_input=None, interpolation="lin
 
 def may_share_memory(a, b, max_work=None):
     """Whether two arrays may share memory."""
-    return _np.may_share_memory(a, b) if a.ctx.device_type == b.ctx.device_type == "cpu" else False
+    host = a.ctx.device_type == b.ctx.device_type == "cpu"
+    return host and _np.may_share_memory(_np.asarray(a), _np.asarray(b))
 
 
 # ---- parts -----------------------------------------------------------------------------------------------------------
@@ -433,6 +434,9 @@ def polyval(p, x):
     for coefficient in p[1:]:
         value = value * x + coefficient
     return value
+
+
+shares_memory = may_share_memory
 
 
 def set_printoptions(precision=None, threshold=None, **kwarg):

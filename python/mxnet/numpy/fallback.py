@@ -17,8 +17,8 @@ _NAMES = """
     packbits partition percentile piecewise poly polyadd polydiv polyfit polyint polymul polysub promote_types quantile
     ravel_multi_index real resize result_type roots searchsorted select setdiff1d setxor1d signbit sinc spacing trapz tri
     trim_zeros union1d unique unpackbits unwrap vander arctan2 histogram delete unravel_index tril_indices tril_indices_from
-    triu_indices triu_indices_from diag_indices_from diagflat hanning hamming blackman can_cast mask_indices shares_memory
-    may_share_memory genfromtxt""".split()
+    triu_indices triu_indices_from diag_indices_from diagflat hanning hamming blackman can_cast mask_indices
+    genfromtxt""".split()
 _LINALG = """cond eig eigvals lstsq matrix_power matrix_rank multi_dot pinv svd tensorinv tensorsolve solve qr eigh eigvalsh
     cholesky inv det slogdet norm""".split()
 
