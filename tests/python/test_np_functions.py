@@ -408,3 +408,72 @@ def test_random():
     with autograd.record():
         np.random.normal(loc, 1).sum().backward()
     assert loc.grad.asnumpy().tolist() == [1, 1, 1]
+
+
+# ---- hybridized ----------------------------------------------------------------------------------------------------------
+
+class Call(mx.gluon.nn.HybridBlock):
+    """F.np.<name> of the inputs."""
+
+    def __init__(self, name, arguments, listed=False):
+        super().__init__()
+        self.function, self.arguments, self.listed = name, arguments, listed
+
+    def hybrid_forward(self, F, *inputs):
+        module = F.np
+        for part in self.function.split("."):
+            module = getattr(module, part)
+        return module(list(inputs), **self.arguments) if self.listed else module(*inputs, **self.arguments)
+
+
+COMPILED = (
+    [(name, 1, {}) for name in sorted(UNARY)] + [(name, 2, {}) for name in BINARY] +
+    [(name, 1, {"axis": axis, "keepdims": keep}) for name in ("sum", "prod", "mean", "max", "min", "any", "all", "std", "var")
+     for axis, keep in ((None, False), (1, True), ((0, 2), False))] +
+    [("argmax", 1, {"axis": 1}), ("argmin", 1, {}), ("cumsum", 1, {"axis": 0}), ("reshape", 1, {"newshape": (4, -1)}), ("ravel", 1, {}),
+     ("transpose", 1, {}), ("transpose", 1, {"axes": (1, 0, 2)}), ("swapaxes", 1, {"axis1": 0, "axis2": -1}),
+     ("moveaxis", 1, {"source": 0, "destination": 2}), ("expand_dims", 1, {"axis": 1}), ("squeeze", 1, {}), ("tile", 1, {"reps": 2}),
+     ("repeat", 1, {"repeats": 2, "axis": 1}), ("flip", 1, {"axis": 0}), ("roll", 1, {"shift": 1, "axis": 1}), ("tril", 1, {}), ("triu", 1, {"k": 1}),
+     ("trace", 1, {}), ("diagonal", 1, {}), ("pad", 1, {"pad_width": 1}), ("sort", 1, {}), ("argsort", 1, {"axis": 0}), ("clip", 1, {"a_min": 1, "a_max": 2}),
+     ("where", 3, {}), ("dot", 0, {}), ("matmul", 0, {}), ("tensordot", 2, {"axes": 3}), ("inner", 2, {}), ("vdot", 2, {}), ("outer", 2, {}),
+     ("linalg.norm", 1, {}), ("linalg.norm", 1, {"axis": 1}), ("average", 1, {"axis": 1}), ("diff", 1, {}), ("rot90", 1, {}), ("nan_to_num", 1, {}),
+     ("full_like", 1, {"fill_value": 3}), ("zeros_like", 1, {}), ("ones_like", 1, {})])
+
+
+@pytest.mark.parametrize("number", range(len(COMPILED)), ids=[f"{i}-{case[0]}" for i, case in enumerate(COMPILED)])
+def test_compiled(number):
+    """A plan gives what the calls give, and the same gradient."""
+    name, count, arguments = COMPILED[number]
+    low, high = UNARY.get(name, (0.5, 3))
+    shapes = [(2, 3, 4)] * count or [(2, 3, 4), (2, 4, 3) if name == "matmul" else (4, 3)]
+    arrays = [ours(draw(shape, "float64", low, high)) for shape in shapes]
+    block, results, gradients = Call(name, arguments), [], []
+    for active in (False, True):
+        block.hybridize(active)
+        for x in arrays:
+            x.attach_grad()
+        with autograd.record():
+            y = block(*arrays)
+            total = (y * 1.0).sum()
+        assert type(y) is np.ndarray
+        if name not in NO_GRADIENT:
+            total.backward()
+        results.append(y)
+        gradients.append([x.grad.asnumpy() for x in arrays])
+    assert results[0].dtype == results[1].dtype
+    same(results[1], results[0].asnumpy(), 1e-12)
+    for a, b in zip(*gradients):
+        onp.testing.assert_allclose(a, b, rtol=1e-12, atol=1e-12)
+
+
+NO_GRADIENT = {"isnan", "isinf", "isfinite", "logical_not", "equal", "not_equal", "less", "less_equal", "greater", "greater_equal",
+               "logical_and", "logical_or", "logical_xor", "any", "all", "argmax", "argmin", "argsort", "full_like", "zeros_like", "ones_like"}
+
+
+@pytest.mark.parametrize("name", ["concatenate", "stack", "vstack", "hstack", "dstack", "column_stack"])
+def test_compiled_joins(name):
+    arrays = [ours(draw((2, 3), "float32")) for _ in range(3)]
+    block = Call(name, {}, listed=True)
+    plain = block(*arrays)
+    block.hybridize()
+    same(block(*arrays), plain.asnumpy())
