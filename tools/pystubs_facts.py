@@ -25,10 +25,17 @@ NumPy = numpy.typing.NDArray[Any]
 ATTRIBUTES = {"bool": "_t.Bool", "int": "_t.Int", "float": "_t.Float", "tuple": "_t.Dims", "floats": "_t.Floats",
               "str": "builtins.str"}
 
-ARRAY, SYMBOL = "mxnet.ndarray.NDArray", "mxnet.symbol.Symbol"
+ARRAY, SYMBOL, NUMPY_ARRAY = "mxnet.ndarray.NDArray", "mxnet.symbol.Symbol", "mxnet.numpy.ndarray"
 
 # Public C methods: C functions have no signature that Python could read.
 METHODS = {
+    "ndarray.reshape": f"(self, *shape: _t.Any, order: builtins.str = ..., newshape: _t.Any = ...) -> {NUMPY_ARRAY}",
+    "ndarray.transpose": f"(self, *axes: _t.Any) -> {NUMPY_ARRAY}",
+    "ndarray.flatten": f"(self, order: builtins.str = ...) -> {NUMPY_ARRAY}",
+    "ndarray.astype": f"(self, dtype: _t.Any, order: builtins.str = ..., casting: builtins.str = ..., subok: _t.Bool = ..., "
+                      f"copy: _t.Bool = ...) -> {NUMPY_ARRAY}",
+    "ndarray.repeat": f"(self, repeats: _t.Any, axis: _t.Any = ...) -> {NUMPY_ARRAY}",
+    "ndarray.clip": f"(self, min: _t.Any = ..., max: _t.Any = ..., out: _t.Any = ...) -> {NUMPY_ARRAY}",
     "NDArray.reshape": f"(self, *shape: _t.Dims, reverse: _t.Bool = ...) -> {ARRAY}",
     "NDArray.item": "(self) -> _t.Any",
     "NDArray.asscalar": "(self) -> _t.Any",

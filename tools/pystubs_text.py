@@ -62,10 +62,11 @@ class Writer:
     def operator(self, name, op, indent="", method=False):
         """The stub of an operator; as a method its first input is self."""
         described = json.loads(op.description)
-        kind = facts.SYMBOL if op.symbolic else facts.ARRAY
+        kind = facts.SYMBOL if op.symbolic else facts.NUMPY_ARRAY if op.np else facts.ARRAY
+        accepted = "_t.Any" if op.np else kind  # mx.np takes arrays, numbers, lists and symbols
         if method:
             described["inputs"] = described["inputs"][1:]
-        parts = (["self"] if method else []) + list(self.inputs(described, kind, op.symbolic))
+        parts = (["self"] if method else []) + list(self.inputs(described, accepted, op.symbolic))
         taken = {item["name"] for item in described["inputs"]}
         must = not any("= ..." in part or part.startswith("*") for part in parts)
         for attribute in described["attributes"]:

@@ -544,6 +544,7 @@ static PyMemberDef op_members[] = {
     {"__name__", T_OBJECT, offsetof(op_object, name), READONLY, NULL},
     {"__qualname__", T_OBJECT, offsetof(op_object, name), READONLY, NULL},
     {"__module__", T_OBJECT, offsetof(op_object, module), 0, NULL},
+    {"np", T_BOOL, offsetof(op_object, np), READONLY, "whether it is one of mx.np or mx.npx"},
     {"symbolic", T_BOOL, offsetof(op_object, symbolic), READONLY, "whether it is one of mx.sym"},
     {NULL, 0, 0, 0, NULL},
 };

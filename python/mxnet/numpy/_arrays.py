@@ -272,9 +272,8 @@ def broadcast_arrays(*args):
     return [_op["broadcast_to"](a, together) for a in args]
 
 
-def meshgrid(*xi, **kwargs):
+def meshgrid(*xi, indexing="xy"):
     """Coordinates of a grid, one array per axis; indexing is 'xy' or 'ij'."""
-    indexing = kwargs.get("indexing", "xy")
     if indexing not in ("xy", "ij"):
         raise ValueError(f"np.meshgrid: indexing is 'xy' or 'ij', got {indexing!r}")
     n, grids = len(xi), []
@@ -334,9 +333,8 @@ def tensordot(a, b, axes=2):
     return _op["tensordot"](a, b, a_axes=pair[0], b_axes=pair[1])
 
 
-def einsum(*operands, **kwargs):
+def einsum(*operands, out=None, optimize=False):
     """Einstein's summation: np.einsum("ij,jk->ik", a, b)."""
-    out = kwargs.pop("out", None)
     before = _core.set_np_array(True)
     shapes = _core.set_np_shape(True)
     try:
@@ -397,15 +395,16 @@ def rollaxis(a, axis, start=0):
     return _op["moveaxis"](a, axis, start - 1 if axis < start else start)
 
 
-def pad(x, pad_width=None, mode="constant", **kwargs):
+def pad(x, pad_width=None, mode="constant", constant_values=0, **kwargs):
     """A border around the array; pad_width is (before, after) per axis, one pair, or one number."""
     widths = _np.broadcast_to(_np.asarray(_plain(pad_width), dtype=_np.int64), (x.ndim, 2))
     flat = tuple(int(width) for width in widths.reshape(-1))
-    if mode in ("constant", "edge", "reflect", "symmetric") and set(kwargs) <= {"constant_values"}:
-        value = kwargs.get("constant_values", 0)
-        if isinstance(value, (int, float)) and (mode == "constant" or _fits(x, widths, mode)):
-            return _op["pad"](x, pad_width=flat, mode=mode, constant_values=float(value))
+    if mode in ("constant", "edge", "reflect", "symmetric") and not kwargs:
+        if isinstance(constant_values, (int, float)) and (mode == "constant" or _fits(x, widths, mode)):
+            return _op["pad"](x, pad_width=flat, mode=mode, constant_values=float(constant_values))
     from .fallback import on_copies
+    if mode == "constant":
+        kwargs["constant_values"] = constant_values
     return on_copies(_np.pad)(x, widths, mode=mode, **kwargs)
 
 

@@ -4,14 +4,14 @@ from ._functions import FUNCTIONS as _np, RANDOM as _functions
 globals().update(_functions)
 
 
-def rand(*size, **kwargs):
+def rand(*size, dtype=None, ctx=None):
     """Uniform numbers in [0, 1) of a shape."""
-    return uniform(0.0, 1.0, size=size, **kwargs)  # noqa: F821
+    return uniform(0.0, 1.0, size=size, dtype=dtype, ctx=ctx)  # noqa: F821
 
 
-def randn(*size, **kwargs):
+def randn(*size, dtype=None, ctx=None):
     """Numbers of the standard normal distribution of a shape."""
-    return normal(0.0, 1.0, size=size, **kwargs)  # noqa: F821
+    return normal(0.0, 1.0, size=size, dtype=dtype, ctx=ctx)  # noqa: F821
 
 
 def randint(low, high=None, size=None, dtype=None, ctx=None, out=None):
@@ -63,7 +63,7 @@ def choice(a, size=None, replace=True, p=None, ctx=None, out=None):
     return out
 
 
-def multinomial(n, pvals, size=None, **kwargs):
+def multinomial(n, pvals, size=None):
     """How often each outcome occurs in n draws; size: so many times."""
     from ._arrays import array
     pvals = array(pvals)
