@@ -25,13 +25,13 @@ typedef struct call_state {
     const op_object *self;
     const char *who;
     mx_array **in;
-    int n_in, room; /* inputs so far (MX_NONE: not given yet) and their capacity */
-    void *attrs;    /* copy of the defaults */
-    PyObject *out;  /* borrowed; NULL: new arrays */
-    PyObject *held; /* the list of inputs, if they were passed as a list; owned */
-    int next_attr;  /* index of the attribute that the next positional argument sets */
-    bool symbolic;  /* an input is a symbol: the call creates a node */
-    bool np, nd;    /* an input is an array of mx.np, of mx.nd */
+    int n_in, room;               /* inputs so far (MX_NONE: not given yet) and their capacity */
+    void *attrs;                  /* copy of the defaults */
+    PyObject *out;                /* borrowed; NULL: new arrays */
+    PyObject *held;               /* the list of inputs, if they were passed as a list; owned */
+    int next_attr;                /* index of the attribute that the next positional argument sets */
+    bool symbolic;                /* an input is a symbol: the call creates a node */
+    bool np, nd;                  /* an input is an array of mx.np, of mx.nd */
     PyObject *where, *masked_out; /* of a function of single elements: results elsewhere are those of `out`; borrowed */
     PyObject *made; /* a list of arrays that were made from other inputs of a function of mx.np; owned, may be NULL */
     mx_array *few[FEW_INPUTS];
@@ -263,7 +263,8 @@ static bool takes_where(const op_object *self)
 static PyObject *masked(PyObject *result, PyObject *where, PyObject *out)
 {
     PyObject *function = from_package("mxnet.numpy._arrays", "_masked");
-    PyObject *chosen = function ? PyObject_CallFunctionObjArgs(function, result, where, out ? out : Py_None, NULL) : NULL;
+    PyObject *chosen =
+        function ? PyObject_CallFunctionObjArgs(function, result, where, out ? out : Py_None, NULL) : NULL;
     Py_XDECREF(function);
     return chosen;
 }
@@ -345,9 +346,8 @@ static PyObject *call_operator(const op_object *self, PyObject *const *args, Py_
             call.masked_out = call.out, call.out = NULL;
         if (ok)
             mx_thread.np_array = self->np || call.np,
-                result = view && call.n_in == 1
-                             ? op_run_view(self->op, bytes ? call.attrs : NULL, call.in[0])
-                             : op_run(self->op, bytes ? call.attrs : NULL, call.n_in, call.in, call.out);
+            result = view && call.n_in == 1 ? op_run_view(self->op, bytes ? call.attrs : NULL, call.in[0])
+                                            : op_run(self->op, bytes ? call.attrs : NULL, call.n_in, call.in, call.out);
     }
     mx_thread.np_array = before;
     if (call.where && result)
