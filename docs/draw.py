@@ -226,10 +226,14 @@ def matrix(path, values, rows=None, columns=None, x="", y="", cell=30, numbers=T
         parts += [_text(left - 6, top + cell * (i + 0.5) + 4, rows[i], "end", 11)] if rows else []
         for j, value in enumerate(row):
             strength = (value - low) / (high - low) if high > low else 0
+            if not numbers and strength < 0.01:
+                continue
             parts.append(f'<rect x="{left + j * cell}" y="{top + i * cell}" width="{cell}" height="{cell}" fill="{COLOURS[0]}" '
                          f'fill-opacity="{strength:.2f}" stroke="currentColor" stroke-opacity=".1"/>')
             if numbers:
                 parts.append(_text(left + (j + 0.5) * cell, top + (i + 0.5) * cell + 4, f"{value:.3g}", size=10))
+    parts.append(f'<rect x="{left}" y="{top}" width="{cell * len(values[0])}" height="{cell * len(values)}" fill="none" '
+                 'stroke="currentColor" stroke-opacity=".4"/>')
     for j, name in enumerate(columns or []):
         at = left + (j + 0.5) * cell + 4
         parts.append(f'<text x="{at}" y="{top - 6}" font-size="11" transform="rotate(-60 {at} {top - 6})">{escape(str(name))}</text>')

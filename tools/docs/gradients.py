@@ -55,42 +55,41 @@ def _expression(graph, at, names):
     return f"{node['op']}({', '.join(inputs + given)})"
 
 
-def _graph(op, described):
-    """(graph of the gradient, name of the input) for the first sample that has one"""
+def _graph(op, described, of):
+    """The graph of the gradient of input `of`, for the first sample that has one"""
     from mxnet import _core, symbol
     from mxnet._examples import _attributes, _shapes, _value
     from mxnet.base import MXNetError
-    inputs = [i for i in described["inputs"] if i.get("differentiable", True)]
     for sample in op.samples[:8]:
         shapes = _shapes(sample)
-        if not shapes or not inputs or described["inputs"][0].get("list"):
+        names = [i["name"] for i in described["inputs"]][:len(shapes or ())]
+        if of not in names:
             continue
-        names = [i["name"] for i in described["inputs"]][:len(shapes)]
         try:
             result = _core.symbol_operator(op)(*[symbol.var(n, shape=s) for n, s in zip(names, shapes)], name="y",
                                                **{k: ast.literal_eval(_value(v)) for k, v in _attributes(sample["attrs"]).items()})
-            return json.loads(result.gradient(inputs[0]["name"]).tojson()), inputs[0]["name"]
+            return json.loads(result.gradient(of).tojson())
         except (MXNetError, TypeError, ValueError, KeyError, IndexError, AttributeError):
             continue
-    return None, None
+    return None
 
 
-def _composed(op, described):
-    """(expression, input) from the graph; None where a fused kernel does it or the expression is long."""
-    graph, of = _graph(op, described)
+def _composed(op, described, of):
+    """The expression of one input's gradient; FUSED where a kernel of its own computes it, None where there is no graph."""
+    graph = _graph(op, described, of)
     fused = graph and any(node["op"].startswith("_backward") for node in graph["nodes"])
     if graph is None or fused:
-        return FUSED if fused else None, of
+        return FUSED if fused else None
     names = {}
     for i, node in enumerate(graph["nodes"]):
         if node["op"] == "null":
             names[i, 0] = node["name"]
         elif node["name"] == "y":
             names[i, 0] = "y"
-        elif node["op"] == "ones_like" and node["name"] == "ones_like0":
-            names[i, 0] = "g"
+        elif node["op"] == "ones_like" and [graph["nodes"][one[0]]["name"] for one in node["inputs"]] == ["y"]:
+            names[i, 0] = "g"  # what arrives is made of ones here
     text = _expression(graph, tuple(graph["heads"][0][:2]), names)
-    return (text[1:-1] if text.startswith("(") and text.endswith(")") and text.count("(") == 1 else text), of
+    return text[1:-1] if text.startswith("(") and text.endswith(")") and text.count("(") == 1 else text
 
 
 def gradient_text(op, described):
@@ -98,9 +97,11 @@ def gradient_text(op, described):
     if described["name"] in pointwise():
         formula, gradient = pointwise()[described["name"]]
         return f"With y = `{formula}` and g, the gradient of y, that of x is `{gradient}`."
-    text, of = _composed(op, described)
-    if text is FUSED:
+    inputs = [i["name"] for i in described["inputs"] if i.get("differentiable", True) and not i.get("list")]
+    found = {of: _composed(op, described, of) for of in inputs[:4]}
+    if FUSED in found.values():
         return "A fused kernel computes it in one pass; differentiated again, it is a composition of operators."
-    if text and len(text) <= LONGEST:
-        return f"With y, the result, and g, its gradient, that of {of} is `{text}`."
+    short = {of: text for of, text in found.items() if text and len(text) <= LONGEST}
+    if short:
+        return "With y, the result, and g, its gradient:\n\n" + "\n".join(f"- of {of}: `{text}`" for of, text in short.items())
     return "Differentiable; the gradient is a composition of operators."

@@ -3,6 +3,7 @@ links to notebooks.
 
 SPDX-License-Identifier: Apache-2.0
 """
+import html
 import re
 import shutil
 from pathlib import Path
@@ -13,8 +14,25 @@ from docutils import nodes
 import page as pages
 
 
+# Browsers draw letters of other alphabets only if they are characters of their own: first letter -> first character.
+ALPHABETS = {"bold": {"A": 0x1D400, "a": 0x1D41A}, "bold-italic": {"\u03b1": 0x1D736, "A": 0x1D468, "a": 0x1D482},
+             "script": {"A": 0x1D4D0, "a": 0x1D4EA}}
+FUNCTIONS = re.compile(r"(<mi>(?:log|exp|sin|cos|tanh|max|min)</mi>)(?=<m[in])")
+
+
+def _letter(match):
+    """A letter of another alphabet as the character that it is."""
+    letter = html.unescape(match[2])
+    for first, code in ALPHABETS.get(match[1], {}).items():
+        if 0 <= ord(letter) - ord(first) < 26:
+            return f"<mi>{chr(code + ord(letter) - ord(first))}</mi>"
+    return match[0]
+
+
 def _mathml(node, display):
-    return latex2mathml.converter.convert(node.astext(), display=display)
+    text = latex2mathml.converter.convert(node.astext(), display=display)
+    text = re.sub(r'<mi mathvariant="([a-z-]+)">(&#x\w+;|\w)</mi>', _letter, text)
+    return FUNCTIONS.sub(r'\1<mspace width="0.17em"/>', text)
 
 
 def visit_inline(translator, node):
