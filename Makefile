@@ -80,6 +80,7 @@ install: build ## into PREFIX (default /usr/local); DESTDIR is respected
 format: ## rewrite the sources in the house style
 	@sh tools/format.sh
 
+docs docs-check book: LEVELS = native
 docs: docs-venv book-prefix ## the site: build/site/index.html; reference and notebooks included
 	$(DOCS) tools/docs/site.py --out $(BUILD)/site --work $(BUILD)/docs --prefix $(BUILD)/book/prefix
 
@@ -116,7 +117,6 @@ docs-venv: python
 	@sh tools/venv.sh $(BUILD)/docs-venv numpy sphinx myst-parser sphinx-design furo sphinx-copybutton latex2mathml codespell
 	@echo $(abspath $(BUILD))/python > $$($(DOCS) -c 'import sysconfig; print(sysconfig.get_path("purelib"))')/gluon.pth
 
-book-prefix: LEVELS = native
 book-prefix: python
 	@sh tools/setup.sh data
 	$(call COMPILE,$(BUILD)) --target product
