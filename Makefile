@@ -87,6 +87,7 @@ docs: docs-venv book-prefix ## the site: build/site/index.html; reference and no
 docs-check: docs ## runs every page of book and guides with quick settings; spelling
 	$(DOCS) tools/docs/run.py --quick --jobs $(JOBS) --prefix $(BUILD)/book/prefix --work $(BUILD)/book/quick $(PAGES)
 	$(DOCS) tools/docs/check.py $(BUILD)/site
+	$(DOCS) tools/docs/browse.py $(BUILD)/site
 
 book: docs-venv book-prefix ## runs every page with full settings and compares; UPDATE=1: writes outputs and figures into the pages
 	$(DOCS) tools/docs/run.py --jobs $(JOBS) $(if $(UPDATE),--update) --prefix $(BUILD)/book/prefix --work $(BUILD)/book/full $(PAGES)

@@ -32,6 +32,7 @@ html_css_files = ["gluon.css"]
 html_math_renderer = "mathml"
 html_copy_source = False
 html_show_sourcelink = False
+html_show_search_summary = False  # it would fetch pages, which browsers do not allow for files
 html_theme_options = {
     "light_css_variables": {"color-brand-primary": "#1f5fa8", "color-brand-content": "#1f5fa8",
                             "font-stack": "system-ui, -apple-system, 'Segoe UI', 'Noto Sans', sans-serif",
