@@ -119,7 +119,7 @@ docs-venv: python
 	@echo $(abspath $(BUILD))/python > $$($(DOCS) -c 'import sysconfig; print(sysconfig.get_path("purelib"))')/gluon.pth
 
 book-prefix: python
-	@sh tools/setup.sh data
+	@sh tools/setup.sh docs
 	$(call COMPILE,$(BUILD)) --target product
 	cmake --install $(BUILD) --prefix $(BUILD)/book/prefix > $(BUILD)/install.log
 
