@@ -15,7 +15,7 @@ COMPILE = cmake --build $(1) -j $(JOBS)
 
 MAKEFLAGS += --no-print-directory
 .NOTPARALLEL:
-.PHONY: build python demo test distributed onnx sanitize test-gpu test-gpu-sanitize pytest oracle oracle-venv types-venv libraries bench check install clean format help setup asan tsan clang-build everything cuda cuda-check format-check layers families facts setup-check docs docs-check book docs-venv book-prefix
+.PHONY: build python demo test distributed onnx sanitize test-gpu test-gpu-sanitize pytest oracle oracle-venv types-venv libraries bench check install clean format help setup asan tsan clang-build everything cuda cuda-check format-check layers families facts setup-check setup-mpi docs docs-check book docs-venv book-prefix
 
 build: ## the library, the gluon command and the C examples, in build/
 	@sh tools/setup.sh build
@@ -54,8 +54,7 @@ oracle: python oracle-venv ## ours against the archived MXNet 1.9.1, in an envir
 libraries: python ## GluonCV, gluoncv2, GluonNLP, GluonTS, d2lzh and d2l of PyPI on this package; LIBRARIES=--every: all models of theirs
 	@JOBS=$(JOBS) sh tools/libraries.sh $(BUILD) $(LIBRARIES)
 
-distributed: python ## tests of several processes, with mpirun; skipped with a message where there is no MPI
-	@sh tools/setup.sh mpi
+distributed: setup-mpi python ## tests of several processes, with mpirun; skipped with a message where there is no MPI
 	timeout -k 10 900 $(VENV)/bin/python -m pytest -q tests/distributed
 
 onnx: python ## ONNX files: against the onnx package and ONNX Runtime of PyPI; ONNX=--every: all networks of the zoo
@@ -101,6 +100,10 @@ help: ## this list
 # ---- parts of the above ----
 setup:
 	@sh tools/setup.sh build test data
+
+# Before the build, which makes libgluon_mpi.so where it finds MPI.
+setup-mpi:
+	@sh tools/setup.sh mpi
 
 setup-check:
 	@sh tools/setup.sh build test data check
