@@ -15,7 +15,7 @@ COMPILE = cmake --build $(1) -j $(JOBS)
 
 MAKEFLAGS += --no-print-directory
 .NOTPARALLEL:
-.PHONY: build python demo test distributed onnx sanitize test-gpu test-gpu-sanitize pytest oracle oracle-venv types-venv libraries bench check install clean format help setup asan tsan clang-build everything cuda cuda-check format-check layers families facts setup-check setup-mpi docs docs-check book docs-venv book-prefix
+.PHONY: fuzz garbage build python demo test distributed onnx sanitize test-gpu test-gpu-sanitize pytest oracle oracle-venv types-venv libraries bench check install clean format help setup asan tsan clang-build everything cuda cuda-check format-check layers families facts setup-check setup-mpi docs docs-check book docs-venv book-prefix
 
 build: ## the library, the gluon command and the C examples, in build/
 	@sh tools/setup.sh build
@@ -44,6 +44,20 @@ test: setup python everything cuda-check oracle-venv types-venv ## all tests: C,
 
 sanitize: setup asan ## the C tests under the address, undefined-behaviour and leak sanitizers
 	cd $(BUILD)/asan && $(CTEST) -LE release-only
+
+# Each reader for FUZZ seconds, from seeds and from inputs that once broke it.
+FUZZ := 10
+fuzz: ## libFuzzer on every reader and on operator calls, for FUZZ seconds each (default 10)
+	@sh tools/setup.sh build fuzz
+	cmake -S . -B $(BUILD)/fuzz -DCMAKE_C_COMPILER=clang -DCMAKE_BUILD_TYPE=Debug -DGLUON_FUZZ=ON -DGLUON_SANITIZE=ON -DGLUON_LEVELS=generic -DGLUON_BENCH=OFF -DGLUON_CLI=OFF -DGLUON_EXAMPLES=OFF $(CMAKE_FLAGS)
+	$(call COMPILE,$(BUILD)/fuzz) --target fuzzers
+	sh tools/fuzz.sh $(BUILD)/fuzz $(FUZZ)
+
+garbage: ## 1,000 generated calls of every operator and 100,000 random programs
+	$(call CONFIGURE,$(BUILD)) $(CMAKE_FLAGS)
+	$(call COMPILE,$(BUILD)) --target garbage
+	$(BUILD)/tests/garbage -n 1000
+	$(BUILD)/tests/garbage -p 100000
 
 pytest: python ## the Python tests only
 	$(PYTEST) tests/python

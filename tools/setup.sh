@@ -1,7 +1,7 @@
 #!/bin/sh
 # Installs missing Debian packages.
 #
-#   tools/setup.sh GROUP...     groups: build test data bench check python mpi docs
+#   tools/setup.sh GROUP...     groups: build test data bench check python mpi docs fuzz
 #
 # If packages cannot be installed (no apt, not root, no network), it names them and continues if the compiler and
 # CMake are installed: everything else is optional, and the build reports what it leaves out.
@@ -18,8 +18,9 @@ packages() {
         check) echo clang clang-format ;;
         mpi)   echo libopenmpi-dev openmpi-bin ;;
         python) echo python3 python3-venv python3-dev ;;
+        fuzz)  echo clang libclang-rt-dev ;;
         docs)  echo pkg-config dataset-fashion-mnist ;;
-        *)     echo "setup: unknown group '$1' (known: build test data bench check python mpi docs)" >&2; exit 2 ;;
+        *)     echo "setup: unknown group '$1' (known: build test data bench check python mpi docs fuzz)" >&2; exit 2 ;;
     esac
 }
 

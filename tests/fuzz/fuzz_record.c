@@ -11,10 +11,12 @@ int LLVMFuzzerTestOneInput(const uint8_t *bytes, size_t size)
     fuzz_limit_memory(size);
     mx_record_reader *reader = mx_record_reader_open(fuzz_file(bytes, size, ".rec"));
     fuzz_expect_report(reader);
+    if (!reader)
+        return 0;
     for (mx_array *record; (record = mx_record_read(reader));) {
         mx_record_header header;
-        mx_array *payload = mx_record_unpack(record, &header);
-        fuzz_expect_report(payload);
+        mx_array *labels, *payload;
+        fuzz_expect_report(mx_record_unpack(record, &header, &labels, &payload) == MX_OK);
     }
     mx_error_clear(); /* the end of the file, or a broken record */
     int64_t position = 0;

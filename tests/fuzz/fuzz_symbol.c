@@ -5,6 +5,8 @@
 
 #include <string.h>
 
+#include "base/alloc.h"
+
 /* A graph from a stranger may ask for any size: one allocation gets 4 MiB, one bind 64 arguments. */
 static const size_t memory = (size_t)4 << 20;
 static const int64_t most_arguments = 64;
