@@ -32,6 +32,16 @@ parts = [np.random.RandomState(r).randn(7).astype("float32") for r in range(size
 mean = dist.allreduce(mx.nd.array(parts[rank]))
 assert np.allclose(mean.asnumpy(), np.mean(parts, 0), atol=1e-6)
 
+# Large sums take another path: the same bits on all processes.
+for dtype in ("float32", "float64"):
+    for count in (1 << 15, 100003, 1 << 20):
+        parts = [np.random.RandomState(r).randn(count).astype(dtype) for r in range(size)]
+        total = dist.allreduce(mx.nd.array(parts[rank], dtype=dtype), op="sum").asnumpy()
+        np.testing.assert_allclose(total, np.sum(parts, 0), rtol=1e-4, atol=1e-5)
+        assert np.array_equal(dist.broadcast(mx.nd.array(total, dtype=dtype), 0).asnumpy(), total)
+works = [dist.allreduce_async(mx.nd.ones((40000,)) * (i + rank), op="sum") for i in range(8)]  # several at once
+assert all((dist.synchronize(w).asnumpy() == i * size + size * (size - 1) / 2).all() for i, w in enumerate(works))
+
 # Different first axes are gathered in the order of ranks.
 rows = [np.full((r + 1, 2), r, "float32") for r in range(size)]
 assert np.array_equal(dist.allgather(mx.nd.array(rows[rank])).asnumpy(), np.concatenate(rows))
