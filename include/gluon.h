@@ -35,6 +35,7 @@
 #include "gluon/profiler.h"
 #include "gluon/recordio.h"
 #include "gluon/sparse.h"
+#include "gluon/summary.h"
 #include "gluon/symbol.h"
 #include "gluon/zoo.h"
 

@@ -1,5 +1,6 @@
 #!/bin/sh
-# Runs the tests of ONNX files against the other side: the onnx package and ONNX Runtime, in an environment of their own.
+# Runs the tests of ONNX files and TensorBoard's event files against the other side: the onnx package, ONNX Runtime and
+# TensorBoard, in an environment of their own.
 #
 #   tools/onnx.sh BUILD [PYTEST OPTIONS]     --every: all networks of the zoo, not only a sample
 #
@@ -11,10 +12,10 @@ set -eu
 build=$(cd "$1" && pwd)
 shift
 source=$(cd "$(dirname "$0")/.." && pwd)
-sh "$source/tools/venv.sh" "$build/onnx" numpy pytest pytest-xdist onnx==1.23.2 onnxruntime==1.31.1 || {
+sh "$source/tools/venv.sh" "$build/onnx" numpy pytest pytest-xdist onnx==1.23.2 onnxruntime==1.31.1 tensorboard || {
     echo "onnx: onnx and onnxruntime cannot be had: their tests are skipped"
     exit 0
 }
 cd "$source/tests/onnx"
 PYTHONPATH="$build/python" timeout -k 10 "${ONNX_LIMIT:-900}" "$build/onnx/bin/python" -m pytest -q -p no:cacheprovider \
-    -n "${JOBS:-2}" . "$@"
+    -n "${JOBS:-2}" . ../python/test_tensorboard.py "$@"

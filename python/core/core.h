@@ -185,6 +185,7 @@ int add_autograd(PyObject *module);
 int add_control(PyObject *module);
 int add_files(PyObject *module);
 int add_onnx(PyObject *module);
+int add_summary(PyObject *module);
 int add_exchange(PyObject *module);
 int add_runtime(PyObject *module);
 int add_dlpack(PyObject *module);

@@ -229,6 +229,7 @@ static int (*const parts[])(PyObject *module) = {
     add_control,
     add_files,
     add_onnx,
+    add_summary,
     add_described,
     add_initializers,
     add_parameters,

@@ -1,17 +1,71 @@
-"""Metrics for TensorBoard, written by the package mxboard or tensorboardX if one is installed."""
-from ..error import UnsupportedError
+"""Logs for TensorBoard: event files, written by the C library (include/gluon/summary.h)."""
+from .. import _core
 
-__all__ = ["LogMetricsCallback"]
+__all__ = ["LogMetricsCallback", "SummaryWriter"]
 
 
-def _writer(folder):
-    for package in ("mxboard", "tensorboardX"):
-        try:
-            return __import__(package).SummaryWriter(folder)
-        except ImportError:
-            continue
-    raise UnsupportedError("LogMetricsCallback: writing TensorBoard files needs the package mxboard or "
-                           "tensorboardX; neither is installed")
+class SummaryWriter:
+    """Writes scalars, histograms, texts and images to a new event file in logdir.
+
+    Every value is in the file when the call returns, so flush() and close() have nothing to do; the arguments after logdir are
+    accepted for compatibility.
+    """
+
+    def __init__(self, logdir, flush_secs=120, **kwargs):
+        self._writer, self.path = _core.summary_writer(logdir)
+        self._logdir, self._steps = str(logdir), {}
+
+    def get_logdir(self):
+        """The folder of the log."""
+        return self._logdir
+
+    def _add(self, kind, tag, value, step):
+        if step is None:  # counted per tag
+            step = self._steps.get(tag, 0)
+        self._steps[tag] = step + 1
+        _core.summary_add(self._writer, kind, tag, value, int(step))
+
+    def add_scalar(self, tag, value, global_step=None):
+        """One number; a tuple or dict of a name and its value is a number with that name after the tag."""
+        if isinstance(value, dict):
+            for name, number in value.items():
+                self.add_scalar(f"{tag}/{name}", number, global_step)
+        elif isinstance(value, tuple):
+            self.add_scalar(f"{tag}/{value[0]}", value[1], global_step)
+        else:
+            self._add("scalar", tag, value.asscalar() if hasattr(value, "asscalar") else float(value), global_step)
+
+    def add_histogram(self, tag, values, global_step=None, bins=None):
+        """The distribution of the elements of an array."""
+        self._add("histogram", tag, _array(values), global_step)
+
+    def add_text(self, tag, text, global_step=None):
+        """A text, which is shown as Markdown."""
+        self._add("text", tag, text, global_step)
+
+    def add_image(self, tag, image, global_step=None):
+        """One image, (C, H, W) or (H, W, C): uint8, or floats from 0 to 1."""
+        self._add("image", tag, _array(image), global_step)
+
+    def flush(self):
+        """Nothing waits to be written."""
+
+    def close(self):
+        """No more values are written."""
+        self._writer = None
+
+    def __enter__(self):
+        return self
+
+    def __exit__(self, *args):
+        self.close()
+
+
+def _array(values):
+    from .. import nd
+    if isinstance(values, nd.NDArray):
+        return values
+    return nd.array(values, dtype=getattr(values, "dtype", None))
 
 
 class LogMetricsCallback:
@@ -19,7 +73,7 @@ class LogMetricsCallback:
 
     def __init__(self, logging_dir, prefix=None):
         self.prefix, self.step = prefix, 0
-        self.summary_writer = _writer(logging_dir)
+        self.summary_writer = SummaryWriter(logging_dir)
 
     def __call__(self, param):
         self.step += 1

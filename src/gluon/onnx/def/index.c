@@ -246,12 +246,13 @@ static mx_code write_pick(mx_onnx_out *o)
     if (a->axis == MX_NONE_INT)
         return mx_onnx_refuse(o, "axis=None cannot be written");
     const int64_t axis = a->axis < 0 ? a->axis + rank : a->axis;
+    const bool keep = a->keepdims || rank == 1; /* ours keep one axis */
     const char *index = put_indices(o, 1, axis, a->mode == MX_PICK_CLIP, a->mode == MX_PICK_WRAP);
     if (o->in_shape[1].ndim == rank - 1)
         index = mx_onnx_put(o, NULL, "Unsqueeze", index, mx_onnx_put_ints(o, MX_ONNX_LIST(axis)));
-    const char *y = mx_onnx_put(o, a->keepdims ? o->out[0] : NULL, "GatherElements", o->in[0], index);
+    const char *y = mx_onnx_put(o, keep ? o->out[0] : NULL, "GatherElements", o->in[0], index);
     mx_onnx_set_int(o, "axis", axis);
-    if (!a->keepdims)
+    if (!keep)
         mx_onnx_put(o, o->out[0], "Squeeze", y, mx_onnx_put_ints(o, MX_ONNX_LIST(axis)));
     return mx_onnx_done(o);
 }
