@@ -53,20 +53,20 @@ mx_array *mx_expand_array(mx_array *x, mx_dtype dtype, const mx_array *like)
     return settle(x, dtype, like ? like->context : mx_context_resolve((mx_context){0}));
 }
 
-/* The type that the operator computes in on inputs of a common type; MX_DTYPE_NONE with an error: refused. */
-static mx_dtype type_by_rules(const mx_expand *call, mx_dtype type)
+/* Changes the common type of the inputs to the one that the operator computes in. */
+static mx_code apply_rules(const mx_expand *call, mx_dtype *type)
 {
     const uint32_t rules = call->how->rules;
-    if ((rules & MX_NOT_BOOL) && type == MX_BOOL)
-        return mx_op_fail(call->op, MX_ERR_DTYPE, "is not defined for bool; convert it with astype first"),
-               MX_DTYPE_NONE;
-    if ((rules & MX_NOT_FLOAT) && mx_dtype_is_float(type))
+    if ((rules & MX_NOT_BOOL) && *type == MX_BOOL)
+        return mx_op_fail(call->op, MX_ERR_DTYPE, "is not defined for bool; convert it with astype first");
+    if ((rules & MX_NOT_FLOAT) && mx_dtype_is_float(*type))
         return mx_op_fail(call->op, MX_ERR_DTYPE, "is not defined for %s, wanted integers or bool",
-                          mx_dtype_name(type)),
-               MX_DTYPE_NONE;
+                          mx_dtype_name(*type));
     if (rules & MX_TO_FLOAT)
-        return mx_float_of(type);
-    return (rules & MX_FROM_BOOL) && type == MX_BOOL ? MX_INT64 : type;
+        *type = mx_float_of(*type);
+    if ((rules & MX_FROM_BOOL) && *type == MX_BOOL)
+        *type = MX_INT64;
+    return MX_OK;
 }
 
 static const mx_array *first_array(int n, mx_array *const *in)
@@ -79,8 +79,8 @@ static const mx_array *first_array(int n, mx_array *const *in)
 
 mx_code mx_expand_promote(const mx_expand *call, mx_array **promoted)
 {
-    const mx_dtype type = type_by_rules(call, mx_result_type((mx_arrays){call->in, call->n_in}));
-    if (mx_has_error())
+    mx_dtype type = mx_result_type((mx_arrays){call->in, call->n_in});
+    if (apply_rules(call, &type))
         return mx_error_code();
     const mx_array *like = first_array(call->n_in, call->in);
     for (int i = 0; i < call->n_in; i++)
@@ -93,9 +93,8 @@ mx_array *mx_expand_by_rules(const mx_expand *call, mx_array *x)
 {
     if (!x || x == MX_NONE)
         return NULL;
-    const mx_dtype plain = mx_is_number(x) ? mx_result_type((mx_arrays){&x, 1}) : (mx_dtype)x->dtype;
-    const mx_dtype type = type_by_rules(call, plain);
-    return mx_has_error() ? NULL : mx_expand_array(x, type, NULL);
+    mx_dtype type = mx_is_number(x) ? mx_result_type((mx_arrays){&x, 1}) : (mx_dtype)x->dtype;
+    return apply_rules(call, &type) ? NULL : mx_expand_array(x, type, NULL);
 }
 
 /* ---- calls -------------------------------------------------------------------------------------------------------- */

@@ -37,6 +37,7 @@ def same_numbers():
     yield
     assert not mx.autograd.is_recording(), "a test left recording on"
     assert not mx.autograd.is_training(), "a test left training mode on"
+    assert not mx.util.is_np_array(), "a test left NumPy's interface on"
 
 
 @pytest.fixture(autouse=True, scope="session")

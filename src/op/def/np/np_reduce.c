@@ -113,13 +113,23 @@ static mx_code mean(const mx_expand *call)
     return mx_expand_give(call, fold(call, MX_OP("mean"), typed(call, attrs->dtype), attrs->keepdims));
 }
 
+/* Whether an axis that is reduced has no elements. */
+static bool has_empty_axis(const mx_array *x, int mask)
+{
+    for (int i = 0; mask > 0 && i < x->ndim; i++)
+        if ((mask >> i & 1) && x->shape[i] == 0)
+            return true;
+    return false;
+}
 static mx_code extreme(const mx_expand *call)
 {
     mx_array *x = mx_expand_by_rules(call, call->in[0]);
-    if (x && x->ndim >= 0 && count_of(call, x) == 0)
+    const int mask = x ? mask_of(call, x) : -1;
+    if (mask == -1)
+        return mx_error_code();
+    if (has_empty_axis(x, mask))
         return mx_op_fail(call->op, MX_ERR_SHAPE,
                           "there are no elements to choose from: the shape has an axis of size 0");
-    mx_error_clear();
     return mx_expand_give(call, fold(call, mx_expansion_op(call->how, 0), x, keeps_axes(call)));
 }
 
