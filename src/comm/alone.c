@@ -18,4 +18,4 @@ static bool hear(mx_notice *notice) { return (void)notice, false; }
 static void quit(int status) { (void)status; }
 static void end(void) {}
 
-const mx_transport mx_alone = {"alone", 0, 1, 0, 1, false, start, test, tell, hear, quit, end};
+const mx_transport mx_alone = {"alone", 0, 1, 0, 1, false, true, start, test, tell, hear, quit, end};

@@ -89,7 +89,7 @@ static mx_code run(mx_comm *self, mx_exchange what)
 {
     mx_work work = {.what = what};
     work.what.channel = mx_comm_channel(self);
-    return mx_engine_begin(&work) ? mx_error_code() : mx_engine_wait(&work);
+    return mx_engine_run(&work);
 }
 
 mx_code mx_comm_reduce_memory(mx_comm *self, void *x, int64_t count, mx_dtype dtype, mx_reduction how)

@@ -4,8 +4,8 @@
  *     thread:  start what is new, in order -> test what runs -> hear what other processes have to say -> again
  *
  * So exchanges go on while the caller computes, and a process that fails or ends is noticed by those that wait for it.
- * If only the calling thread may use the transport (MPI initialised by someone else without threads), wait() does the
- * thread's work.
+ * A thread that waits does the same work, under the lock, if the transport allows it: short exchanges then need no hand-over.
+ * If only the calling thread may use the transport (MPI initialised by someone else without threads), it does all of it.
  *
  * Invariant: works of one channel are started in the order of begin(); numbers count them, so a process that ends can
  * say how many it took part in, and the others know which of theirs will never be done.
@@ -380,7 +380,8 @@ const mx_transport *mx_engine_world(bool need_part)
 
 /* ---- using -------------------------------------------------------------------------------------------------------- */
 
-mx_code mx_engine_begin(mx_work *work)
+/* quietly: the caller is about to wait, and will do what the thread would. */
+static mx_code begin(mx_work *work, bool quietly)
 {
     const mx_transport *t = mx_engine_world(false);
     if (!t)
@@ -398,11 +399,14 @@ mx_code mx_engine_begin(mx_work *work)
     engine.last = &work->next;
     if (!engine.threaded)
         progress();
-    else
+    else if (!quietly || !t->anyone)
         pthread_cond_broadcast(&engine.changed);
     pthread_mutex_unlock(&engine.lock);
     return MX_OK;
 }
+
+mx_code mx_engine_begin(mx_work *work) { return begin(work, false); }
+mx_code mx_engine_run(mx_work *work) { return begin(work, true) ? mx_error_code() : mx_engine_wait(work); }
 
 bool mx_engine_done(const mx_work *work)
 {
@@ -418,14 +422,18 @@ mx_code mx_engine_wait(mx_work *work)
 {
     pthread_mutex_lock(&engine.lock);
     int64_t since = now();
+    int rounds = 0;
     while (work->stage != MX_WORK_DONE) {
-        if (engine.threaded)
+        if (engine.threaded && !engine.transport->anyone)
             pthread_cond_wait(&engine.changed, &engine.lock);
-        else if (!progress()) {
-            listen();
-            pause_between(since);
-        } else
+        else if (progress())
             since = now();
+        else {
+            if (++rounds % 64 == 0 || now() - since > EAGER_NANOSECONDS)
+                listen();
+            if (work->stage != MX_WORK_DONE)
+                pause_between(since);
+        }
     }
     pthread_mutex_unlock(&engine.lock);
     return work->code ? mx_fail(work->code, "%s", work->message) : MX_OK;

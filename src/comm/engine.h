@@ -22,6 +22,7 @@ typedef struct mx_work {
  * is missing, even if this process is alone. */
 const mx_transport *mx_engine_world(bool need_part);
 mx_code mx_engine_begin(mx_work *work);
+mx_code mx_engine_run(mx_work *work); /* begins it and waits */
 bool mx_engine_done(const mx_work *work);
 mx_code mx_engine_wait(mx_work *work);
 int mx_engine_channel(void); /* a channel for a user of its own; all processes ask for theirs in the same order */

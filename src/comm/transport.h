@@ -49,6 +49,7 @@ typedef struct mx_transport {
     const char *name;
     int rank, size, local_rank, local_size;
     bool threads; /* a thread of the engine may call it; false: only the calling thread may */
+    bool anyone;  /* any thread may call it, one at a time: those that wait help */
     mx_code (*start)(const mx_exchange *what, void **request); /* begins; *request NULL: it is done already */
     /* 1: done, and the request freed; 0: not yet; -1: failed, with an error. */
     int (*test)(void **request);
@@ -61,7 +62,7 @@ typedef struct mx_transport {
 extern const mx_transport mx_alone;
 
 /* ---- the border to libgluon_mpi.so: as that of the CUDA part (cuda/plugin.h) ---------------------------------- */
-#define MX_MPI_BORDER 1
+#define MX_MPI_BORDER 2
 typedef struct mx_mpi_library {
     int border; /* MX_MPI_BORDER of the caller */
     mx_code (*error_set)(mx_code code, const char *format, ...);

@@ -343,7 +343,7 @@ const mx_transport *mx_mpi_open(const mx_mpi_library *given)
     if (initialize(&level))
         return NULL;
     table = (mx_transport){.name = "mpi", .start = start, .test = test, .tell = tell, .hear = hear, .abort = quit,
-                           .end = end, .threads = ours || level == MPI_THREAD_MULTIPLE};
+                           .end = end, .threads = ours || level == MPI_THREAD_MULTIPLE, .anyone = level >= MPI_THREAD_SERIALIZED};
     MPI_Comm_rank(MPI_COMM_WORLD, &table.rank);
     MPI_Comm_size(MPI_COMM_WORLD, &table.size);
     if (open_channels())
