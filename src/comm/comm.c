@@ -306,9 +306,24 @@ mx_code mx_comm_wait(mx_comm_work *self)
 
 /* ---- arrays --------------------------------------------------------------------------------------------------------- */
 
+/* In place, without an object for the exchange. */
+static mx_code reduce_in_place(mx_comm *comm, mx_array *x, mx_reduction how)
+{
+    mx_array_wait(x);
+    if (mx_comm_reduce_memory(comm, mx_data(x), x->size, (mx_dtype)x->dtype, how))
+        return mx_error_code();
+    if (how == MX_MEAN)
+        divide(mx_data(x), x->size, (mx_dtype)x->dtype, comm->transport->size);
+    mx_array_changed(x);
+    return MX_OK;
+}
+
 mx_code mx_comm_all_reduce(mx_comm *comm, mx_array *x, mx_reduction how)
 {
     MX_SCOPE;
+    if (check_array(comm, x, "mx_comm_all_reduce") && mx_context_is_host(x->context) && x->size && how >= MX_SUM &&
+        how <= MX_PRODUCT)
+        return reduce_in_place(comm, x, how);
     mx_comm_work *work = mx_comm_all_reduce_start(comm, x, how);
     return work ? mx_comm_wait(work) : mx_error_code();
 }
