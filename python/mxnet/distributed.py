@@ -244,32 +244,20 @@ class DistributedOptimizer(Optimizer):
     """Wraps an optimizer: the gradients of update() are averaged over all processes first."""
 
     def __init__(self, optimizer, gradient_predivide_factor=1.0, num_groups=0):
-        object.__setattr__(self, "_optimizer", optimizer)
+        super().__init__(rescale_grad=optimizer.rescale_grad, learning_rate=optimizer.learning_rate)
+        self._optimizer = optimizer
 
-    def __getattr__(self, name):
-        return getattr(self.__dict__["_optimizer"], name)
-
-    def __setattr__(self, name, value):
-        setattr(self._optimizer, name, value)
+    def create_state(self, index, weight):
+        """The state of a weight: that of the wrapped optimizer."""
+        return self._optimizer.create_state_multi_precision(index, weight)
 
     def update(self, index, weight, grad, state):
         """One update of a weight, or of a list of them, with the mean gradient."""
         grouped_allreduce_(list(grad) if isinstance(grad, (list, tuple)) else [grad])
-        self._optimizer.update(index, weight, grad, state)
-
-    def update_multi_precision(self, index, weight, grad, state):
-        """update() with a float32 copy of 16-bit weights."""
-        grouped_allreduce_(list(grad) if isinstance(grad, (list, tuple)) else [grad])
+        self._optimizer.rescale_grad = self.rescale_grad
         self._optimizer.update_multi_precision(index, weight, grad, state)
-
-    def create_state(self, index, weight):
-        """The state of a weight."""
-        return self._optimizer.create_state(index, weight)
-
-    def create_state_multi_precision(self, index, weight):
-        """The state of a weight, with a float32 copy of a 16-bit one."""
-        return self._optimizer.create_state_multi_precision(index, weight)
 
     def set_learning_rate(self, lr):
         """Sets the learning rate."""
+        super().set_learning_rate(lr)
         self._optimizer.set_learning_rate(lr)

@@ -81,3 +81,10 @@ def test_modules():
     one = launch.run(1, "module.py")[0]
     for values in launch.run(3, "module.py"):
         np.testing.assert_allclose(np.concatenate(values), np.concatenate(one), atol=2e-5)
+
+
+def test_programs_in_the_style_of_horovod():
+    one = launch.run(1, "horovod.py", "trainer")[0][0]
+    for results in launch.run(2, "horovod.py", "trainer", "optimizer"):
+        for values in results:
+            np.testing.assert_allclose(values, one, atol=1e-5)
