@@ -267,6 +267,11 @@ static mx_array *zeros_along(const mx_onnx_in *n, int64_t placeholder, int k, in
 mx_array *mx_onnx_zeros(const mx_onnx_in *n, const mx_dims *shape, mx_dtype dtype)
 {
     mx_shape_t known = mx_shape_of_dims(shape);
+    double elements = 1; /* a small file must not need much memory */
+    for (int i = 0; i < known.ndim; i++)
+        elements *= known.dim[i] > 0 ? (double)known.dim[i] : 1;
+    if (elements > (double)(INT64_C(1) << 28))
+        return mx_onnx_fail(n, MX_ERR_UNSUPPORTED, "a constant of %.0f elements is too large", elements), NULL;
     for (int i = 0; i < known.ndim; i++) {
         if (known.dim[i] < 0 && !mx_onnx_is_unknown(known.dim[i]))
             return mx_onnx_fail(n, MX_ERR_FILE, "the shape has the size %lld", (long long)known.dim[i]), NULL;

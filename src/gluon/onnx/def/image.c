@@ -159,6 +159,8 @@ static mx_code resize(mx_onnx_in *n, resizing *r, mx_floats scales, mx_floats si
         const bool crop = !strcmp(r->coordinates, "tf_crop_and_resize");
         if (in < 0 || (out == in && scale == 1 && !crop))
             continue;
+        if (out > (1 << 20) || out * in > (INT64_C(1) << 28))
+            return mx_onnx_fail(n, MX_ERR_UNSUPPORTED, "a result with %lld elements along an axis", (long long)out);
         if (out < 1 || in < 1)
             return mx_onnx_fail(n, MX_ERR_UNSUPPORTED, "a result without elements");
         if (crop) {

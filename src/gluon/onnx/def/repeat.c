@@ -6,10 +6,21 @@
 
 /* ---- repetition ------------------------------------------------------------------------------------------------- */
 
+/* A constant that is computed while the file is read must not need much memory. */
+static mx_code check_size(mx_onnx_in *n, const mx_dims *factors)
+{
+    double elements = (double)n->in[0]->size;
+    for (int i = 0; i < factors->n; i++)
+        elements *= factors->d[i] > 1 ? (double)factors->d[i] : 1;
+    return n->live || elements <= (double)(INT64_C(1) << 28)
+               ? MX_OK
+               : mx_onnx_fail(n, MX_ERR_UNSUPPORTED, "a constant of %.0f elements is too large", elements);
+}
+
 static mx_code read_tile(mx_onnx_in *n)
 {
     mx_dims reps;
-    if (!mx_onnx_dims(n, 1, &reps))
+    if (!mx_onnx_dims(n, 1, &reps) || check_size(n, &reps))
         return mx_error_code();
     n->out[0] = mx_tile(n->in[0], .reps = reps);
     return MX_OK;
@@ -37,6 +48,11 @@ static mx_code read_expand(mx_onnx_in *n)
     mx_dims shape;
     mx_array *x = n->in[0];
     if (!mx_onnx_dims(n, 1, &shape) || mx_onnx_rank(n, 0) < 0)
+        return mx_error_code();
+    mx_dims one = shape;
+    for (int i = 0; i < one.n; i++) /* the input's own sizes count once */
+        one.d[i] = i + x->ndim >= one.n && x->shape[i + x->ndim - one.n] == shape.d[i] ? 1 : shape.d[i];
+    if (check_size(n, &one))
         return mx_error_code();
     if (shape.n > MX_MAX_NDIM)
         return mx_onnx_fail(n, MX_ERR_UNSUPPORTED, "more than %d axes", MX_MAX_NDIM);

@@ -49,7 +49,7 @@ static mx_code read_range(mx_onnx_in *n)
         return mx_error_code();
     const mx_dtype type = (mx_dtype)n->in[0]->dtype;
     const double count = delta == 0 ? -1 : ceil((limit - start) / delta);
-    if (delta == 0 || fabs(count) > 1e9 || mx_onnx_is_unknown((int64_t)limit) || mx_onnx_is_unknown((int64_t)start))
+    if (delta == 0 || fabs(count) > 1 << 26 || mx_onnx_is_unknown((int64_t)limit) || mx_onnx_is_unknown((int64_t)start))
         return mx_onnx_fail(n, MX_ERR_SHAPE,
                             "a step of 0, or a limit that is not known; give the shapes of the inputs");
     const int64_t length = count > 0 ? (int64_t)count : 0;
