@@ -9,8 +9,8 @@ TOLERANCE = 0.01  # relative; numbers differ between instruction levels after a 
 
 
 def _split(text):
-    """(text without numbers and with single spaces, the numbers)"""
-    bare = NUMBER.sub("#", text)
+    """(text without numbers and alignment, the numbers)"""
+    bare = re.sub(r"\s*([\[\](),])\s*", r"\1", NUMBER.sub("#", text))  # arrays align their columns
     return " ".join(bare.split()), NUMBER.findall(text)
 
 
@@ -52,6 +52,7 @@ def strange_line(wanted, got):
     return next((line for line in got.splitlines() if _split(line)[0] not in known), None)
 
 
-def coarse(svg):
-    """A figure without the coordinates of its curves, whose points may move by rounding."""
-    return re.sub(r'(?: d| points| href)="[^"]*"', "", svg)
+def drawn(svg):
+    """What a figure shows, whatever the numbers: its kinds of elements, its words."""
+    words = {word for word in re.findall(r"<text[^>]*>([^<]*)</text>", svg) if not NUMBER.fullmatch(word)}
+    return sorted(set(re.findall(r"<(\w+)", svg))), sorted(words)

@@ -184,18 +184,17 @@ class Page:
                                  f"{listing.printed}")
 
     def check_figures(self):
-        """Every figure of the page is one that the run drew; with full settings, the same one."""
+        """Every figure of the page is one that the run drew; with full settings, it shows the same things."""
         for figure in dict.fromkeys(pages.figures(self.text)):
             drawn, stored = self.folder / figure, self.path.parent / figure
             if not drawn.exists():
                 self.problems.append(f"{self.name}: no listing draws {figure}")
             elif self.options.update:
-                if not stored.exists() or compare.difference(stored.read_text(), drawn.read_text()):
-                    stored.parent.mkdir(exist_ok=True)
-                    shutil.copyfile(drawn, stored)
+                stored.parent.mkdir(exist_ok=True)
+                shutil.copyfile(drawn, stored)
             elif not stored.exists():
                 self.problems.append(f"{self.name}: {figure} is not stored")
-            elif not self.loose and compare.difference(compare.coarse(stored.read_text()), compare.coarse(drawn.read_text())):
+            elif not self.loose and compare.drawn(stored.read_text()) != compare.drawn(drawn.read_text()):
                 self.problems.append(f"{self.name}: {figure} is stale")
 
     def update(self):
