@@ -374,9 +374,8 @@ static PyObject *missing_attribute(PyObject *object, PyObject *name)
         if (!strcmp(text, "act") && self->block->cls && self->block->cls->schema &&
             mx_schema_find(self->block->cls->schema, "activation"))
             Py_RETURN_NONE; /* a layer without activation */
-        const mx_field *part = self->block->cls && self->block->cls->schema
-                                   ? mx_schema_find(self->block->cls->schema, text)
-                                   : NULL;
+        const mx_field *part =
+            self->block->cls && self->block->cls->schema ? mx_schema_find(self->block->cls->schema, text) : NULL;
         if (part && part->type == MX_FIELD_BOOL)
             Py_RETURN_NONE; /* a part that was not asked for: the downsample of a residual block */
         char option[64];

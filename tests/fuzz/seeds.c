@@ -57,7 +57,8 @@ static void images(void)
     for (int i = 0; i < 4; i++) {
         char name[16];
         snprintf(name, sizeof name, "a%s", formats[i]);
-        mx_array *pixels = mx_cast(mx_random_uniform(.low = 0, .high = 255, .shape = MX_DIMS(5, 7, i == 3 ? 1 : 3)), MX_UINT8);
+        mx_array *pixels =
+            mx_cast(mx_random_uniform(.low = 0, .high = 255, .shape = MX_DIMS(5, 7, i == 3 ? 1 : 3)), MX_UINT8);
         mx_imwrite(path_of("image", name), pixels, 90);
     }
 }
@@ -66,13 +67,15 @@ static void records(void)
 {
     mx_record_writer *out = mx_record_writer_open(path_of("record", "a.rec"), NULL);
     for (int i = 0; i < 3; i++)
-        mx_record_write(out, mx_record_pack((mx_record_header){.label = 2}, NULL, 0, "\n#\327\316abcdefg", 5 + 2 * i), NULL);
+        mx_record_write(out, mx_record_pack((mx_record_header){.label = 2}, NULL, 0, "\n#\327\316abcdefg", 5 + 2 * i),
+                        NULL);
     mx_record_writer_close(out);
 }
 
 static void networks(void)
 {
-    mx_block *net = mx_hybrid_sequential(mx_conv2d(4, MX_DIMS(3, 3), .activation = "relu"), mx_batch_norm(), mx_max_pool2d(), mx_dense(3));
+    mx_block *net = mx_hybrid_sequential(mx_conv2d(4, MX_DIMS(3, 3), .activation = "relu"), mx_batch_norm(),
+                                         mx_max_pool2d(), mx_dense(3));
     mx_initialize(net, NULL, mx_cpu(0));
     mx_array *x = mx_ones(.shape = MX_DIMS(2, 3, 8, 8));
     mx_call(net, x);
@@ -104,9 +107,15 @@ int main(int argc, char **argv)
     mkdir(folder, 0777);
     arrays(), images(), records(), networks(), states();
     mx_file_write(path_of("text", "idx"), "\0\0\0\x08\x02\0\0\0\x02\0\0\0\x02\x01\x02\x03\x04", 17);
-    text("text", "csv", "\x01" "1,2.5,-3e2\n4,nan,6\n");
-    text("text", "libsvm", "\x02" "1 0:2 3:1.5\n-1 7:1\n");
-    text("text", "index", "\x03" "0\t0\n1\t24\n");
+    text("text", "csv",
+         "\x01"
+         "1,2.5,-3e2\n4,nan,6\n");
+    text("text", "libsvm",
+         "\x02"
+         "1 0:2 3:1.5\n-1 7:1\n");
+    text("text", "index",
+         "\x03"
+         "0\t0\n1\t24\n");
     mx_file_write(path_of("call", "zeros"), (char[64]){0}, 64);
     return mx_check("fuzz_seeds");
 }

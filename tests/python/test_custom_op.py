@@ -226,7 +226,7 @@ def test_types_of_arguments_are_texts():
     assert mx.operator.get_operator_arguments("concat").types[0] == "NDArray-or-Symbol[]"
 
 
-def test_storage_types():
+def test_storage_types(on_host):
     """An operator that says what becomes of sparse inputs gets them as they are, on arrays and in executors."""
     seen = []
 

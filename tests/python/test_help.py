@@ -39,6 +39,8 @@ def test_example_runs(name):
     output = []
     runner = doctest.DocTestRunner(verbose=False)
     runner.run(test, out=output.append)
+    if mx.current_context().device_type == "gpu" and "there is no kernel" in "".join(output):
+        pytest.skip("runs on the host only")
     assert runner.failures == 0, "".join(output)
 
 

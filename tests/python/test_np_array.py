@@ -56,7 +56,7 @@ def test_indexing_errors():
     assert [float(row) for row in np.arange(3)] == [0, 1, 2] and [row.shape for row in np.ones((2, 3))] == [(3,), (3,)]
 
 
-def test_printing():
+def test_printing(on_host):
     assert repr(np.array([1, 2.5])) == "array([1. , 2.5])" and str(np.array([1, 2.5])) == "[1.  2.5]"
     assert repr(np.array(3)) == "array(3.)" and repr(np.zeros((0, 3))) == "array([], shape=(0, 3))"
     assert repr(np.array([1], dtype="int32")) == "array([1], dtype=int32)"
@@ -121,7 +121,7 @@ def test_refused():
             call()
 
 
-def test_numpy_protocols():
+def test_numpy_protocols(on_host):
     x, a = np.array([1, 2, 3]), onp.array([1, 2, 3], "float32")
     for y in (onp.add(x, 1), onp.exp(x), onp.mean(x), onp.concatenate([x, x]), a + x, x + a, a * x, onp.where(x > 1, x, 0), onp.linalg.norm(x)):
         assert type(y) is np.ndarray

@@ -96,7 +96,7 @@ def test_old_names_and_signatures(tmp_path):
     path = str(tmp_path / "net.onnx")
     assert mx.contrib.onnx.export_model(graph, params, [(2, 3, 12, 12)], np.float32, path) == path
     assert mx.contrib.onnx.get_model_metadata(path)["input_tensor_data"] == [("data", (2, 3, 12, 12))]
-    close(mx.contrib.onnx.import_to_gluon(path, mx.cpu())(x).asnumpy(), y)
+    close(mx.contrib.onnx.import_to_gluon(path, mx.current_context())(x).asnumpy(), y)
     mx.onnx.export_model(graph, params, [(2, 3, 12, 12)], onnx_file_path=path, dynamic=True)
     assert mx.onnx.get_model_metadata(path)["input_tensor_data"] == [("data", (0, 3, 12, 12))]
     mx.onnx.export_model(mx.sym.load(graph), nd.load(params), [(2, 3, 12, 12)], np.float32, path, opset_version=13)

@@ -228,7 +228,7 @@ def test_empty_dictionaries_are_saved(tmp_path):
         params.load(name)
 
 
-def test_replaced_init_impl_gets_the_first_value():
+def test_replaced_init_impl_gets_the_first_value(on_host):
     """By a subclass, or by an attribute of the object as Horovod does it; also where the shape comes late."""
     seen = []
 
@@ -295,7 +295,7 @@ def test_deferred_initialization_can_be_assigned():
         first.data()
 
 
-def test_a_parameter_made_of_the_parts_of_another():
+def test_a_parameter_made_of_the_parts_of_another(on_host):
     """As GluonNLP's WeightDropParameter: everything below the methods is assigned."""
     class Doubled(gluon.Parameter):
         def __init__(self, p):

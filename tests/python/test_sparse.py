@@ -826,7 +826,7 @@ def test_custom_operators_take_sparse_arrays():
         np.testing.assert_array_equal(x.grad.asnumpy(), 2 * values)
 
 
-def test_edges_outside_of_the_graph():
+def test_edges_outside_of_the_graph(on_host):
     graph = nd.array([[0, 1], [2, 0]]).tostype("csr")
     for data in (graph, graph.tostype("default")):
         for u, v in ((2, 0), (0, 2), (-1, 0)):

@@ -315,14 +315,24 @@ static mx_code take_parts(mx_onnx_reader *r)
                       : mx_fail(MX_ERR_FILE, "%s: the file does not say which opset it uses", r->path);
 }
 
-mx_code mx_onnx_open(mx_onnx_reader *r, const char *path)
+/* Owned by the caller; NULL with an error. */
+static char *folder_of(const char *path)
 {
     const char *slash = strrchr(path, '/');
-    *r = (mx_onnx_reader){.path = path, .folder = mx_strdup(slash ? path : ".")};
+    if (!slash)
+        return mx_strdup(".");
+    const size_t length = slash == path ? 1 : (size_t)(slash - path);
+    char *folder = mx_alloc(length + 1);
+    if (folder)
+        memcpy(folder, path, length), folder[length] = 0;
+    return folder;
+}
+
+mx_code mx_onnx_open(mx_onnx_reader *r, const char *path)
+{
+    *r = (mx_onnx_reader){.path = path, .folder = folder_of(path)};
     if (!r->folder)
         return mx_error_code();
-    if (slash)
-        r->folder[slash == path ? 1 : slash - path] = 0;
     if (!(r->bytes = mx_file_read(path, INT64_C(1) << 40, &r->size)))
         return mx_error_code();
     return take_parts(r);
