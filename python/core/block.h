@@ -28,6 +28,7 @@ typedef struct block_object {
     bool overrides_forward;               /* by its class or an attribute of the object; so below */
     bool forward_only;     /* a hybrid block with forward alone: traced if its arrays are those of mx.np */
     bool overrides_hybrid; /* hybrid_forward; if a hybrid block is not `library`, only this defines it */
+    bool overrides_shapes; /* infer_shape */
     uint64_t checked;      /* structure version for which `all_native` holds */
     bool all_native;       /* a container whose children all run in C */
     PyObject *in_form;     /* how the arrays of a call are nested; NULL: one after the other */

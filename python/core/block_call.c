@@ -525,8 +525,11 @@ static PyObject *call_in_python(PyObject *object, PyObject *args, PyObject *keyw
 /* If forward is in Python, the block's own parameters get their shapes before the library runs it. */
 static int learn_shapes(PyObject *object, PyObject *args)
 {
-    PyObject *arguments = PyTuple_Pack(1, args);
-    PyObject *done = arguments ? block_infer(object, arguments) : NULL;
+    PyObject *arguments = PyTuple_Pack(1, args), *done = NULL;
+    if (arguments && ((block_object *)object)->overrides_shapes)
+        done = PyObject_CallMethod(object, "_settle_shapes", "(O)", args);
+    else if (arguments)
+        done = block_infer(object, arguments);
     Py_XDECREF(arguments), Py_XDECREF(done);
     return done ? 0 : -1;
 }

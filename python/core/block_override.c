@@ -5,6 +5,7 @@
  *     hybrid_forward      mx_block.forward_many: what the block itself computes
  *     forward             of another block: mx_block.forward_many
  *     collect_params      mx_block.collects
+ *     infer_shape         called before the first run, by HybridBlock._settle_shapes
  *
  * Overrides are found when the object is created and when such an attribute of it is set: in comparison with the class
  * whose methods are the library's.
@@ -205,6 +206,7 @@ void block_find_overrides(block_object *self)
     const bool forward = overrides(self, "forward"), call = !block_inherits((PyObject *)self, "__call__", self->base);
     self->overrides_forward = forward;
     self->overrides_hybrid = block->hybrid && (overrides(self, "hybrid_forward") || own_overrides(block));
+    self->overrides_shapes = block->hybrid && !self->library && overrides(self, "infer_shape");
     self->forward_only = forward && block->hybrid && !self->library && !self->overrides_hybrid;
     if (self->library) {
         const bool python = self->overrides_hybrid || (forward && !block->hybrid);

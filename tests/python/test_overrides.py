@@ -276,3 +276,31 @@ def test_own_collect_params_of_children():
     net.add(frozen, nn.Dense(2, in_units=2))
     assert len(net.collect_params()) == 2
     assert len(net.collect_params(".*weight")) == 1
+
+
+class Divided(nn.HybridBlock):
+    """A layer that says itself which shape its parameter has."""
+
+    def __init__(self, **kwargs):
+        super().__init__(**kwargs)
+        self.asked = 0
+        with self.name_scope():
+            self.scale = self.params.get("scale", shape=(0,), init="ones", allow_deferred_init=True)
+
+    def infer_shape(self, x, *args):
+        self.asked += 1
+        self.scale.shape = (x.shape[1],)
+
+    def hybrid_forward(self, F, x, scale):
+        return F.broadcast_div(x, scale)
+
+
+@pytest.mark.parametrize("hybridized", [False, True])
+def test_infer_shape(hybridized):
+    layer = Divided()
+    layer.initialize()
+    if hybridized:
+        layer.hybridize()
+    for _ in range(2):
+        assert layer(mx.nd.ones((2, 5))).asnumpy().tolist() == [[1] * 5] * 2
+    assert layer.asked == 1 and layer.scale.shape == (5,)

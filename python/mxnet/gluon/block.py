@@ -338,11 +338,20 @@ class HybridBlock(Block):
             self._check_kinds((x, *args))
         parameters = self._own_data(x)
         if parameters is None:
-            self._infer((x,) + args)
+            self._settle_shapes((x, *args))
             parameters = self._own_data(x)
         if type(x) is NDArray or not (_core.is_tracing() or isinstance(x, Symbol)):
             return self.hybrid_forward(nd, x, *args, **parameters)
         return self.hybrid_forward(_SYMBOLS or _both(), x, *args, **parameters)
+
+    def _settle_shapes(self, args):
+        """Shapes of parameters that are not known yet, by the class's own infer_shape if it has one."""
+        if type(self).infer_shape is HybridBlock.infer_shape:
+            self._infer(args)
+            return
+        self.infer_shape(*args)
+        for parameter in self._reg_params.values():
+            parameter._finish_deferred_init()
 
     def _check_kinds(self, args):
         """Arrays or symbols, not both, and at least one."""
