@@ -31,7 +31,7 @@ def differences():
     sys.path.insert(0, str(ROOT / "tests/oracle"))
     import intended
     parts = []
-    for title, entries in (("Behaviour", intended.BEHAVIOURS), ("Symbols and executors", intended.SYMBOLS), ("Operators", intended.OPERATORS)):
+    for title, entries in (("Behaviour", intended.BEHAVIOURS), ("Operators", intended.OPERATORS)):
         head = ("what", "here") if title != "Operators" else ("operator", "why it differs: MXNet's")
         rows = [(f"`{what}`" if " " not in what else what, why) for what, why in entries.items()]
         parts.append(f"### {title}\n\n{table(head, rows)}")
