@@ -8,6 +8,7 @@
 #include <string.h>
 #include <sys/stat.h>
 
+#include "base/alloc.h"
 #include "base/file.h"
 
 static const char *folder;
@@ -27,11 +28,12 @@ static void prefixed(const char *target, const char *name, char choice, const ch
 {
     int64_t size = 0;
     char *bytes = mx_file_read(from, 1 << 20, &size), all[1 << 16];
-    if (!bytes || size + 1 > (int64_t)sizeof all)
-        return;
-    all[0] = choice;
-    memcpy(all + 1, bytes, (size_t)size);
-    mx_file_write(path_of(target, name), all, size + 1);
+    if (bytes && size + 1 <= (int64_t)sizeof all) {
+        all[0] = choice;
+        memcpy(all + 1, bytes, (size_t)size);
+        mx_file_write(path_of(target, name), all, size + 1);
+    }
+    mx_free(bytes, bytes ? (size_t)size + 1 : 0);
 }
 
 static void text(const char *target, const char *name, const char *content)
@@ -41,13 +43,11 @@ static void text(const char *target, const char *name, const char *content)
 
 static void arrays(void)
 {
-    mx_array *x = mx_arange(.start = 0, .stop = 6), *y = mx_cast(mx_reshape(x, .shape = MX_DIMS(2, 3)), MX_INT32);
-    static const char *const names[] = {"a.params", "a.npz", "a.safetensors"};
-    mx_array_dict *dict = mx_array_dict_new();
-    mx_array_dict_set(dict, "x", x);
-    mx_array_dict_set(dict, "y", y);
+    mx_array *x = mx_arange(.start = 0, .stop = 6),
+             *y = mx_cast(mx_reshape(x, .shape = MX_DIMS(2, 3)), .dtype = MX_INT32);
+    static const char *const names[] = {"x", "y"}, *const files[] = {"a.params", "a.npz", "a.safetensors"};
     for (int i = 0; i < 3; i++)
-        mx_save(path_of("arrays", names[i]), dict);
+        mx_save(path_of("arrays", files[i]), MX_ARRAYS(x, y), names);
     mx_save_npy(path_of("arrays", "a.npy"), y);
 }
 
@@ -57,18 +57,19 @@ static void images(void)
     for (int i = 0; i < 4; i++) {
         char name[16];
         snprintf(name, sizeof name, "a%s", formats[i]);
-        mx_array *pixels =
-            mx_cast(mx_random_uniform(.low = 0, .high = 255, .shape = MX_DIMS(5, 7, i == 3 ? 1 : 3)), MX_UINT8);
-        mx_imwrite(path_of("image", name), pixels, 90);
+        mx_array *pixels = mx_cast(mx_random_uniform(.low = 0, .high = 255, .shape = MX_DIMS(5, 7, i == 3 ? 1 : 3)),
+                                   .dtype = MX_UINT8);
+        mx_imwrite(pixels, path_of("image", name));
     }
 }
 
 static void records(void)
 {
     mx_record_writer *out = mx_record_writer_open(path_of("record", "a.rec"), NULL);
-    for (int i = 0; i < 3; i++)
-        mx_record_write(out, mx_record_pack((mx_record_header){.label = 2}, NULL, 0, "\n#\327\316abcdefg", 5 + 2 * i),
-                        NULL);
+    for (int i = 0; i < 3; i++) {
+        mx_array *record = mx_record_pack((mx_record_header){.label = 2}, NULL, 0, "\n#\327\316abcdefg", 5 + 2 * i);
+        mx_record_write(out, NULL, mx_array_data(record), mx_size(record));
+    }
     mx_record_writer_close(out);
 }
 
