@@ -1,12 +1,15 @@
 """Functions of NumPy without an operator: they run on copies of the elements, and results become arrays again.
 
-They have no gradient and cannot be hybridized.  Operators of the same name take precedence.
+They have no gradient and cannot be hybridized: while recording, those that give floats of floats are refused.  Operators of
+the same name take precedence.
 """
 import functools
 
 import numpy as _np
 
+from .. import _core
 from .._core import ndarray
+from ..error import UnsupportedError
 
 _NAMES = """
     allclose append apply_along_axis apply_over_axes argpartition argwhere array_equal array_equiv bincount choose compress
@@ -51,6 +54,18 @@ def _has_float64(value):
     return getattr(value, "dtype", None) == _np.float64
 
 
+def _any_float(value):
+    if isinstance(value, (list, tuple)):
+        return any(_any_float(item) for item in value)
+    return isinstance(value, ndarray) and _np.dtype(value.dtype).kind == "f"
+
+
+def _check_recording(function, args, result):
+    if _core.is_recording() and _any_float(args) and _any_float(result):
+        raise UnsupportedError(f"np.{function.__name__} runs on copies of the elements and has no gradient: call it in "
+                               "autograd.pause(), or outside of autograd.record()")
+
+
 def on_copies(function):
     """The function of NumPy on copies of its arrays; float64 results of other arrays become float32."""
     @functools.wraps(function)
@@ -59,6 +74,7 @@ def on_copies(function):
         kwargs.pop("ctx", None)
         narrow = not _has_float64(args) and not _has_float64(tuple(kwargs.values()))
         result = _from_numpy(function(*_to_numpy(args), **_to_numpy(kwargs)), narrow)
+        _check_recording(function, (*args, *kwargs.values()), result)
         if out is None:
             return result
         out[()] = result
