@@ -69,7 +69,7 @@ libraries: python ## GluonCV, gluoncv2, GluonNLP, GluonTS, d2lzh and d2l of PyPI
 	@JOBS=$(JOBS) sh tools/libraries.sh $(BUILD) $(LIBRARIES)
 
 distributed: setup-mpi python ## tests of several processes, with mpirun; skipped with a message where there is no MPI
-	timeout -k 10 900 $(VENV)/bin/python -m pytest -q tests/distributed
+	timeout -k 10 900 $(VENV)/bin/python -m pytest tests/distributed
 
 onnx: python ## ONNX files: against the onnx package and ONNX Runtime of PyPI; ONNX=--every: all networks of the zoo
 	@JOBS=$(JOBS) sh tools/onnx.sh $(BUILD) $(ONNX)

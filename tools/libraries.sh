@@ -37,7 +37,7 @@ if [ "$(cat "$folder/.libraries" 2>/dev/null)" != "$libraries $newer" ]; then
 fi
 
 export MXNET_NUMPY_ALIASES=1 PYTHONPATH="$build/python" PYTHONWARNINGS=ignore MPLBACKEND=Agg
-run() { timeout -k 10 "${LIBRARIES_LIMIT:-3000}" "$folder/bin/python" -m pytest -q -p no:cacheprovider "$@"; }
+run() { timeout -k 10 "${LIBRARIES_LIMIT:-3000}" "$folder/bin/python" -m pytest -p no:cacheprovider "$@"; }
 cd "$source/tests/libraries"
 run -n "${JOBS:-2}" . "$@"
 # The newer GluonTS beside the older one: the same tests, another version first on the path.

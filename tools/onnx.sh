@@ -17,5 +17,5 @@ sh "$source/tools/venv.sh" "$build/onnx" numpy pytest pytest-xdist onnx==1.23.2 
     exit 0
 }
 cd "$source/tests/onnx"
-PYTHONPATH="$build/python" timeout -k 10 "${ONNX_LIMIT:-900}" "$build/onnx/bin/python" -m pytest -q -p no:cacheprovider \
+PYTHONPATH="$build/python" timeout -k 10 "${ONNX_LIMIT:-900}" "$build/onnx/bin/python" -m pytest -p no:cacheprovider \
     -n "${JOBS:-2}" . ../python/test_tensorboard.py "$@"

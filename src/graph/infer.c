@@ -132,14 +132,24 @@ static void keep_agreed(mx_shape_t *agreed, const mx_shape_t *found)
             agreed->dim[k] = -1;
 }
 
+bool mx_graph_put_sizes(mx_shape_t *shape, int64_t size)
+{
+    for (int d = 0; d < shape->ndim; d++)
+        shape->dim[d] = shape->dim[d] < 0 ? size : shape->dim[d];
+    if (shape->ndim < 0 || mx_shape_size(shape) >= 0)
+        return true;
+    mx_error_clear();
+    return false;
+}
+
 /* Runs the rule once; returns whether it accepted the sizes. */
 static bool try_sizes(inference *v, int64_t i, int n_in, int64_t size, bool first)
 {
     const mx_gnode *node = v->graph->nodes[i];
     load(v, i, n_in);
     for (int k = 0; k < n_in; k++)
-        for (int d = 0; d < v->in[k].ndim; d++)
-            v->in[k].dim[d] = v->in[k].dim[d] < 0 ? size : v->in[k].dim[d];
+        if (!mx_graph_put_sizes(&v->in[k], size))
+            return false;
     mx_infer infer = {node->op, node->attrs, n_in, node->n_out, v->in, v->out, v->in_type, v->out_type, NULL};
     if (mx_op_infer(&infer))
         return mx_error_clear(), false;

@@ -11,4 +11,7 @@ mx_code mx_graph_infer(const mx_graph *graph, mx_shape_t *shape, int *type);
 /* Sets all entries to unknown, the initial state. */
 void mx_graph_infer_start(const mx_graph *graph, mx_shape_t *shape, int *type);
 
+/* `size` in place of the unknown sizes; false, without an error: no array can be that large. */
+bool mx_graph_put_sizes(mx_shape_t *shape, int64_t size);
+
 #endif

@@ -10,6 +10,7 @@
 
 #include "base/alloc.h"
 #include "base/error.h"
+#include "graph/infer.h"
 #include "op/schema_types.h"
 
 static _Atomic uint64_t next_sequence = 1;
@@ -138,8 +139,8 @@ static bool try_size(const mx_infer *known, int64_t size, mx_shape_t *in, mx_sha
     mx_infer infer = *known;
     for (int i = 0; i < infer.n_in; i++) {
         in[i] = known->in[i];
-        for (int d = 0; d < in[i].ndim; d++)
-            in[i].dim[d] = in[i].dim[d] < 0 ? size : in[i].dim[d];
+        if (!mx_graph_put_sizes(&in[i], size))
+            return false;
     }
     for (int i = 0; i < infer.n_out; i++) {
         out[i] = MX_UNKNOWN_SHAPE;
