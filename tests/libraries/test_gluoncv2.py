@@ -19,8 +19,8 @@ SAMPLE = [(name, (2, 3, 32, 32)) for name in SMALL] + [(name, (1, 3, 224, 224)) 
 # librosa is needed to listen (jasper, quartznet); DucBlock lacks arguments in the library itself.
 # FractalNet, shaking and dropping of residuals draw random numbers in Python, so a plan has those of its first call; 1-bit
 # networks use an autograd.Function, whose backward no plan calls, and iSQRT-COV calls one object of it several times;
-# SimplePose reads values in its forward.
-ELSEWHERE = ("fractalnet", "shakeshake", "shakedrop", "resdrop", "1bit", "isqrtcov", "jasper", "quartznet", "alphapose", "simplepose")
+# SimplePose reads values in its forward; NvpAttExp has a second input.
+ELSEWHERE = ("nvpattexp", "fractalnet", "shakeshake", "shakedrop", "resdrop", "1bit", "isqrtcov", "jasper", "quartznet", "alphapose", "simplepose")
 
 
 def registry():
@@ -35,7 +35,8 @@ def test_model(model):
     net = provider.get_model(name)
     if shape is None:
         channels = getattr(net, "in_channels", 3)
-        shape = (1, channels if isinstance(channels, int) else 3, *net.in_size)
+        batch = 2 if name == "inceptionresnetv1" else 1  # it normalises single numbers over the batch
+        shape = (batch, channels if isinstance(channels, int) else 3, *net.in_size)
     detector = any(word in name for word in ("centernet", "lffd", "ibppose"))
     compare(net, nd.random.uniform(shape=shape), train=not detector)
 
