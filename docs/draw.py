@@ -143,7 +143,7 @@ def chart(path, lines=None, points=None, bars=None, x="", y="", log=False, limit
     ys = _Scale([v for one in every for v in one[1]] + lowest, bottom, TOP, log, limits)
     parts = [f'<clipPath id="area"><rect x="{LEFT}" y="{TOP}" width="{WIDTH - LEFT - RIGHT}" height="{bottom - TOP}"/></clipPath>']
     if background is not None:
-        parts.append(_picture(background, LEFT, TOP, WIDTH - LEFT - RIGHT, bottom - TOP))
+        parts.append(_image(background, LEFT, TOP, WIDTH - LEFT - RIGHT, bottom - TOP))
     parts += _axes(xs, ys, x, y) + ['<g clip-path="url(#area)">']
     for i, (bx, by) in enumerate(bars.values()):
         share = abs(xs(1) - xs(0)) * 0.8 / len(bars)
@@ -178,13 +178,13 @@ def _png(rows):
     return b"\x89PNG\r\n\x1a\n" + chunk(b"IHDR", head) + chunk(b"IDAT", zlib.compress(pixels, 9)) + chunk(b"IEND", b"")
 
 
-def png(path, picture):
+def png(path, pixels):
     """Writes an image as a PNG file; shapes as in images()."""
     with open(path, "wb") as file:
-        file.write(_png(_pixels(picture)))
+        file.write(_png(_pixels(pixels)))
 
 
-def _picture(rows, x, y, width, height):
+def _image(rows, x, y, width, height):
     return (f'<image x="{_number(x)}" y="{_number(y)}" width="{_number(width)}" height="{_number(height)}" '
             f'preserveAspectRatio="none" style="image-rendering:pixelated" '
             f'href="data:image/png;base64,{base64.b64encode(_png(_values(rows))).decode()}"/>')
@@ -202,17 +202,17 @@ def _pixels(image):
     return rows
 
 
-def images(path, pictures, titles=None, columns=8, size=64):
+def images(path, arrays, titles=None, columns=8, size=64):
     """Images in a grid, each with its title below."""
-    pictures = [_pixels(one) for one in pictures]
+    arrays = [_pixels(one) for one in arrays]
     step_x, step_y = size + 10, size + (24 if titles else 10)
-    columns = min(columns, len(pictures))
+    columns = min(columns, len(arrays))
     parts = []
-    for i, rows in enumerate(pictures):
+    for i, rows in enumerate(arrays):
         x, y = 5 + i % columns * step_x, 5 + i // columns * step_y
-        parts.append(_picture(rows, x, y, size, size * len(rows) / len(rows[0])))
+        parts.append(_image(rows, x, y, size, size * len(rows) / len(rows[0])))
         parts += [_text(x + size / 2, y + size + 14, titles[i], size=10)] if titles else []
-    _write(path, columns * step_x, -(-len(pictures) // columns) * step_y + 5, parts, "images")
+    _write(path, columns * step_x, -(-len(arrays) // columns) * step_y + 5, parts, "images")
 
 
 def matrix(path, values, rows=None, columns=None, x="", y="", cell=30, numbers=True):

@@ -57,6 +57,10 @@ PyObject *block_layer_forward(PyObject *object, PyObject *args);
 PyObject *block_set_hooks(PyObject *object, PyObject *mapping);
 PyObject *block_set_pre_hooks(PyObject *object, PyObject *mapping);
 void block_drop_hooks(block_object *self);
+int block_run_hooks(PyObject *hooks, PyObject *object, PyObject *args, PyObject *result);
+/* The block whose call from Python runs its hooks; the library's calls of them skip it.  Returns the one before. */
+block_object *block_swap_hooked(block_object *now);
+PyObject *block_wrap_results(block_object *self, mx_arrays out);
 
 /* Dictionaries that users change (block_live.c). */
 int live_set(PyObject *dict, PyObject *key, PyObject *value); /* without telling the library */

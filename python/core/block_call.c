@@ -14,111 +14,12 @@
 #include "block.h"
 #include "exec/list.h"
 #include "exec/tape.h"
-#include "gluon/block/blame.h"
 #include "gluon/compile/hybrid.h"
 #include "gluon/compile/trace.h"
 #include "graph/node.h"
 #include "np_array.h"
 
 #define MOST_INPUTS 8 /* that have names */
-
-static _Thread_local block_object *hooked; /* Python is running its hooks: the library's hooks skip it */
-
-/* ---- nested lists ------------------------------------------------------------------------------------------------ */
-
-PyObject *form_take(PyObject *value, mx_array **list, int64_t *n, const char *who)
-{
-    if (PyList_Check(value) || PyTuple_Check(value)) {
-        const Py_ssize_t length = PySequence_Fast_GET_SIZE(value);
-        PyObject *form = PyList_Check(value) ? PyList_New(length) : PyTuple_New(length);
-        for (Py_ssize_t i = 0; form && i < length; i++) {
-            PyObject *part = form_take(PySequence_Fast_GET_ITEM(value, i), list, n, who);
-            if (!part)
-                return Py_DECREF(form), NULL;
-            if (PyList_Check(value))
-                PyList_SET_ITEM(form, i, part);
-            else
-                PyTuple_SET_ITEM(form, i, part);
-        }
-        return form;
-    }
-    if (value == Py_None || any_check(value)) {
-        mx_array *x = value == Py_None ? MX_NONE : any_array(value, who);
-        if (!x)
-            return NULL;
-        if (*n == MOST_ARRAYS)
-            return PyErr_Format(PyExc_ValueError, "%s: more than %d arrays in one call", who, MOST_ARRAYS);
-        list[(*n)++] = x == MX_NONE ? x : mx_scope_add(mx_retain(x));
-        return core_new_ref(Py_None);
-    }
-    PyObject *type = from_package("mxnet.error", "ArgumentError");
-    PyErr_Format(type ? type : PyExc_TypeError, "%s: expected arrays, or nested lists of them, got %.200s%s", who,
-                 Py_TYPE(value)->tp_name, PyObject_CheckBuffer(value) ? " (make one with nd.array)" : "");
-    Py_XDECREF(type);
-    return NULL;
-}
-
-PyObject *form_give(PyObject *form, mx_arrays arrays, int64_t *at)
-{
-    if (form == Py_None) {
-        if (*at >= arrays.n)
-            return PyErr_Format(PyExc_RuntimeError, "a block returned fewer arrays than before");
-        mx_array *x = arrays.v[(*at)++];
-        return x == MX_NONE ? core_new_ref(Py_None) : nd_wrap(x);
-    }
-    const Py_ssize_t n = PySequence_Fast_GET_SIZE(form);
-    PyObject *made = PyList_Check(form) ? PyList_New(n) : PyTuple_New(n);
-    for (Py_ssize_t i = 0; made && i < n; i++) {
-        PyObject *part = form_give(PySequence_Fast_GET_ITEM(form, i), arrays, at);
-        if (!part)
-            return Py_DECREF(made), NULL;
-        if (PyList_Check(form))
-            PyList_SET_ITEM(made, i, part);
-        else
-            PyTuple_SET_ITEM(made, i, part);
-    }
-    return made;
-}
-
-/* A call failed: the block becomes part of the path in the exception's message (gluon/block/blame.h). */
-void block_blame(const mx_block *block)
-{
-    char prefix[MX_BLAME_TEXT];
-    PyObject *type, *value, *trace;
-    mx_block_blame(block);
-    if (!PyErr_Occurred())
-        return;
-    PyErr_Fetch(&type, &value, &trace);
-    PyErr_NormalizeException(&type, &value, &trace);
-    PyObject *args = value ? PyObject_GetAttrString(value, "args") : NULL;
-    PyObject *message = args && PyTuple_Check(args) && PyTuple_GET_SIZE(args) == 1 ? PyTuple_GET_ITEM(args, 0) : NULL;
-    const char *text = message && PyUnicode_Check(message) ? PyUnicode_AsUTF8(message) : NULL;
-    const size_t old = text ? mx_blame_prefix(text, prefix) : 0;
-    if (old) {
-        PyObject *longer = Py_BuildValue("(N)", PyUnicode_FromFormat("%s%s", prefix, text + old));
-        if (longer)
-            PyObject_SetAttrString(value, "args", longer);
-        Py_XDECREF(longer);
-    }
-    PyErr_Clear(); /* a failure here must not hide the exception */
-    Py_XDECREF(args);
-    PyErr_Restore(type, value, trace);
-}
-
-/* ---- hooks ------------------------------------------------------------------------------------------------------- */
-
-static int run_hooks(PyObject *hooks, PyObject *object, PyObject *args, PyObject *result)
-{
-    PyObject *copy = PyDict_Values(hooks); /* a hook may remove itself */
-    int failed = !copy;
-    for (Py_ssize_t i = 0; !failed && i < PyList_GET_SIZE(copy); i++) {
-        PyObject *done = PyObject_CallFunctionObjArgs(PyList_GET_ITEM(copy, i), object, args, result, NULL);
-        failed = !done;
-        Py_XDECREF(done);
-    }
-    Py_XDECREF(copy);
-    return failed;
-}
 
 static PyObject *as_list(PyObject *tuple)
 {
@@ -127,7 +28,7 @@ static PyObject *as_list(PyObject *tuple)
     return list;
 }
 
-static PyObject *wrap_results(block_object *self, mx_arrays out)
+PyObject *block_wrap_results(block_object *self, mx_arrays out)
 {
     PyObject *form = self->native ? NULL : self->out_form[mx_thread.modes.training];
     int64_t at = 0;
@@ -139,57 +40,6 @@ static PyObject *wrap_results(block_object *self, mx_arrays out)
         return out.v[0] == MX_NONE ? core_new_ref(Py_None) : nd_wrap(out.v[0]);
     return nd_wrap_all(out);
 }
-
-/* When the library runs the block, it calls the Python hooks. */
-static mx_code run_from_c(block_object *self, mx_arrays in, mx_arrays out, PyObject *hooks)
-{
-    if (hooked == self || !hooks)
-        return MX_OK;
-    PyGILState_STATE state = PyGILState_Ensure();
-    PyObject *args = PyErr_Occurred() ? NULL : block_arguments(self, in);
-    PyObject *result = args && out.n ? wrap_results(self, out) : NULL;
-    const bool failed = !args || (out.n && !result) || run_hooks(hooks, (PyObject *)self, args, result);
-    Py_XDECREF(args), Py_XDECREF(result);
-    PyGILState_Release(state);
-    return failed ? mx_error_set(MX_ERR_CALLBACK, "%s: a hook failed", self->block->name) : MX_OK;
-}
-static mx_code run_before(mx_block *block, mx_arrays in, mx_arrays out, void *user)
-{
-    return (void)block, run_from_c(user, in, out, ((block_object *)user)->before);
-}
-static mx_code run_after(mx_block *block, mx_arrays in, mx_arrays out, void *user)
-{
-    return (void)block, run_from_c(user, in, out, ((block_object *)user)->after);
-}
-
-void block_drop_hooks(block_object *self)
-{
-    if (self->before_handle)
-        mx_block_unhook(self->block, self->before_handle);
-    if (self->after_handle)
-        mx_block_unhook(self->block, self->after_handle);
-    self->before_handle = self->after_handle = 0;
-}
-
-/* The library calls the hooks as long as there are any; without them the block can run in C. */
-static PyObject *set_hooks(PyObject *object, PyObject *mapping, bool before)
-{
-    block_object *self = (block_object *)object;
-    const Py_ssize_t n = block_of(object) ? PyMapping_Size(mapping) : -1;
-    uint64_t *handle = before ? &self->before_handle : &self->after_handle;
-    if (n < 0)
-        return NULL;
-    if (n && !*handle && !(*handle = mx_block_hook(self->block, before, before ? run_before : run_after, self)))
-        return raise_error();
-    if (!n && *handle)
-        mx_block_unhook(self->block, *handle), *handle = 0;
-    structure_version++;
-    Py_RETURN_NONE;
-}
-
-/* _set_hooks(dict), _set_pre_hooks(dict) */
-PyObject *block_set_hooks(PyObject *object, PyObject *mapping) { return set_hooks(object, mapping, false); }
-PyObject *block_set_pre_hooks(PyObject *object, PyObject *mapping) { return set_hooks(object, mapping, true); }
 
 /* ---- in the library ---------------------------------------------------------------------------------------------- */
 
@@ -377,7 +227,7 @@ static PyObject *call_in_c(block_object *self, PyObject *args)
         PyThreadState *state = let_go(block->hybridized || in.work > LONG_WORK / 16);
         mx_arrays out = self->watcher ? block_run_watched(self, list) : mx_block_call_itself(block, list);
         take_back(state);
-        result = !out.n || mx_error_code() ? raise_error() : wrap_results(self, out);
+        result = !out.n || mx_error_code() ? raise_error() : block_wrap_results(self, out);
     }
     mx_scope_close(&scope);
     if (in.form)
@@ -505,19 +355,20 @@ static void remember_outer(block_object *self, PyObject *args)
 
 static PyObject *call_in_python(PyObject *object, PyObject *args, PyObject *keywords)
 {
-    block_object *self = (block_object *)object, *outer = hooked;
+    block_object *self = (block_object *)object;
     if (mx_inferring()) /* hooks would see arrays without data */
         return call_forward(object, args, keywords);
-    if (self->before_handle && run_hooks(self->before, object, args, NULL))
+    if (self->before_handle && block_run_hooks(self->before, object, args, NULL))
         return NULL;
-    if (self->before_handle || self->after_handle)
-        hooked = self;
+    const bool hooks = self->before_handle || self->after_handle;
+    block_object *outer = hooks ? block_swap_hooked(self) : NULL;
     const bool symbols = any_symbol(args) || (keywords && any_symbol(keywords));
     PyObject *result = (symbols ? call_traced : call_forward)(object, args, keywords);
-    hooked = outer;
+    if (hooks)
+        block_swap_hooked(outer);
     if (result && self->overrides_forward && self->block->hybridized && !self->seen.n)
         remember_outer(self, args);
-    if (result && self->after_handle && run_hooks(self->after, object, args, result))
+    if (result && self->after_handle && block_run_hooks(self->after, object, args, result))
         Py_CLEAR(result);
     return result;
 }

@@ -56,6 +56,8 @@ typedef struct op_object {
     int np_row;    /* its entry in np_array.c; -1: none */
     bool np;       /* one of mx.np or mx.npx: its arrays are those of mx.np */
 } op_object;
+/* A call failed: its exception shows the name that the program called, not the one in files (messages.c). */
+void op_show_called_name(const op_object *self);
 extern PyTypeObject op_type;
 extern PyObject *null_value; /* mxnet.base._Null: "not given" */
 PyObject *op_new(mx_op *op, const char *name);

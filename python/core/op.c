@@ -366,55 +366,7 @@ static PyObject *call_operator(const op_object *self, PyObject *const *args, Py_
     return result;
 }
 
-/* ---- errors show the name that was called ---------------------------------------------------------------------- */
-
-/* "contrib.box_nms" for _contrib_box_nms, "zeros" for _zeros, "concat" for Concat called by that name. */
-static void called_name(const op_object *self, char *buffer, size_t size)
-{
-    static const struct {
-        const char *prefix, *module;
-    } families[] = {{"_contrib_", "contrib."}, {"_linalg_", "linalg."}, {"_image_", "image."},
-                    {"_sparse_", "sparse."},   {"_random_", "random."}, {"_npi_", "np."},
-                    {"_npx_", "npx."},         {"_np_", "np."},         {"_", ""}};
-    const char *name = PyUnicode_AsUTF8(self->name);
-    for (size_t i = 0; name && i < sizeof families / sizeof *families; i++) {
-        const size_t length = strlen(families[i].prefix);
-        if (!strncmp(name, families[i].prefix, length)) {
-            snprintf(buffer, size, "%s%s", families[i].module, name + length);
-            return;
-        }
-    }
-    snprintf(buffer, size, "%s", name ? name : self->op->name);
-}
-
-/* The message without the operator's name in files, from the colon on; NULL: it does not begin with that name. */
-static const char *after_name(const op_object *self, PyObject *args)
-{
-    PyObject *first = args && PyTuple_Check(args) && PyTuple_GET_SIZE(args) == 1 ? PyTuple_GET_ITEM(args, 0) : NULL;
-    const char *text = first && PyUnicode_Check(first) ? PyUnicode_AsUTF8(first) : NULL;
-    const size_t length = strlen(self->op->name);
-    return text && !strncmp(text, self->op->name, length) && text[length] == ':' ? text + length : NULL;
-}
-
-static void show_called_name(const op_object *self)
-{
-    PyObject *type, *value, *trace, *args;
-    char name[96];
-    PyErr_Fetch(&type, &value, &trace);
-    PyErr_NormalizeException(&type, &value, &trace);
-    args = value ? PyObject_GetAttrString(value, "args") : NULL;
-    const char *rest = after_name(self, args);
-    called_name(self, name, sizeof name);
-    if (rest && strcmp(name, self->op->name)) {
-        PyObject *changed = Py_BuildValue("(N)", PyUnicode_FromFormat("%s%s", name, rest));
-        if (changed)
-            PyObject_SetAttrString(value, "args", changed);
-        Py_XDECREF(changed);
-    }
-    Py_XDECREF(args);
-    PyErr_Clear(); /* a failure here must not hide the exception */
-    PyErr_Restore(type, value, trace);
-}
+/* ---- as an object ------------------------------------------------------------------------------------------------ */
 
 static PyObject *op_call(PyObject *callable, PyObject *const *args, size_t nargsf, PyObject *keywords)
 {
@@ -427,7 +379,7 @@ static PyObject *op_call(PyObject *callable, PyObject *const *args, size_t nargs
     }
     result = call_operator(self, args, PyVectorcall_NARGS(nargsf), keywords, false);
     if (!result)
-        show_called_name(self);
+        op_show_called_name(self);
     return result;
 }
 
