@@ -36,6 +36,7 @@ enum mx_capabilities {
     MX_CAN_OVERLAP = 64,           /* independent steps run in parallel if they share no memory */
     MX_CAN_ROUND_ANEW = 128,       /* a fused step may round differently from the operators that it replaces; without it
                                       plans give the bits of the imperative run */
+    MX_CAN_ALIGN_ROWS = 256,       /* matrices whose rows are multiples of 16 bytes are multiplied much faster */
 };
 
 typedef struct mx_device mx_device;
