@@ -90,6 +90,8 @@ bool mx_input_switched_off(const mx_op *op, const void *attrs, int i)
     char input[64], name[80];
     if (!mx_op_input_optional(op, i))
         return false;
+    if (op->lacks)
+        return op->lacks(attrs, i);
     mx_op_input_name(op, i, input);
     snprintf(name, sizeof name, "use_%s", input);
     const mx_field *f = mx_schema_find(op->schema, name);

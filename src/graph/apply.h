@@ -14,7 +14,7 @@ mx_code mx_apply_attribute(mx_op *op, void *attrs, uint64_t *given, const char *
                            const char *text);
 /* Inputs that a call must have, without missing optional ones. */
 int mx_op_needed_inputs(const mx_op *op, const void *attrs);
-/* Optional input i is switched off by an attribute (use_<input> false or no_<input> true). */
+/* Optional input i is switched off by attributes: op->lacks says so, or use_<input> is false or no_<input> true. */
 bool mx_input_switched_off(const mx_op *op, const void *attrs, int i);
 
 /* Casts of mixed precision, which exec/amp.c inserts before the inputs of new nodes; NULL: none.  Replaces entries,

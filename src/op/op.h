@@ -184,6 +184,7 @@ struct mx_op {
     int n_out;                                    /* outputs, hidden ones included; 0 means 1 */
     int n_visible;                                /* outputs that callers see; 0 means n_out */
     int (*count_in)(const void *attrs);           /* inputs that a symbol needs; NULL: all that are not optional */
+    bool (*lacks)(const void *attrs, int input);  /* an optional input is absent; NULL: as use_x or no_x say */
     int (*count_out)(const void *attrs);          /* NULL: n_out */
     int (*count_visible)(const void *attrs);      /* NULL: n_visible */
     mx_code (*infer_shape)(mx_infer *infer);      /* NULL: all inputs and outputs have one shape */
