@@ -43,6 +43,7 @@ typedef struct rewriter {
 } rewriter;
 
 static const mx_value *value_of(const rewriter *r, int32_t v) { return &r->program->values.items[v]; }
+static int64_t at(const mx_dims *dims, int i, int64_t fallback) { return dims->n > i ? dims->d[i] : fallback; }
 
 /* ---- which steps are converted ----------------------------------------------------------------------------------- */
 
@@ -59,10 +60,19 @@ static bool same_in_memory(const rewriter *r, int32_t v)
     return dim[1] == 1 || dim[2] * dim[3] == 1;
 }
 
+/* Every channel by itself, in a form for which there are kernels with channels last. */
+static bool depthwise(const mx_convolution_attrs *a)
+{
+    return a->num_group > 1 && a->num_group == a->num_filter && a->kernel.n == 2 && a->kernel.d[0] == a->kernel.d[1] &&
+           (a->kernel.d[0] == 3 || a->kernel.d[0] == 5) && at(&a->stride, 0, 1) == at(&a->stride, 1, 1) &&
+           at(&a->stride, 0, 1) <= 2 && at(&a->dilate, 0, 1) == 1 && at(&a->dilate, 1, 1) == 1 &&
+           at(&a->pad, 0, 0) < a->kernel.d[0] && at(&a->pad, 1, 0) < a->kernel.d[0];
+}
+
 static bool worth(const mx_convolution_attrs *a, int dtype)
 {
     const bool narrow = dtype == MX_FLOAT16 || dtype == MX_BFLOAT16;
-    return a->kernel.n == 2 && a->num_group == 1 && a->num_filter % 8 == 0 &&
+    return a->kernel.n == 2 && (a->num_group == 1 || depthwise(a)) && a->num_filter % 8 == 0 &&
            (a->layout < 0 || a->layout == MX_CONVOLUTION_NCHW) &&
            (narrow || (dtype == MX_FLOAT32 && mx_flags_get()->cuda_tf32));
 }
@@ -187,6 +197,9 @@ static mx_code restore(rewriter *r, int32_t v, const char *name)
     return push_move(r, r->nhwc[v], v, to_first, name);
 }
 
+/* A convolution whose data and weight have all channels; the weight of a depthwise one has 1. */
+static bool pads(const mx_step *step) { return ((const mx_convolution_attrs *)step->attrs)->num_group == 1; }
+
 /* The number of channels after padding. */
 static int64_t padded_channels(int64_t channels, int dtype)
 {
@@ -229,7 +242,8 @@ static void *attributes(rewriter *r, const mx_step *step, kind k)
             mx_conv_gradient_attrs *gradient = attrs;
             const mx_shape_t made = mx_shape_of_dims(&gradient->shape);
             mx_shape_t transposed = permuted(&made, to_last);
-            transposed.dim[3] = padded_channels(transposed.dim[3], value_of(r, step->in[0])->dtype);
+            if (pads(step))
+                transposed.dim[3] = padded_channels(transposed.dim[3], value_of(r, step->in[0])->dtype);
             gradient->shape = mx_dims_of_shape(&transposed);
         }
     } else if (k == NORM)
@@ -250,7 +264,7 @@ static int32_t input_of(rewriter *r, const mx_step *step, kind k, int i)
 {
     if (i >= images_read(step, k))
         return step->in[i];
-    return k == CONV ? padded(r, step->in[i], step->name) : last(r, step->in[i], step->name);
+    return k == CONV && pads(step) ? padded(r, step->in[i], step->name) : last(r, step->in[i], step->name);
 }
 
 /* Removes the padding channels of a gradient. */
@@ -258,7 +272,7 @@ static mx_code cut(rewriter *r, mx_step *taken, const mx_step *step)
 {
     const mx_value *out = value_of(r, step->out[0]);
     const int64_t channels = out->shape.dim[1], all = padded_channels(channels, out->dtype);
-    if (step->op->schema->size != sizeof(mx_conv_gradient_attrs) || all == channels)
+    if (step->op->schema->size != sizeof(mx_conv_gradient_attrs) || all == channels || !pads(step))
         return mx_vec_push(&r->steps, *taken) ? MX_OK : MX_ERR_MEMORY;
     mx_shape_t shape = value_of(r, taken->out[0])->shape;
     shape.dim[3] = all;
@@ -272,8 +286,6 @@ static mx_code cut(rewriter *r, mx_step *taken, const mx_step *step)
 }
 
 /* ---- few channels and a stride of 2 ------------------------------------------------------------------------------- */
-
-static int64_t at(const mx_dims *dims, int i, int64_t fallback) { return dims->n > i ? dims->d[i] : fallback; }
 
 /* A convolution, or the gradient of its weight, whose data becomes blocks of pixels. */
 static bool in_blocks(const rewriter *r, const mx_step *step)

@@ -89,7 +89,8 @@ static bool find(rewriter *r, int64_t i)
     const mx_step *dense = mx_step_only_maker(r->program, loss->in[0], "FullyConnected");
     r->loss = i, r->y = loss->in[0], r->dy = loss->out[1], r->readers = 0;
     const mx_shape_t *shape = &value_of(r, r->y)->shape;
-    if (!dense || !a->sparse_label || !misaligned(value_of(r, r->y)) || mx_axis(a->axis, shape->ndim) != shape->ndim - 1)
+    if (!dense || !a->sparse_label || !misaligned(value_of(r, r->y)) ||
+        mx_axis(a->axis, shape->ndim) != shape->ndim - 1)
         return false;
     r->dense = dense - r->program->steps.items;
     r->classes = shape->dim[shape->ndim - 1], r->all = (r->classes + WHOLE - 1) / WHOLE * WHOLE;
@@ -133,8 +134,7 @@ static int32_t push_padded(rewriter *r, int32_t v, double fill)
                                 .constant_value = fill};
     const int32_t view = push_view(r, v, image);
     to.dim[0] = image.dim[2] = r->all;
-    const int32_t padded =
-        view < 0 ? -1 : push_new(r, "Pad", &attrs, sizeof attrs, view, image, value_of(r, v)->dtype);
+    const int32_t padded = view < 0 ? -1 : push_new(r, "Pad", &attrs, sizeof attrs, view, image, value_of(r, v)->dtype);
     return push_view(r, padded, to);
 }
 
@@ -143,7 +143,8 @@ static int32_t push_bias(rewriter *r, const mx_step *dense)
     const int dtype = value_of(r, r->y)->dtype;
     const double never = dtype == MX_FLOAT16 ? -60000 : -1e30; /* a score whose exponential is 0 beside any other */
     const mx_shape_t shape = {1, {r->classes}};
-    const mx_fill_attrs attrs = {.shape = mx_dims_of_shape(&shape), .ctx = r->program->context, .dtype = (mx_dtype)dtype};
+    const mx_fill_attrs attrs = {
+        .shape = mx_dims_of_shape(&shape), .ctx = r->program->context, .dtype = (mx_dtype)dtype};
     const bool given = dense->n_in > BIAS && dense->in[BIAS] >= 0;
     const int32_t bias = given ? dense->in[BIAS] : push_new(r, "_zeros", &attrs, sizeof attrs, -1, shape, dtype);
     return bias < 0 ? -1 : push_padded(r, bias, never);

@@ -28,18 +28,25 @@ static bool known_before(const mx_program *program, int32_t value, const mx_step
     return program->values.items[value].maker < conv - program->steps.items;
 }
 
+/* 16-bit networks keep their statistics in float32. */
+static bool folds_type(const mx_program *program, int dtype)
+{
+    return dtype == MX_FLOAT32 ||
+           ((dtype == MX_FLOAT16 || dtype == MX_BFLOAT16) && mx_program_can(program, MX_CAN_ROUND_ANEW));
+}
+
 static bool fits(const mx_program *program, const mx_step *conv, const mx_step *norm, bool same_part)
 {
     const mx_convolution_attrs *c = conv->attrs;
     const mx_batch_norm_attrs *n = norm->attrs;
     const mx_value *y = &program->values.items[norm->in[DATA]], *w = &program->values.items[conv->in[1]];
-    if (!same_part || strcmp(conv->op->name, "Convolution") || y->uses != 1 || y->dtype != MX_FLOAT32)
+    if (!same_part || strcmp(conv->op->name, "Convolution") || y->uses != 1 || !folds_type(program, y->dtype))
         return false;
     for (int k = 1; k < norm->n_out; k++)
         if (program->values.items[norm->out[k]].uses)
             return false;
     for (int k = GAMMA; k <= VARIANCE; k++)
-        if (norm->in[k] < 0 || program->values.items[norm->in[k]].dtype != MX_FLOAT32 ||
+        if (norm->in[k] < 0 || !folds_type(program, program->values.items[norm->in[k]].dtype) ||
             !known_before(program, norm->in[k], conv))
             return false;
     const int channel = c->layout >= MX_CONVOLUTION_NWC ? y->shape.ndim - 1 : 1;
@@ -53,7 +60,7 @@ static mx_code fold(mx_program *program, mx_step *conv, mx_step *norm)
     const mx_batch_norm_attrs *n = norm->attrs;
     const mx_value w = program->values.items[conv->in[1]], gamma = program->values.items[norm->in[GAMMA]];
     const int32_t weight = mx_program_value(program, &w.shape, w.dtype),
-                  bias = mx_program_value(program, &gamma.shape, gamma.dtype);
+                  bias = mx_program_value(program, &gamma.shape, w.dtype);
     int32_t *lists = mx_program_alloc(program, 12 * sizeof *lists);
     mx_fold_norm_attrs *attrs = mx_program_alloc(program, sizeof *attrs);
     if (weight < 0 || bias < 0 || !lists || !attrs)

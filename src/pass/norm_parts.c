@@ -1,4 +1,4 @@
-/* While training, on devices with MX_CAN_NORM_PARTS: batch normalisation in parts, fused with the addition and relu after it.
+/* While training, on devices with MX_CAN_NORM_PARTS: batch normalisation in parts, fused with the addition and relu (or clip) after it.
  *
  *     y = BatchNorm(x); t = y + shortcut; r = relu(t)     ->     mean, inverse = _norm_statistics(x)
  *                                                                r = _norm_apply(x, mean, inverse, shortcut)  [relu]
@@ -8,6 +8,7 @@
  * bias before the normalisation is dropped: it only shifts the running mean, and its gradient is zero.
  *
  * SPDX-License-Identifier: Apache-2.0 */
+#include <math.h>
 #include <string.h>
 
 #include "gluon/op.gen.h"
@@ -19,6 +20,7 @@ typedef struct found {
     int32_t norm, add, relu;              /* of the forward part */
     int32_t relu_gradient, gradient;      /* of the backward part; relu_gradient only if both become one */
     int32_t convolution, weight_gradient; /* before it, with a bias */
+    double high;                          /* relu is a clip from 0 to this; NaN: relu */
 } found;
 
 /* ---- finding ----------------------------------------------------------------------------------------------------- */
@@ -59,6 +61,26 @@ static void find_forward(const mx_program *program, found *f)
     }
     if (next >= 0 && mx_step_is_relu(&steps[next]))
         f->relu = next;
+}
+
+/* clip(y, 0, high), whose gradient reads y, too: only if that becomes part of the normalisation's gradient. */
+static void find_clip(const mx_program *program, found *f)
+{
+    const mx_step *steps = program->steps.items, *norm = &steps[f->norm];
+    const int32_t y = norm->out[0], uses = program->values.items[y].uses, clip = reader(program, y, f->norm + 1, 0);
+    const mx_clip_attrs *a =
+        clip >= 0 && clip < program->forward && mx_step_is(&steps[clip], "clip") ? steps[clip].attrs : NULL;
+    if (!a || a->a_min != 0 || !(a->a_max > 0) || uses > 2)
+        return;
+    const int32_t back = uses == 2 ? reader(program, y, program->forward, 1) : -1;
+    const int32_t gradient = uses == 2 ? reader(program, norm->out[1], f->norm + 1, 3) : -1;
+    if (uses == 2 &&
+        (back < 0 || gradient < 0 || !mx_step_is(&steps[back], "_backward_clip") ||
+         !mx_schema_equal(steps[back].op->schema, steps[back].attrs, a) ||
+         !mx_step_is(&steps[gradient], "_backward_BatchNorm") || steps[gradient].in[0] != steps[back].out[0] ||
+         program->values.items[steps[back].out[0]].uses != 1))
+        return;
+    f->relu = clip, f->relu_gradient = back, f->high = a->a_max;
 }
 
 static void find_backward(const mx_program *program, found *f)
@@ -136,7 +158,7 @@ static mx_code write_gradient(mx_program *program, const found *f)
     const mx_batch_norm_attrs *a = norm->attrs;
     const int32_t g = back->in[0];
     mx_norm_gradient_attrs attrs = {
-        .axis = a->axis, .fix_gamma = a->fix_gamma, .relu = relu != NULL, .bias = f->weight_gradient >= 0};
+        .axis = a->axis, .fix_gamma = a->fix_gamma, .relu = relu != NULL, .high = f->high, .bias = f->weight_gradient >= 0};
     attrs.addend = relu && f->add >= 0 && program->values.items[g].uses > 1;
     int32_t in[8] = {relu ? relu->in[0] : g, norm->in[0], norm->in[1], norm->in[2], norm->out[1], norm->out[2],
                      relu && f->add >= 0 ? steps[f->relu].out[0] : -1, -1};
@@ -189,7 +211,8 @@ static mx_code write_forward(mx_program *program, const found *f)
     mx_step *at = &program->steps.items[last < 0 ? f->norm + 1 : last];
     const mx_step *add = f->add < 0 ? NULL : &program->steps.items[f->add];
     const int32_t addend = !add ? -1 : add->in[add->in[0] == norm.out[0]], out = last < 0 ? norm.out[0] : at->out[0];
-    const mx_norm_apply_attrs apply = {.axis = a->axis, .fix_gamma = a->fix_gamma, .relu = f->relu >= 0};
+    const mx_norm_apply_attrs apply = {
+        .axis = a->axis, .fix_gamma = a->fix_gamma, .relu = f->relu >= 0, .high = f->high};
     const int32_t in[6] = {norm.in[0], norm.in[1], norm.in[2], norm.out[1], norm.out[2], addend};
     if (f->add >= 0 && f->relu >= 0)
         program->steps.items[f->add].dead = true;
@@ -207,11 +230,14 @@ static mx_code rewrite(mx_program *program, int32_t i)
                .relu_gradient = -1,
                .gradient = -1,
                .convolution = -1,
-               .weight_gradient = -1};
+               .weight_gradient = -1,
+               .high = NAN};
     if (norm->dead || !mx_step_is(norm, "BatchNorm") || !norm->training || a->use_global_stats ||
         i >= program->forward || !mx_shape_size(&program->values.items[norm->in[0]].shape))
         return MX_OK;
     find_forward(program, &f);
+    if (f.add < 0 && f.relu < 0)
+        find_clip(program, &f);
     find_backward(program, &f);
     if (!inside(program, norm, &f))
         return MX_OK;

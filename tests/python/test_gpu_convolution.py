@@ -7,6 +7,7 @@ import pytest
 
 import mxnet as mx
 from mxnet import autograd, gluon, nd
+from mxnet.gluon import nn
 
 pytestmark = pytest.mark.skipif("mx.num_gpus() == 0", reason="there is no GPU")
 
@@ -67,3 +68,34 @@ def test_deconvolution(shape):
                                     num_filter=6, pad=(1, 1), no_bias=False).asnumpy()
                    for context, dtype in ((mx.cpu(0), "float64"), (mx.gpu(0), "float32")))
     np.testing.assert_allclose(there, here, rtol=0, atol=TOLERANCE * np.abs(here).max())
+
+
+# ---- depthwise, channels last -----------------------------------------------------------------------------------------
+
+@pytest.mark.parametrize("dtype", ["float32", "float16", "bfloat16"])
+@pytest.mark.parametrize("kernel,stride,pad,size", [(3, 1, 1, (9, 30)), (3, 2, 1, (10, 17)), (5, 1, 2, (8, 8)), (5, 2, 1, (11, 9)), (3, 1, 0, (6, 40))])
+def test_depthwise(dtype, kernel, stride, pad, size):
+    """A hybridized network of depthwise convolutions with relu6 gives the CPU's results and gradients."""
+    def outcome(context, hybridize):
+        mx.random.seed(2)
+        net = nn.HybridSequential()
+        net.add(nn.Conv2D(16, 1, in_channels=8), nn.BatchNorm(), nn.HybridLambda(lambda F, x: F.clip(x, 0, 6)),
+                nn.Conv2D(16, kernel, stride, pad, groups=16, in_channels=16), nn.BatchNorm(),
+                nn.HybridLambda(lambda F, x: F.clip(x, 0, 1)), nn.Conv2D(8, 1, in_channels=16))
+        net.initialize(mx.init.Normal(0.5), ctx=mx.cpu())
+        net(nd.zeros((1, 8, *size)))
+        net.collect_params().reset_ctx(context)
+        net.cast(dtype if hybridize else "float32")
+        if hybridize:
+            net.hybridize()
+        x = nd.array(np.random.RandomState(4).normal(size=(3, 8, *size)), ctx=context).astype(dtype)
+        x = x if hybridize else x.astype("float32")
+        x.attach_grad()
+        with autograd.record():
+            y = net(x)
+            (y * y).sum().backward()
+        gradients = {name.split("_", 1)[1]: p.grad() for name, p in net.collect_params().items() if p.grad_req != "null"}
+        return [a.astype("float64").asnumpy() for a in (y, x.grad, *gradients.values(), net(x))]
+    tolerance = {"float32": 5e-3, "float16": 3e-2, "bfloat16": 2e-1}[dtype]
+    for got, wanted in zip(outcome(mx.gpu(0), True), outcome(mx.cpu(), False)):
+        np.testing.assert_allclose(got, wanted, rtol=0, atol=tolerance * (np.abs(wanted).max() + 1e-9))

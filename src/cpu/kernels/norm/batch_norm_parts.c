@@ -75,12 +75,12 @@ static mx_code apply(const mx_doubles *d)
     for (int64_t i = 0; i < d->call->in[0]->size; i++) {
         const double v =
             applied(d->in + 1, a->fix_gamma, d->in[0][i], i / s.inner % s.channels) + (d->in[5] ? d->in[5][i] : 0);
-        d->out[0][i] = a->relu && v < 0 ? 0 : v;
+        d->out[0][i] = a->relu && v < 0 ? 0 : a->relu && v > a->high ? a->high : v;
     }
     return MX_OK;
 }
 
-/* dbeta = sum h, dgamma = sum h z, dx = gamma inverse (h - mean(h) - z mean(h z)), with h = g where the result is positive */
+/* dbeta = sum h, dgamma = sum h z, dx = gamma inverse (h - mean(h) - z mean(h z)), with h = g where the result is not limited */
 static mx_code apply_backward(const mx_doubles *d)
 {
     const mx_norm_gradient_attrs *a = d->call->attrs;
@@ -94,7 +94,8 @@ static mx_code apply_backward(const mx_doubles *d)
                 const int64_t at = place(&s, c, k);
                 const double x = d->in[1][at], z = (x - mean) * inverse;
                 const double y = !a->relu ? 1 : d->in[6] ? d->in[6][at] : applied(d->in + 2, a->fix_gamma, x, c);
-                const double h = y > 0 ? d->in[0][at] + (d->in[7] ? d->in[7][at] : 0) : 0;
+                const bool flows = !a->relu || (isnan(a->high) ? y > 0 : !(y < 0 || y > a->high));
+                const double h = flows ? d->in[0][at] + (d->in[7] ? d->in[7][at] : 0) : 0;
                 if (!pass)
                     sum += h, products += h * z;
                 else

@@ -4,6 +4,7 @@
  *
  * SPDX-License-Identifier: Apache-2.0 */
 #include "cuda/kernels/norm/channels.h"
+#include "cuda/kernels/conv/convolution_depthwise.h"
 #include "cuda/kernels/conv/convolution_dnn.h"
 #include "cuda/kernels/conv/convolution_stem.h"
 #include "cuda/kernels/gemm/gemm.h"
@@ -68,6 +69,9 @@ static mx_code run(const mx_kernel_call *call, const mx_cuda_convolution &s, con
     const mx_cuda_convolved tensors = s.direction == MX_CUDA_FORWARD ? mx_cuda_convolved{first, second, out}
                                       : s.direction == MX_CUDA_DATA  ? mx_cuda_convolved{out, second, first}
                                                                      : mx_cuda_convolved{first, out, second};
+    const mx_code depthwise = mx_cuda_convolve_depthwise(call, s, tensors, bias, relu);
+    if (depthwise != MX_DECLINED)
+        return depthwise || !sums ? depthwise : bias_grad(call, b, sums, s.last);
     const mx_code small = mx_cuda_convolve_small(call, s, tensors, bias, relu, sums);
     if (small != MX_DECLINED)
         return small;

@@ -8,6 +8,7 @@
 
 #include "cuda/kernels/early.h"
 #include "cuda/kernels/loss/softmax.h"
+#include "cuda/kernels/loss/softmax_long.h"
 
 static bool by_fours(const mx_array *x) { return mx_cuda_aligned(mx_data(x), x->dtype) && mx_dtype_is_float(x->dtype); }
 
@@ -365,8 +366,13 @@ template <class C> static mx_code find_losses(const mx_kernel_call *call, const 
     if (!t.r.count)
         return MX_OK;
     const int64_t blocks = (t.r.count + WARPS - 1) / WARPS;
-    if (!suits_warps(t.r) || blocks > INT32_MAX)
-        return by_blocks<C>(call, t);
+    if (!suits_warps(t.r) || blocks > INT32_MAX) {
+        const bool simple = sizeof(C) == 4 && t.r.inner == 1 && t.label.sparse && !t.known;
+        const mx_code code =
+            simple ? mx_cuda_long_losses(call, {t.r.count, t.r.n, t.x, t.label.values, t.loss, t.lse, t.g, t.dx})
+                   : MX_DECLINED;
+        return code == MX_DECLINED ? by_blocks<C>(call, t) : code;
+    }
     const bool same = t.same_type();
     const auto kernel = t.r.n <= 32              ? same ? warp_losses<C, 1, 1, true> : warp_losses<C, 1, 1, false>
                                      : t.r.n <= WARP_LOAD ? warp_losses<C, 1, MX_CUDA_LANES, false>

@@ -127,6 +127,16 @@ static mx_code running_statistics(const mx_kernel_call *call, int64_t channels, 
 
 /* ---- y = (x - mean) inverse gamma + beta (+ addend), perhaps at least 0 ----------------------------------------- */
 
+/* relu, or clip from 0 to a number. */
+struct limits {
+    bool relu = false, clips = false;
+    float high = INFINITY;
+    limits() {}
+    limits(bool on, double most) : relu(on), clips(on && !std::isnan(most)), high(clips ? (float)most : INFINITY) {}
+    template <class C> __device__ C of(C v) const { return relu && v < 0 ? (C)0 : v > (C)high ? (C)high : v; }
+    template <class C> __device__ bool flows(C v) const { return !relu || (clips ? !(v < 0 || v > (C)high) : v > 0); }
+};
+
 /* N 2: with an addend */
 template <class S, int V, int N> struct applied {
     typedef mx_cuda_wide<S> number;
@@ -135,18 +145,18 @@ template <class S, int V, int N> struct applied {
     channel_rows rows;
     const S *from[N]; /* data, addend */
     S *y;
-    bool relu;
+    limits l;
     __device__ channel start(int64_t c, int step) const { return channel(rows, c, step); }
     __device__ values load(int64_t at) const { return values::load(from, at); }
     __device__ void visit(const channel &k, const values &x, int64_t at) const
     {
         const mx_cuda_pack<S, V> data = x.open(0), plus = x.open(N - 1);
         mx_cuda_pack<S, V> out;
-        for (int l = 0; l < V; l++) {
-            number v = k.at(l, (number)data.v[l]);
+        for (int i = 0; i < V; i++) {
+            number v = k.at(i, (number)data.v[i]);
             if (N == 2)
-                v += (number)plus.v[l];
-            out.v[l] = (S)(relu && v < 0 ? (number)0 : v);
+                v += (number)plus.v[i];
+            out.v[i] = (S)l.of(v);
         }
         out.store(y, at);
     }
@@ -159,14 +169,14 @@ template <class S, int V, int N> struct masked {
     typedef mx_cuda_wide<S> number;
     typedef mx_cuda_values<S, V, N> values;
     const S *from[N]; /* gradient, data; N 4: result and another part of the gradient, or NULL */
-    bool relu;
+    limits limit;
     /* h: masked gradients, centred: x - mean */
     __device__ void open(const scaled<number, V> &k, const values &x, number *h, number *centred) const
     {
         const mx_cuda_pack<S, V> slope = x.open(0), data = x.open(1), result = x.open(N - 2), other = x.open(N - 1);
         for (int l = 0; l < V; l++) {
             const number v = (number)data.v[l];
-            const bool flows = !relu || (N == 4 && from[N - 2] ? (number)result.v[l] > 0 : k.at(l, v) > 0);
+            const bool flows = limit.flows(N == 4 && from[N - 2] ? (number)result.v[l] : k.at(l, v));
             number whole = (number)slope.v[l];
             if (N == 4 && from[N - 1])
                 whole += (number)other.v[l];
@@ -235,7 +245,8 @@ struct gradient_job {
     channel_rows rows;
     row gamma_grad, beta_grad, bias_grad;
     mx_array *data_grad, *addend_grad; /* addend_grad NULL: not wanted */
-    bool fix_gamma, relu, batch;
+    bool fix_gamma, batch;
+    limits limit;
 };
 
 template <class S> static S *elements(const mx_array *x) { return x ? (S *)mx_data(x) : nullptr; }
@@ -251,7 +262,7 @@ static mx_code gradients(const mx_kernel_call *call, mx_cuda_device *d, const mx
         return mx_error_code();
     number *f = factors.as<number>();
     S *saved = elements<S>(j.addend_grad), *dx = elements<S>(j.data_grad);
-    masked<S, V, N> in = {{elements<S>(j.ograd), elements<S>(j.data)}, j.relu};
+    masked<S, V, N> in = {{elements<S>(j.ograd), elements<S>(j.data)}, j.limit};
     if (N == 4)
         in.from[N - 2] = elements<S>(j.output), in.from[N - 1] = elements<S>(j.more);
     const double count = (double)s.each();
@@ -270,7 +281,8 @@ static mx_code gradients(const mx_kernel_call *call, mx_cuda_device *d, const mx
     if (code)
         return code;
     if (saved) /* the masked gradient has just been written there */
-        return mx_cuda_channel_map<V>(call, d, s, back<S, V, 2>{rows, {{saved, in.from[1]}, false}, f, channels, dx});
+        return mx_cuda_channel_map<V>(call, d, s,
+                                      back<S, V, 2>{rows, {{saved, in.from[1]}, limits()}, f, channels, dx});
     return mx_cuda_channel_map<V>(call, d, s, back<S, V, N>{rows, in, f, channels, dx});
 }
 
@@ -295,7 +307,7 @@ static mx_code find_statistics(const mx_kernel_call *call, const mx_array *data,
 }
 
 static mx_code apply(const mx_kernel_call *call, const mx_array *data, int64_t axis, const channel_rows &rows,
-                     const mx_array *addend, mx_array *out, bool relu)
+                     const mx_array *addend, mx_array *out, const limits &l)
 {
     mx_cuda_device *d = mx_cuda_of(call);
     const mx_cuda_channels s(data, axis);
@@ -309,8 +321,8 @@ static mx_code apply(const mx_kernel_call *call, const mx_array *data, int64_t a
             constexpr int V = few<decltype(lanes)>;
             const S *x = elements<S>(data), *plus = elements<S>(addend);
             S *y = elements<S>(out);
-            return plus ? mx_cuda_channel_map<V>(call, d, s, applied<S, V, 2>{rows, {x, plus}, y, relu})
-                        : mx_cuda_channel_map<V>(call, d, s, applied<S, V, 1>{rows, {x}, y, relu});
+            return plus ? mx_cuda_channel_map<V>(call, d, s, applied<S, V, 2>{rows, {x, plus}, y, l})
+                        : mx_cuda_channel_map<V>(call, d, s, applied<S, V, 1>{rows, {x}, y, l});
         });
 }
 
@@ -341,7 +353,7 @@ static mx_code normalise(const mx_kernel_call *call, int64_t axis, double eps, d
     const statistics t = {eps, momentum, row(), row(in[3]), row(in[4]), row(call->out[1]), row(call->out[2])};
     const channel_rows rows = {fix_gamma ? row() : row(in[1]), row(in[2]), t.mean, t.inverse};
     const mx_code code = find_statistics(call, in[0], axis, batch, t);
-    return code ? code : apply(call, in[0], axis, rows, nullptr, call->out[0], relu);
+    return code ? code : apply(call, in[0], axis, rows, nullptr, call->out[0], limits(relu, NAN));
 }
 
 static mx_code run_with(const mx_kernel_call *call, bool relu)
@@ -386,7 +398,7 @@ static mx_code run_apply(const mx_kernel_call *call)
     const mx_norm_apply_attrs *a = (const mx_norm_apply_attrs *)call->attrs;
     const channel_rows rows = {a->fix_gamma ? row() : row(call->in[1]), row(call->in[2]), row(call->in[3]),
                                row(call->in[4])};
-    return apply(call, call->in[0], a->axis, rows, present(call->in[5]), call->out[0], a->relu);
+    return apply(call, call->in[0], a->axis, rows, present(call->in[5]), call->out[0], limits(a->relu, a->high));
 }
 
 static mx_code run_apply_backward(const mx_kernel_call *call)
@@ -399,7 +411,7 @@ static mx_code run_apply_backward(const mx_kernel_call *call)
     j.gamma_grad = row(call->out[1]), j.beta_grad = row(call->out[2]);
     j.addend_grad = a->addend ? call->out[3] : nullptr;
     j.bias_grad = a->bias ? row(call->out[3 + a->addend]) : row();
-    j.fix_gamma = a->fix_gamma, j.relu = a->relu, j.batch = true;
+    j.fix_gamma = a->fix_gamma, j.limit = limits(a->relu, a->high), j.batch = true;
     return go_back(call, a->axis, j);
 }
 

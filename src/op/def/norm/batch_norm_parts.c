@@ -22,7 +22,8 @@ MX_ATTRS(norm_statistics, NORM_STATISTICS_ATTRS)
 #define NORM_APPLY_ATTRS(X) \
     X(INT, axis, "1", "", "axis of the channels") \
     X(BOOL, fix_gamma, "False", "", "treat gamma as 1") \
-    X(BOOL, relu, "False", "", "apply relu to the result")
+    X(BOOL, relu, "False", "", "apply relu to the result") \
+    X(FLOAT, high, "None", "0..", "with relu: larger results become this number, as clip does it")
 MX_ATTRS(norm_apply, NORM_APPLY_ATTRS)
 #define NORM_GRADIENT_ATTRS(X) \
     NORM_APPLY_ATTRS(X) \
@@ -186,11 +187,17 @@ static void ref_apply(const mx_reference_call *call)
         for (int64_t k = 0; k < s.before * s.after; k++) {
             const int64_t at = place(&s, c, k);
             const double v = applied(call, 1, a->fix_gamma, call->in[0][at], c) + (addend ? addend[at] : 0);
-            call->out[0][at] = a->relu && v < 0 ? 0 : v;
+            call->out[0][at] = a->relu && v < 0 ? 0 : a->relu && v > a->high ? a->high : v;
         }
 }
 
-/* h = g (of both parts) where the result is positive, z = (x - mean) inverse:
+/* Whether a gradient flows through the limits of a result v: relu's, or clip's. */
+static bool flows_through(const mx_norm_gradient_attrs *a, double v)
+{
+    return !a->relu || (isnan(a->high) ? v > 0 : !(v < 0 || v > a->high));
+}
+
+/* h = g (of both parts) where the result is not limited, z = (x - mean) inverse:
  *     dbeta = sum h, dgamma = sum h z, dx = gamma inverse (h - mean(h) - z mean(h z)), daddend = h */
 static void ref_backward(const mx_reference_call *call)
 {
@@ -205,7 +212,7 @@ static void ref_backward(const mx_reference_call *call)
             for (int64_t k = 0; k < s.before * s.after; k++) {
                 const int64_t at = place(&s, c, k);
                 const double x = call->in[1][at], z = (x - mean) * inverse;
-                const bool flows = !a->relu || (y ? y[at] : applied(call, 2, a->fix_gamma, x, c)) > 0;
+                const bool flows = flows_through(a, y ? y[at] : applied(call, 2, a->fix_gamma, x, c));
                 const double h = flows ? call->in[0][at] + (more ? more[at] : 0) : 0;
                 if (pass) {
                     call->out[0][at] = gamma * inverse * (h - sum / count - z * products / count);
@@ -235,6 +242,7 @@ mx_op mx_family_batch_norm_parts[] = {
      .doc = "normalises with given statistics, then adds and applies relu", .schema = &norm_apply_schema, .flags = INSIDE | MX_OP_INPLACE,
      .infer_shape = infer_apply, .infer_type = infer_apply_type, .reference = ref_apply,
      .samples = (const mx_sample[]){{PARTS ";2,3,4", "relu=True", -1.5, 2, "floatonly"}, {PARTS, "fix_gamma=True", 0.2, 2, "floatonly absent:5"},
+                                    {PARTS, "relu=True, high=1.5", -1.5, 2, "floatonly absent:5"},
                                     {"5,8;8;8;8;8;5,8", "axis=-1", -2, 2, "floatonly"}, {0}}},
     {.name = "_backward_norm_apply", .inputs = "ograd data gamma beta mean inverse output? more?",
      .outputs = "data_grad gamma_grad beta_grad addend_grad bias_grad", .doc = "gradient of _norm_apply and the statistics",
@@ -242,6 +250,7 @@ mx_op mx_family_batch_norm_parts[] = {
      .infer_type = infer_backward_type, .reference = ref_backward,
      .samples = (const mx_sample[]){{BACK, "relu=True, addend=True", -1.5, 2, "floatonly absent:7"}, {BACK ";2,3,4", "bias=True, relu=True, addend=True", -2, 2, "floatonly"},
                                     {"2,3,4;2,3,4;3;3;3;3", "relu=True, bias=True", 0.2, 2, "floatonly absent:6 absent:7"},
+                                    {"2,3,4;2,3,4;3;3;3;3", "relu=True, high=1.5", 0.2, 2, "floatonly absent:6 absent:7"},
                                     {"6,8;6,8;8;8;8;8", "axis=1, fix_gamma=True", 0.2, 2, "floatonly absent:6 absent:7"}, {0}}},
     {0},
 };

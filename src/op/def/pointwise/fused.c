@@ -32,11 +32,14 @@ static mx_code infer_fold(mx_infer *infer)
     return mx_infer_out(infer, 0, &infer->in[0]) || mx_infer_out(infer, 1, &channels) ? mx_error_code() : MX_OK;
 }
 
+/* Statistics may be of a wider type than a 16-bit weight. */
 static mx_code infer_fold_type(mx_infer *infer)
 {
     for (int i = 1; i < infer->n_in; i++)
-        if ((i < 5 || infer->in_type[i] != MX_DTYPE_NONE) && mx_infer_in_type(infer, i, infer->in_type[0]))
-            return mx_error_code();
+        if (i < 5 && infer->in_type[i] == MX_DTYPE_NONE)
+            infer->in_type[i] = infer->in_type[0];
+        else if (infer->in_type[i] != MX_DTYPE_NONE && !mx_dtype_is_float(infer->in_type[i]))
+            return mx_op_fail(infer->op, MX_ERR_DTYPE, "input %d is not floating-point", i);
     return mx_infer_out_type(infer, 0, infer->in_type[0]) || mx_infer_out_type(infer, 1, infer->in_type[0])
                ? mx_error_code()
                : MX_OK;
