@@ -11,6 +11,7 @@
 
 #include "gluon/op.gen.h"
 #include "pass/passes.h"
+#include "pass/rebuild.h"
 
 #define LEAST_CLASSES 1024 /* that pay for the copies */
 #define WHOLE 64           /* the new number of classes is a multiple of it */
@@ -19,8 +20,8 @@
 enum { DATA, WEIGHT, BIAS };
 
 typedef struct rewriter {
+    mx_rebuild to;
     mx_program *program;
-    MX_VEC(mx_step) steps;
     int64_t dense, loss;          /* numbers of steps */
     int64_t classes, all;         /* before and after */
     int32_t y, dy;                /* values */
@@ -99,31 +100,6 @@ static bool find(rewriter *r, int64_t i)
 
 /* ---- rewriting --------------------------------------------------------------------------------------------------- */
 
-static mx_code push(rewriter *r, mx_step step) { return mx_vec_push(&r->steps, step) ? MX_OK : MX_ERR_MEMORY; }
-
-/* A new value computed by a step with at most one input; -1: out of memory. */
-static int32_t push_new(rewriter *r, const char *op, const void *attrs, size_t bytes, int32_t from, mx_shape_t shape,
-                        int dtype)
-{
-    const mx_step *dense = step_of(r, r->dense);
-    const int32_t to = mx_program_value(r->program, &shape, dtype);
-    int32_t *lists = mx_program_alloc(r->program, 2 * sizeof *lists);
-    mx_step step = {.op = mx_op_find(op), .n_in = from >= 0, .n_out = 1, .training = true, .name = dense->name};
-    step.attrs = mx_program_alloc(r->program, bytes);
-    if (to < 0 || !lists || !step.attrs)
-        return -1;
-    memcpy(step.attrs, attrs, bytes);
-    lists[0] = from, lists[1] = to;
-    step.in = lists, step.out = lists + 1;
-    return push(r, step) ? -1 : to;
-}
-
-static int32_t push_view(rewriter *r, int32_t v, mx_shape_t shape)
-{
-    const mx_reshape_to_attrs attrs = {.shape = mx_dims_of_shape(&shape)};
-    return v < 0 ? -1 : push_new(r, "_reshape_to", &attrs, sizeof attrs, v, shape, value_of(r, v)->dtype);
-}
-
 /* v (classes) or (classes, n), and rows of `fill` after it */
 static int32_t push_padded(rewriter *r, int32_t v, double fill)
 {
@@ -132,10 +108,12 @@ static int32_t push_padded(rewriter *r, int32_t v, double fill)
     const mx_pad_attrs attrs = {.mode = MX_PAD_CONSTANT,
                                 .pad_width = MX_DIMS(0, 0, 0, 0, 0, r->all - r->classes, 0, 0),
                                 .constant_value = fill};
-    const int32_t view = push_view(r, v, image);
+    const int32_t view = mx_rebuild_view(&r->to, v, image);
     to.dim[0] = image.dim[2] = r->all;
-    const int32_t padded = view < 0 ? -1 : push_new(r, "Pad", &attrs, sizeof attrs, view, image, value_of(r, v)->dtype);
-    return push_view(r, padded, to);
+    const int32_t padded =
+        view < 0 ? -1
+                 : mx_rebuild_new(&r->to, MX_OP("Pad"), &attrs, sizeof attrs, 1, &view, image, value_of(r, v)->dtype);
+    return mx_rebuild_view(&r->to, padded, to);
 }
 
 static int32_t push_bias(rewriter *r, const mx_step *dense)
@@ -146,23 +124,9 @@ static int32_t push_bias(rewriter *r, const mx_step *dense)
     const mx_fill_attrs attrs = {
         .shape = mx_dims_of_shape(&shape), .ctx = r->program->context, .dtype = (mx_dtype)dtype};
     const bool given = dense->n_in > BIAS && dense->in[BIAS] >= 0;
-    const int32_t bias = given ? dense->in[BIAS] : push_new(r, "_zeros", &attrs, sizeof attrs, -1, shape, dtype);
+    const int32_t bias =
+        given ? dense->in[BIAS] : mx_rebuild_new(&r->to, MX_OP("_zeros"), &attrs, sizeof attrs, 0, NULL, shape, dtype);
     return bias < 0 ? -1 : push_padded(r, bias, never);
-}
-
-/* A copy of the step with its own attributes, inputs and outputs. */
-static mx_code copy_step(rewriter *r, const mx_step *from, mx_step *to, int32_t n_in)
-{
-    int32_t *lists = mx_program_alloc(r->program, (size_t)(n_in + from->n_out) * sizeof *lists);
-    *to = *from;
-    if (!lists || (from->op->schema && !(to->attrs = mx_program_alloc(r->program, from->op->schema->size))))
-        return MX_ERR_MEMORY;
-    if (from->op->schema)
-        memcpy(to->attrs, from->attrs, from->op->schema->size);
-    memcpy(lists, from->in, (size_t)(n_in < from->n_in ? n_in : from->n_in) * sizeof *lists);
-    memcpy(lists + n_in, from->out, (size_t)from->n_out * sizeof *lists);
-    to->in = lists, to->out = lists + n_in, to->n_in = n_in;
-    return MX_OK;
 }
 
 static void widen(rewriter *r, int32_t v)
@@ -174,26 +138,27 @@ static void widen(rewriter *r, int32_t v)
 static mx_code take_dense(rewriter *r)
 {
     mx_step dense;
-    if (copy_step(r, step_of(r, r->dense), &dense, 3))
+    if (mx_rebuild_copy(&r->to, step_of(r, r->dense), &dense, 3))
         return MX_ERR_MEMORY;
     const int32_t bias = push_bias(r, step_of(r, r->dense)), weight = push_padded(r, dense.in[WEIGHT], 0);
     mx_dense_attrs *a = dense.attrs;
     a->num_hidden = r->all, a->no_bias = false;
     dense.in[WEIGHT] = r->weight = weight, dense.in[BIAS] = bias;
     widen(r, r->y);
-    return bias < 0 || weight < 0 ? MX_ERR_MEMORY : push(r, dense);
+    return bias < 0 || weight < 0 ? MX_ERR_MEMORY : mx_rebuild_push(&r->to, dense);
 }
 
 static mx_code take_loss(rewriter *r)
 {
     mx_step loss;
     const mx_clip_attrs limits = {.a_min = 0, .a_max = (double)(r->classes - 1)};
-    if (copy_step(r, step_of(r, r->loss), &loss, 3))
+    if (mx_rebuild_copy(&r->to, step_of(r, r->loss), &loss, 3))
         return MX_ERR_MEMORY;
     const mx_value label = *value_of(r, loss.in[1]);
-    loss.in[1] = push_new(r, "clip", &limits, sizeof limits, loss.in[1], label.shape, label.dtype);
+    loss.in[1] =
+        mx_rebuild_new(&r->to, MX_OP("clip"), &limits, sizeof limits, 1, &loss.in[1], label.shape, label.dtype);
     widen(r, r->dy);
-    return loss.in[1] < 0 ? MX_ERR_MEMORY : push(r, loss);
+    return loss.in[1] < 0 ? MX_ERR_MEMORY : mx_rebuild_push(&r->to, loss);
 }
 
 /* The step, and after it steps that cut off what its results have more than before. */
@@ -201,16 +166,16 @@ static mx_code take_reader(rewriter *r, const mx_step *given)
 {
     mx_step step;
     int32_t whole[2];
-    if (copy_step(r, given, &step, given->n_in))
+    if (mx_rebuild_copy(&r->to, given, &step, given->n_in))
         return MX_ERR_MEMORY;
     if (mx_step_is(&step, "_reshape_to")) {
         widen(r, step.out[0]);
         ((mx_reshape_to_attrs *)step.attrs)->shape = mx_dims_of_shape(&value_of(r, step.out[0])->shape);
-        return push(r, step);
+        return mx_rebuild_push(&r->to, step);
     }
     if (plain_dot(&step, false)) {
         step.in[1] = r->weight;
-        return push(r, step);
+        return mx_rebuild_push(&r->to, step);
     }
     for (int i = 0; i < step.n_out; i++) {
         const mx_value old = *value_of(r, step.out[i]);
@@ -219,15 +184,11 @@ static mx_code take_reader(rewriter *r, const mx_step *given)
         if ((whole[i] = step.out[i] = mx_program_value(r->program, &shape, old.dtype)) < 0)
             return MX_ERR_MEMORY;
     }
-    if (push(r, step))
+    if (mx_rebuild_push(&r->to, step))
         return MX_ERR_MEMORY;
-    const mx_slice_axis_attrs attrs = {.axis = 0, .begin = 0, .end = r->classes};
-    for (int i = 0; i < step.n_out; i++) {
-        const mx_value old = *value_of(r, given->out[i]);
-        if (push_new(r, "slice_axis", &attrs, sizeof attrs, whole[i], old.shape, old.dtype) < 0)
+    for (int i = 0; i < step.n_out; i++)
+        if (mx_rebuild_rows(&r->to, whole[i], 0, r->classes, given->out[i]))
             return MX_ERR_MEMORY;
-        r->steps.items[r->steps.length - 1].out[0] = given->out[i];
-    }
     return MX_OK;
 }
 
@@ -241,35 +202,28 @@ static bool is_reader(const rewriter *r, int64_t i)
 
 static mx_code rewrite(rewriter *r)
 {
-    mx_program *program = r->program;
-    const int64_t forward = program->forward, count = program->steps.length;
-    for (int64_t i = 0; i < count; i++) {
-        if (i == forward)
-            program->forward = r->steps.length;
-        const mx_step step = program->steps.items[i];
+    r->to.name = step_of(r, r->dense)->name;
+    for (int64_t i = 0; i < r->program->steps.length; i++) {
+        const mx_step step = *step_of(r, i);
+        mx_rebuild_at(&r->to, i);
         if (i == r->dense     ? take_dense(r)
             : i == r->loss    ? take_loss(r)
             : is_reader(r, i) ? take_reader(r, &step)
-                              : push(r, step))
+                              : mx_rebuild_push(&r->to, step))
             return MX_ERR_MEMORY;
     }
-    if (forward == count)
-        program->forward = r->steps.length;
-    mx_vec_free(&program->steps);
-    program->steps.items = r->steps.items, program->steps.length = r->steps.length;
-    program->steps.capacity = r->steps.capacity;
-    mx_program_count(program);
+    mx_rebuild_finish(&r->to);
     return MX_OK;
 }
 
 mx_code mx_pass_classes(mx_program *program)
 {
     for (int64_t i = 0; i < program->steps.length; i++) {
-        rewriter r = {.program = program};
+        rewriter r = {.to = {.program = program}, .program = program};
         if (!find(&r, i))
             continue;
         if (rewrite(&r)) {
-            mx_vec_free(&r.steps);
+            mx_rebuild_drop(&r.to);
             return MX_ERR_MEMORY;
         }
         i = -1; /* the list is new; a rewritten loss is aligned, so this ends */

@@ -17,6 +17,7 @@ mx_code mx_pass_norm(mx_program *program);       /* while predicting: batch norm
 mx_code mx_pass_pool(mx_program *program);       /* relu then max pooling: the pooling first, the relu on its result */
 mx_code mx_pass_loss(mx_program *program);       /* fused steps: cross-entropy and its gradient as one step */
 mx_code mx_pass_bias(mx_program *program);       /* gradients of a layer's weight and bias as one step */
+mx_code mx_pass_roles(mx_program *program);      /* queries, keys and values of self-attention by one product */
 mx_code mx_pass_classes(mx_program *program);    /* scores of many classes: aligned rows */
 mx_code mx_pass_activation(mx_program *program); /* convolution or dense, then relu: one step */
 mx_code mx_pass_layout(mx_program *program);     /* while predicting: blocked channels inside, NCHW at the edges */

@@ -27,6 +27,7 @@ static const struct {
     {"pool", mx_pass_pool, 0},
     {"loss", mx_pass_loss, 0},
     {"bias", mx_pass_bias, MX_CAN_JOIN_BIAS},
+    {"roles", mx_pass_roles, MX_CAN_ROUND_ANEW},
     {"classes", mx_pass_classes, MX_CAN_ALIGN_ROWS},
     {"activation", mx_pass_activation, 0},
     {"layout", mx_pass_layout, 0},
