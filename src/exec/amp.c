@@ -226,10 +226,10 @@ static types look(int n_in, mx_array *const *in)
 }
 
 /* What input i, of this type, is cast to; MX_DTYPE_NONE: no cast. */
-static mx_dtype wanted_type(mx_precision precision, types t, int i, int type)
+static mx_dtype wanted_type(const mx_op *op, mx_precision precision, types t, int i, int type)
 {
     switch (precision) {
-    case MX_PRECISION_TARGET: return target;
+    case MX_PRECISION_TARGET: return mx_amp_keeps(op, i) ? MX_DTYPE_NONE : target;
     case MX_PRECISION_FLOAT32: return MX_FLOAT32;
     case MX_PRECISION_WIDEST: return t.narrow && t.single ? MX_FLOAT32 : MX_DTYPE_NONE;
     case MX_PRECISION_DATA: return i && is_narrow(type) ? MX_FLOAT32 : MX_DTYPE_NONE;
@@ -264,7 +264,7 @@ static mx_code cast_inputs(mx_op *op, const void *attrs, int n_in, mx_array *con
     if (precision == MX_PRECISION_WIDEST && t.unknown && n_in > 1)
         return cast_together(n_in, in, cast, any);
     for (int i = 0; i < n_in; i++) {
-        const mx_dtype to = in[i] == MX_NONE ? MX_DTYPE_NONE : wanted_type(precision, t, i, in[i]->dtype);
+        const mx_dtype to = in[i] == MX_NONE ? MX_DTYPE_NONE : wanted_type(op, precision, t, i, in[i]->dtype);
         if (to == MX_DTYPE_NONE || !to_cast(in[i]->dtype, to) || mx_op_writes(op, attrs ? attrs : op->defaults, i))
             continue;
         if (!(cast[i] = mx_amp_cast(in[i], .dtype = to)))

@@ -15,6 +15,8 @@ static inline bool mx_amp_active(void)
 
 /* mx_invoke with inputs cast to the operator's precision. */
 mx_code mx_amp_invoke(mx_op *op, const void *attrs, int n_in, mx_array *const *in, int n_out, mx_array **out);
+/* Input i keeps its type where the operator computes in 16 bits: lengths and masks would be rounded. */
+static inline bool mx_amp_keeps(const mx_op *op, int i) { return i < 32 && (op->no_grad_inputs >> i & 1); }
 /* Counts changes of the settings: what was traced under other settings must be traced again. */
 uint64_t mx_amp_version(void);
 

@@ -181,7 +181,7 @@ static mx_code place_inputs(conversion *c, int64_t i)
         const int64_t entry = c->graph.in_entry[c->graph.in_row[i] + k];
         c->in[k] = entry < 0 ? (mx_gentry){NULL, 0} : c->now[entry];
         const bool single = rule == MX_PRECISION_FLOAT32 || mixed || (data && k);
-        if ((target || single) && cast_input(c, i, k, !target))
+        if (((target && !mx_amp_keeps(node->op, k)) || single) && cast_input(c, i, k, !target))
             return mx_error_code();
     }
     c->low[i] = target || (rule != MX_PRECISION_FLOAT32 && (data ? low.first : low.all));

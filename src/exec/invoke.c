@@ -63,6 +63,10 @@ static mx_code check_input(const invocation *v, int i)
 static mx_code check_count(const invocation *v)
 {
     char name[64];
+    for (int i = 0; v->op->lacks && i < v->op->declared_inputs; i++)
+        if ((i >= v->n_in || v->in[i] == MX_NONE) && !v->op->lacks(v->attrs, i))
+            return mx_op_fail(v->op, MX_ERR_ARGUMENT, "input %s is required with these attributes",
+                              mx_op_input_name(v->op, i, name));
     int given = v->n_in; /* up to the last; places between may be empty */
     while (given > 0 && v->in[given - 1] == MX_NONE)
         given--;

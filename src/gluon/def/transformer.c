@@ -20,7 +20,7 @@
 #define ATTENTION_OPTIONS(X) \
     UNITS(X, REQUIRED) HEADS(X, REQUIRED) DROPOUT(X, "0") \
     X(BOOL, use_bias, "True", "", "add biases to the projections") \
-    X(BOOL, causal, "False", "", "a position only attends to itself and earlier ones")
+    X(BOOL, causal, "False", "", "a position only attends to itself and earlier ones; the last query is at the place of the last key")
 MX_ATTRS(multi_head_attention, ATTENTION_OPTIONS)
 #define FFN_OPTIONS(X) \
     UNITS(X, "512") HIDDEN(X) DROPOUT(X, "0") X(BOOL, use_residual, "True", "", "add the input") COMMON(X)
@@ -49,7 +49,7 @@ static mx_code build_attention(mx_block *self)
 static mx_arrays attend(mx_block *self, mx_arrays in)
 {
     const mx_multi_head_attention_attrs *o = mx_options(self);
-    return mx_attention_forward(self, in, o->units, o->num_heads, o->causal);
+    return mx_attention_forward(self, in, o->num_heads, o->causal);
 }
 static mx_code build_ffn(mx_block *self)
 {
@@ -126,7 +126,7 @@ static const mx_layer attention = {.build = build_attention,
 #define ROW(text, what, options, first, table) \
     {.kind = MX_LAYER, .group = "transformer", .name = text, .doc = what, .schema = options, .positional = first, .methods = table}
 mx_class mx_classes_transformer[] = {
-    ROW("MultiHeadAttention", "attention(query (N, Tq, C), key (N, Tk, C) = query, value = key, valid_length (N) of the keys, mask (N, Tq, Tk)): weighted means of values, (N, Tq, C)",
+    ROW("MultiHeadAttention", "attention(query (N, Tq, C), key (N, Tk, C) = query, value = key, valid_length (N) of the keys, mask (N, Tq, Tk) or (N, heads, Tq, Tk)): weighted means of values, (N, Tq, C)",
         &multi_head_attention_schema, 2, &attention),
     ROW("PositionwiseFFN", "two dense layers at every position, with dropout, sum and normalisation", &positionwise_ffn_schema, 0, &ffn),
     ROW("TransformerEncoderCell", "cell(x (N, T, C), valid_length (N), mask (N, T, T)): self-attention, then dense layers at every position",

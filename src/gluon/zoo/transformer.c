@@ -4,9 +4,8 @@
  *     encoder cell:  x = norm(x + attention(x)),  x = norm(x + dense(act(dense(x))))
  *     pre_norm:      x = x + attention(norm(x)),  x = x + dense(act(dense(norm(x))))
  *
- * Heads are merged into the batch axis: (N, T, C) <-> (N * heads, T, d).  Both masks keep a prefix of the keys, those
- * before valid_length and (causal) those up to the query's position, so a mask is one number per query, which softmax
- * takes as a length.  Any other mask is an array.
+ * Attention is one operator (op/def/gemm/attention_fused.c) between projections.  Its dropout is inside: the child that
+ * stands for it has the rate, and is not called.
  *
  * SPDX-License-Identifier: Apache-2.0 */
 #include "gluon/zoo/transformer.h"
@@ -48,68 +47,33 @@ mx_code mx_build_attention(mx_block *self, int64_t units, int64_t heads, double 
     return MX_OK;
 }
 
-/* (N, T, C) -> (N * heads, T, C / heads) */
-static mx_array *split_heads(mx_array *x, int64_t heads)
+/* The rate of the child that stands for dropout: users may have changed it.  NAN: it is not a Dropout layer. */
+static double rate_of(const mx_block *dropout)
 {
-    x = mx_transpose(mx_reshape(x, .shape = MX_DIMS(0, 0, heads, -1)), .axes = MX_DIMS(0, 2, 1, 3));
-    return mx_reshape(x, .shape = MX_DIMS(-1, 0, 0), .reverse = true);
-}
-
-/* and back */
-static mx_array *join_heads(mx_array *x, int64_t heads)
-{
-    x = mx_transpose(mx_reshape(x, .shape = MX_DIMS(-1, heads, 0, 0), .reverse = true), .axes = MX_DIMS(0, 2, 1, 3));
-    return mx_reshape(x, .shape = MX_DIMS(0, 0, -1));
-}
-
-/* How many keys every query attends to, (N * heads, Tq), or MX_NONE: all.  scores (N * heads, Tq, Tk) */
-static mx_array *seen_keys(mx_array *scores, mx_array *valid_length, int64_t heads, bool causal)
-{
-    mx_array *of_batch = MX_NONE, *of_place = MX_NONE;
-    if (valid_length != MX_NONE) /* (N * heads, 1) */
-        of_batch = mx_reshape(mx_repeat(valid_length, .repeats = heads, .axis = 0), .shape = MX_DIMS(-1, 1));
-    if (causal) /* (1, Tq) */
-        of_place = mx_reshape(mx_arange_like(scores, .start = 1, .axis = 1), .shape = MX_DIMS(1, -1));
-    if (of_batch != MX_NONE && causal)
-        return mx_minimum(mx_cast(of_batch, .dtype = MX_FLOAT32), mx_cast(of_place, .dtype = MX_FLOAT32));
-    if (of_batch == MX_NONE && !causal)
-        return MX_NONE;
-    const int64_t missing = causal ? 0 : 1;
-    return mx_broadcast_like(causal ? of_place : of_batch, scores, .lhs_axes = MX_DIMS(missing),
-                             .rhs_axes = MX_DIMS(missing));
-}
-
-/* Scores where the mask (N, Tq, Tk) is 0 become very small. */
-static mx_array *masked(mx_array *scores, mx_array *mask)
-{
-    return mx_where(mask, scores, mx_mul_scalar(mx_ones_like(scores), .scalar = -1e9));
-}
-
-static mx_array *weigh(mx_array *query, mx_array *key, mx_array *valid_length, mx_array *mask, int64_t size,
-                       int64_t heads, bool causal)
-{
-    mx_array *scores = mx_batch_dot(query, key, .transpose_b = true); /* (N * heads, Tq, Tk) */
-    mx_array *seen = seen_keys(scores, valid_length, heads, causal);
-    if (mask != MX_NONE)
-        scores = masked(scores, mx_repeat(mask, .repeats = heads, .axis = 0));
-    return mx_softmax(scores, .temperature = sqrt((double)size), .length = seen, .use_length = seen != MX_NONE);
+    const mx_field *rate = dropout && dropout->cls ? mx_schema_find(dropout->cls->schema, "rate") : NULL;
+    if (!dropout)
+        return 0;
+    return rate && rate->type == MX_FIELD_FLOAT ? *(const double *)((const char *)dropout->options + rate->offset)
+                                                : NAN;
 }
 
 static mx_array *input(mx_arrays in, int64_t i) { return i < in.n ? in.v[i] : MX_NONE; }
 
-mx_arrays mx_attention_forward(mx_block *self, mx_arrays in, int64_t units, int64_t heads, bool causal)
+mx_arrays mx_attention_forward(mx_block *self, mx_arrays in, int64_t heads, bool causal)
 {
-    mx_array *query = in.v[0], *key = input(in, 1), *value = input(in, 2);
+    mx_array *query = in.v[0], *key = input(in, 1), *value = input(in, 2), *length = input(in, 3), *mask = input(in, 4);
     key = key == MX_NONE ? query : key;
     value = value == MX_NONE ? key : value;
-    mx_block *dropout = part(self, "dropout");
-    mx_array *weights = weigh(split_heads(mx_call(part(self, "proj_query"), query), heads),
-                              split_heads(mx_call(part(self, "proj_key"), key), heads), input(in, 3), input(in, 4),
-                              units / heads, heads, causal);
-    if (dropout)
-        weights = mx_call(dropout, weights);
-    mx_array *means = mx_batch_dot(weights, split_heads(mx_call(part(self, "proj_value"), value), heads));
-    mx_array *out = mx_call(part(self, "proj_out"), join_heads(means, heads));
+    const double dropout = rate_of(part(self, "dropout"));
+    if (isnan(dropout)) {
+        mx_fail(MX_ERR_UNSUPPORTED, "%s: the child dropout is not a Dropout layer", self->name);
+        return mx_list_failed();
+    }
+    mx_array *means = mx_attention(mx_call(part(self, "proj_query"), query), mx_call(part(self, "proj_key"), key),
+                                   mx_call(part(self, "proj_value"), value), .mask = mask, .valid_length = length,
+                                   .heads = heads, .causal = causal, .dropout = dropout, .use_mask = mask != MX_NONE,
+                                   .use_length = length != MX_NONE);
+    mx_array *out = mx_call(part(self, "proj_out"), means);
     mx_array **list = out ? mx_list_new(1) : NULL;
     if (!list)
         return mx_list_failed();

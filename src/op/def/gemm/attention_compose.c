@@ -77,7 +77,7 @@ typedef struct roles {
 } roles;
 
 /* (.., .., heads D) */
-static mx_array *columns(mx_array *x, const mx_attention_call *c)
+static mx_array *columns(mx_array *x, const mx_attention_use *c)
 {
     mx_array *last = heads_last(x, c->time_first);
     if (!last)
@@ -87,7 +87,7 @@ static mx_array *columns(mx_array *x, const mx_attention_call *c)
 }
 
 /* Roles first to last of one input, side by side or head after head. */
-static mx_array *join(const roles *r, int first, const mx_attention_call *c, bool interleaved, const mx_shape_t *shape)
+static mx_array *join(const roles *r, int first, const mx_attention_use *c, bool interleaved, const mx_shape_t *shape)
 {
     mx_array *parts[3];
     const int n = 3 - first;
@@ -99,7 +99,7 @@ static mx_array *join(const roles *r, int first, const mx_attention_call *c, boo
     return mx_g_reshape(mx_g_join(n, parts, interleaved ? 3 : 2, false), shape);
 }
 
-static mx_code give(mx_grad *grad, const mx_attention_call *c, const roles *r)
+static mx_code give(mx_grad *grad, const mx_attention_use *c, const roles *r)
 {
     const mx_shape_t *shape = grad->in_shape;
     mx_array **d = grad->igrad;
@@ -114,7 +114,7 @@ static mx_code give(mx_grad *grad, const mx_attention_call *c, const roles *r)
     return mx_has_error() ? mx_error_code() : MX_OK;
 }
 
-mx_code mx_attention_compose(mx_grad *grad, const mx_attention_call *c, mx_array *seen, mx_array *kept)
+mx_code mx_attention_compose(mx_grad *grad, const mx_attention_use *c, mx_array *seen, mx_array *kept)
 {
     const mx_attention_shape *s = &c->s;
     const mx_shape_t flat = {.ndim = 3, .dim = {s->batch * s->heads, s->queries, s->size}},

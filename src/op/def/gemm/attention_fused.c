@@ -244,16 +244,16 @@ static int count_pattern_in(const void *attrs) { return count_in(attrs) + 1; }
 
 /* ---- gradient ----------------------------------------------------------------------------------------------------- */
 
-static mx_attention_call call_of(const mx_attention_attrs *a, const mx_shape_t *in)
+static mx_attention_use call_of(const mx_attention_attrs *a, const mx_shape_t *in)
 {
-    return (mx_attention_call){MX_ATTENTION_SHAPE(a, in[0].dim, in[1].dim), a->roles, a->layout == 1};
+    return (mx_attention_use){MX_ATTENTION_SHAPE(a, in[0].dim, in[1].dim), a->roles, a->layout == 1};
 }
 
 /* The same numbers by operators that have gradients themselves. */
 static mx_code gradient_again(mx_grad *grad, const mx_attention_attrs *a)
 {
     mx_array *in[MX_ATTENTION_INPUTS + 1], *out[2] = {NULL, NULL};
-    const mx_attention_call c = call_of(a, grad->in_shape);
+    const mx_attention_use c = call_of(a, grad->in_shape);
     const bool hides = a->causal || a->use_mask || a->use_length;
     for (int i = 0; i < MX_ATTENTION_INPUTS; i++)
         in[i] = i < grad->n_in && grad->in[i] && !lacks(a, i) ? mx_detach(grad->in[i]) : MX_NONE;

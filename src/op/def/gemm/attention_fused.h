@@ -6,15 +6,15 @@
 #include "op/op.h"
 
 /* What the parts need to know about a call. */
-typedef struct mx_attention_call {
+typedef struct mx_attention_use {
     mx_attention_shape s;
     int roles;
     bool time_first;
-} mx_attention_call;
+} mx_attention_use;
 
 /* The gradient as operators that can be differentiated again (attention_compose.c).  seen, kept (N, heads, queries, keys): 1
  * where a query sees a key, the factor of dropout; NULL: 1. */
-mx_code mx_attention_compose(mx_grad *grad, const mx_attention_call *c, mx_array *seen, mx_array *kept);
+mx_code mx_attention_compose(mx_grad *grad, const mx_attention_use *c, mx_array *seen, mx_array *kept);
 
 /* References (attention_reference.c); mask or valid_length may be NULL. */
 typedef struct mx_attention_values {
