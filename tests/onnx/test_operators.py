@@ -30,7 +30,9 @@ def graph_of(op, sample):
         inputs.pop()
     given = {key: as_python(value) for key, value in attributes(sample["attrs"]).items()}
     op = getattr(sym, op.operator_name, None) or getattr(sym._internal, op.operator_name)
-    return op(*[i for i in inputs if i is not None], **given), feeds
+    if op.operator_name == "RNN":  # lengths take the place of a missing cell state
+        inputs = [i for i in inputs if i is not None]
+    return op(*inputs, **given), feeds
 
 
 def ours(graph, feeds):

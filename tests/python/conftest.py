@@ -16,7 +16,7 @@ os.environ["MXNET_GLUON_REPO"] = "/nonexistent/repository"  # tests use no netwo
 # the machine's best, at which the whole suite runs.
 COMPUTING = {"test_" + name for name in (
     "amp", "autograd", "contrib_layers", "control_flow", "executor", "gluon_block", "hybrid", "initializer", "layout", "model_zoo",
-    "ndarray", "ndarray_random", "one_arithmetic", "operators", "optimizer", "rnn", "sparse", "trainer", "transformer")}
+    "ndarray", "ndarray_random", "one_arithmetic", "operators", "optimizer", "rnn", "sparse", "trainer", "transformer", "attention")}
 
 
 def pytest_configure(config):
