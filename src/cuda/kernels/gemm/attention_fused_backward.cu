@@ -232,8 +232,8 @@ template <class B> static mx_code launch(const mx_kernel_call *call, const job &
 
 template <class K> static mx_code of_narrow(const mx_kernel_call *call, const job &j)
 {
-    return j.s.size <= 64    ? launch<backward<K, 64, 64, 8, 1>>(call, j)
-           : j.s.size <= 128 ? launch<backward<K, 128, 32, 8, 1>>(call, j)
+    return j.s.size <= 64    ? launch<backward<K, 64, 64, 4, 1>>(call, j)
+           : j.s.size <= 128 ? launch<backward<K, 128, 32, 4, 1>>(call, j)
                              : launch<backward<K, 256, 32, 8, 2>>(call, j);
 }
 template <class K> static mx_code of_wide(const mx_kernel_call *call, const job &j)
