@@ -37,6 +37,7 @@ enum mx_capabilities {
     MX_CAN_ROUND_ANEW = 128,       /* a fused step may round differently from the operators that it replaces; without it
                                       plans give the bits of the imperative run */
     MX_CAN_ALIGN_ROWS = 256,       /* matrices whose rows are multiples of 16 bytes are multiplied much faster */
+    MX_CAN_FUSE_ATTENTION = 512,   /* product, softmax, dropout and product as one operator, also while training */
 };
 
 typedef struct mx_device mx_device;

@@ -220,3 +220,44 @@ def test_memory_is_linear_in_the_length():
     for i in (0, 777, t - 1):
         w = np.exp(k[: i + 1] @ q[i] * 8**-0.5)
         np.testing.assert_allclose(y[0, i].asnumpy(), w @ v[: i + 1] / w.sum(), rtol=1e-4, atol=1e-5)
+
+
+class Classic(mx.gluon.HybridBlock):
+    """Self-attention as old programs write it; `way`: interleaved projections, or products of batches."""
+
+    def __init__(self, way):
+        super().__init__()
+        self.way = way
+        self.drop = mx.gluon.nn.Dropout(0.4)
+
+    def hybrid_forward(self, F, x):
+        if self.way == "batches":
+            q, k, v = F.split(x, num_outputs=3, axis=2)
+            return F.batch_dot(self.drop(F.softmax(F.batch_dot(q, k, transpose_b=True) / 5)), v)
+        scores = F.contrib.interleaved_matmul_selfatt_qk(x, heads=4)
+        return F.contrib.interleaved_matmul_selfatt_valatt(x, self.drop(F.softmax(scores, axis=-1)), heads=4)
+
+
+@pytest.mark.parametrize("way", ["interleaved", "batches"])
+def test_predictions_use_the_operator(way, tmp_path, monkeypatch):
+    layer = lambda: [mx.gluon.nn.Dense(3 * 16, flatten=False), Classic(way)]  # noqa: E731
+    net = mx.gluon.nn.HybridSequential()
+    net.add(*layer(), *layer())
+    net.initialize(mx.init.Xavier(magnitude=6))
+    x = nd.random.normal(shape=(6, 3, 16))
+    wanted = net(x).asnumpy()
+    net.hybridize()
+    mx.profiler.set_config(filename=str(tmp_path / "p.json"), profile_all=True, aggregate_stats=True)
+    mx.profiler.set_state("run")
+    found = net(x)
+    found.wait_to_read()
+    mx.profiler.set_state("stop")
+    text = mx.profiler.dumps(reset=True)
+    np.testing.assert_allclose(found.asnumpy(), wanted, rtol=1e-5, atol=1e-6)
+    assert "_contrib_attention" in text and "softmax" not in text
+    with autograd.record():  # what trains gives the bits of the imperative run on the CPU
+        mx.random.seed(5)
+        hybrid = net(x).asnumpy()
+        net.hybridize(False)
+        mx.random.seed(5)
+        assert (net(x).asnumpy() == hybrid).all()

@@ -19,6 +19,7 @@
 #include "graph/names.h"
 #include "graph/open.h"
 #include "base/thread.h"
+#include "pass/attention.h"
 #include "pass/gradient.h"
 
 static void destroy_compiled(mx_object *object)
@@ -167,6 +168,19 @@ static mx_code fill_open(work *w)
     }
     mx_free(results, bytes);
     return code;
+}
+
+/* The operator rounds differently from what it replaces. */
+static mx_code fuse_attention(work *w)
+{
+    const mx_plan_key *key = w->request->key;
+    const mx_device *device = mx_device_of(key->context, "plan");
+    if (!device)
+        return mx_error_code();
+    const bool predicts = !key->training && !key->recording;
+    return predicts || device->can & MX_CAN_FUSE_ATTENTION
+               ? mx_attention_fuse(w->results.length, w->results.items, &w->draws)
+               : MX_OK;
 }
 
 /* ---- unused random numbers --------------------------------------------------------------------------------------- */
@@ -349,6 +363,8 @@ static mx_code make_plan(work *w)
 static mx_code compile_traced(work *w)
 {
     mx_code code = fill_open(w);
+    if (!code)
+        code = fuse_attention(w);
     if (!code)
         code = keep_draws(w);
     if (!code)
