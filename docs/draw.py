@@ -202,15 +202,24 @@ def _pixels(image):
     return rows
 
 
-def images(path, arrays, titles=None, columns=8, size=64):
-    """Images in a grid, each with its title below."""
+def _box(box, x, y, width, height):
+    """A frame around the part (kind, left, top, right, bottom) of an image, in 0..1; the kind chooses the colour."""
+    kind, left, top, right, bottom = box
+    return (f'<rect x="{_number(x + left * width)}" y="{_number(y + top * height)}" width="{_number((right - left) * width)}" '
+            f'height="{_number((bottom - top) * height)}" fill="none" stroke="{COLOURS[int(kind) % len(COLOURS)]}" stroke-width="2"/>')
+
+
+def images(path, arrays, titles=None, columns=8, size=64, boxes=None):
+    """Images in a grid, each with its title below; boxes: for each image a list of (kind, left, top, right, bottom), in 0..1."""
     arrays = [_pixels(one) for one in arrays]
     step_x, step_y = size + 10, size + (24 if titles else 10)
     columns = min(columns, len(arrays))
     parts = []
     for i, rows in enumerate(arrays):
         x, y = 5 + i % columns * step_x, 5 + i // columns * step_y
-        parts.append(_image(rows, x, y, size, size * len(rows) / len(rows[0])))
+        height = size * len(rows) / len(rows[0])
+        parts.append(_image(rows, x, y, size, height))
+        parts += [_box(box, x, y, size, height) for box in boxes[i]] if boxes else []
         parts += [_text(x + size / 2, y + size + 14, titles[i], size=10)] if titles else []
     _write(path, columns * step_x, -(-len(arrays) // columns) * step_y + 5, parts, "images")
 
