@@ -11,6 +11,7 @@ SPDX-License-Identifier: Apache-2.0
 """
 import base64
 import math
+import os
 import struct
 import zlib
 from xml.sax.saxutils import escape
@@ -44,6 +45,7 @@ def _write(path, width, height, parts, title):
     head = (f'<svg xmlns="http://www.w3.org/2000/svg" viewBox="0 0 {_number(width)} {_number(height)}" '
             f'width="{_number(width)}" style="max-width:100%;height:auto" role="img" '
             f'font-family="system-ui, sans-serif" fill="currentColor">')
+    os.makedirs(os.path.dirname(path) or ".", exist_ok=True)  # notebooks have no folder of figures yet
     with open(path, "w", encoding="utf-8") as file:
         file.write("\n".join([head, f"<title>{escape(title)}</title>", *parts, "</svg>\n"]))
 

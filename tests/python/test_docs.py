@@ -107,6 +107,37 @@ def test_notebooks_hold_the_listings():
     assert len(code) == 1 and "# quick" not in code[0]["source"] and code[0]["outputs"][0]["text"].startswith("epoch 0")
 
 
+def test_notebooks_write_files_and_run_commands():
+    page = BOTH + "\n```c file=net.c\nint main(void) { return 0; }\n```\n\n```console\n$ cc net.c && ./a.out && echo fine  # quick: true\nfine\n```\n" \
+        "\n```c\nmx_random_seed(1);\n```\n\n```python shown\nnet.initialize(ctx=mx.gpu(0))\n```\n"
+    cells = json.loads(notebooks.notebook(page))["cells"]
+    code = [cell for cell in cells if cell["cell_type"] == "code"]
+    assert [cell["source"] for cell in code[1:]] == ["%%writefile net.c\nint main(void) { return 0; }", "!cc net.c && ./a.out && echo fine"]
+    assert code[2]["outputs"][0]["text"] == "fine\n"
+    assert "mx_random_seed(1);" in cells[-1]["source"] and "mx.gpu(0)" in cells[-1]["source"]
+
+
+def test_every_chapter_is_a_notebook():
+    for path in (ROOT / "docs/book").glob("*.md"):
+        if path.stem == "index":
+            continue
+        book = json.loads(notebooks.notebook(path.read_text()))
+        code = [cell for cell in book["cells"] if cell["cell_type"] == "code"]
+        assert len(code) > 4 and len({cell["id"] for cell in book["cells"]}) == len(book["cells"]), path.name
+        for cell in code:
+            if not cell["source"].startswith(("%%", "!")):
+                compile(cell["source"], path.name, "exec")
+            assert ":::" not in cell["source"] and "# quick:" not in cell["source"], path.name
+
+
+def test_listings_that_need_what_is_missing_are_left_out(tmp_path):
+    """There is no library below tmp_path, so there is no MPI part of it."""
+    page = "# Page\n\n```console needs=mpi\n$ false\nas it was\n```\n"
+    for options in ((), ("--update",)):
+        code, said, text = run(tmp_path, page, *options)
+        assert code == 0 and "without mpi" in said and text == page
+
+
 @pytest.mark.parametrize("folder", ["book", "guides"])
 def test_every_page_is_listed(folder):
     index = (ROOT / "docs" / folder / "index.md").read_text()

@@ -30,6 +30,14 @@ ROOT = HERE.parent.parent
 TIMEOUT = 1800  # seconds, of one page
 
 
+def has_mpi(prefix):
+    """Whether several processes can exchange messages: MPI, and the part of the library that uses it."""
+    return shutil.which("mpirun") is not None and any(Path(prefix).glob("lib*/**/libgluon_mpi.so"))
+
+
+NEEDS = {"mpi": has_mpi}  # what listings with needs=NAME need; where it is missing they are not run
+
+
 class Failure(Exception):
     """A listing that does not do what the page says."""
 
@@ -91,6 +99,7 @@ class Page:
         self.folder = Path(options.work).resolve() / self.path.parent.name / self.path.stem
         self.python = None
         self.problems, self.loose = [], False
+        self.missing = set()  # what listings need and this machine does not have
 
     def environment(self):
         prefix = Path(self.options.prefix).resolve()
@@ -126,7 +135,7 @@ class Page:
         return self.problems
 
     def run_listing(self, listing, statements, environment):
-        if "shown" in listing.words:
+        if "shown" in listing.words or not self.can_run(listing):
             return
         text, changed = pages.quick(listing) if self.options.quick else (listing.text, False)
         self.loose = self.loose or changed
@@ -148,6 +157,13 @@ class Page:
         else:
             return
         self.check(listing)
+
+    def can_run(self, listing):
+        need = listing.options.get("needs")
+        if need is None or NEEDS[need](self.options.prefix):
+            return True
+        self.missing.add(need)
+        return False
 
     def run_statements(self, statements, environment):
         texts = [pages.quick(one)[0] if self.options.quick else one.text for one in statements]
@@ -222,7 +238,8 @@ def run_page(path, options):
     problems = page.run()
     if options.update:
         page.update()
-    return page.name, problems, time.monotonic() - start
+    without = f" (without {', '.join(sorted(page.missing))}: some listings were not run)" if page.missing else ""
+    return page.name + without, problems, time.monotonic() - start
 
 
 def main():
