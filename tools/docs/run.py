@@ -13,6 +13,7 @@ SPDX-License-Identifier: Apache-2.0
 """
 import argparse
 import concurrent.futures
+import importlib.util
 import json
 import os
 import shutil
@@ -35,7 +36,11 @@ def has_mpi(prefix):
     return shutil.which("mpirun") is not None and any(Path(prefix).glob("lib*/**/libgluon_mpi.so"))
 
 
-NEEDS = {"mpi": has_mpi}  # what listings with needs=NAME need; where it is missing they are not run
+def has_onnxruntime(_prefix):
+    return importlib.util.find_spec("onnxruntime") is not None
+
+
+NEEDS = {"mpi": has_mpi, "onnxruntime": has_onnxruntime}  # what listings with needs=NAME need; where it is missing they are not run
 
 
 class Failure(Exception):
