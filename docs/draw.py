@@ -214,7 +214,8 @@ def _box(box, x, y, width, height):
 def images(path, arrays, titles=None, columns=8, size=64, boxes=None):
     """Images in a grid, each with its title below; boxes: for each image a list of (kind, left, top, right, bottom), in 0..1."""
     arrays = [_pixels(one) for one in arrays]
-    step_x, step_y = size + 10, size + (24 if titles else 10)
+    tallest = max(size * len(rows) / len(rows[0]) for rows in arrays)
+    step_x, step_y = size + 10, tallest + (24 if titles else 10)
     columns = min(columns, len(arrays))
     parts = []
     for i, rows in enumerate(arrays):
@@ -222,7 +223,7 @@ def images(path, arrays, titles=None, columns=8, size=64, boxes=None):
         height = size * len(rows) / len(rows[0])
         parts.append(_image(rows, x, y, size, height))
         parts += [_box(box, x, y, size, height) for box in boxes[i]] if boxes else []
-        parts += [_text(x + size / 2, y + size + 14, titles[i], size=10)] if titles else []
+        parts += [_text(x + size / 2, y + tallest + 14, titles[i], size=10)] if titles else []
     _write(path, columns * step_x, -(-len(arrays) // columns) * step_y + 5, parts, "images")
 
 
