@@ -114,6 +114,7 @@ def test_notebooks_write_files_and_run_commands():
     code = [cell for cell in cells if cell["cell_type"] == "code"]
     assert [cell["source"] for cell in code[1:]] == ["%%writefile net.c\nint main(void) { return 0; }", "!cc net.c && ./a.out && echo fine"]
     assert code[2]["outputs"][0]["text"] == "fine\n"
+    assert not any(cell["metadata"] for cell in code)
     assert "mx_random_seed(1);" in cells[-1]["source"] and "mx.gpu(0)" in cells[-1]["source"]
 
 
@@ -136,6 +137,8 @@ def test_listings_that_need_what_is_missing_are_left_out(tmp_path):
     for options in ((), ("--update",)):
         code, said, text = run(tmp_path, page, *options)
         assert code == 0 and "without mpi" in said and text == page
+    cells = json.loads(notebooks.notebook(BOTH + page))["cells"]
+    assert cells[-1]["metadata"] == {"tags": ["raises-exception"]}  # a notebook goes on without it, too
 
 
 @pytest.mark.parametrize("folder", ["book", "guides"])
