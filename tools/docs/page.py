@@ -76,7 +76,7 @@ def listings(lines):
 def _fenced_listings(lines):
     found = []
     for block in blocks(lines):
-        if block.language in RUN:
+        if block.language in RUN or "file" in block.options:
             found.append(Listing(**vars(block)))
         elif block.language == "output" and found:
             if found[-1].output is None:
@@ -104,7 +104,7 @@ def quick(listing):
 
 def without_quick(text):
     """A page as readers see it: without the quick settings, and without the words that only the runner reads."""
-    text = re.sub(r"^(\s*```(?:python|c|console|output)) [^\n{]*$", r"\1", text, flags=re.M)
+    text = re.sub(r"^(\s*```(?:python|c|console|output|\w+(?= file=))) [^\n{]*$", r"\1", text, flags=re.M)
     text = re.sub(r"[ \t]*# quick: .+$", "", text, flags=re.M)
     return re.sub(r"[ \t]*/\* quick: .+? \*/", "", text)
 

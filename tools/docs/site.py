@@ -42,8 +42,12 @@ def stage(source):
     """The pages, with those that are kept elsewhere, and their notebooks."""
     shutil.rmtree(source, ignore_errors=True)
     shutil.copytree(ROOT / "docs", source, ignore=shutil.ignore_patterns("*.1", "__pycache__"))
-    text = (ROOT / "CONTRIBUTING.md").read_text()
-    (source / "contributing.md").write_text(re.sub(r"\(docs/", "(", text))
+    for name in ("CONTRIBUTING", "SECURITY"):
+        if (ROOT / f"{name}.md").exists():
+            (source / f"{name.lower()}.md").write_text(re.sub(r"\(docs/", "(", (ROOT / f"{name}.md").read_text()))
+    if (source / "security.md").exists():
+        questions = source / "guides/faq.md"
+        questions.write_text(questions.read_text().replace("`SECURITY.md`", "[The security page](../security.md)"))
     guide = source / "guides/from_mxnet.md"
     guide.write_text(guide.read_text().replace("<!-- the list of differences -->", differences()))
     (source / "notebooks").mkdir()

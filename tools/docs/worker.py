@@ -11,6 +11,7 @@ import os
 import sys
 import tempfile
 import traceback
+import types
 
 
 def run(code, page, line, namespace):
@@ -46,9 +47,9 @@ def catch(request, namespace):
 
 def main():
     answers = os.fdopen(os.dup(1), "w")
-    namespace = {"__name__": "__main__"}
+    page = sys.modules["__main__"] = types.ModuleType("__main__")  # classes of the page can be pickled, as those of a program
     for request in sys.stdin:
-        json.dump(catch(json.loads(request), namespace), answers)
+        json.dump(catch(json.loads(request), vars(page)), answers)
         answers.write("\n")
         answers.flush()
 
