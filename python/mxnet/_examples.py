@@ -44,20 +44,32 @@ def _size(shape):
     return size
 
 
+# Notes of samples that ones suit as well as other numbers; they matter to tests only.
+_ANY_NUMBERS = {"floatonly", "f32only", "nograd", "train", "distinct", "random", "positive"}
+
+
 def _is_simple(sample):
     """Whether any numbers will do as inputs: a sample that asks for special ones is no example."""
     words = (sample["note"] or "").split()
-    return all(word.startswith("int:") for word in words)
+    if "dominant" in words or "symmetric" in words:  # the identity will do
+        shapes = _shapes(sample)
+        words = [word for word in words if word not in ("dominant", "symmetric")] if shapes and _is_square(shapes[0]) else words
+    return all(word.startswith("int:") or word in _ANY_NUMBERS for word in words)
 
 
-def _inputs(described, shapes):
-    """[(name, text that makes it)]"""
+def _is_square(shape):
+    return len(shape) == 2 and shape[0] == shape[1]
+
+
+def _inputs(described, shapes, invertible=False):
+    """[(name, text that makes it)]; invertible: ones would be no good matrix."""
     names = [item["name"] for item in described["inputs"]]
     if described["inputs"] and described["inputs"][-1].get("list"):
         names = names[:-1] + [f"{names[-1].strip('*')[0]}{i}" for i in range(len(shapes) - len(names) + 1)]
     if len(shapes) > len(names):
         return None
-    return [(name, f"nd.ones({shape})") for name, shape in zip(names, shapes)]
+    return [(name, f"nd.eye({shape[0]})" if invertible and _is_square(shape) else f"nd.ones({shape})")
+            for name, shape in zip(names, shapes)]
 
 
 def _inferred(op, shapes, attributes):
@@ -77,20 +89,21 @@ def example(op, described):
     """(lines of a doctest, line with shapes) for an operator; ([], None) if no sample is simple enough."""
     for sample in op.samples:
         shapes = _shapes(sample) if _is_simple(sample) else None
-        if not shapes or any(_size(shape) > LARGEST or not _size(shape) for shape in shapes) or () in shapes:
+        if shapes is None or any(_size(shape) > LARGEST or not _size(shape) for shape in shapes) or () in shapes:
             continue
-        inputs, attributes = _inputs(described, shapes), _attributes(sample["attrs"])
-        results = _inferred(op, shapes, attributes) if inputs else None
+        inputs = _inputs(described, shapes, "dominant" in (sample["note"] or "") or "symmetric" in (sample["note"] or ""))
+        attributes = _attributes(sample["attrs"])
+        results = _inferred(op, shapes, attributes) if inputs is not None else None
         if not results or any(not _size(shape) for shape in results):
             continue
         names = ", ".join(name for name, _ in inputs)
-        given = "".join(f", {key}={_value(text)}" for key, text in attributes.items())
-        call = f"nd.{_path(op)}({names}{given})"
+        given = [f"{key}={_value(text)}" for key, text in attributes.items()]
+        call = f"nd.{_path(op)}({', '.join([name for name, _ in inputs] + given)})"
         shown = f"{call}.shape" if len(results) == 1 else f"[y.shape for y in {call}]"
         told = results[0] if len(results) == 1 else list(results)
         shapes_line = ", ".join(f"{name} {shape}" for (name, _), shape in zip(inputs, shapes))
-        return [f">>> {names} = {', '.join(text for _, text in inputs)}", f">>> {shown}", str(told)], \
-            f"{shapes_line} -> {', '.join(map(str, results))}"
+        made = [f">>> {names} = {', '.join(text for _, text in inputs)}"] if inputs else []
+        return [*made, f">>> {shown}", str(told)], f"{shapes_line or 'none'} -> {', '.join(map(str, results))}"
     return [], None
 
 

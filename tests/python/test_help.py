@@ -45,9 +45,9 @@ def test_example_runs(name):
 
 
 def test_most_have_examples():
-    """Operators with array inputs have one, but for those that need special numbers."""
+    """All but a few whose results have shapes that depend on values, or that return nothing."""
     having = [name for name, op in PUBLIC.items() if examples(op)]
-    assert len(having) > 0.55 * len(PUBLIC), f"{len(having)} of {len(PUBLIC)}"
+    assert len(having) > 0.95 * len(PUBLIC), f"{len(having)} of {len(PUBLIC)}"
 
 
 def test_convolution():

@@ -42,15 +42,25 @@ def operators():
     return found
 
 
-def python_path(name):
-    """nd.contrib.box_nms for _contrib_box_nms"""
-    path = re.sub("^_(contrib|linalg|image|random)_", r"\1.", name)
-    return f"nd._internal.{path}" if path.startswith("_") else f"nd.{path}"
+def python_path(described):
+    """nd.contrib.box_nms for _contrib_box_nms: the first public name that the package has, else the internal one."""
+    import mxnet
+    for name in (described["name"], *described.get("aliases", [])):
+        path = "nd." + re.sub("^_(contrib|linalg|image|random)_", r"\1.", name)
+        if "._" not in path and _has(mxnet, path):
+            return path
+    return f"nd._internal.{described['name']}"
+
+
+def _has(owner, path):
+    for part in path.split("."):
+        owner = getattr(owner, part, None)
+    return owner is not None
 
 
 def _python_signature(op, described):
     from mxnet._describe import op_signature
-    return f"{python_path(described['name'])}{op_signature(op)}".replace(", *, out=None, name=None)", ", *, out=None)")
+    return f"{python_path(described)}{op_signature(op)}".replace(", *, out=None, name=None)", ", *, out=None)")
 
 
 def _c_value(attribute):
@@ -113,7 +123,7 @@ def _facts(described, types, has_cuda):
 
 def page(op, described, has_cuda, neighbours):
     name = described["name"]
-    example = examples.example(op, described, python_path(name))
+    example = examples.example(op, described, python_path(described))
     parts = [ORPHAN, f"# {prose(name)}", "", sentence(described["doc"]), "", code("python", _python_signature(op, described)),
              code("c", *_c_signature(described)), "## Inputs", "", table(("name", ""), _input_rows(described)) or "None.\n"]
     if described["attributes"]:
