@@ -42,3 +42,21 @@ def sentence(text):
     if text.split(" ")[0].isalpha():  # not of a formula
         text = text[:1].upper() + text[1:]
     return prose(text if text.endswith((".", "!", "?", ":")) else text + ".")
+
+
+def wrapped(head, parts, tail, width=110):
+    """head + parts, separated by commas, + tail, in lines that are not too long."""
+    lines, line = [], head
+    for i, part in enumerate(parts):
+        piece = ("" if i == 0 else ", ") + part
+        if len(line + piece) > width:
+            lines.append(line + ",")
+            line, piece = "    ", part
+        line += piece
+    return [*lines, line + tail]
+
+
+def call(text):
+    """name(a, b=(1, 2)) in lines that are not too long."""
+    head, _, rest = text.partition("(")
+    return wrapped(f"{head}(", re.split(r", (?![^()\[\]{}]*[)\]}])", rest[:-1]) if rest[:-1] else [], ")")

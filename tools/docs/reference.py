@@ -9,6 +9,7 @@ import subprocess
 
 import reference_c
 import reference_classes
+import reference_data
 import reference_ops
 import reference_python
 from markup import table, toctree
@@ -46,11 +47,12 @@ def command(prefix):
 def write(folder, prefix, root):
     """Writes all pages into `folder`; `prefix`: where the library is installed."""
     folder.mkdir(parents=True)
-    names = ["operators/index", *reference_classes.write(folder), "c/index", "python/index", "environment", "command", "errors"]
-    reference_ops.write(folder / "operators", root)
+    names = ["operators/index", *reference_classes.write(folder, prefix / "include"), "datasets", "c/index", "python/index", "environment", "command", "errors", "../guides/formats"]
+    reference_ops.write(folder / "operators", root, prefix / "include")
     reference_c.write(folder / "c", prefix / "include")
     reference_python.write(folder / "python")
+    (folder / "datasets.md").write_text(reference_data.page(prefix / "include"))
     (folder / "environment.md").write_text(environment(root))
     (folder / "command.md").write_text(command(prefix))
-    (folder / "errors.md").write_text(reference_c.errors(root / "include/gluon/base.h"))
+    (folder / "errors.md").write_text(reference_c.errors(root))
     (folder / "index.md").write_text(INDEX + toctree(names))

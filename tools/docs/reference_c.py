@@ -78,14 +78,32 @@ def write(folder, include):
         f"\n## All functions\n\n| function | header |\n|---|---|\n{listed}\n")
 
 
-def errors(header):
-    """The error codes of base.h beside Python's exceptions."""
+def errors(root):
+    """The error codes of base.h beside Python's exceptions, which name them as the library's messages do."""
+    codes = re.findall(r"^\s+MX_ERR_(\w+),\s*/\* (.*?) \*/", (root / "include/gluon/base.h").read_text(), flags=re.M)
+    names = re.findall(r'"([^"]+)"', re.search(r'"no error",.*?\}', (root / "src/base/error.c").read_text(), re.S)[0])[1:]
+    classes = dict(re.findall(r'^    "([^"]+)": (\w+),', (root / "python/mxnet/error.py").read_text(), flags=re.M))
     from mxnet import error
-    found = re.findall(r"^\s+MX_ERR_(\w+),\s*/\* (.*?) \*/", header.read_text(), flags=re.M)
-    classes = {name.upper(): name for name in dir(error)}
     rows = []
-    for code_name, meaning in found:
-        near = [classes[n] for n in classes if n.startswith(code_name) and n.endswith("ERROR")]
-        rows.append((f"`MX_ERR_{code_name}`", ", ".join(f"`mx.error.{n}`" for n in near) or "`mx.MXNetError`", meaning))
-    return ("# Errors\n\nA call that fails leaves one record in its thread: a code and a sentence. In Python it becomes an exception, all of "
-            "which are subclasses of `mx.MXNetError`.\n\n" + table(("C", "Python", "when"), rows))
+    for (code_name, meaning), name in zip(codes, names):
+        bases = [base.__name__ for base in getattr(error, classes[name]).__mro__[1:] if base.__module__ == "builtins"]
+        also = [base for base in bases if base not in ("RuntimeError", "Exception", "BaseException", "object", "LookupError")]
+        rows.append((f"`MX_ERR_{code_name}`", f"`mx.error.{classes[name]}`", ", ".join(f"`{base}`" for base in also), meaning))
+    return ("# Errors\n\nA call that fails leaves one record in its thread: a code and a sentence. In Python it becomes an exception. All of "
+            "them are subclasses of `mx.MXNetError`, and also of what a Python programmer would expect, so either can be caught.\n\n" +
+            table(("C", "Python", "also a", "when"), rows) + ERRORS)
+
+
+ERRORS = """
+In C the record stays until somebody looks at it; later calls do not replace it:
+
+| function | |
+|---|---|
+| `mx_error_code()`, `mx_error_message()` | the first error of this thread since it was cleared |
+| `mx_error_clear()` | forgets it: afterwards calls start afresh |
+| `mx_check("name")` | prints `name: message` to standard error, clears it and returns 1; 0 if there was none |
+| `mx_error_set(code, format, ...)` | for callbacks of yours that fail |
+
+Messages are sentences for people: what they say may improve with any version. Programs look at the code, or at the class.
+An exception that your own Python function raises inside of a callback arrives unchanged.
+"""

@@ -11,7 +11,7 @@ from pathlib import Path
 
 import examples
 from gradients import gradient_text
-from markup import ORPHAN, code, prose, sentence, table
+from markup import ORPHAN, call, code, prose, sentence, table, wrapped
 
 SPARSE = {"refused": "computes with dense copies", "zeros": "works on the stored values: zeros stay zeros"}
 PRECISION = {"any": "in the type of its inputs", "float32": "in float32", "widest": "in the widest type of its inputs",
@@ -69,8 +69,10 @@ def _c_value(attribute):
         return "..."
     if value in ("True", "False"):
         return value.lower()
-    if value == "None" or value is None:
-        return "None"
+    if value in ("None", "()", None):
+        return "none"
+    if value.startswith("("):
+        return f"MX_DIMS({value.strip('(), ')})"
     return f'"{value}"' if attribute["type"] in ("str", "choice", "enum", "dtype") else value
 
 
@@ -80,15 +82,13 @@ def _c_signature(described):
     named = [f".{i['name']} = MX_NONE" for i in described["inputs"] if i.get("optional")]
     named += [f".{a['name']} = {_c_value(a)}" for a in described["attributes"]]
     result = "mx_arrays" if described.get("visible_outputs", 1) not in (1, "1") else "mx_array *"
-    name = f"mx_{described['c_name']}("
-    lines, line = [], f"{result}{'' if result.endswith('*') else ' '}{name}"
-    for i, part in enumerate(required + named + [".out = NULL"]):
-        piece = ("" if i == 0 else ", ") + part
-        if len(line + piece) > 110:
-            lines.append(line + ",")
-            line, piece = "    ", part
-        line += piece
-    return [*lines, line + ")"]
+    return wrapped(f"{result}{'' if result.endswith('*') else ' '}mx_{described['c_name']}(", [*required, *named, ".out = NULL"], ")")
+
+
+def _all_results(described, header):
+    """The C function that returns all results, where there is one."""
+    name = f"mx_{described['c_name']}_all"
+    return f"mx_arrays {name}(...)   /* the same arguments, all {len(described['outputs'])} results */" if f"#define {name}(" in header else None
 
 
 def _attribute_rows(described):
@@ -121,28 +121,30 @@ def _facts(described, types, has_cuda):
     return rows
 
 
-def page(op, described, has_cuda, neighbours):
+def page(op, described, has_cuda, neighbours, header):
     name = described["name"]
     example = examples.example(op, described, python_path(described))
-    parts = [ORPHAN, f"# {prose(name)}", "", sentence(described["doc"]), "", code("python", _python_signature(op, described)),
-             code("c", *_c_signature(described)), "## Inputs", "", table(("name", ""), _input_rows(described)) or "None.\n"]
+    parts = [ORPHAN, f"# {prose(name)}", "", sentence(described["doc"]), "", code("python", *call(_python_signature(op, described))),
+             code("c", *filter(None, [*_c_signature(described), _all_results(described, header)]))]
+    if example.lines:
+        parts += ["## Example", "", code("python", *example.lines), code("output", *example.output)]
+    parts += ["## Inputs", "", table(("name", ""), _input_rows(described)) or "None.\n"]
     if described["attributes"]:
         parts += ["## Attributes", "", table(("name", "type", "default", "meaning"), list(_attribute_rows(described)))]
     outputs = described.get("outputs") or ["output"]
     parts += ["## Results", "", ", ".join(f"`{o}`" for o in outputs) + "\n"]
-    if example and example.shapes:
+    if example.shapes:
         parts += [table(("shapes of the inputs", "attributes", "shape of the result"), example.shapes)]
     parts += ["## Gradient", "", DIFFERENTIABLE.get(described["differentiable"]) or gradient_text(op, described), ""]
-    parts += ["## Types and devices", "", table(("", ""), _facts(described, example.types if example else [], has_cuda))]
-    if example and example.lines:
-        parts += ["## Example", "", code("python", *example.lines), code("output", *example.output)]
+    parts += ["## Types and devices", "", table(("", ""), _facts(described, example.types, has_cuda))]
     if neighbours:
         parts += ["## See also", "", ", ".join(f"[{prose(n)}]({n}.md)" for n in neighbours) + "\n"]
     return "\n".join(parts)
 
 
-def write(folder, root):
+def write(folder, root, include):
     folder.mkdir()
+    header = (include / "gluon/op.gen.h").read_text()
     files, cuda = described_in(root)
     found = operators()
     families = defaultdict(list)
@@ -154,11 +156,24 @@ def write(folder, root):
     for name, (op, described) in found.items():
         near = [n for n in by_file[files.get(name)] if n != name][:12]
         has_cuda = name in cuda or (moves and files.get(name) and files[name].parent.name in ("movement", "create"))
-        (folder / f"{name}.md").write_text(page(op, described, has_cuda, near))
+        (folder / f"{name}.md").write_text(page(op, described, has_cuda, near, header))
     parts = [f"# Operators\n\n{len(found)} operators by family. In Python they are functions of `mx.nd` and `mx.sym`, in C functions of "
              "`<gluon.h>`; inputs come first, everything else has a name and a default.\n"]
     for family in sorted(families):
         lines = "\n".join(f"| [{prose(n)}]({n}.md) | {prose(found[n][1]['doc'].split('; ')[0]).replace('|', chr(92) + '|')} |"
                           for n in sorted(families[family], key=lambda n: n.strip("_").lower()))
         parts.append(f"## {family}\n\n| operator | what it computes |\n|---|---|\n{lines}\n")
-    (folder / "index.md").write_text("\n".join(parts))
+    parts.append("## All names\n\nAs functions of `mx.nd` and `mx.sym`, of their submodules and as methods.\n\n| name | operator |\n|---|---|\n" +
+                 "\n".join(f"| {prose(short)} | [{prose(name)}]({name}.md) |" for short, name in sorted(all_names(found).items(), key=lambda i: i[0].lower())))
+    (folder / "index.md").write_text("\n".join(parts) + "\n")
+
+
+def all_names(found):
+    """{name in a module: operator}: its own, its aliases, those without the prefix of a submodule."""
+    names = {}
+    for name, (_, described) in found.items():
+        for one in (name, *described.get("aliases", []), *described.get("methods", [])):
+            for short in (one, re.sub("^_(contrib|linalg|image|random|sparse|npx)_", "", one)):
+                if not short.startswith("_"):
+                    names.setdefault(short, name)
+    return names

@@ -6,7 +6,7 @@ import importlib
 import inspect
 import pkgutil
 
-from markup import ORPHAN, code, prose
+from markup import ORPHAN, call, code, prose
 
 # Operators have pages of their own; old names of modules are aliases.
 LEFT_OUT = ("mxnet._", "mxnet.ndarray.", "mxnet.symbol.", "mxnet.notebook", "mxnet.torch", "mxnet.rtc", "mxnet.test_utils",
@@ -27,12 +27,19 @@ def modules():
     return found
 
 
-def _members(module):
-    """Public classes and functions whose home is this module."""
+def _members(module, known):
+    """Public classes and functions whose page is this one: of this module, or of a private one that it shows to programs."""
+    from mxnet import _core
     for name, value in sorted(vars(module).items(), key=lambda item: item[0].lower()):
-        if name.startswith("_") or not (inspect.isclass(value) or inspect.isroutine(value)):
+        if name.startswith("_") or inspect.ismodule(value) or not callable(value):
             continue
-        if getattr(value, "__module__", None) == module.__name__ and getattr(value, "__name__", name) == name:
+        home = getattr(value, "__module__", None) or ""
+        if isinstance(value, _core.Op) and not home:  # a page of its own
+            continue
+        if home.split(".")[0] not in ("mxnet", ""):
+            continue
+        elsewhere = home != module.__name__ and getattr(known.get(home), getattr(value, "__name__", name), None) is value
+        if not elsewhere:
             yield name, value
 
 
@@ -57,15 +64,15 @@ def _methods(cls):
         yield f"- `{name}{signature}`" + (f": {prose(doc)}" if doc else "")
 
 
-def page(name, module):
-    members = list(_members(module))
+def page(name, module, known):
+    members = list(_members(module, known))
     if not members:
         return None
     doc = (inspect.getdoc(module) or "").replace("SPDX-License-Identifier: Apache-2.0", "").strip()
     parts = [ORPHAN, f"# {prose(name)}", "", prose(doc.split("\n\n")[0]), ""]
     for member, value in members:
         kind = "class " if inspect.isclass(value) else ""
-        parts += [f"## {prose(member)}", "", code("python", f"{kind}{name}.{member}{_signature(value)}"), _doc(value)]
+        parts += [f"## {prose(member)}", "", code("python", *call(f"{kind}{name}.{member}{_signature(value)}")), _doc(value)]
         if inspect.isclass(value):
             parts += [*_methods(value), ""]
     return "\n".join(parts)
@@ -74,8 +81,9 @@ def page(name, module):
 def write(folder):
     folder.mkdir()
     pages = []
-    for name, module in sorted(modules().items()):
-        text = page(name, module)
+    known = modules()
+    for name, module in sorted(known.items()):
+        text = page(name, module, known)
         if text:
             (folder / f"{name}.md").write_text(text)
             pages.append(name)
