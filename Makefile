@@ -15,7 +15,7 @@ COMPILE = cmake --build $(1) -j $(JOBS)
 
 MAKEFLAGS += --no-print-directory
 .NOTPARALLEL:
-.PHONY: fuzz garbage build python demo test distributed onnx sanitize test-gpu test-gpu-sanitize pytest oracle oracle-venv types-venv libraries bench check install clean format help setup asan tsan clang-build everything cuda cuda-check format-check layers families facts setup-check setup-mpi docs docs-check book docs-venv book-prefix
+.PHONY: fuzz garbage build python demo test distributed onnx sanitize test-gpu test-gpu-sanitize pytest oracle oracle-venv types-venv libraries bench check install clean format help setup asan tsan clang-build everything cuda cuda-check format-check layers families facts setup-check setup-mpi docs docs-check book walkthroughs docs-venv book-prefix
 
 build: ## the library, the gluon command and the C examples, in build/
 	@sh tools/setup.sh build
@@ -105,6 +105,9 @@ docs-check: docs ## runs every page of book and guides with quick settings; link
 
 book: docs-venv book-prefix ## runs every page with full settings and compares; UPDATE=1: writes outputs and figures into the pages
 	$(DOCS) tools/docs/run.py --jobs $(JOBS) $(if $(UPDATE),--update) --prefix $(BUILD)/book/prefix --work $(BUILD)/book/full $(PAGES)
+
+walkthroughs: docs-venv ## follows docs/walkthroughs on a copy of the source: applies, builds, runs and compares; UPDATE=1 writes outputs
+	$(DOCS) tools/docs/walkthroughs.py --jobs $(JOBS) $(if $(UPDATE),--update) --work $(BUILD)/walkthroughs $(filter-out %/index.md,$(wildcard docs/walkthroughs/*.md))
 
 clean: ## remove everything that was built
 	rm -rf $(BUILD)

@@ -37,7 +37,9 @@ def _returns(described):
 def op_doc(op):
     """The docstring of an operator."""
     d = _described(op)
-    text = d["doc"][:1].upper() + d["doc"][1:]
+    text = d["doc"]
+    if text.split(" ")[0].isalpha() and text[1:2] != " ":  # the x of a formula stays as it is
+        text = text[:1].upper() + text[1:]
     lines = [text if text.endswith(".") else text + ".", "", "Parameters", "----------"]
     lines += [_input_head(i) for i in d["inputs"]]
     for attribute in d["attributes"]:

@@ -67,9 +67,19 @@ def style():
                 yield f"{path.relative_to(ROOT)}:{number}: say it plainly: '{found[0]}'"
 
 
+def paths():
+    """Files of the source that pages name must be there; a page may make them itself."""
+    for path in [*(ROOT / "docs").rglob("*.md"), ROOT / "README.md", ROOT / "CONTRIBUTING.md"]:
+        text = path.read_text()
+        made = set(re.findall(r"^```\w+ file=(\S+)", text, flags=re.M))
+        for name in re.findall(r"`((?:src|include|python|tests|tools|examples|bench|cli|cmake|docs)/[a-z0-9_/.]*[a-z0-9])`", text):
+            if not (ROOT / name).exists() and name not in made:
+                yield f"{path.relative_to(ROOT)}: there is no {name}"
+
+
 def main():
     site = Path(sys.argv[1])
-    problems = [*broken(site), *spelling(), *style()]
+    problems = [*broken(site), *spelling(), *style(), *paths()]
     print("\n".join(problems) if problems else f"check: {sum(1 for _ in site.rglob('*.html'))} pages, links and words are fine")
     return bool(problems)
 

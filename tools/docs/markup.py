@@ -39,7 +39,7 @@ def toctree(names, depth=1, caption=None):
 def sentence(text):
     """A description as a sentence, escaped."""
     text = text.strip()
-    if text.split(" ")[0].isalpha():  # not of a formula
+    if text.split(" ")[0].isalpha() and text[1:2] != " ":  # not of a formula
         text = text[:1].upper() + text[1:]
     return prose(text if text.endswith((".", "!", "?", ":")) else text + ".")
 

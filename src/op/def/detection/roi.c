@@ -298,7 +298,7 @@ mx_op mx_family_roi[] = {
     {.name = "ROIPooling", .look = MX_LOOK_POOLING, .precision = MX_PRECISION_FLOAT32, .aliases = "_npx_roi_pooling",
      .c_name = "roi_pooling",
      .inputs = "data rois", .outputs = "output maxidx", .n_out = 2, .n_visible = 1,
-     .doc = "the largest value of each bin of regions", .schema = &roi_pooling_schema, .check = check_pooling, .infer_shape = infer_pooling,
+     .doc = "the largest value of each bin of regions; each region is divided into pooled_size bins, whatever its size", .schema = &roi_pooling_schema, .check = check_pooling, .infer_shape = infer_pooling,
      .infer_type = infer_pooling_type, .gradient = grad_pooling, .grad_in = 2, .grad_out = 2, .no_grad_inputs = 2, .reference = ref_pooling,
      .samples = SAMPLES({"2,3,6,7;4,5", "pooled_size=(2, 3), spatial_scale=1.0", 0, 5, "f32only distinct"},
                         {"3,2,5,4;5,5", "pooled_size=(3, 2), spatial_scale=0.5", 0, 6, "f32only distinct"})},

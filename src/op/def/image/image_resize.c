@@ -100,7 +100,7 @@ static void reference_cv_resize(const mx_reference_call *call)
 /* The sums of eight weights are finally rounded to 8 bits: values near x.5 may round either way, so the samples
  * use wide ranges and floating types. */
 mx_op mx_family_image_resize[] = {
-    {.name = "_image_resize", .aliases = "_npx__image_resize", .doc = "resizes images", .inputs = "data",
+    {.name = "_image_resize", .aliases = "_npx__image_resize", .doc = "resizes images (h, w, c) or (n, h, w, c); with one number the shorter side or both get it", .inputs = "data",
      .schema = &image_resize_schema, .flags = MX_OP_NO_GRADIENT, .check = check_resize, .infer_shape = infer_resize,
      .reference = reference_resize,
      .samples = (const mx_sample[]){{"7,9,3", "size=(5, 4)", 0, 200, NULL}, {"2,7,9,3", "size=(5, 4), interp=3", 0, 200, NULL},
@@ -108,7 +108,7 @@ mx_op mx_family_image_resize[] = {
                                     {"7,9,4", "size=4, keep_ratio=True, interp=4", 0, 200, NULL}, {"9,7,2", "size=4, keep_ratio=True, interp=0", 0, 200, NULL},
                                     {"1,1,3", "size=3", 0, 200, NULL}, {"6,5,3", "size=(5, 6)", 0, 200, NULL}, {"2,6,8,1", "size=(2, 3), interp=3", 0, 200, NULL},
                                     {"0,6,8,1", "size=(2, 3)", 0, 200, NULL}, {0}}},
-    {.name = "_cvimresize", .aliases = "_npi_cvimresize", .c_name = "imresize", .doc = "resizes images", .inputs = "src",
+    {.name = "_cvimresize", .aliases = "_npi_cvimresize", .c_name = "imresize", .doc = "resizes an image (h, w, c) to h and w with an interpolation by number", .inputs = "src",
      .schema = &cvimresize_schema, .flags = MX_OP_NO_GRADIENT, .infer_shape = infer_cv_resize, .reference = reference_cv_resize,
      .samples = (const mx_sample[]){{"7,9,3", "w=5, h=4", 0, 200, NULL}, {"7,9,1", "w=20, h=15, interp=2", 0, 200, NULL},
                                     {"4,5,3", "w=7, h=9, interp=4", 0, 200, NULL}, {"4,5,3", "w=7, h=3, interp=0", 0, 200, NULL}, {0}}},

@@ -213,7 +213,7 @@ mx_op mx_family_resize[] = {
                         {"1,1,5,4", "mode=to_odd_down", 0, 0, "floatonly absent:1"}, {"1,1,3,4;1,1,2,6", "mode=like", 0, 0, "floatonly"}, {"1,3,1,1", "height=3, width=2", 0, 0, "floatonly absent:1"})},
     {.name = "_contrib_AdaptiveAvgPooling2D", MX_EMIT(emit_adaptive), .look = MX_LOOK_POOLING,
      .c_name = "adaptive_avg_pooling2d",
-     .inputs = "data", .doc = "average pooling to a given output size",
+     .inputs = "data", .doc = "average pooling to a given output size; windows cover the image evenly and may overlap",
      .schema = &adaptive_pooling_schema, .check = check_adaptive, .infer_shape = infer_adaptive, .gradient = grad_adaptive, .reference = ref_adaptive,
      .samples = SAMPLES({"2,2,5,7", "", 0, 0, "floatonly"}, {"2,2,5,7", "output_size=3", 0, 0, "floatonly"}, {"1,2,3,4", "output_size=(5, 2)", 0, 0, "floatonly"})},
     {.name = "_resample", .inputs = "data", .doc = "resampling of images", .schema = &resample_schema, .flags = MX_OP_HIDDEN, .infer_shape = infer_resample,

@@ -264,7 +264,7 @@ mx_op mx_family_sequence[] = {
      .count_in = count_mask, .audit = audit_mask, .infer_shape = infer_mask, .gradient = grad_mask, .reference = ref_mask,
      .samples = (const mx_sample[]){{"4,2,3;2", LENGTHS ", value=-1", 0, 5, "int:1"},
          {"2,4;2", LENGTHS ", axis=1", 0, 5, "int:1"}, {"3,2", "", 0, 0, NULL}, {0}}},
-    {.name = "SequenceLast", MX_EMIT(emit_last), .doc = "the last step of every sequence", SEQUENCE,
+    {.name = "SequenceLast", MX_EMIT(emit_last), .doc = "the last step of every sequence; with use_sequence_length the one at its length - 1", SEQUENCE,
      .schema = &sequence_schema,
      .count_in = count_sequence, .audit = audit, .infer_shape = infer_last, .gradient = grad_last, .reference = ref_last,
      .samples = (const mx_sample[]){{"4,2,3;2", LENGTHS, 1, 5, "int:1"}, {"2,4,3;2", LENGTHS ", axis=1", 1, 5, "int:1"},

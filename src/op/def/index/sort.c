@@ -299,7 +299,7 @@ static mx_code emit_topk(const mx_emit_call *n)
 // clang-format off
 mx_op mx_family_sort[] = {
     {.name = "sort", MX_EMIT(emit_sort), .methods = "sort", .precision = MX_PRECISION_FLOAT32, .aliases = "_npi_sort",
-     .doc = "sorts an array along an axis",
+     .doc = "sorts an array along an axis; gradients follow the elements to where they came from",
      .inputs = "data",
      .outputs_numbered = true, .outputs = "output indices", .schema = &sort_schema, .n_out = 2, .n_visible = 1,
      .infer_shape = infer_sort, .infer_type = infer_sort_type, .gradient = grad_sort, .grad_out = 2,

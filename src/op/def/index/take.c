@@ -512,7 +512,7 @@ static mx_code audit_one_hot(const mx_kernel_call *call)
 
 mx_op mx_family_take[] = {
     {.name = "take", MX_EMIT(emit_take), .methods = "take", .sparse = MX_SPARSE_TAKE, .aliases = "_npi_take",
-     .doc = "takes elements along an axis by index",
+     .doc = "takes elements along an axis by index; row i of the result is row indices[i] of a",
      .inputs = "a indices",
      .schema = &take_schema, INDEXED,
      .infer_shape = infer_take, .audit = audit_take, .gradient = grad_take, .reference = ref_take,

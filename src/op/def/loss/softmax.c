@@ -508,7 +508,7 @@ mx_op mx_family_softmax[] = {
     {.name = "softmin", MX_EMIT(emit_softmin, .reads = 1), .methods = "softmin", .precision = MX_PRECISION_FLOAT32,
      .inputs = "data",
      .schema = &softmax_schema,
-     .doc = "softmax of -x", .flags = MX_OP_INPLACE,
+     .doc = "softmax of -x; exp(-x) over its sum along the axis", .flags = MX_OP_INPLACE,
      .infer_shape = infer_softmax, .infer_type = infer_softmax_type, .check = check_without_length,
      .gradient = grad_softmin, .grad_out = 1, .samples = (const mx_sample[]){AXIS_SAMPLES, {0}}, .reference = ref_softmin},
     {.name = "_backward_softmax", .inputs = "ograd output", .schema = &softmax_schema, .doc = "gradient of softmax",

@@ -121,7 +121,7 @@ static mx_code emit_cast(const mx_emit_call *n)
 
 mx_op mx_family_cast[] = {
     {.name = "Cast", MX_EMIT(emit_cast), .sparse = MX_SPARSE_ZEROS, .aliases = "cast _npi_cast _npx_cast",
-     .doc = "converts data to another element type", .inputs = "data", .flags = MX_OP_ELEMENTWISE,
+     .doc = "converts data to another element type; fractions are cut off by integer types, gradients are converted back", .inputs = "data", .flags = MX_OP_ELEMENTWISE,
      .schema = &cast_schema, .infer_type = infer_type, .gradient = gradient, .reference = reference,
      .samples = (const mx_sample[]){{"2,3", "dtype=float64", 0, 0, NULL}, {"37", "dtype=float32", 0, 0, "nograd"},
                                     {"2,3", "dtype=int32", 0.1, 9, "nograd"},

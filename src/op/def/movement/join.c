@@ -448,7 +448,7 @@ static int count_split(const void *attrs) { return (int)((const mx_split_attrs *
 mx_op mx_family_join[] = {
     {.name = "Concat", .look = MX_LOOK_SHAPE, .sparse = MX_SPARSE_CONCAT, .precision = MX_PRECISION_WIDEST,
      .aliases = "_sparse_concat concat",
-     .doc = "joins arrays along an axis", CONCAT,
+     .doc = "joins arrays along an axis that exists; the other sizes must be equal", CONCAT,
      .samples = (const mx_sample[]){{"2,3;2,4", "num_args=2", 0, 0, NULL},
          {"2,3;1,3;4,3", "num_args=3, dim=0", 0, 0, NULL}, {"2,3,2;2,3,1", "dim=-1", 0, 0, NULL},
          {"5", "dim=0", 0, 0, NULL}, {"2,0;2,3", "", 0, 0, NULL}, {0}}},

@@ -336,7 +336,7 @@ static void ref_diag(const mx_reference_call *call)
 
 // clang-format off
 mx_op mx_family_pad[] = {
-    {.name = "Pad", .input_named = true, .look = MX_LOOK_SHAPE, .methods = "pad", .aliases = "pad", .doc = "pads an array",
+    {.name = "Pad", .input_named = true, .look = MX_LOOK_SHAPE, .methods = "pad", .aliases = "pad", .doc = "adds elements before and after along each axis: a constant, the edge, or a reflection",
      .inputs = "data",
      .schema = &pad_schema,
      .infer_shape = infer_pad,

@@ -164,14 +164,14 @@ static void ref_repeat(const mx_reference_call *call)
 
 // clang-format off
 mx_op mx_family_repeat[] = {
-    {.name = "tile", .input_named = true, .methods = "tile", .aliases = "_npi_tile", .doc = "repeats an array along its axes",
+    {.name = "tile", .input_named = true, .methods = "tile", .aliases = "_npi_tile", .doc = "repeats an array along its axes; [a, b] twice is [a, b, a, b]",
      .inputs = "data",
      .schema = &tile_schema, .infer_shape = infer_tile,
      .gradient = grad_tile, .reference = ref_tile, .movement = &(const mx_movement){plan_tile},
      .samples = (const mx_sample[]){{"2,3", "reps=(2, 3)", 0, 0, NULL}, {"3", "reps=(2, 2)", 0, 0, NULL},
          {"2,3", "reps=(2,)", 0, 0, NULL}, {"2,1,3", "reps=(1, 4, 1)", 0, 0, NULL},
          {"2,3", "reps=()", 0, 0, NULL}, {0}}},
-    {.name = "repeat", .input_named = true, .methods = "repeat", .aliases = "_np_repeat", .doc = "repeats every element", .inputs = "data",
+    {.name = "repeat", .input_named = true, .methods = "repeat", .aliases = "_np_repeat", .doc = "repeats every element; [a, b] twice is [a, a, b, b]", .inputs = "data",
      .schema = &repeat_schema, .infer_shape = infer_repeat,
      .gradient = grad_repeat, .reference = ref_repeat, .movement = &(const mx_movement){plan_repeat},
      .samples = (const mx_sample[]){{"2,3", "repeats=2", 0, 0, NULL}, {"2,3", "repeats=3, axis=1", 0, 0, NULL},

@@ -477,7 +477,7 @@ mx_op mx_family_slice[] = {
          {"3,4,2", "begin=(1,), end=(100,)", 0, 0, NULL}, {"7", "begin=(-2,), end=(0,), step=(-3,)", 0, 0, NULL},
          {"3,4", "begin=(2, 0), end=(1, 4)", 0, 0, NULL},
          {"2,9,3", "begin=(None, 8, 0), end=(None, None, 2), step=(None, -1, None)", 0, 0, NULL}, {0}}},
-    {.name = "slice_axis", .look = MX_LOOK_SHAPE, .methods = "slice_axis", .doc = "slices an array along one axis",
+    {.name = "slice_axis", .look = MX_LOOK_SHAPE, .methods = "slice_axis", .doc = "slices an array along one axis; elements begin to end - 1, negative numbers count from the end",
      .inputs = "data",
      .schema = &slice_axis_schema, READS(spans_axis, ref_axis),
      .samples = (const mx_sample[]){{"3,4", "axis=1, begin=0, end=2", 0, 0, NULL},

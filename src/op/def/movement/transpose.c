@@ -295,7 +295,7 @@ static void ref_to_depth(const mx_reference_call *call) { depth_space_reference(
 #define MOVES(rule) .movement = &(const mx_movement){rule}
 
 mx_op mx_family_transpose[] = {
-    {.name = "transpose", .look = MX_LOOK_SHAPE, .methods = "transpose", .doc = "permutes the axes", .inputs = "data",
+    {.name = "transpose", .look = MX_LOOK_SHAPE, .methods = "transpose", .doc = "permutes the axes; axis i of the result is axis axes[i] of data, without axes they are reversed", .inputs = "data",
      .schema = &transpose_schema,
      .infer_shape = infer_transpose,
      .gradient = grad_transpose, .reference = ref_transpose, MOVES(plan_transpose),
@@ -305,7 +305,7 @@ mx_op mx_family_transpose[] = {
          {"5", "", 0, 0, NULL}, {"0,3", "", 0, 0, NULL}, {0}}},
     {.name = "SwapAxis", .input_named = true, .look = MX_LOOK_SHAPE, .methods = "swapaxes", .aliases = "swapaxes _npi_swapaxes",
      .c_name = "swapaxes",
-     .doc = "swaps two axes",
+     .doc = "swaps two axes; the others stay where they are",
      .inputs = "data",
      .schema = &swapaxes_schema, .infer_shape = infer_swap, .gradient = grad_same,
      .reference = ref_swap, MOVES(plan_swap),

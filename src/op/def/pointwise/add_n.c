@@ -44,7 +44,7 @@ mx_op mx_family_add_n[] = {
     {.name = "add_n", MX_EMIT(emit_add_n), .look = MX_LOOK_SUM, .sparse = MX_SPARSE_SUM, .sparse_gradient = true,
      .precision = MX_PRECISION_WIDEST,
      .aliases = "_sparse_add_n _sparse_ElementWiseSum ElementWiseSum",
-     .doc = "sum of arrays of equal shape", .inputs = "*args",
+     .doc = "sum of any number of arrays of equal shape, in one pass", .inputs = "*args",
      .schema = &add_n_schema, .flags = MX_OP_LIST | MX_OP_INPLACE | MX_OP_ELEMENTWISE, .count_in = count_args, .gradient = grad_add_n,
      .reference = ref_add_n,
      .samples = (const mx_sample[]){{"2,3;2,3", "num_args=2", 0, 0, NULL}, {"4", "num_args=1", 0, 0, NULL},

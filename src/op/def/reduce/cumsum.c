@@ -60,7 +60,7 @@ static void ref_cumsum(const mx_reference_call *call)
 
 mx_op mx_family_cumsum[] = {
     {.name = "_np_cumsum", .methods = "cumsum", .precision = MX_PRECISION_FLOAT32, .aliases = "cumsum",
-     .c_name = "cumsum", .doc = "cumulative sum", .inputs = "a",
+     .c_name = "cumsum", .doc = "cumulative sum; element i is the sum of all up to it along the axis", .inputs = "a",
      .schema = &cumsum_schema,
      .infer_shape = infer_cumsum, .infer_type = infer_cumsum_type, .gradient = grad_cumsum, .reference = ref_cumsum,
      .samples = (const mx_sample[]){{"2,3", "", 0, 0, NULL}, {"2,3,4", "axis=1", 0, 0, NULL},

@@ -72,7 +72,7 @@ static void ref_moments(const mx_reference_call *call)
 }
 
 mx_op mx_family_moments[] = {
-    {.name = "moments", .input_named = true, .precision = MX_PRECISION_FLOAT32, .doc = "mean and variance over axes", .inputs = "data", .outputs_numbered = true, .outputs = "mean var",
+    {.name = "moments", .input_named = true, .precision = MX_PRECISION_FLOAT32, .doc = "mean and variance over axes; the variance divides by the number of elements", .inputs = "data", .outputs_numbered = true, .outputs = "mean var",
      .schema = &moments_schema, .n_out = 2,
      .infer_shape = infer_moments, .gradient = grad_moments, .grad_in = 1, .grad_out = 1, .reference = ref_moments,
      .samples = (const mx_sample[]){{"2,3", "", 0, 0, "floatonly"}, {"2,3,4", "axes=(0, 2)", 0, 0, "floatonly"},

@@ -359,12 +359,12 @@ static mx_code emit_norm(const mx_emit_call *n)
     .infer_shape = infer_reduce, FOLD(x)
 
 mx_op mx_family_reduce[] = {
-    {ROW("sum", "_sparse_sum sum_axis", "sum over axes", SUM), MX_EMIT(emit_fold), .methods = "sum",
+    {ROW("sum", "_sparse_sum sum_axis", "sum over axes; without axis over all elements", SUM), MX_EMIT(emit_fold), .methods = "sum",
      .sparse = MX_SPARSE_FOLD,
      .precision = MX_PRECISION_FLOAT32, .gradient = grad_sum,
      .samples = SUM_SAMPLES,
      .reference = ref_sum},
-    {ROW("mean", "_sparse_mean", "arithmetic mean over axes", MEAN), MX_EMIT(emit_fold), .methods = "mean",
+    {ROW("mean", "_sparse_mean", "arithmetic mean over axes; without axis over all elements", MEAN), MX_EMIT(emit_fold), .methods = "mean",
      .sparse = MX_SPARSE_FOLD,
      .precision = MX_PRECISION_FLOAT32,
      .gradient = grad_mean,
@@ -395,7 +395,7 @@ mx_op mx_family_reduce[] = {
     {.name = "norm", MX_EMIT(emit_norm), .methods = "norm", .sparse = MX_SPARSE_FOLD,
      .precision = MX_PRECISION_FLOAT32,
      .aliases = "_sparse_norm",
-     .doc = "L1 or L2 norm over axes",
+     .doc = "L1 or L2 norm over axes; the sum of magnitudes, or the root of the sum of squares",
      .inputs = "data", .schema = &norm_schema,
      .infer_shape = infer_norm,
      .infer_type = infer_norm_type, .gradient = grad_norm, .grad_in = 1, .grad_out = 1, .reference = ref_norm,
