@@ -5,6 +5,7 @@ SPDX-License-Identifier: Apache-2.0
 import importlib
 import re
 
+import class_examples
 from markup import call, code, prose, sentence, table, wrapped
 
 KINDS = (("LAYER", "layers", "Layers", ("gluon.nn", "gluon.rnn", "gluon.contrib.nn", "gluon.contrib.rnn", "gluon.contrib.cnn")),
@@ -58,7 +59,16 @@ def _home(name, modules):
     return None, None
 
 
-def _entry(row, modules, signature, anywhere):
+SHORT = {"gluon.nn": "nn", "gluon.rnn": "rnn", "gluon.data.vision.transforms": "transforms", "optimizer": "mx.optimizer",
+         "lr_scheduler": "mx.lr_scheduler", "metric": "mx.metric", "init": "mx.init"}
+
+
+def _example(page, module, name, options):
+    found = module and class_examples.example(page, f"{SHORT.get(module, module)}.{name}", options)
+    return [code("python", *found[0]), code("output", *found[1])] if found else []
+
+
+def _entry(row, modules, signature, anywhere, page):
     """The section of a class; one that Python does not have (anywhere) is for C alone."""
     name, aliases, doc, options, _ = row
     cls, module = _home(name, modules)
@@ -68,7 +78,8 @@ def _entry(row, modules, signature, anywhere):
     rows = [(f"`{o[0]}`", "required" if o[2] else f"`{o[1]}`", o[3]) for o in options]
     names = f"Also called {', '.join(f'`{a}`' for a in re.split('[ ,]+', aliases))}.\n" if aliases else ""
     return "\n".join([f"## {prose(name)}", "", sentence(doc), "", code("python", *call(f"{module}.{name}({given})")) if cls else "",
-                      code("c", *signature) if signature else "", names, table(("option", "default", "meaning"), rows)])
+                      code("c", *signature) if signature else "", names, table(("option", "default", "meaning"), rows),
+                      *_example(page, module, name, options)])
 
 
 def write(folder, include):
@@ -78,7 +89,7 @@ def write(folder, include):
     for kind, page, title, modules in KINDS:
         others = [module for other, _, _, more in KINDS if other == kind for module in more]
         first = next(one for other, one, _, _ in KINDS if other == kind) == page
-        entries = [_entry(row, modules, c_functions.get((kind, row[0])), first and _home(row[0], others)[0] is None)
+        entries = [_entry(row, modules, c_functions.get((kind, row[0])), first and _home(row[0], others)[0] is None, page)
                    for row in sorted(_core.class_rows(getattr(_core, kind)), key=lambda r: r[0].lower())]
         (folder / f"{page}.md").write_text(f"# {title}\n\n{LEADS[page]}\n\n" + "\n".join(e for e in entries if e))
         written.append(page)
