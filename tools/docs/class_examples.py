@@ -14,10 +14,12 @@ REQUIRED = {"units": "4", "channels": "4", "hidden_size": "4", "input_dim": "10"
             "units_in": "8", "ffn_size": "16", "attention_cell": '"multi_head"', "top_k": "2"}
 # All options of classes that need more than a number for each.
 OPTIONS = {"BidirectionalCell": "rnn.LSTMCell(4), rnn.LSTMCell(4)", "ResidualCell": "rnn.GRUCell(3)", "ZoneoutCell": "rnn.RNNCell(4), 0.1",
-           "VariationalDropoutCell": "rnn.RNNCell(4), 0.2", "TopKAccuracy": "top_k=2", "CompositeEvalMetric": "[mx.metric.Accuracy(), mx.metric.CrossEntropy()]", "MultiFactorScheduler": "[100, 200], base_lr=0.1",
+           "VariationalDropoutCell": "rnn.RNNCell(4), 0.2", "TopKAccuracy": "top_k=2", "MultiFactorScheduler": "[100, 200], base_lr=0.1",
+           "CompositeEvalMetric": "[mx.metric.Accuracy(), mx.metric.CrossEntropy()]",
            "PositionwiseFFN": "units=8, hidden_size=16", "TransformerEncoderCell": "units=8, hidden_size=16, num_heads=2",
            "TransformerEncoder": "units=8, hidden_size=16, num_heads=2, num_layers=2",
-           "TransformerDecoderCell": "units=8, hidden_size=16, num_heads=2", "TransformerDecoder": "units=8, hidden_size=16, num_heads=2, num_layers=2",
+           "TransformerDecoderCell": "units=8, hidden_size=16, num_heads=2",
+           "TransformerDecoder": "units=8, hidden_size=16, num_heads=2, num_layers=2",
            **{f"Conv{axes}D{kind}Cell": f"({', '.join(['3'] + ['8'] * axes)}), 4, 3, 3" for axes in (1, 2, 3) for kind in ("RNN", "LSTM", "GRU")}}
 INPUTS = ("nd.ones((2, 3))", "nd.ones((2, 3, 16, 16))", "nd.ones((2, 3, 16))", "nd.ones((2, 3, 8, 8, 8))", "nd.ones((2, 5, 8))", "nd.array([1, 2])",
           "nd.ones((2, 8, 4))", "nd.ones((2, 8, 4, 4))", "nd.ones((2, 8, 4, 4, 4))")

@@ -47,7 +47,8 @@ def command(prefix):
 def write(folder, prefix, root):
     """Writes all pages into `folder`; `prefix`: where the library is installed."""
     folder.mkdir(parents=True)
-    names = ["operators/index", *reference_classes.write(folder, prefix / "include"), "datasets", "c/index", "python/index", "environment", "command", "errors", "../guides/formats"]
+    names = ["operators/index", *reference_classes.write(folder, prefix / "include"), "datasets", "c/index", "python/index",
+             "environment", "command", "errors", "../guides/formats"]
     reference_ops.write(folder / "operators", root, prefix / "include")
     reference_c.write(folder / "c", prefix / "include")
     reference_python.write(folder / "python")

@@ -20,7 +20,8 @@ A data set has a length and numbered examples; a sampler says in which order, a 
 in Debian's folders and in `$MXNET_HOME/datasets`, and are downloaded only where they are not found there. [Extending](../guides/extending.md)
 shows how to write one.
 """
-C_PART = re.compile(r"^((?:/\*(?:(?!\*/).)*\*/\n)?)(#define mx_\w+\(\.\.\.\)|MX_API (?:mx_dataset|mx_sampler|mx_loader) \*mx_\w+\([^;]*;)", re.M | re.S)
+C_PART = re.compile(r"^((?:/\*(?:(?!\*/).)*\*/\n)?)"
+                    r"(#define mx_\w+\(\.\.\.\)|MX_API (?:mx_dataset|mx_sampler|mx_loader) \*mx_\w+\([^;]*;)", re.M | re.S)
 
 
 def _classes(module):

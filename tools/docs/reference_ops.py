@@ -163,8 +163,9 @@ def write(folder, root, include):
         lines = "\n".join(f"| [{prose(n)}]({n}.md) | {prose(found[n][1]['doc'].split('; ')[0]).replace('|', chr(92) + '|')} |"
                           for n in sorted(families[family], key=lambda n: n.strip("_").lower()))
         parts.append(f"## {family}\n\n| operator | what it computes |\n|---|---|\n{lines}\n")
+    rows = [f"| {prose(short)} | [{prose(name)}]({name}.md) |" for short, name in sorted(all_names(found).items(), key=lambda i: i[0].lower())]
     parts.append("## All names\n\nAs functions of `mx.nd` and `mx.sym`, of their submodules and as methods.\n\n| name | operator |\n|---|---|\n" +
-                 "\n".join(f"| {prose(short)} | [{prose(name)}]({name}.md) |" for short, name in sorted(all_names(found).items(), key=lambda i: i[0].lower())))
+                 "\n".join(rows))
     (folder / "index.md").write_text("\n".join(parts) + "\n")
 
 
