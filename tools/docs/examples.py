@@ -23,6 +23,7 @@ class Example:
     output: list = field(default_factory=list)
     shapes: list = field(default_factory=list)  # rows (inputs, attributes, result)
     types: list = field(default_factory=list)  # element types that the first input may have
+    call: object = None  # the Call that the lines are
 
 
 @dataclass
@@ -106,8 +107,8 @@ def _call(described, sample):
     if len(kept) < len(shapes):
         return None
     texts = {name: _text(sample, shape, i) for (i, name), shape in zip(kept, shapes)}
-    return Call([name for _, name in kept], texts, shapes, [(key, _value(text)) for key, text in _attributes(sample["attrs"]).items()],
-                min(absent, default=len(names)))
+    given = [(key, _value(text)) for key, text in _attributes(sample["attrs"]).items() if key != "num_args"]  # they are counted
+    return Call([name for _, name in kept], texts, shapes, given, min(absent, default=len(names)))
 
 
 def _calls(op, described):
@@ -182,7 +183,7 @@ def example(op, described, path):
         except (MXNetError, TypeError, ValueError, KeyError, AttributeError):
             continue
         if not made.lines or _dull(made.lines, made.output) > _dull(lines, output):
-            made.lines, made.output = lines, output
+            made.lines, made.output, made.call = lines, output, call
         if not made.types and call.names and "random" not in described["flags"]:
             made.types = _types(op, call, namespace)
         if len(made.shapes) < 4:

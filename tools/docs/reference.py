@@ -49,7 +49,7 @@ def write(folder, prefix, root):
     folder.mkdir(parents=True)
     names = ["operators/index", *reference_classes.write(folder, prefix / "include"), "datasets", "c/index", "python/index",
              "environment", "command", "errors", "../guides/formats"]
-    reference_ops.write(folder / "operators", root, prefix / "include")
+    reference_ops.write(folder / "operators", root, prefix)
     reference_c.write(folder / "c", prefix / "include")
     reference_python.write(folder / "python")
     (folder / "datasets.md").write_text(reference_data.page(prefix / "include"))

@@ -10,6 +10,7 @@ from collections import defaultdict
 from pathlib import Path
 
 import examples
+import examples_c
 from gradients import gradient_text
 from markup import ORPHAN, call, code, prose, sentence, table, wrapped
 
@@ -121,13 +122,13 @@ def _facts(described, types, has_cuda):
     return rows
 
 
-def page(op, described, has_cuda, neighbours, header):
+def page(op, described, has_cuda, neighbours, header, example, in_c):
     name = described["name"]
-    example = examples.example(op, described, python_path(described))
     parts = [ORPHAN, f"# {prose(name)}", "", sentence(described["doc"]), "", code("python", *call(_python_signature(op, described))),
              code("c", *filter(None, [*_c_signature(described), _all_results(described, header)]))]
     if example.lines:
         parts += ["## Example", "", code("python", *example.lines), code("output", *example.output)]
+        parts += [code("c", *in_c[0]), code("output", *in_c[1])] if in_c else []
     parts += ["## Inputs", "", table(("name", ""), _input_rows(described)) or "None.\n"]
     if described["attributes"]:
         parts += ["## Attributes", "", table(("name", "type", "default", "meaning"), list(_attribute_rows(described)))]
@@ -142,11 +143,13 @@ def page(op, described, has_cuda, neighbours, header):
     return "\n".join(parts)
 
 
-def write(folder, root, include):
+def write(folder, root, prefix):
     folder.mkdir()
-    header = (include / "gluon/op.gen.h").read_text()
+    header = (prefix / "include/gluon/op.gen.h").read_text()
     files, cuda = described_in(root)
     found = operators()
+    shown = {name: examples.example(op, described, python_path(described)) for name, (op, described) in found.items()}
+    in_c = examples_c.examples(shown, {name: described for name, (_, described) in found.items()}, prefix)
     families = defaultdict(list)
     by_file = defaultdict(list)
     for name in found:
@@ -156,7 +159,7 @@ def write(folder, root, include):
     for name, (op, described) in found.items():
         near = [n for n in by_file[files.get(name)] if n != name][:12]
         has_cuda = name in cuda or (moves and files.get(name) and files[name].parent.name in ("movement", "create"))
-        (folder / f"{name}.md").write_text(page(op, described, has_cuda, near, header))
+        (folder / f"{name}.md").write_text(page(op, described, has_cuda, near, header, shown[name], in_c.get(name)))
     parts = [f"# Operators\n\n{len(found)} operators by family. In Python they are functions of `mx.nd` and `mx.sym`, in C functions of "
              "`<gluon.h>`; inputs come first, everything else has a name and a default.\n"]
     for family in sorted(families):
