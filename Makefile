@@ -134,7 +134,7 @@ types-venv:
 
 # What the site is built with, and the library as pages use it: installed.
 DOCS  = $(BUILD)/docs-venv/bin/python
-PAGES ?= docs/index.md docs/gpu.md docs/onnx.md $(filter-out %/index.md,$(wildcard docs/book/*.md docs/guides/*.md))
+PAGES ?= docs/index.md docs/gpu.md docs/onnx.md docs/distributed.md $(filter-out %/index.md,$(wildcard docs/book/*.md docs/guides/*.md))
 docs-venv: python
 	@sh tools/venv.sh $(BUILD)/docs-venv numpy sphinx myst-parser sphinx-design furo sphinx-copybutton latex2mathml codespell
 	@echo $(abspath $(BUILD))/python > $$($(DOCS) -c 'import sysconfig; print(sysconfig.get_path("purelib"))')/gluon.pth
