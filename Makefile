@@ -107,6 +107,7 @@ book: docs-venv book-prefix ## runs every page with full settings and compares; 
 	$(DOCS) tools/docs/run.py --jobs $(JOBS) $(if $(UPDATE),--update) --prefix $(BUILD)/book/prefix --work $(BUILD)/book/full $(PAGES)
 
 walkthroughs: docs-venv ## follows docs/walkthroughs on a copy of the source: applies, builds, runs and compares; UPDATE=1 writes outputs
+	@sh tools/setup.sh build test
 	$(DOCS) tools/docs/walkthroughs.py --jobs $(JOBS) $(if $(UPDATE),--update) --work $(BUILD)/walkthroughs $(filter-out %/index.md,$(wildcard docs/walkthroughs/*.md))
 
 clean: ## remove everything that was built
