@@ -38,7 +38,7 @@ def test_walkthroughs_fit_the_source():
 
 def test_a_change_names_what_it_misses():
     assert walkthroughs.changed("a\nb (1)\nc", " b ...\n+x", "here") == "a\nb (1)\nx\nc"
-    assert walkthroughs.changed("a\nb", " b\n+++\n+x", "here") == "a\nx\nb"
+    assert walkthroughs.changed("a\nb", "+x\n b", "here") == "a\nx\nb"
     for text in ("a", "b\nb"):
         with pytest.raises(walkthroughs.Failure, match="here"):
             walkthroughs.changed(text, " b\n+x", "here")

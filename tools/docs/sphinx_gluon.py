@@ -17,6 +17,7 @@ import page as pages
 # Browsers draw letters of other alphabets only if they are characters of their own: first letter -> first character.
 ALPHABETS = {"bold": {"A": 0x1D400, "a": 0x1D41A}, "bold-italic": {"\u03b1": 0x1D736, "A": 0x1D468, "a": 0x1D482},
              "script": {"A": 0x1D4D0, "a": 0x1D4EA}}
+FILE = re.compile(r"^(\s*)```(\w+) file=(\S+)[^\n]*$", re.M)
 FUNCTIONS = re.compile(r"(<mi>(?:log|exp|sin|cos|tanh|max|min)</mi>)(?=<m[in])")
 
 
@@ -46,8 +47,9 @@ def visit_block(translator, node):
 
 
 def read_source(app, name, source):
-    """Makes tabs, removes quick settings, offers the page as a notebook if it has one."""
-    text = pages.without_quick(pages.with_tabs(source[0]))
+    """Makes tabs, shows names of files, removes quick settings, offers the page as a notebook if it has one."""
+    text = FILE.sub(r'\1<div class="file-name">\3</div>\n\n\1```\2', pages.with_tabs(source[0]))
+    text = pages.without_quick(text)
     notebook = Path(app.srcdir) / "notebooks" / (name.replace("/", "_") + ".ipynb")
     if notebook.exists():
         depth = "../" * name.count("/")

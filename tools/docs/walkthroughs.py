@@ -3,8 +3,8 @@
     walkthroughs.py [--update] [--work build/walkthroughs] [--jobs N] PAGE.md...
 
     ```c file=src/pass/squares.c      a new file
-    ```diff file=src/pass/passes.h    a change: lines that begin with + are inserted after those before them, which must be there
-                                      once; " ..." at the end of a line stands for its rest; a line +++ says: insert before instead
+    ```diff file=src/pass/passes.h    a change: lines that begin with + are inserted between the others, which must be there, once;
+                                      "..." at the end of a line stands for its rest
     ```console                        commands, in the folder of the copy, and their output
 
 The changes of all pages are made before anything is built, so there is one build.
@@ -42,16 +42,14 @@ def matches(line, wanted):
 
 def changed(text, diff, where):
     """The text with the lines of a diff inserted."""
-    before, after = "+++" in diff.splitlines(), []
-    context = [line[1:] for line in diff.splitlines() if not line.startswith("+")]
-    added = [line[1:] for line in diff.splitlines() if line.startswith("+") and line != "+++"]
-    lines = text.split("\n")
+    hunk, lines = diff.splitlines(), text.split("\n")
+    context = [line[1:] for line in hunk if not line.startswith("+")]
     found = [i for i in range(len(lines)) if all(i + k < len(lines) and matches(lines[i + k], one) for k, one in enumerate(context))]
     if len(found) != 1 or not context:
-        raise Failure(f"{where}: the line before the change was found {len(found)} times")
-    at = found[0] + (0 if before else len(context))
-    after = lines[:at] + added + lines[at:]
-    return "\n".join(after)
+        raise Failure(f"{where}: the lines around the change were found {len(found)} times")
+    there = iter(lines[found[0]:found[0] + len(context)])
+    new = [line[1:] if line.startswith("+") else next(there) for line in hunk]
+    return "\n".join(lines[:found[0]] + new + lines[found[0] + len(context):])
 
 
 def apply(path, files):
