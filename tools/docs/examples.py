@@ -83,32 +83,38 @@ def _text(sample, shape, index):
     return f"nd.linspace({low:g}, {high:g}, {count}).reshape({shape})"
 
 
-def _places(sample):
-    """Shapes of the inputs that are given; None if a size is missing."""
-    found = []
-    for place in (sample["shapes"] or "").split(";") if sample["shapes"] else []:
-        if not place.strip():
-            return None
-        found.append(() if place.strip() == "()" else tuple(int(n) for n in place.split(",")))
-    return found
+def _places(sample, declared):
+    """([(number of the input, its shape)], numbers of inputs that are absent); an absent one may have an empty place."""
+    absent = {int(n) for n in re.findall(r"absent:(\d+)", sample["note"] or "")}
+    places = [place.strip() for place in sample["shapes"].split(";")] if sample["shapes"] else []
+    no_places, found, number = len(places) + len(absent) <= declared, [], 0
+    while places:
+        if not (number in absent and no_places and places[0]):  # else the shape belongs to the next input
+            place = places.pop(0)
+            if not place:
+                absent.add(number)
+            elif number not in absent:
+                found.append((number, () if place == "()" else tuple(int(n) for n in place.split(","))))
+        number += 1
+    return found, absent
 
 
 def _call(described, sample):
     """A Call, or None where a sample cannot be shown."""
     from mxnet._examples import _attributes, _value
-    shapes = _places(sample)
-    if shapes is None or any(not 0 < int(np.prod(shape)) <= LARGEST or shape == () for shape in shapes):
-        return None
-    absent = {int(n) for n in re.findall(r"absent:(\d+)", sample["note"] or "")}
     names = [item["name"] for item in described["inputs"]]
+    found, absent = _places(sample, len(names))
+    shapes = [shape for _, shape in found]
+    if any(not 0 < int(np.prod(shape)) <= LARGEST or shape == () for shape in shapes):
+        return None
     if described["inputs"] and described["inputs"][-1].get("list"):
         names = names[:-1] + [f"{names[-1].strip('*')[0]}{i}" for i in range(len(shapes) - len(names) + 1)]
-    kept = [(i, name) for i, name in enumerate(names) if i not in absent][:len(shapes)]
-    if len(kept) < len(shapes):
+    if any(number >= len(names) for number, _ in found):
         return None
-    texts = {name: _text(sample, shape, i) for (i, name), shape in zip(kept, shapes)}
+    texts = {names[number]: _text(sample, shape, number) for number, shape in found}
     given = [(key, _value(text)) for key, text in _attributes(sample["attrs"]).items() if key != "num_args"]  # they are counted
-    return Call([name for _, name in kept], texts, shapes, given, min(absent, default=len(names)))
+    by_name = next((i for i, (number, _) in enumerate(found) if number > min(absent, default=len(names))), len(found))
+    return Call(list(texts), texts, shapes, given, by_name)
 
 
 def _calls(op, described):
