@@ -188,11 +188,14 @@ static mx_code run_potri(const mx_kernel_call *call)
     return mx_linalg_each(call, &job, leading(call->in[0]), cube(job.n), "");
 }
 
-static mx_code run_inverse(const mx_kernel_call *call)
+/* inverse and solve */
+static mx_code run_solve(const mx_kernel_call *call)
 {
     ACCEPT();
     linalg_job job = square_job(call);
-    job.zero_if_singular = !strcmp(call->op->name, "_linalg_inverse_or_zero"), job.run = single ? inverse_f : inverse_d;
+    job.others = call->out[0]->shape[call->out[0]->ndim - 1];
+    job.zero_if_singular = !strcmp(call->op->name, "_linalg_inverse_or_zero"),
+    job.run = single ? solve_with_f : solve_with_d;
     return mx_linalg_each(call, &job, leading(call->in[0]), 2 * cube(job.n), "is singular");
 }
 
@@ -219,8 +222,9 @@ MX_CPU_KERNELS(linalg) = {{"_linalg_gemm", run_gemm, NULL, MX_KERNEL_WIDEN},
                           {"_linalg_trsm", run_trsm, NULL, MX_KERNEL_WIDEN},
                           {"_linalg_potrf", run_potrf, NULL, MX_KERNEL_WIDEN},
                           {"_linalg_potri", run_potri, NULL, MX_KERNEL_WIDEN},
-                          {"_linalg_inverse", run_inverse, NULL, MX_KERNEL_WIDEN},
-                          {"_linalg_inverse_or_zero", run_inverse, NULL, MX_KERNEL_WIDEN},
+                          {"_linalg_inverse", run_solve, NULL, MX_KERNEL_WIDEN},
+                          {"_npi_solve", run_solve, NULL, MX_KERNEL_WIDEN},
+                          {"_linalg_inverse_or_zero", run_solve, NULL, MX_KERNEL_WIDEN},
                           {"_linalg_det", run_determinant, NULL, MX_KERNEL_WIDEN},
                           {"_linalg_slogdet", run_determinant, NULL, MX_KERNEL_WIDEN},
                           {"_linalg_sumlogdiag", run_sumlogdiag, NULL, MX_KERNEL_WIDEN},

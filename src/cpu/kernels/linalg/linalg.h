@@ -17,7 +17,7 @@ typedef mx_code (*linalg_fn)(const linalg_job *job, int64_t which);
 
 struct linalg_job {
     const void *in[2];
-    void *out[2];
+    void *out[3];
     int64_t n;      /* rows of the square matrix; gelqf: of A */
     int64_t others; /* trmm, trsm: the other size of B; gelqf: columns of A */
     triangle triangle;

@@ -232,28 +232,36 @@ static mx_code NAME(lu_copy)(const linalg_job *job, int64_t which, T *scratch, i
     return NAME(lu)(scratch, n, n, 0, n, pivot);
 }
 
-static mx_code NAME(inverse)(const linalg_job *job, int64_t which)
+/* A X = X in place, X (n, columns), with A as factors. */
+static mx_code NAME(solve_factors)(const T *a, const int64_t *pivot, int64_t n, T *x, int64_t columns)
 {
     static const triangle unit = {.lower = true, .unit = true}, upper = {.lower = false};
-    const int64_t n = job->n;
+    for (int64_t i = 0; i < n; i++)
+        if (a[i * (n + 1)] == 0)
+            return MX_ERR_ARGUMENT;
+    NAME(exchange)(x, columns, columns, pivot, 0, n);
+    const mx_code code = NAME(solve)(&unit, a, n, n, x, columns, columns);
+    return code ? code : NAME(solve)(&upper, a, n, n, x, columns, columns);
+}
+
+/* A X = B; inverse: B is the identity. */
+static mx_code NAME(solve_with)(const linalg_job *job, int64_t which)
+{
+    const int64_t n = job->n, columns = job->others;
     const size_t bytes = (size_t)(n * n) * sizeof(T) + (size_t)n * sizeof(int64_t) + 8;
-    T *out = (T *)job->out[0] + which * n * n;
+    T *x = (T *)job->out[0] + which * n * columns;
     int64_t *pivot = mx_alloc(bytes);
     T *a = pivot ? (T *)(pivot + n) : NULL;
     if (!pivot)
         return MX_ERR_MEMORY;
     mx_code code = NAME(lu_copy)(job, which, a, pivot);
-    for (int64_t i = 0; i < n && !code; i++)
-        code = a[i * n + i] == 0 ? MX_ERR_ARGUMENT : MX_OK;
-    if (!code) {
-        NAME(identity)(out, n);
-        NAME(exchange)(out, n, n, pivot, 0, n);
-        code = NAME(solve)(&unit, a, n, n, out, n, n);
-    }
-    if (!code)
-        code = NAME(solve)(&upper, a, n, n, out, n, n);
+    if (!code && !job->in[1])
+        NAME(identity)(x, n);
+    else if (!code && n && columns)
+        memcpy(x, (const T *)job->in[1] + which * n * columns, (size_t)(n * columns) * sizeof(T));
+    code = code ? code : NAME(solve_factors)(a, pivot, n, x, columns);
     if (code == MX_ERR_ARGUMENT && job->zero_if_singular) {
-        memset(out, 0, (size_t)(n * n) * sizeof(T));
+        memset(x, 0, (size_t)(n * n) * sizeof(T));
         code = MX_OK;
     }
     mx_free(pivot, bytes);

@@ -248,12 +248,13 @@ template <class T> struct factors {
 } // namespace
 
 /* Where a matrix is singular its inverse is filled with zeros, or with NaN, which is an error. */
-template <class T> static mx_code mend(const mx_kernel_call *call, const factors<T> &f, T *out, bool zero)
+template <class T>
+static mx_code mend(const mx_kernel_call *call, const factors<T> &f, T *out, int64_t columns, bool zero)
 {
     const T *a = f.a.p, filling = zero ? (T)0 : (T)NAN;
     const int64_t n = f.n;
     const mx_cuda_error_flag flag(call, MX_ERR_ARGUMENT, "matrix %lld is singular");
-    return mx_cuda_rows(call, f.batch, n * n, [=] __device__(int64_t b) {
+    return mx_cuda_rows(call, f.batch, n * columns, [=] __device__(int64_t b) {
         int singular = 0;
         for (int64_t i = threadIdx.x; i < n; i += blockDim.x)
             singular |= a[(b * n + i) * n + i] == 0;
@@ -261,26 +262,34 @@ template <class T> static mx_code mend(const mx_kernel_call *call, const factors
             return;
         if (!threadIdx.x && !zero)
             flag.set(b);
-        for (int64_t e = threadIdx.x; e < n * n; e += blockDim.x)
-            out[b * n * n + e] = filling;
+        for (int64_t e = threadIdx.x; e < n * columns; e += blockDim.x)
+            out[b * n * columns + e] = filling;
     });
 }
 
-template <class T> static mx_code inverse(const mx_kernel_call *call)
+template <class T> static mx_code copy_in(const mx_kernel_call *call, T *to, const mx_array *from)
+{
+    const T *elements = (const T *)mx_data(from);
+    return mx_cuda_each(call, from->size, [=] __device__(int64_t e) { to[e] = elements[e]; });
+}
+
+/* A X = B; inverse: B is the identity. */
+template <class T> static mx_code solve(const mx_kernel_call *call)
 {
     mx_cuda_device *d = mx_cuda_of(call);
-    if (!d || !call->in[0]->size)
+    const mx_array *result = call->out[0];
+    if (!d || !result->size)
         return d ? MX_OK : mx_error_code();
     factors<T> f(d, call->in[0]);
-    const int64_t n = f.n;
-    T *out = (T *)mx_data(call->out[0]);
-    const mx_cuda_matrices<T> x = {out, n, n * n};
+    const int64_t n = f.n, columns = result->shape[result->ndim - 1];
+    T *out = (T *)mx_data(result);
+    const mx_cuda_matrices<T> x = {out, columns, n * columns};
     mx_code code = f.make(call);
-    code = code ? code : identity(call, out, call->in[0]->size, n);
-    code = code ? code : exchange<T>(call, f.batch, x, n, f.pivots, n, 0, n);
-    code = code ? code : mx_cuda_solve<T>(call, f.batch, {true, false, false, true}, f.a, n, x, n);
-    code = code ? code : mx_cuda_solve<T>(call, f.batch, {false, false, false, false}, f.a, n, x, n);
-    return code ? code : mend<T>(call, f, out, !strcmp(call->op->name, "_linalg_inverse_or_zero"));
+    code = code ? code : call->n_in > 1 ? copy_in(call, out, call->in[1]) : identity(call, out, result->size, n);
+    code = code ? code : exchange<T>(call, f.batch, x, columns, f.pivots, n, 0, n);
+    code = code ? code : mx_cuda_solve<T>(call, f.batch, {true, false, false, true}, f.a, n, x, columns);
+    code = code ? code : mx_cuda_solve<T>(call, f.batch, {false, false, false, false}, f.a, n, x, columns);
+    return code ? code : mend<T>(call, f, out, columns, !strcmp(call->op->name, "_linalg_inverse_or_zero"));
 }
 
 /* det: out[0]; slogdet: sign in out[0], logarithm in out[1] */
@@ -327,12 +336,13 @@ template <class T> static mx_code sumlogdiag(const mx_kernel_call *call)
 
 MX_CUDA_FLOATS(run_potrf, potrf)
 MX_CUDA_FLOATS(run_potri, potri)
-MX_CUDA_FLOATS(run_inverse, inverse)
+MX_CUDA_FLOATS(run_solve, solve)
 MX_CUDA_FLOATS(run_determinant, determinant)
 MX_CUDA_FLOATS(run_sumlogdiag, sumlogdiag)
 
 MX_CUDA_KERNELS(linalg_factor) = {
     {"_linalg_potrf", run_potrf, NULL},           {"_linalg_potri", run_potri, NULL},
-    {"_linalg_inverse", run_inverse, NULL},       {"_linalg_inverse_or_zero", run_inverse, NULL},
+    {"_linalg_inverse", run_solve, NULL},         {"_linalg_inverse_or_zero", run_solve, NULL},
+    {"_npi_solve", run_solve, NULL},
     {"_linalg_det", run_determinant, NULL},       {"_linalg_slogdet", run_determinant, NULL},
     {"_linalg_sumlogdiag", run_sumlogdiag, NULL}, {NULL, NULL, NULL}};

@@ -1,4 +1,4 @@
-/* Factorisations: potrf, potri, inverse, det, slogdet, sumlogdiag.
+/* Factorisations: potrf, potri, inverse, solve, det, slogdet, sumlogdiag.
  *
  * Matrices are in the last two axes.  Gradients are products and triangular solves, so every order works.  The
  * gradient of a symmetric matrix is symmetric.
@@ -121,7 +121,7 @@ static void ref_potri(const mx_reference_call *call)
     }
 }
 
-/* ---- inverse, det, slogdet ------------------------------------------------------------------------------------------ */
+/* ---- inverse ------------------------------------------------------------------------------------------------------- */
 
 /* B = A^-1: dA = -B' dB B' */
 static mx_code grad_inverse(mx_grad *grad)
@@ -140,6 +140,55 @@ static void ref_inverse(const mx_reference_call *call)
         invert(copy, call->out[0] + b * m.rows * m.rows, m.rows);
     }
 }
+
+/* ---- solve: A X = B ------------------------------------------------------------------------------------------------- */
+
+static mx_code infer_solve(mx_infer *infer)
+{
+    const mx_shape_t *a = &infer->in[0];
+    char text[2][MX_SHAPE_TEXT];
+    if (mx_infer_out(infer, 0, &infer->in[1]) || mx_infer_in(infer, 1, &infer->out[0]))
+        return mx_error_code();
+    const mx_shape_t *b = &infer->in[1];
+    if (!mx_shape_known(a) || !mx_shape_known(b))
+        return MX_OK;
+    if (mx_linalg_check(infer, 0, 2, true))
+        return mx_error_code();
+    bool fits = a->ndim == b->ndim;
+    for (int i = 0; fits && i < a->ndim - 1; i++)
+        fits = a->dim[i] == b->dim[i];
+    return fits ? MX_OK
+                : mx_op_fail(infer->op, MX_ERR_SHAPE, "A has shape %s, B %s; wanted equal sizes up to the last axis",
+                             mx_shape_text(a, text[0]), mx_shape_text(b, text[1]));
+}
+
+/* dB = A'^-1 dX, dA = -dB X' */
+static mx_code grad_solve(mx_grad *grad)
+{
+    mx_array *g = mx_g2("_npi_solve", mx_linalg_transpose(grad->in[0]), grad->ograd[0]);
+    if (grad->wanted[0] && mx_give(grad, 0, mx_linalg_multiply(g, false, grad->out[0], true, -1)))
+        return mx_error_code();
+    return mx_give(grad, 1, g);
+}
+
+static void ref_solve(const mx_reference_call *call)
+{
+    const mx_matrices m = mx_matrices_of(&call->in_shape[0]), x = mx_matrices_of(&call->in_shape[1]);
+    static double copy[LARGEST * LARGEST], inverse[LARGEST * LARGEST];
+    for (int64_t b = 0; b < m.batch; b++) {
+        const double *right = call->in[1] + b * x.rows * x.columns;
+        memcpy(copy, call->in[0] + b * m.rows * m.rows, (size_t)(m.rows * m.rows) * sizeof *copy);
+        invert(copy, inverse, m.rows);
+        for (int64_t e = 0; e < x.rows * x.columns; e++) {
+            double sum = 0;
+            for (int64_t k = 0; k < x.rows; k++)
+                sum += inverse[e / x.columns * m.rows + k] * right[k * x.columns + e % x.columns];
+            call->out[0][b * x.rows * x.columns + e] = sum;
+        }
+    }
+}
+
+/* ---- det, slogdet ---------------------------------------------------------------------------------------------------- */
 
 /* The gradient of a determinant per matrix, times A'^-1; zero where A is singular. */
 static mx_code scaled_inverse(mx_grad *grad, mx_array *scale)
@@ -220,6 +269,10 @@ mx_op mx_family_linalg_factor[] = {
      .infer_shape = mx_linalg_infer_square, .gradient = grad_inverse, .grad_out = 1, .reference = ref_inverse, .samples = INVERSE_SAMPLES},
     {.name = "_linalg_inverse_or_zero", .inputs = "A", .doc = "the inverse, or zeros for a singular matrix", .flags = MX_OP_HIDDEN,
      .infer_shape = mx_linalg_infer_square, .gradient = grad_inverse, .grad_out = 1, .reference = ref_inverse, .samples = INVERSE_SAMPLES},
+    {.name = "_npi_solve", .precision = MX_PRECISION_FLOAT32, .c_name = "linalg_gesv", .inputs = "A B",
+     .doc = "X such that A X = B, for square matrices A, by L U factorisation with row exchanges",
+     .infer_shape = infer_solve, .gradient = grad_solve, .grad_in = 1, .grad_out = 1, .reference = ref_solve,
+     .samples = SAMPLES({"3,3;3,2", "", 0, 0, SQUARE}, {"2,4,4;2,4,1", "", 0, 0, SQUARE}, {"1,1;1,3", "", 0, 0, SQUARE}, {"50,50;50,7", "", 0, 0, SQUARE " nograd"})},
     {.name = "_linalg_det", .precision = MX_PRECISION_FLOAT32, .aliases = "linalg_det _npi_det",
      .c_name = "linalg_det", .inputs = "A", .doc = "the determinant of square matrices",
      .infer_shape = mx_linalg_infer_scalar, .gradient = grad_det, .grad_in = 1, .grad_out = 1, .reference = ref_det,
