@@ -195,12 +195,21 @@ static bool skips_input(const call_state *call, PyObject *value)
     return !call->self->np && is_attribute_value(value) && mx_op_input_optional(call->self->op, call->n_in);
 }
 
+static bool is_named(PyObject *name, const char *text) { return !PyUnicode_CompareWithASCIIString(name, text); }
+
+/* The mask of NumPy's reductions comes by keyword: np.sum(x, 0, where=mask). */
+static bool by_keyword(const op_object *self, int input)
+{
+    return self->np && input && is_named(self->input_names[input], "where");
+}
+
 static int take_positional(call_state *call, PyObject *value)
 {
     const mx_op *op = call->self->op;
     if ((op->flags & MX_OP_LIST) && any_check(value))
         return set_input(call, call->n_in, value);
-    const bool wants_input = call->next_attr == 0 && call->n_in < op->declared_inputs && !(op->flags & MX_OP_LIST);
+    const bool wants_input = call->next_attr == 0 && call->n_in < op->declared_inputs && !(op->flags & MX_OP_LIST) &&
+                             !by_keyword(call->self, call->n_in);
     if (wants_input && !skips_input(call, value))
         return set_input(call, call->n_in, value);
     if (call->next_attr < call->self->n_attrs && !(op->flags & MX_OP_LIST && call->n_in == 0))
@@ -222,8 +231,6 @@ static int find_name(PyObject *const *names, int count, PyObject *name)
             return i;
     return -1;
 }
-
-static bool is_named(PyObject *name, const char *text) { return !PyUnicode_CompareWithASCIIString(name, text); }
 
 static int unknown_keyword(const call_state *call, PyObject *name)
 {
@@ -352,6 +359,9 @@ static PyObject *call_operator(const op_object *self, PyObject *const *args, Py_
     mx_thread.np_array = before;
     if (call.where && result)
         Py_SETREF(result, masked(result, call.where, call.masked_out));
+    if (result && self->np && mx_op_expands(op) &&
+        PyList_CheckExact(result)) /* several results of NumPy's are a tuple */
+        Py_SETREF(result, PyList_AsTuple(result));
     if (call.symbolic)
         result = sym_call(self, args, n, keywords); /* returns the caller's own `out` */
     if (call.in != call.few)

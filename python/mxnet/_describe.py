@@ -92,7 +92,8 @@ def op_signature(op):
     """The signature of an operator, for completion and help()."""
     d = _described(op)
     kind = inspect.Parameter
-    parameters = list(_input_parameters(d["inputs"]))
+    mask = d["inputs"][-1:] if d["inputs"][1:] and d["inputs"][-1]["name"] == "where" else []  # by keyword only
+    parameters = list(_input_parameters(d["inputs"][:len(d["inputs"]) - len(mask)]))
     variadic = any(p.kind == kind.VAR_POSITIONAL for p in parameters)
     some_default = any(p.default is not kind.empty for p in parameters)
     for a in d["attributes"]:
@@ -104,7 +105,8 @@ def op_signature(op):
         some_default = some_default or default is not kind.empty
         parameters.append(kind(a["name"], where, default=default))
     names = {p.name for p in parameters}
-    parameters += [kind(name, kind.KEYWORD_ONLY, default=None) for name in ("out", "name") if name not in names]
+    parameters += [kind(name, kind.KEYWORD_ONLY, default=None)
+                   for name in ["where"] * len(mask) + ["out", "name"] if name not in names]
     return inspect.Signature(parameters)
 
 

@@ -7,9 +7,9 @@ from ._functions import FUNCTIONS as _op
 
 __all__ = ["array", "asarray", "empty", "empty_like", "full_like", "zeros_like", "ones_like", "identity", "copy", "shape", "ndim",
            "size", "split", "array_split", "hsplit", "vsplit", "dsplit", "atleast_1d", "atleast_2d", "atleast_3d",
-           "broadcast_arrays", "meshgrid", "where", "tensordot", "einsum", "average", "rot90", "fliplr", "flipud", "rollaxis",
-           "pad", "diff", "polyval", "set_printoptions", "isscalar", "full", "tile", "roll", "indices", "insert",
-           "nonzero", "may_share_memory", "shares_memory", "linspace", "percentile", "quantile", "ascontiguousarray", "repeat"]
+           "broadcast_arrays", "tensordot", "einsum", "average", "rot90", "fliplr", "flipud", "rollaxis",
+           "pad", "diff", "polyval", "set_printoptions", "isscalar", "full", "tile", "roll",
+           "may_share_memory", "shares_memory", "ascontiguousarray", "repeat"]
 
 
 def _plain(value):
@@ -156,40 +156,6 @@ def isscalar(element):
     return _np.isscalar(element)
 
 
-def where(condition, x=None, y=None):
-    """x where the condition holds, else y; without them the places where it holds, one array per axis."""
-    if (x is None) != (y is None):
-        raise ValueError("np.where: x and y are given both or not at all")
-    return nonzero(condition) if x is None else _op["where"](condition, x, y)
-
-
-def nonzero(a):
-    """The places of elements that are not 0, one array per axis."""
-    return tuple(array(places, dtype="int64", ctx=a.ctx) for places in _np.nonzero(a.asnumpy()))
-
-
-def linspace(start, stop, num=50, endpoint=True, retstep=False, dtype=None, axis=0, ctx=None):
-    """Numbers at equal distances from start to stop; retstep: their distance as well."""
-    if isinstance(start, NDArray) or isinstance(stop, NDArray):
-        from .fallback import on_copies
-        return on_copies(_np.linspace)(start, stop, num, endpoint, retstep, dtype, axis)
-    made = _op["linspace"](start=start, stop=stop, num=num, endpoint=endpoint, dtype=_default(dtype), ctx=ctx)
-    parts = num - 1 if endpoint else num
-    return (made, (stop - start) / parts if parts else float("nan")) if retstep else made
-
-
-def percentile(a, q, axis=None, out=None, overwrite_input=None, interpolation="linear", keepdims=False):
-    """Elements below which q percent of all elements are, along axes."""
-    from .fallback import on_copies
-    return on_copies(_np.percentile)(a, q, axis=axis, out=out, method=interpolation, keepdims=keepdims)
-
-
-def quantile(a, q, axis=None, out=None, overwrite_input=None, interpolation="linear", keepdims=False):
-    """Elements below which the part q of all elements is, along axes."""
-    from .fallback import on_copies
-    return on_copies(_np.quantile)(a, q, axis=axis, out=out, method=interpolation, keepdims=keepdims)
-
-
 def may_share_memory(a, b, max_work=None):
     """Whether two arrays may share memory."""
     host = a.ctx.device_type == b.ctx.device_type == "cpu"
@@ -272,29 +238,6 @@ def broadcast_arrays(*args):
     return [_op["broadcast_to"](a, together) for a in args]
 
 
-def meshgrid(*xi, indexing="xy"):
-    """Coordinates of a grid, one array per axis; indexing is 'xy' or 'ij'."""
-    if indexing not in ("xy", "ij"):
-        raise ValueError(f"np.meshgrid: indexing is 'xy' or 'ij', got {indexing!r}")
-    n, grids = len(xi), []
-    places = list(range(n))
-    if indexing == "xy" and n > 1:
-        places[0], places[1] = 1, 0
-    together = [0] * n
-    for x, place in zip(xi, places):
-        together[place] = asarray(x).size
-    for x, place in zip(xi, places):
-        one = [1] * n
-        one[place] = -1
-        grids.append(_op["broadcast_to"](asarray(x).reshape(one), tuple(together)))
-    return grids
-
-
-def indices(dimensions, dtype=None, ctx=None):
-    """The numbers of the places along each axis: shape (len(dimensions), *dimensions)."""
-    return array(_np.indices(dimensions), dtype=dtype or "int32", ctx=ctx)
-
-
 # ---- arguments in several spellings ---------------------------------------------------------------------------------
 
 def tile(A, reps):
@@ -314,12 +257,6 @@ def repeat(a, repeats, axis=None):
 def roll(a, shift, axis=None):
     """Elements moved along axes; those that leave enter at the other end."""
     return _op["roll"](a, shift=shift, axis=axis)
-
-
-def insert(arr, obj, values, axis=None):
-    """The array with values inserted before the given places."""
-    from .fallback import on_copies
-    return on_copies(_np.insert)(arr, obj, values, axis)
 
 
 def tensordot(a, b, axes=2):
@@ -399,8 +336,8 @@ def pad(x, pad_width=None, mode="constant", constant_values=0, **kwargs):
     """A border around the array; pad_width is (before, after) per axis, one pair, or one number."""
     widths = _np.broadcast_to(_np.asarray(_plain(pad_width), dtype=_np.int64), (x.ndim, 2))
     flat = tuple(int(width) for width in widths.reshape(-1))
-    if mode in ("constant", "edge", "reflect", "symmetric") and not kwargs:
-        if isinstance(constant_values, (int, float)) and (mode == "constant" or _fits(x, widths, mode)):
+    if mode in _MODES and not kwargs and _fits(x, widths, mode):
+        if isinstance(constant_values, (int, float)):
             return _op["pad"](x, pad_width=flat, mode=mode, constant_values=float(constant_values))
     from .fallback import on_copies
     if mode == "constant":
@@ -408,9 +345,14 @@ def pad(x, pad_width=None, mode="constant", constant_values=0, **kwargs):
     return on_copies(_np.pad)(x, widths, mode=mode, **kwargs)
 
 
+_MODES = {"constant", "edge", "reflect", "symmetric", "maximum", "minimum", "mean", "wrap"}
+
+
 def _fits(x, widths, mode):
-    """Whether the border is not wider than what is reflected."""
-    return mode == "edge" or all(max(pair) < size + (mode == "symmetric") for pair, size in zip(widths, x.shape))
+    """Whether the border is not wider than what is reflected or repeated."""
+    if mode not in ("reflect", "symmetric", "wrap"):
+        return True
+    return all(max(pair) < size + (mode != "reflect") for pair, size in zip(widths, x.shape))
 
 
 def diff(a, n=1, axis=-1, prepend=None, append=None):

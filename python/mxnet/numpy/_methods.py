@@ -72,7 +72,7 @@ def repeat(self, repeats, axis=None):
 
 def nonzero(self):
     """The places of elements that are not 0, one array per axis."""
-    from ._arrays import nonzero as function
+    from ._places import nonzero as function
     return function(self)
 
 

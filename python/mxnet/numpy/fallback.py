@@ -1,7 +1,7 @@
 """Functions of NumPy without an operator: they run on copies of the elements, and results become arrays again.
 
-They have no gradient and cannot be hybridized: while recording, those that give floats of floats are refused.  Operators of
-the same name take precedence.
+These are functions that MXNet runs in NumPy, too, or does not have.  They have no gradient and cannot be hybridized: while
+recording, those that give floats of floats are refused.
 """
 import functools
 
@@ -12,18 +12,12 @@ from .._core import ndarray
 from ..error import UnsupportedError
 
 _NAMES = """
-    allclose append apply_along_axis apply_over_axes argpartition argwhere array_equal array_equiv bincount choose compress
-    corrcoef correlate cov cross cumprod digitize divmod ediff1d exp2 extract fill_diagonal flatnonzero float_power fmax fmin
-    frexp gcd geomspace gradient heaviside histogram2d histogram_bin_edges histogramdd i0 in1d indices insert interp
-    intersect1d isclose isin isclose ix_ kron lcm lexsort logspace median meshgrid min_scalar_type modf msort nanargmax
-    nanargmin nancumprod nancumsum nanmax nanmean nanmedian nanmin nanpercentile nanquantile nanstd nanvar nextafter nonzero
-    packbits partition percentile piecewise poly polyadd polydiv polyfit polyint polymul polysub promote_types quantile
-    ravel_multi_index real resize result_type roots searchsorted select setdiff1d setxor1d signbit sinc spacing trapz tri
-    trim_zeros union1d unique unpackbits unwrap vander arctan2 histogram delete unravel_index tril_indices tril_indices_from
-    triu_indices triu_indices_from diag_indices_from diagflat hanning hamming blackman can_cast mask_indices
-    genfromtxt""".split()
-_LINALG = """cond eig eigvals lstsq matrix_power matrix_rank multi_dot pinv svd tensorinv tensorsolve solve qr eigh eigvalsh
-    cholesky inv det slogdet norm""".split()
+    apply_along_axis apply_over_axes choose correlate convolve digitize fill_diagonal frexp geomspace gradient histogram2d
+    histogram_bin_edges histogramdd i0 in1d interp intersect1d isin ix_ lexsort min_scalar_type nanmedian nanpercentile
+    nanquantile nextafter packbits piecewise poly polyadd polydiv polyfit polyint polymul polysub promote_types
+    ravel_multi_index real result_type roots searchsorted select setdiff1d setxor1d spacing trim_zeros union1d unpackbits
+    unwrap tril_indices tril_indices_from triu_indices triu_indices_from can_cast mask_indices genfromtxt""".split()
+_LINALG = ["lstsq"]
 
 
 def _to_numpy(value):
@@ -88,10 +82,17 @@ def _table(module, names):
 
 FUNCTIONS = _table(_np, _NAMES)
 LINALG = _table(_np.linalg, _LINALG)
-if "trapz" not in FUNCTIONS:  # NumPy 2 calls it trapezoid
-    FUNCTIONS["trapz"] = on_copies(_np.trapezoid)
 if "in1d" not in FUNCTIONS:
     FUNCTIONS["in1d"] = on_copies(lambda ar1, ar2, assume_unique=False, invert=False: _np.isin(
         _np.ravel(ar1), ar2, assume_unique=assume_unique, invert=invert))
-if "msort" not in FUNCTIONS:
-    FUNCTIONS["msort"] = on_copies(lambda a: _np.sort(a, axis=0))
+
+
+def _removed(name):
+    def function(*args, **kwargs):
+        raise UnsupportedError(f"np.{name}: NumPy has removed its financial functions; the package numpy_financial has it")
+    function.__name__ = function.__qualname__ = name
+    function.__doc__ = "Removed from NumPy: see the package numpy_financial."
+    return function
+
+
+FUNCTIONS.update({name: _removed(name) for name in ("mirr", "npv", "ppmt", "pv", "rate")})

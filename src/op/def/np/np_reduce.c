@@ -16,8 +16,13 @@
 MX_ATTRS(np_sum, SUM_ATTRS)
 #define EXTREME_ATTRS(X) \
     X(DIMS, axis, "None", "", "axes to reduce; None: all of them") \
-    X(BOOL, keepdims, "False", "", "keep the reduced axes with size 1")
+    X(BOOL, keepdims, "False", "", "keep the reduced axes with size 1") \
+    X(FLOAT, initial, "None", "", "one more element to choose from")
 MX_ATTRS(np_extreme, EXTREME_ATTRS)
+#define LOGIC_ATTRS(X) \
+    X(DIMS, axis, "None", "", "axes to reduce; None: all of them") \
+    X(BOOL, keepdims, "False", "", "keep the reduced axes with size 1")
+MX_ATTRS(np_logic, LOGIC_ATTRS)
 #define VAR_ATTRS(X) \
     X(DIMS, axis, "None", "", "axes to reduce; None: all of them") \
     X(DTYPE, dtype, "None", "", "type of the result; None: that of the elements, a float for integers") \
@@ -90,6 +95,29 @@ static mx_array *fold(const mx_expand *call, mx_op *op, mx_array *x, bool keepdi
     return y && all && !keepdims ? mx_g_reshape(y, &nothing) : y;
 }
 
+/* ---- where ------------------------------------------------------------------------------------------------------- */
+
+static mx_array *mask_given(const mx_expand *call)
+{
+    return call->n_in > 1 && call->in[1] != MX_NONE ? call->in[1] : NULL;
+}
+/* x where the mask of the call is true, elsewhere a number that changes nothing. */
+static mx_array *masked(const mx_expand *call, mx_array *x, double neutral)
+{
+    mx_array *mask = mask_given(call);
+    if (!x || !mask)
+        return x;
+    mx_array *number =
+        mx_dtype_is_float((mx_dtype)x->dtype) ? mx_number_float(neutral) : mx_number_int((int64_t)neutral);
+    return mx_g_call(MX_OP("np.where"), NULL, 3, (mx_array *const[]){mask, x, number});
+}
+/* How many elements the mask chooses for each result, in the type of x. */
+static mx_array *chosen(const mx_expand *call, mx_array *x, bool keepdims)
+{
+    mx_array *ones = masked(call, mx_g1("ones_like", x), 0);
+    return fold(call, MX_OP("sum"), ones, keepdims);
+}
+
 /* ---- functions --------------------------------------------------------------------------------------------------- */
 
 static mx_array *typed(const mx_expand *call, mx_dtype dtype)
@@ -97,11 +125,18 @@ static mx_array *typed(const mx_expand *call, mx_dtype dtype)
     mx_array *x = mx_expand_by_rules(call, call->in[0]);
     return dtype == MX_DTYPE_NONE ? x : mx_expand_cast(x, dtype);
 }
+static mx_array *mean_of(const mx_expand *call, mx_array *x, bool keepdims)
+{
+    if (!mask_given(call))
+        return fold(call, MX_OP("mean"), x, keepdims);
+    return mx_g_div(fold(call, MX_OP("sum"), masked(call, x, 0), keepdims), chosen(call, x, keepdims));
+}
 
 static mx_code sum(const mx_expand *call)
 {
     const mx_np_sum_attrs *attrs = call->attrs;
-    mx_array *y = fold(call, mx_expansion_op(call->how, 0), typed(call, attrs->dtype), attrs->keepdims);
+    mx_array *x = masked(call, typed(call, attrs->dtype), !strcmp(call->how->name[0], "sum") ? 0 : 1);
+    mx_array *y = fold(call, mx_expansion_op(call->how, 0), x, attrs->keepdims);
     if (y && !isnan(attrs->initial))
         y = !strcmp(call->how->name[0], "prod") ? mx_g_scale(y, attrs->initial) : mx_g_shift(y, attrs->initial);
     return mx_expand_give(call, y);
@@ -110,7 +145,7 @@ static mx_code sum(const mx_expand *call)
 static mx_code mean(const mx_expand *call)
 {
     const mx_np_sum_attrs *attrs = call->attrs;
-    return mx_expand_give(call, fold(call, MX_OP("mean"), typed(call, attrs->dtype), attrs->keepdims));
+    return mx_expand_give(call, mean_of(call, typed(call, attrs->dtype), attrs->keepdims));
 }
 
 /* Whether an axis that is reduced has no elements. */
@@ -121,16 +156,42 @@ static bool has_empty_axis(const mx_array *x, int mask)
             return true;
     return false;
 }
+/* The number that loses against all others: what masked elements are. */
+static double weakest(mx_dtype type, bool max)
+{
+    if (mx_dtype_is_float(type))
+        return max ? -INFINITY : INFINITY;
+    switch (type) { /* of the integer types */
+    case MX_UINT8: return max ? 0 : 255;
+    case MX_BOOL: return max ? 0 : 1;
+    case MX_INT8: return max ? -128 : 127;
+    case MX_INT32: return max ? INT32_MIN : INT32_MAX;
+    default: return max ? -9007199254740992.0 : 9007199254740992.0; /* what a double counts exactly */
+    }
+}
 static mx_code extreme(const mx_expand *call)
 {
+    const mx_np_extreme_attrs *attrs = call->attrs;
+    const bool max = !strcmp(call->how->name[0], "max"), starts = !isnan(attrs->initial);
     mx_array *x = mx_expand_by_rules(call, call->in[0]);
     const int mask = x ? mask_of(call, x) : -1;
     if (mask == -1)
         return mx_error_code();
-    if (has_empty_axis(x, mask))
+    if (mask_given(call) && !starts)
+        return mx_op_fail(call->op, MX_ERR_ARGUMENT, "where needs initial: the mask may choose nothing");
+    if (has_empty_axis(x, mask) && !starts)
         return mx_op_fail(call->op, MX_ERR_SHAPE,
                           "there are no elements to choose from: the shape has an axis of size 0");
-    return mx_expand_give(call, fold(call, mx_expansion_op(call->how, 0), x, keeps_axes(call)));
+    mx_array *y = NULL;
+    if (has_empty_axis(x, mask)) /* the sum has the shape */
+        y = mx_g_shift(fold(call, MX_OP("sum"), x, attrs->keepdims), attrs->initial);
+    else
+        y = fold(call, mx_expansion_op(call->how, 0), masked(call, x, weakest((mx_dtype)x->dtype, max)),
+                 attrs->keepdims);
+    struct { double scalar; bool is_int; } number = {attrs->initial, false};
+    if (y && starts)
+        y = mx_g_call(max ? MX_OP("_maximum_scalar") : MX_OP("_minimum_scalar"), &number, 1, &y);
+    return mx_expand_give(call, y);
 }
 
 static mx_code ptp(const mx_expand *call)
@@ -152,7 +213,7 @@ static mx_code any_or_all(const mx_expand *call)
     const bool any = !strcmp(call->how->name[0], "any");
     mx_array *x = mx_expand_by_rules(call, call->in[0]);
     mx_array *counted = mx_expand_cast(compared(any ? "_not_equal_scalar" : "_equal_scalar", x, 0), MX_INT64);
-    mx_array *number = fold(call, MX_OP("sum"), counted, keeps_axes(call));
+    mx_array *number = fold(call, MX_OP("sum"), masked(call, counted, 0), keeps_axes(call));
     return mx_expand_give(call,
                           mx_expand_cast(compared(any ? "_not_equal_scalar" : "_equal_scalar", number, 0), MX_BOOL));
 }
@@ -168,8 +229,13 @@ static mx_array *variance(const mx_expand *call)
 {
     const mx_np_var_attrs *attrs = call->attrs;
     mx_array *x = typed(call, attrs->dtype);
-    mx_array *distance = x ? mx_g_sub(x, fold(call, MX_OP("mean"), x, true)) : NULL;
-    mx_array *y = fold(call, MX_OP("mean"), mx_g1("square", distance), attrs->keepdims);
+    mx_array *distance = x ? mx_g_sub(x, mean_of(call, x, true)) : NULL;
+    mx_array *square = mx_g1("square", distance);
+    if (mask_given(call)) {
+        mx_array *n = mx_g_shift(chosen(call, x, attrs->keepdims), -(double)attrs->ddof);
+        return mx_g_div(fold(call, MX_OP("sum"), masked(call, square, 0), attrs->keepdims), n);
+    }
+    mx_array *y = fold(call, MX_OP("mean"), square, attrs->keepdims);
     if (!y || !attrs->ddof)
         return y;
     const double n = count_of(call, x);
@@ -217,31 +283,33 @@ static mx_code running_sum(const mx_expand *call)
 }
 
 // clang-format off
-#define REDUCTION(id, function, operator_, schema_, rules_, doc_) \
-    {.name = "np." #id, .c_name = "np_" #id, .doc = doc_, .inputs = "a", .flags = MX_OP_EXPANDS, .schema = &schema_, \
+#define REDUCTION(id, ...) REDUCTION_OF(id, "a where?", __VA_ARGS__)
+#define OF_ALL(id, ...) REDUCTION_OF(id, "a", __VA_ARGS__)
+#define REDUCTION_OF(id, inputs_, function, operator_, schema_, rules_, doc_) \
+    {.name = "np." #id, .c_name = "np_" #id, .doc = doc_, .inputs = inputs_, .flags = MX_OP_EXPANDS, .schema = &schema_, \
      .user = &(mx_expansion){function, {operator_, NULL, NULL}, rules_, {NULL, NULL, NULL}}},
 
 mx_op mx_family_np_reduce[] = {
     REDUCTION(sum, sum, "sum", np_sum_schema, MX_FROM_BOOL, "the sum of elements over axes")
     REDUCTION(prod, sum, "prod", np_sum_schema, MX_FROM_BOOL, "the product of elements over axes")
     REDUCTION(product, sum, "prod", np_sum_schema, MX_FROM_BOOL, "the product of elements over axes")
-    REDUCTION(nansum, sum, "nansum", np_sum_schema, MX_FROM_BOOL, "the sum of elements over axes, NaN counts as 0")
-    REDUCTION(nanprod, sum, "nanprod", np_sum_schema, MX_FROM_BOOL, "the product of elements over axes, NaN counts as 1")
+    OF_ALL(nansum, sum, "nansum", np_sum_schema, MX_FROM_BOOL, "the sum of elements over axes, NaN counts as 0")
+    OF_ALL(nanprod, sum, "nanprod", np_sum_schema, MX_FROM_BOOL, "the product of elements over axes, NaN counts as 1")
     REDUCTION(mean, mean, NULL, np_sum_schema, MX_TO_FLOAT, "the mean of elements over axes")
     REDUCTION(max, extreme, "max", np_extreme_schema, 0, "the largest element over axes")
     REDUCTION(amax, extreme, "max", np_extreme_schema, 0, "the largest element over axes")
     REDUCTION(min, extreme, "min", np_extreme_schema, 0, "the smallest element over axes")
     REDUCTION(amin, extreme, "min", np_extreme_schema, 0, "the smallest element over axes")
-    REDUCTION(ptp, ptp, NULL, np_extreme_schema, MX_FROM_BOOL, "the largest minus the smallest element over axes")
-    REDUCTION(any, any_or_all, "any", np_extreme_schema, 0, "whether some element is not 0")
-    REDUCTION(sometrue, any_or_all, "any", np_extreme_schema, 0, "whether some element is not 0")
-    REDUCTION(all, any_or_all, "all", np_extreme_schema, 0, "whether no element is 0")
-    REDUCTION(alltrue, any_or_all, "all", np_extreme_schema, 0, "whether no element is 0")
-    REDUCTION(count_nonzero, count_nonzero, NULL, np_extreme_schema, 0, "how many elements are not 0")
+    OF_ALL(ptp, ptp, NULL, np_logic_schema, MX_FROM_BOOL, "the largest minus the smallest element over axes")
+    REDUCTION(any, any_or_all, "any", np_logic_schema, 0, "whether some element is not 0")
+    REDUCTION(sometrue, any_or_all, "any", np_logic_schema, 0, "whether some element is not 0")
+    REDUCTION(all, any_or_all, "all", np_logic_schema, 0, "whether no element is 0")
+    REDUCTION(alltrue, any_or_all, "all", np_logic_schema, 0, "whether no element is 0")
+    OF_ALL(count_nonzero, count_nonzero, NULL, np_logic_schema, 0, "how many elements are not 0")
     REDUCTION(var, var, NULL, np_var_schema, MX_TO_FLOAT, "the variance of elements over axes")
     REDUCTION(std, std, NULL, np_var_schema, MX_TO_FLOAT, "the standard deviation of elements over axes")
-    REDUCTION(argmax, argreduce, "argmax", np_argreduce_schema, 0, "the position of the largest element")
-    REDUCTION(argmin, argreduce, "argmin", np_argreduce_schema, 0, "the position of the smallest element")
-    REDUCTION(cumsum, running_sum, NULL, np_running_sum_schema, MX_FROM_BOOL, "the sums of the elements up to each one")
+    OF_ALL(argmax, argreduce, "argmax", np_argreduce_schema, 0, "the position of the largest element")
+    OF_ALL(argmin, argreduce, "argmin", np_argreduce_schema, 0, "the position of the smallest element")
+    OF_ALL(cumsum, running_sum, NULL, np_running_sum_schema, MX_FROM_BOOL, "the sums of the elements up to each one")
     {0},
 };

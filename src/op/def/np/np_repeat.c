@@ -2,6 +2,7 @@
 #include <string.h>
 
 #include "op/def/np/axes.h"
+#include "op/def/np/values.h"
 
 /* ---- repeating and turning --------------------------------------------------------------------------------------- */
 
@@ -117,7 +118,7 @@ static mx_code triangle(const mx_expand *call)
 
 #define PAD_ATTRS(X) \
     X(DIMS, pad_width, REQUIRED, "", "widths before and after each axis: (before0, after0, before1, ...)") \
-    X(ENUM, mode, "constant", "constant|edge|reflect|symmetric", "how the border is filled") \
+    X(ENUM, mode, "constant", "constant|edge|reflect|symmetric|wrap|maximum|minimum|mean", "how the border is filled") \
     X(FLOAT, constant_values, "0.0", "", "for mode constant")
 MX_ATTRS(np_pad, PAD_ATTRS)
 /* One axis at a time, each as the last of three: the classic operator pads those that follow the first two of four. */
@@ -155,8 +156,34 @@ static mx_array *mirrored(mx_array *x, int axis, int64_t before, int64_t after)
         mx_array *part = mx_g_call(MX_OP("slice_axis"), &tail, 1, &x);
         parts[n++] = mx_g_call(MX_OP("reverse"), &turned, 1, &part);
     }
-    struct { int64_t num_args, dim; } attrs = {n, axis};
-    return mx_g_call(MX_OP("Concat"), &attrs, n, parts);
+    return mx_joined(n, parts, axis);
+}
+/* The border of mode wrap is what is at the other end. */
+static mx_array *wrapped(mx_array *x, int axis, int64_t before, int64_t after)
+{
+    const int64_t size = x->shape[axis];
+    mx_array *parts[3] = {mx_part(x, axis, size - before, size), x, mx_part(x, axis, 0, after)};
+    return mx_joined(3, parts, axis);
+}
+/* The border is one number per line: its largest or smallest element, or its mean. */
+static mx_array *surrounded(mx_array *x, int axis, int64_t before, int64_t after, const char *number)
+{
+    mx_array *one = mx_expand_text(mx_op_find(number), 1, &x, "axis=%d, keepdims=True", axis);
+    mx_shape_t first = mx_array_shape(x), last = first;
+    first.dim[axis] = before, last.dim[axis] = after;
+    if (!one)
+        return NULL;
+    mx_array *parts[3] = {mx_g_broadcast_to(one, &first), x, mx_g_broadcast_to(one, &last)};
+    return mx_joined(3, parts, axis);
+}
+static mx_array *bordered(mx_array *x, int axis, int64_t before, int64_t after, const mx_np_pad_attrs *attrs)
+{
+    static const char *const numbers[] = {"np.max", "np.min", "np.mean"};
+    if (attrs->mode < 3)
+        return padded(x, axis, before, after, attrs);
+    if (attrs->mode > 4)
+        return surrounded(x, axis, before, after, numbers[attrs->mode - 5]);
+    return attrs->mode == 3 ? mirrored(x, axis, before, after) : wrapped(x, axis, before, after);
 }
 static mx_code pad(const mx_expand *call)
 {
@@ -175,7 +202,7 @@ static mx_code pad(const mx_expand *call)
         if (before < 0 || after < 0)
             return mx_op_fail(call->op, MX_ERR_ATTRIBUTE, "pad_width of axis %d is negative", i);
         if (before || after)
-            x = attrs->mode == 3 ? mirrored(x, i, before, after) : padded(x, i, before, after, attrs);
+            x = bordered(x, i, before, after, attrs);
     }
     return mx_expand_give(call, mx_expand_cast(x == call->in[0] ? mx_g1("_copy", x) : x, type));
 }
