@@ -57,7 +57,7 @@ def _name(dtype):
 
 def asarray(a, dtype=None, ctx=None):
     """The array itself if it is one already, else one made of it."""
-    if isinstance(a, ndarray) and dtype is None and ctx is None:
+    if isinstance(a, (ndarray, NumpySymbol)) and dtype is None and ctx is None:
         return a
     return array(a, dtype, ctx)
 

@@ -52,8 +52,8 @@ static mx_code check_indices(const mx_expand *call, mx_array *index, int64_t siz
 {
     if (!mx_values_known(index) || !index->size)
         return MX_OK;
-    return index_in(call, mx_value_of(mx_g1("np.min", index)), size, beyond) < 0 ||
-                   index_in(call, mx_value_of(mx_g1("np.max", index)), size, beyond) < 0
+    return index_in(call, mx_range_of(index).low, size, beyond) < 0 ||
+                   index_in(call, mx_range_of(index).high, size, beyond) < 0
                ? mx_error_code()
                : MX_OK;
 }
@@ -112,18 +112,23 @@ static mx_array *order_of(mx_array *places, int64_t n, int64_t m)
     mx_array *keys = mx_joined2(all, new, 0);
     return keys ? mx_expand1("argsort", keys, "axis=0, dtype=int64") : NULL;
 }
-/* The values in the shape of what is inserted: m places along the axis. */
+/* The values in the shape of what is inserted, m places along the axis.  One index takes as many as the values have, which
+ * stand in their first axis. */
 static mx_array *values_for(const mx_expand *call, mx_array *x, int axis, mx_array *values, int64_t m, bool one)
 {
     mx_shape_t shape = mx_array_shape(x), have = mx_array_shape(values), together;
     char a[MX_SHAPE_TEXT], b[MX_SHAPE_TEXT];
-    shape.dim[axis] = m;
-    if (one && values->ndim == x->ndim) /* as many places as the values have */
-        shape.dim[axis] = values->shape[axis];
-    else if (one && values->ndim > 0 && values->ndim < x->ndim) { /* NumPy moves the first axis of values to `axis` */
-        values = mx_expand1("np.expand_dims", values, "axis=%d", axis <= values->ndim ? axis : values->ndim);
+    for (; one && have.ndim < x->ndim; have.ndim++) { /* new axes in front */
+        for (int i = have.ndim; i > 0; i--)
+            have.dim[i] = have.dim[i - 1];
+        have.dim[0] = 1;
+    }
+    if (one && have.ndim == x->ndim && axis) {
+        mx_array *full = mx_g_reshape(values, &have);
+        values = full ? mx_expand1("np.moveaxis", full, "source=0, destination=%d", axis) : NULL;
         have = values ? mx_array_shape(values) : have;
     }
+    shape.dim[axis] = one && have.ndim == x->ndim ? have.dim[axis] : m;
     if (values && mx_shape_broadcast(&have, &shape, &together) && mx_shape_equal(&together, &shape))
         return mx_g_broadcast_to(values, &shape);
     if (values)
@@ -139,11 +144,9 @@ static mx_code insert(const mx_expand *call)
     if (!values)
         return mx_error_code();
     const int64_t n = x->shape[axis];
-    const bool flat = ((const mx_np_edit_attrs *)call->attrs)->axis == MX_NONE_INT;
     if (mx_is_number(places) || (places->ndim == 0 && mx_values_known(places))) {
         const int64_t at = index_in(call, mx_item(places), n, 1);
-        values = flat && values->ndim != 1 ? mx_flattened(values) : values;
-        mx_array *new = at < 0 || !values ? NULL : values_for(call, x, axis, values, 1, true);
+        mx_array *new = at < 0 ? NULL : values_for(call, x, axis, values, 1, true);
         mx_array *parts[3] = {mx_part(x, axis, 0, at), new, mx_part(x, axis, at, n)};
         return mx_expand_give(call, new ? mx_joined(3, parts, axis) : NULL);
     }
@@ -188,9 +191,9 @@ static mx_code resize(const mx_expand *call)
 /* Differences of neighbours, with elements before and after them. */
 static mx_code ediff1d(const mx_expand *call)
 {
-    mx_array *p[3], *parts[3];
-    if (mx_expand_promote(call, p))
-        return mx_error_code();
+    mx_array *p[3] = {mx_expand_by_rules(call, call->in[0])}, *parts[3];
+    for (int i = 1; i < 3; i++) /* the elements around them get the type of ary */
+        p[i] = call->in[i] == MX_NONE || !p[0] ? MX_NONE : mx_expand_array(call->in[i], (mx_dtype)p[0]->dtype, p[0]);
     mx_array *x = mx_flattened(p[0]);
     if (!x || x->shape[0] < 0)
         return x ? mx_op_fail(call->op, MX_ERR_SHAPE, "the number of elements must be known") : mx_error_code();
@@ -239,27 +242,31 @@ static mx_code argwhere(const mx_expand *call)
     mx_array *rows = unraveled(places, &shape);
     return mx_expand_give(call, rows ? mx_g1("np.transpose", rows) : NULL);
 }
+/* The parts of x along an axis where the mask is true; parts behind its end are left out. */
+static mx_array *parts_of(const mx_expand *call, mx_array *x, int axis, mx_array *mask)
+{
+    mx_array *places = places_of(call, mask);
+    if (places && places->size && mx_range_of(places).high >= (double)x->shape[axis])
+        return mx_op_fail(call->op, MX_ERR_INDEX, "the condition is true behind the end of an axis of size %lld",
+                          (long long)x->shape[axis]),
+               NULL;
+    return places ? places->size ? mx_expand2("take", x, places, "axis=%d, mode=clip", axis) : mx_part(x, axis, 0, 0)
+                  : NULL;
+}
 static mx_code extract(const mx_expand *call)
 {
-    mx_array *mask = mx_flattened(call->in[0]), *x = mx_flattened(mx_expand_by_rules(call, call->in[1]));
-    if (!x || mx_want_values(call, mask))
-        return mx_error_code();
-    if (mask->size != x->size)
-        return mx_op_fail(call->op, MX_ERR_SHAPE, "the condition has %lld elements, arr %lld", (long long)mask->size,
-                          (long long)x->size);
-    return mx_expand_give(call, x->size ? mx_chosen(x, mask) : x);
+    mx_array *x = mx_flattened(mx_expand_by_rules(call, call->in[1])),
+             *mask = mx_expand_array(call->in[0], MX_DTYPE_NONE, x);
+    return mx_expand_give(call, x && mask ? parts_of(call, x, 0, mask) : NULL);
 }
 static mx_code compress(const mx_expand *call)
 {
     int axis;
-    mx_array *mask = call->in[0], *x = along(call, mx_expand_by_rules(call, call->in[1]), &axis);
-    if (!x || mx_want_values(call, mask))
-        return mx_error_code();
-    if (mask->ndim != 1 || mask->size > x->shape[axis])
-        return mx_op_fail(call->op, MX_ERR_SHAPE, "the condition must be a vector of at most %lld elements",
-                          (long long)x->shape[axis]);
-    mx_array *front = mask->size < x->shape[axis] ? mx_part(x, axis, 0, mask->size) : x;
-    return mx_expand_give(call, front ? mask->size ? masked_along(front, axis, mask) : front : NULL);
+    mx_array *mask = call->in[0], *x = mx_expand_by_rules(call, call->in[1]);
+    x = x ? along(call, x->ndim ? x : mx_flattened(x), &axis) : NULL;
+    if (x && mask->ndim != 1)
+        return mx_op_fail(call->op, MX_ERR_SHAPE, "the condition has %d axes, wanted a vector", mask->ndim);
+    return mx_expand_give(call, x ? parts_of(call, x, axis, mask) : NULL);
 }
 
 #define UNRAVEL_ATTRS(X) \
@@ -277,8 +284,7 @@ static mx_code unravel_index(const mx_expand *call)
         return mx_op_fail(call->op, MX_ERR_DTYPE, "indices are %s, wanted integers",
                           mx_dtype_name((mx_dtype)index->dtype));
     if (mx_values_known(index) && index->size &&
-        (mx_value_of(mx_g1("np.min", index)) < 0 ||
-         mx_value_of(mx_g1("np.max", index)) >= (double)mx_shape_size(&shape)))
+        (mx_range_of(index).low < 0 || mx_range_of(index).high >= (double)mx_shape_size(&shape)))
         return mx_op_fail(call->op, MX_ERR_ARGUMENT, "an index is out of bounds for an array of %lld elements",
                           (long long)mx_shape_size(&shape));
     const mx_shape_t own = mx_array_shape(index);
@@ -300,7 +306,9 @@ mx_op mx_family_np_edit[] = {
     EDIT(delete, delete_places, "arr obj", &np_edit_schema, .doc = "an array without the places obj")
     EDIT(insert, insert, "arr obj values", &np_edit_schema, .doc = "an array with values before the places obj")
     EDIT(resize, resize, "a", &np_resize_schema, .doc = "the elements in another shape, repeated if there are too few")
-    EDIT(ediff1d, ediff1d, "ary to_end? to_begin?", NULL, .doc = "differences of neighbours, between to_begin and to_end")
+    {.name = "np.ediff1d", .c_name = "np_ediff1d", .inputs = "ary to_end? to_begin?", .flags = MX_OP_EXPANDS,
+     .doc = "differences of neighbours, between to_begin and to_end",
+     .user = &(mx_expansion){ediff1d, {NULL, NULL, NULL}, MX_NOT_BOOL, {NULL, NULL, NULL}}},
     EDIT(flatnonzero, flatnonzero, "a", NULL, .doc = "the numbers of the elements that are not 0")
     EDIT(argwhere, argwhere, "a", NULL, .doc = "the places of the elements that are not 0, one row each")
     EDIT(extract, extract, "condition arr", NULL, .doc = "the elements where the condition is true")

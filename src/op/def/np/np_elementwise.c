@@ -22,6 +22,11 @@ static mx_array *with_number(mx_op *op, mx_array *x, double number)
     return mx_g_call(op, &attrs, 1, &x);
 }
 
+/* Sums, products and extremes of bool are computed as integers and are bool again. */
+static mx_array *bool_again(const mx_expand *call, mx_array *result)
+{
+    return mx_result_type((mx_arrays){call->in, call->n_in}) == MX_BOOL ? mx_expand_cast(result, MX_BOOL) : result;
+}
 static mx_code finish(const mx_expand *call, mx_array *result)
 {
     const uint32_t rules = call->how->rules;
@@ -157,6 +162,20 @@ static mx_array *binary_value(const mx_expand *call)
     return mx_g_call(mx_expansion_op(call->how, 0), NULL, 2, promoted);
 }
 static mx_code binary(const mx_expand *call) { return finish(call, binary_value(call)); }
+static mx_code binary_of_bool(const mx_expand *call)
+{
+    return mx_expand_give(call, bool_again(call, binary_value(call)));
+}
+/* Integers have no negative powers. */
+static mx_code power(const mx_expand *call)
+{
+    const mx_dtype type = mx_result_type((mx_arrays){call->in, call->n_in});
+    mx_array *exponent = call->in[1];
+    if (!mx_dtype_is_float(type) && type != MX_DTYPE_NONE && mx_values_known(exponent) && exponent->size &&
+        call->in[0]->size && mx_range_of(exponent).low < 0)
+        return mx_op_fail(call->op, MX_ERR_ARGUMENT, "integers have no negative powers; convert them to floats first");
+    return binary(call);
+}
 
 /* floor(a / b); of integers exactly: (a - a mod b) / b. */
 static mx_code floor_divide(const mx_expand *call)
@@ -264,7 +283,7 @@ static mx_code without_nan(const mx_expand *call)
         return mx_error_code();
     mx_array *y = mx_g_call(mx_expansion_op(call->how, 0), NULL, 2, p);
     if (!y || !mx_dtype_is_float((mx_dtype)y->dtype))
-        return mx_expand_give(call, y);
+        return mx_expand_give(call, bool_again(call, y));
     return mx_expand_give(call, unless_nan(p[0], p[1], unless_nan(p[1], p[0], y)));
 }
 static mx_code float_power(const mx_expand *call)
@@ -312,7 +331,7 @@ static mx_code exp2_of(const mx_expand *call)
 static mx_array *divisor(mx_array *a, mx_array *b)
 {
     for (int step = 0; a && b && step < EUCLID_STEPS; step++) {
-        if (mx_values_known(b) && !mx_value_of(mx_g1("np.any", b)))
+        if (mx_values_known(b) && b->size && !mx_range_of(b).low && !mx_range_of(b).high)
             break;
         mx_array *rest = mx_g2("broadcast_mod", a, b), *done = with_number(MX_OP("_equal_scalar"), b, 0);
         a = mx_choose(done, a, b), b = rest; /* the remainder by 0 is 0 */
@@ -380,8 +399,6 @@ static mx_code isclose(const mx_expand *call)
 static mx_code clip(const mx_expand *call)
 {
     mx_array *y = call->in[0], *low = call->in[1], *high = call->in[2];
-    if (low == MX_NONE && high == MX_NONE)
-        return mx_op_fail(call->op, MX_ERR_ARGUMENT, "one of a_min and a_max is required");
     mx_array *p[3];
     if (mx_expand_promote(call, p))
         return mx_error_code();
@@ -392,7 +409,7 @@ static mx_code clip(const mx_expand *call)
     if (high != MX_NONE)
         y = mx_is_number(high) ? with_number(MX_OP("_minimum_scalar"), y, mx_item(high))
                                : mx_g2("broadcast_minimum", y, p[2]);
-    return mx_expand_give(call, y);
+    return mx_expand_give(call, y == call->in[0] ? mx_g1("_copy", y) : y);
 }
 
 /* ---- the tables -------------------------------------------------------------------------------------------------- */
@@ -408,7 +425,7 @@ static mx_code clip(const mx_expand *call)
     {.name = "np." #id, .c_name = "np_" #id, .doc = doc_, .inputs = "x1 x2", .flags = MX_OP_EXPANDS, \
      .user = &(mx_expansion){function, {array, scalar, reversed}, rules_, {NULL, NULL, NULL}}},
 
-#define ARITHMETIC(id, array, scalar, reversed, doc) OP2(id, binary, "broadcast_" array, scalar, reversed, MX_FROM_BOOL, doc)
+#define ARITHMETIC(id, array, scalar, reversed, doc) OP2(id, binary_of_bool, "broadcast_" array, scalar, reversed, MX_FROM_BOOL, doc)
 #define COMPARISON(id, array, reversed, doc) \
     OP2(id, binary, "broadcast_" array, "_" array "_scalar", "_" reversed "_scalar", MX_TO_BOOL, doc)
 
@@ -470,14 +487,15 @@ mx_op mx_family_np_elementwise[] = {
     OP1_WITH(around, around, np_around_schema, "rounded to a number of decimals, ties to even")
     OP1_WITH(round, around, np_around_schema, "rounded to a number of decimals, ties to even")
     OP1_WITH(round_, around, np_around_schema, "rounded to a number of decimals, ties to even")
-    OP1_WITH(nan_to_num, nan_to_num, np_nan_to_num_schema, "numbers in place of NaN and infinities")
+    {.name = "np.nan_to_num", .c_name = "np_nan_to_num", .doc = "numbers in place of NaN and infinities", .inputs = "x", .flags = MX_OP_EXPANDS,
+     .schema = &np_nan_to_num_schema, .user = &(mx_expansion){nan_to_num, {NULL, NULL, NULL}, 0, {NULL, NULL, NULL}}},
 
     ARITHMETIC(add, "add", "_plus_scalar", "_plus_scalar", "x1 + x2")
-    ARITHMETIC(subtract, "sub", "_minus_scalar", "_rminus_scalar", "x1 - x2")
+    OP2(subtract, binary, "broadcast_sub", "_minus_scalar", "_rminus_scalar", MX_NOT_BOOL, "x1 - x2")
     ARITHMETIC(multiply, "mul", "_mul_scalar", "_mul_scalar", "x1 * x2")
     OP2(mod, mod_of, "broadcast_mod", "_mod_scalar", NULL, MX_FROM_BOOL, "the remainder, with the sign of x2")
     OP2(remainder, mod_of, "broadcast_mod", "_mod_scalar", NULL, MX_FROM_BOOL, "the remainder, with the sign of x2")
-    ARITHMETIC(power, "power", "_power_scalar", "_rpower_scalar", "x1 to the power x2")
+    OP2(power, power, "broadcast_power", "_power_scalar", "_rpower_scalar", MX_FROM_BOOL, "x1 to the power x2")
     ARITHMETIC(maximum, "maximum", "_maximum_scalar", "_maximum_scalar", "the larger of two elements")
     ARITHMETIC(minimum, "minimum", "_minimum_scalar", "_minimum_scalar", "the smaller of two elements")
     OP2(divide, binary, "broadcast_div", "_div_scalar", "_rdiv_scalar", MX_TO_FLOAT, "x1 / x2, always a float")
@@ -492,8 +510,8 @@ mx_op mx_family_np_elementwise[] = {
     OP2(fmin, without_nan, "broadcast_minimum", NULL, NULL, MX_FROM_BOOL, "the smaller of two elements that are not NaN")
     OP2(float_power, float_power, NULL, NULL, NULL, MX_TO_FLOAT, "x1 to the power x2 in float64")
     OP2(heaviside, heaviside, NULL, NULL, NULL, MX_TO_FLOAT, "0 below 0, 1 above it and x2 at 0")
-    OP2(gcd, common, NULL, NULL, NULL, MX_NOT_FLOAT | MX_FROM_BOOL, "the greatest common divisor")
-    OP2(lcm, common, NULL, NULL, NULL, MX_NOT_FLOAT | MX_FROM_BOOL, "the least common multiple")
+    OP2(gcd, common, NULL, NULL, NULL, MX_NOT_FLOAT | MX_NOT_BOOL, "the greatest common divisor")
+    OP2(lcm, common, NULL, NULL, NULL, MX_NOT_FLOAT | MX_NOT_BOOL, "the least common multiple")
     OP2(logaddexp, logaddexp, NULL, NULL, NULL, MX_TO_FLOAT, "log(exp(x1) + exp(x2))")
     OP2(bitwise_and, bitwise, "broadcast_logical_and", "broadcast_bitwise_and", NULL, MX_NOT_FLOAT, "the bits that both have; of bool: x1 and x2")
     OP2(bitwise_or, bitwise, "broadcast_logical_or", "broadcast_bitwise_or", NULL, MX_NOT_FLOAT, "the bits that one has; of bool: x1 or x2")

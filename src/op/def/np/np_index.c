@@ -34,7 +34,7 @@ static mx_code take(const mx_expand *call)
     mx_array *a = mx_expand_by_rules(call, call->in[0]), *indices = call->in[1];
     if (a && mx_is_number(indices))
         indices = mx_expand_array(indices, MX_INT64, a);
-    if (a && attrs->axis == MX_NONE_INT)
+    if (a && (attrs->axis == MX_NONE_INT || !a->ndim))
         a = mx_expand1("Reshape", a, "shape=(-1,)");
     struct { int64_t axis; int mode; } classic = {attrs->axis == MX_NONE_INT ? 0 : attrs->axis, attrs->mode};
     return mx_expand_give(call,
@@ -87,6 +87,9 @@ static mx_code sort(const mx_expand *call)
     mx_array *a = mx_expand_by_rules(call, call->in[0]);
     if (a && axis == MX_NONE_INT)
         a = mx_expand1("Reshape", a, "shape=(-1,)");
+    if (a && !a->ndim && strcmp(call->how->name[0], "argsort"))
+        return mx_op_fail(call->op, MX_ERR_SHAPE, "axis %lld is out of bounds for an array with 0 axes",
+                          (long long)axis);
     const bool positions = !strcmp(call->how->name[0], "argsort");
     const mx_dtype type = a ? (mx_dtype)a->dtype : MX_DTYPE_NONE;
     if (type == MX_BOOL)

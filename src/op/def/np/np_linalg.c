@@ -204,6 +204,8 @@ static mx_code multi_dot(const mx_expand *call)
 {
     const int n = call->n_in;
     chain c;
+    if (n == 2)
+        return mx_expand_give(call, mx_g2("np.dot", call->in[0], call->in[1]));
     if (n < 2 || n > MOST_FACTORS)
         return mx_op_fail(call->op, MX_ERR_ARGUMENT, "wanted 2 to %d arrays, got %d", MOST_FACTORS, n);
     if (mx_expand_promote(call, c.x))

@@ -9,6 +9,11 @@
     X(DIMS, axis, "None", "", "axes to reduce; None: all of them") \
     X(BOOL, keepdims, "False", "", "keep the reduced axes with size 1")
 MX_ATTRS(np_nan, AXES_ATTRS)
+#define NANMEAN_ATTRS(X) \
+    X(DIMS, axis, "None", "", "axes to reduce; None: all of them") \
+    X(DTYPE, dtype, "None", "", "type of the result; None: that of the elements, a float for integers") \
+    X(BOOL, keepdims, "False", "", "keep the reduced axes with size 1")
+MX_ATTRS(np_nanmean, NANMEAN_ATTRS)
 #define NANVAR_ATTRS(X) \
     X(DIMS, axis, "None", "", "axes to reduce; None: all of them") \
     X(DTYPE, dtype, "None", "", "type of the result; None: that of the elements, a float for integers") \
@@ -72,7 +77,7 @@ static mx_array *typed(const mx_expand *call, mx_dtype dtype)
 }
 static mx_code mean(const mx_expand *call)
 {
-    const mx_np_nanvar_attrs *attrs = call->attrs;
+    const mx_np_nanmean_attrs *attrs = call->attrs;
     return mx_expand_give(call, mean_of(call, typed(call, attrs->dtype), &attrs->axis, attrs->keepdims));
 }
 static mx_code variance(const mx_expand *call)
@@ -81,7 +86,7 @@ static mx_code variance(const mx_expand *call)
     mx_array *x = typed(call, attrs->dtype), *distance = x ? mx_g_sub(x, mean_of(call, x, &attrs->axis, true)) : NULL;
     mx_array *sum = reduced(call, "np.sum", replaced(mx_g1("square", distance), 0), &attrs->axis, attrs->keepdims);
     mx_array *n = sum ? mx_g_shift(count_of(call, x, &attrs->axis, attrs->keepdims), -(double)attrs->ddof) : NULL;
-    mx_array *y = n ? mx_g_div(sum, n) : NULL;
+    mx_array *y = n ? mx_g_div(sum, mx_expand1("_maximum_scalar", n, "scalar=0")) : NULL; /* too few: 0 / 0 */
     return mx_expand_give(call, strcmp(call->how->name[0], "sqrt") ? y : mx_g1("sqrt", y));
 }
 
@@ -94,7 +99,7 @@ static mx_code arg(const mx_expand *call)
         return mx_error_code();
     mx_array *none = axis == MX_NONE_INT ? mx_g1("np.all", is_nan(x))
                                          : mx_expand1("np.all", is_nan(x), "axis=%lld", (long long)axis);
-    if (!none || (mx_values_known(none) && mx_value_of(mx_g1("np.any", none)) != 0))
+    if (!none || (mx_values_known(none) && mx_range_of(none).high > 0))
         return none ? mx_op_fail(call->op, MX_ERR_ARGUMENT, "all elements are NaN: there is none to choose")
                     : mx_error_code();
     return mx_expand_same(call, mx_expansion_op(call->how, 0), 1, &number, 1, call->out);
@@ -138,7 +143,7 @@ static mx_code running(const mx_expand *call)
 mx_op mx_family_np_nan[] = {
     NAN_OF(nanmax, extreme, "np.max", np_nan_schema, 0, "the largest element over axes, without NaN")
     NAN_OF(nanmin, extreme, "np.min", np_nan_schema, 0, "the smallest element over axes, without NaN")
-    NAN_OF(nanmean, mean, NULL, np_nanvar_schema, 0, "the mean of elements over axes, without NaN")
+    NAN_OF(nanmean, mean, NULL, np_nanmean_schema, 0, "the mean of elements over axes, without NaN")
     NAN_OF(nanvar, variance, "square", np_nanvar_schema, 0, "the variance of elements over axes, without NaN")
     NAN_OF(nanstd, variance, "sqrt", np_nanvar_schema, 0, "the standard deviation of elements over axes, without NaN")
     NAN_OF(nanargmax, arg, "np.argmax", np_nanarg_schema, 0, "the position of the largest element, without NaN")

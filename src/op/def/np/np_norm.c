@@ -75,6 +75,8 @@ static mx_array *of_squares(const measure *m, mx_array *x)
 static mx_array *vector_norm(const measure *m, mx_array *x)
 {
     mx_array *size = mx_g1("abs", x);
+    if (isinf(m->ord) && m->ord > 0 && !x->size) /* there is nothing larger than 0 */
+        return reduced("np.sum", size, &m->axes, m->keepdims);
     if (isinf(m->ord))
         return reduced(m->ord > 0 ? "np.max" : "np.min", size, &m->axes, m->keepdims);
     if (m->ord == 0) {
@@ -124,7 +126,7 @@ static mx_array *norm_of(const measure *m, mx_array *x, bool named)
         return matrix_norm(m, x);
     if (m->squares && (!named || m->axes.n == 2))
         return of_squares(m, x);
-    if (m->axes.n > 2 || m->squares || m->nuclear)
+    if (m->axes.n > 2 || !m->axes.n || m->squares || m->nuclear)
         return mx_op_fail(m->call->op, MX_ERR_ATTRIBUTE, "this ord is not defined over %d axes", m->axes.n), NULL;
     return m->ord == 2 && m->axes.n == 1 ? of_squares(m, x) : vector_norm(m, x);
 }

@@ -52,7 +52,7 @@ static mx_code sort_axes(const mx_expand *call, mx_array *x, const mx_dims *axis
         if (!reduced[i] || keepdims)
             s->result.dim[s->result.ndim++] = reduced[i] ? 1 : x->shape[i];
     if (s->n < 1)
-        return mx_op_fail(call->op, MX_ERR_SHAPE, "there are no elements to choose from");
+        return mx_op_fail(call->op, MX_ERR_INDEX, "there are no elements to choose from");
     flat.dim[flat.ndim++] = s->n;
     mx_array *moved = x->ndim > 1 ? mx_g_call(MX_OP("transpose"), &order, 1, &x) : x;
     moved = moved ? mx_g_reshape(moved, &flat) : NULL;
@@ -99,8 +99,7 @@ static mx_array *with_nan(const sorted *s, mx_array *y, int axes_of_q)
 /* q as shares in float64. */
 static mx_array *shares(const mx_expand *call, mx_array *q, double whole, const mx_array *like)
 {
-    if (mx_values_known(q) && q->size &&
-        (mx_value_of(mx_g1("np.min", q)) < 0 || mx_value_of(mx_g1("np.max", q)) > whole))
+    if (mx_values_known(q) && q->size && (mx_range_of(q).low < 0 || mx_range_of(q).high > whole))
         return mx_op_fail(call->op, MX_ERR_ARGUMENT, "q must be between 0 and %g", whole), NULL;
     mx_array *wide = mx_expand_array(q, MX_FLOAT64, like);
     return wide ? mx_g_scale(wide, 1 / whole) : NULL;
@@ -144,7 +143,12 @@ static mx_code median(const mx_expand *call)
 {
     const mx_np_median_attrs *attrs = call->attrs;
     const mx_np_quantile_attrs middle = {.axis = attrs->axis, .interpolation = LINEAR, .keepdims = attrs->keepdims};
-    mx_array *x = elements(call, true), *half = x ? mx_expand_array(mx_number_float(0.5), MX_FLOAT64, x) : NULL;
+    mx_array *x = elements(call, true);
+    char text[MX_SHAPE_TEXT];
+    if (x && !x->size) /* NaN */
+        return mx_expand_give(call, mx_expand1("np.mean", x, "axis=%s, keepdims=%s", mx_dims_text(&attrs->axis, text),
+                                               attrs->keepdims ? "True" : "False"));
+    mx_array *half = x ? mx_expand_array(mx_number_float(0.5), MX_FLOAT64, x) : NULL;
     return mx_expand_give(call, half ? quantile_of(call, x, half, &middle) : NULL);
 }
 

@@ -182,7 +182,9 @@ static mx_array *as_matrix(const mx_expand *call, mx_array *x, const mx_dims *su
     for (int i = 0; i < x->ndim; i++)
         if (!is_summed[i])
             order.d[rest++] = i, result->dim[result->ndim++] = x->shape[i];
-    const int64_t other = size ? x->size / size : 0;
+    int64_t other = 1;
+    for (int i = 0; i < x->ndim; i++)
+        other *= is_summed[i] ? 1 : x->shape[i];
     mx_array *y = x->ndim > 1 ? mx_g_call(MX_OP("transpose"), &order, 1, &x) : x;
     return y ? mx_g_reshape(y, &(mx_shape_t){.ndim = 2, .dim = {last ? other : size, last ? size : other}}) : NULL;
 }
@@ -200,6 +202,13 @@ static mx_code tensordot(const mx_expand *call)
         return mx_op_fail(call->op, MX_ERR_SHAPE, "%d axes of a but %d of b", attrs->a_axes.n, attrs->b_axes.n);
     if (x[0]->ndim + x[1]->ndim - 2 * attrs->a_axes.n > MX_MAX_NDIM)
         return mx_op_fail(call->op, MX_ERR_SHAPE, "the result has more than %d axes", MX_MAX_NDIM);
+    for (int i = 0; i < attrs->a_axes.n; i++) {
+        const int64_t one = attrs->a_axes.d[i], two = attrs->b_axes.d[i];
+        const int left = (int)(one < 0 ? one + x[0]->ndim : one), right = (int)(two < 0 ? two + x[1]->ndim : two);
+        if (left >= 0 && left < x[0]->ndim && right >= 0 && right < x[1]->ndim &&
+            check_inner(call, x[0], left, x[1], right))
+            return mx_error_code();
+    }
     mx_array *a = as_matrix(call, x[0], &attrs->a_axes, true, &result);
     mx_array *b = a ? as_matrix(call, x[1], &attrs->b_axes, false, &result) : NULL;
     if (!b || check_inner(call, a, 1, b, 0))

@@ -14,6 +14,11 @@
     X(BOOL, keepdims, "False", "", "keep the reduced axes with size 1") \
     X(FLOAT, initial, "None", "", "where the sum or product starts")
 MX_ATTRS(np_sum, SUM_ATTRS)
+#define MEAN_ATTRS(X) \
+    X(DIMS, axis, "None", "", "axes to reduce; None: all of them") \
+    X(DTYPE, dtype, "None", "", "type of the result; None: that of the elements, a float for integers") \
+    X(BOOL, keepdims, "False", "", "keep the reduced axes with size 1")
+MX_ATTRS(np_mean, MEAN_ATTRS)
 #define EXTREME_ATTRS(X) \
     X(DIMS, axis, "None", "", "axes to reduce; None: all of them") \
     X(BOOL, keepdims, "False", "", "keep the reduced axes with size 1") \
@@ -53,7 +58,8 @@ static int mask_of(const mx_expand *call, const mx_array *x)
     if (x->ndim < 0)
         return -2;
     const mx_dims *axes = axes_of(call);
-    if (axes->n == 0)
+    if (axes->n == 0 ||
+        (!x->ndim && axes->n == 1 && (axes->d[0] == 0 || axes->d[0] == -1))) /* numbers have that axis */
         return 0;
     for (int i = 0; i < axes->n; i++)
         if (axes->d[i] < -x->ndim || axes->d[i] >= x->ndim)
@@ -138,13 +144,13 @@ static mx_code sum(const mx_expand *call)
     mx_array *x = masked(call, typed(call, attrs->dtype), !strcmp(call->how->name[0], "sum") ? 0 : 1);
     mx_array *y = fold(call, mx_expansion_op(call->how, 0), x, attrs->keepdims);
     if (y && !isnan(attrs->initial))
-        y = !strcmp(call->how->name[0], "prod") ? mx_g_scale(y, attrs->initial) : mx_g_shift(y, attrs->initial);
+        y = strstr(call->how->name[0], "prod") ? mx_g_scale(y, attrs->initial) : mx_g_shift(y, attrs->initial);
     return mx_expand_give(call, y);
 }
 
 static mx_code mean(const mx_expand *call)
 {
-    const mx_np_sum_attrs *attrs = call->attrs;
+    const mx_np_mean_attrs *attrs = call->attrs;
     return mx_expand_give(call, mean_of(call, typed(call, attrs->dtype), attrs->keepdims));
 }
 
@@ -188,10 +194,11 @@ static mx_code extreme(const mx_expand *call)
     else
         y = fold(call, mx_expansion_op(call->how, 0), masked(call, x, weakest((mx_dtype)x->dtype, max)),
                  attrs->keepdims);
-    struct { double scalar; bool is_int; } number = {attrs->initial, false};
+    const bool logical = x->dtype == MX_BOOL;
+    struct { double scalar; bool is_int; } number = {logical ? attrs->initial != 0 : attrs->initial, logical};
     if (y && starts)
         y = mx_g_call(max ? MX_OP("_maximum_scalar") : MX_OP("_minimum_scalar"), &number, 1, &y);
-    return mx_expand_give(call, y);
+    return mx_expand_give(call, logical ? mx_expand_cast(y, MX_BOOL) : y);
 }
 
 static mx_code ptp(const mx_expand *call)
@@ -233,13 +240,15 @@ static mx_array *variance(const mx_expand *call)
     mx_array *square = mx_g1("square", distance);
     if (mask_given(call)) {
         mx_array *n = mx_g_shift(chosen(call, x, attrs->keepdims), -(double)attrs->ddof);
+        n = n ? mx_expand1("_maximum_scalar", n, "scalar=0") : NULL; /* too few: 0 / 0 */
         return mx_g_div(fold(call, MX_OP("sum"), masked(call, square, 0), attrs->keepdims), n);
     }
     mx_array *y = fold(call, MX_OP("mean"), square, attrs->keepdims);
     if (!y || !attrs->ddof)
         return y;
     const double n = count_of(call, x);
-    return n < 0 ? NULL : mx_g_scale(y, n / (n - (double)attrs->ddof));
+    const double left = n - (double)attrs->ddof;
+    return n < 0 ? NULL : mx_g_scale(y, left > 0 ? n / left : INFINITY);
 }
 static mx_code var(const mx_expand *call) { return mx_expand_give(call, variance(call)); }
 static mx_code std(const mx_expand *call) { return mx_expand_give(call, mx_g1("sqrt", variance(call))); }
@@ -262,13 +271,14 @@ static mx_code argreduce(const mx_expand *call)
             ? mx_expand_cast(x, x->dtype == MX_FLOAT16 ? MX_FLOAT32 : MX_INT32)
             : x;
     x = x && x->dtype == MX_FLOAT32 && x->size > 1 << 24 ? mx_expand_cast(x, MX_FLOAT64) : x;
-    struct { int64_t axis; bool keepdims; } chosen = {flat ? 0 : attrs->axis, attrs->keepdims && !flat};
-    mx_array *y = mx_g_call(mx_expansion_op(call->how, 0), &chosen, 1, &x);
+    const bool keepdims = attrs->keepdims && !flat && call->in[0]->ndim != 0;
+    struct { int64_t axis; bool keepdims; } along = {flat ? 0 : attrs->axis, keepdims};
+    mx_array *y = mx_g_call(mx_expansion_op(call->how, 0), &along, 1, &x);
     mx_shape_t shape = {.ndim = 0};
     if (flat && attrs->keepdims && call->in[0]->ndim > 0)
         for (shape.ndim = 0; shape.ndim < call->in[0]->ndim;)
             shape.dim[shape.ndim++] = 1;
-    const bool to_shape = y && (flat || (x->ndim == 1 && !attrs->keepdims));
+    const bool to_shape = y && (flat || (x->ndim == 1 && !keepdims));
     return mx_expand_give(call, mx_expand_cast(to_shape ? mx_g_reshape(y, &shape) : y, MX_INT64));
 }
 
@@ -278,7 +288,10 @@ static mx_code argreduce(const mx_expand *call)
 MX_ATTRS(np_running_sum, CUMSUM_ATTRS)
 static mx_code running_sum(const mx_expand *call)
 {
-    mx_array *x = mx_expand_by_rules(call, call->in[0]);
+    const mx_np_running_sum_attrs *attrs = call->attrs;
+    mx_array *x = typed(call, attrs->dtype);
+    if (x && !x->ndim)
+        x = mx_expand1("Reshape", x, "shape=(1,)");
     return mx_expand_same(call, MX_OP("_np_cumsum"), 1, &x, 1, call->out);
 }
 
@@ -295,12 +308,12 @@ mx_op mx_family_np_reduce[] = {
     REDUCTION(product, sum, "prod", np_sum_schema, MX_FROM_BOOL, "the product of elements over axes")
     OF_ALL(nansum, sum, "nansum", np_sum_schema, MX_FROM_BOOL, "the sum of elements over axes, NaN counts as 0")
     OF_ALL(nanprod, sum, "nanprod", np_sum_schema, MX_FROM_BOOL, "the product of elements over axes, NaN counts as 1")
-    REDUCTION(mean, mean, NULL, np_sum_schema, MX_TO_FLOAT, "the mean of elements over axes")
+    REDUCTION(mean, mean, NULL, np_mean_schema, MX_TO_FLOAT, "the mean of elements over axes")
     REDUCTION(max, extreme, "max", np_extreme_schema, 0, "the largest element over axes")
     REDUCTION(amax, extreme, "max", np_extreme_schema, 0, "the largest element over axes")
     REDUCTION(min, extreme, "min", np_extreme_schema, 0, "the smallest element over axes")
     REDUCTION(amin, extreme, "min", np_extreme_schema, 0, "the smallest element over axes")
-    OF_ALL(ptp, ptp, NULL, np_logic_schema, MX_FROM_BOOL, "the largest minus the smallest element over axes")
+    OF_ALL(ptp, ptp, NULL, np_logic_schema, MX_NOT_BOOL, "the largest minus the smallest element over axes")
     REDUCTION(any, any_or_all, "any", np_logic_schema, 0, "whether some element is not 0")
     REDUCTION(sometrue, any_or_all, "any", np_logic_schema, 0, "whether some element is not 0")
     REDUCTION(all, any_or_all, "all", np_logic_schema, 0, "whether no element is 0")

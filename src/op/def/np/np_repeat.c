@@ -27,6 +27,13 @@ static mx_code same(const mx_expand *call)
             return mx_error_code();
     return mx_expand_same(call, mx_expansion_op(call->how, 0), call->n_in, x, MX_MAX_OUTPUTS, call->out);
 }
+static mx_code repeat(const mx_expand *call)
+{
+    mx_array *x = shaped(call, 0);
+    if (x && !x->ndim) /* numbers have one axis */
+        x = mx_flattened(x);
+    return x ? mx_expand_same(call, MX_OP("repeat"), 1, &x, 1, call->out) : mx_error_code();
+}
 static mx_code flip(const mx_expand *call)
 {
     mx_array *x = shaped(call, 0);
@@ -77,13 +84,44 @@ MX_ATTRS(np_tri, K_ATTRS)
     X(INT, axis1, "0", "", "axis of the rows") \
     X(INT, axis2, "1", "", "axis of the columns")
 MX_ATTRS(np_diagonal, DIAGONAL_ATTRS)
+/* A diagonal behind the last row or column has no elements. */
+static mx_array *no_diagonal(mx_array *x, int axis1, int axis2)
+{
+    mx_shape_t shape = {.ndim = 0};
+    char text[MX_SHAPE_TEXT], ctx[32];
+    for (int i = 0; i < x->ndim; i++)
+        if (i != axis1 && i != axis2)
+            shape.dim[shape.ndim++] = x->shape[i];
+    shape.dim[shape.ndim++] = 0;
+    return mx_expand_text(MX_OP("_zeros"), 0, NULL, "shape=%s, dtype=%s, ctx=%s", mx_shape_text(&shape, text),
+                          mx_dtype_name((mx_dtype)x->dtype), mx_context_text(x->context, ctx));
+}
 static mx_array *diagonal_of(const mx_expand *call)
 {
     const mx_np_diagonal_attrs *attrs = call->attrs;
     mx_array *x = shaped(call, 0);
-    return x ? mx_expand1("diag", x, "k=%lld, axis1=%lld, axis2=%lld", (long long)attrs->offset,
-                          (long long)attrs->axis1, (long long)attrs->axis2)
-             : NULL;
+    if (x && x->ndim < 2)
+        return mx_op_fail(call->op, MX_ERR_SHAPE, "got %d axes, wanted at least two", x->ndim), NULL;
+    const int axis1 = x ? axis_in(call, attrs->axis1, x->ndim) : -1,
+              axis2 = axis1 < 0 ? -1 : axis_in(call, attrs->axis2, x->ndim);
+    if (axis2 < 0)
+        return NULL;
+    if (axis1 == axis2)
+        return mx_op_fail(call->op, MX_ERR_SHAPE, "axis %d is named twice", axis1), NULL;
+    const int64_t rows = x->shape[axis1], columns = x->shape[axis2];
+    if (rows >= 0 && columns >= 0 && (attrs->offset >= columns || -attrs->offset >= rows))
+        return no_diagonal(x, axis1, axis2);
+    return mx_expand1("diag", x, "k=%lld, axis1=%d, axis2=%d", (long long)attrs->offset, axis1, axis2);
+}
+/* np.diag: of a matrix its diagonal, of a vector the matrix. */
+static mx_code diag(const mx_expand *call)
+{
+    const int64_t k = ((const mx_np_diag_attrs *)call->attrs)->k;
+    mx_array *x = shaped(call, 0);
+    if (x && (x->ndim < 1 || x->ndim > 2))
+        return mx_op_fail(call->op, MX_ERR_SHAPE, "got %d axes, wanted a vector or a matrix", x->ndim);
+    return x && x->ndim == 2 ? mx_expand_give(call, mx_expand1("np.diagonal", x, "offset=%lld", (long long)k))
+                             : same(call);
 }
 static mx_code diagonal(const mx_expand *call) { return mx_expand_give(call, diagonal_of(call)); }
 static mx_code trace(const mx_expand *call)
@@ -102,7 +140,7 @@ static mx_code triangle(const mx_expand *call)
     if (!x)
         return mx_error_code();
     if (x->ndim < 1)
-        return mx_op_fail(call->op, MX_ERR_SHAPE, "wanted at least one axis");
+        return mx_op_fail(call->op, MX_ERR_ARGUMENT, "wanted at least one axis");
     const int64_t columns = x->shape[x->ndim - 1], rows = x->ndim > 1 ? x->shape[x->ndim - 2] : columns;
     char ctx[32];
     mx_context_text(x->context, ctx);
@@ -113,7 +151,8 @@ static mx_code triangle(const mx_expand *call)
     mx_array *distance = mx_g_sub(column, row ? mx_expand1("Reshape", row, "shape=(-1, 1)") : NULL);
     mx_array *inside =
         distance ? mx_expand_text(mx_expansion_op(call->how, 0), 1, &distance, "scalar=%lld", (long long)k) : NULL;
-    return mx_expand_give(call, inside ? mx_g_mul(x, mx_expand_cast(inside, (mx_dtype)x->dtype)) : NULL);
+    mx_array *none = mx_dtype_is_float((mx_dtype)x->dtype) ? mx_number_float(0) : mx_number_bool(false);
+    return mx_expand_give(call, mx_choose(inside, x, none));
 }
 
 #define PAD_ATTRS(X) \
@@ -210,10 +249,10 @@ static mx_code pad(const mx_expand *call)
 // clang-format off
 mx_op mx_family_np_repeat[] = {
     MOVE(tile, same, "tile", &np_tile_schema, "repeated as a whole")
-    MOVE(repeat, same, "repeat", &np_repeat_schema, "each element repeated")
+    MOVE(repeat, repeat, "repeat", &np_repeat_schema, "each element repeated")
     MOVE_OF(flip, "m", flip, NULL, &np_flip_schema, "axes in reverse order")
     MOVE(roll, roll, NULL, &np_roll_schema, "elements moved along axes, those that leave enter at the other end")
-    MOVE_OF(diag, "array", same, "diag", &np_diag_schema, "a diagonal of a matrix, or a matrix with that diagonal")
+    MOVE_OF(diag, "array", diag, "diag", &np_diag_schema, "a diagonal of a matrix, or a matrix with that diagonal")
     MOVE(diagonal, diagonal, NULL, &np_diagonal_schema, "a diagonal of two axes")
     MOVE(trace, trace, NULL, &np_diagonal_schema, "the sum of a diagonal")
     MOVE_OF(tril, "m", triangle, "_lesser_equal_scalar", &np_tri_schema, "the lower triangle: 0 above diagonal k")

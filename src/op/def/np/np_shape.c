@@ -245,6 +245,8 @@ static mx_code squeeze(const mx_expand *call)
     if (!x)
         return mx_error_code();
     bool gone[MX_MAX_NDIM] = {false};
+    if (!x->ndim && axis->n == 1 && (axis->d[0] == 0 || axis->d[0] == -1)) /* numbers have that axis */
+        return mx_expand_give(call, mx_g1("_copy", x));
     for (int i = 0; i < x->ndim && axis->n < 0; i++)
         gone[i] = x->shape[i] == 1;
     for (int i = 0; i < axis->n; i++) {

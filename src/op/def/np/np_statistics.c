@@ -1,4 +1,6 @@
 /* NumPy's products and sums of several steps: covariances, cross and Kronecker products, integrals.  SPDX-License-Identifier: Apache-2.0 */
+#include <math.h>
+
 #include "op/def/np/axes.h"
 #include "op/def/np/values.h"
 
@@ -30,7 +32,7 @@ static mx_array *covariance(const mx_expand *call, bool rowvar, int64_t ddof)
     x = y ? mx_joined2(x, y, 0) : x;
     mx_array *centred = x ? mx_g_sub(x, mx_expand1("np.mean", x, "axis=1, keepdims=True")) : NULL;
     mx_array *sums = centred ? mx_g2("np.matmul", centred, mx_g1("np.transpose", centred)) : NULL;
-    return sums ? mx_g_scale(sums, 1 / (double)(x->shape[1] - ddof)) : NULL;
+    return sums ? mx_g_scale(sums, x->shape[1] > ddof ? 1 / (double)(x->shape[1] - ddof) : INFINITY) : NULL;
 }
 static mx_code cov(const mx_expand *call)
 {
@@ -130,7 +132,8 @@ static mx_code kron(const mx_expand *call)
             return mx_error_code();
     }
     mx_array *y = mx_g_mul(x[0], x[1]);
-    return mx_expand_give(call, y ? mx_g_reshape(y, &result) : NULL);
+    const bool logical = mx_result_type((mx_arrays){call->in, 2}) == MX_BOOL;
+    return mx_expand_give(call, y ? mx_expand_cast(mx_g_reshape(y, &result), logical ? MX_BOOL : MX_DTYPE_NONE) : NULL);
 }
 
 /* ---- integrals and powers -------------------------------------------------------------------------------------------- */
@@ -142,7 +145,7 @@ MX_ATTRS(np_trapz, TRAPZ_ATTRS)
 static mx_array *between_neighbours(mx_array *x, int axis, bool sum)
 {
     const int64_t n = x->shape[axis];
-    mx_array *later = mx_part(x, axis, 1, n), *sooner = mx_part(x, axis, 0, n - 1);
+    mx_array *later = mx_part(x, axis, n ? 1 : 0, n), *sooner = mx_part(x, axis, 0, n ? n - 1 : 0);
     return sum ? mx_g_add(later, sooner) : mx_g_sub(later, sooner);
 }
 static mx_code trapz(const mx_expand *call)
@@ -152,9 +155,8 @@ static mx_code trapz(const mx_expand *call)
     if (mx_expand_promote(call, p))
         return mx_error_code();
     const int axis = p[0]->ndim < 0 ? -1 : axis_in(call, attrs->axis, p[0]->ndim);
-    if (axis < 0 || p[0]->shape[axis] < 1)
-        return axis < 0 ? mx_error_code()
-                        : mx_op_fail(call->op, MX_ERR_SHAPE, "there are no elements along axis %d", axis);
+    if (axis < 0)
+        return mx_error_code();
     mx_array *heights = between_neighbours(p[0], axis, true);
     if (p[1] == MX_NONE)
         return mx_expand_give(call, heights ? mx_g_scale(mx_expand1("np.sum", heights, "axis=%d", axis), attrs->dx / 2)

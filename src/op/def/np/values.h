@@ -5,11 +5,30 @@
 #define MX_OP_NP_VALUES_H
 
 #include "base/error.h"
+#include "ndarray/convert.h"
 #include "op/expand.h"
 
 /* Whether the elements exist: not while tracing and inferring. */
 static inline bool mx_values_known(const mx_array *x) { return x && x->storage; }
-static inline double mx_value_of(const mx_array *x) { return x ? mx_item(x) : MX_NONE_FLOAT; }
+/* The smallest and the largest element, which exist: read on the host, so that nothing is recorded or traced.  NaN: an error,
+ * or no elements. */
+typedef struct mx_range {
+    double low, high;
+} mx_range;
+static inline mx_range mx_range_of(mx_array *x)
+{
+    MX_SCOPE;
+    mx_range range = {MX_NONE_FLOAT, MX_NONE_FLOAT};
+    mx_array *host = mx_array_to(x, mx_cpu(0));
+    const char *elements = host ? mx_array_data(host) : NULL;
+    for (int64_t i = 0; elements && i < x->size; i++) {
+        double value;
+        mx_convert(&value, MX_FLOAT64, elements + i * mx_dtype_size((mx_dtype)x->dtype), (mx_dtype)x->dtype, 1);
+        range.low = range.low <= value ? range.low : value;
+        range.high = range.high >= value ? range.high : value;
+    }
+    return range;
+}
 /* The elements decide the size of the result: an error if there are none yet. */
 static inline mx_code mx_want_values(const mx_expand *call, const mx_array *x)
 {
