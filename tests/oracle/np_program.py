@@ -1,6 +1,7 @@
 """Runs on both packages: what mx.np has, what its expressions give, networks written and read.
 
     python np_program.py names OUT              names and argument names of all functions
+    python np_program.py fallback OUT           functions that run in NumPy
     python np_program.py values OUT             expressions of EXPRESSIONS: class, type, shape, elements
     python np_program.py write FOLDER           exports a network with F.np and F.npx, with its input and output
     python np_program.py read FOLDER OUT        the output of such a network
@@ -47,7 +48,7 @@ def arrays():
 
 def names():
     found = {}
-    for place, module in (("np", np), ("np.linalg", np.linalg), ("np.random", np.random), ("npx", npx)):
+    for place, module in (("np", np), ("np.linalg", np.linalg), ("np.random", np.random), ("npx", npx), ("npx.random", npx.random)):
         for name in dir(module):
             value = getattr(module, name)
             if name.startswith("_") or inspect.ismodule(value) or not callable(value) or isinstance(value, type):
@@ -58,6 +59,14 @@ def names():
                 arguments = None
             found[f"{place}.{name}"] = arguments
     return found
+
+
+def fallback():
+    from mxnet.numpy import fallback as ours
+    if hasattr(ours, "FUNCTIONS"):
+        return [*ours.FUNCTIONS, *("linalg." + name for name in ours.LINALG)]
+    from mxnet.numpy import fallback_linalg
+    return [*ours.__all__, *("linalg." + name for name in fallback_linalg.__all__)]
 
 
 def values():
@@ -105,6 +114,6 @@ if __name__ == "__main__":
     if sys.argv[1] == "write":
         write(sys.argv[2])
     else:
-        result = read(sys.argv[2]) if sys.argv[1] == "read" else {"names": names, "values": values}[sys.argv[1]]()
+        result = read(sys.argv[2]) if sys.argv[1] == "read" else {"names": names, "values": values, "fallback": fallback}[sys.argv[1]]()
         with open(sys.argv[-1], "w") as file:
             json.dump(result, file)

@@ -5,8 +5,8 @@ from ._arrays import _default, _plain, array, asarray
 from ._functions import FUNCTIONS as _op
 from .fallback import on_copies
 
-__all__ = ["nonzero", "unique", "delete", "insert", "histogram", "percentile", "quantile", "cov", "corrcoef", "allclose",
-           "array_equal", "array_equiv", "diag_indices_from", "linspace", "indices", "where", "meshgrid"]
+__all__ = ["nonzero", "unique", "delete", "insert", "histogram", "percentile", "quantile", "nanpercentile", "nanquantile", "cov",
+           "corrcoef", "allclose", "array_equal", "array_equiv", "diag_indices_from", "linspace", "indices", "where", "meshgrid"]
 
 
 def where(condition, x=None, y=None):
@@ -91,6 +91,16 @@ def percentile(a, q, axis=None, out=None, overwrite_input=None, interpolation="l
 def quantile(a, q, axis=None, out=None, overwrite_input=None, interpolation="linear", keepdims=False, method=None):
     """Elements below which the part q of all elements is, along axes."""
     return _between("quantile", a, q, method or interpolation, out, axis=axis, keepdims=keepdims)
+
+
+def nanpercentile(a, q, axis=None, out=None, overwrite_input=False, interpolation="linear", keepdims=False, method=None):
+    """Elements below which q percent of all elements that are not NaN are, along axes; computed by NumPy."""
+    return on_copies(_np.nanpercentile)(a, q, axis=axis, out=out, method=method or interpolation, keepdims=keepdims)
+
+
+def nanquantile(a, q, axis=None, out=None, overwrite_input=False, interpolation="linear", keepdims=False, method=None):
+    """Elements below which the part q of all elements that are not NaN is, along axes; computed by NumPy."""
+    return on_copies(_np.nanquantile)(a, q, axis=axis, out=out, method=method or interpolation, keepdims=keepdims)
 
 
 def cov(m, y=None, rowvar=True, bias=False, ddof=None, fweights=None, aweights=None):

@@ -66,11 +66,24 @@ static mx_code histogram(const mx_expand *call)
     return call->out[0] && call->out[1] ? MX_OK : mx_error_code();
 }
 
+#define CHECK_ATTRS(X) X(STR, msg, "Constraint violated!", "", "what the error says")
+MX_ATTRS(npx_constraint_check, CHECK_ATTRS)
+/* While tracing there are no elements to look at: a plan does not check. */
+static mx_code constraint_check(const mx_expand *call)
+{
+    mx_array *x = mx_expand_by_rules(call, call->in[0]), *all = x ? mx_g1("np.all", x) : NULL;
+    if (all && mx_values_known(all) && mx_range_of(all).low == 0)
+        return mx_op_fail(call->op, MX_ERR_ARGUMENT, "%s", ((const mx_npx_constraint_check_attrs *)call->attrs)->msg);
+    return mx_expand_give(call, all);
+}
+
 // clang-format off
 mx_op mx_family_np_count[] = {
     {.name = "np.bincount", .c_name = "np_bincount", .doc = "how often each number from 0 on occurs, or the sum of its weights", .inputs = "x weights?",
      .flags = MX_OP_EXPANDS, .schema = &np_bincount_schema, .user = &(mx_expansion){bincount, {NULL, NULL, NULL}, 0, {NULL, NULL, NULL}}},
     {.name = "np.histogram", .c_name = "np_histogram", .doc = "how many elements are in each bin, and the edges of the bins", .inputs = "a edges?", .n_out = 2,
      .flags = MX_OP_EXPANDS, .schema = &np_histogram_schema, .user = &(mx_expansion){histogram, {NULL, NULL, NULL}, 0, {NULL, NULL, NULL}}},
+    {.name = "npx.constraint_check", .c_name = "npx_constraint_check", .doc = "an error unless all elements are true", .inputs = "x",
+     .flags = MX_OP_EXPANDS, .schema = &npx_constraint_check_schema, .user = &(mx_expansion){constraint_check, {NULL, NULL, NULL}, 0, {NULL, NULL, NULL}}},
     {0},
 };

@@ -7,7 +7,8 @@
 
 #define AXES_ATTRS(X) \
     X(DIMS, axis, "None", "", "axes to reduce; None: all of them") \
-    X(BOOL, keepdims, "False", "", "keep the reduced axes with size 1")
+    X(BOOL, keepdims, "False", "", "keep the reduced axes with size 1") \
+    X(FLOAT, initial, "None", "", "one more element to choose from")
 MX_ATTRS(np_nan, AXES_ATTRS)
 #define NANMEAN_ATTRS(X) \
     X(DIMS, axis, "None", "", "axes to reduce; None: all of them") \
@@ -36,10 +37,9 @@ static mx_array *replaced(mx_array *x, double number)
         return x;
     return mx_choose(is_nan(x), mx_number_float(number), x);
 }
-static mx_array *reduced(const mx_expand *call, const char *op, mx_array *x, const mx_dims *axis, bool keepdims)
+static mx_array *reduced(const char *op, mx_array *x, const mx_dims *axis, bool keepdims)
 {
     char text[MX_SHAPE_TEXT];
-    (void)call;
     return x ? mx_expand_text(mx_op_find(op), 1, &x, "axis=%s, keepdims=%s", mx_dims_text(axis, text),
                               keepdims ? "True" : "False")
              : NULL;
@@ -50,25 +50,26 @@ static mx_code extreme(const mx_expand *call)
 {
     const mx_np_nan_attrs *attrs = call->attrs;
     const bool max = !strcmp(call->how->name[0], "np.max");
-    mx_array *x = shaped(call, 0);
-    mx_array *y =
-        reduced(call, call->how->name[0], replaced(x, max ? -INFINITY : INFINITY), &attrs->axis, attrs->keepdims);
-    if (!y || !mx_dtype_is_float((mx_dtype)y->dtype))
-        return mx_expand_give(call, y);
-    mx_array *none = reduced(call, "np.all", is_nan(x), &attrs->axis, attrs->keepdims);
+    mx_array *x = shaped(call, 0), *number = replaced(x, max ? -INFINITY : INFINITY);
+    if (!number)
+        return mx_error_code();
+    if (!mx_dtype_is_float((mx_dtype)x->dtype) || !isnan(attrs->initial) || call->in[1] != MX_NONE)
+        return mx_expand_same(call, mx_expansion_op(call->how, 0), 2, (mx_array *const[]){number, call->in[1]}, 1,
+                              call->out);
+    mx_array *y = reduced(call->how->name[0], number, &attrs->axis, attrs->keepdims);
+    mx_array *none = y ? reduced("np.all", is_nan(x), &attrs->axis, attrs->keepdims) : NULL;
     return mx_expand_give(call, mx_choose(none, mx_number_float(MX_NONE_FLOAT), y));
 }
 
 /* How many elements are numbers, in the type of x. */
-static mx_array *count_of(const mx_expand *call, mx_array *x, const mx_dims *axis, bool keepdims)
+static mx_array *count_of(mx_array *x, const mx_dims *axis, bool keepdims)
 {
     mx_array *number = mx_expand_cast(mx_g1("np.logical_not", is_nan(x)), (mx_dtype)x->dtype);
-    return reduced(call, "np.sum", number, axis, keepdims);
+    return reduced("np.sum", number, axis, keepdims);
 }
-static mx_array *mean_of(const mx_expand *call, mx_array *x, const mx_dims *axis, bool keepdims)
+static mx_array *mean_of(mx_array *x, const mx_dims *axis, bool keepdims)
 {
-    return x ? mx_g_div(reduced(call, "np.sum", replaced(x, 0), axis, keepdims), count_of(call, x, axis, keepdims))
-             : NULL;
+    return x ? mx_g_div(reduced("np.sum", replaced(x, 0), axis, keepdims), count_of(x, axis, keepdims)) : NULL;
 }
 static mx_array *typed(const mx_expand *call, mx_dtype dtype)
 {
@@ -78,14 +79,14 @@ static mx_array *typed(const mx_expand *call, mx_dtype dtype)
 static mx_code mean(const mx_expand *call)
 {
     const mx_np_nanmean_attrs *attrs = call->attrs;
-    return mx_expand_give(call, mean_of(call, typed(call, attrs->dtype), &attrs->axis, attrs->keepdims));
+    return mx_expand_give(call, mean_of(typed(call, attrs->dtype), &attrs->axis, attrs->keepdims));
 }
 static mx_code variance(const mx_expand *call)
 {
     const mx_np_nanvar_attrs *attrs = call->attrs;
-    mx_array *x = typed(call, attrs->dtype), *distance = x ? mx_g_sub(x, mean_of(call, x, &attrs->axis, true)) : NULL;
-    mx_array *sum = reduced(call, "np.sum", replaced(mx_g1("square", distance), 0), &attrs->axis, attrs->keepdims);
-    mx_array *n = sum ? mx_g_shift(count_of(call, x, &attrs->axis, attrs->keepdims), -(double)attrs->ddof) : NULL;
+    mx_array *x = typed(call, attrs->dtype), *distance = x ? mx_g_sub(x, mean_of(x, &attrs->axis, true)) : NULL;
+    mx_array *sum = reduced("np.sum", replaced(mx_g1("square", distance), 0), &attrs->axis, attrs->keepdims);
+    mx_array *n = sum ? mx_g_shift(count_of(x, &attrs->axis, attrs->keepdims), -(double)attrs->ddof) : NULL;
     mx_array *y = n ? mx_g_div(sum, mx_expand1("_maximum_scalar", n, "scalar=0")) : NULL; /* too few: 0 / 0 */
     return mx_expand_give(call, strcmp(call->how->name[0], "sqrt") ? y : mx_g1("sqrt", y));
 }
@@ -137,12 +138,13 @@ static mx_code running(const mx_expand *call)
 }
 
 // clang-format off
-#define NAN_OF(id, function, operator_, schema_, rules_, doc_) \
-    {.name = "np." #id, .c_name = "np_" #id, .doc = doc_, .inputs = "a", .flags = MX_OP_EXPANDS, .schema = &schema_, \
+#define NAN_OF(id, ...) NAN_WITH(id, "a", __VA_ARGS__)
+#define NAN_WITH(id, inputs_, function, operator_, schema_, rules_, doc_) \
+    {.name = "np." #id, .c_name = "np_" #id, .doc = doc_, .inputs = inputs_, .flags = MX_OP_EXPANDS, .schema = &schema_, \
      .user = &(mx_expansion){function, {operator_, NULL, NULL}, rules_, {NULL, NULL, NULL}}},
 mx_op mx_family_np_nan[] = {
-    NAN_OF(nanmax, extreme, "np.max", np_nan_schema, 0, "the largest element over axes, without NaN")
-    NAN_OF(nanmin, extreme, "np.min", np_nan_schema, 0, "the smallest element over axes, without NaN")
+    NAN_WITH(nanmax, "a where?", extreme, "np.max", np_nan_schema, 0, "the largest element over axes, without NaN")
+    NAN_WITH(nanmin, "a where?", extreme, "np.min", np_nan_schema, 0, "the smallest element over axes, without NaN")
     NAN_OF(nanmean, mean, NULL, np_nanmean_schema, 0, "the mean of elements over axes, without NaN")
     NAN_OF(nanvar, variance, "square", np_nanvar_schema, 0, "the variance of elements over axes, without NaN")
     NAN_OF(nanstd, variance, "sqrt", np_nanvar_schema, 0, "the standard deviation of elements over axes, without NaN")

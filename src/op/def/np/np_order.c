@@ -227,7 +227,9 @@ static mx_code unique(const mx_expand *call)
 
 /* ---- partitions -------------------------------------------------------------------------------------------------- */
 
-#define PARTITION_ATTRS(X)     X(DIMS, kth, REQUIRED, "", "the places whose elements are those of the sorted array")     X(INT, axis, "-1", "", "the axis; None: of all elements in order")
+#define PARTITION_ATTRS(X)     X(DIMS, kth, REQUIRED, "", "the places whose elements are those of the sorted array")     X(INT, axis, "-1", "", "the axis; None: of all elements in order") \
+    X(STR, kind, "introselect", "", "ignored") \
+    X(STR, order, "None", "", "ignored")
 MX_ATTRS(np_partition, PARTITION_ATTRS)
 /* The whole axis in order is a partition at every place. */
 static mx_code partition(const mx_expand *call)

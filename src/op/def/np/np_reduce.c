@@ -141,7 +141,7 @@ static mx_array *mean_of(const mx_expand *call, mx_array *x, bool keepdims)
 static mx_code sum(const mx_expand *call)
 {
     const mx_np_sum_attrs *attrs = call->attrs;
-    mx_array *x = masked(call, typed(call, attrs->dtype), !strcmp(call->how->name[0], "sum") ? 0 : 1);
+    mx_array *x = masked(call, typed(call, attrs->dtype), strstr(call->how->name[0], "sum") ? 0 : 1);
     mx_array *y = fold(call, mx_expansion_op(call->how, 0), x, attrs->keepdims);
     if (y && !isnan(attrs->initial))
         y = strstr(call->how->name[0], "prod") ? mx_g_scale(y, attrs->initial) : mx_g_shift(y, attrs->initial);
@@ -306,8 +306,8 @@ mx_op mx_family_np_reduce[] = {
     REDUCTION(sum, sum, "sum", np_sum_schema, MX_FROM_BOOL, "the sum of elements over axes")
     REDUCTION(prod, sum, "prod", np_sum_schema, MX_FROM_BOOL, "the product of elements over axes")
     REDUCTION(product, sum, "prod", np_sum_schema, MX_FROM_BOOL, "the product of elements over axes")
-    OF_ALL(nansum, sum, "nansum", np_sum_schema, MX_FROM_BOOL, "the sum of elements over axes, NaN counts as 0")
-    OF_ALL(nanprod, sum, "nanprod", np_sum_schema, MX_FROM_BOOL, "the product of elements over axes, NaN counts as 1")
+    REDUCTION(nansum, sum, "nansum", np_sum_schema, MX_FROM_BOOL, "the sum of elements over axes, NaN counts as 0")
+    REDUCTION(nanprod, sum, "nanprod", np_sum_schema, MX_FROM_BOOL, "the product of elements over axes, NaN counts as 1")
     REDUCTION(mean, mean, NULL, np_mean_schema, MX_TO_FLOAT, "the mean of elements over axes")
     REDUCTION(max, extreme, "max", np_extreme_schema, 0, "the largest element over axes")
     REDUCTION(amax, extreme, "max", np_extreme_schema, 0, "the largest element over axes")
