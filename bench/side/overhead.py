@@ -74,6 +74,15 @@ def small_operations(report):
     report.line("nd.dot(x, y), 4x4", dot, 1e-6, "1 us")
 
 
+def numpys_interface(report):
+    import numpy
+    from mxnet import np
+    host, x = numpy.ones(16, "float32"), np.ones(16)
+    plain, added, spelled = fastest(lambda: numpy.add(host, host), lambda: np.add(x, x), lambda: x + x)
+    report.line("np.add(x, x), 16 elements", added, plain, "as NumPy")
+    report.line("x + x of mx.np, 16 elements", spelled, plain, "as NumPy's add")
+
+
 def layers(report):
     from mxnet import nd
     from mxnet.gluon import nn
@@ -146,6 +155,7 @@ def main():
         print(f"load {load:.1f} on {cores} cores: steps with several threads are unreliable")
     report = Report()
     small_operations(report)
+    numpys_interface(report)
     layers(report)
     if options.lenet and os.access(options.lenet, os.X_OK):
         lenet(report, options.lenet)

@@ -106,10 +106,29 @@ static void test_gradient_and_symbol(void **state)
     assert_int_equal(mx_ndim(y), 1);
 }
 
+static void test_linear_algebra(void **state)
+{
+    (void)state;
+    MX_SCOPE;
+    const double matrix[] = {2, 1, 1, 3}, right[] = {3, 4};
+    mx_array *a = mx_array_from((mx_dims){2, {2, 2}}, MX_FLOAT64, matrix), *b = mx_array_from((mx_dims){1, {2}}, MX_FLOAT64, right);
+    CHECK(mx_np_linalg_solve(a, b), MX_FLOAT64, 1, 1);
+    CHECK(mx_np_linalg_eigvals(a), MX_FLOAT64, 1.381966011250105, 3.618033988749895);
+    CHECK(mx_np_linalg_norm(a, .ord = "nuc"), MX_FLOAT64, 5);
+    CHECK(mx_np_median(a), MX_FLOAT64, 1.5);
+    CHECK(mx_np_percentile(a, mx_number_int(100), .axis = MX_DIMS(0)), MX_FLOAT64, 2, 3);
+    CHECK(mx_np_delete(b, mx_number_int(-1)), MX_FLOAT64, 3);
+    CHECK(mx_np_sum(a, .where = mx_np_greater(a, mx_number_int(1))), MX_FLOAT64, 5);
+    assert_null(mx_np_linalg_inv(mx_np_ones(.shape = MX_DIMS(2, 2))));
+    assert_non_null(strstr(mx_error_message(), "singular"));
+    mx_error_clear();
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_promotion),
+        cmocka_unit_test(test_linear_algebra),
         cmocka_unit_test(test_arithmetic),
         cmocka_unit_test(test_masks),
         cmocka_unit_test(test_gradient_and_symbol),

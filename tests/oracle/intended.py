@@ -41,6 +41,8 @@ BEHAVIOURS = {
     "second derivatives of x * 3 and degrees(x)": "zero, as for radians(x); there they are an error",
     "second derivatives of arcsinh and arccosh": "their sign is wrong there",
     "arrays of size 0 and without axes, np_shape off": "every operator computes with them; there most are an error",
+    "operators of mx.nd on arrays of mx.np": "they compute with them and give arrays of mx.np, so blocks of the first interface "
+        "run with both; there they are an error, as arrays of both interfaces in one call are here, too",
     "files written with np_shape on or off": "both load in both modes; there only in the mode in which they were written",
     "ctx='cpu'": "a device may be given by its name",
     "clip of a sparse array to a range without 0": "the result is dense; there it is an error",

@@ -259,3 +259,18 @@ def _():
     return (nd.arange(1.3, 10.6, 1.3, dtype="int32").asnumpy().tolist(), nd.ones((64,)).reshape((16, -1, -4), reverse=True).shape,
             nd.diag(nd.ones((2, 3)), 3).shape, _raised(lambda: nd.diag(nd.ones((2, 3)), 5), mx.MXNetError),
             nd.contrib.allclose(nd.ones((2,)), nd.ones((2,))).shape, np.dtype(nd.contrib.allclose(nd.ones((2,)), nd.ones((2,))).dtype).name)
+
+
+@_rule("operators of mx.nd on arrays of mx.np")
+def _():
+    from mxnet import np
+    x = np.ones(2)
+    return [_raised(lambda f=f: type(f(x)).__name__, TypeError) for f in (nd.relu, nd.softmax, nd.square)]
+
+
+@_rule("arrays of mx.nd and mx.np in one call")
+def _():
+    from mxnet import np, npx
+    x, y = np.ones(2), nd.ones(2)
+    calls = (lambda: x + y, lambda: y + x, lambda: np.add(x, y), lambda: nd.broadcast_add(x, y), lambda: np.concatenate([x, y]), lambda: npx.relu(y))
+    return [_raised(lambda f=f: type(f()).__name__, TypeError) for f in calls]
