@@ -111,7 +111,8 @@ static void test_linear_algebra(void **state)
     (void)state;
     MX_SCOPE;
     const double matrix[] = {2, 1, 1, 3}, right[] = {3, 4};
-    mx_array *a = mx_array_from((mx_dims){2, {2, 2}}, MX_FLOAT64, matrix), *b = mx_array_from((mx_dims){1, {2}}, MX_FLOAT64, right);
+    mx_array *a = mx_array_from((mx_dims){2, {2, 2}}, MX_FLOAT64, matrix),
+             *b = mx_array_from((mx_dims){1, {2}}, MX_FLOAT64, right);
     CHECK(mx_np_linalg_solve(a, b), MX_FLOAT64, 1, 1);
     CHECK(mx_np_linalg_eigvals(a), MX_FLOAT64, 1.381966011250105, 3.618033988749895);
     CHECK(mx_np_linalg_norm(a, .ord = "nuc"), MX_FLOAT64, 5);
