@@ -170,8 +170,11 @@ class Writer:
 
     def model_options(self, value, module):
         """Keywords of a function of the model zoo: those of the network's class and of loading; None for others."""
-        if not module.startswith("mxnet.gluon.model_zoo.vision") or not hasattr(value, "__wrapped_model__"):
+        if not module.startswith("mxnet.gluon.model_zoo.") or not hasattr(value, "__wrapped_model__"):
             return None
+        if module == "mxnet.gluon.model_zoo.text":
+            cls, fixed = self.found[module]._MODELS[value.__wrapped_model__]
+            return ", ".join(["*"] + self.options(self.found[module]._CLASSES[cls]))
         build = self.found["mxnet.gluon.model_zoo.vision._build"]
         cls, fixed = build.MODELS[value.__wrapped_model__]
         taken = set(fixed) | {"pretrained", "ctx", "root"}

@@ -41,12 +41,11 @@ static PyObject *options_of(const mx_model_row *row)
     return dict;
 }
 
-/* models() -> [(name, class, {option: value}, hash or None), ...] */
-static PyObject *models(PyObject *module, PyObject *unused)
+/* [(name, class, {option: value}, hash or None), ...] */
+static PyObject *list_models(const mx_model_row *row)
 {
-    (void)module, (void)unused;
     PyObject *list = PyList_New(0);
-    for (const mx_model_row *row = mx_models; list && row->name; row++) {
+    for (; list && row->name; row++) {
         PyObject *options = options_of(row);
         PyObject *item = options ? Py_BuildValue("ssNz", row->name, row->class, options, row->hash) : NULL;
         if (!item || PyList_Append(list, item))
@@ -54,6 +53,16 @@ static PyObject *models(PyObject *module, PyObject *unused)
         Py_XDECREF(item);
     }
     return list;
+}
+
+static PyObject *models(PyObject *module, PyObject *unused)
+{
+    return (void)module, (void)unused, list_models(mx_models);
+}
+
+static PyObject *text_models(PyObject *module, PyObject *unused)
+{
+    return (void)module, (void)unused, list_models(mx_text_models);
 }
 
 /* model_file(name, root) -> path */
@@ -66,6 +75,20 @@ static PyObject *model_file(PyObject *module, PyObject *args)
     MX_SCOPE;
     const char *path = mx_model_file(name, root);
     return path ? PyUnicode_FromString(path) : raise_error();
+}
+
+/* text_cache(net, texts, length) -> [array, ...] */
+static PyObject *text_cache(PyObject *module, PyObject *args)
+{
+    PyObject *net;
+    long long texts, length;
+    (void)module;
+    if (!PyArg_ParseTuple(args, "OLL:text_cache", &net, &texts, &length))
+        return NULL;
+    MX_SCOPE;
+    mx_block *block = block_of(net);
+    const mx_arrays cache = block ? mx_text_cache(block, texts, length) : (mx_arrays){0};
+    return !block ? NULL : cache.n ? nd_wrap_all(cache) : raise_error();
 }
 
 /* Creates a residual block in Python: make(channels, stride, downsample, in_channels=..., prefix=""); the block keeps the
@@ -100,8 +123,10 @@ static PyObject *with_residual_blocks(PyObject *module, PyObject *args)
 }
 
 static PyMethodDef functions[] = {
-    {"models", models, METH_NOARGS, "Names of networks, their classes, options and hashes."},
+    {"models", models, METH_NOARGS, "Names of networks for images, their classes, options and hashes."},
+    {"text_models", text_models, METH_NOARGS, "The same of networks for texts."},
     {"model_file", model_file, METH_VARARGS, "The file of a network's trained parameters in a folder."},
+    {"text_cache", text_cache, METH_VARARGS, "Empty keys and values for continuing texts."},
     {"with_residual_blocks", with_residual_blocks, METH_VARARGS, "Calls a function while another one creates residual blocks."},
     {NULL, NULL, 0, NULL},
 };

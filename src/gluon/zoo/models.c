@@ -58,20 +58,35 @@ const mx_model_row mx_models[] = {
     {0},
 };
 
+const mx_model_row mx_text_models[] = {
+    {"gpt2_124m", "GPT2", "num_layers=12, units=768, num_heads=12", NULL},
+    {"gpt2_355m", "GPT2", "num_layers=24, units=1024, num_heads=16", NULL},
+    {"gpt2_774m", "GPT2", "num_layers=36, units=1280, num_heads=20", NULL},
+    {"gpt2_1558m", "GPT2", "num_layers=48, units=1600, num_heads=25", NULL},
+    {0},
+};
+
 const char *mx_model_name(int i)
 {
     const int count = (int)(sizeof mx_models / sizeof *mx_models) - 1;
     return i >= 0 && i < count ? mx_models[i].name : NULL;
 }
 
+static const mx_model_row *const tables[] = {mx_models, mx_text_models};
+
+#define EACH_MODEL(row) \
+    for (size_t k_ = 0; k_ < sizeof tables / sizeof *tables; k_++) \
+        for (const mx_model_row *row = tables[k_]; row->name; row++)
+
 const mx_model_row *mx_model_find(const char *name)
 {
-    for (const mx_model_row *row = mx_models; name && row->name; row++)
-        if (!strcasecmp(row->name, name))
-            return row;
+    EACH_MODEL(row)
+    if (name && !strcasecmp(row->name, name))
+        return row;
     mx_text names = {0};
     mx_suggestion s = {.word = name};
-    for (const mx_model_row *row = mx_models; row->name; row++) {
+    EACH_MODEL(row)
+    {
         mx_text_print(&names, "%s%s", row == mx_models ? "" : ", ", row->name);
         mx_suggest(&s, row->name);
     }

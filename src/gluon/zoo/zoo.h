@@ -80,7 +80,7 @@ typedef struct mx_model_row {
     const char *
         hash; /* SHA-1 sum of the published parameters, whose first eight digits are in the file's name; NULL: none were */
 } mx_model_row;
-extern const mx_model_row mx_models[];               /* ended by an entry without name */
-const mx_model_row *mx_model_find(const char *name); /* any case; NULL with an error that lists the names */
+extern const mx_model_row mx_models[], mx_text_models[]; /* for images, for texts; ended by an entry without name */
+const mx_model_row *mx_model_find(const char *name);     /* any case; NULL with an error that lists the names */
 
 #endif

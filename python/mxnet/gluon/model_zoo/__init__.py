@@ -1,7 +1,7 @@
 """Predefined networks, and the folder of their trained parameters."""
-from . import model_store, vision
+from . import model_store, text, vision
 
-__all__ = ["model_store", "vision"]
+__all__ = ["model_store", "text", "vision"]
 
 
 def __getattr__(name):

@@ -49,18 +49,11 @@ static mx_code read_hard_sigmoid(mx_onnx_in *n)
     return MX_OK;
 }
 
-/* tanh: 0.5 x (1 + tanh(sqrt(2 / pi) (x + 0.044715 x^3))) */
 static mx_code read_gelu(mx_onnx_in *n)
 {
     char text[64];
-    mx_array *x = n->in[0];
-    if (strcmp(mx_onnx_text(n, "approximate", text, "none"), "tanh")) {
-        n->out[0] = mx_op_leaky_relu(x, .act_type = MX_LEAKY_RELU_GELU);
-        return MX_OK;
-    }
-    mx_array *cube = mx_mul_scalar(mx_mul(mx_square(x), x), .scalar = 0.044715);
-    mx_array *t = mx_tanh(mx_mul_scalar(mx_add(x, cube), .scalar = sqrt(2 / acos(-1.0))));
-    n->out[0] = mx_mul(mx_mul_scalar(x, .scalar = 0.5), mx_plus_scalar(t, .scalar = 1));
+    const bool close = !strcmp(mx_onnx_text(n, "approximate", text, "none"), "tanh");
+    n->out[0] = close ? mx_gelu_tanh(n->in[0]) : mx_op_leaky_relu(n->in[0], .act_type = MX_LEAKY_RELU_GELU);
     return MX_OK;
 }
 
@@ -108,6 +101,25 @@ static mx_code write_gelu(mx_onnx_out *o)
     const char *e = mx_onnx_put(o, NULL, "Div", o->in[0], mx_onnx_put_number(o, sqrt(2.0), type));
     e = mx_onnx_put(o, NULL, "Add", mx_onnx_put(o, NULL, "Erf", e), mx_onnx_put_number(o, 1, type));
     mx_onnx_put(o, o->out[0], "Mul", mx_onnx_put(o, NULL, "Mul", o->in[0], e), mx_onnx_put_number(o, 0.5, type));
+    return mx_onnx_done(o);
+}
+
+/* x * 0.5 * (1 + tanh(sqrt(2 / pi) * (x + 0.044715 * x^3))) */
+static mx_code write_gelu_tanh(mx_onnx_out *o)
+{
+    const int type = o->in_type[0];
+    const char *x = o->in[0];
+    if (o->opset >= 20) {
+        mx_onnx_put(o, o->out[0], "Gelu", x);
+        mx_onnx_set_text(o, "approximate", "tanh");
+        return mx_onnx_done(o);
+    }
+    const char *e = mx_onnx_put(o, NULL, "Mul", mx_onnx_put(o, NULL, "Mul", x, x), x);
+    e = mx_onnx_put(o, NULL, "Mul", e, mx_onnx_put_number(o, 0.044715, type));
+    e = mx_onnx_put(o, NULL, "Mul", mx_onnx_put(o, NULL, "Add", x, e),
+                    mx_onnx_put_number(o, sqrt(2 / acos(-1.0)), type));
+    e = mx_onnx_put(o, NULL, "Add", mx_onnx_put(o, NULL, "Tanh", e), mx_onnx_put_number(o, 1, type));
+    mx_onnx_put(o, o->out[0], "Mul", mx_onnx_put(o, NULL, "Mul", x, e), mx_onnx_put_number(o, 0.5, type));
     return mx_onnx_done(o);
 }
 
@@ -294,6 +306,7 @@ const mx_onnx_row mx_onnx_activation[] = {
     READ("Gelu", read_gelu),
     READ("Swish", read_swish),
     WRITE(NULL, "_silu", write_silu),
+    WRITE(NULL, "_gelu_tanh", write_gelu_tanh),
     WRITE(NULL, "log_sigmoid", write_log_sigmoid),
     READ("ThresholdedRelu", read_thresholded),
     READ("Shrink", read_shrink),
