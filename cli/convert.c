@@ -136,8 +136,31 @@ static mx_code convert_model(const char *from, const char *to)
     return mx_symbol_save(graph, target);
 }
 
+/* ---- PyTorch --------------------------------------------------------------------------------------------------- */
+
+/* A state_dict as the parameters of a network of the zoo. */
+static int convert_torch(const cli_args *args, const char *network)
+{
+    const char *from = args->values[0], *given = cli_option_of(args, "--output");
+    const char *to = given ? given : args->count > 1 ? args->values[1] : NULL;
+    if (!to || (given && args->count > 1))
+        return cli_usage(args, "--to %s: expected one name for the result, as OUT or with -o", network);
+    if (!mx_save_format(to))
+        return cli_usage(args, "%s: expected a name that ends in " FORMATS, to);
+    mx_block *net = mx_model_from_torch(network, from);
+    if (!net || mx_save_parameters(net, to))
+        return CLI_FAILED;
+    printf("%s: %lld parameters of %s\n", to, (long long)mx_params_count(mx_collect_params(net)), network);
+    return CLI_OK;
+}
+
 static int run(const cli_args *args)
 {
+    const char *network = cli_option_of(args, "--to");
+    if (network)
+        return convert_torch(args, network);
+    if (args->count < 2)
+        return cli_usage(args, "usage: gluon convert %s", args->command->usage);
     const char *from = args->values[0], *to = args->values[1], *suffix = suffix_of(to);
     const bool onnx = cli_ends_with(from, ".onnx"), arrays = !onnx && is_arrays(from);
     if (arrays && !mx_save_format(to))
@@ -156,7 +179,10 @@ static int run(const cli_args *args)
                : CLI_OK;
 }
 
-static const cli_option options[] = {CLI_MODEL_OPTIONS, {NULL, NULL, NULL}};
+static const cli_option options[] = {{"--to", "NETWORK", "IN is a PyTorch state_dict: its arrays become the parameters of this network of the zoo"},
+                                     {"--output", "FILE", "OUT, after --to"},
+                                     CLI_MODEL_OPTIONS,
+                                     {NULL, NULL, NULL}};
 
 const cli_command cli_convert = {
     "convert",
@@ -165,8 +191,10 @@ const cli_command cli_convert = {
     "format of its suffix.\n"
     "IN may be a model: then OUT gets its newest parameters, or, as .json or a prefix, its upgraded graph\n"
     "(and its parameters), or, as .onnx, both for other runtimes; --shape sets open shapes of inputs.\n"
-    "IN may be an ONNX file: its graph and its parameters.",
-    2,
+    "IN may be an ONNX file: its graph and its parameters.\n"
+    "With --to, IN is a PyTorch state_dict (.safetensors): gluon convert resnet50.safetensors --to resnet50_v1b -o net.params\n"
+    "writes the parameters of that network; ResNet (v1b), VGG, DenseNet, MobileNet 2 and 3, GPT-2 and BERT are known.",
+    1,
     2,
     options,
     run};

@@ -162,6 +162,10 @@ cp a.safetensors misnamed && cp b.npz misnamed.params # the contents count
 "$gluon" convert misnamed d.params >/dev/null && cmp d.params c.params || fail "a file without a suffix"
 "$gluon" convert misnamed.params d.params >/dev/null && cmp d.params c.params || fail "an NPZ file named .params"
 wrong 1 "one array" "$gluon" convert a.safetensors all.npy
+wrong 1 "'conv1.weight', the parameter 'features.0.weight'" "$gluon" convert a.safetensors --to resnet18_v1b -o net.params
+wrong 1 "no network 'resnet19'" "$gluon" convert a.safetensors --to resnet19 net.params
+wrong 2 "one name for the result" "$gluon" convert a.safetensors --to resnet18_v1b
+wrong 2 "usage" "$gluon" convert a.safetensors
 wrong 2 ".txt files cannot be written" "$gluon" convert lenet net.txt
 wrong 2 ".safetensors" "$gluon" convert a.safetensors net.onnx
 [ ! -e net.onnx ] || fail "convert to ONNX left a file"

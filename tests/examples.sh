@@ -51,6 +51,25 @@ falls linear_gluon
 falls tree_lstm --epochs 4
 falls custom_block --steps 200
 falls language_model --quick
+falls gpt2 --quick
+grep -q "tokens/s" gpt2.out || fail "gpt2: no speed of generating"
+
+# A training that is killed after its first checkpoint and resumed ends like one that was not.
+"$programs/gpt2" --quick --steps 300 >whole.out
+rm gpt2.step
+"$programs/gpt2" --quick --steps 300 >killed.out &
+running=$!
+for wait in $(seq 600); do
+    [ ! -e gpt2.step ] || break
+    sleep 0.1
+done
+kill -9 $running 2>/dev/null || true
+wait $running 2>/dev/null || true
+"$programs/gpt2" --quick --steps 300 --resume >resumed.out || fail "gpt2 --resume failed"
+grep -q "resumed after step" resumed.out || fail "gpt2 --resume: $(cat resumed.out)"
+for out in whole.out resumed.out; do grep "step  300" $out | sed 's/, [0-9]* tokens.*//' >$out.last; done
+[ "$(cat gpt2.step)" = 300 ] || fail "gpt2: the last checkpoint is that of step $(cat gpt2.step)"
+[ ! -s resumed.out.last ] || cmp whole.out.last resumed.out.last || fail "gpt2: a resumed training ends differently"
 [ "${data:-yes}" = yes ] || exit 0
 
 falls lenet --epochs 2 --examples 2000

@@ -38,6 +38,15 @@ MX_API const char *mx_model_name(int i); /* of the networks for images; NULL pas
  * which file is expected where.  root as above; the path belongs to the scope. */
 MX_API const char *mx_model_file(const char *name, const char *root);
 
+/* ---- PyTorch's names ---------------------------------------------------------------------------------------------- */
+/* Reads a state_dict (safetensors) of a network of the same architecture: torchvision's ResNet (resnet50_v1b ...), VGG,
+ * DenseNet, MobileNet 2 (form=torch) and 3 (epsilon=0.001), GPT-2 and BERT as published.  Every parameter of the network is
+ * filled and every array of the file is used, or the error names it.  mx_save_torch writes such a file. */
+MX_API mx_code mx_load_torch(mx_block *net, const char *path);
+MX_API mx_code mx_save_torch(mx_block *net, const char *path);
+/* The network of a name with such parameters: options and sizes (classes) follow from the file. */
+MX_API mx_block *mx_model_from_torch(const char *name, const char *path);
+
 /* ---- networks that continue texts (mx_gpt2) --------------------------------------------------------------------- */
 /* Empty keys and values of `texts` texts of at most `length` tokens, where the network's parameters are. */
 MX_API mx_arrays mx_text_cache(mx_block *net, int64_t texts, int64_t length);

@@ -91,6 +91,35 @@ static PyObject *text_cache(PyObject *module, PyObject *args)
     return !block ? NULL : cache.n ? nd_wrap_all(cache) : raise_error();
 }
 
+/* load_torch(net, path), save_torch(net, path) */
+static PyObject *with_torch(PyObject *args, mx_code (*function)(mx_block *net, const char *path))
+{
+    PyObject *net, *path;
+    if (!PyArg_ParseTuple(args, "OO&", &net, PyUnicode_FSConverter, &path))
+        return NULL;
+    mx_block *block = block_of(net);
+    const mx_code code = block ? function(block, PyBytes_AS_STRING(path)) : MX_OK;
+    Py_DECREF(path);
+    return block ? raise_if(code) : NULL;
+}
+
+static PyObject *load_torch(PyObject *module, PyObject *args) { return (void)module, with_torch(args, mx_load_torch); }
+static PyObject *save_torch(PyObject *module, PyObject *args) { return (void)module, with_torch(args, mx_save_torch); }
+
+/* model_from_torch(name, path) -> Block */
+static PyObject *model_from_torch(PyObject *module, PyObject *args)
+{
+    const char *name;
+    PyObject *path;
+    (void)module;
+    if (!PyArg_ParseTuple(args, "sO&", &name, PyUnicode_FSConverter, &path))
+        return NULL;
+    MX_SCOPE;
+    mx_block *net = mx_model_from_torch(name, PyBytes_AS_STRING(path));
+    Py_DECREF(path);
+    return net ? block_wrap(net) : raise_error();
+}
+
 /* Creates a residual block in Python: make(channels, stride, downsample, in_channels=..., prefix=""); the block keeps the
  * Python object alive. */
 static mx_block *make_residual(void *user, int64_t channels, int64_t stride, bool downsample, int64_t in_channels)
@@ -127,6 +156,9 @@ static PyMethodDef functions[] = {
     {"text_models", text_models, METH_NOARGS, "The same of networks for texts."},
     {"model_file", model_file, METH_VARARGS, "The file of a network's trained parameters in a folder."},
     {"text_cache", text_cache, METH_VARARGS, "Empty keys and values for continuing texts."},
+    {"load_torch", load_torch, METH_VARARGS, "Reads parameters under PyTorch's names."},
+    {"save_torch", save_torch, METH_VARARGS, "Writes parameters under PyTorch's names."},
+    {"model_from_torch", model_from_torch, METH_VARARGS, "A network of the zoo with parameters from such a file."},
     {"with_residual_blocks", with_residual_blocks, METH_VARARGS, "Calls a function while another one creates residual blocks."},
     {NULL, NULL, 0, NULL},
 };

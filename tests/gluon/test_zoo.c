@@ -190,10 +190,38 @@ static void test_out_of_memory(void **state)
     }
 }
 
+/* Parameters under PyTorch's names: written, read into another network, as a network of a name; wrong files. */
+static void test_torch(void **state)
+{
+    (void)state;
+    MX_SCOPE;
+    char path[256];
+    snprintf(path, sizeof path, "%s", check_file("torch.safetensors"));
+    mx_block *net = mx_model("mobilenetv2_0.25", .classes = 3, .options = "form=torch");
+    mx_initialize(net, mx_xavier(), mx_cpu(0));
+    mx_array *x = check_array(MX_DIMS(1, 3, 32, 32), 1), *y = mx_call(net, x);
+    assert_int_equal(mx_save_torch(net, path), MX_OK);
+    mx_block *other = mx_model("mobilenetv2_0.25", .classes = 3, .options = "form=torch");
+    assert_int_equal(mx_load_torch(other, path), MX_OK);
+    check_same(mx_call(other, x), y);
+    check_same(mx_call(mx_model_from_torch("mobilenetv2_0.25", path), x), y);
+    check_no_error();
+    assert_int_not_equal(mx_load_torch(mx_model("mobilenetv2_0.25", .classes = 3), path), MX_OK);
+    check_error(MX_ERR_SHAPE, "torch.safetensors", "features.1.conv.0.0.weight");
+    assert_null(mx_model_from_torch("resnet18_v1b", path));
+    check_error(MX_ERR_PARAMETER, "'conv1.weight', the parameter 'features.0.weight'");
+    assert_int_not_equal(mx_load_torch(mx_dense(3), path), MX_OK);
+    check_error(MX_ERR_ARGUMENT, "ResNetV1", "not for Dense");
+    assert_null(mx_model_from_torch("resnet18_v1b", "net.pth"));
+    check_error(MX_ERR_FILE, ".pth", "safetensors");
+    assert_int_not_equal(mx_load_torch(net, check_file("absent.safetensors")), MX_OK);
+    check_error(MX_ERR_FILE, "absent.safetensors");
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_every_name), cmocka_unit_test(test_sizes), cmocka_unit_test(test_own_sizes),
+        cmocka_unit_test(test_every_name), cmocka_unit_test(test_sizes), cmocka_unit_test(test_torch), cmocka_unit_test(test_own_sizes),
         cmocka_unit_test(test_small_nasnet), cmocka_unit_test(test_files), cmocka_unit_test(test_wrong_arguments),
         cmocka_unit_test(test_out_of_memory),
     };

@@ -18,6 +18,7 @@ RUNS = {
     "linear_regression.py": ([], ["from scratch", "with Gluon", "bias 4.2"]),
     "tree_lstm.py": ([], ["epoch 4"]),
     "language_model.py": (["--quick"], ["epoch 6", "perplexity", "the "]),
+    "gpt2.py": (["--quick"], ["step   60: loss", "The ", "tokens/s"]),
     "char_rnn.py": (["--quick"], ["iteration 80", "The "]),
     "transformer.py": (["--quick"], ["iteration 150", "without a mistake"]),
     "gan.py": ([], ["mean of the points"]),

@@ -133,6 +133,11 @@ def test_scores_of_the_original(name):
 
 # Networks that came after the original package: a size of image, the number of trained elements with 1000 classes.
 NEWER = {
+    "resnet18_v1b": (33, 11689512),
+    "resnet34_v1b": (33, 21797672),
+    "resnet50_v1b": (33, 25557032),
+    "resnet101_v1b": (33, 44549160),
+    "resnet152_v1b": (33, 60192808),
     "mobilenetv3_large": (32, 5483032),
     "mobilenetv3_small": (32, 2542856),
     "nasnet_4_1056": (65, 5289978),
@@ -142,7 +147,7 @@ NEWER = {
 }
 
 
-@pytest.mark.parametrize("name", ["mobilenetv3_large", "mobilenetv3_small", "nasnet_4_1056"])
+@pytest.mark.parametrize("name", ["mobilenetv3_large", "mobilenetv3_small", "nasnet_4_1056", "resnet50_v1b"])
 def test_newer_networks(name):
     size, elements = NEWER[name]
     net = vision.get_model(name)

@@ -8,15 +8,9 @@
 
 #include "base/alloc.h"
 #include "exec/list.h"
-#include "gluon/block/core.h"
+#include "gluon/block/listing.h"
 
-/* Names with their parameters, in order. */
-typedef struct listing {
-    MX_VEC(char *) names;          /* owned */
-    MX_VEC(mx_parameter *) params; /* owned by the network */
-} listing;
-
-static void free_listing(listing *l)
+void mx_listing_free(mx_listing *l)
 {
     for (int64_t i = 0; i < l->names.length; i++)
         mx_strfree(l->names.items[i]);
@@ -24,7 +18,7 @@ static void free_listing(listing *l)
     mx_vec_free(&l->params);
 }
 
-static mx_code list_add(listing *l, char *name, mx_parameter *p)
+static mx_code list_add(mx_listing *l, char *name, mx_parameter *p)
 {
     if (!name || !mx_vec_push(&l->names, name)) {
         mx_strfree(name);
@@ -57,7 +51,7 @@ static char *key_of(const mx_block *block, const char *prefix, const char *attri
     return mx_text_take(&text);
 }
 
-static mx_code list_structure(mx_block *block, const char *prefix, listing *l)
+static mx_code list_structure(mx_block *block, const char *prefix, mx_listing *l)
 {
     for (int64_t i = 0; i < block->attributes.length; i++)
         if (list_add(l, key_of(block, prefix, block->attributes.entries[i].key), block->attributes.entries[i].pointer))
@@ -72,23 +66,24 @@ static mx_code list_structure(mx_block *block, const char *prefix, listing *l)
     return MX_OK;
 }
 
+mx_code mx_listing_fill(mx_listing *l, mx_block *block) { return list_structure(block, "", l); }
+
 /* ---- writing ----------------------------------------------------------------------------------------------------- */
 
-/* The saved value: the first context's copy, on the CPU (all copies are equal after an update). */
-static mx_array *value_of(mx_parameter *p)
+mx_array *mx_listing_value(mx_parameter *p)
 {
     mx_array *data = mx_parameter_data(p, p->count ? p->contexts[0] : (mx_context){0});
     return data ? mx_array_to(mx_detach(data), mx_cpu(0)) : NULL;
 }
 
-static mx_code write_listing(const listing *l, const char *file)
+static mx_code write_listing(const mx_listing *l, const char *file)
 {
     MX_SCOPE;
     mx_array **values = mx_list_new(l->params.length);
     if (!values)
         return mx_error_code();
     for (int64_t i = 0; i < l->params.length; i++)
-        if (!(values[i] = value_of(l->params.items[i])))
+        if (!(values[i] = mx_listing_value(l->params.items[i])))
             return mx_error_code();
     return mx_save(file, (mx_arrays){values, l->params.length}, (const char *const *)l->names.items);
 }
@@ -97,11 +92,11 @@ mx_code mx_save_parameters(mx_block *block, const char *file)
 {
     if (!mx_is_kind(block, &mx_block_kind, "mx_save_parameters", "block") || !path_ok(file, "mx_save_parameters"))
         return mx_error_code();
-    listing l = {0};
-    mx_code code = list_structure(block, "", &l);
+    mx_listing l = {0};
+    mx_code code = mx_listing_fill(&l, block);
     if (!code)
         code = write_listing(&l, file);
-    free_listing(&l);
+    mx_listing_free(&l);
     return code;
 }
 
@@ -109,7 +104,7 @@ mx_code mx_params_save(mx_params *params, const char *file, const char *strip_pr
 {
     if (!mx_is_kind(params, &mx_params_kind, "mx_params_save", "params") || !path_ok(file, "mx_params_save"))
         return mx_error_code();
-    listing l = {0};
+    mx_listing l = {0};
     mx_code code = MX_OK;
     const size_t strip = strip_prefix ? strlen(strip_prefix) : 0;
     for (int64_t i = 0; !code && i < params->entries.length; i++) {
@@ -122,7 +117,7 @@ mx_code mx_params_save(mx_params *params, const char *file, const char *strip_pr
     }
     if (!code)
         code = write_listing(&l, file);
-    free_listing(&l);
+    mx_listing_free(&l);
     return code;
 }
 
@@ -149,7 +144,7 @@ static mx_code check_value(const mx_parameter *p, const char *key, const mx_arra
 }
 
 /* The array for every name of the listing, NULL where the file has none. */
-static mx_code match(const listing *l, const mx_array_dict *dict, const char *prefix, const char *file,
+static mx_code match(const mx_listing *l, const mx_array_dict *dict, const char *prefix, const char *file,
                      const struct mx_load_options *o, mx_array **values)
 {
     mx_dict numbers = {0}; /* name -> its number in the listing + 1 */
@@ -178,7 +173,7 @@ static mx_code match(const listing *l, const mx_array_dict *dict, const char *pr
 }
 
 /* Everything is checked before anything is set: a wrong file leaves the network unchanged. */
-static mx_code load_listing(const listing *l, const mx_array_dict *dict, const char *prefix, const char *file,
+static mx_code load_listing(const mx_listing *l, const mx_array_dict *dict, const char *prefix, const char *file,
                             const struct mx_load_options *o)
 {
     mx_array **values = mx_list_new(l->names.length);
@@ -210,7 +205,7 @@ static bool is_structural(const mx_block *block, const mx_array_dict *dict)
     return own;
 }
 
-static mx_code list_names(mx_params *params, listing *l)
+static mx_code list_names(mx_params *params, mx_listing *l)
 {
     for (int64_t i = 0; i < params->entries.length; i++)
         if (list_add(l, mx_strdup(params->entries.entries[i].key), params->entries.entries[i].pointer))
@@ -227,13 +222,13 @@ mx_code mx_load_parameters_with(mx_block *block, const char *file, const struct 
     mx_array_dict *dict = mx_load(file);
     if (!dict)
         return mx_error_code();
-    listing l = {0};
+    mx_listing l = {0};
     const bool structural = is_structural(block, dict);
     mx_params *all = structural ? NULL : mx_collect_params(block);
-    mx_code code = structural ? list_structure(block, "", &l) : all ? list_names(all, &l) : mx_error_code();
+    mx_code code = structural ? mx_listing_fill(&l, block) : all ? list_names(all, &l) : mx_error_code();
     if (!code)
         code = load_listing(&l, dict, structural ? "" : block->prefix, file, o);
-    free_listing(&l);
+    mx_listing_free(&l);
     return code;
 }
 
@@ -248,10 +243,10 @@ mx_code mx_params_load(mx_params *params, const char *file, const struct mx_load
     mx_array_dict *dict = mx_load(file);
     if (!dict)
         return mx_error_code();
-    listing l = {0};
+    mx_listing l = {0};
     mx_code code = list_names(params, &l);
     if (!code)
         code = load_listing(&l, dict, o->restore_prefix ? o->restore_prefix : "", file, o);
-    free_listing(&l);
+    mx_listing_free(&l);
     return code;
 }

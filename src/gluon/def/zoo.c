@@ -31,22 +31,28 @@ MX_ATTRS(densenet, DENSENET_OPTIONS)
 MX_ATTRS(inception, INCEPTION_OPTIONS)
 #define MOBILENET_OPTIONS(X) X(FLOAT, multiplier, "1.0", "0..1000", "all channels are multiplied by it") CLASSES(X)
 MX_ATTRS(mobilenet, MOBILENET_OPTIONS)
+#define MOBILENET2_OPTIONS(X) \
+    MOBILENET_OPTIONS(X) \
+    X(STR, form, "mxnet", "", "mxnet, or torch: no first convolution in bottlenecks with t = 1, scores with a bias")
+MX_ATTRS(mobilenet2, MOBILENET2_OPTIONS)
 #define BOTTLENECK_OPTIONS(X) \
     X(INT, in_channels, REQUIRED, "1..1000000", "input channels") \
     X(INT, channels, REQUIRED, "1..1000000", "output channels") \
     X(INT, t, REQUIRED, "1..1000", "expansion factor of the channels") \
-    X(INT, stride, REQUIRED, "1..1000", "stride of the depthwise convolution")
+    X(INT, stride, REQUIRED, "1..1000", "stride of the depthwise convolution") \
+    X(BOOL, expand_always, "True", "", "False: no first convolution if t is 1")
 MX_ATTRS(linear_bottleneck, BOTTLENECK_OPTIONS)
 #define MOBILENET3_OPTIONS(X) \
     X(STR, kind, "large", "", "large or small") \
-    X(FLOAT, multiplier, "1.0", "0..1000", "all channels are multiplied by it") CLASSES(X)
+    X(FLOAT, multiplier, "1.0", "0..1000", "all channels are multiplied by it") CLASSES(X) \
+    X(FLOAT, epsilon, "1e-05", "", "added to the variances of normalisations")
 MX_ATTRS(mobilenet3, MOBILENET3_OPTIONS)
 #define EXCITE_OPTIONS(X) \
     X(INT, channels, REQUIRED, "1..1000000", "channels of the input") \
     X(INT, squeezed, REQUIRED, "1..1000000", "channels between")
 MX_ATTRS(squeeze_excite, EXCITE_OPTIONS)
 #define RESNET_OPTIONS(X) \
-    X(STR, block, REQUIRED, "", "basic_block (two 3x3 convolutions) or bottle_neck (1x1, 3x3, 1x1)") \
+    X(STR, block, REQUIRED, "", "basic_block (two 3x3 convolutions), bottle_neck (1x1, 3x3, 1x1) or, in version 1, bottle_neck_b (stride in the 3x3 convolution, no biases)") \
     NUMBERS(X, layers, "number of blocks per stage") \
     NUMBERS(X, channels, "channels of the first convolution and of the stages") \
     CLASSES(X) X(BOOL, thumbnail, "False", "", "one 3x3 convolution first, for images of about 32 x 32")
@@ -93,10 +99,10 @@ BUILD(build_densenet, densenet,
                         o->classes))
 BUILD(build_inception, inception, mx_build_inception(self, o->classes))
 BUILD(build_mobilenet, mobilenet, mx_build_mobilenet(self, o->multiplier, o->classes))
-BUILD(build_mobilenet2, mobilenet, mx_build_mobilenet2(self, o->multiplier, o->classes))
+BUILD(build_mobilenet2, mobilenet2, mx_build_mobilenet2(self, o->multiplier, o->classes, o->form))
 BUILD(build_linear_bottleneck, linear_bottleneck,
-      mx_build_linear_bottleneck(self, o->in_channels, o->channels, o->t, o->stride))
-BUILD(build_mobilenet3, mobilenet3, mx_build_mobilenet3(self, o->kind, o->multiplier, o->classes))
+      mx_build_linear_bottleneck(self, o->in_channels, o->channels, o->t, o->stride, o->expand_always))
+BUILD(build_mobilenet3, mobilenet3, mx_build_mobilenet3(self, o->kind, o->multiplier, o->classes, o->epsilon))
 BUILD(build_excite, squeeze_excite, mx_build_squeeze_excite(self, o->channels, o->squeezed))
 BUILD(build_resnet1, resnet, mx_build_resnet(self, 1, o->block, &o->layers, &o->channels, o->classes, o->thumbnail))
 BUILD(build_resnet2, resnet, mx_build_resnet(self, 2, o->block, &o->layers, &o->channels, o->classes, o->thumbnail))
@@ -111,6 +117,7 @@ BUILD(build_nasnet_cell, nasnet_cell,
     BUILD(name, residual, mx_build_residual(self, version, bottleneck, o->channels, o->stride, o->downsample, o->in_channels))
 RESIDUAL(build_basic1, 1, false)
 RESIDUAL(build_bottleneck1, 1, true)
+BUILD(build_bottleneck1b, residual, mx_build_bottleneck_b(self, o->channels, o->stride, o->downsample, o->in_channels))
 RESIDUAL(build_basic2, 2, false)
 RESIDUAL(build_bottleneck2, 2, true)
 
@@ -167,6 +174,7 @@ static const mx_layer linear_bottleneck = {.build = build_linear_bottleneck, .fo
                       excite = {.build = build_excite, .forward = mx_squeeze_excite_forward},
                       sum = {.forward = forward_sum}, basic1 = {.build = build_basic1, .forward = mx_residual_forward},
                       bottleneck1 = {.build = build_bottleneck1, .forward = mx_residual_forward},
+                      bottleneck1b = {.build = build_bottleneck1b, .forward = mx_residual_forward},
                       basic2 = {.build = build_basic2, .forward = mx_preactivated_forward},
                       bottleneck2 = {.build = build_bottleneck2, .forward = mx_preactivated_forward},
                       nasnet_features = {.build = build_nasnet_features, .forward = forward_nasnet_features},
@@ -182,7 +190,7 @@ mx_class mx_classes_zoo[] = {
     ROW("DenseNet", "densenet", "DenseNet: layers that get the results of all previous layers", &densenet_schema, 3, &densenet),
     ROW("Inception3", "inception3", "Inception version 3, for images of 299 x 299", &inception_schema, 0, &inception),
     ROW("MobileNet", "mobilenet", "MobileNet version 1: separable convolutions", &mobilenet_schema, 1, &mobilenet),
-    ROW("MobileNetV2", "mobilenet_v2", "MobileNet version 2: linear bottlenecks", &mobilenet_schema, 1, &mobilenet2),
+    ROW("MobileNetV2", "mobilenet_v2", "MobileNet version 2: linear bottlenecks", &mobilenet2_schema, 1, &mobilenet2),
     ROW("MobileNetV3", "mobilenet_v3", "MobileNet version 3: bottlenecks with squeeze and excitation", &mobilenet3_schema, 1, &mobilenet3),
     ROW("LinearBottleneck", "linear_bottleneck", "1x1 convolution to t times the channels, 3x3 depthwise, 1x1 to fewer; the input is added if shapes match",
         &linear_bottleneck_schema, 4, &linear_bottleneck),
@@ -195,6 +203,7 @@ mx_class mx_classes_zoo[] = {
     ROW("BasicBlockV1", "basic_block_v1", "two 3x3 convolutions and a shortcut", &residual_schema, 2, &basic1),
     ROW("BottleneckV1", "bottleneck_v1", "a 3x3 convolution on a quarter of the channels between two 1x1 convolutions, and a shortcut",
         &residual_schema, 2, &bottleneck1),
+    ROW("BottleneckV1b", "bottleneck_v1b", "BottleneckV1 with the stride in its 3x3 convolution and without biases", &residual_schema, 2, &bottleneck1b),
     ROW("BasicBlockV2", "basic_block_v2", "two preactivated 3x3 convolutions and a shortcut", &residual_schema, 2, &basic2),
     ROW("BottleneckV2", "bottleneck_v2", "preactivated 1x1, 3x3 and 1x1 convolutions and a shortcut", &residual_schema, 2, &bottleneck2),
     ROW("NASNet", "nasnet", "NASNet-A: cells found by search", &nasnet_schema, 0, &nasnet),

@@ -55,14 +55,15 @@ static void add_conv_relu6(mx_block *sequence, mx_conv_row row, int64_t groups)
 
 /* 1x1 to `expand` times the channels, 3x3 depthwise, 1x1 to fewer. */
 mx_code mx_build_linear_bottleneck(mx_block *self, int64_t in_channels, int64_t channels, int64_t expand,
-                                   int64_t stride)
+                                   int64_t stride, bool always)
 {
     MX_SCOPE;
     const int64_t inner = in_channels * expand;
     mx_name_scope(self)
     {
         mx_block *out = mx_zoo_sequence(NULL);
-        add_conv_relu6(out, (mx_conv_row){inner, 1, 1, 0}, 1);
+        if (expand != 1 || always)
+            add_conv_relu6(out, (mx_conv_row){inner, 1, 1, 0}, 1);
         add_conv_relu6(out, (mx_conv_row){inner, 3, stride, 1}, inner);
         mx_zoo_add_conv_norm(out, (mx_conv_row){channels, 1, 1, 0}, 1, NULL);
         return !mx_has_error() && mx_block_child(self, "out", out) ? MX_OK : mx_error_code();
@@ -70,15 +71,15 @@ mx_code mx_build_linear_bottleneck(mx_block *self, int64_t in_channels, int64_t 
     return mx_error_code();
 }
 
-static void add_bottlenecks(mx_block *features, double multiplier)
+static void add_bottlenecks(mx_block *features, double multiplier, bool always)
 {
     int64_t before = scaled(32, multiplier);
     add_conv_relu6(features, (mx_conv_row){before, 3, 2, 1}, 1);
     for (size_t i = 0; i < sizeof bottlenecks / sizeof *bottlenecks; i++) {
         const int64_t channels = scaled(bottlenecks[i].channels, multiplier);
         for (int k = 0; k < bottlenecks[i].count; k++) {
-            mx_zoo_add(features,
-                       mx_linear_bottleneck(before, channels, bottlenecks[i].expand, k ? 1 : bottlenecks[i].stride));
+            mx_zoo_add(features, mx_linear_bottleneck(before, channels, bottlenecks[i].expand,
+                                                      k ? 1 : bottlenecks[i].stride, .expand_always = always));
             before = channels;
         }
     }
@@ -86,17 +87,20 @@ static void add_bottlenecks(mx_block *features, double multiplier)
     mx_zoo_add(features, mx_global_avg_pool2d());
 }
 
-mx_code mx_build_mobilenet2(mx_block *self, double multiplier, int64_t classes)
+mx_code mx_build_mobilenet2(mx_block *self, double multiplier, int64_t classes, const char *form)
 {
     MX_SCOPE;
+    const bool torch = form && !strcmp(form, "torch");
+    if (!torch && (!form || strcmp(form, "mxnet")))
+        return mx_fail(MX_ERR_ATTRIBUTE, "MobileNetV2: form='%s', wanted mxnet or torch", form ? form : "None");
     mx_name_scope(self)
     {
         mx_block *features = mx_zoo_sequence("features_");
-        mx_name_scope(features) add_bottlenecks(features, multiplier);
+        mx_name_scope(features) add_bottlenecks(features, multiplier, !torch);
         mx_block *output = mx_zoo_sequence("output_");
         mx_name_scope(output)
         {
-            mx_zoo_add(output, mx_conv2d(classes, MX_DIMS(1, 1), .use_bias = false, .prefix = "pred_"));
+            mx_zoo_add(output, mx_conv2d(classes, MX_DIMS(1, 1), .use_bias = torch, .prefix = "pred_"));
             mx_zoo_add(output, mx_flatten());
         }
         return mx_zoo_classifier(self, features, output);
@@ -149,31 +153,32 @@ mx_array *mx_squeeze_excite_forward(mx_block *self, mx_arrays in)
     return mx_mul(in.v[0], mx_hard_sigmoid(s, .alpha = 1.0 / 6, .beta = 0.5));
 }
 
-static void add_conv3(mx_block *sequence, mx_conv_row row, int64_t groups, const char *activation)
+static void add_conv3(mx_block *sequence, mx_conv_row row, int64_t groups, double epsilon, const char *activation)
 {
-    mx_zoo_add_conv_norm(sequence, row, groups, activation && strcmp(activation, "hard_swish") ? activation : NULL);
-    if (activation && !strcmp(activation, "hard_swish"))
-        mx_zoo_add(sequence, mx_hard_swish());
+    mx_zoo_add(sequence, mx_zoo_conv(row, groups, false));
+    mx_zoo_add(sequence, mx_zoo_norm(epsilon));
+    if (activation)
+        mx_zoo_add(sequence, strcmp(activation, "hard_swish") ? mx_activation(activation) : mx_hard_swish());
 }
 
-static mx_block *bottleneck3(const row3 *row, int64_t before, double multiplier)
+static mx_block *bottleneck3(const row3 *row, int64_t before, double multiplier, double epsilon)
 {
     const int64_t inner = to_eights(row->expanded * multiplier), channels = to_eights(row->channels * multiplier);
     const char *act = row->swish ? "hard_swish" : "relu";
     mx_block *body = mx_zoo_sequence("");
     if (inner != before)
-        add_conv3(body, (mx_conv_row){inner, 1, 1, 0}, 1, act);
-    add_conv3(body, (mx_conv_row){inner, row->kernel, row->stride, row->kernel / 2}, inner, act);
+        add_conv3(body, (mx_conv_row){inner, 1, 1, 0}, 1, epsilon, act);
+    add_conv3(body, (mx_conv_row){inner, row->kernel, row->stride, row->kernel / 2}, inner, epsilon, act);
     if (row->squeeze)
         mx_zoo_add(body, mx_squeeze_excite(inner, to_eights((double)inner / 4)));
-    add_conv3(body, (mx_conv_row){channels, 1, 1, 0}, 1, NULL);
+    add_conv3(body, (mx_conv_row){channels, 1, 1, 0}, 1, epsilon, NULL);
     if (row->stride != 1 || before != channels)
         return body;
     mx_block *sum = mx_residual_sum(.prefix = "");
     return mx_has_error() ? NULL : (mx_block_child(sum, "body", body), sum);
 }
 
-mx_code mx_build_mobilenet3(mx_block *self, const char *kind, double multiplier, int64_t classes)
+mx_code mx_build_mobilenet3(mx_block *self, const char *kind, double multiplier, int64_t classes, double epsilon)
 {
     MX_SCOPE;
     const bool is_large = kind && !strcmp(kind, "large");
@@ -185,12 +190,12 @@ mx_code mx_build_mobilenet3(mx_block *self, const char *kind, double multiplier,
     {
         mx_block *features = mx_zoo_sequence(""), *output = mx_zoo_sequence("");
         int64_t before = to_eights(16 * multiplier);
-        add_conv3(features, (mx_conv_row){before, 3, 2, 1}, 1, "hard_swish");
+        add_conv3(features, (mx_conv_row){before, 3, 2, 1}, 1, epsilon, "hard_swish");
         for (size_t i = 0; i < count; i++) {
-            mx_zoo_add(features, bottleneck3(&rows[i], before, multiplier));
+            mx_zoo_add(features, bottleneck3(&rows[i], before, multiplier, epsilon));
             before = to_eights(rows[i].channels * multiplier);
         }
-        add_conv3(features, (mx_conv_row){6 * before, 1, 1, 0}, 1, "hard_swish");
+        add_conv3(features, (mx_conv_row){6 * before, 1, 1, 0}, 1, epsilon, "hard_swish");
         mx_zoo_add(features, mx_global_avg_pool2d());
         const int64_t wide = is_large ? 1280 : 1024;
         mx_zoo_add(

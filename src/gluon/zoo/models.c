@@ -25,6 +25,11 @@ const mx_model_row mx_models[] = {
     {"resnet50_v2", "ResNetV2", "block=bottle_neck, layers=(3, 4, 6, 3), channels=(64, 256, 512, 1024, 2048)", "ecdde35339c1aadbec4f547857078e734a76fb49"},
     {"resnet101_v2", "ResNetV2", "block=bottle_neck, layers=(3, 4, 23, 3), channels=(64, 256, 512, 1024, 2048)", "18e93e4f48947e002547f50eabbcc9c83e516aa6"},
     {"resnet152_v2", "ResNetV2", "block=bottle_neck, layers=(3, 8, 36, 3), channels=(64, 256, 512, 1024, 2048)", "f2695542de38cf7e71ed58f02893d82bb409415e"},
+    {"resnet18_v1b", "ResNetV1", "block=basic_block, layers=(2, 2, 2, 2), channels=(64, 64, 128, 256, 512)", NULL},
+    {"resnet34_v1b", "ResNetV1", "block=basic_block, layers=(3, 4, 6, 3), channels=(64, 64, 128, 256, 512)", NULL},
+    {"resnet50_v1b", "ResNetV1", "block=bottle_neck_b, layers=(3, 4, 6, 3), channels=(64, 256, 512, 1024, 2048)", NULL},
+    {"resnet101_v1b", "ResNetV1", "block=bottle_neck_b, layers=(3, 4, 23, 3), channels=(64, 256, 512, 1024, 2048)", NULL},
+    {"resnet152_v1b", "ResNetV1", "block=bottle_neck_b, layers=(3, 8, 36, 3), channels=(64, 256, 512, 1024, 2048)", NULL},
     {"vgg11", "VGG", "layers=(1, 1, 2, 2, 2), filters=(64, 128, 256, 512, 512)", "dd221b160977f36a53f464cb54648d227c707a05"},
     {"vgg13", "VGG", "layers=(2, 2, 2, 2, 2), filters=(64, 128, 256, 512, 512)", "6bc5de58a05a5e2e7f493e2d75a580d83efde38c"},
     {"vgg16", "VGG", "layers=(2, 2, 3, 3, 3), filters=(64, 128, 256, 512, 512)", "e660d4569ccb679ec68f1fd3cce07a387252a90a"},
@@ -59,6 +64,8 @@ const mx_model_row mx_models[] = {
 };
 
 const mx_model_row mx_text_models[] = {
+    {"bert_12_768_12", "BERT", "num_layers=12, units=768, num_heads=12", NULL},
+    {"bert_24_1024_16", "BERT", "num_layers=24, units=1024, num_heads=16", NULL},
     {"gpt2_124m", "GPT2", "num_layers=12, units=768, num_heads=12", NULL},
     {"gpt2_355m", "GPT2", "num_layers=24, units=1024, num_heads=16", NULL},
     {"gpt2_774m", "GPT2", "num_layers=36, units=1280, num_heads=20", NULL},

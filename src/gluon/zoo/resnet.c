@@ -23,19 +23,20 @@ static mx_block *conv1x1(int64_t channels, int64_t stride, bool bias)
     return mx_zoo_conv((mx_conv_row){channels, 1, stride, 0}, 1, bias);
 }
 
-static mx_code add_body(mx_block *self, bool bottleneck, int64_t channels, int64_t stride, bool downsample,
-                        int64_t in_channels)
+/* Version 1, or its form "b", whose bottlenecks have the stride in the 3x3 convolution, and no biases. */
+static mx_code add_version1(mx_block *self, bool bottleneck, bool b, int64_t channels, int64_t stride, bool downsample,
+                            int64_t in_channels)
 {
     const int64_t inner = bottleneck ? channels / 4 : channels;
     mx_block *body = mx_zoo_sequence(""), *shortcut = NULL;
-    mx_zoo_add(body, bottleneck ? conv1x1(inner, stride, true) : conv3x3(inner, stride, in_channels));
+    mx_zoo_add(body, bottleneck ? conv1x1(inner, b ? 1 : stride, !b) : conv3x3(inner, stride, in_channels));
     mx_zoo_add(body, mx_batch_norm());
     mx_zoo_add(body, mx_activation("relu"));
-    mx_zoo_add(body, conv3x3(inner, 1, inner));
+    mx_zoo_add(body, conv3x3(inner, bottleneck && b ? stride : 1, inner));
     mx_zoo_add(body, mx_batch_norm());
     if (bottleneck) {
         mx_zoo_add(body, mx_activation("relu"));
-        mx_zoo_add(body, conv1x1(channels, 1, true));
+        mx_zoo_add(body, conv1x1(channels, 1, !b));
         mx_zoo_add(body, mx_batch_norm());
     }
     if (downsample) {
@@ -46,6 +47,18 @@ static mx_code add_body(mx_block *self, bool bottleneck, int64_t channels, int64
     if (mx_has_error() || !mx_block_child(self, "body", body))
         return mx_error_code();
     return downsample && !mx_block_child(self, "downsample", shortcut) ? mx_error_code() : MX_OK;
+}
+
+static mx_code add_body(mx_block *self, bool bottleneck, int64_t channels, int64_t stride, bool downsample,
+                        int64_t in_channels)
+{
+    return add_version1(self, bottleneck, false, channels, stride, downsample, in_channels);
+}
+
+mx_code mx_build_bottleneck_b(mx_block *self, int64_t channels, int64_t stride, bool downsample, int64_t in_channels)
+{
+    MX_SCOPE;
+    return add_version1(self, true, true, channels, stride, downsample, in_channels);
 }
 
 static mx_code add_preactivated(mx_block *self, bool bottleneck, int64_t channels, int64_t stride, bool downsample,
@@ -110,9 +123,12 @@ static mx_block *make_block(int version, const char *block, int64_t channels, in
     if (!*block && mx_thread.residual_maker.make)
         return mx_thread.residual_maker.make(mx_thread.residual_maker.user, channels, stride, channels != in_channels,
                                              in_channels);
+    if (version == 1 && (!strcmp(block, "bottle_neck_b") || !strcmp(block, "BottleneckV1b")))
+        return mx_bottleneck_v1b(channels, stride, .downsample = channels != in_channels, .in_channels = in_channels,
+                                 .prefix = "");
     if (!basic && strcmp(block, version == 1 ? "BottleneckV1" : "BottleneckV2") && strcmp(block, "bottle_neck"))
-        return mx_fail_null(MX_ERR_ATTRIBUTE, "ResNetV%d: block='%s', wanted basic_block or bottle_neck", version,
-                            block);
+        return mx_fail_null(MX_ERR_ATTRIBUTE, "ResNetV%d: block='%s', wanted basic_block or bottle_neck%s", version,
+                            block, version == 1 ? " or bottle_neck_b" : "");
     const bool project = channels != in_channels;
     if (version == 1)
         return basic ? mx_basic_block_v1(channels, stride, .downsample = project, .in_channels = in_channels,

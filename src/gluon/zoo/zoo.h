@@ -44,10 +44,11 @@ mx_code mx_build_densenet(mx_block *self, int64_t first, int64_t growth, const m
                           double dropout, int64_t classes);
 mx_code mx_build_inception(mx_block *self, int64_t classes);
 mx_code mx_build_mobilenet(mx_block *self, double multiplier, int64_t classes);
-mx_code mx_build_mobilenet2(mx_block *self, double multiplier, int64_t classes);
+mx_code mx_build_mobilenet2(mx_block *self, double multiplier, int64_t classes, const char *form);
+/* expand 1 and not always: without the first convolution */
 mx_code mx_build_linear_bottleneck(mx_block *self, int64_t in_channels, int64_t channels, int64_t expand,
-                                   int64_t stride);
-mx_code mx_build_mobilenet3(mx_block *self, const char *kind, double multiplier, int64_t classes);
+                                   int64_t stride, bool always);
+mx_code mx_build_mobilenet3(mx_block *self, const char *kind, double multiplier, int64_t classes, double epsilon);
 mx_code mx_build_nasnet(mx_block *self, int64_t repeat, int64_t penultimate, int64_t stem, int64_t widening,
                         bool skip_reduction, double dropout, int64_t classes);
 mx_code mx_build_nasnet_features(mx_block *self, int64_t repeat, int64_t filters, int64_t stem, int64_t widening);
@@ -62,6 +63,7 @@ mx_code mx_build_resnet(mx_block *self, int version, const char *block, const mx
 /* A block of a residual network: two convolutions of 3x3, or (bottleneck) 1x1, 3x3, 1x1. */
 mx_code mx_build_residual(mx_block *self, int version, bool bottleneck, int64_t channels, int64_t stride,
                           bool downsample, int64_t in_channels);
+mx_code mx_build_bottleneck_b(mx_block *self, int64_t channels, int64_t stride, bool downsample, int64_t in_channels);
 mx_array *mx_residual_forward(mx_block *self, mx_arrays in);     /* version 1 */
 mx_array *mx_preactivated_forward(mx_block *self, mx_arrays in); /* version 2 */
 mx_code mx_build_squeeze_excite(mx_block *self, int64_t channels, int64_t squeezed);

@@ -1,7 +1,29 @@
 """Predefined networks, and the folder of their trained parameters."""
+from ... import _core
 from . import model_store, text, vision
 
-__all__ = ["model_store", "text", "vision"]
+__all__ = ["from_torch", "load_torch", "model_store", "save_torch", "text", "vision"]
+
+
+def from_torch(name, path):
+    """The network of a name ("resnet50_v1b") with the parameters of a PyTorch state_dict (safetensors).
+
+    Options and sizes, such as the number of classes, follow from the file.
+    """
+    return _core.model_from_torch(name, path)
+
+
+def load_torch(net, path):
+    """Reads a PyTorch state_dict (safetensors) into a network of the zoo with the same architecture.
+
+    Every parameter is filled and every array of the file is used; otherwise the error names it, and nothing is changed.
+    """
+    _core.load_torch(net, path)
+
+
+def save_torch(net, path):
+    """Writes the parameters under the names and in the layout of PyTorch's network."""
+    _core.save_torch(net, path)
 
 
 def __getattr__(name):

@@ -2,6 +2,7 @@
 
     net = text.gpt2_124m()                              or text.GPT2(num_layers=4, units=128, num_heads=4, vocab_size=256)
     scores = net(tokens)                                tokens (N, T), scores of the tokens that follow (N, T, vocab_size)
+    vectors, pooled = text.bert_12_768_12()(tokens, segments, valid_length)
 
     cache = net.begin_cache(batch_size=N, length=256)   texts of at most 256 tokens
     scores, *cache = net(tokens, start, *cache)         start (N): how many tokens came before; scores (N, vocab_size)
@@ -13,7 +14,7 @@ from .. import _layers
 
 _CLASSES = _layers.make(_layers.LAYER, module=__name__, group="text")
 _MODELS = {name: (cls, options) for name, cls, options, _ in _core.text_models()}
-GPT2, GPT2Cell = _CLASSES["GPT2"], _CLASSES["GPT2Cell"]
+BERT, GPT2, GPT2Cell = _CLASSES["BERT"], _CLASSES["GPT2"], _CLASSES["GPT2Cell"]
 
 
 def _begin_cache(self, batch_size, length):
@@ -44,4 +45,4 @@ def _function(name):
 
 
 globals().update({name: _function(name) for name in _MODELS})
-__all__ = ["GPT2", "GPT2Cell", "get_model", *_MODELS]
+__all__ = ["BERT", "GPT2", "GPT2Cell", "get_model", *_MODELS]

@@ -4,8 +4,8 @@ from .... import _core
 from ....context import cpu
 from ._build import CLASSES, ROOT, by_number, functions, model, replaced
 
-BasicBlockV1, BasicBlockV2, BottleneckV1, BottleneckV2 = (
-    CLASSES[name] for name in ("BasicBlockV1", "BasicBlockV2", "BottleneckV1", "BottleneckV2"))
+BasicBlockV1, BasicBlockV2, BottleneckV1, BottleneckV1b, BottleneckV2 = (
+    CLASSES[name] for name in ("BasicBlockV1", "BasicBlockV2", "BottleneckV1", "BottleneckV1b", "BottleneckV2"))
 
 
 class _Residual:
@@ -67,5 +67,6 @@ def _conv3x3(channels, stride, in_channels):
     return Conv2D(channels, kernel_size=3, strides=stride, padding=1, use_bias=False, in_channels=in_channels)
 
 
-__all__ = ["ResNetV1", "ResNetV2", "BasicBlockV1", "BasicBlockV2", "BottleneckV1", "BottleneckV2", "get_resnet"]
-__all__ += functions(globals(), **{f"resnet{n}_v{v}": f"resnet{n}_v{v}" for v in (1, 2) for n in resnet_spec})
+__all__ = ["ResNetV1", "ResNetV2", "BasicBlockV1", "BasicBlockV2", "BottleneckV1", "BottleneckV1b", "BottleneckV2",
+           "get_resnet"]
+__all__ += functions(globals(), **{f"resnet{n}_v{v}": f"resnet{n}_v{v}" for v in (1, 2, "1b") for n in resnet_spec})
