@@ -90,6 +90,10 @@ static void prepare_environment(void)
     }
     setenv("OMPI_MCA_rmaps_base_oversubscribe", "1", 0);
     setenv("OMPI_MCA_hwloc_base_binding_policy", "none", 0);
+    /* mpirun notices a machine that is gone after 10 seconds; by default that takes minutes. */
+    setenv("OMPI_MCA_oob_tcp_keepalive_time", "5", 0);
+    setenv("OMPI_MCA_oob_tcp_keepalive_intvl", "1", 0);
+    setenv("OMPI_MCA_oob_tcp_keepalive_probes", "5", 0);
     setenv("PYTHONUNBUFFERED", "1", 0); /* lines come when they are printed */
 }
 

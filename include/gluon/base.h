@@ -94,6 +94,7 @@ typedef enum mx_code {
     MX_ERR_STATE,       /* the object is not in a state that allows the call */
     MX_ERR_UNSUPPORTED, /* valid request that this build or device does not support */
     MX_ERR_CALLBACK,    /* a user's function failed */
+    MX_ERR_COMM,        /* another process failed, ended or does something else; messages do not arrive */
     MX_ERR_COUNT
 } mx_code;
 

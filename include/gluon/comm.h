@@ -7,8 +7,8 @@
  *     mx_comm_wait(work);
  *
  * All processes make the same calls in the same order.  A process that was started alone is rank 0 of 1: the same
- * program runs there, and messages cost nothing.  If a process fails, the calls of the others fail with an error that
- * names its rank and its message.
+ * program runs there, and messages cost nothing.  If a process fails, the calls of the others fail with an error
+ * (MX_ERR_COMM) that names its rank and its message.
  *
  * SPDX-License-Identifier: Apache-2.0 */
 #ifndef GLUON_COMM_H
@@ -43,6 +43,9 @@ MX_API mx_array *mx_comm_all_gather(mx_comm *comm, mx_array *x);
 MX_API mx_array *mx_comm_reduce_scatter(mx_comm *comm, mx_array *x, mx_reduction how);
 /* Part i of `size` equal parts of the first axis goes to process i; the result has the parts from all. */
 MX_API mx_array *mx_comm_all_to_all(mx_comm *comm, mx_array *x);
+/* The same with parts of different sizes: rows[i] rows of the first axis go to process i.  received: (size) rows that came
+ * from each process, or NULL. */
+MX_API mx_array *mx_comm_all_to_all_rows(mx_comm *comm, mx_array *x, const int64_t *rows, int64_t *received);
 MX_API mx_code mx_comm_barrier(mx_comm *comm); /* returns when all processes have called it */
 /* *bytes of the root, of any length, on all processes; *bytes is replaced by memory of the scope. */
 MX_API mx_code mx_comm_broadcast_bytes(mx_comm *comm, const void **bytes, size_t *count, int root);

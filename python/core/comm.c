@@ -122,6 +122,36 @@ static PyObject *gather(PyObject *module, PyObject *args) { return (void)module,
 static PyObject *reduce_scatter(PyObject *module, PyObject *args) { return (void)module, into_new(args, 1); }
 static PyObject *all_to_all(PyObject *module, PyObject *args) { return (void)module, into_new(args, 2); }
 
+/* comm_all_to_all_rows(array, rows): the received rows, and how many came from each process */
+static PyObject *all_to_all_rows(PyObject *module, PyObject *args)
+{
+    PyObject *array, *list, *result = NULL;
+    (void)module;
+    if (!PyArg_ParseTuple(args, "O!O!", &nd_type, &array, &PyList_Type, &list))
+        return NULL;
+    const Py_ssize_t n = PyList_Size(list);
+    if (n != mx_world_size())
+        return PyErr_Format(PyExc_ValueError, "alltoall: splits has %zd numbers, wanted one per process: %d", n,
+                            mx_world_size());
+    int64_t *rows = PyMem_Calloc(2 * (size_t)n, sizeof *rows), *received = rows + n;
+    for (Py_ssize_t i = 0; rows && i < n && !PyErr_Occurred(); i++)
+        rows[i] = PyLong_AsLongLong(PyList_GET_ITEM(list, i));
+    if (rows && !PyErr_Occurred()) {
+        mx_scope scope = mx_scope_open();
+        PyThreadState *thread = let_go(true);
+        mx_comm *world = mx_comm_world();
+        mx_array *made = world ? mx_comm_all_to_all_rows(world, nd_array(array), rows, received) : NULL;
+        take_back(thread);
+        PyObject *counts = made ? PyList_New(n) : NULL;
+        for (Py_ssize_t i = 0; counts && i < n; i++)
+            PyList_SET_ITEM(counts, i, PyLong_FromLongLong(received[i]));
+        result = !made ? raise_error() : counts ? Py_BuildValue("(NN)", nd_wrap(made), counts) : NULL;
+        mx_scope_close(&scope);
+    }
+    PyMem_Free(rows);
+    return result;
+}
+
 static PyObject *barrier(PyObject *module, PyObject *unused)
 {
     (void)module, (void)unused;
@@ -181,6 +211,7 @@ static PyMethodDef functions[] = {
     {"comm_gather", gather, METH_VARARGS, "comm_gather(array)"},
     {"comm_reduce_scatter", reduce_scatter, METH_VARARGS, "comm_reduce_scatter(array, how)"},
     {"comm_all_to_all", all_to_all, METH_VARARGS, "comm_all_to_all(array)"},
+    {"comm_all_to_all_rows", all_to_all_rows, METH_VARARGS, "comm_all_to_all_rows(array, rows): the rows that came, and how many from each"},
     {"comm_barrier", barrier, METH_NOARGS, "comm_barrier(): until all processes have called it."},
     {"comm_broadcast_bytes", broadcast_bytes, METH_VARARGS, "comm_broadcast_bytes(bytes, root)"},
     {"comm_fail", fail, METH_O, "comm_fail(message): this process fails, the others get an error."},

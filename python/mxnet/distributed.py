@@ -162,10 +162,15 @@ def reducescatter(tensor, name=None, priority=0, op="mean"):
 
 
 def alltoall(tensor, splits=None, name=None, priority=0):
-    """Part i of `size` equal parts of the first axis goes to process i; the result has the parts from all."""
-    if splits is not None:
-        raise NotImplementedError("alltoall: parts of different sizes (splits) are not supported")
-    return _core.comm_all_to_all(tensor)
+    """Part i of `size` equal parts of the first axis goes to process i; the result has the parts from all.
+
+    splits: rows of each part, a list or an array; then the result is a pair: the parts, and how many rows came from each
+    process (int32)."""
+    if splits is None:
+        return _core.comm_all_to_all(tensor)
+    rows = splits.asnumpy().tolist() if isinstance(splits, nd.NDArray) else list(splits)
+    parts, received = _core.comm_all_to_all_rows(tensor, [int(n) for n in rows])
+    return parts, nd.array(received, dtype="int32")
 
 
 def barrier():

@@ -74,6 +74,10 @@ class CallbackError(MXNetError):
     """A user's function that failed."""
 
 
+class CommunicationError(MXNetError, ConnectionError):
+    """Another process failed, ended or does something else, or messages do not arrive."""
+
+
 def register_error(func_name=None, cls=None):
     """For programs that register their own error classes: returns the class unchanged."""
     if callable(func_name):
@@ -98,4 +102,5 @@ _core.set_error_types({
     "wrong state": StateError,
     "unsupported": UnsupportedError,
     "callback failed": CallbackError,
+    "communication failed": CommunicationError,
 })

@@ -53,6 +53,7 @@ static const char *const code_names[MX_ERR_COUNT] = {
     "no error",        "wrong argument", "wrong shape",     "wrong type",         "wrong attribute",
     "wrong index",     "wrong device",   "out of memory",   "file error",         "autograd error",
     "parameter error", "deferred shape", "wrong state",     "unsupported",        "callback failed",
+    "communication failed",
 };
 
 mx_code mx_error_code(void) { return record.code; }

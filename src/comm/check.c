@@ -36,8 +36,8 @@ const char *mx_comm_describe(const mx_exchange *what, char *text, size_t room)
 static mx_header header_of(const mx_work *work)
 {
     const mx_exchange *x = &work->what;
-    /* Parts of an all-gather may differ. */
-    return (mx_header){x->kind, x->kind == MX_EXCHANGE_ALL_GATHER && x->counts ? 0 : x->count, x->dtype, x->how, x->root,
+    /* Parts of different sizes may differ between processes, too. */
+    return (mx_header){x->kind, x->counts ? 0 : x->count, x->dtype, x->how, x->root,
                        work->number};
 }
 
@@ -66,7 +66,7 @@ mx_code mx_comm_check_compare(mx_work *work, const mx_transport *transport)
     const mx_header *heads = work->heads;
     for (int r = 1; r < transport->size; r++)
         if (memcmp(&heads[r], &heads[0], sizeof *heads))
-            return mx_fail(MX_ERR_STATE, "processes differ in exchange %lld: rank 0 calls %s, rank %d calls %s",
+            return mx_fail(MX_ERR_COMM, "processes differ in exchange %lld: rank 0 calls %s, rank %d calls %s",
                            (long long)work->number, describe_header(&heads[0], a, sizeof a), r,
                            describe_header(&heads[r], b, sizeof b));
     mx_comm_check_free(work);

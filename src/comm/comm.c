@@ -152,7 +152,7 @@ static mx_code report_difference(const char *what, const char *mine, const char 
         if (mine[at] == '\n')
             line = at + 1;
     const char *a = theirs + line, *b = mine + line;
-    return mx_fail(MX_ERR_STATE, "%s differ between processes: rank %d has %.*s, rank %d has %.*s", what, root,
+    return mx_fail(MX_ERR_COMM, "%s differ between processes: rank %d has %.*s, rank %d has %.*s", what, root,
                    (int)strcspn(a, "\n"), *a ? a : "no more", rank, (int)strcspn(b, "\n"), *b ? b : "no more");
 }
 
@@ -170,7 +170,7 @@ mx_code mx_comm_same_text(mx_comm *self, const char *text, const char *what)
         return mx_error_code();
     if (differs)
         return report_difference(what, text, first, self->transport->rank, 0);
-    return worst ? mx_fail(MX_ERR_STATE, "%s differ between processes: those of rank %d are not those of rank 0", what,
+    return worst ? mx_fail(MX_ERR_COMM, "%s differ between processes: those of rank %d are not those of rank 0", what,
                            (int)worst)
                  : MX_OK;
 }
@@ -383,6 +383,71 @@ mx_array *mx_comm_all_to_all(mx_comm *comm, mx_array *x)
                     (mx_exchange){.kind = MX_EXCHANGE_ALL_TO_ALL, .count = x->size / comm->transport->size});
 }
 
+static int64_t row_size(const mx_array *x)
+{
+    int64_t row = 1;
+    for (int i = 1; i < x->ndim; i++)
+        row *= x->shape[i];
+    return row;
+}
+
+static mx_code check_rows(const mx_comm *comm, const mx_array *x, const int64_t *rows)
+{
+    int64_t total = 0;
+    bool negative = false;
+    for (int r = 0; rows && r < comm->transport->size; r++)
+        total += rows[r], negative |= rows[r] < 0;
+    if (rows && x->ndim && !negative && total == x->shape[0])
+        return MX_OK;
+    return mx_fail(MX_ERR_SHAPE,
+                   "mx_comm_all_to_all_rows: parts for %d processes with %lld rows together, but the array has %lld%s",
+                   comm->transport->size, (long long)total, (long long)(x->ndim ? x->shape[0] : 0),
+                   negative ? "; a part is negative" : "");
+}
+
+/* What every process sends to this one: each needs the sizes of all. */
+static mx_code learn_rows(mx_comm *comm, const int64_t *rows, int64_t row, int64_t *received)
+{
+    const int n = comm->transport->size;
+    const size_t bytes = (size_t)(n + 1) * sizeof(int64_t);
+    int64_t *all = mx_alloc((size_t)(n + 1) * bytes), *mine = all + n * (n + 1);
+    if (!all)
+        return mx_error_code();
+    memcpy(mine, rows, (size_t)n * sizeof *rows);
+    mine[n] = row;
+    mx_code code = mx_comm_gather_memory(comm, mine, all, n + 1, NULL, MX_INT64);
+    for (int r = 0; !code && r < n; r++) {
+        received[r] = all[r * (n + 1) + comm->transport->rank];
+        if (all[r * (n + 1) + n] != row)
+            code =
+                mx_fail(MX_ERR_SHAPE, "mx_comm_all_to_all_rows: rows have %lld elements on rank %d and %lld on rank %d",
+                        (long long)row, comm->transport->rank, (long long)all[r * (n + 1) + n], r);
+    }
+    mx_free(all, (size_t)(n + 1) * bytes);
+    return code;
+}
+
+mx_array *mx_comm_all_to_all_rows(mx_comm *comm, mx_array *x, const int64_t *rows, int64_t *received)
+{
+    if (!check_array(comm, x, "mx_comm_all_to_all_rows") || check_rows(comm, x, rows))
+        return NULL;
+    const int n = comm->transport->size;
+    const int64_t row = row_size(x);
+    const size_t bytes = 3 * (size_t)n * sizeof(int64_t);
+    int64_t *room = mx_alloc(bytes), *in = room, *counts = room + n, *counts_in = room + 2 * n, total = 0;
+    mx_array *made = NULL;
+    if (room && !learn_rows(comm, rows, row, in)) {
+        for (int r = 0; r < n; total += in[r++])
+            counts[r] = rows[r] * row, counts_in[r] = in[r] * row;
+        made = into_new(comm, x, total, (mx_exchange){.kind = MX_EXCHANGE_ALL_TO_ALL, .count = x->size, .counts = counts,
+                                                      .received = counts_in});
+        if (made && received)
+            memcpy(received, in, (size_t)n * sizeof *in);
+    }
+    mx_free(room, bytes);
+    return made;
+}
+
 /* The rows of every process; all must agree in the size of a row. */
 static mx_code gather_rows(mx_comm *comm, const mx_array *x, int64_t row, int64_t *counts, int64_t *rows)
 {
@@ -412,9 +477,8 @@ mx_array *mx_comm_all_gather(mx_comm *comm, mx_array *x)
         x = mx_array_reshape(x, MX_DIMS(1));
     if (!x)
         return NULL;
-    int64_t row = 1, rows, *counts = mx_alloc((size_t)comm->transport->size * sizeof *counts);
-    for (int i = 1; i < x->ndim; i++)
-        row *= x->shape[i];
+    int64_t rows, *counts = mx_alloc((size_t)comm->transport->size * sizeof *counts);
+    const int64_t row = row_size(x);
     mx_array *all = NULL;
     if (counts && !gather_rows(comm, x, row, counts, &rows))
         all =

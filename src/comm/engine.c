@@ -27,12 +27,15 @@
 #include "base/error.h"
 #include "base/flags.h"
 #include "base/launched.h"
+#include "comm/alive.h"
 #include "comm/check.h"
 
 #define EAGER_NANOSECONDS 2000000 /* an exchange that takes longer is looked at less often */
 #define REST_NANOSECONDS 50000    /* pause between two looks at it */
 #define IDLE_NANOSECONDS 100000000
 #define GRACE_SECONDS 2 /* that the others have to end by themselves when this process fails */
+/* A launcher that has to tell a lost machine about the end waits for it; given time, it notices the loss (cli/run.c). */
+#define LOST_SECONDS 6
 
 static struct {
     pthread_mutex_t lock;
@@ -41,6 +44,8 @@ static struct {
     mx_work *first, **last;          /* works that are not done, in the order of begin() */
     int64_t begun[MX_COMM_CHANNELS]; /* number of works, per channel */
     mx_notice *heard;                /* (size) the last notice of every process; kind 0: none */
+    mx_alive alive;                  /* signs of life */
+    bool lost;                       /* the fault is a process that is silent */
     int fault;                       /* rank + 1 of a process that failed; 0: none */
     char fault_text[1200];
     int channels; /* that were handed out */
@@ -83,7 +88,7 @@ static void finish(mx_work *work, mx_code code, const char *message)
 static void finish_failed(mx_work *work)
 {
     const mx_code code = mx_error_code();
-    finish(work, code ? code : MX_ERR_STATE, mx_error_message());
+    finish(work, code ? code : MX_ERR_COMM, mx_error_message());
     mx_error_clear();
 }
 
@@ -101,7 +106,7 @@ static void start(mx_work *work)
 static void start_new(mx_work *work)
 {
     if (engine.fault) {
-        finish(work, MX_ERR_STATE, engine.fault_text);
+        finish(work, MX_ERR_COMM, engine.fault_text);
         return;
     }
     if (!mx_flags_get()->comm_check || engine.transport->size == 1) {
@@ -162,29 +167,63 @@ static void check_ended(void)
         }
 }
 
+static void take_notice(const mx_notice *notice)
+{
+    if (notice->from < 0 || notice->from >= engine.transport->size)
+        return;
+    mx_alive_hear(&engine.alive, engine.transport, notice, now());
+    if (notice->kind == MX_NOTICE_LIVES)
+        return;
+    engine.heard[notice->from] = *notice;
+    if (notice->kind == MX_NOTICE_FAILED)
+        set_fault(notice->from, "rank %d failed: %s", notice->from, notice->text);
+    engine.lost |= notice->kind == MX_NOTICE_FAILED && notice->lost;
+}
+
+static void tell_all(mx_notice *notice);
+
+/* The process that this one watches is silent: its machine, or the way to it, is gone. */
+static void check_alive(void)
+{
+    const int64_t seconds = engine.threaded ? mx_alive_turn(&engine.alive, engine.transport, now()) : 0;
+    if (!seconds || engine.fault)
+        return;
+    mx_notice notice = {.kind = MX_NOTICE_FAILED, .lost = 1, .from = mx_alive_watched(engine.transport)};
+    snprintf(notice.text, sizeof notice.text,
+             "rank %d has not heard of it for %lld seconds; its machine or the network is down (GLUON_COMM_SILENCE "
+             "sets how long to wait)",
+             engine.transport->rank, (long long)seconds);
+    fprintf(stderr, "gluon: rank %d failed: %s\n", notice.from, notice.text);
+    set_fault(notice.from, "rank %d failed: %s", notice.from, notice.text);
+    engine.lost = true;
+    tell_all(&notice);
+}
+
 static void listen(void)
 {
     mx_notice notice;
-    while (engine.transport->hear(&notice)) {
-        if (notice.from < 0 || notice.from >= engine.transport->size)
-            continue;
-        engine.heard[notice.from] = notice;
-        if (notice.kind == MX_NOTICE_FAILED)
-            set_fault(notice.from, "rank %d failed: %s", notice.from, notice.text);
-    }
+    while (engine.transport->hear(&notice))
+        take_notice(&notice);
+    check_alive();
     check_ended();
     while (engine.fault && engine.first)
-        finish(engine.first, MX_ERR_STATE, engine.fault_text);
+        finish(engine.first, MX_ERR_COMM, engine.fault_text);
 }
 
-static void tell_all(mx_notice_kind kind, const char *text)
+/* All but this process and the one that it is about. */
+static void tell_all(mx_notice *notice)
+{
+    memcpy(notice->done, engine.begun, sizeof notice->done);
+    for (int r = 0; r < engine.transport->size; r++)
+        if (r != engine.transport->rank && r != notice->from)
+            engine.transport->tell(r, notice);
+}
+
+static void tell_about_this(mx_notice_kind kind, const char *text)
 {
     mx_notice notice = {.kind = kind, .from = engine.transport->rank};
-    memcpy(notice.done, engine.begun, sizeof notice.done);
     snprintf(notice.text, sizeof notice.text, "%s", text);
-    for (int r = 0; r < engine.transport->size; r++)
-        if (r != engine.transport->rank)
-            engine.transport->tell(r, &notice);
+    tell_all(&notice);
 }
 
 /* ---- the thread --------------------------------------------------------------------------------------------------- */
@@ -233,7 +272,7 @@ static bool all_have_ended(void)
 /* Until all processes are about to end, or one has failed. */
 static void leave_together(void)
 {
-    tell_all(MX_NOTICE_ENDS, "");
+    tell_about_this(MX_NOTICE_ENDS, "");
     while (!engine.fault && !all_have_ended()) {
         listen();
         pause_between(0);
@@ -277,7 +316,7 @@ static void note_open_error(mx_code code, const char *message)
 static mx_code open_transport(void)
 {
     const char *why;
-    const mx_mpi_library library = {MX_MPI_BORDER, mx_error_set};
+    const mx_mpi_library library = {MX_MPI_BORDER, mx_error_set, mx_version()};
     mx_mpi_open_fn open = mx_mpi_part(&why);
     if (!open) {
         note_open_error(MX_ERR_UNSUPPORTED, why);
@@ -291,15 +330,15 @@ static mx_code open_transport(void)
                  "the launcher started %d processes, but MPI counts %d: it belongs to another MPI than "
                  "libgluon_mpi.so",
                  started, made->size);
-        note_open_error(MX_ERR_STATE, text);
+        note_open_error(MX_ERR_COMM, text);
         made->end();
-        return MX_ERR_STATE;
+        return MX_ERR_COMM;
     }
     engine.heard = made ? calloc((size_t)made->size, sizeof *engine.heard) : NULL;
     if (!engine.heard) {
-        note_open_error(MX_ERR_STATE, made ? "out of memory" : mx_error_message());
+        note_open_error(MX_ERR_COMM, made ? "out of memory" : mx_error_message());
         mx_error_clear();
-        return MX_ERR_STATE;
+        return MX_ERR_COMM;
     }
     engine.transport = made;
     engine.state = OPEN;
@@ -469,7 +508,7 @@ mx_code mx_engine_end(void)
     }
     const int fault = engine.fault;
     pthread_mutex_unlock(&engine.lock);
-    return fault ? mx_fail(MX_ERR_STATE, "%s", engine.fault_text) : MX_OK;
+    return fault ? mx_fail(MX_ERR_COMM, "%s", engine.fault_text) : MX_OK;
 }
 
 /* The others learn why.  Nothing happens if one of them, or this one, has failed before. */
@@ -479,7 +518,7 @@ static void announce(const char *message)
     if (!engine.fault) {
         const int rank = engine.transport->rank;
         fprintf(stderr, "gluon: rank %d failed: %s\n", rank, message);
-        tell_all(MX_NOTICE_FAILED, message);
+        tell_about_this(MX_NOTICE_FAILED, message);
         set_fault(rank, "rank %d failed: %s", rank, message);
         pthread_cond_broadcast(&engine.changed);
     }
@@ -496,7 +535,8 @@ void mx_engine_fail(const char *message)
 static void abort_all(int status)
 {
     fflush(NULL);
-    for (int64_t until = now() + GRACE_SECONDS * INT64_C(1000000000); now() < until;)
+    const int64_t seconds = engine.lost ? LOST_SECONDS : GRACE_SECONDS;
+    for (int64_t until = now() + seconds * INT64_C(1000000000); now() < until;)
         rest(20 * 1000 * 1000); /* the thread goes on and delivers the notices */
     pthread_mutex_lock(&engine.lock);
     engine.transport->abort(status);

@@ -31,16 +31,18 @@ typedef struct mx_exchange {
     const void *from; /* may be `to` for all-reduce; unused by broadcast */
     void *to;
     int64_t count;
-    const int64_t *counts; /* (size) all-gather: of every process; NULL: all the same */
+    const int64_t *counts;   /* (size) all-gather: of every process; all-to-all: to each; NULL: all the same */
+    const int64_t *received; /* (size) all-to-all with counts: from each process */
     mx_dtype dtype;
     mx_reduction how; /* MX_MEAN is a sum here */
     int root;
 } mx_exchange;
 
 /* A short message about the state of a process; delivered although nobody waits for it. */
-typedef enum mx_notice_kind { MX_NOTICE_FAILED = 1, MX_NOTICE_ENDS } mx_notice_kind;
+typedef enum mx_notice_kind { MX_NOTICE_FAILED = 1, MX_NOTICE_ENDS, MX_NOTICE_LIVES } mx_notice_kind;
 typedef struct mx_notice {
     int32_t kind, from;
+    int32_t lost;                   /* failed: it is silent, and someone else says so */
     int64_t done[MX_COMM_CHANNELS]; /* exchanges that it has begun, per channel */
     char text[1024];
 } mx_notice;
@@ -62,10 +64,11 @@ typedef struct mx_transport {
 extern const mx_transport mx_alone;
 
 /* ---- the border to libgluon_mpi.so: as that of the CUDA part (cuda/plugin.h) ---------------------------------- */
-#define MX_MPI_BORDER 2
+#define MX_MPI_BORDER 3
 typedef struct mx_mpi_library {
     int border; /* MX_MPI_BORDER of the caller */
     mx_code (*error_set)(mx_code code, const char *format, ...);
+    const char *version; /* of the library: all processes must have the same */
 } mx_mpi_library;
 #define MX_MPI_OPEN "mx_mpi_open"
 /* Initialises MPI in the calling thread.  NULL with an error. */

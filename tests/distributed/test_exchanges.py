@@ -35,6 +35,16 @@ def test_without_mpi_alone():
     assert "libopenmpi-dev" in done.stderr and "dist_sync" in done.stderr, done.stderr
 
 
+def test_ignored_variables_are_named_once_alone():
+    if launch.missing():
+        pytest.skip(launch.missing())
+    text = "import mxnet as mx\nfor _ in range(2): mx.kv.create('local'), mx.kv.create('dist_sync')"
+    done = alone(text, MXNET_KVSTORE_BIGARRAY_BOUND="9", MXNET_KVSTORE_USETREE="1")
+    assert done.returncode == 0, done.stderr
+    assert done.stderr.count("MXNET_KVSTORE_BIGARRAY_BOUND") == 1 and "MXNET_KVSTORE_USETREE" in done.stderr
+    assert "ignored" not in alone(text).stderr
+
+
 @pytest.mark.parametrize("role", ["server", "scheduler"])
 def test_old_roles_end_alone(role):
     done = alone("import mxnet as mx\nprint('went on')", DMLC_ROLE=role)

@@ -52,7 +52,7 @@ static mx_code check(int status, const char *what)
     if (status == MPI_SUCCESS)
         return MX_OK;
     MPI_Error_string(status, text, &length);
-    return mx_fail(MX_ERR_STATE,
+    return mx_fail(MX_ERR_COMM,
                    "%s between processes: MPI failed: %s (do all processes exchange arrays of the same "
                    "shape? GLUON_COMM_CHECK=1 compares them)",
                    what, text);
@@ -146,10 +146,17 @@ typedef struct request {
     MPI_Request mpi;
     mx_exchange_kind kind;
     mx_ring *ring; /* instead of `mpi`; owned; NULL: none */
-    int *layout;   /* counts, then displacements, of an all-gather; owned; NULL: none */
+    int *layout;   /* counts, then displacements, of parts of different sizes; owned; NULL: none */
 } request;
 
 static const char *const names[] = {"all-reduce", "broadcast", "all-gather", "reduce-scatter", "all-to-all", "barrier"};
+
+/* Counts, then displacements, as MPI wants them: (2 size) ints at `to`. */
+static void lay_out(int *to, const int64_t *counts)
+{
+    for (int i = 0, at = 0; i < table.size; at += to[i++])
+        to[i] = (int)counts[i], to[table.size + i] = at;
+}
 
 static int gather(const mx_exchange *x, request *r, MPI_Comm comm)
 {
@@ -157,16 +164,24 @@ static int gather(const mx_exchange *x, request *r, MPI_Comm comm)
     const int n = (int)x->count;
     if (!x->counts)
         return MPI_Iallgather(x->from, n, type, x->to, n, type, comm, &r->mpi);
-    r->layout = malloc(2 * (size_t)table.size * sizeof *r->layout);
-    if (!r->layout)
+    if (!(r->layout = malloc(2 * (size_t)table.size * sizeof *r->layout)))
         return MPI_ERR_NO_MEM;
-    int at = 0;
-    for (int i = 0; i < table.size; i++) {
-        r->layout[i] = (int)x->counts[i];
-        r->layout[table.size + i] = at;
-        at += r->layout[i];
-    }
+    lay_out(r->layout, x->counts);
     return MPI_Iallgatherv(x->from, n, type, x->to, r->layout, r->layout + table.size, type, comm, &r->mpi);
+}
+
+static int all_to_all(const mx_exchange *x, request *r, MPI_Comm comm)
+{
+    const MPI_Datatype type = type_of(x->dtype);
+    const int n = (int)x->count;
+    if (!x->counts)
+        return MPI_Ialltoall(x->from, n, type, x->to, n, type, comm, &r->mpi);
+    if (!(r->layout = malloc(4 * (size_t)table.size * sizeof *r->layout)))
+        return MPI_ERR_NO_MEM;
+    int *out = r->layout, *in = r->layout + 2 * table.size;
+    lay_out(out, x->counts);
+    lay_out(in, x->received);
+    return MPI_Ialltoallv(x->from, out, out + table.size, type, x->to, in, in + table.size, type, comm, &r->mpi);
 }
 
 static int begin(const mx_exchange *x, request *r, MPI_Comm comm)
@@ -181,7 +196,7 @@ static int begin(const mx_exchange *x, request *r, MPI_Comm comm)
     case MX_EXCHANGE_ALL_GATHER: return gather(x, r, comm);
     case MX_EXCHANGE_REDUCE_SCATTER:
         return MPI_Ireduce_scatter_block(x->from, x->to, n, type, op_of(x->dtype, x->how), comm, &r->mpi);
-    case MX_EXCHANGE_ALL_TO_ALL: return MPI_Ialltoall(x->from, n, type, x->to, n, type, comm, &r->mpi);
+    case MX_EXCHANGE_ALL_TO_ALL: return all_to_all(x, r, comm);
     default: return MPI_Ibarrier(comm, &r->mpi);
     }
 }
@@ -205,11 +220,10 @@ static int begin_ring(const mx_exchange *x, request *r)
 /* MPI's counts are ints. */
 static bool too_large(const mx_exchange *x)
 {
-    int64_t all = x->count;
-    if (x->kind == MX_EXCHANGE_ALL_GATHER && x->counts)
-        for (int i = all = 0; i < table.size; i++)
-            all += x->counts[i];
-    return all > INT_MAX;
+    int64_t all = x->counts ? 0 : x->count, in = 0;
+    for (int i = 0; x->counts && i < table.size; i++)
+        all += x->counts[i], in += x->received ? x->received[i] : 0;
+    return all > INT_MAX || in > INT_MAX;
 }
 
 static mx_code start(const mx_exchange *x, void **out)
@@ -330,6 +344,25 @@ static mx_code open_channels(void)
     return code;
 }
 
+/* Processes of different versions would not understand each other; all of them report it. */
+static mx_code check_versions(void)
+{
+    enum { ROOM = 32 };
+    char mine[ROOM] = "", *all = malloc((size_t)table.size * ROOM);
+    snprintf(mine, sizeof mine, "%s", library.version);
+    if (!all)
+        return mx_fail(MX_ERR_MEMORY, "several processes: out of memory");
+    mx_code code = check(MPI_Allgather(mine, ROOM, MPI_CHAR, all, ROOM, MPI_CHAR, notices), "the start");
+    for (int r = 1; !code && r < table.size; r++)
+        if (memcmp(all, all + r * ROOM, ROOM))
+            code = mx_fail(
+                MX_ERR_COMM,
+                "rank 0 has version %s of the library, rank %d has version %s: install the same on all machines", all,
+                r, all + r * ROOM);
+    free(all);
+    return code;
+}
+
 __attribute__((visibility("default"))) const mx_transport *mx_mpi_open(const mx_mpi_library *given);
 
 const mx_transport *mx_mpi_open(const mx_mpi_library *given)
@@ -337,7 +370,7 @@ const mx_transport *mx_mpi_open(const mx_mpi_library *given)
     int level = MPI_THREAD_SINGLE;
     library = *given;
     if (library.border != MX_MPI_BORDER) {
-        mx_fail(MX_ERR_STATE, "libgluon_mpi.so belongs to another version of the library");
+        mx_fail(MX_ERR_COMM, "libgluon_mpi.so belongs to another version of the library");
         return NULL;
     }
     if (initialize(&level))
@@ -346,7 +379,7 @@ const mx_transport *mx_mpi_open(const mx_mpi_library *given)
                            .end = end, .threads = ours || level == MPI_THREAD_MULTIPLE, .anyone = level >= MPI_THREAD_SERIALIZED};
     MPI_Comm_rank(MPI_COMM_WORLD, &table.rank);
     MPI_Comm_size(MPI_COMM_WORLD, &table.size);
-    if (open_channels())
+    if (open_channels() || check_versions())
         return NULL;
     find_neighbours();
     make_half_ops();

@@ -8,9 +8,14 @@
  * has all values, and as all of them make the same updates with the same sums, these stay equal.
  *
  * SPDX-License-Identifier: Apache-2.0 */
+#define _GNU_SOURCE /* environ */
 #include "gluon/train/kvstore.h"
 
+#include <pthread.h>
+#include <stdio.h>
+#include <string.h>
 #include <strings.h>
+#include <unistd.h>
 
 #include "base/alloc.h"
 #include "base/error.h"
@@ -104,8 +109,25 @@ static bool ok(const mx_kvstore *self, const char *function)
     return mx_is_kind(self, &kvstore_kind, function, "store");
 }
 
+/* Variables of MXNet that tuned its servers and trees of devices. */
+static void name_ignored(void)
+{
+    static const char prefix[] = "MXNET_KVSTORE_";
+    mx_text names = {0};
+    for (char **at = environ; at && *at; at++)
+        if (!strncmp(*at, prefix, sizeof prefix - 1))
+            mx_text_print(&names, "%s%.*s", names.length ? ", " : "", (int)strcspn(*at, "="), *at);
+    if (names.length && mx_rank() == 0)
+        fprintf(stderr,
+                "gluon: ignored: %s; there are no servers, and GLUON_BUCKET_KB sets the size of messages between "
+                "processes\n",
+                mx_text_get(&names));
+    mx_text_free(&names);
+}
+
 mx_kvstore *mx_kvstore_new(const char *type)
 {
+    static pthread_once_t once = PTHREAD_ONCE_INIT;
     const mx_kvstore_kind *kind = find_kind(type);
     mx_kvstore *self = kind ? mx_alloc_zero(sizeof *self) : NULL;
     if (!self)
@@ -117,6 +139,8 @@ mx_kvstore *mx_kvstore_new(const char *type)
         mx_release(self);
         return NULL;
     }
+    if (kind->processes)
+        pthread_once(&once, name_ignored);
     return mx_scope_add(self);
 }
 

@@ -51,6 +51,15 @@ mine = mx.nd.array(parts[rank])
 assert np.array_equal(dist.reducescatter(mine, op="sum").asnumpy(), np.sum(parts, 0)[2 * rank:2 * rank + 2])
 assert np.array_equal(dist.alltoall(mine).asnumpy(), np.concatenate([p[2 * rank:2 * rank + 2] for p in parts]))
 
+# Parts of different sizes: rank r sends r + i rows to rank i; rank 0 gets none from rank 0.
+sent = [[r + i for i in range(size)] for r in range(size)]
+rows = [np.arange(sum(sent[r]) * 3, dtype="float32").reshape(-1, 3) + 100 * r for r in range(size)]
+starts = [np.cumsum([0] + sent[r]) for r in range(size)]
+got, counts = dist.alltoall(mx.nd.array(rows[rank]).reshape((-1, 3)), splits=mx.nd.array(sent[rank], dtype="int32"))
+assert counts.asnumpy().tolist() == [sent[r][rank] for r in range(size)]
+assert np.array_equal(got.asnumpy(), np.concatenate([rows[r][starts[r][rank]:starts[r][rank + 1]] for r in range(size)]))
+assert got.shape == (sum(sent[r][rank] for r in range(size)), 3)
+
 # In place, grouped and in the background.
 x = mx.nd.ones((4,)) * (rank + 1)
 dist.allreduce_(x, op="sum")
@@ -71,6 +80,13 @@ for bad, text in ((lambda: dist.broadcast(x, size), "root"), (lambda: dist.allre
         bad()
     except (ValueError, mx.MXNetError) as error:
         assert text in str(error), error
+    else:
+        raise AssertionError("no error")
+for splits in ([1] * (size + 1), [4 * size] * size, [-1] * size):
+    try:
+        dist.alltoall(mx.nd.ones((size, 2)), splits=splits)
+    except ValueError as error:
+        assert "all_to_all" in str(error) or "splits" in str(error), error
     else:
         raise AssertionError("no error")
 dist.barrier()
