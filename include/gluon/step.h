@@ -19,7 +19,8 @@
 typedef struct mx_train_step mx_train_step;
 
 MX_API mx_train_step *mx_train_step_new(mx_block *net, mx_block *loss, mx_trainer *trainer);
-/* One step; the batch size is the first axis of data.  Returns the loss of every example. */
+/* One step; the batch size is the first axis of data, times the number of processes that the trainer's store spans.  Returns
+ * the loss of every example. */
 MX_API mx_array *mx_train_step_run(mx_train_step *step, mx_array *data, mx_array *label);
 /* False: the last run was the imperative loop. */
 MX_API bool mx_train_step_compiled(const mx_train_step *step);

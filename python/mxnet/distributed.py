@@ -242,7 +242,14 @@ class DistributedTrainer(Trainer):
         if compression not in (None, Compression.none):
             options["compression_params"] = {"type": compression}
         super().__init__(params, optimizer, optimizer_params, kvstore="dist_sync", **options)
-        self._scale /= size()
+
+    def step(self, batch_size, ignore_stale_grad=False):
+        """Exchanges gradients and updates; batch_size is that of one process."""
+        super().step(batch_size * size(), ignore_stale_grad)
+
+    def update(self, batch_size, ignore_stale_grad=False):
+        """Updates with exchanged gradients; batch_size is that of one process."""
+        super().update(batch_size * size(), ignore_stale_grad)
 
 
 class DistributedOptimizer(Optimizer):

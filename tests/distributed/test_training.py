@@ -31,6 +31,24 @@ def test_several_processes_are_one(processes, alone):
         close([r[i] for r in reports], case, alone[case])
 
 
+def test_fused_steps(alone):
+    """The exchange is part of the plan: the bits of the loop, and of every size of buckets."""
+    cases = ["net=conv,hybrid=1,on=0", "net=conv,hybrid=1,on=0,fused=1", "net=conv,hybrid=1,fused=1",
+             "net=dense,hybrid=1,on=0,fused=1,optimizer=sgd", "net=dense,hybrid=1,on=0,optimizer=sgd",
+             "net=conv,hybrid=1,fused=1,seeds=1", "net=conv,hybrid=1,fused=1,compression=fp16", "net=dense,fused=1",
+             "net=dense,hybrid=1,fused=1,shard=1"]
+    digests = set()
+    for env in (SMALL, {"GLUON_BUCKET_KB": 0}, {}):
+        reports = launch.run(2, "training.py", *cases, env=env)
+        for r in reports:
+            assert r[0]["digest"] == r[1]["digest"] == r[2]["digest"] and r[3]["digest"] == r[4]["digest"]
+            assert [x["compiled"] > 5 for x in r] == [False, True, True, True, False, True, True, True, False]
+        assert all(a["digest"] == b["digest"] for a, b in zip(*reports)), "processes have different parameters"
+        close([r[1] for r in reports], "fused", alone["net=conv,hybrid=1"])
+        digests.add(reports[0][1]["digest"])
+    assert len(digests) == 1
+
+
 def test_kinds_of_stores(alone):
     kinds = ["dist_device_sync", "dist_async", "p3", "horovod"]
     reports = launch.run(3, "training.py", *[f"net=dense,store={kind}" for kind in kinds])

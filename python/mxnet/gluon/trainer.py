@@ -178,6 +178,15 @@ class Trainer(_core.Trainer):
         if self._params_to_init:
             self._init_params()
 
+    def _start_fused(self):
+        """Before fused steps: processes exchange gradients, and the plan updates unless the store was asked to."""
+        kind = self._kvstore_params["kvstore"]
+        kind = getattr(kind, "type", kind)
+        if not self._kv_initialized and isinstance(kind, str) and kind.startswith(_PROCESSES):
+            if self._kvstore_params["update_on_kvstore"] is None and not self._contains_sparse_weight:
+                self._kvstore_params["update_on_kvstore"] = False
+            self._start()
+
     def _check_and_rescale_grad(self, scale):
         """The factor of gradients in the next update."""
         self._optimizer.rescale_grad = scale

@@ -381,13 +381,12 @@ mx_code mx_frame_forward(mx_frame *frame)
     return code;
 }
 
-/* The calls of the second part, with a word about each result as soon as it is complete. */
-static mx_code run_second_telling(mx_frame *frame)
+/* Calls [at, end), with a word about each result as soon as it is complete. */
+static mx_code run_telling(mx_frame *frame, int32_t at, int32_t end)
 {
     const mx_plan *plan = frame->plan;
-    int32_t at = plan->n_forward;
     mx_code code = MX_OK;
-    for (int64_t i = 0; !code && i < plan->finished.length; i++) {
+    for (int64_t i = 0; !code && i < plan->finished.length && plan->finished.items[i].value < end; i++) {
         const mx_patch *f = &plan->finished.items[i];
         if (f->value >= at) {
             code = mx_frame_run_calls(frame, at, f->value + 1);
@@ -398,7 +397,7 @@ static mx_code run_second_telling(mx_frame *frame)
             frame->ready(frame->ready_user, f->from);
         }
     }
-    return code ? code : mx_frame_run_calls(frame, at, plan->n_calls);
+    return code ? code : mx_frame_run_calls(frame, at, end);
 }
 
 /* Results that were told about may be under way to other processes: their stamps are valid. */
@@ -422,7 +421,8 @@ static mx_code run_second(mx_frame *frame)
     if (!code)
         code = patch(frame, plan->to_results.length, plan->to_results.items, frame->results);
     if (!code)
-        code = frame->ready ? run_second_telling(frame) : mx_frame_run_calls(frame, plan->n_forward, plan->n_calls);
+        code = frame->ready ? run_telling(frame, plan->n_forward, plan->n_calls)
+                            : mx_frame_run_calls(frame, plan->n_forward, plan->n_calls);
     if (frame->ready && !code)
         tell_other_changes(frame);
     else
@@ -461,19 +461,43 @@ mx_code mx_frame_backward(mx_frame *frame, mx_array **destination, bool keep)
     return code;
 }
 
-mx_code mx_frame_run(mx_frame *frame)
+static mx_code prepare_whole(mx_frame *frame)
 {
+    const mx_plan *plan = frame->plan;
     mx_code code = prepare_forward(frame);
     if (!code)
-        code = patch(frame, frame->plan->from_externals.length, frame->plan->from_externals.items, frame->externals);
+        code = patch(frame, plan->from_externals.length, plan->from_externals.items, frame->externals);
     if (!code)
-        code = patch(frame, frame->plan->to_results.length, frame->plan->to_results.items, frame->results);
-    if (!code)
-        code = mx_frame_prepare(frame);
-    if (!code)
-        code = mx_frame_run_calls(frame, frame->plan->n_prepared, frame->plan->n_calls);
+        code = patch(frame, plan->to_results.length, plan->to_results.items, frame->results);
+    return code ? code : mx_frame_prepare(frame);
+}
+
+static mx_code end_whole(mx_frame *frame, mx_code code)
+{
     mx_release(frame->prepared);
     frame->prepared = NULL;
     tell_changes(frame, 0, frame->plan->program.results.length);
     return code;
+}
+
+mx_code mx_frame_run(mx_frame *frame)
+{
+    mx_code code = prepare_whole(frame);
+    if (!code)
+        code = mx_frame_run_calls(frame, frame->plan->n_prepared, frame->plan->n_calls);
+    return end_whole(frame, code);
+}
+
+mx_code mx_frame_run_around(mx_frame *frame, int32_t until, mx_code (*between)(void *user), void *user)
+{
+    const mx_plan *plan = frame->plan;
+    mx_code code = prepare_whole(frame);
+    if (!code)
+        code = frame->ready && !plan->capturable ? run_telling(frame, plan->n_prepared, until)
+                                                 : mx_frame_run_calls(frame, plan->n_prepared, until);
+    if (!code)
+        code = between(user);
+    if (!code)
+        code = mx_frame_run_calls(frame, until, plan->n_calls);
+    return end_whole(frame, code);
 }

@@ -7,6 +7,9 @@
  * own code runs once per parameter on symbolic arrays; its calls are intercepted and their attributes written into the
  * plan, which then runs.
  *
+ * With several processes, gradients are exchanged between the last call of backward and the first update; buckets of
+ * them leave while backward goes on (buckets.c).
+ *
  * Invariant: a compiled step has the same effects as the imperative loop: weights, states, counts, gradients.
  *
  * SPDX-License-Identifier: Apache-2.0 */
@@ -15,6 +18,7 @@
 #include "base/alloc.h"
 #include "base/checking.h"
 #include "base/error.h"
+#include "exec/ready.h"
 
 /* ---- making and ending ------------------------------------------------------------------------------------------- */
 
@@ -124,25 +128,72 @@ static void mark_used(mx_train_step *self)
     }
 }
 
+/* ---- several processes ------------------------------------------------------------------------------------------- */
+
+/* The batch of all processes. */
+static int64_t batch_size(const mx_train_step *self, mx_arrays in)
+{
+    const int processes = mx_trainer_spans(self->trainer) ? mx_kvstore_num_workers(self->trainer->store) : 1;
+    return in.v[0]->shape[0] * processes;
+}
+
+/* A result of the second part is complete: if it is a gradient, it may leave. */
+static void tell_ready(void *user, int64_t i)
+{
+    const mx_frame *frame = user;
+    mx_ready_tell(frame->results[frame->plan->program.forward_results + i]);
+}
+
+/* Between backward and the updates: gradients become sums over processes.  They count as fresh, as after a backward. */
+static mx_code exchange(void *user)
+{
+    mx_train_step *self = user;
+    for (int64_t i = 0; i < self->slots; i++) {
+        const mx_parameter *p = self->trainer->slots[i].parameter;
+        if (mx_slot_learns(&self->trainer->slots[i]))
+            mx_gradient(p->data[0])->written = p->used[0] ^ 1;
+    }
+    return mx_trainer_exchange(self->trainer);
+}
+
+static mx_code run_frame(mx_train_step *self, const mx_step_plan *plan, mx_frame *frame)
+{
+    if (!mx_trainer_spans(self->trainer))
+        return mx_frame_run(frame);
+    frame->ready = mx_ready_wanted() ? tell_ready : NULL;
+    frame->ready_user = frame;
+    const mx_code code = mx_frame_run_around(frame, plan->updates, exchange, self);
+    frame->ready = NULL;
+    return code;
+}
+
+/* The trainer's own updates of all parameters, with sums of gradients. */
+static bool can_exchange(const mx_trainer *trainer)
+{
+    return !mx_trainer_spans(trainer) || (trainer->sync == MX_SYNC_GRADIENTS && !trainer->shards);
+}
+
 /* *stale: parameters were cast since the plan was made; nothing has run. */
 static mx_array *run_plan(mx_train_step *self, const mx_step_plan *plan, mx_arrays in, bool *stale)
 {
     mx_frame *frame = mx_plan_frame(plan->compiled->plan);
     if (!frame)
         return NULL;
-    mx_code code = mx_compiled_bind(plan->compiled, frame, in);
+    mx_code code = mx_trainer_spans(self->trainer) && mx_trainer_prepare(self->trainer)
+                       ? mx_error_code()
+                       : mx_compiled_bind(plan->compiled, frame, in);
     if ((*stale = code == MX_DECLINED))
         return mx_release(frame), NULL;
     if (!code)
         code = bind_states(self, frame);
     if (!code)
         bind_gradients(plan->compiled, frame);
-    self->trainer->optimizer->rescale_grad = self->trainer->scale / (double)in.v[0]->shape[0];
+    self->trainer->optimizer->rescale_grad = self->trainer->scale / (double)batch_size(self, in);
     for (int64_t i = 0; !code && i < self->slots; i++)
         if (plan->update[i] >= 0)
             code = refresh(self, plan, i);
     if (!code)
-        code = mx_frame_run(frame);
+        code = run_frame(self, plan, frame);
     if (!code)
         mark_used(self);
     mx_array *loss = code ? NULL : mx_scope_add(mx_retain(frame->results[0]));
@@ -159,7 +210,7 @@ static mx_array *run_plainly(mx_train_step *self, mx_arrays in)
         loss = mx_call(self->loss, mx_call(self->net, in.v[0]), in.v[1]);
         scaled = scaler ? mx_scale_loss(scaler, loss) : loss;
     }
-    if (!scaled || mx_backward(scaled) || mx_trainer_step(self->trainer, in.v[0]->shape[0]))
+    if (!scaled || mx_backward(scaled) || mx_trainer_step(self->trainer, batch_size(self, in)))
         return NULL;
     return mx_detach(loss);
 }
@@ -171,14 +222,14 @@ static mx_step_plan *plan_for(mx_train_step *self, mx_arrays in)
     const bool net_changed = mx_tree_changed(&self->net_state, self->net);
     if (mx_tree_changed(&self->loss_state, self->loss) || net_changed)
         mx_step_plans_drop(self);
-    if (self->refused || self->trainer->scaler || mx_trainer_spans(self->trainer) || self->net_state.hooks ||
+    if (self->refused || self->trainer->scaler || !can_exchange(self->trainer) || self->net_state.hooks ||
         self->loss_state.hooks)
         return NULL;
     mx_mode mode = mx_mode_enter(1, 1);
     if (mx_plan_key_make(&key, in) && !key.wanted[0] && !key.wanted[1])
         plan = mx_step_plan_for(self, &key);
     mx_mode_leave(&mode);
-    return plan;
+    return plan && mx_trainer_spans(self->trainer) && plan->updates < 0 ? NULL : plan;
 }
 
 static mx_array *run(mx_train_step *self, mx_arrays in)

@@ -91,6 +91,35 @@ static void find_updates(const mx_train_step *self, const mx_compiled *c, int32_
     }
 }
 
+/* Whether the gradient that the update of a slot reads is an array of its own, complete before call `first`. */
+static bool complete_before(const mx_compiled *c, const mx_parameter *p, int32_t update, int32_t first)
+{
+    const mx_plan *plan = c->plan;
+    const mx_step *step = &plan->program.steps.items[update];
+    const int32_t i = (int32_t)(c->key.n_in + parameter_number(c, p));
+    bool reads = false, complete = false;
+    for (int64_t k = 0; k < plan->to_results.length; k++)
+        if (plan->to_results.items[k].from == plan->program.forward_results + i)
+            for (int n = 0; n < step->n_in; n++)
+                reads |= step->in[n] == plan->to_results.items[k].value;
+    for (int64_t k = 0; k < plan->finished.length; k++)
+        complete |= plan->finished.items[k].from == i && plan->finished.items[k].value < first;
+    return reads && complete;
+}
+
+/* Where the exchange between processes fits in: after the last gradient, before the first update. */
+static int32_t find_first_update(const mx_train_step *self, const mx_compiled *c, const int32_t *update)
+{
+    int32_t first = 0;
+    for (bool found = false; !found && first < c->plan->n_calls; first += !found)
+        for (int64_t i = 0; i < self->slots; i++)
+            found |= update[i] >= 0 && update[i] == c->plan->calls[first];
+    for (int64_t i = 0; i < self->slots; i++)
+        if (update[i] >= 0 && !complete_before(c, self->trainer->slots[i].parameter, update[i], first))
+            return -1;
+    return first;
+}
+
 /* The optimizer's update can be intercepted, and every parameter has one copy and a gradient that is written. */
 static bool suits(const mx_train_step *self)
 {
@@ -174,6 +203,7 @@ static mx_step_plan *compile(mx_train_step *self, const mx_plan_key *key)
         return NULL;
     }
     find_updates(self, made.compiled, made.update);
+    made.updates = find_first_update(self, made.compiled, made.update);
     if (self->count == MX_MOST_STEP_PLANS)
         drop_plan(self, &self->plans[--self->count]);
     memmove(self->plans + 1, self->plans, (size_t)self->count * sizeof made);

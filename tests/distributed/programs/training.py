@@ -2,7 +2,7 @@
 
 net: dense, conv, embedding (sparse gradients); store: a kind or none; on: updates on the store; hybrid; clip: gradients
 are changed between backward and step; twice: two backwards per step; add: accumulated gradients; unused: rank 0 does not
-use a layer in every second step; contexts; compression; seeds: initial values differ; shard: divided states; save: they go through a file.
+use a layer in every second step; contexts; compression; fused: TrainStep; seeds: initial values differ; shard: divided states; save: they go through a file.
 SPDX-License-Identifier: Apache-2.0
 """
 import hashlib
@@ -89,11 +89,17 @@ def train():
                             update_on_kvstore=None if "on" not in options else yes("on"), shard_states=yes("shard"))
     if yes("add"):
         net.collect_params().setattr("grad_req", "add")
+    fused = gluon.TrainStep(net, loss, trainer) if yes("fused") else None
+    compiled = 0
     xs, ys = data()
     for step, (x, y) in enumerate(zip(xs, ys)):
         x, y = x[rank::size], y[rank::size]
         xparts, yparts = gluon.utils.split_and_load(mx.nd.array(x), contexts), gluon.utils.split_and_load(
             mx.nd.array(y), contexts)
+        if fused:
+            fused(mx.nd.array(x), mx.nd.array(y))
+            compiled += fused.compiled
+            continue
         for _ in range(2 if yes("twice") or yes("add") else 1):
             with autograd.record():
                 losses = [loss(net(a, rank > 0 or step % 2) if yes("unused") else net(a), b)
@@ -111,7 +117,7 @@ def train():
     values = [p.data(contexts[-1]).asnumpy() for p in net.collect_params().values()]
     digest = hashlib.sha256(b"".join(v.tobytes() for v in values)).hexdigest()
     states = trainer._all_states() if "on" in options or yes("shard") else {}
-    return rank, {"digest": digest, "states": sum(s is not None for s in states.values()), "values": [float(x) for v in values for x in v.ravel()[:50]]}
+    return rank, {"digest": digest, "compiled": compiled, "states": sum(s is not None for s in states.values()), "values": [float(x) for v in values for x in v.ravel()[:50]]}
 
 
 results = []
