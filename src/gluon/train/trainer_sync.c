@@ -12,13 +12,17 @@
  *
  * SPDX-License-Identifier: Apache-2.0 */
 #include "base/alloc.h"
+#include "base/checking.h"
 #include "base/error.h"
+#include "base/flags.h"
 #include "base/text.h"
 #include "comm/comm.h"
+#include "exec/call.h"
 #include "gluon/train/buckets.h"
 #include "gluon/train/dist.h"
 #include "gluon/train/sums.h"
 #include "gluon/train/trainer.h"
+#include "ndarray/sparse.h"
 
 static bool ok(const mx_trainer *self, const char *function)
 {
@@ -233,9 +237,55 @@ static bool in_buckets(const mx_trainer *self, const mx_trainer_slot *slot)
     return (kind == MX_COMPRESS_NONE || kind == MX_COMPRESS_FP16) && slot->parameter->grad_stype == MX_STYPE_DEFAULT;
 }
 
+/* ---- checking: where a gradient that is not finite comes from ------------------------------------------------------ */
+
+static bool is_finite(const mx_parameter *p)
+{
+    MX_SCOPE;
+    for (int i = 0; i < p->count; i++) {
+        mx_array *gradient = mx_gradient(p->data[i]);
+        double answer = 1;
+        if (mx_is_sparse(gradient) || !gradient->size)
+            continue;
+        mx_array *all = mx_call_one(MX_OP("all_finite"), NULL, 1, &gradient, NULL);
+        if (all && !mx_array_read_doubles(all, &answer, 1) && answer == 0)
+            return false;
+    }
+    return true;
+}
+
+/* The first slot of this process whose gradient is not finite; -1: there is none, or nobody checks. */
+static int64_t find_wrong(const mx_trainer *self)
+{
+    if (!mx_checking() && !mx_flags_get()->comm_check)
+        return -1;
+    for (int64_t i = 0; i < self->count; i++)
+        if (mx_slot_learns(&self->slots[i]) && !is_finite(self->slots[i].parameter))
+            return i;
+    return -1;
+}
+
+/* After the exchange, so that all processes have finished it: the sums do not show whose fault it is. */
+static mx_code report_wrong(mx_trainer *self, int64_t mine)
+{
+    const int processes = mx_comm_size(self->store->comm);
+    if (!mx_checking() && !mx_flags_get()->comm_check)
+        return MX_OK;
+    int64_t *all = mx_alloc((size_t)processes * sizeof *all);
+    mx_code code = all ? mx_comm_gather_memory(self->store->comm, &mine, all, 1, NULL, MX_INT64) : mx_error_code();
+    for (int r = 0; !code && r < processes; r++)
+        if (all[r] >= 0 && all[r] < self->count)
+            code = mx_fail(MX_ERR_STATE,
+                           "trainer: the gradient of parameter %s is not finite on rank %d; no process has updated",
+                           self->slots[all[r]].parameter->name, r);
+    mx_free(all, (size_t)processes * sizeof *all);
+    return code;
+}
+
 static mx_code reduce_between_processes(mx_trainer *self)
 {
     bool any = false;
+    const int64_t wrong = find_wrong(self);
     mx_code code = MX_OK;
     for (int64_t i = 0; !code && i < self->count; i++) {
         mx_trainer_slot *slot = &self->slots[i];
@@ -245,11 +295,11 @@ static mx_code reduce_between_processes(mx_trainer *self)
         if (!in_buckets(self, slot))
             code = reduce_slot(self, slot);
     }
-    if (code || !any)
-        return code;
-    if (!self->buckets && !(self->buckets = mx_buckets_new(self)))
+    if (!code && any && !self->buckets && !(self->buckets = mx_buckets_new(self)))
         return mx_error_code();
-    return mx_buckets_exchange(self->buckets);
+    if (!code && any)
+        code = mx_buckets_exchange(self->buckets);
+    return code ? code : report_wrong(self, wrong);
 }
 
 mx_code mx_trainer_reduce(mx_trainer *self)
