@@ -1,6 +1,7 @@
 /* A word-level language model: an LSTM learns to predict the next word, then generates text.
  *
  *     language_model [FILE] [--epochs 30] [--size 96] [--layers 1] [--seed 1] [--quick]
+ *     gluon run -n 2 -- language_model                 two processes, each with half of the strands
  *
  * The text is split into BATCH parallel strands; a step reads STEPS words of each.  A training step (forward, loss,
  * backward, update) is one compiled plan.  Perplexity is the effective number of equally likely next words.
@@ -74,14 +75,14 @@ static text read_text(const char *path)
     return t;
 }
 
-/* (STEPS, BATCH) words from position `at` of every strand. */
+/* (STEPS, own) words from position `at` of the strands of this process: own = BATCH / processes. */
 static mx_array *window(const text *t, int64_t at)
 {
     float words[STEPS * BATCH];
-    const int64_t strand = t->count / BATCH;
-    for (int64_t i = 0; i < STEPS * BATCH; i++)
-        words[i] = t->numbers[i % BATCH * strand + at + i / BATCH];
-    return mx_array_from(MX_DIMS(STEPS, BATCH), MX_FLOAT32, words);
+    const int64_t strand = t->count / BATCH, own = BATCH / mx_world_size(), first = own * mx_rank();
+    for (int64_t i = 0; i < STEPS * own; i++)
+        words[i] = t->numbers[(first + i % own) * strand + at + i / own];
+    return mx_array_from(MX_DIMS(STEPS, own), MX_FLOAT32, words);
 }
 
 /* ---- the network ----------------------------------------------------------------------------------------------- */
@@ -128,8 +129,23 @@ static void go_on(const model *m, const text *t, int64_t size, int64_t layers, i
     printf("\n");
 }
 
+/* Over all processes. */
+static double mean_of_all(double number)
+{
+    MX_SCOPE;
+    const float own = (float)number;
+    mx_array *mean = mx_array_from(MX_DIMS(1), MX_FLOAT32, &own);
+    return mx_comm_all_reduce(mx_comm_world(), mean, MX_MEAN) ? number : mx_item(mean);
+}
+
 int main(int argc, char **argv)
 {
+    if (mx_world_size() < 1 || BATCH % mx_world_size()) {
+        fprintf(stderr, "language_model: the %d strands cannot be divided among %d processes\n", BATCH,
+                mx_world_size());
+        return mx_check("language_model") || 1;
+    }
+    const bool first = mx_rank() == 0; /* prints */
     const bool quick = has_option(argc, argv, "--quick");
     const int64_t size = (int64_t)option(argc, argv, "--size", quick ? 48 : 96);
     const int64_t layers = (int64_t)option(argc, argv, "--layers", 1);
@@ -146,8 +162,11 @@ int main(int argc, char **argv)
     mx_block *net = model_new(&m, t.different, size, layers), *criterion = mx_softmax_cross_entropy_loss();
     mx_initialize(net, mx_xavier(), mx_cpu(0));
     mx_trainer *trainer = mx_trainer_with(mx_collect_params(net), mx_adam(.learning_rate = 0.01));
+    if (mx_world_size() > 1)
+        mx_trainer_set_store(trainer, mx_kvstore_new("dist_sync"), MX_SYNC_GRADIENTS);
     mx_train_step *step = mx_train_step_new(net, criterion, trainer);
-    printf("%lld words, %lld different ones\n", (long long)t.count, (long long)t.different);
+    if (first)
+        printf("%lld words, %lld different ones\n", (long long)t.count, (long long)t.different);
 
     const double start = seconds_now();
     const int64_t last = t.count / BATCH - STEPS - 1;
@@ -158,12 +177,13 @@ int main(int argc, char **argv)
             MX_SCOPE;
             total += mx_item(mx_mean(mx_train_step_run(step, window(&t, at), window(&t, at + 1))));
         }
-        const double loss = total / (double)(steps ? steps : 1);
-        if (epoch == 1 || epoch % (epochs > 6 ? epochs / 6 : 1) == 0)
+        const double loss = mean_of_all(total / (double)(steps ? steps : 1));
+        if (first && (epoch == 1 || epoch % (epochs > 6 ? epochs / 6 : 1) == 0))
             printf("epoch %2d: loss %.3f, perplexity %.1f, %.0f words/s\n", epoch, loss, exp(loss),
                    (double)(epoch * steps * STEPS * BATCH) / (seconds_now() - start));
     }
-    go_on(&m, &t, size, layers, 40);
+    if (first)
+        go_on(&m, &t, size, layers, 40);
     free(t.numbers);
     free(t.names);
     return mx_check("language_model");

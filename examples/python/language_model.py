@@ -3,6 +3,7 @@
     python language_model.py                           the story in ../data, some seconds
     python language_model.py --text /usr/share/common-licenses/GPL-3 --epochs 20
     python language_model.py --quick                   a few seconds
+    gluon run -n 2 -- python language_model.py         two processes, each with half of the strands
 
 Text is split into `batch` long strands; a step reads `steps` words of each, and the state of the LSTM is carried over to
 the next step (detached: gradients do not flow back further).  Perplexity is the effective number of equally likely next
@@ -15,6 +16,7 @@ import re
 import time
 
 import mxnet as mx
+import mxnet.distributed as dist
 from mxnet import autograd, gluon, nd
 from mxnet.gluon import nn, rnn
 
@@ -47,9 +49,12 @@ def read_words(path):
 
 
 def strands(numbers, batch):
-    """(T, N): the text split into N parallel strands."""
-    length = len(numbers) // batch
-    return nd.array(numbers[:length * batch]).reshape((batch, length)).T
+    """(T, N): the text split into parallel strands, of which this process has its part."""
+    if batch % dist.size():
+        raise SystemExit(f"--batch {batch} cannot be divided among {dist.size()} processes")
+    length, part = len(numbers) // batch, batch // dist.size()
+    text = nd.array(numbers[:length * batch]).reshape((batch, length))
+    return text[dist.rank() * part:(dist.rank() + 1) * part].T
 
 
 def zeros(net, batch):
@@ -57,7 +62,7 @@ def zeros(net, batch):
 
 
 def train_epoch(net, trainer, text, steps):
-    """The mean loss of a word."""
+    """The mean loss of a word, over all processes."""
     criterion = gluon.loss.SoftmaxCrossEntropyLoss()
     states, total, count = zeros(net, text.shape[1]), 0.0, 0
     for at in range(0, text.shape[0] - 1, steps):
@@ -68,11 +73,13 @@ def train_epoch(net, trainer, text, steps):
             scores, *states = net(data, *states)
             loss = criterion(scores.reshape((-1, scores.shape[2])), following.reshape((-1,)))
         loss.backward()
-        gradients = [p.grad() for p in net.collect_params().values()]
-        gluon.utils.clip_global_norm(gradients, 5.0 * data.size)
-        trainer.step(data.size)
+        words = data.size * dist.size()
+        trainer.allreduce_grads()  # clipping needs the sum over all processes
+        gluon.utils.clip_global_norm([p.grad() for p in net.collect_params().values()], 5.0 * words)
+        trainer.update(words)
         total += loss.sum().asscalar()
         count += loss.size
+    total, count = dist.allreduce(nd.array([total, count], dtype="float64"), op="sum").asnumpy()
     return total / count
 
 
@@ -108,7 +115,13 @@ def main():
     net = LanguageModel(len(names), options.size, options.layers, options.dropout)
     net.initialize(mx.init.Xavier())
     net.hybridize()
-    trainer = gluon.Trainer(net.collect_params(), "adam", {"learning_rate": 0.01})
+    several = dist.size() > 1
+    trainer = gluon.Trainer(net.collect_params(), "adam", {"learning_rate": 0.01},
+                            kvstore="dist_sync" if several else "device", update_on_kvstore=False if several else None)
+    if several:
+        mx.random.seed(options.seed + dist.rank())  # other dropout on each process
+    if dist.rank() > 0:
+        return [train_epoch(net, trainer, text, options.steps) for _ in range(options.epochs)][-1]
     print(f"{len(numbers)} words, {len(names)} different ones, "
           f"{sum(p.data().size for p in net.collect_params().values())} parameters")
     start = time.time()
@@ -116,8 +129,9 @@ def main():
         loss = train_epoch(net, trainer, text, options.steps)
         if epoch == 0 or (epoch + 1) % max(1, options.epochs // 8) == 0:
             print(f"epoch {epoch + 1}: loss {loss:.3f}, perplexity {math.exp(loss):.1f}, "
-                  f"{(epoch + 1) * text.size / (time.time() - start):.0f} words/s")
+                  f"{(epoch + 1) * text.size * dist.size() / (time.time() - start):.0f} words/s", flush=True)
     print(continue_text(net, names, "the" if "the" in names else names[0], 40))
+    return loss
 
 
 if __name__ == "__main__":

@@ -1,8 +1,10 @@
 """Data sets divided among processes, metrics, the example.  SPDX-License-Identifier: Apache-2.0"""
 import os
+import re
 import subprocess
 import sys
 
+import numpy as np
 import pytest
 
 import launch
@@ -69,3 +71,40 @@ def test_the_example_continues_with_the_same_bits(tmp_path):
     once = train(tmp_path / "once", 2, "--epochs", "2")
     train(tmp_path / "twice", 2, "--epochs", "1")
     assert train(tmp_path / "twice", 2, "--epochs", "2", "--resume") == once
+
+
+def test_the_example_continues_as_another_number_of_processes(tmp_path):
+    import mxnet as mx
+    if not images():
+        pytest.skip("Fashion-MNIST is not here (Debian package dataset-fashion-mnist)")
+    for name in ("once", "twice"):
+        (tmp_path / name).mkdir()
+    train(tmp_path / "once", 2, "--epochs", "2")
+    train(tmp_path / "twice", 2, "--epochs", "1")
+    train(tmp_path / "twice", 4, "--epochs", "2", "--resume")
+    once, twice = (mx.nd.load(str(tmp_path / name / "distributed.params")) for name in ("once", "twice"))
+    for name, value in once.items():
+        np.testing.assert_allclose(twice[name].asnumpy(), value.asnumpy(), rtol=1e-3, atol=1e-5, err_msg=name)
+
+
+def losses(text):
+    return [float(number) for number in re.findall(r"loss ([0-9.]+)", text)]
+
+
+def language_model(processes, *command):
+    line = ["mpirun", "-np", str(processes), *command, "--quick"] if processes > 1 else [*command, "--quick"]
+    done = subprocess.run(line, env=launch.environment(), text=True, capture_output=True, timeout=120)
+    assert done.returncode == 0, done.stderr
+    return losses(done.stdout)
+
+
+def test_language_models():
+    """Halves of the strands, in Python (without dropout: each process has its own) and in C: the numbers of one process."""
+    import mxnet
+    programs = [[sys.executable, os.path.join(os.path.dirname(EXAMPLE), "language_model.py"), "--dropout", "0"]]
+    compiled = os.path.join(os.path.dirname(mxnet.__file__), "..", "..", "examples", "language_model")
+    programs += [[compiled]] if os.path.exists(compiled) else []
+    for command in programs:
+        one, two = language_model(1, *command), language_model(2, *command)
+        assert len(one) == len(two) > 3 and one[-1] < one[0] - 1, one
+        np.testing.assert_allclose(two, one, rtol=5e-3, err_msg=str(command))
