@@ -71,6 +71,7 @@ static void rest(int64_t nanoseconds) { nanosleep(&(struct timespec){0, nanoseco
 static void finish(mx_work *work, mx_code code, const char *message)
 {
     work->code = code;
+    work->ended = 1e-3 * (double)now();
     snprintf(work->message, sizeof work->message, "%s", message);
     mx_comm_check_free(work);
     work->stage = MX_WORK_DONE;
@@ -426,6 +427,7 @@ static mx_code begin(mx_work *work, bool quietly)
     if (!t)
         return mx_error_code();
     work->stage = MX_WORK_QUEUED;
+    work->begun = work->ended = 1e-3 * (double)now();
     work->next = NULL, work->request = NULL, work->heads = NULL, work->code = MX_OK;
     if (t == &mx_alone) {
         work->code = t->start(&work->what, &work->request);

@@ -14,6 +14,7 @@ typedef struct mx_work {
     int64_t number;          /* of exchanges on its channel, from 1 on */
     struct mx_header *heads; /* checking mode: (size + 1) descriptions, the own one last; owned; NULL: none */
     enum { MX_WORK_QUEUED, MX_WORK_COMPARES, MX_WORK_RUNS, MX_WORK_DONE } stage; /* guarded by the lock */
+    double begun, ended; /* microseconds of the monotonic clock */
     mx_code code;
     char message[1500]; /* of the error */
 } mx_work;

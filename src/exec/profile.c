@@ -233,6 +233,12 @@ void mx_profiler_span(const char *domain, const char *name, double start)
         record((mx_event){.start = start, .value = mx_profiler_now() - start, .phase = 'X'}, domain, name, 0, NULL);
 }
 
+void mx_profile_span_between(const char *domain, const char *name, double start, double end)
+{
+    if (wanted(domain, name))
+        record((mx_event){.start = start, .value = end - start, .phase = 'X'}, domain, name, 0, NULL);
+}
+
 void mx_profiler_counter(const char *domain, const char *name, double value)
 {
     if (wanted(domain, name))

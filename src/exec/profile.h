@@ -37,6 +37,9 @@ static inline void mx_profile_end(double start, const char *name, int n_in, mx_a
         mx_profile_call(start, name, n_in, in);
 }
 
+/* Work that someone else has done, in microseconds of mx_profiler_now(); an event of the program. */
+void mx_profile_span_between(const char *domain, const char *name, double start, double end);
+
 /* While a user's operator runs, what it calls counts in the group "Custom Operator" as NAME::operator, and the rest of its
  * time as NAME::pure_python.
  *

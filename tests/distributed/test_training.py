@@ -49,6 +49,16 @@ def test_fused_steps(alone):
     assert len(digests) == 1
 
 
+def test_the_profiler_shows_exchanges():
+    for events in launch.run(2, "profile.py", env={"GLUON_BUCKET_KB": 4}):
+        buckets = [e for e in events if e[0] != "wait"]
+        assert len(events) - len(buckets) == 3 and len(buckets) % 3 == 0 and len(buckets) > 3, events
+        assert sum(int(e[0].split()[2]) for e in buckets) == 3 * 4 * (51 * 40 + 41 * 40 + 41 * 2)
+        assert all(e[2] >= 0 for e in events)
+        early = [b for b in buckets if any(w[1] > b[1] for w in events if w[0] == "wait")]
+        assert early, "all buckets left after backward"
+
+
 def test_kinds_of_stores(alone):
     kinds = ["dist_device_sync", "dist_async", "p3", "horovod"]
     reports = launch.run(3, "training.py", *[f"net=dense,store={kind}" for kind in kinds])

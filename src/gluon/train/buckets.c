@@ -17,6 +17,7 @@
 #include "gluon/train/buckets.h"
 
 #include <pthread.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -24,6 +25,7 @@
 #include "base/error.h"
 #include "base/flags.h"
 #include "comm/comm.h"
+#include "exec/profile.h"
 #include "exec/ready.h"
 #include "gluon/train/sums.h"
 #include "gluon/train/trainer.h"
@@ -407,17 +409,32 @@ static mx_code write_back(mx_buckets *self, int64_t i)
     return MX_OK;
 }
 
+/* For the profiler: when buckets were under way, and how long the step waited for them. */
+static void show_times(const mx_buckets *self, double waited_from)
+{
+    char name[64];
+    for (int i = 0; i < self->n_buckets; i++) {
+        const bucket *b = &self->buckets[i];
+        snprintf(name, sizeof name, "bucket %d: %lld bytes", i, (long long)b->count * mx_dtype_size(b->wire));
+        mx_profile_span_between("exchange", name, b->work.begun, b->work.ended);
+    }
+    mx_profile_span_between("exchange", "wait", waited_from, mx_profiler_now());
+}
+
 /* Collects the sums of all buckets, those that were sent again in a second round. */
 static mx_code collect(mx_buckets *self)
 {
     mx_code code = MX_OK;
     bool bad = false;
+    const double start = mx_profile_start(MX_PROFILE_OWN);
     for (int i = 0; i < self->n_buckets; i++) { /* all, whatever happens: the memory is in use */
         const mx_code each = mx_engine_wait(&self->buckets[i].work);
         code = code ? code : each;
     }
     const mx_code each = mx_engine_wait(&self->agreement);
     code = code ? code : each;
+    if (start != 0)
+        show_times(self, start);
     for (int i = 0; !code && i < self->n_buckets; i++)
         if (self->agreed[self->n_members + i])
             code = send_again(self, &self->buckets[i]), bad = true;

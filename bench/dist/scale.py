@@ -1,0 +1,131 @@
+"""A model of the time of a training step, compared with measurements, and what it expects of large clusters.
+
+    python bench/dist/scale.py [--models lenet resnet18 lstm] [--steps 15]
+
+A step computes forward and backward; its buckets leave when their gradients are complete and are summed one after the other:
+
+    begin(i) = max(ready(i), end(i - 1)),  end(i) = begin(i) + T(bytes(i)),  step = max(end of backward, end of the last) + update
+    T(bytes) = 2 (n - 1) latency + 2 (n - 1) / n * bytes / bandwidth                                  a ring of n processes
+
+On the machine that measures, the exchange needs the processors that compute: nothing is free, so T(bytes) is added to the
+time of backward as well (`busy` = 1).  GPUs exchange beside their computation (`busy` = 0).
+
+Measured: ready(i) and bytes(i) (timeline.py), forward and backward of as many processes without an exchange, T by an all-reduce
+of two sizes.  SPDX-License-Identifier: Apache-2.0
+"""
+import argparse
+import json
+import os
+import subprocess
+import sys
+
+HERE = os.path.dirname(os.path.abspath(__file__))
+FABRICS = [  # name, bytes/s of one GPU, seconds of one message
+    ("100 Gbit/s Ethernet, 8 GPUs share it", 12.5e9 / 8, 10e-6),
+    ("InfiniBand HDR 200 Gbit/s, 2 GPUs share it", 25e9 / 2, 2e-6),
+    ("InfiniBand NDR 400 Gbit/s per GPU", 50e9, 2e-6),
+]
+GPUS = [8, 64, 512, 4096]
+
+
+def ring(count, size, latency, bandwidth):
+    """Seconds of an all-reduce of `size` bytes."""
+    return 2 * (count - 1) * latency + 2 * (count - 1) / count * size / bandwidth if count > 1 else 0.0
+
+
+def step_time(buckets, compute, update, exchange, busy):
+    """Seconds.  buckets: (bytes, seconds from the start of the step to its gradients, without exchange); exchange(bytes): T."""
+    end, stolen = 0.0, 0.0
+    for size, ready in buckets:
+        begin = max(ready + stolen, end)
+        end = begin + exchange(size)
+        stolen += busy * exchange(size)
+    return max(compute + (stolen if busy else 0.0), end) + update
+
+
+def start(processes, *words):
+    """What the last line that rank 0 printed says."""
+    env = {**os.environ, "MXNET_CPU_WORKER_NTHREADS": "1", "OMPI_ALLOW_RUN_AS_ROOT": "1", "OMPI_ALLOW_RUN_AS_ROOT_CONFIRM": "1"}
+    command = ["mpirun", "--oversubscribe", "--bind-to", "none", "-np", str(processes), sys.executable, *words]
+    done = subprocess.run(command, env=env, check=True, text=True, stdout=subprocess.PIPE, timeout=600)
+    return json.loads(done.stdout.splitlines()[-1])
+
+
+def probe():
+    """In a process: seconds of an all-reduce of 4 kB and of 4 MB, the median of several."""
+    import time
+
+    import mxnet as mx
+    import mxnet.distributed as dist
+    result = []
+    for size in (4096, 4 << 20):
+        x, times = mx.nd.zeros((size // 4,)), []
+        for _ in range(30):
+            dist.barrier()
+            begin = time.monotonic()
+            dist.allreduce_(x, op="sum")
+            times.append(time.monotonic() - begin)
+        result.append(sorted(times)[len(times) // 2])
+    if dist.rank() == 0:
+        print(json.dumps(result))
+
+
+def fabric_here(processes):
+    """Latency and bandwidth that explain both measurements."""
+    small, large = start(processes, os.path.abspath(__file__), "--probe")
+    slope = max(1e-12, (large - small) / ((4 << 20) - 4096))
+    bandwidth = 2 * (processes - 1) / processes / slope
+    return max(0.0, small - slope * 4096) / (2 * (processes - 1)), bandwidth
+
+
+def compare(model, steps):
+    """Prints measured and expected steps of 2 and 4 processes; the timeline of two."""
+    kept = None
+    for processes in (2, 4):
+        m = start(processes, os.path.join(HERE, "timeline.py"), model, "--steps", str(steps))
+        latency, bandwidth = fabric_here(processes)
+        compute = m["forward_backward"] / 1e3
+        first = min(b[1] for b in m["buckets"]) / 1e3
+        last = max(b[1] for b in m["buckets"]) / 1e3
+        # With the exchange going on, gradients come late; the order and the proportions are those of backward.
+        shrink = (compute - min(first, compute)) / (last - first) if last > first else 0.0
+        buckets = [(b[0], min(first, compute) + (b[1] / 1e3 - first) * shrink) for b in m["buckets"]]
+        expected = step_time(buckets, compute, m["update"] / 1e3, lambda size: ring(processes, size, latency, bandwidth), 1)
+        print(f"{model:10}{processes:10}{m['step']:12.1f}{1e3 * expected:12.1f}{100 * (1e3 * expected / m['step'] - 1):+9.0f} %"
+              f"{1e6 * latency:12.1f}{bandwidth / 1e9:10.2f}", flush=True)
+        kept = kept or (buckets, compute, m["update"] / 1e3)
+    return kept
+
+
+def expect(model, timeline, speedup):
+    """Efficiency on fabrics: one process alone takes compute + update."""
+    buckets, compute, update = timeline
+    buckets = [(size, ready / speedup) for size, ready in buckets]
+    compute, update = compute / speedup, update / speedup
+    for name, bandwidth, latency in FABRICS:
+        shares = [(compute + update) / step_time(buckets, compute, update, lambda size, n=n: ring(n, size, latency, bandwidth), 0)
+                  for n in GPUS]
+        print(f"{model:10}{name:46}" + "".join(f"{100 * share:9.0f} %" for share in shares))
+
+
+def main():
+    parser = argparse.ArgumentParser()
+    parser.add_argument("--models", nargs="+", default=["lenet", "resnet18", "lstm"])
+    parser.add_argument("--steps", type=int, default=15)
+    parser.add_argument("--speedup", type=float, default=100, help="of a GPU over one thread of this machine")
+    parser.add_argument("--probe", action="store_true")
+    args = parser.parse_args()
+    if args.probe:
+        return probe()
+    print(f"{'':10}{'processes':>10}{'step, ms':>12}{'model, ms':>12}{'error':>11}{'latency, us':>12}{'GB/s':>10}")
+    timelines = {model: compare(model, args.steps) for model in args.models}
+    print(f"\nEfficiency expected with the buckets above, a GPU {args.speedup:g} times as fast as one thread here, a ring over all "
+          "GPUs, exchange beside\ncomputation, {} examples per GPU:".format(32))
+    print(f"{'':56}" + "".join(f"{n:11}" for n in GPUS))
+    for model, timeline in timelines.items():
+        expect(model, timeline, args.speedup)
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())
