@@ -15,7 +15,7 @@ COMPILE = cmake --build $(1) -j $(JOBS)
 
 MAKEFLAGS += --no-print-directory
 .NOTPARALLEL:
-.PHONY: fuzz garbage build python demo test distributed onnx sanitize test-gpu test-gpu-sanitize pytest oracle oracle-venv types-venv libraries bench check install clean format help setup asan tsan clang-build everything cuda cuda-check format-check layers families facts setup-check setup-mpi docs docs-check book walkthroughs docs-venv book-prefix
+.PHONY: fuzz garbage build python demo test distributed onnx sanitize test-gpu test-gpu-sanitize pytest oracle oracle-venv types-venv libraries bench check install clean format help setup asan tsan clang-build everything cuda cuda-check format-check layers families facts setup-check setup-mpi docs docs-check book walkthroughs docs-venv book-prefix arm
 
 build: ## the library, the gluon command and the C examples, in build/
 	@sh tools/setup.sh build
@@ -73,6 +73,13 @@ distributed: setup-mpi python ## tests of several processes, with mpirun; skippe
 
 onnx: python ## ONNX files: against the onnx package and ONNX Runtime of PyPI; ONNX=--every: all networks of the zoo
 	@JOBS=$(JOBS) sh tools/onnx.sh $(BUILD) $(ONNX)
+
+arm: LEVELS = native
+arm: ## other machines under qemu: the library on 64-bit ARM, one C file on ARM, RISC-V and s390x; skipped with a message
+	@sh tools/setup.sh build test arm
+	$(call CONFIGURE,$(BUILD)) $(CMAKE_FLAGS)
+	$(call COMPILE,$(BUILD)) --target cli_models gluon_command
+	@JOBS=$(JOBS) CMAKE_FLAGS="$(CMAKE_FLAGS)" sh tools/arm.sh $(BUILD)
 
 test-gpu: ## on a machine with a GPU: everything on gpu(0) beside the CPU; needs what the machine has, no network
 	@CMAKE_FLAGS="$(CMAKE_FLAGS)" GPU_TESTS="$(GPU_TESTS)" sh tools/test_gpu.sh $(BUILD)/gpu

@@ -1,7 +1,7 @@
 #!/bin/sh
 # Installs missing Debian packages.
 #
-#   tools/setup.sh GROUP...     groups: build test data bench check python mpi docs fuzz
+#   tools/setup.sh GROUP...     groups: build test data bench check python mpi docs fuzz arm
 #
 # If packages cannot be installed (no apt, not root, no network), it names them and continues if the compiler and
 # CMake are installed: everything else is optional, and the build reports what it leaves out.
@@ -19,8 +19,10 @@ packages() {
         mpi)   echo libopenmpi-dev openmpi-bin ;;
         python) echo python3 python3-venv python3-dev ;;
         fuzz)  echo clang libclang-rt-dev ;;
+        arm)   echo qemu-user gcc-aarch64-linux-gnu libc6-dev-arm64-cross gcc-arm-linux-gnueabihf libc6-dev-armhf-cross \
+                    gcc-riscv64-linux-gnu libc6-dev-riscv64-cross gcc-s390x-linux-gnu libc6-dev-s390x-cross ;;
         docs)  echo pkg-config dataset-fashion-mnist ;;
-        *)     echo "setup: unknown group '$1' (known: build test data bench check python mpi docs fuzz)" >&2; exit 2 ;;
+        *)     echo "setup: unknown group '$1' (known: build test data bench check python mpi docs fuzz arm)" >&2; exit 2 ;;
     esac
 }
 

@@ -37,6 +37,9 @@ static inline bool has_avx512(void)
 static const level levels[] = {
     /* lowest first */
     {"generic", 0, mx_cpu_families_generic, always},
+#ifdef MX_LEVEL_NEON
+    {"neon", 4, mx_cpu_families_neon, always}, /* part of every 64-bit ARM */
+#endif
 #ifdef MX_LEVEL_AVX2
     {"avx2", 8, mx_cpu_families_avx2, has_avx2},
 #endif

@@ -20,9 +20,10 @@ typedef mx_kernel mx_cpu_kernel;
 
 /* Generated from the file names for the levels of this build (MX_LEVEL_AVX2, ...); NULL-ended. */
 extern const mx_cpu_kernel *const mx_cpu_families_generic[];
+extern const mx_cpu_kernel *const mx_cpu_families_neon[];
 extern const mx_cpu_kernel *const mx_cpu_families_avx2[];
 extern const mx_cpu_kernel *const mx_cpu_families_avx512[];
 
-const char *mx_cpu_level(void); /* "generic", "avx2" or "avx512": the level in use */
+const char *mx_cpu_level(void); /* "generic", "neon", "avx2" or "avx512": the level in use */
 
 #endif

@@ -64,9 +64,9 @@ static mx_layout_kind convolution_kind(const mx_layout *l, const mx_step *step)
         return MX_LAYOUT_NONE;
     const int64_t channels = value_of(l, step->in[0])->shape.dim[1];
     if (a->num_group == 1)
-        return !l->blocked[step->in[0]] && 2 * channels <= l->block ? MX_LAYOUT_FIRST
-               : by_winograd(l, step)                               ? MX_LAYOUT_WINOGRAD
-                                                                    : MX_LAYOUT_CONV;
+        return !l->blocked[step->in[0]] && (2 * channels <= l->block || channels <= 3) ? MX_LAYOUT_FIRST
+               : by_winograd(l, step)                                                  ? MX_LAYOUT_WINOGRAD
+                                                                                       : MX_LAYOUT_CONV;
     return a->num_group == channels && a->num_filter == channels ? MX_LAYOUT_DEPTHWISE : MX_LAYOUT_NONE;
 }
 

@@ -30,6 +30,7 @@
 #define ROW(level) \
     {conv_forward_##level, conv_backward_data_##level, conv_backward_weight_##level, pool_forward_##level, \
      pool_backward_##level},
+DECLARE(neon)
 DECLARE(avx2)
 DECLARE(avx512)
 
@@ -43,28 +44,31 @@ typedef struct level {
 
 static const level levels[] = {
     ROW(generic)
+#if defined(MX_LEVEL_NEON)
+    ROW(neon)
+#endif
 #if defined(MX_LEVEL_AVX2)
     ROW(avx2)
+#endif
 #if defined(MX_LEVEL_AVX512)
     ROW(avx512)
 #endif
-#endif
 };
 
+/* Levels are listed lowest first; those that this machine lacks are at the end. */
 static int level_count(void)
 {
-#if defined(__x86_64__)
-    if (!__builtin_cpu_supports("avx2") || !__builtin_cpu_supports("fma"))
-        return 1;
-    const int built = (int)(sizeof levels / sizeof *levels);
-    const int most = __builtin_cpu_supports("avx512f") && __builtin_cpu_supports("avx512bw") &&
-                             __builtin_cpu_supports("avx512dq") && __builtin_cpu_supports("avx512vl")
-                         ? 3
-                         : 2;
-    return most < built ? most : built;
-#else
-    return 1;
+    int count = (int)(sizeof levels / sizeof *levels);
+#if defined(MX_LEVEL_AVX512)
+    if (!__builtin_cpu_supports("avx512f") || !__builtin_cpu_supports("avx512bw") ||
+        !__builtin_cpu_supports("avx512dq") || !__builtin_cpu_supports("avx512vl"))
+        count--;
 #endif
+#if defined(MX_LEVEL_AVX2)
+    if (!__builtin_cpu_supports("avx2") || !__builtin_cpu_supports("fma"))
+        count--;
+#endif
+    return count;
 }
 
 static uint64_t state = 88172645463325252u;

@@ -22,25 +22,36 @@ typedef mx_code (*gemm_fn)(const mx_gemm_f32 *);
 typedef mx_code (*gemm64_fn)(const mx_gemm_f64 *);
 mx_code mx_gemm_f32_run_generic(const mx_gemm_f32 *);
 mx_code mx_gemm_f64_run_generic(const mx_gemm_f64 *);
+mx_code mx_gemm_f32_run_neon(const mx_gemm_f32 *);
+mx_code mx_gemm_f64_run_neon(const mx_gemm_f64 *);
 mx_code mx_gemm_f32_run_avx2(const mx_gemm_f32 *);
 mx_code mx_gemm_f64_run_avx2(const mx_gemm_f64 *);
 mx_code mx_gemm_f32_run_avx512(const mx_gemm_f32 *);
 mx_code mx_gemm_f64_run_avx512(const mx_gemm_f64 *);
 
-static struct { const char *name; gemm_fn f32; gemm64_fn f64; } levels[3];
+typedef struct level {
+    const char *name;
+    gemm_fn f32;
+    gemm64_fn f64;
+    int64_t columns; /* of a panel: two vectors of floats */
+} level_row;
+static level_row levels[3];
+#define ROW(level, columns) (level_row){#level, mx_gemm_f32_run_##level, mx_gemm_f64_run_##level, columns}
 
 static int level_count(void)
 {
     int n = 0;
-    levels[n].name = "generic", levels[n].f32 = mx_gemm_f32_run_generic, levels[n++].f64 = mx_gemm_f64_run_generic;
+    levels[n++] = ROW(generic, 8);
+#if defined(MX_LEVEL_NEON)
+    levels[n++] = ROW(neon, 8);
+#endif
 #if defined(MX_LEVEL_AVX2)
     if (__builtin_cpu_supports("avx2") && __builtin_cpu_supports("fma"))
-        levels[n].name = "avx2", levels[n].f32 = mx_gemm_f32_run_avx2, levels[n++].f64 = mx_gemm_f64_run_avx2;
+        levels[n++] = ROW(avx2, 16);
 #endif
 #if defined(MX_LEVEL_AVX512)
-    if (n == 2 && __builtin_cpu_supports("avx512f") && __builtin_cpu_supports("avx512vl") &&
-        __builtin_cpu_supports("avx512dq"))
-        levels[n].name = "avx512", levels[n].f32 = mx_gemm_f32_run_avx512, levels[n++].f64 = mx_gemm_f64_run_avx512;
+    if (__builtin_cpu_supports("avx512f") && __builtin_cpu_supports("avx512vl") && __builtin_cpu_supports("avx512dq"))
+        levels[n++] = ROW(avx512, 32);
 #endif
     return n;
 }
@@ -95,7 +106,7 @@ static void compare(const char *what, const mx_gemm_f64 *g, double got, double w
 static void check_panels(const mx_gemm_f64 *g, const mx_gemm_f32 *plain, int level, const double *before,
                          const double *wanted)
 {
-    const int64_t columns = 8 << level, panels = (g->n + columns - 1) / columns, size = g->m * g->ldc;
+    const int64_t columns = levels[level].columns, panels = (g->n + columns - 1) / columns, size = g->m * g->ldc;
     float *b = test_calloc((size_t)(panels * columns * g->k + 1), sizeof *b), *c = narrowed(before, size);
     for (int64_t j = 0; j < g->n; j++)
         for (int64_t p = 0; p < g->k; p++)

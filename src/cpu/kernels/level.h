@@ -3,6 +3,9 @@
  * Exported names of such a file carry the level, so that all levels fit into one library and cpu/device.c
  * picks one of them when the library is first used.
  *
+ * Registers decide the sizes of the tiles that kernels hold in them; a 64-bit ARM always has NEON, whose level is the
+ * one with the larger tiles and its instructions.
+ *
  * SPDX-License-Identifier: Apache-2.0 */
 #ifndef MX_CPU_LEVEL_H
 #define MX_CPU_LEVEL_H
@@ -17,10 +20,16 @@
 
 #if defined(__AVX512F__)
 #define MX_VECTOR_BYTES 64
+#define MX_VECTOR_REGISTERS 32
 #elif defined(__AVX2__)
 #define MX_VECTOR_BYTES 32
+#define MX_VECTOR_REGISTERS 16
+#elif defined(MX_NEON)
+#define MX_VECTOR_BYTES 16
+#define MX_VECTOR_REGISTERS 32
 #else
 #define MX_VECTOR_BYTES 16
+#define MX_VECTOR_REGISTERS 16
 #endif
 
 /* Before a loop with independent iterations; clang has no such pragma and checks at run time. */

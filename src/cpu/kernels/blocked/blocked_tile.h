@@ -18,7 +18,7 @@
 
 #include "cpu/kernels/conv/conv_vector.h"
 
-#if defined(__AVX512F__)
+#if MX_VECTOR_REGISTERS == 32
 #define LAYOUT_HALF 7 /* most pixels per half, with two output blocks */
 #else
 #define LAYOUT_HALF 3
@@ -70,10 +70,7 @@ CONV_INLINE vfloat layout_min(vfloat a, vfloat b)
 #elif defined(__AVX2__)
     return (vfloat)_mm256_min_ps((__m256)a, (__m256)b);
 #else
-    vfloat r;
-    for (int i = 0; i < LANES; i++)
-        r[i] = a[i] < b[i] ? a[i] : b[i];
-    return r;
+    return vector_choose(a < b, a, b);
 #endif
 }
 

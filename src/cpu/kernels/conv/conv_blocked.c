@@ -19,7 +19,7 @@
 
 /* Of the part of it that one pass over the tile uses: a small register tile reads its weights so often that they
  * must stay in the first-level cache. */
-#if defined(__AVX512F__)
+#if MX_VECTOR_REGISTERS == 32
 #define SLICE_BYTES WEIGHT_BYTES
 #else
 #define SLICE_BYTES (24 * 1024)

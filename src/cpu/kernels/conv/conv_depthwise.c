@@ -11,7 +11,7 @@
 #include "base/threads.h"
 
 #define UNROLL _Pragma("GCC unroll 32")
-#if defined(__AVX512F__) /* result lines at once: they share source lines */
+#if MX_VECTOR_REGISTERS == 32 /* result lines at once: they share source lines */
 #define ROWS 8
 #else
 #define ROWS 4

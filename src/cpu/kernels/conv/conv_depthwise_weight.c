@@ -10,7 +10,7 @@
 #include "cpu/kernels/conv/conv_depthwise_halved.h"
 
 #define UNROLL _Pragma("GCC unroll 32")
-#if defined(__AVX512F__) /* lines of dy at once */
+#if MX_VECTOR_REGISTERS == 32 /* lines of dy at once */
 #define ROWS 4
 #else
 #define ROWS 2

@@ -20,7 +20,7 @@
 #define conv_micro_table MX_LEVEL_NAME(conv_micro_table)
 #define conv_grad_table MX_LEVEL_NAME(conv_grad_table)
 
-#if defined(__AVX512F__) /* 32 registers, otherwise 16 */
+#if MX_VECTOR_REGISTERS == 32
 #define CONV_HALF_TWO 7  /* most positions per half, two vectors of channels */
 #define CONV_HALF_ONE 12 /* ... one vector */
 #define CONV_TILE_TAPS 12 /* weight gradient: channels x taps of a tile */

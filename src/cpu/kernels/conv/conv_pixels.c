@@ -52,7 +52,7 @@ CONV_INLINE void sum_tile(const int channels, const int vectors, const float *x,
         for (; i < vectors; i++)                                                                                    \
             sum_tile(channels, 1, x + i * LANES, offset, count, w, start, floor, to + i * LANES, s_to);             \
     }
-#if defined(__AVX512F__)
+#if MX_VECTOR_REGISTERS == 32
 SUM_SPAN(1, 8) SUM_SPAN(2, 8) SUM_SPAN(3, 7) SUM_SPAN(4, 6) SUM_SPAN(5, 5) SUM_SPAN(6, 4)
 #else
 SUM_SPAN(1, 6) SUM_SPAN(2, 4) SUM_SPAN(3, 3) SUM_SPAN(4, 3) SUM_SPAN(5, 2) SUM_SPAN(6, 2)

@@ -19,7 +19,7 @@
 #define MOST_CHANNELS 6          /* of a register tile */
 #define MOST_TAPS 9
 
-#if defined(__AVX512F__)
+#if MX_VECTOR_REGISTERS == 32
 #define BLOCK_CHANNELS 6
 static const int most_taps[MOST_CHANNELS + 1] = {0, 9, 9, 7, 6, 5, 4};
 #else
@@ -64,7 +64,7 @@ typedef void (*grad_fn)(const float *dy, int64_t s_dy, const float *x, const int
 GRAD(1, 1) GRAD(1, 2) GRAD(1, 3) GRAD(1, 4) GRAD(1, 5) GRAD(1, 6) GRAD(1, 7) GRAD(1, 8) GRAD(1, 9)
 GRAD(2, 1) GRAD(2, 2) GRAD(2, 3) GRAD(2, 4) GRAD(2, 5)
 GRAD(3, 1) GRAD(3, 2) GRAD(3, 3) GRAD(4, 1) GRAD(4, 2) GRAD(5, 1) GRAD(5, 2) GRAD(6, 1)
-#if defined(__AVX512F__)
+#if MX_VECTOR_REGISTERS == 32
 GRAD(2, 6) GRAD(2, 7) GRAD(2, 8) GRAD(2, 9) GRAD(3, 4) GRAD(3, 5) GRAD(3, 6) GRAD(3, 7)
 GRAD(4, 3) GRAD(4, 4) GRAD(4, 5) GRAD(4, 6) GRAD(5, 3) GRAD(5, 4) GRAD(5, 5)
 GRAD(6, 2) GRAD(6, 3) GRAD(6, 4)
@@ -72,7 +72,7 @@ GRAD(6, 2) GRAD(6, 3) GRAD(6, 4)
 static const grad_fn grad_table[MOST_CHANNELS + 1][MOST_TAPS + 1] = {
     {NULL},
     {NULL, grad_1_1, grad_1_2, grad_1_3, grad_1_4, grad_1_5, grad_1_6, grad_1_7, grad_1_8, grad_1_9},
-#if defined(__AVX512F__)
+#if MX_VECTOR_REGISTERS == 32
     {NULL, grad_2_1, grad_2_2, grad_2_3, grad_2_4, grad_2_5, grad_2_6, grad_2_7, grad_2_8, grad_2_9},
     {NULL, grad_3_1, grad_3_2, grad_3_3, grad_3_4, grad_3_5, grad_3_6, grad_3_7},
     {NULL, grad_4_1, grad_4_2, grad_4_3, grad_4_4, grad_4_5, grad_4_6},

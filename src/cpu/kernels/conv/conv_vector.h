@@ -18,6 +18,7 @@
 #define LANES (MX_VECTOR_BYTES / 4) /* floats in a vector */
 
 typedef float vfloat __attribute__((vector_size(MX_VECTOR_BYTES)));
+typedef int32_t vfloat_bits __attribute__((vector_size(MX_VECTOR_BYTES)));
 typedef float vfloat_any __attribute__((vector_size(MX_VECTOR_BYTES), aligned(4), may_alias)); /* at any address */
 
 #define CONV_INLINE static inline __attribute__((always_inline, unused))
@@ -125,6 +126,12 @@ CONV_INLINE vfloat vector_keep(vfloat v, vector_part part)
 #endif
 }
 
+/* a where the bits of a lane are set, b where they are not. */
+CONV_INLINE vfloat vector_choose(vfloat_bits bits, vfloat a, vfloat b)
+{
+    return (vfloat)(((vfloat_bits)a & bits) | ((vfloat_bits)b & ~bits));
+}
+
 /* a > b ? a : b in every lane; b where one of them is NaN. */
 CONV_INLINE vfloat vector_max(vfloat a, vfloat b)
 {
@@ -133,10 +140,7 @@ CONV_INLINE vfloat vector_max(vfloat a, vfloat b)
 #elif defined(__AVX2__)
     return (vfloat)_mm256_max_ps((__m256)a, (__m256)b);
 #else
-    vfloat r;
-    for (int i = 0; i < LANES; i++)
-        r[i] = a[i] > b[i] ? a[i] : b[i];
-    return r;
+    return vector_choose(a > b, a, b);
 #endif
 }
 

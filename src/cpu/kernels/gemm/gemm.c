@@ -20,13 +20,19 @@
 #include "cpu/kernels/gemm/gemm.h"
 
 /* Register tiles: ROWS x 2 vectors, and DOT_ROWS x DOT_COLUMNS vectors, fill the registers of the level. */
-#if defined(__AVX512F__)
+#if MX_VECTOR_REGISTERS == 32
 #define ROWS 14
 #define DOT_ROWS 4
-#define CHUNK_BYTES (512 * 1024) /* packed B that is processed at a time: half of the second-level cache */
 #else
 #define ROWS 6
 #define DOT_ROWS 3
+#endif
+/* Packed B that is processed at a time: half of the second-level cache. */
+#if defined(__AVX512F__)
+#define CHUNK_BYTES (512 * 1024)
+#elif defined(MX_NEON)
+#define CHUNK_BYTES (256 * 1024)
+#else
 #define CHUNK_BYTES (400 * 1024)
 #endif
 #define PLACE_ROWS (ROWS > 8 ? INT64_MAX : 128) /* rows of B, each on a separate page, that are read in place: a

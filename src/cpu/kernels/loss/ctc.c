@@ -40,8 +40,10 @@ static void log_probabilities(const ctc_job *job, int64_t n, double *logp)
     for (int64_t t = 0; t < job->time[n]; t++) {
         const int64_t at = (t * job->batch + n) * job->classes;
         double max = -INFINITY, sum = 0;
-        for (int64_t c = 0; c < job->classes; c++)
-            max = fmax(max, element(job, job->data, at + c));
+        for (int64_t c = 0; c < job->classes; c++) {
+            const double x = element(job, job->data, at + c);
+            max = x > max ? x : max; /* not fmax, at which gcc 12 fails for ARM */
+        }
         for (int64_t c = 0; c < job->classes; c++)
             sum += exp(element(job, job->data, at + c) - max);
         for (int64_t c = 0; c < job->classes; c++)

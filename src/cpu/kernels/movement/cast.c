@@ -4,6 +4,8 @@
 #include <string.h>
 #if defined(__F16C__)
 #include <immintrin.h>
+#elif defined(MX_NEON)
+#include <arm_neon.h>
 #endif
 
 #include "base/threads.h"
@@ -44,6 +46,29 @@ static void float_to_half(uint16_t *to, const float *from, int64_t n)
     for (; i < n; i++)
         to[i] = _cvtss_sh(from[i], _MM_FROUND_TO_NEAREST_INT);
 }
+#elif defined(MX_NEON)
+static void half_to_float(float *to, const uint16_t *from, int64_t n)
+{
+    int64_t i = 0;
+    for (; i + 8 <= n; i += 8) {
+        const float16x8_t x = vreinterpretq_f16_u16(vld1q_u16(from + i));
+        vst1q_f32(to + i, vcvt_f32_f16(vget_low_f16(x)));
+        vst1q_f32(to + i + 4, vcvt_high_f32_f16(x));
+    }
+    for (; i < n; i++)
+        to[i] = vgetq_lane_f32(vcvt_f32_f16(vreinterpret_f16_u16(vdup_n_u16(from[i]))), 0);
+}
+
+static void float_to_half(uint16_t *to, const float *from, int64_t n)
+{
+    int64_t i = 0;
+    for (; i + 8 <= n; i += 8) {
+        const float16x4_t low = vcvt_f16_f32(vld1q_f32(from + i));
+        vst1q_u16(to + i, vreinterpretq_u16_f16(vcvt_high_f16_f32(low, vld1q_f32(from + i + 4))));
+    }
+    for (; i < n; i++)
+        to[i] = vget_lane_u16(vreinterpret_u16_f16(vcvt_f16_f32(vdupq_n_f32(from[i]))), 0);
+}
 #endif
 
 /* ---- float and bfloat16 ---------------------------------------------------------------------------------------- */
@@ -74,7 +99,7 @@ void mx_convert_fast(void *to, mx_dtype to_type, const void *from, mx_dtype from
         bfloat_to_float(to, from, n);
     else if (to_type == MX_BFLOAT16 && from_type == MX_FLOAT32)
         float_to_bfloat(to, from, n);
-#if defined(__F16C__)
+#if defined(__F16C__) || defined(MX_NEON)
     else if (to_type == MX_FLOAT32 && from_type == MX_FLOAT16)
         half_to_float(to, from, n);
     else if (to_type == MX_FLOAT16 && from_type == MX_FLOAT32)

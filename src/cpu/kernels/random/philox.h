@@ -14,6 +14,8 @@
 
 #if defined(__SSE2__)
 #include <immintrin.h>
+#elif defined(MX_NEON)
+#include <arm_neon.h>
 #endif
 
 #include "base/rng.h"
@@ -36,6 +38,8 @@ static inline philox_vector philox_product(philox_vector a, uint32_t factor)
     return (philox_vector)_mm256_mul_epu32((__m256i)a, _mm256_set1_epi64x((long long)factor));
 #elif defined(__SSE2__)
     return (philox_vector)_mm_mul_epu32((__m128i)a, _mm_set1_epi64x((long long)factor));
+#elif defined(MX_NEON)
+    return (philox_vector)vmull_n_u32(vmovn_u64((uint64x2_t)a), factor);
 #else
     return (a & 0xffffffffu) * (uint64_t)factor;
 #endif

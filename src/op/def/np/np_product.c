@@ -67,7 +67,7 @@ static mx_array *dot_of(const mx_expand *call, mx_array *a, mx_array *b)
 static mx_code dot(const mx_expand *call)
 {
     mx_array *x[2];
-    mx_dtype type;
+    mx_dtype type = MX_DTYPE_NONE;
     return operands(call, x, &type) ? mx_error_code() : give(call, dot_of(call, x[0], x[1]), type);
 }
 
@@ -75,7 +75,7 @@ static mx_code dot(const mx_expand *call)
 static mx_code inner(const mx_expand *call)
 {
     mx_array *x[2];
-    mx_dtype type;
+    mx_dtype type = MX_DTYPE_NONE;
     if (operands(call, x, &type))
         return mx_error_code();
     if (x[0]->ndim && x[1]->ndim > 1) {
@@ -92,7 +92,7 @@ static mx_array *flat(mx_array *x) { return x ? mx_expand1("Reshape", x, "shape=
 static mx_code vdot(const mx_expand *call)
 {
     mx_array *x[2];
-    mx_dtype type;
+    mx_dtype type = MX_DTYPE_NONE;
     if (operands(call, x, &type) || !(x[0] = flat(x[0])) || !(x[1] = flat(x[1])))
         return mx_error_code();
     return give(call, dot_of(call, x[0], x[1]), type);
@@ -150,7 +150,7 @@ static mx_array *product(const mx_expand *call, mx_array *a, mx_array *b)
 static mx_code matmul(const mx_expand *call)
 {
     mx_array *x[2];
-    mx_dtype type;
+    mx_dtype type = MX_DTYPE_NONE;
     if (operands(call, x, &type))
         return mx_error_code();
     if (!x[0]->ndim || !x[1]->ndim)
@@ -192,7 +192,7 @@ static mx_code tensordot(const mx_expand *call)
 {
     const mx_np_tensordot_attrs *attrs = call->attrs;
     mx_array *x[2];
-    mx_dtype type;
+    mx_dtype type = MX_DTYPE_NONE;
     mx_shape_t result = {.ndim = 0};
     if (operands(call, x, &type))
         return mx_error_code();
