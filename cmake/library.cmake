@@ -110,6 +110,7 @@ endforeach()
 add_library(gluon SHARED ${objects})
 add_library(gluon_static STATIC ${objects})
 foreach(library gluon gluon_static)
+    add_library(gluon::${library} ALIAS ${library}) # as after find_package: for projects that contain this one
     set_target_properties(${library} PROPERTIES OUTPUT_NAME gluon VERSION ${PROJECT_VERSION}
         SOVERSION ${PROJECT_VERSION_MAJOR} LINKER_LANGUAGE C
         LIBRARY_OUTPUT_DIRECTORY ${PROJECT_BINARY_DIR}/lib ARCHIVE_OUTPUT_DIRECTORY ${PROJECT_BINARY_DIR}/lib)
