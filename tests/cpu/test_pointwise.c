@@ -115,10 +115,32 @@ static void test_dropout_mask(void **state)
     }
 }
 
+/* Floats that no 64-bit integer can hold count as the smallest one, as MXNet's do. */
+static void test_bits_of_floats(void **state)
+{
+    const double x[] = {INFINITY, -INFINITY, NAN, 1e30, 0x1p63, -0x1p63, 6, -1.5};
+    const double itself[] = {-0x1p63, -0x1p63, -0x1p63, -0x1p63, -0x1p63, -0x1p63, 6, -1};
+    const mx_dtype types[] = {MX_FLOAT32, MX_FLOAT64};
+    (void)state;
+    for (int t = 0; t < 2; t++) {
+        MX_SCOPE;
+        mx_array *a = mx_cast(mx_array_from(MX_DIMS(8), MX_FLOAT64, x), .dtype = types[t]);
+        mx_array *b = mx_cast(mx_array_from(MX_DIMS(8), MX_FLOAT64, x), .dtype = types[t]);
+        const double *both = mx_array_data(mx_cast(mx_bitwise_and(a, b), .dtype = MX_FLOAT64));
+        const double *two = mx_array_data(mx_cast(mx_bitwise_and_scalar(a, .scalar = 2), .dtype = MX_FLOAT64));
+        const double *other = mx_array_data(mx_cast(mx_bitwise_xor(a, b), .dtype = MX_FLOAT64));
+        const double *any = mx_array_data(mx_cast(mx_bitwise_or(a, b), .dtype = MX_FLOAT64));
+        for (int i = 0; i < 8; i++) {
+            assert_true(both[i] == itself[i] && any[i] == itself[i] && other[i] == 0);
+            assert_true(two[i] == (i < 6 ? 0 : 2));
+        }
+    }
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {cmocka_unit_test(test_far_angles), cmocka_unit_test(test_small_integers),
                                        cmocka_unit_test(test_softmax_of_masked_row),
-                                       cmocka_unit_test(test_dropout_mask)};
+                                       cmocka_unit_test(test_dropout_mask), cmocka_unit_test(test_bits_of_floats)};
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

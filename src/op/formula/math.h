@@ -21,9 +21,11 @@
 /* S(name): series of op/formula/special.h, always computed in double. */
 #define MX_SERIES_ROWS(S) S(digamma) S(trigamma) S(tetragamma)
 
-/* U(name, expression over x), B(name, expression over a and b): selections, the same for every floating type. */
+/* U(name, expression over x), B(name, expression over a and b): selections, the same for every floating type.
+ * in_int64: what an int64 cannot hold becomes the smallest one (as x86 converts it, so does MXNet), NaN included. */
 #define MX_CHOICE_ROWS(U, B) \
     U(sign, (T)((x > 0) - (x < 0))) \
+    U(in_int64, x >= -(T)9223372036854775808.0 && x < (T)9223372036854775808.0 ? x : -(T)9223372036854775808.0) \
     B(div, a / b) \
     B(max, a >= b || a != a ? a : b) \
     B(min, a <= b || a != a ? a : b)

@@ -117,9 +117,9 @@
     C(logical_and, "_logical_and", "_Logical_And", "broadcast_logical_and", "", "_logical_and_scalar", "_LogicalAndScalar", (a != 0) & (b != 0), "1 where a and b are nonzero", (), (), (.shows = "scalar")) \
     C(logical_or, "_logical_or", "_Logical_Or", "broadcast_logical_or", "", "_logical_or_scalar", "_LogicalOrScalar", (a != 0) | (b != 0), "1 where a or b is nonzero", (), (), (.shows = "scalar")) \
     C(logical_xor, "_logical_xor", "_Logical_Xor", "broadcast_logical_xor", "", "_logical_xor_scalar", "_LogicalXorScalar", (a != 0) ^ (b != 0), "1 where exactly one of a and b is nonzero", (), (), (.shows = "scalar")) \
-    C(bitwise_and, "_bitwise_and", "", "broadcast_bitwise_and", "", "_bitwise_and_scalar", "", (T)((long long)a & (long long)b), "the bits of a & b as integers", (), (), (.shows = "scalar")) \
-    C(bitwise_or, "_bitwise_or", "", "broadcast_bitwise_or", "", "_bitwise_or_scalar", "", (T)((long long)a | (long long)b), "the bits of a | b as integers", (), (), (.shows = "scalar")) \
-    C(bitwise_xor, "_bitwise_xor", "", "broadcast_bitwise_xor", "", "_bitwise_xor_scalar", "", (T)((long long)a ^ (long long)b), "the bits of a ^ b as integers", (), (), (.shows = "scalar"))
+    C(bitwise_and, "_bitwise_and", "", "broadcast_bitwise_and", "", "_bitwise_and_scalar", "", (T)((long long)m_in_int64(a) & (long long)m_in_int64(b)), "the bits of a & b as integers", (), (), (.shows = "scalar")) \
+    C(bitwise_or, "_bitwise_or", "", "broadcast_bitwise_or", "", "_bitwise_or_scalar", "", (T)((long long)m_in_int64(a) | (long long)m_in_int64(b)), "the bits of a | b as integers", (), (), (.shows = "scalar")) \
+    C(bitwise_xor, "_bitwise_xor", "", "broadcast_bitwise_xor", "", "_bitwise_xor_scalar", "", (T)((long long)m_in_int64(a) ^ (long long)m_in_int64(b)), "the bits of a ^ b as integers", (), (), (.shows = "scalar"))
 
 // clang-format on
 
