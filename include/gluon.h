@@ -16,6 +16,7 @@
 #include "gluon/id.h"
 #include "gluon/image.h"
 #include "gluon/kvstore.h"
+#include "gluon/limits.h"
 #include "gluon/deploy.h"
 #include "gluon/device.h"
 #include "gluon/dlpack.h"

@@ -1,6 +1,9 @@
 /* Array files.  SPDX-License-Identifier: Apache-2.0 */
+#include "base/file.h"
+#include "base/flags.h"
 #include "core.h"
 #include "gluon/data.h"
+#include "gluon/limits.h"
 
 static PyObject *dict_to(mx_array_dict *dict)
 {
@@ -114,6 +117,46 @@ static PyObject *unpack(PyObject *self, PyObject *source)
     return result;
 }
 
+/* write_file(path, bytes) */
+static PyObject *write_file(PyObject *self, PyObject *args)
+{
+    PyObject *path;
+    Py_buffer view;
+    (void)self;
+    if (!PyArg_ParseTuple(args, "O&y*:write_file", PyUnicode_FSConverter, &path, &view))
+        return NULL;
+    PyThreadState *state = let_go(true);
+    const bool done = mx_file_write(PyBytes_AS_STRING(path), view.buf, view.len);
+    take_back(state);
+    PyBuffer_Release(&view);
+    Py_DECREF(path);
+    return done ? Py_NewRef(Py_None) : raise_error();
+}
+
+static PyObject *trusts_pickles(PyObject *self, PyObject *unused)
+{
+    (void)self, (void)unused;
+    return PyBool_FromLong(mx_flags_get()->trust_pickles == 1);
+}
+
+static PyObject *get_limits(PyObject *self, PyObject *unused)
+{
+    const mx_limits l = mx_limits_get();
+    (void)self, (void)unused;
+    return Py_BuildValue("{sLsLsLsL}", "depth", (long long)l.depth, "nodes", (long long)l.nodes, "pixels",
+                         (long long)l.pixels, "memory", (long long)l.memory);
+}
+
+/* set_limits(depth, nodes, pixels, memory) */
+static PyObject *set_limits(PyObject *self, PyObject *args)
+{
+    long long depth, nodes, pixels, memory;
+    (void)self;
+    if (!PyArg_ParseTuple(args, "LLLL:set_limits", &depth, &nodes, &pixels, &memory))
+        return NULL;
+    return raise_if(mx_limits_set((mx_limits){depth, nodes, pixels, memory}));
+}
+
 static PyMethodDef functions[] = {
     {"load", load, METH_O, "Arrays of a file: a dict, or a list if they have no names."},
     {"pack", pack, METH_O, "The bytes of an array as a .params file holds it."},
@@ -121,6 +164,10 @@ static PyMethodDef functions[] = {
     {"load_buffer", load_buffer, METH_O, "The same from bytes."},
     {"load_idx", load_idx, METH_O, "The array of an idx file, as MNIST has them; gzip or not."},
     {"save", save, METH_VARARGS, "save(path, arrays, names or None)"},
+    {"write_file", write_file, METH_VARARGS, "write_file(path, bytes): atomically"},
+    {"get_limits", get_limits, METH_NOARGS, "Limits on what files may need, by name."},
+    {"set_limits", set_limits, METH_VARARGS, "set_limits(depth, nodes, pixels, memory)"},
+    {"trusts_pickles", trusts_pickles, METH_NOARGS, "Whether GLUON_TRUST_PICKLES is set."},
     {NULL, NULL, 0, NULL},
 };
 

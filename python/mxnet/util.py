@@ -8,7 +8,7 @@ import types
 from . import _core
 from .error import DeviceError
 
-__all__ = ["getenv", "setenv", "set_check", "is_check", "get_gpu_count", "get_gpu_memory",
+__all__ = ["getenv", "setenv", "set_check", "is_check", "get_limits", "set_limits", "get_gpu_count", "get_gpu_memory",
            "get_cuda_compute_capability", "is_np_array", "is_np_shape", "is_np_default_dtype", "np_array", "np_shape",
            "np_default_dtype", "set_np", "reset_np", "set_np_shape", "set_np_default_dtype", "use_np_default_dtype", "default_array", "use_np", "use_np_array", "use_np_shape", "makedirs", "set_module"]
 
@@ -45,6 +45,26 @@ def set_check(active=True):
 def is_check():
     """Whether checking mode is on."""
     return _core.get_check()
+
+
+def get_limits():
+    """Limits on what a file may need, by name: see set_limits."""
+    return _core.get_limits()
+
+
+def set_limits(**limits):
+    """Changes limits on what a file may need; returns those before.
+
+    depth: levels of lists in JSON files; nodes: of a network in a symbol or ONNX file; pixels: of one image; memory: bytes of
+    host memory that arrays take together, 0 for the memory of the machine.  A file that needs more is an error.
+    """
+    before = _core.get_limits()
+    for name in limits:
+        if name not in before:
+            raise TypeError(f"set_limits: '{name}' is no limit; there are {', '.join(before)}")
+    after = {**before, **limits}
+    _core.set_limits(*(int(after[name]) for name in ("depth", "nodes", "pixels", "memory")))
+    return before
 
 
 def get_gpu_count():

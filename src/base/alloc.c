@@ -65,6 +65,7 @@ static int64_t ended_bytes, ended_blocks, ended_calls; /* counted by threads tha
 static _Atomic int64_t large_bytes, large_peak, cached_bytes;
 static _Atomic size_t limit = BIGGEST; /* bytes of one block; from start() on at most the machine's memory */
 static size_t machine = BIGGEST;       /* total memory of the machine */
+static _Atomic size_t total = BIGGEST; /* bytes of all large blocks; from start() on at most the machine's memory */
 static _Atomic int64_t fail_countdown; /* test hook: 0 off, 1 the next call fails */
 
 static pthread_key_t exit_key;
@@ -207,6 +208,7 @@ static void start(void)
     size_t none = BIGGEST;
     machine = machine_memory();
     atomic_compare_exchange_strong(&limit, &none, machine); /* keeps a limit that a test has set */
+    mx_alloc_set_total((size_t)(mx_flags_get()->limit_memory_mb > 0 ? mx_flags_get()->limit_memory_mb : 0) << 20);
     pthread_key_create(&exit_key, thread_exit);
     pthread_atfork(lock_for_fork, unlock_after_fork, unlock_in_child);
     caching = CACHING && mx_flags_get()->alloc_cache != 0;
@@ -293,7 +295,8 @@ void *mx_alloc(size_t bytes)
     const size_t room = bytes + GUARD_BYTES;
     int class = class_of(room);
     bool small = room <= SMALL_LIMIT;
-    if (!small && (size_t)atomic_load_explicit(&large_bytes, memory_order_relaxed) + bytes > machine)
+    if (!small && (size_t)atomic_load_explicit(&large_bytes, memory_order_relaxed) + bytes >
+                      atomic_load_explicit(&total, memory_order_relaxed))
         return fail(bytes);
     void *memory = small ? pop(&mine.lists[class]) : NULL;
     if (!memory && (memory = take_shared(class)))
@@ -401,6 +404,7 @@ mx_alloc_stats mx_alloc_get_stats(void)
 }
 
 void mx_alloc_set_limit(size_t bytes) { atomic_store(&limit, bytes && bytes < machine ? bytes : machine); }
+void mx_alloc_set_total(size_t bytes) { atomic_store(&total, bytes && bytes < machine ? bytes : machine); }
 void mx_alloc_fail_at(int64_t n) { atomic_store(&fail_countdown, n); }
 
 /* Cached blocks would look like leaks to a leak checker: free them at exit. */

@@ -31,6 +31,9 @@ mx_alloc_stats mx_alloc_get_stats(void);
 /* Single allocations above this many bytes fail; 0: only those above the machine's memory (or the container's). */
 void mx_alloc_set_limit(size_t bytes);
 
+/* Large blocks (over 32 KiB) together are limited to this many bytes; 0: to the memory of the machine. */
+void mx_alloc_set_total(size_t bytes);
+
 /* Test hook: the n-th allocation from now on fails (1 = the next); 0 disables it. Affects the whole process. */
 void mx_alloc_fail_at(int64_t n);
 bool mx_alloc_fails(void); /* for memory from elsewhere: counts as an allocation; true: it must fail */

@@ -23,6 +23,11 @@
     X(comm_silence,"GLUON_COMM_SILENCE",       int,  8,   "seconds after which a process that is not heard of, not even its sign of life, counts as lost; 0: never") \
     X(kernel_cache,"GLUON_KERNEL_CACHE",       text, "",  "folder for GPU kernels compiled at run time; empty: gluon in $XDG_CACHE_HOME or ~/.cache; -: none") \
     X(plan_dump,  "MXNET_PLAN_DUMP",           text, "",  "folder to which every plan is written after every pass, as text and DOT") \
+    X(limit_depth,"GLUON_LIMIT_DEPTH",         int,  200, "levels of arrays and objects in JSON files, 1000 at most (see gluon/limits.h)") \
+    X(limit_nodes,"GLUON_LIMIT_NODES",         int,  1000000, "nodes of a graph in a symbol or ONNX file") \
+    X(limit_pixels,"GLUON_LIMIT_PIXELS",       int,  268435456, "pixels of one image") \
+    X(limit_memory_mb,"GLUON_LIMIT_MEMORY_MB", int,  0,   "megabytes of host memory that arrays take together; 0: the memory of the machine") \
+    X(trust_pickles,"GLUON_TRUST_PICKLES",     int,  0,   "1: files of optimizer states may contain any Python object, whose code runs when it is loaded") \
     X(numpy_aliases,"MXNET_NUMPY_ALIASES",     int,  0,   "1: importing the Python package gives NumPy the names it has removed (np.int, np.float, np.Inf ...)")
 
 typedef int64_t mx_flag_int;

@@ -6,8 +6,7 @@
 
 #include "base/alloc.h"
 #include "base/error.h"
-
-#define MOST_PIXELS ((int64_t)1 << 28) /* of one image: 16384 x 16384 */
+#include "gluon/limits.h"
 
 bool mx_image_fail(const mx_image_file *file, const char *format, const char *message)
 {
@@ -144,8 +143,10 @@ bool mx_image_probe(const mx_image_file *file, mx_image_info *info)
     if (!codec || !codec->probe(file, info))
         return false;
     info->format = codec->format;
-    if (info->height < 1 || info->width < 1 || info->height > MOST_PIXELS / info->width)
-        return mx_image_fail(file, codec->format, "the image has no pixels or too many of them");
+    if (info->height < 1 || info->width < 1)
+        return mx_image_fail(file, codec->format, "the image has no pixels");
+    if (info->height > mx_limits_get().pixels / info->width)
+        return mx_image_fail(file, codec->format, "the image has too many pixels: GLUON_LIMIT_PIXELS is exceeded");
     if (info->height * info->width / codec->density > file->size)
         return mx_image_fail(file, codec->format,
                              "the file is truncated or damaged: it has too few bytes for an image of this size");

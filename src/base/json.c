@@ -22,6 +22,7 @@
 #include "base/alloc.h"
 #include "base/error.h"
 #include "base/json_value.h"
+#include "gluon/limits.h"
 
 typedef struct document {
     size_t bytes; /* of the whole allocation */
@@ -33,10 +34,10 @@ typedef struct parser {
     const char *at, *end;   /* the text still to be read */
     const char *line_start; /* of the current line */
     uint32_t line;          /* from 1 */
-    int depth;
-    mx_json *finished; /* next free place for finished values */
-    mx_json *top;      /* newest open value; the stack grows down */
-    char *characters;  /* next free place for texts */
+    int depth, most;        /* levels that are open; their limit */
+    mx_json *finished;      /* next free place for finished values */
+    mx_json *top;           /* newest open value; the stack grows down */
+    char *characters;       /* next free place for texts */
 } parser;
 
 static bool parse_value(parser *p, mx_json *value);
@@ -278,8 +279,8 @@ static bool parse_container(parser *p, mx_json *value, char close)
     bool named = close == '}';
     int64_t count = 0;
     value->kind = named ? MX_JSON_OBJECT : MX_JSON_ARRAY;
-    if (++p->depth > MX_JSON_DEPTH) {
-        fail_at(p, p->at - 1, "more than %d levels of arrays and objects", MX_JSON_DEPTH);
+    if (++p->depth > p->most) {
+        fail_at(p, p->at - 1, "more than %d levels of arrays and objects (GLUON_LIMIT_DEPTH)", p->most);
         return false;
     }
     skip_space(p);
@@ -357,7 +358,7 @@ mx_json *mx_json_parse(const char *text, size_t length)
         return NULL;
     *d = (document){.bytes = bytes};
     mx_json *first = (mx_json *)(d + 1);
-    parser p = {.at = text, .end = text + length, .line_start = text, .line = 1,
+    parser p = {.at = text, .end = text + length, .line_start = text, .line = 1, .most = (int)mx_limits_get().depth,
                 .finished = first, .top = first + values, .characters = (char *)(first + values)};
     bool fine = parse_value(&p, &d->root);
     if (fine) {

@@ -1,7 +1,7 @@
 /* JSON: a strict reader into one block of memory, and a writer onto a text.
  *
  * The reader accepts RFC 8259 and nothing else: no comments, no trailing commas, no NaN, valid UTF-8, at most
- * MX_JSON_DEPTH levels.  It allocates once, at most MX_JSON_FACTOR bytes per byte of text plus a constant, before
+ * mx_limits.depth levels.  It allocates once, at most MX_JSON_FACTOR bytes per byte of text plus a constant, before
  * it looks at the contents.  Messages name line and column; prefix them with the file's name using
  * mx_error_context().
  *
@@ -19,7 +19,6 @@
 
 #include "base/text.h"
 
-#define MX_JSON_DEPTH 200 /* nested arrays and objects */
 #define MX_JSON_FACTOR 64 /* "[0,0,0]" has two bytes per value: see json.c */
 
 typedef enum mx_json_kind {

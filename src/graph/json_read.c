@@ -26,6 +26,7 @@
 #include "graph/names.h"
 #include "graph/np_names.h"
 #include "graph/subgraph.h"
+#include "gluon/limits.h"
 #include "graph/symbol.h"
 
 #define LARGEST_FILE ((int64_t)1 << 30)
@@ -438,6 +439,10 @@ static mx_symbol *read_graph(const mx_json *root, int64_t version)
     reading r = {.version = version};
     r.nodes = mx_json_member(root, "nodes", MX_JSON_ARRAY);
     const int64_t n = mx_json_count(r.nodes);
+    if (n > mx_limits_get().nodes)
+        return mx_json_fail(r.nodes, "the graph has %lld nodes, at most %lld are read (GLUON_LIMIT_NODES)",
+                            (long long)n, (long long)mx_limits_get().nodes),
+               NULL;
     if (!r.nodes || !(r.made = mx_alloc_zero((size_t)n * sizeof *r.made)))
         return NULL;
     mx_code code = MX_OK;

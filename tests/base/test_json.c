@@ -14,6 +14,7 @@
 #include "base/error.h"
 #include "base/json.h"
 #include "base/rng.h"
+#include "gluon/limits.h"
 
 static int64_t live_blocks(void) { return mx_alloc_get_stats().live_blocks; }
 
@@ -104,10 +105,14 @@ static void test_depth_and_memory(void **state)
     char *text = mx_alloc(LENGTH);
     memset(text, '[', LENGTH);
     check_refused(text, LENGTH, "more than 200 levels");
-    memset(text + MX_JSON_DEPTH, ']', MX_JSON_DEPTH);
-    mx_json *root = mx_json_parse(text, 2 * MX_JSON_DEPTH);
+    const mx_limits usual = mx_limits_get();
+    memset(text + usual.depth, ']', (size_t)usual.depth);
+    mx_json *root = mx_json_parse(text, 2 * usual.depth);
     assert_non_null(root);
     mx_json_free(root);
+    assert_int_equal(mx_limits_set((mx_limits){usual.depth - 1, usual.nodes, usual.pixels, usual.memory}), 0);
+    check_refused(text, 2 * usual.depth, "GLUON_LIMIT_DEPTH");
+    assert_int_equal(mx_limits_set(usual), 0);
     /* Memory stays within the promised factor. */
     memset(text, ',', LENGTH);
     for (int i = 0; i < LENGTH; i += 2)

@@ -52,7 +52,7 @@ def broken(site):
 
 def spelling():
     """Misspelt words in what we wrote."""
-    pages = [str(p) for p in [*(ROOT / "docs").rglob("*.md"), ROOT / "README.md", ROOT / "CONTRIBUTING.md"]]
+    pages = [str(p) for p in [*(ROOT / "docs").rglob("*.md"), ROOT / "README.md", ROOT / "CONTRIBUTING.md", ROOT / "SECURITY.md"]]
     words = ROOT / "docs/words.txt"
     done = subprocess.run([sys.executable, "-m", "codespell_lib", "-I", str(words), *pages], capture_output=True, text=True)
     return done.stdout.splitlines()

@@ -162,8 +162,7 @@ class Block(_core.Block):
     def save(self, prefix):
         """Writes prefix-model.json, the structure of the network, and prefix-model.params."""
         import json
-        with open(f"{prefix}-model.json", "w", encoding="utf8") as file:
-            json.dump(_structure(self), file)
+        _core.write_file(f"{prefix}-model.json", json.dumps(_structure(self)).encode())
         self.save_parameters(f"{prefix}-model.params")
 
     def load(self, prefix):

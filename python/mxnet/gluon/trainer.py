@@ -311,8 +311,7 @@ class Trainer(_core.Trainer):
         if _runs_in_c(type(self._optimizer)):
             return self._save(fname)
         import pickle
-        with open(fname, "wb") as file:
-            pickle.dump((self._all_states(), self._optimizer), file)
+        _core.write_file(fname, pickle.dumps((self._all_states(), self._optimizer)))
 
     def load_states(self, fname):
         """Loads states that save_states wrote, here or in MXNet."""

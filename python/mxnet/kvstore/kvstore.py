@@ -114,8 +114,7 @@ class KVStore(_core.KVStore, KVStoreBase):
         """Saves the states of the optimizer to a file."""
         if self._updater is None:
             raise AssertionError("kvstore: there is no optimizer whose states could be saved")
-        with open(fname, "wb") as file:
-            file.write(self._updater.get_states(dump_optimizer))
+        _core.write_file(fname, self._updater.get_states(dump_optimizer))
 
     def load_optimizer_states(self, fname):
         """Loads the states of the optimizer from a file."""

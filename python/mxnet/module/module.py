@@ -1,6 +1,7 @@
 """Module: a symbol, its parameters and an optimizer."""
 import logging
 
+from .. import _core
 from .. import ndarray as nd
 from .. import optimizer as opt
 from ..context import Context, cpu, current_context
@@ -75,8 +76,7 @@ class Module(BaseModule):
         self._need("optimizer_initialized")
         if self._update_on_kvstore:
             return self._kvstore.save_optimizer_states(fname)
-        with open(fname, "wb") as file:
-            file.write(self._updater.get_states())
+        _core.write_file(fname, self._updater.get_states())
 
     def load_optimizer_states(self, fname):
         """Reads the file of save_optimizer_states."""

@@ -23,37 +23,22 @@ class Table(_core.Table, MutableMapping):
         return dict, (dict(self),)
 
 
-class _Array:
-    """An NDArray in a file of MXNet: created empty, then set from the bytes of one array record."""
-
-    def __init__(self, handle=None):
-        self.array = None
-
-    def __setstate__(self, state):
-        import struct
-        record = bytes(state["handle"])
-        self.array = _core.load_buffer(struct.pack("<QQQ", 0x112, 0, 1) + record + struct.pack("<Q", 0))[0]
-
-
-class _Unpickler(pickle.Unpickler):
-    def find_class(self, module, name):
-        if module.startswith("mxnet.ndarray") and name == "NDArray":
-            return _Array
-        return super().find_class(module, name)
-
-
-def _plain(state):
-    if isinstance(state, _Array):
-        return state.array
-    if isinstance(state, (list, tuple)):
-        return type(state)(_plain(part) for part in state)
-    return {key: _plain(value) for key, value in state.items()} if type(state) is dict else state
-
-
 def load_states(data):
-    """Reads the result of get_states, here or in MXNet: a dict of states, or (states, optimizer)."""
+    """Reads the result of get_states, here or in MXNet: a dict of states, or (states, optimizer).
+
+    No code of the file runs (see _pickles), unless GLUON_TRUST_PICKLES=1 allows states of any class.
+    """
+    from .. import _pickles
+    from .optimizer import Optimizer
     try:
+        states = _pickles.read(data)
+    except _pickles.PickleError as error:
+        if not _core.trusts_pickles():
+            raise _pickles.PickleError(f"{error}; set GLUON_TRUST_PICKLES=1 if you trust its origin as you trust a program: "
+                                       "its code will run") from None
         return pickle.loads(data)
-    except TypeError:  # arrays as MXNet writes them
-        import io
-        return _plain(_Unpickler(io.BytesIO(data)).load())
+    if isinstance(states, dict) or isinstance(states, tuple) and [type(part) is dict or isinstance(part, Optimizer)
+                                                                  for part in states] == [True, True]:
+        return states
+    raise _pickles.PickleError(f"this pickle holds a {type(states).__name__}, expected a dict of optimizer states, or that and "
+                               "an optimizer")

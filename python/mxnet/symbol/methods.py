@@ -155,8 +155,7 @@ def save(self, fname, remove_amp_cast=True):
     if remove_amp_cast:
         self._save(fname)
     else:
-        with open(fname, "w", encoding="utf8") as file:
-            file.write(self._json_with_casts())
+        _core.write_file(fname, self._json_with_casts().encode())
 
 
 def tojson(self, remove_amp_cast=True):

@@ -12,6 +12,7 @@
 #include "base/file.h"
 #include "exec/list.h"
 #include "gluon/block/core.h"
+#include "gluon/limits.h"
 #include "graph/symbol.h"
 #include "ndarray/array.h"
 
@@ -203,10 +204,13 @@ static mx_code use_known(mx_onnx_reader *r, const struct mx_known *known)
 mx_code mx_onnx_run_nodes(mx_onnx_reader *r, mx_onnx_part graph, uint32_t field)
 {
     mx_proto m = mx_proto_of(graph.bytes, graph.size);
+    const int64_t most = mx_limits_get().nodes;
     mx_code code = MX_OK;
     for (mx_proto_field f; !code && mx_proto_next(&m, &f);)
         if (f.number == field && f.kind == MX_PROTO_BYTES)
-            code = mx_onnx_run_node(r, (mx_onnx_part){f.bytes, f.size});
+            code = r->nodes++ < most
+                       ? mx_onnx_run_node(r, (mx_onnx_part){f.bytes, f.size})
+                       : mx_fail(MX_ERR_FILE, "%s: more than %lld nodes (GLUON_LIMIT_NODES)", r->path, (long long)most);
     return code ? code : m.broken ? mx_fail(MX_ERR_FILE, "%s: the list of nodes is broken", r->path) : MX_OK;
 }
 

@@ -53,6 +53,7 @@ typedef struct mx_onnx_reader {
     mx_onnx_frame *frame;                       /* the innermost */
     MX_VEC(mx_onnx_input_info) inputs, outputs; /* of the outermost graph, in order, without initializers */
     MX_VEC(mx_array *) results;                 /* retained */
+    int64_t nodes;                              /* that ran so far; at most mx_limits.nodes */
     int depth;                                  /* of graphs inside graphs */
 } mx_onnx_reader;
 

@@ -1,0 +1,23 @@
+/* Limits on what a file may need.
+ *
+ * A model, an image or a header is checked against these numbers before memory is allocated for it; a file that exceeds one
+ * is an error that names the limit.  They hold for all threads.  At start they are those of the environment variables
+ * GLUON_LIMIT_DEPTH, GLUON_LIMIT_NODES, GLUON_LIMIT_PIXELS and GLUON_LIMIT_MEMORY_MB.
+ *
+ * SPDX-License-Identifier: Apache-2.0 */
+#ifndef GLUON_LIMITS_H
+#define GLUON_LIMITS_H
+
+#include "gluon/base.h"
+
+typedef struct mx_limits {
+    int64_t depth;  /* levels of arrays and objects in JSON: symbol files, headers; 1 to 1000 */
+    int64_t nodes;  /* nodes of a graph in a symbol file; of an ONNX file, with those of its functions and loops */
+    int64_t pixels; /* of one image */
+    int64_t memory; /* bytes of host memory that arrays take together; 0: the memory of the machine */
+} mx_limits;
+
+MX_API mx_limits mx_limits_get(void);
+MX_API mx_code mx_limits_set(mx_limits limits); /* an error if a number is out of range: nothing changes */
+
+#endif
