@@ -15,7 +15,7 @@ COMPILE = cmake --build $(1) -j $(JOBS)
 
 MAKEFLAGS += --no-print-directory
 .NOTPARALLEL:
-.PHONY: fuzz garbage build python demo test distributed onnx sanitize test-gpu test-gpu-sanitize pytest oracle oracle-venv types-venv libraries bench check install clean format help setup asan tsan clang-build everything cuda cuda-check format-check layers families facts setup-check setup-mpi docs docs-check book walkthroughs docs-venv book-prefix arm packages wheel wheel-cuda deb
+.PHONY: fuzz garbage build python demo test distributed onnx sanitize test-gpu test-gpu-sanitize pytest oracle oracle-venv types-venv libraries bench check install clean format help setup asan tsan clang-build everything cuda cuda-check format-check layers families facts setup-check setup-mpi docs docs-check book walkthroughs docs-venv book-prefix arm packages wheel wheel-cuda deb fuzz-quick faults
 
 build: ## the library, the gluon command and the C examples, in build/
 	@sh tools/setup.sh build
@@ -58,6 +58,10 @@ garbage: ## 1,000 generated calls of every operator and 100,000 random programs
 	$(call COMPILE,$(BUILD)) --target garbage
 	$(BUILD)/tests/garbage -n 1000
 	$(BUILD)/tests/garbage -p 100000
+
+faults: python ## kills at every system call of every writer, full disks, errors of the disk, closed outputs
+	$(call COMPILE,$(BUILD)) --target gluon_command
+	GLUON_COMMAND=$(abspath $(BUILD))/bin/gluon timeout -k 10 600 $(VENV)/bin/python -m pytest -n $(JOBS) tests/faults
 
 pytest: python ## the Python tests only
 	$(PYTEST) tests/python

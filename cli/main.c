@@ -17,22 +17,27 @@ static void help(FILE *stream)
                     "lenet-symbol.json and the newest lenet-NNNN.params), or the path of a -symbol.json.\n");
 }
 
+/* What was printed is of use only if it has arrived. */
+static int flushed(const char *who, int result)
+{
+    if (fflush(stdout) == 0 && !ferror(stdout))
+        return result;
+    fprintf(stderr, "%s: cannot write the output\n", who);
+    return CLI_FAILED;
+}
+
 static int run(const cli_command *command, int argc, char **argv)
 {
     cli_args args;
-    const int parsed = cli_parse(command, argc, argv, &args);
-    if (parsed)
-        return parsed < 0 ? CLI_OK : parsed;
-    MX_SCOPE;
     char who[64];
     snprintf(who, sizeof who, "gluon %s", command->name);
+    const int parsed = cli_parse(command, argc, argv, &args);
+    if (parsed)
+        return parsed < 0 ? flushed(who, CLI_OK) : parsed;
+    MX_SCOPE;
     const int result = command->run(&args);
     const int failed = mx_check(who);
-    if (fflush(stdout) || ferror(stdout)) {
-        fprintf(stderr, "%s: cannot write the output\n", who);
-        return CLI_FAILED;
-    }
-    return result ? result : failed ? CLI_FAILED : CLI_OK;
+    return flushed(who, result ? result : failed ? CLI_FAILED : CLI_OK);
 }
 
 int main(int argc, char **argv)
@@ -40,11 +45,11 @@ int main(int argc, char **argv)
     const char *word = argc > 1 ? argv[1] : "";
     if (!strcmp(word, "--help") || !strcmp(word, "-h") || !strcmp(word, "help")) {
         help(stdout);
-        return CLI_OK;
+        return flushed("gluon", CLI_OK);
     }
     if (!strcmp(word, "--version")) {
         printf("gluon %s\n", mx_version());
-        return CLI_OK;
+        return flushed("gluon", CLI_OK);
     }
     for (const cli_command *const *c = cli_commands; *c; c++)
         if (!strcmp((*c)->name, word))

@@ -106,7 +106,7 @@ static bool open_temporary(mx_writer *writer, mode_t mode)
         unsigned number = atomic_fetch_add(&counter, 1);
         snprintf(name + folder, 64, ".gluon-%ld-%u.tmp", (long)getpid(), number);
         writer->file = open(name, O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC, mode);
-        if (writer->file >= 0 || errno != EEXIST)
+        if (writer->file >= 0 || (errno != EEXIST && errno != EINTR))
             break;
     }
     if (writer->file >= 0)
@@ -238,7 +238,14 @@ void mx_writer_u32(mx_writer *writer, uint32_t value)
 /* ---- closing -------------------------------------------------------------------------------------------- */
 
 /* File systems without fsync return EINVAL: then there is nothing to wait for. */
-static bool sync_file(int file) { return fsync(file) == 0 || errno == EINVAL || errno == EROFS || errno == ENOTSUP; }
+static bool sync_file(int file)
+{
+    int code;
+    do
+        code = fsync(file);
+    while (code != 0 && errno == EINTR);
+    return code == 0 || errno == EINVAL || errno == EROFS || errno == ENOTSUP;
+}
 
 /* Makes the new name durable.  A folder that may be written but not read cannot be opened: no error. */
 static bool sync_folder(const char *path)
@@ -290,6 +297,15 @@ static void put_in_place(mx_writer *writer)
     writer->temporary = NULL; /* nothing left to remove */
     if (!sync_folder(writer->path))
         writer_fail(writer, "writing the folder to the disk failed");
+}
+
+bool mx_writer_sync(mx_writer *writer)
+{
+    if (!writer->failed)
+        flush(writer);
+    if (!writer->failed && !sync_file(writer->file))
+        writer_fail(writer, "writing to the disk failed");
+    return !writer->failed;
 }
 
 bool mx_writer_commit(mx_writer *writer)

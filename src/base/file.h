@@ -47,6 +47,9 @@ void mx_writer_open_memory(mx_writer *writer, void *memory, size_t room);
 void mx_writer_put(mx_writer *writer, const void *bytes, size_t count);
 void mx_writer_u32(mx_writer *writer, uint32_t value);
 void mx_writer_u64(mx_writer *writer, uint64_t value);
+/* Everything put so far is on the disk, under the temporary name: the commit that follows can hardly fail.  For files
+ * that belong together. */
+bool mx_writer_sync(mx_writer *writer);
 bool mx_writer_commit(mx_writer *writer);  /* false: the target is unchanged; closed in any case */
 void mx_writer_abandon(mx_writer *writer); /* harmless after commit */
 

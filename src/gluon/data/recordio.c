@@ -11,6 +11,7 @@
 
 #include <stdio.h>
 #include <string.h>
+#include <unistd.h>
 
 #include "base/alloc.h"
 #include "base/error.h"
@@ -286,7 +287,17 @@ int64_t mx_record_writer_position(const mx_record_writer *writer)
     return open_writer(writer, "mx_record_writer_position") ? writer->file.position : -1;
 }
 
-/* The index is written last: if it exists, so do the records. */
+/* Both files are on the disk under temporary names before the old ones are replaced.  The old index goes first: a process
+ * that is killed here leaves records without an index, never records with the index of others. */
+static bool commit_both(mx_record_writer *w)
+{
+    if (w->indexed && (!mx_writer_sync(&w->file) || !mx_writer_sync(&w->index)))
+        return false;
+    if (w->indexed && !w->index.direct)
+        unlink(w->index.path);
+    return mx_writer_commit(&w->file) && (!w->indexed || mx_writer_commit(&w->index));
+}
+
 mx_code mx_record_writer_close(mx_record_writer *writer)
 {
     if (!mx_is_kind(writer, &writer_kind, "mx_record_writer_close", "writer"))
@@ -294,8 +305,5 @@ mx_code mx_record_writer_close(mx_record_writer *writer)
     if (writer->closed)
         return MX_OK;
     writer->closed = true;
-    const bool written = mx_writer_commit(&writer->file);
-    if (written && writer->indexed && !mx_writer_commit(&writer->index))
-        return mx_error_code();
-    return written ? MX_OK : mx_error_code();
+    return commit_both(writer) ? MX_OK : mx_error_code();
 }
