@@ -1,4 +1,4 @@
-/* Limits on what a file may need.
+/* Limits on what a file may need, and stopping work that takes long.
  *
  * A model, an image or a header is checked against these numbers before memory is allocated for it; a file that exceeds one
  * is an error that names the limit.  They hold for all threads.  At start they are those of the environment variables
@@ -19,5 +19,10 @@ typedef struct mx_limits {
 
 MX_API mx_limits mx_limits_get(void);
 MX_API mx_code mx_limits_set(mx_limits limits); /* an error if a number is out of range: nothing changes */
+
+/* While this thread computes, `asked` is called every now and then, on this thread; true: the call that runs fails with
+ * MX_ERR_STATE and the message "interrupted".  It is called between operators and, within large products, convolutions and
+ * recurrent layers, every 50 ms.  NULL: none. */
+MX_API void mx_set_interrupt(bool (*asked)(void));
 
 #endif

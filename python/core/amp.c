@@ -68,7 +68,7 @@ static int texts_of(PyObject *sequence, PyObject **fast, const char ***texts)
     if (!(*fast = PySequence_Fast(sequence, "amp: expected a list of names")))
         return -1;
     const Py_ssize_t n = PySequence_Fast_GET_SIZE(*fast);
-    if (!(*texts = PyMem_Calloc((size_t)n + 1, sizeof **texts)))
+    if (!(*texts = core_memory((size_t)n + 1, sizeof **texts)))
         return PyErr_NoMemory(), -1;
     for (Py_ssize_t i = 0; i < n; i++)
         if (!((*texts)[i] = PyUnicode_AsUTF8(PySequence_Fast_GET_ITEM(*fast, i))))
@@ -79,7 +79,7 @@ static int texts_of(PyObject *sequence, PyObject **fast, const char ***texts)
 /* Conditions from operator, attribute, value, operator, attribute, value ...  For PyMem_Free. */
 static mx_amp_row *conditions_of(const char *const *texts, Py_ssize_t n)
 {
-    mx_amp_row *rows = PyMem_Calloc((size_t)n + 1, sizeof *rows);
+    mx_amp_row *rows = core_memory((size_t)n + 1, sizeof *rows);
     for (Py_ssize_t i = 0; rows && i < n; i++)
         rows[i] = (mx_amp_row){texts[3 * i], MX_PRECISION_FLOAT32, false, texts[3 * i + 1], texts[3 * i + 2]};
     return rows ? rows : (mx_amp_row *)PyErr_NoMemory();

@@ -120,7 +120,7 @@ mx_arrays nd_list(PyObject *source, const char *who, mx_array ***items)
     PyObject *list =
         nd_check(source) ? PyTuple_Pack(1, source) : PySequence_Fast(source, "expected a list of NDArrays");
     const Py_ssize_t n = list ? PySequence_Fast_GET_SIZE(list) : 0;
-    if (!list || !(*items = PyMem_Calloc((size_t)n + 1, sizeof **items)))
+    if (!list || !(*items = core_memory((size_t)n + 1, sizeof **items)))
         return Py_XDECREF(list), (mx_arrays){NULL, -2};
     for (Py_ssize_t i = 0; i < n; i++) {
         PyObject *item = PySequence_Fast_GET_ITEM(list, i);

@@ -147,7 +147,7 @@ static PyObject *mark_variables(PyObject *self, PyObject *args)
     if (gs.n >= 0 && (gs.n != vs.n || PySequence_Size(how) != vs.n))
         PyErr_Format(PyExc_ValueError, "mark_variables: %lld variables, %lld gradients and %zd grad_reqs",
                      (long long)vs.n, (long long)gs.n, PySequence_Size(how));
-    else if (gs.n >= 0 && (reqs = PyMem_Calloc((size_t)vs.n + 1, sizeof *reqs))) {
+    else if (gs.n >= 0 && (reqs = core_memory((size_t)vs.n + 1, sizeof *reqs))) {
         int failed = 0;
         for (Py_ssize_t i = 0; !failed && i < vs.n; i++) {
             PyObject *item = PySequence_GetItem(how, i);
@@ -306,7 +306,7 @@ static PyObject *function_call(PyObject *self, PyObject *args)
         if (!nd_check(PyList_GET_ITEM(outputs, i)))
             return PyErr_Format(PyExc_TypeError, "forward of %.200s must return NDArrays", Py_TYPE(object)->tp_name);
     mx_arrays list = nd_list(inputs, "Function", &in);
-    function_user *user = list.n >= 0 ? PyMem_Malloc(sizeof *user) : NULL;
+    function_user *user = list.n >= 0 ? core_memory(1, sizeof *user) : NULL;
     PyObject *result = NULL;
     if (user) {
         *user = (function_user){core_new_ref(object), core_new_ref(outputs)};

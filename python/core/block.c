@@ -200,7 +200,7 @@ static PyObject *block_start_layer(PyObject *object, PyObject *const *args, Py_s
     if (!cls || block_prepare(self))
         return NULL;
     const size_t bytes = cls->schema ? cls->schema->size : 0;
-    void *options = PyMem_Malloc(bytes + 1);
+    void *options = core_memory(1, bytes + 1);
     if (!options)
         return PyErr_NoMemory();
     memcpy(options, cls->defaults ? cls->defaults : "", bytes);

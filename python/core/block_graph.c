@@ -20,8 +20,8 @@
 void block_remember(block_object *self, mx_arrays in)
 {
     seen_inputs *seen = &self->seen;
-    seen->shape = PyMem_Calloc((size_t)in.n + 1, sizeof *seen->shape);
-    seen->type = PyMem_Calloc((size_t)in.n + 1, sizeof *seen->type);
+    seen->shape = core_memory((size_t)in.n + 1, sizeof *seen->shape);
+    seen->type = core_memory((size_t)in.n + 1, sizeof *seen->type);
     for (int64_t i = 0; seen->shape && seen->type && i < in.n; i++) {
         seen->shape[i] = in.v[i] == MX_NONE ? MX_UNKNOWN_SHAPE : mx_array_shape(in.v[i]);
         seen->type[i] = in.v[i]->dtype;

@@ -49,8 +49,8 @@ static int read_pairs(PyObject *mapping, reader read, pairs *p)
 {
     *p = (pairs){.items = PyMapping_Items(mapping), .texts = PyList_New(0)};
     const Py_ssize_t n = p->items ? PyList_GET_SIZE(p->items) : -1;
-    p->names = n < 0 ? NULL : PyMem_Calloc((size_t)n + 1, sizeof *p->names);
-    p->objects = n < 0 ? NULL : PyMem_Calloc((size_t)n + 1, sizeof *p->objects);
+    p->names = n < 0 ? NULL : core_memory((size_t)n + 1, sizeof *p->names);
+    p->objects = n < 0 ? NULL : core_memory((size_t)n + 1, sizeof *p->objects);
     bool ok = p->names && p->objects && p->texts;
     for (; ok && p->n < n; p->n++) {
         PyObject *pair = PyList_GET_ITEM(p->items, p->n), *text = PyObject_Str(PyTuple_GET_ITEM(pair, 0));

@@ -97,7 +97,7 @@ PyObject *block_set_kwargs(PyObject *object, PyObject *mapping)
     if (!at.schema)
         return block ? PyErr_Format(PyExc_AttributeError, "%s has no _kwargs", block->class_name) : NULL;
     PyObject *items = PyMapping_Items(mapping);
-    char *values = items ? PyMem_Malloc(at.schema->size) : NULL;
+    char *values = items ? core_memory(1, at.schema->size) : NULL;
     bool ok = values != NULL;
     if (ok)
         memcpy(values, at.values, at.schema->size);
@@ -141,7 +141,7 @@ int block_set_option(block_object *self, PyObject *name, PyObject *value)
                      Py_TYPE(value)->tp_name);
         return -1;
     }
-    char *values = PyMem_Malloc(schema->size); /* a value that does not fit leaves the option as it is */
+    char *values = core_memory(1, schema->size); /* a value that does not fit leaves the option as it is */
     if (!values)
         return PyErr_NoMemory(), -1;
     memcpy(values, at.values, schema->size);

@@ -130,8 +130,10 @@ PyObject *block_get_state(PyObject *object, PyObject *unused)
 
 static PyObject *item_of(PyObject *state, const char *key)
 {
-    PyObject *value = PyDict_GetItemString(state, key); /* borrowed */
-    if (!value)
+    PyObject *name = PyUnicode_FromString(key);
+    PyObject *value = name ? PyDict_GetItemWithError(state, name) : NULL; /* borrowed */
+    Py_XDECREF(name);
+    if (!value && !PyErr_Occurred())
         PyErr_Format(PyExc_ValueError, "the state of a block has no '%s'", key);
     return value;
 }
@@ -175,7 +177,7 @@ static mx_block *build_layer(PyObject *entry, PyObject *values, const mx_block_n
         return PyErr_Format(PyExc_ValueError, "there is no layer or loss '%s'", name), NULL;
     PyObject *keys = PyDict_Keys(values), *names = keys ? PyList_AsTuple(keys) : NULL, *all = PyDict_Values(values);
     const size_t bytes = cls->schema ? cls->schema->size : 0;
-    void *options = PyMem_Malloc(bytes + 1);
+    void *options = core_memory(1, bytes + 1);
     mx_block *block = NULL;
     if (names && all && options) {
         memcpy(options, cls->defaults ? cls->defaults : "", bytes);

@@ -283,7 +283,7 @@ static bool read_names(custom_use *use, int which)
     PyObject *tuple = use->tuples[which] = list ? PySequence_Tuple(list) : NULL;
     Py_XDECREF(list);
     const Py_ssize_t n = tuple ? PyTuple_GET_SIZE(tuple) : 0;
-    use->names[which] = tuple ? PyMem_Calloc((size_t)n + 1, sizeof(char *)) : NULL;
+    use->names[which] = tuple ? core_memory((size_t)n + 1, sizeof(char *)) : NULL;
     bool ok = use->names[which] != NULL;
     for (Py_ssize_t i = 0; ok && i < n; i++)
         ok = (use->names[which][i] = PyUnicode_AsUTF8(PyTuple_GET_ITEM(tuple, i))) != NULL;
@@ -305,7 +305,7 @@ static PyObject *options_dict(int n, const char *const *keys, const char *const 
 static void *custom_create(void *user, int n, const char *const *keys, const char *const *values)
 {
     PyGILState_STATE state = PyGILState_Ensure();
-    custom_use *use = PyMem_Calloc(1, sizeof *use);
+    custom_use *use = core_memory(1, sizeof *use);
     PyObject *options = use ? options_dict(n, keys, values) : NULL;
     bool ok = options && (use->object = PyObject_CallOneArg(user, options));
     for (int i = 0; ok && i < 3; i++)
@@ -526,7 +526,7 @@ static PyObject *custom_register(PyObject *self, PyObject *args)
 /* The strings of a list of str and None; NULL with an exception.  For PyMem_Free. */
 static const char **texts_from(PyObject *list, Py_ssize_t n)
 {
-    const char **texts = PyMem_Calloc((size_t)n + 1, sizeof *texts);
+    const char **texts = core_memory((size_t)n + 1, sizeof *texts);
     if (!texts)
         return (const char **)PyErr_NoMemory();
     for (Py_ssize_t i = 0; i < n; i++) {

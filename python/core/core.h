@@ -88,6 +88,13 @@ PyObject *error_text(void); /* the message of the error record in the words of P
 #define raise_if(code) ((code) ? raise_error() : Py_NewRef(Py_None))
 extern PyObject *deferred_error; /* for tests of the exception type; borrowed */
 
+/* Zeroed memory of Python; NULL with a MemoryError.  Free with PyMem_Free. */
+static inline void *core_memory(size_t count, size_t bytes)
+{
+    void *memory = PyMem_Calloc(count, bytes);
+    return memory ? memory : PyErr_NoMemory();
+}
+
 /* ---- running ----------------------------------------------------------------------------------------------- */
 /* Work on more elements than this releases the GIL. */
 #define LONG_WORK 16384
@@ -186,6 +193,7 @@ int add_operators(PyObject *module);
 int add_autograd(PyObject *module);
 int add_control(PyObject *module);
 int add_files(PyObject *module);
+int add_signals(PyObject *module);
 int add_onnx(PyObject *module);
 int add_summary(PyObject *module);
 int add_exchange(PyObject *module);

@@ -152,7 +152,7 @@ static void *options_of(const mx_class *cls, void *object)
 static void *make_object(mx_class *cls, PyObject *const *args, Py_ssize_t n, PyObject *kwnames)
 {
     const size_t bytes = cls->schema ? cls->schema->size : 0;
-    void *options = PyMem_Malloc(bytes + 1), *made = NULL;
+    void *options = core_memory(1, bytes + 1), *made = NULL;
     if (!options)
         return PyErr_NoMemory();
     if (bytes)

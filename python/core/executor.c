@@ -78,7 +78,7 @@ static PyObject *executor_bind(PyObject *self, PyObject *args)
         context_from(where, &context) || !sym_symbol(symbol))
         return NULL;
     const Py_ssize_t n = PyList_GET_SIZE(reqs);
-    mx_grad_req *req = PyMem_Calloc((size_t)n + 1, sizeof *req);
+    mx_grad_req *req = core_memory((size_t)n + 1, sizeof *req);
     bool ok = req != NULL;
     for (Py_ssize_t i = 0; ok && i < n; i++)
         ok = !read_req(PyList_GET_ITEM(reqs, i), &req[i]);

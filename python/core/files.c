@@ -73,7 +73,7 @@ static PyObject *save(PyObject *self, PyObject *args)
     if (!PyArg_ParseTuple(args, "O&OO:save", PyUnicode_FSConverter, &path, &arrays, &names))
         return NULL;
     mx_arrays list = nd_list(arrays, "save", &items);
-    const char **texts = list.n >= 0 && names != Py_None ? PyMem_Calloc((size_t)list.n + 1, sizeof *texts) : NULL;
+    const char **texts = list.n >= 0 && names != Py_None ? core_memory((size_t)list.n + 1, sizeof *texts) : NULL;
     bool ok = list.n >= 0 && (names == Py_None || texts);
     for (Py_ssize_t i = 0; ok && texts && i < list.n; i++) /* `names` keeps the texts alive */
         ok = (texts[i] = PyUnicode_AsUTF8(PyList_GET_ITEM(names, i))) != NULL;

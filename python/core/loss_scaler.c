@@ -50,7 +50,7 @@ static PyObject *scale(PyObject *self, PyObject *loss)
 static PyObject *overflow(PyObject *self, PyObject *list)
 {
     const Py_ssize_t n = PyList_Check(list) ? PyList_GET_SIZE(list) : 0;
-    mx_array **arrays = PyMem_Calloc((size_t)n + 1, sizeof *arrays);
+    mx_array **arrays = core_memory((size_t)n + 1, sizeof *arrays);
     if (!arrays)
         return PyErr_NoMemory();
     for (Py_ssize_t i = 0; i < n; i++) {

@@ -40,7 +40,7 @@ PyObject *error_text(void)
 
 PyObject *raise_error(void)
 {
-    if (!PyErr_Occurred()) {
+    if (!PyErr_Occurred() && !PyErr_CheckSignals()) { /* a call that was interrupted: KeyboardInterrupt */
         const mx_code code = mx_error_code();
         PyObject *type = code > 0 && code < MX_ERR_COUNT ? error_types[code] : NULL;
         PyObject *text = error_text();
@@ -228,6 +228,7 @@ static int (*const parts[])(PyObject *module) = {
     add_autograd,
     add_control,
     add_files,
+    add_signals,
     add_onnx,
     add_summary,
     add_described,

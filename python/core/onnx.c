@@ -8,8 +8,8 @@
 static mx_array_dict *params_of(PyObject *source)
 {
     const Py_ssize_t n = PyDict_Size(source);
-    const char **names = PyMem_Calloc((size_t)n + 1, sizeof *names);
-    mx_array **arrays = PyMem_Calloc((size_t)n + 1, sizeof *arrays);
+    const char **names = core_memory((size_t)n + 1, sizeof *names);
+    mx_array **arrays = core_memory((size_t)n + 1, sizeof *arrays);
     PyObject *key, *value;
     Py_ssize_t at = 0, i = 0;
     bool ok = names && arrays;

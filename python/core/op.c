@@ -125,7 +125,7 @@ static int make_room(call_state *call, Py_ssize_t count)
 {
     if (count <= call->room)
         return 0;
-    mx_array **in = count < INT_MAX / 16 ? PyMem_Malloc((size_t)count * sizeof *in) : NULL;
+    mx_array **in = count < INT_MAX / 16 ? core_memory(1, (size_t)count * sizeof *in) : NULL;
     if (!in)
         return PyErr_NoMemory(), -1;
     memcpy(in, call->in, (size_t)call->n_in * sizeof *in);
@@ -338,7 +338,7 @@ static PyObject *call_operator(const op_object *self, PyObject *const *args, Py_
     const size_t bytes = op->schema ? op->schema->size : 0;
     call_state call;
     call.self = self, call.who = op->name, call.in = call.few, call.n_in = 0, call.room = FEW_INPUTS;
-    call.attrs = bytes <= FEW_BYTES ? small : PyMem_Malloc(bytes), call.out = call.held = NULL, call.next_attr = 0;
+    call.attrs = bytes <= FEW_BYTES ? small : core_memory(1, bytes), call.out = call.held = NULL, call.next_attr = 0;
     call.symbolic = call.np = call.nd = false, call.made = call.where = call.masked_out = NULL;
     PyObject *result = NULL;
     const bool before = mx_thread.np_array;
@@ -433,8 +433,8 @@ PyObject *op_new(mx_op *op, const char *name)
     self->module = NULL;
     self->symbolic = self->np = false, self->np_row = -1;
     self->n_attrs = op->schema ? op->schema->count : 0;
-    self->input_names = PyMem_Calloc((size_t)op->declared_inputs + 1, sizeof *self->input_names);
-    self->attr_names = PyMem_Calloc((size_t)self->n_attrs + 1, sizeof *self->attr_names);
+    self->input_names = core_memory((size_t)op->declared_inputs + 1, sizeof *self->input_names);
+    self->attr_names = core_memory((size_t)self->n_attrs + 1, sizeof *self->attr_names);
     for (int i = 0; self->input_names && i < op->declared_inputs; i++)
         self->input_names[i] = input_name(op, i);
     for (int i = 0; self->attr_names && i < self->n_attrs; i++)

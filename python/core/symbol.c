@@ -244,7 +244,7 @@ static PyObject *outputs_between(PyObject *self, PyObject *slice)
     if (stop > count && stop < PY_SSIZE_T_MAX)
         return PyErr_Format(PyExc_IndexError, "Symbol: the slice ends at %zd, there are %zd outputs", stop, count);
     const Py_ssize_t n = PySlice_AdjustIndices(count, &start, &stop, step);
-    mx_symbol *symbol = sym_symbol(self), **parts = n > 0 && symbol ? PyMem_Calloc((size_t)n, sizeof *parts) : NULL;
+    mx_symbol *symbol = sym_symbol(self), **parts = n > 0 && symbol ? core_memory((size_t)n, sizeof *parts) : NULL;
     if (!symbol)
         return NULL;
     if (n <= 0)

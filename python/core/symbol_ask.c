@@ -115,8 +115,8 @@ int read_known(sym_known *k, PyObject *names, PyObject *shapes, PyObject *types)
     PyObject *some = shapes != Py_None ? shapes : types;
     const size_t n = (size_t)(some == Py_None ? 0 : PyList_GET_SIZE(some));
     k->n = (int)n;
-    k->names = names == Py_None ? NULL : PyMem_Calloc(n + 1, sizeof *k->names);
-    k->shapes = PyMem_Calloc(n + 1, sizeof *k->shapes), k->types = PyMem_Calloc(n + 1, sizeof *k->types);
+    k->names = names == Py_None ? NULL : core_memory(n + 1, sizeof *k->names);
+    k->shapes = core_memory(n + 1, sizeof *k->shapes), k->types = core_memory(n + 1, sizeof *k->types);
     if (!k->shapes || !k->types || (names != Py_None && !k->names))
         return PyErr_NoMemory(), -1;
     for (size_t i = 0; i < n; i++) {
@@ -197,7 +197,7 @@ static PyObject *draw(PyObject *self, PyObject *args)
         !PyArg_ParseTuple(args, "ssO!OOO:_draw", &title, &boxes, &PyList_Type, &hidden, &names, &shapes, &types))
         return NULL;
     const Py_ssize_t n = PyList_GET_SIZE(hidden);
-    const char **left_out = PyMem_Calloc((size_t)n + 1, sizeof *left_out), *text = NULL;
+    const char **left_out = core_memory((size_t)n + 1, sizeof *left_out), *text = NULL;
     sym_known k = {0};
     MX_SCOPE;
     bool ok = left_out ? read_known(&k, names, shapes, types) == 0 : (PyErr_NoMemory(), false);
@@ -294,7 +294,7 @@ static PyObject *group(PyObject *self, PyObject *list)
     (void)self;
     PyObject *items = PySequence_Tuple(list);
     const Py_ssize_t n = items ? PyTuple_GET_SIZE(items) : 0;
-    mx_symbol **symbols = items ? PyMem_Calloc((size_t)n + 1, sizeof *symbols) : NULL;
+    mx_symbol **symbols = items ? core_memory((size_t)n + 1, sizeof *symbols) : NULL;
     PyObject *result = NULL;
     bool ok = symbols != NULL;
     for (Py_ssize_t i = 0; ok && i < n; i++) {
@@ -385,7 +385,7 @@ static PyObject *gradient(PyObject *self, PyObject *wrt)
     mx_symbol *symbol = sym_symbol(self);
     PyObject *list = symbol ? (PyUnicode_Check(wrt) ? PyTuple_Pack(1, wrt) : PySequence_Tuple(wrt)) : NULL;
     const Py_ssize_t n = list ? PyTuple_GET_SIZE(list) : 0;
-    const char **names = list ? PyMem_Calloc((size_t)n + 1, sizeof *names) : NULL;
+    const char **names = list ? core_memory((size_t)n + 1, sizeof *names) : NULL;
     PyObject *result = NULL;
     bool ok = names != NULL;
     for (Py_ssize_t i = 0; ok && i < n; i++)

@@ -333,7 +333,7 @@ static void end(call_state *c)
 PyObject *sym_call(const op_object *self, PyObject *const *args, Py_ssize_t n, PyObject *keywords)
 {
     const size_t bytes = self->op->schema ? self->op->schema->size : 0;
-    call_state c = {.self = self, .op = self->op, .attrs = PyMem_Malloc(bytes + 1)};
+    call_state c = {.self = self, .op = self->op, .attrs = core_memory(1, bytes + 1)};
     if (!c.attrs)
         return PyErr_NoMemory();
     if (bytes)

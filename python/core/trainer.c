@@ -30,7 +30,7 @@ static mx_trainer *ready(PyObject *self)
 static mx_trainer *make_trainer(PyObject *list, mx_optimizer *optimizer)
 {
     const Py_ssize_t n = PyList_GET_SIZE(list);
-    mx_parameter **items = PyMem_Calloc((size_t)n + 1, sizeof *items);
+    mx_parameter **items = core_memory((size_t)n + 1, sizeof *items);
     mx_trainer *made = NULL;
     bool ok = items != NULL;
     for (Py_ssize_t i = 0; ok && i < n; i++) {

@@ -25,6 +25,7 @@
 #include "base/thread.h"
 #include "base/error.h"
 #include "base/flags.h"
+#include "base/interrupt.h"
 #include "base/launched.h"
 
 #define MAX_THREADS 256
@@ -55,15 +56,17 @@ static struct {
     mx_part_fn body; /* the region */
     void *arg;
     int parts;
-    int workers;       /* threads that run */
-    _Atomic int spins; /* rounds of waiting before sleep; 0: not measured yet */
-    bool closed;       /* the process ends: no new workers */
-    int error_part;    /* part of the error below; 0: no worker failed */
+    _Atomic bool stopped; /* the parts should return early */
+    int workers;          /* threads that run */
+    _Atomic int spins;    /* rounds of waiting before sleep; 0: not measured yet */
+    bool closed;          /* the process ends: no new workers */
+    int error_part;       /* part of the error below; 0: no worker failed */
     mx_code error;
     char message[MESSAGE_BYTES];
 } pool = {.lock = PTHREAD_MUTEX_INITIALIZER, .done = PTHREAD_COND_INITIALIZER};
 
 static worker workers[MAX_THREADS - 1];
+static _Thread_local enum { OTHER, OWNER, WORKER } role; /* of this thread in the region that runs */
 
 /* ---- how many ------------------------------------------------------------------------------------------- */
 
@@ -227,6 +230,7 @@ static void *work(void *argument)
 {
     worker *self = argument;
     mx_thread.in_part = true;
+    role = WORKER;
     while (await_command(self) == RUN) {
         atomic_store_explicit(&self->command, IDLE, memory_order_relaxed);
         pool.body(pool.arg, self->part, pool.parts);
@@ -341,14 +345,17 @@ static void run_region(int parts, mx_part_fn body, void *arg)
     pool.arg = arg;
     pool.parts = parts;
     pool.error_part = 0;
+    atomic_store_explicit(&pool.stopped, false, memory_order_relaxed);
     atomic_store_explicit(&pool.pending, helpers, memory_order_relaxed);
     for (int i = 0; i < helpers; i++)
         post(&workers[i], RUN);
     mx_thread.in_part = true;
+    role = OWNER;
     body(arg, 0, parts);
     for (int part = helpers + 1; part < parts; part++)
         body(arg, part, parts);
     mx_thread.in_part = false;
+    role = OTHER;
     await_done();
     if (pool.error_part)
         mx_fail(pool.error, "%s", pool.message);
@@ -363,6 +370,14 @@ static void run_parts(int parts, mx_part_fn body, void *arg)
         run_serially(parts, body, arg);
     }
 }
+
+void mx_region_stop(void)
+{
+    if (role == OWNER)
+        atomic_store_explicit(&pool.stopped, true, memory_order_relaxed);
+}
+
+bool mx_region_stopped(void) { return role == WORKER && atomic_load_explicit(&pool.stopped, memory_order_relaxed); }
 
 void mx_parallel_parts(int wanted, mx_part_fn body, void *arg)
 {

@@ -12,6 +12,7 @@
 
 #include "base/alloc.h"
 #include "base/error.h"
+#include "base/interrupt.h"
 #include "exec/amp.h"
 #include "exec/call.h"
 #include "exec/check.h"
@@ -299,7 +300,7 @@ static mx_code run_kernel(const mx_kernel *kernel, mx_kernel_call *call)
         __builtin_expect(mx_kernel_seconds != NULL, 0) ? run_timed(kernel, call) : mx_kernel_run(kernel, call);
     mx_free(call->workspace, bytes);
     call->workspace = NULL;
-    return code;
+    return code ? code : mx_interrupt_check();
 }
 
 static mx_code no_kernel(const invocation *v)

@@ -3,6 +3,7 @@
 
 #include "base/alloc.h"
 #include "base/error.h"
+#include "base/interrupt.h"
 #include "exec/call.h"
 #include "exec/plan/plan.h"
 #include "exec/profile.h"
@@ -281,7 +282,8 @@ static mx_code run_watched(mx_bound_call *c)
 static mx_code run_one(mx_bound_call *c)
 {
     const bool watched = __builtin_expect(mx_kernel_seconds != NULL, 0) || mx_profile_watches(MX_PROFILE_NODES);
-    return watched ? run_watched(c) : mx_kernel_run(c->kernels[0], &c->call);
+    const mx_code code = watched ? run_watched(c) : mx_kernel_run(c->kernels[0], &c->call);
+    return code ? code : mx_interrupt_check();
 }
 
 /* The kernel declined, permanently since shapes, types and attributes are fixed; or it failed. */

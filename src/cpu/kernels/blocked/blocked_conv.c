@@ -11,6 +11,7 @@
 #include <string.h>
 
 #include "base/alloc.h"
+#include "base/interrupt.h"
 #include "base/threads.h"
 #include "cpu/kernels/blocked/blocked.h"
 
@@ -295,7 +296,7 @@ static void run_part(void *arg, int part, int parts)
     const int64_t total = j->strips * j->groups, begin = total * part / parts, end = total * (part + 1) / parts;
     int64_t open = -1;
     strip s = {0};
-    for (int64_t i = begin; i < end; i++) {
+    for (int64_t i = begin; i < end && !mx_stop_wanted(); i++) {
         if (i / j->groups != open) {
             open = i / j->groups;
             s = find_strip(j, open);

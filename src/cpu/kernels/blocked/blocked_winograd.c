@@ -14,6 +14,7 @@
 #include <string.h>
 
 #include "base/alloc.h"
+#include "base/interrupt.h"
 #include "base/threads.h"
 #include "cpu/kernels/blocked/blocked.h"
 
@@ -143,7 +144,7 @@ static void run_part(void *arg, int part, int parts)
     const int64_t total = j->strips * j->groups, first = total * part / parts, last = total * (part + 1) / parts;
     float *v = j->room + part * (j->v + j->m), *m = v + j->v;
     int64_t open = -1, begin = 0, end = 0;
-    for (int64_t i = first; i < last; i++) {
+    for (int64_t i = first; i < last && !mx_stop_wanted(); i++) {
         const int64_t block = i % j->groups * LAYOUT_VECTORS, vectors = least(LAYOUT_VECTORS, c->out_blocks - block);
         if (i / j->groups != open) {
             open = i / j->groups;

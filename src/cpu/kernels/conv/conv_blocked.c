@@ -10,6 +10,7 @@
  * SPDX-License-Identifier: Apache-2.0 */
 #include "base/scratch.h"
 #include "base/error.h"
+#include "base/interrupt.h"
 #include "base/threads.h"
 #include "cpu/kernels/conv/conv_finish.h"
 #include "cpu/kernels/conv/conv_pack.h"
@@ -182,7 +183,7 @@ static void run_part(void *arg, int part, int parts)
 {
     const blocked *b = arg;
     const int64_t tasks = task_count(b);
-    for (int64_t task = tasks * part / parts; task < tasks * (part + 1) / parts; task++)
+    for (int64_t task = tasks * part / parts; task < tasks * (part + 1) / parts && !mx_stop_wanted(); task++)
         run_task(b, &b->scratch[part], task);
 }
 

@@ -13,6 +13,7 @@
  * SPDX-License-Identifier: Apache-2.0 */
 #include "base/scratch.h"
 #include "base/error.h"
+#include "base/interrupt.h"
 #include "base/threads.h"
 #include "cpu/kernels/conv/conv_pack.h"
 #include "cpu/kernels/conv/conv_tile.h"
@@ -204,7 +205,7 @@ static void run_part(void *arg, int part, int parts)
 {
     const weight_run *r = arg;
     const int64_t units = r->slices * r->ranges;
-    for (int64_t unit = units * part / parts; unit < units * (part + 1) / parts; unit++)
+    for (int64_t unit = units * part / parts; unit < units * (part + 1) / parts && !mx_stop_wanted(); unit++)
         run_unit(r, &r->scratch[part], unit / r->ranges, unit % r->ranges);
 }
 

@@ -19,6 +19,7 @@
 
 #include "base/error.h"
 #include "base/scratch.h"
+#include "base/interrupt.h"
 #include "base/threads.h"
 #include "cpu/kernels/conv/conv_pixels.h"
 
@@ -198,7 +199,7 @@ static void run_part(void *arg, int part, int parts)
 {
     const columns *r = arg;
     const int64_t tasks = r->job->batch * r->job->groups;
-    for (int64_t task = tasks * part / parts; task < tasks * (part + 1) / parts; task++)
+    for (int64_t task = tasks * part / parts; task < tasks * (part + 1) / parts && !mx_stop_wanted(); task++)
         run_task(r, task, r->scratch + part * r->part_floats);
 }
 

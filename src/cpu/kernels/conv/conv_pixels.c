@@ -11,6 +11,7 @@
 
 #include "base/scratch.h"
 #include "base/error.h"
+#include "base/interrupt.h"
 #include "base/threads.h"
 
 #define UNROLL _Pragma("GCC unroll 32")
@@ -157,7 +158,7 @@ static void run_part(void *arg, int part, int parts)
     const conv_job *job = p->planes.job;
     const int64_t tasks = job->batch * job->groups * p->planes.tiles;
     float *packed = p->scratch + part * p->part_floats, *buffer = packed + p->planes.floats;
-    for (int64_t task = tasks * part / parts; task < tasks * (part + 1) / parts; task++) {
+    for (int64_t task = tasks * part / parts; task < tasks * (part + 1) / parts && !mx_stop_wanted(); task++) {
         const int64_t tile = task % p->planes.tiles, group = task / p->planes.tiles % job->groups;
         const int64_t image = task / p->planes.tiles / job->groups;
         conv_planes_fill(&p->planes, p->source + image * job->source_image + group * job->from * job->source_channel,

@@ -11,6 +11,7 @@
  * SPDX-License-Identifier: Apache-2.0 */
 #include "base/scratch.h"
 #include "base/error.h"
+#include "base/interrupt.h"
 #include "base/threads.h"
 #include "cpu/kernels/conv/conv_pixels.h"
 
@@ -157,7 +158,7 @@ static void run_slice(const grad_run *r, int64_t slice, float *packed)
 static void run_part(void *arg, int part, int parts)
 {
     const grad_run *r = arg;
-    for (int64_t slice = r->slices * part / parts; slice < r->slices * (part + 1) / parts; slice++)
+    for (int64_t slice = r->slices * part / parts; slice < r->slices * (part + 1) / parts && !mx_stop_wanted(); slice++)
         run_slice(r, slice, r->scratch + part * r->part_scratch);
 }
 

@@ -16,6 +16,7 @@
 #endif
 
 #include "base/alloc.h"
+#include "base/interrupt.h"
 #include "base/threads.h"
 #include "cpu/kernels/gemm/gemm.h"
 

@@ -165,7 +165,7 @@ static void FN(unit_rows)(const FN(plan) *p, const T *a, const T *b, T *c, const
     const int64_t depth = !p->pack_b && p->b_row * T_BYTES >= 2048 ? min_int(DEPTH, PLACE_ROWS) : DEPTH;
     const int64_t blocks = p->k > depth ? (p->k + depth - 1) / depth : 1;
     const int64_t chunks = (at->columns + CHUNK - 1) / CHUNK;
-    for (int64_t s = 0; s < chunks * blocks; s++) {
+    for (int64_t s = 0; s < chunks * blocks && !mx_stop_wanted(); s++) {
         const int64_t i = p->pack_a ? s % chunks : s / blocks, q = p->pack_a ? s / chunks : s % blocks;
         const int64_t first = p->k * q / blocks, last = p->k * (q + 1) / blocks;
         FN(block) part = *at;
@@ -205,7 +205,7 @@ static void FN(unit_dots)(const FN(plan) *p, const T *a, const T *b, T *c, const
 {
     FN(dot) d = {.k = p->k};
     T sums[DOTS];
-    for (int64_t j = 0; j < at->columns; j += DOT_COLUMNS) {
+    for (int64_t j = 0; j < at->columns && !mx_stop_wanted(); j += DOT_COLUMNS) {
         FN(block) tile = {.column = at->column + j, .columns = min_int(at->columns - j, DOT_COLUMNS)};
         for (int64_t q = 0; q < DOT_COLUMNS; q++)
             d.b[q] = b + (tile.column + min_int(q, tile.columns - 1)) * p->b_col;

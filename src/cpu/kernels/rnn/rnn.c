@@ -8,6 +8,7 @@
 
 #include "base/scratch.h"
 #include "base/error.h"
+#include "base/interrupt.h"
 #include "base/threads.h"
 #include "cpu/kernels/gemm/gemm.h"
 #include "cpu/kernels/index/indices.h"

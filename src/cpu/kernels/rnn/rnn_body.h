@@ -147,7 +147,7 @@ static mx_code NAME(forward)(NAME(network) *w)
         NAME(turn)(w->turned, w->wh, gates, s->handed);
     mx_code code = NAME(product)(false, true, s->steps * N, gates, w->inputs, w->x, w->inputs, w->wx, w->inputs, 0,
                                  w->gates, w->bias);
-    for (int64_t i = 0; i < s->steps && !code; i++) {
+    for (int64_t i = 0; i < s->steps && !code && !mx_stop_wanted(); i++) {
         w->t = w->reverse ? s->steps - 1 - i : i;
         T *to = gru ? w->gh : w->gates + w->t * N * gates;
         code = NAME(product)(false, !w->turned, N, gates, s->handed, w->h, s->handed, w->turned ? w->turned : w->wh,
