@@ -15,7 +15,7 @@ COMPILE = cmake --build $(1) -j $(JOBS)
 
 MAKEFLAGS += --no-print-directory
 .NOTPARALLEL:
-.PHONY: fuzz garbage build python demo test distributed onnx sanitize test-gpu test-gpu-sanitize pytest oracle oracle-venv types-venv libraries bench check install clean format help setup asan tsan clang-build everything cuda cuda-check format-check layers families facts setup-check setup-mpi docs docs-check book walkthroughs docs-venv book-prefix arm packages wheel wheel-cuda deb fuzz-quick faults
+.PHONY: fuzz garbage build python demo test distributed onnx sanitize test-gpu test-gpu-sanitize pytest oracle oracle-venv types-venv libraries bench check install clean format help setup asan tsan clang-build everything cuda cuda-check format-check layers families facts setup-check setup-mpi docs docs-check book walkthroughs docs-venv book-prefix arm packages wheel wheel-cuda deb fuzz-quick faults garbage-quick
 
 build: ## the library, the gluon command and the C examples, in build/
 	@sh tools/setup.sh build
@@ -53,11 +53,18 @@ fuzz: ## libFuzzer on every reader and on operator calls, for FUZZ seconds each 
 	$(call COMPILE,$(BUILD)/fuzz) --target fuzzers
 	sh tools/fuzz.sh $(BUILD)/fuzz $(FUZZ)
 
-garbage: ## 1,000 generated calls of every operator and 100,000 random programs
+fuzz-quick: FUZZ := 5
+fuzz-quick: fuzz ## the same for a few seconds each: what CI runs
+
+garbage: python ## 1,000 generated calls of every operator, 100,000 random programs, 300 uses of every layer
 	$(call CONFIGURE,$(BUILD)) $(CMAKE_FLAGS)
 	$(call COMPILE,$(BUILD)) --target garbage
 	$(BUILD)/tests/garbage -n 1000
 	$(BUILD)/tests/garbage -p 100000
+	$(VENV)/bin/python tests/garbage/classes.py -n 300
+
+garbage-quick: python ## a few generated uses of every layer, loss, optimizer, metric, initializer and transform
+	$(VENV)/bin/python tests/garbage/classes.py -n 8
 
 faults: python ## kills at every system call of every writer, full disks, errors of the disk, closed outputs
 	$(call COMPILE,$(BUILD)) --target gluon_command

@@ -225,7 +225,7 @@ static mx_block *build(PyObject *state, const mx_block_naming *naming)
     block->hybrid = flag_of(state, "hybrid"), block->sequential = flag_of(state, "sequential");
     if (entry == Py_None && symbol == Py_None)
         block->forward_many = block->sequential ? mx_run_sequential : NULL;
-    return block;
+    return PyErr_Occurred() ? NULL : block;
 }
 
 /* The dictionary of the state takes the place of the one that was built; `own` holds the parameters until theirs are
@@ -327,7 +327,8 @@ PyObject *block_set_state(PyObject *object, PyObject *state)
     block->plain_scope = flag_of(state, "plain_scope");
     block->hybridized = flag_of(state, "active"), block->static_alloc = flag_of(state, "static_alloc");
     block_start_overrides(self, base, flag_of(state, "library"));
-    block->whole = PyLong_AsUnsignedLongLongMask(item_of(state, "whole"));
+    PyObject *whole = item_of(state, "whole");
+    block->whole = whole ? PyLong_AsUnsignedLongLongMask(whole) : 0;
     if (replace_params(block, item_of(state, "params")) || restore_counters(block, item_of(state, "counters")) ||
         restore_seen(self, item_of(state, "seen")) || restore_forms(self, item_of(state, "forms")) || PyErr_Occurred())
         return raise_error();

@@ -99,7 +99,8 @@ static mx_arrays forward(mx_block *block, mx_arrays in)
     if (block->layer && !block->forward_many) /* a front end's subclass has its own forward */
         out = mx_layer_run(block, in);
     else
-        out = block->forward_many ? block->forward_many(block, in) : one(block->forward(block, in));
+        out = block->forward_many ? block->forward_many(block, in)
+                                  : one(block->forward ? block->forward(block, in) : NULL);
     mx_context_is_operator(spoke);
     mx_error_context(outer);
     if (!out.n && !mx_has_error())
