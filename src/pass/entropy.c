@@ -40,6 +40,9 @@ static bool fits(const mx_program *program, const found *f)
     const int axes = x->shape.ndim;
     if (!mx_program_can(program, MX_CAN_ROUND_ANEW) && x->dtype != MX_FLOAT32 && x->dtype != MX_FLOAT64)
         return false;
+    /* Labels of float64 make the fused kernel compute in float64. */
+    if (!mx_program_can(program, MX_CAN_ROUND_ANEW) && x->dtype == MX_FLOAT32 && label->dtype == MX_FLOAT64)
+        return false;
     return axes > 1 && x->dtype == p->dtype && isnan(soft->temperature) && pick->keepdims &&
            pick->mode == MX_PICK_CLIP && mx_axis(soft->axis, axes) == mx_axis(pick->axis, axes) &&
            mx_shape_size(&x->shape) && label->shape.ndim >= axes - 1 &&

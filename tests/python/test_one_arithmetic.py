@@ -165,13 +165,14 @@ def test_networks(make, shape, tmp_path):
 
 
 @pytest.mark.parametrize("shape, axis", [((4, 7), -1), ((3, 600), -1), ((2, 3000), -1), ((3, 5, 4, 33), 1)])
-@pytest.mark.parametrize("dtype", ["float32", "float64", "float16"])
-def test_cross_entropy_of_any_shape(shape, axis, dtype):
+@pytest.mark.parametrize("dtype, label_dtype", [("float32", "float32"), ("float64", "float32"), ("float16", "float32"),
+                                                ("float32", "float64"), ("float32", "int32")])
+def test_cross_entropy_of_any_shape(shape, axis, dtype, label_dtype):
     """Plans compute it in one step, with the rounding of the operators one by one; large numbers and zero gradients, too."""
     loss = gluon.loss.SoftmaxCrossEntropyLoss(axis=axis)
     x = nd.array(np.random.normal(0, 30, shape), dtype=dtype)
     rest = tuple(n for i, n in enumerate(shape) if i != axis % len(shape))
-    label = nd.array(np.random.randint(0, shape[axis], rest))
+    label = nd.array(np.random.randint(0, shape[axis], rest), dtype=label_dtype)
     x.attach_grad()
     found = []
     for active in (False, True, True):
