@@ -25,6 +25,9 @@ mx_op *mx_np_of_file(const char *name, mx_np_number *number)
         return find("npx", name + 5);
     if (strncmp(name, "_npi_", 5) && strncmp(name, "_np_", 4))
         return NULL;
+    for (int i = 0; mx_op_at(i); i++) /* an operator of the library under that name */
+        if (!strcmp(mx_op_at(i)->name, name))
+            return NULL;
     snprintf(base, sizeof base, "%s", name + (name[3] == 'i' ? 5 : 4));
     const size_t length = strlen(base), end = strlen(ending);
     if (length <= end || strcmp(base + length - end, ending)) {

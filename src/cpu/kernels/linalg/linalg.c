@@ -193,7 +193,7 @@ static mx_code run_solve(const mx_kernel_call *call)
 {
     ACCEPT();
     linalg_job job = square_job(call);
-    job.others = call->out[0]->shape[call->out[0]->ndim - 1];
+    job.others = call->out[0]->ndim < call->in[0]->ndim ? 1 : call->out[0]->shape[call->out[0]->ndim - 1];
     job.zero_if_singular = !strcmp(call->op->name, "_linalg_inverse_or_zero"),
     job.run = single ? solve_with_f : solve_with_d;
     return mx_linalg_each(call, &job, leading(call->in[0]), 2 * cube(job.n), "is singular");

@@ -281,7 +281,7 @@ template <class T> static mx_code solve(const mx_kernel_call *call)
     if (!d || !result->size)
         return d ? MX_OK : mx_error_code();
     factors<T> f(d, call->in[0]);
-    const int64_t n = f.n, columns = result->shape[result->ndim - 1];
+    const int64_t n = f.n, columns = result->ndim < call->in[0]->ndim ? 1 : result->shape[result->ndim - 1];
     T *out = (T *)mx_data(result);
     const mx_cuda_matrices<T> x = {out, columns, n * columns};
     mx_code code = f.make(call);

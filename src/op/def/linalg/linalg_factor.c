@@ -154,26 +154,35 @@ static mx_code infer_solve(mx_infer *infer)
         return MX_OK;
     if (mx_linalg_check(infer, 0, 2, true))
         return mx_error_code();
-    bool fits = a->ndim == b->ndim;
+    bool fits = a->ndim == b->ndim || a->ndim - 1 == b->ndim; /* matrices or vectors */
     for (int i = 0; fits && i < a->ndim - 1; i++)
         fits = a->dim[i] == b->dim[i];
     return fits ? MX_OK
-                : mx_op_fail(infer->op, MX_ERR_SHAPE, "A has shape %s, B %s; wanted equal sizes up to the last axis",
+                : mx_op_fail(infer->op, MX_ERR_SHAPE,
+                             "A has shape %s, B %s; wanted matrices or vectors with the rows of A",
                              mx_shape_text(a, text[0]), mx_shape_text(b, text[1]));
 }
 
 /* dB = A'^-1 dX, dA = -dB X' */
 static mx_code grad_solve(mx_grad *grad)
 {
-    mx_array *g = mx_g2("_npi_solve", mx_linalg_transpose(grad->in[0]), grad->ograd[0]);
-    if (grad->wanted[0] && mx_give(grad, 0, mx_linalg_multiply(g, false, grad->out[0], true, -1)))
+    mx_array *g = mx_g2("_npi_solve", mx_linalg_transpose(grad->in[0]), grad->ograd[0]), *columns = g,
+             *x = grad->out[0];
+    mx_shape_t shape = grad->in_shape[1];
+    if (shape.ndim < grad->in_shape[0].ndim) { /* vectors as matrices of one column */
+        shape.dim[shape.ndim++] = 1;
+        columns = mx_g_reshape(g, &shape), x = mx_g_reshape(x, &shape);
+    }
+    if (grad->wanted[0] && mx_give(grad, 0, mx_linalg_multiply(columns, false, x, true, -1)))
         return mx_error_code();
     return mx_give(grad, 1, g);
 }
 
 static void ref_solve(const mx_reference_call *call)
 {
-    const mx_matrices m = mx_matrices_of(&call->in_shape[0]), x = mx_matrices_of(&call->in_shape[1]);
+    const mx_matrices m = mx_matrices_of(&call->in_shape[0]);
+    const bool vectors = call->in_shape[1].ndim < call->in_shape[0].ndim;
+    const mx_matrices x = {m.batch, m.rows, vectors ? 1 : mx_matrices_of(&call->in_shape[1]).columns};
     static double copy[LARGEST * LARGEST], inverse[LARGEST * LARGEST];
     for (int64_t b = 0; b < m.batch; b++) {
         const double *right = call->in[1] + b * x.rows * x.columns;
@@ -272,7 +281,7 @@ mx_op mx_family_linalg_factor[] = {
     {.name = "_npi_solve", .precision = MX_PRECISION_FLOAT32, .c_name = "linalg_gesv", .inputs = "A B",
      .doc = "X such that A X = B, for square matrices A, by L U factorisation with row exchanges",
      .infer_shape = infer_solve, .gradient = grad_solve, .grad_in = 1, .grad_out = 1, .reference = ref_solve,
-     .samples = SAMPLES({"3,3;3,2", "", 0, 0, SQUARE}, {"2,4,4;2,4,1", "", 0, 0, SQUARE}, {"1,1;1,3", "", 0, 0, SQUARE}, {"50,50;50,7", "", 0, 0, SQUARE " nograd"})},
+     .samples = SAMPLES({"3,3;3,2", "", 0, 0, SQUARE}, {"2,4,4;2,4,1", "", 0, 0, SQUARE}, {"2,3,3;2,3", "", 0, 0, SQUARE}, {"3,3;3", "", 0, 0, SQUARE}, {"1,1;1,3", "", 0, 0, SQUARE}, {"50,50;50,7", "", 0, 0, SQUARE " nograd"})},
     {.name = "_linalg_det", .precision = MX_PRECISION_FLOAT32, .aliases = "linalg_det _npi_det",
      .c_name = "linalg_det", .inputs = "A", .doc = "the determinant of square matrices",
      .infer_shape = mx_linalg_infer_scalar, .gradient = grad_det, .grad_in = 1, .grad_out = 1, .reference = ref_det,
