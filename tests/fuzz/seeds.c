@@ -99,6 +99,14 @@ static void states(void)
     remove(file);
 }
 
+static void words(void)
+{
+    text("attributes", "pads", "\1\1kernel=(3, 3), pad=(1, 1), num_filter=8");
+    text("attributes", "axis", "\2\2axis=-1, dtype=float16, keepdims=True, act_type=relu");
+    text("cli", "predict", "\1model\n--top\n5\n--shape\ndata=1,3,224,224\n--mean\n0.5,0.25");
+    text("cli", "run", "\7-n\n2\n--\npython\nx.py");
+}
+
 int main(int argc, char **argv)
 {
     MX_SCOPE;
@@ -106,7 +114,7 @@ int main(int argc, char **argv)
         return fprintf(stderr, "usage: fuzz_seeds FOLDER\n"), 2;
     folder = argv[1];
     mkdir(folder, 0777);
-    arrays(), images(), records(), networks(), states();
+    arrays(), images(), records(), networks(), states(), words();
     mx_file_write(path_of("text", "idx"), "\0\0\0\x08\x02\0\0\0\x02\0\0\0\x02\x01\x02\x03\x04", 17);
     text("text", "csv",
          "\x01"
