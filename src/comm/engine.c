@@ -510,6 +510,7 @@ mx_code mx_engine_end(void)
     }
     const int fault = engine.fault;
     pthread_mutex_unlock(&engine.lock);
+    pthread_join(engine.thread, NULL); /* it has nothing left to do */
     return fault ? mx_fail(MX_ERR_COMM, "%s", engine.fault_text) : MX_OK;
 }
 
