@@ -193,7 +193,28 @@ static PyObject *get_check(PyObject *self, PyObject *unused)
     return (void)self, (void)unused, PyBool_FromLong(mx_get_check());
 }
 
+/* As cls.name = value.  In Python 3.9 classes of extensions refuse it, unless they look like those of programs. */
+static PyObject *set_member(PyObject *self, PyObject *args)
+{
+    PyTypeObject *type;
+    PyObject *name, *value;
+    (void)self;
+    if (!PyArg_ParseTuple(args, "O!UO:set_member", &PyType_Type, &type, &name, &value))
+        return NULL;
+    const unsigned long flags = type->tp_flags;
+#ifndef Py_TPFLAGS_IMMUTABLETYPE
+    type->tp_flags |= Py_TPFLAGS_HEAPTYPE;
+#endif
+    const int failed = PyType_Type.tp_setattro((PyObject *)type, name, value);
+    if (!(flags & Py_TPFLAGS_HEAPTYPE))
+        type->tp_flags &= ~Py_TPFLAGS_HEAPTYPE;
+    if (failed)
+        return NULL;
+    Py_RETURN_NONE;
+}
+
 static PyMethodDef functions[] = {
+    {"set_member", set_member, METH_VARARGS, "Sets an attribute of a class."},
     {"set_error_types", set_error_types, METH_O, "Exception classes by the library's names of errors."},
     {"seed", seed, METH_O, "Seeds all random numbers."},
     {"wait_all", wait_all, METH_NOARGS, "Waits until all queued work is done."},

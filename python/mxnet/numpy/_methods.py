@@ -177,17 +177,17 @@ def _add_all():
     own = (reshape, transpose, flatten, astype, item, clip, repeat, nonzero, broadcast_to, slice_assign_scalar, fill, attach_grad)
     for cls in (ndarray, NumpySymbol):
         for name in _METHODS:
-            setattr(cls, name, _op[name])
+            _core.set_member(cls, name, _op[name])
         for method in own:
             if cls is ndarray or method in (reshape, transpose, flatten, broadcast_to, repeat, clip):
-                setattr(cls, method.__name__, method)
-        cls.T = property(lambda self: _op["transpose"](self))
+                _core.set_member(cls, method.__name__, method)
+        _core.set_member(cls, "T", property(lambda self: _op["transpose"](self)))
     for method in (__repr__, __str__, __array_function__, __array_ufunc__, __reduce__):
-        setattr(ndarray, method.__name__, method)
-    ndarray.dtype = property(get_dtype)
-    ndarray.itemsize = property(lambda self: self.dtype.itemsize)
-    ndarray.nbytes = property(lambda self: self.size * self.dtype.itemsize)
-    ndarray._arange_like = _npx.get("arange_like")
+        _core.set_member(ndarray, method.__name__, method)
+    _core.set_member(ndarray, "dtype", property(get_dtype))
+    _core.set_member(ndarray, "itemsize", property(lambda self: self.dtype.itemsize))
+    _core.set_member(ndarray, "nbytes", property(lambda self: self.size * self.dtype.itemsize))
+    _core.set_member(ndarray, "_arange_like", _npx.get("arange_like"))
 
 
 _add_all()
