@@ -22,9 +22,10 @@ fail() {
 
 # $1, $2: files of numbers, one per line, that agree to 1e-5 (relative to the larger of 1 and the number).
 agree() {
+    # (An exit in END would replace the status of an earlier one.)
     paste "$1" "$2" | awk 'NF != 2 { exit 1 }
         { d = $1 - $2; d = d < 0 ? -d : d; s = $1 < 0 ? -$1 : $1; if (!(d <= 1e-5 * (s > 1 ? s : 1))) exit 1 }
-        END { exit NR == 0 }' || fail "$3: $1 and $2 differ"
+        END { if (NR == 0) exit 1 }' || fail "$3: $1 and $2 differ"
 }
 
 # $1: exit code, $2: a part of the message, the rest: a command.
