@@ -127,10 +127,10 @@ ARGUMENTS = {
     "a_min": lambda d: d.one([-1, 0.5, None]), "a_max": lambda d: d.one([1, 2.5, None]), "indices": Draw.indices,
     "condition": lambda d: d.array(dtype="bool"), "values": Draw.second,
     "obj": lambda d: d.one([0, -1, 1, [0, 0], slice(0, 1), 9]), "to_end": lambda d: d.one([7, [1, 2]]), "to_begin": lambda d: d.one([7, [1, 2]]),
-    "seq": Draw.listed, "arrays": Draw.listed, "tup": Draw.listed, "order_": None, "prototype": Draw.array, "edges": None,
+    "seq": Draw.listed, "arrays": Draw.listed, "tup": Draw.listed, "prototype": Draw.array, "edges": None,
     "indices_or_sections": lambda d: d.one([1, 2, 3, [1], [1, 2]]),
     # rules of single functions
-    "cov.y": None, "corrcoef.m": Draw.array, "histogram.bins": lambda d: d.one([3, [-3.0, 0.0, 1.0, 4.0]]), "hanning.dtype": None, "hamming.dtype": None,
+    "cov.y": None, "histogram.bins": lambda d: d.one([3, [-3.0, 0.0, 1.0, 4.0]]), "hanning.dtype": None, "hamming.dtype": None,
     "blackman.dtype": None, "logspace.dtype": None, "extract.arr": lambda d: elements(d.random, d.first.shape, d.one(TYPES)),
     "where.x": Draw.second, "where.y": Draw.second, "tensordot.a": lambda d: d.array(d.one([(2, 3), (2, 0), (2, 1, 2)])),
     "trapz.y": lambda d: d.array(dtype=d.one(FLOATS)), "trapz.x": lambda d: elements(d.random, d.first.shape, "float64"),

@@ -2,6 +2,7 @@
 
 A function that is added to the library's table is tested here without a line for it, as long as its arguments have usual names.
 """
+import inspect
 import warnings
 
 import numpy as onp
@@ -77,7 +78,6 @@ def both_about_axes(got, wanted):
 
 
 def required(function):
-    import inspect
     return [p.name for p in inspect.signature(function).parameters.values() if p.default is p.empty]
 
 
