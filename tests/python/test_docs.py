@@ -7,7 +7,10 @@ from pathlib import Path
 
 import pytest
 
+import mxnet
+
 ROOT = Path(__file__).resolve().parents[2]
+BUILD = Path(mxnet.__file__).resolve().parents[2]  # has include/ and lib/ beside python/
 sys.path.insert(0, str(ROOT / "tools/docs"))
 
 import compare  # noqa: E402
@@ -156,7 +159,7 @@ def test_every_figure_belongs_to_a_page():
 
 def test_every_operator_has_a_page(tmp_path):
     import reference_ops
-    reference_ops.write(tmp_path / "operators", ROOT)
+    reference_ops.write(tmp_path / "operators", ROOT, BUILD)
     found = reference_ops.operators()
     assert {path.stem for path in (tmp_path / "operators").glob("*.md")} == {*found, "index"}
     examples = 0
@@ -181,7 +184,7 @@ def test_every_c_function_has_an_entry(tmp_path):
 def test_every_described_class_has_an_entry(tmp_path):
     import reference_classes
     from mxnet import _core
-    reference_classes.write(tmp_path)
+    reference_classes.write(tmp_path, BUILD / "include")
     text = "".join(path.read_text() for path in tmp_path.glob("*.md"))
     for kind in ("LOSS", "OPTIMIZER", "LR_SCHEDULER", "METRIC", "INITIALIZER"):
         for row in _core.class_rows(getattr(_core, kind)):
