@@ -257,15 +257,17 @@ static mx_code weight(const mx_kernel_call *call, mx_cuda_device *d, const geome
     depthwise_weight<S, K, STRIDE>
         <<<dim3((unsigned)groups, (unsigned)parts), THREADS, 0, d->stream>>>((const S *)t.x, (const S *)t.y, sums, g);
     const mx_code code = mx_cuda_launched(call);
-    return code ? code : mx_cuda_each(call, 32 * size, [=] __device__(int64_t i) { /* a warp per weight */
-        float sum = 0;
-        for (int64_t part = i % 32; part < parts; part += 32)
-            sum += sums[part * size + i / 32];
-        for (int step = 16; step; step /= 2)
-            sum += __shfl_xor_sync(0xffffffffu, sum, step);
-        if (i % 32 == 0)
-            to[i / 32] = (S)sum;
-    });
+    return code ? code
+                : mx_cuda_each(call, 32 * size,
+                               [=] __device__(int64_t i) { /* a warp per weight */
+                                                           float sum = 0;
+                                                           for (int64_t part = i % 32; part < parts; part += 32)
+                                                               sum += sums[part * size + i / 32];
+                                                           for (int step = 16; step; step /= 2)
+                                                               sum += __shfl_xor_sync(0xffffffffu, sum, step);
+                                                           if (i % 32 == 0)
+                                                               to[i / 32] = (S)sum;
+                               });
 }
 
 template <class S, int K, int STRIDE>
