@@ -255,7 +255,9 @@ def test_predictions_use_the_operator(way, tmp_path, monkeypatch):
     text = mx.profiler.dumps(reset=True)
     np.testing.assert_allclose(found.asnumpy(), wanted, rtol=1e-5, atol=1e-6)
     assert "_contrib_attention" in text and "softmax" not in text
-    with autograd.record():  # what trains gives the bits of the imperative run on the CPU
+    if mx.current_context().device_type == "gpu":  # there it is fused in training, too, and drops other weights
+        return
+    with autograd.record():  # what trains gives the bits of the imperative run
         mx.random.seed(5)
         hybrid = net(x).asnumpy()
         net.hybridize(False)

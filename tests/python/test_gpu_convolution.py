@@ -99,4 +99,4 @@ def test_depthwise(dtype, kernel, stride, pad, size):
     tolerance = {"float32": 5e-3, "float16": 3e-2, "bfloat16": 2e-1}[dtype]
     for got, wanted in zip(outcome(mx.gpu(0), True), outcome(mx.cpu(), False)):
         wrong = np.abs(got - wanted) > tolerance * (np.abs(wanted).max() + 1e-9)
-        assert wrong.mean() < 0.02  # a number at the edge of a clip may be on the other side after rounding
+        assert wrong.sum() <= max(2, 0.02 * wrong.size)  # a number at the edge of a clip may be on the other side after rounding

@@ -59,7 +59,7 @@ def compare(make, shapes, whole=False):
             got = run(make, shapes, np, whole, hybridized)
             assert is_np(got[0]) and is_np(got[1])
             for mine, other in zip(flat(list(got)), flat(list(wanted))):
-                onp.testing.assert_allclose(mine.reshape(other.shape), other, rtol=1e-6, atol=1e-7)
+                onp.testing.assert_allclose(mine.reshape(other.shape), other, rtol=1e-6, atol=1e-6)
     finally:
         npx.reset_np()
 

@@ -85,7 +85,7 @@ def test_round_trip(name, tmp_path):
         assert (a == b).all() and np.ptp(a) > 1e-3
 
 
-def test_layout_of_gpt2(tmp_path):
+def test_layout_of_gpt2(tmp_path, on_host):
     """(in, out), and query, key and value side by side."""
     net = saved("gpt2", tmp_path / "net.safetensors")
     file = nd.load(str(tmp_path / "net.safetensors"))

@@ -173,7 +173,7 @@ def test_limit_of_nodes(limits, tmp_path):
     assert mx.sym.load_json(text).list_arguments() == ["x"]
 
 
-def test_limit_of_memory(limits):
+def test_limit_of_memory(limits, on_host):
     limits(memory=64 << 20)
     with pytest.raises(mx.MXNetError, match="memory"):
         nd.zeros((32 << 20,))

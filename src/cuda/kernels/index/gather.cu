@@ -43,7 +43,15 @@ template <class T> static mx_code gather_back(const mx_kernel_call *call)
     return mx_cuda_each(call, p.n * p.after,
                         [=] __device__(int64_t i) { atomicAdd(&to[p.at(i / p.after) + i % p.after], from[i]); });
 }
-MX_CUDA_FLOATS(run_gather_back, gather_back)
+MX_CUDA_FLOATS(run_gather_back_floats, gather_back)
+
+static mx_code run_gather_back(const mx_kernel_call *call)
+{
+    const int type = call->out[0]->dtype;
+    if (call->in[0]->dtype == type && type == MX_INT64)
+        return gather_back<unsigned long long>(call); /* the same sums: they wrap */
+    return call->in[0]->dtype == type && type == MX_INT32 ? gather_back<int>(call) : run_gather_back_floats(call);
+}
 
 /* ---- writing rows ------------------------------------------------------------------------------------------------ */
 
