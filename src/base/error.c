@@ -83,6 +83,8 @@ mx_code mx_error_set(mx_code code, const char *format, ...)
     if (record.code || code == MX_OK)
         return code; /* later errors are consequences of the first */
     record.code = code;
+    if (code != MX_ERR_CALLBACK) /* a callback passes on an error that has a path */
+        record.blamed = NULL;    /* another block may be at the address of the one that was blamed before */
     if (!have_message())
         return code;
     size_t used = 0;

@@ -475,3 +475,18 @@ def test_names_of_the_file(tmp_path):
 def test_messages_begin_with_the_name_that_was_called(call, start):
     with pytest.raises(mx.MXNetError, match="^" + start):
         call()
+
+
+def test_path_of_a_block_at_an_old_address():
+    """A block may be created where one that failed has been; its errors have paths of their own."""
+    for which in range(12):
+        nets = [nn.Dense(2, in_units=3, prefix=f"alone{i}_") for i in range(12)]
+        nets[which].initialize()
+        with pytest.raises(ValueError, match=r"^alone\d+: data has 7 features"):
+            nets[which](nd.ones((1, 7)))
+        while nets:
+            nets.pop()
+        net = nested(True)
+        net.initialize()
+        with pytest.raises(ValueError, match=r"^net\.body\.1 \(net_dense1\): data has 4 features"):
+            net(nd.ones((1, 3)))
