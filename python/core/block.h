@@ -62,6 +62,12 @@ int block_run_hooks(PyObject *hooks, PyObject *object, PyObject *args, PyObject 
 block_object *block_swap_hooked(block_object *now);
 PyObject *block_wrap_results(block_object *self, mx_arrays out);
 
+/* Attributes (block_attributes.c). */
+PyObject *block_register_child(PyObject *object, PyObject *args);
+int block_setattr(PyObject *object, PyObject *name, PyObject *value);
+PyObject *block_getattr(PyObject *object, PyObject *name);
+PyObject *block_option(PyObject *object, PyObject *args);
+
 /* Dictionaries that users change (block_live.c). */
 int live_set(PyObject *dict, PyObject *key, PyObject *value); /* without telling the library */
 PyObject *block_get_children(PyObject *object, void *unused);

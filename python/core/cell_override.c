@@ -21,7 +21,7 @@ static PyObject *object_of(const mx_block *block)
 }
 
 /* An exception raised in Python is reported by the function that called into C. */
-static mx_code callback_failed(const mx_block *block, const char *method)
+static mx_code method_failed(const mx_block *block, const char *method)
 {
     return mx_has_error()
                ? mx_error_code()
@@ -39,7 +39,7 @@ static mx_code over_reset(mx_block *block)
 {
     PyGILState_STATE state = PyGILState_Ensure();
     PyObject *self = object_of(block), *done = self ? PyObject_CallMethod(self, "reset", NULL) : NULL;
-    const mx_code code = done ? MX_OK : callback_failed(block, "reset");
+    const mx_code code = done ? MX_OK : method_failed(block, "reset");
     Py_XDECREF(done), Py_XDECREF(self);
     PyGILState_Release(state);
     return code;
@@ -67,7 +67,7 @@ static mx_code over_state_info(mx_block *block, int64_t batch_size, mx_state_inf
     PyObject *self = object_of(block);
     PyObject *list = self ? PyObject_CallMethod(self, "state_info", "L", (long long)batch_size) : NULL;
     PyObject *all = list ? PySequence_Fast(list, "state_info must return a list of dicts") : NULL;
-    mx_code code = all ? MX_OK : callback_failed(block, "state_info");
+    mx_code code = all ? MX_OK : method_failed(block, "state_info");
     for (Py_ssize_t i = 0; !code && i < PySequence_Fast_GET_SIZE(all); i++) {
         mx_state_info info;
         read_info(PySequence_Fast_GET_ITEM(all, i), &info);
@@ -108,7 +108,7 @@ static mx_code over_begin_state(mx_block *block, const mx_begin *how, mx_state_l
     PyObject *self = object_of(block), *words = self ? begin_words(how) : NULL;
     PyObject *method = words ? PyObject_GetAttrString(self, "begin_state") : NULL, *empty = PyTuple_New(0);
     PyObject *list = method && empty ? PyObject_Call(method, empty, words) : NULL;
-    const mx_code code = list && !cell_append(list, states) ? MX_OK : callback_failed(block, "begin_state");
+    const mx_code code = list && !cell_append(list, states) ? MX_OK : method_failed(block, "begin_state");
     Py_XDECREF(list), Py_XDECREF(empty), Py_XDECREF(method), Py_XDECREF(words), Py_XDECREF(self);
     PyGILState_Release(state);
     return code;
@@ -125,7 +125,7 @@ static mx_code read_unrolled(const mx_block *block, PyObject *result, mx_unrolle
     mx_state_list steps = {0}, states = {0};
     PyObject *outputs, *last;
     if (!PyArg_ParseTuple(result, "OO:unroll", &outputs, &last) || cell_append(last, &states))
-        return mx_vec_free(&states), callback_failed(block, "unroll");
+        return mx_vec_free(&states), method_failed(block, "unroll");
     if (any_check(outputs))
         out->output = mx_scope_add(mx_retain(any_array(outputs, "unroll")));
     else {
@@ -134,7 +134,7 @@ static mx_code read_unrolled(const mx_block *block, PyObject *result, mx_unrolle
             if (cell_append(PySequence_Fast_GET_ITEM(list, i), &steps))
                 Py_CLEAR(list);
         if (!list)
-            return mx_vec_free(&states), mx_vec_free(&steps), callback_failed(block, "unroll");
+            return mx_vec_free(&states), mx_vec_free(&steps), method_failed(block, "unroll");
         Py_DECREF(list);
         out->steps = mx_state_list_give(&steps);
     }
@@ -154,7 +154,7 @@ static mx_code over_unroll(mx_block *block, const mx_unroll *u, mx_unrolled *out
     PyObject *words = Py_BuildValue("{sNsssNsN}", "begin_state", begin, "layout", u->layout, "merge_outputs",
                                     merge_to(u->merge), "valid_length", lengths);
     PyObject *result = method && args && words ? PyObject_Call(method, args, words) : NULL;
-    const mx_code code = result ? read_unrolled(block, result, out) : callback_failed(block, "unroll");
+    const mx_code code = result ? read_unrolled(block, result, out) : method_failed(block, "unroll");
     Py_XDECREF(result), Py_XDECREF(words), Py_XDECREF(args), Py_XDECREF(method), Py_XDECREF(self);
     PyGILState_Release(state);
     return code;
@@ -166,7 +166,7 @@ static mx_arrays read_step(const mx_block *block, PyObject *result, const char *
     mx_state_list list = {0};
     if (!result || cell_append(result, &list) || !list.length) {
         mx_vec_free(&list);
-        callback_failed(block, method);
+        method_failed(block, method);
         return mx_list_failed();
     }
     return mx_state_list_give(&list);
@@ -209,7 +209,7 @@ static mx_array *over_activate(mx_block *block, mx_cell_act which, mx_array *x, 
     const bool ok = args && words && (!text || !PyDict_SetItemString(words, "name", text));
     PyObject *result = ok ? PyObject_Call(method, args, words) : NULL;
     mx_array *active = result ? any_array(result, "_get_activation's result") : NULL;
-    active = active ? mx_scope_add(mx_retain(active)) : (callback_failed(block, "_get_activation"), NULL);
+    active = active ? mx_scope_add(mx_retain(active)) : (method_failed(block, "_get_activation"), NULL);
     Py_XDECREF(result), Py_XDECREF(text), Py_XDECREF(words), Py_XDECREF(args), Py_XDECREF(method);
     Py_XDECREF(chosen), Py_XDECREF(F), Py_XDECREF(self);
     PyGILState_Release(state);

@@ -32,7 +32,11 @@ static inline bool nd_check(PyObject *x) { return Py_TYPE(x) == &nd_type || PyOb
 static inline mx_array *nd_array(PyObject *x) { return ((nd_object *)x)->array; }
 PyObject *nd_wrap(mx_array *array);      /* a new NDArray, or a Symbol of a symbolic array; retains */
 PyObject *nd_wrap_all(mx_arrays arrays); /* a list of them */
-PyObject *sparse_wrap(mx_array *array);  /* of a sparse array (sparse.c); retains */
+/* Results of the class of `self`, mx.nd's or mx.np's: an array, and that of an operator on x. */
+PyObject *nd_wrap_like(PyObject *self, mx_array *array);
+PyObject *nd_run_like(PyObject *self, mx_op *op, const void *attrs, mx_array *x);
+extern PyGetSetDef nd_getset[];         /* the properties (array_properties.c) */
+PyObject *sparse_wrap(mx_array *array); /* of a sparse array (sparse.c); retains */
 /* Arrays that callbacks get as integers (handles.c): a new int, which is noted in the list *given. */
 PyObject *handle_give(mx_array *array, PyObject **given);
 void handle_taken(mx_array *array); /* an NDArray has taken over the reference of a handle */
@@ -61,6 +65,8 @@ void op_show_called_name(const op_object *self);
 extern PyTypeObject op_type;
 extern PyObject *null_value; /* mxnet.base._Null: "not given" */
 PyObject *op_new(mx_op *op, const char *name);
+/* A call from Python; view: of an operator that only changes the shape, the result that shares the memory of its input. */
+PyObject *op_call_with(const op_object *self, PyObject *const *args, Py_ssize_t n, PyObject *keywords, bool view);
 /* One call with results as a Python object (an NDArray or a list); out: NDArray, list of them, or NULL. */
 PyObject *op_run(mx_op *op, const void *attrs, int n_in, mx_array *const *in, PyObject *out);
 /* An operator that only changes the shape: the result shares the memory of x. */
@@ -199,6 +205,7 @@ int add_numbers(PyObject *module);
 int add_operators(PyObject *module);
 int add_autograd(PyObject *module);
 int add_control(PyObject *module);
+int add_custom(PyObject *module);
 int add_files(PyObject *module);
 int add_signals(PyObject *module);
 int add_onnx(PyObject *module);

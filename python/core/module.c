@@ -248,6 +248,7 @@ static int (*const parts[])(PyObject *module) = {
     add_executors,
     add_autograd,
     add_control,
+    add_custom,
     add_files,
     add_signals,
     add_onnx,

@@ -29,6 +29,10 @@ mx_array *sym_array(PyObject *x, const char *who); /* several outputs are an err
 int64_t sym_count(PyObject *x);                    /* outputs */
 /* The array of an NDArray or Symbol; NULL with an exception naming `who`. */
 mx_array *any_array(PyObject *x, const char *who);
+/* The arrays of a list of them, owned by the scope; n < 0 with an exception. */
+mx_arrays any_arrays(PyObject *source, const char *who);
+/* A Python function that the library called failed: the error that the library passes on. */
+mx_code callback_failed(const char *who);
 static inline bool any_check(PyObject *x) { return nd_check(x) || sym_check(x); }
 
 /* A call of an operator on symbols with the arguments of a vectorcall. */
