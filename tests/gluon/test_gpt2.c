@@ -193,6 +193,25 @@ static void test_different_starts(void **state)
     }
 }
 
+/* A list that ends where its terminator is, as users write lists, and one that lacks arrays. */
+static void test_cache_as_a_list(void **state)
+{
+    (void)state;
+    MX_SCOPE;
+    const float none[N] = {0, 0};
+    mx_block *net = small(0);
+    mx_array *x = tokens(4), *start = mx_array_from(MX_DIMS(N), MX_FLOAT32, none);
+    mx_arrays cache = mx_text_cache(net, N, M);
+    mx_arrays wanted = mx_text_step(net, x, start, cache);
+    check_no_error();
+    assert_int_equal(cache.n, 4);
+    mx_arrays got = mx_text_step(net, x, start, MX_ARRAYS(cache.v[0], cache.v[1], cache.v[2], cache.v[3]));
+    check_no_error();
+    check_near(got.v[0], MX_DIMS(N, V), check_values(wanted.v[0]), 0);
+    assert_int_equal(mx_text_step(net, x, start, MX_ARRAYS(cache.v[0], cache.v[1])).n, 0);
+    check_error(MX_ERR_ARGUMENT, "got 4 inputs");
+}
+
 /* ---- training --------------------------------------------------------------------------------------------------- */
 
 /* The tied weight learns from both of its uses: its gradient against differences. */
@@ -284,7 +303,7 @@ static void test_wrong_arguments(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_against_loops), cmocka_unit_test(test_continued), cmocka_unit_test(test_different_starts),
+        cmocka_unit_test(test_against_loops), cmocka_unit_test(test_continued), cmocka_unit_test(test_different_starts), cmocka_unit_test(test_cache_as_a_list),
         cmocka_unit_test(test_gradient),      cmocka_unit_test(test_learns),    cmocka_unit_test(test_sizes),
         cmocka_unit_test(test_wrong_arguments),
     };

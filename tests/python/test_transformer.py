@@ -121,6 +121,53 @@ def test_decoder_sees_only_the_past():
     np.testing.assert_allclose(net(x[:, :3], memory, None, nd.array([4, 2])).asnumpy(), whole[:, :3], rtol=1e-4, atol=1e-5)
 
 
+class Counted(nn.Dropout):
+    """Dropout whose forward is overridden: it has to run."""
+    calls = 0
+
+    def hybrid_forward(self, F, x, *args, **kwargs):
+        Counted.calls += 1
+        return x * 1
+
+
+@pytest.mark.parametrize("causal", [False, True])
+@pytest.mark.parametrize("masked", [False, True])
+@pytest.mark.parametrize("lengths", [None, [0, 5]])
+def test_a_child_that_must_run_runs_between_the_same_steps(causal, masked, lengths):
+    """Hooks of the child dropout, and another layer in its place, are called with the weights; the result is the same."""
+    net = nn.MultiHeadAttention(C, HEADS, causal=causal, dropout=0.5)
+    net.initialize(mx.init.Uniform(0.5))
+    query, key = (nd.array(np.random.RandomState(i).normal(size=(N, T + i, C))) for i in (0, 2))
+    mask = np.random.RandomState(3).rand(N, T, T + 2) < 0.6
+    mask[0, 1] = False
+    inputs = (query, key, None, lengths and nd.array(lengths), nd.array(mask) if masked else None)
+    wanted = net(*inputs).asnumpy()
+    weights = []
+    handle = net.dropout.register_forward_hook(lambda block, given, out: weights.append(given[0].asnumpy()))
+    np.testing.assert_allclose(net(*inputs).asnumpy(), wanted, rtol=1e-5, atol=1e-6)
+    handle.detach()
+    assert len(weights) == 1 and weights[0].shape == (N * HEADS, T, T + 2)
+    assert np.all(np.isclose(weights[0].sum(-1), 1, atol=1e-5) | (weights[0].sum(-1) == 0))
+    net.dropout = Counted(0.5)
+    Counted.calls = 0
+    for _ in range(2):
+        np.testing.assert_allclose(net(*inputs).asnumpy(), wanted, rtol=1e-5, atol=1e-6)
+        net.hybridize()
+    assert Counted.calls
+
+
+def test_a_cache_refuses_an_attention_whose_hooks_would_not_run():
+    net = gluon.model_zoo.text.GPT2(num_layers=1, units=8, num_heads=2, vocab_size=11, max_length=6)
+    net.initialize()
+    cache, tokens, start = net.begin_cache(1, 6), nd.array([[1, 2]]), nd.zeros(1)
+    net(tokens, start, *cache)
+    handle = net.cell0.attention.register_forward_hook(lambda *_: None)
+    with pytest.raises(mx.MXNetError, match="attention.* would not run"):
+        net(tokens, start, *cache)
+    handle.detach()
+    net(tokens, start, *cache)
+
+
 def test_positions():
     net = nn.SinusoidalPositionalEmbedding(6)
     t, i = np.arange(7)[:, None], np.arange(6)[None]

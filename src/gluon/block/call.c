@@ -91,6 +91,11 @@ mx_arrays mx_layer_run(mx_block *self, mx_arrays in)
     return self->layer->forward_many ? self->layer->forward_many(self, in) : one(self->layer->forward(self, in));
 }
 
+bool mx_block_is_unchanged(const mx_block *block)
+{
+    return block->layer && !block->forward_many && !block->around && !block->hooks.length;
+}
+
 static mx_arrays forward(mx_block *block, mx_arrays in)
 {
     const char *outer = mx_error_context(block->name);

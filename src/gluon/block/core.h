@@ -206,7 +206,9 @@ mx_code mx_block_check_inputs(const mx_block *block, mx_arrays *in); /* their nu
 /* Forward of a layer with other arrays in place of its own parameters (MX_NONE: absent). */
 mx_arrays mx_layer_forward_with(mx_block *self, mx_arrays in, mx_arrays parameters);
 mx_arrays mx_layer_run(mx_block *self, mx_arrays in); /* forward of a layer of the library, all its results */
-const char *mx_block_inputs(const mx_block *block);   /* the names of its inputs, separated by spaces */
+/* It is a layer of the library, without hooks and without a forward of a subclass. */
+bool mx_block_is_unchanged(const mx_block *block);
+const char *mx_block_inputs(const mx_block *block); /* the names of its inputs, separated by spaces */
 /* The number of the input of a name; -1: there is none. */
 int mx_block_input_number(const mx_block *block, const char *name);
 bool mx_block_waits(const mx_block *block); /* one of its own parameters has an unknown shape */

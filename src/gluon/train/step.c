@@ -138,7 +138,7 @@ static int64_t batch_size(const mx_train_step *self, mx_arrays in)
 }
 
 /* A result of the second part is complete: if it is a gradient, it may leave. */
-static void tell_ready(void *user, int64_t i)
+static void announce(void *user, int64_t i)
 {
     const mx_frame *frame = user;
     mx_ready_tell(frame->results[frame->plan->program.forward_results + i]);
@@ -160,7 +160,7 @@ static mx_code run_frame(mx_train_step *self, const mx_step_plan *plan, mx_frame
 {
     if (!mx_trainer_spans(self->trainer))
         return mx_frame_run(frame);
-    frame->ready = mx_ready_wanted() ? tell_ready : NULL;
+    frame->ready = mx_ready_wanted() ? announce : NULL;
     frame->ready_user = frame;
     const mx_code code = mx_frame_run_around(frame, plan->updates, exchange, self);
     frame->ready = NULL;

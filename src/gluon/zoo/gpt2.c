@@ -21,6 +21,7 @@
 #include "exec/list.h"
 #include "gluon/nn.gen.h"
 #include "gluon/op.gen.h"
+#include "gluon/zoo/transformer.h"
 #include "gluon/zoo/zoo.h"
 
 static mx_block *part(const mx_block *self, const char *name) { return mx_zoo_part(self, name); }
@@ -68,20 +69,6 @@ mx_code mx_build_gpt2_cell(mx_block *self, const mx_gpt2_sizes *s)
     return MX_OK;
 }
 
-/* (N, T, C) -> (N * heads, T, C / heads) */
-static mx_array *split_heads(mx_array *x, int64_t heads)
-{
-    x = mx_transpose(mx_reshape(x, .shape = MX_DIMS(0, 0, heads, -1)), .axes = MX_DIMS(0, 2, 1, 3));
-    return mx_reshape(x, .shape = MX_DIMS(-1, 0, 0), .reverse = true);
-}
-
-/* and back */
-static mx_array *join_heads(mx_array *x, int64_t heads)
-{
-    x = mx_transpose(mx_reshape(x, .shape = MX_DIMS(-1, heads, 0, 0), .reverse = true), .axes = MX_DIMS(0, 2, 1, 3));
-    return mx_reshape(x, .shape = MX_DIMS(0, 0, -1));
-}
-
 /* The cache (N * heads, M, d) with new rows (N * heads, T, d) at places of (N * heads * M). */
 static mx_array *write_rows(mx_array *cache, mx_array *rows, mx_array *fresh)
 {
@@ -93,24 +80,37 @@ static mx_array *write_rows(mx_array *cache, mx_array *rows, mx_array *fresh)
 static mx_array *attend_cached(mx_block *attention, mx_array *x, mx_arrays in, int64_t heads, mx_array **out)
 {
     const double size = sqrt((double)mx_array_shape(in.v[3]).dim[2]);
-    mx_array *query = split_heads(mx_call(part(attention, "proj_query"), x), heads);
-    out[1] = write_rows(in.v[3], in.v[1], split_heads(mx_call(part(attention, "proj_key"), x), heads));
-    out[2] = write_rows(in.v[4], in.v[1], split_heads(mx_call(part(attention, "proj_value"), x), heads));
+    mx_array *query = mx_split_heads(mx_call(part(attention, "proj_query"), x), heads);
+    out[1] = write_rows(in.v[3], in.v[1], mx_split_heads(mx_call(part(attention, "proj_key"), x), heads));
+    out[2] = write_rows(in.v[4], in.v[1], mx_split_heads(mx_call(part(attention, "proj_value"), x), heads));
     mx_array *scores = mx_batch_dot(query, out[1], .transpose_b = true); /* (N * heads, T, M) */
     mx_array *weights = mx_softmax(scores, .temperature = size, .length = in.v[2], .use_length = true);
-    return mx_call(part(attention, "proj_out"), join_heads(mx_batch_dot(weights, out[2]), heads));
+    return mx_call(part(attention, "proj_out"), mx_join_heads(mx_batch_dot(weights, out[2]), heads));
+}
+
+/* With a cache, attention is not called: only its projections are. */
+static mx_code check_cached_call(const mx_block *self, const mx_block *attention, int64_t count)
+{
+    if (count != 5)
+        return mx_fail(MX_ERR_ARGUMENT, "%s (GPT2Cell): got %lld inputs, wanted x, or x, rows, seen, keys, values",
+                       self->name, (long long)count);
+    if (!mx_block_is_unchanged(attention))
+        return mx_fail(MX_ERR_UNSUPPORTED,
+                       "%s (GPT2Cell): with a cache, the hooks or the overridden forward of %s would "
+                       "not run",
+                       self->name, attention->name);
+    return MX_OK;
 }
 
 mx_arrays mx_gpt2_cell_forward(mx_block *self, mx_arrays in, const mx_gpt2_sizes *s)
 {
     const bool cached = in.n > 1;
-    mx_array **out = mx_list_new(3), *x = in.v[0];
-    if (!out || (cached && in.n != 5))
-        return out
-               ? mx_fail(MX_ERR_ARGUMENT, "%s (GPT2Cell): got %lld inputs, wanted x, or x, rows, seen, keys, values",
-                         self->name, (long long)in.n),
-               mx_list_failed() : mx_list_failed();
     mx_block *attention = part(self, "attention");
+    if (cached && check_cached_call(self, attention, in.n))
+        return mx_list_failed();
+    mx_array **out = mx_list_new(3), *x = in.v[0];
+    if (!out)
+        return mx_list_failed();
     mx_array *y = mx_call(part(self, "norm_1"), x);
     y = cached ? attend_cached(attention, y, in, s->heads, out) : mx_call(attention, y);
     x = mx_elemwise_add(drop(self, y), x);

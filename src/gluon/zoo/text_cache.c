@@ -39,7 +39,9 @@ mx_arrays mx_text_cache(mx_block *net, int64_t texts, int64_t length)
 
 mx_arrays mx_text_step(mx_block *net, mx_array *tokens, mx_array *start, mx_arrays cache)
 {
-    mx_array **in = continues(net, "mx_text_step") ? mx_list_new(2 + cache.n) : NULL;
+    if (!continues(net, "mx_text_step") || mx_list_check_inputs(&cache, "mx_text_step", "cache"))
+        return mx_list_failed();
+    mx_array **in = mx_list_new(2 + cache.n);
     if (!in)
         return mx_list_failed();
     in[0] = tokens, in[1] = start;

@@ -69,7 +69,7 @@ static mx_array *from_theirs(mx_array *x, mx_torch_layout layout, int rank)
         const int64_t part = shape.dim[last] / 3;
         x = mx_slice_axis(x, .axis = last, .begin = third(layout) * part, .end = (third(layout) + 1) * part);
     }
-    return layout >= MX_TORCH_TURNED && shape.ndim == 2 ? mx_transpose(x) : x;
+    return layout >= MX_TORCH_TRANSPOSED && shape.ndim == 2 ? mx_transpose(x) : x;
 }
 
 /* And back; a third alone. */
@@ -78,7 +78,7 @@ static mx_array *to_theirs(mx_array *x, mx_torch_layout layout)
     const int rank = mx_array_shape(x).ndim;
     if (layout == MX_TORCH_FLAT && rank == 4)
         return mx_reshape(x, .shape = MX_DIMS(0, 0));
-    return layout >= MX_TORCH_TURNED && rank == 2 ? mx_transpose(x) : x;
+    return layout >= MX_TORCH_TRANSPOSED && rank == 2 ? mx_transpose(x) : x;
 }
 
 /* The value for a parameter; NULL with an error. */

@@ -14,7 +14,7 @@
 typedef enum mx_torch_layout {
     MX_TORCH_SAME,
     MX_TORCH_FLAT,   /* a dense layer where ours is a 1x1 convolution: without the last two axes */
-    MX_TORCH_TURNED, /* (in, out) where ours is (out, in) */
+    MX_TORCH_TRANSPOSED, /* (in, out) where ours is (out, in) */
     MX_TORCH_QUERY,  /* the first, second or last third of (in, 3 out), turned */
     MX_TORCH_KEY,
     MX_TORCH_VALUE

@@ -89,10 +89,10 @@ static const mx_torch_row gpt2[] = {
     ROW("cell#.attention.proj_query", "h.{a}.attn.c_attn", .layout = MX_TORCH_QUERY),
     ROW("cell#.attention.proj_key", "h.{a}.attn.c_attn", .layout = MX_TORCH_KEY),
     ROW("cell#.attention.proj_value", "h.{a}.attn.c_attn", .layout = MX_TORCH_VALUE),
-    ROW("cell#.attention.proj_out", "h.{a}.attn.c_proj", .layout = MX_TORCH_TURNED),
+    ROW("cell#.attention.proj_out", "h.{a}.attn.c_proj", .layout = MX_TORCH_TRANSPOSED),
     NORM("cell#.norm_2", "h.{a}.ln_2"),
-    ROW("cell#.ffn_1", "h.{a}.mlp.c_fc", .layout = MX_TORCH_TURNED),
-    ROW("cell#.ffn_2", "h.{a}.mlp.c_proj", .layout = MX_TORCH_TURNED),
+    ROW("cell#.ffn_1", "h.{a}.mlp.c_fc", .layout = MX_TORCH_TRANSPOSED),
+    ROW("cell#.ffn_2", "h.{a}.mlp.c_proj", .layout = MX_TORCH_TRANSPOSED),
     NORM("norm", "ln_f"),
     {0},
 };

@@ -1,11 +1,9 @@
 /* The parts of transformers: their structure and forward.
  *
- *     attention:  softmax(Q K' / sqrt(d)) V per head, d = units / heads
  *     encoder cell:  x = norm(x + attention(x)),  x = norm(x + dense(act(dense(x))))
  *     pre_norm:      x = x + attention(norm(x)),  x = x + dense(act(dense(norm(x))))
  *
- * Attention is one operator (op/def/gemm/attention_fused.c) between projections.  Its dropout is inside: the child that
- * stands for it has the rate, and is not called.
+ * Attention itself is in multi_head_attention.c.
  *
  * SPDX-License-Identifier: Apache-2.0 */
 #include "gluon/zoo/transformer.h"
@@ -23,63 +21,7 @@
 
 static mx_block *part(const mx_block *self, const char *name) { return mx_zoo_part(self, name); }
 
-/* ---- attention ------------------------------------------------------------------------------------------------- */
-
-mx_code mx_build_attention(mx_block *self, int64_t units, int64_t heads, double dropout, bool bias)
-{
-    static const char *const names[] = {"query", "key", "value", "out"};
-    MX_SCOPE;
-    char attribute[16], prefix[16];
-    if (units % heads)
-        return mx_fail(MX_ERR_ATTRIBUTE, "%s: units=%lld, wanted a multiple of num_heads=%lld", self->class_name,
-                       (long long)units, (long long)heads);
-    mx_name_scope(self)
-    {
-        for (int i = 0; i < 4; i++) {
-            snprintf(attribute, sizeof attribute, "proj_%s", names[i]);
-            snprintf(prefix, sizeof prefix, "%s_", names[i]);
-            if (!mx_block_child(self, attribute, mx_dense(units, .flatten = false, .use_bias = bias, .prefix = prefix)))
-                return mx_error_code();
-        }
-        if (dropout > 0 && !mx_block_child(self, "dropout", mx_dropout(dropout)))
-            return mx_error_code();
-    }
-    return MX_OK;
-}
-
-/* The rate of the child that stands for dropout: users may have changed it.  NAN: it is not a Dropout layer. */
-static double rate_of(const mx_block *dropout)
-{
-    const mx_field *rate = dropout && dropout->cls ? mx_schema_find(dropout->cls->schema, "rate") : NULL;
-    if (!dropout)
-        return 0;
-    return rate && rate->type == MX_FIELD_FLOAT ? *(const double *)((const char *)dropout->options + rate->offset)
-                                                : NAN;
-}
-
 static mx_array *input(mx_arrays in, int64_t i) { return i < in.n ? in.v[i] : MX_NONE; }
-
-mx_arrays mx_attention_forward(mx_block *self, mx_arrays in, int64_t heads, bool causal)
-{
-    mx_array *query = in.v[0], *key = input(in, 1), *value = input(in, 2), *length = input(in, 3), *mask = input(in, 4);
-    key = key == MX_NONE ? query : key;
-    value = value == MX_NONE ? key : value;
-    const double dropout = rate_of(part(self, "dropout"));
-    if (isnan(dropout)) {
-        mx_fail(MX_ERR_UNSUPPORTED, "%s: the child dropout is not a Dropout layer", self->name);
-        return mx_list_failed();
-    }
-    mx_array *means = mx_attention(mx_call(part(self, "proj_query"), query), mx_call(part(self, "proj_key"), key),
-                                   mx_call(part(self, "proj_value"), value), .mask = mask, .valid_length = length,
-                                   .heads = heads, .causal = causal, .dropout = dropout, .use_mask = mask != MX_NONE,
-                                   .use_length = length != MX_NONE);
-    mx_array *out = mx_call(part(self, "proj_out"), means);
-    mx_array **list = out ? mx_list_new(1) : NULL;
-    if (!list)
-        return mx_list_failed();
-    list[0] = out;
-    return (mx_arrays){list, 1};
-}
 
 /* ---- dense layers at every position ----------------------------------------------------------------------------- */
 

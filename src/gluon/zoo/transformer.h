@@ -14,6 +14,9 @@ typedef struct mx_transformer_cell_sizes {
 mx_code mx_build_attention(mx_block *self, int64_t units, int64_t heads, double dropout, bool bias);
 /* in: query, key, value, valid_length, mask; absent ones are MX_NONE.  One result. */
 mx_arrays mx_attention_forward(mx_block *self, mx_arrays in, int64_t heads, bool causal);
+/* (N, T, heads * d) -> (N * heads, T, d), and back */
+mx_array *mx_split_heads(mx_array *x, int64_t heads);
+mx_array *mx_join_heads(mx_array *x, int64_t heads);
 mx_code mx_build_ffn(mx_block *self, int64_t units, int64_t hidden, double dropout, const char *activation,
                      double epsilon);
 mx_array *mx_ffn_forward(mx_block *self, mx_array *x, bool residual, bool pre_norm);
