@@ -100,10 +100,10 @@ def example(op, described):
         given = [f"{key}={_value(text)}" for key, text in attributes.items()]
         call = f"nd.{_path(op)}({', '.join([name for name, _ in inputs] + given)})"
         shown = f"{call}.shape" if len(results) == 1 else f"[y.shape for y in {call}]"
-        told = results[0] if len(results) == 1 else list(results)
+        shown_results = results[0] if len(results) == 1 else list(results)
         shapes_line = ", ".join(f"{name} {shape}" for (name, _), shape in zip(inputs, shapes))
         made = [f">>> {names} = {', '.join(text for _, text in inputs)}"] if inputs else []
-        return [*made, f">>> {shown}", str(told)], f"{shapes_line or 'none'} -> {', '.join(map(str, results))}"
+        return [*made, f">>> {shown}", str(shown_results)], f"{shapes_line or 'none'} -> {', '.join(map(str, results))}"
     return [], None
 
 

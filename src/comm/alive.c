@@ -3,7 +3,7 @@
  *     rank 0 --sign--> rank 1 --sign--> ... --> rank n - 1 --sign--> rank 0        every second, by the engine's thread
  *
  * A process that dies is reported by its launcher.  A machine that loses power, or a cable that is cut, is not: MPI waits
- * for many minutes.  The process after a silent one tells all others.  A process that is late still sends signs, since
+ * for many minutes.  The process after a silent one reports it to all others.  A process that is late still sends signs, since
  * the engine has a thread of its own; transports without threads send none and are not expected to.
  *
  * SPDX-License-Identifier: Apache-2.0 */

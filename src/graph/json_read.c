@@ -20,13 +20,13 @@
 #include "base/file.h"
 #include "base/json.h"
 #include "base/vec.h"
+#include "gluon/limits.h"
 #include "graph/apply.h"
-#include "graph/custom.h"
 #include "graph/call.h"
+#include "graph/custom.h"
 #include "graph/names.h"
 #include "graph/np_names.h"
 #include "graph/subgraph.h"
-#include "gluon/limits.h"
 #include "graph/symbol.h"
 
 #define LARGEST_FILE ((int64_t)1 << 30)

@@ -86,7 +86,7 @@ static const mx_gnode *scores_of(const mx_graph *graph, mx_gentry weights, found
         f->attrs.scale *= is(node, "_mul_scalar") ? number : 1 / number;
         node = without_casts(graph, node->in[0]);
     }
-    return node;
+    return isfinite(f->attrs.scale) ? node : NULL; /* to the operator, NaN is the usual factor */
 }
 
 static const mx_shape_t *shape_of(mx_gentry e) { return &e.node->out_shape[e.output]; }

@@ -383,8 +383,8 @@ mx_code mx_frame_forward(mx_frame *frame)
     return code;
 }
 
-/* Calls [at, end), with a word about each result as soon as it is complete. */
-static mx_code run_telling(mx_frame *frame, int32_t at, int32_t end)
+/* Calls [at, end), announcing each result as soon as it is complete. */
+static mx_code run_announcing(mx_frame *frame, int32_t at, int32_t end)
 {
     const mx_plan *plan = frame->plan;
     mx_code code = MX_OK;
@@ -402,16 +402,16 @@ static mx_code run_telling(mx_frame *frame, int32_t at, int32_t end)
     return code ? code : mx_frame_run_calls(frame, at, end);
 }
 
-/* Results that were told about may be under way to other processes: their stamps are valid. */
+/* Results that were announced may be under way to other processes: their stamps are valid. */
 static void tell_other_changes(const mx_frame *frame)
 {
     const mx_plan *plan = frame->plan;
     const int64_t first = plan->program.forward_results;
     for (int64_t h = first; h < plan->program.results.length; h++) {
-        bool told = false;
-        for (int64_t i = 0; !told && i < plan->finished.length; i++)
-            told = plan->finished.items[i].from == h - first;
-        if (!told)
+        bool announced = false;
+        for (int64_t i = 0; !announced && i < plan->finished.length; i++)
+            announced = plan->finished.items[i].from == h - first;
+        if (!announced)
             tell_changes(frame, h, h + 1);
     }
 }
@@ -423,7 +423,7 @@ static mx_code run_second(mx_frame *frame)
     if (!code)
         code = patch(frame, plan->to_results.length, plan->to_results.items, frame->results);
     if (!code)
-        code = frame->ready ? run_telling(frame, plan->n_forward, plan->n_calls)
+        code = frame->ready ? run_announcing(frame, plan->n_forward, plan->n_calls)
                             : mx_frame_run_calls(frame, plan->n_forward, plan->n_calls);
     if (frame->ready && !code)
         tell_other_changes(frame);
@@ -495,7 +495,7 @@ mx_code mx_frame_run_around(mx_frame *frame, int32_t until, mx_code (*between)(v
     const mx_plan *plan = frame->plan;
     mx_code code = prepare_whole(frame);
     if (!code)
-        code = frame->ready && !plan->capturable ? run_telling(frame, plan->n_prepared, until)
+        code = frame->ready && !plan->capturable ? run_announcing(frame, plan->n_prepared, until)
                                                  : mx_frame_run_calls(frame, plan->n_prepared, until);
     if (!code)
         code = between(user);

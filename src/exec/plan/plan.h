@@ -111,8 +111,8 @@ mx_code mx_frame_forward(mx_frame *frame);
 mx_code mx_frame_backward(mx_frame *frame, mx_array **destination, bool keep);
 /* Runs both parts as one, for a training step: nothing in between is saved. */
 mx_code mx_frame_run(mx_frame *frame);
-/* The same with between() before call `until`; frame->ready is told about results that are complete by then, unless the
- * calls are captured. */
+/* The same with between() before call `until`; frame->ready gets the results that are complete by then, unless the calls
+ * are captured. */
 mx_code mx_frame_run_around(mx_frame *frame, int32_t until, mx_code (*between)(void *user), void *user);
 void mx_frame_free(mx_frame *frame, const mx_program *program); /* frees it permanently */
 void mx_frame_forget(mx_frame *frame);                          /* releases the bound inputs */
