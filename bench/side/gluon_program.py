@@ -7,7 +7,7 @@ from mxnet import autograd, gluon, nd
 from mxnet.gluon import nn
 
 from timing import Workloads, repeated
-from workloads import BATCH, ENCODER, FASHION_MNIST, LANGUAGE, LSTM, MLP, TRANSFORMER
+from workloads import BATCH, ENCODER, FASHION_MNIST, LANGUAGE, LSTM, MLP, TRANSFORMER, ZOO_INFERENCE
 
 OURS = hasattr(mx, "_core")
 work = Workloads("gluon" if OURS else "mxnet", mx.__version__)
@@ -148,9 +148,9 @@ for lane in ("imperative", "hybridized"):
     work("mlp_infer", lane)(lambda h=hybrid: inference(mlp, BATCH, h))
     work("lenet_infer", lane)(lambda h=hybrid: inference(lenet, BATCH, h))
     work("lenet_infer1", lane)(lambda h=hybrid: inference(lenet, 1, h))
-    for row, name in (("resnet18_infer1", "resnet18_v1"), ("resnet50_infer1", "resnet50_v1"),
-                      ("mobilenet2_infer1", "mobilenet_v2_1_0")):
-        work(row, lane)(lambda h=hybrid, name=name: inference(zoo(name), 1, h))
+    for row, name, size in ZOO_INFERENCE:
+        if hybrid or size == 1:
+            work(row, lane)(lambda h=hybrid, name=name, size=size: inference(zoo(name), size, h))
 
 
 def zoo_training(name, lane, batch=8):
@@ -162,8 +162,6 @@ def zoo_training(name, lane, batch=8):
 for lane in TRAINING_LANES[1:]:
     work("resnet18_train", lane)(lambda lane=lane: zoo_training("resnet18_v1", lane))
     work("mobilenet2_train", lane)(lambda lane=lane: zoo_training("mobilenet_v2_1_0", lane))
-work("resnet50_infer32", "hybridized")(lambda: inference(zoo("resnet50_v1"), 32, True))
-work("mobilenet2_infer32", "hybridized")(lambda: inference(zoo("mobilenet_v2_1_0"), 32, True))
 
 
 class LanguageModel(gluon.HybridBlock):

@@ -1,9 +1,11 @@
 """The networks of the comparison as ONNX models, for the peers that read them.  SPDX-License-Identifier: Apache-2.0"""
+import os
+
 import numpy as np
 import onnx
 from onnx import TensorProto, helper, numpy_helper
 
-from workloads import MLP, TRANSFORMER
+from workloads import MLP, TRANSFORMER, ZOO_INFERENCE
 
 
 class Model:
@@ -100,5 +102,14 @@ def transformer(batch, steps=128):
     return model.bytes(batch, shape[1:], 17), shape
 
 
+def zoo(name):
+    """A network that export_zoo.py has written; the driver says where."""
+    def made(batch):
+        with open(os.path.join(os.environ["SIDE_MODELS"], f"{name}-{batch}.onnx"), "rb") as file:
+            return file.read(), (batch, 3, 224, 224)
+    return made
+
+
 # row, maker, batch
-INFERENCE = (("transformer_infer1", transformer, 1), ("mlp_infer", mlp, 64), ("lenet_infer", lenet, 64), ("lenet_infer1", lenet, 1))
+INFERENCE = (("transformer_infer1", transformer, 1), ("mlp_infer", mlp, 64), ("lenet_infer", lenet, 64), ("lenet_infer1", lenet, 1),
+             *((row, zoo(name), batch) for row, name, batch in ZOO_INFERENCE))

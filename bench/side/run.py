@@ -70,6 +70,16 @@ def surroundings(path):
     return environment
 
 
+def export_zoo(options, folder):
+    """Our networks as ONNX files, for the peers that read them; SIDE_MODELS says where."""
+    os.environ["SIDE_MODELS"] = folder
+    if "gluon" in options.peer and {"onnxruntime", "openvino"} & set(options.peer):
+        done = subprocess.run([options.peer["gluon"], os.path.join(HERE, "export_zoo.py"), folder],
+                              env=surroundings(options.path.get("gluon")), stderr=subprocess.PIPE, text=True)
+        if done.returncode:
+            print("no ONNX files of our networks: " + done.stderr.strip().splitlines()[-1])
+
+
 def start_all(options):
     """The peers that respond, each with one thread and with all; the others are reported."""
     peers, cores = [], len(os.sched_getaffinity(0))
@@ -194,14 +204,16 @@ def main():
 
     facts = machine()
     print(f"{facts['cpu']}, {facts['cores']} cores, load {facts['load']:.1f} at the start")
-    peers = start_all(options)
-    if not peers:
-        sys.exit("no peer to measure")
-    try:
-        results = list(measure(options, peers))
-    finally:
-        for peer in peers:
-            peer.close()
+    with tempfile.TemporaryDirectory() as folder:
+        export_zoo(options, folder)
+        peers = start_all(options)
+        if not peers:
+            sys.exit("no peer to measure")
+        try:
+            results = list(measure(options, peers))
+        finally:
+            for peer in peers:
+                peer.close()
     facts["versions"] = {peer.name: peer.version for peer in peers}
     facts["load_at_end"] = os.getloadavg()[0]
     report.print_summary(results, list(facts["versions"]))

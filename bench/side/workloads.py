@@ -14,6 +14,9 @@ LSTM = dict(vocabulary=10000, embed=200, hidden=200, layers=2, steps=35, batch=2
 ENCODER = dict(units=256, heads=4, hidden=1024, steps=64, batch=8)
 LANGUAGE = dict(vocabulary=10000, embed=650, hidden=650, layers=2, steps=35, batch=20)
 TRANSFORMER = dict(layers=6, units=512, heads=8, hidden=2048)
+ZOO_INFERENCE = (("resnet18_infer1", "resnet18_v1", 1), ("resnet50_infer1", "resnet50_v1", 1),  # row, network, batch
+                 ("mobilenet2_infer1", "mobilenet_v2_1_0", 1), ("resnet50_infer32", "resnet50_v1", 32),
+                 ("mobilenet2_infer32", "mobilenet_v2_1_0", 32))
 
 ROWS = [
     Row("add", "small", "a + b, 16 elements"),
