@@ -42,51 +42,88 @@ static vfloat finish(const plane *p, vfloat sum)
     return p->relu ? vector_max((vfloat){0}, sum) : sum;
 }
 
-/* `rows` result lines from h on, one vector at position i of each; `inside`: they touch no line of padding. */
-CONV_INLINE void sum_rows(const int size, const int stride, const int rows, const bool inside, const bool whole,
-                          const plane *p, const conv_reading *r, int64_t h, int64_t i)
+/* As vectors, read once: to the compiler, a store of results might change p->w. */
+CONV_INLINE void copy_weights(const int size, const plane *p, vfloat *w)
 {
-    const int64_t top = h * stride - p->pad[0], width = p->width;
+    UNROLL for (int k = 0; k < size * size; k++)
+        w[k] = vector_all(p->w[k]);
+}
+
+/* Which source lines of a block of result lines are padding: none, only the first, only the last, or any. */
+typedef enum edge { NO_LINE, FIRST_LINE, LAST_LINE, ANY_LINE } edge;
+
+static edge edge_of(const plane *p, int64_t top, int64_t lines)
+{
+    const bool first = top<0, last = top + lines> p->height;
+    if (top < -1 || top + lines > p->height + 1 || (first && last))
+        return ANY_LINE;
+    return first ? FIRST_LINE : last ? LAST_LINE : NO_LINE;
+}
+
+/* `rows` result lines from h on, one vector at position i of each. */
+CONV_INLINE void sum_rows(const int size, const int stride, const int rows, const edge padding, const bool whole,
+                          const plane *p, const vfloat *w, const conv_reading *r, int64_t h, int64_t i)
+{
+    const int lines = (rows - 1) * stride + size;
+    const int64_t top = h * stride - p->pad[0], width = p->width, next_plane = p->height * width;
     int64_t at = top * width;
     vfloat sum[ROWS];
     UNROLL for (int row = 0; row < rows; row++)
         sum[row] = (vfloat){0};
-    UNROLL for (int l = 0; l < (rows - 1) * stride + size; l++, at += width) {
-        if (!inside && (top + l < 0 || top + l >= p->height))
+    UNROLL for (int l = 0; l < lines; l++, at += width) {
+        if ((padding == FIRST_LINE && l == 0) || (padding == LAST_LINE && l == lines - 1))
+            continue;
+        if (padding == ANY_LINE && (top + l < 0 || top + l >= p->height))
             continue;
         vfloat v[CONV_DEPTHWISE_MOST];
+        if (l < rows * stride)
+            __builtin_prefetch(p->source + at + r->at + next_plane);
         conv_read_taps(size, stride, whole, r, p->source + at, v);
         UNROLL for (int row = 0; row < rows; row++)
             if (l >= row * stride && l < row * stride + size)
                 UNROLL for (int k = 0; k < size; k++)
-                    sum[row] += v[k] * vector_all(p->w[(l - row * stride) * size + k]);
+                    sum[row] += v[k] * w[(l - row * stride) * size + k];
     }
     float *to = p->result + h * p->result_width + i;
     UNROLL for (int row = 0; row < rows; row++, to += p->result_width)
         vector_store_part(to, finish(p, sum[row]), p->result_width - i);
 }
 
+/* ROWS result lines from h on: code of its own for the usual paddings. */
+CONV_INLINE void sum_block(const int size, const int stride, const plane *p, const vfloat *w, const conv_reading *r,
+                           int64_t h, int64_t i)
+{
+    const edge padding = edge_of(p, h * stride - p->pad[0], (ROWS - 1) * stride + size);
+    if (padding == NO_LINE && r->whole)
+        sum_rows(size, stride, ROWS, NO_LINE, true, p, w, r, h, i);
+    else if (padding == NO_LINE)
+        sum_rows(size, stride, ROWS, NO_LINE, false, p, w, r, h, i);
+    else if (padding == FIRST_LINE)
+        sum_rows(size, stride, ROWS, FIRST_LINE, false, p, w, r, h, i);
+    else if (padding == LAST_LINE)
+        sum_rows(size, stride, ROWS, LAST_LINE, false, p, w, r, h, i);
+    else
+        sum_rows(size, stride, ROWS, ANY_LINE, false, p, w, r, h, i);
+}
+
 CONV_INLINE void correlate_plane(const int size, const int stride, const plane *p)
 {
     const int64_t last = p->result_width - LANES;
+    vfloat w[CONV_DEPTHWISE_MOST * CONV_DEPTHWISE_MOST];
+    copy_weights(size, p, w);
     for (int64_t next = 0; next < p->result_width; next += LANES) {
         const int64_t i = next > last && last > 0 ? last : next; /* the last vector overlaps: no part of it is masked */
         const conv_reading r = conv_reading_of(size, stride, i, p->result_width - i, p->pad[1], p->width);
         for (int64_t h = 0; h < p->result_height;) {
-            const int64_t top = h * stride - p->pad[0], left = p->result_height - h;
-            const bool inside = top >= 0 && top + (ROWS - 1) * stride + size <= p->height;
-            if (left >= ROWS && inside && r.whole)
-                sum_rows(size, stride, ROWS, true, true, p, &r, h, i), h += ROWS;
-            else if (left >= ROWS && inside)
-                sum_rows(size, stride, ROWS, true, false, p, &r, h, i), h += ROWS;
-            else if (left >= ROWS)
-                sum_rows(size, stride, ROWS, false, false, p, &r, h, i), h += ROWS;
+            const int64_t left = p->result_height - h;
+            if (left >= ROWS)
+                sum_block(size, stride, p, w, &r, h, i), h += ROWS;
             else if (left >= ROWS / 2)
-                sum_rows(size, stride, ROWS / 2, false, false, p, &r, h, i), h += ROWS / 2;
+                sum_rows(size, stride, ROWS / 2, ANY_LINE, false, p, w, &r, h, i), h += ROWS / 2;
             else if (left >= 2)
-                sum_rows(size, stride, 2, false, false, p, &r, h, i), h += 2;
+                sum_rows(size, stride, 2, ANY_LINE, false, p, w, &r, h, i), h += 2;
             else
-                sum_rows(size, stride, 1, false, false, p, &r, h, i), h += 1;
+                sum_rows(size, stride, 1, ANY_LINE, false, p, w, &r, h, i), h += 1;
         }
     }
 }
@@ -98,7 +135,7 @@ CONV_INLINE void correlate_plane(const int size, const int stride, const plane *
  * Neighbouring k read the same vector of dy, one of them for the even and one for the odd positions.  odd_h says
  * whether h + pad is odd, odd_w whether the padding of a line is; `inside` that no line of padding is touched. */
 CONV_INLINE void spread_line(const int size, const int odd_h, const int odd_w, const bool inside, const plane *p,
-                             const conv_reading *r, int64_t h, int64_t j)
+                             const vfloat *w, const conv_reading *r, int64_t h, int64_t j)
 {
     vfloat even = {0}, odd = {0};
     UNROLL for (int i = odd_h; i < size; i += 2) {
@@ -109,9 +146,9 @@ CONV_INLINE void spread_line(const int size, const int odd_h, const int odd_w, c
             const conv_reading *read = &r[(k + odd_w) / 2];
             const vfloat v = vector_load_between(p->source + line * p->width, read->at, read->part[0]);
             if (k >= 0)
-                even += v * vector_all(p->w[i * size + k]);
+                even += v * w[i * size + k];
             if (k + 1 < size)
-                odd += v * vector_all(p->w[i * size + k + 1]);
+                odd += v * w[i * size + k + 1];
         }
     }
     float *to = p->result + h * p->result_width + 2 * j;
@@ -123,6 +160,8 @@ CONV_INLINE void spread_line(const int size, const int odd_h, const int odd_w, c
 
 CONV_INLINE void spread_plane(const int size, const int odd_w, const plane *p)
 {
+    vfloat w[CONV_DEPTHWISE_MOST * CONV_DEPTHWISE_MOST];
+    copy_weights(size, p, w);
     for (int64_t j = 0; 2 * j < p->result_width; j += LANES) {
         conv_reading r[CONV_DEPTHWISE_MOST];
         for (int t = 0; 2 * t < size + odd_w; t++)
@@ -131,9 +170,11 @@ CONV_INLINE void spread_plane(const int size, const int odd_w, const plane *p)
             const int64_t line = (h + p->pad[0]) / 2;
             const bool inside = line >= size / 2 && line < p->height;
             if ((h + p->pad[0]) % 2)
-                inside ? spread_line(size, 1, odd_w, true, p, r, h, j) : spread_line(size, 1, odd_w, false, p, r, h, j);
+                inside ? spread_line(size, 1, odd_w, true, p, w, r, h, j)
+                       : spread_line(size, 1, odd_w, false, p, w, r, h, j);
             else
-                inside ? spread_line(size, 0, odd_w, true, p, r, h, j) : spread_line(size, 0, odd_w, false, p, r, h, j);
+                inside ? spread_line(size, 0, odd_w, true, p, w, r, h, j)
+                       : spread_line(size, 0, odd_w, false, p, w, r, h, j);
         }
     }
 }
