@@ -124,6 +124,7 @@ void mx_onnx_set_float(mx_onnx_out *o, const char *name, double value);
 void mx_onnx_set_text(mx_onnx_out *o, const char *name, const char *value);
 void mx_onnx_set_texts(mx_onnx_out *o, const char *name, int n, const char *value); /* n times the same */
 void mx_onnx_set_ints(mx_onnx_out *o, const char *name, int n, const int64_t *values);
+void mx_onnx_set_graph(mx_onnx_out *o, const char *name, mx_text *graph); /* frees the message of the graph */
 /* Constants. */
 const char *mx_onnx_put_ints(mx_onnx_out *o, int n, const int64_t *values);             /* int64, one axis */
 const char *mx_onnx_put_number(mx_onnx_out *o, double value, int dtype);                /* 0-d */

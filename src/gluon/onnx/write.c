@@ -85,12 +85,14 @@ static mx_code take_known(mx_onnx_writer *w, const struct mx_known *known)
     return MX_OK;
 }
 
-static mx_code give_names(mx_onnx_writer *w)
+mx_code mx_onnx_give_names(mx_onnx_writer *w)
 {
     const mx_graph *g = &w->graph;
     for (int64_t i = 0; i < g->n; i++)
         for (int64_t e = g->row[i]; e < g->row[i + 1]; e++) {
             mx_text text = {0};
+            if (w->name[e])
+                continue;
             mx_gentry_name(&(mx_gentry){g->nodes[i], (uint32_t)(e - g->row[i])}, &text);
             const char *hint = mx_text_to_scope(&text);
             w->name[e] = hint ? mx_onnx_new_name(w, hint) : "";
@@ -147,13 +149,20 @@ static mx_code write_node(mx_onnx_writer *w, int64_t i)
     return write_row(&o);
 }
 
+mx_code mx_onnx_write_nodes(mx_onnx_writer *w)
+{
+    mx_code code = MX_OK;
+    for (int64_t i = 0; !code && i < w->graph.n; i++)
+        if (w->graph.nodes[i]->op)
+            code = write_node(w, i);
+    mx_onnx_finish_node(w);
+    return code;
+}
+
 /* ---- the whole ------------------------------------------------------------------------------------------------- */
 
-static mx_code prepare(mx_onnx_writer *w, const struct mx_onnx_options *options)
+mx_code mx_onnx_new_tables(mx_onnx_writer *w)
 {
-    const mx_symbol *symbol = options->symbol;
-    if (mx_graph_of(&w->graph, symbol->n, symbol->outputs))
-        return mx_error_code();
     const size_t entries = (size_t)w->graph.row[w->graph.n];
     w->shape = mx_alloc_zero(entries * sizeof *w->shape);
     w->type = mx_alloc_zero(entries * sizeof *w->type);
@@ -162,20 +171,33 @@ static mx_code prepare(mx_onnx_writer *w, const struct mx_onnx_options *options)
     if (!w->shape || !w->type || !w->value || !w->name)
         return MX_ERR_MEMORY;
     mx_graph_infer_start(&w->graph, w->shape, w->type);
-    mx_code code = mx_onnx_index(&w->rows, true);
-    code = code ? code : take_values(w, options->params, options->inputs);
-    code = code ? code : take_known(w, options->inputs);
-    code = code ? code : mx_graph_infer(&w->graph, w->shape, w->type);
-    return code ? code : give_names(w);
+    return MX_OK;
 }
 
-static void release(mx_onnx_writer *w)
+void mx_onnx_free_tables(mx_onnx_writer *w)
 {
     const size_t entries = w->graph.n ? (size_t)w->graph.row[w->graph.n] : 0;
     mx_free(w->shape, entries * sizeof *w->shape);
     mx_free(w->type, entries * sizeof *w->type);
     mx_free(w->value, (size_t)w->graph.n * sizeof *w->value);
     mx_free(w->name, entries * sizeof *w->name);
+}
+
+static mx_code prepare(mx_onnx_writer *w, const struct mx_onnx_options *options)
+{
+    const mx_symbol *symbol = options->symbol;
+    if (mx_graph_of(&w->graph, symbol->n, symbol->outputs) || mx_onnx_new_tables(w))
+        return mx_error_code();
+    mx_code code = mx_onnx_index(&w->rows, true);
+    code = code ? code : take_values(w, options->params, options->inputs);
+    code = code ? code : take_known(w, options->inputs);
+    code = code ? code : mx_graph_infer(&w->graph, w->shape, w->type);
+    return code ? code : mx_onnx_give_names(w);
+}
+
+static void release(mx_onnx_writer *w)
+{
+    mx_onnx_free_tables(w);
     for (int64_t i = 0; i < w->weights.length; i++)
         mx_release(w->weights.items[i].x);
     mx_vec_free(&w->weights);
@@ -197,10 +219,7 @@ mx_code mx_export_onnx_with(const struct mx_onnx_options *options)
                              : mx_fail(MX_ERR_ARGUMENT, "mx_export_onnx: path is NULL");
     mx_onnx_writer w = {.path = options->path, .opset = options->opset};
     mx_code code = prepare(&w, options);
-    for (int64_t i = 0; !code && i < w.graph.n; i++)
-        if (w.graph.nodes[i]->op)
-            code = write_node(&w, i);
-    mx_onnx_finish_node(&w);
+    code = code ? code : mx_onnx_write_nodes(&w);
     code = code ? code : mx_onnx_write_file(&w);
     release(&w);
     return code;

@@ -120,37 +120,10 @@ static mx_code put_beside(output *out)
 
 /* ---- inputs and outputs ------------------------------------------------------------------------------------------ */
 
-static void put_dim(mx_text *shape, const char *name, int axis, int64_t size)
-{
-    mx_text dim = {0};
-    char open[256];
-    snprintf(open, sizeof open, axis ? "%.200s_%d" : "batch", name, axis);
-    if (size >= 0)
-        mx_proto_put_int(&dim, 1, size);
-    else
-        mx_proto_put_text(&dim, 2, open);
-    mx_proto_put_message(shape, 1, &dim);
-    mx_text_free(&dim);
-}
-
 static void put_info(output *out, uint32_t field, const char *name, int64_t entry)
 {
-    const mx_onnx_type *type = mx_onnx_type_for((mx_dtype)out->w->type[entry]);
-    const mx_shape_t *shape = &out->w->shape[entry];
-    mx_text dims = {0}, tensor = {0}, kind = {0}, info = {0};
-    for (int i = 0; i < shape->ndim; i++)
-        put_dim(&dims, name, i, shape->dim[i]);
-    mx_proto_put_int(&tensor, 1, type ? type->code : MX_ONNX_FLOAT);
-    if (shape->ndim >= 0)
-        mx_proto_put_message(&tensor, 2, &dims);
-    mx_proto_put_message(&kind, 1, &tensor);
-    mx_proto_put_text(&info, 1, name);
-    mx_proto_put_message(&info, 2, &kind);
-    mx_proto_put_message(&out->tail, field, &info);
-    mx_text_free(&dims);
-    mx_text_free(&tensor);
-    mx_text_free(&kind);
-    mx_text_free(&info);
+    mx_onnx_put_info(&out->tail, field, &(mx_onnx_operand){name, out->w->shape[entry], out->w->type[entry], NULL},
+                     true);
 }
 
 /* Variables that nodes read: inputs, or weights. */
@@ -198,20 +171,30 @@ static mx_code put_results(output *out)
     return MX_OK;
 }
 
-/* Which variables the nodes of the file read; rows may ignore inputs of ours (labels, a fixed gamma). */
-static void find_used(const mx_onnx_writer *w, mx_dict *names)
+static void find_used(mx_proto nodes, mx_dict *names);
+
+/* Subgraphs read values around them. */
+static void find_used_inside(const mx_proto_field *attribute, mx_dict *names)
 {
-    mx_proto nodes = mx_proto_of(w->nodes.data, (int64_t)w->nodes.length);
+    mx_proto m = mx_proto_inside(attribute);
+    for (mx_proto_field f; mx_proto_next(&m, &f);)
+        if (f.number == 6)
+            find_used(mx_proto_inside(&f), names);
+}
+
+/* Which variables the nodes of the file read; rows may ignore inputs of ours (labels, a fixed gamma). */
+static void find_used(mx_proto nodes, mx_dict *names)
+{
     for (mx_proto_field node; mx_proto_next(&nodes, &node);) {
-        mx_proto m = mx_proto_inside(&node);
-        for (mx_proto_field f; mx_proto_next(&m, &f);)
-            if (f.number == 1 && f.size) {
-                mx_text text = {0};
-                mx_text_add_bytes(&text, f.bytes, (size_t)f.size);
-                if (mx_text_get(&text))
-                    mx_dict_set_number(names, mx_text_get(&text), 1);
-                mx_text_free(&text);
-            }
+        mx_proto m = node.number == 1 ? mx_proto_inside(&node) : (mx_proto){0};
+        for (mx_proto_field f; mx_proto_next(&m, &f);) {
+            mx_text text = {0};
+            if (f.number == 5)
+                find_used_inside(&f, names);
+            if (f.number == 1 && f.size && (mx_text_add_bytes(&text, f.bytes, (size_t)f.size), mx_text_get(&text)))
+                mx_dict_set_number(names, mx_text_get(&text), 1);
+            mx_text_free(&text);
+        }
     }
 }
 
@@ -222,7 +205,7 @@ static mx_code put_infos(output *out)
     mx_dict names = {0};
     bool *used = mx_alloc_zero((size_t)w->graph.n);
     mx_code code = used ? put_results(out) : MX_ERR_MEMORY;
-    find_used(w, &names);
+    find_used(mx_proto_of(w->nodes.data, (int64_t)w->nodes.length), &names);
     mx_text_add_bytes(&results, out->tail.data ? out->tail.data : "", out->tail.length);
     mx_text_clear(&out->tail);
     for (int64_t i = 0; !code && i < w->graph.n; i++)

@@ -14,7 +14,8 @@ mx_code mx_onnx_refuse(const mx_onnx_out *o, const char *format, ...)
     vsnprintf(message, sizeof message, format, args);
     va_end(args);
     o->writer->failed = true;
-    return mx_fail(MX_ERR_UNSUPPORTED, "mx_export_onnx: node '%s' (%s): %s", o->node->name, o->node->op->name, message);
+    return mx_fail(MX_ERR_UNSUPPORTED, "mx_export_onnx: node '%s%s' (%s): %s",
+                   o->writer->inside ? o->writer->inside : "", o->node->name, o->node->op->name, message);
 }
 
 const char *mx_onnx_new_name(mx_onnx_writer *w, const char *hint)
@@ -80,7 +81,7 @@ const char *mx_onnx_node(mx_onnx_out *o, const char *out, const char *op, int n,
 
 /* ---- attributes ------------------------------------------------------------------------------------------------ */
 
-enum { KIND_FLOAT = 1, KIND_INT = 2, KIND_TEXT = 3, KIND_INTS = 7, KIND_TEXTS = 8 };
+enum { KIND_FLOAT = 1, KIND_INT = 2, KIND_TEXT = 3, KIND_GRAPH = 5, KIND_INTS = 7, KIND_TEXTS = 8 };
 
 static void put_attr(mx_onnx_out *o, const char *name, int kind, mx_text *value)
 {
@@ -129,6 +130,14 @@ void mx_onnx_set_ints(mx_onnx_out *o, const char *name, int n, const int64_t *va
     for (int i = 0; i < n; i++)
         mx_proto_put_int(&text, 8, values[i]);
     put_attr(o, name, KIND_INTS, &text);
+}
+
+void mx_onnx_set_graph(mx_onnx_out *o, const char *name, mx_text *graph)
+{
+    mx_text text = {0};
+    mx_proto_put_message(&text, 6, graph);
+    put_attr(o, name, KIND_GRAPH, &text);
+    mx_text_free(graph);
 }
 
 /* ---- constants ------------------------------------------------------------------------------------------------- */
