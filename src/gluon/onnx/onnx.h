@@ -117,6 +117,7 @@ typedef struct mx_onnx_out {
 const char *mx_onnx_node(mx_onnx_out *o, const char *out, const char *op, int n, const char *const *in);
 #define mx_onnx_put(o, out, op, ...)                                                                                     \
     mx_onnx_node(o, out, op, (int)(sizeof((const char *[]){__VA_ARGS__}) / sizeof(char *)), (const char *[]){__VA_ARGS__})
+const char *mx_onnx_spare(mx_onnx_out *o);                 /* a new name for a later node's result */
 const char *mx_onnx_more(mx_onnx_out *o, const char *out); /* a further result of the last node; NULL: a new name */
 /* Attributes of the last node. */
 void mx_onnx_set_int(mx_onnx_out *o, const char *name, int64_t value);

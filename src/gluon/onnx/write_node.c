@@ -54,6 +54,8 @@ static void put_input(mx_onnx_out *o, const char *name)
     mx_proto_put_text(&w->node, 1, name ? name : "");
 }
 
+const char *mx_onnx_spare(mx_onnx_out *o) { return mx_onnx_new_name(o->writer, o->node->name); }
+
 const char *mx_onnx_more(mx_onnx_out *o, const char *out)
 {
     mx_onnx_writer *w = o->writer;

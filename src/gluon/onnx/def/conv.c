@@ -99,6 +99,18 @@ static void set_windows(mx_onnx_out *o, int axes, const mx_dims *kernel, const m
         mx_onnx_set_ints(o, "dilations", axes, dilations);
 }
 
+/* Channels last to channels first (first), or back; ONNX has them first. */
+static const char *put_channels(mx_onnx_out *o, const char *out, const char *x, int axes, bool first)
+{
+    int64_t perm[5] = {0};
+    for (int i = 0; i < axes; i++)
+        perm[i + (first ? 2 : 1)] = i + (first ? 1 : 2);
+    perm[first ? 1 : axes + 1] = first ? axes + 1 : 1;
+    const char *y = mx_onnx_put(o, out, "Transpose", x);
+    mx_onnx_set_ints(o, "perm", axes + 2, perm);
+    return y;
+}
+
 /* ---- convolution ------------------------------------------------------------------------------------------------- */
 
 static mx_code read_conv(mx_onnx_in *n)
@@ -117,11 +129,15 @@ static mx_code read_conv(mx_onnx_in *n)
 static mx_code write_conv(mx_onnx_out *o)
 {
     const mx_convolution_attrs *a = o->attrs;
-    if (a->layout >= MX_CONVOLUTION_NWC)
-        return mx_onnx_refuse(o, "ONNX has no convolution with channels last");
-    mx_onnx_put(o, o->out[0], "Conv", o->in[0], o->in[1], a->no_bias || o->n_in < 3 ? NULL : o->in[2]);
-    set_windows(o, a->kernel.n, &a->kernel, &a->stride, &a->pad, &a->dilate);
+    const bool last = a->layout >= MX_CONVOLUTION_NWC;
+    const int axes = a->kernel.n;
+    const char *x = last ? put_channels(o, NULL, o->in[0], axes, true) : o->in[0],
+               *w = last ? put_channels(o, NULL, o->in[1], axes, true) : o->in[1];
+    const char *y = mx_onnx_put(o, last ? NULL : o->out[0], "Conv", x, w, a->no_bias || o->n_in < 3 ? NULL : o->in[2]);
+    set_windows(o, axes, &a->kernel, &a->stride, &a->pad, &a->dilate);
     mx_onnx_set_int(o, "group", a->num_group);
+    if (last)
+        put_channels(o, o->out[0], y, axes, false);
     return mx_onnx_done(o);
 }
 
@@ -170,14 +186,20 @@ static mx_code read_deconv(mx_onnx_in *n)
 static mx_code write_deconv(mx_onnx_out *o)
 {
     const mx_deconvolution_attrs *a = o->attrs;
-    if (a->layout >= MX_DECONVOLUTION_NWC || a->target_shape.n > 0)
-        return mx_onnx_refuse(o, "%s",
-                              a->target_shape.n > 0 ? "target_shape cannot be written" : "ONNX has no channels last");
-    mx_onnx_put(o, o->out[0], "ConvTranspose", o->in[0], o->in[1], a->no_bias || o->n_in < 3 ? NULL : o->in[2]);
-    set_windows(o, a->kernel.n, &a->kernel, &a->stride, &a->pad, &a->dilate);
+    const bool last = a->layout >= MX_DECONVOLUTION_NWC;
+    const int axes = a->kernel.n;
+    if (a->target_shape.n > 0)
+        return mx_onnx_refuse(o, "target_shape cannot be written");
+    const char *x = last ? put_channels(o, NULL, o->in[0], axes, true) : o->in[0],
+               *w = last ? put_channels(o, NULL, o->in[1], axes, true) : o->in[1];
+    const char *y =
+        mx_onnx_put(o, last ? NULL : o->out[0], "ConvTranspose", x, w, a->no_bias || o->n_in < 3 ? NULL : o->in[2]);
+    set_windows(o, axes, &a->kernel, &a->stride, &a->pad, &a->dilate);
     mx_onnx_set_int(o, "group", a->num_group);
     if (a->adj.n > 0)
         mx_onnx_set_ints(o, "output_padding", a->adj.n, a->adj.d);
+    if (last)
+        put_channels(o, o->out[0], y, axes, false);
     return mx_onnx_done(o);
 }
 
@@ -292,29 +314,22 @@ static mx_code read_pool(mx_onnx_in *n)
     return MX_OK;
 }
 
-static mx_code write_global(mx_onnx_out *o, const mx_pooling_attrs *a)
+static void write_global(mx_onnx_out *o, const mx_pooling_attrs *a, const char *out, const char *x, int axes)
 {
     static const char *const ops[] = {"GlobalMaxPool", "GlobalAveragePool", NULL, "GlobalLpPool"};
-    if (!ops[a->pool_type])
-        return mx_onnx_refuse(o, "ONNX has no global sum");
-    mx_onnx_put(o, o->out[0], ops[a->pool_type], o->in[0]);
+    if (ops[a->pool_type])
+        mx_onnx_put(o, out, ops[a->pool_type], x);
+    else
+        mx_onnx_put_reduce(o, out, "ReduceSum", x, axes, (int64_t[]){2, 3, 4}, true);
     if (a->pool_type == MX_POOLING_LP)
         mx_onnx_set_int(o, "p", a->p_value);
-    return mx_onnx_done(o);
 }
 
-static mx_code write_pool(mx_onnx_out *o)
+static void write_windows(mx_onnx_out *o, const mx_pooling_attrs *a, const char *out, const char *x)
 {
     static const char *const ops[] = {"MaxPool", "AveragePool", "AveragePool", "LpPool"};
-    const mx_pooling_attrs *a = o->attrs;
-    if (a->layout >= MX_POOLING_NWC || a->pooling_convention == MX_POOLING_SAME)
-        return mx_onnx_refuse(o, "%s",
-                              a->layout >= MX_POOLING_NWC ? "ONNX has no pooling with channels last"
-                                                          : "pooling_convention=same cannot be written");
-    if (a->global_pool)
-        return write_global(o, a);
     const bool sum = a->pool_type == MX_POOLING_SUM;
-    const char *y = mx_onnx_put(o, sum ? NULL : o->out[0], ops[a->pool_type], o->in[0]);
+    const char *y = mx_onnx_put(o, sum ? NULL : out, ops[a->pool_type], x);
     set_windows(o, a->kernel.n, &a->kernel, &a->stride, &a->pad, NULL);
     if (a->pooling_convention == MX_POOLING_FULL)
         mx_onnx_set_int(o, "ceil_mode", 1);
@@ -326,7 +341,26 @@ static mx_code write_pool(mx_onnx_out *o)
     for (int i = 0; i < a->kernel.n; i++)
         cells *= (double)a->kernel.d[i];
     if (sum)
-        mx_onnx_put(o, o->out[0], "Mul", y, mx_onnx_put_number(o, cells, o->in_type[0]));
+        mx_onnx_put(o, out, "Mul", y, mx_onnx_put_number(o, cells, o->in_type[0]));
+}
+
+static mx_code write_pool(mx_onnx_out *o)
+{
+    const mx_pooling_attrs *a = o->attrs;
+    const bool last = a->layout >= MX_POOLING_NWC;
+    if (a->pooling_convention == MX_POOLING_SAME)
+        return mx_onnx_refuse(o, "pooling_convention=same cannot be written");
+    const int axes = a->global_pool || last ? mx_onnx_out_rank(o, 0) - 2 : a->kernel.n;
+    if (axes < 1 || axes > 3)
+        return mx_onnx_refuse(o, "images of %d axes", axes);
+    const char *x = last ? put_channels(o, NULL, o->in[0], axes, true) : o->in[0];
+    const char *out = last ? mx_onnx_spare(o) : o->out[0];
+    if (a->global_pool)
+        write_global(o, a, out, x, axes);
+    else
+        write_windows(o, a, out, x);
+    if (last)
+        put_channels(o, o->out[0], out, axes, false);
     return mx_onnx_done(o);
 }
 

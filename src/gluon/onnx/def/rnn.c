@@ -8,7 +8,7 @@
 #include <math.h>
 #include <string.h>
 
-#include "gluon/onnx/onnx.h"
+#include "gluon/onnx/def/rnn.h"
 #include "ndarray/array.h"
 
 typedef struct cell {
@@ -312,8 +312,7 @@ static const char *joined(mx_onnx_out *o, const char *out, const char *const *pa
 
 enum { MOST_LAYERS = 32 };
 
-/* Zeros are ONNX's default. */
-static bool is_zeros(const mx_onnx_out *o, int i)
+bool mx_onnx_zero_state(const mx_onnx_out *o, int i)
 {
     const mx_gnode *node = i < o->node->n_in ? o->node->in[i].node : NULL;
     return node && node->op && !strcmp(node->op->name, "_zeros");
@@ -323,62 +322,82 @@ static bool is_zeros(const mx_onnx_out *o, int i)
 static const char *states_of(mx_onnx_out *o, int i, int64_t layer_number, int64_t directions)
 {
     const char *all = o->in[i];
-    if (is_zeros(o, i))
+    if (mx_onnx_zero_state(o, i)) /* ONNX's default */
         return NULL;
     return mx_onnx_put(o, NULL, "Slice", all, mx_onnx_put_ints(o, MX_ONNX_LIST(layer_number * directions)),
                        mx_onnx_put_ints(o, MX_ONNX_LIST((layer_number + 1) * directions)),
                        mx_onnx_put_ints(o, MX_ONNX_LIST(0)));
 }
 
+/* The weights of one layer. */
+typedef struct weights {
+    const char *w[2], *r[2], *b[4]; /* per direction; b: two each */
+} weights;
+
+static void take_weights(mx_onnx_out *o, slicing *s, weights *all, int64_t width)
+{
+    const mx_rnn_attrs *a = o->attrs;
+    const int64_t directions = a->bidirectional ? 2 : 1, units = a->state_size;
+    for (int64_t k = 0; k < a->num_layers; k++)
+        for (int64_t d = 0; d < directions; d++) {
+            all[k].w[d] = next_block(o, s, k ? directions * units : width, false);
+            all[k].r[d] = next_block(o, s, units, false);
+        }
+    for (int64_t k = 0; k < a->num_layers; k++)
+        for (int64_t d = 0; d < 2 * directions; d++)
+            all[k].b[d] = next_block(o, s, 1, true);
+}
+
+/* One layer; *h and *m get its last states.  Returns the results (T, N, D H). */
+static const char *put_layer(mx_onnx_out *o, const char *out, int64_t k, const weights *l, const char *x,
+                             const char **h, const char **m)
+{
+    static const char *const ops[] = {"RNN", "RNN", "LSTM", "GRU"};
+    const mx_rnn_attrs *a = o->attrs;
+    const int directions = a->bidirectional ? 2 : 1;
+    const bool lstm = a->mode == MX_RNN_LSTM;
+    const char *bias[2];
+    for (int d = 0; d < directions; d++)
+        bias[d] = joined(o, NULL, &l->b[2 * d], 2, 1);
+    const char *wide = joined(o, NULL, l->w, directions, 0), *inner = joined(o, NULL, l->r, directions, 0),
+               *biases = joined(o, NULL, bias, directions, 0);
+    const char *first = states_of(o, 2, k, directions), *memory = lstm ? states_of(o, 3, k, directions) : NULL;
+    const char *y = mx_onnx_put(o, NULL, ops[a->mode], x, wide, inner, biases, NULL, first, memory);
+    *h = mx_onnx_more(o, NULL);
+    *m = lstm ? mx_onnx_more(o, NULL) : NULL;
+    mx_onnx_set_int(o, "hidden_size", a->state_size);
+    mx_onnx_set_text(o, "direction", directions == 2 ? "bidirectional" : "forward");
+    if (a->mode == MX_RNN_GRU)
+        mx_onnx_set_int(o, "linear_before_reset", 1);
+    if (a->mode == MX_RNN_RNN_RELU)
+        mx_onnx_set_texts(o, "activations", directions, "Relu");
+    y = mx_onnx_put(o, NULL, "Transpose", y);
+    mx_onnx_set_ints(o, "perm", MX_ONNX_LIST(0, 2, 1, 3));
+    return mx_onnx_put(o, out, "Reshape", y, mx_onnx_put_ints(o, MX_ONNX_LIST(0, 0, -1)));
+}
+
 static mx_code write_rnn(mx_onnx_out *o)
 {
     static const char *const ops[] = {"RNN", "RNN", "LSTM", "GRU"};
     const mx_rnn_attrs *a = o->attrs;
-    const int64_t directions = a->bidirectional ? 2 : 1, units = a->state_size, layers = a->num_layers;
-    const int64_t width = o->in_shape[0].ndim == 3 ? o->in_shape[0].dim[2] : -1;
+    const int64_t layers = a->num_layers, width = o->in_shape[0].ndim == 3 ? o->in_shape[0].dim[2] : -1;
     const cell c = cell_of(ops[a->mode]);
-    const bool lstm = a->mode == MX_RNN_LSTM;
-    if (a->projection_size != MX_NONE_INT || !isnan(a->lstm_state_clip_min) || !isnan(a->lstm_state_clip_max) ||
-        a->use_sequence_length || width < 1 || layers > MOST_LAYERS)
+    if (a->use_sequence_length || width < 1 || layers > MOST_LAYERS)
         return mx_onnx_refuse(o, "%s",
-                              width < 1 ? "the size of its features is not known"
-                                        : "projections, clipped states and lengths cannot be written");
-    const char *w[MOST_LAYERS][2], *r[MOST_LAYERS][2], *b[MOST_LAYERS][4], *h[MOST_LAYERS], *m[MOST_LAYERS],
-        *x = o->in[0];
-    slicing s = {&c, 0, units};
+                              width < 1                ? "the size of its features is not known"
+                              : a->use_sequence_length ? "lengths of sequences cannot be written"
+                                                       : "it has too many layers");
+    if (a->projection_size != MX_NONE_INT || !isnan(a->lstm_state_clip_min) || !isnan(a->lstm_state_clip_max))
+        return mx_onnx_write_lstm_steps(o);
+    weights all[MOST_LAYERS];
+    const char *h[MOST_LAYERS], *m[MOST_LAYERS], *x = o->in[0];
+    slicing s = {&c, 0, a->state_size};
+    take_weights(o, &s, all, width);
     for (int64_t k = 0; k < layers; k++)
-        for (int64_t d = 0; d < directions; d++) {
-            w[k][d] = next_block(o, &s, k ? directions * units : width, false);
-            r[k][d] = next_block(o, &s, units, false);
-        }
-    for (int64_t k = 0; k < layers; k++)
-        for (int64_t d = 0; d < 2 * directions; d++)
-            b[k][d] = next_block(o, &s, 1, true);
-    for (int64_t k = 0; k < layers; k++) {
-        const char *bias[2];
-        for (int64_t d = 0; d < directions; d++)
-            bias[d] = joined(o, NULL, &b[k][2 * d], 2, 1);
-        const char *wide = joined(o, NULL, w[k], (int)directions, 0),
-                   *inner = joined(o, NULL, r[k], (int)directions, 0),
-                   *biases = joined(o, NULL, bias, (int)directions, 0);
-        const char *first = states_of(o, 2, k, directions), *memory = lstm ? states_of(o, 3, k, directions) : NULL;
-        const char *y = mx_onnx_put(o, NULL, ops[a->mode], x, wide, inner, biases, NULL, first, memory);
-        h[k] = mx_onnx_more(o, NULL);
-        m[k] = lstm ? mx_onnx_more(o, NULL) : NULL;
-        mx_onnx_set_int(o, "hidden_size", units);
-        mx_onnx_set_text(o, "direction", directions == 2 ? "bidirectional" : "forward");
-        if (a->mode == MX_RNN_GRU)
-            mx_onnx_set_int(o, "linear_before_reset", 1);
-        if (a->mode == MX_RNN_RNN_RELU)
-            mx_onnx_set_texts(o, "activations", (int)directions, "Relu");
-        y = mx_onnx_put(o, NULL, "Transpose", y);
-        mx_onnx_set_ints(o, "perm", MX_ONNX_LIST(0, 2, 1, 3));
-        x = mx_onnx_put(o, k + 1 == layers ? o->out[0] : NULL, "Reshape", y,
-                        mx_onnx_put_ints(o, MX_ONNX_LIST(0, 0, -1)));
-    }
+        x = put_layer(o, k + 1 == layers ? o->out[0] : NULL, k, &all[k], x, &h[k], &m[k]);
     if (a->state_outputs) {
         joined(o, o->out[1], h, (int)layers, 0);
-        if (lstm)
+        if (a->mode == MX_RNN_LSTM)
             joined(o, o->out[2], m, (int)layers, 0);
     }
     return mx_onnx_done(o);
