@@ -27,12 +27,13 @@ const mx_onnx_type *mx_onnx_type_for(mx_dtype dtype)
 extern const mx_onnx_row mx_onnx_pointwise[], mx_onnx_compare[], mx_onnx_conv[], mx_onnx_norm[], mx_onnx_gemm[],
     mx_onnx_movement[], mx_onnx_index_rows[], mx_onnx_reduce[], mx_onnx_activation[], mx_onnx_rnn[],
     mx_onnx_shape_rows[], mx_onnx_image[], mx_onnx_quantize[], mx_onnx_control[], mx_onnx_loss[], mx_onnx_attention[],
-    mx_onnx_attention_fused[], mx_onnx_slice_rows[], mx_onnx_repeat_rows[], mx_onnx_control_write[];
+    mx_onnx_attention_fused[], mx_onnx_slice_rows[], mx_onnx_repeat_rows[], mx_onnx_control_write[],
+    mx_onnx_detection[], mx_onnx_proposal[];
 
 const mx_onnx_row *const mx_onnx_families[] = {
     mx_onnx_pointwise, mx_onnx_compare,    mx_onnx_conv,  mx_onnx_norm,     mx_onnx_gemm,    mx_onnx_movement,
     mx_onnx_index_rows, mx_onnx_reduce,    mx_onnx_activation, mx_onnx_rnn, mx_onnx_shape_rows, mx_onnx_image,
-    mx_onnx_quantize,  mx_onnx_control,    mx_onnx_loss,  mx_onnx_attention, mx_onnx_attention_fused, mx_onnx_slice_rows, mx_onnx_repeat_rows, mx_onnx_control_write, NULL};
+    mx_onnx_quantize,  mx_onnx_control,    mx_onnx_loss,  mx_onnx_attention, mx_onnx_attention_fused, mx_onnx_slice_rows, mx_onnx_repeat_rows, mx_onnx_control_write, mx_onnx_detection, mx_onnx_proposal, NULL};
 
 mx_code mx_onnx_index(mx_dict *table, bool ours)
 {

@@ -85,6 +85,46 @@ static mx_code take_known(mx_onnx_writer *w, const struct mx_known *known)
     return MX_OK;
 }
 
+/* ---- sizes that do not depend on open ones ----------------------------------------------------------------------- */
+
+/* Inference with a number in place of every size of an input that is not known; false: the network does not accept it. */
+static bool try_size(const mx_onnx_writer *w, int64_t size, mx_shape_t *shape, int *type)
+{
+    const mx_graph *g = &w->graph;
+    mx_graph_infer_start(g, shape, type);
+    for (int64_t i = 0; i < g->n; i++)
+        if (!g->nodes[i]->op) {
+            shape[g->row[i]] = w->shape[g->row[i]];
+            type[g->row[i]] = w->type[g->row[i]];
+            if (!mx_graph_put_sizes(&shape[g->row[i]], size))
+                return false;
+        }
+    return !mx_graph_infer(g, shape, type) || (mx_error_clear(), false);
+}
+
+/* A size of a result that is the same for all batches is known: (0, -1, 4) of (batch, 6, 6, 4) is (batch, 36, 4). */
+static mx_code find_fixed_sizes(mx_onnx_writer *w)
+{
+    const size_t entries = (size_t)w->graph.row[w->graph.n], bytes = entries * (sizeof(mx_shape_t) + sizeof(int)) + 1;
+    mx_shape_t *one = mx_alloc(bytes), *two = mx_alloc(bytes);
+    const bool ok =
+        one && two && try_size(w, 2520, one, (int *)(one + entries)) && try_size(w, 5040, two, (int *)(two + entries));
+    for (size_t e = 0; ok && e < entries; e++) {
+        mx_shape_t *shape = &w->shape[e];
+        if (one[e].ndim != two[e].ndim || (shape->ndim >= 0 && shape->ndim != one[e].ndim))
+            continue;
+        for (int k = 0; k < one[e].ndim; k++)
+            if (shape->ndim < 0 || shape->dim[k] < 0)
+                shape->dim[k] = one[e].dim[k] == two[e].dim[k] ? one[e].dim[k] : -1;
+        shape->ndim = one[e].ndim;
+    }
+    mx_free(one, one ? bytes : 0);
+    mx_free(two, two ? bytes : 0);
+    return one && two ? MX_OK : MX_ERR_MEMORY;
+}
+
+/* ---- names ----------------------------------------------------------------------------------------------------- */
+
 mx_code mx_onnx_give_names(mx_onnx_writer *w)
 {
     const mx_graph *g = &w->graph;
@@ -192,6 +232,7 @@ static mx_code prepare(mx_onnx_writer *w, const struct mx_onnx_options *options)
     code = code ? code : take_values(w, options->params, options->inputs);
     code = code ? code : take_known(w, options->inputs);
     code = code ? code : mx_graph_infer(&w->graph, w->shape, w->type);
+    code = code ? code : find_fixed_sizes(w);
     return code ? code : mx_onnx_give_names(w);
 }
 
