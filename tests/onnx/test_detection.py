@@ -51,3 +51,12 @@ def boxes(batch, n, classes):
 def test_suppression(options, tmp_path):
     net = nn.HybridLambda(lambda F, x: F.contrib.box_nms(x, overlap_thresh=0.3, coord_start=2, score_index=1, **options))
     check(net, boxes(3, 60, 4), path=str(tmp_path / "net.onnx"), back=False)
+
+
+@pytest.mark.parametrize("ratio", [-1, 2])
+def test_regions(ratio, tmp_path):
+    """Regions of both images, inside and at the border."""
+    net = nn.HybridLambda(lambda F, x, rois: F.contrib.ROIAlign(x, rois, pooled_size=(3, 2), spatial_scale=0.5,
+                                                                sample_ratio=ratio))
+    rois = nd.array([[0, 0, 0, 10, 10], [1, 3, 2, 15, 9], [1, 4.5, 1.5, 30, 30], [0, 2, 2, 2.5, 2.5]])
+    check(net, nd.random.normal(shape=(2, 3, 9, 8)), rois, path=str(tmp_path / "net.onnx"), batches=False)

@@ -27,15 +27,17 @@
 #define MX_ONNX_USUAL 17   /* the one that is written unless another is asked for */
 
 /* ---- element types (types.c) -------------------------------------------------------------------------------------- */
-enum { MX_ONNX_FLOAT = 1, MX_ONNX_INT32 = 6, MX_ONNX_INT64 = 7, MX_ONNX_BOOL = 9 };
+enum { MX_ONNX_FLOAT = 1, MX_ONNX_UINT8 = 2, MX_ONNX_INT32 = 6, MX_ONNX_INT64 = 7, MX_ONNX_BOOL = 9 };
 typedef struct mx_onnx_type {
     int code;         /* of ONNX */
     const char *name; /* "float16" */
-    int size;         /* bytes of an element; 0: less than one, or not numbers */
-    mx_dtype dtype;   /* MX_DTYPE_NONE: there are no such arrays */
+    int bits;         /* of an element; 0: not numbers */
+    mx_dtype dtype;   /* of the same elements; MX_DTYPE_NONE: there are no such arrays */
+    mx_dtype held;    /* of arrays that hold all its values; MX_DTYPE_NONE: there are none */
 } mx_onnx_type;
-const mx_onnx_type *mx_onnx_type_of(int64_t code);    /* NULL: unknown */
-const mx_onnx_type *mx_onnx_type_for(mx_dtype dtype); /* NULL: ONNX has no such type */
+const mx_onnx_type *mx_onnx_type_of(int64_t code);                       /* NULL: unknown */
+const mx_onnx_type *mx_onnx_type_for(mx_dtype dtype);                    /* NULL: ONNX has no such type */
+bool mx_onnx_range(const mx_onnx_type *type, double *low, double *high); /* of an integer; false: it is none */
 
 /* ---- reading one node --------------------------------------------------------------------------------------------- */
 typedef struct mx_onnx_attr {
@@ -56,6 +58,7 @@ typedef struct mx_onnx_in {
     mx_array **value; /* (n_in) the elements of inputs that are constant; NULL: it is not */
     mx_array **out;   /* (n_out) to be filled */
     const char **in_name, **out_name;
+    int *in_type, *out_type; /* (n_in), (n_out) codes of ONNX where arrays hold values of another type; 0: their own */
     int n_attrs;
     mx_onnx_attr *attrs;
     bool live; /* some input is symbolic */
@@ -91,6 +94,10 @@ static inline bool mx_onnx_is_unknown(int64_t size) { return size < -(INT64_C(1)
 /* Zeros of a shape that may have placeholders: their sizes follow from the inputs. */
 mx_array *mx_onnx_zeros(const mx_onnx_in *n, const mx_dims *shape, mx_dtype dtype);
 int64_t mx_onnx_placeholder(const mx_onnx_in *n, const mx_array *x, int axis);
+/* The type of ONNX of an input. */
+const mx_onnx_type *mx_onnx_in_type(const mx_onnx_in *n, int i);
+/* Whole numbers as a type of ONNX has them: only its lowest bits count. */
+mx_array *mx_onnx_wrapped(mx_array *x, const mx_onnx_type *type);
 /* Helpers that keep what the formulas of rows say short. */
 mx_array *mx_onnx_cast(mx_array *x, mx_dtype dtype); /* x itself if it has that type */
 mx_array *mx_onnx_constant(mx_dims shape, mx_dtype dtype, const double *numbers);

@@ -34,7 +34,7 @@ static mx_onnx_value *place(mx_onnx_reader *r, const char *name)
     return entry ? entry->pointer : NULL;
 }
 
-mx_code mx_onnx_define(mx_onnx_reader *r, const char *name, mx_array *x)
+mx_code mx_onnx_define(mx_onnx_reader *r, const char *name, mx_array *x, int type)
 {
     mx_onnx_value *v = place(r, name);
     if (!v)
@@ -42,6 +42,7 @@ mx_code mx_onnx_define(mx_onnx_reader *r, const char *name, mx_array *x)
     if (v->x || v->tensor.bytes)
         return mx_fail(MX_ERR_FILE, "%s: the value '%s' is defined twice", r->path, name);
     v->x = mx_retain(x);
+    v->type = type;
     return MX_OK;
 }
 
@@ -165,14 +166,14 @@ static mx_code take_infos(mx_onnx_reader *r)
 static mx_code define_input(mx_onnx_reader *r, const mx_onnx_input_info *info)
 {
     const mx_onnx_type *type = mx_onnx_type_of(info->type);
-    if (!type || type->dtype == MX_DTYPE_NONE)
+    if (!type || type->held == MX_DTYPE_NONE)
         return mx_fail(MX_ERR_UNSUPPORTED, "%s: the input '%s' is %s%s; there are no such arrays", r->path, info->name,
                        type ? "of type " : "not a tensor", type ? type->name : "");
     if (mx_dict_count(&r->variables, info->name) < 0)
         return mx_error_code();
-    mx_gnode *node = mx_gnode_variable(info->name, &info->shape, type->dtype);
+    mx_gnode *node = mx_gnode_variable(info->name, &info->shape, type->held);
     mx_array *x = node ? mx_array_symbolic(node, 0) : NULL;
-    mx_code code = x ? mx_onnx_define(r, info->name, x) : mx_error_code();
+    mx_code code = x ? mx_onnx_define(r, info->name, x, type->dtype == type->held ? 0 : type->code) : mx_error_code();
     mx_release(x);
     mx_release(node);
     return code;
@@ -221,7 +222,7 @@ static mx_array *result_of(mx_onnx_reader *r, const char *name)
     if (!v)
         return mx_fail_null(MX_ERR_FILE, "%s: the output '%s' is not the result of a node", r->path, name);
     if (!v->x)
-        v->x = mx_keep(mx_onnx_read_tensor(r, v->tensor, name));
+        v->x = mx_keep(mx_onnx_read_tensor(r, v->tensor, name, &v->type));
     return v->x;
 }
 
@@ -235,7 +236,7 @@ static mx_code bind_inputs(mx_onnx_reader *r, mx_onnx_part graph, mx_arrays in)
             MX_SCOPE;
             mx_onnx_input_info info;
             code = take_info(r, &f, &info);
-            code = code ? code : mx_onnx_define(r, info.name, in.v[k++]);
+            code = code ? code : mx_onnx_define(r, info.name, in.v[k++], 0);
             mx_strfree(info.name);
         }
     return code        ? code
@@ -384,7 +385,7 @@ static mx_code describe(const mx_onnx_input_info *infos, int64_t n, mx_names *na
     for (int64_t i = 0; i < n; i++) {
         const mx_onnx_type *type = mx_onnx_type_of(infos[i].type);
         texts[i] = infos[i].name;
-        dtypes[i] = type ? type->dtype : MX_DTYPE_NONE;
+        dtypes[i] = type ? type->held : MX_DTYPE_NONE;
         dims[i] = (mx_dims){.n = infos[i].shape.ndim};
         for (int k = 0; k < infos[i].shape.ndim; k++)
             dims[i].d[k] = infos[i].shape.dim[k] < 0 ? 0 : infos[i].shape.dim[k];

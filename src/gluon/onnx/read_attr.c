@@ -140,7 +140,7 @@ mx_array *mx_onnx_tensor(const mx_onnx_in *n, const char *attr)
     char who[600];
     snprintf(who, sizeof who, "%.250s: node '%.200s' (%.60s)", n->reader->path, n->name, n->op);
     return find_field(n, attr, 5, MX_PROTO_BYTES, &f)
-               ? mx_onnx_read_tensor(n->reader, (mx_onnx_part){f.bytes, f.size}, who)
+               ? mx_onnx_read_tensor(n->reader, (mx_onnx_part){f.bytes, f.size}, who, n->out_type)
                : NULL;
 }
 
@@ -283,6 +283,23 @@ mx_array *mx_onnx_zeros(const mx_onnx_in *n, const mx_dims *shape, mx_dtype dtyp
     for (int i = 0; y && i < shape->n; i++)
         y = mx_onnx_is_unknown(shape->d[i]) ? mx_add(y, zeros_along(n, shape->d[i], i, shape->n, dtype)) : y;
     return y;
+}
+
+const mx_onnx_type *mx_onnx_in_type(const mx_onnx_in *n, int i)
+{
+    return n->in_type[i] ? mx_onnx_type_of(n->in_type[i]) : mx_onnx_type_for((mx_dtype)n->in[i]->dtype);
+}
+
+mx_array *mx_onnx_wrapped(mx_array *x, const mx_onnx_type *type)
+{
+    double low, high;
+    if (!mx_onnx_range(type, &low, &high) || type->bits > 32 || (int)type->dtype == MX_INT32)
+        return mx_onnx_cast(x, type->held);
+    x = mx_onnx_cast(x, MX_INT64);
+    x = low < 0 ? mx_minus_scalar(x, .scalar = low) : x;
+    x = mx_mod_scalar(x, .scalar = high - low + 1); /* has the divisor's sign */
+    x = low < 0 ? mx_plus_scalar(x, .scalar = low) : x;
+    return mx_onnx_cast(x, type->held);
 }
 
 /* ---- small arrays ------------------------------------------------------------------------------------------------- */

@@ -91,8 +91,10 @@ static mx_code parse(mx_onnx_in *n, mx_onnx_part part)
     n->in = zeroed(c.in, sizeof(mx_array *));
     n->value = zeroed(c.in, sizeof(mx_array *));
     n->out = zeroed(c.out, sizeof(mx_array *));
+    n->in_type = zeroed(c.in, sizeof(int));
+    n->out_type = zeroed(c.out, sizeof(int));
     n->attrs = zeroed(c.attrs, sizeof *n->attrs);
-    if (!n->in_name || !n->out_name || !n->in || !n->value || !n->out || !n->attrs)
+    if (!n->in_type || !n->out_type || !n->in_name || !n->out_name || !n->in || !n->value || !n->out || !n->attrs)
         return mx_error_code();
     for (int i = 0; i < c.in; i++) {
         n->in[i] = MX_NONE;
@@ -165,7 +167,7 @@ static mx_onnx_value *find_input(mx_onnx_in *n, int i)
     if (!v->x) {
         char who[600];
         snprintf(who, sizeof who, "%s: initializer '%.200s'", n->reader->path, n->in_name[i]);
-        v->x = mx_keep(mx_onnx_read_tensor(n->reader, v->tensor, who));
+        v->x = mx_keep(mx_onnx_read_tensor(n->reader, v->tensor, who, &v->type));
     }
     return v->x ? v : NULL;
 }
@@ -178,6 +180,7 @@ static mx_code take_inputs(mx_onnx_in *n)
             return mx_error_code();
         if (v) {
             n->in[i] = v->x;
+            n->in_type[i] = v->type;
             n->value[i] = mx_is_symbolic(v->x) ? NULL : v->x;
             n->live |= !n->value[i];
         }
@@ -233,7 +236,9 @@ static mx_code run_function(mx_onnx_in *n, mx_onnx_part function)
     for (mx_proto_field f; !code && mx_proto_next(&m, &f);)
         if (f.number == 4 && f.kind == MX_PROTO_BYTES && k < n->n_in) {
             const char *name = mx_onnx_field_text(&f);
-            code = !name ? mx_error_code() : n->in[k] == MX_NONE ? MX_OK : mx_onnx_define(r, name, n->in[k]);
+            code = !name                 ? mx_error_code()
+                   : n->in[k] == MX_NONE ? MX_OK
+                                         : mx_onnx_define(r, name, n->in[k], n->in_type[k]);
             k++;
         }
     code = code ? code : mx_onnx_run_nodes(r, function, 7);
@@ -243,6 +248,7 @@ static mx_code run_function(mx_onnx_in *n, mx_onnx_part function)
         if (f.number == 5 && f.kind == MX_PROTO_BYTES && k < n->n_out) {
             const char *name = mx_onnx_field_text(&f);
             mx_onnx_value *v = name ? mx_onnx_find(r, name) : NULL;
+            n->out_type[k] = v ? v->type : 0;
             n->out[k++] = v ? mx_scope_add(mx_retain(v->x)) : NULL;
         }
     r->frame = outer;
@@ -269,6 +275,13 @@ static mx_code run_row(mx_onnx_in *n)
     return code;
 }
 
+/* Operators that do not say anything else hand on the type of their first input. */
+static int type_of_output(const mx_onnx_in *n, int i)
+{
+    const mx_onnx_type *type = n->n_in ? mx_onnx_type_of(n->in_type[0]) : NULL;
+    return n->out_type[i] ? n->out_type[i] : type && n->out[i]->dtype == (int)type->held ? type->code : 0;
+}
+
 static mx_code take_outputs(mx_onnx_in *n)
 {
     for (int i = 0; i < n->n_out; i++) {
@@ -277,7 +290,7 @@ static mx_code take_outputs(mx_onnx_in *n)
         if (!n->out[i])
             return mx_has_error() ? mx_error_code()
                                   : mx_onnx_fail(n, MX_ERR_UNSUPPORTED, "its output %d is not supported", i);
-        if (mx_onnx_define(n->reader, n->out_name[i], n->out[i]))
+        if (mx_onnx_define(n->reader, n->out_name[i], n->out[i], type_of_output(n, i)))
             return mx_error_code();
     }
     return MX_OK;

@@ -5,6 +5,7 @@
  *
  * SPDX-License-Identifier: Apache-2.0 */
 #include <limits.h>
+#include <math.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -95,32 +96,66 @@ static mx_code parse(tensor *t, mx_onnx_part part)
 
 /* ---- the data -------------------------------------------------------------------------------------------------- */
 
-static void widen(const mx_onnx_type *type, const unsigned char *from, int64_t *to, int64_t n)
+static int64_t bytes_of(const tensor *t) { return (t->count * t->type->bits + 7) / 8; }
+
+static bool is_held(const mx_onnx_type *type) { return type->dtype != type->held; }
+
+/* Element i of numbers that arrays do not have: its bits. */
+static uint64_t bits_of(const mx_onnx_type *type, const unsigned char *bytes, int64_t i)
 {
-    for (int64_t i = 0; i < n; i++, from += type->size) {
-        uint64_t bits = 0;
-        for (int k = 0; k < type->size; k++)
-            bits |= (uint64_t)from[k] << (8 * k);
-        to[i] = type->code == 5 ? (int16_t)bits : (int64_t)bits;
+    uint64_t bits = 0;
+    if (type->bits < 8) { /* the first ones are in the lowest bits */
+        const int each = 8 / type->bits, shift = (int)(i % each) * type->bits;
+        return (uint64_t)(bytes[i / each] >> shift) & ((1u << type->bits) - 1);
+    }
+    for (int k = 0; k < type->bits / 8; k++)
+        bits |= (uint64_t)bytes[i * (type->bits / 8) + k] << (8 * k);
+    return bits;
+}
+
+static void hold_integers(const mx_onnx_type *type, const unsigned char *from, void *to, int64_t n)
+{
+    const uint64_t sign = type->name[0] == 'i' ? UINT64_C(1) << (type->bits - 1) : 0;
+    for (int64_t i = 0; i < n; i++) {
+        const int64_t value = (int64_t)((bits_of(type, from, i) ^ sign) - sign);
+        if (type->held == MX_INT64)
+            ((int64_t *)to)[i] = value;
+        else
+            ((int8_t *)to)[i] = (int8_t)value;
     }
 }
 
-/* Integers of types that arrays do not have are int64 here. */
-static bool is_widened(const mx_onnx_type *type)
+/* Small floats: exponent bits, their bias, and which bits are not a number. */
+static float small_float(int code, unsigned bits)
 {
-    return type->code == 4 || type->code == 5 || type->code == 12 || type->code == 13;
+    const bool uz = code == 18 || code == 20;
+    const int width = code == 23 ? 4 : 8, fraction = code == 17 || code == 18 ? 3 : code == 23 ? 1 : 2;
+    const int bias = code == 17 ? 7 : code == 18 ? 8 : code == 19 ? 15 : code == 20 ? 16 : 1;
+    const unsigned sign = bits >> (width - 1), low = bits & ((1u << (width - 1)) - 1);
+    const unsigned exponent = low >> fraction, rest = low & ((1u << fraction) - 1);
+    if (code == 24)
+        return bits == 255 ? NAN : (float)ldexp(1, (int)bits - 127);
+    if ((uz && bits == 0x80) || (code == 17 && low == 0x7f) || (code == 19 && exponent == 31 && rest))
+        return NAN;
+    double value = exponent ? ldexp((double)(rest + (1u << fraction)), (int)exponent - bias - fraction)
+                            : ldexp((double)rest, 1 - bias - fraction);
+    value = code == 19 && exponent == 31 ? INFINITY : value;
+    return (float)(sign ? -value : value);
 }
 
 static mx_array *from_bytes(const tensor *t, const unsigned char *bytes, int64_t size)
 {
-    if (size / t->type->size != t->count || size % t->type->size)
-        return mx_fail_null(MX_ERR_FILE, "%s: the tensor has %lld bytes of data, its sizes and type require %lld of %d",
-                            t->who, (long long)size, (long long)t->count, t->type->size);
-    mx_array *x = mx_array_new(&t->shape, is_widened(t->type) ? MX_INT64 : t->type->dtype, mx_cpu(0));
-    if (x && t->count && is_widened(t->type))
-        widen(t->type, bytes, mx_data(x), t->count);
-    else if (x && t->count)
+    if (size != bytes_of(t))
+        return mx_fail_null(MX_ERR_FILE, "%s: the tensor has %lld bytes of data, its sizes and type require %lld",
+                            t->who, (long long)size, (long long)bytes_of(t));
+    mx_array *x = mx_array_new(&t->shape, t->type->held, mx_cpu(0));
+    if (x && t->count && !is_held(t->type))
         memcpy(mx_data(x), bytes, (size_t)size);
+    else if (x && t->type->held != MX_FLOAT32)
+        hold_integers(t->type, bytes, mx_data(x), t->count);
+    else
+        for (int64_t i = 0; x && i < t->count; i++)
+            ((float *)mx_data(x))[i] = small_float(t->type->code, (unsigned)bits_of(t->type, bytes, i));
     for (int64_t i = 0; x && t->type->code == MX_ONNX_BOOL && i < t->count; i++)
         ((unsigned char *)mx_data(x))[i] = ((unsigned char *)mx_data(x))[i] != 0;
     return mx_scope_add(x);
@@ -140,9 +175,10 @@ static uint32_t list_of(const mx_onnx_type *type, mx_proto_kind *kind)
     }
 }
 
-static int64_t gather_numbers(const tensor *t, uint32_t number, mx_proto_kind kind, unsigned char *to)
+/* Writes at most `room` numbers of `size` bytes each; returns how many there are. */
+static int64_t gather_numbers(const tensor *t, uint32_t number, mx_proto_kind kind, int size, int64_t room,
+                              unsigned char *to)
 {
-    const int size = is_widened(t->type) ? 8 : t->type->size;
     int64_t n = 0;
     uint64_t value;
     mx_proto m = mx_proto_of(t->message.bytes, t->message.size);
@@ -152,24 +188,28 @@ static int64_t gather_numbers(const tensor *t, uint32_t number, mx_proto_kind ki
         mx_proto list = mx_proto_inside(&f);
         bool more = f.kind == kind && kind != MX_PROTO_BYTES; /* a single number */
         for (value = f.value; more || mx_proto_number(&list, kind, &value); n++, more = false)
-            if (to && n < t->count)
+            if (n < room)
                 memcpy(to + n * size, &value, (size_t)size); /* little-endian */
     }
     return n;
 }
 
+/* Numbers of less than eight bits are in bytes, too. */
 static mx_array *from_numbers(const tensor *t)
 {
     mx_proto_kind kind;
     const uint32_t number = list_of(t->type, &kind);
-    const int64_t n = gather_numbers(t, number, kind, NULL);
-    if (n != t->count)
+    const int size = t->type->bits < 8 ? 1 : t->type->bits / 8;
+    const int64_t wanted = bytes_of(t) / size, n = gather_numbers(t, number, kind, size, 0, NULL);
+    if (n != wanted)
         return mx_fail_null(MX_ERR_FILE, "%s: the tensor has %lld numbers, its sizes require %lld", t->who,
-                            (long long)n, (long long)t->count);
-    mx_array *x = mx_array_new(&t->shape, is_widened(t->type) ? MX_INT64 : t->type->dtype, mx_cpu(0));
-    if (x && n)
-        gather_numbers(t, number, kind, mx_data(x));
-    return mx_scope_add(x);
+                            (long long)n, (long long)wanted);
+    unsigned char *bytes = mx_alloc((size_t)(n * size) + 1);
+    if (bytes)
+        gather_numbers(t, number, kind, size, n, bytes);
+    mx_array *x = bytes ? from_bytes(t, bytes, n * size) : NULL;
+    mx_free(bytes, (size_t)(n * size) + 1);
+    return x;
 }
 
 /* ---- external data --------------------------------------------------------------------------------------------- */
@@ -208,14 +248,14 @@ static mx_reader *open_external(mx_onnx_reader *r, const tensor *t)
 static mx_array *from_file(mx_onnx_reader *r, const tensor *t)
 {
     mx_reader *file = open_external(r, t);
-    const int64_t bytes = t->count * t->type->size;
+    const int64_t bytes = bytes_of(t);
     if (!file)
         return NULL;
     if (t->length >= 0 && t->length != bytes)
         return mx_fail_null(MX_ERR_FILE, "%s: %lld bytes of external data, the sizes and type require %lld", t->who,
                             (long long)t->length, (long long)bytes);
     if (!mx_reader_seek(file, t->offset, "external data") ||
-        !mx_reader_need_items(file, (uint64_t)t->count, (uint64_t)t->type->size, "external data"))
+        !mx_reader_need_items(file, (uint64_t)bytes, 1, "external data"))
         return NULL;
     unsigned char *buffer = mx_alloc((size_t)bytes + 1);
     mx_array *x = buffer && mx_reader_get(file, buffer, bytes, "external data") ? from_bytes(t, buffer, bytes) : NULL;
@@ -232,17 +272,18 @@ void mx_onnx_close_files(mx_onnx_reader *r)
     mx_dict_free(&r->files);
 }
 
-mx_array *mx_onnx_read_tensor(mx_onnx_reader *r, mx_onnx_part part, const char *who)
+mx_array *mx_onnx_read_tensor(mx_onnx_reader *r, mx_onnx_part part, const char *who, int *type)
 {
     tensor t = {.who = who, .message = part, .length = -1};
     if (parse(&t, part))
         return NULL;
     if (!t.type)
         return mx_fail_null(MX_ERR_FILE, "%s: the tensor has no element type", who);
-    if (t.type->dtype == MX_DTYPE_NONE && !is_widened(t.type))
+    if (t.type->held == MX_DTYPE_NONE)
         return mx_fail_null(MX_ERR_UNSUPPORTED, "%s: a tensor of type %s; there are no such arrays", who, t.type->name);
-    if (t.count > (INT64_C(1) << 58))
+    if (t.count > (INT64_C(1) << 56))
         return fail(&t, "is too large"), NULL;
+    *type = is_held(t.type) ? t.type->code : 0;
     if (t.location)
         return from_file(r, &t);
     return t.raw.bytes ? from_bytes(&t, t.raw.bytes, t.raw.size) : from_numbers(&t);

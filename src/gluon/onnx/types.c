@@ -1,16 +1,35 @@
 /* Element types of ONNX, and the table of rows.  SPDX-License-Identifier: Apache-2.0 */
 #include "gluon/onnx/onnx.h"
 
+#include <math.h>
+
 static const mx_onnx_type types[] = {
-    {1, "float32", 4, MX_FLOAT32},      {2, "uint8", 1, MX_UINT8},          {3, "int8", 1, MX_INT8},
-    {4, "uint16", 2, MX_DTYPE_NONE},    {5, "int16", 2, MX_DTYPE_NONE},     {6, "int32", 4, MX_INT32},
-    {7, "int64", 8, MX_INT64},          {8, "string", 0, MX_DTYPE_NONE},    {9, "bool", 1, MX_BOOL},
-    {10, "float16", 2, MX_FLOAT16},     {11, "float64", 8, MX_FLOAT64},     {12, "uint32", 4, MX_DTYPE_NONE},
-    {13, "uint64", 8, MX_DTYPE_NONE},   {14, "complex64", 8, MX_DTYPE_NONE}, {15, "complex128", 16, MX_DTYPE_NONE},
-    {16, "bfloat16", 2, MX_BFLOAT16},   {17, "float8e4m3fn", 1, MX_DTYPE_NONE}, {18, "float8e4m3fnuz", 1, MX_DTYPE_NONE},
-    {19, "float8e5m2", 1, MX_DTYPE_NONE}, {20, "float8e5m2fnuz", 1, MX_DTYPE_NONE}, {21, "uint4", 0, MX_DTYPE_NONE},
-    {22, "int4", 0, MX_DTYPE_NONE},     {23, "float4e2m1", 0, MX_DTYPE_NONE}, {24, "float8e8m0", 1, MX_DTYPE_NONE},
-    {25, "uint2", 0, MX_DTYPE_NONE},    {26, "int2", 0, MX_DTYPE_NONE},
+    {1, "float32", 32, MX_FLOAT32, MX_FLOAT32},
+    {2, "uint8", 8, MX_UINT8, MX_UINT8},
+    {3, "int8", 8, MX_INT8, MX_INT8},
+    {4, "uint16", 16, MX_DTYPE_NONE, MX_INT64},
+    {5, "int16", 16, MX_DTYPE_NONE, MX_INT64},
+    {6, "int32", 32, MX_INT32, MX_INT32},
+    {7, "int64", 64, MX_INT64, MX_INT64},
+    {8, "string", 0, MX_DTYPE_NONE, MX_DTYPE_NONE},
+    {9, "bool", 8, MX_BOOL, MX_BOOL},
+    {10, "float16", 16, MX_FLOAT16, MX_FLOAT16},
+    {11, "float64", 64, MX_FLOAT64, MX_FLOAT64},
+    {12, "uint32", 32, MX_DTYPE_NONE, MX_INT64},
+    {13, "uint64", 64, MX_DTYPE_NONE, MX_INT64},
+    {14, "complex64", 64, MX_DTYPE_NONE, MX_DTYPE_NONE},
+    {15, "complex128", 128, MX_DTYPE_NONE, MX_DTYPE_NONE},
+    {16, "bfloat16", 16, MX_BFLOAT16, MX_BFLOAT16},
+    {17, "float8e4m3fn", 8, MX_DTYPE_NONE, MX_FLOAT32},
+    {18, "float8e4m3fnuz", 8, MX_DTYPE_NONE, MX_FLOAT32},
+    {19, "float8e5m2", 8, MX_DTYPE_NONE, MX_FLOAT32},
+    {20, "float8e5m2fnuz", 8, MX_DTYPE_NONE, MX_FLOAT32},
+    {21, "uint4", 4, MX_DTYPE_NONE, MX_UINT8},
+    {22, "int4", 4, MX_DTYPE_NONE, MX_INT8},
+    {23, "float4e2m1", 4, MX_DTYPE_NONE, MX_FLOAT32},
+    {24, "float8e8m0", 8, MX_DTYPE_NONE, MX_FLOAT32},
+    {25, "uint2", 2, MX_DTYPE_NONE, MX_UINT8},
+    {26, "int2", 2, MX_DTYPE_NONE, MX_INT8},
 };
 enum { TYPES = sizeof types / sizeof *types };
 
@@ -24,16 +43,26 @@ const mx_onnx_type *mx_onnx_type_for(mx_dtype dtype)
     return NULL;
 }
 
+bool mx_onnx_range(const mx_onnx_type *type, double *low, double *high)
+{
+    const bool integer = type && (type->name[0] == 'i' || type->name[0] == 'u');
+    if (!integer)
+        return false;
+    *low = type->name[0] == 'u' ? 0 : -ldexp(1, type->bits - 1);
+    *high = ldexp(1, type->name[0] == 'u' ? type->bits : type->bits - 1) - 1;
+    return true;
+}
+
 extern const mx_onnx_row mx_onnx_pointwise[], mx_onnx_compare[], mx_onnx_conv[], mx_onnx_norm[], mx_onnx_gemm[],
     mx_onnx_movement[], mx_onnx_index_rows[], mx_onnx_reduce[], mx_onnx_activation[], mx_onnx_rnn[],
     mx_onnx_shape_rows[], mx_onnx_image[], mx_onnx_quantize[], mx_onnx_control[], mx_onnx_loss[], mx_onnx_attention[],
     mx_onnx_attention_fused[], mx_onnx_slice_rows[], mx_onnx_repeat_rows[], mx_onnx_control_write[],
-    mx_onnx_detection[], mx_onnx_proposal[];
+    mx_onnx_detection[], mx_onnx_proposal[], mx_onnx_bits[], mx_onnx_signal[], mx_onnx_deformable[];
 
 const mx_onnx_row *const mx_onnx_families[] = {
     mx_onnx_pointwise, mx_onnx_compare,    mx_onnx_conv,  mx_onnx_norm,     mx_onnx_gemm,    mx_onnx_movement,
     mx_onnx_index_rows, mx_onnx_reduce,    mx_onnx_activation, mx_onnx_rnn, mx_onnx_shape_rows, mx_onnx_image,
-    mx_onnx_quantize,  mx_onnx_control,    mx_onnx_loss,  mx_onnx_attention, mx_onnx_attention_fused, mx_onnx_slice_rows, mx_onnx_repeat_rows, mx_onnx_control_write, mx_onnx_detection, mx_onnx_proposal, NULL};
+    mx_onnx_quantize,  mx_onnx_control,    mx_onnx_loss,  mx_onnx_attention, mx_onnx_attention_fused, mx_onnx_slice_rows, mx_onnx_repeat_rows, mx_onnx_control_write, mx_onnx_detection, mx_onnx_proposal, mx_onnx_bits, mx_onnx_signal, mx_onnx_deformable, NULL};
 
 mx_code mx_onnx_index(mx_dict *table, bool ours)
 {

@@ -95,6 +95,9 @@ static mx_code loop_while(looping *l)
 {
     mx_onnx_in *n = l->n;
     mx_array *values[MOST_VALUES + 2];
+    double number;
+    if (l->collected && (!mx_onnx_number(n, 0, 0, &number) || !mx_onnx_number(n, 1, 0, &number)))
+        return mx_error_code();
     if (l->collected)
         return mx_onnx_fail(n, MX_ERR_UNSUPPORTED,
                             "the number of steps depends on the network's inputs, so the size of its results does");

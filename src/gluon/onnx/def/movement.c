@@ -253,17 +253,17 @@ static mx_code write_swap(mx_onnx_out *o)
 
 /* ---- casts ----------------------------------------------------------------------------------------------------- */
 
+/* Numbers become those of the type; types that arrays do not have are in arrays that hold all their values. */
 static mx_code read_cast(mx_onnx_in *n)
 {
-    const mx_onnx_type *type = mx_onnx_type_of(mx_onnx_int(n, "to", 0));
-    if (n->op[4] == 'L') { /* CastLike */
-        n->out[0] = mx_cast(n->in[0], .dtype = (mx_dtype)n->in[1]->dtype);
-        return MX_OK;
-    }
-    if (!type || type->dtype == MX_DTYPE_NONE)
+    const mx_onnx_type *type =
+        n->op[4] == 'L' ? mx_onnx_in_type(n, 1) : mx_onnx_type_of(mx_onnx_int(n, "to", 0)); /* CastLike */
+    const bool held = type && type->dtype != type->held, small = held && type->held == MX_FLOAT32;
+    if (!type || type->held == MX_DTYPE_NONE || small)
         return mx_onnx_fail(n, MX_ERR_UNSUPPORTED, "a cast to %s; there are no such arrays",
                             type ? type->name : "an unknown type");
-    n->out[0] = mx_cast(n->in[0], .dtype = type->dtype);
+    n->out[0] = held ? mx_onnx_wrapped(n->in[0], type) : mx_cast(n->in[0], .dtype = type->dtype);
+    n->out_type[0] = held ? type->code : 0;
     return MX_OK;
 }
 

@@ -27,24 +27,27 @@ static mx_array *blocked(mx_onnx_in *n, mx_array *scale, int64_t axis)
     return mx_slice_axis(y, .axis = axis, .begin = 0, .end = size);
 }
 
-static mx_array *rounded(mx_array *x, mx_dtype type)
+static mx_array *rounded(mx_array *x, const mx_onnx_type *type)
 {
-    const double low = type == MX_INT8 ? -128 : 0, high = type == MX_INT8 ? 127 : 255;
-    return mx_cast(mx_clip(x, .a_min = low, .a_max = high), .dtype = type);
+    double low = 0, high = 0;
+    mx_onnx_range(type, &low, &high);
+    return mx_cast(mx_clip(x, .a_min = low, .a_max = high), .dtype = type->held);
 }
 
 static mx_code read_quantize(mx_onnx_in *n)
 {
-    const int64_t axis = mx_onnx_int(n, "axis", 1);
-    const mx_onnx_type *wanted = mx_onnx_type_of(mx_onnx_int(n, "output_dtype", 0));
-    const mx_dtype type = mx_onnx_given(n, 2) ? (mx_dtype)n->in[2]->dtype : wanted ? wanted->dtype : MX_UINT8;
-    if (type != MX_UINT8 && type != MX_INT8)
-        return mx_onnx_fail(n, MX_ERR_UNSUPPORTED, "only int8 and uint8 are supported");
+    const int64_t axis = mx_onnx_int(n, "axis", 1), wanted = mx_onnx_int(n, "output_dtype", 0);
+    const mx_onnx_type *type =
+        mx_onnx_given(n, 2) ? mx_onnx_in_type(n, 2) : mx_onnx_type_of(wanted ? wanted : MX_ONNX_UINT8);
+    double low, high;
+    if (!mx_onnx_range(type, &low, &high))
+        return mx_onnx_fail(n, MX_ERR_UNSUPPORTED, "only integers are supported");
     mx_array *y =
         mx_rint(mx_div(mx_onnx_cast(n->in[0], MX_FLOAT32), blocked(n, mx_onnx_cast(n->in[1], MX_FLOAT32), axis)));
     if (mx_onnx_given(n, 2))
         y = mx_add(y, blocked(n, mx_cast(n->in[2], .dtype = MX_FLOAT32), axis));
     n->out[0] = rounded(y, type);
+    n->out_type[0] = type->dtype == type->held ? 0 : type->code;
     return MX_OK;
 }
 
@@ -66,7 +69,7 @@ static mx_code read_dynamic(mx_onnx_in *n)
     mx_array *low = mx_minimum_scalar(mx_min(x), .scalar = 0), *high = mx_maximum_scalar(mx_max(x), .scalar = 0);
     mx_array *scale = mx_div_scalar(mx_sub(high, low), .scalar = 255);
     mx_array *zero = mx_clip(mx_rint(mx_div(mx_negative(low), scale)), .a_min = 0, .a_max = 255);
-    n->out[0] = rounded(mx_add(mx_rint(mx_div(n->in[0], scale)), zero), MX_UINT8);
+    n->out[0] = rounded(mx_add(mx_rint(mx_div(n->in[0], scale)), zero), mx_onnx_type_of(MX_ONNX_UINT8));
     if (n->n_out > 1)
         n->out[1] = mx_onnx_as_scalar(scale);
     if (n->n_out > 2)
@@ -98,7 +101,7 @@ static mx_code read_qlinear_matmul(mx_onnx_in *n)
     mx_array *scale = mx_div(mx_mul(mx_cast(n->in[1], .dtype = MX_FLOAT64), mx_cast(n->in[4], .dtype = MX_FLOAT64)),
                              mx_cast(n->in[6], .dtype = MX_FLOAT64));
     y = mx_add(mx_rint(mx_mul(y, scale)), mx_cast(n->in[7], .dtype = MX_FLOAT64));
-    n->out[0] = rounded(y, (mx_dtype)n->in[7]->dtype);
+    n->out[0] = rounded(y, mx_onnx_in_type(n, 7));
     return MX_OK;
 }
 
