@@ -6,6 +6,7 @@ that vanish, closed outputs.  A loadable file always remains, an error says what
 import os
 import resource
 import shutil
+import struct
 import subprocess
 import sys
 import tempfile
@@ -17,6 +18,7 @@ HERE = os.path.dirname(os.path.abspath(__file__))
 sys.path.insert(0, HERE)
 import mxnet as mx  # noqa: E402
 from mxnet import nd  # noqa: E402
+from mxnet.contrib.tensorboard import SummaryWriter  # noqa: E402
 from writers import WRITERS  # noqa: E402
 
 COMMAND = os.environ.get("GLUON_COMMAND", "")  # the `gluon` command
@@ -88,6 +90,28 @@ def test_limit_of_file_sizes(tmp_path):
         fits_not(str(tmp_path / "a.params"))
     finally:
         resource.setrlimit(resource.RLIMIT_FSIZE, (soft, hard))
+
+
+def test_event_file_goes_on_after_a_full_disk(tmp_path):
+    """What a failed call left is cut off: the file has all complete events and nothing else."""
+    log = SummaryWriter(tmp_path)
+    soft, hard = resource.getrlimit(resource.RLIMIT_FSIZE)
+    resource.setrlimit(resource.RLIMIT_FSIZE, (3000, hard))
+    try:
+        log.add_text("short", "a" * 1000)
+        with pytest.raises((OSError, mx.MXNetError), match="cannot be written"):
+            log.add_text("long", "b" * 5000)
+        assert os.path.getsize(log.path) < 1200
+    finally:
+        resource.setrlimit(resource.RLIMIT_FSIZE, (soft, hard))
+    log.add_text("last", "c" * 5000)
+    with open(log.path, "rb") as file:
+        data = file.read()
+    sizes, at = [], 0
+    while at < len(data):
+        sizes.append(struct.unpack_from("<Q", data, at)[0])
+        at += 16 + sizes[-1]
+    assert at == len(data) and len(sizes) == 3 and b"b" * 10 not in data
 
 
 @pytest.mark.parametrize("name", sorted(set(WRITERS) - {"events"}))

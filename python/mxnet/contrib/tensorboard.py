@@ -5,7 +5,7 @@ __all__ = ["LogMetricsCallback", "SummaryWriter"]
 
 
 class SummaryWriter:
-    """Writes scalars, histograms, texts and images to a new event file in logdir.
+    """Writes scalars, histograms, texts, images, graphs and hyperparameters to a new event file in logdir.
 
     Every value is in the file when the call returns, so flush() and close() have nothing to do; the arguments after logdir are
     accepted for compatibility.
@@ -47,6 +47,25 @@ class SummaryWriter:
         """One image, (C, H, W) or (H, W, C): uint8, or floats from 0 to 1."""
         self._add("image", tag, _array(image), global_step)
 
+    def add_graph(self, net, *inputs):
+        """The graph of a symbol or of a hybrid block, for inputs like these; a hybridized block that was called needs none.
+
+        Names are folded at the underscores that follow a number: conv0_weight is weight in conv0.
+        """
+        from .. import symbol
+        graph = net if isinstance(net, symbol.Symbol) else _trace(net, inputs)
+        _core.summary_graph(self._writer, graph)
+
+    def add_hparams(self, hparams, metrics=None):
+        """The hyperparameters of this run, a dict of numbers, texts and truth values, and the scalars that it is judged by:
+        a dict of tags with final values, which are written, or a list of tags.
+        """
+        if isinstance(metrics, dict):
+            for tag, value in metrics.items():
+                self.add_scalar(tag, value, 0)
+        texts = tuple(str(value) for value in hparams.values())
+        _core.summary_hparams(self._writer, tuple(map(str, hparams)), texts, tuple(metrics or ()))
+
     def flush(self):
         """Nothing waits to be written."""
 
@@ -59,6 +78,15 @@ class SummaryWriter:
 
     def __exit__(self, *args):
         self.close()
+
+
+def _trace(net, inputs):
+    from ..gluon import HybridBlock
+    if not isinstance(net, HybridBlock):
+        raise TypeError(f"add_graph: expected a Symbol or a HybridBlock, got {type(net).__name__}")
+    if not inputs and not net._seen():
+        raise ValueError(f"add_graph: {net.name} was not called since it was hybridized: pass inputs, add_graph(net, x)")
+    return net._trace(*inputs)
 
 
 def _array(values):
