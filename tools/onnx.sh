@@ -1,6 +1,6 @@
 #!/bin/sh
-# Runs the tests of ONNX files and TensorBoard's event files against the other side: the onnx package, ONNX Runtime and
-# TensorBoard, in an environment of their own.
+# Runs the tests of ONNX files, TensorBoard's event files and trackers against the other side: the onnx package, ONNX Runtime,
+# TensorBoard, MLflow and Weights & Biases, in an environment of their own.
 #
 #   tools/onnx.sh BUILD [PYTEST OPTIONS]     --every: all networks of the zoo, not only a sample
 #
@@ -16,6 +16,7 @@ sh "$source/tools/venv.sh" "$build/onnx" numpy pytest pytest-xdist onnx==1.23.2 
     echo "onnx: onnx and onnxruntime cannot be had: their tests are skipped"
     exit 0
 }
+sh "$source/tools/venv.sh" "$build/onnx" mlflow-skinny wandb || echo "onnx: mlflow and wandb cannot be had: their tests are skipped"
 cd "$source/tests/onnx"
 PYTHONPATH="$build/python" timeout -k 10 "${ONNX_LIMIT:-900}" "$build/onnx/bin/python" -m pytest -p no:cacheprovider \
-    -n "${JOBS:-2}" . ../python/test_tensorboard.py "$@"
+    -n "${JOBS:-2}" . ../python/test_tensorboard.py ../python/test_tracking.py "$@"

@@ -2,10 +2,10 @@
 import importlib
 
 __all__ = ["amp", "autograd", "io", "nd", "ndarray", "onnx", "quantization", "svrg_optimization", "sym", "symbol",
-           "tensorboard", "text"]
+           "tensorboard", "text", "tracking"]
 _ELSEWHERE = {"nd": "mxnet.ndarray.contrib", "ndarray": "mxnet.ndarray.contrib", "sym": "mxnet.symbol.contrib",
               "symbol": "mxnet.symbol.contrib", "quant": "mxnet.contrib.quantization"}
-_PARTS = ("amp", "autograd", "io", "onnx", "quantization", "svrg_optimization", "tensorboard", "text")
+_PARTS = ("amp", "autograd", "io", "onnx", "quantization", "svrg_optimization", "tensorboard", "text", "tracking")
 
 
 def __getattr__(name):
