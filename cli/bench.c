@@ -17,19 +17,25 @@ static int by_value(const void *a, const void *b)
     return (x > y) - (x < y);
 }
 
-/* Random inputs; the first axis is the batch. */
+/* Random inputs, those of integers zeros; the first axis is the batch. */
 static bool make_inputs(cli_model *model, int64_t batch, mx_array **in)
 {
     for (int i = 0; i < model->n_inputs; i++) {
         mx_dims *shape = &model->shapes[i];
-        if (shape->n < 1) {
+        if (batch > 0 && shape->n > 0)
+            shape->d[0] = batch;
+        bool known = shape->n >= 1;
+        for (int k = 0; k < shape->n; k++)
+            known &= shape->d[k] > 0;
+        if (!known) {
             mx_error_set(MX_ERR_SHAPE, "the shape of input '%s' is not known; set it with --shape %s=1,3,224,224",
                          model->inputs[i], model->inputs[i]);
             return false;
         }
-        if (batch > 0)
-            shape->d[0] = batch;
-        if (!(in[i] = mx_random_uniform(.shape = *shape)))
+        in[i] = mx_random_uniform(.shape = *shape);
+        if (model->types[i] != MX_FLOAT32)
+            in[i] = mx_cast(in[i], .dtype = model->types[i]);
+        if (!in[i])
             return false;
     }
     return true;

@@ -54,15 +54,18 @@ bool cli_ends_with(const char *text, const char *suffix);
 typedef struct cli_model {
     char symbol_path[4096], params_path[4096]; /* params_path "": there is none */
     bool network;                              /* of the zoo: symbol_path is its name, and it has no parameters */
+    bool onnx;                                 /* an ONNX file: the graph holds its parameters */
     mx_symbol *symbol;
     mx_array_dict *params; /* NULL: none */
     int n_inputs, n_labels;
     const char *inputs[CLI_MOST]; /* variables without a value that are data */
     const char *labels[CLI_MOST]; /* ... and labels of loss outputs, which predictions do not need */
-    mx_dims shapes[CLI_MOST];     /* of the inputs; n == -1: not known */
+    mx_dims shapes[CLI_MOST];     /* of the inputs; n == -1: not known; 0 inside: any size */
+    mx_dtype types[CLI_MOST];     /* of the inputs */
 } cli_model;
 
-/* NAME stands for NAME-symbol.json and the newest NAME-NNNN.params; --params and --shape override that. */
+/* NAME stands for NAME-symbol.json and the newest NAME-NNNN.params; --params and --shape override that.  NAME.onnx is an ONNX
+ * file. */
 bool cli_model_load(cli_model *model, const cli_args *args, const char *name);
 /* The full paths for NAME; `params` is "" if there is no file.  False with an error if there is no symbol. */
 bool cli_model_paths(const char *name, char symbol[4096], char params[4096]);
@@ -80,7 +83,7 @@ extern const cli_command *const cli_commands[]; /* all of them; NULL at the end 
 #define CLI_MODEL_OPTIONS \
     {"--params", "FILE", "parameters; otherwise the newest MODEL-NNNN.params"}, \
     { \
-        "--shape", "[NAME=]N,N,...", "shape of an input that the model does not specify; may be repeated" \
+        "--shape", "[NAME=]N,N,...", "shape of an input that the model does not specify, 0: any size; may be repeated" \
     }
 
 #endif

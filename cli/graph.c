@@ -15,6 +15,15 @@ static bool is_listed(const char *name, int count, const char *const *names)
     return false;
 }
 
+/* Sizes that are 0 are not known. */
+static mx_shape_t shape_of(const mx_dims *dims)
+{
+    mx_shape_t shape = mx_shape_of_dims(dims);
+    for (int i = 0; i < shape.ndim; i++)
+        shape.dim[i] = shape.dim[i] ? shape.dim[i] : -1;
+    return shape;
+}
+
 /* Variables get the shapes of the parameters and of --shape. */
 static void start_shapes(cli_graph *g, const cli_model *model)
 {
@@ -25,7 +34,7 @@ static void start_shapes(cli_graph *g, const cli_model *model)
                      is_listed(node->name, model->n_labels, model->labels);
         for (int k = 0; !node->op && k < model->n_inputs; k++)
             if (model->shapes[k].n >= 0 && !strcmp(node->name, model->inputs[k]))
-                g->shape[g->graph.row[i]] = mx_shape_of_dims(&model->shapes[k]);
+                g->shape[g->graph.row[i]] = shape_of(&model->shapes[k]);
         for (int k = 0; !g->data[i] && model->params && k < 2; k++) {
             snprintf(name, sizeof name, "%s:%s", k ? "aux" : "arg", node->name);
             mx_array *value = mx_array_dict_get(model->params, name);

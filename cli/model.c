@@ -5,6 +5,7 @@
 #include <unistd.h>
 
 #include "cli.h"
+#include "gluon/block/core.h"
 
 /* The number in "NAME-0012.params" for `base` NAME; -1: another file. */
 static long epoch_of(const char *file, const char *base)
@@ -54,7 +55,7 @@ bool cli_model_paths(const char *name, char symbol[4096], char params[4096])
     if (access(symbol, R_OK)) {
         mx_error_set(MX_ERR_FILE,
                      "%s cannot be read: MODEL '%s' must be a prefix as passed to export, the path of a "
-                     "-symbol.json, or the name of a network of the zoo",
+                     "-symbol.json or .onnx, or the name of a network of the zoo",
                      symbol, name);
         return false;
     }
@@ -93,6 +94,7 @@ static bool find_inputs(cli_model *model)
         if (cli_ends_with(name, "label"))
             model->labels[model->n_labels++] = name;
         else {
+            model->types[model->n_inputs] = MX_FLOAT32;
             model->shapes[model->n_inputs] = MX_NO_DIMS;
             model->inputs[model->n_inputs++] = name;
         }
@@ -150,9 +152,76 @@ static bool take_network(cli_model *model, const char *name)
     return model->symbol != NULL;
 }
 
+static bool take_shapes(cli_model *model, const cli_args *args)
+{
+    const char *text;
+    for (int i = 0; (text = cli_option_at(args, "--shape", i)); i++)
+        if (!take_shape(model, text, i))
+            return false;
+    return true;
+}
+
+/* ---- ONNX files -------------------------------------------------------------------------------------------------- */
+
+static bool take_onnx_inputs(cli_model *model, const mx_onnx_model *file)
+{
+    if (file->inputs.n > CLI_MOST)
+        return mx_error_set(MX_ERR_UNSUPPORTED, "%s: the model has %lld inputs, at most %d are possible",
+                            model->symbol_path, (long long)file->inputs.n, CLI_MOST),
+               false;
+    for (int i = 0; i < (int)file->inputs.n; i++) {
+        model->inputs[i] = file->inputs.v[i];
+        model->types[i] = file->input_types[i];
+        model->shapes[i] = MX_NO_DIMS;
+    }
+    model->n_inputs = (int)file->inputs.n;
+    if (!model->n_inputs)
+        mx_error_set(MX_ERR_PARAMETER, "%s: the model has no input", model->symbol_path);
+    return model->n_inputs > 0;
+}
+
+/* Shapes of the file for inputs that --shape does not set; an open first size, that of the batch, is 1. */
+static void take_onnx_shapes(cli_model *model, const mx_onnx_model *file)
+{
+    for (int i = 0; i < model->n_inputs; i++) {
+        mx_dims shape = file->input_shapes[i];
+        bool known = model->shapes[i].n < 0 && shape.n >= 0;
+        for (int axis = 1; axis < shape.n; axis++)
+            known &= shape.d[axis] > 0;
+        if (shape.n > 0 && shape.d[0] <= 0)
+            shape.d[0] = 1;
+        if (known)
+            model->shapes[i] = shape;
+    }
+}
+
+/* The reader gets the shapes of --shape alone: with those it computes what the file computes from sizes. */
+static bool take_onnx(cli_model *model, const cli_args *args, const char *path)
+{
+    const char *names[CLI_MOST];
+    mx_dims shapes[CLI_MOST];
+    snprintf(model->symbol_path, sizeof model->symbol_path, "%s", path);
+    model->onnx = true;
+    if (cli_option_of(args, "--params"))
+        return mx_error_set(MX_ERR_ARGUMENT, "--params: %s contains its parameters", path), false;
+    const mx_onnx_model *file = mx_describe_onnx(path);
+    if (!file || !take_onnx_inputs(model, file) || !take_shapes(model, args))
+        return false;
+    const struct mx_known known = cli_model_known(model, names, shapes);
+    if (!(file = mx_load_onnx(path, known.count ? &known : NULL)))
+        return false;
+    model->symbol = file->symbol;
+    take_onnx_shapes(model, file);
+    return true;
+}
+
+/* ---- loading ----------------------------------------------------------------------------------------------------- */
+
 bool cli_model_load(cli_model *model, const cli_args *args, const char *name)
 {
     *model = (cli_model){0};
+    if (cli_ends_with(name, ".onnx"))
+        return take_onnx(model, args, name);
     const char *params = cli_option_of(args, "--params");
     const bool found = cli_model_paths(name, model->symbol_path, model->params_path);
     if (!found && !take_network(model, name))
@@ -168,11 +237,7 @@ bool cli_model_load(cli_model *model, const cli_args *args, const char *name)
     take_noted_shapes(model);
     if (!found) /* the image shape that the zoo's networks are trained on */
         model->shapes[0] = !strcmp(name, "inceptionv3") ? MX_DIMS(1, 3, 299, 299) : MX_DIMS(1, 3, 224, 224);
-    const char *text;
-    for (int i = 0; (text = cli_option_at(args, "--shape", i)); i++)
-        if (!take_shape(model, text, i))
-            return false;
-    return true;
+    return take_shapes(model, args);
 }
 
 struct mx_known cli_model_known(const cli_model *model, const char **names, mx_dims *shapes)
@@ -192,14 +257,15 @@ mx_block *cli_model_block(const cli_model *model)
 {
     char inputs[4096] = "";
     size_t used = 0;
-    if (!model->params_path[0]) {
+    if (!model->params_path[0] && !model->onnx) {
         mx_error_set(MX_ERR_FILE, "there is no parameter file next to %s; set one with --params", model->symbol_path);
         return NULL;
     }
     for (int i = 0; i < model->n_inputs + model->n_labels && used < sizeof inputs; i++)
         used += (size_t)snprintf(inputs + used, sizeof inputs - used, "%s ",
                                  i < model->n_inputs ? model->inputs[i] : model->labels[i - model->n_inputs]);
-    return mx_import(model->symbol_path, inputs, model->params_path);
+    return model->onnx ? mx_symbol_block_with(model->symbol, inputs, NULL, true)
+                       : mx_import(model->symbol_path, inputs, model->params_path);
 }
 
 mx_arrays cli_model_inputs(const cli_model *model, mx_array **in)

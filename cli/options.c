@@ -139,10 +139,10 @@ bool cli_dims(const char *what, const char *text, mx_dims *dims)
         return false;
     dims->n = numbers.n;
     for (int i = 0; i < numbers.n; i++) {
-        if (!(numbers.d[i] >= 1 && numbers.d[i] < 1e9) || numbers.d[i] != (double)(int64_t)numbers.d[i] ||
+        if (!(numbers.d[i] >= 0 && numbers.d[i] < 1e9) || numbers.d[i] != (double)(int64_t)numbers.d[i] ||
             numbers.n > MX_MAX_NDIM) {
-            mx_error_set(MX_ERR_ARGUMENT, "%s: '%s' is not a shape; expected up to %d positive integers", what, text,
-                         MX_MAX_NDIM);
+            mx_error_set(MX_ERR_ARGUMENT, "%s: '%s' is not a shape; expected up to %d integers (0: any size)", what,
+                         text, MX_MAX_NDIM);
             return false;
         }
         dims->d[i] = (int64_t)numbers.d[i];

@@ -33,13 +33,14 @@ static mx_array *channel_numbers(const cli_args *args, const char *name)
 /* An image file as (1, C, H, W) in 0..1; the wanted shape, if known, determines channels and size. */
 static mx_array *load_image(const cli_args *args, const char *path, const mx_dims *wanted)
 {
-    if (wanted->n >= 0 && (wanted->n != 4 || wanted->d[0] != 1 || (wanted->d[1] != 1 && wanted->d[1] != 3))) {
+    if (wanted->n >= 0 && (wanted->n != 4 || wanted->d[0] > 1 || (wanted->d[1] != 1 && wanted->d[1] != 3))) {
         mx_error_set(MX_ERR_SHAPE, "%s: an image becomes (1, 1, H, W) or (1, 3, H, W); the input has another shape",
                      path);
         return NULL;
     }
     mx_array *image = mx_imread(path, .flag = wanted->n == 4 ? wanted->d[1] == 3 : -1);
-    if (image && wanted->n == 4 && (mx_dim(image, 0) != wanted->d[2] || mx_dim(image, 1) != wanted->d[3]))
+    if (image && wanted->n == 4 && wanted->d[2] && wanted->d[3] &&
+        (mx_dim(image, 0) != wanted->d[2] || mx_dim(image, 1) != wanted->d[3]))
         image = mx_imresize(image, .w = wanted->d[3], .h = wanted->d[2]);
     mx_array *x = mx_transpose(mx_cast(image, .dtype = MX_FLOAT32), .axes = MX_DIMS(2, 0, 1));
     x = mx_div_scalar(mx_expand_dims(x, .axis = 0), .scalar = 255);
@@ -48,7 +49,7 @@ static mx_array *load_image(const cli_args *args, const char *path, const mx_dim
     return std == MX_NONE ? x : mx_div(x, std);
 }
 
-static mx_array *load_input(const cli_args *args, const char *path, const mx_dims *wanted)
+static mx_array *load_input(const cli_args *args, const char *path, const mx_dims *wanted, mx_dtype type)
 {
     if (is_image(path))
         return load_image(args, path, wanted);
@@ -57,7 +58,7 @@ static mx_array *load_input(const cli_args *args, const char *path, const mx_dim
         return NULL;
     }
     mx_array *x = mx_load_npy(path);
-    return x && mx_dtype_of(x) != MX_FLOAT32 ? mx_cast(x, .dtype = MX_FLOAT32) : x;
+    return x && mx_dtype_of(x) != type ? mx_cast(x, .dtype = type) : x;
 }
 
 /* Reports a wrong shape in terms of the model's input, before anything is computed. */
@@ -66,7 +67,7 @@ static bool shape_fits(const cli_model *model, int i, mx_array *x, const char *p
     const mx_dims *wanted = &model->shapes[i], shape = mx_shape(x);
     bool fits = wanted->n < 0 || wanted->n == shape.n;
     for (int k = 1; fits && k < wanted->n; k++) /* the batch may have any size */
-        fits = wanted->d[k] == shape.d[k];
+        fits = !wanted->d[k] || wanted->d[k] == shape.d[k];
     if (!fits)
         mx_error_set(MX_ERR_SHAPE, "%s: the %d axes of the array do not match the shape of input '%s'", path, shape.n,
                      model->inputs[i]);
@@ -87,7 +88,8 @@ static bool load_inputs(const cli_args *args, const cli_model *model, mx_array *
             mx_error_set(MX_ERR_ARGUMENT, "--input %s: the model has %d inputs", text, model->n_inputs);
             return false;
         }
-        if (!(in[to] = load_input(args, text, &model->shapes[to])) || !shape_fits(model, to, in[to], text))
+        if (!(in[to] = load_input(args, text, &model->shapes[to], model->types[to])) ||
+            !shape_fits(model, to, in[to], text))
             return false;
     }
     for (int i = 0; i < model->n_inputs; i++)

@@ -171,9 +171,24 @@ wrong 2 ".txt files cannot be written" "$gluon" convert lenet net.txt
 wrong 2 ".safetensors" "$gluon" convert a.safetensors net.onnx
 [ ! -e net.onnx ] || fail "convert to ONNX left a file"
 "$gluon" convert lenet net.onnx --shape 1,1,28,28 >/dev/null || fail "convert to ONNX"
+# An ONNX file is a model.
+"$gluon" predict net.onnx --input lenet.npy --all >said
+agree lenet.answer said "predict net.onnx"
+"$gluon" summary net.onnx | grep -q "total parameters: 51902" || fail "summary net.onnx: $("$gluon" summary net.onnx | tail -1)"
+"$gluon" plot net.onnx -o onnx.dot && grep -q Convolution onnx.dot || fail "plot net.onnx"
+"$gluon" bench net.onnx --seconds 1 | grep -q samples || fail "bench net.onnx"
+"$gluon" compile net.onnx -o onnx.c && "$CC" -O1 -std=c99 -c onnx.c || fail "compile net.onnx"
+"$gluon" convert lenet open.onnx --shape 0,1,28,28 >/dev/null || fail "convert with an open size"
+"$gluon" summary open.onnx | grep -q "total parameters: 51902" || fail "summary open.onnx"
+"$gluon" predict open.onnx --input lenet.npy --all >said
+agree lenet.answer said "predict open.onnx"
+wrong 1 "contains its parameters" "$gluon" predict net.onnx --params lenet-0000.params --input lenet.npy
+wrong 1 "missing.onnx" "$gluon" summary missing.onnx
+wrong 1 "no such input" "$gluon" summary net.onnx --shape image=1,1,28,28
 "$gluon" convert net.onnx back >/dev/null && [ -e back-symbol.json ] && [ -e back-0000.params ] || fail "convert from ONNX"
 head -c 1000 net.onnx >cut.onnx
 wrong 1 "cut.onnx" "$gluon" convert cut.onnx out
+wrong 1 "cut.onnx" "$gluon" predict cut.onnx --input lenet.npy
 [ ! -e out-symbol.json ] || fail "a failed conversion from ONNX left a file"
 "$gluon" convert lenet net-v1.5 >/dev/null && [ -e net-v1.5-symbol.json ] || fail "a prefix with a version"
 

@@ -1,6 +1,7 @@
 /* Finding and opening the CUDA part at the first use of a GPU.
  *
- * Searched: GLUON_CUDA_LIBRARY, then the folder of the file that holds this code, then the system's library path.
+ * Searched: GLUON_CUDA_LIBRARY, then near the file that holds this code (a library, the Python module, the gluon command: the
+ * wheel and the install tree have the part in lib/), then the system's library path.
  *
  * SPDX-License-Identifier: Apache-2.0 */
 #define _GNU_SOURCE
@@ -8,6 +9,7 @@
 #include <pthread.h>
 #include <stdio.h>
 #include <string.h>
+#include <unistd.h>
 
 #include "base/alloc.h"
 #include "base/error.h"
@@ -21,16 +23,21 @@ static mx_device *device;
 static char reason[512]; /* why there is no device */
 static pthread_once_t once = PTHREAD_ONCE_INIT;
 
-static void *open_beside_us(void)
+static void *open_near_us(void)
 {
+    static const char *const folders[] = {"", "lib/", "../lib/"};
     Dl_info self;
     char path[4096];
     const char *slash =
         dladdr((void *)(uintptr_t)absence, &self) && self.dli_fname ? strrchr(self.dli_fname, '/') : NULL;
-    if (!slash || (size_t)(slash - self.dli_fname) + sizeof FILE_NAME + 1 > sizeof path)
-        return NULL;
-    snprintf(path, sizeof path, "%.*s/%s", (int)(slash - self.dli_fname), self.dli_fname, FILE_NAME);
-    return dlopen(path, RTLD_NOW | RTLD_LOCAL);
+    for (size_t i = 0; slash && i < sizeof folders / sizeof *folders; i++) {
+        const int length =
+            snprintf(path, sizeof path, "%.*s/%s" FILE_NAME, (int)(slash - self.dli_fname), self.dli_fname, folders[i]);
+        /* A file that is there but cannot be opened is the answer: the reason is the loader's. */
+        if (length > 0 && (size_t)length < sizeof path && access(path, F_OK) == 0)
+            return dlopen(path, RTLD_NOW | RTLD_LOCAL);
+    }
+    return dlopen(FILE_NAME, RTLD_NOW | RTLD_LOCAL);
 }
 
 static void *open_part(void)
@@ -38,8 +45,7 @@ static void *open_part(void)
     const char *named = mx_flags_get()->cuda_library;
     if (*named)
         return dlopen(named, RTLD_NOW | RTLD_LOCAL);
-    void *part = open_beside_us();
-    return part ? part : dlopen(FILE_NAME, RTLD_NOW | RTLD_LOCAL);
+    return open_near_us();
 }
 
 /* The message of the loader names the file; a missing file gets a clearer one. */

@@ -80,7 +80,7 @@ static void put_shape(mx_text *list, const mx_shape_t *shape)
     if (shape->ndim < 0)
         mx_proto_put_int(&text, 3, 1);
     for (int i = 0; i < shape->ndim; i++) {
-        mx_proto_put_int(&size, 1, shape->dim[i]);
+        mx_proto_put_int(&size, 1, shape->dim[i] > 0 ? shape->dim[i] : -1);
         mx_proto_put_message(&text, 2, &size);
     }
     mx_proto_put_message(list, 7, &text);
