@@ -33,8 +33,9 @@ MX_API int mx_rank(void);       /* of the world; -1 with an error */
 MX_API int mx_world_size(void); /* -1 with an error */
 
 /* ---- exchanges --------------------------------------------------------------------------------------------- */
-/* Arrays are dense, on any device, and have the same type on all processes.  Sums of 16-bit floats are rounded at every
- * addition.  Sums are the same bits on all processes and in every run with as many of them. */
+/* Arrays are dense, and have the same type and are on the same kind of device on all processes.  GPUs exchange by NCCL if
+ * it is installed and every process has a GPU of its own, otherwise through host memory.  Sums of 16-bit floats are rounded
+ * at every addition.  Sums are the same bits on all processes and in every run with as many of them. */
 MX_API mx_code mx_comm_all_reduce(mx_comm *comm, mx_array *x, mx_reduction how); /* in place */
 MX_API mx_code mx_comm_broadcast(mx_comm *comm, mx_array *x, int root);          /* x of the others is overwritten */
 /* Concatenates along the first axis, in the order of ranks; only that axis may differ between processes. */

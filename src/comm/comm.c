@@ -1,6 +1,7 @@
 /* Communicators: exchanges of arrays (see gluon/comm.h).
  *
  *     array on a device --copy--> stage in host memory --transport--> stage --copy--> array
+ *     array on a device --NCCL, if it can--> array                                                        (lane.c)
  *
  * Arrays in host memory are sent and received in place.
  *
@@ -12,6 +13,7 @@
 
 #include "base/alloc.h"
 #include "base/error.h"
+#include "comm/lane.h"
 #include "ndarray/convert.h"
 
 /* ---- communicators ------------------------------------------------------------------------------------------------ */
@@ -180,9 +182,12 @@ mx_code mx_comm_same_text(mx_comm *self, const char *text, const char *what)
 static void destroy_work(mx_object *object)
 {
     mx_comm_work *self = (mx_comm_work *)object;
-    if (!self->waited && self->x) { /* the transport still uses the memory */
+    if (!self->waited && self->x) { /* the memory is still in use */
         const bool clean = !mx_has_error();
-        mx_engine_wait(&self->work);
+        if (self->route)
+            self->route->lanes->end(self->route->lane);
+        else
+            mx_engine_wait(&self->work);
         if (clean)
             mx_error_clear();
     }
@@ -214,22 +219,43 @@ static void *staged(mx_comm_work *self, mx_array *x)
     return self->stage && !mx_array_read(x, self->stage, self->bytes) ? self->stage : NULL;
 }
 
+/* Devices exchange x in their lanes. */
+static mx_code begin_beside(mx_comm_work *self, mx_comm *comm, mx_array *x, mx_exchange what)
+{
+    const mx_lanes *lanes = self->route->lanes;
+    mx_lane *lane = self->route->lane;
+    void *memory = mx_data(x);
+    if (mx_comm_announce(comm, what) || lanes->begin(lane))
+        return mx_error_code();
+    if (what.kind == MX_EXCHANGE_BROADCAST ? lanes->broadcast(lane, memory, what.count, what.dtype, what.root)
+                                           : lanes->all_reduce(lane, memory, memory, what.count, what.dtype, what.how))
+        return mx_error_code();
+    return lanes->mark(lane, &self->ticket);
+}
+
+static mx_code begin_staged(mx_comm_work *self, mx_array *x, mx_exchange what)
+{
+    void *memory = staged(self, x);
+    what.from = what.kind == MX_EXCHANGE_BROADCAST ? NULL : memory;
+    what.to = memory;
+    self->work.what = what;
+    return memory ? mx_engine_begin(&self->work) : mx_error_code();
+}
+
 static mx_comm_work *begin(mx_comm *comm, mx_array *x, mx_exchange what)
 {
+    const bool clean = !mx_has_error();
     mx_comm_work *self = mx_alloc_zero(sizeof *self);
     if (!self)
         return NULL;
     mx_object_init(&self->object, &mx_comm_work_kind);
     self->waited = true;
     self->how = what.how;
-    void *memory = staged(self, x);
     what.channel = mx_comm_channel(comm);
     what.count = x->size;
     what.dtype = (mx_dtype)x->dtype;
-    what.from = what.kind == MX_EXCHANGE_BROADCAST ? NULL : memory;
-    what.to = memory;
-    self->work.what = what;
-    if (!memory || mx_engine_begin(&self->work)) {
+    self->route = x->size ? mx_comm_group_route(comm, x->context, what.dtype) : NULL;
+    if ((clean && mx_has_error()) || (self->route ? begin_beside(self, comm, x, what) : begin_staged(self, x, what))) {
         mx_release(self);
         return NULL;
     }
@@ -257,7 +283,8 @@ mx_comm_work *mx_comm_broadcast_start(mx_comm *comm, mx_array *x, int root)
 bool mx_comm_done(const mx_comm_work *work)
 {
     return mx_is_kind(work, &mx_comm_work_kind, "mx_comm_done", "work") &&
-           (work->waited || mx_engine_done(&work->work));
+           (work->waited ||
+            (work->route ? work->route->lanes->reached(work->route->lane, work->ticket) : mx_engine_done(&work->work)));
 }
 
 /* x /= n, in host memory. */
@@ -285,6 +312,9 @@ static void divide(void *x, int64_t count, mx_dtype dtype, int n)
 
 static mx_code end(mx_comm_work *self)
 {
+    mx_array_changed(self->x);
+    if (self->route)
+        return self->route->lanes->end(self->route->lane);
     if (mx_engine_wait(&self->work))
         return mx_error_code();
     if (self->how == MX_MEAN)
@@ -348,12 +378,48 @@ static bool fits_parts(const mx_comm *comm, const mx_array *x, const char *who)
     return false;
 }
 
-/* Runs an exchange between host copies of x and a new array of this many rows; on the context of x. */
+static bool all_equal(const int64_t *counts, int n)
+{
+    for (int i = 1; counts && i < n; i++)
+        if (counts[i] != counts[0])
+            return false;
+    return true;
+}
+
+/* The way of an exchange that devices can make by themselves; NULL without an error: they cannot. */
+static const mx_route *route_into_new(mx_comm *comm, const mx_array *x, const mx_exchange *what)
+{
+    const bool possible = what->kind == MX_EXCHANGE_REDUCE_SCATTER ||
+                          (what->kind == MX_EXCHANGE_ALL_GATHER && all_equal(what->counts, comm->transport->size));
+    return possible && x->size ? mx_comm_group_route(comm, x->context, (mx_dtype)x->dtype) : NULL;
+}
+
+static mx_array *into_new_beside(mx_comm *comm, const mx_route *r, mx_array *x, mx_array *to, mx_exchange what)
+{
+    const mx_lanes *lanes = r->lanes;
+    what.dtype = (mx_dtype)x->dtype;
+    if (!to || mx_comm_announce(comm, what) || lanes->begin(r->lane))
+        return NULL;
+    const mx_code code =
+        what.kind == MX_EXCHANGE_ALL_GATHER
+            ? lanes->all_gather(r->lane, mx_data(x), mx_data(to), what.count, what.dtype)
+            : lanes->reduce_scatter(r->lane, mx_data(x), mx_data(to), what.count, what.dtype, what.how);
+    return code || lanes->end(r->lane) ? NULL : to;
+}
+
+/* Runs an exchange between x and a new array of this many rows: by devices, or between host copies. */
 static mx_array *into_new(mx_comm *comm, mx_array *x, int64_t rows, mx_exchange what)
 {
-    mx_array *from = mx_array_to(x, mx_context_is_host(x->context) ? x->context : mx_cpu(0));
+    const bool clean = !mx_has_error();
     mx_shape_t shape = mx_array_shape(x);
     shape.dim[0] = rows;
+    const mx_route *route = route_into_new(comm, x, &what);
+    if (clean && mx_has_error())
+        return NULL;
+    if (route)
+        return into_new_beside(comm, route, x, mx_scope_add(mx_array_new(&shape, (mx_dtype)x->dtype, x->context)),
+                               what);
+    mx_array *from = mx_array_to(x, mx_context_is_host(x->context) ? x->context : mx_cpu(0));
     mx_array *to = from ? mx_scope_add(mx_array_new(&shape, (mx_dtype)x->dtype, from->context)) : NULL;
     if (!to)
         return NULL;

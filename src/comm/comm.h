@@ -14,10 +14,12 @@ struct mx_comm {
 struct mx_comm_work {
     mx_object object;
     mx_work work;
-    mx_array *x;      /* retained until it is done */
-    void *stage;      /* its elements in host memory, if it is on a device; NULL: they are used in place */
-    size_t bytes;     /* of the stage */
-    mx_reduction how; /* MX_MEAN: the sum is divided at the end */
+    mx_array *x;                  /* retained until it is done */
+    void *stage;                  /* its elements in host memory, if it is on a device; NULL: they are used in place */
+    const struct mx_route *route; /* devices make the exchange; NULL: the engine does */
+    int64_t ticket;               /* of the route's lane: when it is done */
+    size_t bytes;                 /* of the stage */
+    mx_reduction how;             /* MX_MEAN: the sum is divided at the end */
     bool waited;
 };
 

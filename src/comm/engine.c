@@ -40,13 +40,15 @@
 static struct {
     pthread_mutex_t lock;
     pthread_cond_t changed;
-    const mx_transport *transport;   /* NULL: not opened */
-    mx_work *first, **last;          /* works that are not done, in the order of begin() */
-    int64_t begun[MX_COMM_CHANNELS]; /* number of works, per channel */
-    mx_notice *heard;                /* (size) the last notice of every process; kind 0: none */
-    mx_alive alive;                  /* signs of life */
-    bool lost;                       /* the fault is a process that is silent */
-    int fault;                       /* rank + 1 of a process that failed; 0: none */
+    const mx_transport *transport;    /* NULL: not opened */
+    mx_work *first, **last;           /* works that are not done, in the order of begin() */
+    int64_t begun[MX_COMM_CHANNELS];  /* number of works, per channel */
+    mx_work beside[MX_COMM_CHANNELS]; /* the last exchange that devices make; number 0: none */
+    void (*on_fault)(void);
+    mx_notice *heard; /* (size) the last notice of every process; kind 0: none */
+    mx_alive alive;   /* signs of life */
+    bool lost;        /* the fault is a process that is silent */
+    int fault;        /* rank + 1 of a process that failed; 0: none */
     char fault_text[1200];
     int channels; /* that were handed out */
     pid_t owner;  /* the process that opened the transport: not one forked from it */
@@ -97,7 +99,11 @@ static void start(mx_work *work)
 {
     const mx_transport *t = engine.transport;
     work->stage = MX_WORK_RUNS;
-    if (t->start(&work->what, &work->request))
+    if (work->what.beside) {
+        engine.beside[work->what.channel].what = work->what;
+        engine.beside[work->what.channel].number = work->number;
+        finish(work, MX_OK, "");
+    } else if (t->start(&work->what, &work->request))
         finish_failed(work);
     else if (!work->request)
         finish(work, MX_OK, "");
@@ -121,9 +127,20 @@ static void start_new(mx_work *work)
         finish_failed(work);
 }
 
-/* Looks at a running work; true: something happened. */
-static bool look(mx_work *work)
+/* Its memory is not complete, or that of one before it on its channel, which `held` has a bit for. */
+static bool must_wait(const mx_work *work, unsigned *held)
 {
+    const unsigned bit = 1u << work->what.channel;
+    if (work->ready && !engine.fault && !work->ready(work->ready_user))
+        *held |= bit;
+    return *held & bit;
+}
+
+/* Looks at a running work; true: something happened. */
+static bool look(mx_work *work, unsigned *held)
+{
+    if (work->stage == MX_WORK_QUEUED && must_wait(work, held))
+        return false;
     if (work->stage == MX_WORK_QUEUED) {
         start_new(work);
         return work->stage != MX_WORK_QUEUED;
@@ -152,20 +169,29 @@ static void set_fault(int rank, const char *format, ...)
     va_start(arguments, format);
     vsnprintf(engine.fault_text, sizeof engine.fault_text, format, arguments);
     va_end(arguments);
+    if (engine.on_fault)
+        engine.on_fault();
 }
 
-/* Works that a process which has ended will never take part in. */
-static void check_ended(void)
+/* A work that a process which has ended will never take part in. */
+static void check_work(const mx_work *w)
 {
     char text[256];
+    for (int r = 0; w->number && !engine.fault && r < engine.transport->size; r++) {
+        const mx_notice *n = &engine.heard[r];
+        if (n->kind == MX_NOTICE_ENDS && n->done[w->what.channel] < w->number)
+            set_fault(r, "rank %d has ended after %lld exchanges, but rank %d waits for it in exchange %lld: %s", r,
+                      (long long)n->done[w->what.channel], engine.transport->rank, (long long)w->number,
+                      mx_comm_describe(&w->what, text, sizeof text));
+    }
+}
+
+static void check_ended(void)
+{
     for (const mx_work *w = engine.first; w && !engine.fault; w = w->next)
-        for (int r = 0; r < engine.transport->size; r++) {
-            const mx_notice *n = &engine.heard[r];
-            if (n->kind == MX_NOTICE_ENDS && n->done[w->what.channel] < w->number)
-                set_fault(r, "rank %d has ended after %lld exchanges, but rank %d waits for it in exchange %lld: %s", r,
-                          (long long)n->done[w->what.channel], engine.transport->rank, (long long)w->number,
-                          mx_comm_describe(&w->what, text, sizeof text));
-        }
+        check_work(w);
+    for (int c = 0; c < MX_COMM_CHANNELS; c++)
+        check_work(&engine.beside[c]);
 }
 
 static void take_notice(const mx_notice *notice)
@@ -233,9 +259,10 @@ static void tell_about_this(mx_notice_kind kind, const char *text)
 static bool progress(void)
 {
     bool changed = false;
+    unsigned held = 0;
     for (mx_work *work = engine.first, *next; work; work = next) {
         next = work->next;
-        changed |= look(work);
+        changed |= look(work, &held);
     }
     return changed;
 }
@@ -478,6 +505,13 @@ mx_code mx_engine_wait(mx_work *work)
     }
     pthread_mutex_unlock(&engine.lock);
     return work->code ? mx_fail(work->code, "%s", work->message) : MX_OK;
+}
+
+void mx_engine_on_fault(void (*function)(void))
+{
+    pthread_mutex_lock(&engine.lock);
+    engine.on_fault = function;
+    pthread_mutex_unlock(&engine.lock);
 }
 
 int mx_engine_channel(void)

@@ -3,7 +3,7 @@
  *     alone.c      one process: everything is a copy
  *     mpi/mpi.c    libgluon_mpi.so, which the library opens at the first use (load.c), so that nobody else needs MPI
  *
- * Transports work on host memory.  All calls of one transport come from one thread at a time (engine.c).
+ * Transports work on host memory; devices may exchange theirs by themselves (lane.c).  All calls of one transport come from one thread at a time (engine.c).
  *
  * SPDX-License-Identifier: Apache-2.0 */
 #ifndef MX_COMM_TRANSPORT_H
@@ -36,6 +36,7 @@ typedef struct mx_exchange {
     mx_dtype dtype;
     mx_reduction how; /* MX_MEAN is a sum here */
     int root;
+    bool beside; /* devices make it: the transport does nothing, the engine counts it */
 } mx_exchange;
 
 /* A short message about the state of a process; delivered although nobody waits for it. */
@@ -64,7 +65,7 @@ typedef struct mx_transport {
 extern const mx_transport mx_alone;
 
 /* ---- the border to libgluon_mpi.so: as that of the CUDA part (cuda/plugin.h) ---------------------------------- */
-#define MX_MPI_BORDER 3
+#define MX_MPI_BORDER 4
 typedef struct mx_mpi_library {
     int border; /* MX_MPI_BORDER of the caller */
     mx_code (*error_set)(mx_code code, const char *format, ...);

@@ -14,12 +14,14 @@
 #include "base/alloc.h"
 #include "base/error.h"
 #include "cuda/plugin.h"
+#include "ndarray/lane.h"
 #include "op/formula/multi_optimizer.h"
 
 #define FILE_NAME "libgluon_cuda.so"
 
 static const char absence[] = "the file " FILE_NAME " is missing (it is built if nvcc is found)";
 static mx_device *device;
+static const mx_lanes *lanes;
 static char reason[512]; /* why there is no device */
 static pthread_once_t once = PTHREAD_ONCE_INIT;
 
@@ -71,6 +73,8 @@ static void load(void)
     mx_cuda_open_fn open = (mx_cuda_open_fn)(uintptr_t)dlsym(part, MX_CUDA_OPEN);
     const bool clean = !mx_has_error();
     device = open ? open(&library) : NULL;
+    mx_cuda_lanes_fn find_lanes = device ? (mx_cuda_lanes_fn)(uintptr_t)dlsym(part, MX_CUDA_LANES) : NULL;
+    lanes = find_lanes ? find_lanes() : NULL;
     if (device)
         return;
     snprintf(reason, sizeof reason, "%s",
@@ -84,4 +88,10 @@ mx_device *mx_gpu_device(const char **why)
     pthread_once(&once, load);
     *why = reason;
     return device;
+}
+
+const mx_lanes *mx_gpu_lanes(void)
+{
+    pthread_once(&once, load);
+    return lanes;
 }

@@ -17,7 +17,7 @@
 struct mx_update_constants; /* of op/formula/optimizer.h */
 
 /* Changes with this struct and the device and kernel tables: both sides must have been built from the same source. */
-#define MX_CUDA_BORDER 4
+#define MX_CUDA_BORDER 5
 
 typedef struct mx_cuda_library {
     int border;
@@ -38,8 +38,10 @@ typedef struct mx_cuda_library {
     bool (*alloc_fails)(void);
 } mx_cuda_library;
 
-/* The one function that libgluon_cuda.so exports: the device, or NULL with an error. */
+/* What libgluon_cuda.so exports: the device, or NULL with an error; after that its lanes (ndarray/lane.h). */
 #define MX_CUDA_OPEN "mx_cuda_open"
 typedef mx_device *(*mx_cuda_open_fn)(const mx_cuda_library *library);
+#define MX_CUDA_LANES "mx_cuda_lanes"
+typedef const struct mx_lanes *(*mx_cuda_lanes_fn)(void);
 
 #endif

@@ -6,6 +6,7 @@
  *
  * What changes: calls that draw random numbers; updates whose rate changed; calls that read or write an array at another
  * address than before (inputs, results, parameters with new memory).  In a training loop that is little or nothing.
+ * Stops between the calls (exchanges with other processes) are captured, too; if their memory changes, all is captured anew.
  * A plan that cannot be captured, because a kernel waits for the device, always runs call by call.
  *
  * SPDX-License-Identifier: Apache-2.0 */
@@ -24,15 +25,18 @@
 
 typedef struct part {
     int32_t begin, end; /* calls */
+    int32_t stop;       /* instead of calls; -1: none */
     bool random;
 } part;
 
 struct mx_captured {
     mx_captured *next; /* of the same frame: another range */
     int32_t begin, end, n_parts, failures;
-    bool warm; /* it has run */
+    int32_t n_stops; /* between the calls */
+    uint64_t stops;  /* a hash of where they are and of the memory that they touch, when captured */
+    bool warm;       /* it has run */
     mx_capture *capture;
-    part *parts;      /* (n_parts); room for one per call */
+    part *parts;      /* (n_parts); room for one per call and stop */
     int32_t *watched; /* (n_watched) values from outside that the calls touch; room for all values */
     int64_t n_watched;
     void **seen;    /* (values) their addresses when captured; NULL for others */
@@ -42,6 +46,8 @@ struct mx_captured {
     int64_t n_values;
     const mx_capturer *capturer;
 };
+
+_Atomic int64_t mx_stops_captured;
 
 static void drop(mx_captured *r)
 {
@@ -56,7 +62,7 @@ void mx_captured_free(mx_captured *r)
     for (mx_captured *next; r; r = next) {
         next = r->next;
         drop(r);
-        mx_free(r->parts, (size_t)(r->end - r->begin) * sizeof *r->parts);
+        mx_free(r->parts, (size_t)(r->end - r->begin + r->n_stops) * sizeof *r->parts);
         mx_free(r->watched, (size_t)r->n_values * sizeof *r->watched);
         mx_free(r->seen, (size_t)r->n_values * sizeof *r->seen);
         mx_free(r->moved, (size_t)r->n_values);
@@ -155,34 +161,78 @@ static int64_t spans_of(const mx_frame *frame, const part *p, mx_touch *spans)
     return n;
 }
 
-static mx_code mark(mx_captured *r, const mx_frame *frame, const part *p)
+static int64_t most_spans(const mx_frame *frame, const part *p)
 {
     int64_t most = 0;
+    if (p->stop >= 0)
+        return frame->stops->touches(frame->stops->user, p->stop, NULL);
     for (int32_t c = p->begin; c < p->end; c++)
         most += frame->calls[c].call.n_in + frame->calls[c].call.n_out + 1;
-    const size_t bytes = (size_t)most * sizeof(mx_touch);
+    return most;
+}
+
+static mx_code mark(mx_captured *r, const mx_frame *frame, const part *p)
+{
+    const size_t bytes = (size_t)most_spans(frame, p) * sizeof(mx_touch);
     mx_touch *spans = mx_alloc(bytes);
     if (!spans)
         return MX_ERR_MEMORY;
-    const mx_code code = r->capturer->mark(r->capture, spans_of(frame, p, spans), spans);
+    const int64_t n =
+        p->stop < 0 ? spans_of(frame, p, spans) : frame->stops->touches(frame->stops->user, p->stop, spans);
+    const mx_code code = r->capturer->mark(r->capture, n, spans);
     mx_free(spans, bytes);
     return code;
 }
 
+static mx_code capture_stop(mx_captured *r, mx_frame *frame, int32_t call, int32_t stop)
+{
+    part *p = &r->parts[r->n_parts++];
+    *p = (part){call, call, stop, false};
+    const mx_code code = frame->stops->run(frame->stops->user, stop);
+    return code ? code : mark(r, frame, p);
+}
+
+static mx_code capture_calls(mx_captured *r, mx_frame *frame, int32_t c, int32_t end, int32_t *next)
+{
+    const mx_rng before = mx_rng_state();
+    part *p = &r->parts[r->n_parts++];
+    const mx_code code = mx_frame_run_alike(frame, c, end, next);
+    *p = (part){c, *next, -1, before.counter != mx_rng_state().counter};
+    return code ? code : mark(r, frame, p);
+}
+
 static mx_code capture_parts(mx_captured *r, mx_frame *frame)
 {
+    const mx_stops *stops = frame->stops;
     mx_code code = MX_OK;
+    int32_t stop = 0;
     r->n_parts = 0;
     for (int32_t c = r->begin; !code && c < r->end;) {
-        const mx_rng before = mx_rng_state();
-        part *p = &r->parts[r->n_parts++];
-        p->begin = c;
-        code = mx_frame_run_alike(frame, c, r->end, &c);
-        p->end = c;
-        p->random = before.counter != mx_rng_state().counter;
-        code = code ? code : mark(r, frame, p);
+        for (; !code && stop < r->n_stops && stops->before[stop] <= c; stop++)
+            code = capture_stop(r, frame, c, stop);
+        const int32_t until = stop < r->n_stops && stops->before[stop] < r->end ? stops->before[stop] : r->end;
+        if (!code)
+            code = capture_calls(r, frame, c, until, &c);
     }
     return code;
+}
+
+/* FNV-1a of the places and the memory of all stops; 0 if there are none. */
+static uint64_t hash_stops(const mx_frame *frame)
+{
+    const mx_stops *stops = frame->stops;
+    uint64_t hash = 0xcbf29ce484222325u;
+    for (int32_t i = 0; stops && i < stops->n; i++) {
+        mx_touch few[32];
+        const int64_t n = stops->touches(stops->user, i, NULL);
+        mx_touch *spans = n > 32 ? mx_alloc((size_t)n * sizeof *spans) : few;
+        hash = (hash ^ (uint64_t)stops->before[i]) * 0x100000001b3u;
+        for (int64_t k = 0, made = spans ? stops->touches(stops->user, i, spans) : 0; k < made; k++)
+            hash = ((hash ^ (uintptr_t)spans[k].at) * 0x100000001b3u ^ spans[k].bytes) * 0x100000001b3u;
+        if (spans != few)
+            mx_free(spans, (size_t)n * sizeof *spans);
+    }
+    return stops ? hash : 0;
 }
 
 static mx_code capture(mx_captured *r, mx_frame *frame)
@@ -190,6 +240,7 @@ static mx_code capture(mx_captured *r, mx_frame *frame)
     char *saved = r->attrs;
     same_attrs(frame, r->begin, r->end, &saved);
     look_around(r, frame);
+    r->stops = hash_stops(frame);
     r->capture = r->capturer->begin(frame->plan->program.context);
     if (!r->capture)
         return mx_error_code();
@@ -243,6 +294,8 @@ static mx_code correct(mx_captured *r, mx_frame *frame)
     const bool any = look_around(r, frame);
     if (any && any_collides(r, frame))
         return mx_fail(MX_ERR_STATE, "capture: arrays share memory that did not before");
+    if (r->stops != hash_stops(frame))
+        return mx_fail(MX_ERR_STATE, "capture: an exchange uses other memory than before");
     char *saved = r->attrs;
     mx_code code = MX_OK;
     for (int32_t i = 0; !code && i < r->n_parts; i++) {
@@ -281,7 +334,8 @@ static mx_captured *new_captured(const mx_frame *frame, int32_t begin, int32_t e
     r->n_values = frame->plan->program.values.length;
     r->n_attrs = attrs_of(frame, begin, end);
     r->capturer = frame->plan->program.device->capturer;
-    r->parts = mx_alloc_zero((size_t)(end - begin) * sizeof *r->parts);
+    r->n_stops = frame->stops ? frame->stops->n : 0;
+    r->parts = mx_alloc_zero((size_t)(end - begin + r->n_stops) * sizeof *r->parts);
     r->watched = mx_alloc_zero((size_t)r->n_values * sizeof *r->watched);
     r->seen = mx_alloc_zero((size_t)r->n_values * sizeof *r->seen);
     r->moved = mx_alloc_zero((size_t)r->n_values);
@@ -297,7 +351,7 @@ static mx_captured *new_captured(const mx_frame *frame, int32_t begin, int32_t e
 static mx_captured *find_captured(mx_frame *frame, int32_t begin, int32_t end)
 {
     for (mx_captured *r = frame->captured; r; r = r->next)
-        if (r->begin == begin && r->end == end)
+        if (r->begin == begin && r->end == end && r->n_stops == (frame->stops ? frame->stops->n : 0))
             return r;
     mx_captured *r = new_captured(frame, begin, end);
     if (r) {
@@ -305,14 +359,6 @@ static mx_captured *find_captured(mx_frame *frame, int32_t begin, int32_t end)
         frame->captured = r;
     }
     return r;
-}
-
-static mx_code run_plainly(mx_frame *frame, int32_t begin, int32_t end)
-{
-    mx_code code = MX_OK;
-    for (int32_t c = begin; !code && c < end;)
-        code = mx_frame_run_alike(frame, c, end, &c);
-    return code;
 }
 
 bool mx_frame_captures(const mx_frame *frame, int32_t begin, int32_t end)
@@ -329,7 +375,7 @@ mx_code mx_frame_run_captured(mx_frame *frame, int32_t begin, int32_t end)
         return mx_error_code();
     if (!r->warm || r->failures >= MOST_FAILURES) {
         r->warm = true;
-        return run_plainly(frame, begin, end);
+        return mx_frame_run_each(frame, begin, end);
     }
     const mx_rng rng = mx_rng_state();
     const bool again = r->capture != NULL;
@@ -341,7 +387,8 @@ mx_code mx_frame_run_captured(mx_frame *frame, int32_t begin, int32_t end)
         r->failures++;
         mx_error_clear();
         mx_rng_restore(rng);
-        return run_plainly(frame, begin, end);
+        return mx_frame_run_each(frame, begin, end);
     }
+    mx_stops_captured += r->n_stops > 0;
     return r->capturer->run(r->capture);
 }

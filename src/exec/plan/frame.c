@@ -325,15 +325,26 @@ mx_code mx_frame_run_alike(mx_frame *frame, int32_t c, int32_t end, int32_t *nex
     return code;
 }
 
+mx_code mx_frame_run_each(mx_frame *frame, int32_t begin, int32_t end)
+{
+    const mx_stops *stops = frame->stops;
+    mx_code code = MX_OK;
+    int32_t stop = 0;
+    for (int32_t c = begin; !code && c < end;) {
+        for (; !code && stops && stop < stops->n && stops->before[stop] <= c; stop++)
+            code = stops->run(stops->user, stop);
+        const int32_t until = stops && stop < stops->n && stops->before[stop] < end ? stops->before[stop] : end;
+        if (!code)
+            code = mx_frame_run_alike(frame, c, until, &c);
+    }
+    return code;
+}
+
 mx_code mx_frame_run_calls(mx_frame *frame, int32_t begin, int32_t end)
 {
     mx_scratch *outer = mx_scratch_enter(&frame->scratch);
-    mx_code code = MX_OK;
-    if (mx_frame_captures(frame, begin, end))
-        code = mx_frame_run_captured(frame, begin, end);
-    else
-        for (int32_t c = begin; !code && c < end;)
-            code = mx_frame_run_alike(frame, c, end, &c);
+    const mx_code code = mx_frame_captures(frame, begin, end) ? mx_frame_run_captured(frame, begin, end)
+                                                              : mx_frame_run_each(frame, begin, end);
     mx_scratch_leave(&frame->scratch, outer);
     return code;
 }
@@ -488,6 +499,14 @@ mx_code mx_frame_run(mx_frame *frame)
     if (!code)
         code = mx_frame_run_calls(frame, frame->plan->n_prepared, frame->plan->n_calls);
     return end_whole(frame, code);
+}
+
+mx_code mx_frame_run_stops(mx_frame *frame, const mx_stops *stops)
+{
+    frame->stops = stops;
+    const mx_code code = mx_frame_run(frame);
+    frame->stops = NULL;
+    return code;
 }
 
 mx_code mx_frame_run_around(mx_frame *frame, int32_t until, mx_code (*between)(void *user), void *user)

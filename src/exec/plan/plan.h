@@ -65,6 +65,16 @@ typedef struct mx_plan {
     int most_free; /* limit of unused frames */
 } mx_plan;
 
+/* Places between the calls where something else runs: exchanges with other processes. */
+typedef struct mx_stops {
+    int32_t n;
+    const int32_t *before; /* (n) the call that stop i is before; ascending */
+    /* Only queues work on the device, on the same memory in every run: it may be captured. */
+    mx_code (*run)(void *user, int32_t i);
+    int64_t (*touches)(void *user, int32_t i, mx_touch *spans); /* memory of that work; spans NULL: only their number */
+    void *user;
+} mx_stops;
+
 typedef struct mx_bound_call {
     const mx_kernel *const *kernels; /* the first one is tried; declined ones are skipped permanently */
     mx_kernel_call call;
@@ -87,8 +97,9 @@ struct mx_frame {
     /* Told while the second part runs: its result i (from 0) is complete.  NULL: nobody wants to know. */
     void (*ready)(void *user, int64_t i);
     void *ready_user;
-    mx_rng rng;   /* position at the start of the forward part, if the plan has a replay */
-    size_t bytes; /* of this allocation, which holds all of the above but the arena */
+    const mx_stops *stops; /* of this run; NULL: none */
+    mx_rng rng;            /* position at the start of the forward part, if the plan has a replay */
+    size_t bytes;          /* of this allocation, which holds all of the above but the arena */
 };
 
 extern const mx_kind mx_plan_kind, mx_frame_kind;
@@ -114,17 +125,21 @@ mx_code mx_frame_run(mx_frame *frame);
 /* The same with between() before call `until`; frame->ready gets the results that are complete by then, unless the calls
  * are captured. */
 mx_code mx_frame_run_around(mx_frame *frame, int32_t until, mx_code (*between)(void *user), void *user);
+/* Runs both parts as one with stops, which are captured like the calls. */
+mx_code mx_frame_run_stops(mx_frame *frame, const mx_stops *stops);
 void mx_frame_free(mx_frame *frame, const mx_program *program); /* frees it permanently */
 void mx_frame_forget(mx_frame *frame);                          /* releases the bound inputs */
 
 /* Runs the bound calls [begin, end). */
 mx_code mx_frame_run_calls(mx_frame *frame, int32_t begin, int32_t end);
+mx_code mx_frame_run_each(mx_frame *frame, int32_t begin, int32_t end);             /* not as captured launches */
 mx_code mx_frame_run_alike(mx_frame *frame, int32_t c, int32_t end, int32_t *next); /* one call, or several as one */
 
 /* ---- captured launches (capture.c) --------------------------------------------------------------------------------- */
 bool mx_frame_captures(const mx_frame *frame, int32_t begin, int32_t end); /* worthwhile and possible */
 mx_code mx_frame_run_captured(mx_frame *frame, int32_t begin, int32_t end);
 void mx_captured_free(mx_captured *first);
+extern _Atomic int64_t mx_stops_captured; /* runs of captured launches that had stops; for the tests */
 
 /* ---- what depends on parameters alone (prepare.c) --------------------------------------------------------------- */
 mx_code mx_plan_find_prepared(mx_plan *plan); /* while the plan is created */

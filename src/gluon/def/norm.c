@@ -87,10 +87,12 @@ static mx_code build_sync(mx_block *self)
     MX_SCOPE;
     const mx_sync_batch_norm_layer_attrs *o = mx_options(self);
     if (o->num_devices != MX_NONE_INT && o->num_devices != 1 && o->num_devices != mx_world_size())
-        return mx_fail(MX_ERR_UNSUPPORTED,
-                       "%s: num_devices=%lld, but statistics are shared between processes of one device each, of which "
-                       "there are %d; use one device per process, or BatchNorm on each",
-                       self->class_name, (long long)o->num_devices, mx_world_size());
+        return mx_fail(
+            MX_ERR_UNSUPPORTED,
+            "%s: num_devices=%lld, but statistics are shared between processes of one device each, of which "
+            "there are %d: calls on the contexts of one process run one after the other, and the first cannot "
+            "wait for the last; start one process per device (gluon run -n %lld -- ...), or use BatchNorm",
+            self->class_name, (long long)o->num_devices, mx_world_size(), (long long)o->num_devices);
     mx_sync_batch_norm_attrs *a = mx_layer_prepare_op(self);
     if (!a)
         return mx_error_code();

@@ -24,12 +24,11 @@
 #include "base/alloc.h"
 #include "base/error.h"
 #include "base/flags.h"
-#include "comm/comm.h"
 #include "exec/profile.h"
 #include "exec/ready.h"
 #include "gluon/train/sums.h"
 #include "gluon/train/trainer.h"
-#include "ndarray/convert.h"
+#include "gluon/train/wire.h"
 
 #define TOO_OFTEN 3 /* rounds with outdated buckets after which nothing is sent early any more */
 
@@ -47,12 +46,11 @@ typedef struct member {
 } member;
 
 typedef struct bucket {
-    mx_dtype wire; /* type of what is sent */
-    int64_t count; /* elements */
+    mx_dtype dtype; /* of what is sent */
+    int64_t count;  /* elements */
     int first, members, packed;
     bool started;
-    char *memory; /* owned */
-    mx_work work;
+    mx_wire wire; /* its memory */
 } bucket;
 
 struct mx_buckets {
@@ -68,6 +66,7 @@ struct mx_buckets {
     bool ordered;    /* the order was measured */
     int64_t seen;    /* gradients that were completed in this round */
     int bad_rounds;  /* with outdated buckets */
+    bool has_agreed; /* in this round, before the exchange */
     uint8_t *agreed; /* (n_members + n_buckets) fresh, outdated; MX_MAX over processes */
     mx_work agreement;
 };
@@ -87,46 +86,12 @@ static mx_array *gradient_of(const mx_buckets *self, const member *m)
 
 /* ---- packing ------------------------------------------------------------------------------------------------------- */
 
-static char *place_of(const mx_buckets *self, const member *m)
-{
-    const bucket *b = &self->buckets[m->bucket];
-    return b->memory + m->offset * mx_dtype_size(b->wire);
-}
-
-/* Copies elements between an array and host memory of another type. */
-static mx_code convert_out(const mx_array *from, void *to, mx_dtype wire)
-{
-    const size_t bytes = mx_bytes(from);
-    void *room = mx_alloc(bytes ? bytes : 1);
-    const mx_code code = room ? mx_array_read(from, room, bytes) : mx_error_code();
-    if (!code)
-        mx_convert(to, wire, room, (mx_dtype)from->dtype, from->size);
-    mx_free(room, bytes ? bytes : 1);
-    return code;
-}
-
-static mx_code convert_in(mx_array *to, const void *from, mx_dtype wire)
-{
-    const size_t bytes = mx_bytes(to);
-    void *room = mx_alloc(bytes ? bytes : 1);
-    if (!room)
-        return mx_error_code();
-    mx_convert(room, (mx_dtype)to->dtype, from, wire, to->size);
-    const mx_code code = mx_array_write(to, room, bytes);
-    mx_free(room, bytes ? bytes : 1);
-    return code;
-}
-
 static mx_code pack(mx_buckets *self, member *m, mx_array *gradient, bool fresh)
 {
-    const mx_dtype wire = self->buckets[m->bucket].wire;
-    char *to = place_of(self, m);
-    if (!fresh)
-        memset(to, 0, (size_t)m->size * (size_t)mx_dtype_size(wire));
-    else if (wire == (mx_dtype)gradient->dtype ? mx_array_read(gradient, to, mx_bytes(gradient))
-                                               : convert_out(gradient, to, wire))
+    bucket *b = &self->buckets[m->bucket];
+    if (fresh ? mx_wire_pack(&b->wire, m->offset, gradient) : mx_wire_pack_zeros(&b->wire, m->offset, m->size))
         return mx_error_code();
-    self->buckets[m->bucket].packed += !m->packed;
+    b->packed += !m->packed;
     m->packed = true;
     return MX_OK;
 }
@@ -134,9 +99,7 @@ static mx_code pack(mx_buckets *self, member *m, mx_array *gradient, bool fresh)
 static mx_code start(mx_buckets *self, bucket *b)
 {
     b->started = true;
-    b->work.what = (mx_exchange){.kind = MX_EXCHANGE_ALL_REDUCE, .channel = mx_comm_channel(self->comm), .from = b->memory,
-                                 .to = b->memory, .count = b->count, .dtype = b->wire, .how = MX_SUM};
-    return mx_engine_begin(&b->work);
+    return mx_wire_start(&b->wire, self->comm);
 }
 
 /* Buckets start in their order. */
@@ -190,10 +153,8 @@ static void gradient_ready(void *user, mx_array *gradient)
 
 static void free_layout(mx_buckets *self)
 {
-    for (int i = 0; i < self->n_buckets; i++) {
-        bucket *b = &self->buckets[i];
-        mx_free(b->memory, (size_t)(b->count ? b->count : 1) * (size_t)mx_dtype_size(b->wire));
-    }
+    for (int i = 0; i < self->n_buckets; i++)
+        mx_wire_close(&self->buckets[i].wire);
     mx_free(self->agreed, (size_t)(self->n_members + self->n_buckets));
     mx_free(self->by_pointer, (size_t)self->n_members * sizeof *self->by_pointer);
     mx_free(self->members, (size_t)self->n_members * sizeof *self->members);
@@ -224,9 +185,9 @@ static mx_code divide_members(mx_buckets *self)
         const mx_dtype wire = wire_of(self, m->dtype);
         const int64_t size = m->size * mx_dtype_size(wire);
         bucket *b = self->n_buckets ? &self->buckets[self->n_buckets - 1] : NULL;
-        if (!b || b->wire != wire || (limit > 0 && bytes + size > limit)) {
+        if (!b || b->dtype != wire || (limit > 0 && bytes + size > limit)) {
             b = &self->buckets[self->n_buckets++];
-            *b = (bucket){.wire = wire, .first = (int)i};
+            *b = (bucket){.dtype = wire, .first = (int)i};
             bytes = 0;
         }
         m->bucket = self->n_buckets - 1;
@@ -237,8 +198,8 @@ static mx_code divide_members(mx_buckets *self)
     }
     for (int i = 0; i < self->n_buckets; i++) {
         bucket *b = &self->buckets[i];
-        b->memory = mx_alloc((size_t)(b->count ? b->count : 1) * (size_t)mx_dtype_size(b->wire));
-        if (!b->memory)
+        const mx_context context = gradient_of(self, &self->members[b->first])->context;
+        if (mx_wire_open(&b->wire, self->comm, context, b->dtype, b->count))
             return mx_error_code();
     }
     return MX_OK;
@@ -314,7 +275,7 @@ static bool layout_fits(mx_buckets *self)
             return false;
         const mx_array *gradient = gradient_of(self, m);
         if (gradient->size != m->size || (mx_dtype)gradient->dtype != m->dtype ||
-            self->buckets[m->bucket].wire != wire_of(self, m->dtype))
+            self->buckets[m->bucket].dtype != wire_of(self, m->dtype))
             return false;
         moved |= m->gradient != gradient;
         m->outdated |= m->gradient != gradient;
@@ -360,7 +321,7 @@ static mx_code pack_now(mx_buckets *self, member *m)
 static mx_code start_rest(mx_buckets *self)
 {
     mx_code code = MX_OK;
-    for (int64_t i = 0; i < self->n_members; i++) {
+    for (int64_t i = 0; !self->has_agreed && i < self->n_members; i++) {
         const member *m = &self->members[i];
         self->agreed[i] = fresh(self, m);
         if (m->packed && is_outdated(self, m))
@@ -397,12 +358,10 @@ static mx_code write_back(mx_buckets *self, int64_t i)
 {
     const member *m = &self->members[i];
     const mx_parameter *p = self->trainer->slots[m->slot].parameter;
-    const mx_dtype wire = self->buckets[m->bucket].wire;
     for (int k = 0; k < p->count; k++) {
         mx_array *gradient = mx_gradient(p->data[k]);
         const uint8_t written = gradient->written;
-        if (wire == (mx_dtype)gradient->dtype ? mx_array_write(gradient, place_of(self, m), mx_bytes(gradient))
-                                              : convert_in(gradient, place_of(self, m), wire))
+        if (mx_wire_unpack(&self->buckets[m->bucket].wire, m->offset, gradient))
             return mx_error_code();
         gradient->written = self->agreed[i] && written == p->used[k] ? (uint8_t)(written ^ 1) : written;
     }
@@ -415,8 +374,8 @@ static void show_times(const mx_buckets *self, double waited_from)
     char name[64];
     for (int i = 0; i < self->n_buckets; i++) {
         const bucket *b = &self->buckets[i];
-        snprintf(name, sizeof name, "bucket %d: %lld bytes", i, (long long)b->count * mx_dtype_size(b->wire));
-        mx_profile_span_between("exchange", name, b->work.begun, b->work.ended);
+        snprintf(name, sizeof name, "bucket %d: %lld bytes", i, (long long)b->count * mx_dtype_size(b->dtype));
+        mx_profile_span_between("exchange", name, b->wire.work.begun, b->wire.work.ended);
     }
     mx_profile_span_between("exchange", "wait", waited_from, mx_profiler_now());
 }
@@ -428,7 +387,7 @@ static mx_code collect(mx_buckets *self)
     bool bad = false;
     const double start = mx_profile_start(MX_PROFILE_OWN);
     for (int i = 0; i < self->n_buckets; i++) { /* all, whatever happens: the memory is in use */
-        const mx_code each = mx_engine_wait(&self->buckets[i].work);
+        const mx_code each = mx_wire_wait(&self->buckets[i].wire);
         code = code ? code : each;
     }
     const mx_code each = mx_engine_wait(&self->agreement);
@@ -440,7 +399,7 @@ static mx_code collect(mx_buckets *self)
             code = send_again(self, &self->buckets[i]), bad = true;
     for (int i = 0; !code && i < self->n_buckets; i++)
         if (self->agreed[self->n_members + i])
-            code = mx_engine_wait(&self->buckets[i].work);
+            code = mx_wire_wait(&self->buckets[i].wire);
     for (int64_t i = 0; !code && i < self->n_members; i++)
         code = write_back(self, i);
     self->bad_rounds += bad;
@@ -458,6 +417,7 @@ static void begin_round(mx_buckets *self)
     memset(self->agreed, 0, (size_t)(self->n_members + self->n_buckets));
     self->started = 0;
     self->seen = 0;
+    self->has_agreed = false;
 }
 
 /* From the second round on the order of completion is known: that of rank 0 is used by all. */
@@ -490,7 +450,7 @@ static mx_code renew_layout(mx_buckets *self)
     for (; self->early && !code && self->started < self->n_buckets; self->started++)
         code = start(self, &self->buckets[self->started]);
     for (int i = 0; i < self->started; i++) {
-        const mx_code each = mx_engine_wait(&self->buckets[i].work);
+        const mx_code each = mx_wire_wait(&self->buckets[i].wire);
         code = code ? code : each;
     }
     self->ordered = false;
@@ -504,7 +464,7 @@ static mx_code exchange(mx_buckets *self)
     if (!self->n_members)
         return MX_OK;
     mx_code code = start_rest(self);
-    if (!code)
+    if (!code && !self->has_agreed)
         code = agree(self);
     if (!code)
         code = collect(self);
@@ -521,6 +481,92 @@ mx_code mx_buckets_exchange(mx_buckets *self)
     pthread_mutex_unlock(&self->lock);
     return code;
 }
+
+/* ---- inside a plan ------------------------------------------------------------------------------------------------- */
+
+int32_t mx_buckets_in_plan(mx_buckets *self)
+{
+    if (!self || !self->n_members || mx_flags_get()->comm_check || !layout_fits(self))
+        return 0;
+    for (int i = 0; i < self->n_buckets; i++)
+        if (!mx_wire_grouped(&self->buckets[i].wire) || self->buckets[i].started)
+            return 0;
+    for (int64_t i = 0; i < self->trainer->count; i++) {
+        const mx_trainer_slot *slot = &self->trainer->slots[i];
+        if (mx_slot_learns(slot) && (!takes_part(slot) || slot->parameter->count > 1))
+            return 0;
+    }
+    return self->n_buckets;
+}
+
+mx_code mx_buckets_agree(mx_buckets *self, bool *clean)
+{
+    memset(self->agreed, 1, (size_t)self->n_members);
+    memset(self->agreed + self->n_members, 0, (size_t)self->n_buckets);
+    mx_code code = agree(self);
+    code = code ? code : mx_engine_wait(&self->agreement);
+    self->has_agreed = *clean = !code;
+    for (int i = 0; !code && i < self->n_buckets; i++)
+        *clean &= !self->agreed[self->n_members + i];
+    for (int i = 0; !code && *clean && i < self->n_buckets; i++)
+        code = mx_wire_announce(&self->buckets[i].wire, self->comm);
+    return code;
+}
+
+void mx_buckets_place(const mx_buckets *self, const int32_t *finished, int32_t updates, int32_t *before)
+{
+    int32_t last = 0;
+    for (int i = 0; i < self->n_buckets; before[i++] = last)
+        for (int k = self->buckets[i].first; k < self->buckets[i].first + self->buckets[i].members; k++)
+            last = finished[self->members[k].slot] + 1 > last ? finished[self->members[k].slot] + 1 : last;
+    before[self->n_buckets] = updates;
+}
+
+static mx_code copy_back(mx_buckets *self)
+{
+    const mx_route *route = self->buckets[0].wire.route;
+    mx_code code = route->lanes->end(route->lane);
+    for (int64_t i = 0; !code && i < self->n_members; i++)
+        code = mx_wire_unpack(&self->buckets[self->members[i].bucket].wire, self->members[i].offset,
+                              gradient_of(self, &self->members[i]));
+    return code;
+}
+
+mx_code mx_buckets_stop(void *user, int32_t i)
+{
+    mx_buckets *self = user;
+    bucket *b = i < self->n_buckets ? &self->buckets[i] : NULL;
+    mx_mode mode = mx_mode_enter(0, -1);
+    mx_code code = b ? MX_OK : copy_back(self);
+    for (int k = b ? b->first : 0; b && !code && k < b->first + b->members; k++)
+        code = mx_wire_pack(&b->wire, self->members[k].offset, gradient_of(self, &self->members[k]));
+    if (b && !code)
+        code = mx_wire_launch(&b->wire);
+    mx_mode_leave(&mode);
+    return code;
+}
+
+static mx_touch touch(const mx_array *x, bool written) { return (mx_touch){mx_data(x), mx_bytes(x), written}; }
+
+/* The lane counts as memory: what is in it stays in order. */
+int64_t mx_buckets_touches(void *user, int32_t i, mx_touch *spans)
+{
+    const mx_buckets *self = user;
+    const bool back = i == self->n_buckets;
+    const int first = back ? 0 : self->buckets[i].first;
+    const int members = back ? (int)self->n_members : self->buckets[i].members;
+    int64_t n = 0;
+    if (!spans)
+        return 1 + members + self->n_buckets;
+    spans[n++] = (mx_touch){self->buckets[0].wire.route->lane, 1, true};
+    for (int k = first; k < first + members; k++)
+        spans[n++] = touch(gradient_of(self, &self->members[k]), back);
+    for (int b = back ? 0 : i; b < (back ? self->n_buckets : i + 1); b++)
+        spans[n++] = touch(self->buckets[b].wire.array, !back);
+    return n;
+}
+
+void mx_buckets_end_round(mx_buckets *self) { begin_round(self); }
 
 /* ---- making -------------------------------------------------------------------------------------------------------- */
 
@@ -542,7 +588,7 @@ mx_buckets *mx_buckets_new(mx_trainer *trainer)
 static bool in_flight(const mx_buckets *self)
 {
     for (int i = 0; i < self->n_buckets; i++)
-        if (self->buckets[i].started && !mx_engine_done(&self->buckets[i].work))
+        if (self->buckets[i].started && self->buckets[i].wire.host && !mx_engine_done(&self->buckets[i].wire.work))
             return true;
     return false;
 }

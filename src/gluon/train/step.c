@@ -8,7 +8,8 @@
  * plan, which then runs.
  *
  * With several processes, gradients are exchanged between the last call of backward and the first update; buckets of
- * them leave while backward goes on (buckets.c).
+ * them leave while backward goes on (buckets.c).  Exchanges that GPUs make by themselves are part of the plan: its CUDA
+ * graph has them beside the rest of backward.
  *
  * Invariant: a compiled step has the same effects as the imperative loop: weights, states, counts, gradients.
  *
@@ -19,6 +20,7 @@
 #include "base/checking.h"
 #include "base/error.h"
 #include "exec/ready.h"
+#include "gluon/train/buckets.h"
 
 /* ---- making and ending ------------------------------------------------------------------------------------------- */
 
@@ -156,10 +158,35 @@ static mx_code exchange(void *user)
     return mx_trainer_exchange(self->trainer);
 }
 
+/* The exchanges as stops of the plan; *did: that was possible. */
+static mx_code run_exchanging(mx_train_step *self, const mx_step_plan *plan, mx_frame *frame, bool *did)
+{
+    mx_buckets *buckets = self->trainer->buckets;
+    const int32_t n = plan->compiled->plan->capturable ? mx_buckets_in_plan(buckets) : 0;
+    const size_t bytes = (size_t)(n + 1) * sizeof(int32_t);
+    mx_code code = MX_OK;
+    *did = false;
+    if (!n || (code = mx_buckets_agree(buckets, did)) || !*did)
+        return code;
+    int32_t *before = mx_alloc(bytes);
+    if (!before)
+        return mx_error_code();
+    mx_buckets_place(buckets, plan->finished, plan->updates, before);
+    code = mx_frame_run_stops(frame, &(mx_stops){.n = n + 1, .before = before, .run = mx_buckets_stop,
+                                                 .touches = mx_buckets_touches, .user = buckets});
+    mx_buckets_end_round(buckets);
+    mx_free(before, bytes);
+    return code;
+}
+
 static mx_code run_frame(mx_train_step *self, const mx_step_plan *plan, mx_frame *frame)
 {
+    bool did;
     if (!mx_trainer_spans(self->trainer))
         return mx_frame_run(frame);
+    const mx_code exchanged = run_exchanging(self, plan, frame, &did);
+    if (exchanged || did)
+        return exchanged;
     frame->ready = mx_ready_wanted() ? announce : NULL;
     frame->ready_user = frame;
     const mx_code code = mx_frame_run_around(frame, plan->updates, exchange, self);

@@ -91,20 +91,30 @@ static void find_updates(const mx_train_step *self, const mx_compiled *c, int32_
     }
 }
 
+/* The call that completes the gradient of a parameter; -1: not known. */
+static int32_t finishing_call(const mx_compiled *c, const mx_parameter *p)
+{
+    const mx_plan *plan = c->plan;
+    const int32_t i = (int32_t)(c->key.n_in + parameter_number(c, p));
+    for (int64_t k = 0; k < plan->finished.length; k++)
+        if (plan->finished.items[k].from == i)
+            return plan->finished.items[k].value;
+    return -1;
+}
+
 /* Whether the gradient that the update of a slot reads is an array of its own, complete before call `first`. */
 static bool complete_before(const mx_compiled *c, const mx_parameter *p, int32_t update, int32_t first)
 {
     const mx_plan *plan = c->plan;
     const mx_step *step = &plan->program.steps.items[update];
     const int32_t i = (int32_t)(c->key.n_in + parameter_number(c, p));
-    bool reads = false, complete = false;
+    const int32_t finished = finishing_call(c, p);
+    bool reads = false;
     for (int64_t k = 0; k < plan->to_results.length; k++)
         if (plan->to_results.items[k].from == plan->program.forward_results + i)
             for (int n = 0; n < step->n_in; n++)
                 reads |= step->in[n] == plan->to_results.items[k].value;
-    for (int64_t k = 0; k < plan->finished.length; k++)
-        complete |= plan->finished.items[k].from == i && plan->finished.items[k].value < first;
-    return reads && complete;
+    return reads && finished >= 0 && finished < first;
 }
 
 /* Where the exchange between processes fits in: after the last gradient, before the first update. */
@@ -168,7 +178,7 @@ static mx_code make_states(mx_train_step *self)
 static void drop_plan(mx_train_step *self, mx_step_plan *plan)
 {
     mx_release(plan->compiled);
-    mx_free(plan->update, (size_t)self->slots * sizeof *plan->update);
+    mx_free(plan->update, 2 * (size_t)self->slots * sizeof *plan->update);
     *plan = (mx_step_plan){0};
 }
 
@@ -192,11 +202,11 @@ static mx_step_plan *compile(mx_train_step *self, const mx_plan_key *key)
                                                .user = &a};
     if (mx_learn_shapes(&request) || waits || !ready(self) || make_states(self) || !suits(self))
         return NULL;
-    mx_step_plan made = {.update = mx_alloc((size_t)self->slots * sizeof *made.update)};
+    mx_step_plan made = {.update = mx_alloc(2 * (size_t)self->slots * sizeof *made.update)};
     if (made.update)
         made.compiled = mx_compile(&request);
     if (!made.compiled) {
-        mx_free(made.update, (size_t)self->slots * sizeof *made.update);
+        mx_free(made.update, 2 * (size_t)self->slots * sizeof *made.update);
         if (a.uncaught || unplanned || waits) /* the imperative loop runs it */
             mx_error_clear();
         self->refused |= a.uncaught || unplanned;
@@ -204,6 +214,9 @@ static mx_step_plan *compile(mx_train_step *self, const mx_plan_key *key)
     }
     find_updates(self, made.compiled, made.update);
     made.updates = find_first_update(self, made.compiled, made.update);
+    made.finished = made.update + self->slots;
+    for (int64_t i = 0; i < self->slots; i++)
+        made.finished[i] = made.update[i] < 0 ? -1 : finishing_call(made.compiled, self->trainer->slots[i].parameter);
     if (self->count == MX_MOST_STEP_PLANS)
         drop_plan(self, &self->plans[--self->count]);
     memmove(self->plans + 1, self->plans, (size_t)self->count * sizeof made);

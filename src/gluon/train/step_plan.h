@@ -23,6 +23,7 @@ typedef struct mx_stand_in {
 typedef struct mx_step_plan {
     mx_compiled *compiled; /* retained */
     int32_t *update;       /* (slots) step of the plan's program that updates slot i; -1: none */
+    int32_t *finished;     /* (slots) the call that completes the gradient of slot i; -1: none; memory of `update` */
     int32_t
         updates; /* the first call of the plan that updates: all gradients are complete; -1: there is no such place */
 } mx_step_plan;

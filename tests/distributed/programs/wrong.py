@@ -4,6 +4,7 @@ SPDX-License-Identifier: Apache-2.0
 """
 import ctypes
 import os
+import re
 import sys
 
 import mxnet as mx
@@ -22,9 +23,12 @@ def other_version():
     errors = []
     remember = ctypes.CFUNCTYPE(ctypes.c_int, ctypes.c_int, ctypes.c_char_p, ctypes.c_char_p)(
         lambda code, form, text: errors.append(text.decode()) or code)
+    source = os.path.join(os.path.dirname(os.path.abspath(__file__)), "..", "..", "..", "src", "comm", "transport.h")
+    with open(source, encoding="utf-8") as file:
+        border = int(re.search(r"#define MX_MPI_BORDER (\d+)", file.read())[1])
     part = ctypes.CDLL(os.path.join(os.path.dirname(mx.__file__), "libgluon_mpi.so"))
     part.mx_mpi_open.restype = ctypes.c_void_p
-    library = Library(3, ctypes.cast(remember, ctypes.c_void_p), b"9.8.7")
+    library = Library(border, ctypes.cast(remember, ctypes.c_void_p), b"9.8.7")
     assert not part.mx_mpi_open(ctypes.byref(library))
     raise mx.error.CommunicationError(errors[0])
 
