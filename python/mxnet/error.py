@@ -58,7 +58,7 @@ class ParameterError(MXNetError):
     """A parameter that is not initialized, or not on that context."""
 
 
-class DeferredInitializationError(MXNetError):
+class DeferredInitializationError(MXNetError, ValueError):
     """A parameter whose shape is not known before the first forward."""
 
 

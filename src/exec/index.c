@@ -209,10 +209,11 @@ static mx_code check_target(const mx_array *x)
         return mx_fail(MX_ERR_STATE, "mx_assign: x has a shape but no elements: it was made while tracing");
     if (x->readonly)
         return mx_fail(MX_ERR_STATE, "mx_assign: x is read-only");
-    if (is_recorded(x))
+    if (mx_thread.modes.recording && mx_is_on_tape(x))
         return mx_fail(
             MX_ERR_AUTOGRAD,
-            "mx_assign: x is a variable or a recorded result: writing into it while recording would corrupt gradients");
+            "mx_assign: x is a variable, a recorded result or an input of one: writing into it while recording would corrupt "
+            "gradients");
     return MX_OK;
 }
 

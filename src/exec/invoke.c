@@ -212,10 +212,10 @@ static mx_code check_given(const invocation *v, int i, mx_array *x)
         return mx_op_fail(v->op, MX_ERR_DEVICE, "out is on another device than the inputs");
     if (x->readonly)
         return mx_op_fail(v->op, MX_ERR_STATE, "out is read-only");
-    if (mx_thread.modes.recording && mx_has_history(x))
+    if (mx_thread.modes.recording && mx_is_on_tape(x))
         return mx_op_fail(
             v->op, MX_ERR_AUTOGRAD,
-            "out is a variable or a recorded result: writing into it while recording would corrupt the gradient");
+            "out is a variable, a recorded result or an input of one: writing into it while recording would corrupt the gradient");
     return MX_OK;
 }
 

@@ -23,9 +23,19 @@ static void destroy_node(mx_object *object)
 }
 const mx_kind mx_node_kind = {"tape node", destroy_node};
 
+/* An input that has no history of its own is a constant of the graph. */
+void mx_node_keep_input(mx_node *node, int i, mx_array *x)
+{
+    node->in[i] = mx_retain(x);
+    if (!node->edges[i].node)
+        atomic_fetch_add_explicit(&x->kept, 1, memory_order_relaxed);
+}
+
 void mx_node_free_kept(mx_node *node)
 {
     for (int i = 0; i < node->n_in; i++) {
+        if (node->in[i] && !node->edges[i].node)
+            atomic_fetch_sub_explicit(&node->in[i]->kept, 1, memory_order_relaxed);
         mx_release(node->in[i]);
         node->in[i] = NULL;
     }
@@ -84,7 +94,7 @@ static void keep_inputs(mx_node *node, mx_array *const *in)
         memcpy(node->in_shape[i].dim, x->shape, (size_t)x->ndim * sizeof x->shape[0]);
         node->in_type[i] = x->dtype;
         if (keeps(node->op->grad_in, i))
-            node->in[i] = mx_retain(x);
+            mx_node_keep_input(node, i, x);
     }
 }
 

@@ -79,8 +79,14 @@ static inline bool mx_has_history(const mx_array *x) { return mx_live_node(x) !=
 /* The node on the tape that computed x; NULL: none, or x is symbolic. */
 static inline mx_node *mx_tape_node(const mx_array *x) { return x->storage ? x->node : NULL; }
 static inline bool mx_node_is_variable(const mx_node *node) { return !node->op && !node->function && !node->compiled; }
-mx_node *mx_variable_node(mx_array *x); /* x's variable node; NULL if it is not a variable */
+mx_node *mx_variable_node(mx_array *x);                     /* x's variable node; NULL if it is not a variable */
+void mx_node_keep_input(mx_node *node, int i, mx_array *x); /* after its edge is set */
 void mx_node_free_kept(mx_node *node);
+/* Whether writing into x now would corrupt gradients: it is a variable, a result, or a constant that a live node reads. */
+static inline bool mx_is_on_tape(const mx_array *x)
+{
+    return mx_has_history(x) || atomic_load_explicit(&x->kept, memory_order_relaxed) > 0;
+}
 
 #define MX_MOST_UNROLLED 64 /* steps of a loop, or of nested loops, that are unrolled in a plan */
 

@@ -108,6 +108,7 @@ static mx_array *bare_array(const mx_shape_t *shape, int64_t size, mx_dtype dtyp
     x->readonly = false;
     x->written = 0;
     x->node_output = 0;
+    x->kept = 0;
     x->node = NULL;
     for (int i = 0; i < shape->ndim; i++)
         x->shape[i] = shape->dim[i];

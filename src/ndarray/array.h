@@ -44,9 +44,10 @@ struct mx_array {
     int8_t dtype; /* mx_dtype */
     int8_t ndim;
     bool readonly;
-    uint8_t written;      /* of a gradient: counted by backward, which lets the trainer detect a new one */
-    uint32_t node_output; /* which output of `node` this is */
-    struct mx_node *node; /* history: the tape node that produced it, or its variable node; without storage: its graph
+    uint8_t written;       /* of a gradient: counted by backward, which lets the trainer detect a new one */
+    uint32_t node_output;  /* which output of `node` this is */
+    _Atomic(int32_t) kept; /* nodes of the tape that saved it as a constant: it must not be written while recording */
+    struct mx_node *node;  /* history: the tape node that produced it, or its variable node; without storage: its graph
                              node (graph/node.h); retained; NULL: none */
     int64_t shape[MX_MAX_NDIM];
 };

@@ -1,4 +1,5 @@
 """Several Python threads at once, the GIL released around long kernels, fork, and other interpreters."""
+import copy
 import multiprocessing
 import os
 import subprocess
@@ -71,20 +72,53 @@ def test_training_in_threads(hybrid):
         assert b[-1] < b[0]
 
 
-@pytest.mark.parametrize("hybrid", [False, True])
-def test_one_network_for_all(hybrid):
+def small_network():
     net = nn.HybridSequential()
-    net.add(nn.Dense(32, activation="relu"), nn.Dense(4))
+    net.add(nn.Dense(32, activation="relu", in_units=10), nn.BatchNorm(in_channels=32), nn.Dense(4, in_units=32))
     net.initialize()
-    inputs = [nd.random.uniform(shape=(8, 10)) for _ in range(4)]
+    return net
+
+
+@pytest.mark.parametrize("flags", [None, {}, {"static_alloc": True}, {"static_alloc": True, "static_shape": True}])
+def test_one_network_in_sixteen_threads(flags):
+    """Each with batches of its own size, so that plans are made while others run; every second thread records."""
+    net = small_network()
+    inputs = [nd.random.uniform(shape=(1 + i % 5, 10)) for i in range(16)]
     expected = [net(x).asnumpy() for x in inputs]
-    if hybrid:
-        net.hybridize()
+    if flags is not None:
+        net.hybridize(**flags)
 
     def work(i):
-        for _ in range(200):
-            np.testing.assert_allclose(net(inputs[i]).asnumpy(), expected[i], rtol=1e-5)
-    run_together(*[lambda i=i: work(i) for i in range(4)])
+        for _ in range(30):
+            with autograd.record(train_mode=False) if i % 2 else autograd.pause():
+                y = net(inputs[i])
+            np.testing.assert_allclose(y.asnumpy(), expected[i], rtol=1e-5, atol=1e-6)
+    run_together(*[lambda i=i: work(i) for i in range(16)])
+
+
+@pytest.mark.parametrize("hybrid", [False, True])
+def test_one_trains_while_others_predict_copies(hybrid):
+    net, data = small_network(), nd.random.uniform(shape=(8, 10))
+    copies = [copy.deepcopy(net) for _ in range(15)]
+    expected = net(data).asnumpy()
+    before = net[0].weight.data().asnumpy()
+    if hybrid:
+        for block in [net] + copies:
+            block.hybridize(static_alloc=True)
+
+    def learn():
+        trainer = gluon.Trainer(net.collect_params(), "sgd", {"learning_rate": 0.5})
+        for _ in range(40):
+            with autograd.record():
+                loss = net(data).square().mean()
+            loss.backward()
+            trainer.step(1)
+
+    def predict(block):
+        for _ in range(40):
+            np.testing.assert_allclose(block(data).asnumpy(), expected, rtol=1e-5, atol=1e-6)
+    run_together(learn, *[lambda block=block: predict(block) for block in copies])
+    assert np.abs(net[0].weight.data().asnumpy() - before).max() > 1e-3
 
 
 def test_modes_belong_to_threads():

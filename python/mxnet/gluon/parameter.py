@@ -64,7 +64,7 @@ class Parameter(_core.Parameter):
 
     def initialize(self, init=None, ctx=None, default_init=None, force_reinit=False):
         """Sets the initial value; `init` overrides the parameter's own initializer, `default_init` is the fallback."""
-        if self._is_initialized and not force_reinit:
+        if self._is_initialized and not force_reinit and not self._deferred_init:
             warnings.warn(f"Parameter '{self.name}' is already initialized; pass force_reinit=True to initialize it again",
                           stacklevel=2)
             return

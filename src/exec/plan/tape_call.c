@@ -21,11 +21,14 @@ mx_code mx_tape_append_frame(mx_frame *frame, int n_in, mx_array *const *in, int
     node->training = mx_thread.modes.training;
     node->context = frame->plan->program.context;
     for (int i = 0; i < n_in; i++) {
-        const mx_array *x = in[i];
+        mx_array *x = in[i];
         node->in_shape[i] = x == MX_NONE ? MX_UNKNOWN_SHAPE : mx_array_shape(x);
         node->in_type[i] = x->dtype;
-        if (x != MX_NONE)
-            node->edges[i] = (mx_edge){mx_retain(mx_live_node(x)), x->node_output};
+        if (x == MX_NONE)
+            continue;
+        node->edges[i] = (mx_edge){mx_retain(mx_live_node(x)), x->node_output};
+        if (!node->edges[i].node)
+            mx_node_keep_input(node, i, x); /* the frame reads it */
     }
     for (int i = 0; i < n_out; i++)
         mx_array_set_node(out[i], node, (uint32_t)i);

@@ -337,7 +337,7 @@ bool mx_layer_activation(mx_block *self, const char *act_type)
 
 mx_array *mx_activate(mx_block *self, mx_array *x)
 {
-    mx_block *act = self->children.length ? self->children.entries[0].pointer : NULL;
+    mx_block *act = self->children.length ? mx_dict_get(&self->children, "act") : NULL; /* a user may add others */
     return act ? mx_call(act, x) : x;
 }
 

@@ -53,8 +53,8 @@ void mx_print_size(mx_text *text, int64_t size)
 mx_code mx_layer_affine(mx_block *self, mx_shape_t shape, bool scale, bool center, void *gamma, void *beta)
 {
     const mx_grad_req scaled = scale ? MX_GRAD_WRITE : MX_GRAD_NULL, centered = center ? MX_GRAD_WRITE : MX_GRAD_NULL;
-    if (mx_layer_parameter(self, "gamma", shape, mx_initializer_or(gamma, "ones"), MX_FLOAT32, scaled, scale) < 0 ||
-        mx_layer_parameter(self, "beta", shape, mx_initializer_or(beta, "zeros"), MX_FLOAT32, centered, center) < 0)
+    if (mx_layer_parameter(self, "gamma", shape, mx_initializer_or(gamma, "ones"), MX_FLOAT32, scaled, true) < 0 ||
+        mx_layer_parameter(self, "beta", shape, mx_initializer_or(beta, "zeros"), MX_FLOAT32, centered, true) < 0)
         return mx_error_code();
     return MX_OK;
 }

@@ -288,7 +288,7 @@ mx_code mx_parameter_initialize(mx_parameter *p, mx_initializer *default_init, c
         return mx_error_code();
     if (default_init && !mx_is_kind(default_init, &mx_initializer_kind, "mx_parameter_initialize", "default_init"))
         return mx_error_code();
-    if (p->count && !force)
+    if (p->count && !p->deferred && !force)
         return MX_OK; /* already initialised: unchanged, as the values may be trained */
     mx_initializer *init = p->init ? p->init : default_init ? default_init : mx_initializer_named("uniform");
     if (!init)
@@ -519,6 +519,16 @@ mx_code mx_parameter_set_grad_req(mx_parameter *p, mx_grad_req req)
 }
 
 /* Every copy is replaced; the gradient is reset. */
+/* The gradients of another element type, read before the data was replaced. */
+static mx_code take_gradients(mx_parameter *p, mx_array *const *grads)
+{
+    mx_code code = MX_OK;
+    for (int i = 0; !code && i < p->count; i++)
+        if (grads[i] && mx_gradient(p->data[i]))
+            code = mx_array_set(mx_gradient(p->data[i]), grads[i]);
+    return code;
+}
+
 mx_code mx_parameter_cast(mx_parameter *p, mx_dtype dtype)
 {
     MX_SCOPE;
@@ -532,11 +542,14 @@ mx_code mx_parameter_cast(mx_parameter *p, mx_dtype dtype)
     p->abstract = NULL;
     if (!p->count || p->deferred)
         return MX_OK;
+    mx_array *grads[MX_MAX_CONTEXTS];
+    for (int i = 0; i < p->count; i++)
+        grads[i] = mx_scope_add(mx_retain(mx_gradient(p->data[i])));
     mx_array *old = mx_array_copy(p->data[0]);
     mx_code code = old ? place(p, old) : mx_error_code();
     if (code)
         p->dtype = before;
-    return code;
+    return code ? code : take_gradients(p, grads);
 }
 
 mx_code mx_parameter_reset_ctx(mx_parameter *p, const mx_context *contexts, int count)

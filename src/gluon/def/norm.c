@@ -42,6 +42,7 @@ static mx_code add_parameters(mx_block *self, int64_t channels, bool scale, bool
                            false) < 0)
         return mx_error_code();
     self->own.items[0]->ones = !scale;
+    self->own.items[0]->differentiable = scale, self->own.items[1]->differentiable = center;
     return MX_OK;
 }
 
