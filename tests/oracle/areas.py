@@ -9,6 +9,7 @@ from mxnet import autograd, gluon, nd
 from mxnet.gluon import nn
 from contrib_areas import contrib_cell, contrib_layer, files_of_checkpoints, symbol_cell, trained_module, words  # noqa: F401
 from graphs import flow, read_export, symbol, write_export  # noqa: F401
+from program_run import gluon_program  # noqa: F401
 from rules import rule  # noqa: F401
 from sparse_areas import (sparse_arithmetic, sparse_bindings, sparse_broadcasts, sparse_bytes,  # noqa: F401
                           sparse_gradients, sparse_graphs, sparse_iterators, sparse_slices, sparse_making,

@@ -9,15 +9,21 @@ from portable import plain, whole
 HERE = os.path.dirname(os.path.abspath(__file__))
 
 
+def environment_of(python):
+    """The variables under which an interpreter runs cases."""
+    environment = dict(os.environ, PYTHONWARNINGS="ignore", OMP_NUM_THREADS="1", MXNET_SAFE_ACCUMULATION="0")
+    if python != sys.executable:
+        environment.pop("PYTHONPATH", None)  # it would give the other interpreter our package
+    return environment
+
+
 def results(python, cases, folder, name):
     """Result per case from one interpreter; a case that kills it gives {"died": signal} and the others still run."""
     case_file, out_file = os.path.join(folder, name + ".cases"), os.path.join(folder, name + ".results")
     with open(case_file, "wb") as file:
         pickle.dump(plain(cases), file, protocol=4)
     found, first = {}, 0
-    environment = dict(os.environ, PYTHONWARNINGS="ignore", OMP_NUM_THREADS="1", MXNET_SAFE_ACCUMULATION="0")
-    if python != sys.executable:
-        environment.pop("PYTHONPATH", None)  # it would give the other interpreter our package
+    environment = environment_of(python)
     while first < len(cases):
         if os.path.exists(out_file):
             os.remove(out_file)

@@ -90,3 +90,64 @@ BEHAVIOURS = {
                                                      "the symbol can be run, which a node _CachedOp cannot",
     "two variables of one name in simple_bind": "work as in bind; there simple_bind fails",
 }
+
+# Differences of random programs: (what the program contains, how the difference looks, reason), as regular expressions.  The
+# difference is followed by @ and its statement.
+VALUES = r"^\[|^: \d+ and \d+ items"
+PROGRAMS = [
+    (r"Trainer\(", r"^raises TypeError there only: 'NoneType' object is not iterable", "a trainer without parameters does nothing"),
+    (r"backward\(\[l, l\]\)", VALUES, "one array given twice counts twice; there once"),
+    (r"MaxPool(.|\n)*train_mode=False", VALUES, "the gradient of max pooling in prediction mode is wrong there: see OPERATORS"),
+    (r"float\(a|bool\(a", r"^raises TypeError there only: float\(\)", "an array of one element is a number"),
+    (r"autograd.grad\(", r"^raises MXNetError there only: .*\n.*\n.*non-differentiable", "more operators have second derivatives"),
+    (r"'bogus': 1|'nope'", r"AttributeError (there only: |\()'Trainer' object has no attribute",
+     "a trainer that could not be made leaves the parameters alone"),
+    (r"gluon.Parameter\('(extra|other)'", r"extra|other|^raises RuntimeError there only|" + VALUES,
+     "a parameter made elsewhere that becomes an attribute of a block is among its parameters; there it is only saved with them"),
+    (r"BatchNorm|InstanceNorm|GroupNorm", r"^raises ShapeError .*(channels, gamma expects|axis 1 does not exist)",
+     "there a wrong number of channels reads beyond the parameters"),
+    (r"_children.clear\(\)|\.w = ", r"^raises AssertionError there only: Unknown input|there AssertionError \(Unknown input|head 0 was not recorded|"
+     r"^raises TypeError (here only: |\()Net.*unexpected keyword argument 'w'",
+     "what was compiled before a child was removed is compiled again; there it still has the child, or fails"),
+    (r"\.a = nn.Dense\(3\)", r"^raises TypeError there only: Changing attribute type",
+     "a block may be replaced by one of another class; by something that is no block not"),
+    (r"prefix='(fc_)?'", r"there AssertionError \(Cannot update self", "of two mistakes another one is reported"),
+    (r"SymbolBlock.imports", r" and None( \(after an error\))?\n@|shape=None", "shapes of parameters from a file are known before the first forward"),
+    (r"params=net\d+.collect_params\(\)", r"^raises AssertionError there only: restore_prefix",
+     "files of a single layer load into a layer whose parameters belong to another one, too"),
+    (r"\.w = (net|block)\d+\.params\.get\('w'|\.w = gluon.Parameter", r"^raises (.*there TypeError \(.*unexpected keyword argument 'w'|TypeError there only: .*unexpected keyword argument 'w'|AssertionError there only: "
+     r"Overriding Parameter|RuntimeError there only: Parameter '\w*w' has not)",
+     "a parameter that a layer's forward does not read is no mistake; the same one may be set twice"),
+    (r"InstanceNorm|GroupNorm", r"instance_norm-inl.h|group_norm.cc", "InstanceNorm and GroupNorm take matrices, too"),
+    (r"Conv\dDTranspose", r"Conv\dDTranspose\(", "repr of transposed convolutions: see AREAS"),
+    (r"load", r"there AttributeError \('list' object has no attribute 'keys'\)", "a file without names is an error that says so"),
+    (r".", r"there ValueError \(Deferred initialization failed", "an error of the first forward keeps its class; there it is a ValueError if "
+     "shapes were to be inferred"),
+    (r".", r"^raises DeferredInitializationError (here|there) only(.|\n)*\(after an error\)\n@|"
+     r"(: \d+ and 0|there DeferredInitializationError(.|\n)*|\(None ->.*) \(after an error\)\n@",
+     "which parameters are initialised after a forward that failed"),
+    (r"make_loss", VALUES, "make_loss gets no gradient through a comparison; there a gradient of 0, which it replaces by 1"),
+    (r"reshape\(\(5, 7\)\)", r"^raises ShapeError here only: .*Reshape: .* do not fit", "there a hybridized reshape reads beyond the array"),
+    (r"nn.Dense", r"^raises ValueError there only: Deferred initialization failed because shape cannot be inferred. '",
+     "children that forward does not use are no mistake"),
+    (r"F, x\):\n        return x\n(.|\n)*hybridize", r"^raises MXNetError there only: .*not in a computational graph",
+     "a hybridized block that returns its input hands on gradients"),
+    (r"load_states\('missing'\)", r"there DeferredInitializationError", "of two mistakes another one is reported"),
+    (r".", r"^raises MXNetError there only(.|\n)*\(after an error\)\n@", "there an error may be raised once more by a later statement"),
+    (r"'add'(.|\n)*(adadelta|dcasgd|adamax|nadam|ftml)", VALUES, "optimizers that are Python there scale the gradient itself"),
+    (r"adadelta|dcasgd|adamax|nadam|ftml", r"^\[(.|\n)*@(.|\n)*grad\(\)", "optimizers that are Python there scale the gradient itself"),
+    (r"\[\(0\)(.|\n)*(hybridize|imports)", VALUES + "|ShapeError here only|MXNetError there only",
+     "x[0] in hybrid_forward is the first row, as without hybridize; there the first output"),
+    (r"slice_axis", r"^raises MXNetError there only: (.|\n)*Invalid end for end=", "slice_axis ends where the axis ends, as slices of Python do"),
+    (r"collect_params\('", r"^raises _SameName here only", "two parameters of one name are an error, also if they were not selected"),
+    (r"adamax", r"nan", "adamax leaves a weight alone whose gradient was always 0; there 0 / 0"),
+]
+# Differences that vanish when a text of the program is replaced: (regular expression, replacement, reason).
+REPLACED = [
+    (r"nn.BatchNorm\(", "nn.BatchNorm(use_global_stats=True, ", "running statistics move in the training forward: see BatchNorm above"),
+    (r"mx.init.(One|Zero)\(\)|mx.init.Constant\([\d.]+\)|'ones'|'zeros'", "Pattern(5)",
+     "rounding errors: features that are all equal are normalised, or a step has the size of a gradient's sign"),
+    (r"nn.PReLU\(\)", "nn.LeakyReLU(0.25)", "the gradient of PReLU's alpha is wrong there if hybridized and its input was overwritten"),
+    (r"'(adamax|nadam|ftml|signum|adam|rmsprop|lamb)'(, \{[^}]*\})?(?=(.|\n)*$)", "'sgd'",
+     "rounding errors: the step has the size of a gradient's sign, and some gradients are 0 but for rounding"),
+]

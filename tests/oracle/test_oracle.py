@@ -19,16 +19,16 @@ def close(ours, theirs, tolerance):
                                                       rtol=tolerance, atol=tolerance, equal_nan=True)
 
 
-def difference(ours, theirs, path="", tolerance=2e-4):
+def difference(ours, theirs, path="", tolerance=2e-4, close=close):
     """The first place where two results differ, as text; None if there is none."""
     if isinstance(ours, dict) and isinstance(theirs, dict):
         if set(ours) != set(theirs):
             return f"{path}: keys {sorted(map(str, ours))} and {sorted(map(str, theirs))}"
-        return next(filter(None, (difference(ours[k], theirs[k], f"{path}.{k}", tolerance) for k in ours)), None)
+        return next(filter(None, (difference(ours[k], theirs[k], f"{path}.{k}", tolerance, close) for k in ours)), None)
     if isinstance(ours, (list, tuple)) and isinstance(theirs, (list, tuple)):
         if len(ours) != len(theirs):
             return f"{path}: {len(ours)} and {len(theirs)} items"
-        return next(filter(None, (difference(a, b, f"{path}[{i}]", tolerance)
+        return next(filter(None, (difference(a, b, f"{path}[{i}]", tolerance, close)
                                   for i, (a, b) in enumerate(zip(ours, theirs)))), None)
     if isinstance(ours, np.ndarray) or isinstance(theirs, np.ndarray):
         ours, theirs = np.asarray(ours), np.asarray(theirs)
