@@ -15,7 +15,7 @@ COMPILE = cmake --build $(1) -j $(JOBS)
 
 MAKEFLAGS += --no-print-directory
 .NOTPARALLEL:
-.PHONY: fuzz garbage build python demo test distributed onnx sanitize test-gpu test-gpu-sanitize pytest oracle oracle-venv types-venv libraries bench check install clean format help setup asan tsan clang-build everything cuda cuda-check format-check layers families facts setup-check setup-mpi docs docs-check book walkthroughs docs-venv book-prefix arm packages wheel wheel-cuda deb fuzz-quick faults garbage-quick pythons
+.PHONY: fuzz garbage accuracy build python demo test distributed onnx sanitize test-gpu test-gpu-sanitize pytest oracle oracle-venv types-venv libraries bench check install clean format help setup asan tsan clang-build everything cuda cuda-check format-check layers families facts setup-check setup-mpi docs docs-check book walkthroughs docs-venv book-prefix arm packages wheel wheel-cuda deb fuzz-quick faults garbage-quick pythons
 
 build: ## the library, the gluon command and the C examples, in build/
 	@sh tools/setup.sh build
@@ -65,6 +65,12 @@ garbage: python ## 1,000 generated calls of every operator, 100,000 random progr
 
 garbage-quick: python ## a few generated uses of every layer, loss, optimizer, metric, initializer and transform
 	$(VENV)/bin/python tests/garbage/classes.py -n 8
+
+accuracy: ## every operator at random sizes beside its reference in double; writes the table of differences, docs/accuracy.md
+	@sh tools/setup.sh build test
+	$(call CONFIGURE,$(BUILD)) $(CMAKE_FLAGS)
+	$(call COMPILE,$(BUILD)) --target accuracy
+	$(BUILD)/tests/accuracy -n 6 -o docs/accuracy.md
 
 faults: python ## kills at every system call of every writer, full disks, errors of the disk, closed outputs
 	$(call COMPILE,$(BUILD)) --target gluon_command

@@ -1,0 +1,150 @@
+/* The command (see accuracy.h):
+ *
+ *     accuracy [-n SIZES] [-s SEED] [-o TABLE.md] [OPERATOR...]      random sizes per sample (default 2)
+ *
+ * Gradients are compared with finite differences in double, to second order.  Exit status 1 if a result is wrong.  With -o the table of the largest differences is written.
+ *
+ * SPDX-License-Identifier: Apache-2.0 */
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+#include "accuracy.h"
+#include "op/expand.h"
+
+typedef struct options {
+    int sizes;
+    uint64_t seed;
+    const char *table;
+    int count;
+    char **names;
+} options;
+
+static bool chosen(const options *o, const char *name)
+{
+    for (int i = 0; i < o->count; i++)
+        if (!strcmp(name, o->names[i]))
+            return true;
+    return !o->count;
+}
+
+/* In double and single precision: with less, gradients next to a step or a double eigenvalue are arbitrary. */
+static void measure_gradients(const ops_case *c, bool finite)
+{
+    ops_case exact = *c;
+    exact.f32_only = true;
+    if (finite)
+        ops_check_gradients(&exact);
+}
+
+static void measure_sample(mx_op *op, int number, const options *o, accuracy_entry *entry)
+{
+    ops_case c, other;
+    if (!ops_case_open(&c, op, number))
+        return;
+    uint64_t state = ops_seed(&c, 1000) ^ o->seed;
+    if (!c.random && op->reference) {
+        accuracy_measure(&c, entry);
+        for (int i = 0; i < o->sizes; i++)
+            if (accuracy_resize(&c, &state, &other))
+                measure_gradients(&other, accuracy_measure(&other, entry));
+        if (accuracy_scalar(&c, &other))
+            accuracy_measure(&other, entry);
+    }
+    ops_case_close(&c);
+}
+
+/* ---- the table ------------------------------------------------------------------------------------------ */
+
+static void write_head(FILE *file)
+{
+    fprintf(
+        file,
+        "# Accuracy\n\n"
+        "The largest difference between an operator's results and a reference in double precision, in ulp (units in the last\n"
+        "place of the type), over its samples at random sizes: around the widths of vectors and tiles, 0-d arrays, views into\n"
+        "larger arrays. Half an ulp is correct rounding. For functions of single elements the ulp is that of the wanted\n"
+        "result; for sums, products and everything else it is that of the largest result of the call, since terms cancel.\n"
+        "The column float64 also contains the rounding of the reference. A dash: the operator does not compute in the type.\n\n"
+        "`make accuracy` writes this page; it fails if a result is wrong. The numbers are those of the instruction level\n"
+        "of the machine that wrote it.\n\n"
+        "| operator | float64 | float32 | float16 | bfloat16 |\n|---|---|---|---|---|\n");
+}
+
+static void write_entry(FILE *file, const mx_op *op, const accuracy_entry *entry)
+{
+    fprintf(file, "| `%s` |", op->name);
+    for (int type = 0; type < ACCURACY_TYPES; type++)
+        if (entry->ulp[type] < 0)
+            fprintf(file, " – |");
+        else
+            fprintf(file, entry->ulp[type] < 9.95 ? " %.1f |" : " %.0f |", entry->ulp[type]);
+    fprintf(file, "\n");
+}
+
+static int by_name(const void *a, const void *b)
+{
+    return strcmp((*(mx_op *const *)a)->name, (*(mx_op *const *)b)->name);
+}
+
+static void measure_all(mx_op **ops, int count, const options *o, FILE *file)
+{
+    long calls = 0;
+    for (int i = 0; i < count; i++) {
+        accuracy_entry entry = {.ulp = {-1, -1, -1, -1}};
+        ops_fail_reset();
+        if (mx_op_expands(ops[i]) || !chosen(o, ops[i]->name))
+            continue;
+        for (int k = 0; k < ops_sample_count(ops[i]); k++)
+            measure_sample(ops[i], k, o, &entry);
+        long here = 0;
+        for (int type = 0; type < ACCURACY_TYPES; type++)
+            here += entry.calls[type];
+        if (file && here && !(ops[i]->flags & MX_OP_HIDDEN))
+            write_entry(file, ops[i], &entry);
+        calls += here;
+    }
+    printf("%ld calls, %d failures\n", calls, ops_total.failures);
+}
+
+static bool parse(int argc, char **argv, options *o)
+{
+    *o = (options){.sizes = 2};
+    for (int c; (c = getopt(argc, argv, "n:s:o:")) != -1;) {
+        if (c == '?')
+            return false;
+        if (c == 'n')
+            o->sizes = atoi(optarg);
+        else if (c == 's')
+            o->seed = strtoull(optarg, NULL, 10);
+        else
+            o->table = optarg;
+    }
+    o->count = argc - optind, o->names = argv + optind;
+    return true;
+}
+
+int main(int argc, char **argv)
+{
+    options o;
+    if (!parse(argc, argv, &o))
+        return fprintf(stderr, "accuracy [-n SIZES] [-s SEED] [-o TABLE.md] [OPERATOR...]\n"), 2;
+    int count = 0;
+    while (mx_op_at(count))
+        count++;
+    mx_op **ops = calloc((size_t)count + 1, sizeof(mx_op *));
+    for (int i = 0; i < count; i++)
+        ops[i] = mx_op_at(i);
+    qsort(ops, (size_t)count, sizeof *ops, by_name);
+    FILE *file = o.table ? fopen(o.table, "w") : NULL;
+    if (o.table && !file)
+        return perror(o.table), 2;
+    if (file)
+        write_head(file);
+    measure_all(ops, count, &o, file);
+    free(ops);
+    if (file && fclose(file))
+        return perror(o.table), 2;
+    return ops_total.failures != 0;
+}
