@@ -1,8 +1,9 @@
 /* The command (see accuracy.h):
  *
- *     accuracy [-n SIZES] [-s SEED] [-o TABLE.md] [OPERATOR...]      random sizes per sample (default 2)
+ *     accuracy [-n SIZES] [-s SEED] [-o TABLE.md] [-c TABLE.md] [OPERATOR...]      random sizes per sample (default 2)
  *
- * Gradients are compared with finite differences in double, to second order.  Exit status 1 if a result is wrong.  With -o the table of the largest differences is written.
+ * Gradients are compared with finite differences in double, to second order.  Exit status 1 if a result is wrong.  With -o the table of the
+ * largest differences is written; with -c they are compared with it.
  *
  * SPDX-License-Identifier: Apache-2.0 */
 #include <stdio.h>
@@ -16,7 +17,7 @@
 typedef struct options {
     int sizes;
     uint64_t seed;
-    const char *table;
+    const char *table, *wanted;
     int count;
     char **names;
 } options;
@@ -55,34 +56,6 @@ static void measure_sample(mx_op *op, int number, const options *o, accuracy_ent
     ops_case_close(&c);
 }
 
-/* ---- the table ------------------------------------------------------------------------------------------ */
-
-static void write_head(FILE *file)
-{
-    fprintf(
-        file,
-        "# Accuracy\n\n"
-        "The largest difference between an operator's results and a reference in double precision, in ulp (units in the last\n"
-        "place of the type), over its samples at random sizes: around the widths of vectors and tiles, 0-d arrays, views into\n"
-        "larger arrays. Half an ulp is correct rounding. For functions of single elements the ulp is that of the wanted\n"
-        "result; for sums, products and everything else it is that of the largest result of the call, since terms cancel.\n"
-        "The column float64 also contains the rounding of the reference. A dash: the operator does not compute in the type.\n\n"
-        "`make accuracy` writes this page; it fails if a result is wrong. The numbers are those of the instruction level\n"
-        "of the machine that wrote it.\n\n"
-        "| operator | float64 | float32 | float16 | bfloat16 |\n|---|---|---|---|---|\n");
-}
-
-static void write_entry(FILE *file, const mx_op *op, const accuracy_entry *entry)
-{
-    fprintf(file, "| `%s` |", op->name);
-    for (int type = 0; type < ACCURACY_TYPES; type++)
-        if (entry->ulp[type] < 0)
-            fprintf(file, " – |");
-        else
-            fprintf(file, entry->ulp[type] < 9.95 ? " %.1f |" : " %.0f |", entry->ulp[type]);
-    fprintf(file, "\n");
-}
-
 static int by_name(const void *a, const void *b)
 {
     return strcmp((*(mx_op *const *)a)->name, (*(mx_op *const *)b)->name);
@@ -102,7 +75,9 @@ static void measure_all(mx_op **ops, int count, const options *o, FILE *file)
         for (int type = 0; type < ACCURACY_TYPES; type++)
             here += entry.calls[type];
         if (file && here && !(ops[i]->flags & MX_OP_HIDDEN))
-            write_entry(file, ops[i], &entry);
+            accuracy_write(file, ops[i], &entry);
+        if (o->wanted)
+            accuracy_compare(o->wanted, ops[i], &entry);
         calls += here;
     }
     printf("%ld calls, %d failures\n", calls, ops_total.failures);
@@ -111,15 +86,17 @@ static void measure_all(mx_op **ops, int count, const options *o, FILE *file)
 static bool parse(int argc, char **argv, options *o)
 {
     *o = (options){.sizes = 2};
-    for (int c; (c = getopt(argc, argv, "n:s:o:")) != -1;) {
+    for (int c; (c = getopt(argc, argv, "n:s:o:c:")) != -1;) {
         if (c == '?')
             return false;
         if (c == 'n')
             o->sizes = atoi(optarg);
         else if (c == 's')
             o->seed = strtoull(optarg, NULL, 10);
-        else
+        else if (c == 'o')
             o->table = optarg;
+        else
+            o->wanted = optarg;
     }
     o->count = argc - optind, o->names = argv + optind;
     return true;
@@ -129,7 +106,7 @@ int main(int argc, char **argv)
 {
     options o;
     if (!parse(argc, argv, &o))
-        return fprintf(stderr, "accuracy [-n SIZES] [-s SEED] [-o TABLE.md] [OPERATOR...]\n"), 2;
+        return fprintf(stderr, "accuracy [-n SIZES] [-s SEED] [-o TABLE.md] [-c TABLE.md] [OPERATOR...]\n"), 2;
     int count = 0;
     while (mx_op_at(count))
         count++;
@@ -141,7 +118,7 @@ int main(int argc, char **argv)
     if (o.table && !file)
         return perror(o.table), 2;
     if (file)
-        write_head(file);
+        accuracy_write_head(file);
     measure_all(ops, count, &o, file);
     free(ops);
     if (file && fclose(file))

@@ -7,6 +7,8 @@
 #ifndef TESTS_ACCURACY_H
 #define TESTS_ACCURACY_H
 
+#include <stdio.h>
+
 #include "ops_check.h"
 
 #define ACCURACY_ELEMENTS 6000 /* of any array: references are slow */
@@ -28,5 +30,11 @@ bool accuracy_scalar(const ops_case *c, ops_case *other);
 /* Runs the case in every type, on windows into larger storages; reports wrong results through ops_fail.  True: all results
  * are finite. */
 bool accuracy_measure(const ops_case *c, accuracy_entry *entry);
+
+/* The table as Markdown: its head, one operator.  Comparing: the types of the operator's line are still supported, and
+ * differences are hardly larger. */
+void accuracy_write_head(FILE *file);
+void accuracy_write(FILE *file, const mx_op *op, const accuracy_entry *entry);
+void accuracy_compare(const char *path, mx_op *op, const accuracy_entry *entry);
 
 #endif
