@@ -15,7 +15,7 @@ COMPILE = cmake --build $(1) -j $(JOBS)
 
 MAKEFLAGS += --no-print-directory
 .NOTPARALLEL:
-.PHONY: fuzz garbage accuracy build python demo test distributed onnx sanitize test-gpu test-gpu-sanitize pytest oracle oracle-venv types-venv libraries bench check install clean format help setup asan tsan clang-build everything cuda cuda-check format-check layers families facts setup-check setup-mpi docs docs-check book walkthroughs docs-venv book-prefix arm packages wheel wheel-cuda deb fuzz-quick faults garbage-quick pythons
+.PHONY: fuzz garbage accuracy mutants build python demo test distributed onnx sanitize test-gpu test-gpu-sanitize pytest oracle oracle-venv types-venv libraries bench check install clean format help setup asan tsan clang-build everything cuda cuda-check format-check layers families facts setup-check setup-mpi docs docs-check book walkthroughs docs-venv book-prefix arm packages wheel wheel-cuda deb fuzz-quick faults garbage-quick pythons
 
 build: ## the library, the gluon command and the C examples, in build/
 	@sh tools/setup.sh build
@@ -71,6 +71,11 @@ accuracy: ## every operator at random sizes beside its reference in double; writ
 	$(call CONFIGURE,$(BUILD)) $(CMAKE_FLAGS)
 	$(call COMPILE,$(BUILD)) --target accuracy
 	$(BUILD)/tests/accuracy -n 6 -o docs/accuracy.md
+
+# One build contains all mutants; a process per core runs the tests that reach each one.  Not part of CI.
+MUTANTS := 640
+mutants: python ## breaks the library in MUTANTS small ways and reports which ones the tests do not notice
+	for step in make map run report; do $(VENV)/bin/python tests/mutation/mutate.py $$step --work $(BUILD)/mutants --count $(MUTANTS) --jobs $(JOBS) || exit 1; done
 
 faults: python ## kills at every system call of every writer, full disks, errors of the disk, closed outputs
 	$(call COMPILE,$(BUILD)) --target gluon_command

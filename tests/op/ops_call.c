@@ -12,6 +12,7 @@
 
 #define GUARD 64
 #define GUARD_BYTE 0xA5
+#define SPARE 271828.0 /* in the element after those of a reference's output */
 
 /* ---- arrays --------------------------------------------------------------------------------------------- */
 
@@ -166,6 +167,12 @@ void ops_reference(const ops_case *c, const ops_values *in, ops_values *out)
         values[0] = symmetric;
     mx_reference_call call = {
         c->attrs ? c->attrs : c->op->defaults, c->n_in, out->n, in_shape, out->shape, values, out->v, c->train};
+    for (int i = 0; i < out->n; i++)
+        if (out->v[i])
+            out->v[i][out->size[i]] = SPARE;
     c->op->reference(&call);
+    for (int i = 0; i < out->n; i++)
+        if (out->v[i] && out->v[i][out->size[i]] != SPARE)
+            ops_fail(c, "the reference writes past output %d", i);
     free(symmetric);
 }

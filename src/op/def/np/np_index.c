@@ -41,7 +41,7 @@ static mx_code take(const mx_expand *call)
                           a && indices ? mx_g_call(MX_OP("take"), &classic, 2, (mx_array *const[]){a, indices}) : NULL);
 }
 
-#define ALONG_ATTRS(X) X(INT, axis, REQUIRED, "", "the axis; None: of all elements in order")
+#define ALONG_ATTRS(X) X(INT, axis, "-1", "", "the axis; None: of all elements in order")
 MX_ATTRS(np_take_along, ALONG_ATTRS)
 /* element [i, j] is a[i, indices[i, j]]: the index along the other axes is their number */
 static mx_code take_along(const mx_expand *call)

@@ -1,0 +1,238 @@
+"""Mutation testing: breaks kernels, inference and execution in hundreds of small ways and counts how many of them the tests notice.
+
+    mutate.py make   --work DIR [--count N] [--seed S]     a copy of the sources that contains all mutants, and its build
+    mutate.py map    --work DIR                            which test reaches which mutant
+    mutate.py run    --work DIR                            the tests of each mutant until one fails
+    mutate.py report --work DIR                            the share that was noticed; the others, with their places
+
+One build contains all mutants: `a < b` becomes `(MX_MUTANT(17) ? a <= b : a < b)`, and a file that is mapped by the runner and
+by the library says which one is active (mutant.c) and which ones were reached.  `make mutants` runs all steps.
+
+SPDX-License-Identifier: Apache-2.0
+"""
+import argparse
+import json
+import os
+import random
+import re
+import shutil
+import subprocess
+import sys
+
+from sites import sites
+
+HERE = os.path.dirname(os.path.abspath(__file__))
+ROOT = os.path.dirname(os.path.dirname(HERE))
+FOLDERS = ["src/cpu", "src/op", "src/pass", "src/exec", "src/ndarray", "src/graph", "src/gluon/block", "src/gluon/compile",
+           "src/gluon/train", "src/gluon/rnn", "src/gluon/def"]
+# Formulas are also text: the C writer puts them into files, in which a mutant would not compile.
+TEXTS = re.compile(r"src/op/formula/|src/op/emit")
+
+
+def equivalent():
+    """Mutants that no test can notice: {(file, original line, kind): reason}."""
+    found = {}
+    with open(os.path.join(HERE, "equivalent.txt")) as file:
+        for line in file:
+            if line.strip() and not line.startswith("#"):
+                path, kind, code, reason = [part.strip() for part in line.split(" | ")]
+                found[path, kind, code] = reason
+    return found
+
+
+def files():
+    for folder in FOLDERS:
+        for path, _, names in sorted(os.walk(os.path.join(ROOT, folder))):
+            for name in sorted(names):
+                relative = os.path.relpath(os.path.join(path, name), ROOT)
+                # A header that everything includes would have everything compiled again.
+                local = name.endswith(".h") and relative.startswith(("src/cpu/kernels/", "src/op/def/"))
+                if (local or name.endswith(".c")) and not TEXTS.search(relative):
+                    yield relative
+
+
+def read(path):
+    with open(path) as file:
+        return file.read()
+
+
+def choose(count, seed):
+    """[{id, file, line, kind, start, end, ...}]: spread over files in proportion to their lines, over kinds equally."""
+    chooser = random.Random(seed)
+    texts = {path: read(os.path.join(ROOT, path)) for path in files()}
+    found = {path: sites(text, random.Random(f"{seed} {path}")) for path, text in texts.items()}
+    found = {path: kinds for path, kinds in found.items() if kinds}
+    total = sum(texts[path].count("\n") for path in found)
+    chosen, debt = [], 0.0
+    for path, kinds in found.items():
+        debt += texts[path].count("\n") / total * count
+        taken = []
+        while debt >= 0.5 and any(kinds.values()):
+            kind = chooser.choice(sorted(k for k, v in kinds.items() if v))
+            start, end, replace = kinds[kind].pop(chooser.randrange(len(kinds[kind])))
+            if any(a < end and start < b for a, b in taken):
+                continue
+            taken.append((start, end))
+            text = texts[path]
+            begin = text.rfind("\n", 0, start) + 1
+            chosen.append({"file": path, "line": text.count("\n", 0, start) + 1, "kind": kind, "start": start, "end": end,
+                           "replace": replace, "code": " ".join(text[begin:text.find("\n", max(start, end - 1))].split())})
+            debt -= 1
+    for number, mutant in enumerate(chosen, 1):
+        mutant["id"] = number
+    return chosen, texts
+
+
+def write_if_changed(path, text):
+    if os.path.exists(path) and not os.path.islink(path) and read(path) == text:
+        return
+    os.makedirs(os.path.dirname(path), exist_ok=True)
+    with open(path, "w") as file:
+        file.write(text)
+
+
+def write_tree(tree, mutants, texts):
+    """Links to everything but src/, which is copied; mutants go into the copies."""
+    os.makedirs(tree, exist_ok=True)
+    for name in os.listdir(ROOT):
+        if name not in ("src", ".git") and not name.startswith("build") and not os.path.lexists(os.path.join(tree, name)):
+            os.symlink(os.path.join(ROOT, name), os.path.join(tree, name))
+    by_file = {}
+    for mutant in mutants:
+        by_file.setdefault(mutant["file"], []).append(mutant)
+    for path, _, names in os.walk(os.path.join(ROOT, "src")):
+        for name in names:
+            relative = os.path.relpath(os.path.join(path, name), ROOT)
+            text = texts.get(relative) or read(os.path.join(ROOT, relative))
+            for mutant in sorted(by_file.get(relative, []), key=lambda m: -m["start"]):
+                flat = " ".join(mutant["replace"](mutant["id"]).split("\n"))  # lines keep their numbers
+                text = text[:mutant["start"]] + flat + "\n" * mutant["lines"] + text[mutant["end"]:]
+            if relative in by_file:
+                text = '#include "base/mutant.h"\n#line 1\n' + text
+            write_if_changed(os.path.join(tree, relative), text)
+    for name in ("mutant.h", "mutant.c"):
+        write_if_changed(os.path.join(tree, "src/base", name), read(os.path.join(HERE, name)))
+
+
+def build(work, jobs):
+    """Returns the output of a build that failed, or None."""
+    tree, out = os.path.join(work, "tree"), os.path.join(work, "tree", "build-dev")
+    if not os.path.exists(os.path.join(out, "build.ninja")):
+        launcher = ["-DCMAKE_C_COMPILER_LAUNCHER=ccache"] if shutil.which("ccache") else []
+        subprocess.run(["cmake", "-G", "Ninja", "-S", tree, "-B", out, "-DGLUON_WERROR=ON", "-DGLUON_LEVELS=generic", "-DGLUON_CUDA=OFF",
+                        "-DGLUON_PYTHON=ON", "-DGLUON_BENCH=OFF", "-DGLUON_EXAMPLES=OFF", "-DGLUON_CLI=OFF", "-DGLUON_MPI=OFF", f"-DPython3_EXECUTABLE={sys.executable}",
+                        f"-DPython_EXECUTABLE={sys.executable}", *launcher], check=True)
+    done = subprocess.run(["ninja", "-C", out, "-k", "0", "-j", str(jobs)], stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True)
+    with open(os.path.join(work, "build.log"), "w") as file:
+        file.write(done.stdout)
+    return done.stdout if done.returncode else None
+
+
+def refused(output, mutants, tree):
+    """The mutants in lines that the compiler refuses: it notices them."""
+    found = set()
+    for path, line in set(re.findall(r"^(\S+?):(\d+):\d+: (?:error|note)", output, re.M)):
+        relative = os.path.relpath(os.path.join(tree, "build-dev", path), tree)
+        found.update(m["id"] for m in mutants if m["file"] == relative and m["line"] <= int(line) <= m["line"] + m["lines"])
+    return found
+
+
+def make(options):
+    mutants, texts = choose(options.count, options.seed)
+    for mutant in mutants:
+        mutant["lines"] = texts[mutant["file"]].count("\n", mutant["start"], mutant["end"])
+    tree = os.path.join(options.work, "tree")
+    while True:
+        write_tree(tree, mutants, texts)
+        output = build(options.work, options.jobs)
+        if output is None:
+            break
+        wrong = refused(output, mutants, tree)
+        print(f"the compiler refuses {len(wrong)} mutants: {sorted(wrong)}", flush=True)
+        if not wrong:
+            sys.exit(output[-4000:])
+        mutants = [m for m in mutants if m["id"] not in wrong]
+    with open(os.path.join(options.work, "mutants.json"), "w") as file:
+        json.dump([{k: v for k, v in m.items() if k != "replace"} for m in mutants], file, indent=1)
+    print(f"{len(mutants)} mutants in {len({m['file'] for m in mutants})} files")
+
+
+def operators(build):
+    """The names of all operators."""
+    program = "import mxnet; print(*sorted({op.operator_name for op in mxnet._core.operators().values()}))"
+    done = subprocess.run([sys.executable, "-c", program], env={**os.environ, "PYTHONPATH": os.path.join(build, "python")}, check=True,
+                          stdout=subprocess.PIPE, text=True)
+    return done.stdout.split()
+
+
+def test_files(names):
+    from runner import LEFT_OUT
+    folder = os.path.join(ROOT, "tests", "python")
+    found = [name for name in sorted(os.listdir(folder)) if name.startswith("test_") and not name.startswith(LEFT_OUT)]
+    return [os.path.join(folder, name) for name in found if not names or name in names]
+
+
+def session_of(options):
+    from runner import Session
+    sys.path.insert(0, os.path.join(ROOT, "tests", "python"))
+    os.chdir(ROOT)
+    shard, shards = map(int, options.shard.split("/"))
+    return Session(options.work, shard, shards)
+
+
+def map_tests(options):
+    session = session_of(options)
+    if not options.tests:
+        session.map_programs(operators(session.build))
+    session.with_pytests(test_files(options.tests), session.map_pytests)
+    session.close()
+
+
+def run(options):
+    session = session_of(options)
+    session.with_pytests(test_files([]), lambda s: s.run(options.budget, set(options.only)))
+    session.close()
+
+
+def report(options):
+    """Noticed, survived, equivalent; by kind and by folder."""
+    from runner import lines, load
+    mutants = load(os.path.join(options.work, "mutants.json"), [])
+    results = {entry["id"]: entry for entry in lines(os.path.join(options.work, "results.jsonl"))}
+    excused, counts, folders = equivalent(), {}, {}
+    for mutant in mutants:
+        result = results.get(mutant["id"], {"outcome": "not run", "unit": None})
+        reason = excused.get((mutant["file"], mutant["kind"], mutant["code"]))
+        outcome = "noticed" if result["unit"] else "equivalent" if reason else result["outcome"]
+        counts[outcome] = counts.get(outcome, 0) + 1
+        folder = folders.setdefault("/".join(mutant["file"].split("/")[1:3]), [0, 0])
+        folder[0] += outcome == "noticed"
+        folder[1] += outcome not in ("equivalent", "not run")
+        if outcome not in ("noticed", "equivalent", "not run"):
+            print(f"{mutant['id']:4} {outcome}: {mutant['file']}:{mutant['line']} | {mutant['kind']} | {mutant['code']}")
+    for name, (noticed, all_of_them) in sorted(folders.items()):
+        print(f"{name:24} {noticed:4} of {all_of_them}")
+    judged = sum(counts.values()) - counts.get("equivalent", 0) - counts.get("not run", 0)
+    print(counts)
+    print(f"noticed: {counts.get('noticed', 0)} of {judged}, {100 * counts.get('noticed', 0) / max(judged, 1):.1f} %")
+
+
+def main():
+    parser = argparse.ArgumentParser()
+    parser.add_argument("step", choices=["make", "map", "run", "report"])
+    parser.add_argument("--work", required=True)
+    parser.add_argument("--count", type=int, default=600)
+    parser.add_argument("--seed", type=int, default=1)
+    parser.add_argument("--jobs", type=int, default=2)
+    parser.add_argument("--shard", default="0/1", help="number/count: this process does a part of the work")
+    parser.add_argument("--budget", type=float, default=60, help="seconds of tests per mutant")
+    parser.add_argument("--tests", nargs="*", default=[], help="map: only these files of tests/python")
+    parser.add_argument("--only", nargs="*", type=int, default=[], help="run: only these mutants")
+    options = parser.parse_args()
+    options.work = os.path.abspath(options.work)
+    os.makedirs(options.work, exist_ok=True)
+    {"make": make, "map": map_tests, "run": run, "report": report}[options.step](options)
+
+
+if __name__ == "__main__":
+    main()

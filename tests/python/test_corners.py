@@ -1,0 +1,167 @@
+"""Corners that no other test reaches, found by breaking the library in small ways (tests/mutation): values against NumPy, refusals."""
+import numpy as onp
+import pytest
+
+import mxnet as mx
+from mxnet import autograd, nd, np, npx, sym
+
+FLOATS = ["float16", "bfloat16", "float32", "float64"]
+
+
+def refused(call, *words):
+    with pytest.raises((ValueError, TypeError, IndexError)) as caught:
+        call()
+    for word in words:
+        assert word in str(caught.value)
+
+
+@pytest.mark.parametrize("dtype", FLOATS)
+def test_all_finite_finds_every_place(dtype):
+    x = onp.ones(5001, "float32")
+    assert nd.all_finite(nd.array(x).astype(dtype)).asscalar() == 1
+    for place in (0, 1, 1023, 1024, 2047, 4999, 5000):
+        for wrong in (onp.inf, -onp.inf, onp.nan):
+            y = x.copy()
+            y[place] = wrong
+            assert nd.all_finite(nd.array(y).astype(dtype)).asscalar() == 0, (place, wrong)
+            assert nd.multi_all_finite(nd.array(x).astype(dtype), nd.array(y).astype(dtype), num_arrays=2).asscalar() == 0
+
+
+@pytest.mark.parametrize("dtype", ["float32", "float64"])
+def test_dropout_of_a_large_array(dtype):
+    """Elements are dropped or scaled where they are, in every thread's part; the gradient is scaled by the same mask."""
+    x = nd.array(onp.random.uniform(1, 2, (7, 50001)), dtype=dtype)
+    x.attach_grad()
+    with autograd.record():
+        y = nd.Dropout(x, p=0.25)
+    y.backward(nd.full(y.shape, 3, dtype=dtype))
+    kept = y.asnumpy() != 0
+    assert 0.74 < kept.mean() < 0.76
+    onp.testing.assert_allclose(y.asnumpy()[kept], x.asnumpy()[kept] / 0.75, rtol=1e-6)
+    onp.testing.assert_allclose(x.grad.asnumpy(), kept * 4.0, rtol=1e-6)
+
+
+@pytest.mark.parametrize("source", FLOATS + ["int8", "uint8", "int32", "int64"])
+def test_casts_write_their_own_elements_only(source):
+    values = onp.arange(40) % 100
+    for target in FLOATS + ["int8", "uint8", "int32", "int64"]:
+        for n in (1, 3, 7, 8, 9, 15, 16, 17, 31, 33):
+            x, y = nd.array(values).astype(source), nd.full((44,), 77).astype(target)
+            nd.cast(x[2:2 + n], dtype=target, out=y[3:3 + n])
+            wanted = onp.full(44, 77)
+            wanted[3:3 + n] = values[2:2 + n]
+            assert y.astype("float64").asnumpy().tolist() == wanted.tolist(), (source, target, n)
+
+
+def test_slices_with_steps_back():
+    x = onp.arange(5 * 41, dtype="float32").reshape(5, 41)
+    for step in (-1, -2, -3, 2, 3):
+        for a in (nd.array(x), nd.array(x).astype("float64"), nd.array(x).astype("uint8"), nd.array(x).astype("float16")):
+            got = nd.slice(a, begin=(None, None), end=(None, None), step=(1, step)).asnumpy()
+            assert onp.array_equal(got, a.asnumpy()[:, ::step]), step
+            assert onp.array_equal(a[::-1, ::step].asnumpy(), a.asnumpy()[::-1, ::step])
+
+
+def test_squeeze_drops_axes_of_size_one_only():
+    for shape, wanted in (((1, 2, 1), (2,)), ((2, 1, 2), (2, 2)), ((1, 1), (1,)), ((2, 3), (2, 3))):
+        assert nd.squeeze(nd.zeros(shape)).shape == wanted
+        assert sym.squeeze(sym.var("x")).infer_shape(x=shape)[1] == [wanted]
+    refused(lambda: nd.squeeze(nd.zeros((2, 1)), axis=0), "squeeze", "size 1")
+    refused(lambda: nd.squeeze(nd.zeros((2, 1)), axis=(1, -1)), "squeeze", "twice")
+
+
+def test_multicast_chooses_the_widest_or_the_narrowest():
+    for types, narrow, wanted in ((("float32", "float16"), False, "float32"), (("float16", "float32"), False, "float32"),
+                                  (("float32", "float16"), True, "float16"), (("float16", "float32"), True, "float16"),
+                                  (("float32", "float64", "float16"), False, "float64")):
+        results = nd.amp_multicast(*[nd.ones(2, dtype=t) for t in types], num_outputs=len(types), cast_narrow=narrow)
+        assert {onp.dtype(r.dtype).name for r in results} == {wanted}
+
+
+def test_take_along_axis():
+    a, at = onp.random.randint(0, 99, (3, 4)), onp.random.randint(0, 4, (3, 2))
+    for axis, indices in ((1, at), (-1, at), (0, at[:, :1].repeat(4, 1) % 3), (None, onp.array([0, 11, 5]))):
+        got = np.take_along_axis(np.array(a), np.array(indices, dtype="int64"), axis)
+        assert onp.array_equal(got.asnumpy(), onp.take_along_axis(a, indices, axis)), axis
+    refused(lambda: np.take_along_axis(np.array(a), np.array(at, dtype="int64"), 2), "take_along_axis")
+    refused(lambda: np.take_along_axis(np.array(a), np.array(at, dtype="int64"), -3), "take_along_axis")
+
+
+def test_reshape_codes():
+    x = np.arange(24).reshape(2, 3, 4)
+    for codes, wanted in (((-2, -2, -2), (2, 3, 4)), ((-5, -2), (6, 4)), ((-2, -5), (2, 12)), ((-4,), (2, 3, 4)), ((-2, -4), (2, 3, 4)),
+                          ((-2, -2, -6, 2, -1), (2, 3, 2, 2)), ((-6, 1, 2, -4), (1, 2, 3, 4)), ((-1,), (24,))):
+        assert npx.reshape(x, codes).shape == wanted
+    assert npx.reshape(np.zeros((1, 3)), (-3, -2)).shape == (3,)
+    for wrong in ((-2, -2, -2, -2), (-2, -2, -5), (-7, 24), (-3, -4), (-2, -2, -6, 2), (-6, -1, -1, -4), (5, -1)):
+        refused(lambda: npx.reshape(x, wrong), "reshape")
+
+
+def test_shapes_that_are_refused():
+    refused(lambda: nd.unravel_index(nd.array([1]), shape=()), "unravel_index", "()")
+    refused(lambda: nd.ravel_multi_index(nd.array([[1], [1]]), shape=()), "ravel_multi_index", "()")
+    refused(lambda: nd.ravel_multi_index(nd.zeros((9, 1)), shape=(1,) * 9), "ravel_multi_index")
+    affine = nd.array([[1, 0, 0, 0, 1, 0]])
+    for target in ((1000000, 1), (1, 1000000), (0, 1), (1, 0)):
+        refused(lambda: nd.GridGenerator(affine, transform_type="affine", target_shape=target), "GridGenerator", "target_shape")
+        refused(lambda: nd.SpatialTransformer(nd.ones((1, 1, 2, 2)), affine, transform_type="affine", sampler_type="bilinear",
+                                              target_shape=target), "SpatialTransformer", "target_shape")
+    with mx.util.np_shape(True):
+        refused(lambda: nd.linalg.makediag(nd.ones(())), "makediag", "0 axes")
+        refused(lambda: nd.linalg.maketrian(nd.ones(())), "maketrian")
+    refused(lambda: nd.linalg.makediag(nd.ones((1,) * 8)), "makediag", "8 axes")
+    for size in (0, 7):
+        refused(lambda: nd.contrib.interleaved_matmul_selfatt_qk(nd.ones((2, 1, size)), heads=2), "queries_keys_values")
+
+
+def test_upsampling_checks_every_input():
+    first = (1, 1, 2, 2)
+    for second in ((2, 1, 2, 2), (1, 1, 3, 2), (1, 1, 2, 3), (1, 1, 4), (1, 1, 0, 2), (1, 1, 2, 0)):
+        refused(lambda: nd.UpSampling(nd.ones(first), nd.ones(second), scale=2, sample_type="nearest", num_args=2), "UpSampling", "input 1")
+    refused(lambda: nd.UpSampling(nd.ones(first), nd.ones((1, 2, 2, 2)), scale=2, sample_type="nearest", num_args=2, multi_input_mode="sum"),
+            "channels")
+    assert nd.UpSampling(nd.ones(first), nd.ones((1, 2, 1, 2)), scale=2, sample_type="nearest", num_args=2).shape == (1, 3, 4, 4)
+
+
+def test_slopes_per_channel():
+    """gamma of prelu is found from the data: one slope per channel, of axis 1, or of the only axis."""
+    for shape, slopes in (((5,), (5,)), ((2, 5), (5,)), ((2, 5, 3), (5,))):
+        shapes = sym.LeakyReLU(sym.var("x"), sym.var("gamma"), act_type="prelu").infer_shape(x=shape)[0]
+        assert shapes == [shape, slopes]
+
+
+def test_no_label_counts():
+    """normalization='valid' with ignored labels only divides by one, not by zero."""
+    x = nd.array(onp.random.randn(3, 4))
+    x.attach_grad()
+    for labels, valid in (((2, 2, 2), 0), ((2, 1, 2), 1), ((0, 1, 3), 3)):
+        with autograd.record():
+            y = nd.SoftmaxOutput(x, nd.array(labels), use_ignore=True, ignore_label=2, normalization="valid")
+        y.backward()
+        wanted = onp.exp(x.asnumpy()) / onp.exp(x.asnumpy()).sum(1, keepdims=True)
+        wanted = (wanted - onp.eye(4)[list(labels)]) * (onp.array(labels) != 2)[:, None] / max(valid, 1)
+        onp.testing.assert_allclose(x.grad.asnumpy(), wanted, rtol=1e-5, atol=1e-6)
+
+
+def test_hawkes_checks_the_marks_of_every_sequence():
+    def call(marks):
+        return nd.contrib.hawkesll(nd.ones((2, 3)), nd.ones(3), nd.ones(3), nd.zeros((2, 3)), nd.ones((2, 4)), nd.array(marks, dtype="int32"),
+                                   nd.array([4, 2]), nd.array([9, 9]))
+    call([[0, 1, 2, 0], [1, 1, 5, 5]])  # those past the length are not read
+    for wrong in ([[3, 1, 2, 0], [1, 1, 0, 0]], [[0, 1, 2, -1], [1, 1, 0, 0]], [[0, 1, 2, 0], [1, 3, 0, 0]]):
+        refused(lambda: call(wrong), "marks", "wanted 0..2")
+
+
+def test_quantized_range_needs_both_bounds():
+    x = nd.array([[-3, 2], [1, 5]])
+    for given in ({}, {"min_calib_range": -1.0}, {"max_calib_range": 1.0}):
+        _, low, high = nd.contrib.quantize_v2(x, out_type="int8", **given)
+        assert (low.asscalar(), high.asscalar()) == (-5, 5)
+    _, low, high = nd.contrib.quantize_v2(x, out_type="int8", min_calib_range=-2.0, max_calib_range=1.0)
+    assert (low.asscalar(), high.asscalar()) == (-2, 2)
+
+
+def test_samples_need_parameters_of_one_shape():
+    refused(lambda: nd.sample_uniform(nd.zeros(3), nd.ones(2)), "sample_uniform")
+    refused(lambda: nd.sample_normal(nd.zeros((3, 1)), nd.ones(3)), "sample_normal")
+    assert sym.sample_normal(sym.var("mu"), sym.var("sigma"), shape=2).infer_shape(sigma=(3,))[0] == [(3,), (3,)]
