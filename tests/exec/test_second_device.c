@@ -12,6 +12,7 @@
 #include "base/error.h"
 #include "block_check.h"
 #include "ndarray/device.h"
+#include "ndarray/lane.h"
 #include "op/op.h"
 
 enum { STEPS = 7, BATCH = 4 };
@@ -280,7 +281,7 @@ static mx_device device = {.name = "gpu", .type = MX_GPU, .can = ALL_OF_IT, .cou
                            .copy = copy, .to_host = copy, .from_host = copy, .wait = wait_for,
                            .capturer = &host_capturer, .attach_kernels = attach_kernels};
 
-/* Replaces the function that loads the CUDA library. */
+/* These replace the functions that load the CUDA library. */
 mx_device *mx_gpu_device(const char **why)
 {
     if (!memory)
@@ -288,6 +289,7 @@ mx_device *mx_gpu_device(const char **why)
     *why = memory == MAP_FAILED ? "no room" : "";
     return memory == MAP_FAILED ? NULL : &device;
 }
+const mx_lanes *mx_gpu_lanes(void) { return NULL; }
 
 /* ---- training ------------------------------------------------------------------------------------------------------------ */
 
