@@ -15,7 +15,7 @@ COMPILE = cmake --build $(1) -j $(JOBS)
 
 MAKEFLAGS += --no-print-directory
 .NOTPARALLEL:
-.PHONY: fuzz garbage accuracy mutants build python demo test distributed onnx sanitize test-gpu test-gpu-sanitize pytest oracle oracle-venv types-venv libraries bench check install clean format help setup asan tsan clang-build everything cuda cuda-check format-check layers families facts setup-check setup-mpi docs docs-check book walkthroughs docs-venv book-prefix arm packages wheel wheel-cuda deb fuzz-quick faults garbage-quick pythons
+.PHONY: fuzz garbage accuracy mutants build python demo test distributed onnx sanitize test-gpu test-gpu-sanitize pytest oracle oracle-venv types-venv libraries bench check install clean format help setup asan tsan clang-build everything cuda cuda-check format-check layers families facts setup-check setup-mpi docs docs-check book walkthroughs docs-venv book-prefix arm packages wheel wheel-cuda deb fuzz-quick faults garbage-quick pythons distributed-sanitize
 
 build: ## the library, the gluon command and the C examples, in build/
 	@sh tools/setup.sh build
@@ -181,6 +181,12 @@ types-venv:
 
 # What the site is built with, and the library as pages use it: installed.
 DOCS  = $(BUILD)/docs-venv/bin/python
+# The engine's thread, buckets that leave while backward goes on, fused steps, a process that fails.  Not part of `check`.
+distributed-sanitize: setup-mpi ## several processes under the address and the thread sanitizer; skipped with a message where there is no MPI
+	$(call CONFIGURE,$(BUILD)/asan) -DCMAKE_BUILD_TYPE=Debug -DGLUON_SANITIZE=ON -DGLUON_BENCH=OFF $(CMAKE_FLAGS)
+	cmake -S . -B $(BUILD)/tsan -DCMAKE_BUILD_TYPE=RelWithDebInfo -DGLUON_TSAN=ON -DGLUON_BENCH=OFF $(CMAKE_FLAGS)
+	sh tools/sanitize_processes.sh $(BUILD)/asan $(BUILD)/tsan
+
 PAGES ?= docs/index.md docs/gpu.md docs/onnx.md docs/distributed.md $(filter-out %/index.md,$(wildcard docs/book/*.md docs/guides/*.md))
 docs-venv: python
 	@sh tools/venv.sh $(BUILD)/docs-venv numpy sphinx myst-parser sphinx-design furo sphinx-copybutton latex2mathml codespell

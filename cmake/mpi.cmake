@@ -5,7 +5,7 @@
 # SPDX-License-Identifier: Apache-2.0
 set(GLUON_MPI AUTO CACHE STRING "Build the MPI part: AUTO (where mpicc is found), OFF")
 set(GLUON_HAVE_MPI OFF)
-if(GLUON_MPI )
+if(GLUON_MPI)
     find_package(MPI QUIET COMPONENTS C)
     set(GLUON_HAVE_MPI ${MPI_C_FOUND})
     if(NOT MPI_C_FOUND)

@@ -1,4 +1,4 @@
-/* All-reduce of 1 kB to 64 MB: ours beside MPI's own blocking call, in turns.
+/* All-reduce of 1 kB to 256 MB: ours beside MPI's own blocking call, in turns.
  *
  *     mpirun -np 2 build/bench/allreduce
  *
@@ -55,7 +55,7 @@ int main(void)
     }
     if (mx_rank() == 0)
         printf("%12s %12s %12s %8s\n", "", "ours, us", "MPI, us", "ratio");
-    for (int64_t bytes = 1024; bytes <= 64 << 20; bytes *= 4)
+    for (int64_t bytes = 1024; bytes <= 256 << 20; bytes *= 4)
         measure(bytes);
     return mx_check("allreduce");
 }

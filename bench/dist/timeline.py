@@ -1,8 +1,11 @@
 """When the gradients of a training step leave, and how long the step waits for them: from the profiler's events.
 
-    mpirun -np 2 python bench/dist/timeline.py MODEL [--steps 20]      rank 0 prints JSON
+    mpirun -np 2 python bench/dist/timeline.py MODEL [--steps 20] [--asleep MILLISECONDS]      rank 0 prints JSON
 
-Keys, in milliseconds: step (median), wait, exchange (time in which some bucket was under way); buckets: [bytes, begun after the
+With --asleep a step sleeps that long instead of computing, as the host of a GPU does: forward a third of it, backward the rest, a little
+before each gradient.  So more processes can be measured than there are CPUs.
+
+Keys, in milliseconds (of the step at the first quartile: other programs only make steps slower): step, wait, exchange (time in which some bucket was under way); buckets: [bytes, begun after the
 start of the step, ended]; hidden: the share of `exchange` in which the step did not wait; forward_backward: a step of as many
 processes that exchange nothing, update: the rest of such a step.
 SPDX-License-Identifier: Apache-2.0
@@ -44,7 +47,32 @@ def events(run, steps):
     return starts, found
 
 
-def measure(model, steps):
+def sleeper(net, seconds):
+    """A function that takes as long as forward and gives the parameters of `net` gradients, the last ones first."""
+    import mxnet as mx
+    from mxnet import autograd
+    learning = [p for p in net.collect_params().values() if p.grad_req != "null"]
+
+    class Layer(autograd.Function):
+        """Its backward sleeps; the gradient of its parameter is complete then."""
+        def forward(self, weight, before):
+            self.gradient = mx.nd.zeros_like(weight) + 1e-3
+            return before + 0
+
+        def backward(self, gradient):
+            time.sleep(2 * seconds / 3 / len(learning))
+            return self.gradient, gradient
+
+    def forward(_):
+        time.sleep(seconds / 3)
+        value = mx.nd.zeros((1,))
+        for parameter in learning:
+            value = Layer()(parameter.data(), value)
+        return value
+    return forward
+
+
+def measure(model, steps, asleep):
     """The numbers of this process."""
     import mxnet as mx
     import mxnet.distributed as dist
@@ -53,13 +81,15 @@ def measure(model, steps):
     mx.random.seed(1)
     net, loss_of, data, label = train.make(model, batch)
     net(data)
+    if asleep:
+        forward = sleeper(net, asleep)
     trainer = gluon.Trainer(net.collect_params(), "sgd", {"learning_rate": 0.01, "momentum": 0.9}, kvstore="dist_sync")
     alone = gluon.Trainer(net.collect_params(), "sgd", {"learning_rate": 0.01, "momentum": 0.9}, kvstore=None)
 
     def step(which, times=None):
         start = time.monotonic()
         with autograd.record():
-            loss = loss_of(net(data), label)
+            loss = forward(data) if asleep else loss_of(net(data), label)
         loss.backward()
         if times is not None:
             mx.nd.waitall()
@@ -76,7 +106,7 @@ def measure(model, steps):
         begun = time.monotonic()
         step(alone, parts)
         wholes.append(time.monotonic() - begun)
-    compute, whole = float(np.median([b - a for a, b in parts])), float(np.median(wholes))
+    compute, whole = (float(np.quantile(x, 0.25)) for x in ([b - a for a, b in parts], wholes))
     for _ in range(4):
         step(trainer)
     dist.barrier()
@@ -85,7 +115,7 @@ def measure(model, steps):
 
 
 def summarize(starts, found):
-    """Medians over steps."""
+    """The step at the first quartile."""
     ends = starts[1:] + [float("inf")]
     rows = []
     for start, end in zip(starts[:-1], ends):
@@ -95,7 +125,7 @@ def summarize(starts, found):
         if buckets:
             rows.append(((end - start) / 1e3, waits, union([b[1:] for b in buckets]), buckets))
     rows.sort(key=lambda row: row[0])
-    step, wait, exchange, buckets = rows[len(rows) // 2]
+    step, wait, exchange, buckets = rows[len(rows) // 4]
     return {"step": step, "wait": wait, "exchange": exchange, "hidden": max(0.0, 1 - wait / exchange) if exchange else 1.0,
             "buckets": buckets}
 
@@ -104,9 +134,10 @@ def main():
     parser = argparse.ArgumentParser()
     parser.add_argument("model")
     parser.add_argument("--steps", type=int, default=20)
+    parser.add_argument("--asleep", type=float, default=0)
     args = parser.parse_args()
     import mxnet.distributed as dist
-    starts, found, compute, update = measure(args.model, args.steps)
+    starts, found, compute, update = measure(args.model, args.steps, args.asleep / 1e3)
     if dist.rank() == 0:
         print(json.dumps({"model": args.model, "processes": dist.size(), "forward_backward": compute, "update": update,
                           **summarize(starts, found)}))

@@ -1,6 +1,6 @@
 /* ResNet-18 on Fashion-MNIST, as one process or several:
  *
- *     gluon run -n 4 -- distributed [--epochs 2] [--batch 64] [--lr 0.05] [--examples 60000] [--lenet]
+ *     gluon run -n 4 -- distributed [--epochs 2] [--batch 64] [--lr 0.05] [--examples 60000] [--tests 10000] [--lenet]
  *
  * --batch is that of all processes together: each has its part of the data and of every batch, so the result does not
  * depend on how many there are, but for rounding and the statistics of batch normalisation.  --lenet: a small network
@@ -62,7 +62,9 @@ int main(int argc, char **argv)
     mx_block *net = has_option(argc, argv, "--lenet") ? lenet() : mx_model("resnet18_v1", .classes = 10);
     mx_dataset *train_set = mx_dataset_take(mx_fashion_mnist(), (int64_t)option(argc, argv, "--examples", 60000));
     mx_loader *train = part_of(train_set, batch, true);
-    mx_loader *test = part_of(mx_fashion_mnist(.train = false), 250, false);
+    mx_dataset *test_set =
+        mx_dataset_take(mx_fashion_mnist(.train = false), (int64_t)option(argc, argv, "--tests", 10000));
+    mx_loader *test = part_of(test_set, 250, false);
     mx_initialize(net, mx_xavier(), mx_cpu(0));
     mx_hybridize(net);
     mx_trainer *trainer = mx_trainer_new(mx_collect_params(net), "sgd", options);

@@ -1,6 +1,7 @@
 """ResNet-18 on Fashion-MNIST, as one process or several:
 
-    gluon run -n 4 -- python distributed.py [--epochs 2] [--batch-size 64] [--lr 0.05] [--examples 60000] [--lenet]
+    gluon run -n 4 -- python distributed.py [--epochs 2] [--batch-size 64] [--lr 0.05] [--examples 60000] [--tests 10000]
+                                            [--lenet]
 
 --batch-size is that of all processes together: each has its part of the data and of every batch.  --lenet: a small
 network.  Rank 0 saves parameters and states after every epoch; started again with --resume, also as another number of
@@ -47,6 +48,7 @@ def main():
     parser.add_argument("--batch-size", type=int, default=64)
     parser.add_argument("--lr", type=float, default=0.05)
     parser.add_argument("--examples", type=int, default=60000)
+    parser.add_argument("--tests", type=int, default=10000)
     parser.add_argument("--lenet", action="store_true")
     parser.add_argument("--resume", action="store_true")
     args = parser.parse_args()
@@ -62,7 +64,8 @@ def main():
     train_set = dataset(True, args.examples)
     order = gluon.data.SplitSampler(len(train_set))
     train = gluon.data.DataLoader(train_set, args.batch_size // size, sampler=order, last_batch="discard")
-    test = gluon.data.DataLoader(dataset(False, 10000), 250, sampler=gluon.data.SplitSampler(10000, shuffle=False, rest="keep"))
+    in_order = gluon.data.SplitSampler(args.tests, shuffle=False, rest="keep")
+    test = gluon.data.DataLoader(dataset(False, args.tests), 250, sampler=in_order)
 
     first = 0
     if args.resume:

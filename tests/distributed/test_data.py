@@ -87,6 +87,26 @@ def test_the_example_continues_as_another_number_of_processes(tmp_path):
         np.testing.assert_allclose(twice[name].asnumpy(), value.asnumpy(), rtol=1e-3, atol=1e-5, err_msg=name)
 
 
+def test_resnets_on_images(tmp_path):
+    """The examples as they are, in Python and in C: some steps of ResNet-18, whose parameters are saved."""
+    import mxnet as mx
+    if not images():
+        pytest.skip("Fashion-MNIST is not here (Debian package dataset-fashion-mnist)")
+    compiled = os.path.join(os.path.dirname(mx.__file__), "..", "..", "examples", "distributed")
+    programs = [[sys.executable, EXAMPLE, "--batch-size", "32"]]
+    programs += [[compiled, "--batch", "32"]] if os.path.exists(compiled) else []
+    for command in programs:
+        line = ["mpirun", "-np", "2", *command, "--examples", "256", "--tests", "200", "--epochs", "3"]
+        done = subprocess.run(line, env=launch.environment(), cwd=tmp_path, text=True, capture_output=True, timeout=300)
+        assert done.returncode == 0, done.stderr
+        assert done.stdout.count("2 processes") == 3, done.stdout
+        first, *_, last = losses(done.stdout)
+        assert last < first - 0.3, done.stdout
+        saved = mx.nd.load(str(tmp_path / "distributed.params"))
+        assert sum(value.size for value in saved.values()) > 11e6
+        os.remove(tmp_path / "distributed.params")
+
+
 def losses(text):
     return [float(number) for number in re.findall(r"loss ([0-9.]+)", text)]
 
