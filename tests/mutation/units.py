@@ -1,6 +1,6 @@
 """The tests as units that can be run one by one: operators' samples, cmocka tests, Python tests in forked processes.
 
-A unit's name is `ops:NAME`, `c:PROGRAM:TEST` or `py:NODE`.  SPDX-License-Identifier: Apache-2.0
+A unit's name is `ops:NAME`, `accuracy:NAME`, `c:PROGRAM:TEST` or `py:NODE`.  SPDX-License-Identifier: Apache-2.0
 """
 import mmap
 import os
@@ -15,6 +15,8 @@ import time
 MARKS = 4096
 PAGE = 4096
 MEMORY = 8 << 30  # of a test: a mutant must not take the machine's
+
+TABLE = os.path.join(os.path.dirname(os.path.abspath(__file__)), "..", "..", "docs", "accuracy.md")
 
 
 class State:
@@ -75,6 +77,8 @@ class Programs:
         kind, program, *test = unit.split(":")
         if kind == "ops":
             return self.run_program([os.path.join(self.folder, "test_op_ops"), program], seconds)
+        if kind == "accuracy":
+            return self.run_program([os.path.join(self.folder, "accuracy"), "-n", "1", "-c", TABLE, program], seconds)
         path = os.path.join(self.folder, program)
         return self.run_program([path], seconds, LD_PRELOAD=self.filter, CMOCKA_ONLY=test[0])
 
@@ -83,6 +87,7 @@ class Programs:
         root = os.path.join(os.path.dirname(os.path.abspath(__file__)), "..")
         for name in operators:
             yield f"ops:{name}"
+            yield f"accuracy:{name}"
         for folder in ("base", "ndarray", "op", "cpu", "graph", "pass", "exec", "gluon"):
             for name in sorted(os.listdir(os.path.join(root, folder))):
                 program = name.replace("test_", f"test_{folder}_", 1)[:-2]

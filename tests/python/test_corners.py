@@ -165,3 +165,126 @@ def test_samples_need_parameters_of_one_shape():
     refused(lambda: nd.sample_uniform(nd.zeros(3), nd.ones(2)), "sample_uniform")
     refused(lambda: nd.sample_normal(nd.zeros((3, 1)), nd.ones(3)), "sample_normal")
     assert sym.sample_normal(sym.var("mu"), sym.var("sigma"), shape=2).infer_shape(sigma=(3,))[0] == [(3,), (3,)]
+
+
+# ---- kernels at sizes at which they divide their work ------------------------------------------------------------------
+
+
+def test_products_of_several_threads():
+    """Large enough for two threads; every transposition, and rows and columns that fill no tile."""
+    for m, k, n in ((151, 257, 203), (1, 300, 1001), (497, 640, 1), (67, 1001, 19)):
+        a, b = onp.random.uniform(-1, 1, (m, k)), onp.random.uniform(-1, 1, (k, n))
+        for dtype, exact in (("float32", 2e-5), ("float64", 1e-12)):
+            for ta, tb in ((False, False), (True, False), (False, True), (True, True)):
+                x, y = nd.array(a.T if ta else a, dtype=dtype), nd.array(b.T if tb else b, dtype=dtype)
+                got = nd.dot(x, y, transpose_a=ta, transpose_b=tb).asnumpy()
+                onp.testing.assert_allclose(got, a @ b, rtol=1e-4, atol=exact * 40)
+
+
+@pytest.mark.parametrize("dtype", ["float32", "float64"])
+def test_softmax_of_every_length(dtype):
+    for n in list(range(1, 36)) + [63, 64, 65, 127, 1000]:
+        x = onp.random.uniform(-40, 40, (3, n)).astype(dtype)
+        wanted = onp.exp(x.astype("float64") - x.max(1, keepdims=True))
+        wanted /= wanted.sum(1, keepdims=True)
+        onp.testing.assert_allclose(nd.softmax(nd.array(x, dtype=dtype)).asnumpy(), wanted, rtol=1e-5, atol=1e-12)
+        onp.testing.assert_allclose(nd.log_softmax(nd.array(x, dtype=dtype)).asnumpy(), onp.log(wanted), rtol=1e-5, atol=1e-4)
+
+
+@pytest.mark.parametrize("shape", [(5003, 3, 1, 1), (70000, 2), (3, 5, 90, 91), (2, 300, 3, 3)])
+def test_batch_norm_of_many_samples(shape):
+    x = onp.random.uniform(-1, 3, shape).astype("float32")
+    axes, wide = (0,) + tuple(range(2, len(shape))), (1, -1) + (1,) * (len(shape) - 2)
+    gamma, beta = onp.linspace(0.5, 2, shape[1]), onp.linspace(-1, 1, shape[1])
+    mean, var = x.mean(axes, dtype="float64"), x.var(axes, dtype="float64")
+    data, g, b = nd.array(x), nd.array(gamma), nd.array(beta)
+    for a in (data, g, b):
+        a.attach_grad()
+    weight = onp.random.uniform(-1, 1, shape)
+    with autograd.record():
+        y = nd.BatchNorm(data, g, b, nd.zeros(shape[1]), nd.ones(shape[1]), fix_gamma=False, eps=1e-5)
+    y.backward(nd.array(weight))
+    normal = (x - mean.reshape(wide)) / onp.sqrt(var.reshape(wide) + 1e-5)
+    onp.testing.assert_allclose(y.asnumpy(), normal * gamma.reshape(wide) + beta.reshape(wide), rtol=1e-4, atol=1e-5)
+    scale = onp.sqrt(weight.size)
+    onp.testing.assert_allclose(b.grad.asnumpy(), weight.sum(axes), atol=1e-5 * scale)
+    onp.testing.assert_allclose(g.grad.asnumpy(), (weight * normal).sum(axes), atol=1e-5 * scale)
+    centred = weight - weight.mean(axes, keepdims=True) - normal * (weight * normal).mean(axes, keepdims=True)
+    onp.testing.assert_allclose(data.grad.asnumpy(), gamma.reshape(wide) / onp.sqrt(var.reshape(wide) + 1e-5) * centred, atol=2e-5)
+
+
+def convolve(dtype, x, w, b, g, attributes):
+    arrays = [nd.array(a, dtype=dtype) for a in (x, w, b)]
+    for a in arrays:
+        a.attach_grad()
+    with autograd.record():
+        y = nd.Convolution(*arrays, **attributes)
+    y.backward(nd.array(g(y.shape), dtype=dtype))
+    return [y.asnumpy()] + [a.grad.asnumpy() for a in arrays]
+
+
+@pytest.mark.parametrize("seed", range(12))
+def test_convolutions_of_odd_sizes(seed):
+    """Values and gradients in float32, whose kernels are chosen by sizes, beside those in float64, which have one kernel."""
+    random = onp.random.RandomState(seed)
+    for _ in range(6):
+        kernel = (random.choice([1, 2, 3, 5]), random.choice([1, 1, 3, 4]))
+        stride, dilate = (random.choice([1, 1, 2, 3]), random.choice([1, 1, 2])), (random.choice([1, 1, 2]), random.choice([1, 1, 3]))
+        pad, groups = (random.randint(0, 3), random.randint(0, 3)), random.choice([1, 1, 1, 2, 4])
+        inside, outside = groups * random.choice([1, 2, 3, 8, 17]), groups * random.choice([1, 2, 5, 16, 33])
+        size = [random.randint((k - 1) * d + 1, 34) for k, d in zip(kernel, dilate)]
+        last = random.rand() < 0.3 and groups == 1
+        x = random.uniform(-1, 1, (random.choice([1, 2, 5]), *size, inside) if last else (random.choice([1, 2, 5]), inside, *size))
+        w = random.uniform(-1, 1, (outside, *kernel, inside // groups) if last else (outside, inside // groups, *kernel))
+        b, state = random.uniform(-1, 1, outside), random.randint(1 << 30)
+        attributes = dict(kernel=kernel, stride=stride, dilate=dilate, pad=pad, num_group=groups, num_filter=outside,
+                          layout="NHWC" if last else "NCHW")
+        head = lambda shape: onp.random.RandomState(state).uniform(-1, 1, shape)  # noqa: E731
+        try:
+            wanted = convolve("float64", x, w, b, head, attributes)
+        except (ValueError, NotImplementedError):
+            assert last, attributes  # NHWC is not supported everywhere
+            continue
+        for got, want in zip(convolve("float32", x, w, b, head, attributes), wanted):
+            onp.testing.assert_allclose(got, want, rtol=1e-4, atol=1e-5 * max(1, abs(want).max()), err_msg=str((x.shape, attributes)))
+
+
+# ---- around operators --------------------------------------------------------------------------------------------------
+
+
+def test_symbols_list_their_variables():
+    """arg_nodes of a symbol's file are the variables: other readers need them."""
+    import json
+    net = sym.FullyConnected(sym.relu(sym.var("a")) + sym.var("b"), num_hidden=3, name="fc")
+    graph = json.loads(net.tojson())
+    assert graph["arg_nodes"] == [i for i, node in enumerate(graph["nodes"]) if node["op"] == "null"]
+    assert len(graph["arg_nodes"]) == 4 and graph["node_row_ptr"] == list(range(len(graph["nodes"]) + 1))
+
+
+def test_a_plan_sees_arrays_that_an_operator_wrote():
+    """Packed weights are packed again after an operator that writes its first input."""
+    net = mx.gluon.nn.Dense(40, in_units=70)
+    net.initialize()
+    net.hybridize()
+    x = nd.ones((3, 70))
+    assert abs(net(x).asnumpy()).max() > 0
+    nd.reset_arrays(net.weight.data(), num_arrays=1)
+    assert abs(net(x).asnumpy()).max() == 0
+    net.weight.data()[:] = 1
+    assert (net(x).asnumpy() == 70).all()
+
+
+def test_moments_of_a_number():
+    with mx.util.np_shape(True):
+        mean, var = nd.moments(nd.full((), 3))
+        assert mean.asscalar() == 3 and var.asscalar() == 0
+
+
+def test_pulling_rows_records_nothing():
+    store = mx.kv.create("local")
+    store.init("w", nd.ones((4, 2)).tostype("row_sparse"))
+    with autograd.record():
+        out = nd.sparse.zeros("row_sparse", (4, 2))
+        store.row_sparse_pull("w", out=out, row_ids=nd.array([1, 3]))
+        assert autograd.is_recording()
+    assert out.indices.asnumpy().tolist() == [1, 3] and out.data.asnumpy().tolist() == [[1, 1], [1, 1]]
