@@ -30,13 +30,13 @@ TEXTS = re.compile(r"src/op/formula/|src/op/emit")
 
 
 def equivalent():
-    """Mutants that no test can notice: {(file, original line, kind): reason}."""
+    """Mutants that no test can notice: {(file, kind, broken part, line): reason}."""
     found = {}
     with open(os.path.join(HERE, "equivalent.txt")) as file:
         for line in file:
             if line.strip() and not line.startswith("#"):
-                path, kind, code, reason = [part.strip() for part in line.split(" | ")]
-                found[path, kind, code] = reason
+                path, kind, part, code, reason = [part.strip() for part in line.split(" :: ")]
+                found[path, kind, part, code] = reason
     return found
 
 
@@ -76,6 +76,7 @@ def choose(count, seed):
             text = texts[path]
             begin = text.rfind("\n", 0, start) + 1
             chosen.append({"file": path, "line": text.count("\n", 0, start) + 1, "kind": kind, "start": start, "end": end,
+                           "part": " ".join(text[start:end].split()),
                            "replace": replace, "code": " ".join(text[begin:text.find("\n", max(start, end - 1))].split())})
             debt -= 1
     for number, mutant in enumerate(chosen, 1):
@@ -199,11 +200,14 @@ def report(options):
     """Noticed, survived, equivalent; by kind and by folder."""
     from runner import lines, load
     mutants = load(os.path.join(options.work, "mutants.json"), [])
-    results = {entry["id"]: entry for entry in lines(os.path.join(options.work, "results.jsonl"))}
+    results = {}
+    for entry in lines(os.path.join(options.work, "results.jsonl")):
+        if entry["unit"] or not results.get(entry["id"], {}).get("unit"):
+            results[entry["id"]] = entry
     excused, counts, folders = equivalent(), {}, {}
     for mutant in mutants:
         result = results.get(mutant["id"], {"outcome": "not run", "unit": None})
-        reason = excused.get((mutant["file"], mutant["kind"], mutant["code"]))
+        reason = excused.get((mutant["file"], mutant["kind"], mutant["part"], mutant["code"]))
         outcome = "noticed" if result["unit"] else "equivalent" if reason else result["outcome"]
         counts[outcome] = counts.get(outcome, 0) + 1
         folder = folders.setdefault("/".join(mutant["file"].split("/")[1:3]), [0, 0])

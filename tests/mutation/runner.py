@@ -176,7 +176,8 @@ class Session:
         path = os.path.join(self.work, "results.jsonl")
         done = {}
         for entry in lines(path):
-            done[entry["id"]] = entry
+            if entry["unit"] or not done.get(entry["id"], {}).get("unit"):
+                done[entry["id"]] = entry
         for mutant in self.mutants:
             old = done.get(mutant["id"])
             if mutant["id"] % self.shards != self.shard or (old and old["unit"]) or (only and mutant["id"] not in only):

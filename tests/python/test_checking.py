@@ -83,6 +83,17 @@ def test_labels():
         nd.CTCLoss(nd.ones((4, 2, 5)), nd.array([[1, 2, -1], [5, 0, 0]]))
 
 
+def test_lengths_of_sequences():
+    """No longer than the axis of time, which is the first or the second one."""
+    for call in (nd.SequenceMask, nd.SequenceLast, nd.SequenceReverse):
+        for axis, shape in ((0, (4, 2, 1)), (1, (2, 4, 1))):
+            if call is nd.SequenceReverse and axis:
+                continue  # has no other axis
+            call(nd.ones(shape), nd.array([4, 3]), use_sequence_length=True, axis=axis)
+            with pytest.raises(IndexError, match=call.__name__):
+                call(nd.ones(shape), nd.array([3, 5]), use_sequence_length=True, axis=axis)
+
+
 def test_integer_division():
     image = nd.array(np.arange(12), dtype="uint8")
     with pytest.raises(TypeError, match="uint8 elements are divided with a remainder: 1 / 255 gives 0; cast the data"):

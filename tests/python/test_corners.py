@@ -288,3 +288,39 @@ def test_pulling_rows_records_nothing():
         store.row_sparse_pull("w", out=out, row_ids=nd.array([1, 3]))
         assert autograd.is_recording()
     assert out.indices.asnumpy().tolist() == [1, 3] and out.data.asnumpy().tolist() == [[1, 1], [1, 1]]
+
+
+def test_blocks_with_many_results():
+    class Many(mx.gluon.HybridBlock):
+        def hybrid_forward(self, F, x):
+            return [x + i for i in range(50)]
+
+    for hybrid in (False, True):
+        net = Many()
+        if hybrid:
+            net.hybridize()
+        for _ in range(3):
+            results = net(nd.array([1, 2]))
+            assert [r.asnumpy().tolist() for r in results] == [[1 + i, 2 + i] for i in range(50)]
+
+
+def test_the_test_optimizer_keeps_a_copy():
+    rule = mx.optimizer.create("test", rescale_grad=0.5)
+    weight = nd.array([1, 2])
+    state = rule.create_state(0, weight)
+    for wanted in ([2, 3], [3, 4]):
+        rule.update(0, weight, nd.array([2, 2]), state)
+        assert weight.asnumpy().tolist() == wanted and state.asnumpy().tolist() == wanted
+
+
+def test_dropped_states_need_a_single_cell():
+    rnn, cell = mx.gluon.rnn, mx.gluon.contrib.rnn.VariationalDropoutCell
+    both = lambda: rnn.BidirectionalCell(rnn.LSTMCell(3, input_size=2), rnn.LSTMCell(3, input_size=2))  # noqa: E731
+    stack = rnn.SequentialRNNCell()
+    stack.add(rnn.LSTMCell(3, input_size=2))
+    refused(lambda: cell(both(), drop_states=0.3), "VariationalDropoutCell")
+    refused(lambda: cell(stack, drop_states=0.3), "VariationalDropoutCell")
+    cell(rnn.LSTMCell(3, input_size=2), drop_states=0.3)
+    net = cell(both(), drop_inputs=0.3)
+    net.initialize()
+    assert net.unroll(2, nd.ones((1, 2, 2)), merge_outputs=True)[0].shape == (1, 2, 6)
