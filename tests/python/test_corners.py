@@ -324,3 +324,78 @@ def test_dropped_states_need_a_single_cell():
     net = cell(both(), drop_inputs=0.3)
     net.initialize()
     assert net.unroll(2, nd.ones((1, 2, 2)), merge_outputs=True)[0].shape == (1, 2, 6)
+
+
+def test_more_shapes_that_are_refused():
+    x = nd.ones((2, 3, 4))
+    for codes in ((-4,), (-4, 1), (2, -4, 3), (2, 3, -4, 2)):
+        refused(lambda: nd.reshape(x, shape=codes), "-4")
+    assert nd.reshape(x, shape=(-4, 1, 2, 0, 0)).shape == (1, 2, 3, 4)
+    assert nd.Reshape(x, target_shape=(0, 12)).shape == (2, 12)
+    assert nd.Reshape(x, target_shape=(7, 0), keep_highest=True).shape == (2, 12)
+    refused(lambda: nd.slice_like(x, nd.ones((2, 3)), axes=(2,)), "slice_like")
+    refused(lambda: nd.slice_like(x, nd.ones((2, 3))), "slice_like")
+    refused(lambda: nd.slice_like(x, nd.ones((2, 5, 4)), axes=(1,)), "slice_like")
+    assert nd.slice_like(x, nd.ones((1, 2)), axes=(0, 1)).shape == (1, 2, 4)
+    for call, shape in ((nd.depth_to_space, (1, 4, 2)), (nd.space_to_depth, (1, 4, 2)), (nd.depth_to_space, (1, 6, 2, 2)),
+                        (nd.space_to_depth, (1, 1, 3, 2)), (nd.space_to_depth, (1, 1, 2, 3))):
+        refused(lambda: call(nd.ones(shape), block_size=2), call.__name__)
+    refused(lambda: nd.broadcast_like(nd.ones((1, 2)), nd.ones((3, 2)), lhs_axes=(), rhs_axes=(0,)), "lhs_axes is empty")
+    refused(lambda: nd.broadcast_like(nd.ones((1, 2)), nd.ones((3, 2)), lhs_axes=(0,), rhs_axes=()), "rhs_axes is empty")
+    refused(lambda: np.moveaxis(np.ones((2, 3, 4)), (0, 1), (2,)), "2 sources but 1 destinations")
+
+
+def test_gradient_of_drawn_classes():
+    """Probabilities of several axes: each row's own draws count."""
+    p = nd.array([[[0.0, 1, 0], [1, 0, 0]], [[0, 0, 1], [0, 1, 0]]])
+    p.attach_grad()
+    with autograd.record():
+        drawn, logs = nd.sample_multinomial(p, shape=5, get_prob=True)
+    logs.backward(nd.array(onp.arange(20).reshape(2, 2, 5)))
+    assert (drawn.asnumpy() == p.asnumpy().argmax(2)[..., None]).all()
+    onp.testing.assert_allclose(p.grad.asnumpy(), p.asnumpy() * onp.arange(20).reshape(2, 2, 5).sum(2, keepdims=True))
+
+
+def test_hooks_are_removed_one_by_one():
+    net, called = mx.gluon.nn.HybridLambda(lambda F, x: x + 1), []
+    hooks = [net.register_forward_hook(lambda block, data, result, i=i: called.append(i)) for i in range(6)]
+    wanted = list(range(6))
+    for i in (1, 4, 0, 5, 3, 2):
+        hooks[i].detach()
+        wanted.remove(i)
+        called.clear()
+        net(nd.ones(1))
+        assert called == wanted
+
+
+def test_random_rotation_keeps_its_probability():
+    image = nd.array(onp.arange(3 * 8 * 8).reshape(3, 8, 8) / 192.0)
+    never, always = (mx.gluon.data.vision.transforms.RandomRotation((80, 100), rotate_with_proba=p) for p in (0, 1))
+    for _ in range(8):
+        assert onp.array_equal(never(image).asnumpy(), image.asnumpy())
+        assert not onp.array_equal(always(image).asnumpy(), image.asnumpy())
+
+
+def test_zoneout_forgets_at_reset():
+    """The first step of a sequence has no output before it, whatever ran earlier."""
+    cell = mx.gluon.rnn.ZoneoutCell(mx.gluon.rnn.RNNCell(3, input_size=2), zoneout_outputs=0.99)
+    cell.initialize()
+    x = nd.ones((1, 4, 2))
+    with autograd.train_mode():
+        mx.random.seed(3)
+        first = cell.unroll(4, x, merge_outputs=True)[0].asnumpy()
+        mx.random.seed(3)
+        cell.unroll(4, x * 5, merge_outputs=True)
+        cell.reset()
+        mx.random.seed(3)
+        assert onp.array_equal(cell.unroll(4, x, merge_outputs=True)[0].asnumpy(), first)
+
+
+def test_bottlenecks_add_their_input_where_shapes_agree():
+    bottleneck = mx.gluon.model_zoo.vision.mobilenet.LinearBottleneck
+    x = nd.array(onp.random.randn(2, 4, 6, 6))
+    for stride, channels, adds in ((1, 4, True), (1, 6, False), (2, 4, False)):
+        net = bottleneck(4, channels, 1, stride)
+        net.initialize()
+        y, inner = net(x), net.out(x)
+        onp.testing.assert_allclose(y.asnumpy(), (inner + x if adds else inner).asnumpy(), rtol=1e-6, atol=1e-6)
