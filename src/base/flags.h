@@ -29,7 +29,8 @@
     X(limit_memory_mb,"GLUON_LIMIT_MEMORY_MB", int,  0,   "megabytes of host memory that arrays take together; 0: the memory of the machine") \
     X(trust_pickles,"GLUON_TRUST_PICKLES",     int,  0,   "1: files of optimizer states may contain any Python object, whose code runs when it is loaded") \
     X(numpy_aliases,"MXNET_NUMPY_ALIASES",     int,  0,   "1: importing the Python package gives NumPy the names it has removed (np.int, np.float, np.Inf ...)") \
-    X(nccl_library,"GLUON_NCCL_LIBRARY",       text, "",  "path of NCCL; empty: libnccl.so.2 on the system's search path, or of PyPI's package; -: none, GPUs exchange through the host")
+    X(nccl_library,"GLUON_NCCL_LIBRARY",       text, "",  "path of NCCL; empty: libnccl.so.2 on the system's search path, or of PyPI's package; -: none, GPUs exchange through the host") \
+    X(deterministic,"MXNET_ENFORCE_DETERMINISM", int, 0,  "1: only kernels whose results do not depend on the order in which a GPU runs them; matters for gradients of attention on long sequences")
 
 typedef int64_t mx_flag_int;
 typedef const char *mx_flag_text;

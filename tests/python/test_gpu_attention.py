@@ -1,4 +1,8 @@
 """Attention on a GPU compared with the CPU: every kind of rows, type, mask and size; long rows; steps of whole networks."""
+import os
+import subprocess
+import sys
+
 import numpy as np
 import pytest
 
@@ -71,6 +75,43 @@ def test_grouped_queries_lengths_and_masks(dtype, causal):
     compare(dtype, inputs, {"mask": mask}, heads=4, kv_heads=2, causal=causal)
     compare(dtype, inputs, {"mask": mask[:1, :1], "valid_length": lengths}, heads=4, kv_heads=2)
     compare(dtype, inputs, {"mask": np.zeros((1, 100, 133), "float32")}, heads=4, kv_heads=2)  # sees nothing
+
+
+@pytest.mark.parametrize("dtype", ["float16", "bfloat16"])
+@pytest.mark.parametrize("size", [64, 128])
+@pytest.mark.parametrize("causal", [False, True])
+def test_shapes_of_fused_library_kernels(dtype, size, causal):
+    """No mask, no dropout: cuDNN's kernels, where it has them."""
+    for roles, layout in (("packed", "NTC"), ("interleaved", "TNC")):
+        compare(dtype, arrays(roles, 2, 0, 256, 256, size, layout=layout), heads=2, roles=roles, layout=layout, causal=causal)
+    compare(dtype, arrays("apart", 4, 2, 192, 192, size), heads=4, kv_heads=2, causal=causal)
+    compare(dtype, arrays("apart", 2, 0, 100, 333, size), heads=2, scale=0.2)
+
+
+REPRODUCED = """
+import numpy as np
+import mxnet as mx
+from mxnet import autograd, nd
+
+def gradient(x):
+    x.attach_grad()
+    with autograd.record():
+        y = nd.contrib.attention(x, heads=8, roles="packed", causal=True)
+    y.backward(nd.cos(nd.arange(y.size // len(y), ctx=mx.gpu(0))).reshape((1,) + y.shape[1:]).broadcast_to(y.shape).astype("bfloat16"))
+    return x.grad.astype("float32").asnumpy()
+
+for length in (256, 3072):      # the weights of all entries at once; of a few at a time
+    x = nd.random.normal(shape=(6, length, 3 * 8 * 64), ctx=mx.gpu(0)).astype("bfloat16")
+    first = gradient(x)
+    assert all(np.array_equal(first, gradient(x)) for _ in range(5)), length
+    assert np.abs(first[5:] - gradient(x[5:])).max() < 0.02 * np.abs(first).max(), length
+"""
+
+
+def test_gradients_are_reproducible_where_this_is_asked_for():
+    environment = dict(os.environ, MXNET_ENFORCE_DETERMINISM="1")
+    run = subprocess.run([sys.executable, "-c", REPRODUCED], env=environment, capture_output=True, text=True)
+    assert run.returncode == 0, run.stderr
 
 
 @pytest.mark.parametrize("dtype", ["float32", "bfloat16", "float64"])

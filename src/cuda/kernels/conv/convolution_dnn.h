@@ -6,9 +6,7 @@
 #ifndef MX_CUDA_CONVOLUTION_DNN_H
 #define MX_CUDA_CONVOLUTION_DNN_H
 
-#include <cudnn.h>
-
-#include "cuda/cuda.h"
+#include "cuda/kernels/dnn.h"
 
 enum mx_cuda_direction { MX_CUDA_FORWARD, MX_CUDA_DATA, MX_CUDA_WEIGHT };
 
@@ -26,8 +24,6 @@ struct mx_cuda_convolved {
     const void *x, *w, *y;
 };
 
-/* An error names the call's operator. */
-mx_code mx_cuda_dnn_fail(const mx_kernel_call *call, cudnnStatus_t status);
 /* s.device, s.exact and s.aligned are filled in here. */
 mx_code mx_cuda_convolve(const mx_kernel_call *call, mx_cuda_convolution s, const mx_cuda_convolved &tensors);
 

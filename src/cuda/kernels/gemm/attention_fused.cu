@@ -60,7 +60,10 @@ static mx_code run_attention(const mx_kernel_call *call)
     mx_code code = keep_seed(call, j.rng);
     if (code || !call->out[0]->size)
         return code;
-    code = aligned(j, type) ? mx_cuda_attention_forward(call, j, type, exact()) : MX_DECLINED;
+    if (!aligned(j, type))
+        return mx_cuda_attention_plain(call, j, type);
+    code = mx_cuda_attention_dnn(call, j, type);
+    code = code == MX_DECLINED ? mx_cuda_attention_forward(call, j, type, exact()) : code;
     return code == MX_DECLINED ? mx_cuda_attention_plain(call, j, type) : code;
 }
 
@@ -92,7 +95,10 @@ static mx_code run_backward(const mx_kernel_call *call)
     j.delta = scratch.memory;
     if (scratch.bytes && !scratch.memory)
         return mx_error_code();
-    const mx_code code = aligned(j, type) ? mx_cuda_attention_backward(call, j, type, exact()) : MX_DECLINED;
+    if (!aligned(j, type))
+        return mx_cuda_attention_plain_back(call, j, type);
+    mx_code code = mx_cuda_attention_dnn_back(call, j, type);
+    code = code == MX_DECLINED ? mx_cuda_attention_backward(call, j, type, exact()) : code;
     return code == MX_DECLINED ? mx_cuda_attention_plain_back(call, j, type) : code;
 }
 

@@ -1,7 +1,8 @@
 /* Attention on GPUs: what its kernels are given.
  *
- * attention_fused.cu chooses: kernels on tiles (attention_fused_forward.cu, attention_fused_backward.cu) for aligned
- * rows of up to 256 elements per head, plain ones (attention_fused_plain.cu) for everything else.
+ * attention_fused.cu chooses: cuDNN (attention_dnn.cu) where it is faster, kernels on tiles (attention_fused_forward.cu,
+ * attention_fused_backward.cu) for aligned rows of up to 256 elements per head, plain ones (attention_fused_plain.cu) for
+ * everything else.
  *
  * SPDX-License-Identifier: Apache-2.0 */
 #ifndef MX_CUDA_ATTENTION_FUSED_H
@@ -54,6 +55,9 @@ static inline bool dropping(const job &j) { return j.s.dropout > 0; }
 /* MX_DECLINED: not for this kernel.  exact: floats are not rounded to TF32. */
 mx_code mx_cuda_attention_forward(const mx_kernel_call *call, const attention::job &job, int type, bool exact);
 mx_code mx_cuda_attention_backward(const mx_kernel_call *call, const attention::job &job, int type, bool exact);
+/* By cuDNN, where it is faster; j.delta is scratch. */
+mx_code mx_cuda_attention_dnn(const mx_kernel_call *call, const attention::job &j, int type);
+mx_code mx_cuda_attention_dnn_back(const mx_kernel_call *call, const attention::job &j, int type);
 /* Any type and size. */
 mx_code mx_cuda_attention_plain(const mx_kernel_call *call, const attention::job &job, int type);
 mx_code mx_cuda_attention_plain_back(const mx_kernel_call *call, const attention::job &job, int type);
