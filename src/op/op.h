@@ -35,7 +35,7 @@ typedef struct mx_kernel_call {
     const void *attrs;
     int n_in, n_out;
     mx_array *const *in;  /* absent optional inputs are MX_NONE */
-    mx_array *const *out; /* allocated; overlap with an input only for MX_OP_INPLACE ops, and then exactly */
+    mx_array *const *out; /* allocated; overlap with an input only for MX_OP_INPLACE (SECOND_) ops, and then exactly */
     bool training;
     void *workspace; /* the bytes that the kernel requested */
 } mx_kernel_call;
@@ -138,6 +138,7 @@ enum mx_op_flags {
     MX_OP_LOSS = 2048,     /* a loss */
     MX_OP_ELEMENTWISE = 4096, /* element i of the output depends on elements i of the inputs alone (pointwise.h: implied) */
     MX_OP_EXPANDS = 8192,  /* a composition of other operators: see op/expand.h */
+    MX_OP_SECOND_INPLACE = 16384, /* kernels may run with out[1] being in[0] */
 };
 
 /* What the operator does with sparse inputs; exec/sparse has a function for each of these. */

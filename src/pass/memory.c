@@ -83,15 +83,25 @@ static bool same_layout(const mx_value *a, const mx_value *b)
     return a->dtype == b->dtype && mx_shape_size(&a->shape) == mx_shape_size(&b->shape);
 }
 
-/* An input whose memory the first output may take over; -1: none. */
-static int32_t input_to_reuse(const planner *p, int32_t s)
+/* How many inputs, from the first on, may give their memory to this output. */
+static int givers(const mx_step *step, int output)
+{
+    if (mx_step_mutates(step))
+        return 0;
+    if (output == 0 && step->op->flags & MX_OP_INPLACE)
+        return step->n_in;
+    return output == 1 && step->op->flags & MX_OP_SECOND_INPLACE ? 1 : 0;
+}
+
+/* An input whose memory the output may take over; -1: none. */
+static int32_t input_to_reuse(const planner *p, int32_t s, int output)
 {
     const mx_program *g = p->program;
     const mx_step *step = &g->steps.items[s];
-    const mx_value *out = &g->values.items[step->out[0]];
-    if (p->roomy || !(step->op->flags & MX_OP_INPLACE) || out->external >= 0 || mx_step_mutates(step))
+    const mx_value *out = &g->values.items[step->out[output]];
+    if (p->roomy || out->external >= 0)
         return -1;
-    for (int k = 0; k < step->n_in; k++) {
+    for (int k = 0; k < givers(step, output); k++) {
         const int32_t v = step->in[k];
         if (v < 0 || p->of[v] < 0 || !ends_here(p, p->of[v], s) || !same_layout(&g->values.items[v], out))
             continue;
@@ -126,8 +136,8 @@ static mx_code place_output(planner *p, int32_t s, int k)
     int32_t from = -1;
     if (k == 0 && (step->op->flags & MX_OP_VIEW))
         from = step->in[0];
-    else if (k == 0)
-        from = input_to_reuse(p, s);
+    else
+        from = input_to_reuse(p, s, k);
     p->of[v] = from >= 0 ? p->of[from]
                          : new_buffer(p,
                   (buffer){.bytes = rounded(mx_value_bytes(value)), .first = s, .last = s, .external = -1, .result = -1,

@@ -298,6 +298,7 @@ template <class C> static mx_code by_blocks(const mx_kernel_call *call, const lo
         if (!t.dx.data)
             return;
         const C factor = t.g.template get<C>(row);
+        __syncthreads(); /* dx may be x, of which all have read the class that is hit */
         mx_cuda_line_map<C>(t.x, t.dx, at, [=](int64_t i, C v) {
             const C target = t.label.sparse ? (C)(i == hit) : t.label.values.template get<C>(at.start + i * at.inner);
             return factor * (mass * exp(v - total) - target);

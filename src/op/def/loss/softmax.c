@@ -541,7 +541,7 @@ mx_op mx_family_softmax[] = {
      .samples = (const mx_sample[]){{"4,1;4,3;4;4,1", "", 0, 3, "int:2"}, {"2,1,4;2,3,4;2,4;2,1,4", "axis=1", 0, 3, "int:2"},
                                     {"3,1;3,5;3,5;3,1", "sparse_label=False", 0.1, 1, NULL}, {0}}},
     {.name = "_softmax_ce_gradient", .inputs = "pred label ograd", .outputs = "loss gradient", .schema = &softmax_ce_schema,
-     .doc = "cross entropy and its gradient with respect to pred, fused by plans", .n_out = 2, .flags = BACKWARD,
+     .doc = "cross entropy and its gradient with respect to pred, fused by plans", .n_out = 2, .flags = BACKWARD | MX_OP_SECOND_INPLACE,
      .infer_shape = infer_ce_gradient, .infer_type = infer_ce_gradient_type, .reference = ref_ce_gradient,
      .samples = (const mx_sample[]){{"4,3;4;4,1", "", 0, 3, "int:1"}, {"2,3,4;2,4;2,1,4", "axis=1", 0, 3, "int:1"},
                                     {"5,200;5;5,1", "", 0, 200, "int:1"}, {"2,2500;2;2,1", "", 0, 50, "int:1"},
