@@ -25,6 +25,7 @@ mx_code mx_pass_residual(mx_program *program);   /* blocked convolution, then ad
 mx_code mx_pass_dense(mx_program *program);      /* while predicting: weights of dense layers in panels */
 mx_code mx_pass_channels_last(mx_program *program); /* convolutions and what is between them as NHWC */
 mx_code mx_pass_norm_parts(mx_program *program);    /* training: normalisation, addition and relu in one pass */
+mx_code mx_pass_addition(mx_program *program);      /* an addition, and the step that computes an operand: one step */
 mx_code mx_pass_recompute(mx_program *program);     /* large results of normalisations are recomputed, not saved */
 mx_code mx_pass_activation_gradient(mx_program *program); /* relu's gradient into the step beside it */
 mx_code mx_pass_pointwise(mx_program *program);           /* chains of pointwise steps: one loop over tiles */

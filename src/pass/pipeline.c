@@ -35,6 +35,7 @@ static const struct {
     {"dense", mx_pass_dense, 0},
     {"channels_last", mx_pass_channels_last, MX_CAN_CHANNELS_LAST},
     {"norm_parts", mx_pass_norm_parts, MX_CAN_NORM_PARTS},
+    {"addition", mx_pass_addition, MX_CAN_ROUND_ANEW},
     {"recompute", mx_pass_recompute, MX_CAN_RECOMPUTE},
     {"activation_gradient", mx_pass_activation_gradient, MX_CAN_JOIN_RELU_GRADIENT},
     {"pointwise", mx_pass_pointwise, 0},

@@ -244,3 +244,82 @@ def test_small_calls_keep_their_order():
             for n, array in enumerate(arrays):
                 np.testing.assert_allclose(array.asnumpy(), values[n], atol=5e-3)
                 values[n] = array.asnumpy()
+
+
+# ---- residual blocks ----------------------------------------------------------------------------------------------------
+
+class Residual(gluon.HybridBlock):
+    """x + dense(gelu(dense(norm(x)))): additions are part of the product and of the gradient of the normalisation."""
+
+    def __init__(self, units, twice):
+        super().__init__()
+        self._twice = twice
+        with self.name_scope():
+            self.norm = nn.LayerNorm(in_channels=units)
+            self.wide = nn.Dense(2 * units, flatten=False, in_units=units)
+            self.gelu = nn.GELU()
+            self.narrow = nn.Dense(units, flatten=False, in_units=2 * units)
+
+    def hybrid_forward(self, F, x):
+        y = self.narrow(self.gelu(self.wide(self.norm(x))))
+        return x + y + y if self._twice else x + y  # y is read twice: the addition stays a step of its own
+
+
+def gradients_of_blocks(context, dtype, units, twice):
+    mx.random.seed(3)
+    net = nn.HybridSequential()
+    for _ in range(3):
+        net.add(Residual(units, twice))
+    net.initialize(mx.init.Xavier(), ctx=mx.cpu(0))
+    net.collect_params().reset_ctx(context)
+    net.cast(dtype)
+    net.hybridize()
+    numbers = np.random.RandomState(2)
+    x, g = (nd.array(numbers.normal(size=(4, 50, units)), ctx=context).astype(dtype) for _ in range(2))
+    x.attach_grad()
+    with autograd.record():
+        y = net(x)
+    y.backward(g)
+    return [v.astype("float32").asnumpy() for v in [y, x.grad] + [p.grad(context) for p in net.collect_params().values()]]
+
+
+@pytest.mark.parametrize("twice", [False, True])
+@pytest.mark.parametrize("dtype, units", [("float32", 96), ("float32", 37), ("float16", 64), ("bfloat16", 768), ("bfloat16", 2048)])
+def test_residual_blocks(dtype, units, twice):
+    bound = {"float32": 2e-3, "float16": 2e-2, "bfloat16": 1e-1}[dtype]
+    cpu = gradients_of_blocks(mx.cpu(0), "float32", units, twice)
+    for got, wanted in zip(gradients_of_blocks(mx.gpu(0), dtype, units, twice), cpu):
+        np.testing.assert_allclose(got, wanted, rtol=0, atol=bound * np.abs(wanted).max())
+
+
+@pytest.mark.parametrize("dtype", ["float16", "bfloat16"])
+def test_gelu_of_narrow_types(dtype):
+    x = np.linspace(-8, 8, 4099).astype("float32")
+    outcome = []
+    for context in (mx.cpu(0), mx.gpu(0)):
+        v = nd.array(x, ctx=context).astype(dtype)
+        v.attach_grad()
+        with autograd.record():
+            y = nd.LeakyReLU(v, act_type="gelu")
+        y.backward(nd.ones_like(y))
+        outcome.append([y.astype("float32").asnumpy(), v.grad.astype("float32").asnumpy()])
+    for got, wanted in zip(outcome[1], outcome[0]):
+        np.testing.assert_allclose(got, wanted, rtol={"float16": 2e-3, "bfloat16": 1e-2}[dtype], atol=2e-6)
+
+
+@pytest.mark.parametrize("dtype", ["float16", "bfloat16"])
+@pytest.mark.parametrize("rows, hidden", [(1000, 768), (17, 264), (5000, 8), (300, 37)])
+def test_gradient_of_a_bias(dtype, rows, hidden):
+    """The sums of columns, whichever kernel is chosen."""
+    net = nn.Dense(hidden, in_units=64)
+    net.initialize(ctx=mx.gpu(0))
+    net.cast(dtype)
+    net.hybridize()
+    g = np.random.RandomState(1).normal(size=(rows, hidden)).astype("float32")
+    x = nd.random.normal(shape=(rows, 64), ctx=mx.gpu(0)).astype(dtype)
+    for _ in range(2):
+        with autograd.record():
+            y = net(x)
+        y.backward(nd.array(g, ctx=mx.gpu(0)).astype(dtype))
+    got = net.bias.grad(mx.gpu(0)).astype("float32").asnumpy()
+    np.testing.assert_allclose(got, g.sum(0), rtol=2e-2, atol=2e-2 * np.sqrt(rows))

@@ -111,6 +111,16 @@ static mx_code run_affine(const mx_kernel_call *call, bool relu)
 static mx_code run_dense(const mx_kernel_call *call) { return run_affine(call, false); }
 static mx_code run_dense_relu(const mx_kernel_call *call) { return run_affine(call, true); }
 
+/* Plans use it on devices whose products can add; here it runs the two kernels. */
+static mx_code run_dense_add(const mx_kernel_call *call)
+{
+    mx_op *sum = MX_OP("elemwise_add");
+    const mx_code code = run_affine(call, false);
+    const mx_kernel_call rest = {.op = sum, .n_in = 2, .n_out = 1, .in = (mx_array *[]){call->out[0], call->in[3]},
+                                 .out = call->out};
+    return code ? code : mx_kernel_run(sum->kernels[MX_CPU][0], &rest);
+}
+
 /* Plans use it on devices where one product computes both; here it runs the two kernels. */
 static mx_code run_dense_gradients(const mx_kernel_call *call)
 {
@@ -210,6 +220,7 @@ MX_CPU_KERNELS(dot) = {{"dot", run_dot, NULL},
                        {"_dense_relu", run_dense_relu, NULL},
                        {"_pack_dense", run_pack, NULL},
                        {"_packed_dense", run_packed, NULL},
+                       {"_dense_add", run_dense_add, NULL},
                        {"_dense_gradients", run_dense_gradients, NULL},
                        {"_dot_relu_grad", run_dot_relu_grad, NULL, MX_KERNEL_WIDEN},
                        {NULL, NULL, NULL}};

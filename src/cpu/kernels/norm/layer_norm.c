@@ -153,6 +153,20 @@ static mx_code run_layer_backward(const mx_kernel_call *call)
     return backward(&job, call);
 }
 
+/* For programs made for other devices: the addition follows. */
+static mx_code run_layer_backward_add(const mx_kernel_call *call)
+{
+    const mx_code code = run_layer_backward(call);
+    const void *addend = mx_data(call->in[5]);
+    void *sum = mx_data(call->out[0]);
+    for (int64_t i = 0; !code && i < call->out[0]->size; i++)
+        if (call->out[0]->dtype == MX_FLOAT32)
+            ((float *)sum)[i] += ((const float *)addend)[i];
+        else
+            ((double *)sum)[i] += ((const double *)addend)[i];
+    return code;
+}
+
 static mx_code run_group_backward(const mx_kernel_call *call)
 {
     const mx_dtype compute = mx_compute_type(call);
@@ -167,5 +181,6 @@ MX_CPU_KERNELS(layer_norm) = {{"LayerNorm", run_layer, NULL, MX_KERNEL_WIDEN},
                               {"InstanceNorm", run_instance, NULL, MX_KERNEL_WIDEN},
                               {"GroupNorm", run_group, NULL, MX_KERNEL_WIDEN},
                               {"_backward_LayerNorm", run_layer_backward, NULL, MX_KERNEL_WIDEN},
+                              {"_backward_layer_norm_add", run_layer_backward_add, NULL, MX_KERNEL_WIDEN},
                               {"_backward_GroupNorm", run_group_backward, NULL, MX_KERNEL_WIDEN},
                               {NULL, NULL, NULL}};

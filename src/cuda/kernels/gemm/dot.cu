@@ -8,7 +8,8 @@ struct product {
     bool trans_a, trans_b;
     int64_t m, n, k, batch;
     bool relu;
-    const mx_array *mask = nullptr; /* as c: the result of relu */
+    const mx_array *mask = nullptr;   /* as c: the result of relu */
+    const mx_array *addend = nullptr; /* as c */
 };
 
 static mx_code multiply(const mx_kernel_call *call, const product &p)
@@ -16,7 +17,8 @@ static mx_code multiply(const mx_kernel_call *call, const product &p)
     const mx_cuda_gemm g = {
         p.trans_a, p.trans_b, p.m, p.n, p.k, mx_data(p.a), p.trans_a ? p.m : p.k, mx_data(p.b),
         p.trans_b ? p.k : p.n, mx_data(p.c), p.n, 1, 0, p.batch, p.m * p.k, p.k * p.n, p.m * p.n, false,
-        p.bias ? mx_data(p.bias) : nullptr, p.relu, nullptr, p.mask ? mx_data(p.mask) : nullptr};
+        p.bias ? mx_data(p.bias) : nullptr, p.relu, nullptr, p.mask ? mx_data(p.mask) : nullptr,
+        p.addend ? mx_data(p.addend) : nullptr};
     return mx_cuda_gemm_run(call, p.c->dtype, g);
 }
 
@@ -67,16 +69,22 @@ static mx_code run_batch_dot(const mx_kernel_call *call)
                               a->shape[attrs->transpose_a ? axes - 2 : axes - 1], out->size / (m * n), false});
 }
 
-static mx_code run_affine(const mx_kernel_call *call, bool relu)
+static mx_code run_affine(const mx_kernel_call *call, bool relu, const mx_array *addend = nullptr)
 {
     const mx_dense_attrs *attrs = (const mx_dense_attrs *)call->attrs;
     const mx_array *weight = call->in[1];
     const bool has_bias = !attrs->no_bias && !mx_is_none(call->in[2]);
     return run_product(call, {call->in[0], weight, has_bias ? call->in[2] : nullptr, call->out[0], false, true,
-                              call->out[0]->size / attrs->num_hidden, attrs->num_hidden, weight->shape[1], 1, relu});
+                              call->out[0]->size / attrs->num_hidden, attrs->num_hidden, weight->shape[1], 1, relu,
+                              nullptr, addend});
 }
 static mx_code run_dense(const mx_kernel_call *call) { return run_affine(call, false); }
 static mx_code run_dense_relu(const mx_kernel_call *call) { return run_affine(call, true); }
+static mx_code run_dense_add(const mx_kernel_call *call)
+{
+    const mx_array *addend = call->in[3];
+    return addend->dtype == call->out[0]->dtype && call->in[0]->size ? run_affine(call, false, addend) : MX_DECLINED;
+}
 
 /* dW (hidden, features) = dY' X and db (hidden) = sum of dY over the rows, from one product. */
 static mx_code run_dense_gradients(const mx_kernel_call *call)
@@ -100,6 +108,7 @@ MX_CUDA_KERNELS(dot) = {{"dot", run_dot, NULL},
                         {"batch_dot", run_batch_dot, NULL},
                         {"FullyConnected", run_dense, NULL},
                         {"_dense_relu", run_dense_relu, NULL},
+                        {"_dense_add", run_dense_add, NULL},
                         {"_dense_gradients", run_dense_gradients, NULL},
                         {"_dot_relu_grad", run_dot_relu_grad, NULL},
                         {NULL, NULL, NULL}};

@@ -17,13 +17,14 @@
 #include <cstring>
 #include <mutex>
 #include <unordered_map>
+#include <vector>
 
 #include "cuda/device.h"
 #include "cuda/kernels/gemm/gemm.h"
 #include "cuda/kernels/lanes.h"
 
 #define WORKSPACE (32u << 20) /* bytes that an algorithm may use */
-#define TRIED 6               /* algorithms that are timed */
+#define TRIED 8               /* algorithms that are timed */
 #define REPEATED 10           /* runs of each that are short */
 #define MOST_MEASURED 512     /* kinds; later ones use the library's heuristic */
 #define NOISE 0.98f           /* a gain that counts */
@@ -35,7 +36,7 @@ struct kind {
     int64_t m, n, k, lda, ldb, ldc, batch, stride_a, stride_b, stride_c;
     int32_t device, dtype;
     int8_t trans_a, trans_b, tf32, adds, bias, relu, sums, mask;
-    int8_t align_a, align_b, align_c, unused[5]; /* in bytes, 16 at most */
+    int8_t align_a, align_b, align_c, addend, unused[4]; /* in bytes, 16 at most */
     bool operator==(const kind &other) const { return !memcmp(this, &other, sizeof *this); }
 };
 
@@ -55,6 +56,7 @@ enum maker { BY_CUBLAS, BY_CUBLASLT, BY_US }; /* after cuBLAS, bias and relu are
 struct choice {
     maker by = BY_CUBLAS;
     bool settled = false; /* measured */
+    bool apart = false;   /* cuBLASLt: the sums by a kernel of ours, which leaves it faster algorithms */
     int tiling = 0;       /* of ours */
     cublasLtMatmulDescOpaque_t product;
     cublasLtMatrixLayoutOpaque_t a, b, c;
@@ -80,7 +82,9 @@ static kind kind_of(const mx_cuda_device *d, int dtype, const mx_cuda_gemm &g, b
     x.device = d->id, x.dtype = dtype, x.trans_a = g.trans_a, x.trans_b = g.trans_b, x.tf32 = tf32;
     x.adds = g.beta != 0, x.bias = g.bias != nullptr, x.relu = g.relu;
     x.sums = g.sums != nullptr, x.mask = g.mask != nullptr;
-    x.align_a = alignment(g.a), x.align_b = alignment(g.b), x.align_c = alignment(g.c);
+    x.align_a = alignment(g.a), x.align_b = alignment(g.b), x.align_c = alignment(g.c), x.addend = g.addend != nullptr;
+    if (g.addend && alignment(g.addend) < x.align_c)
+        x.align_c = alignment(g.addend);
     return x;
 }
 
@@ -183,16 +187,24 @@ static mx_code put_mask(const mx_kernel_call *call, mx_cuda_device *d, int dtype
 static mx_code run_classic(const mx_kernel_call *call, mx_cuda_device *d, int dtype, const mx_cuda_gemm &g, bool tf32)
 {
     d->blas_used = true;
-    const float alpha_f = (float)g.alpha, beta_f = (float)g.beta;
+    const double beta_d = g.addend ? 1 : g.beta;
+    const float alpha_f = (float)g.alpha, beta_f = (float)beta_d;
     const bool wide = dtype == MX_FLOAT64;
     const cudaDataType type = data_type(dtype);
-    const void *alpha = wide ? (const void *)&g.alpha : &alpha_f, *beta = wide ? (const void *)&g.beta : &beta_f;
-    mx_code code =
-        blas_fail(call, cublasGemmStridedBatchedEx(d->blas, g.trans_b ? CUBLAS_OP_T : CUBLAS_OP_N,
-                                                   g.trans_a ? CUBLAS_OP_T : CUBLAS_OP_N, (int)g.n, (int)g.m, (int)g.k,
-                                                   alpha, g.b, type, (int)g.ldb, g.stride_b, g.a, type, (int)g.lda,
-                                                   g.stride_a, beta, g.c, type, (int)g.ldc, g.stride_c, (int)g.batch,
-                                                   compute_type(dtype, tf32), CUBLAS_GEMM_DEFAULT));
+    const void *alpha = wide ? (const void *)&g.alpha : &alpha_f, *beta = wide ? (const void *)&beta_d : &beta_f;
+    mx_code code = MX_OK;
+    if (g.addend)
+        code =
+            mx_cuda_fail(cudaMemcpyAsync(g.c, g.addend, (size_t)(g.batch * g.m * g.n) * mx_dtype_size((mx_dtype)dtype),
+                                         cudaMemcpyDeviceToDevice, d->stream),
+                         call->op->name);
+    code = code ? code
+                : blas_fail(call,
+                            cublasGemmStridedBatchedEx(d->blas, g.trans_b ? CUBLAS_OP_T : CUBLAS_OP_N,
+                                                       g.trans_a ? CUBLAS_OP_T : CUBLAS_OP_N, (int)g.n, (int)g.m,
+                                                       (int)g.k, alpha, g.b, type, (int)g.ldb, g.stride_b, g.a, type,
+                                                       (int)g.lda, g.stride_a, beta, g.c, type, (int)g.ldc, g.stride_c,
+                                                       (int)g.batch, compute_type(dtype, tf32), CUBLAS_GEMM_DEFAULT));
     code = code ? code : add_up(call, d, dtype, g);
     code = code ? code : put_mask(call, d, dtype, g);
     return code ? code : add_bias(call, d, dtype, g.c, g.batch * g.m * g.n, g.bias, g.n, 1, g.relu);
@@ -213,7 +225,7 @@ static void lay_out(cublasLtMatrixLayoutOpaque_t *x, cudaDataType type, int64_t 
 /* The vector beside the matrices: the bias, or the destination of sums. */
 static void set_vector(choice *c, const mx_cuda_gemm &g)
 {
-    const void *vector = g.bias ? g.bias : g.sums;
+    const void *vector = g.bias ? g.bias : c->apart ? nullptr : g.sums;
     if (vector)
         cublasLtMatmulDescSetAttribute(&c->product, CUBLASLT_MATMUL_DESC_BIAS_POINTER, &vector, sizeof vector);
 }
@@ -223,11 +235,11 @@ static void describe(choice *c, int dtype, const mx_cuda_gemm &g, bool tf32)
     const cudaDataType type = data_type(dtype);
     const cublasOperation_t first = g.trans_b ? CUBLAS_OP_T : CUBLAS_OP_N,
                             second = g.trans_a ? CUBLAS_OP_T : CUBLAS_OP_N;
-    const cublasLtEpilogue_t after = g.bias && g.relu ? CUBLASLT_EPILOGUE_RELU_BIAS
-                                     : g.bias         ? CUBLASLT_EPILOGUE_BIAS
-                                     : g.relu         ? CUBLASLT_EPILOGUE_RELU
-                                     : g.sums         ? CUBLASLT_EPILOGUE_BGRADB
-                                                      : CUBLASLT_EPILOGUE_DEFAULT;
+    const cublasLtEpilogue_t after = g.bias && g.relu      ? CUBLASLT_EPILOGUE_RELU_BIAS
+                                     : g.bias              ? CUBLASLT_EPILOGUE_BIAS
+                                     : g.relu              ? CUBLASLT_EPILOGUE_RELU
+                                     : g.sums && !c->apart ? CUBLASLT_EPILOGUE_BGRADB
+                                                           : CUBLASLT_EPILOGUE_DEFAULT;
     cublasLtMatmulDescInit(&c->product, compute_type(dtype, tf32), CUDA_R_32F);
     cublasLtMatmulDescSetAttribute(&c->product, CUBLASLT_MATMUL_DESC_TRANSA, &first, sizeof first);
     cublasLtMatmulDescSetAttribute(&c->product, CUBLASLT_MATMUL_DESC_TRANSB, &second, sizeof second);
@@ -238,13 +250,25 @@ static void describe(choice *c, int dtype, const mx_cuda_gemm &g, bool tf32)
     lay_out(&c->c, type, g.n, g.m, g.ldc, g, g.stride_c);
 }
 
-/* The choice is the caller's own copy: the vector is written into it. */
-static cublasStatus_t run_lt(mx_cuda_device *d, choice &c, const mx_cuda_gemm &g, void *workspace)
+/* The choice is the caller's own copy: the vector is written into it.  After the product its workspace serves the sums. */
+static cublasStatus_t run_lt(mx_cuda_device *d, int dtype, choice &c, const mx_cuda_gemm &g, void *workspace)
 {
-    const float alpha = (float)g.alpha, beta = (float)g.beta;
+    const float alpha = (float)g.alpha, beta = g.addend ? 1 : (float)g.beta;
     set_vector(&c, g);
-    return cublasLtMatmul((cublasLtHandle_t)d->blas, &c.product, &alpha, g.b, &c.b, g.a, &c.a, &beta, g.c, &c.c, g.c,
-                          &c.c, &c.algorithm, workspace, c.workspace, d->stream);
+    const cublasStatus_t status =
+        cublasLtMatmul((cublasLtHandle_t)d->blas, &c.product, &alpha, g.b, &c.b, g.a, &c.a, &beta,
+                       g.addend ? g.addend : g.c, &c.c, g.c, &c.c, &c.algorithm, workspace, c.workspace, d->stream);
+    if (status || !c.apart)
+        return status;
+    return mx_cuda_column_sums(d, dtype, g.a, g.k, g.m, g.sums, workspace) ? CUBLAS_STATUS_EXECUTION_FAILED
+                                                                           : CUBLAS_STATUS_SUCCESS;
+}
+
+/* Bytes that a run needs beside the matrices. */
+static size_t room_of(const mx_cuda_device *d, const choice &c, const mx_cuda_gemm &g)
+{
+    const size_t sums = c.apart ? mx_cuda_column_sums_bytes(d, g.k, g.m) : 0;
+    return sums > c.workspace ? sums : c.workspace;
 }
 
 /* The library's heuristic choices, best first. */
@@ -343,8 +367,8 @@ template <class F> static float timed(const bench *b, F run)
 }
 
 /* Times cuBLAS, the heuristic choices and ours; the product is repeated, so one with beta writes to other memory. */
-static void measure(const mx_kernel_call *call, mx_cuda_device *d, const kind &x, mx_cuda_gemm g, choice *best, int n,
-                    const cublasLtMatmulHeuristicResult_t *found)
+static void measure(const mx_kernel_call *call, mx_cuda_device *d, const kind &x, mx_cuda_gemm g, choice *best,
+                    const std::vector<choice> &found)
 {
     static std::mutex measuring;
     std::lock_guard<std::mutex> guard(measuring);
@@ -361,15 +385,13 @@ static void measure(const mx_kernel_call *call, mx_cuda_device *d, const kind &x
     g.c = target ? target : g.c;
     float least = timed(b, [&] { return run_classic(call, &b->device, x.dtype, g, x.tf32) != MX_OK; });
     best->by = BY_CUBLAS, best->settled = true;
-    for (int i = 0; i < n; i++) {
-        choice next = *best;
-        next.algorithm = found[i].algo, next.workspace = found[i].workspaceSize, next.by = BY_CUBLASLT;
-        const float time = timed(b, [&] {
-            return run_lt(&b->device, next, g, b->workspace) != CUBLAS_STATUS_SUCCESS ||
+    for (choice next : found) {
+        const float time = room_of(d, next, g) > WORKSPACE ? INFINITY : timed(b, [&] {
+            return run_lt(&b->device, x.dtype, next, g, b->workspace) != CUBLAS_STATUS_SUCCESS ||
                    put_mask(call, &b->device, x.dtype, g);
         });
         if (time < least * NOISE)
-            least = time, *best = next;
+            least = time, *best = next, best->settled = true;
     }
     for (int i = 0; i < MX_CUDA_SMALL_TILINGS && mx_cuda_small_gemm_suits(d, x.dtype, g, x.tf32); i++) {
         const float time = timed(b, [&] { return mx_cuda_small_gemm(&b->device, g, i) != cudaSuccess; });
@@ -387,23 +409,35 @@ static bool suits_lt(int dtype, const mx_cuda_gemm &g)
     return dtype != MX_FLOAT64 && (!vector || (g.batch == 1 && alignment(vector) == 16));
 }
 
+/* Algorithms of cuBLASLt, the likeliest first; with sums, those that compute them come first. */
+static std::vector<choice> candidates(mx_cuda_device *d, const kind &x, const mx_cuda_gemm &g)
+{
+    std::vector<choice> all;
+    for (int apart = 0; apart < (g.sums && mx_cuda_column_sums_suit(x.dtype, g.m, g.a) ? 2 : 1); apart++) {
+        choice next;
+        cublasLtMatmulHeuristicResult_t found[TRIED];
+        next.by = BY_CUBLASLT, next.apart = apart;
+        describe(&next, x.dtype, g, x.tf32);
+        const int n = guesses(d, next, x, found);
+        for (int i = 0; i < n; i++) {
+            next.algorithm = found[i].algo, next.workspace = found[i].workspaceSize;
+            all.push_back(next);
+        }
+    }
+    return all;
+}
+
 static choice choose(const mx_kernel_call *call, mx_cuda_device *d, const kind &x, const mx_cuda_gemm &g)
 {
     choice made;
-    cublasLtMatmulHeuristicResult_t found[TRIED];
-    made.settled = true;
-    if (!suits_lt(x.dtype, g))
-        return made;
-    describe(&made, x.dtype, g, x.tf32);
-    const int n = guesses(d, made, x, found);
-    made.settled = !n;
+    const std::vector<choice> found = suits_lt(x.dtype, g) ? candidates(d, x, g) : std::vector<choice>();
+    made.settled = found.empty();
     static std::atomic<int> measured;
     const bool enough = measured >= MOST_MEASURED; /* a program whose shapes keep changing must not wait each time */
-    if (n && !d->pool && !enough)
-        measured++, measure(call, d, x, g, &made, n, found);
+    if (!found.empty() && !d->pool && !enough)
+        measured++, measure(call, d, x, g, &made, found);
     if (!made.settled)
-        made.settled = !d->pool, made.by = BY_CUBLASLT, made.algorithm = found[0].algo,
-        made.workspace = found[0].workspaceSize;
+        made = found[0], made.settled = !d->pool;
     return made;
 }
 
@@ -436,9 +470,9 @@ mx_code mx_cuda_gemm_run(const mx_kernel_call *call, int dtype, const mx_cuda_ge
         return run_classic(call, d, dtype, g, tf32);
     if (c.by == BY_US)
         return mx_cuda_fail(mx_cuda_small_gemm(d, g, c.tiling), call->op->name);
-    mx_cuda_scratch workspace(d, c.workspace);
-    if (c.workspace && !workspace.memory)
+    mx_cuda_scratch workspace(d, room_of(d, c, g));
+    if (workspace.bytes && !workspace.memory)
         return mx_error_code();
-    const mx_code code = blas_fail(call, run_lt(d, c, g, workspace.memory));
+    const mx_code code = blas_fail(call, run_lt(d, dtype, c, g, workspace.memory));
     return code ? code : put_mask(call, d, dtype, g);
 }

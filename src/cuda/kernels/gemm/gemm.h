@@ -20,7 +20,8 @@ struct mx_cuda_gemm {
     const void *bias = nullptr;                  /* (n); NULL: none.  With bias or relu, C is contiguous */
     bool relu = false;
     void *sums = nullptr; /* (m); written: the sums of A's columns, for trans_a and alpha 1 only.  NULL: not wanted */
-    const void *mask = nullptr; /* (m, n); C, which is contiguous, becomes 0 where it is not positive.  NULL: none */
+    const void *mask = nullptr;   /* (m, n); C, which is contiguous, becomes 0 where it is not positive.  NULL: none */
+    const void *addend = nullptr; /* (m, n); added to C, which is contiguous; beta is 0.  NULL: none */
 };
 
 /* What follows a product or a convolution, in one pass: out (outer, channels, inner) += bias (channels), then relu.
@@ -29,6 +30,13 @@ mx_code mx_cuda_bias_relu(const mx_kernel_call *call, mx_array *out, const mx_ar
                           int64_t inner, bool relu);
 
 mx_code mx_cuda_gemm_run(const mx_kernel_call *call, int dtype, const mx_cuda_gemm &g);
+
+/* ---- gemm_sums.cu ------------------------------------------------------------------------------------------------ */
+/* out (columns) = sums over the rows of x (rows, columns), in a fixed order. */
+size_t mx_cuda_column_sums_bytes(const mx_cuda_device *d, int64_t rows, int64_t columns); /* of `room` */
+bool mx_cuda_column_sums_suit(int dtype, int64_t columns, const void *x);                 /* 16-bit, aligned rows */
+cudaError_t mx_cuda_column_sums(const mx_cuda_device *d, int dtype, const void *x, int64_t rows, int64_t columns,
+                                void *out, void *room);
 
 /* ---- gemm_small.cu ----------------------------------------------------------------------------------------------- */
 #define MX_CUDA_SMALL_TILINGS 5

@@ -203,7 +203,7 @@ template <int MI, int NI, int KW> static cudaError_t launch(mx_cuda_device *d, c
 
 bool mx_cuda_small_gemm_suits(const mx_cuda_device *d, int dtype, const mx_cuda_gemm &g, bool tf32)
 {
-    return dtype == MX_FLOAT32 && tf32 && g.batch == 1 && g.m * g.n <= MOST_OUT && g.k <= MOST_SUM &&
+    return dtype == MX_FLOAT32 && tf32 && g.batch == 1 && !g.addend && g.m * g.n <= MOST_OUT && g.k <= MOST_SUM &&
            mx_cuda_has_tf32(d);
 }
 

@@ -87,6 +87,7 @@ template <class T> static mx_code rows_data_grad(const mx_kernel_call *call, con
     const T *g = (const T *)mx_data(call->in[0]), *x = (const T *)mx_data(call->in[1]),
             *gamma = (const T *)mx_data(call->in[2]);
     const T *mean = (const T *)mx_data(call->in[3]), *deviation = (const T *)mx_data(call->in[4]);
+    const T *addend = call->n_in > 5 ? (const T *)mx_data(call->in[5]) : nullptr;
     T *dx = (T *)mx_data(call->out[0]);
     return mx_cuda_rows(call, r.count, r.n, [=] __device__(int64_t row) {
         const int64_t at = r.start(row);
@@ -101,7 +102,7 @@ template <class T> static mx_code rows_data_grad(const mx_kernel_call *call, con
         for (int64_t i = threadIdx.x; i < r.n; i += blockDim.x) {
             const int64_t k = at + i * r.inner;
             const T z = (x[k] - middle) * inverse;
-            dx[k] = (g[k] * gamma[r.parameter(row, i)] - mean_h - z * mean_hz) * inverse;
+            dx[k] = (g[k] * gamma[r.parameter(row, i)] - mean_h - z * mean_hz) * inverse + (addend ? addend[k] : 0);
         }
     });
 }
@@ -152,5 +153,6 @@ MX_CUDA_KERNELS(layer_norm_rows) = {{"LayerNorm", run_layer_norm, NULL},
                                     {"InstanceNorm", run_instance_norm, NULL},
                                     {"GroupNorm", run_group_norm, NULL},
                                     {"_backward_LayerNorm", run_layer_norm_backward, NULL},
+                                    {"_backward_layer_norm_add", run_layer_norm_backward, NULL},
                                     {"_backward_GroupNorm", run_group_norm_backward, NULL},
                                     {NULL, NULL, NULL}};

@@ -285,6 +285,20 @@ static void reference_dense_relu(const mx_reference_call *call)
         call->out[0][i] = call->out[0][i] < 0 ? 0 : call->out[0][i];
 }
 
+static mx_code infer_dense_add(mx_infer *infer)
+{
+    if (infer_dense(infer))
+        return mx_error_code();
+    return mx_shape_known(&infer->out[0]) ? mx_infer_in(infer, 3, &infer->out[0]) : MX_OK;
+}
+
+static void reference_dense_add(const mx_reference_call *call)
+{
+    reference_dense(call);
+    for (int64_t i = 0; i < mx_shape_size(&call->out_shape[0]); i++)
+        call->out[0][i] += call->in[3][i];
+}
+
 #define SAMPLES(...) (const mx_sample[]){__VA_ARGS__, {0}}
 /* ---- as C text (op/emit.h) ---------------------------------------------------------------------------------------- */
 
@@ -349,5 +363,9 @@ mx_op mx_family_dot[] = {
      .infer_shape = infer_dense, .reference = reference_dense_relu,
      .samples = SAMPLES({"2,3;4,3;4", "num_hidden=4", 0, 0, NULL}, {"2,3;4,3", "num_hidden=4, no_bias=True", 0, 0, "absent:2"},
                         {"9,33;17,33;17", "num_hidden=17", 0, 0, NULL})},
+    {.name = "_dense_add", .doc = "FullyConnected(...) + addend, fused by plans", .inputs = "data weight bias addend",
+     .schema = &dense_schema, .flags = MX_OP_HIDDEN | MX_OP_NO_GRADIENT, .infer_shape = infer_dense_add, .reference = reference_dense_add,
+     .samples = SAMPLES({"2,3;4,3;4;2,4", "num_hidden=4", 0, 0, "floatonly"}, {"9,33;17,33;17;9,17", "num_hidden=17", 0, 0, "floatonly"},
+                        {"2,3,8;16,8;16;2,3,16", "num_hidden=16, flatten=False", 0, 0, "floatonly"})},
     {0},
 };

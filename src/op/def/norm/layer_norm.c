@@ -133,6 +133,12 @@ static mx_code infer_backward(mx_infer *infer, mx_code (*forward)(mx_infer *))
 }
 
 static mx_code infer_layer_backward(mx_infer *infer) { return infer_backward(infer, infer_layer); }
+static mx_code infer_layer_backward_add(mx_infer *infer)
+{
+    if (infer_layer_backward(infer) || mx_infer_in(infer, 5, &infer->out[0]) || mx_infer_out(infer, 0, &infer->in[5]))
+        return mx_error_code();
+    return MX_OK;
+}
 static mx_code infer_group_backward(mx_infer *infer) { return infer_backward(infer, infer_group); }
 
 /* ---- gradients -------------------------------------------------------------------------------------------- */
@@ -298,6 +304,12 @@ static void ref_layer_backward(const mx_reference_call *call)
 {
     backward_reference(call, layer_layout(&call->in_shape[1], ((const mx_layer_norm_attrs *)call->attrs)->axis));
 }
+static void ref_layer_backward_add(const mx_reference_call *call)
+{
+    ref_layer_backward(call);
+    for (int64_t i = 0; i < mx_shape_size(&call->out_shape[0]); i++)
+        call->out[0][i] += call->in[5][i];
+}
 static void ref_group_backward(const mx_reference_call *call)
 {
     backward_reference(call, group_layout(&call->in_shape[1], ((const mx_group_norm_attrs *)call->attrs)->num_groups));
@@ -373,6 +385,12 @@ mx_op mx_family_layer_norm[] = {
      .samples = (const mx_sample[]){{"3,37;3,37;37;3,1;3,1", "", 0.3, 2, "floatonly"},
                                     {"2,3,4;2,3,4;3;2,1,4;2,1,4", "axis=1", 0.3, 2, "floatonly"},
                                     {"300,40;300,40;40;300,1;300,1", "", 0.3, 2, "floatonly"}, {0}}},
+    {.name = "_backward_layer_norm_add", .doc = "gradient of LayerNorm plus another one, fused by plans", .inputs = "ograd data gamma mean std addend",
+     .outputs = "data_grad gamma_grad beta_grad", .n_out = 3, .flags = MX_OP_HIDDEN | MX_OP_NO_GRADIENT, .infer_shape = infer_layer_backward_add,
+     .schema = &layer_norm_schema, .reference = ref_layer_backward_add,
+     .samples = (const mx_sample[]){{"3,37;3,37;37;3,1;3,1;3,37", "", 0.3, 2, "floatonly"},
+                                    {"2,3,4;2,3,4;3;2,1,4;2,1,4;2,3,4", "axis=1", 0.3, 2, "floatonly"},
+                                    {"300,40;300,40;40;300,1;300,1;300,40", "", 0.3, 2, "floatonly"}, {0}}},
     {.name = "_backward_GroupNorm", BACKWARD(infer_group_backward), .doc = "gradient of GroupNorm and InstanceNorm", .schema = &group_norm_schema,
      .reference = ref_group_backward,
      .samples = (const mx_sample[]){{"2,4,3;2,4,3;2;2,2;2,2", "num_groups=2", 0.3, 2, "floatonly"},
