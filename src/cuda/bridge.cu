@@ -121,6 +121,7 @@ mx_code mx_op_fail(const mx_op *op, mx_code code, const char *format, ...)
 }
 
 mx_code mx_error_code(void) { return library->error_code(); }
+void mx_error_clear(void) { library->error_clear(); }
 mx_rng mx_rng_reserve(uint64_t blocks) { return library->rng_reserve(blocks); }
 const mx_flags *mx_flags_get(void) { return library->flags(); }
 void mx_op_attach(mx_device_type, const mx_kernel *kernel)

@@ -129,7 +129,7 @@ extern "C" __attribute__((visibility("default"))) mx_device *mx_cuda_open(const 
     device_count = device_count < MX_CUDA_MOST ? device_count : MX_CUDA_MOST;
     table.can = MX_CAN_CHANNELS_LAST | MX_CAN_NORM_PARTS | MX_CAN_RECOMPUTE | MX_CAN_JOIN_RELU_GRADIENT |
                 MX_CAN_JOIN_BIAS | MX_CAN_CHAIN_NARROW | MX_CAN_OVERLAP | MX_CAN_ROUND_ANEW | MX_CAN_ALIGN_ROWS |
-                MX_CAN_FUSE_ATTENTION;
+                MX_CAN_FUSE_ATTENTION | MX_CAN_FUSE_EPILOGUE;
     table.name = "gpu", table.type = MX_GPU, table.count = count, table.capturer = &mx_cuda_capturer;
 #define ENTRY(name, function) table.name = MX_CUDA_ENTRY(function)
     ENTRY(alloc, mx_cuda_allocate), ENTRY(free, mx_cuda_release), ENTRY(copy, mx_cuda_copy_within);

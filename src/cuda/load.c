@@ -61,6 +61,7 @@ static void load(void)
 {
     const mx_cuda_library library = {
         .border = MX_CUDA_BORDER, .none = MX_NONE, .error_set = mx_error_set, .op_fail = mx_op_fail, .error_code = mx_error_code,
+        .error_clear = mx_error_clear,
         .op_at = mx_op_at, .attach = mx_op_attach, .attach_many = mx_op_attach_many, .multi_constants = mx_multi_constants,
         .rng_reserve = mx_rng_reserve, .flags = mx_flags_get, .array_new = mx_array_new,
         .array_overlap = mx_array_overlap, .release = mx_release, .parallel = mx_parallel,

@@ -25,6 +25,7 @@ typedef struct mx_cuda_library {
     mx_code (*error_set)(mx_code code, const char *format, ...);
     mx_code (*op_fail)(const mx_op *op, mx_code code, const char *format, ...);
     mx_code (*error_code)(void);
+    void (*error_clear)(void);
     mx_op *(*op_at)(int i);
     void (*attach)(mx_device_type device, const mx_kernel *kernel);
     void (*attach_many)(mx_device_type device, const char *op, mx_many_fn many);

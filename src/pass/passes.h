@@ -21,9 +21,11 @@ mx_code mx_pass_roles(mx_program *program);      /* queries, keys and values of 
 mx_code mx_pass_classes(mx_program *program);    /* scores of many classes: aligned rows */
 mx_code mx_pass_activation(mx_program *program); /* convolution or dense, then relu: one step */
 mx_code mx_pass_layout(mx_program *program);     /* while predicting: blocked channels inside, NCHW at the edges */
-mx_code mx_pass_residual(mx_program *program);   /* blocked convolution, then addition and relu or clip: one step */
-mx_code mx_pass_dense(mx_program *program);      /* while predicting: weights of dense layers in panels */
+mx_code mx_pass_residual(
+    mx_program *program);                   /* blocked or fused convolution, then addition and relu or clip: one step */
+mx_code mx_pass_dense(mx_program *program); /* while predicting: weights of dense layers in panels */
 mx_code mx_pass_channels_last(mx_program *program); /* convolutions and what is between them as NHWC */
+mx_code mx_pass_epilogue(mx_program *program);      /* while predicting: convolution, addition and relu: one step */
 mx_code mx_pass_norm_parts(mx_program *program);    /* training: normalisation, addition and relu in one pass */
 mx_code mx_pass_addition(mx_program *program);      /* an addition, and the step that computes an operand: one step */
 mx_code mx_pass_recompute(mx_program *program);     /* large results of normalisations are recomputed, not saved */

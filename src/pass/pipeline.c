@@ -34,6 +34,7 @@ static const struct {
     {"residual", mx_pass_residual, 0},
     {"dense", mx_pass_dense, 0},
     {"channels_last", mx_pass_channels_last, MX_CAN_CHANNELS_LAST},
+    {"epilogue", mx_pass_epilogue, MX_CAN_FUSE_EPILOGUE},
     {"norm_parts", mx_pass_norm_parts, MX_CAN_NORM_PARTS},
     {"addition", mx_pass_addition, MX_CAN_ROUND_ANEW},
     {"recompute", mx_pass_recompute, MX_CAN_RECOMPUTE},

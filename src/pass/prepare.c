@@ -11,6 +11,7 @@
 #include <string.h>
 
 #include "base/alloc.h"
+#include "gluon/op.gen.h"
 #include "op/control.h"
 #include "pass/passes.h"
 
@@ -80,6 +81,14 @@ static void order(mx_program *program, const bool *chosen, mx_step *room)
     memcpy(program->steps.items, room, (size_t)n * sizeof *room);
 }
 
+/* Kernels may read weights of which they know that no kernel before them writes them. */
+static void note_steady(const mx_program *program, const mx_step *step, const bool *prepared)
+{
+    if (mx_step_is(step, "_convolution_fused"))
+        ((mx_convolution_fused_attrs *)step->attrs)->steady =
+            lasting(program, step->in[1], prepared) && lasting(program, step->in[2], prepared);
+}
+
 mx_code mx_pass_prepare(mx_program *program)
 {
     const size_t steps = (size_t)program->steps.length, values = (size_t)program->values.length;
@@ -93,6 +102,7 @@ mx_code mx_pass_prepare(mx_program *program)
     for (int64_t i = 0; i < program->steps.length; i++) {
         const mx_step *step = &program->steps.items[i];
         chosen[i] = can_prepare(program, step, prepared);
+        note_steady(program, step, prepared);
         for (int k = 0; chosen[i] && k < step->n_out; k++)
             prepared[step->out[k]] = true;
         program->prepared += chosen[i];

@@ -276,7 +276,7 @@ static void attach_kernels(void)
 
 #define ALL_OF_IT (MX_CAN_CHANNELS_LAST | MX_CAN_NORM_PARTS | MX_CAN_RECOMPUTE | MX_CAN_JOIN_RELU_GRADIENT | \
                    MX_CAN_JOIN_BIAS | MX_CAN_CHAIN_NARROW | MX_CAN_OVERLAP | MX_CAN_ROUND_ANEW | \
-                   MX_CAN_FUSE_ATTENTION)
+                   MX_CAN_FUSE_ATTENTION | MX_CAN_FUSE_EPILOGUE)
 static mx_device device = {.name = "gpu", .type = MX_GPU, .can = ALL_OF_IT, .count = count, .alloc = allocate, .free = release,
                            .copy = copy, .to_host = copy, .from_host = copy, .wait = wait_for,
                            .capturer = &host_capturer, .attach_kernels = attach_kernels};
@@ -507,10 +507,85 @@ static void test_no_capability(void **state)
     device.can = ALL_OF_IT;
 }
 
+/* ---- predictions ------------------------------------------------------------------------------------------------------- */
+
+/* Limits, residuals, limits after pooling; a convolution whose result is read by several steps, sums with arrays of other
+ * shapes. */
+static mx_array *end_in_many_ways(mx_block *self, mx_arrays in)
+{
+    mx_array *of[7] = {in.v[0]};
+#define CONV(i, x) (of[i] = mx_call(mx_block_child_at(self, i), x))
+    mx_array *x = mx_clip(CONV(0, in.v[0]), .a_min = 0, .a_max = 0.75); /* (N, 8, 10, 10) */
+    x = mx_relu(mx_elemwise_add(x, CONV(1, x)));
+    x = mx_clip(CONV(2, x), .a_min = -0.5, .a_max = 0.5);
+    x = mx_elemwise_add(CONV(3, x), mx_tanh(of[3]));
+    x = mx_relu(mx_call(mx_block_child_at(self, 7), CONV(4, x))); /* (N, 8, 5, 5) */
+    x = mx_relu(mx_add(CONV(5, x), mx_mean(x, .axis = MX_DIMS(2, 3), .keepdims = true)));
+    x = mx_relu(CONV(6, x));
+#undef CONV
+    return mx_concat(MX_ARRAYS(mx_op_flatten(x), mx_op_flatten(of[3])), .dim = 1);
+}
+
+static mx_block *of_endings(void)
+{
+    static const mx_dims three = {2, {3, 3}}, one = {2, {1, 1}};
+    mx_block *net = mx_block_new("Endings", end_in_many_ways, .hybrid = true);
+    for (int i = 0; i < 7; i++) {
+        char name[8];
+        snprintf(name, sizeof name, "conv%d", i);
+        mx_block_child(net, name,
+                       i % 2 ? mx_conv2d(8, one) : mx_conv2d(8, three, .padding = one, .groups = i == 2 ? 8 : 1));
+    }
+    mx_block_child(net, "pool", mx_max_pool2d(MX_DIMS(2, 2)));
+    return net;
+}
+
+static mx_array *predicted(mx_context context, bool hybridized)
+{
+    mx_block *net = of_endings();
+    mx_random_seed(5);
+    mx_initialize(net, mx_uniform(0.7), context);
+    mx_array *x = there(mx_random_normal(.shape = MX_DIMS(BATCH, 8, 10, 10), .ctx = mx_cpu(0)), context),
+             *y = mx_call(net, x);
+    if (hybridized)
+        mx_hybridize(net);
+    for (int i = 0; i < 4; i++) /* the first ones are launched, the others replayed */
+        y = mx_call(net, x);
+    return there(y, mx_cpu(0));
+}
+
+static int calls_of(const char *op, bool can)
+{
+    MX_SCOPE;
+    device.can = can ? ALL_OF_IT : ALL_OF_IT & ~MX_CAN_FUSE_EPILOGUE;
+    const double *want = check_values(predicted(mx_cpu(0), false));
+    looked_for = NULL;
+    mx_array *y = predicted(mx_gpu(0), false);
+    looked_for = op, seen = 0;
+    y = predicted(mx_gpu(0), true);
+    looked_for = NULL, device.can = ALL_OF_IT;
+    check_no_error();
+    const double *got = check_values(y);
+    for (int64_t i = 0; i < mx_size(y); i++)
+        if (fabs(got[i] - want[i]) > 1e-5)
+            fail_msg("%s, can %d: element %d is %.9g, on the CPU %.9g", op, can, (int)i, got[i], want[i]);
+    return seen;
+}
+
+static void test_endings(void **state)
+{
+    (void)state;
+    assert_int_equal(calls_of("_convolution_fused", false), 0);
+    const int convolutions = calls_of("_convolution_fused", true);
+    assert_true(convolutions > 0 && convolutions % 7 == 0);
+    assert_true(calls_of("clip", false) > calls_of("clip", true));
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {cmocka_unit_test(test_small_network), cmocka_unit_test(test_residual_network),
                                        cmocka_unit_test(test_pictures), cmocka_unit_test(test_gradients_of_relu),
-                                       cmocka_unit_test(test_capabilities), cmocka_unit_test(test_no_capability)};
+                                       cmocka_unit_test(test_capabilities), cmocka_unit_test(test_no_capability),
+                                       cmocka_unit_test(test_endings)};
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

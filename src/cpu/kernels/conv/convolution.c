@@ -107,6 +107,38 @@ static mx_code run_forward(const mx_kernel_call *call, direction d)
 static mx_code run_convolution(const mx_kernel_call *call) { return run_forward(call, FORWARD); }
 static mx_code run_convolution_relu(const mx_kernel_call *call) { return run_forward(call, FORWARD_RELU); }
 
+/* Adds the addend (NULL: none), then applies the limits; NaN: none. */
+#define FINISH(T, name) \
+    static void name(T *y, const T *addend, int64_t n, const mx_convolution_fused_attrs *a) \
+    { \
+        const T low = (T)a->low, high = (T)a->high; \
+        for (int64_t i = 0; i < n; i++) { \
+            T v = addend ? y[i] + addend[i] : y[i]; \
+            v = v < low ? low : v; \
+            y[i] = v > high ? high : v; \
+        } \
+    }
+FINISH(float, finish_f32)
+FINISH(double, finish_f64)
+
+/* Types other than float32 and float64 are widened. */
+static mx_code run_convolution_fused(const mx_kernel_call *call)
+{
+    const mx_convolution_fused_attrs *a = call->attrs;
+    const mx_dtype compute = mx_compute_type(call);
+    mx_array *y = call->out[0];
+    if (!mx_inputs_are(call, compute, 0))
+        return MX_DECLINED;
+    mx_conv_shape s = shape_of((const geometry *)a, a->num_group, a->layout, call->in[0], y);
+    const mx_code code = run(FORWARD, &s, call, mx_is_none(call->in[2]) ? NULL : call->in[2]);
+    const void *addend = mx_is_none(call->in[3]) ? NULL : mx_data(call->in[3]);
+    if (code)
+        return code;
+    return compute == MX_FLOAT32 ? finish_f32(mx_data(y), addend, y->size, a)
+                                 : finish_f64(mx_data(y), addend, y->size, a),
+           MX_OK;
+}
+
 static mx_code run_data_grad(const mx_kernel_call *call)
 {
     const mx_conv_gradient_attrs *a = call->attrs;
@@ -200,6 +232,7 @@ static mx_code run_deconvolution(const mx_kernel_call *call)
 
 MX_CPU_KERNELS(convolution) = {{"Convolution", run_convolution, NULL},
                                {"_convolution_relu", run_convolution_relu, NULL},
+                               {"_convolution_fused", run_convolution_fused, NULL, MX_KERNEL_WIDEN},
                                {"_conv_data_grad", run_data_grad, NULL},
                                {"_conv_weight_grad", run_weight_grad, NULL},
                                {"_conv_weight_bias_grad", run_weight_bias_grad, NULL, MX_KERNEL_WIDEN},

@@ -6,9 +6,10 @@
 #include "cuda/kernels/norm/channels.h"
 #include "cuda/kernels/conv/convolution_depthwise.h"
 #include "cuda/kernels/conv/convolution_dnn.h"
-#include "cuda/kernels/conv/convolution_stem.h"
-#include "cuda/kernels/gemm/gemm.h"
+#include "cuda/kernels/conv/convolution_finish.h"
+#include "cuda/kernels/conv/convolution_fused.h"
 #include "cuda/kernels/conv/convolution_small.h"
+#include "cuda/kernels/conv/convolution_stem.h"
 
 namespace
 {
@@ -39,19 +40,35 @@ static mx_cuda_convolution shape_of(const geometry *g, int64_t groups, int layou
     return s;
 }
 
-static mx_code finish(const mx_kernel_call *call, const mx_array *bias, mx_array *out, bool last, bool relu)
+static mx_code bias_grad(const mx_kernel_call *call, const mx_array *dy, mx_array *db, bool last);
+
+/* The kernels that have an ending inside, or make the sums as well. */
+static mx_code run_joined(const mx_kernel_call *call, const mx_cuda_convolution &s, const mx_cuda_convolved &t,
+                          const mx_cuda_ending &e, mx_array *sums)
 {
-    const int64_t channels = bias ? bias->size : 1;
-    const int64_t inner = last || !bias || !out->size ? 1 : out->size / (out->shape[0] * channels);
-    return mx_cuda_bias_relu(call, out, bias, channels, inner, relu);
+    mx_code code = sums ? MX_DECLINED : mx_cuda_convolve_depthwise(call, s, t, e);
+    if (code == MX_DECLINED && e.simple())
+        code = mx_cuda_convolve_small(call, s, t, e.bias, e.relu(), sums);
+    if (code == MX_DECLINED && !sums)
+        code = mx_cuda_convolve_stem(call, s, t, e);
+    return code == MX_DECLINED && e.fused ? mx_cuda_convolve_fused(call, s, t, e) : code;
 }
 
-static mx_code bias_grad(const mx_kernel_call *call, const mx_array *dy, mx_array *db, bool last);
+/* Without an ending. */
+static mx_code run_alone(const mx_kernel_call *call, const mx_cuda_convolution &s, const mx_cuda_convolved &t)
+{
+    mx_code code = mx_cuda_convolve_depthwise(call, s, t, {});
+    if (code == MX_DECLINED)
+        code = mx_cuda_convolve_small(call, s, t, nullptr, false, nullptr);
+    if (code == MX_DECLINED)
+        code = mx_cuda_convolve_stem(call, s, t, {});
+    return code == MX_DECLINED ? mx_cuda_convolve(call, s, t) : code;
+}
 
 /* x, w and y are call->in[0], call->in[1] and call->out[0] in an order that depends on the direction.
  * sums: if not NULL, receives the gradient of the bias. */
-static mx_code run(const mx_kernel_call *call, const mx_cuda_convolution &s, const mx_array *bias = nullptr,
-                   bool relu = false, mx_array *sums = nullptr)
+static mx_code run(const mx_kernel_call *call, const mx_cuda_convolution &s, const mx_cuda_ending &e = {},
+                   mx_array *sums = nullptr)
 {
     const mx_array *a = call->in[0], *b = call->in[1];
     mx_cuda_device *d = mx_cuda_of(call);
@@ -63,32 +80,52 @@ static mx_code run(const mx_kernel_call *call, const mx_cuda_convolution &s, con
         const cudaError_t status = cudaMemsetAsync(mx_data(call->out[0]), 0, mx_bytes(call->out[0]), d->stream);
         return status ? mx_cuda_fail(status, call->op->name)
                : sums ? bias_grad(call, b, sums, s.last)
-                      : finish(call, bias, call->out[0], s.last, relu);
+                      : mx_cuda_finish_convolution(call, call->out[0], e, s.last);
     }
     const void *first = mx_data(a), *second = mx_data(b), *out = mx_data(call->out[0]);
     const mx_cuda_convolved tensors = s.direction == MX_CUDA_FORWARD ? mx_cuda_convolved{first, second, out}
                                       : s.direction == MX_CUDA_DATA  ? mx_cuda_convolved{out, second, first}
                                                                      : mx_cuda_convolved{first, out, second};
-    const mx_code depthwise = mx_cuda_convolve_depthwise(call, s, tensors, bias, relu);
-    if (depthwise != MX_DECLINED)
-        return depthwise || !sums ? depthwise : bias_grad(call, b, sums, s.last);
-    const mx_code small = mx_cuda_convolve_small(call, s, tensors, bias, relu, sums);
-    if (small != MX_DECLINED)
-        return small;
-    const mx_code stem = mx_cuda_convolve_stem(call, s, tensors);
-    const mx_code code = stem == MX_DECLINED ? mx_cuda_convolve(call, s, tensors) : stem;
-    return code ? code : sums ? bias_grad(call, b, sums, s.last) : finish(call, bias, call->out[0], s.last, relu);
+    const mx_code joined = run_joined(call, s, tensors, e, sums);
+    if (joined != MX_DECLINED)
+        return joined;
+    const mx_code code = run_alone(call, s, tensors);
+    return code   ? code
+           : sums ? bias_grad(call, b, sums, s.last)
+                  : mx_cuda_finish_convolution(call, call->out[0], e, s.last);
 }
 
-static mx_code run_forward(const mx_kernel_call *call, bool relu)
+static mx_code run_forward(const mx_kernel_call *call, const mx_cuda_ending &e)
 {
     const mx_convolution_attrs *a = (const mx_convolution_attrs *)call->attrs;
-    const mx_cuda_convolution s =
-        shape_of((const geometry *)a, a->num_group, a->layout, call->in[0], call->out[0], MX_CUDA_FORWARD);
-    return run(call, s, a->no_bias || mx_is_none(call->in[2]) ? nullptr : call->in[2], relu);
+    return run(call, shape_of((const geometry *)a, a->num_group, a->layout, call->in[0], call->out[0], MX_CUDA_FORWARD),
+               e);
 }
-static mx_code run_convolution(const mx_kernel_call *call) { return run_forward(call, false); }
-static mx_code run_convolution_relu(const mx_kernel_call *call) { return run_forward(call, true); }
+
+static mx_code run_with_bias(const mx_kernel_call *call, bool relu)
+{
+    const mx_convolution_attrs *a = (const mx_convolution_attrs *)call->attrs;
+    mx_cuda_ending e;
+    e.bias = a->no_bias || mx_is_none(call->in[2]) ? nullptr : call->in[2];
+    e.low = relu ? 0 : -INFINITY;
+    return run_forward(call, e);
+}
+static mx_code run_convolution(const mx_kernel_call *call) { return run_with_bias(call, false); }
+static mx_code run_convolution_relu(const mx_kernel_call *call) { return run_with_bias(call, true); }
+
+static mx_code run_convolution_fused(const mx_kernel_call *call)
+{
+    const mx_convolution_fused_attrs *a = (const mx_convolution_fused_attrs *)call->attrs;
+    mx_cuda_ending e;
+    e.bias = mx_is_none(call->in[2]) ? nullptr : call->in[2],
+    e.addend = mx_is_none(call->in[3]) ? nullptr : call->in[3];
+    e.low = isnan(a->low) ? -INFINITY : (float)a->low, e.high = isnan(a->high) ? INFINITY : (float)a->high;
+    e.fused = true, e.steady = a->steady;
+    for (int i = 2; i < 4; i++)
+        if (!mx_is_none(call->in[i]) && call->in[i]->dtype != call->out[0]->dtype)
+            return MX_DECLINED;
+    return run_forward(call, e);
+}
 
 static mx_code run_data_grad(const mx_kernel_call *call)
 {
@@ -101,7 +138,7 @@ static mx_code run_weights(const mx_kernel_call *call, mx_array *sums)
     const mx_conv_gradient_attrs *a = (const mx_conv_gradient_attrs *)call->attrs;
     const mx_cuda_convolution s =
         shape_of((const geometry *)a, a->num_group, a->layout, call->in[0], call->in[1], MX_CUDA_WEIGHT);
-    return run(call, s, nullptr, false, sums);
+    return run(call, s, {}, sums);
 }
 static mx_code run_weight_grad(const mx_kernel_call *call) { return run_weights(call, nullptr); }
 static mx_code run_weight_bias_grad(const mx_kernel_call *call) { return run_weights(call, call->out[1]); }
@@ -166,13 +203,16 @@ static mx_code run_deconvolution(const mx_kernel_call *call)
     const mx_deconvolution_attrs *a = (const mx_deconvolution_attrs *)call->attrs;
     const geometry g = deconvolution_geometry(a, call->in[0], call->out[0]);
     const mx_cuda_convolution s = shape_of(&g, a->num_group, a->layout, call->out[0], call->in[0], MX_CUDA_DATA);
-    return run(call, s, a->no_bias || mx_is_none(call->in[2]) ? nullptr : call->in[2]);
+    mx_cuda_ending e;
+    e.bias = a->no_bias || mx_is_none(call->in[2]) ? nullptr : call->in[2];
+    return run(call, s, e);
 }
 
 } // namespace
 
 MX_CUDA_KERNELS(convolution) = {{"Convolution", run_convolution, NULL},
                                 {"_convolution_relu", run_convolution_relu, NULL},
+                                {"_convolution_fused", run_convolution_fused, NULL},
                                 {"_conv_data_grad", run_data_grad, NULL},
                                 {"_conv_weight_grad", run_weight_grad, NULL},
                                 {"_conv_weight_bias_grad", run_weight_bias_grad, NULL},

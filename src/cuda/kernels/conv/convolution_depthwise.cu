@@ -1,16 +1,19 @@
 /* Depthwise convolution on (N, H, W, C), its data gradient and its weight gradient: as fast as memory, since a result needs
  * few products.
  *
- * A thread has four channels and walks along a row of results.  The window that it is on stays in registers; a step to the
- * right loads the columns that are new.  Weights are (C, K, K).  Sums for the weight gradient are made in a fixed order: of
- * a thread, of a block, of the blocks.
+ * A thread has four channels and walks along one or two rows of results.  The window that it is on stays in registers; a step to
+ * the right loads the columns that are new.  Weights are (C, K, K); a block of threads transposes those of its channels into
+ * shared memory.  Sums for the weight gradient are made in a fixed order: of a thread, of a block, of the blocks.
  *
  * SPDX-License-Identifier: Apache-2.0 */
 #include "cuda/kernels/conv/convolution_depthwise.h"
 
+#include "cuda/kernels/early.h"
+
 #define V 4          /* channels of a thread */
 #define MANY 65536   /* threads that keep a GPU busy */
 #define THREADS 256  /* of a block */
+#define LANES 32     /* groups of channels of a block, at most */
 #define PARTS 512    /* blocks per group of channels that sum the weight gradient, at most */
 
 namespace
@@ -19,15 +22,27 @@ struct geometry {
     int batch, channels, height, width; /* of what is read */
     int rows, columns;                  /* of what is written */
     int pad_h, pad_w;
-    int walk; /* results of a thread */
+    int walk, tall; /* columns and rows of results of a thread */
+    int lanes;      /* groups of channels of a block */
 
-    int walks() const { return (columns + walk - 1) / walk; }
-    int64_t threads() const { return (int64_t)batch * rows * walks() * (channels / V); }
+    int groups() const { return channels / V; }
+    int64_t walkers() const { return (int64_t)batch * ((rows + tall - 1) / tall) * ((columns + walk - 1) / walk); }
     /* Long walks share more loads, short ones keep more threads busy. */
-    void choose_walk()
+    void choose_walk(int tallest)
     {
-        for (walk = 16; walk > 2 && threads() < MANY; walk /= 2)
+        tall = tallest;
+        for (walk = 16; walk > 4 && walkers() * groups() < MANY; walk /= 2)
             ;
+        if (walkers() * groups() < MANY)
+            for (tall = 1; walk > 2 && walkers() * groups() < MANY; walk /= 2)
+                ;
+        const int chunks = (groups() + LANES - 1) / LANES;
+        lanes = (groups() + chunks - 1) / chunks;
+    }
+    dim3 grid() const
+    {
+        const int together = THREADS / lanes;
+        return dim3((unsigned)((walkers() + together - 1) / together), (unsigned)((groups() + lanes - 1) / lanes));
     }
 };
 
@@ -95,44 +110,109 @@ template <class S, int K> struct window {
 
 /* ---- forward, and the data gradient for stride 1 ------------------------------------------------------------------ */
 
-/* FLIP: the weights from the last to the first. */
-template <class S, int K, int STRIDE, bool FLIP>
-__global__ void __launch_bounds__(THREADS) depthwise(const S *x, const S *weight, const S *bias, S *y,
-                                                     const __grid_constant__ geometry g, int64_t count, float low)
+struct ending {
+    float low, high;
+    bool steady; /* weight and bias are read before earlier kernels have ended */
+};
+
+/* w (K K, channels of the block) from weight (C, K K); FLIP: from the last to the first */
+template <class S, int K, bool FLIP>
+static __device__ void load_weights(float (*w)[LANES * V], const S *weight, const geometry &g)
 {
-    const int64_t id = (int64_t)blockIdx.x * THREADS + threadIdx.x;
-    const int groups = g.channels / V, walks = (g.columns + g.walk - 1) / g.walk;
-    if (id >= count)
+    const int first = blockIdx.y * g.lanes * V, count = min(g.lanes * V, g.channels - first) * K * K;
+    for (int i = threadIdx.x; i < count; i += THREADS)
+        w[FLIP ? K * K - 1 - i % (K * K) : i % (K * K)][i / (K * K)] = (float)weight[first * K * K + i];
+}
+
+/* The weights of a thread's channels: small windows have them in registers. */
+template <int K> struct weights {
+    float4 v[K == 3 ? K * K : 1];
+    const float (*shared)[LANES * V];
+
+    __device__ inline weights(const float (*all)[LANES * V], int lane)
+        : shared((const float (*)[LANES * V])(&all[0][lane * V]))
+    {
+        if (K == 3)
+#pragma unroll
+            for (int k = 0; k < K * K; k++)
+                v[K == 3 ? k : 0] = *(const float4 *)shared[k];
+    }
+    __device__ inline float4 at(int k) const { return K == 3 ? v[K == 3 ? k : 0] : *(const float4 *)shared[k]; }
+};
+
+/* The sums of one pixel; the window's rows begin at `top`, its columns at `turn`. */
+template <int K>
+static __device__ inline void add_window(float *sum, const float (*v)[K][V], const weights<K> &w, int top, int turn)
+{
+#pragma unroll
+    for (int a = 0; a < K; a++)
+#pragma unroll
+        for (int b = 0; b < K; b++) {
+            const float4 weight = w.at(a * K + b);
+            const float *x = v[top + a][(turn + b) % K];
+            sum[0] += weight.x * x[0], sum[1] += weight.y * x[1], sum[2] += weight.z * x[2], sum[3] += weight.w * x[3];
+        }
+}
+
+/* Block (x: walkers, y: groups of channels).  TALL: rows of results of a thread. */
+template <class S, int K, int STRIDE, int TALL, bool FLIP>
+__global__ void __launch_bounds__(THREADS, K == 3 ? 2 : 1)
+    depthwise(const S *x, const S *weight, const S *bias, S *y, const __grid_constant__ geometry g, int64_t walkers,
+              ending e)
+{
+    constexpr int ROWS = (TALL - 1) * STRIDE + K;
+    __shared__ __align__(16) float shared[K * K][LANES * V];
+    const int lane = (int)threadIdx.x % g.lanes, group = blockIdx.y * g.lanes + lane, channel = group * V;
+    const int together = THREADS / g.lanes, walker = (int)threadIdx.x / g.lanes;
+    const int64_t id = (int64_t)blockIdx.x * together + walker;
+    if (!e.steady)
+        mx_cuda_wait_for_earlier();
+    load_weights<S, K, FLIP>(shared, weight, g);
+    __syncthreads();
+    if (e.steady)
+        mx_cuda_wait_for_earlier();
+    if (walker >= together || id >= walkers || channel >= g.channels)
         return;
-    const int channel = (int)(id % groups) * V, start = (int)(id / groups % walks) * g.walk;
-    const int row = (int)(id / groups / walks % g.rows), n = (int)(id / groups / walks / g.rows);
-    float w[K * K][V], add[V] = {};
-#pragma unroll
-    for (int k = 0; k < K * K; k++)
-#pragma unroll
-        for (int i = 0; i < V; i++)
-            w[k][i] = (float)weight[(channel + i) * K * K + (FLIP ? K * K - 1 - k : k)];
+    const int walks = (g.columns + g.walk - 1) / g.walk, bands = (g.rows + TALL - 1) / TALL;
+    const int start = (int)(id % walks) * g.walk, row = (int)(id / walks % bands) * TALL, n = (int)(id / walks / bands);
+    const weights<K> w(shared, lane);
+    float add[V] = {}, v[ROWS][K][V];
     if (bias)
         load(add, bias + channel);
-    window<S, K> in(x, g, n, channel, row * STRIDE - g.pad_h);
-    S *to = y + ((int64_t)(n * g.rows + row) * g.columns) * g.channels + channel;
-    const int end = min(start + g.walk, g.columns);
-    for (int column = start; column < end; column++) {
-        float sum[V];
-        in.template move<STRIDE>(column * STRIDE - g.pad_w, column > start);
+    const S *image = x + (int64_t)n * g.height * g.width * g.channels + channel;
+    const int above = row * STRIDE - g.pad_h, end = min(start + g.walk, g.columns);
+    const auto load_column = [&](int k, int column) {
+        const bool in = column >= 0 && column < g.width;
 #pragma unroll
-        for (int i = 0; i < V; i++)
-            sum[i] = add[i];
+        for (int r = 0; r < ROWS; r++)
+            if (in && above + r >= 0 && above + r < g.height)
+                load(v[r][k], image + ((int64_t)(above + r) * g.width + column) * g.channels);
+            else
+                v[r][k][0] = v[r][k][1] = v[r][k][2] = v[r][k][3] = 0;
+    };
 #pragma unroll
-        for (int k = 0; k < K * K; k++)
+    for (int k = 0; k + STRIDE < K; k++)
+        load_column(k, start * STRIDE - g.pad_w + k);
+    for (int from = start; from < end; from += K)
 #pragma unroll
-            for (int i = 0; i < V; i++)
-                sum[i] += w[k][i] * in.v[k / K][k % K][i];
+        for (int u = 0; u < K; u++) { /* the window's first column is number u STRIDE % K */
+            const int column = from + u;
+            if (column >= end)
+                break;
 #pragma unroll
-        for (int i = 0; i < V; i++)
-            sum[i] = sum[i] < low ? low : sum[i]; /* keeps NaN */
-        store(to + (int64_t)column * g.channels, sum);
-    }
+            for (int k = K - STRIDE; k < K; k++)
+                load_column((u * STRIDE + k) % K, column * STRIDE - g.pad_w + k);
+#pragma unroll
+            for (int r = 0; r < TALL; r++) {
+                float sum[V] = {add[0], add[1], add[2], add[3]};
+                add_window<K>(sum, v, w, r * STRIDE, u * STRIDE);
+#pragma unroll
+                for (int i = 0; i < V; i++)
+                    sum[i] = sum[i] < e.low ? e.low : sum[i] > e.high ? e.high : sum[i]; /* keeps NaN */
+                if (row + r < g.rows)
+                    store(y + (((int64_t)n * g.rows + row + r) * g.columns + column) * g.channels + channel, sum);
+            }
+        }
 }
 
 /* ---- the data gradient for other strides -------------------------------------------------------------------------- */
@@ -212,16 +292,25 @@ __global__ void __launch_bounds__(THREADS)
 
 static unsigned blocks_of(int64_t count) { return (unsigned)((count + THREADS - 1) / THREADS); }
 
-template <class S, int K, int STRIDE>
-static mx_code forward(const mx_kernel_call *call, mx_cuda_device *d, geometry g, const mx_cuda_convolved &t,
-                       const mx_array *bias, bool relu)
+/* Two rows of results at a time if there are enough threads, and enough registers. */
+template <class S, int K, int STRIDE, bool FLIP>
+static mx_code walk(const mx_kernel_call *call, mx_cuda_device *d, geometry g, const S *x, const S *weight,
+                    const S *bias, S *y, const ending &e)
 {
-    g.choose_walk();
-    const int64_t count = g.threads();
-    depthwise<S, K, STRIDE, false><<<blocks_of(count), THREADS, 0, d->stream>>>(
-        (const S *)t.x, (const S *)t.w, bias ? (const S *)mx_data(bias) : nullptr, (S *)t.y, g, count,
-        relu ? 0 : -INFINITY);
-    return mx_cuda_launched(call);
+    constexpr int TALL = K == 3 ? 2 : 1;
+    g.choose_walk(TALL);
+    auto *kernel = g.tall == 1 ? depthwise<S, K, STRIDE, 1, FLIP> : depthwise<S, K, STRIDE, TALL, FLIP>;
+    return mx_cuda_fail(mx_cuda_launch_early(d, kernel, g.grid(), THREADS, x, weight, bias, y, g, g.walkers(), e),
+                        call->op->name);
+}
+
+template <class S, int K, int STRIDE>
+static mx_code forward(const mx_kernel_call *call, mx_cuda_device *d, const geometry &g, const mx_cuda_convolved &t,
+                       const mx_cuda_ending &e)
+{
+    return walk<S, K, STRIDE, false>(call, d, g, (const S *)t.x, (const S *)t.w,
+                                     (const S *)(e.bias ? mx_data(e.bias) : nullptr), (S *)t.y,
+                                     ending{e.low, e.high, e.steady});
 }
 
 /* g: of the forward direction */
@@ -229,12 +318,10 @@ template <class S, int K, int STRIDE>
 static mx_code data(const mx_kernel_call *call, mx_cuda_device *d, const geometry &g, const mx_cuda_convolved &t)
 {
     geometry back = {g.batch, g.channels, g.rows, g.columns, g.height, g.width, g.pad_h, g.pad_w};
-    if (STRIDE == 1) {
+    if constexpr (STRIDE == 1) {
         back.pad_h = K - 1 - g.pad_h, back.pad_w = K - 1 - g.pad_w;
-        back.choose_walk();
-        const int64_t count = back.threads();
-        depthwise<S, K, 1, true><<<blocks_of(count), THREADS, 0, d->stream>>>((const S *)t.y, (const S *)t.w, nullptr,
-                                                                              (S *)t.x, back, count, -INFINITY);
+        return walk<S, K, 1, true>(call, d, back, (const S *)t.y, (const S *)t.w, nullptr, (S *)t.x,
+                                   ending{-INFINITY, INFINITY, false});
     } else {
         const int64_t count = (int64_t)back.batch * back.rows * back.columns * (back.channels / V);
         depthwise_data<S, K, STRIDE><<<mx_cuda_blocks(d, blocks_of(count)), THREADS, 0, d->stream>>>(
@@ -272,21 +359,20 @@ static mx_code weight(const mx_kernel_call *call, mx_cuda_device *d, const geome
 
 template <class S, int K, int STRIDE>
 static mx_code run(const mx_kernel_call *call, mx_cuda_device *d, const mx_cuda_convolution &s, const geometry &g,
-                   const mx_cuda_convolved &t, const mx_array *bias, bool relu)
+                   const mx_cuda_convolved &t, const mx_cuda_ending &e)
 {
-    return s.direction == MX_CUDA_FORWARD ? forward<S, K, STRIDE>(call, d, g, t, bias, relu)
+    return s.direction == MX_CUDA_FORWARD ? forward<S, K, STRIDE>(call, d, g, t, e)
            : s.direction == MX_CUDA_DATA  ? data<S, K, STRIDE>(call, d, g, t)
                                           : weight<S, K, STRIDE>(call, d, g, t);
 }
 
 template <class S>
 static mx_code of_type(const mx_kernel_call *call, mx_cuda_device *d, const mx_cuda_convolution &s, const geometry &g,
-                       const mx_cuda_convolved &t, const mx_array *bias, bool relu)
+                       const mx_cuda_convolved &t, const mx_cuda_ending &e)
 {
-    return s.kernel[0] == 3   ? s.stride[0] == 1 ? run<S, 3, 1>(call, d, s, g, t, bias, relu)
-                                                 : run<S, 3, 2>(call, d, s, g, t, bias, relu)
-             : s.stride[0] == 1 ? run<S, 5, 1>(call, d, s, g, t, bias, relu)
-                              : run<S, 5, 2>(call, d, s, g, t, bias, relu);
+    return s.kernel[0] == 3   ? s.stride[0] == 1 ? run<S, 3, 1>(call, d, s, g, t, e) : run<S, 3, 2>(call, d, s, g, t, e)
+             : s.stride[0] == 1 ? run<S, 5, 1>(call, d, s, g, t, e)
+                              : run<S, 5, 2>(call, d, s, g, t, e);
 }
 
 static bool suits(const mx_cuda_convolution &s, const mx_cuda_convolved &t)
@@ -301,15 +387,16 @@ static bool suits(const mx_cuda_convolution &s, const mx_cuda_convolved &t)
 } // namespace
 
 mx_code mx_cuda_convolve_depthwise(const mx_kernel_call *call, const mx_cuda_convolution &s, const mx_cuda_convolved &t,
-                                   const mx_array *bias, bool relu)
+                                   const mx_cuda_ending &e)
 {
     const geometry g = {s.batch, s.in_channels, s.in[0], s.in[1], s.out[0], s.out[1], s.pad[0], s.pad[1]};
     mx_cuda_device *d = mx_cuda_of(call);
     if (!d)
         return mx_error_code();
-    if (!suits(s, t) || (bias && (uintptr_t)mx_data(bias) % 16))
+    const bool ends = e.addend || (s.direction != MX_CUDA_FORWARD && !e.empty()); /* in a way that is not here */
+    if (!suits(s, t) || ends || (e.bias && (uintptr_t)mx_data(e.bias) % 16))
         return MX_DECLINED;
-    return s.dtype == MX_BFLOAT16  ? of_type<__nv_bfloat16>(call, d, s, g, t, bias, relu)
-           : s.dtype == MX_FLOAT16 ? of_type<__half>(call, d, s, g, t, bias, relu)
-                                   : of_type<float>(call, d, s, g, t, bias, relu);
+    return s.dtype == MX_BFLOAT16  ? of_type<__nv_bfloat16>(call, d, s, g, t, e)
+           : s.dtype == MX_FLOAT16 ? of_type<__half>(call, d, s, g, t, e)
+                                   : of_type<float>(call, d, s, g, t, e);
 }

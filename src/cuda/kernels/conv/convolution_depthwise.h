@@ -4,8 +4,8 @@
 
 #include "cuda/kernels/conv/convolution_dnn.h"
 
-/* Declines other forms.  In the same kernel: forward adds the bias (NULL: none) and applies relu. */
+/* Declines other forms.  In the same kernel: forward adds the bias and applies the limits; it declines an addend. */
 mx_code mx_cuda_convolve_depthwise(const mx_kernel_call *call, const mx_cuda_convolution &s, const mx_cuda_convolved &t,
-                                   const mx_array *bias, bool relu);
+                                   const mx_cuda_ending &e);
 
 #endif

@@ -1,4 +1,4 @@
-/* Convolutions by cuDNN's graphs of one operation.
+/* Convolutions by cuDNN's graphs: one operation, and perhaps an ending (addend, bias, relu).
  *
  *     geometry -> operation -> cuDNN's list of engines, the likeliest first -> the fastest of the first few, measured
  *
@@ -14,6 +14,7 @@
 
 #define MOST_WORKSPACE ((size_t)64 << 20)
 #define MOST_CANDIDATES 10 /* engines that are measured */
+#define MOST_COMPILED 8    /* the same with an ending: many of them are compiled when they are tried */
 
 namespace
 {
@@ -21,9 +22,10 @@ using dnn::part;
 
 /* ---- the operation --------------------------------------------------------------------------------------------- */
 
-enum { ID_X = 1, ID_W, ID_Y };
+enum { ID_X = 1, ID_W, ID_Y, ID_BIAS, ID_ADDEND, ID_INNER /* and the following: between operations */ };
 
-/* (first, channels, sizes...), which in memory may have the channels last. */
+/* (first, channels, sizes...), which in memory may have the channels last.  Those between operations are float32 and have no
+ * memory. */
 static part tensor(const mx_cuda_convolution &s, int64_t id, int64_t first, int64_t channels, const int *sizes)
 {
     int64_t dim[5] = {first, channels}, step[5], next = s.last ? channels : 1;
@@ -34,9 +36,11 @@ static part tensor(const mx_cuda_convolution &s, int64_t id, int64_t first, int6
     step[1] = s.last ? 1 : next;
     step[0] = s.last ? next : next * channels;
     part t(CUDNN_BACKEND_TENSOR_DESCRIPTOR);
-    t.type(CUDNN_ATTR_TENSOR_DATA_TYPE, dnn::data_type(s.dtype));
+    t.type(CUDNN_ATTR_TENSOR_DATA_TYPE, id >= ID_INNER ? CUDNN_DATA_FLOAT : dnn::data_type(s.dtype));
     t.numbers(CUDNN_ATTR_TENSOR_DIMENSIONS, s.axes + 2, dim).numbers(CUDNN_ATTR_TENSOR_STRIDES, s.axes + 2, step);
     t.number(CUDNN_ATTR_TENSOR_UNIQUE_ID, id).number(CUDNN_ATTR_TENSOR_BYTE_ALIGNMENT, s.aligned);
+    if (id >= ID_INNER)
+        t.yes(CUDNN_ATTR_TENSOR_IS_VIRTUAL);
     t.finish();
     return t;
 }
@@ -80,8 +84,78 @@ static const struct {
 /* Descriptors that refer to each other, and the plan made from them; they live as long as the choice. */
 struct made {
     part x, w, y, geometry, operation, graph;
+    std::vector<part> ending; /* tensors, functions and operations after the convolution */
+    std::vector<cudnnBackendDescriptor_t> operations;
     dnn::choice choice;
+    bool none = false; /* cuDNN has no engine */
 };
+
+static int endings(const mx_cuda_convolution &s) { return s.bias + s.addend + (s.relu || s.high); }
+
+/* An operation that computes `to` from `from`, and from `other` if there is one; returns its status. */
+static cudnnStatus_t then(made *c, part function, const part &from, const part *other, const part &to)
+{
+    part operation(CUDNN_BACKEND_OPERATION_POINTWISE_DESCRIPTOR);
+    function.finish();
+    operation.link(CUDNN_ATTR_OPERATION_POINTWISE_PW_DESCRIPTOR, function);
+    operation.link(CUDNN_ATTR_OPERATION_POINTWISE_XDESC, from);
+    if (other)
+        operation.link(CUDNN_ATTR_OPERATION_POINTWISE_BDESC, *other);
+    operation.link(CUDNN_ATTR_OPERATION_POINTWISE_YDESC, to).finish();
+    const cudnnStatus_t status = operation.status;
+    c->operations.push_back(operation.raw);
+    c->ending.push_back(std::move(function));
+    c->ending.push_back(std::move(operation));
+    return status;
+}
+
+static part function(cudnnPointwiseMode_t mode)
+{
+    const cudnnDataType_t compute = CUDNN_DATA_FLOAT;
+    part f(CUDNN_BACKEND_POINTWISE_DESCRIPTOR);
+    f.set(CUDNN_ATTR_POINTWISE_MODE, CUDNN_TYPE_POINTWISE_MODE, 1, &mode);
+    f.set(CUDNN_ATTR_POINTWISE_MATH_PREC, CUDNN_TYPE_DATA_TYPE, 1, &compute);
+    return f;
+}
+
+/* relu, up to a limit */
+static part limits(const mx_cuda_convolution &s)
+{
+    const double low = 0;
+    const cudnnNanPropagation_t nan = CUDNN_PROPAGATE_NAN;
+    float high_f;
+    memcpy(&high_f, &s.high, sizeof high_f);
+    const double high = high_f;
+    part f = function(CUDNN_POINTWISE_RELU_FWD);
+    f.set(CUDNN_ATTR_POINTWISE_NAN_PROPAGATION, CUDNN_TYPE_NAN_PROPOGATION, 1, &nan);
+    if (s.high) {
+        f.set(CUDNN_ATTR_POINTWISE_RELU_LOWER_CLIP, CUDNN_TYPE_DOUBLE, 1, &low);
+        f.set(CUDNN_ATTR_POINTWISE_RELU_UPPER_CLIP, CUDNN_TYPE_DOUBLE, 1, &high);
+    }
+    return f;
+}
+
+/* The order in which cuDNN's compiled kernels have them: the addend, the bias, relu. */
+static cudnnStatus_t describe_ending(made *c, const mx_cuda_convolution &s)
+{
+    const int count = endings(s), one[3] = {1, 1, 1};
+    std::vector<part> &all = c->ending;
+    all.reserve(32); /* parts refer to each other */
+    for (int i = 0; i < count; i++)
+        all.push_back(tensor(s, ID_INNER + i, s.batch, s.out_channels, s.out));
+    cudnnStatus_t status = CUDNN_STATUS_SUCCESS;
+    for (int i = 0; i < count && !status; i++) {
+        const bool addend = s.addend && i == 0, bias = s.bias && i == s.addend;
+        const part &to = i + 1 < count ? all[i + 1] : c->y;
+        if (addend)
+            all.push_back(tensor(s, ID_ADDEND, s.batch, s.out_channels, s.out));
+        else if (bias)
+            all.push_back(tensor(s, ID_BIAS, 1, s.out_channels, one));
+        const part *other = addend || bias ? &all.back() : nullptr;
+        status = then(c, other ? function(CUDNN_POINTWISE_ADD) : limits(s), all[i], other, to);
+    }
+    return status;
+}
 
 static void describe(made *c, cudnnHandle_t handle, const mx_cuda_convolution &s)
 {
@@ -94,11 +168,16 @@ static void describe(made *c, cudnnHandle_t handle, const mx_cuda_convolution &s
     c->w = tensor(s, ID_W, s.out_channels, s.in_channels / s.groups, s.kernel);
     c->y = tensor(s, ID_Y, s.batch, s.out_channels, s.out);
     c->geometry = window(s);
+    c->operations.push_back(nullptr); /* the convolution, once it is complete */
+    const cudnnStatus_t ending = endings(s) ? describe_ending(c, s) : CUDNN_STATUS_SUCCESS;
     c->operation = part(n.operation);
-    c->operation.link(n.x, c->x).link(n.w, c->w).link(n.y, c->y).link(n.window, c->geometry);
-    c->operation.set(n.alpha, scalar, 1, wide ? (const void *)&one : &one_f);
+    c->operation.link(n.x, c->x).link(n.w, c->w).link(n.y, endings(s) ? c->ending[0] : c->y);
+    c->operation.link(n.window, c->geometry).set(n.alpha, scalar, 1, wide ? (const void *)&one : &one_f);
     c->operation.set(n.beta, scalar, 1, wide ? (const void *)&zero : &zero_f).finish();
-    c->graph = dnn::graph_of(handle, {c->operation.raw});
+    if (!c->operation.status)
+        c->operation.status = ending;
+    c->operations[0] = c->operation.raw;
+    c->graph = dnn::graph_of(handle, c->operations);
 }
 
 /* ---- choosing -------------------------------------------------------------------------------------------------- */
@@ -109,7 +188,7 @@ static cudnnStatus_t choose(made *c, mx_cuda_device *d, const mx_cuda_convolutio
     const unsigned coarse = 1u << CUDNN_NUMERICAL_NOTE_DOWN_CONVERT_INPUTS,
                    cores = s.exact ? 1u << CUDNN_NUMERICAL_NOTE_TENSOR_CORE : 0;
     const dnn::wishes w = {coarse | cores, 1u << CUDNN_NUMERICAL_NOTE_NONDETERMINISTIC, MOST_WORKSPACE,
-                           MOST_CANDIDATES};
+                           endings(s) ? MOST_COMPILED : MOST_CANDIDATES};
     describe(c, d->dnn, s);
     if (c->operation.status || c->graph.status)
         return c->operation.status ? c->operation.status : c->graph.status;
@@ -123,25 +202,29 @@ struct by_bytes {
     }
 };
 
-static const dnn::choice *choice_for(const mx_kernel_call *call, mx_cuda_device *d, const mx_cuda_convolution &s,
-                                     const dnn::tensors &t)
+static const made *choice_for(const mx_kernel_call *call, mx_cuda_device *d, const mx_cuda_convolution &s,
+                              const dnn::tensors &t)
 {
     /* Never destroyed: cuDNN is already unloaded when the destructors of the process run. */
     static std::map<mx_cuda_convolution, made, by_bytes> &choices = *new std::map<mx_cuda_convolution, made, by_bytes>;
     const auto known = choices.find(s);
     if (known != choices.end() && (known->second.choice.measured || dnn::capturing(d)))
-        return &known->second.choice;
+        return &known->second;
     made next;
-    if (mx_cuda_dnn_fail(call, choose(&next, d, s, t)))
+    const cudnnStatus_t status = choose(&next, d, s, t);
+    next.none = status && endings(s);
+    next.choice.measured |= next.none;
+    if (!next.none && mx_cuda_dnn_fail(call, status))
         return nullptr;
     made &cached = choices[s];
     cached = std::move(next);
-    return &cached.choice;
+    return &cached;
 }
 
 static int alignment(const mx_cuda_convolved &t)
 {
-    const uintptr_t all = (uintptr_t)t.x | (uintptr_t)t.w | (uintptr_t)t.y | 16;
+    const uintptr_t ending = (uintptr_t)t.bias | (uintptr_t)t.addend;
+    const uintptr_t all = (uintptr_t)t.x | (uintptr_t)t.w | (uintptr_t)t.y | ending | 16;
     return (int)(all & (~all + 1));
 }
 
@@ -155,12 +238,19 @@ mx_code mx_cuda_convolve(const mx_kernel_call *call, mx_cuda_convolution s, cons
         return mx_error_code();
     s.device = d->id, s.aligned = alignment(tensors);
     s.exact = s.dtype == MX_FLOAT32 && !mx_flags_get()->cuda_tf32;
-    const dnn::tensors t = {{ID_X, ID_W, ID_Y}, {tensors.x, tensors.w, tensors.y}};
-    const dnn::choice *c = choice_for(call, d, s, t);
-    if (!c)
+    dnn::tensors t = {{ID_X, ID_W, ID_Y}, {tensors.x, tensors.w, tensors.y}};
+    if (tensors.bias)
+        t.add(ID_BIAS, tensors.bias);
+    if (tensors.addend)
+        t.add(ID_ADDEND, tensors.addend);
+    const made *found = choice_for(call, d, s, t);
+    if (!found)
         return mx_error_code();
-    mx_cuda_scratch workspace(d, c->workspace);
-    if (c->workspace && !workspace.memory)
+    if (found->none)
+        return MX_DECLINED;
+    const dnn::choice &c = found->choice;
+    mx_cuda_scratch workspace(d, c.workspace);
+    if (c.workspace && !workspace.memory)
         return mx_error_code();
-    return mx_cuda_dnn_fail(call, dnn::execute(d->dnn, *c, t, workspace.memory));
+    return mx_cuda_dnn_fail(call, dnn::execute(d->dnn, c, t, workspace.memory));
 }

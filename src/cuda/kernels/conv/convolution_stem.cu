@@ -13,6 +13,7 @@
  * SPDX-License-Identifier: Apache-2.0 */
 #include "cuda/kernels/conv/convolution_stem.h"
 
+#include "cuda/kernels/early.h"
 #include "cuda/kernels/gemm/tensor_cores.h"
 
 /* Code for older GPUs is never run (mx_cuda_has_tf32), but has to compile. */
@@ -190,9 +191,27 @@ template <int NT, class T> __device__ inline void store_pixel(T *y, const float 
         *(four *)(y + n * 8 + 4 * t) = {{(T)c[n][half], (T)c[n][half + 1], (T)c[n + 1][half], (T)c[n + 1][half + 1]}};
 }
 
+template <class T> struct ending {
+    const T *bias; /* NULL: none */
+    float low, high;
+    bool steady; /* weight and bias are read before earlier kernels have ended */
+};
+
+template <class T, int NT> __device__ inline void end_pixels(float (*c)[4], const ending<T> &e)
+{
+#pragma unroll
+    for (int n = 0; n < NT; n++)
+#pragma unroll
+        for (int i = 0; i < 4; i++) {
+            const float x = c[n][i] + (e.bias ? (float)e.bias[filter_of<T>(n, threadIdx.x % 4 * 2 + i % 2)] : 0);
+            c[n][i] = x < e.low ? e.low : x > e.high ? e.high : x; /* keeps NaN */
+        }
+}
+
 /* One tile: the warp's 16 pixels of each of the rows. */
 template <class T, int W, int NT>
-__device__ void make_tile(T *y, const T *picture, const T *weights, const shape &s, const place_of_tile &at)
+__device__ void make_tile(T *y, const T *picture, const T *weights, const shape &s, const place_of_tile &at,
+                          const ending<T> &e)
 {
     constexpr int row = row_pieces<T, W>() * kind<T>::PIECE, length = sum_length<T, W>() + kind<T>::PAD;
     constexpr int steps = run_length<T, W>() / kind<T>::STEP;
@@ -220,6 +239,7 @@ __device__ void make_tile(T *y, const T *picture, const T *weights, const shape 
     for (int r = 0; r < ROWS; r++)
         if (at.i + r < s.height) {
             T *to = y + ((at.n * s.height + at.i + r) * s.width + j) * s.filters;
+            end_pixels<T, NT>(c[r], e);
             if (j < s.width)
                 store_pixel<NT>(to, c[r], 0);
             if (j + 8 < s.width)
@@ -228,12 +248,16 @@ __device__ void make_tile(T *y, const T *picture, const T *weights, const shape 
 }
 
 template <class T, int W, int NT>
-__global__ void __launch_bounds__(32 * WARPS, 2) forward_kernel(shape s, const T *x, const T *w, T *y)
+__global__ void __launch_bounds__(32 * WARPS, 2) forward_kernel(shape s, const T *x, const T *w, T *y, ending<T> e)
 {
     extern __shared__ __align__(128) char memory[];
     constexpr int rows = ROWS + W - 1, size = rows * row_pieces<T, W>() * kind<T>::PIECE;
     T *picture = (T *)memory, *weights = picture + 2 * size;
+    if (!e.steady)
+        mx_cuda_wait_for_earlier();
     load_weights<T, W, NT>(weights, w);
+    if (e.steady)
+        mx_cuda_wait_for_earlier();
     copy_picture<T, W>(picture, x, s, place_of_tile(s, blockIdx.x, ROWS), rows);
     end_copies();
     for (int tile = blockIdx.x, turn = 0; tile < s.tiles; tile += gridDim.x, turn ^= 1) {
@@ -243,7 +267,7 @@ __global__ void __launch_bounds__(32 * WARPS, 2) forward_kernel(shape s, const T
         end_copies();
         wait_but_one();
         __syncthreads();
-        make_tile<T, W, NT>(y, picture + turn * size, weights, s, place_of_tile(s, tile, ROWS));
+        make_tile<T, W, NT>(y, picture + turn * size, weights, s, place_of_tile(s, tile, ROWS), e);
         __syncthreads();
     }
 }
@@ -410,15 +434,22 @@ static int blocks_for(const mx_cuda_device *d, const shape &s)
 }
 
 template <class T, int W, int NT>
-static mx_code run_forward(const mx_kernel_call *call, mx_cuda_device *d, const shape &s, const mx_cuda_convolved &t)
+static mx_code run_forward(const mx_kernel_call *call, mx_cuda_device *d, const shape &s, const mx_cuda_convolved &t,
+                           const mx_cuda_ending &e)
 {
     constexpr size_t picture = (size_t)(ROWS + W - 1) * row_pieces<T, W>() * 16;
     constexpr size_t bytes = 2 * picture + (size_t)(sum_length<T, W>() + kind<T>::PAD) * 8 * NT * sizeof(T);
     const auto kernel = forward_kernel<T, W, NT>;
     if (!allow((const void *)kernel, bytes))
         return MX_DECLINED;
-    kernel<<<blocks_for(d, s), 32 * WARPS, bytes, d->stream>>>(s, (const T *)t.x, (const T *)t.w, (T *)t.y);
-    return mx_cuda_launched(call);
+    const ending<T> end = {(const T *)(e.bias ? mx_data(e.bias) : nullptr), e.low, e.high, e.steady};
+    cudaLaunchAttribute early;
+    cudaLaunchConfig_t launch = {};
+    launch.gridDim = dim3((unsigned)blocks_for(d, s)), launch.blockDim = dim3(32 * WARPS);
+    launch.dynamicSmemBytes = bytes, launch.stream = d->stream;
+    launch.attrs = &early, launch.numAttrs = mx_cuda_early(d, &early);
+    return mx_cuda_fail(cudaLaunchKernelEx(&launch, kernel, s, (const T *)t.x, (const T *)t.w, (T *)t.y, end),
+                        call->op->name);
 }
 
 template <class T, int W, int MT>
@@ -441,37 +472,38 @@ static mx_code run_weight(const mx_kernel_call *call, mx_cuda_device *d, const s
 
 template <class T, int W>
 static mx_code run_window(const mx_kernel_call *call, mx_cuda_device *d, const mx_cuda_convolution &s,
-                          const mx_cuda_convolved &t)
+                          const mx_cuda_convolved &t, const mx_cuda_ending &e)
 {
     const bool forward = s.direction == MX_CUDA_FORWARD, wide = s.out_channels == 64;
     const shape r = shape_of(s, forward ? ROWS : 1);
     if (forward)
-        return wide ? run_forward<T, W, 8>(call, d, r, t) : run_forward<T, W, 4>(call, d, r, t);
+        return wide ? run_forward<T, W, 8>(call, d, r, t, e) : run_forward<T, W, 4>(call, d, r, t, e);
     return wide ? run_weight<T, W, 4>(call, d, r, t) : run_weight<T, W, 2>(call, d, r, t);
 }
 
 template <class T>
 static mx_code run_as(const mx_kernel_call *call, mx_cuda_device *d, const mx_cuda_convolution &s,
-                      const mx_cuda_convolved &t)
+                      const mx_cuda_convolved &t, const mx_cuda_ending &e)
 {
     if (!suits<T>(s, t))
         return MX_DECLINED;
-    return s.kernel[0] == 2 ? run_window<T, 2>(call, d, s, t) : run_window<T, 4>(call, d, s, t);
+    return s.kernel[0] == 2 ? run_window<T, 2>(call, d, s, t, e) : run_window<T, 4>(call, d, s, t, e);
 }
 
 } // namespace
 
-mx_code mx_cuda_convolve_stem(const mx_kernel_call *call, const mx_cuda_convolution &s, const mx_cuda_convolved &t)
+mx_code mx_cuda_convolve_stem(const mx_kernel_call *call, const mx_cuda_convolution &s, const mx_cuda_convolved &t,
+                              const mx_cuda_ending &e)
 {
     mx_cuda_device *d = mx_cuda_of(call);
     if (!d)
         return mx_error_code();
-    if (!mx_cuda_has_tf32(d))
+    if (!mx_cuda_has_tf32(d) || e.addend)
         return MX_DECLINED;
     switch (s.dtype) {
-    case MX_FLOAT32: return mx_flags_get()->cuda_tf32 ? run_as<float>(call, d, s, t) : MX_DECLINED;
-    case MX_BFLOAT16: return run_as<__nv_bfloat16>(call, d, s, t);
-    case MX_FLOAT16: return run_as<__half>(call, d, s, t);
+    case MX_FLOAT32: return mx_flags_get()->cuda_tf32 ? run_as<float>(call, d, s, t, e) : MX_DECLINED;
+    case MX_BFLOAT16: return run_as<__nv_bfloat16>(call, d, s, t, e);
+    case MX_FLOAT16: return run_as<__half>(call, d, s, t, e);
     default: return MX_DECLINED;
     }
 }

@@ -43,6 +43,13 @@ MX_ATTRS(deconvolution, DECONVOLUTION_ATTRS)
 #define CONV_GRADIENT_ATTRS(X) CONVOLUTION_ATTRS(X) X(DIMS, shape, "()", "", "shape of the result")
 MX_ATTRS(conv_gradient, CONV_GRADIENT_ATTRS)
 
+#define CONVOLUTION_FUSED_ATTRS(X) \
+    CONVOLUTION_ATTRS(X) \
+    X(FLOAT, low, "None", "", "lower bound of the results") \
+    X(FLOAT, high, "None", "", "upper bound of the results") \
+    X(BOOL, steady, "False", "", "weight and bias do not change while a plan runs")
+MX_ATTRS(convolution_fused, CONVOLUTION_FUSED_ATTRS)
+
 enum { NCW, NCHW, NCDHW, NWC, NHWC, NDHWC };
 static bool channels_last(int layout) { return layout >= NWC; }
 
@@ -163,6 +170,18 @@ static mx_code infer_convolution(mx_infer *infer)
         mx_infer_in(infer, 1, &weight) || (!a->no_bias && mx_infer_in(infer, 2, &bias)))
         return mx_error_code();
     return mx_infer_out(infer, 0, &out);
+}
+
+/* Bias and addend may be missing. */
+static mx_code infer_fused(mx_infer *infer)
+{
+    mx_convolution_attrs attrs = *(const mx_convolution_attrs *)infer->attrs; /* both structs begin with it */
+    mx_infer plain = *infer;
+    attrs.no_bias = infer->n_in < 3 || infer->in[2].ndim < 0;
+    plain.attrs = &attrs;
+    if (infer_convolution(&plain))
+        return mx_error_code();
+    return infer->n_in > 3 && infer->in[3].ndim >= 0 ? mx_infer_in(infer, 3, &infer->out[0]) : MX_OK;
 }
 
 static int count_convolution(const void *attrs) { return ((const mx_convolution_attrs *)attrs)->no_bias ? 2 : 3; }
@@ -440,6 +459,17 @@ static void reference_convolution_relu(const mx_reference_call *call)
     for (int64_t i = 0; i < mx_shape_size(&call->out_shape[0]); i++)
         call->out[0][i] = call->out[0][i] < 0 ? 0 : call->out[0][i];
 }
+static void reference_convolution_fused(const mx_reference_call *call)
+{
+    const mx_convolution_fused_attrs *a = call->attrs;
+    const double *addend = call->n_in > 3 ? call->in[3] : NULL;
+    reference_convolution(call);
+    for (int64_t i = 0; i < mx_shape_size(&call->out_shape[0]); i++) {
+        double v = call->out[0][i] + (addend ? addend[i] : 0);
+        v = v < a->low ? a->low : v; /* None is NaN */
+        call->out[0][i] = v > a->high ? a->high : v;
+    }
+}
 static void reference_data_grad(const mx_reference_call *call)
 {
     sizes z = sizes_of(call->attrs, &call->out_shape[0], &call->in_shape[0]);
@@ -542,6 +572,15 @@ mx_op mx_family_convolution[] = {
                         {"1,2,5,5;3,2,3,3", "kernel=(3, 3), num_filter=3, no_bias=True, pad=(1, 1), stride=(2, 2)", 0, 0, "absent:2"},
                         {"2,3,6,6;3,1,3,3;3", "kernel=(3, 3), num_filter=3, num_group=3, pad=(1, 1)", 0, 0, NULL},
                         {"2,3,5,5;4,3,1,1;4", "kernel=(1, 1), num_filter=4", 0, 0, NULL})},
+    {.name = "_convolution_fused", .doc = "Convolution(...) plus another array, clipped to [low, high], fused by plans",
+     .inputs = "data weight bias? addend?", .schema = &convolution_fused_schema, .flags = MX_OP_HIDDEN | MX_OP_NO_GRADIENT,
+     .infer_shape = infer_fused, .check = check_convolution, .reference = reference_convolution_fused,
+     .samples = SAMPLES({"2,3,7,6;4,3,3,3;4;2,4,5,4", "kernel=(3, 3), num_filter=4, low=0", 0, 0, NULL},
+                        {"2,5,6,8;16,3,3,8;16;2,5,6,16", "kernel=(3, 3), num_filter=16, pad=(1, 1), layout=NHWC, low=0, high=1.5", 0, 0, NULL},
+                        {"2,7,7,8;16,3,3,8;16", "kernel=(3, 3), num_filter=16, pad=(1, 1), stride=(2, 2), layout=NHWC, low=0", 0, 0, "absent:3"},
+                        {"3,5,5,40;24,1,1,40", "kernel=(1, 1), num_filter=24, no_bias=True, layout=NHWC", 0, 0, "absent:2 absent:3"},
+                        {"2,9,8,16;16,3,3,1;16;2,9,8,16", "kernel=(3, 3), num_filter=16, num_group=16, pad=(1, 1), layout=NHWC, low=-1, high=1", 0, 0, NULL},
+                        {"2,9,8,16;16,5,5,1;16", "kernel=(5, 5), num_filter=16, num_group=16, pad=(2, 2), layout=NHWC, low=0, high=6", 0, 0, "absent:3"})},
     {.name = "_conv_data_grad", .doc = "gradient of Convolution with respect to its data", .inputs = "output weight",
      .schema = &conv_gradient_schema, .flags = MX_OP_HIDDEN, .check = check_convolution, .infer_shape = infer_data_grad, .gradient = grad_data_grad, .grad_in = 3,
      .reference = reference_data_grad,
