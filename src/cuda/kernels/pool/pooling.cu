@@ -57,6 +57,59 @@ template <class S> static mx_code forward_whole(const mx_kernel_call *call)
     });
 }
 
+/* The same with channels last.  Threads (groups of V channels, parts of the places); block (x: channels, y: images). */
+enum { WHOLE_GROUPS = 16, WHOLE_PARTS = 16 };
+
+template <class S, int V, class T>
+__global__ void __launch_bounds__(WHOLE_GROUPS *WHOLE_PARTS) whole_last(pool s, const S *x, S *y, T scale)
+{
+    __shared__ T parts[WHOLE_PARTS][WHOLE_GROUPS * V];
+    const int group = threadIdx.x % WHOLE_GROUPS, part = threadIdx.x / WHOLE_GROUPS;
+    const int channel = (blockIdx.x * WHOLE_GROUPS + group) * V, mine = blockIdx.x * WHOLE_GROUPS * V + threadIdx.x;
+    const bool largest = s.type == MX_POOLING_MAX;
+    mx_cuda_wait_for_earlier();
+    for (int64_t image = blockIdx.y; image < s.images; image += gridDim.y) {
+        T result[V];
+        for (int l = 0; l < V; l++)
+            result[l] = largest ? (T)-INFINITY : (T)0;
+#pragma unroll 4
+        for (int q = part; q < s.in_all && channel < s.channels; q += WHOLE_PARTS) {
+            const mx_cuda_pack<S, V> k = mx_cuda_pack<S, V>::load(x, (image * s.in_all + q) * s.channels + channel);
+            for (int l = 0; l < V; l++)
+                result[l] = !largest ? result[l] + (T)k.v[l] : (T)k.v[l] > result[l] ? (T)k.v[l] : result[l];
+        }
+        __syncthreads();
+        for (int l = 0; l < V; l++)
+            parts[part][group * V + l] = result[l];
+        __syncthreads();
+        if (threadIdx.x < WHOLE_GROUPS * V && mine < s.channels) {
+            T all = parts[0][threadIdx.x];
+            for (int i = 1; i < WHOLE_PARTS; i++) {
+                const T v = parts[i][threadIdx.x];
+                all = !largest ? all + v : v > all ? v : all;
+            }
+            y[image * s.channels + mine] = (S)(largest ? all : all * scale);
+        }
+    }
+}
+
+template <class S, int V> static mx_code forward_whole_last(const mx_kernel_call *call)
+{
+    typedef mx_cuda_wide<S> T;
+    mx_cuda_device *d = mx_cuda_of(call);
+    const pool s = shape_of((const mx_pooling_attrs *)call->attrs, call->in[0], call->out[0]);
+    if (!d)
+        return mx_error_code();
+    if (!s.images)
+        return MX_OK;
+    const T scale = s.type == MX_POOLING_AVG ? 1 / (T)s.in_all : (T)1;
+    const dim3 grid((unsigned)((s.channels + WHOLE_GROUPS * V - 1) / (WHOLE_GROUPS * V)),
+                    (unsigned)mx_cuda_least(s.images, 65535));
+    return mx_cuda_fail(mx_cuda_launch_early(d, whole_last<S, V, T>, grid, WHOLE_GROUPS * WHOLE_PARTS, s,
+                                             (const S *)mx_data(call->in[0]), (S *)mx_data(call->out[0]), scale),
+                        call->op->name);
+}
+
 /* ---- backward -------------------------------------------------------------------------------------------------- */
 
 /* The windows that hold an element. */
@@ -248,15 +301,18 @@ static bool packed(const mx_kernel_call *call)
 static bool whole(const mx_kernel_call *call)
 {
     const mx_pooling_attrs *a = (const mx_pooling_attrs *)call->attrs;
-    return a->global_pool && a->layout < MX_POOLING_NWC && a->pool_type != MX_POOLING_LP &&
-           call->in[0]->size > 16 * call->out[0]->size;
+    return a->global_pool && a->pool_type != MX_POOLING_LP && call->in[0]->size > 16 * call->out[0]->size;
 }
 
 static mx_code run_pooling(const mx_kernel_call *call)
 {
     return mx_cuda_by_storage(call->in[0]->dtype, packed(call), [=](auto *type, auto lanes) {
         typedef MX_CUDA_STORAGE(type) S;
-        return whole(call) ? forward_whole<S>(call) : forward<S, decltype(lanes)::value>(call);
+        constexpr int V = decltype(lanes)::value;
+        const bool last = ((const mx_pooling_attrs *)call->attrs)->layout >= MX_POOLING_NWC;
+        return !whole(call) || (last && V == 1) ? forward<S, V>(call)
+               : last                           ? forward_whole_last<S, V>(call)
+                                                : forward_whole<S>(call);
     });
 }
 

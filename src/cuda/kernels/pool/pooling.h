@@ -6,6 +6,7 @@
 
 #include <cfloat>
 
+#include "cuda/kernels/early.h"
 #include "cuda/kernels/norm/channels.h"
 
 namespace
@@ -53,6 +54,7 @@ struct plane {
 template <int V, class F> __global__ void each_place_kernel(pool s, int all, F f)
 {
     const unsigned groups = (unsigned)s.channels / V, n = groups * (unsigned)all;
+    mx_cuda_wait_for_earlier();
     for (int64_t image = blockIdx.y; image < s.images; image += gridDim.y)
         for (unsigned i = blockIdx.x * blockDim.x + threadIdx.x; i < n; i += gridDim.x * blockDim.x) {
             const unsigned place = s.last ? i / groups : i % all, channel = s.last ? i % groups * V : i / all;
@@ -73,8 +75,8 @@ template <int V, class F> static mx_code each_place(const mx_kernel_call *call, 
                           (long long)(n * V), d->id);
     const dim3 grid(mx_cuda_blocks(d, (n + MX_CUDA_BLOCK - 1) / MX_CUDA_BLOCK),
                     (unsigned)mx_cuda_least(s.images, 65535));
-    each_place_kernel<V><<<grid, MX_CUDA_BLOCK, 0, d->stream>>>(s, all, f);
-    return mx_cuda_launched(call);
+    return mx_cuda_fail(mx_cuda_launch_early(d, each_place_kernel<V, F>, grid, MX_CUDA_BLOCK, s, all, f),
+                        call->op->name);
 }
 
 /* ---- windows --------------------------------------------------------------------------------------------------- */
