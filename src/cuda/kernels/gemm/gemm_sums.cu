@@ -8,6 +8,7 @@
 #define COLUMNS 256 /* of a block: 32 threads with 8 each */
 #define LINES 8     /* rows that a block reads at once */
 #define PER_UNIT 4  /* blocks per multiprocessor */
+#define PARTS 32    /* that are read at once */
 
 namespace
 {
@@ -42,14 +43,14 @@ template <class S> __global__ void some_rows(const S *x, int64_t rows, int64_t c
 
 template <class S> __global__ void all_parts(const float *parts, int count, int64_t columns, S *out)
 {
-    __shared__ float some[8][33];
+    __shared__ float some[PARTS][33];
     const int64_t column = (int64_t)blockIdx.x * 32 + threadIdx.x;
     float sum = 0;
-    for (int k = threadIdx.y; column < columns && k < count; k += 8)
+    for (int k = threadIdx.y; column < columns && k < count; k += PARTS)
         sum += parts[k * columns + column];
     some[threadIdx.y][threadIdx.x] = sum;
     __syncthreads();
-    for (int k = 1; !threadIdx.y && k < 8; k++)
+    for (int k = 1; !threadIdx.y && k < PARTS; k++)
         sum += some[k][threadIdx.x];
     if (!threadIdx.y && column < columns)
         out[column] = (S)sum;
@@ -72,7 +73,8 @@ static cudaError_t run(const mx_cuda_device *d, const void *x, int64_t rows, int
     const division by(d, rows, columns);
     some_rows<<<dim3((unsigned)by.tiles, (unsigned)by.count), dim3(32, LINES), 0, d->stream>>>((const S *)x, rows,
                                                                                                columns, by.each, parts);
-    all_parts<<<(unsigned)((columns + 31) / 32), dim3(32, 8), 0, d->stream>>>(parts, (int)by.count, columns, (S *)out);
+    all_parts<<<(unsigned)((columns + 31) / 32), dim3(32, PARTS), 0, d->stream>>>(parts, (int)by.count, columns,
+                                                                                  (S *)out);
     return cudaGetLastError();
 }
 } // namespace

@@ -7,6 +7,7 @@
 
 #define MOST_PACKS 4 /* of 16 bytes, per thread */
 #define BLOCK 128
+#define LINES 32
 
 namespace
 {
@@ -185,17 +186,17 @@ __global__ void __launch_bounds__(BLOCK, resident(P)) backward(const __grid_cons
     join_teams<S, V, W, P>(t, beta_sums, t.parts + (int64_t)blockIdx.x * 2 * n + n);
 }
 
-/* Adds the sums of all blocks, 32 columns per block of threads (32, 8). */
+/* Adds the sums of all blocks, 32 columns per block of threads (32, LINES), which read so many sums at once. */
 template <class S> __global__ void join_blocks(const float *parts, int blocks, int n, S *gamma_grad, S *beta_grad)
 {
-    __shared__ double some[8][33];
+    __shared__ double some[LINES][33];
     const int column = (int)blockIdx.x * 32 + threadIdx.x;
     double sum = 0;
-    for (int k = threadIdx.y; column < 2 * n && k < blocks; k += 8)
+    for (int k = threadIdx.y; column < 2 * n && k < blocks; k += LINES)
         sum += parts[(int64_t)k * 2 * n + column];
     some[threadIdx.y][threadIdx.x] = sum;
     __syncthreads();
-    for (int k = 1; !threadIdx.y && k < 8; k++)
+    for (int k = 1; !threadIdx.y && k < LINES; k++)
         sum += some[k][threadIdx.x];
     if (!threadIdx.y && column < 2 * n)
         (column < n ? gamma_grad[column] : beta_grad[column - n]) = (S)(float)sum;
@@ -239,7 +240,7 @@ static mx_code run_backward(const mx_kernel_call *call, mx_cuda_device *d, int64
     const slopes<S> t = {rows, n, data(0), data(1), data(2), data(3), data(4), data(5), (S *)mx_data(call->out[0]),
                          parts.as<float>()};
     backward<S, V, W, P><<<blocks, BLOCK, (size_t)n * sizeof(float), d->stream>>>(t);
-    join_blocks<S><<<(unsigned)(2 * n + 31) / 32, dim3(32, 8), 0, d->stream>>>(
+    join_blocks<S><<<(unsigned)(2 * n + 31) / 32, dim3(32, LINES), 0, d->stream>>>(
         t.parts, (int)blocks, n, (S *)mx_data(call->out[1]), (S *)mx_data(call->out[2]));
     return mx_cuda_launched(call);
 }
