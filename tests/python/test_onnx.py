@@ -62,10 +62,13 @@ def test_parameters_keep_their_names_and_values(tmp_path):
         close(found.asnumpy(), parameter.data().asnumpy())
 
 
-def test_an_imported_network_learns(tmp_path):
+@pytest.mark.parametrize("hybridized", [False, True])
+def test_an_imported_network_learns(hybridized, tmp_path):
     path, x = str(tmp_path / "net.onnx"), nd.random.uniform(shape=(8, 3, 12, 12))
     exported(network(), x, path=path)
     net = gluon.SymbolBlock.imports(path)
+    if hybridized:
+        net.hybridize()
     label, loss = nd.array([0, 1, 2, 0, 1, 2, 0, 1]), gluon.loss.SoftmaxCrossEntropyLoss()
     trainer = gluon.Trainer(net.collect_params(), "sgd", {"learning_rate": 0.1})
     losses = []

@@ -246,6 +246,8 @@ static mx_code make_parameter(mx_block *block, symbol_block *s, int64_t i, bool 
         dims.d[k] = shape->dim[k] < 0 ? 0 : shape->dim[k];
     mx_parameter *p = mx_params_find(block->params, node->name);
     const char *stype = mx_note_get(node, "__storage_type__");
+    const char *request = mx_note_get(node, "__grad_req__"); /* constants of networks from other frameworks */
+    const bool fixed = aux || (request && !strcmp(request, "null"));
     if (stype && *stype != '0')
         return mx_fail(MX_ERR_ARGUMENT, "SymbolBlock: the variable '%s' is sparse, parameters must be dense",
                        node->name);
@@ -253,8 +255,6 @@ static mx_code make_parameter(mx_block *block, symbol_block *s, int64_t i, bool 
         if (mx_params_add(block->params, p) || mx_block_attribute(block, node->name, p))
             return mx_error_code();
     } else if (!p) {
-        const char *request = mx_note_get(node, "__grad_req__"); /* constants of networks from other frameworks */
-        const bool fixed = aux || (request && !strcmp(request, "null"));
         p = mx_params_get(
             block->params, node->name, .shape = dims, .dtype = type == MX_DTYPE_NONE ? MX_FLOAT32 : (mx_dtype)type,
             .grad_req = fixed ? MX_GRAD_NULL : MX_GRAD_WRITE, .differentiable = !fixed, .allow_deferred_init = true,
@@ -267,6 +267,10 @@ static mx_code make_parameter(mx_block *block, symbol_block *s, int64_t i, bool 
     }
     s->parameter[i] = p;
     node->owner = p;
+    if (!fixed || aux) { /* it changes: plans must not take it for a constant */
+        mx_release(node->value);
+        node->value = NULL;
+    }
     return MX_OK;
 }
 

@@ -93,6 +93,7 @@ bool mx_onnx_shape(const mx_onnx_in *n, int i, mx_dims *shape); /* an error unle
 static inline bool mx_onnx_is_unknown(int64_t size) { return size < -(INT64_C(1) << 30) && size > -(INT64_C(1) << 60); }
 /* Zeros of a shape that may have placeholders: their sizes follow from the inputs. */
 mx_array *mx_onnx_zeros(const mx_onnx_in *n, const mx_dims *shape, mx_dtype dtype);
+mx_array *mx_onnx_count(const mx_onnx_in *n, int64_t size, mx_dtype dtype); /* 0, 1, 2 ...; an error if it is large */
 int64_t mx_onnx_placeholder(const mx_onnx_in *n, const mx_array *x, int axis);
 /* The type of ONNX of an input. */
 const mx_onnx_type *mx_onnx_in_type(const mx_onnx_in *n, int i);

@@ -36,6 +36,8 @@ static mx_onnx_value *place(mx_onnx_reader *r, const char *name)
 
 mx_code mx_onnx_define(mx_onnx_reader *r, const char *name, mx_array *x, int type)
 {
+    if (!x || x == MX_NONE)
+        return mx_has_error() ? mx_error_code() : mx_fail(MX_ERR_FILE, "%s: the value '%s' is missing", r->path, name);
     mx_onnx_value *v = place(r, name);
     if (!v)
         return mx_error_code();

@@ -293,6 +293,8 @@ const mx_onnx_type *mx_onnx_in_type(const mx_onnx_in *n, int i)
 mx_array *mx_onnx_wrapped(mx_array *x, const mx_onnx_type *type)
 {
     double low, high;
+    if (!x || x == MX_NONE || !type)
+        return NULL;
     if (!mx_onnx_range(type, &low, &high) || type->bits > 32 || (int)type->dtype == MX_INT32)
         return mx_onnx_cast(x, type->held);
     x = mx_onnx_cast(x, MX_INT64);
@@ -300,6 +302,14 @@ mx_array *mx_onnx_wrapped(mx_array *x, const mx_onnx_type *type)
     x = mx_mod_scalar(x, .scalar = high - low + 1); /* has the divisor's sign */
     x = low < 0 ? mx_plus_scalar(x, .scalar = low) : x;
     return mx_onnx_cast(x, type->held);
+}
+
+/* A small file must not need much memory. */
+mx_array *mx_onnx_count(const mx_onnx_in *n, int64_t size, mx_dtype dtype)
+{
+    if (size < 0 || size > 1 << 26)
+        return mx_onnx_fail(n, MX_ERR_UNSUPPORTED, "an axis of %lld elements is too long", (long long)size), NULL;
+    return mx_arange(.start = 0, .stop = (double)size, .dtype = dtype);
 }
 
 /* ---- small arrays ------------------------------------------------------------------------------------------------- */

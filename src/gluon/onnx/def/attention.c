@@ -27,8 +27,8 @@ static mx_array *bias_of(mx_array *allowed, mx_dtype type)
 static mx_array *causal_bias(mx_onnx_in *n, int64_t s, int64_t t, mx_array *offset, bool causal, mx_dtype type)
 {
     const int64_t left = mx_onnx_int(n, "left_window_size", -1), right = mx_onnx_int(n, "right_window_size", -1);
-    mx_array *i = mx_reshape(mx_arange(.start = 0, .stop = (double)s), .shape = MX_DIMS(s, 1));
-    mx_array *j = mx_reshape(mx_arange(.start = 0, .stop = (double)t), .shape = MX_DIMS(1, t));
+    mx_array *i = mx_reshape(mx_onnx_count(n, s, MX_FLOAT32), .shape = MX_DIMS(s, 1));
+    mx_array *j = mx_reshape(mx_onnx_count(n, t, MX_FLOAT32), .shape = MX_DIMS(1, t));
     mx_array *d = mx_sub(j, mx_add(i, offset)); /* key - query */
     mx_array *allowed = mx_ones_like(d);
     allowed = causal ? mx_mul(allowed, mx_lesser_equal_scalar(d, .scalar = 0)) : allowed;
@@ -100,7 +100,7 @@ static mx_code read_attention(mx_onnx_in *n)
         scores = mx_add(scores, causal_bias(n, s, t, offset, causal, type));
     }
     if (lengths) {
-        mx_array *j = mx_reshape(mx_arange(.start = 0, .stop = (double)t), .shape = MX_DIMS(1, 1, 1, t));
+        mx_array *j = mx_reshape(mx_onnx_count(n, t, MX_FLOAT32), .shape = MX_DIMS(1, 1, 1, t));
         scores = mx_add(scores, bias_of(mx_lesser(j, lengths), type));
     }
     const mx_onnx_type *wide = mx_onnx_type_of(mx_onnx_int(n, "softmax_precision", 0));

@@ -54,7 +54,11 @@ static bool take_windows(mx_onnx_in *n, windows *w, int axes)
     for (int i = 0; i < axes; i++) {
         if (!w->kernel.d[i] && n->n_in > 1 && n->in[1]->ndim == axes + 2)
             w->kernel.d[i] = n->in[1]->shape[i + 2];
-        if (w->kernel.d[i] < 1 || w->stride.d[i] < 1 || w->dilate.d[i] < 1 || pads.d[i] < 0 || pads.d[i + axes] < 0)
+        const int64_t numbers[] = {w->kernel.d[i], w->stride.d[i], w->dilate.d[i], pads.d[i] + 1, pads.d[i + axes] + 1};
+        bool valid = true;
+        for (int k = 0; k < 5; k++)
+            valid &= numbers[k] >= 1 && numbers[k] <= 1 << 20;
+        if (!valid)
             return !mx_onnx_fail(n, MX_ERR_FILE, "the window is not valid along image axis %d", i);
         w->begin.d[i] = pads.d[i];
         w->end.d[i] = pads.d[i + axes];

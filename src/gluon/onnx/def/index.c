@@ -79,11 +79,10 @@ static mx_array *full_indices(mx_onnx_in *n, mx_array *indices, int64_t axis, in
                                 "the shape of its indices is not known; give the shapes of the inputs"),
                    NULL;
         mx_array *own = mx_onnx_cast(wrapped(indices, size), MX_INT64);
-        parts[i] = i == axis ? own
-                             : mx_broadcast_like(mx_reshape(mx_arange(.start = 0, .stop = (double)indices->shape[i],
-                                                                      .dtype = MX_INT64),
-                                                            .shape = wide),
-                                                 own);
+        parts[i] =
+            i == axis
+                ? own
+                : mx_broadcast_like(mx_reshape(mx_onnx_count(n, indices->shape[i], MX_INT64), .shape = wide), own);
     }
     return mx_stack((mx_arrays){parts, rank}, .axis = 0, .num_args = rank);
 }
@@ -131,6 +130,9 @@ static mx_code read_gather_nd(mx_onnx_in *n)
     mx_array *indices = wrapped_tuples(n, n->in[1], n->in[0], (int)batch);
     if (!indices)
         return mx_error_code();
+    if (batch < 0 || batch >= indices->ndim || batch >= n->in[0]->ndim)
+        return mx_onnx_fail(n, MX_ERR_FILE, "batch_dims is %lld, but its inputs have %d and %d axes", (long long)batch,
+                            n->in[0]->ndim, indices->ndim);
     if (batch) { /* positions of the batch are put before */
         mx_array *parts[MX_MAX_NDIM + 1];
         int k = 0;
@@ -139,9 +141,8 @@ static mx_code read_gather_nd(mx_onnx_in *n)
             for (int i = 0; i < indices->ndim; i++)
                 wide.d[i] = i == k ? -1 : 1;
             mx_array *first = mx_slice_axis(indices, .axis = -1, .begin = 0, .end = 1);
-            parts[k] = mx_broadcast_like(
-                mx_reshape(mx_arange(.start = 0, .stop = (double)indices->shape[k], .dtype = MX_INT64), .shape = wide),
-                first);
+            parts[k] =
+                mx_broadcast_like(mx_reshape(mx_onnx_count(n, indices->shape[k], MX_INT64), .shape = wide), first);
         }
         parts[k++] = indices;
         indices = mx_concat((mx_arrays){parts, k}, .num_args = k, .dim = -1);

@@ -22,15 +22,18 @@ static mx_array *blocked(mx_onnx_in *n, mx_array *scale, int64_t axis)
     const int64_t block = mx_onnx_int(n, "block_size", 0);
     if (!block || !scale || scale == MX_NONE)
         return along(n, scale, axis);
+    if (!mx_onnx_axis(n, &axis, n->in[0]->ndim) || scale->ndim != n->in[0]->ndim)
+        return mx_has_error() ? NULL : (mx_onnx_fail(n, MX_ERR_FILE, "scales do not have the axes of its input"), NULL);
     mx_array *y = mx_repeat(scale, .repeats = block, .axis = axis);
-    const int64_t size = n->in[0]->shape[axis < 0 ? axis + n->in[0]->ndim : axis];
+    const int64_t size = n->in[0]->shape[axis];
     return mx_slice_axis(y, .axis = axis, .begin = 0, .end = size);
 }
 
 static mx_array *rounded(mx_array *x, const mx_onnx_type *type)
 {
     double low = 0, high = 0;
-    mx_onnx_range(type, &low, &high);
+    if (!mx_onnx_range(type, &low, &high))
+        return mx_fail_null(MX_ERR_FILE, "the zero point of the result is missing, or is no integer");
     return mx_cast(mx_clip(x, .a_min = low, .a_max = high), .dtype = type->held);
 }
 

@@ -247,7 +247,7 @@ static mx_code read_blocks(mx_onnx_in *n)
             to_depth ? mx_space_to_depth(n->in[0], .block_size = b) : mx_depth_to_space(n->in[0], .block_size = b);
         return MX_OK;
     }
-    if (!channels_of(n, &s) || b < 1)
+    if (!channels_of(n, &s) || b < 1 || b > 1 << 20)
         return mx_onnx_fail(n, MX_ERR_UNSUPPORTED, "its shape or blocksize is not valid");
     if (to_depth) {
         mx_array *x = mx_reshape(n->in[0], .shape = MX_DIMS(0, s.d[1], s.d[2] / b, b, s.d[3] / b, b));

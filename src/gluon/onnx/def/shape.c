@@ -67,6 +67,9 @@ static mx_code read_eye(mx_onnx_in *n)
     const mx_onnx_type *type = mx_onnx_type_of(mx_onnx_int(n, "dtype", 0));
     if (!mx_onnx_shape(n, 0, &shape) || shape.n != 2)
         return mx_onnx_fail(n, MX_ERR_SHAPE, "its input is not a matrix");
+    if ((double)shape.d[0] * (double)shape.d[1] > 1 << 26)
+        return mx_onnx_fail(n, MX_ERR_UNSUPPORTED, "a constant of %g elements is too large",
+                            (double)shape.d[0] * (double)shape.d[1]);
     n->out[0] = mx_eye(.N = shape.d[0], .M = shape.d[1], .k = mx_onnx_int(n, "k", 0),
                        .dtype = type ? type->dtype : (mx_dtype)n->in[0]->dtype);
     return MX_OK;
@@ -86,7 +89,7 @@ static mx_code read_trilu(mx_onnx_in *n)
         n->out[0] = mx_copy(n->in[0]);
         return MX_OK;
     }
-    mx_array *r = mx_arange(.start = 0, .stop = (double)rows), *c = mx_arange(.start = 0, .stop = (double)columns);
+    mx_array *r = mx_onnx_count(n, rows, MX_FLOAT32), *c = mx_onnx_count(n, columns, MX_FLOAT32);
     mx_array *d = mx_sub(mx_expand_dims(c, .axis = 0), mx_expand_dims(r, .axis = 1)); /* column - row */
     mx_array *mask = upper ? mx_greater_equal_scalar(d, .scalar = k) : mx_lesser_equal_scalar(d, .scalar = k);
     mx_array *x = n->in[0];

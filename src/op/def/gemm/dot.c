@@ -318,11 +318,21 @@ static mx_code emit_batch_dot(const mx_emit_call *n)
     return mx_emit_matmul(n, attrs->transpose_a, attrs->transpose_b, 1);
 }
 
+/* A matrix on the right: all axes of the other but the last are rows. */
 static mx_code emit_dot(const mx_emit_call *n)
 {
-    if (n->x->ndim != 2 || n->in[1].shape->ndim != 2)
-        return mx_emit_fail(n, "only products of two matrices can be written as C");
-    return emit_batch_dot(n);
+    const mx_dot_attrs *attrs = n->attrs;
+    const mx_shape_t *w = n->in[1].shape;
+    if (n->x->ndim == 2 && w->ndim == 2)
+        return emit_batch_dot(n);
+    if (n->x->ndim < 2 || w->ndim != 2 || attrs->transpose_a)
+        return mx_emit_fail(n, "only products with a matrix can be written as C");
+    const int64_t k = n->x->dim[n->x->ndim - 1], columns = w->dim[attrs->transpose_b ? 0 : 1];
+    mx_emit_open(n, "matmul", 2);
+    mx_emit_print(n, "1, %lld, %lld, %lld, 0, %d", (long long)mx_emit_over(mx_shape_size(n->x), k), (long long)columns,
+                  (long long)k, attrs->transpose_b);
+    mx_emit_add(n, 1);
+    return mx_emit_close(n);
 }
 
 mx_op mx_family_dot[] = {
