@@ -43,6 +43,36 @@ CONV_INLINE void run_tile(const layout_conv *c, const row *r, int64_t pixel, con
     _Pragma("GCC unroll 8") for (int p = 0; p < count; p++) finish(c, r, pixel + p, sum[p]);
 }
 
+/* Three taps without dilation: pixels share their sources, with stride 1 these are PIXELS + 2 loads instead of 3 * PIXELS.  Worth it
+ * where operands of products must be in registers, as on ARM: 1.5 instructions per product instead of 2.3.  The order of
+ * sums is run_tile's. */
+#if defined(MX_NEON)
+#define SHARED true
+#else
+#define SHARED false
+#endif
+
+CONV_INLINE int64_t inside_shared(const layout_conv *c, const row *r, int64_t pixel, int64_t end, const int stride)
+{
+    enum { SOURCES = 2 * (PIXELS - 1) + 3 }; /* of the larger stride */
+    for (; SHARED && pixel + PIXELS <= end; pixel += PIXELS) {
+        vfloat sum[PIXELS], v[SOURCES];
+        _Pragma("GCC unroll 8") for (int p = 0; p < PIXELS; p++) sum[p] = r->bias;
+        const float *x = r->x + (pixel * stride - c->pad[1]) * LANES, *w = r->w;
+        for (int64_t k = 0; k < r->rows; k++, x += r->x_row, w += 3 * LANES) {
+            _Pragma("GCC unroll 17") for (int i = 0; i < stride * (PIXELS - 1) + 3; i++) v[i] =
+                vector_load(x + i * LANES);
+            _Pragma("GCC unroll 3") for (int t = 0; t < 3; t++)
+            {
+                const vfloat weight = vector_load(w + t * LANES);
+                _Pragma("GCC unroll 8") for (int p = 0; p < PIXELS; p++) sum[p] += v[p * stride + t] * weight;
+            }
+        }
+        _Pragma("GCC unroll 8") for (int p = 0; p < PIXELS; p++) finish(c, r, pixel + p, sum[p]);
+    }
+    return pixel;
+}
+
 static void run_edge(const layout_conv *c, const row *r, int64_t pixel)
 {
     vfloat sum = r->bias;
@@ -83,9 +113,9 @@ static void run_row(const layout_conv *c, const row *r)
     for (; p < first; p++)
         run_edge(c, r, p);
     if (c->kernel[1] == 3 && c->stride[1] == 1)
-        p = inside_3_1(c, r, p, end);
+        p = inside_3_1(c, r, c->dilate[1] == 1 ? inside_shared(c, r, p, end, 1) : p, end);
     else if (c->kernel[1] == 3 && c->stride[1] == 2)
-        p = inside_3_2(c, r, p, end);
+        p = inside_3_2(c, r, c->dilate[1] == 1 ? inside_shared(c, r, p, end, 2) : p, end);
     else
         p = inside_any(c, r, p, end);
     for (; p < c->out_width; p++)
