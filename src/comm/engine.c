@@ -562,9 +562,17 @@ static void announce(const char *message)
     pthread_mutex_unlock(&engine.lock);
 }
 
+static bool is_open(void)
+{
+    pthread_mutex_lock(&engine.lock);
+    const bool open = ours() && engine.state == OPEN;
+    pthread_mutex_unlock(&engine.lock);
+    return open;
+}
+
 void mx_engine_fail(const char *message)
 {
-    if (ours() && engine.state == OPEN)
+    if (is_open())
         announce(message && *message ? message : "no message was given");
 }
 
@@ -572,7 +580,9 @@ void mx_engine_fail(const char *message)
 static void abort_all(int status)
 {
     fflush(NULL);
+    pthread_mutex_lock(&engine.lock);
     const int64_t seconds = engine.lost ? LOST_SECONDS : GRACE_SECONDS;
+    pthread_mutex_unlock(&engine.lock);
     for (int64_t until = now() + seconds * INT64_C(1000000000); now() < until;)
         rest(20 * 1000 * 1000); /* the thread goes on and delivers the notices */
     pthread_mutex_lock(&engine.lock);
@@ -584,7 +594,7 @@ static void leave(int status, void *unused)
 {
     (void)unused;
     char text[1100];
-    if (!ours() || engine.state != OPEN)
+    if (!is_open())
         return;
     if (status) {
         snprintf(text, sizeof text, "it exited with status %d%s%.900s", status, *mx_error_last() ? ": " : "",

@@ -587,9 +587,11 @@ mx_buckets *mx_buckets_new(mx_trainer *trainer)
 
 static bool in_flight(const mx_buckets *self)
 {
-    for (int i = 0; i < self->n_buckets; i++)
-        if (self->buckets[i].started && self->buckets[i].wire.host && !mx_engine_done(&self->buckets[i].wire.work))
+    for (int i = 0; i < self->n_buckets; i++) {
+        const bucket *b = &self->buckets[i];
+        if (b->started && (mx_wire_grouped(&b->wire) || !mx_engine_done(&b->wire.work)))
             return true;
+    }
     return false;
 }
 
