@@ -1,7 +1,8 @@
 #!/bin/sh
 # Several processes under the sanitizers: sanitize_processes.sh FOLDER...  Each folder is a configured build of one of them.
 #
-# MPI itself is not instrumented: the thread sanitizer ignores what it does, and leaks of its own are left out.
+# MPI itself is not instrumented: the thread sanitizer ignores what it does.  Leaks are not looked for: MPI has many of its own, from
+# plugins that are no longer there when they are reported.  `make sanitize` finds ours.
 #
 # SPDX-License-Identifier: Apache-2.0
 set -eu
@@ -11,12 +12,10 @@ if ! command -v mpirun >/dev/null; then
 fi
 work=$(mktemp -d)
 trap 'rm -rf "$work"' EXIT
-printf 'leak:libmpi\nleak:libopen-\nleak:libpmix\nleak:libhwloc\nleak:libevent\nleak:mca_\nleak:libfabric\nleak:libucs\n' >"$work/leaks"
 
 export OMPI_ALLOW_RUN_AS_ROOT=1 OMPI_ALLOW_RUN_AS_ROOT_CONFIRM=1 MXNET_CPU_WORKER_NTHREADS=2 GLUON_BUCKET_KB=64
-export LSAN_OPTIONS="suppressions=$work/leaks:print_suppressions=0"
 export TSAN_OPTIONS="halt_on_error=1 exitcode=66 ignore_noninstrumented_modules=1"
-export ASAN_OPTIONS="exitcode=66 detect_leaks=1"
+export ASAN_OPTIONS="exitcode=66:detect_leaks=0"
 
 # run PROCESSES PROGRAM ...: its exit status, the end of its output if a sanitizer found something.
 run() {
