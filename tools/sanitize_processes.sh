@@ -34,7 +34,7 @@ for build; do
     cmake --build "$build" -j "${JOBS:-$(nproc)}" --target test_gluon_several_processes gluon_mpi
     program=$build/tests/test_gluon_several_processes
     run 2 "$program" --inner cpu || { tail -n 100 "$work/log"; exit 1; }
-    GLUON_COMM_CHECK=1 run 2 "$program" --inner cpu || { tail -n 100 "$work/log"; exit 1; }
+    (export GLUON_COMM_CHECK=1 && run 2 "$program" --inner cpu) || { tail -n 100 "$work/log"; exit 1; }
     if run 2 "$program" --fail cpu; then
         echo "a process failed, and nobody noticed" && exit 1
     fi
