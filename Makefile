@@ -218,7 +218,7 @@ cuda-check cuda:
 	$(call COMPILE,$(BUILD)/$@) --target gluon_cuda
 
 # Threads under the thread sanitizer: plans, hybridized blocks, training steps.  Not part of `check`.
-THREADED := test_exec_plan test_gluon_hybrid_changes test_gluon_train_step
+THREADED := test_exec_plan test_gluon_hybrid_changes test_gluon_train_step test_gluon_many_threads
 tsan:
 	cmake -S . -B $(BUILD)/tsan -DCMAKE_BUILD_TYPE=RelWithDebInfo -DGLUON_TSAN=ON -DGLUON_BENCH=OFF $(CMAKE_FLAGS)
 	$(call COMPILE,$(BUILD)/tsan) --target $(THREADED)

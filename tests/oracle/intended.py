@@ -107,21 +107,24 @@ PROGRAMS = [
     (r"BatchNorm|InstanceNorm|GroupNorm", r"^raises ShapeError .*(channels, gamma expects|axis 1 does not exist)",
      "there a wrong number of channels reads beyond the parameters"),
     (r"_children.clear\(\)|\.w = ", r"^raises AssertionError there only: Unknown input|there AssertionError \(Unknown input|head 0 was not recorded|"
+     r"^raises MXNetError there only: (.|\n)*not in a computational graph|"
      r"^raises TypeError (here only: |\()Net.*unexpected keyword argument 'w'",
      "what was compiled before a child was removed is compiled again; there it still has the child, or fails"),
     (r"\.a = nn.Dense\(3\)", r"^raises TypeError there only: Changing attribute type",
      "a block may be replaced by one of another class; by something that is no block not"),
     (r"prefix='(fc_)?'", r"there AssertionError \(Cannot update self", "of two mistakes another one is reported"),
     (r"SymbolBlock.imports", r" and None( \(after an error\))?\n@|shape=None", "shapes of parameters from a file are known before the first forward"),
-    (r"params=net\d+.collect_params\(\)", r"^raises AssertionError there only: restore_prefix",
+    (r"params=net\d+.collect_params\(\)", r"AssertionError there only: restore_prefix",
      "files of a single layer load into a layer whose parameters belong to another one, too"),
+    (r"load_parameters", r"there AssertionError \(restore_prefix", "of two mistakes another one is reported"),
+    (r"norm\(|L2Normalization", r" and \(.*nan", "the gradient of the norm of zeros is 0; there NaN"),
     (r"\.w = (net|block)\d+\.params\.get\('w'|\.w = gluon.Parameter", r"^raises (.*there TypeError \(.*unexpected keyword argument 'w'|TypeError there only: .*unexpected keyword argument 'w'|AssertionError there only: "
      r"Overriding Parameter|RuntimeError there only: Parameter '\w*w' has not)",
      "a parameter that a layer's forward does not read is no mistake; the same one may be set twice"),
     (r"InstanceNorm|GroupNorm", r"instance_norm-inl.h|group_norm.cc", "InstanceNorm and GroupNorm take matrices, too"),
     (r"Conv\dDTranspose", r"Conv\dDTranspose\(", "repr of transposed convolutions: see AREAS"),
     (r"load", r"there AttributeError \('list' object has no attribute 'keys'\)", "a file without names is an error that says so"),
-    (r".", r"there ValueError \(Deferred initialization failed", "an error of the first forward keeps its class; there it is a ValueError if "
+    (r".", r"there ValueError \(.*shape cannot be inferred", "an error of the first forward keeps its class; there it is a ValueError if "
      "shapes were to be inferred"),
     (r".", r"^raises DeferredInitializationError (here|there) only(.|\n)*\(after an error\)\n@|"
      r"(: \d+ and 0|there DeferredInitializationError(.|\n)*|\(None ->.*) \(after an error\)\n@",
@@ -130,7 +133,7 @@ PROGRAMS = [
     (r"reshape\(\(5, 7\)\)", r"^raises ShapeError here only: .*Reshape: .* do not fit", "there a hybridized reshape reads beyond the array"),
     (r"nn.Dense", r"^raises ValueError there only: Deferred initialization failed because shape cannot be inferred. '",
      "children that forward does not use are no mistake"),
-    (r"F, x\):\n        return x\n(.|\n)*hybridize", r"^raises MXNetError there only: .*not in a computational graph",
+    (r"F, x\):\n        return x\n(.|\n)*hybridize", r"^raises MXNetError there only: .*not in a computational graph|" + VALUES,
      "a hybridized block that returns its input hands on gradients"),
     (r"load_states\('missing'\)", r"there DeferredInitializationError", "of two mistakes another one is reported"),
     (r".", r"^raises MXNetError there only(.|\n)*\(after an error\)\n@", "there an error may be raised once more by a later statement"),
@@ -138,6 +141,11 @@ PROGRAMS = [
     (r"adadelta|dcasgd|adamax|nadam|ftml", r"^\[(.|\n)*@(.|\n)*grad\(\)", "optimizers that are Python there scale the gradient itself"),
     (r"\[\(0\)(.|\n)*(hybridize|imports)", VALUES + "|ShapeError here only|MXNetError there only",
      "x[0] in hybrid_forward is the first row, as without hybridize; there the first output"),
+    (r"x \+= 1|x\[0\] = 1", r"^raises MXNetError there only(.|\n)*inside a record section",
+     "an array that no gradient reads may be written while recording"),
+    (r"_children.clear\(\)(.|\n)*", VALUES, "what was compiled before a child was removed is compiled again; there it still has the child, or fails"),
+    (r".", r", there NameError", "of two mistakes another one is reported"),
+    (r".", r"^raises \w*Error here only(.|\n)*@ (.|\n)*\.export\(", "there the error of a kernel comes when its result is read"),
     (r"slice_axis", r"^raises MXNetError there only: (.|\n)*Invalid end for end=", "slice_axis ends where the axis ends, as slices of Python do"),
     (r"collect_params\('", r"^raises _SameName here only", "two parameters of one name are an error, also if they were not selected"),
     (r"adamax", r"nan", "adamax leaves a weight alone whose gradient was always 0; there 0 / 0"),

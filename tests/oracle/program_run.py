@@ -77,7 +77,7 @@ def run(statements):
             exec(compile(text, "program", "exec"), space)
         except Exception as error:
             results[-1]["raises"] = [c.__name__ for c in type(error).__mro__]
-            results[-1]["message"] = str(error)[-300:]
+            results[-1]["message"] = str(error) if len(str(error)) < 500 else f"{str(error)[:150]} ... {str(error)[-300:]}"
     settle()
     return results
 

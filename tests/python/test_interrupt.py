@@ -37,6 +37,10 @@ LONG = {
                    "layer = gluon.nn.Dense(3000, in_units=3000)\n"
                    "for _ in range(300): net.add(layer)\n"
                    "net.initialize(mx.init.Zero()); net.hybridize(); x = nd.ones((2000, 3000))", "net(x).wait_to_read()"),
+    "sorting": ("x = nd.random.uniform(shape=(3000000,))", "while True: nd.sort(x)"),
+    "eigenvalues": ("a = nd.random.uniform(shape=(2500, 2500))", "nd.linalg.syevd(a)"),
+    "singular values": ("a = mx.np.random.uniform(size=(1500, 1500))", "mx.np.linalg.svd(a)"),
+    "inverse": ("a = nd.random.uniform(shape=(20, 2000, 2000))", "nd.linalg.inverse(a)"),
     "backward": ("a = nd.ones((9000, 9000)); a.attach_grad()\n"
                  "with autograd.record(): y = nd.dot(nd.ones((1, 9000)), nd.dot(a, a[:, :1]))\n"
                  "for _ in range(30):\n    with autograd.record(): y = y + nd.dot(a, a[:, :64]).sum()", "[y.backward(retain_graph=True) "

@@ -8,6 +8,7 @@
 #include <string.h>
 
 #include "base/alloc.h"
+#include "base/interrupt.h"
 #include "base/threads.h"
 #include "cpu/kernel.h"
 #include "cpu/kernels/level.h"
@@ -21,6 +22,8 @@ typedef struct pair32 {
 typedef struct pair64 {
     uint64_t key, index;
 } pair64;
+
+#define AT_ONCE ((int64_t)1 << 20) /* elements between two questions whether to stop */
 
 #define PASTE2(a, b) a##_##b
 #define PASTE(a, b) PASTE2(a, b)
@@ -81,7 +84,7 @@ static inline uint64_t key_f64(uint64_t bits, uint64_t flip)
     return ((bits & ~top) > 0x7ff0000000000000u ? UINT64_MAX : bits == top ? top : order) ^ flip;
 }
 
-/* Sorts the row in s->row; writes the order of its first k elements to s->index. */
+/* Sorts the row in s->row; writes the order of its first k elements to s->index, unless the work is to be stopped. */
 static void order_row(const job *j, scratch *s)
 {
     const int64_t n = j->split.size;
@@ -89,8 +92,11 @@ static void order_row(const job *j, scratch *s)
         pair32 *p = (pair32 *)s->pairs;
         const uint32_t *bits = s->row, flip = j->ascending ? 0 : UINT32_MAX;
         const bool real = j->work == MX_FLOAT32;
-        for (int64_t i = 0; i < n; i++)
-            p[i] = (pair32){real ? key_f32(bits[i], flip) : (bits[i] ^ 0x80000000u) ^ flip, (uint32_t)i};
+        for (int64_t at = 0; at < n && !mx_stop_wanted(); at += AT_ONCE)
+            for (int64_t i = at; i < n && i < at + AT_ONCE; i++)
+                p[i] = (pair32){real ? key_f32(bits[i], flip) : (bits[i] ^ 0x80000000u) ^ flip, (uint32_t)i};
+        if (mx_stop_wanted())
+            return;
         select_pair32(p, p + n, n, j->k);
         for (int64_t i = 0; i < j->k; i++)
             s->index[i] = p[i].index;
@@ -99,8 +105,11 @@ static void order_row(const job *j, scratch *s)
     pair64 *p = (pair64 *)s->pairs;
     const uint64_t *bits = s->row, flip = j->ascending ? 0 : UINT64_MAX;
     const bool real = j->work == MX_FLOAT64;
-    for (int64_t i = 0; i < n; i++)
-        p[i] = (pair64){real ? key_f64(bits[i], flip) : (bits[i] ^ (uint64_t)1 << 63) ^ flip, (uint64_t)i};
+    for (int64_t at = 0; at < n && !mx_stop_wanted(); at += AT_ONCE)
+        for (int64_t i = at; i < n && i < at + AT_ONCE; i++)
+            p[i] = (pair64){real ? key_f64(bits[i], flip) : (bits[i] ^ (uint64_t)1 << 63) ^ flip, (uint64_t)i};
+    if (mx_stop_wanted())
+        return;
     select_pair64(p, p + n, n, j->k);
     for (int64_t i = 0; i < j->k; i++)
         s->index[i] = (int64_t)p[i].index;
@@ -123,8 +132,9 @@ static void write_row(const job *j, scratch *s, int64_t before, int64_t after)
     const int64_t target = before * j->k * step + after;
     if (j->values) {
         char *to = j->values + target * item;
-        for (int64_t i = 0; i < j->k; i++)
-            memcpy(to + i * step * item, row + s->index[i] * step * item, (size_t)item);
+        for (int64_t at = 0; at < j->k && !mx_stop_wanted(); at += AT_ONCE)
+            for (int64_t i = at; i < j->k && i < at + AT_ONCE; i++)
+                memcpy(to + i * step * item, row + s->index[i] * step * item, (size_t)item);
     }
     if (j->indices) {
         const int64_t size = mx_dtype_size(j->index_type);
@@ -163,6 +173,8 @@ static void run_rows(void *arg, int64_t begin, int64_t end)
         else
             mx_convert(s.row, j->work, row, j->type, n);
         order_row(j, &s);
+        if (mx_stop_wanted()) /* the order is none */
+            break;
         write_row(j, &s, before, after);
     }
     mx_free(s.index, s.bytes);

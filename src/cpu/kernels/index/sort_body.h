@@ -1,6 +1,7 @@
 /* Sorting of (key, index) pairs; included once per width of the key, with KEY, PAIR and NAME defined.
  *
- * Pairs start in the order of their indices, so a stable sort by key alone is enough.
+ * Pairs start in the order of their indices, so a stable sort by key alone is enough.  A sort that is to be stopped
+ * (base/interrupt.h) leaves any pairs behind.
  *
  * SPDX-License-Identifier: Apache-2.0 */
 
@@ -54,8 +55,9 @@ static void NAME(radix_sort)(PAIR *x, PAIR *spare, int64_t n)
             start[d] = sum;
             sum += count[b][d];
         }
-        for (int64_t i = 0; i < n; i++)
-            to[start[from[i].key >> 8 * b & 255]++] = from[i];
+        for (int64_t at = 0; at < n && !mx_stop_wanted(); at += AT_ONCE)
+            for (int64_t i = at; i < n && i < at + AT_ONCE; i++)
+                to[start[from[i].key >> 8 * b & 255]++] = from[i];
         PAIR *swap = from;
         from = to, to = swap;
     }
@@ -98,9 +100,10 @@ static void NAME(select)(PAIR *x, PAIR *spare, int64_t n, int64_t k)
     NAME(sort)(x, spare, k);
     for (int64_t i = 0; i < k; i++)
         spare[i] = x[k - 1 - i]; /* descending order is a heap */
-    for (int64_t i = k; i < n; i++)
-        if (x[i].key < spare[0].key)
-            NAME(sift)(spare, k, x[i]);
+    for (int64_t at = k; at < n && !mx_stop_wanted(); at += AT_ONCE)
+        for (int64_t i = at; i < n && i < at + AT_ONCE; i++)
+            if (x[i].key < spare[0].key)
+                NAME(sift)(spare, k, x[i]);
     for (int64_t left = k; left > 0; left--) {
         x[left - 1] = spare[0];
         NAME(sift)(spare, left - 1, spare[left - 1]);

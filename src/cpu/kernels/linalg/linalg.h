@@ -2,6 +2,7 @@
 #ifndef MX_CPU_LINALG_H
 #define MX_CPU_LINALG_H
 
+#include "base/interrupt.h"
 #include "cpu/kernel.h"
 #include "cpu/kernels/level.h"
 

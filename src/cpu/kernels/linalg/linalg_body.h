@@ -2,7 +2,7 @@
  *
  * Included once per type with T, NAME(x), GEMM and GEMM_RUN defined.  All of them split a matrix in halves until a
  * block is small; blocks off the diagonal use the matrix product.  Matrices are row-major with
- * any leading dimension.
+ * any leading dimension.  A call that is to be stopped (base/interrupt.h) leaves the rest undone; mx_linalg_each notices.
  *
  * SPDX-License-Identifier: Apache-2.0 */
 
@@ -79,6 +79,8 @@ static void NAME(solve_row)(const triangle *t, const T *a, int64_t lda, int64_t 
 /* op(A) X = X, or X op(A) = X when right; `others`: columns, or rows when right. */
 static mx_code NAME(solve)(const triangle *t, const T *a, int64_t lda, int64_t n, T *x, int64_t ldx, int64_t others)
 {
+    if (mx_stop_wanted())
+        return MX_OK;
     if (n <= SMALL && !t->right)
         return NAME(solve_left)(t, a, lda, n, x, ldx, others), MX_OK;
     if (n <= SMALL) {
@@ -106,6 +108,8 @@ static mx_code NAME(solve)(const triangle *t, const T *a, int64_t lda, int64_t n
 static mx_code NAME(cholesky)(T *a, int64_t lda, int64_t n)
 {
     static const triangle by_transpose = {.lower = true, .transpose = true, .right = true};
+    if (mx_stop_wanted())
+        return MX_OK;
     if (n > SMALL) {
         const int64_t h = n / 2, r = n - h;
         T *below = a + h * lda, *rest = below + h;
@@ -185,6 +189,9 @@ static void NAME(exchange)(T *a, int64_t lda, int64_t n, const int64_t *pivot, i
 static void NAME(lu_columns)(T *a, int64_t lda, int64_t rows, int64_t from, int64_t n, int64_t *pivot)
 {
     for (int64_t k = from; k < from + n; k++) {
+        pivot[k] = k;
+        if (mx_stop_wanted())
+            continue;
         int64_t best = k;
         for (int64_t i = k + 1; i < rows; i++)
             best = fabs((double)a[i * lda + k]) > fabs((double)a[best * lda + k]) ? i : best;

@@ -54,7 +54,7 @@ static void factor_lq(double *a, double *q, double *l, double *c, int64_t m, int
 {
     memset(l, 0, (size_t)(m * m) * sizeof *l);
     memset(q, 0, (size_t)(m * n) * sizeof *q);
-    for (int64_t k = 0; k < m; k++) {
+    for (int64_t k = 0; k < m && !mx_stop_wanted(); k++) {
         double *v = a + k * n + k;
         for (int64_t j = 0; j < k; j++)
             l[k * m + j] = a[k * n + j];
@@ -62,7 +62,7 @@ static void factor_lq(double *a, double *q, double *l, double *c, int64_t m, int
         reflect_rows(v + n, m - 1 - k, n, n - k, v, c[k]);
         q[k * n + k] = 1;
     }
-    for (int64_t k = m - 1; k >= 0; k--)
+    for (int64_t k = m - 1; k >= 0 && !mx_stop_wanted(); k--)
         reflect_rows(q + k * n + k, m - k, n, n - k, a + k * n + k, c[k]);
 }
 
@@ -115,7 +115,7 @@ static void update_block(eigen *z, double *block, const double *v, double c, int
 static void tridiagonal(eigen *z)
 {
     const int64_t n = z->n;
-    for (int64_t k = 0; k + 1 < n; k++) {
+    for (int64_t k = 0; k + 1 < n && !mx_stop_wanted(); k++) {
         double *v = z->a + k * n + k + 1;
         z->d[k] = z->a[k * n + k];
         z->c[k] = reflection(v, n - 1 - k, &z->e[k]);
@@ -126,7 +126,7 @@ static void tridiagonal(eigen *z)
     memset(z->u, 0, (size_t)(n * n) * sizeof *z->u);
     for (int64_t i = 0; i < n; i++)
         z->u[i * (n + 1)] = 1;
-    for (int64_t k = n - 2; k >= 0; k--)
+    for (int64_t k = n - 2; k >= 0 && !mx_stop_wanted(); k--)
         reflect_rows(z->u + (k + 1) * (n + 1), n - 1 - k, n, n - 1 - k, z->a + k * n + k + 1, z->c[k]);
 }
 
@@ -150,7 +150,7 @@ static void sweep(eigen *z, int64_t first, int64_t last)
 static void diagonalize(eigen *z)
 {
     for (int64_t first = 0; first < z->n; first++)
-        for (int count = 0; count < MX_EIGEN_SWEEPS; count++) {
+        for (int count = 0; count < MX_EIGEN_SWEEPS && !mx_stop_wanted(); count++) {
             const int64_t last = mx_eigen_block(z->d, z->e, z->n, first);
             if (last == first)
                 break;
@@ -185,9 +185,11 @@ static mx_code eigen_matrix(const linalg_job *job, int64_t which)
             a[i * n + j] = a[j * n + i];
     tridiagonal(&z);
     diagonalize(&z);
-    arrange(&z, a, z.c); /* a and the scales are free now */
-    mx_convert((char *)job->out[0] + (size_t)(which * n * n) * item, type, a, MX_FLOAT64, n * n);
-    mx_convert((char *)job->out[1] + (size_t)(which * n) * item, type, z.c, MX_FLOAT64, n);
+    if (!mx_stop_wanted()) {
+        arrange(&z, a, z.c); /* a and the scales are free now */
+        mx_convert((char *)job->out[0] + (size_t)(which * n * n) * item, type, a, MX_FLOAT64, n * n);
+        mx_convert((char *)job->out[1] + (size_t)(which * n) * item, type, z.c, MX_FLOAT64, n);
+    }
     mx_free(a, bytes);
     return MX_OK;
 }

@@ -42,7 +42,7 @@ static void products(const double *restrict x, const double *restrict y, int64_t
 static bool sweep(svd *z)
 {
     bool any = false;
-    for (int64_t round = 0; round < mx_svd_rounds(z->m); round++)
+    for (int64_t round = 0; round < mx_svd_rounds(z->m) && !mx_stop_wanted(); round++)
         for (int64_t pair = 0; pair < mx_svd_pairs(z->m); pair++) {
             int64_t p, q;
             double sums[3], cosine, sine;
@@ -90,6 +90,19 @@ static void store(const linalg_job *job, int i, int64_t which, const double *fro
                count);
 }
 
+/* The results in order.  Behind them is room for m numbers: the ranks need the values as they are. */
+static void finish(const linalg_job *job, int64_t which, svd *z)
+{
+    const int64_t m = z->m, n = z->n;
+    double *values = z->v + m * n;
+    arrange(z);
+    for (int64_t i = 0; i < m; i++)
+        values[mx_svd_rank(z->values, m, i)] = z->values[i];
+    store(job, 0, which, z->u, m * m);
+    store(job, 1, which, values, m);
+    store(job, 2, which, z->v, m * n);
+}
+
 static mx_code svd_matrix(const linalg_job *job, int64_t which)
 {
     const int64_t m = job->n, n = job->others;
@@ -106,13 +119,8 @@ static mx_code svd_matrix(const linalg_job *job, int64_t which)
         z.w[i * (m + 1)] = 1;
     for (int count = 0; count < MX_SVD_SWEEPS && sweep(&z); count++)
         continue;
-    arrange(&z);
-    double *values = a + 2 * m * n + 2 * m * m + m; /* in order; a is free, but the ranks need them as they are */
-    for (int64_t i = 0; i < m; i++)
-        values[mx_svd_rank(z.values, m, i)] = z.values[i];
-    store(job, 0, which, z.u, m * m);
-    store(job, 1, which, values, m);
-    store(job, 2, which, z.v, m * n);
+    if (!mx_stop_wanted())
+        finish(job, which, &z);
     mx_free(a, bytes);
     return MX_OK;
 }
