@@ -45,7 +45,7 @@ class Session:
         sys.path.insert(0, os.path.join(self.build, "python"))
         os.environ["PYTHONPATH"] = os.path.join(self.build, "python")
         self.programs = Programs(self.build)
-        self.pytests = None
+        self.pytests, self.python_only = None, False
 
     def close(self):
         os.unlink(os.environ["GLUON_MUTANT_FILE"])
@@ -123,7 +123,7 @@ class Session:
         return sorted((u for u in self.reach.get(mutant["id"], []) if u not in tried and u not in self.flaky and self.usable(u)), key=score)
 
     def usable(self, unit):
-        return not unit.startswith("py:") or unit in self.pytests.items
+        return unit in self.pytests.items if unit.startswith("py:") else not self.python_only
 
     def chunks(self, units, budget):
         """Consecutive units of one sort, for at most `budget` seconds in all; no more than 20 at once."""

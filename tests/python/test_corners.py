@@ -9,7 +9,7 @@ FLOATS = ["float16", "bfloat16", "float32", "float64"]
 
 
 def refused(call, *words):
-    with pytest.raises((ValueError, TypeError, IndexError)) as caught:
+    with pytest.raises((ValueError, TypeError, IndexError, OSError)) as caught:
         call()
     for word in words:
         assert word in str(caught.value)
@@ -399,3 +399,47 @@ def test_bottlenecks_add_their_input_where_shapes_agree():
         net.initialize()
         y, inner = net(x), net.out(x)
         onp.testing.assert_allclose(y.asnumpy(), (inner + x if adds else inner).asnumpy(), rtol=1e-6, atol=1e-6)
+
+
+def test_shapes_and_types_are_found_against_the_flow():
+    """From a sum back through a chain, and from there forward into another one."""
+    x, y = sym.var("x"), sym.var("y")
+    net = sym.relu(sym.exp(sym.sqrt(x))) + y
+    for known, other in (("y", "x"), ("x", "y")):
+        shapes, results, _ = net.infer_shape(**{known: (2, 3)})
+        assert shapes == [(2, 3), (2, 3)] and results == [(2, 3)]
+        types, results, _ = net.infer_type(**{known: "float16"})
+        assert {onp.dtype(t).name for t in types + results} == {"float16"}
+    a = sym.FullyConnected(sym.relu(x), num_hidden=4, name="fc")
+    shapes, results, _ = sym.Group([sym.exp(x) + y, a]).infer_shape(y=(5, 7))
+    assert dict(zip(["x", "y", "fc_weight", "fc_bias"], shapes)) == {"x": (5, 7), "y": (5, 7), "fc_weight": (4, 7), "fc_bias": (4,)}
+    assert results == [(5, 7), (5, 4)]
+
+
+def test_descriptions_name_inputs_and_attributes():
+    net = sym.FullyConnected(sym.var("x"), num_hidden=3, name="fc")
+    assert "\targ[0]=x(0) version=0\n" in net.debug_str() and "Attrs:\n\tnum_hidden=3\n" in net.debug_str()
+    refused(lambda: net.infer_shape(x=(2, 3), fc_weight=(3, 5)), "node fc (x (2, 3), fc_weight (3, 5), fc_bias (?))")
+
+
+def test_taken_rows_of_sparse_arrays():
+    """Rows of a csr array are a csr array; everything else is taken from a dense copy."""
+    x = onp.array([[1, 0], [0, 2], [3, 4]], "float32")
+    csr = nd.array(x).tostype("csr")
+    for indices, attributes, stype in (([2, 0, 2], {}, "csr"), ([[0, 1]], {}, "default"), ([0], {"axis": 1}, "default"),
+                                       ([4, -1], {"mode": "wrap"}, "default"), ([9], {}, "csr")):
+        got = nd.take(csr, nd.array(indices), **attributes)
+        wanted = onp.take(x, onp.array(indices), axis=attributes.get("axis", 0), mode=attributes.get("mode", "clip"))
+        assert got.stype == stype and onp.array_equal(got.asnumpy(), wanted)
+
+
+def test_names_with_zero_bytes_are_refused(tmp_path):
+    path = str(tmp_path / "a.npz")
+    onp.savez(path, abcd=onp.ones(2))
+    with open(path, "rb") as file:
+        data = file.read()
+    assert list(nd.load(path)) == ["abcd"]
+    at = data.rindex(b"abcd.npy")
+    with open(path, "wb") as file:
+        file.write(data[:at] + b"ab\0d.npy" + data[at + 8:])
+    refused(lambda: nd.load(path), "zero byte")
