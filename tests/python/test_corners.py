@@ -443,3 +443,29 @@ def test_names_with_zero_bytes_are_refused(tmp_path):
     with open(path, "wb") as file:
         file.write(data[:at] + b"ab\0d.npy" + data[at + 8:])
     refused(lambda: nd.load(path), "zero byte")
+
+
+def test_states_of_a_trainer_that_made_no_step(tmp_path):
+    path, net = str(tmp_path / "states"), mx.gluon.nn.Dense(1, in_units=2)
+    net.initialize()
+    trainer = mx.gluon.Trainer(net.collect_params(), "adam")
+    trainer.save_states(path)
+    trainer.load_states(path)
+    with autograd.record():
+        loss = net(nd.ones((1, 2))).sum()
+    loss.backward()
+    before = net.weight.data().asnumpy()
+    trainer.step(1)
+    onp.testing.assert_allclose(net.weight.data().asnumpy(), before - 0.001, rtol=1e-4)
+
+
+def test_cells_that_cannot_be_combined():
+    rnn = mx.gluon.rnn
+    both = rnn.BidirectionalCell(rnn.RNNCell(3, input_size=2), rnn.RNNCell(3, input_size=2))
+    refused(lambda: rnn.ZoneoutCell(both, zoneout_outputs=0.1), "ZoneoutCell")
+    for place in (0, 1):
+        stack = rnn.SequentialRNNCell()
+        for i in range(2):
+            stack.add(rnn.BidirectionalCell(rnn.RNNCell(3, input_size=2), rnn.RNNCell(3, input_size=2)) if i == place
+                      else rnn.RNNCell(3, input_size=2))
+        refused(lambda: rnn.ZoneoutCell(stack, zoneout_outputs=0.1), "ZoneoutCell")
