@@ -7,10 +7,10 @@
 
 #define FORMATS ".params, .safetensors, .npz or .npy"
 
-/* By its suffix, or by its contents. */
+/* By its suffix, or by its contents; the reader says what to do with the weights of Keras. */
 static bool is_arrays(const char *path)
 {
-    const bool arrays = mx_save_format(path) || mx_load_format(path);
+    const bool arrays = mx_save_format(path) || mx_load_format(path) || cli_ends_with(path, ".h5");
     mx_error_clear(); /* no such file: the name of a model */
     return arrays;
 }

@@ -18,6 +18,7 @@
 #include "ndarray/params.h"
 
 #define HEAD_BYTES 9 /* enough to tell the formats apart */
+#define HDF5 UINT64_C(0x0a1a0a0d46444889)
 
 typedef mx_code (*save_fn)(const char *path, mx_arrays arrays, const char *const *names);
 
@@ -116,6 +117,10 @@ static bool read_any(mx_array_dict *dict, mx_reader *reader)
     uint64_t first = 0;
     if (!f) {
         mx_reader_u64(reader, &first, "the file's first word");
+        if (first == HDF5)
+            return mx_reader_fail(reader,
+                                  "this is an HDF5 file (Keras' .weights.h5, say), which is not read; save its arrays "
+                                  "with numpy.savez where Keras is installed, under their paths, and read the .npz");
         return mx_reader_fail(reader,
                               "this is not a file of arrays (.params, .safetensors, .npz or .npy): it starts with "
                               "0x%" PRIx64 " (Invalid NDArray file format)",

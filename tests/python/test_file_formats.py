@@ -100,3 +100,11 @@ def test_an_empty_open_file_is_written_in_place(tmp_path):
     with open(tmp_path / "open.params", "w+b") as file:
         nd.save(file.name, [nd.ones(3)])
         assert file.read() == (tmp_path / "open.params").read_bytes() != b""
+
+
+def test_hdf5_is_named(tmp_path):
+    """Weights of Keras: the error says what they are, and how to get them here."""
+    path = tmp_path / "net.weights.h5"
+    path.write_bytes(b"\x89HDF\r\n\x1a\n" + bytes(40))
+    with pytest.raises(mx.MXNetError, match="HDF5.*numpy.savez"):
+        nd.load(str(path))
