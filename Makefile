@@ -15,7 +15,8 @@ COMPILE = cmake --build $(1) -j $(JOBS)
 
 MAKEFLAGS += --no-print-directory
 .NOTPARALLEL:
-.PHONY: fuzz garbage accuracy mutants build python demo test distributed onnx sanitize test-gpu test-gpu-sanitize pytest oracle oracle-venv types-venv libraries bench check install clean format help setup asan tsan clang-build everything cuda cuda-check format-check layers families facts setup-check setup-mpi docs docs-check book walkthroughs docs-venv book-prefix arm packages wheel wheel-cuda deb fuzz-quick faults garbage-quick pythons distributed-sanitize docker-check
+# Every target here is a word, none is a file.
+.PHONY: $(shell sed -n 's/^\([a-z-]*\):.*/\1/p' $(firstword $(MAKEFILE_LIST)))
 
 build: ## the library, the gluon command and the C examples, in build/
 	@sh tools/setup.sh build
@@ -76,6 +77,14 @@ accuracy: ## every operator at random sizes beside its reference in double; writ
 MUTANTS := 640
 mutants: python ## breaks the library in MUTANTS small ways and reports which ones the tests do not notice
 	for step in make map run report; do $(VENV)/bin/python tests/mutation/mutate.py $$step --work $(BUILD)/mutants --count $(MUTANTS) --jobs $(JOBS) || exit 1; done
+
+DRIFT := 100000
+drift: python ## DRIFT training steps of small networks (default 100,000): memory, open files and threads must not grow
+	$(VENV)/bin/python tests/garbage/drift.py -n $(DRIFT)
+
+PROGRAMS := 5000
+programs: python oracle-venv ## PROGRAMS random Gluon programs (default 5,000) on this package and on MXNet 1.9.1
+	$(VENV)/bin/python tests/oracle/program_fuzz.py -n $(PROGRAMS)
 
 faults: python ## kills at every system call of every writer, full disks, errors of the disk, closed outputs
 	$(call COMPILE,$(BUILD)) --target gluon_command
