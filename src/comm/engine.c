@@ -31,6 +31,8 @@
 #include "comm/check.h"
 
 #define EAGER_NANOSECONDS 2000000 /* an exchange that takes longer is looked at less often */
+#define LAST_LOOKS 100             /* at works that are under way when a process has failed */
+#define SPIN_ROUNDS 50            /* looks at a short exchange before others may run: about as long as a switch to them */
 #define REST_NANOSECONDS 50000    /* pause between two looks at it */
 #define IDLE_NANOSECONDS 100000000
 #define GRACE_SECONDS 2 /* that the others have to end by themselves when this process fails */
@@ -208,6 +210,7 @@ static void take_notice(const mx_notice *notice)
 }
 
 static void tell_all(mx_notice *notice);
+static bool progress(void);
 
 /* The process that this one watches is silent: its machine, or the way to it, is gone. */
 static void check_alive(void)
@@ -233,6 +236,9 @@ static void listen(void)
         take_notice(&notice);
     check_alive();
     check_ended();
+    /* A notice may overtake the last messages of an exchange that the failed process did take part in. */
+    for (int i = 0; engine.fault && engine.first && i < LAST_LOOKS; i++)
+        progress();
     while (engine.fault && engine.first)
         finish(engine.first, MX_ERR_COMM, engine.fault_text);
 }
@@ -496,8 +502,8 @@ mx_code mx_engine_wait(mx_work *work)
             pthread_cond_wait(&engine.changed, &engine.lock);
         else if (progress())
             since = now();
-        else {
-            if (++rounds % 64 == 0 || now() - since > EAGER_NANOSECONDS)
+        else if (++rounds > SPIN_ROUNDS) {
+            if (rounds % 64 == 0 || now() - since > EAGER_NANOSECONDS)
                 listen();
             if (work->stage != MX_WORK_DONE)
                 pause_between(since);
@@ -564,6 +570,8 @@ static void announce(const char *message)
 
 static bool is_open(void)
 {
+    if (engine.owner != getpid()) /* a forked process: its copy of the lock may be held forever */
+        return false;
     pthread_mutex_lock(&engine.lock);
     const bool open = ours() && engine.state == OPEN;
     pthread_mutex_unlock(&engine.lock);
