@@ -57,6 +57,19 @@ static bool is_head(const mx_program *program, int32_t v)
     return false;
 }
 
+/* The caller gets v or, since views share their memory, a view of it. */
+static bool is_returned(const mx_program *program, int32_t v)
+{
+    if (is_head(program, v))
+        return true;
+    for (int64_t i = 0; i < program->steps.length; i++) {
+        const mx_step *step = &program->steps.items[i];
+        if (!step->dead && step->op->flags & MX_OP_VIEW && step->in[0] == v && is_returned(program, step->out[0]))
+            return true;
+    }
+    return false;
+}
+
 static bool can_prepare(const mx_program *program, const mx_step *step, const bool *prepared)
 {
     if (!step->n_in || mx_op_calls(step->op) || mx_step_has_effects(program, step))
@@ -65,7 +78,7 @@ static bool can_prepare(const mx_program *program, const mx_step *step, const bo
         if (!lasting(program, step->in[k], prepared))
             return false;
     for (int k = 0; k < step->n_out; k++)
-        if (program->values.items[step->out[k]].external >= 0 || is_head(program, step->out[k]))
+        if (program->values.items[step->out[k]].external >= 0 || is_returned(program, step->out[k]))
             return false;
     return true;
 }

@@ -799,3 +799,21 @@ def test_a_symbol_block_waits_for_the_types_of_its_inputs():
     doubles = mx.nd.ones((5, 4), dtype="float64")
     results = block(mx.nd.zeros((2, 3), dtype="float64"), doubles, doubles)
     assert [y.dtype for y in results] == [np.float64, np.float64]
+
+
+def test_a_view_of_a_constant_that_is_returned_is_computed_at_every_call():
+    """What depends on constants alone is computed once; not if the caller gets its memory, as a view."""
+    class Net(gluon.HybridBlock):
+        def hybrid_forward(self, F, x):
+            unit = F.L2Normalization(F.ones_like(x))
+            return unit * 1.5, F.Reshape(F.Reshape(unit, shape=(0, -3)), shape=(-1,))
+
+    net, x = Net(), nd.random.normal(shape=(3, 1, 5))
+    wanted = [y.asnumpy() for y in net(x)]
+    net.hybridize()
+    for recording in (False, True, True, True, False, False):
+        with autograd.record() if recording else autograd.pause():
+            got = net(x)
+        for y, z in zip(got, wanted):
+            np.testing.assert_array_equal(y.asnumpy(), z)
+            y[:] = -1  # the caller's own
