@@ -531,7 +531,7 @@ static mx_block *of_endings(void)
     static const mx_dims three = {2, {3, 3}}, one = {2, {1, 1}};
     mx_block *net = mx_block_new("Endings", end_in_many_ways, .hybrid = true);
     for (int i = 0; i < 7; i++) {
-        char name[8];
+        char name[16];
         snprintf(name, sizeof name, "conv%d", i);
         mx_block_child(net, name,
                        i % 2 ? mx_conv2d(8, one) : mx_conv2d(8, three, .padding = one, .groups = i == 2 ? 8 : 1));
