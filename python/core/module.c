@@ -290,8 +290,8 @@ static PyModuleDef definition = {
     NULL, NULL, NULL, NULL,
 };
 
-/* The wrappers rely on the interpreter's lock.  A Python without one switches it on for this module, unless it was told not
- * to: then the import fails. */
+/* The wrappers rely on the interpreter's lock.  A Python without one switches it on for this module, unless PYTHON_GIL=0:
+ * then the import fails. */
 static int need_lock(PyObject *module)
 {
 #ifdef Py_GIL_DISABLED

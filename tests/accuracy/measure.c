@@ -54,21 +54,10 @@ static void compare(const ops_case *c, mx_array *const *out, const ops_values *w
 /* The reference's results for inputs as the operator saw them: rounded to its types. */
 static bool refer(const ops_case *c, ops_values *in, mx_array *const *arrays, const int *types, ops_values *wanted)
 {
-    mx_shape_t shapes[MX_MAX_OUTPUTS];
-    int out_types[MX_MAX_OUTPUTS];
-    wanted->n = 0;
     for (int k = 0; k < c->n_in; k++)
         if (!c->absent[k] && !ops_mutates(c->op, k) && in->size[k])
             mx_array_read_doubles(arrays[k], in->v[k], in->size[k]);
-    if (!ops_infer(c, in, types, shapes, out_types))
-        return ops_check_error(c, "inference"), false;
-    for (int i = 0; i < c->n_out; i++)
-        ops_values_add(wanted, &shapes[i]);
-    for (int k = 0; k < c->n_in; k++)
-        if (ops_mutates(c->op, k) && !c->absent[k])
-            ops_values_add(wanted, &in->shape[k]);
-    ops_reference(c, in, wanted);
-    return true;
+    return ops_wanted(c, in, types, wanted);
 }
 
 /* False: the next choice of input types may work. */

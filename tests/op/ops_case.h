@@ -84,6 +84,8 @@ mx_code ops_run(const ops_case *c, mx_array *const *in, mx_array **out);
 bool ops_infer(const ops_case *c, const ops_values *in, const int *types, mx_shape_t *out, int *out_types);
 /* Outputs (and then the mutated inputs) by the operator's reference. */
 void ops_reference(const ops_case *c, const ops_values *in, ops_values *out);
+/* Shapes of outputs and mutated inputs, then the reference's values; false with a message. */
+bool ops_wanted(const ops_case *c, const ops_values *in, const int *types, ops_values *wanted);
 
 bool ops_shape_is(const mx_array *x, const mx_shape_t *shape);
 mx_shape_t ops_shape_of(const mx_array *x);

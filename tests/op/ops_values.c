@@ -119,8 +119,7 @@ static void check_random(const ops_case *c, mx_array *const *out)
 
 /* ---- one type ------------------------------------------------------------------------------------------- */
 
-/* Shapes of outputs and mutated inputs; then the reference's values. */
-static bool make_wanted(const ops_case *c, const ops_values *in, const int *types, ops_values *wanted)
+bool ops_wanted(const ops_case *c, const ops_values *in, const int *types, ops_values *wanted)
 {
     mx_shape_t shapes[MX_MAX_OUTPUTS];
     int out_types[MX_MAX_OUTPUTS];
@@ -203,7 +202,7 @@ static void check_type(const ops_case *c, const ops_values *in, const int *types
                        mx_array *const *out, mx_dtype dtype)
 {
     ops_values wanted;
-    if (!make_wanted(c, in, types, &wanted))
+    if (!ops_wanted(c, in, types, &wanted))
         return;
     check_untouched(c, "call", in, arrays, -1);
     if (c->random)

@@ -23,7 +23,7 @@ static mx_code take_pixels(mx_array *x, bool first, int64_t h, int64_t w, int64_
 
 mx_code mx_summary_image(mx_summary_writer *writer, const char *tag, mx_array *image, int64_t step)
 {
-    mx_text value = {0}, picture = {0}, png = {0};
+    mx_text value = {0}, encoded = {0}, png = {0};
     if (!mx_summary_ok(writer, tag, "mx_summary_image") || !mx_array_ok(image, "mx_summary_image", "image"))
         return mx_error_code();
     const bool last = image->ndim == 3 && (image->shape[2] == 1 || image->shape[2] == 3);
@@ -36,15 +36,15 @@ mx_code mx_summary_image(mx_summary_writer *writer, const char *tag, mx_array *i
     if (!code && !mx_image_encode(&(mx_image_pixels){pixels, h, w, (int)c, true}, ".png", 3, &png))
         code = mx_error_code();
     if (!code) {
-        mx_proto_put_int(&picture, 1, h);
-        mx_proto_put_int(&picture, 2, w);
-        mx_proto_put_int(&picture, 3, c);
-        mx_proto_put_bytes(&picture, 4, png.data, png.length);
-        mx_proto_put_message(&value, 4, &picture);
+        mx_proto_put_int(&encoded, 1, h);
+        mx_proto_put_int(&encoded, 2, w);
+        mx_proto_put_int(&encoded, 3, c);
+        mx_proto_put_bytes(&encoded, 4, png.data, png.length);
+        mx_proto_put_message(&value, 4, &encoded);
         code = mx_event_put_value(writer, tag, &value, step);
     }
     mx_free(pixels, (size_t)(h * w * c));
-    mx_text_free(&picture);
+    mx_text_free(&encoded);
     mx_text_free(&png);
     return code;
 }

@@ -27,6 +27,6 @@ mx_code mx_buckets_agree(mx_buckets *self, bool *clean);
 void mx_buckets_place(const mx_buckets *self, const int32_t *finished, int32_t updates, int32_t *before);
 mx_code mx_buckets_stop(void *self, int32_t i); /* for mx_stops */
 int64_t mx_buckets_touches(void *self, int32_t i, mx_touch *spans);
-void mx_buckets_end_round(mx_buckets *self);
+void mx_buckets_begin_round(mx_buckets *self); /* after the plan */
 
 #endif

@@ -174,7 +174,7 @@ static mx_code run_exchanging(mx_train_step *self, const mx_step_plan *plan, mx_
     mx_buckets_place(buckets, plan->finished, plan->updates, before);
     code = mx_frame_run_stops(frame, &(mx_stops){.n = n + 1, .before = before, .run = mx_buckets_stop,
                                                  .touches = mx_buckets_touches, .user = buckets});
-    mx_buckets_end_round(buckets);
+    mx_buckets_begin_round(buckets);
     mx_free(before, bytes);
     return code;
 }

@@ -13,15 +13,8 @@
  * SPDX-License-Identifier: Apache-2.0 */
 #include "cuda/kernels/conv/convolution_stem.h"
 
+#include "cuda/kernels/conv/convolution_cores.h"
 #include "cuda/kernels/early.h"
-#include "cuda/kernels/gemm/tensor_cores.h"
-
-/* Code for older GPUs is never run (mx_cuda_has_tf32), but has to compile. */
-#if defined(__CUDA_ARCH__) && __CUDA_ARCH__ < 800
-#define NEW_ASM(...) (void)0
-#else
-#define NEW_ASM(...) asm volatile(__VA_ARGS__)
-#endif
 
 namespace
 {
@@ -49,14 +42,10 @@ template <> struct kind<float> {
 
 /* ---- pieces of 16 bytes ------------------------------------------------------------------------------------------- */
 
-__device__ inline unsigned shared_address(const void *at) { return (unsigned)__cvta_generic_to_shared(at); }
-
-/* Zeros where there is nothing. */
 __device__ inline void copy_piece(void *to, const void *from, bool there)
 {
-    NEW_ASM("cp.async.cg.shared.global [%0], [%1], 16, %2;" ::"r"(shared_address(to)), "l"(from), "r"(there ? 16 : 0));
+    copy_piece(shared_address(to), from, there);
 }
-__device__ inline void end_copies() { NEW_ASM("cp.async.commit_group;"); }
 __device__ inline void wait_but_one() { NEW_ASM("cp.async.wait_group 1;"); }
 
 /* Where piece q of a row is stored: 16-bit pixels are two pieces long, and eight neighbours must be in different banks. */
@@ -81,7 +70,7 @@ struct place_of_tile {
 
 /* Rows i.. of the image, from pixel j on. */
 template <class T, int W>
-__device__ void copy_picture(T *to, const T *x, const shape &s, const place_of_tile &at, int rows)
+__device__ void copy_image(T *to, const T *x, const shape &s, const place_of_tile &at, int rows)
 {
     constexpr int PIECE = kind<T>::PIECE, C = kind<T>::CHANNELS, pieces = row_pieces<T, W>();
     const int end = (s.columns - at.j) * C / PIECE;
@@ -96,18 +85,6 @@ __device__ void copy_picture(T *to, const T *x, const shape &s, const place_of_t
 /* ---- tensor cores ------------------------------------------------------------------------------------------------- */
 
 __device__ inline unsigned rounded(float x) { return mx_cuda_tf32(x); }
-
-template <class T> __device__ void multiply(float *c, const unsigned *a, const unsigned *b);
-#define MULTIPLY(T, form) \
-    template <> __device__ inline void multiply<T>(float *c, const unsigned *a, const unsigned *b) \
-    { \
-        NEW_ASM("mma.sync.aligned." form " {%0,%1,%2,%3}, {%4,%5,%6,%7}, {%8,%9}, {%0,%1,%2,%3};" \
-                : "+f"(c[0]), "+f"(c[1]), "+f"(c[2]), "+f"(c[3]) \
-                : "r"(a[0]), "r"(a[1]), "r"(a[2]), "r"(a[3]), "r"(b[0]), "r"(b[1])); \
-    }
-MULTIPLY(float, "m16n8k8.row.col.f32.tf32.tf32.f32")
-MULTIPLY(__nv_bfloat16, "m16n8k16.row.col.f32.bf16.bf16.f32")
-MULTIPLY(__half, "m16n8k16.row.col.f32.f16.f16.f32")
 
 /* Four matrices of 8 x 8 16-bit elements; each lane names a row of one. */
 __device__ inline void load_matrices(unsigned *to, const void *row)
@@ -210,7 +187,7 @@ template <class T, int NT> __device__ inline void end_pixels(float (*c)[4], cons
 
 /* One tile: the warp's 16 pixels of each of the rows. */
 template <class T, int W, int NT>
-__device__ void make_tile(T *y, const T *picture, const T *weights, const shape &s, const place_of_tile &at,
+__device__ void make_tile(T *y, const T *image, const T *weights, const shape &s, const place_of_tile &at,
                           const ending<T> &e)
 {
     constexpr int row = row_pieces<T, W>() * kind<T>::PIECE, length = sum_length<T, W>() + kind<T>::PAD;
@@ -223,7 +200,7 @@ __device__ void make_tile(T *y, const T *picture, const T *weights, const shape 
             unsigned left[ROWS][4], right[4];
 #pragma unroll
             for (int r = 0; r < ROWS; r++)
-                load_runs(left[r], picture + (a + r) * row, pixel, k);
+                load_runs(left[r], image + (a + r) * row, pixel, k);
 #pragma unroll
             for (int n = 0; n < NT; n += 2) {
                 load_columns(right, weights, length, n, (a * steps + k) * kind<T>::STEP);
@@ -252,22 +229,22 @@ __global__ void __launch_bounds__(32 * WARPS, 2) forward_kernel(shape s, const T
 {
     extern __shared__ __align__(128) char memory[];
     constexpr int rows = ROWS + W - 1, size = rows * row_pieces<T, W>() * kind<T>::PIECE;
-    T *picture = (T *)memory, *weights = picture + 2 * size;
+    T *image = (T *)memory, *weights = image + 2 * size;
     if (!e.steady)
         mx_cuda_wait_for_earlier();
     load_weights<T, W, NT>(weights, w);
     if (e.steady)
         mx_cuda_wait_for_earlier();
-    copy_picture<T, W>(picture, x, s, place_of_tile(s, blockIdx.x, ROWS), rows);
+    copy_image<T, W>(image, x, s, place_of_tile(s, blockIdx.x, ROWS), rows);
     end_copies();
     for (int tile = blockIdx.x, turn = 0; tile < s.tiles; tile += gridDim.x, turn ^= 1) {
         const int next = tile + gridDim.x;
         if (next < s.tiles)
-            copy_picture<T, W>(picture + (turn ^ 1) * size, x, s, place_of_tile(s, next, ROWS), rows);
+            copy_image<T, W>(image + (turn ^ 1) * size, x, s, place_of_tile(s, next, ROWS), rows);
         end_copies();
         wait_but_one();
         __syncthreads();
-        make_tile<T, W, NT>(y, picture + turn * size, weights, s, place_of_tile(s, tile, ROWS), e);
+        make_tile<T, W, NT>(y, image + turn * size, weights, s, place_of_tile(s, tile, ROWS), e);
         __syncthreads();
     }
 }
@@ -352,7 +329,7 @@ __global__ void __launch_bounds__(256, 2) weight_kernel(shape s, const T *x, con
     float c[MT][NT][4] = {};
     const auto copy = [&](T *to, int tile) {
         const place_of_tile at(s, tile, 1);
-        copy_picture<T, W>(to, x, s, at, W);
+        copy_image<T, W>(to, x, s, at, W);
         copy_slopes<T, 16 * MT>(to + W * row, dy, s, at);
     };
     copy(buffer, blockIdx.x);
@@ -437,8 +414,8 @@ template <class T, int W, int NT>
 static mx_code run_forward(const mx_kernel_call *call, mx_cuda_device *d, const shape &s, const mx_cuda_convolved &t,
                            const mx_cuda_ending &e)
 {
-    constexpr size_t picture = (size_t)(ROWS + W - 1) * row_pieces<T, W>() * 16;
-    constexpr size_t bytes = 2 * picture + (size_t)(sum_length<T, W>() + kind<T>::PAD) * 8 * NT * sizeof(T);
+    constexpr size_t image = (size_t)(ROWS + W - 1) * row_pieces<T, W>() * 16;
+    constexpr size_t bytes = 2 * image + (size_t)(sum_length<T, W>() + kind<T>::PAD) * 8 * NT * sizeof(T);
     const auto kernel = forward_kernel<T, W, NT>;
     if (!allow((const void *)kernel, bytes))
         return MX_DECLINED;

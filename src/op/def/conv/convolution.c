@@ -12,6 +12,7 @@
 #include <string.h>
 
 #include "base/error.h"
+#include "op/def/conv/convolution_reference.h"
 #include "op/emit.h"
 #include "op/expect.h"
 #include "op/op.h"
@@ -377,43 +378,11 @@ static mx_code grad_deconvolution(mx_grad *grad)
 
 /* ---- references ----------------------------------------------------------------------------------------------- */
 
-/* Visits every product of one convolution: indices into x, w and y. */
-typedef void (*visit_fn)(const mx_reference_call *call, int64_t x, int64_t w, int64_t y);
-
-typedef struct sizes { int64_t n, c, o, g, in[3], out[3], k[3], s[3], d[3], p[3]; bool last; } sizes;
-
-static int64_t offset(const sizes *z, int64_t n, int64_t c, int64_t channels, const int64_t *at3, const int64_t *size)
-{
-    int64_t pixel = (at3[0] * size[1] + at3[1]) * size[2] + at3[2], area = size[0] * size[1] * size[2];
-    return z->last ? (n * area + pixel) * channels + c : (n * channels + c) * area + pixel;
-}
-
-static void walk(const mx_reference_call *call, const sizes *z, visit_fn visit)
-{
-    const int64_t cg = z->c / z->g, og = z->o / z->g;
-    for (int64_t n = 0; n < z->n; n++)
-        for (int64_t o = 0; o < z->o; o++)
-            for (int64_t c = 0; c < cg; c++)
-                for (int64_t y = 0; y < z->out[0] * z->out[1] * z->out[2]; y++)
-                    for (int64_t k = 0; k < z->k[0] * z->k[1] * z->k[2]; k++) {
-                        int64_t oy[3] = {y / z->out[2] / z->out[1], y / z->out[2] % z->out[1], y % z->out[2]};
-                        int64_t kk[3] = {k / z->k[2] / z->k[1], k / z->k[2] % z->k[1], k % z->k[2]}, ix[3];
-                        bool inside = true;
-                        for (int i = 0; i < 3; i++) {
-                            ix[i] = oy[i] * z->s[i] - z->p[i] + kk[i] * z->d[i];
-                            inside &= ix[i] >= 0 && ix[i] < z->in[i];
-                        }
-                        if (inside)
-                            visit(call, offset(z, n, o / og * cg + c, z->c, ix, z->in), offset(z, o, c, cg, kk, z->k),
-                                  offset(z, n, o, z->o, oy, z->out));
-                    }
-}
-
-static sizes sizes_of(const mx_convolution_attrs *a, const mx_shape_t *x, const mx_shape_t *y)
+static mx_conv_sizes sizes_of(const mx_convolution_attrs *a, const mx_shape_t *x, const mx_shape_t *y)
 {
     const int axes = a->kernel.n, first = spatial_axis(a->layout), channel = channel_axis(a->layout, axes),
               lead = 3 - axes;
-    sizes z = {.n = x->dim[0], .c = x->dim[channel], .o = y->dim[channel], .g = a->num_group, .in = {1, 1, 1}, .out = {1, 1, 1},
+    mx_conv_sizes z = {.n = x->dim[0], .c = x->dim[channel], .o = y->dim[channel], .g = a->num_group, .in = {1, 1, 1}, .out = {1, 1, 1},
                .k = {1, 1, 1}, .s = {1, 1, 1}, .d = {1, 1, 1}, .last = channels_last(a->layout)};
     for (int i = 0; i < axes; i++) {
         z.in[lead + i] = x->dim[first + i], z.out[lead + i] = y->dim[first + i], z.k[lead + i] = a->kernel.d[i];
@@ -422,36 +391,12 @@ static sizes sizes_of(const mx_convolution_attrs *a, const mx_shape_t *x, const 
     return z;
 }
 
-static void start_with_bias(const mx_reference_call *call, bool has_bias, int layout)
-{
-    const mx_shape_t *y = &call->out_shape[0];
-    const int channel = channels_last(layout) ? y->ndim - 1 : 1;
-    int64_t inner = 1;
-    for (int i = channel + 1; i < y->ndim; i++)
-        inner *= y->dim[i];
-    for (int64_t i = 0; i < mx_shape_size(y); i++)
-        call->out[0][i] = has_bias ? call->in[2][i / inner % y->dim[channel]] : 0;
-}
-
-static void visit_forward(const mx_reference_call *c, int64_t x, int64_t w, int64_t y)
-{
-    c->out[0][y] += c->in[0][x] * c->in[1][w];
-}
-static void visit_data(const mx_reference_call *c, int64_t x, int64_t w, int64_t y)
-{
-    c->out[0][x] += c->in[0][y] * c->in[1][w];
-}
-static void visit_weight(const mx_reference_call *c, int64_t x, int64_t w, int64_t y)
-{
-    c->out[0][w] += c->in[0][x] * c->in[1][y];
-}
-
 static void reference_convolution(const mx_reference_call *call)
 {
     const mx_convolution_attrs *a = call->attrs;
-    sizes z = sizes_of(a, &call->in_shape[0], &call->out_shape[0]);
-    start_with_bias(call, !a->no_bias && call->n_in > 2 && call->in[2], a->layout);
-    walk(call, &z, visit_forward);
+    mx_conv_sizes z = sizes_of(a, &call->in_shape[0], &call->out_shape[0]);
+    mx_conv_start(call, !a->no_bias && call->n_in > 2 && call->in[2], channels_last(a->layout));
+    mx_conv_products(call, &z, MX_CONV_FORWARD);
 }
 static void reference_convolution_relu(const mx_reference_call *call)
 {
@@ -472,15 +417,15 @@ static void reference_convolution_fused(const mx_reference_call *call)
 }
 static void reference_data_grad(const mx_reference_call *call)
 {
-    sizes z = sizes_of(call->attrs, &call->out_shape[0], &call->in_shape[0]);
-    start_with_bias(call, false, -1);
-    walk(call, &z, visit_data);
+    mx_conv_sizes z = sizes_of(call->attrs, &call->out_shape[0], &call->in_shape[0]);
+    mx_conv_start(call, false, false);
+    mx_conv_products(call, &z, MX_CONV_DATA);
 }
 static void reference_weight_grad(const mx_reference_call *call)
 {
-    sizes z = sizes_of(call->attrs, &call->in_shape[0], &call->in_shape[1]);
-    start_with_bias(call, false, -1);
-    walk(call, &z, visit_weight);
+    mx_conv_sizes z = sizes_of(call->attrs, &call->in_shape[0], &call->in_shape[1]);
+    mx_conv_start(call, false, false);
+    mx_conv_products(call, &z, MX_CONV_WEIGHT);
 }
 static void reference_weight_bias_grad(const mx_reference_call *call)
 {
@@ -501,9 +446,9 @@ static void reference_deconvolution(const mx_reference_call *call)
     mx_convolution_attrs c;
     if (as_convolution(a, &call->in_shape[0], &c))
         return;
-    sizes z = sizes_of(&c, &call->out_shape[0], &call->in_shape[0]);
-    start_with_bias(call, !a->no_bias && call->n_in > 2 && call->in[2], a->layout);
-    walk(call, &z, visit_data);
+    mx_conv_sizes z = sizes_of(&c, &call->out_shape[0], &call->in_shape[0]);
+    mx_conv_start(call, !a->no_bias && call->n_in > 2 && call->in[2], channels_last(a->layout));
+    mx_conv_products(call, &z, MX_CONV_DATA);
 }
 
 #define SAMPLES(...) (const mx_sample[]){__VA_ARGS__, {0}}
