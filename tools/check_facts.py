@@ -5,8 +5,8 @@
 
 A source file other than the descriptions (src/op/def, src/op/formula) and the kernels, which name the operators they
 run, may not have more than MOST operator names as string literals.  Uses of single operators do not count:
-MX_OP("dot"), mx_g1("square", x), mx_op_find("dot"), OPERATORS["dot"], and tests for one, mx_step_is(step, "dot") and
-strcmp(name, "dot").
+MX_OP("dot"), mx_g1("square", x), mx_op_find("dot"), OPERATORS["dot"], and tests for one, mx_step_is(step, "dot"),
+mx_gnode_is(node, "dot") and strcmp(name, "dot").
 
 SPDX-License-Identifier: Apache-2.0
 """
@@ -26,7 +26,7 @@ EXCEPTIONS = {
 }
 
 USES = re.compile(r'\b(?:MX_OP|mx_g[123]|mx_op_find|OPERATORS)\s*[(\[]\s*"\w+"|'
-                  r'\b(?:mx_step_is|strcmp)\s*\([^()"]*(?:\([^()]*\)[^()"]*)*"\w+"')
+                  r'\b(?:mx_step_is|mx_gnode_is|strcmp)\s*\([^()"]*(?:\([^()]*\)[^()"]*)*"\w+"')
 WORDS = re.compile(r'"(\w+)"|\'(\w+)\'')
 
 

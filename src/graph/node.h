@@ -17,6 +17,8 @@
 #ifndef MX_GRAPH_NODE_H
 #define MX_GRAPH_NODE_H
 
+#include <string.h>
+
 #include "base/dict.h"
 #include "base/text.h"
 #include "op/control.h"
@@ -68,6 +70,10 @@ mx_gnode *mx_gnode_with_inputs(const mx_gnode *node, const mx_gentry *in);
 
 /* ---- accessors ------------------------------------------------------------------------------------------------- */
 static inline bool mx_gnode_is_variable(const mx_gnode *node) { return !node->op; }
+static inline bool mx_gnode_is(const mx_gnode *node, const char *op) /* a node, not NULL, of this operator */
+{
+    return node && node->op && !strcmp(node->op->name, op);
+}
 static inline bool mx_gnode_mutates(const mx_gnode *node, int i) /* input i is written: an auxiliary state */
 {
     return node->op && mx_op_writes(node->op, node->attrs, i);

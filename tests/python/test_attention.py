@@ -1,6 +1,7 @@
 """Attention as one operator: every layout against NumPy, dropout's mask, files, mixed precision, long sequences, threads."""
 import itertools
 import resource
+import tempfile
 
 import mxnet as mx
 import numpy as np
@@ -223,43 +224,98 @@ def test_memory_is_linear_in_the_length():
 
 
 class Classic(mx.gluon.HybridBlock):
-    """Self-attention as old programs write it; `way`: interleaved projections, or products of batches."""
+    """Self-attention as old programs write it; `way`: interleaved projections, or products of batches; how keys are hidden."""
 
     def __init__(self, way):
         super().__init__()
         self.way = way
         self.drop = mx.gluon.nn.Dropout(0.4)
 
-    def hybrid_forward(self, F, x):
+    def hybrid_forward(self, F, x, length):
+        steps = F.contrib.arange_like(x, axis=0)
         if self.way == "batches":
             q, k, v = F.split(x, num_outputs=3, axis=2)
             return F.batch_dot(self.drop(F.softmax(F.batch_dot(q, k, transpose_b=True) / 5)), v)
+        if "mask" in self.way:
+            return self.masked(F, x.swapaxes(0, 1), steps, length).swapaxes(0, 1)
         scores = F.contrib.interleaved_matmul_selfatt_qk(x, heads=4)
-        return F.contrib.interleaved_matmul_selfatt_valatt(x, self.drop(F.softmax(scores, axis=-1)), heads=4)
+        if self.way == "interleaved":
+            weights = F.softmax(scores, axis=-1)
+        else:  # a length for every row
+            other = F.zeros_like(steps) if self.way == "lengths" else steps - 2
+            rows = F.broadcast_add(length.reshape((-1, 1)), other.reshape((1, -1))).astype("int32")
+            rows = F.broadcast_axis(F.expand_dims(rows, axis=1), axis=1, size=4).reshape((-1, 0), reverse=True)
+            weights = F.softmax(scores, length=rows, use_length=True, axis=-1)
+        return F.contrib.interleaved_matmul_selfatt_valatt(x, self.drop(weights), heads=4)
+
+    def masked(self, F, x, steps, length):
+        q, k, v = (part.reshape((0, 0, 4, -1)).transpose((0, 2, 1, 3)).reshape((-3, 0, 0)) for part in F.split(x, num_outputs=3, axis=2))
+        seen = F.broadcast_lesser(steps.reshape((1, -1)), length.reshape((-1, 1)))
+        if self.way == "weighing mask":
+            seen = seen * 0.5
+        mask = F.broadcast_axis(F.broadcast_axis(seen.reshape((-1, 1, 1, 0), reverse=True), axis=1, size=4), axis=2, size=6).reshape((-3, 0, 0))
+        scores = F.batch_dot(q, k, transpose_b=True)
+        weights = F.softmax(F.where(mask, scores, -1e18 * F.ones_like(scores)), axis=-1)
+        if self.way != "mask before":
+            weights = weights * mask
+        weights = self.drop(weights.reshape((-1, 4, 0, 0), reverse=True)).reshape((-3, 0, 0))
+        return F.batch_dot(weights, v).reshape((-1, 4, 0, 0), reverse=True).transpose((0, 2, 1, 3)).reshape((0, 0, -3))
 
 
-@pytest.mark.parametrize("way", ["interleaved", "batches"])
-def test_predictions_use_the_operator(way, tmp_path, monkeypatch):
-    layer = lambda: [mx.gluon.nn.Dense(3 * 16, flatten=False), Classic(way)]  # noqa: E731
-    net = mx.gluon.nn.HybridSequential()
-    net.add(*layer(), *layer())
+class Stack(mx.gluon.HybridBlock):
+    def __init__(self, way):
+        super().__init__()
+        self.dense, self.attention = mx.gluon.nn.Dense(3 * 16, flatten=False), Classic(way)
+
+    def hybrid_forward(self, F, x, length):
+        return self.attention(self.dense(x), length)
+
+
+def operators_of(net, *inputs):
+    """Names of the operators that a prediction runs, as text, and its result."""
+    with tempfile.TemporaryDirectory() as folder:
+        mx.profiler.set_config(filename=folder + "/p.json", profile_all=True, aggregate_stats=True)
+        mx.profiler.set_state("run")
+        found = net(*inputs)
+        found.wait_to_read()
+        mx.profiler.set_state("stop")
+        return mx.profiler.dumps(reset=True), found.asnumpy()
+
+
+def gradient(net, x, length):
+    x.attach_grad()
+    with autograd.record(train_mode=False):
+        y = (net(x, length) ** 2).sum()
+    y.backward()
+    return x.grad.asnumpy()
+
+
+WAYS = {"interleaved": True, "batches": True, "lengths": True, "mask": True,
+        # a length of their own for every row; weights that are halved; a query without keys sees all
+        "rows": False, "weighing mask": False, "mask before": False}
+
+
+@pytest.mark.parametrize("way", WAYS)
+def test_predictions_use_the_operator(way):
+    net = Stack(way)
     net.initialize(mx.init.Xavier(magnitude=6))
-    x = nd.random.normal(shape=(6, 3, 16))
-    wanted = net(x).asnumpy()
+    x, length = nd.random.normal(shape=(6, 3, 16)), nd.array([6, 0, 4])
+    wanted = net(x, length).asnumpy()
     net.hybridize()
-    mx.profiler.set_config(filename=str(tmp_path / "p.json"), profile_all=True, aggregate_stats=True)
-    mx.profiler.set_state("run")
-    found = net(x)
-    found.wait_to_read()
-    mx.profiler.set_state("stop")
-    text = mx.profiler.dumps(reset=True)
-    np.testing.assert_allclose(found.asnumpy(), wanted, rtol=1e-5, atol=1e-6)
-    assert "_contrib_attention" in text and "softmax" not in text
+    text, found = operators_of(net, x, length)
+    np.testing.assert_allclose(found, wanted, rtol=1e-5, atol=1e-6)
+    assert ("_contrib_attention" in text, "softmax" in text) == (WAYS[way], not WAYS[way])
+    length[:] = 2  # what was found holds for all lengths
+    found = net(x, length).asnumpy()
+    recorded = gradient(net, x, length)
+    net.hybridize(False)
+    np.testing.assert_allclose(found, net(x, length).asnumpy(), rtol=1e-5, atol=1e-6)
+    np.testing.assert_allclose(recorded, gradient(net, x, length), rtol=1e-4, atol=1e-5)
     if mx.current_context().device_type == "gpu":  # there it is fused in training, too, and drops other weights
         return
     with autograd.record():  # what trains gives the bits of the imperative run
         mx.random.seed(5)
-        hybrid = net(x).asnumpy()
-        net.hybridize(False)
+        hybrid = net(x, length).asnumpy()
+        net.hybridize()
         mx.random.seed(5)
-        assert (net(x).asnumpy() == hybrid).all()
+        assert (net(x, length).asnumpy() == hybrid).all()
