@@ -38,6 +38,7 @@
 #include "gluon/sparse.h"
 #include "gluon/summary.h"
 #include "gluon/symbol.h"
+#include "gluon/tokenizer.h"
 #include "gluon/zoo.h"
 
 #endif

@@ -4,11 +4,11 @@
  *     gpt2 --quick               a smaller network, some seconds
  *     gpt2 --resume              goes on from the last checkpoint in this folder, as if it had never stopped
  *     gpt2 --gpu                 on the first GPU
- *     gpt2 --weights model.safetensors [--network gpt2_124m]       no training: published parameters
+ *     gpt2 --weights model.safetensors --tokenizer FOLDER [--network gpt2_124m]      no training: published parameters, and
+ *                                the folder of the vocab.json and merges.txt that were published with them
  *     ... --prompt "The harbour" --tokens 200 --temperature 0.7     what is generated at the end
  *
- * Tokens are bytes.  The published networks have tokens of several bytes as well; since their first 256 tokens are the
- * single bytes, texts can be given to them byte by byte, and here only bytes are drawn from their scores.
+ * Tokens are bytes, with --tokenizer pieces of words.
  *
  * A training step (forward, loss, backward, update) is one compiled plan.  Generating is two more: one that reads the
  * prompt, and one for every token after it, which looks only at the newest token and at the keys and values of the others.
@@ -32,25 +32,7 @@ static const char *text_option(int argc, char **argv, const char *name, const ch
     return fallback;
 }
 
-/* ---- bytes and tokens ------------------------------------------------------------------------------------------ */
-
-static int token_of[BYTES], byte_of[BYTES];
-
-/* Here a token is its byte.  The published networks count the visible characters first, then the other bytes. */
-static void number_bytes(bool published)
-{
-    int next = 0;
-    for (int others = 0; others < 2; others++)
-        for (int b = 0; b < BYTES; b++) {
-            const bool visible = (b > 32 && b < 127) || (b > 160 && b != 173);
-            if (published && visible == !others)
-                token_of[b] = next++;
-            else if (!published)
-                token_of[b] = b;
-        }
-    for (int b = 0; b < BYTES; b++)
-        byte_of[token_of[b]] = b;
-}
+/* ---- texts ----------------------------------------------------------------------------------------------------- */
 
 typedef struct text {
     unsigned char *bytes;
@@ -84,8 +66,8 @@ static void windows(const text *t, int64_t step, int64_t batch, int64_t length, 
         uint64_t at = (uint64_t)(step * batch + i + 1) * 0x9e3779b97f4a7c15u;
         at = (at ^ at >> 29) % (uint64_t)(t->count - length);
         for (int64_t k = 0; k < length; k++) {
-            values[i * length + k] = (float)token_of[t->bytes[at + (uint64_t)k]];
-            values[(batch + i) * length + k] = (float)token_of[t->bytes[at + (uint64_t)k + 1]];
+            values[i * length + k] = (float)t->bytes[at + (uint64_t)k];
+            values[(batch + i) * length + k] = (float)t->bytes[at + (uint64_t)k + 1];
         }
     }
     *in = mx_array_to(mx_array_from(MX_DIMS(batch, length), MX_FLOAT32, values), device);
@@ -167,40 +149,55 @@ static void train(mx_block *net, const text *t, int argc, char **argv, int64_t s
 
 /* ---- generating ------------------------------------------------------------------------------------------------ */
 
-/* A token drawn from the scores (1, vocabulary) of the bytes. */
+/* A token drawn from the scores (1, vocabulary). */
 static float draw(mx_array *scores, double temperature)
 {
-    mx_array *bytes = mx_slice_axis(scores, .axis = 1, .begin = 0, .end = BYTES);
-    mx_array *chances = mx_softmax(mx_cast(bytes, .dtype = MX_FLOAT32), .temperature = temperature);
+    mx_array *chances = mx_softmax(mx_cast(scores, .dtype = MX_FLOAT32), .temperature = temperature);
     return (float)mx_item(mx_sample_multinomial(mx_reshape(chances, .shape = MX_DIMS(-1))));
 }
 
-static void generate(mx_block *net, const char *prompt, int64_t count, int64_t length, double temperature,
-                     mx_context device)
+/* The tokens of the prompt (1, n); words NULL: its bytes. */
+static mx_array *tokens_of(mx_tokenizer *words, const char *prompt)
 {
-    int64_t known = (int64_t)strlen(prompt);
-    float tokens[1024], start = 0;
-    if (known < 1 || known >= length || known > 1024 || mx_error_code())
-        return;
-    for (int64_t i = 0; i < known; i++)
-        tokens[i] = (float)token_of[(unsigned char)prompt[i]];
+    const int64_t bytes = (int64_t)strlen(prompt);
+    mx_array *tokens =
+        words ? mx_tokenizer_encode(words, prompt, bytes) : mx_array_from(MX_DIMS(bytes), MX_UINT8, prompt);
+    return mx_cast(mx_reshape(tokens, .shape = MX_DIMS(1, -1)), .dtype = MX_FLOAT32);
+}
+
+static void print_token(mx_tokenizer *words, int token)
+{
+    int64_t n = 0;
+    const char *bytes = words ? mx_tokenizer_bytes(words, token, &n) : NULL;
+    if (words && bytes)
+        fwrite(bytes, 1, (size_t)n, stdout);
+    else if (!words)
+        putchar(token);
+    fflush(stdout);
+}
+
+static void generate(mx_block *net, mx_tokenizer *words, const char *prompt, int64_t count, int64_t length,
+                     double temperature, mx_context device)
+{
     MX_SCOPE;
+    mx_array *fresh = tokens_of(words, prompt);
+    int64_t known = 0, made = 0;
+    if (!net || !fresh || mx_error_code())
+        return;
     mx_arrays cache = mx_text_cache(net, 1, length);
     printf("%s", prompt);
     double begin = 0;
-    int64_t made = 0;
-    for (; made < count && known < length && !mx_error_code(); made++, known++) {
-        const int64_t fresh = made ? 1 : known; /* the prompt at once, then token by token */
-        start = made ? (float)(known - 1) : 0;
-        mx_array *in = mx_array_to(mx_array_from(MX_DIMS(1, fresh), MX_FLOAT32, tokens), device);
-        mx_arrays out =
-            mx_text_step(net, in, mx_array_to(mx_array_from(MX_DIMS(1), MX_FLOAT32, &start), device), cache);
+    for (; made < count && known + mx_size(fresh) < length && !mx_error_code(); made++) {
+        const float start = (float)known; /* the prompt at once, then token by token */
+        known += mx_size(fresh);
+        mx_arrays out = mx_text_step(net, mx_array_to(fresh, device),
+                                     mx_array_to(mx_array_from(MX_DIMS(1), MX_FLOAT32, &start), device), cache);
         if (out.n < 2)
             return;
         cache = (mx_arrays){out.v + 1, out.n - 1};
-        tokens[0] = draw(out.v[0], temperature);
-        putchar(byte_of[(int)tokens[0]]);
-        fflush(stdout);
+        const float token = draw(out.v[0], temperature);
+        print_token(words, (int)token);
+        fresh = mx_array_from(MX_DIMS(1, 1), MX_FLOAT32, &token);
         begin = made == 1 ? seconds_now() : begin; /* both plans are compiled */
     }
     printf("\n%lld tokens, %.0f tokens/s\n", (long long)made,
@@ -210,13 +207,18 @@ static void generate(mx_block *net, const char *prompt, int64_t count, int64_t l
 int main(int argc, char **argv)
 {
     const bool quick = has_option(argc, argv, "--quick");
-    const char *weights = text_option(argc, argv, "--weights", NULL);
+    const char *weights = text_option(argc, argv, "--weights", NULL),
+               *folder = text_option(argc, argv, "--tokenizer", NULL);
     const char *path = argc > 1 && argv[1][0] != '-' ? argv[1] : EXAMPLE_TEXT;
     const mx_context device = has_option(argc, argv, "--gpu") ? mx_gpu(0) : mx_cpu(0);
     const int64_t length = (int64_t)option(argc, argv, "--length", weights ? 256 : quick ? 32 : 128);
     mx_set_current_context(device);
     mx_random_seed((uint64_t)option(argc, argv, "--seed", 1));
-    number_bytes(weights != NULL);
+    mx_tokenizer *words = folder ? mx_tokenizer_open(folder) : NULL;
+    if (weights && !folder) {
+        fprintf(stderr, "gpt2: --weights also wants --tokenizer, the folder of vocab.json and merges.txt\n");
+        return 2;
+    }
     mx_block *net = weights ? mx_model_from_torch(text_option(argc, argv, "--network", "gpt2_124m"), weights)
                             : mx_gpt2(.num_layers = (int64_t)option(argc, argv, "--layers", quick ? 2 : 4),
                                       .units = (int64_t)option(argc, argv, "--units", quick ? 64 : 128),
@@ -236,7 +238,7 @@ int main(int argc, char **argv)
     }
     if (net)
         mx_hybridize(net);
-    generate(net, text_option(argc, argv, "--prompt", "The "), (int64_t)option(argc, argv, "--tokens", length), length,
-             option(argc, argv, "--temperature", 0.7), device);
+    generate(net, words, text_option(argc, argv, "--prompt", "The "), (int64_t)option(argc, argv, "--tokens", length),
+             length, option(argc, argv, "--temperature", 0.7), device);
     return mx_check("gpt2");
 }

@@ -3,11 +3,11 @@
     python gpt2.py                                       the story in ../data, about a minute
     python gpt2.py --text FILE --layers 6 --units 256 --length 128 --steps 2000 --gpu
     python gpt2.py --resume                              goes on from the last checkpoint in this folder
-    python gpt2.py --weights model.safetensors           no training: published parameters (--network gpt2_124m ...)
+    python gpt2.py --weights model.safetensors --tokenizer FOLDER [--network gpt2_124m]      no training: published parameters,
+                                                         and the folder of the vocab.json and merges.txt that belong to them
     python gpt2.py --quick                               a few seconds
 
-Tokens are bytes.  The published networks have tokens of several bytes as well; since their first 256 tokens are the single
-bytes, texts can be given to them byte by byte, and here only bytes are drawn from their scores.
+Tokens are bytes, with --tokenizer pieces of words.
 
 A training step is one compiled plan (TrainStep).  Generating is two more: one reads the prompt, the other runs for every
 token after it and looks only at the newest token and at the cached keys and values of the others.
@@ -28,13 +28,14 @@ BYTES = 256
 SAVE_EVERY = 100
 
 
-def numbered_bytes(published):
-    """The token of every byte: itself, or as published: visible characters first, then the other bytes."""
-    if not published:
-        return np.arange(BYTES)
-    visible = [b for b in range(BYTES) if 32 < b < 127 or (b > 160 and b != 173)]
-    order = visible + [b for b in range(BYTES) if b not in set(visible)]
-    return np.argsort(order)
+class Bytes:
+    """The tokens of a text are its bytes."""
+
+    def encode(self, text):
+        return nd.array(np.frombuffer(text.encode(), "uint8"))
+
+    def decode(self, tokens):
+        return bytes(tokens).decode(errors="replace")
 
 
 def windows(tokens, step, batch, length, ctx):
@@ -69,7 +70,8 @@ def load_checkpoint(net, trainer, ctx):
 
 def train(net, tokens, options, ctx):
     schedule = mx.lr_scheduler.CosineScheduler(options.steps, base_lr=options.lr, final_lr=options.lr / 10, warmup_steps=20)
-    trainer = gluon.Trainer(net.collect_params(), "adamw", {"beta2": 0.99, "wd": 0.1, "lr_scheduler": schedule})
+    trainer = gluon.Trainer(net.collect_params(), "adamw", {"learning_rate": options.lr, "beta2": 0.99, "wd": 0.1,
+                                                            "lr_scheduler": schedule})
     step = gluon.TrainStep(net, gluon.loss.SoftmaxCrossEntropyLoss(), trainer)
     first = load_checkpoint(net, trainer, ctx) if options.resume else 0
     start, losses = time.time(), []
@@ -90,7 +92,7 @@ def generate(net, prompt, count, length, temperature, ctx):
     while count and known + len(fresh) < length:
         scores, *cache = net(nd.array([fresh], ctx=ctx), nd.array([known], ctx=ctx), *cache)
         known += len(fresh)
-        chances = nd.softmax(scores[0, :BYTES].astype("float32"), temperature=temperature)
+        chances = nd.softmax(scores[0].astype("float32"), temperature=temperature)
         fresh, count = [int(nd.random.multinomial(chances).asscalar())], count - 1
         yield fresh[0]
 
@@ -108,6 +110,7 @@ def main():
     parser.add_argument("--seed", type=int, default=1)
     parser.add_argument("--resume", action="store_true", help="go on from the checkpoint in this folder")
     parser.add_argument("--weights", help="published parameters, .safetensors")
+    parser.add_argument("--tokenizer", help="folder of the published vocab.json and merges.txt")
     parser.add_argument("--network", default="gpt2_124m", help="of these parameters")
     parser.add_argument("--prompt", default="The ")
     parser.add_argument("--tokens", type=int, default=200, help="how many are generated")
@@ -119,8 +122,9 @@ def main():
         options.layers, options.units, options.length, options.steps = 2, 64, 32, 60
     ctx = mx.gpu(0) if options.gpu else mx.current_context()
     mx.random.seed(options.seed)
-    token_of = numbered_bytes(options.weights is not None)
-    byte_of = np.argsort(token_of)
+    if options.weights and not options.tokenizer:
+        parser.error("--weights also wants --tokenizer, the folder of vocab.json and merges.txt")
+    words = gluon.data.Tokenizer(options.tokenizer) if options.tokenizer else Bytes()
     with ctx:
         if options.weights:
             net = model_zoo.from_torch(options.network, options.weights)
@@ -129,18 +133,18 @@ def main():
                             max_length=options.length, dropout=0.1)
             net.initialize(mx.init.Normal(0.02), ctx=ctx)
             with open(options.text, "rb") as file:
-                tokens = token_of[np.frombuffer(file.read(), "uint8")]
+                tokens = np.frombuffer(file.read(), "uint8")
             if len(tokens) <= options.length:
                 sys.exit(f"'{options.text}' has {len(tokens)} bytes, expected more than {options.length}")
             train(net, tokens, options, ctx)
         net.hybridize()
-        prompt = [int(token_of[byte]) for byte in options.prompt.encode()]
+        prompt = words.encode(options.prompt).asnumpy().astype(int).tolist()
         made, start = [], 0.0
         for token in generate(net, prompt, options.tokens, options.length, options.temperature, ctx):
-            made.append(byte_of[token])
+            made.append(token)
             start = time.time() if len(made) == 2 else start  # both plans are compiled
         speed = (len(made) - 2) / (time.time() - start)
-        print(options.prompt + bytes(made).decode(errors="replace"))
+        print(options.prompt + words.decode(made))
         print(f"{len(made)} tokens, {speed:.0f} tokens/s")
 
 

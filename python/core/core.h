@@ -210,6 +210,7 @@ int add_files(PyObject *module);
 int add_signals(PyObject *module);
 int add_onnx(PyObject *module);
 int add_summary(PyObject *module);
+int add_tokenizer(PyObject *module);
 int add_exchange(PyObject *module);
 int add_runtime(PyObject *module);
 int add_dlpack(PyObject *module);

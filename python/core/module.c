@@ -253,6 +253,7 @@ static int (*const parts[])(PyObject *module) = {
     add_signals,
     add_onnx,
     add_summary,
+    add_tokenizer,
     add_described,
     add_initializers,
     add_parameters,

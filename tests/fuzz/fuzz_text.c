@@ -1,4 +1,4 @@
-/* Files of numbers: idx (plain and gzip), CSV, libsvm, the index of a record file.  The first byte chooses.
+/* Files of numbers: idx (plain and gzip), CSV, libsvm, the index of a record file; a tokenizer.  The first byte chooses.
  *
  * SPDX-License-Identifier: Apache-2.0 */
 #include "fuzz.h"
@@ -15,10 +15,17 @@ static bool read_libsvm(const char *path)
 
 static bool read_index(const char *path) { return mx_record_index_load(path); }
 
+static bool read_tokenizer(const char *path)
+{
+    mx_tokenizer *tokenizer = mx_tokenizer_open(path);
+    return tokenizer && mx_tokenizer_encode(tokenizer, "", 0);
+}
+
 static const struct {
     const char *suffix;
     bool (*read)(const char *path);
-} readers[] = {{".idx", read_idx}, {".csv", read_csv}, {".libsvm", read_libsvm}, {".idx", read_index}};
+} readers[] = {
+    {".idx", read_idx}, {".csv", read_csv}, {".libsvm", read_libsvm}, {".idx", read_index}, {".json", read_tokenizer}};
 
 int LLVMFuzzerTestOneInput(const uint8_t *bytes, size_t size)
 {

@@ -125,6 +125,10 @@ int main(int argc, char **argv)
     text("text", "index",
          "\x03"
          "0\t0\n1\t24\n");
+    text(
+        "text", "tokenizer",
+        "\4{\"model\": {\"type\": \"BPE\", \"vocab\": {\"a\": 0, \"b\": 1, \"ab\": 2}, \"merges\": [\"a b\", [\"ab\", \"a\"]]}, "
+        "\"pre_tokenizer\": {\"type\": \"ByteLevel\"}, \"added_tokens\": [{\"id\": 3, \"content\": \"aba\"}]}");
     mx_file_write(path_of("call", "zeros"), (char[64]){0}, 64);
     return mx_check("fuzz_seeds");
 }

@@ -3,10 +3,11 @@ from .dataset import (Dataset, SimpleDataset, ArrayDataset, RecordFileDataset)  
 from .sampler import (Sampler, SequentialSampler, RandomSampler, FilterSampler, BatchSampler,
                       IntervalSampler, SplitSampler)  # noqa: F401
 from .dataloader import DataLoader, default_batchify_fn, default_mp_batchify_fn  # noqa: F401
+from .tokenizer import Tokenizer  # noqa: F401
 from . import batchify, dataloader, vision  # noqa: F401
 
 __all__ = ["Dataset", "SimpleDataset", "ArrayDataset", "RecordFileDataset", "Sampler", "SequentialSampler",
-           "RandomSampler", "FilterSampler", "BatchSampler", "IntervalSampler", "SplitSampler", "DataLoader", "batchify",
+           "RandomSampler", "FilterSampler", "BatchSampler", "IntervalSampler", "SplitSampler", "DataLoader", "Tokenizer", "batchify",
            "vision"]
 
 
