@@ -4,7 +4,8 @@
  *
  * The program runs recorded and imperatively, as an executor of the symbol that was written and read again, and as a
  * hybridized block, twice: outputs and gradients have the same bits, and results that are held do not change.  Without
- * recording, the block may fold weights: then results agree to rounding.
+ * recording, the block may fold weights: then results agree to rounding.  A program whose inputs are parameters is trained
+ * for a few steps: loss and parameters have the same bits in the imperative loop, hybridized and as fused steps.
  *
  * SPDX-License-Identifier: Apache-2.0 */
 #ifndef TESTS_GARBAGE_PROGRAM_H
@@ -43,5 +44,13 @@ typedef struct program {
 bool program_make(program *p, garbage_dice *dice); /* false: nothing could be made */
 void program_free(program *p);
 const char *program_run(program *p); /* what is wrong, or NULL; the text lives until the next call */
+
+/* Computes all values from the inputs, real or symbolic. */
+mx_code program_compute(const program *p, mx_array **value);
+/* Floating-point results that no step uses, at most MX_MAX_OUTPUTS: those that a loss could be made of. */
+int program_outputs(const program *p, mx_array *const *value, mx_array **out);
+bool program_learns(const program_value *v); /* an input that can have a gradient */
+/* Trains the program in every way that must agree; what is wrong, or NULL. */
+const char *program_train(const program *p);
 
 #endif

@@ -14,8 +14,7 @@
 
 /* ---- the program on any arrays ------------------------------------------------------------------------------- */
 
-/* Computes all values from the inputs, real or symbolic. */
-static mx_code compute(const program *p, mx_array **value)
+mx_code program_compute(const program *p, mx_array **value)
 {
     for (int i = 0; i < p->n_steps; i++) {
         const program_step *s = &p->step[i];
@@ -34,8 +33,7 @@ static bool is_output(const program_value *v)
     return !v->input && !v->used && !v->dropped && mx_dtype_is_float(v->type);
 }
 
-/* Floating-point results that no step uses, at most MX_MAX_OUTPUTS: those that a loss could be made of. */
-static int outputs(const program *p, mx_array *const *value, mx_array **out)
+int program_outputs(const program *p, mx_array *const *value, mx_array **out)
 {
     int n = 0;
     for (int i = 0; i < p->n_values && n < MX_MAX_OUTPUTS; i++)
@@ -44,14 +42,14 @@ static int outputs(const program *p, mx_array *const *value, mx_array **out)
     return n;
 }
 
-static bool differentiable(const program_value *v) { return v->input && !v->written && mx_dtype_is_float(v->type); }
+bool program_learns(const program_value *v) { return v->input && !v->written && mx_dtype_is_float(v->type); }
 
 static bool make_inputs(const program *p, bool gradients, mx_array **value)
 {
     for (int i = 0; i < p->n_values; i++) {
         const program_value *v = &p->value[i];
         value[i] = v->input ? ops_array(&v->shape, v->type, v->elements, false) : NULL;
-        if (v->input && (!value[i] || (gradients && differentiable(v) && mx_attach_grad(value[i], MX_GRAD_WRITE))))
+        if (v->input && (!value[i] || (gradients && program_learns(v) && mx_attach_grad(value[i], MX_GRAD_WRITE))))
             return false;
     }
     return true;
@@ -68,7 +66,7 @@ static void differentiate(const program *p, mx_array *const *value, outcome *o)
     o->backward = n && mx_backward_all((mx_arrays){heads, n}, NULL) == MX_OK;
     mx_error_clear();
     for (int i = 0; i < p->n_values; i++)
-        if (differentiable(&p->value[i]))
+        if (program_learns(&p->value[i]))
             o->grad[o->n_in++] = o->backward ? mx_gradient(value[i]) : NULL;
 }
 
@@ -81,11 +79,11 @@ static void run_imperative(const program *p, bool record, outcome *o)
     if (!make_inputs(p, record, value))
         return outcome_error(o, mx_error_code());
     mx_mode mode = mx_mode_enter(record, record);
-    mx_code code = compute(p, value);
+    mx_code code = program_compute(p, value);
     mx_mode_leave(&mode);
     if (code)
         return outcome_error(o, code);
-    o->n_out = outputs(p, value, o->out);
+    o->n_out = program_outputs(p, value, o->out);
     if (record)
         differentiate(p, value, o);
 }
@@ -98,9 +96,9 @@ static mx_symbol *symbol_of(const program *p)
         snprintf(name, sizeof name, "x%d", i);
         value[i] = p->value[i].input ? mx_variable(name) : NULL;
     }
-    if (compute(p, value))
+    if (program_compute(p, value))
         return NULL;
-    mx_symbol *symbol = mx_symbol_of((mx_arrays){out, outputs(p, value, out)});
+    mx_symbol *symbol = mx_symbol_of((mx_arrays){out, program_outputs(p, value, out)});
     const char *text = symbol ? mx_symbol_json_with_casts(symbol) : NULL;
     return text ? mx_symbol_from_json(text, strlen(text)) : NULL;
 }
@@ -112,9 +110,9 @@ static mx_arrays forward(mx_block *self, mx_arrays in)
     mx_array *value[PROGRAM_VALUES], *out[MX_MAX_OUTPUTS];
     for (int i = 0, n = 0; i < p->n_values; i++)
         value[i] = p->value[i].input ? in.v[n++] : NULL;
-    if (compute(p, value))
+    if (program_compute(p, value))
         return (mx_arrays){NULL, -1};
-    return mx_results_make((mx_arrays){out, outputs(p, value, out)});
+    return mx_results_make((mx_arrays){out, program_outputs(p, value, out)});
 }
 
 /* The program as its file says, a block of all inputs. */
@@ -209,6 +207,8 @@ const char *program_run(program *p)
         return NULL;
     mx_block *block = mx_block_new("Program", .forward_many = forward, .hybrid = true, .user = p);
     if ((d = check_hybridized(p, block, "hybridized", &reference)) || (d = check_read_again(p, &reference)))
+        return d;
+    if ((d = program_train(p)))
         return d;
     return check_prediction(p, block);
 }
