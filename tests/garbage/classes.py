@@ -4,7 +4,7 @@
 
 Half of the options are sensible.  Whatever the library accepts must give the same results in every way that it can run: twice,
 hybridized with every combination of flags, recorded (then bit by bit, gradients included), with parameters that were saved and
-loaded, exported and read again; and a result must not change while it is held.  Refusing is fine, with an exception.  Each class
+loaded, exported and read again, trained in a loop and by fused steps; and a result must not change while it is held.  Refusing is fine, with an exception.  Each class
 runs in a process of its own, so a signal or a hang is reported with the case.  SPDX-License-Identifier: Apache-2.0
 """
 import argparse
@@ -108,6 +108,26 @@ def run(net, inputs, start, record):
     return flat(out) + flat(grads) + flat([x.grad for x in floats])
 
 
+def train(net, inputs, start, fused):
+    """Losses and parameters of three steps; None where the network cannot be trained."""
+    run(net, inputs, start, False)
+    weights = {name: p for name, p in net.collect_params().items() if p._data is not None}
+    trainer = gluon.Trainer(weights, "sgd", {"learning_rate": 0.01, "momentum": 0.9}, kvstore=None)
+    criterion, losses = gluon.loss.L2Loss(), []
+    step = gluon.TrainStep(net, criterion, trainer) if fused else None
+    label = nd.zeros(net(inputs[0]).shape)
+    mx.random.seed(8)
+    for _ in range(3):
+        if step is not None:
+            losses.append(step(inputs[0], label))
+            continue
+        with autograd.record():
+            losses.append(criterion(net(inputs[0]), label))
+        losses[-1].backward()
+        trainer.step(inputs[0].shape[0])
+    return flat(losses) + flat([p.data() for p in weights.values()])
+
+
 # ---- blocks ---------------------------------------------------------------------------------------------------------
 
 def attempt(work):
@@ -143,12 +163,26 @@ def block_case(cls, options, inputs, folder):
                 compare(f"hybridized {flags}", plain, run(net, inputs, start, False), False)
                 if recorded is not None:
                     compare(f"recorded and hybridized {flags}", recorded, run(net, inputs, start, True), True)
+        trained(net, inputs, start)
         run(net, inputs, start, False)
         attempt(lambda: read_again(net, inputs, plain, folder))
         net.hybridize(False)
     compare("held", before, flat(held), True)
     net.save_parameters(os.path.join(folder, "p.params"))
     net.load_parameters(os.path.join(folder, "p.params"))
+
+
+def trained(net, inputs, start):
+    """A loop against fused steps, both hybridized and not."""
+    if len(inputs) != 1 or not start:
+        return
+    net.hybridize(False)
+    wanted = attempt(lambda: train(net, inputs, start, False))
+    for hybrid, fused in ((True, False), (False, True), (True, True)):
+        net.hybridize(hybrid)
+        if wanted is not None:
+            compare(f"trained, hybridized: {hybrid}, fused steps: {fused}", wanted, train(net, inputs, start, fused), True)
+    net.hybridize(True)
 
 
 def read_again(net, inputs, plain, folder):
