@@ -19,6 +19,7 @@
 
 #include "base/alloc.h"
 #include "base/error.h"
+#include "base/given.h"
 #include "base/vec.h"
 #include "exec/amp.h"
 #include "gluon/op.gen.h"
@@ -293,7 +294,7 @@ static mx_code mark_excluded(conversion *c)
 mx_symbol *mx_amp_convert_make(const struct mx_amp_convert_args *args)
 {
     conversion c = {.options = args};
-    if (!mx_symbol_ok(args->symbol, "mx_amp_convert"))
+    if (!mx_given(args, "mx_amp_convert", "args") || !mx_symbol_ok(args->symbol, "mx_amp_convert"))
         return NULL;
     if (args->target != MX_FLOAT16 && args->target != MX_BFLOAT16)
         return mx_fail_null(MX_ERR_DTYPE, "mx_amp_convert: target is %s, wanted float16 or bfloat16",

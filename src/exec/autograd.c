@@ -7,6 +7,7 @@
 
 #include "base/alloc.h"
 #include "base/error.h"
+#include "base/given.h"
 #include "exec/backward.h"
 #include "exec/list.h"
 #include "exec/sparse/sparse.h"
@@ -169,6 +170,8 @@ mx_code mx_backward_all(mx_arrays heads, const mx_backward_options *options)
 
 mx_code mx_backward_one(const struct mx_backward_args *args)
 {
+    if (!mx_given(args, "mx_backward", "args"))
+        return mx_error_code();
     mx_array *grads[1] = {args->head_grad ? args->head_grad : MX_NONE};
     mx_array *heads[1] = {args->head};
     mx_backward_options options = {.head_grads = {grads, 1}, .retain_graph = args->retain_graph};

@@ -39,8 +39,9 @@ static void take_own_shapes(const mx_graph *graph, mx_shape_t *shape)
 static void hide(const mx_graph *graph, const struct mx_symbol_drawing *drawing, bool *hidden)
 {
     for (int64_t i = 0; i < graph->n; i++)
-        for (int k = 0; k < drawing->n_hidden; k++)
-            hidden[i] |= !graph->nodes[i]->op && !strcmp(graph->nodes[i]->name, drawing->hidden[k]);
+        for (int k = 0; drawing->hidden && k < drawing->n_hidden; k++)
+            hidden[i] |= drawing->hidden[k] && !graph->nodes[i]->op &&
+                         !strcmp(graph->nodes[i]->name, drawing->hidden[k]);
 }
 
 /* Inputs that belong to a layer are not worth a box: states, and variables named after the input, "conv0_weight". */

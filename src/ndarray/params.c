@@ -14,6 +14,7 @@
 #include "base/alloc.h"
 #include "base/dict.h"
 #include "base/error.h"
+#include "base/given.h"
 #include "base/vec.h"
 #include "ndarray/dtype.h"
 #include "ndarray/sparse.h"
@@ -287,11 +288,12 @@ void mx_params_write_record(mx_writer *writer, mx_array *x)
 mx_code mx_array_pack(mx_array *x, void *bytes, size_t room, size_t *size)
 {
     mx_writer writer;
-    *size = 0;
-    if (!mx_array_any_ok(x, "mx_array_pack", "x"))
+    if (!mx_given(size, "mx_array_pack", "size") || !mx_array_any_ok(x, "mx_array_pack", "x"))
         return mx_error_code();
     if (!x->storage && !mx_is_sparse(x))
         return mx_fail(MX_ERR_STATE, "mx_array_pack: x has a shape but no elements: it was made while tracing");
+    if (room && !mx_given(bytes, "mx_array_pack", "bytes"))
+        return mx_error_code();
     mx_writer_open_memory(&writer, bytes, room);
     mx_params_write_record(&writer, x);
     *size = (size_t)writer.position;

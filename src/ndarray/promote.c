@@ -43,7 +43,7 @@ static type_rank rank_of(mx_dtype type)
         [MX_BOOL] = {BOOLEAN, 1},   [MX_UINT8] = {INTEGER, 1},   [MX_INT8] = {INTEGER, 1},
         [MX_INT32] = {INTEGER, 4},  [MX_INT64] = {INTEGER, 8},   [MX_FLOAT16] = {FLOATING, 2},
         [MX_BFLOAT16] = {FLOATING, 2}, [MX_FLOAT32] = {FLOATING, 4}, [MX_FLOAT64] = {FLOATING, 8}};
-    return ranks[type];
+    return (unsigned)type < MX_DTYPE_END ? ranks[type] : (type_rank){BOOLEAN, 0};
 }
 
 mx_dtype mx_promote(mx_dtype a, mx_dtype b)
@@ -53,6 +53,10 @@ mx_dtype mx_promote(mx_dtype a, mx_dtype b)
     if (a == MX_DTYPE_NONE)
         return b;
     const type_rank x = rank_of(a), y = rank_of(b);
+    if (!x.width || !y.width) {
+        mx_fail(MX_ERR_DTYPE, "mx_promote: there are no element types %d and %d", (int)a, (int)b);
+        return MX_DTYPE_NONE;
+    }
     if (x.kind != y.kind)
         return x.kind > y.kind ? a : b;
     if (x.width != y.width)
@@ -113,4 +117,7 @@ mx_array *mx_number_float(double value) { return number_of(MX_FLOAT64, &value); 
 mx_array *mx_number_int(int64_t value) { return number_of(MX_INT64, &value); }
 mx_array *mx_number_bool(bool value) { return number_of(MX_BOOL, &value); }
 
-bool mx_is_number(const mx_array *x) { return x->storage && x->storage->release == forget_number; }
+bool mx_is_number(const mx_array *x)
+{
+    return x && x->object.kind == &mx_array_kind && x->storage && x->storage->release == forget_number;
+}

@@ -2,6 +2,7 @@
  *
  *     garbage [-n CALLS] [-s SEED] [OPERATOR...]      calls per operator (default 50)
  *     garbage -p PROGRAMS [-s SEED]                   random programs of several operators (see program.h)
+ *     garbage -f CALLS [-s SEED] [FUNCTION...]        calls of every public C function (see functions.h)
  *
  * Each operator runs in a child process whose current call is in shared memory: a signal or a hang is reported with the
  * call that caused it, and the others still run.  Exit status 1 if anything was found.
@@ -16,33 +17,36 @@
 #include <unistd.h>
 
 #include "base/alloc.h"
+#include "functions.h"
 #include "garbage.h"
 #include "program.h"
 
 #define SECONDS_PER_CALL 20
 #define PRINTED 5
-#define MEMORY ((size_t)256 << 20) /* of one array */
+#define MEMORY ((size_t)256 << 20)        /* of one array */
+#define FUNCTION_MEMORY ((size_t)4 << 20) /* the same in calls of functions, whose buffers have this size */
 
 /* What parent and child share. */
 static struct shared {
     char story[2048]; /* the call that runs now */
     long calls, findings;
+    int function; /* the one that runs now */
 } * shared;
 
 const char *__asan_default_options(void);
 const char *__asan_default_options(void) { return "allocator_may_return_null=1:detect_leaks=1"; }
 
-static uint64_t seed_of(const mx_op *op, uint64_t seed)
+static uint64_t seed_of(const char *name, uint64_t seed)
 {
     uint64_t h = 14695981039346656037u ^ seed;
-    for (const char *p = mx_op_name(op); *p; p++)
+    for (const char *p = name; *p; p++)
         h = (h ^ (unsigned char)*p) * 1099511628211u;
     return h | 1;
 }
 
 static void child(mx_op *op, long calls, uint64_t seed)
 {
-    garbage_dice dice = {.state = seed_of(op, seed)};
+    garbage_dice dice = {.state = seed_of(mx_op_name(op), seed)};
     long findings = 0;
     mx_alloc_set_limit(MEMORY);
     for (long i = 0; i < calls; i++) {
@@ -83,8 +87,44 @@ static void child_programs(long count, uint64_t seed)
     shared->findings += findings;
 }
 
-/* In a child: calls of op, or programs if it is NULL. */
-static void run_apart(mx_op *op, long calls, uint64_t seed)
+static bool named(const char *name, int count, char **names)
+{
+    for (int i = 0; i < count; i++)
+        if (!strcmp(names[i], name))
+            return true;
+    return count == 0;
+}
+
+static char **chosen_names;
+static int n_chosen;
+
+/* Functions from number shared->function on. */
+static void child_functions(long calls, uint64_t seed)
+{
+    mx_alloc_set_limit(FUNCTION_MEMORY);
+    if (!garbage_folder_enter())
+        exit(3);
+    for (const garbage_function *f; (f = &garbage_functions[shared->function])->name; shared->function++) {
+        long findings = 0;
+        for (long i = 0; named(f->name, n_chosen, chosen_names) && i < calls; i++) {
+            garbage_dice dice = {.state = (seed_of(f->name, seed) + (uint64_t)i) * 2654435761u | 1};
+            for (int k = 0; k < 8; k++)
+                garbage_roll(&dice, 2);
+            snprintf(shared->story, sizeof shared->story, "%s, call %ld", f->name, i);
+            shared->calls++;
+            alarm(SECONDS_PER_CALL);
+            const char *finding = garbage_function_run(f, &dice);
+            alarm(0);
+            if (finding && ++findings <= PRINTED)
+                printf("%s\n    %s\n", shared->story, finding), fflush(stdout);
+        }
+        shared->findings += findings;
+    }
+    garbage_folder_leave();
+}
+
+/* In a child: calls of op, or if it is NULL programs, or functions if these were asked for. */
+static void run_apart(mx_op *op, long calls, uint64_t seed, bool functions)
 {
     fflush(stdout);
     shared->story[0] = 0;
@@ -92,6 +132,8 @@ static void run_apart(mx_op *op, long calls, uint64_t seed)
     if (pid == 0) {
         if (op)
             child(op, calls, seed);
+        else if (functions)
+            child_functions(calls, seed);
         else
             child_programs(calls, seed);
         exit(0);
@@ -108,31 +150,38 @@ static void run_apart(mx_op *op, long calls, uint64_t seed)
         printf("%s\n    exit status %d\n", shared->story, WEXITSTATUS(status));
 }
 
-static bool chosen(const mx_op *op, int count, char **names)
+static int run_functions(long calls, uint64_t seed)
 {
-    for (int i = 0; i < count; i++)
-        if (!strcmp(names[i], mx_op_name(op)))
-            return true;
-    return count == 0;
+    while (garbage_functions[shared->function].name) { /* once more after a signal */
+        run_apart(NULL, calls, seed, true);
+        shared->function += garbage_functions[shared->function].name != NULL;
+    }
+    printf("garbage: %d functions, %ld calls, %ld findings\n", shared->function, shared->calls, shared->findings);
+    return shared->findings != 0;
 }
 
 int main(int argc, char **argv)
 {
-    long calls = 50, programs = 0;
+    long calls = 50, programs = 0, functions = 0;
     uint64_t seed = 1;
-    for (int option; (option = getopt(argc, argv, "n:s:p:")) != -1;) {
+    for (int option; (option = getopt(argc, argv, "n:s:p:f:")) != -1;) {
         if (option == 'n')
             calls = atol(optarg);
         else if (option == 'p')
             programs = atol(optarg);
+        else if (option == 'f')
+            functions = atol(optarg);
         else if (option == 's')
             seed = strtoull(optarg, NULL, 10);
         else
             return 2;
     }
     shared = mmap(NULL, sizeof *shared, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1, 0);
+    chosen_names = argv + optind, n_chosen = argc - optind;
+    if (functions)
+        return run_functions(functions, seed);
     while (shared->calls < programs) /* once more after a signal */
-        run_apart(NULL, programs, seed);
+        run_apart(NULL, programs, seed, false);
     if (programs) {
         printf("garbage: %ld programs, %ld findings\n", shared->calls, shared->findings);
         return shared->findings != 0;
@@ -140,8 +189,8 @@ int main(int argc, char **argv)
     int operators = 0;
     mx_op *op;
     for (int i = 0; (op = mx_op_at(i)); i++)
-        if (chosen(op, argc - optind, argv + optind))
-            operators++, run_apart(op, calls, seed);
+        if (named(mx_op_name(op), n_chosen, chosen_names))
+            operators++, run_apart(op, calls, seed, false);
     printf("garbage: %d operators, %ld calls, %ld findings\n", operators, shared->calls, shared->findings);
     return shared->findings != 0;
 }

@@ -323,6 +323,10 @@ mx_arrays mx_custom(const struct mx_custom_args *args)
     if (!args || !args->op_type || args->n_in < 0 || (args->n_in && !args->in) ||
         (args->n_options && (!args->keys || !args->values)))
         return mx_fail(MX_ERR_ARGUMENT, "mx_custom: args, op_type, in, keys or values is NULL"), mx_list_failed();
+    for (int i = 0; i < args->n_options; i++)
+        if (!args->keys[i] || !args->values[i])
+            return mx_fail(MX_ERR_ARGUMENT, "mx_custom: option %d has no %s", i, args->keys[i] ? "value" : "name"),
+                   mx_list_failed();
     bool symbolic = args->symbolic || (!args->n_in && mx_thread.modes.tracing);
     for (int i = 0; i < args->n_in; i++)
         symbolic |= args->in[i] && mx_array_any_ok(args->in[i], "mx_custom", "in") && mx_is_symbolic(args->in[i]);

@@ -123,6 +123,8 @@ mx_initializer *mx_initializer_load(mx_array_dict *arrays, mx_initializer *fallb
 {
     if (!arrays)
         return mx_has_error() ? NULL : mx_fail_null(MX_ERR_ARGUMENT, "mx_initializer_load: arrays is NULL");
+    if (mx_array_dict_count(arrays) == 0 && mx_has_error()) /* it is something else */
+        return NULL;
     if (fallback && !mx_is_kind(fallback, &mx_initializer_kind, "mx_initializer_load", "fallback"))
         return NULL;
     loaded *load = mx_alloc_zero(sizeof *load);

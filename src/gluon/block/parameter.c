@@ -132,6 +132,8 @@ int mx_parameter_contexts(const mx_parameter *p, mx_context *contexts, int capac
 {
     if (!ok(p, "mx_parameter_contexts"))
         return 0;
+    if (!contexts)
+        return p->count;
     for (int i = 0; i < p->count && i < capacity; i++)
         contexts[i] = p->contexts[i];
     return p->count;

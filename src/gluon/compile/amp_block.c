@@ -5,6 +5,7 @@
  * SPDX-License-Identifier: Apache-2.0 */
 #include <string.h>
 
+#include "base/given.h"
 #include "gluon/compile/trace.h"
 #include "gluon/deploy.h"
 #include "gluon/op.gen.h"
@@ -62,7 +63,8 @@ static mx_block *make_block(const mx_graph *graph, mx_symbol *converted, mx_dtyp
 mx_block *mx_amp_convert_block(mx_block *block, mx_arrays examples, const struct mx_amp_convert_args *args,
                                bool cast_params)
 {
-    if (!mx_is_kind(block, &mx_block_kind, "mx_amp_convert_block", "block"))
+    if (!mx_is_kind(block, &mx_block_kind, "mx_amp_convert_block", "block") ||
+        !mx_given(args, "mx_amp_convert_block", "args"))
         return NULL;
     mx_graph graph = {0};
     struct mx_amp_convert_args how = *args;

@@ -11,6 +11,7 @@
 
 #include "base/alloc.h"
 #include "base/error.h"
+#include "base/given.h"
 #include "gluon/block/core.h"
 #include "gluon/data/draw.h"
 #include "gluon/image.h"
@@ -237,6 +238,8 @@ static bool image_ok(mx_array *image, const char *function)
 
 static mx_code check(const options *o, const char *function)
 {
+    if (!mx_given(o, function, "args"))
+        return mx_error_code();
     if (o->height < 1 || o->width < 1)
         return mx_fail(MX_ERR_ARGUMENT, "%s: height and width are %lld and %lld, wanted the size of the results",
                        function, (long long)o->height, (long long)o->width);

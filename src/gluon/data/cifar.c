@@ -6,6 +6,7 @@
 #include "base/alloc.h"
 #include "base/error.h"
 #include "base/file.h"
+#include "base/given.h"
 #include "exec/list.h"
 #include "gluon/data/data.h"
 #include "gluon/op.gen.h"
@@ -65,6 +66,8 @@ static mx_array *load(const source *s, const struct mx_cifar_args *a)
 
 static mx_dataset *make(const source *s, const struct mx_cifar_args *a)
 {
+    if (!mx_given(a, s->name, "args"))
+        return NULL;
     mx_scope scope = mx_scope_open();
     mx_dataset *d = NULL;
     mx_array *rows = load(s, a);

@@ -2,6 +2,7 @@
 #include <string.h>
 
 #include "base/alloc.h"
+#include "base/given.h"
 #include "exec/call.h"
 #include "exec/list.h"
 #include "gluon/data/data.h"
@@ -240,6 +241,8 @@ int64_t mx_shard_start(int64_t length, int64_t shards, int64_t index, int64_t *c
                 (long long)shards);
         return -1;
     }
+    if (!mx_given(count, "mx_shard_start", "count"))
+        return -1;
     const int64_t each = length / shards, rest = length % shards; /* the first `rest` parts have one more */
     *count = each + (index < rest);
     return each * index + (index < rest ? index : rest);

@@ -3,6 +3,7 @@
 #define MX_GLUON_DATA_DRAW_H
 
 #include "base/rng.h"
+#include "gluon/image.h"
 
 /* Two numbers in [0, 1). */
 static inline void mx_draw_two(double *a, double *b)
@@ -20,5 +21,7 @@ static inline double mx_draw_one(void)
     mx_draw_two(&a, &b);
     return a;
 }
+/* Parts and a place for the result are given, and the tries come to an end; else an error. */
+bool mx_image_parts_ok(const mx_parts *parts, const mx_region *region, const char *function);
 
 #endif

@@ -182,10 +182,10 @@ static bool find_lists(const char *prefix, mx_owned_names *lists)
 
 static mx_code check_options(const struct mx_im2rec_args *args)
 {
-    const bool png = args->encoding && !strcmp(args->encoding, ".png"),
-               jpeg = args->encoding && (!strcmp(args->encoding, ".jpg") || !strcmp(args->encoding, ".jpeg"));
     if (mx_im2rec_check(args))
         return mx_error_code();
+    const bool png = args->encoding && !strcmp(args->encoding, ".png"),
+               jpeg = args->encoding && (!strcmp(args->encoding, ".jpg") || !strcmp(args->encoding, ".jpeg"));
     if (!png && !jpeg)
         return mx_fail(MX_ERR_ARGUMENT, "im2rec: encoding is '%s', wanted .jpg or .png",
                        args->encoding ? args->encoding : "NULL");

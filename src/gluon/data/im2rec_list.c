@@ -16,6 +16,7 @@
 #include <sys/stat.h>
 
 #include "base/file.h"
+#include "base/given.h"
 #include "base/rng.h"
 #include "gluon/data/im2rec.h"
 
@@ -189,6 +190,8 @@ static mx_code write_chunks(const scan *s)
 
 mx_code mx_im2rec_check(const struct mx_im2rec_args *args)
 {
+    if (!mx_given(args, "im2rec", "args"))
+        return mx_error_code();
     if (!args->prefix || !*args->prefix || !args->root || !*args->root)
         return mx_fail(MX_ERR_ARGUMENT, "im2rec: %s is missing", args->prefix && *args->prefix ? "root" : "prefix");
     if (args->chunks < 1 || !(args->train_ratio >= 0 && args->test_ratio >= 0) ||

@@ -12,6 +12,7 @@
 #include "base/alloc.h"
 #include "base/error.h"
 #include "gluon/block/core.h"
+#include "gluon/data/draw.h"
 #include "gluon/image.h"
 #include "gluon/op.gen.h"
 #include "ndarray/dtype.h"
@@ -132,6 +133,9 @@ mx_array *mx_boxes_random_crop(mx_array *boxes, int64_t width, int64_t height, c
 {
     if (!how || !region)
         return mx_fail_null(MX_ERR_ARGUMENT, "mx_boxes_random_crop: %s is NULL", how ? "region" : "how");
+    if (!mx_image_parts_ok(&how->parts, region, "mx_boxes_random_crop") ||
+        !mx_array_ok(boxes, "mx_boxes_random_crop", "boxes"))
+        return NULL;
     mx_parts once = how->parts;
     once.tries = 1;
     for (int i = 0; i < how->parts.tries && !mx_has_error(); i++) {
@@ -166,7 +170,8 @@ mx_array *mx_boxes_random_pad(mx_array *boxes, int64_t width, int64_t height, co
 {
     if (!parts || !frame)
         return mx_fail_null(MX_ERR_ARGUMENT, "mx_boxes_random_pad: %s is NULL", parts ? "frame" : "parts");
-    if (!mx_image_random_frame(width, height, parts, draws, frame))
+    if (!mx_array_ok(boxes, "mx_boxes_random_pad", "boxes") ||
+        !mx_image_random_frame(width, height, parts, draws, frame))
         return NULL;
     return mx_boxes_pad(boxes, width, height, *frame);
 }

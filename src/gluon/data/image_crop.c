@@ -9,6 +9,7 @@
 
 #include "base/alloc.h"
 #include "base/error.h"
+#include "base/given.h"
 #include "gluon/block/core.h"
 #include "gluon/data/draw.h"
 #include "gluon/image.h"
@@ -20,6 +21,8 @@ typedef struct pair {
     double second; /* the number that was drawn together with the last one */
     bool waits;
 } pair;
+
+#define MOST_TRIES 1000000
 
 static double next(pair *p)
 {
@@ -38,7 +41,10 @@ static int64_t own_integer(void *user, int64_t low, int64_t high)
 /* The caller's draws, or else the library's with this state. */
 static mx_draws draws_or(const mx_draws *draws, pair *state)
 {
-    return draws ? *draws : (mx_draws){own_uniform, own_integer, state};
+    const bool complete = draws && draws->uniform && draws->integer;
+    if (draws && !complete)
+        mx_fail(MX_ERR_ARGUMENT, "random crops: draws needs both of its functions");
+    return complete ? *draws : (mx_draws){own_uniform, own_integer, state};
 }
 
 /* ---- sizes -------------------------------------------------------------------------------------------------------- */
@@ -79,14 +85,19 @@ static mx_array *resize(mx_array *image, int64_t width, int64_t height, int inte
     return method < 0 ? NULL : mx_imresize(image, .w = width, .h = height, .interp = method);
 }
 
+/* A size that no image has, rather than a number that does not fit. */
+static int64_t whole(double x) { return x > -0x1p62 && x < 0x1p62 ? (int64_t)x : x > 0 ? INT64_MAX / 2 : INT64_MIN / 2; }
+
 void mx_image_scale_down(int64_t source_width, int64_t source_height, int64_t *width, int64_t *height)
 {
+    if (!mx_given(width, "mx_image_scale_down", "width") || !mx_given(height, "mx_image_scale_down", "height"))
+        return;
     double w = (double)*width, h = (double)*height;
     if (source_height < h)
         w = w * (double)source_height / h, h = (double)source_height;
     if (source_width < w)
         h = h * (double)source_width / w, w = (double)source_width;
-    *width = (int64_t)w, *height = (int64_t)h;
+    *width = whole(w), *height = whole(h);
 }
 
 mx_array *mx_image_resize_short(mx_array *image, int64_t size, int interp)
@@ -132,6 +143,8 @@ mx_region mx_image_random_region(int64_t width, int64_t height, int64_t crop_wid
 
 bool mx_image_part_size(int64_t width, int64_t height, double share, double ratio, mx_region *size)
 {
+    if (!mx_given(size, "mx_image_part_size", "size"))
+        return false;
     const double area = share * (double)height * (double)width, w = rint(sqrt(area * ratio)),
                  h = rint(sqrt(area / (ratio < 1e-6 ? 1e-6 : ratio)));
     const bool numbers = w < INT32_MAX && h < INT32_MAX; /* and no NaN */
@@ -145,11 +158,22 @@ static double draw_ratio(const mx_draws *d, const mx_parts *parts)
                             : d->uniform(d->user, parts->ratio[0], parts->ratio[1]);
 }
 
+bool mx_image_parts_ok(const mx_parts *parts, const mx_region *region, const char *function)
+{
+    if (!mx_given(parts, function, "parts") || !mx_given(region, function, "region"))
+        return false;
+    if (parts->tries > MOST_TRIES)
+        mx_fail(MX_ERR_ARGUMENT, "%s: %d tries, wanted at most %d", function, parts->tries, MOST_TRIES);
+    return parts->tries <= MOST_TRIES;
+}
+
 bool mx_image_random_part(int64_t width, int64_t height, const mx_parts *parts, const mx_draws *draws,
                           mx_region *region)
 {
     pair state = {0};
     const mx_draws d = draws_or(draws, &state);
+    if (!mx_image_parts_ok(parts, region, "mx_image_random_part"))
+        return false;
     for (int i = 0; i < parts->tries; i++) {
         const double share = d.uniform(d.user, parts->area[0], parts->area[1]), ratio = draw_ratio(&d, parts);
         if (!mx_image_part_size(width, height, share, ratio, region))
@@ -166,6 +190,8 @@ bool mx_image_random_frame(int64_t width, int64_t height, const mx_parts *parts,
 {
     pair state = {0};
     const mx_draws d = draws_or(draws, &state);
+    if (!mx_image_parts_ok(parts, frame, "mx_image_random_frame"))
+        return false;
     for (int i = 0; i < parts->tries; i++) {
         const double share = d.uniform(d.user, parts->area[0], parts->area[1]), ratio = draw_ratio(&d, parts);
         mx_image_part_size(width, height, share, ratio, frame);

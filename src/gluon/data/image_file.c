@@ -4,6 +4,7 @@
 #include "base/alloc.h"
 #include "base/error.h"
 #include "base/file.h"
+#include "base/given.h"
 #include "base/image.h"
 #include "gluon/image.h"
 #include "ndarray/array.h"
@@ -29,7 +30,7 @@ static mx_array *decode(const mx_image_file *file, int flag, bool rgb)
 
 mx_array *mx_imdecode_make(const struct mx_imdecode_args *args)
 {
-    if (!args->bytes || args->size < 0)
+    if (!args || !args->bytes || args->size < 0)
         return mx_fail_null(MX_ERR_ARGUMENT, "mx_imdecode: bytes is NULL or their number negative");
     return decode(&(mx_image_file){args->bytes, args->size, "mx_imdecode", args->flag >= 0}, args->flag, args->to_rgb);
 }
@@ -37,7 +38,7 @@ mx_array *mx_imdecode_make(const struct mx_imdecode_args *args)
 mx_array *mx_imread_make(const struct mx_imread_args *args)
 {
     int64_t size;
-    if (!args->path)
+    if (!args || !args->path)
         return mx_fail_null(MX_ERR_ARGUMENT, "mx_imread: path is NULL, wanted a text");
     unsigned char *bytes = mx_file_read(args->path, LARGEST, &size);
     mx_array *image =
@@ -71,7 +72,7 @@ mx_array *mx_imencode_make(const struct mx_imencode_args *args)
 {
     mx_text bytes = {0};
     mx_array *result = NULL;
-    if (!args->format)
+    if (!args || !args->format)
         return mx_fail_null(MX_ERR_ARGUMENT, "mx_imencode: format is NULL, wanted '.jpg' or '.png'");
     if (!encode(args, "mx_imencode", args->format, &bytes)) {
         mx_shape_t shape = {.ndim = 1, .dim = {(int64_t)bytes.length}};
@@ -86,6 +87,8 @@ mx_array *mx_imencode_make(const struct mx_imencode_args *args)
 mx_code mx_imwrite_make(const struct mx_imencode_args *args)
 {
     mx_text bytes = {0};
+    if (!mx_given(args, "mx_imwrite", "args"))
+        return mx_error_code();
     const char *suffix = args->format ? strrchr(args->format, '.') : NULL;
     if (!suffix)
         return mx_fail(MX_ERR_ARGUMENT, "mx_imwrite: the path '%s' has no suffix, which selects the format",

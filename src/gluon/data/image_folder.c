@@ -96,7 +96,7 @@ static bool add_entry(mx_image_files *f, const char *root, const char *name)
 
 mx_dataset *mx_image_folder_make(const struct mx_images_args *args)
 {
-    if (!args->path)
+    if (!args || !args->path)
         return mx_fail_null(MX_ERR_ARGUMENT, "mx_image_folder: path is NULL, wanted a folder");
     mx_image_files *f = mx_image_files_new(args->flag);
     mx_owned_names folders = {0};

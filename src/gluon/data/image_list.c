@@ -86,7 +86,7 @@ static char *folder_of(const struct mx_images_args *args)
 
 mx_dataset *mx_image_list_make(const struct mx_images_args *args)
 {
-    if (!args->path)
+    if (!args || !args->path)
         return mx_fail_null(MX_ERR_ARGUMENT, "mx_image_list: path is NULL, wanted a list file");
     int64_t size;
     char *text = mx_file_read(args->path, LARGEST, &size), *folder = text ? folder_of(args) : NULL;

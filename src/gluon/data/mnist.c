@@ -4,6 +4,7 @@
 
 #include "base/file.h"
 #include "base/flags.h"
+#include "base/given.h"
 #include "exec/list.h"
 #include "gluon/data/data.h"
 #include "gluon/op.gen.h"
@@ -70,6 +71,8 @@ static mx_array *load(const source *s, const struct mx_mnist_args *a, const char
 
 static mx_dataset *make(const source *s, const struct mx_mnist_args *a)
 {
+    if (!mx_given(a, s->name, "args"))
+        return NULL;
     mx_scope scope = mx_scope_open();
     mx_array *images = load(s, a, "images-idx3-ubyte"), *labels = images ? load(s, a, "labels-idx1-ubyte") : NULL;
     if (images && labels &&

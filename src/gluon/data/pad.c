@@ -7,6 +7,7 @@
 #include <string.h>
 
 #include "exec/list.h"
+#include "base/given.h"
 #include "gluon/data/data.h"
 #include "gluon/op.gen.h"
 #include "ndarray/convert.h"
@@ -90,6 +91,8 @@ static mx_array *lengths_of(const struct mx_pad_batch_args *a)
 
 mx_array *mx_pad_batch_make(const struct mx_pad_batch_args *args)
 {
+    if (!mx_given(args, "mx_pad_batch", "args"))
+        return NULL;
     struct mx_pad_batch_args counted = *args, *const a = &counted;
     mx_dims shape;
     if (mx_list_check(&a->examples, "mx_pad_batch", "examples") || !examples_ok(a) || !batch_shape(a, &shape))

@@ -9,6 +9,7 @@
 #include "base/alloc.h"
 #include "base/error.h"
 #include "base/file.h"
+#include "base/given.h"
 #include "gluon/data/data.h"
 #include "gluon/image.h"
 #include "gluon/recordio.h"
@@ -94,5 +95,7 @@ mx_dataset *mx_record_dataset(const char *path) { return make(path, 1, bytes_exa
 
 mx_dataset *mx_image_record_dataset_make(const struct mx_images_args *args)
 {
+    if (!mx_given(args, "mx_image_record_dataset", "args"))
+        return NULL;
     return make(args->path, args->flag, image_example, "mx_image_record_dataset");
 }

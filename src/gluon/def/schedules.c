@@ -93,10 +93,15 @@ static double factor_rate(mx_lr_scheduler *self, int64_t n)
     if (n < o->warmup_steps)
         return warmup_rate(self, warmup_of(o), n);
     while ((double)n > self->state[COUNT] + (double)o->step) {
+        const double before = self->base_lr;
         self->state[COUNT] += (double)o->step;
         self->base_lr *= o->factor;
         if (self->base_lr < o->stop_factor_lr)
             self->base_lr = o->stop_factor_lr;
+        if (!(self->base_lr < before || self->base_lr > before)) { /* it stays so, however many steps there are */
+            self->state[COUNT] += (double)o->step * fmax(0, ceil(((double)n - self->state[COUNT]) / (double)o->step) - 1);
+            break;
+        }
     }
     return self->base_lr;
 }

@@ -6,6 +6,7 @@
 #include <stdio.h>
 #include <string.h>
 
+#include "base/given.h"
 #include "exec/list.h"
 #include "gluon/compile/trace.h"
 #include "gluon/deploy.h"
@@ -252,7 +253,7 @@ static void release(mx_onnx_writer *w)
 mx_code mx_export_onnx_with(const struct mx_onnx_options *options)
 {
     MX_SCOPE;
-    if (!mx_symbol_ok(options->symbol, "mx_export_onnx"))
+    if (!mx_given(options, "mx_export_onnx", "options") || !mx_symbol_ok(options->symbol, "mx_export_onnx"))
         return mx_error_code();
     if (!options->path || options->opset < MX_ONNX_LEAST || options->opset > MX_ONNX_MOST)
         return options->path ? mx_fail(MX_ERR_ARGUMENT, "mx_export_onnx: opset %d; those from %d to %d are supported",

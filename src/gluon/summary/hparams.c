@@ -95,6 +95,8 @@ static mx_code check(const struct mx_hparams *h)
 {
     if (!h || h->count < 0 || h->n_metrics < 0)
         return mx_fail(MX_ERR_ARGUMENT, "mx_summary_hparams: there are no hyperparameters");
+    if ((h->count && (!h->names || !h->values)) || (h->n_metrics && !h->metrics))
+        return mx_fail(MX_ERR_ARGUMENT, "mx_summary_hparams: a list is NULL");
     for (int i = 0; i < h->count; i++)
         if (!h->names[i] || !h->values[i])
             return mx_fail(MX_ERR_ARGUMENT, "mx_summary_hparams: hyperparameter %d has no %s", i,

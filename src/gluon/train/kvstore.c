@@ -202,10 +202,10 @@ static mx_code replace(mx_kvstore *self, mx_id key, mx_array *value)
 
 static mx_code check_list(mx_arrays *list, const char *who)
 {
-    if (list->n < 0)
+    if (list->n < 0 && list->v)
         for (list->n = 0; list->v[list->n] != MX_END;)
             list->n++;
-    if (list->n < 1 || list->n > MX_MOST_PARTS)
+    if (list->n < 1 || list->n > MX_MOST_PARTS || !list->v)
         return mx_fail(MX_ERR_ARGUMENT, "%s: %lld arrays for one key, wanted 1 to %d", who, (long long)list->n,
                        MX_MOST_PARTS);
     for (int64_t i = 0; i < list->n; i++)

@@ -93,7 +93,7 @@ static mx_code make_store(mx_trainer *self)
 
 mx_code mx_trainer_set_store(mx_trainer *self, mx_kvstore *store, mx_trainer_sync sync)
 {
-    if (!ok(self, "mx_trainer_set_store"))
+    if (!ok(self, "mx_trainer_set_store") || (store && !mx_kvstore_type(store)))
         return mx_error_code();
     if (sync < MX_SYNC_WEIGHTS || sync > MX_SYNC_NOTHING || (store && sync == MX_SYNC_NOTHING))
         return mx_fail(
