@@ -61,28 +61,49 @@ def read(path):
         return file.read()
 
 
-def choose(count, seed):
-    """[{id, file, line, kind, start, end, ...}]: spread over files in proportion to their lines, over kinds equally."""
+def described(path, text, kind, site):
+    start, end, replace = site
+    begin = text.rfind("\n", 0, start) + 1
+    return {"file": path, "line": text.count("\n", 0, start) + 1, "kind": kind, "start": start, "end": end,
+            "part": " ".join(text[start:end].split()), "replace": replace,
+            "code": " ".join(text[begin:text.find("\n", max(start, end - 1))].split())}
+
+
+def survivors(path, texts, found):
+    """The mutants that a report listed, out of the sites that were found; those whose code has changed are gone."""
+    for entry in read(path).split("\n"):
+        match = re.match(r"(?:survived|not reached): (\S+):(\d+) :: (\w+) :: (.*) :: (.*)", entry)
+        if match and match.group(1) in found:
+            file, line, kind, *rest = match.groups()
+            candidates = [described(file, texts[file], kind, site) for site in found[file].get(kind, [])]
+            candidates = [m for m in candidates if [m["part"], m["code"]] == rest]
+            if candidates:
+                yield {**min(candidates, key=lambda m: abs(m["line"] - int(line))), "again": True}
+
+
+def choose(count, seed, also=None):
+    """[{id, file, line, kind, start, end, ...}]: spread over files in proportion to their lines, over kinds equally.
+
+    Those of the list `also` are added; they are no part of the sample."""
     chooser = random.Random(seed)
     texts = {path: read(os.path.join(ROOT, path)) for path in files()}
     found = {path: sites(text, random.Random(f"{seed} {path}")) for path, text in texts.items()}
     found = {path: kinds for path, kinds in found.items() if kinds}
     total = sum(texts[path].count("\n") for path in found)
-    chosen, debt = [], 0.0
+    chosen, debt = list(survivors(also, texts, found)) if also else [], 0.0
+    taken = {}
+    for mutant in chosen:
+        taken.setdefault(mutant["file"], []).append((mutant["start"], mutant["end"]))
     for path, kinds in found.items():
         debt += texts[path].count("\n") / total * count
-        taken = []
+        used = taken.setdefault(path, [])
         while debt >= 0.5 and any(kinds.values()):
             kind = chooser.choice(sorted(k for k, v in kinds.items() if v))
             start, end, replace = kinds[kind].pop(chooser.randrange(len(kinds[kind])))
-            if any(a < end and start < b for a, b in taken):
+            if any(a < end and start < b for a, b in used):
                 continue
-            taken.append((start, end))
-            text = texts[path]
-            begin = text.rfind("\n", 0, start) + 1
-            chosen.append({"file": path, "line": text.count("\n", 0, start) + 1, "kind": kind, "start": start, "end": end,
-                           "part": " ".join(text[start:end].split()),
-                           "replace": replace, "code": " ".join(text[begin:text.find("\n", max(start, end - 1))].split())})
+            used.append((start, end))
+            chosen.append(described(path, texts[path], kind, (start, end, replace)))
             debt -= 1
     for number, mutant in enumerate(chosen, 1):
         mutant["id"] = number
@@ -146,7 +167,7 @@ def refused(output, mutants, tree):
 
 
 def make(options):
-    mutants, texts = choose(options.count, options.seed)
+    mutants, texts = choose(options.count, options.seed, options.also)
     for mutant in mutants:
         mutant["lines"] = texts[mutant["file"]].count("\n", mutant["start"], mutant["end"])
     tree = os.path.join(options.work, "tree")
@@ -226,7 +247,7 @@ def report(options):
         folder[0] += outcome == "noticed"
         folder[1] += outcome not in ("equivalent", "outside", "not run")
         if outcome not in ("noticed", "equivalent", "outside", "not run"):
-            print(f"{mutant['id']:4} {outcome}: {mutant['file']}:{mutant['line']} | {mutant['kind']} | {mutant['code']}")
+            print(f"{outcome}: {mutant['file']}:{mutant['line']} :: {mutant['kind']} :: {mutant['part']} :: {mutant['code']}")
     for name, (noticed, all_of_them) in sorted(folders.items()):
         print(f"{name:24} {noticed:4} of {all_of_them}")
     judged = sum(number for outcome, number in counts.items() if outcome not in ("equivalent", "outside", "not run"))
@@ -240,6 +261,7 @@ def main():
     parser.add_argument("--work", required=True)
     parser.add_argument("--count", type=int, default=640)
     parser.add_argument("--seed", type=int, default=2)
+    parser.add_argument("--also", help="make: a list like survivors.txt; its mutants are tried, too, and are no part of the share")
     parser.add_argument("--jobs", type=int, default=2)
     parser.add_argument("--shard", default="0/1", help="number/count: this process does a part of the work")
     parser.add_argument("--budget", type=float, default=60, help="seconds of tests per mutant")
