@@ -1,4 +1,4 @@
-/* Internals of Block objects: block.c, block_call.c, block_override.c, block_graph.c, block_network.c.  SPDX-License-Identifier: Apache-2.0 */
+/* Internals of Block objects: block.c and block_*.c.  SPDX-License-Identifier: Apache-2.0 */
 #ifndef MXNET_BLOCK_H
 #define MXNET_BLOCK_H
 
@@ -61,6 +61,24 @@ int block_run_hooks(PyObject *hooks, PyObject *object, PyObject *args, PyObject 
 /* The block whose call from Python runs its hooks; the library's calls of them skip it.  Returns the one before. */
 block_object *block_swap_hooked(block_object *now);
 PyObject *block_wrap_results(block_object *self, mx_arrays out);
+
+/* The arrays of a call (block_inputs.c). */
+typedef struct block_inputs {
+    mx_array *v[MOST_ARRAYS];
+    int64_t n, work;
+    PyObject *form; /* owned; NULL: no nested lists */
+} block_inputs;
+int block_take_arrays(block_object *self, PyObject *args, block_inputs *in); /* -1: an exception; a scope is open */
+int block_keep_form(block_object *self,
+                    PyObject *form); /* arguments that are nested differently than before need new plans */
+int block_check_hybridized(block_object *self, const block_inputs *in);
+/* Inputs of a block of the library by their names: loss(pred, label=y, sample_weight=w), cell(inputs=x, states=s). */
+PyObject *block_with_keywords(block_object *self, PyObject *args, PyObject *keywords);
+
+/* Ways to run it (block_call.c). */
+PyObject *block_call_in_c(block_object *self, PyObject *args);
+bool block_is_container(const mx_block *block);
+bool block_any_symbol(PyObject *value); /* is one, or has one in it */
 
 /* Attributes (block_attributes.c). */
 PyObject *block_register_child(PyObject *object, PyObject *args);

@@ -19,8 +19,6 @@
 #include "graph/node.h"
 #include "np_array.h"
 
-#define MOST_INPUTS 8 /* that have names */
-
 static PyObject *as_list(PyObject *tuple)
 {
     PyObject *list = tuple ? PySequence_List(tuple) : NULL;
@@ -57,13 +55,13 @@ static bool children_run_in_c(const mx_block *block)
     return true;
 }
 
-static bool is_container(const mx_block *block) { return block->sequential && !block->layer; }
+bool block_is_container(const mx_block *block) { return block->sequential && !block->layer; }
 
 static bool runs_in_c(block_object *self)
 {
     if (self->before_handle || self->after_handle || !self->native || self->block->around)
         return false;
-    if (!is_container(self->block))
+    if (!block_is_container(self->block))
         return true;
     if (self->checked == structure_version)
         return self->all_native;
@@ -73,154 +71,14 @@ static bool runs_in_c(block_object *self)
 
 bool block_in_c(PyObject *object) { return block_of(object) && runs_in_c((block_object *)object); }
 
-/* The arrays of a call. */
-typedef struct inputs {
-    mx_array *v[MOST_ARRAYS];
-    int64_t n, work;
-    PyObject *form; /* owned; NULL: no nested lists */
-} inputs;
-
-static int take_nested(block_object *self, PyObject *args, inputs *in)
+PyObject *block_call_in_c(block_object *self, PyObject *args)
 {
-    PyObject *who = PyUnicode_FromFormat("%s (%s)", self->block->name, self->block->class_name);
-    in->n = 0;
-    in->form = who ? form_take(args, in->v, &in->n, PyUnicode_AsUTF8(who)) : NULL;
-    Py_XDECREF(who);
-    return in->form ? 0 : -1;
-}
-
-/* cell(x, states) of a cell of the library: how states are nested does not matter. */
-static int take_step(block_object *self, PyObject *args, inputs *in)
-{
-    PyObject *x = PyTuple_GET_ITEM(args, 0), *states = PyTuple_GET_ITEM(args, 1);
-    const bool listed = PyList_Check(states) || PyTuple_Check(states);
-    const Py_ssize_t n = listed ? PySequence_Fast_GET_SIZE(states) : 0;
-    bool plain = listed && nd_check(x) && n < MOST_ARRAYS;
-    for (Py_ssize_t i = 0; plain && i < n; i++)
-        plain = nd_check(PySequence_Fast_GET_ITEM(states, i));
-    if (!plain) {
-        const int failed = take_nested(self, args, in);
-        Py_CLEAR(in->form);
-        return failed;
-    }
-    in->v[0] = nd_array(x), in->n = 1 + n, in->work = in->v[0]->size;
-    for (Py_ssize_t i = 0; i < n; i++)
-        in->v[1 + i] = nd_array(PySequence_Fast_GET_ITEM(states, i));
-    return 0;
-}
-
-static bool is_list(PyObject *value) { return PyList_Check(value) || PyTuple_Check(value); }
-
-/* The first input of a layer of the library is an array. */
-static int refuse_list(const block_object *self, PyObject *value)
-{
-    PyObject *type = from_package("mxnet.error", "ArgumentError");
-    PyErr_Format(type ? type : PyExc_TypeError, "%s (%s): expected an NDArray or Symbol, got a %s", self->block->name,
-                 self->block->class_name, Py_TYPE(value)->tp_name);
-    Py_XDECREF(type);
-    return -1;
-}
-
-/* 0, or -1 with an exception; a scope is open. */
-static int take_arrays(block_object *self, PyObject *args, inputs *in)
-{
-    in->n = PyTuple_GET_SIZE(args), in->work = 0, in->form = NULL;
-    if (self->native && self->block->cell) {
-        if (in->n == 2)
-            return take_step(self, args, in);
-        PyErr_Format(PyExc_TypeError, "%s (%s): takes an input and a list of states, got %lld arguments",
-                     self->block->name, self->block->class_name, (long long)in->n);
-        return -1;
-    }
-    if (in->n > MOST_ARRAYS)
-        return take_nested(self, args, in);
-    for (int64_t i = 0; i < in->n; i++) {
-        PyObject *item = PyTuple_GET_ITEM(args, i);
-        if (nd_check(item)) {
-            in->v[i] = nd_array(item);
-            in->work += in->v[i]->size;
-        } else if (item == Py_None)
-            in->v[i] = MX_NONE;
-        else if (!sym_check(item))
-            return !i && is_list(item) && self->native && self->block->layer ? refuse_list(self, item)
-                                                                             : take_nested(self, args, in);
-        else if (!(in->v[i] = sym_array(item, self->block->name)))
-            return -1;
-    }
-    return 0;
-}
-
-/* Arguments that are nested differently than before need new plans. */
-static int keep_form(block_object *self, PyObject *form)
-{
-    const int same =
-        !form || !self->in_form ? form == self->in_form : PyObject_RichCompareBool(form, self->in_form, Py_EQ);
-    if (same)
-        return same < 0 ? -1 : 0;
-    Py_XSETREF(self->in_form, form ? core_new_ref(form) : NULL);
-    mx_hybrid_forget(self->block);
-    return 0;
-}
-
-/* A hybridized block of the user's is compiled for the inputs of its first call: which of them are absent, and how they
- * are nested. */
-static int check_pattern(block_object *self, const inputs *in)
-{
-    bool same = in->n == self->seen.n;
-    for (int64_t i = 0; same && i < in->n; i++)
-        same = (in->v[i] == MX_NONE) == (self->seen.shape[i].ndim < 0);
-    if (same) {
-        PyObject *a = in->form ? in->form : Py_None, *b = self->in_form ? self->in_form : Py_None;
-        const int equal = PyObject_RichCompareBool(a, b, Py_EQ);
-        if (equal)
-            return equal < 0 ? -1 : 0;
-    }
-    PyErr_Format(
-        PyExc_ValueError,
-        "%s (%s): it was hybridized and called with inputs of another number or structure, or others were None; "
-        "call hybridize() again before it is called with these",
-        self->block->name, self->block->class_name);
-    return -1;
-}
-
-/* Plans are for one context. */
-static int check_contexts(const block_object *self, const inputs *in)
-{
-    const mx_array *first = NULL;
-    for (int64_t i = 0; i < in->n; i++) {
-        const mx_array *x = in->v[i];
-        if (x == MX_NONE)
-            continue;
-        if (first && !mx_context_equal(first->context, x->context) && !mx_is_symbolic(x) && !mx_is_symbolic(first)) {
-            PyErr_Format(PyExc_ValueError, "%s (%s): inputs of a hybridized block are on one context, these on several",
-                         self->block->name, self->block->class_name);
-            return -1;
-        }
-        first = x;
-    }
-    if (first || !in->n)
-        return 0;
-    PyErr_Format(PyExc_ValueError, "%s (%s): there is no NDArray among the inputs", self->block->name,
-                 self->block->class_name);
-    return -1;
-}
-
-static int check_hybridized(block_object *self, const inputs *in)
-{
-    if (check_contexts(self, in))
-        return -1;
-    const bool traced = !self->library || self->overrides_hybrid;
-    return self->seen.n && traced ? check_pattern(self, in) : 0;
-}
-
-static PyObject *call_in_c(block_object *self, PyObject *args)
-{
-    inputs in;
+    block_inputs in;
     mx_block *block = self->block;
     mx_scope scope = mx_scope_open();
     PyObject *result = NULL;
-    if (!take_arrays(self, args, &in) && !(block->hybridized && check_hybridized(self, &in)) &&
-        ((!in.form && !self->in_form) || self->native || !keep_form(self, in.form))) {
+    if (!block_take_arrays(self, args, &in) && !(block->hybridized && block_check_hybridized(self, &in)) &&
+        ((!in.form && !self->in_form) || self->native || !block_keep_form(self, in.form))) {
         const mx_arrays list = {in.v, in.n};
         if (block->hybridized && !self->seen.n)
             block_remember(self, list);
@@ -233,32 +91,6 @@ static PyObject *call_in_c(block_object *self, PyObject *args)
     if (in.form)
         Py_DECREF(in.form);
     return result;
-}
-
-/* Inputs of a block of the library by their names: loss(pred, label=y, sample_weight=w), cell(inputs=x, states=s). */
-static PyObject *with_keywords(block_object *self, PyObject *args, PyObject *keywords)
-{
-    PyObject *all[MOST_INPUTS] = {NULL}, *key, *value;
-    Py_ssize_t n = PyTuple_GET_SIZE(args), at = 0;
-    for (Py_ssize_t i = 0; i < n && i < MOST_INPUTS; i++)
-        all[i] = PyTuple_GET_ITEM(args, i);
-    while (PyDict_Next(keywords, &at, &key, &value)) {
-        const char *name = PyUnicode_AsUTF8(key);
-        const int place = name ? mx_block_input_number(self->block, name) : -1;
-        if (place < 0 || all[place])
-            return PyErr_Format(PyExc_TypeError, "%s (%s): %s '%U'; its inputs are: %s", self->block->name,
-                                self->block->class_name, place < 0 ? "unexpected keyword" : "two values for", key,
-                                mx_block_inputs(self->block));
-        all[place] = value;
-        n = place >= n ? place + 1 : n;
-    }
-    PyObject *tuple = PyTuple_New(n);
-    for (Py_ssize_t i = 0; tuple && i < n; i++)
-        PyTuple_SET_ITEM(tuple, i,
-                         core_new_ref(i < MOST_INPUTS && all[i]    ? all[i]
-                                      : i < PyTuple_GET_SIZE(args) ? PyTuple_GET_ITEM(args, i)
-                                                                   : Py_None));
-    return tuple;
 }
 
 /* ---- in Python --------------------------------------------------------------------------------------------------- */
@@ -299,7 +131,7 @@ static PyObject *call_forward(PyObject *object, PyObject *args, PyObject *keywor
     block_object *self = (block_object *)object;
     if (!name && !(name = PyUnicode_InternFromString("forward")))
         return NULL;
-    if (self->native && is_container(self->block) && !keywords)
+    if (self->native && block_is_container(self->block) && !keywords)
         return run_children(self, args);
     PyObject *forward = PyObject_GetAttr(object, name);
     if (!forward)
@@ -311,18 +143,18 @@ static PyObject *call_forward(PyObject *object, PyObject *args, PyObject *keywor
     return result;
 }
 
-static bool any_symbol(PyObject *value)
+bool block_any_symbol(PyObject *value)
 {
     if (sym_check(value))
         return true;
     PyObject *key, *item;
     for (Py_ssize_t at = 0; PyDict_Check(value) && PyDict_Next(value, &at, &key, &item);)
-        if (any_symbol(item))
+        if (block_any_symbol(item))
             return true;
     if (!PyList_Check(value) && !PyTuple_Check(value))
         return false;
     for (Py_ssize_t i = 0; i < PySequence_Fast_GET_SIZE(value); i++)
-        if (any_symbol(PySequence_Fast_GET_ITEM(value, i)))
+        if (block_any_symbol(PySequence_Fast_GET_ITEM(value, i)))
             return true;
     return false;
 }
@@ -343,7 +175,7 @@ static PyObject *call_traced(PyObject *object, PyObject *args, PyObject *keyword
 /* The inputs of an overridden forward that does not call the inherited one: export() then traces it. */
 static void remember_outer(block_object *self, PyObject *args)
 {
-    inputs in = {.n = PyTuple_GET_SIZE(args)};
+    block_inputs in = {.n = PyTuple_GET_SIZE(args)};
     for (int64_t i = 0; i < in.n; i++) {
         PyObject *item = PyTuple_GET_ITEM(args, i);
         if (i == MOST_ARRAYS || (item != Py_None && !nd_check(item)))
@@ -362,7 +194,7 @@ static PyObject *call_in_python(PyObject *object, PyObject *args, PyObject *keyw
         return NULL;
     const bool hooks = self->before_handle || self->after_handle;
     block_object *outer = hooks ? block_swap_hooked(self) : NULL;
-    const bool symbols = any_symbol(args) || (keywords && any_symbol(keywords));
+    const bool symbols = block_any_symbol(args) || (keywords && block_any_symbol(keywords));
     PyObject *result = (symbols ? call_traced : call_forward)(object, args, keywords);
     if (hooks)
         block_swap_hooked(outer);
@@ -390,7 +222,7 @@ static int learn_shapes(PyObject *object, PyObject *args)
 static PyObject *positions_of(block_object *self, PyObject *args, PyObject *keywords)
 {
     if (self->native)
-        return with_keywords(self, args, keywords);
+        return block_with_keywords(self, args, keywords);
     PyObject *bind = PyObject_GetAttrString((PyObject *)self, "_bind");
     PyObject *all = bind ? PyObject_CallFunctionObjArgs(bind, args, keywords, NULL) : NULL;
     Py_XDECREF(bind);
@@ -403,15 +235,15 @@ static PyObject *positions_of(block_object *self, PyObject *args, PyObject *keyw
  * values, runs in Python from then on. */
 static bool is_traced_forward(const block_object *self, PyObject *args)
 {
-    return self->forward_only && self->block->hybridized && mx_is_np_array() && !mx_inferring() && !any_symbol(args) &&
-           !mx_thread.modes.tracing;
+    return self->forward_only && self->block->hybridized && mx_is_np_array() && !mx_inferring() &&
+           !block_any_symbol(args) && !mx_thread.modes.tracing;
 }
 static PyObject *call_traced_forward(block_object *self, PyObject *args)
 {
     if (self->block->own.length && mx_block_waits(self->block) && learn_shapes((PyObject *)self, args))
         PyErr_Clear();
     else {
-        PyObject *result = call_in_c(self, args);
+        PyObject *result = block_call_in_c(self, args);
         if (result)
             return result;
         PyErr_Clear();
@@ -427,11 +259,11 @@ static PyObject *call_with(PyObject *object, PyObject *args, PyObject *keywords)
     if (is_traced_forward(self, args) && !keywords)
         return call_traced_forward(self, args);
     const bool compiled = self->block->hybridized && !self->overrides_forward && !mx_inferring();
-    if (!(compiled && (self->native || !any_symbol(args))) && !runs_in_c(self))
+    if (!(compiled && (self->native || !block_any_symbol(args))) && !runs_in_c(self))
         return call_in_python(object, args, keywords);
     if (!self->native && self->block->own.length && mx_block_waits(self->block) && learn_shapes(object, args))
         return NULL;
-    return call_in_c(self, args);
+    return block_call_in_c(self, args);
 }
 
 static PyObject *call_block(PyObject *object, PyObject *args, PyObject *keywords)
@@ -457,7 +289,7 @@ static int class_of(PyObject *args)
             return np_check(item);
         if (sym_check(item))
             return PyObject_TypeCheck(item, &np_symbol_type);
-        const int inside = is_list(item) ? class_of(item) : -1;
+        const int inside = PyList_Check(item) || PyTuple_Check(item) ? class_of(item) : -1;
         if (inside >= 0)
             return inside;
     }
@@ -480,121 +312,8 @@ PyObject *block_call(PyObject *object, PyObject *args, PyObject *keywords)
     return result;
 }
 
-/* ---- layers of the library --------------------------------------------------------------------------------------- */
-
-static mx_code infer_layer(mx_block *block, mx_arrays in)
-{
-    mx_array *abstract[MOST_ARRAYS];
-    for (int64_t i = 0; i < in.n; i++) {
-        mx_shape_t shape = mx_array_shape(in.v[i]);
-        abstract[i] = in.v[i] == MX_NONE
-                          ? MX_NONE
-                          : mx_scope_add(mx_array_abstract(&shape, (mx_dtype)in.v[i]->dtype, in.v[i]->context));
-        if (!abstract[i])
-            return mx_error_code();
-    }
-    const bool previous = mx_set_inferring(true);
-    mx_mode mode = mx_mode_enter(0, -1);
-    const bool learned = mx_layer_run(block, (mx_arrays){abstract, in.n}).n > 0;
-    mx_mode_leave(&mode);
-    mx_set_inferring(previous);
-    mx_block_finish_shapes(block, learned);
-    return learned ? MX_OK : mx_error_code();
-}
-
-static PyObject *wrap_layer(const block_object *self, mx_arrays out)
-{
-    if (self->block->cell)
-        return cell_results(out);
-    return !out.n ? raise_error() : out.n == 1 ? nd_wrap(out.v[0]) : nd_wrap_all(out);
-}
-
-/* super().forward(x) in a subclass of a layer: runs the layer itself. */
-static PyObject *layer_itself(block_object *self, PyObject *args)
-{
-    inputs in;
-    mx_block *block = self->block;
-    mx_scope scope = mx_scope_open();
-    PyObject *result = NULL;
-    if (!take_arrays(self, args, &in)) {
-        const mx_arrays list = {in.v, in.n};
-        const bool waits = !mx_inferring() && !mx_thread.modes.tracing && mx_block_waits(block);
-        mx_arrays out = waits && infer_layer(block, list) ? mx_list_failed() : mx_layer_run(block, list);
-        result = wrap_layer(self, out);
-    }
-    mx_scope_close(&scope);
-    if (in.form)
-        Py_DECREF(in.form);
-    return result;
-}
-
 /* _run_children(*inputs): forward of a container. */
 PyObject *block_run_children(PyObject *object, PyObject *args)
 {
     return block_of(object) ? run_children((block_object *)object, args) : NULL;
-}
-
-/* The block's own forward can run as a plan: it is hybridized, the inputs are arrays, and it does not run already. */
-static bool can_compile(const block_object *self, PyObject *args)
-{
-    return self->block->hybridized && !block_inside(self) && !mx_inferring() && !mx_thread.modes.tracing &&
-           !any_symbol(args);
-}
-
-static PyObject *forward_by_hybrid(PyObject *object, PyObject *args)
-{
-    PyObject *forward = PyObject_GetAttrString(object, "_forward_by_hybrid");
-    PyObject *result = forward ? PyObject_CallObject(forward, args) : NULL;
-    Py_XDECREF(forward);
-    return result;
-}
-
-/* forward() of the library, for subclasses and direct calls. */
-PyObject *block_forward(PyObject *object, PyObject *args)
-{
-    block_object *self = (block_object *)object;
-    const mx_block *block = block_of(object);
-    if (!block)
-        return NULL;
-    if (can_compile(self, args))
-        return call_in_c(self, args);
-    if (self->overrides_hybrid)
-        return forward_by_hybrid(object, args);
-    if (is_container(block))
-        return run_children(self, args);
-    if (self->native || (self->library && !block->layer)) /* the latter: super().forward of a SymbolBlock */
-        return call_in_c(self, args);
-    if (!block->layer)
-        return PyErr_Format(PyExc_NotImplementedError, "%s (%s): forward is not overridden", block->name,
-                            block->class_name);
-    return layer_itself(self, args);
-}
-
-/* _layer_forward(inputs, parameters): hybrid_forward of a layer of the library, with the parameters passed. */
-PyObject *block_layer_forward(PyObject *object, PyObject *args)
-{
-    block_object *self = (block_object *)object;
-    PyObject *tuple, *given, *result = NULL;
-    mx_array *own[MOST_ARRAYS];
-    inputs in;
-    if (!block_of(object) ||
-        !PyArg_ParseTuple(args, "O!O!:hybrid_forward", &PyTuple_Type, &tuple, &PyDict_Type, &given))
-        return NULL;
-    mx_scope scope = mx_scope_open();
-    const mx_dict *attributes = &self->block->attributes;
-    bool ok = !take_arrays(self, tuple, &in);
-    for (int64_t i = 0; ok && i < attributes->length && i < MOST_ARRAYS; i++) {
-        PyObject *value = PyDict_GetItemString(given, attributes->entries[i].key);
-        own[i] = value && any_check(value) ? any_array(value, "hybrid_forward") : MX_NONE;
-        ok = own[i] != NULL;
-    }
-    if (ok) {
-        mx_arrays out =
-            mx_layer_forward_with(self->block, (mx_arrays){in.v, in.n}, (mx_arrays){own, attributes->length});
-        result = wrap_layer(self, out);
-    }
-    mx_scope_close(&scope);
-    if (in.form)
-        Py_DECREF(in.form);
-    return result;
 }

@@ -1,4 +1,4 @@
-/* Internals of Parameter objects: parameter.c, parameter_parts.c.  SPDX-License-Identifier: Apache-2.0 */
+/* Internals of Parameter objects: parameter.c, parameter_parts.c, parameter_properties.c.  SPDX-License-Identifier: Apache-2.0 */
 #ifndef MXNET_PARAMETER_H
 #define MXNET_PARAMETER_H
 
@@ -10,6 +10,11 @@ typedef struct parameter_object {
     PyObject *dtype;                       /* the element type as it was given; NULL: the library's */
     PyObject *dict, *weakrefs;
 } parameter_object;
+
+extern PyGetSetDef parameter_getset[];
+int parameter_grad_req(PyObject *source, mx_grad_req *req); /* -1: an exception */
+int parameter_number(PyObject *source, double *value);      /* None or NULL: *value stays */
+int parameter_change_dtype(PyObject *object, PyObject *type);
 
 extern PyMethodDef parameter_part_methods[];
 extern PyGetSetDef parameter_part_getset[];
