@@ -223,7 +223,7 @@ static PyMethodDef functions[] = {
     {"memory_used", memory_used, METH_O, "(current, peak) bytes that arrays of a device use."},
     {"fail_allocation", fail_allocation, METH_O, "For tests: the n-th allocation from now on fails; 0: none."},
     {"empty_cache", empty_cache, METH_O, "Returns unused memory to the system."},
-    {"cpu_level", cpu_level, METH_NOARGS, "The instruction level of the CPU kernels in use: generic, neon, avx2 or avx512."},
+    {"cpu_level", cpu_level, METH_NOARGS, "The instruction level of the CPU kernels in use: generic; avx2, avx512; neon, armv82, armv86."},
     {"set_check", set_check, METH_O, "Switches checking mode; returns whether it was on."},
     {"get_check", get_check, METH_NOARGS, "Whether checking mode is on."},
     {"num_threads", num_threads, METH_NOARGS, "How many threads kernels use."},

@@ -7,7 +7,7 @@
 /*        C name        environment variable         type   default  meaning */
 #define MX_FLAGS(X) \
     X(threads,    "MXNET_CPU_WORKER_NTHREADS", int,  0,   "threads of the CPU pool; 0: the CPUs of the process's cpuset") \
-    X(cpu_level,  "GLUON_CPU_LEVEL",           text, "",  "highest instruction level to use: generic, neon, avx2 or avx512") \
+    X(cpu_level,  "GLUON_CPU_LEVEL",           text, "",  "highest instruction level to use: generic, then avx2 and avx512, or neon, armv82 and armv86") \
     X(home,       "MXNET_HOME",                text, "",  "folder for data sets and models; empty: ~/.mxnet") \
     X(repository, "MXNET_GLUON_REPO",          text, "https://apache-mxnet.s3-accelerate.dualstack.amazonaws.com", "where published data sets and models are: a URL or a folder") \
     X(alloc_cache,"GLUON_ALLOC_CACHE",         int,  1,   "0: return freed memory to the system at once (for debugging)") \

@@ -3,6 +3,9 @@
  * SPDX-License-Identifier: Apache-2.0 */
 #include <pthread.h>
 #include <string.h>
+#ifdef __aarch64__
+#include <sys/auxv.h>
+#endif
 
 #include "base/alloc.h"
 #include "base/flags.h"
@@ -33,12 +36,34 @@ static inline bool has_avx512(void)
            __builtin_cpu_supports("avx512dq") && __builtin_cpu_supports("avx512vl");
 }
 #endif
+#ifdef __aarch64__
+/* Bits of the kernel's interface, which older C libraries do not name. */
+enum {
+    HAS_ATOMICS = 1 << 8,  /* of ARMv8.1, which compilers take for granted in what follows it */
+    HAS_HALF = 1 << 10,    /* arithmetic of 16-bit floats in vectors */
+    HAS_DOT = 1 << 20,     /* dot products of bytes */
+    HAS_HALF_FMA = 1 << 23 /* products of 16-bit floats added to 32-bit ones */
+};
+enum { HAS_BYTE_MATRIX = 1 << 13, HAS_BFLOAT = 1 << 14 }; /* of the second word */
+static bool has(unsigned long word, unsigned long bits) { return (getauxval(word) & bits) == bits; }
+static inline bool has_armv82(void) { return has(AT_HWCAP, HAS_ATOMICS | HAS_HALF | HAS_DOT); }
+static inline bool has_armv86(void)
+{
+    return has(AT_HWCAP, HAS_HALF_FMA) && has(AT_HWCAP2, HAS_BYTE_MATRIX | HAS_BFLOAT);
+}
+#endif
 
 static const level levels[] = {
     /* lowest first */
     {"generic", 0, mx_cpu_families_generic, always},
 #ifdef MX_LEVEL_NEON
     {"neon", 4, mx_cpu_families_neon, always}, /* part of every 64-bit ARM */
+#endif
+#ifdef MX_LEVEL_ARMV82
+    {"armv82", 4, mx_cpu_families_armv82, has_armv82},
+#endif
+#ifdef MX_LEVEL_ARMV86
+    {"armv86", 4, mx_cpu_families_armv86, has_armv86},
 #endif
 #ifdef MX_LEVEL_AVX2
     {"avx2", 8, mx_cpu_families_avx2, has_avx2},

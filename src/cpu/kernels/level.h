@@ -6,6 +6,9 @@
  * Registers decide the sizes of the tiles that kernels hold in them; a 64-bit ARM always has NEON, whose level is the
  * one with the larger tiles and its instructions.
  *
+ * The levels of ARM above NEON add instructions for 16-bit floats and bytes, which few kernels use: only files whose table is
+ * an MX_CPU_KERNELS_ARM are compiled for them, with MX_LEVEL_BASE naming the level from which all else is taken.
+ *
  * SPDX-License-Identifier: Apache-2.0 */
 #ifndef MX_CPU_LEVEL_H
 #define MX_CPU_LEVEL_H
@@ -14,9 +17,14 @@
 #define MX_LEVEL generic
 #endif
 
+#ifndef MX_LEVEL_BASE
+#define MX_LEVEL_BASE MX_LEVEL
+#endif
+
 #define MX_LEVEL_PASTE2(name, level) name##_##level
 #define MX_LEVEL_PASTE(name, level) MX_LEVEL_PASTE2(name, level)
-#define MX_LEVEL_NAME(name) MX_LEVEL_PASTE(name, MX_LEVEL)
+#define MX_LEVEL_NAME(name) MX_LEVEL_PASTE(name, MX_LEVEL_BASE)
+#define MX_LEVEL_TABLE(name) MX_LEVEL_PASTE(name, MX_LEVEL)
 
 #if defined(__AVX512F__)
 #define MX_VECTOR_BYTES 64

@@ -1,17 +1,19 @@
 /* Matrix product operators on top of the GEMM kernels.
  *
- * float32 and float64 run directly; 16-bit floats are widened to float32 and the result is narrowed.
+ * float32 and float64 run directly, 16-bit floats as dot_half.h says.
  *
  * SPDX-License-Identifier: Apache-2.0 */
 #include "base/scratch.h"
 #include "base/error.h"
 #include "base/threads.h"
 #include "cpu/kernel.h"
+#include "cpu/kernels/convert_level.h"
 #include "cpu/kernels/gemm/gemm.h"
 #include "cpu/kernels/level.h"
 #include "cpu/kernels/widen.h"
 #include "gluon/op.gen.h"
-#include "ndarray/convert.h"
+
+#define STRIP 16 /* features, or panels, at a time: their part of a panel stays in the first-level cache */
 
 /* C (m, n) = op(A) op(B) + bias, `batch` times with everything contiguous. */
 typedef struct product {
@@ -39,29 +41,7 @@ static mx_code run_f64(const product *p)
     return mx_gemm_f64_run(&g);
 }
 
-static float *widen(float **room, const mx_array *x)
-{
-    float *at = *room;
-    if (!x)
-        return NULL;
-    mx_convert(at, MX_FLOAT32, mx_data(x), (mx_dtype)x->dtype, x->size);
-    *room += x->size;
-    return at;
-}
-
-static mx_code run_half(const product *p)
-{
-    const size_t bytes = (size_t)(p->a->size + p->b->size + p->c->size + (p->bias ? p->bias->size : 0)) * sizeof(float);
-    float *scratch = mx_scratch_take(bytes), *room = scratch;
-    if (!scratch)
-        return mx_error_code();
-    float *a = widen(&room, p->a), *b = widen(&room, p->b), *bias = widen(&room, p->bias);
-    mx_code code = run_f32(p, a, b, bias, room);
-    if (!code)
-        mx_convert(mx_data(p->c), (mx_dtype)p->c->dtype, room, MX_FLOAT32, p->c->size);
-    mx_scratch_give(scratch, bytes);
-    return code;
-}
+#include "cpu/kernels/gemm/dot_half.h"
 
 static mx_code run_product(const product *p)
 {
@@ -154,8 +134,6 @@ static mx_code run_dot_relu_grad(const mx_kernel_call *call)
 
 /* ---- weights in panels ------------------------------------------------------------------------------------------- */
 
-#define STRIP 16 /* features at a time: their part of a panel stays in the first-level cache */
-
 typedef struct pack_job {
     const float *weight; /* (outputs, features) */
     float *panels;       /* (panels, features, columns) */
@@ -214,7 +192,7 @@ static mx_code run_packed(const mx_kernel_call *call)
     return code;
 }
 
-MX_CPU_KERNELS(dot) = {{"dot", run_dot, NULL},
+MX_CPU_KERNELS_ARM(dot) = {{"dot", run_dot, NULL},
                        {"batch_dot", run_batch_dot, NULL},
                        {"FullyConnected", run_dense, NULL},
                        {"_dense_relu", run_dense_relu, NULL},

@@ -1,10 +1,12 @@
 /* Pointwise kernels: which loop, over which runs, on which threads.
  *
- * Arithmetic is done in float, double or integers.  Other element types (and integers of mixed types) are converted in
+ * Arithmetic is done in float, double or integers, some of it in float16 (pointwise_half.h).  Other element types (and integers of mixed types) are converted in
  * tiles that stay in the first-level cache.  Broadcasting becomes long contiguous runs: in each run both
  * operands advance, or one of them is a single number.
  *
  * SPDX-License-Identifier: Apache-2.0 */
+#include <string.h>
+
 #include "base/threads.h"
 #include "cpu/kernel.h"
 #include "cpu/kernels/convert_level.h"
@@ -36,9 +38,19 @@ typedef struct job {
     bool short_in[2];         /* with short runs: this operand's layout differs from the output's */
 } job;
 
-static const mx_dtype compute_dtypes[] = {MX_FLOAT32, MX_FLOAT64, MX_INT64, MX_INT32, MX_INT8, MX_UINT8};
-static const mx_pointwise_loops *const tables[] = {mx_pointwise_f32, mx_pointwise_f64, mx_pointwise_i64,
-                                                   mx_pointwise_i32, mx_pointwise_i8,  mx_pointwise_u8};
+/* mx_scalar_attrs begins with the number */
+static double scalar_of(const mx_kernel_call *call) { return *(const double *)call->attrs; }
+
+#include "cpu/kernels/pointwise/pointwise_half.h"
+
+enum { COMPUTE_HALF = MX_COMPUTE_U8 + 1 }; /* beside the types of pointwise_loops.h */
+static const mx_dtype compute_dtypes[] = {MX_FLOAT32, MX_FLOAT64, MX_INT64, MX_INT32, MX_INT8, MX_UINT8, MX_FLOAT16};
+static const mx_pointwise_loops *loops_of(int compute)
+{
+    static const mx_pointwise_loops *const tables[] = {mx_pointwise_f32, mx_pointwise_f64, mx_pointwise_i64,
+                                                       mx_pointwise_i32, mx_pointwise_i8,  mx_pointwise_u8};
+    return compute == COMPUTE_HALF ? half_loops : tables[compute];
+}
 
 /* Numbers outside the integer range are clipped to it. */
 static number number_of(double scalar, int compute)
@@ -52,9 +64,6 @@ static number number_of(double scalar, int compute)
         mx_convert(&n, compute_dtypes[compute], &scalar, MX_FLOAT64, 1);
     return n;
 }
-
-/* mx_scalar_attrs begins with the number */
-static double scalar_of(const mx_kernel_call *call) { return *(const double *)call->attrs; }
 
 static bool fits(double scalar, int compute)
 {
@@ -82,6 +91,8 @@ static int compute_type(const mx_kernel_call *call, const mx_pointwise *use)
     const int dtype = call->in[0]->dtype;
     if (dtype == MX_FLOAT64)
         return MX_COMPUTE_F64;
+    if (dtype == MX_FLOAT16 && computes_half(call, use))
+        return COMPUTE_HALF;
     if (mx_dtype_is_float(dtype))
         return MX_COMPUTE_F32;
     return use->form >= MX_FORM_BINARY ? integer_type(call, use) : MX_COMPUTE_F64;
@@ -277,7 +288,7 @@ static bool run_small(const mx_kernel_call *call, const mx_pointwise *use, int c
         in[k] = mx_data(call->in[k]);
     }
     job j;
-    j.loops = &tables[compute][use->row], j.form = use->form;
+    j.loops = &loops_of(compute)[use->row], j.form = use->form;
     if (use->form >= MX_FORM_SCALAR)
         j.constant = number_of(scalar_of(call), compute);
     run_loop(&j, in, (int64_t[2]){1, 1}, mx_data(out), out->size);
@@ -292,7 +303,7 @@ static mx_code run_pointwise(const mx_kernel_call *call)
     if (run_small(call, use, compute))
         return MX_OK;
     job j = {
-        .loops = &tables[compute][use->row], .compute = compute_dtypes[compute], .n_in = call->n_in, .form = use->form};
+        .loops = &loops_of(compute)[use->row], .compute = compute_dtypes[compute], .n_in = call->n_in, .form = use->form};
     for (int k = 0; k < call->n_in; k++)
         j.in[k] = operand_of(call->in[k], j.compute);
     j.out = operand_of(out, j.compute);
@@ -318,7 +329,7 @@ static mx_code run_pointwise(const mx_kernel_call *call)
     {en, run_pointwise, NULL}, {bn, run_pointwise, NULL}, {sn, run_pointwise, NULL},
 #define REVERSED_KERNEL(id, name, ...) {name, run_pointwise, NULL},
 
-MX_CPU_KERNELS(pointwise) = {
+MX_CPU_KERNELS_ARM(pointwise) = {
     MX_UNARY_ROWS(UNARY_KERNEL) MX_UNARY_ROWS(BACKWARD_KERNEL) MX_LINEAR_ROWS(UNARY_KERNEL) MX_STEP_ROWS(UNARY_KERNEL)
     MX_BINARY_ROWS(BINARY_KERNEL) MX_REVERSED_ROWS(REVERSED_KERNEL) MX_COMPARE_ROWS(BINARY_KERNEL)
     {"_contrib_round_ste", run_pointwise, NULL}, {"_contrib_sign_ste", run_pointwise, NULL},

@@ -89,10 +89,42 @@ static mx_array *shifted(mx_onnx_in *n, int x, int zero, bool rows)
     return z ? mx_sub(y, z) : y;
 }
 
+static bool is_bytes(const mx_array *x) { return x->dtype == MX_UINT8 || x->dtype == MX_INT8; }
+
+/* The zero point of an input, or 0; NULL if its shape or type is not what the operator takes. */
+static mx_array *zero_point(mx_onnx_in *n, int x, int zero, bool rows)
+{
+    if (!mx_onnx_given(n, zero))
+        return mx_zeros(.shape = MX_DIMS(1), .dtype = n->in[x]->dtype);
+    const mx_array *z = n->in[zero];
+    return z->dtype == n->in[x]->dtype && (z->ndim == 0 || (z->ndim == 1 && (!rows || n->in[x]->ndim == 2)))
+               ? n->in[zero]
+               : NULL;
+}
+
+/* The sums of products of inputs a and b, whose zero points are a_zero and b_zero: of bytes in integers, else in doubles. */
+static mx_array *multiply(mx_onnx_in *n, int a, int a_zero, int b, int b_zero)
+{
+    if (is_bytes(n->in[a]) && is_bytes(n->in[b]) && n->in[a]->ndim > 0 && n->in[b]->ndim == 2) {
+        mx_array *s = zero_point(n, a, a_zero, true), *t = zero_point(n, b, b_zero, false);
+        if (s && t)
+            return mx_integer_dot(n->in[a], n->in[b], s, t);
+    }
+    return mx_onnx_matmul(n, shifted(n, a, a_zero, true), shifted(n, b, b_zero, false));
+}
+
 static mx_code read_matmul_integer(mx_onnx_in *n)
 {
-    n->out[0] = mx_onnx_cast(mx_onnx_matmul(n, shifted(n, 0, 2, true), shifted(n, 1, 3, false)), MX_INT32);
+    n->out[0] = mx_onnx_cast(multiply(n, 0, 2, 1, 3), MX_INT32);
     return MX_OK;
+}
+
+static mx_code write_integer_dot(mx_onnx_out *o)
+{
+    if (mx_onnx_out_rank(o, 0) > 2 && mx_shape_size(&o->in_shape[2]) != 1)
+        return mx_onnx_refuse(o, "a zero point per row of an array with more than two axes cannot be written");
+    mx_onnx_put(o, o->out[0], "MatMulInteger", o->in[0], o->in[1], o->in[2], o->in[3]);
+    return mx_onnx_done(o);
 }
 
 /* a, its scale and zero; b, its scale and zero; those of the result */
@@ -100,7 +132,7 @@ static mx_code read_qlinear_matmul(mx_onnx_in *n)
 {
     if (n->n_in != 8)
         return mx_onnx_fail(n, MX_ERR_FILE, "it has %d inputs, wanted 8", n->n_in);
-    mx_array *y = mx_onnx_matmul(n, shifted(n, 0, 2, true), shifted(n, 3, 5, false));
+    mx_array *y = mx_onnx_cast(multiply(n, 0, 2, 3, 5), MX_FLOAT64);
     mx_array *scale = mx_div(mx_mul(mx_cast(n->in[1], .dtype = MX_FLOAT64), mx_cast(n->in[4], .dtype = MX_FLOAT64)),
                              mx_cast(n->in[6], .dtype = MX_FLOAT64));
     y = mx_add(mx_rint(mx_mul(y, scale)), mx_cast(n->in[7], .dtype = MX_FLOAT64));
@@ -111,6 +143,6 @@ static mx_code read_qlinear_matmul(mx_onnx_in *n)
 const mx_onnx_row mx_onnx_quantize[] = {READ("QuantizeLinear", read_quantize),
                                         READ("DequantizeLinear", read_dequantize),
                                         READ("DynamicQuantizeLinear", read_dynamic),
-                                        READ("MatMulInteger", read_matmul_integer),
+                                        BOTH("MatMulInteger", "_integer_dot", read_matmul_integer, write_integer_dot),
                                         READ("QLinearMatMul", read_qlinear_matmul),
                                         {0}};
